@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What every DAT object of a provider begins with, and how one is made visible, held and retired. */
+#ifndef UDAPL_OBJECT_H
+#define UDAPL_OBJECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <dat/udat.h>
+#include <dat/udat_redirection.h>
+
+struct ia;
+
+/* A tag is a kind plus one, on top of a pattern that stray memory seldom holds; 0 is a dead slot. */
+#define OBJ_KINDS     (DAT_HANDLE_TYPE_SRQ + 1)
+#define OBJ_TAG(kind) (0xDA710001u + (unsigned)(kind))
+#define OBJ_DEAD      0u
+
+/*
+ * The memory of an object is type-stable: it comes from slabs per kind that are never given back while the process
+ * lives, the oldest dead slot first, and word 0 of a slot always leads to a live table. So a stale handle may be read,
+ * and is refused by its tag.
+ */
+struct obj {
+	const DAT_PROVIDER *provider; /* word 0 by the ABI: libdat calls through it */
+	_Atomic uint32_t tag;	      /* written under obj_lock */
+	unsigned uses;		      /* obj_lock; who holds this object */
+	struct ia *ia;		      /* fixed while alive */
+	DAT_CONTEXT context;	      /* the consumer's to serialize */
+	struct obj *next, *prev;      /* obj_lock; siblings of one IA and kind, or dead slots */
+};
+
+/* The objects of one kind in one IA. */
+struct obj_list {
+	struct obj *first;
+	unsigned count;
+};
+
+static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
+{
+	const struct obj *obj = handle;
+
+	return atomic_load_explicit(&obj->tag, memory_order_relaxed) == OBJ_TAG(kind);
+}
+
+/* An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA itself. */
+void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE kind);
+
+/* The opposite of obj_alloc, for an object that is invisible again or still. */
+void obj_discard(struct obj *obj);
+
+/* Makes it findable: the last step of a create call. Returns the handle. */
+DAT_HANDLE obj_publish(struct obj *obj);
+
+/* The first step of a free call: in one step, refuses while somebody holds it, or unlinks it. */
+bool obj_retire(struct obj *obj);
+
+/* Retires it whoever holds it: abrupt close only. */
+void obj_retire_anyway(struct obj *obj);
+
+/* Is this a live object of that kind, of @ia unless that is NULL? Safe for any value. */
+bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
+
+/* As obj_valid, and from here on it can't be freed, until obj_put. */
+bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
+void obj_put(struct obj *obj);
+
+/* Any live object of this library, NULL if @handle is none. */
+struct obj *obj_any(DAT_HANDLE handle);
+
+/* How many published objects of that kind belong to @ia. */
+unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE kind);
+
+/* The first published object of that kind, or the one after @obj. The caller keeps the list still (ia->lock). */
+struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE kind, const struct obj *obj);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requests in flight in one direction of an endpoint: claimed by the poster, retired by whoever polls. */
+#ifndef UDAPL_RING_H
+#define UDAPL_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <dat/udat.h>
+
+struct ep;
+struct ring;
+
+enum req_kind {
+	REQ_SEND,
+	REQ_READ,
+	REQ_WRITE,
+	REQ_RECV,
+	REQ_MARKER, /* ours: proves what was before it, is no event */
+};
+
+/* One outstanding transfer. Its address is the tag of the post, so a completion finds all of this without a search. */
+struct req {
+	DAT_DTO_COOKIE cookie;
+	struct ring *ring;
+	DAT_VLEN size;	    /* bytes of a request; a receive learns them */
+	uint8_t kind;	    /* enum req_kind */
+	bool suppressed;    /* success is no event */
+	bool unsignalled;   /* an event, but no notification */
+};
+
+/*
+ * Positions count up for ever and wrap; a slot is position & mask. One poster moves the tail, one poller at a time
+ * (under the lock of the EVD that takes the completions) moves the head. What lies between is outstanding.
+ */
+struct ring {
+	struct req *slots;
+	struct ep *ep;
+	unsigned mask;
+	unsigned limit;	       /* most outstanding, as promised to the consumer; slots has slack for markers */
+	unsigned half;	       /* a suppressed request is signalled after so many in a row */
+	unsigned quiet;	       /* poster; suppressed requests since the last signalled one */
+	_Atomic unsigned tail; /* the next to claim */
+	_Atomic unsigned head; /* the oldest outstanding */
+};
+
+#define RING_SLACK 2 /* one marker of a graceful disconnect, one of the end */
+
+int ring_init(struct ring *ring, struct ep *ep, unsigned limit);
+void ring_fini(struct ring *ring);
+
+static inline unsigned ring_used(const struct ring *ring)
+{
+	return atomic_load_explicit(&ring->tail, memory_order_acquire) -
+	       atomic_load_explicit(&ring->head, memory_order_acquire);
+}
+
+/* The next slot, NULL if @room are outstanding. It counts only after ring_push. */
+static inline struct req *ring_next(struct ring *ring, unsigned room)
+{
+	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	if (__builtin_expect(tail - atomic_load_explicit(&ring->head, memory_order_acquire) >= room, 0))
+		return NULL;
+	return &ring->slots[tail & ring->mask];
+}
+
+/*
+ * Sequentially consistent on purpose: the poster publishes its claim, then reads the connection's state; whoever ends
+ * the connection writes the state, then reads the claims. One of them sees the other.
+ */
+static inline void ring_push(struct ring *ring)
+{
+	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	atomic_store_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
+}
+
+/* The latest claim was not posted after all. */
+static inline void ring_unpush(struct ring *ring)
+{
+	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	atomic_store_explicit(&ring->tail, tail - 1, memory_order_release);
+}
+
+/*
+ * Retires @req and all before it; those were suppressed and are proved done. False: it is not outstanding (any more), so
+ * its completion comes late and must be dropped.
+ */
+static inline bool ring_retire(struct ring *ring, const struct req *req)
+{
+	unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	unsigned ahead = ((unsigned)(req - ring->slots) - head) & ring->mask;
+
+	if (__builtin_expect(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head, 0))
+		return false;
+	atomic_store_explicit(&ring->head, head + ahead + 1, memory_order_release);
+	return true;
+}
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every private struct of the core, the lock order, and what guards what: read this file first.
+ *
+ * Locks, outermost first:
+ *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
+ *			has which roles and CNO. The service thread takes it for each thing it handles.
+ *	obj_lock	mutex (object.c); tags, use counts, lists of objects. A leaf: nothing is taken under it.
+ *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
+ *	cno->lock	spin; the latch.
+ *	service->lock	spin; the list of work for the service thread. A leaf.
+ * No tp_* call is made under a spinlock but tp_cq_poll and the posts.
+ *
+ * A connection changes its state under ia->lock only, in a consumer's call or on the service thread. The data path reads
+ * the state as one atomic word, and tells the service thread what it saw (a failed completion, the last request of a
+ * connection that ends) through service_kick, which is legal under any lock.
+ */
+#ifndef UDAPL_UDAPL_H
+#define UDAPL_UDAPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <dat/udat.h>
+#include <dat/udat_redirection.h>
+#include <dat/dat_registry.h>
+
+#include "log.h"
+#include "object.h"
+#include "ring.h"
+#include "spin.h"
+#include "transport.h"
+
+/* Status: class, type and subtype of a failure. */
+#define DAT_ERROR(type, subtype) ((DAT_RETURN)(DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype)))
+#define BAD_HANDLE(kind)	 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_##kind)
+#define BAD_ARG(n)		 DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)
+#define BAD_STATE(what)		 DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
+#define NO_RESOURCE(what)	 DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is DAT_SUCCESS. */
+DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
+DAT_RETURN status_of_ep_state(DAT_EP_STATE state); /* DAT_INVALID_STATE with the subtype that names it */
+
+/* ---- provider.c: the names that dat_provider_init announced --------------------------------------------------- */
+
+/* One IA name. Never freed: handles, stale ones too, lead to its table. */
+struct provider {
+	DAT_PROVIDER table; /* device_name is info.ia_name; extension leads back here */
+	DAT_PROVIDER_INFO info;
+	char *params; /* the IA params of dat.conf; guarded by the provider list's lock */
+	struct provider *next;
+};
+
+/* ---- async.c: the one thread of an IA ---------------------------------------------------------------------------- */
+
+struct work {
+	struct work *next;	     /* service->lock */
+	bool queued;		     /* service->lock */
+	bool unlocked;		     /* run without ia->lock: calls into the consumer */
+	void (*run)(struct work *);
+};
+
+struct timer {
+	uint64_t deadline; /* tp_now() clock; 0 = not set */
+	struct timer *next, *prev;
+	void (*run)(struct timer *); /* with ia->lock held */
+};
+
+struct service {
+	pthread_t thread;
+	bool started;
+	int epoll;	       /* holds wake, the device's descriptor, completion channels that nobody else owns */
+	int wake;	       /* eventfd: work, an earlier timer, stop */
+	spinlock lock;
+	struct work *work, **work_end; /* lock */
+	struct work *running;	       /* lock; the unlocked one under way */
+	bool stop;		       /* lock */
+	struct timer *timers;	       /* ia->lock; earliest first */
+};
+
+int service_start(struct ia *ia);
+void service_stop(struct ia *ia); /* joins; not under ia->lock */
+
+/* Has the service thread run @work once, soon. Any thread, any lock. Queued already: nothing. */
+void service_kick(struct ia *ia, struct work *work);
+/* From return on it is neither queued nor running. ia->lock held, unless it is unlocked work: then not held. */
+void service_forget(struct ia *ia, struct work *work);
+
+/* ia->lock held for all three. */
+void timer_set(struct ia *ia, struct timer *timer, uint64_t deadline, void (*run)(struct timer *));
+void timer_cancel(struct ia *ia, struct timer *timer);
+
+/* Who sleeps on an EVD's completion channel: the service thread, or (lent) the thread in dat_evd_wait. */
+int service_watch(struct ia *ia, struct evd *evd);
+void service_unwatch(struct ia *ia, struct evd *evd);
+void service_lend(struct ia *ia, struct evd *evd);
+void service_take_back(struct ia *ia, struct evd *evd);
+
+/* ---- ia.c ---------------------------------------------------------------------------------------------------------- */
+
+struct ia {
+	struct obj obj;
+	struct provider *provider;
+	bool thread_safe; /* posts to one endpoint may come from several threads */
+	bool ro_aware;	  /* opened under an RO_AWARE_ name: plain VIRTUAL memory may be ordered weakly */
+	struct tp_dev *dev;
+	const struct tp_attr *attr;
+	pthread_mutex_t lock;
+	pthread_cond_t left; /* lock; a waiter has left an EVD or CNO that is going away */
+	struct service service;
+	struct evd *async_evd;	/* made by open; NULL if it was borrowed or is out of scope */
+	struct evd *borrowed;	/* async EVD of another instance; ia.c says what guards it */
+	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
+	struct obj_list objs[OBJ_KINDS]; /* obj_lock; EVDs, EPs, SPs and CRs change under lock, too */
+};
+
+/* An asynchronous error to all who watch this IA. ia->lock held. */
+void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, DAT_COUNT reason);
+
+/* attr.c */
+void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
+void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
+void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
+/* Checks what a consumer asked for and fills in what it left open. @bad is the status of a value out of range. */
+DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr);
+
+/* ---- evd.c --------------------------------------------------------------------------------------------------------- */
+
+struct queued {
+	DAT_EVENT event;
+	bool notify; /* ends a wait, triggers the CNO */
+};
+
+/* A circle of events that grows; count of them from head on. */
+struct event_q {
+	struct queued *slots;
+	unsigned size, head, count; /* size is a power of two */
+};
+
+enum evd_role {
+	EVD_ROLE_RECV,
+	EVD_ROLE_REQUEST,
+	EVD_ROLE_CONNECT,
+	EVD_ROLES,
+};
+
+struct evd {
+	struct obj obj;
+	DAT_EVD_FLAGS flags;	/* fixed */
+	bool is_sink;		/* fixed; events are dropped */
+	struct tp_cq *cq;	/* fixed; NULL without DTO and RMR_BIND */
+	spinlock lock;
+	bool waiting;		/* lock; a thread is in dat_evd_wait: nobody else may take events */
+	bool unwaitable;	/* lock */
+	bool enabled;		/* lock */
+	bool dying;		/* lock; abrupt close */
+	DAT_COUNT qlen;		/* lock; what the consumer may use */
+	DAT_COUNT threshold;	/* lock; of the waiter */
+	struct event_q queue;	/* lock */
+	unsigned bounded;	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
+	unsigned notifying;	/* lock; queued events that notify */
+	unsigned promised;	/* lock; slots kept free for connection events to come */
+	unsigned dto_depth;	/* lock; slots kept free for flushes: outstanding transfers of all attached roles, at most */
+	bool overflowed;	/* lock; an asynchronous event was dropped and that was not reported yet */
+	int wake;		/* eventfd: the waiter's, for everything that is not a completion */
+	struct cno *cno;	/* ia->lock and lock */
+	unsigned config;	/* ia->lock; DAT_EVD_STATE_CONFIG_* of the attached roles, 0 while there are none */
+	unsigned roles[EVD_ROLES]; /* ia->lock; how many endpoints use it as what */
+	unsigned drains;	/* ia->lock and lock; endpoints whose end is awaited here: arm fully */
+};
+
+/* Roles of endpoints. ia->lock held. attach checks flags and configuration, makes room, and takes a use. */
+DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr, DAT_RETURN clash);
+void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
+
+/* Keeps @n more slots for connection events, so that evd_post_promised can't fail. */
+int evd_promise(struct evd *evd, unsigned n);
+void evd_unpromise(struct evd *evd, unsigned n);
+void evd_post_promised(struct evd *evd, const DAT_EVENT *event);
+/* An event of a stream that qlen limits. -ENOSPC: full, -ENOENT: going away. */
+int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
+
+/* Moves completions into the queue, waking who waits. False: no memory, some stayed behind. */
+bool evd_drain(struct evd *evd);
+/* Completes as flushed what is still in @ring, in order. False: no memory, some stayed behind. */
+bool evd_flush(struct evd *evd, struct ring *ring);
+/* Empties the completion queue; drops what belongs to @ep, whose QP is gone, and keeps the rest. */
+void evd_forget_ep(struct evd *evd, const struct ep *ep);
+/* An endpoint's end is awaited on @evd, or no longer: every completion matters. ia->lock held. */
+void evd_watch_drain(struct evd *evd, bool on);
+/* The service thread found the channel readable. ia->lock held. */
+void evd_channel_ready(struct evd *evd);
+/* Arms for what matters now. */
+void evd_rearm(struct evd *evd);
+
+/* Everything but publishing; for ia.c too (async EVD, sink). ia->lock held. */
+DAT_RETURN evd_make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags, struct evd **evd);
+void evd_unmake(struct evd *evd);
+/* Abrupt close: wakes the waiter and waits until it has left. ia->lock held (and let go meanwhile). */
+void evd_kill(struct evd *evd);
+/* The private EVD of @ia that drops events. ia->lock held. */
+DAT_RETURN evd_sink(struct ia *ia, struct evd **evd);
+
+/* ---- cno.c --------------------------------------------------------------------------------------------------------- */
+
+struct cno {
+	struct obj obj;
+	spinlock lock;
+	struct evd *latched;	/* lock; the first trigger since the last delivery */
+	unsigned waiters;	/* lock */
+	unsigned evds;		/* ia->lock; how many EVDs refer to it */
+	unsigned released;	/* lock; generation: all waiters return with no EVD */
+	bool dying;		/* lock */
+	int wake;		/* eventfd: readable while latched (with a waiter) or released */
+	DAT_OS_WAIT_PROXY_AGENT agent; /* lock; one-shot */
+	struct evd *agent_evd;	/* lock; what the due agent is to be told */
+	struct work work;	/* runs the agent on the service thread, unlocked */
+};
+
+/* evd->lock held. */
+void cno_trigger(struct cno *cno, struct evd *evd);
+/* Would a trigger change anything? If not, its EVDs need no interrupt. */
+bool cno_wants(struct cno *cno);
+void cno_attach(struct cno *cno);	/* ia->lock held; takes a use */
+/* @freed: the EVD is going away; the last one releases the waiters. ia->lock held. */
+void cno_detach(struct cno *cno, struct evd *evd, bool freed);
+void cno_kill(struct cno *cno);		/* abrupt close; ia->lock held (and let go meanwhile) */
+void cno_unmake(struct cno *cno);
+
+/* ---- pz.c, lmr.c ------------------------------------------------------------------------------------------------- */
+
+struct pz {
+	struct obj obj;
+	struct tp_pd *pd;
+};
+
+struct lmr {
+	struct obj obj;
+	struct pz *pz; /* held */
+	struct tp_mr *mr;
+	struct tp_mr_info info;
+	DAT_MEM_TYPE type;
+	DAT_REGION_DESCRIPTION region;
+	DAT_VLEN length;
+	DAT_MEM_PRIV_FLAGS priv; /* as asked */
+};
+
+void pz_unmake(struct pz *pz);
+void lmr_unmake(struct lmr *lmr);
+
+/* ---- ep.c, post.c ------------------------------------------------------------------------------------------------- */
+
+/*
+ * state is the DAT state, written under ia->lock, sequentially consistent against ring_push. An endpoint that ends goes
+ * through ep_end: the verdict (the terminal event) stands, the QP is put into error, the rings drain, and ep_finish
+ * completes what is left, sets DISCONNECTED and posts the event.
+ */
+struct ep {
+	struct obj obj;
+	_Atomic unsigned state;	 /* DAT_EP_STATE */
+	_Atomic unsigned watched; /* somebody waits for the rings to empty: kick at each completion */
+	struct tp_qp *qp;	 /* NULL without a PZ */
+	spinlock send_lock, recv_lock; /* claim and post, on a thread-safe IA */
+	bool shared;		 /* fixed; take those locks */
+	bool signal_all;	 /* fixed; TP_CAP_SIGNAL_ALL */
+	struct ring sends, recvs;
+	DAT_EP_ATTR attr;	 /* what it really has */
+
+	struct pz *pz;			       /* held, may be NULL */
+	struct evd *recv_evd, *request_evd;    /* where completions go: the consumer's or the IA's sink */
+	struct evd *connect_evd;	       /* may be NULL */
+	bool recv_sink, request_sink;	       /* the consumer gave none */
+
+	/* ia->lock */
+	struct tp_conn *conn;
+	DAT_EVENT_NUMBER verdict;  /* of a connection that is ending; 0 = none */
+	bool graceful;		   /* DISCONNECT_PENDING waits for requests */
+	bool marked;		   /* the marker of the end is posted */
+	unsigned promised;	   /* slots of connect_evd kept for this connection's events */
+	struct timer timer;	   /* connect time-out, cap of a graceful disconnect, cap of the drain */
+	struct work work;	   /* the data path saw something */
+	_Atomic bool fault;	   /* a completion failed, not by flush */
+	_Atomic bool flushed;	   /* a completion was flushed though nobody ended the connection */
+	struct sockaddr_storage local, remote; /* of the latest connection, ports set */
+	struct sockaddr_storage asked;	       /* where connect went; for dup_connect */
+	DAT_CONN_QUAL asked_qual;
+	DAT_CONNECT_FLAGS asked_flags;
+	void *private_data;	   /* the acceptor's; lives until reset or free */
+	DAT_COUNT private_data_size;
+};
+
+static inline unsigned ep_state(const struct ep *ep)
+{
+	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
+}
+
+/* A completion of @ep was out of the ordinary; any thread, evd->lock held. */
+void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+/* Down to the QP and the rings, and nothing of it visible any more. For ia_close. ia->lock NOT held. */
+void ep_unmake(struct ep *ep);
+
+/* ---- sp.c, cr.c ---------------------------------------------------------------------------------------------------- */
+
+struct sp {
+	struct obj obj; /* a PSP; later RSPs */
+	DAT_CONN_QUAL conn_qual;
+	DAT_PSP_FLAGS flags;
+	struct evd *evd; /* held */
+	struct tp_listener *listener;
+};
+
+struct cr {
+	struct obj obj;
+	struct tp_conn *conn;
+	struct sp *sp; /* may be stale: the CR outlives it */
+	struct sockaddr_storage remote;
+	unsigned max_read_in, max_read_out; /* the peer's */
+	DAT_COUNT private_data_size;
+	char private_data[256]; /* the longest any transport brings */
+};
+
+/* Connection qualifier to port, as OFED's cma provider has it; both ends must map alike. 0 for 0. */
+uint16_t port_of_qual(DAT_CONN_QUAL qual);
+void sp_unmake(struct sp *sp); /* ia->lock held */
+void cr_unmake(struct cr *cr, bool by_consumer); /* ia->lock held; refuses the peer */
+
+/* ---- the calls, as they stand in the provider table ------------------------------------------------------------- */
+
+DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out);
+DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags);
+DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
+		    DAT_PROVIDER_ATTR_MASK provider_mask, DAT_PROVIDER_ATTR *provider_attr);
+DAT_RETURN context_set(DAT_HANDLE handle, DAT_CONTEXT context);
+DAT_RETURN context_get(DAT_HANDLE handle, DAT_CONTEXT *context);
+DAT_RETURN handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type);
+
+DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd);
+DAT_RETURN evd_free(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_query(DAT_EVD_HANDLE evd, DAT_EVD_PARAM_MASK mask, DAT_EVD_PARAM *param);
+DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd, DAT_CNO_HANDLE cno);
+DAT_RETURN evd_enable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_disable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore);
+DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event);
+DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd, const DAT_EVENT *event);
+
+DAT_RETURN cno_create(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno);
+DAT_RETURN cno_free(DAT_CNO_HANDLE cno);
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd);
+DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent);
+DAT_RETURN cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);
+
+DAT_RETURN pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz);
+DAT_RETURN pz_query(DAT_PZ_HANDLE pz, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param);
+DAT_RETURN pz_free(DAT_PZ_HANDLE pz);
+
+DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+		      DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+		      DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size, DAT_VADDR *registered_address);
+DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param);
+DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr);
+
+DAT_RETURN ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
+		     DAT_EVD_HANDLE connect_evd, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep);
+DAT_RETURN ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param);
+DAT_RETURN ep_get_status(DAT_EP_HANDLE ep, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle, DAT_BOOLEAN *request_idle);
+DAT_RETURN ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout,
+		      DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags);
+DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep, DAT_CLOSE_FLAGS flags);
+DAT_RETURN ep_reset(DAT_EP_HANDLE ep);
+DAT_RETURN ep_free(DAT_EP_HANDLE ep);
+DAT_RETURN ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep, DAT_COUNT *nbufs, DAT_COUNT *span);
+DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep, DAT_COUNT soft, DAT_COUNT hard);
+
+DAT_RETURN psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp);
+DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
+			  DAT_PSP_HANDLE *psp);
+DAT_RETURN psp_query(DAT_PSP_HANDLE psp, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM *param);
+DAT_RETURN psp_free(DAT_PSP_HANDLE psp);
+
+DAT_RETURN cr_query(DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param);
+DAT_RETURN cr_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT private_data_size, const DAT_PVOID private_data);
+DAT_RETURN cr_reject(DAT_CR_HANDLE cr);
+
+#endif
