@@ -81,11 +81,13 @@ struct service {
 	struct work *work, **work_end; /* lock */
 	struct work *running;	       /* lock; the unlocked one under way */
 	bool stop;		       /* lock */
-	struct timer *timers;	       /* ia->lock; earliest first */
+	struct timer *first, *last;    /* ia->lock; earliest first */
 };
 
 int service_start(struct ia *ia);
 void service_stop(struct ia *ia); /* joins; not under ia->lock */
+
+bool service_is_me(const struct ia *ia); /* on the service thread, e.g. in a proxy agent? */
 
 /* Has the service thread run @work once, soon. Any thread, any lock. Queued already: nothing. */
 void service_kick(struct ia *ia, struct work *work);
@@ -156,7 +158,8 @@ struct evd {
 	bool is_sink;		/* fixed; events are dropped */
 	struct tp_cq *cq;	/* fixed; NULL without DTO and RMR_BIND */
 	spinlock lock;
-	bool waiting;		/* lock; a thread is in dat_evd_wait: nobody else may take events */
+	bool waiting;		/* lock; a thread sleeps in dat_evd_wait: nobody else may take events */
+	bool fired;		/* lock; what arrived ends its sleep */
 	bool unwaitable;	/* lock */
 	bool enabled;		/* lock */
 	bool dying;		/* lock; abrupt close */
@@ -190,6 +193,10 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
 bool evd_drain(struct evd *evd);
 /* Completes as flushed what is still in @ring, in order. False: no memory, some stayed behind. */
 bool evd_flush(struct evd *evd, struct ring *ring);
+/* One transfer that was never posted completes as flushed. False: no memory. */
+bool evd_post_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie);
+/* The longest queue a consumer may ask for. */
+DAT_COUNT evd_max_qlen(const struct ia *ia);
 /* Empties the completion queue; drops what belongs to @ep, whose QP is gone, and keeps the rest. */
 void evd_forget_ep(struct evd *evd, const struct ep *ep);
 /* An endpoint's end is awaited on @evd, or no longer: every completion matters. ia->lock held. */
@@ -209,15 +216,17 @@ DAT_RETURN evd_sink(struct ia *ia, struct evd **evd);
 
 /* ---- cno.c --------------------------------------------------------------------------------------------------------- */
 
+struct sleeper;
+
 struct cno {
 	struct obj obj;
 	spinlock lock;
 	struct evd *latched;	/* lock; the first trigger since the last delivery */
-	unsigned waiters;	/* lock */
+	struct sleeper *sleepers; /* lock; threads in dat_cno_wait that nobody has woken yet, oldest first */
+	unsigned waiters;	/* lock; threads in dat_cno_wait */
+	unsigned released;	/* lock; counts the times that all waiters were sent home without an EVD */
+	bool dying;		/* lock; abrupt close */
 	unsigned evds;		/* ia->lock; how many EVDs refer to it */
-	unsigned released;	/* lock; generation: all waiters return with no EVD */
-	bool dying;		/* lock */
-	int wake;		/* eventfd: readable while latched (with a waiter) or released */
 	DAT_OS_WAIT_PROXY_AGENT agent; /* lock; one-shot */
 	struct evd *agent_evd;	/* lock; what the due agent is to be told */
 	struct work work;	/* runs the agent on the service thread, unlocked */
