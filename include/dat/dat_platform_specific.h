@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The basic types of DAT 1.2 on this platform: integers, sockets addresses, empty markers. */
+/* The basic types of DAT 1.2 on Linux: integers, pointers, socket addresses. */
 #ifndef _DAT_PLATFORM_SPECIFIC_H_
 #define _DAT_PLATFORM_SPECIFIC_H_
 
@@ -16,23 +16,26 @@ typedef uint32_t DAT_UINT32;
 typedef uint64_t DAT_UINT64;
 typedef unsigned long long DAT_UVERYLONG;
 typedef void *DAT_PVOID;
-typedef int DAT_COUNT;
+typedef int DAT_COUNT; /* never negative, save for the few constants that say so */
 typedef DAT_UINT64 DAT_PADDR;
 
-typedef struct sockaddr DAT_SOCK_ADDR;
+typedef struct sockaddr DAT_SOCK_ADDR; /* whatever its family needs: sockaddr_in or sockaddr_in6 */
 typedef struct sockaddr_in6 DAT_SOCK_ADDR6;
 
-#define DAT_AF_INET	AF_INET
-#define DAT_AF_INET6	AF_INET6
+#define DAT_AF_INET  AF_INET
+#define DAT_AF_INET6 AF_INET6
 
+/* Bytes. Buffers aligned so suit every provider; optimal_buffer_alignment of a provider divides it. */
 #ifndef DAT_OPTIMAL_ALIGNMENT
-#define DAT_OPTIMAL_ALIGNMENT	256
+#define DAT_OPTIMAL_ALIGNMENT 256
 #endif
 
+/* The attribute masks are built with it, and <stdint.h> withholds it from some old C++ programs. */
 #ifndef UINT64_C
-#define UINT64_C(c)	c##UL
+#define UINT64_C(c) c##UL
 #endif
 
+/* How the manual pages mark the direction of a parameter; consumers write them too. */
 #ifndef IN
 #define IN
 #endif
