@@ -26,25 +26,26 @@ nap() { read -rt "$1" <> <(:) || :; }
 # progress WHAT COMMAND...: run COMMAND with its output in a log, say every few
 # seconds that it goes on, and show the end of the log should it fail
 progress() {
-	local what=$1 began=$SECONDS log ticker rc=0
+	local what=$1 began=$SECONDS file log ticker rc=0
+
 	shift
-	log=$(mktemp)
 	say "$what"
-	(
-		trap 'exit 0' TERM
-		while nap 5; do
-			say "  $what: $((SECONDS - began)) s: $(tail -n 1 "$log" | cut -c -100)"
-		done
-	) &
+	# a log without a name: nothing is left behind, however this ends
+	file=$(mktemp)
+	exec {log}<>"$file"
+	rm "$file"
+	file=/proc/$$/fd/$log
+	while nap 5 && kill -0 $$ 2>/dev/null; do
+		say "  $what: $((SECONDS - began)) s: $(tail -n 1 "$file" | cut -c -100)"
+	done &
 	ticker=$!
-	"$@" >"$log" 2>&1 </dev/null || rc=$?
-	kill "$ticker"
-	wait "$ticker" || :
+	"$@" >&"$log" 2>&1 </dev/null || rc=$?
+	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || :
 	if ((rc)); then
-		tail -n 40 "$log" | sed 's/^/  | /' >&2
-		say "$what: failed with status $rc"
+		tail -n 40 "$file" | sed 's/^/  | /' >&2
+		say "$what: failed with status $rc after $((SECONDS - began)) s"
 	fi
-	rm -f "$log"
+	exec {log}>&-
 	return "$rc"
 }
 
@@ -89,10 +90,11 @@ need() {
 	progress "installing ${missing[*]}" apt_install "${missing[@]}"
 }
 
-# configured DIR OPTION...: a build folder configured with just these options
-configured() {
+# built DIR OPTION...: everything made in DIR, configured with just these options
+built() (
 	[[ -x $top/configure ]] || (cd "$top" && ./autogen.sh) || return
 	mkdir -p "$1" && cd "$1" || return
-	[[ -e Makefile && -e .options && $(<.options) == "${*:2}" ]] && return
-	"$top/configure" "${@:2}" && printf '%s\n' "${*:2}" >.options
-}
+	[[ -e Makefile && -e .options && $(<.options) == "${*:2}" ]] ||
+		{ "$top/configure" "${@:2}" && printf '%s\n' "${*:2}" >.options; } || return
+	make -j"$(nproc)"
+)
