@@ -53,9 +53,13 @@ DAT_RETURN status_of_ep_state(DAT_EP_STATE state); /* DAT_INVALID_STATE with the
 struct provider {
 	DAT_PROVIDER table; /* device_name is info.ia_name; extension leads back here */
 	DAT_PROVIDER_INFO info;
-	char *params; /* the IA params of dat.conf; guarded by the provider list's lock */
+	char *params;	/* the provider list's lock; the IA params of dat.conf */
+	bool announced; /* the provider list's lock; between dat_provider_init and dat_provider_fini */
 	struct provider *next;
 };
+
+/* The announced name that an ia_open is for, and a copy of its IA params that the caller frees. */
+DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider, char **params);
 
 /* ---- async.c: the one thread of an IA ---------------------------------------------------------------------------- */
 
@@ -118,6 +122,7 @@ struct ia {
 	struct service service;
 	struct evd *async_evd;	/* made by open; NULL if it was borrowed or is out of scope */
 	struct evd *borrowed;	/* async EVD of another instance; ia.c says what guards it */
+	struct ia *next_borrower; /* likewise */
 	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
 	struct obj_list objs[OBJ_KINDS]; /* obj_lock; EVDs, EPs, SPs and CRs change under lock, too */
 };
@@ -128,6 +133,7 @@ void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, D
 /* attr.c */
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
+DAT_COUNT attr_max_evd_qlen(const struct ia *ia);
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
 /* Checks what a consumer asked for and fills in what it left open. @bad is the status of a value out of range. */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr);
@@ -342,6 +348,7 @@ void cr_unmake(struct cr *cr, bool by_consumer); /* ia->lock held; refuses the p
 /* ---- the calls, as they stand in the provider table ------------------------------------------------------------- */
 
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out);
+DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out);
 DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags);
 DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
 		    DAT_PROVIDER_ATTR_MASK provider_mask, DAT_PROVIDER_ATTR *provider_attr);
