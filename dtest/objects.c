@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The DAT objects of a run, each create beside the free that undoes it. */
+#include "dtest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	ASYNC_QLEN	= 8,
+	CR_QLEN		= 10,
+	CONNECT_QLEN	= 10,
+	RDMA_SIZE	= 64 * 1024,
+};
+
+int ia_open(struct dtest *t)
+{
+	t->async_evd = DAT_HANDLE_NULL;
+	return CALL(dat_ia_open, t->opt.ia_name, ASYNC_QLEN, &t->async_evd, &t->ia);
+}
+
+int ia_close(struct dtest *t)
+{
+	return CALL(dat_ia_close, t->ia, DAT_CLOSE_ABRUPT_FLAG);
+}
+
+int pz_create(struct dtest *t)
+{
+	return CALL(dat_pz_create, t->ia, &t->pz);
+}
+
+int pz_free(struct dtest *t)
+{
+	return CALL(dat_pz_free, t->pz);
+}
+
+static int buffer_create(struct dtest *t, struct buffer *buffer, size_t count, size_t size, DAT_MEM_PRIV_FLAGS priv)
+{
+	DAT_REGION_DESCRIPTION region;
+	DAT_VADDR address;
+	DAT_VLEN length;
+
+	buffer->mem = calloc(count, size);	/* zero: what has not arrived yet must not look as if it had */
+	if (!buffer->mem) {
+		complain("calloc", "no memory for %zu buffers of %zu bytes", count, size);
+		return -1;
+	}
+	region.for_va = buffer->mem;
+	if (CALL(dat_lmr_create, t->ia, DAT_MEM_TYPE_VIRTUAL, region, count * size, t->pz, priv, &buffer->lmr,
+		 &buffer->lmr_context, &buffer->rmr_context, &length, &address) < 0)
+		goto free_mem;
+	return 0;
+free_mem:
+	free(buffer->mem);
+	return -1;
+}
+
+static int buffer_free(struct buffer *buffer)
+{
+	if (CALL(dat_lmr_free, buffer->lmr) < 0)
+		return -1;	/* still registered: the memory is the device's until we exit */
+	free(buffer->mem);
+	return 0;
+}
+
+static int pair_create(struct dtest *t, struct buffer *out, size_t outs, struct buffer *in, size_t ins, size_t size,
+		       DAT_MEM_PRIV_FLAGS priv)
+{
+	if (buffer_create(t, out, outs, size, priv) < 0)
+		return -1;
+	if (buffer_create(t, in, ins, size, priv) < 0)
+		goto free_out;
+	return 0;
+free_out:
+	(void)buffer_free(out);
+	return -1;
+}
+
+static int pair_free(struct buffer *out, struct buffer *in)
+{
+	int in_freed = buffer_free(in), out_freed = buffer_free(out);
+
+	return in_freed < 0 || out_freed < 0 ? -1 : 0;
+}
+
+int buffers_create(struct dtest *t)
+{
+	return pair_create(t, &t->out, t->opt.burst, &t->in, t->opt.burst, t->opt.size, DAT_MEM_PRIV_ALL_FLAG);
+}
+
+int buffers_free(struct dtest *t)
+{
+	return pair_free(&t->out, &t->in);
+}
+
+/* Local write alone, also where we send from: programs rely on local read coming with every registration. */
+int messages_create(struct dtest *t)
+{
+	return pair_create(t, &t->msg_out, 1, &t->msg_in, MESSAGES, sizeof(DAT_RMR_TRIPLET),
+			   DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+}
+
+int messages_free(struct dtest *t)
+{
+	return pair_free(&t->msg_out, &t->msg_in);
+}
+
+int cno_create(struct dtest *t)
+{
+	return t->opt.cno ? CALL(dat_cno_create, t->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &t->cno) : 0;
+}
+
+int cno_free(struct dtest *t)
+{
+	return t->cno ? CALL(dat_cno_free, t->cno) : 0;
+}
+
+/* The receive EVD asks for less than a burst of pings: a provider makes room for whatever its endpoints may post. */
+int evds_create(struct dtest *t)
+{
+	const struct {
+		DAT_EVD_HANDLE	*evd;
+		DAT_COUNT	qlen;
+		DAT_CNO_HANDLE	cno;
+		DAT_EVD_FLAGS	flags;
+	} wanted[] = {
+		{ &t->cr_evd, CR_QLEN, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG },
+		{ &t->connect_evd, CONNECT_QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG },
+		{ &t->request_evd, 7 + 2 * (DAT_COUNT)t->opt.burst, t->cno, DAT_EVD_DTO_FLAG },
+		{ &t->recv_evd, MESSAGES, t->cno, DAT_EVD_DTO_FLAG },
+	};
+	size_t made;
+
+	for (made = 0; made < sizeof(wanted) / sizeof(wanted[0]); made++)
+		if (CALL(dat_evd_create, t->ia, wanted[made].qlen, wanted[made].cno, wanted[made].flags,
+			 wanted[made].evd) < 0)
+			goto free_made;
+	return 0;
+free_made:
+	while (made-- > 0)
+		(void)CALL(dat_evd_free, *wanted[made].evd);
+	return -1;
+}
+
+int evds_free(struct dtest *t)
+{
+	const DAT_EVD_HANDLE evds[] = { t->recv_evd, t->request_evd, t->connect_evd, t->cr_evd };
+	int result = 0;
+
+	for (size_t i = 0; i < sizeof(evds) / sizeof(evds[0]); i++)
+		if (CALL(dat_evd_free, evds[i]) < 0)
+			result = -1;
+	return result;
+}
+
+int ep_create(struct dtest *t)
+{
+	const DAT_EP_ATTR attr = {
+		.service_type = DAT_SERVICE_TYPE_RC,
+		.max_rdma_size = t->opt.size > RDMA_SIZE ? t->opt.size : RDMA_SIZE,
+		.qos = DAT_QOS_BEST_EFFORT,
+		.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
+		.request_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
+		.max_recv_dtos = MESSAGES + 3 * (DAT_COUNT)t->opt.burst,
+		.max_request_dtos = MESSAGES + READS + 3 * (DAT_COUNT)t->opt.burst,
+		.max_recv_iov = SEGMENTS,
+		.max_request_iov = SEGMENTS,
+		.max_rdma_read_in = READS,
+		.max_rdma_read_out = READS,
+	};
+
+	return CALL(dat_ep_create, t->ia, t->pz, t->recv_evd, t->request_evd, t->connect_evd, &attr, &t->ep);
+}
+
+int ep_free(struct dtest *t)
+{
+	return CALL(dat_ep_free, t->ep);
+}
+
+int psp_create(struct dtest *t)
+{
+	if (!t->server)
+		return 0;
+	return CALL(dat_psp_create, t->ia, CONN_QUAL, t->cr_evd, DAT_PSP_CONSUMER_FLAG, &t->psp);
+}
+
+int psp_free(struct dtest *t)
+{
+	return t->psp ? CALL(dat_psp_free, t->psp) : 0;
+}
