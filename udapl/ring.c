@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Making and freeing a ring of requests; its use is inline in ring.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ring.h"
+
+int ring_init(struct ring *ring, struct ep *ep, unsigned limit)
+{
+	unsigned slots = 2;
+
+	while (slots < limit)
+		slots *= 2;
+	ring->slots = calloc(slots, sizeof(*ring->slots));
+	if (!ring->slots)
+		return -ENOMEM;
+	for (unsigned i = 0; i < slots; i++)
+		ring->slots[i].ring = ring;
+	ring->ep = ep;
+	ring->mask = slots - 1;
+	ring->limit = limit;
+	ring->half = limit > 1 ? limit / 2 : 1;
+	ring->quiet = 0;
+	atomic_init(&ring->tail, 0);
+	atomic_init(&ring->head, 0);
+	return 0;
+}
+
+void ring_fini(struct ring *ring)
+{
+	free(ring->slots);
+	ring->slots = NULL;
+}
