@@ -87,7 +87,8 @@ need() {
 		say "as root, please: apt-get install --no-install-recommends ${missing[*]}"
 		return 1
 	fi
-	progress "installing ${missing[*]}" apt_install "${missing[@]}"
+	say "missing packages: ${missing[*]}"
+	progress "installing" apt_install "${missing[@]}"
 }
 
 # built DIR OPTION...: everything made in DIR, configured with just these options
