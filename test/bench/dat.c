@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Our side: two endpoints of one IA, connected to each other; then the same transfers as raw.c. */
+#include <string.h>
+
+#include <dat/udat.h>
+
+#include "bench.h"
+
+#define QUALIFIER 45777
+#define FOREVER	  DAT_TIMEOUT_INFINITE
+
+static DAT_IA_HANDLE ia;
+static DAT_PZ_HANDLE pz;
+static DAT_EVD_HANDLE async_evd, cr_evd, conn_evd, send_evd, recv_evd, idle_evd;
+static DAT_EP_HANDLE near, far;
+static DAT_LMR_TRIPLET local;
+static DAT_RMR_TRIPLET remote;
+static char buffer[2 * SIZE];
+
+static DAT_EP_HANDLE ep_make(DAT_EVD_HANDLE recv)
+{
+	DAT_EP_ATTR attr = {
+		.service_type = DAT_SERVICE_TYPE_RC,
+		.max_message_size = 65536,
+		.max_rdma_size = 65536,
+		.max_recv_dtos = 2 * CALLS,
+		.max_request_dtos = 2 * CALLS,
+		.max_recv_iov = 4,
+		.max_request_iov = 4,
+		.max_rdma_read_in = 4,
+		.max_rdma_read_out = 4,
+	};
+	DAT_EP_HANDLE ep;
+
+	MUST(dat_ep_create(ia, pz, recv, send_evd, conn_evd, &attr, &ep) == DAT_SUCCESS);
+	return ep;
+}
+
+static DAT_EVENT wait_for(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+{
+	DAT_EVENT event;
+	DAT_COUNT more;
+
+	MUST(dat_evd_wait(evd, FOREVER, 1, &event, &more) == DAT_SUCCESS);
+	MUST(event.event_number == number);
+	return event;
+}
+
+static void connect_both(void)
+{
+	DAT_PSP_HANDLE psp;
+	DAT_IA_ATTR attr;
+	DAT_EVENT event;
+
+	MUST(dat_psp_create(ia, QUALIFIER, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp) == DAT_SUCCESS);
+	MUST(dat_ia_query(ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL) == DAT_SUCCESS);
+	MUST(dat_ep_connect(near, attr.ia_address_ptr, QUALIFIER, FOREVER, 0, NULL, DAT_QOS_BEST_EFFORT,
+			    DAT_CONNECT_DEFAULT_FLAG) == DAT_SUCCESS);
+	event = wait_for(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, far, 0, NULL) == DAT_SUCCESS);
+	wait_for(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	wait_for(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+static DAT_EVD_HANDLE evd_make(DAT_EVD_FLAGS flags)
+{
+	DAT_EVD_HANDLE evd;
+
+	MUST(dat_evd_create(ia, 4 * CALLS, DAT_HANDLE_NULL, flags, &evd) == DAT_SUCCESS);
+	return evd;
+}
+
+static void set_up(const char *name)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
+	DAT_LMR_HANDLE lmr;
+
+	MUST(dat_ia_open((DAT_NAME_PTR)name, 8, &async_evd, &ia) == DAT_SUCCESS);
+	MUST(dat_pz_create(ia, &pz) == DAT_SUCCESS);
+	cr_evd = evd_make(DAT_EVD_CR_FLAG);
+	conn_evd = evd_make(DAT_EVD_CONNECTION_FLAG);
+	send_evd = evd_make(DAT_EVD_DTO_FLAG);
+	recv_evd = evd_make(DAT_EVD_DTO_FLAG);
+	idle_evd = evd_make(DAT_EVD_DTO_FLAG);
+	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			    &local.lmr_context, &remote.rmr_context, NULL, NULL) == DAT_SUCCESS);
+	local.virtual_address = (DAT_VADDR)(uintptr_t)buffer;
+	local.segment_length = SIZE;
+	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
+	remote.segment_length = SIZE;
+	near = ep_make(idle_evd);
+	far = ep_make(recv_evd);
+	connect_both();
+}
+
+static void reap(DAT_EVD_HANDLE evd)
+{
+	for (int i = 0; i < CALLS; i++) {
+		DAT_EVENT event = wait_for(evd, DAT_DTO_COMPLETION_EVENT);
+
+		MUST(event.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS);
+	}
+}
+
+MEASURE measure_post_recv(void)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+MEASURE measure_post_send(void)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+MEASURE measure_post_rdma_write(void)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_rdma_write(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
+					     DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+MEASURE measure_post_rdma_read(void)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_rdma_read(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
+					    DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+MEASURE measure_dequeue(void)
+{
+	DAT_EVENT event;
+
+	for (int i = 0; i < CALLS; i++)
+		MUST(dat_evd_dequeue(recv_evd, &event) == DAT_SUCCESS);
+}
+
+MEASURE measure_dequeue_nothing(void)
+{
+	DAT_EVENT event;
+
+	for (int i = 0; i < CALLS; i++)
+		MUST(dat_evd_dequeue(recv_evd, &event) == DAT_QUEUE_EMPTY);
+}
+
+MEASURE measure_wait(void)
+{
+	DAT_EVENT event;
+	DAT_COUNT more;
+
+	for (int i = 0; i < CALLS; i++)
+		MUST(dat_evd_wait(recv_evd, FOREVER, 1, &event, &more) == DAT_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+	MUST(argc == 2);
+	set_up(argv[1]);
+	measure_post_recv();
+	measure_post_send();
+	reap(send_evd); /* acknowledged: so all receives are complete */
+	measure_dequeue();
+	measure_dequeue_nothing();
+	measure_post_rdma_write();
+	reap(send_evd);
+	measure_post_rdma_read();
+	reap(send_evd);
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+	reap(send_evd);
+	measure_wait();
+	MUST(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
+	return 0;
+}
