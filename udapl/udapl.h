@@ -133,7 +133,6 @@ void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, D
 /* attr.c */
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
-DAT_COUNT attr_max_evd_qlen(const struct ia *ia);
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
 /* Checks what a consumer asked for and fills in what it left open. @bad is the status of a value out of range. */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr);
