@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# Every public header compiles without a warning when a program includes it first, alone and twice, in C and in C++.
+
+include=${srcdir:-.}/include
+cc=${CC:-cc}
+cxx=${CXX:-c++}
+warnings='-Wall -Wextra -pedantic -Werror'
+set -- "$include"/dat/*.h
+number=0
+failures=0
+
+# compile COMMAND LANGUAGE STANDARD: the program on standard input
+compile() {
+	# shellcheck disable=SC2086 # compilers come with options of their own
+	$1 -x "$2" -std="$3" $warnings -I"$include" -fsyntax-only - 2>&1
+}
+
+# result HEADER STANDARD OUTPUT STATUS
+result() {
+	number=$((number + 1))
+	if [ "$4" -eq 0 ]; then
+		echo "ok $number - $1 alone in $2"
+	else
+		failures=$((failures + 1))
+		echo "not ok $number - $1 alone in $2"
+		echo "$3" | sed 's/^/# /'
+	fi
+}
+
+[ -f "$1" ] || { echo "Bail out! no headers below $include"; exit 1; }
+echo "1..$(($# * 4))"
+cxx_missing=
+echo 'int main() {}' | compile "$cxx" c++ c++11 >/dev/null || cxx_missing=y
+for path; do
+	header=dat/${path##*/}
+	# a header may declare nothing, a program may not
+	program=$(printf '#include <%s>\n#include <%s>\nextern int something;\n' "$header" "$header")
+	for standard in c99 c11 c17; do
+		output=$(echo "$program" | compile "$cc" c $standard)
+		result "$header" $standard "$output" $?
+	done
+	if [ "$cxx_missing" ]; then
+		number=$((number + 1))
+		echo "ok $number - $header alone in c++11 # SKIP $cxx compiles no C++11"
+	else
+		output=$(echo "$program" | compile "$cxx" c++ c++11)
+		result "$header" c++11 "$output" $?
+	fi
+done
+[ $failures -eq 0 ]
