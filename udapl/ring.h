@@ -38,14 +38,14 @@ struct ring {
 	struct req *slots;
 	struct ep *ep;
 	unsigned mask;
-	unsigned limit;	       /* most outstanding, as promised to the consumer; slots has slack for markers */
+	unsigned limit;	       /* most outstanding, as promised to the consumer */
 	unsigned half;	       /* a suppressed request is signalled after so many in a row */
 	unsigned quiet;	       /* poster; suppressed requests since the last signalled one */
 	_Atomic unsigned tail; /* the next to claim */
 	_Atomic unsigned head; /* the oldest outstanding */
 };
 
-#define RING_SLACK 2 /* one marker of a graceful disconnect, one of the end */
+#define RING_SLACK 2 /* work requests of a QP beyond the ring: a marker of a graceful disconnect, one of the end */
 
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit);
 void ring_fini(struct ring *ring);

@@ -137,7 +137,7 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
 /* Checks what a consumer asked for and fills in what it left open. @bad is the status of a value out of range. */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr);
 
-/* ---- evd.c --------------------------------------------------------------------------------------------------------- */
+/* ---- evd.c, events.c --------------------------------------------------------------------------------------------- */
 
 struct queued {
 	DAT_EVENT event;
@@ -210,6 +210,14 @@ void evd_watch_drain(struct evd *evd, bool on);
 void evd_channel_ready(struct evd *evd);
 /* Arms for what matters now. */
 void evd_rearm(struct evd *evd);
+/* Makes room for @extra events beyond what is reserved. evd->lock held, but let go on the way: look again. */
+bool evd_make_room(struct evd *evd, unsigned extra);
+/* Gets the thread in dat_evd_wait to look why. evd->lock held. */
+void evd_wake(struct evd *evd);
+/* Events that came while nobody was told of them: the CNO hears once. */
+void evd_trigger_backlog(struct evd *evd);
+/* ia->lock held. */
+DAT_RETURN evd_set_qlen(struct evd *evd, DAT_COUNT qlen);
 
 /* Everything but publishing; for ia.c too (async EVD, sink). ia->lock held. */
 DAT_RETURN evd_make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags, struct evd **evd);
@@ -366,6 +374,7 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd);
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore);
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event);
 DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd, const DAT_EVENT *event);
+DAT_RETURN evd_resize(DAT_EVD_HANDLE evd, DAT_COUNT qlen);
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno);
 DAT_RETURN cno_free(DAT_CNO_HANDLE cno);

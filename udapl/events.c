@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What goes into an EVD and comes out of it: the event queue, the completion queue below, dequeue and wait.
+ *
+ * Completions stay in the completion queue until somebody asks. Dequeue looks at the event queue first (what stands there
+ * is older), then translates the next completion in place. The service thread moves completions over when a CNO, a
+ * failure or the end of a connection makes it look; so does a wait that counts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "udapl.h"
+
+#define BATCH 8 /* completions taken from the transport at once */
+
+/* ---- the event queue -------------------------------------------------------------------------------------------------- */
+
+#define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
+
+/* Slots that are spoken for: the streams that qlen limits, connection events to come, the flush of every transfer. */
+static unsigned reserved(const struct evd *evd)
+{
+	unsigned bounded_max = evd->flags & EVD_FLAGS_BOUNDED ? (unsigned)evd->qlen : 0;
+
+	return evd->promised + evd->dto_depth + (bounded_max > evd->bounded ? bounded_max - evd->bounded : 0);
+}
+
+static unsigned room(const struct evd *evd)
+{
+	return evd->queue.size - evd->queue.count;
+}
+
+bool evd_make_room(struct evd *evd, unsigned extra)
+{
+	struct event_q *queue = &evd->queue;
+
+	while (room(evd) < reserved(evd) + extra) {
+		unsigned size = queue->size ? queue->size : 1, want = queue->count + reserved(evd) + extra;
+		struct queued *slots, *old;
+
+		while (size < want)
+			size *= 2;
+		spin_unlock(&evd->lock);
+		slots = malloc(size * sizeof(*slots));
+		spin_lock(&evd->lock);
+		if (!slots)
+			return false;
+		old = slots;
+		if (size > queue->size) {
+			for (unsigned i = 0; i < queue->count; i++)
+				slots[i] = queue->slots[(queue->head + i) & (queue->size - 1)];
+			old = queue->slots;
+			queue->slots = slots;
+			queue->size = size;
+			queue->head = 0;
+		}
+		spin_unlock(&evd->lock);
+		free(old);
+		spin_lock(&evd->lock);
+	}
+	return true;
+}
+
+static bool is_bounded(DAT_EVENT_NUMBER number)
+{
+	return number == DAT_SOFTWARE_EVENT || number == DAT_CONNECTION_REQUEST_EVENT ||
+	       (number >= DAT_ASYNC_ERROR_EVD_OVERFLOW && number <= DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
+}
+
+static void push(struct evd *evd, const DAT_EVENT *event, bool notify)
+{
+	struct event_q *queue = &evd->queue;
+	struct queued *slot = &queue->slots[(queue->head + queue->count++) & (queue->size - 1)];
+
+	slot->event = *event;
+	slot->event.evd_handle = evd;
+	slot->notify = notify;
+	evd->notifying += notify;
+}
+
+/* As soon as there is room, those who lost an asynchronous error hear of that. */
+static void report_overflow(struct evd *evd)
+{
+	DAT_EVENT event = {
+		.event_number = DAT_ASYNC_ERROR_EVD_OVERFLOW,
+		.event_data.asynch_error_event_data = { .dat_handle = evd, .reason = DAT_EVD_OVERFLOW_ERROR },
+	};
+
+	evd->overflowed = false;
+	evd->bounded++;
+	push(evd, &event, true);
+}
+
+static void pop(struct evd *evd, DAT_EVENT *event)
+{
+	struct event_q *queue = &evd->queue;
+	struct queued *slot = &queue->slots[queue->head++ & (queue->size - 1)];
+
+	*event = slot->event;
+	evd->notifying -= slot->notify;
+	queue->count--;
+	if (is_bounded(event->event_number)) {
+		evd->bounded--;
+		if (unlikely(evd->overflowed))
+			report_overflow(evd);
+	}
+}
+
+/* ---- completions ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * What a completion means: true if it is an event. Everything is read from the slot before it is retired, because from
+ * then on its poster may use it again.
+ */
+static inline bool take(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event, bool *notify)
+{
+	const struct req *req = wc->tag;
+	struct ring *ring = req->ring;
+	struct ep *ep = ring->ep;
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+	bool odd = wc->status | atomic_load_explicit(&ep->watched, memory_order_relaxed);
+	bool silent = req->suppressed && wc->status == DAT_DTO_SUCCESS;
+
+	if (unlikely(odd) && req->kind == REQ_MARKER) {
+		ep_notice(ep, req, wc->status);
+		return false;
+	}
+	event->event_number = DAT_DTO_COMPLETION_EVENT;
+	event->evd_handle = evd;
+	dto->ep_handle = ep;
+	dto->user_cookie = req->cookie;
+	dto->status = wc->status;
+	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
+	*notify = !req->unsignalled || wc->status;
+	if (unlikely(!ring_retire(ring, req)))
+		return false;
+	if (unlikely(odd)) {
+		if (wc->status)
+			dto->transfered_length = 0;
+		ep_notice(ep, req, wc->status);
+	}
+	return !silent;
+}
+
+/* Moves all completions into the queue. *notified: one of them ends a wait. False: no memory, some stayed behind. */
+static bool drain_locked(struct evd *evd, bool *notified)
+{
+	struct tp_wc wc[BATCH];
+	DAT_EVENT event;
+
+	if (!evd->cq)
+		return true;
+	for (;;) {
+		unsigned n = BATCH;
+
+		if (!evd_make_room(evd, BATCH))
+			return false;
+		n = tp_cq_poll(evd->cq, wc, n);
+		for (unsigned i = 0; i < n; i++) {
+			bool notify;
+
+			if (take(evd, &wc[i], &event, &notify) && !evd->is_sink) {
+				push(evd, &event, notify);
+				*notified |= notify;
+			}
+		}
+		if (n < BATCH)
+			return true;
+	}
+}
+
+/* ---- telling those who wait ----------------------------------------------------------------------------------------- */
+
+void evd_wake(struct evd *evd)
+{
+	uint64_t one = 1;
+
+	(void)!write(evd->wake, &one, sizeof(one));
+}
+
+/* A notification event has arrived, and its receiver is another thread. */
+static void notify_locked(struct evd *evd)
+{
+	if (evd->waiting) {
+		if (evd->queue.count >= (unsigned)evd->threshold) {
+			evd->fired = true;
+			evd_wake(evd);
+		}
+	} else if (evd->cno && evd->enabled) {
+		cno_trigger(evd->cno, evd);
+	}
+}
+
+bool evd_drain(struct evd *evd)
+{
+	bool notified = false, all;
+
+	spin_lock(&evd->lock);
+	all = drain_locked(evd, &notified);
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return all;
+}
+
+static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
+{
+	if (evd->is_sink || evd->drains)
+		return TP_ARM_ANY;
+	if (evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
+		return TP_ARM_ERRORS;
+	if (waiting || (evd->cno && evd->enabled && cno_wants(evd->cno)))
+		return TP_ARM_ANY;
+	return TP_ARM_ERRORS;
+}
+
+static void arm(struct evd *evd, bool waiting)
+{
+	enum tp_arm mode;
+
+	if (!evd->cq)
+		return;
+	spin_lock(&evd->lock);
+	mode = arm_mode_locked(evd, waiting);
+	spin_unlock(&evd->lock);
+	(void)tp_cq_arm(evd->cq, mode);
+}
+
+void evd_rearm(struct evd *evd)
+{
+	bool waiting;
+
+	spin_lock(&evd->lock);
+	waiting = evd->waiting;
+	spin_unlock(&evd->lock);
+	arm(evd, waiting);
+}
+
+void evd_channel_ready(struct evd *evd)
+{
+	if (!tp_cq_events(evd->cq))
+		return;
+	evd_drain(evd);
+	evd_rearm(evd);
+	evd_drain(evd);
+}
+
+void evd_watch_drain(struct evd *evd, bool on)
+{
+	spin_lock(&evd->lock);
+	evd->drains += on ? 1 : -1;
+	spin_unlock(&evd->lock);
+	if (on)
+		evd_rearm(evd);
+}
+
+void evd_trigger_backlog(struct evd *evd)
+{
+	bool notified = false;
+
+	evd_rearm(evd);
+	spin_lock(&evd->lock);
+	if (evd->cno && evd->enabled)
+		drain_locked(evd, &notified);
+	if (!evd->waiting && evd->notifying)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+/* ---- events from the core ------------------------------------------------------------------------------------------- */
+
+int evd_promise(struct evd *evd, unsigned n)
+{
+	bool ok;
+
+	spin_lock(&evd->lock);
+	ok = evd_make_room(evd, n);
+	if (ok)
+		evd->promised += n;
+	spin_unlock(&evd->lock);
+	return ok ? 0 : -ENOMEM;
+}
+
+void evd_unpromise(struct evd *evd, unsigned n)
+{
+	spin_lock(&evd->lock);
+	evd->promised -= n;
+	spin_unlock(&evd->lock);
+}
+
+void evd_post_promised(struct evd *evd, const DAT_EVENT *event)
+{
+	spin_lock(&evd->lock);
+	evd->promised--;
+	push(evd, event, true);
+	notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
+{
+	int err = 0;
+
+	spin_lock(&evd->lock);
+	if (evd->dying) {
+		err = -ENOENT;
+	} else if (evd->bounded >= (unsigned)evd->qlen) {
+		err = -ENOSPC;
+		evd->overflowed |= event->event_number >= DAT_ASYNC_ERROR_EVD_OVERFLOW &&
+				   event->event_number <= DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR;
+	} else {
+		evd->bounded++;
+		push(evd, event, true);
+		notify_locked(evd);
+	}
+	spin_unlock(&evd->lock);
+	return err;
+}
+
+static bool push_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
+{
+	DAT_EVENT event = {
+		.event_number = DAT_DTO_COMPLETION_EVENT,
+		.event_data.dto_completion_event_data = {
+			.ep_handle = ep, .user_cookie = cookie, .status = DAT_DTO_ERR_FLUSHED },
+	};
+
+	if (evd->is_sink)
+		return true;
+	if (!evd_make_room(evd, 1) && room(evd) <= evd->promised)
+		return false; /* not even what was kept for flushes */
+	push(evd, &event, true);
+	return true;
+}
+
+bool evd_flush(struct evd *evd, struct ring *ring)
+{
+	bool all = true, any = false;
+
+	spin_lock(&evd->lock);
+	while (all && ring_used(ring)) {
+		const struct req *req = &ring->slots[atomic_load(&ring->head) & ring->mask];
+
+		all = push_flushed(evd, ring->ep, req->cookie);
+		any |= all && ring_retire(ring, req);
+	}
+	if (any)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return all;
+}
+
+bool evd_post_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
+{
+	bool ok;
+
+	spin_lock(&evd->lock);
+	ok = push_flushed(evd, ep, cookie);
+	if (ok)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return ok;
+}
+
+void evd_forget_ep(struct evd *evd, const struct ep *ep)
+{
+	struct tp_wc wc;
+	DAT_EVENT event;
+	bool notified = false;
+
+	spin_lock(&evd->lock);
+	while (tp_cq_poll(evd->cq, &wc, 1)) {
+		bool notify;
+
+		if (((const struct req *)wc.tag)->ring->ep == ep || !take(evd, &wc, &event, &notify) || evd->is_sink)
+			continue;
+		if (!evd_make_room(evd, 1) && !room(evd)) {
+			log_error("out of memory: a completion is lost");
+			continue;
+		}
+		push(evd, &event, notify);
+		notified |= notify;
+	}
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+/* What is queued must fit, completions that nobody took yet included. */
+DAT_RETURN evd_set_qlen(struct evd *evd, DAT_COUNT qlen)
+{
+	DAT_COUNT before;
+	bool notified = false;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	spin_lock(&evd->lock);
+	drain_locked(evd, &notified);
+	before = evd->qlen;
+	if (evd->waiting) {
+		ret = BAD_STATE(EVD_WAITER);
+	} else if (evd->queue.count > (unsigned)qlen) {
+		ret = DAT_ERROR(DAT_INVALID_STATE, 0);
+	} else {
+		evd->qlen = qlen;
+		if (!evd_make_room(evd, 1)) {
+			evd->qlen = before;
+			ret = NO_RESOURCE(MEMORY);
+		}
+	}
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return ret;
+}
+
+DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
+{
+	struct evd *evd = handle;
+
+	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (!(evd->flags & DAT_EVD_SOFTWARE_FLAG))
+		return BAD_ARG(1);
+	if (!event || event->event_number != DAT_SOFTWARE_EVENT)
+		return BAD_ARG(2);
+	return evd_post_bounded(evd, event) == 0 ? DAT_SUCCESS : DAT_ERROR(DAT_QUEUE_FULL, 0);
+}
+
+/* ---- taking events: the hot path ------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) DAT_RETURN dequeue_queued_locked(struct evd *evd, DAT_EVENT *event)
+{
+	if (evd->waiting)
+		return BAD_STATE(EVD_WAITER);
+	pop(evd, event);
+	return DAT_SUCCESS;
+}
+
+DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
+{
+	struct evd *evd = handle;
+	DAT_RETURN ret = DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
+	struct tp_wc wc;
+	bool notify;
+
+	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (unlikely(!event))
+		return BAD_ARG(2);
+	spin_lock(&evd->lock);
+	if (unlikely(evd->queue.count | evd->waiting))
+		ret = dequeue_queued_locked(evd, event);
+	else if (evd->cq)
+		while (tp_cq_poll(evd->cq, &wc, 1))
+			if (likely(take(evd, &wc, event, &notify))) {
+				ret = DAT_SUCCESS;
+				break;
+			}
+	spin_unlock(&evd->lock);
+	return ret;
+}
+
+/* The consumer's event plus what is left, when there is enough. evd->lock held. */
+static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	if (ret == DAT_SUCCESS)
+		pop(evd, event);
+	*nmore = (DAT_COUNT)evd->queue.count;
+	return ret;
+}
+
+/* Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. */
+static DAT_RETURN wait_look(struct evd *evd)
+{
+	DAT_RETURN ret = DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
+	bool notified = false;
+
+	spin_lock(&evd->lock);
+	drain_locked(evd, &notified);
+	evd->fired |= notified && evd->queue.count >= (unsigned)evd->threshold;
+	if (evd->dying)
+		ret = DAT_ERROR(DAT_ABORT, 0);
+	else if (evd->unwaitable)
+		ret = BAD_STATE(EVD_UNWAITABLE);
+	else if (evd->fired)
+		ret = DAT_SUCCESS;
+	spin_unlock(&evd->lock);
+	return ret;
+}
+
+/* As owner of the completion channel: until there is a reason to return. */
+static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
+{
+	struct pollfd fds[] = {
+		{ .fd = evd->wake, .events = POLLIN },
+		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
+	};
+
+	for (;;) {
+		DAT_RETURN ret;
+		uint64_t count;
+		int ready;
+
+		arm(evd, true);
+		ret = wait_look(evd);
+		if (ret != DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0))
+			return ret;
+		ready = tp_poll(fds, evd->cq ? 2 : 1, deadline);
+		if (ready == 0)
+			return wait_look(evd);
+		if (ready < 0)
+			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : status_of(ready, DAT_NO_SUBTYPE);
+		if (fds[0].revents)
+			(void)!read(evd->wake, &count, sizeof(count));
+		if (evd->cq && fds[1].revents)
+			tp_cq_events(evd->cq);
+	}
+}
+
+/*
+ * Gives the EVD back. An abrupt close waits for us under ia->lock and takes everything down as soon as we are gone, so
+ * then our leaving is the last thing that we touch.
+ */
+static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	struct ia *ia = evd->obj.ia;
+	uint64_t count;
+
+	if (evd->cq) {
+		service_take_back(ia, evd);
+		arm(evd, false);
+	}
+	(void)!read(evd->wake, &count, sizeof(count));
+	spin_lock(&evd->lock);
+	if (likely(!evd->dying)) {
+		ret = wait_result_locked(evd, ret, event, nmore);
+		evd->waiting = false;
+		spin_unlock(&evd->lock);
+		return ret;
+	}
+	spin_unlock(&evd->lock);
+	pthread_mutex_lock(&ia->lock);
+	spin_lock(&evd->lock);
+	*nmore = (DAT_COUNT)evd->queue.count;
+	evd->waiting = false;
+	spin_unlock(&evd->lock);
+	pthread_cond_broadcast(&ia->left);
+	pthread_mutex_unlock(&ia->lock);
+	return DAT_ERROR(DAT_ABORT, 0);
+}
+
+/* May this wait begin? evd->lock held. */
+static DAT_RETURN wait_refused_locked(const struct evd *evd, DAT_COUNT threshold)
+{
+	if (threshold <= 0 || threshold > evd->qlen)
+		return BAD_ARG(3);
+	if (evd->waiting)
+		return BAD_STATE(EVD_WAITER);
+	if (evd->dying)
+		return DAT_ERROR(DAT_ABORT, 0);
+	if (evd->unwaitable)
+		return BAD_STATE(EVD_UNWAITABLE);
+	if (threshold > 1 && evd->config == DAT_EVD_STATE_CONFIG_NOTIFY)
+		return BAD_STATE(EVD_CONFIG_NOTIFY);
+	if (threshold > 1 && evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
+		return BAD_STATE(EVD_CONFIG_SOLICITED);
+	return DAT_SUCCESS;
+}
+
+static uint64_t deadline_of(DAT_TIMEOUT timeout)
+{
+	return timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER : tp_now() + (uint64_t)timeout * 1000;
+}
+
+DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	struct evd *evd = handle;
+	bool notified = false;
+	DAT_RETURN ret;
+
+	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (unlikely(!event))
+		return BAD_ARG(4);
+	if (unlikely(!nmore))
+		return BAD_ARG(5);
+	spin_lock(&evd->lock);
+	ret = wait_refused_locked(evd, threshold);
+	if (unlikely(ret != DAT_SUCCESS)) {
+		spin_unlock(&evd->lock);
+		return ret;
+	}
+	drain_locked(evd, &notified);
+	if (evd->queue.count >= (unsigned)threshold || timeout == 0) {
+		ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
+		ret = wait_result_locked(evd, ret, event, nmore);
+		spin_unlock(&evd->lock);
+		return ret;
+	}
+	evd->waiting = true;
+	evd->fired = false;
+	evd->threshold = threshold;
+	spin_unlock(&evd->lock);
+	if (evd->cq)
+		service_lend(evd->obj.ia, evd);
+	ret = wait_sleep(evd, deadline_of(timeout));
+	return wait_leave(evd, ret, event, nmore);
+}
