@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an IA, this provider and an endpoint can do: from the device's word, less what the core needs itself. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "udapl.h"
+
+#define PROVIDER_NAME	       "dapl"
+#define PROVIDER_VERSION_MAJOR 1
+#define PROVIDER_VERSION_MINOR 2
+
+#define USUAL_SIZE	 (UINT64_C(1) << 31) /* bytes of a message or an RDMA, where the consumer does not say */
+#define BUFFER_ALIGNMENT 64
+#define ALL_COMPLETION_FLAGS                                                                                           \
+	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG | DAT_COMPLETION_UNSIGNALLED_FLAG |         \
+	 DAT_COMPLETION_BARRIER_FENCE_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+#define RECV_INFO_BUFFERS 0x01 /* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
+#define RECV_INFO_SPAN	  0x10
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static DAT_COUNT max_dtos(const struct ia *ia)
+{
+	return ia->attr->max_qp_wr > RING_SLACK ? (DAT_COUNT)(ia->attr->max_qp_wr - RING_SLACK) : 0;
+}
+
+/* What an interface adapter is and has. Not offered yet: RMRs and SRQs. */
+void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
+{
+	const struct tp_attr *tp = ia->attr;
+
+	memset(attr, 0, sizeof(*attr));
+	snprintf(attr->adapter_name, sizeof(attr->adapter_name), "%s", ia->provider->info.ia_name);
+	snprintf(attr->vendor_name, sizeof(attr->vendor_name), "%s", tp->vendor);
+	attr->hardware_version_major = tp->hw_version;
+	attr->firmware_version_major = tp->fw_major;
+	attr->firmware_version_minor = tp->fw_minor;
+	attr->ia_address_ptr = (DAT_IA_ADDRESS_PTR)(uintptr_t)&tp->addr; /* const is not in its type */
+	attr->max_eps = (DAT_COUNT)tp->max_qp;
+	attr->max_dto_per_ep = max_dtos(ia);
+	attr->max_rdma_read_per_ep_in = (DAT_COUNT)tp->max_read_in;
+	attr->max_rdma_read_per_ep_out = (DAT_COUNT)tp->max_read_out;
+	attr->max_evds = (DAT_COUNT)tp->max_cq;
+	attr->max_evd_qlen = evd_max_qlen(ia);
+	attr->max_iov_segments_per_dto = (DAT_COUNT)tp->max_sge;
+	attr->max_lmrs = (DAT_COUNT)tp->max_mr;
+	attr->max_lmr_block_size = tp->max_mr_size;
+	attr->max_lmr_virtual_address = UINTPTR_MAX;
+	attr->max_pzs = (DAT_COUNT)tp->max_pd;
+	attr->max_message_size = tp->max_message;
+	attr->max_rdma_size = tp->max_message;
+	attr->max_rmr_target_address = UINT64_MAX;
+	attr->max_iov_segments_per_rdma_read = (DAT_COUNT)tp->max_read_sge;
+	attr->max_iov_segments_per_rdma_write = (DAT_COUNT)tp->max_sge;
+	attr->max_rdma_read_in = (DAT_COUNT)tp->max_read_in_total;
+	attr->max_rdma_read_out = (DAT_COUNT)tp->max_read_out; /* no device knows a total */
+	attr->max_rdma_read_per_ep_in_guaranteed = tp->max_read_in_total >= (uint64_t)tp->max_read_in * tp->max_qp;
+	attr->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
+}
+
+/*
+ * What this library is and has. Version and thread model are those of the name that was opened: a registry finds its
+ * entry again by them. DAT_MEM_TYPE_SO_VIRTUAL has no bit of its own in the memory types: it is LMR and SHARED_VIRTUAL
+ * together, of which there is neither yet.
+ */
+void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
+{
+	DAT_BOOLEAN *merging = (DAT_BOOLEAN *)(uintptr_t)attr->evd_stream_merging_supported; /* const, to its reader */
+	const size_t streams = sizeof(attr->evd_stream_merging_supported) / sizeof(*merging);
+
+	memset(attr, 0, sizeof(*attr));
+	snprintf(attr->provider_name, sizeof(attr->provider_name), "%s", PROVIDER_NAME);
+	attr->provider_version_major = PROVIDER_VERSION_MAJOR;
+	attr->provider_version_minor = PROVIDER_VERSION_MINOR;
+	attr->dapl_version_major = ia->provider->info.dapl_version_major;
+	attr->dapl_version_minor = ia->provider->info.dapl_version_minor;
+	attr->lmr_mem_types_supported = DAT_MEM_TYPE_VIRTUAL;
+	attr->iov_ownership_on_return = DAT_IOV_CONSUMER;
+	attr->dat_qos_supported = DAT_QOS_BEST_EFFORT;
+	attr->completion_flags_supported = (DAT_COMPLETION_FLAGS)ALL_COMPLETION_FLAGS;
+	attr->is_thread_safe = ia->provider->info.is_thread_safe;
+	attr->max_private_data_size = (DAT_COUNT)ia->attr->max_request_pdata;
+	attr->ep_creator = DAT_PSP_CREATES_EP_NEVER;
+	attr->pz_support = DAT_PZ_UNIQUE;
+	attr->optimal_buffer_alignment = BUFFER_ALIGNMENT;
+	for (size_t i = 0; i < streams; i++)
+		merging[i] = DAT_TRUE;
+	attr->ep_recv_info_supported = RECV_INFO_BUFFERS | RECV_INFO_SPAN;
+	attr->dto_async_return_guaranteed = DAT_TRUE;
+	attr->rdma_write_for_rdma_read_req = (ia->attr->caps & TP_CAP_READ_NEEDS_WRITE) != 0;
+}
+
+/* The counts of an endpoint, and how many it gets where the consumer does not say; OFED's numbers. */
+static const struct ep_count {
+	size_t offset;
+	DAT_COUNT usual;
+} ep_counts[] = {
+	{ offsetof(DAT_EP_ATTR, max_recv_dtos), 16 },	 { offsetof(DAT_EP_ATTR, max_request_dtos), 16 },
+	{ offsetof(DAT_EP_ATTR, max_recv_iov), 4 },	 { offsetof(DAT_EP_ATTR, max_request_iov), 4 },
+	{ offsetof(DAT_EP_ATTR, max_rdma_read_in), 8 },	 { offsetof(DAT_EP_ATTR, max_rdma_read_out), 8 },
+	{ offsetof(DAT_EP_ATTR, max_rdma_read_iov), 4 }, { offsetof(DAT_EP_ATTR, max_rdma_write_iov), 4 },
+};
+
+#define EP_COUNTS (sizeof(ep_counts) / sizeof(ep_counts[0]))
+
+static DAT_COUNT *ep_count(DAT_EP_ATTR *attr, unsigned i)
+{
+	return (DAT_COUNT *)((char *)attr + ep_counts[i].offset);
+}
+
+/* The most that one endpoint can have. */
+static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
+{
+	const struct tp_attr *tp = ia->attr;
+
+	*attr = (DAT_EP_ATTR){
+		.service_type = DAT_SERVICE_TYPE_RC,
+		.max_message_size = tp->max_message,
+		.max_rdma_size = tp->max_message,
+		.qos = DAT_QOS_BEST_EFFORT,
+		.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+		.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+		.max_recv_dtos = max_dtos(ia),
+		.max_request_dtos = max_dtos(ia),
+		.max_recv_iov = (DAT_COUNT)tp->max_sge,
+		.max_request_iov = (DAT_COUNT)tp->max_sge,
+		.max_rdma_read_in = (DAT_COUNT)tp->max_read_in,
+		.max_rdma_read_out = (DAT_COUNT)tp->max_read_out,
+		.max_rdma_read_iov = (DAT_COUNT)tp->max_read_sge,
+		.max_rdma_write_iov = (DAT_COUNT)tp->max_sge,
+	};
+}
+
+void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
+{
+	ep_limits(ia, attr);
+	attr->max_message_size = least(attr->max_message_size, USUAL_SIZE);
+	attr->max_rdma_size = least(attr->max_rdma_size, USUAL_SIZE);
+	for (unsigned i = 0; i < EP_COUNTS; i++)
+		if (*ep_count(attr, i) > ep_counts[i].usual)
+			*ep_count(attr, i) = ep_counts[i].usual;
+}
+
+static bool flags_legal(const DAT_EP_ATTR *attr)
+{
+	switch ((unsigned)attr->request_completion_flags) {
+	case DAT_COMPLETION_DEFAULT_FLAG:
+	case DAT_COMPLETION_UNSIGNALLED_FLAG:
+	case DAT_COMPLETION_EVD_THRESHOLD_FLAG:
+		break;
+	default:
+		return false;
+	}
+	switch ((unsigned)attr->recv_completion_flags) {
+	case DAT_COMPLETION_DEFAULT_FLAG:
+	case DAT_COMPLETION_UNSIGNALLED_FLAG:
+	case DAT_COMPLETION_SOLICITED_WAIT_FLAG:
+	case DAT_COMPLETION_EVD_THRESHOLD_FLAG:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
+{
+	DAT_EP_ATTR asked = *attr;
+
+	for (unsigned i = 0; i < EP_COUNTS; i++)
+		if (*ep_count(&asked, i) < 0 || *ep_count(&asked, i) > *ep_count(limits, i))
+			return false;
+	if ((asked.max_recv_dtos && !asked.max_recv_iov) || (asked.max_request_dtos && !asked.max_request_iov))
+		return false;
+	return asked.ep_transport_specific_count == 0 && asked.ep_provider_specific_count == 0;
+}
+
+/*
+ * What a consumer asked for it gets, or hears no. It may leave open, with 0, the sizes and the segments of an RDMA: the
+ * latter came with DAT 1.2, and a program of before knows nothing of them. Null leaves everything open.
+ */
+DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr)
+{
+	DAT_EP_ATTR limits;
+
+	if (!asked) {
+		attr_ep_default(ia, attr);
+		return DAT_SUCCESS;
+	}
+	ep_limits(ia, &limits);
+	if (asked->service_type != DAT_SERVICE_TYPE_RC || !flags_legal(asked) || !counts_legal(asked, &limits))
+		return bad;
+	if (asked->max_message_size > limits.max_message_size || asked->max_rdma_size > limits.max_rdma_size)
+		return bad;
+	if (asked->srq_soft_hw < 0 && asked->srq_soft_hw != DAT_HW_DEFAULT)
+		return bad;
+	if (asked->qos != DAT_QOS_BEST_EFFORT || asked->srq_soft_hw > 0)
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	*attr = *asked;
+	if (!attr->max_message_size)
+		attr->max_message_size = limits.max_message_size;
+	if (!attr->max_rdma_size)
+		attr->max_rdma_size = limits.max_rdma_size;
+	if (!attr->max_rdma_read_iov)
+		attr->max_rdma_read_iov = (DAT_COUNT)least(attr->max_request_iov, limits.max_rdma_read_iov);
+	if (!attr->max_rdma_write_iov)
+		attr->max_rdma_write_iov = attr->max_request_iov;
+	return DAT_SUCCESS;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How the registry reaches us: the two entry points of the library, the names announced, and the table of calls. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "udapl.h"
+
+/* Calls to come: each has its slot already, and says that it is not there yet. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define ABSENT(call, ...)                                                                                              \
+	static DAT_RETURN call(__VA_ARGS__)                                                                            \
+	{                                                                                                              \
+		return DAT_NOT_IMPLEMENTED;                                                                            \
+	}
+
+ABSENT(cr_handoff, DAT_CR_HANDLE cr, DAT_CONN_QUAL qual)
+ABSENT(evd_resize, DAT_EVD_HANDLE evd, DAT_COUNT qlen)
+ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
+       DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
+ABSENT(ep_modify, DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
+ABSENT(ep_dup_connect, DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
+       const DAT_PVOID private_data, DAT_QOS qos)
+ABSENT(lmr_sync_rdma_read, DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
+ABSENT(lmr_sync_rdma_write, DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
+ABSENT(rmr_create, DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr)
+ABSENT(rmr_query, DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
+ABSENT(rmr_bind, DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *lmr, DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
+       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+ABSENT(rmr_free, DAT_RMR_HANDLE rmr)
+ABSENT(rsp_create, DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *rsp)
+ABSENT(rsp_query, DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param)
+ABSENT(rsp_free, DAT_RSP_HANDLE rsp)
+ABSENT(srq_create, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq)
+ABSENT(srq_free, DAT_SRQ_HANDLE srq)
+ABSENT(srq_post_recv, DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+ABSENT(srq_query, DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param)
+ABSENT(srq_resize, DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos)
+ABSENT(srq_set_lw, DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark)
+#pragma GCC diagnostic pop
+
+/* Each announced name has a copy of it, with a name and an ia_open of its own. */
+static const DAT_PROVIDER calls = {
+	.ia_query_func = ia_query,
+	.ia_close_func = ia_close,
+	.set_consumer_context_func = context_set,
+	.get_consumer_context_func = context_get,
+	.get_handle_type_func = handle_type,
+	.cno_create_func = cno_create,
+	.cno_modify_agent_func = cno_modify_agent,
+	.cno_query_func = cno_query,
+	.cno_free_func = cno_free,
+	.cno_wait_func = cno_wait,
+	.cr_query_func = cr_query,
+	.cr_accept_func = cr_accept,
+	.cr_reject_func = cr_reject,
+	.cr_handoff_func = cr_handoff,
+	.evd_create_func = evd_create,
+	.evd_query_func = evd_query,
+	.evd_modify_cno_func = evd_modify_cno,
+	.evd_enable_func = evd_enable,
+	.evd_disable_func = evd_disable,
+	.evd_wait_func = evd_wait,
+	.evd_resize_func = evd_resize,
+	.evd_post_se_func = evd_post_se,
+	.evd_dequeue_func = evd_dequeue,
+	.evd_free_func = evd_free,
+	.ep_create_func = ep_create,
+	.ep_query_func = ep_query,
+	.ep_modify_func = ep_modify,
+	.ep_connect_func = ep_connect,
+	.ep_dup_connect_func = ep_dup_connect,
+	.ep_disconnect_func = ep_disconnect,
+	.ep_post_send_func = ep_post_send,
+	.ep_post_recv_func = ep_post_recv,
+	.ep_post_rdma_read_func = ep_post_rdma_read,
+	.ep_post_rdma_write_func = ep_post_rdma_write,
+	.ep_get_status_func = ep_get_status,
+	.ep_free_func = ep_free,
+	.lmr_create_func = lmr_create,
+	.lmr_query_func = lmr_query,
+	.lmr_free_func = lmr_free,
+	.rmr_create_func = rmr_create,
+	.rmr_query_func = rmr_query,
+	.rmr_bind_func = rmr_bind,
+	.rmr_free_func = rmr_free,
+	.psp_create_func = psp_create,
+	.psp_query_func = psp_query,
+	.psp_free_func = psp_free,
+	.rsp_create_func = rsp_create,
+	.rsp_query_func = rsp_query,
+	.rsp_free_func = rsp_free,
+	.pz_create_func = pz_create,
+	.pz_query_func = pz_query,
+	.pz_free_func = pz_free,
+	.psp_create_any_func = psp_create_any,
+	.ep_reset_func = ep_reset,
+	.evd_set_unwaitable_func = evd_set_unwaitable,
+	.evd_clear_unwaitable_func = evd_clear_unwaitable,
+	.lmr_sync_rdma_read_func = lmr_sync_rdma_read,
+	.lmr_sync_rdma_write_func = lmr_sync_rdma_write,
+	.ep_create_with_srq_func = ep_create_with_srq,
+	.ep_recv_query_func = ep_recv_query,
+	.ep_set_watermark_func = ep_set_watermark,
+	.srq_create_func = srq_create,
+	.srq_free_func = srq_free,
+	.srq_post_recv_func = srq_post_recv,
+	.srq_query_func = srq_query,
+	.srq_resize_func = srq_resize,
+	.srq_set_lw_func = srq_set_lw,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct provider *providers; /* lock; the latest announced first */
+
+static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
+{
+	return strncmp(a->ia_name, b->ia_name, DAT_NAME_MAX_LENGTH) == 0 &&
+	       a->dapl_version_major == b->dapl_version_major && a->dapl_version_minor == b->dapl_version_minor &&
+	       !a->is_thread_safe == !b->is_thread_safe;
+}
+
+/* Out of the list, NULL if it was never announced. */
+static struct provider *take_locked(const DAT_PROVIDER_INFO *info)
+{
+	struct provider **at = &providers, *provider;
+
+	while (*at && !same_key(&(*at)->info, info))
+		at = &(*at)->next;
+	provider = *at;
+	if (provider)
+		*at = provider->next;
+	return provider;
+}
+
+static struct provider *provider_make(const DAT_PROVIDER_INFO *info)
+{
+	struct provider *provider = calloc(1, sizeof(*provider));
+
+	if (!provider)
+		return NULL;
+	provider->info = *info;
+	provider->table = calls;
+	provider->table.device_name = provider->info.ia_name;
+	provider->table.extension = provider;
+	provider->table.ia_open_func = info->is_thread_safe ? ia_open_threadsafe : ia_open;
+	return provider;
+}
+
+/* Where a name was announced before, handles may still lead to its table: it is the same one again. */
+static struct provider *announce_locked(const DAT_PROVIDER_INFO *info, char *params)
+{
+	struct provider *provider = take_locked(info);
+
+	if (!provider)
+		provider = provider_make(info);
+	if (!provider)
+		return NULL;
+	free(provider->params);
+	provider->params = params;
+	provider->announced = true;
+	provider->next = providers;
+	providers = provider;
+	return provider;
+}
+
+static struct provider *retract(const DAT_PROVIDER_INFO *info)
+{
+	struct provider *provider;
+
+	pthread_mutex_lock(&lock);
+	provider = providers;
+	while (provider && !same_key(&provider->info, info))
+		provider = provider->next;
+	if (provider)
+		provider->announced = false;
+	pthread_mutex_unlock(&lock);
+	return provider;
+}
+
+/*
+ * Registers info->ia_name, whether or not there is such a device: opening it finds out. There is no way to report a
+ * failure; the registry then has no such name. Safe.
+ * Source: uDAPL 1.2.
+ */
+__attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER_INFO *info, const char *instance_data)
+{
+	char *params = strdup(instance_data ? instance_data : "");
+	struct provider *provider = NULL;
+	DAT_RETURN ret;
+
+	pthread_mutex_lock(&lock);
+	if (params)
+		provider = announce_locked(info, params);
+	pthread_mutex_unlock(&lock);
+	if (!provider) {
+		log_error("%s: no memory to register it", info->ia_name);
+		free(params);
+		return;
+	}
+	ret = dat_registry_add_provider(&provider->table, &provider->info);
+	if (ret == DAT_SUCCESS)
+		return;
+	log_error("%s: the registry refuses it: %#x", info->ia_name, ret);
+	retract(info);
+}
+
+/*
+ * Takes the name back; its table stays, because handles lead to it. Safe.
+ * Source: uDAPL 1.2.
+ */
+__attribute__((visibility("default"))) void dat_provider_fini(const DAT_PROVIDER_INFO *info)
+{
+	struct provider *provider = retract(info);
+
+	if (provider)
+		(void)dat_registry_remove_provider(&provider->table, &provider->info);
+}
+
+DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider_out, char **params_out)
+{
+	struct provider *provider;
+	char *params = NULL;
+
+	pthread_mutex_lock(&lock);
+	provider = providers;
+	while (provider && !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
+			     strcmp(provider->info.ia_name, name) == 0))
+		provider = provider->next;
+	if (provider)
+		params = strdup(provider->params);
+	pthread_mutex_unlock(&lock);
+	if (!provider)
+		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+	if (!params)
+		return NO_RESOURCE(MEMORY);
+	*provider_out = provider;
+	*params_out = params;
+	return DAT_SUCCESS;
+}

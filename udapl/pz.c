@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection zones: memory and the endpoints that may use it. */
+#include "udapl.h"
+
+DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
+{
+	struct ia *ia = ia_handle;
+	struct pz *pz;
+	int err;
+
+	if (!obj_valid(NULL, ia_handle, DAT_HANDLE_TYPE_IA))
+		return BAD_HANDLE(IA);
+	if (!pz_out)
+		return BAD_ARG(2);
+	pz = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_PZ);
+	if (!pz)
+		return NO_RESOURCE(MEMORY);
+	err = tp_pd_create(ia->dev, &pz->pd);
+	if (err)
+		goto discard_pz;
+	*pz_out = obj_publish(&pz->obj);
+	return DAT_SUCCESS;
+
+discard_pz:
+	obj_discard(&pz->obj);
+	return status_of(err, DAT_RESOURCE_PROTECTION_DOMAIN);
+}
+
+DAT_RETURN pz_free(DAT_PZ_HANDLE handle)
+{
+	struct pz *pz = handle;
+
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_PZ))
+		return BAD_HANDLE(PZ);
+	if (!obj_retire(&pz->obj))
+		return BAD_STATE(PZ_IN_USE);
+	pz_unmake(pz);
+	return DAT_SUCCESS;
+}
+
+void pz_unmake(struct pz *pz)
+{
+	tp_pd_destroy(pz->pd);
+	obj_discard(&pz->obj);
+}
+
+DAT_RETURN pz_query(DAT_PZ_HANDLE handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param)
+{
+	struct pz *pz = handle;
+
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_PZ))
+		return BAD_HANDLE(PZ);
+	if (!param)
+		return BAD_ARG(3);
+	if (mask & ~(unsigned)DAT_PZ_FIELD_ALL)
+		return BAD_ARG(2);
+	param->ia_handle = pz->obj.ia;
+	return DAT_SUCCESS;
+}
