@@ -75,7 +75,7 @@ static enum mapping mapping_of(const struct span *span)
 	return covered ? mapping : MAPPING_HOLES;
 }
 
-/* The device has one errno for many reasons; the memory itself tells more. Source: our choice, the standard is silent. */
+/* The device has one errno for many reasons; the memory itself tells more. Source: our choice. */
 static DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, int err)
 {
 	const enum mapping mapping = mapping_of(span);

@@ -15,7 +15,6 @@
 	}
 
 ABSENT(cr_handoff, DAT_CR_HANDLE cr, DAT_CONN_QUAL qual)
-ABSENT(evd_resize, DAT_EVD_HANDLE evd, DAT_COUNT qlen)
 ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
        DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
 ABSENT(ep_modify, DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
