@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fake devices and the queue of what happened to each of them. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "fake_impl.h"
+
+#define DEVICES 200
+
+/* "fakeN" and its address, from the params. */
+static int params_parse(const char *params, struct tp_attr *attr)
+{
+	struct sockaddr_in *addr = (struct sockaddr_in *)&attr->addr;
+	unsigned n;
+
+	if (!params || sscanf(params, "fake%u", &n) != 1 || n >= DEVICES)
+		return -ENODEV;
+	snprintf(attr->device, sizeof(attr->device), "fake%u", n);
+	addr->sin_family = AF_INET;
+	addr->sin_addr.s_addr = htonl(FAKE_NETWORK + n + 1);
+	return 0;
+}
+
+int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **out)
+{
+	struct tp_dev *dev;
+	int err = fake_enter(CALL_DEV_OPEN);
+
+	if (err)
+		return err;
+	dev = calloc(1, sizeof(*dev));
+	if (!dev) {
+		err = -ENOMEM;
+		goto unlock;
+	}
+	dev->attr = fake.attr;
+	err = params_parse(params, &dev->attr);
+	if (err)
+		goto free_dev;
+	dev->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (dev->fd < 0) {
+		err = -errno;
+		goto free_dev;
+	}
+	dev->ia = ia;
+	dev->events_end = &dev->events;
+	dev->next = fake.devs;
+	fake.devs = dev;
+	fake.alive[FAKE_DEV]++;
+	fake_unlock();
+	*out = dev;
+	return 0;
+free_dev:
+	free(dev);
+unlock:
+	fake_unlock();
+	return err;
+}
+
+void tp_dev_close(struct tp_dev *dev)
+{
+	struct tp_dev **link = &fake.devs;
+
+	fake_lock();
+	fake_count(CALL_DEV_CLOSE);
+	for (enum fake_kind kind = 0; kind < FAKE_ANY; kind++)
+		fake_demand(dev->alive[kind] == 0, "nothing of a device is left when it is closed");
+	while (*link != dev)
+		link = &(*link)->next;
+	*link = dev->next;
+	while (dev->events)
+		events_drop(dev, dev->events->about);
+	fake.alive[FAKE_DEV]--;
+	fake_unlock();
+	if (dev->served)
+		clock_expect(-1);
+	close(dev->fd);
+	free(dev);
+}
+
+const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
+{
+	return &dev->attr;
+}
+
+int tp_dev_fd(const struct tp_dev *dev)
+{
+	bool first;
+
+	fake_lock();
+	first = !dev->served;
+	((struct tp_dev *)dev)->served = true; /* const to the core, not to us */
+	fake_unlock();
+	if (first)
+		clock_expect(1);
+	return dev->fd;
+}
+
+void alive_add(struct tp_dev *dev, enum fake_kind kind, int n)
+{
+	dev->alive[kind] += (unsigned)n;
+	fake.alive[kind] += (unsigned)n;
+}
+
+void event_post(struct tp_dev *dev, enum event_kind kind, void *about, enum tp_cause cause)
+{
+	struct event *event = malloc(sizeof(*event));
+
+	fake_demand(event != NULL, "there is memory for an event (no rule, but bad luck)");
+	*event = (struct event){ .kind = kind, .about = about, .cause = cause };
+	*dev->events_end = event;
+	dev->events_end = &event->next;
+	eventfd_write(dev->fd, 1);
+}
+
+static void event_unlink(struct tp_dev *dev, struct event **link)
+{
+	eventfd_t ignored;
+
+	if (dev->events_end == &(*link)->next)
+		dev->events_end = link;
+	*link = (*link)->next;
+	if (!dev->events)
+		(void)eventfd_read(dev->fd, &ignored);
+}
+
+void events_drop(struct tp_dev *dev, const void *about)
+{
+	struct event **link = &dev->events;
+
+	while (*link) {
+		struct event *event = *link;
+
+		if (event->about == about) {
+			event_unlink(dev, link);
+			free(event);
+		} else {
+			link = &event->next;
+		}
+	}
+}
+
+void upcall_begin(struct tp_dev *dev, const void *about)
+{
+	dev->upcall = about;
+	fake_unlock();
+}
+
+void upcall_end(struct tp_dev *dev)
+{
+	fake_lock();
+	dev->upcall = NULL;
+	pthread_cond_broadcast(&fake.upcall_over);
+}
+
+static void event_dispatch(struct tp_dev *dev, struct event *event)
+{
+	struct tp_qp *qp = event->about;
+	struct tp_cq *cq = event->about;
+
+	switch (event->kind) {
+	case EV_QP_BROKEN:
+		upcall_begin(dev, qp);
+		up_qp_broken(qp->ep);
+		break;
+	case EV_CQ_OVERRUN:
+		upcall_begin(dev, cq);
+		up_cq_overrun(cq->evd);
+		break;
+	case EV_PORT_DOWN:
+		upcall_begin(dev, NULL);
+		up_port_down(dev->ia);
+		break;
+	case EV_DEV_FATAL:
+		upcall_begin(dev, NULL);
+		up_dev_fatal(dev->ia);
+		break;
+	default:
+		conn_dispatch(event);
+		return;
+	}
+	upcall_end(dev);
+}
+
+void tp_dev_progress(struct tp_dev *dev)
+{
+	fake_lock();
+	fake_count(CALL_DEV_PROGRESS);
+	while (dev->events) {
+		struct event *event = dev->events;
+
+		event_unlink(dev, &dev->events);
+		event_dispatch(dev, event);
+		free(event);
+	}
+	fake_unlock();
+}
+
+void fake_port_down(struct tp_dev *dev)
+{
+	fake_lock();
+	event_post(dev, EV_PORT_DOWN, NULL, 0);
+	fake_unlock();
+}
+
+void fake_dev_fatal(struct tp_dev *dev)
+{
+	fake_lock();
+	event_post(dev, EV_DEV_FATAL, NULL, 0);
+	fake_unlock();
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fake transfers: work requests are queued, matched with the peer's receives and memory, and carried out by memmove. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_impl.h"
+
+static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
+{
+	unsigned priv = 0;
+
+	if (wr->kind == WR_READ && (qp->dev->attr.caps & TP_CAP_READ_NEEDS_WRITE))
+		priv = DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+	else if (wr->kind == WR_READ || wr->kind == WR_RECV)
+		priv = DAT_MEM_PRIV_WRITE_FLAG; /* remote write implies local write, as with verbs */
+	for (unsigned i = 0; i < wr->nseg; i++) {
+		const DAT_LMR_TRIPLET *seg = &wr->iov[i];
+
+		if (seg->segment_length > 0 && !mem_may(qp->pd, seg->lmr_context, false, seg->virtual_address,
+							seg->segment_length, priv))
+			return false;
+	}
+	return true;
+}
+
+static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
+{
+	unsigned priv = wr->kind == WR_READ ? DAT_MEM_PRIV_REMOTE_READ_FLAG : DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+
+	return wr->size == 0 ||
+	       mem_may(peer->pd, wr->remote.rmr_context, true, wr->remote.target_address, wr->size, priv);
+}
+
+static void *place(const DAT_LMR_TRIPLET *seg, DAT_VLEN offset)
+{
+	return (void *)(uintptr_t)(seg->virtual_address + offset);
+}
+
+/* From segment to segment, front to back. */
+static void move(const DAT_LMR_TRIPLET *to, const DAT_LMR_TRIPLET *from, DAT_VLEN length)
+{
+	DAT_VLEN to_done = 0, from_done = 0;
+
+	while (length > 0) {
+		DAT_VLEN n = length;
+
+		if (n > to->segment_length - to_done)
+			n = to->segment_length - to_done;
+		if (n > from->segment_length - from_done)
+			n = from->segment_length - from_done;
+		if (n > 0)
+			memmove(place(to, to_done), place(from, from_done), n);
+		to_done += n;
+		from_done += n;
+		length -= n;
+		if (to_done == to->segment_length) {
+			to++;
+			to_done = 0;
+		}
+		if (from_done == from->segment_length) {
+			from++;
+			from_done = 0;
+		}
+	}
+}
+
+/* The status at the sender; the receive of the peer completes here. */
+static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *wr)
+{
+	struct wr *recv = wr_take(&peer->recvs);
+	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS;
+
+	if (wr->size > recv->size)
+		status = DAT_DTO_ERR_LOCAL_LENGTH;
+	else if (!local_ok(peer, recv))
+		status = DAT_DTO_ERR_LOCAL_PROTECTION;
+	else
+		move(recv->iov, wr->iov, wr->size);
+	qp_complete(peer, recv, status, (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
+	return status == DAT_DTO_SUCCESS ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_RESPONDER;
+}
+
+static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *wr)
+{
+	const DAT_LMR_TRIPLET remote = {
+		.virtual_address = wr->remote.target_address,
+		.segment_length = wr->size,
+	};
+
+	if (!remote_ok(peer, wr))
+		return DAT_DTO_ERR_REMOTE_ACCESS;
+	if (wr->kind == WR_READ)
+		move(wr->iov, &remote, wr->size);
+	else
+		move(&remote, wr->iov, wr->size);
+	return DAT_DTO_SUCCESS;
+}
+
+static DAT_DTO_COMPLETION_STATUS transfer(struct tp_qp *qp, const struct wr *wr)
+{
+	DAT_DTO_COMPLETION_STATUS status = fake.fail_transfer;
+
+	fake.fail_transfer = DAT_DTO_SUCCESS;
+	if (status != DAT_DTO_SUCCESS)
+		return status;
+	if (!local_ok(qp, wr))
+		return DAT_DTO_ERR_LOCAL_PROTECTION;
+	if (wr->size > qp->dev->attr.max_message)
+		return DAT_DTO_ERR_LOCAL_LENGTH;
+	status = wr->kind == WR_SEND ? send_run(qp->peer, wr) : rdma_run(qp->peer, wr);
+	if (status != DAT_DTO_SUCCESS)
+		qp_break(qp->peer, fake.quirks & FAKE_TELLS_BROKEN);
+	return status;
+}
+
+/* Does the first request of @qp end now, well or badly? */
+static bool runnable(const struct tp_qp *qp)
+{
+	const struct wr *wr = qp->sends.first;
+
+	if (!wr || qp->state != QP_UP)
+		return false;
+	if (fake.fail_transfer != DAT_DTO_SUCCESS || !local_ok(qp, wr))
+		return true;
+	if (!qp->peer || qp->peer->state != QP_UP)
+		return false;
+	return wr->kind != WR_SEND || qp->peer->recvs.first;
+}
+
+static void run_first(struct tp_qp *qp)
+{
+	struct wr *wr = wr_take(&qp->sends);
+	DAT_DTO_COMPLETION_STATUS status = transfer(qp, wr);
+
+	qp_complete(qp, wr, status, 0, false);
+	if (status != DAT_DTO_SUCCESS)
+		qp_break(qp, false);
+}
+
+void transfers_run(struct tp_qp *qp)
+{
+	while (!fake.hold) {
+		if (runnable(qp))
+			run_first(qp);
+		else if (qp->peer && runnable(qp->peer))
+			run_first(qp->peer);
+		else
+			return;
+	}
+}
+
+static int post_refused(const struct tp_qp *qp, const struct wr_queue *queue, const struct wr *wr)
+{
+	bool recv = wr->kind == WR_RECV;
+
+	if (wr->nseg > queue->max_sge || (qp->state == QP_READY && !recv))
+		return -EINVAL;
+	if (qp->state == QP_ERROR && recv && (fake.quirks & FAKE_REFUSES_RECV))
+		return -EINVAL;
+	if (qp->state == QP_ERROR && !recv && (fake.quirks & FAKE_REFUSES_SEND))
+		return -ENOTCONN;
+	return queue->posted - queue->retired < queue->limit ? 0 : -ENOMEM;
+}
+
+/* What happens to a request posted in error. */
+static void flush_posted(struct tp_qp *qp, struct wr_queue *queue)
+{
+	unsigned stays = queue == &qp->recvs ? FAKE_FORGETS_RECV : FAKE_SWALLOWS_SEND;
+
+	if (!(fake.quirks & (stays | FAKE_LATE_FLUSH)))
+		qp_flush(qp, queue);
+}
+
+/* @template with the segments of @iov. */
+static int post(enum fake_call call, struct tp_qp *qp, const struct wr *template, const DAT_LMR_TRIPLET *iov)
+{
+	struct wr_queue *queue = template->kind == WR_RECV ? &qp->recvs : &qp->sends;
+	struct wr *wr;
+	int err = fake_enter(call);
+
+	if (err)
+		return err;
+	err = post_refused(qp, queue, template);
+	if (err)
+		goto unlock;
+	wr = malloc(sizeof(*wr));
+	if (!wr) {
+		err = -ENOMEM;
+		goto unlock;
+	}
+	*wr = *template;
+	if (wr->nseg > 0)
+		memcpy(wr->iov, iov, wr->nseg * sizeof(*iov));
+	if (wr->kind == WR_RECV)
+		for (unsigned i = 0; i < wr->nseg; i++)
+			wr->size += iov[i].segment_length;
+	else
+		fake.seen.post_flags = wr->flags;
+	wr->seq = fake.next_seq++;
+	wr->number = queue->posted++;
+	*queue->end = wr;
+	queue->end = &wr->next;
+	if (qp->state == QP_ERROR)
+		flush_posted(qp, queue);
+	else
+		transfers_run(qp);
+unlock:
+	fake_unlock();
+	return err;
+}
+
+int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size, unsigned flags)
+{
+	const struct wr wr = { .kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nseg };
+
+	return post(CALL_POST_SEND, qp, &wr, iov);
+}
+
+int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
+{
+	const struct wr wr = { .kind = WR_RECV, .tag = tag, .flags = TP_POST_SIGNAL, .nseg = nseg };
+
+	return post(CALL_POST_RECV, qp, &wr, iov);
+}
+
+int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+		  const DAT_RMR_TRIPLET *remote, unsigned flags)
+{
+	const struct wr wr = {
+		.kind = WR_WRITE, .tag = tag, .flags = flags, .size = size, .remote = *remote, .nseg = nseg
+	};
+
+	fake_demand(size <= remote->segment_length, "a write fits its target");
+	return post(CALL_POST_WRITE, qp, &wr, iov);
+}
+
+int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, const DAT_RMR_TRIPLET *remote,
+		 unsigned flags)
+{
+	const struct wr wr = {
+		.kind = WR_READ, .tag = tag, .flags = flags, .size = remote->segment_length, .remote = *remote, .nseg = nseg
+	};
+	DAT_VLEN room = 0;
+
+	for (unsigned i = 0; i < nseg; i++)
+		room += iov[i].segment_length;
+	fake_demand(wr.size <= room, "a read fits its buffer");
+	return post(CALL_POST_READ, qp, &wr, iov);
+}
+
+int tp_post_marker(struct tp_qp *qp, void *tag)
+{
+	const struct wr wr = { .kind = WR_WRITE, .tag = tag, .flags = TP_POST_SIGNAL };
+
+	return post(CALL_POST_MARKER, qp, &wr, NULL);
+}
+
+void fake_hold(bool hold)
+{
+	fake_lock();
+	fake.hold = hold;
+	for (struct tp_qp *qp = fake.qps; qp; qp = qp->next)
+		transfers_run(qp);
+	fake_unlock();
+}
+
+static void older(struct wr_queue *queue, struct tp_qp *qp, struct wr_queue **oldest, struct tp_qp **of)
+{
+	if (queue->first && (!*oldest || queue->first->seq < (*oldest)->first->seq)) {
+		*oldest = queue;
+		*of = qp;
+	}
+}
+
+bool fake_step(void)
+{
+	struct wr_queue *oldest = NULL;
+	struct tp_qp *of = NULL;
+
+	fake_lock();
+	for (struct tp_qp *qp = fake.qps; qp; qp = qp->next) {
+		bool flush = qp->state == QP_ERROR && (fake.quirks & FAKE_LATE_FLUSH);
+
+		if (flush || runnable(qp))
+			older(&qp->sends, qp, &oldest, &of);
+		if (flush)
+			older(&qp->recvs, qp, &oldest, &of);
+	}
+	if (oldest && of->state == QP_ERROR)
+		qp_complete(of, wr_take(oldest), DAT_DTO_ERR_FLUSHED, 0, false);
+	else if (oldest)
+		run_first(of);
+	fake_unlock();
+	return oldest != NULL;
+}
+
+void fake_fail_transfer(DAT_DTO_COMPLETION_STATUS status)
+{
+	fake_lock();
+	fake.fail_transfer = status;
+	fake_unlock();
+}
+
+void fake_give_up(void)
+{
+	fake_lock();
+	for (struct tp_qp *qp = fake.qps; qp; qp = qp->next) {
+		bool alone = !qp->peer || qp->peer->state == QP_ERROR;
+
+		if (qp->state == QP_UP && qp->sends.first && alone) {
+			qp_complete(qp, wr_take(&qp->sends), DAT_DTO_ERR_TRANSPORT, 0, false);
+			qp_break(qp, false);
+		}
+	}
+	fake_unlock();
+}
+
+unsigned fake_outstanding(void)
+{
+	unsigned n = 0;
+
+	fake_lock();
+	for (struct tp_qp *qp = fake.qps; qp; qp = qp->next) {
+		for (struct wr *wr = qp->sends.first; wr; wr = wr->next)
+			n++;
+		for (struct wr *wr = qp->recvs.first; wr; wr = wr->next)
+			n++;
+	}
+	fake_unlock();
+	return n;
+}

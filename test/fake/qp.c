@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fake queue pairs: made, broken, flushed as the quirks say, destroyed. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fake_impl.h"
+
+static void queue_init(struct wr_queue *queue, unsigned limit, unsigned max_sge)
+{
+	queue->end = &queue->first;
+	queue->limit = limit;
+	queue->max_sge = max_sge;
+}
+
+static bool attr_fits(const struct tp_attr *have, const struct tp_qp_attr *want)
+{
+	return want->max_send <= have->max_qp_wr && want->max_recv <= have->max_qp_wr &&
+	       want->max_send_sge <= have->max_sge && want->max_recv_sge <= have->max_sge;
+}
+
+int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep, struct tp_qp **out)
+{
+	struct tp_qp *qp = NULL;
+	int err = fake_enter(CALL_QP_CREATE);
+
+	if (err)
+		return err;
+	fake_demand(attr->pd && attr->send_cq && attr->recv_cq, "a queue pair has a domain and two queues");
+	err = attr_fits(&dev->attr, attr) ? -ENOMEM : -EINVAL;
+	if (err == -ENOMEM && dev->alive[FAKE_QP] < dev->attr.max_qp)
+		qp = calloc(1, sizeof(*qp));
+	if (qp) {
+		qp->dev = dev;
+		qp->ep = ep;
+		qp->pd = attr->pd;
+		qp->send_cq = attr->send_cq;
+		qp->recv_cq = attr->recv_cq;
+		queue_init(&qp->sends, attr->max_send, attr->max_send_sge);
+		queue_init(&qp->recvs, attr->max_recv, attr->max_recv_sge);
+		qp->pd->users++;
+		qp->send_cq->users++;
+		qp->recv_cq->users++;
+		qp->next = fake.qps;
+		fake.qps = qp;
+		alive_add(dev, FAKE_QP, 1);
+		fake.seen.qp = *attr;
+		*out = qp;
+	}
+	fake_unlock();
+	return qp ? 0 : err;
+}
+
+struct wr *wr_take(struct wr_queue *queue)
+{
+	struct wr *wr = queue->first;
+
+	queue->first = wr->next;
+	if (!wr->next)
+		queue->end = &queue->first;
+	return wr;
+}
+
+void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length, bool solicited)
+{
+	bool is_send = wr->kind != WR_RECV;
+	struct cqe cqe = {
+		/* a length that means nothing is a wrong one here, so that nobody gets used to it */
+		.wc = { wr->tag, status, !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
+		.qp = qp,
+		.is_send = is_send,
+		.number = wr->number,
+	};
+
+	if (status != DAT_DTO_SUCCESS || (wr->flags & TP_POST_SIGNAL))
+		cq_push(is_send ? qp->send_cq : qp->recv_cq, &cqe, solicited);
+	free(wr);
+}
+
+void qp_flush(struct tp_qp *qp, struct wr_queue *queue)
+{
+	while (queue->first)
+		qp_complete(qp, wr_take(queue), DAT_DTO_ERR_FLUSHED, 0, false);
+}
+
+void qp_break(struct tp_qp *qp, bool tell)
+{
+	if (qp->state == QP_ERROR)
+		return;
+	qp->state = QP_ERROR;
+	if (!(fake.quirks & FAKE_LATE_FLUSH)) {
+		qp_flush(qp, &qp->sends);
+		qp_flush(qp, &qp->recvs);
+	}
+	if (tell)
+		event_post(qp->dev, EV_QP_BROKEN, qp, 0);
+}
+
+int tp_qp_error(struct tp_qp *qp)
+{
+	int err = fake_enter(CALL_QP_ERROR);
+
+	if (err)
+		return err;
+	if (qp->state == QP_ERROR && (fake.quirks & FAKE_REFLUSH))
+		qp_flush(qp, &qp->recvs);
+	qp_break(qp, false);
+	fake_unlock();
+	return 0;
+}
+
+static void queue_drop(struct wr_queue *queue)
+{
+	while (queue->first)
+		free(wr_take(queue));
+}
+
+void tp_qp_destroy(struct tp_qp *qp)
+{
+	struct tp_qp **link = &fake.qps;
+
+	fake_lock();
+	fake_count(CALL_QP_DESTROY);
+	events_drop(qp->dev, qp);
+	while (qp->dev->upcall == qp)
+		pthread_cond_wait(&fake.upcall_over, &fake.lock);
+	while (*link != qp)
+		link = &(*link)->next;
+	*link = qp->next;
+	if (qp->peer)
+		qp->peer->peer = NULL;
+	conn_forget_qp(qp);
+	queue_drop(&qp->sends);
+	queue_drop(&qp->recvs);
+	cq_forget(qp->send_cq, qp);
+	cq_forget(qp->recv_cq, qp);
+	qp->pd->users--;
+	qp->send_cq->users--;
+	qp->recv_cq->users--;
+	alive_add(qp->dev, FAKE_QP, -1);
+	fake_unlock();
+	free(qp);
+}
+
+void fake_break_qp(struct tp_qp *qp)
+{
+	fake_lock();
+	qp_break(qp, true);
+	fake_unlock();
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The fake's lock, its scripted faults, and the counts of what was called and what is alive. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_impl.h"
+
+struct fake fake = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.upcall_over = PTHREAD_COND_INITIALIZER,
+	.attr = {
+		.vendor = "a test",
+		.hw_version = 1,
+		.fw_major = 1,
+		.caps = TP_CAP_CQ_RESIZE,
+		.max_qp = 4096,
+		.max_qp_wr = 8192,
+		.max_cq = 4096,
+		.max_cqe = 1 << 20,
+		.max_mr = 65536,
+		.max_pd = 4096,
+		.max_sge = FAKE_MAX_SGE,
+		.max_read_sge = FAKE_MAX_SGE,
+		.max_read_in = 16,
+		.max_read_out = 16,
+		.max_read_in_total = 65536,
+		.max_request_pdata = 56,
+		.max_reply_pdata = 196,
+		.max_mr_size = 1ULL << 40,
+		.max_message = 1ULL << 31,
+	},
+	.next_key = 1,
+	.wire_end = &fake.wire,
+	.next_port = 49152,
+};
+
+static struct {
+	const char *name;
+	enum { NEVER_FAILS, MAY_FAIL, TEARDOWN } fails; /* teardown may, but not in a sweep */
+	unsigned count;
+	unsigned fail_in; /* 0: not at all */
+	int err;
+} calls[CALLS] = {
+	[CALL_DEV_OPEN] = { .name = "dev_open", .fails = MAY_FAIL },
+	[CALL_DEV_CLOSE] = { .name = "dev_close" },
+	[CALL_DEV_PROGRESS] = { .name = "dev_progress" },
+	[CALL_PD_CREATE] = { .name = "pd_create", .fails = MAY_FAIL },
+	[CALL_PD_DESTROY] = { .name = "pd_destroy" },
+	[CALL_MR_REG] = { .name = "mr_reg", .fails = MAY_FAIL },
+	[CALL_MR_DEREG] = { .name = "mr_dereg", .fails = TEARDOWN },
+	[CALL_CQ_CREATE] = { .name = "cq_create", .fails = MAY_FAIL },
+	[CALL_CQ_DESTROY] = { .name = "cq_destroy" },
+	[CALL_CQ_RESIZE] = { .name = "cq_resize", .fails = MAY_FAIL },
+	[CALL_CQ_POLL] = { .name = "cq_poll" },
+	[CALL_CQ_ARM] = { .name = "cq_arm", .fails = MAY_FAIL },
+	[CALL_CQ_EVENTS] = { .name = "cq_events" },
+	[CALL_QP_CREATE] = { .name = "qp_create", .fails = MAY_FAIL },
+	[CALL_QP_ERROR] = { .name = "qp_error", .fails = TEARDOWN },
+	[CALL_QP_DESTROY] = { .name = "qp_destroy" },
+	[CALL_POST_SEND] = { .name = "post_send", .fails = MAY_FAIL },
+	[CALL_POST_RECV] = { .name = "post_recv", .fails = MAY_FAIL },
+	[CALL_POST_WRITE] = { .name = "post_write", .fails = MAY_FAIL },
+	[CALL_POST_READ] = { .name = "post_read", .fails = MAY_FAIL },
+	[CALL_POST_MARKER] = { .name = "post_marker", .fails = MAY_FAIL },
+	[CALL_LISTEN] = { .name = "listen", .fails = MAY_FAIL },
+	[CALL_UNLISTEN] = { .name = "unlisten" },
+	[CALL_CONNECT] = { .name = "connect", .fails = MAY_FAIL },
+	[CALL_ACCEPT] = { .name = "accept", .fails = MAY_FAIL },
+	[CALL_REJECT] = { .name = "reject" },
+	[CALL_RELEASE] = { .name = "release" },
+	[CALL_ESTABLISH] = { .name = "establish", .fails = TEARDOWN },
+};
+
+static _Thread_local unsigned sweep_in; /* calls until the one that fails, 0: none will */
+static _Thread_local bool swept;
+
+void fake_demand(bool kept, const char *rule)
+{
+	if (kept)
+		return;
+	fprintf(stderr, "fake transport: the core broke a rule of the seam: %s\n", rule);
+	abort();
+}
+
+void fake_lock(void)
+{
+	pthread_mutex_lock(&fake.lock);
+}
+
+void fake_unlock(void)
+{
+	pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_count(enum fake_call call)
+{
+	calls[call].count++;
+}
+
+int fake_fault(enum fake_call call)
+{
+	fake_count(call);
+	if (calls[call].fail_in > 0 && --calls[call].fail_in == 0)
+		return -calls[call].err;
+	if (calls[call].fails == MAY_FAIL && sweep_in > 0 && --sweep_in == 0) {
+		swept = true;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int fake_enter(enum fake_call call)
+{
+	int err;
+
+	fake_lock();
+	err = fake_fault(call);
+	if (err)
+		fake_unlock();
+	return err;
+}
+
+static enum fake_call call_named(const char *name)
+{
+	for (enum fake_call call = 0; call < CALLS; call++)
+		if (strcmp(calls[call].name, name) == 0)
+			return call;
+	fprintf(stderr, "fake transport: a test asks for an unknown call: %s\n", name);
+	abort();
+}
+
+void fake_fail(const char *name, int err, unsigned nth)
+{
+	enum fake_call call = call_named(name);
+
+	fake_demand(calls[call].fails != NEVER_FAILS, "a test wants a call to fail that can't");
+	fake_lock();
+	calls[call].fail_in = nth;
+	calls[call].err = err;
+	fake_unlock();
+}
+
+void fake_fail_call(unsigned n)
+{
+	sweep_in = n;
+	swept = false;
+}
+
+bool fake_failed(void)
+{
+	return swept;
+}
+
+unsigned fake_calls(const char *name)
+{
+	enum fake_call call = call_named(name);
+	unsigned count;
+
+	fake_lock();
+	count = calls[call].count;
+	fake_unlock();
+	return count;
+}
+
+unsigned fake_alive(enum fake_kind kind)
+{
+	unsigned count = 0;
+
+	fake_lock();
+	for (enum fake_kind k = 0; k < FAKE_ANY; k++)
+		if (k == kind || kind == FAKE_ANY)
+			count += fake.alive[k];
+	fake_unlock();
+	return count;
+}
+
+struct fake_seen fake_seen(void)
+{
+	struct fake_seen seen;
+
+	fake_lock();
+	seen = fake.seen;
+	fake_unlock();
+	return seen;
+}
+
+struct tp_attr *fake_attr(void)
+{
+	return &fake.attr;
+}
+
+void fake_quirks(unsigned quirks)
+{
+	fake_lock();
+	fake.quirks = quirks;
+	fake_unlock();
+}
