@@ -9,7 +9,8 @@
  * Every int is 0 or a negative errno. Nothing here waits for a peer. Calls on one connection manager object (listener,
  * connection) and tp_dev_progress are serialised by the core under ia->lock; upcalls are made from tp_dev_progress only,
  * so they run on the service thread with ia->lock held. CQ calls are serialised per CQ, but for tp_cq_arm and
- * tp_cq_events, which may run beside tp_cq_poll. Posts to one direction of one QP are serialised by the caller.
+ * tp_cq_events, which may run beside tp_cq_poll. Posts to one direction of one QP are serialised by the caller, but for
+ * tp_post_marker and tp_qp_error, which may run beside any.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H

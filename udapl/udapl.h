@@ -6,6 +6,7 @@
  *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
  *			has which roles and CNO. The service thread takes it for each thing it handles.
  *	obj_lock	mutex (object.c); tags, use counts, lists of objects. A leaf: nothing is taken under it.
+ *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
  *	cno->lock	spin; the latch.
  *	service->lock	spin; the list of work for the service thread. A leaf.
@@ -297,18 +298,24 @@ struct ep {
 	struct pz *pz;			       /* held, may be NULL */
 	struct evd *recv_evd, *request_evd;    /* where completions go: the consumer's or the IA's sink */
 	struct evd *connect_evd;	       /* may be NULL */
-	bool recv_sink, request_sink;	       /* the consumer gave none */
+
+	/* request_evd->lock */
+	struct req marker; /* the tag of the marker, which is in no ring */
+	bool marked;	   /* it is in the QP */
+	bool unsure;	   /* the newest request that it proves may have reached the QP after it, see ep_doubt */
+	unsigned proves;   /* its completion proves all requests before this position of sends */
 
 	/* ia->lock */
 	struct tp_conn *conn;
 	DAT_EVENT_NUMBER verdict;  /* of a connection that is ending; 0 = none */
-	bool graceful;		   /* DISCONNECT_PENDING waits for requests */
-	bool marked;		   /* the marker of the end is posted */
+	bool watching;		   /* both EVDs report every completion to us */
 	unsigned promised;	   /* slots of connect_evd kept for this connection's events */
 	struct timer timer;	   /* connect time-out, cap of a graceful disconnect, cap of the drain */
 	struct work work;	   /* the data path saw something */
 	_Atomic bool fault;	   /* a completion failed, not by flush */
 	_Atomic bool flushed;	   /* a completion was flushed though nobody ended the connection */
+	bool reads_given;	   /* fixed; the consumer named its RDMA reads, so a connection may not lower them */
+	DAT_COUNT read_in, read_out; /* fixed; RDMA reads as made; attr has what the connection left of them */
 	struct sockaddr_storage local, remote; /* of the latest connection, ports set */
 	struct sockaddr_storage asked;	       /* where connect went; for dup_connect */
 	DAT_CONN_QUAL asked_qual;
@@ -324,6 +331,16 @@ static inline unsigned ep_state(const struct ep *ep)
 
 /* A completion of @ep was out of the ordinary; any thread, evd->lock held. */
 void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+/*
+ * A post finds on its way out that the connection is ending: if a marker was posted meanwhile it does not prove the
+ * newest request of @ring, which may have been claimed before it and posted after. request_evd->lock held, if @ring is
+ * sends.
+ */
+void ep_doubt(struct ep *ep, const struct ring *ring);
+/* The device or the queue below failed: the connection, if there is one, is broken. ia->lock held. */
+void ep_break(struct ep *ep);
+/* Answers @cr with @ep, which takes over its connection on success. ia->lock held. */
+DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_data, unsigned size);
 /* Down to the QP and the rings, and nothing of it visible any more. For ia_close. ia->lock NOT held. */
 void ep_unmake(struct ep *ep);
 
@@ -349,6 +366,7 @@ struct cr {
 
 /* Connection qualifier to port, as OFED's cma provider has it; both ends must map alike. 0 for 0. */
 uint16_t port_of_qual(DAT_CONN_QUAL qual);
+uint16_t port_of_addr(const struct sockaddr_storage *addr); /* 0 where there is none */
 void sp_unmake(struct sp *sp); /* ia->lock held */
 void cr_unmake(struct cr *cr, bool by_consumer); /* ia->lock held; refuses the peer */
 
