@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues, each with a channel of its own. tp_cq_poll is on the data path. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs.h"
+
+#define POLL_BATCH 16
+
+static const DAT_DTO_COMPLETION_STATUS statuses[] = {
+	[IBV_WC_SUCCESS] = DAT_DTO_SUCCESS,
+	[IBV_WC_LOC_LEN_ERR] = DAT_DTO_ERR_LOCAL_LENGTH,
+	[IBV_WC_LOC_QP_OP_ERR] = DAT_DTO_ERR_LOCAL_EP,
+	[IBV_WC_LOC_EEC_OP_ERR] = DAT_DTO_ERR_TRANSPORT,
+	[IBV_WC_LOC_PROT_ERR] = DAT_DTO_ERR_LOCAL_PROTECTION,
+	[IBV_WC_WR_FLUSH_ERR] = DAT_DTO_ERR_FLUSHED,
+	[IBV_WC_MW_BIND_ERR] = DAT_RMR_OPERATION_FAILED,
+	[IBV_WC_BAD_RESP_ERR] = DAT_DTO_ERR_BAD_RESPONSE,
+	[IBV_WC_LOC_ACCESS_ERR] = DAT_DTO_ERR_LOCAL_PROTECTION,
+	[IBV_WC_REM_INV_REQ_ERR] = DAT_DTO_ERR_REMOTE_RESPONDER,
+	[IBV_WC_REM_ACCESS_ERR] = DAT_DTO_ERR_REMOTE_ACCESS,
+	[IBV_WC_REM_OP_ERR] = DAT_DTO_ERR_REMOTE_RESPONDER,
+	[IBV_WC_RETRY_EXC_ERR] = DAT_DTO_ERR_TRANSPORT,
+	[IBV_WC_RNR_RETRY_EXC_ERR] = DAT_DTO_ERR_RECEIVER_NOT_READY,
+	[IBV_WC_LOC_RDD_VIOL_ERR] = DAT_DTO_ERR_LOCAL_PROTECTION,
+	[IBV_WC_REM_INV_RD_REQ_ERR] = DAT_DTO_ERR_REMOTE_RESPONDER,
+	[IBV_WC_REM_ABORT_ERR] = DAT_DTO_ERR_REMOTE_RESPONDER,
+	[IBV_WC_INV_EECN_ERR] = DAT_DTO_ERR_TRANSPORT,
+	[IBV_WC_INV_EEC_STATE_ERR] = DAT_DTO_ERR_TRANSPORT,
+	[IBV_WC_FATAL_ERR] = DAT_DTO_ERR_TRANSPORT,
+	[IBV_WC_RESP_TIMEOUT_ERR] = DAT_DTO_ERR_RECEIVER_NOT_READY,
+	[IBV_WC_GENERAL_ERR] = DAT_DTO_ERR_TRANSPORT,
+};
+
+static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		log_to(LOG_DTO, "completion: %s, vendor code 0x%x", ibv_wc_status_str(wc->status), wc->vendor_err);
+	return wc->status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[wc->status] : DAT_DTO_ERR_TRANSPORT;
+}
+
+TP_HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	struct ibv_wc batch[POLL_BATCH];
+	unsigned n = 0;
+	int got;
+
+	do {
+		got = ibv_poll_cq(cq->ibv, max - n < POLL_BATCH ? (int)(max - n) : POLL_BATCH, batch);
+		for (int i = 0; i < got; i++, n++) {
+			wc[n].tag = (void *)(uintptr_t)batch[i].wr_id;
+			wc[n].status = likely(!batch[i].status) ? DAT_DTO_SUCCESS : failure_of(&batch[i]);
+			wc[n].length = batch[i].byte_len;
+		}
+	} while (got == POLL_BATCH && n < max);
+	return n;
+}
+
+int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **cq_out)
+{
+	struct tp_cq *cq = calloc(1, sizeof(*cq));
+	int err;
+
+	if (!cq)
+		return -ENOMEM;
+	cq->dev = dev;
+	cq->evd = evd;
+	cq->channel = ibv_create_comp_channel(dev->ibv);
+	if (!cq->channel) {
+		err = -errno;
+		goto free_cq;
+	}
+	if (fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) || fcntl(cq->channel->fd, F_SETFD, FD_CLOEXEC)) {
+		err = -errno;
+		goto destroy_channel;
+	}
+	cq->ibv = ibv_create_cq(dev->ibv, (int)depth, cq, cq->channel, 0);
+	if (!cq->ibv) {
+		err = -errno;
+		goto destroy_channel;
+	}
+	*cq_out = cq;
+	return 0;
+destroy_channel:
+	ibv_destroy_comp_channel(cq->channel);
+free_cq:
+	free(cq);
+	return err;
+}
+
+void tp_cq_destroy(struct tp_cq *cq)
+{
+	int err = ibv_destroy_cq(cq->ibv);
+
+	if (err)
+		log_error("destroying a completion queue: %s", strerror(err));
+	ibv_destroy_comp_channel(cq->channel);
+	free(cq);
+}
+
+unsigned tp_cq_depth(const struct tp_cq *cq)
+{
+	return (unsigned)cq->ibv->cqe;
+}
+
+int tp_cq_resize(struct tp_cq *cq, unsigned depth)
+{
+	return -ibv_resize_cq(cq->ibv, (int)depth);
+}
+
+int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
+{
+	bool forgets = cq->dev->forgets == FORGETS_ALL || (cq->dev->forgets == FORGETS_REQUESTS && cq->senders);
+
+	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !forgets);
+}
+
+int tp_cq_fd(const struct tp_cq *cq)
+{
+	return cq->channel->fd;
+}
+
+/* One is enough: the channel has one queue, and what is left keeps it readable. */
+bool tp_cq_events(struct tp_cq *cq)
+{
+	struct ibv_cq *ibv;
+	void *context;
+
+	if (ibv_get_cq_event(cq->channel, &ibv, &context))
+		return false;
+	ibv_ack_cq_events(ibv, 1);
+	return true;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection domains and memory regions, and how much memory may be pinned. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "verbs.h"
+
+/* Below this an endpoint's queues and a few buffers don't fit. Batch systems are known for 64 KiB. */
+#define MEMLOCK_NEEDED (4ul << 20)
+
+/* Devices refuse remote write without local write. Local read is always there. */
+static const struct right {
+	DAT_MEM_PRIV_FLAGS priv;
+	int access;
+} rights[] = {
+	{ DAT_MEM_PRIV_LOCAL_WRITE_FLAG, IBV_ACCESS_LOCAL_WRITE },
+	{ DAT_MEM_PRIV_REMOTE_READ_FLAG, IBV_ACCESS_REMOTE_READ },
+	{ DAT_MEM_PRIV_REMOTE_WRITE_FLAG, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE },
+};
+
+struct tp_mr {
+	struct ibv_mr *ibv;
+};
+
+/* Many devices pin within the limit of the process unless it has this capability. */
+static bool may_pin_all(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	return data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK);
+}
+
+/* "unlimited", or KiB. */
+static const char *limit_text(rlim_t limit, char *text, size_t size)
+{
+	if (limit == RLIM_INFINITY)
+		return "unlimited";
+	snprintf(text, size, "%llu KiB", (unsigned long long)limit / 1024);
+	return text;
+}
+
+void memlock_check(void)
+{
+	char soft[32], hard[32];
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_NEEDED || may_pin_all())
+		return;
+	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at least %lu KiB; "
+		 "raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service",
+		 limit_text(limit.rlim_cur, soft, sizeof(soft)), limit_text(limit.rlim_max, hard, sizeof(hard)),
+		 MEMLOCK_NEEDED / 1024);
+}
+
+/* Bytes that devices hold pinned for this process; 0 when the system doesn't say. */
+static unsigned long long pinned(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "VmPin: %llu kB", &kib) == 1)
+			break;
+	fclose(file);
+	return kib * 1024;
+}
+
+/* Says which limit a registration has met. */
+static void reg_explain(const struct tp_dev *dev, size_t size, int err)
+{
+	unsigned long long used = pinned();
+	struct rlimit limit;
+	char soft[32];
+
+	if (err != ENOMEM) {
+		log_util("registering %zu bytes: %s", size, strerror(err));
+		return;
+	}
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY && used + size > limit.rlim_cur)
+		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK is %s", size,
+			  used / 1024, limit_text(limit.rlim_cur, soft, sizeof(soft)));
+	else
+		log_error("registering %zu bytes: out of memory; device %s takes %u regions", size, dev->attr.device,
+			  dev->attr.max_mr);
+}
+
+int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
+{
+	struct tp_pd *pd = calloc(1, sizeof(*pd));
+	int err;
+
+	if (!pd)
+		return -ENOMEM;
+	pd->dev = dev;
+	pd->ibv = ibv_alloc_pd(dev->ibv);
+	if (!pd->ibv) {
+		err = -errno;
+		free(pd);
+		return err;
+	}
+	*pd_out = pd;
+	return 0;
+}
+
+void tp_pd_destroy(struct tp_pd *pd)
+{
+	int err = ibv_dealloc_pd(pd->ibv);
+
+	if (err)
+		log_error("deallocating a protection domain: %s", strerror(err));
+	free(pd);
+}
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed, struct tp_mr **mr_out,
+	      struct tp_mr_info *info)
+{
+	int err, access = relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0; /* a device that doesn't know it ignores it */
+	struct tp_mr *mr = malloc(sizeof(*mr));
+
+	if (!mr)
+		return -ENOMEM;
+	for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+		if (priv & rights[i].priv)
+			access |= rights[i].access;
+	mr->ibv = ibv_reg_mr(pd->ibv, address, size, access);
+	if (!mr->ibv) {
+		err = -errno;
+		reg_explain(pd->dev, size, -err);
+		free(mr);
+		return err;
+	}
+	*info = (struct tp_mr_info){
+		.lmr_context = mr->ibv->lkey,
+		.rmr_context = mr->ibv->rkey,
+		.address = (uintptr_t)address,
+		.size = size,
+	};
+	*mr_out = mr;
+	return 0;
+}
+
+int tp_mr_dereg(struct tp_mr *mr)
+{
+	int err = ibv_dereg_mr(mr->ibv);
+
+	if (err)
+		return -err;
+	free(mr);
+	return 0;
+}
