@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the unit tests of the core share. */
+#include <stdio.h>
+
+#include "harness.h"
+
+const char *status_text(DAT_RETURN ret)
+{
+	static _Thread_local char texts[4][128];
+	static _Thread_local unsigned next;
+	char *text = texts[next++ % COUNT(texts)];
+	const char *major = "?", *minor = "?";
+
+	(void)dat_strerror(ret, &major, &minor);
+	snprintf(text, sizeof(texts[0]), "%s, %s (%#x)", major, minor, ret);
+	return text;
+}
+
+/* ---- one end ---- */
+
+DAT_IA_HANDLE ia_make(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd)
+{
+	DAT_PROVIDER_INFO info = {
+		.dapl_version_major = 1,
+		.dapl_version_minor = 2,
+		.is_thread_safe = thread_safe,
+	};
+	DAT_IA_HANDLE ia;
+	char params[64];
+
+	snprintf(info.ia_name, sizeof(info.ia_name), "%s", device);
+	snprintf(params, sizeof(params), "%s 0", device);
+	dat_provider_init(&info, params);
+	*async_evd = DAT_HANDLE_NULL;
+	ck_dat((thread_safe ? ia_open_threadsafe : ia_open)(info.ia_name, 8, async_evd, &ia));
+	return ia;
+}
+
+DAT_EVD_HANDLE evd_make_for(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(evd_create(side->ia, qlen, DAT_HANDLE_NULL, flags, &evd));
+	return evd;
+}
+
+DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
+{
+	DAT_EP_HANDLE ep;
+
+	ck_dat(ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd, attr, &ep));
+	return ep;
+}
+
+DAT_EP_ATTR ep_attr(const struct side *side)
+{
+	DAT_EP_ATTR attr;
+
+	attr_ep_default(side->ia, &attr);
+	return attr;
+}
+
+static void side_make_evds(struct side *side)
+{
+	DAT_COUNT qlen = side->qlen ? side->qlen : SIDE_QLEN;
+
+	if (side->one_evd) {
+		side->recv_evd = evd_make_for(side, qlen, DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG);
+		side->request_evd = side->connect_evd = side->cr_evd = side->recv_evd;
+		return;
+	}
+	side->recv_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG);
+	side->request_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG);
+	side->connect_evd = evd_make_for(side, qlen, DAT_EVD_CONNECTION_FLAG);
+	side->cr_evd = evd_make_for(side, qlen, DAT_EVD_CR_FLAG);
+}
+
+void side_open(struct side *side, const char *device)
+{
+	DAT_REGION_DESCRIPTION region;
+	struct ia *ia;
+
+	side->ia = ia = ia_make(device, side->thread_safe, &side->async_evd);
+	memcpy(&side->addr, &ia->attr->addr, sizeof(side->addr));
+	ck_dat(pz_create(side->ia, &side->pz));
+	side_make_evds(side);
+	side->memory = calloc(1, SIDE_MEMORY);
+	ck_assert_ptr_nonnull(side->memory);
+	region.for_va = side->memory;
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, side->pz, DAT_MEM_PRIV_ALL_FLAG,
+			  &side->lmr, &side->lmr_context, &side->rmr_context, NULL, NULL));
+	side->ep = ep_make(side, side->attr);
+}
+
+void side_close(struct side *side)
+{
+	ck_dat(ep_free(side->ep));
+	ck_dat(lmr_free(side->lmr));
+	ck_dat(pz_free(side->pz));
+	ck_dat(evd_free(side->recv_evd));
+	if (!side->one_evd) {
+		ck_dat(evd_free(side->request_evd));
+		ck_dat(evd_free(side->connect_evd));
+		ck_dat(evd_free(side->cr_evd));
+	}
+	ck_dat(ia_close(side->ia, DAT_CLOSE_GRACEFUL_FLAG));
+	free(side->memory);
+	*side = (struct side){ 0 };
+}
+
+DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length)
+{
+	return (DAT_LMR_TRIPLET){
+		.lmr_context = side->lmr_context,
+		.virtual_address = (uintptr_t)side->memory + offset,
+		.segment_length = length,
+	};
+}
+
+DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length)
+{
+	return (DAT_RMR_TRIPLET){
+		.rmr_context = side->rmr_context,
+		.target_address = (uintptr_t)side->memory + offset,
+		.segment_length = length,
+	};
+}
+
+/* ---- two ends ---- */
+
+void connect_eps(struct side *a, DAT_EP_HANDLE ep_a, struct side *b, DAT_EP_HANDLE ep_b)
+{
+	DAT_PSP_HANDLE psp;
+	DAT_CONN_QUAL qual;
+	DAT_EVENT event;
+
+	ck_dat(psp_create_any(b->ia, &qual, b->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(ep_connect(ep_a, (DAT_IA_ADDRESS_PTR)&b->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	event = expect(b->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, ep_b, 0, NULL));
+	expect(b->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect(a->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(psp_free(psp));
+}
+
+void pair_connect(struct pair *pair)
+{
+	if (!pair->a.ia)
+		side_open(&pair->a, "fake0");
+	if (!pair->b.ia)
+		side_open(&pair->b, "fake1");
+	connect_eps(&pair->a, pair->a.ep, &pair->b, pair->b.ep);
+}
+
+/* What is queued before it does not matter. */
+static void wait_disconnected(const struct side *side)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	do {
+		ck_dat(evd_wait(side->connect_evd, SECONDS(60), 1, &event, &nmore));
+	} while (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void pair_close(struct pair *pair)
+{
+	ck_dat(ep_disconnect(pair->a.ep, DAT_CLOSE_ABRUPT_FLAG));
+	wait_disconnected(&pair->a);
+	wait_disconnected(&pair->b);
+	side_close(&pair->a);
+	side_close(&pair->b);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+/* ---- transfers and events ---- */
+
+DAT_DTO_COOKIE cookie_of(uint64_t n)
+{
+	return (DAT_DTO_COOKIE){ .as_64 = n };
+}
+
+DAT_RETURN try_send(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags)
+{
+	DAT_LMR_TRIPLET iov = segment(side, offset, length);
+
+	return ep_post_send(side->ep, 1, &iov, cookie_of(n), flags);
+}
+
+DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags)
+{
+	DAT_LMR_TRIPLET iov = segment(side, offset, length);
+
+	return ep_post_recv(side->ep, 1, &iov, cookie_of(n), flags);
+}
+
+DAT_RETURN try_post_se(DAT_EVD_HANDLE evd, uintptr_t n)
+{
+	const DAT_EVENT event = {
+		.event_number = DAT_SOFTWARE_EVENT,
+		.event_data.software_event_data.pointer = (void *)n,
+	};
+
+	return evd_post_se(evd, &event);
+}
+
+DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	ck_dat(evd_wait(evd, SECONDS(60), 1, &event, &nmore));
+	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number, number);
+	ck_assert_ptr_eq(event.evd_handle, evd);
+	return event;
+}
+
+void expect_dto(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
+{
+	DAT_EVENT event = expect(evd, DAT_DTO_COMPLETION_EVENT);
+	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
+
+	ck_assert_uint_eq(dto->user_cookie.as_64, cookie);
+	ck_assert_int_eq(dto->status, status);
+	if (status != DAT_DTO_SUCCESS)
+		ck_assert_uint_eq(dto->transfered_length, 0);
+}
+
+void expect_se(DAT_EVD_HANDLE evd, uintptr_t n)
+{
+	DAT_EVENT event = expect(evd, DAT_SOFTWARE_EVENT);
+
+	ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer, n);
+}
+
+void expect_none(DAT_EVD_HANDLE evd)
+{
+	DAT_EVENT event;
+
+	fake_settle(0);
+	ck_dat_is(evd_dequeue(evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
+}
+
+DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
+{
+	DAT_EP_STATE state;
+
+	ck_dat(ep_get_status(ep, &state, NULL, NULL));
+	return state;
+}
+
+/* ---- threads of the consumer ---- */
+
+struct start {
+	void *(*run)(void *);
+	void *arg;
+};
+
+static void *thread_main(void *arg)
+{
+	struct start start = *(struct start *)arg;
+
+	free(arg);
+	fake_clock_auto(false);
+	return start.run(start.arg);
+}
+
+pthread_t thread_start(void *(*run)(void *), void *arg)
+{
+	struct start *start = malloc(sizeof(*start));
+	pthread_t thread;
+
+	ck_assert_ptr_nonnull(start);
+	*start = (struct start){ run, arg };
+	ck_assert_int_eq(pthread_create(&thread, NULL, thread_main, start), 0);
+	return thread;
+}
+
+void *thread_end(pthread_t thread)
+{
+	void *result;
+
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	return result;
+}
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->ret = evd_wait(waiter->evd, waiter->timeout, waiter->threshold, &waiter->event, &waiter->nmore);
+	return NULL;
+}
+
+void waiter_start(struct waiter *waiter)
+{
+	waiter->thread = thread_start(waiter_main, waiter);
+	fake_settle(1);
+}
+
+DAT_RETURN waiter_end(struct waiter *waiter)
+{
+	thread_end(waiter->thread);
+	return waiter->ret;
+}
+
+/* ---- main ---- */
+
+static void automatic_clock(void)
+{
+	fake_clock_auto(true);
+}
+
+int run(const char *name, TCase *cases)
+{
+	Suite *suite = suite_create(name);
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(cases, automatic_clock, NULL);
+	suite_add_tcase(suite, cases);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
