@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* dat.conf text -> entries: a pure function over a buffer. No file, no memory, no message of its own. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "conf.h"

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include <dat/udat.h>
+#include "libdat.h"
 
 /* A well-formed line that offers a provider to user-level consumers. */
 struct conf_entry {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* conf_parse: every rule of dat.conf(5), a row each. */
 #define _GNU_SOURCE
-#include <stdbool.h>
-
 #include "conf.h"
 #include "registry_test.h"
 
