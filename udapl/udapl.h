@@ -324,6 +324,8 @@ struct ep {
 	DAT_COUNT private_data_size;
 };
 
+struct cr;
+
 static inline unsigned ep_state(const struct ep *ep)
 {
 	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
