@@ -200,7 +200,7 @@ static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT q
 			  DAT_IA_HANDLE *ia_out)
 {
 	struct provider *provider;
-	struct ia *ia;
+	struct ia *ia = NULL;
 	DAT_RETURN ret;
 	char *params;
 

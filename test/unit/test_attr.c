@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Attributes: what a device says, as a consumer reads it, and what a consumer may ask of an endpoint. */
+#include <netinet/in.h>
+
+#include "core_test.h"
+
+#define BAD BAD_ARG(6)
+
+static struct provider provider;
+static struct tp_attr device;
+static struct ia ia = { .provider = &provider, .attr = &device };
+
+static void setup(void)
+{
+	provider.info = info_of("roe0", true);
+	provider.info.dapl_version_minor = 1;
+	device = (struct tp_attr){
+		.device = "fake0",
+		.vendor = "0x1234",
+		.hw_version = 7,
+		.fw_major = 3,
+		.fw_minor = 5,
+		.max_qp = 100,
+		.max_qp_wr = 1000,
+		.max_cq = 200,
+		.max_cqe = 4096,
+		.max_mr = 300,
+		.max_pd = 400,
+		.max_sge = 30,
+		.max_read_sge = 2,
+		.max_read_in = 16,
+		.max_read_out = 12,
+		.max_read_in_total = 1600,
+		.max_request_pdata = 56,
+		.max_reply_pdata = 196,
+		.max_mr_size = UINT64_C(1) << 40,
+		.max_message = UINT64_C(1) << 30,
+	};
+	device.addr.ss_family = AF_INET;
+}
+
+START_TEST(of_the_adapter)
+{
+	DAT_IA_ATTR attr;
+
+	attr_ia(&ia, &attr);
+	ck_assert_str_eq(attr.adapter_name, "roe0");
+	ck_assert_str_eq(attr.vendor_name, "0x1234");
+	ck_assert_uint_eq(attr.hardware_version_major, 7);
+	ck_assert_uint_eq(attr.hardware_version_minor, 0);
+	ck_assert_uint_eq(attr.firmware_version_major, 3);
+	ck_assert_uint_eq(attr.firmware_version_minor, 5);
+	ck_assert_ptr_eq(attr.ia_address_ptr, &device.addr);
+	ck_assert_int_eq(attr.max_eps, 100);
+	ck_assert_int_eq(attr.max_dto_per_ep, 1000 - RING_SLACK);
+	ck_assert_int_eq(attr.max_rdma_read_per_ep_in, 16);
+	ck_assert_int_eq(attr.max_rdma_read_per_ep_out, 12);
+	ck_assert_int_eq(attr.max_evds, 200);
+	ck_assert_int_eq(attr.max_evd_qlen, evd_max_qlen(&ia));
+	ck_assert_int_lt(attr.max_evd_qlen, 4096);
+	ck_assert_int_ge(attr.max_evd_qlen, attr.max_dto_per_ep);
+	ck_assert_int_eq(attr.max_iov_segments_per_dto, 30);
+	ck_assert_int_eq(attr.max_lmrs, 300);
+	ck_assert_uint_eq(attr.max_lmr_block_size, UINT64_C(1) << 40);
+	ck_assert_uint_eq(attr.max_lmr_virtual_address, UINTPTR_MAX);
+	ck_assert_int_eq(attr.max_pzs, 400);
+	ck_assert_uint_eq(attr.max_message_size, UINT64_C(1) << 30);
+	ck_assert_uint_eq(attr.max_rdma_size, UINT64_C(1) << 30);
+	ck_assert_uint_eq(attr.max_rmr_target_address, UINT64_MAX);
+	ck_assert_int_eq(attr.max_iov_segments_per_rdma_read, 2);
+	ck_assert_int_eq(attr.max_iov_segments_per_rdma_write, 30);
+	ck_assert_int_eq(attr.max_rdma_read_in, 1600);
+	ck_assert_int_eq(attr.max_rdma_read_out, 12);
+	ck_assert_int_eq(attr.max_rdma_read_per_ep_in_guaranteed, DAT_TRUE);
+	ck_assert_int_eq(attr.max_rdma_read_per_ep_out_guaranteed, DAT_TRUE);
+	ck_assert_int_eq(attr.num_transport_attr, 0);
+	ck_assert_ptr_null(attr.transport_attr);
+	ck_assert_int_eq(attr.num_vendor_attr, 0);
+	ck_assert_ptr_null(attr.vendor_attr);
+}
+END_TEST
+
+START_TEST(reads_are_guaranteed_only_for_all)
+{
+	DAT_IA_ATTR attr;
+
+	device.max_read_in_total = 1599;
+	attr_ia(&ia, &attr);
+	ck_assert_int_eq(attr.max_rdma_read_per_ep_in_guaranteed, DAT_FALSE);
+}
+END_TEST
+
+START_TEST(of_the_provider)
+{
+	DAT_PROVIDER_ATTR attr;
+
+	attr_provider(&ia, &attr);
+	ck_assert_str_ne(attr.provider_name, "");
+	ck_assert_uint_eq(attr.provider_version_major, 1);
+	/* The key under which it was opened: a registry looks for it again at close. */
+	ck_assert_uint_eq(attr.dapl_version_major, 1);
+	ck_assert_uint_eq(attr.dapl_version_minor, 1);
+	ck_assert_int_eq(attr.is_thread_safe, DAT_TRUE);
+	ck_assert_int_eq(attr.iov_ownership_on_return, DAT_IOV_CONSUMER);
+	ck_assert_int_eq(attr.dat_qos_supported, DAT_QOS_BEST_EFFORT);
+	ck_assert_uint_eq(attr.completion_flags_supported, 0x1f);
+	ck_assert_int_eq(attr.max_private_data_size, 56);
+	ck_assert_int_eq(attr.supports_multipath, DAT_FALSE);
+	ck_assert_int_eq(attr.pz_support, DAT_PZ_UNIQUE);
+	ck_assert_uint_eq(DAT_OPTIMAL_ALIGNMENT % attr.optimal_buffer_alignment, 0);
+	for (int i = 0; i < 6; i++)
+		for (int j = 0; j < 6; j++)
+			ck_assert_int_eq(attr.evd_stream_merging_supported[i][j], DAT_TRUE);
+	ck_assert_int_eq(attr.ep_recv_info_supported, 0x11);
+	ck_assert_int_eq(attr.lmr_sync_req, DAT_FALSE);
+	ck_assert_int_eq(attr.dto_async_return_guaranteed, DAT_TRUE);
+	ck_assert_int_eq(attr.rdma_write_for_rdma_read_req, DAT_FALSE);
+	ck_assert_int_eq(attr.num_provider_specific_attr, 0);
+	ck_assert_ptr_null(attr.provider_specific_attr);
+}
+END_TEST
+
+START_TEST(iwarp_reads_need_remote_write)
+{
+	DAT_PROVIDER_ATTR attr;
+
+	device.caps = TP_CAP_READ_NEEDS_WRITE;
+	attr_provider(&ia, &attr);
+	ck_assert_int_eq(attr.rdma_write_for_rdma_read_req, DAT_TRUE);
+}
+END_TEST
+
+/* Nothing of what the consumer's structure held before shines through. */
+START_TEST(every_byte_is_filled)
+{
+	static DAT_PROVIDER_ATTR provider_attr[2];
+	static DAT_IA_ATTR ia_attr[2];
+
+	for (int i = 0; i < 2; i++) {
+		memset((void *)&provider_attr[i], i ? 0xff : 0, sizeof(provider_attr[i]));
+		memset(&ia_attr[i], i ? 0xff : 0, sizeof(ia_attr[i]));
+		attr_provider(&ia, &provider_attr[i]);
+		attr_ia(&ia, &ia_attr[i]);
+	}
+	ck_assert_mem_eq(&provider_attr[0], &provider_attr[1], sizeof(provider_attr[0]));
+	ck_assert_mem_eq(&ia_attr[0], &ia_attr[1], sizeof(ia_attr[0]));
+}
+END_TEST
+
+/* Padding aside. */
+static void expect_equal(const DAT_EP_ATTR *a, const DAT_EP_ATTR *b)
+{
+	ck_assert_int_eq(a->service_type, b->service_type);
+	ck_assert_uint_eq(a->max_message_size, b->max_message_size);
+	ck_assert_uint_eq(a->max_rdma_size, b->max_rdma_size);
+	ck_assert_int_eq(a->qos, b->qos);
+	ck_assert_int_eq(a->recv_completion_flags, b->recv_completion_flags);
+	ck_assert_int_eq(a->request_completion_flags, b->request_completion_flags);
+	ck_assert_int_eq(a->max_recv_dtos, b->max_recv_dtos);
+	ck_assert_int_eq(a->max_request_dtos, b->max_request_dtos);
+	ck_assert_int_eq(a->max_recv_iov, b->max_recv_iov);
+	ck_assert_int_eq(a->max_request_iov, b->max_request_iov);
+	ck_assert_int_eq(a->max_rdma_read_in, b->max_rdma_read_in);
+	ck_assert_int_eq(a->max_rdma_read_out, b->max_rdma_read_out);
+	ck_assert_int_eq(a->srq_soft_hw, b->srq_soft_hw);
+	ck_assert_int_eq(a->max_rdma_read_iov, b->max_rdma_read_iov);
+	ck_assert_int_eq(a->max_rdma_write_iov, b->max_rdma_write_iov);
+	ck_assert_int_eq(a->ep_transport_specific_count, b->ep_transport_specific_count);
+	ck_assert_ptr_eq(a->ep_transport_specific, b->ep_transport_specific);
+	ck_assert_int_eq(a->ep_provider_specific_count, b->ep_provider_specific_count);
+	ck_assert_ptr_eq(a->ep_provider_specific, b->ep_provider_specific);
+}
+
+START_TEST(ep_default)
+{
+	DAT_EP_ATTR attr;
+
+	device.max_message = UINT64_C(1) << 32;
+	device.max_read_sge = 30;
+	attr_ep_default(&ia, &attr);
+	ck_assert_int_eq(attr.service_type, DAT_SERVICE_TYPE_RC);
+	ck_assert_uint_eq(attr.max_message_size, UINT64_C(1) << 31);
+	ck_assert_uint_eq(attr.max_rdma_size, UINT64_C(1) << 31);
+	ck_assert_int_eq(attr.qos, DAT_QOS_BEST_EFFORT);
+	ck_assert_int_eq(attr.recv_completion_flags, DAT_COMPLETION_EVD_THRESHOLD_FLAG);
+	ck_assert_int_eq(attr.request_completion_flags, DAT_COMPLETION_EVD_THRESHOLD_FLAG);
+	ck_assert_int_eq(attr.max_recv_dtos, 16);
+	ck_assert_int_eq(attr.max_request_dtos, 16);
+	ck_assert_int_eq(attr.max_recv_iov, 4);
+	ck_assert_int_eq(attr.max_request_iov, 4);
+	ck_assert_int_eq(attr.max_rdma_read_in, 8);
+	ck_assert_int_eq(attr.max_rdma_read_out, 8);
+	ck_assert_int_eq(attr.max_rdma_read_iov, 4);
+	ck_assert_int_eq(attr.max_rdma_write_iov, 4);
+	ck_assert_int_eq(attr.ep_transport_specific_count, 0);
+	ck_assert_int_eq(attr.ep_provider_specific_count, 0);
+}
+END_TEST
+
+START_TEST(ep_default_is_cut_to_the_device)
+{
+	DAT_EP_ATTR attr;
+
+	device.max_qp_wr = 10;
+	device.max_sge = 3;
+	device.max_read_sge = 1;
+	device.max_read_in = 2;
+	device.max_read_out = 0;
+	device.max_message = 4096;
+	attr_ep_default(&ia, &attr);
+	ck_assert_uint_eq(attr.max_message_size, 4096);
+	ck_assert_uint_eq(attr.max_rdma_size, 4096);
+	ck_assert_int_eq(attr.max_recv_dtos, 10 - RING_SLACK);
+	ck_assert_int_eq(attr.max_request_dtos, 10 - RING_SLACK);
+	ck_assert_int_eq(attr.max_recv_iov, 3);
+	ck_assert_int_eq(attr.max_request_iov, 3);
+	ck_assert_int_eq(attr.max_rdma_read_in, 2);
+	ck_assert_int_eq(attr.max_rdma_read_out, 0);
+	ck_assert_int_eq(attr.max_rdma_read_iov, 1);
+	ck_assert_int_eq(attr.max_rdma_write_iov, 3);
+}
+END_TEST
+
+/* What a query returned is accepted when asked for: the case of a consumer that changes one member of the defaults. */
+START_TEST(ep_default_can_be_asked_for)
+{
+	DAT_EP_ATTR usual, got;
+
+	attr_ep_default(&ia, &usual);
+	memset(&got, 0xff, sizeof(got));
+	ck_assert_uint_eq(attr_ep_check(&ia, &usual, BAD, &got), DAT_SUCCESS);
+	expect_equal(&got, &usual);
+	memset(&got, 0xff, sizeof(got));
+	ck_assert_uint_eq(attr_ep_check(&ia, NULL, BAD, &got), DAT_SUCCESS);
+	expect_equal(&got, &usual);
+}
+END_TEST
+
+START_TEST(ep_maxima_can_be_asked_for)
+{
+	DAT_EP_ATTR attr, got;
+	DAT_IA_ATTR most;
+
+	attr_ia(&ia, &most);
+	attr_ep_default(&ia, &attr);
+	attr.max_message_size = most.max_message_size;
+	attr.max_rdma_size = most.max_rdma_size;
+	attr.max_recv_dtos = attr.max_request_dtos = most.max_dto_per_ep;
+	attr.max_recv_iov = attr.max_request_iov = most.max_iov_segments_per_dto;
+	attr.max_rdma_read_in = most.max_rdma_read_per_ep_in;
+	attr.max_rdma_read_out = most.max_rdma_read_per_ep_out;
+	attr.max_rdma_read_iov = most.max_iov_segments_per_rdma_read;
+	attr.max_rdma_write_iov = most.max_iov_segments_per_rdma_write;
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	expect_equal(&got, &attr);
+}
+END_TEST
+
+START_TEST(ep_zero_leaves_open)
+{
+	DAT_EP_ATTR attr, got;
+
+	attr_ep_default(&ia, &attr);
+	attr.max_message_size = attr.max_rdma_size = 0;
+	attr.max_request_iov = 7;
+	attr.max_rdma_read_iov = attr.max_rdma_write_iov = 0;
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	ck_assert_uint_eq(got.max_message_size, UINT64_C(1) << 30);
+	ck_assert_uint_eq(got.max_rdma_size, UINT64_C(1) << 30);
+	ck_assert_int_eq(got.max_rdma_read_iov, 2); /* all that the device has */
+	ck_assert_int_eq(got.max_rdma_write_iov, 7);
+}
+END_TEST
+
+START_TEST(ep_without_transfers)
+{
+	DAT_EP_ATTR attr, got;
+
+	attr_ep_default(&ia, &attr);
+	attr.max_recv_dtos = attr.max_request_dtos = 0;
+	attr.max_recv_iov = attr.max_request_iov = 0;
+	attr.max_rdma_read_iov = attr.max_rdma_write_iov = 0;
+	attr.max_rdma_read_in = attr.max_rdma_read_out = 0;
+	attr.srq_soft_hw = DAT_HW_DEFAULT;
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	expect_equal(&got, &attr);
+}
+END_TEST
+
+static DAT_NAMED_ATTR named;
+
+/* One word of the defaults replaced by something that can't be had. */
+static const struct {
+	const char *why;
+	size_t offset;
+	int value;
+	DAT_RETURN want;
+} refusals[] = {
+#define ROW(member, value, want) { #member " = " #value, offsetof(DAT_EP_ATTR, member), value, want }
+	ROW(service_type, 1, BAD),
+	ROW(qos, DAT_QOS_LOW_LATENCY, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
+	ROW(recv_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
+	ROW(recv_completion_flags, DAT_COMPLETION_BARRIER_FENCE_FLAG, BAD),
+	ROW(recv_completion_flags, DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG, BAD),
+	ROW(recv_completion_flags, 0x20, BAD),
+	ROW(request_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
+	ROW(request_completion_flags, DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD),
+	ROW(max_recv_dtos, -1, BAD),
+	ROW(max_recv_dtos, 999, BAD),
+	ROW(max_request_dtos, -1, BAD),
+	ROW(max_request_dtos, 999, BAD),
+	ROW(max_recv_iov, -1, BAD),
+	ROW(max_recv_iov, 0, BAD),
+	ROW(max_recv_iov, 31, BAD),
+	ROW(max_request_iov, 0, BAD),
+	ROW(max_request_iov, 31, BAD),
+	ROW(max_rdma_read_in, -1, BAD),
+	ROW(max_rdma_read_in, 17, BAD),
+	ROW(max_rdma_read_out, 13, BAD),
+	ROW(srq_soft_hw, -2, BAD),
+	ROW(srq_soft_hw, 4, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
+	ROW(max_rdma_read_iov, 3, BAD),
+	ROW(max_rdma_write_iov, 31, BAD),
+	ROW(ep_transport_specific_count, 1, BAD),
+	ROW(ep_provider_specific_count, 1, BAD),
+#undef ROW
+};
+
+START_TEST(ep_refuses)
+{
+	DAT_EP_ATTR attr, got, before;
+
+	attr_ep_default(&ia, &attr);
+	attr.ep_transport_specific = attr.ep_provider_specific = &named;
+	memcpy((char *)&attr + refusals[_i].offset, &refusals[_i].value, sizeof(int));
+	memset(&got, 0xa5, sizeof(got));
+	before = got;
+	ck_assert_msg(attr_ep_check(&ia, &attr, BAD, &got) == refusals[_i].want, "%s", refusals[_i].why);
+	ck_assert_mem_eq(&got, &before, sizeof(got));
+}
+END_TEST
+
+START_TEST(ep_refuses_sizes)
+{
+	DAT_EP_ATTR attr, got;
+
+	attr_ep_default(&ia, &attr);
+	attr.max_message_size = (UINT64_C(1) << 30) + 1;
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD_ARG(3), &got), BAD_ARG(3));
+	attr_ep_default(&ia, &attr);
+	attr.max_rdma_size = UINT64_MAX;
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD_ARG(3), &got), BAD_ARG(3));
+}
+END_TEST
+
+static const DAT_COMPLETION_FLAGS legal_flags[] = {
+	DAT_COMPLETION_DEFAULT_FLAG,
+	DAT_COMPLETION_UNSIGNALLED_FLAG,
+	DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+};
+
+START_TEST(ep_takes_flags)
+{
+	DAT_EP_ATTR attr, got;
+
+	attr_ep_default(&ia, &attr);
+	attr.recv_completion_flags = attr.request_completion_flags = legal_flags[_i];
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("attributes");
+
+	tcase_add_checked_fixture(cases, setup, NULL);
+	tcase_add_test(cases, of_the_adapter);
+	tcase_add_test(cases, reads_are_guaranteed_only_for_all);
+	tcase_add_test(cases, of_the_provider);
+	tcase_add_test(cases, iwarp_reads_need_remote_write);
+	tcase_add_test(cases, every_byte_is_filled);
+	tcase_add_test(cases, ep_default);
+	tcase_add_test(cases, ep_default_is_cut_to_the_device);
+	tcase_add_test(cases, ep_default_can_be_asked_for);
+	tcase_add_test(cases, ep_maxima_can_be_asked_for);
+	tcase_add_test(cases, ep_zero_leaves_open);
+	tcase_add_test(cases, ep_without_transfers);
+	tcase_add_loop_test(cases, ep_refuses, 0, COUNT(refusals));
+	tcase_add_test(cases, ep_refuses_sizes);
+	tcase_add_loop_test(cases, ep_takes_flags, 0, COUNT(legal_flags));
+	return run("attr", cases);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Numbers of the layers below in the words of DAT. */
+#include <errno.h>
+
+#include "core_test.h"
+
+static const struct {
+	int err;
+	DAT_RETURN want;
+} errors[] = {
+	{ 0, DAT_SUCCESS },
+	{ ENOMEM, NO_RESOURCE(TEVD) },
+	{ ENOSPC, NO_RESOURCE(TEVD) },
+	{ EDQUOT, NO_RESOURCE(TEVD) },
+	{ E2BIG, NO_RESOURCE(TEVD) },
+	{ EAGAIN, NO_RESOURCE(TEVD) },
+	{ EMFILE, NO_RESOURCE(TEVD) },
+	{ ENFILE, NO_RESOURCE(TEVD) },
+	{ EACCES, DAT_ERROR(DAT_PRIVILEGES_VIOLATION, 0) },
+	{ EPERM, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ ENXIO, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ ERANGE, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ EADDRINUSE, DAT_ERROR(DAT_CONN_QUAL_IN_USE, 0) },
+	{ ENETUNREACH, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
+	{ EHOSTUNREACH, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
+	{ EAFNOSUPPORT, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED) },
+	{ EOPNOTSUPP, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0) },
+	{ ENOSYS, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0) },
+	{ EINTR, DAT_ERROR(DAT_INTERRUPTED_CALL, 0) },
+	{ EIO, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
+	{ EINVAL, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
+	{ 9999, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
+};
+
+START_TEST(errno_to_status)
+{
+	ck_assert_uint_eq(status_of(-errors[_i].err, DAT_RESOURCE_TEVD), errors[_i].want);
+}
+END_TEST
+
+START_TEST(the_resource_is_the_callers)
+{
+	ck_assert_uint_eq(status_of(-ENOMEM, DAT_RESOURCE_MEMORY_REGION), 0x80030007U);
+	ck_assert_uint_eq(status_of(-ENOMEM, DAT_RESOURCE_TEP), 0x80030004U);
+}
+END_TEST
+
+/* The subtypes by their numbers, as programs have them compiled in. */
+static const DAT_UINT32 states[] = {
+	[DAT_EP_STATE_UNCONNECTED] = 46,	       [DAT_EP_STATE_UNCONFIGURED_UNCONNECTED] = 62,
+	[DAT_EP_STATE_RESERVED] = 52,		       [DAT_EP_STATE_UNCONFIGURED_RESERVED] = 63,
+	[DAT_EP_STATE_PASSIVE_CONNECTION_PENDING] = 48, [DAT_EP_STATE_UNCONFIGURED_PASSIVE] = 64,
+	[DAT_EP_STATE_ACTIVE_CONNECTION_PENDING] = 47, [DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING] = 49,
+	[DAT_EP_STATE_UNCONFIGURED_TENTATIVE] = 65,    [DAT_EP_STATE_CONNECTED] = 50,
+	[DAT_EP_STATE_DISCONNECT_PENDING] = 54,	       [DAT_EP_STATE_DISCONNECTED] = 51,
+	[DAT_EP_STATE_COMPLETION_PENDING] = 53,
+};
+
+START_TEST(ep_state_to_status)
+{
+	ck_assert_uint_eq(status_of_ep_state((DAT_EP_STATE)_i), 0x80070000U | states[_i]);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("status");
+
+	tcase_add_loop_test(cases, errno_to_status, 0, COUNT(errors));
+	tcase_add_test(cases, the_resource_is_the_callers);
+	tcase_add_loop_test(cases, ep_state_to_status, 0, COUNT(states));
+	return run("status", cases);
+}
