@@ -121,9 +121,20 @@ static DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 	return ep_move(ep, trigger)->kind != NONE ? DAT_SUCCESS : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 }
 
+static void ep_set_gates(struct ep *ep)
+{
+	unsigned state = ep_state(ep);
+	bool alone = ep->qp && !ep->shared;
+	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED;
+
+	atomic_store(&ep->send_gate, alone && state == DAT_EP_STATE_CONNECTED ? EP_OPEN : 0);
+	atomic_store(&ep->recv_gate, alone && !ending ? EP_OPEN : 0);
+}
+
 static void ep_set_state(struct ep *ep, DAT_EP_STATE state)
 {
 	atomic_store_explicit(&ep->state, state, memory_order_seq_cst);
+	ep_set_gates(ep);
 }
 
 static void ep_fire(struct ep *ep, enum trigger trigger)
@@ -519,6 +530,7 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 {
 	const DAT_EP_ATTR *attr = &ep->attr;
 	struct tp_qp_attr asked;
+	int err;
 
 	if (!ep->pz)
 		return DAT_SUCCESS;
@@ -532,7 +544,11 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 				     most((unsigned)attr->max_rdma_read_iov, (unsigned)attr->max_rdma_write_iov)),
 		.max_recv_sge = most((unsigned)attr->max_recv_iov, 1),
 	};
-	return status_of(tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp), DAT_RESOURCE_TEP);
+	err = tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp);
+	if (err)
+		return status_of(err, DAT_RESOURCE_TEP);
+	ep_set_gates(ep);
+	return DAT_SUCCESS;
 }
 
 /* Ends what the QP might still do, and forgets what it did. ia->lock not held: it waits for upcalls. */
@@ -542,6 +558,7 @@ static void ep_drop_qp(struct ep *ep)
 		return;
 	tp_qp_destroy(ep->qp);
 	ep->qp = NULL;
+	ep_set_gates(ep);
 	evd_forget_ep(ep->recv_evd, ep);
 	evd_forget_ep(ep->request_evd, ep);
 	ep->marked = false;

@@ -120,7 +120,7 @@ static inline bool take(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *even
 	struct ep *ep = ring->ep;
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 	bool odd = wc->status | atomic_load_explicit(&ep->watched, memory_order_relaxed);
-	bool silent = req->suppressed && wc->status == DAT_DTO_SUCCESS;
+	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && wc->status == DAT_DTO_SUCCESS;
 
 	if (unlikely(odd) && req->kind == REQ_MARKER) {
 		ep_notice(ep, req, wc->status);
@@ -132,7 +132,7 @@ static inline bool take(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *even
 	dto->user_cookie = req->cookie;
 	dto->status = wc->status;
 	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
-	*notify = !req->unsignalled || wc->status;
+	*notify = !(req->flags & DAT_COMPLETION_UNSIGNALLED_FLAG) || wc->status;
 	if (unlikely(!ring_retire(ring, req)))
 		return false;
 	if (unlikely(odd)) {

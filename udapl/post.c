@@ -2,9 +2,10 @@
 /*
  * Data transfer: the hot path, and nothing else.
  *
- * Each post checks everything in one branch, claims a slot of its ring, posts, and looks at the connection's state again:
- * if that ended meanwhile nobody may have seen the claim, so the service thread is told to look. What is out of the
- * ordinary is found out by a cold function, which either refuses, or completes the transfer as flushed, or lets it go on.
+ * Each call has a short way for the ordinary, one segment on an open endpoint, and one function for all the rest: it
+ * refuses, or completes the transfer as flushed, or lets it go on. Either way a post claims a slot of its ring, goes
+ * down to the transport, and looks at the endpoint again: if the connection ended meanwhile nobody may have seen the
+ * claim, so the service thread is told to look.
  */
 #include "udapl.h"
 
@@ -24,18 +25,12 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 	return size;
 }
 
-static inline unsigned post_flags(DAT_COMPLETION_FLAGS flags)
-{
-	/* Both are bits; the compiler makes two shifts of this. */
-	return (flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0) |
-	       (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG ? TP_POST_SOLICIT : 0);
-}
-
-/* ---- out of the ordinary ---------------------------------------------------------------------------------------------- */
+/* ---- out of the ordinary
+ * ---------------------------------------------------------------------------------------------- */
 
 /*
- * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of the
- * connection flushed.
+ * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of
+ * the connection flushed.
  */
 static DAT_RETURN flush_now(struct ep *ep, struct evd *evd, DAT_DTO_COOKIE cookie)
 {
@@ -68,8 +63,8 @@ static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
 	}
 }
 
-static __attribute__((cold, noinline)) DAT_RETURN send_odd(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-							   DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			       DAT_COMPLETION_FLAGS flags)
 {
 	if (nseg < 0 || nseg > ep->attr.max_request_iov)
 		return BAD_ARG(2);
@@ -80,8 +75,8 @@ static __attribute__((cold, noinline)) DAT_RETURN send_odd(struct ep *ep, DAT_CO
 	return request_state(ep, cookie);
 }
 
-static __attribute__((cold, noinline)) DAT_RETURN recv_odd(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-							   DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				  DAT_COMPLETION_FLAGS flags)
 {
 	if (nseg < 0 || nseg > ep->attr.max_recv_iov)
 		return BAD_ARG(2);
@@ -96,9 +91,8 @@ static __attribute__((cold, noinline)) DAT_RETURN recv_odd(struct ep *ep, DAT_CO
 	return CARRY_ON;
 }
 
-static __attribute__((cold, noinline)) DAT_RETURN rdma_odd(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-							   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-							   const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+			       DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	bool read = kind == REQ_READ;
 	DAT_VLEN local;
@@ -122,28 +116,36 @@ static __attribute__((cold, noinline)) DAT_RETURN rdma_odd(struct ep *ep, enum r
 }
 
 /*
- * The transport refused what was claimed. If the end of the connection has flushed the slot already, the consumer has got
- * or will get its completion, and the post counts.
+ * The transport refused what was claimed. If the end of the connection has flushed the slot already, the consumer has
+ * got or will get its completion, and the post counts.
  */
-static __attribute__((cold, noinline)) DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
+static COLD DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
 	bool ours;
 
 	spin_lock(&evd->lock);
+	ep_doubt(ep, ring);
 	ours = ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);
 	if (ours)
 		ring_unpush(ring);
 	spin_unlock(&evd->lock);
-	return ours ? status_of(err, DAT_RESOURCE_MEMORY) : DAT_SUCCESS;
+	if (ours)
+		return status_of(err, DAT_RESOURCE_MEMORY);
+	service_kick(ep->obj.ia, &ep->work); /* it may have been flushed already, or not */
+	return DAT_SUCCESS;
 }
 
 /* The connection ended while we posted. */
-static __attribute__((cold, noinline)) void post_late(struct ep *ep)
+static COLD void post_late(struct ep *ep, struct ring *ring, struct evd *evd)
 {
+	spin_lock(&evd->lock);
+	ep_doubt(ep, ring);
+	spin_unlock(&evd->lock);
 	service_kick(ep->obj.ia, &ep->work);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------------------------- */
+/* ---- requests
+ * -------------------------------------------------------------------------------------------------------- */
 
 static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 			    const DAT_RMR_TRIPLET *remote, enum req_kind kind, unsigned flags)
@@ -159,193 +161,201 @@ static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLE
 }
 
 /*
- * A suppressed request is signalled all the same once in a while, and when it fills the ring: its completion, swallowed,
- * gives the slots back.
+ * A suppressed request is signalled all the same once in half a ring: its completion, swallowed, gives the slots back.
+ * So a full ring always has one that will be heard of.
  */
-static inline bool must_signal(struct ep *ep, struct ring *ring, bool suppressed)
+static COLD unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 {
-	if (likely(!suppressed)) {
-		ring->quiet = 0;
-		return true;
-	}
-	if (ep->signal_all || ++ring->quiet >= ring->half || ring_used(ring) + 1 >= ring->limit) {
-		ring->quiet = 0;
-		return true;
-	}
-	return false;
+	struct ring *ring = &ep->sends;
+	unsigned how = 0;
+
+	if (flags & DAT_COMPLETION_BARRIER_FENCE_FLAG)
+		how |= TP_POST_FENCE;
+	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
+		how |= TP_POST_SOLICIT;
+	if (!(flags & DAT_COMPLETION_SUPPRESS_FLAG) || ep->signal_all)
+		return how | TP_POST_SIGNAL;
+	if (++ring->quiet < ring->half)
+		return how;
+	ring->quiet = 0;
+	return how | TP_POST_SIGNAL;
+}
+
+/* Completions that nobody has polled hold slots. */
+static COLD struct req *find_slot(struct ring *ring, struct evd *evd)
+{
+	evd_drain(evd);
+	return ring_next(ring);
+}
+
+static inline bool gate_open(const _Atomic unsigned *gate)
+{
+	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
 }
 
 /* One body for send, read and write; each caller's constants make its own of it. */
-static inline __attribute__((always_inline)) DAT_RETURN post(struct ep *ep, enum req_kind kind,
-							     const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-							     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-							     DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+				     DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				     DAT_COMPLETION_FLAGS flags)
 {
 	struct ring *ring = &ep->sends;
-	bool suppressed = flags & DAT_COMPLETION_SUPPRESS_FLAG;
-	unsigned how = post_flags(flags);
-	struct req *req;
+	struct req *req = ring_next(ring);
 	int err;
 
-	if (unlikely(ep->shared))
-		spin_lock(&ep->send_lock);
-	req = ring_next(ring, ring->limit);
 	if (unlikely(!req)) {
-		/* Completions that nobody has polled hold slots. */
-		evd_drain(ep->request_evd);
-		req = ring_next(ring, ring->limit);
-		if (!req) {
-			err = 0;
-			goto full;
-		}
+		req = find_slot(ring, ep->request_evd);
+		if (!req)
+			return NO_RESOURCE(MEMORY);
 	}
-	if (must_signal(ep, ring, suppressed))
-		how |= TP_POST_SIGNAL;
 	req->cookie = cookie;
 	req->size = size;
 	req->kind = kind;
-	req->suppressed = suppressed;
-	req->unsignalled = flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
+	req->flags = flags;
 	ring_push(ring);
-	err = hand_down(ep, req, iov, nseg, size, remote, kind, how);
+	err = hand_down(ep, req, iov, nseg, size, remote, kind,
+			likely(!flags) ? TP_POST_SIGNAL : how_to_post(ep, flags));
 	if (unlikely(err))
-		goto refused;
-	if (unlikely(ep->shared))
-		spin_unlock(&ep->send_lock);
-	if (unlikely(ep_state(ep) != DAT_EP_STATE_CONNECTED))
-		post_late(ep);
+		return take_back(ep, ring, ep->request_evd, err);
+	if (unlikely(!gate_open(&ep->send_gate)) && ep_state(ep) != DAT_EP_STATE_CONNECTED)
+		post_late(ep, ring, ep->request_evd);
 	return DAT_SUCCESS;
-full:
-	if (ep->shared)
-		spin_unlock(&ep->send_lock);
-	return NO_RESOURCE(MEMORY);
-refused: {
-	DAT_RETURN ret = take_back(ep, ring, ep->request_evd, err);
+}
 
+static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+			       DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+			       DAT_COMPLETION_FLAGS flags)
+{
+	DAT_RETURN ret;
+
+	if (ep->shared)
+		spin_lock(&ep->send_lock);
+	ret = post(ep, kind, iov, nseg, size, cookie, remote, flags);
 	if (ep->shared)
 		spin_unlock(&ep->send_lock);
 	return ret;
 }
+
+static __attribute__((noinline)) DAT_RETURN send_any(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+						     DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	DAT_RETURN ret;
+
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	ret = send_refused(ep, nseg, iov, cookie, flags);
+	if (ret != CARRY_ON)
+		return ret;
+	return post_in_turn(ep, REQ_SEND, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg), cookie, NULL, flags);
 }
 
-DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			    DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
-	DAT_VLEN size = 0;
 
-	if (unlikely(!obj_is(ep, DAT_HANDLE_TYPE_EP)))
-		return BAD_HANDLE(EP);
-	if (likely(iov && (unsigned)nseg <= (unsigned)ep->attr.max_request_iov))
-		size = iov_size(iov, (unsigned)nseg);
-	if (unlikely((unsigned)nseg > (unsigned)ep->attr.max_request_iov || (nseg && !iov) || flags & ~SEND_FLAGS ||
-		     size > ep->attr.max_message_size || ep_state(ep) != DAT_EP_STATE_CONNECTED)) {
-		DAT_RETURN ret = send_odd(ep, nseg, iov, cookie, flags);
-
-		if (ret != CARRY_ON)
-			return ret;
-	}
-	return post(ep, REQ_SEND, iov, (unsigned)nseg, size, cookie, NULL, flags);
+	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && !(flags & ~SEND_FLAGS) &&
+		   iov->segment_length <= ep->attr.max_message_size))
+		return post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, flags);
+	return send_any(ep, nseg, iov, cookie, flags);
 }
 
-DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+static __attribute__((noinline)) DAT_RETURN rdma_any(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+						     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+{
+	DAT_VLEN size;
+	DAT_RETURN ret;
+
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	ret = rdma_refused(ep, kind, nseg, iov, cookie, remote, flags);
+	if (ret != CARRY_ON)
+		return ret;
+	size = kind == REQ_READ ? remote->segment_length : iov_size(iov, (unsigned)nseg);
+	return post_in_turn(ep, kind, iov, (unsigned)nseg, size, cookie, remote, flags);
+}
+
+HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
-	DAT_VLEN size = 0;
 
-	if (unlikely(!obj_is(ep, DAT_HANDLE_TYPE_EP)))
-		return BAD_HANDLE(EP);
-	if (likely(iov && (unsigned)nseg <= (unsigned)ep->attr.max_rdma_write_iov))
-		size = iov_size(iov, (unsigned)nseg);
-	if (unlikely(!remote || (unsigned)nseg > (unsigned)ep->attr.max_rdma_write_iov || (nseg && !iov) ||
-		     flags & ~RDMA_FLAGS || size > remote->segment_length || size > ep->attr.max_rdma_size ||
-		     ep_state(ep) != DAT_EP_STATE_CONNECTED)) {
-		DAT_RETURN ret = rdma_odd(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
-
-		if (ret != CARRY_ON)
-			return ret;
-	}
-	return post(ep, REQ_WRITE, iov, (unsigned)nseg, size, cookie, remote, flags);
+	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !(flags & ~RDMA_FLAGS) &&
+		   iov->segment_length <= remote->segment_length && iov->segment_length <= ep->attr.max_rdma_size))
+		return post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, flags);
+	return rdma_any(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
-DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				 const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
-	DAT_VLEN size = 0;
 
-	if (unlikely(!obj_is(ep, DAT_HANDLE_TYPE_EP)))
-		return BAD_HANDLE(EP);
-	if (likely(iov && (unsigned)nseg <= (unsigned)ep->attr.max_rdma_read_iov))
-		size = iov_size(iov, (unsigned)nseg);
-	if (unlikely(!remote || (unsigned)nseg > (unsigned)ep->attr.max_rdma_read_iov || (nseg && !iov) ||
-		     flags & ~RDMA_FLAGS || size < remote->segment_length ||
-		     remote->segment_length > ep->attr.max_rdma_size || ep->attr.max_rdma_read_out == 0 ||
-		     ep_state(ep) != DAT_EP_STATE_CONNECTED)) {
-		DAT_RETURN ret = rdma_odd(ep, REQ_READ, nseg, iov, cookie, remote, flags);
-
-		if (ret != CARRY_ON)
-			return ret;
-	}
-	return post(ep, REQ_READ, iov, (unsigned)nseg, remote->segment_length, cookie, remote, flags);
+	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !(flags & ~RDMA_FLAGS) &&
+		   iov->segment_length >= remote->segment_length && remote->segment_length <= ep->attr.max_rdma_size &&
+		   ep->attr.max_rdma_read_out))
+		return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, flags);
+	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
-/* ---- receives -------------------------------------------------------------------------------------------------------- */
+/* ---- receives
+ * -------------------------------------------------------------------------------------------------------- */
 
-static inline bool may_be_ending(const struct ep *ep)
+static bool may_be_ending(const struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 
 	return state == DAT_EP_STATE_DISCONNECTED || state == DAT_EP_STATE_DISCONNECT_PENDING;
 }
 
-DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_DTO_COOKIE cookie,
+					DAT_COMPLETION_FLAGS flags)
 {
-	struct ep *ep = handle;
-	struct req *req;
-	int err = 0;
+	struct ring *ring = &ep->recvs;
+	struct req *req = ring_next(ring);
+	int err;
 
-	if (unlikely(!obj_is(ep, DAT_HANDLE_TYPE_EP)))
-		return BAD_HANDLE(EP);
-	if (unlikely((unsigned)nseg > (unsigned)ep->attr.max_recv_iov || (nseg && !iov) || flags || !ep->qp ||
-		     ep_state(ep) == DAT_EP_STATE_DISCONNECTED)) {
-		DAT_RETURN ret = recv_odd(ep, nseg, iov, cookie, flags);
-
-		if (ret != CARRY_ON)
-			return ret;
-	}
-	if (unlikely(ep->shared))
-		spin_lock(&ep->recv_lock);
-	req = ring_next(&ep->recvs, ep->recvs.limit);
 	if (unlikely(!req)) {
-		evd_drain(ep->recv_evd);
-		req = ring_next(&ep->recvs, ep->recvs.limit);
+		req = find_slot(ring, ep->recv_evd);
 		if (!req)
-			goto full;
+			return NO_RESOURCE(MEMORY);
 	}
 	req->cookie = cookie;
 	req->kind = REQ_RECV;
-	req->unsignalled = flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
-	ring_push(&ep->recvs);
-	err = tp_post_recv(ep->qp, req, iov, (unsigned)nseg);
+	req->flags = flags;
+	ring_push(ring);
+	err = tp_post_recv(ep->qp, req, iov, nseg);
 	if (unlikely(err))
-		goto refused;
-	if (unlikely(ep->shared))
-		spin_unlock(&ep->recv_lock);
-	if (unlikely(may_be_ending(ep)))
-		post_late(ep);
+		return take_back(ep, ring, ep->recv_evd, err);
+	if (unlikely(!gate_open(&ep->recv_gate)) && may_be_ending(ep))
+		post_late(ep, ring, ep->recv_evd);
 	return DAT_SUCCESS;
-full:
-	if (ep->shared)
-		spin_unlock(&ep->recv_lock);
-	return NO_RESOURCE(MEMORY);
-refused: {
-	DAT_RETURN ret = take_back(ep, &ep->recvs, ep->recv_evd, err);
+}
 
+static __attribute__((noinline)) DAT_RETURN receive_any(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+							DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	DAT_RETURN ret;
+
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	ret = receive_refused(ep, nseg, iov, cookie, flags);
+	if (ret != CARRY_ON)
+		return ret;
+	if (ep->shared)
+		spin_lock(&ep->recv_lock);
+	ret = receive(ep, iov, (unsigned)nseg, cookie, flags);
 	if (ep->shared)
 		spin_unlock(&ep->recv_lock);
 	return ret;
 }
+
+HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			    DAT_COMPLETION_FLAGS flags)
+{
+	struct ep *ep = handle;
+
+	if (likely(gate_open(&ep->recv_gate) && nseg == 1 && iov && !flags))
+		return receive(ep, iov, 1, cookie, flags);
+	return receive_any(ep, nseg, iov, cookie, flags);
 }

@@ -21,6 +21,7 @@ int ring_init(struct ring *ring, struct ep *ep, unsigned limit)
 	ring->limit = limit;
 	ring->half = limit > 1 ? limit / 2 : 1;
 	ring->quiet = 0;
+	ring->room = limit;
 	atomic_init(&ring->tail, 0);
 	atomic_init(&ring->head, 0);
 	return 0;

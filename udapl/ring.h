@@ -9,6 +9,8 @@
 
 #include <dat/udat.h>
 
+#include "compiler.h"
+
 struct ep;
 struct ring;
 
@@ -24,10 +26,9 @@ enum req_kind {
 struct req {
 	DAT_DTO_COOKIE cookie;
 	struct ring *ring;
-	DAT_VLEN size;	    /* bytes of a request; a receive learns them */
-	uint8_t kind;	    /* enum req_kind */
-	bool suppressed;    /* success is no event */
-	bool unsignalled;   /* an event, but no notification */
+	DAT_VLEN size; /* bytes of a request; a receive learns them */
+	enum req_kind kind;
+	DAT_COMPLETION_FLAGS flags; /* of the post */
 };
 
 /*
@@ -40,7 +41,8 @@ struct ring {
 	unsigned mask;
 	unsigned limit;	       /* most outstanding, as promised to the consumer */
 	unsigned half;	       /* a suppressed request is signalled after so many in a row */
-	unsigned quiet;	       /* poster; suppressed requests since the last signalled one */
+	unsigned quiet;	       /* poster; suppressed requests since it last signalled one of them */
+	unsigned room;	       /* poster; so many claims fit, at least */
 	_Atomic unsigned tail; /* the next to claim */
 	_Atomic unsigned head; /* the oldest outstanding */
 };
@@ -56,14 +58,19 @@ static inline unsigned ring_used(const struct ring *ring)
 	       atomic_load_explicit(&ring->head, memory_order_acquire);
 }
 
-/* The next slot, NULL if @room are outstanding. It counts only after ring_push. */
-static inline struct req *ring_next(struct ring *ring, unsigned room)
+/* Room for another claim, by what has been retired meanwhile? */
+static inline bool ring_look(struct ring *ring)
 {
-	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	ring->room = ring->limit - ring_used(ring);
+	return ring->room;
+}
 
-	if (__builtin_expect(tail - atomic_load_explicit(&ring->head, memory_order_acquire) >= room, 0))
+/* The next slot, NULL if as many as promised are outstanding. It counts only after ring_push. */
+static inline struct req *ring_next(struct ring *ring)
+{
+	if (unlikely(!ring->room) && !ring_look(ring))
 		return NULL;
-	return &ring->slots[tail & ring->mask];
+	return &ring->slots[atomic_load_explicit(&ring->tail, memory_order_relaxed) & ring->mask];
 }
 
 /*
@@ -74,6 +81,7 @@ static inline void ring_push(struct ring *ring)
 {
 	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
+	ring->room--;
 	atomic_store_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
 }
 
@@ -82,6 +90,7 @@ static inline void ring_unpush(struct ring *ring)
 {
 	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
+	ring->room++;
 	atomic_store_explicit(&ring->tail, tail - 1, memory_order_release);
 }
 
@@ -94,7 +103,7 @@ static inline bool ring_retire(struct ring *ring, const struct req *req)
 	unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	unsigned ahead = ((unsigned)(req - ring->slots) - head) & ring->mask;
 
-	if (__builtin_expect(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head, 0))
+	if (unlikely(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head))
 		return false;
 	atomic_store_explicit(&ring->head, head + ahead + 1, memory_order_release);
 	return true;

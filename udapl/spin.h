@@ -7,8 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#include "compiler.h"
 
 typedef atomic_bool spinlock;
 

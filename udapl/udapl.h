@@ -284,8 +284,16 @@ void lmr_unmake(struct lmr *lmr);
  * through ep_end: the verdict (the terminal event) stands, the QP is put into error, the rings drain, and ep_finish
  * completes what is left, sets DISCONNECTED and posts the event.
  */
+#define EP_OPEN 0x0DA70FE9u /* no other object has this where an endpoint has its gates */
+
 struct ep {
 	struct obj obj;
+	/*
+	 * What the hot path asks first and last, in one word each: EP_OPEN while this is a live endpoint, nobody else
+	 * posts to it, and a request may go to the transport (it is connected), or a receive may (there is a QP, and no
+	 * connection ends). Anything else is looked at in detail. They follow the state.
+	 */
+	_Atomic unsigned send_gate, recv_gate;
 	_Atomic unsigned state;	 /* DAT_EP_STATE */
 	_Atomic unsigned watched; /* somebody waits for the rings to empty: kick at each completion */
 	struct tp_qp *qp;	 /* NULL without a PZ */
