@@ -125,7 +125,8 @@ static bool event_get(struct tp_dev *dev, struct cm_event *event)
 	if (event->private_data_size)
 		memcpy(event->private_data, conn->private_data, event->private_data_size);
 	rdma_ack_cm_event(got);
-	log_cm("cm: %p %s, status %d", (void *)event->id, rdma_event_str(event->type), event->status);
+	log_cm("cm: %p %s, status %d, private data %u, peer reads in %u out %u", (void *)event->id,
+	       rdma_event_str(event->type), event->status, event->private_data_size, event->peer_in, event->peer_out);
 	return true;
 }
 
@@ -360,9 +361,9 @@ static enum tp_cause cause_of(int err)
 		enum tp_cause cause;
 	} causes[] = {
 		{ -ECONNREFUSED, TP_NON_PEER_REJECTED }, { -ECONNRESET, TP_NON_PEER_REJECTED },
-		{ -ETIMEDOUT, TP_UNREACHABLE },		 { -EHOSTUNREACH, TP_UNREACHABLE },
-		{ -ENETUNREACH, TP_UNREACHABLE },	 { -EHOSTDOWN, TP_UNREACHABLE },
-		{ -ENOTCONN, TP_UNREACHABLE },
+		{ -ENOTCONN, TP_NON_PEER_REJECTED },	 { -ETIMEDOUT, TP_UNREACHABLE },
+		{ -EHOSTUNREACH, TP_UNREACHABLE },	 { -ENETUNREACH, TP_UNREACHABLE },
+		{ -EHOSTDOWN, TP_UNREACHABLE },
 	};
 
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
@@ -558,10 +559,10 @@ static void on_response(struct tp_conn *conn, const struct cm_event *event)
 	conn->max_read_out = least(conn->max_read_out, event->peer_in);
 	err = qp_bring_up(conn->qp, conn->id, conn->max_read_in, conn->max_read_out);
 	if (!err && rdma_establish(conn->id))
-		err = -errno;
+		err = -ENOTCONN;
 	if (err) {
 		log_cm("cm: %p establishing: %s", (void *)conn->id, strerror(-err));
-		conn_over(conn, TP_LOCAL_ERROR);
+		conn_over(conn, cause_of(err));
 		return;
 	}
 	conn_up(conn, event);

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +63,7 @@ struct place {
 struct search {
 	char name[256]; /* the first word of the params */
 	unsigned port;	/* the second */
+	bool seen;	/* an interface has that name */
 	struct ibv_device **devices;
 	int ndevices;
 	struct rdma_event_channel *cm;
@@ -122,7 +122,7 @@ static unsigned addr_rank(const struct sockaddr *addr)
 }
 
 /* The most preferred address of this host that @fits. False: none does. */
-static bool addr_best(const struct search *search, bool (*fits)(const struct search *, const struct ifaddrs *),
+static bool addr_best(struct search *search, bool (*fits)(struct search *, const struct ifaddrs *),
 		      struct sockaddr_storage *addr)
 {
 	struct ifaddrs *all;
@@ -133,7 +133,7 @@ static bool addr_best(const struct search *search, bool (*fits)(const struct sea
 		return false;
 	}
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
-		if (addr_rank(one->ifa_addr) <= best || !fits(search, one))
+		if (!fits(search, one) || addr_rank(one->ifa_addr) <= best)
 			continue;
 		best = addr_rank(one->ifa_addr);
 		memset(addr, 0, sizeof(*addr));
@@ -143,17 +143,21 @@ static bool addr_best(const struct search *search, bool (*fits)(const struct sea
 	return best > 0;
 }
 
-static bool leads_to_device(const struct search *search, const struct ifaddrs *one)
+static bool leads_to_device(struct search *search, const struct ifaddrs *one)
 {
 	struct place place;
 
-	return !place_of(search->cm, one->ifa_addr, &place) && !strcmp(place.device, search->name) &&
+	return addr_rank(one->ifa_addr) && !place_of(search->cm, one->ifa_addr, &place) && !strcmp(place.device, search->name) &&
 	       place.port == search->port;
 }
 
-static bool has_name(const struct search *search, const struct ifaddrs *one)
+/* Every interface is listed, if only with its link address. */
+static bool has_name(struct search *search, const struct ifaddrs *one)
 {
-	return !strcmp(one->ifa_name, search->name);
+	bool has = !strcmp(one->ifa_name, search->name);
+
+	search->seen |= has;
+	return has;
 }
 
 /* "mlx5_0 1" */
@@ -175,7 +179,7 @@ static int addr_of_interface(struct search *search, struct sockaddr_storage *add
 {
 	if (addr_best(search, has_name, addr))
 		return 0;
-	if (!if_nametoindex(search->name))
+	if (!search->seen)
 		return -ENOENT;
 	log_error("open %s: this interface has no IP address", search->name);
 	return -ENODEV;
@@ -262,7 +266,7 @@ static int search_run(struct search *search, struct tp_dev *dev, struct ibv_devi
 	if (err) {
 		log_error("open %s: rdma_bind_addr to %s: %s%s", search->name, addr_text(addr, text, sizeof(text)),
 			  strerror(-err), err == -ENODEV ? ": not an address of an RDMA device" : "");
-		return err;
+		return err == -EADDRNOTAVAIL ? -ENODEV : err;
 	}
 	*found = device_named(search, place.device);
 	if (!*found) {
@@ -326,12 +330,12 @@ static unsigned clamp(int value, unsigned most)
 
 /*
  * Private data: InfiniBand's messages hold 92 and 196 bytes, and librdmacm puts 36 of its own into a request. On iWARP
- * the kernel's interface is the limit, an 8-bit length.
+ * the kernel's interface is the limit: an 8-bit length, which counts 4 bytes of the enhanced handshake, too.
  */
 static void pdata_read(struct tp_dev *dev)
 {
-	dev->attr.max_request_pdata = dev->iwarp ? UINT8_MAX : 92 - 36;
-	dev->attr.max_reply_pdata = dev->iwarp ? UINT8_MAX : 196;
+	dev->attr.max_request_pdata = dev->iwarp ? UINT8_MAX - 4 : 92 - 36;
+	dev->attr.max_reply_pdata = dev->iwarp ? UINT8_MAX - 4 : 196;
 }
 
 static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device, const struct ibv_port_attr *port)
@@ -496,7 +500,8 @@ static void sources_close(struct tp_dev *dev)
 /* Once in a process, before anything is registered. */
 static void process_init(void)
 {
-	int err = ibv_fork_init();
+	/* Where the kernel copies pinned pages at fork, asking for more would cost a system call per registration. */
+	int err = ibv_is_fork_initialized() == IBV_FORK_UNNEEDED ? 0 : ibv_fork_init();
 
 	if (err)
 		log_util("ibv_fork_init: %s: a child must not touch registered memory", strerror(err));

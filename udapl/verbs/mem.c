@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -77,16 +78,26 @@ static unsigned long long pinned(void)
 	return kib * 1024;
 }
 
-/* Says which limit a registration has met. */
-static void reg_explain(const struct tp_dev *dev, size_t size, int err)
+/* Fork support hides it behind ENOMEM, which is what madvise says. */
+static bool is_unmapped(const void *address, size_t size)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)address & ~(page - 1);
+
+	return msync((void *)start, (uintptr_t)address + size - start, MS_ASYNC) && errno == ENOMEM;
+}
+
+/* Why a registration failed, and which limit it has met. */
+static int reg_failed(const struct tp_dev *dev, const void *address, size_t size, int err)
 {
 	unsigned long long used = pinned();
 	struct rlimit limit;
 	char soft[32];
 
+	if (err == ENOMEM && is_unmapped(address, size))
+		err = EFAULT;
 	if (err != ENOMEM) {
 		log_util("registering %zu bytes: %s", size, strerror(err));
-		return;
+		return -err;
 	}
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY && used + size > limit.rlim_cur)
 		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK is %s", size,
@@ -94,6 +105,7 @@ static void reg_explain(const struct tp_dev *dev, size_t size, int err)
 	else
 		log_error("registering %zu bytes: out of memory; device %s takes %u regions", size, dev->attr.device,
 			  dev->attr.max_mr);
+	return -ENOMEM;
 }
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
@@ -136,8 +148,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 			access |= rights[i].access;
 	mr->ibv = ibv_reg_mr(pd->ibv, address, size, access);
 	if (!mr->ibv) {
-		err = -errno;
-		reg_explain(pd->dev, size, -err);
+		err = reg_failed(pd->dev, address, size, errno);
 		free(mr);
 		return err;
 	}
