@@ -26,9 +26,14 @@ static DAT_RETURN open_ia(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDL
 	return DAT_SUCCESS;
 }
 
+/* What else is to happen while an IA is being closed. */
+static void (*meanwhile)(void);
+
 static DAT_RETURN close_ia(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
 {
 	(void)ia;
+	if (meanwhile)
+		meanwhile();
 	return flags == DAT_CLOSE_GRACEFUL_FLAG ? 0x8007004fU : DAT_SUCCESS;
 }
 
@@ -289,6 +294,7 @@ START_TEST(test_query_shows_the_consumers_ia)
 	ck_assert_ptr_eq(queries[_i](true), ia);
 	shown = &plain_object;
 	ck_assert_ptr_eq(queries[_i](true), &plain_object);
+	ck_assert_uint_eq(dat_ia_close(other, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	shown = NULL;
 	ck_assert_ptr_null(queries[_i](true));
 	shown = &ia_object;
@@ -419,6 +425,44 @@ START_TEST(test_close)
 }
 END_TEST
 
+static void close_again(void)
+{
+	meanwhile = NULL;
+	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)1, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+}
+
+START_TEST(test_close_during_close)
+{
+	DAT_IA_HANDLE ia = open_handle(1);
+
+	meanwhile = close_again;
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), 0x8007004fU);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+}
+END_TEST
+
+/* The provider has let go of its object, and the next open gets it, before the close has returned. */
+static void open_the_same(void)
+{
+	meanwhile = NULL;
+	ck_assert_uint_eq((uintptr_t)open_handle(1), 2);
+	shown = &ia_object;
+	ck_assert_uint_eq((uintptr_t)ask_pz(true), 2);
+}
+
+START_TEST(test_open_during_close)
+{
+	DAT_IA_HANDLE ia = open_handle(1);
+
+	meanwhile = open_the_same;
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq((uintptr_t)ask_pz(true), 2);
+	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)2, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+}
+END_TEST
+
 /* Other threads' IAs come and go, and the table grows, while this one's is used. */
 static void *open_and_close(void *arg)
 {
@@ -464,6 +508,8 @@ int main(void)
 	tcase_add_test(cases, test_lowest_handle_first);
 	tcase_add_test(cases, test_table_full);
 	tcase_add_test(cases, test_close);
+	tcase_add_test(cases, test_close_during_close);
+	tcase_add_test(cases, test_open_during_close);
 	tcase_add_test(cases, test_table_under_threads);
 	return run("api", cases);
 }

@@ -169,6 +169,8 @@ START_TEST(test_no_library_loads)
 	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", "") MOCK("other", ""));
 	must_fail("m", NO_NAME);
 	ck_assert_int_eq(lines_heard(ear), 1);
+	must_fail("m", NO_NAME);
+	ck_assert_int_eq(lines_heard(ear), 2);
 	must_close(must_open("other"));
 }
 END_TEST

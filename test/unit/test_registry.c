@@ -28,7 +28,7 @@ static const char *listed(DAT_COUNT max)
 	DAT_COUNT count = -1;
 
 	for (int i = 0; i < COUNT(list); i++)
-		list[i] = i < max ? &infos[i] : NULL;	/* no further than we say */
+		list[i] = i < max ? &infos[i] : NULL;
 	ck_assert_uint_eq(dat_registry_list_providers(max, &count, list), DAT_SUCCESS);
 	for (int i = 0; i < count; i++)
 		text[i] = infos[i].ia_name[0];
@@ -53,6 +53,19 @@ START_TEST(test_list_in_file_order)
 	ck_assert_str_eq(listed(1), "a");
 	ck_assert_str_eq(listed(14), "abcdefghijklmn");
 	ck_assert_str_eq(listed(20), "abcdefghijklmn");
+}
+END_TEST
+
+/* Some claim more room than there is. */
+START_TEST(test_list_touches_no_more_than_it_fills)
+{
+	DAT_PROVIDER_INFO info, *list[] = { &info, NULL };
+	DAT_COUNT count;
+
+	use_conf(LINE("a"));
+	ck_assert_uint_eq(dat_registry_list_providers(8, &count, list), DAT_SUCCESS);
+	ck_assert_int_eq(count, 1);
+	ck_assert_str_eq(info.ia_name, "a");
 }
 END_TEST
 
@@ -423,6 +436,7 @@ END_TEST
 
 START_TEST(test_a_name_with_the_prefix)
 {
+	listen_to_stderr();	/* there is no library for the name in the file */
 	use_conf(LINE("RO_AWARE_f"));
 	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_uint_eq(add(1, "RO_AWARE_a", 1, 2, DAT_FALSE), DAT_SUCCESS);
@@ -442,6 +456,7 @@ int main(void)
 
 	tcase_add_test(cases, test_list_asks_for_the_size);
 	tcase_add_test(cases, test_list_in_file_order);
+	tcase_add_test(cases, test_list_touches_no_more_than_it_fills);
 	tcase_add_test(cases, test_list_tells_the_key);
 	tcase_add_test(cases, test_list_arguments);
 	tcase_add_test(cases, test_list_counts_a_chain_once);
