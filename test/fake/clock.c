@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fake time: it stands still until a test moves it, or until everybody sleeps. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ struct sleeper {
 	bool asleep;
 	uint64_t deadline;
 	unsigned nfds;
-	struct pollfd fds[MAX_FDS + 1]; /* the last is wake */
+	struct pollfd fds[MAX_FDS]; /* others look at them, too: with the lock held */
 	int wake;
 };
 
@@ -174,14 +175,17 @@ static int real_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 /* Sleeps once, the lock given up meanwhile. 0 or -EINTR; only here do signals of the mask @signals get through. */
 static int sleep_once(struct sleeper *sleeper, const sigset_t *signals)
 {
+	struct pollfd fds[MAX_FDS + 1];
 	eventfd_t ignored;
 	int n, err;
 
+	memcpy(fds, sleeper->fds, sleeper->nfds * sizeof(*fds));
+	fds[sleeper->nfds] = (struct pollfd){ .fd = sleeper->wake, .events = POLLIN };
 	sleeper->asleep = true;
 	pthread_cond_broadcast(&clock_state.moved);
 	time_flows();
 	pthread_mutex_unlock(&clock_state.lock);
-	n = ppoll(sleeper->fds, sleeper->nfds + 1, NULL, signals);
+	n = ppoll(fds, sleeper->nfds + 1, NULL, signals);
 	err = n < 0 ? -errno : 0;
 	pthread_mutex_lock(&clock_state.lock);
 	(void)eventfd_read(sleeper->wake, &ignored);
@@ -203,15 +207,14 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	pthread_sigmask(SIG_SETMASK, &all, &signals);
 	pthread_mutex_lock(&clock_state.lock);
 	memcpy(sleeper->fds, fds, nfds * sizeof(*fds));
-	sleeper->fds[nfds] = (struct pollfd){ .fd = sleeper->wake, .events = POLLIN };
 	sleeper->nfds = nfds;
 	sleeper->deadline = deadline;
 	while ((n = poll(sleeper->fds, nfds, 0)) == 0 && deadline > clock_state.now && err == 0)
 		err = sleep_once(sleeper, &signals);
+	memcpy(fds, sleeper->fds, nfds * sizeof(*fds));
 	time_flows(); /* a consumer that leaves holds nobody up any more */
 	pthread_cond_broadcast(&clock_state.moved);
 	pthread_mutex_unlock(&clock_state.lock);
-	memcpy(fds, sleeper->fds, nfds * sizeof(*fds));
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	return n > 0 ? n : err;
 }

@@ -18,21 +18,33 @@ const char *status_text(DAT_RETURN ret)
 
 /* ---- one end ---- */
 
-DAT_IA_HANDLE ia_make(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd)
+/* A name is announced once. */
+static void announce(const char *device, bool thread_safe)
 {
 	DAT_PROVIDER_INFO info = {
 		.dapl_version_major = 1,
 		.dapl_version_minor = 2,
 		.is_thread_safe = thread_safe,
 	};
-	DAT_IA_HANDLE ia;
-	char params[64];
+	struct provider *provider;
+	char *params, given[64];
 
+	if (provider_find(device, thread_safe, &provider, &params) == DAT_SUCCESS) {
+		free(params);
+		return;
+	}
 	snprintf(info.ia_name, sizeof(info.ia_name), "%s", device);
-	snprintf(params, sizeof(params), "%s 0", device);
-	dat_provider_init(&info, params);
+	snprintf(given, sizeof(given), "%s 0", device);
+	dat_provider_init(&info, given);
+}
+
+DAT_IA_HANDLE ia_make(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd)
+{
+	DAT_IA_HANDLE ia;
+
+	announce(device, thread_safe);
 	*async_evd = DAT_HANDLE_NULL;
-	ck_dat((thread_safe ? ia_open_threadsafe : ia_open)(info.ia_name, 8, async_evd, &ia));
+	ck_dat((thread_safe ? ia_open_threadsafe : ia_open)((DAT_NAME_PTR)device, 8, async_evd, &ia));
 	return ia;
 }
 

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Handles: which are live, which are stale, who holds what; contexts and types of all kinds. */
+#include "harness.h"
+
+static struct side side;
+
+static void open_side(void)
+{
+	side_open(&side, "fake0");
+}
+
+/* ---- the memory of objects ---- */
+
+static const struct provider provider;
+
+static struct obj *make(DAT_HANDLE_TYPE kind)
+{
+	struct obj *obj = obj_alloc(side.ia, &provider.table, kind);
+
+	ck_assert_ptr_nonnull(obj);
+	return obj;
+}
+
+static void unmake(struct obj *obj)
+{
+	ck_assert(obj_retire(obj));
+	obj_discard(obj);
+}
+
+START_TEST(invisible_until_published)
+{
+	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+
+	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert_ptr_null(obj_any(obj));
+	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
+	ck_assert_ptr_eq(obj_publish(obj), obj);
+	ck_assert(obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(obj_valid(side.ia, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert_ptr_eq(obj_any(obj), obj);
+	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 1);
+	unmake(obj);
+	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
+}
+END_TEST
+
+START_TEST(an_object_is_of_one_kind_and_one_ia)
+{
+	DAT_EVD_HANDLE async_evd;
+	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+
+	obj_publish(obj);
+	for (unsigned kind = 0; kind < OBJ_KINDS; kind++)
+		if (kind != DAT_HANDLE_TYPE_CNO)
+			ck_assert(!obj_valid(NULL, obj, kind));
+	ck_assert(!obj_valid(other, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_hold(other, obj, DAT_HANDLE_TYPE_CNO));
+	unmake(obj);
+	ck_dat(ia_close(other, DAT_CLOSE_GRACEFUL_FLAG));
+}
+END_TEST
+
+START_TEST(no_handle_is_trusted)
+{
+	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	char *inside = (char *)obj_publish(obj) + 8;
+
+	ck_assert(!obj_valid(NULL, NULL, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_valid(NULL, inside, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_valid(NULL, POISON, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_valid(NULL, &side, DAT_HANDLE_TYPE_CNO));
+	ck_assert_ptr_null(obj_any(inside));
+	ck_assert_ptr_null(obj_any(POISON));
+	unmake(obj);
+}
+END_TEST
+
+START_TEST(who_is_held_stays)
+{
+	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+
+	obj_publish(obj);
+	ck_assert(obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_retire(obj));
+	obj_put(obj);
+	ck_assert(!obj_retire(obj));
+	ck_assert(obj_valid(side.ia, obj, DAT_HANDLE_TYPE_CNO));
+	obj_put(obj);
+	unmake(obj);
+	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
+}
+END_TEST
+
+START_TEST(a_handle_comes_back_as_late_as_possible)
+{
+	struct obj *first = make(DAT_HANDLE_TYPE_CNO);
+
+	obj_publish(first);
+	unmake(first);
+	ck_assert_ptr_eq(first->provider, &provider.table); /* the registry looks there, stale or not */
+	for (int n = 0; n < 15; n++) {
+		struct obj *next = make(DAT_HANDLE_TYPE_CNO);
+
+		ck_assert_ptr_ne(next, first);
+		obj_publish(next);
+		unmake(next);
+	}
+}
+END_TEST
+
+START_TEST(a_new_life_begins_with_zeros)
+{
+	struct obj *obj;
+
+	for (int n = 0; n < 40; n++) {
+		struct cno *cno = (struct cno *)make(DAT_HANDLE_TYPE_CNO);
+
+		ck_assert_uint_eq(cno->obj.uses, 0);
+		ck_assert_ptr_null(cno->obj.context.as_ptr);
+		ck_assert_ptr_null(cno->latched);
+		ck_assert_uint_eq(cno->waiters, 0);
+		cno->latched = POISON;
+		cno->waiters = 7;
+		cno->obj.context.as_ptr = POISON;
+		obj = obj_publish(&cno->obj);
+		unmake(obj);
+	}
+}
+END_TEST
+
+START_TEST(the_list_has_them_all)
+{
+	struct obj *objs[40];
+	unsigned seen = 0;
+
+	for (int n = 0; n < COUNT(objs); n++)
+		obj_publish(objs[n] = make(DAT_HANDLE_TYPE_CNO));
+	unmake(objs[0]);
+	unmake(objs[20]);
+	unmake(objs[39]);
+	for (struct obj *obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, NULL); obj;
+	     obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, obj))
+		seen++;
+	ck_assert_uint_eq(seen, 37);
+	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 37);
+	for (int n = 0; n < COUNT(objs); n++)
+		if (n != 0 && n != 20 && n != 39)
+			unmake(objs[n]);
+}
+END_TEST
+
+static void *churn(void *arg)
+{
+	struct obj *shared = arg;
+
+	for (int n = 0; n < 2000; n++) {
+		struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+
+		obj_publish(obj);
+		ck_assert(obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
+		if (obj_hold(side.ia, shared, DAT_HANDLE_TYPE_CNO))
+			obj_put(shared);
+		obj_put(obj);
+		unmake(obj);
+	}
+	return NULL;
+}
+
+/* A holder and a freer meet: either it is held and stays, or it is gone. */
+START_TEST(threads_make_hold_and_free)
+{
+	struct obj *shared = make(DAT_HANDLE_TYPE_CNO);
+	pthread_t threads[2];
+
+	obj_publish(shared);
+	for (int n = 0; n < COUNT(threads); n++)
+		threads[n] = thread_start(churn, shared);
+	for (int n = 0; n < 2000; n++)
+		if (obj_retire(shared))
+			obj_publish(shared);
+	for (int n = 0; n < COUNT(threads); n++)
+		thread_end(threads[n]);
+	unmake(shared);
+	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
+}
+END_TEST
+
+/* ---- the calls: a freed handle is refused, and by its own name ---- */
+
+static DAT_EVENT event;
+static DAT_COUNT count;
+static DAT_HANDLE out;
+
+#define HANDLE1 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
+
+static DAT_RETURN call_evd_free(DAT_HANDLE h) { return evd_free(h); }
+static DAT_RETURN call_evd_query(DAT_HANDLE h) { return evd_query(h, 0, NULL); }
+static DAT_RETURN call_evd_cno(DAT_HANDLE h) { return evd_modify_cno(h, DAT_HANDLE_NULL); }
+static DAT_RETURN call_evd_enable(DAT_HANDLE h) { return evd_enable(h); }
+static DAT_RETURN call_evd_disable(DAT_HANDLE h) { return evd_disable(h); }
+static DAT_RETURN call_evd_set(DAT_HANDLE h) { return evd_set_unwaitable(h); }
+static DAT_RETURN call_evd_clear(DAT_HANDLE h) { return evd_clear_unwaitable(h); }
+static DAT_RETURN call_evd_wait(DAT_HANDLE h) { return evd_wait(h, 0, 1, &event, &count); }
+static DAT_RETURN call_evd_dequeue(DAT_HANDLE h) { return evd_dequeue(h, &event); }
+static DAT_RETURN call_evd_post(DAT_HANDLE h) { return evd_post_se(h, NULL); }
+static DAT_RETURN call_evd_resize(DAT_HANDLE h) { return evd_resize(h, 0); }
+static DAT_RETURN call_cno_free(DAT_HANDLE h) { return cno_free(h); }
+static DAT_RETURN call_cno_wait(DAT_HANDLE h) { return cno_wait(h, 0, &out); }
+static DAT_RETURN call_cno_query(DAT_HANDLE h) { return cno_query(h, 0, NULL); }
+static DAT_RETURN call_cno_agent(DAT_HANDLE h) { return cno_modify_agent(h, DAT_OS_WAIT_PROXY_AGENT_NULL); }
+static DAT_RETURN call_pz_free(DAT_HANDLE h) { return pz_free(h); }
+static DAT_RETURN call_pz_query(DAT_HANDLE h) { return pz_query(h, 0, NULL); }
+static DAT_RETURN call_lmr_free(DAT_HANDLE h) { return lmr_free(h); }
+static DAT_RETURN call_lmr_query(DAT_HANDLE h) { return lmr_query(h, 0, NULL); }
+static DAT_RETURN call_ep_free(DAT_HANDLE h) { return ep_free(h); }
+static DAT_RETURN call_ep_query(DAT_HANDLE h) { return ep_query(h, 0, NULL); }
+static DAT_RETURN call_ep_status(DAT_HANDLE h) { return ep_get_status(h, NULL, NULL, NULL); }
+static DAT_RETURN call_ep_connect(DAT_HANDLE h) { return ep_connect(h, NULL, 0, 0, 0, NULL, 0, 0); }
+static DAT_RETURN call_ep_disconnect(DAT_HANDLE h) { return ep_disconnect(h, 0); }
+static DAT_RETURN call_ep_reset(DAT_HANDLE h) { return ep_reset(h); }
+static DAT_RETURN call_ep_send(DAT_HANDLE h) { return ep_post_send(h, 0, NULL, cookie_of(0), 0); }
+static DAT_RETURN call_ep_recv(DAT_HANDLE h) { return ep_post_recv(h, 0, NULL, cookie_of(0), 0); }
+static DAT_RETURN call_ep_read(DAT_HANDLE h) { return ep_post_rdma_read(h, 0, NULL, cookie_of(0), NULL, 0); }
+static DAT_RETURN call_ep_write(DAT_HANDLE h) { return ep_post_rdma_write(h, 0, NULL, cookie_of(0), NULL, 0); }
+static DAT_RETURN call_ep_recv_query(DAT_HANDLE h) { return ep_recv_query(h, NULL, NULL); }
+static DAT_RETURN call_ep_watermark(DAT_HANDLE h) { return ep_set_watermark(h, -1, -1); }
+static DAT_RETURN call_psp_free(DAT_HANDLE h) { return psp_free(h); }
+static DAT_RETURN call_psp_query(DAT_HANDLE h) { return psp_query(h, 0, NULL); }
+static DAT_RETURN call_cr_query(DAT_HANDLE h) { return cr_query(h, 0, NULL); }
+static DAT_RETURN call_cr_accept(DAT_HANDLE h) { return cr_accept(h, NULL, 0, NULL); }
+static DAT_RETURN call_cr_reject(DAT_HANDLE h) { return cr_reject(h); }
+static DAT_RETURN call_ia_close(DAT_HANDLE h) { return ia_close(h, DAT_CLOSE_ABRUPT_FLAG); }
+static DAT_RETURN call_ia_query(DAT_HANDLE h) { return ia_query(h, NULL, 0, NULL, 0, NULL); }
+static DAT_RETURN call_set(DAT_HANDLE h) { return context_set(h, cookie_of(0)); }
+static DAT_RETURN call_get(DAT_HANDLE h) { return context_get(h, NULL); }
+static DAT_RETURN call_type(DAT_HANDLE h) { return handle_type(h, NULL); }
+
+static const struct {
+	const char *name;
+	DAT_RETURN (*call)(DAT_HANDLE);
+	DAT_HANDLE_TYPE kind; /* that it wants */
+	DAT_RETURN refusal;
+} calls[] = {
+	{ "evd_free", call_evd_free, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_query", call_evd_query, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_modify_cno", call_evd_cno, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_enable", call_evd_enable, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_disable", call_evd_disable, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_set_unwaitable", call_evd_set, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_clear_unwaitable", call_evd_clear, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_wait", call_evd_wait, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_dequeue", call_evd_dequeue, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_post_se", call_evd_post, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "evd_resize", call_evd_resize, DAT_HANDLE_TYPE_EVD, HANDLE1 },
+	{ "cno_free", call_cno_free, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
+	{ "cno_wait", call_cno_wait, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
+	{ "cno_query", call_cno_query, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
+	{ "cno_modify_agent", call_cno_agent, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
+	{ "pz_free", call_pz_free, DAT_HANDLE_TYPE_PZ, BAD_HANDLE(PZ) },
+	{ "pz_query", call_pz_query, DAT_HANDLE_TYPE_PZ, BAD_HANDLE(PZ) },
+	{ "lmr_free", call_lmr_free, DAT_HANDLE_TYPE_LMR, BAD_HANDLE(LMR) },
+	{ "lmr_query", call_lmr_query, DAT_HANDLE_TYPE_LMR, BAD_HANDLE(LMR) },
+	{ "ep_free", call_ep_free, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_query", call_ep_query, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_get_status", call_ep_status, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_connect", call_ep_connect, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_disconnect", call_ep_disconnect, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_reset", call_ep_reset, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_post_send", call_ep_send, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_post_recv", call_ep_recv, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_post_rdma_read", call_ep_read, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_post_rdma_write", call_ep_write, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_recv_query", call_ep_recv_query, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_set_watermark", call_ep_watermark, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "psp_free", call_psp_free, DAT_HANDLE_TYPE_PSP, BAD_HANDLE(PSP) },
+	{ "psp_query", call_psp_query, DAT_HANDLE_TYPE_PSP, BAD_HANDLE(PSP) },
+	{ "cr_query", call_cr_query, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
+	{ "cr_accept", call_cr_accept, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
+	{ "cr_reject", call_cr_reject, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
+	{ "ia_close", call_ia_close, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
+	{ "ia_query", call_ia_query, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
+	{ "set_consumer_context", call_set, OBJ_KINDS, HANDLE1 },
+	{ "get_consumer_context", call_get, OBJ_KINDS, HANDLE1 },
+	{ "get_handle_type", call_type, OBJ_KINDS, HANDLE1 },
+};
+
+/* One live object of each kind, the CR's peer included. */
+struct zoo {
+	struct side peer;
+	DAT_CNO_HANDLE cno;
+	DAT_PSP_HANDLE psp;
+	DAT_CR_HANDLE cr;
+	DAT_HANDLE all[8];
+};
+
+static void zoo_open(struct zoo *zoo)
+{
+	DAT_CONN_QUAL qual;
+
+	side_open(&zoo->peer, "fake1");
+	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &zoo->cno));
+	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &zoo->psp));
+	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	zoo->cr = expect(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	memcpy(zoo->all,
+	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr, zoo->psp, zoo->cr },
+	       sizeof(zoo->all));
+}
+
+static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP,  DAT_HANDLE_TYPE_EVD,
+					     DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ,  DAT_HANDLE_TYPE_LMR,
+					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR };
+
+START_TEST(other_kinds_are_refused) /* the registry refuses null */
+{
+	struct zoo zoo = { 0 };
+
+	zoo_open(&zoo);
+	for (int n = 0; calls[_i].kind != OBJ_KINDS && n < COUNT(zoo_kinds); n++)
+		if (zoo_kinds[n] != calls[_i].kind)
+			ck_dat_is(calls[_i].call(zoo.all[n]), calls[_i].refusal);
+}
+END_TEST
+
+/* An abrupt close frees everything; each handle that was is refused from then on. */
+START_TEST(stale_handles_are_refused)
+{
+	struct zoo zoo = { 0 };
+
+	zoo_open(&zoo);
+	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
+	for (int n = 0; n < COUNT(zoo_kinds); n++)
+		ck_dat_is(calls[_i].call(zoo.all[n]), calls[_i].refusal);
+}
+END_TEST
+
+START_TEST(each_kind_says_what_it_is)
+{
+	struct zoo zoo = { 0 };
+
+	zoo_open(&zoo);
+	for (int n = 0; n < COUNT(zoo_kinds); n++) {
+		DAT_HANDLE_TYPE type;
+
+		ck_dat(handle_type(zoo.all[n], &type));
+		ck_assert_int_eq(type, zoo_kinds[n]);
+	}
+	ck_dat_is(handle_type(side.ep, NULL), BAD_ARG(2));
+}
+END_TEST
+
+START_TEST(each_kind_keeps_its_context)
+{
+	struct zoo zoo = { 0 };
+	DAT_CONTEXT context;
+
+	zoo_open(&zoo);
+	for (int n = 0; n < COUNT(zoo_kinds); n++) {
+		ck_dat(context_get(zoo.all[n], &context));
+		ck_assert_ptr_null(context.as_ptr);
+		ck_dat(context_set(zoo.all[n], cookie_of(0x1122334455667788 + n)));
+	}
+	for (int n = 0; n < COUNT(zoo_kinds); n++) {
+		ck_dat(context_get(zoo.all[n], &context));
+		ck_assert_uint_eq(context.as_64, 0x1122334455667788 + n);
+	}
+	ck_dat_is(context_get(side.ep, NULL), BAD_ARG(2));
+}
+END_TEST
+
+/* What belongs to another IA is as good as freed. */
+START_TEST(one_call_one_ia)
+{
+	struct side other = { 0 };
+	DAT_CNO_HANDLE cno;
+	DAT_EP_HANDLE ep = POISON;
+	DAT_EVD_HANDLE evd = POISON;
+
+	side_open(&other, "fake1");
+	ck_dat(cno_create(other.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat_is(evd_create(side.ia, 1, cno, DAT_EVD_SOFTWARE_FLAG, &evd), BAD_HANDLE(CNO));
+	ck_dat_is(evd_modify_cno(side.recv_evd, cno), BAD_HANDLE(CNO));
+	ck_dat_is(ep_create(side.ia, other.pz, NULL, NULL, NULL, NULL, &ep), BAD_HANDLE(PZ));
+	ck_dat_is(ep_create(side.ia, side.pz, other.recv_evd, NULL, NULL, NULL, &ep), BAD_HANDLE(EVD_RECV));
+	ck_dat_is(ep_create(side.ia, side.pz, NULL, other.recv_evd, NULL, NULL, &ep), BAD_HANDLE(EVD_REQUEST));
+	ck_dat_is(ep_create(side.ia, side.pz, NULL, NULL, other.connect_evd, NULL, &ep), BAD_HANDLE(EVD_CONN));
+	ck_assert_ptr_eq(ep, POISON);
+	ck_assert_ptr_eq(evd, POISON);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("object");
+
+	tcase_set_timeout(cases, 60);
+	tcase_add_checked_fixture(cases, open_side, NULL);
+	tcase_add_test(cases, invisible_until_published);
+	tcase_add_test(cases, an_object_is_of_one_kind_and_one_ia);
+	tcase_add_test(cases, no_handle_is_trusted);
+	tcase_add_test(cases, who_is_held_stays);
+	tcase_add_test(cases, a_handle_comes_back_as_late_as_possible);
+	tcase_add_test(cases, a_new_life_begins_with_zeros);
+	tcase_add_test(cases, the_list_has_them_all);
+	tcase_add_test(cases, threads_make_hold_and_free);
+	tcase_add_loop_test(cases, other_kinds_are_refused, 0, COUNT(calls));
+	tcase_add_loop_test(cases, stale_handles_are_refused, 0, COUNT(calls));
+	tcase_add_test(cases, each_kind_says_what_it_is);
+	tcase_add_test(cases, each_kind_keeps_its_context);
+	tcase_add_test(cases, one_call_one_ia);
+	return run("object", cases);
+}
