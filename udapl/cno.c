@@ -177,7 +177,7 @@ void cno_kill(struct cno *cno)
 	release(cno);
 	spin_lock(&cno->lock);
 	cno->dying = true;
-	while (cno->waiters) {
+	while (cno->waiters || has_agent(&cno->agent)) { /* a due agent is detached as it is called */
 		spin_unlock(&cno->lock);
 		pthread_cond_wait(&ia->left, &ia->lock);
 		spin_lock(&cno->lock);

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Attributes: what a device says, as a consumer reads it, and what a consumer may ask of an endpoint. */
 #include <netinet/in.h>
 
-#include "core_test.h"
+#include "harness.h"
 
 #define BAD BAD_ARG(6)
 
@@ -12,8 +12,12 @@ static struct ia ia = { .provider = &provider, .attr = &device };
 
 static void setup(void)
 {
-	provider.info = info_of("roe0", true);
-	provider.info.dapl_version_minor = 1;
+	provider.info = (DAT_PROVIDER_INFO){
+		.ia_name = "roe0",
+		.dapl_version_major = 1,
+		.dapl_version_minor = 1,
+		.is_thread_safe = DAT_TRUE,
+	};
 	device = (struct tp_attr){
 		.device = "fake0",
 		.vendor = "0x1234",
@@ -228,10 +232,10 @@ START_TEST(ep_default_can_be_asked_for)
 
 	attr_ep_default(&ia, &usual);
 	memset(&got, 0xff, sizeof(got));
-	ck_assert_uint_eq(attr_ep_check(&ia, &usual, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, &usual, BAD, &got));
 	expect_equal(&got, &usual);
 	memset(&got, 0xff, sizeof(got));
-	ck_assert_uint_eq(attr_ep_check(&ia, NULL, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, NULL, BAD, &got));
 	expect_equal(&got, &usual);
 }
 END_TEST
@@ -251,7 +255,7 @@ START_TEST(ep_maxima_can_be_asked_for)
 	attr.max_rdma_read_out = most.max_rdma_read_per_ep_out;
 	attr.max_rdma_read_iov = most.max_iov_segments_per_rdma_read;
 	attr.max_rdma_write_iov = most.max_iov_segments_per_rdma_write;
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	expect_equal(&got, &attr);
 }
 END_TEST
@@ -264,7 +268,7 @@ START_TEST(ep_zero_leaves_open)
 	attr.max_message_size = attr.max_rdma_size = 0;
 	attr.max_request_iov = 7;
 	attr.max_rdma_read_iov = attr.max_rdma_write_iov = 0;
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	ck_assert_uint_eq(got.max_message_size, UINT64_C(1) << 30);
 	ck_assert_uint_eq(got.max_rdma_size, UINT64_C(1) << 30);
 	ck_assert_int_eq(got.max_rdma_read_iov, 2); /* all that the device has */
@@ -282,7 +286,7 @@ START_TEST(ep_without_transfers)
 	attr.max_rdma_read_iov = attr.max_rdma_write_iov = 0;
 	attr.max_rdma_read_in = attr.max_rdma_read_out = 0;
 	attr.srq_soft_hw = DAT_HW_DEFAULT;
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	expect_equal(&got, &attr);
 }
 END_TEST
@@ -296,7 +300,10 @@ static const struct {
 	int value;
 	DAT_RETURN want;
 } refusals[] = {
-#define ROW(member, value, want) { #member " = " #value, offsetof(DAT_EP_ATTR, member), value, want }
+#define ROW(member, value, want)                                                                                       \
+	{                                                                                                              \
+#member " = " #value, offsetof(DAT_EP_ATTR, member), value, want                                       \
+	}
 	ROW(service_type, 1, BAD),
 	ROW(qos, DAT_QOS_LOW_LATENCY, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
 	ROW(recv_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
@@ -346,10 +353,10 @@ START_TEST(ep_refuses_sizes)
 
 	attr_ep_default(&ia, &attr);
 	attr.max_message_size = (UINT64_C(1) << 30) + 1;
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD_ARG(3), &got), BAD_ARG(3));
+	ck_dat_is(attr_ep_check(&ia, &attr, BAD_ARG(3), &got), BAD_ARG(3));
 	attr_ep_default(&ia, &attr);
 	attr.max_rdma_size = UINT64_MAX;
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD_ARG(3), &got), BAD_ARG(3));
+	ck_dat_is(attr_ep_check(&ia, &attr, BAD_ARG(3), &got), BAD_ARG(3));
 }
 END_TEST
 
@@ -365,9 +372,9 @@ START_TEST(ep_takes_flags)
 
 	attr_ep_default(&ia, &attr);
 	attr.recv_completion_flags = attr.request_completion_flags = legal_flags[_i];
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
-	ck_assert_uint_eq(attr_ep_check(&ia, &attr, BAD, &got), DAT_SUCCESS);
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 }
 END_TEST
 

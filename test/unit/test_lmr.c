@@ -1,11 +1,9 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Local memory regions: arguments, rights, what a device refuses and why. */
-#define _GNU_SOURCE
-#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core_test.h"
+#include "harness.h"
 
 #define LOCAL_READ   DAT_MEM_PRIV_LOCAL_READ_FLAG
 #define LOCAL_WRITE  DAT_MEM_PRIV_LOCAL_WRITE_FLAG
@@ -15,27 +13,28 @@
 
 static struct ia *ia;
 static struct pz *pz;
+static DAT_EVD_HANDLE async;
 static char memory[256];
 
 static void setup(void)
 {
 	DAT_PZ_HANDLE handle;
 
-	ia = open_fake(0);
-	ck_assert_uint_eq(pz_create(ia, &handle), DAT_SUCCESS);
+	ia = ia_make("fake0", false, &async);
+	ck_dat(pz_create(ia, &handle));
 	pz = handle;
 }
 
 static void teardown(void)
 {
-	close_abrupt(ia);
+	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
 static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsigned priv, DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, type, (DAT_REGION_DESCRIPTION){ .for_va = address }, length, pz, (DAT_MEM_PRIV_FLAGS)priv, lmr,
-			  NULL, NULL, NULL, NULL);
+	return lmr_create(ia, type, (DAT_REGION_DESCRIPTION){ .for_va = address }, length, pz, (DAT_MEM_PRIV_FLAGS)priv,
+			  lmr, NULL, NULL, NULL, NULL);
 }
 
 static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
@@ -43,7 +42,7 @@ static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
 	DAT_LMR_PARAM param;
 
 	memset(&param, 0xff, sizeof(param));
-	ck_assert_uint_eq(lmr_query(lmr, DAT_LMR_FIELD_ALL, &param), DAT_SUCCESS);
+	ck_dat(lmr_query(lmr, DAT_LMR_FIELD_ALL, &param));
 	return param;
 }
 
@@ -57,9 +56,8 @@ START_TEST(is_what_was_asked_for)
 	DAT_VLEN size = 0;
 	DAT_LMR_PARAM param;
 
-	ck_assert_uint_eq(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context,
-				     &rmr_context, &size, &address),
-			  DAT_SUCCESS);
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context,
+			  &rmr_context, &size, &address));
 	param = queried(lmr);
 	ck_assert_ptr_eq(param.ia_handle, ia);
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
@@ -74,9 +72,9 @@ START_TEST(is_what_was_asked_for)
 	ck_assert_uint_eq(param.registered_address, address);
 	ck_assert_uint_eq(address, (uintptr_t)memory + 1);
 	ck_assert_uint_eq(size, 1);
-	ck_assert_uint_eq(lmr_free(lmr), DAT_SUCCESS);
+	ck_dat(lmr_free(lmr));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
-	ck_assert_uint_eq(lmr_free(lmr), BAD_HANDLE(LMR));
+	ck_dat_is(lmr_free(lmr), BAD_HANDLE(LMR));
 }
 END_TEST
 
@@ -88,7 +86,7 @@ START_TEST(reports_what_the_device_serves)
 	DAT_LMR_PARAM param;
 
 	fake_quirks(FAKE_MR_ROUNDS);
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory + 3, 17, LOCAL, &lmr), DAT_SUCCESS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 3, 17, LOCAL, &lmr));
 	param = queried(lmr);
 	ck_assert_ptr_eq(param.region_desc.for_va, memory + 3);
 	ck_assert_uint_eq(param.length, 17);
@@ -103,11 +101,11 @@ START_TEST(same_range_twice)
 {
 	DAT_LMR_HANDLE a, b;
 
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &a), DAT_SUCCESS);
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &b), DAT_SUCCESS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &a));
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &b));
 	ck_assert_uint_ne(queried(a).lmr_context, queried(b).lmr_context);
 	ck_assert_uint_ne(queried(a).rmr_context, queried(b).rmr_context);
-	ck_assert_uint_eq(lmr_free(a), DAT_SUCCESS);
+	ck_dat(lmr_free(a));
 	ck_assert_uint_eq(queried(b).length, sizeof(memory));
 }
 END_TEST
@@ -121,7 +119,7 @@ static const struct {
 	{ LOCAL_WRITE, false },
 	{ LOCAL_READ | LOCAL_WRITE, false },
 	{ REMOTE_READ, true },
-	{ REMOTE_WRITE, true },	/* without local write */
+	{ REMOTE_WRITE, true }, /* without local write */
 	{ LOCAL_READ | REMOTE_READ, true },
 	{ DAT_MEM_PRIV_ALL_FLAG, true },
 };
@@ -131,7 +129,7 @@ START_TEST(no_right_that_was_not_asked_for)
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_PARAM param;
 
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, rights[_i].priv, &lmr), DAT_SUCCESS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, rights[_i].priv, &lmr));
 	param = queried(lmr);
 	ck_assert_uint_eq(param.mem_priv, rights[_i].priv);
 	ck_assert_uint_eq(fake_seen().priv, rights[_i].priv);
@@ -155,7 +153,7 @@ START_TEST(strict_unless_relaxed_was_asked_for)
 	DAT_LMR_HANDLE lmr;
 
 	ia->ro_aware = orders[_i].aware;
-	ck_assert_uint_eq(make(orders[_i].type, memory, 8, LOCAL, &lmr), DAT_SUCCESS);
+	ck_dat(make(orders[_i].type, memory, 8, LOCAL, &lmr));
 	ck_assert_int_eq(fake_seen().relaxed, orders[_i].relaxed);
 	ck_assert_int_eq(queried(lmr).mem_type, orders[_i].type);
 }
@@ -199,24 +197,24 @@ END_TEST
 START_TEST(refuses_handles)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
-	struct ia *other = open_fake(1);
+	struct ia *other = ia_make("fake1", false, &async);
 	DAT_LMR_HANDLE lmr = POISON;
 	DAT_LMR_PARAM param;
 
-	ck_assert_uint_eq(lmr_create(POISON, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
-			  BAD_HANDLE(IA));
-	ck_assert_uint_eq(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, ia, LOCAL, &lmr, NULL, NULL, NULL, NULL),
-			  BAD_HANDLE(PZ));
-	ck_assert_uint_eq(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
-			  BAD_HANDLE(PZ));
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
+	ck_dat_is(lmr_create(POISON, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+		  BAD_HANDLE(IA));
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, ia, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+		  BAD_HANDLE(PZ));
+	ck_dat_is(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+		  BAD_HANDLE(PZ));
+	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
 	ck_assert_ptr_eq(lmr, POISON);
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr), DAT_SUCCESS);
-	ck_assert_uint_eq(lmr_query(lmr, DAT_LMR_FIELD_ALL, NULL), BAD_ARG(3));
-	ck_assert_uint_eq(lmr_query(lmr, (DAT_LMR_PARAM_MASK)0x400, &param), BAD_ARG(2));
-	ck_assert_uint_eq(lmr_query(pz, DAT_LMR_FIELD_ALL, &param), BAD_HANDLE(LMR));
-	ck_assert_uint_eq(lmr_free(pz), BAD_HANDLE(LMR));
-	close_abrupt(other);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
+	ck_dat_is(lmr_query(lmr, DAT_LMR_FIELD_ALL, NULL), BAD_ARG(3));
+	ck_dat_is(lmr_query(lmr, (DAT_LMR_PARAM_MASK)0x400, &param), BAD_ARG(2));
+	ck_dat_is(lmr_query(pz, DAT_LMR_FIELD_ALL, &param), BAD_HANDLE(LMR));
+	ck_dat_is(lmr_free(pz), BAD_HANDLE(LMR));
+	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
 }
 END_TEST
 
@@ -261,9 +259,9 @@ START_TEST(tells_why_the_device_refused)
 	DAT_LMR_HANDLE lmr = POISON;
 
 	fake_fail("mr_reg", devices[_i].err, 1);
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, pages + devices[_i].first * page / 4, devices[_i].count * page / 4,
-			       devices[_i].priv, &lmr),
-			  devices[_i].want);
+	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages + devices[_i].first * page / 4, devices[_i].count * page / 4,
+		       devices[_i].priv, &lmr),
+		  devices[_i].want);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
@@ -278,8 +276,8 @@ START_TEST(areas_join)
 	DAT_LMR_HANDLE lmr;
 
 	fake_fail("mr_reg", ENOMEM, 1);
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr), NO_RESOURCE(MEMORY_REGION));
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr), DAT_SUCCESS);
+	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr), NO_RESOURCE(MEMORY_REGION));
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr));
 }
 END_TEST
 
@@ -296,7 +294,7 @@ START_TEST(every_failure_unwinds)
 	}
 	fake_fail_call(0);
 	ck_assert_uint_eq(n, 2);
-	ck_assert_uint_eq(lmr_free(lmr), DAT_SUCCESS);
+	ck_dat(lmr_free(lmr));
 	ck_assert_uint_eq(pz->obj.uses, 0);
 }
 END_TEST
@@ -305,12 +303,12 @@ START_TEST(a_failed_free_changes_nothing)
 {
 	DAT_LMR_HANDLE lmr;
 
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr), DAT_SUCCESS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	fake_fail("mr_dereg", EIO, 1);
-	ck_assert_uint_eq(lmr_free(lmr), DAT_ERROR(DAT_INTERNAL_ERROR, 0));
+	ck_dat_is(lmr_free(lmr), DAT_ERROR(DAT_INTERNAL_ERROR, 0));
 	ck_assert_uint_eq(queried(lmr).length, 8);
 	ck_assert_uint_eq(pz->obj.uses, 1);
-	ck_assert_uint_eq(lmr_free(lmr), DAT_SUCCESS);
+	ck_dat(lmr_free(lmr));
 }
 END_TEST
 
@@ -318,12 +316,12 @@ START_TEST(stays_while_used)
 {
 	DAT_LMR_HANDLE lmr;
 
-	ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr), DAT_SUCCESS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	ck_assert(obj_hold(ia, lmr, DAT_HANDLE_TYPE_LMR));
-	ck_assert_uint_eq(lmr_free(lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat_is(lmr_free(lmr), BAD_STATE(LMR_IN_USE));
 	ck_assert_uint_eq(queried(lmr).length, 8);
 	obj_put(&((struct lmr *)lmr)->obj);
-	ck_assert_uint_eq(lmr_free(lmr), DAT_SUCCESS);
+	ck_dat(lmr_free(lmr));
 }
 END_TEST
 
@@ -334,10 +332,9 @@ START_TEST(thousands)
 	static DAT_LMR_HANDLE lmr[N];
 
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_uint_eq(make(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG, &lmr[i]),
-				  DAT_SUCCESS);
+		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG, &lmr[i]));
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_uint_eq(lmr_free(lmr[i * 7 % N]), DAT_SUCCESS);
+		ck_dat(lmr_free(lmr[i * 7 % N]));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 0);
 }

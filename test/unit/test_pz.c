@@ -1,19 +1,18 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection zones. */
-#include <errno.h>
-
-#include "core_test.h"
+#include "harness.h"
 
 static struct ia *ia;
+static DAT_EVD_HANDLE async;
 
 static void setup(void)
 {
-	ia = open_fake(0);
+	ia = ia_make("fake0", false, &async);
 }
 
 static void teardown(void)
 {
-	close_abrupt(ia);
+	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
@@ -22,14 +21,14 @@ START_TEST(lives_and_dies)
 	DAT_PZ_HANDLE pz = POISON;
 	DAT_PZ_PARAM param;
 
-	ck_assert_uint_eq(pz_create(ia, &pz), DAT_SUCCESS);
+	ck_dat(pz_create(ia, &pz));
 	ck_assert_uint_eq(fake_alive(FAKE_PD), 1);
-	ck_assert_uint_eq(pz_query(pz, DAT_PZ_FIELD_ALL, &param), DAT_SUCCESS);
+	ck_dat(pz_query(pz, DAT_PZ_FIELD_ALL, &param));
 	ck_assert_ptr_eq(param.ia_handle, ia);
-	ck_assert_uint_eq(pz_free(pz), DAT_SUCCESS);
+	ck_dat(pz_free(pz));
 	ck_assert_uint_eq(fake_alive(FAKE_PD), 0);
-	ck_assert_uint_eq(pz_free(pz), BAD_HANDLE(PZ));
-	ck_assert_uint_eq(pz_query(pz, DAT_PZ_FIELD_ALL, &param), BAD_HANDLE(PZ));
+	ck_dat_is(pz_free(pz), BAD_HANDLE(PZ));
+	ck_dat_is(pz_query(pz, DAT_PZ_FIELD_ALL, &param), BAD_HANDLE(PZ));
 }
 END_TEST
 
@@ -38,15 +37,15 @@ START_TEST(refuses_arguments)
 	DAT_PZ_HANDLE pz = POISON;
 	DAT_PZ_PARAM param;
 
-	ck_assert_uint_eq(pz_create(POISON, &pz), BAD_HANDLE(IA));
-	ck_assert_uint_eq(pz_create(ia->async_evd, &pz), BAD_HANDLE(IA));
+	ck_dat_is(pz_create(POISON, &pz), BAD_HANDLE(IA));
+	ck_dat_is(pz_create(async, &pz), BAD_HANDLE(IA));
 	ck_assert_ptr_eq(pz, POISON);
-	ck_assert_uint_eq(pz_create(ia, NULL), BAD_ARG(2));
-	ck_assert_uint_eq(pz_create(ia, &pz), DAT_SUCCESS);
-	ck_assert_uint_eq(pz_query(pz, DAT_PZ_FIELD_ALL, NULL), BAD_ARG(3));
-	ck_assert_uint_eq(pz_query(pz, (DAT_PZ_PARAM_MASK)2, &param), BAD_ARG(2));
-	ck_assert_uint_eq(pz_query(ia, DAT_PZ_FIELD_ALL, &param), BAD_HANDLE(PZ));
-	ck_assert_uint_eq(pz_free(ia), BAD_HANDLE(PZ));
+	ck_dat_is(pz_create(ia, NULL), BAD_ARG(2));
+	ck_dat(pz_create(ia, &pz));
+	ck_dat_is(pz_query(pz, DAT_PZ_FIELD_ALL, NULL), BAD_ARG(3));
+	ck_dat_is(pz_query(pz, (DAT_PZ_PARAM_MASK)2, &param), BAD_ARG(2));
+	ck_dat_is(pz_query(ia, DAT_PZ_FIELD_ALL, &param), BAD_HANDLE(PZ));
+	ck_dat_is(pz_free(ia), BAD_HANDLE(PZ));
 }
 END_TEST
 
@@ -58,17 +57,16 @@ START_TEST(stays_while_used)
 	DAT_LMR_HANDLE lmr[2];
 	DAT_PZ_PARAM param;
 
-	ck_assert_uint_eq(pz_create(ia, &pz), DAT_SUCCESS);
+	ck_dat(pz_create(ia, &pz));
 	for (int i = 0; i < 2; i++)
-		ck_assert_uint_eq(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz, DAT_MEM_PRIV_ALL_FLAG,
-					     &lmr[i], NULL, NULL, NULL, NULL),
-				  DAT_SUCCESS);
+		ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr[i],
+				  NULL, NULL, NULL, NULL));
 	for (int i = 0; i < 2; i++) {
-		ck_assert_uint_eq(pz_free(pz), BAD_STATE(PZ_IN_USE));
-		ck_assert_uint_eq(pz_query(pz, DAT_PZ_FIELD_ALL, &param), DAT_SUCCESS);
-		ck_assert_uint_eq(lmr_free(lmr[i]), DAT_SUCCESS);
+		ck_dat_is(pz_free(pz), BAD_STATE(PZ_IN_USE));
+		ck_dat(pz_query(pz, DAT_PZ_FIELD_ALL, &param));
+		ck_dat(lmr_free(lmr[i]));
 	}
-	ck_assert_uint_eq(pz_free(pz), DAT_SUCCESS);
+	ck_dat(pz_free(pz));
 }
 END_TEST
 
@@ -84,9 +82,9 @@ START_TEST(every_failure_unwinds)
 	}
 	fake_fail_call(0);
 	ck_assert_uint_eq(n, 2);
-	ck_assert_uint_eq(pz_free(pz), DAT_SUCCESS);
+	ck_dat(pz_free(pz));
 	fake_fail("pd_create", ENOMEM, 1);
-	ck_assert_uint_eq(pz_create(ia, &pz), NO_RESOURCE(PROTECTION_DOMAIN));
+	ck_dat_is(pz_create(ia, &pz), NO_RESOURCE(PROTECTION_DOMAIN));
 }
 END_TEST
 

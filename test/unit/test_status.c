@@ -1,8 +1,6 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Numbers of the layers below in the words of DAT. */
-#include <errno.h>
-
-#include "core_test.h"
+#include "harness.h"
 
 static const struct {
 	int err;
@@ -34,7 +32,7 @@ static const struct {
 
 START_TEST(errno_to_status)
 {
-	ck_assert_uint_eq(status_of(-errors[_i].err, DAT_RESOURCE_TEVD), errors[_i].want);
+	ck_dat_is(status_of(-errors[_i].err, DAT_RESOURCE_TEVD), errors[_i].want);
 }
 END_TEST
 
@@ -47,12 +45,18 @@ END_TEST
 
 /* The subtypes by their numbers, as programs have them compiled in. */
 static const DAT_UINT32 states[] = {
-	[DAT_EP_STATE_UNCONNECTED] = 46,	       [DAT_EP_STATE_UNCONFIGURED_UNCONNECTED] = 62,
-	[DAT_EP_STATE_RESERVED] = 52,		       [DAT_EP_STATE_UNCONFIGURED_RESERVED] = 63,
-	[DAT_EP_STATE_PASSIVE_CONNECTION_PENDING] = 48, [DAT_EP_STATE_UNCONFIGURED_PASSIVE] = 64,
-	[DAT_EP_STATE_ACTIVE_CONNECTION_PENDING] = 47, [DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING] = 49,
-	[DAT_EP_STATE_UNCONFIGURED_TENTATIVE] = 65,    [DAT_EP_STATE_CONNECTED] = 50,
-	[DAT_EP_STATE_DISCONNECT_PENDING] = 54,	       [DAT_EP_STATE_DISCONNECTED] = 51,
+	[DAT_EP_STATE_UNCONNECTED] = 46,
+	[DAT_EP_STATE_UNCONFIGURED_UNCONNECTED] = 62,
+	[DAT_EP_STATE_RESERVED] = 52,
+	[DAT_EP_STATE_UNCONFIGURED_RESERVED] = 63,
+	[DAT_EP_STATE_PASSIVE_CONNECTION_PENDING] = 48,
+	[DAT_EP_STATE_UNCONFIGURED_PASSIVE] = 64,
+	[DAT_EP_STATE_ACTIVE_CONNECTION_PENDING] = 47,
+	[DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING] = 49,
+	[DAT_EP_STATE_UNCONFIGURED_TENTATIVE] = 65,
+	[DAT_EP_STATE_CONNECTED] = 50,
+	[DAT_EP_STATE_DISCONNECT_PENDING] = 54,
+	[DAT_EP_STATE_DISCONNECTED] = 51,
 	[DAT_EP_STATE_COMPLETION_PENDING] = 53,
 };
 
