@@ -18,7 +18,7 @@ static void ring_start(unsigned limit, unsigned position)
 
 static struct req *claim(void)
 {
-	struct req *req = ring_next(&ring, ring.limit);
+	struct req *req = ring_next(&ring);
 
 	if (req)
 		ring_push(&ring);
@@ -47,14 +47,14 @@ START_TEST(a_claim_counts_only_once_pushed)
 	struct req *req;
 
 	ring_start(4, starts[_i]);
-	req = ring_next(&ring, ring.limit);
-	ck_assert_ptr_eq(ring_next(&ring, ring.limit), req);
+	req = ring_next(&ring);
+	ck_assert_ptr_eq(ring_next(&ring), req);
 	ck_assert_uint_eq(ring_used(&ring), 0);
 	ring_push(&ring);
-	ck_assert_ptr_ne(ring_next(&ring, ring.limit), req);
+	ck_assert_ptr_ne(ring_next(&ring), req);
 	ring_unpush(&ring);
 	ck_assert_uint_eq(ring_used(&ring), 0);
-	ck_assert_ptr_eq(ring_next(&ring, ring.limit), req);
+	ck_assert_ptr_eq(ring_next(&ring), req);
 	ring_fini(&ring);
 }
 END_TEST
@@ -124,7 +124,7 @@ static void *poster(void *arg)
 	struct req **posted = arg;
 
 	for (unsigned n = 0; n < ROUNDS;) {
-		struct req *req = ring_next(&ring, ring.limit);
+		struct req *req = ring_next(&ring);
 
 		if (!req) {
 			sched_yield();
