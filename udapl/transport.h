@@ -131,8 +131,8 @@ struct tp_qp_attr {
 };
 
 enum {
-	TP_POST_SIGNAL = 1 << 0,  /* report success, too; failures always report */
-	TP_POST_FENCE = 1 << 1,	  /* after all earlier RDMA reads */
+	TP_POST_FENCE = 1 << 0,	  /* after all earlier RDMA reads */
+	TP_POST_SIGNAL = 1 << 1,  /* report success, too; failures always report */
 	TP_POST_SOLICIT = 1 << 2, /* wake the peer's solicited receive */
 };
 

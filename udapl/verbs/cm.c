@@ -12,9 +12,9 @@
 #include "verbs.h"
 
 #define BACKLOG		 1024
-#define EVENTS_AT_ONCE	 16		  /* then others get a chance at ia->lock */
-#define LINGER		 10000000000ull	  /* ns; room for two repetitions of a lost disconnect request */
-#define REJECTED_BY_USER 28		  /* InfiniBand's reason "consumer defined" */
+#define EVENTS_AT_ONCE	 16		/* then others get a chance at ia->lock */
+#define LINGER		 10000000000ull /* ns; room for two repetitions of a lost disconnect request */
+#define REJECTED_BY_USER 28		/* InfiniBand's reason "consumer defined" */
 
 /* In the private data of a rejection: it was the provider's doing, not its consumer's. */
 static const char by_provider[4] = { 'D', 'A', 'T', 0 };
@@ -26,8 +26,8 @@ enum conn_state {
 	CONN_REQUESTED,	 /* passive: the core has to decide */
 	CONN_ACCEPTING,	 /* passive: the answer is out */
 	CONN_UP,
-	CONN_OVER,	 /* the core knows, or will learn it from tp_accept, and has yet to release it */
-	CONN_LEAVING,	 /* released; waits for the peer's answer, or for a helper */
+	CONN_OVER,    /* the core knows, or will learn it from tp_accept, and has yet to release it */
+	CONN_LEAVING, /* released; waits for the peer's answer, or for a helper */
 };
 
 struct tp_listener {
@@ -445,6 +445,23 @@ static int helper_start(struct tp_conn *conn)
 	return 0;
 }
 
+/*
+ * librdmacm takes every address for one on our link when there is no route to it, and waits. Unlike it, the routing
+ * table answers at once; its yes proves nothing.
+ */
+static int route_check(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
+{
+	int err = 0, fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return 0;
+	if (!bind(fd, (const struct sockaddr *)from, addr_size((const struct sockaddr *)from)) &&
+	    connect(fd, (const struct sockaddr *)to, addr_size((const struct sockaddr *)to)))
+		err = -errno;
+	close(fd);
+	return err == -ENETUNREACH || err == -EHOSTUNREACH ? err : 0;
+}
+
 int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp, struct ep *ep,
 	       const struct tp_cm_param *param, struct tp_conn **conn_out)
 {
@@ -455,6 +472,11 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 
 	if (remote->sa_family != from.ss_family)
 		return -EAFNOSUPPORT;
+	addr_copy(&to, remote);
+	addr_set_port(&to, port);
+	err = route_check(&from, &to);
+	if (err)
+		return err;
 	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_TCP))
 		return -errno;
 	conn = conn_make(dev, id, CONN_RESOLVING);
@@ -478,8 +500,6 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		.rnr_retry_count = TP_RNR_FOR_EVER,
 		.qp_num = qp->ibv->qp_num,
 	};
-	addr_copy(&to, remote);
-	addr_set_port(&to, port);
 	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, (int)dev->env.arp_timeout)) {
 		err = -errno;
 		goto free_conn;
@@ -747,18 +767,12 @@ static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 
 /* @conn may be gone after any of them. */
 static void (*const handlers[])(struct tp_conn *conn, const struct cm_event *event) = {
-	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_address,
-	[RDMA_CM_EVENT_ADDR_ERROR] = on_no_address,
-	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route,
-	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_route,
-	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_response,
-	[RDMA_CM_EVENT_CONNECT_ERROR] = on_unreachable,
-	[RDMA_CM_EVENT_UNREACHABLE] = on_unreachable,
-	[RDMA_CM_EVENT_REJECTED] = on_rejected,
-	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
-	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
-	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_removal,
-	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_timewait_exit,
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_address,	[RDMA_CM_EVENT_ADDR_ERROR] = on_no_address,
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route,	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_route,
+	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_response, [RDMA_CM_EVENT_CONNECT_ERROR] = on_unreachable,
+	[RDMA_CM_EVENT_UNREACHABLE] = on_unreachable,	[RDMA_CM_EVENT_REJECTED] = on_rejected,
+	[RDMA_CM_EVENT_ESTABLISHED] = on_established,	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_removal,	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_timewait_exit,
 };
 
 static void event_handle(struct tp_dev *dev, const struct cm_event *event)

@@ -41,7 +41,14 @@ static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(cons
 	return wc->status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[wc->status] : DAT_DTO_ERR_TRANSPORT;
 }
 
-TP_HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+static inline void wc_take(struct tp_wc *to, const struct ibv_wc *from)
+{
+	to->tag = (void *)(uintptr_t)from->wr_id;
+	to->status = likely(!from->status) ? DAT_DTO_SUCCESS : failure_of(from);
+	to->length = from->byte_len;
+}
+
+static __attribute__((noinline)) TP_HOT unsigned poll_many(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	struct ibv_wc batch[POLL_BATCH];
 	unsigned n = 0;
@@ -49,13 +56,22 @@ TP_HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 
 	do {
 		got = ibv_poll_cq(cq->ibv, max - n < POLL_BATCH ? (int)(max - n) : POLL_BATCH, batch);
-		for (int i = 0; i < got; i++, n++) {
-			wc[n].tag = (void *)(uintptr_t)batch[i].wr_id;
-			wc[n].status = likely(!batch[i].status) ? DAT_DTO_SUCCESS : failure_of(&batch[i]);
-			wc[n].length = batch[i].byte_len;
-		}
+		for (int i = 0; i < got; i++)
+			wc_take(&wc[n++], &batch[i]);
 	} while (got == POLL_BATCH && n < max);
 	return n;
+}
+
+TP_HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	struct ibv_wc one;
+
+	if (max != 1)
+		return poll_many(cq, wc, max);
+	if (ibv_poll_cq(cq->ibv, 1, &one) <= 0)
+		return 0;
+	wc_take(wc, &one);
+	return 1;
 }
 
 int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **cq_out)

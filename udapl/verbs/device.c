@@ -147,8 +147,8 @@ static bool leads_to_device(struct search *search, const struct ifaddrs *one)
 {
 	struct place place;
 
-	return addr_rank(one->ifa_addr) && !place_of(search->cm, one->ifa_addr, &place) && !strcmp(place.device, search->name) &&
-	       place.port == search->port;
+	return addr_rank(one->ifa_addr) && !place_of(search->cm, one->ifa_addr, &place) &&
+	       !strcmp(place.device, search->name) && place.port == search->port;
 }
 
 /* Every interface is listed, if only with its link address. */
@@ -210,13 +210,14 @@ static int addr_of_number(struct search *search, struct sockaddr_storage *addr)
  */
 static bool is_device_like(const char *name)
 {
-	static const char *const stems[] = { "ib", "eth", "roce", "rxe", "siw", "mlx4_", "mlx5_", "mthca",
-					     "ehca", "ipath", "qib", "hfi1_", "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
+	static const char *const stems[] = { "ib",   "eth",   "roce", "rxe",   "siw",	 "mlx4_",  "mlx5_",   "mthca",
+					     "ehca", "ipath", "qib",  "hfi1_", "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
 
 	for (size_t i = 0; i < LENGTH(stems); i++) {
 		size_t stem = strlen(stems[i]);
 
-		if (!strncmp(name, stems[i], stem) && name[stem] && name[stem + strspn(name + stem, "0123456789")] == '\0')
+		if (!strncmp(name, stems[i], stem) && name[stem] &&
+		    name[stem + strspn(name + stem, "0123456789")] == '\0')
 			return true;
 	}
 	return false;
@@ -286,16 +287,11 @@ static const struct vendor {
 	enum tp_forgets forgets;
 } vendors[] = {
 	{ 0x000000, "soft RoCE", FORGETS_REQUESTS }, /* before Linux 5.11 */
-	{ 0xffffff, "soft RoCE", FORGETS_REQUESTS },
-	{ 0x626d74, "soft iWARP", FORGETS_ALL },
-	{ 0x0002c9, "Mellanox", FORGETS_NOTHING },
-	{ 0x001077, "QLogic", FORGETS_NOTHING },
-	{ 0x001175, "QLogic", FORGETS_NOTHING },
-	{ 0x001425, "Chelsio", FORGETS_NOTHING },
-	{ 0x0014e4, "Broadcom", FORGETS_NOTHING },
-	{ 0x0015b3, "Mellanox", FORGETS_NOTHING },
-	{ 0x0019e5, "Huawei", FORGETS_NOTHING },
-	{ 0x008086, "Intel", FORGETS_NOTHING },
+	{ 0xffffff, "soft RoCE", FORGETS_REQUESTS }, { 0x626d74, "soft iWARP", FORGETS_ALL },
+	{ 0x0002c9, "Mellanox", FORGETS_NOTHING },   { 0x001077, "QLogic", FORGETS_NOTHING },
+	{ 0x001175, "QLogic", FORGETS_NOTHING },     { 0x001425, "Chelsio", FORGETS_NOTHING },
+	{ 0x0014e4, "Broadcom", FORGETS_NOTHING },   { 0x0015b3, "Mellanox", FORGETS_NOTHING },
+	{ 0x0019e5, "Huawei", FORGETS_NOTHING },     { 0x008086, "Intel", FORGETS_NOTHING },
 };
 
 static void vendor_read(struct tp_dev *dev, uint32_t id)

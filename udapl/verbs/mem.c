@@ -135,8 +135,8 @@ void tp_pd_destroy(struct tp_pd *pd)
 	free(pd);
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed, struct tp_mr **mr_out,
-	      struct tp_mr_info *info)
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+	      struct tp_mr **mr_out, struct tp_mr_info *info)
 {
 	int err, access = relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0; /* a device that doesn't know it ignores it */
 	struct tp_mr *mr = malloc(sizeof(*mr));

@@ -35,11 +35,11 @@
 
 /* What the environment decides. */
 struct tp_env {
-	unsigned max_inline;		   /* bytes; 0 = none */
-	unsigned ack_timer;		   /* 4.096 us * 2^n; TP_ACK_TIMER_CM = what the connection manager computes */
-	unsigned ack_retry;		   /* 7 = for ever, on some devices */
-	unsigned rnr_timer;		   /* code of the wait before a send to an unready receiver is repeated */
-	unsigned arp_timeout, arp_retry;   /* ms, times; of address resolution */
+	unsigned max_inline;		 /* bytes; 0 = none */
+	unsigned ack_timer;		 /* 4.096 us * 2^n; TP_ACK_TIMER_CM = what the connection manager computes */
+	unsigned ack_retry;		 /* 7 = for ever, on some devices */
+	unsigned rnr_timer;		 /* code of the wait before a send to an unready receiver is repeated */
+	unsigned arp_timeout, arp_retry; /* ms, times; of address resolution */
 	unsigned route_timeout, route_retry; /* likewise, of the route */
 };
 
@@ -70,7 +70,7 @@ struct tp_dev {
 	/* ia->lock; cm.c */
 	struct rdma_event_channel *cm;
 	struct tp_listener *listeners;
-	struct cm_event *stash, **stash_end; /* taken off the channel, not handled yet */
+	struct cm_event *stash, **stash_end;	/* taken off the channel, not handled yet */
 	struct tp_conn *leaving, **leaving_end; /* released; first come, first to time out */
 
 	pthread_mutex_t outcome_lock;
@@ -97,7 +97,7 @@ struct tp_qp {
 	struct tp_dev *dev;
 	struct tp_cq *send_cq;
 	struct ep *ep;
-	struct tp_conn *conn;	  /* ia->lock */
+	struct tp_conn *conn;	 /* ia->lock */
 	enum ibv_qp_state state; /* as we moved it: asking the device is no good, soft iWARP always says RESET */
 };
 
