@@ -654,8 +654,8 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 {
 	const DAT_EVD_HANDLE evds[EVD_ROLES] = { recv_evd, request_evd, connect_evd };
 	struct ia *ia = ia_handle;
+	struct ep *ep = NULL;
 	DAT_EP_ATTR attr;
-	struct ep *ep;
 	DAT_RETURN ret;
 
 	ret = create_refused(ia, pz, evds, out);

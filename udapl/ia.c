@@ -464,5 +464,9 @@ void up_port_down(struct ia *ia)
 
 void up_dev_fatal(struct ia *ia)
 {
+	struct obj *obj;
+
 	ia_async_event(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
+	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj))
+		ep_break(container_of(obj, struct ep, obj));
 }

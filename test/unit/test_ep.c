@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints: making, asking, freeing them, and which call is legal in which state. How connections end: test_conn.c. */
+#include <arpa/inet.h>
+
+#include "harness.h"
+
+static struct pair pair;
+#define A (&pair.a)
+#define B (&pair.b)
+
+static void setup(void)
+{
+	side_open(A, "fake0");
+	side_open(B, "fake1");
+}
+
+/* From whatever state: an abrupt close leaves nothing. */
+static void teardown(void)
+{
+	struct side *sides[] = { A, B };
+
+	for (int i = 0; i < COUNT(sides); i++) {
+		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
+		free(sides[i]->memory);
+	}
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+static DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *to, DAT_CONN_QUAL qual)
+{
+	struct sockaddr_in addr = to->addr;
+
+	return ep_connect(ep, (DAT_IA_ADDRESS_PTR)&addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG);
+}
+
+/* A request of a new endpoint of @from that waits at @to. */
+static DAT_CR_HANDLE request(struct side *from, struct side *to)
+{
+	DAT_EP_HANDLE ep = ep_make(from, NULL);
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create_any(to->ia, &qual, to->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(try_connect(ep, to, qual));
+	return expect(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+}
+
+/* ---- create ---- */
+
+START_TEST(lives_and_dies)
+{
+	DAT_EP_HANDLE ep = POISON;
+	DAT_EP_PARAM param;
+
+	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep));
+	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_free(ep));
+	ck_dat_is(ep_free(ep), BAD_HANDLE(EP));
+	ck_dat_is(ep_query(ep, DAT_EP_FIELD_ALL, &param), BAD_HANDLE(EP));
+	ck_dat_is(ep_get_status(ep, NULL, NULL, NULL), BAD_HANDLE(EP));
+	ck_dat_is(ep_reset(ep), BAD_HANDLE(EP));
+	ck_dat_is(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG), BAD_HANDLE(EP));
+	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EP));
+	ck_dat_is(ep_recv_query(ep, NULL, NULL), BAD_HANDLE(EP));
+	ck_dat_is(ep_set_watermark(ep, DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE), BAD_HANDLE(EP));
+}
+END_TEST
+
+/* The handles of a good call; each case spoils one. */
+enum spoil {
+	SPOIL_NOTHING,
+	SPOIL_IA,
+	SPOIL_PZ,
+	SPOIL_RECV,
+	SPOIL_REQUEST,
+	SPOIL_CONN,
+	SPOIL_OUT,
+};
+
+static const struct {
+	enum spoil what;
+	DAT_RETURN want;
+} spoils[] = {
+	{ SPOIL_NOTHING, DAT_SUCCESS },
+	{ SPOIL_IA, BAD_HANDLE(IA) },
+	{ SPOIL_PZ, BAD_HANDLE(PZ) },
+	{ SPOIL_RECV, BAD_HANDLE(EVD_RECV) },
+	{ SPOIL_REQUEST, BAD_HANDLE(EVD_REQUEST) },
+	{ SPOIL_CONN, BAD_HANDLE(EVD_CONN) },
+	{ SPOIL_OUT, BAD_ARG(7) },
+};
+
+static DAT_RETURN create_spoilt(enum spoil what, DAT_HANDLE with, DAT_EP_HANDLE *ep)
+{
+	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, what == SPOIL_RECV ? with : A->recv_evd,
+			 what == SPOIL_REQUEST ? with : A->request_evd, what == SPOIL_CONN ? with : A->connect_evd, NULL,
+			 what == SPOIL_OUT ? NULL : ep);
+}
+
+START_TEST(refuses_bad_handles)
+{
+	DAT_HANDLE bad[] = { POISON, A->lmr, A->cr_evd, B->pz, B->recv_evd, B->connect_evd };
+
+	for (int i = 0; i < COUNT(bad); i++) {
+		DAT_EP_HANDLE ep = POISON;
+
+		ck_dat_is(create_spoilt(spoils[_i].what, bad[i], &ep), spoils[_i].want);
+		if (spoils[_i].want != DAT_SUCCESS)
+			ck_assert_ptr_eq(ep, POISON);
+	}
+}
+END_TEST
+
+#define MODEL DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)
+
+static const struct {
+	size_t field;
+	DAT_COUNT value;
+	DAT_RETURN want;
+} attrs[] = {
+#define FIELD(name) offsetof(DAT_EP_ATTR, name)
+	{ FIELD(service_type), 2, BAD_ARG(6) },
+	{ FIELD(qos), DAT_QOS_PREMIUM, MODEL },
+	{ FIELD(recv_completion_flags), DAT_COMPLETION_SUPPRESS_FLAG, BAD_ARG(6) },
+	{ FIELD(request_completion_flags), DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
+	{ FIELD(max_recv_dtos), -1, BAD_ARG(6) },
+	{ FIELD(max_recv_dtos), 1 << 20, BAD_ARG(6) },
+	{ FIELD(max_request_dtos), 0, DAT_SUCCESS },
+	{ FIELD(max_recv_iov), 0, BAD_ARG(6) },
+	{ FIELD(max_request_iov), 17, BAD_ARG(6) },
+	{ FIELD(max_request_iov), 16, DAT_SUCCESS },
+	{ FIELD(max_rdma_read_out), 17, BAD_ARG(6) },
+	{ FIELD(max_rdma_read_out), 0, DAT_SUCCESS },
+	{ FIELD(srq_soft_hw), -2, BAD_ARG(6) },
+};
+
+START_TEST(checks_attributes)
+{
+	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EP_HANDLE ep = POISON;
+
+	memcpy((char *)&attr + attrs[_i].field, &attrs[_i].value, sizeof(attrs[_i].value));
+	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep), attrs[_i].want);
+	if (attrs[_i].want != DAT_SUCCESS)
+		ck_assert_ptr_eq(ep, POISON);
+}
+END_TEST
+
+START_TEST(completion_flags_must_agree)
+{
+	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EVD_HANDLE evd = evd_make_for(A, 64, DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
+	DAT_EP_HANDLE ep[3] = { POISON, POISON, POISON };
+
+	attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+	ck_dat(ep_create(A->ia, A->pz, evd, A->request_evd, A->connect_evd, &attr, &ep[0]));
+	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, evd, A->connect_evd, &attr, &ep[1]), BAD_ARG(6));
+	ck_dat_is(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL, &ep[1]), BAD_ARG(6));
+	ck_assert_ptr_eq(ep[1], POISON);
+	ck_dat(ep_free(ep[0]));
+	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, evd, evd, NULL, &ep[1]));
+	ck_dat(ep_free(ep[1]));
+	ck_dat(evd_free(evd));
+}
+END_TEST
+
+START_TEST(defaults_make_another)
+{
+	DAT_EP_PARAM param;
+	DAT_EP_HANDLE ep;
+
+	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &param));
+	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 16);
+	ck_assert_int_eq(param.ep_attr.max_request_dtos, 16);
+	ck_assert_int_eq(param.ep_attr.max_request_iov, 4);
+	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 8);
+	param.ep_attr.max_recv_dtos = 100;
+	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &param.ep_attr, &ep));
+	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
+	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 100);
+	ck_assert_uint_eq(fake_seen().qp.max_recv, 100);
+	ck_assert_uint_eq(fake_seen().qp.max_send, 16 + RING_SLACK);
+	ck_assert_uint_eq(fake_seen().qp.max_send_sge, 4);
+}
+END_TEST
+
+START_TEST(parts_may_be_missing)
+{
+	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
+	DAT_EP_PARAM param;
+	DAT_EP_HANDLE ep;
+
+	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, NULL, &ep));
+	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
+	ck_assert_ptr_null(param.pz_handle);
+	ck_assert_ptr_null(param.recv_evd_handle);
+	ck_assert_ptr_null(param.request_evd_handle);
+	ck_assert_ptr_null(param.connect_evd_handle);
+	ck_dat_is(ep_post_recv(ep, 1, &iov, cookie_of(1), 0), BAD_STATE(EP_NOTREADY));
+	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EVD_CONN));
+	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_dat(ep_reset(ep));
+	ck_dat(ep_free(ep));
+
+	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep));
+	ck_dat_is(try_connect(ep, B, 1), BAD_STATE(EP_NOTREADY));
+	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_free(ep));
+}
+END_TEST
+
+START_TEST(uses_end_with_it)
+{
+	ck_dat_is(pz_free(A->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(evd_free(A->recv_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(evd_free(A->request_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(evd_free(A->connect_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(ia_close(A->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	side_close(A);
+	side_open(A, "fake0");
+}
+END_TEST
+
+START_TEST(every_failure_unwinds)
+{
+	unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP), n = 1;
+	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EP_HANDLE ep = POISON;
+
+	attr.max_recv_dtos = 200; /* so that queues must grow */
+	attr.max_request_dtos = 200;
+	for (;; n++) {
+		fake_fail_call(n);
+		if (ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep) == DAT_SUCCESS)
+			break;
+		ck_assert(fake_failed());
+		ck_assert_ptr_eq(ep, POISON);
+		ck_assert_uint_eq(fake_alive(FAKE_QP), qps);
+		ck_assert_uint_eq(obj_count(A->ia, DAT_HANDLE_TYPE_EP), eps);
+	}
+	fake_fail_call(0);
+	ck_assert_uint_ge(n, 3); /* a queue that has grown stays so */
+	ck_dat(ep_free(ep));
+	fake_fail("qp_create", ENOMEM, 1);
+	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep), NO_RESOURCE(TEP));
+	side_close(A); /* nobody holds anything */
+	side_open(A, "fake0");
+}
+END_TEST
+
+/* ---- questions ---- */
+
+START_TEST(query_knows_both_ends)
+{
+	DAT_EP_PARAM a, b;
+
+	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &a));
+	ck_assert_ptr_eq(a.ia_handle, A->ia);
+	ck_assert_ptr_eq(a.pz_handle, A->pz);
+	ck_assert_ptr_eq(a.recv_evd_handle, A->recv_evd);
+	ck_assert_ptr_eq(a.request_evd_handle, A->request_evd);
+	ck_assert_ptr_eq(a.connect_evd_handle, A->connect_evd);
+	ck_assert_ptr_null(a.srq_handle);
+	ck_assert_int_eq(a.ep_state, DAT_EP_STATE_UNCONNECTED);
+	ck_assert_ptr_nonnull(a.local_ia_address_ptr);
+	ck_assert_ptr_nonnull(a.remote_ia_address_ptr);
+	ck_assert_uint_eq(a.remote_port_qual, 0);
+	ck_assert_uint_eq(a.local_port_qual, 0);
+	pair_connect(&pair);
+	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &a));
+	ck_dat(ep_query(B->ep, DAT_EP_FIELD_ALL, &b));
+	ck_assert_int_eq(a.ep_state, DAT_EP_STATE_CONNECTED);
+	ck_assert_uint_ne(a.remote_port_qual, 0);
+	ck_assert_uint_eq(a.remote_port_qual, b.local_port_qual);
+	ck_assert_uint_eq(a.local_port_qual, b.remote_port_qual);
+	ck_assert_mem_eq(a.remote_ia_address_ptr, b.local_ia_address_ptr, sizeof(struct sockaddr_in));
+	ck_assert_mem_eq(a.local_ia_address_ptr, b.remote_ia_address_ptr, sizeof(struct sockaddr_in));
+	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARG(3));
+	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL | 0x800, &a), BAD_ARG(2));
+	ck_dat_is(ep_query(A->ep, UINT64_C(1) << 40, &a), BAD_ARG(2));
+}
+END_TEST
+
+START_TEST(status_follows_the_posts)
+{
+	DAT_BOOLEAN recv_idle, request_idle;
+	DAT_COUNT nbufs = -1, span = -1;
+
+	ck_dat(ep_get_status(A->ep, NULL, &recv_idle, &request_idle));
+	ck_assert(recv_idle && request_idle);
+	post_recv(A, 1, 0, 64, 0);
+	post_recv(A, 2, 64, 64, 0);
+	ck_dat(ep_get_status(A->ep, NULL, &recv_idle, NULL));
+	ck_assert(!recv_idle);
+	ck_dat(ep_recv_query(A->ep, &nbufs, &span));
+	ck_assert_int_eq(nbufs, 2);
+	ck_assert_int_eq(span, 2);
+	pair_connect(&pair);
+	post_send(B, 3, 0, 64, 0);
+	expect_dto(A->recv_evd, 1, DAT_DTO_SUCCESS);
+	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	ck_assert_int_eq(nbufs, 1);
+	ck_dat(ep_get_status(B->ep, NULL, NULL, &request_idle));
+	ck_assert(!request_idle); /* done, but nobody has looked */
+	expect_dto(B->request_evd, 3, DAT_DTO_SUCCESS);
+	ck_dat(ep_get_status(B->ep, NULL, NULL, &request_idle));
+	ck_assert(request_idle);
+}
+END_TEST
+
+static const struct {
+	DAT_COUNT soft, hard;
+	DAT_RETURN want;
+} watermarks[] = {
+	{ DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE, DAT_SUCCESS },
+	{ -2, DAT_WATERMARK_INFINITE, BAD_ARG(2) },
+	{ 17, DAT_WATERMARK_INFINITE, BAD_ARG(2) },
+	{ DAT_WATERMARK_INFINITE, -2, BAD_ARG(3) },
+	{ DAT_WATERMARK_INFINITE, 17, BAD_ARG(3) },
+	{ 16, DAT_WATERMARK_INFINITE, MODEL },
+	{ DAT_WATERMARK_INFINITE, 0, MODEL },
+};
+
+START_TEST(watermarks_are_infinite)
+{
+	ck_dat_is(ep_set_watermark(A->ep, watermarks[_i].soft, watermarks[_i].hard), watermarks[_i].want);
+}
+END_TEST
+
+/* ---- the arguments of connect ---- */
+
+static const struct connect_case {
+	const char *addr; /* NULL: none */
+	int family;
+	DAT_CONN_QUAL qual;
+	DAT_TIMEOUT timeout;
+	DAT_COUNT size;
+	bool no_data;
+	int qos, flags;
+	DAT_RETURN want;
+} connects[] = {
+#define ADDRESS(why) DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_##why)
+	{ NULL, 0, 7, 1000, 0, false, 0, 0, BAD_ARG(2) },
+	{ "10.66.0.2", AF_INET, 0, 1000, 0, false, 0, 0, BAD_ARG(3) },
+	{ "10.66.0.2", AF_INET, 7, 0, 0, false, 0, 0, BAD_ARG(4) },
+	{ "10.66.0.2", AF_INET, 7, 1000, -1, false, 0, 0, BAD_ARG(5) },
+	{ "10.66.0.2", AF_INET, 7, 1000, 57, false, 0, 0, BAD_ARG(5) },
+	{ "10.66.0.2", AF_INET, 7, 1000, 1, true, 0, 0, BAD_ARG(6) },
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, DAT_QOS_LOW_LATENCY, 0, MODEL },
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, 2, BAD_ARG(8) },
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, DAT_CONNECT_MULTIPATH_FLAG, MODEL },
+	{ "10.66.0.2", AF_UNIX, 7, 1000, 0, false, 0, 0, ADDRESS(MALFORMED) },
+	{ "0.0.0.0", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "255.255.255.255", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "224.0.0.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "239.1.2.3", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "::", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "ff02::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "fe80::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) }, /* no such address here */
+	{ "10.66.255.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
+	{ "192.0.2.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
+	{ "10.66.0.2", AF_INET, 7, 1000, 56, false, 0, 0, DAT_SUCCESS },
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, true, 0, 0, DAT_SUCCESS },
+};
+
+static struct sockaddr *address(const struct connect_case *c, struct sockaddr_storage *to)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)to;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
+
+	if (!c->addr)
+		return NULL;
+	*to = (struct sockaddr_storage){ .ss_family = (sa_family_t)c->family };
+	if (c->family == AF_INET6)
+		inet_pton(AF_INET6, c->addr, &in6->sin6_addr);
+	else
+		inet_pton(AF_INET, c->addr, &in->sin_addr);
+	in->sin_port = htons(4711); /* counts for nothing */
+	return (struct sockaddr *)to;
+}
+
+START_TEST(connect_checks_its_arguments)
+{
+	const struct connect_case *c = &connects[_i];
+	struct sockaddr_storage to;
+	char data[64] = { 1 };
+	DAT_COUNT nbufs;
+
+	post_recv(A, 1, 0, 64, 0);
+	ck_dat_is(ep_connect(A->ep, address(c, &to), c->qual, c->timeout, c->size, c->no_data ? NULL : data,
+			     (DAT_QOS)c->qos, (DAT_CONNECT_FLAGS)c->flags),
+		  c->want);
+	if (c->want == DAT_SUCCESS)
+		return;
+	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	ck_assert_int_eq(nbufs, 1);
+	expect_none(A->connect_evd);
+	pair_connect(&pair); /* no worse for it */
+}
+END_TEST
+
+START_TEST(connect_unwinds)
+{
+	fake_fail("connect", ENOMEM, 1);
+	ck_dat_is(try_connect(A->ep, B, 7), NO_RESOURCE(TEP));
+	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+	pair_connect(&pair);
+	pair_close(&pair);
+	setup();
+}
+END_TEST
+
+/* ---- every call in every state ---- */
+
+enum call {
+	CONNECT,
+	ACCEPT,
+	ABRUPT,
+	GRACEFUL,
+	RESET,
+	FREE,
+	SEND,
+	RECV,
+};
+
+#define STATE(name)  DAT_EP_STATE_##name
+#define REFUSED(why) BAD_STATE(EP_##why)
+#define GONE	     ((DAT_EP_STATE)-1)
+
+static const struct move {
+	DAT_EP_STATE from;
+	enum call call;
+	DAT_RETURN ret;
+	DAT_EP_STATE to; /* unless refused */
+	DAT_EVENT_NUMBER event;
+} moves[] = {
+	{ STATE(UNCONNECTED), CONNECT, DAT_SUCCESS, STATE(ACTIVE_CONNECTION_PENDING), 0 },
+	{ STATE(UNCONNECTED), ACCEPT, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
+	{ STATE(UNCONNECTED), ABRUPT, REFUSED(UNCONNECTED), 0, 0 },
+	{ STATE(UNCONNECTED), GRACEFUL, REFUSED(UNCONNECTED), 0, 0 },
+	{ STATE(UNCONNECTED), RESET, DAT_SUCCESS, STATE(UNCONNECTED), 0 },
+	{ STATE(UNCONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(UNCONNECTED), SEND, REFUSED(UNCONNECTED), 0, 0 },
+	{ STATE(UNCONNECTED), RECV, DAT_SUCCESS, STATE(UNCONNECTED), 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), CONNECT, REFUSED(ACTCONNPENDING), 0, 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), ACCEPT, REFUSED(ACTCONNPENDING), 0, 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(ACTIVE_CONNECTION_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(ACTIVE_CONNECTION_PENDING), RESET, REFUSED(ACTCONNPENDING), 0, 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), SEND, REFUSED(ACTCONNPENDING), 0, 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), RECV, DAT_SUCCESS, STATE(ACTIVE_CONNECTION_PENDING), 0 },
+	{ STATE(COMPLETION_PENDING), CONNECT, REFUSED(COMPLPENDING), 0, 0 },
+	{ STATE(COMPLETION_PENDING), ACCEPT, REFUSED(COMPLPENDING), 0, 0 },
+	{ STATE(COMPLETION_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(COMPLETION_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(COMPLETION_PENDING), RESET, REFUSED(COMPLPENDING), 0, 0 },
+	{ STATE(COMPLETION_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(COMPLETION_PENDING), SEND, REFUSED(COMPLPENDING), 0, 0 },
+	{ STATE(COMPLETION_PENDING), RECV, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
+	{ STATE(CONNECTED), CONNECT, REFUSED(CONNECTED), 0, 0 },
+	{ STATE(CONNECTED), ACCEPT, REFUSED(CONNECTED), 0, 0 },
+	{ STATE(CONNECTED), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(CONNECTED), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(CONNECTED), RESET, REFUSED(CONNECTED), 0, 0 },
+	{ STATE(CONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(CONNECTED), SEND, DAT_SUCCESS, STATE(CONNECTED), 0 },
+	{ STATE(CONNECTED), RECV, DAT_SUCCESS, STATE(CONNECTED), 0 },
+	{ STATE(DISCONNECT_PENDING), CONNECT, REFUSED(DISCPENDING), 0, 0 },
+	{ STATE(DISCONNECT_PENDING), ACCEPT, REFUSED(DISCPENDING), 0, 0 },
+	{ STATE(DISCONNECT_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(DISCONNECT_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECT_PENDING), 0 },
+	{ STATE(DISCONNECT_PENDING), RESET, REFUSED(DISCPENDING), 0, 0 },
+	{ STATE(DISCONNECT_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(DISCONNECT_PENDING), SEND, REFUSED(DISCPENDING), 0, 0 },
+	{ STATE(DISCONNECT_PENDING), RECV, DAT_SUCCESS, STATE(DISCONNECT_PENDING), 0 },
+	{ STATE(DISCONNECTED), CONNECT, REFUSED(DISCONNECTED), 0, 0 },
+	{ STATE(DISCONNECTED), ACCEPT, REFUSED(DISCONNECTED), 0, 0 },
+	{ STATE(DISCONNECTED), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
+	{ STATE(DISCONNECTED), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
+	{ STATE(DISCONNECTED), RESET, DAT_SUCCESS, STATE(UNCONNECTED), 0 },
+	{ STATE(DISCONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(DISCONNECTED), SEND, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
+	{ STATE(DISCONNECTED), RECV, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
+};
+
+/* A's endpoint into a state; the network is held where that would not last. */
+static void bring(DAT_EP_STATE state)
+{
+	DAT_CR_HANDLE cr;
+
+	switch (state) {
+	case STATE(ACTIVE_CONNECTION_PENDING):
+		fake_hold_cm(true);
+		ck_dat(try_connect(A->ep, B, 7));
+		break;
+	case STATE(COMPLETION_PENDING):
+		cr = request(B, A);
+		fake_hold_cm(true);
+		ck_dat(cr_accept(cr, A->ep, 0, NULL));
+		break;
+	case STATE(CONNECTED):
+		pair_connect(&pair);
+		break;
+	case STATE(DISCONNECT_PENDING):
+		pair_connect(&pair);
+		fake_hold(true);
+		post_send(A, 99, 0, 64, 0);
+		ck_dat(ep_disconnect(A->ep, DAT_CLOSE_GRACEFUL_FLAG));
+		break;
+	case STATE(DISCONNECTED):
+		pair_connect(&pair);
+		ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		break;
+	default:
+		break;
+	}
+	ck_assert_int_eq(state_of(A->ep), state);
+}
+
+static DAT_RETURN make_call(enum call call, DAT_CR_HANDLE cr)
+{
+	switch (call) {
+	case CONNECT:
+		fake_hold_cm(true);
+		return try_connect(A->ep, B, 7);
+	case ACCEPT:
+		fake_hold_cm(true);
+		return cr_accept(cr, A->ep, 0, NULL);
+	case ABRUPT:
+		return ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG);
+	case GRACEFUL:
+		return ep_disconnect(A->ep, DAT_CLOSE_GRACEFUL_FLAG);
+	case RESET:
+		return ep_reset(A->ep);
+	case FREE:
+		return ep_free(A->ep);
+	case SEND:
+		return try_send(A, 1, 0, 64, 0);
+	default:
+		return try_recv(A, 1, 0, 64, 0);
+	}
+}
+
+START_TEST(every_call_in_every_state)
+{
+	const struct move *move = &moves[_i];
+	DAT_CR_HANDLE cr = request(B, A);
+	DAT_EP_STATE to = move->ret == DAT_SUCCESS ? move->to : move->from;
+
+	bring(move->from);
+	ck_dat_is(make_call(move->call, cr), move->ret);
+	if (move->event)
+		expect(A->connect_evd, move->event);
+	expect_none(A->connect_evd);
+	if (to == GONE)
+		ck_dat_is(ep_get_status(A->ep, NULL, NULL, NULL), BAD_HANDLE(EP));
+	else
+		ck_assert_int_eq(state_of(A->ep), to);
+	if (move->from == STATE(DISCONNECTED) && (move->call == SEND || move->call == RECV))
+		expect_dto(move->call == SEND ? A->request_evd : A->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	if (move->call == ACCEPT && move->ret != DAT_SUCCESS)
+		ck_dat(cr_reject(cr)); /* it is as it was */
+}
+END_TEST
+
+START_TEST(disconnect_checks_its_flags)
+{
+	pair_connect(&pair);
+	ck_dat_is(ep_disconnect(A->ep, (DAT_CLOSE_FLAGS)2), BAD_ARG(2));
+	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_CONNECTED);
+}
+END_TEST
+
+/* ---- free and reset ---- */
+
+START_TEST(free_drops_what_is_posted)
+{
+	for (unsigned n = 1; n <= 4; n++)
+		post_recv(A, n, 64 * n, 64, 0);
+	ck_assert_uint_eq(fake_outstanding(), 4);
+	ck_dat(ep_free(A->ep));
+	ck_assert_uint_eq(fake_outstanding(), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_QP), 1);
+	ck_dat(lmr_free(A->lmr));
+}
+END_TEST
+
+START_TEST(free_is_silent_here_and_heard_there)
+{
+	for (unsigned n = 1; n <= 4; n++)
+		post_recv(A, n, 64 * n, 64, 0);
+	pair_connect(&pair);
+	post_send(B, 1, 0, 64, 0);
+	expect_dto(A->recv_evd, 1, DAT_DTO_SUCCESS);
+	ck_dat(ep_free(A->ep));
+	expect_none(A->connect_evd);
+	expect_none(A->recv_evd);
+	expect(B->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+END_TEST
+
+START_TEST(free_spares_the_neighbours)
+{
+	DAT_EP_HANDLE other_a = ep_make(A, NULL), other_b = ep_make(B, NULL);
+	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
+
+	pair_connect(&pair);
+	connect_eps(A, other_a, B, other_b);
+	ck_dat(ep_post_recv(other_b, 1, &(DAT_LMR_TRIPLET){ B->lmr_context, 0, (uintptr_t)B->memory, 64 }, cookie_of(5),
+			    0));
+	post_recv(B, 6, 64, 64, 0);
+	post_send(A, 7, 0, 64, 0);
+	ck_dat(ep_post_send(other_a, 1, &iov, cookie_of(8), 0));
+	ck_dat(ep_free(A->ep)); /* its completion is still in the queue of both */
+	A->ep = other_a;
+	expect_dto(A->request_evd, 8, DAT_DTO_SUCCESS);
+	expect_none(A->request_evd);
+	expect_dto(B->recv_evd, 6, DAT_DTO_SUCCESS);
+	expect_dto(B->recv_evd, 5, DAT_DTO_SUCCESS);
+}
+END_TEST
+
+static void disconnect_both(void)
+{
+	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect(B->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+START_TEST(reset_makes_it_new)
+{
+	for (int round = 0; round < 3; round++) {
+		post_recv(B, 1, 0, 64, 0);
+		post_recv(B, 2, 64, 64, 0);
+		pair_connect(&pair);
+		post_send(A, 3, 0, 64, 0);
+		expect_dto(B->recv_evd, 1, DAT_DTO_SUCCESS);
+		expect_dto(A->request_evd, 3, DAT_DTO_SUCCESS);
+		disconnect_both();
+		expect_dto(B->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+		ck_dat(ep_reset(A->ep));
+		ck_dat(ep_reset(B->ep));
+		ck_dat(ep_reset(B->ep));
+		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+	}
+	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
+}
+END_TEST
+
+START_TEST(reset_keeps_posted_receives_of_the_unconnected)
+{
+	DAT_COUNT nbufs;
+
+	post_recv(A, 1, 0, 64, 0);
+	ck_dat(ep_reset(A->ep));
+	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	ck_assert_int_eq(nbufs, 1);
+}
+END_TEST
+
+START_TEST(reset_may_fail_and_be_repeated)
+{
+	pair_connect(&pair);
+	disconnect_both();
+	fake_fail("qp_create", ENOMEM, 1);
+	ck_dat_is(ep_reset(A->ep), NO_RESOURCE(TEP));
+	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_DISCONNECTED);
+	ck_dat_is(try_recv(A, 1, 0, 64, 0), BAD_STATE(EP_NOTREADY));
+	post_send(A, 2, 0, 64, 0);
+	expect_dto(A->request_evd, 2, DAT_DTO_ERR_FLUSHED);
+	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ep_reset(A->ep));
+	ck_dat(ep_reset(B->ep));
+	pair_connect(&pair);
+}
+END_TEST
+
+/* Events in the EVD's queue survive, and late completions of the old QP do not count against the new one. */
+START_TEST(reset_keeps_events_and_drops_stragglers)
+{
+	fake_quirks(FAKE_LATE_FLUSH);
+	post_recv(A, 1, 0, 64, 0);
+	post_recv(A, 2, 64, 64, 0);
+	pair_connect(&pair);
+	disconnect_both();
+	ck_assert(fake_step()); /* 1 was given up on, and now it comes */
+	ck_dat(ep_reset(A->ep));
+	fake_quirks(0);
+	post_recv(A, 3, 0, 64, 0);
+	expect_dto(A->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(A->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+	expect_none(A->recv_evd);
+	ck_dat(ep_reset(B->ep));
+	pair_connect(&pair);
+	post_send(B, 4, 0, 64, 0);
+	expect_dto(A->recv_evd, 3, DAT_DTO_SUCCESS);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("endpoints");
+
+	tcase_add_checked_fixture(cases, setup, teardown);
+	tcase_add_test(cases, lives_and_dies);
+	tcase_add_loop_test(cases, refuses_bad_handles, 0, COUNT(spoils));
+	tcase_add_loop_test(cases, checks_attributes, 0, COUNT(attrs));
+	tcase_add_test(cases, completion_flags_must_agree);
+	tcase_add_test(cases, defaults_make_another);
+	tcase_add_test(cases, parts_may_be_missing);
+	tcase_add_test(cases, uses_end_with_it);
+	tcase_add_test(cases, every_failure_unwinds);
+	tcase_add_test(cases, query_knows_both_ends);
+	tcase_add_test(cases, status_follows_the_posts);
+	tcase_add_loop_test(cases, watermarks_are_infinite, 0, COUNT(watermarks));
+	tcase_add_loop_test(cases, connect_checks_its_arguments, 0, COUNT(connects));
+	tcase_add_test(cases, connect_unwinds);
+	tcase_add_loop_test(cases, every_call_in_every_state, 0, COUNT(moves));
+	tcase_add_test(cases, disconnect_checks_its_flags);
+	tcase_add_test(cases, free_drops_what_is_posted);
+	tcase_add_test(cases, free_is_silent_here_and_heard_there);
+	tcase_add_test(cases, free_spares_the_neighbours);
+	tcase_add_test(cases, reset_makes_it_new);
+	tcase_add_test(cases, reset_keeps_posted_receives_of_the_unconnected);
+	tcase_add_test(cases, reset_may_fail_and_be_repeated);
+	tcase_add_test(cases, reset_keeps_events_and_drops_stragglers);
+	return run("ep", cases);
+}
