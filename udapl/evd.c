@@ -8,6 +8,7 @@
 #include "udapl.h"
 
 #define CQ_RESERVE 64 /* entries of the device's largest queue that are ours: markers */
+#define CQ_FIXED   4096 /* entries of a queue that can't grow, or as many as there can be */
 
 #define EVD_FLAGS_ALL                                                                                                  \
 	(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_RMR_BIND_FLAG | \
@@ -125,12 +126,21 @@ void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 
 /* ---- create and free ------------------------------------------------------------------------------------------------- */
 
+/* Where endpoints that are attached later can't make it grow, a queue starts large. */
+static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
+{
+	unsigned fixed = attr->max_cqe < CQ_FIXED ? attr->max_cqe : CQ_FIXED;
+
+	return attr->caps & TP_CAP_CQ_RESIZE || qlen > fixed ? qlen : fixed;
+}
+
 static DAT_RETURN cq_make(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
 	DAT_RETURN ret;
 
-	ret = status_of(tp_cq_create(ia->dev, (unsigned)evd->qlen, evd, &evd->cq), DAT_RESOURCE_TEVD);
+	ret = status_of(tp_cq_create(ia->dev, cq_depth(ia->attr, (unsigned)evd->qlen), evd, &evd->cq),
+			DAT_RESOURCE_TEVD);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ret = status_of(service_watch(ia, evd), DAT_RESOURCE_TEVD);
