@@ -92,12 +92,18 @@ static __attribute__((noinline)) TP_HOT int post_many(struct tp_qp *qp, void *ta
 	return post_request(qp, tag, opcode, sge, fill_sge(sge, iov, nseg, size), flags, remote);
 }
 
+/* Soft iWARP refuses a receive without segments; one that is empty it does not look at. */
 static __attribute__((noinline)) TP_HOT int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
 							 unsigned nseg)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
+	int n = fill_sge(sge, iov, nseg, UINT64_MAX);
 
-	return post_receive(qp, tag, sge, fill_sge(sge, iov, nseg, UINT64_MAX));
+	if (!n && qp->dev->iwarp) {
+		sge[0] = (struct ibv_sge){ 0 };
+		n = 1;
+	}
+	return post_receive(qp, tag, sge, n);
 }
 
 TP_HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
