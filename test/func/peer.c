@@ -205,7 +205,7 @@ int run(int argc, char **argv, const struct test *tests, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		const char *why = lacking(tests[i].needs);
 
-		if (!why && !chosen(argc, argv, tests[i].body->name))
+		if (!chosen(argc, argv, tests[i].body->name))
 			why = "not chosen";
 		if (why)
 			printf("ok %zu - %s # SKIP %s\n", i + 1, tests[i].body->name, why);
