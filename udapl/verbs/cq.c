@@ -34,17 +34,17 @@ static const DAT_DTO_COMPLETION_STATUS statuses[] = {
 	[IBV_WC_GENERAL_ERR] = DAT_DTO_ERR_TRANSPORT,
 };
 
-static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(const struct ibv_wc *wc)
+static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(enum ibv_wc_status status, uint32_t code)
 {
-	if (wc->status != IBV_WC_WR_FLUSH_ERR)
-		log_to(LOG_DTO, "completion: %s, vendor code 0x%x", ibv_wc_status_str(wc->status), wc->vendor_err);
-	return wc->status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[wc->status] : DAT_DTO_ERR_TRANSPORT;
+	if (status != IBV_WC_WR_FLUSH_ERR)
+		log_to(LOG_DTO, "completion: %s, vendor code 0x%x", ibv_wc_status_str(status), code);
+	return status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[status] : DAT_DTO_ERR_TRANSPORT;
 }
 
 static inline void wc_take(struct tp_wc *to, const struct ibv_wc *from)
 {
 	to->tag = (void *)(uintptr_t)from->wr_id;
-	to->status = likely(!from->status) ? DAT_DTO_SUCCESS : failure_of(from);
+	to->status = likely(!from->status) ? DAT_DTO_SUCCESS : failure_of(from->status, from->vendor_err);
 	to->length = from->byte_len;
 }
 
