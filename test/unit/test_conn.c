@@ -534,12 +534,9 @@ START_TEST(a_post_in_the_middle_is_flushed)
 	pair_connect(&pair);
 	post_sends(A, 11, 2, DAT_COMPLETION_SUPPRESS_FLAG);
 	req = ring_next(&ep->sends);
-	*req = (struct req){
-		.cookie = cookie_of(13),
-		.ring = &ep->sends,
-		.kind = REQ_SEND,
-		.flags = DAT_COMPLETION_SUPPRESS_FLAG,
-	};
+	req->cookie = cookie_of(13);
+	req->kind = REQ_SEND;
+	req->flags = DAT_COMPLETION_SUPPRESS_FLAG;
 	ring_push(&ep->sends);
 	ck_dat(ep_disconnect(B->ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);

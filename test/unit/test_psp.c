@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Public service points, and how qualifiers become ports. */
+#include "harness.h"
+
+static struct pair pair;
+#define A (&pair.a)
+#define B (&pair.b)
+
+static void setup(void)
+{
+	side_open(A, "fake0");
+	side_open(B, "fake1");
+}
+
+static void teardown(void)
+{
+	struct side *sides[] = { A, B };
+
+	for (int i = 0; i < COUNT(sides); i++) {
+		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
+		free(sides[i]->memory);
+	}
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+#define IN_USE DAT_ERROR(DAT_CONN_QUAL_IN_USE, 0)
+
+static DAT_RETURN try_listen(const struct side *side, DAT_CONN_QUAL qual, DAT_PSP_HANDLE *psp)
+{
+	return psp_create(side->ia, qual, side->cr_evd, DAT_PSP_CONSUMER_FLAG, psp);
+}
+
+/* A new endpoint of A asks at B. */
+static DAT_EP_HANDLE ask(DAT_CONN_QUAL qual)
+{
+	DAT_EP_HANDLE ep = ep_make(A, NULL);
+
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	return ep;
+}
+
+static const struct {
+	DAT_CONN_QUAL qual;
+	unsigned port;
+} ports[] = {
+	{ 0, 0 },
+	{ 1, 1 },
+	{ 65535, 65535 },
+	{ 65536, 35068 },
+	{ 3 * 32001, 33534 },
+	{ 3 * 32001 - 1, 65534 },
+	{ UINT64_MAX, 33534 + UINT64_MAX % 32001 },
+};
+
+START_TEST(qualifiers_map_to_ports)
+{
+	ck_assert_uint_eq(port_of_qual(ports[_i].qual), ports[_i].port);
+}
+END_TEST
+
+START_TEST(lives_and_dies)
+{
+	DAT_PSP_HANDLE psp = POISON;
+	DAT_PSP_PARAM param;
+
+	ck_dat(try_listen(B, 100000, &psp));
+	ck_assert_uint_eq(fake_alive(FAKE_LISTENER), 1);
+	ck_dat(psp_query(psp, DAT_PSP_FIELD_ALL, &param));
+	ck_assert_ptr_eq(param.ia_handle, B->ia);
+	ck_assert_uint_eq(param.conn_qual, 100000);
+	ck_assert_ptr_eq(param.evd_handle, B->cr_evd);
+	ck_assert_int_eq(param.psp_flags, DAT_PSP_CONSUMER_FLAG);
+	ck_dat_is(psp_query(psp, DAT_PSP_FIELD_ALL, NULL), BAD_ARG(3));
+	ck_dat_is(psp_query(psp, (DAT_PSP_PARAM_MASK)0x10, &param), BAD_ARG(2));
+	ck_dat_is(evd_free(B->cr_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(ia_close(B->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat(psp_free(psp));
+	ck_assert_uint_eq(fake_alive(FAKE_LISTENER), 0);
+	ck_dat_is(psp_free(psp), BAD_HANDLE(PSP));
+	ck_dat_is(psp_query(psp, DAT_PSP_FIELD_ALL, &param), BAD_HANDLE(PSP));
+	ck_dat(evd_free(B->cr_evd));
+	B->cr_evd = evd_make_for(B, 8, DAT_EVD_CR_FLAG);
+}
+END_TEST
+
+START_TEST(refuses_arguments)
+{
+	DAT_PSP_HANDLE psp = POISON;
+	DAT_CONN_QUAL qual = 77;
+
+	ck_dat_is(psp_create(POISON, 1, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(IA));
+	ck_dat_is(psp_create(B->ia, 1, POISON, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
+	ck_dat_is(psp_create(B->ia, 1, B->recv_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
+	ck_dat_is(psp_create(B->ia, 1, A->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
+	ck_dat_is(psp_create(B->ia, 0, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_ARG(2));
+	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, (DAT_PSP_FLAGS)2, &psp), BAD_ARG(4));
+	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, DAT_PSP_CONSUMER_FLAG, NULL), BAD_ARG(5));
+	ck_dat_is(psp_create_any(POISON, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(IA));
+	ck_dat_is(psp_create_any(B->ia, &qual, B->recv_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
+	ck_dat_is(psp_create_any(B->ia, NULL, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_ARG(2));
+	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, (DAT_PSP_FLAGS)2, &psp), BAD_ARG(4));
+	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, NULL), BAD_ARG(5));
+	ck_assert_ptr_eq(psp, POISON);
+	ck_assert_uint_eq(qual, 77);
+	ck_assert_uint_eq(fake_alive(FAKE_LISTENER), 0);
+}
+END_TEST
+
+/* ep_creator says so. */
+START_TEST(makes_no_endpoints)
+{
+	DAT_PSP_HANDLE psp = POISON;
+	DAT_CONN_QUAL qual = 77;
+
+	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp), DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
+	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp),
+		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
+	ck_assert_ptr_eq(psp, POISON);
+	ck_assert_uint_eq(qual, 77);
+}
+END_TEST
+
+START_TEST(one_listener_a_port)
+{
+	DAT_PSP_HANDLE psp[2] = { POISON, POISON };
+	struct side again = { 0 };
+
+	ck_dat(try_listen(B, 40000, &psp[0]));
+	ck_dat_is(try_listen(B, 40000, &psp[1]), IN_USE);
+	ck_dat_is(try_listen(B, 40000 - 33534 + 4 * 32001, &psp[1]), IN_USE); /* an alias */
+	ck_assert_ptr_eq(psp[1], POISON);
+	side_open(&again, "fake1");
+	ck_dat_is(try_listen(&again, 40000, &psp[1]), IN_USE); /* another instance; another process is no different */
+	ck_dat(try_listen(A, 40000, &psp[1])); /* another address */
+	ck_dat(psp_free(psp[0]));
+	ck_dat(try_listen(&again, 40000, &psp[0]));
+	ck_dat(psp_free(psp[0]));
+	side_close(&again);
+}
+END_TEST
+
+static const struct {
+	int err;
+	DAT_RETURN want, want_any;
+} failures[] = {
+	{ EADDRINUSE, IN_USE, DAT_ERROR(DAT_CONN_QUAL_UNAVAILABLE, 0) },
+	{ EACCES, BAD_ARG(2), BAD_ARG(2) },
+	{ ENOMEM, NO_RESOURCE(DEVICE), NO_RESOURCE(DEVICE) },
+};
+
+START_TEST(failures_unwind)
+{
+	DAT_PSP_HANDLE psp = POISON;
+	DAT_CONN_QUAL qual = 77;
+
+	fake_fail("listen", failures[_i].err, 1);
+	ck_dat_is(try_listen(B, 40000, &psp), failures[_i].want);
+	fake_fail("listen", failures[_i].err, 1);
+	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), failures[_i].want_any);
+	ck_assert_ptr_eq(psp, POISON);
+	ck_assert_uint_eq(qual, 77);
+	ck_assert_uint_eq(obj_count(B->ia, DAT_HANDLE_TYPE_PSP), 0);
+	side_close(B); /* the EVD is nobody's */
+	side_open(B, "fake1");
+}
+END_TEST
+
+START_TEST(any_is_free_and_fits)
+{
+	DAT_PSP_HANDLE psp[16];
+	DAT_CONN_QUAL qual[16];
+
+	for (int i = 0; i < COUNT(psp); i++) {
+		ck_dat(psp_create_any(B->ia, &qual[i], B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp[i]));
+		ck_assert_uint_gt(qual[i], 1023);
+		ck_assert_uint_le(qual[i], 65535);
+		for (int j = 0; j < i; j++)
+			ck_assert_uint_ne(qual[i], qual[j]);
+	}
+	for (int i = 0; i < COUNT(psp); i++) {
+		DAT_EVENT event;
+
+		ask(qual[i]);
+		event = expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+		ck_assert_ptr_eq(event.event_data.cr_arrival_event_data.sp_handle.psp_handle, psp[i]);
+		ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, qual[i]);
+	}
+}
+END_TEST
+
+/* A qualifier that no port can hold works from end to end, and is reported as it was given. */
+START_TEST(large_qualifiers_connect)
+{
+	static const DAT_CONN_QUAL quals[] = { 65536, 4194304, UINT64_MAX };
+	DAT_PSP_HANDLE psp;
+	DAT_EVENT event;
+
+	ck_dat(try_listen(B, quals[_i], &psp));
+	ask(quals[_i]);
+	event = expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, quals[_i]);
+}
+END_TEST
+
+START_TEST(free_spares_what_was_reported)
+{
+	DAT_EP_HANDLE asked[2];
+	DAT_PSP_HANDLE psp;
+	DAT_EVENT event;
+
+	ck_dat(try_listen(B, 40000, &psp));
+	asked[0] = ask(40000);
+	fake_settle(0);
+	fake_hold_cm(true);
+	asked[1] = ask(40000); /* on the wire when the listener goes */
+	ck_dat(psp_free(psp));
+	fake_hold_cm(false);
+	event = expect(A->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, asked[1]);
+	event = expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, B->ep, 0, NULL));
+	event = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, asked[0]);
+	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_none(B->cr_evd);
+	ck_dat(try_listen(B, 40000, &psp)); /* the qualifier is free */
+}
+END_TEST
+
+/* The room of the EVD is the backlog; what is beyond is refused, and that is no overflow. */
+START_TEST(a_full_evd_refuses)
+{
+	DAT_EVD_HANDLE evd = evd_make_for(B, 4, DAT_EVD_CR_FLAG);
+	DAT_EP_HANDLE asked[7];
+	DAT_PSP_HANDLE psp;
+	DAT_EVENT event;
+
+	ck_dat(psp_create(B->ia, 40000, evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	for (int i = 0; i < COUNT(asked); i++) {
+		asked[i] = ask(40000);
+		fake_settle(0);
+	}
+	for (int i = 4; i < COUNT(asked); i++) {
+		event = expect(A->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, asked[i]);
+	}
+	ck_assert_uint_eq(obj_count(B->ia, DAT_HANDLE_TYPE_CR), 4);
+	expect_none(B->async_evd);
+	for (int i = 0; i < 4; i++) {
+		event = expect(evd, DAT_CONNECTION_REQUEST_EVENT);
+		ck_dat(cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+		event = expect(A->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, asked[i]);
+	}
+	ask(40000);
+	expect(evd, DAT_CONNECTION_REQUEST_EVENT);
+}
+END_TEST
+
+START_TEST(a_thousand_at_once)
+{
+	DAT_EVD_HANDLE evd = evd_make_for(B, 1000, DAT_EVD_CR_FLAG);
+	DAT_EP_HANDLE mine;
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create(B->ia, 40000, evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	fake_hold_cm(true);
+	for (int i = 0; i < 1000; i++)
+		ask(40000);
+	fake_hold_cm(false);
+	for (int i = 0; i < 1000; i++) {
+		DAT_EVENT event = expect(evd, DAT_CONNECTION_REQUEST_EVENT);
+
+		mine = ep_make(B, NULL);
+		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, mine, 0, NULL));
+	}
+	for (int i = 0; i < 1000; i++) {
+		expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	}
+	expect_none(A->connect_evd);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("service points");
+
+	tcase_add_checked_fixture(cases, setup, teardown);
+	tcase_add_loop_test(cases, qualifiers_map_to_ports, 0, COUNT(ports));
+	tcase_add_test(cases, lives_and_dies);
+	tcase_add_test(cases, refuses_arguments);
+	tcase_add_test(cases, makes_no_endpoints);
+	tcase_add_test(cases, one_listener_a_port);
+	tcase_add_loop_test(cases, failures_unwind, 0, COUNT(failures));
+	tcase_add_test(cases, any_is_free_and_fits);
+	tcase_add_loop_test(cases, large_qualifiers_connect, 0, 3);
+	tcase_add_test(cases, free_spares_what_was_reported);
+	tcase_add_test(cases, a_full_evd_refuses);
+	tcase_add_test(cases, a_thousand_at_once);
+	return run("psp", cases);
+}
