@@ -419,12 +419,28 @@ static DAT_COUNT reads_left(const struct ep *ep, DAT_COUNT made, unsigned agreed
 	return ep->reads_given && agreed ? made : (DAT_COUNT)least((unsigned)made, agreed);
 }
 
+/* Consumers that asked once read it whenever they like: it changes only if it must. */
+static void addr_update(struct sockaddr_storage *known, const struct sockaddr_storage *now)
+{
+	if (now->ss_family != AF_UNSPEC && memcmp(known, now, sizeof(*now)) != 0)
+		*known = *now;
+}
+
+static void ep_learn_addrs(struct ep *ep)
+{
+	struct sockaddr_storage local, remote;
+
+	tp_conn_addr(ep->conn, &local, &remote);
+	addr_update(&ep->local, &local);
+	addr_update(&ep->remote, &remote);
+}
+
 void up_established(struct ep *ep, const struct tp_established *established)
 {
 	unsigned size = least(established->private_data_size, ep->obj.ia->attr->max_reply_pdata);
 
 	timer_cancel(ep->obj.ia, &ep->timer);
-	tp_conn_addr(ep->conn, &ep->local, &ep->remote);
+	ep_learn_addrs(ep);
 	ep->attr.max_rdma_read_in = reads_left(ep, ep->read_in, established->max_read_in);
 	ep->attr.max_rdma_read_out = reads_left(ep, ep->read_out, established->max_read_out);
 	if (established->private_data && size) {
@@ -847,6 +863,7 @@ static DAT_RETURN ep_begin_connect(struct ep *ep, const struct wish *wish, const
 	if (ret != DAT_SUCCESS)
 		goto undo;
 	ep->remote = *remote;
+	ep_learn_addrs(ep);
 	ep->asked = *remote;
 	ep->asked_qual = wish->qual;
 	ep->asked_flags = wish->flags;
@@ -903,7 +920,7 @@ DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_dat
 		return ret;
 	}
 	ep->conn = cr->conn;
-	tp_conn_addr(ep->conn, &ep->local, &ep->remote);
+	ep_learn_addrs(ep);
 	return DAT_SUCCESS;
 }
 

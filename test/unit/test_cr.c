@@ -207,6 +207,8 @@ START_TEST(answers_once)
 	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
 	expect(A->connect_evd, _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
+	if (_i)
+		expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_assert_int_eq(state_of(B->ep), _i ? DAT_EP_STATE_CONNECTED : DAT_EP_STATE_UNCONNECTED);
 }
 END_TEST
