@@ -17,6 +17,7 @@
 /* A thread that has called tp_poll, until it ends. */
 struct sleeper {
 	struct sleeper *next;
+	bool first;	/* of the process */
 	bool consumer;	/* no service thread */
 	bool automatic; /* moves the time when it and all others sleep */
 	bool asleep;
@@ -74,7 +75,7 @@ static struct sleeper *sleeper_self(void)
 	fake_demand(self != NULL, "there is memory for a thread (no rule, but bad luck)");
 	self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	fake_demand(self->wake >= 0, "there is a descriptor for a thread (no rule, but bad luck)");
-	self->consumer = getpid() == gettid();
+	self->first = self->consumer = getpid() == gettid();
 	pthread_setspecific(at_exit, self);
 	pthread_mutex_lock(&clock_state.lock);
 	self->next = clock_state.sleepers;
@@ -96,18 +97,20 @@ static void nudge(const struct sleeper *sleeper)
 }
 
 /*
- * Is every service thread asleep with nothing to do? A sleeper with something to do is nudged: what there was to do may
- * be gone before it looks, and then it must say so.
+ * Is every service thread asleep with nothing to do, and those @consumers that time waits for? A sleeper with something to
+ * do is nudged: what there was to do may be gone before it looks, and then it must say so.
  */
-static bool quiet(void)
+static bool quiet(bool consumers)
 {
 	unsigned services = 0;
 	bool all = true;
 
 	for (struct sleeper *sleeper = clock_state.sleepers; sleeper; sleeper = sleeper->next) {
+		bool ignored = sleeper->consumer && (!consumers || sleeper->first || sleeper->automatic);
+
 		services += !sleeper->consumer;
 		if (!sleeper->asleep) {
-			all = all && sleeper->consumer;
+			all = all && ignored;
 		} else if (has_something(sleeper)) {
 			nudge(sleeper);
 			all = false;
@@ -137,7 +140,7 @@ static void time_flows(void)
 		if (sleeper->deadline < next)
 			next = sleeper->deadline;
 	}
-	if (automatic && quiet() && next != TP_NEVER)
+	if (automatic && quiet(true) && next != TP_NEVER)
 		time_set(next);
 }
 
@@ -264,7 +267,7 @@ static unsigned sleeping_consumers(void)
 void fake_settle(unsigned sleepers)
 {
 	pthread_mutex_lock(&clock_state.lock);
-	while (!quiet() || sleeping_consumers() < sleepers)
+	while (!quiet(false) || sleeping_consumers() < sleepers)
 		pthread_cond_wait(&clock_state.moved, &clock_state.lock);
 	pthread_mutex_unlock(&clock_state.lock);
 }

@@ -99,7 +99,9 @@ enum fake_armed fake_armed(struct tp_cq *cq);
 
 /*
  * Time stands still, but for fake_clock_advance, and for a thread that turned its automatic clock on: when that one
- * sleeps in tp_poll and all service threads sleep, too, with nothing to do, time moves on to the earliest deadline.
+ * sleeps in tp_poll and all others that the fake knows sleep, too, with nothing to do, time moves on to the earliest
+ * deadline. The fake knows who has called tp_poll or fake_clock_auto; it does not wait for the first thread, nor for
+ * others whose clock is automatic: they may be waiting for the sleeper.
  *
  * A thread is a service thread if it calls tp_poll, is not the first of the process, and never called fake_clock_auto.
  */

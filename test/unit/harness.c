@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the unit tests of the core share. */
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "harness.h"
@@ -267,25 +268,30 @@ DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
 struct start {
 	void *(*run)(void *);
 	void *arg;
+	sem_t known; /* to the fake */
 };
 
 static void *thread_main(void *arg)
 {
-	struct start start = *(struct start *)arg;
+	struct start *start = arg;
+	void *(*run)(void *) = start->run;
 
-	free(arg);
+	arg = start->arg;
 	fake_clock_auto(false);
-	return start.run(start.arg);
+	sem_post(&start->known);
+	return run(arg);
 }
 
 pthread_t thread_start(void *(*run)(void *), void *arg)
 {
-	struct start *start = malloc(sizeof(*start));
+	struct start start = { .run = run, .arg = arg };
 	pthread_t thread;
 
-	ck_assert_ptr_nonnull(start);
-	*start = (struct start){ run, arg };
-	ck_assert_int_eq(pthread_create(&thread, NULL, thread_main, start), 0);
+	ck_assert_int_eq(sem_init(&start.known, 0, 0), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, thread_main, &start), 0);
+	while (sem_wait(&start.known) < 0)
+		;
+	sem_destroy(&start.known);
 	return thread;
 }
 
@@ -324,17 +330,24 @@ static void automatic_clock(void)
 	fake_clock_auto(true);
 }
 
-int run(const char *name, TCase *cases)
+int run_all(const char *name, TCase *const *cases, int n)
 {
 	Suite *suite = suite_create(name);
 	SRunner *runner;
 	int failed;
 
-	tcase_add_checked_fixture(cases, automatic_clock, NULL);
-	suite_add_tcase(suite, cases);
+	for (int i = 0; i < n; i++) {
+		tcase_add_checked_fixture(cases[i], automatic_clock, NULL);
+		suite_add_tcase(suite, cases[i]);
+	}
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
 	return failed != 0;
+}
+
+int run(const char *name, TCase *cases)
+{
+	return run_all(name, &cases, 1);
 }

@@ -129,5 +129,6 @@ DAT_RETURN waiter_end(struct waiter *waiter);
 
 /* Every case in a process of its own. Returns what main should. */
 int run(const char *name, TCase *cases);
+int run_all(const char *name, TCase *const *cases, int n);
 
 #endif
