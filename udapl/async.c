@@ -29,7 +29,7 @@ bool service_is_me(const struct ia *ia)
 	return ia->service.started && pthread_equal(ia->service.thread, pthread_self());
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------------ */
+/* ---- work ------------------------------------------------------------------------------------------------------ */
 
 void service_kick(struct ia *ia, struct work *work)
 {
@@ -124,7 +124,7 @@ void service_forget(struct ia *ia, struct work *work)
 	pthread_mutex_unlock(&ia->lock);
 }
 
-/* ---- timers ---------------------------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------------------------- */
 
 void timer_cancel(struct ia *ia, struct timer *timer)
 {
@@ -178,7 +178,7 @@ static void timers_run(struct ia *ia)
 	}
 }
 
-/* ---- completion channels -------------------------------------------------------------------------------------------- */
+/* ---- completion channels --------------------------------------------------------------------------------------- */
 
 static int channel_ctl(struct ia *ia, struct evd *evd, int op, uint32_t events)
 {
@@ -207,7 +207,7 @@ void service_take_back(struct ia *ia, struct evd *evd)
 	(void)channel_ctl(ia, evd, EPOLL_CTL_MOD, EPOLLIN);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------------------------ */
 
 /*
  * An EVD may have been freed since the kernel named it. Its memory is readable for ever; a dead one has no queue, and a

@@ -50,7 +50,7 @@ static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 	return agent->proxy_agent_func != NULL;
 }
 
-/* ---- triggering ---------------------------------------------------------------------------------------------------- */
+/* ---- triggering ------------------------------------------------------------------------------------------------ */
 
 void cno_trigger(struct cno *cno, struct evd *evd)
 {
@@ -127,7 +127,7 @@ void cno_detach(struct cno *cno, struct evd *evd, bool freed)
 	obj_put(&cno->obj);
 }
 
-/* ---- the calls --------------------------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------------------------- */
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
 {
@@ -231,7 +231,7 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 	return DAT_SUCCESS;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------------------------- */
 
 #define NOTHING_YET DAT_QUEUE_EMPTY /* what a time-out says, too; bare, as dat_evd_dequeue's */
 

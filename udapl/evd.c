@@ -20,7 +20,7 @@ DAT_COUNT evd_max_qlen(const struct ia *ia)
 	return (DAT_COUNT)(ia->attr->max_cqe > CQ_RESERVE ? ia->attr->max_cqe - CQ_RESERVE : 1);
 }
 
-/* ---- roles of endpoints ----------------------------------------------------------------------------------------------- */
+/* ---- roles of endpoints ---------------------------------------------------------------------------------------- */
 
 static unsigned config_of(DAT_COMPLETION_FLAGS flags)
 {
@@ -96,7 +96,7 @@ DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *at
 			goto put;
 	}
 	spin_lock(&evd->lock);
-	ok = evd_make_room(evd, depth);
+	ok = evd_make_room(evd, depth + 1);
 	if (ok) {
 		evd->dto_depth += depth;
 		evd->config = config;
@@ -124,7 +124,7 @@ void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 		obj_put(&evd->obj);
 }
 
-/* ---- create and free ------------------------------------------------------------------------------------------------- */
+/* ---- create and free ------------------------------------------------------------------------------------------- */
 
 /* Where endpoints that are attached later can't make it grow, a queue starts large. */
 static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
@@ -294,7 +294,7 @@ void evd_kill(struct evd *evd)
 	spin_unlock(&evd->lock);
 }
 
-/* ---- query and modify ------------------------------------------------------------------------------------------------- */
+/* ---- query and modify ------------------------------------------------------------------------------------------ */
 
 DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PARAM *param)
 {

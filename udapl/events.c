@@ -2,9 +2,9 @@
 /*
  * What goes into an EVD and comes out of it: the event queue, the completion queue below, dequeue and wait.
  *
- * Completions stay in the completion queue until somebody asks. Dequeue looks at the event queue first (what stands there
- * is older), then translates the next completion in place. The service thread moves completions over when a CNO, a
- * failure or the end of a connection makes it look; so does a wait that counts.
+ * Completions stay in the completion queue until somebody asks. Dequeue looks at the event queue first (what stands
+ * there is older), then translates the next completion in place. The service thread moves completions over when a CNO,
+ * a failure or the end of a connection makes it look; so does a wait that counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +12,7 @@
 
 #include "udapl.h"
 
-#define BATCH 8 /* completions taken from the transport at once */
-
-/* ---- the event queue -------------------------------------------------------------------------------------------------- */
+/* ---- the event queue ------------------------------------------------------------------------------------------- */
 
 #define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
 
@@ -107,70 +105,92 @@ static void pop(struct evd *evd, DAT_EVENT *event)
 	}
 }
 
-/* ---- completions ------------------------------------------------------------------------------------------------------ */
+/* ---- completions ----------------------------------------------------------------------------------------------- */
+
+static ALWAYS_INLINE void describe(const struct evd *evd, const struct req *req, const struct tp_wc *wc,
+				   DAT_EVENT *event)
+{
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+
+	event->event_number = DAT_DTO_COMPLETION_EVENT;
+	event->evd_handle = (DAT_EVD_HANDLE)evd;
+	dto->ep_handle = req->ring->ep;
+	dto->user_cookie = req->cookie;
+	dto->status = wc->status;
+	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
+}
+
+/* A failure, something suppressed or ours, or an endpoint that is being watched. As take. */
+static COLD bool take_odd(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
+{
+	const struct req *req = wc->tag;
+	struct ep *ep = req->ring->ep;
+	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc->status;
+
+	if (req->kind == REQ_MARKER) {
+		ep_notice(ep, req, wc->status);
+		return false;
+	}
+	describe(evd, req, wc, event);
+	if (wc->status)
+		event->event_data.dto_completion_event_data.transfered_length = 0;
+	if (!ring_retire(req->ring, req))
+		return false;
+	if (wc->status || atomic_load_explicit(&ep->watched, memory_order_relaxed))
+		ep_notice(ep, req, wc->status);
+	return !silent;
+}
 
 /*
  * What a completion means: true if it is an event. Everything is read from the slot before it is retired, because from
  * then on its poster may use it again.
  */
-static inline bool take(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event, bool *notify)
+static ALWAYS_INLINE bool take(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
 {
 	const struct req *req = wc->tag;
 	struct ring *ring = req->ring;
-	struct ep *ep = ring->ep;
-	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
-	bool odd = wc->status | atomic_load_explicit(&ep->watched, memory_order_relaxed);
-	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && wc->status == DAT_DTO_SUCCESS;
 
-	if (unlikely(odd) && req->kind == REQ_MARKER) {
-		ep_notice(ep, req, wc->status);
-		return false;
-	}
-	event->event_number = DAT_DTO_COMPLETION_EVENT;
-	event->evd_handle = evd;
-	dto->ep_handle = ep;
-	dto->user_cookie = req->cookie;
-	dto->status = wc->status;
-	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
-	*notify = !(req->flags & DAT_COMPLETION_UNSIGNALLED_FLAG) || wc->status;
-	if (unlikely(!ring_retire(ring, req)))
-		return false;
-	if (unlikely(odd)) {
-		if (wc->status)
-			dto->transfered_length = 0;
-		ep_notice(ep, req, wc->status);
-	}
-	return !silent;
+	if (unlikely(wc->status | (req->flags & DAT_COMPLETION_SUPPRESS_FLAG) |
+		     atomic_load_explicit(&ring->ep->watched, memory_order_relaxed)))
+		return take_odd(evd, wc, event);
+	describe(evd, req, wc, event);
+	return ring_retire(ring, req);
+}
+
+/* Does this completion, not taken yet, end a wait? */
+static inline bool notifies(const struct tp_wc *wc)
+{
+	return wc->status || !(((const struct req *)wc->tag)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
 }
 
 /* Moves all completions into the queue. *notified: one of them ends a wait. False: no memory, some stayed behind. */
 static bool drain_locked(struct evd *evd, bool *notified)
 {
-	struct tp_wc wc[BATCH];
+	struct tp_wc wc[TP_POLL_MAX];
 	DAT_EVENT event;
 
 	if (!evd->cq)
 		return true;
 	for (;;) {
-		unsigned n = BATCH;
+		unsigned n = TP_POLL_MAX;
 
-		if (!evd_make_room(evd, BATCH))
+		if (!evd_make_room(evd, TP_POLL_MAX))
 			return false;
 		n = tp_cq_poll(evd->cq, wc, n);
 		for (unsigned i = 0; i < n; i++) {
-			bool notify;
+			bool notify = notifies(&wc[i]);
 
-			if (take(evd, &wc[i], &event, &notify) && !evd->is_sink) {
+			if (take(evd, &wc[i], &event) && !evd->is_sink) {
 				push(evd, &event, notify);
 				*notified |= notify;
 			}
 		}
-		if (n < BATCH)
+		if (n < TP_POLL_MAX)
 			return true;
 	}
 }
 
-/* ---- telling those who wait ----------------------------------------------------------------------------------------- */
+/* ---- telling those who wait ------------------------------------------------------------------------------------ */
 
 void evd_wake(struct evd *evd)
 {
@@ -268,14 +288,14 @@ void evd_trigger_backlog(struct evd *evd)
 	spin_unlock(&evd->lock);
 }
 
-/* ---- events from the core ------------------------------------------------------------------------------------------- */
+/* ---- events from the core -------------------------------------------------------------------------------------- */
 
 int evd_promise(struct evd *evd, unsigned n)
 {
 	bool ok;
 
 	spin_lock(&evd->lock);
-	ok = evd_make_room(evd, n);
+	ok = evd_make_room(evd, n + 1);
 	if (ok)
 		evd->promised += n;
 	spin_unlock(&evd->lock);
@@ -318,20 +338,23 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
 	return err;
 }
 
-static bool push_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
+/* Room for a flush, be it some that was kept for it. May let go of the lock on the way. */
+static bool flush_room(struct evd *evd)
+{
+	return evd->is_sink || evd_make_room(evd, 1) || room(evd) > evd->promised;
+}
+
+static void push_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
 {
 	DAT_EVENT event = {
 		.event_number = DAT_DTO_COMPLETION_EVENT,
-		.event_data.dto_completion_event_data = {
-			.ep_handle = ep, .user_cookie = cookie, .status = DAT_DTO_ERR_FLUSHED },
+		.event_data.dto_completion_event_data = { .ep_handle = ep,
+							  .user_cookie = cookie,
+							  .status = DAT_DTO_ERR_FLUSHED },
 	};
 
-	if (evd->is_sink)
-		return true;
-	if (!evd_make_room(evd, 1) && room(evd) <= evd->promised)
-		return false; /* not even what was kept for flushes */
-	push(evd, &event, true);
-	return true;
+	if (!evd->is_sink)
+		push(evd, &event, true);
 }
 
 bool evd_flush(struct evd *evd, struct ring *ring)
@@ -340,10 +363,14 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 
 	spin_lock(&evd->lock);
 	while (all && ring_used(ring)) {
-		const struct req *req = &ring->slots[atomic_load(&ring->head) & ring->mask];
+		const struct req *req;
 
-		all = push_flushed(evd, ring->ep, req->cookie);
-		any |= all && ring_retire(ring, req);
+		all = flush_room(evd);
+		if (!all || !ring_used(ring))
+			break; /* somebody polled meanwhile */
+		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
+		push_flushed(evd, ring->ep, req->cookie);
+		any |= ring_retire(ring, req);
 	}
 	if (any)
 		notify_locked(evd);
@@ -356,9 +383,11 @@ bool evd_post_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
 	bool ok;
 
 	spin_lock(&evd->lock);
-	ok = push_flushed(evd, ep, cookie);
-	if (ok)
+	ok = flush_room(evd);
+	if (ok) {
+		push_flushed(evd, ep, cookie);
 		notify_locked(evd);
+	}
 	spin_unlock(&evd->lock);
 	return ok;
 }
@@ -371,9 +400,9 @@ void evd_forget_ep(struct evd *evd, const struct ep *ep)
 
 	spin_lock(&evd->lock);
 	while (tp_cq_poll(evd->cq, &wc, 1)) {
-		bool notify;
+		bool notify = notifies(&wc);
 
-		if (((const struct req *)wc.tag)->ring->ep == ep || !take(evd, &wc, &event, &notify) || evd->is_sink)
+		if (((const struct req *)wc.tag)->ring->ep == ep || !take(evd, &wc, &event) || evd->is_sink)
 			continue;
 		if (!evd_make_room(evd, 1) && !room(evd)) {
 			log_error("out of memory: a completion is lost");
@@ -427,22 +456,25 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
 	return evd_post_bounded(evd, event) == 0 ? DAT_SUCCESS : DAT_ERROR(DAT_QUEUE_FULL, 0);
 }
 
-/* ---- taking events: the hot path ------------------------------------------------------------------------------------- */
+/* ---- taking events: the hot path ------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) DAT_RETURN dequeue_queued_locked(struct evd *evd, DAT_EVENT *event)
+/* What does not come from the completion queue. Lets go of the lock. */
+static COLD DAT_RETURN dequeue_queued_locked(struct evd *evd, DAT_EVENT *event)
 {
+	DAT_RETURN ret = DAT_SUCCESS;
+
 	if (evd->waiting)
-		return BAD_STATE(EVD_WAITER);
-	pop(evd, event);
-	return DAT_SUCCESS;
+		ret = BAD_STATE(EVD_WAITER);
+	else
+		pop(evd, event);
+	spin_unlock(&evd->lock);
+	return ret;
 }
 
-DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
+HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 {
 	struct evd *evd = handle;
-	DAT_RETURN ret = DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 	struct tp_wc wc;
-	bool notify;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
@@ -450,15 +482,14 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 		return BAD_ARG(2);
 	spin_lock(&evd->lock);
 	if (unlikely(evd->queue.count | evd->waiting))
-		ret = dequeue_queued_locked(evd, event);
-	else if (evd->cq)
-		while (tp_cq_poll(evd->cq, &wc, 1))
-			if (likely(take(evd, &wc, event, &notify))) {
-				ret = DAT_SUCCESS;
-				break;
-			}
+		return dequeue_queued_locked(evd, event);
+	while (evd->cq && tp_cq_poll(evd->cq, &wc, 1))
+		if (likely(take(evd, &wc, event))) {
+			spin_unlock(&evd->lock);
+			return DAT_SUCCESS;
+		}
 	spin_unlock(&evd->lock);
-	return ret;
+	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 }
 
 /* The consumer's event plus what is left, when there is enough. evd->lock held. */
@@ -573,21 +604,14 @@ static uint64_t deadline_of(DAT_TIMEOUT timeout)
 	return timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER : tp_now() + (uint64_t)timeout * 1000;
 }
 
-DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore)
+/* A wait that counts, or that will have to sleep. evd->lock held, and let go. */
+static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+						     DAT_EVENT *event, DAT_COUNT *nmore)
 {
-	struct evd *evd = handle;
+	DAT_RETURN ret = wait_refused_locked(evd, threshold);
 	bool notified = false;
-	DAT_RETURN ret;
 
-	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
-	if (unlikely(!event))
-		return BAD_ARG(4);
-	if (unlikely(!nmore))
-		return BAD_ARG(5);
-	spin_lock(&evd->lock);
-	ret = wait_refused_locked(evd, threshold);
-	if (unlikely(ret != DAT_SUCCESS)) {
+	if (ret != DAT_SUCCESS) {
 		spin_unlock(&evd->lock);
 		return ret;
 	}
@@ -606,4 +630,57 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT thresh
 		service_lend(evd->obj.ia, evd);
 	ret = wait_sleep(evd, deadline_of(timeout));
 	return wait_leave(evd, ret, event, nmore);
+}
+
+/*
+ * The queue was empty, which leaves it a slot to spare: the second of two completions goes there. The first is the
+ * consumer's, if it was an event. evd->lock held, and let go.
+ */
+static __attribute__((noinline)) DAT_RETURN wait_more(struct evd *evd, bool taken, const struct tp_wc *second,
+						      DAT_TIMEOUT timeout, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	bool notified = false;
+	DAT_EVENT next;
+
+	if (second) {
+		bool notify = notifies(second);
+
+		if (take(evd, second, &next))
+			push(evd, &next, notify);
+	}
+	if (!taken)
+		return wait_any(evd, timeout, 1, event, nmore);
+	drain_locked(evd, &notified);
+	*nmore = (DAT_COUNT)evd->queue.count;
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
+}
+
+/* With nothing queued, the first completion is the event, and one poll for two tells whether there are more. */
+HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
+			DAT_COUNT *nmore)
+{
+	struct evd *evd = handle;
+	struct tp_wc wc[2];
+	unsigned n;
+	bool taken;
+
+	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (unlikely(!event))
+		return BAD_ARG(4);
+	if (unlikely(!nmore))
+		return BAD_ARG(5);
+	spin_lock(&evd->lock);
+	if (unlikely(threshold != 1 || !evd->cq || evd->queue.count | evd->waiting | evd->unwaitable | evd->dying))
+		return wait_any(evd, timeout, threshold, event, nmore);
+	n = tp_cq_poll(evd->cq, wc, 2);
+	if (unlikely(n == 0))
+		return wait_any(evd, timeout, threshold, event, nmore);
+	taken = take(evd, &wc[0], event);
+	if (unlikely(!taken || n == 2))
+		return wait_more(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
+	*nmore = 0;
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
 }

@@ -25,8 +25,7 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 	return size;
 }
 
-/* ---- out of the ordinary
- * ---------------------------------------------------------------------------------------------- */
+/* ---- out of the ordinary --------------------------------------------------------------------------------------- */
 
 /*
  * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of
@@ -53,13 +52,15 @@ static bool flags_wrong(DAT_COMPLETION_FLAGS flags, unsigned plain, DAT_COMPLETI
 
 static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
 {
-	switch (ep_state(ep)) {
+	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(ep); /* looked at once: it may go on meanwhile */
+
+	switch (state) {
 	case DAT_EP_STATE_CONNECTED:
 		return CARRY_ON;
 	case DAT_EP_STATE_DISCONNECTED:
 		return flush_now(ep, ep->request_evd, cookie);
 	default:
-		return status_of_ep_state((DAT_EP_STATE)ep_state(ep));
+		return status_of_ep_state(state);
 	}
 }
 
@@ -135,36 +136,66 @@ static COLD DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *e
 	return DAT_SUCCESS;
 }
 
-/* The connection ended while we posted. */
-static COLD void post_late(struct ep *ep, struct ring *ring, struct evd *evd)
+/* The gate closed while we posted, or was never open because others post here, too. */
+static COLD DAT_RETURN post_late(struct ep *ep, const struct ring *ring, struct evd *evd)
 {
-	spin_lock(&evd->lock);
-	ep_doubt(ep, ring);
-	spin_unlock(&evd->lock);
-	service_kick(ep->obj.ia, &ep->work);
+	unsigned state = ep_state(ep);
+
+	if (state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED) {
+		spin_lock(&evd->lock);
+		ep_doubt(ep, ring);
+		spin_unlock(&evd->lock);
+		service_kick(ep->obj.ia, &ep->work);
+	}
+	return DAT_SUCCESS;
 }
 
-/* ---- requests
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------------------------- */
 
-static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-			    const DAT_RMR_TRIPLET *remote, enum req_kind kind, unsigned flags)
+static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+			    const DAT_RMR_TRIPLET *remote, enum req_kind kind, unsigned how)
 {
 	switch (kind) {
 	case REQ_SEND:
-		return tp_post_send(ep->qp, req, iov, nseg, size, flags);
+		return tp_post_send(ep->qp, req, iov, nseg, req->size, how);
 	case REQ_WRITE:
-		return tp_post_write(ep->qp, req, iov, nseg, size, remote, flags);
+		return tp_post_write(ep->qp, req, iov, nseg, req->size, remote, how);
 	default:
-		return tp_post_read(ep->qp, req, iov, nseg, remote, flags);
+		return tp_post_read(ep->qp, req, iov, nseg, remote, how);
 	}
+}
+
+static inline bool gate_open(const _Atomic unsigned *gate)
+{
+	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
+}
+
+/* One body for send, read and write; each caller's constants make its own of it. There is room in the ring. */
+static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+				     DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				     DAT_COMPLETION_FLAGS flags, unsigned how)
+{
+	struct req *req = ring_next(&ep->sends);
+	int err;
+
+	req->cookie = cookie;
+	req->size = size;
+	req->kind = kind;
+	req->flags = (uint8_t)flags;
+	ring_push(&ep->sends);
+	err = hand_down(ep, req, iov, nseg, remote, kind, how);
+	if (unlikely(err))
+		return take_back(ep, &ep->sends, ep->request_evd, err);
+	if (unlikely(!gate_open(&ep->send_gate)))
+		return post_late(ep, &ep->sends, ep->request_evd);
+	return DAT_SUCCESS;
 }
 
 /*
  * A suppressed request is signalled all the same once in half a ring: its completion, swallowed, gives the slots back.
  * So a full ring always has one that will be heard of.
  */
-static COLD unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
+static unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 {
 	struct ring *ring = &ep->sends;
 	unsigned how = 0;
@@ -182,54 +213,24 @@ static COLD unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 }
 
 /* Completions that nobody has polled hold slots. */
-static COLD struct req *find_slot(struct ring *ring, struct evd *evd)
+static bool find_room(struct ring *ring, struct evd *evd)
 {
+	if (ring->room || ring_look(ring))
+		return true;
 	evd_drain(evd);
-	return ring_next(ring);
-}
-
-static inline bool gate_open(const _Atomic unsigned *gate)
-{
-	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
-}
-
-/* One body for send, read and write; each caller's constants make its own of it. */
-static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-				     DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-				     DAT_COMPLETION_FLAGS flags)
-{
-	struct ring *ring = &ep->sends;
-	struct req *req = ring_next(ring);
-	int err;
-
-	if (unlikely(!req)) {
-		req = find_slot(ring, ep->request_evd);
-		if (!req)
-			return NO_RESOURCE(MEMORY);
-	}
-	req->cookie = cookie;
-	req->size = size;
-	req->kind = kind;
-	req->flags = flags;
-	ring_push(ring);
-	err = hand_down(ep, req, iov, nseg, size, remote, kind,
-			likely(!flags) ? TP_POST_SIGNAL : how_to_post(ep, flags));
-	if (unlikely(err))
-		return take_back(ep, ring, ep->request_evd, err);
-	if (unlikely(!gate_open(&ep->send_gate)) && ep_state(ep) != DAT_EP_STATE_CONNECTED)
-		post_late(ep, ring, ep->request_evd);
-	return DAT_SUCCESS;
+	return ring_look(ring);
 }
 
 static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 			       DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 			       DAT_COMPLETION_FLAGS flags)
 {
-	DAT_RETURN ret;
+	DAT_RETURN ret = NO_RESOURCE(MEMORY);
 
 	if (ep->shared)
 		spin_lock(&ep->send_lock);
-	ret = post(ep, kind, iov, nseg, size, cookie, remote, flags);
+	if (find_room(&ep->sends, ep->request_evd))
+		ret = post(ep, kind, iov, nseg, size, cookie, remote, flags, how_to_post(ep, flags));
 	if (ep->shared)
 		spin_unlock(&ep->send_lock);
 	return ret;
@@ -253,9 +254,9 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && !(flags & ~SEND_FLAGS) &&
+	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && !flags && ep->sends.room &&
 		   iov->segment_length <= ep->attr.max_message_size))
-		return post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, flags);
+		return post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0, TP_POST_SIGNAL);
 	return send_any(ep, nseg, iov, cookie, flags);
 }
 
@@ -280,9 +281,9 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !(flags & ~RDMA_FLAGS) &&
+	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !flags && ep->sends.room &&
 		   iov->segment_length <= remote->segment_length && iov->segment_length <= ep->attr.max_rdma_size))
-		return post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, flags);
+		return post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
 	return rdma_any(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
@@ -291,44 +292,31 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !(flags & ~RDMA_FLAGS) &&
+	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !flags && ep->sends.room &&
 		   iov->segment_length >= remote->segment_length && remote->segment_length <= ep->attr.max_rdma_size &&
 		   ep->attr.max_rdma_read_out))
-		return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, flags);
+		return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
 	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
-/* ---- receives
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- receives -------------------------------------------------------------------------------------------------- */
 
-static bool may_be_ending(const struct ep *ep)
-{
-	unsigned state = ep_state(ep);
-
-	return state == DAT_EP_STATE_DISCONNECTED || state == DAT_EP_STATE_DISCONNECT_PENDING;
-}
-
+/* There is room in the ring. */
 static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_DTO_COOKIE cookie,
 					DAT_COMPLETION_FLAGS flags)
 {
-	struct ring *ring = &ep->recvs;
-	struct req *req = ring_next(ring);
+	struct req *req = ring_next(&ep->recvs);
 	int err;
 
-	if (unlikely(!req)) {
-		req = find_slot(ring, ep->recv_evd);
-		if (!req)
-			return NO_RESOURCE(MEMORY);
-	}
 	req->cookie = cookie;
 	req->kind = REQ_RECV;
-	req->flags = flags;
-	ring_push(ring);
+	req->flags = (uint8_t)flags;
+	ring_push(&ep->recvs);
 	err = tp_post_recv(ep->qp, req, iov, nseg);
 	if (unlikely(err))
-		return take_back(ep, ring, ep->recv_evd, err);
-	if (unlikely(!gate_open(&ep->recv_gate)) && may_be_ending(ep))
-		post_late(ep, ring, ep->recv_evd);
+		return take_back(ep, &ep->recvs, ep->recv_evd, err);
+	if (unlikely(!gate_open(&ep->recv_gate)))
+		return post_late(ep, &ep->recvs, ep->recv_evd);
 	return DAT_SUCCESS;
 }
 
@@ -342,9 +330,11 @@ static __attribute__((noinline)) DAT_RETURN receive_any(struct ep *ep, DAT_COUNT
 	ret = receive_refused(ep, nseg, iov, cookie, flags);
 	if (ret != CARRY_ON)
 		return ret;
+	ret = NO_RESOURCE(MEMORY);
 	if (ep->shared)
 		spin_lock(&ep->recv_lock);
-	ret = receive(ep, iov, (unsigned)nseg, cookie, flags);
+	if (find_room(&ep->recvs, ep->recv_evd))
+		ret = receive(ep, iov, (unsigned)nseg, cookie, flags);
 	if (ep->shared)
 		spin_unlock(&ep->recv_lock);
 	return ret;
@@ -355,7 +345,7 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->recv_gate) && nseg == 1 && iov && !flags))
+	if (likely(gate_open(&ep->recv_gate) && nseg == 1 && iov && !flags && ep->recvs.room))
 		return receive(ep, iov, 1, cookie, flags);
 	return receive_any(ep, nseg, iov, cookie, flags);
 }

@@ -26,9 +26,10 @@ enum req_kind {
 struct req {
 	DAT_DTO_COOKIE cookie;
 	struct ring *ring;
-	DAT_VLEN size; /* bytes of a request; a receive learns them */
-	enum req_kind kind;
-	DAT_COMPLETION_FLAGS flags; /* of the post */
+	DAT_VLEN size;	   /* bytes of a request; a receive learns them */
+	unsigned position; /* of its claim */
+	uint8_t kind;	   /* enum req_kind */
+	uint8_t flags;	   /* DAT_COMPLETION_FLAGS of the post */
 };
 
 /*
@@ -65,12 +66,14 @@ static inline bool ring_look(struct ring *ring)
 	return ring->room;
 }
 
-/* The next slot, NULL if as many as promised are outstanding. It counts only after ring_push. */
+/* The next slot; there must be room. It counts only after ring_push. */
 static inline struct req *ring_next(struct ring *ring)
 {
-	if (unlikely(!ring->room) && !ring_look(ring))
-		return NULL;
-	return &ring->slots[atomic_load_explicit(&ring->tail, memory_order_relaxed) & ring->mask];
+	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	struct req *req = &ring->slots[tail & ring->mask];
+
+	req->position = tail;
+	return req;
 }
 
 /*
@@ -101,11 +104,11 @@ static inline void ring_unpush(struct ring *ring)
 static inline bool ring_retire(struct ring *ring, const struct req *req)
 {
 	unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	unsigned ahead = ((unsigned)(req - ring->slots) - head) & ring->mask;
+	unsigned ahead = req->position - head;
 
 	if (unlikely(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head))
 		return false;
-	atomic_store_explicit(&ring->head, head + ahead + 1, memory_order_release);
+	atomic_store_explicit(&ring->head, req->position + 1, memory_order_release);
 	return true;
 }
 

@@ -115,7 +115,9 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 void tp_cq_destroy(struct tp_cq *cq);
 unsigned tp_cq_depth(const struct tp_cq *cq); /* what it really holds, at least what was asked */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth);
-unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max); /* how many were there; never an error */
+/* How many of at most @max <= TP_POLL_MAX were there; fewer than @max: that was all. Never an error. */
+#define TP_POLL_MAX 8
+unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
 int tp_cq_fd(const struct tp_cq *cq);	  /* non-blocking */
 bool tp_cq_events(struct tp_cq *cq);	  /* takes and acknowledges what made the descriptor readable; was there any? */

@@ -48,7 +48,7 @@
 DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
 DAT_RETURN status_of_ep_state(DAT_EP_STATE state); /* DAT_INVALID_STATE with the subtype that names it */
 
-/* ---- provider.c: the names that dat_provider_init announced --------------------------------------------------- */
+/* ---- provider.c: the names that dat_provider_init announced ---------------------------------------------------- */
 
 /* One IA name. Never freed: handles, stale ones too, lead to its table. */
 struct provider {
@@ -62,7 +62,7 @@ struct provider {
 /* The announced name that an ia_open is for, and a copy of its IA params that the caller frees. */
 DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider, char **params);
 
-/* ---- async.c: the one thread of an IA ---------------------------------------------------------------------------- */
+/* ---- async.c: the one thread of an IA -------------------------------------------------------------------------- */
 
 struct work {
 	struct work *next;	     /* service->lock */
@@ -109,7 +109,7 @@ void service_unwatch(struct ia *ia, struct evd *evd);
 void service_lend(struct ia *ia, struct evd *evd);
 void service_take_back(struct ia *ia, struct evd *evd);
 
-/* ---- ia.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- ia.c ------------------------------------------------------------------------------------------------------ */
 
 struct ia {
 	struct obj obj;
@@ -138,7 +138,7 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
 /* Checks what a consumer asked for and fills in what it left open. @bad is the status of a value out of range. */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr);
 
-/* ---- evd.c, events.c --------------------------------------------------------------------------------------------- */
+/* ---- evd.c, events.c ------------------------------------------------------------------------------------------- */
 
 struct queued {
 	DAT_EVENT event;
@@ -228,7 +228,7 @@ void evd_kill(struct evd *evd);
 /* The private EVD of @ia that drops events. ia->lock held. */
 DAT_RETURN evd_sink(struct ia *ia, struct evd **evd);
 
-/* ---- cno.c --------------------------------------------------------------------------------------------------------- */
+/* ---- cno.c ----------------------------------------------------------------------------------------------------- */
 
 struct sleeper;
 
@@ -256,7 +256,7 @@ void cno_detach(struct cno *cno, struct evd *evd, bool freed);
 void cno_kill(struct cno *cno);		/* abrupt close; ia->lock held (and let go meanwhile) */
 void cno_unmake(struct cno *cno);
 
-/* ---- pz.c, lmr.c ------------------------------------------------------------------------------------------------- */
+/* ---- pz.c, lmr.c ----------------------------------------------------------------------------------------------- */
 
 struct pz {
 	struct obj obj;
@@ -277,7 +277,7 @@ struct lmr {
 void pz_unmake(struct pz *pz);
 void lmr_unmake(struct lmr *lmr);
 
-/* ---- ep.c, post.c ------------------------------------------------------------------------------------------------- */
+/* ---- ep.c, post.c ---------------------------------------------------------------------------------------------- */
 
 /*
  * state is the DAT state, written under ia->lock, sequentially consistent against ring_push. An endpoint that ends goes
@@ -354,7 +354,7 @@ DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_dat
 /* Down to the QP and the rings, and nothing of it visible any more. For ia_close. ia->lock NOT held. */
 void ep_unmake(struct ep *ep);
 
-/* ---- sp.c, cr.c ---------------------------------------------------------------------------------------------------- */
+/* ---- sp.c, cr.c ------------------------------------------------------------------------------------------------ */
 
 struct sp {
 	struct obj obj; /* a PSP; later RSPs */
@@ -380,7 +380,7 @@ uint16_t port_of_addr(const struct sockaddr_storage *addr); /* 0 where there is 
 void sp_unmake(struct sp *sp); /* ia->lock held */
 void cr_unmake(struct cr *cr, bool by_consumer); /* ia->lock held; refuses the peer */
 
-/* ---- the calls, as they stand in the provider table ------------------------------------------------------------- */
+/* ---- the calls, as they stand in the provider table ------------------------------------------------------------ */
 
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out);
 DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What raw.c and dat.c have in common. Each calls one function per thing measured, CALLS times in it, so that callgrind's
- * inclusive count of measure_X, divided by CALLS, is the cost of one call with the loop around it.
+ * What raw.c and dat.c have in common. Each has one function per thing measured, which makes CALLS calls in all, so that
+ * callgrind's inclusive count of measure_X, divided by CALLS, is the cost of one call with the loop around it.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -11,7 +11,7 @@
 
 #define CALLS 64	/* transfers posted in one go */
 #define SIZE  1024	/* bytes of each; more than anybody sends inline */
-#define MEASURE __attribute__((noinline)) void
+#define MEASURE static __attribute__((noinline, noclone)) void
 
 /* Nothing is measured on the way to a failure. */
 #define MUST(ok)                                                                                                       \

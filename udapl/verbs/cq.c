@@ -7,8 +7,6 @@
 
 #include "verbs.h"
 
-#define POLL_BATCH 16
-
 static const DAT_DTO_COMPLETION_STATUS statuses[] = {
 	[IBV_WC_SUCCESS] = DAT_DTO_SUCCESS,
 	[IBV_WC_LOC_LEN_ERR] = DAT_DTO_ERR_LOCAL_LENGTH,
@@ -48,30 +46,17 @@ static inline void wc_take(struct tp_wc *to, const struct ibv_wc *from)
 	to->length = from->byte_len;
 }
 
-static __attribute__((noinline)) TP_HOT unsigned poll_many(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
-	struct ibv_wc batch[POLL_BATCH];
-	unsigned n = 0;
-	int got;
+	struct ibv_wc batch[TP_POLL_MAX];
+	int got = ibv_poll_cq(cq->ibv, (int)max, batch);
 
-	do {
-		got = ibv_poll_cq(cq->ibv, max - n < POLL_BATCH ? (int)(max - n) : POLL_BATCH, batch);
-		for (int i = 0; i < got; i++)
-			wc_take(&wc[n++], &batch[i]);
-	} while (got == POLL_BATCH && n < max);
-	return n;
-}
-
-TP_HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
-{
-	struct ibv_wc one;
-
-	if (max != 1)
-		return poll_many(cq, wc, max);
-	if (ibv_poll_cq(cq->ibv, 1, &one) <= 0)
+	if (got <= 0)
 		return 0;
-	wc_take(wc, &one);
-	return 1;
+	wc_take(&wc[0], &batch[0]);
+	for (int i = 1; i < got && max > 1; i++)
+		wc_take(&wc[i], &batch[i]);
+	return (unsigned)got;
 }
 
 int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **cq_out)

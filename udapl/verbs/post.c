@@ -81,7 +81,7 @@ static inline int post_receive(struct tp_qp *qp, void *tag, struct ibv_sge *sge,
 }
 
 /* Any number of segments, @size bytes of them. */
-static __attribute__((noinline)) TP_HOT int post_many(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
+static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
 						      const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 						      unsigned flags, const DAT_RMR_TRIPLET *remote)
 {
@@ -93,7 +93,7 @@ static __attribute__((noinline)) TP_HOT int post_many(struct tp_qp *qp, void *ta
 }
 
 /* Soft iWARP refuses a receive without segments; one that is empty it does not look at. */
-static __attribute__((noinline)) TP_HOT int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
+static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
 							 unsigned nseg)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
@@ -106,7 +106,7 @@ static __attribute__((noinline)) TP_HOT int receive_many(struct tp_qp *qp, void 
 	return post_receive(qp, tag, sge, n);
 }
 
-TP_HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 			unsigned flags)
 {
 	struct ibv_sge sge;
@@ -118,7 +118,7 @@ TP_HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
 	return post_request(qp, tag, IBV_WR_SEND, &sge, 1, flags, NULL);
 }
 
-TP_HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 			 const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	struct ibv_sge sge;
@@ -130,7 +130,7 @@ TP_HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov
 	return post_request(qp, tag, IBV_WR_RDMA_WRITE, &sge, 1, flags, remote);
 }
 
-TP_HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 			const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	DAT_VLEN size = remote->segment_length;
@@ -142,7 +142,7 @@ TP_HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
 	return post_request(qp, tag, IBV_WR_RDMA_READ, &sge, 1, flags, remote);
 }
 
-TP_HOT int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
+HOT int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
 	struct ibv_sge sge;
 

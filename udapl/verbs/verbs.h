@@ -23,16 +23,6 @@
 
 #define TP_MAX_SGE 32 /* segments of one request; they are built on the stack */
 
-/* The hot functions hold arrays of fixed size, filled within limits settled long before: no canary. */
-#if defined(__has_attribute)
-#if __has_attribute(no_stack_protector)
-#define TP_HOT __attribute__((no_stack_protector))
-#endif
-#endif
-#ifndef TP_HOT
-#define TP_HOT
-#endif
-
 /* What the environment decides. */
 struct tp_env {
 	unsigned max_inline;		 /* bytes; 0 = none */
