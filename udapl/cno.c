@@ -114,14 +114,32 @@ void cno_attach(struct cno *cno)
 	cno->evds++;
 }
 
+/* The latch went with its EVD; what came to the others meanwhile was no trigger because of it. */
+static void trigger_again(struct cno *cno)
+{
+	struct ia *ia = cno->obj.ia;
+
+	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
+		struct evd *evd = container_of(obj, struct evd, obj);
+
+		if (evd->cno == cno)
+			evd_trigger_backlog(evd);
+	}
+}
+
 void cno_detach(struct cno *cno, struct evd *evd, bool freed)
 {
+	bool was_latched;
+
 	spin_lock(&cno->lock);
-	if (cno->latched == evd)
+	was_latched = cno->latched == evd;
+	if (was_latched)
 		cno->latched = NULL;
 	if (cno->agent_evd == evd)
 		cno->agent_evd = NULL;
 	spin_unlock(&cno->lock);
+	if (was_latched)
+		trigger_again(cno);
 	if (--cno->evds == 0 && freed)
 		release(cno);
 	obj_put(&cno->obj);
