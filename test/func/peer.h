@@ -34,9 +34,14 @@ enum need {
 struct device {
 	const char *kind;			   /* as DAT_TEST_DEV has it */
 	DAT_DTO_COMPLETION_STATUS bad_segment;	   /* local memory that the request may not use */
+	DAT_DTO_COMPLETION_STATUS bad_range;	   /* of a request, where only the range is wrong */
+	DAT_DTO_COMPLETION_STATUS bad_read_into;   /* in any way, of an RDMA read */
+	DAT_DTO_COMPLETION_STATUS bad_receive;	   /* in any way, of a receive */
 	DAT_DTO_COMPLETION_STATUS short_receive;   /* of a receive that is too short */
 	DAT_DTO_COMPLETION_STATUS sent_too_long;   /* of the send for it */
 	DAT_COUNT request_padded, reply_padded;	   /* private data is padded to so many bytes; 0: it is not */
+	int crowd;				   /* endpoints that one IA surely can have */
+	bool hears_late;			   /* an acceptor may be established before it learns that its peer gave up */
 };
 
 const struct device *device(void);
@@ -98,6 +103,7 @@ DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual);
 DAT_RETURN connect_to(DAT_EP_HANDLE ep, const struct side *listener, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout);
 DAT_CR_HANDLE request_take(const struct side *side);
 void request_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep);
+void request_accept_in_vain(const struct side *side, DAT_CR_HANDLE cr); /* the peer has given up */
 
 /* near connects, far listens and accepts. */
 struct pair {
