@@ -524,6 +524,15 @@ END_TEST
  * The service thread ends a connection while its consumer is in the middle of a post: claimed, but not posted when the
  * marker is. By hand, for no test could hit that moment.
  */
+static const struct {
+	bool before;  /* it was posted before the marker, after all */
+	bool refused; /* the transport does not take it */
+} middles[] = {
+	{ false, false },
+	{ false, true },
+	{ true, false },
+};
+
 START_TEST(a_post_in_the_middle_is_flushed)
 {
 	struct ep *ep = A->ep;
@@ -533,28 +542,32 @@ START_TEST(a_post_in_the_middle_is_flushed)
 	post_recvs(B, 1, 5);
 	pair_connect(&pair);
 	post_sends(A, 11, 2, DAT_COMPLETION_SUPPRESS_FLAG);
+	fake_hold(true);
 	req = ring_next(&ep->sends);
 	req->cookie = cookie_of(13);
 	req->kind = REQ_SEND;
 	req->flags = DAT_COMPLETION_SUPPRESS_FLAG;
-	ring_push(&ep->sends);
+	atomic_fetch_add(&ep->sends.tail, 1); /* claimed */
+	if (middles[_i].before)
+		ck_assert_int_eq(tp_post_send(ep->qp, req, &iov, 1, 64, 0), 0);
 	ck_dat(ep_disconnect(B->ep, DAT_CLOSE_ABRUPT_FLAG));
+	if (middles[_i].before)
+		expect_dto(A->request_evd, 13, DAT_DTO_ERR_FLUSHED);
+	else
+		fake_hold(false);
 	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(ring_used(&ep->sends), 0);
-	if (_i) {
+	if (!middles[_i].before && !middles[_i].refused)
 		ck_assert_int_eq(tp_post_send(ep->qp, req, &iov, 1, 64, 0), 0);
-		spin_lock(&ep->request_evd->lock);
-		ep_doubt(ep, &ep->sends);
-		spin_unlock(&ep->request_evd->lock);
-		service_kick(ep->obj.ia, &ep->work);
-		expect_dto(A->request_evd, 13, DAT_DTO_ERR_FLUSHED);
-	} else { /* or it is refused */
-		spin_lock(&ep->request_evd->lock);
-		ep_doubt(ep, &ep->sends);
-		ck_assert_uint_eq(ring_used(&ep->sends), 1);
+	spin_lock(&ep->request_evd->lock);
+	ep_doubt(ep, &ep->sends);
+	ck_assert_uint_eq(ring_used(&ep->sends), !middles[_i].before);
+	if (middles[_i].refused)
 		ring_unpush(&ep->sends);
-		spin_unlock(&ep->request_evd->lock);
-	}
+	spin_unlock(&ep->request_evd->lock);
+	service_kick(ep->obj.ia, &ep->work);
+	if (!middles[_i].before && !middles[_i].refused)
+		expect_dto(A->request_evd, 13, DAT_DTO_ERR_FLUSHED);
 	expect_none(A->request_evd);
 }
 END_TEST
@@ -563,7 +576,8 @@ END_TEST
 
 START_TEST(graceful_lets_requests_finish)
 {
-	DAT_COMPLETION_FLAGS flags = _i & 1 ? DAT_COMPLETION_SUPPRESS_FLAG : DAT_COMPLETION_DEFAULT_FLAG;
+	DAT_COMPLETION_FLAGS flags = _i ? DAT_COMPLETION_SUPPRESS_FLAG : DAT_COMPLETION_DEFAULT_FLAG;
+	uint64_t start = tp_now();
 
 	separate_evds();
 	post_recvs(B, 1, 4);
@@ -581,6 +595,7 @@ START_TEST(graceful_lets_requests_finish)
 	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	fake_hold(false);
 	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED); /* though nobody polls */
+	ck_assert_uint_eq(tp_now() - start, 0);
 	expect_end(B, DAT_CONNECTION_EVENT_DISCONNECTED);
 	if (!flags)
 		expect_dtos(A->request_evd, 11, 3, DAT_DTO_SUCCESS);
@@ -694,6 +709,22 @@ START_TEST(a_long_message_breaks_both_ends)
 	expect_dto(B->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
 	expect_end(B, DAT_CONNECTION_EVENT_BROKEN);
 	expect_dto(A->request_evd, 11, DAT_DTO_ERR_REMOTE_RESPONDER);
+	expect_end(A, DAT_CONNECTION_EVENT_BROKEN);
+}
+END_TEST
+
+/* A failed transfer that nobody has seen yet says more than that the peer left. */
+START_TEST(a_failure_explains_why_the_peer_left)
+{
+	struct ep *ep = A->ep;
+
+	pair_connect(&pair);
+	pthread_mutex_lock(&ep->obj.ia->lock); /* as if on the service thread */
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	post_sends(A, 11, 1, 0);
+	up_disconnected(ep);
+	pthread_mutex_unlock(&ep->obj.ia->lock);
+	expect_dto(A->recv_evd, 11, DAT_DTO_ERR_TRANSPORT);
 	expect_end(A, DAT_CONNECTION_EVENT_BROKEN);
 }
 END_TEST
@@ -900,7 +931,7 @@ int main(void)
 	tcase_add_loop_test(cases, suppressed_flushes_are_told, 0, 7);
 	tcase_add_test(cases, no_proof_no_success);
 	tcase_add_test(cases, a_late_marker_is_no_event);
-	tcase_add_loop_test(cases, a_post_in_the_middle_is_flushed, 0, 2);
+	tcase_add_loop_test(cases, a_post_in_the_middle_is_flushed, 0, COUNT(middles));
 	tcase_add_loop_test(cases, graceful_lets_requests_finish, 0, 2);
 	tcase_add_loop_test(cases, graceful_has_a_limit, 0, 2);
 	tcase_add_test(cases, abrupt_overtakes_graceful);
@@ -909,6 +940,7 @@ int main(void)
 	tcase_add_loop_test(cases, a_failed_transfer_breaks_the_connection, 0, COUNT(faults));
 	tcase_add_test(cases, who_watches_only_connections_hears_of_a_fault);
 	tcase_add_test(cases, a_long_message_breaks_both_ends);
+	tcase_add_test(cases, a_failure_explains_why_the_peer_left);
 	tcase_add_test(cases, the_device_breaks_a_qp);
 	tcase_add_test(cases, a_dead_device_breaks_all);
 	tcase_add_loop_test(cases, a_flush_waits_for_its_reason, 0, 2);
