@@ -678,9 +678,11 @@ START_TEST(a_failed_transfer_breaks_the_connection)
 	fake_fail_transfer(faults[_i]);
 	fake_hold(false);
 	expect_dto(A->recv_evd, 11, faults[_i]);
-	for (int i = 0; i < 4; i++)
-		ck_assert_int_eq(expect(A->recv_evd, DAT_DTO_COMPLETION_EVENT).event_data.dto_completion_event_data.status,
-				 DAT_DTO_ERR_FLUSHED);
+	for (int i = 0; i < 4; i++) {
+		DAT_EVENT event = expect(A->recv_evd, DAT_DTO_COMPLETION_EVENT);
+
+		ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+	}
 	expect_end(A, DAT_CONNECTION_EVENT_BROKEN);
 	expect_end(B, DAT_CONNECTION_EVENT_DISCONNECTED);
 	expect_none(A->async_evd);

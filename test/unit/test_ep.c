@@ -93,9 +93,12 @@ static const struct {
 
 static DAT_RETURN create_spoilt(enum spoil what, DAT_HANDLE with, DAT_EP_HANDLE *ep)
 {
-	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, what == SPOIL_RECV ? with : A->recv_evd,
-			 what == SPOIL_REQUEST ? with : A->request_evd, what == SPOIL_CONN ? with : A->connect_evd, NULL,
-			 what == SPOIL_OUT ? NULL : ep);
+	DAT_EVD_HANDLE recv_evd = what == SPOIL_RECV ? with : A->recv_evd;
+	DAT_EVD_HANDLE request_evd = what == SPOIL_REQUEST ? with : A->request_evd;
+	DAT_EVD_HANDLE connect_evd = what == SPOIL_CONN ? with : A->connect_evd;
+
+	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, recv_evd, request_evd,
+			 connect_evd, NULL, what == SPOIL_OUT ? NULL : ep);
 }
 
 START_TEST(refuses_bad_handles)
