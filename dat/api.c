@@ -33,11 +33,12 @@ static DAT_RETURN show_ia(DAT_RETURN ret, bool asked, void *result)
 	return ret;
 }
 
-static void __attribute__((cold, noinline)) show_ia_of_event(DAT_EVENT *event)
+static DAT_RETURN __attribute__((cold, noinline)) show_ia_of_event(DAT_EVENT *event)
 {
 	DAT_ASYNCH_ERROR_EVENT_DATA *error = &event->event_data.asynch_error_event_data;
 
 	error->dat_handle = ia_shown(error->dat_handle);
+	return DAT_SUCCESS;
 }
 
 DAT_RETURN dat_ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
@@ -141,7 +142,7 @@ DAT_RETURN dat_evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
 		return BAD_HANDLE(1);
 	ret = DAT_EVD_DEQUEUE(evd, event);
 	if (ret == DAT_SUCCESS && unlikely(event->event_number & ASYNC_EVENTS))
-		show_ia_of_event(event);
+		return show_ia_of_event(event);
 	return ret;
 }
 
@@ -154,7 +155,7 @@ DAT_RETURN dat_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT thres
 		return BAD_HANDLE(1);
 	ret = DAT_EVD_WAIT(evd, timeout, threshold, event, nmore);
 	if (ret == DAT_SUCCESS && unlikely(event->event_number & ASYNC_EVENTS))
-		show_ia_of_event(event);
+		return show_ia_of_event(event);
 	return ret;
 }
 

@@ -129,6 +129,7 @@ static void ep_set_gates(struct ep *ep)
 
 	atomic_store(&ep->send_gate, alone && state == DAT_EP_STATE_CONNECTED ? EP_OPEN : 0);
 	atomic_store(&ep->recv_gate, alone && !ending ? EP_OPEN : 0);
+	ep->read_limit = ep->attr.max_rdma_read_out ? ep->attr.max_rdma_size : 0;
 }
 
 static void ep_set_state(struct ep *ep, DAT_EP_STATE state)

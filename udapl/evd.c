@@ -163,6 +163,7 @@ static DAT_RETURN make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_F
 		return NO_RESOURCE(MEMORY);
 	evd->flags = flags;
 	evd->is_sink = is_sink;
+	evd->hurdles = flags & EVD_FLAGS_COMPLETION ? 0 : NO_CQ;
 	evd->qlen = qlen;
 	evd->enabled = true;
 	evd->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -266,7 +267,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	ia = evd->obj.ia;
 	pthread_mutex_lock(&ia->lock);
 	spin_lock(&evd->lock);
-	waiting = evd->waiting;
+	waiting = evd->hurdles & WAITING;
 	spin_unlock(&evd->lock);
 	if (waiting)
 		ret = BAD_STATE(EVD_WAITER);
@@ -283,10 +284,10 @@ void evd_kill(struct evd *evd)
 	struct ia *ia = evd->obj.ia;
 
 	spin_lock(&evd->lock);
-	evd->dying = true;
-	if (evd->waiting)
+	evd->hurdles |= DYING;
+	if (evd->hurdles & WAITING)
 		evd_wake(evd);
-	while (evd->waiting) {
+	while (evd->hurdles & WAITING) {
 		spin_unlock(&evd->lock);
 		pthread_cond_wait(&ia->left, &ia->lock);
 		spin_lock(&evd->lock);
@@ -311,7 +312,7 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 		.ia_handle = evd->obj.ia,
 		.evd_qlen = evd->qlen,
 		.evd_state = (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
-			     (evd->unwaitable ? DAT_EVD_STATE_UNWAITABLE : DAT_EVD_STATE_WAITABLE) |
+			     (evd->hurdles & UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE : DAT_EVD_STATE_WAITABLE) |
 			     (evd->config ? evd->config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD),
 		.cno_handle = evd->cno,
 		.evd_flags = evd->flags,
@@ -381,8 +382,8 @@ DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle)
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	spin_lock(&evd->lock);
-	evd->unwaitable = true;
-	if (evd->waiting)
+	evd->hurdles |= UNWAITABLE;
+	if (evd->hurdles & WAITING)
 		evd_wake(evd);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
@@ -395,7 +396,7 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle)
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	spin_lock(&evd->lock);
-	evd->unwaitable = false;
+	evd->hurdles &= ~(unsigned)UNWAITABLE;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }

@@ -107,37 +107,44 @@ static void pop(struct evd *evd, DAT_EVENT *event)
 
 /* ---- completions ----------------------------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE void describe(const struct evd *evd, const struct req *req, const struct tp_wc *wc,
-				   DAT_EVENT *event)
+static ALWAYS_INLINE void describe(struct evd *evd, const struct req *req, struct tp_wc wc, DAT_EVENT *event)
 {
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
 	event->event_number = DAT_DTO_COMPLETION_EVENT;
-	event->evd_handle = (DAT_EVD_HANDLE)evd;
+	event->evd_handle = evd;
 	dto->ep_handle = req->ring->ep;
 	dto->user_cookie = req->cookie;
-	dto->status = wc->status;
-	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
+	dto->status = wc.status;
+	dto->transfered_length = req->kind == REQ_RECV ? wc.length : req->size;
 }
 
-/* A failure, something suppressed or ours, or an endpoint that is being watched. As take. */
-static COLD bool take_odd(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
+/* A failure, something suppressed or ours, or an endpoint that is being watched. */
+static ALWAYS_INLINE bool is_odd(struct tp_wc wc)
 {
-	const struct req *req = wc->tag;
+	const struct req *req = wc.tag;
+
+	return wc.status | (req->flags & DAT_COMPLETION_SUPPRESS_FLAG) |
+	       atomic_load_explicit(&req->ring->ep->watched, memory_order_relaxed);
+}
+
+static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+{
+	const struct req *req = wc.tag;
 	struct ep *ep = req->ring->ep;
-	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc->status;
+	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status;
 
 	if (req->kind == REQ_MARKER) {
-		ep_notice(ep, req, wc->status);
+		ep_notice(ep, req, wc.status);
 		return false;
 	}
 	describe(evd, req, wc, event);
-	if (wc->status)
+	if (wc.status)
 		event->event_data.dto_completion_event_data.transfered_length = 0;
 	if (!ring_retire(req->ring, req))
 		return false;
-	if (wc->status || atomic_load_explicit(&ep->watched, memory_order_relaxed))
-		ep_notice(ep, req, wc->status);
+	if (wc.status || atomic_load_explicit(&ep->watched, memory_order_relaxed))
+		ep_notice(ep, req, wc.status);
 	return !silent;
 }
 
@@ -145,16 +152,14 @@ static COLD bool take_odd(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *ev
  * What a completion means: true if it is an event. Everything is read from the slot before it is retired, because from
  * then on its poster may use it again.
  */
-static ALWAYS_INLINE bool take(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
+static ALWAYS_INLINE bool take(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
-	const struct req *req = wc->tag;
-	struct ring *ring = req->ring;
+	const struct req *req = wc.tag;
 
-	if (unlikely(wc->status | (req->flags & DAT_COMPLETION_SUPPRESS_FLAG) |
-		     atomic_load_explicit(&ring->ep->watched, memory_order_relaxed)))
+	if (unlikely(is_odd(wc)))
 		return take_odd(evd, wc, event);
 	describe(evd, req, wc, event);
-	return ring_retire(ring, req);
+	return ring_retire(req->ring, req);
 }
 
 /* Does this completion, not taken yet, end a wait? */
@@ -180,7 +185,7 @@ static bool drain_locked(struct evd *evd, bool *notified)
 		for (unsigned i = 0; i < n; i++) {
 			bool notify = notifies(&wc[i]);
 
-			if (take(evd, &wc[i], &event) && !evd->is_sink) {
+			if (take(evd, wc[i], &event) && !evd->is_sink) {
 				push(evd, &event, notify);
 				*notified |= notify;
 			}
@@ -202,7 +207,7 @@ void evd_wake(struct evd *evd)
 /* A notification event has arrived, and its receiver is another thread. */
 static void notify_locked(struct evd *evd)
 {
-	if (evd->waiting) {
+	if (evd->hurdles & WAITING) {
 		if (evd->queue.count >= (unsigned)evd->threshold) {
 			evd->fired = true;
 			evd_wake(evd);
@@ -252,7 +257,7 @@ void evd_rearm(struct evd *evd)
 	bool waiting;
 
 	spin_lock(&evd->lock);
-	waiting = evd->waiting;
+	waiting = evd->hurdles & WAITING;
 	spin_unlock(&evd->lock);
 	arm(evd, waiting);
 }
@@ -283,7 +288,7 @@ void evd_trigger_backlog(struct evd *evd)
 	spin_lock(&evd->lock);
 	if (evd->cno && evd->enabled)
 		drain_locked(evd, &notified);
-	if (!evd->waiting && evd->notifying)
+	if (!(evd->hurdles & WAITING) && evd->notifying)
 		notify_locked(evd);
 	spin_unlock(&evd->lock);
 }
@@ -323,7 +328,7 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
 	int err = 0;
 
 	spin_lock(&evd->lock);
-	if (evd->dying) {
+	if (evd->hurdles & DYING) {
 		err = -ENOENT;
 	} else if (evd->bounded >= (unsigned)evd->qlen) {
 		err = -ENOSPC;
@@ -402,7 +407,7 @@ void evd_forget_ep(struct evd *evd, const struct ep *ep)
 	while (tp_cq_poll(evd->cq, &wc, 1)) {
 		bool notify = notifies(&wc);
 
-		if (((const struct req *)wc.tag)->ring->ep == ep || !take(evd, &wc, &event) || evd->is_sink)
+		if (((const struct req *)wc.tag)->ring->ep == ep || !take(evd, wc, &event) || evd->is_sink)
 			continue;
 		if (!evd_make_room(evd, 1) && !room(evd)) {
 			log_error("out of memory: a completion is lost");
@@ -426,7 +431,7 @@ DAT_RETURN evd_set_qlen(struct evd *evd, DAT_COUNT qlen)
 	spin_lock(&evd->lock);
 	drain_locked(evd, &notified);
 	before = evd->qlen;
-	if (evd->waiting) {
+	if (evd->hurdles & WAITING) {
 		ret = BAD_STATE(EVD_WAITER);
 	} else if (evd->queue.count > (unsigned)qlen) {
 		ret = DAT_ERROR(DAT_INVALID_STATE, 0);
@@ -458,15 +463,39 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
 
 /* ---- taking events: the hot path ------------------------------------------------------------------------------- */
 
-/* What does not come from the completion queue. Lets go of the lock. */
-static COLD DAT_RETURN dequeue_queued_locked(struct evd *evd, DAT_EVENT *event)
+/* The next completion that is an event. evd->lock held. */
+static DAT_RETURN dequeue_next(struct evd *evd, DAT_EVENT *event)
+{
+	struct tp_wc wc;
+
+	while (tp_cq_poll(evd->cq, &wc, 1))
+		if (take(evd, wc, event))
+			return DAT_SUCCESS;
+	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
+}
+
+/* Somebody waits, or events are queued, or there is no completion queue. evd->lock held, and let go. */
+static COLD DAT_RETURN dequeue_queued(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 
-	if (evd->waiting)
+	if (evd->hurdles & WAITING)
 		ret = BAD_STATE(EVD_WAITER);
-	else
+	else if (evd->queue.count)
 		pop(evd, event);
+	else if (!evd->cq)
+		ret = DAT_QUEUE_EMPTY;
+	else
+		ret = dequeue_next(evd, event);
+	spin_unlock(&evd->lock);
+	return ret;
+}
+
+/* This completion is odd, or came too late. evd->lock held, and let go. */
+static COLD DAT_RETURN dequeue_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+{
+	DAT_RETURN ret = take(evd, wc, event) ? DAT_SUCCESS : dequeue_next(evd, event);
+
 	spin_unlock(&evd->lock);
 	return ret;
 }
@@ -481,15 +510,19 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 	if (unlikely(!event))
 		return BAD_ARG(2);
 	spin_lock(&evd->lock);
-	if (unlikely(evd->queue.count | evd->waiting))
-		return dequeue_queued_locked(evd, event);
-	while (evd->cq && tp_cq_poll(evd->cq, &wc, 1))
-		if (likely(take(evd, &wc, event))) {
-			spin_unlock(&evd->lock);
-			return DAT_SUCCESS;
-		}
+	if (unlikely(evd->queue.count | evd->hurdles))
+		return dequeue_queued(evd, event);
+	if (!tp_cq_poll(evd->cq, &wc, 1)) {
+		spin_unlock(&evd->lock);
+		return DAT_QUEUE_EMPTY;
+	}
+	if (unlikely(is_odd(wc)))
+		return dequeue_odd(evd, wc, event);
+	describe(evd, wc.tag, wc, event);
+	if (unlikely(!ring_retire(((const struct req *)wc.tag)->ring, wc.tag)))
+		return dequeue_odd(evd, wc, event);
 	spin_unlock(&evd->lock);
-	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
+	return DAT_SUCCESS;
 }
 
 /* The consumer's event plus what is left, when there is enough. evd->lock held. */
@@ -510,9 +543,9 @@ static DAT_RETURN wait_look(struct evd *evd)
 	spin_lock(&evd->lock);
 	drain_locked(evd, &notified);
 	evd->fired |= notified && evd->queue.count >= (unsigned)evd->threshold;
-	if (evd->dying)
+	if (evd->hurdles & DYING)
 		ret = DAT_ERROR(DAT_ABORT, 0);
-	else if (evd->unwaitable)
+	else if (evd->hurdles & UNWAITABLE)
 		ret = BAD_STATE(EVD_UNWAITABLE);
 	else if (evd->fired)
 		ret = DAT_SUCCESS;
@@ -564,9 +597,9 @@ static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, 
 	}
 	(void)!read(evd->wake, &count, sizeof(count));
 	spin_lock(&evd->lock);
-	if (likely(!evd->dying)) {
+	if (likely(!(evd->hurdles & DYING))) {
 		ret = wait_result_locked(evd, ret, event, nmore);
-		evd->waiting = false;
+		evd->hurdles &= ~(unsigned)WAITING;
 		spin_unlock(&evd->lock);
 		return ret;
 	}
@@ -574,7 +607,7 @@ static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, 
 	pthread_mutex_lock(&ia->lock);
 	spin_lock(&evd->lock);
 	*nmore = (DAT_COUNT)evd->queue.count;
-	evd->waiting = false;
+	evd->hurdles &= ~(unsigned)WAITING;
 	spin_unlock(&evd->lock);
 	pthread_cond_broadcast(&ia->left);
 	pthread_mutex_unlock(&ia->lock);
@@ -586,11 +619,11 @@ static DAT_RETURN wait_refused_locked(const struct evd *evd, DAT_COUNT threshold
 {
 	if (threshold <= 0 || threshold > evd->qlen)
 		return BAD_ARG(3);
-	if (evd->waiting)
+	if (evd->hurdles & WAITING)
 		return BAD_STATE(EVD_WAITER);
-	if (evd->dying)
+	if (evd->hurdles & DYING)
 		return DAT_ERROR(DAT_ABORT, 0);
-	if (evd->unwaitable)
+	if (evd->hurdles & UNWAITABLE)
 		return BAD_STATE(EVD_UNWAITABLE);
 	if (threshold > 1 && evd->config == DAT_EVD_STATE_CONFIG_NOTIFY)
 		return BAD_STATE(EVD_CONFIG_NOTIFY);
@@ -622,7 +655,7 @@ static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOU
 		spin_unlock(&evd->lock);
 		return ret;
 	}
-	evd->waiting = true;
+	evd->hurdles |= WAITING;
 	evd->fired = false;
 	evd->threshold = threshold;
 	spin_unlock(&evd->lock);
@@ -645,7 +678,7 @@ static __attribute__((noinline)) DAT_RETURN wait_more(struct evd *evd, bool take
 	if (second) {
 		bool notify = notifies(second);
 
-		if (take(evd, second, &next))
+		if (take(evd, *second, &next))
 			push(evd, &next, notify);
 	}
 	if (!taken)
@@ -672,12 +705,12 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	if (unlikely(!nmore))
 		return BAD_ARG(5);
 	spin_lock(&evd->lock);
-	if (unlikely(threshold != 1 || !evd->cq || evd->queue.count | evd->waiting | evd->unwaitable | evd->dying))
+	if (unlikely(threshold != 1 || evd->queue.count | evd->hurdles))
 		return wait_any(evd, timeout, threshold, event, nmore);
 	n = tp_cq_poll(evd->cq, wc, 2);
 	if (unlikely(n == 0))
 		return wait_any(evd, timeout, threshold, event, nmore);
-	taken = take(evd, &wc[0], event);
+	taken = take(evd, wc[0], event);
 	if (unlikely(!taken || n == 2))
 		return wait_more(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
 	*nmore = 0;

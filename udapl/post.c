@@ -120,7 +120,7 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
  * The transport refused what was claimed. If the end of the connection has flushed the slot already, the consumer has
  * got or will get its completion, and the post counts.
  */
-static COLD DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
+static DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
 	bool ours;
 
@@ -136,33 +136,60 @@ static COLD DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *e
 	return DAT_SUCCESS;
 }
 
-/* The gate closed while we posted, or was never open because others post here, too. */
-static COLD DAT_RETURN post_late(struct ep *ep, const struct ring *ring, struct evd *evd)
+static COLD DAT_RETURN request_failed(struct ep *ep, int err)
+{
+	return take_back(ep, &ep->sends, ep->request_evd, err);
+}
+
+static COLD DAT_RETURN receive_failed(struct ep *ep, int err)
+{
+	return take_back(ep, &ep->recvs, ep->recv_evd, err);
+}
+
+static bool is_ending(const struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 
-	if (state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED) {
-		spin_lock(&evd->lock);
-		ep_doubt(ep, ring);
-		spin_unlock(&evd->lock);
+	return state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED;
+}
+
+/* The gate closed while we posted, or was never open because others post here, too. */
+static COLD DAT_RETURN receive_late(struct ep *ep)
+{
+	if (is_ending(ep))
 		service_kick(ep->obj.ia, &ep->work);
-	}
 	return DAT_SUCCESS;
+}
+
+static COLD DAT_RETURN request_late(struct ep *ep)
+{
+	if (!is_ending(ep))
+		return DAT_SUCCESS;
+	spin_lock(&ep->request_evd->lock);
+	ep_doubt(ep, &ep->sends);
+	spin_unlock(&ep->request_evd->lock);
+	return receive_late(ep);
 }
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
 
-static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 			    const DAT_RMR_TRIPLET *remote, enum req_kind kind, unsigned how)
 {
 	switch (kind) {
 	case REQ_SEND:
-		return tp_post_send(ep->qp, req, iov, nseg, req->size, how);
+		return tp_post_send(ep->qp, req, iov, nseg, size, how);
 	case REQ_WRITE:
-		return tp_post_write(ep->qp, req, iov, nseg, req->size, remote, how);
+		return tp_post_write(ep->qp, req, iov, nseg, size, remote, how);
 	default:
-		return tp_post_read(ep->qp, req, iov, nseg, remote, how);
+		return tp_post_read(ep->qp, req, iov, nseg, size, remote, how);
 	}
+}
+
+/* One segment and no flags, in one test. */
+static inline bool is_plain(DAT_COUNT nseg, DAT_COMPLETION_FLAGS flags)
+{
+	return (((unsigned)nseg ^ 1) | flags) == 0;
 }
 
 static inline bool gate_open(const _Atomic unsigned *gate)
@@ -181,13 +208,13 @@ static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DA
 	req->cookie = cookie;
 	req->size = size;
 	req->kind = kind;
-	req->flags = (uint8_t)flags;
-	ring_push(&ep->sends);
-	err = hand_down(ep, req, iov, nseg, remote, kind, how);
+	req->flags = (uint16_t)flags;
+	ring_push(&ep->sends, req);
+	err = hand_down(ep, req, iov, nseg, size, remote, kind, how);
 	if (unlikely(err))
-		return take_back(ep, &ep->sends, ep->request_evd, err);
+		return request_failed(ep, err);
 	if (unlikely(!gate_open(&ep->send_gate)))
-		return post_late(ep, &ep->sends, ep->request_evd);
+		return request_late(ep);
 	return DAT_SUCCESS;
 }
 
@@ -254,9 +281,14 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && !flags && ep->sends.room &&
-		   iov->segment_length <= ep->attr.max_message_size))
-		return post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0, TP_POST_SIGNAL);
+	if (unlikely(!gate_open(&ep->send_gate)))
+		goto any;
+	if (unlikely(!is_plain(nseg, flags)))
+		goto any;
+	if (unlikely(!ep->sends.room || !iov || iov->segment_length > ep->attr.max_message_size))
+		goto any;
+	return post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0, TP_POST_SIGNAL);
+any:
 	return send_any(ep, nseg, iov, cookie, flags);
 }
 
@@ -281,9 +313,16 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !flags && ep->sends.room &&
-		   iov->segment_length <= remote->segment_length && iov->segment_length <= ep->attr.max_rdma_size))
-		return post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
+	if (unlikely(!gate_open(&ep->send_gate)))
+		goto any;
+	if (unlikely(!is_plain(nseg, flags)))
+		goto any;
+	if (unlikely(!remote || !iov || iov->segment_length > remote->segment_length))
+		goto any;
+	if (unlikely(!ep->sends.room || iov->segment_length > ep->attr.max_rdma_size))
+		goto any;
+	return post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
+any:
 	return rdma_any(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
@@ -292,10 +331,16 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->send_gate) && nseg == 1 && iov && remote && !flags && ep->sends.room &&
-		   iov->segment_length >= remote->segment_length && remote->segment_length <= ep->attr.max_rdma_size &&
-		   ep->attr.max_rdma_read_out))
-		return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
+	if (unlikely(!gate_open(&ep->send_gate)))
+		goto any;
+	if (unlikely(!is_plain(nseg, flags)))
+		goto any;
+	if (unlikely(!remote || !iov || iov->segment_length < remote->segment_length))
+		goto any;
+	if (unlikely(!ep->sends.room || remote->segment_length - 1 >= ep->read_limit)) /* 0 - 1 is huge */
+		goto any;
+	return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
+any:
 	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
@@ -310,13 +355,13 @@ static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *io
 
 	req->cookie = cookie;
 	req->kind = REQ_RECV;
-	req->flags = (uint8_t)flags;
-	ring_push(&ep->recvs);
+	req->flags = (uint16_t)flags;
+	ring_push(&ep->recvs, req);
 	err = tp_post_recv(ep->qp, req, iov, nseg);
 	if (unlikely(err))
-		return take_back(ep, &ep->recvs, ep->recv_evd, err);
+		return receive_failed(ep, err);
 	if (unlikely(!gate_open(&ep->recv_gate)))
-		return post_late(ep, &ep->recvs, ep->recv_evd);
+		return receive_late(ep);
 	return DAT_SUCCESS;
 }
 
@@ -345,7 +390,13 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 {
 	struct ep *ep = handle;
 
-	if (likely(gate_open(&ep->recv_gate) && nseg == 1 && iov && !flags && ep->recvs.room))
-		return receive(ep, iov, 1, cookie, flags);
+	if (unlikely(!gate_open(&ep->recv_gate)))
+		goto any;
+	if (unlikely(!is_plain(nseg, flags)))
+		goto any;
+	if (unlikely(!ep->recvs.room || !iov))
+		goto any;
+	return receive(ep, iov, 1, cookie, 0);
+any:
 	return receive_any(ep, nseg, iov, cookie, flags);
 }

@@ -28,8 +28,8 @@ struct req {
 	struct ring *ring;
 	DAT_VLEN size;	   /* bytes of a request; a receive learns them */
 	unsigned position; /* of its claim */
-	uint8_t kind;	   /* enum req_kind */
-	uint8_t flags;	   /* DAT_COMPLETION_FLAGS of the post */
+	uint16_t kind;	   /* enum req_kind */
+	uint16_t flags;	   /* DAT_COMPLETION_FLAGS of the post */
 };
 
 /*
@@ -80,12 +80,10 @@ static inline struct req *ring_next(struct ring *ring)
  * Sequentially consistent on purpose: the poster publishes its claim, then reads the connection's state; whoever ends
  * the connection writes the state, then reads the claims. One of them sees the other.
  */
-static inline void ring_push(struct ring *ring)
+static inline void ring_push(struct ring *ring, const struct req *next)
 {
-	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-
 	ring->room--;
-	atomic_store_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
+	atomic_store_explicit(&ring->tail, next->position + 1, memory_order_seq_cst);
 }
 
 /* The latest claim was not posted after all. */

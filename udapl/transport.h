@@ -149,9 +149,9 @@ int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg);
 int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 		  const DAT_RMR_TRIPLET *remote, unsigned flags);
-/* Reads remote->segment_length bytes; the local segments may hold more, the surplus stays untouched. */
-int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, const DAT_RMR_TRIPLET *remote,
-		 unsigned flags);
+/* @size is remote->segment_length; the local segments may hold more, the surplus stays untouched. */
+int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+		 const DAT_RMR_TRIPLET *remote, unsigned flags);
 /* A signalled request that moves nothing and completes after all earlier ones, reads included. */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 

@@ -158,17 +158,22 @@ enum evd_role {
 	EVD_ROLES,
 };
 
+enum hurdle {
+	NO_CQ = 1 << 0,	      /* fixed */
+	WAITING = 1 << 1,     /* a thread sleeps in dat_evd_wait: nobody else may take events */
+	UNWAITABLE = 1 << 2,
+	DYING = 1 << 3,	      /* abrupt close */
+};
+
 struct evd {
 	struct obj obj;
 	DAT_EVD_FLAGS flags;	/* fixed */
 	bool is_sink;		/* fixed; events are dropped */
 	struct tp_cq *cq;	/* fixed; NULL without DTO and RMR_BIND */
 	spinlock lock;
-	bool waiting;		/* lock; a thread sleeps in dat_evd_wait: nobody else may take events */
-	bool fired;		/* lock; what arrived ends its sleep */
-	bool unwaitable;	/* lock */
+	unsigned hurdles;	/* lock; enum hurdle: why dequeue or wait can't just poll */
+	bool fired;		/* lock; what arrived ends the waiter's sleep */
 	bool enabled;		/* lock */
-	bool dying;		/* lock; abrupt close */
 	DAT_COUNT qlen;		/* lock; what the consumer may use */
 	DAT_COUNT threshold;	/* lock; of the waiter */
 	struct event_q queue;	/* lock */
@@ -299,6 +304,7 @@ struct ep {
 	struct tp_qp *qp;	 /* NULL without a PZ */
 	spinlock send_lock, recv_lock; /* claim and post, on a thread-safe IA */
 	bool shared;		 /* fixed; take those locks */
+	DAT_VLEN read_limit;	 /* bytes of an RDMA read, 0 if there can be none; follows the state */
 	bool signal_all;	 /* fixed; TP_CAP_SIGNAL_ALL */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr;	 /* what it really has */

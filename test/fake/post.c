@@ -235,11 +235,11 @@ int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsig
 	return post(CALL_POST_WRITE, qp, &wr, iov);
 }
 
-int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, const DAT_RMR_TRIPLET *remote,
-		 unsigned flags)
+int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+		 const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	const struct wr wr = {
-		.kind = WR_READ, .tag = tag, .flags = flags, .size = remote->segment_length, .remote = *remote, .nseg = nseg
+		.kind = WR_READ, .tag = tag, .flags = flags, .size = size, .remote = *remote, .nseg = nseg
 	};
 	DAT_VLEN room = 0;
 

@@ -21,7 +21,7 @@ static struct req *claim(void)
 	struct req *req = ring_next(&ring);
 
 	if (req)
-		ring_push(&ring);
+		ring_push(&ring, req);
 	return req;
 }
 
@@ -50,7 +50,7 @@ START_TEST(a_claim_counts_only_once_pushed)
 	req = ring_next(&ring);
 	ck_assert_ptr_eq(ring_next(&ring), req);
 	ck_assert_uint_eq(ring_used(&ring), 0);
-	ring_push(&ring);
+	ring_push(&ring, req);
 	ck_assert_ptr_ne(ring_next(&ring), req);
 	ring_unpush(&ring);
 	ck_assert_uint_eq(ring_used(&ring), 0);
@@ -131,7 +131,7 @@ static void *poster(void *arg)
 			continue;
 		}
 		req->cookie = cookie_of(n);
-		ring_push(&ring);
+		ring_push(&ring, req);
 		__atomic_store_n(&posted[n++ % ring.limit], req, __ATOMIC_RELEASE);
 	}
 	return NULL;

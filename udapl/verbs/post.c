@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests: built on the stack, handed to the device. Everything here is on the data path. One segment that isn't
- * empty, the usual case, has a short way; all else goes through post_many.
+ * Work requests, handed to the device. Everything here is on the data path. One segment that isn't empty, the usual
+ * case, has a short way by a request that is filled in already but for what varies; all else is built on the stack.
  */
 #include <errno.h>
 
@@ -69,21 +69,27 @@ static inline int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode o
 	return post_result(ibv_post_send(qp->ibv, &wr, &bad));
 }
 
-static inline int post_receive(struct tp_qp *qp, void *tag, struct ibv_sge *sge, int nsge)
+/* One segment, of which @size bytes count. */
+static inline int post_one(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode, const DAT_LMR_TRIPLET *segment,
+			   DAT_VLEN size, unsigned flags, const DAT_RMR_TRIPLET *remote)
 {
-	struct ibv_recv_wr wr, *bad;
+	struct ibv_send_wr *wr = &qp->send_wr, *bad;
 
-	wr.wr_id = (uintptr_t)tag;
-	wr.next = NULL;
-	wr.sg_list = sge;
-	wr.num_sge = nsge;
-	return post_result(ibv_post_recv(qp->ibv, &wr, &bad));
+	qp->send_sge = sge_of(segment, size);
+	wr->wr_id = (uintptr_t)tag;
+	wr->opcode = opcode;
+	wr->send_flags = flags;
+	if (remote) {
+		wr->wr.rdma.remote_addr = remote->target_address;
+		wr->wr.rdma.rkey = remote->rmr_context;
+	}
+	return post_result(ibv_post_send(qp->ibv, wr, &bad));
 }
 
 /* Any number of segments, @size bytes of them. */
 static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
-						      const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-						      unsigned flags, const DAT_RMR_TRIPLET *remote)
+						   const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+						   unsigned flags, const DAT_RMR_TRIPLET *remote)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
 
@@ -94,62 +100,57 @@ static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag, 
 
 /* Soft iWARP refuses a receive without segments; one that is empty it does not look at. */
 static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
-							 unsigned nseg)
+						      unsigned nseg)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
-	int n = fill_sge(sge, iov, nseg, UINT64_MAX);
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = (uintptr_t)tag,
+		.sg_list = sge,
+		.num_sge = fill_sge(sge, iov, nseg, UINT64_MAX),
+	};
 
-	if (!n && qp->dev->iwarp) {
+	if (!wr.num_sge && qp->dev->iwarp) {
 		sge[0] = (struct ibv_sge){ 0 };
-		n = 1;
+		wr.num_sge = 1;
 	}
-	return post_receive(qp, tag, sge, n);
+	return post_result(ibv_post_recv(qp->ibv, &wr, &bad));
 }
 
 HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-			unsigned flags)
+		     unsigned flags)
 {
-	struct ibv_sge sge;
-
 	flags |= qp->order | inline_flag(qp, size);
 	if (unlikely(nseg != 1 || !size))
 		return post_many(qp, tag, IBV_WR_SEND, iov, nseg, size, flags, NULL);
-	sge = sge_of(iov, size);
-	return post_request(qp, tag, IBV_WR_SEND, &sge, 1, flags, NULL);
+	return post_one(qp, tag, IBV_WR_SEND, iov, size, flags, NULL);
 }
 
 HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-			 const DAT_RMR_TRIPLET *remote, unsigned flags)
+		      const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	struct ibv_sge sge;
-
 	flags |= qp->order | inline_flag(qp, size);
 	if (unlikely(nseg != 1 || !size))
 		return post_many(qp, tag, IBV_WR_RDMA_WRITE, iov, nseg, size, flags, remote);
-	sge = sge_of(iov, size);
-	return post_request(qp, tag, IBV_WR_RDMA_WRITE, &sge, 1, flags, remote);
+	return post_one(qp, tag, IBV_WR_RDMA_WRITE, iov, size, flags, remote);
 }
 
-HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-			const DAT_RMR_TRIPLET *remote, unsigned flags)
+HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+		     const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	DAT_VLEN size = remote->segment_length;
-	struct ibv_sge sge;
-
 	if (unlikely(nseg != 1 || !size))
 		return post_many(qp, tag, IBV_WR_RDMA_READ, iov, nseg, size, flags, remote);
-	sge = sge_of(iov, size);
-	return post_request(qp, tag, IBV_WR_RDMA_READ, &sge, 1, flags, remote);
+	return post_one(qp, tag, IBV_WR_RDMA_READ, iov, size, flags, remote);
 }
 
 HOT int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
-	struct ibv_sge sge;
+	struct ibv_recv_wr *bad;
 
 	if (unlikely(nseg != 1 || !iov->segment_length))
 		return receive_many(qp, tag, iov, nseg);
-	sge = sge_of(iov, iov->segment_length);
-	return post_receive(qp, tag, &sge, 1);
+	qp->recv_sge = sge_of(iov, iov->segment_length);
+	qp->recv_wr.wr_id = (uintptr_t)tag;
+	return post_result(ibv_post_recv(qp->ibv, &qp->recv_wr, &bad));
 }
 
 /* A write of nothing goes to no memory, so any key and address do. */

@@ -82,6 +82,10 @@ struct tp_cq {
 
 struct tp_qp {
 	struct ibv_qp *ibv;
+	/* Of one segment, filled in but for what varies; one poster at a time, as the core promises for each direction. */
+	struct ibv_send_wr send_wr;
+	struct ibv_recv_wr recv_wr;
+	struct ibv_sge send_sge, recv_sge;
 	unsigned max_inline;
 	unsigned order; /* IBV_SEND_FENCE where sends and writes would overtake reads (iWARP) */
 	struct tp_dev *dev;
