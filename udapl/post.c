@@ -242,10 +242,10 @@ static unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 /* Completions that nobody has polled hold slots. */
 static bool find_room(struct ring *ring, struct evd *evd)
 {
-	if (ring->room || ring_look(ring))
+	if (ring_has_room(ring))
 		return true;
 	evd_drain(evd);
-	return ring_look(ring);
+	return ring_has_room(ring);
 }
 
 static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,

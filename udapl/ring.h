@@ -59,10 +59,11 @@ static inline unsigned ring_used(const struct ring *ring)
 	       atomic_load_explicit(&ring->head, memory_order_acquire);
 }
 
-/* Room for another claim, by what has been retired meanwhile? */
-static inline bool ring_look(struct ring *ring)
+/* For the poster: room for another claim? Looks at what was retired meanwhile only when it must. */
+static inline bool ring_has_room(struct ring *ring)
 {
-	ring->room = ring->limit - ring_used(ring);
+	if (!ring->room)
+		ring->room = ring->limit - ring_used(ring);
 	return ring->room;
 }
 

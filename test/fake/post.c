@@ -192,10 +192,7 @@ static int post(enum fake_call call, struct tp_qp *qp, const struct wr *template
 	*wr = *template;
 	if (wr->nseg > 0)
 		memcpy(wr->iov, iov, wr->nseg * sizeof(*iov));
-	if (wr->kind == WR_RECV)
-		for (unsigned i = 0; i < wr->nseg; i++)
-			wr->size += iov[i].segment_length;
-	else
+	if (wr->kind != WR_RECV)
 		fake.seen.post_flags = wr->flags;
 	wr->seq = fake.next_seq++;
 	wr->number = queue->posted++;
@@ -210,16 +207,28 @@ unlock:
 	return err;
 }
 
+static DAT_VLEN total(const DAT_LMR_TRIPLET *iov, unsigned nseg)
+{
+	DAT_VLEN size = 0;
+
+	for (unsigned i = 0; i < nseg; i++)
+		size += iov[i].segment_length;
+	return size;
+}
+
 int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size, unsigned flags)
 {
 	const struct wr wr = { .kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nseg };
 
+	fake_demand(size == total(iov, nseg), "a send's length is that of its segments");
 	return post(CALL_POST_SEND, qp, &wr, iov);
 }
 
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
-	const struct wr wr = { .kind = WR_RECV, .tag = tag, .flags = TP_POST_SIGNAL, .nseg = nseg };
+	const struct wr wr = {
+		.kind = WR_RECV, .tag = tag, .flags = TP_POST_SIGNAL, .size = total(iov, nseg), .nseg = nseg
+	};
 
 	return post(CALL_POST_RECV, qp, &wr, iov);
 }
@@ -231,6 +240,7 @@ int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsig
 		.kind = WR_WRITE, .tag = tag, .flags = flags, .size = size, .remote = *remote, .nseg = nseg
 	};
 
+	fake_demand(size == total(iov, nseg), "a write's length is that of its segments");
 	fake_demand(size <= remote->segment_length, "a write fits its target");
 	return post(CALL_POST_WRITE, qp, &wr, iov);
 }
@@ -241,11 +251,9 @@ int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 	const struct wr wr = {
 		.kind = WR_READ, .tag = tag, .flags = flags, .size = size, .remote = *remote, .nseg = nseg
 	};
-	DAT_VLEN room = 0;
 
-	for (unsigned i = 0; i < nseg; i++)
-		room += iov[i].segment_length;
-	fake_demand(wr.size <= room, "a read fits its buffer");
+	fake_demand(size == remote->segment_length, "a read says its length twice, and alike");
+	fake_demand(size <= total(iov, nseg), "a read fits its buffer");
 	return post(CALL_POST_READ, qp, &wr, iov);
 }
 

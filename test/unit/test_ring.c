@@ -18,10 +18,12 @@ static void ring_start(unsigned limit, unsigned position)
 
 static struct req *claim(void)
 {
-	struct req *req = ring_next(&ring);
+	struct req *req;
 
-	if (req)
-		ring_push(&ring, req);
+	if (!ring_has_room(&ring))
+		return NULL;
+	req = ring_next(&ring);
+	ring_push(&ring, req);
 	return req;
 }
 
@@ -124,12 +126,13 @@ static void *poster(void *arg)
 	struct req **posted = arg;
 
 	for (unsigned n = 0; n < ROUNDS;) {
-		struct req *req = ring_next(&ring);
+		struct req *req;
 
-		if (!req) {
+		if (!ring_has_room(&ring)) {
 			sched_yield();
 			continue;
 		}
+		req = ring_next(&ring);
 		req->cookie = cookie_of(n);
 		ring_push(&ring, req);
 		__atomic_store_n(&posted[n++ % ring.limit], req, __ATOMIC_RELEASE);
