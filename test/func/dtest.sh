@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# dtest between two processes over the device: every way to run it passes at both ends, and a wrong one is refused.
+
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
+set -uo pipefail
+
+# the harness gives both; a run by hand is one from the build's folder
+build=${top_builddir:-$PWD}
+[[ -n ${DAT_TEST_DEV:-} ]] || {
+	echo '1..0 # SKIP no RDMA device: test/vm/on-device runs this where there is one, make check-vm all of it'
+	exit 0
+}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export DAT_OVERRIDE=$tmp/dat.conf
+for end in 0 1; do
+	interface=DAT_TEST_IF$end
+	echo "end$end u1.2 nonthreadsafe default $build/udapl/.libs/libdaplcma.so dapl.1.2 \"${!interface} 0\" \"\""
+done >"$DAT_OVERRIDE"
+
+count=0
+verdict() { # RESULT WHAT
+	((++count))
+	if (($1)); then
+		echo "not ok $count - $2"
+		tail -n 20 "$tmp"/*.log | sed 's/^/# /'
+	else
+		echo "ok $count - $2"
+	fi
+}
+
+# both OPTION...: a server and a client with these options
+both() {
+	local server rc=0
+
+	rm -f "$tmp"/*.log
+	timeout -k 5 60 "$build/dtest/dtest" -P end0 -s "$@" >"$tmp/server.log" 2>&1 &
+	server=$!
+	until grep -q waiting "$tmp/server.log"; do
+		kill -0 $server 2>/dev/null || break
+		read -rt 0.02 <> <(:) || :
+	done
+	# what scripts of others look for
+	[[ $(grep -c waiting "$tmp/server.log") == 1 ]] || rc=1
+	timeout -k 5 60 "$build/dtest/dtest" -P end1 -h "$DAT_TEST_ADDR0" "$@" >"$tmp/client.log" 2>&1 || rc=1
+	wait $server || rc=1
+	for log in "$tmp/server.log" "$tmp/client.log"; do
+		[[ $(grep -c PASSED "$log") == 1 ]] || rc=1
+		! grep -q -e ERR -e FAIL "$log" || rc=1
+	done
+	verdict $rc "dtest $*"
+}
+
+# refuses STATUS OPTION...: one process that must end so, and say why
+refuses() {
+	local rc=0
+
+	rm -f "$tmp"/*.log
+	timeout -k 5 60 "$build/dtest/dtest" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
+	[[ $? == "$1" && -s $tmp/err.log ]] || rc=1
+	! grep -q PASSED "$tmp/out.log" || rc=1
+	verdict $rc "dtest ${*:2}: status $1"
+}
+
+echo 1..11
+both
+both -c
+both -p
+both -c -p
+both -v
+both -b 26 -B 1
+both -B 50 -b 4096
+refuses 244 -P end0 -b none
+refuses 244 -P end0 -Z
+refuses 1 -P nosuchname
+# nobody listens
+refuses 1 -P end1 -h "$DAT_TEST_ADDR0"
