@@ -112,6 +112,7 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	unsigned n;
 
+	fake_demand(max <= TP_POLL_MAX, "nobody polls for more at once");
 	fake_lock();
 	fake_count(CALL_CQ_POLL);
 	for (n = 0; n < max && cq->count > 0; n++) {
