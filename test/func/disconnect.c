@@ -568,10 +568,13 @@ enum stage {
 static struct side *reach(enum stage stage, struct pair *pair)
 {
 	struct memory near = memory_make(&pair->near, 100000, DAT_MEM_PRIV_ALL_FLAG);
+	struct memory far = memory_make(&pair->far, 100000, DAT_MEM_PRIV_ALL_FLAG);
 	DAT_CONN_QUAL qual;
 	DAT_CR_HANDLE cr;
 
 	receives_post(&pair->near, &near);
+	for (unsigned i = 0; i < 8; i++)
+		recv_post(pair->far.ep, i, seg(&far, 0, 100000));
 	if (stage == STAGE_UNCONNECTED)
 		return &pair->near;
 	listen_any(&pair->far, &qual);

@@ -85,7 +85,7 @@ static const struct lack {
 	{ "siw", NEEDS_PLACED, "iWARP completes a write as soon as TCP has it" },
 	{ "siw", NEEDS_REMOTE_STATUS, "iWARP completes a write or a send as soon as TCP has it, whatever the peer does" },
 	{ "siw", NEEDS_READ_RIGHTS, "siw lets peers read memory registered without remote read" },
-	{ "siw", NEEDS_RNR, "TCP queues a message that no receive waits for" },
+	{ "siw", NEEDS_RNR, "iWARP breaks the connection over a message that no receive waits for" },
 	{ "siw", NEEDS_SOLICITED, "siw forgets that a message was solicited" },
 	{ "hw", NEEDS_OWN_NET, "somebody may have any address of a real network" },
 };

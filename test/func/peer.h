@@ -26,7 +26,7 @@ enum need {
 	NEEDS_PLACED	    = 1 << 0, /* a completed write is in the peer's memory */
 	NEEDS_REMOTE_STATUS = 1 << 1, /* a request completes with what went wrong at the peer */
 	NEEDS_READ_RIGHTS   = 1 << 2, /* memory without remote read can't be read */
-	NEEDS_RNR	    = 1 << 3, /* a send stays outstanding until the peer posts a receive */
+	NEEDS_RNR	    = 1 << 3, /* a send waits, outstanding, until the peer posts a receive */
 	NEEDS_SOLICITED	    = 1 << 4, /* solicited messages can be told from others */
 	NEEDS_OWN_NET	    = 1 << 5, /* we know which addresses of the network nobody has */
 };
