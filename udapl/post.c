@@ -7,6 +7,8 @@
  * down to the transport, and looks at the endpoint again: if the connection ended meanwhile nobody may have seen the
  * claim, so the service thread is told to look.
  */
+#include <errno.h>
+
 #include "udapl.h"
 
 #define CARRY_ON ((DAT_RETURN)DAT_CLASS_WARNING) /* nothing is wrong after all; no call returns it */
@@ -118,12 +120,17 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
 
 /*
  * The transport refused what was claimed. If the end of the connection has flushed the slot already, the consumer has
- * got or will get its completion, and the post counts.
+ * got or will get its completion, and the post counts. So it does when the device knows of that end before we do.
  */
 static DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
 	bool ours;
 
+	if (err == -ENOTCONN) {
+		atomic_store(&ep->flushed, true);
+		service_kick(ep->obj.ia, &ep->work);
+		return DAT_SUCCESS;
+	}
 	spin_lock(&evd->lock);
 	ep_doubt(ep, ring);
 	ours = ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);

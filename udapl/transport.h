@@ -144,7 +144,10 @@ int tp_qp_error(struct tp_qp *qp);
 /* No transfer touches a buffer after return. Waits until an upcall about this QP is over: not under ia->lock. */
 void tp_qp_destroy(struct tp_qp *qp);
 
-/* @size is the sum over @iov; segments of length 0 are skipped. The caller has checked the limits given at create. */
+/*
+ * -ENOTCONN: the device has ended the connection on its own.
+ * @size is the sum over @iov; segments of length 0 are skipped. The caller has checked the limits given at create.
+ */
 int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size, unsigned flags);
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg);
 int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
