@@ -142,6 +142,63 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool re
 	return DAT_SUCCESS;
 }
 
+/* ---- the live ones by context ----------------------------------------------------------------------------------- */
+
+/* Devices put an index into the upper bits of a context: the product spreads those. Source: our choice. */
+static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
+{
+	return &ia->lmrs[(context * UINT32_C(0x9e3779b1)) >> (32 - __builtin_ctz(LMR_CHAINS))];
+}
+
+struct lmr *lmr_find(struct ia *ia, DAT_LMR_CONTEXT context, DAT_VADDR address, DAT_VLEN length)
+{
+	struct lmr *lmr = *chain_of(ia, context);
+
+	while (lmr && lmr->info.lmr_context != context)
+		lmr = lmr->next;
+	if (!lmr || address < lmr->address || length > lmr->length || address - lmr->address > lmr->length - length)
+		return NULL;
+	return lmr;
+}
+
+static DAT_HANDLE lmr_publish(struct lmr *lmr)
+{
+	struct ia *ia = lmr->obj.ia;
+	struct lmr **chain = chain_of(ia, lmr->info.lmr_context);
+	DAT_HANDLE handle;
+
+	pthread_mutex_lock(&ia->lock);
+	lmr->next = *chain;
+	*chain = lmr;
+	handle = obj_publish(&lmr->obj);
+	pthread_mutex_unlock(&ia->lock);
+	return handle;
+}
+
+static void unchain(struct lmr *lmr)
+{
+	struct lmr **at = chain_of(lmr->obj.ia, lmr->info.lmr_context);
+
+	while (*at != lmr)
+		at = &(*at)->next;
+	*at = lmr->next;
+}
+
+static bool lmr_retire(struct lmr *lmr)
+{
+	struct ia *ia = lmr->obj.ia;
+	bool idle;
+
+	pthread_mutex_lock(&ia->lock);
+	idle = obj_retire(&lmr->obj);
+	if (idle)
+		unchain(lmr);
+	pthread_mutex_unlock(&ia->lock);
+	return idle;
+}
+
+/* ---- the calls -------------------------------------------------------------------------------------------------- */
+
 DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
 		      DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr_out,
 		      DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
@@ -169,13 +226,14 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
 	lmr->pz = pz;
 	lmr->type = type;
 	lmr->region = region;
-	lmr->length = length;
+	lmr->address = (uintptr_t)span.address;
+	lmr->length = span.length;
 	lmr->priv = priv;
 	ret = lmr_register(lmr, &span, kind->may_relax && ia->ro_aware);
 	if (ret != DAT_SUCCESS)
 		goto discard_lmr;
 	lmr_report(lmr, lmr_context, rmr_context, registered_size, registered_address);
-	*lmr_out = obj_publish(&lmr->obj);
+	*lmr_out = lmr_publish(lmr);
 	return DAT_SUCCESS;
 discard_lmr:
 	obj_discard(&lmr->obj);
@@ -197,19 +255,25 @@ DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
 		return BAD_HANDLE(LMR);
-	if (!obj_retire(&lmr->obj))
+	if (!lmr_retire(lmr))
 		return BAD_STATE(LMR_IN_USE);
 	ret = status_of(tp_mr_dereg(lmr->mr), DAT_RESOURCE_MEMORY_REGION);
 	if (ret != DAT_SUCCESS) {
-		obj_publish(&lmr->obj); /* still registered, so still the consumer's */
+		lmr_publish(lmr); /* still registered, so still the consumer's */
 		return ret;
 	}
 	lmr_release(lmr);
 	return DAT_SUCCESS;
 }
 
+/* Retired already. */
 void lmr_unmake(struct lmr *lmr)
 {
+	struct ia *ia = lmr->obj.ia;
+
+	pthread_mutex_lock(&ia->lock);
+	unchain(lmr);
+	pthread_mutex_unlock(&ia->lock);
 	(void)tp_mr_dereg(lmr->mr); /* what the device keeps goes when it is closed */
 	lmr_release(lmr);
 }

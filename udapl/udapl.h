@@ -111,6 +111,8 @@ void service_take_back(struct ia *ia, struct evd *evd);
 
 /* ---- ia.c ------------------------------------------------------------------------------------------------------ */
 
+#define LMR_CHAINS 1024 /* a power of two; a cache of registrations holds thousands */
+
 struct ia {
 	struct obj obj;
 	struct provider *provider;
@@ -125,7 +127,8 @@ struct ia {
 	struct evd *borrowed;	/* async EVD of another instance; ia.c says what guards it */
 	struct ia *next_borrower; /* likewise */
 	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
-	struct obj_list objs[OBJ_KINDS]; /* obj_lock; EVDs, EPs, SPs and CRs change under lock, too */
+	struct obj_list objs[OBJ_KINDS]; /* obj_lock; EVDs, EPs, SPs, CRs and LMRs change under lock, too */
+	struct lmr *lmrs[LMR_CHAINS]; /* lock; the live LMRs by context, see lmr_find */
 };
 
 /* An asynchronous error to all who watch this IA. ia->lock held. */
@@ -268,19 +271,24 @@ struct pz {
 	struct tp_pd *pd;
 };
 
+/* Fixed while it is alive. */
 struct lmr {
 	struct obj obj;
+	struct lmr *next; /* ia->lock; in its chain */
 	struct pz *pz; /* held */
 	struct tp_mr *mr;
 	struct tp_mr_info info;
 	DAT_MEM_TYPE type;
 	DAT_REGION_DESCRIPTION region;
+	DAT_VADDR address; /* as asked, as are the next two */
 	DAT_VLEN length;
-	DAT_MEM_PRIV_FLAGS priv; /* as asked */
+	DAT_MEM_PRIV_FLAGS priv;
 };
 
 void pz_unmake(struct pz *pz);
 void lmr_unmake(struct lmr *lmr);
+/* The live LMR of that context; NULL if there is none, or if the range leaves what was asked for. ia->lock held. */
+struct lmr *lmr_find(struct ia *ia, DAT_LMR_CONTEXT context, DAT_VADDR address, DAT_VLEN length);
 
 /* ---- ep.c, post.c ---------------------------------------------------------------------------------------------- */
 

@@ -46,6 +46,16 @@ static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
 	return param;
 }
 
+static struct lmr *find(DAT_LMR_CONTEXT context, const char *address, DAT_VLEN length)
+{
+	struct lmr *lmr;
+
+	pthread_mutex_lock(&ia->lock);
+	lmr = lmr_find(ia, context, (uintptr_t)address, length);
+	pthread_mutex_unlock(&ia->lock);
+	return lmr;
+}
+
 START_TEST(is_what_was_asked_for)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory + 1 };
@@ -306,6 +316,7 @@ START_TEST(a_failed_free_changes_nothing)
 	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	fake_fail("mr_dereg", EIO, 1);
 	ck_dat_is(lmr_free(lmr), DAT_ERROR(DAT_INTERNAL_ERROR, 0));
+	ck_assert_ptr_eq(find(queried(lmr).lmr_context, memory, 8), lmr);
 	ck_assert_uint_eq(queried(lmr).length, 8);
 	ck_assert_uint_eq(pz->obj.uses, 1);
 	ck_dat(lmr_free(lmr));
@@ -325,6 +336,34 @@ START_TEST(stays_while_used)
 }
 END_TEST
 
+/* From byte 16 on, 32 of them; the device serves the whole page, which is nobody's business here. */
+static const struct {
+	int offset;
+	DAT_VLEN length;
+	bool found;
+} ranges[] = {
+	{ 16, 32, true }, { 16, 0, true },  { 17, 31, true },  { 48, 0, true },		 { 47, 1, true },
+	{ 15, 1, false }, { 15, 0, false }, { 16, 33, false }, { 48, 1, false },	 { 49, 0, false },
+	{ 17, 32, false }, { 0, 256, false }, { 17, UINT64_MAX, false }, { 16, UINT64_MAX, false },
+	{ 17, UINT64_MAX - 15, false }, /* around the end, to within it */
+};
+
+START_TEST(is_found_by_context_and_range)
+{
+	DAT_LMR_HANDLE lmr, other;
+	DAT_LMR_CONTEXT context;
+
+	fake_quirks(FAKE_MR_ROUNDS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 16, 32, LOCAL, &lmr));
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), LOCAL, &other));
+	context = queried(lmr).lmr_context;
+	ck_assert_ptr_eq(find(context, memory + ranges[_i].offset, ranges[_i].length), ranges[_i].found ? lmr : NULL);
+	ck_dat(lmr_free(lmr));
+	ck_assert_ptr_null(find(context, memory + ranges[_i].offset, ranges[_i].length));
+	ck_assert_ptr_eq(find(queried(other).lmr_context, memory, sizeof(memory)), other);
+}
+END_TEST
+
 /* A cache of registrations has thousands, overlapping, and frees them in no order. */
 START_TEST(thousands)
 {
@@ -333,6 +372,8 @@ START_TEST(thousands)
 
 	for (unsigned i = 0; i < N; i++)
 		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG, &lmr[i]));
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_ptr_eq(find(queried(lmr[i]).lmr_context, memory + i % 100, 100), lmr[i]);
 	for (unsigned i = 0; i < N; i++)
 		ck_dat(lmr_free(lmr[i * 7 % N]));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
@@ -357,6 +398,7 @@ int main(void)
 	tcase_add_test(cases, every_failure_unwinds);
 	tcase_add_test(cases, a_failed_free_changes_nothing);
 	tcase_add_test(cases, stays_while_used);
+	tcase_add_loop_test(cases, is_found_by_context_and_range, 0, COUNT(ranges));
 	tcase_add_test(cases, thousands);
 	return run("lmr", cases);
 }
