@@ -195,47 +195,53 @@ static DAT_HANDLE out;
 
 #define HANDLE1 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
 
-static DAT_RETURN call_evd_free(DAT_HANDLE h) { return evd_free(h); }
-static DAT_RETURN call_evd_query(DAT_HANDLE h) { return evd_query(h, 0, NULL); }
-static DAT_RETURN call_evd_cno(DAT_HANDLE h) { return evd_modify_cno(h, DAT_HANDLE_NULL); }
-static DAT_RETURN call_evd_enable(DAT_HANDLE h) { return evd_enable(h); }
-static DAT_RETURN call_evd_disable(DAT_HANDLE h) { return evd_disable(h); }
-static DAT_RETURN call_evd_set(DAT_HANDLE h) { return evd_set_unwaitable(h); }
-static DAT_RETURN call_evd_clear(DAT_HANDLE h) { return evd_clear_unwaitable(h); }
-static DAT_RETURN call_evd_wait(DAT_HANDLE h) { return evd_wait(h, 0, 1, &event, &count); }
-static DAT_RETURN call_evd_dequeue(DAT_HANDLE h) { return evd_dequeue(h, &event); }
-static DAT_RETURN call_evd_post(DAT_HANDLE h) { return evd_post_se(h, NULL); }
-static DAT_RETURN call_evd_resize(DAT_HANDLE h) { return evd_resize(h, 0); }
-static DAT_RETURN call_cno_free(DAT_HANDLE h) { return cno_free(h); }
-static DAT_RETURN call_cno_wait(DAT_HANDLE h) { return cno_wait(h, 0, &out); }
-static DAT_RETURN call_cno_query(DAT_HANDLE h) { return cno_query(h, 0, NULL); }
-static DAT_RETURN call_cno_agent(DAT_HANDLE h) { return cno_modify_agent(h, DAT_OS_WAIT_PROXY_AGENT_NULL); }
-static DAT_RETURN call_pz_free(DAT_HANDLE h) { return pz_free(h); }
-static DAT_RETURN call_pz_query(DAT_HANDLE h) { return pz_query(h, 0, NULL); }
-static DAT_RETURN call_lmr_free(DAT_HANDLE h) { return lmr_free(h); }
-static DAT_RETURN call_lmr_query(DAT_HANDLE h) { return lmr_query(h, 0, NULL); }
-static DAT_RETURN call_ep_free(DAT_HANDLE h) { return ep_free(h); }
-static DAT_RETURN call_ep_query(DAT_HANDLE h) { return ep_query(h, 0, NULL); }
-static DAT_RETURN call_ep_status(DAT_HANDLE h) { return ep_get_status(h, NULL, NULL, NULL); }
-static DAT_RETURN call_ep_connect(DAT_HANDLE h) { return ep_connect(h, NULL, 0, 0, 0, NULL, 0, 0); }
-static DAT_RETURN call_ep_disconnect(DAT_HANDLE h) { return ep_disconnect(h, 0); }
-static DAT_RETURN call_ep_reset(DAT_HANDLE h) { return ep_reset(h); }
-static DAT_RETURN call_ep_send(DAT_HANDLE h) { return ep_post_send(h, 0, NULL, cookie_of(0), 0); }
-static DAT_RETURN call_ep_recv(DAT_HANDLE h) { return ep_post_recv(h, 0, NULL, cookie_of(0), 0); }
-static DAT_RETURN call_ep_read(DAT_HANDLE h) { return ep_post_rdma_read(h, 0, NULL, cookie_of(0), NULL, 0); }
-static DAT_RETURN call_ep_write(DAT_HANDLE h) { return ep_post_rdma_write(h, 0, NULL, cookie_of(0), NULL, 0); }
-static DAT_RETURN call_ep_recv_query(DAT_HANDLE h) { return ep_recv_query(h, NULL, NULL); }
-static DAT_RETURN call_ep_watermark(DAT_HANDLE h) { return ep_set_watermark(h, -1, -1); }
-static DAT_RETURN call_psp_free(DAT_HANDLE h) { return psp_free(h); }
-static DAT_RETURN call_psp_query(DAT_HANDLE h) { return psp_query(h, 0, NULL); }
-static DAT_RETURN call_cr_query(DAT_HANDLE h) { return cr_query(h, 0, NULL); }
-static DAT_RETURN call_cr_accept(DAT_HANDLE h) { return cr_accept(h, NULL, 0, NULL); }
-static DAT_RETURN call_cr_reject(DAT_HANDLE h) { return cr_reject(h); }
-static DAT_RETURN call_ia_close(DAT_HANDLE h) { return ia_close(h, DAT_CLOSE_ABRUPT_FLAG); }
-static DAT_RETURN call_ia_query(DAT_HANDLE h) { return ia_query(h, NULL, 0, NULL, 0, NULL); }
-static DAT_RETURN call_set(DAT_HANDLE h) { return context_set(h, cookie_of(0)); }
-static DAT_RETURN call_get(DAT_HANDLE h) { return context_get(h, NULL); }
-static DAT_RETURN call_type(DAT_HANDLE h) { return handle_type(h, NULL); }
+#define CALL(name, call)                                                                                               \
+	static DAT_RETURN name(DAT_HANDLE h)                                                                           \
+	{                                                                                                              \
+		return call;                                                                                           \
+	}
+
+CALL(call_evd_free, evd_free(h))
+CALL(call_evd_query, evd_query(h, 0, NULL))
+CALL(call_evd_cno, evd_modify_cno(h, DAT_HANDLE_NULL))
+CALL(call_evd_enable, evd_enable(h))
+CALL(call_evd_disable, evd_disable(h))
+CALL(call_evd_set, evd_set_unwaitable(h))
+CALL(call_evd_clear, evd_clear_unwaitable(h))
+CALL(call_evd_wait, evd_wait(h, 0, 1, &event, &count))
+CALL(call_evd_dequeue, evd_dequeue(h, &event))
+CALL(call_evd_post, evd_post_se(h, NULL))
+CALL(call_evd_resize, evd_resize(h, 0))
+CALL(call_cno_free, cno_free(h))
+CALL(call_cno_wait, cno_wait(h, 0, &out))
+CALL(call_cno_query, cno_query(h, 0, NULL))
+CALL(call_cno_agent, cno_modify_agent(h, DAT_OS_WAIT_PROXY_AGENT_NULL))
+CALL(call_pz_free, pz_free(h))
+CALL(call_pz_query, pz_query(h, 0, NULL))
+CALL(call_lmr_free, lmr_free(h))
+CALL(call_lmr_query, lmr_query(h, 0, NULL))
+CALL(call_ep_free, ep_free(h))
+CALL(call_ep_query, ep_query(h, 0, NULL))
+CALL(call_ep_status, ep_get_status(h, NULL, NULL, NULL))
+CALL(call_ep_connect, ep_connect(h, NULL, 0, 0, 0, NULL, 0, 0))
+CALL(call_ep_disconnect, ep_disconnect(h, 0))
+CALL(call_ep_reset, ep_reset(h))
+CALL(call_ep_send, ep_post_send(h, 0, NULL, cookie_of(0), 0))
+CALL(call_ep_recv, ep_post_recv(h, 0, NULL, cookie_of(0), 0))
+CALL(call_ep_read, ep_post_rdma_read(h, 0, NULL, cookie_of(0), NULL, 0))
+CALL(call_ep_write, ep_post_rdma_write(h, 0, NULL, cookie_of(0), NULL, 0))
+CALL(call_ep_recv_query, ep_recv_query(h, NULL, NULL))
+CALL(call_ep_watermark, ep_set_watermark(h, -1, -1))
+CALL(call_psp_free, psp_free(h))
+CALL(call_psp_query, psp_query(h, 0, NULL))
+CALL(call_cr_query, cr_query(h, 0, NULL))
+CALL(call_cr_accept, cr_accept(h, NULL, 0, NULL))
+CALL(call_cr_reject, cr_reject(h))
+CALL(call_ia_close, ia_close(h, DAT_CLOSE_ABRUPT_FLAG))
+CALL(call_ia_query, ia_query(h, NULL, 0, NULL, 0, NULL))
+CALL(call_set, context_set(h, cookie_of(0)))
+CALL(call_get, context_get(h, NULL))
+CALL(call_type, handle_type(h, NULL))
 
 static const struct {
 	const char *name;
