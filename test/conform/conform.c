@@ -98,12 +98,13 @@ static void side_open(struct side *side)
 	side->request_evd = evd_make(side, DAT_EVD_DTO_FLAG);
 	side->connect_evd = evd_make(side, DAT_EVD_CONNECTION_FLAG);
 	side->cr_evd = evd_make(side, DAT_EVD_CR_FLAG);
-	ck_dat(dat_ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd, NULL, &side->ep));
+	ck_dat(dat_ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd, NULL,
+			     &side->ep));
 	side->memory = calloc(1, MEMORY);
 	ck_assert_ptr_nonnull(side->memory);
 	region.for_va = side->memory;
-	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, side->pz, DAT_MEM_PRIV_ALL_FLAG, &side->lmr,
-			      &side->lmr_context, &side->rmr_context, NULL, NULL));
+	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, side->pz, DAT_MEM_PRIV_ALL_FLAG,
+			      &side->lmr, &side->lmr_context, &side->rmr_context, NULL, NULL));
 }
 
 static void side_close(struct side *side)

@@ -97,8 +97,8 @@ static void nudge(const struct sleeper *sleeper)
 }
 
 /*
- * Is every service thread asleep with nothing to do, and those @consumers that time waits for? A sleeper with something to
- * do is nudged: what there was to do may be gone before it looks, and then it must say so.
+ * Is every service thread asleep with nothing to do, and those @consumers that time waits for? A sleeper with something
+ * to do is nudged: what there was to do may be gone before it looks, and then it must say so.
  */
 static bool quiet(bool consumers)
 {

@@ -6,8 +6,8 @@
 #include "../../udapl/transport.h"
 
 /*
- * The devices of a process form one network. "fakeN 0" is the device with the address 10.66.0.(N+1), N up to 199; it may
- * be open several times. Of the network 10.66.0.0/16, an address without an open device answers TP_UNREACHABLE, and
+ * The devices of a process form one network. "fakeN 0" is the device with the address 10.66.0.(N+1), N up to 199; it
+ * may be open several times. Of the network 10.66.0.0/16, an address without an open device answers TP_UNREACHABLE, and
  * 10.66.255.x is known not to be there; all else is another network.
  *
  * All functions may be called by any thread, unless they say otherwise.
@@ -34,8 +34,8 @@ enum {
 void fake_quirks(unsigned quirks);
 
 /*
- * Transfers. While they are held nothing moves or completes, but for flushes; fake_step lets the oldest one that can run
- * do so, and says whether there was one. Letting go runs them all.
+ * Transfers. While they are held nothing moves or completes, but for flushes; fake_step lets the oldest one that can
+ * run do so, and says whether there was one. Letting go runs them all.
  */
 void fake_hold(bool hold);
 bool fake_step(void);
@@ -84,9 +84,9 @@ unsigned fake_alive(enum fake_kind kind);
 struct fake_seen {
 	DAT_MEM_PRIV_FLAGS priv; /* of the latest registration */
 	bool relaxed;
-	unsigned post_flags;	 /* of the latest request */
-	struct tp_qp_attr qp;	 /* of the latest QP */
-	struct tp_cm_param cm;	 /* of the latest connect or accept; without the private data */
+	unsigned post_flags;   /* of the latest request */
+	struct tp_qp_attr qp;  /* of the latest QP */
+	struct tp_cm_param cm; /* of the latest connect or accept; without the private data */
 };
 struct fake_seen fake_seen(void);
 

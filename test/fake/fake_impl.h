@@ -102,9 +102,9 @@ struct tp_dev {
 	struct ia *ia;
 	struct tp_attr attr;
 	int fd;
-	bool served;	     /* somebody asked for the descriptor: a service thread is due */
+	bool served; /* somebody asked for the descriptor: a service thread is due */
 	struct event *events, **events_end;
-	const void *upcall;  /* what the upcall under way is about */
+	const void *upcall; /* what the upcall under way is about */
 	unsigned alive[FAKE_ANY];
 	struct tp_listener *listeners;
 };

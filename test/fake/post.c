@@ -17,8 +17,8 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 	for (unsigned i = 0; i < wr->nseg; i++) {
 		const DAT_LMR_TRIPLET *seg = &wr->iov[i];
 
-		if (seg->segment_length > 0 && !mem_may(qp->pd, seg->lmr_context, false, seg->virtual_address,
-							seg->segment_length, priv))
+		if (seg->segment_length > 0 &&
+		    !mem_may(qp->pd, seg->lmr_context, false, seg->virtual_address, seg->segment_length, priv))
 			return false;
 	}
 	return true;

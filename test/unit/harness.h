@@ -14,7 +14,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-#define SECONDS(n) ((DAT_TIMEOUT)(n) * 1000000)
+#define SECONDS(n) (1000000 * (DAT_TIMEOUT)(n))
 
 /* An output that a failed call must leave alone. */
 #define POISON ((void *)0x5a5a5a5a)

@@ -5,7 +5,7 @@
 
 #include "harness.h"
 
-#define EMPTY ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare, as of dat_evd_dequeue */
+#define EMPTY	 ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare, as of dat_evd_dequeue */
 #define NO_AGENT DAT_OS_WAIT_PROXY_AGENT_NULL
 
 static struct side side;

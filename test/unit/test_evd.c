@@ -4,9 +4,9 @@
 
 #include "harness.h"
 
-#define EMPTY ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare: an answer */
+#define EMPTY	  ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare: an answer */
 #define TIMED_OUT DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0)
-#define HANDLE1 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
+#define HANDLE1	  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
 
 static struct side side;
 static struct pair pair;
@@ -61,7 +61,8 @@ START_TEST(create_checks_its_arguments)
 	DAT_EVD_HANDLE evd = POISON;
 	unsigned before = fake_alive(FAKE_ANY);
 
-	ck_dat_is(evd_create(side.ia, creations[_i].qlen, DAT_HANDLE_NULL, creations[_i].flags, &evd), creations[_i].want);
+	ck_dat_is(evd_create(side.ia, creations[_i].qlen, DAT_HANDLE_NULL, creations[_i].flags, &evd),
+		  creations[_i].want);
 	if (creations[_i].want == DAT_SUCCESS)
 		ck_dat(evd_free(evd));
 	else
@@ -85,8 +86,8 @@ START_TEST(only_completions_need_a_queue_of_the_device)
 {
 	unsigned before = fake_alive(FAKE_CQ);
 	DAT_EVD_HANDLE with = evd_make_for(&side, 4, DAT_EVD_RMR_BIND_FLAG);
-	DAT_EVD_HANDLE without =
-		evd_make_for(&side, 4, DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_ASYNC_FLAG);
+	DAT_EVD_HANDLE without = evd_make_for(
+		&side, 4, DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_ASYNC_FLAG);
 
 	ck_assert_uint_eq(fake_alive(FAKE_CQ), before + 1);
 	ck_dat(evd_free(with));
@@ -558,8 +559,8 @@ static const struct {
 	bool shared; /* one EVD for both directions of the second */
 	DAT_RETURN want;
 } configurations[] = {
-	{ "same", DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
-	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, false, DAT_SUCCESS },
+	{ "same", DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false, DAT_SUCCESS },
 	{ "default is threshold", 0, 0, DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false,
 	  DAT_SUCCESS },
 	{ "another for receives", 0, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false, BAD_ARG(6) },
@@ -570,7 +571,8 @@ static const struct {
 	  BAD_ARG(6) },
 	{ "unsignalled both ways", DAT_COMPLETION_UNSIGNALLED_FLAG, 0, DAT_COMPLETION_UNSIGNALLED_FLAG,
 	  DAT_COMPLETION_UNSIGNALLED_FLAG, true, DAT_SUCCESS },
-	{ "unsignalled one way", DAT_COMPLETION_UNSIGNALLED_FLAG, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, 0, true, BAD_ARG(6) },
+	{ "unsignalled one way", DAT_COMPLETION_UNSIGNALLED_FLAG, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, 0, true,
+	  BAD_ARG(6) },
 };
 
 START_TEST(the_first_endpoint_decides)
@@ -587,7 +589,8 @@ START_TEST(the_first_endpoint_decides)
 	attr.request_completion_flags = configurations[_i].then_request;
 	alive = fake_alive(FAKE_ANY);
 	ck_dat_is(ep_create(side.ia, side.pz, side.recv_evd,
-			    configurations[_i].shared ? side.recv_evd : side.request_evd, side.connect_evd, &attr, &then),
+			    configurations[_i].shared ? side.recv_evd : side.request_evd, side.connect_evd, &attr,
+			    &then),
 		  configurations[_i].want);
 	if (configurations[_i].want == DAT_SUCCESS) {
 		ck_dat(ep_free(then));
@@ -596,7 +599,8 @@ START_TEST(the_first_endpoint_decides)
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
 	}
 	ck_dat(ep_free(first));
-	ck_assert_int_eq(query(side.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD, DAT_EVD_STATE_CONFIG_THRESHOLD);
+	ck_assert_int_eq(query(side.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
+			 DAT_EVD_STATE_CONFIG_THRESHOLD);
 	side.ep = ep_make(&side, NULL);
 	side_close(&side);
 }
@@ -730,7 +734,8 @@ START_TEST(a_request_without_room_is_refused)
 	}
 	ck_assert_int_eq(refused, 2);
 	for (int n = 0; n < room; n++)
-		ck_dat(cr_reject(expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle));
+		ck_dat(cr_reject(
+			expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle));
 	expect_none(cr_evd);
 	expect_none(side.async_evd);
 }
@@ -854,8 +859,8 @@ END_TEST
 /* ---- threads ---- */
 
 #define PER_POSTER 500
-#define POSTERS 2
-#define TAKERS 3
+#define POSTERS	   2
+#define TAKERS	   3
 
 static DAT_EVD_HANDLE busy_evd;
 static atomic_uint taken[POSTERS * PER_POSTER], taken_total;

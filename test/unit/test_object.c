@@ -316,8 +316,8 @@ static void zoo_open(struct zoo *zoo)
 	       sizeof(zoo->all));
 }
 
-static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP,  DAT_HANDLE_TYPE_EVD,
-					     DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ,  DAT_HANDLE_TYPE_LMR,
+static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_EVD,
+					     DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ, DAT_HANDLE_TYPE_LMR,
 					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR };
 
 START_TEST(other_kinds_are_refused) /* the registry refuses null */

@@ -2,13 +2,13 @@
 /* Data transfer: what each post checks, what moves, how completions count, and how failures of the device show. */
 #include "harness.h"
 
-#define FULL NO_RESOURCE(MEMORY)
+#define FULL	     NO_RESOURCE(MEMORY)
 #define LENGTH_ERROR DAT_ERROR(DAT_LENGTH_ERROR, 0)
 
-#define SUPPRESS DAT_COMPLETION_SUPPRESS_FLAG
-#define UNSIGNALLED DAT_COMPLETION_UNSIGNALLED_FLAG
-#define SOLICITED DAT_COMPLETION_SOLICITED_WAIT_FLAG
-#define FENCE DAT_COMPLETION_BARRIER_FENCE_FLAG
+#define SUPPRESS      DAT_COMPLETION_SUPPRESS_FLAG
+#define UNSIGNALLED   DAT_COMPLETION_UNSIGNALLED_FLAG
+#define SOLICITED     DAT_COMPLETION_SOLICITED_WAIT_FLAG
+#define FENCE	      DAT_COMPLETION_BARRIER_FENCE_FLAG
 #define EVD_THRESHOLD DAT_COMPLETION_EVD_THRESHOLD_FLAG
 
 static struct pair pair;
@@ -487,23 +487,24 @@ static DAT_LMR_CONTEXT make_lmr(const struct side *side, DAT_PZ_HANDLE pz, unsig
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, pz, priv, &lmr, &lmr_context, rmr_context,
-			  NULL, NULL));
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, pz, priv, &lmr, &lmr_context,
+			  rmr_context, NULL, NULL));
 	return lmr_context;
 }
 
 static const struct {
 	const char *why;
 	enum kind kind;
-	bool at_b;	/* the fault lies in b's memory: its receive, or the target */
-	unsigned priv;	/* of the memory at fault; 0: as it is */
-	bool other_pz;	/* it belongs to another zone */
+	bool at_b;     /* the fault lies in b's memory: its receive, or the target */
+	unsigned priv; /* of the memory at fault; 0: as it is */
+	bool other_pz; /* it belongs to another zone */
 	size_t offset, length;
 	uint32_t garble; /* of its context */
 	DAT_DTO_COMPLETION_STATUS at_requester, at_receiver;
 } faults[] = {
 	{ "unknown context", SEND, false, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_SUCCESS },
-	{ "past the end", SEND, false, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_SUCCESS },
+	{ "past the end", SEND, false, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION,
+	  DAT_DTO_SUCCESS },
 	{ "another zone", SEND, false, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION,
 	  DAT_DTO_SUCCESS },
 	{ "unknown context", RECV, true, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_REMOTE_RESPONDER,
@@ -517,7 +518,8 @@ static const struct {
 	{ "past the end", WRITE, true, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
 	{ "remote read only", WRITE, true, DAT_MEM_PRIV_REMOTE_READ_FLAG, false, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
 	  DAT_DTO_SUCCESS },
-	{ "another zone", WRITE, true, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
+	{ "another zone", WRITE, true, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
+	  DAT_DTO_SUCCESS },
 	{ "read only", READ, false, DAT_MEM_PRIV_READ_FLAG, false, 0, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION,
 	  DAT_DTO_SUCCESS },
 	{ "remote write only", READ, true, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, false, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
@@ -544,7 +546,8 @@ START_TEST(faults_break_the_connection)
 	}
 	if (faults[_i].kind == RECV)
 		ck_dat(ep_post_recv(b->ep, 1, &bad, cookie_of(2), 0));
-	ck_dat(post(faults[_i].kind == RECV ? SEND : faults[_i].kind, a->ep, 1, faults[_i].at_b ? &good : &bad, &remote, 0));
+	ck_dat(post(faults[_i].kind == RECV ? SEND : faults[_i].kind, a->ep, 1, faults[_i].at_b ? &good : &bad, &remote,
+		    0));
 	expect_dto(a->request_evd, 1, faults[_i].at_requester);
 	expect(a->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 	if (faults[_i].kind == RECV)
@@ -562,10 +565,8 @@ static const struct {
 	int err;
 	DAT_RETURN want;
 } device_refusals[] = {
-	{ SEND, "post_send", ENOMEM, FULL },
-	{ SEND, "post_send", EIO, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
-	{ RECV, "post_recv", ENOMEM, FULL },
-	{ READ, "post_read", ENOMEM, FULL },
+	{ SEND, "post_send", ENOMEM, FULL },   { SEND, "post_send", EIO, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
+	{ RECV, "post_recv", ENOMEM, FULL },   { READ, "post_read", ENOMEM, FULL },
 	{ WRITE, "post_write", ENOMEM, FULL },
 };
 
