@@ -177,11 +177,11 @@ static bool drain_locked(struct evd *evd, bool *notified)
 	if (!evd->cq)
 		return true;
 	for (;;) {
-		unsigned n = TP_POLL_MAX;
+		unsigned n;
 
 		if (!evd_make_room(evd, TP_POLL_MAX))
 			return false;
-		n = tp_cq_poll(evd->cq, wc, n);
+		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			bool notify = notifies(&wc[i]);
 

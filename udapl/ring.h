@@ -55,7 +55,7 @@ void ring_fini(struct ring *ring);
 
 static inline unsigned ring_used(const struct ring *ring)
 {
-	return atomic_load_explicit(&ring->tail, memory_order_acquire) -
+	return atomic_load_explicit(&ring->tail, memory_order_seq_cst) -
 	       atomic_load_explicit(&ring->head, memory_order_acquire);
 }
 
