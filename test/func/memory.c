@@ -71,9 +71,10 @@ START_TEST(what_cannot_be_registered)
 	char *hole, *constant;
 
 	side_open(&side, 0);
+	constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* in this order: a later mapping might fill the hole */
 	hole = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	munmap(hole + PAGE, PAGE);
-	constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	returns(BAD_ARG(4), try_register(&side, hole, 0, DAT_MEM_PRIV_ALL_FLAG));
 	returns(BAD_ARG(3), try_register(&side, NULL, PAGE, DAT_MEM_PRIV_ALL_FLAG));
 	returns(BAD_ARG(6), try_register(&side, hole, PAGE, (DAT_MEM_PRIV_FLAGS)0x40));
