@@ -64,8 +64,8 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 
 /*
  * What this library is and has. Version and thread model are those of the name that was opened: a registry finds its
- * entry again by them. DAT_MEM_TYPE_SO_VIRTUAL has no bit of its own in the memory types: it is LMR and SHARED_VIRTUAL
- * together, of which there is neither yet.
+ * entry again by them. The memory types are a union of values: VIRTUAL adds nothing to it, and SO_VIRTUAL is LMR and
+ * SHARED_VIRTUAL together.
  */
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 {
@@ -78,7 +78,7 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->provider_version_minor = PROVIDER_VERSION_MINOR;
 	attr->dapl_version_major = ia->provider->info.dapl_version_major;
 	attr->dapl_version_minor = ia->provider->info.dapl_version_minor;
-	attr->lmr_mem_types_supported = DAT_MEM_TYPE_VIRTUAL;
+	attr->lmr_mem_types_supported = DAT_MEM_TYPE_SO_VIRTUAL;
 	attr->iov_ownership_on_return = DAT_IOV_CONSUMER;
 	attr->dat_qos_supported = DAT_QOS_BEST_EFFORT;
 	attr->completion_flags_supported = (DAT_COMPLETION_FLAGS)ALL_COMPLETION_FLAGS;

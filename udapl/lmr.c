@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Local memory regions: memory registered with the device, and the contexts that name it here and at a peer. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "udapl.h"
 
 #define REMOTE_PRIVS (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 
-/* The bytes to be registered. */
-struct span {
-	char *address;
-	size_t length;
-};
+/* ---- which bytes ------------------------------------------------------------------------------------------------ */
 
-static DAT_RETURN span_virtual(const struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span)
+static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span)
 {
 	if (length == 0 || length > ia->attr->max_mr_size || length - 1 > UINTPTR_MAX - (uintptr_t)region.for_va)
 		return BAD_ARG(4);
@@ -23,14 +17,32 @@ static DAT_RETURN span_virtual(const struct ia *ia, DAT_REGION_DESCRIPTION regio
 	return DAT_SUCCESS;
 }
 
+/* The source was valid a moment ago. Once its range is known it may go: the new region stands by itself. */
+static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span)
+{
+	const struct lmr *source = region.for_lmr_handle;
+	DAT_RETURN ret = BAD_STATE(LMR_FREE);
+
+	(void)length;
+	pthread_mutex_lock(&ia->lock);
+	if (obj_valid(ia, region.for_lmr_handle, DAT_HANDLE_TYPE_LMR)) {
+		span->address = (char *)(uintptr_t)source->address;
+		span->length = source->length;
+		ret = DAT_SUCCESS;
+	}
+	pthread_mutex_unlock(&ia->lock);
+	return ret;
+}
+
 static const struct mem_kind {
-	DAT_RETURN (*span_get)(const struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span);
-	bool may_relax; /* bytes may land in any order, where the consumer has said that it can live with that */
+	DAT_RETURN (*span_get)(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span);
+	bool may_relax;	 /* bytes may land in any order, where the consumer has said that it can live with that */
+	bool has_cookie; /* beside the address, which all members of the region begin with */
 } mem_kinds[] = {
-	[DAT_MEM_TYPE_VIRTUAL] = { span_virtual, true },
-	[DAT_MEM_TYPE_LMR] = { NULL, false },		 /* to come */
-	[DAT_MEM_TYPE_SHARED_VIRTUAL] = { NULL, false }, /* to come */
-	[DAT_MEM_TYPE_SO_VIRTUAL] = { span_virtual, false },
+	[DAT_MEM_TYPE_VIRTUAL] = { span_virtual, true, false },
+	[DAT_MEM_TYPE_LMR] = { span_of_lmr, false, false },
+	[DAT_MEM_TYPE_SHARED_VIRTUAL] = { span_virtual, false, true },
+	[DAT_MEM_TYPE_SO_VIRTUAL] = { span_virtual, false, false },
 };
 
 static const struct mem_kind *mem_kind(DAT_MEM_TYPE type)
@@ -38,42 +50,7 @@ static const struct mem_kind *mem_kind(DAT_MEM_TYPE type)
 	return (size_t)type < sizeof(mem_kinds) / sizeof(mem_kinds[0]) ? &mem_kinds[type] : NULL;
 }
 
-/* What the system says of a range of addresses. */
-enum mapping {
-	MAPPING_UNKNOWN,
-	MAPPING_HOLES,	  /* not all of it can be read */
-	MAPPING_READONLY, /* not all of it can be written */
-	MAPPING_WRITABLE,
-};
-
-/* The areas are listed in ascending order. */
-static enum mapping mapping_of(const struct span *span)
-{
-	const uintptr_t last = (uintptr_t)span->address + span->length - 1;
-	uintptr_t next = (uintptr_t)span->address; /* all below is readable */
-	enum mapping mapping = MAPPING_WRITABLE;
-	FILE *maps = fopen("/proc/self/maps", "re");
-	unsigned long start, end;
-	char *line = NULL, may_read, may_write;
-	size_t size = 0;
-	bool covered = false;
-
-	if (!maps)
-		return MAPPING_UNKNOWN;
-	while (!covered && getline(&line, &size, maps) > 0) {
-		if (sscanf(line, "%lx-%lx %c%c", &start, &end, &may_read, &may_write) != 4 || end <= next)
-			continue;
-		if (start > next || may_read != 'r')
-			break;
-		if (may_write != 'w')
-			mapping = MAPPING_READONLY;
-		next = end;
-		covered = end > last;
-	}
-	free(line);
-	fclose(maps);
-	return covered ? mapping : MAPPING_HOLES;
-}
+/* ---- registering them ------------------------------------------------------------------------------------------- */
 
 /* The device has one errno for many reasons; the memory itself tells more. Source: our choice. */
 static DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, int err)
@@ -96,25 +73,21 @@ static DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, 
 }
 
 /* What can be wrong with the arguments beside the handles; else the bytes in question. */
-static DAT_RETURN lmr_args(const struct ia *ia, const struct mem_kind *kind, DAT_REGION_DESCRIPTION region,
-			   DAT_VLEN length, DAT_MEM_PRIV_FLAGS priv, const DAT_LMR_HANDLE *lmr_out, struct span *span)
+static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+			   DAT_MEM_PRIV_FLAGS priv, const DAT_LMR_HANDLE *lmr_out, struct span *span)
 {
 	DAT_RETURN ret;
 
-	if (kind && kind->span_get && !region.for_va)
+	if (kind && (!region.for_va || (kind->has_cookie && !region.for_shared_memory.shared_memory_id)))
 		return BAD_ARG(3);
 	if (!lmr_out)
 		return BAD_ARG(7);
 	if (!kind)
 		return BAD_ARG(2);
-	if (!kind->span_get)
-		return DAT_NOT_IMPLEMENTED;
 	ret = kind->span_get(ia, region, length, span);
-	if (ret != DAT_SUCCESS)
-		return ret;
-	if (priv & ~(unsigned)DAT_MEM_PRIV_ALL_FLAG)
-		return BAD_ARG(6);
-	return DAT_SUCCESS;
+	if (ret == DAT_SUCCESS && priv & ~(unsigned)DAT_MEM_PRIV_ALL_FLAG)
+		ret = BAD_ARG(6);
+	return ret;
 }
 
 /* All of these may be null. */
@@ -129,6 +102,17 @@ static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context, DAT_
 		*registered_size = lmr->info.size;
 	if (registered_address)
 		*registered_address = lmr->info.address;
+}
+
+/* A query shows our copy of the cookie: the consumer's may be gone by then. */
+static DAT_RETURN lmr_name(struct lmr *lmr, const struct span *span)
+{
+	DAT_SHARED_MEMORY *memory = &lmr->region.for_shared_memory;
+	DAT_RETURN ret = cookie_get(memory->shared_memory_id, span, &lmr->cookie);
+
+	if (ret == DAT_SUCCESS)
+		memory->shared_memory_id = cookie_bytes(lmr->cookie);
+	return ret;
 }
 
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool relaxed)
@@ -213,6 +197,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
 
 	if (!obj_valid(NULL, ia_handle, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
+	if (type == DAT_MEM_TYPE_LMR && !obj_valid(ia, region.for_lmr_handle, DAT_HANDLE_TYPE_LMR))
+		return BAD_HANDLE(LMR);
 	if (!obj_hold(ia, pz_handle, DAT_HANDLE_TYPE_PZ))
 		return BAD_HANDLE(PZ);
 	ret = lmr_args(ia, kind, region, length, priv, lmr_out, &span);
@@ -229,12 +215,19 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
 	lmr->address = (uintptr_t)span.address;
 	lmr->length = span.length;
 	lmr->priv = priv;
-	ret = lmr_register(lmr, &span, kind->may_relax && ia->ro_aware);
+	if (kind->has_cookie)
+		ret = lmr_name(lmr, &span);
 	if (ret != DAT_SUCCESS)
 		goto discard_lmr;
+	ret = lmr_register(lmr, &span, kind->may_relax && ia->ro_aware);
+	if (ret != DAT_SUCCESS)
+		goto put_cookie;
 	lmr_report(lmr, lmr_context, rmr_context, registered_size, registered_address);
 	*lmr_out = lmr_publish(lmr);
 	return DAT_SUCCESS;
+put_cookie:
+	if (lmr->cookie)
+		cookie_put(lmr->cookie);
 discard_lmr:
 	obj_discard(&lmr->obj);
 put_pz:
@@ -244,6 +237,8 @@ put_pz:
 
 static void lmr_release(struct lmr *lmr)
 {
+	if (lmr->cookie)
+		cookie_put(lmr->cookie);
 	obj_put(&lmr->pz->obj);
 	obj_discard(&lmr->obj);
 }
@@ -296,4 +291,44 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 	param->mem_priv = lmr->priv;
 	lmr_report(lmr, &param->lmr_context, &param->rmr_context, &param->registered_size, &param->registered_address);
 	return DAT_SUCCESS;
+}
+
+static bool is_registered(struct ia *ia, const DAT_LMR_TRIPLET *segment)
+{
+	return segment->segment_length == 0 ||
+	       lmr_find(ia, segment->lmr_context, segment->virtual_address, segment->segment_length);
+}
+
+/*
+ * Adapters of the machines we run on look at memory through the caches, so nothing has to be written back or dropped.
+ * What is left is order: the consumer's loads and stores of the range on one side, the call that tells the peer, or the
+ * poll that heard from it, on the other. A full fence keeps them apart, for either direction.
+ */
+static DAT_RETURN lmr_sync(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
+{
+	struct ia *ia = handle;
+	DAT_VLEN i = 0;
+
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_IA))
+		return BAD_HANDLE(IA);
+	if (!segments && nseg > 0)
+		return BAD_ARG(2);
+	pthread_mutex_lock(&ia->lock);
+	while (i < nseg && is_registered(ia, &segments[i]))
+		i++;
+	pthread_mutex_unlock(&ia->lock);
+	if (i < nseg)
+		return BAD_ARG(2);
+	__sync_synchronize();
+	return DAT_SUCCESS;
+}
+
+DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
+{
+	return lmr_sync(ia, segments, nseg);
+}
+
+DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
+{
+	return lmr_sync(ia, segments, nseg);
 }

@@ -6,6 +6,7 @@
  *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
  *			has which roles and CNO. The service thread takes it for each thing it handles.
  *	obj_lock	mutex (object.c); tags, use counts, lists of objects. A leaf: nothing is taken under it.
+ *	lock		mutex (shared.c); cookies. A leaf.
  *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
  *	cno->lock	spin; the latch.
@@ -264,7 +265,7 @@ void cno_detach(struct cno *cno, struct evd *evd, bool freed);
 void cno_kill(struct cno *cno);		/* abrupt close; ia->lock held (and let go meanwhile) */
 void cno_unmake(struct cno *cno);
 
-/* ---- pz.c, lmr.c ----------------------------------------------------------------------------------------------- */
+/* ---- pz.c, lmr.c, shared.c ------------------------------------------------------------------------------------- */
 
 struct pz {
 	struct obj obj;
@@ -278,6 +279,7 @@ struct lmr {
 	struct pz *pz; /* held */
 	struct tp_mr *mr;
 	struct tp_mr_info info;
+	struct cookie *cookie; /* used; NULL but for SHARED_VIRTUAL */
 	DAT_MEM_TYPE type;
 	DAT_REGION_DESCRIPTION region;
 	DAT_VADDR address; /* as asked, as are the next two */
@@ -289,6 +291,29 @@ void pz_unmake(struct pz *pz);
 void lmr_unmake(struct lmr *lmr);
 /* The live LMR of that context; NULL if there is none, or if the range leaves what was asked for. ia->lock held. */
 struct lmr *lmr_find(struct ia *ia, DAT_LMR_CONTEXT context, DAT_VADDR address, DAT_VLEN length);
+
+/* Bytes of this process, at least one. */
+struct span {
+	char *address;
+	size_t length;
+};
+
+/* What the system says of a span. */
+enum mapping {
+	MAPPING_UNKNOWN,
+	MAPPING_HOLES,	  /* not all of it can be read */
+	MAPPING_READONLY, /* not all of it can be written */
+	MAPPING_WRITABLE,
+};
+enum mapping mapping_of(const struct span *span);
+
+/* The name of shared memory: a copy of it that lives as long as it is used. */
+struct cookie;
+
+/* A use of @bytes for @span. DAT_INVALID_STATE: it is not shared memory, or others use them for something else. */
+DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cookie **cookie);
+void cookie_put(struct cookie *cookie);
+DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 
 /* ---- ep.c, post.c ---------------------------------------------------------------------------------------------- */
 
@@ -433,6 +458,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTIO
 		      DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size, DAT_VADDR *registered_address);
 DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param);
 DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr);
+DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
+DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
 
 DAT_RETURN ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
 		     DAT_EVD_HANDLE connect_evd, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep);

@@ -116,6 +116,7 @@ START_TEST(of_the_provider)
 		for (int j = 0; j < 6; j++)
 			ck_assert_int_eq(attr.evd_stream_merging_supported[i][j], DAT_TRUE);
 	ck_assert_int_eq(attr.ep_recv_info_supported, 0x11);
+	ck_assert_int_eq(attr.lmr_mem_types_supported, 3); /* all four of them */
 	ck_assert_int_eq(attr.lmr_sync_req, DAT_FALSE);
 	ck_assert_int_eq(attr.dto_async_return_guaranteed, DAT_TRUE);
 	ck_assert_int_eq(attr.rdma_write_for_rdma_read_req, DAT_FALSE);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Local memory regions: arguments, rights, what a device refuses and why. */
+#include <malloc.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,13 +18,18 @@ static struct pz *pz;
 static DAT_EVD_HANDLE async;
 static char memory[256];
 
-static void setup(void)
+static struct pz *make_pz(void)
 {
 	DAT_PZ_HANDLE handle;
 
-	ia = ia_make("fake0", false, &async);
 	ck_dat(pz_create(ia, &handle));
-	pz = handle;
+	return handle;
+}
+
+static void setup(void)
+{
+	ia = ia_make("fake0", false, &async);
+	pz = make_pz();
 }
 
 static void teardown(void)
@@ -33,8 +40,49 @@ static void teardown(void)
 
 static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsigned priv, DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, type, (DAT_REGION_DESCRIPTION){ .for_va = address }, length, pz, (DAT_MEM_PRIV_FLAGS)priv,
-			  lmr, NULL, NULL, NULL, NULL);
+	const DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, NULL } };
+
+	return lmr_create(ia, type, region, length, pz, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
+}
+
+/*
+ * One of any type, over PAGE bytes at most that fit it: static ones, those of a source region that has no right at all,
+ * or a page that is shared.
+ */
+#define PAGE 4096
+
+static char page[PAGE];
+static char *shared;
+static char cookie[DAT_LMR_COOKIE_SIZE] = "a name";
+static DAT_LMR_HANDLE source;
+
+static char *shared_page(void)
+{
+	if (!shared)
+		shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	return shared;
+}
+
+static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, DAT_VLEN length)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = page };
+
+	if (type == DAT_MEM_TYPE_LMR) {
+		if (!source)
+			ck_dat(make(DAT_MEM_TYPE_VIRTUAL, page, length, DAT_MEM_PRIV_NONE_FLAG, &source));
+		region.for_lmr_handle = source;
+	} else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
+		region.for_shared_memory.virtual_address = shared_page();
+		region.for_shared_memory.shared_memory_id = &cookie;
+	}
+	return region;
+}
+
+static DAT_RETURN make_any(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone, unsigned priv, DAT_LMR_HANDLE *lmr)
+{
+	return lmr_create(ia, type, region_for(type, length), length, zone, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL,
+			  NULL, NULL);
 }
 
 static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
@@ -156,6 +204,10 @@ static const struct {
 	{ DAT_MEM_TYPE_VIRTUAL, true, true },
 	{ DAT_MEM_TYPE_SO_VIRTUAL, false, false },
 	{ DAT_MEM_TYPE_SO_VIRTUAL, true, false },
+	{ DAT_MEM_TYPE_LMR, false, false },
+	{ DAT_MEM_TYPE_LMR, true, false },
+	{ DAT_MEM_TYPE_SHARED_VIRTUAL, false, false },
+	{ DAT_MEM_TYPE_SHARED_VIRTUAL, true, false },
 };
 
 START_TEST(strict_unless_relaxed_was_asked_for)
@@ -163,9 +215,201 @@ START_TEST(strict_unless_relaxed_was_asked_for)
 	DAT_LMR_HANDLE lmr;
 
 	ia->ro_aware = orders[_i].aware;
-	ck_dat(make(orders[_i].type, memory, 8, LOCAL, &lmr));
+	ck_dat(make_any(orders[_i].type, 8, pz, LOCAL, &lmr));
 	ck_assert_int_eq(fake_seen().relaxed, orders[_i].relaxed);
 	ck_assert_int_eq(queried(lmr).mem_type, orders[_i].type);
+}
+END_TEST
+
+/* The registry knows the prefix of the name, and tells the provider of it. */
+static const struct {
+	const char *name;
+	bool relaxed;
+} names[] = {
+	{ "fake0", false },
+	{ "RO_AWARE_fake0", true },
+};
+
+START_TEST(the_name_says_what_the_consumer_can_live_with)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE handle;
+	DAT_PZ_HANDLE zone;
+	DAT_LMR_HANDLE lmr;
+
+	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
+	ck_dat(dat_ia_openv((DAT_NAME_PTR)names[_i].name, 8, &evd, &handle, 1, 2, DAT_FALSE));
+	ck_dat(dat_pz_create(handle, &zone));
+	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL, NULL, NULL, NULL));
+	ck_assert_int_eq(fake_seen().relaxed, names[_i].relaxed);
+	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_SO_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL, NULL, NULL, NULL));
+	ck_assert_int_eq(fake_seen().relaxed, false);
+	ck_dat(dat_ia_close(handle, DAT_CLOSE_ABRUPT_FLAG));
+}
+END_TEST
+
+static const DAT_VLEN lengths[] = { 1, 61, PAGE };
+
+#define TYPES ((int)DAT_MEM_TYPE_SO_VIRTUAL + 1)
+#define PRIVS 16
+#define ZONES 2
+
+/* Every type with every set of rights, in the zone of its source and in another. */
+START_TEST(every_combination)
+{
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
+	const DAT_VLEN length = lengths[_i / TYPES / PRIVS % COUNT(lengths)];
+	struct pz *zone = _i / TYPES / PRIVS / COUNT(lengths) ? make_pz() : pz;
+	unsigned bits = (unsigned)(_i / TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
+	DAT_REGION_DESCRIPTION region = region_for(type, length);
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_PARAM param;
+	unsigned uses;
+
+	uses = zone->obj.uses;
+	ck_dat(make_any(type, length, zone, priv, &lmr));
+	param = queried(lmr);
+	ck_assert_int_eq(param.mem_type, type);
+	ck_assert_ptr_eq(param.region_desc.for_va, region.for_va);
+	ck_assert_uint_eq(param.length, length);
+	ck_assert_ptr_eq(param.pz_handle, zone);
+	ck_assert_uint_eq(param.mem_priv, priv);
+	ck_assert_uint_eq(fake_seen().priv, priv);
+	ck_assert_uint_ne(param.lmr_context, 0);
+	ck_assert_int_eq(param.rmr_context != 0, (priv & (REMOTE_READ | REMOTE_WRITE)) != 0);
+	ck_assert_uint_eq(param.registered_address, (uintptr_t)(type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page));
+	ck_assert_uint_eq(param.registered_size, length);
+	ck_assert_uint_eq(zone->obj.uses, uses + 1);
+	ck_dat(lmr_free(lmr));
+	ck_assert_uint_eq(zone->obj.uses, uses);
+}
+END_TEST
+
+/* ---- regions over regions ---- */
+
+START_TEST(source_and_derived_live_apart)
+{
+	DAT_LMR_HANDLE first, second, lmr[3];
+	DAT_LMR_PARAM param;
+
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 5, 100, LOCAL_READ, &first));
+	ck_dat(make(DAT_MEM_TYPE_LMR, first, 0, DAT_MEM_PRIV_ALL_FLAG, &lmr[0]));
+	ck_dat(make(DAT_MEM_TYPE_LMR, first, UINT64_MAX, LOCAL, &lmr[1]));
+	ck_dat(make(DAT_MEM_TYPE_LMR, lmr[0], 7, LOCAL_READ, &lmr[2]));
+	second = lmr[_i % 3];
+	ck_assert_uint_ne(queried(second).lmr_context, queried(first).lmr_context);
+	ck_dat(lmr_free(_i < 3 ? first : second));
+	ck_dat_is(lmr_free(_i < 3 ? first : second), BAD_HANDLE(LMR));
+	param = queried(_i < 3 ? second : first);
+	ck_assert_uint_eq(param.length, 100);
+	ck_assert_uint_eq(param.registered_address, (uintptr_t)memory + 5);
+	ck_assert_uint_eq(param.registered_size, 100);
+	ck_assert_ptr_eq(find(param.lmr_context, memory + 5, 100), _i < 3 ? second : first);
+	ck_assert_ptr_null(find(param.lmr_context, memory + 5, 101));
+}
+END_TEST
+
+/* A device that rounds serves the same of both. */
+START_TEST(derived_reports_what_the_source_does)
+{
+	DAT_LMR_PARAM was, param;
+	DAT_LMR_HANDLE lmr;
+
+	fake_quirks(FAKE_MR_ROUNDS);
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 5, 100, LOCAL, &source));
+	ck_dat(make(DAT_MEM_TYPE_LMR, source, 1, LOCAL, &lmr));
+	was = queried(source);
+	param = queried(lmr);
+	ck_assert_ptr_eq(param.region_desc.for_lmr_handle, source);
+	ck_assert_uint_eq(param.length, was.length);
+	ck_assert_uint_eq(param.registered_address, was.registered_address);
+	ck_assert_uint_eq(param.registered_size, was.registered_size);
+}
+END_TEST
+
+START_TEST(refuses_sources)
+{
+	struct ia *other = ia_make("fake1", false, &async);
+	DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	DAT_LMR_HANDLE lmr = POISON, dead, stranger;
+	DAT_PZ_HANDLE zone;
+
+	ck_dat(pz_create(other, &zone));
+	ck_dat(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &stranger, NULL, NULL, NULL, NULL));
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &dead));
+	ck_dat(lmr_free(dead));
+	ck_dat_is(make(DAT_MEM_TYPE_LMR, NULL, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(make(DAT_MEM_TYPE_LMR, dead, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(make(DAT_MEM_TYPE_LMR, pz, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(make(DAT_MEM_TYPE_LMR, memory, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(make(DAT_MEM_TYPE_LMR, stranger, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_assert_ptr_eq(lmr, POISON);
+	ck_assert_uint_eq(pz->obj.uses, 0);
+	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
+}
+END_TEST
+
+static void *free_it(void *arg)
+{
+	return (void *)(uintptr_t)lmr_free(arg);
+}
+
+static void *derive(void *arg)
+{
+	DAT_LMR_HANDLE lmr = POISON;
+	DAT_RETURN ret = make(DAT_MEM_TYPE_LMR, arg, 0, LOCAL, &lmr);
+
+	ck_assert_ptr_eq(lmr, POISON);
+	return (void *)(uintptr_t)ret;
+}
+
+static unsigned __attribute__((no_sanitize("thread"))) uses_now(const struct pz *zone)
+{
+	return *(const volatile unsigned *)&zone->obj.uses;
+}
+
+/* When the other thread holds its zone it has found the source good, and asks for its range next. */
+START_TEST(source_freed_meanwhile)
+{
+	struct pz *zone = pz;
+	pthread_t thread;
+	struct lmr *lmr;
+
+	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
+	lmr = source;
+	pz = make_pz();
+	pthread_mutex_lock(&ia->lock);
+	thread = thread_start(derive, source);
+	while (uses_now(pz) == 0)
+		sched_yield();
+	ck_assert(obj_retire(&lmr->obj));
+	pthread_mutex_unlock(&ia->lock);
+	ck_dat_is((DAT_RETURN)(uintptr_t)thread_end(thread), BAD_STATE(LMR_FREE));
+	ck_assert_uint_eq(pz->obj.uses, 0);
+	ck_assert_uint_eq(zone->obj.uses, 1);
+	obj_publish(&lmr->obj);
+}
+END_TEST
+
+/* Whoever comes first: a region, or a refusal that leaves nothing. */
+START_TEST(source_freed_by_another_thread)
+{
+	for (unsigned n = 0; n < 200; n++) {
+		DAT_LMR_HANDLE lmr = POISON;
+		pthread_t thread;
+		DAT_RETURN ret;
+
+		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
+		thread = thread_start(free_it, source);
+		ret = make(DAT_MEM_TYPE_LMR, source, 0, LOCAL, &lmr);
+		ck_dat((DAT_RETURN)(uintptr_t)thread_end(thread));
+		if (ret == DAT_SUCCESS)
+			ck_dat(lmr_free(lmr));
+		else
+			ck_assert(ret == BAD_HANDLE(LMR) || ret == BAD_STATE(LMR_FREE));
+		ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 0);
+	}
 }
 END_TEST
 
@@ -187,6 +431,8 @@ static const struct {
 	{ "more than the device takes", DAT_MEM_TYPE_VIRTUAL, memory, (UINT64_C(1) << 40) + 1, LOCAL, BAD_ARG(4) },
 	{ "around the end", DAT_MEM_TYPE_VIRTUAL, (void *)(UINTPTR_MAX - 7), 9, LOCAL, BAD_ARG(4) },
 	{ "all there is", DAT_MEM_TYPE_VIRTUAL, memory, UINT64_MAX, LOCAL, BAD_ARG(4) },
+	{ "shared nothing", DAT_MEM_TYPE_SHARED_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
+	{ "shared without a name", DAT_MEM_TYPE_SHARED_VIRTUAL, memory, 8, LOCAL, BAD_ARG(3) },
 	{ "an unknown right", DAT_MEM_TYPE_VIRTUAL, memory, 8, 0x04, BAD_ARG(6) },
 	{ "Solaris's right", DAT_MEM_TYPE_VIRTUAL, memory, 8, DAT_MEM_PRIV_RO_DISABLE_FLAG, BAD_ARG(6) },
 };
@@ -225,6 +471,35 @@ START_TEST(refuses_handles)
 	ck_dat_is(lmr_query(pz, DAT_LMR_FIELD_ALL, &param), BAD_HANDLE(LMR));
 	ck_dat_is(lmr_free(pz), BAD_HANDLE(LMR));
 	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
+}
+END_TEST
+
+/* The same of shared memory with a name, which is no more looked at than the memory is. */
+static const struct {
+	DAT_VLEN length;
+	uintptr_t address;
+	unsigned priv;
+	DAT_RETURN want;
+} shared_refusals[] = {
+	{ 0, 4096, LOCAL, BAD_ARG(4) },
+	{ (UINT64_C(1) << 40) + 1, 4096, LOCAL, BAD_ARG(4) },
+	{ 9, UINTPTR_MAX - 7, LOCAL, BAD_ARG(4) },
+	{ UINT64_MAX, 4096, LOCAL, BAD_ARG(4) },
+	{ 8, 4096, 0x04, BAD_ARG(6) },
+	{ 8, 0, LOCAL, BAD_ARG(3) },
+};
+
+START_TEST(refuses_arguments_of_shared_memory)
+{
+	DAT_REGION_DESCRIPTION region = region_for(DAT_MEM_TYPE_SHARED_VIRTUAL, 8);
+	DAT_LMR_HANDLE lmr = POISON;
+
+	region.for_shared_memory.virtual_address = (DAT_PVOID)shared_refusals[_i].address;
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, shared_refusals[_i].length, pz,
+			     (DAT_MEM_PRIV_FLAGS)shared_refusals[_i].priv, &lmr, NULL, NULL, NULL, NULL),
+		  shared_refusals[_i].want);
+	ck_assert_ptr_eq(lmr, POISON);
+	ck_assert_uint_eq(pz->obj.uses, 0);
 }
 END_TEST
 
@@ -293,19 +568,22 @@ END_TEST
 
 START_TEST(every_failure_unwinds)
 {
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
 	DAT_LMR_HANDLE lmr = POISON;
-	unsigned n = 1;
+	unsigned n = 1, before;
 
-	for (; fake_fail_call(n), make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr) != DAT_SUCCESS; n++) {
+	(void)region_for(type, 8); /* its source is there first */
+	before = obj_count(ia, DAT_HANDLE_TYPE_LMR);
+	for (; fake_fail_call(n), make_any(type, 8, pz, LOCAL, &lmr) != DAT_SUCCESS; n++) {
 		ck_assert_ptr_eq(lmr, POISON);
-		ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
-		ck_assert_uint_eq(pz->obj.uses, 0);
-		ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 0);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), before);
+		ck_assert_uint_eq(pz->obj.uses, before);
+		ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), before);
 	}
 	fake_fail_call(0);
 	ck_assert_uint_eq(n, 2);
 	ck_dat(lmr_free(lmr));
-	ck_assert_uint_eq(pz->obj.uses, 0);
+	ck_assert_uint_eq(pz->obj.uses, before);
 }
 END_TEST
 
@@ -342,9 +620,20 @@ static const struct {
 	DAT_VLEN length;
 	bool found;
 } ranges[] = {
-	{ 16, 32, true }, { 16, 0, true },  { 17, 31, true },  { 48, 0, true },		 { 47, 1, true },
-	{ 15, 1, false }, { 15, 0, false }, { 16, 33, false }, { 48, 1, false },	 { 49, 0, false },
-	{ 17, 32, false }, { 0, 256, false }, { 17, UINT64_MAX, false }, { 16, UINT64_MAX, false },
+	{ 16, 32, true },
+	{ 16, 0, true },
+	{ 17, 31, true },
+	{ 48, 0, true },
+	{ 47, 1, true },
+	{ 15, 1, false },
+	{ 15, 0, false },
+	{ 16, 33, false },
+	{ 48, 1, false },
+	{ 49, 0, false },
+	{ 17, 32, false },
+	{ 0, 256, false },
+	{ 17, UINT64_MAX, false },
+	{ 16, UINT64_MAX, false },
 	{ 17, UINT64_MAX - 15, false }, /* around the end, to within it */
 };
 
@@ -361,6 +650,145 @@ START_TEST(is_found_by_context_and_range)
 	ck_dat(lmr_free(lmr));
 	ck_assert_ptr_null(find(context, memory + ranges[_i].offset, ranges[_i].length));
 	ck_assert_ptr_eq(find(queried(other).lmr_context, memory, sizeof(memory)), other);
+}
+END_TEST
+
+/* ---- the sync calls ---- */
+
+/* Of a region of 32 bytes from byte 16 on. @which: that one, one freed, one of another adapter, no context at all. */
+enum which { LIVE, FREED, STRANGER, NOTHING };
+
+static const struct {
+	const char *why;
+	enum which which;
+	int offset;
+	DAT_VLEN length;
+	DAT_RETURN want;
+} syncs[] = {
+	{ "all of it", LIVE, 16, 32, DAT_SUCCESS },
+	{ "its last byte", LIVE, 47, 1, DAT_SUCCESS },
+	{ "nothing at its end", LIVE, 48, 0, DAT_SUCCESS },
+	{ "nothing anywhere", NOTHING, 0, 0, DAT_SUCCESS },
+	{ "one byte before", LIVE, 15, 2, BAD_ARG(2) },
+	{ "one byte beyond", LIVE, 47, 2, BAD_ARG(2) },
+	{ "one more", LIVE, 16, 33, BAD_ARG(2) },
+	{ "around the end", LIVE, 17, UINT64_MAX, BAD_ARG(2) },
+	{ "around the end and back", LIVE, 32, UINT64_MAX - 7, BAD_ARG(2) },
+	{ "freed", FREED, 16, 32, BAD_ARG(2) },
+	{ "another adapter's", STRANGER, 16, 32, BAD_ARG(2) },
+	{ "no context", NOTHING, 16, 32, BAD_ARG(2) },
+};
+
+static DAT_LMR_CONTEXT context_of(enum which which, struct ia *other)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = memory + 16 };
+	struct ia *mine = ia;
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_CONTEXT context;
+	DAT_PZ_HANDLE zone;
+
+	ck_dat(pz_create(which == STRANGER ? other : mine, &zone));
+	ck_dat(lmr_create(which == STRANGER ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32, zone, LOCAL, &lmr,
+			  &context, NULL, NULL, NULL));
+	if (which == FREED)
+		ck_dat(lmr_free(lmr));
+	return which == NOTHING ? ~context : context;
+}
+
+typedef DAT_RETURN (*sync_call)(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
+static const sync_call sync_calls[] = { lmr_sync_rdma_read, lmr_sync_rdma_write };
+
+START_TEST(syncs_what_is_registered)
+{
+	struct ia *other = ia_make("fake1", false, &async);
+	DAT_LMR_TRIPLET segments[] = {
+		{ context_of(LIVE, other), 0, (uintptr_t)memory + 16, 32 },
+		{ context_of(syncs[_i].which, other), 0, (uintptr_t)memory + (uintptr_t)syncs[_i].offset,
+		  syncs[_i].length },
+		{ context_of(LIVE, other), 0, (uintptr_t)memory + 20, 1 },
+	};
+
+	for (int call = 0; call < COUNT(sync_calls); call++) {
+		ck_assert_msg(sync_calls[call](ia, segments, 3) == syncs[_i].want, "%s", syncs[_i].why);
+		ck_assert_msg(sync_calls[call](ia, segments + 1, 1) == syncs[_i].want, "%s, alone", syncs[_i].why);
+		ck_dat(sync_calls[call](ia, segments, 1)); /* no look beyond the count */
+	}
+	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
+}
+END_TEST
+
+START_TEST(syncs_by_a_count_of_64_bits)
+{
+	DAT_LMR_TRIPLET segments[2] = { { context_of(LIVE, ia), 0, (uintptr_t)memory + 16, 32 }, { 0 } };
+
+	segments[1] = segments[0];
+	segments[1].lmr_context = ~segments[0].lmr_context;
+	for (int call = 0; call < COUNT(sync_calls); call++) {
+		ck_dat(sync_calls[call](ia, segments, 0));
+		ck_dat(sync_calls[call](ia, NULL, 0));
+		ck_dat_is(sync_calls[call](ia, NULL, 1), BAD_ARG(2));
+		ck_dat_is(sync_calls[call](ia, NULL, UINT64_C(1) << 32), BAD_ARG(2));
+		ck_dat_is(sync_calls[call](ia, segments, (UINT64_C(1) << 32) + 1), BAD_ARG(2));
+		ck_dat_is(sync_calls[call](ia, segments, UINT64_MAX), BAD_ARG(2));
+		ck_dat_is(sync_calls[call](pz, segments, 1), BAD_HANDLE(IA));
+		ck_dat_is(sync_calls[call](NULL, segments, 1), BAD_HANDLE(IA));
+	}
+}
+END_TEST
+
+/* ---- many ---- */
+
+static void *come_and_go(void *arg)
+{
+	(void)arg;
+	for (unsigned n = 0; n < 500; n++) {
+		const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(n % TYPES);
+		DAT_LMR_TRIPLET segment;
+		DAT_LMR_HANDLE lmr;
+		DAT_LMR_PARAM param;
+
+		ck_dat(make_any(type, 64, pz, LOCAL, &lmr));
+		param = queried(lmr);
+		segment.lmr_context = param.lmr_context;
+		segment.virtual_address = param.registered_address;
+		segment.segment_length = 64;
+		ck_dat(lmr_sync_rdma_read(ia, &segment, 1));
+		ck_dat(lmr_free(lmr));
+	}
+	return NULL;
+}
+
+START_TEST(two_threads)
+{
+	pthread_t threads[2];
+
+	(void)region_for(DAT_MEM_TYPE_LMR, 64);
+	(void)shared_page();
+	for (int i = 0; i < 2; i++)
+		threads[i] = thread_start(come_and_go, NULL);
+	for (int i = 0; i < 2; i++)
+		thread_end(threads[i]);
+	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 1);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 1);
+}
+END_TEST
+
+/* The least that can be lost at each turn would add up to more than the slack. */
+START_TEST(nothing_is_left_behind)
+{
+	enum { TURNS = 100000, SLACK = TURNS };
+	const size_t before = mallinfo2().uordblks;
+	DAT_LMR_HANDLE lmr;
+	DAT_RETURN ret = DAT_SUCCESS; /* one check at the end: each costs more than a turn */
+
+	for (unsigned n = 0; n < TURNS && ret == DAT_SUCCESS; n++) {
+		ret = make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr);
+		if (ret == DAT_SUCCESS)
+			ret = lmr_free(lmr);
+	}
+	ck_dat(ret);
+	ck_assert_uint_lt(mallinfo2().uordblks, before + SLACK);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
 }
 END_TEST
 
@@ -392,13 +820,25 @@ int main(void)
 	tcase_add_loop_test(cases, no_right_that_was_not_asked_for, 0, COUNT(rights));
 	tcase_add_loop_test(cases, strict_unless_relaxed_was_asked_for, 0, COUNT(orders));
 	tcase_add_loop_test(cases, refuses_arguments, 0, COUNT(refusals));
+	tcase_add_loop_test(cases, refuses_arguments_of_shared_memory, 0, COUNT(shared_refusals));
 	tcase_add_test(cases, refuses_handles);
 	tcase_add_loop_test(cases, tells_why_the_device_refused, 0, COUNT(devices));
 	tcase_add_test(cases, areas_join);
-	tcase_add_test(cases, every_failure_unwinds);
+	tcase_add_loop_test(cases, every_failure_unwinds, 0, TYPES);
 	tcase_add_test(cases, a_failed_free_changes_nothing);
 	tcase_add_test(cases, stays_while_used);
 	tcase_add_loop_test(cases, is_found_by_context_and_range, 0, COUNT(ranges));
+	tcase_add_loop_test(cases, the_name_says_what_the_consumer_can_live_with, 0, COUNT(names));
+	tcase_add_loop_test(cases, every_combination, 0, TYPES * PRIVS * COUNT(lengths) * ZONES);
+	tcase_add_loop_test(cases, source_and_derived_live_apart, 0, 6);
+	tcase_add_test(cases, derived_reports_what_the_source_does);
+	tcase_add_test(cases, refuses_sources);
+	tcase_add_test(cases, source_freed_meanwhile);
+	tcase_add_test(cases, source_freed_by_another_thread);
+	tcase_add_loop_test(cases, syncs_what_is_registered, 0, COUNT(syncs));
+	tcase_add_test(cases, syncs_by_a_count_of_64_bits);
+	tcase_add_test(cases, two_threads);
+	tcase_add_test(cases, nothing_is_left_behind);
 	tcase_add_test(cases, thousands);
 	return run("lmr", cases);
 }

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared memory and its cookies: what counts as shared, and when two ranges are the same. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define PAGE	4096
+#define PAGES	4
+#define SIZE	(PAGES * PAGE)
+#define REFUSED DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE)
+#define RW	(PROT_READ | PROT_WRITE)
+
+static struct ia *ia;
+static struct pz *pz;
+static DAT_EVD_HANDLE async;
+static char name[DAT_LMR_COOKIE_SIZE] = "the name";
+
+static void setup(void)
+{
+	DAT_PZ_HANDLE handle;
+
+	ia = ia_make("fake0", false, &async);
+	ck_dat(pz_create(ia, &handle));
+	pz = handle;
+}
+
+static void teardown(void)
+{
+	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+static DAT_RETURN make(char (*cookie)[DAT_LMR_COOKIE_SIZE], char *address, DAT_VLEN length, DAT_LMR_HANDLE *lmr)
+{
+	DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, cookie } };
+
+	return lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, length, pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL,
+			  NULL, NULL, NULL);
+}
+
+static char *mapped(void *at, size_t size, int flags, int fd, off_t offset)
+{
+	char *address = mmap(at, size, RW, flags | (at ? MAP_FIXED : 0), fd, offset);
+
+	ck_assert_ptr_ne(address, MAP_FAILED);
+	return address;
+}
+
+static int memory_file(void)
+{
+	int fd = memfd_create("shared", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, 2 * SIZE), 0);
+	return fd;
+}
+
+static int real_file(void)
+{
+	char path[] = "test_shared.XXXXXX";
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(ftruncate(fd, SIZE), 0);
+	return fd;
+}
+
+/* ---- what is shared ---- */
+
+static char *from_memfd(void)
+{
+	return mapped(NULL, SIZE, MAP_SHARED, memory_file(), 0);
+}
+
+static char *from_shm(void)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/test_shared.%d", getpid());
+	fd = shm_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(shm_unlink(path), 0);
+	ck_assert_int_eq(ftruncate(fd, SIZE), 0);
+	return mapped(NULL, SIZE, MAP_SHARED, fd, 0);
+}
+
+static char *from_file(void)
+{
+	return mapped(NULL, SIZE, MAP_SHARED, real_file(), 0);
+}
+
+static char *from_sysv(void)
+{
+	int id = shmget(IPC_PRIVATE, SIZE, IPC_CREAT | 0600);
+	char *address;
+
+	ck_assert_int_ge(id, 0);
+	address = shmat(id, NULL, 0);
+	ck_assert_int_eq(shmctl(id, IPC_RMID, NULL), 0);
+	ck_assert_ptr_ne(address, (void *)-1);
+	return address;
+}
+
+static char *from_anonymous(void)
+{
+	return mapped(NULL, SIZE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static char *from_private(void)
+{
+	return mapped(NULL, SIZE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static char *from_private_file(void)
+{
+	return mapped(NULL, SIZE, MAP_PRIVATE, memory_file(), 0);
+}
+
+static char *from_heap(void)
+{
+	char *address = malloc(SIZE);
+
+	ck_assert_ptr_nonnull(address);
+	return address;
+}
+
+static char *from_program(void)
+{
+	static char bytes[SIZE];
+
+	return bytes;
+}
+
+/* The system lists these apart, by what may be done with them. */
+static char *read_only_half(void)
+{
+	char *address = from_memfd();
+
+	ck_assert_int_eq(mprotect(address + SIZE / 2, SIZE / 2, PROT_READ), 0);
+	return address;
+}
+
+/* Four pages of one object, the last two by a call of their own, from @page on. */
+static char *halves(off_t page)
+{
+	char *address = from_private();
+	int fd = memory_file();
+
+	mapped(address, SIZE / 2, MAP_SHARED, fd, 0);
+	mapped(address + SIZE / 2, SIZE / 2, MAP_SHARED, fd, page * PAGE);
+	return address;
+}
+
+static char *halves_that_fit(void)
+{
+	return halves(PAGES / 2);
+}
+
+static char *halves_twice_the_same(void)
+{
+	return halves(0);
+}
+
+static char *halves_with_a_gap(void)
+{
+	return halves(PAGES / 2 + 1);
+}
+
+static char *two_objects(void)
+{
+	char *address = from_memfd();
+
+	return mapped(address + SIZE / 2, SIZE / 2, MAP_SHARED, memory_file(), SIZE / 2) - SIZE / 2;
+}
+
+static char *private_tail(void)
+{
+	char *address = from_memfd();
+
+	mapped(address + SIZE - PAGE, PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return address;
+}
+
+static char *private_copy_in_the_middle(void)
+{
+	int fd = memory_file();
+	char *address = mapped(NULL, SIZE, MAP_SHARED, fd, 0);
+
+	mapped(address + PAGE, PAGE, MAP_PRIVATE, fd, PAGE);
+	return address;
+}
+
+static char *with_a_hole(void)
+{
+	char *address = from_memfd();
+
+	ck_assert_int_eq(munmap(address + PAGE, PAGE), 0);
+	return address;
+}
+
+static char *with_no_end(void)
+{
+	char *address = from_memfd();
+
+	ck_assert_int_eq(munmap(address + SIZE - PAGE, PAGE), 0);
+	return address;
+}
+
+static char *not_there(void)
+{
+	char *address = from_memfd();
+
+	ck_assert_int_eq(munmap(address, SIZE), 0);
+	return address;
+}
+
+/* The whole of it, and all but the first and the last byte. */
+static const struct {
+	const char *what;
+	char *(*make)(void);
+	bool shared;
+} memories[] = {
+	{ "memfd", from_memfd, true },
+	{ "POSIX shared memory", from_shm, true },
+	{ "a file", from_file, true },
+	{ "System V shared memory", from_sysv, true },
+	{ "shared with children", from_anonymous, true },
+	{ "half of it read-only", read_only_half, true },
+	{ "two mappings in a row", halves_that_fit, true },
+	{ "private", from_private, false },
+	{ "a private copy of a file", from_private_file, false },
+	{ "the heap", from_heap, false },
+	{ "a variable", from_program, false },
+	{ "the same pages twice", halves_twice_the_same, false },
+	{ "two mappings that leave out a page", halves_with_a_gap, false },
+	{ "two objects", two_objects, false },
+	{ "shared, then private", private_tail, false },
+	{ "a private page in the middle", private_copy_in_the_middle, false },
+	{ "a hole", with_a_hole, false },
+	{ "a missing end", with_no_end, false },
+	{ "nothing at all", not_there, false },
+};
+
+START_TEST(shared_is_what_the_system_says)
+{
+	DAT_LMR_HANDLE lmr = POISON;
+	char *address = memories[_i / 2].make();
+	unsigned margin = _i % 2;
+
+	ck_assert_msg(make(&name, address + margin, SIZE - 2 * margin, &lmr) ==
+			      (memories[_i / 2].shared ? DAT_SUCCESS : REFUSED),
+		      "%s", memories[_i / 2].what);
+	if (memories[_i / 2].shared) {
+		ck_dat(lmr_free(lmr));
+	} else {
+		ck_assert_ptr_eq(lmr, POISON);
+		ck_assert_uint_eq(pz->obj.uses, 0);
+		ck_assert_uint_eq(fake_calls("mr_reg"), 0);
+	}
+}
+END_TEST
+
+START_TEST(the_system_does_not_say)
+{
+	char *address = from_memfd();
+	DAT_LMR_HANDLE lmr = POISON;
+	struct rlimit limit, none;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_dat_is(make(&name, address, SIZE, &lmr), NO_RESOURCE(MEMORY));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_ptr_eq(lmr, POISON);
+	ck_dat(make(&name, address, SIZE, &lmr));
+}
+END_TEST
+
+/* ---- when it is the same ---- */
+
+/* A cookie is taken: two pages of an object, from its second page on. Then somebody comes with it and other pages. */
+static const struct {
+	const char *why;
+	bool other_object, other_mapping;
+	int first, count, skip; /* pages, pages, bytes */
+	DAT_RETURN want;
+} claims[] = {
+	{ "the same", false, false, 1, 2, 0, DAT_SUCCESS },
+	{ "at another address", false, true, 1, 2, 0, DAT_SUCCESS },
+	{ "another object", true, true, 1, 2, 0, REFUSED },
+	{ "a page too early", false, false, 0, 2, 0, REFUSED },
+	{ "a page too late", false, false, 2, 2, 0, REFUSED },
+	{ "a byte too late", false, false, 1, 2, 1, REFUSED },
+	{ "too short", false, false, 1, 1, 0, REFUSED },
+	{ "too long", false, true, 1, 3, 0, REFUSED },
+};
+
+START_TEST(equal_cookies_name_the_same)
+{
+	int fd = memory_file();
+	char *one = mapped(NULL, 2 * SIZE, MAP_SHARED, fd, 0), *other = one;
+	char again[DAT_LMR_COOKIE_SIZE];
+	DAT_LMR_HANDLE first, second = POISON;
+
+	if (claims[_i].other_mapping)
+		other = mapped(NULL, 2 * SIZE, MAP_SHARED, claims[_i].other_object ? memory_file() : fd, 0);
+	memcpy(again, name, sizeof(again));
+	ck_dat(make(&name, one + PAGE, 2 * PAGE, &first));
+	ck_assert_msg(make(&again, other + claims[_i].first * PAGE + claims[_i].skip, (DAT_VLEN)claims[_i].count * PAGE,
+			   &second) == claims[_i].want,
+		      "%s", claims[_i].why);
+	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), claims[_i].want == DAT_SUCCESS ? 2 : 1);
+	ck_assert_uint_eq(pz->obj.uses, claims[_i].want == DAT_SUCCESS ? 2 : 1);
+	ck_dat(lmr_free(first));
+}
+END_TEST
+
+/* Which byte differs, and what stands before it. */
+START_TEST(all_forty_bytes_count)
+{
+	char a[DAT_LMR_COOKIE_SIZE] = { 0 }, b[DAT_LMR_COOKIE_SIZE] = { 0 };
+	DAT_LMR_HANDLE first, second, third = POISON;
+	char *object = from_memfd();
+
+	b[_i] = 1;
+	ck_dat(make(&a, object, SIZE, &first));
+	ck_dat(make(&b, from_memfd(), SIZE, &second));
+	ck_dat_is(make(&b, object, SIZE, &third), REFUSED);
+	ck_assert_ptr_eq(third, POISON);
+}
+END_TEST
+
+START_TEST(one_object_by_two_names)
+{
+	char other[DAT_LMR_COOKIE_SIZE] = "another name", *object = from_memfd();
+	DAT_LMR_HANDLE lmr;
+
+	ck_dat(make(&name, object, SIZE, &lmr));
+	ck_dat(make(&other, object, SIZE, &lmr));
+}
+END_TEST
+
+START_TEST(a_name_is_free_after_its_last_region)
+{
+	char *object = from_memfd(), *other = from_memfd();
+	DAT_LMR_HANDLE first, second, third;
+
+	ck_dat(make(&name, object, SIZE, &first));
+	ck_dat(make(&name, object, SIZE, &second));
+	ck_dat(lmr_free(first));
+	ck_dat_is(make(&name, other, SIZE, &third), REFUSED);
+	ck_dat(lmr_free(second));
+	ck_dat(make(&name, other, SIZE, &third));
+	ck_dat_is(make(&name, object, SIZE, &first), REFUSED);
+}
+END_TEST
+
+START_TEST(a_failed_create_takes_no_name)
+{
+	char *object = from_memfd(), *other = from_memfd();
+	DAT_LMR_HANDLE lmr;
+
+	fake_fail("mr_reg", ENOMEM, 1);
+	ck_dat_is(make(&name, object, SIZE, &lmr), NO_RESOURCE(MEMORY_REGION));
+	ck_dat(make(&name, other, SIZE, &lmr));
+	ck_dat(lmr_free(lmr));
+	ck_dat_is(make(&name, from_private(), SIZE, &lmr), REFUSED);
+	ck_dat(make(&name, object, SIZE, &lmr));
+	/* nor does it take the name from who has it */
+	fake_fail("mr_reg", ENOMEM, 1);
+	ck_dat_is(make(&name, object, SIZE, &lmr), NO_RESOURCE(MEMORY_REGION));
+	ck_dat_is(make(&name, other, SIZE, &lmr), REFUSED);
+}
+END_TEST
+
+START_TEST(a_failed_free_keeps_the_name)
+{
+	char *object = from_memfd();
+	DAT_LMR_HANDLE lmr, other;
+
+	ck_dat(make(&name, object, SIZE, &lmr));
+	fake_fail("mr_dereg", EIO, 1);
+	ck_dat_is(lmr_free(lmr), DAT_ERROR(DAT_INTERNAL_ERROR, 0));
+	ck_dat_is(make(&name, from_memfd(), SIZE, &other), REFUSED);
+	ck_dat(lmr_free(lmr));
+}
+END_TEST
+
+START_TEST(names_belong_to_the_process)
+{
+	struct ia *first = ia;
+	DAT_LMR_HANDLE lmr;
+
+	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
+	setup();
+	ck_dat_is(make(&name, from_memfd(), SIZE, &lmr), REFUSED);
+	ck_dat(ia_close(first, DAT_CLOSE_ABRUPT_FLAG)); /* takes its regions along */
+	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
+}
+END_TEST
+
+START_TEST(the_copy_is_ours)
+{
+	char given[DAT_LMR_COOKIE_SIZE], was[DAT_LMR_COOKIE_SIZE], *object = from_memfd();
+	DAT_LMR_HANDLE first, second;
+	DAT_LMR_PARAM param;
+
+	for (int i = 0; i < DAT_LMR_COOKIE_SIZE; i++)
+		was[i] = given[i] = (char)(i - 3); /* a zero among them */
+	ck_dat(make(&given, object, SIZE, &first));
+	ck_dat(make(&given, object, SIZE, &second));
+	memset(given, 0x5a, sizeof(given));
+	ck_dat(lmr_free(first));
+	ck_dat(lmr_query(second, DAT_LMR_FIELD_ALL, &param));
+	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_SHARED_VIRTUAL);
+	ck_assert_ptr_eq(param.region_desc.for_shared_memory.virtual_address, object);
+	ck_assert_ptr_ne(param.region_desc.for_shared_memory.shared_memory_id, &given);
+	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, was, sizeof(was));
+	ck_assert_uint_eq(param.length, SIZE);
+}
+END_TEST
+
+/* ---- at once ---- */
+
+static char *contended[2];
+
+/* One of two threads has the name at a time, or both for the same object. */
+static void *claim(void *arg)
+{
+	char *object = contended[(uintptr_t)arg];
+
+	for (unsigned n = 0; n < 300; n++) {
+		DAT_LMR_HANDLE lmr;
+		DAT_RETURN ret = make(&name, object, SIZE, &lmr);
+
+		if (ret == DAT_SUCCESS)
+			ck_dat(lmr_free(lmr));
+		else
+			ck_dat_is(ret, contended[0] == contended[1] ? DAT_SUCCESS : REFUSED);
+	}
+	return NULL;
+}
+
+START_TEST(two_threads)
+{
+	pthread_t threads[2];
+	DAT_LMR_HANDLE lmr;
+
+	contended[0] = from_memfd();
+	contended[1] = _i ? contended[0] : from_memfd();
+	for (uintptr_t i = 0; i < 2; i++)
+		threads[i] = thread_start(claim, (void *)i);
+	for (int i = 0; i < 2; i++)
+		thread_end(threads[i]);
+	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("shared");
+
+	tcase_add_checked_fixture(cases, setup, teardown);
+	tcase_add_loop_test(cases, shared_is_what_the_system_says, 0, 2 * COUNT(memories));
+	tcase_add_test(cases, the_system_does_not_say);
+	tcase_add_loop_test(cases, equal_cookies_name_the_same, 0, COUNT(claims));
+	tcase_add_loop_test(cases, all_forty_bytes_count, 0, DAT_LMR_COOKIE_SIZE);
+	tcase_add_test(cases, one_object_by_two_names);
+	tcase_add_test(cases, a_name_is_free_after_its_last_region);
+	tcase_add_test(cases, a_failed_create_takes_no_name);
+	tcase_add_test(cases, a_failed_free_keeps_the_name);
+	tcase_add_test(cases, names_belong_to_the_process);
+	tcase_add_test(cases, the_copy_is_ours);
+	tcase_add_loop_test(cases, two_threads, 0, 2);
+	return run("shared", cases);
+}
