@@ -2,6 +2,8 @@
 /* What the unit tests of the core share. */
 #include <semaphore.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -83,7 +85,7 @@ static void side_make_evds(struct side *side)
 		return;
 	}
 	side->recv_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG);
-	side->request_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG);
+	side->request_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
 	side->connect_evd = evd_make_for(side, qlen, DAT_EVD_CONNECTION_FLAG);
 	side->cr_evd = evd_make_for(side, qlen, DAT_EVD_CR_FLAG);
 }
@@ -261,6 +263,21 @@ DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
 
 	ck_dat(ep_get_status(ep, &state, NULL, NULL));
 	return state;
+}
+
+void leave_descriptors(unsigned n)
+{
+	struct rlimit limit;
+	int lowest;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	lowest = dup(STDERR_FILENO);
+	ck_assert_int_ge(lowest, 0);
+	close(lowest);
+	limit.rlim_cur = (rlim_t)lowest + n;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 /* ---- threads of the consumer ---- */

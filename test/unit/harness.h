@@ -106,6 +106,9 @@ void expect_none(DAT_EVD_HANDLE evd);
 
 DAT_EP_STATE state_of(DAT_EP_HANDLE ep);
 
+/* From here on @n more descriptors can be opened. */
+void leave_descriptors(unsigned n);
+
 /* ---- threads of the consumer ---- */
 
 /* In pthread_create's place: the fake must be able to tell them from service threads. */

@@ -212,6 +212,19 @@ START_TEST(a_signal_interrupts_a_wait)
 }
 END_TEST
 
+START_TEST(a_wait_runs_out_of_descriptors)
+{
+	DAT_EVD_HANDLE evd = evd_on(cno), hint = POISON;
+
+	leave_descriptors(0);
+	ck_dat_is(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint), NO_RESOURCE(MEMORY));
+	ck_assert_ptr_eq(hint, POISON);
+	post_se(evd, 1);
+	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint)); /* need not sleep */
+	ck_assert_ptr_eq(hint, evd);
+}
+END_TEST
+
 /* ---- the end ---- */
 
 START_TEST(freeing_the_last_evd_releases_all)
@@ -638,6 +651,7 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, a_trigger_wakes);
 	tcase_add_test(cases, one_trigger_wakes_one_waiter);
 	tcase_add_test(cases, a_signal_interrupts_a_wait);
+	tcase_add_test(cases, a_wait_runs_out_of_descriptors);
 	tcase_add_test(cases, freeing_the_last_evd_releases_all);
 	tcase_add_test(cases, detaching_the_last_evd_releases_nobody);
 	tcase_add_test(cases, an_abrupt_close_releases_all);

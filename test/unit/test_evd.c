@@ -123,6 +123,23 @@ START_TEST(every_failure_of_create_unwinds)
 }
 END_TEST
 
+/* One of its own, and one of the queue below. */
+START_TEST(create_runs_out_of_descriptors)
+{
+	unsigned before = fake_alive(FAKE_ANY);
+	DAT_EVD_HANDLE evd = POISON;
+
+	for (unsigned n = 0; n < 2; n++) {
+		leave_descriptors(n);
+		ck_dat_is(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd), NO_RESOURCE(TEVD));
+		ck_assert_ptr_eq(evd, POISON);
+		ck_assert_uint_eq(fake_alive(FAKE_ANY), before);
+	}
+	leave_descriptors(2);
+	ck_dat(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
+}
+END_TEST
+
 START_TEST(query_tells_all)
 {
 	DAT_CNO_HANDLE cno;
@@ -459,6 +476,21 @@ START_TEST(completions_count_for_the_threshold)
 	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
 	expect_dto(pair.a.recv_evd, 2, DAT_DTO_SUCCESS);
 	expect_none(pair.a.recv_evd);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(an_unwaitable_evd_gives_completions)
+{
+	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(evd_set_unwaitable(pair.a.recv_evd));
+	for (uint64_t n = 0; n < 2; n++) {
+		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		sender(NULL);
+		ck_dat(evd_dequeue(pair.a.recv_evd, &event));
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
+		ck_dat_is(evd_dequeue(pair.a.recv_evd, &event), EMPTY);
+	}
 	pair_close(&pair);
 }
 END_TEST
@@ -989,6 +1021,7 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, create_checks_handles_first);
 	tcase_add_test(cases, only_completions_need_a_queue_of_the_device);
 	tcase_add_test(cases, every_failure_of_create_unwinds);
+	tcase_add_test(cases, create_runs_out_of_descriptors);
 	tcase_add_test(cases, query_tells_all);
 	tcase_add_test(cases, free_is_refused_while_it_is_fed);
 	tcase_add_test(cases, free_loses_what_is_queued);
@@ -1021,6 +1054,7 @@ static TCase *cases_of_pairs(void)
 
 	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, completions_count_for_the_threshold);
+	tcase_add_test(cases, an_unwaitable_evd_gives_completions);
 	tcase_add_test(cases, a_wait_for_completions_times_out_with_what_is_there);
 	tcase_add_test(cases, unsignalled_completions_end_no_wait);
 	tcase_add_test(cases, queued_events_end_a_wait_that_begins_whatever_their_kind);

@@ -463,6 +463,33 @@ START_TEST(internal_signals_wake_nobody)
 }
 END_TEST
 
+/* Whoever asks gets the next event, not the signal before it; nor for the last one. */
+START_TEST(internal_signals_are_skipped)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	connect_small(1, 8);
+	for (uint64_t n = 0; n < 16; n++)
+		post_recv(b, n, 0, 64, 0);
+	for (unsigned n = 0; n < 5; n++) /* the fourth is signalled */
+		post_send(a, n, 0, 8, n < 4 ? SUPPRESS : 0);
+	if (_i)
+		ck_dat(evd_wait(a->request_evd, 0, 1, &event, &nmore));
+	else
+		ck_dat(evd_dequeue(a->request_evd, &event));
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 4);
+	for (unsigned n = 0; n < 4; n++)
+		post_send(a, n, 0, 8, SUPPRESS);
+	if (_i)
+		ck_dat_is(evd_wait(a->request_evd, 0, 1, &event, &nmore), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+	else
+		ck_dat_is(evd_dequeue(a->request_evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
+	expect_status(true, true);
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(a_suppressed_failure_is_told)
 {
 	connect_small(1, 8);
@@ -781,6 +808,7 @@ static TCase *cases_of_limits(void)
 	tcase_add_test(cases, a_success_proves_the_suppressed_ones_before_it);
 	tcase_add_test(cases, a_device_that_signals_all_is_told_to);
 	tcase_add_test(cases, internal_signals_wake_nobody);
+	tcase_add_loop_test(cases, internal_signals_are_skipped, 0, 2);
 	tcase_add_test(cases, a_suppressed_failure_is_told);
 	tcase_add_loop_test(cases, a_refused_post_did_not_happen, 0, COUNT(device_refusals));
 	tcase_add_test(cases, threads_post_to_one_endpoint);
