@@ -106,7 +106,7 @@ void expect_none(DAT_EVD_HANDLE evd);
 
 DAT_EP_STATE state_of(DAT_EP_HANDLE ep);
 
-/* From here on @n more descriptors can be opened. */
+/* From here on @n more descriptors can be opened. Leave some at the end: sanitizers want them. */
 void leave_descriptors(unsigned n);
 
 /* ---- threads of the consumer ---- */

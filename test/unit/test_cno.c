@@ -222,6 +222,7 @@ START_TEST(a_wait_runs_out_of_descriptors)
 	post_se(evd, 1);
 	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint)); /* need not sleep */
 	ck_assert_ptr_eq(hint, evd);
+	leave_descriptors(20);
 }
 END_TEST
 

@@ -137,6 +137,7 @@ START_TEST(create_runs_out_of_descriptors)
 	}
 	leave_descriptors(2);
 	ck_dat(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
+	leave_descriptors(20);
 }
 END_TEST
 
