@@ -28,7 +28,7 @@ static DAT_COUNT max_dtos(const struct ia *ia)
 	return ia->attr->max_qp_wr > RING_SLACK ? (DAT_COUNT)(ia->attr->max_qp_wr - RING_SLACK) : 0;
 }
 
-/* What an interface adapter is and has. Not offered yet: RMRs and SRQs. */
+/* What an interface adapter is and has. Not offered yet: SRQs. */
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 {
 	const struct tp_attr *tp = ia->attr;
@@ -53,6 +53,7 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_pzs = (DAT_COUNT)tp->max_pd;
 	attr->max_message_size = tp->max_message;
 	attr->max_rdma_size = tp->max_message;
+	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr); /* without windows each takes a region */
 	attr->max_rmr_target_address = UINT64_MAX;
 	attr->max_iov_segments_per_rdma_read = (DAT_COUNT)tp->max_read_sge;
 	attr->max_iov_segments_per_rdma_write = (DAT_COUNT)tp->max_sge;

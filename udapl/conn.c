@@ -196,6 +196,12 @@ static void ep_release(struct ep *ep)
 	ep->conn = NULL;
 }
 
+/* A bind is heard of, suppressed or not. */
+static bool is_quiet(const struct req *req)
+{
+	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_ODD)) == DAT_COMPLETION_SUPPRESS_FLAG;
+}
+
 /*
  * A suppressed request that nothing follows completes in silence: a marker behind it makes itself heard, and proves
  * that what did not fail before it did succeed. It takes no slot of the ring, for those belong to the poster, who may
@@ -213,7 +219,7 @@ static void ep_mark(struct ep *ep)
 	spin_lock(&ep->request_evd->lock);
 	tail = atomic_load(&sends->tail);
 	if (!ep->marked && tail != atomic_load(&sends->head) &&
-	    sends->slots[(tail - 1) & sends->mask].flags & DAT_COMPLETION_SUPPRESS_FLAG) {
+	    is_quiet(&sends->slots[(tail - 1) & sends->mask])) {
 		ep->proves = tail;
 		ep->unsure = !ep->shared;
 		ep->marked = tp_post_marker(ep->qp, &ep->marker) == 0;

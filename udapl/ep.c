@@ -209,6 +209,36 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 	return ret;
 }
 
+/* The oldest bind that is not settled, or NULL. Nobody posts any more. */
+static struct req *ep_pending_bind(struct ep *ep)
+{
+	struct ring *sends = &ep->sends;
+
+	for (unsigned at = atomic_load(&sends->head); at != atomic_load(&sends->tail); at++)
+		if (sends->slots[at & sends->mask].kind == REQ_BIND)
+			return &sends->slots[at & sends->mask];
+	return NULL;
+}
+
+/* Windows outlive us, so it matters which binds were carried out. Completions may go with the QP: look at them before.
+ */
+static void ep_end_binds(struct ep *ep)
+{
+	if (!ep_pending_bind(ep))
+		return;
+	(void)tp_qp_error(ep->qp);
+	evd_forget_ep(ep->request_evd, ep);
+}
+
+/* Who is left was not carried out. */
+static void ep_drop_binds(struct ep *ep)
+{
+	struct req *req;
+
+	while ((req = ep_pending_bind(ep)) && ring_retire(&ep->sends, req))
+		rmr_settle(req->binding, DAT_DTO_ERR_FLUSHED);
+}
+
 void ep_unmake(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
@@ -216,7 +246,9 @@ void ep_unmake(struct ep *ep)
 	pthread_mutex_lock(&ia->lock);
 	ep_silence(ep);
 	pthread_mutex_unlock(&ia->lock);
+	ep_end_binds(ep);
 	ep_drop_qp(ep);
+	ep_drop_binds(ep);
 	pthread_mutex_lock(&ia->lock);
 	service_forget(ia, &ep->work); /* its last completions may have kicked it again */
 	ep_detach(ep, EVD_ROLES);

@@ -119,29 +119,58 @@ static ALWAYS_INLINE void describe(struct evd *evd, const struct req *req, struc
 	dto->transfered_length = req->kind == REQ_RECV ? wc.length : req->size;
 }
 
-/* A failure, something suppressed or ours, or an endpoint that is being watched. */
+static void describe_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
+{
+	DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event->event_data.rmr_completion_event_data;
+	bool other = status != DAT_DTO_SUCCESS && status != DAT_DTO_ERR_FLUSHED;
+
+	event->event_number = DAT_RMR_BIND_COMPLETION_EVENT;
+	event->evd_handle = evd;
+	bind->rmr_handle = req->binding->rmr;
+	bind->user_cookie = req->cookie;
+	bind->status = other ? DAT_RMR_OPERATION_FAILED : status;
+}
+
+/* A failure, a bind, something suppressed or ours, or an endpoint that is being watched. */
 static ALWAYS_INLINE bool is_odd(struct tp_wc wc)
 {
 	const struct req *req = wc.tag;
 
-	return wc.status | (req->flags & DAT_COMPLETION_SUPPRESS_FLAG) |
+	return wc.status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_ODD)) |
 	       atomic_load_explicit(&req->ring->ep->watched, memory_order_relaxed);
+}
+
+/* Binds are in the ring until here, so nobody else has settled this one. */
+static bool retire_bind(const struct req *req, DAT_DTO_COMPLETION_STATUS status)
+{
+	struct binding *binding = req->binding;
+
+	if (!ring_retire(req->ring, req))
+		return false;
+	rmr_settle(binding, status);
+	return true;
 }
 
 static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
 	const struct req *req = wc.tag;
 	struct ep *ep = req->ring->ep;
-	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status;
+	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status, retired;
 
 	if (req->kind == REQ_MARKER) {
 		ep_notice(ep, req, wc.status);
 		return false;
 	}
-	describe(evd, req, wc, event);
-	if (wc.status)
-		event->event_data.dto_completion_event_data.transfered_length = 0;
-	if (!ring_retire(req->ring, req))
+	if (req->kind == REQ_BIND) {
+		describe_bind(evd, req, wc.status, event);
+		retired = retire_bind(req, wc.status);
+	} else {
+		describe(evd, req, wc, event);
+		if (wc.status)
+			event->event_data.dto_completion_event_data.transfered_length = 0;
+		retired = ring_retire(req->ring, req);
+	}
+	if (!retired)
 		return false;
 	if (wc.status || atomic_load_explicit(&ep->watched, memory_order_relaxed))
 		ep_notice(ep, req, wc.status);
@@ -349,15 +378,17 @@ static bool flush_room(struct evd *evd)
 	return evd->is_sink || evd_make_room(evd, 1) || room(evd) > evd->promised;
 }
 
-static void push_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
+static void push_flushed(struct evd *evd, const struct req *req)
 {
 	DAT_EVENT event = {
 		.event_number = DAT_DTO_COMPLETION_EVENT,
-		.event_data.dto_completion_event_data = { .ep_handle = ep,
-							  .user_cookie = cookie,
+		.event_data.dto_completion_event_data = { .ep_handle = req->ring->ep,
+							  .user_cookie = req->cookie,
 							  .status = DAT_DTO_ERR_FLUSHED },
 	};
 
+	if (req->kind == REQ_BIND)
+		describe_bind(evd, req, DAT_DTO_ERR_FLUSHED, &event);
 	if (!evd->is_sink)
 		push(evd, &event, true);
 }
@@ -374,8 +405,8 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 		if (!all || !ring_used(ring))
 			break; /* somebody polled meanwhile */
 		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
-		push_flushed(evd, ring->ep, req->cookie);
-		any |= ring_retire(ring, req);
+		push_flushed(evd, req);
+		any |= req->kind == REQ_BIND ? retire_bind(req, DAT_DTO_ERR_FLUSHED) : ring_retire(ring, req);
 	}
 	if (any)
 		notify_locked(evd);
@@ -383,14 +414,14 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 	return all;
 }
 
-bool evd_post_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie)
+bool evd_post_flushed(struct evd *evd, const struct req *req)
 {
 	bool ok;
 
 	spin_lock(&evd->lock);
 	ok = flush_room(evd);
 	if (ok) {
-		push_flushed(evd, ep, cookie);
+		push_flushed(evd, req);
 		notify_locked(evd);
 	}
 	spin_unlock(&evd->lock);
@@ -405,9 +436,15 @@ void evd_forget_ep(struct evd *evd, const struct ep *ep)
 
 	spin_lock(&evd->lock);
 	while (tp_cq_poll(evd->cq, &wc, 1)) {
+		const struct req *req = wc.tag;
 		bool notify = notifies(&wc);
 
-		if (((const struct req *)wc.tag)->ring->ep == ep || !take(evd, wc, &event) || evd->is_sink)
+		if (req->ring->ep == ep) {
+			if (req->kind == REQ_BIND)
+				(void)retire_bind(req, wc.status); /* a window stays as it was left */
+			continue;
+		}
+		if (!take(evd, wc, &event) || evd->is_sink)
 			continue;
 		if (!evd_make_room(evd, 1) && !room(evd)) {
 			log_error("out of memory: a completion is lost");

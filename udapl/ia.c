@@ -247,6 +247,11 @@ static void end_cr(struct obj *obj)
 	cr_unmake(container_of(obj, struct cr, obj), false);
 }
 
+static void end_rmr(struct obj *obj)
+{
+	rmr_unmake(container_of(obj, struct rmr, obj));
+}
+
 static void end_ep(struct obj *obj)
 {
 	ep_unmake(container_of(obj, struct ep, obj));
@@ -292,6 +297,7 @@ static const struct {
 } ends[] = {
 	{ DAT_HANDLE_TYPE_PSP, true, end_sp },	/* no new requests from here on */
 	{ DAT_HANDLE_TYPE_CR, true, end_cr },
+	{ DAT_HANDLE_TYPE_RMR, false, end_rmr },
 	{ DAT_HANDLE_TYPE_EP, false, end_ep },
 	{ DAT_HANDLE_TYPE_LMR, false, end_lmr },
 	{ DAT_HANDLE_TYPE_PZ, false, end_pz },

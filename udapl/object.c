@@ -28,6 +28,7 @@ static struct kind {
 	[DAT_HANDLE_TYPE_CNO] = { .size = sizeof(struct cno) },
 	[DAT_HANDLE_TYPE_PZ] = { .size = sizeof(struct pz) },
 	[DAT_HANDLE_TYPE_LMR] = { .size = sizeof(struct lmr) },
+	[DAT_HANDLE_TYPE_RMR] = { .size = sizeof(struct rmr) },
 	[DAT_HANDLE_TYPE_PSP] = { .size = sizeof(struct sp) },
 	[DAT_HANDLE_TYPE_CR] = { .size = sizeof(struct cr) },
 };
@@ -217,6 +218,13 @@ bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 		obj->uses++;
 	pthread_mutex_unlock(&obj_lock);
 	return obj != NULL;
+}
+
+void obj_get(struct obj *obj)
+{
+	pthread_mutex_lock(&obj_lock);
+	obj->uses++;
+	pthread_mutex_unlock(&obj_lock);
 }
 
 void obj_put(struct obj *obj)

@@ -64,6 +64,7 @@ bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
 /* As obj_valid, and from here on it can't be freed, until obj_put. */
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
+void obj_get(struct obj *obj); /* one that surely is alive, by a lock or another hold */
 void obj_put(struct obj *obj);
 
 /* Any live object of this library, NULL if @handle is none. */

@@ -33,23 +33,28 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
  * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of
  * the connection flushed.
  */
-static DAT_RETURN flush_now(struct ep *ep, struct evd *evd, DAT_DTO_COOKIE cookie)
+static DAT_RETURN flush_now(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
 {
-	struct ia *ia = ep->obj.ia;
+	const struct req req = { .cookie = cookie, .ring = ring, .kind = REQ_SEND };
+	struct ia *ia = ring->ep->obj.ia;
 	bool ok;
 
 	pthread_mutex_lock(&ia->lock);
-	ok = evd_post_flushed(evd, ep, cookie);
+	ok = evd_post_flushed(evd, &req);
 	pthread_mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }
 
-/* UNSIGNALLED is for endpoints that were made so. */
 static bool flags_wrong(DAT_COMPLETION_FLAGS flags, unsigned plain, DAT_COMPLETION_FLAGS configured)
 {
 	unsigned legal = plain | (configured & DAT_COMPLETION_UNSIGNALLED_FLAG);
 
 	return flags & ~legal;
+}
+
+bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned plain)
+{
+	return !flags_wrong(flags, plain, ep->attr.request_completion_flags);
 }
 
 static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
@@ -60,7 +65,7 @@ static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
 	case DAT_EP_STATE_CONNECTED:
 		return CARRY_ON;
 	case DAT_EP_STATE_DISCONNECTED:
-		return flush_now(ep, ep->request_evd, cookie);
+		return flush_now(&ep->sends, ep->request_evd, cookie);
 	default:
 		return status_of_ep_state(state);
 	}
@@ -90,7 +95,7 @@ static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_T
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
 	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		return flush_now(ep, ep->recv_evd, cookie);
+		return flush_now(&ep->recvs, ep->recv_evd, cookie);
 	return CARRY_ON;
 }
 
@@ -349,6 +354,46 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 	return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
 any:
 	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+}
+
+/* ---- binds ----------------------------------------------------------------------------------------------------- */
+
+/* There is room in the ring. Each bind is heard of: what it replaces must go when it is done. */
+static DAT_RETURN post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			    DAT_RMR_CONTEXT *context)
+{
+	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
+	struct req *req = ring_next(&ep->sends);
+	DAT_RMR_CONTEXT made;
+	DAT_RETURN ret = DAT_SUCCESS;
+	int err;
+
+	req->cookie = cookie;
+	req->binding = binding;
+	req->kind = REQ_BIND;
+	req->flags = (uint16_t)(flags | REQ_ODD);
+	err = rmr_post(binding, ep, req, TP_POST_SIGNAL | fence, &made);
+	if (unlikely(err))
+		ret = request_failed(ep, err);
+	else if (unlikely(!gate_open(&ep->send_gate)))
+		ret = request_late(ep);
+	if (ret == DAT_SUCCESS)
+		*context = made;
+	return ret;
+}
+
+DAT_RETURN ep_post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			DAT_RMR_CONTEXT *context)
+{
+	DAT_RETURN ret = NO_RESOURCE(MEMORY);
+
+	if (ep->shared)
+		spin_lock(&ep->send_lock);
+	if (find_room(&ep->sends, ep->request_evd))
+		ret = post_bind(ep, binding, cookie, flags, context);
+	if (ep->shared)
+		spin_unlock(&ep->send_lock);
+	return ret;
 }
 
 /* ---- receives -------------------------------------------------------------------------------------------------- */

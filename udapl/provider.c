@@ -20,11 +20,6 @@ ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE re
 ABSENT(ep_modify, DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
 ABSENT(ep_dup_connect, DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
        const DAT_PVOID private_data, DAT_QOS qos)
-ABSENT(rmr_create, DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr)
-ABSENT(rmr_query, DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
-ABSENT(rmr_bind, DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *lmr, DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
-       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
-ABSENT(rmr_free, DAT_RMR_HANDLE rmr)
 ABSENT(rsp_create, DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *rsp)
 ABSENT(rsp_query, DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param)
 ABSENT(rsp_free, DAT_RSP_HANDLE rsp)

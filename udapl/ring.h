@@ -11,6 +11,7 @@
 
 #include "compiler.h"
 
+struct binding;
 struct ep;
 struct ring;
 
@@ -19,17 +20,23 @@ enum req_kind {
 	REQ_READ,
 	REQ_WRITE,
 	REQ_RECV,
+	REQ_BIND,
 	REQ_MARKER, /* ours: proves what was before it, is no event */
 };
+
+#define REQ_ODD 0x8000u /* beside the flags of DAT: its completion goes the long way */
 
 /* One outstanding transfer. Its address is the tag of the post, so a completion finds all of this without a search. */
 struct req {
 	DAT_DTO_COOKIE cookie;
 	struct ring *ring;
-	DAT_VLEN size;	   /* bytes of a request; a receive learns them */
+	union {
+		DAT_VLEN size;		 /* bytes of a request; a receive learns them */
+		struct binding *binding; /* REQ_BIND */
+	};
 	unsigned position; /* of its claim */
 	uint16_t kind;	   /* enum req_kind */
-	uint16_t flags;	   /* DAT_COMPLETION_FLAGS of the post */
+	uint16_t flags;	   /* DAT_COMPLETION_FLAGS of the post; REQ_ODD */
 };
 
 /*

@@ -31,6 +31,7 @@ struct sp;
 struct tp_dev;
 struct tp_pd;
 struct tp_mr;
+struct tp_mw;
 struct tp_cq;
 struct tp_qp;
 struct tp_listener;
@@ -64,6 +65,7 @@ struct tp_attr {
 	unsigned caps;
 	/* what the device grants, clamped to INT_MAX */
 	unsigned max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_pd;
+	unsigned max_mw; /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
 	unsigned max_sge, max_read_sge;
 	unsigned max_read_in, max_read_out; /* RDMA reads in flight per QP, as target and as originator */
 	unsigned max_read_in_total;	    /* of the whole device */
@@ -88,6 +90,7 @@ struct tp_mr_info {
 	DAT_RMR_CONTEXT rmr_context; /* as the device gave it; the core hides it where no remote privilege was asked */
 	DAT_VADDR address;	     /* what the device will really serve */
 	DAT_VLEN size;
+	bool bindable; /* windows can be bound to it */
 };
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd);
@@ -95,6 +98,10 @@ void tp_pd_destroy(struct tp_pd *pd);
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed, struct tp_mr **mr,
 	      struct tp_mr_info *info);
 int tp_mr_dereg(struct tp_mr *mr);
+
+/* A window belongs to its domain, not to the queue pair that bound it. @context is what the first bind goes on from. */
+int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
+void tp_mw_destroy(struct tp_mw *mw); /* bound or not; no peer uses it after return */
 
 /*
  * Completion queues. A queue is polled by whoever holds its EVD's lock; its descriptor becomes readable when it was
@@ -155,6 +162,17 @@ int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsig
 /* @size is remote->segment_length; the local segments may hold more, the surplus stays untouched. */
 int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
 		 const DAT_RMR_TRIPLET *remote, unsigned flags);
+struct tp_bind {
+	struct tp_mw *mw;
+	struct tp_mr *mr; /* where to, or, with no size, from */
+	DAT_VADDR address;
+	DAT_VLEN size; /* 0: unbind */
+	DAT_MEM_PRIV_FLAGS priv;
+	DAT_RMR_CONTEXT context; /* of the latest bind that was not flushed; after the post: the new one */
+};
+
+/* The context changes when it completes. All later requests of the queue pair wait for that. */
+int tp_post_bind(struct tp_qp *qp, void *tag, struct tp_bind *bind, unsigned flags);
 /* A signalled request that moves nothing and completes after all earlier ones, reads included. */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 

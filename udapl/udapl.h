@@ -9,9 +9,11 @@
  *	lock		mutex (shared.c); cookies. A leaf.
  *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
+ *	rmr->lock	spin; what a window is bound to. Taken after any send_lock or evd->lock.
  *	cno->lock	spin; the latch.
  *	service->lock	spin; the list of work for the service thread. A leaf.
- * No tp_* call is made under a spinlock but tp_cq_poll and the posts.
+ * No tp_* call is made under a spinlock but tp_cq_poll and the posts; and at the completion of a bind those that end what
+ * it replaces: peers must have lost that when the consumer sees the completion.
  *
  * A connection changes its state under ia->lock only, in a consumer's call or on the service thread. The data path reads
  * the state as one atomic word, and tells the service thread what it saw (a failed completion, the last request of a
@@ -208,8 +210,8 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
 bool evd_drain(struct evd *evd);
 /* Completes as flushed what is still in @ring, in order. False: no memory, some stayed behind. */
 bool evd_flush(struct evd *evd, struct ring *ring);
-/* One transfer that was never posted completes as flushed. False: no memory. */
-bool evd_post_flushed(struct evd *evd, struct ep *ep, DAT_DTO_COOKIE cookie);
+/* A request that was never posted, so in no ring, completes as flushed. False: no memory. */
+bool evd_post_flushed(struct evd *evd, const struct req *req);
 /* The longest queue a consumer may ask for. */
 DAT_COUNT evd_max_qlen(const struct ia *ia);
 /* Empties the completion queue; drops what belongs to @ep, whose QP is gone, and keeps the rest. */
@@ -315,6 +317,40 @@ DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cook
 void cookie_put(struct cookie *cookie);
 DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 
+/* ---- rmr.c ----------------------------------------------------------------------------------------------------- */
+
+/* What a window is bound to, or will be when the bind completes; NULL for an LMR: to nothing. */
+struct binding {
+	struct rmr *rmr;
+	struct binding *next; /* rmr->lock; posted after this one; or another spare */
+	bool done;	      /* rmr->lock; the bind has completed */
+	struct lmr *lmr;      /* held */
+	struct tp_mr *region; /* the range, registered by itself, where no window can be had */
+	DAT_LMR_TRIPLET triplet;
+	DAT_MEM_PRIV_FLAGS priv;
+	DAT_RMR_CONTEXT context; /* rmr->lock; the peers' */
+	DAT_RMR_CONTEXT key;	 /* rmr->lock; the window's own after this bind, whether it is bound or not */
+};
+
+struct rmr {
+	struct obj obj;
+	struct pz *pz; /* held */
+	spinlock lock;
+	struct tp_mw *mw;		     /* lock; NULL: the device has none, or it went with a failed bind */
+	struct binding *bindings, *latest; /* lock; as posted: the last one done is in force, the rest in flight */
+	struct binding *spares;	     /* lock */
+	bool freed;		     /* lock; the last bind in flight takes it down */
+};
+
+/*
+ * Posts it as the next request of @ep, whose slot is @req, and says what peers are to use. After a failure it is in
+ * flight all the same: whoever takes the slot out of the ring settles it.
+ */
+int rmr_post(struct binding *binding, struct ep *ep, struct req *req, unsigned how, DAT_RMR_CONTEXT *context);
+/* The bind is over; what it replaces, or was to be, goes. Takes rmr->lock. */
+void rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+void rmr_unmake(struct rmr *rmr); /* retired already */
+
 /* ---- ep.c, post.c ---------------------------------------------------------------------------------------------- */
 
 /*
@@ -386,6 +422,11 @@ void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS s
  * sends.
  */
 void ep_doubt(struct ep *ep, const struct ring *ring);
+/* Any bind, in its turn. On success it is settled, or will be; else the caller does that. @context as in rmr_post. */
+DAT_RETURN ep_post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			DAT_RMR_CONTEXT *context);
+/* Has a request these flags? UNSIGNALLED is for endpoints that were made so. */
+bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned plain);
 /* The device or the queue below failed: the connection, if there is one, is broken. ia->lock held. */
 void ep_break(struct ep *ep);
 /* Answers @cr with @ep, which takes over its connection on success. ia->lock held. */
@@ -480,6 +521,12 @@ DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET 
 			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep, DAT_COUNT *nbufs, DAT_COUNT *span);
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep, DAT_COUNT soft, DAT_COUNT hard);
+
+DAT_RETURN rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
+DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param);
+DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
+		    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context);
+DAT_RETURN rmr_free(DAT_RMR_HANDLE rmr);
 
 DAT_RETURN psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp);
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,

@@ -30,6 +30,7 @@ enum {
 	FAKE_TELLS_BROKEN = 1 << 8,  /* a fault of the peer's making is told by up_qp_broken */
 	FAKE_PADS_PDATA = 1 << 9,    /* private data arrives as long as the field, filled up with zeros */
 	FAKE_MR_ROUNDS = 1 << 10,    /* regions serve whole pages */
+	FAKE_UNBINDABLE = 1 << 11,   /* regions that may not be written take no window */
 };
 void fake_quirks(unsigned quirks);
 
@@ -73,6 +74,7 @@ enum fake_kind {
 	FAKE_DEV,
 	FAKE_PD,
 	FAKE_MR,
+	FAKE_MW,
 	FAKE_CQ,
 	FAKE_QP,
 	FAKE_LISTENER,

@@ -21,6 +21,8 @@ enum fake_call {
 	CALL_PD_DESTROY,
 	CALL_MR_REG,
 	CALL_MR_DEREG,
+	CALL_MW_CREATE,
+	CALL_MW_DESTROY,
 	CALL_CQ_CREATE,
 	CALL_CQ_DESTROY,
 	CALL_CQ_RESIZE,
@@ -34,6 +36,7 @@ enum fake_call {
 	CALL_POST_RECV,
 	CALL_POST_WRITE,
 	CALL_POST_READ,
+	CALL_POST_BIND,
 	CALL_POST_MARKER,
 	CALL_LISTEN,
 	CALL_UNLISTEN,
@@ -55,6 +58,7 @@ struct fake {
 	struct tp_dev *devs;
 	struct tp_qp *qps;
 	struct tp_mr *mrs;
+	struct tp_mw *mws;
 	uint32_t next_key;
 	bool hold;
 	uint64_t next_seq; /* of work requests, over all QPs */
@@ -123,6 +127,10 @@ struct tp_pd {
 
 /* Is that memory of @pd, with one of the privileges in @priv (0: any)? */
 bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length, unsigned priv);
+/* A key that a window may have next. */
+DAT_RMR_CONTEXT mw_next_key(void);
+/* Carries out @bind, which gives the window @key. False: it can't be. */
+bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT key);
 
 /* ---- cq.c ---- */
 
@@ -153,6 +161,7 @@ enum wr_kind {
 	WR_SEND,
 	WR_WRITE,
 	WR_READ,
+	WR_BIND,
 	WR_RECV,
 };
 
@@ -165,6 +174,8 @@ struct wr {
 	unsigned flags;
 	DAT_VLEN size; /* all segments together */
 	DAT_RMR_TRIPLET remote;
+	struct tp_bind bind;
+	DAT_RMR_CONTEXT key; /* for the window */
 	unsigned nseg;
 	DAT_LMR_TRIPLET iov[FAKE_MAX_SGE];
 };

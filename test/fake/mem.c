@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake protection domains and memory regions, with the checks a device makes. */
+/* Fake protection domains, memory regions and windows, with the checks a device makes. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +14,18 @@ struct tp_mr {
 	struct tp_mr *next;
 	struct tp_pd *pd;
 	uint32_t key;
+	unsigned priv;
+	DAT_VADDR address;
+	DAT_VLEN size;
+	bool bindable;
+	unsigned windows; /* bound to it */
+};
+
+struct tp_mw {
+	struct tp_mw *next;
+	struct tp_pd *pd;
+	DAT_RMR_CONTEXT key;
+	struct tp_mr *mr; /* NULL: unbound */
 	unsigned priv;
 	DAT_VADDR address;
 	DAT_VLEN size;
@@ -41,7 +53,7 @@ void tp_pd_destroy(struct tp_pd *pd)
 {
 	fake_lock();
 	fake_count(CALL_PD_DESTROY);
-	fake_demand(pd->users == 0, "a protection domain outlives its regions and queue pairs");
+	fake_demand(pd->users == 0, "a protection domain outlives its regions, windows and queue pairs");
 	alive_add(pd->dev, FAKE_PD, -1);
 	fake_unlock();
 	free(pd);
@@ -76,6 +88,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 		mr->key = fake.next_key++;
 		mr->priv = priv;
 		mr_range(mr, address, size);
+		mr->bindable = !(fake.quirks & FAKE_UNBINDABLE) || priv & DAT_MEM_PRIV_WRITE_FLAG;
 		mr->next = fake.mrs;
 		fake.mrs = mr;
 		pd->users++;
@@ -87,6 +100,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 			.rmr_context = mr->key | REMOTE_KEY,
 			.address = mr->address,
 			.size = mr->size,
+			.bindable = mr->bindable,
 		};
 		*out = mr;
 	}
@@ -101,6 +115,10 @@ int tp_mr_dereg(struct tp_mr *mr)
 
 	if (err)
 		return err;
+	if (mr->windows) {
+		fake_unlock();
+		return -EINVAL;
+	}
 	while (*link != mr)
 		link = &(*link)->next;
 	*link = mr->next;
@@ -111,14 +129,116 @@ int tp_mr_dereg(struct tp_mr *mr)
 	return 0;
 }
 
+static bool in_range(DAT_VADDR start, DAT_VLEN size, DAT_VADDR address, DAT_VLEN length)
+{
+	return length <= size && address >= start && address - start <= size - length;
+}
+
+DAT_RMR_CONTEXT mw_next_key(void)
+{
+	return fake.next_key++ | REMOTE_KEY;
+}
+
+int tp_mw_create(struct tp_pd *pd, struct tp_mw **out, DAT_RMR_CONTEXT *context)
+{
+	struct tp_mw *mw = NULL;
+	int err = fake_enter(CALL_MW_CREATE);
+
+	if (err)
+		return err;
+	fake_demand(pd->dev->attr.max_mw > 0, "windows only where there are some");
+	if (pd->dev->alive[FAKE_MW] < pd->dev->attr.max_mw)
+		mw = calloc(1, sizeof(*mw));
+	if (mw) {
+		mw->pd = pd;
+		mw->key = mw_next_key();
+		mw->next = fake.mws;
+		fake.mws = mw;
+		pd->users++;
+		alive_add(pd->dev, FAKE_MW, 1);
+		*context = mw->key;
+		*out = mw;
+	}
+	fake_unlock();
+	return mw ? 0 : -ENOMEM;
+}
+
+static void mw_unbind(struct tp_mw *mw)
+{
+	if (mw->mr)
+		mw->mr->windows--;
+	mw->mr = NULL;
+}
+
+void tp_mw_destroy(struct tp_mw *mw)
+{
+	struct tp_mw **link = &fake.mws;
+
+	fake_lock();
+	fake_count(CALL_MW_DESTROY);
+	while (*link != mw)
+		link = &(*link)->next;
+	*link = mw->next;
+	mw_unbind(mw);
+	mw->pd->users--;
+	alive_add(mw->pd->dev, FAKE_MW, -1);
+	fake_unlock();
+	free(mw);
+}
+
+/* Is the window still there, and is @context what it has? Requests may outlive it. */
+static struct tp_mw *mw_find(const struct tp_mw *mw, DAT_RMR_CONTEXT context)
+{
+	struct tp_mw *at = fake.mws;
+
+	while (at && at != mw)
+		at = at->next;
+	return at && at->key == context ? at : NULL;
+}
+
+static bool mr_takes(const struct tp_mr *mr, const struct tp_pd *pd, const struct tp_bind *bind)
+{
+	return mr->pd == pd && mr->bindable && in_range(mr->address, mr->size, bind->address, bind->size) &&
+	       (!(bind->priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) || mr->priv & DAT_MEM_PRIV_WRITE_FLAG);
+}
+
+bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT key)
+{
+	struct tp_mw *mw = mw_find(bind->mw, bind->context);
+
+	if (!mw || mw->pd != pd || (bind->size && !mr_takes(bind->mr, pd, bind)))
+		return false;
+	mw_unbind(mw);
+	mw->key = key;
+	if (bind->size) {
+		mw->mr = bind->mr;
+		mw->mr->windows++;
+		mw->priv = bind->priv;
+		mw->address = bind->address;
+		mw->size = bind->size;
+	}
+	return true;
+}
+
+static bool mw_may(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length, unsigned priv)
+{
+	const struct tp_mw *mw = fake.mws;
+
+	while (mw && mw->key != key)
+		mw = mw->next;
+	return mw && mw->mr && mw->pd == pd && (mw->priv & priv) && in_range(mw->address, mw->size, address, length);
+}
+
 bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length, unsigned priv)
 {
 	const struct tp_mr *mr = fake.mrs;
 
 	if (remote != !!(key & REMOTE_KEY))
 		return false;
+	if (remote && mw_may(pd, key, address, length, priv))
+		return true;
 	while (mr && mr->key != (key & ~REMOTE_KEY))
 		mr = mr->next;
-	return mr && mr->pd == pd && (priv == 0 || (mr->priv & priv)) && length <= mr->size && address >= mr->address &&
-	       address - mr->address <= mr->size - length;
+	return mr && mr->pd == pd && (priv == 0 || (mr->priv & priv)) &&
+	       in_range(mr->address, mr->size, address, length);
 }

@@ -108,6 +108,8 @@ static DAT_DTO_COMPLETION_STATUS transfer(struct tp_qp *qp, const struct wr *wr)
 		return DAT_DTO_ERR_LOCAL_PROTECTION;
 	if (wr->size > qp->dev->attr.max_message)
 		return DAT_DTO_ERR_LOCAL_LENGTH;
+	if (wr->kind == WR_BIND)
+		return mw_bind(qp->pd, &wr->bind, wr->key) ? DAT_DTO_SUCCESS : DAT_RMR_OPERATION_FAILED;
 	status = wr->kind == WR_SEND ? send_run(qp->peer, wr) : rdma_run(qp->peer, wr);
 	if (status != DAT_DTO_SUCCESS)
 		qp_break(qp->peer, fake.quirks & FAKE_TELLS_BROKEN);
@@ -122,6 +124,8 @@ static bool runnable(const struct tp_qp *qp)
 	if (!wr || qp->state != QP_UP)
 		return false;
 	if (fake.fail_transfer != DAT_DTO_SUCCESS || !local_ok(qp, wr))
+		return true;
+	if (wr->kind == WR_BIND)
 		return true;
 	if (!qp->peer || qp->peer->state != QP_UP)
 		return false;
@@ -255,6 +259,21 @@ int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 	fake_demand(size == remote->segment_length, "a read says its length twice, and alike");
 	fake_demand(size <= total(iov, nseg), "a read fits its buffer");
 	return post(CALL_POST_READ, qp, &wr, iov);
+}
+
+int tp_post_bind(struct tp_qp *qp, void *tag, struct tp_bind *bind, unsigned flags)
+{
+	struct wr wr = { .kind = WR_BIND, .tag = tag, .flags = flags, .bind = *bind };
+	int err;
+
+	fake_demand(bind->mw && bind->mr, "a bind names a window and a region, an unbind, too");
+	fake_lock();
+	wr.key = mw_next_key();
+	fake_unlock();
+	err = post(CALL_POST_BIND, qp, &wr, NULL);
+	if (!err)
+		bind->context = wr.key;
+	return err;
 }
 
 int tp_post_marker(struct tp_qp *qp, void *tag)

@@ -29,6 +29,7 @@ static void setup(void)
 		.max_cq = 200,
 		.max_cqe = 4096,
 		.max_mr = 300,
+		.max_mw = 250,
 		.max_pd = 400,
 		.max_sge = 30,
 		.max_read_sge = 2,
@@ -70,6 +71,7 @@ START_TEST(of_the_adapter)
 	ck_assert_int_eq(attr.max_pzs, 400);
 	ck_assert_uint_eq(attr.max_message_size, UINT64_C(1) << 30);
 	ck_assert_uint_eq(attr.max_rdma_size, UINT64_C(1) << 30);
+	ck_assert_int_eq(attr.max_rmrs, 250);
 	ck_assert_uint_eq(attr.max_rmr_target_address, UINT64_MAX);
 	ck_assert_int_eq(attr.max_iov_segments_per_rdma_read, 2);
 	ck_assert_int_eq(attr.max_iov_segments_per_rdma_write, 30);
@@ -81,6 +83,16 @@ START_TEST(of_the_adapter)
 	ck_assert_ptr_null(attr.transport_attr);
 	ck_assert_int_eq(attr.num_vendor_attr, 0);
 	ck_assert_ptr_null(attr.vendor_attr);
+}
+END_TEST
+
+START_TEST(without_windows_regions_stand_for_them)
+{
+	DAT_IA_ATTR attr;
+
+	device.max_mw = 0;
+	attr_ia(&ia, &attr);
+	ck_assert_int_eq(attr.max_rmrs, 300);
 }
 END_TEST
 
@@ -385,6 +397,7 @@ int main(void)
 
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_test(cases, of_the_adapter);
+	tcase_add_test(cases, without_windows_regions_stand_for_them);
 	tcase_add_test(cases, reads_are_guaranteed_only_for_all);
 	tcase_add_test(cases, of_the_provider);
 	tcase_add_test(cases, iwarp_reads_need_remote_write);

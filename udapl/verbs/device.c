@@ -352,6 +352,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device, 
 	attr->max_cqe = clamp(device->max_cqe, INT_MAX);
 	attr->max_mr = clamp(device->max_mr, INT_MAX);
 	attr->max_pd = clamp(device->max_pd, INT_MAX);
+	attr->max_mw = device->device_cap_flags & IBV_DEVICE_MEM_WINDOW ? clamp(device->max_mw, INT_MAX) : 0;
 	attr->max_sge = max_sge;
 	attr->max_read_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge) : dev->iwarp ? 1 : max_sge;
 	attr->max_read_in = clamp(device->max_qp_rd_atom, UINT8_MAX);

@@ -25,10 +25,6 @@ static const struct right {
 	{ DAT_MEM_PRIV_REMOTE_WRITE_FLAG, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE },
 };
 
-struct tp_mr {
-	struct ibv_mr *ibv;
-};
-
 /* Many devices pin within the limit of the process unless it has this capability. */
 static bool may_pin_all(void)
 {
@@ -135,18 +131,45 @@ void tp_pd_destroy(struct tp_pd *pd)
 	free(pd);
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
-	      struct tp_mr **mr_out, struct tp_mr_info *info)
+int access_of(DAT_MEM_PRIV_FLAGS priv)
 {
-	int err, access = relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0; /* a device that doesn't know it ignores it */
-	struct tp_mr *mr = malloc(sizeof(*mr));
+	int access = 0;
 
-	if (!mr)
-		return -ENOMEM;
 	for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
 		if (priv & rights[i].priv)
 			access |= rights[i].access;
-	mr->ibv = ibv_reg_mr(pd->ibv, address, size, access);
+	return access;
+}
+
+/* Windows can be bound to it, if there are any. Some devices take that for a wish to write, which the memory may
+ * refuse. */
+static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, int access, bool *bindable)
+{
+	struct ibv_mr *mr;
+
+	*bindable = pd->dev->attr.max_mw > 0;
+	if (!*bindable)
+		return ibv_reg_mr(pd->ibv, address, size, access);
+	mr = ibv_reg_mr(pd->ibv, address, size, access | IBV_ACCESS_MW_BIND);
+	if (!mr && !(access & IBV_ACCESS_LOCAL_WRITE)) {
+		*bindable = false;
+		mr = ibv_reg_mr(pd->ibv, address, size, access);
+	}
+	return mr;
+}
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+	      struct tp_mr **mr_out, struct tp_mr_info *info)
+{
+	int err, access = access_of(priv);
+	struct tp_mr *mr = malloc(sizeof(*mr));
+	bool bindable;
+
+	if (!mr)
+		return -ENOMEM;
+	if (relaxed)
+		access |= IBV_ACCESS_RELAXED_ORDERING; /* a device that doesn't know it ignores it */
+	mr->ibv = reg(pd, address, size, access, &bindable);
 	if (!mr->ibv) {
 		err = reg_failed(pd->dev, address, size, errno);
 		free(mr);
@@ -157,6 +180,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 		.rmr_context = mr->ibv->rkey,
 		.address = (uintptr_t)address,
 		.size = size,
+		.bindable = bindable,
 	};
 	*mr_out = mr;
 	return 0;

@@ -3,21 +3,11 @@
  * Work requests, handed to the device. Everything here is on the data path. One segment that isn't empty, the usual
  * case, has a short way by a request that is filled in already but for what varies; all else is built on the stack.
  */
-#include <errno.h>
-
 #include "verbs.h"
 
 _Static_assert((int)TP_POST_SIGNAL == IBV_SEND_SIGNALED && (int)TP_POST_FENCE == IBV_SEND_FENCE &&
 		       (int)TP_POST_SOLICIT == IBV_SEND_SOLICITED,
 	       "flags of a post go to the device as they are");
-
-/* ibv_post_* returns the errno; soft iWARP may return -1 after a disconnect. */
-static inline int post_result(int err)
-{
-	if (likely(!err))
-		return 0;
-	return err > 0 ? -err : -ENOTCONN;
-}
 
 /* Its first @size bytes. */
 static inline struct ibv_sge sge_of(const DAT_LMR_TRIPLET *segment, DAT_VLEN size)

@@ -13,6 +13,7 @@
 #ifndef UDAPL_VERBS_H
 #define UDAPL_VERBS_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -72,6 +73,14 @@ struct tp_pd {
 	struct tp_dev *dev;
 };
 
+struct tp_mr {
+	struct ibv_mr *ibv;
+};
+
+struct tp_mw {
+	struct ibv_mw *ibv;
+};
+
 struct tp_cq {
 	struct ibv_cq *ibv;
 	struct ibv_comp_channel *channel;
@@ -95,8 +104,18 @@ struct tp_qp {
 	enum ibv_qp_state state; /* as we moved it: asking the device is no good, soft iWARP always says RESET */
 };
 
+/* ibv_post_* and ibv_bind_mw return the errno; soft iWARP may return -1 after a disconnect. */
+static inline int post_result(int err)
+{
+	if (likely(!err))
+		return 0;
+	return err > 0 ? -err : -ENOTCONN;
+}
+
 /* mem.c: warns when so little memory may be pinned that nothing useful can be done. */
 void memlock_check(void);
+/* mem.c: IBV_ACCESS_* for these privileges. */
+int access_of(DAT_MEM_PRIV_FLAGS priv);
 
 /* qp.c: INIT to RTS for the connection of @id. -ENOTCONN: the peer is gone and the QP is as it was. */
 int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out);

@@ -1,0 +1,946 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Windows: what a bind may not be, what it does to those that came before, and what is left when it fails. */
+#include "harness.h"
+
+#define READ_ONLY   DAT_MEM_PRIV_REMOTE_READ_FLAG
+#define WRITE_ONLY  DAT_MEM_PRIV_REMOTE_WRITE_FLAG
+#define REMOTE_BOTH ((DAT_MEM_PRIV_FLAGS)(READ_ONLY | WRITE_ONLY))
+#define SUPPRESS    DAT_COMPLETION_SUPPRESS_FLAG
+#define UNSIGNALLED DAT_COMPLETION_UNSIGNALLED_FLAG
+#define BARRIER	    DAT_COMPLETION_BARRIER_FENCE_FLAG
+
+/* Every way there is to have a window; tests loop over them. */
+enum way {
+	BY_WINDOW,
+	BY_REGION, /* the device has no windows */
+	BY_BOTH,   /* it has, but none for the region of the second bind, see other_lmr */
+	WAYS,
+};
+
+static struct pair pair;
+static struct side *const a = &pair.a, *const b = &pair.b; /* b has the window, a looks through it */
+static DAT_RMR_HANDLE rmr;
+
+static void open_way(enum way way, const DAT_EP_ATTR *attr)
+{
+	if (way == BY_REGION)
+		fake_attr()->max_mw = 0;
+	if (way == BY_BOTH)
+		fake_quirks(FAKE_UNBINDABLE);
+	a->attr = b->attr = attr;
+	pair_connect(&pair);
+	ck_dat(rmr_create(b->pz, &rmr));
+}
+
+static void close_all(void)
+{
+	ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+static DAT_RETURN try_bind(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie,
+			   DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
+	return rmr_bind(rmr, &triplet, priv, b->ep, cookie_of(cookie), flags, context);
+}
+
+/* Posted, and its context. */
+static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie)
+{
+	DAT_RMR_CONTEXT context;
+
+	ck_dat(try_bind(triplet, priv, cookie, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	return context;
+}
+
+static void expect_bind(DAT_RMR_HANDLE handle, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
+{
+	DAT_EVENT event = expect(b->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event.event_data.rmr_completion_event_data;
+
+	ck_assert_ptr_eq(bind->rmr_handle, handle);
+	ck_assert_uint_eq(bind->user_cookie.as_64, cookie);
+	ck_assert_int_eq(bind->status, status);
+}
+
+static DAT_RMR_CONTEXT bound(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv)
+{
+	DAT_RMR_CONTEXT context = bind_posted(triplet, priv, 99);
+
+	expect_bind(rmr, 99, DAT_RMR_BIND_SUCCESS);
+	return context;
+}
+
+static const DAT_LMR_TRIPLET nothing; /* unbinds */
+
+/* A second region of b's, over the same memory; one that windows can't be bound to, for BY_BOTH. */
+static DAT_LMR_HANDLE other_lmr(DAT_LMR_CONTEXT *context)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = b->memory };
+	DAT_LMR_HANDLE lmr;
+
+	ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, b->pz, DAT_MEM_PRIV_READ_FLAG, &lmr,
+			  context, NULL, NULL, NULL));
+	return lmr;
+}
+
+static DAT_LMR_TRIPLET through(DAT_LMR_CONTEXT context, size_t offset, size_t length)
+{
+	DAT_LMR_TRIPLET triplet = segment(b, offset, length);
+
+	triplet.lmr_context = context;
+	return triplet;
+}
+
+enum access { READS, WRITES };
+
+/* What comes of an access by a, of @length bytes at @offset of b's memory. A failure ends the connection. */
+static void access_is(enum access access, DAT_RMR_CONTEXT context, size_t offset, size_t length,
+		      DAT_DTO_COMPLETION_STATUS want)
+{
+	DAT_LMR_TRIPLET local = segment(a, 0, length);
+	DAT_RMR_TRIPLET remote = target(b, offset, length);
+
+	remote.rmr_context = context;
+	if (access == READS)
+		ck_dat(ep_post_rdma_read(a->ep, 1, &local, cookie_of(7), &remote, 0));
+	else
+		ck_dat(ep_post_rdma_write(a->ep, 1, &local, cookie_of(7), &remote, 0));
+	expect_dto(a->request_evd, 7, want);
+}
+
+static DAT_RMR_PARAM queried(void)
+{
+	DAT_RMR_PARAM param;
+
+	memset(&param, 0xff, sizeof(param));
+	ck_dat(rmr_query(rmr, DAT_RMR_FIELD_ALL, &param));
+	return param;
+}
+
+static void check_unbound(void)
+{
+	DAT_RMR_PARAM param;
+
+	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
+	ck_dat(rmr_query(rmr, (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET), &param));
+	ck_assert_ptr_eq(param.ia_handle, b->ia);
+	ck_assert_ptr_eq(param.pz_handle, b->pz);
+	ck_assert_uint_eq(param.rmr_context, 0);
+	ck_assert_uint_eq(param.mem_priv, 0);
+	ck_assert_uint_eq(param.lmr_triplet.segment_length, 0);
+}
+
+static unsigned pins(DAT_LMR_HANDLE lmr)
+{
+	return ((struct lmr *)lmr)->obj.uses;
+}
+
+static void part(void)
+{
+	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+/* The same endpoints once more. */
+static void connect_again(void)
+{
+	ck_dat(ep_reset(a->ep));
+	ck_dat(ep_reset(b->ep));
+	connect_eps(a, a->ep, b, b->ep);
+}
+
+/* ---- create, query, free ---- */
+
+START_TEST(create_refuses)
+{
+	DAT_RMR_HANDLE out = POISON;
+
+	side_open(b, "fake1");
+	ck_dat_is(rmr_create(DAT_HANDLE_NULL, &out), BAD_HANDLE(PZ));
+	ck_dat_is(rmr_create(b->lmr, &out), BAD_HANDLE(PZ));
+	ck_dat_is(rmr_create(b->pz, NULL), BAD_ARG(2));
+	fake_fail("mw_create", ENOMEM, 1);
+	ck_dat_is(rmr_create(b->pz, &out), NO_RESOURCE(MEMORY_REGION));
+	ck_assert_ptr_eq(out, POISON);
+	side_close(b);
+}
+END_TEST
+
+START_TEST(is_unbound_at_first)
+{
+	DAT_HANDLE_TYPE type;
+	DAT_RMR_PARAM param;
+
+	open_way(_i, NULL);
+	check_unbound();
+	ck_dat(handle_type(rmr, &type));
+	ck_assert_int_eq(type, DAT_HANDLE_TYPE_RMR);
+	ck_dat_is(rmr_query(b->lmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
+	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_IA_HANDLE, NULL), BAD_ARG(3));
+	ck_dat_is(rmr_query(rmr, (DAT_RMR_PARAM_MASK)0x20, &param), BAD_ARG(2));
+	ck_dat_is(pz_free(b->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat(rmr_free(rmr));
+	ck_dat_is(rmr_free(rmr), BAD_HANDLE(RMR));
+	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(a_zone_is_held)
+{
+	side_open(b, "fake1");
+	ck_dat(rmr_create(b->pz, &rmr));
+	ck_dat(ep_free(b->ep));
+	ck_dat(lmr_free(b->lmr));
+	ck_dat_is(pz_free(b->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(ia_close(b->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat(rmr_free(rmr));
+	ck_dat(pz_free(b->pz));
+	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+/* ---- a bind ---- */
+
+START_TEST(a_bind_is_what_was_asked_for)
+{
+	const DAT_LMR_TRIPLET range = segment(b, 100, 50);
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_PARAM param;
+
+	open_way(_i, NULL);
+	fake_hold(true);
+	context = bind_posted(segment(b, 100, 50), DAT_MEM_PRIV_ALL_FLAG, 5);
+	ck_assert_uint_ne(context, 0);
+	param = queried(); /* for the consumer it counts from the post on */
+	ck_assert_uint_eq(param.lmr_triplet.lmr_context, b->lmr_context);
+	ck_assert_uint_eq(param.lmr_triplet.virtual_address, (uintptr_t)b->memory + 100);
+	ck_assert_uint_eq(param.lmr_triplet.segment_length, range.segment_length);
+	ck_assert_uint_eq(param.mem_priv, REMOTE_BOTH);
+	ck_assert_uint_eq(param.rmr_context, context);
+	expect_none(b->request_evd);
+	fake_hold(false);
+	expect_bind(rmr, 5, DAT_RMR_BIND_SUCCESS);
+	memset(b->memory + 100, 'x', 50);
+	access_is(READS, context, 100, 50, DAT_DTO_SUCCESS);
+	ck_assert_int_eq(a->memory[49], 'x');
+	access_is(WRITES, context, 149, 1, DAT_DTO_SUCCESS);
+	ck_dat(rmr_free(rmr));
+	pair_close(&pair);
+}
+END_TEST
+
+static const struct {
+	const char *why;
+	enum access access;
+	DAT_MEM_PRIV_FLAGS priv;
+	size_t offset, length;
+	DAT_DTO_COMPLETION_STATUS want;
+} accesses[] = {
+	{ "all of it", READS, REMOTE_BOTH, 100, 50, DAT_DTO_SUCCESS },
+	{ "all of it", WRITES, REMOTE_BOTH, 100, 50, DAT_DTO_SUCCESS },
+	{ "a byte before", WRITES, REMOTE_BOTH, 99, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "a byte behind", READS, REMOTE_BOTH, 101, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "reading where it may", READS, READ_ONLY, 100, 50, DAT_DTO_SUCCESS },
+	{ "writing where it may read", WRITES, READ_ONLY, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "writing where it may", WRITES, WRITE_ONLY, 100, 50, DAT_DTO_SUCCESS },
+	{ "reading where it may write", READS, WRITE_ONLY, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "no right at all", READS, DAT_MEM_PRIV_NONE_FLAG, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+};
+
+static void access_case(enum way way, int i)
+{
+	open_way(way, NULL);
+	access_is(accesses[i].access, bound(segment(b, 100, 50), accesses[i].priv), accesses[i].offset,
+		  accesses[i].length, accesses[i].want);
+	close_all();
+}
+
+START_TEST(peers_have_its_range_and_rights)
+{
+	access_case(BY_WINDOW, _i);
+}
+END_TEST
+
+START_TEST(so_they_have_without_windows)
+{
+	access_case(BY_REGION, _i);
+}
+END_TEST
+
+/* A region without a right to write takes no window, but its bytes can be read all the same. */
+START_TEST(a_region_that_takes_no_window)
+{
+	DAT_LMR_CONTEXT context;
+	DAT_LMR_HANDLE lmr;
+	unsigned regions;
+
+	open_way(BY_BOTH, NULL);
+	lmr = other_lmr(&context);
+	regions = fake_alive(FAKE_MR);
+	access_is(READS, bound(through(context, 100, 50), READ_ONLY), 100, 50, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions + 1);
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	ck_dat(lmr_free(lmr));
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+enum odd {
+	PLAIN,
+	NO_RMR,
+	NO_EP,
+	FOREIGN_EP,
+	NO_TRIPLET,
+	NO_CONTEXT,
+	DEAF_EVD,
+	NO_EVD,
+	OTHER_PZ,
+	OTHER_LMR_PZ,
+	LOCAL_NONE
+};
+
+static const struct {
+	const char *why;
+	enum odd odd;
+	DAT_EP_STATE state;
+	uint32_t garble;
+	size_t offset, length;
+	unsigned priv, flags;
+	DAT_RETURN want;
+} refusals[] = {
+#define UP DAT_EP_STATE_CONNECTED
+	{ "no window", NO_RMR, UP, 0, 0, 8, 0, 0, BAD_HANDLE(RMR) },
+	{ "no endpoint", NO_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
+	{ "an endpoint of another IA", FOREIGN_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
+	{ "completions go to an EVD that takes no binds", DEAF_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0x100, 0,
+	  BAD_HANDLE(EVD_REQUEST) },
+	{ "completions go nowhere", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0, BAD_HANDLE(EVD_REQUEST) },
+	{ "no triplet", NO_TRIPLET, UP, 0, 0, 8, 0x100, 0, BAD_ARG(2) },
+	{ "no room for a context", NO_CONTEXT, UP, 0, 0, 8, 0x100, 0, BAD_ARG(7) },
+	{ "context of no region", PLAIN, UP, 0x100000, 0, 8, 0x100, 0, BAD_ARG(2) },
+	{ "past the end", PLAIN, UP, 0, SIDE_MEMORY - 7, 8, 0, 0, BAD_ARG(2) },
+	{ "before the start", PLAIN, UP, 0, (size_t)-1, 8, 0, 0, BAD_ARG(2) },
+	{ "unknown right", PLAIN, UP, 0, 0, 8, 0x40, 0x20, BAD_ARG(3) },
+	{ "unknown right, unbinding", PLAIN, UP, 0, 0, 0, 0x40, 0, BAD_ARG(3) },
+	{ "solicited", PLAIN, UP, 0, 0, 8, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
+	{ "unsignalled, which the endpoint is not", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, UNSIGNALLED,
+	  BAD_ARG(6) },
+	{ "not connected", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0, BAD_STATE(EP_UNCONNECTED) },
+	{ "not connected, unbinding", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 0, 0, 0, BAD_STATE(EP_UNCONNECTED) },
+	{ "not connected, another zone", OTHER_PZ, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0, BAD_STATE(EP_UNCONNECTED) },
+	{ "window of another zone", OTHER_PZ, UP, 0, 0, 8, 0, 0, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ "window of another zone, unbinding", OTHER_PZ, UP, 0, 0, 0, 0, 0, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ "region of another zone", OTHER_LMR_PZ, UP, 0, 0, 8, 0, 0, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ "to read what we may not", LOCAL_NONE, UP, 0, 0, 8, DAT_MEM_PRIV_ALL_FLAG, 0,
+	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
+	{ "to write what we may not", LOCAL_NONE, UP, 0, 0, 8, WRITE_ONLY, 0,
+	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE) },
+	{ "to read where we may not, disconnected", LOCAL_NONE, DAT_EP_STATE_DISCONNECTED, 0, 0, 8, READ_ONLY, 0,
+	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
+#undef UP
+};
+
+/* The endpoint of the case: in the state, or unconnected for the sake of something else. */
+static DAT_EP_HANDLE refusing_ep(enum odd odd, DAT_EP_STATE state)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_EP_HANDLE ep = b->ep;
+
+	if (odd == NO_EP)
+		return b->lmr;
+	if (odd == FOREIGN_EP)
+		return a->ep;
+	if (odd == DEAF_EVD)
+		evd = evd_make_for(b, 8, DAT_EVD_DTO_FLAG);
+	if (odd == DEAF_EVD || odd == NO_EVD)
+		ck_dat(ep_create(b->ia, b->pz, b->recv_evd, evd, b->connect_evd, NULL, &ep));
+	else if (state == DAT_EP_STATE_UNCONNECTED)
+		ep = ep_make(b, NULL);
+	if (state == DAT_EP_STATE_DISCONNECTED)
+		part();
+	return ep;
+}
+
+START_TEST(bind_refuses)
+{
+	enum odd odd = refusals[_i].odd;
+	DAT_RMR_CONTEXT context = 0x5a5a5a5a;
+	DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+	DAT_LMR_TRIPLET triplet;
+	DAT_PZ_HANDLE other;
+	DAT_RMR_PARAM param;
+	DAT_EP_HANDLE ep;
+
+	open_way(BY_WINDOW, NULL);
+	triplet = segment(b, refusals[_i].offset, refusals[_i].length);
+	ck_dat(pz_create(b->ia, &other));
+	if (odd == OTHER_PZ)
+		ck_dat(rmr_create(other, &rmr));
+	if (odd == OTHER_LMR_PZ || odd == LOCAL_NONE)
+		ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = b->memory },
+				  SIDE_MEMORY, odd == LOCAL_NONE ? b->pz : other,
+				  odd == LOCAL_NONE ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG, &lmr, &triplet.lmr_context,
+				  NULL, NULL, NULL));
+	triplet.lmr_context ^= refusals[_i].garble;
+	ep = refusing_ep(odd, refusals[_i].state);
+	ck_dat_is(rmr_bind(odd == NO_RMR ? b->pz : rmr, odd == NO_TRIPLET ? NULL : &triplet,
+			   (DAT_MEM_PRIV_FLAGS)refusals[_i].priv, ep, cookie_of(1),
+			   (DAT_COMPLETION_FLAGS)refusals[_i].flags, odd == NO_CONTEXT ? NULL : &context),
+		  refusals[_i].want);
+	ck_assert_uint_eq(context, 0x5a5a5a5a);
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	if (lmr)
+		ck_assert_uint_eq(pins(lmr), 0);
+	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2)); /* still unbound */
+	expect_none(b->request_evd);
+	close_all();
+}
+END_TEST
+
+/* The range of an unbind is nobody's business. */
+START_TEST(unbinding_looks_at_the_length_only)
+{
+	const DAT_LMR_TRIPLET garbage = { .lmr_context = 0xdeadbeef, .virtual_address = 0x123 };
+	DAT_RMR_CONTEXT context = 5;
+
+	open_way(_i, NULL);
+	ck_dat(try_bind(garbage, DAT_MEM_PRIV_ALL_FLAG, 3, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_assert_uint_eq(context, 0);
+	expect_bind(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	check_unbound();
+	close_all();
+}
+END_TEST
+
+START_TEST(binds_count_as_requests)
+{
+	DAT_EP_ATTR attr;
+	DAT_RMR_CONTEXT context = 5;
+
+	side_open(a, "fake0");
+	attr = ep_attr(a);
+	side_close(a);
+	attr.max_request_dtos = 2;
+	open_way(_i, &attr);
+	fake_hold(true);
+	post_send(b, 1, 0, 8, 0);
+	bind_posted(segment(b, 0, 8), READ_ONLY, 2);
+	ck_dat_is(try_bind(segment(b, 8, 8), READ_ONLY, 3, 0, &context), NO_RESOURCE(MEMORY));
+	ck_dat_is(try_send(b, 4, 0, 8, 0), NO_RESOURCE(MEMORY));
+	ck_assert_uint_eq(context, 5);
+	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)b->memory);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	close_all();
+}
+END_TEST
+
+/* ---- one after the other ---- */
+
+START_TEST(binds_complete_in_turn)
+{
+	open_way(_i, NULL);
+	fake_hold(true);
+	for (unsigned n = 0; n < 4; n++) {
+		post_recv(a, n, 0, 8, 0);
+		post_send(b, 10 + n, 0, 8, 0);
+		bind_posted(segment(b, n, 8), READ_ONLY, 20 + n);
+	}
+	fake_hold(false);
+	for (unsigned n = 0; n < 4; n++) {
+		expect_dto(b->request_evd, 10 + n, DAT_DTO_SUCCESS);
+		expect_bind(rmr, 20 + n, DAT_RMR_BIND_SUCCESS);
+	}
+	expect_none(b->request_evd);
+	close_all();
+}
+END_TEST
+
+START_TEST(a_rebind_ends_the_one_before)
+{
+	DAT_RMR_CONTEXT first, second, context;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_HANDLE lmr;
+
+	open_way(_i, NULL);
+	lmr = other_lmr(&lmr_context);
+	first = bound(segment(b, 0, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	fake_hold(true);
+	second = bind_posted(through(lmr_context, 0, 64), READ_ONLY, 1);
+	ck_assert_uint_ne(first, second);
+	ck_assert_uint_eq(queried().rmr_context, second);
+	/* both until it is done */
+	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat_is(lmr_free(lmr), BAD_STATE(LMR_IN_USE));
+	fake_hold(false);
+	expect_bind(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(lmr), 1);
+	access_is(READS, second, 0, 64, DAT_DTO_SUCCESS);
+	ck_dat(lmr_free(b->lmr)); /* the device, too, is done with it */
+	b->lmr_context = lmr_context;
+	context = bound(through(lmr_context, 8, 8), READ_ONLY);
+	access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
+	access_is(READS, first, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	close_all();
+}
+END_TEST
+
+START_TEST(the_second_context_goes_with_the_third)
+{
+	DAT_RMR_CONTEXT second;
+	DAT_LMR_CONTEXT lmr_context;
+
+	open_way(_i, NULL);
+	other_lmr(&lmr_context);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	second = bound(through(lmr_context, 0, 64), READ_ONLY);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	access_is(READS, second, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	close_all();
+}
+END_TEST
+
+START_TEST(an_unbind_ends_it)
+{
+	DAT_RMR_CONTEXT context;
+	unsigned regions;
+
+	open_way(_i, NULL);
+	regions = fake_alive(FAKE_MR);
+	context = bound(segment(b, 0, 64), REMOTE_BOTH);
+	access_is(WRITES, context, 0, 64, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(bound(nothing, DAT_MEM_PRIV_NONE_FLAG), 0);
+	check_unbound();
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	access_is(READS, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+END_TEST
+
+START_TEST(a_free_ends_it)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	context = bound(segment(b, 0, 64), REMOTE_BOTH);
+	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat(rmr_free(rmr));
+	access_is(WRITES, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+END_TEST
+
+/* The completion comes, for a handle that is dead; the region is held until then, and the zone. */
+START_TEST(freed_in_flight)
+{
+	DAT_RMR_CONTEXT before, context;
+	DAT_RMR_HANDLE dead;
+	unsigned regions;
+
+	open_way(_i, NULL);
+	regions = fake_alive(FAKE_MR);
+	before = bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	context = bind_posted(segment(b, 64, 64), REMOTE_BOTH, 6);
+	ck_assert_uint_ne(before, context);
+	dead = rmr;
+	ck_dat(rmr_free(rmr));
+	ck_dat_is(rmr_free(rmr), BAD_HANDLE(RMR));
+	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat(rmr_create(b->pz, &rmr));
+	ck_assert_ptr_ne(rmr, dead);
+	fake_hold(false);
+	expect_bind(dead, 6, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	access_is(READS, context, 64, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	close_all();
+}
+END_TEST
+
+/* ---- flags ---- */
+
+START_TEST(a_suppressed_success_is_silent)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	expect_none(b->request_evd);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	access_is(READS, context, 0, 64, DAT_DTO_SUCCESS);
+	ck_dat(try_bind(nothing, DAT_MEM_PRIV_NONE_FLAG, 2, SUPPRESS, &context));
+	expect_none(b->request_evd);
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	check_unbound();
+	close_all();
+}
+END_TEST
+
+/* Nobody takes completions, yet slots come back: what was bound before is dropped each time. */
+START_TEST(suppressed_for_ever)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	for (unsigned n = 0; n < 200; n++)
+		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
+	expect_none(b->request_evd);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	access_is(READS, context, 199, 64, DAT_DTO_SUCCESS);
+	close_all();
+}
+END_TEST
+
+START_TEST(a_suppressed_flush_is_told)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	fake_hold(true);
+	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	part();
+	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
+	expect_none(b->request_evd);
+	close_all();
+}
+END_TEST
+
+START_TEST(a_suppressed_bind_lets_a_graceful_disconnect_end)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	fake_hold(true);
+	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_GRACEFUL_FLAG));
+	ck_assert_int_eq(state_of(b->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	fake_hold(false);
+	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_none(b->request_evd);
+	ck_assert_uint_eq(queried().rmr_context, context);
+	close_all();
+}
+END_TEST
+
+START_TEST(an_unsignalled_bind_wakes_nobody)
+{
+	DAT_EP_ATTR attr;
+	DAT_RMR_CONTEXT context;
+	struct waiter waiter;
+
+	side_open(a, "fake0");
+	attr = ep_attr(a);
+	side_close(a);
+	attr.request_completion_flags = UNSIGNALLED;
+	open_way(_i, &attr);
+	waiter = (struct waiter){ .evd = b->request_evd, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	waiter_start(&waiter);
+	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
+	fake_settle(1);
+	ck_dat(try_bind(segment(b, 8, 64), REMOTE_BOTH, 2, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(waiter_end(&waiter));
+	ck_assert_uint_eq(waiter.event.event_data.rmr_completion_event_data.user_cookie.as_64, 1);
+	ck_assert_int_eq(waiter.nmore, 1);
+	close_all();
+}
+END_TEST
+
+START_TEST(a_barrier_is_a_fence)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, BARRIER, &context));
+	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_FENCE | TP_POST_SIGNAL);
+	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_SIGNAL);
+	close_all();
+}
+END_TEST
+
+/* ---- flushed, failed, refused ---- */
+
+/* Neither of two binds happened: the window is what it was, and so is what the device thinks of it. */
+START_TEST(a_flush_restores)
+{
+	DAT_RMR_CONTEXT context, after;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_HANDLE lmr;
+	unsigned regions;
+
+	open_way(_i, NULL);
+	lmr = other_lmr(&lmr_context);
+	context = bound(segment(b, 16, 64), REMOTE_BOTH);
+	regions = fake_alive(FAKE_MR);
+	fake_hold(true);
+	bind_posted(through(lmr_context, 0, 64), READ_ONLY, 1);
+	bind_posted(nothing, READ_ONLY, 2);
+	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
+	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
+	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_uint_eq(queried().rmr_context, context);
+	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)b->memory + 16);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	ck_dat(lmr_free(lmr));
+	fake_hold(false);
+	connect_again(); /* it survives the connection that bound it */
+	access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	after = bound(segment(b, 0, 64), REMOTE_BOTH);
+	access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
+	access_is(READS, context, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	close_all();
+}
+END_TEST
+
+START_TEST(disconnected_means_flushed)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i, NULL);
+	context = bound(segment(b, 16, 64), REMOTE_BOTH);
+	part();
+	ck_assert_uint_eq(bind_posted(segment(b, 0, 64), REMOTE_BOTH, 8), 0);
+	expect_bind(rmr, 8, DAT_RMR_BIND_FAILURE);
+	ck_assert_uint_eq(queried().rmr_context, context);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	close_all();
+}
+END_TEST
+
+static const DAT_DTO_COMPLETION_STATUS failures[] = { DAT_RMR_OPERATION_FAILED, DAT_DTO_ERR_TRANSPORT,
+						      DAT_DTO_ERR_LOCAL_EP };
+
+/* The window is bound to nothing, for the device, too; what follows is flushed; and it can be bound anew. */
+static void failed_case(enum way way, DAT_DTO_COMPLETION_STATUS status)
+{
+	DAT_RMR_CONTEXT before, after;
+
+	open_way(way, NULL);
+	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	fake_hold(true);
+	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 2);
+	fake_fail_transfer(status);
+	ck_assert(fake_step());
+	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
+	expect(b->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	check_unbound();
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	fake_hold(false);
+	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	connect_again();
+	after = bound(segment(b, 0, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), way == BY_REGION ? 0 : 1);
+	access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
+	access_is(READS, before, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	ck_dat(rmr_free(rmr));
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+
+START_TEST(a_failed_bind_unbinds)
+{
+	failed_case(_i % WAYS, failures[_i / WAYS]);
+}
+END_TEST
+
+START_TEST(a_window_that_can_not_be_replaced)
+{
+	DAT_RMR_CONTEXT context = 5;
+
+	open_way(BY_WINDOW, NULL);
+	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	expect(b->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	connect_again();
+	fake_fail("mw_create", ENOMEM, 1);
+	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context), NO_RESOURCE(MEMORY_REGION));
+	ck_assert_uint_eq(context, 5);
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	close_all();
+}
+END_TEST
+
+START_TEST(a_refused_post_did_not_happen)
+{
+	const char *call = _i == BY_REGION ? "post_write" : "post_bind";
+	DAT_RMR_CONTEXT before, context = 5;
+	unsigned regions;
+
+	open_way(_i, NULL);
+	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	regions = fake_alive(FAKE_MR);
+	fake_fail(call, ENOMEM, 1);
+	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context), NO_RESOURCE(MEMORY));
+	ck_assert_uint_eq(context, 5);
+	ck_assert_uint_eq(queried().rmr_context, before);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	expect_none(b->request_evd);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	close_all();
+}
+END_TEST
+
+START_TEST(every_failure_unwinds)
+{
+	DAT_RMR_CONTEXT context = 5;
+	unsigned n;
+
+	open_way(_i, NULL);
+	ck_dat(rmr_free(rmr));
+	rmr = POISON;
+	for (n = 1; fake_fail_call(n), rmr_create(b->pz, &rmr) != DAT_SUCCESS; n++) {
+		ck_assert_ptr_eq(rmr, POISON);
+		ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	}
+	for (n = 1; fake_fail_call(n), try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS; n++) {
+		ck_assert_uint_eq(context, 5);
+		check_unbound();
+		ck_assert_uint_eq(pins(b->lmr), 0);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), 2); /* of a and b */
+	}
+	ck_assert_uint_gt(n, 1);
+	fake_fail_call(0);
+	expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	ck_dat(rmr_free(rmr));
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- what goes before the window ---- */
+
+/* Completions of a dead endpoint may be there or not. */
+static void empty(DAT_EVD_HANDLE evd)
+{
+	DAT_EVENT event;
+
+	fake_settle(0);
+	while (evd_dequeue(evd, &event) == DAT_SUCCESS)
+		ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
+}
+
+/* In flight, or done and not taken: what became of the bind still counts. */
+static void endpoint_freed(enum way way, unsigned quirks, bool held)
+{
+	DAT_RMR_CONTEXT before, context;
+
+	open_way(way, NULL);
+	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	fake_quirks(quirks | (way == BY_BOTH ? FAKE_UNBINDABLE : 0));
+	fake_hold(held);
+	context = bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	ck_dat(ep_free(b->ep));
+	fake_hold(false);
+	ck_assert_uint_eq(queried().rmr_context, held ? before : context);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	empty(b->request_evd);
+	/* another endpoint of the zone serves it as well, and can bind it */
+	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	b->ep = ep_make(b, NULL);
+	connect_again();
+	access_is(READS, held ? before : context, held ? 16 : 0, 64, DAT_DTO_SUCCESS);
+	access_is(READS, bound(segment(b, 8, 8), REMOTE_BOTH), 8, 8, DAT_DTO_SUCCESS);
+	ck_dat(rmr_free(rmr));
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+
+static const unsigned leavings[] = { 0, FAKE_DROPS_CQES, FAKE_LATE_FLUSH };
+
+START_TEST(outlives_an_endpoint_with_a_bind_in_flight)
+{
+	endpoint_freed(_i % WAYS, leavings[_i / WAYS], true);
+}
+END_TEST
+
+START_TEST(outlives_an_endpoint_with_a_bind_done)
+{
+	endpoint_freed(_i % WAYS, leavings[_i / WAYS], false);
+}
+END_TEST
+
+START_TEST(goes_with_its_ia)
+{
+	open_way(_i, NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(nothing, REMOTE_BOTH, 2);
+	ck_dat_is(ia_close(b->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	close_all();
+}
+END_TEST
+
+START_TEST(freed_in_flight_and_then_the_endpoint)
+{
+	open_way(_i, NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	ck_dat(rmr_free(rmr));
+	ck_dat(ep_free(b->ep));
+	ck_dat(lmr_free(b->lmr));
+	ck_dat(pz_free(b->pz));
+	close_all();
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases = tcase_create("rmr");
+
+	tcase_add_test(cases, create_refuses);
+	tcase_add_loop_test(cases, is_unbound_at_first, 0, WAYS);
+	tcase_add_test(cases, a_zone_is_held);
+	tcase_add_loop_test(cases, a_bind_is_what_was_asked_for, 0, WAYS);
+	tcase_add_loop_test(cases, peers_have_its_range_and_rights, 0, COUNT(accesses));
+	tcase_add_loop_test(cases, so_they_have_without_windows, 0, COUNT(accesses));
+	tcase_add_test(cases, a_region_that_takes_no_window);
+	tcase_add_loop_test(cases, bind_refuses, 0, COUNT(refusals));
+	tcase_add_loop_test(cases, unbinding_looks_at_the_length_only, 0, WAYS);
+	tcase_add_loop_test(cases, binds_count_as_requests, 0, WAYS);
+	tcase_add_loop_test(cases, binds_complete_in_turn, 0, WAYS);
+	tcase_add_loop_test(cases, a_rebind_ends_the_one_before, 0, WAYS);
+	tcase_add_loop_test(cases, the_second_context_goes_with_the_third, 0, WAYS);
+	tcase_add_loop_test(cases, an_unbind_ends_it, 0, WAYS);
+	tcase_add_loop_test(cases, a_free_ends_it, 0, WAYS);
+	tcase_add_loop_test(cases, freed_in_flight, 0, WAYS);
+	tcase_add_loop_test(cases, a_suppressed_success_is_silent, 0, WAYS);
+	tcase_add_loop_test(cases, suppressed_for_ever, 0, WAYS);
+	tcase_add_loop_test(cases, a_suppressed_flush_is_told, 0, WAYS);
+	tcase_add_loop_test(cases, a_suppressed_bind_lets_a_graceful_disconnect_end, 0, WAYS);
+	tcase_add_loop_test(cases, an_unsignalled_bind_wakes_nobody, 0, WAYS);
+	tcase_add_loop_test(cases, a_barrier_is_a_fence, 0, WAYS);
+	tcase_add_loop_test(cases, a_flush_restores, 0, WAYS);
+	tcase_add_loop_test(cases, disconnected_means_flushed, 0, WAYS);
+	tcase_add_loop_test(cases, a_failed_bind_unbinds, 0, WAYS * COUNT(failures));
+	tcase_add_test(cases, a_window_that_can_not_be_replaced);
+	tcase_add_loop_test(cases, a_refused_post_did_not_happen, 0, WAYS);
+	tcase_add_loop_test(cases, every_failure_unwinds, 0, WAYS);
+	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_in_flight, 0, WAYS * COUNT(leavings));
+	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_done, 0, WAYS * COUNT(leavings));
+	tcase_add_loop_test(cases, goes_with_its_ia, 0, WAYS);
+	tcase_add_loop_test(cases, freed_in_flight_and_then_the_endpoint, 0, WAYS);
+	return run("rmr", cases);
+}
