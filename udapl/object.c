@@ -80,8 +80,12 @@ static bool slab_add_locked(struct kind *kind)
 	slab->next = kind->slabs;
 	kind->slabs = slab;
 	kind->next_slots = slots < LARGEST_SLAB ? 2 * slots : slots;
-	for (unsigned i = 0; i < slots; i++)
-		dead_push_locked(kind, (struct obj *)(slab->base + i * stride(kind)));
+	for (unsigned i = 0; i < slots; i++) {
+		struct obj *obj = (struct obj *)(slab->base + i * stride(kind));
+
+		atomic_init(&obj->tag, OBJ_DEAD(kind - kinds));
+		dead_push_locked(kind, obj);
+	}
 	return true;
 }
 
@@ -104,20 +108,10 @@ static struct obj *find_in_locked(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_T
 	return obj && (!ia || obj->ia == ia) ? obj : NULL;
 }
 
-static struct obj_list *list_of(const struct obj *obj)
+/* Dead or alive, a slot stays of its kind. */
+static unsigned type_of(const struct obj *obj)
 {
-	unsigned tag = atomic_load_explicit(&obj->tag, memory_order_relaxed);
-
-	return &obj->ia->objs[tag - OBJ_TAG(0)];
-}
-
-static struct kind *kind_of(const struct obj *obj)
-{
-	for (unsigned type = 0; type < OBJ_KINDS; type++)
-		for (const struct slab *slab = kinds[type].slabs; slab; slab = slab->next)
-			if ((const char *)obj >= slab->base && (const char *)obj < slab->end)
-				return &kinds[type];
-	return NULL;
+	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_DEAD(0);
 }
 
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE type)
@@ -141,16 +135,18 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 void obj_discard(struct obj *obj)
 {
 	pthread_mutex_lock(&obj_lock);
-	dead_push_locked(kind_of(obj), obj);
+	dead_push_locked(&kinds[type_of(obj)], obj);
 	pthread_mutex_unlock(&obj_lock);
 }
 
 DAT_HANDLE obj_publish(struct obj *obj)
 {
+	unsigned type = type_of(obj);
+
 	pthread_mutex_lock(&obj_lock);
-	atomic_store_explicit(&obj->tag, OBJ_TAG(kind_of(obj) - kinds), memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_TAG(type), memory_order_release);
 	if (obj != &obj->ia->obj) {
-		struct obj_list *list = list_of(obj);
+		struct obj_list *list = &obj->ia->objs[type];
 
 		obj->prev = NULL;
 		obj->next = list->first;
@@ -165,8 +161,10 @@ DAT_HANDLE obj_publish(struct obj *obj)
 
 static void unlink_locked(struct obj *obj)
 {
+	unsigned type = type_of(obj);
+
 	if (obj != &obj->ia->obj) {
-		struct obj_list *list = list_of(obj);
+		struct obj_list *list = &obj->ia->objs[type];
 
 		if (obj->prev)
 			obj->prev->next = obj->next;
@@ -176,7 +174,7 @@ static void unlink_locked(struct obj *obj)
 			obj->next->prev = obj->prev;
 		list->count--;
 	}
-	atomic_store_explicit(&obj->tag, OBJ_DEAD, memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_DEAD(type), memory_order_release);
 }
 
 bool obj_retire(struct obj *obj)

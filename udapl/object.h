@@ -12,10 +12,10 @@
 
 struct ia;
 
-/* A tag is a kind plus one, on top of a pattern that stray memory seldom holds; 0 is a dead slot. */
-#define OBJ_KINDS     (DAT_HANDLE_TYPE_SRQ + 1)
-#define OBJ_TAG(kind) (0xDA710001u + (unsigned)(kind))
-#define OBJ_DEAD      0u
+/* A tag is a kind plus one; of a live object, on top of a pattern that stray memory seldom holds. */
+#define OBJ_KINDS      (DAT_HANDLE_TYPE_SRQ + 1)
+#define OBJ_DEAD(kind) (1u + (unsigned)(kind))
+#define OBJ_TAG(kind)  (0xDA710000u + OBJ_DEAD(kind))
 
 /*
  * The memory of an object is type-stable: it comes from slabs per kind that are never given back while the process

@@ -15,6 +15,8 @@
 /* Below this an endpoint's queues and a few buffers don't fit. Batch systems are known for 64 KiB. */
 #define MEMLOCK_NEEDED (4ul << 20)
 
+static const char memlock_remedy[] = "raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
+
 /* Devices refuse remote write without local write. Local read is always there. */
 static const struct right {
 	DAT_MEM_PRIV_FLAGS priv;
@@ -52,10 +54,9 @@ void memlock_check(void)
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_NEEDED || may_pin_all())
 		return;
-	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at least %lu KiB; "
-		 "raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service",
+	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at least %lu KiB; %s",
 		 limit_text(limit.rlim_cur, soft, sizeof(soft)), limit_text(limit.rlim_max, hard, sizeof(hard)),
-		 MEMLOCK_NEEDED / 1024);
+		 MEMLOCK_NEEDED / 1024, memlock_remedy);
 }
 
 /* Bytes that devices hold pinned for this process; 0 when the system doesn't say. */
@@ -91,17 +92,15 @@ static int reg_failed(const struct tp_dev *dev, const void *address, size_t size
 
 	if (err == ENOMEM && is_unmapped(address, size))
 		err = EFAULT;
-	if (err != ENOMEM) {
+	if (err != ENOMEM && err != EPERM)
 		log_util("registering %zu bytes: %s", size, strerror(err));
-		return -err;
-	}
-	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY && used + size > limit.rlim_cur)
-		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK is %s", size,
-			  used / 1024, limit_text(limit.rlim_cur, soft, sizeof(soft)));
+	else if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY && used + size > limit.rlim_cur)
+		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK is %s; %s", size,
+			  used / 1024, limit_text(limit.rlim_cur, soft, sizeof(soft)), memlock_remedy);
 	else
-		log_error("registering %zu bytes: out of memory; device %s takes %u regions", size, dev->attr.device,
-			  dev->attr.max_mr);
-	return -ENOMEM;
+		log_error("registering %zu bytes: %s; device %s takes %u regions", size, strerror(err),
+			  dev->attr.device, dev->attr.max_mr);
+	return -err;
 }
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
