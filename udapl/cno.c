@@ -62,6 +62,7 @@ void cno_trigger(struct cno *cno, struct evd *evd)
 	}
 	if (has_agent(&cno->agent)) {
 		cno->agent_evd = evd;
+		cno->agent_due = true;
 		service_kick(cno->obj.ia, &cno->work);
 	}
 	spin_unlock(&cno->lock);
@@ -81,13 +82,16 @@ bool cno_wants(struct cno *cno)
 static void agent_run(struct work *work)
 {
 	struct cno *cno = container_of(work, struct cno, work);
-	DAT_OS_WAIT_PROXY_AGENT agent;
+	DAT_OS_WAIT_PROXY_AGENT agent = { 0 };
 	struct evd *evd;
 
 	spin_lock(&cno->lock);
-	agent = cno->agent;
 	evd = cno->agent_evd;
-	cno->agent = (DAT_OS_WAIT_PROXY_AGENT){ 0 };
+	if (cno->agent_due) {
+		agent = cno->agent;
+		cno->agent = (DAT_OS_WAIT_PROXY_AGENT){ 0 };
+	}
+	cno->agent_due = false;
 	spin_unlock(&cno->lock);
 	if (has_agent(&agent))
 		agent.proxy_agent_func(agent.instance_data, evd);
@@ -103,6 +107,7 @@ static void release(struct cno *cno)
 		wake(cno, cno->sleepers);
 	if (has_agent(&cno->agent)) {
 		cno->agent_evd = NULL;
+		cno->agent_due = true;
 		service_kick(cno->obj.ia, &cno->work);
 	}
 	spin_unlock(&cno->lock);
@@ -114,7 +119,7 @@ void cno_attach(struct cno *cno)
 	cno->evds++;
 }
 
-/* The latch went with its EVD; what came to the others meanwhile was no trigger because of it. */
+/* What was to be told went with its EVD; what came to the others meanwhile was no trigger because of it. */
 static void trigger_again(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
@@ -129,16 +134,17 @@ static void trigger_again(struct cno *cno)
 
 void cno_detach(struct cno *cno, struct evd *evd, bool freed)
 {
-	bool was_latched;
+	bool latched, due;
 
 	spin_lock(&cno->lock);
-	was_latched = cno->latched == evd;
-	if (was_latched)
+	latched = cno->latched == evd;
+	if (latched)
 		cno->latched = NULL;
-	if (cno->agent_evd == evd)
-		cno->agent_evd = NULL;
+	due = cno->agent_due && cno->agent_evd == evd;
+	if (due)
+		cno->agent_due = false; /* it stays armed */
 	spin_unlock(&cno->lock);
-	if (was_latched)
+	if (latched || due)
 		trigger_again(cno);
 	if (--cno->evds == 0 && freed)
 		release(cno);
@@ -195,7 +201,7 @@ void cno_kill(struct cno *cno)
 	release(cno);
 	spin_lock(&cno->lock);
 	cno->dying = true;
-	while (cno->waiters || has_agent(&cno->agent)) { /* a due agent is detached as it is called */
+	while (cno->waiters || cno->agent_due) {
 		spin_unlock(&cno->lock);
 		pthread_cond_wait(&ia->left, &ia->lock);
 		spin_lock(&cno->lock);

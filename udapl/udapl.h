@@ -253,6 +253,7 @@ struct cno {
 	bool dying;		/* lock; abrupt close */
 	unsigned evds;		/* ia->lock; how many EVDs refer to it */
 	DAT_OS_WAIT_PROXY_AGENT agent; /* lock; one-shot */
+	bool agent_due;		/* lock; it is to be called */
 	struct evd *agent_evd;	/* lock; what the due agent is to be told */
 	struct work work;	/* runs the agent on the service thread, unlocked */
 };

@@ -473,6 +473,24 @@ START_TEST(a_removed_agent_is_not_called)
 }
 END_TEST
 
+/* The service thread can't begin while we have the lock: the EVD goes before the agent was called for it. */
+START_TEST(an_agent_stays_armed_when_what_it_was_to_hear_of_goes)
+{
+	DAT_EVD_HANDLE first = evd_on(cno), second = evd_on(cno);
+	struct ia *ia = side.ia;
+
+	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
+	pthread_mutex_lock(&ia->lock);
+	post_se(first, 1);
+	ck_assert(obj_retire(first));
+	evd_unmake(first);
+	pthread_mutex_unlock(&ia->lock);
+	expect_calls(0, DAT_HANDLE_NULL);
+	post_se(second, 1);
+	expect_calls(1, second);
+}
+END_TEST
+
 START_TEST(an_agent_is_released_too)
 {
 	DAT_EVD_HANDLE evd = evd_on(cno);
@@ -667,6 +685,7 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, an_agent_hears_triggers_that_the_latch_does_not);
 	tcase_add_test(cases, an_agent_may_arm_itself);
 	tcase_add_test(cases, a_removed_agent_is_not_called);
+	tcase_add_test(cases, an_agent_stays_armed_when_what_it_was_to_hear_of_goes);
 	tcase_add_test(cases, an_agent_is_released_too);
 	tcase_add_test(cases, no_notification_is_lost);
 	return cases;
