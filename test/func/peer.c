@@ -46,6 +46,7 @@ static const struct device devices[] = {
 		.sent_too_long = DAT_DTO_ERR_REMOTE_RESPONDER,
 		.request_padded = 56,
 		.reply_padded = 196,
+		.loose_windows = true,
 		.crowd = 64,
 	},
 	{

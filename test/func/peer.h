@@ -40,6 +40,7 @@ struct device {
 	DAT_DTO_COMPLETION_STATUS short_receive;   /* of a receive that is too short */
 	DAT_DTO_COMPLETION_STATUS sent_too_long;   /* of the send for it */
 	DAT_COUNT request_padded, reply_padded;	   /* private data is padded to so many bytes; 0: it is not */
+	bool loose_windows;			   /* a window's range is not checked, its region's is */
 	int crowd;				   /* endpoints that one IA surely can have */
 	bool hears_late;			   /* an acceptor may be established before it learns that its peer gave up */
 };
