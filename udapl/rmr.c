@@ -228,11 +228,12 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 
 /* ---- bind ------------------------------------------------------------------------------------------------------- */
 
+/* By their tags alone, as everywhere on the data path. */
 static DAT_RETURN handles_refused(const struct rmr *rmr, const struct ep *ep)
 {
-	if (!obj_valid(NULL, (DAT_HANDLE)(uintptr_t)rmr, DAT_HANDLE_TYPE_RMR))
+	if (!rmr || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
-	if (!obj_valid(rmr->obj.ia, (DAT_HANDLE)(uintptr_t)ep, DAT_HANDLE_TYPE_EP))
+	if (!ep || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep->obj.ia != rmr->obj.ia)
 		return BAD_HANDLE(EP);
 	if (ep->request_evd->is_sink || !(ep->request_evd->flags & DAT_EVD_RMR_BIND_FLAG))
 		return BAD_HANDLE(EVD_REQUEST);

@@ -11,6 +11,7 @@ static DAT_IA_HANDLE ia;
 static DAT_PZ_HANDLE pz;
 static DAT_EVD_HANDLE async_evd, cr_evd, conn_evd, send_evd, recv_evd, idle_evd;
 static DAT_EP_HANDLE near, far;
+static DAT_RMR_HANDLE rmr;
 static DAT_LMR_TRIPLET local;
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
@@ -77,7 +78,7 @@ static void set_up(const char *name)
 	MUST(dat_pz_create(ia, &pz) == DAT_SUCCESS);
 	cr_evd = evd_make(DAT_EVD_CR_FLAG);
 	conn_evd = evd_make(DAT_EVD_CONNECTION_FLAG);
-	send_evd = evd_make(DAT_EVD_DTO_FLAG);
+	send_evd = evd_make(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
 	recv_evd = evd_make(DAT_EVD_DTO_FLAG);
 	idle_evd = evd_make(DAT_EVD_DTO_FLAG);
 	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
@@ -86,9 +87,19 @@ static void set_up(const char *name)
 	local.segment_length = SIZE;
 	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
 	remote.segment_length = SIZE;
+	MUST(dat_rmr_create(pz, &rmr) == DAT_SUCCESS);
 	near = ep_make(idle_evd);
 	far = ep_make(recv_evd);
 	connect_both();
+}
+
+static void reap_binds(int calls)
+{
+	for (int i = 0; i < calls; i++) {
+		DAT_EVENT event = wait_for(send_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+
+		MUST(event.event_data.rmr_completion_event_data.status == DAT_RMR_BIND_SUCCESS);
+	}
 }
 
 static void reap(DAT_EVD_HANDLE evd, int calls)
@@ -124,6 +135,20 @@ MEASURE measure_post_rdma_read(void)
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
 		MUST(!dat_ep_post_rdma_read(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
 					    DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void bind_all(void)
+{
+	DAT_RMR_CONTEXT context;
+
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_rmr_bind(rmr, &local, DAT_MEM_PRIV_ALL_FLAG, near, (DAT_RMR_COOKIE){ .as_64 = i },
+				   DAT_COMPLETION_DEFAULT_FLAG, &context));
+}
+
+MEASURE measure_bind(void)
+{
+	bind_all();
 }
 
 MEASURE measure_dequeue(void)
@@ -163,6 +188,10 @@ int main(int argc, char **argv)
 	reap(send_evd, CALLS);
 	measure_post_rdma_read();
 	reap(send_evd, CALLS);
+	bind_all(); /* so many in flight take memory, which comes back: only the first time */
+	reap_binds(CALLS);
+	measure_bind();
+	reap_binds(CALLS);
 	for (DAT_UINT64 i = 0; i < CALLS; i++) {
 		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
 		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));

@@ -11,6 +11,7 @@ static struct ibv_context *context;
 static struct ibv_cq *send_cq, *recv_cq, *idle_cq;
 static struct ibv_qp *near, *far;
 static struct ibv_mr *mr;
+static struct ibv_mw *mw;
 static char buffer[2 * SIZE];
 static struct ibv_gid_entry gid;
 
@@ -83,8 +84,9 @@ static void set_up(void)
 	idle_cq = ibv_create_cq(context, 4 * CALLS, NULL, NULL, 0);
 	MUST(pd && send_cq && recv_cq && idle_cq);
 	mr = ibv_reg_mr(pd, buffer, sizeof(buffer),
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
-	MUST(mr);
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	MUST(mr && mw);
 	near = qp_make(pd, idle_cq);
 	far = qp_make(pd, recv_cq);
 	qp_connect(near, far);
@@ -106,7 +108,7 @@ static void reap(struct ibv_cq *cq, int calls)
 static struct ibv_sge sge;
 static struct ibv_send_wr send_wr, write_wr, read_wr;
 static struct ibv_recv_wr recv_wr;
-
+static struct ibv_mw_bind bind_wr;
 
 MEASURE measure_post_recv(void)
 {
@@ -131,6 +133,14 @@ static inline void post_all(struct ibv_send_wr *wr)
 MEASURE measure_post_send(void)
 {
 	post_all(&send_wr);
+}
+
+MEASURE measure_bind(void)
+{
+	for (uint64_t i = 0; i < CALLS; i++) {
+		bind_wr.wr_id = i;
+		MUST(!ibv_bind_mw(near, mw, &bind_wr));
+	}
 }
 
 MEASURE measure_post_rdma_write(void)
@@ -189,6 +199,13 @@ int main(void)
 	write_wr.wr.rdma.rkey = mr->rkey;
 	read_wr = write_wr;
 	read_wr.opcode = IBV_WR_RDMA_READ;
+	bind_wr = (struct ibv_mw_bind){
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = { .mr = mr,
+			       .addr = (uintptr_t)buffer,
+			       .length = SIZE,
+			       .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE },
+	};
 
 	measure_post_recv();
 	measure_post_send();
@@ -198,6 +215,11 @@ int main(void)
 	measure_post_rdma_write();
 	reap(send_cq, CALLS);
 	measure_post_rdma_read();
+	reap(send_cq, CALLS);
+	for (int i = 0; i < CALLS; i++)
+		MUST(!ibv_bind_mw(near, mw, &bind_wr)); /* as dat.c does */
+	reap(send_cq, CALLS);
+	measure_bind();
 	reap(send_cq, CALLS);
 	for (int i = 0; i < CALLS; i++) {
 		struct ibv_recv_wr *bad_recv;
