@@ -282,12 +282,13 @@ static void ep_set_timer(struct ep *ep, uint64_t ns)
 /* The last step: order on an EVD is completions, flushes, then the event. */
 static void ep_finish(struct ep *ep)
 {
-	DAT_EVENT_NUMBER verdict = ep->verdict;
+	DAT_EVENT_NUMBER verdict;
 
 	if (!ep_collect(ep)) {
 		ep_set_timer(ep, RETRY);
 		return;
 	}
+	verdict = ep->peer_gone && atomic_load(&ep->fault) ? DAT_CONNECTION_EVENT_BROKEN : ep->verdict;
 	/* Who posts from here on sees that state, and has to do with the leftovers himself. */
 	ep_set_state(ep, DAT_EP_STATE_DISCONNECTED);
 	if (!ep_flush(ep)) {
@@ -467,6 +468,7 @@ void up_failed(struct ep *ep, enum tp_cause cause)
 void up_disconnected(struct ep *ep)
 {
 	ep_collect(ep); /* if a transfer failed, the peer went because of that */
+	ep->peer_gone = !ep->verdict;
 	ep_fire(ep, atomic_load(&ep->fault) ? ON_FAULT : ON_PEER_GONE);
 }
 
@@ -498,6 +500,7 @@ static DAT_RETURN ep_begin(struct ep *ep, enum trigger trigger)
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ep->promised = EVENTS_PER_CONNECTION;
+	ep->peer_gone = false;
 	atomic_store(&ep->fault, false);
 	atomic_store(&ep->flushed, false);
 	ep_fire(ep, trigger); /* before the transport knows: its answer may be quicker than our return */

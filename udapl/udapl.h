@@ -392,6 +392,7 @@ struct ep {
 	/* ia->lock */
 	struct tp_conn *conn;
 	DAT_EVENT_NUMBER verdict;  /* of a connection that is ending; 0 = none */
+	bool peer_gone;		   /* it is by the peer's word, and a failure that is still to come may explain that */
 	bool watching;		   /* both EVDs report every completion to us */
 	unsigned promised;	   /* slots of connect_evd kept for this connection's events */
 	struct timer timer;	   /* connect time-out, cap of a graceful disconnect, cap of the drain */
