@@ -78,8 +78,8 @@ START_TEST(private_data_goes_both_ways)
 	pair_open_unconnected(&pair, NULL);
 	limit = private_limit(&pair.near);
 	listen_any(&pair.far, &qual);
-	returns(BAD_ARG(5), dat_ep_connect(pair.near.ep, (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG, limit + 1, out,
-					   DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	returns(BAD_ARG(5), dat_ep_connect(pair.near.ep, (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG, limit + 1,
+					   out, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	private_data_exchange(&pair, qual, 0);
 	both_reset(&pair);
 	private_data_exchange(&pair, qual, 1);
@@ -191,7 +191,7 @@ START_TEST(addresses_that_nobody_has)
 	setenv("DAPL_CM_ARP_RETRY_COUNT", "2", 1);
 	side_open(&side, 1);
 	side.ep = ep_make(&side, NULL);
-	unreachable(&side, "192.0.2.1"); /* there is no route */
+	unreachable(&side, "192.0.2.1");  /* there is no route */
 	unreachable(&side, "10.77.0.77"); /* in our network, but nobody answers */
 	side_close(&side);
 }
@@ -541,7 +541,7 @@ START_TEST(connects_that_are_refused_on_the_spot)
 	pair_open_unconnected(&pair, NULL);
 	inet_pton(AF_INET, "224.0.0.1", &group.sin_addr);
 	ep = pair.near.ep;
-#define CONNECT(ep, address, qual, qos, flags) \
+#define CONNECT(ep, address, qual, qos, flags)                                                                         \
 	dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)(address), qual, LONG, 0, NULL, qos, (DAT_CONNECT_FLAGS)(flags))
 	returns(BAD_ARG(2), CONNECT(ep, NULL, 5555, DAT_QOS_BEST_EFFORT, 0));
 	returns(BAD_ARG(3), CONNECT(ep, &pair.far.address, 0, DAT_QOS_BEST_EFFORT, 0));
@@ -552,7 +552,8 @@ START_TEST(connects_that_are_refused_on_the_spot)
 	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_UNSUPPORTED), CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
 	group.sin_family = 77;
 	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_MALFORMED), CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
-	must(dat_ep_create(pair.near.ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, pair.near.connects, NULL, &ep));
+	must(dat_ep_create(pair.near.ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, pair.near.connects, NULL,
+			   &ep));
 	returns(BAD_STATE(EP_NOTREADY), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
 	must(dat_ep_create(pair.near.ia, pair.near.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, NULL, &ep));
 	returns(BAD_HANDLE(_EVD_CONN), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));

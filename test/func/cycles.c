@@ -79,8 +79,8 @@ START_TEST(a_thousand_connections)
 		request_accept(request_take(&pair.far), pair.far.ep);
 		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.near.ep);
 		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.far.ep);
-		must(dat_ep_disconnect(i % 2 ? pair.near.ep : pair.far.ep, i % 3 ? DAT_CLOSE_ABRUPT_FLAG :
-										      DAT_CLOSE_GRACEFUL_FLAG));
+		must(dat_ep_disconnect(i % 2 ? pair.near.ep : pair.far.ep,
+				       i % 3 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG));
 		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.near.ep);
 		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.far.ep);
 		must(dat_ep_reset(pair.near.ep));

@@ -478,10 +478,10 @@ START_TEST(flags_that_do_not_fit_are_refused)
 	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_UNSIGNALLED_FLAG));
 	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_UNSIGNALLED_FLAG));
 	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_EVD_THRESHOLD_FLAG));
-	returns(BAD_ARG(6), dat_ep_post_rdma_write(f.pair.near.ep, 1, &at, cookie(1), &to,
-						   DAT_COMPLETION_SOLICITED_WAIT_FLAG));
-	returns(BAD_ARG(6), dat_ep_post_rdma_read(f.pair.near.ep, 1, &at, cookie(1), &to,
-						  DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+	returns(BAD_ARG(6),
+		dat_ep_post_rdma_write(f.pair.near.ep, 1, &at, cookie(1), &to, DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+	returns(BAD_ARG(6),
+		dat_ep_post_rdma_read(f.pair.near.ep, 1, &at, cookie(1), &to, DAT_COMPLETION_SOLICITED_WAIT_FLAG));
 	say_hello(&f.pair);
 	pair_close(&f.pair);
 }
@@ -507,10 +507,10 @@ START_TEST(too_many_segments_or_bytes_are_refused)
 	to = target(&f.far, 0, 64);
 	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, param.ep_attr.max_request_iov + 1, list, cookie(1), 0));
 	returns(BAD_ARG(2), dat_ep_post_recv(f.pair.near.ep, param.ep_attr.max_recv_iov + 1, list, cookie(1), 0));
-	returns(BAD_ARG(2), dat_ep_post_rdma_write(f.pair.near.ep, param.ep_attr.max_rdma_write_iov + 1, list, cookie(1),
-						   &to, 0));
-	returns(BAD_ARG(2), dat_ep_post_rdma_read(f.pair.near.ep, param.ep_attr.max_rdma_read_iov + 1, list, cookie(1),
-						  &to, 0));
+	returns(BAD_ARG(2),
+		dat_ep_post_rdma_write(f.pair.near.ep, param.ep_attr.max_rdma_write_iov + 1, list, cookie(1), &to, 0));
+	returns(BAD_ARG(2),
+		dat_ep_post_rdma_read(f.pair.near.ep, param.ep_attr.max_rdma_read_iov + 1, list, cookie(1), &to, 0));
 	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, -1, list, cookie(1), 0));
 	returns(BAD_ARG(3), dat_ep_post_send(f.pair.near.ep, 1, NULL, cookie(1), 0));
 	list[0] = seg(&f.near, 0, 1001);

@@ -8,7 +8,7 @@ set -uo pipefail
 # the harness gives both; a run by hand is one from the build's folder
 build=${top_builddir:-$PWD}
 [[ -n ${DAT_TEST_DEV:-} ]] || {
-	echo '1..0 # SKIP no RDMA device: test/vm/on-device runs this where there is one, make check-vm all of it'
+	echo '1..0 # SKIP no RDMA device here: make check-vm runs this where there is one'
 	exit 0
 }
 tmp=$(mktemp -d)

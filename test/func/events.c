@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Event dispatchers and notification objects while real completions arrive: waiting, waking, counting, and no losses. */
+/* Event dispatchers and notification objects while real completions arrive: waiting, waking, counting, losing none. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -32,7 +32,7 @@ static void field_open(struct field *f, unsigned receives)
 		recv_post(f->pair.far.ep, i, seg(&f->far, i * 8, 8));
 }
 
-/* Sends a message for receive number, and returns when it is in the memory there. The EVD there has not been touched. */
+/* Sends a message for receive number, and returns when it is in the memory there. Nobody touches the EVD there. */
 static void deliver(struct field *f, unsigned number)
 {
 	memset(f->near.at, (int)number + 1, 8);

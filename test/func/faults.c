@@ -169,9 +169,8 @@ static unsigned more_post(const struct stage *s)
 	unsigned taken = 0;
 
 	for (unsigned i = 3; i < 9; i++) {
-		DAT_RETURN ret = dat_ep_post_rdma_write(s->pair.near.ep, 1, &from, cookie(i), &to,
-							i % 2 ? DAT_COMPLETION_DEFAULT_FLAG :
-								DAT_COMPLETION_SUPPRESS_FLAG);
+		DAT_COMPLETION_FLAGS flags = i % 2 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG;
+		DAT_RETURN ret = dat_ep_post_rdma_write(s->pair.near.ep, 1, &from, cookie(i), &to, flags);
 
 		if (ret == BAD_STATE(EP_DISCPENDING))
 			continue;
@@ -273,7 +272,7 @@ START_TEST(suppressed_requests_report_failure)
 }
 END_TEST
 
-/* On iWARP the writer has no completion to learn from: it sees the connection go, and the target its memory unharmed. */
+/* On iWARP no completion tells the writer: it sees the connection go, and the target its memory unharmed. */
 START_TEST(refused_writes_end_the_connection)
 {
 	for (size_t i = 0; i < COUNT(remote_faults); i++) {

@@ -36,7 +36,7 @@ _Thread_local int blamed;
 
 static const struct device devices[] = {
 	{
-		/* Local memory is checked as late as a request is executed, and many faults are called an operation error. */
+		/* Local memory is checked as late as a request is executed; most faults are operation errors then. */
 		.kind = "rxe",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
@@ -51,8 +51,8 @@ static const struct device devices[] = {
 	},
 	{
 		/*
-		 * The sender never learns of a receive that was too short: its message was TCP's already. The kernel runs out
-		 * of places to map queues at some fifty endpoints.
+		 * The sender never learns of a receive that was too short: its message was TCP's already. The kernel
+		 * runs out of places to map queues at some fifty endpoints.
 		 */
 		.kind = "siw",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
@@ -83,8 +83,8 @@ static const struct lack {
 	enum need need;
 	const char *why;
 } lacks[] = {
-	{ "siw", NEEDS_PLACED, "iWARP completes a write as soon as TCP has it" },
-	{ "siw", NEEDS_REMOTE_STATUS, "iWARP completes a write or a send as soon as TCP has it, whatever the peer does" },
+	{ "siw", NEEDS_PLACED, "iWARP completes a write or a send as soon as TCP has it" },
+	{ "siw", NEEDS_REMOTE_STATUS, "iWARP completes a write or a send as soon as TCP has it" },
 	{ "siw", NEEDS_READ_RIGHTS, "siw lets peers read memory registered without remote read" },
 	{ "siw", NEEDS_RNR, "iWARP breaks the connection over a message that no receive waits for" },
 	{ "siw", NEEDS_SOLICITED, "siw forgets that a message was solicited" },
@@ -133,7 +133,7 @@ static bool device_name(const char *interface, char name[64])
 	return found;
 }
 
-/* A name for the resolver alone. Those of interfaces may be hosts' too, but an interface's has its letters as they are. */
+/* A name for the resolver alone: a host may be called like its interface, but only it may be so in capitals. */
 static bool host_name(const char *interface, const char *address, char name[64])
 {
 	const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
@@ -232,7 +232,7 @@ int run(int argc, char **argv, const struct test *tests, size_t count)
 	bool passed = true;
 
 	if (!device() || !getenv("top_builddir")) {
-		puts("1..0 # SKIP no RDMA device: test/vm/on-device runs this where there is one, make check-vm all of it");
+		puts("1..0 # SKIP no RDMA device here: make check-vm runs this where there is one");
 		return 0;
 	}
 	unsetenv("CK_TAP_LOG_FILE_NAME"); /* Check's own TAP has no word for a test that is left out */
@@ -291,7 +291,8 @@ void side_open_as(struct side *side, const char *name, bool threadsafe)
 	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &side->arrivals));
 	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, &side->connects));
 	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &side->recvs));
-	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, &side->requests));
+	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+			    &side->requests));
 }
 
 void side_open(struct side *side, unsigned end)

@@ -22,27 +22,27 @@
 
 /* What a test may need and some device lacks: peer.c has the table of who lacks what, and why. */
 enum need {
-	NEEDS_NOTHING	    = 0,
-	NEEDS_PLACED	    = 1 << 0, /* a completed write is in the peer's memory */
+	NEEDS_NOTHING = 0,	      /* any device will do */
+	NEEDS_PLACED = 1 << 0,	      /* a completed write is in the peer's memory */
 	NEEDS_REMOTE_STATUS = 1 << 1, /* a request completes with what went wrong at the peer */
-	NEEDS_READ_RIGHTS   = 1 << 2, /* memory without remote read can't be read */
-	NEEDS_RNR	    = 1 << 3, /* a send waits, outstanding, until the peer posts a receive */
-	NEEDS_SOLICITED	    = 1 << 4, /* solicited messages can be told from others */
-	NEEDS_OWN_NET	    = 1 << 5, /* we know which addresses of the network nobody has */
+	NEEDS_READ_RIGHTS = 1 << 2,   /* memory without remote read can't be read */
+	NEEDS_RNR = 1 << 3,	      /* a send waits, outstanding, until the peer posts a receive */
+	NEEDS_SOLICITED = 1 << 4,     /* solicited messages can be told from others */
+	NEEDS_OWN_NET = 1 << 5,	      /* we know which addresses of the network nobody has */
 };
 
 struct device {
-	const char *kind;			   /* as DAT_TEST_DEV has it */
-	DAT_DTO_COMPLETION_STATUS bad_segment;	   /* local memory that the request may not use */
-	DAT_DTO_COMPLETION_STATUS bad_range;	   /* of a request, where only the range is wrong */
-	DAT_DTO_COMPLETION_STATUS bad_read_into;   /* in any way, of an RDMA read */
-	DAT_DTO_COMPLETION_STATUS bad_receive;	   /* in any way, of a receive */
-	DAT_DTO_COMPLETION_STATUS short_receive;   /* of a receive that is too short */
-	DAT_DTO_COMPLETION_STATUS sent_too_long;   /* of the send for it */
-	DAT_COUNT request_padded, reply_padded;	   /* private data is padded to so many bytes; 0: it is not */
-	bool loose_windows;			   /* a window's range is not checked, its region's is */
-	int crowd;				   /* endpoints that one IA surely can have */
-	bool hears_late;			   /* an acceptor may be established before it learns that its peer gave up */
+	const char *kind;			 /* as DAT_TEST_DEV has it */
+	DAT_DTO_COMPLETION_STATUS bad_segment;	 /* local memory that the request may not use */
+	DAT_DTO_COMPLETION_STATUS bad_range;	 /* of a request, where only the range is wrong */
+	DAT_DTO_COMPLETION_STATUS bad_read_into; /* in any way, of an RDMA read */
+	DAT_DTO_COMPLETION_STATUS bad_receive;	 /* in any way, of a receive */
+	DAT_DTO_COMPLETION_STATUS short_receive; /* of a receive that is too short */
+	DAT_DTO_COMPLETION_STATUS sent_too_long; /* of the send for it */
+	DAT_COUNT request_padded, reply_padded;	 /* private data is padded to so many bytes; 0: it is not */
+	bool loose_windows;			 /* a window's range is not checked, its region's is */
+	int crowd;				 /* endpoints that one IA surely can have */
+	bool hears_late;			 /* an acceptor may not know yet that its peer gave up */
 };
 
 const struct device *device(void);
@@ -92,7 +92,7 @@ const char *ia_name(unsigned end, enum named by);
 
 void side_open(struct side *side, unsigned end); /* everything but the endpoint */
 void side_open_as(struct side *side, const char *name, bool threadsafe);
-void side_close(struct side *side);		 /* abruptly */
+void side_close(struct side *side); /* abruptly */
 
 DAT_EP_ATTR ep_attr(DAT_COUNT recvs, DAT_COUNT requests); /* 4 segments, or as many as the device has; 4 reads */
 DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr);
@@ -161,8 +161,10 @@ void bytes_check(const void *at, size_t size, unsigned char byte);
 DAT_DTO_COOKIE cookie(uint64_t value);
 void recv_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET into);
 void send_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET from, DAT_COMPLETION_FLAGS flags);
-void write_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET from, DAT_RMR_TRIPLET to, DAT_COMPLETION_FLAGS flags);
-void read_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET into, DAT_RMR_TRIPLET from, DAT_COMPLETION_FLAGS flags);
+void write_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET from, DAT_RMR_TRIPLET to,
+		DAT_COMPLETION_FLAGS flags);
+void read_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET into, DAT_RMR_TRIPLET from,
+	       DAT_COMPLETION_FLAGS flags);
 
 #define recv_post(...)	(blamed = __LINE__, recv_post(__VA_ARGS__))
 #define send_post(...)	(blamed = __LINE__, send_post(__VA_ARGS__))

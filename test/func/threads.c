@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Threads: each with an endpoint of its own on shared EVDs; several on one endpoint; and EVDs that all of them empty. */
+/* Threads: each with an endpoint of its own, several on one endpoint, and shared EVDs that all of them empty. */
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
