@@ -53,7 +53,7 @@ __extension__ typedef enum dat_return_type {
 	DAT_CONN_QUAL_UNAVAILABLE	= 0x00140000, /* dat_psp_create_any found none */
 	/*
 	 * OFED's value; Solaris has 0x0fff0000. DAT_GET_TYPE cuts it to 0x3fff0000 and DAT_IS_WARNING takes it for a
-	 * warning, so our provider never returns it: what it lacks is DAT_MODEL_NOT_SUPPORTED.
+	 * warning. What a device can't do is DAT_MODEL_NOT_SUPPORTED; this is for calls that a provider has not got.
 	 */
 	DAT_NOT_IMPLEMENTED = 0xffff0000
 } DAT_RETURN_TYPE;
