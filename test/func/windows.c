@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Windows: what peers may do through them, from when on, and until when. Where a device has none, regions stand in. */
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,8 +34,13 @@ static DAT_RMR_CONTEXT bind_post(struct stage *s, DAT_LMR_TRIPLET range, DAT_MEM
 				 DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RMR_CONTEXT context;
+	DAT_RETURN ret;
 
-	must(dat_rmr_bind(s->rmr, &range, priv, s->pair.far.ep, cookie(value), flags, &context));
+	/* the device may still be at all that the endpoint can hold */
+	while ((ret = dat_rmr_bind(s->rmr, &range, priv, s->pair.far.ep, cookie(value), flags, &context)) ==
+	       FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY))
+		sched_yield();
+	must(ret);
 	return context;
 }
 
