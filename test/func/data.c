@@ -9,6 +9,7 @@
 #define PAGE  ((size_t)4096)
 #define GUARD ((size_t)64) /* bytes on either side that nothing may touch */
 #define AREA  (MIB + 2 * PAGE)
+#define OTHER 0x11 /* what stands around the source: were it carried along, it would show */
 
 static const struct {
 	size_t size, from, to; /* bytes, and the offsets at both ends */
@@ -56,6 +57,7 @@ START_TEST(sends_keep_every_byte)
 		size_t size = transfers[i].size, to = transfers[i].to;
 
 		memset(f.far.at, UNTOUCHED, AREA);
+		memset(f.near.at, OTHER, AREA);
 		pattern_fill(f.near.at + transfers[i].from, size, i);
 		/* room for more: the surplus stays as it was */
 		recv_post(f.pair.far.ep, i, seg(&f.far, GUARD + to, size + GUARD));
@@ -77,6 +79,7 @@ START_TEST(writes_keep_every_byte)
 		size_t size = transfers[i].size, to = transfers[i].to;
 
 		memset(f.far.at, UNTOUCHED, AREA);
+		memset(f.near.at, OTHER, AREA);
 		pattern_fill(f.near.at + transfers[i].from, size, i);
 		recv_post(f.pair.far.ep, i, seg(&f.far, 0, 0));
 		/* the target is longer than what is written */
@@ -101,6 +104,7 @@ START_TEST(reads_keep_every_byte)
 		size_t size = transfers[i].size, to = transfers[i].to;
 
 		memset(f.near.at, UNTOUCHED, AREA);
+		memset(f.far.at, OTHER, AREA);
 		pattern_fill(f.far.at + transfers[i].from, size, i);
 		read_post(f.pair.near.ep, i, seg(&f.near, GUARD + to, size + GUARD),
 			  target(&f.far, transfers[i].from, size), DAT_COMPLETION_DEFAULT_FLAG);
@@ -409,6 +413,17 @@ START_TEST(fence_waits_for_reads)
 }
 END_TEST
 
+/* The other way, where nobody waits; time enough for a thread that was woken to be seen. */
+static void chat(struct field *f)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		recv_post(f->pair.near.ep, i, seg(&f->near, MIB, 10));
+		send_post(f->pair.far.ep, i, seg(&f->far, MIB, 10), DAT_COMPLETION_DEFAULT_FLAG);
+		dto_wait(f->pair.near.recvs, f->pair.near.ep, i, DAT_DTO_SUCCESS, 10);
+		dto_wait(f->pair.far.requests, f->pair.far.ep, i, DAT_DTO_SUCCESS, 10);
+	}
+}
+
 START_TEST(unsignalled_completions_do_not_wake)
 {
 	DAT_EP_ATTR attr = ep_attr(4, 4);
@@ -423,6 +438,7 @@ START_TEST(unsignalled_completions_do_not_wake)
 	waiter_start(&waiter);
 	send_post(f.pair.near.ep, 3, seg(&f.near, 0, 10), DAT_COMPLETION_UNSIGNALLED_FLAG);
 	dto_wait(f.pair.far.recvs, f.pair.far.ep, 1, DAT_DTO_SUCCESS, 10);
+	chat(&f);
 	send_post(f.pair.near.ep, 4, seg(&f.near, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(f.pair.far.recvs, f.pair.far.ep, 2, DAT_DTO_SUCCESS, 10);
 	waiter_join(&waiter);
@@ -449,6 +465,7 @@ START_TEST(only_solicited_messages_wake)
 	waiter_start(&waiter);
 	send_post(f.pair.near.ep, 3, seg(&f.near, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(f.pair.near.requests, f.pair.near.ep, 3, DAT_DTO_SUCCESS, 10);
+	chat(&f);
 	send_post(f.pair.near.ep, 4, seg(&f.near, 0, 10), DAT_COMPLETION_SOLICITED_WAIT_FLAG);
 	waiter_join(&waiter);
 	must(waiter.ret);
