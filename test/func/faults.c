@@ -377,7 +377,10 @@ static void bad_receive(struct stage *s, DAT_LMR_TRIPLET bad, DAT_DTO_COMPLETION
 	dto_wait(s->pair.far.recvs, s->pair.far.ep, 99, here, 0);
 	receives_flushed(&s->pair.far);
 	connection_event_wait(s->pair.far.connects, DAT_CONNECTION_EVENT_BROKEN, s->pair.far.ep);
-	dto_wait(s->pair.near.requests, s->pair.near.ep, 2, device()->sent_too_long, SIZE);
+	if (device_has(NEEDS_REMOTE_STATUS))
+		dto_wait(s->pair.near.requests, s->pair.near.ep, 2, device()->sent_too_long, 0);
+	else
+		event_wait(s->pair.near.requests, DAT_DTO_COMPLETION_EVENT);
 	ended_wait(s->pair.near.connects, s->pair.near.ep);
 	receives_flushed(&s->pair.near);
 	stage_close(s);

@@ -38,7 +38,7 @@ struct device {
 	DAT_DTO_COMPLETION_STATUS bad_read_into; /* in any way, of an RDMA read */
 	DAT_DTO_COMPLETION_STATUS bad_receive;	 /* in any way, of a receive */
 	DAT_DTO_COMPLETION_STATUS short_receive; /* of a receive that is too short */
-	DAT_DTO_COMPLETION_STATUS sent_too_long; /* of the send for it */
+	DAT_DTO_COMPLETION_STATUS sent_too_long; /* of the send for it, with NEEDS_REMOTE_STATUS */
 	DAT_COUNT request_padded, reply_padded;	 /* private data is padded to so many bytes; 0: it is not */
 	bool loose_windows;			 /* a window's range is not checked, its region's is */
 	int crowd;				 /* endpoints that one IA surely can have */
@@ -46,6 +46,7 @@ struct device {
 };
 
 const struct device *device(void);
+bool device_has(unsigned needs); /* enum need */
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
