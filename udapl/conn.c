@@ -358,12 +358,17 @@ static void ep_step_connected(struct ep *ep)
 }
 
 /* Posts that overtook the end: the device may need to hear again that it is over. */
-static void ep_step_disconnected(struct ep *ep)
+bool ep_settle(struct ep *ep)
 {
 	if (!ring_used(&ep->sends) && !ring_used(&ep->recvs))
-		return;
+		return true;
 	(void)tp_qp_error(ep->qp);
-	if (!ep_collect(ep) || !ep_flush(ep))
+	return ep_collect(ep) && ep_flush(ep);
+}
+
+static void ep_step_disconnected(struct ep *ep)
+{
+	if (!ep_settle(ep))
 		ep_set_timer(ep, RETRY);
 }
 

@@ -31,7 +31,7 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 
 /*
  * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of
- * the connection flushed.
+ * the connection flushed, and after earlier ones that were posted just then.
  */
 static DAT_RETURN flush_now(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
 {
@@ -40,7 +40,7 @@ static DAT_RETURN flush_now(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE c
 	bool ok;
 
 	pthread_mutex_lock(&ia->lock);
-	ok = evd_post_flushed(evd, &req);
+	ok = ep_settle(ring->ep) && evd_post_flushed(evd, &req);
 	pthread_mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }

@@ -421,7 +421,7 @@ static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cooki
 	bool ok;
 
 	pthread_mutex_lock(&ia->lock);
-	ok = evd_post_flushed(ep->request_evd, &req);
+	ok = ep_settle(ep) && evd_post_flushed(ep->request_evd, &req);
 	pthread_mutex_unlock(&ia->lock);
 	if (!ok)
 		return NO_RESOURCE(MEMORY);

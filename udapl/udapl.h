@@ -424,6 +424,8 @@ void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS s
  * sends.
  */
 void ep_doubt(struct ep *ep, const struct ring *ring);
+/* Completes, on an endpoint that is disconnected, what was posted as it became so. False: no memory. ia->lock held. */
+bool ep_settle(struct ep *ep);
 /* Any bind, in its turn. On success it is settled, or will be; else the caller does that. @context as in rmr_post. */
 DAT_RETURN ep_post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 			DAT_RMR_CONTEXT *context);
