@@ -53,6 +53,7 @@ static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsign
 
 static char page[PAGE];
 static char *shared;
+static size_t from; /* where in its page a region begins */
 static char cookie[DAT_LMR_COOKIE_SIZE] = "a name";
 static DAT_LMR_HANDLE source;
 
@@ -66,14 +67,14 @@ static char *shared_page(void)
 
 static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, DAT_VLEN length)
 {
-	DAT_REGION_DESCRIPTION region = { .for_va = page };
+	DAT_REGION_DESCRIPTION region = { .for_va = page + from };
 
 	if (type == DAT_MEM_TYPE_LMR) {
 		if (!source)
-			ck_dat(make(DAT_MEM_TYPE_VIRTUAL, page, length, DAT_MEM_PRIV_NONE_FLAG, &source));
+			ck_dat(make(DAT_MEM_TYPE_VIRTUAL, page + from, length, DAT_MEM_PRIV_NONE_FLAG, &source));
 		region.for_lmr_handle = source;
 	} else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
-		region.for_shared_memory.virtual_address = shared_page();
+		region.for_shared_memory.virtual_address = shared_page() + from;
 		region.for_shared_memory.shared_memory_id = &cookie;
 	}
 	return region;
@@ -133,6 +134,51 @@ START_TEST(is_what_was_asked_for)
 	ck_dat(lmr_free(lmr));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
 	ck_dat_is(lmr_free(lmr), BAD_HANDLE(LMR));
+}
+END_TEST
+
+/* Each bit of the case is an output that is asked for. */
+START_TEST(any_output_but_the_handle_may_be_null)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	DAT_LMR_CONTEXT lmr_context = 0;
+	DAT_RMR_CONTEXT rmr_context = 0;
+	DAT_VADDR address = 0;
+	DAT_VLEN size = 0;
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_PARAM param;
+
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			  _i & 1 ? &lmr_context : NULL, _i & 2 ? &rmr_context : NULL, _i & 4 ? &size : NULL,
+			  _i & 8 ? &address : NULL));
+	param = queried(lmr);
+	ck_assert_uint_eq(lmr_context, _i & 1 ? param.lmr_context : 0);
+	ck_assert_uint_eq(rmr_context, _i & 2 ? param.rmr_context : 0);
+	ck_assert_uint_eq(size, _i & 4 ? 8 : 0);
+	ck_assert_uint_eq(address, _i & 8 ? (uintptr_t)memory : 0);
+}
+END_TEST
+
+/* Refused here, or by the device. */
+START_TEST(a_failure_leaves_every_output_alone)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	DAT_LMR_CONTEXT lmr_context = 1;
+	DAT_RMR_CONTEXT rmr_context = 2;
+	DAT_LMR_HANDLE lmr = POISON;
+	DAT_VADDR address = 3;
+	DAT_VLEN size = 4;
+
+	if (_i)
+		fake_fail("mr_reg", ENOMEM, 1);
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, _i ? 8 : 0, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			     &lmr_context, &rmr_context, &size, &address),
+		  _i ? NO_RESOURCE(MEMORY_REGION) : BAD_ARG(4));
+	ck_assert_ptr_eq(lmr, POISON);
+	ck_assert_uint_eq(lmr_context, 1);
+	ck_assert_uint_eq(rmr_context, 2);
+	ck_assert_uint_eq(address, 3);
+	ck_assert_uint_eq(size, 4);
 }
 END_TEST
 
@@ -553,6 +599,26 @@ START_TEST(tells_why_the_device_refused)
 }
 END_TEST
 
+/* Whatever kind of region it is: of memory that can only be read, it can't be one to write to. */
+START_TEST(every_type_tells_of_constant_memory)
+{
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
+	DAT_REGION_DESCRIPTION region = { .for_va = shared_page() };
+	DAT_LMR_HANDLE lmr = POISON;
+
+	if (type == DAT_MEM_TYPE_LMR)
+		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, shared, PAGE, LOCAL_READ, &region.for_lmr_handle));
+	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
+		region.for_shared_memory.shared_memory_id = &cookie;
+	ck_assert_int_eq(mprotect(shared, PAGE, PROT_READ), 0);
+	fake_fail("mr_reg", EFAULT, 1);
+	ck_dat_is(lmr_create(ia, type, region, PAGE, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+		  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
+	ck_assert_ptr_eq(lmr, POISON);
+	ck_dat(lmr_create(ia, type, region, PAGE, pz, LOCAL_READ, &lmr, NULL, NULL, NULL, NULL));
+}
+END_TEST
+
 /* Two neighbouring areas that the system lists apart are still one range. */
 START_TEST(areas_join)
 {
@@ -773,22 +839,30 @@ START_TEST(two_threads)
 }
 END_TEST
 
-/* The least that can be lost at each turn would add up to more than the slack. */
+/*
+ * The least that can be lost at each turn would add up to more than a byte each. Shared memory takes a look at the
+ * system's list of areas, so it has fewer turns.
+ */
 START_TEST(nothing_is_left_behind)
 {
-	enum { TURNS = 100000, SLACK = TURNS };
-	const size_t before = mallinfo2().uordblks;
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
+	const unsigned turns = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? 10000 : 100000;
+	unsigned alive;
+	size_t before;
 	DAT_LMR_HANDLE lmr;
 	DAT_RETURN ret = DAT_SUCCESS; /* one check at the end: each costs more than a turn */
 
-	for (unsigned n = 0; n < TURNS && ret == DAT_SUCCESS; n++) {
-		ret = make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr);
+	(void)region_for(type, 8);
+	alive = fake_alive(FAKE_MR);
+	before = mallinfo2().uordblks;
+	for (unsigned n = 0; n < turns && ret == DAT_SUCCESS; n++) {
+		ret = make_any(type, 8, pz, LOCAL, &lmr);
 		if (ret == DAT_SUCCESS)
 			ret = lmr_free(lmr);
 	}
 	ck_dat(ret);
-	ck_assert_uint_lt(mallinfo2().uordblks, before + SLACK);
-	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
+	ck_assert_uint_lt(mallinfo2().uordblks, before + turns);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), alive);
 }
 END_TEST
 
@@ -809,12 +883,129 @@ START_TEST(thousands)
 }
 END_TEST
 
+/* ---- peers ---- */
+
+/* b has a region within its page, a tries to reach it. */
+#define REGION 61
+
+static struct pair pair;
+
+static void peers_setup(void)
+{
+	pair_connect(&pair);
+	ia = pair.b.ia;
+	pz = pair.b.pz;
+	from = 101;
+}
+
+static void peers_teardown(void)
+{
+	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+enum access { READS, WRITES, ACCESSES };
+
+static void check_bytes(const char *at, size_t count, char byte)
+{
+	for (size_t i = 0; i < count; i++)
+		ck_assert_msg(at[i] == byte, "byte %zu is %c, not %c", i, at[i], byte);
+}
+
+/* @length bytes from @offset within the region on. All of them move, and none besides, or nothing does. */
+static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT context, int offset, size_t length,
+		      bool reached)
+{
+	char *bytes = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page;
+	char *at = bytes + from + offset, *ours = pair.a.memory;
+	DAT_LMR_TRIPLET local = segment(&pair.a, 0, length);
+	DAT_RMR_TRIPLET remote = {
+		.rmr_context = context,
+		.target_address = (uintptr_t)at,
+		.segment_length = length,
+	};
+	size_t read = reached && access == READS ? length : 0, written = reached && access == WRITES ? length : 0;
+
+	memset(ours, 'a', PAGE);
+	memset(bytes, 'b', PAGE);
+	if (access == READS)
+		ck_dat(ep_post_rdma_read(pair.a.ep, 1, &local, cookie_of(7), &remote, 0));
+	else
+		ck_dat(ep_post_rdma_write(pair.a.ep, 1, &local, cookie_of(7), &remote, 0));
+	expect_dto(pair.a.request_evd, 7, reached ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_ACCESS);
+	check_bytes(ours, read, 'b');
+	check_bytes(ours + read, PAGE - read, 'a');
+	check_bytes(bytes, (size_t)(at - bytes), 'b');
+	check_bytes(at, written, 'a');
+	check_bytes(at + written, PAGE - written - (size_t)(at - bytes), 'b');
+}
+
+static const struct {
+	int offset;
+	size_t length;
+	bool reached;
+} reaches[] = {
+	{ 0, REGION, true },  { 0, 1, true },		{ REGION - 1, 1, true },   { -1, 1, false },
+	{ -1, 2, false },     { -1, REGION, false },	{ REGION, 1, false },	   { REGION - 1, 2, false },
+	{ 1, REGION, false }, { 0, REGION + 1, false }, { -1, REGION + 2, false },
+};
+
+START_TEST(peers_reach_its_bytes)
+{
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
+	const int reach = _i / TYPES % COUNT(reaches);
+	DAT_LMR_HANDLE lmr;
+
+	ck_dat(make_any(type, REGION, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr));
+	access_is((enum access)(_i / TYPES / COUNT(reaches)), type, queried(lmr).rmr_context, reaches[reach].offset,
+		  reaches[reach].length, reaches[reach].reached);
+}
+END_TEST
+
+START_TEST(peers_have_its_rights)
+{
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
+	const enum access access = (enum access)(_i / TYPES / PRIVS);
+	unsigned bits = (unsigned)(_i / TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
+	DAT_LMR_HANDLE lmr;
+
+	ck_dat(make_any(type, REGION, pz, priv, &lmr));
+	access_is(access, type, queried(lmr).rmr_context, 0, REGION,
+		  priv & (access == READS ? REMOTE_READ : REMOTE_WRITE));
+}
+END_TEST
+
+enum key { GARBLED, LOCAL_ONE, OF_FREED, OF_OTHER_ZONE, KEYS };
+
+/* One of the same bytes lives all the while. */
+START_TEST(other_keys_open_nothing)
+{
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
+	const enum key key = (enum key)(_i / TYPES % KEYS);
+	struct pz *zone = key == OF_OTHER_ZONE ? make_pz() : pz;
+	DAT_LMR_HANDLE lmr, alive;
+	DAT_RMR_CONTEXT context;
+
+	ck_dat(make_any(type, REGION, pz, DAT_MEM_PRIV_ALL_FLAG, &alive));
+	ck_dat(make_any(type, REGION, zone, DAT_MEM_PRIV_ALL_FLAG, &lmr));
+	context = key == LOCAL_ONE ? queried(lmr).lmr_context : queried(lmr).rmr_context;
+	if (key == GARBLED)
+		context ^= 0x100000;
+	if (key == OF_FREED)
+		ck_dat(lmr_free(lmr));
+	access_is((enum access)(_i / TYPES / KEYS), type, context, 0, REGION, false);
+}
+END_TEST
+
 int main(void)
 {
-	TCase *cases = tcase_create("regions");
+	TCase *cases = tcase_create("regions"), *peers = tcase_create("peers");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, is_what_was_asked_for);
+	tcase_add_loop_test(cases, any_output_but_the_handle_may_be_null, 0, 16);
+	tcase_add_loop_test(cases, a_failure_leaves_every_output_alone, 0, 2);
 	tcase_add_test(cases, reports_what_the_device_serves);
 	tcase_add_test(cases, same_range_twice);
 	tcase_add_loop_test(cases, no_right_that_was_not_asked_for, 0, COUNT(rights));
@@ -823,6 +1014,7 @@ int main(void)
 	tcase_add_loop_test(cases, refuses_arguments_of_shared_memory, 0, COUNT(shared_refusals));
 	tcase_add_test(cases, refuses_handles);
 	tcase_add_loop_test(cases, tells_why_the_device_refused, 0, COUNT(devices));
+	tcase_add_loop_test(cases, every_type_tells_of_constant_memory, 0, TYPES);
 	tcase_add_test(cases, areas_join);
 	tcase_add_loop_test(cases, every_failure_unwinds, 0, TYPES);
 	tcase_add_test(cases, a_failed_free_changes_nothing);
@@ -838,7 +1030,11 @@ int main(void)
 	tcase_add_loop_test(cases, syncs_what_is_registered, 0, COUNT(syncs));
 	tcase_add_test(cases, syncs_by_a_count_of_64_bits);
 	tcase_add_test(cases, two_threads);
-	tcase_add_test(cases, nothing_is_left_behind);
+	tcase_add_loop_test(cases, nothing_is_left_behind, 0, TYPES);
 	tcase_add_test(cases, thousands);
-	return run("lmr", cases);
+	tcase_add_checked_fixture(peers, peers_setup, peers_teardown);
+	tcase_add_loop_test(peers, peers_reach_its_bytes, 0, TYPES * COUNT(reaches) * ACCESSES);
+	tcase_add_loop_test(peers, peers_have_its_rights, 0, TYPES * PRIVS * ACCESSES);
+	tcase_add_loop_test(peers, other_keys_open_nothing, 0, TYPES * KEYS * ACCESSES);
+	return run_all("lmr", (TCase *const[]){ cases, peers }, 2);
 }

@@ -318,6 +318,39 @@ START_TEST(equal_cookies_name_the_same)
 }
 END_TEST
 
+/* Far into an object, offsets that are alike in their lower 32 bits, or in their pages, are not the same. */
+static const struct {
+	off_t first, second;
+	DAT_RETURN want;
+} offsets[] = {
+	{ (off_t)1 << 32, (off_t)1 << 32, DAT_SUCCESS },
+	{ 0, (off_t)1 << 32, REFUSED },
+	{ (off_t)1 << 33, (off_t)1 << 32, REFUSED },
+	{ (off_t)1 << 44, ((off_t)1 << 44) + PAGE, REFUSED },
+};
+
+START_TEST(offsets_count_in_full)
+{
+	int fd = memory_file();
+	DAT_LMR_HANDLE lmr;
+
+	ck_assert_int_eq(ftruncate(fd, ((off_t)1 << 44) + 2 * SIZE), 0);
+	ck_dat(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].first), SIZE, &lmr));
+	ck_dat_is(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].second), SIZE, &lmr), offsets[_i].want);
+}
+END_TEST
+
+START_TEST(segments_differ)
+{
+	char *one = from_sysv(), *other = from_sysv();
+	DAT_LMR_HANDLE lmr;
+
+	ck_dat(make(&name, one, SIZE, &lmr));
+	ck_dat_is(make(&name, other, SIZE, &lmr), REFUSED);
+	ck_dat(make(&name, one, SIZE, &lmr));
+}
+END_TEST
+
 /* Which byte differs, and what stands before it. */
 START_TEST(all_forty_bytes_count)
 {
@@ -467,6 +500,8 @@ int main(void)
 	tcase_add_loop_test(cases, shared_is_what_the_system_says, 0, 2 * COUNT(memories));
 	tcase_add_test(cases, the_system_does_not_say);
 	tcase_add_loop_test(cases, equal_cookies_name_the_same, 0, COUNT(claims));
+	tcase_add_loop_test(cases, offsets_count_in_full, 0, COUNT(offsets));
+	tcase_add_test(cases, segments_differ);
 	tcase_add_loop_test(cases, all_forty_bytes_count, 0, DAT_LMR_COOKIE_SIZE);
 	tcase_add_test(cases, one_object_by_two_names);
 	tcase_add_test(cases, a_name_is_free_after_its_last_region);
