@@ -66,6 +66,8 @@ void fake_fail(const char *call, int err, unsigned nth);
 void fake_fail_call(unsigned n);
 /* Has what fake_fail_call arranged come to pass? */
 bool fake_failed(void);
+/* Is this thread at work in here, on what no test may starve? */
+bool fake_is_inside(void);
 
 /* What was seen. */
 unsigned fake_calls(const char *call); /* how often, since the start */

@@ -79,6 +79,7 @@ static struct {
 
 static _Thread_local unsigned sweep_in; /* calls until the one that fails, 0: none will */
 static _Thread_local bool swept;
+static _Thread_local bool inside;
 
 void fake_demand(bool kept, const char *rule)
 {
@@ -91,11 +92,18 @@ void fake_demand(bool kept, const char *rule)
 void fake_lock(void)
 {
 	pthread_mutex_lock(&fake.lock);
+	inside = true;
 }
 
 void fake_unlock(void)
 {
+	inside = false;
 	pthread_mutex_unlock(&fake.lock);
+}
+
+bool fake_is_inside(void)
+{
+	return inside;
 }
 
 void fake_count(enum fake_call call)

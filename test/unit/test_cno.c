@@ -3,6 +3,7 @@
 #include <semaphore.h>
 #include <signal.h>
 
+#include "alloc.h"
 #include "harness.h"
 
 #define EMPTY	 ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare, as of dat_evd_dequeue */
@@ -104,6 +105,28 @@ START_TEST(create_and_query)
 	ck_dat_is(cno_query(other, 0x1000, &param), BAD_ARG(2));
 	ck_dat(cno_free(other));
 	ck_dat_is(cno_free(other), BAD_HANDLE(CNO));
+}
+END_TEST
+
+/* So many that the memory of objects has to grow. */
+START_TEST(create_runs_out_of_memory)
+{
+	DAT_CNO_HANDLE others[40];
+	DAT_RETURN ret;
+
+	for (int i = 0; i < COUNT(others); i++) {
+		unsigned cnos = obj_count(side.ia, DAT_HANDLE_TYPE_CNO), n = 1;
+
+		others[i] = POISON;
+		for (; alloc_fail_nth(n), ret = cno_create(side.ia, NO_AGENT, &others[i]), alloc_failed(); n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_eq(others[i], POISON);
+			ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), cnos);
+		}
+		ck_dat(ret);
+	}
+	for (int i = 0; i < COUNT(others); i++)
+		ck_dat(cno_free(others[i]));
 }
 END_TEST
 
@@ -664,6 +687,7 @@ static TCase *cases_alone(void)
 	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, open_side, NULL);
 	tcase_add_test(cases, create_and_query);
+	tcase_add_test(cases, create_runs_out_of_memory);
 	tcase_add_test(cases, free_is_refused_while_in_use);
 	tcase_add_test(cases, many_arrivals_are_one_notification);
 	tcase_add_loop_test(cases, a_wait_times_out_exactly, 0, COUNT(timeouts));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How a connection comes up and how it ends: each event once, in order, and every transfer completed exactly once. */
+#include "alloc.h"
 #include "harness.h"
 
 #define NS_PER_MS  1000000
@@ -376,6 +377,94 @@ START_TEST(abrupt_flushes_once_and_in_order)
 		; /* what comes later counts for nothing */
 	expect_none(A->recv_evd);
 	expect_none(B->recv_evd);
+}
+END_TEST
+
+/* What outlasts the room that was kept for it stays below until there is memory; then each comes once, in order. */
+START_TEST(an_end_waits_for_memory)
+{
+	DAT_EP_ATTR attr;
+
+	separate_evds();
+	attr = ep_attr(B);
+	attr.max_recv_dtos = 100;
+	ck_dat(ep_free(B->ep));
+	B->ep = ep_make(B, &attr);
+	post_recvs(B, 1, 100);
+	pair_connect(&pair);
+	fake_settle(0);
+	alloc_starve_others(true);
+	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
+	for (int i = 0; i < 20; i++) {
+		fake_settle(0);
+		fake_clock_advance(50 * NS_PER_MS);
+	}
+	fake_settle(0);
+	ck_assert_uint_gt(alloc_refused(), 1);
+	ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	expect_none(B->connect_evd);
+	if (_i) /* what is there can be had, and makes room */
+		expect_dtos(B->recv_evd, 1, 50, DAT_DTO_ERR_FLUSHED);
+	alloc_starve_others(false);
+	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_end(B, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_dtos(B->recv_evd, _i ? 51 : 1, _i ? 50 : 100, DAT_DTO_ERR_FLUSHED);
+	expect_none(B->recv_evd);
+	ck_dat(ep_reset(B->ep));
+}
+END_TEST
+
+/* In the consumer's own call. Nothing of an end may fail: it succeeds, and what is owed follows. */
+START_TEST(disconnect_needs_no_memory)
+{
+	DAT_RETURN ret;
+	DAT_EP_ATTR attr;
+
+	attr = ep_attr(A);
+	attr.max_recv_dtos = 100;
+	ck_dat(ep_free(A->ep));
+	A->ep = ep_make(A, &attr);
+	post_recvs(A, 1, 100);
+	pair_connect(&pair);
+	alloc_fail_nth(1);
+	ret = ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG);
+	(void)alloc_failed();
+	ck_dat(ret);
+	expect_dtos(A->recv_evd, 1, 100, DAT_DTO_ERR_FLUSHED);
+	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_end(B, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+END_TEST
+
+/* Each post at a disconnected endpoint wants an event's room: without it the post is refused, and there is no event. */
+START_TEST(late_posts_run_out_of_memory)
+{
+	unsigned taken = 0, refused = 0;
+	DAT_RETURN ret;
+
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);
+	while (refused < 10) {
+		alloc_fail_nth(1);
+		ret = _i ? try_send(A, taken, 0, 64, 0) : try_recv(A, taken, 0, 64, 0);
+		(void)alloc_failed();
+		if (ret == DAT_SUCCESS) {
+			taken++;
+		} else {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			refused++;
+		}
+	}
+	ck_assert_uint_gt(taken, 0);
+	expect_dtos(A->recv_evd, 0, taken, DAT_DTO_ERR_FLUSHED);
+	expect_none(A->recv_evd);
+	post_sends(A, 1, 1, 0);
+	expect_dto(A->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	alloc_fail_nth(1);
+	ret = ep_reset(A->ep);
+	(void)alloc_failed();
+	ck_dat(ret);
 }
 END_TEST
 
@@ -925,6 +1014,9 @@ int main(void)
 	tcase_add_loop_test(cases, read_depths_are_agreed, 0, COUNT(reads));
 	tcase_add_test(cases, short_connect_evd_holds_both_events);
 	tcase_add_loop_test(cases, abrupt_flushes_once_and_in_order, 0, COUNT(quirks));
+	tcase_add_loop_test(cases, an_end_waits_for_memory, 0, 2);
+	tcase_add_test(cases, disconnect_needs_no_memory);
+	tcase_add_loop_test(cases, late_posts_run_out_of_memory, 0, 2);
 	tcase_add_test(cases, a_slow_device_is_not_waited_for);
 	tcase_add_test(cases, both_disconnect_at_once);
 	tcase_add_test(cases, successes_come_first);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection requests: what they tell, and how they are answered. */
+#include "alloc.h"
 #include "harness.h"
 
 #define REQUEST_MAX 56 /* bytes of private data that the fake takes */
@@ -194,6 +195,31 @@ START_TEST(accept_unwinds)
 }
 END_TEST
 
+/* The room for the events to come. */
+START_TEST(accept_runs_out_of_memory)
+{
+	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	unsigned n = 1;
+	DAT_COUNT nbufs;
+	DAT_RETURN ret;
+
+	post_recv(B, 1, 0, 64, 0);
+	for (; alloc_fail_nth(n), ret = cr_accept(cr, B->ep, 0, NULL), alloc_failed(); n++) {
+		ck_dat_is(ret, NO_RESOURCE(MEMORY));
+		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert(obj_valid(B->ia, cr, DAT_HANDLE_TYPE_CR));
+		ck_dat(ep_recv_query(B->ep, &nbufs, NULL));
+		ck_assert_int_eq(nbufs, 1);
+		expect_none(A->connect_evd);
+		expect_none(B->connect_evd);
+	}
+	ck_dat(ret);
+	ck_assert_uint_ge(n, 2);
+	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+END_TEST
+
 START_TEST(answers_once)
 {
 	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
@@ -307,6 +333,7 @@ int main(void)
 	tcase_add_loop_test(cases, replies_arrive_whole, 0, 4);
 	tcase_add_loop_test(cases, accept_checks_its_arguments, 0, COUNT(accepts));
 	tcase_add_test(cases, accept_unwinds);
+	tcase_add_test(cases, accept_runs_out_of_memory);
 	tcase_add_loop_test(cases, answers_once, 0, 2);
 	tcase_add_test(cases, answers_in_any_order);
 	tcase_add_loop_test(cases, the_peer_gave_up, 0, 2);

@@ -2,6 +2,7 @@
 /* Endpoints: making, asking, freeing them, and which call is legal in which state. How connections end: test_conn.c. */
 #include <arpa/inet.h>
 
+#include "alloc.h"
 #include "harness.h"
 
 static struct pair pair;
@@ -253,6 +254,42 @@ START_TEST(every_failure_unwinds)
 }
 END_TEST
 
+static unsigned uses_of(DAT_HANDLE handle)
+{
+	return ((struct obj *)handle)->uses;
+}
+
+/* With EVDs that must grow, or without, so that one of ours must be made. */
+START_TEST(create_runs_out_of_memory)
+{
+	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : A->recv_evd, request = _i ? DAT_HANDLE_NULL : A->request_evd;
+	DAT_EP_ATTR attr = ep_attr(A);
+
+	attr.max_recv_dtos = attr.max_request_dtos = 200;
+	for (int i = 0; i < 40; i++) {
+		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP), n = 1;
+		unsigned pz_uses = uses_of(A->pz), recv_uses = uses_of(A->recv_evd);
+		unsigned conn_uses = uses_of(A->connect_evd);
+		DAT_EP_HANDLE ep = POISON;
+		DAT_RETURN ret;
+
+		for (; alloc_fail_nth(n), ret = ep_create(A->ia, A->pz, recv, request, A->connect_evd, &attr, &ep),
+		       alloc_failed();
+		     n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_eq(ep, POISON);
+			ck_assert_uint_eq(fake_alive(FAKE_QP), qps);
+			ck_assert_uint_eq(obj_count(A->ia, DAT_HANDLE_TYPE_EP), eps);
+			ck_assert_uint_eq(uses_of(A->pz), pz_uses);
+			ck_assert_uint_eq(uses_of(A->recv_evd), recv_uses);
+			ck_assert_uint_eq(uses_of(A->connect_evd), conn_uses);
+		}
+		ck_dat(ret);
+		ck_assert_uint_ge(n, 3); /* its two rings, at least */
+	}
+}
+END_TEST
+
 /* ---- questions ---- */
 
 START_TEST(query_knows_both_ends)
@@ -413,6 +450,28 @@ START_TEST(connect_unwinds)
 	pair_connect(&pair);
 	pair_close(&pair);
 	setup();
+}
+END_TEST
+
+START_TEST(connect_runs_out_of_memory)
+{
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+	unsigned n = 1;
+	DAT_RETURN ret;
+
+	ck_dat(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	for (; alloc_fail_nth(n), ret = try_connect(A->ep, B, qual), alloc_failed(); n++) {
+		ck_dat_is(ret, NO_RESOURCE(MEMORY));
+		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_uint_eq(fake_alive(FAKE_CONN), 0);
+		ck_assert_uint_eq(((struct evd *)A->connect_evd)->promised, 0);
+		expect_none(A->connect_evd);
+		expect_none(B->cr_evd);
+	}
+	ck_dat(ret);
+	ck_assert_uint_ge(n, 3); /* room for the events, and for the peer's private data */
+	expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
 }
 END_TEST
 
@@ -728,11 +787,13 @@ int main(void)
 	tcase_add_test(cases, parts_may_be_missing);
 	tcase_add_test(cases, uses_end_with_it);
 	tcase_add_test(cases, every_failure_unwinds);
+	tcase_add_loop_test(cases, create_runs_out_of_memory, 0, 2);
 	tcase_add_test(cases, query_knows_both_ends);
 	tcase_add_test(cases, status_follows_the_posts);
 	tcase_add_loop_test(cases, watermarks_are_infinite, 0, COUNT(watermarks));
 	tcase_add_loop_test(cases, connect_checks_its_arguments, 0, COUNT(connects));
 	tcase_add_test(cases, connect_unwinds);
+	tcase_add_test(cases, connect_runs_out_of_memory);
 	tcase_add_loop_test(cases, every_call_in_every_state, 0, COUNT(moves));
 	tcase_add_test(cases, disconnect_checks_its_flags);
 	tcase_add_test(cases, free_drops_what_is_posted);

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "harness.h"
 
 /* In place of libdat: a registry of one name. */
@@ -229,6 +230,25 @@ START_TEST(the_table_is_full)
 }
 END_TEST
 
+/* There is nobody to tell but the log: the name is not there, and may come again. */
+START_TEST(a_name_finds_no_memory)
+{
+	const DAT_PROVIDER_INFO info = info_of("roe0", false);
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+	unsigned n = 1;
+
+	for (; alloc_fail_nth(n), dat_provider_init(&info, "fake0 0"), alloc_failed(); n++) {
+		ck_assert_ptr_null(registry.provider);
+		ck_dat_is(ia_open("roe0", 8, &async, &ia), DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+	}
+	ck_assert_uint_eq(n, 3); /* the parameters, and the table */
+	ck_assert_ptr_nonnull(registry.provider);
+	ck_dat(ia_open("roe0", 8, &async, &ia));
+	close_abrupt(ia);
+}
+END_TEST
+
 /* ---- open ---------------------------------------------------------------------------------------------------------
  */
 
@@ -236,13 +256,19 @@ static struct {
 	unsigned fds, threads, alive;
 } before;
 
+static void count_resources(void)
+{
+	fake_settle(0); /* a service thread takes a descriptor of the fake's as it begins */
+	before.fds = entries("/proc/self/fd");
+	before.threads = entries("/proc/self/task");
+	before.alive = fake_alive(FAKE_ANY);
+}
+
 /* After a first instance: what a process gets once, it has by then. */
 static void remember_resources(void)
 {
 	close_abrupt(open_fake(8));
-	before.fds = entries("/proc/self/fd");
-	before.threads = entries("/proc/self/task");
-	before.alive = fake_alive(FAKE_ANY);
+	count_resources();
 }
 
 /* A joined thread stays listed for a moment. One left behind stays for ever, and so do we. */
@@ -368,6 +394,39 @@ START_TEST(open_fails_without_a_trace)
 	ck_assert_uint_gt(n, 1);
 	close_abrupt(ia);
 	expect_nothing_left();
+}
+END_TEST
+
+/* So many that the memory of objects has to grow. */
+START_TEST(open_runs_out_of_memory)
+{
+	struct ia *lender = open_fake(0);
+	DAT_IA_HANDLE ias[40];
+	DAT_RETURN ret;
+
+	announce("fake1", "fake1 0", false);
+	remember_resources();
+	for (int i = 0; i < COUNT(ias); i++) {
+		/* Borrowed and made, in turn. */
+		const DAT_EVD_HANDLE given = i % 2 ? (DAT_EVD_HANDLE)lender->async_evd : DAT_HANDLE_NULL;
+		DAT_EVD_HANDLE async = given;
+		unsigned n = 1;
+
+		for (; alloc_fail_nth(n), ret = ia_open("fake1", 8, &async, &ias[i]), alloc_failed(); n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_null(ias[i]);
+			ck_assert_ptr_eq(async, given);
+			ck_assert_uint_eq(lender->async_evd->obj.uses, (unsigned)i / 2);
+			expect_nothing_left();
+		}
+		ck_dat(ret);
+		ck_assert_uint_ge(n, 2); /* the parameters, at least */
+		count_resources();
+	}
+	for (int i = 0; i < COUNT(ias); i++)
+		close_abrupt(ias[i]);
+	close_abrupt(lender);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
@@ -941,12 +1000,14 @@ static void names_and_opens(TCase *cases)
 	tcase_add_test(cases, params_may_be_absent);
 	tcase_add_test(cases, the_thread_model_tells_names_apart);
 	tcase_add_test(cases, the_table_is_full);
+	tcase_add_test(cases, a_name_finds_no_memory);
 	tcase_add_test(cases, open_refuses_arguments);
 	tcase_add_test(cases, open_without_a_device_is_quiet);
 	tcase_add_test(cases, open_takes_the_longest_queue_and_no_longer);
 	tcase_add_test(cases, open_makes_the_async_evd);
 	tcase_add_test(cases, open_without_an_async_evd);
 	tcase_add_test(cases, open_fails_without_a_trace);
+	tcase_add_test(cases, open_runs_out_of_memory);
 	tcase_add_test(cases, open_runs_out_of_descriptors);
 	tcase_add_test(cases, open_and_close_four_hundred_times);
 	tcase_add_test(cases, borrowed_evd_gets_the_events_of_both);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Public service points, and how qualifiers become ports. */
+#include "alloc.h"
 #include "harness.h"
 
 static struct pair pair;
@@ -166,6 +167,36 @@ START_TEST(failures_unwind)
 }
 END_TEST
 
+/* A qualifier of our choice, or for 0 one of the system's. */
+static DAT_RETURN try_either(DAT_CONN_QUAL *qual, DAT_PSP_HANDLE *psp)
+{
+	return *qual ? try_listen(B, *qual, psp)
+		     : psp_create_any(B->ia, qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, psp);
+}
+
+/* So many that the memory of objects has to grow. */
+START_TEST(create_runs_out_of_memory)
+{
+	for (DAT_CONN_QUAL i = 0; i < 40; i++) {
+		const DAT_CONN_QUAL asked = i % 2 ? 1000 + i : 0;
+		unsigned psps = obj_count(B->ia, DAT_HANDLE_TYPE_PSP), n = 1;
+		DAT_PSP_HANDLE psp = POISON;
+		DAT_CONN_QUAL qual = asked;
+		DAT_RETURN ret;
+
+		for (; alloc_fail_nth(n), ret = try_either(&qual, &psp), alloc_failed(); n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_eq(psp, POISON);
+			ck_assert_uint_eq(qual, asked);
+			ck_assert_uint_eq(obj_count(B->ia, DAT_HANDLE_TYPE_PSP), psps);
+			ck_assert_uint_eq(fake_alive(FAKE_LISTENER), psps);
+			ck_assert_uint_eq(((struct evd *)B->cr_evd)->obj.uses, psps);
+		}
+		ck_dat(ret);
+	}
+}
+END_TEST
+
 START_TEST(any_is_free_and_fits)
 {
 	DAT_PSP_HANDLE psp[16];
@@ -258,6 +289,47 @@ START_TEST(a_full_evd_refuses)
 }
 END_TEST
 
+/* Whatever can't be told to the consumer is refused, the provider's way, and later ones are none the worse. */
+START_TEST(requests_find_no_memory)
+{
+	unsigned refused = 0, arrived = 0;
+	DAT_EP_HANDLE eps[40];
+	DAT_PSP_HANDLE psp;
+	DAT_EVENT event;
+
+	ck_dat(try_listen(B, 40000, &psp));
+	for (int i = 0; i < COUNT(eps); i++)
+		eps[i] = ep_make(A, NULL);
+	fake_settle(0);
+	alloc_starve_others(true);
+	for (int i = 0; i < COUNT(eps); i++) {
+		ck_dat(ep_connect(eps[i], (DAT_IA_ADDRESS_PTR)&B->addr, 40000, DAT_TIMEOUT_INFINITE, 0, NULL,
+				  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		fake_settle(0);
+		if (evd_dequeue(B->cr_evd, &event) == DAT_SUCCESS) {
+			arrived++;
+			ck_assert_int_eq(state_of(eps[i]), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+		} else {
+			refused++;
+			event = expect(A->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+			ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, eps[i]);
+		}
+	}
+	alloc_starve_others(false);
+	ck_assert_uint_eq(refused > 0, alloc_refused() > 0);
+	ck_assert_uint_eq(obj_count(B->ia, DAT_HANDLE_TYPE_CR), arrived);
+	ck_assert_uint_eq(fake_alive(FAKE_CONN), 2 * arrived);
+	expect_none(A->connect_evd);
+	expect_none(B->async_evd);
+	for (int i = 0; i < COUNT(eps); i++)
+		if (state_of(eps[i]) == DAT_EP_STATE_DISCONNECTED) {
+			ck_dat(ep_reset(eps[i]));
+			connect_eps(A, eps[i], B, B->ep);
+			break;
+		}
+}
+END_TEST
+
 START_TEST(a_thousand_at_once)
 {
 	DAT_EVD_HANDLE evd = evd_make_for(B, 1000, DAT_EVD_CR_FLAG);
@@ -294,10 +366,12 @@ int main(void)
 	tcase_add_test(cases, makes_no_endpoints);
 	tcase_add_test(cases, one_listener_a_port);
 	tcase_add_loop_test(cases, failures_unwind, 0, COUNT(failures));
+	tcase_add_test(cases, create_runs_out_of_memory);
 	tcase_add_test(cases, any_is_free_and_fits);
 	tcase_add_loop_test(cases, large_qualifiers_connect, 0, 3);
 	tcase_add_test(cases, free_spares_what_was_reported);
 	tcase_add_test(cases, a_full_evd_refuses);
+	tcase_add_test(cases, requests_find_no_memory);
 	tcase_add_test(cases, a_thousand_at_once);
 	return run("psp", cases);
 }

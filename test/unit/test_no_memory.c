@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Zones, regions, windows and transfers when host memory runs out; and opening, by way of the registry. */
+#include <sys/mman.h>
+
+#include "alloc.h"
+#include "harness.h"
+
+#define MANY 40 /* so many that the memory of objects has to grow */
+#define PAGE 4096
+
+static struct pair pair;
+static struct side *const side = &pair.a;
+
+static void setup(void)
+{
+	static DAT_EP_ATTR attr;
+
+	side_open(&pair.b, "fake1");
+	attr = ep_attr(&pair.b);
+	attr.max_request_dtos = MANY;
+	side->attr = &attr;
+	pair_connect(&pair);
+}
+
+static void teardown(void)
+{
+	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	free(pair.a.memory);
+	free(pair.b.memory);
+}
+
+static unsigned uses_of(DAT_HANDLE handle)
+{
+	return ((struct obj *)handle)->uses;
+}
+
+START_TEST(zones)
+{
+	DAT_PZ_HANDLE pz[MANY];
+	DAT_RETURN ret;
+
+	for (int i = 0; i < MANY; i++) {
+		unsigned domains = fake_alive(FAKE_PD), zones = obj_count(side->ia, DAT_HANDLE_TYPE_PZ);
+
+		pz[i] = POISON;
+		for (unsigned n = 1; alloc_fail_nth(n), ret = pz_create(side->ia, &pz[i]), alloc_failed(); n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_eq(pz[i], POISON);
+			ck_assert_uint_eq(fake_alive(FAKE_PD), domains);
+			ck_assert_uint_eq(obj_count(side->ia, DAT_HANDLE_TYPE_PZ), zones);
+		}
+		ck_dat(ret);
+	}
+	for (int i = 0; i < MANY; i++)
+		ck_dat(pz_free(pz[i]));
+}
+END_TEST
+
+/* ---- regions ---- */
+
+static const DAT_MEM_TYPE types[] = {
+	DAT_MEM_TYPE_VIRTUAL,
+	DAT_MEM_TYPE_LMR,
+	DAT_MEM_TYPE_SHARED_VIRTUAL,
+	DAT_MEM_TYPE_SO_VIRTUAL,
+};
+
+/* One of two shared pages. */
+static char *shared_page(unsigned which)
+{
+	static char *pages[2];
+
+	if (!pages[which])
+		pages[which] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(pages[which], MAP_FAILED);
+	return pages[which];
+}
+
+/* A failed try leaves nothing of its cookie, so the next may be over another page. */
+static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, int i, unsigned try)
+{
+	static char cookies[MANY][DAT_LMR_COOKIE_SIZE];
+	DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
+
+	if (type == DAT_MEM_TYPE_LMR)
+		region.for_lmr_handle = side->lmr;
+	if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
+		cookies[i][0] = (char)i;
+		region.for_shared_memory.virtual_address = shared_page(try % 2);
+		region.for_shared_memory.shared_memory_id = &cookies[i];
+	}
+	return region;
+}
+
+struct made {
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT rmr_context;
+	DAT_VLEN size;
+	DAT_VADDR address;
+};
+
+static DAT_RETURN make(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, struct made *made)
+{
+	return lmr_create(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG, &made->lmr, &made->lmr_context,
+			  &made->rmr_context, &made->size, &made->address);
+}
+
+START_TEST(regions)
+{
+	const struct made none = { POISON, 1, 2, 3, 4 };
+	const DAT_MEM_TYPE type = types[_i];
+	struct made made[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		unsigned lmrs = obj_count(side->ia, DAT_HANDLE_TYPE_LMR), uses = uses_of(side->pz);
+
+		for (unsigned n = 1;; n++) {
+			const DAT_REGION_DESCRIPTION region = region_for(type, i, n);
+			DAT_RETURN ret;
+
+			made[i] = none;
+			alloc_fail_nth(n);
+			ret = make(type, region, &made[i]);
+			if (!alloc_failed()) {
+				ck_dat(ret);
+				break;
+			}
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_mem_eq(&made[i], &none, sizeof(none));
+			ck_assert_uint_eq(fake_alive(FAKE_MR), lmrs + 1); /* and b's */
+			ck_assert_uint_eq(obj_count(side->ia, DAT_HANDLE_TYPE_LMR), lmrs);
+			ck_assert_uint_eq(uses_of(side->pz), uses);
+			ck_assert_uint_eq(uses_of(side->lmr), 0);
+		}
+	}
+	for (int i = 0; i < MANY; i++)
+		ck_dat(lmr_free(made[i].lmr));
+}
+END_TEST
+
+/* ---- windows ---- */
+
+START_TEST(windows)
+{
+	DAT_RMR_HANDLE rmr[MANY];
+	DAT_RETURN ret;
+
+	for (int i = 0; i < MANY; i++) {
+		unsigned mws = fake_alive(FAKE_MW), uses = uses_of(side->pz);
+
+		rmr[i] = POISON;
+		for (unsigned n = 1; alloc_fail_nth(n), ret = rmr_create(side->pz, &rmr[i]), alloc_failed(); n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_eq(rmr[i], POISON);
+			ck_assert_uint_eq(fake_alive(FAKE_MW), mws);
+			ck_assert_uint_eq(obj_count(side->ia, DAT_HANDLE_TYPE_RMR), (unsigned)i);
+			ck_assert_uint_eq(uses_of(side->pz), uses);
+		}
+		ck_dat(ret);
+	}
+	for (int i = 0; i < MANY; i++)
+		ck_dat(rmr_free(rmr[i]));
+}
+END_TEST
+
+/* By window, or by a region of its own. None of the earlier ones is over, so nothing of theirs can be used again. */
+START_TEST(binds)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
+	DAT_LMR_TRIPLET whole = segment(side, 0, PAGE);
+	DAT_LMR_HANDLE lmr;
+	DAT_RMR_CONTEXT context = 0;
+	DAT_RMR_HANDLE rmr;
+	DAT_RMR_PARAM param;
+	DAT_RETURN ret;
+
+	if (_i)
+		fake_quirks(FAKE_UNBINDABLE);
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz, DAT_MEM_PRIV_READ_FLAG, &lmr,
+			  &whole.lmr_context, NULL, NULL, NULL));
+	ck_dat(rmr_create(side->pz, &rmr));
+	fake_hold(true);
+	for (unsigned i = 0; i < MANY; i++) {
+		const DAT_RMR_CONTEXT before = context;
+		const unsigned mrs = fake_alive(FAKE_MR);
+
+		for (unsigned n = 1; alloc_fail_nth(n),
+			      ret = rmr_bind(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep, cookie_of(i),
+					     DAT_COMPLETION_DEFAULT_FLAG, &context),
+			      alloc_failed();
+		     n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_uint_eq(context, before);
+			ck_assert_uint_eq(uses_of(lmr), i);
+			ck_assert_uint_eq(fake_alive(FAKE_MR), mrs);
+			ck_assert_uint_eq(fake_outstanding(), i);
+			ck_dat(rmr_query(rmr, DAT_RMR_FIELD_RMR_CONTEXT, &param));
+			ck_assert_uint_eq(param.rmr_context, before);
+		}
+		ck_dat(ret);
+	}
+	fake_hold(false);
+	for (unsigned i = 0; i < MANY; i++) {
+		const DAT_EVENT event = expect(side->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+
+		ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, i);
+		ck_assert_int_eq(event.event_data.rmr_completion_event_data.status, DAT_RMR_BIND_SUCCESS);
+	}
+	ck_assert_uint_eq(uses_of(lmr), 1);
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(uses_of(lmr), 0);
+}
+END_TEST
+
+/* ---- transfers ---- */
+
+/* What they need, the endpoint has from its beginning. */
+START_TEST(transfers)
+{
+	DAT_RETURN ret[4];
+	DAT_EVENT event;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		alloc_fail_nth(1);
+		ret[0] = try_recv(&pair.b, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		ret[1] = try_send(side, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		ret[2] = evd_dequeue(side->request_evd, &event);
+		ret[3] = evd_dequeue(pair.b.recv_evd, &event);
+		ck_assert(!alloc_failed());
+		for (int call = 0; call < COUNT(ret); call++)
+			ck_dat(ret[call]);
+	}
+}
+END_TEST
+
+/* ---- opening ---- */
+
+/* Outermost first: what the registry passes on, and takes back. */
+START_TEST(open_by_the_registry)
+{
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia = POISON;
+	unsigned n = 1;
+	DAT_RETURN ret;
+
+	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
+	ck_dat(ia_close(ia_make("fake0", false, &async), DAT_CLOSE_ABRUPT_FLAG)); /* announces it */
+	async = DAT_HANDLE_NULL;
+	for (; alloc_fail_nth(n), ret = dat_ia_open((char *)"fake0", 8, &async, &ia), alloc_failed(); n++) {
+		ck_dat_is(ret, NO_RESOURCE(MEMORY));
+		ck_assert_ptr_null(ia);
+		ck_assert_ptr_null(async);
+		ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	}
+	ck_dat(ret);
+	ck_assert_uint_ge(n, 3); /* its parameters, and a queue for the asynchronous events */
+	ck_dat(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *memory = tcase_create("memory"), *opening = tcase_create("opening");
+
+	tcase_add_checked_fixture(memory, setup, teardown);
+	tcase_add_test(memory, zones);
+	tcase_add_loop_test(memory, regions, 0, COUNT(types));
+	tcase_add_test(memory, windows);
+	tcase_add_loop_test(memory, binds, 0, 2);
+	tcase_add_test(memory, transfers);
+	tcase_add_test(opening, open_by_the_registry);
+	return run_all("no memory", (TCase *[]){ memory, opening }, 2);
+}
