@@ -96,7 +96,8 @@ DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *at
 			goto put;
 	}
 	spin_lock(&evd->lock);
-	ok = evd_make_room(evd, depth + 1);
+	/* A full poll fits into an empty queue, so that a sleeper hears of its first completions without memory. */
+	ok = evd_make_room(evd, depth ? depth + TP_POLL_MAX : 1);
 	if (ok) {
 		evd->dto_depth += depth;
 		evd->config = config;

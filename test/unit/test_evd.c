@@ -2,6 +2,7 @@
 /* Event dispatchers: what they take, how they wait and notify, what happens when they are full, and how they end. */
 #include <signal.h>
 
+#include "alloc.h"
 #include "harness.h"
 
 #define EMPTY	  ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare: an answer */
@@ -120,6 +121,52 @@ START_TEST(every_failure_of_create_unwinds)
 	fake_fail_call(0);
 	ck_assert_uint_ge(failures, 1);
 	ck_dat(cno_free(cno)); /* nobody holds it */
+}
+END_TEST
+
+static int lowest_descriptor(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	return fd;
+}
+
+static const unsigned streams[] = {
+	DAT_EVD_SOFTWARE_FLAG,
+	DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG,
+	DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG,
+};
+
+/* So many that the memory of objects has to grow, too. */
+START_TEST(create_runs_out_of_memory)
+{
+	const DAT_EVD_FLAGS flags = (DAT_EVD_FLAGS)streams[_i];
+	DAT_CNO_HANDLE cno;
+	DAT_RETURN ret;
+
+	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	fake_settle(0); /* the service thread takes a descriptor of the fake's as it begins */
+	for (int i = 0; i < 40; i++) {
+		unsigned alive = fake_alive(FAKE_ANY), evds = obj_count(side.ia, DAT_HANDLE_TYPE_EVD), n = 1;
+		DAT_EVD_HANDLE evd = POISON;
+		int fd = lowest_descriptor();
+
+		for (; alloc_fail_nth(n), ret = evd_create(side.ia, 100, cno, flags, &evd), alloc_failed(); n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_ptr_eq(evd, POISON);
+			ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
+			ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_EVD), evds);
+			ck_assert_uint_eq(((struct cno *)cno)->evds, (unsigned)i);
+			ck_assert_int_eq(lowest_descriptor(), fd);
+		}
+		ck_dat(ret);
+		ck_assert_uint_ge(n, 2); /* its queue, at least */
+	}
+	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
+	free(side.memory);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
@@ -709,6 +756,72 @@ START_TEST(moved_completions_make_the_queue_grow)
 }
 END_TEST
 
+/* The queue has room for as many as it was made for, and this many of its slots are kept. */
+static void connect_with_depth(DAT_COUNT depth)
+{
+	static DAT_EP_ATTR attr;
+
+	side_open(&pair.b, "fake1");
+	attr = ep_attr(&pair.b);
+	attr.max_recv_dtos = depth;
+	pair.a.attr = &attr;
+	pair.a.qlen = 1;
+	side_open(&pair.a, "fake0");
+	pair_connect(&pair);
+}
+
+static void send_to_a(unsigned n)
+{
+	post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.b, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(pair.b.request_evd, n, DAT_DTO_SUCCESS);
+}
+
+/* Whatever the depth, power of two or not. */
+START_TEST(a_sleeper_needs_no_memory)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+
+	connect_with_depth(100 + _i);
+	waiter.evd = pair.a.recv_evd;
+	alloc_starve_others(true);
+	waiter_start(&waiter);
+	send_to_a(1);
+	ck_dat(waiter_end(&waiter));
+	alloc_starve_others(false);
+	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Completions that find no memory stay below, in order, and can be had one by one. */
+START_TEST(a_queue_that_can_not_grow_loses_nothing)
+{
+	const DAT_COUNT total = 100;
+	DAT_RETURN ret;
+
+	connect_with_depth(total);
+	for (unsigned n = 0; n < (unsigned)total; n++)
+		send_to_a(n);
+	alloc_fail_nth(1);
+	ret = evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+	ck_assert(alloc_failed());
+	ck_dat(ret);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
+	ck_assert_int_lt(nmore, total - 1);
+	for (unsigned n = 1; n < (unsigned)total; n++) {
+		alloc_fail_nth(1);
+		ret = n % 2 ? evd_dequeue(pair.a.recv_evd, &event) : evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+		(void)alloc_failed();
+		ck_dat(ret);
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
+	}
+	expect_none(pair.a.recv_evd);
+	expect_none(pair.a.async_evd);
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(connection_events_find_room_in_a_full_queue)
 {
 	pair.a.one_evd = true;
@@ -870,6 +983,29 @@ START_TEST(resize_checks_and_keeps_events)
 }
 END_TEST
 
+START_TEST(resize_runs_out_of_memory)
+{
+	DAT_EVD_HANDLE evd = software_evd(4);
+	unsigned n = 1;
+	DAT_RETURN ret;
+
+	for (uintptr_t i = 0; i < 4; i++)
+		post_se(evd, i);
+	for (; alloc_fail_nth(n), ret = evd_resize(evd, 100), alloc_failed(); n++) {
+		ck_dat_is(ret, NO_RESOURCE(MEMORY));
+		ck_assert_int_eq(query(evd).evd_qlen, 4);
+		ck_dat_is(try_post_se(evd, 9), DAT_ERROR(DAT_QUEUE_FULL, 0));
+	}
+	ck_dat(ret);
+	ck_assert_uint_eq(n, 2);
+	for (uintptr_t i = 4; i < 100; i++)
+		post_se(evd, i);
+	for (uintptr_t i = 0; i < 100; i++)
+		expect_se(evd, i);
+	expect_none(evd);
+}
+END_TEST
+
 START_TEST(resize_of_a_queue_in_use)
 {
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
@@ -1022,6 +1158,7 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, create_checks_handles_first);
 	tcase_add_test(cases, only_completions_need_a_queue_of_the_device);
 	tcase_add_test(cases, every_failure_of_create_unwinds);
+	tcase_add_loop_test(cases, create_runs_out_of_memory, 0, COUNT(streams));
 	tcase_add_test(cases, create_runs_out_of_descriptors);
 	tcase_add_test(cases, query_tells_all);
 	tcase_add_test(cases, free_is_refused_while_it_is_fed);
@@ -1044,6 +1181,7 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, a_queue_that_cannot_grow_takes_what_fits);
 	tcase_add_test(cases, attaching_makes_room_below);
 	tcase_add_test(cases, resize_checks_and_keeps_events);
+	tcase_add_test(cases, resize_runs_out_of_memory);
 	tcase_add_test(cases, each_event_is_delivered_once);
 	tcase_add_test(cases, no_wake_up_is_lost);
 	return cases;
@@ -1064,6 +1202,8 @@ static TCase *cases_of_pairs(void)
 	tcase_add_test(cases, nobody_pays_for_a_wait_that_nobody_makes);
 	tcase_add_loop_test(cases, a_failure_is_noticed_though_nobody_polls, 0, 2);
 	tcase_add_test(cases, moved_completions_make_the_queue_grow);
+	tcase_add_loop_test(cases, a_sleeper_needs_no_memory, 0, 40);
+	tcase_add_test(cases, a_queue_that_can_not_grow_loses_nothing);
 	tcase_add_test(cases, connection_events_find_room_in_a_full_queue);
 	tcase_add_test(cases, resize_of_a_queue_in_use);
 	tcase_add_test(cases, no_completion_is_slept_over);
