@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The end of a connection: one event a side, every transfer completed once and in order, and then as good as new. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -415,6 +420,188 @@ START_TEST(free_in_other_states)
 }
 END_TEST
 
+/* ---- a peer that never answers --------------------------------------------------------------------------------- */
+
+/* What the process has of something: entries of a folder in /proc/self. */
+static unsigned entries(const char *path)
+{
+	DIR *folder = opendir(path);
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+#define THREADS	    entries("/proc/self/task")
+#define DESCRIPTORS entries("/proc/self/fd")
+
+/* A TCP listener that knows nothing of iWARP. */
+struct mute {
+	int listener, peer;
+	DAT_CONN_QUAL qual;
+};
+
+static struct mute mute_open(const struct side *where)
+{
+	struct mute mute = { .listener = socket(AF_INET, SOCK_STREAM, 0), .peer = -1 };
+	struct sockaddr_in address = where->address;
+	socklen_t size = sizeof(address);
+
+	address.sin_port = 0;
+	ck_assert_int_eq(bind(mute.listener, (struct sockaddr *)&address, size), 0);
+	ck_assert_int_eq(listen(mute.listener, 1), 0);
+	ck_assert_int_eq(getsockname(mute.listener, (struct sockaddr *)&address, &size), 0);
+	mute.qual = ntohs(address.sin_port);
+	return mute;
+}
+
+/* Until it has received a request for a connection. */
+static void mute_hear(struct mute *mute)
+{
+	char byte;
+
+	mute->peer = accept(mute->listener, NULL, NULL);
+	ck_assert_int_ge(mute->peer, 0);
+	ck_assert_int_eq(recv(mute->peer, &byte, 1, 0), 1);
+}
+
+/* The other end has not given up, either. */
+static void mute_still_asked(const struct mute *mute)
+{
+	char bytes[512];
+	ssize_t got;
+
+	do
+		got = recv(mute->peer, bytes, sizeof(bytes), MSG_DONTWAIT);
+	while (got > 0);
+	ck_assert_msg(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK),
+		      "the call returned only after the device had given the attempt up");
+}
+
+static void mute_close(struct mute *mute)
+{
+	close(mute->peer);
+	close(mute->listener);
+}
+
+static void by_free(struct side *side)
+{
+	must(dat_ep_free(side->ep));
+	must(dat_evd_free(side->connects));
+	must(dat_evd_free(side->recvs));
+	must(dat_evd_free(side->requests));
+	must(dat_pz_free(side->pz));
+}
+
+static void by_disconnect(struct side *side)
+{
+	must(dat_ep_disconnect(side->ep, DAT_CLOSE_ABRUPT_FLAG));
+	connection_event_wait(side->connects, DAT_CONNECTION_EVENT_DISCONNECTED, side->ep);
+	receives_flushed(side);
+	over(side);
+}
+
+static void by_time_out(struct side *side)
+{
+	connection_event_wait(side->connects, DAT_CONNECTION_EVENT_TIMED_OUT, side->ep);
+	receives_flushed(side);
+	over(side);
+}
+
+static void by_close(struct side *side)
+{
+	(void)side;
+}
+
+static const struct {
+	void (*give_up)(struct side *side);
+	DAT_TIMEOUT timeout;
+} endings[] = {
+	{ by_free, DAT_TIMEOUT_INFINITE },
+	{ by_disconnect, DAT_TIMEOUT_INFINITE },
+	{ by_time_out, 100000 },
+	{ by_close, DAT_TIMEOUT_INFINITE },
+};
+
+/* The peer stays mute until the IA is closed. Once it goes, all that was left behind for its sake goes, too. */
+START_TEST(giving_up_waits_for_no_answer)
+{
+	struct side side, listener;
+	unsigned threads, descriptors;
+	struct memory memory;
+	struct mute mute;
+
+	side_open(&listener, 0); /* for its address */
+	side_open(&side, 1);	 /* the libraries keep something for each device they have met */
+	side_close(&side);
+	threads = THREADS;
+	descriptors = DESCRIPTORS;
+	for (unsigned i = 0; i < COUNT(endings); i++) {
+		mute = mute_open(&listener);
+		side_open(&side, 1);
+		side.ep = ep_make(&side, NULL);
+		memory = memory_make(&side, 100, DAT_MEM_PRIV_ALL_FLAG);
+		receives_post(&side, &memory);
+		must(connect_to(side.ep, &listener, mute.qual, endings[i].timeout));
+		mute_hear(&mute);
+		must(dat_lmr_free(memory.lmr));
+		endings[i].give_up(&side);
+		mute_still_asked(&mute);
+		side_close(&side);
+		mute_still_asked(&mute);
+		mute_close(&mute);
+		while (THREADS != threads)
+			sched_yield();
+		ck_assert_uint_eq(DESCRIPTORS, descriptors);
+	}
+	side_close(&listener);
+}
+END_TEST
+
+/* Connects to what the parent tells, and ends while the attempt has no answer. */
+static void quitter(int fd)
+{
+	struct side side, listener;
+	DAT_CONN_QUAL qual;
+	char word;
+
+	hear(fd, &qual, sizeof(qual));
+	side_open(&listener, 0);
+	side_open(&side, 1);
+	side.ep = ep_make(&side, NULL);
+	must(connect_to(side.ep, &listener, qual, DAT_TIMEOUT_INFINITE));
+	hear(fd, &word, 1);
+	side_close(&side);
+	side_close(&listener);
+	tell(fd, "q", 1);
+	exit(0);
+}
+
+START_TEST(exit_after_giving_up)
+{
+	struct side listener;
+	struct mute mute;
+	pid_t pid;
+	char word;
+	int fd;
+
+	pid = process_start(quitter, &fd);
+	side_open(&listener, 0);
+	mute = mute_open(&listener);
+	tell(fd, &mute.qual, sizeof(mute.qual));
+	mute_hear(&mute);
+	tell(fd, "c", 1);
+	hear(fd, &word, 1);
+	mute_still_asked(&mute);
+	mute_close(&mute);
+	process_end(pid);
+	side_close(&listener);
+}
+END_TEST
+
 /* ---- other processes ------------------------------------------------------------------------------------------- */
 
 struct offer {
@@ -702,6 +889,8 @@ int main(int argc, char **argv)
 		{ disconnect_right_after_accept, NEEDS_NOTHING },
 		{ free_while_connected, NEEDS_NOTHING },
 		{ free_in_other_states, NEEDS_NOTHING },
+		{ giving_up_waits_for_no_answer, NEEDS_TCP },
+		{ exit_after_giving_up, NEEDS_TCP },
 		{ peer_is_killed, NEEDS_NOTHING },
 		{ peer_exits_with_all_open, NEEDS_NOTHING },
 		{ peer_is_stopped, NEEDS_NOTHING },

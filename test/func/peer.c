@@ -87,6 +87,8 @@ static const struct lack {
 	{ "siw", NEEDS_READ_RIGHTS, "siw lets peers read memory registered without remote read" },
 	{ "siw", NEEDS_RNR, "iWARP breaks the connection over a message that no receive waits for" },
 	{ "siw", NEEDS_SOLICITED, "siw forgets that a message was solicited" },
+	{ "rxe", NEEDS_TCP, "only an iWARP device connects to a TCP listener" },
+	{ "hw", NEEDS_TCP, "only an iWARP device connects to a TCP listener" },
 	{ "hw", NEEDS_OWN_NET, "somebody may have any address of a real network" },
 };
 

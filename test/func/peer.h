@@ -29,6 +29,7 @@ enum need {
 	NEEDS_RNR = 1 << 3,	      /* a send waits, outstanding, until the peer posts a receive */
 	NEEDS_SOLICITED = 1 << 4,     /* solicited messages can be told from others */
 	NEEDS_OWN_NET = 1 << 5,	      /* we know which addresses of the network nobody has */
+	NEEDS_TCP = 1 << 6,	      /* its connections are TCP's */
 };
 
 struct device {

@@ -48,6 +48,7 @@ struct tp_conn {
 
 	struct tp_conn *next, **back; /* leaving: dev->leaving */
 	uint64_t deadline;	      /* leaving */
+	struct tp_qp *orphan;	      /* held: an iWARP attempt that was given up unanswered */
 
 	/* An outcome is on its way: only cm_outcomes may end this connection. */
 	bool busy;
@@ -239,10 +240,66 @@ static void leaving_remove(struct tp_conn *conn)
 		conn->dev->leaving_end = conn->back;
 }
 
+/* The consumer's signal handlers are none of our threads' business. */
+static int thread_start(pthread_t *thread, void *(*run)(void *), struct tp_conn *conn)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(thread, NULL, run, conn);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -err;
+}
+
+/* The device may be closed by now: what is used here belongs to the attempt or is held by its queue pair. */
+static void *orphan_end(void *arg)
+{
+	struct tp_conn *conn = arg;
+	struct rdma_event_channel *channel = conn->id->channel;
+
+	rdma_destroy_id(conn->id);
+	rdma_destroy_event_channel(channel);
+	qp_put(conn->orphan);
+	free(conn);
+	return NULL;
+}
+
+/*
+ * While an iWARP attempt has no answer, the kernel destroys neither its identifier nor its queue pair: the call sleeps,
+ * deaf to signals, until the peer answers or goes, or the device gives up (soft iWARP: after 10 s). So a thread of its
+ * own, which nobody waits for, makes these calls. It takes along what the attempt uses: the identifier moves to an
+ * event channel of its own, the queue pair is held, and we are linked with -z nodelete. A process that exits meanwhile
+ * loses nothing, but the kernel ends it no earlier than the attempt. False: no descriptor for a channel.
+ */
+static bool orphan_leave(struct tp_conn *conn)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	pthread_t thread;
+
+	if (!channel)
+		return false;
+	if (rdma_migrate_id(conn->id, channel)) {
+		rdma_destroy_event_channel(channel);
+		return false;
+	}
+	stash_forget(conn->dev, conn->id);
+	if (thread_start(&thread, orphan_end, conn))
+		orphan_end(conn);
+	else
+		pthread_detach(thread);
+	return true;
+}
+
 /* Without an answer to wait for: destroying the identifier tells the peer whatever it has to know. */
 static void conn_destroy(struct tp_conn *conn)
 {
+	if (conn->orphan && orphan_leave(conn))
+		return;
 	id_destroy(conn->dev, conn->id);
+	if (conn->orphan)
+		qp_put(conn->orphan);
 	free(conn);
 }
 
@@ -272,8 +329,22 @@ void cm_reap(struct tp_dev *dev)
 	timer_arm(dev);
 }
 
+/* Its queue pair goes into error now, because it may stay: a late answer must not bring it to life. */
+static void conn_orphan(struct tp_conn *conn)
+{
+	struct tp_qp *qp = conn->qp;
+
+	if (qp->state != IBV_QPS_ERR && tp_qp_error(qp))
+		log_warn("cm: %p the device would not end its transfers", (void *)conn->id);
+	qp->ep = NULL;
+	qp->holders++;
+	conn->orphan = qp;
+}
+
 void tp_release(struct tp_conn *conn)
 {
+	if (conn->dev->iwarp && (conn->state == CONN_CONNECTING || conn->state == CONN_ACCEPTING))
+		conn_orphan(conn);
 	if (conn->qp)
 		conn->qp->conn = NULL;
 	conn->ep = NULL;
@@ -428,18 +499,12 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/* The consumer's signal handlers are none of the helper's business. */
 static int helper_start(struct tp_conn *conn)
 {
-	sigset_t all, before;
-	int err;
+	int err = thread_start(&conn->helper, helper_main, conn);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&conn->helper, NULL, helper_main, conn);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err)
-		return -err;
+		return err;
 	conn->busy = true;
 	conn->has_helper = true;
 	return 0;

@@ -66,6 +66,7 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 
 	if (!cq)
 		return -ENOMEM;
+	cq->holders = 1;
 	cq->dev = dev;
 	cq->evd = evd;
 	cq->channel = ibv_create_comp_channel(dev->ibv);
@@ -82,6 +83,7 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 		err = -errno;
 		goto destroy_channel;
 	}
+	dev->holders++;
 	*cq_out = cq;
 	return 0;
 destroy_channel:
@@ -91,14 +93,24 @@ free_cq:
 	return err;
 }
 
-void tp_cq_destroy(struct tp_cq *cq)
+void cq_put(struct tp_cq *cq)
 {
-	int err = ibv_destroy_cq(cq->ibv);
+	int err;
 
+	if (--cq->holders)
+		return;
+	err = ibv_destroy_cq(cq->ibv);
 	if (err)
 		log_error("destroying a completion queue: %s", strerror(err));
 	ibv_destroy_comp_channel(cq->channel);
+	dev_put(cq->dev);
 	free(cq);
+}
+
+void tp_cq_destroy(struct tp_cq *cq)
+{
+	cq->evd = NULL;
+	cq_put(cq);
 }
 
 unsigned tp_cq_depth(const struct tp_cq *cq)

@@ -525,6 +525,7 @@ static int dev_make(struct search *search, struct ia *ia, struct tp_dev **dev_ou
 
 	if (!dev)
 		return -ENOMEM;
+	dev->holders = 1;
 	dev->ia = ia;
 	err = cm_open(dev);
 	if (err) {
@@ -571,12 +572,19 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 	return err;
 }
 
+void dev_put(struct tp_dev *dev)
+{
+	if (--dev->holders)
+		return;
+	ibv_close_device(dev->ibv);
+	free(dev);
+}
+
 void tp_dev_close(struct tp_dev *dev)
 {
 	cm_close(dev); /* first: helpers write to dev->wake to the last */
 	sources_close(dev);
-	ibv_close_device(dev->ibv);
-	free(dev);
+	dev_put(dev);
 }
 
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
@@ -612,9 +620,9 @@ static void qp_event(struct ibv_qp *ibv, bool heard)
 {
 	struct tp_qp *qp = ibv->qp_context;
 
-	if (!heard)
+	if (!heard && qp->ep)
 		up_qp_broken(qp->ep);
-	else if (qp->conn)
+	else if (heard && qp->conn)
 		cm_heard(qp->conn);
 }
 
@@ -632,7 +640,8 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq = event->element.cq->cq_context;
-		up_cq_overrun(cq->evd);
+		if (cq->evd)
+			up_cq_overrun(cq->evd);
 		break;
 	case IBV_EVENT_PORT_ERR:
 		if (event->element.port_num == dev->port)

@@ -110,6 +110,7 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
 
 	if (!pd)
 		return -ENOMEM;
+	pd->holders = 1;
 	pd->dev = dev;
 	pd->ibv = ibv_alloc_pd(dev->ibv);
 	if (!pd->ibv) {
@@ -117,17 +118,27 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
 		free(pd);
 		return err;
 	}
+	dev->holders++;
 	*pd_out = pd;
 	return 0;
 }
 
-void tp_pd_destroy(struct tp_pd *pd)
+void pd_put(struct tp_pd *pd)
 {
-	int err = ibv_dealloc_pd(pd->ibv);
+	int err;
 
+	if (--pd->holders)
+		return;
+	err = ibv_dealloc_pd(pd->ibv);
 	if (err)
 		log_error("deallocating a protection domain: %s", strerror(err));
+	dev_put(pd->dev);
 	free(pd);
+}
+
+void tp_pd_destroy(struct tp_pd *pd)
+{
+	pd_put(pd);
 }
 
 int access_of(DAT_MEM_PRIV_FLAGS priv)

@@ -67,9 +67,12 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
+	qp->holders = 1;
 	qp->dev = dev;
 	qp->ep = ep;
+	qp->pd = attr->pd;
 	qp->send_cq = attr->send_cq;
+	qp->recv_cq = attr->recv_cq;
 	qp->order = dev->iwarp ? IBV_SEND_FENCE : 0;
 	qp->send_wr.sg_list = &qp->send_sge;
 	qp->send_wr.num_sge = 1;
@@ -83,6 +86,9 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	err = qp_init(qp);
 	if (err)
 		goto destroy_ibv;
+	qp->pd->holders++;
+	qp->send_cq->holders++;
+	qp->recv_cq->holders++;
 	/* The first sender may change what arming for errors has to mean: make up for what was armed before. */
 	if (!qp->send_cq->senders++ && dev->forgets != FORGETS_NOTHING)
 		tp_cq_arm(qp->send_cq, TP_ARM_ERRORS);
@@ -106,14 +112,26 @@ int tp_qp_error(struct tp_qp *qp)
 	return 0;
 }
 
-void tp_qp_destroy(struct tp_qp *qp)
+void qp_put(struct tp_qp *qp)
 {
-	int err = ibv_destroy_qp(qp->ibv);
+	int err;
 
+	if (--qp->holders)
+		return;
+	err = ibv_destroy_qp(qp->ibv);
 	if (err)
 		log_error("destroying a queue pair: %s", strerror(err));
-	qp->send_cq->senders--;
+	cq_put(qp->recv_cq);
+	cq_put(qp->send_cq);
+	pd_put(qp->pd);
 	free(qp);
+}
+
+/* One that stays behind with an attempt is in its error state. */
+void tp_qp_destroy(struct tp_qp *qp)
+{
+	qp->send_cq->senders--;
+	qp_put(qp);
 }
 
 static int qp_move(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)

@@ -7,8 +7,12 @@
  * receives can be posted before there is a connection, and an idle endpoint costs no identifier. What librdmacm would
  * have done to a queue pair of its own, qp_bring_up does.
  *
- * The core's ia->lock guards everything about connections. The one other thread is the helper of an iWARP connect; it
+ * The core's ia->lock guards everything about connections. One other thread is the helper of an iWARP connect; it
  * touches nothing but its own attempt and the list of outcomes, which has a lock.
+ *
+ * An iWARP attempt that is given up lives on in a thread that nobody waits for, even when the device is closed: until
+ * the kernel has its answer, it lets go neither of the attempt nor of the queue pair. So a queue pair has holders, and
+ * holds its queues and its domain, which hold the device; whoever lets go last destroys.
  */
 #ifndef UDAPL_VERBS_H
 #define UDAPL_VERBS_H
@@ -45,6 +49,7 @@ enum tp_forgets {
 };
 
 struct tp_dev {
+	_Atomic unsigned holders; /* its owner, domains and completion queues: these need ibv, and nothing else of it */
 	struct ia *ia;
 	struct ibv_context *ibv;
 	struct tp_attr attr;
@@ -69,6 +74,7 @@ struct tp_dev {
 };
 
 struct tp_pd {
+	_Atomic unsigned holders; /* its owner, queue pairs */
 	struct ibv_pd *ibv;
 	struct tp_dev *dev;
 };
@@ -82,24 +88,27 @@ struct tp_mw {
 };
 
 struct tp_cq {
+	_Atomic unsigned holders; /* its owner, queue pairs */
 	struct ibv_cq *ibv;
 	struct ibv_comp_channel *channel;
 	struct tp_dev *dev;
-	struct evd *evd;
+	struct evd *evd;	  /* ia->lock; NULL: its owner is gone */
 	_Atomic unsigned senders; /* queue pairs that complete their requests here */
 };
 
 struct tp_qp {
 	struct ibv_qp *ibv;
-	/* Of one segment, filled in but for what varies; one poster at a time, as the core promises for each direction. */
+	/* Of one segment, filled in but for what varies; one poster at a time, as the core promises each direction. */
 	struct ibv_send_wr send_wr;
 	struct ibv_recv_wr recv_wr;
 	struct ibv_sge send_sge, recv_sge;
 	unsigned max_inline;
-	unsigned order; /* IBV_SEND_FENCE where sends and writes would overtake reads (iWARP) */
+	unsigned order;		  /* IBV_SEND_FENCE where sends and writes would overtake reads (iWARP) */
+	_Atomic unsigned holders; /* its owner, and an attempt that was given up */
 	struct tp_dev *dev;
-	struct tp_cq *send_cq;
-	struct ep *ep;
+	struct tp_pd *pd;
+	struct tp_cq *send_cq, *recv_cq;
+	struct ep *ep;		 /* ia->lock; NULL: its attempt was given up */
 	struct tp_conn *conn;	 /* ia->lock */
 	enum ibv_qp_state state; /* as we moved it: asking the device is no good, soft iWARP always says RESET */
 };
@@ -111,6 +120,12 @@ static inline int post_result(int err)
 		return 0;
 	return err > 0 ? -err : -ENOTCONN;
 }
+
+/* Each lets go of one hold, on any thread. */
+void dev_put(struct tp_dev *dev); /* device.c */
+void pd_put(struct tp_pd *pd);	  /* mem.c */
+void cq_put(struct tp_cq *cq);	  /* cq.c */
+void qp_put(struct tp_qp *qp);	  /* qp.c */
 
 /* mem.c: warns when so little memory may be pinned that nothing useful can be done. */
 void memlock_check(void);
