@@ -87,6 +87,7 @@ static const struct lack {
 	{ "siw", NEEDS_READ_RIGHTS, "siw lets peers read memory registered without remote read" },
 	{ "siw", NEEDS_RNR, "iWARP breaks the connection over a message that no receive waits for" },
 	{ "siw", NEEDS_SOLICITED, "siw forgets that a message was solicited" },
+	{ "rxe", NEEDS_WINDOW_RANGE, "soft-RoCE looks at the range of the region below, not at the window's" },
 	{ "rxe", NEEDS_TCP, "only an iWARP device connects to a TCP listener" },
 	{ "hw", NEEDS_TCP, "only an iWARP device connects to a TCP listener" },
 	{ "hw", NEEDS_OWN_NET, "somebody may have any address of a real network" },
@@ -102,9 +103,25 @@ const struct device *device(void)
 	return NULL;
 }
 
+static bool huge_pages_are_kept(void)
+{
+	FILE *info = fopen("/proc/meminfo", "r");
+	unsigned free_pages = 0;
+	char line[128];
+
+	while (info && fgets(line, sizeof(line), info))
+		if (sscanf(line, "HugePages_Free: %u", &free_pages) == 1)
+			break;
+	if (info)
+		fclose(info);
+	return free_pages > 0;
+}
+
 /* NULL: nothing is missing. */
 static const char *lacking(unsigned needs)
 {
+	if (needs & NEEDS_HUGE_PAGES && !huge_pages_are_kept())
+		return "the system keeps no huge pages, see /proc/sys/vm/nr_hugepages";
 	for (size_t i = 0; i < COUNT(lacks); i++)
 		if (lacks[i].need & needs && !strcmp(lacks[i].kind, device()->kind))
 			return lacks[i].why;

@@ -30,6 +30,8 @@ enum need {
 	NEEDS_SOLICITED = 1 << 4,     /* solicited messages can be told from others */
 	NEEDS_OWN_NET = 1 << 5,	      /* we know which addresses of the network nobody has */
 	NEEDS_TCP = 1 << 6,	      /* its connections are TCP's */
+	NEEDS_WINDOW_RANGE = 1 << 7,  /* a window ends where it ends, not where its region does */
+	NEEDS_HUGE_PAGES = 1 << 8,    /* the system keeps some */
 };
 
 struct device {

@@ -108,7 +108,7 @@ static void write_fails(struct stage *s, DAT_RMR_TRIPLET remote)
 {
 	memset(s->far.at, UNTOUCHED, REGION);
 	memset(s->near.at, 1, REGION);
-	write_post(s->pair.near.ep, 4, seg(&s->near, 0, SIZE), remote, DAT_COMPLETION_DEFAULT_FLAG);
+	write_post(s->pair.near.ep, 4, seg(&s->near, 0, remote.segment_length), remote, DAT_COMPLETION_DEFAULT_FLAG);
 	ended_wait(s->pair.near.connects, s->pair.near.ep);
 	ended_wait(s->pair.far.connects, s->pair.far.ep);
 	bytes_check(s->far.at, REGION, UNTOUCHED);
@@ -127,6 +127,36 @@ static void access_fails(struct stage *s, bool read, DAT_RMR_TRIPLET remote)
 	ended_wait(s->pair.far.connects, s->pair.far.ep);
 	bytes_check(s->far.at, REGION, UNTOUCHED);
 	bytes_check(s->near.at, REGION, 1);
+}
+
+static void connect_again(struct stage *s)
+{
+	must(dat_ep_reset(s->pair.near.ep));
+	must(dat_ep_reset(s->pair.far.ep));
+	pair_connect(&s->pair);
+}
+
+/*
+ * It ends the connection, and not a byte comes; with what the read completes depends on the transport. The same
+ * endpoints are connected again.
+ */
+static void read_fails(struct stage *s, DAT_RMR_TRIPLET remote)
+{
+	const DAT_DTO_COMPLETION_EVENT_DATA *dto;
+	DAT_EVENT event;
+
+	memset(s->near.at, 1, REGION);
+	read_post(s->pair.near.ep, 5, seg(&s->near, 0, remote.segment_length), remote, DAT_COMPLETION_DEFAULT_FLAG);
+	ended_wait(s->pair.near.connects, s->pair.near.ep);
+	ended_wait(s->pair.far.connects, s->pair.far.ep);
+	event = event_wait(s->pair.near.requests, DAT_DTO_COMPLETION_EVENT);
+	dto = &event.event_data.dto_completion_event_data;
+	ck_assert_uint_eq(dto->user_cookie.as_64, 5);
+	ck_assert_int_ne(dto->status, DAT_DTO_SUCCESS);
+	if (device_has(NEEDS_REMOTE_STATUS))
+		ck_assert_int_eq(dto->status, DAT_DTO_ERR_REMOTE_ACCESS);
+	bytes_check(s->near.at, REGION, 1);
+	connect_again(s);
 }
 
 /* ---- what it is ------------------------------------------------------------------------------------------------- */
@@ -273,12 +303,39 @@ static DAT_RMR_CONTEXT for_writing(struct stage *s)
 	return bind_usual(s, WRITING);
 }
 
+/* The same bytes, but of another zone, whose endpoints are connected, too. */
+static DAT_RMR_CONTEXT of_another_zone(struct stage *s)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = s->far.at };
+	struct stage other = *s;
+	DAT_RMR_CONTEXT context;
+
+	must(dat_pz_create(other.pair.far.ia, &other.pair.far.pz));
+	must(dat_lmr_create(other.pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, REGION, other.pair.far.pz,
+			    DAT_MEM_PRIV_ALL_FLAG, &other.far.lmr, &other.far.local, NULL, NULL, NULL));
+	must(dat_rmr_create(other.pair.far.pz, &other.rmr));
+	other.pair.near.ep = ep_make(&other.pair.near, NULL);
+	other.pair.far.ep = ep_make(&other.pair.far, NULL);
+	pair_connect(&other.pair);
+	context = bind_usual(&other, BOTH);
+	write_works(&other, context, FROM, SIZE, 1);
+	return context;
+}
+
+static DAT_RMR_CONTEXT garbled(struct stage *s)
+{
+	return bind_usual(s, BOTH) ^ 0x00ffff00;
+}
+
 static const struct {
 	DAT_RMR_CONTEXT (*make)(struct stage *s);
 	bool writes, reads; /* are refused */
+	bool by_rights;	    /* the context is good */
 } closed[] = {
-	{ after_rebind, true, true },	{ after_unbind, true, true }, { after_free, true, true },
-	{ without_rights, true, true }, { for_reading, true, false }, { for_writing, false, true },
+	{ after_rebind, true, true, false }, { after_unbind, true, true, false },
+	{ after_free, true, true, false },   { of_another_zone, true, true, false },
+	{ garbled, true, true, false },	     { without_rights, true, true, true },
+	{ for_reading, true, false, true },  { for_writing, false, true, true },
 };
 
 START_TEST(refused_writes_land_nowhere)
@@ -304,6 +361,20 @@ START_TEST(refused_writes_are_reported)
 			continue;
 		stage_open(&s);
 		access_fails(&s, false, through(&s, closed[i].make(&s), FROM, SIZE));
+		pair_close(&s.pair);
+	}
+}
+END_TEST
+
+START_TEST(refused_reads_bring_nothing)
+{
+	for (size_t i = 0; i < COUNT(closed); i++) {
+		struct stage s;
+
+		if (!closed[i].reads || (closed[i].by_rights && !device_has(NEEDS_READ_RIGHTS)))
+			continue;
+		stage_open(&s);
+		read_fails(&s, through(&s, closed[i].make(&s), FROM, SIZE));
 		pair_close(&s.pair);
 	}
 }
@@ -352,8 +423,34 @@ START_TEST(range_of_the_window)
 		write_works(&s, context, FROM + 1, SIZE, 3);
 		write_works(&s, context, FROM - 1, SIZE, 4);
 		access_fails(&s, false, through(&s, context, REGION - SIZE + 1, SIZE));
-	} else {
-		write_fails(&s, through(&s, context, FROM + 1, SIZE));
+	}
+	pair_close(&s.pair);
+}
+END_TEST
+
+/* At either end of it, by a byte that is alone or with others; from the window's first byte on. */
+static const struct {
+	long offset;
+	size_t length;
+} outsides[] = {
+	{ -1, 1 }, { -1, 2 }, { -1, SIZE }, { SIZE, 1 }, { SIZE - 1, 2 }, { 1, SIZE }, { 0, SIZE + 1 },
+};
+
+START_TEST(not_a_byte_more)
+{
+	struct stage s;
+
+	stage_open(&s);
+	for (size_t i = 0; i < COUNT(outsides); i++) {
+		DAT_RMR_CONTEXT context = bind_usual(&s, BOTH);
+		DAT_RMR_TRIPLET outside = through(&s, context, FROM + (size_t)outsides[i].offset, outsides[i].length);
+
+		write_works(&s, context, FROM, 1, 1);
+		write_works(&s, context, FROM + SIZE - 1, 1, 2);
+		read_fails(&s, outside);
+		write_fails(&s, outside);
+		event_wait(s.pair.near.requests, DAT_DTO_COMPLETION_EVENT);
+		connect_again(&s);
 	}
 	pair_close(&s.pair);
 }
@@ -401,30 +498,59 @@ START_TEST(region_stays_while_bound)
 END_TEST
 
 /* Memory that can't be written, which some devices take no window for. */
-START_TEST(read_only_memory_can_be_shown)
+static void constant_stage_open(struct stage *s)
 {
 	const DAT_REGION_DESCRIPTION region = {
 		.for_va = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 	};
-	struct stage s;
 
 	ck_assert_ptr_ne(region.for_va, MAP_FAILED);
 	pattern_fill(region.for_va, REGION, 9);
 	ck_assert_int_eq(mprotect(region.for_va, REGION, PROT_READ), 0);
-	stage_open(&s);
-	s.far.at = region.for_va;
-	must(dat_lmr_create(s.pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, REGION, s.pair.far.pz,
-			    DAT_MEM_PRIV_LOCAL_READ_FLAG, &s.far.lmr, &s.far.local, NULL, NULL, NULL));
+	stage_open(s);
+	s->far.at = region.for_va;
+	must(dat_lmr_create(s->pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, REGION, s->pair.far.pz,
+			    DAT_MEM_PRIV_LOCAL_READ_FLAG, &s->far.lmr, &s->far.local, NULL, NULL, NULL));
+}
+
+START_TEST(read_only_memory_can_be_shown)
+{
+	DAT_RMR_CONTEXT context = 0, before;
+	struct stage s;
+
+	constant_stage_open(&s);
 	for (unsigned i = 0; i < 3; i++) {
-		read_post(s.pair.near.ep, i, seg(&s.near, 0, REGION),
-			  through(&s, bind_post(&s, seg(&s.far, 0, REGION), READING, i, 0), 0, REGION),
+		before = context;
+		context = bind_post(&s, seg(&s.far, 0, REGION), READING, i, 0);
+		ck_assert_uint_ne(context, before);
+		read_post(s.pair.near.ep, i, seg(&s.near, 0, REGION), through(&s, context, 0, REGION),
 			  DAT_COMPLETION_DEFAULT_FLAG);
 		bind_wait(&s, i, DAT_RMR_BIND_SUCCESS);
 		dto_wait(s.pair.near.requests, s.pair.near.ep, i, DAT_DTO_SUCCESS, REGION);
 		pattern_check(s.near.at, REGION, 9);
 	}
+	read_fails(&s, through(&s, before, 0, REGION));
 	unbind(&s);
+	read_fails(&s, through(&s, context, 0, REGION));
 	must(dat_lmr_free(s.far.lmr));
+	pair_close(&s.pair);
+}
+END_TEST
+
+/* A region stands in for the window, so its range holds even where those of windows do not. */
+START_TEST(read_only_memory_and_no_more)
+{
+	DAT_RMR_CONTEXT context;
+	struct stage s;
+
+	constant_stage_open(&s);
+	context = bind_usual(&s, READING);
+	for (size_t i = 0; i < COUNT(outsides); i++) {
+		read_post(s.pair.near.ep, 1, seg(&s.near, 0, SIZE), through(&s, context, FROM, SIZE),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		dto_wait(s.pair.near.requests, s.pair.near.ep, 1, DAT_DTO_SUCCESS, SIZE);
+		read_fails(&s, through(&s, context, FROM + (size_t)outsides[i].offset, outsides[i].length));
+	}
 	pair_close(&s.pair);
 }
 END_TEST
@@ -516,12 +642,15 @@ int main(int argc, char **argv)
 		{ suppressed_binds_never_lock_up, NEEDS_NOTHING },
 		{ refused_writes_land_nowhere, NEEDS_NOTHING },
 		{ refused_writes_are_reported, NEEDS_REMOTE_STATUS },
+		{ refused_reads_bring_nothing, NEEDS_NOTHING },
 		{ refused_reads_are_reported, NEEDS_REMOTE_STATUS | NEEDS_READ_RIGHTS },
 		{ narrow_rights_suffice, NEEDS_NOTHING },
 		{ range_of_the_window, NEEDS_NOTHING },
+		{ not_a_byte_more, NEEDS_WINDOW_RANGE },
 		{ serves_every_endpoint_of_its_zone, NEEDS_NOTHING },
 		{ region_stays_while_bound, NEEDS_NOTHING },
 		{ read_only_memory_can_be_shown, NEEDS_NOTHING },
+		{ read_only_memory_and_no_more, NEEDS_NOTHING },
 		{ wrong_binds_are_refused, NEEDS_NOTHING },
 		{ flushed_binds_change_nothing, NEEDS_NOTHING },
 		{ endpoint_goes_with_binds_in_flight, NEEDS_NOTHING },
