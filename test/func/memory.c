@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Registered memory: what can be registered, what a device then reaches, and what becomes of it when a parent goes. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,15 @@
 #include <unistd.h>
 
 #include <linux/capability.h>
+#include <rdma/ib_user_ioctl_verbs.h>
 
 #include "peer.h"
 
 #define PAGE ((size_t)4096)
+
+/* Names of shared memory. */
+static const char cookie_one[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared1";
+static const char cookie_two[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared2";
 
 static DAT_RETURN try_register(const struct side *side, void *at, size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
@@ -30,6 +36,19 @@ static DAT_RETURN try_register(const struct side *side, void *at, size_t size, D
 	else
 		ck_assert_ptr_eq(lmr, (DAT_LMR_HANDLE)1);
 	return ret;
+}
+
+/* Any type, over the same shared pages; @source is a region of them all without a right. */
+static DAT_RETURN any_register(const struct side *side, DAT_MEM_TYPE type, void *at, DAT_LMR_HANDLE source, size_t size,
+			       DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = at };
+
+	if (type == DAT_MEM_TYPE_LMR)
+		region.for_lmr_handle = source;
+	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
+		region.for_shared_memory.shared_memory_id = (DAT_LMR_COOKIE)cookie_one;
+	return dat_lmr_create(side->ia, type, region, size, side->pz, priv, lmr, NULL, NULL, NULL, NULL);
 }
 
 /* All privileges. Shared memory goes by a name of its own. */
@@ -546,15 +565,93 @@ START_TEST(derived_from_constant_memory)
 }
 END_TEST
 
+/* ---- what the device is asked for -------------------------------------------------------------------------------- */
+
+struct ibv_mr;
+struct ibv_pd;
+__attribute__((visibility("default"))) struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t size,
+								       uint64_t iova, unsigned access);
+typedef struct ibv_mr *(*registration)(struct ibv_pd *pd, void *at, size_t size, uint64_t iova, unsigned access);
+
+static _Thread_local unsigned access_seen; /* of the latest registration */
+
+/* The provider finds this one before that of libibverbs. */
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t size, uint64_t iova, unsigned access)
+{
+	static _Thread_local registration real;
+
+	if (!real)
+		real = (registration)dlsym(dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD), "ibv_reg_mr_iova2");
+	access_seen = access;
+	return real(pd, at, size, iova, access);
+}
+
+#define A(what) IB_UVERBS_ACCESS_##what
+#define P(what) DAT_MEM_PRIV_##what##_FLAG
+
+/* For an adapter opened under its name, or under that with the prefix. */
+static const struct {
+	bool aware;
+	DAT_MEM_TYPE type;
+	unsigned priv, access;
+} asked[] = {
+	{ false, DAT_MEM_TYPE_VIRTUAL, P(NONE), 0 },
+	{ false, DAT_MEM_TYPE_VIRTUAL, P(LOCAL_READ), 0 },
+	{ false, DAT_MEM_TYPE_VIRTUAL, P(LOCAL_WRITE), A(LOCAL_WRITE) },
+	{ false, DAT_MEM_TYPE_VIRTUAL, P(REMOTE_READ), A(REMOTE_READ) },
+	{ false, DAT_MEM_TYPE_VIRTUAL, P(REMOTE_WRITE), A(REMOTE_WRITE) | A(LOCAL_WRITE) },
+	{ false, DAT_MEM_TYPE_VIRTUAL, P(ALL), A(REMOTE_WRITE) | A(REMOTE_READ) | A(LOCAL_WRITE) },
+	{ false, DAT_MEM_TYPE_SO_VIRTUAL, P(READ), A(REMOTE_READ) },
+	{ false, DAT_MEM_TYPE_SHARED_VIRTUAL, P(READ), A(REMOTE_READ) },
+	{ false, DAT_MEM_TYPE_LMR, P(READ), A(REMOTE_READ) },
+	{ true, DAT_MEM_TYPE_VIRTUAL, P(READ), A(REMOTE_READ) | A(RELAXED_ORDERING) },
+	{ true, DAT_MEM_TYPE_SO_VIRTUAL, P(READ), A(REMOTE_READ) },
+	{ true, DAT_MEM_TYPE_SHARED_VIRTUAL, P(READ), A(REMOTE_READ) },
+	{ true, DAT_MEM_TYPE_LMR, P(READ), A(REMOTE_READ) },
+};
+
+#undef A
+#undef P
+
+static void aware_name(char name[DAT_NAME_MAX_LENGTH])
+{
+	snprintf(name, DAT_NAME_MAX_LENGTH, "RO_AWARE_%s", ia_name(0, BY_INTERFACE));
+}
+
+START_TEST(rights_and_order_reach_the_device)
+{
+	struct side plain, aware;
+	DAT_LMR_HANDLE source, lmr;
+	char name[DAT_NAME_MAX_LENGTH];
+	void *at;
+
+	aware_name(name);
+	side_open(&plain, 0);
+	side_open_as(&aware, name, false);
+	at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (size_t i = 0; i < COUNT(asked); i++) {
+		const struct side *side = asked[i].aware ? &aware : &plain;
+
+		must(any_register(side, DAT_MEM_TYPE_VIRTUAL, at, NULL, PAGE, DAT_MEM_PRIV_NONE_FLAG, &source));
+		access_seen = ~0u;
+		must(any_register(side, asked[i].type, at, source, PAGE, (DAT_MEM_PRIV_FLAGS)asked[i].priv, &lmr));
+		ck_assert_uint_eq(access_seen & ~(unsigned)IB_UVERBS_ACCESS_MW_BIND, asked[i].access);
+		must(dat_lmr_free(lmr));
+		must(dat_lmr_free(source));
+	}
+	side_close(&plain);
+	side_close(&aware);
+}
+END_TEST
+
 START_TEST(strictly_ordered_memory)
 {
 	DAT_REGION_DESCRIPTION region;
 	struct memory near, far;
 	struct pair pair;
-	char name[DAT_NAME_MAX_LENGTH] = "RO_AWARE_";
+	char name[DAT_NAME_MAX_LENGTH];
 
-	/* the name with the prefix opens the same adapter */
-	strncat(name, ia_name(0, BY_INTERFACE), sizeof(name) - strlen(name) - 1);
+	aware_name(name); /* it opens the same adapter */
 	side_open_as(&pair.far, name, false);
 	side_open(&pair.near, 1);
 	pair.near.ep = ep_make(&pair.near, NULL);
@@ -578,9 +675,6 @@ START_TEST(strictly_ordered_memory)
 END_TEST
 
 /* ---- memory of several processes ------------------------------------------------------------------------------- */
-
-static const char cookie_one[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared1";
-static const char cookie_two[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared2";
 
 static DAT_RETURN shared_register(const struct side *side, void *at, const char *name, struct memory *memory)
 {
@@ -798,19 +892,6 @@ END_TEST
 
 /* ---- all kinds, and many ----------------------------------------------------------------------------------------- */
 
-/* Any type, over the same shared pages; @source is a region of them all without a right. */
-static DAT_RETURN any_register(const struct side *side, DAT_MEM_TYPE type, void *at, DAT_LMR_HANDLE source, size_t size,
-			       DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr)
-{
-	DAT_REGION_DESCRIPTION region = { .for_va = at };
-
-	if (type == DAT_MEM_TYPE_LMR)
-		region.for_lmr_handle = source;
-	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
-		region.for_shared_memory.shared_memory_id = (DAT_LMR_COOKIE)cookie_one;
-	return dat_lmr_create(side->ia, type, region, size, side->pz, priv, lmr, NULL, NULL, NULL, NULL);
-}
-
 #define TYPES ((unsigned)DAT_MEM_TYPE_SO_VIRTUAL + 1)
 #define PRIVS 16u
 
@@ -981,6 +1062,7 @@ int main(int argc, char **argv)
 		{ generations_go_in_any_order, NEEDS_NOTHING },
 		{ a_derived_region_has_its_own_zone, NEEDS_NOTHING },
 		{ derived_from_constant_memory, NEEDS_NOTHING },
+		{ rights_and_order_reach_the_device, NEEDS_NOTHING },
 		{ strictly_ordered_memory, NEEDS_NOTHING },
 		{ memfd_shared_with_another_process, NEEDS_NOTHING },
 		{ posix_memory_shared_with_another_process, NEEDS_NOTHING },
