@@ -230,7 +230,8 @@ START_TEST(binds_complete_among_sends)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		read_post(s.pair.far.ep, 10 + i, seg(&s.far, 0, 4096), target(&s.near, 4096, 4096),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		bind_post(&s, seg(&s.far, i, SIZE), BOTH, 20 + i, DAT_COMPLETION_DEFAULT_FLAG);
+		bind_post(&s, seg(&s.far, i, SIZE), BOTH, 20 + i,
+			  i % 2 ? DAT_COMPLETION_BARRIER_FENCE_FLAG : DAT_COMPLETION_DEFAULT_FLAG);
 		send_post(s.pair.far.ep, 30 + i, seg(&s.far, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
 	}
 	for (unsigned i = 0; i < ROUNDS; i++) {
