@@ -61,6 +61,7 @@ static void call_in(const struct evd *evd)
 
 		if (ia->borrowed == evd) {
 			*at = ia->next_borrower;
+			obj_put(&ia->borrowed->obj);
 			ia->borrowed = NULL;
 		} else {
 			at = &ia->next_borrower;
@@ -308,10 +309,10 @@ static const struct {
 /* Retired first: whoever comes with its handle is refused. */
 static void end_all(struct ia *ia, DAT_HANDLE_TYPE kind, bool locked, void (*end)(struct obj *obj))
 {
-	struct obj *obj;
+	struct obj *obj = NULL;
 
 	pthread_mutex_lock(&ia->lock);
-	while ((obj = obj_next(ia, kind, NULL))) {
+	while ((obj = obj_next(ia, kind, obj))) {
 		obj_retire_anyway(obj);
 		if (!locked)
 			pthread_mutex_unlock(&ia->lock);

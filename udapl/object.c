@@ -7,38 +7,37 @@
 #include "udapl.h"
 
 #define CACHE_LINE  64
+#define STRIDE(x)   ((sizeof(x) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)
 #define FIRST_SLAB  16	 /* objects; each next slab has twice as many */
 #define LARGEST_SLAB 8192
 
-/* A run of slots of one kind. Never freed. */
+/* A run of slots of one kind. Never freed, never changed. */
 struct slab {
 	struct slab *next;
-	char *base, *end;
+	char *base;
+	size_t size; /* bytes */
 };
 
 static struct kind {
-	size_t size; /* 0: no such objects yet */
-	struct slab *slabs;
-	unsigned next_slots;		/* of the next slab */
-	struct obj *dead_first, *dead_last; /* oldest first: a handle value comes back as late as possible */
+	size_t stride; /* bytes from slot to slot; 0: no such objects yet */
+	_Atomic(struct slab *) slabs;	/* written under obj_lock; latest first */
+	unsigned next_slots;		/* obj_lock; of the next slab */
+	struct obj *dead_first, *dead_last; /* obj_lock; oldest first: a handle value comes back as late as possible */
 } kinds[OBJ_KINDS] = {
-	[DAT_HANDLE_TYPE_IA] = { .size = sizeof(struct ia) },
-	[DAT_HANDLE_TYPE_EP] = { .size = sizeof(struct ep) },
-	[DAT_HANDLE_TYPE_EVD] = { .size = sizeof(struct evd) },
-	[DAT_HANDLE_TYPE_CNO] = { .size = sizeof(struct cno) },
-	[DAT_HANDLE_TYPE_PZ] = { .size = sizeof(struct pz) },
-	[DAT_HANDLE_TYPE_LMR] = { .size = sizeof(struct lmr) },
-	[DAT_HANDLE_TYPE_RMR] = { .size = sizeof(struct rmr) },
-	[DAT_HANDLE_TYPE_PSP] = { .size = sizeof(struct sp) },
-	[DAT_HANDLE_TYPE_CR] = { .size = sizeof(struct cr) },
+	[DAT_HANDLE_TYPE_IA] = { .stride = STRIDE(struct ia) },
+	[DAT_HANDLE_TYPE_EP] = { .stride = STRIDE(struct ep) },
+	[DAT_HANDLE_TYPE_EVD] = { .stride = STRIDE(struct evd) },
+	[DAT_HANDLE_TYPE_CNO] = { .stride = STRIDE(struct cno) },
+	[DAT_HANDLE_TYPE_PZ] = { .stride = STRIDE(struct pz) },
+	[DAT_HANDLE_TYPE_LMR] = { .stride = STRIDE(struct lmr) },
+	[DAT_HANDLE_TYPE_RMR] = { .stride = STRIDE(struct rmr) },
+	[DAT_HANDLE_TYPE_PSP] = { .stride = STRIDE(struct sp) },
+	[DAT_HANDLE_TYPE_CR] = { .stride = STRIDE(struct cr) },
 };
 
 static pthread_mutex_t obj_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static size_t stride(const struct kind *kind)
-{
-	return (kind->size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-}
+/* ---- slots ------------------------------------------------------------------------------------------------------ */
 
 static void dead_push_locked(struct kind *kind, struct obj *obj)
 {
@@ -65,51 +64,32 @@ static struct obj *dead_pop_locked(struct kind *kind)
 static bool slab_add_locked(struct kind *kind)
 {
 	unsigned slots = kind->next_slots ? kind->next_slots : FIRST_SLAB;
-	size_t size = slots * stride(kind);
 	struct slab *slab = malloc(sizeof(*slab));
 
 	if (!slab)
 		return false;
-	slab->base = aligned_alloc(CACHE_LINE, size);
+	slab->size = slots * kind->stride;
+	slab->base = aligned_alloc(CACHE_LINE, slab->size);
 	if (!slab->base) {
 		free(slab);
 		return false;
 	}
-	memset(slab->base, 0, size);
-	slab->end = slab->base + size;
-	slab->next = kind->slabs;
-	kind->slabs = slab;
-	kind->next_slots = slots < LARGEST_SLAB ? 2 * slots : slots;
+	memset(slab->base, 0, slab->size);
 	for (unsigned i = 0; i < slots; i++) {
-		struct obj *obj = (struct obj *)(slab->base + i * stride(kind));
+		struct obj *obj = (struct obj *)(slab->base + i * kind->stride);
 
 		atomic_init(&obj->tag, OBJ_DEAD(kind - kinds));
+		atomic_init(&obj->uses, OBJ_RETIRED);
 		dead_push_locked(kind, obj);
 	}
+	slab->next = atomic_load_explicit(&kind->slabs, memory_order_relaxed);
+	atomic_store_explicit(&kind->slabs, slab, memory_order_release);
+	kind->next_slots = slots < LARGEST_SLAB ? 2 * slots : slots;
 	return true;
 }
 
-/* The live object behind @handle, NULL if it is none of that kind. Looks at no memory but the slabs. */
-static struct obj *find_locked(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
-{
-	const struct kind *kind = &kinds[type];
-	char *at = handle;
-
-	for (const struct slab *slab = kind->slabs; slab; slab = slab->next)
-		if (at >= slab->base && at < slab->end)
-			return (size_t)(at - slab->base) % stride(kind) == 0 && obj_is(at, type) ? handle : NULL;
-	return NULL;
-}
-
-static struct obj *find_in_locked(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
-{
-	struct obj *obj = find_locked(handle, type);
-
-	return obj && (!ia || obj->ia == ia) ? obj : NULL;
-}
-
 /* Dead or alive, a slot stays of its kind. */
-static unsigned type_of(const struct obj *obj)
+static unsigned kind_of(const struct obj *obj)
 {
 	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_DEAD(0);
 }
@@ -120,13 +100,13 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 	struct obj *obj = NULL;
 
 	pthread_mutex_lock(&obj_lock);
-	if (kind->dead_first || slab_add_locked(kind))
+	if (likely(kind->dead_first) || slab_add_locked(kind))
 		obj = dead_pop_locked(kind);
 	pthread_mutex_unlock(&obj_lock);
 	if (!obj)
 		return NULL;
-	/* Somebody with a stale handle may be reading the two words before. */
-	memset(&obj->uses, 0, kind->size - offsetof(struct obj, uses));
+	/* Somebody with a stale handle may be looking at what stands before. */
+	memset(&obj->ia, 0, kind->stride - offsetof(struct obj, ia));
 	obj->provider = provider;
 	obj->ia = type == DAT_HANDLE_TYPE_IA ? (struct ia *)obj : ia;
 	return obj;
@@ -134,131 +114,133 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 
 void obj_discard(struct obj *obj)
 {
+	struct kind *kind = &kinds[kind_of(obj)];
+
 	pthread_mutex_lock(&obj_lock);
-	dead_push_locked(&kinds[type_of(obj)], obj);
+	dead_push_locked(kind, obj);
 	pthread_mutex_unlock(&obj_lock);
 }
+
+/* ---- visible or not --------------------------------------------------------------------------------------------- */
 
 DAT_HANDLE obj_publish(struct obj *obj)
 {
-	unsigned type = type_of(obj);
-
-	pthread_mutex_lock(&obj_lock);
-	atomic_store_explicit(&obj->tag, OBJ_TAG(type), memory_order_release);
-	if (obj != &obj->ia->obj) {
-		struct obj_list *list = &obj->ia->objs[type];
-
-		obj->prev = NULL;
-		obj->next = list->first;
-		if (list->first)
-			list->first->prev = obj;
-		list->first = obj;
-		list->count++;
-	}
-	pthread_mutex_unlock(&obj_lock);
+	atomic_fetch_and_explicit(&obj->uses, ~OBJ_RETIRED, memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_TAG(kind_of(obj)), memory_order_release);
 	return obj;
 }
 
-static void unlink_locked(struct obj *obj)
+static void hide(struct obj *obj)
 {
-	unsigned type = type_of(obj);
-
-	if (obj != &obj->ia->obj) {
-		struct obj_list *list = &obj->ia->objs[type];
-
-		if (obj->prev)
-			obj->prev->next = obj->next;
-		else
-			list->first = obj->next;
-		if (obj->next)
-			obj->next->prev = obj->prev;
-		list->count--;
-	}
-	atomic_store_explicit(&obj->tag, OBJ_DEAD(type), memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_DEAD(kind_of(obj)), memory_order_release);
 }
 
 bool obj_retire(struct obj *obj)
 {
-	bool idle;
+	uint32_t idle = 0;
 
-	pthread_mutex_lock(&obj_lock);
-	idle = obj->uses == 0;
-	if (idle)
-		unlink_locked(obj);
-	pthread_mutex_unlock(&obj_lock);
-	return idle;
+	if (!atomic_compare_exchange_strong(&obj->uses, &idle, OBJ_RETIRED))
+		return false;
+	hide(obj);
+	return true;
 }
 
 void obj_retire_anyway(struct obj *obj)
 {
-	pthread_mutex_lock(&obj_lock);
-	unlink_locked(obj);
-	pthread_mutex_unlock(&obj_lock);
+	atomic_fetch_or(&obj->uses, OBJ_RETIRED);
+	hide(obj);
+}
+
+/* ---- by their handles ------------------------------------------------------------------------------------------- */
+
+static const struct slab *slab_of(const struct kind *kind, const void *at)
+{
+	const struct slab *slab = atomic_load_explicit(&kind->slabs, memory_order_acquire);
+
+	while (slab && (uintptr_t)at - (uintptr_t)slab->base >= slab->size)
+		slab = slab->next;
+	return slab;
+}
+
+/* The live object behind @handle, NULL if it is none of that kind. Looks at no memory but the slabs. */
+static struct obj *find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
+{
+	const struct kind *kind = &kinds[type];
+	const struct slab *slab = slab_of(kind, handle);
+
+	if (!slab || (size_t)((char *)handle - slab->base) % kind->stride != 0 || !obj_is(handle, type))
+		return NULL;
+	return handle;
 }
 
 bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	bool valid;
+	const struct obj *obj = find(handle, type);
 
-	pthread_mutex_lock(&obj_lock);
-	valid = find_in_locked(ia, handle, type) != NULL;
-	pthread_mutex_unlock(&obj_lock);
-	return valid;
+	return obj && (!ia || obj->ia == ia);
 }
 
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	struct obj *obj;
+	struct obj *obj = find(handle, type);
 
-	pthread_mutex_lock(&obj_lock);
-	obj = find_in_locked(ia, handle, type);
-	if (obj)
-		obj->uses++;
-	pthread_mutex_unlock(&obj_lock);
-	return obj != NULL;
-}
-
-void obj_get(struct obj *obj)
-{
-	pthread_mutex_lock(&obj_lock);
-	obj->uses++;
-	pthread_mutex_unlock(&obj_lock);
-}
-
-void obj_put(struct obj *obj)
-{
-	pthread_mutex_lock(&obj_lock);
-	obj->uses--;
-	pthread_mutex_unlock(&obj_lock);
+	if (!obj)
+		return false;
+	if (!(atomic_fetch_add_explicit(&obj->uses, 1, memory_order_acquire) & OBJ_RETIRED) && (!ia || obj->ia == ia))
+		return true;
+	obj_put(obj); /* retired just now, which that did not hinder; or another's */
+	return false;
 }
 
 struct obj *obj_any(DAT_HANDLE handle)
 {
 	struct obj *obj = NULL;
 
-	pthread_mutex_lock(&obj_lock);
 	for (unsigned type = 0; !obj && type < OBJ_KINDS; type++)
-		obj = find_locked(handle, (DAT_HANDLE_TYPE)type);
+		obj = find(handle, (DAT_HANDLE_TYPE)type);
+	return obj;
+}
+
+/* ---- all of an IA ----------------------------------------------------------------------------------------------- */
+
+/* The first slot, or the one after @obj. */
+static struct obj *slot_next(const struct kind *kind, const struct slab **slab, struct obj *obj)
+{
+	char *at = obj ? (char *)obj + kind->stride : (*slab)->base;
+
+	if (at < (*slab)->base + (*slab)->size)
+		return (struct obj *)at;
+	*slab = (*slab)->next;
+	return *slab ? (struct obj *)(*slab)->base : NULL;
+}
+
+static bool is_of(const struct obj *obj, const struct ia *ia, DAT_HANDLE_TYPE type)
+{
+	bool visible = atomic_load_explicit(&obj->tag, memory_order_acquire) == OBJ_TAG(type);
+
+	return visible && obj->ia == ia && obj != &ia->obj;
+}
+
+/* No slot begins another life while we look, because that takes the lock. */
+struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE type, struct obj *obj)
+{
+	const struct kind *kind = &kinds[type];
+	const struct slab *slab;
+
+	pthread_mutex_lock(&obj_lock);
+	slab = obj ? slab_of(kind, obj) : atomic_load_explicit(&kind->slabs, memory_order_relaxed);
+	do
+		obj = slab ? slot_next(kind, &slab, obj) : NULL;
+	while (obj && !is_of(obj, ia, type));
 	pthread_mutex_unlock(&obj_lock);
 	return obj;
 }
 
 unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE type)
 {
-	unsigned count;
+	unsigned count = 0;
 
-	pthread_mutex_lock(&obj_lock);
-	count = ia->objs[type].count;
-	pthread_mutex_unlock(&obj_lock);
+	for (struct obj *obj = obj_next(ia, type, NULL); obj; obj = obj_next(ia, type, obj))
+		count++;
 	return count;
-}
-
-struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE type, const struct obj *obj)
-{
-	struct obj *next;
-
-	pthread_mutex_lock(&obj_lock);
-	next = obj ? obj->next : ia->objs[type].first;
-	pthread_mutex_unlock(&obj_lock);
-	return next;
 }

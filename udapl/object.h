@@ -24,18 +24,14 @@ struct ia;
  */
 struct obj {
 	const DAT_PROVIDER *provider; /* word 0 by the ABI: libdat calls through it */
-	_Atomic uint32_t tag;	      /* written under obj_lock */
-	unsigned uses;		      /* obj_lock; who holds this object */
+	_Atomic uint32_t tag;	      /* OBJ_TAG while it is visible, else OBJ_DEAD */
+	_Atomic uint32_t uses;	      /* who holds it, and OBJ_RETIRED while it is invisible; never reset, but balanced */
 	struct ia *ia;		      /* fixed while alive */
 	DAT_CONTEXT context;	      /* the consumer's to serialize */
-	struct obj *next, *prev;      /* obj_lock; siblings of one IA and kind, or dead slots */
+	struct obj *next;	      /* obj_lock; the next dead slot */
 };
 
-/* The objects of one kind in one IA. */
-struct obj_list {
-	struct obj *first;
-	unsigned count;
-};
+#define OBJ_RETIRED 0x80000000u
 
 static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 {
@@ -47,13 +43,13 @@ static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 /* An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA itself. */
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE kind);
 
-/* The opposite of obj_alloc, for an object that is invisible again or still. */
+/* The opposite of obj_alloc, for an object that is invisible again or still. Nobody holds it any more. */
 void obj_discard(struct obj *obj);
 
 /* Makes it findable: the last step of a create call. Returns the handle. */
 DAT_HANDLE obj_publish(struct obj *obj);
 
-/* The first step of a free call: in one step, refuses while somebody holds it, or unlinks it. */
+/* The first step of a free call: in one step, refuses while somebody holds it, or hides it. */
 bool obj_retire(struct obj *obj);
 
 /* Retires it whoever holds it: abrupt close only. */
@@ -64,8 +60,17 @@ bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
 /* As obj_valid, and from here on it can't be freed, until obj_put. */
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
-void obj_get(struct obj *obj); /* one that surely is alive, by a lock or another hold */
-void obj_put(struct obj *obj);
+
+/* One that surely is alive, by a lock or another hold. */
+static inline void obj_get(struct obj *obj)
+{
+	atomic_fetch_add_explicit(&obj->uses, 1, memory_order_relaxed);
+}
+
+static inline void obj_put(struct obj *obj)
+{
+	atomic_fetch_sub_explicit(&obj->uses, 1, memory_order_release);
+}
 
 /* Any live object of this library, NULL if @handle is none. */
 struct obj *obj_any(DAT_HANDLE handle);
@@ -73,7 +78,10 @@ struct obj *obj_any(DAT_HANDLE handle);
 /* How many published objects of that kind belong to @ia. */
 unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE kind);
 
-/* The first published object of that kind, or the one after @obj. The caller keeps the list still (ia->lock). */
-struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE kind, const struct obj *obj);
+/*
+ * The first visible object of that kind, or the one after @obj, which may be retired meanwhile. Walks memory, so it is
+ * for paths that may take their time. The caller sees to it that none of them is freed under him (ia->lock).
+ */
+struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE kind, struct obj *obj);
 
 #endif

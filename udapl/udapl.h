@@ -5,7 +5,7 @@
  * Locks, outermost first:
  *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
  *			has which roles and CNO. The service thread takes it for each thing it handles.
- *	obj_lock	mutex (object.c); tags, use counts, lists of objects. A leaf: nothing is taken under it.
+ *	obj_lock	mutex (object.c); slots of objects. A leaf: nothing is taken under it.
  *	lock		mutex (shared.c); cookies. A leaf.
  *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
@@ -130,7 +130,6 @@ struct ia {
 	struct evd *borrowed;	/* async EVD of another instance; ia.c says what guards it */
 	struct ia *next_borrower; /* likewise */
 	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
-	struct obj_list objs[OBJ_KINDS]; /* obj_lock; EVDs, EPs, SPs, CRs and LMRs change under lock, too */
 	struct lmr *lmrs[LMR_CHAINS]; /* lock; the live LMRs by context, see lmr_find */
 };
 

@@ -561,11 +561,13 @@ END_TEST
 START_TEST(lender_may_go_abruptly)
 {
 	struct ia *lender = open_fake(0), *ia[3];
+	const struct evd *lent = lender->async_evd;
 
 	for (int i = 0; i < COUNT(ia); i++)
 		ia[i] = open_borrowing(lender->async_evd);
 	close_abrupt(ia[1]);
 	close_abrupt(lender);
+	ck_assert_uint_eq(atomic_load(&lent->obj.uses), OBJ_RETIRED); /* so its slot begins the next life unheld */
 	ck_assert_ptr_eq(async_of(ia[0]), DAT_EVD_OUT_OF_SCOPE);
 	ck_assert_ptr_eq(async_of(ia[2]), DAT_EVD_OUT_OF_SCOPE);
 	fake_port_down(ia[2]->dev);

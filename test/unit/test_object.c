@@ -117,7 +117,7 @@ START_TEST(a_new_life_begins_with_zeros)
 	for (int n = 0; n < 40; n++) {
 		struct cno *cno = (struct cno *)make(DAT_HANDLE_TYPE_CNO);
 
-		ck_assert_uint_eq(cno->obj.uses, 0);
+		ck_assert_uint_eq(atomic_load(&cno->obj.uses), OBJ_RETIRED);
 		ck_assert_ptr_null(cno->obj.context.as_ptr);
 		ck_assert_ptr_null(cno->latched);
 		ck_assert_uint_eq(cno->waiters, 0);
