@@ -149,6 +149,8 @@ static DAT_RETURN ep_make(struct ia *ia, DAT_PZ_HANDLE pz, const DAT_EVD_HANDLE 
 	ret = ep_attach(ep, evds);
 	if (ret != DAT_SUCCESS)
 		goto put_pz;
+	if (evd_takes_binds(ep->request_evd))
+		ep->bind_pz = ep->pz;
 	ret = ep_make_rings(ep);
 	if (ret != DAT_SUCCESS)
 		goto detach;
@@ -236,7 +238,8 @@ static void ep_drop_binds(struct ep *ep)
 	struct req *req;
 
 	while ((req = ep_pending_bind(ep)) && ring_retire(&ep->sends, req))
-		rmr_settle(req->binding, DAT_DTO_ERR_FLUSHED);
+		(void)rmr_settle(req->binding, DAT_DTO_ERR_FLUSHED);
+	rmr_sweep(ep->obj.ia);
 }
 
 void ep_unmake(struct ep *ep)

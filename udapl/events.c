@@ -131,23 +131,31 @@ static void describe_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLE
 	bind->status = other ? DAT_RMR_OPERATION_FAILED : status;
 }
 
-/* A failure, a bind, something suppressed or ours, or an endpoint that is being watched. */
-static ALWAYS_INLINE bool is_odd(struct tp_wc wc)
+/* That a device completes what was posted orders nothing in the language's terms. That the poster moved the tail does. */
+static ALWAYS_INLINE const struct req *req_of(const struct tp_wc *wc)
 {
-	const struct req *req = wc.tag;
+	const struct req *req = wc->tag;
 
+	(void)atomic_load_explicit(&req->ring->tail, memory_order_acquire);
+	return req;
+}
+
+/* A failure, a bind, something suppressed or ours, or an endpoint that is being watched. */
+static ALWAYS_INLINE bool is_odd(const struct req *req, struct tp_wc wc)
+{
 	return wc.status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_ODD)) |
 	       atomic_load_explicit(&req->ring->ep->watched, memory_order_relaxed);
 }
 
 /* Binds are in the ring until here, so nobody else has settled this one. */
-static bool retire_bind(const struct req *req, DAT_DTO_COMPLETION_STATUS status)
+static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
 {
 	struct binding *binding = req->binding;
 
 	if (!ring_retire(req->ring, req))
 		return false;
-	rmr_settle(binding, status);
+	if (rmr_settle(binding, status))
+		evd->hurdles |= LEFTOVERS;
 	return true;
 }
 
@@ -163,7 +171,7 @@ static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 	}
 	if (req->kind == REQ_BIND) {
 		describe_bind(evd, req, wc.status, event);
-		retired = retire_bind(req, wc.status);
+		retired = retire_bind(evd, req, wc.status);
 	} else {
 		describe(evd, req, wc, event);
 		if (wc.status)
@@ -183,9 +191,9 @@ static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
  */
 static ALWAYS_INLINE bool take(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
-	const struct req *req = wc.tag;
+	const struct req *req = req_of(&wc);
 
-	if (unlikely(is_odd(wc)))
+	if (unlikely(is_odd(req, wc)))
 		return take_odd(evd, wc, event);
 	describe(evd, req, wc, event);
 	return ring_retire(req->ring, req);
@@ -194,7 +202,7 @@ static ALWAYS_INLINE bool take(struct evd *evd, struct tp_wc wc, DAT_EVENT *even
 /* Does this completion, not taken yet, end a wait? */
 static inline bool notifies(const struct tp_wc *wc)
 {
-	return wc->status || !(((const struct req *)wc->tag)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
+	return wc->status || !(req_of(wc)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
 }
 
 /* Moves all completions into the queue. *notified: one of them ends a wait. False: no memory, some stayed behind. */
@@ -406,7 +414,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 			break; /* somebody polled meanwhile */
 		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
 		push_flushed(evd, req);
-		any |= req->kind == REQ_BIND ? retire_bind(req, DAT_DTO_ERR_FLUSHED) : ring_retire(ring, req);
+		any |= req->kind == REQ_BIND ? retire_bind(evd, req, DAT_DTO_ERR_FLUSHED) : ring_retire(ring, req);
 	}
 	if (any)
 		notify_locked(evd);
@@ -436,12 +444,12 @@ void evd_forget_ep(struct evd *evd, const struct ep *ep)
 
 	spin_lock(&evd->lock);
 	while (tp_cq_poll(evd->cq, &wc, 1)) {
-		const struct req *req = wc.tag;
+		const struct req *req = req_of(&wc);
 		bool notify = notifies(&wc);
 
 		if (req->ring->ep == ep) {
 			if (req->kind == REQ_BIND)
-				(void)retire_bind(req, wc.status); /* a window stays as it was left */
+				(void)retire_bind(evd, req, wc.status); /* a window stays as it was left */
 			continue;
 		}
 		if (!take(evd, wc, &event) || evd->is_sink)
@@ -511,6 +519,21 @@ static DAT_RETURN dequeue_next(struct evd *evd, DAT_EVENT *event)
 	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 }
 
+/*
+ * Peers must have lost what a completed bind replaced when the consumer hears of it. evd->lock held, and let go. Another
+ * consumer thread, which takes what comes after that bind, may be early by as long as this takes.
+ */
+static void unlock_swept(struct evd *evd)
+{
+	struct ia *ia = evd->obj.ia;
+	bool left = evd->hurdles & LEFTOVERS;
+
+	evd->hurdles &= ~(unsigned)LEFTOVERS;
+	spin_unlock(&evd->lock);
+	if (unlikely(left))
+		rmr_sweep(ia);
+}
+
 /* Somebody waits, or events are queued, or there is no completion queue. evd->lock held, and let go. */
 static COLD DAT_RETURN dequeue_queued(struct evd *evd, DAT_EVENT *event)
 {
@@ -524,7 +547,7 @@ static COLD DAT_RETURN dequeue_queued(struct evd *evd, DAT_EVENT *event)
 		ret = DAT_QUEUE_EMPTY;
 	else
 		ret = dequeue_next(evd, event);
-	spin_unlock(&evd->lock);
+	unlock_swept(evd);
 	return ret;
 }
 
@@ -533,13 +556,14 @@ static COLD DAT_RETURN dequeue_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *
 {
 	DAT_RETURN ret = take(evd, wc, event) ? DAT_SUCCESS : dequeue_next(evd, event);
 
-	spin_unlock(&evd->lock);
+	unlock_swept(evd);
 	return ret;
 }
 
 HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 {
 	struct evd *evd = handle;
+	const struct req *req;
 	struct tp_wc wc;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
@@ -553,10 +577,11 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 		spin_unlock(&evd->lock);
 		return DAT_QUEUE_EMPTY;
 	}
-	if (unlikely(is_odd(wc)))
+	req = req_of(&wc);
+	if (unlikely(is_odd(req, wc)))
 		return dequeue_odd(evd, wc, event);
-	describe(evd, wc.tag, wc, event);
-	if (unlikely(!ring_retire(((const struct req *)wc.tag)->ring, wc.tag)))
+	describe(evd, req, wc, event);
+	if (unlikely(!ring_retire(req->ring, req)))
 		return dequeue_odd(evd, wc, event);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
@@ -586,7 +611,7 @@ static DAT_RETURN wait_look(struct evd *evd)
 		ret = BAD_STATE(EVD_UNWAITABLE);
 	else if (evd->fired)
 		ret = DAT_SUCCESS;
-	spin_unlock(&evd->lock);
+	unlock_swept(evd);
 	return ret;
 }
 
@@ -689,7 +714,7 @@ static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOU
 	if (evd->queue.count >= (unsigned)threshold || timeout == 0) {
 		ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
 		ret = wait_result_locked(evd, ret, event, nmore);
-		spin_unlock(&evd->lock);
+		unlock_swept(evd);
 		return ret;
 	}
 	evd->hurdles |= WAITING;
@@ -722,7 +747,7 @@ static __attribute__((noinline)) DAT_RETURN wait_more(struct evd *evd, bool take
 		return wait_any(evd, timeout, 1, event, nmore);
 	drain_locked(evd, &notified);
 	*nmore = (DAT_COUNT)evd->queue.count;
-	spin_unlock(&evd->lock);
+	unlock_swept(evd);
 	return DAT_SUCCESS;
 }
 
@@ -748,7 +773,7 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	if (unlikely(n == 0))
 		return wait_any(evd, timeout, threshold, event, nmore);
 	taken = take(evd, wc[0], event);
-	if (unlikely(!taken || n == 2))
+	if (unlikely(!taken || n == 2 || evd->hurdles))
 		return wait_more(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
 	*nmore = 0;
 	spin_unlock(&evd->lock);

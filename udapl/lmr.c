@@ -24,13 +24,13 @@ static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_
 	DAT_RETURN ret = BAD_STATE(LMR_FREE);
 
 	(void)length;
-	pthread_mutex_lock(&ia->lock);
+	spin_lock(&ia->lmr_lock);
 	if (obj_valid(ia, region.for_lmr_handle, DAT_HANDLE_TYPE_LMR)) {
 		span->address = (char *)(uintptr_t)source->address;
 		span->length = source->length;
 		ret = DAT_SUCCESS;
 	}
-	pthread_mutex_unlock(&ia->lock);
+	spin_unlock(&ia->lmr_lock);
 	return ret;
 }
 
@@ -115,6 +115,18 @@ static DAT_RETURN lmr_name(struct lmr *lmr, const struct span *span)
 	return ret;
 }
 
+/* A window reads for a peer only what we may read ourselves, and likewise writes. */
+static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
+{
+	unsigned never = ~(unsigned)DAT_MEM_PRIV_ALL_FLAG;
+
+	if (!(priv & DAT_MEM_PRIV_LOCAL_READ_FLAG))
+		never |= DAT_MEM_PRIV_REMOTE_READ_FLAG;
+	if (!(priv & DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
+		never |= DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+	return never;
+}
+
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool relaxed)
 {
 	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, relaxed, &lmr->mr, &lmr->info);
@@ -123,6 +135,8 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool re
 		return reg_refused(span, lmr->priv, err);
 	if (!(lmr->priv & REMOTE_PRIVS))
 		lmr->info.rmr_context = 0; /* devices make one all the same */
+	lmr->window_pz = lmr->info.bindable ? lmr->pz : NULL;
+	lmr->window_never = window_never(lmr->priv);
 	return DAT_SUCCESS;
 }
 
@@ -134,14 +148,30 @@ static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
 	return &ia->lmrs[(context * UINT32_C(0x9e3779b1)) >> (32 - __builtin_ctz(LMR_CHAINS))];
 }
 
-struct lmr *lmr_find(struct ia *ia, DAT_LMR_CONTEXT context, DAT_VADDR address, DAT_VLEN length)
+struct lmr *lmr_find(struct ia *ia, const DAT_LMR_TRIPLET *segment)
 {
-	struct lmr *lmr = *chain_of(ia, context);
+	DAT_VLEN length = segment->segment_length;
+	struct lmr *lmr = *chain_of(ia, segment->lmr_context);
 
-	while (lmr && lmr->info.lmr_context != context)
+	while (lmr && lmr->info.lmr_context != segment->lmr_context)
 		lmr = lmr->next;
-	if (!lmr || address < lmr->address || length > lmr->length || address - lmr->address > lmr->length - length)
+	if (!lmr || length > lmr->length || segment->virtual_address - lmr->address > lmr->length - length)
 		return NULL;
+	return lmr;
+}
+
+struct lmr *lmr_hold_for_window(struct ia *ia, const DAT_LMR_TRIPLET *segment, const struct pz *pz,
+				DAT_MEM_PRIV_FLAGS priv)
+{
+	struct lmr *lmr;
+
+	spin_lock(&ia->lmr_lock);
+	lmr = lmr_find(ia, segment);
+	if (likely(lmr && lmr->window_pz == pz && !(priv & lmr->window_never)))
+		obj_get(&lmr->obj);
+	else
+		lmr = NULL;
+	spin_unlock(&ia->lmr_lock);
 	return lmr;
 }
 
@@ -149,17 +179,16 @@ static DAT_HANDLE lmr_publish(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
 	struct lmr **chain = chain_of(ia, lmr->info.lmr_context);
-	DAT_HANDLE handle;
 
-	pthread_mutex_lock(&ia->lock);
+	obj_publish(&lmr->obj);
+	spin_lock(&ia->lmr_lock);
 	lmr->next = *chain;
 	*chain = lmr;
-	handle = obj_publish(&lmr->obj);
-	pthread_mutex_unlock(&ia->lock);
-	return handle;
+	spin_unlock(&ia->lmr_lock);
+	return lmr;
 }
 
-static void unchain(struct lmr *lmr)
+static void unchain_locked(struct lmr *lmr)
 {
 	struct lmr **at = chain_of(lmr->obj.ia, lmr->info.lmr_context);
 
@@ -168,16 +197,17 @@ static void unchain(struct lmr *lmr)
 	*at = lmr->next;
 }
 
+/* Under the lock: who is found by context is alive, so that he can be held without a further look. */
 static bool lmr_retire(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
 	bool idle;
 
-	pthread_mutex_lock(&ia->lock);
+	spin_lock(&ia->lmr_lock);
 	idle = obj_retire(&lmr->obj);
 	if (idle)
-		unchain(lmr);
-	pthread_mutex_unlock(&ia->lock);
+		unchain_locked(lmr);
+	spin_unlock(&ia->lmr_lock);
 	return idle;
 }
 
@@ -250,6 +280,7 @@ DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
 		return BAD_HANDLE(LMR);
+	rmr_sweep(lmr->obj.ia);
 	if (!lmr_retire(lmr))
 		return BAD_STATE(LMR_IN_USE);
 	ret = status_of(tp_mr_dereg(lmr->mr), DAT_RESOURCE_MEMORY_REGION);
@@ -266,9 +297,9 @@ void lmr_unmake(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
 
-	pthread_mutex_lock(&ia->lock);
-	unchain(lmr);
-	pthread_mutex_unlock(&ia->lock);
+	spin_lock(&ia->lmr_lock);
+	unchain_locked(lmr);
+	spin_unlock(&ia->lmr_lock);
 	(void)tp_mr_dereg(lmr->mr); /* what the device keeps goes when it is closed */
 	lmr_release(lmr);
 }
@@ -295,8 +326,12 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 
 static bool is_registered(struct ia *ia, const DAT_LMR_TRIPLET *segment)
 {
-	return segment->segment_length == 0 ||
-	       lmr_find(ia, segment->lmr_context, segment->virtual_address, segment->segment_length);
+	bool found;
+
+	spin_lock(&ia->lmr_lock);
+	found = segment->segment_length == 0 || lmr_find(ia, segment);
+	spin_unlock(&ia->lmr_lock);
+	return found;
 }
 
 /*
@@ -313,10 +348,8 @@ static DAT_RETURN lmr_sync(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments
 		return BAD_HANDLE(IA);
 	if (!segments && nseg > 0)
 		return BAD_ARG(2);
-	pthread_mutex_lock(&ia->lock);
 	while (i < nseg && is_registered(ia, &segments[i]))
 		i++;
-	pthread_mutex_unlock(&ia->lock);
 	if (i < nseg)
 		return BAD_ARG(2);
 	__sync_synchronize();

@@ -33,16 +33,23 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
  * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of
  * the connection flushed, and after earlier ones that were posted just then.
  */
-static DAT_RETURN flush_now(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
+DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd)
 {
-	const struct req req = { .cookie = cookie, .ring = ring, .kind = REQ_SEND };
-	struct ia *ia = ring->ep->obj.ia;
+	struct ep *ep = req->ring->ep;
+	struct ia *ia = ep->obj.ia;
 	bool ok;
 
 	pthread_mutex_lock(&ia->lock);
-	ok = ep_settle(ring->ep) && evd_post_flushed(evd, &req);
+	ok = ep_settle(ep) && evd_post_flushed(evd, req);
 	pthread_mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
+}
+
+static DAT_RETURN flush_now(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
+{
+	const struct req req = { .cookie = cookie, .ring = ring, .kind = REQ_SEND };
+
+	return ep_flush_now(&req, evd);
 }
 
 static bool flags_wrong(DAT_COMPLETION_FLAGS flags, unsigned plain, DAT_COMPLETION_FLAGS configured)
@@ -204,9 +211,13 @@ static inline bool is_plain(DAT_COUNT nseg, DAT_COMPLETION_FLAGS flags)
 	return (((unsigned)nseg ^ 1) | flags) == 0;
 }
 
-static inline bool gate_open(const _Atomic unsigned *gate)
+ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
 {
-	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
+	if (unlikely(err))
+		return request_failed(ep, err);
+	if (unlikely(!gate_open(&ep->send_gate)))
+		return request_late(ep);
+	return DAT_SUCCESS;
 }
 
 /* One body for send, read and write; each caller's constants make its own of it. There is room in the ring. */
@@ -223,11 +234,7 @@ static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DA
 	req->flags = (uint16_t)flags;
 	ring_push(&ep->sends, req);
 	err = hand_down(ep, req, iov, nseg, size, remote, kind, how);
-	if (unlikely(err))
-		return request_failed(ep, err);
-	if (unlikely(!gate_open(&ep->send_gate)))
-		return request_late(ep);
-	return DAT_SUCCESS;
+	return ep_posted(ep, err);
 }
 
 /*
@@ -260,19 +267,41 @@ static bool find_room(struct ring *ring, struct evd *evd)
 	return ring_has_room(ring);
 }
 
+bool ep_post_begin(struct ep *ep)
+{
+	if (ep->shared)
+		spin_lock(&ep->send_lock);
+	return find_room(&ep->sends, ep->request_evd);
+}
+
+void ep_post_end(struct ep *ep)
+{
+	if (ep->shared)
+		spin_unlock(&ep->send_lock);
+}
+
 static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 			       DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 			       DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret = NO_RESOURCE(MEMORY);
 
-	if (ep->shared)
-		spin_lock(&ep->send_lock);
-	if (find_room(&ep->sends, ep->request_evd))
+	if (ep_post_begin(ep))
 		ret = post(ep, kind, iov, nseg, size, cookie, remote, flags, how_to_post(ep, flags));
-	if (ep->shared)
-		spin_unlock(&ep->send_lock);
+	ep_post_end(ep);
 	return ret;
+}
+
+struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	struct req *req = ring_next(&ep->sends);
+
+	req->cookie = cookie;
+	req->binding = binding;
+	req->kind = REQ_BIND;
+	req->flags = (uint16_t)(flags | REQ_ODD);
+	ring_push(&ep->sends, req);
+	return req;
 }
 
 static __attribute__((noinline)) DAT_RETURN send_any(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
@@ -354,46 +383,6 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 	return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
 any:
 	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
-}
-
-/* ---- binds ----------------------------------------------------------------------------------------------------- */
-
-/* There is room in the ring. Each bind is heard of: what it replaces must go when it is done. */
-static DAT_RETURN post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-			    DAT_RMR_CONTEXT *context)
-{
-	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
-	struct req *req = ring_next(&ep->sends);
-	DAT_RMR_CONTEXT made;
-	DAT_RETURN ret = DAT_SUCCESS;
-	int err;
-
-	req->cookie = cookie;
-	req->binding = binding;
-	req->kind = REQ_BIND;
-	req->flags = (uint16_t)(flags | REQ_ODD);
-	err = rmr_post(binding, ep, req, TP_POST_SIGNAL | fence, &made);
-	if (unlikely(err))
-		ret = request_failed(ep, err);
-	else if (unlikely(!gate_open(&ep->send_gate)))
-		ret = request_late(ep);
-	if (ret == DAT_SUCCESS)
-		*context = made;
-	return ret;
-}
-
-DAT_RETURN ep_post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-			DAT_RMR_CONTEXT *context)
-{
-	DAT_RETURN ret = NO_RESOURCE(MEMORY);
-
-	if (ep->shared)
-		spin_lock(&ep->send_lock);
-	if (find_room(&ep->sends, ep->request_evd))
-		ret = post_bind(ep, binding, cookie, flags, context);
-	if (ep->shared)
-		spin_unlock(&ep->send_lock);
-	return ret;
 }
 
 /* ---- receives -------------------------------------------------------------------------------------------------- */

@@ -17,7 +17,8 @@
 
 /* ---- bindings --------------------------------------------------------------------------------------------------- */
 
-static struct binding *binding_make(struct rmr *rmr)
+/* A spare one, or a new one. */
+static struct binding *binding_get(struct rmr *rmr)
 {
 	struct binding *binding;
 
@@ -33,41 +34,51 @@ static struct binding *binding_make(struct rmr *rmr)
 	return binding;
 }
 
-/* No peer comes this way any more, and the LMR may go. If it had the window, that has moved on or is gone already. */
-static void binding_clear(struct binding *binding)
+static void spare_put_locked(struct rmr *rmr, struct binding *binding)
 {
-	if (binding->region && tp_mr_dereg(binding->region))
-		log_error("window %p: the device keeps the region of a binding that is over", (void *)binding->rmr);
-	if (binding->lmr)
-		obj_put(&binding->lmr->obj);
-	*binding = (struct binding){
-		.rmr = binding->rmr,
-		.next = binding->next,
-		.done = binding->done,
-		.key = binding->key,
-	};
+	*binding = (struct binding){ .rmr = rmr, .next = rmr->spares };
+	rmr->spares = binding;
 }
 
-static void binding_spare_locked(struct binding *binding)
+/* Out of the list already. Whatever it has goes by rmr_sweep, itself included. */
+static void leave_locked(struct rmr *rmr, struct binding *binding)
 {
-	struct rmr *rmr = binding->rmr;
+	struct ia *ia = rmr->obj.ia;
 
-	binding_clear(binding);
-	binding->next = rmr->spares;
-	rmr->spares = binding;
+	binding->pz = rmr->pz;
+	obj_get(&binding->pz->obj);
+	spin_lock(&ia->lmr_lock);
+	binding->next = atomic_load_explicit(&ia->leftovers, memory_order_relaxed);
+	atomic_store_explicit(&ia->leftovers, binding, memory_order_relaxed);
+	spin_unlock(&ia->lmr_lock);
+}
+
+/*
+ * Out of the list already, and no peer is to come this way any more. If it had the window, that has moved on. True: it
+ * left something.
+ */
+static bool drop_locked(struct rmr *rmr, struct binding *binding)
+{
+	if (binding == &rmr->none)
+		return false;
+	if (binding->region) {
+		leave_locked(rmr, binding);
+		return true;
+	}
+	if (binding->lmr)
+		obj_put(&binding->lmr->obj);
+	spare_put_locked(rmr, binding);
+	return false;
 }
 
 static void append_locked(struct rmr *rmr, struct binding *binding)
 {
-	if (rmr->latest)
-		rmr->latest->next = binding;
-	else
-		rmr->bindings = binding;
+	rmr->latest->next = binding;
 	rmr->latest = binding;
 }
 
-/* It never was, or even was not posted. If it was the latest, the one before it is that again. */
-static void remove_locked(struct rmr *rmr, struct binding *binding)
+/* If it was the latest, the one before it is that again, or @instead, which takes its place; NULL: nothing does. */
+static void unlink_locked(struct rmr *rmr, struct binding *binding, struct binding *instead)
 {
 	struct binding **at = &rmr->bindings, *before = NULL;
 
@@ -75,18 +86,27 @@ static void remove_locked(struct rmr *rmr, struct binding *binding)
 		before = *at;
 		at = &before->next;
 	}
-	if (*at) {
-		*at = binding->next;
-		if (rmr->latest == binding)
-			rmr->latest = before;
-	}
-	binding_spare_locked(binding);
+	if (!*at)
+		return;
+	if (rmr->latest == binding)
+		rmr->latest = instead ? instead : before;
+	if (instead)
+		instead->next = binding->next;
+	*at = instead ? instead : binding->next;
+}
+
+/* It never was, or even was not posted. */
+static bool forget_locked(struct rmr *rmr, struct binding *binding)
+{
+	unlink_locked(rmr, binding, NULL);
+	return drop_locked(rmr, binding);
 }
 
 /* Of those that are done, the last one is in force. */
-static void prune_locked(struct rmr *rmr)
+static bool prune_locked(struct rmr *rmr)
 {
 	struct binding **at = &rmr->bindings, *in_force = NULL;
+	bool left = false;
 
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
 		if (binding->done)
@@ -96,21 +116,34 @@ static void prune_locked(struct rmr *rmr)
 
 		if (binding->done) {
 			*at = binding->next;
-			binding_spare_locked(binding);
+			left |= drop_locked(rmr, binding);
 		} else {
 			at = &binding->next;
 		}
 	}
+	return left;
 }
 
 /* The device may still serve the binding before: only without its window we know that it does not. */
-static void lose_locked(struct rmr *rmr, struct binding *binding)
+static bool fail_locked(struct rmr *rmr, struct binding *binding)
 {
-	if (rmr->mw)
-		tp_mw_destroy(rmr->mw);
+	unlink_locked(rmr, &rmr->none, NULL);
+	unlink_locked(rmr, binding, &rmr->none);
+	binding->mw = rmr->mw;
 	rmr->mw = NULL;
-	binding_clear(binding);
-	binding->done = true;
+	leave_locked(rmr, binding);
+	return true;
+}
+
+/* It is in flight no more, so the last one that was done is the latest. Its handle is dead already. */
+static bool end_locked(struct rmr *rmr)
+{
+	struct binding *binding = rmr->latest;
+
+	binding->last = true;
+	binding->mw = rmr->mw;
+	leave_locked(rmr, binding);
+	return true;
 }
 
 static bool is_idle_locked(const struct rmr *rmr)
@@ -118,55 +151,30 @@ static bool is_idle_locked(const struct rmr *rmr)
 	return rmr->bindings == rmr->latest;
 }
 
-/* ---- create and free -------------------------------------------------------------------------------------------- */
-
-DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
+bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 {
-	struct pz *pz = pz_handle;
-	struct binding *none;
-	struct rmr *rmr;
-	struct ia *ia;
-	DAT_RETURN ret = NO_RESOURCE(MEMORY);
+	struct rmr *rmr = binding->rmr;
+	bool left = false;
 
-	if (!obj_hold(NULL, pz_handle, DAT_HANDLE_TYPE_PZ))
-		return BAD_HANDLE(PZ);
-	if (!rmr_out) {
-		ret = BAD_ARG(2);
-		goto put_pz;
-	}
-	ia = pz->obj.ia;
-	rmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_RMR);
-	if (!rmr)
-		goto put_pz;
-	rmr->pz = pz;
-	none = binding_make(rmr);
-	if (!none)
-		goto discard_rmr;
-	none->done = true;
-	append_locked(rmr, none);
-	if (ia->attr->max_mw)
-		ret = status_of(tp_mw_create(pz->pd, &rmr->mw, &none->key), DAT_RESOURCE_MEMORY_REGION);
+	spin_lock(&rmr->lock);
+	if (status == DAT_DTO_SUCCESS)
+		binding->done = true;
+	else if (status == DAT_DTO_ERR_FLUSHED)
+		left = forget_locked(rmr, binding);
 	else
-		ret = DAT_SUCCESS;
-	if (ret != DAT_SUCCESS)
-		goto free_none;
-	*rmr_out = obj_publish(&rmr->obj);
-	return DAT_SUCCESS;
-free_none:
-	free(none);
-discard_rmr:
-	obj_discard(&rmr->obj);
-put_pz:
-	obj_put(&pz->obj);
-	return ret;
+		left = fail_locked(rmr, binding);
+	left |= prune_locked(rmr);
+	if (rmr->freed && is_idle_locked(rmr))
+		left = end_locked(rmr);
+	spin_unlock(&rmr->lock);
+	return left;
 }
 
+/* ---- what they leave --------------------------------------------------------------------------------------------- */
+
 /* Nothing is in flight, and nobody has its handle. */
-static void rmr_release(struct rmr *rmr)
+static void rmr_discard(struct rmr *rmr)
 {
-	if (rmr->mw)
-		tp_mw_destroy(rmr->mw);
-	binding_spare_locked(rmr->latest);
 	while (rmr->spares) {
 		struct binding *next = rmr->spares->next;
 
@@ -177,16 +185,110 @@ static void rmr_release(struct rmr *rmr)
 	obj_discard(&rmr->obj);
 }
 
+static void leftover_end(struct binding *binding)
+{
+	struct rmr *rmr = binding->rmr; /* alive only if this is its last */
+	struct pz *pz = binding->pz;
+
+	if (binding->mw)
+		tp_mw_destroy(binding->mw);
+	if (binding->region && tp_mr_dereg(binding->region))
+		log_error("window %p: the device keeps the region of a binding that is over", (void *)rmr);
+	if (binding->lmr)
+		obj_put(&binding->lmr->obj);
+	if (binding->last)
+		rmr_discard(rmr);
+	if (binding != &rmr->none)
+		free(binding);
+	obj_put(&pz->obj);
+}
+
+static COLD void sweep(struct ia *ia)
+{
+	struct binding *binding, *next;
+
+	spin_lock(&ia->lmr_lock);
+	binding = atomic_exchange_explicit(&ia->leftovers, NULL, memory_order_relaxed);
+	spin_unlock(&ia->lmr_lock);
+	for (; binding; binding = next) {
+		next = binding->next;
+		leftover_end(binding);
+	}
+}
+
+void rmr_sweep(struct ia *ia)
+{
+	if (unlikely(atomic_load_explicit(&ia->leftovers, memory_order_relaxed)))
+		sweep(ia);
+}
+
+/* ---- create and free -------------------------------------------------------------------------------------------- */
+
+/* The usual life needs two: one binding is in force, the next in flight. */
+static bool spares_add(struct rmr *rmr)
+{
+	struct binding *one = binding_get(rmr), *other = binding_get(rmr);
+
+	if (one)
+		spare_put_locked(rmr, one);
+	if (other)
+		spare_put_locked(rmr, other);
+	return one && other;
+}
+
+static DAT_RETURN rmr_equip(struct rmr *rmr)
+{
+	rmr->none = (struct binding){ .rmr = rmr, .done = true };
+	rmr->bindings = rmr->latest = &rmr->none;
+	if (!spares_add(rmr))
+		return NO_RESOURCE(MEMORY);
+	if (!rmr->obj.ia->attr->max_mw)
+		return DAT_SUCCESS;
+	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->none.key), DAT_RESOURCE_MEMORY_REGION);
+}
+
+DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
+{
+	struct pz *pz = pz_handle;
+	struct rmr *rmr;
+	struct ia *ia;
+	DAT_RETURN ret;
+
+	if (!obj_hold(NULL, pz_handle, DAT_HANDLE_TYPE_PZ))
+		return BAD_HANDLE(PZ);
+	if (!rmr_out) {
+		ret = BAD_ARG(2);
+		goto put_pz;
+	}
+	ia = pz->obj.ia;
+	rmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_RMR);
+	if (!rmr) {
+		ret = NO_RESOURCE(MEMORY);
+		goto put_pz;
+	}
+	rmr->pz = pz;
+	ret = rmr_equip(rmr);
+	if (ret != DAT_SUCCESS) {
+		rmr_discard(rmr);
+		return ret;
+	}
+	*rmr_out = obj_publish(&rmr->obj);
+	return DAT_SUCCESS;
+put_pz:
+	obj_put(&pz->obj);
+	return ret;
+}
+
 void rmr_unmake(struct rmr *rmr)
 {
-	bool idle;
+	struct ia *ia = rmr->obj.ia;
 
 	spin_lock(&rmr->lock);
 	rmr->freed = true;
-	idle = is_idle_locked(rmr);
+	if (is_idle_locked(rmr))
+		(void)end_locked(rmr);
 	spin_unlock(&rmr->lock);
-	if (idle)
-		rmr_release(rmr);
+	rmr_sweep(ia);
 }
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE handle)
@@ -198,6 +300,14 @@ DAT_RETURN rmr_free(DAT_RMR_HANDLE handle)
 		return BAD_HANDLE(RMR);
 	rmr_unmake(rmr);
 	return DAT_SUCCESS;
+}
+
+/* What peers are to use; 0: nothing. */
+static DAT_RMR_CONTEXT context_of(const struct binding *binding)
+{
+	if (!binding->lmr)
+		return 0;
+	return binding->region ? binding->region_key : binding->key;
 }
 
 DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
@@ -221,12 +331,62 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 		.pz_handle = rmr->pz,
 		.lmr_triplet = now.triplet,
 		.mem_priv = now.priv,
-		.rmr_context = now.context,
+		.rmr_context = context_of(&now),
 	};
 	return DAT_SUCCESS;
 }
 
 /* ---- bind ------------------------------------------------------------------------------------------------------- */
+
+static bool uses_window(const struct binding *binding)
+{
+	return binding->lmr && !binding->region;
+}
+
+/* The window follows, or has to let go of what it was bound to, or has nothing to do with it. */
+static int hand_down(struct binding *binding, const struct binding *before, struct tp_qp *qp, void *tag, unsigned how)
+{
+	static const DAT_RMR_TRIPLET nowhere;
+	struct tp_bind bind = { .mw = binding->rmr->mw, .context = before->key };
+	int err;
+
+	if (uses_window(binding)) {
+		bind.mr = binding->lmr->mr;
+		bind.address = binding->triplet.virtual_address;
+		bind.size = binding->triplet.segment_length;
+		bind.priv = binding->priv;
+	} else if (uses_window(before)) {
+		bind.mr = before->lmr->mr;
+	} else {
+		binding->key = before->key;
+		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);
+	}
+	err = tp_post_bind(qp, tag, &bind, how);
+	binding->key = bind.context;
+	return err;
+}
+
+/*
+ * rmr->lock, held, and let go, makes the completion wait: another thread may see that before the post is through. Each
+ * bind is heard of, suppressed or not: what it replaces must go when it is done. Unless this fails the binding may be
+ * over on return.
+ */
+static ALWAYS_INLINE DAT_RETURN post_locked(struct rmr *rmr, struct binding *binding, struct ep *ep,
+					    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
+	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
+	struct req *req = ep_claim_bind(ep, binding, cookie, flags);
+	int err = hand_down(binding, rmr->latest, ep->qp, req, TP_POST_SIGNAL | fence);
+	DAT_RMR_CONTEXT made = context_of(binding);
+	DAT_RETURN ret;
+
+	append_locked(rmr, binding);
+	spin_unlock(&rmr->lock);
+	ret = ep_posted(ep, err);
+	if (likely(ret == DAT_SUCCESS))
+		*context = made;
+	return ret;
+}
 
 /* By their tags alone, as everywhere on the data path. */
 static DAT_RETURN handles_refused(const struct rmr *rmr, const struct ep *ep)
@@ -235,7 +395,7 @@ static DAT_RETURN handles_refused(const struct rmr *rmr, const struct ep *ep)
 		return BAD_HANDLE(RMR);
 	if (!ep || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep->obj.ia != rmr->obj.ia)
 		return BAD_HANDLE(EP);
-	if (ep->request_evd->is_sink || !(ep->request_evd->flags & DAT_EVD_RMR_BIND_FLAG))
+	if (!evd_takes_binds(ep->request_evd))
 		return BAD_HANDLE(EVD_REQUEST);
 	return DAT_SUCCESS;
 }
@@ -248,11 +408,11 @@ static DAT_RETURN lmr_pin(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct 
 	*out = NULL;
 	if (!triplet->segment_length)
 		return DAT_SUCCESS;
-	pthread_mutex_lock(&ia->lock);
-	lmr = lmr_find(ia, triplet->lmr_context, triplet->virtual_address, triplet->segment_length);
+	spin_lock(&ia->lmr_lock);
+	lmr = lmr_find(ia, triplet);
 	if (lmr)
 		obj_get(&lmr->obj);
-	pthread_mutex_unlock(&ia->lock);
+	spin_unlock(&ia->lmr_lock);
 	*out = lmr;
 	return lmr ? DAT_SUCCESS : BAD_ARG(2);
 }
@@ -268,29 +428,10 @@ static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr, DAT
 		return status_of_ep_state(state);
 	if (ep->pz != rmr->pz || (lmr && lmr->pz != rmr->pz))
 		return DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
-	if (lmr && priv & DAT_MEM_PRIV_REMOTE_READ_FLAG && !(lmr->priv & DAT_MEM_PRIV_LOCAL_READ_FLAG))
+	if (lmr && priv & lmr->window_never & DAT_MEM_PRIV_REMOTE_READ_FLAG)
 		return DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ);
-	if (lmr && priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG && !(lmr->priv & DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
+	if (lmr && priv & lmr->window_never & DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 		return DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
-	return DAT_SUCCESS;
-}
-
-/* A failed bind took the window along. */
-static DAT_RETURN window_renew(struct rmr *rmr)
-{
-	DAT_RMR_CONTEXT key;
-	struct tp_mw *mw;
-	int err;
-
-	if (!rmr->obj.ia->attr->max_mw)
-		return DAT_SUCCESS;
-	err = tp_mw_create(rmr->pz->pd, &mw, &key);
-	if (err)
-		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
-	spin_lock(&rmr->lock);
-	rmr->mw = mw;
-	rmr->latest->key = key;
-	spin_unlock(&rmr->lock);
 	return DAT_SUCCESS;
 }
 
@@ -304,6 +445,25 @@ static bool has_window(struct rmr *rmr)
 	return has;
 }
 
+/* A failed bind took the window along. */
+static DAT_RETURN window_renew(struct rmr *rmr)
+{
+	DAT_RMR_CONTEXT key;
+	struct tp_mw *mw;
+	int err;
+
+	if (has_window(rmr) || !rmr->obj.ia->attr->max_mw)
+		return DAT_SUCCESS;
+	err = tp_mw_create(rmr->pz->pd, &mw, &key);
+	if (err)
+		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
+	spin_lock(&rmr->lock);
+	rmr->mw = mw;
+	rmr->latest->key = key;
+	spin_unlock(&rmr->lock);
+	return DAT_SUCCESS;
+}
+
 static DAT_RETURN region_make(struct binding *binding)
 {
 	struct tp_mr_info info;
@@ -313,7 +473,7 @@ static DAT_RETURN region_make(struct binding *binding)
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
 	if (binding->priv)
-		binding->context = info.rmr_context;
+		binding->region_key = info.rmr_context;
 	return DAT_SUCCESS;
 }
 
@@ -321,12 +481,12 @@ static DAT_RETURN region_make(struct binding *binding)
 static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
 			       DAT_MEM_PRIV_FLAGS priv, struct binding **out)
 {
-	DAT_RETURN ret = has_window(rmr) ? DAT_SUCCESS : window_renew(rmr);
+	DAT_RETURN ret = window_renew(rmr);
 	struct binding *binding;
 
 	if (ret != DAT_SUCCESS)
 		return ret;
-	binding = binding_make(rmr);
+	binding = binding_get(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
 	if (lmr) {
@@ -341,75 +501,9 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 		return DAT_SUCCESS;
 	}
 	spin_lock(&rmr->lock);
-	binding_spare_locked(binding);
+	spare_put_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
 	return ret;
-}
-
-static bool uses_window(const struct binding *binding)
-{
-	return binding->lmr && !binding->region;
-}
-
-/* The window follows, or has to let go of what it was bound to, or has nothing to do with it. */
-static int hand_down(struct binding *binding, const struct binding *before, struct tp_qp *qp, void *tag, unsigned how)
-{
-	static const DAT_RMR_TRIPLET nowhere;
-	struct tp_bind bind = { .mw = binding->rmr->mw, .context = before->key };
-	int err;
-
-	binding->key = before->key;
-	if (uses_window(binding)) {
-		bind.mr = binding->lmr->mr;
-		bind.address = binding->triplet.virtual_address;
-		bind.size = binding->triplet.segment_length;
-		bind.priv = binding->priv;
-	} else if (uses_window(before)) {
-		bind.mr = before->lmr->mr;
-	} else {
-		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);
-	}
-	err = tp_post_bind(qp, tag, &bind, how);
-	if (err)
-		return err;
-	binding->key = bind.context;
-	if (uses_window(binding))
-		binding->context = bind.context;
-	return 0;
-}
-
-/* rmr->lock makes the completion wait, which another thread may see before the post is through. */
-int rmr_post(struct binding *binding, struct ep *ep, struct req *req, unsigned how, DAT_RMR_CONTEXT *context)
-{
-	struct rmr *rmr = binding->rmr;
-	int err;
-
-	spin_lock(&rmr->lock);
-	ring_push(&ep->sends, req);
-	err = hand_down(binding, rmr->latest, ep->qp, req, how);
-	append_locked(rmr, binding);
-	*context = binding->context;
-	spin_unlock(&rmr->lock);
-	return err;
-}
-
-void rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
-{
-	struct rmr *rmr = binding->rmr;
-	bool over;
-
-	spin_lock(&rmr->lock);
-	if (status == DAT_DTO_SUCCESS)
-		binding->done = true;
-	else if (status == DAT_DTO_ERR_FLUSHED)
-		remove_locked(rmr, binding);
-	else
-		lose_locked(rmr, binding);
-	prune_locked(rmr);
-	over = rmr->freed && is_idle_locked(rmr);
-	spin_unlock(&rmr->lock);
-	if (over)
-		rmr_release(rmr);
 }
 
 /* An endpoint that is disconnected completes it as flushed, at once: then nothing is bound, and no context made. */
@@ -417,24 +511,37 @@ static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cooki
 {
 	struct binding never = { .rmr = rmr };
 	const struct req req = { .cookie = cookie, .ring = &ep->sends, .binding = &never, .kind = REQ_BIND };
-	struct ia *ia = ep->obj.ia;
-	bool ok;
+	DAT_RETURN ret = ep_flush_now(&req, ep->request_evd);
 
-	pthread_mutex_lock(&ia->lock);
-	ok = ep_settle(ep) && evd_post_flushed(ep->request_evd, &req);
-	pthread_mutex_unlock(&ia->lock);
-	if (!ok)
-		return NO_RESOURCE(MEMORY);
-	*context = 0;
-	return DAT_SUCCESS;
+	if (ret == DAT_SUCCESS)
+		*context = 0;
+	return ret;
 }
 
-DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
-		    DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-		    DAT_RMR_CONTEXT *context)
+static COLD DAT_RETURN not_posted(struct rmr *rmr, struct binding *binding, DAT_RETURN ret)
 {
-	struct rmr *rmr = handle;
-	struct ep *ep = ep_handle;
+	if (rmr_settle(binding, DAT_DTO_ERR_FLUSHED))
+		rmr_sweep(rmr->obj.ia);
+	return ret;
+}
+
+static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep, DAT_RMR_COOKIE cookie,
+			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
+	DAT_RETURN ret = NO_RESOURCE(MEMORY);
+
+	if (ep_post_begin(ep)) {
+		spin_lock(&rmr->lock);
+		ret = post_locked(rmr, binding, ep, cookie, flags, context);
+	}
+	ep_post_end(ep);
+	return ret == DAT_SUCCESS ? DAT_SUCCESS : not_posted(rmr, binding, ret);
+}
+
+static __attribute__((noinline)) DAT_RETURN bind_any(struct rmr *rmr, const DAT_LMR_TRIPLET *triplet,
+						     DAT_MEM_PRIV_FLAGS priv, struct ep *ep, DAT_RMR_COOKIE cookie,
+						     DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
 	struct binding *binding;
 	DAT_EP_STATE state;
 	struct lmr *lmr;
@@ -452,21 +559,51 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_M
 		return ret;
 	state = (DAT_EP_STATE)ep_state(ep); /* looked at once: it may go on meanwhile */
 	ret = bind_refused(rmr, lmr, priv, ep, state, flags);
-	if (ret != DAT_SUCCESS)
-		goto put_lmr;
-	if (state == DAT_EP_STATE_DISCONNECTED) {
+	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
+		ret = bind_prepare(rmr, lmr, triplet, priv, &binding);
+	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
+		return post_in_turn(rmr, binding, ep, cookie, flags, context);
+	if (ret == DAT_SUCCESS)
 		ret = flush_now(rmr, ep, cookie, context);
-		goto put_lmr;
-	}
-	ret = bind_prepare(rmr, lmr, triplet, priv, &binding);
-	if (ret != DAT_SUCCESS)
-		goto put_lmr;
-	ret = ep_post_bind(ep, binding, cookie, flags, context);
-	if (ret != DAT_SUCCESS)
-		rmr_settle(binding, DAT_DTO_ERR_FLUSHED);
-	return ret;
-put_lmr:
 	if (lmr)
 		obj_put(&lmr->obj);
 	return ret;
+}
+
+/* The window that there is moves on to bytes of an LMR that takes it, on an endpoint that is open. */
+HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+			DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			DAT_RMR_CONTEXT *context)
+{
+	struct rmr *rmr = handle;
+	struct ep *ep = ep_handle;
+	struct binding *binding;
+	struct lmr *lmr;
+	DAT_RETURN ret;
+
+	if (unlikely(!rmr || !ep || !triplet || !context || flags))
+		goto any;
+	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
+		goto any;
+	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room || !triplet->segment_length))
+		goto any;
+	lmr = lmr_hold_for_window(rmr->obj.ia, triplet, rmr->pz, priv);
+	if (unlikely(!lmr))
+		goto any;
+	spin_lock(&rmr->lock);
+	binding = rmr->spares;
+	if (unlikely(!rmr->mw || !binding))
+		goto put_lmr;
+	rmr->spares = binding->next;
+	binding->next = NULL;
+	binding->lmr = lmr;
+	binding->triplet = *triplet;
+	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
+	ret = post_locked(rmr, binding, ep, cookie, 0, context);
+	return likely(ret == DAT_SUCCESS) ? DAT_SUCCESS : not_posted(rmr, binding, ret);
+put_lmr:
+	spin_unlock(&rmr->lock);
+	obj_put(&lmr->obj);
+any:
+	return bind_any(rmr, triplet, priv, ep, cookie, flags, context);
 }

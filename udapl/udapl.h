@@ -10,10 +10,10 @@
  *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
  *	rmr->lock	spin; what a window is bound to. Taken after any send_lock or evd->lock.
+ *	ia->lmr_lock	spin; the live LMRs by context, and what binds have left behind. A leaf.
  *	cno->lock	spin; the latch.
  *	service->lock	spin; the list of work for the service thread. A leaf.
- * No tp_* call is made under a spinlock but tp_cq_poll and the posts; and at the completion of a bind those that end what
- * it replaces: peers must have lost that when the consumer sees the completion.
+ * No tp_* call is made under a spinlock but tp_cq_poll and the posts.
  *
  * A connection changes its state under ia->lock only, in a consumer's call or on the service thread. The data path reads
  * the state as one atomic word, and tells the service thread what it saw (a failed completion, the last request of a
@@ -130,7 +130,9 @@ struct ia {
 	struct evd *borrowed;	/* async EVD of another instance; ia.c says what guards it */
 	struct ia *next_borrower; /* likewise */
 	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
-	struct lmr *lmrs[LMR_CHAINS]; /* lock; the live LMRs by context, see lmr_find */
+	spinlock lmr_lock;
+	struct lmr *lmrs[LMR_CHAINS]; /* lmr_lock; the live ones by context */
+	_Atomic(struct binding *) leftovers; /* lmr_lock, to write; see rmr_sweep */
 };
 
 /* An asynchronous error to all who watch this IA. ia->lock held. */
@@ -168,6 +170,7 @@ enum hurdle {
 	WAITING = 1 << 1,     /* a thread sleeps in dat_evd_wait: nobody else may take events */
 	UNWAITABLE = 1 << 2,
 	DYING = 1 << 3,	      /* abrupt close */
+	LEFTOVERS = 1 << 4,   /* rmr_sweep first, then the consumer may hear of the bind */
 };
 
 struct evd {
@@ -193,6 +196,11 @@ struct evd {
 	unsigned roles[EVD_ROLES]; /* ia->lock; how many endpoints use it as what */
 	unsigned drains;	/* ia->lock and lock; endpoints whose end is awaited here: arm fully */
 };
+
+static inline bool evd_takes_binds(const struct evd *evd)
+{
+	return !evd->is_sink && evd->flags & DAT_EVD_RMR_BIND_FLAG;
+}
 
 /* Roles of endpoints. ia->lock held. attach checks flags and configuration, makes room, and takes a use. */
 DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr, DAT_RETURN clash);
@@ -277,8 +285,10 @@ struct pz {
 /* Fixed while it is alive. */
 struct lmr {
 	struct obj obj;
-	struct lmr *next; /* ia->lock; in its chain */
+	struct lmr *next; /* ia->lmr_lock; in its chain */
 	struct pz *pz; /* held */
+	struct pz *window_pz; /* where windows can be bound to it: pz, or NULL */
+	unsigned window_never; /* privileges that no window on it can give */
 	struct tp_mr *mr;
 	struct tp_mr_info info;
 	struct cookie *cookie; /* used; NULL but for SHARED_VIRTUAL */
@@ -291,8 +301,12 @@ struct lmr {
 
 void pz_unmake(struct pz *pz);
 void lmr_unmake(struct lmr *lmr);
-/* The live LMR of that context; NULL if there is none, or if the range leaves what was asked for. ia->lock held. */
-struct lmr *lmr_find(struct ia *ia, DAT_LMR_CONTEXT context, DAT_VADDR address, DAT_VLEN length);
+/* The live LMR that a segment of at least one byte is about; NULL if there is none, or the range leaves what was asked
+ * for. ia->lmr_lock held. */
+struct lmr *lmr_find(struct ia *ia, const DAT_LMR_TRIPLET *segment);
+/* As lmr_find, and held. NULL also if no window of @pz can have it with these privileges. No lock held. */
+struct lmr *lmr_hold_for_window(struct ia *ia, const DAT_LMR_TRIPLET *segment, const struct pz *pz,
+				DAT_MEM_PRIV_FLAGS priv);
 
 /* Bytes of this process, at least one. */
 struct span {
@@ -322,14 +336,17 @@ DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 /* What a window is bound to, or will be when the bind completes; NULL for an LMR: to nothing. */
 struct binding {
 	struct rmr *rmr;
-	struct binding *next; /* rmr->lock; posted after this one; or another spare */
-	bool done;	      /* rmr->lock; the bind has completed */
+	struct binding *next; /* rmr->lock; posted after this one; or another spare; or (ia->lmr_lock) another leftover */
 	struct lmr *lmr;      /* held */
-	struct tp_mr *region; /* the range, registered by itself, where no window can be had */
 	DAT_LMR_TRIPLET triplet;
 	DAT_MEM_PRIV_FLAGS priv;
-	DAT_RMR_CONTEXT context; /* rmr->lock; the peers' */
-	DAT_RMR_CONTEXT key;	 /* rmr->lock; the window's own after this bind, whether it is bound or not */
+	DAT_RMR_CONTEXT key;	   /* rmr->lock; the window's own after this bind, whether it is bound or not */
+	bool done;		   /* rmr->lock; the bind has completed */
+	struct tp_mr *region;	   /* the range, registered by itself, where no window can be had */
+	DAT_RMR_CONTEXT region_key;
+	struct tp_mw *mw;	   /* of a leftover: a window that has to go */
+	struct pz *pz;		   /* of a leftover: held, for these two */
+	bool last;		   /* of a leftover: its RMR goes with it */
 };
 
 struct rmr {
@@ -337,18 +354,22 @@ struct rmr {
 	struct pz *pz; /* held */
 	spinlock lock;
 	struct tp_mw *mw;		     /* lock; NULL: the device has none, or it went with a failed bind */
-	struct binding *bindings, *latest; /* lock; as posted: the last one done is in force, the rest in flight */
-	struct binding *spares;	     /* lock */
+	struct binding *bindings, *latest; /* lock; as posted, never empty: the last one done is in force */
+	struct binding *spares;	     /* lock; cleared but for rmr and next */
+	struct binding none;	     /* lock; in force at first, and after a bind that failed */
 	bool freed;		     /* lock; the last bind in flight takes it down */
 };
 
 /*
- * Posts it as the next request of @ep, whose slot is @req, and says what peers are to use. After a failure it is in
- * flight all the same: whoever takes the slot out of the ring settles it.
+ * The bind is over; what it replaces, or was to be, goes. Takes rmr->lock. True: not all of it could go under a
+ * spinlock; rmr_sweep must be called before the consumer hears of the bind.
  */
-int rmr_post(struct binding *binding, struct ep *ep, struct req *req, unsigned how, DAT_RMR_CONTEXT *context);
-/* The bind is over; what it replaces, or was to be, goes. Takes rmr->lock. */
-void rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+/*
+ * Takes from the device what binds that are over have left. May block. Peers have lost it on return, unless another
+ * thread is sweeping just now.
+ */
+void rmr_sweep(struct ia *ia);
 void rmr_unmake(struct rmr *rmr); /* retired already */
 
 /* ---- ep.c, post.c ---------------------------------------------------------------------------------------------- */
@@ -379,6 +400,7 @@ struct ep {
 	DAT_EP_ATTR attr;	 /* what it really has */
 
 	struct pz *pz;			       /* held, may be NULL */
+	struct pz *bind_pz;		       /* fixed; pz, if the request EVD takes binds, else NULL */
 	struct evd *recv_evd, *request_evd;    /* where completions go: the consumer's or the IA's sink */
 	struct evd *connect_evd;	       /* may be NULL */
 
@@ -410,6 +432,11 @@ struct ep {
 
 struct cr;
 
+static inline bool gate_open(const _Atomic unsigned *gate)
+{
+	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
+}
+
 static inline unsigned ep_state(const struct ep *ep)
 {
 	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
@@ -425,9 +452,16 @@ void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS s
 void ep_doubt(struct ep *ep, const struct ring *ring);
 /* Completes, on an endpoint that is disconnected, what was posted as it became so. False: no memory. ia->lock held. */
 bool ep_settle(struct ep *ep);
-/* Any bind, in its turn. On success it is settled, or will be; else the caller does that. @context as in rmr_post. */
-DAT_RETURN ep_post_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-			DAT_RMR_CONTEXT *context);
+/*
+ * A bind is a request like the others, posted from rmr.c. When begin says that there is room, or ring_has_room and the
+ * gate is open, claim takes the next slot, and posted looks what became of the post.
+ */
+bool ep_post_begin(struct ep *ep);
+void ep_post_end(struct ep *ep);
+struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_posted(struct ep *ep, int err);
+/* What is posted to an endpoint that is disconnected completes as flushed at once. */
+DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd);
 /* Has a request these flags? UNSIGNALLED is for endpoints that were made so. */
 bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned plain);
 /* The device or the queue below failed: the connection, if there is one, is broken. ia->lock held. */

@@ -97,12 +97,13 @@ static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
 
 static struct lmr *find(DAT_LMR_CONTEXT context, const char *address, DAT_VLEN length)
 {
-	struct lmr *lmr;
+	const DAT_LMR_TRIPLET segment = {
+		.lmr_context = context,
+		.virtual_address = (uintptr_t)address,
+		.segment_length = length,
+	};
 
-	pthread_mutex_lock(&ia->lock);
-	lmr = lmr_find(ia, context, (uintptr_t)address, length);
-	pthread_mutex_unlock(&ia->lock);
-	return lmr;
+	return lmr_find(ia, &segment);
 }
 
 START_TEST(is_what_was_asked_for)
@@ -410,11 +411,6 @@ static void *derive(void *arg)
 	return (void *)(uintptr_t)ret;
 }
 
-static unsigned __attribute__((no_sanitize("thread"))) uses_now(const struct pz *zone)
-{
-	return *(const volatile unsigned *)&zone->obj.uses;
-}
-
 /* When the other thread holds its zone it has found the source good, and asks for its range next. */
 START_TEST(source_freed_meanwhile)
 {
@@ -425,15 +421,15 @@ START_TEST(source_freed_meanwhile)
 	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
 	lmr = source;
 	pz = make_pz();
-	pthread_mutex_lock(&ia->lock);
+	spin_lock(&ia->lmr_lock);
 	thread = thread_start(derive, source);
-	while (uses_now(pz) == 0)
+	while (atomic_load(&pz->obj.uses) == 0)
 		sched_yield();
 	ck_assert(obj_retire(&lmr->obj));
-	pthread_mutex_unlock(&ia->lock);
+	spin_unlock(&ia->lmr_lock);
 	ck_dat_is((DAT_RETURN)(uintptr_t)thread_end(thread), BAD_STATE(LMR_FREE));
-	ck_assert_uint_eq(pz->obj.uses, 0);
-	ck_assert_uint_eq(zone->obj.uses, 1);
+	ck_assert_uint_eq(atomic_load(&pz->obj.uses), 0);
+	ck_assert_uint_eq(atomic_load(&zone->obj.uses), 1);
 	obj_publish(&lmr->obj);
 }
 END_TEST
