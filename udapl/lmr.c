@@ -4,6 +4,7 @@
 
 #include "udapl.h"
 
+#define LOCAL_PRIVS  ((unsigned)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
 #define REMOTE_PRIVS (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 
 /* ---- which bytes ------------------------------------------------------------------------------------------------ */
@@ -115,16 +116,13 @@ static DAT_RETURN lmr_name(struct lmr *lmr, const struct span *span)
 	return ret;
 }
 
-/* A window reads for a peer only what we may read ourselves, and likewise writes. */
+_Static_assert(DAT_MEM_PRIV_REMOTE_READ_FLAG == DAT_MEM_PRIV_LOCAL_READ_FLAG << 1 &&
+		       DAT_MEM_PRIV_REMOTE_WRITE_FLAG == DAT_MEM_PRIV_LOCAL_WRITE_FLAG << 1,
+	       "what we may do ourselves, shifted by one, is what a window may let a peer do");
+
 static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
 {
-	unsigned never = ~(unsigned)DAT_MEM_PRIV_ALL_FLAG;
-
-	if (!(priv & DAT_MEM_PRIV_LOCAL_READ_FLAG))
-		never |= DAT_MEM_PRIV_REMOTE_READ_FLAG;
-	if (!(priv & DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
-		never |= DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
-	return never;
+	return ~(LOCAL_PRIVS | (priv & LOCAL_PRIVS) << 1);
 }
 
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool relaxed)
@@ -148,29 +146,16 @@ static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
 	return &ia->lmrs[(context * UINT32_C(0x9e3779b1)) >> (32 - __builtin_ctz(LMR_CHAINS))];
 }
 
-struct lmr *lmr_find(struct ia *ia, const DAT_LMR_TRIPLET *segment)
-{
-	DAT_VLEN length = segment->segment_length;
-	struct lmr *lmr = *chain_of(ia, segment->lmr_context);
-
-	while (lmr && lmr->info.lmr_context != segment->lmr_context)
-		lmr = lmr->next;
-	if (!lmr || length > lmr->length || segment->virtual_address - lmr->address > lmr->length - length)
-		return NULL;
-	return lmr;
-}
-
-struct lmr *lmr_hold_for_window(struct ia *ia, const DAT_LMR_TRIPLET *segment, const struct pz *pz,
-				DAT_MEM_PRIV_FLAGS priv)
+struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context)
 {
 	struct lmr *lmr;
 
 	spin_lock(&ia->lmr_lock);
-	lmr = lmr_find(ia, segment);
-	if (likely(lmr && lmr->window_pz == pz && !(priv & lmr->window_never)))
+	lmr = *chain_of(ia, context);
+	while (lmr && lmr->info.lmr_context != context)
+		lmr = lmr->next;
+	if (likely(lmr))
 		obj_get(&lmr->obj);
-	else
-		lmr = NULL;
 	spin_unlock(&ia->lmr_lock);
 	return lmr;
 }
@@ -326,12 +311,17 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 
 static bool is_registered(struct ia *ia, const DAT_LMR_TRIPLET *segment)
 {
-	bool found;
+	struct lmr *lmr;
+	bool covered;
 
-	spin_lock(&ia->lmr_lock);
-	found = segment->segment_length == 0 || lmr_find(ia, segment);
-	spin_unlock(&ia->lmr_lock);
-	return found;
+	if (segment->segment_length == 0)
+		return true;
+	lmr = lmr_hold(ia, segment->lmr_context);
+	if (!lmr)
+		return false;
+	covered = lmr_covers(lmr, segment);
+	obj_put(&lmr->obj);
+	return covered;
 }
 
 /*

@@ -95,10 +95,12 @@ static void unlink_locked(struct rmr *rmr, struct binding *binding, struct bindi
 	*at = instead ? instead : binding->next;
 }
 
-/* It never was, or even was not posted. */
+/* It never was, or even was not posted. The next bind goes on from the one before. */
 static bool forget_locked(struct rmr *rmr, struct binding *binding)
 {
 	unlink_locked(rmr, binding, NULL);
+	if (rmr->mw)
+		tp_mw_rewind(rmr->mw, rmr->latest->key);
 	return drop_locked(rmr, binding);
 }
 
@@ -310,10 +312,20 @@ static DAT_RMR_CONTEXT context_of(const struct binding *binding)
 	return binding->region ? binding->region_key : binding->key;
 }
 
+static DAT_LMR_TRIPLET triplet_of(const struct binding *binding)
+{
+	return (DAT_LMR_TRIPLET){
+		.lmr_context = binding->lmr ? binding->lmr->info.lmr_context : 0,
+		.virtual_address = binding->address,
+		.segment_length = binding->size,
+	};
+}
+
 DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
 {
 	struct rmr *rmr = handle;
-	struct binding now;
+	const struct binding *now;
+	bool bound;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
@@ -322,18 +334,18 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 	if (mask & ~(unsigned)DAT_RMR_FIELD_ALL)
 		return BAD_ARG(2);
 	spin_lock(&rmr->lock);
-	now = *rmr->latest;
+	now = rmr->latest;
+	bound = now->lmr;
+	if (bound || !(mask & DAT_RMR_FIELD_LMR_TRIPLET))
+		*param = (DAT_RMR_PARAM){
+			.ia_handle = rmr->obj.ia,
+			.pz_handle = rmr->pz,
+			.lmr_triplet = triplet_of(now),
+			.mem_priv = now->priv,
+			.rmr_context = context_of(now),
+		};
 	spin_unlock(&rmr->lock);
-	if (!now.lmr && mask & DAT_RMR_FIELD_LMR_TRIPLET)
-		return BAD_ARG(2);
-	*param = (DAT_RMR_PARAM){
-		.ia_handle = rmr->obj.ia,
-		.pz_handle = rmr->pz,
-		.lmr_triplet = now.triplet,
-		.mem_priv = now.priv,
-		.rmr_context = context_of(&now),
-	};
-	return DAT_SUCCESS;
+	return bound || !(mask & DAT_RMR_FIELD_LMR_TRIPLET) ? DAT_SUCCESS : BAD_ARG(2);
 }
 
 /* ---- bind ------------------------------------------------------------------------------------------------------- */
@@ -343,49 +355,75 @@ static bool uses_window(const struct binding *binding)
 	return binding->lmr && !binding->region;
 }
 
-/* The window follows, or has to let go of what it was bound to, or has nothing to do with it. */
-static int hand_down(struct binding *binding, const struct binding *before, struct tp_qp *qp, void *tag, unsigned how)
+static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
+			       DAT_MEM_PRIV_FLAGS priv)
+{
+	binding->next = NULL;
+	binding->lmr = lmr;
+	binding->address = triplet->virtual_address;
+	binding->size = triplet->segment_length;
+	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
+}
+
+/* The window moves on. */
+static ALWAYS_INLINE int window_bind(struct rmr *rmr, struct binding *binding, struct tp_qp *qp, void *tag, unsigned how)
+{
+	const struct tp_bind bind = {
+		.mw = rmr->mw,
+		.mr = binding->lmr->mr,
+		.address = binding->address,
+		.size = binding->size,
+		.priv = binding->priv,
+	};
+
+	return tp_post_bind(qp, tag, &bind, how, &binding->key);
+}
+
+/* The window moves on, or has to let go of what it was bound to, or has nothing to do with it. */
+static int any_bind(struct rmr *rmr, struct binding *binding, struct tp_qp *qp, void *tag, unsigned how)
 {
 	static const DAT_RMR_TRIPLET nowhere;
-	struct tp_bind bind = { .mw = binding->rmr->mw, .context = before->key };
-	int err;
+	const struct binding *before = rmr->latest;
+	struct tp_bind unbind = { .mw = rmr->mw };
 
-	if (uses_window(binding)) {
-		bind.mr = binding->lmr->mr;
-		bind.address = binding->triplet.virtual_address;
-		bind.size = binding->triplet.segment_length;
-		bind.priv = binding->priv;
-	} else if (uses_window(before)) {
-		bind.mr = before->lmr->mr;
-	} else {
-		binding->key = before->key;
+	if (uses_window(binding))
+		return window_bind(rmr, binding, qp, tag, how);
+	binding->key = before->key;
+	if (!uses_window(before))
 		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);
-	}
-	err = tp_post_bind(qp, tag, &bind, how);
-	binding->key = bind.context;
-	return err;
+	unbind.mr = before->lmr->mr;
+	return tp_post_bind(qp, tag, &unbind, how, &binding->key);
+}
+
+static COLD DAT_RETURN not_posted(struct rmr *rmr, struct binding *binding, DAT_RETURN ret)
+{
+	if (rmr_settle(binding, DAT_DTO_ERR_FLUSHED))
+		rmr_sweep(rmr->obj.ia);
+	return ret;
 }
 
 /*
  * rmr->lock, held, and let go, makes the completion wait: another thread may see that before the post is through. Each
- * bind is heard of, suppressed or not: what it replaces must go when it is done. Unless this fails the binding may be
- * over on return.
+ * bind is heard of, suppressed or not: what it replaces must go when it is done.
  */
 static ALWAYS_INLINE DAT_RETURN post_locked(struct rmr *rmr, struct binding *binding, struct ep *ep,
-					    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+					    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					    int (*hand_down)(struct rmr *, struct binding *, struct tp_qp *, void *, unsigned),
+					    DAT_RMR_CONTEXT *context)
 {
 	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
 	struct req *req = ep_claim_bind(ep, binding, cookie, flags);
-	int err = hand_down(binding, rmr->latest, ep->qp, req, TP_POST_SIGNAL | fence);
+	int err = hand_down(rmr, binding, ep->qp, req, TP_POST_SIGNAL | fence);
 	DAT_RMR_CONTEXT made = context_of(binding);
 	DAT_RETURN ret;
 
 	append_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
 	ret = ep_posted(ep, err);
-	if (likely(ret == DAT_SUCCESS))
-		*context = made;
-	return ret;
+	if (unlikely(ret != DAT_SUCCESS))
+		return not_posted(rmr, binding, ret); /* else it may be over by now */
+	*context = made;
+	return DAT_SUCCESS;
 }
 
 /* By their tags alone, as everywhere on the data path. */
@@ -403,18 +441,16 @@ static DAT_RETURN handles_refused(const struct rmr *rmr, const struct ep *ep)
 /* Holds the LMR that the triplet is about; an empty one is about none. */
 static DAT_RETURN lmr_pin(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct lmr **out)
 {
-	struct lmr *lmr;
-
 	*out = NULL;
 	if (!triplet->segment_length)
 		return DAT_SUCCESS;
-	spin_lock(&ia->lmr_lock);
-	lmr = lmr_find(ia, triplet);
-	if (lmr)
-		obj_get(&lmr->obj);
-	spin_unlock(&ia->lmr_lock);
-	*out = lmr;
-	return lmr ? DAT_SUCCESS : BAD_ARG(2);
+	*out = lmr_hold(ia, triplet->lmr_context);
+	if (!*out)
+		return BAD_ARG(2);
+	if (lmr_covers(*out, triplet))
+		return DAT_SUCCESS;
+	obj_put(&(*out)->obj);
+	return BAD_ARG(2);
 }
 
 static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr, DAT_MEM_PRIV_FLAGS priv,
@@ -467,8 +503,8 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 static DAT_RETURN region_make(struct binding *binding)
 {
 	struct tp_mr_info info;
-	int err = tp_mr_reg(binding->rmr->pz->pd, (void *)(uintptr_t)binding->triplet.virtual_address,
-			    binding->triplet.segment_length, binding->priv, false, &binding->region, &info);
+	int err = tp_mr_reg(binding->rmr->pz->pd, (void *)(uintptr_t)binding->address, binding->size, binding->priv,
+			    false, &binding->region, &info);
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
@@ -489,14 +525,11 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 	binding = binding_get(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
-	if (lmr) {
-		binding->triplet = *triplet;
-		binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
-		if (!lmr->info.bindable || !rmr->obj.ia->attr->max_mw)
-			ret = region_make(binding);
-	}
+	if (lmr)
+		fill(binding, lmr, triplet, priv);
+	if (lmr && !(lmr->info.bindable && rmr->obj.ia->attr->max_mw))
+		ret = region_make(binding);
 	if (ret == DAT_SUCCESS) {
-		binding->lmr = lmr;
 		*out = binding;
 		return DAT_SUCCESS;
 	}
@@ -518,24 +551,19 @@ static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cooki
 	return ret;
 }
 
-static COLD DAT_RETURN not_posted(struct rmr *rmr, struct binding *binding, DAT_RETURN ret)
-{
-	if (rmr_settle(binding, DAT_DTO_ERR_FLUSHED))
-		rmr_sweep(rmr->obj.ia);
-	return ret;
-}
-
 static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep, DAT_RMR_COOKIE cookie,
 			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
-	DAT_RETURN ret = NO_RESOURCE(MEMORY);
+	DAT_RETURN ret;
 
 	if (ep_post_begin(ep)) {
 		spin_lock(&rmr->lock);
-		ret = post_locked(rmr, binding, ep, cookie, flags, context);
+		ret = post_locked(rmr, binding, ep, cookie, flags, any_bind, context);
+	} else {
+		ret = not_posted(rmr, binding, NO_RESOURCE(MEMORY));
 	}
 	ep_post_end(ep);
-	return ret == DAT_SUCCESS ? DAT_SUCCESS : not_posted(rmr, binding, ret);
+	return ret;
 }
 
 static __attribute__((noinline)) DAT_RETURN bind_any(struct rmr *rmr, const DAT_LMR_TRIPLET *triplet,
@@ -570,6 +598,17 @@ static __attribute__((noinline)) DAT_RETURN bind_any(struct rmr *rmr, const DAT_
 	return ret;
 }
 
+/* The LMR of that context, held. A window mostly moves within the region that it is on, which its binding holds. */
+static ALWAYS_INLINE struct lmr *lmr_hold_locked(struct rmr *rmr, DAT_LMR_CONTEXT context)
+{
+	struct lmr *lmr = rmr->latest->lmr;
+
+	if (!lmr || unlikely(lmr->info.lmr_context != context))
+		return lmr_hold(rmr->obj.ia, context);
+	obj_get(&lmr->obj);
+	return lmr;
+}
+
 /* The window that there is moves on to bytes of an LMR that takes it, on an endpoint that is open. */
 HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
 			DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
@@ -579,31 +618,29 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, D
 	struct ep *ep = ep_handle;
 	struct binding *binding;
 	struct lmr *lmr;
-	DAT_RETURN ret;
 
-	if (unlikely(!rmr || !ep || !triplet || !context || flags))
+	if (unlikely(!ep || !triplet || !context || flags))
 		goto any;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
 		goto any;
-	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room || !triplet->segment_length))
-		goto any;
-	lmr = lmr_hold_for_window(rmr->obj.ia, triplet, rmr->pz, priv);
-	if (unlikely(!lmr))
+	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
 		goto any;
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
-	if (unlikely(!rmr->mw || !binding))
+	if (unlikely(!binding || !rmr->mw))
+		goto unlock;
+	lmr = lmr_hold_locked(rmr, triplet->lmr_context);
+	if (unlikely(!lmr))
+		goto unlock;
+	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never || !lmr_covers(lmr, triplet)))
 		goto put_lmr;
 	rmr->spares = binding->next;
-	binding->next = NULL;
-	binding->lmr = lmr;
-	binding->triplet = *triplet;
-	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
-	ret = post_locked(rmr, binding, ep, cookie, 0, context);
-	return likely(ret == DAT_SUCCESS) ? DAT_SUCCESS : not_posted(rmr, binding, ret);
+	fill(binding, lmr, triplet, priv);
+	return post_locked(rmr, binding, ep, cookie, 0, window_bind, context);
 put_lmr:
-	spin_unlock(&rmr->lock);
 	obj_put(&lmr->obj);
+unlock:
+	spin_unlock(&rmr->lock);
 any:
 	return bind_any(rmr, triplet, priv, ep, cookie, flags, context);
 }

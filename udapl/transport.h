@@ -102,6 +102,8 @@ int tp_mr_dereg(struct tp_mr *mr);
 /* A window belongs to its domain, not to the queue pair that bound it. @context is what the first bind goes on from. */
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
 void tp_mw_destroy(struct tp_mw *mw); /* bound or not; no peer uses it after return */
+/* The latest bind was not carried out, so the next one goes on from @context. */
+void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
 /*
  * Completion queues. A queue is polled by whoever holds its EVD's lock; its descriptor becomes readable when it was
@@ -167,12 +169,11 @@ struct tp_bind {
 	struct tp_mr *mr; /* where to, or, with no size, from */
 	DAT_VADDR address;
 	DAT_VLEN size; /* 0: unbind */
-	DAT_MEM_PRIV_FLAGS priv;
-	DAT_RMR_CONTEXT context; /* of the latest bind that was not flushed; after the post: the new one */
+	DAT_MEM_PRIV_FLAGS priv; /* remote ones */
 };
 
-/* The context changes when it completes. All later requests of the queue pair wait for that. */
-int tp_post_bind(struct tp_qp *qp, void *tag, struct tp_bind *bind, unsigned flags);
+/* The window has the new context when this completes. All later requests of the queue pair wait for that. */
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags, DAT_RMR_CONTEXT *context);
 /* A signalled request that moves nothing and completes after all earlier ones, reads included. */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 

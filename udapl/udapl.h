@@ -301,12 +301,14 @@ struct lmr {
 
 void pz_unmake(struct pz *pz);
 void lmr_unmake(struct lmr *lmr);
-/* The live LMR that a segment of at least one byte is about; NULL if there is none, or the range leaves what was asked
- * for. ia->lmr_lock held. */
-struct lmr *lmr_find(struct ia *ia, const DAT_LMR_TRIPLET *segment);
-/* As lmr_find, and held. NULL also if no window of @pz can have it with these privileges. No lock held. */
-struct lmr *lmr_hold_for_window(struct ia *ia, const DAT_LMR_TRIPLET *segment, const struct pz *pz,
-				DAT_MEM_PRIV_FLAGS priv);
+/* The live LMR of that context, held; NULL if there is none. */
+struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
+/* Does the segment have a byte, and none that was not asked for? */
+static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segment)
+{
+	return segment->segment_length - 1 < lmr->length && /* 0 - 1 is huge */
+	       segment->virtual_address - lmr->address <= lmr->length - segment->segment_length;
+}
 
 /* Bytes of this process, at least one. */
 struct span {
@@ -338,7 +340,8 @@ struct binding {
 	struct rmr *rmr;
 	struct binding *next; /* rmr->lock; posted after this one; or another spare; or (ia->lmr_lock) another leftover */
 	struct lmr *lmr;      /* held */
-	DAT_LMR_TRIPLET triplet;
+	DAT_VADDR address;
+	DAT_VLEN size;
 	DAT_MEM_PRIV_FLAGS priv;
 	DAT_RMR_CONTEXT key;	   /* rmr->lock; the window's own after this bind, whether it is bound or not */
 	bool done;		   /* rmr->lock; the bind has completed */

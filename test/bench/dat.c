@@ -151,6 +151,23 @@ MEASURE measure_bind(void)
 	bind_all();
 }
 
+MEASURE measure_register(void)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
+
+	for (int i = 0; i < CALLS; i++) {
+		DAT_LMR_CONTEXT lmr_context;
+		DAT_RMR_CONTEXT rmr_context;
+		DAT_LMR_HANDLE lmr;
+		DAT_VADDR address;
+		DAT_VLEN size;
+
+		MUST(!dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context,
+				     &rmr_context, &size, &address));
+		MUST(!dat_lmr_free(lmr));
+	}
+}
+
 MEASURE measure_dequeue(void)
 {
 	DAT_EVENT event;
@@ -179,6 +196,7 @@ int main(int argc, char **argv)
 {
 	MUST(argc == 2);
 	set_up(argv[1]);
+	measure_register();
 	measure_post_recv();
 	measure_post_send();
 	reap(send_evd, CALLS); /* acknowledged: so all receives are complete */

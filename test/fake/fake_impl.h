@@ -129,8 +129,10 @@ struct tp_pd {
 bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length, unsigned priv);
 /* A key that a window may have next. */
 DAT_RMR_CONTEXT mw_next_key(void);
-/* Carries out @bind, which gives the window @key. False: it can't be. */
-bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT key);
+/* A bind that will give the window @key is posted. What it goes on from. */
+DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key);
+/* Carries out @bind, which gives the window @key unless it has another than @from. False: it can't be. */
+bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key);
 
 /* ---- cq.c ---- */
 
@@ -175,7 +177,7 @@ struct wr {
 	DAT_VLEN size; /* all segments together */
 	DAT_RMR_TRIPLET remote;
 	struct tp_bind bind;
-	DAT_RMR_CONTEXT key; /* for the window */
+	DAT_RMR_CONTEXT from, key; /* for the window */
 	unsigned nseg;
 	DAT_LMR_TRIPLET iov[FAKE_MAX_SGE];
 };

@@ -25,6 +25,7 @@ struct tp_mw {
 	struct tp_mw *next;
 	struct tp_pd *pd;
 	DAT_RMR_CONTEXT key;
+	DAT_RMR_CONTEXT latest; /* of the latest bind that was posted, and will be carried out */
 	struct tp_mr *mr; /* NULL: unbound */
 	unsigned priv;
 	DAT_VADDR address;
@@ -151,7 +152,7 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **out, DAT_RMR_CONTEXT *context)
 		mw = calloc(1, sizeof(*mw));
 	if (mw) {
 		mw->pd = pd;
-		mw->key = mw_next_key();
+		mw->key = mw->latest = mw_next_key();
 		mw->next = fake.mws;
 		fake.mws = mw;
 		pd->users++;
@@ -161,6 +162,21 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **out, DAT_RMR_CONTEXT *context)
 	}
 	fake_unlock();
 	return mw ? 0 : -ENOMEM;
+}
+
+void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
+{
+	fake_lock();
+	mw->latest = context;
+	fake_unlock();
+}
+
+DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key)
+{
+	DAT_RMR_CONTEXT from = mw->latest;
+
+	mw->latest = key;
+	return from;
 }
 
 static void mw_unbind(struct tp_mw *mw)
@@ -202,9 +218,9 @@ static bool mr_takes(const struct tp_mr *mr, const struct tp_pd *pd, const struc
 	       (!(bind->priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) || mr->priv & DAT_MEM_PRIV_WRITE_FLAG);
 }
 
-bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT key)
+bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key)
 {
-	struct tp_mw *mw = mw_find(bind->mw, bind->context);
+	struct tp_mw *mw = mw_find(bind->mw, from);
 
 	if (!mw || mw->pd != pd || (bind->size && !mr_takes(bind->mr, pd, bind)))
 		return false;

@@ -109,7 +109,7 @@ static DAT_DTO_COMPLETION_STATUS transfer(struct tp_qp *qp, const struct wr *wr)
 	if (wr->size > qp->dev->attr.max_message)
 		return DAT_DTO_ERR_LOCAL_LENGTH;
 	if (wr->kind == WR_BIND)
-		return mw_bind(qp->pd, &wr->bind, wr->key) ? DAT_DTO_SUCCESS : DAT_RMR_OPERATION_FAILED;
+		return mw_bind(qp->pd, &wr->bind, wr->from, wr->key) ? DAT_DTO_SUCCESS : DAT_RMR_OPERATION_FAILED;
 	status = wr->kind == WR_SEND ? send_run(qp->peer, wr) : rdma_run(qp->peer, wr);
 	if (status != DAT_DTO_SUCCESS)
 		qp_break(qp->peer, fake.quirks & FAKE_TELLS_BROKEN);
@@ -261,7 +261,7 @@ int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 	return post(CALL_POST_READ, qp, &wr, iov);
 }
 
-int tp_post_bind(struct tp_qp *qp, void *tag, struct tp_bind *bind, unsigned flags)
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags, DAT_RMR_CONTEXT *context)
 {
 	struct wr wr = { .kind = WR_BIND, .tag = tag, .flags = flags, .bind = *bind };
 	int err;
@@ -269,10 +269,12 @@ int tp_post_bind(struct tp_qp *qp, void *tag, struct tp_bind *bind, unsigned fla
 	fake_demand(bind->mw && bind->mr, "a bind names a window and a region, an unbind, too");
 	fake_lock();
 	wr.key = mw_next_key();
+	wr.from = mw_post(bind->mw, wr.key);
 	fake_unlock();
 	err = post(CALL_POST_BIND, qp, &wr, NULL);
-	if (!err)
-		bind->context = wr.key;
+	if (err)
+		tp_mw_rewind(bind->mw, wr.from);
+	*context = err ? wr.from : wr.key;
 	return err;
 }
 

@@ -103,7 +103,12 @@ static struct lmr *find(DAT_LMR_CONTEXT context, const char *address, DAT_VLEN l
 		.segment_length = length,
 	};
 
-	return lmr_find(ia, &segment);
+	struct lmr *lmr = lmr_hold(ia, context);
+
+	if (!lmr)
+		return NULL;
+	obj_put(&lmr->obj);
+	return lmr_covers(lmr, &segment) ? lmr : NULL;
 }
 
 START_TEST(is_what_was_asked_for)
@@ -683,9 +688,9 @@ static const struct {
 	bool found;
 } ranges[] = {
 	{ 16, 32, true },
-	{ 16, 0, true },
+	{ 16, 0, false },
 	{ 17, 31, true },
-	{ 48, 0, true },
+	{ 48, 0, false },
 	{ 47, 1, true },
 	{ 15, 1, false },
 	{ 15, 0, false },

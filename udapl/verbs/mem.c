@@ -17,16 +17,6 @@
 
 static const char memlock_remedy[] = "raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
 
-/* Devices refuse remote write without local write. Local read is always there. */
-static const struct right {
-	DAT_MEM_PRIV_FLAGS priv;
-	int access;
-} rights[] = {
-	{ DAT_MEM_PRIV_LOCAL_WRITE_FLAG, IBV_ACCESS_LOCAL_WRITE },
-	{ DAT_MEM_PRIV_REMOTE_READ_FLAG, IBV_ACCESS_REMOTE_READ },
-	{ DAT_MEM_PRIV_REMOTE_WRITE_FLAG, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE },
-};
-
 /* Many devices pin within the limit of the process unless it has this capability. */
 static bool may_pin_all(void)
 {
@@ -141,67 +131,56 @@ void tp_pd_destroy(struct tp_pd *pd)
 	pd_put(pd);
 }
 
-int access_of(DAT_MEM_PRIV_FLAGS priv)
+/* IBV_ACCESS_*. Devices refuse remote write without local write. Local read is always there. */
+static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 {
-	int access = 0;
+	unsigned access = 0;
 
-	for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
-		if (priv & rights[i].priv)
-			access |= rights[i].access;
+	if (priv & DAT_MEM_PRIV_WRITE_FLAG)
+		access |= IBV_ACCESS_LOCAL_WRITE;
+	if (priv & DAT_MEM_PRIV_REMOTE_READ_FLAG)
+		access |= IBV_ACCESS_REMOTE_READ;
+	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
+		access |= IBV_ACCESS_REMOTE_WRITE;
 	return access;
 }
 
-/* Windows can be bound to it, if there are any. Some devices take that for a wish to write, which the memory may
- * refuse. */
-static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, int access, bool *bindable)
+/*
+ * Where there are windows they can be bound to any region that is writable. Some devices take the wish for one to write,
+ * which the memory may refuse: then there is a second try.
+ */
+static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, unsigned access, bool *bindable)
 {
 	struct ibv_mr *mr;
 
 	*bindable = pd->dev->attr.max_mw > 0;
-	if (!*bindable)
-		return ibv_reg_mr(pd->ibv, address, size, access);
-	mr = ibv_reg_mr(pd->ibv, address, size, access | IBV_ACCESS_MW_BIND);
-	if (!mr && !(access & IBV_ACCESS_LOCAL_WRITE)) {
-		*bindable = false;
-		mr = ibv_reg_mr(pd->ibv, address, size, access);
-	}
-	return mr;
+	mr = ibv_reg_mr(pd->ibv, address, size, (int)(access | (*bindable ? IBV_ACCESS_MW_BIND : 0)));
+	if (likely(mr) || !*bindable || access & IBV_ACCESS_LOCAL_WRITE)
+		return mr;
+	*bindable = false;
+	return ibv_reg_mr(pd->ibv, address, size, (int)access);
 }
 
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
 	      struct tp_mr **mr_out, struct tp_mr_info *info)
 {
-	int err, access = access_of(priv);
-	struct tp_mr *mr = malloc(sizeof(*mr));
-	bool bindable;
+	unsigned access = access_of(priv);
+	struct ibv_mr *mr;
 
-	if (!mr)
-		return -ENOMEM;
 	if (relaxed)
 		access |= IBV_ACCESS_RELAXED_ORDERING; /* a device that doesn't know it ignores it */
-	mr->ibv = reg(pd, address, size, access, &bindable);
-	if (!mr->ibv) {
-		err = reg_failed(pd->dev, address, size, errno);
-		free(mr);
-		return err;
-	}
-	*info = (struct tp_mr_info){
-		.lmr_context = mr->ibv->lkey,
-		.rmr_context = mr->ibv->rkey,
-		.address = (uintptr_t)address,
-		.size = size,
-		.bindable = bindable,
-	};
-	*mr_out = mr;
+	mr = reg(pd, address, size, access, &info->bindable);
+	if (!mr)
+		return reg_failed(pd->dev, address, size, errno);
+	info->lmr_context = mr->lkey;
+	info->rmr_context = mr->rkey;
+	info->address = (uintptr_t)address;
+	info->size = size;
+	*mr_out = (struct tp_mr *)mr;
 	return 0;
 }
 
 int tp_mr_dereg(struct tp_mr *mr)
 {
-	int err = ibv_dereg_mr(mr->ibv);
-
-	if (err)
-		return -err;
-	free(mr);
-	return 0;
+	return -ibv_dereg_mr(ibv_mr_of(mr));
 }

@@ -79,12 +79,15 @@ struct tp_pd {
 	struct tp_dev *dev;
 };
 
-struct tp_mr {
-	struct ibv_mr *ibv;
-};
+/* A region is nothing but libibverbs' own, and has no struct of ours: registering is a path that counts. */
+static inline struct ibv_mr *ibv_mr_of(struct tp_mr *mr)
+{
+	return (struct ibv_mr *)mr;
+}
 
 struct tp_mw {
 	struct ibv_mw *ibv;
+	struct ibv_mw_bind wr; /* one poster at a time, as the core promises */
 };
 
 struct tp_cq {
@@ -129,9 +132,6 @@ void qp_put(struct tp_qp *qp);	  /* qp.c */
 
 /* mem.c: warns when so little memory may be pinned that nothing useful can be done. */
 void memlock_check(void);
-/* mem.c: IBV_ACCESS_* for these privileges. */
-int access_of(DAT_MEM_PRIV_FLAGS priv);
-
 /* qp.c: INIT to RTS for the connection of @id. -ENOTCONN: the peer is gone and the QP is as it was. */
 int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out);
 

@@ -9,9 +9,16 @@
 
 #include "verbs.h"
 
+/* By the remote privileges. */
+static const unsigned window_access[] = {
+	[DAT_MEM_PRIV_REMOTE_READ_FLAG] = IBV_ACCESS_REMOTE_READ,
+	[DAT_MEM_PRIV_REMOTE_WRITE_FLAG] = IBV_ACCESS_REMOTE_WRITE,
+	[DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG] = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+};
+
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw_out, DAT_RMR_CONTEXT *context)
 {
-	struct tp_mw *mw = malloc(sizeof(*mw));
+	struct tp_mw *mw = calloc(1, sizeof(*mw));
 	int err;
 
 	if (!mw)
@@ -38,24 +45,24 @@ void tp_mw_destroy(struct tp_mw *mw)
 }
 
 /* libibverbs counts the key on with each post, and never back: after a flush it is ahead of the device. */
-int tp_post_bind(struct tp_qp *qp, void *tag, struct tp_bind *bind, unsigned flags)
+void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 {
+	mw->ibv->rkey = context;
+}
+
+HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags, DAT_RMR_CONTEXT *context)
+{
+	struct ibv_mw_bind *wr = &bind->mw->wr;
 	struct ibv_mw *mw = bind->mw->ibv;
-	struct ibv_mw_bind wr = {
-		.wr_id = (uintptr_t)tag,
-		.send_flags = flags | qp->order,
-		.bind_info = {
-			.mr = bind->mr->ibv,
-			.addr = bind->address,
-			.length = bind->size,
-			.mw_access_flags = (unsigned)access_of(bind->priv) & ~(unsigned)IBV_ACCESS_LOCAL_WRITE,
-		},
-	};
 	int err;
 
-	mw->rkey = bind->context;
-	err = post_result(ibv_bind_mw(qp->ibv, mw, &wr));
-	if (likely(!err))
-		bind->context = mw->rkey;
+	wr->wr_id = (uintptr_t)tag;
+	wr->send_flags = flags | qp->order;
+	wr->bind_info.mr = ibv_mr_of(bind->mr);
+	wr->bind_info.addr = bind->address;
+	wr->bind_info.length = bind->size;
+	wr->bind_info.mw_access_flags = window_access[bind->priv];
+	err = post_result(ibv_bind_mw(qp->ibv, mw, wr));
+	*context = mw->rkey;
 	return err;
 }
