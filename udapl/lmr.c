@@ -133,7 +133,8 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool re
 		return reg_refused(span, lmr->priv, err);
 	if (!(lmr->priv & REMOTE_PRIVS))
 		lmr->info.rmr_context = 0; /* devices make one all the same */
-	lmr->window_pz = lmr->info.bindable ? lmr->pz : NULL;
+	if (lmr->info.bindable && lmr->obj.ia->attr->max_mw)
+		lmr->window_pz = lmr->pz;
 	lmr->window_never = window_never(lmr->priv);
 	return DAT_SUCCESS;
 }
@@ -228,6 +229,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
 	lmr->type = type;
 	lmr->region = region;
 	lmr->address = (uintptr_t)span.address;
+	lmr->last = lmr->address + span.length - 1;
 	lmr->length = span.length;
 	lmr->priv = priv;
 	if (kind->has_cookie)

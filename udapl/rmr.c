@@ -17,26 +17,20 @@
 
 /* ---- bindings --------------------------------------------------------------------------------------------------- */
 
-/* A spare one, or a new one. */
-static struct binding *binding_get(struct rmr *rmr)
+static struct binding *binding_make(struct rmr *rmr)
 {
-	struct binding *binding;
+	struct binding *binding = calloc(1, sizeof(*binding));
 
-	spin_lock(&rmr->lock);
-	binding = rmr->spares;
 	if (binding)
-		rmr->spares = binding->next;
-	spin_unlock(&rmr->lock);
-	if (!binding)
-		binding = malloc(sizeof(*binding));
-	if (binding)
-		*binding = (struct binding){ .rmr = rmr };
+		binding->rmr = rmr;
 	return binding;
 }
 
-static void spare_put_locked(struct rmr *rmr, struct binding *binding)
+static void spare_locked(struct rmr *rmr, struct binding *binding)
 {
-	*binding = (struct binding){ .rmr = rmr, .next = rmr->spares };
+	binding->lmr = NULL;
+	binding->done = false;
+	binding->next = rmr->spares;
 	rmr->spares = binding;
 }
 
@@ -61,18 +55,19 @@ static bool drop_locked(struct rmr *rmr, struct binding *binding)
 {
 	if (binding == &rmr->none)
 		return false;
-	if (binding->region) {
+	if (binding->region || !rmr->mw) {
 		leave_locked(rmr, binding);
 		return true;
 	}
 	if (binding->lmr)
 		obj_put(&binding->lmr->obj);
-	spare_put_locked(rmr, binding);
+	spare_locked(rmr, binding);
 	return false;
 }
 
 static void append_locked(struct rmr *rmr, struct binding *binding)
 {
+	binding->next = NULL;
 	rmr->latest->next = binding;
 	rmr->latest = binding;
 }
@@ -129,11 +124,17 @@ static bool prune_locked(struct rmr *rmr)
 /* The device may still serve the binding before: only without its window we know that it does not. */
 static bool fail_locked(struct rmr *rmr, struct binding *binding)
 {
+	struct binding *spare;
+
 	unlink_locked(rmr, &rmr->none, NULL);
 	unlink_locked(rmr, binding, &rmr->none);
 	binding->mw = rmr->mw;
 	rmr->mw = NULL;
 	leave_locked(rmr, binding);
+	while ((spare = rmr->spares)) {
+		rmr->spares = spare->next;
+		leave_locked(rmr, spare);
+	}
 	return true;
 }
 
@@ -229,23 +230,24 @@ void rmr_sweep(struct ia *ia)
 /* The usual life needs two: one binding is in force, the next in flight. */
 static bool spares_add(struct rmr *rmr)
 {
-	struct binding *one = binding_get(rmr), *other = binding_get(rmr);
+	for (int i = 0; i < 2; i++) {
+		struct binding *binding = binding_make(rmr);
 
-	if (one)
-		spare_put_locked(rmr, one);
-	if (other)
-		spare_put_locked(rmr, other);
-	return one && other;
+		if (!binding)
+			return false;
+		spare_locked(rmr, binding);
+	}
+	return true;
 }
 
 static DAT_RETURN rmr_equip(struct rmr *rmr)
 {
 	rmr->none = (struct binding){ .rmr = rmr, .done = true };
 	rmr->bindings = rmr->latest = &rmr->none;
-	if (!spares_add(rmr))
-		return NO_RESOURCE(MEMORY);
 	if (!rmr->obj.ia->attr->max_mw)
 		return DAT_SUCCESS;
+	if (!spares_add(rmr))
+		return NO_RESOURCE(MEMORY);
 	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->none.key), DAT_RESOURCE_MEMORY_REGION);
 }
 
@@ -355,44 +357,24 @@ static bool uses_window(const struct binding *binding)
 	return binding->lmr && !binding->region;
 }
 
-static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
-			       DAT_MEM_PRIV_FLAGS priv)
+static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
+					    DAT_MEM_PRIV_FLAGS priv)
 {
-	binding->next = NULL;
-	binding->lmr = lmr;
-	binding->address = triplet->virtual_address;
-	binding->size = triplet->segment_length;
-	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
-}
-
-/* The window moves on. */
-static ALWAYS_INLINE int window_bind(struct rmr *rmr, struct binding *binding, struct tp_qp *qp, void *tag, unsigned how)
-{
-	const struct tp_bind bind = {
+	return (struct tp_bind){
 		.mw = rmr->mw,
-		.mr = binding->lmr->mr,
-		.address = binding->address,
-		.size = binding->size,
-		.priv = binding->priv,
+		.mr = lmr->mr,
+		.address = triplet->virtual_address,
+		.size = triplet->segment_length,
+		.priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS),
 	};
-
-	return tp_post_bind(qp, tag, &bind, how, &binding->key);
 }
 
-/* The window moves on, or has to let go of what it was bound to, or has nothing to do with it. */
-static int any_bind(struct rmr *rmr, struct binding *binding, struct tp_qp *qp, void *tag, unsigned how)
+static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const struct tp_bind *bind)
 {
-	static const DAT_RMR_TRIPLET nowhere;
-	const struct binding *before = rmr->latest;
-	struct tp_bind unbind = { .mw = rmr->mw };
-
-	if (uses_window(binding))
-		return window_bind(rmr, binding, qp, tag, how);
-	binding->key = before->key;
-	if (!uses_window(before))
-		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);
-	unbind.mr = before->lmr->mr;
-	return tp_post_bind(qp, tag, &unbind, how, &binding->key);
+	binding->lmr = lmr;
+	binding->address = bind->address;
+	binding->size = bind->size;
+	binding->priv = bind->priv;
 }
 
 static COLD DAT_RETURN not_posted(struct rmr *rmr, struct binding *binding, DAT_RETURN ret)
@@ -402,22 +384,12 @@ static COLD DAT_RETURN not_posted(struct rmr *rmr, struct binding *binding, DAT_
 	return ret;
 }
 
-/*
- * rmr->lock, held, and let go, makes the completion wait: another thread may see that before the post is through. Each
- * bind is heard of, suppressed or not: what it replaces must go when it is done.
- */
-static ALWAYS_INLINE DAT_RETURN post_locked(struct rmr *rmr, struct binding *binding, struct ep *ep,
-					    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-					    int (*hand_down)(struct rmr *, struct binding *, struct tp_qp *, void *, unsigned),
-					    DAT_RMR_CONTEXT *context)
+/* The end of each bind. rmr->lock held until here, so that its completion waits, and let go. */
+static ALWAYS_INLINE DAT_RETURN posted_locked(struct rmr *rmr, struct binding *binding, struct ep *ep, int err,
+					      DAT_RMR_CONTEXT made, DAT_RMR_CONTEXT *context)
 {
-	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
-	struct req *req = ep_claim_bind(ep, binding, cookie, flags);
-	int err = hand_down(rmr, binding, ep->qp, req, TP_POST_SIGNAL | fence);
-	DAT_RMR_CONTEXT made = context_of(binding);
 	DAT_RETURN ret;
 
-	append_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
 	ret = ep_posted(ep, err);
 	if (unlikely(ret != DAT_SUCCESS))
@@ -500,11 +472,11 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN region_make(struct binding *binding)
+static DAT_RETURN region_make(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
-	int err = tp_mr_reg(binding->rmr->pz->pd, (void *)(uintptr_t)binding->address, binding->size, binding->priv,
-			    false, &binding->region, &info);
+	int err = tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size, binding->priv, false,
+			    &binding->region, &info);
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
@@ -519,23 +491,69 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 {
 	DAT_RETURN ret = window_renew(rmr);
 	struct binding *binding;
+	struct tp_bind bind;
 
 	if (ret != DAT_SUCCESS)
 		return ret;
-	binding = binding_get(rmr);
+	binding = binding_make(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
-	if (lmr)
-		fill(binding, lmr, triplet, priv);
-	if (lmr && !(lmr->info.bindable && rmr->obj.ia->attr->max_mw))
-		ret = region_make(binding);
-	if (ret == DAT_SUCCESS) {
-		*out = binding;
-		return DAT_SUCCESS;
+	if (lmr) {
+		bind = bind_of(rmr, lmr, triplet, priv);
+		fill(binding, lmr, &bind);
+		if (!lmr->window_pz)
+			ret = region_make(binding, rmr->pz);
 	}
-	spin_lock(&rmr->lock);
-	spare_put_locked(rmr, binding);
-	spin_unlock(&rmr->lock);
+	if (ret != DAT_SUCCESS) {
+		free(binding);
+		return ret;
+	}
+	*out = binding;
+	return DAT_SUCCESS;
+}
+
+/* The window moves on, or has to let go of what it was bound to, or has nothing to do with it. rmr->lock held. */
+static int hand_down(struct rmr *rmr, const struct binding *before, struct binding *binding, struct tp_qp *qp, void *tag,
+		     unsigned how)
+{
+	static const DAT_RMR_TRIPLET nowhere;
+	struct tp_bind bind = { .mw = rmr->mw };
+
+	binding->key = before->key;
+	if (uses_window(binding)) {
+		bind.mr = binding->lmr->mr;
+		bind.address = binding->address;
+		bind.size = binding->size;
+		bind.priv = binding->priv;
+	} else if (uses_window(before)) {
+		bind.mr = before->lmr->mr;
+	} else {
+		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);
+	}
+	return tp_post_bind(qp, tag, &bind, how, &binding->key);
+}
+
+/* Each bind is heard of, suppressed or not: what it replaces must go when it is done. */
+static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep, DAT_RMR_COOKIE cookie,
+			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
+	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
+	const struct binding *before;
+	struct req *req;
+	DAT_RETURN ret;
+	int err;
+
+	if (ep_post_begin(ep)) {
+		spin_lock(&rmr->lock);
+		before = rmr->latest;
+		append_locked(rmr, binding);
+		req = ep_claim_bind(ep, binding, cookie, flags);
+		err = hand_down(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
+		ret = posted_locked(rmr, binding, ep, err, context_of(binding), context);
+	} else {
+		ret = not_posted(rmr, binding, NO_RESOURCE(MEMORY));
+	}
+	ep_post_end(ep);
 	return ret;
 }
 
@@ -551,25 +569,13 @@ static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cooki
 	return ret;
 }
 
-static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep, DAT_RMR_COOKIE cookie,
-			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+						     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
+						     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+						     DAT_RMR_CONTEXT *context)
 {
-	DAT_RETURN ret;
-
-	if (ep_post_begin(ep)) {
-		spin_lock(&rmr->lock);
-		ret = post_locked(rmr, binding, ep, cookie, flags, any_bind, context);
-	} else {
-		ret = not_posted(rmr, binding, NO_RESOURCE(MEMORY));
-	}
-	ep_post_end(ep);
-	return ret;
-}
-
-static __attribute__((noinline)) DAT_RETURN bind_any(struct rmr *rmr, const DAT_LMR_TRIPLET *triplet,
-						     DAT_MEM_PRIV_FLAGS priv, struct ep *ep, DAT_RMR_COOKIE cookie,
-						     DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
-{
+	struct rmr *rmr = handle;
+	struct ep *ep = ep_handle;
 	struct binding *binding;
 	DAT_EP_STATE state;
 	struct lmr *lmr;
@@ -598,49 +604,76 @@ static __attribute__((noinline)) DAT_RETURN bind_any(struct rmr *rmr, const DAT_
 	return ret;
 }
 
-/* The LMR of that context, held. A window mostly moves within the region that it is on, which its binding holds. */
-static ALWAYS_INLINE struct lmr *lmr_hold_locked(struct rmr *rmr, DAT_LMR_CONTEXT context)
+/* The LMR that the window is on, if it has that context, or the one that has. Held. */
+static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, bool stays, DAT_LMR_CONTEXT context)
 {
 	struct lmr *lmr = rmr->latest->lmr;
 
-	if (!lmr || unlikely(lmr->info.lmr_context != context))
+	if (!stays)
 		return lmr_hold(rmr->obj.ia, context);
+	if (!lmr || lmr->info.lmr_context != context)
+		return NULL;
 	obj_get(&lmr->obj);
 	return lmr;
 }
 
-/* The window that there is moves on to bytes of an LMR that takes it, on an endpoint that is open. */
-HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
-			DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-			DAT_RMR_CONTEXT *context)
+/*
+ * The window that there is goes to bytes of an LMR that takes it, on an endpoint that is open. Constants make two
+ * functions of this: @stays on the LMR that it is on, or not, and who is asked if it is not as simple as that.
+ */
+static ALWAYS_INLINE DAT_RETURN bind_simply(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+					    DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
+					    DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context, bool stays,
+					    __typeof__(rmr_bind) *otherwise)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
 	struct binding *binding;
+	struct tp_bind bind;
+	struct req *req;
 	struct lmr *lmr;
+	int err;
 
 	if (unlikely(!ep || !triplet || !context || flags))
-		goto any;
+		goto otherwise;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
-		goto any;
+		goto otherwise;
 	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
-		goto any;
+		goto otherwise;
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
-	if (unlikely(!binding || !rmr->mw))
+	if (unlikely(!binding))
 		goto unlock;
-	lmr = lmr_hold_locked(rmr, triplet->lmr_context);
+	lmr = lmr_hold_locked(rmr, stays, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
 	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never || !lmr_covers(lmr, triplet)))
 		goto put_lmr;
 	rmr->spares = binding->next;
-	fill(binding, lmr, triplet, priv);
-	return post_locked(rmr, binding, ep, cookie, 0, window_bind, context);
+	bind = bind_of(rmr, lmr, triplet, priv);
+	fill(binding, lmr, &bind);
+	append_locked(rmr, binding);
+	req = ep_claim_bind(ep, binding, cookie, 0);
+	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
+	return posted_locked(rmr, binding, ep, err, binding->key, context);
 put_lmr:
 	obj_put(&lmr->obj);
 unlock:
 	spin_unlock(&rmr->lock);
-any:
-	return bind_any(rmr, triplet, priv, ep, cookie, flags, context);
+otherwise:
+	return otherwise(handle, triplet, priv, ep_handle, cookie, flags, context);
+}
+
+static __attribute__((noinline)) HOT DAT_RETURN bind_elsewhere(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet,
+							       DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
+							       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+							       DAT_RMR_CONTEXT *context)
+{
+	return bind_simply(rmr, triplet, priv, ep, cookie, flags, context, false, bind_any);
+}
+
+HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
+			DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
+	return bind_simply(rmr, triplet, priv, ep, cookie, flags, context, true, bind_elsewhere);
 }

@@ -294,7 +294,7 @@ struct lmr {
 	struct cookie *cookie; /* used; NULL but for SHARED_VIRTUAL */
 	DAT_MEM_TYPE type;
 	DAT_REGION_DESCRIPTION region;
-	DAT_VADDR address; /* as asked, as are the next two */
+	DAT_VADDR address, last; /* first and last byte, as asked, as are the next two */
 	DAT_VLEN length;
 	DAT_MEM_PRIV_FLAGS priv;
 };
@@ -306,8 +306,9 @@ struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
 /* Does the segment have a byte, and none that was not asked for? */
 static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segment)
 {
-	return segment->segment_length - 1 < lmr->length && /* 0 - 1 is huge */
-	       segment->virtual_address - lmr->address <= lmr->length - segment->segment_length;
+	DAT_VADDR first = segment->virtual_address, last = first + segment->segment_length - 1;
+
+	return lmr->address <= first && first <= last && last <= lmr->last;
 }
 
 /* Bytes of this process, at least one. */
@@ -358,7 +359,7 @@ struct rmr {
 	spinlock lock;
 	struct tp_mw *mw;		     /* lock; NULL: the device has none, or it went with a failed bind */
 	struct binding *bindings, *latest; /* lock; as posted, never empty: the last one done is in force */
-	struct binding *spares;	     /* lock; cleared but for rmr and next */
+	struct binding *spares;	     /* lock; for the light way: none without a window */
 	struct binding none;	     /* lock; in force at first, and after a bind that failed */
 	bool freed;		     /* lock; the last bind in flight takes it down */
 };

@@ -86,8 +86,8 @@ static inline struct ibv_mr *ibv_mr_of(struct tp_mr *mr)
 }
 
 struct tp_mw {
-	struct ibv_mw *ibv;
 	struct ibv_mw_bind wr; /* one poster at a time, as the core promises */
+	struct ibv_mw *ibv;
 };
 
 struct tp_cq {
