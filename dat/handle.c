@@ -6,13 +6,13 @@
  * Untouched pages of this cost nothing, so the table never moves and a call finds its IA without a lock. Slot 0 stays
  * empty: it would be the null handle.
  */
-static struct ia_slot slots[IA_HANDLES];
+struct ia_slot ia_slots[IA_HANDLES];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned slots_end = 1;	/* slots_lock; no slot from here on was ever taken */
 
 static DAT_IA_HANDLE handle_of(const struct ia_slot *slot)
 {
-	return (DAT_IA_HANDLE)(uintptr_t)(slot - slots);
+	return (DAT_IA_HANDLE)(uintptr_t)(slot - ia_slots);
 }
 
 struct ia_slot *ia_slot_take(void)
@@ -21,11 +21,11 @@ struct ia_slot *ia_slot_take(void)
 
 	pthread_mutex_lock(&slots_lock);
 	for (unsigned i = 1; i < IA_HANDLES && !found; i++)
-		if (!slots[i].taken)
-			found = &slots[i];
+		if (!ia_slots[i].taken)
+			found = &ia_slots[i];
 	if (found) {
 		found->taken = true;
-		if (found == &slots[slots_end])
+		if (found == &ia_slots[slots_end])
 			slots_end++;
 	}
 	pthread_mutex_unlock(&slots_lock);
@@ -56,8 +56,8 @@ DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia)
 static struct ia_slot *slot_by_pointer_locked(DAT_HANDLE ia)
 {
 	for (unsigned i = 1; i < slots_end; i++)
-		if (slots[i].ia == ia && !slots[i].closing)
-			return &slots[i];
+		if (ia_slots[i].ia == ia && !ia_slots[i].closing)
+			return &ia_slots[i];
 	return NULL;
 }
 
@@ -67,7 +67,7 @@ struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle)
 	struct ia_slot *slot;
 
 	pthread_mutex_lock(&slots_lock);
-	slot = value < IA_HANDLES ? &slots[value] : slot_by_pointer_locked(handle);
+	slot = value < IA_HANDLES ? &ia_slots[value] : slot_by_pointer_locked(handle);
 	if (slot && (!slot->ia || slot->closing))
 		slot = NULL;
 	if (slot)
@@ -83,13 +83,10 @@ void ia_slot_keep(struct ia_slot *slot)
 	pthread_mutex_unlock(&slots_lock);
 }
 
-DAT_IA_HANDLE ia_of(DAT_IA_HANDLE handle)
+DAT_IA_HANDLE ia_of_pointer(DAT_IA_HANDLE handle)
 {
-	uintptr_t value = (uintptr_t)handle;
 	const struct ia_slot *slot;
 
-	if (value < IA_HANDLES)
-		return atomic_load_explicit(&slots[value].ia, memory_order_acquire);
 	pthread_mutex_lock(&slots_lock);
 	slot = slot_by_pointer_locked(handle);
 	pthread_mutex_unlock(&slots_lock);

@@ -95,14 +95,14 @@ DAT_RETURN registry_miss_locked(const DAT_PROVIDER_INFO *want);
 /* Forgets what entry's library registered and did not remove. */
 void registry_disown_locked(const struct entry *entry);
 
-/* One open IA. */
-struct ia_slot {
+/* One open IA. The consumer's handle is its index. */
+extern struct ia_slot {
 	_Atomic(DAT_IA_HANDLE) ia;	/* the provider's handle; NULL unless open. Written under the table's lock */
 	bool taken;			/* table's lock */
 	bool closing;			/* table's lock */
 	struct provider *provider;	/* fixed while open */
 	struct entry *entry;		/* fixed while open; NULL if the provider came by itself */
-};
+} ia_slots[IA_HANDLES];
 
 /* The lowest free slot, reserved; NULL if all are taken. */
 struct ia_slot *ia_slot_take(void);
@@ -112,8 +112,15 @@ DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia);
 /* For dat_ia_close: the slot of an open IA that nobody else is closing, or NULL. Then free it or keep it. */
 struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle);
 void ia_slot_keep(struct ia_slot *slot);
+DAT_IA_HANDLE __attribute__((cold, noinline)) ia_of_pointer(DAT_IA_HANDLE handle);
 /* The provider's handle of an open IA, given that or the consumer's; else NULL. */
-DAT_IA_HANDLE ia_of(DAT_IA_HANDLE handle);
+static inline DAT_IA_HANDLE ia_of(DAT_IA_HANDLE handle)
+{
+	if (unlikely((uintptr_t)handle >= IA_HANDLES))
+		return ia_of_pointer(handle);
+	return atomic_load_explicit(&ia_slots[(uintptr_t)handle].ia, memory_order_acquire);
+}
+
 /* The consumer's handle, if this is the provider's handle of an open IA; else the argument. */
 DAT_HANDLE ia_shown(DAT_HANDLE handle);
 

@@ -9,7 +9,7 @@
 /*
  * An IA may send its asynchronous events to the EVD of another. The lender may close abruptly at any time, on a thread
  * that knows nothing of the borrower: so one lock for all guards who borrows what, and is held while an event goes
- * there. It is taken after an ia->lock and before obj_lock and all spinlocks.
+ * there. It is taken after an ia->lock and before all spinlocks.
  */
 static pthread_mutex_t lending = PTHREAD_MUTEX_INITIALIZER;
 static struct ia *borrowers; /* lending, as are their ->borrowed and ->next_borrower */

@@ -54,7 +54,7 @@ static const struct mem_kind *mem_kind(DAT_MEM_TYPE type)
 /* ---- registering them ------------------------------------------------------------------------------------------- */
 
 /* The device has one errno for many reasons; the memory itself tells more. Source: our choice. */
-static DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, int err)
+static COLD DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, int err)
 {
 	const enum mapping mapping = mapping_of(span);
 
@@ -106,7 +106,7 @@ static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context, DAT_
 }
 
 /* A query shows our copy of the cookie: the consumer's may be gone by then. */
-static DAT_RETURN lmr_name(struct lmr *lmr, const struct span *span)
+static __attribute__((noinline)) DAT_RETURN lmr_name(struct lmr *lmr, const struct span *span)
 {
 	DAT_SHARED_MEMORY *memory = &lmr->region.for_shared_memory;
 	DAT_RETURN ret = cookie_get(memory->shared_memory_id, span, &lmr->cookie);
@@ -199,7 +199,7 @@ static bool lmr_retire(struct lmr *lmr)
 
 /* ---- the calls -------------------------------------------------------------------------------------------------- */
 
-DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
 		      DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr_out,
 		      DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 		      DAT_VADDR *registered_address)
@@ -260,7 +260,7 @@ static void lmr_release(struct lmr *lmr)
 	obj_discard(&lmr->obj);
 }
 
-DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
+HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 {
 	struct lmr *lmr = handle;
 	DAT_RETURN ret;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory, visibility and use counts of the objects. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,77 +18,93 @@ struct slab {
 };
 
 static struct kind {
-	size_t stride; /* bytes from slot to slot; 0: no such objects yet */
-	_Atomic(struct slab *) slabs;	/* written under obj_lock; latest first */
-	unsigned next_slots;		/* obj_lock; of the next slab */
-	struct obj *dead_first, *dead_last; /* obj_lock; oldest first: a handle value comes back as late as possible */
-} kinds[OBJ_KINDS] = {
-	[DAT_HANDLE_TYPE_IA] = { .stride = STRIDE(struct ia) },
-	[DAT_HANDLE_TYPE_EP] = { .stride = STRIDE(struct ep) },
-	[DAT_HANDLE_TYPE_EVD] = { .stride = STRIDE(struct evd) },
-	[DAT_HANDLE_TYPE_CNO] = { .stride = STRIDE(struct cno) },
-	[DAT_HANDLE_TYPE_PZ] = { .stride = STRIDE(struct pz) },
-	[DAT_HANDLE_TYPE_LMR] = { .stride = STRIDE(struct lmr) },
-	[DAT_HANDLE_TYPE_RMR] = { .stride = STRIDE(struct rmr) },
-	[DAT_HANDLE_TYPE_PSP] = { .stride = STRIDE(struct sp) },
-	[DAT_HANDLE_TYPE_CR] = { .stride = STRIDE(struct cr) },
-};
+	spinlock lock;
+	_Atomic(struct slab *) slabs;	/* lock, to write; latest first */
+	unsigned slots;			/* lock; of the latest slab */
+	struct obj *dead_first, *dead_last; /* lock; oldest first: a handle value comes back as late as possible */
+} kinds[OBJ_KINDS];
 
-static pthread_mutex_t obj_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Bytes from slot to slot; 0: no such objects yet. */
+static const size_t strides[OBJ_KINDS] = {
+	[DAT_HANDLE_TYPE_IA] = STRIDE(struct ia),   [DAT_HANDLE_TYPE_EP] = STRIDE(struct ep),
+	[DAT_HANDLE_TYPE_EVD] = STRIDE(struct evd), [DAT_HANDLE_TYPE_CNO] = STRIDE(struct cno),
+	[DAT_HANDLE_TYPE_PZ] = STRIDE(struct pz),   [DAT_HANDLE_TYPE_LMR] = STRIDE(struct lmr),
+	[DAT_HANDLE_TYPE_RMR] = STRIDE(struct rmr), [DAT_HANDLE_TYPE_PSP] = STRIDE(struct sp),
+	[DAT_HANDLE_TYPE_CR] = STRIDE(struct cr),
+};
 
 /* ---- slots ------------------------------------------------------------------------------------------------------ */
 
-static void dead_push_locked(struct kind *kind, struct obj *obj)
+static inline void dead_push_locked(struct kind *kind, struct obj *obj)
 {
 	obj->next = NULL;
-	if (kind->dead_last)
+	if (likely(kind->dead_last))
 		kind->dead_last->next = obj;
 	else
 		kind->dead_first = obj;
 	kind->dead_last = obj;
 }
 
-static struct obj *dead_pop_locked(struct kind *kind)
+static inline struct obj *dead_pop_locked(struct kind *kind)
 {
 	struct obj *obj = kind->dead_first;
 
-	if (obj) {
+	if (likely(obj)) {
 		kind->dead_first = obj->next;
-		if (!obj->next)
+		if (unlikely(!obj->next))
 			kind->dead_last = NULL;
 	}
 	return obj;
 }
 
-static bool slab_add_locked(struct kind *kind)
+static struct slab *slab_make(DAT_HANDLE_TYPE type, unsigned slots)
 {
-	unsigned slots = kind->next_slots ? kind->next_slots : FIRST_SLAB;
 	struct slab *slab = malloc(sizeof(*slab));
 
 	if (!slab)
-		return false;
-	slab->size = slots * kind->stride;
+		return NULL;
+	slab->size = slots * strides[type];
 	slab->base = aligned_alloc(CACHE_LINE, slab->size);
 	if (!slab->base) {
 		free(slab);
-		return false;
+		return NULL;
 	}
 	memset(slab->base, 0, slab->size);
-	for (unsigned i = 0; i < slots; i++) {
-		struct obj *obj = (struct obj *)(slab->base + i * kind->stride);
+	return slab;
+}
 
-		atomic_init(&obj->tag, OBJ_DEAD(kind - kinds));
+/* All slots are taken. One of a new slab; the others are for those who come next. */
+static COLD struct obj *slab_add(DAT_HANDLE_TYPE type)
+{
+	struct kind *kind = &kinds[type];
+	struct slab *slab;
+	unsigned slots;
+
+	spin_lock(&kind->lock);
+	slots = kind->slots ? kind->slots : FIRST_SLAB / 2;
+	spin_unlock(&kind->lock);
+	slots = slots < LARGEST_SLAB ? 2 * slots : slots;
+	slab = slab_make(type, slots);
+	if (!slab)
+		return NULL;
+	spin_lock(&kind->lock);
+	for (unsigned i = 0; i < slots; i++) {
+		struct obj *obj = (struct obj *)(slab->base + i * strides[type]);
+
+		atomic_init(&obj->tag, OBJ_DEAD(type));
 		atomic_init(&obj->uses, OBJ_RETIRED);
-		dead_push_locked(kind, obj);
+		if (i > 0)
+			dead_push_locked(kind, obj);
 	}
 	slab->next = atomic_load_explicit(&kind->slabs, memory_order_relaxed);
 	atomic_store_explicit(&kind->slabs, slab, memory_order_release);
-	kind->next_slots = slots < LARGEST_SLAB ? 2 * slots : slots;
-	return true;
+	kind->slots = slots;
+	spin_unlock(&kind->lock);
+	return (struct obj *)slab->base;
 }
 
 /* Dead or alive, a slot stays of its kind. */
-static unsigned kind_of(const struct obj *obj)
+static inline unsigned kind_of(const struct obj *obj)
 {
 	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_DEAD(0);
 }
@@ -97,16 +112,17 @@ static unsigned kind_of(const struct obj *obj)
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE type)
 {
 	struct kind *kind = &kinds[type];
-	struct obj *obj = NULL;
+	struct obj *obj;
 
-	pthread_mutex_lock(&obj_lock);
-	if (likely(kind->dead_first) || slab_add_locked(kind))
-		obj = dead_pop_locked(kind);
-	pthread_mutex_unlock(&obj_lock);
-	if (!obj)
+	spin_lock(&kind->lock);
+	obj = dead_pop_locked(kind);
+	spin_unlock(&kind->lock);
+	if (unlikely(!obj))
+		obj = slab_add(type);
+	if (unlikely(!obj))
 		return NULL;
 	/* Somebody with a stale handle may be looking at what stands before. */
-	memset(&obj->ia, 0, kind->stride - offsetof(struct obj, ia));
+	memset(&obj->ia, 0, strides[type] - offsetof(struct obj, ia));
 	obj->provider = provider;
 	obj->ia = type == DAT_HANDLE_TYPE_IA ? (struct ia *)obj : ia;
 	return obj;
@@ -116,9 +132,9 @@ void obj_discard(struct obj *obj)
 {
 	struct kind *kind = &kinds[kind_of(obj)];
 
-	pthread_mutex_lock(&obj_lock);
+	spin_lock(&kind->lock);
 	dead_push_locked(kind, obj);
-	pthread_mutex_unlock(&obj_lock);
+	spin_unlock(&kind->lock);
 }
 
 /* ---- visible or not --------------------------------------------------------------------------------------------- */
@@ -153,9 +169,9 @@ void obj_retire_anyway(struct obj *obj)
 
 /* ---- by their handles ------------------------------------------------------------------------------------------- */
 
-static const struct slab *slab_of(const struct kind *kind, const void *at)
+static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 {
-	const struct slab *slab = atomic_load_explicit(&kind->slabs, memory_order_acquire);
+	const struct slab *slab = atomic_load_explicit(&kinds[type].slabs, memory_order_acquire);
 
 	while (slab && (uintptr_t)at - (uintptr_t)slab->base >= slab->size)
 		slab = slab->next;
@@ -163,12 +179,11 @@ static const struct slab *slab_of(const struct kind *kind, const void *at)
 }
 
 /* The live object behind @handle, NULL if it is none of that kind. Looks at no memory but the slabs. */
-static struct obj *find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
+static inline struct obj *find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	const struct kind *kind = &kinds[type];
-	const struct slab *slab = slab_of(kind, handle);
+	const struct slab *slab = slab_of(type, handle);
 
-	if (!slab || (size_t)((char *)handle - slab->base) % kind->stride != 0 || !obj_is(handle, type))
+	if (unlikely(!slab || (size_t)((char *)handle - slab->base) % strides[type] != 0 || !obj_is(handle, type)))
 		return NULL;
 	return handle;
 }
@@ -186,7 +201,8 @@ bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 
 	if (!obj)
 		return false;
-	if (!(atomic_fetch_add_explicit(&obj->uses, 1, memory_order_acquire) & OBJ_RETIRED) && (!ia || obj->ia == ia))
+	if (likely(!(atomic_fetch_add_explicit(&obj->uses, 1, memory_order_acquire) & OBJ_RETIRED)) &&
+	    (!ia || obj->ia == ia))
 		return true;
 	obj_put(obj); /* retired just now, which that did not hinder; or another's */
 	return false;
@@ -204,9 +220,9 @@ struct obj *obj_any(DAT_HANDLE handle)
 /* ---- all of an IA ----------------------------------------------------------------------------------------------- */
 
 /* The first slot, or the one after @obj. */
-static struct obj *slot_next(const struct kind *kind, const struct slab **slab, struct obj *obj)
+static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj *obj)
 {
-	char *at = obj ? (char *)obj + kind->stride : (*slab)->base;
+	char *at = obj ? (char *)obj + stride : (*slab)->base;
 
 	if (at < (*slab)->base + (*slab)->size)
 		return (struct obj *)at;
@@ -224,15 +240,15 @@ static bool is_of(const struct obj *obj, const struct ia *ia, DAT_HANDLE_TYPE ty
 /* No slot begins another life while we look, because that takes the lock. */
 struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE type, struct obj *obj)
 {
-	const struct kind *kind = &kinds[type];
+	struct kind *kind = &kinds[type];
 	const struct slab *slab;
 
-	pthread_mutex_lock(&obj_lock);
-	slab = obj ? slab_of(kind, obj) : atomic_load_explicit(&kind->slabs, memory_order_relaxed);
+	spin_lock(&kind->lock);
+	slab = obj ? slab_of(type, obj) : atomic_load_explicit(&kind->slabs, memory_order_relaxed);
 	do
-		obj = slab ? slot_next(kind, &slab, obj) : NULL;
+		obj = slab ? slot_next(strides[type], &slab, obj) : NULL;
 	while (obj && !is_of(obj, ia, type));
-	pthread_mutex_unlock(&obj_lock);
+	spin_unlock(&kind->lock);
 	return obj;
 }
 

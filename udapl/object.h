@@ -28,7 +28,7 @@ struct obj {
 	_Atomic uint32_t uses;	      /* who holds it, and OBJ_RETIRED while it is invisible; never reset, but balanced */
 	struct ia *ia;		      /* fixed while alive */
 	DAT_CONTEXT context;	      /* the consumer's to serialize */
-	struct obj *next;	      /* obj_lock; the next dead slot */
+	struct obj *next;	      /* the next dead slot */
 };
 
 #define OBJ_RETIRED 0x80000000u

@@ -5,13 +5,13 @@
  * Locks, outermost first:
  *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
  *			has which roles and CNO. The service thread takes it for each thing it handles.
- *	obj_lock	mutex (object.c); slots of objects. A leaf: nothing is taken under it.
  *	lock		mutex (shared.c); cookies. A leaf.
  *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
  *	rmr->lock	spin; what a window is bound to. Taken after any send_lock or evd->lock.
  *	ia->lmr_lock	spin; the live LMRs by context, and what binds have left behind. A leaf.
  *	cno->lock	spin; the latch.
+ *	kind->lock	spin (object.c); the dead slots of one kind. A leaf.
  *	service->lock	spin; the list of work for the service thread. A leaf.
  * No tp_* call is made under a spinlock but tp_cq_poll and the posts.
  *

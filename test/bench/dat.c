@@ -13,6 +13,7 @@ static DAT_EVD_HANDLE async_evd, cr_evd, conn_evd, send_evd, recv_evd, idle_evd;
 static DAT_EP_HANDLE near, far;
 static DAT_RMR_HANDLE rmr;
 static DAT_LMR_TRIPLET local;
+static DAT_LMR_CONTEXT other_context; /* another region of the same bytes */
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
 
@@ -83,6 +84,8 @@ static void set_up(const char *name)
 	idle_evd = evd_make(DAT_EVD_DTO_FLAG);
 	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
 			    &local.lmr_context, &remote.rmr_context, NULL, NULL) == DAT_SUCCESS);
+	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			    &other_context, NULL, NULL, NULL) == DAT_SUCCESS);
 	local.virtual_address = (DAT_VADDR)(uintptr_t)buffer;
 	local.segment_length = SIZE;
 	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
@@ -151,6 +154,18 @@ MEASURE measure_bind(void)
 	bind_all();
 }
 
+/* From one region to another and back. */
+MEASURE measure_bind_elsewhere(void)
+{
+	DAT_LMR_TRIPLET to[2] = { local, local };
+	DAT_RMR_CONTEXT context;
+
+	to[0].lmr_context = other_context;
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_rmr_bind(rmr, &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, near, (DAT_RMR_COOKIE){ .as_64 = i },
+				   DAT_COMPLETION_DEFAULT_FLAG, &context));
+}
+
 MEASURE measure_register(void)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
@@ -211,6 +226,8 @@ int main(int argc, char **argv)
 		reap_binds(CALLS);
 	}
 	measure_bind();
+	reap_binds(CALLS);
+	measure_bind_elsewhere();
 	reap_binds(CALLS);
 	for (DAT_UINT64 i = 0; i < CALLS; i++) {
 		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));

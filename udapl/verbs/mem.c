@@ -74,7 +74,7 @@ static bool is_unmapped(const void *address, size_t size)
 }
 
 /* Why a registration failed, and which limit it has met. */
-static int reg_failed(const struct tp_dev *dev, const void *address, size_t size, int err)
+static COLD int reg_failed(const struct tp_dev *dev, const void *address, size_t size, int err)
 {
 	unsigned long long used = pinned();
 	struct rlimit limit;
