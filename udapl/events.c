@@ -12,6 +12,8 @@
 
 #include "udapl.h"
 
+#define MEMORY_RETRY 10000000u /* ns; there was none for what has come */
+
 /* ---- the event queue ------------------------------------------------------------------------------------------- */
 
 #define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
@@ -205,7 +207,10 @@ static inline bool notifies(const struct tp_wc *wc)
 	return wc->status || !(req_of(wc)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
 }
 
-/* Moves all completions into the queue. *notified: one of them ends a wait. False: no memory, some stayed behind. */
+/*
+ * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no memory, some stayed behind;
+ * nothing below will tell of those again.
+ */
 static bool drain_locked(struct evd *evd, bool *notified)
 {
 	struct tp_wc wc[TP_POLL_MAX];
@@ -216,8 +221,10 @@ static bool drain_locked(struct evd *evd, bool *notified)
 	for (;;) {
 		unsigned n;
 
-		if (!evd_make_room(evd, TP_POLL_MAX))
+		if (!evd_make_room(evd, TP_POLL_MAX)) {
+			*notified = true;
 			return false;
+		}
 		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			bool notify = notifies(&wc[i]);
@@ -325,7 +332,7 @@ void evd_trigger_backlog(struct evd *evd)
 	spin_lock(&evd->lock);
 	if (evd->cno && evd->enabled)
 		drain_locked(evd, &notified);
-	if (!(evd->hurdles & WAITING) && evd->notifying)
+	if (!(evd->hurdles & WAITING) && (evd->notifying || notified))
 		notify_locked(evd);
 	spin_unlock(&evd->lock);
 }
@@ -337,7 +344,7 @@ int evd_promise(struct evd *evd, unsigned n)
 	bool ok;
 
 	spin_lock(&evd->lock);
-	ok = evd_make_room(evd, n + 1);
+	ok = evd_make_room(evd, n + (evd->cq ? TP_POLL_MAX : 1));
 	if (ok)
 		evd->promised += n;
 	spin_unlock(&evd->lock);
@@ -596,14 +603,17 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 	return ret;
 }
 
-/* Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. */
-static DAT_RETURN wait_look(struct evd *evd)
+/*
+ * Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. *all: there is nothing below that we
+ * have not seen.
+ */
+static DAT_RETURN wait_look(struct evd *evd, bool *all)
 {
 	DAT_RETURN ret = DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
 	bool notified = false;
 
 	spin_lock(&evd->lock);
-	drain_locked(evd, &notified);
+	*all = drain_locked(evd, &notified);
 	evd->fired |= notified && evd->queue.count >= (unsigned)evd->threshold;
 	if (evd->hurdles & DYING)
 		ret = DAT_ERROR(DAT_ABORT, 0);
@@ -613,6 +623,11 @@ static DAT_RETURN wait_look(struct evd *evd)
 		ret = DAT_SUCCESS;
 	unlock_swept(evd);
 	return ret;
+}
+
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
 }
 
 /* As owner of the completion channel: until there is a reason to return. */
@@ -625,16 +640,18 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 
 	for (;;) {
 		DAT_RETURN ret;
-		uint64_t count;
+		uint64_t count, until;
+		bool all;
 		int ready;
 
 		arm(evd, true);
-		ret = wait_look(evd);
+		ret = wait_look(evd, &all);
 		if (ret != DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0))
 			return ret;
-		ready = tp_poll(fds, evd->cq ? 2 : 1, deadline);
-		if (ready == 0)
-			return wait_look(evd);
+		until = all ? deadline : earlier(deadline, tp_now() + MEMORY_RETRY);
+		ready = tp_poll(fds, evd->cq ? 2 : 1, until);
+		if (ready == 0 && until == deadline)
+			return wait_look(evd, &all);
 		if (ready < 0)
 			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : status_of(ready, DAT_NO_SUBTYPE);
 		if (fds[0].revents)

@@ -757,7 +757,7 @@ START_TEST(moved_completions_make_the_queue_grow)
 END_TEST
 
 /* The queue has room for as many as it was made for, and this many of its slots are kept. */
-static void connect_with_depth(DAT_COUNT depth)
+static void connect_with_queue(DAT_COUNT qlen, DAT_COUNT depth)
 {
 	static DAT_EP_ATTR attr;
 
@@ -765,9 +765,14 @@ static void connect_with_depth(DAT_COUNT depth)
 	attr = ep_attr(&pair.b);
 	attr.max_recv_dtos = depth;
 	pair.a.attr = &attr;
-	pair.a.qlen = 1;
+	pair.a.qlen = qlen;
 	side_open(&pair.a, "fake0");
 	pair_connect(&pair);
+}
+
+static void connect_with_depth(DAT_COUNT depth)
+{
+	connect_with_queue(1, depth);
 }
 
 static void send_to_a(unsigned n)
@@ -790,6 +795,30 @@ START_TEST(a_sleeper_needs_no_memory)
 	ck_dat(waiter_end(&waiter));
 	alloc_starve_others(false);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
+	pair_close(&pair);
+}
+END_TEST
+
+/* What found no memory made its noise already: who counts on it looks again. */
+START_TEST(a_sleeper_comes_back_to_what_found_no_memory)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 50 };
+	unsigned refused;
+
+	connect_with_queue(50, 100);
+	waiter.evd = pair.a.recv_evd;
+	alloc_starve_others(true);
+	refused = alloc_refused();
+	waiter_start(&waiter);
+	for (unsigned n = 0; n < 50; n++)
+		send_to_a(n);
+	fake_settle(1);
+	ck_assert_uint_gt(alloc_refused(), refused);
+	alloc_starve_others(false);
+	fake_clock_advance(10000000);
+	ck_dat(waiter_end(&waiter));
+	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
+	ck_assert_int_eq(waiter.nmore, 49);
 	pair_close(&pair);
 }
 END_TEST
@@ -1203,6 +1232,7 @@ static TCase *cases_of_pairs(void)
 	tcase_add_loop_test(cases, a_failure_is_noticed_though_nobody_polls, 0, 2);
 	tcase_add_test(cases, moved_completions_make_the_queue_grow);
 	tcase_add_loop_test(cases, a_sleeper_needs_no_memory, 0, 40);
+	tcase_add_test(cases, a_sleeper_comes_back_to_what_found_no_memory);
 	tcase_add_test(cases, a_queue_that_can_not_grow_loses_nothing);
 	tcase_add_test(cases, connection_events_find_room_in_a_full_queue);
 	tcase_add_test(cases, resize_of_a_queue_in_use);
