@@ -17,12 +17,20 @@
 
 /* ---- bindings --------------------------------------------------------------------------------------------------- */
 
-static struct binding *binding_make(struct rmr *rmr)
+/* A spare one, or a new one. */
+static struct binding *binding_get(struct rmr *rmr)
 {
-	struct binding *binding = calloc(1, sizeof(*binding));
+	struct binding *binding;
 
+	spin_lock(&rmr->lock);
+	binding = rmr->spares;
 	if (binding)
-		binding->rmr = rmr;
+		rmr->spares = binding->next;
+	spin_unlock(&rmr->lock);
+	if (!binding)
+		binding = malloc(sizeof(*binding));
+	if (binding)
+		*binding = (struct binding){ .rmr = rmr };
 	return binding;
 }
 
@@ -35,7 +43,7 @@ static void spare_locked(struct rmr *rmr, struct binding *binding)
 }
 
 /* Out of the list already. Whatever it has goes by rmr_sweep, itself included. */
-static void leave_locked(struct rmr *rmr, struct binding *binding)
+static void leave(struct rmr *rmr, struct binding *binding)
 {
 	struct ia *ia = rmr->obj.ia;
 
@@ -56,7 +64,7 @@ static bool drop_locked(struct rmr *rmr, struct binding *binding)
 	if (binding == &rmr->none)
 		return false;
 	if (binding->region || !rmr->mw) {
-		leave_locked(rmr, binding);
+		leave(rmr, binding);
 		return true;
 	}
 	if (binding->lmr)
@@ -130,22 +138,11 @@ static bool fail_locked(struct rmr *rmr, struct binding *binding)
 	unlink_locked(rmr, binding, &rmr->none);
 	binding->mw = rmr->mw;
 	rmr->mw = NULL;
-	leave_locked(rmr, binding);
+	leave(rmr, binding);
 	while ((spare = rmr->spares)) {
 		rmr->spares = spare->next;
-		leave_locked(rmr, spare);
+		leave(rmr, spare);
 	}
-	return true;
-}
-
-/* It is in flight no more, so the last one that was done is the latest. Its handle is dead already. */
-static bool end_locked(struct rmr *rmr)
-{
-	struct binding *binding = rmr->latest;
-
-	binding->last = true;
-	binding->mw = rmr->mw;
-	leave_locked(rmr, binding);
 	return true;
 }
 
@@ -154,10 +151,20 @@ static bool is_idle_locked(const struct rmr *rmr)
 	return rmr->bindings == rmr->latest;
 }
 
+/* Nothing is in flight, and its handle is dead. Nobody holds its lock, because from here on any thread may sweep. */
+static void end(struct rmr *rmr)
+{
+	struct binding *binding = rmr->latest;
+
+	binding->last = true;
+	binding->mw = rmr->mw;
+	leave(rmr, binding);
+}
+
 bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 {
 	struct rmr *rmr = binding->rmr;
-	bool left = false;
+	bool left = false, over;
 
 	spin_lock(&rmr->lock);
 	if (status == DAT_DTO_SUCCESS)
@@ -167,10 +174,11 @@ bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 	else
 		left = fail_locked(rmr, binding);
 	left |= prune_locked(rmr);
-	if (rmr->freed && is_idle_locked(rmr))
-		left = end_locked(rmr);
+	over = rmr->freed && is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
-	return left;
+	if (over)
+		end(rmr);
+	return left || over;
 }
 
 /* ---- what they leave --------------------------------------------------------------------------------------------- */
@@ -230,14 +238,13 @@ void rmr_sweep(struct ia *ia)
 /* The usual life needs two: one binding is in force, the next in flight. */
 static bool spares_add(struct rmr *rmr)
 {
-	for (int i = 0; i < 2; i++) {
-		struct binding *binding = binding_make(rmr);
+	struct binding *one = binding_get(rmr), *other = binding_get(rmr);
 
-		if (!binding)
-			return false;
-		spare_locked(rmr, binding);
-	}
-	return true;
+	if (one)
+		spare_locked(rmr, one);
+	if (other)
+		spare_locked(rmr, other);
+	return one && other;
 }
 
 static DAT_RETURN rmr_equip(struct rmr *rmr)
@@ -286,12 +293,14 @@ put_pz:
 void rmr_unmake(struct rmr *rmr)
 {
 	struct ia *ia = rmr->obj.ia;
+	bool idle;
 
 	spin_lock(&rmr->lock);
 	rmr->freed = true;
-	if (is_idle_locked(rmr))
-		(void)end_locked(rmr);
+	idle = is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
+	if (idle)
+		end(rmr);
 	rmr_sweep(ia);
 }
 
@@ -495,7 +504,7 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 
 	if (ret != DAT_SUCCESS)
 		return ret;
-	binding = binding_make(rmr);
+	binding = binding_get(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
 	if (lmr) {
