@@ -284,6 +284,7 @@ void lmr_unmake(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
 
+	rmr_abandon(ia); /* nobody holds it from here on */
 	spin_lock(&ia->lmr_lock);
 	unchain_locked(lmr);
 	spin_unlock(&ia->lmr_lock);

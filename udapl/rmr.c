@@ -42,17 +42,20 @@ static void spare_locked(struct rmr *rmr, struct binding *binding)
 	rmr->spares = binding;
 }
 
-/* Out of the list already. Whatever it has goes by rmr_sweep, itself included. */
-static void leave(struct rmr *rmr, struct binding *binding)
+static void leftover_add(struct ia *ia, struct binding *binding)
 {
-	struct ia *ia = rmr->obj.ia;
-
-	binding->pz = rmr->pz;
-	obj_get(&binding->pz->obj);
 	spin_lock(&ia->lmr_lock);
 	binding->next = atomic_load_explicit(&ia->leftovers, memory_order_relaxed);
 	atomic_store_explicit(&ia->leftovers, binding, memory_order_relaxed);
 	spin_unlock(&ia->lmr_lock);
+}
+
+/* Out of the list already. Whatever it has goes by rmr_sweep, itself included. */
+static void leave(struct rmr *rmr, struct binding *binding)
+{
+	binding->pz = rmr->pz;
+	obj_get(&binding->pz->obj);
+	leftover_add(rmr->obj.ia, binding);
 }
 
 /*
@@ -203,8 +206,6 @@ static void leftover_end(struct binding *binding)
 
 	if (binding->mw)
 		tp_mw_destroy(binding->mw);
-	if (binding->region && tp_mr_dereg(binding->region))
-		log_error("window %p: the device keeps the region of a binding that is over", (void *)rmr);
 	if (binding->lmr)
 		obj_put(&binding->lmr->obj);
 	if (binding->last)
@@ -214,16 +215,36 @@ static void leftover_end(struct binding *binding)
 	obj_put(&pz->obj);
 }
 
-static COLD void sweep(struct ia *ia)
+/* What the device keeps, peers keep: then its LMR stays in use, and the next sweep tries again. */
+static bool region_end(struct ia *ia, struct binding *binding)
 {
-	struct binding *binding, *next;
+	if (!binding->region)
+		return true;
+	if (tp_mr_dereg(binding->region) == 0)
+		return true;
+	log_error("window %p: the device does not let go of the region of a bind that is over", (void *)binding->rmr);
+	leftover_add(ia, binding);
+	return false;
+}
+
+static struct binding *leftovers_take(struct ia *ia)
+{
+	struct binding *first;
 
 	spin_lock(&ia->lmr_lock);
-	binding = atomic_exchange_explicit(&ia->leftovers, NULL, memory_order_relaxed);
+	first = atomic_exchange_explicit(&ia->leftovers, NULL, memory_order_relaxed);
 	spin_unlock(&ia->lmr_lock);
+	return first;
+}
+
+static COLD void sweep(struct ia *ia)
+{
+	struct binding *next, *binding = leftovers_take(ia);
+
 	for (; binding; binding = next) {
 		next = binding->next;
-		leftover_end(binding);
+		if (region_end(ia, binding))
+			leftover_end(binding);
 	}
 }
 
@@ -231,6 +252,18 @@ void rmr_sweep(struct ia *ia)
 {
 	if (unlikely(atomic_load_explicit(&ia->leftovers, memory_order_relaxed)))
 		sweep(ia);
+}
+
+void rmr_abandon(struct ia *ia)
+{
+	struct binding *next, *binding = leftovers_take(ia);
+
+	for (; binding; binding = next) {
+		next = binding->next;
+		if (binding->region)
+			(void)tp_mr_dereg(binding->region); /* what the device keeps goes when it is closed */
+		leftover_end(binding);
+	}
 }
 
 /* ---- create and free -------------------------------------------------------------------------------------------- */

@@ -374,6 +374,7 @@ bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
  * thread is sweeping just now.
  */
 void rmr_sweep(struct ia *ia);
+void rmr_abandon(struct ia *ia); /* likewise, but all of it, whatever the device says: for ia_close */
 void rmr_unmake(struct rmr *rmr); /* retired already */
 
 /* ---- ep.c, post.c ---------------------------------------------------------------------------------------------- */

@@ -906,6 +906,42 @@ START_TEST(freed_in_flight_and_then_the_endpoint)
 }
 END_TEST
 
+/* What the device keeps, peers keep: so its LMR is in use, until the device lets go. */
+START_TEST(a_region_that_the_device_keeps)
+{
+	DAT_RMR_CONTEXT old;
+
+	open_way(BY_REGION, NULL);
+	old = bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_fail("mr_dereg", EIO, 1);
+	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	fake_fail("mr_dereg", EIO, 1);
+	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_dat(lmr_free(b->lmr));
+	access_is(WRITES, old, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	close_all();
+}
+END_TEST
+
+START_TEST(nor_does_that_hinder_a_close)
+{
+	struct lmr *lmr;
+
+	open_way(BY_REGION, NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	lmr = b->lmr;
+	fake_fail("mr_dereg", EIO, 1);
+	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
+	fake_fail("mr_dereg", EIO, 1);
+	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *cases = tcase_create("rmr");
@@ -942,5 +978,7 @@ int main(void)
 	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_done, 0, WAYS * COUNT(leavings));
 	tcase_add_loop_test(cases, goes_with_its_ia, 0, WAYS);
 	tcase_add_loop_test(cases, freed_in_flight_and_then_the_endpoint, 0, WAYS);
+	tcase_add_test(cases, a_region_that_the_device_keeps);
+	tcase_add_test(cases, nor_does_that_hinder_a_close);
 	return run("rmr", cases);
 }
