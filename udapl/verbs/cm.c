@@ -688,35 +688,52 @@ static void request_take(struct tp_dev *dev, const struct cm_event *event)
 	up_request(listener->sp, conn, &request);
 }
 
+static int listener_open(struct tp_listener *listener, uint16_t port)
+{
+	struct tp_dev *dev = listener->dev;
+	struct sockaddr_storage addr = dev->attr.addr;
+	int err;
+
+	if (rdma_create_id(dev->cm, &listener->id, NULL, RDMA_PS_TCP))
+		return -errno;
+	addr_set_port(&addr, port);
+	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&addr) && !rdma_listen(listener->id, BACKLOG))
+		return 0;
+	err = -errno;
+	rdma_destroy_id(listener->id);
+	return err;
+}
+
+/* A port that the connection manager finds free may be one of TCP's, which an iWARP device needs, too: then another. */
+static int listener_open_any(struct tp_listener *listener)
+{
+	int err, tries = 16;
+
+	do
+		err = listener_open(listener, 0);
+	while (err == -EADDRINUSE && --tries);
+	return err;
+}
+
 int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_listener **listener_out)
 {
 	struct tp_listener *listener = calloc(1, sizeof(*listener));
-	struct sockaddr_storage addr = dev->attr.addr;
 	int err;
 
 	if (!listener)
 		return -ENOMEM;
 	listener->dev = dev;
 	listener->sp = sp;
-	if (rdma_create_id(dev->cm, &listener->id, NULL, RDMA_PS_TCP)) {
-		err = -errno;
-		goto free_listener;
-	}
-	addr_set_port(&addr, *port);
-	if (rdma_bind_addr(listener->id, (struct sockaddr *)&addr) || rdma_listen(listener->id, BACKLOG)) {
-		err = -errno;
-		goto destroy_id;
+	err = *port ? listener_open(listener, *port) : listener_open_any(listener);
+	if (err) {
+		free(listener);
+		return err;
 	}
 	listener->next = dev->listeners;
 	dev->listeners = listener;
 	*port = ntohs(rdma_get_src_port(listener->id));
 	*listener_out = listener;
 	return 0;
-destroy_id:
-	rdma_destroy_id(listener->id);
-free_listener:
-	free(listener);
-	return err;
 }
 
 /* What is queued is taken off first: requests that the kernel would drop would look like rejected by the consumer. */
