@@ -149,14 +149,19 @@ static ALWAYS_INLINE bool is_odd(const struct req *req, struct tp_wc wc)
 	       atomic_load_explicit(&req->ring->ep->watched, memory_order_relaxed);
 }
 
-/* Binds are in the ring until here, so nobody else has settled this one. */
-static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
+/*
+ * While a bind is in the ring nobody else settles it, so its binding is there: not if the completion comes too late, and
+ * not any more when it is settled. In between it is described, unless @event is NULL.
+ */
+static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
 {
-	struct binding *binding = req->binding;
+	const struct req over = *req; /* its slot may be taken again */
 
 	if (!ring_retire(req->ring, req))
 		return false;
-	if (rmr_settle(binding, status))
+	if (event)
+		describe_bind(evd, &over, status, event);
+	if (rmr_settle(over.binding, status))
 		evd->hurdles |= LEFTOVERS;
 	return true;
 }
@@ -172,8 +177,7 @@ static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 		return false;
 	}
 	if (req->kind == REQ_BIND) {
-		describe_bind(evd, req, wc.status, event);
-		retired = retire_bind(evd, req, wc.status);
+		retired = retire_bind(evd, req, wc.status, event);
 	} else {
 		describe(evd, req, wc, event);
 		if (wc.status)
@@ -421,7 +425,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 			break; /* somebody polled meanwhile */
 		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
 		push_flushed(evd, req);
-		any |= req->kind == REQ_BIND ? retire_bind(evd, req, DAT_DTO_ERR_FLUSHED) : ring_retire(ring, req);
+		any |= req->kind == REQ_BIND ? retire_bind(evd, req, DAT_DTO_ERR_FLUSHED, NULL) : ring_retire(ring, req);
 	}
 	if (any)
 		notify_locked(evd);
@@ -456,7 +460,7 @@ void evd_forget_ep(struct evd *evd, const struct ep *ep)
 
 		if (req->ring->ep == ep) {
 			if (req->kind == REQ_BIND)
-				(void)retire_bind(evd, req, wc.status); /* a window stays as it was left */
+				(void)retire_bind(evd, req, wc.status, NULL); /* a window stays as it was left */
 			continue;
 		}
 		if (!take(evd, wc, &event) || evd->is_sink)
