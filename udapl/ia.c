@@ -103,11 +103,13 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	ia->ro_aware = opened_ro_aware();
 	pthread_mutex_init(&ia->lock, NULL);
 	pthread_cond_init(&ia->left, NULL);
+	pthread_mutex_init(&ia->sweeping, NULL);
 	return ia;
 }
 
 static void ia_discard(struct ia *ia)
 {
+	pthread_mutex_destroy(&ia->sweeping);
 	pthread_cond_destroy(&ia->left);
 	pthread_mutex_destroy(&ia->lock);
 	obj_discard(&ia->obj);

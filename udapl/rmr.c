@@ -45,17 +45,20 @@ static void spare_locked(struct rmr *rmr, struct binding *binding)
 static void leftover_add(struct ia *ia, struct binding *binding)
 {
 	spin_lock(&ia->lmr_lock);
-	binding->next = atomic_load_explicit(&ia->leftovers, memory_order_relaxed);
-	atomic_store_explicit(&ia->leftovers, binding, memory_order_relaxed);
+	binding->next = ia->leftovers;
+	ia->leftovers = binding;
 	spin_unlock(&ia->lmr_lock);
 }
 
 /* Out of the list already. Whatever it has goes by rmr_sweep, itself included. */
 static void leave(struct rmr *rmr, struct binding *binding)
 {
+	struct ia *ia = rmr->obj.ia;
+
 	binding->pz = rmr->pz;
 	obj_get(&binding->pz->obj);
-	leftover_add(rmr->obj.ia, binding);
+	atomic_fetch_add_explicit(&ia->leaving, 1, memory_order_relaxed);
+	leftover_add(ia, binding);
 }
 
 /*
@@ -199,7 +202,7 @@ static void rmr_discard(struct rmr *rmr)
 	obj_discard(&rmr->obj);
 }
 
-static void leftover_end(struct binding *binding)
+static void leftover_end(struct ia *ia, struct binding *binding)
 {
 	struct rmr *rmr = binding->rmr; /* alive only if this is its last */
 	struct pz *pz = binding->pz;
@@ -213,6 +216,7 @@ static void leftover_end(struct binding *binding)
 	if (binding != &rmr->none)
 		free(binding);
 	obj_put(&pz->obj);
+	atomic_fetch_sub_explicit(&ia->leaving, 1, memory_order_release);
 }
 
 /* What the device keeps, peers keep: then its LMR stays in use, and the next sweep tries again. */
@@ -232,38 +236,43 @@ static struct binding *leftovers_take(struct ia *ia)
 	struct binding *first;
 
 	spin_lock(&ia->lmr_lock);
-	first = atomic_exchange_explicit(&ia->leftovers, NULL, memory_order_relaxed);
+	first = ia->leftovers;
+	ia->leftovers = NULL;
 	spin_unlock(&ia->lmr_lock);
 	return first;
 }
 
 static COLD void sweep(struct ia *ia)
 {
-	struct binding *next, *binding = leftovers_take(ia);
+	struct binding *next;
 
-	for (; binding; binding = next) {
+	pthread_mutex_lock(&ia->sweeping);
+	for (struct binding *binding = leftovers_take(ia); binding; binding = next) {
 		next = binding->next;
 		if (region_end(ia, binding))
-			leftover_end(binding);
+			leftover_end(ia, binding);
 	}
+	pthread_mutex_unlock(&ia->sweeping);
 }
 
 void rmr_sweep(struct ia *ia)
 {
-	if (unlikely(atomic_load_explicit(&ia->leftovers, memory_order_relaxed)))
+	if (unlikely(atomic_load_explicit(&ia->leaving, memory_order_acquire)))
 		sweep(ia);
 }
 
 void rmr_abandon(struct ia *ia)
 {
-	struct binding *next, *binding = leftovers_take(ia);
+	struct binding *next;
 
-	for (; binding; binding = next) {
+	pthread_mutex_lock(&ia->sweeping);
+	for (struct binding *binding = leftovers_take(ia); binding; binding = next) {
 		next = binding->next;
 		if (binding->region)
 			(void)tp_mr_dereg(binding->region); /* what the device keeps goes when it is closed */
-		leftover_end(binding);
+		leftover_end(ia, binding);
 	}
+	pthread_mutex_unlock(&ia->sweeping);
 }
 
 /* ---- create and free -------------------------------------------------------------------------------------------- */
@@ -419,10 +428,10 @@ static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const s
 	binding->priv = bind->priv;
 }
 
-static COLD DAT_RETURN not_posted(struct rmr *rmr, struct binding *binding, DAT_RETURN ret)
+/* What it leaves is for the next sweep: there may be a spinlock held. */
+static COLD DAT_RETURN not_posted(struct binding *binding, DAT_RETURN ret)
 {
-	if (rmr_settle(binding, DAT_DTO_ERR_FLUSHED))
-		rmr_sweep(rmr->obj.ia);
+	(void)rmr_settle(binding, DAT_DTO_ERR_FLUSHED);
 	return ret;
 }
 
@@ -435,7 +444,7 @@ static ALWAYS_INLINE DAT_RETURN posted_locked(struct rmr *rmr, struct binding *b
 	spin_unlock(&rmr->lock);
 	ret = ep_posted(ep, err);
 	if (unlikely(ret != DAT_SUCCESS))
-		return not_posted(rmr, binding, ret); /* else it may be over by now */
+		return not_posted(binding, ret); /* else it may be over by now */
 	*context = made;
 	return DAT_SUCCESS;
 }
@@ -593,9 +602,11 @@ static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct 
 		err = hand_down(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
 		ret = posted_locked(rmr, binding, ep, err, context_of(binding), context);
 	} else {
-		ret = not_posted(rmr, binding, NO_RESOURCE(MEMORY));
+		ret = not_posted(binding, NO_RESOURCE(MEMORY));
 	}
 	ep_post_end(ep);
+	if (ret != DAT_SUCCESS)
+		rmr_sweep(rmr->obj.ia);
 	return ret;
 }
 

@@ -6,6 +6,7 @@
  *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
  *			has which roles and CNO. The service thread takes it for each thing it handles.
  *	lock		mutex (shared.c); cookies. A leaf.
+ *	ia->sweeping	mutex; what binds have left behind goes from the device. Taken with no other lock held.
  *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
  *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
  *	rmr->lock	spin; what a window is bound to. Taken after any send_lock or evd->lock.
@@ -132,7 +133,9 @@ struct ia {
 	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
 	spinlock lmr_lock;
 	struct lmr *lmrs[LMR_CHAINS]; /* lmr_lock; the live ones by context */
-	_Atomic(struct binding *) leftovers; /* lmr_lock, to write; see rmr_sweep */
+	struct binding *leftovers; /* lmr_lock; see rmr_sweep */
+	_Atomic unsigned leaving;  /* leftovers that are not gone yet, those in the hands of a sweeper among them */
+	pthread_mutex_t sweeping;
 };
 
 /* An asynchronous error to all who watch this IA. ia->lock held. */
@@ -370,8 +373,8 @@ struct rmr {
  */
 bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
 /*
- * Takes from the device what binds that are over have left. May block. Peers have lost it on return, unless another
- * thread is sweeping just now.
+ * Takes from the device what binds that are over have left. May block. Peers have lost it on return: if another thread
+ * is sweeping just now we wait for that.
  */
 void rmr_sweep(struct ia *ia);
 void rmr_abandon(struct ia *ia); /* likewise, but all of it, whatever the device says: for ia_close */
