@@ -8,6 +8,7 @@
  * Where the device has no windows, or can't bind one to that region, the range is registered as a region of its own and
  * a write of nothing stands for the bind in the queue.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "udapl.h"
@@ -518,7 +519,8 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
 	spin_lock(&rmr->lock);
 	rmr->mw = mw;
-	rmr->latest->key = key;
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		binding->key = key; /* whichever of them the next bind goes on from */
 	spin_unlock(&rmr->lock);
 	return DAT_SUCCESS;
 }
@@ -540,10 +542,12 @@ static DAT_RETURN region_make(struct binding *binding, struct pz *pz)
 static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
 			       DAT_MEM_PRIV_FLAGS priv, struct binding **out)
 {
-	DAT_RETURN ret = window_renew(rmr);
 	struct binding *binding;
 	struct tp_bind bind;
+	DAT_RETURN ret;
 
+	rmr_sweep(rmr->obj.ia); /* who suppresses his completions never comes to take them */
+	ret = window_renew(rmr);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	binding = binding_get(rmr);
@@ -571,12 +575,14 @@ static int hand_down(struct rmr *rmr, const struct binding *before, struct bindi
 	struct tp_bind bind = { .mw = rmr->mw };
 
 	binding->key = before->key;
+	if (uses_window(binding) && !rmr->mw)
+		return -ENOMEM; /* a bind has failed since we looked; the next one makes another */
 	if (uses_window(binding)) {
 		bind.mr = binding->lmr->mr;
 		bind.address = binding->address;
 		bind.size = binding->size;
 		bind.priv = binding->priv;
-	} else if (uses_window(before)) {
+	} else if (uses_window(before) && rmr->mw) {
 		bind.mr = before->lmr->mr;
 	} else {
 		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);

@@ -942,6 +942,145 @@ START_TEST(nor_does_that_hinder_a_close)
 }
 END_TEST
 
+/* ---- who comes late ---- */
+
+/* By then the binding is gone, or has another bind. */
+START_TEST(flushed_once_more_by_the_device)
+{
+	open_way(_i, NULL);
+	fake_quirks(FAKE_LATE_FLUSH | (_i == BY_BOTH ? FAKE_UNBINDABLE : 0));
+	fake_hold(true);
+	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	part();
+	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
+	ck_dat(rmr_free(rmr));
+	ck_assert(fake_step());
+	expect_none(b->request_evd);
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+END_TEST
+
+/* ---- several endpoints ---- */
+
+/* Another connection between the two. */
+static DAT_EP_HANDLE other_ep(const DAT_EP_ATTR *attr)
+{
+	DAT_EP_HANDLE ep = ep_make(b, attr);
+
+	connect_eps(a, ep_make(a, NULL), b, ep);
+	return ep;
+}
+
+static DAT_RETURN try_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie, DAT_RMR_CONTEXT *context)
+{
+	return rmr_bind(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
+}
+
+/* From here on the service thread takes nothing out of the queues of b, until it may. */
+static void service_waits(bool waits)
+{
+	struct ia *ia = b->ia;
+
+	if (waits)
+		pthread_mutex_lock(&ia->lock);
+	else
+		pthread_mutex_unlock(&ia->lock);
+}
+
+/* The look for room finds the failure, and with it goes the window that the next bind was to move. */
+START_TEST(a_window_lost_on_the_way_to_the_post)
+{
+	DAT_RMR_CONTEXT context = 5;
+	DAT_LMR_TRIPLET range, iov;
+	DAT_RMR_TRIPLET remote;
+	DAT_EP_ATTR attr;
+	DAT_EP_HANDLE ep;
+	DAT_RETURN ret;
+
+	open_way(_i % WAYS, NULL);
+	attr = ep_attr(b);
+	attr.max_request_dtos = 1;
+	ep = other_ep(&attr);
+	range = _i < WAYS ? segment(b, 8, 8) : nothing;
+	iov = segment(b, 0, 8);
+	remote = target(a, 0, 8);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
+	fake_hold(true);
+	service_waits(true);
+	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+	ck_assert(fake_step());
+	ret = try_bind_on(ep, range, 3, &context);
+	service_waits(false);
+	fake_hold(false);
+	expect_dto(b->request_evd, 2, DAT_DTO_SUCCESS);
+	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	if (ret == DAT_SUCCESS) {
+		expect_bind(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	} else {
+		ck_dat_is(ret, NO_RESOURCE(MEMORY)); /* of the window; the next bind has another */
+		ck_assert_uint_eq(context, 5);
+		check_unbound();
+	}
+	ck_assert_uint_eq(pins(b->lmr), ret == DAT_SUCCESS && range.segment_length ? 1 : 0);
+	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
+	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	close_all();
+}
+END_TEST
+
+/* A bind behind the one that failed is not over yet when the window is replaced, and the new window goes unused. */
+START_TEST(a_new_window_while_old_binds_are_in_flight)
+{
+	DAT_RMR_CONTEXT context = 5;
+	DAT_EP_HANDLE ep;
+	DAT_EVENT event;
+
+	open_way(_i, NULL);
+	ep = other_ep(NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	service_waits(true);
+	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 2);
+	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+	ck_assert(fake_step());
+	ck_dat(evd_dequeue(b->request_evd, &event));
+	ck_assert_int_eq(event.event_data.rmr_completion_event_data.status, DAT_RMR_OPERATION_FAILED);
+	fake_fail(_i == BY_REGION ? "post_write" : "post_bind", ENOMEM, 1);
+	ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 3, &context), NO_RESOURCE(MEMORY));
+	service_waits(false);
+	fake_hold(false);
+	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
+	check_unbound();
+	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
+	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	close_all();
+}
+END_TEST
+
+/* Nobody takes completions, and the device has not many regions. */
+START_TEST(suppressed_for_ever_keeps_nothing)
+{
+	DAT_RMR_CONTEXT context;
+	unsigned spares = 0;
+
+	fake_attr()->max_mr = 300;
+	open_way(_i, NULL);
+	for (unsigned n = 0; n < 2000; n++)
+		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
+	expect_none(b->request_evd);
+	ck_assert_uint_le(fake_alive(FAKE_MR), 3);
+	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->next)
+		spares++;
+	ck_assert_uint_le(spares, 300);
+	close_all();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *cases = tcase_create("rmr");
@@ -980,5 +1119,9 @@ int main(void)
 	tcase_add_loop_test(cases, freed_in_flight_and_then_the_endpoint, 0, WAYS);
 	tcase_add_test(cases, a_region_that_the_device_keeps);
 	tcase_add_test(cases, nor_does_that_hinder_a_close);
+	tcase_add_loop_test(cases, flushed_once_more_by_the_device, 0, WAYS);
+	tcase_add_loop_test(cases, a_window_lost_on_the_way_to_the_post, 0, 2 * WAYS);
+	tcase_add_loop_test(cases, a_new_window_while_old_binds_are_in_flight, 0, WAYS);
+	tcase_add_loop_test(cases, suppressed_for_ever_keeps_nothing, 0, WAYS);
 	return run("rmr", cases);
 }
