@@ -18,11 +18,6 @@
 #define RECV_INFO_BUFFERS 0x01 /* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
 #define RECV_INFO_SPAN	  0x10
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static DAT_COUNT max_dtos(const struct ia *ia)
 {
 	return ia->attr->max_qp_wr > RING_SLACK ? (DAT_COUNT)(ia->attr->max_qp_wr - RING_SLACK) : 0;

@@ -414,11 +414,6 @@ void ep_silence(struct ep *ep)
 
 /* ---- word from the transport ------------------------------------------------------------------------------------- */
 
-static unsigned least(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
 /* What the connection leaves of the RDMA reads. Those of the consumer's wish stay, unless there can be none at all. */
 static DAT_COUNT reads_left(const struct ep *ep, DAT_COUNT made, unsigned agreed)
 {

@@ -57,11 +57,6 @@ static DAT_RETURN ep_attach(struct ep *ep, const DAT_EVD_HANDLE evds[EVD_ROLES])
 	return DAT_SUCCESS;
 }
 
-static unsigned most(unsigned a, unsigned b)
-{
-	return a > b ? a : b;
-}
-
 /* Without a zone there is none. */
 static DAT_RETURN ep_make_qp(struct ep *ep)
 {

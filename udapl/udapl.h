@@ -46,6 +46,16 @@
 #define BAD_STATE(what)		 DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
 #define NO_RESOURCE(what)	 DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
 
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 /* status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is DAT_SUCCESS. */
