@@ -8,7 +8,7 @@
  */
 struct ia_slot ia_slots[IA_HANDLES];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned slots_end = 1;	/* slots_lock; no slot from here on was ever taken */
+static unsigned slots_end = 1; /* slots_lock; no slot from here on was ever taken */
 
 static DAT_IA_HANDLE handle_of(const struct ia_slot *slot)
 {

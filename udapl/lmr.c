@@ -200,9 +200,9 @@ static bool lmr_retire(struct lmr *lmr)
 /* ---- the calls -------------------------------------------------------------------------------------------------- */
 
 HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-		      DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr_out,
-		      DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
-		      DAT_VADDR *registered_address)
+			  DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr_out,
+			  DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+			  DAT_VADDR *registered_address)
 {
 	const struct mem_kind *kind = mem_kind(type);
 	struct ia *ia = ia_handle;

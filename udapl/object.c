@@ -5,9 +5,9 @@
 
 #include "udapl.h"
 
-#define CACHE_LINE  64
-#define STRIDE(x)   ((sizeof(x) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)
-#define FIRST_SLAB  16	 /* objects; each next slab has twice as many */
+#define CACHE_LINE   64
+#define STRIDE(x)    ((sizeof(x) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)
+#define FIRST_SLAB   16 /* objects; each next slab has twice as many */
 #define LARGEST_SLAB 8192
 
 /* A run of slots of one kind. Never freed, never changed. */
@@ -19,8 +19,8 @@ struct slab {
 
 static struct kind {
 	spinlock lock;
-	_Atomic(struct slab *) slabs;	/* lock, to write; latest first */
-	unsigned slots;			/* lock; of the latest slab */
+	_Atomic(struct slab *) slabs;	    /* lock, to write; latest first */
+	unsigned slots;			    /* lock; of the latest slab */
 	struct obj *dead_first, *dead_last; /* lock; oldest first: a handle value comes back as late as possible */
 } kinds[OBJ_KINDS];
 

@@ -409,8 +409,8 @@ static bool uses_window(const struct binding *binding)
 	return binding->lmr && !binding->region;
 }
 
-static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
-					    DAT_MEM_PRIV_FLAGS priv)
+static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct lmr *lmr,
+					    const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
 {
 	return (struct tp_bind){
 		.mw = rmr->mw,
@@ -568,8 +568,8 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 }
 
 /* The window moves on, or has to let go of what it was bound to, or has nothing to do with it. rmr->lock held. */
-static int hand_down(struct rmr *rmr, const struct binding *before, struct binding *binding, struct tp_qp *qp, void *tag,
-		     unsigned how)
+static int hand_down(struct rmr *rmr, const struct binding *before, struct binding *binding, struct tp_qp *qp,
+		     void *tag, unsigned how)
 {
 	static const DAT_RMR_TRIPLET nowhere;
 	struct tp_bind bind = { .mw = rmr->mw };

@@ -177,8 +177,8 @@ MEASURE measure_register(void)
 		DAT_VADDR address;
 		DAT_VLEN size;
 
-		MUST(!dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context,
-				     &rmr_context, &size, &address));
+		MUST(!dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+				     &lmr_context, &rmr_context, &size, &address));
 		MUST(!dat_lmr_free(lmr));
 	}
 }
@@ -221,7 +221,8 @@ int main(int argc, char **argv)
 	reap(send_evd, CALLS);
 	measure_post_rdma_read();
 	reap(send_evd, CALLS);
-	for (int i = 0; i < 2; i++) { /* so many in flight take memory, which comes back: one for each, and one in force */
+	/* So many in flight take memory, which comes back: one for each, and one in force. */
+	for (int i = 0; i < 2; i++) {
 		bind_all();
 		reap_binds(CALLS);
 	}

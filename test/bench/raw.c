@@ -151,7 +151,8 @@ MEASURE measure_bind(void)
 /* With the rights that ours asks for. */
 MEASURE measure_register(void)
 {
-	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+	const int access =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
 
 	for (int i = 0; i < CALLS; i++) {
 		struct ibv_mr *one = ibv_reg_mr(pd, buffer, SIZE, access);

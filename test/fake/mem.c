@@ -26,7 +26,7 @@ struct tp_mw {
 	struct tp_pd *pd;
 	DAT_RMR_CONTEXT key;
 	DAT_RMR_CONTEXT latest; /* of the latest bind that was posted, and will be carried out */
-	struct tp_mr *mr; /* NULL: unbound */
+	struct tp_mr *mr;	/* NULL: unbound */
 	unsigned priv;
 	DAT_VADDR address;
 	DAT_VLEN size;

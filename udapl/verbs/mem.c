@@ -146,8 +146,8 @@ static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 }
 
 /*
- * Where there are windows they can be bound to any region that is writable. Some devices take the wish for one to write,
- * which the memory may refuse: then there is a second try.
+ * Where there are windows they can be bound to any region that is writable. Some devices take the wish for one to
+ * write, which the memory may refuse: then there is a second try.
  */
 static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, unsigned access, bool *bindable)
 {
