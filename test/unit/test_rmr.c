@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Windows: what a bind may not be, what it does to those that came before, and what is left when it fails. */
+#include <sched.h>
+
+#include "../fake/fake_impl.h"
 #include "harness.h"
 
 #define READ_ONLY   DAT_MEM_PRIV_REMOTE_READ_FLAG
@@ -1081,10 +1084,506 @@ START_TEST(suppressed_for_ever_keeps_nothing)
 }
 END_TEST
 
+/* ---- what a bind leaves behind ---- */
+
+static void leave_to_service_thread(void)
+{
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(b->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(b->request_evd, cno));
+}
+
+/* Who takes the completion, and how. */
+static const struct {
+	const char *how;
+	bool waits, sleeps, drained;
+} takings[] = {
+	{ "dequeue", false, false, false },
+	{ "wait", true, false, false },
+	{ "wait, asleep", true, true, false },
+	{ "dequeue of what the service thread has queued", false, false, true },
+	{ "wait for what the service thread has queued", true, false, true },
+};
+
+/* The old region is gone, and all that it held is free, when the consumer hears of the bind. */
+static void left_case(enum way way, int i, DAT_LMR_TRIPLET range, bool suppressed)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	unsigned regions = fake_alive(FAKE_MR);
+	DAT_RMR_CONTEXT context;
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	if (way == BY_BOTH) /* what goes is a region, and the window comes back */
+		regions -= 1;
+	waiter.evd = b->request_evd;
+	if (takings[i].drained)
+		leave_to_service_thread();
+	fake_hold(takings[i].sleeps);
+	if (takings[i].sleeps)
+		waiter_start(&waiter);
+	if (suppressed)
+		ck_dat(try_bind(range, READ_ONLY, 1, SUPPRESS, &context));
+	ck_dat(try_bind(suppressed ? nothing : range, READ_ONLY, 2, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	if (takings[i].sleeps) {
+		fake_hold(false);
+		ck_dat(waiter_end(&waiter));
+		event = waiter.event;
+	} else if (takings[i].waits) {
+		fake_settle(0);
+		ck_dat(evd_wait(b->request_evd, 0, 1, &event, &nmore));
+	} else {
+		fake_settle(0);
+		ck_dat(evd_dequeue(b->request_evd, &event));
+	}
+	ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, 2);
+	if (way == BY_REGION && (suppressed || !range.segment_length))
+		regions -= 1;
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+}
+
+START_TEST(regions_go_before_the_completion_is_seen)
+{
+	enum way way = _i % 2 ? BY_BOTH : BY_REGION;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_HANDLE lmr;
+
+	open_way(way, NULL);
+	lmr = other_lmr(&lmr_context);
+	bound(through(lmr_context, 0, 64), READ_ONLY);
+	left_case(way, _i / 4, segment(b, 0, 64), _i / 2 % 2);
+	ck_dat(lmr_free(lmr));
+	if (_i / 2 % 2 == 0) {
+		ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+		ck_dat(rmr_free(rmr));
+	}
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+END_TEST
+
+/* A zone is free as soon as the last completion of a window that went in flight is seen. */
+START_TEST(a_zone_goes_after_the_completion)
+{
+	DAT_PZ_HANDLE zone;
+
+	open_way(_i, NULL);
+	zone = b->pz;
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	ck_dat(rmr_free(rmr));
+	fake_hold(false);
+	leave_to_service_thread();
+	fake_settle(0);
+	ck_dat_is(pz_free(zone), BAD_STATE(PZ_IN_USE));
+	expect_bind(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
+	ck_dat(ep_free(b->ep));
+	ck_dat(lmr_free(b->lmr));
+	ck_dat(pz_free(zone));
+	close_all();
+}
+END_TEST
+
+static bool has_leftovers(struct ia *ia)
+{
+	bool has;
+
+	spin_lock(&ia->lmr_lock);
+	has = ia->leftovers;
+	spin_unlock(&ia->lmr_lock);
+	return has;
+}
+
+/* Drained, but nobody has taken the events. */
+START_TEST(a_close_takes_what_is_left)
+{
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT context;
+
+	open_way(_i % WAYS, NULL);
+	other_lmr(&lmr_context);
+	for (unsigned n = 0; n < 4; n++)
+		bind_posted(n % 2 ? segment(b, n, 8) : through(lmr_context, n, 8), READ_ONLY, n);
+	if (_i >= WAYS) {
+		fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+		ck_dat(try_bind(segment(b, 0, 8), READ_ONLY, 4, 0, &context));
+	}
+	ck_assert(evd_drain(b->request_evd));
+	ck_assert(_i == BY_WINDOW || has_leftovers(b->ia));
+	close_all();
+}
+END_TEST
+
+/* A thread in dat_evd_wait comes to sweep while the close goes on around it. */
+START_TEST(a_close_meets_a_sweeper)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 60 };
+
+	for (int round = 0; round < 10; round++) {
+		open_way(_i, NULL);
+		waiter.evd = b->request_evd;
+		bound(segment(b, 0, 64), REMOTE_BOTH);
+		waiter_start(&waiter);
+		for (unsigned n = 0; n < 8; n++)
+			bind_posted(segment(b, n, 8), READ_ONLY, n);
+		ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+		ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_ABORT, 0));
+		ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+		ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+		pair = (struct pair){ 0 };
+	}
+}
+END_TEST
+
+static _Atomic bool may_take, may_free;
+static DAT_RETURN freed;
+
+static void wait_for(const _Atomic bool *word)
+{
+	while (!atomic_load(word))
+		sched_yield();
+}
+
+static void *free_lmr(void *lmr)
+{
+	wait_for(&may_free);
+	freed = lmr_free(lmr);
+	return NULL;
+}
+
+static void *take_event(void *evd)
+{
+	DAT_EVENT event;
+
+	wait_for(&may_take);
+	ck_dat(evd_dequeue(evd, &event));
+	return NULL;
+}
+
+/* Threads come one after the other: the device keeps the first one waiting for its region. */
+START_TEST(who_sweeps_second_waits_for_the_first)
+{
+	pthread_t taker, freer;
+
+	open_way(BY_REGION, NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bind_posted(nothing, 0, 1);
+	ck_assert(evd_drain(b->request_evd));
+	fake_settle(0);
+	ck_assert(has_leftovers(b->ia));
+	taker = thread_start(take_event, b->request_evd);
+	freer = thread_start(free_lmr, b->lmr);
+	pthread_mutex_lock(&fake.lock);
+	atomic_store(&may_take, true);
+	while (has_leftovers(b->ia))
+		sched_yield();
+	atomic_store(&may_free, true);
+	for (int n = 0; n < 1000; n++)
+		sched_yield(); /* enough for one that does not wait to go wrong */
+	pthread_mutex_unlock(&fake.lock);
+	thread_end(taker);
+	thread_end(freer);
+	ck_dat(freed);
+	close_all();
+}
+END_TEST
+
+/* ---- failures, one after the other ---- */
+
+static const struct {
+	const char *how;
+	bool elsewhere, unbinds;
+	DAT_COMPLETION_FLAGS flags;
+} rebinds[] = {
+	{ "within the region", false, false, 0 },
+	{ "to another region", true, false, 0 },
+	{ "within the region, suppressed", false, false, SUPPRESS },
+	{ "to another region, behind a fence", true, false, BARRIER },
+	{ "to nothing", false, true, 0 },
+};
+
+/* Whatever fails, the window is where it was, and can go where it was to go. */
+START_TEST(every_failure_of_a_rebind_unwinds)
+{
+	const int how = _i / WAYS;
+	DAT_RMR_CONTEXT before, context = 5;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_TRIPLET range;
+	DAT_LMR_HANDLE lmr;
+	unsigned regions, windows, n;
+
+	open_way(_i % WAYS, NULL);
+	lmr = other_lmr(&lmr_context);
+	bound(segment(b, 0, 64), READ_ONLY);
+	before = bound(segment(b, 16, 64), READ_ONLY); /* so that spares have been used */
+	range = rebinds[how].unbinds ? nothing : rebinds[how].elsewhere ? through(lmr_context, 8, 8) : segment(b, 8, 8);
+	regions = fake_alive(FAKE_MR);
+	windows = fake_alive(FAKE_MW);
+	for (n = 1; fake_fail_call(n), try_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS; n++) {
+		ck_assert_uint_eq(context, 5);
+		ck_assert_uint_eq(queried().rmr_context, before);
+		ck_assert_uint_eq(pins(b->lmr), 1);
+		ck_assert_uint_eq(pins(lmr), 0);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+		ck_assert_uint_eq(fake_alive(FAKE_MW), windows);
+		access_is(READS, before, 16, 64, DAT_DTO_SUCCESS);
+	}
+	ck_assert_uint_gt(n, 1);
+	fake_fail_call(0);
+	if (rebinds[how].flags == SUPPRESS)
+		expect_none(b->request_evd);
+	else
+		expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(pins(b->lmr), !rebinds[how].elsewhere && !rebinds[how].unbinds);
+	ck_assert_uint_eq(pins(lmr), rebinds[how].elsewhere);
+	if (!rebinds[how].unbinds)
+		access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
+	ck_dat(rmr_free(rmr));
+	ck_dat(lmr_free(lmr));
+	ck_dat(lmr_free(b->lmr));
+	close_all();
+}
+END_TEST
+
+/* ---- freed, with binds in flight on several endpoints ---- */
+
+/* Endpoint by endpoint they are carried out, or go with it; the window goes with the last one. */
+START_TEST(freed_in_flight_on_several_endpoints)
+{
+	const unsigned fate = _i / WAYS; /* a bit for each of them: it is freed */
+	DAT_RMR_CONTEXT context;
+	DAT_EP_HANDLE eps[3];
+
+	open_way(_i % WAYS, NULL);
+	eps[0] = b->ep;
+	eps[1] = other_ep(NULL);
+	eps[2] = other_ep(NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	for (int n = 0; n < COUNT(eps); n++)
+		ck_dat(try_bind_on(eps[n], segment(b, 8, 8), n, &context));
+	ck_dat(rmr_free(rmr));
+	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	for (int n = COUNT(eps) - 1; n >= 0; n--)
+		if (fate & 1u << n)
+			ck_dat(ep_free(eps[n]));
+	if (fate != 7)
+		ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	fake_hold(false);
+	empty(b->request_evd);
+	for (int n = 0; n < COUNT(eps); n++)
+		if (!(fate & 1u << n))
+			ck_dat(ep_free(eps[n]));
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_dat(lmr_free(b->lmr));
+	ck_dat(pz_free(b->pz));
+	close_all();
+}
+END_TEST
+
+/* ---- threads ---- */
+
+#define BINDERS 4
+#define ROUNDS	150
+
+struct binder {
+	struct side *side;
+	DAT_EP_HANDLE ep;
+	DAT_RMR_HANDLE rmr;
+	unsigned asked;
+	_Atomic unsigned told;
+};
+
+static struct binder binders[BINDERS];
+static _Atomic bool over;
+
+/* All are taken by two threads for each queue; a completion that is seen frees what it replaced. */
+static void *take_for_ever(void *evd)
+{
+	DAT_RETURN ret;
+	DAT_COUNT nmore;
+	DAT_EVENT event;
+
+	for (unsigned n = 0; !atomic_load(&over); n++) {
+		ret = n % 2 ? evd_dequeue(evd, &event) : evd_wait(evd, 0, 1, &event, &nmore);
+		if (ret == DAT_SUCCESS) {
+			DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event.event_data.rmr_completion_event_data;
+			struct binder *binder = bind->user_cookie.as_ptr;
+
+			ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
+			ck_assert_int_eq(bind->status, DAT_RMR_BIND_SUCCESS);
+			atomic_fetch_add(&binder->told, 1);
+		} else {
+			sched_yield();
+		}
+	}
+	return NULL;
+}
+
+static void binds(struct binder *binder, DAT_LMR_CONTEXT lmr_context, size_t offset, size_t length,
+		  DAT_COMPLETION_FLAGS flags)
+{
+	const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
+	DAT_LMR_TRIPLET range = segment(binder->side, offset, length);
+	DAT_RMR_CONTEXT context;
+
+	range.lmr_context = lmr_context;
+	ck_dat(rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, flags, &context));
+	binder->asked += !(flags & SUPPRESS);
+}
+
+static void hears(struct binder *binder)
+{
+	while (atomic_load(&binder->told) != binder->asked)
+		sched_yield();
+}
+
+static void *bind_for_ever(void *arg)
+{
+	struct binder *binder = arg;
+	const DAT_REGION_DESCRIPTION region = { .for_va = binder->side->memory };
+
+	for (unsigned n = 0; n < ROUNDS; n++) {
+		DAT_LMR_CONTEXT lmr_context;
+		DAT_LMR_HANDLE lmr;
+
+		ck_dat(lmr_create(binder->side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, binder->side->pz,
+				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr, &lmr_context, NULL, NULL,
+				  NULL));
+		binds(binder, binder->side->lmr_context, 0, 64, 0);
+		binds(binder, lmr_context, n, 64, n % 5 ? 0 : SUPPRESS);
+		binds(binder, lmr_context, 0, 32, 0);
+		if (n % 7 == 0) {
+			ck_dat(rmr_free(binder->rmr)); /* in flight, perhaps */
+			ck_dat(rmr_create(binder->side->pz, &binder->rmr));
+		} else {
+			binds(binder, lmr_context, 0, n % 2 ? 64 : 0, 0);
+			binds(binder, binder->side->lmr_context, 0, n % 4 ? 64 : 0, 0);
+		}
+		hears(binder);
+		ck_dat(lmr_free(lmr));
+	}
+	ck_dat(rmr_free(binder->rmr));
+	return NULL;
+}
+
+/* Two IAs, each with two endpoints that share the queue of their completions, and a CNO that makes the service thread look. */
+static void threads_case(enum way way, bool thread_safe, bool cnos)
+{
+	pthread_t threads[BINDERS], takers[4];
+
+	a->thread_safe = b->thread_safe = thread_safe;
+	open_way(way, NULL);
+	ck_dat(rmr_free(rmr));
+	binders[0] = (struct binder){ .side = a, .ep = a->ep };
+	binders[1] = (struct binder){ .side = b, .ep = b->ep };
+	binders[2] = (struct binder){ .side = a, .ep = ep_make(a, NULL) };
+	binders[3] = (struct binder){ .side = b, .ep = ep_make(b, NULL) };
+	connect_eps(a, binders[2].ep, b, binders[3].ep);
+	if (cnos)
+		leave_to_service_thread();
+	for (int n = 0; n < BINDERS; n++)
+		ck_dat(rmr_create(binders[n].side->pz, &binders[n].rmr));
+	for (int n = 0; n < COUNT(takers); n++)
+		takers[n] = thread_start(take_for_ever, n % 2 ? a->request_evd : b->request_evd);
+	for (int n = 0; n < BINDERS; n++)
+		threads[n] = thread_start(bind_for_ever, &binders[n]);
+	for (int n = 0; n < BINDERS; n++)
+		thread_end(threads[n]);
+	atomic_store(&over, true);
+	for (int n = 0; n < COUNT(takers); n++)
+		thread_end(takers[n]);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_assert_uint_eq(pins(a->lmr), 0);
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	close_all();
+}
+
+START_TEST(threads_bind_take_and_free)
+{
+	threads_case(_i % WAYS, _i / WAYS & 1, _i / WAYS & 2);
+}
+END_TEST
+
+/* A connection that comes and goes below a window that stays: each bind is heard of once, carried out or not. */
+static void *bind_while_up(void *arg)
+{
+	struct binder *binder = arg;
+
+	for (unsigned n = 0; state_of(binder->ep) == DAT_EP_STATE_CONNECTED; n++) {
+		const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
+		const DAT_LMR_TRIPLET range = segment(binder->side, n % 64, n % 8 ? 64 : 0);
+		DAT_RMR_CONTEXT context;
+		DAT_RETURN ret = rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, 0, &context);
+
+		if (ret == DAT_SUCCESS)
+			binder->asked++;
+		else if (ret == NO_RESOURCE(MEMORY))
+			sched_yield();
+		else
+			ck_dat_is(ret, BAD_STATE(EP_DISCPENDING));
+	}
+	return NULL;
+}
+
+static void *take_while_up(void *arg)
+{
+	struct binder *binder = arg;
+	DAT_EVENT event;
+
+	while (!atomic_load(&over) || atomic_load(&binder->told) != binder->asked) {
+		if (evd_dequeue(binder->side->request_evd, &event) == DAT_SUCCESS)
+			atomic_fetch_add(&binder->told, 1);
+		else
+			sched_yield();
+	}
+	ck_dat_is(evd_dequeue(binder->side->request_evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
+	return NULL;
+}
+
+START_TEST(threads_bind_while_the_connection_ends)
+{
+	struct binder *binder = &binders[0];
+
+	open_way(_i, NULL);
+	for (int round = 0; round < 10; round++) {
+		pthread_t poster, taker;
+
+		*binder = (struct binder){ .side = b, .ep = b->ep, .rmr = rmr };
+		atomic_store(&over, false);
+		taker = thread_start(take_while_up, binder);
+		poster = thread_start(bind_while_up, binder);
+		while (atomic_load(&binder->told) < 20)
+			sched_yield();
+		if (round % 2)
+			ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
+		else
+			ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		thread_end(poster);
+		atomic_store(&over, true);
+		thread_end(taker);
+		ck_assert_uint_le(pins(b->lmr), 1);
+		connect_again();
+	}
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *cases = tcase_create("rmr");
 
+	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, create_refuses);
 	tcase_add_loop_test(cases, is_unbound_at_first, 0, WAYS);
 	tcase_add_test(cases, a_zone_is_held);
@@ -1123,5 +1622,14 @@ int main(void)
 	tcase_add_loop_test(cases, a_window_lost_on_the_way_to_the_post, 0, 2 * WAYS);
 	tcase_add_loop_test(cases, a_new_window_while_old_binds_are_in_flight, 0, WAYS);
 	tcase_add_loop_test(cases, suppressed_for_ever_keeps_nothing, 0, WAYS);
+	tcase_add_loop_test(cases, regions_go_before_the_completion_is_seen, 0, 4 * COUNT(takings));
+	tcase_add_loop_test(cases, a_zone_goes_after_the_completion, 0, WAYS);
+	tcase_add_loop_test(cases, a_close_takes_what_is_left, 0, 2 * WAYS);
+	tcase_add_loop_test(cases, a_close_meets_a_sweeper, 0, WAYS);
+	tcase_add_test(cases, who_sweeps_second_waits_for_the_first);
+	tcase_add_loop_test(cases, every_failure_of_a_rebind_unwinds, 0, WAYS * COUNT(rebinds));
+	tcase_add_loop_test(cases, freed_in_flight_on_several_endpoints, 0, 8 * WAYS);
+	tcase_add_loop_test(cases, threads_bind_take_and_free, 0, 4 * WAYS);
+	tcase_add_loop_test(cases, threads_bind_while_the_connection_ends, 0, WAYS);
 	return run("rmr", cases);
 }
