@@ -288,26 +288,22 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 	return TP_ARM_ERRORS;
 }
 
-static void arm(struct evd *evd, bool waiting)
+/* @leaving: the waiter that there is does not count any more. */
+static void arm(struct evd *evd, bool leaving)
 {
 	enum tp_arm mode;
 
 	if (!evd->cq)
 		return;
 	spin_lock(&evd->lock);
-	mode = arm_mode_locked(evd, waiting);
+	mode = arm_mode_locked(evd, !leaving && evd->hurdles & WAITING);
 	spin_unlock(&evd->lock);
 	(void)tp_cq_arm(evd->cq, mode);
 }
 
 void evd_rearm(struct evd *evd)
 {
-	bool waiting;
-
-	spin_lock(&evd->lock);
-	waiting = evd->hurdles & WAITING;
-	spin_unlock(&evd->lock);
-	arm(evd, waiting);
+	arm(evd, false);
 }
 
 void evd_channel_ready(struct evd *evd)
@@ -629,11 +625,6 @@ static DAT_RETURN wait_look(struct evd *evd, bool *all)
 	return ret;
 }
 
-static uint64_t earlier(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
-}
-
 /* As owner of the completion channel: until there is a reason to return. */
 static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 {
@@ -648,11 +639,11 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 		bool all;
 		int ready;
 
-		arm(evd, true);
+		arm(evd, false);
 		ret = wait_look(evd, &all);
 		if (ret != DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0))
 			return ret;
-		until = all ? deadline : earlier(deadline, tp_now() + MEMORY_RETRY);
+		until = all ? deadline : least(deadline, tp_now() + MEMORY_RETRY);
 		ready = tp_poll(fds, evd->cq ? 2 : 1, until);
 		if (ready == 0 && until == deadline)
 			return wait_look(evd, &all);
@@ -676,7 +667,7 @@ static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, 
 
 	if (evd->cq) {
 		service_take_back(ia, evd);
-		arm(evd, false);
+		arm(evd, true);
 	}
 	(void)!read(evd->wake, &count, sizeof(count));
 	spin_lock(&evd->lock);
