@@ -2,287 +2,14 @@
 /*
  * Consumers of the public API, in one process with two interface adapters: what any provider must do.
  *
- * Runs on the fake provider. CONFORM_NAMES="x y" names two others, which dat.conf must know; they may be the same.
+ * Runs on the fake provider. CONFORM_NAMES="x y" names two others, which dat.conf must know; they may be the same. Then
+ * DAT_TEST_DEV says what kind of device they are on, as for the other tests of devices.
  */
 #include <pthread.h>
-#include <stdint.h>
-#include <sys/socket.h>
 
-#include <dat/udat.h>
+#include "conform.h"
 
-#include "../unit/registry_test.h"
-
-#define PATIENCE 20000000 /* microseconds: only a failure takes that long */
-#define MEMORY	 65536
-#define QLEN	 64
-
-static const char *status_text(DAT_RETURN ret)
-{
-	static char text[128];
-	const char *major = "?", *minor = "?";
-
-	(void)dat_strerror(ret, &major, &minor);
-	snprintf(text, sizeof(text), "%s, %s", major, minor);
-	return text;
-}
-
-#define ck_dat(call)                                                                                                   \
-	do {                                                                                                           \
-		DAT_RETURN ret_ = (call);                                                                              \
-		ck_assert_msg(ret_ == DAT_SUCCESS, "%s: %s", #call, status_text(ret_));                                \
-	} while (0)
-
-/* Type and subtype, as the standard tells consumers to look at them. */
-#define ck_dat_fails(call, type, subtype)                                                                              \
-	do {                                                                                                           \
-		DAT_RETURN ret_ = (call);                                                                              \
-		ck_assert_msg(DAT_GET_TYPE(ret_) == (DAT_RETURN)(type) &&                                              \
-				      DAT_GET_SUBTYPE(ret_) == (DAT_RETURN)(subtype),                                  \
-			      "%s: %s", #call, status_text(ret_));                                                     \
-	} while (0)
-
-/* ---- one end ---- */
-
-struct side {
-	char name[DAT_NAME_MAX_LENGTH];
-	DAT_IA_HANDLE ia;
-	DAT_IA_ATTR attr;
-	DAT_PROVIDER_ATTR provider;
-	DAT_EVD_HANDLE async_evd, recv_evd, request_evd, connect_evd, cr_evd;
-	DAT_PZ_HANDLE pz;
-	DAT_EP_HANDLE ep;
-	DAT_LMR_HANDLE lmr;
-	DAT_LMR_CONTEXT lmr_context;
-	DAT_RMR_CONTEXT rmr_context;
-	char *memory;
-};
-
-static struct side a, b;
-
-static void choose_names(void)
-{
-	const char *names = getenv("CONFORM_NAMES");
-
-	if (names) {
-		ck_assert_int_eq(sscanf(names, "%255s %255s", a.name, b.name), 2);
-		return;
-	}
-	strcpy(a.name, "fake0");
-	strcpy(b.name, "fake1");
-	use_conf("fake0 u1.2 nonthreadsafe default " FAKE_PROVIDER " dapl.1.2 \"fake0 0\" \"\"\n"
-		 "fake1 u1.2 nonthreadsafe default " FAKE_PROVIDER " dapl.1.2 \"fake1 0\" \"\"\n");
-}
-
-static void side_open_ia(struct side *side)
-{
-	side->async_evd = DAT_HANDLE_NULL;
-	ck_dat(dat_ia_open(side->name, 8, &side->async_evd, &side->ia));
-	ck_dat(dat_ia_query(side->ia, NULL, DAT_IA_FIELD_ALL, &side->attr, DAT_PROVIDER_FIELD_ALL, &side->provider));
-}
-
-static DAT_EVD_HANDLE evd_make(const struct side *side, DAT_EVD_FLAGS flags)
-{
-	DAT_EVD_HANDLE evd;
-
-	ck_dat(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, flags, &evd));
-	return evd;
-}
-
-static void side_open(struct side *side)
-{
-	DAT_REGION_DESCRIPTION region;
-
-	side_open_ia(side);
-	ck_dat(dat_pz_create(side->ia, &side->pz));
-	side->recv_evd = evd_make(side, DAT_EVD_DTO_FLAG);
-	side->request_evd = evd_make(side, DAT_EVD_DTO_FLAG);
-	side->connect_evd = evd_make(side, DAT_EVD_CONNECTION_FLAG);
-	side->cr_evd = evd_make(side, DAT_EVD_CR_FLAG);
-	ck_dat(dat_ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd, NULL,
-			     &side->ep));
-	side->memory = calloc(1, MEMORY);
-	ck_assert_ptr_nonnull(side->memory);
-	region.for_va = side->memory;
-	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, side->pz, DAT_MEM_PRIV_ALL_FLAG,
-			      &side->lmr, &side->lmr_context, &side->rmr_context, NULL, NULL));
-}
-
-static void side_close(struct side *side)
-{
-	ck_dat(dat_ep_free(side->ep));
-	ck_dat(dat_lmr_free(side->lmr));
-	ck_dat(dat_pz_free(side->pz));
-	ck_dat(dat_evd_free(side->recv_evd));
-	ck_dat(dat_evd_free(side->request_evd));
-	ck_dat(dat_evd_free(side->connect_evd));
-	ck_dat(dat_evd_free(side->cr_evd));
-	ck_dat(dat_ia_close(side->ia, DAT_CLOSE_GRACEFUL_FLAG));
-	free(side->memory);
-}
-
-static void open_both(void)
-{
-	choose_names();
-	side_open(&a);
-	side_open(&b);
-}
-
-/* ---- events ---- */
-
-static DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
-{
-	DAT_EVENT event;
-	DAT_COUNT nmore;
-
-	ck_dat(dat_evd_wait(evd, PATIENCE, 1, &event, &nmore));
-	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number, number);
-	ck_assert_ptr_eq(event.evd_handle, evd);
-	return event;
-}
-
-static void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status,
-		       DAT_VLEN length)
-{
-	DAT_EVENT event = expect(evd, DAT_DTO_COMPLETION_EVENT);
-	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
-
-	ck_assert_ptr_eq(dto->ep_handle, ep);
-	ck_assert_uint_eq(dto->user_cookie.as_64, cookie);
-	ck_assert_int_eq(dto->status, status);
-	if (status == DAT_DTO_SUCCESS)
-		ck_assert_uint_eq(dto->transfered_length, length);
-}
-
-static void expect_empty(DAT_EVD_HANDLE evd)
-{
-	DAT_EVENT event;
-
-	ck_dat_fails(dat_evd_dequeue(evd, &event), DAT_QUEUE_EMPTY, 0);
-}
-
-static DAT_EVENT expect_connection(const struct side *side, DAT_EVENT_NUMBER number)
-{
-	DAT_EVENT event = expect(side->connect_evd, number);
-
-	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, side->ep);
-	return event;
-}
-
-static DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
-{
-	DAT_BOOLEAN recv_idle, request_idle;
-	DAT_EP_STATE state;
-
-	ck_dat(dat_ep_get_status(ep, &state, &recv_idle, &request_idle));
-	return state;
-}
-
-/* ---- connections ---- */
-
-static DAT_PSP_HANDLE listen_at(const struct side *side, DAT_CONN_QUAL *qual)
-{
-	DAT_PSP_HANDLE psp;
-
-	ck_dat(dat_psp_create_any(side->ia, qual, side->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_assert_uint_ne(*qual, 0);
-	return psp;
-}
-
-static void call(const struct side *from, const struct side *to, DAT_CONN_QUAL qual, DAT_COUNT size, const char *data)
-{
-	ck_dat(dat_ep_connect(from->ep, to->attr.ia_address_ptr, qual, PATIENCE, size, (DAT_PVOID)data,
-			      DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-}
-
-static DAT_CR_HANDLE expect_request(const struct side *side, DAT_PSP_HANDLE psp, DAT_CONN_QUAL qual)
-{
-	DAT_EVENT event = expect(side->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-	const DAT_CR_ARRIVAL_EVENT_DATA *cr = &event.event_data.cr_arrival_event_data;
-
-	ck_assert_ptr_eq(cr->sp_handle.psp_handle, psp);
-	ck_assert_uint_eq(cr->conn_qual, qual);
-	return cr->cr_handle;
-}
-
-static void connect_both(void)
-{
-	DAT_CONN_QUAL qual;
-	DAT_PSP_HANDLE psp = listen_at(&b, &qual);
-
-	call(&a, &b, qual, 0, NULL);
-	ck_dat(dat_cr_accept(expect_request(&b, psp, qual), b.ep, 0, NULL));
-	expect_connection(&a, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect_connection(&b, DAT_CONNECTION_EVENT_ESTABLISHED);
-	ck_dat(dat_psp_free(psp));
-}
-
-static void disconnect_both(DAT_CLOSE_FLAGS flags)
-{
-	ck_dat(dat_ep_disconnect(a.ep, flags));
-	expect_connection(&a, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect_connection(&b, DAT_CONNECTION_EVENT_DISCONNECTED);
-	ck_assert_int_eq(state_of(a.ep), DAT_EP_STATE_DISCONNECTED);
-	ck_assert_int_eq(state_of(b.ep), DAT_EP_STATE_DISCONNECTED);
-}
-
-static void open_connected(void)
-{
-	open_both();
-	connect_both();
-}
-
-static void close_both(void)
-{
-	side_close(&a);
-	side_close(&b);
-}
-
-/* ---- transfers ---- */
-
-static DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length)
-{
-	return (DAT_LMR_TRIPLET){
-		.lmr_context = side->lmr_context,
-		.virtual_address = (uintptr_t)side->memory + offset,
-		.segment_length = length,
-	};
-}
-
-static DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length)
-{
-	return (DAT_RMR_TRIPLET){
-		.rmr_context = side->rmr_context,
-		.target_address = (uintptr_t)side->memory + offset,
-		.segment_length = length,
-	};
-}
-
-static DAT_DTO_COOKIE cookie_of(uint64_t n)
-{
-	return (DAT_DTO_COOKIE){ .as_64 = n };
-}
-
-static void post_send(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags)
-{
-	DAT_LMR_TRIPLET iov = segment(side, offset, length);
-
-	ck_dat(dat_ep_post_send(side->ep, 1, &iov, cookie_of(n), flags));
-}
-
-static void post_recv(const struct side *side, uint64_t n, size_t offset, size_t length)
-{
-	DAT_LMR_TRIPLET iov = segment(side, offset, length);
-
-	ck_dat(dat_ep_post_recv(side->ep, 1, &iov, cookie_of(n), DAT_COMPLETION_DEFAULT_FLAG));
-}
-
-static void fill(const struct side *side, unsigned seed)
-{
-	for (unsigned n = 0; n < MEMORY; n++)
-		side->memory[n] = (char)(seed + n * 13);
-}
-
-/* ---- the cases ---- */
+/* ---- the cases --------------------------------------------------------------------------------------------------- */
 
 START_TEST(names_are_listed)
 {
@@ -321,19 +48,6 @@ START_TEST(opens_and_tells_about_itself)
 		ck_dat(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG));
 		ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
 	}
-}
-END_TEST
-
-START_TEST(opens_for_relaxed_ordering)
-{
-	static const char prefix[] = "RO_AWARE_";
-
-	choose_names();
-	ck_assert_uint_lt(strlen(a.name) + strlen(prefix), sizeof(a.name));
-	memmove(a.name + strlen(prefix), a.name, strlen(a.name) + 1);
-	memcpy(a.name, prefix, strlen(prefix));
-	side_open(&a);
-	side_close(&a);
 }
 END_TEST
 
@@ -529,6 +243,26 @@ START_TEST(reads_fetch)
 }
 END_TEST
 
+/* A consumer may keep a number or a pointer in it: the provider looks at none of its bits. */
+START_TEST(cookies_come_back_whole)
+{
+	const uint64_t cookies[] = { 0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x8000000080000001), (uintptr_t)&a };
+	DAT_EVENT event;
+
+	open_connected();
+	for (int n = 0; n < COUNT(cookies); n++) {
+		post_recv(&b, cookies[n], 0, 8);
+		post_send(&a, cookies[n], 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+		expect_dto(b.recv_evd, b.ep, cookies[n], DAT_DTO_SUCCESS, 8);
+		event = expect(a.request_evd, DAT_DTO_COMPLETION_EVENT);
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, cookies[n]);
+	}
+	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.user_cookie.as_ptr, &a);
+	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
+	close_both();
+}
+END_TEST
+
 START_TEST(suppressed_requests_stay_silent)
 {
 	open_connected();
@@ -648,7 +382,7 @@ START_TEST(software_events)
 }
 END_TEST
 
-/* ---- threads ---- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 #define ROUNDS 200
 
@@ -686,7 +420,7 @@ START_TEST(ping_pong)
 }
 END_TEST
 
-/* ---- the end of an adapter ---- */
+/* ---- the end of an adapter --------------------------------------------------------------------------------------- */
 
 START_TEST(an_adapter_in_use_is_not_closed)
 {
@@ -717,7 +451,6 @@ int main(void)
 	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, names_are_listed);
 	tcase_add_test(cases, opens_and_tells_about_itself);
-	tcase_add_test(cases, opens_for_relaxed_ordering);
 	tcase_add_test(cases, queries_name_the_adapter_of_the_consumer);
 	tcase_add_test(cases, private_data_goes_both_ways);
 	tcase_add_test(cases, a_consumer_says_no);
@@ -727,6 +460,7 @@ int main(void)
 	tcase_add_test(cases, a_send_gathers_and_a_receive_scatters);
 	tcase_add_loop_test(cases, writes_land, 0, COUNT(lengths));
 	tcase_add_loop_test(cases, reads_fetch, 0, COUNT(lengths));
+	tcase_add_test(cases, cookies_come_back_whole);
 	tcase_add_test(cases, suppressed_requests_stay_silent);
 	tcase_add_loop_test(cases, the_end_flushes_receives, 0, 2);
 	tcase_add_test(cases, graceful_lets_requests_finish);
@@ -736,5 +470,7 @@ int main(void)
 	tcase_add_test(cases, ping_pong);
 	tcase_add_test(cases, an_adapter_in_use_is_not_closed);
 	tcase_add_test(cases, an_abrupt_close_takes_all_down);
+	add_memory_cases(cases);
+	add_window_cases(cases);
 	return run("conform", cases);
 }
