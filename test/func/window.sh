@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# examples/window between the two interfaces of the device: it tells the story of the README, and refuses wrong input.
+
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
+set -uo pipefail
+
+# the harness gives both; a run by hand is one from the build's folder
+build=${top_builddir:-$PWD}
+[[ -n ${DAT_TEST_DEV:-} ]] || {
+	echo '1..0 # SKIP no RDMA device here: make check-vm runs this where there is one'
+	exit 0
+}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export DAT_OVERRIDE=$tmp/dat.conf
+for end in 0 1; do
+	interface=DAT_TEST_IF$end
+	echo "end$end u1.2 nonthreadsafe default $build/udapl/.libs/libdaplcma.so dapl.1.2 \"${!interface} 0\" \"\""
+done >"$DAT_OVERRIDE"
+
+count=0
+verdict() { # RESULT WHAT
+	((++count))
+	if (($1)); then
+		echo "not ok $count - $2"
+		tail -n 20 "$tmp"/*.log | sed 's/^/# /'
+	else
+		echo "ok $count - $2"
+	fi
+}
+
+# run STATUS ARG...: the program ends with that status
+run() {
+	timeout -k 5 60 "$build/examples/window" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
+	[[ $? == "$1" ]]
+}
+
+# What the writer is told is the transport's affair: iWARP's answer means that TCP has it.
+refusal='client: I wrote once more, and was refused: DAT_DTO_ERR_REMOTE_ACCESS'
+[[ $DAT_TEST_DEV != siw ]] || refusal='client: I wrote once more; my side says [0-9]+, and knows no better'
+story=(
+	'server: a window onto my second line is open, context 0x[0-9a-f]+'
+	'client: I read through it: "How are you today\?"'
+	'server: now the line says: "Very well, thank you\."'
+	'server: the window is closed'
+	"$refusal"
+	'client: and that cost me the connection'
+	'server: the line still says: "Very well, thank you\."'
+)
+
+# tells_it SERVER CLIENT: line by line, and no other word
+tells_it() {
+	local lines rc=0 i
+
+	run 0 "$@" || rc=1
+	[[ ! -s $tmp/err.log ]] || rc=1
+	mapfile -t lines <"$tmp/out.log"
+	[[ ${#lines[@]} == "${#story[@]}" ]] || rc=1
+	for i in "${!story[@]}"; do
+		[[ ${lines[i]:-} =~ ^${story[i]}$ ]] || rc=1
+	done
+	verdict $rc "window $*"
+}
+
+# refuses STATUS WORDS ARG...: one line says why, and nothing else is said
+refuses() {
+	local rc=0
+
+	run "$1" "${@:3}" || rc=1
+	[[ ! -s $tmp/out.log && $(wc -l <"$tmp/err.log") == 1 ]] || rc=1
+	grep -q -e "$2" "$tmp/err.log" || rc=1
+	verdict $rc "window ${*:3}: status $1"
+}
+
+echo 1..7
+tells_it end0 end1
+tells_it end1 end0
+tells_it end0 end0
+refuses 2 usage
+refuses 2 usage end0
+refuses 2 usage end0 end1 end0
+refuses 1 NAME_NOT_REGISTERED end0 nosuchname
