@@ -151,6 +151,69 @@ START_TEST(the_list_has_them_all)
 }
 END_TEST
 
+/* A refused hold leaves no trace: the next life of the slot could never end. */
+START_TEST(a_dead_or_foreign_handle_is_not_held)
+{
+	DAT_EVD_HANDLE async_evd;
+	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+
+	obj_publish(obj);
+	ck_assert(!obj_hold(other, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert_uint_eq(atomic_load(&obj->uses), 0);
+	ck_assert(obj_retire(obj));
+	/* as one who has found it just before */
+	atomic_store(&obj->tag, OBJ_TAG(DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_retire(obj));
+	atomic_store(&obj->tag, OBJ_DEAD(DAT_HANDLE_TYPE_CNO));
+	ck_assert_uint_eq(atomic_load(&obj->uses), OBJ_RETIRED);
+	obj_discard(obj);
+}
+END_TEST
+
+/* Abrupt close: whoever holds it lets go later. */
+START_TEST(retired_in_spite_of_a_holder)
+{
+	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+
+	obj_publish(obj);
+	ck_assert(obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	obj_retire_anyway(obj);
+	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
+	obj_put(obj);
+	ck_assert_uint_eq(atomic_load(&obj->uses), OBJ_RETIRED);
+	obj_discard(obj);
+}
+END_TEST
+
+/* Of this IA only, and over several slabs; who goes on from one that has gone meanwhile misses nobody. */
+START_TEST(a_walk_may_retire_what_it_sees)
+{
+	DAT_EVD_HANDLE async_evd;
+	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	struct obj *obj = NULL;
+	unsigned seen = 0;
+
+	for (int n = 0; n < 100; n++) {
+		obj_publish(make(DAT_HANDLE_TYPE_CNO));
+		obj_publish(obj_alloc(other, &provider.table, DAT_HANDLE_TYPE_CNO));
+	}
+	while ((obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, obj))) {
+		ck_assert_ptr_eq(obj->ia, side.ia);
+		unmake(obj);
+		seen++;
+	}
+	ck_assert_uint_eq(seen, 100);
+	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
+	ck_assert_uint_eq(obj_count(other, DAT_HANDLE_TYPE_CNO), 100);
+	while ((obj = obj_next(other, DAT_HANDLE_TYPE_CNO, obj)))
+		unmake(obj);
+}
+END_TEST
+
 static void *churn(void *arg)
 {
 	struct obj *shared = arg;
@@ -216,8 +279,17 @@ CALL(call_cno_free, cno_free(h))
 CALL(call_cno_wait, cno_wait(h, 0, &out))
 CALL(call_cno_query, cno_query(h, 0, NULL))
 CALL(call_cno_agent, cno_modify_agent(h, DAT_OS_WAIT_PROXY_AGENT_NULL))
+CALL(call_pz_create, pz_create(h, &out))
 CALL(call_pz_free, pz_free(h))
 CALL(call_pz_query, pz_query(h, 0, NULL))
+CALL(call_lmr_create, lmr_create(h, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = NULL }, 0, NULL, 0, &out,
+				 NULL, NULL, NULL, NULL))
+CALL(call_lmr_sync_read, lmr_sync_rdma_read(h, NULL, 0))
+CALL(call_lmr_sync_write, lmr_sync_rdma_write(h, NULL, 0))
+CALL(call_rmr_create, rmr_create(h, &out))
+CALL(call_rmr_query, rmr_query(h, 0, NULL))
+CALL(call_rmr_bind, rmr_bind(h, NULL, 0, NULL, cookie_of(0), 0, NULL))
+CALL(call_rmr_free, rmr_free(h))
 CALL(call_lmr_free, lmr_free(h))
 CALL(call_lmr_query, lmr_query(h, 0, NULL))
 CALL(call_ep_free, ep_free(h))
@@ -264,8 +336,16 @@ static const struct {
 	{ "cno_wait", call_cno_wait, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
 	{ "cno_query", call_cno_query, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
 	{ "cno_modify_agent", call_cno_agent, DAT_HANDLE_TYPE_CNO, BAD_HANDLE(CNO) },
+	{ "pz_create", call_pz_create, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
 	{ "pz_free", call_pz_free, DAT_HANDLE_TYPE_PZ, BAD_HANDLE(PZ) },
 	{ "pz_query", call_pz_query, DAT_HANDLE_TYPE_PZ, BAD_HANDLE(PZ) },
+	{ "lmr_create", call_lmr_create, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
+	{ "lmr_sync_rdma_read", call_lmr_sync_read, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
+	{ "lmr_sync_rdma_write", call_lmr_sync_write, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
+	{ "rmr_create", call_rmr_create, DAT_HANDLE_TYPE_PZ, BAD_HANDLE(PZ) },
+	{ "rmr_query", call_rmr_query, DAT_HANDLE_TYPE_RMR, BAD_HANDLE(RMR) },
+	{ "rmr_bind", call_rmr_bind, DAT_HANDLE_TYPE_RMR, BAD_HANDLE(RMR) },
+	{ "rmr_free", call_rmr_free, DAT_HANDLE_TYPE_RMR, BAD_HANDLE(RMR) },
 	{ "lmr_free", call_lmr_free, DAT_HANDLE_TYPE_LMR, BAD_HANDLE(LMR) },
 	{ "lmr_query", call_lmr_query, DAT_HANDLE_TYPE_LMR, BAD_HANDLE(LMR) },
 	{ "ep_free", call_ep_free, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
@@ -298,7 +378,8 @@ struct zoo {
 	DAT_CNO_HANDLE cno;
 	DAT_PSP_HANDLE psp;
 	DAT_CR_HANDLE cr;
-	DAT_HANDLE all[8];
+	DAT_RMR_HANDLE rmr;
+	DAT_HANDLE all[9];
 };
 
 static void zoo_open(struct zoo *zoo)
@@ -307,18 +388,20 @@ static void zoo_open(struct zoo *zoo)
 
 	side_open(&zoo->peer, "fake1");
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &zoo->cno));
+	ck_dat(rmr_create(side.pz, &zoo->rmr));
 	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &zoo->psp));
 	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	zoo->cr = expect(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
 	memcpy(zoo->all,
-	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr, zoo->psp, zoo->cr },
+	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr, zoo->psp, zoo->cr,
+			       zoo->rmr },
 	       sizeof(zoo->all));
 }
 
 static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_EVD,
 					     DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ, DAT_HANDLE_TYPE_LMR,
-					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR };
+					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_RMR };
 
 START_TEST(other_kinds_are_refused) /* the registry refuses null */
 {
@@ -377,13 +460,37 @@ START_TEST(each_kind_keeps_its_context)
 }
 END_TEST
 
+/* The endpoint of a bind, too, is looked at by its tag, be it of another kind, stale, or between two objects. */
+START_TEST(a_bind_refuses_what_is_no_endpoint)
+{
+	const DAT_LMR_TRIPLET range = segment(&side, 0, 8);
+	DAT_RMR_CONTEXT context = 5;
+	struct zoo zoo = { 0 };
+
+	zoo_open(&zoo);
+	for (int n = 0; n < COUNT(zoo_kinds); n++)
+		if (zoo_kinds[n] != DAT_HANDLE_TYPE_EP)
+			ck_dat_is(rmr_bind(zoo.rmr, &range, 0, zoo.all[n], cookie_of(0), 0, &context), BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0, &context), BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, zoo.peer.ep, cookie_of(0), 0, &context), BAD_HANDLE(EP));
+	ck_dat(ep_free(side.ep));
+	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, side.ep, cookie_of(0), 0, &context), BAD_HANDLE(EP));
+	ck_assert_uint_eq(context, 5);
+}
+END_TEST
+
 /* What belongs to another IA is as good as freed. */
 START_TEST(one_call_one_ia)
 {
 	struct side other = { 0 };
 	DAT_CNO_HANDLE cno;
+	DAT_REGION_DESCRIPTION region = { .for_va = side.memory };
 	DAT_EP_HANDLE ep = POISON;
 	DAT_EVD_HANDLE evd = POISON;
+	DAT_LMR_HANDLE lmr = POISON;
+	DAT_RMR_CONTEXT context = 5;
+	DAT_LMR_TRIPLET range;
+	DAT_RMR_HANDLE rmr;
 
 	side_open(&other, "fake1");
 	ck_dat(cno_create(other.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
@@ -393,8 +500,24 @@ START_TEST(one_call_one_ia)
 	ck_dat_is(ep_create(side.ia, side.pz, other.recv_evd, NULL, NULL, NULL, &ep), BAD_HANDLE(EVD_RECV));
 	ck_dat_is(ep_create(side.ia, side.pz, NULL, other.recv_evd, NULL, NULL, &ep), BAD_HANDLE(EVD_REQUEST));
 	ck_dat_is(ep_create(side.ia, side.pz, NULL, NULL, other.connect_evd, NULL, &ep), BAD_HANDLE(EVD_CONN));
+	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 8, other.pz, 0, &lmr, NULL, NULL, NULL, NULL),
+		  BAD_HANDLE(PZ));
+	region.for_lmr_handle = other.lmr;
+	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, 8, side.pz, 0, &lmr, NULL, NULL, NULL, NULL),
+		  BAD_HANDLE(LMR));
+	range = segment(&other, 0, 8);
+	ck_dat_is(lmr_sync_rdma_read(side.ia, &range, 1), BAD_ARG(2));
+	ck_dat_is(lmr_sync_rdma_write(side.ia, &range, 1), BAD_ARG(2));
+	ck_dat(rmr_create(side.pz, &rmr));
+	ck_dat_is(rmr_bind(rmr, &range, 0, other.ep, cookie_of(1), 0, &context), BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(rmr, &range, 0, side.ep, cookie_of(1), 0, &context), BAD_ARG(2));
+	ck_assert_uint_eq(context, 5);
 	ck_assert_ptr_eq(ep, POISON);
 	ck_assert_ptr_eq(evd, POISON);
+	ck_assert_ptr_eq(lmr, POISON);
+	/* and none of that holds anything */
+	ck_assert_uint_eq(atomic_load(&((struct pz *)other.pz)->obj.uses), 2); /* of its endpoint and region */
+	ck_assert_uint_eq(atomic_load(&((struct lmr *)other.lmr)->obj.uses), 0);
 }
 END_TEST
 
@@ -411,11 +534,15 @@ int main(void)
 	tcase_add_test(cases, a_handle_comes_back_as_late_as_possible);
 	tcase_add_test(cases, a_new_life_begins_with_zeros);
 	tcase_add_test(cases, the_list_has_them_all);
+	tcase_add_test(cases, a_dead_or_foreign_handle_is_not_held);
+	tcase_add_test(cases, retired_in_spite_of_a_holder);
+	tcase_add_test(cases, a_walk_may_retire_what_it_sees);
 	tcase_add_test(cases, threads_make_hold_and_free);
 	tcase_add_loop_test(cases, other_kinds_are_refused, 0, COUNT(calls));
 	tcase_add_loop_test(cases, stale_handles_are_refused, 0, COUNT(calls));
 	tcase_add_test(cases, each_kind_says_what_it_is);
 	tcase_add_test(cases, each_kind_keeps_its_context);
+	tcase_add_test(cases, a_bind_refuses_what_is_no_endpoint);
 	tcase_add_test(cases, one_call_one_ia);
 	return run("object", cases);
 }

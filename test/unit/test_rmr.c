@@ -1234,6 +1234,8 @@ START_TEST(a_close_meets_a_sweeper)
 		ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_ABORT, 0));
 		ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+		free(a->memory);
+		free(b->memory);
 		pair = (struct pair){ 0 };
 	}
 }
@@ -1323,7 +1325,8 @@ START_TEST(every_failure_of_a_rebind_unwinds)
 	range = rebinds[how].unbinds ? nothing : rebinds[how].elsewhere ? through(lmr_context, 8, 8) : segment(b, 8, 8);
 	regions = fake_alive(FAKE_MR);
 	windows = fake_alive(FAKE_MW);
-	for (n = 1; fake_fail_call(n), try_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS; n++) {
+	for (n = 1; fake_fail_call(n), try_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS;
+	     n++) {
 		ck_assert_uint_eq(context, 5);
 		ck_assert_uint_eq(queried().rmr_context, before);
 		ck_assert_uint_eq(pins(b->lmr), 1);
@@ -1452,8 +1455,8 @@ static void *bind_for_ever(void *arg)
 		DAT_LMR_HANDLE lmr;
 
 		ck_dat(lmr_create(binder->side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, binder->side->pz,
-				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr, &lmr_context, NULL, NULL,
-				  NULL));
+				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr, &lmr_context, NULL,
+				  NULL, NULL));
 		binds(binder, binder->side->lmr_context, 0, 64, 0);
 		binds(binder, lmr_context, n, 64, n % 5 ? 0 : SUPPRESS);
 		binds(binder, lmr_context, 0, 32, 0);
@@ -1471,7 +1474,8 @@ static void *bind_for_ever(void *arg)
 	return NULL;
 }
 
-/* Two IAs, each with two endpoints that share the queue of their completions, and a CNO that makes the service thread look. */
+/* Two IAs, each with two endpoints that share the queue of their completions, and a CNO that makes the service thread
+ * look. */
 static void threads_case(enum way way, bool thread_safe, bool cnos)
 {
 	pthread_t threads[BINDERS], takers[4];
