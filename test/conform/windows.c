@@ -93,7 +93,9 @@ START_TEST(a_window_is_unbound_at_first)
 	ck_dat(dat_rmr_query(rmr, rest, &param));
 	ck_assert_ptr_eq(param.ia_handle, b.ia);
 	ck_assert_ptr_eq(param.pz_handle, b.pz);
+	param.mem_priv = DAT_MEM_PRIV_ALL_FLAG;
 	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+	ck_assert_int_eq(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG); /* what is refused writes nothing */
 	context = bind_usual(READING);
 	ck_dat(dat_rmr_query(rmr, DAT_RMR_FIELD_ALL, &param));
 	ck_assert_ptr_eq(param.ia_handle, b.ia);
