@@ -72,6 +72,11 @@ START_TEST(no_handle_is_trusted)
 	ck_assert(!obj_valid(NULL, &side, DAT_HANDLE_TYPE_CNO));
 	ck_assert_ptr_null(obj_any(inside));
 	ck_assert_ptr_null(obj_any(POISON));
+	/* what a consumer stores may look like anything */
+	obj->context.as_64 = OBJ_TAG(DAT_HANDLE_TYPE_CNO);
+	inside = (char *)&obj->context - offsetof(struct obj, tag);
+	ck_assert(!obj_valid(NULL, inside, DAT_HANDLE_TYPE_CNO));
+	ck_assert_ptr_null(obj_any(inside));
 	unmake(obj);
 }
 END_TEST
@@ -107,6 +112,24 @@ START_TEST(a_handle_comes_back_as_late_as_possible)
 		obj_publish(next);
 		unmake(next);
 	}
+}
+END_TEST
+
+/* Threads that hold many at times need no more memory each time: who comes when all slots were taken finds the next. */
+START_TEST(no_slot_is_lost)
+{
+	struct obj *objs[16]; /* the first slab */
+
+	for (int n = 0; n < COUNT(objs); n++)
+		objs[n] = make(DAT_HANDLE_TYPE_CNO);
+	for (int n = 0; n < COUNT(objs); n++) {
+		obj_discard(objs[n]);
+		ck_assert_ptr_eq(make(DAT_HANDLE_TYPE_CNO), objs[n]);
+	}
+	obj_discard(objs[7]);
+	obj_discard(objs[3]);
+	ck_assert_ptr_eq(make(DAT_HANDLE_TYPE_CNO), objs[7]);
+	ck_assert_ptr_eq(make(DAT_HANDLE_TYPE_CNO), objs[3]);
 }
 END_TEST
 
@@ -532,6 +555,7 @@ int main(void)
 	tcase_add_test(cases, no_handle_is_trusted);
 	tcase_add_test(cases, who_is_held_stays);
 	tcase_add_test(cases, a_handle_comes_back_as_late_as_possible);
+	tcase_add_test(cases, no_slot_is_lost);
 	tcase_add_test(cases, a_new_life_begins_with_zeros);
 	tcase_add_test(cases, the_list_has_them_all);
 	tcase_add_test(cases, a_dead_or_foreign_handle_is_not_held);

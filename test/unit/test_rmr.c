@@ -945,6 +945,26 @@ START_TEST(nor_does_that_hinder_a_close)
 }
 END_TEST
 
+/* With window and endpoint gone before, the close is the last to try. */
+START_TEST(kept_until_the_close)
+{
+	struct lmr *lmr;
+
+	open_way(BY_REGION, NULL);
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	lmr = b->lmr;
+	fake_fail("mr_dereg", EIO, 1);
+	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
+	fake_fail("mr_dereg", EIO, 1);
+	ck_dat(rmr_free(rmr));
+	fake_fail("mr_dereg", EIO, 1);
+	ck_dat(ep_free(b->ep));
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 3);
+	close_all();
+	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
+}
+END_TEST
+
 /* ---- who comes late ---- */
 
 /* By then the binding is gone, or has another bind. */
@@ -1030,6 +1050,46 @@ START_TEST(a_window_lost_on_the_way_to_the_post)
 	ck_assert_uint_eq(pins(b->lmr), ret == DAT_SUCCESS && range.segment_length ? 1 : 0);
 	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
 	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	close_all();
+}
+END_TEST
+
+/* Likewise, with a third endpoint where a bind that came in between is in flight: the window it is to move is gone. */
+START_TEST(a_window_lost_by_several)
+{
+	DAT_RMR_CONTEXT context = 5;
+	DAT_EP_HANDLE ep, third;
+	DAT_LMR_TRIPLET iov;
+	DAT_RMR_TRIPLET remote;
+	DAT_EP_ATTR attr;
+
+	open_way(BY_WINDOW, NULL);
+	attr = ep_attr(b);
+	attr.max_request_dtos = 1;
+	ep = other_ep(&attr);
+	third = other_ep(NULL);
+	iov = segment(b, 0, 8);
+	remote = target(a, 0, 8);
+	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
+	fake_hold(true);
+	service_waits(true);
+	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	ck_dat(try_bind_on(third, segment(b, 8, 8), 3, &context));
+	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+	ck_assert(fake_step());
+	if (_i)
+		ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 4, &context), NO_RESOURCE(MEMORY));
+	else
+		ck_dat(try_bind_on(ep, nothing, 4, &context));
+	service_waits(false);
+	fake_hold(false);
+	expect_dto(b->request_evd, 2, DAT_DTO_SUCCESS);
+	empty(b->request_evd);
+	check_unbound();
+	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_dat(try_bind_on(ep, segment(b, 16, 8), 5, &context));
+	expect_bind(rmr, 5, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	close_all();
 }
 END_TEST
@@ -1622,8 +1682,10 @@ int main(void)
 	tcase_add_loop_test(cases, freed_in_flight_and_then_the_endpoint, 0, WAYS);
 	tcase_add_test(cases, a_region_that_the_device_keeps);
 	tcase_add_test(cases, nor_does_that_hinder_a_close);
+	tcase_add_test(cases, kept_until_the_close);
 	tcase_add_loop_test(cases, flushed_once_more_by_the_device, 0, WAYS);
 	tcase_add_loop_test(cases, a_window_lost_on_the_way_to_the_post, 0, 2 * WAYS);
+	tcase_add_loop_test(cases, a_window_lost_by_several, 0, 2);
 	tcase_add_loop_test(cases, a_new_window_while_old_binds_are_in_flight, 0, WAYS);
 	tcase_add_loop_test(cases, suppressed_for_ever_keeps_nothing, 0, WAYS);
 	tcase_add_loop_test(cases, regions_go_before_the_completion_is_seen, 0, 4 * COUNT(takings));
