@@ -501,6 +501,7 @@ static DAT_RETURN ep_begin(struct ep *ep, enum trigger trigger)
 		return ret;
 	ep->promised = EVENTS_PER_CONNECTION;
 	ep->peer_gone = false;
+	atomic_store(&ep->parting, false);
 	atomic_store(&ep->fault, false);
 	atomic_store(&ep->flushed, false);
 	ep_fire(ep, trigger); /* before the transport knows: its answer may be quicker than our return */
@@ -683,8 +684,10 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	ia = ep->obj.ia;
 	pthread_mutex_lock(&ia->lock);
 	ret = ep_may(ep, trigger);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		atomic_store(&ep->parting, true);
 		ep_fire(ep, trigger);
+	}
 	pthread_mutex_unlock(&ia->lock);
 	return ret;
 }

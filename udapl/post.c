@@ -64,9 +64,23 @@ bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned pl
 	return !flags_wrong(flags, plain, ep->attr.request_completion_flags);
 }
 
+/*
+ * A connection that ends by itself has no state between for the consumer, who did not ask for one: what is posted while
+ * the device flushes goes the way of what was posted before.
+ */
+static bool goes_by_itself(const struct ep *ep)
+{
+	return ep_state(ep) == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->parting);
+}
+
+DAT_EP_STATE ep_request_state(const struct ep *ep)
+{
+	return goes_by_itself(ep) ? DAT_EP_STATE_CONNECTED : (DAT_EP_STATE)ep_state(ep);
+}
+
 static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
 {
-	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(ep); /* looked at once: it may go on meanwhile */
+	DAT_EP_STATE state = ep_request_state(ep); /* looked at once: it may go on meanwhile */
 
 	switch (state) {
 	case DAT_EP_STATE_CONNECTED:
@@ -132,25 +146,22 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
 
 /*
  * The transport refused what was claimed. If the end of the connection has flushed the slot already, the consumer has
- * got or will get its completion, and the post counts. So it does when the device knows of that end before we do.
+ * got or will get its completion, and the post counts. So it does when the device knows of that end before we do, and
+ * when we know and the consumer does not.
  */
 static DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
-	bool ours;
+	bool ours = err != -ENOTCONN && !goes_by_itself(ep);
 
-	if (err == -ENOTCONN) {
-		atomic_store(&ep->flushed, true);
-		service_kick(ep->obj.ia, &ep->work);
-		return DAT_SUCCESS;
-	}
 	spin_lock(&evd->lock);
 	ep_doubt(ep, ring);
-	ours = ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);
+	ours = ours && ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);
 	if (ours)
 		ring_unpush(ring);
 	spin_unlock(&evd->lock);
 	if (ours)
 		return status_of(err, DAT_RESOURCE_MEMORY);
+	atomic_store(&ep->flushed, true);
 	service_kick(ep->obj.ia, &ep->work); /* it may have been flushed already, or not */
 	return DAT_SUCCESS;
 }

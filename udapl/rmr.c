@@ -650,7 +650,7 @@ static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle, cons
 	ret = lmr_pin(rmr->obj.ia, triplet, &lmr);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	state = (DAT_EP_STATE)ep_state(ep); /* looked at once: it may go on meanwhile */
+	state = ep_request_state(ep); /* looked at once: it may go on meanwhile */
 	ret = bind_refused(rmr, lmr, priv, ep, state, flags);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
 		ret = bind_prepare(rmr, lmr, triplet, priv, &binding);

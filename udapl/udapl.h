@@ -431,6 +431,7 @@ struct ep {
 	/* ia->lock */
 	struct tp_conn *conn;
 	DAT_EVENT_NUMBER verdict;  /* of a connection that is ending; 0 = none */
+	_Atomic bool parting;	   /* before the state; the consumer has asked for the end */
 	bool peer_gone;		   /* it is by the peer's word, and a failure that is still to come may explain that */
 	bool watching;		   /* both EVDs report every completion to us */
 	unsigned promised;	   /* slots of connect_evd kept for this connection's events */
@@ -478,6 +479,8 @@ bool ep_post_begin(struct ep *ep);
 void ep_post_end(struct ep *ep);
 struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags);
 DAT_RETURN ep_posted(struct ep *ep, int err);
+/* The state as requests see it. */
+DAT_EP_STATE ep_request_state(const struct ep *ep);
 /* What is posted to an endpoint that is disconnected completes as flushed at once. */
 DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd);
 /* Has a request these flags? UNSIGNALLED is for endpoints that were made so. */

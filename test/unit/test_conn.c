@@ -489,6 +489,54 @@ START_TEST(a_slow_device_is_not_waited_for)
 }
 END_TEST
 
+static const unsigned at_the_end[] = { 0, FAKE_REFUSES_SEND, FAKE_SWALLOWS_SEND, FAKE_REFUSES_RECV, FAKE_FORGETS_RECV };
+
+/* Until the device has flushed the consumer knows of no end, so that posts have to be taken, and go with the others. */
+START_TEST(nobody_asked_for_a_state_between)
+{
+	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
+	DAT_RMR_TRIPLET remote = target(B, 0, 64);
+
+	fake_quirks(FAKE_LATE_FLUSH | at_the_end[_i]);
+	post_recvs(A, 1, 2);
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(B->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_settle(0);
+	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	post_sends(A, 11, 2, 0);
+	post_sends(A, 13, 1, DAT_COMPLETION_SUPPRESS_FLAG);
+	ck_dat(ep_post_rdma_read(A->ep, 1, &iov, cookie_of(14), &remote, 0));
+	ck_dat(ep_post_rdma_write(A->ep, 1, &iov, cookie_of(15), &remote, 0));
+	post_recvs(A, 3, 2);
+	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	expect_dtos(A->recv_evd, 1, 4, DAT_DTO_ERR_FLUSHED);
+	expect_dtos(A->request_evd, 11, 5, DAT_DTO_ERR_FLUSHED);
+	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);
+	while (fake_step())
+		;
+	expect_none(A->recv_evd);
+}
+END_TEST
+
+START_TEST(who_asks_for_it_has_it)
+{
+	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
+
+	fake_quirks(FAKE_LATE_FLUSH);
+	post_recvs(A, 1, 2);
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(B->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_settle(0);
+	ck_dat(ep_post_send(A->ep, 1, &iov, cookie_of(11), 0));
+	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat_is(ep_post_send(A->ep, 1, &iov, cookie_of(12), 0), BAD_STATE(EP_DISCPENDING));
+	expect_dtos(A->recv_evd, 1, 2, DAT_DTO_ERR_FLUSHED);
+	expect_dto(A->request_evd, 11, DAT_DTO_ERR_FLUSHED);
+	expect_end(A, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_none(A->request_evd);
+}
+END_TEST
+
 START_TEST(both_disconnect_at_once)
 {
 	pair_connect(&pair);
@@ -1018,6 +1066,8 @@ int main(void)
 	tcase_add_test(cases, disconnect_needs_no_memory);
 	tcase_add_loop_test(cases, late_posts_run_out_of_memory, 0, 2);
 	tcase_add_test(cases, a_slow_device_is_not_waited_for);
+	tcase_add_loop_test(cases, nobody_asked_for_a_state_between, 0, COUNT(at_the_end));
+	tcase_add_test(cases, who_asks_for_it_has_it);
 	tcase_add_test(cases, both_disconnect_at_once);
 	tcase_add_test(cases, successes_come_first);
 	tcase_add_test(cases, who_wants_no_completions_gets_the_event);
