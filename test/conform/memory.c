@@ -277,10 +277,7 @@ END_TEST
 
 /* ---- freeing ---------------------------------------------------------------------------------------------------- */
 
-/*
- * While the peer is at it. What came through came before; the first one after is refused, and the rest is flushed. A
- * peer whose connection ends meanwhile is told so at the post.
- */
+/* While the peer is at it. What came through came before; the first one after is refused, and the rest is flushed. */
 START_TEST(a_region_that_is_freed_is_out_of_reach)
 {
 	enum { BEFORE = 4, ALL = 8, SIZE = 30000 };
@@ -294,16 +291,8 @@ START_TEST(a_region_that_is_freed_is_out_of_reach)
 	for (posted = 0; posted < BEFORE; posted++)
 		post_read(posted, 0, there(&region, 0, SIZE));
 	ck_dat(dat_lmr_free(region.lmr));
-	for (; posted < ALL; posted++) {
-		const DAT_RMR_TRIPLET from = there(&region, 0, SIZE);
-		DAT_LMR_TRIPLET iov = segment(&a, 0, SIZE);
-		DAT_RETURN ret =
-			dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(posted), &from, DAT_COMPLETION_DEFAULT_FLAG);
-
-		if (DAT_GET_TYPE(ret) == DAT_INVALID_STATE)
-			break;
-		ck_dat(ret);
-	}
+	for (; posted < ALL; posted++) /* the connection may be ending by now: nobody asked for that */
+		post_read(posted, 0, there(&region, 0, SIZE));
 	expect_end(&a);
 	expect_end(&b);
 	for (unsigned n = 0; n < posted; n++) {

@@ -158,33 +158,18 @@ static void receives_flushed(const struct side *side)
 		dto_wait(side->recvs, side->ep, 100 + i, DAT_DTO_ERR_FLUSHED, 0);
 }
 
-/*
- * Requests behind the bad one; half of them suppressed, but failures report. The connection may end meanwhile: while it
- * does they are refused, afterwards they are flushed at once. In the mask returned are those that were taken.
- */
-static unsigned more_post(const struct stage *s)
-{
-	DAT_RMR_TRIPLET to = target(&s->far, 0, SIZE);
-	DAT_LMR_TRIPLET from = seg(&s->near, 0, SIZE);
-	unsigned taken = 0;
-
-	for (unsigned i = 3; i < 9; i++) {
-		DAT_COMPLETION_FLAGS flags = i % 2 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG;
-		DAT_RETURN ret = dat_ep_post_rdma_write(s->pair.near.ep, 1, &from, cookie(i), &to, flags);
-
-		if (ret == BAD_STATE(EP_DISCPENDING))
-			continue;
-		must(ret);
-		taken |= 1U << i;
-	}
-	return taken;
-}
-
-static void more_flushed(const struct stage *s, unsigned taken)
+/* Requests behind the bad one; half of them suppressed, but failures report. The connection may end meanwhile. */
+static void more_post(const struct stage *s)
 {
 	for (unsigned i = 3; i < 9; i++)
-		if (taken & 1U << i)
-			dto_wait(s->pair.near.requests, s->pair.near.ep, i, DAT_DTO_ERR_FLUSHED, 0);
+		write_post(s->pair.near.ep, i, seg(&s->near, 0, SIZE), target(&s->far, 0, SIZE),
+			   i % 2 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG);
+}
+
+static void more_flushed(const struct stage *s)
+{
+	for (unsigned i = 3; i < 9; i++)
+		dto_wait(s->pair.near.requests, s->pair.near.ep, i, DAT_DTO_ERR_FLUSHED, 0);
 }
 
 /* Both ends are as good as new. */
@@ -225,7 +210,6 @@ static const struct remote_fault {
 static void remote_fault(const struct remote_fault *fault, bool read, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RMR_TRIPLET bad;
-	unsigned more;
 	struct stage s;
 
 	row(fault->what);
@@ -237,10 +221,10 @@ static void remote_fault(const struct remote_fault *fault, bool read, DAT_COMPLE
 		read_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad, flags);
 	else
 		write_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad, flags);
-	more = more_post(&s);
+	more_post(&s);
 	connection_event_wait(s.pair.near.connects, DAT_CONNECTION_EVENT_BROKEN, s.pair.near.ep);
 	dto_wait(s.pair.near.requests, s.pair.near.ep, 2, DAT_DTO_ERR_REMOTE_ACCESS, 0);
-	more_flushed(&s, more);
+	more_flushed(&s);
 	receives_flushed(&s.pair.near);
 	ended_wait(s.pair.far.connects, s.pair.far.ep);
 	receives_flushed(&s.pair.far);
@@ -326,7 +310,6 @@ static DAT_DTO_COMPLETION_STATUS local_status(const struct local_fault *fault, e
 static void local_fault(const struct local_fault *fault, enum op op)
 {
 	DAT_LMR_TRIPLET bad;
-	unsigned more;
 	struct stage s;
 
 	row(fault->what);
@@ -345,9 +328,9 @@ static void local_fault(const struct local_fault *fault, enum op op)
 		read_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	}
-	more = more_post(&s);
+	more_post(&s);
 	dto_wait(s.pair.near.requests, s.pair.near.ep, 2, local_status(fault, op), 0);
-	more_flushed(&s, more);
+	more_flushed(&s);
 	connection_event_wait(s.pair.near.connects, DAT_CONNECTION_EVENT_BROKEN, s.pair.near.ep);
 	receives_flushed(&s.pair.near);
 	ended_wait(s.pair.far.connects, s.pair.far.ep);
