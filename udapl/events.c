@@ -133,7 +133,8 @@ static void describe_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLE
 	bind->status = other ? DAT_RMR_OPERATION_FAILED : status;
 }
 
-/* That a device completes what was posted orders nothing in the language's terms. That the poster moved the tail does. */
+/* That a device completes what was posted orders nothing in the language's terms. That the poster moved the tail does.
+ */
 static ALWAYS_INLINE const struct req *req_of(const struct tp_wc *wc)
 {
 	const struct req *req = wc->tag;
@@ -150,8 +151,8 @@ static ALWAYS_INLINE bool is_odd(const struct req *req, struct tp_wc wc)
 }
 
 /*
- * While a bind is in the ring nobody else settles it, so its binding is there: not if the completion comes too late, and
- * not any more when it is settled. In between it is described, unless @event is NULL.
+ * While a bind is in the ring nobody else settles it, so its binding is there: not if the completion comes too late,
+ * and not any more when it is settled. In between it is described, unless @event is NULL.
  */
 static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
 {
@@ -212,8 +213,8 @@ static inline bool notifies(const struct tp_wc *wc)
 }
 
 /*
- * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no memory, some stayed behind;
- * nothing below will tell of those again.
+ * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no memory, some stayed
+ * behind; nothing below will tell of those again.
  */
 static bool drain_locked(struct evd *evd, bool *notified)
 {
@@ -421,7 +422,8 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 			break; /* somebody polled meanwhile */
 		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
 		push_flushed(evd, req);
-		any |= req->kind == REQ_BIND ? retire_bind(evd, req, DAT_DTO_ERR_FLUSHED, NULL) : ring_retire(ring, req);
+		any |= req->kind == REQ_BIND ? retire_bind(evd, req, DAT_DTO_ERR_FLUSHED, NULL)
+					     : ring_retire(ring, req);
 	}
 	if (any)
 		notify_locked(evd);
@@ -527,8 +529,8 @@ static DAT_RETURN dequeue_next(struct evd *evd, DAT_EVENT *event)
 }
 
 /*
- * Peers must have lost what a completed bind replaced when the consumer hears of it. evd->lock held, and let go. Another
- * consumer thread, which takes what comes after that bind, may be early by as long as this takes.
+ * Peers must have lost what a completed bind replaced when the consumer hears of it. evd->lock held, and let go.
+ * Another consumer thread, which takes what comes after that bind, may be early by as long as this takes.
  */
 static void unlock_swept(struct evd *evd)
 {
@@ -604,8 +606,8 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 }
 
 /*
- * Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. *all: there is nothing below that we
- * have not seen.
+ * Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. *all: there is nothing below that
+ * we have not seen.
  */
 static DAT_RETURN wait_look(struct evd *evd, bool *all)
 {

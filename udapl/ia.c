@@ -104,6 +104,7 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	pthread_mutex_init(&ia->lock, NULL);
 	pthread_cond_init(&ia->left, NULL);
 	pthread_mutex_init(&ia->sweeping, NULL);
+	ia->leftovers_end = &ia->leftovers;
 	return ia;
 }
 

@@ -32,7 +32,6 @@ DAT_RETURN pz_free(DAT_PZ_HANDLE handle)
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_PZ))
 		return BAD_HANDLE(PZ);
-	rmr_sweep(pz->obj.ia);
 	if (!obj_retire(&pz->obj))
 		return BAD_STATE(PZ_IN_USE);
 	pz_unmake(pz);

@@ -7,6 +7,14 @@
  *
  * Where the device has no windows, or can't bind one to that region, the range is registered as a region of its own and
  * a write of nothing stands for the bind in the queue.
+ *
+ * The life of a binding: a spare one, or a new one, is posted, at the end of its window's list. When its bind completes
+ * it is in force, until a later one is. Then it is a spare again, or, if the device has to be told of its end, a
+ * leftover, which rmr_sweep ends. If the bind is flushed, or not posted after all, the binding leaves the list as if it
+ * had never been. One of the list is always done: at first, and after a failure, that is rmr->none.
+ *
+ * Each bind gives the window another key, counted on from the one before. A key whose bind was flushed was never given,
+ * so the window is wound back to the latest one that stands.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +25,11 @@
 #define BIND_FLAGS   (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
 /* ---- bindings --------------------------------------------------------------------------------------------------- */
+
+static bool uses_window(const struct binding *binding)
+{
+	return binding->lmr && !binding->region;
+}
 
 /* A spare one, or a new one. */
 static struct binding *binding_get(struct rmr *rmr)
@@ -43,11 +56,13 @@ static void spare_locked(struct rmr *rmr, struct binding *binding)
 	rmr->spares = binding;
 }
 
+/* First come, first gone: a window before the region that it may still be bound to. */
 static void leftover_add(struct ia *ia, struct binding *binding)
 {
+	binding->next = NULL;
 	spin_lock(&ia->lmr_lock);
-	binding->next = ia->leftovers;
-	ia->leftovers = binding;
+	*ia->leftovers_end = binding;
+	ia->leftovers_end = &binding->next;
 	spin_unlock(&ia->lmr_lock);
 }
 
@@ -87,8 +102,16 @@ static void append_locked(struct rmr *rmr, struct binding *binding)
 	rmr->latest = binding;
 }
 
-/* If it was the latest, the one before it is that again, or @instead, which takes its place; NULL: nothing does. */
-static void unlink_locked(struct rmr *rmr, struct binding *binding, struct binding *instead)
+static void insert_locked(struct rmr *rmr, struct binding *binding, struct binding *behind)
+{
+	binding->next = behind->next;
+	behind->next = binding;
+	if (rmr->latest == behind)
+		rmr->latest = binding;
+}
+
+/* If it was the latest, the one before it is that again. */
+static void unlink_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct binding **at = &rmr->bindings, *before = NULL;
 
@@ -98,17 +121,15 @@ static void unlink_locked(struct rmr *rmr, struct binding *binding, struct bindi
 	}
 	if (!*at)
 		return;
+	*at = binding->next;
 	if (rmr->latest == binding)
-		rmr->latest = instead ? instead : before;
-	if (instead)
-		instead->next = binding->next;
-	*at = instead ? instead : binding->next;
+		rmr->latest = before;
 }
 
 /* It never was, or even was not posted. The next bind goes on from the one before. */
 static bool forget_locked(struct rmr *rmr, struct binding *binding)
 {
-	unlink_locked(rmr, binding, NULL);
+	unlink_locked(rmr, binding);
 	if (rmr->mw)
 		tp_mw_rewind(rmr->mw, rmr->latest->key);
 	return drop_locked(rmr, binding);
@@ -136,21 +157,27 @@ static bool prune_locked(struct rmr *rmr)
 	return left;
 }
 
-/* The device may still serve the binding before: only without its window we know that it does not. */
-static bool fail_locked(struct rmr *rmr, struct binding *binding)
+/*
+ * Nothing is in force. The device may still serve the binding before, and only without its window we know that it does
+ * not: so with this one go those that were bound to the window later, on another endpoint.
+ */
+static void fail_locked(struct rmr *rmr, struct binding *binding)
 {
-	struct binding *spare;
+	struct binding *lost = binding, *spare;
 
-	unlink_locked(rmr, &rmr->none, NULL);
-	unlink_locked(rmr, binding, &rmr->none);
+	for (struct binding *later = binding->next; later; later = later->next)
+		if (later->done && uses_window(later))
+			lost = later;
+	unlink_locked(rmr, &rmr->none);
+	insert_locked(rmr, &rmr->none, lost);
+	unlink_locked(rmr, binding);
 	binding->mw = rmr->mw;
 	rmr->mw = NULL;
 	leave(rmr, binding);
 	while ((spare = rmr->spares)) {
 		rmr->spares = spare->next;
-		leave(rmr, spare);
+		leave(rmr, spare); /* not freed here: a spinlock is held */
 	}
-	return true;
 }
 
 static bool is_idle_locked(const struct rmr *rmr)
@@ -174,12 +201,14 @@ bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 	bool left = false, over;
 
 	spin_lock(&rmr->lock);
-	if (status == DAT_DTO_SUCCESS)
+	if (status == DAT_DTO_SUCCESS) {
 		binding->done = true;
-	else if (status == DAT_DTO_ERR_FLUSHED)
+	} else if (status == DAT_DTO_ERR_FLUSHED) {
 		left = forget_locked(rmr, binding);
-	else
-		left = fail_locked(rmr, binding);
+	} else {
+		fail_locked(rmr, binding);
+		left = true;
+	}
 	left |= prune_locked(rmr);
 	over = rmr->freed && is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
@@ -223,9 +252,7 @@ static void leftover_end(struct ia *ia, struct binding *binding)
 /* What the device keeps, peers keep: then its LMR stays in use, and the next sweep tries again. */
 static bool region_end(struct ia *ia, struct binding *binding)
 {
-	if (!binding->region)
-		return true;
-	if (tp_mr_dereg(binding->region) == 0)
+	if (!binding->region || tp_mr_dereg(binding->region) == 0)
 		return true;
 	log_error("window %p: the device does not let go of the region of a bind that is over", (void *)binding->rmr);
 	leftover_add(ia, binding);
@@ -239,6 +266,7 @@ static struct binding *leftovers_take(struct ia *ia)
 	spin_lock(&ia->lmr_lock);
 	first = ia->leftovers;
 	ia->leftovers = NULL;
+	ia->leftovers_end = &ia->leftovers;
 	spin_unlock(&ia->lmr_lock);
 	return first;
 }
@@ -266,14 +294,11 @@ void rmr_abandon(struct ia *ia)
 {
 	struct binding *next;
 
-	pthread_mutex_lock(&ia->sweeping);
+	rmr_sweep(ia);
 	for (struct binding *binding = leftovers_take(ia); binding; binding = next) {
 		next = binding->next;
-		if (binding->region)
-			(void)tp_mr_dereg(binding->region); /* what the device keeps goes when it is closed */
-		leftover_end(ia, binding);
+		leftover_end(ia, binding); /* what the device keeps goes when it is closed */
 	}
-	pthread_mutex_unlock(&ia->sweeping);
 }
 
 /* ---- create and free -------------------------------------------------------------------------------------------- */
@@ -404,11 +429,6 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 
 /* ---- bind ------------------------------------------------------------------------------------------------------- */
 
-static bool uses_window(const struct binding *binding)
-{
-	return binding->lmr && !binding->region;
-}
-
 static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct lmr *lmr,
 					    const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
 {
@@ -533,8 +553,7 @@ static DAT_RETURN region_make(struct binding *binding, struct pz *pz)
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
-	if (binding->priv)
-		binding->region_key = info.rmr_context;
+	binding->region_key = info.rmr_context;
 	return DAT_SUCCESS;
 }
 
@@ -694,11 +713,11 @@ static ALWAYS_INLINE DAT_RETURN bind_simply(DAT_RMR_HANDLE handle, const DAT_LMR
 	int err;
 
 	if (unlikely(!ep || !triplet || !context || flags))
-		goto otherwise;
+		goto not_so_simple;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
-		goto otherwise;
+		goto not_so_simple;
 	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
-		goto otherwise;
+		goto not_so_simple;
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
 	if (unlikely(!binding))
@@ -719,7 +738,7 @@ put_lmr:
 	obj_put(&lmr->obj);
 unlock:
 	spin_unlock(&rmr->lock);
-otherwise:
+not_so_simple:
 	return otherwise(handle, triplet, priv, ep_handle, cookie, flags, context);
 }
 

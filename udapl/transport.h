@@ -102,7 +102,7 @@ int tp_mr_dereg(struct tp_mr *mr);
 /* A window belongs to its domain, not to the queue pair that bound it. @context is what the first bind goes on from. */
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
 void tp_mw_destroy(struct tp_mw *mw); /* bound or not; no peer uses it after return */
-/* The latest bind was not carried out, so the next one goes on from @context. */
+/* The latest bind was not carried out, so the next one goes on from @context. Under a spinlock. */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
 /*

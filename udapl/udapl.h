@@ -14,7 +14,7 @@
  *	cno->lock	spin; the latch.
  *	kind->lock	spin (object.c); the dead slots of one kind. A leaf.
  *	service->lock	spin; the list of work for the service thread. A leaf.
- * No tp_* call is made under a spinlock but tp_cq_poll and the posts.
+ * No tp_* call is made under a spinlock but tp_cq_poll, the posts and tp_mw_rewind.
  *
  * A connection changes its state under ia->lock only, in a consumer's call or on the service thread. The data path reads
  * the state as one atomic word, and tells the service thread what it saw (a failed completion, the last request of a
@@ -143,7 +143,7 @@ struct ia {
 	struct evd *sink;	/* lock; takes the completions of endpoints that have no EVD for them; made when first needed */
 	spinlock lmr_lock;
 	struct lmr *lmrs[LMR_CHAINS]; /* lmr_lock; the live ones by context */
-	struct binding *leftovers; /* lmr_lock; see rmr_sweep */
+	struct binding *leftovers, **leftovers_end; /* lmr_lock; see rmr_sweep */
 	_Atomic unsigned leaving;  /* leftovers that are not gone yet, those in the hands of a sweeper among them */
 	pthread_mutex_t sweeping;
 };

@@ -1125,6 +1125,41 @@ START_TEST(a_new_window_while_old_binds_are_in_flight)
 }
 END_TEST
 
+/* A bind that came through on another endpoint stands by itself, if it has a region of its own. */
+START_TEST(a_failure_is_of_no_concern_to_a_region)
+{
+	DAT_EVD_HANDLE usual, other;
+	DAT_RMR_CONTEXT context;
+	DAT_EP_HANDLE ep;
+
+	open_way(BY_REGION, NULL);
+	usual = b->request_evd;
+	ck_dat(evd_create(b->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, &other));
+	b->request_evd = other;
+	ep = other_ep(NULL);
+	b->request_evd = usual;
+	bound(segment(b, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	service_waits(true);
+	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	ck_dat(try_bind_on(ep, segment(b, 16, 8), 2, &context));
+	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+	ck_assert(fake_step());
+	ck_assert(fake_step());
+	b->request_evd = other;
+	expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	b->request_evd = usual;
+	ck_assert_uint_eq(pins(b->lmr), 2);
+	service_waits(false);
+	fake_hold(false);
+	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(((struct rmr *)rmr)->latest->region_key, context);
+	ck_assert_ptr_eq(((struct rmr *)rmr)->latest, ((struct rmr *)rmr)->bindings);
+	close_all();
+}
+END_TEST
+
 /* Nobody takes completions, and the device has not many regions. */
 START_TEST(suppressed_for_ever_keeps_nothing)
 {
@@ -1687,6 +1722,7 @@ int main(void)
 	tcase_add_loop_test(cases, a_window_lost_on_the_way_to_the_post, 0, 2 * WAYS);
 	tcase_add_loop_test(cases, a_window_lost_by_several, 0, 2);
 	tcase_add_loop_test(cases, a_new_window_while_old_binds_are_in_flight, 0, WAYS);
+	tcase_add_test(cases, a_failure_is_of_no_concern_to_a_region);
 	tcase_add_loop_test(cases, suppressed_for_ever_keeps_nothing, 0, WAYS);
 	tcase_add_loop_test(cases, regions_go_before_the_completion_is_seen, 0, 4 * COUNT(takings));
 	tcase_add_loop_test(cases, a_zone_goes_after_the_completion, 0, WAYS);
