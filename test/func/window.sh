@@ -3,32 +3,8 @@
 # examples/window between the two interfaces of the device: it tells the story of the README, and refuses wrong input.
 
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
-set -uo pipefail
-
-# the harness gives both; a run by hand is one from the build's folder
-build=${top_builddir:-$PWD}
-[[ -n ${DAT_TEST_DEV:-} ]] || {
-	echo '1..0 # SKIP no RDMA device here: make check-vm runs this where there is one'
-	exit 0
-}
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export DAT_OVERRIDE=$tmp/dat.conf
-for end in 0 1; do
-	interface=DAT_TEST_IF$end
-	echo "end$end u1.2 nonthreadsafe default $build/udapl/.libs/libdaplcma.so dapl.1.2 \"${!interface} 0\" \"\""
-done >"$DAT_OVERRIDE"
-
-count=0
-verdict() { # RESULT WHAT
-	((++count))
-	if (($1)); then
-		echo "not ok $count - $2"
-		tail -n 20 "$tmp"/*.log | sed 's/^/# /'
-	else
-		echo "ok $count - $2"
-	fi
-}
+# shellcheck source=ends.sh
+. "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
 # run STATUS ARG...: the program ends with that status
 run() {
