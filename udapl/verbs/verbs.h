@@ -132,6 +132,7 @@ void qp_put(struct tp_qp *qp);	  /* qp.c */
 
 /* mem.c: warns when so little memory may be pinned that nothing useful can be done. */
 void memlock_check(void);
+
 /* qp.c: INIT to RTS for the connection of @id. -ENOTCONN: the peer is gone and the QP is as it was. */
 int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out);
 
