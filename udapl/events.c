@@ -169,26 +169,26 @@ static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETI
 
 static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
-	const struct req *req = wc.tag;
-	struct ep *ep = req->ring->ep;
-	bool silent = req->flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status, retired;
+	const struct req *req = wc.tag, over = *req; /* once retired its slot may be taken again */
+	struct ep *ep = over.ring->ep;
+	bool silent = over.flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status, retired;
 
-	if (req->kind == REQ_MARKER) {
-		ep_notice(ep, req, wc.status);
+	if (over.kind == REQ_MARKER) {
+		ep_notice(ep, &over, wc.status);
 		return false;
 	}
-	if (req->kind == REQ_BIND) {
+	if (over.kind == REQ_BIND) {
 		retired = retire_bind(evd, req, wc.status, event);
 	} else {
-		describe(evd, req, wc, event);
+		describe(evd, &over, wc, event);
 		if (wc.status)
 			event->event_data.dto_completion_event_data.transfered_length = 0;
-		retired = ring_retire(req->ring, req);
+		retired = ring_retire(over.ring, req);
 	}
 	if (!retired)
 		return false;
 	if (wc.status || atomic_load_explicit(&ep->watched, memory_order_relaxed))
-		ep_notice(ep, req, wc.status);
+		ep_notice(ep, &over, wc.status);
 	return !silent;
 }
 
