@@ -39,7 +39,7 @@ static struct binding *binding_get(struct rmr *rmr)
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
 	if (binding)
-		rmr->spares = binding->next;
+		rmr->spares = binding->spare;
 	spin_unlock(&rmr->lock);
 	if (!binding)
 		binding = malloc(sizeof(*binding));
@@ -52,7 +52,8 @@ static void spare_locked(struct rmr *rmr, struct binding *binding)
 {
 	binding->lmr = NULL;
 	binding->done = false;
-	binding->next = rmr->spares;
+	binding->next = NULL;
+	binding->spare = rmr->spares;
 	rmr->spares = binding;
 }
 
@@ -97,8 +98,7 @@ static bool drop_locked(struct rmr *rmr, struct binding *binding)
 
 static void append_locked(struct rmr *rmr, struct binding *binding)
 {
-	binding->next = NULL;
-	rmr->latest->next = binding;
+	rmr->latest->next = binding; /* which has no next itself */
 	rmr->latest = binding;
 }
 
@@ -175,7 +175,7 @@ static void fail_locked(struct rmr *rmr, struct binding *binding)
 	rmr->mw = NULL;
 	leave(rmr, binding);
 	while ((spare = rmr->spares)) {
-		rmr->spares = spare->next;
+		rmr->spares = spare->spare;
 		leave(rmr, spare); /* not freed here: a spinlock is held */
 	}
 }
@@ -223,7 +223,7 @@ bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 static void rmr_discard(struct rmr *rmr)
 {
 	while (rmr->spares) {
-		struct binding *next = rmr->spares->next;
+		struct binding *next = rmr->spares->spare;
 
 		free(rmr->spares);
 		rmr->spares = next;
@@ -682,27 +682,21 @@ static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle, cons
 	return ret;
 }
 
-/* The LMR that the window is on, if it has that context, or the one that has. Held. */
-static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, bool stays, DAT_LMR_CONTEXT context)
+/* The LMR of that context, held. Mostly a window moves within the region that it is on, which its binding holds. */
+static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, DAT_LMR_CONTEXT context)
 {
 	struct lmr *lmr = rmr->latest->lmr;
 
-	if (!stays)
+	if (unlikely(!lmr) || unlikely(lmr->info.lmr_context != context))
 		return lmr_hold(rmr->obj.ia, context);
-	if (!lmr || lmr->info.lmr_context != context)
-		return NULL;
 	obj_get(&lmr->obj);
 	return lmr;
 }
 
-/*
- * The window that there is goes to bytes of an LMR that takes it, on an endpoint that is open. Constants make two
- * functions of this: @stays on the LMR that it is on, or not, and who is asked if it is not as simple as that.
- */
-static ALWAYS_INLINE DAT_RETURN bind_simply(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
-					    DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
-					    DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context, bool stays,
-					    __typeof__(rmr_bind) *otherwise)
+/* The ordinary: the window that there is goes to bytes of an LMR that takes it, on an endpoint that is open. */
+HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+			DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
@@ -713,21 +707,21 @@ static ALWAYS_INLINE DAT_RETURN bind_simply(DAT_RMR_HANDLE handle, const DAT_LMR
 	int err;
 
 	if (unlikely(!ep || !triplet || !context || flags))
-		goto not_so_simple;
+		goto any;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
-		goto not_so_simple;
+		goto any;
 	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
-		goto not_so_simple;
+		goto any;
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
 	if (unlikely(!binding))
 		goto unlock;
-	lmr = lmr_hold_locked(rmr, stays, triplet->lmr_context);
+	lmr = lmr_hold_locked(rmr, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
 	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never || !lmr_covers(lmr, triplet)))
 		goto put_lmr;
-	rmr->spares = binding->next;
+	rmr->spares = binding->spare;
 	bind = bind_of(rmr, lmr, triplet, priv);
 	fill(binding, lmr, &bind);
 	append_locked(rmr, binding);
@@ -738,20 +732,6 @@ put_lmr:
 	obj_put(&lmr->obj);
 unlock:
 	spin_unlock(&rmr->lock);
-not_so_simple:
-	return otherwise(handle, triplet, priv, ep_handle, cookie, flags, context);
-}
-
-static __attribute__((noinline)) HOT DAT_RETURN bind_elsewhere(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet,
-							       DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
-							       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-							       DAT_RMR_CONTEXT *context)
-{
-	return bind_simply(rmr, triplet, priv, ep, cookie, flags, context, false, bind_any);
-}
-
-HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
-			DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
-{
-	return bind_simply(rmr, triplet, priv, ep, cookie, flags, context, true, bind_elsewhere);
+any:
+	return bind_any(rmr, triplet, priv, ep, cookie, flags, context);
 }

@@ -352,7 +352,8 @@ DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 /* What a window is bound to, or will be when the bind completes; NULL for an LMR: to nothing. */
 struct binding {
 	struct rmr *rmr;
-	struct binding *next; /* rmr->lock; posted after this one; or another spare; or (ia->lmr_lock) another leftover */
+	struct binding *next; /* rmr->lock; posted after this one; or (ia->lmr_lock) another leftover */
+	struct binding *spare; /* rmr->lock; another spare one */
 	struct lmr *lmr;      /* held */
 	DAT_VADDR address;
 	DAT_VLEN size;

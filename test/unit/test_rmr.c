@@ -1172,7 +1172,7 @@ START_TEST(suppressed_for_ever_keeps_nothing)
 		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
 	expect_none(b->request_evd);
 	ck_assert_uint_le(fake_alive(FAKE_MR), 3);
-	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->next)
+	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->spare)
 		spares++;
 	ck_assert_uint_le(spares, 300);
 	close_all();
