@@ -1208,14 +1208,15 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PA
  *
  * It is a request of ep, in order with the others, and completes with DAT_RMR_BIND_COMPLETION_EVENT on the request
  * EVD; should it fail the connection breaks. While ep is DISCONNECTED it is accepted and flushed: nothing was bound.
- * Unsafe.
+ * Where the device has no windows, the call blocks while the kernel registers the range. Unsafe.
  * DAT_INVALID_HANDLE, EVD_REQUEST: the request EVD of ep is missing or lacks DAT_EVD_RMR_BIND_FLAG
  * DAT_INVALID_PARAMETER, ARG2: triplet null, a context of no region, or a range outside it; ARG3: privileges beyond
  *	DAT_MEM_PRIV_ALL_FLAG; ARG6: flags; ARG7: context is null
  * DAT_INVALID_STATE, EP_<state>: neither connected nor DISCONNECTED
  * DAT_PROTECTION_VIOLATION: window, region and endpoint are not all of one zone
  * DAT_PRIVILEGES_VIOLATION, RDMA_READ or RDMA_WRITE: the region lacks local read or local write for it
- * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding; MEMORY_REGION: the device has no more
+ *	windows, after a bind that failed, or regions, where those stand in for windows
  * Source: dat_rmr_bind(3DAT)
  */
 DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
