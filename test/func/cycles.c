@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The same thing a thousand times: nothing is left behind, neither descriptors nor memory nor threads. */
-#include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <sched.h>
@@ -13,19 +12,6 @@
 #include "peer.h"
 
 #define KIB 1024
-
-/* Entries of a folder of /proc/self: descriptors, or threads. */
-static unsigned entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static size_t resident(void)
 {

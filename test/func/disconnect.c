@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The end of a connection: one event a side, every transfer completed once and in order, and then as good as new. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -421,19 +420,6 @@ START_TEST(free_in_other_states)
 END_TEST
 
 /* ---- a peer that never answers --------------------------------------------------------------------------------- */
-
-/* What the process has of something: entries of a folder in /proc/self. */
-static unsigned entries(const char *path)
-{
-	DIR *folder = opendir(path);
-	unsigned count = 0;
-
-	ck_assert_ptr_nonnull(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
-}
 
 #define THREADS	    entries("/proc/self/task")
 #define DESCRIPTORS entries("/proc/self/fd")

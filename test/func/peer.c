@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
@@ -666,6 +667,18 @@ void say_hello(const struct pair *pair)
 }
 
 /* ---- other processes and threads ------------------------------------------------------------------------------- */
+
+unsigned entries(const char *path)
+{
+	DIR *folder = opendir(path);
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
 
 pid_t process_start(void (*body)(int fd), int *fd)
 {

@@ -182,6 +182,9 @@ void say_hello(const struct pair *pair);
 
 /* ---- other processes and threads ------------------------------------------------------------------------------- */
 
+/* What this process has of something: the entries of a folder in /proc/self. */
+unsigned entries(const char *path);
+
 /* A process that runs body with one end of a socket; *fd is the other. To be started before any DAT call. */
 pid_t process_start(void (*body)(int fd), int *fd);
 void process_end(pid_t pid); /* it has ended well */
