@@ -17,7 +17,6 @@
 #define GRACE_CAP (3000 * MS) /* how long posted requests may delay a graceful disconnect */
 #define DRAIN_CAP (100 * MS)  /* how long the device may take to flush; some never flush all */
 #define FLUSH_CAP (1000 * MS) /* flushed, and nobody says why: after that the connection is broken */
-#define RETRY	  (10 * MS)   /* no memory for the last events */
 
 #define EVENTS_PER_CONNECTION 2 /* ESTABLISHED, and one that ends it */
 
@@ -285,14 +284,14 @@ static void ep_finish(struct ep *ep)
 	DAT_EVENT_NUMBER verdict;
 
 	if (!ep_collect(ep)) {
-		ep_set_timer(ep, RETRY);
+		ep_set_timer(ep, MEMORY_RETRY);
 		return;
 	}
 	verdict = ep->peer_gone && atomic_load(&ep->fault) ? DAT_CONNECTION_EVENT_BROKEN : ep->verdict;
 	/* Who posts from here on sees that state, and has to do with the leftovers himself. */
 	ep_set_state(ep, DAT_EP_STATE_DISCONNECTED);
 	if (!ep_flush(ep)) {
-		ep_set_timer(ep, RETRY);
+		ep_set_timer(ep, MEMORY_RETRY);
 		return;
 	}
 	timer_cancel(ep->obj.ia, &ep->timer);
@@ -369,7 +368,7 @@ bool ep_settle(struct ep *ep)
 static void ep_step_disconnected(struct ep *ep)
 {
 	if (!ep_settle(ep))
-		ep_set_timer(ep, RETRY);
+		ep_set_timer(ep, MEMORY_RETRY);
 }
 
 /* Something has happened; sees to whatever is due. */

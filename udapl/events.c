@@ -12,8 +12,6 @@
 
 #include "udapl.h"
 
-#define MEMORY_RETRY 10000000u /* ns; there was none for what has come */
-
 /* ---- the event queue ------------------------------------------------------------------------------------------- */
 
 #define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)

@@ -404,7 +404,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 {
 	struct rmr *rmr = handle;
 	const struct binding *now;
-	bool bound;
+	bool told;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
@@ -414,8 +414,8 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 		return BAD_ARG(2);
 	spin_lock(&rmr->lock);
 	now = rmr->latest;
-	bound = now->lmr;
-	if (bound || !(mask & DAT_RMR_FIELD_LMR_TRIPLET))
+	told = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
+	if (told)
 		*param = (DAT_RMR_PARAM){
 			.ia_handle = rmr->obj.ia,
 			.pz_handle = rmr->pz,
@@ -424,7 +424,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 			.rmr_context = context_of(now),
 		};
 	spin_unlock(&rmr->lock);
-	return bound || !(mask & DAT_RMR_FIELD_LMR_TRIPLET) ? DAT_SUCCESS : BAD_ARG(2);
+	return told ? DAT_SUCCESS : BAD_ARG(2);
 }
 
 /* ---- bind ------------------------------------------------------------------------------------------------------- */
@@ -441,12 +441,13 @@ static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct 
 	};
 }
 
-static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const struct tp_bind *bind)
+static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
+			       DAT_MEM_PRIV_FLAGS priv)
 {
 	binding->lmr = lmr;
-	binding->address = bind->address;
-	binding->size = bind->size;
-	binding->priv = bind->priv;
+	binding->address = triplet->virtual_address;
+	binding->size = triplet->segment_length;
+	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
 }
 
 /* What it leaves is for the next sweep: there may be a spinlock held. */
@@ -562,7 +563,6 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 			       DAT_MEM_PRIV_FLAGS priv, struct binding **out)
 {
 	struct binding *binding;
-	struct tp_bind bind;
 	DAT_RETURN ret;
 
 	rmr_sweep(rmr->obj.ia); /* who suppresses his completions never comes to take them */
@@ -572,12 +572,10 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 	binding = binding_get(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
-	if (lmr) {
-		bind = bind_of(rmr, lmr, triplet, priv);
-		fill(binding, lmr, &bind);
-		if (!lmr->window_pz)
-			ret = region_make(binding, rmr->pz);
-	}
+	if (lmr)
+		fill(binding, lmr, triplet, priv);
+	if (lmr && !lmr->window_pz)
+		ret = region_make(binding, rmr->pz);
 	if (ret != DAT_SUCCESS) {
 		free(binding);
 		return ret;
@@ -723,7 +721,7 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, D
 		goto put_lmr;
 	rmr->spares = binding->spare;
 	bind = bind_of(rmr, lmr, triplet, priv);
-	fill(binding, lmr, &bind);
+	fill(binding, lmr, triplet, priv);
 	append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);

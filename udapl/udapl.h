@@ -56,6 +56,8 @@ static inline uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+#define MEMORY_RETRY UINT64_C(10000000) /* ns; then look again whether there is memory for events that are owed */
+
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 /* status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is DAT_SUCCESS. */
