@@ -34,6 +34,18 @@ static inline int fill_sge(struct ibv_sge *sge, const DAT_LMR_TRIPLET *iov, unsi
 	return n;
 }
 
+/*
+ * Soft iWARP refuses a receive without segments, and takes a read for one of one segment: without any it looks at what
+ * an earlier request left in that slot of its ring. An empty one it does not look at.
+ */
+static inline int one_at_least(const struct tp_qp *qp, struct ibv_sge *sge, int nsge)
+{
+	if (nsge || !qp->dev->iwarp)
+		return nsge;
+	sge[0] = (struct ibv_sge){ 0 };
+	return 1;
+}
+
 /* The device copies a small message at once and needs no look at its region. */
 static inline unsigned inline_flag(const struct tp_qp *qp, DAT_VLEN size)
 {
@@ -82,13 +94,15 @@ static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag, 
 						   unsigned flags, const DAT_RMR_TRIPLET *remote)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
+	int nsge = fill_sge(sge, iov, nseg, size);
 
 	if (!size)
 		flags &= ~(unsigned)IBV_SEND_INLINE;
-	return post_request(qp, tag, opcode, sge, fill_sge(sge, iov, nseg, size), flags, remote);
+	if (opcode == IBV_WR_RDMA_READ)
+		nsge = one_at_least(qp, sge, nsge);
+	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
 }
 
-/* Soft iWARP refuses a receive without segments; one that is empty it does not look at. */
 static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
 						      unsigned nseg)
 {
@@ -96,13 +110,9 @@ static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *ta
 	struct ibv_recv_wr *bad, wr = {
 		.wr_id = (uintptr_t)tag,
 		.sg_list = sge,
-		.num_sge = fill_sge(sge, iov, nseg, UINT64_MAX),
+		.num_sge = one_at_least(qp, sge, fill_sge(sge, iov, nseg, UINT64_MAX)),
 	};
 
-	if (!wr.num_sge && qp->dev->iwarp) {
-		sge[0] = (struct ibv_sge){ 0 };
-		wr.num_sge = 1;
-	}
 	return post_result(ibv_post_recv(qp->ibv, &wr, &bad));
 }
 
