@@ -147,14 +147,38 @@ void open_both(void)
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+/* Of an endpoint that there may be, for a message. */
+static int state_if_any(DAT_EP_HANDLE ep)
+{
+	DAT_BOOLEAN recv_idle, request_idle;
+	DAT_EP_STATE state;
+
+	return dat_ep_get_status(ep, &state, &recv_idle, &request_idle) == DAT_SUCCESS ? (int)state : -1;
+}
+
+/* If none comes, says what for we waited, how far both ends were, and whether it came after all, but woke nobody. */
+static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 {
 	DAT_EVENT event;
 	DAT_COUNT nmore;
+	DAT_RETURN ret = dat_evd_wait(evd, PATIENCE, 1, &event, &nmore);
 
-	ck_dat(dat_evd_wait(evd, PATIENCE, 1, &event, &nmore));
-	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number, number);
+	if (ret != DAT_SUCCESS)
+		ck_abort_msg("waiting for %s, endpoints in states %d and %d: %s; the queue holds %s", wanted,
+			     state_if_any(a.ep), state_if_any(b.ep), status_text(ret),
+			     dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now" : "nothing");
 	ck_assert_ptr_eq(event.evd_handle, evd);
+	return event;
+}
+
+DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+{
+	char wanted[24];
+	DAT_EVENT event;
+
+	snprintf(wanted, sizeof(wanted), "event %#x", number);
+	event = next_event(evd, wanted);
+	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number, number);
 	return event;
 }
 
@@ -188,10 +212,8 @@ DAT_EVENT expect_connection(const struct side *side, DAT_EVENT_NUMBER number)
 
 void expect_end(const struct side *side)
 {
-	DAT_EVENT event;
-	DAT_COUNT nmore;
+	DAT_EVENT event = next_event(side->connect_evd, "the end of a connection");
 
-	ck_dat(dat_evd_wait(side->connect_evd, PATIENCE, 1, &event, &nmore));
 	ck_assert_msg(event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED ||
 			      event.event_number == DAT_CONNECTION_EVENT_BROKEN,
 		      "event %#x", event.event_number);

@@ -489,7 +489,8 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 
 	ret = dat_evd_wait(evd, LONG, 1, &event, &nmore);
 	if (ret != DAT_SUCCESS)
-		ck_abort_msg("line %d: waiting for %s: %s", blamed, wanted, status_text(ret, text));
+		ck_abort_msg("line %d: waiting for %s: %s; the queue holds %s", blamed, wanted, status_text(ret, text),
+			     dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now" : "nothing");
 	ck_assert_ptr_eq(event.evd_handle, evd);
 	return event;
 }
