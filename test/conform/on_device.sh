@@ -6,4 +6,6 @@
 # shellcheck source=../func/ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/../func/ends.sh"
 
-CONFORM_NAMES='end0 end1' "$build/test/conform/conform"
+# In the log, before each result, what the provider had to say: errors, warnings, connections, endpoints.
+export CONFORM_NAMES='end0 end1' DAPL_DBG_TYPE=0x1b
+stdbuf -oL "$build/test/conform/conform" 2>&1
