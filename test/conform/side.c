@@ -147,13 +147,27 @@ void open_both(void)
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* Of an endpoint that there may be, for a message. */
-static int state_if_any(DAT_EP_HANDLE ep)
+static DAT_RETURN ask_state(DAT_EP_HANDLE ep, DAT_EP_STATE *state)
 {
 	DAT_BOOLEAN recv_idle, request_idle;
+
+	return dat_ep_get_status(ep, state, &recv_idle, &request_idle);
+}
+
+DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
+{
 	DAT_EP_STATE state;
 
-	return dat_ep_get_status(ep, &state, &recv_idle, &request_idle) == DAT_SUCCESS ? (int)state : -1;
+	ck_dat(ask_state(ep, &state));
+	return state;
+}
+
+/* For a message: -1 if there is no such endpoint. */
+static int state_if_any(DAT_EP_HANDLE ep)
+{
+	DAT_EP_STATE state;
+
+	return ask_state(ep, &state) == DAT_SUCCESS ? (int)state : -1;
 }
 
 /* If none comes, says what for we waited, how far both ends were, and whether it came after all, but woke nobody. */
@@ -218,15 +232,6 @@ void expect_end(const struct side *side)
 			      event.event_number == DAT_CONNECTION_EVENT_BROKEN,
 		      "event %#x", event.event_number);
 	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, side->ep);
-}
-
-DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
-{
-	DAT_BOOLEAN recv_idle, request_idle;
-	DAT_EP_STATE state;
-
-	ck_dat(dat_ep_get_status(ep, &state, &recv_idle, &request_idle));
-	return state;
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
