@@ -1,14 +1,15 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls that only find their provider: refuse what cannot be a handle, turn the consumer's IA handle into the
- * provider's, jump through the table. What else a handle may be wrong about is the provider's to notice.
+ * The calls that only find their provider: refuse what cannot be a handle, turn the consumer's IA
+ * handle into the provider's, jump through the table. What else a handle may be wrong about is the
+ * provider's to notice.
  */
 #include "libdat.h"
 
-#define BAD_HANDLE(which)	DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE##which)
+#define BAD_HANDLE(which) DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE##which)
 
 /* All asynchronous error events, and no others, have this bit in their number. */
-#define ASYNC_EVENTS	0x8000
+#define ASYNC_EVENTS 0x8000
 
 DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 {
@@ -21,8 +22,8 @@ DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 }
 
 /*
- * A provider knows an IA by its own handle; the consumer, if it asked, is to see the one it holds. ia_handle is the
- * first member of every query's result.
+ * A provider knows an IA by its own handle; the consumer, if it asked, is to see the one it holds.
+ * ia_handle is the first member of every query's result.
  */
 static DAT_RETURN show_ia(DAT_RETURN ret, bool asked, void *result)
 {
@@ -41,8 +42,9 @@ static DAT_RETURN __attribute__((cold, noinline)) show_ia_of_event(DAT_EVENT *ev
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN dat_ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
-			DAT_PROVIDER_ATTR_MASK provider_mask, DAT_PROVIDER_ATTR *provider_attr)
+DAT_RETURN dat_ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask,
+			DAT_IA_ATTR *ia_attr, DAT_PROVIDER_ATTR_MASK provider_mask,
+			DAT_PROVIDER_ATTR *provider_attr)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -87,47 +89,51 @@ DAT_RETURN dat_get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type)
 
 /* Data transfer, and reaping it: nothing here but the test of the handle and the jump. */
 
-DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			    DAT_COMPLETION_FLAGS flags)
+DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(!is_object(ep)))
 		return BAD_HANDLE(_EP);
 	return DAT_EP_POST_SEND(ep, segments, iov, cookie, flags);
 }
 
-DAT_RETURN dat_ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			    DAT_COMPLETION_FLAGS flags)
+DAT_RETURN dat_ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(!is_object(ep)))
 		return BAD_HANDLE(_EP);
 	return DAT_EP_POST_RECV(ep, segments, iov, cookie, flags);
 }
 
-DAT_RETURN dat_ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				 const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+DAT_RETURN dat_ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+				 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				 DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(!is_object(ep)))
 		return BAD_HANDLE(_EP);
 	return DAT_EP_POST_RDMA_READ(ep, segments, iov, cookie, remote, flags);
 }
 
-DAT_RETURN dat_ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+DAT_RETURN dat_ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+				  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				  DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(!is_object(ep)))
 		return BAD_HANDLE(_EP);
 	return DAT_EP_POST_RDMA_WRITE(ep, segments, iov, cookie, remote, flags);
 }
 
-DAT_RETURN dat_srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT segments, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+DAT_RETURN dat_srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+			     DAT_DTO_COOKIE cookie)
 {
 	if (unlikely(!is_object(srq)))
 		return BAD_HANDLE(_SRQ);
 	return DAT_SRQ_POST_RECV(srq, segments, iov, cookie);
 }
 
-DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *lmr_triplet, DAT_MEM_PRIV_FLAGS privileges,
-			DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *lmr_triplet,
+			DAT_MEM_PRIV_FLAGS privileges, DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie,
+			DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
 	if (unlikely(!is_object(rmr)))
 		return BAD_HANDLE(_RMR);
@@ -146,8 +152,8 @@ DAT_RETURN dat_evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
 	return ret;
 }
 
-DAT_RETURN dat_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
-			DAT_COUNT *nmore)
+DAT_RETURN dat_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	DAT_RETURN ret;
 
@@ -161,8 +167,8 @@ DAT_RETURN dat_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT thres
 
 /* Event dispatchers. */
 
-DAT_RETURN dat_evd_create(DAT_IA_HANDLE handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
-			  DAT_EVD_HANDLE *evd)
+DAT_RETURN dat_evd_create(DAT_IA_HANDLE handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
+			  DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -275,8 +281,9 @@ DAT_RETURN dat_cno_free(DAT_CNO_HANDLE cno)
 
 /* Endpoints. */
 
-DAT_RETURN dat_ep_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
-			 DAT_EVD_HANDLE connect_evd, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
+DAT_RETURN dat_ep_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+			 DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+			 const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -286,8 +293,8 @@ DAT_RETURN dat_ep_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE 
 }
 
 DAT_RETURN dat_ep_create_with_srq(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
-				  DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq,
-				  const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
+				  DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+				  DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -310,23 +317,26 @@ DAT_RETURN dat_ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_
 	return DAT_EP_MODIFY(ep, mask, param);
 }
 
-DAT_RETURN dat_ep_get_status(DAT_EP_HANDLE ep, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle, DAT_BOOLEAN *request_idle)
+DAT_RETURN dat_ep_get_status(DAT_EP_HANDLE ep, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
+			     DAT_BOOLEAN *request_idle)
 {
 	if (!is_object(ep))
 		return BAD_HANDLE(_EP);
 	return DAT_EP_GET_STATUS(ep, state, recv_idle, request_idle);
 }
 
-DAT_RETURN dat_ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_CONN_QUAL qualifier, DAT_TIMEOUT timeout,
-			  DAT_COUNT private_size, const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags)
+DAT_RETURN dat_ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_CONN_QUAL qualifier,
+			  DAT_TIMEOUT timeout, DAT_COUNT private_size, const DAT_PVOID private_data,
+			  DAT_QOS qos, DAT_CONNECT_FLAGS flags)
 {
 	if (!is_object(ep))
 		return BAD_HANDLE(_EP);
-	return DAT_EP_CONNECT(ep, address, qualifier, timeout, private_size, private_data, qos, flags);
+	return DAT_EP_CONNECT(ep, address, qualifier, timeout, private_size, private_data, qos,
+			      flags);
 }
 
-DAT_RETURN dat_ep_dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE like, DAT_TIMEOUT timeout, DAT_COUNT private_size,
-			      const DAT_PVOID private_data, DAT_QOS qos)
+DAT_RETURN dat_ep_dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE like, DAT_TIMEOUT timeout,
+			      DAT_COUNT private_size, const DAT_PVOID private_data, DAT_QOS qos)
 {
 	if (!is_object(ep))
 		return BAD_HANDLE(_EP);
@@ -370,8 +380,8 @@ DAT_RETURN dat_ep_free(DAT_EP_HANDLE ep)
 
 /* Service points and connection requests. */
 
-DAT_RETURN dat_psp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
-			  DAT_PSP_HANDLE *psp)
+DAT_RETURN dat_psp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd,
+			  DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -380,8 +390,8 @@ DAT_RETURN dat_psp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EVD
 	return DAT_PSP_CREATE(ia, qualifier, evd, flags, psp);
 }
 
-DAT_RETURN dat_psp_create_any(DAT_IA_HANDLE handle, DAT_CONN_QUAL *qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
-			      DAT_PSP_HANDLE *psp)
+DAT_RETURN dat_psp_create_any(DAT_IA_HANDLE handle, DAT_CONN_QUAL *qualifier, DAT_EVD_HANDLE evd,
+			      DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -404,8 +414,8 @@ DAT_RETURN dat_psp_free(DAT_PSP_HANDLE psp)
 	return DAT_PSP_FREE(psp);
 }
 
-DAT_RETURN dat_rsp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd,
-			  DAT_RSP_HANDLE *rsp)
+DAT_RETURN dat_rsp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep,
+			  DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *rsp)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -435,7 +445,8 @@ DAT_RETURN dat_cr_query(DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
 	return DAT_CR_QUERY(cr, mask, param);
 }
 
-DAT_RETURN dat_cr_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT private_size, const DAT_PVOID private_data)
+DAT_RETURN dat_cr_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT private_size,
+			 const DAT_PVOID private_data)
 {
 	if (!is_object(cr))
 		return BAD_HANDLE(_CR);
@@ -481,17 +492,18 @@ DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz)
 	return DAT_PZ_FREE(pz);
 }
 
-DAT_RETURN dat_lmr_create(DAT_IA_HANDLE handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-			  DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS privileges, DAT_LMR_HANDLE *lmr,
-			  DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+DAT_RETURN dat_lmr_create(DAT_IA_HANDLE handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+			  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS privileges,
+			  DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 			  DAT_VADDR *registered_address)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
-	return DAT_LMR_CREATE(ia, type, region, length, pz, privileges, lmr, lmr_context, rmr_context, registered_size,
-			      registered_address);
+	return DAT_LMR_CREATE(ia, type, region, length, pz, privileges, lmr, lmr_context,
+			      rmr_context, registered_size, registered_address);
 }
 
 DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param)
@@ -501,7 +513,8 @@ DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PA
 	return show_ia(DAT_LMR_QUERY(lmr, mask, param), mask & DAT_LMR_FIELD_IA_HANDLE, param);
 }
 
-DAT_RETURN dat_lmr_sync_rdma_read(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments, DAT_VLEN count)
+DAT_RETURN dat_lmr_sync_rdma_read(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments,
+				  DAT_VLEN count)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -510,7 +523,8 @@ DAT_RETURN dat_lmr_sync_rdma_read(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *s
 	return DAT_LMR_SYNC_RDMA_READ(ia, segments, count);
 }
 
-DAT_RETURN dat_lmr_sync_rdma_write(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments, DAT_VLEN count)
+DAT_RETURN dat_lmr_sync_rdma_write(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments,
+				   DAT_VLEN count)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 
@@ -549,7 +563,8 @@ DAT_RETURN dat_rmr_free(DAT_RMR_HANDLE rmr)
 
 /* Shared receive queues. */
 
-DAT_RETURN dat_srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq)
+DAT_RETURN dat_srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr,
+			  DAT_SRQ_HANDLE *srq)
 {
 	DAT_IA_HANDLE ia = ia_of(handle);
 

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* dat.conf text -> entries: a pure function over a buffer. No file, no memory, no message of its own. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dat.conf text -> entries: a pure function over a buffer. No file, no memory, no message of its
+ * own.
+ */
 #include <string.h>
 
 #include "conf.h"
@@ -9,8 +12,8 @@
 /* A line being read. */
 struct record {
 	struct conf_entry entry;
-	bool user_level;	/* u, not k */
-	bool by_default;	/* default, not nondefault */
+	bool user_level; /* u, not k */
+	bool by_default; /* default, not nondefault */
 };
 
 static bool is_blank(char c)
@@ -108,7 +111,7 @@ static bool read_ia_params(const char *text, struct record *record)
 
 static bool read_platform_params(const char *text, struct record *record)
 {
-	(void)text;	/* Solaris keeps a driver name there; a registry has no use for it */
+	(void)text; /* Solaris keeps a driver name there; a registry has no use for it */
 	(void)record;
 	return true;
 }
@@ -117,14 +120,14 @@ static const struct field {
 	bool (*read)(const char *text, struct record *record);
 	const char *refusal;
 } fields[FIELDS] = {
-	{ read_name,		 "the IA name must have 1 to 255 bytes" },
-	{ read_api_version,	 "the API version must look like u1.2" },
-	{ read_thread_safety,	 "field 3 must be threadsafe or nonthreadsafe" },
-	{ read_default,		 "field 4 must be default or nondefault" },
-	{ read_library,		 NULL },
+	{ read_name, "the IA name must have 1 to 255 bytes" },
+	{ read_api_version, "the API version must look like u1.2" },
+	{ read_thread_safety, "field 3 must be threadsafe or nonthreadsafe" },
+	{ read_default, "field 4 must be default or nondefault" },
+	{ read_library, NULL },
 	{ read_provider_version, "the provider version must look like dapl.1.2" },
-	{ read_ia_params,	 NULL },
-	{ read_platform_params,	 NULL },
+	{ read_ia_params, NULL },
+	{ read_platform_params, NULL },
 };
 
 /* Ends the bare word that begins at p; returns where to go on. A quote ends it too, and is lost. */
@@ -152,7 +155,10 @@ static char *cut_quoted(char *p, char *end)
 	return p + 1;
 }
 
-/* Cuts [p, end) into words, each ended by a NUL; end itself may be written. Returns what is wrong with the line. */
+/*
+ * Cuts [p, end) into words, each ended by a NUL; end itself may be written. Returns what is wrong
+ * with the line.
+ */
 static const char *split(char *p, char *end, char *words[FIELDS], unsigned *count)
 {
 	*count = 0;

@@ -9,8 +9,8 @@
 
 /* A well-formed line that offers a provider to user-level consumers. */
 struct conf_entry {
-	DAT_PROVIDER_INFO info;		/* IA name, API version, thread safety: the key */
-	const char *library;		/* these two point into the text */
+	DAT_PROVIDER_INFO info; /* IA name, API version, thread safety: the key */
+	const char *library;	/* these two point into the text */
 	const char *ia_params;
 };
 
@@ -21,9 +21,10 @@ struct conf_sink {
 };
 
 /*
- * Tells sink of every line of text, in order: the entries, and the lines that are no entry with the reason. Lines count
- * from 1. Blank lines, comments, and the well-formed lines marked k or nondefault are passed over.
- * text is taken apart in place: length bytes and one more, which need not be anything in particular.
+ * Tells sink of every line of text, in order: the entries, and the lines that are no entry with the
+ * reason. Lines count from 1. Blank lines, comments, and the well-formed lines marked k or
+ * nondefault are passed over. text is taken apart in place: length bytes and one more, which need
+ * not be anything in particular.
  */
 void conf_parse(char *text, size_t length, const struct conf_sink *sink);
 

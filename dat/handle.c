@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Open IAs: the consumer's small integer beside the provider's pointer. */
 #include "libdat.h"
 
 /*
- * Untouched pages of this cost nothing, so the table never moves and a call finds its IA without a lock. Slot 0 stays
- * empty: it would be the null handle.
+ * Untouched pages of this cost nothing, so the table never moves and a call finds its IA without a
+ * lock. Slot 0 stays empty: it would be the null handle.
  */
 struct ia_slot ia_slots[IA_HANDLES];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,8 +50,8 @@ DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia)
 }
 
 /*
- * The slot of a provider's handle. Not one that is closing: when its provider has let the object go, the pointer may
- * already be the next IA's.
+ * The slot of a provider's handle. Not one that is closing: when its provider has let the object
+ * go, the pointer may already be the next IA's.
  */
 static struct ia_slot *slot_by_pointer_locked(DAT_HANDLE ia)
 {

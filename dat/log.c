@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The registry's messages: which are wanted, and where they go. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -14,7 +14,7 @@ enum {
 	TO_SYSLOG = 2,
 };
 
-static unsigned wanted, destination;	/* fixed once read */
+static unsigned wanted, destination; /* fixed once read */
 
 static unsigned number_from_env(const char *name, unsigned otherwise)
 {

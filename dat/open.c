@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* dat_ia_openv and dat_ia_close: from a name to its library, its provider, and an open IA; and back. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dat_ia_openv and dat_ia_close: from a name to its library, its provider, and an open IA; and
+ * back.
+ */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -26,7 +29,10 @@ static void become_idle_locked(struct entry *entry)
 	pthread_cond_broadcast(&registry.idle);
 }
 
-/* The first library of the chain that loads. A library stays in memory for good: its threads may outlive its IAs. */
+/*
+ * The first library of the chain that loads. A library stays in memory for good: its threads may
+ * outlive its IAs.
+ */
 static void *load_first(const struct entry *entry, const struct source **loaded)
 {
 	const struct source *source;
@@ -43,7 +49,8 @@ static void *load_first(const struct entry *entry, const struct source **loaded)
 	}
 	/* The log of the whole chain has every reason; unasked, one line has to do. */
 	if (!library)
-		dbg(DBG_ERROR, "%s: no provider library can be loaded: %s", entry->info.ia_name, why);
+		dbg(DBG_ERROR, "%s: no provider library can be loaded: %s", entry->info.ia_name,
+		    why);
 	return library;
 }
 
@@ -63,7 +70,9 @@ static bool load(struct entry *entry)
 	return true;
 }
 
-/* For the busy thread. A library without dat_provider_init may have registered from a constructor. */
+/*
+ * For the busy thread. A library without dat_provider_init may have registered from a constructor.
+ */
 static bool start(struct entry *entry)
 {
 	if (!load(entry))
@@ -73,7 +82,8 @@ static bool start(struct entry *entry)
 	pthread_mutex_lock(&registry.lock);
 	entry->starting = true;
 	pthread_mutex_unlock(&registry.lock);
-	dbg(DBG_PROVIDER, "%s: dat_provider_init(\"%s\")", entry->info.ia_name, entry->loaded->ia_params);
+	dbg(DBG_PROVIDER, "%s: dat_provider_init(\"%s\")", entry->info.ia_name,
+	    entry->loaded->ia_params);
 	entry->init(&entry->info, entry->loaded->ia_params);
 	pthread_mutex_lock(&registry.lock);
 	entry->starting = false;
@@ -101,9 +111,9 @@ static bool join_locked(struct entry *entry)
 }
 
 /*
- * The line of dat.conf that serves what is wanted, running, with the caller as one more user. NULL if there is none or
- * it does not load: a provider may yet have registered by itself. Also NULL in the entry's own dat_provider_init or
- * _fini, which would otherwise wait for themselves.
+ * The line of dat.conf that serves what is wanted, running, with the caller as one more user. NULL
+ * if there is none or it does not load: a provider may yet have registered by itself. Also NULL in
+ * the entry's own dat_provider_init or _fini, which would otherwise wait for themselves.
  */
 static struct entry *hold_entry(const DAT_PROVIDER_INFO *want)
 {
@@ -144,7 +154,8 @@ static void put_entry(struct entry *entry)
 	pthread_mutex_unlock(&registry.lock);
 }
 
-static DAT_RETURN hold_provider(const DAT_PROVIDER_INFO *want, const struct entry *entry, struct provider **held)
+static DAT_RETURN hold_provider(const DAT_PROVIDER_INFO *want, const struct entry *entry,
+				struct provider **held)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct provider *provider;
@@ -174,9 +185,11 @@ struct request {
 	DAT_COUNT async_qlen;
 };
 
-/* On success the consumer's event dispatcher variable is as the provider left it, else as it was. */
-static DAT_RETURN call_ia_open(const struct provider *provider, struct request *request, DAT_EVD_HANDLE *async_evd,
-			       DAT_IA_HANDLE *ia)
+/*
+ * On success the consumer's event dispatcher variable is as the provider left it, else as it was.
+ */
+static DAT_RETURN call_ia_open(const struct provider *provider, struct request *request,
+			       DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia)
 {
 	DAT_EVD_HANDLE evd = *async_evd;
 	const int outer = ro_aware;
@@ -194,7 +207,8 @@ static DAT_RETURN call_ia_open(const struct provider *provider, struct request *
 	return ret;
 }
 
-static DAT_RETURN open_ia(struct request *request, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_handle)
+static DAT_RETURN open_ia(struct request *request, DAT_EVD_HANDLE *async_evd,
+			  DAT_IA_HANDLE *ia_handle)
 {
 	struct provider *provider;
 	struct ia_slot *slot;
@@ -227,8 +241,8 @@ put_entry:
 	return ret;
 }
 
-static DAT_RETURN check_arguments(const char *name, DAT_COUNT async_qlen, const DAT_EVD_HANDLE *async_evd,
-				  const DAT_IA_HANDLE *ia_handle)
+static DAT_RETURN check_arguments(const char *name, DAT_COUNT async_qlen,
+				  const DAT_EVD_HANDLE *async_evd, const DAT_IA_HANDLE *ia_handle)
 {
 	if (!name || strnlen(name, DAT_NAME_MAX_LENGTH) == DAT_NAME_MAX_LENGTH)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
@@ -241,7 +255,10 @@ static DAT_RETURN check_arguments(const char *name, DAT_COUNT async_qlen, const 
 	return DAT_SUCCESS;
 }
 
-/* A prefix that some entry's name begins with is part of that name; otherwise it tells of the consumer. */
+/*
+ * A prefix that some entry's name begins with is part of that name; otherwise it tells of the
+ * consumer.
+ */
 static DAT_RETURN name_request(struct request *request, const char *name)
 {
 	const size_t prefix = strlen(DAT_RO_AWARE_PREFIX);
@@ -250,14 +267,16 @@ static DAT_RETURN name_request(struct request *request, const char *name)
 	ret = registry_enter();
 	if (ret != DAT_SUCCESS)
 		return ret;
-	request->ro_aware = strncmp(name, DAT_RO_AWARE_PREFIX, prefix) == 0 && !registry_names_locked(name);
+	request->ro_aware = strncmp(name, DAT_RO_AWARE_PREFIX, prefix) == 0 &&
+			    !registry_names_locked(name);
 	pthread_mutex_unlock(&registry.lock);
 	strcpy(request->want.ia_name, request->ro_aware ? name + prefix : name);
 	return DAT_SUCCESS;
 }
 
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_HANDLE *async_evd,
-			DAT_IA_HANDLE *ia_handle, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
+			DAT_IA_HANDLE *ia_handle, DAT_UINT32 major, DAT_UINT32 minor,
+			DAT_BOOLEAN thread_safety)
 {
 	struct request request = { .async_qlen = async_qlen };
 	DAT_RETURN ret;
@@ -272,7 +291,8 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 		ret = open_ia(&request, async_evd, ia_handle);
 	if (ret != DAT_SUCCESS && ia_handle)
 		*ia_handle = DAT_HANDLE_NULL;
-	dbg(DBG_CONSUMER, "dat_ia_openv(\"%s\", u%u.%u): 0x%08x", request.want.ia_name, major, minor, ret);
+	dbg(DBG_CONSUMER, "dat_ia_openv(\"%s\", u%u.%u): 0x%08x", request.want.ia_name, major,
+	    minor, ret);
 	return ret;
 }
 

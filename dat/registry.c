@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The names an IA can be opened by: those dat.conf promises, and those providers registered. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "libdat.h"
 #include "log.h"
 
-#define SYSTEM_CONF	"/etc/dat.conf"
+#define SYSTEM_CONF "/etc/dat.conf"
 
 struct registry registry = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -44,9 +44,11 @@ static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
 	return match(a, b) == MATCH_KEY && a->dapl_version_minor == b->dapl_version_minor;
 }
 
-static bool is_better(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *than, const DAT_PROVIDER_INFO *want)
+static bool is_better(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *than,
+		      const DAT_PROVIDER_INFO *want)
 {
-	return match(have, want) == MATCH_KEY && (!than || have->dapl_version_minor < than->dapl_version_minor);
+	return match(have, want) == MATCH_KEY &&
+	       (!than || have->dapl_version_minor < than->dapl_version_minor);
 }
 
 struct entry *registry_entry_locked(const DAT_PROVIDER_INFO *want)
@@ -75,7 +77,8 @@ bool registry_names_locked(const char *name)
 	for (const struct entry *entry = registry.entries; entry; entry = entry->next)
 		if (strcmp(entry->info.ia_name, name) == 0)
 			return true;
-	for (const struct provider *provider = registry.providers; provider; provider = provider->next)
+	for (const struct provider *provider = registry.providers; provider;
+	     provider = provider->next)
 		if (strcmp(provider->info.ia_name, name) == 0)
 			return true;
 	return false;
@@ -84,11 +87,12 @@ bool registry_names_locked(const char *name)
 DAT_RETURN registry_miss_locked(const DAT_PROVIDER_INFO *want)
 {
 	static const DAT_RETURN_SUBTYPE reasons[] = {
-		[MATCH_NOTHING]	= DAT_NAME_NOT_REGISTERED,
-		[MATCH_NAME]	= DAT_MAJOR_NOT_FOUND,
-		[MATCH_MAJOR]	= DAT_MINOR_NOT_FOUND,
-		[MATCH_MINOR]	= DAT_THREAD_SAFETY_NOT_FOUND,
-		[MATCH_KEY]	= DAT_NAME_NOT_REGISTERED,	/* promised, but its library did not register it */
+		[MATCH_NOTHING] = DAT_NAME_NOT_REGISTERED,
+		[MATCH_NAME] = DAT_MAJOR_NOT_FOUND,
+		[MATCH_MAJOR] = DAT_MINOR_NOT_FOUND,
+		[MATCH_MINOR] = DAT_THREAD_SAFETY_NOT_FOUND,
+		/* promised, but its library did not register it */
+		[MATCH_KEY] = DAT_NAME_NOT_REGISTERED,
 	};
 	enum match best = MATCH_NOTHING, found;
 
@@ -96,7 +100,8 @@ DAT_RETURN registry_miss_locked(const DAT_PROVIDER_INFO *want)
 		found = match(&entry->info, want);
 		best = found > best ? found : best;
 	}
-	for (const struct provider *provider = registry.providers; provider; provider = provider->next) {
+	for (const struct provider *provider = registry.providers; provider;
+	     provider = provider->next) {
 		found = match(&provider->info, want);
 		best = found > best ? found : best;
 	}
@@ -111,7 +116,10 @@ static struct entry *exact_entry_locked(const DAT_PROVIDER_INFO *info)
 	return NULL;
 }
 
-/* Where the pointer to the provider with this key is kept; to the NULL at the list's end if there is none. */
+/*
+ * Where the pointer to the provider with this key is kept; to the NULL at the list's end if there
+ * is none.
+ */
 static struct provider **exact_provider_locked(const DAT_PROVIDER_INFO *info)
 {
 	struct provider **link = &registry.providers;
@@ -144,7 +152,7 @@ void registry_disown_locked(const struct entry *entry)
 /* A file being read into the registry. */
 struct reading {
 	const char *path;
-	struct entry **end;	/* where the next key goes */
+	struct entry **end; /* where the next key goes */
 };
 
 static struct entry *new_entry(const DAT_PROVIDER_INFO *info, struct reading *reading)
@@ -227,7 +235,9 @@ static int read_conf_locked(const char *path)
 	return 0;
 }
 
-/* DAT_OVERRIDE names the one file to be read, but not to a program that runs with another's rights. */
+/*
+ * DAT_OVERRIDE names the one file to be read, but not to a program that runs with another's rights.
+ */
 static void find_conf_locked(void)
 {
 	static const char *const places[] = { DAT_CONF_DIR "/dat.conf", SYSTEM_CONF };
@@ -237,7 +247,8 @@ static void find_conf_locked(void)
 	if (override) {
 		err = read_conf_locked(override);
 		if (err)
-			dbg(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override, strerror(-err));
+			dbg(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override,
+			    strerror(-err));
 		return;
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -309,8 +320,8 @@ DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PRO
 	pthread_mutex_lock(&registry.lock);
 	ret = add_locked(added);
 	pthread_mutex_unlock(&registry.lock);
-	dbg(DBG_DYNAMIC, "%s u%u.%u: added: 0x%08x", info->ia_name, info->dapl_version_major, info->dapl_version_minor,
-	    ret);
+	dbg(DBG_DYNAMIC, "%s u%u.%u: added: 0x%08x", info->ia_name, info->dapl_version_major,
+	    info->dapl_version_minor, ret);
 	if (ret != DAT_SUCCESS)
 		free(added);
 	return ret;
@@ -365,7 +376,10 @@ static DAT_RETURN list_locked(DAT_COUNT max, DAT_COUNT *number, DAT_PROVIDER_INF
 		*number = total;
 	if (max <= 0)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
-	/* No further than needed: programs are about that pass the address of one pointer, and claim eight. */
+	/*
+	 * No further than needed: programs are about that pass the address of one pointer, and
+	 * claim eight.
+	 */
 	for (DAT_COUNT i = 0; i < filled; i++)
 		if (!list[i])
 			return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* dat_strerror: the names of return codes. Programs compare them, so they are the constants' own spelling. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dat_strerror: the names of return codes. Programs compare them, so they are the constants' own
+ * spelling.
+ */
 #include "libdat.h"
 
 struct name {
@@ -7,8 +10,10 @@ struct name {
 	const char *text;
 };
 
+/* clang-format off */
 #define TYPE(constant)		{ DAT_GET_TYPE(constant), #constant }
 #define SUBTYPE(constant)	{ constant, #constant }
+/* clang-format on */
 
 /* DAT_NOT_IMPLEMENTED fills the class bits too, and is told by what is left of it. */
 static const struct name types[] = {

@@ -33,7 +33,8 @@ static int connection_event(struct dtest *t, DAT_EVENT_NUMBER wanted, DAT_TIMEOU
 	if (event_wait(t->connect_evd, timeout, &event) < 0)
 		return -1;
 	if (event.event_number != wanted) {
-		complain("dat_evd_wait", "%s instead of %s", event_name(event.event_number), event_name(wanted));
+		complain("dat_evd_wait", "%s instead of %s", event_name(event.event_number),
+			 event_name(wanted));
 		return -1;
 	}
 	if (event.event_data.connect_event_data.ep_handle != t->ep) {
@@ -46,7 +47,8 @@ static int connection_event(struct dtest *t, DAT_EVENT_NUMBER wanted, DAT_TIMEOU
 static int request_check(const struct dtest *t, const DAT_CR_ARRIVAL_EVENT_DATA *request)
 {
 	if (request->conn_qual != CONN_QUAL) {
-		complain("dat_evd_wait", "request for qualifier %lu instead of %d", request->conn_qual, CONN_QUAL);
+		complain("dat_evd_wait", "request for qualifier %lu instead of %d",
+			 request->conn_qual, CONN_QUAL);
 		return -1;
 	}
 	if (request->sp_handle.psp_handle != t->psp) {
@@ -66,7 +68,8 @@ static int request_accept(struct dtest *t)
 	if (event_wait(t->cr_evd, REQUEST_TIMEOUT, &event) < 0)
 		return -1;
 	if (event.event_number != DAT_CONNECTION_REQUEST_EVENT) {
-		complain("dat_evd_wait", "%s instead of a connection request", event_name(event.event_number));
+		complain("dat_evd_wait", "%s instead of a connection request",
+			 event_name(event.event_number));
 		return -1;
 	}
 	request = &event.event_data.cr_arrival_event_data;
@@ -78,11 +81,15 @@ static int request_accept(struct dtest *t)
 		goto reject;
 	return 0;
 reject:
-	(void)CALL(dat_cr_reject, request->cr_handle);	/* or the client would sit out its time-out */
+	/* or the client would sit out its time-out */
+	(void)CALL(dat_cr_reject, request->cr_handle);
 	return -1;
 }
 
-/* A host may have addresses of both families, an IA has one: the first of the IA's family, else the last. */
+/*
+ * A host may have addresses of both families, an IA has one: the first of the IA's family, else the
+ * last.
+ */
 static int server_address(struct dtest *t, struct sockaddr_storage *address)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -99,7 +106,8 @@ static int server_address(struct dtest *t, struct sockaddr_storage *address)
 		return -1;
 	}
 	chosen = list;
-	while (chosen->ai_next && attr.ia_address_ptr && chosen->ai_family != attr.ia_address_ptr->sa_family)
+	while (chosen->ai_next && attr.ia_address_ptr &&
+	       chosen->ai_family != attr.ia_address_ptr->sa_family)
 		chosen = chosen->ai_next;
 	memcpy(address, chosen->ai_addr, chosen->ai_addrlen);
 	freeaddrinfo(list);
@@ -120,14 +128,17 @@ static int request_send(struct dtest *t)
 	}
 	say("Server Name: %s", t->opt.host);
 	say("Server Net Address: %s", text);
-	if (CALL(dat_ep_connect, t->ep, remote, CONN_QUAL, CONNECT_TIMEOUT, 0, NULL, DAT_QOS_BEST_EFFORT,
-		 DAT_CONNECT_DEFAULT_FLAG) < 0)
+	if (CALL(dat_ep_connect, t->ep, remote, CONN_QUAL, CONNECT_TIMEOUT, 0, NULL,
+		 DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG) < 0)
 		return -1;
 	say("Waiting for connect response");
 	return 0;
 }
 
-/* No limit here: the client's connect carries one, and the server's accept ends with the client's attempt. */
+/*
+ * No limit here: the client's connect carries one, and the server's accept ends with the client's
+ * attempt.
+ */
 int connection_open(struct dtest *t)
 {
 	if ((t->server ? request_accept(t) : request_send(t)) < 0)
@@ -162,8 +173,9 @@ int addresses_print(struct dtest *t)
 }
 
 /*
- * After a good run the client hangs up, and the server waits for that as long as it takes. After a bad one either side
- * hangs up at once, so that the other doesn't wait for data that will not come, and whichever event follows is right.
+ * After a good run the client hangs up, and the server waits for that as long as it takes. After a
+ * bad one either side hangs up at once, so that the other doesn't wait for data that will not come,
+ * and whichever event follows is right.
  */
 int connection_close(struct dtest *t)
 {

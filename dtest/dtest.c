@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dtest: two processes, one connection, every kind of data transfer; the options, and the list of steps. */
+/*
+ * dtest: two processes, one connection, every kind of data transfer; the options, and the list of
+ * steps.
+ */
 #include "dtest.h"
 
 #include <errno.h>
@@ -8,43 +11,43 @@
 #include <unistd.h>
 
 enum {
-	STATUS_FAILED	= 1,
-	STATUS_USAGE	= 244,
-	SIZE_MAX_BYTES	= 1 << 30,
-	BURST_MAX	= 65535,
-	DELAY_MAX	= 24 * 60 * 60,
+	STATUS_FAILED = 1,
+	STATUS_USAGE = 244,
+	SIZE_MAX_BYTES = 1 << 30,
+	BURST_MAX = 65535,
+	DELAY_MAX = 24 * 60 * 60,
 };
 
 /* Done from the first to the last, undone from the last one done to the first. */
 struct step {
-	const char	*name;
-	int		(*up)(struct dtest *t);
-	int		(*down)(struct dtest *t);	/* NULL: leaves nothing to undo */
-	enum timer	up_timer;
-	enum timer	down_timer;
+	const char *name;
+	int (*up)(struct dtest *t);
+	int (*down)(struct dtest *t); /* NULL: leaves nothing to undo */
+	enum timer up_timer;
+	enum timer down_timer;
 };
 
 static const struct step test_steps[] = {
-	{ "open the IA",            ia_open,          ia_close,         TIME_OPEN,        TIME_CLOSE },
-	{ "create the PZ",          pz_create,        pz_free,          TIME_PZ_CREATE,   TIME_PZ_FREE },
-	{ "register the buffers",   buffers_create,   buffers_free,     TIME_LMR_CREATE,  TIME_LMR_FREE },
-	{ "create the CNO",         cno_create,       cno_free,         TIME_CNO_CREATE,  TIME_CNO_FREE },
-	{ "create the EVDs",        evds_create,      evds_free,        TIME_EVD_CREATE,  TIME_EVD_FREE },
-	{ "create the EP",          ep_create,        ep_free,          TIME_EP_CREATE,   TIME_EP_FREE },
-	{ "register the messages",  messages_create,  messages_free,    UNTIMED,          UNTIMED },
-	{ "post the receives",      receives_post,    NULL,             UNTIMED,          UNTIMED },
-	{ "create the PSP",         psp_create,       psp_free,         UNTIMED,          UNTIMED },
-	{ "connect",                connection_open,  connection_close, UNTIMED,          UNTIMED },
-	{ "exchange RMRs",          rmrs_exchange,    NULL,             UNTIMED,          UNTIMED },
-	{ "query the EP",           addresses_print,  NULL,             UNTIMED,          UNTIMED },
-	{ "RDMA write",             rdma_write,       NULL,             UNTIMED,          UNTIMED },
-	{ "RDMA read",              rdma_read,        NULL,             UNTIMED,          UNTIMED },
-	{ "ping",                   ping_pong,        NULL,             UNTIMED,          UNTIMED },
+	{ "open the IA", ia_open, ia_close, TIME_OPEN, TIME_CLOSE },
+	{ "create the PZ", pz_create, pz_free, TIME_PZ_CREATE, TIME_PZ_FREE },
+	{ "register the buffers", buffers_create, buffers_free, TIME_LMR_CREATE, TIME_LMR_FREE },
+	{ "create the CNO", cno_create, cno_free, TIME_CNO_CREATE, TIME_CNO_FREE },
+	{ "create the EVDs", evds_create, evds_free, TIME_EVD_CREATE, TIME_EVD_FREE },
+	{ "create the EP", ep_create, ep_free, TIME_EP_CREATE, TIME_EP_FREE },
+	{ "register the messages", messages_create, messages_free, UNTIMED, UNTIMED },
+	{ "post the receives", receives_post, NULL, UNTIMED, UNTIMED },
+	{ "create the PSP", psp_create, psp_free, UNTIMED, UNTIMED },
+	{ "connect", connection_open, connection_close, UNTIMED, UNTIMED },
+	{ "exchange RMRs", rmrs_exchange, NULL, UNTIMED, UNTIMED },
+	{ "query the EP", addresses_print, NULL, UNTIMED, UNTIMED },
+	{ "RDMA write", rdma_write, NULL, UNTIMED, UNTIMED },
+	{ "RDMA read", rdma_read, NULL, UNTIMED, UNTIMED },
+	{ "ping", ping_pong, NULL, UNTIMED, UNTIMED },
 };
 
 static const struct step query_steps[] = {
-	{ "open the IA",            ia_open,          ia_close,         TIME_OPEN,        TIME_CLOSE },
-	{ "query the IA",           attributes_print, NULL,             UNTIMED,          UNTIMED },
+	{ "open the IA", ia_open, ia_close, TIME_OPEN, TIME_CLOSE },
+	{ "query the IA", attributes_print, NULL, UNTIMED, UNTIMED },
 };
 
 static void usage(FILE *to)
@@ -73,7 +76,8 @@ static int number_parse(int option, const char *text, unsigned min, unsigned max
 	errno = 0;
 	number = strtoll(text, &end, 10);
 	if (errno || end == text || *end || number < min || number > max) {
-		fprintf(stderr, "dtest: -%c %s: not a number from %u to %u\n", option, text, min, max);
+		fprintf(stderr, "dtest: -%c %s: not a number from %u to %u\n", option, text, min,
+			max);
 		return -1;
 	}
 	*value = (unsigned)number;
@@ -114,7 +118,7 @@ static int option_take(struct options *opt, int option, char *argument)
 		usage(stdout);
 		exit(STATUS_USAGE);
 	default:
-		return -1;	/* getopt has named it */
+		return -1; /* getopt has named it */
 	}
 }
 
@@ -154,7 +158,8 @@ static void run(struct dtest *t, const struct step *steps, size_t count)
 			break;
 		}
 	while (done-- > 0)
-		if (steps[done].down && step_call(t, steps[done].down, steps[done].down_timer) < 0) {
+		if (steps[done].down &&
+		    step_call(t, steps[done].down, steps[done].down_timer) < 0) {
 			complain("in undoing step", "%s", steps[done].name);
 			t->failed = true;
 		}
@@ -165,7 +170,7 @@ int main(int argc, char **argv)
 	static char default_name[] = "OpenIB-cma";
 	struct dtest t = { .opt = { .ia_name = default_name, .size = 64, .burst = 10 } };
 
-	(void)setvbuf(stdout, NULL, _IOLBF, 0);		/* scripts read our log while we run */
+	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* scripts read our log while we run */
 	options_parse(&t.opt, argc, argv);
 	if (t.opt.query) {
 		run(&t, query_steps, sizeof(query_steps) / sizeof(query_steps[0]));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of dtest share: the options, the state of one run, and the way every DAT call is made and reported. */
+/*
+ * What the files of dtest share: the options, the state of one run, and the way every DAT call is
+ * made and reported.
+ */
 #ifndef DTEST_H
 #define DTEST_H
 
@@ -11,19 +14,20 @@
 #include <dat/udat.h>
 
 enum {
-	CONN_QUAL	= 45248,
-	MESSAGES	= 3,	/* receives posted before connecting, one for each message that is not a ping */
-	SEGMENTS	= 2,	/* of an RDMA write */
-	READS		= 4,
-	RMR_LENGTH	= 64,	/* what every dtest announces, whatever its buffers hold */
-	SIZE_MIN	= 26,	/* "client RDMA write data..." and its NUL */
+	CONN_QUAL = 45248,
+	/* receives posted before connecting, one for each message that is not a ping */
+	MESSAGES = 3,
+	SEGMENTS = 2, /* of an RDMA write */
+	READS = 4,
+	RMR_LENGTH = 64, /* what every dtest announces, whatever its buffers hold */
+	SIZE_MIN = 26,	 /* "client RDMA write data..." and its NUL */
 };
 
 /* Microseconds, as dat_evd_wait counts. */
 enum {
-	REQUEST_TIMEOUT	= 20 * 1000 * 1000,
-	CONNECT_TIMEOUT	= 10 * 1000 * 1000,
-	DTO_TIMEOUT	= 5 * 1000 * 1000,
+	REQUEST_TIMEOUT = 20 * 1000 * 1000,
+	CONNECT_TIMEOUT = 10 * 1000 * 1000,
+	DTO_TIMEOUT = 5 * 1000 * 1000,
 };
 
 enum timer {
@@ -44,57 +48,60 @@ enum timer {
 };
 
 struct options {
-	char		*ia_name;
-	const char	*host;		/* NULL: we are the server */
-	unsigned	size;		/* bytes of one buffer, and of each ping */
-	unsigned	burst;		/* writes, and pings */
-	unsigned	delay;		/* seconds between the request and its accept */
-	bool		cno;
-	bool		poll;
-	bool		query;
+	char *ia_name;
+	const char *host; /* NULL: we are the server */
+	unsigned size;	  /* bytes of one buffer, and of each ping */
+	unsigned burst;	  /* writes, and pings */
+	unsigned delay;	  /* seconds between the request and its accept */
+	bool cno;
+	bool poll;
+	bool query;
 };
 
 /* Registered memory, whole or not at all: lmr is NULL until everything else is valid. */
 struct buffer {
-	char		*mem;
-	DAT_LMR_HANDLE	lmr;
-	DAT_LMR_CONTEXT	lmr_context;
-	DAT_RMR_CONTEXT	rmr_context;
+	char *mem;
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT rmr_context;
 };
 
 struct measure {
-	double		usec;
-	unsigned long	polls;		/* dequeues that found nothing */
+	double usec;
+	unsigned long polls; /* dequeues that found nothing */
 };
 
 struct dtest {
-	struct options	opt;
-	bool		server;
-	bool		failed;
+	struct options opt;
+	bool server;
+	bool failed;
 
-	DAT_EVD_HANDLE	async_evd;
-	DAT_IA_HANDLE	ia;
-	DAT_PZ_HANDLE	pz;
-	DAT_CNO_HANDLE	cno;		/* NULL without -c */
-	DAT_EVD_HANDLE	cr_evd;
-	DAT_EVD_HANDLE	connect_evd;
-	DAT_EVD_HANDLE	request_evd;
-	DAT_EVD_HANDLE	recv_evd;
-	DAT_EP_HANDLE	ep;
-	DAT_PSP_HANDLE	psp;		/* NULL on the client */
+	DAT_EVD_HANDLE async_evd;
+	DAT_IA_HANDLE ia;
+	DAT_PZ_HANDLE pz;
+	DAT_CNO_HANDLE cno; /* NULL without -c */
+	DAT_EVD_HANDLE cr_evd;
+	DAT_EVD_HANDLE connect_evd;
+	DAT_EVD_HANDLE request_evd;
+	DAT_EVD_HANDLE recv_evd;
+	DAT_EP_HANDLE ep;
+	DAT_PSP_HANDLE psp; /* NULL on the client */
 
-	struct buffer	out;		/* burst x size: source of writes and pings, sink of reads */
-	struct buffer	in;		/* burst x size: what the peer writes to and reads from, then takes our pings */
-	struct buffer	msg_out;	/* one DAT_RMR_TRIPLET */
-	struct buffer	msg_in;		/* MESSAGES of them */
-	unsigned	messages_in;	/* so many have arrived; the cookie of the next */
-	DAT_RMR_TRIPLET	peer;		/* its "in"; pad is its buffer size, or 0 from a dtest that doesn't say */
+	/* burst x size: source of writes and pings, sink of reads */
+	struct buffer out;
+	/* burst x size: what the peer writes to and reads from, then takes our pings */
+	struct buffer in;
+	struct buffer msg_out; /* one DAT_RMR_TRIPLET */
+	struct buffer msg_in;  /* MESSAGES of them */
+	unsigned messages_in;  /* so many have arrived; the cookie of the next */
+	/* its "in"; pad is its buffer size, or 0 from a dtest that doesn't say */
+	DAT_RMR_TRIPLET peer;
 
-	unsigned long	polls;		/* of the measure under way */
-	double		timers[TIMERS];	/* microseconds */
-	struct measure	writes;
-	struct measure	reads[READS];
-	struct measure	pings;
+	unsigned long polls;   /* of the measure under way */
+	double timers[TIMERS]; /* microseconds */
+	struct measure writes;
+	struct measure reads[READS];
+	struct measure pings;
 };
 
 /* report.c: all output but the query's. Every line begins with the process id. */
@@ -110,11 +117,11 @@ double usec_now(void);
 void result_print(const struct dtest *t);
 
 /* Makes a DAT call, traced and its failure reported; 0, or -1 when it didn't succeed. */
-#define CALL(call, ...)	(call_begins(#call), call_ended(#call, call(__VA_ARGS__)))
+#define CALL(call, ...) (call_begins(#call), call_ended(#call, call(__VA_ARGS__)))
 
 /*
- * What follows are steps: 0, or -1 after a line on stderr that says why. A create that fails leaves nothing behind;
- * a free goes on after a refusal, so that every refusal is seen.
+ * What follows are steps: 0, or -1 after a line on stderr that says why. A create that fails leaves
+ * nothing behind; a free goes on after a refusal, so that every refusal is seen.
  */
 
 /* objects.c */

@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum {
-	ASYNC_QLEN	= 8,
-	CR_QLEN		= 10,
-	CONNECT_QLEN	= 10,
-	RDMA_SIZE	= 64 * 1024,
+	ASYNC_QLEN = 8,
+	CR_QLEN = 10,
+	CONNECT_QLEN = 10,
+	RDMA_SIZE = 64 * 1024,
 };
 
 int ia_open(struct dtest *t)
@@ -33,20 +33,22 @@ int pz_free(struct dtest *t)
 	return CALL(dat_pz_free, t->pz);
 }
 
-static int buffer_create(struct dtest *t, struct buffer *buffer, size_t count, size_t size, DAT_MEM_PRIV_FLAGS priv)
+static int buffer_create(struct dtest *t, struct buffer *buffer, size_t count, size_t size,
+			 DAT_MEM_PRIV_FLAGS priv)
 {
 	DAT_REGION_DESCRIPTION region;
 	DAT_VADDR address;
 	DAT_VLEN length;
 
-	buffer->mem = calloc(count, size);	/* zero: what has not arrived yet must not look as if it had */
+	/* zero: what has not arrived yet must not look as if it had */
+	buffer->mem = calloc(count, size);
 	if (!buffer->mem) {
 		complain("calloc", "no memory for %zu buffers of %zu bytes", count, size);
 		return -1;
 	}
 	region.for_va = buffer->mem;
-	if (CALL(dat_lmr_create, t->ia, DAT_MEM_TYPE_VIRTUAL, region, count * size, t->pz, priv, &buffer->lmr,
-		 &buffer->lmr_context, &buffer->rmr_context, &length, &address) < 0)
+	if (CALL(dat_lmr_create, t->ia, DAT_MEM_TYPE_VIRTUAL, region, count * size, t->pz, priv,
+		 &buffer->lmr, &buffer->lmr_context, &buffer->rmr_context, &length, &address) < 0)
 		goto free_mem;
 	return 0;
 free_mem:
@@ -57,13 +59,13 @@ free_mem:
 static int buffer_free(struct buffer *buffer)
 {
 	if (CALL(dat_lmr_free, buffer->lmr) < 0)
-		return -1;	/* still registered: the memory is the device's until we exit */
+		return -1; /* still registered: the memory is the device's until we exit */
 	free(buffer->mem);
 	return 0;
 }
 
-static int pair_create(struct dtest *t, struct buffer *out, size_t outs, struct buffer *in, size_t ins, size_t size,
-		       DAT_MEM_PRIV_FLAGS priv)
+static int pair_create(struct dtest *t, struct buffer *out, size_t outs, struct buffer *in,
+		       size_t ins, size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
 	if (buffer_create(t, out, outs, size, priv) < 0)
 		return -1;
@@ -84,7 +86,8 @@ static int pair_free(struct buffer *out, struct buffer *in)
 
 int buffers_create(struct dtest *t)
 {
-	return pair_create(t, &t->out, t->opt.burst, &t->in, t->opt.burst, t->opt.size, DAT_MEM_PRIV_ALL_FLAG);
+	return pair_create(t, &t->out, t->opt.burst, &t->in, t->opt.burst, t->opt.size,
+			   DAT_MEM_PRIV_ALL_FLAG);
 }
 
 int buffers_free(struct dtest *t)
@@ -92,7 +95,10 @@ int buffers_free(struct dtest *t)
 	return pair_free(&t->out, &t->in);
 }
 
-/* Local write alone, also where we send from: programs rely on local read coming with every registration. */
+/*
+ * Local write alone, also where we send from: programs rely on local read coming with every
+ * registration.
+ */
 int messages_create(struct dtest *t)
 {
 	return pair_create(t, &t->msg_out, 1, &t->msg_in, MESSAGES, sizeof(DAT_RMR_TRIPLET),
@@ -114,14 +120,17 @@ int cno_free(struct dtest *t)
 	return t->cno ? CALL(dat_cno_free, t->cno) : 0;
 }
 
-/* The receive EVD asks for less than a burst of pings: a provider makes room for whatever its endpoints may post. */
+/*
+ * The receive EVD asks for less than a burst of pings: a provider makes room for whatever its
+ * endpoints may post.
+ */
 int evds_create(struct dtest *t)
 {
 	const struct {
-		DAT_EVD_HANDLE	*evd;
-		DAT_COUNT	qlen;
-		DAT_CNO_HANDLE	cno;
-		DAT_EVD_FLAGS	flags;
+		DAT_EVD_HANDLE *evd;
+		DAT_COUNT qlen;
+		DAT_CNO_HANDLE cno;
+		DAT_EVD_FLAGS flags;
 	} wanted[] = {
 		{ &t->cr_evd, CR_QLEN, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG },
 		{ &t->connect_evd, CONNECT_QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG },
@@ -131,8 +140,8 @@ int evds_create(struct dtest *t)
 	size_t made;
 
 	for (made = 0; made < sizeof(wanted) / sizeof(wanted[0]); made++)
-		if (CALL(dat_evd_create, t->ia, wanted[made].qlen, wanted[made].cno, wanted[made].flags,
-			 wanted[made].evd) < 0)
+		if (CALL(dat_evd_create, t->ia, wanted[made].qlen, wanted[made].cno,
+			 wanted[made].flags, wanted[made].evd) < 0)
 			goto free_made;
 	return 0;
 free_made:
@@ -168,7 +177,8 @@ int ep_create(struct dtest *t)
 		.max_rdma_read_out = READS,
 	};
 
-	return CALL(dat_ep_create, t->ia, t->pz, t->recv_evd, t->request_evd, t->connect_evd, &attr, &t->ep);
+	return CALL(dat_ep_create, t->ia, t->pz, t->recv_evd, t->request_evd, t->connect_evd, &attr,
+		    &t->ep);
 }
 
 int ep_free(struct dtest *t)

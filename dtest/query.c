@@ -6,22 +6,24 @@
 #include <stdio.h>
 
 enum kind {
-	TEXT,		/* char array */
-	WORD,		/* DAT_UINT32 */
-	COUNT,		/* DAT_COUNT */
-	FLAGS,		/* an enum of 4 bytes */
+	TEXT,  /* char array */
+	WORD,  /* DAT_UINT32 */
+	COUNT, /* DAT_COUNT */
+	FLAGS, /* an enum of 4 bytes */
 	BOOLEAN,
-	LONG,		/* DAT_VLEN, DAT_VADDR */
+	LONG, /* DAT_VLEN, DAT_VADDR */
 };
 
 struct field {
-	const char	*name;
-	enum kind	kind;
-	size_t		offset;
+	const char *name;
+	enum kind kind;
+	size_t offset;
 };
 
+/* clang-format off */
 #define IA_FIELD(member, kind)		{ #member, kind, offsetof(DAT_IA_ATTR, member) }
 #define PROVIDER_FIELD(member, kind)	{ #member, kind, offsetof(DAT_PROVIDER_ATTR, member) }
+/* clang-format on */
 
 static const struct field ia_fields[] = {
 	IA_FIELD(adapter_name, TEXT),
@@ -101,7 +103,8 @@ static void field_print(const char *whose, const struct field *field, const void
 		(void)snprintf(text, sizeof(text), "%#x", *(const DAT_UINT32 *)value);
 		break;
 	case BOOLEAN:
-		(void)snprintf(text, sizeof(text), "%s", *(const DAT_BOOLEAN *)value ? "yes" : "no");
+		(void)snprintf(text, sizeof(text), "%s",
+			       *(const DAT_BOOLEAN *)value ? "yes" : "no");
 		break;
 	case LONG:
 		(void)snprintf(text, sizeof(text), "%#lx", *(const DAT_UINT64 *)value);
@@ -110,13 +113,15 @@ static void field_print(const char *whose, const struct field *field, const void
 	say("%s %s: %s", whose, field->name, text);
 }
 
-static void fields_print(const char *whose, const struct field *fields, size_t count, const void *attr)
+static void fields_print(const char *whose, const struct field *fields, size_t count,
+			 const void *attr)
 {
 	for (size_t i = 0; i < count; i++)
 		field_print(whose, &fields[i], attr);
 }
 
-static void named_print(const char *whose, const char *what, DAT_COUNT count, const DAT_NAMED_ATTR *named)
+static void named_print(const char *whose, const char *what, DAT_COUNT count,
+			const DAT_NAMED_ATTR *named)
 {
 	for (DAT_COUNT i = 0; named && i < count; i++)
 		say("%s %s %s: %s", whose, what, named[i].name, named[i].value);
@@ -140,14 +145,16 @@ int attributes_print(struct dtest *t)
 	DAT_PROVIDER_ATTR provider;
 	char address[NI_MAXHOST];
 
-	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL, &provider) < 0)
+	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,
+		 &provider) < 0)
 		return -1;
 	fields_print("IA", ia_fields, sizeof(ia_fields) / sizeof(ia_fields[0]), &ia);
 	if (ia.ia_address_ptr && address_text(ia.ia_address_ptr, address, sizeof(address)) == 0)
 		say("IA ia_address: %s", address);
 	named_print("IA", "transport_attr", ia.num_transport_attr, ia.transport_attr);
 	named_print("IA", "vendor_attr", ia.num_vendor_attr, ia.vendor_attr);
-	fields_print("provider", provider_fields, sizeof(provider_fields) / sizeof(provider_fields[0]), &provider);
+	fields_print("provider", provider_fields,
+		     sizeof(provider_fields) / sizeof(provider_fields[0]), &provider);
 	merging_print(&provider);
 	named_print("provider", "provider_specific_attr", provider.num_provider_specific_attr,
 		    provider.provider_specific_attr);

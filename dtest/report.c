@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What dtest prints: progress and times on stdout, faults on stderr, and a trace of the DAT calls when asked. */
+/*
+ * What dtest prints: progress and times on stdout, faults on stderr, and a trace of the DAT calls
+ * when asked.
+ */
 #include "dtest.h"
 
 #include <netdb.h>
@@ -11,10 +14,12 @@
 static bool tracing;
 
 static const struct {
-	DAT_EVENT_NUMBER	number;
-	const char		*name;
+	DAT_EVENT_NUMBER number;
+	const char *name;
 } events[] = {
+/* clang-format off */
 #define EVENT(number)	{ number, #number }
+	/* clang-format on */
 	EVENT(DAT_DTO_COMPLETION_EVENT),
 	EVENT(DAT_RMR_BIND_COMPLETION_EVENT),
 	EVENT(DAT_CONNECTION_REQUEST_EVENT),
@@ -30,7 +35,7 @@ static const struct {
 };
 
 static const char *const statuses[] = {
-#define STATUS(status)	[status] = #status
+#define STATUS(status) [status] = #status
 	STATUS(DAT_DTO_SUCCESS),
 	STATUS(DAT_DTO_ERR_FLUSHED),
 	STATUS(DAT_DTO_ERR_LOCAL_LENGTH),
@@ -46,18 +51,18 @@ static const char *const statuses[] = {
 };
 
 static const char *const timer_names[TIMERS] = {
-	[TIME_OPEN]	  = "open:",
-	[TIME_CLOSE]	  = "close:",
-	[TIME_PZ_CREATE]  = "PZ create:",
-	[TIME_PZ_FREE]	  = "PZ free:",
+	[TIME_OPEN] = "open:",
+	[TIME_CLOSE] = "close:",
+	[TIME_PZ_CREATE] = "PZ create:",
+	[TIME_PZ_FREE] = "PZ free:",
 	[TIME_LMR_CREATE] = "LMR create:",
-	[TIME_LMR_FREE]	  = "LMR free:",
+	[TIME_LMR_FREE] = "LMR free:",
 	[TIME_EVD_CREATE] = "EVD create:",
-	[TIME_EVD_FREE]	  = "EVD free:",
+	[TIME_EVD_FREE] = "EVD free:",
 	[TIME_CNO_CREATE] = "CNO create:",
-	[TIME_CNO_FREE]	  = "CNO free:",
-	[TIME_EP_CREATE]  = "EP create:",
-	[TIME_EP_FREE]	  = "EP free:",
+	[TIME_CNO_FREE] = "CNO free:",
+	[TIME_EP_CREATE] = "EP create:",
+	[TIME_EP_FREE] = "EP free:",
 };
 
 void trace_on(void)
@@ -80,7 +85,8 @@ int call_ended(const char *call, DAT_RETURN ret)
 			say("%s done", call);
 		return 0;
 	}
-	(void)dat_strerror(ret, &major, &minor);	/* leaves a text even when it doesn't know the code */
+	/* leaves a text even when it doesn't know the code */
+	(void)dat_strerror(ret, &major, &minor);
 	complain(call, "%s %s", major, minor);
 	return -1;
 }
@@ -124,9 +130,11 @@ const char *status_name(DAT_DTO_COMPLETION_STATUS status)
 
 int address_text(const struct sockaddr *address, char *text, size_t size)
 {
-	socklen_t length = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	socklen_t length = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in);
 
-	return getnameinfo(address, length, text, (socklen_t)size, NULL, 0, NI_NUMERICHOST) ? -1 : 0;
+	return getnameinfo(address, length, text, (socklen_t)size, NULL, 0, NI_NUMERICHOST) ? -1
+											    : 0;
 }
 
 double usec_now(void)
@@ -137,18 +145,21 @@ double usec_now(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-static void measure_print(const char *name, double total, unsigned count, double each, unsigned long polls)
+static void measure_print(const char *name, double total, unsigned count, double each,
+			  unsigned long polls)
 {
-	printf("%d: %-12s Total=%10.2f usec, %u bursts, itime=%10.2f usec, pc=%lu\n", getpid(), name, total, count,
-	       each, polls);
+	printf("%d: %-12s Total=%10.2f usec, %u bursts, itime=%10.2f usec, pc=%lu\n", getpid(),
+	       name, total, count, each, polls);
 }
 
 static void times_print(const struct dtest *t)
 {
 	double sum = 0;
 
-	measure_print("Message RTT:", t->pings.usec, t->opt.burst, t->pings.usec / t->opt.burst, t->pings.polls);
-	measure_print("RDMA write:", t->writes.usec, t->opt.burst, t->writes.usec / t->opt.burst, t->writes.polls);
+	measure_print("Message RTT:", t->pings.usec, t->opt.burst, t->pings.usec / t->opt.burst,
+		      t->pings.polls);
+	measure_print("RDMA write:", t->writes.usec, t->opt.burst, t->writes.usec / t->opt.burst,
+		      t->writes.polls);
 	for (unsigned i = 0; i < READS; i++)
 		sum += t->reads[i].usec;
 	for (unsigned i = 0; i < READS; i++)

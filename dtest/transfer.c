@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The data steps: messages, RDMA writes and reads, pings; every completion and every byte is checked. */
+/*
+ * The data steps: messages, RDMA writes and reads, pings; every completion and every byte is
+ * checked.
+ */
 #include "dtest.h"
 
 #include <string.h>
@@ -7,22 +10,25 @@
 
 /* What comes back with a completion; the numbers of receives are their positions. */
 enum {
-	COOKIE_SEND	= 0x1111,
-	COOKIE_WRITE	= 0x5555,
-	COOKIE_READ	= 0x9999,
+	COOKIE_SEND = 0x1111,
+	COOKIE_WRITE = 0x5555,
+	COOKIE_READ = 0x9999,
 };
 
 enum {
-	PING	= 0x55,		/* first byte of the client's */
-	PONG	= 0xaa,		/* first byte of the server's */
+	PING = 0x55, /* first byte of the client's */
+	PONG = 0xaa, /* first byte of the server's */
 };
 
-/* What a buffer holds: the head that every dtest sends, then a pattern of ours that tells any two payloads apart. */
+/*
+ * What a buffer holds: the head that every dtest sends, then a pattern of ours that tells any two
+ * payloads apart.
+ */
 struct payload {
-	const char	*what;
-	char		head[SIZE_MIN];
-	size_t		head_length;
-	unsigned	salt;
+	const char *what;
+	char head[SIZE_MIN];
+	size_t head_length;
+	unsigned salt;
 };
 
 static unsigned char payload_byte(const struct payload *payload, size_t at)
@@ -64,13 +70,15 @@ static struct payload text_payload(const char *what, const char *text, unsigned 
 
 static struct payload write_payload(bool server)
 {
-	return text_payload("RDMA write data", server ? "server RDMA write data..." : "client RDMA write data...",
+	return text_payload("RDMA write data",
+			    server ? "server RDMA write data..." : "client RDMA write data...",
 			    server ? 3 : 5);
 }
 
 static struct payload read_payload(bool server)
 {
-	return text_payload("RDMA read data", server ? "server RDMA read data..." : "client RDMA read data...",
+	return text_payload("RDMA read data",
+			    server ? "server RDMA read data..." : "client RDMA read data...",
 			    server ? 11 : 13);
 }
 
@@ -106,7 +114,10 @@ static int event_poll(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 	return call_ended("dat_evd_dequeue", ret);
 }
 
-/* The EVD that the CNO names is a hint, and may be the one we emptied before: only a look at ours tells. */
+/*
+ * The EVD that the CNO names is a hint, and may be the one we emptied before: only a look at ours
+ * tells.
+ */
 static int event_by_cno(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
 	double deadline = usec_now() + DTO_TIMEOUT, left;
@@ -140,8 +151,8 @@ static int event_take(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 	return event_wait(evd, DTO_TIMEOUT, event);
 }
 
-static int completion_check(const struct dtest *t, const char *what, const DAT_EVENT *event, DAT_UINT64 cookie,
-			    DAT_VLEN length)
+static int completion_check(const struct dtest *t, const char *what, const DAT_EVENT *event,
+			    DAT_UINT64 cookie, DAT_VLEN length)
 {
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
@@ -160,15 +171,20 @@ static int completion_check(const struct dtest *t, const char *what, const DAT_E
 	return -1;
 }
 
-/* A request that went wrong stops the answer to it: the first such completion is the cause of what we saw. */
+/*
+ * A request that went wrong stops the answer to it: the first such completion is the cause of what
+ * we saw.
+ */
 static void cause_print(const struct dtest *t)
 {
 	DAT_EVENT event;
 
 	while (dat_evd_dequeue(t->request_evd, &event) == DAT_SUCCESS) {
-		const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
 
-		if (event.event_number == DAT_DTO_COMPLETION_EVENT && dto->status != DAT_DTO_SUCCESS) {
+		if (event.event_number == DAT_DTO_COMPLETION_EVENT &&
+		    dto->status != DAT_DTO_SUCCESS) {
 			complain("request", "cookie %#lx completed with %s", dto->user_cookie.as_64,
 				 status_name(dto->status));
 			return;
@@ -176,11 +192,13 @@ static void cause_print(const struct dtest *t)
 	}
 }
 
-static int reap(struct dtest *t, const char *what, DAT_EVD_HANDLE evd, DAT_UINT64 cookie, DAT_VLEN length)
+static int reap(struct dtest *t, const char *what, DAT_EVD_HANDLE evd, DAT_UINT64 cookie,
+		DAT_VLEN length)
 {
 	DAT_EVENT event;
 
-	if (event_take(t, evd, &event) == 0 && completion_check(t, what, &event, cookie, length) == 0)
+	if (event_take(t, evd, &event) == 0 &&
+	    completion_check(t, what, &event, cookie, length) == 0)
 		return 0;
 	complain(what, "expected cookie %#lx, length %lu", cookie, length);
 	cause_print(t);
@@ -191,7 +209,8 @@ static int receive_post(struct dtest *t, const struct buffer *buffer, unsigned n
 {
 	DAT_LMR_TRIPLET iov = piece(buffer, number * size, size);
 
-	return CALL(dat_ep_post_recv, t->ep, 1, &iov, cookie_of(number), DAT_COMPLETION_DEFAULT_FLAG);
+	return CALL(dat_ep_post_recv, t->ep, 1, &iov, cookie_of(number),
+		    DAT_COMPLETION_DEFAULT_FLAG);
 }
 
 /* Before the connection exists, so that the peer's first messages find their buffers. */
@@ -240,8 +259,8 @@ static int message_repeated(struct dtest *t)
 }
 
 /*
- * The client speaks first: iWARP wants the connecting side to, and each side then knows that what it is about to read
- * has been put there, since the peer speaks of it before.
+ * The client speaks first: iWARP wants the connecting side to, and each side then knows that what
+ * it is about to read has been put there, since the peer speaks of it before.
  */
 static int exchange(struct dtest *t, int (*speak)(struct dtest *), int (*listen)(struct dtest *))
 {
@@ -274,8 +293,8 @@ static int rmr_send(struct dtest *t)
 	};
 
 	memcpy(t->msg_out.mem, &rmr, sizeof(rmr));
-	say("Send RMR to remote: snd_msg: r_key_ctx=%x,pad=%x, va=%lx,len=%#lx", rmr.rmr_context, rmr.pad,
-	    rmr.target_address, rmr.segment_length);
+	say("Send RMR to remote: snd_msg: r_key_ctx=%x,pad=%x, va=%lx,len=%#lx", rmr.rmr_context,
+	    rmr.pad, rmr.target_address, rmr.segment_length);
 	return message_send(t, DAT_COMPLETION_SUPPRESS_FLAG);
 }
 
@@ -284,12 +303,13 @@ static int rmr_receive(struct dtest *t)
 	if (message_receive(t, &t->peer) < 0)
 		return -1;
 	if (t->peer.segment_length != RMR_LENGTH) {
-		complain("RMR", "length %#lx instead of %#x: the peer is no dtest of DAT 1.2", t->peer.segment_length,
-			 RMR_LENGTH);
+		complain("RMR", "length %#lx instead of %#x: the peer is no dtest of DAT 1.2",
+			 t->peer.segment_length, RMR_LENGTH);
 		return -1;
 	}
 	if (t->peer.pad && t->peer.pad != t->opt.size) {
-		complain("RMR", "the peer was started with -b %u, we with -b %u", t->peer.pad, t->opt.size);
+		complain("RMR", "the peer was started with -b %u, we with -b %u", t->peer.pad,
+			 t->opt.size);
 		return -1;
 	}
 	say("remote RMR data arrived!");
@@ -301,7 +321,10 @@ int rmrs_exchange(struct dtest *t)
 	return exchange(t, rmr_send, rmr_receive);
 }
 
-/* The announced length is too short for -b above 64: what we may touch is a buffer as large as ours. */
+/*
+ * The announced length is too short for -b above 64: what we may touch is a buffer as large as
+ * ours.
+ */
 static DAT_RMR_TRIPLET peer_buffer(const struct dtest *t)
 {
 	DAT_RMR_TRIPLET rmr = t->peer;
@@ -316,17 +339,19 @@ static int writes_send(struct dtest *t)
 	const struct payload payload = write_payload(t->server);
 	const DAT_RMR_TRIPLET rmr = peer_buffer(t);
 	size_t half = t->opt.size / 2;
-	DAT_LMR_TRIPLET iov[SEGMENTS] = { piece(&t->out, 0, half), piece(&t->out, half, t->opt.size - half) };
+	DAT_LMR_TRIPLET iov[SEGMENTS] = { piece(&t->out, 0, half),
+					  piece(&t->out, half, t->opt.size - half) };
 
 	payload_fill(t, &payload, t->out.mem);
 	measure_begin(t, &t->writes);
 	for (unsigned i = 0; i < t->opt.burst; i++)
-		if (CALL(dat_ep_post_rdma_write, t->ep, SEGMENTS, iov, cookie_of(COOKIE_WRITE), &rmr,
-			 DAT_COMPLETION_SUPPRESS_FLAG) < 0) {
+		if (CALL(dat_ep_post_rdma_write, t->ep, SEGMENTS, iov, cookie_of(COOKIE_WRITE),
+			 &rmr, DAT_COMPLETION_SUPPRESS_FLAG) < 0) {
 			cause_print(t);
 			return -1;
 		}
-	if (message_send(t, DAT_COMPLETION_DEFAULT_FLAG) < 0)	/* its completion proves the writes' */
+	/* its completion proves the writes' */
+	if (message_send(t, DAT_COMPLETION_DEFAULT_FLAG) < 0)
 		return -1;
 	measure_end(t, &t->writes);
 	return 0;
@@ -341,7 +366,8 @@ static int writes_receive(struct dtest *t)
 	if (payload_check(t, &written, t->in.mem) < 0)
 		return -1;
 	say("%s: RDMA write buffer contains: %s", t->server ? "SERVER" : "CLIENT", t->in.mem);
-	payload_fill(t, &offered, t->in.mem);	/* before our next message, and the peer reads after it */
+	/* before our next message, and the peer reads after it */
+	payload_fill(t, &offered, t->in.mem);
 	return 0;
 }
 
@@ -358,7 +384,8 @@ static int read_one(struct dtest *t, struct measure *measure)
 
 	memset(t->out.mem, 0, t->opt.size);
 	measure_begin(t, measure);
-	if (CALL(dat_ep_post_rdma_read, t->ep, 1, &iov, cookie_of(COOKIE_READ), &rmr, DAT_COMPLETION_DEFAULT_FLAG) < 0)
+	if (CALL(dat_ep_post_rdma_read, t->ep, 1, &iov, cookie_of(COOKIE_READ), &rmr,
+		 DAT_COMPLETION_DEFAULT_FLAG) < 0)
 		return -1;
 	if (reap(t, "RDMA read", t->request_evd, COOKIE_READ, t->opt.size) < 0)
 		return -1;
@@ -366,7 +393,10 @@ static int read_one(struct dtest *t, struct measure *measure)
 	return 0;
 }
 
-/* A dtest that sends no pad fills its buffer whenever it gets there: its bytes are shown, not judged. */
+/*
+ * A dtest that sends no pad fills its buffer whenever it gets there: its bytes are shown, not
+ * judged.
+ */
 static int reads_send(struct dtest *t)
 {
 	const struct payload payload = read_payload(!t->server);
@@ -377,8 +407,8 @@ static int reads_send(struct dtest *t)
 		if (t->peer.pad && payload_check(t, &payload, t->out.mem) < 0)
 			return -1;
 	}
-	say("%s: RCV RDMA read buffer contains: %.*s", t->server ? "SERVER" : "CLIENT", (int)payload.head_length,
-	    t->out.mem);
+	say("%s: RCV RDMA read buffer contains: %.*s", t->server ? "SERVER" : "CLIENT",
+	    (int)payload.head_length, t->out.mem);
 	return message_send(t, DAT_COMPLETION_DEFAULT_FLAG);
 }
 
@@ -392,7 +422,8 @@ static int ping_send(struct dtest *t, unsigned number)
 {
 	DAT_LMR_TRIPLET iov = piece(&t->out, (size_t)number * t->opt.size, t->opt.size);
 
-	return CALL(dat_ep_post_send, t->ep, 1, &iov, cookie_of(COOKIE_SEND), DAT_COMPLETION_SUPPRESS_FLAG);
+	return CALL(dat_ep_post_send, t->ep, 1, &iov, cookie_of(COOKIE_SEND),
+		    DAT_COMPLETION_SUPPRESS_FLAG);
 }
 
 static int ping_receive(struct dtest *t, unsigned number)
@@ -426,13 +457,17 @@ static int pings_check(const struct dtest *t)
 	return 0;
 }
 
-/* Each ping has a buffer to itself, so that looking at what they hold can come after the time is taken. */
+/*
+ * Each ping has a buffer to itself, so that looking at what they hold can come after the time is
+ * taken.
+ */
 int ping_pong(struct dtest *t)
 {
 	say("PING DATA with SEND MSG");
 	if (pings_prepare(t) < 0)
 		return -1;
-	(void)sleep(1);		/* a ping that had to wait for its receive would spoil the time, not the test */
+	/* a ping that had to wait for its receive would spoil the time, not the test */
+	(void)sleep(1);
 	measure_begin(t, &t->pings);
 	for (unsigned i = 0; i < t->opt.burst; i++) {
 		if (!t->server && ping_send(t, i) < 0)

@@ -4,9 +4,10 @@
  *
  *	window SERVER-IA CLIENT-IA
  *
- * One program plays both sides, over two interface adapters of dat.conf (or one, named twice). The server has a letter
- * that nobody else may touch, and opens a window onto one line of it. The client reads the line and answers in it. Then
- * the server closes the window, and the client learns what the context that it still has is worth.
+ * One program plays both sides, over two interface adapters of dat.conf (or one, named twice). The
+ * server has a letter that nobody else may touch, and opens a window onto one line of it. The
+ * client reads the line and answers in it. Then the server closes the window, and the client learns
+ * what the context that it still has is worth.
  */
 #include <dat/udat.h>
 #include <stdio.h>
@@ -17,11 +18,11 @@
 #define LINE	  32 /* bytes */
 
 /* Ends the program when a call fails. */
-#define DO(call)                                                                                                       \
-	do {                                                                                                           \
-		DAT_RETURN ret_ = (call);                                                                              \
-		if (ret_ != DAT_SUCCESS)                                                                               \
-			give_up(#call, ret_);                                                                          \
+#define DO(call)                                                                                   \
+	do {                                                                                       \
+		DAT_RETURN ret_ = (call);                                                          \
+		if (ret_ != DAT_SUCCESS)                                                           \
+			give_up(#call, ret_);                                                      \
 	} while (0)
 
 static _Noreturn void give_up(const char *call, DAT_RETURN ret)
@@ -60,10 +61,11 @@ static void side_open(struct side *side, char *ia_name, DAT_MEM_PRIV_FLAGS priv)
 
 	DO(dat_ia_open(ia_name, 8, &side->async, &side->ia));
 	DO(dat_pz_create(side->ia, &side->pz));
-	DO(dat_evd_create(side->ia, 32, DAT_HANDLE_NULL, DAT_EVD_DEFAULT_FLAG & ~DAT_EVD_ASYNC_FLAG, &side->evd));
+	DO(dat_evd_create(side->ia, 32, DAT_HANDLE_NULL, DAT_EVD_DEFAULT_FLAG & ~DAT_EVD_ASYNC_FLAG,
+			  &side->evd));
 	DO(dat_ep_create(side->ia, side->pz, side->evd, side->evd, side->evd, NULL, &side->ep));
-	DO(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(side->memory), side->pz, priv, &lmr,
-			  &side->lmr, NULL, NULL, NULL));
+	DO(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(side->memory), side->pz,
+			  priv, &lmr, &side->lmr, NULL, NULL, NULL));
 }
 
 /* The next event of a side, which must be of that kind. */
@@ -74,7 +76,8 @@ static DAT_EVENT await(struct side *side, DAT_EVENT_NUMBER number)
 
 	DO(dat_evd_wait(side->evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
 	if (event.event_number != number) {
-		fprintf(stderr, "window: the %s got event 0x%x, not 0x%x\n", side->name, event.event_number, number);
+		fprintf(stderr, "window: the %s got event 0x%x, not 0x%x\n", side->name,
+			event.event_number, number);
 		exit(1);
 	}
 	return event;
@@ -125,8 +128,9 @@ static void send_message(struct side *from, struct side *to, const void *message
 
 int main(int argc, char **argv)
 {
-	static struct side server = { .name = "server",
-				      .memory = { "My key is under the mat.", "How are you today?" } };
+	static struct side server = {
+		.name = "server", .memory = { "My key is under the mat.", "How are you today?" }
+	};
 	static struct side client = { .name = "client" };
 	const DAT_LMR_TRIPLET closed = { .segment_length = 0 };
 	DAT_LMR_TRIPLET window, local;
@@ -146,10 +150,12 @@ int main(int argc, char **argv)
 	window = line(&server, 1);
 	remote.target_address = window.virtual_address;
 	DO(dat_rmr_create(server.pz, &rmr));
-	DO(dat_rmr_bind(rmr, &window, DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG, server.ep, none,
-			DAT_COMPLETION_SUPPRESS_FLAG, &remote.rmr_context));
+	DO(dat_rmr_bind(rmr, &window,
+			DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG, server.ep,
+			none, DAT_COMPLETION_SUPPRESS_FLAG, &remote.rmr_context));
 	printf("server: a window onto my second line is open, context 0x%x\n", remote.rmr_context);
-	send_message(&server, &client, &remote, sizeof(remote)); /* right behind the bind: that is soon enough */
+	/* right behind the bind: that is soon enough */
+	send_message(&server, &client, &remote, sizeof(remote));
 	finish(&server);
 
 	memcpy(&remote, client.memory[2], sizeof(remote));
@@ -158,23 +164,26 @@ int main(int argc, char **argv)
 	finish(&client);
 	printf("client: I read through it: \"%s\"\n", client.memory[0]);
 	strcpy(client.memory[0], "Very well, thank you.");
-	DO(dat_ep_post_rdma_write(client.ep, 1, &local, none, &remote, DAT_COMPLETION_SUPPRESS_FLAG));
+	DO(dat_ep_post_rdma_write(client.ep, 1, &local, none, &remote,
+				  DAT_COMPLETION_SUPPRESS_FLAG));
 	send_message(&client, &server, "done", sizeof("done"));
 	finish(&client);
 	printf("server: now the line says: \"%s\"\n", server.memory[1]);
 
-	DO(dat_rmr_bind(rmr, &closed, DAT_MEM_PRIV_NONE_FLAG, server.ep, none, DAT_COMPLETION_DEFAULT_FLAG,
-			&(DAT_RMR_CONTEXT){ 0 }));
+	DO(dat_rmr_bind(rmr, &closed, DAT_MEM_PRIV_NONE_FLAG, server.ep, none,
+			DAT_COMPLETION_DEFAULT_FLAG, &(DAT_RMR_CONTEXT){ 0 }));
 	await(&server, DAT_RMR_BIND_COMPLETION_EVENT);
 	printf("server: the window is closed\n");
 	strcpy(client.memory[0], "One more thing...");
-	DO(dat_ep_post_rdma_write(client.ep, 1, &local, none, &remote, DAT_COMPLETION_DEFAULT_FLAG));
+	DO(dat_ep_post_rdma_write(client.ep, 1, &local, none, &remote,
+				  DAT_COMPLETION_DEFAULT_FLAG));
 	status = outcome(&client);
 	if (status == DAT_DTO_ERR_REMOTE_ACCESS)
 		printf("client: I wrote once more, and was refused: DAT_DTO_ERR_REMOTE_ACCESS\n");
 	else /* iWARP's answer to a write means that TCP has it */
 		printf("client: I wrote once more; my side says %d, and knows no better\n", status);
-	await(&client, status == DAT_DTO_SUCCESS ? DAT_CONNECTION_EVENT_DISCONNECTED : DAT_CONNECTION_EVENT_BROKEN);
+	await(&client, status == DAT_DTO_SUCCESS ? DAT_CONNECTION_EVENT_DISCONNECTED
+						 : DAT_CONNECTION_EVENT_BROKEN);
 	printf("client: and that cost me the connection\n");
 	printf("server: the line still says: \"%s\"\n", server.memory[1]);
 	DO(dat_ia_close(client.ia, DAT_CLOSE_ABRUPT_FLAG));

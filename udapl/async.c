@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An IA's one service thread: connection manager and device events, completion channels, timers, work of the data path. */
+/*
+ * An IA's one service thread: connection manager and device events, completion channels, timers,
+ * work of the data path.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -29,7 +32,7 @@ bool service_is_me(const struct ia *ia)
 	return ia->service.started && pthread_equal(ia->service.thread, pthread_self());
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------ */
+/* ---- work ---- */
 
 void service_kick(struct ia *ia, struct work *work)
 {
@@ -124,7 +127,7 @@ void service_forget(struct ia *ia, struct work *work)
 	pthread_mutex_unlock(&ia->lock);
 }
 
-/* ---- timers ---------------------------------------------------------------------------------------------------- */
+/* ---- timers ---- */
 
 void timer_cancel(struct ia *ia, struct timer *timer)
 {
@@ -178,7 +181,7 @@ static void timers_run(struct ia *ia)
 	}
 }
 
-/* ---- completion channels --------------------------------------------------------------------------------------- */
+/* ---- completion channels ---- */
 
 static int channel_ctl(struct ia *ia, struct evd *evd, int op, uint32_t events)
 {
@@ -207,11 +210,11 @@ void service_take_back(struct ia *ia, struct evd *evd)
 	(void)channel_ctl(ia, evd, EPOLL_CTL_MOD, EPOLLIN);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
 /*
- * An EVD may have been freed since the kernel named it. Its memory is readable for ever; a dead one has no queue, and a
- * new one in the same place is only looked at once too often.
+ * An EVD may have been freed since the kernel named it. Its memory is readable for ever; a dead one
+ * has no queue, and a new one in the same place is only looked at once too often.
  */
 static void ready(struct ia *ia, void *what)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an IA, this provider and an endpoint can do: from the device's word, less what the core needs itself. */
+/*
+ * What an IA, this provider and an endpoint can do: from the device's word, less what the core
+ * needs itself.
+ */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +13,15 @@
 #define PROVIDER_VERSION_MAJOR 1
 #define PROVIDER_VERSION_MINOR 2
 
-#define USUAL_SIZE	 (UINT64_C(1) << 31) /* bytes of a message or an RDMA, where the consumer does not say */
+/* bytes of a message or an RDMA, where the consumer does not say */
+#define USUAL_SIZE	 (UINT64_C(1) << 31)
 #define BUFFER_ALIGNMENT 64
-#define ALL_COMPLETION_FLAGS                                                                                           \
-	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG | DAT_COMPLETION_UNSIGNALLED_FLAG |         \
-	 DAT_COMPLETION_BARRIER_FENCE_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
-#define RECV_INFO_BUFFERS 0x01 /* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
+#define ALL_COMPLETION_FLAGS                                                                       \
+	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
+	 DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG |                     \
+	 DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+/* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
+#define RECV_INFO_BUFFERS 0x01
 #define RECV_INFO_SPAN	  0x10
 
 static DAT_COUNT max_dtos(const struct ia *ia)
@@ -34,7 +40,8 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->hardware_version_major = tp->hw_version;
 	attr->firmware_version_major = tp->fw_major;
 	attr->firmware_version_minor = tp->fw_minor;
-	attr->ia_address_ptr = (DAT_IA_ADDRESS_PTR)(uintptr_t)&tp->addr; /* const is not in its type */
+	/* const is not in its type */
+	attr->ia_address_ptr = (DAT_IA_ADDRESS_PTR)(uintptr_t)&tp->addr;
 	attr->max_eps = (DAT_COUNT)tp->max_qp;
 	attr->max_dto_per_ep = max_dtos(ia);
 	attr->max_rdma_read_per_ep_in = (DAT_COUNT)tp->max_read_in;
@@ -48,24 +55,27 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_pzs = (DAT_COUNT)tp->max_pd;
 	attr->max_message_size = tp->max_message;
 	attr->max_rdma_size = tp->max_message;
-	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr); /* without windows each takes a region */
+	/* without windows each takes a region */
+	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr);
 	attr->max_rmr_target_address = UINT64_MAX;
 	attr->max_iov_segments_per_rdma_read = (DAT_COUNT)tp->max_read_sge;
 	attr->max_iov_segments_per_rdma_write = (DAT_COUNT)tp->max_sge;
 	attr->max_rdma_read_in = (DAT_COUNT)tp->max_read_in_total;
 	attr->max_rdma_read_out = (DAT_COUNT)tp->max_read_out; /* no device knows a total */
-	attr->max_rdma_read_per_ep_in_guaranteed = tp->max_read_in_total >= (uint64_t)tp->max_read_in * tp->max_qp;
+	attr->max_rdma_read_per_ep_in_guaranteed = tp->max_read_in_total >=
+						   (uint64_t)tp->max_read_in * tp->max_qp;
 	attr->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
 }
 
 /*
- * What this library is and has. Version and thread model are those of the name that was opened: a registry finds its
- * entry again by them. The memory types are a union of values: VIRTUAL adds nothing to it, and SO_VIRTUAL is LMR and
- * SHARED_VIRTUAL together.
+ * What this library is and has. Version and thread model are those of the name that was opened: a
+ * registry finds its entry again by them. The memory types are a union of values: VIRTUAL adds
+ * nothing to it, and SO_VIRTUAL is LMR and SHARED_VIRTUAL together.
  */
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 {
-	DAT_BOOLEAN *merging = (DAT_BOOLEAN *)(uintptr_t)attr->evd_stream_merging_supported; /* const, to its reader */
+	/* const, to its reader */
+	DAT_BOOLEAN *merging = (DAT_BOOLEAN *)(uintptr_t)attr->evd_stream_merging_supported;
 	const size_t streams = sizeof(attr->evd_stream_merging_supported) / sizeof(*merging);
 
 	memset(attr, 0, sizeof(*attr));
@@ -90,15 +100,21 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->rdma_write_for_rdma_read_req = (ia->attr->caps & TP_CAP_READ_NEEDS_WRITE) != 0;
 }
 
-/* The counts of an endpoint, and how many it gets where the consumer does not say; OFED's numbers. */
+/*
+ * The counts of an endpoint, and how many it gets where the consumer does not say; OFED's numbers.
+ */
 static const struct ep_count {
 	size_t offset;
 	DAT_COUNT usual;
 } ep_counts[] = {
-	{ offsetof(DAT_EP_ATTR, max_recv_dtos), 16 },	 { offsetof(DAT_EP_ATTR, max_request_dtos), 16 },
-	{ offsetof(DAT_EP_ATTR, max_recv_iov), 4 },	 { offsetof(DAT_EP_ATTR, max_request_iov), 4 },
-	{ offsetof(DAT_EP_ATTR, max_rdma_read_in), 8 },	 { offsetof(DAT_EP_ATTR, max_rdma_read_out), 8 },
-	{ offsetof(DAT_EP_ATTR, max_rdma_read_iov), 4 }, { offsetof(DAT_EP_ATTR, max_rdma_write_iov), 4 },
+	{ offsetof(DAT_EP_ATTR, max_recv_dtos), 16 },
+	{ offsetof(DAT_EP_ATTR, max_request_dtos), 16 },
+	{ offsetof(DAT_EP_ATTR, max_recv_iov), 4 },
+	{ offsetof(DAT_EP_ATTR, max_request_iov), 4 },
+	{ offsetof(DAT_EP_ATTR, max_rdma_read_in), 8 },
+	{ offsetof(DAT_EP_ATTR, max_rdma_read_out), 8 },
+	{ offsetof(DAT_EP_ATTR, max_rdma_read_iov), 4 },
+	{ offsetof(DAT_EP_ATTR, max_rdma_write_iov), 4 },
 };
 
 #define EP_COUNTS (sizeof(ep_counts) / sizeof(ep_counts[0]))
@@ -169,16 +185,19 @@ static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 	for (unsigned i = 0; i < EP_COUNTS; i++)
 		if (*ep_count(&asked, i) < 0 || *ep_count(&asked, i) > *ep_count(limits, i))
 			return false;
-	if ((asked.max_recv_dtos && !asked.max_recv_iov) || (asked.max_request_dtos && !asked.max_request_iov))
+	if ((asked.max_recv_dtos && !asked.max_recv_iov) ||
+	    (asked.max_request_dtos && !asked.max_request_iov))
 		return false;
 	return asked.ep_transport_specific_count == 0 && asked.ep_provider_specific_count == 0;
 }
 
 /*
- * What a consumer asked for it gets, or hears no. It may leave open, with 0, the sizes and the segments of an RDMA: the
- * latter came with DAT 1.2, and a program of before knows nothing of them. Null leaves everything open.
+ * What a consumer asked for it gets, or hears no. It may leave open, with 0, the sizes and the
+ * segments of an RDMA: the latter came with DAT 1.2, and a program of before knows nothing of them.
+ * Null leaves everything open.
  */
-DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad, DAT_EP_ATTR *attr)
+DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad,
+			 DAT_EP_ATTR *attr)
 {
 	DAT_EP_ATTR limits;
 
@@ -187,9 +206,11 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 		return DAT_SUCCESS;
 	}
 	ep_limits(ia, &limits);
-	if (asked->service_type != DAT_SERVICE_TYPE_RC || !flags_legal(asked) || !counts_legal(asked, &limits))
+	if (asked->service_type != DAT_SERVICE_TYPE_RC || !flags_legal(asked) ||
+	    !counts_legal(asked, &limits))
 		return bad;
-	if (asked->max_message_size > limits.max_message_size || asked->max_rdma_size > limits.max_rdma_size)
+	if (asked->max_message_size > limits.max_message_size ||
+	    asked->max_rdma_size > limits.max_rdma_size)
 		return bad;
 	if (asked->srq_soft_hw < 0 && asked->srq_soft_hw != DAT_HW_DEFAULT)
 		return bad;
@@ -201,7 +222,8 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	if (!attr->max_rdma_size)
 		attr->max_rdma_size = limits.max_rdma_size;
 	if (!attr->max_rdma_read_iov)
-		attr->max_rdma_read_iov = (DAT_COUNT)least(attr->max_request_iov, limits.max_rdma_read_iov);
+		attr->max_rdma_read_iov = (DAT_COUNT)least(attr->max_request_iov,
+							   limits.max_rdma_read_iov);
 	if (!attr->max_rdma_write_iov)
 		attr->max_rdma_write_iov = attr->max_request_iov;
 	return DAT_SUCCESS;

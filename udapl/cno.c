@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Consumer notification objects: a latch that EVDs set and dat_cno_wait takes, and a one-shot agent beside it. */
+/*
+ * Consumer notification objects: a latch that EVDs set and dat_cno_wait takes, and a one-shot agent
+ * beside it.
+ */
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "udapl.h"
 
-/* A thread in dat_cno_wait. One trigger wakes one; each has a descriptor of its own, so none takes another's wake-up. */
+/*
+ * A thread in dat_cno_wait. One trigger wakes one; each has a descriptor of its own, so none takes
+ * another's wake-up.
+ */
 struct sleeper {
 	int wake;
 	bool listed;
@@ -50,7 +56,7 @@ static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 	return agent->proxy_agent_func != NULL;
 }
 
-/* ---- triggering ------------------------------------------------------------------------------------------------ */
+/* ---- triggering ---- */
 
 void cno_trigger(struct cno *cno, struct evd *evd)
 {
@@ -78,7 +84,10 @@ bool cno_wants(struct cno *cno)
 	return wants;
 }
 
-/* On the service thread, without locks: the consumer's code. One-shot: it is detached first, and may arm itself again. */
+/*
+ * On the service thread, without locks: the consumer's code. One-shot: it is detached first, and
+ * may arm itself again.
+ */
 static void agent_run(struct work *work)
 {
 	struct cno *cno = container_of(work, struct cno, work);
@@ -119,12 +128,16 @@ void cno_attach(struct cno *cno)
 	cno->evds++;
 }
 
-/* What was to be told went with its EVD; what came to the others meanwhile was no trigger because of it. */
+/*
+ * What was to be told went with its EVD; what came to the others meanwhile was no trigger because
+ * of it.
+ */
 static void trigger_again(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 
-	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
+	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
+	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
 		struct evd *evd = container_of(obj, struct evd, obj);
 
 		if (evd->cno == cno)
@@ -151,7 +164,7 @@ void cno_detach(struct cno *cno, struct evd *evd, bool freed)
 	obj_put(&cno->obj);
 }
 
-/* ---- the calls ------------------------------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
 {
@@ -226,13 +239,17 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 	return DAT_SUCCESS;
 }
 
-/* A latch that is clear, or an agent that is armed: from here on the EVDs' next completions count. ia->lock not held. */
+/*
+ * A latch that is clear, or an agent that is armed: from here on the EVDs' next completions count.
+ * ia->lock not held.
+ */
 static void rearm_evds(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 
 	pthread_mutex_lock(&ia->lock);
-	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
+	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
+	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
 		struct evd *evd = container_of(obj, struct evd, obj);
 
 		if (evd->cno == cno && evd->cq)
@@ -255,12 +272,15 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 	return DAT_SUCCESS;
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 #define NOTHING_YET DAT_QUEUE_EMPTY /* what a time-out says, too; bare, as dat_evd_dequeue's */
 
-/* Takes the latch, or hears of a release; else lists @sleeper, unless that is NULL. cno->lock held. */
-static DAT_RETURN look_locked(struct cno *cno, unsigned released, struct sleeper *sleeper, struct evd **evd)
+/*
+ * Takes the latch, or hears of a release; else lists @sleeper, unless that is NULL. cno->lock held.
+ */
+static DAT_RETURN look_locked(struct cno *cno, unsigned released, struct sleeper *sleeper,
+			      struct evd **evd)
 {
 	if (cno->latched) {
 		*evd = cno->latched;
@@ -310,7 +330,10 @@ static DAT_RETURN sleep_on(struct cno *cno, unsigned released, uint64_t deadline
 	return ret;
 }
 
-/* As in dat_evd_wait: when an abrupt close waits for us, our leaving is the last thing that we touch. */
+/*
+ * As in dat_evd_wait: when an abrupt close waits for us, our leaving is the last thing that we
+ * touch.
+ */
 static void wait_leave(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
@@ -334,7 +357,8 @@ static void wait_leave(struct cno *cno)
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
 	struct cno *cno = handle;
-	uint64_t deadline = timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER : tp_now() + (uint64_t)timeout * 1000;
+	uint64_t deadline = timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER
+							    : tp_now() + (uint64_t)timeout * 1000;
 	struct evd *evd = NULL;
 	unsigned released;
 	DAT_RETURN ret;

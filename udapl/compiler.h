@@ -9,8 +9,9 @@
 #define COLD	      __attribute__((cold, noinline))
 
 /*
- * One function for the whole way down, when the linker joins core and transport. Its arrays are indexed by what was
- * checked at the door, so it does without the guard value that other functions with arrays get.
+ * One function for the whole way down, when the linker joins core and transport. Its arrays are
+ * indexed by what was checked at the door, so it does without the guard value that other functions
+ * with arrays get.
  */
 #if defined(__has_attribute) && __has_attribute(no_stack_protector)
 #define HOT __attribute__((hot, flatten, no_stack_protector))

@@ -2,9 +2,10 @@
 /*
  * The life of a connection, from connect or accept to its one terminal event.
  *
- * All of it happens under ia->lock, in a consumer's call or on the service thread. A connection ends in steps: the
- * verdict, which stands; the QP in error and the peer told; waiting, for a bounded time, until the device has completed
- * what was outstanding; then what is left completes as flushed, and the terminal event follows.
+ * All of it happens under ia->lock, in a consumer's call or on the service thread. A connection
+ * ends in steps: the verdict, which stands; the QP in error and the peer told; waiting, for a
+ * bounded time, until the device has completed what was outstanding; then what is left completes as
+ * flushed, and the terminal event follows.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -16,24 +17,30 @@
 
 #define GRACE_CAP (3000 * MS) /* how long posted requests may delay a graceful disconnect */
 #define DRAIN_CAP (100 * MS)  /* how long the device may take to flush; some never flush all */
-#define FLUSH_CAP (1000 * MS) /* flushed, and nobody says why: after that the connection is broken */
+/* flushed, and nobody says why: after that the connection is broken */
+#define FLUSH_CAP (1000 * MS)
 
 #define EVENTS_PER_CONNECTION 2 /* ESTABLISHED, and one that ends it */
 
-/* ---- states ------------------------------------------------------------------------------------------------------ */
+/* ---- states ---- */
 
 static void ep_linger(struct ep *ep);
 
-/* What a trigger does. An empty entry: nothing, and a call that pulls it is refused with the state's name. */
+/*
+ * What a trigger does. An empty entry: nothing, and a call that pulls it is refused with the
+ * state's name.
+ */
 static const struct move {
 	enum { NONE, STAY, GO, END } kind;
 	DAT_EP_STATE to;	   /* GO */
 	void (*then)(struct ep *); /* GO, may be NULL */
 	DAT_EVENT_NUMBER verdict;  /* END: by way of ep_end to DISCONNECTED */
 } moves[][TRIGGERS] = {
+/* clang-format off */
 #define STAY_HERE     { .kind = STAY }
 #define GO_TO(state)  { .kind = GO, .to = DAT_EP_STATE_##state }
 #define END_AS(event) { .kind = END, .verdict = DAT_CONNECTION_EVENT_##event }
+/* clang-format on */
 	[DAT_EP_STATE_UNCONNECTED] = {
 		[ON_CONNECT] = GO_TO(ACTIVE_CONNECTION_PENDING),
 		[ON_ACCEPT] = GO_TO(COMPLETION_PENDING),
@@ -98,14 +105,16 @@ static const struct move *ep_move(const struct ep *ep, enum trigger trigger)
 
 DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 {
-	return ep_move(ep, trigger)->kind != NONE ? DAT_SUCCESS : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
+	return ep_move(ep, trigger)->kind != NONE ? DAT_SUCCESS
+						  : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 }
 
 void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 	bool alone = ep->qp && !ep->shared;
-	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED;
+	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
+		      state == DAT_EP_STATE_DISCONNECTED;
 
 	atomic_store(&ep->send_gate, alone && state == DAT_EP_STATE_CONNECTED ? EP_OPEN : 0);
 	atomic_store(&ep->recv_gate, alone && !ending ? EP_OPEN : 0);
@@ -133,7 +142,7 @@ void ep_fire(struct ep *ep, enum trigger trigger)
 	}
 }
 
-/* ---- the end of a connection ------------------------------------------------------------------------------------- */
+/* ---- the end of a connection ---- */
 
 static void ep_step(struct ep *ep);
 
@@ -160,7 +169,8 @@ static void ep_watch(struct ep *ep, bool on)
 		return;
 	ep->watching = on;
 	spin_lock(&ep->request_evd->lock);
-	atomic_store(&ep->watched, on || ep->marked); /* a marker still on its way is for ep_notice, too */
+	/* a marker still on its way is for ep_notice, too */
+	atomic_store(&ep->watched, on || ep->marked);
 	spin_unlock(&ep->request_evd->lock);
 	evd_watch_drain(ep->recv_evd, on);
 	evd_watch_drain(ep->request_evd, on);
@@ -176,7 +186,8 @@ static bool ep_collect(struct ep *ep)
 
 bool ep_flush(struct ep *ep)
 {
-	bool recvs = evd_flush(ep->recv_evd, &ep->recvs), requests = evd_flush(ep->request_evd, &ep->sends);
+	bool recvs = evd_flush(ep->recv_evd, &ep->recvs),
+	     requests = evd_flush(ep->request_evd, &ep->sends);
 
 	return recvs && requests;
 }
@@ -198,13 +209,15 @@ static void ep_release(struct ep *ep)
 /* A bind is heard of, suppressed or not. */
 static bool is_quiet(const struct req *req)
 {
-	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_ODD)) == DAT_COMPLETION_SUPPRESS_FLAG;
+	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_ODD)) ==
+	       DAT_COMPLETION_SUPPRESS_FLAG;
 }
 
 /*
- * A suppressed request that nothing follows completes in silence: a marker behind it makes itself heard, and proves
- * that what did not fail before it did succeed. It takes no slot of the ring, for those belong to the poster, who may
- * be in the middle of a post right now unless send_lock keeps him out.
+ * A suppressed request that nothing follows completes in silence: a marker behind it makes itself
+ * heard, and proves that what did not fail before it did succeed. It takes no slot of the ring, for
+ * those belong to the poster, who may be in the middle of a post right now unless send_lock keeps
+ * him out.
  */
 static void ep_mark(struct ep *ep)
 {
@@ -228,7 +241,10 @@ static void ep_mark(struct ep *ep)
 		spin_unlock(&ep->send_lock);
 }
 
-/* The marker came back; that it may be flushed itself takes nothing from its proof. request_evd->lock held. */
+/*
+ * The marker came back; that it may be flushed itself takes nothing from its proof.
+ * request_evd->lock held.
+ */
 static void ep_marker_back(struct ep *ep)
 {
 	struct ring *sends = &ep->sends;
@@ -287,7 +303,8 @@ static void ep_finish(struct ep *ep)
 		ep_set_timer(ep, MEMORY_RETRY);
 		return;
 	}
-	verdict = ep->peer_gone && atomic_load(&ep->fault) ? DAT_CONNECTION_EVENT_BROKEN : ep->verdict;
+	verdict = ep->peer_gone && atomic_load(&ep->fault) ? DAT_CONNECTION_EVENT_BROKEN
+							   : ep->verdict;
 	/* Who posts from here on sees that state, and has to do with the leftovers himself. */
 	ep_set_state(ep, DAT_EP_STATE_DISCONNECTED);
 	if (!ep_flush(ep)) {
@@ -345,7 +362,10 @@ static void ep_step_lingering(struct ep *ep)
 		ep_mark(ep);
 }
 
-/* A flush that we did not cause has a reason: a failure further back, or a peer whose word is still on its way. */
+/*
+ * A flush that we did not cause has a reason: a failure further back, or a peer whose word is still
+ * on its way.
+ */
 static void ep_step_connected(struct ep *ep)
 {
 	if (atomic_load(&ep->flushed))
@@ -411,9 +431,12 @@ void ep_silence(struct ep *ep)
 	ep_set_state(ep, DAT_EP_STATE_UNCONNECTED); /* where ep_step does nothing */
 }
 
-/* ---- word from the transport ------------------------------------------------------------------------------------- */
+/* ---- word from the transport ---- */
 
-/* What the connection leaves of the RDMA reads. Those of the consumer's wish stay, unless there can be none at all. */
+/*
+ * What the connection leaves of the RDMA reads. Those of the consumer's wish stay, unless there can
+ * be none at all.
+ */
 static DAT_COUNT reads_left(const struct ep *ep, DAT_COUNT made, unsigned agreed)
 {
 	return ep->reads_given && agreed ? made : (DAT_COUNT)least((unsigned)made, agreed);
@@ -484,7 +507,7 @@ void up_qp_broken(struct ep *ep)
 	ep_break(ep);
 }
 
-/* ---- connect, accept, disconnect -------------------------------------------------------------------------- */
+/* ---- connect, accept, disconnect ---- */
 
 /* Room for all that is to come, so that nothing of it can fail. ia->lock held. */
 static DAT_RETURN ep_begin(struct ep *ep, enum trigger trigger)
@@ -503,7 +526,8 @@ static DAT_RETURN ep_begin(struct ep *ep, enum trigger trigger)
 	atomic_store(&ep->parting, false);
 	atomic_store(&ep->fault, false);
 	atomic_store(&ep->flushed, false);
-	ep_fire(ep, trigger); /* before the transport knows: its answer may be quicker than our return */
+	/* before the transport knows: its answer may be quicker than our return */
+	ep_fire(ep, trigger);
 	return DAT_SUCCESS;
 }
 
@@ -526,7 +550,8 @@ static bool is_host_in6(const struct sockaddr_in6 *in6)
 }
 
 /* A copy of a consumer's address with the port of @qual in place of its own. */
-static DAT_RETURN address_take(const struct sockaddr *from, DAT_CONN_QUAL qual, struct sockaddr_storage *to)
+static DAT_RETURN address_take(const struct sockaddr *from, DAT_CONN_QUAL qual,
+			       struct sockaddr_storage *to)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)to;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
@@ -571,7 +596,8 @@ static DAT_RETURN connect_refused(const struct ia *ia, const struct wish *wish)
 		return BAD_ARG(3);
 	if (!wish->timeout)
 		return BAD_ARG(4);
-	if (wish->private_data_size < 0 || (unsigned)wish->private_data_size > ia->attr->max_request_pdata)
+	if (wish->private_data_size < 0 ||
+	    (unsigned)wish->private_data_size > ia->attr->max_request_pdata)
 		return BAD_ARG(5);
 	if (wish->flags & ~(unsigned)DAT_CONNECT_MULTIPATH_FLAG)
 		return BAD_ARG(8);
@@ -581,7 +607,8 @@ static DAT_RETURN connect_refused(const struct ia *ia, const struct wish *wish)
 }
 
 /* ia->lock held. */
-static DAT_RETURN ep_begin_connect(struct ep *ep, const struct wish *wish, const struct sockaddr_storage *remote)
+static DAT_RETURN ep_begin_connect(struct ep *ep, const struct wish *wish,
+				   const struct sockaddr_storage *remote)
 {
 	const struct tp_cm_param param = {
 		.private_data = wish->private_data,
@@ -597,13 +624,14 @@ static DAT_RETURN ep_begin_connect(struct ep *ep, const struct wish *wish, const
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!ep->private_data)
-		ep->private_data = malloc(ia->attr->max_reply_pdata + 1); /* never 0, which may be NULL */
+		/* never 0, which may be NULL */
+		ep->private_data = malloc(ia->attr->max_reply_pdata + 1);
 	if (!ep->private_data) {
 		ret = NO_RESOURCE(MEMORY);
 		goto undo;
 	}
-	ret = status_of(tp_connect(ia->dev, (const struct sockaddr *)remote, port_of_qual(wish->qual), ep->qp, ep,
-				   &param, &ep->conn),
+	ret = status_of(tp_connect(ia->dev, (const struct sockaddr *)remote,
+				   port_of_qual(wish->qual), ep->qp, ep, &param, &ep->conn),
 			DAT_RESOURCE_TEP);
 	if (ret != DAT_SUCCESS)
 		goto undo;
@@ -620,10 +648,12 @@ undo:
 	return ret;
 }
 
-DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout,
-		      DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags)
+DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qual,
+		      DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
+		      const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags)
 {
-	const struct wish wish = { remote, qual, timeout, private_data_size, private_data, qos, flags };
+	const struct wish wish = { remote,	 qual, timeout, private_data_size,
+				   private_data, qos,  flags };
 	struct sockaddr_storage address;
 	struct ep *ep = handle;
 	struct ia *ia;

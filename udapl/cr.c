@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection requests: born when one arrives at a service point, gone when the consumer has answered. */
+/*
+ * Connection requests: born when one arrives at a service point, gone when the consumer has
+ * answered.
+ */
 #include <string.h>
 
 #include "udapl.h"
 
-static void cr_fill(struct cr *cr, struct sp *sp, struct tp_conn *conn, const struct tp_request *request)
+static void cr_fill(struct cr *cr, struct sp *sp, struct tp_conn *conn,
+		    const struct tp_request *request)
 {
 	unsigned size = request->private_data_size;
 	struct sockaddr_storage local;
@@ -74,7 +78,8 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_data_size, const DAT_PVOID private_data)
+DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_data_size,
+		     const DAT_PVOID private_data)
 {
 	struct cr *cr = handle;
 	struct ia *ia;

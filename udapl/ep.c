@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints as objects: create, free, reset, and what one may ask them. Their connections live in conn.c. */
+/*
+ * Endpoints as objects: create, free, reset, and what one may ask them. Their connections live in
+ * conn.c.
+ */
 #include <stdlib.h>
 
 #include "ep.h"
 
-/* ---- create and free --------------------------------------------------------------------------------------------- */
+/* ---- create and free ---- */
 
 static const struct ep_role {
 	DAT_EVD_FLAGS stream;
@@ -71,9 +74,11 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 		.send_cq = ep->request_evd->cq,
 		.recv_cq = ep->recv_evd->cq,
 		.max_send = (unsigned)attr->max_request_dtos + RING_SLACK,
-		.max_recv = most((unsigned)attr->max_recv_dtos, 1), /* not every device makes a queue for none */
+		/* not every device makes a queue for none */
+		.max_recv = most((unsigned)attr->max_recv_dtos, 1),
 		.max_send_sge = most((unsigned)attr->max_request_iov,
-				     most((unsigned)attr->max_rdma_read_iov, (unsigned)attr->max_rdma_write_iov)),
+				     most((unsigned)attr->max_rdma_read_iov,
+					  (unsigned)attr->max_rdma_write_iov)),
 		.max_recv_sge = most((unsigned)attr->max_recv_iov, 1),
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp);
@@ -83,7 +88,10 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 	return DAT_SUCCESS;
 }
 
-/* Ends what the QP might still do, and forgets what it did. ia->lock not held: it waits for upcalls. */
+/*
+ * Ends what the QP might still do, and forgets what it did. ia->lock not held: it waits for
+ * upcalls.
+ */
 static void ep_drop_qp(struct ep *ep)
 {
 	if (!ep->qp)
@@ -167,8 +175,8 @@ discard_ep:
 	return ret;
 }
 
-static DAT_RETURN create_refused(struct ia *ia, DAT_PZ_HANDLE pz, const DAT_EVD_HANDLE evds[EVD_ROLES],
-				 const DAT_EP_HANDLE *out)
+static DAT_RETURN create_refused(struct ia *ia, DAT_PZ_HANDLE pz,
+				 const DAT_EVD_HANDLE evds[EVD_ROLES], const DAT_EP_HANDLE *out)
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
@@ -177,14 +185,16 @@ static DAT_RETURN create_refused(struct ia *ia, DAT_PZ_HANDLE pz, const DAT_EVD_
 	for (unsigned role = 0; role < EVD_ROLES; role++) {
 		const struct evd *evd = evds[role];
 
-		if (evd && !(obj_valid(ia, evds[role], DAT_HANDLE_TYPE_EVD) && evd->flags & ep_roles[role].stream))
+		if (evd && !(obj_valid(ia, evds[role], DAT_HANDLE_TYPE_EVD) &&
+			     evd->flags & ep_roles[role].stream))
 			return DAT_ERROR(DAT_INVALID_HANDLE, ep_roles[role].name);
 	}
 	return out ? DAT_SUCCESS : BAD_ARG(7);
 }
 
-DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
-		     DAT_EVD_HANDLE connect_evd, const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
+DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+		     const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
 {
 	const DAT_EVD_HANDLE evds[EVD_ROLES] = { recv_evd, request_evd, connect_evd };
 	struct ia *ia = ia_handle;
@@ -217,7 +227,9 @@ static struct req *ep_pending_bind(struct ep *ep)
 	return NULL;
 }
 
-/* Windows outlive us, so it matters which binds were carried out. Completions may go with the QP: look at them before.
+/*
+ * Windows outlive us, so it matters which binds were carried out. Completions may go with the QP:
+ * look at them before.
  */
 static void ep_end_binds(struct ep *ep)
 {
@@ -319,7 +331,7 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE handle)
 	return ret;
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 /* Is there a peer, so that its address means something? */
 static bool ep_has_peer(const struct ep *ep)
@@ -369,7 +381,8 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle, DAT_BOOLEAN *request_idle)
+DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
+			 DAT_BOOLEAN *request_idle)
 {
 	struct ep *ep = handle;
 
@@ -384,7 +397,10 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN 
 	return DAT_SUCCESS;
 }
 
-/* Without a shared queue each arriving message takes the next buffer, so there are no gaps: both counts are one. */
+/*
+ * Without a shared queue each arriving message takes the next buffer, so there are no gaps: both
+ * counts are one.
+ */
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span)
 {
 	struct ep *ep = handle;
@@ -402,7 +418,8 @@ DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span
 
 static bool watermark_wrong(const struct ep *ep, DAT_COUNT watermark)
 {
-	return watermark != DAT_WATERMARK_INFINITE && (watermark < 0 || watermark > ep->attr.max_recv_dtos);
+	return watermark != DAT_WATERMARK_INFINITE &&
+	       (watermark < 0 || watermark > ep->attr.max_recv_dtos);
 }
 
 /* No transport says when a message takes a buffer, only when it has arrived. */

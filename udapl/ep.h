@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the two halves of an endpoint, the object (ep.c) and its connection (conn.c), share. ia->lock held throughout. */
+/*
+ * What the two halves of an endpoint, the object (ep.c) and its connection (conn.c), share.
+ * ia->lock held throughout.
+ */
 #ifndef UDAPL_EP_H
 #define UDAPL_EP_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event dispatchers as objects: create, query, modify, free, and the roles that endpoints give them. */
+/*
+ * Event dispatchers as objects: create, query, modify, free, and the roles that endpoints give
+ * them.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -7,12 +10,12 @@
 
 #include "udapl.h"
 
-#define CQ_RESERVE 64 /* entries of the device's largest queue that are ours: markers */
+#define CQ_RESERVE 64	/* entries of the device's largest queue that are ours: markers */
 #define CQ_FIXED   4096 /* entries of a queue that can't grow, or as many as there can be */
 
-#define EVD_FLAGS_ALL                                                                                                  \
-	(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_RMR_BIND_FLAG | \
-	 DAT_EVD_ASYNC_FLAG)
+#define EVD_FLAGS_ALL                                                                              \
+	(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG |    \
+	 DAT_EVD_RMR_BIND_FLAG | DAT_EVD_ASYNC_FLAG)
 #define EVD_FLAGS_COMPLETION (DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG)
 
 DAT_COUNT evd_max_qlen(const struct ia *ia)
@@ -20,7 +23,7 @@ DAT_COUNT evd_max_qlen(const struct ia *ia)
 	return (DAT_COUNT)(ia->attr->max_cqe > CQ_RESERVE ? ia->attr->max_cqe - CQ_RESERVE : 1);
 }
 
-/* ---- roles of endpoints ---------------------------------------------------------------------------------------- */
+/* ---- roles of endpoints ---- */
 
 static unsigned config_of(DAT_COMPLETION_FLAGS flags)
 {
@@ -55,7 +58,10 @@ static unsigned role_depth(enum evd_role role, const DAT_EP_ATTR *attr)
 	}
 }
 
-/* The first attachment decides how an EVD notifies; later ones must agree. Requests know no solicited mode. */
+/*
+ * The first attachment decides how an EVD notifies; later ones must agree. Requests know no
+ * solicited mode.
+ */
 static bool config_clashes(const struct evd *evd, enum evd_role role, unsigned config)
 {
 	if (evd->is_sink)
@@ -65,7 +71,10 @@ static bool config_clashes(const struct evd *evd, enum evd_role role, unsigned c
 	return evd->config && evd->config != config;
 }
 
-/* Completions of one endpoint and direction are at most its depth, so a queue as deep as the sum can't overrun. */
+/*
+ * Completions of one endpoint and direction are at most its depth, so a queue as deep as the sum
+ * can't overrun.
+ */
 static DAT_RETURN cq_make_room(struct evd *evd, unsigned depth)
 {
 	unsigned want = evd->dto_depth + depth, now = tp_cq_depth(evd->cq);
@@ -80,7 +89,8 @@ static DAT_RETURN cq_make_room(struct evd *evd, unsigned depth)
 	return status_of(tp_cq_resize(evd->cq, want), DAT_RESOURCE_TEVD);
 }
 
-DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr, DAT_RETURN clash)
+DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
+		      DAT_RETURN clash)
 {
 	unsigned config = role_config(role, attr), depth = role_depth(role, attr);
 	DAT_RETURN ret;
@@ -96,7 +106,10 @@ DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *at
 			goto put;
 	}
 	spin_lock(&evd->lock);
-	/* A full poll fits into an empty queue, so that a sleeper hears of its first completions without memory. */
+	/*
+	 * A full poll fits into an empty queue, so that a sleeper hears of its first completions
+	 * without memory.
+	 */
 	ok = evd_make_room(evd, depth ? depth + TP_POLL_MAX : 1);
 	if (ok) {
 		evd->dto_depth += depth;
@@ -118,14 +131,15 @@ void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 	spin_lock(&evd->lock);
 	evd->dto_depth -= role_depth(role, attr);
 	evd->roles[role]--;
-	if (!evd->roles[EVD_ROLE_RECV] && !evd->roles[EVD_ROLE_REQUEST] && !evd->roles[EVD_ROLE_CONNECT])
+	if (!evd->roles[EVD_ROLE_RECV] && !evd->roles[EVD_ROLE_REQUEST] &&
+	    !evd->roles[EVD_ROLE_CONNECT])
 		evd->config = 0;
 	spin_unlock(&evd->lock);
 	if (!evd->is_sink)
 		obj_put(&evd->obj);
 }
 
-/* ---- create and free ------------------------------------------------------------------------------------------- */
+/* ---- create and free ---- */
 
 /* Where endpoints that are attached later can't make it grow, a queue starts large. */
 static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
@@ -140,8 +154,9 @@ static DAT_RETURN cq_make(struct evd *evd)
 	struct ia *ia = evd->obj.ia;
 	DAT_RETURN ret;
 
-	ret = status_of(tp_cq_create(ia->dev, cq_depth(ia->attr, (unsigned)evd->qlen), evd, &evd->cq),
-			DAT_RESOURCE_TEVD);
+	ret = status_of(
+		tp_cq_create(ia->dev, cq_depth(ia->attr, (unsigned)evd->qlen), evd, &evd->cq),
+		DAT_RESOURCE_TEVD);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ret = status_of(service_watch(ia, evd), DAT_RESOURCE_TEVD);
@@ -154,8 +169,8 @@ static DAT_RETURN cq_make(struct evd *evd)
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags, bool is_sink,
-		       struct evd **out)
+static DAT_RETURN make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
+		       bool is_sink, struct evd **out)
 {
 	struct evd *evd = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_EVD);
 	DAT_RETURN ret;
@@ -198,7 +213,8 @@ discard:
 	return ret;
 }
 
-DAT_RETURN evd_make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags, struct evd **out)
+DAT_RETURN evd_make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
+		    struct evd **out)
 {
 	return make(ia, qlen, cno, flags, false, out);
 }
@@ -229,8 +245,8 @@ void evd_unmake(struct evd *evd)
 	obj_discard(&evd->obj);
 }
 
-DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
-		      DAT_EVD_HANDLE *out)
+DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
+		      DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *out)
 {
 	struct ia *ia = ia_handle;
 	struct evd *evd;
@@ -296,7 +312,7 @@ void evd_kill(struct evd *evd)
 	spin_unlock(&evd->lock);
 }
 
-/* ---- query and modify ------------------------------------------------------------------------------------------ */
+/* ---- query and modify ---- */
 
 DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PARAM *param)
 {
@@ -313,7 +329,8 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 		.ia_handle = evd->obj.ia,
 		.evd_qlen = evd->qlen,
 		.evd_state = (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
-			     (evd->hurdles & UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE : DAT_EVD_STATE_WAITABLE) |
+			     (evd->hurdles & UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE
+							: DAT_EVD_STATE_WAITABLE) |
 			     (evd->config ? evd->config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD),
 		.cno_handle = evd->cno,
 		.evd_flags = evd->flags,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What goes into an EVD and comes out of it: the event queue, the completion queue below, dequeue and wait.
+ * What goes into an EVD and comes out of it: the event queue, the completion queue below, dequeue
+ * and wait.
  *
- * Completions stay in the completion queue until somebody asks. Dequeue looks at the event queue first (what stands
- * there is older), then translates the next completion in place. The service thread moves completions over when a CNO,
- * a failure or the end of a connection makes it look; so does a wait that counts.
+ * Completions stay in the completion queue until somebody asks. Dequeue looks at the event queue
+ * first (what stands there is older), then translates the next completion in place. The service
+ * thread moves completions over when a CNO, a failure or the end of a connection makes it look; so
+ * does a wait that counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,16 +14,20 @@
 
 #include "udapl.h"
 
-/* ---- the event queue ------------------------------------------------------------------------------------------- */
+/* ---- the event queue ---- */
 
 #define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
 
-/* Slots that are spoken for: the streams that qlen limits, connection events to come, the flush of every transfer. */
+/*
+ * Slots that are spoken for: the streams that qlen limits, connection events to come, the flush of
+ * every transfer.
+ */
 static unsigned reserved(const struct evd *evd)
 {
 	unsigned bounded_max = evd->flags & EVD_FLAGS_BOUNDED ? (unsigned)evd->qlen : 0;
 
-	return evd->promised + evd->dto_depth + (bounded_max > evd->bounded ? bounded_max - evd->bounded : 0);
+	return evd->promised + evd->dto_depth +
+	       (bounded_max > evd->bounded ? bounded_max - evd->bounded : 0);
 }
 
 static unsigned room(const struct evd *evd)
@@ -34,7 +40,8 @@ bool evd_make_room(struct evd *evd, unsigned extra)
 	struct event_q *queue = &evd->queue;
 
 	while (room(evd) < reserved(evd) + extra) {
-		unsigned size = queue->size ? queue->size : 1, want = queue->count + reserved(evd) + extra;
+		unsigned size = queue->size ? queue->size : 1,
+			 want = queue->count + reserved(evd) + extra;
 		struct queued *slots, *old;
 
 		while (size < want)
@@ -63,7 +70,8 @@ bool evd_make_room(struct evd *evd, unsigned extra)
 static bool is_bounded(DAT_EVENT_NUMBER number)
 {
 	return number == DAT_SOFTWARE_EVENT || number == DAT_CONNECTION_REQUEST_EVENT ||
-	       (number >= DAT_ASYNC_ERROR_EVD_OVERFLOW && number <= DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
+	       (number >= DAT_ASYNC_ERROR_EVD_OVERFLOW &&
+		number <= DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
 }
 
 static void push(struct evd *evd, const DAT_EVENT *event, bool notify)
@@ -82,7 +90,8 @@ static void report_overflow(struct evd *evd)
 {
 	DAT_EVENT event = {
 		.event_number = DAT_ASYNC_ERROR_EVD_OVERFLOW,
-		.event_data.asynch_error_event_data = { .dat_handle = evd, .reason = DAT_EVD_OVERFLOW_ERROR },
+		.event_data.asynch_error_event_data = { .dat_handle = evd,
+							.reason = DAT_EVD_OVERFLOW_ERROR },
 	};
 
 	evd->overflowed = false;
@@ -105,9 +114,10 @@ static void pop(struct evd *evd, DAT_EVENT *event)
 	}
 }
 
-/* ---- completions ----------------------------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
-static ALWAYS_INLINE void describe(struct evd *evd, const struct req *req, struct tp_wc wc, DAT_EVENT *event)
+static ALWAYS_INLINE void describe(struct evd *evd, const struct req *req, struct tp_wc wc,
+				   DAT_EVENT *event)
 {
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
@@ -119,7 +129,8 @@ static ALWAYS_INLINE void describe(struct evd *evd, const struct req *req, struc
 	dto->transfered_length = req->kind == REQ_RECV ? wc.length : req->size;
 }
 
-static void describe_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
+static void describe_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status,
+			  DAT_EVENT *event)
 {
 	DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event->event_data.rmr_completion_event_data;
 	bool other = status != DAT_DTO_SUCCESS && status != DAT_DTO_ERR_FLUSHED;
@@ -131,7 +142,9 @@ static void describe_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLE
 	bind->status = other ? DAT_RMR_OPERATION_FAILED : status;
 }
 
-/* That a device completes what was posted orders nothing in the language's terms. That the poster moved the tail does.
+/*
+ * That a device completes what was posted orders nothing in the language's terms. That the poster
+ * moved the tail does.
  */
 static ALWAYS_INLINE const struct req *req_of(const struct tp_wc *wc)
 {
@@ -149,10 +162,12 @@ static ALWAYS_INLINE bool is_odd(const struct req *req, struct tp_wc wc)
 }
 
 /*
- * While a bind is in the ring nobody else settles it, so its binding is there: not if the completion comes too late,
- * and not any more when it is settled. In between it is described, unless @event is NULL.
+ * While a bind is in the ring nobody else settles it, so its binding is there: not if the
+ * completion comes too late, and not any more when it is settled. In between it is described,
+ * unless @event is NULL.
  */
-static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
+static bool retire_bind(struct evd *evd, const struct req *req, DAT_DTO_COMPLETION_STATUS status,
+			DAT_EVENT *event)
 {
 	const struct req over = *req; /* its slot may be taken again */
 
@@ -191,8 +206,8 @@ static COLD bool take_odd(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 }
 
 /*
- * What a completion means: true if it is an event. Everything is read from the slot before it is retired, because from
- * then on its poster may use it again.
+ * What a completion means: true if it is an event. Everything is read from the slot before it is
+ * retired, because from then on its poster may use it again.
  */
 static ALWAYS_INLINE bool take(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
@@ -211,8 +226,8 @@ static inline bool notifies(const struct tp_wc *wc)
 }
 
 /*
- * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no memory, some stayed
- * behind; nothing below will tell of those again.
+ * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no
+ * memory, some stayed behind; nothing below will tell of those again.
  */
 static bool drain_locked(struct evd *evd, bool *notified)
 {
@@ -242,7 +257,7 @@ static bool drain_locked(struct evd *evd, bool *notified)
 	}
 }
 
-/* ---- telling those who wait ------------------------------------------------------------------------------------ */
+/* ---- telling those who wait ---- */
 
 void evd_wake(struct evd *evd)
 {
@@ -336,7 +351,7 @@ void evd_trigger_backlog(struct evd *evd)
 	spin_unlock(&evd->lock);
 }
 
-/* ---- events from the core -------------------------------------------------------------------------------------- */
+/* ---- events from the core ---- */
 
 int evd_promise(struct evd *evd, unsigned n)
 {
@@ -456,7 +471,8 @@ void evd_forget_ep(struct evd *evd, const struct ep *ep)
 
 		if (req->ring->ep == ep) {
 			if (req->kind == REQ_BIND)
-				(void)retire_bind(evd, req, wc.status, NULL); /* a window stays as it was left */
+				/* a window stays as it was left */
+				(void)retire_bind(evd, req, wc.status, NULL);
 			continue;
 		}
 		if (!take(evd, wc, &event) || evd->is_sink)
@@ -513,7 +529,7 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
 	return evd_post_bounded(evd, event) == 0 ? DAT_SUCCESS : DAT_ERROR(DAT_QUEUE_FULL, 0);
 }
 
-/* ---- taking events: the hot path ------------------------------------------------------------------------------- */
+/* ---- taking events: the hot path ---- */
 
 /* The next completion that is an event. evd->lock held. */
 static DAT_RETURN dequeue_next(struct evd *evd, DAT_EVENT *event)
@@ -527,8 +543,9 @@ static DAT_RETURN dequeue_next(struct evd *evd, DAT_EVENT *event)
 }
 
 /*
- * Peers must have lost what a completed bind replaced when the consumer hears of it. evd->lock held, and let go.
- * Another consumer thread, which takes what comes after that bind, may be early by as long as this takes.
+ * Peers must have lost what a completed bind replaced when the consumer hears of it. evd->lock
+ * held, and let go. Another consumer thread, which takes what comes after that bind, may be early
+ * by as long as this takes.
  */
 static void unlock_swept(struct evd *evd)
 {
@@ -541,7 +558,10 @@ static void unlock_swept(struct evd *evd)
 		rmr_sweep(ia);
 }
 
-/* Somebody waits, or events are queued, or there is no completion queue. evd->lock held, and let go. */
+/*
+ * Somebody waits, or events are queued, or there is no completion queue. evd->lock held, and let
+ * go.
+ */
 static COLD DAT_RETURN dequeue_queued(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
@@ -595,7 +615,8 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 }
 
 /* The consumer's event plus what is left, when there is enough. evd->lock held. */
-static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
+static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
+				     DAT_COUNT *nmore)
 {
 	if (ret == DAT_SUCCESS)
 		pop(evd, event);
@@ -604,8 +625,8 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 }
 
 /*
- * Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. *all: there is nothing below that
- * we have not seen.
+ * Why the sleep is over: DAT_SUCCESS for events; or DAT_TIMEOUT_EXPIRED: it is not. *all: there is
+ * nothing below that we have not seen.
  */
 static DAT_RETURN wait_look(struct evd *evd, bool *all)
 {
@@ -648,7 +669,8 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 		if (ready == 0 && until == deadline)
 			return wait_look(evd, &all);
 		if (ready < 0)
-			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : status_of(ready, DAT_NO_SUBTYPE);
+			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
+					       : status_of(ready, DAT_NO_SUBTYPE);
 		if (fds[0].revents)
 			(void)!read(evd->wake, &count, sizeof(count));
 		if (evd->cq && fds[1].revents)
@@ -657,8 +679,8 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 }
 
 /*
- * Gives the EVD back. An abrupt close waits for us under ia->lock and takes everything down as soon as we are gone, so
- * then our leaving is the last thing that we touch.
+ * Gives the EVD back. An abrupt close waits for us under ia->lock and takes everything down as soon
+ * as we are gone, so then our leaving is the last thing that we touch.
  */
 static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
@@ -712,8 +734,9 @@ static uint64_t deadline_of(DAT_TIMEOUT timeout)
 }
 
 /* A wait that counts, or that will have to sleep. evd->lock held, and let go. */
-static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-						     DAT_EVENT *event, DAT_COUNT *nmore)
+static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOUT timeout,
+						     DAT_COUNT threshold, DAT_EVENT *event,
+						     DAT_COUNT *nmore)
 {
 	DAT_RETURN ret = wait_refused_locked(evd, threshold);
 	bool notified = false;
@@ -724,7 +747,8 @@ static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOU
 	}
 	drain_locked(evd, &notified);
 	if (evd->queue.count >= (unsigned)threshold || timeout == 0) {
-		ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
+		ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS
+							      : DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
 		ret = wait_result_locked(evd, ret, event, nmore);
 		unlock_swept(evd);
 		return ret;
@@ -740,11 +764,13 @@ static __attribute__((noinline)) DAT_RETURN wait_any(struct evd *evd, DAT_TIMEOU
 }
 
 /*
- * The queue was empty, which leaves it a slot to spare: the second of two completions goes there. The first is the
- * consumer's, if it was an event. evd->lock held, and let go.
+ * The queue was empty, which leaves it a slot to spare: the second of two completions goes there.
+ * The first is the consumer's, if it was an event. evd->lock held, and let go.
  */
-static __attribute__((noinline)) DAT_RETURN wait_more(struct evd *evd, bool taken, const struct tp_wc *second,
-						      DAT_TIMEOUT timeout, DAT_EVENT *event, DAT_COUNT *nmore)
+static __attribute__((noinline)) DAT_RETURN wait_more(struct evd *evd, bool taken,
+						      const struct tp_wc *second,
+						      DAT_TIMEOUT timeout, DAT_EVENT *event,
+						      DAT_COUNT *nmore)
 {
 	bool notified = false;
 	DAT_EVENT next;
@@ -763,9 +789,12 @@ static __attribute__((noinline)) DAT_RETURN wait_more(struct evd *evd, bool take
 	return DAT_SUCCESS;
 }
 
-/* With nothing queued, the first completion is the event, and one poll for two tells whether there are more. */
-HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
-			DAT_COUNT *nmore)
+/*
+ * With nothing queued, the first completion is the event, and one poll for two tells whether there
+ * are more.
+ */
+HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	struct evd *evd = handle;
 	struct tp_wc wc[2];

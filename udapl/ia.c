@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Interface adapters: open, close, query; what a handle of any kind can be asked; asynchronous errors. */
+/*
+ * Interface adapters: open, close, query; what a handle of any kind can be asked; asynchronous
+ * errors.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,9 +10,10 @@
 #include "udapl.h"
 
 /*
- * An IA may send its asynchronous events to the EVD of another. The lender may close abruptly at any time, on a thread
- * that knows nothing of the borrower: so one lock for all guards who borrows what, and is held while an event goes
- * there. It is taken after an ia->lock and before all spinlocks.
+ * An IA may send its asynchronous events to the EVD of another. The lender may close abruptly at
+ * any time, on a thread that knows nothing of the borrower: so one lock for all guards who borrows
+ * what, and is held while an event goes there. It is taken after an ia->lock and before all
+ * spinlocks.
  */
 static pthread_mutex_t lending = PTHREAD_MUTEX_INITIALIZER;
 static struct ia *borrowers; /* lending, as are their ->borrowed and ->next_borrower */
@@ -82,7 +86,7 @@ static bool lends(const struct ia *lender)
 	return ia != NULL;
 }
 
-/* ---- open ------------------------------------------------------------------------------------------------------- */
+/* ---- open ---- */
 
 /* Only our own registry can say so, and only during the open: a foreign one lacks the symbol. */
 static bool opened_ro_aware(void)
@@ -168,9 +172,11 @@ static DAT_EVD_HANDLE async_handle(struct ia *ia)
 	return handle;
 }
 
-/* @async is what the consumer gave: nothing, another's EVD, or the word that somebody else watches. */
-static DAT_RETURN ia_build(struct provider *provider, const char *params, bool thread_safe, DAT_COUNT qlen,
-			   DAT_EVD_HANDLE async, struct ia **out)
+/*
+ * @async is what the consumer gave: nothing, another's EVD, or the word that somebody else watches.
+ */
+static DAT_RETURN ia_build(struct provider *provider, const char *params, bool thread_safe,
+			   DAT_COUNT qlen, DAT_EVD_HANDLE async, struct ia **out)
 {
 	struct ia *ia = ia_alloc(provider, thread_safe);
 	DAT_RETURN ret = DAT_SUCCESS;
@@ -199,8 +205,8 @@ discard_ia:
 	return ret;
 }
 
-static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
-			  DAT_IA_HANDLE *ia_out)
+static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT qlen,
+			  DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
 {
 	struct provider *provider;
 	struct ia *ia = NULL;
@@ -229,17 +235,19 @@ static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT q
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
+DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
+		   DAT_IA_HANDLE *ia_out)
 {
 	return open_as(false, name, qlen, async_evd, ia_out);
 }
 
-DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
+DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
+			      DAT_IA_HANDLE *ia_out)
 {
 	return open_as(true, name, qlen, async_evd, ia_out);
 }
 
-/* ---- close ------------------------------------------------------------------------------------------------------ */
+/* ---- close ---- */
 
 static void end_sp(struct obj *obj)
 {
@@ -291,21 +299,18 @@ static void end_cno(struct obj *obj)
 }
 
 /*
- * In this order each object goes before what it uses. The asynchronous EVD goes with the other EVDs: the consumer may
- * have given it a CNO.
+ * In this order each object goes before what it uses. The asynchronous EVD goes with the other
+ * EVDs: the consumer may have given it a CNO.
  */
 static const struct {
 	DAT_HANDLE_TYPE kind;
 	bool locked; /* ended with ia->lock held */
 	void (*end)(struct obj *obj);
 } ends[] = {
-	{ DAT_HANDLE_TYPE_PSP, true, end_sp },	/* no new requests from here on */
-	{ DAT_HANDLE_TYPE_CR, true, end_cr },
-	{ DAT_HANDLE_TYPE_RMR, false, end_rmr },
-	{ DAT_HANDLE_TYPE_EP, false, end_ep },
-	{ DAT_HANDLE_TYPE_LMR, false, end_lmr },
-	{ DAT_HANDLE_TYPE_PZ, false, end_pz },
-	{ DAT_HANDLE_TYPE_EVD, true, end_evd },
+	{ DAT_HANDLE_TYPE_PSP, true, end_sp }, /* no new requests from here on */
+	{ DAT_HANDLE_TYPE_CR, true, end_cr },	 { DAT_HANDLE_TYPE_RMR, false, end_rmr },
+	{ DAT_HANDLE_TYPE_EP, false, end_ep },	 { DAT_HANDLE_TYPE_LMR, false, end_lmr },
+	{ DAT_HANDLE_TYPE_PZ, false, end_pz },	 { DAT_HANDLE_TYPE_EVD, true, end_evd },
 	{ DAT_HANDLE_TYPE_CNO, false, end_cno },
 };
 
@@ -369,10 +374,11 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	return DAT_SUCCESS;
 }
 
-/* ---- query, and what any handle can be asked -------------------------------------------------------------------- */
+/* ---- query, and what any handle can be asked ---- */
 
-DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
-		    DAT_PROVIDER_ATTR_MASK provider_mask, DAT_PROVIDER_ATTR *provider_attr)
+DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask,
+		    DAT_IA_ATTR *ia_attr, DAT_PROVIDER_ATTR_MASK provider_mask,
+		    DAT_PROVIDER_ATTR *provider_attr)
 {
 	struct ia *ia = handle;
 
@@ -425,13 +431,17 @@ DAT_RETURN handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	if (!type)
 		return BAD_ARG(2);
-	*type = (DAT_HANDLE_TYPE)(atomic_load_explicit(&obj->tag, memory_order_relaxed) - OBJ_TAG(0));
+	*type = (DAT_HANDLE_TYPE)(atomic_load_explicit(&obj->tag, memory_order_relaxed) -
+				  OBJ_TAG(0));
 	return DAT_SUCCESS;
 }
 
-/* ---- asynchronous errors ---------------------------------------------------------------------------------------- */
+/* ---- asynchronous errors ---- */
 
-/* To the EVD of open, to every other one made with the ASYNC flag, and to the borrowed one. Full ones report that. */
+/*
+ * To the EVD of open, to every other one made with the ASYNC flag, and to the borrowed one. Full
+ * ones report that.
+ */
 void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, DAT_COUNT reason)
 {
 	DAT_EVENT event = { .event_number = number };
@@ -439,7 +449,8 @@ void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, D
 
 	event.event_data.asynch_error_event_data.dat_handle = handle;
 	event.event_data.asynch_error_event_data.reason = reason;
-	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
+	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
+	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
 		struct evd *evd = container_of(obj, struct evd, obj);
 
 		if (evd->flags & DAT_EVD_ASYNC_FLAG)
@@ -451,7 +462,10 @@ void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, D
 	pthread_mutex_unlock(&lending);
 }
 
-/* Completions are lost, so no endpoint that uses it can be trusted any more. The sink is nobody's to know about. */
+/*
+ * Completions are lost, so no endpoint that uses it can be trusted any more. The sink is nobody's
+ * to know about.
+ */
 void up_cq_overrun(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
@@ -459,7 +473,8 @@ void up_cq_overrun(struct evd *evd)
 
 	if (!evd->is_sink)
 		ia_async_event(ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd, DAT_EVD_OVERFLOW_ERROR);
-	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj)) {
+	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj;
+	     obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj)) {
 		struct ep *ep = container_of(obj, struct ep, obj);
 
 		if (ep->recv_evd == evd || ep->request_evd == evd)
@@ -477,6 +492,7 @@ void up_dev_fatal(struct ia *ia)
 	struct obj *obj;
 
 	ia_async_event(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
-	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj; obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj))
+	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj;
+	     obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj))
 		ep_break(container_of(obj, struct ep, obj));
 }

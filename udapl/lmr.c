@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Local memory regions: memory registered with the device, and the contexts that name it here and at a peer. */
+/*
+ * Local memory regions: memory registered with the device, and the contexts that name it here and
+ * at a peer.
+ */
 #include <errno.h>
 
 #include "udapl.h"
@@ -7,19 +10,25 @@
 #define LOCAL_PRIVS  ((unsigned)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
 #define REMOTE_PRIVS (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 
-/* ---- which bytes ------------------------------------------------------------------------------------------------ */
+/* ---- which bytes ---- */
 
-static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span)
+static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+			       struct span *span)
 {
-	if (length == 0 || length > ia->attr->max_mr_size || length - 1 > UINTPTR_MAX - (uintptr_t)region.for_va)
+	if (length == 0 || length > ia->attr->max_mr_size ||
+	    length - 1 > UINTPTR_MAX - (uintptr_t)region.for_va)
 		return BAD_ARG(4);
 	span->address = region.for_va;
 	span->length = length;
 	return DAT_SUCCESS;
 }
 
-/* The source was valid a moment ago. Once its range is known it may go: the new region stands by itself. */
-static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span)
+/*
+ * The source was valid a moment ago. Once its range is known it may go: the new region stands by
+ * itself.
+ */
+static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+			      struct span *span)
 {
 	const struct lmr *source = region.for_lmr_handle;
 	DAT_RETURN ret = BAD_STATE(LMR_FREE);
@@ -36,8 +45,10 @@ static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_
 }
 
 static const struct mem_kind {
-	DAT_RETURN (*span_get)(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span);
-	bool may_relax;	 /* bytes may land in any order, where the consumer has said that it can live with that */
+	DAT_RETURN(*span_get)
+	(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span);
+	/* bytes may land in any order, where the consumer has said that it can live with that */
+	bool may_relax;
 	bool has_cookie; /* beside the address, which all members of the region begin with */
 } mem_kinds[] = {
 	[DAT_MEM_TYPE_VIRTUAL] = { span_virtual, true, false },
@@ -51,7 +62,7 @@ static const struct mem_kind *mem_kind(DAT_MEM_TYPE type)
 	return (size_t)type < sizeof(mem_kinds) / sizeof(mem_kinds[0]) ? &mem_kinds[type] : NULL;
 }
 
-/* ---- registering them ------------------------------------------------------------------------------------------- */
+/* ---- registering them ---- */
 
 /* The device has one errno for many reasons; the memory itself tells more. Source: our choice. */
 static COLD DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, int err)
@@ -74,12 +85,14 @@ static COLD DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS p
 }
 
 /* What can be wrong with the arguments beside the handles; else the bytes in question. */
-static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-			   DAT_MEM_PRIV_FLAGS priv, const DAT_LMR_HANDLE *lmr_out, struct span *span)
+static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
+			   DAT_REGION_DESCRIPTION region, DAT_VLEN length, DAT_MEM_PRIV_FLAGS priv,
+			   const DAT_LMR_HANDLE *lmr_out, struct span *span)
 {
 	DAT_RETURN ret;
 
-	if (kind && (!region.for_va || (kind->has_cookie && !region.for_shared_memory.shared_memory_id)))
+	if (kind &&
+	    (!region.for_va || (kind->has_cookie && !region.for_shared_memory.shared_memory_id)))
 		return BAD_ARG(3);
 	if (!lmr_out)
 		return BAD_ARG(7);
@@ -92,8 +105,9 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind, DAT_REGIO
 }
 
 /* All of these may be null. */
-static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context,
-		       DAT_VLEN *registered_size, DAT_VADDR *registered_address)
+static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context,
+		       DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+		       DAT_VADDR *registered_address)
 {
 	if (lmr_context)
 		*lmr_context = lmr->info.lmr_context;
@@ -127,7 +141,8 @@ static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
 
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool relaxed)
 {
-	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, relaxed, &lmr->mr, &lmr->info);
+	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, relaxed, &lmr->mr,
+			    &lmr->info);
 
 	if (err)
 		return reg_refused(span, lmr->priv, err);
@@ -139,9 +154,12 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool re
 	return DAT_SUCCESS;
 }
 
-/* ---- the live ones by context ----------------------------------------------------------------------------------- */
+/* ---- the live ones by context ---- */
 
-/* Devices put an index into the upper bits of a context: the product spreads those. Source: our choice. */
+/*
+ * Devices put an index into the upper bits of a context: the product spreads those. Source: our
+ * choice.
+ */
 static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
 {
 	return &ia->lmrs[(context * UINT32_C(0x9e3779b1)) >> (32 - __builtin_ctz(LMR_CHAINS))];
@@ -183,7 +201,9 @@ static void unchain_locked(struct lmr *lmr)
 	*at = lmr->next;
 }
 
-/* Under the lock: who is found by context is alive, so that he can be held without a further look. */
+/*
+ * Under the lock: who is found by context is alive, so that he can be held without a further look.
+ */
 static bool lmr_retire(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
@@ -197,11 +217,12 @@ static bool lmr_retire(struct lmr *lmr)
 	return idle;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
-HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-			  DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr_out,
-			  DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+			  DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv,
+			  DAT_LMR_HANDLE *lmr_out, DAT_LMR_CONTEXT *lmr_context,
+			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 			  DAT_VADDR *registered_address)
 {
 	const struct mem_kind *kind = mem_kind(type);
@@ -308,7 +329,8 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 	param->length = lmr->length;
 	param->pz_handle = lmr->pz;
 	param->mem_priv = lmr->priv;
-	lmr_report(lmr, &param->lmr_context, &param->rmr_context, &param->registered_size, &param->registered_address);
+	lmr_report(lmr, &param->lmr_context, &param->rmr_context, &param->registered_size,
+		   &param->registered_address);
 	return DAT_SUCCESS;
 }
 
@@ -328,9 +350,10 @@ static bool is_registered(struct ia *ia, const DAT_LMR_TRIPLET *segment)
 }
 
 /*
- * Adapters of the machines we run on look at memory through the caches, so nothing has to be written back or dropped.
- * What is left is order: the consumer's loads and stores of the range on one side, the call that tells the peer, or the
- * poll that heard from it, on the other. A full fence keeps them apart, for either direction.
+ * Adapters of the machines we run on look at memory through the caches, so nothing has to be
+ * written back or dropped. What is left is order: the consumer's loads and stores of the range on
+ * one side, the call that tells the peer, or the poll that heard from it, on the other. A full
+ * fence keeps them apart, for either direction.
  */
 static DAT_RETURN lmr_sync(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
 {

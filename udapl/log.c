@@ -79,7 +79,8 @@ void log_to(enum log_kind kind, const char *format, ...)
 	more = vsnprintf(line + length, sizeof(line) - length, format, args);
 	va_end(args);
 	if (more > 0)
-		length += (size_t)more < sizeof(line) - length ? (size_t)more : sizeof(line) - length - 1;
+		length += (size_t)more < sizeof(line) - length ? (size_t)more
+							       : sizeof(line) - length - 1;
 	emit(kind, line, length);
 	errno = saved;
 }

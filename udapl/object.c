@@ -19,9 +19,10 @@ struct slab {
 
 static struct kind {
 	spinlock lock;
-	_Atomic(struct slab *) slabs;	    /* lock, to write; latest first */
-	unsigned slots;			    /* lock; of the latest slab */
-	struct obj *dead_first, *dead_last; /* lock; oldest first: a handle value comes back as late as possible */
+	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
+	unsigned slots;		      /* lock; of the latest slab */
+	/* lock; oldest first: a handle value comes back as late as possible */
+	struct obj *dead_first, *dead_last;
 } kinds[OBJ_KINDS];
 
 /* Bytes from slot to slot; 0: no such objects yet. */
@@ -33,7 +34,7 @@ static const size_t strides[OBJ_KINDS] = {
 	[DAT_HANDLE_TYPE_CR] = STRIDE(struct cr),
 };
 
-/* ---- slots ------------------------------------------------------------------------------------------------------ */
+/* ---- slots ---- */
 
 static inline void dead_push_locked(struct kind *kind, struct obj *obj)
 {
@@ -137,7 +138,7 @@ void obj_discard(struct obj *obj)
 	spin_unlock(&kind->lock);
 }
 
-/* ---- visible or not --------------------------------------------------------------------------------------------- */
+/* ---- visible or not ---- */
 
 DAT_HANDLE obj_publish(struct obj *obj)
 {
@@ -167,7 +168,7 @@ void obj_retire_anyway(struct obj *obj)
 	hide(obj);
 }
 
-/* ---- by their handles ------------------------------------------------------------------------------------------- */
+/* ---- by their handles ---- */
 
 static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 {
@@ -178,12 +179,16 @@ static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 	return slab;
 }
 
-/* The live object behind @handle, NULL if it is none of that kind. Looks at no memory but the slabs. */
+/*
+ * The live object behind @handle, NULL if it is none of that kind. Looks at no memory but the
+ * slabs.
+ */
 static inline struct obj *find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	const struct slab *slab = slab_of(type, handle);
 
-	if (unlikely(!slab || (size_t)((char *)handle - slab->base) % strides[type] != 0 || !obj_is(handle, type)))
+	if (unlikely(!slab || (size_t)((char *)handle - slab->base) % strides[type] != 0 ||
+		     !obj_is(handle, type)))
 		return NULL;
 	return handle;
 }
@@ -201,7 +206,8 @@ bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 
 	if (!obj)
 		return false;
-	if (likely(!(atomic_fetch_add_explicit(&obj->uses, 1, memory_order_acquire) & OBJ_RETIRED)) &&
+	if (likely(!(atomic_fetch_add_explicit(&obj->uses, 1, memory_order_acquire) &
+		     OBJ_RETIRED)) &&
 	    (!ia || obj->ia == ia))
 		return true;
 	obj_put(obj); /* retired just now, which that did not hinder; or another's */
@@ -217,7 +223,7 @@ struct obj *obj_any(DAT_HANDLE handle)
 	return obj;
 }
 
-/* ---- all of an IA ----------------------------------------------------------------------------------------------- */
+/* ---- all of an IA ---- */
 
 /* The first slot, or the one after @obj. */
 static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj *obj)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every DAT object of a provider begins with, and how one is made visible, held and retired. */
+/*
+ * What every DAT object of a provider begins with, and how one is made visible, held and retired.
+ */
 #ifndef UDAPL_OBJECT_H
 #define UDAPL_OBJECT_H
 
@@ -12,23 +14,26 @@
 
 struct ia;
 
-/* A tag is a kind plus one; of a live object, on top of a pattern that stray memory seldom holds. */
+/*
+ * A tag is a kind plus one; of a live object, on top of a pattern that stray memory seldom holds.
+ */
 #define OBJ_KINDS      (DAT_HANDLE_TYPE_SRQ + 1)
 #define OBJ_DEAD(kind) (1u + (unsigned)(kind))
 #define OBJ_TAG(kind)  (0xDA710000u + OBJ_DEAD(kind))
 
 /*
- * The memory of an object is type-stable: it comes from slabs per kind that are never given back while the process
- * lives, the oldest dead slot first, and word 0 of a slot always leads to a live table. So a stale handle may be read,
- * and is refused by its tag.
+ * The memory of an object is type-stable: it comes from slabs per kind that are never given back
+ * while the process lives, the oldest dead slot first, and word 0 of a slot always leads to a live
+ * table. So a stale handle may be read, and is refused by its tag.
  */
 struct obj {
 	const DAT_PROVIDER *provider; /* word 0 by the ABI: libdat calls through it */
 	_Atomic uint32_t tag;	      /* OBJ_TAG while it is visible, else OBJ_DEAD */
-	_Atomic uint32_t uses;	      /* who holds it, and OBJ_RETIRED while it is invisible; never reset, but balanced */
-	struct ia *ia;		      /* fixed while alive */
-	DAT_CONTEXT context;	      /* the consumer's to serialize */
-	struct obj *next;	      /* the next dead slot */
+	/* who holds it, and OBJ_RETIRED while it is invisible; never reset, but balanced */
+	_Atomic uint32_t uses;
+	struct ia *ia;	     /* fixed while alive */
+	DAT_CONTEXT context; /* the consumer's to serialize */
+	struct obj *next;    /* the next dead slot */
 };
 
 #define OBJ_RETIRED 0x80000000u
@@ -40,10 +45,16 @@ static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 	return atomic_load_explicit(&obj->tag, memory_order_relaxed) == OBJ_TAG(kind);
 }
 
-/* An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA itself. */
+/*
+ * An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA
+ * itself.
+ */
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE kind);
 
-/* The opposite of obj_alloc, for an object that is invisible again or still. Nobody holds it any more. */
+/*
+ * The opposite of obj_alloc, for an object that is invisible again or still. Nobody holds it any
+ * more.
+ */
 void obj_discard(struct obj *obj);
 
 /* Makes it findable: the last step of a create call. Returns the handle. */
@@ -79,8 +90,9 @@ struct obj *obj_any(DAT_HANDLE handle);
 unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE kind);
 
 /*
- * The first visible object of that kind, or the one after @obj, which may be retired meanwhile. Walks memory, so it is
- * for paths that may take their time. The caller sees to it that none of them is freed under him (ia->lock).
+ * The first visible object of that kind, or the one after @obj, which may be retired meanwhile.
+ * Walks memory, so it is for paths that may take their time. The caller sees to it that none of
+ * them is freed under him (ia->lock).
  */
 struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE kind, struct obj *obj);
 

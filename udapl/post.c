@@ -2,20 +2,23 @@
 /*
  * Data transfer: the hot path, and nothing else.
  *
- * Each call has a short way for the ordinary, one segment on an open endpoint, and one function for all the rest: it
- * refuses, or completes the transfer as flushed, or lets it go on. Either way a post claims a slot of its ring, goes
- * down to the transport, and looks at the endpoint again: if the connection ended meanwhile nobody may have seen the
- * claim, so the service thread is told to look.
+ * Each call has a short way for the ordinary, one segment on an open endpoint, and one function for
+ * all the rest: it refuses, or completes the transfer as flushed, or lets it go on. Either way a
+ * post claims a slot of its ring, goes down to the transport, and looks at the endpoint again: if
+ * the connection ended meanwhile nobody may have seen the claim, so the service thread is told to
+ * look.
  */
 #include <errno.h>
 
 #include "udapl.h"
 
-#define CARRY_ON ((DAT_RETURN)DAT_CLASS_WARNING) /* nothing is wrong after all; no call returns it */
+/* nothing is wrong after all; no call returns it */
+#define CARRY_ON ((DAT_RETURN)DAT_CLASS_WARNING)
 
 /* Flags that need no look at the endpoint. */
-#define SEND_FLAGS                                                                                                     \
-	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
+#define SEND_FLAGS                                                                                 \
+	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
+	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
 static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
@@ -27,11 +30,11 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 	return size;
 }
 
-/* ---- out of the ordinary --------------------------------------------------------------------------------------- */
+/* ---- out of the ordinary ---- */
 
 /*
- * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes after what the end of
- * the connection flushed, and after earlier ones that were posted just then.
+ * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes
+ * after what the end of the connection flushed, and after earlier ones that were posted just then.
  */
 DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd)
 {
@@ -65,8 +68,8 @@ bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned pl
 }
 
 /*
- * A connection that ends by itself has no state between for the consumer, who did not ask for one: what is posted while
- * the device flushes goes the way of what was posted before.
+ * A connection that ends by itself has no state between for the consumer, who did not ask for one:
+ * what is posted while the device flushes goes the way of what was posted before.
  */
 static bool goes_by_itself(const struct ep *ep)
 {
@@ -92,8 +95,8 @@ static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
 	}
 }
 
-static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			       DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+			       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	if (nseg < 0 || nseg > ep->attr.max_request_iov)
 		return BAD_ARG(2);
@@ -104,8 +107,8 @@ static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIP
 	return request_state(ep, cookie);
 }
 
-static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				  DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	if (nseg < 0 || nseg > ep->attr.max_recv_iov)
 		return BAD_ARG(2);
@@ -120,8 +123,9 @@ static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_T
 	return CARRY_ON;
 }
 
-static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-			       DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+			       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			       const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	bool read = kind == REQ_READ;
 	DAT_VLEN local;
@@ -145,9 +149,9 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
 }
 
 /*
- * The transport refused what was claimed. If the end of the connection has flushed the slot already, the consumer has
- * got or will get its completion, and the post counts. So it does when the device knows of that end before we do, and
- * when we know and the consumer does not.
+ * The transport refused what was claimed. If the end of the connection has flushed the slot
+ * already, the consumer has got or will get its completion, and the post counts. So it does when
+ * the device knows of that end before we do, and when we know and the consumer does not.
  */
 static DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
@@ -201,10 +205,11 @@ static COLD DAT_RETURN request_late(struct ep *ep)
 	return receive_late(ep);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
-static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-			    const DAT_RMR_TRIPLET *remote, enum req_kind kind, unsigned how)
+static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov,
+			    unsigned nseg, DAT_VLEN size, const DAT_RMR_TRIPLET *remote,
+			    enum req_kind kind, unsigned how)
 {
 	switch (kind) {
 	case REQ_SEND:
@@ -231,10 +236,14 @@ ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
 	return DAT_SUCCESS;
 }
 
-/* One body for send, read and write; each caller's constants make its own of it. There is room in the ring. */
-static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-				     DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-				     DAT_COMPLETION_FLAGS flags, unsigned how)
+/*
+ * One body for send, read and write; each caller's constants make its own of it. There is room in
+ * the ring.
+ */
+static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov,
+				     unsigned nseg, DAT_VLEN size, DAT_DTO_COOKIE cookie,
+				     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags,
+				     unsigned how)
 {
 	struct req *req = ring_next(&ep->sends);
 	int err;
@@ -249,8 +258,8 @@ static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DA
 }
 
 /*
- * A suppressed request is signalled all the same once in half a ring: its completion, swallowed, gives the slots back.
- * So a full ring always has one that will be heard of.
+ * A suppressed request is signalled all the same once in half a ring: its completion, swallowed,
+ * gives the slots back. So a full ring always has one that will be heard of.
  */
 static unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 {
@@ -291,19 +300,21 @@ void ep_post_end(struct ep *ep)
 		spin_unlock(&ep->send_lock);
 }
 
-static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-			       DAT_VLEN size, DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-			       DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov,
+			       unsigned nseg, DAT_VLEN size, DAT_DTO_COOKIE cookie,
+			       const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret = NO_RESOURCE(MEMORY);
 
 	if (ep_post_begin(ep))
-		ret = post(ep, kind, iov, nseg, size, cookie, remote, flags, how_to_post(ep, flags));
+		ret = post(ep, kind, iov, nseg, size, cookie, remote, flags,
+			   how_to_post(ep, flags));
 	ep_post_end(ep);
 	return ret;
 }
 
-struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
+			  DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->sends);
 
@@ -315,8 +326,10 @@ struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE
 	return req;
 }
 
-static __attribute__((noinline)) DAT_RETURN send_any(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-						     DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static __attribute__((noinline)) DAT_RETURN send_any(struct ep *ep, DAT_COUNT nseg,
+						     const DAT_LMR_TRIPLET *iov,
+						     DAT_DTO_COOKIE cookie,
+						     DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
 
@@ -325,11 +338,12 @@ static __attribute__((noinline)) DAT_RETURN send_any(struct ep *ep, DAT_COUNT ns
 	ret = send_refused(ep, nseg, iov, cookie, flags);
 	if (ret != CARRY_ON)
 		return ret;
-	return post_in_turn(ep, REQ_SEND, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg), cookie, NULL, flags);
+	return post_in_turn(ep, REQ_SEND, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg),
+			    cookie, NULL, flags);
 }
 
-HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			    DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
 
@@ -344,9 +358,11 @@ any:
 	return send_any(ep, nseg, iov, cookie, flags);
 }
 
-static __attribute__((noinline)) DAT_RETURN rdma_any(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-						     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+static __attribute__((noinline)) DAT_RETURN rdma_any(struct ep *ep, enum req_kind kind,
+						     DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+						     DAT_DTO_COOKIE cookie,
+						     const DAT_RMR_TRIPLET *remote,
+						     DAT_COMPLETION_FLAGS flags)
 {
 	DAT_VLEN size;
 	DAT_RETURN ret;
@@ -360,8 +376,9 @@ static __attribute__((noinline)) DAT_RETURN rdma_any(struct ep *ep, enum req_kin
 	return post_in_turn(ep, kind, iov, (unsigned)nseg, size, cookie, remote, flags);
 }
 
-HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+				  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				  DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
 
@@ -378,8 +395,9 @@ any:
 	return rdma_any(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
-HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				 const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+				 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				 DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
 
@@ -389,18 +407,20 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 		goto any;
 	if (unlikely(!remote || !iov || iov->segment_length < remote->segment_length))
 		goto any;
-	if (unlikely(!ep->sends.room || remote->segment_length - 1 >= ep->read_limit)) /* 0 - 1 is huge */
+	/* 0 - 1 is huge */
+	if (unlikely(!ep->sends.room || remote->segment_length - 1 >= ep->read_limit))
 		goto any;
-	return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
+	return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0,
+		    TP_POST_SIGNAL);
 any:
 	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
-/* ---- receives -------------------------------------------------------------------------------------------------- */
+/* ---- receives ---- */
 
 /* There is room in the ring. */
-static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_DTO_COOKIE cookie,
-					DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->recvs);
 	int err;
@@ -417,8 +437,10 @@ static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *io
 	return DAT_SUCCESS;
 }
 
-static __attribute__((noinline)) DAT_RETURN receive_any(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-							DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static __attribute__((noinline)) DAT_RETURN receive_any(struct ep *ep, DAT_COUNT nseg,
+							const DAT_LMR_TRIPLET *iov,
+							DAT_DTO_COOKIE cookie,
+							DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
 
@@ -437,8 +459,8 @@ static __attribute__((noinline)) DAT_RETURN receive_any(struct ep *ep, DAT_COUNT
 	return ret;
 }
 
-HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			    DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	struct ep *ep = handle;
 

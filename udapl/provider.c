@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the registry reaches us: the two entry points of the library, the names announced, and the table of calls. */
+/*
+ * How the registry reaches us: the two entry points of the library, the names announced, and the
+ * table of calls.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,24 +11,27 @@
 /* Calls to come: each has its slot already, and says that it is not there yet. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define ABSENT(call, ...)                                                                                              \
-	static DAT_RETURN call(__VA_ARGS__)                                                                            \
-	{                                                                                                              \
-		return DAT_NOT_IMPLEMENTED;                                                                            \
+#define ABSENT(call, ...)                                                                          \
+	static DAT_RETURN call(__VA_ARGS__)                                                        \
+	{                                                                                          \
+		return DAT_NOT_IMPLEMENTED;                                                        \
 	}
 
 ABSENT(cr_handoff, DAT_CR_HANDLE cr, DAT_CONN_QUAL qual)
-ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
-       DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
+ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+       DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq,
+       const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
 ABSENT(ep_modify, DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
-ABSENT(ep_dup_connect, DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
-       const DAT_PVOID private_data, DAT_QOS qos)
-ABSENT(rsp_create, DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *rsp)
+ABSENT(ep_dup_connect, DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout,
+       DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos)
+ABSENT(rsp_create, DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd,
+       DAT_RSP_HANDLE *rsp)
 ABSENT(rsp_query, DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param)
 ABSENT(rsp_free, DAT_RSP_HANDLE rsp)
 ABSENT(srq_create, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq)
 ABSENT(srq_free, DAT_SRQ_HANDLE srq)
-ABSENT(srq_post_recv, DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+ABSENT(srq_post_recv, DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+       DAT_DTO_COOKIE cookie)
 ABSENT(srq_query, DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param)
 ABSENT(srq_resize, DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos)
 ABSENT(srq_set_lw, DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark)
@@ -108,7 +114,8 @@ static struct provider *providers; /* lock; the latest announced first */
 static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
 {
 	return strncmp(a->ia_name, b->ia_name, DAT_NAME_MAX_LENGTH) == 0 &&
-	       a->dapl_version_major == b->dapl_version_major && a->dapl_version_minor == b->dapl_version_minor &&
+	       a->dapl_version_major == b->dapl_version_major &&
+	       a->dapl_version_minor == b->dapl_version_minor &&
 	       !a->is_thread_safe == !b->is_thread_safe;
 }
 
@@ -139,7 +146,9 @@ static struct provider *provider_make(const DAT_PROVIDER_INFO *info)
 	return provider;
 }
 
-/* Where a name was announced before, handles may still lead to its table: it is the same one again. */
+/*
+ * Where a name was announced before, handles may still lead to its table: it is the same one again.
+ */
 static struct provider *announce_locked(const DAT_PROVIDER_INFO *info, char *params)
 {
 	struct provider *provider = take_locked(info);
@@ -171,11 +180,11 @@ static struct provider *retract(const DAT_PROVIDER_INFO *info)
 }
 
 /*
- * Registers info->ia_name, whether or not there is such a device: opening it finds out. There is no way to report a
- * failure; the registry then has no such name. Safe.
- * Source: uDAPL 1.2.
+ * Registers info->ia_name, whether or not there is such a device: opening it finds out. There is no
+ * way to report a failure; the registry then has no such name. Safe. Source: uDAPL 1.2.
  */
-__attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER_INFO *info, const char *instance_data)
+__attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER_INFO *info,
+							      const char *instance_data)
 {
 	char *params = strdup(instance_data ? instance_data : "");
 	struct provider *provider = NULL;
@@ -209,15 +218,17 @@ __attribute__((visibility("default"))) void dat_provider_fini(const DAT_PROVIDER
 		(void)dat_registry_remove_provider(&provider->table, &provider->info);
 }
 
-DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider_out, char **params_out)
+DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider_out,
+			 char **params_out)
 {
 	struct provider *provider;
 	char *params = NULL;
 
 	pthread_mutex_lock(&lock);
 	provider = providers;
-	while (provider && !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
-			     strcmp(provider->info.ia_name, name) == 0))
+	while (provider &&
+	       !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
+		 strcmp(provider->info.ia_name, name) == 0))
 		provider = provider->next;
 	if (provider)
 		params = strdup(provider->params);

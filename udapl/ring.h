@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The requests in flight in one direction of an endpoint: claimed by the poster, retired by whoever polls. */
+/*
+ * The requests in flight in one direction of an endpoint: claimed by the poster, retired by whoever
+ * polls.
+ */
 #ifndef UDAPL_RING_H
 #define UDAPL_RING_H
 
@@ -26,7 +29,10 @@ enum req_kind {
 
 #define REQ_ODD 0x8000u /* beside the flags of DAT: its completion goes the long way */
 
-/* One outstanding transfer. Its address is the tag of the post, so a completion finds all of this without a search. */
+/*
+ * One outstanding transfer. Its address is the tag of the post, so a completion finds all of this
+ * without a search.
+ */
 struct req {
 	DAT_DTO_COOKIE cookie;
 	struct ring *ring;
@@ -40,8 +46,9 @@ struct req {
 };
 
 /*
- * Positions count up for ever and wrap; a slot is position & mask. One poster moves the tail, one poller at a time
- * (under the lock of the EVD that takes the completions) moves the head. What lies between is outstanding.
+ * Positions count up for ever and wrap; a slot is position & mask. One poster moves the tail, one
+ * poller at a time (under the lock of the EVD that takes the completions) moves the head. What lies
+ * between is outstanding.
  */
 struct ring {
 	struct req *slots;
@@ -55,7 +62,8 @@ struct ring {
 	_Atomic unsigned head; /* the oldest outstanding */
 };
 
-#define RING_SLACK 2 /* work requests of a QP beyond the ring: a marker of a graceful disconnect, one of the end */
+/* work requests of a QP beyond the ring: a marker of a graceful disconnect, one of the end */
+#define RING_SLACK 2
 
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit);
 void ring_fini(struct ring *ring);
@@ -85,8 +93,9 @@ static inline struct req *ring_next(struct ring *ring)
 }
 
 /*
- * Sequentially consistent on purpose: the poster publishes its claim, then reads the connection's state; whoever ends
- * the connection writes the state, then reads the claims. One of them sees the other.
+ * Sequentially consistent on purpose: the poster publishes its claim, then reads the connection's
+ * state; whoever ends the connection writes the state, then reads the claims. One of them sees the
+ * other.
  */
 static inline void ring_push(struct ring *ring, const struct req *next)
 {
@@ -104,8 +113,8 @@ static inline void ring_unpush(struct ring *ring)
 }
 
 /*
- * Retires @req and all before it; those were suppressed and are proved done. False: it is not outstanding (any more), so
- * its completion comes late and must be dropped.
+ * Retires @req and all before it; those were suppressed and are proved done. False: it is not
+ * outstanding (any more), so its completion comes late and must be dropped.
  */
 static inline bool ring_retire(struct ring *ring, const struct req *req)
 {

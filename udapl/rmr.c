@@ -2,19 +2,21 @@
 /*
  * Remote memory regions: windows through which peers reach a part of a region.
  *
- * A bind is a request of an endpoint, so a window changes twice: for the consumer who asks at the post, for the peers
- * at the completion. In between it has both bindings, and both their regions are held.
+ * A bind is a request of an endpoint, so a window changes twice: for the consumer who asks at the
+ * post, for the peers at the completion. In between it has both bindings, and both their regions
+ * are held.
  *
- * Where the device has no windows, or can't bind one to that region, the range is registered as a region of its own and
- * a write of nothing stands for the bind in the queue.
+ * Where the device has no windows, or can't bind one to that region, the range is registered as a
+ * region of its own and a write of nothing stands for the bind in the queue.
  *
- * The life of a binding: a spare one, or a new one, is posted, at the end of its window's list. When its bind completes
- * it is in force, until a later one is. Then it is a spare again, or, if the device has to be told of its end, a
- * leftover, which rmr_sweep ends. If the bind is flushed, or not posted after all, the binding leaves the list as if it
- * had never been. One of the list is always done: at first, and after a failure, that is rmr->none.
+ * The life of a binding: a spare one, or a new one, is posted, at the end of its window's list.
+ * When its bind completes it is in force, until a later one is. Then it is a spare again, or, if
+ * the device has to be told of its end, a leftover, which rmr_sweep ends. If the bind is flushed,
+ * or not posted after all, the binding leaves the list as if it had never been. One of the list is
+ * always done: at first, and after a failure, that is rmr->none.
  *
- * Each bind gives the window another key, counted on from the one before. A key whose bind was flushed was never given,
- * so the window is wound back to the latest one that stands.
+ * Each bind gives the window another key, counted on from the one before. A key whose bind was
+ * flushed was never given, so the window is wound back to the latest one that stands.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@
 #define REMOTE_PRIVS (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 #define BIND_FLAGS   (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-/* ---- bindings --------------------------------------------------------------------------------------------------- */
+/* ---- bindings ---- */
 
 static bool uses_window(const struct binding *binding)
 {
@@ -79,8 +81,8 @@ static void leave(struct rmr *rmr, struct binding *binding)
 }
 
 /*
- * Out of the list already, and no peer is to come this way any more. If it had the window, that has moved on. True: it
- * left something.
+ * Out of the list already, and no peer is to come this way any more. If it had the window, that has
+ * moved on. True: it left something.
  */
 static bool drop_locked(struct rmr *rmr, struct binding *binding)
 {
@@ -158,8 +160,9 @@ static bool prune_locked(struct rmr *rmr)
 }
 
 /*
- * Nothing is in force. The device may still serve the binding before, and only without its window we know that it does
- * not: so with this one go those that were bound to the window later, on another endpoint.
+ * Nothing is in force. The device may still serve the binding before, and only without its window
+ * we know that it does not: so with this one go those that were bound to the window later, on
+ * another endpoint.
  */
 static void fail_locked(struct rmr *rmr, struct binding *binding)
 {
@@ -185,7 +188,10 @@ static bool is_idle_locked(const struct rmr *rmr)
 	return rmr->bindings == rmr->latest;
 }
 
-/* Nothing is in flight, and its handle is dead. Nobody holds its lock, because from here on any thread may sweep. */
+/*
+ * Nothing is in flight, and its handle is dead. Nobody holds its lock, because from here on any
+ * thread may sweep.
+ */
 static void end(struct rmr *rmr)
 {
 	struct binding *binding = rmr->latest;
@@ -217,7 +223,7 @@ bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 	return left || over;
 }
 
-/* ---- what they leave --------------------------------------------------------------------------------------------- */
+/* ---- what they leave ---- */
 
 /* Nothing is in flight, and nobody has its handle. */
 static void rmr_discard(struct rmr *rmr)
@@ -254,7 +260,8 @@ static bool region_end(struct ia *ia, struct binding *binding)
 {
 	if (!binding->region || tp_mr_dereg(binding->region) == 0)
 		return true;
-	log_error("window %p: the device does not let go of the region of a bind that is over", (void *)binding->rmr);
+	log_error("window %p: the device does not let go of the region of a bind that is over",
+		  (void *)binding->rmr);
 	leftover_add(ia, binding);
 	return false;
 }
@@ -301,7 +308,7 @@ void rmr_abandon(struct ia *ia)
 	}
 }
 
-/* ---- create and free -------------------------------------------------------------------------------------------- */
+/* ---- create and free ---- */
 
 /* The usual life needs two: one binding is in force, the next in flight. */
 static bool spares_add(struct rmr *rmr)
@@ -323,7 +330,8 @@ static DAT_RETURN rmr_equip(struct rmr *rmr)
 		return DAT_SUCCESS;
 	if (!spares_add(rmr))
 		return NO_RESOURCE(MEMORY);
-	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->none.key), DAT_RESOURCE_MEMORY_REGION);
+	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->none.key),
+			 DAT_RESOURCE_MEMORY_REGION);
 }
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
@@ -427,7 +435,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 	return told ? DAT_SUCCESS : BAD_ARG(2);
 }
 
-/* ---- bind ------------------------------------------------------------------------------------------------------- */
+/* ---- bind ---- */
 
 static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct lmr *lmr,
 					    const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
@@ -441,8 +449,8 @@ static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct 
 	};
 }
 
-static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
-			       DAT_MEM_PRIV_FLAGS priv)
+static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr,
+			       const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
 {
 	binding->lmr = lmr;
 	binding->address = triplet->virtual_address;
@@ -458,8 +466,9 @@ static COLD DAT_RETURN not_posted(struct binding *binding, DAT_RETURN ret)
 }
 
 /* The end of each bind. rmr->lock held until here, so that its completion waits, and let go. */
-static ALWAYS_INLINE DAT_RETURN posted_locked(struct rmr *rmr, struct binding *binding, struct ep *ep, int err,
-					      DAT_RMR_CONTEXT made, DAT_RMR_CONTEXT *context)
+static ALWAYS_INLINE DAT_RETURN posted_locked(struct rmr *rmr, struct binding *binding,
+					      struct ep *ep, int err, DAT_RMR_CONTEXT made,
+					      DAT_RMR_CONTEXT *context)
 {
 	DAT_RETURN ret;
 
@@ -498,8 +507,9 @@ static DAT_RETURN lmr_pin(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct 
 	return BAD_ARG(2);
 }
 
-static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr, DAT_MEM_PRIV_FLAGS priv,
-			       const struct ep *ep, DAT_EP_STATE state, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr,
+			       DAT_MEM_PRIV_FLAGS priv, const struct ep *ep, DAT_EP_STATE state,
+			       DAT_COMPLETION_FLAGS flags)
 {
 	if (priv & ~(unsigned)DAT_MEM_PRIV_ALL_FLAG)
 		return BAD_ARG(3);
@@ -549,8 +559,8 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 static DAT_RETURN region_make(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
-	int err = tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size, binding->priv, false,
-			    &binding->region, &info);
+	int err = tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size,
+			    binding->priv, false, &binding->region, &info);
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
@@ -584,9 +594,12 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 	return DAT_SUCCESS;
 }
 
-/* The window moves on, or has to let go of what it was bound to, or has nothing to do with it. rmr->lock held. */
-static int hand_down(struct rmr *rmr, const struct binding *before, struct binding *binding, struct tp_qp *qp,
-		     void *tag, unsigned how)
+/*
+ * The window moves on, or has to let go of what it was bound to, or has nothing to do with it.
+ * rmr->lock held.
+ */
+static int hand_down(struct rmr *rmr, const struct binding *before, struct binding *binding,
+		     struct tp_qp *qp, void *tag, unsigned how)
 {
 	static const DAT_RMR_TRIPLET nowhere;
 	struct tp_bind bind = { .mw = rmr->mw };
@@ -608,8 +621,9 @@ static int hand_down(struct rmr *rmr, const struct binding *before, struct bindi
 }
 
 /* Each bind is heard of, suppressed or not: what it replaces must go when it is done. */
-static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep, DAT_RMR_COOKIE cookie,
-			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep,
+			       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			       DAT_RMR_CONTEXT *context)
 {
 	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
 	const struct binding *before;
@@ -633,11 +647,17 @@ static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct 
 	return ret;
 }
 
-/* An endpoint that is disconnected completes it as flushed, at once: then nothing is bound, and no context made. */
-static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cookie, DAT_RMR_CONTEXT *context)
+/*
+ * An endpoint that is disconnected completes it as flushed, at once: then nothing is bound, and no
+ * context made.
+ */
+static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cookie,
+			    DAT_RMR_CONTEXT *context)
 {
 	struct binding never = { .rmr = rmr };
-	const struct req req = { .cookie = cookie, .ring = &ep->sends, .binding = &never, .kind = REQ_BIND };
+	const struct req req = {
+		.cookie = cookie, .ring = &ep->sends, .binding = &never, .kind = REQ_BIND
+	};
 	DAT_RETURN ret = ep_flush_now(&req, ep->request_evd);
 
 	if (ret == DAT_SUCCESS)
@@ -645,9 +665,11 @@ static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cooki
 	return ret;
 }
 
-static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
-						     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
-						     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle,
+						     const DAT_LMR_TRIPLET *triplet,
+						     DAT_MEM_PRIV_FLAGS priv,
+						     DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
+						     DAT_COMPLETION_FLAGS flags,
 						     DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
@@ -680,7 +702,10 @@ static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle, cons
 	return ret;
 }
 
-/* The LMR of that context, held. Mostly a window moves within the region that it is on, which its binding holds. */
+/*
+ * The LMR of that context, held. Mostly a window moves within the region that it is on, which its
+ * binding holds.
+ */
 static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, DAT_LMR_CONTEXT context)
 {
 	struct lmr *lmr = rmr->latest->lmr;
@@ -691,10 +716,13 @@ static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, DAT_LMR_
 	return lmr;
 }
 
-/* The ordinary: the window that there is goes to bytes of an LMR that takes it, on an endpoint that is open. */
-HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
-			DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-			DAT_RMR_CONTEXT *context)
+/*
+ * The ordinary: the window that there is goes to bytes of an LMR that takes it, on an endpoint that
+ * is open.
+ */
+HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+			DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
+			DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
@@ -717,7 +745,8 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet, D
 	lmr = lmr_hold_locked(rmr, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
-	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never || !lmr_covers(lmr, triplet)))
+	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never ||
+		     !lmr_covers(lmr, triplet)))
 		goto put_lmr;
 	rmr->spares = binding->spare;
 	bind = bind_of(rmr, lmr, triplet, priv);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the system says of a range of memory, and the cookies by which processes name the memory that they share. */
+/*
+ * What the system says of a range of memory, and the cookies by which processes name the memory
+ * that they share.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +10,7 @@
 
 #include "udapl.h"
 
-/* ---- the system's list of areas --------------------------------------------------------------------------------- */
+/* ---- the system's list of areas ---- */
 
 /* Where bytes really are: the same for all processes that share them. */
 struct place {
@@ -55,8 +58,9 @@ static bool area_parse(const char *line, struct area *area)
 	unsigned long offset;
 	int path = 0;
 
-	if (sscanf(line, "%lx-%lx %c%c%*c%c %lx %x:%x %lu %n", &area->start, &area->end, &may_read, &may_write, &shared,
-		   &offset, &area->place.major, &area->place.minor, &area->place.inode, &path) != 9)
+	if (sscanf(line, "%lx-%lx %c%c%*c%c %lx %x:%x %lu %n", &area->start, &area->end, &may_read,
+		   &may_write, &shared, &offset, &area->place.major, &area->place.minor,
+		   &area->place.inode, &path) != 9)
 		return false;
 	area->may_read = may_read == 'r';
 	area->may_write = may_write == 'w';
@@ -66,7 +70,10 @@ static bool area_parse(const char *line, struct area *area)
 	return true;
 }
 
-/* The next area with bytes of the span. False at the end, and at a hole: then the span is not covered. */
+/*
+ * The next area with bytes of the span. False at the end, and at a hole: then the span is not
+ * covered.
+ */
 static bool walk_next(struct walk *walk, struct area *area)
 {
 	while (!walk->covered && getline(&walk->line, &walk->size, walk->file) > 0) {
@@ -103,11 +110,13 @@ enum mapping mapping_of(const struct span *span)
 
 static bool same_place(const struct place *a, const struct place *b)
 {
-	return a->major == b->major && a->minor == b->minor && a->inode == b->inode && a->sysv == b->sysv &&
-	       a->offset == b->offset;
+	return a->major == b->major && a->minor == b->minor && a->inode == b->inode &&
+	       a->sysv == b->sysv && a->offset == b->offset;
 }
 
-/* Where the span begins, if it is one piece of one object that may be shared. -EINVAL: it is not. */
+/*
+ * Where the span begins, if it is one piece of one object that may be shared. -EINVAL: it is not.
+ */
 static int place_of(const struct span *span, struct place *place)
 {
 	struct walk walk;
@@ -118,7 +127,8 @@ static int place_of(const struct span *span, struct place *place)
 	if (err)
 		return err;
 	while (one && walk_next(&walk, &area)) {
-		area.place.offset += (uintptr_t)span->address - area.start; /* of the span's first byte, by this area */
+		/* of the span's first byte, by this area */
+		area.place.offset += (uintptr_t)span->address - area.start;
 		if (first)
 			*place = area.place;
 		one = area.shared && same_place(place, &area.place);
@@ -128,7 +138,7 @@ static int place_of(const struct span *span, struct place *place)
 	return one && walk.covered ? 0 : -EINVAL;
 }
 
-/* ---- cookies ---------------------------------------------------------------------------------------------------- */
+/* ---- cookies ---- */
 
 struct cookie {
 	struct cookie *next;
@@ -166,8 +176,9 @@ static struct cookie *add_locked(DAT_LMR_COOKIE bytes, const struct place *place
 }
 
 /*
- * Shared is what the system lists so, as one piece of one object. That equal cookies name the same piece is checked
- * within the process: of others we know nothing. Source: uDAPL 1.2; what makes an object the same is our choice.
+ * Shared is what the system lists so, as one piece of one object. That equal cookies name the same
+ * piece is checked within the process: of others we know nothing. Source: uDAPL 1.2; what makes an
+ * object the same is our choice.
  */
 DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cookie **cookie_out)
 {
@@ -177,7 +188,8 @@ DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cook
 	int err = place_of(span, &place);
 
 	if (err == -EINVAL) {
-		log_util("%zu bytes at %p are not one piece of shared memory", span->length, (void *)span->address);
+		log_util("%zu bytes at %p are not one piece of shared memory", span->length,
+			 (void *)span->address);
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	}
 	if (err)

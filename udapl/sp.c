@@ -5,7 +5,8 @@
 
 #include "udapl.h"
 
-#define ALIAS_MODULUS 32001 /* OFED's numbers: qualifiers that no port can hold fold onto the upper ports */
+/* OFED's numbers: qualifiers that no port can hold fold onto the upper ports */
+#define ALIAS_MODULUS 32001
 #define ALIAS_BASE    33534
 
 uint16_t port_of_qual(DAT_CONN_QUAL qual)
@@ -36,13 +37,16 @@ static bool port_is_taken(struct ia *ia, uint16_t port)
 	return false;
 }
 
-/* What is wrong with the arguments that both ways to create have in common, and where they stand. */
-static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const struct evd *evd, DAT_PSP_FLAGS flags,
-			     const DAT_PSP_HANDLE *out)
+/*
+ * What is wrong with the arguments that both ways to create have in common, and where they stand.
+ */
+static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const struct evd *evd,
+			     DAT_PSP_FLAGS flags, const DAT_PSP_HANDLE *out)
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
-	if (!obj_valid(ia, (DAT_HANDLE)(uintptr_t)evd, DAT_HANDLE_TYPE_EVD) || !(evd->flags & DAT_EVD_CR_FLAG))
+	if (!obj_valid(ia, (DAT_HANDLE)(uintptr_t)evd, DAT_HANDLE_TYPE_EVD) ||
+	    !(evd->flags & DAT_EVD_CR_FLAG))
 		return BAD_HANDLE(EVD_CR);
 	if (!qual)
 		return BAD_ARG(2);
@@ -53,8 +57,12 @@ static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const str
 	return DAT_SUCCESS;
 }
 
-/* Listens on a port; with port 0 on one that is free, whose number becomes the qualifier. ia->lock held. */
-static DAT_RETURN sp_make(struct ia *ia, DAT_CONN_QUAL qual, struct evd *evd, DAT_PSP_FLAGS flags, struct sp **out)
+/*
+ * Listens on a port; with port 0 on one that is free, whose number becomes the qualifier. ia->lock
+ * held.
+ */
+static DAT_RETURN sp_make(struct ia *ia, DAT_CONN_QUAL qual, struct evd *evd, DAT_PSP_FLAGS flags,
+			  struct sp **out)
 {
 	struct sp *sp = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_PSP);
 	uint16_t port = port_of_qual(qual);
@@ -84,8 +92,8 @@ discard_sp:
 	return ret;
 }
 
-DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
-		      DAT_PSP_HANDLE *out)
+DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd,
+		      DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *out)
 {
 	struct ia *ia = ia_handle;
 	struct sp *sp;
@@ -99,16 +107,17 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDL
 	if (flags == DAT_PSP_PROVIDER_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	pthread_mutex_lock(&ia->lock);
-	ret = port_is_taken(ia, port_of_qual(qual)) ? DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE)
-						    : sp_make(ia, qual, evd, flags, &sp);
+	ret = port_is_taken(ia, port_of_qual(qual))
+		      ? DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE)
+		      : sp_make(ia, qual, evd, flags, &sp);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&sp->obj);
 	pthread_mutex_unlock(&ia->lock);
 	return ret;
 }
 
-DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
-			  DAT_PSP_HANDLE *out)
+DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE evd,
+			  DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *out)
 {
 	struct ia *ia = ia_handle;
 	struct sp *sp;

@@ -8,7 +8,8 @@
 
 #include "compiler.h"
 
-typedef atomic_uint spinlock; /* bit 0; a word, because testing and setting its bit is one instruction */
+/* bit 0; a word, because testing and setting its bit is one instruction */
+typedef atomic_uint spinlock;
 
 /* Somebody else has it. */
 static COLD __attribute__((unused)) void spin_wait(spinlock *lock)

@@ -2,14 +2,16 @@
 /*
  * The seam between the core and a transport.
  *
- * Each provider library is the core plus exactly one transport, joined at link time: these are plain calls. Below the
- * seam nothing knows a DAT object but as an opaque pointer that it hands back; above it nothing knows verbs or
- * libfabric. Plain data of DAT (triplets, privileges, completion status) crosses as it is.
+ * Each provider library is the core plus exactly one transport, joined at link time: these are
+ * plain calls. Below the seam nothing knows a DAT object but as an opaque pointer that it hands
+ * back; above it nothing knows verbs or libfabric. Plain data of DAT (triplets, privileges,
+ * completion status) crosses as it is.
  *
- * Every int is 0 or a negative errno. Nothing here waits for a peer. Calls on one connection manager object (listener,
- * connection) and tp_dev_progress are serialised by the core under ia->lock; upcalls are made from tp_dev_progress only,
- * so they run on the service thread with ia->lock held. CQ calls are serialised per CQ, but for tp_cq_arm and
- * tp_cq_events, which may run beside tp_cq_poll. Posts to one direction of one QP are serialised by the caller, but for
+ * Every int is 0 or a negative errno. Nothing here waits for a peer. Calls on one connection
+ * manager object (listener, connection) and tp_dev_progress are serialised by the core under
+ * ia->lock; upcalls are made from tp_dev_progress only, so they run on the service thread with
+ * ia->lock held. CQ calls are serialised per CQ, but for tp_cq_arm and tp_cq_events, which may run
+ * beside tp_cq_poll. Posts to one direction of one QP are serialised by the caller, but for
  * tp_post_marker and tp_qp_error, which may run beside any.
  */
 #ifndef UDAPL_TRANSPORT_H
@@ -44,17 +46,24 @@ struct tp_conn;
 
 uint64_t tp_now(void);
 
-/* poll(2) until something is ready (> 0), the deadline has passed (0), or a signal handler ran (-EINTR). */
+/*
+ * poll(2) until something is ready (> 0), the deadline has passed (0), or a signal handler ran
+ * (-EINTR).
+ */
 int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline);
 
 /*
- * The device. @params is the IA params field of dat.conf ("eth0 0", "10.0.0.1 0", "mlx5_0 1", "host 0").
+ * The device. @params is the IA params field of dat.conf ("eth0 0", "10.0.0.1 0", "mlx5_0 1", "host
+ * 0").
  */
 enum {
-	TP_CAP_CQ_RESIZE = 1 << 0,	  /* tp_cq_resize works on a queue in use */
-	TP_CAP_SIGNAL_ALL = 1 << 1,	  /* an unsignalled success can't be proved later: the core signals everything */
-	TP_CAP_READ_NEEDS_WRITE = 1 << 2, /* the local buffer of an RDMA read needs remote write (iWARP) */
-	TP_CAP_WRITE_IS_LOCAL = 1 << 3,	  /* a completed write is not yet placed at the peer (iWARP) */
+	TP_CAP_CQ_RESIZE = 1 << 0, /* tp_cq_resize works on a queue in use */
+	/* an unsignalled success can't be proved later: the core signals everything */
+	TP_CAP_SIGNAL_ALL = 1 << 1,
+	/* the local buffer of an RDMA read needs remote write (iWARP) */
+	TP_CAP_READ_NEEDS_WRITE = 1 << 2,
+	/* a completed write is not yet placed at the peer (iWARP) */
+	TP_CAP_WRITE_IS_LOCAL = 1 << 3,
 };
 
 struct tp_attr {
@@ -67,10 +76,11 @@ struct tp_attr {
 	unsigned max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_pd;
 	unsigned max_mw; /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
 	unsigned max_sge, max_read_sge;
-	unsigned max_read_in, max_read_out; /* RDMA reads in flight per QP, as target and as originator */
-	unsigned max_read_in_total;	    /* of the whole device */
-	unsigned max_request_pdata;	    /* bytes of private data in a connection request */
-	unsigned max_reply_pdata;	    /* and in its answer */
+	/* RDMA reads in flight per QP, as target and as originator */
+	unsigned max_read_in, max_read_out;
+	unsigned max_read_in_total; /* of the whole device */
+	unsigned max_request_pdata; /* bytes of private data in a connection request */
+	unsigned max_reply_pdata;   /* and in its answer */
 	uint64_t max_mr_size, max_message;
 };
 
@@ -78,7 +88,10 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev);
 void tp_dev_close(struct tp_dev *dev);
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
 
-/* Readable when tp_dev_progress has something to do. The descriptor stays the same while the device is open. */
+/*
+ * Readable when tp_dev_progress has something to do. The descriptor stays the same while the device
+ * is open.
+ */
 int tp_dev_fd(const struct tp_dev *dev);
 void tp_dev_progress(struct tp_dev *dev);
 
@@ -87,27 +100,32 @@ void tp_dev_progress(struct tp_dev *dev);
  */
 struct tp_mr_info {
 	DAT_LMR_CONTEXT lmr_context;
-	DAT_RMR_CONTEXT rmr_context; /* as the device gave it; the core hides it where no remote privilege was asked */
-	DAT_VADDR address;	     /* what the device will really serve */
+	/* as the device gave it; the core hides it where no remote privilege was asked */
+	DAT_RMR_CONTEXT rmr_context;
+	DAT_VADDR address; /* what the device will really serve */
 	DAT_VLEN size;
 	bool bindable; /* windows can be bound to it */
 };
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd);
 void tp_pd_destroy(struct tp_pd *pd);
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed, struct tp_mr **mr,
-	      struct tp_mr_info *info);
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+	      struct tp_mr **mr, struct tp_mr_info *info);
 int tp_mr_dereg(struct tp_mr *mr);
 
-/* A window belongs to its domain, not to the queue pair that bound it. @context is what the first bind goes on from. */
+/*
+ * A window belongs to its domain, not to the queue pair that bound it. @context is what the first
+ * bind goes on from.
+ */
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
 void tp_mw_destroy(struct tp_mw *mw); /* bound or not; no peer uses it after return */
 /* The latest bind was not carried out, so the next one goes on from @context. Under a spinlock. */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
 /*
- * Completion queues. A queue is polled by whoever holds its EVD's lock; its descriptor becomes readable when it was
- * armed and something new arrived. A completion that is already there never fires: arm, then poll again.
+ * Completion queues. A queue is polled by whoever holds its EVD's lock; its descriptor becomes
+ * readable when it was armed and something new arrived. A completion that is already there never
+ * fires: arm, then poll again.
  */
 struct tp_wc {
 	void *tag;			  /* of the post */
@@ -116,7 +134,8 @@ struct tp_wc {
 };
 
 enum tp_arm {
-	TP_ARM_ERRORS, /* failures and solicited receives; everything, where the device is known to forget those */
+	/* failures and solicited receives; everything, where the device is known to forget those */
+	TP_ARM_ERRORS,
 	TP_ARM_ANY,
 };
 
@@ -124,12 +143,16 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 void tp_cq_destroy(struct tp_cq *cq);
 unsigned tp_cq_depth(const struct tp_cq *cq); /* what it really holds, at least what was asked */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth);
-/* How many of at most @max <= TP_POLL_MAX were there; fewer than @max: that was all. Never an error. */
+/*
+ * How many of at most @max <= TP_POLL_MAX were there; fewer than @max: that was all. Never an
+ * error.
+ */
 #define TP_POLL_MAX 8
 unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
-int tp_cq_fd(const struct tp_cq *cq);	  /* non-blocking */
-bool tp_cq_events(struct tp_cq *cq);	  /* takes and acknowledges what made the descriptor readable; was there any? */
+int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
+/* takes and acknowledges what made the descriptor readable; was there any? */
+bool tp_cq_events(struct tp_cq *cq);
 
 /*
  * Queue pairs. One is ready for receives as soon as it is made.
@@ -147,47 +170,62 @@ enum {
 	TP_POST_SOLICIT = 1 << 2, /* wake the peer's solicited receive */
 };
 
-int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep, struct tp_qp **qp);
-/* Ends all traffic; requests and receives still there complete as flushed, as far as the device does that. Repeatable. */
+int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
+		 struct tp_qp **qp);
+/*
+ * Ends all traffic; requests and receives still there complete as flushed, as far as the device
+ * does that. Repeatable.
+ */
 int tp_qp_error(struct tp_qp *qp);
-/* No transfer touches a buffer after return. Waits until an upcall about this QP is over: not under ia->lock. */
+/*
+ * No transfer touches a buffer after return. Waits until an upcall about this QP is over: not under
+ * ia->lock.
+ */
 void tp_qp_destroy(struct tp_qp *qp);
 
 /*
- * -ENOTCONN: the device has ended the connection on its own.
- * @size is the sum over @iov; segments of length 0 are skipped. The caller has checked the limits given at create.
+ * -ENOTCONN: the device has ended the connection on its own. @size is the sum over @iov; segments
+ * of length 0 are skipped. The caller has checked the limits given at create.
  */
-int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size, unsigned flags);
+int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		 DAT_VLEN size, unsigned flags);
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg);
-int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		  const DAT_RMR_TRIPLET *remote, unsigned flags);
-/* @size is remote->segment_length; the local segments may hold more, the surplus stays untouched. */
-int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		 const DAT_RMR_TRIPLET *remote, unsigned flags);
+int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		  DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
+/*
+ * @size is remote->segment_length; the local segments may hold more, the surplus stays untouched.
+ */
+int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		 DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
 struct tp_bind {
 	struct tp_mw *mw;
 	struct tp_mr *mr; /* where to, or, with no size, from */
 	DAT_VADDR address;
-	DAT_VLEN size; /* 0: unbind */
+	DAT_VLEN size;		 /* 0: unbind */
 	DAT_MEM_PRIV_FLAGS priv; /* remote ones */
 };
 
-/* The window has the new context when this completes. All later requests of the queue pair wait for that. */
-int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags, DAT_RMR_CONTEXT *context);
+/*
+ * The window has the new context when this completes. All later requests of the queue pair wait for
+ * that.
+ */
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		 DAT_RMR_CONTEXT *context);
 /* A signalled request that moves nothing and completes after all earlier ones, reads included. */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 
 /*
- * Connections. A tp_conn belongs to the core from the call or upcall that yields it until tp_accept fails upwards,
- * tp_reject or tp_release; the transport makes no upcall about it afterwards.
+ * Connections. A tp_conn belongs to the core from the call or upcall that yields it until tp_accept
+ * fails upwards, tp_reject or tp_release; the transport makes no upcall about it afterwards.
  */
 struct tp_cm_param {
 	const void *private_data;
 	unsigned private_data_size;
-	unsigned max_read_in, max_read_out; /* wanted; what came of it is in the established upcall */
+	/* wanted; what came of it is in the established upcall */
+	unsigned max_read_in, max_read_out;
 };
 
-struct tp_request { /* lives during the upcall only */
+struct tp_request {			       /* lives during the upcall only */
 	const struct sockaddr *local, *remote; /* ports set */
 	const void *private_data;
 	unsigned private_data_size;
@@ -201,10 +239,10 @@ struct tp_established {
 };
 
 enum tp_cause {
-	TP_PEER_REJECTED,	/* its consumer said no */
-	TP_NON_PEER_REJECTED,	/* nobody listens, or its system said no */
-	TP_UNREACHABLE,		/* no route, no answer */
-	TP_LOCAL_ERROR,		/* our side failed */
+	TP_PEER_REJECTED,     /* its consumer said no */
+	TP_NON_PEER_REJECTED, /* nobody listens, or its system said no */
+	TP_UNREACHABLE,	      /* no route, no answer */
+	TP_LOCAL_ERROR,	      /* our side failed */
 };
 
 /* *port 0: the system picks one and says which. -EADDRINUSE: taken. */
@@ -212,27 +250,38 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 /* Requests that were not reported yet are refused. */
 void tp_unlisten(struct tp_listener *listener);
 
-/* -ENETUNREACH, -EHOSTUNREACH, -EAFNOSUPPORT when that is known at once; else exactly one of up_established, up_failed. */
-int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp, struct ep *ep,
-	       const struct tp_cm_param *param, struct tp_conn **conn);
-/* Fails only with the request and the QP as they were. That the peer is gone shows later, as up_failed. */
-int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep, const struct tp_cm_param *param);
+/*
+ * -ENETUNREACH, -EHOSTUNREACH, -EAFNOSUPPORT when that is known at once; else exactly one of
+ * up_established, up_failed.
+ */
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn);
+/*
+ * Fails only with the request and the QP as they were. That the peer is gone shows later, as
+ * up_failed.
+ */
+int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
+	      const struct tp_cm_param *param);
 /* The peer's consumer sees a rejection by ours, or one by the system. Consumes @conn. */
 void tp_reject(struct tp_conn *conn, bool by_consumer);
-/* Lets go of a connection or attempt in any state: the peer is told, the rest ends in the background. Consumes @conn. */
+/*
+ * Lets go of a connection or attempt in any state: the peer is told, the rest ends in the
+ * background. Consumes @conn.
+ */
 void tp_release(struct tp_conn *conn);
 /* With ports. Zeroed where not known yet. */
-void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local, struct sockaddr_storage *remote);
+void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
+		  struct sockaddr_storage *remote);
 
 /*
- * Upcalls, implemented by the core. @conn given to up_request is the core's from then on. After up_failed and
- * up_disconnected the core still calls tp_release, possibly from within the upcall.
+ * Upcalls, implemented by the core. @conn given to up_request is the core's from then on. After
+ * up_failed and up_disconnected the core still calls tp_release, possibly from within the upcall.
  */
 void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request);
 void up_established(struct ep *ep, const struct tp_established *established);
 void up_failed(struct ep *ep, enum tp_cause cause);
 void up_disconnected(struct ep *ep);
-void up_qp_broken(struct ep *ep);	/* the device put it into its error state on its own */
+void up_qp_broken(struct ep *ep); /* the device put it into its error state on its own */
 void up_cq_overrun(struct evd *evd);
 void up_port_down(struct ia *ia);
 void up_dev_fatal(struct ia *ia);

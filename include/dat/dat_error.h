@@ -10,10 +10,12 @@ extern "C" {
 #endif
 
 /*
- * What every call returns. Bits 31..30 are the class, 29..16 the type, 15..0 the subtype; success is exactly 0.
- * The constants below carry no class, a returned failure does: compare DAT_GET_TYPE(ret), not ret, with a type.
- * One answer comes without a class: DAT_QUEUE_EMPTY, from dat_evd_dequeue and dat_cno_wait. Nothing failed there.
- * Source: uDAPL 1.2; the bare DAT_QUEUE_EMPTY is our choice, because programs compare the whole word with it.
+ * What every call returns. Bits 31..30 are the class, 29..16 the type, 15..0 the subtype; success
+ * is exactly 0. The constants below carry no class, a returned failure does: compare
+ * DAT_GET_TYPE(ret), not ret, with a type. One answer comes without a class: DAT_QUEUE_EMPTY, from
+ * dat_evd_dequeue and dat_cno_wait. Nothing failed there.
+ * Source: uDAPL 1.2; the bare DAT_QUEUE_EMPTY is our choice, because programs compare the
+ *	whole word with it.
  */
 typedef DAT_UINT32 DAT_RETURN;
 
@@ -28,32 +30,42 @@ typedef DAT_UINT32 DAT_RETURN;
 #define DAT_GET_TYPE(ret)    (DAT_TYPE_MASK & (DAT_UINT32)(ret))
 #define DAT_GET_SUBTYPE(ret) (DAT_SUBTYPE_MASK & (DAT_UINT32)(ret))
 
-/* What went wrong. __extension__: the last value exceeds int, which ISO C forbids an enumerator before C23. */
+/*
+ * What went wrong. __extension__: the last value exceeds int, which ISO C forbids an enumerator
+ * before C23.
+ */
 __extension__ typedef enum dat_return_type {
-	DAT_SUCCESS		   = 0x00000000,
-	DAT_ABORT		   = 0x00010000, /* the IA was closed abruptly under a waiter */
-	DAT_CONN_QUAL_IN_USE	   = 0x00020000, /* somebody listens there already */
+	DAT_SUCCESS = 0x00000000,
+	DAT_ABORT = 0x00010000,			 /* the IA was closed abruptly under a waiter */
+	DAT_CONN_QUAL_IN_USE = 0x00020000,	 /* somebody listens there already */
 	DAT_INSUFFICIENT_RESOURCES = 0x00030000, /* the subtype says of what */
-	DAT_INTERNAL_ERROR	   = 0x00040000, /* the provider's own rules broke, or an errno with no better name */
-	DAT_INVALID_HANDLE	   = 0x00050000, /* the subtype says which kind of object was expected */
-	DAT_INVALID_PARAMETER	   = 0x00060000, /* the subtype says which parameter, counted from 1 */
-	DAT_INVALID_STATE	   = 0x00070000, /* the subtype says which state the object is in */
-	DAT_LENGTH_ERROR	   = 0x00080000, /* one side of an RDMA is too short for the other */
-	DAT_MODEL_NOT_SUPPORTED	   = 0x00090000, /* the provider or the device does not have this */
-	DAT_PROVIDER_NOT_FOUND	   = 0x000a0000, /* no registered provider answers to name, version and threads */
-	DAT_PRIVILEGES_VIOLATION   = 0x000b0000, /* the memory does not allow this kind of access */
-	DAT_PROTECTION_VIOLATION   = 0x000c0000, /* protection zones differ */
-	DAT_QUEUE_EMPTY		   = 0x000d0000, /* nothing there; returned without a class */
-	DAT_QUEUE_FULL		   = 0x000e0000, /* no room for a software event */
-	DAT_TIMEOUT_EXPIRED	   = 0x000f0000, /* dat_evd_wait only */
+	/* the provider's own rules broke, or an errno with no better name */
+	DAT_INTERNAL_ERROR = 0x00040000,
+	/* the subtype says which kind of object was expected */
+	DAT_INVALID_HANDLE = 0x00050000,
+	/* the subtype says which parameter, counted from 1 */
+	DAT_INVALID_PARAMETER = 0x00060000,
+	DAT_INVALID_STATE = 0x00070000, /* the subtype says which state the object is in */
+	/* one side of an RDMA is too short for the other */
+	DAT_LENGTH_ERROR = 0x00080000,
+	DAT_MODEL_NOT_SUPPORTED = 0x00090000, /* the provider or the device does not have this */
+	/* no registered provider answers to name, version and threads */
+	DAT_PROVIDER_NOT_FOUND = 0x000a0000,
+	DAT_PRIVILEGES_VIOLATION = 0x000b0000, /* the memory does not allow this kind of access */
+	DAT_PROTECTION_VIOLATION = 0x000c0000, /* protection zones differ */
+	DAT_QUEUE_EMPTY = 0x000d0000,	       /* nothing there; returned without a class */
+	DAT_QUEUE_FULL = 0x000e0000,	       /* no room for a software event */
+	DAT_TIMEOUT_EXPIRED = 0x000f0000,      /* dat_evd_wait only */
 	DAT_PROVIDER_ALREADY_REGISTERED = 0x00100000,
-	DAT_PROVIDER_IN_USE		= 0x00110000,
-	DAT_INVALID_ADDRESS		= 0x00120000, /* the subtype says why */
-	DAT_INTERRUPTED_CALL		= 0x00130000, /* a signal handler ran while the call waited */
-	DAT_CONN_QUAL_UNAVAILABLE	= 0x00140000, /* dat_psp_create_any found none */
+	DAT_PROVIDER_IN_USE = 0x00110000,
+	DAT_INVALID_ADDRESS = 0x00120000, /* the subtype says why */
+	/* a signal handler ran while the call waited */
+	DAT_INTERRUPTED_CALL = 0x00130000,
+	DAT_CONN_QUAL_UNAVAILABLE = 0x00140000, /* dat_psp_create_any found none */
 	/*
-	 * OFED's value; Solaris has 0x0fff0000. DAT_GET_TYPE cuts it to 0x3fff0000 and DAT_IS_WARNING takes it for a
-	 * warning. What a device can't do is DAT_MODEL_NOT_SUPPORTED; this is for calls that a provider has not got.
+	 * OFED's value; Solaris has 0x0fff0000. DAT_GET_TYPE cuts it to 0x3fff0000 and
+	 * DAT_IS_WARNING takes it for a warning. What a device can't do is DAT_MODEL_NOT_SUPPORTED;
+	 * this is for calls that a provider has not got.
 	 */
 	DAT_NOT_IMPLEMENTED = 0xffff0000
 } DAT_RETURN_TYPE;
@@ -62,124 +74,128 @@ __extension__ typedef enum dat_return_type {
 
 /* What exactly went wrong; each belongs to the type that its prefix names. */
 typedef enum dat_return_subtype {
-	DAT_NO_SUBTYPE	    = 0,
+	DAT_NO_SUBTYPE = 0,
 	DAT_SUB_INTERRUPTED = 1,
 
 	/* of DAT_INSUFFICIENT_RESOURCES: what ran out */
-	DAT_RESOURCE_MEMORY	       = 2, /* host memory, or the slots of a queue */
-	DAT_RESOURCE_DEVICE	       = 3,
-	DAT_RESOURCE_TEP	       = 4, /* transport endpoints */
-	DAT_RESOURCE_TEVD	       = 5, /* transport completion queues */
+	DAT_RESOURCE_MEMORY = 2, /* host memory, or the slots of a queue */
+	DAT_RESOURCE_DEVICE = 3,
+	DAT_RESOURCE_TEP = 4,  /* transport endpoints */
+	DAT_RESOURCE_TEVD = 5, /* transport completion queues */
 	DAT_RESOURCE_PROTECTION_DOMAIN = 6,
-	DAT_RESOURCE_MEMORY_REGION     = 7,
-	DAT_RESOURCE_ERROR_HANDLER     = 8, /* the thread that delivers asynchronous events */
-	DAT_RESOURCE_CREDITS	       = 9,
-	DAT_RESOURCE_SRQ	       = 10,
+	DAT_RESOURCE_MEMORY_REGION = 7,
+	DAT_RESOURCE_ERROR_HANDLER = 8, /* the thread that delivers asynchronous events */
+	DAT_RESOURCE_CREDITS = 9,
+	DAT_RESOURCE_SRQ = 10,
 
 	/* of DAT_INVALID_HANDLE: the kind or, for an EVD, the role that was expected */
-	DAT_INVALID_HANDLE_IA	       = 11,
-	DAT_INVALID_HANDLE_EP	       = 12,
-	DAT_INVALID_HANDLE_LMR	       = 13,
-	DAT_INVALID_HANDLE_RMR	       = 14,
-	DAT_INVALID_HANDLE_PZ	       = 15,
-	DAT_INVALID_HANDLE_PSP	       = 16,
-	DAT_INVALID_HANDLE_RSP	       = 17,
-	DAT_INVALID_HANDLE_CR	       = 18,
-	DAT_INVALID_HANDLE_CNO	       = 19,
-	DAT_INVALID_HANDLE_EVD_CR      = 20,
+	DAT_INVALID_HANDLE_IA = 11,
+	DAT_INVALID_HANDLE_EP = 12,
+	DAT_INVALID_HANDLE_LMR = 13,
+	DAT_INVALID_HANDLE_RMR = 14,
+	DAT_INVALID_HANDLE_PZ = 15,
+	DAT_INVALID_HANDLE_PSP = 16,
+	DAT_INVALID_HANDLE_RSP = 17,
+	DAT_INVALID_HANDLE_CR = 18,
+	DAT_INVALID_HANDLE_CNO = 19,
+	DAT_INVALID_HANDLE_EVD_CR = 20,
 	DAT_INVALID_HANDLE_EVD_REQUEST = 21,
-	DAT_INVALID_HANDLE_EVD_RECV    = 22,
-	DAT_INVALID_HANDLE_EVD_CONN    = 23,
-	DAT_INVALID_HANDLE_EVD_ASYNC   = 24,
-	DAT_INVALID_HANDLE_SRQ	       = 25,
-	DAT_INVALID_HANDLE1	       = 26, /* the parameter's position, where any kind would do */
-	DAT_INVALID_HANDLE2	       = 27,
-	DAT_INVALID_HANDLE3	       = 28,
-	DAT_INVALID_HANDLE4	       = 29,
-	DAT_INVALID_HANDLE5	       = 30,
-	DAT_INVALID_HANDLE6	       = 31,
-	DAT_INVALID_HANDLE7	       = 32,
-	DAT_INVALID_HANDLE8	       = 33,
-	DAT_INVALID_HANDLE9	       = 34,
-	DAT_INVALID_HANDLE10	       = 35,
+	DAT_INVALID_HANDLE_EVD_RECV = 22,
+	DAT_INVALID_HANDLE_EVD_CONN = 23,
+	DAT_INVALID_HANDLE_EVD_ASYNC = 24,
+	DAT_INVALID_HANDLE_SRQ = 25,
+	DAT_INVALID_HANDLE1 = 26, /* the parameter's position, where any kind would do */
+	DAT_INVALID_HANDLE2 = 27,
+	DAT_INVALID_HANDLE3 = 28,
+	DAT_INVALID_HANDLE4 = 29,
+	DAT_INVALID_HANDLE5 = 30,
+	DAT_INVALID_HANDLE6 = 31,
+	DAT_INVALID_HANDLE7 = 32,
+	DAT_INVALID_HANDLE8 = 33,
+	DAT_INVALID_HANDLE9 = 34,
+	DAT_INVALID_HANDLE10 = 35,
 
 	/* of DAT_INVALID_PARAMETER: the parameter's position, from 1 */
-	DAT_INVALID_ARG1  = 36,
-	DAT_INVALID_ARG2  = 37,
-	DAT_INVALID_ARG3  = 38,
-	DAT_INVALID_ARG4  = 39,
-	DAT_INVALID_ARG5  = 40,
-	DAT_INVALID_ARG6  = 41,
-	DAT_INVALID_ARG7  = 42,
-	DAT_INVALID_ARG8  = 43,
-	DAT_INVALID_ARG9  = 44,
+	DAT_INVALID_ARG1 = 36,
+	DAT_INVALID_ARG2 = 37,
+	DAT_INVALID_ARG3 = 38,
+	DAT_INVALID_ARG4 = 39,
+	DAT_INVALID_ARG5 = 40,
+	DAT_INVALID_ARG6 = 41,
+	DAT_INVALID_ARG7 = 42,
+	DAT_INVALID_ARG8 = 43,
+	DAT_INVALID_ARG9 = 44,
 	DAT_INVALID_ARG10 = 45,
 
 	/* of DAT_INVALID_STATE: the state the object is in, not the one that was wanted */
-	DAT_INVALID_STATE_EP_UNCONNECTED       = 46,
-	DAT_INVALID_STATE_EP_ACTCONNPENDING    = 47,
-	DAT_INVALID_STATE_EP_PASSCONNPENDING   = 48,
-	DAT_INVALID_STATE_EP_TENTCONNPENDING   = 49,
-	DAT_INVALID_STATE_EP_CONNECTED	       = 50,
-	DAT_INVALID_STATE_EP_DISCONNECTED      = 51,
-	DAT_INVALID_STATE_EP_RESERVED	       = 52,
-	DAT_INVALID_STATE_EP_COMPLPENDING      = 53,
-	DAT_INVALID_STATE_EP_DISCPENDING       = 54,
-	DAT_INVALID_STATE_EP_PROVIDERCONTROL   = 55,
-	DAT_INVALID_STATE_EP_NOTREADY	       = 56, /* it lacks a zone, an EVD, or RDMA read depth */
-	DAT_INVALID_STATE_EP_RECV_WATERMARK    = 57,
-	DAT_INVALID_STATE_EP_PZ		       = 58,
-	DAT_INVALID_STATE_EP_EVD_REQUEST       = 59,
-	DAT_INVALID_STATE_EP_EVD_RECV	       = 60,
-	DAT_INVALID_STATE_EP_EVD_CONNECT       = 61,
-	DAT_INVALID_STATE_EP_UNCONFIGURED      = 62,
-	DAT_INVALID_STATE_EP_UNCONFRESERVED    = 63,
-	DAT_INVALID_STATE_EP_UNCONFPASSIVE     = 64,
-	DAT_INVALID_STATE_EP_UNCONFTENTATIVE   = 65,
-	DAT_INVALID_STATE_CNO_IN_USE	       = 66,
-	DAT_INVALID_STATE_CNO_DEAD	       = 67,
-	DAT_INVALID_STATE_EVD_OPEN	       = 68,
-	DAT_INVALID_STATE_EVD_ENABLED	       = 69,
-	DAT_INVALID_STATE_EVD_DISABLED	       = 70,
-	DAT_INVALID_STATE_EVD_WAITABLE	       = 71,
-	DAT_INVALID_STATE_EVD_UNWAITABLE       = 72,
-	DAT_INVALID_STATE_EVD_IN_USE	       = 73,
-	DAT_INVALID_STATE_EVD_CONFIG_NOTIFY    = 74,
+	DAT_INVALID_STATE_EP_UNCONNECTED = 46,
+	DAT_INVALID_STATE_EP_ACTCONNPENDING = 47,
+	DAT_INVALID_STATE_EP_PASSCONNPENDING = 48,
+	DAT_INVALID_STATE_EP_TENTCONNPENDING = 49,
+	DAT_INVALID_STATE_EP_CONNECTED = 50,
+	DAT_INVALID_STATE_EP_DISCONNECTED = 51,
+	DAT_INVALID_STATE_EP_RESERVED = 52,
+	DAT_INVALID_STATE_EP_COMPLPENDING = 53,
+	DAT_INVALID_STATE_EP_DISCPENDING = 54,
+	DAT_INVALID_STATE_EP_PROVIDERCONTROL = 55,
+	/* it lacks a zone, an EVD, or RDMA read depth */
+	DAT_INVALID_STATE_EP_NOTREADY = 56,
+	DAT_INVALID_STATE_EP_RECV_WATERMARK = 57,
+	DAT_INVALID_STATE_EP_PZ = 58,
+	DAT_INVALID_STATE_EP_EVD_REQUEST = 59,
+	DAT_INVALID_STATE_EP_EVD_RECV = 60,
+	DAT_INVALID_STATE_EP_EVD_CONNECT = 61,
+	DAT_INVALID_STATE_EP_UNCONFIGURED = 62,
+	DAT_INVALID_STATE_EP_UNCONFRESERVED = 63,
+	DAT_INVALID_STATE_EP_UNCONFPASSIVE = 64,
+	DAT_INVALID_STATE_EP_UNCONFTENTATIVE = 65,
+	DAT_INVALID_STATE_CNO_IN_USE = 66,
+	DAT_INVALID_STATE_CNO_DEAD = 67,
+	DAT_INVALID_STATE_EVD_OPEN = 68,
+	DAT_INVALID_STATE_EVD_ENABLED = 69,
+	DAT_INVALID_STATE_EVD_DISABLED = 70,
+	DAT_INVALID_STATE_EVD_WAITABLE = 71,
+	DAT_INVALID_STATE_EVD_UNWAITABLE = 72,
+	DAT_INVALID_STATE_EVD_IN_USE = 73,
+	DAT_INVALID_STATE_EVD_CONFIG_NOTIFY = 74,
 	DAT_INVALID_STATE_EVD_CONFIG_SOLICITED = 75,
 	DAT_INVALID_STATE_EVD_CONFIG_THRESHOLD = 76,
-	DAT_INVALID_STATE_EVD_WAITER	       = 77,
-	DAT_INVALID_STATE_EVD_ASYNC	       = 78,
-	DAT_INVALID_STATE_IA_IN_USE	       = 79,
-	DAT_INVALID_STATE_LMR_IN_USE	       = 80,
-	DAT_INVALID_STATE_LMR_FREE	       = 81,
-	DAT_INVALID_STATE_PZ_IN_USE	       = 82,
-	DAT_INVALID_STATE_PZ_FREE	       = 83,
-	DAT_INVALID_STATE_SRQ_OPERATIONAL      = 84,
-	DAT_INVALID_STATE_SRQ_ERROR	       = 85,
-	DAT_INVALID_STATE_SRQ_IN_USE	       = 86,
+	DAT_INVALID_STATE_EVD_WAITER = 77,
+	DAT_INVALID_STATE_EVD_ASYNC = 78,
+	DAT_INVALID_STATE_IA_IN_USE = 79,
+	DAT_INVALID_STATE_LMR_IN_USE = 80,
+	DAT_INVALID_STATE_LMR_FREE = 81,
+	DAT_INVALID_STATE_PZ_IN_USE = 82,
+	DAT_INVALID_STATE_PZ_FREE = 83,
+	DAT_INVALID_STATE_SRQ_OPERATIONAL = 84,
+	DAT_INVALID_STATE_SRQ_ERROR = 85,
+	DAT_INVALID_STATE_SRQ_IN_USE = 86,
 
 	/* of DAT_PRIVILEGES_VIOLATION and DAT_PROTECTION_VIOLATION: the access that was refused */
-	DAT_PRIVILEGES_READ	  = 87,
-	DAT_PRIVILEGES_WRITE	  = 88,
-	DAT_PRIVILEGES_RDMA_READ  = 89,
+	DAT_PRIVILEGES_READ = 87,
+	DAT_PRIVILEGES_WRITE = 88,
+	DAT_PRIVILEGES_RDMA_READ = 89,
 	DAT_PRIVILEGES_RDMA_WRITE = 90,
-	DAT_PROTECTION_READ	  = 91,
-	DAT_PROTECTION_WRITE	  = 92,
-	DAT_PROTECTION_RDMA_READ  = 93,
+	DAT_PROTECTION_READ = 91,
+	DAT_PROTECTION_WRITE = 92,
+	DAT_PROTECTION_RDMA_READ = 93,
 	DAT_PROTECTION_RDMA_WRITE = 94,
 
 	/* of DAT_INVALID_ADDRESS */
 	DAT_INVALID_ADDRESS_UNSUPPORTED = 95,
 	DAT_INVALID_ADDRESS_UNREACHABLE = 96,
-	DAT_INVALID_ADDRESS_MALFORMED	= 97,
+	DAT_INVALID_ADDRESS_MALFORMED = 97,
 
 	/* of DAT_PROVIDER_NOT_FOUND: the first part of the key that no candidate has */
-	DAT_NAME_NOT_REGISTERED	    = 98,
-	DAT_MAJOR_NOT_FOUND	    = 99,
-	DAT_MINOR_NOT_FOUND	    = 100,
+	DAT_NAME_NOT_REGISTERED = 98,
+	DAT_MAJOR_NOT_FOUND = 99,
+	DAT_MINOR_NOT_FOUND = 100,
 	DAT_THREAD_SAFETY_NOT_FOUND = 101,
 
-	/* A Solaris addition beyond OFED's last: only relaxed ordering can be had, see udat_vendor_specific.h. */
+	/*
+	 * A Solaris addition beyond OFED's last: only relaxed ordering can be had, see
+	 * udat_vendor_specific.h.
+	 */
 	DAT_INVALID_RO_COOKIE = 102
 } DAT_RETURN_SUBTYPE;
 

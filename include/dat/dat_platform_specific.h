@@ -25,7 +25,9 @@ typedef struct sockaddr_in6 DAT_SOCK_ADDR6;
 #define DAT_AF_INET  AF_INET
 #define DAT_AF_INET6 AF_INET6
 
-/* Bytes. Buffers aligned so suit every provider; optimal_buffer_alignment of a provider divides it. */
+/*
+ * Bytes. Buffers aligned so suit every provider; optimal_buffer_alignment of a provider divides it.
+ */
 #ifndef DAT_OPTIMAL_ALIGNMENT
 #define DAT_OPTIMAL_ALIGNMENT 256
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The user-space part of the redirection, and the table of entry points that a provider registers. */
+/*
+ * The user-space part of the redirection, and the table of entry points that a provider registers.
+ */
 #ifndef _UDAT_REDIRECTION_H_
 #define _UDAT_REDIRECTION_H_
 
@@ -11,49 +13,58 @@ extern "C" {
 #endif
 
 /* As in dat_redirection.h: the types of the entry points, then the macros. */
-typedef DAT_RETURN (*DAT_LMR_CREATE_FUNC)(DAT_IA_HANDLE ia, DAT_MEM_TYPE mem_type, DAT_REGION_DESCRIPTION region,
-					  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
+typedef DAT_RETURN (*DAT_LMR_CREATE_FUNC)(DAT_IA_HANDLE ia, DAT_MEM_TYPE mem_type,
+					  DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+					  DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
 					  DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
 					  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 					  DAT_VADDR *registered_address);
-typedef DAT_RETURN (*DAT_EVD_CREATE_FUNC)(DAT_IA_HANDLE ia, DAT_COUNT evd_qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
-					  DAT_EVD_HANDLE *evd);
+typedef DAT_RETURN (*DAT_EVD_CREATE_FUNC)(DAT_IA_HANDLE ia, DAT_COUNT evd_qlen, DAT_CNO_HANDLE cno,
+					  DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd);
 typedef DAT_RETURN (*DAT_EVD_MODIFY_CNO_FUNC)(DAT_EVD_HANDLE evd, DAT_CNO_HANDLE cno);
-typedef DAT_RETURN (*DAT_CNO_CREATE_FUNC)(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno);
+typedef DAT_RETURN (*DAT_CNO_CREATE_FUNC)(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent,
+					  DAT_CNO_HANDLE *cno);
 typedef DAT_RETURN (*DAT_CNO_MODIFY_AGENT_FUNC)(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent);
-typedef DAT_RETURN (*DAT_CNO_QUERY_FUNC)(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);
+typedef DAT_RETURN (*DAT_CNO_QUERY_FUNC)(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask,
+					 DAT_CNO_PARAM *param);
 typedef DAT_RETURN (*DAT_CNO_FREE_FUNC)(DAT_CNO_HANDLE cno);
-typedef DAT_RETURN (*DAT_CNO_WAIT_FUNC)(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd);
+typedef DAT_RETURN (*DAT_CNO_WAIT_FUNC)(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout,
+					DAT_EVD_HANDLE *evd);
 typedef DAT_RETURN (*DAT_EVD_ENABLE_FUNC)(DAT_EVD_HANDLE evd);
-typedef DAT_RETURN (*DAT_EVD_WAIT_FUNC)(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
-					DAT_COUNT *nmore);
+typedef DAT_RETURN (*DAT_EVD_WAIT_FUNC)(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout,
+					DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore);
 typedef DAT_RETURN (*DAT_EVD_DISABLE_FUNC)(DAT_EVD_HANDLE evd);
 typedef DAT_RETURN (*DAT_EVD_SET_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd);
 typedef DAT_RETURN (*DAT_EVD_CLEAR_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd);
 
-#define DAT_LMR_CREATE(ia, mem_type, region, length, pz, priv, lmr, lmr_context, rmr_context, registered_size, \
-		       registered_address) \
-	DAT_HANDLE_TO_PROVIDER(ia)->lmr_create_func((ia), (mem_type), (region), (length), (pz), (priv), (lmr), \
-						    (lmr_context), (rmr_context), (registered_size), \
-						    (registered_address))
-#define DAT_EVD_CREATE(ia, evd_qlen, cno, flags, evd) \
+#define DAT_LMR_CREATE(ia, mem_type, region, length, pz, priv, lmr, lmr_context, rmr_context,      \
+		       registered_size, registered_address)                                        \
+	DAT_HANDLE_TO_PROVIDER(ia)->lmr_create_func((ia), (mem_type), (region), (length), (pz),    \
+						    (priv), (lmr), (lmr_context), (rmr_context),   \
+						    (registered_size), (registered_address))
+#define DAT_EVD_CREATE(ia, evd_qlen, cno, flags, evd)                                              \
 	DAT_HANDLE_TO_PROVIDER(ia)->evd_create_func((ia), (evd_qlen), (cno), (flags), (evd))
 #define DAT_EVD_ENABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_enable_func((evd))
-#define DAT_EVD_WAIT(evd, timeout, threshold, event, nmore) \
+#define DAT_EVD_WAIT(evd, timeout, threshold, event, nmore)                                        \
 	DAT_HANDLE_TO_PROVIDER(evd)->evd_wait_func((evd), (timeout), (threshold), (event), (nmore))
-#define DAT_EVD_DISABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_disable_func((evd))
-#define DAT_EVD_SET_UNWAITABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_set_unwaitable_func((evd))
+#define DAT_EVD_DISABLE(evd)	      DAT_HANDLE_TO_PROVIDER(evd)->evd_disable_func((evd))
+#define DAT_EVD_SET_UNWAITABLE(evd)   DAT_HANDLE_TO_PROVIDER(evd)->evd_set_unwaitable_func((evd))
 #define DAT_EVD_CLEAR_UNWAITABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_clear_unwaitable_func((evd))
-#define DAT_EVD_MODIFY_CNO(evd, cno) DAT_HANDLE_TO_PROVIDER(evd)->evd_modify_cno_func((evd), (cno))
-#define DAT_CNO_CREATE(ia, agent, cno) DAT_HANDLE_TO_PROVIDER(ia)->cno_create_func((ia), (agent), (cno))
-#define DAT_CNO_MODIFY_AGENT(cno, agent) DAT_HANDLE_TO_PROVIDER(cno)->cno_modify_agent_func((cno), (agent))
-#define DAT_CNO_QUERY(cno, mask, param) DAT_HANDLE_TO_PROVIDER(cno)->cno_query_func((cno), (mask), (param))
+#define DAT_EVD_MODIFY_CNO(evd, cno)  DAT_HANDLE_TO_PROVIDER(evd)->evd_modify_cno_func((evd), (cno))
+#define DAT_CNO_CREATE(ia, agent, cno)                                                             \
+	DAT_HANDLE_TO_PROVIDER(ia)->cno_create_func((ia), (agent), (cno))
+#define DAT_CNO_MODIFY_AGENT(cno, agent)                                                           \
+	DAT_HANDLE_TO_PROVIDER(cno)->cno_modify_agent_func((cno), (agent))
+#define DAT_CNO_QUERY(cno, mask, param)                                                            \
+	DAT_HANDLE_TO_PROVIDER(cno)->cno_query_func((cno), (mask), (param))
 #define DAT_CNO_FREE(cno) DAT_HANDLE_TO_PROVIDER(cno)->cno_free_func((cno))
-#define DAT_CNO_WAIT(cno, timeout, evd) DAT_HANDLE_TO_PROVIDER(cno)->cno_wait_func((cno), (timeout), (evd))
+#define DAT_CNO_WAIT(cno, timeout, evd)                                                            \
+	DAT_HANDLE_TO_PROVIDER(cno)->cno_wait_func((cno), (timeout), (evd))
 
 /*
- * What a provider registers for a name, 70 words without a version or a size: it can never grow for DAT 1.2. Every
- * provider object begins with a pointer to it, so it stays valid for as long as an instance is open. No slot is null.
+ * What a provider registers for a name, 70 words without a version or a size: it can never grow for
+ * DAT 1.2. Every provider object begins with a pointer to it, so it stays valid for as long as an
+ * instance is open. No slot is null.
  */
 struct dat_provider {
 	/* data: the name that was registered, and a word of the provider's own */

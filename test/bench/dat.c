@@ -54,10 +54,11 @@ static void connect_both(void)
 
 	MUST(dat_psp_create(ia, QUALIFIER, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp) == DAT_SUCCESS);
 	MUST(dat_ia_query(ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL) == DAT_SUCCESS);
-	MUST(dat_ep_connect(near, attr.ia_address_ptr, QUALIFIER, FOREVER, 0, NULL, DAT_QOS_BEST_EFFORT,
-			    DAT_CONNECT_DEFAULT_FLAG) == DAT_SUCCESS);
+	MUST(dat_ep_connect(near, attr.ia_address_ptr, QUALIFIER, FOREVER, 0, NULL,
+			    DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG) == DAT_SUCCESS);
 	event = wait_for(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-	MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, far, 0, NULL) == DAT_SUCCESS);
+	MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, far, 0, NULL) ==
+	     DAT_SUCCESS);
 	wait_for(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	wait_for(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
@@ -82,10 +83,12 @@ static void set_up(const char *name)
 	send_evd = evd_make(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
 	recv_evd = evd_make(DAT_EVD_DTO_FLAG);
 	idle_evd = evd_make(DAT_EVD_DTO_FLAG);
-	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-			    &local.lmr_context, &remote.rmr_context, NULL, NULL) == DAT_SUCCESS);
-	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-			    &other_context, NULL, NULL, NULL) == DAT_SUCCESS);
+	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
+			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &local.lmr_context, &remote.rmr_context,
+			    NULL, NULL) == DAT_SUCCESS);
+	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
+			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &other_context, NULL, NULL,
+			    NULL) == DAT_SUCCESS);
 	local.virtual_address = (DAT_VADDR)(uintptr_t)buffer;
 	local.segment_length = SIZE;
 	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
@@ -117,27 +120,29 @@ static void reap(DAT_EVD_HANDLE evd, int calls)
 MEASURE measure_post_recv(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+				       DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 MEASURE measure_post_send(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+				       DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 MEASURE measure_post_rdma_write(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_write(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
-					     DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_rdma_write(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+					     &remote, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 MEASURE measure_post_rdma_read(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_read(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
-					    DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_rdma_read(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+					    &remote, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 static void bind_all(void)
@@ -145,8 +150,9 @@ static void bind_all(void)
 	DAT_RMR_CONTEXT context;
 
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_rmr_bind(rmr, &local, DAT_MEM_PRIV_ALL_FLAG, near, (DAT_RMR_COOKIE){ .as_64 = i },
-				   DAT_COMPLETION_DEFAULT_FLAG, &context));
+		MUST(!dat_rmr_bind(rmr, &local, DAT_MEM_PRIV_ALL_FLAG, near,
+				   (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
+				   &context));
 }
 
 MEASURE measure_bind(void)
@@ -162,8 +168,9 @@ MEASURE measure_bind_elsewhere(void)
 
 	to[0].lmr_context = other_context;
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_rmr_bind(rmr, &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, near, (DAT_RMR_COOKIE){ .as_64 = i },
-				   DAT_COMPLETION_DEFAULT_FLAG, &context));
+		MUST(!dat_rmr_bind(rmr, &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, near,
+				   (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
+				   &context));
 }
 
 MEASURE measure_register(void)
@@ -177,8 +184,9 @@ MEASURE measure_register(void)
 		DAT_VADDR address;
 		DAT_VLEN size;
 
-		MUST(!dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-				     &lmr_context, &rmr_context, &size, &address));
+		MUST(!dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz,
+				     DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, &size,
+				     &address));
 		MUST(!dat_lmr_free(lmr));
 	}
 }
@@ -231,8 +239,10 @@ int main(int argc, char **argv)
 	measure_bind_elsewhere();
 	reap_binds(CALLS);
 	for (DAT_UINT64 i = 0; i < CALLS; i++) {
-		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
-		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+				       DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+				       DAT_COMPLETION_DEFAULT_FLAG));
 		reap(send_evd, 1);
 		measure_wait();
 	}

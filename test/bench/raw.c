@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The raw side: two queue pairs of one device, connected by hand. Work requests are prepared once, as cheap as can be. */
+/*
+ * The raw side: two queue pairs of one device, connected by hand. Work requests are prepared once,
+ * as cheap as can be.
+ */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -34,7 +37,10 @@ static struct ibv_qp *qp_make(struct ibv_cq *recv)
 	struct ibv_qp_init_attr init = {
 		.send_cq = send_cq,
 		.recv_cq = recv,
-		.cap = { .max_send_wr = 2 * CALLS, .max_recv_wr = 2 * CALLS, .max_send_sge = 4, .max_recv_sge = 4 },
+		.cap = { .max_send_wr = 2 * CALLS,
+			 .max_recv_wr = 2 * CALLS,
+			 .max_send_sge = 4,
+			 .max_recv_sge = 4 },
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp_attr attr = {
@@ -45,7 +51,8 @@ static struct ibv_qp *qp_make(struct ibv_cq *recv)
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
 	MUST(qp);
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	MUST(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	return qp;
 }
 
@@ -59,15 +66,23 @@ static void qp_connect(struct ibv_qp *qp, struct ibv_qp *peer)
 		.min_rnr_timer = 12,
 		.ah_attr = { .is_global = 1,
 			     .port_num = (uint8_t)gid.port_num,
-			     .grh = { .dgid = gid.gid, .sgid_index = (uint8_t)gid.gid_index, .hop_limit = 64 } },
+			     .grh = { .dgid = gid.gid,
+				      .sgid_index = (uint8_t)gid.gid_index,
+				      .hop_limit = 64 } },
 	};
 
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4 };
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	MUST(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER));
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				     .timeout = 16,
+				     .retry_cnt = 6,
+				     .rnr_retry = 7,
+				     .max_rd_atomic = 4 };
+	MUST(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static void set_up(void)
@@ -84,7 +99,8 @@ static void set_up(void)
 	idle_cq = ibv_create_cq(context, 4 * CALLS, NULL, NULL, 0);
 	MUST(pd && send_cq && recv_cq && idle_cq);
 	mr = ibv_reg_mr(pd, buffer, sizeof(buffer),
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_MW_BIND);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	MUST(mr && mw);
 	near = qp_make(idle_cq);
@@ -151,8 +167,8 @@ MEASURE measure_bind(void)
 /* With the rights that ours asks for. */
 MEASURE measure_register(void)
 {
-	const int access =
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+			   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
 
 	for (int i = 0; i < CALLS; i++) {
 		struct ibv_mr *one = ibv_reg_mr(pd, buffer, SIZE, access);
@@ -195,7 +211,10 @@ MEASURE measure_dequeue_nothing(void)
 		MUST(ibv_poll_cq(recv_cq, 1, &wc) == 0);
 }
 
-/* A second thread makes the C library's system calls a little dearer; every program that uses a provider has one. */
+/*
+ * A second thread makes the C library's system calls a little dearer; every program that uses a
+ * provider has one.
+ */
 static void *idle(void *arg)
 {
 	pause();
@@ -210,8 +229,10 @@ int main(void)
 	set_up();
 	sge = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SIZE, .lkey = mr->lkey };
 	recv_wr = (struct ibv_recv_wr){ .sg_list = &sge, .num_sge = 1 };
-	send_wr = (struct ibv_send_wr){
-		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	send_wr = (struct ibv_send_wr){ .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_SEND,
+					.send_flags = IBV_SEND_SIGNALED };
 	write_wr = send_wr;
 	write_wr.opcode = IBV_WR_RDMA_WRITE;
 	write_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;
@@ -223,7 +244,8 @@ int main(void)
 		.bind_info = { .mr = mr,
 			       .addr = (uintptr_t)buffer,
 			       .length = SIZE,
-			       .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE },
+			       .mw_access_flags = IBV_ACCESS_REMOTE_READ |
+						  IBV_ACCESS_REMOTE_WRITE },
 	};
 
 	measure_register();

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consumers of the public API, in one process with two interface adapters: what any provider must do.
+ * Consumers of the public API, in one process with two interface adapters: what any provider must
+ * do.
  *
- * Runs on the fake provider. CONFORM_NAMES="x y" names two others, which dat.conf must know; they may be the same. Then
- * DAT_TEST_DEV says what kind of device they are on, as for the other tests of devices.
+ * Runs on the fake provider. CONFORM_NAMES="x y" names two others, which dat.conf must know; they
+ * may be the same. Then DAT_TEST_DEV says what kind of device they are on, as for the other tests
+ * of devices.
  */
 #include <pthread.h>
 
 #include "conform.h"
 
-/* ---- the cases --------------------------------------------------------------------------------------------------- */
+/* ---- the cases ---- */
 
 START_TEST(names_are_listed)
 {
@@ -46,7 +48,8 @@ START_TEST(opens_and_tells_about_itself)
 		ck_dat(dat_get_handle_type(a.ia, &type));
 		ck_assert_int_eq(type, DAT_HANDLE_TYPE_IA);
 		ck_dat(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG));
-		ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
+		ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_HANDLE,
+			     DAT_INVALID_HANDLE_IA);
 	}
 }
 END_TEST
@@ -90,7 +93,8 @@ START_TEST(private_data_goes_both_ways)
 	call(&a, &b, qual, sizeof(asked), asked);
 	cr = expect_request(&b, psp, qual);
 	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
-	ck_assert_int_ge(param.private_data_size, (int)sizeof(asked)); /* a transport may fill it up */
+	/* a transport may fill it up */
+	ck_assert_int_ge(param.private_data_size, (int)sizeof(asked));
 	ck_assert_mem_eq(param.private_data, asked, sizeof(asked));
 	ck_assert_ptr_nonnull(param.remote_ia_address_ptr);
 	ck_assert_ptr_eq(param.local_ep_handle, DAT_HANDLE_NULL);
@@ -150,7 +154,8 @@ START_TEST(a_qualifier_is_taken_once)
 
 	open_both();
 	psp = listen_at(&b, &qual);
-	ck_dat_fails(dat_psp_create(b.ia, qual, b.cr_evd, DAT_PSP_CONSUMER_FLAG, &other), DAT_CONN_QUAL_IN_USE, 0);
+	ck_dat_fails(dat_psp_create(b.ia, qual, b.cr_evd, DAT_PSP_CONSUMER_FLAG, &other),
+		     DAT_CONN_QUAL_IN_USE, 0);
 	ck_dat(dat_psp_free(psp));
 	ck_dat(dat_psp_create(b.ia, qual, b.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	ck_dat(dat_psp_free(psp));
@@ -212,7 +217,8 @@ START_TEST(writes_land)
 	iov = segment(&a, 100, length);
 	remote = target(&b, 200, length);
 	post_recv(&b, 1, 0, 8);
-	ck_dat(dat_ep_post_rdma_write(a.ep, 1, &iov, cookie_of(2), &remote, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_rdma_write(a.ep, 1, &iov, cookie_of(2), &remote,
+				      DAT_COMPLETION_DEFAULT_FLAG));
 	post_send(&a, 3, 0, 0, DAT_COMPLETION_DEFAULT_FLAG);
 	expect_dto(a.request_evd, a.ep, 2, DAT_DTO_SUCCESS, length);
 	expect_dto(a.request_evd, a.ep, 3, DAT_DTO_SUCCESS, 0);
@@ -234,7 +240,8 @@ START_TEST(reads_fetch)
 	fill(&b, 3);
 	iov = segment(&a, 0, MEMORY / 2); /* more room than is asked for */
 	remote = target(&b, 200, length);
-	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(4), &remote, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(4), &remote,
+				     DAT_COMPLETION_DEFAULT_FLAG));
 	expect_dto(a.request_evd, a.ep, 4, DAT_DTO_SUCCESS, length);
 	ck_assert_mem_eq(a.memory, b.memory + 200, length);
 	ck_assert_int_eq(a.memory[length], 0);
@@ -257,7 +264,8 @@ START_TEST(a_read_of_nothing_moves_nothing)
 
 		memset(a.memory, 0, 64);
 		remote = target(&b, n, length);
-		ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(n), &remote, DAT_COMPLETION_DEFAULT_FLAG));
+		ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(n), &remote,
+					     DAT_COMPLETION_DEFAULT_FLAG));
 		expect_dto(a.request_evd, a.ep, n, DAT_DTO_SUCCESS, length);
 		ck_assert_mem_eq(a.memory, b.memory + n, length);
 		for (size_t i = length; i < 64; i++)
@@ -271,7 +279,9 @@ END_TEST
 /* A consumer may keep a number or a pointer in it: the provider looks at none of its bits. */
 START_TEST(cookies_come_back_whole)
 {
-	const uint64_t cookies[] = { 0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x8000000080000001), (uintptr_t)&a };
+	const uint64_t cookies[] = {
+		0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x8000000080000001), (uintptr_t)&a
+	};
 	DAT_EVENT event;
 
 	open_connected();
@@ -280,7 +290,8 @@ START_TEST(cookies_come_back_whole)
 		post_send(&a, cookies[n], 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 		expect_dto(b.recv_evd, b.ep, cookies[n], DAT_DTO_SUCCESS, 8);
 		event = expect(a.request_evd, DAT_DTO_COMPLETION_EVENT);
-		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, cookies[n]);
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
+				  cookies[n]);
 	}
 	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.user_cookie.as_ptr, &a);
 	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
@@ -407,7 +418,7 @@ START_TEST(software_events)
 }
 END_TEST
 
-/* ---- threads ----------------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 #define ROUNDS 200
 
@@ -445,12 +456,13 @@ START_TEST(ping_pong)
 }
 END_TEST
 
-/* ---- the end of an adapter --------------------------------------------------------------------------------------- */
+/* ---- the end of an adapter ---- */
 
 START_TEST(an_adapter_in_use_is_not_closed)
 {
 	open_connected();
-	ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE);
+	ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_STATE,
+		     DAT_INVALID_STATE_IA_IN_USE);
 	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
 	close_both();
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the cases of conform share: the transport they run over, both ends of a connection, events, transfers. */
+/*
+ * What the cases of conform share: the transport they run over, both ends of a connection, events,
+ * transfers.
+ */
 #ifndef CONFORM_H
 #define CONFORM_H
 
@@ -10,44 +13,52 @@
 
 #include "../unit/registry_test.h"
 
-/* Microseconds: only a failure takes that long, also where the clock may leap 21 s (see LONG of test/func/peer.h). */
+/*
+ * Microseconds: only a failure takes that long, also where the clock may leap 21 s (see LONG of
+ * test/func/peer.h).
+ */
 #define PATIENCE 45000000
 #define MEMORY	 65536
 #define QLEN	 64
 
-#define LOCAL  ((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
-#define REMOTE ((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
+#define LOCAL ((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
+#define REMOTE                                                                                     \
+	((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
 
-/* ---- what calls return ----------------------------------------------------------------------------------------- */
+/* ---- what calls return ---- */
 
 const char *status_text(DAT_RETURN ret);
 
-#define ck_dat(call)                                                                                                   \
-	do {                                                                                                           \
-		DAT_RETURN ret_ = (call);                                                                              \
-		ck_assert_msg(ret_ == DAT_SUCCESS, "%s: %s", #call, status_text(ret_));                                \
+#define ck_dat(call)                                                                               \
+	do {                                                                                       \
+		DAT_RETURN ret_ = (call);                                                          \
+		ck_assert_msg(ret_ == DAT_SUCCESS, "%s: %s", #call, status_text(ret_));            \
 	} while (0)
 
 /* Type and subtype, as the standard tells consumers to look at them. */
-#define ck_dat_fails(call, type, subtype)                                                                              \
-	do {                                                                                                           \
-		DAT_RETURN ret_ = (call);                                                                              \
-		ck_assert_msg(DAT_GET_TYPE(ret_) == (DAT_RETURN)(type) &&                                              \
-				      DAT_GET_SUBTYPE(ret_) == (DAT_RETURN)(subtype),                                  \
-			      "%s: %s", #call, status_text(ret_));                                                     \
+#define ck_dat_fails(call, type, subtype)                                                          \
+	do {                                                                                       \
+		DAT_RETURN ret_ = (call);                                                          \
+		ck_assert_msg(DAT_GET_TYPE(ret_) == (DAT_RETURN)(type) &&                          \
+				      DAT_GET_SUBTYPE(ret_) == (DAT_RETURN)(subtype),              \
+			      "%s: %s", #call, status_text(ret_));                                 \
 	} while (0)
 
-/* ---- the transport --------------------------------------------------------------------------------------------- */
+/* ---- the transport ---- */
 
 /* Where the standard leaves a choice, or a device can't do what it asks for. */
 struct transport {
-	const char *kind;		       /* "fake", or as DAT_TEST_DEV has it */
-	DAT_DTO_COMPLETION_STATUS bad_segment; /* of a send from memory that the endpoint may not use */
+	const char *kind; /* "fake", or as DAT_TEST_DEV has it */
+	/* of a send from memory that the endpoint may not use */
+	DAT_DTO_COMPLETION_STATUS bad_segment;
 	DAT_DTO_COMPLETION_STATUS bad_receive; /* of a receive into such memory */
-	bool sees_pages;		       /* registering takes the pages that are there, and no others */
-	bool tells_remote;		       /* a request completes with what went wrong at the peer */
-	bool guards_reads;		       /* memory without remote read can't be read */
-	bool bounds_windows;		       /* a window ends where it ends, not where its region does */
+	/* registering takes the pages that are there, and no others */
+	bool sees_pages;
+	/* a request completes with what went wrong at the peer */
+	bool tells_remote;
+	bool guards_reads; /* memory without remote read can't be read */
+	/* a window ends where it ends, not where its region does */
+	bool bounds_windows;
 };
 
 const struct transport *transport(void);
@@ -55,7 +66,7 @@ const struct transport *transport(void);
 /* Unless it @can be run here, which is said, and why. */
 void add_case(TCase *cases, const TTest *test, bool can, const char *why_not);
 
-/* ---- one end --------------------------------------------------------------------------------------------------- */
+/* ---- one end ---- */
 
 struct side {
 	char name[DAT_NAME_MAX_LENGTH];
@@ -83,31 +94,34 @@ void open_both(void); /* chooses names, too */
 void open_connected(void);
 void close_both(void);
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
-void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status,
-		DAT_VLEN length);
+void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
+		DAT_DTO_COMPLETION_STATUS status, DAT_VLEN length);
 void expect_empty(DAT_EVD_HANDLE evd);
 DAT_EVENT expect_connection(const struct side *side, DAT_EVENT_NUMBER number);
-void expect_end(const struct side *side); /* of its connection, by the peer's word or by its death */
+/* of its connection, by the peer's word or by its death */
+void expect_end(const struct side *side);
 
-/* ---- connections ----------------------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 DAT_PSP_HANDLE listen_at(const struct side *side, DAT_CONN_QUAL *qual);
-void call(const struct side *from, const struct side *to, DAT_CONN_QUAL qual, DAT_COUNT size, const char *data);
+void call(const struct side *from, const struct side *to, DAT_CONN_QUAL qual, DAT_COUNT size,
+	  const char *data);
 DAT_CR_HANDLE expect_request(const struct side *side, DAT_PSP_HANDLE psp, DAT_CONN_QUAL qual);
 void connect_both(void);
 void disconnect_both(DAT_CLOSE_FLAGS flags);
 void connect_again(void); /* what has been disconnected */
 DAT_EP_STATE state_of(DAT_EP_HANDLE ep);
 
-/* ---- transfers, which must be taken ---------------------------------------------------------------------------- */
+/* ---- transfers, which must be taken ---- */
 
 DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length);
 DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length);
 DAT_DTO_COOKIE cookie_of(uint64_t n);
-void post_send(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags);
+void post_send(const struct side *side, uint64_t n, size_t offset, size_t length,
+	       DAT_COMPLETION_FLAGS flags);
 void post_recv(const struct side *side, uint64_t n, size_t offset, size_t length);
 
 /* Of a; @offset is the place in its memory. */
@@ -125,7 +139,7 @@ void expect_write(DAT_RMR_TRIPLET to);
 void expect_read_refused(DAT_RMR_TRIPLET from);
 void expect_write_refused(DAT_RMR_TRIPLET to);
 
-/* ---- the cases of other files ---------------------------------------------------------------------------------- */
+/* ---- the cases of other files ---- */
 
 void add_memory_cases(TCase *cases);
 void add_window_cases(TCase *cases);

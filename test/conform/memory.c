@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection zones and local memory regions: what can be registered, who then reaches it, and until when. */
+/*
+ * Protection zones and local memory regions: what can be registered, who then reaches it, and until
+ * when.
+ */
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,28 +22,31 @@ struct region {
 	DAT_RMR_CONTEXT remote;
 };
 
-static DAT_RETURN try_register(const struct side *side, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION description,
-			       size_t length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, struct region *region)
+static DAT_RETURN try_register(const struct side *side, DAT_MEM_TYPE type,
+			       DAT_REGION_DESCRIPTION description, size_t length, DAT_PZ_HANDLE pz,
+			       DAT_MEM_PRIV_FLAGS priv, struct region *region)
 {
 	const struct region before = *region;
-	DAT_RETURN ret = dat_lmr_create(side->ia, type, description, length, pz, priv, &region->lmr, &region->local,
-					&region->remote, NULL, NULL);
+	DAT_RETURN ret = dat_lmr_create(side->ia, type, description, length, pz, priv, &region->lmr,
+					&region->local, &region->remote, NULL, NULL);
 
 	if (ret != DAT_SUCCESS)
 		ck_assert_mem_eq(region, &before, sizeof(before));
 	return ret;
 }
 
-static DAT_RETURN register_at(const struct side *side, void *at, size_t length, DAT_MEM_PRIV_FLAGS priv,
-			      struct region *region)
+static DAT_RETURN register_at(const struct side *side, void *at, size_t length,
+			      DAT_MEM_PRIV_FLAGS priv, struct region *region)
 {
 	const DAT_REGION_DESCRIPTION description = { .for_va = at };
 
-	return try_register(side, DAT_MEM_TYPE_VIRTUAL, description, length, side->pz, priv, region);
+	return try_register(side, DAT_MEM_TYPE_VIRTUAL, description, length, side->pz, priv,
+			    region);
 }
 
 /* All of a side's memory once more. */
-static struct region region_of(const struct side *side, DAT_MEM_TYPE type, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv)
+static struct region region_of(const struct side *side, DAT_MEM_TYPE type, DAT_PZ_HANDLE pz,
+			       DAT_MEM_PRIV_FLAGS priv)
 {
 	DAT_REGION_DESCRIPTION description = { .for_va = side->memory };
 	struct region region = { .lmr = NULL };
@@ -56,7 +62,8 @@ static struct region region_with(const struct side *side, DAT_MEM_PRIV_FLAGS pri
 	return region_of(side, DAT_MEM_TYPE_VIRTUAL, side->pz, priv);
 }
 
-static DAT_LMR_TRIPLET here(const struct side *side, const struct region *region, size_t offset, size_t length)
+static DAT_LMR_TRIPLET here(const struct side *side, const struct region *region, size_t offset,
+			    size_t length)
 {
 	DAT_LMR_TRIPLET iov = segment(side, offset, length);
 
@@ -73,7 +80,7 @@ static DAT_RMR_TRIPLET there(const struct region *region, size_t offset, size_t 
 	return remote;
 }
 
-/* ---- zones ------------------------------------------------------------------------------------------------------ */
+/* ---- zones ---- */
 
 /* By each kind of tenant. What was refused has changed nothing. */
 START_TEST(a_zone_stays_while_anybody_lives_in_it)
@@ -101,7 +108,8 @@ START_TEST(a_zone_stays_while_anybody_lives_in_it)
 	ck_assert_ptr_eq(param.ia_handle, a.ia);
 	ck_dat(dat_pz_free(pz));
 	ck_dat_fails(dat_pz_free(pz), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ);
-	ck_dat_fails(dat_pz_query(pz, DAT_PZ_FIELD_ALL, &param), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ);
+	ck_dat_fails(dat_pz_query(pz, DAT_PZ_FIELD_ALL, &param), DAT_INVALID_HANDLE,
+		     DAT_INVALID_HANDLE_PZ);
 	close_both();
 }
 END_TEST
@@ -132,7 +140,7 @@ START_TEST(an_endpoint_sends_nothing_of_another_zone)
 }
 END_TEST
 
-/* ---- registering ------------------------------------------------------------------------------------------------ */
+/* ---- registering ---- */
 
 START_TEST(a_byte_at_an_odd_address_any_number_of_times)
 {
@@ -147,8 +155,9 @@ START_TEST(a_byte_at_an_odd_address_any_number_of_times)
 	open_both();
 	odd.for_va = a.memory + 4095;
 	for (int n = 0; n < 2; n++) {
-		ck_dat(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, odd, 1, a.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr[n],
-				      &local[n], &remote[n], &size, &address));
+		ck_dat(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, odd, 1, a.pz,
+				      DAT_MEM_PRIV_ALL_FLAG, &lmr[n], &local[n], &remote[n], &size,
+				      &address));
 		ck_assert_uint_le(address, (uintptr_t)odd.for_va);
 		ck_assert_uint_ge(address + size, (uintptr_t)odd.for_va + 1);
 	}
@@ -173,11 +182,11 @@ START_TEST(what_is_not_asked_for_is_not_told)
 
 	open_both();
 	description.for_va = a.memory;
-	ck_dat(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, description, 1, a.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL,
-			      NULL, NULL));
+	ck_dat(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, description, 1, a.pz,
+			      DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	ck_dat(dat_lmr_free(lmr));
-	ck_dat_fails(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, description, 1, a.pz, DAT_MEM_PRIV_ALL_FLAG, NULL, NULL,
-				    NULL, NULL, NULL),
+	ck_dat_fails(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, description, 1, a.pz,
+				    DAT_MEM_PRIV_ALL_FLAG, NULL, NULL, NULL, NULL, NULL),
 		     DAT_INVALID_PARAMETER, DAT_INVALID_ARG7);
 	close_both();
 }
@@ -191,7 +200,8 @@ static const struct {
 } wrong[] = {
 	{ false, 9, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG2 },
 	{ true, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG3 },
-	{ false, DAT_MEM_TYPE_SHARED_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG3 }, /* has no cookie */
+	/* has no cookie */
+	{ false, DAT_MEM_TYPE_SHARED_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG3 },
 	{ false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, DAT_INVALID_ARG4 },
 	{ false, DAT_MEM_TYPE_SO_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, DAT_INVALID_ARG4 },
 	{ false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, UINT64_MAX, DAT_INVALID_ARG4 },
@@ -208,8 +218,9 @@ START_TEST(wrong_arguments_are_named)
 
 		if (wrong[n].nowhere)
 			description.for_va = NULL;
-		ck_dat_fails(try_register(&a, (DAT_MEM_TYPE)wrong[n].type, description, wrong[n].length, a.pz,
-					  (DAT_MEM_PRIV_FLAGS)wrong[n].priv, &region),
+		ck_dat_fails(try_register(&a, (DAT_MEM_TYPE)wrong[n].type, description,
+					  wrong[n].length, a.pz, (DAT_MEM_PRIV_FLAGS)wrong[n].priv,
+					  &region),
 			     DAT_INVALID_PARAMETER, wrong[n].subtype);
 	}
 	close_both();
@@ -224,13 +235,14 @@ START_TEST(pages_that_are_not_there_or_not_ours_to_write)
 	open_both();
 	constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_int_eq(munmap(pages + PAGE, PAGE), 0); /* last, so that nothing new fills the hole */
-	ck_dat_fails(register_at(&a, pages, 3 * PAGE, DAT_MEM_PRIV_ALL_FLAG, &region), DAT_INVALID_PARAMETER,
-		     DAT_INVALID_ARG3);
-	ck_dat_fails(register_at(&a, pages + PAGE, 1, DAT_MEM_PRIV_READ_FLAG, &region), DAT_INVALID_PARAMETER,
-		     DAT_INVALID_ARG3);
-	ck_dat_fails(register_at(&a, constant, PAGE, DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &region), DAT_PRIVILEGES_VIOLATION,
-		     DAT_PRIVILEGES_WRITE);
+	/* last, so that nothing new fills the hole */
+	ck_assert_int_eq(munmap(pages + PAGE, PAGE), 0);
+	ck_dat_fails(register_at(&a, pages, 3 * PAGE, DAT_MEM_PRIV_ALL_FLAG, &region),
+		     DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	ck_dat_fails(register_at(&a, pages + PAGE, 1, DAT_MEM_PRIV_READ_FLAG, &region),
+		     DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	ck_dat_fails(register_at(&a, constant, PAGE, DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &region),
+		     DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE);
 	ck_dat(register_at(&a, constant, PAGE, DAT_MEM_PRIV_READ_FLAG, &region));
 	ck_dat(dat_lmr_free(region.lmr));
 	munmap(constant, PAGE);
@@ -263,8 +275,8 @@ START_TEST(more_than_may_be_locked)
 	give_up_pinning_all();
 	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	log = listen_to_stderr();
-	ck_dat_fails(register_at(&a, at, 4 << 20, DAT_MEM_PRIV_ALL_FLAG, &region), DAT_INSUFFICIENT_RESOURCES,
-		     DAT_RESOURCE_MEMORY_REGION);
+	ck_dat_fails(register_at(&a, at, 4 << 20, DAT_MEM_PRIV_ALL_FLAG, &region),
+		     DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
 	ck_assert_int_eq(lines_heard(log), 1);
 	ck_assert_ptr_nonnull(strstr(heard(log), "4194304 bytes"));
 	ck_assert_ptr_nonnull(strstr(heard(log), "1024 KiB"));
@@ -275,9 +287,12 @@ START_TEST(more_than_may_be_locked)
 }
 END_TEST
 
-/* ---- freeing ---------------------------------------------------------------------------------------------------- */
+/* ---- freeing ---- */
 
-/* While the peer is at it. What came through came before; the first one after is refused, and the rest is flushed. */
+/*
+ * While the peer is at it. What came through came before; the first one after is refused, and the
+ * rest is flushed.
+ */
 START_TEST(a_region_that_is_freed_is_out_of_reach)
 {
 	enum { BEFORE = 4, ALL = 8, SIZE = 30000 };
@@ -291,13 +306,15 @@ START_TEST(a_region_that_is_freed_is_out_of_reach)
 	for (posted = 0; posted < BEFORE; posted++)
 		post_read(posted, 0, there(&region, 0, SIZE));
 	ck_dat(dat_lmr_free(region.lmr));
-	for (; posted < ALL; posted++) /* the connection may be ending by now: nobody asked for that */
+	/* the connection may be ending by now: nobody asked for that */
+	for (; posted < ALL; posted++)
 		post_read(posted, 0, there(&region, 0, SIZE));
 	expect_end(&a);
 	expect_end(&b);
 	for (unsigned n = 0; n < posted; n++) {
 		DAT_EVENT event = expect(a.request_evd, DAT_DTO_COMPLETION_EVENT);
-		const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
 
 		ck_assert_uint_eq(dto->user_cookie.as_64, n);
 		ck_assert(dto->status != DAT_DTO_SUCCESS || n < BEFORE);
@@ -316,7 +333,7 @@ START_TEST(a_region_that_is_freed_is_out_of_reach)
 }
 END_TEST
 
-/* ---- shared memory ---------------------------------------------------------------------------------------------- */
+/* ---- shared memory ---- */
 
 /* They differ in the last byte alone. */
 static char one_name[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, and every one does count, A";
@@ -345,12 +362,13 @@ static void shared_drop(struct shared *object)
 	close(object->fd);
 }
 
-static DAT_RETURN shared_register(const struct side *side, struct shared *object, DAT_LMR_COOKIE name)
+static DAT_RETURN shared_register(const struct side *side, struct shared *object,
+				  DAT_LMR_COOKIE name)
 {
 	const DAT_REGION_DESCRIPTION description = { .for_shared_memory = { object->at, name } };
 
-	return try_register(side, DAT_MEM_TYPE_SHARED_VIRTUAL, description, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG,
-			    &object->region);
+	return try_register(side, DAT_MEM_TYPE_SHARED_VIRTUAL, description, PAGE, side->pz,
+			    DAT_MEM_PRIV_ALL_FLAG, &object->region);
 }
 
 static DAT_RMR_TRIPLET shared_target(const struct shared *object)
@@ -406,7 +424,8 @@ START_TEST(one_cookie_is_one_memory_in_two_processes)
 	ck_assert_mem_eq(a.memory, object.at, PAGE);
 	close(ends[0]);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other ended with status %#x", status);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		      "the other ended with status %#x", status);
 	ck_dat(dat_lmr_free(object.region.lmr));
 	shared_drop(&object);
 	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
@@ -429,7 +448,8 @@ START_TEST(a_cookie_names_one_object)
 	ck_dat(dat_lmr_query(second.region.lmr, DAT_LMR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_SHARED_VIRTUAL);
 	ck_assert_ptr_eq(param.region_desc.for_shared_memory.virtual_address, second.at);
-	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, other_name, DAT_LMR_COOKIE_SIZE);
+	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, other_name,
+			 DAT_LMR_COOKIE_SIZE);
 	ck_dat(dat_lmr_free(second.region.lmr));
 	ck_dat(dat_lmr_free(first.region.lmr));
 	ck_dat_fails(shared_register(&a, &second, &one_name), DAT_INVALID_STATE, DAT_NO_SUBTYPE);
@@ -444,7 +464,8 @@ END_TEST
 
 START_TEST(memory_of_one_process_has_no_cookie)
 {
-	struct shared private = { .at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+	struct shared private = { .at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
 
 	open_both();
 	ck_dat_fails(shared_register(&a, &private, &one_name), DAT_INVALID_STATE, DAT_NO_SUBTYPE);
@@ -453,7 +474,7 @@ START_TEST(memory_of_one_process_has_no_cookie)
 }
 END_TEST
 
-/* ---- privileges ------------------------------------------------------------------------------------------------- */
+/* ---- privileges ---- */
 
 START_TEST(a_receive_needs_local_write)
 {
@@ -486,7 +507,8 @@ START_TEST(a_read_needs_local_write)
 	region = region_with(&a, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 	iov = here(&a, &region, 0, 64);
 	remote = target(&b, 0, 64);
-	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(1), &remote, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(1), &remote,
+				     DAT_COMPLETION_DEFAULT_FLAG));
 	expect_dto(a.request_evd, a.ep, 1, DAT_DTO_ERR_LOCAL_PROTECTION, 0);
 	expect_end(&a);
 	expect_end(&b);
@@ -505,7 +527,8 @@ START_TEST(peers_write_what_is_theirs_to_write)
 	expect_read(there(&region, 100, 64));
 	expect_write_refused(there(&region, 100, 64));
 	ck_dat(dat_lmr_free(region.lmr));
-	region = region_with(&b, DAT_MEM_PRIV_REMOTE_WRITE_FLAG); /* local write goes with it, on whatever device */
+	/* local write goes with it, on whatever device */
+	region = region_with(&b, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
 	expect_write(there(&region, 100, 64));
 	ck_dat(dat_lmr_free(region.lmr));
 	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
@@ -545,12 +568,13 @@ START_TEST(who_gives_no_right_has_no_context_to_give)
 }
 END_TEST
 
-/* ---- order ------------------------------------------------------------------------------------------------------ */
+/* ---- order ---- */
 
 /* What programs rely on that look at memory for what has come. */
 START_TEST(the_last_byte_of_a_write_comes_last)
 {
-	static const DAT_MEM_TYPE types[] = { DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_SO_VIRTUAL, DAT_MEM_TYPE_LMR };
+	static const DAT_MEM_TYPE types[] = { DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_SO_VIRTUAL,
+					      DAT_MEM_TYPE_LMR };
 	enum { LAST = MEMORY - 1 };
 	struct region region;
 	DAT_LMR_PARAM param;
@@ -608,13 +632,15 @@ START_TEST(opens_for_relaxed_ordering)
 }
 END_TEST
 
-/* ---- regions over regions --------------------------------------------------------------------------------------- */
+/* ---- regions over regions ---- */
 
-static DAT_RETURN derive(const struct region *source, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, struct region *region)
+static DAT_RETURN derive(const struct region *source, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
+			 struct region *region)
 {
 	const DAT_REGION_DESCRIPTION description = { .for_lmr_handle = source->lmr };
 
-	return try_register(&b, DAT_MEM_TYPE_LMR, description, 0, pz, priv, region); /* a length is not looked at */
+	/* a length is not looked at */
+	return try_register(&b, DAT_MEM_TYPE_LMR, description, 0, pz, priv, region);
 }
 
 START_TEST(a_region_over_a_region_has_a_life_of_its_own)
@@ -671,7 +697,8 @@ START_TEST(a_region_that_is_freed_has_no_children)
 	open_both();
 	parent = region_with(&b, DAT_MEM_PRIV_ALL_FLAG);
 	ck_dat(dat_lmr_free(parent.lmr));
-	ck_dat_fails(derive(&parent, b.pz, DAT_MEM_PRIV_READ_FLAG, &child), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR);
+	ck_dat_fails(derive(&parent, b.pz, DAT_MEM_PRIV_READ_FLAG, &child), DAT_INVALID_HANDLE,
+		     DAT_INVALID_HANDLE_LMR);
 	close_both();
 }
 END_TEST
@@ -685,7 +712,8 @@ void add_memory_cases(TCase *cases)
 	tcase_add_test(cases, a_byte_at_an_odd_address_any_number_of_times);
 	tcase_add_test(cases, what_is_not_asked_for_is_not_told);
 	tcase_add_test(cases, wrong_arguments_are_named);
-	add_case(cases, pages_that_are_not_there_or_not_ours_to_write, on->sees_pages, "it looks at no pages");
+	add_case(cases, pages_that_are_not_there_or_not_ours_to_write, on->sees_pages,
+		 "it looks at no pages");
 	add_case(cases, more_than_may_be_locked, on->sees_pages, "it locks no pages");
 	tcase_add_test(cases, a_region_that_is_freed_is_out_of_reach);
 	tcase_add_test(cases, one_cookie_is_one_memory_in_two_processes);
@@ -694,7 +722,8 @@ void add_memory_cases(TCase *cases)
 	tcase_add_test(cases, a_receive_needs_local_write);
 	tcase_add_test(cases, a_read_needs_local_write);
 	tcase_add_test(cases, peers_write_what_is_theirs_to_write);
-	add_case(cases, peers_read_what_is_theirs_to_read, on->guards_reads, "peers read all that is registered");
+	add_case(cases, peers_read_what_is_theirs_to_read, on->guards_reads,
+		 "peers read all that is registered");
 	tcase_add_test(cases, who_gives_no_right_has_no_context_to_give);
 	tcase_add_test(cases, the_last_byte_of_a_write_comes_last);
 	tcase_add_test(cases, opens_for_relaxed_ordering);

@@ -14,11 +14,14 @@ const char *status_text(DAT_RETURN ret)
 	return text;
 }
 
-/* ---- the transport --------------------------------------------------------------------------------------------- */
+/* ---- the transport ---- */
 
 static const struct transport transports[] = {
 	{
-		/* A provider that is called by no other name, on a device that does what the standard asks for. */
+		/*
+		 * A provider that is called by no other name, on a device that does what the
+		 * standard asks for.
+		 */
 		.kind = "hw",
 		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
 		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
@@ -37,7 +40,10 @@ static const struct transport transports[] = {
 		.bounds_windows = true,
 	},
 	{
-		/* It checks local memory as it executes the request, and the range of the region below a window. */
+		/*
+		 * It checks local memory as it executes the request, and the range of the region
+		 * below a window.
+		 */
 		.kind = "rxe",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_receive = DAT_DTO_ERR_LOCAL_EP,
@@ -46,7 +52,10 @@ static const struct transport transports[] = {
 		.guards_reads = true,
 	},
 	{
-		/* iWARP completes a write as soon as TCP has it, and breaks the connection over a bad one. */
+		/*
+		 * iWARP completes a write as soon as TCP has it, and breaks the connection over a
+		 * bad one.
+		 */
 		.kind = "siw",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_receive = DAT_DTO_ERR_TRANSPORT,
@@ -73,7 +82,7 @@ void add_case(TCase *cases, const TTest *test, bool can, const char *why_not)
 		printf("# %s is left out on %s: %s\n", test->name, transport()->kind, why_not);
 }
 
-/* ---- one end ----------------------------------------------------------------------------------------------------- */
+/* ---- one end ---- */
 
 struct side a, b;
 
@@ -95,7 +104,8 @@ void side_open_ia(struct side *side)
 {
 	side->async_evd = DAT_HANDLE_NULL;
 	ck_dat(dat_ia_open(side->name, 8, &side->async_evd, &side->ia));
-	ck_dat(dat_ia_query(side->ia, NULL, DAT_IA_FIELD_ALL, &side->attr, DAT_PROVIDER_FIELD_ALL, &side->provider));
+	ck_dat(dat_ia_query(side->ia, NULL, DAT_IA_FIELD_ALL, &side->attr, DAT_PROVIDER_FIELD_ALL,
+			    &side->provider));
 }
 
 static DAT_EVD_HANDLE evd_make(const struct side *side, DAT_EVD_FLAGS flags)
@@ -116,13 +126,14 @@ void side_open(struct side *side)
 	side->request_evd = evd_make(side, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
 	side->connect_evd = evd_make(side, DAT_EVD_CONNECTION_FLAG);
 	side->cr_evd = evd_make(side, DAT_EVD_CR_FLAG);
-	ck_dat(dat_ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd, NULL,
-			     &side->ep));
+	ck_dat(dat_ep_create(side->ia, side->pz, side->recv_evd, side->request_evd,
+			     side->connect_evd, NULL, &side->ep));
 	side->memory = calloc(1, MEMORY);
 	ck_assert_ptr_nonnull(side->memory);
 	region.for_va = side->memory;
-	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, side->pz, DAT_MEM_PRIV_ALL_FLAG,
-			      &side->lmr, &side->lmr_context, &side->rmr_context, NULL, NULL));
+	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, side->pz,
+			      DAT_MEM_PRIV_ALL_FLAG, &side->lmr, &side->lmr_context,
+			      &side->rmr_context, NULL, NULL));
 }
 
 void side_close(struct side *side)
@@ -145,7 +156,7 @@ void open_both(void)
 	side_open(&b);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 static DAT_RETURN ask_state(DAT_EP_HANDLE ep, DAT_EP_STATE *state)
 {
@@ -170,7 +181,10 @@ static int state_if_any(DAT_EP_HANDLE ep)
 	return ask_state(ep, &state) == DAT_SUCCESS ? (int)state : -1;
 }
 
-/* If none comes, says what for we waited, how far both ends were, and whether it came after all, but woke nobody. */
+/*
+ * If none comes, says what for we waited, how far both ends were, and whether it came after all,
+ * but woke nobody.
+ */
 static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 {
 	DAT_EVENT event;
@@ -178,9 +192,10 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 	DAT_RETURN ret = dat_evd_wait(evd, PATIENCE, 1, &event, &nmore);
 
 	if (ret != DAT_SUCCESS)
-		ck_abort_msg("waiting for %s, endpoints in states %d and %d: %s; the queue holds %s", wanted,
-			     state_if_any(a.ep), state_if_any(b.ep), status_text(ret),
-			     dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now" : "nothing");
+		ck_abort_msg(
+			"waiting for %s, endpoints in states %d and %d: %s; the queue holds %s",
+			wanted, state_if_any(a.ep), state_if_any(b.ep), status_text(ret),
+			dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now" : "nothing");
 	ck_assert_ptr_eq(event.evd_handle, evd);
 	return event;
 }
@@ -192,12 +207,13 @@ DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 
 	snprintf(wanted, sizeof(wanted), "event %#x", number);
 	event = next_event(evd, wanted);
-	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number, number);
+	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number,
+		      number);
 	return event;
 }
 
-void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status,
-		DAT_VLEN length)
+void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
+		DAT_DTO_COMPLETION_STATUS status, DAT_VLEN length)
 {
 	DAT_EVENT event = expect(evd, DAT_DTO_COMPLETION_EVENT);
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
@@ -234,7 +250,7 @@ void expect_end(const struct side *side)
 	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, side->ep);
 }
 
-/* ---- connections ------------------------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 DAT_PSP_HANDLE listen_at(const struct side *side, DAT_CONN_QUAL *qual)
 {
@@ -245,10 +261,11 @@ DAT_PSP_HANDLE listen_at(const struct side *side, DAT_CONN_QUAL *qual)
 	return psp;
 }
 
-void call(const struct side *from, const struct side *to, DAT_CONN_QUAL qual, DAT_COUNT size, const char *data)
+void call(const struct side *from, const struct side *to, DAT_CONN_QUAL qual, DAT_COUNT size,
+	  const char *data)
 {
-	ck_dat(dat_ep_connect(from->ep, to->attr.ia_address_ptr, qual, PATIENCE, size, (DAT_PVOID)data,
-			      DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(dat_ep_connect(from->ep, to->attr.ia_address_ptr, qual, PATIENCE, size,
+			      (DAT_PVOID)data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 }
 
 DAT_CR_HANDLE expect_request(const struct side *side, DAT_PSP_HANDLE psp, DAT_CONN_QUAL qual)
@@ -301,7 +318,7 @@ void close_both(void)
 	side_close(&b);
 }
 
-/* ---- transfers --------------------------------------------------------------------------------------------------- */
+/* ---- transfers ---- */
 
 DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length)
 {
@@ -326,7 +343,8 @@ DAT_DTO_COOKIE cookie_of(uint64_t n)
 	return (DAT_DTO_COOKIE){ .as_64 = n };
 }
 
-void post_send(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags)
+void post_send(const struct side *side, uint64_t n, size_t offset, size_t length,
+	       DAT_COMPLETION_FLAGS flags)
 {
 	DAT_LMR_TRIPLET iov = segment(side, offset, length);
 
@@ -357,14 +375,16 @@ void post_write(uint64_t n, size_t offset, DAT_RMR_TRIPLET to)
 {
 	DAT_LMR_TRIPLET iov = segment(&a, offset, to.segment_length);
 
-	ck_dat(dat_ep_post_rdma_write(a.ep, 1, &iov, cookie_of(n), &to, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_rdma_write(a.ep, 1, &iov, cookie_of(n), &to,
+				      DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 void post_read(uint64_t n, size_t offset, DAT_RMR_TRIPLET from)
 {
 	DAT_LMR_TRIPLET iov = segment(&a, offset, from.segment_length);
 
-	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(n), &from, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(n), &from,
+				     DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 void expect_read(DAT_RMR_TRIPLET from)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Remote memory regions: b binds windows onto its memory, a comes through them. Regions may stand in for windows. */
+/*
+ * Remote memory regions: b binds windows onto its memory, a comes through them. Regions may stand
+ * in for windows.
+ */
 #include "conform.h"
 
 #define READING DAT_MEM_PRIV_REMOTE_READ_FLAG
@@ -18,8 +21,8 @@ static void stage_open(void)
 
 	open_connected();
 	region.for_va = b.memory;
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz, LOCAL, &lmr, &context_here, NULL, NULL,
-			      NULL));
+	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz, LOCAL, &lmr,
+			      &context_here, NULL, NULL, NULL));
 	ck_dat(dat_rmr_create(b.pz, &rmr));
 }
 
@@ -41,7 +44,8 @@ static DAT_LMR_TRIPLET range(size_t offset, size_t size)
 static void expect_bind(uint64_t cookie)
 {
 	DAT_EVENT event = expect(b.request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
-	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event.event_data.rmr_completion_event_data;
+	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
+		&event.event_data.rmr_completion_event_data;
 
 	ck_assert_ptr_eq(bind->rmr_handle, rmr);
 	ck_assert_uint_eq(bind->user_cookie.as_64, cookie);
@@ -52,7 +56,8 @@ static DAT_RMR_CONTEXT bind_range(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS pr
 {
 	DAT_RMR_CONTEXT context;
 
-	ck_dat(dat_rmr_bind(rmr, &triplet, priv, b.ep, cookie_of(UINT64_MAX), DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(dat_rmr_bind(rmr, &triplet, priv, b.ep, cookie_of(UINT64_MAX),
+			    DAT_COMPLETION_DEFAULT_FLAG, &context));
 	expect_bind(UINT64_MAX);
 	return context;
 }
@@ -84,7 +89,8 @@ static DAT_RMR_TRIPLET through(DAT_RMR_CONTEXT context, size_t offset, size_t si
 
 START_TEST(a_window_is_unbound_at_first)
 {
-	const DAT_RMR_PARAM_MASK rest = (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET);
+	const DAT_RMR_PARAM_MASK rest = (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL &
+							     ~DAT_RMR_FIELD_LMR_TRIPLET);
 	DAT_RMR_CONTEXT context;
 	DAT_RMR_PARAM param;
 
@@ -94,8 +100,10 @@ START_TEST(a_window_is_unbound_at_first)
 	ck_assert_ptr_eq(param.ia_handle, b.ia);
 	ck_assert_ptr_eq(param.pz_handle, b.pz);
 	param.mem_priv = DAT_MEM_PRIV_ALL_FLAG;
-	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-	ck_assert_int_eq(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG); /* what is refused writes nothing */
+	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER,
+		     DAT_INVALID_ARG2);
+	/* what is refused writes nothing */
+	ck_assert_int_eq(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG);
 	context = bind_usual(READING);
 	ck_dat(dat_rmr_query(rmr, DAT_RMR_FIELD_ALL, &param));
 	ck_assert_ptr_eq(param.ia_handle, b.ia);
@@ -119,8 +127,8 @@ START_TEST(a_context_can_be_sent_at_once)
 		DAT_RMR_TRIPLET offer = through(0, FROM + n, SIZE);
 
 		post_recv(&a, n, 0, sizeof(offer));
-		ck_dat(dat_rmr_bind(rmr, &window, REMOTE, b.ep, cookie_of(n), DAT_COMPLETION_DEFAULT_FLAG,
-				    &offer.rmr_context));
+		ck_dat(dat_rmr_bind(rmr, &window, REMOTE, b.ep, cookie_of(n),
+				    DAT_COMPLETION_DEFAULT_FLAG, &offer.rmr_context));
 		memcpy(b.memory, &offer, sizeof(offer));
 		post_send(&b, 100 + n, 0, sizeof(offer), DAT_COMPLETION_DEFAULT_FLAG);
 		expect_dto(a.recv_evd, a.ep, n, DAT_DTO_SUCCESS, sizeof(offer));
@@ -143,7 +151,8 @@ START_TEST(a_suppressed_bind_is_silent)
 	stage_open();
 	window = range(FROM, SIZE);
 	for (unsigned n = 0; n < 100; n++) {
-		ck_dat(dat_rmr_bind(rmr, &window, REMOTE, b.ep, cookie_of(n), DAT_COMPLETION_SUPPRESS_FLAG, &context));
+		ck_dat(dat_rmr_bind(rmr, &window, REMOTE, b.ep, cookie_of(n),
+				    DAT_COMPLETION_SUPPRESS_FLAG, &context));
 		post_recv(&a, n, 0, 8);
 		post_send(&b, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 		expect_dto(b.request_evd, b.ep, n, DAT_DTO_SUCCESS, 8);
@@ -183,7 +192,8 @@ START_TEST(a_closed_window_lets_nobody_through)
 	expect_read(through(context, FROM, SIZE));
 	ck_dat_fails(dat_lmr_free(lmr), DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE);
 	unbind();
-	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER,
+		     DAT_INVALID_ARG2);
 	expect_read_refused(through(context, FROM, SIZE));
 	expect_write_refused(through(context, FROM, SIZE));
 	context = bind_usual(REMOTE);
@@ -256,12 +266,15 @@ START_TEST(wrong_binds_are_refused)
 
 	stage_open();
 	ck_dat(dat_ep_create(b.ia, b.pz, b.recv_evd, b.request_evd, b.connect_evd, NULL, &idle));
-	ck_dat_fails(try_bind(range(FROM, SIZE), REMOTE, idle), DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED);
-	ck_dat_fails(try_bind(range(MEMORY - SIZE + 1, SIZE), REMOTE, b.ep), DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+	ck_dat_fails(try_bind(range(FROM, SIZE), REMOTE, idle), DAT_INVALID_STATE,
+		     DAT_INVALID_STATE_EP_UNCONNECTED);
+	ck_dat_fails(try_bind(range(MEMORY - SIZE + 1, SIZE), REMOTE, b.ep), DAT_INVALID_PARAMETER,
+		     DAT_INVALID_ARG2);
 	unknown = range(FROM, SIZE);
 	unknown.lmr_context ^= 0x00ffff00;
 	ck_dat_fails(try_bind(unknown, REMOTE, b.ep), DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-	ck_dat_fails(try_bind(range(FROM, SIZE), 0x40, b.ep), DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	ck_dat_fails(try_bind(range(FROM, SIZE), 0x40, b.ep), DAT_INVALID_PARAMETER,
+		     DAT_INVALID_ARG3);
 	expect_empty(b.request_evd);
 	expect_write(through(bind_usual(REMOTE), FROM, SIZE)); /* all is as it was */
 	ck_dat(dat_ep_free(idle));
@@ -282,22 +295,24 @@ START_TEST(a_window_gives_no_more_than_its_region)
 	stage_open();
 	region.for_va = b.memory;
 	window = range(FROM, SIZE);
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, &other,
-			      &context, NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz,
+			      DAT_MEM_PRIV_LOCAL_READ_FLAG, &other, &context, NULL, NULL, NULL));
 	window.lmr_context = context;
-	ck_dat_fails(try_bind(window, WRITING, b.ep), DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
+	ck_dat_fails(try_bind(window, WRITING, b.ep), DAT_PRIVILEGES_VIOLATION,
+		     DAT_PRIVILEGES_RDMA_WRITE);
 	bind_range(window, READING);
 	ck_dat_fails(dat_lmr_free(other), DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE);
 	unbind();
 	ck_dat(dat_lmr_free(other));
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz, DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &other,
-			      &context, NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz,
+			      DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &other, &context, NULL, NULL, NULL));
 	window.lmr_context = context;
-	ck_dat_fails(try_bind(window, READING, b.ep), DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ);
+	ck_dat_fails(try_bind(window, READING, b.ep), DAT_PRIVILEGES_VIOLATION,
+		     DAT_PRIVILEGES_RDMA_READ);
 	ck_dat(dat_lmr_free(other));
 	ck_dat(dat_pz_create(b.ia, &pz));
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, pz, DAT_MEM_PRIV_ALL_FLAG, &other, &context,
-			      NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, pz, DAT_MEM_PRIV_ALL_FLAG,
+			      &other, &context, NULL, NULL, NULL));
 	window.lmr_context = context;
 	ck_dat_fails(try_bind(window, READING, b.ep), DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
 	ck_dat(dat_lmr_free(other));
@@ -317,8 +332,10 @@ void add_window_cases(TCase *cases)
 	tcase_add_test(cases, a_window_that_moves_leaves_its_old_context);
 	tcase_add_test(cases, a_closed_window_lets_nobody_through);
 	tcase_add_test(cases, a_window_gives_no_right_to_write_unasked);
-	add_case(cases, a_window_gives_no_right_to_read_unasked, on->guards_reads, "peers read all that is registered");
-	add_case(cases, a_window_ends_where_it_ends, on->bounds_windows, "it looks at the range of the region alone");
+	add_case(cases, a_window_gives_no_right_to_read_unasked, on->guards_reads,
+		 "peers read all that is registered");
+	add_case(cases, a_window_ends_where_it_ends, on->bounds_windows,
+		 "it looks at the range of the region alone");
 	tcase_add_test(cases, wrong_binds_are_refused);
 	tcase_add_test(cases, a_window_gives_no_more_than_its_region);
 }

@@ -63,7 +63,8 @@ static void sleeper_end(void *arg)
 
 static void key_make(void)
 {
-	fake_demand(pthread_key_create(&at_exit, sleeper_end) == 0, "there is a thread key (no rule, but bad luck)");
+	fake_demand(pthread_key_create(&at_exit, sleeper_end) == 0,
+		    "there is a thread key (no rule, but bad luck)");
 }
 
 static struct sleeper *sleeper_self(void)
@@ -99,8 +100,9 @@ static void nudge(const struct sleeper *sleeper)
 }
 
 /*
- * Is every service thread asleep with nothing to do, and those @consumers that time waits for? A sleeper with something
- * to do is nudged: what there was to do may be gone before it looks, and then it must say so.
+ * Is every service thread asleep with nothing to do, and those @consumers that time waits for? A
+ * sleeper with something to do is nudged: what there was to do may be gone before it looks, and
+ * then it must say so.
  */
 static bool quiet(bool consumers)
 {
@@ -108,7 +110,8 @@ static bool quiet(bool consumers)
 	bool all = true;
 
 	for (struct sleeper *sleeper = clock_state.sleepers; sleeper; sleeper = sleeper->next) {
-		bool ignored = sleeper->consumer && (!consumers || sleeper->first || sleeper->automatic);
+		bool ignored = sleeper->consumer &&
+			       (!consumers || sleeper->first || sleeper->automatic);
 
 		services += !sleeper->consumer;
 		if (!sleeper->asleep) {
@@ -171,13 +174,17 @@ uint64_t tp_now(void)
 static int real_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 {
 	uint64_t now = real_now(), left = deadline > now ? deadline - now : 0;
-	const struct timespec ts = { .tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000) };
+	const struct timespec ts = { .tv_sec = (time_t)(left / 1000000000),
+				     .tv_nsec = (long)(left % 1000000000) };
 	int n = ppoll(fds, nfds, deadline == TP_NEVER ? NULL : &ts, NULL);
 
 	return n < 0 ? -errno : n;
 }
 
-/* Sleeps once, the lock given up meanwhile. 0 or -EINTR; only here do signals of the mask @signals get through. */
+/*
+ * Sleeps once, the lock given up meanwhile. 0 or -EINTR; only here do signals of the mask @signals
+ * get through.
+ */
 static int sleep_once(struct sleeper *sleeper, const sigset_t *signals)
 {
 	struct pollfd fds[MAX_FDS + 1];

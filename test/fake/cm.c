@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fake connection manager: messages between two halves of a connection, over a wire that can be held.
+ * The fake connection manager: messages between two halves of a connection, over a wire that can be
+ * held.
  *
- * tp_connect makes both halves; the passive one is nobody's until its request is reported. A half that goes away cuts
- * the tie, and what is on the wire for it goes, too.
+ * tp_connect makes both halves; the passive one is nobody's until its request is reported. A half
+ * that goes away cuts the tie, and what is on the wire for it goes, too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +69,8 @@ static bool addr_is(const struct sockaddr_storage *a, const struct sockaddr_in *
 static struct tp_listener *listener_at(const struct sockaddr_in *addr, uint16_t port)
 {
 	for (struct tp_dev *dev = fake.devs; dev; dev = dev->next)
-		for (struct tp_listener *listener = dev->listeners; listener; listener = listener->next)
+		for (struct tp_listener *listener = dev->listeners; listener;
+		     listener = listener->next)
 			if (addr_is(&dev->attr.addr, addr) && listener->port == port)
 				return listener;
 	return NULL;
@@ -96,7 +98,8 @@ static void deliver_request(struct tp_conn *conn)
 
 	if (!listener) {
 		conn->peer->peer = NULL;
-		conn_over(conn->peer, EV_FAILED, host_is_there(&conn->local) ? TP_NON_PEER_REJECTED : TP_UNREACHABLE);
+		conn_over(conn->peer, EV_FAILED,
+			  host_is_there(&conn->local) ? TP_NON_PEER_REJECTED : TP_UNREACHABLE);
 		free(conn);
 		return;
 	}
@@ -125,7 +128,8 @@ static void deliver(const struct message *msg)
 		conn_over(to, EV_FAILED, msg->cause);
 		break;
 	default:
-		conn_over(to, to->state == CONN_UP ? EV_DISCONNECTED : EV_FAILED, TP_NON_PEER_REJECTED);
+		conn_over(to, to->state == CONN_UP ? EV_DISCONNECTED : EV_FAILED,
+			  TP_NON_PEER_REJECTED);
 	}
 }
 
@@ -319,8 +323,8 @@ static void conn_take_qp(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep)
 	qp->conn = conn;
 }
 
-int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp, struct ep *ep,
-	       const struct tp_cm_param *param, struct tp_conn **out)
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **out)
 {
 	struct tp_conn *conn, *peer;
 	int err = fake_enter(CALL_CONNECT);
@@ -387,7 +391,8 @@ static void qp_link(struct tp_qp *qp, struct tp_qp *peer)
 		peer->peer = qp;
 }
 
-int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep, const struct tp_cm_param *param)
+int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
+	      const struct tp_cm_param *param)
 {
 	int err = fake_enter(CALL_ACCEPT);
 
@@ -426,7 +431,8 @@ void tp_reject(struct tp_conn *conn, bool by_consumer)
 {
 	fake_lock();
 	fake_count(CALL_REJECT);
-	fake_demand(conn->state == CONN_ASKED, "only a request that waits for an answer is refused");
+	fake_demand(conn->state == CONN_ASKED,
+		    "only a request that waits for an answer is refused");
 	conn_end(conn, MSG_REFUSAL, by_consumer ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 	fake_unlock();
 }
@@ -439,7 +445,8 @@ void tp_release(struct tp_conn *conn)
 	fake_unlock();
 }
 
-void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local, struct sockaddr_storage *remote)
+void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
+		  struct sockaddr_storage *remote)
 {
 	*local = (struct sockaddr_storage){ 0 };
 	*remote = (struct sockaddr_storage){ 0 };
@@ -459,7 +466,8 @@ static void report_request(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 	struct sp *sp = conn->listener->sp;
-	char pdata[FAKE_MAX_PDATA]; /* the core may refuse at once, and the request lives for the whole upcall */
+	/* the core may refuse at once, and the request lives for the whole upcall */
+	char pdata[FAKE_MAX_PDATA];
 	struct sockaddr_in local = conn->local, remote = conn->remote;
 	const struct tp_request request = {
 		.local = (struct sockaddr *)&local,

@@ -97,7 +97,10 @@ unlock:
 	return err;
 }
 
-/* As on a real queue pair, slots come back when the completion is polled, and unsignalled ones with the next. */
+/*
+ * As on a real queue pair, slots come back when the completion is polled, and unsignalled ones with
+ * the next.
+ */
 static void slot_give_back(const struct cqe *cqe)
 {
 	struct wr_queue *queue;

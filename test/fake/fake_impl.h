@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The inside of the fake transport. One lock guards it all, but for time; no upcall is made under it. */
+/*
+ * The inside of the fake transport. One lock guards it all, but for time; no upcall is made under
+ * it.
+ */
 #ifndef FAKE_IMPL_H
 #define FAKE_IMPL_H
 
@@ -126,13 +129,18 @@ struct tp_pd {
 };
 
 /* Is that memory of @pd, with one of the privileges in @priv (0: any)? */
-bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length, unsigned priv);
+bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length,
+	     unsigned priv);
 /* A key that a window may have next. */
 DAT_RMR_CONTEXT mw_next_key(void);
 /* A bind that will give the window @key is posted. What it goes on from. */
 DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key);
-/* Carries out @bind, which gives the window @key unless it has another than @from. False: it can't be. */
-bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key);
+/*
+ * Carries out @bind, which gives the window @key unless it has another than @from. False: it can't
+ * be.
+ */
+bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from,
+	     DAT_RMR_CONTEXT key);
 
 /* ---- cq.c ---- */
 
@@ -208,7 +216,8 @@ struct tp_qp {
 
 /* Into the error state; what is queued is flushed. */
 void qp_break(struct tp_qp *qp, bool tell);
-void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length, bool solicited);
+void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
+		 bool solicited);
 void qp_flush(struct tp_qp *qp, struct wr_queue *queue);
 struct wr *wr_take(struct wr_queue *queue);
 /* Whatever can run between @qp and its peer does, unless transfers are held. */

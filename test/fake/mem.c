@@ -54,7 +54,8 @@ void tp_pd_destroy(struct tp_pd *pd)
 {
 	fake_lock();
 	fake_count(CALL_PD_DESTROY);
-	fake_demand(pd->users == 0, "a protection domain outlives its regions, windows and queue pairs");
+	fake_demand(pd->users == 0,
+		    "a protection domain outlives its regions, windows and queue pairs");
 	alive_add(pd->dev, FAKE_PD, -1);
 	fake_unlock();
 	free(pd);
@@ -73,8 +74,8 @@ static void mr_range(struct tp_mr *mr, void *address, size_t size)
 	}
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed, struct tp_mr **out,
-	      struct tp_mr_info *info)
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+	      struct tp_mr **out, struct tp_mr_info *info)
 {
 	struct tp_mr *mr = NULL;
 	int err = fake_enter(CALL_MR_REG);
@@ -214,11 +215,14 @@ static struct tp_mw *mw_find(const struct tp_mw *mw, DAT_RMR_CONTEXT context)
 
 static bool mr_takes(const struct tp_mr *mr, const struct tp_pd *pd, const struct tp_bind *bind)
 {
-	return mr->pd == pd && mr->bindable && in_range(mr->address, mr->size, bind->address, bind->size) &&
-	       (!(bind->priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) || mr->priv & DAT_MEM_PRIV_WRITE_FLAG);
+	return mr->pd == pd && mr->bindable &&
+	       in_range(mr->address, mr->size, bind->address, bind->size) &&
+	       (!(bind->priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) ||
+		mr->priv & DAT_MEM_PRIV_WRITE_FLAG);
 }
 
-bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key)
+bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from,
+	     DAT_RMR_CONTEXT key)
 {
 	struct tp_mw *mw = mw_find(bind->mw, from);
 
@@ -236,16 +240,19 @@ bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT
 	return true;
 }
 
-static bool mw_may(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length, unsigned priv)
+static bool mw_may(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		   unsigned priv)
 {
 	const struct tp_mw *mw = fake.mws;
 
 	while (mw && mw->key != key)
 		mw = mw->next;
-	return mw && mw->mr && mw->pd == pd && (mw->priv & priv) && in_range(mw->address, mw->size, address, length);
+	return mw && mw->mr && mw->pd == pd && (mw->priv & priv) &&
+	       in_range(mw->address, mw->size, address, length);
 }
 
-bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length, unsigned priv)
+bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length,
+	     unsigned priv)
 {
 	const struct tp_mr *mr = fake.mrs;
 

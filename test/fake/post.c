@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake transfers: work requests are queued, matched with the peer's receives and memory, and carried out by memmove. */
+/*
+ * Fake transfers: work requests are queued, matched with the peer's receives and memory, and
+ * carried out by memmove.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +16,14 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 	if (wr->kind == WR_READ && (qp->dev->attr.caps & TP_CAP_READ_NEEDS_WRITE))
 		priv = DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 	else if (wr->kind == WR_READ || wr->kind == WR_RECV)
-		priv = DAT_MEM_PRIV_WRITE_FLAG; /* remote write implies local write, as with verbs */
+		/* remote write implies local write, as with verbs */
+		priv = DAT_MEM_PRIV_WRITE_FLAG;
 	for (unsigned i = 0; i < wr->nseg; i++) {
 		const DAT_LMR_TRIPLET *seg = &wr->iov[i];
 
 		if (seg->segment_length > 0 &&
-		    !mem_may(qp->pd, seg->lmr_context, false, seg->virtual_address, seg->segment_length, priv))
+		    !mem_may(qp->pd, seg->lmr_context, false, seg->virtual_address,
+			     seg->segment_length, priv))
 			return false;
 	}
 	return true;
@@ -26,10 +31,11 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 
 static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
 {
-	unsigned priv = wr->kind == WR_READ ? DAT_MEM_PRIV_REMOTE_READ_FLAG : DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+	unsigned priv = wr->kind == WR_READ ? DAT_MEM_PRIV_REMOTE_READ_FLAG
+					    : DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
-	return wr->size == 0 ||
-	       mem_may(peer->pd, wr->remote.rmr_context, true, wr->remote.target_address, wr->size, priv);
+	return wr->size == 0 || mem_may(peer->pd, wr->remote.rmr_context, true,
+					wr->remote.target_address, wr->size, priv);
 }
 
 static void *place(const DAT_LMR_TRIPLET *seg, DAT_VLEN offset)
@@ -109,7 +115,8 @@ static DAT_DTO_COMPLETION_STATUS transfer(struct tp_qp *qp, const struct wr *wr)
 	if (wr->size > qp->dev->attr.max_message)
 		return DAT_DTO_ERR_LOCAL_LENGTH;
 	if (wr->kind == WR_BIND)
-		return mw_bind(qp->pd, &wr->bind, wr->from, wr->key) ? DAT_DTO_SUCCESS : DAT_RMR_OPERATION_FAILED;
+		return mw_bind(qp->pd, &wr->bind, wr->from, wr->key) ? DAT_DTO_SUCCESS
+								     : DAT_RMR_OPERATION_FAILED;
 	status = wr->kind == WR_SEND ? send_run(qp->peer, wr) : rdma_run(qp->peer, wr);
 	if (status != DAT_DTO_SUCCESS)
 		qp_break(qp->peer, fake.quirks & FAKE_TELLS_BROKEN);
@@ -177,7 +184,8 @@ static void flush_posted(struct tp_qp *qp, struct wr_queue *queue)
 }
 
 /* @template with the segments of @iov. */
-static int post(enum fake_call call, struct tp_qp *qp, const struct wr *template, const DAT_LMR_TRIPLET *iov)
+static int post(enum fake_call call, struct tp_qp *qp, const struct wr *template,
+		const DAT_LMR_TRIPLET *iov)
 {
 	struct wr_queue *queue = template->kind == WR_RECV ? &qp->recvs : &qp->sends;
 	struct wr *wr;
@@ -220,9 +228,12 @@ static DAT_VLEN total(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 	return size;
 }
 
-int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size, unsigned flags)
+int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		 DAT_VLEN size, unsigned flags)
 {
-	const struct wr wr = { .kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nseg };
+	const struct wr wr = {
+		.kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nseg
+	};
 
 	fake_demand(size == total(iov, nseg), "a send's length is that of its segments");
 	return post(CALL_POST_SEND, qp, &wr, iov);
@@ -230,38 +241,47 @@ int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
-	const struct wr wr = {
-		.kind = WR_RECV, .tag = tag, .flags = TP_POST_SIGNAL, .size = total(iov, nseg), .nseg = nseg
-	};
+	const struct wr wr = { .kind = WR_RECV,
+			       .tag = tag,
+			       .flags = TP_POST_SIGNAL,
+			       .size = total(iov, nseg),
+			       .nseg = nseg };
 
 	return post(CALL_POST_RECV, qp, &wr, iov);
 }
 
-int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		  const DAT_RMR_TRIPLET *remote, unsigned flags)
+int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		  DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	const struct wr wr = {
-		.kind = WR_WRITE, .tag = tag, .flags = flags, .size = size, .remote = *remote, .nseg = nseg
-	};
+	const struct wr wr = { .kind = WR_WRITE,
+			       .tag = tag,
+			       .flags = flags,
+			       .size = size,
+			       .remote = *remote,
+			       .nseg = nseg };
 
 	fake_demand(size == total(iov, nseg), "a write's length is that of its segments");
 	fake_demand(size <= remote->segment_length, "a write fits its target");
 	return post(CALL_POST_WRITE, qp, &wr, iov);
 }
 
-int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		 const DAT_RMR_TRIPLET *remote, unsigned flags)
+int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		 DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	const struct wr wr = {
-		.kind = WR_READ, .tag = tag, .flags = flags, .size = size, .remote = *remote, .nseg = nseg
-	};
+	const struct wr wr = { .kind = WR_READ,
+			       .tag = tag,
+			       .flags = flags,
+			       .size = size,
+			       .remote = *remote,
+			       .nseg = nseg };
 
 	fake_demand(size == remote->segment_length, "a read says its length twice, and alike");
 	fake_demand(size <= total(iov, nseg), "a read fits its buffer");
 	return post(CALL_POST_READ, qp, &wr, iov);
 }
 
-int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags, DAT_RMR_CONTEXT *context)
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		 DAT_RMR_CONTEXT *context)
 {
 	struct wr wr = { .kind = WR_BIND, .tag = tag, .flags = flags, .bind = *bind };
 	int err;
@@ -294,7 +314,8 @@ void fake_hold(bool hold)
 	fake_unlock();
 }
 
-static void older(struct wr_queue *queue, struct tp_qp *qp, struct wr_queue **oldest, struct tp_qp **of)
+static void older(struct wr_queue *queue, struct tp_qp *qp, struct wr_queue **oldest,
+		  struct tp_qp **of)
 {
 	if (queue->first && (!*oldest || queue->first->seq < (*oldest)->first->seq)) {
 		*oldest = queue;

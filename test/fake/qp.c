@@ -18,14 +18,16 @@ static bool attr_fits(const struct tp_attr *have, const struct tp_qp_attr *want)
 	       want->max_send_sge <= have->max_sge && want->max_recv_sge <= have->max_sge;
 }
 
-int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep, struct tp_qp **out)
+int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
+		 struct tp_qp **out)
 {
 	struct tp_qp *qp = NULL;
 	int err = fake_enter(CALL_QP_CREATE);
 
 	if (err)
 		return err;
-	fake_demand(attr->pd && attr->send_cq && attr->recv_cq, "a queue pair has a domain and two queues");
+	fake_demand(attr->pd && attr->send_cq && attr->recv_cq,
+		    "a queue pair has a domain and two queues");
 	err = attr_fits(&dev->attr, attr) ? -ENOMEM : -EINVAL;
 	if (err == -ENOMEM && dev->alive[FAKE_QP] < dev->attr.max_qp)
 		qp = calloc(1, sizeof(*qp));
@@ -60,11 +62,14 @@ struct wr *wr_take(struct wr_queue *queue)
 	return wr;
 }
 
-void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length, bool solicited)
+void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
+		 bool solicited)
 {
 	bool is_send = wr->kind != WR_RECV;
 	struct cqe cqe = {
-		/* a length that means nothing is a wrong one here, so that nobody gets used to it */
+		/*
+		 * a length that means nothing is a wrong one here, so that nobody gets used to it
+		 */
 		.wc = { wr->tag, status, !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
 		.qp = qp,
 		.is_send = is_send,

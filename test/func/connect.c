@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections: how they come about, what comes with them, and every way in which they don't. */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -13,14 +13,16 @@ static DAT_COUNT private_limit(const struct side *side)
 {
 	DAT_PROVIDER_ATTR attr;
 
-	must(dat_ia_query(side->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_MAX_PRIVATE_DATA_SIZE, &attr));
+	must(dat_ia_query(side->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_MAX_PRIVATE_DATA_SIZE,
+			  &attr));
 	ck_assert_int_ge(attr.max_private_data_size, 32);
 	ck_assert_int_lt(attr.max_private_data_size, TOO_MUCH);
 	return attr.max_private_data_size;
 }
 
 /* size bytes went in; some transports don't say how many and pad with zeroes. */
-static void private_check(const void *data, DAT_COUNT got, DAT_COUNT size, DAT_COUNT padded, unsigned seed)
+static void private_check(const void *data, DAT_COUNT got, DAT_COUNT size, DAT_COUNT padded,
+			  unsigned seed)
 {
 	ck_assert_int_eq(got, padded ? padded : size);
 	if (got)
@@ -38,12 +40,13 @@ static void private_data_exchange(struct pair *pair, DAT_CONN_QUAL qual, DAT_COU
 	DAT_EVENT event;
 
 	pattern_fill(out, sizeof(out), 1);
-	must(dat_ep_connect(pair->near.ep, (DAT_IA_ADDRESS_PTR)&pair->far.address, qual, LONG, size, size ? out : NULL,
-			    DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	must(dat_ep_connect(pair->near.ep, (DAT_IA_ADDRESS_PTR)&pair->far.address, qual, LONG, size,
+			    size ? out : NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	memset(out, 0, sizeof(out));
 	cr = request_take(&pair->far);
 	must(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
-	private_check(request.private_data, request.private_data_size, size, device()->request_padded, 1);
+	private_check(request.private_data, request.private_data_size, size,
+		      device()->request_padded, 1);
 	ck_assert_ptr_null(request.local_ep_handle);
 
 	pattern_fill(out, sizeof(out), 2);
@@ -51,10 +54,12 @@ static void private_data_exchange(struct pair *pair, DAT_CONN_QUAL qual, DAT_COU
 	returns(BAD_ARG(3), dat_cr_accept(cr, pair->far.ep, TOO_MUCH, out));
 	must(dat_cr_accept(cr, pair->far.ep, size, size ? out : NULL));
 	memset(out, 0, sizeof(out));
-	event = connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair->near.ep);
+	event = connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
+				      pair->near.ep);
 	data = &event.event_data.connect_event_data;
 	private_check(data->private_data, data->private_data_size, size, device()->reply_padded, 2);
-	event = connection_event_wait(pair->far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair->far.ep);
+	event = connection_event_wait(pair->far.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
+				      pair->far.ep);
 	ck_assert_ptr_null(event.event_data.connect_event_data.private_data);
 	ck_assert_int_eq(event.event_data.connect_event_data.private_data_size, 0);
 }
@@ -62,7 +67,8 @@ static void private_data_exchange(struct pair *pair, DAT_CONN_QUAL qual, DAT_COU
 static void both_reset(struct pair *pair)
 {
 	must(dat_ep_disconnect(pair->near.ep, DAT_CLOSE_ABRUPT_FLAG));
-	connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair->near.ep);
+	connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+			      pair->near.ep);
 	connection_event_wait(pair->far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair->far.ep);
 	must(dat_ep_reset(pair->near.ep));
 	must(dat_ep_reset(pair->far.ep));
@@ -78,8 +84,9 @@ START_TEST(private_data_goes_both_ways)
 	pair_open_unconnected(&pair, NULL);
 	limit = private_limit(&pair.near);
 	listen_any(&pair.far, &qual);
-	returns(BAD_ARG(5), dat_ep_connect(pair.near.ep, (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG, limit + 1,
-					   out, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	returns(BAD_ARG(5),
+		dat_ep_connect(pair.near.ep, (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG,
+			       limit + 1, out, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	private_data_exchange(&pair, qual, 0);
 	both_reset(&pair);
 	private_data_exchange(&pair, qual, 1);
@@ -129,7 +136,8 @@ START_TEST(nobody_listens)
 	pair_open_unconnected(&pair, NULL);
 	must(dat_psp_free(listen_any(&pair.far, &qual)));
 	must(connect_to(pair.near.ep, &pair.far, qual, LONG));
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, pair.near.ep);
+	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED,
+			      pair.near.ep);
 	ck_assert_int_eq(ep_state(pair.near.ep), DAT_EP_STATE_DISCONNECTED);
 	must(dat_ep_reset(pair.near.ep));
 	pair_connect(&pair);
@@ -212,8 +220,8 @@ START_TEST(requests_wait_and_are_answered_in_any_order)
 		near[i] = ep_make(&pair.near, NULL);
 		far[i] = ep_make(&pair.far, NULL);
 		tag = (char)('a' + i);
-		must(dat_ep_connect(near[i], (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG, 1, &tag,
-				    DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		must(dat_ep_connect(near[i], (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG, 1,
+				    &tag, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	}
 	for (int i = 0; i < 2; i++) {
 		DAT_CR_HANDLE came = request_take(&pair.far);
@@ -223,7 +231,8 @@ START_TEST(requests_wait_and_are_answered_in_any_order)
 	}
 	for (int i = 1; i >= 0; i--) {
 		must(dat_cr_accept(cr[i], far[i], 0, NULL));
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, near[i]);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
+				      near[i]);
 		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, far[i]);
 		pair.near.ep = near[i];
 		pair.far.ep = far[i];
@@ -273,12 +282,14 @@ START_TEST(qualifiers_beyond_16_bits)
 	DAT_EVENT event;
 
 	pair_open_unconnected(&pair, NULL);
-	must(dat_psp_create(pair.far.ia, LARGE_QUAL, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
+	must(dat_psp_create(pair.far.ia, LARGE_QUAL, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG,
+			    &psp));
 	must(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &param));
 	ck_assert_uint_eq(param.conn_qual, LARGE_QUAL);
 	/* on the wire these could not be told apart */
 	returns(FAILS(CONN_QUAL_IN_USE, NO_SUBTYPE),
-		dat_psp_create(pair.far.ia, ITS_PORT, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
+		dat_psp_create(pair.far.ia, ITS_PORT, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG,
+			       &other));
 	must(connect_to(pair.near.ep, &pair.far, LARGE_QUAL, LONG));
 	event = event_wait(pair.far.arrivals, DAT_CONNECTION_REQUEST_EVENT);
 	ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, LARGE_QUAL);
@@ -322,13 +333,16 @@ START_TEST(busy_qualifiers)
 	hear(fd, &word, 1);
 	side_open(&side, 0);
 	side_open(&same, 0);
-	returns(busy, dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
+	returns(busy,
+		dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
 	tell(fd, "f", 1);
 	hear(fd, &word, 1);
 	/* now it is free, at once, and then ours */
 	must(dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
-	returns(busy, dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
-	returns(busy, dat_psp_create(same.ia, BUSY_QUAL, same.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
+	returns(busy,
+		dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
+	returns(busy,
+		dat_psp_create(same.ia, BUSY_QUAL, same.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
 	must(dat_psp_free(psp));
 	must(dat_psp_create(same.ia, BUSY_QUAL, same.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
 	tell(fd, "e", 1);
@@ -366,10 +380,12 @@ START_TEST(service_points_want_the_right_evd)
 	struct side side;
 
 	side_open(&side, 0);
-	returns(BAD_HANDLE(_EVD_CR), dat_psp_create(side.ia, 5555, side.connects, DAT_PSP_CONSUMER_FLAG, &psp));
+	returns(BAD_HANDLE(_EVD_CR),
+		dat_psp_create(side.ia, 5555, side.connects, DAT_PSP_CONSUMER_FLAG, &psp));
 	returns(BAD_ARG(2), dat_psp_create(side.ia, 0, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
 	returns(BAD_ARG(4), dat_psp_create(side.ia, 5555, side.arrivals, (DAT_PSP_FLAGS)2, &psp));
-	returns(BAD_ARG(2), dat_psp_create_any(side.ia, NULL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
+	returns(BAD_ARG(2),
+		dat_psp_create_any(side.ia, NULL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
 	ck_assert_ptr_eq(psp, (DAT_PSP_HANDLE)1);
 	psp = listen_any(&side, &qual);
 	returns(BAD_STATE(EVD_IN_USE), dat_evd_free(side.arrivals));
@@ -410,7 +426,8 @@ START_TEST(loopback_under_every_name)
 			continue;
 		side_open_as(&pair.near, ia_name(0, (enum named)by), false);
 		pair.far = pair.near;
-		must(dat_evd_create(pair.far.ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, &pair.far.connects));
+		must(dat_evd_create(pair.far.ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG,
+				    &pair.far.connects));
 		pair.near.ep = ep_make(&pair.near, NULL);
 		pair.far.ep = ep_make(&pair.far, NULL);
 		pair_connect(&pair);
@@ -424,7 +441,10 @@ START_TEST(loopback_under_every_name)
 }
 END_TEST
 
-/* The connector sends at once; the acceptor looks at its receives before it learns that it is connected. */
+/*
+ * The connector sends at once; the acceptor looks at its receives before it learns that it is
+ * connected.
+ */
 START_TEST(first_message_before_established_is_read)
 {
 	struct memory near, far;
@@ -518,7 +538,8 @@ START_TEST(requests_beyond_the_queue_are_refused)
 	must(dat_evd_free(pair.far.arrivals));
 	must(dat_evd_create(pair.far.ia, 2, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &pair.far.arrivals));
 	must(dat_evd_query(pair.far.arrivals, DAT_EVD_FIELD_ALL, &queue)); /* it may be longer */
-	must(dat_psp_create(pair.far.ia, BUSY_QUAL, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
+	must(dat_psp_create(pair.far.ia, BUSY_QUAL, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG,
+			    &psp));
 	for (int i = 0; i < queue.evd_qlen + 1; i++)
 		must(connect_to(ep_make(&pair.near, NULL), &pair.far, BUSY_QUAL, LONG));
 	event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
@@ -541,22 +562,30 @@ START_TEST(connects_that_are_refused_on_the_spot)
 	pair_open_unconnected(&pair, NULL);
 	inet_pton(AF_INET, "224.0.0.1", &group.sin_addr);
 	ep = pair.near.ep;
-#define CONNECT(ep, address, qual, qos, flags)                                                                         \
-	dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)(address), qual, LONG, 0, NULL, qos, (DAT_CONNECT_FLAGS)(flags))
+#define CONNECT(ep, address, qual, qos, flags)                                                     \
+	dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)(address), qual, LONG, 0, NULL, qos,                \
+		       (DAT_CONNECT_FLAGS)(flags))
 	returns(BAD_ARG(2), CONNECT(ep, NULL, 5555, DAT_QOS_BEST_EFFORT, 0));
 	returns(BAD_ARG(3), CONNECT(ep, &pair.far.address, 0, DAT_QOS_BEST_EFFORT, 0));
 	returns(BAD_ARG(8), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 2));
-	returns(FAILS(MODEL_NOT_SUPPORTED, NO_SUBTYPE), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_PREMIUM, 0));
 	returns(FAILS(MODEL_NOT_SUPPORTED, NO_SUBTYPE),
-		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, DAT_CONNECT_MULTIPATH_FLAG));
-	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_UNSUPPORTED), CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
+		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_PREMIUM, 0));
+	returns(FAILS(MODEL_NOT_SUPPORTED, NO_SUBTYPE),
+		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT,
+			DAT_CONNECT_MULTIPATH_FLAG));
+	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_UNSUPPORTED),
+		CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
 	group.sin_family = 77;
-	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_MALFORMED), CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
-	must(dat_ep_create(pair.near.ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, pair.near.connects, NULL,
-			   &ep));
-	returns(BAD_STATE(EP_NOTREADY), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
-	must(dat_ep_create(pair.near.ia, pair.near.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, NULL, &ep));
-	returns(BAD_HANDLE(_EVD_CONN), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
+	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_MALFORMED),
+		CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
+	must(dat_ep_create(pair.near.ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			   pair.near.connects, NULL, &ep));
+	returns(BAD_STATE(EP_NOTREADY),
+		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
+	must(dat_ep_create(pair.near.ia, pair.near.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			   DAT_HANDLE_NULL, NULL, &ep));
+	returns(BAD_HANDLE(_EVD_CONN),
+		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
 #undef CONNECT
 	ck_assert_int_eq(ep_state(pair.near.ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* The same thing a thousand times: nothing is left behind, neither descriptors nor memory nor threads. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The same thing a thousand times: nothing is left behind, neither descriptors nor memory nor
+ * threads.
+ */
 #include <malloc.h>
 #include <stdio.h>
 #include <sched.h>
@@ -40,13 +43,18 @@ static struct holdings holdings(void)
 	};
 }
 
-/* Some slack for caches of the libraries below; a leak of a hundred bytes in each cycle exceeds it. */
+/*
+ * Some slack for caches of the libraries below; a leak of a hundred bytes in each cycle exceeds it.
+ */
 static void no_growth(const struct holdings *before, unsigned cycles)
 {
 	struct holdings after = holdings();
 
 	ck_assert_uint_eq(after.descriptors, before->descriptors);
-	/* a thread that was joined may stand in the listing for a moment yet, here and in the one before */
+	/*
+	 * a thread that was joined may stand in the listing for a moment yet, here and in the one
+	 * before
+	 */
 	for (unsigned looks = 0; after.threads > before->threads && looks < 10000; looks++) {
 		sched_yield();
 		after.threads = entries("/proc/self/task");
@@ -69,12 +77,16 @@ START_TEST(a_thousand_connections)
 			before = holdings();
 		must(connect_to(pair.near.ep, &pair.far, qual, LONG));
 		request_accept(request_take(&pair.far), pair.far.ep);
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.near.ep);
-		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.far.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
+				      pair.near.ep);
+		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
+				      pair.far.ep);
 		must(dat_ep_disconnect(i % 2 ? pair.near.ep : pair.far.ep,
 				       i % 3 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG));
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.near.ep);
-		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.far.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair.near.ep);
+		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair.far.ep);
 		must(dat_ep_reset(pair.near.ep));
 		must(dat_ep_reset(pair.far.ep));
 	}
@@ -99,10 +111,12 @@ START_TEST(connections_that_do_not_come_about)
 			before = holdings();
 		must(connect_to(pair.near.ep, &pair.far, qual, LONG));
 		must(dat_cr_reject(request_take(&pair.far)));
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_PEER_REJECTED, pair.near.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_PEER_REJECTED,
+				      pair.near.ep);
 		must(dat_ep_reset(pair.near.ep));
 		must(connect_to(pair.near.ep, &pair.far, nobody, LONG));
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, pair.near.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED,
+				      pair.near.ep);
 		must(dat_ep_reset(pair.near.ep));
 	}
 	no_growth(&before, 150);
@@ -156,7 +170,8 @@ START_TEST(opens_with_few_descriptors)
 
 		if (i == 50)
 			before = holdings();
-		must(dat_ia_openv((DAT_NAME_PTR)ia_name(0, BY_INTERFACE), 8, &async, &ia, 1, 2, DAT_FALSE));
+		must(dat_ia_openv((DAT_NAME_PTR)ia_name(0, BY_INTERFACE), 8, &async, &ia, 1, 2,
+				  DAT_FALSE));
 		must(dat_ia_close(ia, i % 2 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG));
 	}
 	no_growth(&before, 350);
@@ -182,7 +197,8 @@ START_TEST(opens_without_descriptors)
 
 		async = DAT_HANDLE_NULL;
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-		ret = dat_ia_openv((DAT_NAME_PTR)ia_name(0, BY_INTERFACE), 8, &async, &ia, 1, 2, DAT_FALSE);
+		ret = dat_ia_openv((DAT_NAME_PTR)ia_name(0, BY_INTERFACE), 8, &async, &ia, 1, 2,
+				   DAT_FALSE);
 		if (ret == DAT_SUCCESS) {
 			must(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 		} else {

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Data transfer: every byte, and no other, gets there; in the order and with the notice that the flags ask for. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Data transfer: every byte, and no other, gets there; in the order and with the notice that the
+ * flags ask for.
+ */
 #include <sched.h>
 #include <string.h>
 
@@ -14,17 +17,9 @@
 static const struct {
 	size_t size, from, to; /* bytes, and the offsets at both ends */
 } transfers[] = {
-	{ 0, 0, 0 },
-	{ 1, 0, 0 },
-	{ 1, 1, 3 },
-	{ 7, 3, 1 },
-	{ 255, 5, 0 },
-	{ PAGE - 1, 0, 1 },
-	{ PAGE, 0, 0 },
-	{ PAGE, 17, 4 },
-	{ PAGE + 1, 1, 0 },
-	{ 65536 + 1, 3, 7 },
-	{ MIB, 1, 2 },
+	{ 0, 0, 0 },	    { 1, 0, 0 },	 { 1, 1, 3 },	 { 7, 3, 1 },
+	{ 255, 5, 0 },	    { PAGE - 1, 0, 1 },	 { PAGE, 0, 0 }, { PAGE, 17, 4 },
+	{ PAGE + 1, 1, 0 }, { 65536 + 1, 3, 7 }, { MIB, 1, 2 },
 };
 
 /* size bytes stand at @to behind a guard, and nothing around them has changed. */
@@ -61,7 +56,8 @@ START_TEST(sends_keep_every_byte)
 		pattern_fill(f.near.at + transfers[i].from, size, i);
 		/* room for more: the surplus stays as it was */
 		recv_post(f.pair.far.ep, i, seg(&f.far, GUARD + to, size + GUARD));
-		send_post(f.pair.near.ep, i, seg(&f.near, transfers[i].from, size), DAT_COMPLETION_DEFAULT_FLAG);
+		send_post(f.pair.near.ep, i, seg(&f.near, transfers[i].from, size),
+			  DAT_COMPLETION_DEFAULT_FLAG);
 		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, size);
 		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, size);
 		landed(&f.far, to, size, i);
@@ -130,7 +126,10 @@ START_TEST(segments_are_put_together)
 	out[1] = nothing;
 	out[2] = seg(&f.near, 3, PAGE);
 	out[3] = seg(&f.near, 3 + PAGE, 1);
-	/* 1 byte, then up to the end of the message, in the middle of a segment; the last one stays empty */
+	/*
+	 * 1 byte, then up to the end of the message, in the middle of a segment; the last one stays
+	 * empty
+	 */
 	in[0] = nothing;
 	in[1] = seg(&f.far, GUARD, 1);
 	in[2] = seg(&f.far, GUARD + 1, 2 * PAGE);
@@ -165,11 +164,13 @@ START_TEST(writes_gather_and_reads_scatter)
 	list[1] = nothing;
 	list[2] = seg(&f.near, 100, PAGE + 1);
 	remote = target(&f.far, GUARD, size);
-	must(dat_ep_post_rdma_write(f.pair.near.ep, 3, list, cookie(1), &remote, DAT_COMPLETION_DEFAULT_FLAG));
+	must(dat_ep_post_rdma_write(f.pair.near.ep, 3, list, cookie(1), &remote,
+				    DAT_COMPLETION_DEFAULT_FLAG));
 	dto_wait(f.pair.near.requests, f.pair.near.ep, 1, DAT_DTO_SUCCESS, size);
 
 	memset(f.near.at, UNTOUCHED, AREA);
-	list[0] = seg(&f.near, GUARD, scatter < 3 ? AREA - GUARD : 33); /* iWARP reads into one segment */
+	/* iWARP reads into one segment */
+	list[0] = seg(&f.near, GUARD, scatter < 3 ? AREA - GUARD : 33);
 	list[2] = seg(&f.near, GUARD + 33, AREA - GUARD - 33);
 	must(dat_ep_post_rdma_read(f.pair.near.ep, scatter < 3 ? 1 : 3, list, cookie(2), &remote,
 				   DAT_COMPLETION_DEFAULT_FLAG));
@@ -182,13 +183,16 @@ END_TEST
 
 START_TEST(empty_messages_and_any_cookie)
 {
-	static const uint64_t cookies[] = { 0, UINT64_MAX, 1, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef) };
+	static const uint64_t cookies[] = { 0, UINT64_MAX, 1, UINT64_C(1) << 63,
+					    UINT64_C(0x0123456789abcdef) };
 	struct pair pair;
 
 	pair_open(&pair, NULL);
 	for (size_t i = 0; i < COUNT(cookies); i++) {
-		must(dat_ep_post_recv(pair.far.ep, 0, NULL, cookie(cookies[i]), DAT_COMPLETION_DEFAULT_FLAG));
-		must(dat_ep_post_send(pair.near.ep, 0, NULL, cookie(cookies[i]), DAT_COMPLETION_DEFAULT_FLAG));
+		must(dat_ep_post_recv(pair.far.ep, 0, NULL, cookie(cookies[i]),
+				      DAT_COMPLETION_DEFAULT_FLAG));
+		must(dat_ep_post_send(pair.near.ep, 0, NULL, cookie(cookies[i]),
+				      DAT_COMPLETION_DEFAULT_FLAG));
 		dto_wait(pair.far.recvs, pair.far.ep, cookies[i], DAT_DTO_SUCCESS, 0);
 		dto_wait(pair.near.requests, pair.near.ep, cookies[i], DAT_DTO_SUCCESS, 0);
 	}
@@ -287,7 +291,8 @@ START_TEST(messages_arrive_in_order)
 		recv_post(f.pair.far.ep, i, seg(&f.far, i * 1000, 1000));
 	for (unsigned i = 0; i < 64; i++) {
 		pattern_fill(f.near.at + i * 1000, i + 1, i);
-		send_post(f.pair.near.ep, 100 + i, seg(&f.near, i * 1000, i + 1), DAT_COMPLETION_DEFAULT_FLAG);
+		send_post(f.pair.near.ep, 100 + i, seg(&f.near, i * 1000, i + 1),
+			  DAT_COMPLETION_DEFAULT_FLAG);
 	}
 	for (unsigned i = 0; i < 64; i++) {
 		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, i + 1);
@@ -308,8 +313,8 @@ START_TEST(reads_beyond_the_depth_queue_up)
 	field_open(&f, &attr);
 	pattern_fill(f.far.at, 32 * PAGE, 3);
 	for (unsigned i = 0; i < 32; i++)
-		read_post(f.pair.near.ep, i, seg(&f.near, i * PAGE, PAGE), target(&f.far, i * PAGE, PAGE),
-			  DAT_COMPLETION_DEFAULT_FLAG);
+		read_post(f.pair.near.ep, i, seg(&f.near, i * PAGE, PAGE),
+			  target(&f.far, i * PAGE, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned i = 0; i < 32; i++)
 		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, PAGE);
 	pattern_check(f.near.at, 32 * PAGE, 3);
@@ -336,7 +341,7 @@ START_TEST(send_waits_for_a_receive)
 }
 END_TEST
 
-/* ---- flags ----------------------------------------------------------------------------------------------------- */
+/* ---- flags ---- */
 
 /* Nobody takes their completions, as there are none: slots come back all the same. */
 START_TEST(suppressed_requests_never_lock_up)
@@ -353,12 +358,14 @@ START_TEST(suppressed_requests_never_lock_up)
 		DAT_RETURN ret;
 
 		while ((ret = dat_ep_post_rdma_write(f.pair.near.ep, 1, &from, cookie(i), &to,
-						     DAT_COMPLETION_SUPPRESS_FLAG)) != DAT_SUCCESS) {
+						     DAT_COMPLETION_SUPPRESS_FLAG)) !=
+		       DAT_SUCCESS) {
 			returns(FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY), ret);
 			sched_yield();
 		}
 	}
-	while (dat_ep_post_send(f.pair.near.ep, 0, NULL, cookie(999), DAT_COMPLETION_DEFAULT_FLAG) != DAT_SUCCESS)
+	while (dat_ep_post_send(f.pair.near.ep, 0, NULL, cookie(999),
+				DAT_COMPLETION_DEFAULT_FLAG) != DAT_SUCCESS)
 		sched_yield();
 	dto_wait(f.pair.far.recvs, f.pair.far.ep, 1, DAT_DTO_SUCCESS, 0);
 	pattern_check(f.far.at, 200 * 100, 5);
@@ -398,7 +405,9 @@ START_TEST(fence_waits_for_reads)
 		pattern_fill(f.far.at, size, round);
 		memset(f.far.at + MIB / 2, 0, size);
 		recv_post(f.pair.far.ep, 1, seg(&f.far, AREA - 1, 1));
-		/* what the read brings is written back: too early, and it would be the round before */
+		/*
+		 * what the read brings is written back: too early, and it would be the round before
+		 */
 		read_post(f.pair.near.ep, 2, seg(&f.near, 0, size), target(&f.far, 0, size),
 			  DAT_COMPLETION_SUPPRESS_FLAG);
 		write_post(f.pair.near.ep, 3, seg(&f.near, 0, size), target(&f.far, MIB / 2, size),
@@ -488,23 +497,29 @@ START_TEST(flags_that_do_not_fit_are_refused)
 	field_open(&f, &attr);
 	at = seg(&f.near, 0, 1);
 	to = target(&f.far, 0, 1);
-	must(dat_ia_query(f.pair.near.ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_COMPLETION_FLAGS_SUPPORTED, &provider));
+	must(dat_ia_query(f.pair.near.ia, NULL, 0, NULL,
+			  DAT_PROVIDER_FIELD_COMPLETION_FLAGS_SUPPORTED, &provider));
 	ck_assert_int_eq(provider.completion_flags_supported, 0x1f);
-	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_SUPPRESS_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_BARRIER_FENCE_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_UNSIGNALLED_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_UNSIGNALLED_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_EVD_THRESHOLD_FLAG));
-	returns(BAD_ARG(6),
-		dat_ep_post_rdma_write(f.pair.near.ep, 1, &at, cookie(1), &to, DAT_COMPLETION_SOLICITED_WAIT_FLAG));
-	returns(BAD_ARG(6),
-		dat_ep_post_rdma_read(f.pair.near.ep, 1, &at, cookie(1), &to, DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+	returns(BAD_ARG(5),
+		dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_SUPPRESS_FLAG));
+	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1),
+					     DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1),
+					     DAT_COMPLETION_UNSIGNALLED_FLAG));
+	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1),
+					     DAT_COMPLETION_UNSIGNALLED_FLAG));
+	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1),
+					     DAT_COMPLETION_EVD_THRESHOLD_FLAG));
+	returns(BAD_ARG(6), dat_ep_post_rdma_write(f.pair.near.ep, 1, &at, cookie(1), &to,
+						   DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+	returns(BAD_ARG(6), dat_ep_post_rdma_read(f.pair.near.ep, 1, &at, cookie(1), &to,
+						  DAT_COMPLETION_SOLICITED_WAIT_FLAG));
 	say_hello(&f.pair);
 	pair_close(&f.pair);
 }
 END_TEST
 
-/* ---- limits ---------------------------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 START_TEST(too_many_segments_or_bytes_are_refused)
 {
@@ -522,12 +537,16 @@ START_TEST(too_many_segments_or_bytes_are_refused)
 	for (size_t i = 0; i < COUNT(list); i++)
 		list[i] = seg(&f.near, i, 1);
 	to = target(&f.far, 0, 64);
-	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, param.ep_attr.max_request_iov + 1, list, cookie(1), 0));
-	returns(BAD_ARG(2), dat_ep_post_recv(f.pair.near.ep, param.ep_attr.max_recv_iov + 1, list, cookie(1), 0));
+	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, param.ep_attr.max_request_iov + 1,
+					     list, cookie(1), 0));
+	returns(BAD_ARG(2), dat_ep_post_recv(f.pair.near.ep, param.ep_attr.max_recv_iov + 1, list,
+					     cookie(1), 0));
 	returns(BAD_ARG(2),
-		dat_ep_post_rdma_write(f.pair.near.ep, param.ep_attr.max_rdma_write_iov + 1, list, cookie(1), &to, 0));
+		dat_ep_post_rdma_write(f.pair.near.ep, param.ep_attr.max_rdma_write_iov + 1, list,
+				       cookie(1), &to, 0));
 	returns(BAD_ARG(2),
-		dat_ep_post_rdma_read(f.pair.near.ep, param.ep_attr.max_rdma_read_iov + 1, list, cookie(1), &to, 0));
+		dat_ep_post_rdma_read(f.pair.near.ep, param.ep_attr.max_rdma_read_iov + 1, list,
+				      cookie(1), &to, 0));
 	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, -1, list, cookie(1), 0));
 	returns(BAD_ARG(3), dat_ep_post_send(f.pair.near.ep, 1, NULL, cookie(1), 0));
 	list[0] = seg(&f.near, 0, 1001);
@@ -538,9 +557,11 @@ START_TEST(too_many_segments_or_bytes_are_refused)
 	returns(BAD_ARG(5), dat_ep_post_rdma_read(f.pair.near.ep, 1, list, cookie(1), &to, 0));
 	to = target(&f.far, 0, 1999);
 	list[0] = seg(&f.near, 0, 2000);
-	returns(FAILS(LENGTH_ERROR, NO_SUBTYPE), dat_ep_post_rdma_write(f.pair.near.ep, 1, list, cookie(1), &to, 0));
+	returns(FAILS(LENGTH_ERROR, NO_SUBTYPE),
+		dat_ep_post_rdma_write(f.pair.near.ep, 1, list, cookie(1), &to, 0));
 	list[0] = seg(&f.near, 0, 1998);
-	returns(FAILS(LENGTH_ERROR, NO_SUBTYPE), dat_ep_post_rdma_read(f.pair.near.ep, 1, list, cookie(1), &to, 0));
+	returns(FAILS(LENGTH_ERROR, NO_SUBTYPE),
+		dat_ep_post_rdma_read(f.pair.near.ep, 1, list, cookie(1), &to, 0));
 	say_hello(&f.pair);
 	pair_close(&f.pair);
 }
@@ -578,7 +599,8 @@ START_TEST(one_request_too_many_is_refused)
 	depth = param.ep_attr.max_request_dtos;
 	ck_assert_int_le(depth, 16);
 	for (DAT_COUNT i = 0; i < depth; i++)
-		send_post(f.pair.near.ep, (uint64_t)i, seg(&f.near, 0, 1), DAT_COMPLETION_DEFAULT_FLAG);
+		send_post(f.pair.near.ep, (uint64_t)i, seg(&f.near, 0, 1),
+			  DAT_COMPLETION_DEFAULT_FLAG);
 	returns(FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY),
 		dat_ep_post_send(f.pair.near.ep, 0, NULL, cookie(99), DAT_COMPLETION_DEFAULT_FLAG));
 	for (DAT_COUNT i = 0; i < depth; i++)

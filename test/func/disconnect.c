@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* The end of a connection: one event a side, every transfer completed once and in order, and then as good as new. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of a connection: one event a side, every transfer completed once and in order, and then
+ * as good as new.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -27,7 +30,10 @@ static void receives_flushed(const struct side *side)
 		dto_wait(side->recvs, side->ep, 100 + i, DAT_DTO_ERR_FLUSHED, 0);
 }
 
-/* After the end: nothing more comes, not even from the service thread while the endpoint is recycled. */
+/*
+ * After the end: nothing more comes, not even from the service thread while the endpoint is
+ * recycled.
+ */
 static void over(const struct side *side)
 {
 	ck_assert_int_eq(ep_state(side->ep), DAT_EP_STATE_DISCONNECTED);
@@ -57,8 +63,10 @@ START_TEST(abrupt)
 		ck_assert_int_eq(idle, DAT_FALSE);
 		returns(BAD_STATE(EP_CONNECTED), dat_ep_reset(first->ep));
 		must(dat_ep_disconnect(first->ep, DAT_CLOSE_ABRUPT_FLAG));
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.near.ep);
-		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.far.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair.near.ep);
+		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair.far.ep);
 		receives_flushed(&pair.near);
 		receives_flushed(&pair.far);
 		over(&pair.near);
@@ -101,7 +109,10 @@ START_TEST(graceful_lets_sends_finish)
 }
 END_TEST
 
-/* Graceful with a send that no receive waits for: new requests are refused, and an abrupt call cuts it short. */
+/*
+ * Graceful with a send that no receive waits for: new requests are refused, and an abrupt call cuts
+ * it short.
+ */
 START_TEST(abrupt_hastens_graceful)
 {
 	struct memory near;
@@ -130,7 +141,10 @@ START_TEST(abrupt_hastens_graceful)
 }
 END_TEST
 
-/* A peer that takes no message: the drain of a graceful end is cut off, and the requests are flushed. */
+/*
+ * A peer that takes no message: the drain of a graceful end is cut off, and the requests are
+ * flushed.
+ */
 START_TEST(graceful_does_not_wait_for_ever)
 {
 	struct memory near;
@@ -174,8 +188,10 @@ START_TEST(both_at_once)
 		ck_assert_int_eq(pthread_create(&thread, NULL, disconnect_body, pair.far.ep), 0);
 		disconnect_body(pair.near.ep);
 		pthread_join(thread, NULL);
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.near.ep);
-		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.far.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair.near.ep);
+		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair.far.ep);
 		receives_flushed(&pair.near);
 		receives_flushed(&pair.far);
 		over(&pair.near);
@@ -200,7 +216,8 @@ START_TEST(everything_completes_once_and_in_order)
 	far = memory_make(&pair.far, 1 << 20, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < 15; i++) {
 		read_post(pair.near.ep, 3 * i, seg(&near, 0, 60000), target(&far, 0, 60000), 0);
-		write_post(pair.near.ep, 3 * i + 1, seg(&near, 100000, 60000), target(&far, 100000, 60000), 0);
+		write_post(pair.near.ep, 3 * i + 1, seg(&near, 100000, 60000),
+			   target(&far, 100000, 60000), 0);
 		send_post(pair.near.ep, 3 * i + 2, seg(&near, 0, 10), 0);
 	}
 	must(dat_ep_disconnect(pair.near.ep, DAT_CLOSE_ABRUPT_FLAG));
@@ -252,7 +269,8 @@ END_TEST
 /* One EVD for it all: the messages that came, what was flushed, and only then the end. */
 START_TEST(on_one_evd_the_end_comes_last)
 {
-	const DAT_EVD_FLAGS all = DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_RMR_BIND_FLAG;
+	const DAT_EVD_FLAGS all = DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG |
+				  DAT_EVD_RMR_BIND_FLAG;
 	struct memory near, far;
 	struct pair pair;
 
@@ -279,7 +297,7 @@ START_TEST(on_one_evd_the_end_comes_last)
 }
 END_TEST
 
-/* ---- attempts -------------------------------------------------------------------------------------------------- */
+/* ---- attempts ---- */
 
 static void while_connecting(struct pair *pair, DAT_CLOSE_FLAGS how)
 {
@@ -294,7 +312,8 @@ static void while_connecting(struct pair *pair, DAT_CLOSE_FLAGS how)
 	ck_assert_int_eq(ep_state(pair->near.ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
 	cr = request_take(&pair->far);
 	must(dat_ep_disconnect(pair->near.ep, how));
-	connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair->near.ep);
+	connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+			      pair->near.ep);
 	receives_flushed(&pair->near);
 	request_accept_in_vain(&pair->far, cr);
 	must(dat_psp_free(psp));
@@ -317,7 +336,10 @@ START_TEST(disconnect_while_connecting)
 }
 END_TEST
 
-/* An accept may be complete before the disconnect; then ESTABLISHED comes first. In any case one end comes, a side. */
+/*
+ * An accept may be complete before the disconnect; then ESTABLISHED comes first. In any case one
+ * end comes, a side.
+ */
 static void one_end(const struct side *side)
 {
 	DAT_EVENT event;
@@ -352,7 +374,7 @@ START_TEST(disconnect_right_after_accept)
 }
 END_TEST
 
-/* ---- free ------------------------------------------------------------------------------------------------------ */
+/* ---- free ---- */
 
 START_TEST(free_while_connected)
 {
@@ -396,7 +418,8 @@ START_TEST(free_in_other_states)
 	must(dat_ep_free(pair.near.ep));
 	must(dat_lmr_free(memory.lmr));
 	while (dat_evd_dequeue(pair.near.recvs, &event) == DAT_SUCCESS)
-		ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
+				 DAT_DTO_ERR_FLUSHED);
 	/* connecting: the late acceptor learns of it */
 	pair.near.ep = ep_make(&pair.near, NULL);
 	listen_any(&pair.far, &qual);
@@ -419,7 +442,7 @@ START_TEST(free_in_other_states)
 }
 END_TEST
 
-/* ---- a peer that never answers --------------------------------------------------------------------------------- */
+/* ---- a peer that never answers ---- */
 
 #define THREADS	    entries("/proc/self/task")
 #define DESCRIPTORS entries("/proc/self/fd")
@@ -512,7 +535,10 @@ static const struct {
 	{ by_close, DAT_TIMEOUT_INFINITE },
 };
 
-/* The peer stays mute until the IA is closed. Once it goes, all that was left behind for its sake goes, too. */
+/*
+ * The peer stays mute until the IA is closed. Once it goes, all that was left behind for its sake
+ * goes, too.
+ */
 START_TEST(giving_up_waits_for_no_answer)
 {
 	struct side side, listener;
@@ -588,7 +614,7 @@ START_TEST(exit_after_giving_up)
 }
 END_TEST
 
-/* ---- other processes ------------------------------------------------------------------------------------------- */
+/* ---- other processes ---- */
 
 struct offer {
 	DAT_CONN_QUAL qual;
@@ -726,7 +752,7 @@ START_TEST(child_of_a_fork_harms_nothing)
 }
 END_TEST
 
-/* ---- abrupt close of an IA ------------------------------------------------------------------------------------- */
+/* ---- abrupt close of an IA ---- */
 
 enum stage {
 	STAGE_UNCONNECTED,
@@ -767,12 +793,14 @@ static struct side *reach(enum stage stage, struct pair *pair)
 	connection_event_wait(pair->far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair->far.ep);
 	if (stage == STAGE_BUSY || stage == STAGE_GRACEFUL)
 		for (unsigned i = 0; i < 8; i++)
-			send_post(pair->near.ep, i, seg(&near, 0, 100000), DAT_COMPLETION_DEFAULT_FLAG);
+			send_post(pair->near.ep, i, seg(&near, 0, 100000),
+				  DAT_COMPLETION_DEFAULT_FLAG);
 	if (stage == STAGE_GRACEFUL)
 		must(dat_ep_disconnect(pair->near.ep, DAT_CLOSE_GRACEFUL_FLAG));
 	if (stage == STAGE_DISCONNECTED) {
 		must(dat_ep_disconnect(pair->near.ep, DAT_CLOSE_ABRUPT_FLAG));
-		connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair->near.ep);
+		connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+				      pair->near.ep);
 	}
 	return &pair->near;
 }
@@ -782,7 +810,8 @@ static void bereaved(enum stage stage, struct pair *pair)
 {
 	switch (stage) {
 	case STAGE_REQUESTED:
-		connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, pair->near.ep);
+		connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED,
+				      pair->near.ep);
 		break;
 	case STAGE_ACCEPTED:
 		one_end(&pair->near);

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Event dispatchers and notification objects while real completions arrive: waiting, waking, counting, losing none. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event dispatchers and notification objects while real completions arrive: waiting, waking,
+ * counting, losing none.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -32,7 +35,10 @@ static void field_open(struct field *f, unsigned receives)
 		recv_post(f->pair.far.ep, i, seg(&f->far, i * 8, 8));
 }
 
-/* Sends a message for receive number, and returns when it is in the memory there. Nobody touches the EVD there. */
+/*
+ * Sends a message for receive number, and returns when it is in the memory there. Nobody touches
+ * the EVD there.
+ */
 static void deliver(struct field *f, unsigned number)
 {
 	memset(f->near.at, (int)number + 1, 8);
@@ -64,7 +70,8 @@ START_TEST(threshold_counts)
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	/* two of three are there: the time passes, and nothing is taken */
 	do
-		ck_assert_uint_eq(dat_evd_wait(f.pair.far.recvs, 10000, 3, &event, &nmore), TIMED_OUT);
+		ck_assert_uint_eq(dat_evd_wait(f.pair.far.recvs, 10000, 3, &event, &nmore),
+				  TIMED_OUT);
 	while (nmore < 2);
 	ck_assert_int_eq(nmore, 2);
 	must(dat_evd_wait(f.pair.far.recvs, 0, 2, &event, &nmore));
@@ -187,7 +194,7 @@ START_TEST(signals_interrupt_waiters)
 }
 END_TEST
 
-/* ---- notification objects -------------------------------------------------------------------------------------- */
+/* ---- notification objects ---- */
 
 static void cno_quiet(DAT_CNO_HANDLE cno)
 {
@@ -263,7 +270,8 @@ START_TEST(cno_wakes_a_sleeper)
 	waiter_join(&waiter);
 	must(waiter.ret);
 	ck_assert_ptr_eq(waiter.fired, f.pair.far.connects);
-	connection_event_wait(f.pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, f.pair.far.ep);
+	connection_event_wait(f.pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+			      f.pair.far.ep);
 	pair_close(&f.pair);
 }
 END_TEST
@@ -305,7 +313,7 @@ START_TEST(agents_are_called_once_each_time_they_are_set)
 }
 END_TEST
 
-/* ---- many on one ----------------------------------------------------------------------------------------------- */
+/* ---- many on one ---- */
 
 #define PAIRS  48 /* at most */
 #define ROUNDS 5
@@ -313,7 +321,8 @@ END_TEST
 /* One EVD takes receives and requests of all endpoints of a side. */
 static void share_an_evd(struct side *side)
 {
-	must(dat_evd_create(side->ia, 4 * PAIRS * ROUNDS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &side->recvs));
+	must(dat_evd_create(side->ia, 4 * PAIRS * ROUNDS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG,
+			    &side->recvs));
 	side->requests = side->recvs;
 }
 
@@ -324,7 +333,8 @@ static void all_arrive(const struct side *side, const DAT_EP_HANDLE *eps, unsign
 
 	for (unsigned left = 2 * n * ROUNDS; left; left--) {
 		DAT_EVENT event = event_wait(side->recvs, DAT_DTO_COMPLETION_EVENT);
-		const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
 		uint64_t value = dto->user_cookie.as_64;
 		unsigned i = (unsigned)(value >> 32), *next = value & 1 ? &sent[i] : &received[i];
 
@@ -362,8 +372,10 @@ START_TEST(one_evd_for_everything)
 	}
 	for (uint64_t r = 0; r < ROUNDS; r++)
 		for (unsigned i = 0; i < n; i++) {
-			send_post(near_eps[i], (uint64_t)i << 32 | r << 1 | 1, seg(&near, 100, i + 1), 0);
-			send_post(far_eps[i], (uint64_t)i << 32 | r << 1 | 1, seg(&far, 100, i + 1), 0);
+			send_post(near_eps[i], (uint64_t)i << 32 | r << 1 | 1,
+				  seg(&near, 100, i + 1), 0);
+			send_post(far_eps[i], (uint64_t)i << 32 | r << 1 | 1, seg(&far, 100, i + 1),
+				  0);
 		}
 	all_arrive(&pair.near, near_eps, n);
 	all_arrive(&pair.far, far_eps, n);
@@ -429,12 +441,15 @@ START_TEST(nobody_reads_the_asynchronous_evd)
 	must(dat_ia_openv((DAT_NAME_PTR)ia_name(0, BY_INTERFACE), 1, &async, &ia, 1, 2, DAT_FALSE));
 	pair_open_unconnected(&pair, NULL);
 	for (unsigned round = 0; round < 10; round++) {
-		DAT_RMR_TRIPLET nowhere = { .rmr_context = 0xdead00, .target_address = 4096, .segment_length = 8 };
+		DAT_RMR_TRIPLET nowhere = { .rmr_context = 0xdead00,
+					    .target_address = 4096,
+					    .segment_length = 8 };
 		struct memory memory;
 
 		pair_connect(&pair);
 		memory = memory_make(&pair.near, 64, DAT_MEM_PRIV_ALL_FLAG);
-		write_post(pair.near.ep, round, seg(&memory, 0, 8), nowhere, DAT_COMPLETION_DEFAULT_FLAG);
+		write_post(pair.near.ep, round, seg(&memory, 0, 8), nowhere,
+			   DAT_COMPLETION_DEFAULT_FLAG);
 		ended_wait(pair.near.connects, pair.near.ep);
 		ended_wait(pair.far.connects, pair.far.ep);
 		must(dat_ep_reset(pair.near.ep));

@@ -1,12 +1,16 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Transfers that must fail: what they complete with, that they harm nothing, and that the rest is flushed in order. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Transfers that must fail: what they complete with, that they harm nothing, and that the rest is
+ * flushed in order.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "peer.h"
 
-#define SIZE   ((size_t)1000) /* bytes of a transfer: more than a device copies into the request, unchecked */
+/* bytes of a transfer: more than a device copies into the request, unchecked */
+#define SIZE   ((size_t)1000)
 #define REGION ((size_t)8192)
 #define POSTED 3 /* receives at each end */
 
@@ -25,7 +29,7 @@ static struct memory other_zone(const struct side *side, DAT_MEM_PRIV_FLAGS priv
 	return memory_make(&other, REGION, priv);
 }
 
-/* ---- memory that may not be used so ---------------------------------------------------------------------------- */
+/* ---- memory that may not be used so ---- */
 
 static DAT_LMR_TRIPLET unknown_local(const struct side *side)
 {
@@ -108,7 +112,8 @@ static DAT_RMR_TRIPLET remote_of_another_zone(const struct side *side)
 /* What a peer may do to it is all but what it will try. */
 static DAT_RMR_TRIPLET remote_without_write(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_READ_FLAG);
+	struct memory memory = memory_make(side, REGION,
+					   DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_READ_FLAG);
 
 	ck_assert_uint_ne(memory.remote, 0);
 	return target(&memory, 0, SIZE);
@@ -116,7 +121,8 @@ static DAT_RMR_TRIPLET remote_without_write(const struct side *side)
 
 static DAT_RMR_TRIPLET remote_without_read(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG);
+	struct memory memory = memory_make(side, REGION,
+					   DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG);
 
 	ck_assert_uint_ne(memory.remote, 0);
 	return target(&memory, 0, SIZE);
@@ -124,13 +130,14 @@ static DAT_RMR_TRIPLET remote_without_read(const struct side *side)
 
 static DAT_RMR_TRIPLET remote_without_any(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+	struct memory memory = memory_make(
+		side, REGION, DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 
 	ck_assert_uint_eq(memory.remote, 0);
 	return target(&memory, 0, SIZE);
 }
 
-/* ---- the frame: something good before, something good behind --------------------------------------------------- */
+/* ---- the frame: something good before, something good behind ---- */
 
 struct stage {
 	struct pair pair;
@@ -142,7 +149,8 @@ static void stage_open(struct stage *s)
 	pair_open(&s->pair, NULL);
 	s->near = memory_make(&s->pair.near, REGION, DAT_MEM_PRIV_ALL_FLAG);
 	s->far = memory_make(&s->pair.far, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	write_post(s->pair.near.ep, 1, seg(&s->near, 0, SIZE), target(&s->far, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+	write_post(s->pair.near.ep, 1, seg(&s->near, 0, SIZE), target(&s->far, 0, SIZE),
+		   DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(s->pair.near.requests, s->pair.near.ep, 1, DAT_DTO_SUCCESS, SIZE);
 }
 
@@ -158,7 +166,10 @@ static void receives_flushed(const struct side *side)
 		dto_wait(side->recvs, side->ep, 100 + i, DAT_DTO_ERR_FLUSHED, 0);
 }
 
-/* Requests behind the bad one; half of them suppressed, but failures report. The connection may end meanwhile. */
+/*
+ * Requests behind the bad one; half of them suppressed, but failures report. The connection may end
+ * meanwhile.
+ */
 static void more_post(const struct stage *s)
 {
 	for (unsigned i = 3; i < 9; i++)
@@ -189,7 +200,7 @@ static void stage_close(struct stage *s)
 	pair_close(&s->pair);
 }
 
-/* ---- what the peer refuses ------------------------------------------------------------------------------------- */
+/* ---- what the peer refuses ---- */
 
 static const struct remote_fault {
 	const char *what;
@@ -256,7 +267,10 @@ START_TEST(suppressed_requests_report_failure)
 }
 END_TEST
 
-/* On iWARP no completion tells the writer: it sees the connection go, and the target its memory unharmed. */
+/*
+ * On iWARP no completion tells the writer: it sees the connection go, and the target its memory
+ * unharmed.
+ */
 START_TEST(refused_writes_end_the_connection)
 {
 	for (size_t i = 0; i < COUNT(remote_faults); i++) {
@@ -271,7 +285,8 @@ START_TEST(refused_writes_end_the_connection)
 		receives_post(&s.pair.near, &s.near);
 		receives_post(&s.pair.far, &s.far);
 		memset(s.near.at, 1, SIZE);
-		write_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad, DAT_COMPLETION_DEFAULT_FLAG);
+		write_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad,
+			   DAT_COMPLETION_DEFAULT_FLAG);
 		ended_wait(s.pair.near.connects, s.pair.near.ep);
 		ended_wait(s.pair.far.connects, s.pair.far.ep);
 		receives_flushed(&s.pair.near);
@@ -283,7 +298,7 @@ START_TEST(refused_writes_end_the_connection)
 }
 END_TEST
 
-/* ---- what is wrong here ---------------------------------------------------------------------------------------- */
+/* ---- what is wrong here ---- */
 
 static const struct local_fault {
 	const char *what;
@@ -322,10 +337,12 @@ static void local_fault(const struct local_fault *fault, enum op op)
 		send_post(s.pair.near.ep, 2, bad, DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	case OP_WRITE:
-		write_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+		write_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE),
+			   DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	case OP_READ:
-		read_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+		read_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE),
+			  DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	}
 	more_post(&s);
@@ -395,7 +412,7 @@ START_TEST(receives_that_are_too_short)
 }
 END_TEST
 
-/* ---- memory that goes while it is in use ----------------------------------------------------------------------- */
+/* ---- memory that goes while it is in use ---- */
 
 /* First they succeed, one fails, the rest is flushed; and after the free nothing is written. */
 START_TEST(target_is_freed_under_writes)
@@ -410,13 +427,15 @@ START_TEST(target_is_freed_under_writes)
 	near = memory_make(&pair.near, 65536, DAT_MEM_PRIV_ALL_FLAG);
 	far = memory_make(&pair.far, 65536, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < DEPTH; i++)
-		write_post(pair.near.ep, i, seg(&near, 0, 65536), target(&far, 0, 65536), DAT_COMPLETION_DEFAULT_FLAG);
+		write_post(pair.near.ep, i, seg(&near, 0, 65536), target(&far, 0, 65536),
+			   DAT_COMPLETION_DEFAULT_FLAG);
 	must(dat_lmr_free(far.lmr));
 	must(dat_ep_get_status(pair.near.ep, NULL, NULL, NULL));
 	munmap(far.at, far.size);
 	for (unsigned i = 0; i < DEPTH; i++) {
 		DAT_EVENT event = event_wait(pair.near.requests, DAT_DTO_COMPLETION_EVENT);
-		DAT_DTO_COMPLETION_STATUS status = event.event_data.dto_completion_event_data.status;
+		DAT_DTO_COMPLETION_STATUS status =
+			event.event_data.dto_completion_event_data.status;
 
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, i);
 		if (was != DAT_DTO_SUCCESS)
@@ -426,7 +445,8 @@ START_TEST(target_is_freed_under_writes)
 		was = status;
 	}
 	if (was != DAT_DTO_SUCCESS) {
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_BROKEN, pair.near.ep);
+		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_BROKEN,
+				      pair.near.ep);
 		ended_wait(pair.far.connects, pair.far.ep);
 	}
 	pair_close(&pair);

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Registered memory: what can be registered, what a device then reaches, and what becomes of it when a parent goes. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Registered memory: what can be registered, what a device then reaches, and what becomes of it
+ * when a parent goes.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,14 +26,15 @@
 static const char cookie_one[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared1";
 static const char cookie_two[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared2";
 
-static DAT_RETURN try_register(const struct side *side, void *at, size_t size, DAT_MEM_PRIV_FLAGS priv)
+static DAT_RETURN try_register(const struct side *side, void *at, size_t size,
+			       DAT_MEM_PRIV_FLAGS priv)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = at };
 	DAT_LMR_HANDLE lmr = (DAT_LMR_HANDLE)1;
 	DAT_RETURN ret;
 
-	ret = dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz, priv, &lmr, NULL, NULL, NULL,
-			     NULL);
+	ret = dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz, priv, &lmr,
+			     NULL, NULL, NULL, NULL);
 	if (ret == DAT_SUCCESS)
 		must(dat_lmr_free(lmr));
 	else
@@ -39,8 +43,9 @@ static DAT_RETURN try_register(const struct side *side, void *at, size_t size, D
 }
 
 /* Any type, over the same shared pages; @source is a region of them all without a right. */
-static DAT_RETURN any_register(const struct side *side, DAT_MEM_TYPE type, void *at, DAT_LMR_HANDLE source, size_t size,
-			       DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr)
+static DAT_RETURN any_register(const struct side *side, DAT_MEM_TYPE type, void *at,
+			       DAT_LMR_HANDLE source, size_t size, DAT_MEM_PRIV_FLAGS priv,
+			       DAT_LMR_HANDLE *lmr)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = at };
 
@@ -48,11 +53,13 @@ static DAT_RETURN any_register(const struct side *side, DAT_MEM_TYPE type, void 
 		region.for_lmr_handle = source;
 	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
 		region.for_shared_memory.shared_memory_id = (DAT_LMR_COOKIE)cookie_one;
-	return dat_lmr_create(side->ia, type, region, size, side->pz, priv, lmr, NULL, NULL, NULL, NULL);
+	return dat_lmr_create(side->ia, type, region, size, side->pz, priv, lmr, NULL, NULL, NULL,
+			      NULL);
 }
 
 /* All privileges. Shared memory goes by a name of its own. */
-static struct memory region_make(const struct side *side, unsigned char *at, size_t size, bool shared)
+static struct memory region_make(const struct side *side, unsigned char *at, size_t size,
+				 bool shared)
 {
 	static char name[DAT_LMR_COOKIE_SIZE] = "a huge page";
 	struct memory memory = { .at = at, .size = size };
@@ -60,9 +67,9 @@ static struct memory region_make(const struct side *side, unsigned char *at, siz
 	DAT_VADDR address;
 	DAT_VLEN length;
 
-	must(dat_lmr_create(side->ia, shared ? DAT_MEM_TYPE_SHARED_VIRTUAL : DAT_MEM_TYPE_VIRTUAL, region, size,
-			    side->pz, DAT_MEM_PRIV_ALL_FLAG, &memory.lmr, &memory.local, &memory.remote, &length,
-			    &address));
+	must(dat_lmr_create(side->ia, shared ? DAT_MEM_TYPE_SHARED_VIRTUAL : DAT_MEM_TYPE_VIRTUAL,
+			    region, size, side->pz, DAT_MEM_PRIV_ALL_FLAG, &memory.lmr,
+			    &memory.local, &memory.remote, &length, &address));
 	ck_assert_uint_eq(address, (uintptr_t)at);
 	ck_assert_uint_eq(length, size);
 	return memory;
@@ -75,11 +82,13 @@ static void write_and_read(struct pair *pair, const struct memory *near, const s
 
 	ck_assert_ptr_nonnull(copy);
 	memcpy(copy, near->at, far->size);
-	write_post(pair->near.ep, 1, seg(near, 0, far->size), target(far, 0, far->size), DAT_COMPLETION_DEFAULT_FLAG);
+	write_post(pair->near.ep, 1, seg(near, 0, far->size), target(far, 0, far->size),
+		   DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(pair->near.requests, pair->near.ep, 1, DAT_DTO_SUCCESS, far->size);
 	memset(near->at, UNTOUCHED, far->size);
 	/* behind a write, a read finds what that wrote */
-	read_post(pair->near.ep, 2, seg(near, 0, far->size), target(far, 0, far->size), DAT_COMPLETION_DEFAULT_FLAG);
+	read_post(pair->near.ep, 2, seg(near, 0, far->size), target(far, 0, far->size),
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(pair->near.requests, pair->near.ep, 2, DAT_DTO_SUCCESS, far->size);
 	ck_assert_mem_eq(near->at, copy, far->size);
 	ck_assert_mem_eq(far->at, copy, far->size);
@@ -102,8 +111,9 @@ START_TEST(any_range_any_number_of_times)
 	at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	region.for_va = at + 4093;
 	for (int i = 0; i < 2; i++) {
-		must(dat_lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 5, side.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr[i],
-				    &context[i], &remote[i], &size, &address));
+		must(dat_lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 5, side.pz,
+				    DAT_MEM_PRIV_ALL_FLAG, &lmr[i], &context[i], &remote[i], &size,
+				    &address));
 		ck_assert_uint_le(address, (uintptr_t)region.for_va);
 		ck_assert_uint_ge(address + size, (uintptr_t)region.for_va + 5);
 	}
@@ -142,14 +152,19 @@ START_TEST(what_cannot_be_registered)
 	returns(BAD_ARG(3), try_register(&side, NULL, PAGE, DAT_MEM_PRIV_ALL_FLAG));
 	returns(BAD_ARG(6), try_register(&side, hole, PAGE, (DAT_MEM_PRIV_FLAGS)0x40));
 	returns(BAD_ARG(4), try_register(&side, hole, SIZE_MAX, DAT_MEM_PRIV_ALL_FLAG));
-	returns(BAD_ARG(4), try_register(&side, hole, SIZE_MAX - (uintptr_t)hole + 2, DAT_MEM_PRIV_ALL_FLAG));
-	returns(BAD_ARG(3), try_register(&side, hole, SIZE_MAX - (uintptr_t)hole + 1, DAT_MEM_PRIV_READ_FLAG));
+	returns(BAD_ARG(4),
+		try_register(&side, hole, SIZE_MAX - (uintptr_t)hole + 2, DAT_MEM_PRIV_ALL_FLAG));
+	returns(BAD_ARG(3),
+		try_register(&side, hole, SIZE_MAX - (uintptr_t)hole + 1, DAT_MEM_PRIV_READ_FLAG));
 	returns(BAD_ARG(3), try_register(&side, hole, 3 * PAGE, DAT_MEM_PRIV_ALL_FLAG));
 	returns(BAD_ARG(3),
-		try_register(&side, hole + PAGE, PAGE, DAT_MEM_PRIV_READ_FLAG)); /* nothing of it is there */
+		/* nothing of it is there */
+		try_register(&side, hole + PAGE, PAGE, DAT_MEM_PRIV_READ_FLAG));
 	returns(BAD_ARG(3),
-		try_register(&side, hole + PAGE - 1, 2, DAT_MEM_PRIV_READ_FLAG)); /* all but a byte at its end */
-	returns(BAD_ARG(3), try_register(&side, hole + 2 * PAGE - 1, 2, DAT_MEM_PRIV_READ_FLAG)); /* or at its start */
+		/* all but a byte at its end */
+		try_register(&side, hole + PAGE - 1, 2, DAT_MEM_PRIV_READ_FLAG));
+	/* or at its start */
+	returns(BAD_ARG(3), try_register(&side, hole + 2 * PAGE - 1, 2, DAT_MEM_PRIV_READ_FLAG));
 	returns(FAILS(PRIVILEGES_VIOLATION, PRIVILEGES_WRITE),
 		try_register(&side, constant, PAGE, DAT_MEM_PRIV_ALL_FLAG));
 	must(try_register(&side, constant, PAGE, DAT_MEM_PRIV_READ_FLAG));
@@ -176,7 +191,10 @@ START_TEST(constant_files)
 		returns(no_writing, try_register(&side, at, PAGE, DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
 		returns(no_writing, try_register(&side, at, PAGE, DAT_MEM_PRIV_REMOTE_WRITE_FLAG));
 		ret = try_register(&side, at, PAGE, DAT_MEM_PRIV_READ_FLAG);
-		/* before Linux 6.2 the kernel asks to write whatever it pins, which only a copy of a file allows */
+		/*
+		 * before Linux 6.2 the kernel asks to write whatever it pins, which only a copy of
+		 * a file allows
+		 */
 		if (flags[i] == MAP_PRIVATE || ret != BAD_ARG(3))
 			must(ret);
 	}
@@ -195,8 +213,8 @@ START_TEST(huge_pages)
 	pair_open(&pair, NULL);
 	near = memory_make(&pair.near, size, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < COUNT(flags); i++) {
-		unsigned char *at =
-			mmap(NULL, size, PROT_READ | PROT_WRITE, flags[i] | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+		unsigned char *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+					 flags[i] | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 		struct memory whole, part;
 
 		ck_assert_ptr_ne(at, MAP_FAILED);
@@ -234,7 +252,9 @@ static void errors_to(FILE *file)
 	ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
 }
 
-/* The device's words for "too much" and for "none at all" differ; ours do not, but for the number. */
+/*
+ * The device's words for "too much" and for "none at all" differ; ours do not, but for the number.
+ */
 START_TEST(beyond_the_limit_of_locked_memory)
 {
 	static const struct {
@@ -307,9 +327,11 @@ START_TEST(a_peer_reads_constant_memory)
 	pattern_fill(constant.at, PAGE, 9);
 	mprotect(constant.at, PAGE, PROT_READ);
 	region.for_va = constant.at;
-	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, pair.far.pz, DAT_MEM_PRIV_READ_FLAG,
-			    &constant.lmr, &constant.local, &constant.remote, NULL, NULL));
-	read_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&constant, 0, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
+	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, pair.far.pz,
+			    DAT_MEM_PRIV_READ_FLAG, &constant.lmr, &constant.local,
+			    &constant.remote, NULL, NULL));
+	read_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&constant, 0, PAGE),
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(pair.near.requests, pair.near.ep, 1, DAT_DTO_SUCCESS, PAGE);
 	pattern_check(near.at, PAGE, 9);
 	pair_close(&pair);
@@ -330,26 +352,33 @@ START_TEST(regions_over_regions)
 	parent = memory_make(&pair.far, PAGE, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 	child = parent;
 	region.for_lmr_handle = parent.lmr;
-	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_LMR, region, 12345, pair.far.pz, DAT_MEM_PRIV_ALL_FLAG,
-			    &child.lmr, &child.local, &child.remote, &size, &address));
+	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_LMR, region, 12345, pair.far.pz,
+			    DAT_MEM_PRIV_ALL_FLAG, &child.lmr, &child.local, &child.remote, &size,
+			    &address));
 	ck_assert_uint_ne(child.local, parent.local);
 	ck_assert_uint_eq(address, (uintptr_t)parent.at);
 	ck_assert_uint_eq(size, PAGE);
 	must(dat_lmr_free(parent.lmr));
 	pattern_fill(near.at, PAGE, 4);
-	write_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&child, 0, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
-	read_post(pair.near.ep, 2, seg(&near, 0, PAGE), target(&child, 0, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
+	write_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&child, 0, PAGE),
+		   DAT_COMPLETION_DEFAULT_FLAG);
+	read_post(pair.near.ep, 2, seg(&near, 0, PAGE), target(&child, 0, PAGE),
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(pair.near.requests, pair.near.ep, 1, DAT_DTO_SUCCESS, PAGE);
 	dto_wait(pair.near.requests, pair.near.ep, 2, DAT_DTO_SUCCESS, PAGE);
 	pattern_check(parent.at, PAGE, 4);
 	region.for_lmr_handle = parent.lmr;
-	returns(BAD_HANDLE(_LMR), dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_LMR, region, PAGE, pair.far.pz,
-						 DAT_MEM_PRIV_ALL_FLAG, &child.lmr, NULL, NULL, NULL, NULL));
+	returns(BAD_HANDLE(_LMR),
+		dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_LMR, region, PAGE, pair.far.pz,
+			       DAT_MEM_PRIV_ALL_FLAG, &child.lmr, NULL, NULL, NULL, NULL));
 	pair_close(&pair);
 }
 END_TEST
 
-/* near tries what it may not touch: it gets no byte, and loses the connection, which then is made anew. */
+/*
+ * near tries what it may not touch: it gets no byte, and loses the connection, which then is made
+ * anew.
+ */
 static void refused(struct pair *pair, const struct memory *near, bool read, DAT_RMR_TRIPLET bad)
 {
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto;
@@ -357,9 +386,11 @@ static void refused(struct pair *pair, const struct memory *near, bool read, DAT
 
 	memset(near->at, 1, near->size);
 	if (read)
-		read_post(pair->near.ep, 4, seg(near, 0, bad.segment_length), bad, DAT_COMPLETION_DEFAULT_FLAG);
+		read_post(pair->near.ep, 4, seg(near, 0, bad.segment_length), bad,
+			  DAT_COMPLETION_DEFAULT_FLAG);
 	else
-		write_post(pair->near.ep, 4, seg(near, 0, bad.segment_length), bad, DAT_COMPLETION_DEFAULT_FLAG);
+		write_post(pair->near.ep, 4, seg(near, 0, bad.segment_length), bad,
+			   DAT_COMPLETION_DEFAULT_FLAG);
 	ended_wait(pair->near.connects, pair->near.ep);
 	ended_wait(pair->far.connects, pair->far.ep);
 	event = event_wait(pair->near.requests, DAT_DTO_COMPLETION_EVENT);
@@ -387,9 +418,11 @@ START_TEST(a_derived_region_has_its_own_rights)
 	parent = memory_make(&pair.far, PAGE, DAT_MEM_PRIV_ALL_FLAG);
 	child = parent;
 	region.for_lmr_handle = parent.lmr;
-	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_LMR, region, 0, pair.far.pz, DAT_MEM_PRIV_READ_FLAG, &child.lmr,
-			    &child.local, &child.remote, NULL, NULL));
-	read_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&child, 0, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
+	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_LMR, region, 0, pair.far.pz,
+			    DAT_MEM_PRIV_READ_FLAG, &child.lmr, &child.local, &child.remote, NULL,
+			    NULL));
+	read_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&child, 0, PAGE),
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(pair.near.requests, pair.near.ep, 1, DAT_DTO_SUCCESS, PAGE);
 	refused(&pair, &near, false, target(&child, 0, PAGE));
 	bytes_check(parent.at, PAGE, UNTOUCHED);
@@ -397,7 +430,10 @@ START_TEST(a_derived_region_has_its_own_rights)
 }
 END_TEST
 
-/* A region that begins shortly before the end of a page and ends shortly behind the beginning of the next but one. */
+/*
+ * A region that begins shortly before the end of a page and ends shortly behind the beginning of
+ * the next but one.
+ */
 #define BEFORE (PAGE - 5)
 #define LENGTH (PAGE + 12)
 
@@ -420,7 +456,8 @@ static const struct reach {
 
 START_TEST(all_its_bytes_and_no_other)
 {
-	unsigned char *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct memory near, far;
 	struct pair pair;
 
@@ -464,8 +501,9 @@ START_TEST(other_keys_open_nothing)
 	stranger = region_make(&other, alive.at, PAGE, false);
 	freed = region_make(&pair.far, alive.at, PAGE, false);
 	must(dat_lmr_free(freed.lmr));
-	mute = memory_make(&pair.far, PAGE,
-			   (DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
+	mute = memory_make(
+		&pair.far, PAGE,
+		(DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
 	bad[0] = target(&freed, 0, 8);
 	bad[1] = target(&stranger, 0, 8);
 	bad[2] = target(&mute, 0, 8);
@@ -482,13 +520,14 @@ START_TEST(other_keys_open_nothing)
 }
 END_TEST
 
-static struct memory derive(const struct side *side, const struct memory *source, DAT_MEM_PRIV_FLAGS priv)
+static struct memory derive(const struct side *side, const struct memory *source,
+			    DAT_MEM_PRIV_FLAGS priv)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_lmr_handle = source->lmr };
 	struct memory derived = *source;
 
-	must(dat_lmr_create(side->ia, DAT_MEM_TYPE_LMR, region, 1, side->pz, priv, &derived.lmr, &derived.local,
-			    &derived.remote, NULL, NULL));
+	must(dat_lmr_create(side->ia, DAT_MEM_TYPE_LMR, region, 1, side->pz, priv, &derived.lmr,
+			    &derived.local, &derived.remote, NULL, NULL));
 	return derived;
 }
 
@@ -519,7 +558,10 @@ START_TEST(generations_go_in_any_order)
 }
 END_TEST
 
-/* The bytes are those of the source, the zone is not: who reaches one region does not reach the other. */
+/*
+ * The bytes are those of the source, the zone is not: who reaches one region does not reach the
+ * other.
+ */
 START_TEST(a_derived_region_has_its_own_zone)
 {
 	struct memory near, parent, child;
@@ -549,7 +591,9 @@ START_TEST(a_derived_region_has_its_own_zone)
 }
 END_TEST
 
-/* What the source may not have been asked for can be had, but not what the memory itself refuses. */
+/*
+ * What the source may not have been asked for can be had, but not what the memory itself refuses.
+ */
 START_TEST(derived_from_constant_memory)
 {
 	DAT_REGION_DESCRIPTION region;
@@ -562,35 +606,40 @@ START_TEST(derived_from_constant_memory)
 	ck_assert_int_eq(mprotect(parent.at, PAGE, PROT_READ), 0);
 	region.for_lmr_handle = parent.lmr;
 	returns(FAILS(PRIVILEGES_VIOLATION, PRIVILEGES_WRITE),
-		dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, PAGE, side.pz, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &child,
-			       NULL, NULL, NULL, NULL));
+		dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, PAGE, side.pz,
+			       DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &child, NULL, NULL, NULL, NULL));
 	ck_assert_ptr_null(child);
 	must(dat_lmr_free(derive(&side, &parent, DAT_MEM_PRIV_READ_FLAG).lmr));
-	ck_assert_int_eq(munmap(parent.at, PAGE), 0); /* it stays registered, and its bytes are gone */
-	returns(BAD_ARG(3), dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, PAGE, side.pz, DAT_MEM_PRIV_READ_FLAG,
-					   &child, NULL, NULL, NULL, NULL));
+	/* it stays registered, and its bytes are gone */
+	ck_assert_int_eq(munmap(parent.at, PAGE), 0);
+	returns(BAD_ARG(3), dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, PAGE, side.pz,
+					   DAT_MEM_PRIV_READ_FLAG, &child, NULL, NULL, NULL, NULL));
 	must(dat_lmr_free(parent.lmr));
 	side_close(&side);
 }
 END_TEST
 
-/* ---- what the device is asked for -------------------------------------------------------------------------------- */
+/* ---- what the device is asked for ---- */
 
 struct ibv_mr;
 struct ibv_pd;
-__attribute__((visibility("default"))) struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t size,
-								       uint64_t iova, unsigned access);
-typedef struct ibv_mr *(*registration)(struct ibv_pd *pd, void *at, size_t size, uint64_t iova, unsigned access);
+__attribute__((visibility("default"))) struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at,
+								       size_t size, uint64_t iova,
+								       unsigned access);
+typedef struct ibv_mr *(*registration)(struct ibv_pd *pd, void *at, size_t size, uint64_t iova,
+				       unsigned access);
 
 static _Thread_local unsigned access_seen; /* of the latest registration */
 
 /* The provider finds this one before that of libibverbs. */
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t size, uint64_t iova, unsigned access)
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t size, uint64_t iova,
+				unsigned access)
 {
 	static _Thread_local registration real;
 
 	if (!real)
-		real = (registration)dlsym(dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD), "ibv_reg_mr_iova2");
+		real = (registration)dlsym(dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD),
+					   "ibv_reg_mr_iova2");
 	access_seen = access;
 	return real(pd, at, size, iova, access);
 }
@@ -641,10 +690,13 @@ START_TEST(rights_and_order_reach_the_device)
 	for (size_t i = 0; i < COUNT(asked); i++) {
 		const struct side *side = asked[i].aware ? &aware : &plain;
 
-		must(any_register(side, DAT_MEM_TYPE_VIRTUAL, at, NULL, PAGE, DAT_MEM_PRIV_NONE_FLAG, &source));
+		must(any_register(side, DAT_MEM_TYPE_VIRTUAL, at, NULL, PAGE,
+				  DAT_MEM_PRIV_NONE_FLAG, &source));
 		access_seen = ~0u;
-		must(any_register(side, asked[i].type, at, source, PAGE, (DAT_MEM_PRIV_FLAGS)asked[i].priv, &lmr));
-		ck_assert_uint_eq(access_seen & ~(unsigned)IB_UVERBS_ACCESS_MW_BIND, asked[i].access);
+		must(any_register(side, asked[i].type, at, source, PAGE,
+				  (DAT_MEM_PRIV_FLAGS)asked[i].priv, &lmr));
+		ck_assert_uint_eq(access_seen & ~(unsigned)IB_UVERBS_ACCESS_MW_BIND,
+				  asked[i].access);
 		must(dat_lmr_free(lmr));
 		must(dat_lmr_free(source));
 	}
@@ -671,11 +723,13 @@ START_TEST(strictly_ordered_memory)
 	far = memory_make(&pair.far, PAGE, DAT_MEM_PRIV_ALL_FLAG);
 	must(dat_lmr_free(far.lmr));
 	region.for_va = far.at;
-	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_SO_VIRTUAL, region, PAGE, pair.far.pz, DAT_MEM_PRIV_ALL_FLAG,
-			    &far.lmr, &far.local, &far.remote, NULL, NULL));
+	must(dat_lmr_create(pair.far.ia, DAT_MEM_TYPE_SO_VIRTUAL, region, PAGE, pair.far.pz,
+			    DAT_MEM_PRIV_ALL_FLAG, &far.lmr, &far.local, &far.remote, NULL, NULL));
 	pattern_fill(near.at, PAGE, 5);
-	write_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&far, 0, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
-	read_post(pair.near.ep, 2, seg(&near, 0, PAGE), target(&far, 0, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
+	write_post(pair.near.ep, 1, seg(&near, 0, PAGE), target(&far, 0, PAGE),
+		   DAT_COMPLETION_DEFAULT_FLAG);
+	read_post(pair.near.ep, 2, seg(&near, 0, PAGE), target(&far, 0, PAGE),
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(pair.near.requests, pair.near.ep, 1, DAT_DTO_SUCCESS, PAGE);
 	dto_wait(pair.near.requests, pair.near.ep, 2, DAT_DTO_SUCCESS, PAGE);
 	pattern_check(far.at, PAGE, 5);
@@ -683,9 +737,10 @@ START_TEST(strictly_ordered_memory)
 }
 END_TEST
 
-/* ---- memory of several processes ------------------------------------------------------------------------------- */
+/* ---- memory of several processes ---- */
 
-static DAT_RETURN shared_register(const struct side *side, void *at, const char *name, struct memory *memory)
+static DAT_RETURN shared_register(const struct side *side, void *at, const char *name,
+				  struct memory *memory)
 {
 	DAT_REGION_DESCRIPTION region;
 
@@ -693,8 +748,9 @@ static DAT_RETURN shared_register(const struct side *side, void *at, const char 
 	region.for_shared_memory.shared_memory_id = (DAT_LMR_COOKIE)name;
 	memory->at = at;
 	memory->size = PAGE;
-	return dat_lmr_create(side->ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG,
-			      &memory->lmr, &memory->local, &memory->remote, NULL, NULL);
+	return dat_lmr_create(side->ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, PAGE, side->pz,
+			      DAT_MEM_PRIV_ALL_FLAG, &memory->lmr, &memory->local, &memory->remote,
+			      NULL, NULL);
 }
 
 static int shared_fd;
@@ -863,7 +919,8 @@ START_TEST(names_of_shared_memory)
 	shared_fd = memfd_create("another", 0);
 	ck_assert_int_eq(ftruncate(shared_fd, PAGE), 0);
 	must(dat_lmr_free(other.lmr));
-	must(shared_register(&side, shared_map(), cookie_two, &other)); /* whose last byte differs */
+	/* whose last byte differs */
+	must(shared_register(&side, shared_map(), cookie_two, &other));
 	returns(wrong, shared_register(&side, shared_map(), cookie_one, &other));
 	/* while anybody uses it, the name is taken */
 	must(dat_lmr_free(first.lmr));
@@ -899,7 +956,7 @@ START_TEST(synchronisation)
 }
 END_TEST
 
-/* ---- all kinds, and many ----------------------------------------------------------------------------------------- */
+/* ---- all kinds, and many ---- */
 
 #define TYPES ((unsigned)DAT_MEM_TYPE_SO_VIRTUAL + 1)
 #define PRIVS 16u
@@ -919,7 +976,8 @@ START_TEST(every_type_with_every_right)
 		const unsigned bits = i / TYPES % PRIVS, priv = (bits & 3) | (bits & 12) << 2;
 		const size_t length = lengths[i / TYPES / PRIVS];
 
-		must(any_register(&side, DAT_MEM_TYPE_VIRTUAL, at, NULL, length, DAT_MEM_PRIV_NONE_FLAG, &source));
+		must(any_register(&side, DAT_MEM_TYPE_VIRTUAL, at, NULL, length,
+				  DAT_MEM_PRIV_NONE_FLAG, &source));
 		must(any_register(&side, type, at, source, length, (DAT_MEM_PRIV_FLAGS)priv, &lmr));
 		must(dat_lmr_query(lmr, DAT_LMR_FIELD_ALL, &param));
 		ck_assert_int_eq(param.mem_type, type);
@@ -928,7 +986,8 @@ START_TEST(every_type_with_every_right)
 		ck_assert_uint_eq(param.registered_address, (uintptr_t)at);
 		ck_assert_uint_eq(param.registered_size, length);
 		ck_assert_int_eq(param.rmr_context != 0,
-				 (priv & (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)) != 0);
+				 (priv & (DAT_MEM_PRIV_REMOTE_READ_FLAG |
+					  DAT_MEM_PRIV_REMOTE_WRITE_FLAG)) != 0);
 		must(dat_lmr_free(source));
 		must(dat_lmr_free(lmr));
 	}
@@ -993,7 +1052,8 @@ START_TEST(a_hundred_thousand_registrations)
 			pinned = system_says("VmPin:");
 			resident = system_says("VmRSS:");
 		}
-		ret = any_register(&side, DAT_MEM_TYPE_VIRTUAL, at, NULL, 100, DAT_MEM_PRIV_ALL_FLAG, &lmr);
+		ret = any_register(&side, DAT_MEM_TYPE_VIRTUAL, at, NULL, 100,
+				   DAT_MEM_PRIV_ALL_FLAG, &lmr);
 		if (ret == DAT_SUCCESS)
 			ret = dat_lmr_free(lmr);
 	}
@@ -1019,11 +1079,12 @@ static void *registrar_body(void *arg)
 	for (unsigned i = 0; i < 500 && registrar->ret == DAT_SUCCESS; i++) {
 		DAT_LMR_HANDLE source = NULL, lmr;
 
-		registrar->ret = any_register(registrar->side, DAT_MEM_TYPE_VIRTUAL, registrar->at, NULL, PAGE,
-					      DAT_MEM_PRIV_NONE_FLAG, &source);
+		registrar->ret = any_register(registrar->side, DAT_MEM_TYPE_VIRTUAL, registrar->at,
+					      NULL, PAGE, DAT_MEM_PRIV_NONE_FLAG, &source);
 		if (registrar->ret == DAT_SUCCESS)
-			registrar->ret = any_register(registrar->side, (DAT_MEM_TYPE)(i % TYPES), registrar->at, source,
-						      PAGE, DAT_MEM_PRIV_ALL_FLAG, &lmr);
+			registrar->ret = any_register(registrar->side, (DAT_MEM_TYPE)(i % TYPES),
+						      registrar->at, source, PAGE,
+						      DAT_MEM_PRIV_ALL_FLAG, &lmr);
 		if (registrar->ret == DAT_SUCCESS)
 			registrar->ret = dat_lmr_free(i % 2 ? source : lmr);
 		if (registrar->ret == DAT_SUCCESS)
@@ -1043,7 +1104,9 @@ START_TEST(two_threads_register)
 	at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (size_t i = 0; i < COUNT(registrars); i++) {
 		registrars[i] = (struct registrar){ .side = &side, .at = at };
-		ck_assert_int_eq(pthread_create(&registrars[i].thread, NULL, registrar_body, &registrars[i]), 0);
+		ck_assert_int_eq(
+			pthread_create(&registrars[i].thread, NULL, registrar_body, &registrars[i]),
+			0);
 	}
 	for (size_t i = 0; i < COUNT(registrars); i++) {
 		pthread_join(registrars[i].thread, NULL);

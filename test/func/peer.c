@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Support of the tests over a device: see peer.h. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -33,11 +33,14 @@
 
 _Thread_local int blamed;
 
-/* ---- what a device has ----------------------------------------------------------------------------------------- */
+/* ---- what a device has ---- */
 
 static const struct device devices[] = {
 	{
-		/* Local memory is checked as late as a request is executed; most faults are operation errors then. */
+		/*
+		 * Local memory is checked as late as a request is executed; most faults are
+		 * operation errors then.
+		 */
 		.kind = "rxe",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
@@ -52,8 +55,9 @@ static const struct device devices[] = {
 	},
 	{
 		/*
-		 * Whether a sender's request succeeds or fails, when the receive is no good, is a race with the end of
-		 * the connection. The kernel runs out of places to map queues at some fifty endpoints.
+		 * Whether a sender's request succeeds or fails, when the receive is no good, is a
+		 * race with the end of the connection. The kernel runs out of places to map queues
+		 * at some fifty endpoints.
 		 */
 		.kind = "siw",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
@@ -86,9 +90,11 @@ static const struct lack {
 	{ "siw", NEEDS_PLACED, "iWARP completes a write or a send as soon as TCP has it" },
 	{ "siw", NEEDS_REMOTE_STATUS, "iWARP completes a write or a send as soon as TCP has it" },
 	{ "siw", NEEDS_READ_RIGHTS, "siw lets peers read memory registered without remote read" },
-	{ "siw", NEEDS_RNR, "iWARP breaks the connection over a message that no receive waits for" },
+	{ "siw", NEEDS_RNR,
+	  "iWARP breaks the connection over a message that no receive waits for" },
 	{ "siw", NEEDS_SOLICITED, "siw forgets that a message was solicited" },
-	{ "rxe", NEEDS_WINDOW_RANGE, "soft-RoCE looks at the range of the region below, not at the window's" },
+	{ "rxe", NEEDS_WINDOW_RANGE,
+	  "soft-RoCE looks at the range of the region below, not at the window's" },
 	{ "rxe", NEEDS_TCP, "only an iWARP device connects to a TCP listener" },
 	{ "hw", NEEDS_TCP, "only an iWARP device connects to a TCP listener" },
 	{ "hw", NEEDS_OWN_NET, "somebody may have any address of a real network" },
@@ -134,11 +140,14 @@ bool device_has(unsigned needs)
 	return !lacking(needs);
 }
 
-/* ---- the dat.conf of a run ------------------------------------------------------------------------------------- */
+/* ---- the dat.conf of a run ---- */
 
 static char names[2][NAMES][DAT_NAME_MAX_LENGTH]; /* empty: there is none */
 
-/* Which device has this interface. "rdma link" says so for all kinds: "link rxe0/1 state ACTIVE … netdev v0". */
+/*
+ * Which device has this interface. "rdma link" says so for all kinds: "link rxe0/1 state ACTIVE …
+ * netdev v0".
+ */
 static bool device_name(const char *interface, char name[64])
 {
 	FILE *links = popen("rdma link show 2>/dev/null", "r");
@@ -150,14 +159,17 @@ static bool device_name(const char *interface, char name[64])
 	while (!found && fgets(line, sizeof(line), links)) {
 		const char *rest = strstr(line, " netdev ");
 
-		found = rest && sscanf(rest, " netdev %63s", netdev) == 1 && !strcmp(netdev, interface) &&
-			sscanf(line, "link %63[^/]", name) == 1;
+		found = rest && sscanf(rest, " netdev %63s", netdev) == 1 &&
+			!strcmp(netdev, interface) && sscanf(line, "link %63[^/]", name) == 1;
 	}
 	pclose(links);
 	return found;
 }
 
-/* A name for the resolver alone: a host may be called like its interface, but only it may be so in capitals. */
+/*
+ * A name for the resolver alone: a host may be called like its interface, but only it may be so in
+ * capitals.
+ */
 static bool host_name(const char *interface, const char *address, char name[64])
 {
 	const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
@@ -170,7 +182,8 @@ static bool host_name(const char *interface, const char *address, char name[64])
 	name[i] = '\0';
 	if (!strcmp(name, interface) || getaddrinfo(name, NULL, &hints, &found))
 		return false;
-	inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr, text, sizeof(text));
+	inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr, text,
+		  sizeof(text));
 	freeaddrinfo(found);
 	return !strcmp(text, address);
 }
@@ -182,8 +195,10 @@ static void conf_lines(FILE *conf, unsigned end, enum named by, const char *para
 
 	snprintf(names[end][by], sizeof(names[end][by]), "func-%s-%u", kinds[by], end);
 	for (size_t i = 0; i < COUNT(safety); i++)
-		fprintf(conf, "%s u1.2 %s default %s/udapl/.libs/libdaplcma.so dapl.1.2 \"%s %s\" \"\"\n",
-			names[end][by], safety[i], getenv("top_builddir"), params, by == BY_DEVICE ? "1" : "0");
+		fprintf(conf,
+			"%s u1.2 %s default %s/udapl/.libs/libdaplcma.so dapl.1.2 \"%s %s\" \"\"\n",
+			names[end][by], safety[i], getenv("top_builddir"), params,
+			by == BY_DEVICE ? "1" : "0");
 }
 
 /* In a file without a name, so that none is left behind; libdat reads it when it is first asked. */
@@ -216,7 +231,7 @@ const char *ia_name(unsigned end, enum named by)
 	return names[end][by][0] ? names[end][by] : NULL;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 #define LIMIT 120 /* seconds, of one test */
 
@@ -245,7 +260,8 @@ static bool run_one(const struct test *test, size_t number)
 	printf("%s %zu - %s\n", passed ? "ok" : "not ok", number, test->body->name);
 	results = srunner_results(runner);
 	if (!passed)
-		printf("# %s:%d: %s\n", tr_lfile(results[0]), tr_lno(results[0]), tr_msg(results[0]));
+		printf("# %s:%d: %s\n", tr_lfile(results[0]), tr_lno(results[0]),
+		       tr_msg(results[0]));
 	free(results);
 	srunner_free(runner);
 	return passed;
@@ -259,7 +275,8 @@ int run(int argc, char **argv, const struct test *tests, size_t count)
 		puts("1..0 # SKIP no RDMA device here: make check-vm runs this where there is one");
 		return 0;
 	}
-	unsetenv("CK_TAP_LOG_FILE_NAME"); /* Check's own TAP has no word for a test that is left out */
+	/* Check's own TAP has no word for a test that is left out */
+	unsetenv("CK_TAP_LOG_FILE_NAME");
 	conf_write();
 	printf("1..%zu\n", count);
 	for (size_t i = 0; i < count; i++) {
@@ -276,7 +293,7 @@ int run(int argc, char **argv, const struct test *tests, size_t count)
 	return !passed;
 }
 
-/* ---- what calls return ----------------------------------------------------------------------------------------- */
+/* ---- what calls return ---- */
 
 static const char *status_text(DAT_RETURN status, char text[128])
 {
@@ -301,22 +318,24 @@ void check_returned(const char *file, int line, const char *call, DAT_RETURN got
 /* The same for calls made on behalf of a test. */
 #define returns_there(want, call) check_returned("called from line", blamed, #call, (call), (want))
 
-/* ---- one end --------------------------------------------------------------------------------------------------- */
+/* ---- one end ---- */
 
 void side_open_as(struct side *side, const char *name, bool threadsafe)
 {
 	DAT_IA_ATTR attr;
 
 	memset(side, 0, sizeof(*side));
-	must(dat_ia_openv((DAT_NAME_PTR)name, 8, &side->async, &side->ia, 1, 2, threadsafe ? DAT_TRUE : DAT_FALSE));
+	must(dat_ia_openv((DAT_NAME_PTR)name, 8, &side->async, &side->ia, 1, 2,
+			  threadsafe ? DAT_TRUE : DAT_FALSE));
 	must(dat_ia_query(side->ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL));
 	memcpy(&side->address, attr.ia_address_ptr, sizeof(side->address));
 	must(dat_pz_create(side->ia, &side->pz));
 	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &side->arrivals));
-	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, &side->connects));
+	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG,
+			    &side->connects));
 	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &side->recvs));
-	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
-			    &side->requests));
+	must(dat_evd_create(side->ia, QLEN, DAT_HANDLE_NULL,
+			    DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, &side->requests));
 }
 
 void side_open(struct side *side, unsigned end)
@@ -347,7 +366,8 @@ DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
 {
 	DAT_EP_HANDLE ep;
 
-	must(dat_ep_create(side->ia, side->pz, side->recvs, side->requests, side->connects, attr, &ep));
+	must(dat_ep_create(side->ia, side->pz, side->recvs, side->requests, side->connects, attr,
+			   &ep));
 	return ep;
 }
 
@@ -359,7 +379,7 @@ DAT_EP_STATE ep_state(DAT_EP_HANDLE ep)
 	return state;
 }
 
-/* ---- connections ----------------------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual)
 {
@@ -369,17 +389,19 @@ DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual)
 	return psp;
 }
 
-DAT_RETURN connect_to(DAT_EP_HANDLE ep, const struct side *listener, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout)
+DAT_RETURN connect_to(DAT_EP_HANDLE ep, const struct side *listener, DAT_CONN_QUAL qual,
+		      DAT_TIMEOUT timeout)
 {
 	struct sockaddr_in address = listener->address;
 
-	return dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)&address, qual, timeout, 0, NULL, DAT_QOS_BEST_EFFORT,
-			      DAT_CONNECT_DEFAULT_FLAG);
+	return dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)&address, qual, timeout, 0, NULL,
+			      DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
 }
 
 DAT_CR_HANDLE request_take(const struct side *side)
 {
-	return event_wait(side->arrivals, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	return event_wait(side->arrivals, DAT_CONNECTION_REQUEST_EVENT)
+		.event_data.cr_arrival_event_data.cr_handle;
 }
 
 void request_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep)
@@ -401,7 +423,8 @@ void request_accept_in_vain(const struct side *side, DAT_CR_HANDLE cr)
 		ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
 }
 
-void eps_connect(const struct side *near, DAT_EP_HANDLE near_ep, const struct side *far, DAT_EP_HANDLE far_ep)
+void eps_connect(const struct side *near, DAT_EP_HANDLE near_ep, const struct side *far,
+		 DAT_EP_HANDLE far_ep)
 {
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp = listen_any(far, &qual);
@@ -438,7 +461,7 @@ void pair_close(struct pair *pair)
 	side_close(&pair->far);
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static const struct {
 	DAT_EVENT_NUMBER number;
@@ -472,11 +495,12 @@ static const char *event_text(const DAT_EVENT *event, char text[160])
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
 	if (event->event_number == DAT_DTO_COMPLETION_EVENT)
-		snprintf(text, 160, "completion of %p, cookie 0x%llx, status %d, length %llu", dto->ep_handle,
-			 (unsigned long long)dto->user_cookie.as_64, dto->status,
+		snprintf(text, 160, "completion of %p, cookie 0x%llx, status %d, length %llu",
+			 dto->ep_handle, (unsigned long long)dto->user_cookie.as_64, dto->status,
 			 (unsigned long long)dto->transfered_length);
 	else
-		snprintf(text, 160, "%s (0x%x)", event_name(event->event_number), event->event_number);
+		snprintf(text, 160, "%s (0x%x)", event_name(event->event_number),
+			 event->event_number);
 	return text;
 }
 
@@ -489,8 +513,10 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 
 	ret = dat_evd_wait(evd, LONG, 1, &event, &nmore);
 	if (ret != DAT_SUCCESS)
-		ck_abort_msg("line %d: waiting for %s: %s; the queue holds %s", blamed, wanted, status_text(ret, text),
-			     dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now" : "nothing");
+		ck_abort_msg("line %d: waiting for %s: %s; the queue holds %s", blamed, wanted,
+			     status_text(ret, text),
+			     dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now"
+									 : "nothing");
 	ck_assert_ptr_eq(event.evd_handle, evd);
 	return event;
 }
@@ -501,7 +527,8 @@ DAT_EVENT event_wait(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 	char text[160];
 
 	if (event.event_number != number)
-		ck_abort_msg("line %d: %s, not %s", blamed, event_text(&event, text), event_name(number));
+		ck_abort_msg("line %d: %s, not %s", blamed, event_text(&event, text),
+			     event_name(number));
 	return event;
 }
 
@@ -522,11 +549,13 @@ void ended_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep)
 
 	if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED &&
 	    event.event_number != DAT_CONNECTION_EVENT_BROKEN)
-		ck_abort_msg("line %d: %s, not DISCONNECTED or BROKEN", blamed, event_text(&event, text));
+		ck_abort_msg("line %d: %s, not DISCONNECTED or BROKEN", blamed,
+			     event_text(&event, text));
 	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, ep);
 }
 
-void dto_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status, size_t length)
+void dto_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
+	      DAT_DTO_COMPLETION_STATUS status, size_t length)
 {
 	DAT_EVENT event = event_wait(evd, DAT_DTO_COMPLETION_EVENT);
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
@@ -535,7 +564,8 @@ void dto_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie, DAT_DTO_COM
 	if (dto->ep_handle != ep || dto->user_cookie.as_64 != cookie || dto->status != status ||
 	    (status == DAT_DTO_SUCCESS && dto->transfered_length != length))
 		ck_abort_msg("line %d: %s; not of %p, cookie 0x%llx, status %d, length %zu", blamed,
-			     event_text(&event, text), ep, (unsigned long long)cookie, status, length);
+			     event_text(&event, text), ep, (unsigned long long)cookie, status,
+			     length);
 }
 
 void no_event(DAT_EVD_HANDLE evd)
@@ -549,7 +579,7 @@ void no_event(DAT_EVD_HANDLE evd)
 	returns_there(DAT_QUEUE_EMPTY, ret);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 struct memory memory_make(const struct side *side, size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
@@ -560,8 +590,8 @@ struct memory memory_make(const struct side *side, size_t size, DAT_MEM_PRIV_FLA
 	ck_assert_ptr_ne(memory.at, MAP_FAILED);
 	memset(memory.at, UNTOUCHED, size);
 	region.for_va = memory.at;
-	must(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz, priv, &memory.lmr, &memory.local,
-			    &memory.remote, NULL, NULL));
+	must(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz, priv,
+			    &memory.lmr, &memory.local, &memory.remote, NULL, NULL));
 	return memory;
 }
 
@@ -603,8 +633,8 @@ void pattern_check(const void *at, size_t size, unsigned seed)
 
 	for (size_t i = 0; i < size; i++)
 		if (bytes[i] != pattern(i, seed))
-			ck_abort_msg("line %d: byte %zu of %zu is 0x%02x, not 0x%02x", blamed, i, size, bytes[i],
-				     pattern(i, seed));
+			ck_abort_msg("line %d: byte %zu of %zu is 0x%02x, not 0x%02x", blamed, i,
+				     size, bytes[i], pattern(i, seed));
 }
 
 void bytes_check(const void *at, size_t size, unsigned char byte)
@@ -613,10 +643,11 @@ void bytes_check(const void *at, size_t size, unsigned char byte)
 
 	for (size_t i = 0; i < size; i++)
 		if (bytes[i] != byte)
-			ck_abort_msg("line %d: byte %zu of %zu is 0x%02x, not 0x%02x", blamed, i, size, bytes[i], byte);
+			ck_abort_msg("line %d: byte %zu of %zu is 0x%02x, not 0x%02x", blamed, i,
+				     size, bytes[i], byte);
 }
 
-/* ---- transfers ------------------------------------------------------------------------------------------------- */
+/* ---- transfers ---- */
 
 DAT_DTO_COOKIE cookie(uint64_t value)
 {
@@ -625,7 +656,8 @@ DAT_DTO_COOKIE cookie(uint64_t value)
 
 void recv_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET into)
 {
-	returns_there(DAT_SUCCESS, dat_ep_post_recv(ep, 1, &into, cookie(value), DAT_COMPLETION_DEFAULT_FLAG));
+	returns_there(DAT_SUCCESS,
+		      dat_ep_post_recv(ep, 1, &into, cookie(value), DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 void send_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET from, DAT_COMPLETION_FLAGS flags)
@@ -633,14 +665,17 @@ void send_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET from, DAT_COMPL
 	returns_there(DAT_SUCCESS, dat_ep_post_send(ep, 1, &from, cookie(value), flags));
 }
 
-void write_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET from, DAT_RMR_TRIPLET to, DAT_COMPLETION_FLAGS flags)
+void write_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET from, DAT_RMR_TRIPLET to,
+		DAT_COMPLETION_FLAGS flags)
 {
 	returns_there(DAT_SUCCESS, dat_ep_post_rdma_write(ep, 1, &from, cookie(value), &to, flags));
 }
 
-void read_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET into, DAT_RMR_TRIPLET from, DAT_COMPLETION_FLAGS flags)
+void read_post(DAT_EP_HANDLE ep, uint64_t value, DAT_LMR_TRIPLET into, DAT_RMR_TRIPLET from,
+	       DAT_COMPLETION_FLAGS flags)
 {
-	returns_there(DAT_SUCCESS, dat_ep_post_rdma_read(ep, 1, &into, cookie(value), &from, flags));
+	returns_there(DAT_SUCCESS,
+		      dat_ep_post_rdma_read(ep, 1, &into, cookie(value), &from, flags));
 }
 
 static void say(const struct side *from, const struct side *to, unsigned seed)
@@ -667,7 +702,7 @@ void say_hello(const struct pair *pair)
 	say(&pair->far, &pair->near, 2);
 }
 
-/* ---- other processes and threads ------------------------------------------------------------------------------- */
+/* ---- other processes and threads ---- */
 
 unsigned entries(const char *path)
 {
@@ -704,7 +739,8 @@ void process_end(pid_t pid)
 	int status;
 
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the peer ended with status 0x%x", status);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		      "the peer ended with status 0x%x", status);
 }
 
 void tell(int fd, const void *what, size_t size)
@@ -725,8 +761,8 @@ static void *waiter_body(void *arg)
 
 	waiter->tid = gettid();
 	if (waiter->evd)
-		waiter->ret = dat_evd_wait(waiter->evd, DAT_TIMEOUT_INFINITE, waiter->threshold, &waiter->event,
-					   &waiter->nmore);
+		waiter->ret = dat_evd_wait(waiter->evd, DAT_TIMEOUT_INFINITE, waiter->threshold,
+					   &waiter->event, &waiter->nmore);
 	else
 		waiter->ret = dat_cno_wait(waiter->cno, DAT_TIMEOUT_INFINITE, &waiter->fired);
 	return NULL;

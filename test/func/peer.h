@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the tests over a device share: a dat.conf, both ends of a connection, events, patterns, and how to run. */
+/*
+ * What the tests over a device share: a dat.conf, both ends of a connection, events, patterns, and
+ * how to run.
+ */
 #ifndef PEER_H
 #define PEER_H
 
@@ -14,14 +17,15 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Nothing passes or fails by the clock: this only ends the wait for what never comes. Microseconds, of a clock that may
- * leap 21 s ahead when the host of a guest stands still: half a turn of the timer that it reads.
+ * Nothing passes or fails by the clock: this only ends the wait for what never comes. Microseconds,
+ * of a clock that may leap 21 s ahead when the host of a guest stands still: half a turn of the
+ * timer that it reads.
  */
 #define LONG 45000000u
 
 #define QLEN 256 /* of every EVD of a side */
 
-/* ---- what a device has ----------------------------------------------------------------------------------------- */
+/* ---- what a device has ---- */
 
 /* What a test may need and some device lacks: peer.c has the table of who lacks what, and why. */
 enum need {
@@ -29,12 +33,13 @@ enum need {
 	NEEDS_PLACED = 1 << 0,	      /* a completed write is in the peer's memory */
 	NEEDS_REMOTE_STATUS = 1 << 1, /* a request completes with what went wrong at the peer */
 	NEEDS_READ_RIGHTS = 1 << 2,   /* memory without remote read can't be read */
-	NEEDS_RNR = 1 << 3,	      /* a send waits, outstanding, until the peer posts a receive */
-	NEEDS_SOLICITED = 1 << 4,     /* solicited messages can be told from others */
-	NEEDS_OWN_NET = 1 << 5,	      /* we know which addresses of the network nobody has */
-	NEEDS_TCP = 1 << 6,	      /* its connections are TCP's */
-	NEEDS_WINDOW_RANGE = 1 << 7,  /* a window ends where it ends, not where its region does */
-	NEEDS_HUGE_PAGES = 1 << 8,    /* the system keeps some */
+	/* a send waits, outstanding, until the peer posts a receive */
+	NEEDS_RNR = 1 << 3,
+	NEEDS_SOLICITED = 1 << 4,    /* solicited messages can be told from others */
+	NEEDS_OWN_NET = 1 << 5,	     /* we know which addresses of the network nobody has */
+	NEEDS_TCP = 1 << 6,	     /* its connections are TCP's */
+	NEEDS_WINDOW_RANGE = 1 << 7, /* a window ends where it ends, not where its region does */
+	NEEDS_HUGE_PAGES = 1 << 8,   /* the system keeps some */
 };
 
 struct device {
@@ -45,26 +50,32 @@ struct device {
 	DAT_DTO_COMPLETION_STATUS bad_receive;	 /* in any way, of a receive */
 	DAT_DTO_COMPLETION_STATUS short_receive; /* of a receive that is too short */
 	DAT_DTO_COMPLETION_STATUS sent_too_long; /* of the send for it, with NEEDS_REMOTE_STATUS */
-	DAT_COUNT request_padded, reply_padded;	 /* private data is padded to so many bytes; 0: it is not */
-	bool loose_windows;			 /* a window's range is not checked, its region's is */
-	int crowd;				 /* endpoints that one IA surely can have */
-	bool hears_late;			 /* an acceptor may not know yet that its peer gave up */
+	/* private data is padded to so many bytes; 0: it is not */
+	DAT_COUNT request_padded, reply_padded;
+	/* a window's range is not checked, its region's is */
+	bool loose_windows;
+	int crowd; /* endpoints that one IA surely can have */
+	/* an acceptor may not know yet that its peer gave up */
+	bool hears_late;
 };
 
 const struct device *device(void);
 bool device_has(unsigned needs); /* enum need */
 
-/* ---- running --------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 struct test {
 	const TTest *body;
 	unsigned needs; /* enum need */
 };
 
-/* Each test in a process of its own; TAP on stdout. Arguments of the program choose tests by name. For main. */
+/*
+ * Each test in a process of its own; TAP on stdout. Arguments of the program choose tests by name.
+ * For main.
+ */
 int run(int argc, char **argv, const struct test *tests, size_t count);
 
-/* ---- what calls return ----------------------------------------------------------------------------------------- */
+/* ---- what calls return ---- */
 
 #define FAILS(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)DAT_##type | (DAT_RETURN)DAT_##subtype)
 #define BAD_ARG(n)	     FAILS(INVALID_PARAMETER, INVALID_ARG##n)
@@ -80,7 +91,7 @@ void check_returned(const char *file, int line, const char *call, DAT_RETURN got
 /* The line that a failure in one of the functions below is blamed on. */
 extern _Thread_local int blamed;
 
-/* ---- one end --------------------------------------------------------------------------------------------------- */
+/* ---- one end ---- */
 
 /* An open IA and what an endpoint needs. A test may replace any of it. */
 struct side {
@@ -91,7 +102,10 @@ struct side {
 	struct sockaddr_in address;
 };
 
-/* Names in the dat.conf of a run: by interface, address, device and host name; a host name only if there is one. */
+/*
+ * Names in the dat.conf of a run: by interface, address, device and host name; a host name only if
+ * there is one.
+ */
 enum named { BY_INTERFACE, BY_ADDRESS, BY_DEVICE, BY_HOST, NAMES };
 
 /* NULL: it has no name of this kind. end 0 is the listener's, 1 the connector's. */
@@ -101,14 +115,16 @@ void side_open(struct side *side, unsigned end); /* everything but the endpoint 
 void side_open_as(struct side *side, const char *name, bool threadsafe);
 void side_close(struct side *side); /* abruptly */
 
-DAT_EP_ATTR ep_attr(DAT_COUNT recvs, DAT_COUNT requests); /* 4 segments, or as many as the device has; 4 reads */
+/* 4 segments, or as many as the device has; 4 reads */
+DAT_EP_ATTR ep_attr(DAT_COUNT recvs, DAT_COUNT requests);
 DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr);
 DAT_EP_STATE ep_state(DAT_EP_HANDLE ep);
 
-/* ---- connections ----------------------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual);
-DAT_RETURN connect_to(DAT_EP_HANDLE ep, const struct side *listener, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout);
+DAT_RETURN connect_to(DAT_EP_HANDLE ep, const struct side *listener, DAT_CONN_QUAL qual,
+		      DAT_TIMEOUT timeout);
 DAT_CR_HANDLE request_take(const struct side *side);
 void request_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep);
 void request_accept_in_vain(const struct side *side, DAT_CR_HANDLE cr); /* the peer has given up */
@@ -122,16 +138,18 @@ void pair_open(struct pair *pair, const DAT_EP_ATTR *attr); /* an endpoint at ea
 void pair_open_unconnected(struct pair *pair, const DAT_EP_ATTR *attr);
 void pair_connect(struct pair *pair);
 void pair_close(struct pair *pair);
-void eps_connect(const struct side *near, DAT_EP_HANDLE near_ep, const struct side *far, DAT_EP_HANDLE far_ep);
+void eps_connect(const struct side *near, DAT_EP_HANDLE near_ep, const struct side *far,
+		 DAT_EP_HANDLE far_ep);
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 DAT_EVENT event_wait(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
 DAT_EVENT connection_event_wait(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_EP_HANDLE ep);
 /* A connection that ended, by the peer's word or by its death. */
 void ended_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep);
 /* The next completion; of a success also its length. */
-void dto_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status, size_t length);
+void dto_wait(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
+	      DAT_DTO_COMPLETION_STATUS status, size_t length);
 void no_event(DAT_EVD_HANDLE evd);
 
 #define event_wait(...)		   (blamed = __LINE__, event_wait(__VA_ARGS__))
@@ -140,7 +158,7 @@ void no_event(DAT_EVD_HANDLE evd);
 #define dto_wait(...)		   (blamed = __LINE__, dto_wait(__VA_ARGS__))
 #define no_event(...)		   (blamed = __LINE__, no_event(__VA_ARGS__))
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 #define UNTOUCHED 0xee /* every byte of new memory */
 
@@ -163,7 +181,7 @@ void bytes_check(const void *at, size_t size, unsigned char byte);
 #define pattern_check(...) (blamed = __LINE__, pattern_check(__VA_ARGS__))
 #define bytes_check(...)   (blamed = __LINE__, bytes_check(__VA_ARGS__))
 
-/* ---- transfers, which must be taken ---------------------------------------------------------------------------- */
+/* ---- transfers, which must be taken ---- */
 
 DAT_DTO_COOKIE cookie(uint64_t value);
 void recv_post(DAT_EP_HANDLE ep, uint64_t cookie, DAT_LMR_TRIPLET into);
@@ -183,12 +201,15 @@ void say_hello(const struct pair *pair);
 
 #define say_hello(...) (blamed = __LINE__, say_hello(__VA_ARGS__))
 
-/* ---- other processes and threads ------------------------------------------------------------------------------- */
+/* ---- other processes and threads ---- */
 
 /* What this process has of something: the entries of a folder in /proc/self. */
 unsigned entries(const char *path);
 
-/* A process that runs body with one end of a socket; *fd is the other. To be started before any DAT call. */
+/*
+ * A process that runs body with one end of a socket; *fd is the other. To be started before any DAT
+ * call.
+ */
 pid_t process_start(void (*body)(int fd), int *fd);
 void process_end(pid_t pid); /* it has ended well */
 void tell(int fd, const void *what, size_t size);

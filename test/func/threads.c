@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Threads: each with an endpoint of its own, several on one endpoint, and shared EVDs that all of them empty. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads: each with an endpoint of its own, several on one endpoint, and shared EVDs that all of
+ * them empty.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -34,7 +37,8 @@ static bool book_one(DAT_EVD_HANDLE evd, _Atomic unsigned *counters)
 	return true;
 }
 
-static void book_until(DAT_EVD_HANDLE evd, _Atomic unsigned *counters, unsigned mine, unsigned count)
+static void book_until(DAT_EVD_HANDLE evd, _Atomic unsigned *counters, unsigned mine,
+		       unsigned count)
 {
 	while (counters[mine] < count)
 		if (!book_one(evd, counters))
@@ -91,7 +95,9 @@ static void own_endpoints(bool threadsafe)
 		eps_connect(&pair.near, workers[i].near, &pair.far, workers[i].far);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
-		ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, own_endpoint_body, &workers[i]), 0);
+		ck_assert_int_eq(
+			pthread_create(&workers[i].thread, NULL, own_endpoint_body, &workers[i]),
+			0);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(workers[i].thread, NULL);
 	no_event(pair.near.requests);
@@ -106,7 +112,7 @@ START_TEST(own_endpoints_and_shared_evds)
 }
 END_TEST
 
-/* ---- one endpoint ---------------------------------------------------------------------------------------------- */
+/* ---- one endpoint ---- */
 
 #define POSTERS	 3
 #define EACH	 200
@@ -131,7 +137,8 @@ static void *poster_body(void *arg)
 		DAT_RETURN ret;
 
 		message_make(from.at + i * MESSAGE, w->number, i);
-		while ((ret = dat_ep_post_send(pair.near.ep, 1, &message, cookie(w->number), 0)) != DAT_SUCCESS) {
+		while ((ret = dat_ep_post_send(pair.near.ep, 1, &message, cookie(w->number), 0)) !=
+		       DAT_SUCCESS) {
 			returns(FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY), ret);
 			if (!book_one(pair.near.requests, sent))
 				sched_yield();
@@ -168,7 +175,8 @@ START_TEST(one_endpoint_on_a_threadsafe_ia)
 
 	side_open_as(&pair.near, ia_name(1, BY_INTERFACE), true);
 	side_open_as(&pair.far, ia_name(0, BY_INTERFACE), true);
-	must(dat_evd_create(pair.far.ia, RECEIVES, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &pair.far.recvs));
+	must(dat_evd_create(pair.far.ia, RECEIVES, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG,
+			    &pair.far.recvs));
 	pair.near.ep = ep_make(&pair.near, &attr);
 	pair.far.ep = ep_make(&pair.far, &attr);
 	to = memory_make(&pair.far, RECEIVES * MESSAGE, DAT_MEM_PRIV_ALL_FLAG);
@@ -178,7 +186,8 @@ START_TEST(one_endpoint_on_a_threadsafe_ia)
 	pthread_barrier_init(&start_together, NULL, POSTERS);
 	for (unsigned i = 0; i < POSTERS; i++) {
 		workers[i].number = i;
-		ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, poster_body, &workers[i]), 0);
+		ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, poster_body, &workers[i]),
+				 0);
 	}
 	messages_take(&to);
 	for (unsigned i = 0; i < POSTERS; i++)
@@ -188,7 +197,7 @@ START_TEST(one_endpoint_on_a_threadsafe_ia)
 }
 END_TEST
 
-/* ---- an end in the middle of it -------------------------------------------------------------------------------- */
+/* ---- an end in the middle of it ---- */
 
 /* Posts until the connection is over, and a little longer; and takes what was posted. */
 static void *busy_body(void *arg)
@@ -206,13 +215,16 @@ static void *busy_body(void *arg)
 		else if (ret != FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY))
 			returns(BAD_STATE(EP_DISCPENDING), ret);
 		while (dat_evd_dequeue(pair.near.requests, &event) == DAT_SUCCESS)
-			ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, done++);
+			ck_assert_uint_eq(
+				event.event_data.dto_completion_event_data.user_cookie.as_64,
+				done++);
 		late += ep_state(pair.near.ep) == DAT_EP_STATE_DISCONNECTED;
 	}
 	/* each once, in order, to the last */
 	while (done < posted) {
 		event = event_wait(pair.near.requests, DAT_DTO_COMPLETION_EVENT);
-		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, done++);
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
+				  done++);
 	}
 	no_event(pair.near.requests);
 	return NULL;
@@ -232,7 +244,8 @@ START_TEST(disconnect_under_a_busy_poster)
 			recv_post(pair.far.ep, i, seg(&to, 0, 8));
 		ck_assert_int_eq(pthread_create(&thread, NULL, busy_body, &from), 0);
 		dto_wait(pair.far.recvs, pair.far.ep, 0, DAT_DTO_SUCCESS, 8);
-		must(dat_ep_disconnect(round % 2 ? pair.near.ep : pair.far.ep, DAT_CLOSE_ABRUPT_FLAG));
+		must(dat_ep_disconnect(round % 2 ? pair.near.ep : pair.far.ep,
+				       DAT_CLOSE_ABRUPT_FLAG));
 		ended_wait(pair.near.connects, pair.near.ep);
 		ended_wait(pair.far.connects, pair.far.ep);
 		pthread_join(thread, NULL);
@@ -246,7 +259,7 @@ START_TEST(disconnect_under_a_busy_poster)
 }
 END_TEST
 
-/* ---- everybody for himself ------------------------------------------------------------------------------------- */
+/* ---- everybody for himself ---- */
 
 static void *life_body(void *arg)
 {

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Windows: what peers may do through them, from when on, and until when. Where a device has none, regions stand in. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Windows: what peers may do through them, from when on, and until when. Where a device has none,
+ * regions stand in.
+ */
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,20 +28,21 @@ static void stage_open(struct stage *s)
 {
 	pair_open(&s->pair, NULL);
 	s->near = memory_make(&s->pair.near, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	s->far = memory_make(&s->pair.far, REGION,
-			     (DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
+	s->far = memory_make(
+		&s->pair.far, REGION,
+		(DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
 	must(dat_rmr_create(s->pair.far.pz, &s->rmr));
 }
 
-static DAT_RMR_CONTEXT bind_post(struct stage *s, DAT_LMR_TRIPLET range, DAT_MEM_PRIV_FLAGS priv, uint64_t value,
-				 DAT_COMPLETION_FLAGS flags)
+static DAT_RMR_CONTEXT bind_post(struct stage *s, DAT_LMR_TRIPLET range, DAT_MEM_PRIV_FLAGS priv,
+				 uint64_t value, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RMR_CONTEXT context;
 	DAT_RETURN ret;
 
 	/* the device may still be at all that the endpoint can hold */
-	while ((ret = dat_rmr_bind(s->rmr, &range, priv, s->pair.far.ep, cookie(value), flags, &context)) ==
-	       FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY))
+	while ((ret = dat_rmr_bind(s->rmr, &range, priv, s->pair.far.ep, cookie(value), flags,
+				   &context)) == FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY))
 		sched_yield();
 	must(ret);
 	return context;
@@ -47,7 +51,8 @@ static DAT_RMR_CONTEXT bind_post(struct stage *s, DAT_LMR_TRIPLET range, DAT_MEM
 static void bind_wait(struct stage *s, uint64_t value, DAT_RMR_BIND_COMPLETION_STATUS status)
 {
 	DAT_EVENT event = event_wait(s->pair.far.requests, DAT_RMR_BIND_COMPLETION_EVENT);
-	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event.event_data.rmr_completion_event_data;
+	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
+		&event.event_data.rmr_completion_event_data;
 
 	ck_assert_ptr_eq(bind->rmr_handle, s->rmr);
 	ck_assert_uint_eq(bind->user_cookie.as_64, value);
@@ -57,7 +62,8 @@ static void bind_wait(struct stage *s, uint64_t value, DAT_RMR_BIND_COMPLETION_S
 /* The window at its usual place. */
 static DAT_RMR_CONTEXT bind_usual(struct stage *s, DAT_MEM_PRIV_FLAGS priv)
 {
-	DAT_RMR_CONTEXT context = bind_post(s, seg(&s->far, FROM, SIZE), priv, BIND_ONE, DAT_COMPLETION_DEFAULT_FLAG);
+	DAT_RMR_CONTEXT context = bind_post(s, seg(&s->far, FROM, SIZE), priv, BIND_ONE,
+					    DAT_COMPLETION_DEFAULT_FLAG);
 
 	bind_wait(s, BIND_ONE, DAT_RMR_BIND_SUCCESS);
 	return context;
@@ -72,7 +78,8 @@ static void unbind(struct stage *s)
 }
 
 /* @size bytes of far's region, seen through @context. */
-static DAT_RMR_TRIPLET through(const struct stage *s, DAT_RMR_CONTEXT context, size_t offset, size_t size)
+static DAT_RMR_TRIPLET through(const struct stage *s, DAT_RMR_CONTEXT context, size_t offset,
+			       size_t size)
 {
 	DAT_RMR_TRIPLET remote = target(&s->far, offset, size);
 
@@ -81,7 +88,8 @@ static DAT_RMR_TRIPLET through(const struct stage *s, DAT_RMR_CONTEXT context, s
 }
 
 /* A message behind it proves that a write has been placed, on any transport. */
-static void write_works(struct stage *s, DAT_RMR_CONTEXT context, size_t offset, size_t size, unsigned seed)
+static void write_works(struct stage *s, DAT_RMR_CONTEXT context, size_t offset, size_t size,
+			unsigned seed)
 {
 	recv_post(s->pair.far.ep, seed, seg(&s->far, 0, 0));
 	pattern_fill(s->near.at, size, seed);
@@ -94,7 +102,8 @@ static void write_works(struct stage *s, DAT_RMR_CONTEXT context, size_t offset,
 	dto_wait(s->pair.near.requests, s->pair.near.ep, 2, DAT_DTO_SUCCESS, 0);
 }
 
-static void read_works(struct stage *s, DAT_RMR_CONTEXT context, size_t offset, size_t size, unsigned seed)
+static void read_works(struct stage *s, DAT_RMR_CONTEXT context, size_t offset, size_t size,
+		       unsigned seed)
 {
 	pattern_fill(s->far.at + offset, size, seed);
 	read_post(s->pair.near.ep, 3, seg(&s->near, 0, size), through(s, context, offset, size),
@@ -103,12 +112,16 @@ static void read_works(struct stage *s, DAT_RMR_CONTEXT context, size_t offset, 
 	pattern_check(s->near.at, size, seed);
 }
 
-/* It ends the connection, and not a byte is written. What the writer is told depends on the transport. */
+/*
+ * It ends the connection, and not a byte is written. What the writer is told depends on the
+ * transport.
+ */
 static void write_fails(struct stage *s, DAT_RMR_TRIPLET remote)
 {
 	memset(s->far.at, UNTOUCHED, REGION);
 	memset(s->near.at, 1, REGION);
-	write_post(s->pair.near.ep, 4, seg(&s->near, 0, remote.segment_length), remote, DAT_COMPLETION_DEFAULT_FLAG);
+	write_post(s->pair.near.ep, 4, seg(&s->near, 0, remote.segment_length), remote,
+		   DAT_COMPLETION_DEFAULT_FLAG);
 	ended_wait(s->pair.near.connects, s->pair.near.ep);
 	ended_wait(s->pair.far.connects, s->pair.far.ep);
 	bytes_check(s->far.at, REGION, UNTOUCHED);
@@ -119,9 +132,11 @@ static void access_fails(struct stage *s, bool read, DAT_RMR_TRIPLET remote)
 	memset(s->far.at, UNTOUCHED, REGION);
 	memset(s->near.at, 1, REGION);
 	if (read)
-		read_post(s->pair.near.ep, 4, seg(&s->near, 0, SIZE), remote, DAT_COMPLETION_DEFAULT_FLAG);
+		read_post(s->pair.near.ep, 4, seg(&s->near, 0, SIZE), remote,
+			  DAT_COMPLETION_DEFAULT_FLAG);
 	else
-		write_post(s->pair.near.ep, 4, seg(&s->near, 0, SIZE), remote, DAT_COMPLETION_DEFAULT_FLAG);
+		write_post(s->pair.near.ep, 4, seg(&s->near, 0, SIZE), remote,
+			   DAT_COMPLETION_DEFAULT_FLAG);
 	dto_wait(s->pair.near.requests, s->pair.near.ep, 4, DAT_DTO_ERR_REMOTE_ACCESS, 0);
 	connection_event_wait(s->pair.near.connects, DAT_CONNECTION_EVENT_BROKEN, s->pair.near.ep);
 	ended_wait(s->pair.far.connects, s->pair.far.ep);
@@ -137,8 +152,8 @@ static void connect_again(struct stage *s)
 }
 
 /*
- * It ends the connection, and not a byte comes; with what the read completes depends on the transport. The same
- * endpoints are connected again.
+ * It ends the connection, and not a byte comes; with what the read completes depends on the
+ * transport. The same endpoints are connected again.
  */
 static void read_fails(struct stage *s, DAT_RMR_TRIPLET remote)
 {
@@ -146,7 +161,8 @@ static void read_fails(struct stage *s, DAT_RMR_TRIPLET remote)
 	DAT_EVENT event;
 
 	memset(s->near.at, 1, REGION);
-	read_post(s->pair.near.ep, 5, seg(&s->near, 0, remote.segment_length), remote, DAT_COMPLETION_DEFAULT_FLAG);
+	read_post(s->pair.near.ep, 5, seg(&s->near, 0, remote.segment_length), remote,
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	ended_wait(s->pair.near.connects, s->pair.near.ep);
 	ended_wait(s->pair.far.connects, s->pair.far.ep);
 	event = event_wait(s->pair.near.requests, DAT_DTO_COMPLETION_EVENT);
@@ -159,11 +175,12 @@ static void read_fails(struct stage *s, DAT_RMR_TRIPLET remote)
 	connect_again(s);
 }
 
-/* ---- what it is ------------------------------------------------------------------------------------------------- */
+/* ---- what it is ---- */
 
 START_TEST(is_unbound_until_bound)
 {
-	const DAT_RMR_PARAM_MASK rest = (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET);
+	const DAT_RMR_PARAM_MASK rest = (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL &
+							     ~DAT_RMR_FIELD_LMR_TRIPLET);
 	DAT_RMR_CONTEXT context;
 	DAT_RMR_PARAM param;
 	DAT_IA_ATTR attr;
@@ -201,15 +218,19 @@ START_TEST(context_travels_behind_the_bind)
 		DAT_RMR_TRIPLET *message = (void *)s.far.at;
 
 		recv_post(s.pair.near.ep, i, seg(&s.near, 4096, sizeof(*message)));
-		*message = through(&s, bind_post(&s, seg(&s.far, FROM + i, SIZE), BOTH, i, DAT_COMPLETION_DEFAULT_FLAG),
+		*message = through(&s,
+				   bind_post(&s, seg(&s.far, FROM + i, SIZE), BOTH, i,
+					     DAT_COMPLETION_DEFAULT_FLAG),
 				   FROM + i, SIZE);
-		send_post(s.pair.far.ep, 100 + i, seg(&s.far, 0, sizeof(*message)), DAT_COMPLETION_DEFAULT_FLAG);
+		send_post(s.pair.far.ep, 100 + i, seg(&s.far, 0, sizeof(*message)),
+			  DAT_COMPLETION_DEFAULT_FLAG);
 		dto_wait(s.pair.near.recvs, s.pair.near.ep, i, DAT_DTO_SUCCESS, sizeof(*message));
 		message = (void *)(s.near.at + 4096);
 		write_works(&s, message->rmr_context, FROM + i, SIZE, i);
 		read_works(&s, message->rmr_context, FROM + i, SIZE, i + 50);
 		bind_wait(&s, i, DAT_RMR_BIND_SUCCESS);
-		dto_wait(s.pair.far.requests, s.pair.far.ep, 100 + i, DAT_DTO_SUCCESS, sizeof(*message));
+		dto_wait(s.pair.far.requests, s.pair.far.ep, 100 + i, DAT_DTO_SUCCESS,
+			 sizeof(*message));
 	}
 	pair_close(&s.pair);
 }
@@ -253,7 +274,8 @@ START_TEST(suppressed_binds_never_lock_up)
 	stage_open(&s);
 	for (unsigned i = 0; i < 500; i++) {
 		before = context;
-		context = bind_post(&s, seg(&s.far, FROM + i % 100, SIZE), BOTH, i, DAT_COMPLETION_SUPPRESS_FLAG);
+		context = bind_post(&s, seg(&s.far, FROM + i % 100, SIZE), BOTH, i,
+				    DAT_COMPLETION_SUPPRESS_FLAG);
 		ck_assert_uint_ne(context, before);
 	}
 	say_hello(&s.pair);
@@ -263,7 +285,7 @@ START_TEST(suppressed_binds_never_lock_up)
 }
 END_TEST
 
-/* ---- what peers may do ------------------------------------------------------------------------------------------ */
+/* ---- what peers may do ---- */
 
 static DAT_RMR_CONTEXT after_rebind(struct stage *s)
 {
@@ -312,8 +334,9 @@ static DAT_RMR_CONTEXT of_another_zone(struct stage *s)
 	DAT_RMR_CONTEXT context;
 
 	must(dat_pz_create(other.pair.far.ia, &other.pair.far.pz));
-	must(dat_lmr_create(other.pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, REGION, other.pair.far.pz,
-			    DAT_MEM_PRIV_ALL_FLAG, &other.far.lmr, &other.far.local, NULL, NULL, NULL));
+	must(dat_lmr_create(other.pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, REGION,
+			    other.pair.far.pz, DAT_MEM_PRIV_ALL_FLAG, &other.far.lmr,
+			    &other.far.local, NULL, NULL, NULL));
 	must(dat_rmr_create(other.pair.far.pz, &other.rmr));
 	other.pair.near.ep = ep_make(&other.pair.near, NULL);
 	other.pair.far.ep = ep_make(&other.pair.far, NULL);
@@ -407,8 +430,9 @@ START_TEST(narrow_rights_suffice)
 END_TEST
 
 /*
- * One byte too far. Soft-RoCE looks at the range of the region only: the window itself has the right one, as a query
- * shows, and the region's end holds. So there the check is lost in the kernel's driver, not on the way to it.
+ * One byte too far. Soft-RoCE looks at the range of the region only: the window itself has the
+ * right one, as a query shows, and the region's end holds. So there the check is lost in the
+ * kernel's driver, not on the way to it.
  */
 START_TEST(range_of_the_window)
 {
@@ -434,7 +458,8 @@ static const struct {
 	long offset;
 	size_t length;
 } outsides[] = {
-	{ -1, 1 }, { -1, 2 }, { -1, SIZE }, { SIZE, 1 }, { SIZE - 1, 2 }, { 1, SIZE }, { 0, SIZE + 1 },
+	{ -1, 1 },	 { -1, 2 },   { -1, SIZE },    { SIZE, 1 },
+	{ SIZE - 1, 2 }, { 1, SIZE }, { 0, SIZE + 1 },
 };
 
 START_TEST(not_a_byte_more)
@@ -444,7 +469,8 @@ START_TEST(not_a_byte_more)
 	stage_open(&s);
 	for (size_t i = 0; i < COUNT(outsides); i++) {
 		DAT_RMR_CONTEXT context = bind_usual(&s, BOTH);
-		DAT_RMR_TRIPLET outside = through(&s, context, FROM + (size_t)outsides[i].offset, outsides[i].length);
+		DAT_RMR_TRIPLET outside = through(&s, context, FROM + (size_t)outsides[i].offset,
+						  outsides[i].length);
 
 		write_works(&s, context, FROM, 1, 1);
 		write_works(&s, context, FROM + SIZE - 1, 1, 2);
@@ -477,7 +503,7 @@ START_TEST(serves_every_endpoint_of_its_zone)
 }
 END_TEST
 
-/* ---- regions ---------------------------------------------------------------------------------------------------- */
+/* ---- regions ---- */
 
 START_TEST(region_stays_while_bound)
 {
@@ -502,7 +528,8 @@ END_TEST
 static void constant_stage_open(struct stage *s)
 {
 	const DAT_REGION_DESCRIPTION region = {
-		.for_va = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		.for_va = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0),
 	};
 
 	ck_assert_ptr_ne(region.for_va, MAP_FAILED);
@@ -511,7 +538,8 @@ static void constant_stage_open(struct stage *s)
 	stage_open(s);
 	s->far.at = region.for_va;
 	must(dat_lmr_create(s->pair.far.ia, DAT_MEM_TYPE_VIRTUAL, region, REGION, s->pair.far.pz,
-			    DAT_MEM_PRIV_LOCAL_READ_FLAG, &s->far.lmr, &s->far.local, NULL, NULL, NULL));
+			    DAT_MEM_PRIV_LOCAL_READ_FLAG, &s->far.lmr, &s->far.local, NULL, NULL,
+			    NULL));
 }
 
 START_TEST(read_only_memory_can_be_shown)
@@ -524,8 +552,8 @@ START_TEST(read_only_memory_can_be_shown)
 		before = context;
 		context = bind_post(&s, seg(&s.far, 0, REGION), READING, i, 0);
 		ck_assert_uint_ne(context, before);
-		read_post(s.pair.near.ep, i, seg(&s.near, 0, REGION), through(&s, context, 0, REGION),
-			  DAT_COMPLETION_DEFAULT_FLAG);
+		read_post(s.pair.near.ep, i, seg(&s.near, 0, REGION),
+			  through(&s, context, 0, REGION), DAT_COMPLETION_DEFAULT_FLAG);
 		bind_wait(&s, i, DAT_RMR_BIND_SUCCESS);
 		dto_wait(s.pair.near.requests, s.pair.near.ep, i, DAT_DTO_SUCCESS, REGION);
 		pattern_check(s.near.at, REGION, 9);
@@ -547,16 +575,17 @@ START_TEST(read_only_memory_and_no_more)
 	constant_stage_open(&s);
 	context = bind_usual(&s, READING);
 	for (size_t i = 0; i < COUNT(outsides); i++) {
-		read_post(s.pair.near.ep, 1, seg(&s.near, 0, SIZE), through(&s, context, FROM, SIZE),
-			  DAT_COMPLETION_DEFAULT_FLAG);
+		read_post(s.pair.near.ep, 1, seg(&s.near, 0, SIZE),
+			  through(&s, context, FROM, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
 		dto_wait(s.pair.near.requests, s.pair.near.ep, 1, DAT_DTO_SUCCESS, SIZE);
-		read_fails(&s, through(&s, context, FROM + (size_t)outsides[i].offset, outsides[i].length));
+		read_fails(&s, through(&s, context, FROM + (size_t)outsides[i].offset,
+				       outsides[i].length));
 	}
 	pair_close(&s.pair);
 }
 END_TEST
 
-/* ---- what goes wrong -------------------------------------------------------------------------------------------- */
+/* ---- what goes wrong ---- */
 
 START_TEST(wrong_binds_are_refused)
 {
@@ -569,9 +598,11 @@ START_TEST(wrong_binds_are_refused)
 	stage_open(&s);
 	idle = ep_make(&s.pair.far, NULL);
 	range = seg(&s.far, FROM, SIZE);
-	returns(BAD_STATE(EP_UNCONNECTED), dat_rmr_bind(s.rmr, &range, BOTH, idle, cookie(1), 0, &context));
+	returns(BAD_STATE(EP_UNCONNECTED),
+		dat_rmr_bind(s.rmr, &range, BOTH, idle, cookie(1), 0, &context));
 	range = seg(&s.far, REGION - SIZE + 1, SIZE);
-	returns(BAD_ARG(2), dat_rmr_bind(s.rmr, &range, BOTH, s.pair.far.ep, cookie(1), 0, &context));
+	returns(BAD_ARG(2),
+		dat_rmr_bind(s.rmr, &range, BOTH, s.pair.far.ep, cookie(1), 0, &context));
 	blind = memory_make(&s.pair.far, REGION, WRITING);
 	range = seg(&blind, 0, SIZE);
 	returns(FAILS(PRIVILEGES_VIOLATION, PRIVILEGES_RDMA_READ),
@@ -594,7 +625,8 @@ START_TEST(flushed_binds_change_nothing)
 	stage_open(&s);
 	context = bind_usual(&s, BOTH);
 	must(dat_ep_disconnect(s.pair.far.ep, DAT_CLOSE_ABRUPT_FLAG));
-	connection_event_wait(s.pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, s.pair.far.ep);
+	connection_event_wait(s.pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
+			      s.pair.far.ep);
 	bind_post(&s, seg(&s.far, 0, SIZE), BOTH, 1, DAT_COMPLETION_SUPPRESS_FLAG);
 	bind_wait(&s, 1, DAT_RMR_BIND_FAILURE);
 	must(dat_rmr_query(s.rmr, DAT_RMR_FIELD_ALL, &param));
@@ -622,7 +654,8 @@ START_TEST(endpoint_goes_with_binds_in_flight)
 		ended_wait(s.pair.near.connects, s.pair.near.ep);
 		must(dat_ep_reset(s.pair.near.ep));
 		must(dat_evd_free(s.pair.far.requests));
-		must(dat_evd_create(s.pair.far.ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+		must(dat_evd_create(s.pair.far.ia, QLEN, DAT_HANDLE_NULL,
+				    DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
 				    &s.pair.far.requests));
 		s.pair.far.ep = ep_make(&s.pair.far, NULL);
 		pair_connect(&s.pair);

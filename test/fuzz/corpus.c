@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Feeds a fuzz target every file of the corpus, and every beginning of each; speaks TAP. */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Any text as dat.conf. With clang: -fsanitize=fuzzer,address, and dat/conf.c beside it; else corpus.c has main. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Any text as dat.conf. With clang: -fsanitize=fuzzer,address, and dat/conf.c beside it; else
+ * corpus.c has main.
+ */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +15,8 @@
 struct run {
 	const char *text;
 	size_t length;
-	unsigned line;			/* the last one spoken of */
-	const struct conf_entry *same;	/* the one entry there should be, or NULL */
+	unsigned line;		       /* the last one spoken of */
+	const struct conf_entry *same; /* the one entry there should be, or NULL */
 	unsigned entries;
 };
 
@@ -84,7 +87,8 @@ static void on_entry(void *arg, unsigned line, const struct conf_entry *entry)
 		return;
 	}
 	demand(memcmp(&entry->info, &run->same->info, sizeof(entry->info)) == 0);
-	demand(strcmp(entry->library, run->same->library) == 0 && strcmp(entry->ia_params, run->same->ia_params) == 0);
+	demand(strcmp(entry->library, run->same->library) == 0 &&
+	       strcmp(entry->ia_params, run->same->ia_params) == 0);
 }
 
 static void on_refused(void *arg, unsigned line, const char *reason)

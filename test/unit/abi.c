@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The binary interface of DAT 1.2 on LP64 Linux, as statements that the compiler checks; it names the one that fails. */
+/*
+ * The binary interface of DAT 1.2 on LP64 Linux, as statements that the compiler checks; it names
+ * the one that fails.
+ */
 #include <stdio.h>
 
 #include <dat/udat.h>
@@ -13,21 +16,23 @@
 #define TEXT(...)  TEXT_(__VA_ARGS__)
 
 /* A value of type T, and one of each type of a list; none is ever evaluated. */
-#define ANY(T)		(*(__typeof__(T) *)0)
-#define ANYS1(T)	ANY(T)
-#define ANYS2(T, ...)	ANY(T), ANYS1(__VA_ARGS__)
-#define ANYS3(T, ...)	ANY(T), ANYS2(__VA_ARGS__)
-#define ANYS4(T, ...)	ANY(T), ANYS3(__VA_ARGS__)
-#define ANYS5(T, ...)	ANY(T), ANYS4(__VA_ARGS__)
-#define ANYS6(T, ...)	ANY(T), ANYS5(__VA_ARGS__)
-#define ANYS7(T, ...)	ANY(T), ANYS6(__VA_ARGS__)
-#define ANYS8(T, ...)	ANY(T), ANYS7(__VA_ARGS__)
-#define ANYS9(T, ...)	ANY(T), ANYS8(__VA_ARGS__)
-#define ANYS10(T, ...)	ANY(T), ANYS9(__VA_ARGS__)
-#define ANYS11(T, ...)	ANY(T), ANYS10(__VA_ARGS__)
+#define ANY(T)						 (*(__typeof__(T) *)0)
+#define ANYS1(T)					 ANY(T)
+#define ANYS2(T, ...)					 ANY(T), ANYS1(__VA_ARGS__)
+#define ANYS3(T, ...)					 ANY(T), ANYS2(__VA_ARGS__)
+#define ANYS4(T, ...)					 ANY(T), ANYS3(__VA_ARGS__)
+#define ANYS5(T, ...)					 ANY(T), ANYS4(__VA_ARGS__)
+#define ANYS6(T, ...)					 ANY(T), ANYS5(__VA_ARGS__)
+#define ANYS7(T, ...)					 ANY(T), ANYS6(__VA_ARGS__)
+#define ANYS8(T, ...)					 ANY(T), ANYS7(__VA_ARGS__)
+#define ANYS9(T, ...)					 ANY(T), ANYS8(__VA_ARGS__)
+#define ANYS10(T, ...)					 ANY(T), ANYS9(__VA_ARGS__)
+#define ANYS11(T, ...)					 ANY(T), ANYS10(__VA_ARGS__)
 #define TWELFTH(a, b, c, d, e, f, g, h, i, j, k, l, ...) l
-#define ANYS(...) \
-	TWELFTH(__VA_ARGS__, ANYS11, ANYS10, ANYS9, ANYS8, ANYS7, ANYS6, ANYS5, ANYS4, ANYS3, ANYS2, ANYS1, )(__VA_ARGS__)
+#define ANYS(...)                                                                                  \
+	TWELFTH(__VA_ARGS__, ANYS11, ANYS10, ANYS9, ANYS8, ANYS7, ANYS6, ANYS5, ANYS4, ANYS3,      \
+		ANYS2, ANYS1, )                                                                    \
+	(__VA_ARGS__)
 #define APPLY(macro, ...) macro(__VA_ARGS__)
 
 #define FACT(holds, what) _Static_assert(holds, what)
@@ -36,53 +41,58 @@
 #define TEXT_IS(macro, text) FACT(__builtin_strcmp(TEXT(macro), text) == 0, "text of " #macro)
 
 /* Consumers ask with #ifdef: a use that becomes something else has a macro in it. */
-#define EXPANDS(...) FACT(__builtin_strcmp(TEXT(__VA_ARGS__), #__VA_ARGS__) != 0, #__VA_ARGS__ " is a macro")
+#define EXPANDS(...)                                                                               \
+	FACT(__builtin_strcmp(TEXT(__VA_ARGS__), #__VA_ARGS__) != 0, #__VA_ARGS__ " is a macro")
 
 /* A macro that is a number, and the width of that. */
-#define NUMBER(macro, value, width) \
-	FACT(__builtin_strcmp(TEXT(macro), #macro) != 0, #macro " is a macro"); \
-	FACT((long long)(macro) == (value), "value of " #macro); \
+#define NUMBER(macro, value, width)                                                                \
+	FACT(__builtin_strcmp(TEXT(macro), #macro) != 0, #macro " is a macro");                    \
+	FACT((long long)(macro) == (value), "value of " #macro);                                   \
 	FACT(sizeof(macro) == (width), "width of " #macro)
 
 /* What an expression comes to, 32 bits wide. */
-#define RESULT(expression, value) \
-	FACT((long long)(expression) == (value), "value of " #expression); \
+#define RESULT(expression, value)                                                                  \
+	FACT((long long)(expression) == (value), "value of " #expression);                         \
 	FACT(sizeof(expression) == 4, "width of " #expression)
 
 /* A typedef, its size and what it stands for. */
-#define TYPE(T, size, ...) \
-	FACT(sizeof(T) == (size), "size of " #T); \
+#define TYPE(T, size, ...)                                                                         \
+	FACT(sizeof(T) == (size), "size of " #T);                                                  \
 	FACT(SAME(T, __VA_ARGS__), "meaning of " #T)
 
 /* An enumeration by both its names, and its constants. */
-#define ENUM(T, tag) \
-	FACT(SAME(T, enum tag), "tag of " #T); \
-	FACT(sizeof(T) == 4, "size of " #T); \
+#define ENUM(T, tag)                                                                               \
+	FACT(SAME(T, enum tag), "tag of " #T);                                                     \
+	FACT(sizeof(T) == 4, "size of " #T);                                                       \
 	FACT((T)-1 > (T)0, "signedness of " #T)
 #define VALUE(constant, value) FACT((long long)(constant) == (value), "value of " #constant)
 
 /* A structure or union by both its names; its members: offset in bytes, type. */
-#define LAYOUT(T, tag, size, alignment) \
-	FACT(SAME(T, tag), "tag of " #T); \
-	FACT(sizeof(T) == (size), "size of " #T); \
+#define LAYOUT(T, tag, size, alignment)                                                            \
+	FACT(SAME(T, tag), "tag of " #T);                                                          \
+	FACT(sizeof(T) == (size), "size of " #T);                                                  \
 	FACT(_Alignof(T) == (alignment), "alignment of " #T)
-#define MEMBER(T, member, offset, ...) \
-	FACT(offsetof(T, member) == (offset), "offset of " #member " in " #T); \
-	FACT(SAME(__typeof__(&((T *)0)->member), __typeof__(__VA_ARGS__) *), "type of " #member " in " #T)
+#define MEMBER(T, member, offset, ...)                                                             \
+	FACT(offsetof(T, member) == (offset), "offset of " #member " in " #T);                     \
+	FACT(SAME(__typeof__(&((T *)0)->member), __typeof__(__VA_ARGS__) *),                       \
+	     "type of " #member " in " #T)
 
 /* A function; a slot of the provider's table, counted in words; a macro that jumps through one. */
-#define CALLABLE(function, params) FACT(SAME(__typeof__(&function), DAT_RETURN(*) params), "prototype of " #function)
-#define SLOT(word, member, T, params) \
-	TYPE(T, 8, DAT_RETURN(*) params); \
+#define CALLABLE(function, params)                                                                 \
+	FACT(SAME(__typeof__(&function), DAT_RETURN(*) params), "prototype of " #function)
+#define SLOT(word, member, T, params)                                                              \
+	TYPE(T, 8, DAT_RETURN(*) params);                                                          \
 	MEMBER(DAT_PROVIDER, member, 8 * (word), T)
-#define JUMP(macro, params) \
-	FACT(__builtin_strncmp(TEXT(APPLY(macro, ANYS params)), #macro, sizeof(#macro) - 1) != 0, #macro " is a macro"); \
-	FACT(SAME(__typeof__(APPLY(macro, ANYS params)), DAT_RETURN), "parameters and result of " #macro)
+#define JUMP(macro, params)                                                                        \
+	FACT(__builtin_strncmp(TEXT(APPLY(macro, ANYS params)), #macro, sizeof(#macro) - 1) != 0,  \
+	     #macro " is a macro");                                                                \
+	FACT(SAME(__typeof__(APPLY(macro, ANYS params)), DAT_RETURN),                              \
+	     "parameters and result of " #macro)
 
 /* A call that has all three, under names that differ in case only. */
-#define CALL(word, name, NAME, params) \
-	CALLABLE(dat_##name, params); \
-	SLOT(word, name##_func, DAT_##NAME##_FUNC, params); \
+#define CALL(word, name, NAME, params)                                                             \
+	CALLABLE(dat_##name, params);                                                              \
+	SLOT(word, name##_func, DAT_##NAME##_FUNC, params);                                        \
 	JUMP(DAT_##NAME, params)
 
 /* ---- versions and platform */
@@ -393,8 +403,8 @@ NUMBER(DAT_MEM_PRIV_WRITE_FLAG, 0x30, 4);
 
 FACT(DAT_MEM_PRIV_ALL_FLAG == (DAT_MEM_PRIV_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG), "all privileges");
 FACT(!(DAT_MEM_PRIV_ALL_FLAG & DAT_MEM_PRIV_RO_DISABLE_FLAG), "relaxed ordering is no privilege");
-FACT(DAT_EVD_DEFAULT_FLAG == (DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_RMR_BIND_FLAG |
-			      DAT_EVD_ASYNC_FLAG),
+FACT(DAT_EVD_DEFAULT_FLAG == (DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG |
+			      DAT_EVD_RMR_BIND_FLAG | DAT_EVD_ASYNC_FLAG),
      "all streams but software");
 
 ENUM(DAT_IOV_OWNERSHIP, dat_iov_ownership);
@@ -661,7 +671,8 @@ NUMBER(DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR, 0x40000000, 8);
 NUMBER(DAT_EP_FIELD_EP_ATTR_ALL, 0x7ffff000, 8);
 NUMBER(DAT_EP_FIELD_ALL, 0x7ffff7ff, 8);
 
-FACT(DAT_EP_FIELD_ALL == (DAT_EP_FIELD_EP_ATTR_ALL | 0x7ff), "bit 11 of an endpoint's mask is unused");
+FACT(DAT_EP_FIELD_ALL == (DAT_EP_FIELD_EP_ATTR_ALL | 0x7ff),
+     "bit 11 of an endpoint's mask is unused");
 
 /* ---- the other objects: what a query returns, what can be asked for */
 
@@ -686,7 +697,8 @@ MEMBER(DAT_OS_WAIT_PROXY_AGENT, proxy_agent_func, 8, DAT_AGENT_FUNC);
 
 TYPE(DAT_AGENT_FUNC, 8, void (*)(DAT_PVOID, DAT_EVD_HANDLE));
 EXPANDS(DAT_OS_WAIT_PROXY_AGENT_NULL);
-FACT(SAME(__typeof__(DAT_OS_WAIT_PROXY_AGENT_NULL), DAT_OS_WAIT_PROXY_AGENT), "type of DAT_OS_WAIT_PROXY_AGENT_NULL");
+FACT(SAME(__typeof__(DAT_OS_WAIT_PROXY_AGENT_NULL), DAT_OS_WAIT_PROXY_AGENT),
+     "type of DAT_OS_WAIT_PROXY_AGENT_NULL");
 
 LAYOUT(DAT_CNO_PARAM, struct dat_cno_param, 24, 8);
 MEMBER(DAT_CNO_PARAM, ia_handle, 0, DAT_IA_HANDLE);
@@ -951,11 +963,13 @@ MEMBER(DAT_EVENT, event_data, 16, DAT_EVENT_DATA);
 LAYOUT(DAT_PROVIDER, struct dat_provider, 560, 8);
 MEMBER(DAT_PROVIDER, device_name, 0, const char *);
 MEMBER(DAT_PROVIDER, extension, 8, DAT_PVOID);
-FACT(SAME(__typeof__(DAT_HANDLE_TO_PROVIDER(ANY(DAT_HANDLE))), DAT_PROVIDER *), "type of DAT_HANDLE_TO_PROVIDER");
+FACT(SAME(__typeof__(DAT_HANDLE_TO_PROVIDER(ANY(DAT_HANDLE))), DAT_PROVIDER *),
+     "type of DAT_HANDLE_TO_PROVIDER");
 EXPANDS(DAT_HANDLE_TO_PROVIDER(0));
 
 /* IA and any handle */
-SLOT(2, ia_open_func, DAT_IA_OPEN_FUNC, (const DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *));
+SLOT(2, ia_open_func, DAT_IA_OPEN_FUNC,
+     (const DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *));
 CALL(3, ia_query, IA_QUERY,
      (DAT_IA_HANDLE, DAT_EVD_HANDLE *, DAT_IA_ATTR_MASK, DAT_IA_ATTR *, DAT_PROVIDER_ATTR_MASK,
       DAT_PROVIDER_ATTR *));
@@ -979,7 +993,8 @@ CALL(15, cr_reject, CR_REJECT, (DAT_CR_HANDLE));
 CALL(16, cr_handoff, CR_HANDOFF, (DAT_CR_HANDLE, DAT_CONN_QUAL));
 
 /* event dispatchers */
-CALL(17, evd_create, EVD_CREATE, (DAT_IA_HANDLE, DAT_COUNT, DAT_CNO_HANDLE, DAT_EVD_FLAGS, DAT_EVD_HANDLE *));
+CALL(17, evd_create, EVD_CREATE,
+     (DAT_IA_HANDLE, DAT_COUNT, DAT_CNO_HANDLE, DAT_EVD_FLAGS, DAT_EVD_HANDLE *));
 CALL(18, evd_query, EVD_QUERY, (DAT_EVD_HANDLE, DAT_EVD_PARAM_MASK, DAT_EVD_PARAM *));
 CALL(19, evd_modify_cno, EVD_MODIFY_CNO, (DAT_EVD_HANDLE, DAT_CNO_HANDLE));
 CALL(20, evd_enable, EVD_ENABLE, (DAT_EVD_HANDLE));
@@ -992,13 +1007,13 @@ CALL(26, evd_free, EVD_FREE, (DAT_EVD_HANDLE));
 
 /* endpoints */
 CALL(27, ep_create, EP_CREATE,
-     (DAT_IA_HANDLE, DAT_PZ_HANDLE, DAT_EVD_HANDLE, DAT_EVD_HANDLE, DAT_EVD_HANDLE, const DAT_EP_ATTR *,
-      DAT_EP_HANDLE *));
+     (DAT_IA_HANDLE, DAT_PZ_HANDLE, DAT_EVD_HANDLE, DAT_EVD_HANDLE, DAT_EVD_HANDLE,
+      const DAT_EP_ATTR *, DAT_EP_HANDLE *));
 CALL(28, ep_query, EP_QUERY, (DAT_EP_HANDLE, DAT_EP_PARAM_MASK, DAT_EP_PARAM *));
 CALL(29, ep_modify, EP_MODIFY, (DAT_EP_HANDLE, DAT_EP_PARAM_MASK, const DAT_EP_PARAM *));
 CALL(30, ep_connect, EP_CONNECT,
-     (DAT_EP_HANDLE, DAT_IA_ADDRESS_PTR, DAT_CONN_QUAL, DAT_TIMEOUT, DAT_COUNT, const DAT_PVOID, DAT_QOS,
-      DAT_CONNECT_FLAGS));
+     (DAT_EP_HANDLE, DAT_IA_ADDRESS_PTR, DAT_CONN_QUAL, DAT_TIMEOUT, DAT_COUNT, const DAT_PVOID,
+      DAT_QOS, DAT_CONNECT_FLAGS));
 CALL(31, ep_dup_connect, EP_DUP_CONNECT,
      (DAT_EP_HANDLE, DAT_EP_HANDLE, DAT_TIMEOUT, DAT_COUNT, const DAT_PVOID, DAT_QOS));
 CALL(32, ep_disconnect, EP_DISCONNECT, (DAT_EP_HANDLE, DAT_CLOSE_FLAGS));
@@ -1012,13 +1027,15 @@ CALL(35, ep_post_rdma_read, EP_POST_RDMA_READ,
 CALL(36, ep_post_rdma_write, EP_POST_RDMA_WRITE,
      (DAT_EP_HANDLE, DAT_COUNT, DAT_LMR_TRIPLET *, DAT_DTO_COOKIE, const DAT_RMR_TRIPLET *,
       DAT_COMPLETION_FLAGS));
-CALL(37, ep_get_status, EP_GET_STATUS, (DAT_EP_HANDLE, DAT_EP_STATE *, DAT_BOOLEAN *, DAT_BOOLEAN *));
+CALL(37, ep_get_status, EP_GET_STATUS,
+     (DAT_EP_HANDLE, DAT_EP_STATE *, DAT_BOOLEAN *, DAT_BOOLEAN *));
 CALL(38, ep_free, EP_FREE, (DAT_EP_HANDLE));
 
 /* memory regions */
 CALL(39, lmr_create, LMR_CREATE,
-     (DAT_IA_HANDLE, DAT_MEM_TYPE, DAT_REGION_DESCRIPTION, DAT_VLEN, DAT_PZ_HANDLE, DAT_MEM_PRIV_FLAGS,
-      DAT_LMR_HANDLE *, DAT_LMR_CONTEXT *, DAT_RMR_CONTEXT *, DAT_VLEN *, DAT_VADDR *));
+     (DAT_IA_HANDLE, DAT_MEM_TYPE, DAT_REGION_DESCRIPTION, DAT_VLEN, DAT_PZ_HANDLE,
+      DAT_MEM_PRIV_FLAGS, DAT_LMR_HANDLE *, DAT_LMR_CONTEXT *, DAT_RMR_CONTEXT *, DAT_VLEN *,
+      DAT_VADDR *));
 CALL(40, lmr_query, LMR_QUERY, (DAT_LMR_HANDLE, DAT_LMR_PARAM_MASK, DAT_LMR_PARAM *));
 CALL(41, lmr_free, LMR_FREE, (DAT_LMR_HANDLE));
 CALL(42, rmr_create, RMR_CREATE, (DAT_PZ_HANDLE, DAT_RMR_HANDLE *));
@@ -1029,10 +1046,12 @@ CALL(44, rmr_bind, RMR_BIND,
 CALL(45, rmr_free, RMR_FREE, (DAT_RMR_HANDLE));
 
 /* service points and protection zones */
-CALL(46, psp_create, PSP_CREATE, (DAT_IA_HANDLE, DAT_CONN_QUAL, DAT_EVD_HANDLE, DAT_PSP_FLAGS, DAT_PSP_HANDLE *));
+CALL(46, psp_create, PSP_CREATE,
+     (DAT_IA_HANDLE, DAT_CONN_QUAL, DAT_EVD_HANDLE, DAT_PSP_FLAGS, DAT_PSP_HANDLE *));
 CALL(47, psp_query, PSP_QUERY, (DAT_PSP_HANDLE, DAT_PSP_PARAM_MASK, DAT_PSP_PARAM *));
 CALL(48, psp_free, PSP_FREE, (DAT_PSP_HANDLE));
-CALL(49, rsp_create, RSP_CREATE, (DAT_IA_HANDLE, DAT_CONN_QUAL, DAT_EP_HANDLE, DAT_EVD_HANDLE, DAT_RSP_HANDLE *));
+CALL(49, rsp_create, RSP_CREATE,
+     (DAT_IA_HANDLE, DAT_CONN_QUAL, DAT_EP_HANDLE, DAT_EVD_HANDLE, DAT_RSP_HANDLE *));
 CALL(50, rsp_query, RSP_QUERY, (DAT_RSP_HANDLE, DAT_RSP_PARAM_MASK, DAT_RSP_PARAM *));
 CALL(51, rsp_free, RSP_FREE, (DAT_RSP_HANDLE));
 CALL(52, pz_create, PZ_CREATE, (DAT_IA_HANDLE, DAT_PZ_HANDLE *));
@@ -1047,8 +1066,10 @@ CALL(57, evd_set_unwaitable, EVD_SET_UNWAITABLE, (DAT_EVD_HANDLE));
 CALL(58, evd_clear_unwaitable, EVD_CLEAR_UNWAITABLE, (DAT_EVD_HANDLE));
 
 /* added by DAT 1.2 */
-CALL(59, lmr_sync_rdma_read, LMR_SYNC_RDMA_READ, (DAT_IA_HANDLE, const DAT_LMR_TRIPLET *, DAT_VLEN));
-CALL(60, lmr_sync_rdma_write, LMR_SYNC_RDMA_WRITE, (DAT_IA_HANDLE, const DAT_LMR_TRIPLET *, DAT_VLEN));
+CALL(59, lmr_sync_rdma_read, LMR_SYNC_RDMA_READ,
+     (DAT_IA_HANDLE, const DAT_LMR_TRIPLET *, DAT_VLEN));
+CALL(60, lmr_sync_rdma_write, LMR_SYNC_RDMA_WRITE,
+     (DAT_IA_HANDLE, const DAT_LMR_TRIPLET *, DAT_VLEN));
 CALL(61, ep_create_with_srq, EP_CREATE_WITH_SRQ,
      (DAT_IA_HANDLE, DAT_PZ_HANDLE, DAT_EVD_HANDLE, DAT_EVD_HANDLE, DAT_EVD_HANDLE, DAT_SRQ_HANDLE,
       const DAT_EP_ATTR *, DAT_EP_HANDLE *));
@@ -1056,15 +1077,16 @@ CALL(62, ep_recv_query, EP_RECV_QUERY, (DAT_EP_HANDLE, DAT_COUNT *, DAT_COUNT *)
 CALL(63, ep_set_watermark, EP_SET_WATERMARK, (DAT_EP_HANDLE, DAT_COUNT, DAT_COUNT));
 CALL(64, srq_create, SRQ_CREATE, (DAT_IA_HANDLE, DAT_PZ_HANDLE, DAT_SRQ_ATTR *, DAT_SRQ_HANDLE *));
 CALL(65, srq_free, SRQ_FREE, (DAT_SRQ_HANDLE));
-CALL(66, srq_post_recv, SRQ_POST_RECV, (DAT_SRQ_HANDLE, DAT_COUNT, DAT_LMR_TRIPLET *, DAT_DTO_COOKIE));
+CALL(66, srq_post_recv, SRQ_POST_RECV,
+     (DAT_SRQ_HANDLE, DAT_COUNT, DAT_LMR_TRIPLET *, DAT_DTO_COOKIE));
 CALL(67, srq_query, SRQ_QUERY, (DAT_SRQ_HANDLE, DAT_SRQ_PARAM_MASK, DAT_SRQ_PARAM *));
 CALL(68, srq_resize, SRQ_RESIZE, (DAT_SRQ_HANDLE, DAT_COUNT));
 CALL(69, srq_set_lw, SRQ_SET_LW, (DAT_SRQ_HANDLE, DAT_COUNT));
 
 /* ---- the calls that have no slot, and what a provider's library exports */
 
-CALLABLE(dat_ia_openv,
-     (const DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *, DAT_UINT32, DAT_UINT32, DAT_BOOLEAN));
+CALLABLE(dat_ia_openv, (const DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *,
+			DAT_UINT32, DAT_UINT32, DAT_BOOLEAN));
 CALLABLE(dat_registry_list_providers, (DAT_COUNT, DAT_COUNT *, DAT_PROVIDER_INFO **));
 CALLABLE(dat_registry_add_provider, (const DAT_PROVIDER *, const DAT_PROVIDER_INFO *));
 CALLABLE(dat_registry_remove_provider, (const DAT_PROVIDER *, const DAT_PROVIDER_INFO *));
@@ -1072,7 +1094,9 @@ CALLABLE(dat_strerror, (DAT_RETURN, const char **, const char **));
 FACT(SAME(DAT_IA_OPENV_FUNC, __typeof__(&dat_ia_openv)), "type of DAT_IA_OPENV_FUNC");
 
 EXPANDS(dat_ia_open(1, 2, 3, 4));
-FACT(SAME(__typeof__(APPLY(dat_ia_open, ANYS(DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *))), DAT_RETURN),
+FACT(SAME(__typeof__(APPLY(dat_ia_open,
+			   ANYS(DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *))),
+	  DAT_RETURN),
      "result of dat_ia_open");
 
 LAYOUT(DAT_PROVIDER_INFO, struct dat_provider_info, 268, 4);
@@ -1087,8 +1111,10 @@ TEXT_IS(DAT_PROVIDER_INIT_FUNC_STR, "\"dat_provider_init\"");
 TEXT_IS(DAT_PROVIDER_FINI_FUNC_STR, "\"dat_provider_fini\"");
 TYPE(DAT_PROVIDER_INIT_FUNC, 8, void (*)(const DAT_PROVIDER_INFO *, const char *));
 TYPE(DAT_PROVIDER_FINI_FUNC, 8, void (*)(const DAT_PROVIDER_INFO *));
-FACT(SAME(__typeof__(&dat_provider_init), DAT_PROVIDER_INIT_FUNC), "prototype of dat_provider_init");
-FACT(SAME(__typeof__(&dat_provider_fini), DAT_PROVIDER_FINI_FUNC), "prototype of dat_provider_fini");
+FACT(SAME(__typeof__(&dat_provider_init), DAT_PROVIDER_INIT_FUNC),
+     "prototype of dat_provider_init");
+FACT(SAME(__typeof__(&dat_provider_fini), DAT_PROVIDER_FINI_FUNC),
+     "prototype of dat_provider_fini");
 
 #if DAT_VERSION_MAJOR != 1 || DAT_VERSION_MINOR != 2
 #error "programs ask for the version with #if"

@@ -54,13 +54,16 @@ static bool fails(void)
 	return true;
 }
 
-/* The names are the linker's, who is not content with hidden ones where a shared library allocates, too. */
-#define WRAP(type, call, params, ...)                                                                                  \
-	type __real_##call params;                                                                                     \
-	__attribute__((visibility("default"))) type __wrap_##call params;                                              \
-	type __wrap_##call params                                                                                      \
-	{                                                                                                              \
-		return fails() ? NULL : __real_##call(__VA_ARGS__);                                                    \
+/*
+ * The names are the linker's, who is not content with hidden ones where a shared library allocates,
+ * too.
+ */
+#define WRAP(type, call, params, ...)                                                              \
+	type __real_##call params;                                                                 \
+	__attribute__((visibility("default"))) type __wrap_##call params;                          \
+	type __wrap_##call params                                                                  \
+	{                                                                                          \
+		return fails() ? NULL : __real_##call(__VA_ARGS__);                                \
 	}
 
 WRAP(void *, malloc, (size_t size), size)

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 /*
- * For programs linked with $(alloc_ldflags): they get every allocation of the objects linked in. Shared libraries are
- * left alone, and the fake transport is while it is called: what its calls do without memory is fake_fail_call's.
- * Check may be linked in, too, so make no checks between alloc_fail_nth and alloc_failed. The shape of a sweep:
+ * For programs linked with $(alloc_ldflags): they get every allocation of the objects linked in.
+ * Shared libraries are left alone, and the fake transport is while it is called: what its calls do
+ * without memory is fake_fail_call's. Check may be linked in, too, so make no checks between
+ * alloc_fail_nth and alloc_failed. The shape of a sweep:
  *
  *	for (n = 1; alloc_fail_nth(n), ret = create(&it), alloc_failed(); n++)
  *		it failed for want of memory, and nothing has changed;

@@ -47,7 +47,8 @@ DAT_IA_HANDLE ia_make(const char *device, bool thread_safe, DAT_EVD_HANDLE *asyn
 
 	announce(device, thread_safe);
 	*async_evd = DAT_HANDLE_NULL;
-	ck_dat((thread_safe ? ia_open_threadsafe : ia_open)((DAT_NAME_PTR)device, 8, async_evd, &ia));
+	ck_dat((thread_safe ? ia_open_threadsafe : ia_open)((DAT_NAME_PTR)device, 8, async_evd,
+							    &ia));
 	return ia;
 }
 
@@ -63,7 +64,8 @@ DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
 {
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd, attr, &ep));
+	ck_dat(ep_create(side->ia, side->pz, side->recv_evd, side->request_evd, side->connect_evd,
+			 attr, &ep));
 	return ep;
 }
 
@@ -80,7 +82,8 @@ static void side_make_evds(struct side *side)
 	DAT_COUNT qlen = side->qlen ? side->qlen : SIDE_QLEN;
 
 	if (side->one_evd) {
-		side->recv_evd = evd_make_for(side, qlen, DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG);
+		side->recv_evd = evd_make_for(side, qlen,
+					      DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG);
 		side->request_evd = side->connect_evd = side->cr_evd = side->recv_evd;
 		return;
 	}
@@ -102,8 +105,9 @@ void side_open(struct side *side, const char *device)
 	side->memory = calloc(1, SIDE_MEMORY);
 	ck_assert_ptr_nonnull(side->memory);
 	region.for_va = side->memory;
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, side->pz, DAT_MEM_PRIV_ALL_FLAG,
-			  &side->lmr, &side->lmr_context, &side->rmr_context, NULL, NULL));
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, side->pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &side->lmr, &side->lmr_context, &side->rmr_context,
+			  NULL, NULL));
 	side->ep = ep_make(side, side->attr);
 }
 
@@ -150,8 +154,8 @@ void connect_eps(struct side *a, DAT_EP_HANDLE ep_a, struct side *b, DAT_EP_HAND
 	DAT_EVENT event;
 
 	ck_dat(psp_create_any(b->ia, &qual, b->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_dat(ep_connect(ep_a, (DAT_IA_ADDRESS_PTR)&b->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
-			  DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(ep_connect(ep_a, (DAT_IA_ADDRESS_PTR)&b->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	event = expect(b->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
 	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, ep_b, 0, NULL));
 	expect(b->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
@@ -196,14 +200,16 @@ DAT_DTO_COOKIE cookie_of(uint64_t n)
 	return (DAT_DTO_COOKIE){ .as_64 = n };
 }
 
-DAT_RETURN try_send(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags)
+DAT_RETURN try_send(const struct side *side, uint64_t n, size_t offset, size_t length,
+		    DAT_COMPLETION_FLAGS flags)
 {
 	DAT_LMR_TRIPLET iov = segment(side, offset, length);
 
 	return ep_post_send(side->ep, 1, &iov, cookie_of(n), flags);
 }
 
-DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags)
+DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t length,
+		    DAT_COMPLETION_FLAGS flags)
 {
 	DAT_LMR_TRIPLET iov = segment(side, offset, length);
 
@@ -226,7 +232,8 @@ DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 	DAT_COUNT nmore;
 
 	ck_dat(evd_wait(evd, SECONDS(60), 1, &event, &nmore));
-	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number, number);
+	ck_assert_msg(event.event_number == number, "event %#x, not %#x", event.event_number,
+		      number);
 	ck_assert_ptr_eq(event.evd_handle, evd);
 	return event;
 }
@@ -325,7 +332,8 @@ static void *waiter_main(void *arg)
 {
 	struct waiter *waiter = arg;
 
-	waiter->ret = evd_wait(waiter->evd, waiter->timeout, waiter->threshold, &waiter->event, &waiter->nmore);
+	waiter->ret = evd_wait(waiter->evd, waiter->timeout, waiter->threshold, &waiter->event,
+			       &waiter->nmore);
 	return NULL;
 }
 

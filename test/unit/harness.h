@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the unit tests of the core share: interface adapters on the fake transport, connected endpoints, and checks. */
+/*
+ * What the unit tests of the core share: interface adapters on the fake transport, connected
+ * endpoints, and checks.
+ */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -21,13 +24,17 @@
 
 /* ---- checks ---- */
 
-/* "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)"; in one of a few buffers of this thread. */
+/*
+ * "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)"; in one of a few buffers of this
+ * thread.
+ */
 const char *status_text(DAT_RETURN ret);
 
-#define ck_dat_is(call, want)                                                                                          \
-	do {                                                                                                           \
-		DAT_RETURN ret_ = (call), want_ = (want);                                                              \
-		ck_assert_msg(ret_ == want_, "%s: %s, not %s", #call, status_text(ret_), status_text(want_));          \
+#define ck_dat_is(call, want)                                                                      \
+	do {                                                                                       \
+		DAT_RETURN ret_ = (call), want_ = (want);                                          \
+		ck_assert_msg(ret_ == want_, "%s: %s, not %s", #call, status_text(ret_),           \
+			      status_text(want_));                                                 \
 	} while (0)
 
 #define ck_dat(call) ck_dat_is(call, DAT_SUCCESS)
@@ -88,8 +95,10 @@ void pair_close(struct pair *pair);
 DAT_DTO_COOKIE cookie_of(uint64_t n);
 
 /* One segment at @offset of the side's memory, with @n for a cookie. */
-DAT_RETURN try_send(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags);
-DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t length, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN try_send(const struct side *side, uint64_t n, size_t offset, size_t length,
+		    DAT_COMPLETION_FLAGS flags);
+DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t length,
+		    DAT_COMPLETION_FLAGS flags);
 #define post_send(...) ck_dat(try_send(__VA_ARGS__))
 #define post_recv(...) ck_dat(try_recv(__VA_ARGS__))
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A C11 provider as its author writes it: dat_registry.h comes first, and the dispatch macros reach the table. */
+/*
+ * A C11 provider as its author writes it: dat_registry.h comes first, and the dispatch macros reach
+ * the table.
+ */
 #define DAT_THREADSAFE	      DAT_TRUE
 #define DAT_OPTIMAL_ALIGNMENT 64
 #include <dat/dat_registry.h>
@@ -27,28 +30,31 @@ static struct object {
 static DAT_BOOLEAN asked_for;
 
 /* Stands in for the library's, to see which providers dat_ia_open asks for. */
-DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen, DAT_EVD_HANDLE *async_evd,
-			DAT_IA_HANDLE *handle, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
+DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
+			DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *handle, DAT_UINT32 major,
+			DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
 {
 	(void)name, (void)async_evd_qlen, (void)async_evd, (void)handle, (void)major, (void)minor;
 	asked_for = thread_safety;
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE zone, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *out)
+static DAT_RETURN srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE zone, DAT_SRQ_ATTR *attr,
+			     DAT_SRQ_HANDLE *out)
 {
 	*out = &srq;
 	return handle == &ia && zone == &pz && attr->max_recv_dtos == 7 ? DAT_SUCCESS : DAT_ABORT;
 }
 
-static DAT_RETURN cno_create(DAT_IA_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
+static DAT_RETURN cno_create(DAT_IA_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent,
+			     DAT_CNO_HANDLE *out)
 {
 	*out = &cno;
 	return handle == &ia && agent.instance_data == &evd ? DAT_SUCCESS : DAT_ABORT;
 }
 
-static DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
-			   DAT_COUNT *nmore)
+static DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			   DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	event->event_number = DAT_SOFTWARE_EVENT;
 	*nmore = threshold - 1;
@@ -59,9 +65,9 @@ static DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT num_segments, DAT
 			       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	return handle == &ep && num_segments == 0 && !iov && cookie.as_64 == 42 &&
-			       flags == DAT_COMPLETION_SUPPRESS_FLAG ?
-		       DAT_SUCCESS :
-		       DAT_ABORT;
+			       flags == DAT_COMPLETION_SUPPRESS_FLAG
+		       ? DAT_SUCCESS
+		       : DAT_ABORT;
 }
 
 static DAT_PROVIDER table = {
@@ -83,7 +89,8 @@ static int own_settings_are_respected(void)
 
 static int an_object_leads_to_its_provider(void)
 {
-	return DAT_HANDLE_TO_PROVIDER(&ep) == &table && !strcmp(DAT_HANDLE_TO_PROVIDER(&ia)->device_name, "none");
+	return DAT_HANDLE_TO_PROVIDER(&ep) == &table &&
+	       !strcmp(DAT_HANDLE_TO_PROVIDER(&ia)->device_name, "none");
 }
 
 /* The output holds nothing yet, so there is nothing in it to dispatch through. */
@@ -110,8 +117,8 @@ static int arguments_arrive_in_order(void)
 	DAT_COUNT nmore;
 	DAT_DTO_COOKIE cookie = { .as_64 = 42 };
 
-	return DAT_EVD_WAIT(&evd, DAT_TIMEOUT_INFINITE, 3, &event, &nmore) == DAT_SUCCESS && nmore == 2 &&
-	       event.event_number == DAT_SOFTWARE_EVENT &&
+	return DAT_EVD_WAIT(&evd, DAT_TIMEOUT_INFINITE, 3, &event, &nmore) == DAT_SUCCESS &&
+	       nmore == 2 && event.event_number == DAT_SOFTWARE_EVENT &&
 	       DAT_EP_POST_SEND(&ep, 0, NULL, cookie, DAT_COMPLETION_SUPPRESS_FLAG) == DAT_SUCCESS;
 }
 
@@ -120,15 +127,16 @@ static int a_provider_is_found_by_its_entry_points(void)
 	DAT_PROVIDER_INFO info = { "ia", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_THREADSAFE };
 
 	return !strcmp(DAT_PROVIDER_INIT_FUNC_STR, "dat_provider_init") &&
-	       !strcmp(DAT_PROVIDER_FINI_FUNC_STR, "dat_provider_fini") && info.is_thread_safe == DAT_TRUE &&
-	       !strcmp(DAT_RO_AWARE_PREFIX, "RO_AWARE_");
+	       !strcmp(DAT_PROVIDER_FINI_FUNC_STR, "dat_provider_fini") &&
+	       info.is_thread_safe == DAT_TRUE && !strcmp(DAT_RO_AWARE_PREFIX, "RO_AWARE_");
 }
 
 static const struct {
 	const char *what;
 	int (*holds)(void);
 } cases[] = {
-	{ "DAT_THREADSAFE and DAT_OPTIMAL_ALIGNMENT may be set before the include", own_settings_are_respected },
+	{ "DAT_THREADSAFE and DAT_OPTIMAL_ALIGNMENT may be set before the include",
+	  own_settings_are_respected },
 	{ "the first word of an object leads to its provider", an_object_leads_to_its_provider },
 	{ "DAT_SRQ_CREATE dispatches through the IA", srq_create_goes_through_the_ia },
 	{ "structures are passed by value", structures_go_by_value },
@@ -140,7 +148,8 @@ int main(void)
 {
 	int failures = 0;
 
-	ia.provider = pz.provider = evd.provider = cno.provider = ep.provider = srq.provider = &table;
+	ia.provider = pz.provider = evd.provider = cno.provider = ep.provider = srq.provider =
+		&table;
 	printf("1..%zu\n", COUNT(cases));
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		int holds = cases[i].holds();

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A C99 program as a consumer writes it: udat.h comes first and alone, and the macros of the headers do their work. */
+/*
+ * A C99 program as a consumer writes it: udat.h comes first and alone, and the macros of the
+ * headers do their work.
+ */
 #include <dat/udat.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* Names that the interface leaves to programs: Solaris has the first, the library exports the second undeclared. */
+/*
+ * Names that the interface leaves to programs: Solaris has the first, the library exports the
+ * second undeclared.
+ */
 enum { DAT_PZ_SAME, dats_get_ia_handle };
 
 static struct {
@@ -18,8 +24,9 @@ static struct {
 } opened;
 
 /* Stands in for the library's, to see what dat_ia_open makes of its arguments. */
-DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen, DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia,
-			DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
+DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
+			DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia, DAT_UINT32 major,
+			DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
 {
 	opened.name = name;
 	opened.qlen = async_evd_qlen;
@@ -38,10 +45,10 @@ static int open_asks_for_1_2_nonthreadsafe(void)
 	DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
 	DAT_RETURN ret = dat_ia_open(name, 8, &evd, &ia);
 
-	return opened.name == name && opened.qlen == 8 && opened.async_evd == &evd && opened.ia == &ia &&
-	       opened.major == 1 && opened.minor == 2 && opened.thread_safety == DAT_FALSE &&
-	       DAT_GET_TYPE(ret) == DAT_NAME_NOT_FOUND && DAT_GET_SUBTYPE(ret) == DAT_MINOR_NOT_FOUND &&
-	       !DAT_IS_WARNING(ret);
+	return opened.name == name && opened.qlen == 8 && opened.async_evd == &evd &&
+	       opened.ia == &ia && opened.major == 1 && opened.minor == 2 &&
+	       opened.thread_safety == DAT_FALSE && DAT_GET_TYPE(ret) == DAT_NAME_NOT_FOUND &&
+	       DAT_GET_SUBTYPE(ret) == DAT_MINOR_NOT_FOUND && !DAT_IS_WARNING(ret);
 }
 
 static int no_agent_is_an_initialiser_and_an_argument(void)
@@ -58,7 +65,8 @@ static int masks_reach_beyond_32_bits(void)
 	DAT_IA_ATTR_MASK all = DAT_IA_FIELD_ALL;
 	DAT_IA_ATTR_MASK some = DAT_IA_FIELD_IA_MAX_EPS | DAT_IA_FIELD_IA_VENDOR_ATTR;
 
-	return (all & some) == some && some >> 34 == 1 && DAT_IA_ALL == all && (all & ~DAT_IA_ALL) == 0;
+	return (all & some) == some && some >> 34 == 1 && DAT_IA_ALL == all &&
+	       (all & ~DAT_IA_ALL) == 0;
 }
 
 static int old_names_mean_the_new_members(void)
@@ -71,13 +79,14 @@ static int old_names_mean_the_new_members(void)
 	ia.max_mtu_size = 4096;
 	ia.max_rdma_read_per_ep = 3;
 	ep.max_mtu_size = 2048;
-	return ia.max_message_size == 4096 && ia.max_rdma_read_per_ep_in == 3 && ep.max_message_size == 2048;
+	return ia.max_message_size == 4096 && ia.max_rdma_read_per_ep_in == 3 &&
+	       ep.max_message_size == 2048;
 }
 
 static int special_counts_are_negative(void)
 {
-	return DAT_WATERMARK_INFINITE < 0 && DAT_HW_DEFAULT == DAT_WATERMARK_INFINITE && DAT_VALUE_UNKNOWN == -2 &&
-	       DAT_SRQ_LW_DEFAULT == 0;
+	return DAT_WATERMARK_INFINITE < 0 && DAT_HW_DEFAULT == DAT_WATERMARK_INFINITE &&
+	       DAT_VALUE_UNKNOWN == -2 && DAT_SRQ_LW_DEFAULT == 0;
 }
 
 static int shared_memory_is_named_by_forty_bytes(void)
@@ -87,7 +96,8 @@ static int shared_memory_is_named_by_forty_bytes(void)
 
 	region.for_shared_memory.virtual_address = cookie;
 	region.for_shared_memory.shared_memory_id = &cookie;
-	return sizeof(*region.for_shared_memory.shared_memory_id) == 40 && region.for_va == (DAT_PVOID)cookie;
+	return sizeof(*region.for_shared_memory.shared_memory_id) == 40 &&
+	       region.for_va == (DAT_PVOID)cookie;
 }
 
 static const struct {
@@ -95,11 +105,13 @@ static const struct {
 	int (*holds)(void);
 } cases[] = {
 	{ "dat_ia_open asks for version 1.2, nonthreadsafe", open_asks_for_1_2_nonthreadsafe },
-	{ "DAT_OS_WAIT_PROXY_AGENT_NULL initialises and assigns", no_agent_is_an_initialiser_and_an_argument },
+	{ "DAT_OS_WAIT_PROXY_AGENT_NULL initialises and assigns",
+	  no_agent_is_an_initialiser_and_an_argument },
 	{ "attribute masks have more than 32 bits", masks_reach_beyond_32_bits },
 	{ "names of DAT 1.0 and 1.1 mean the members of 1.2", old_names_mean_the_new_members },
 	{ "watermarks and unknown counts are negative", special_counts_are_negative },
-	{ "shared memory is described by address and cookie", shared_memory_is_named_by_forty_bytes },
+	{ "shared memory is described by address and cookie",
+	  shared_memory_is_named_by_forty_bytes },
 };
 
 int main(void)

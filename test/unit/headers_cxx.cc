@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: BSD-2-Clause
-// A C++ program as a consumer writes it: C linkage, and types that can be declared and compared without tricks.
+/* SPDX-License-Identifier: BSD-2-Clause */
+// A C++ program as a consumer writes it: C linkage, and types that can be declared and compared
+// without tricks.
 #include <dat/udat.h>
 
 #include <dat/dat.h>
@@ -15,9 +16,11 @@
 #include <cstdio>
 #include <cstring>
 
-// What the library would offer. With another linkage than that of the headers this would not compile.
-extern "C" DAT_RETURN dat_ia_openv(const DAT_NAME_PTR, DAT_COUNT qlen, DAT_EVD_HANDLE *, DAT_IA_HANDLE *ia,
-				   DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
+// What the library would offer. With another linkage than that of the headers this would not
+// compile.
+extern "C" DAT_RETURN dat_ia_openv(const DAT_NAME_PTR, DAT_COUNT qlen, DAT_EVD_HANDLE *,
+				   DAT_IA_HANDLE *ia, DAT_UINT32 major, DAT_UINT32 minor,
+				   DAT_BOOLEAN thread_safety)
 {
 	*ia = reinterpret_cast<DAT_IA_HANDLE>(static_cast<uintptr_t>(qlen));
 	return major == 1 && minor == 2 && thread_safety == DAT_FALSE ? DAT_SUCCESS : DAT_ABORT;
@@ -61,7 +64,8 @@ bool every_structure_can_be_declared()
 	std::memset(&event, 0, sizeof(event));
 	provider.evd_stream_merging_supported[5][5] = DAT_TRUE;
 	event.event_number = DAT_SOFTWARE_EVENT;
-	return sizeof(provider) == 504 && sizeof(ia) == 688 && dat_evd_post_se(DAT_HANDLE_NULL, &event) == DAT_SUCCESS;
+	return sizeof(provider) == 504 && sizeof(ia) == 688 &&
+	       dat_evd_post_se(DAT_HANDLE_NULL, &event) == DAT_SUCCESS;
 }
 
 bool no_agent_is_a_value()
@@ -75,8 +79,8 @@ bool return_codes_come_apart()
 {
 	DAT_RETURN ret = DAT_CLASS_ERROR | DAT_INVALID_STATE | DAT_INVALID_STATE_PZ_IN_USE;
 
-	return DAT_GET_TYPE(ret) == DAT_INVALID_STATE && DAT_GET_SUBTYPE(ret) == DAT_INVALID_STATE_PZ_IN_USE &&
-	       !DAT_IS_WARNING(ret);
+	return DAT_GET_TYPE(ret) == DAT_INVALID_STATE &&
+	       DAT_GET_SUBTYPE(ret) == DAT_INVALID_STATE_PZ_IN_USE && !DAT_IS_WARNING(ret);
 }
 
 bool a_macro_dispatches()

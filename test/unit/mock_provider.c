@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A provider without a device, to be loaded by the registry under test. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,8 +19,8 @@ struct name {
 	DAT_PROVIDER table;
 	DAT_PROVIDER_INFO info;
 	char params[256];
-	bool running;		/* lock; between init and fini */
-	bool used;		/* lock */
+	bool running; /* lock; between init and fini */
+	bool used;    /* lock */
 };
 
 struct ia {
@@ -28,7 +28,7 @@ struct ia {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct name names[8];	/* lock */
+static struct name names[8]; /* lock */
 
 static bool asks_for(const struct name *name, const char *word)
 {
@@ -53,7 +53,8 @@ static bool is_aware(void)
 	return ask && ask();
 }
 
-static DAT_RETURN open_ia(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd, DAT_IA_HANDLE *handle)
+static DAT_RETURN open_ia(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			  DAT_IA_HANDLE *handle)
 {
 	struct name *name;
 	struct ia *ia;

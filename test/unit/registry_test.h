@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the tests of the registry share: a dat.conf of their own, an ear on stderr, and how to run. */
+/*
+ * What the tests of the registry share: a dat.conf of their own, an ear on stderr, and how to run.
+ */
 #ifndef REGISTRY_TEST_H
 #define REGISTRY_TEST_H
 
@@ -10,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COUNT(array)	((int)(sizeof(array) / sizeof((array)[0])))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* A file without a name, so that none is left behind. Read it through what path says. */
 static inline int scratch_file(char path[32])
@@ -22,7 +24,10 @@ static inline int scratch_file(char path[32])
 	return fd;
 }
 
-/* From here on this is what dat.conf says, in the caller's process. It is read when the registry is first asked. */
+/*
+ * From here on this is what dat.conf says, in the caller's process. It is read when the registry is
+ * first asked.
+ */
 static inline void use_conf(const char *text)
 {
 	char path[32];

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* The calls that only find their provider: each reaches its own slot with its own arguments, or says what is wrong. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls that only find their provider: each reaches its own slot with its own arguments, or
+ * says what is wrong.
+ */
 #define _GNU_SOURCE
 #include <dat/udat.h>
 #include <dat/dat_registry.h>
@@ -8,7 +11,7 @@
 
 #include "registry_test.h"
 
-#define NAME	"here"
+#define NAME "here"
 
 /* An object of this test's provider; its IA is one too. */
 struct object {
@@ -18,7 +21,8 @@ struct object {
 static struct object ia_object, other_ia_object, plain_object;
 
 /* The length of the event queue chooses the object. */
-static DAT_RETURN open_ia(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd, DAT_IA_HANDLE *ia)
+static DAT_RETURN open_ia(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			  DAT_IA_HANDLE *ia)
 {
 	(void)name;
 	(void)evd;
@@ -37,25 +41,27 @@ static DAT_RETURN close_ia(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
 	return flags == DAT_CLOSE_GRACEFUL_FLAG ? 0x8007004fU : DAT_SUCCESS;
 }
 
-static DAT_PROVIDER table = { .device_name = NAME, .ia_open_func = open_ia, .ia_close_func = close_ia };
+static DAT_PROVIDER table = { .device_name = NAME,
+			      .ia_open_func = open_ia,
+			      .ia_close_func = close_ia };
 
 static const DAT_PROVIDER_INFO info = { NAME, 1, 2, DAT_FALSE };
 
 /*
- * Whatever its prototype, a call's arguments are words: here it is made with as many as the longest takes, and a slot
- * finds as many. Fewer are looked at.
+ * Whatever its prototype, a call's arguments are words: here it is made with as many as the longest
+ * takes, and a slot finds as many. Fewer are looked at.
  */
-#define WORDS	12
-typedef DAT_RETURN word_call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
-			     uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+#define WORDS 12
+typedef DAT_RETURN word_call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+			     uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 static uintptr_t seen[WORDS];
 
 /* No success: a call that succeeds has its results looked at. */
-#define REACHED	((DAT_RETURN)0x80041234U)
+#define REACHED ((DAT_RETURN)0x80041234U)
 
-static DAT_RETURN slot(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g,
-		       uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k, uintptr_t l)
+static DAT_RETURN slot(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f,
+		       uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k, uintptr_t l)
 {
 	const uintptr_t words[WORDS] = { a, b, c, d, e, f, g, h, i, j, k, l };
 
@@ -72,13 +78,16 @@ enum takes {
 static const struct call {
 	const char *name;
 	void (*call)(void);
-	size_t offset;		/* of its slot in the table */
-	int words;		/* of its arguments */
-	enum takes takes;	/* first argument */
-	DAT_RETURN bad;		/* the answer to a bad one */
+	size_t offset;	  /* of its slot in the table */
+	int words;	  /* of its arguments */
+	enum takes takes; /* first argument */
+	DAT_RETURN bad;	  /* the answer to a bad one */
 } calls[] = {
-#define CALL(name, words, takes, bad) \
-	{ "dat_" #name, (void (*)(void))dat_##name, offsetof(DAT_PROVIDER, name##_func), words, takes, bad }
+#define CALL(name, words, takes, bad)                                                              \
+	{                                                                                          \
+		"dat_" #name, (void (*)(void))dat_##name, offsetof(DAT_PROVIDER, name##_func),     \
+			words, takes, bad                                                          \
+	}
 	CALL(ia_query, 6, TAKES_IA, 0x8005000b),
 	CALL(set_consumer_context, 2, TAKES_ANY, 0x8005001a),
 	CALL(get_consumer_context, 2, TAKES_ANY, 0x8005001a),
@@ -177,7 +186,8 @@ static void expect_reached(const struct call *call, const void *first, const voi
 	ck_assert_msg(make(call, first) == REACHED, "%s", call->name);
 	ck_assert_msg(seen[0] == (uintptr_t)translated, "%s", call->name);
 	for (int i = 1; i < call->words; i++)
-		ck_assert_msg((uint32_t)seen[i] == (uint32_t)i + 1, "%s: argument word %d", call->name, i + 1);
+		ck_assert_msg((uint32_t)seen[i] == (uint32_t)i + 1, "%s: argument word %d",
+			      call->name, i + 1);
 }
 
 static void fill_slot(const struct call *call)
@@ -250,24 +260,26 @@ END_TEST
 static void *shown;
 static DAT_RETURN verdict;
 
-#define QUERY(kind, KIND) \
-static DAT_RETURN query_##kind(DAT_##KIND##_HANDLE handle, DAT_##KIND##_PARAM_MASK mask, DAT_##KIND##_PARAM *param) \
-{ \
-	(void)handle; \
-	(void)mask; \
-	param->ia_handle = shown; \
-	return verdict; \
-} \
-static DAT_IA_HANDLE ask_##kind(bool for_ia) \
-{ \
-	DAT_##KIND##_PARAM param; \
-	DAT_RETURN ret; \
- \
-	table.kind##_query_func = query_##kind; \
-	ret = dat_##kind##_query(&plain_object, for_ia ? DAT_##KIND##_FIELD_IA_HANDLE : 0, &param); \
-	ck_assert_uint_eq(ret, verdict); \
-	return param.ia_handle; \
-}
+#define QUERY(kind, KIND)                                                                          \
+	static DAT_RETURN query_##kind(DAT_##KIND##_HANDLE handle, DAT_##KIND##_PARAM_MASK mask,   \
+				       DAT_##KIND##_PARAM *param)                                  \
+	{                                                                                          \
+		(void)handle;                                                                      \
+		(void)mask;                                                                        \
+		param->ia_handle = shown;                                                          \
+		return verdict;                                                                    \
+	}                                                                                          \
+	static DAT_IA_HANDLE ask_##kind(bool for_ia)                                               \
+	{                                                                                          \
+		DAT_##KIND##_PARAM param;                                                          \
+		DAT_RETURN ret;                                                                    \
+                                                                                                   \
+		table.kind##_query_func = query_##kind;                                            \
+		ret = dat_##kind##_query(&plain_object, for_ia ? DAT_##KIND##_FIELD_IA_HANDLE : 0, \
+					 &param);                                                  \
+		ck_assert_uint_eq(ret, verdict);                                                   \
+		return param.ia_handle;                                                            \
+	}
 QUERY(ep, EP)
 QUERY(evd, EVD)
 QUERY(lmr, LMR)
@@ -290,7 +302,7 @@ START_TEST(test_query_shows_the_consumers_ia)
 	ck_assert_ptr_eq(queries[_i](true), ia);
 	shown = &other_ia_object;
 	ck_assert_ptr_eq(queries[_i](true), other);
-	shown = ia;				/* a provider that knows better */
+	shown = ia; /* a provider that knows better */
 	ck_assert_ptr_eq(queries[_i](true), ia);
 	shown = &plain_object;
 	ck_assert_ptr_eq(queries[_i](true), &plain_object);
@@ -322,8 +334,8 @@ static DAT_RETURN dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
 	return take_event(event);
 }
 
-static DAT_RETURN wait_for_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
-				 DAT_COUNT *nmore)
+static DAT_RETURN wait_for_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+				 DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	(void)evd;
 	(void)timeout;
@@ -442,7 +454,9 @@ START_TEST(test_close_during_close)
 }
 END_TEST
 
-/* The provider has let go of its object, and the next open gets it, before the close has returned. */
+/*
+ * The provider has let go of its object, and the next open gets it, before the close has returned.
+ */
 static void open_the_same(void)
 {
 	meanwhile = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one thread of an IA: work that is handed to it, timers, completion channels, and how it starts and ends. */
+/*
+ * The one thread of an IA: work that is handed to it, timers, completion channels, and how it
+ * starts and ends.
+ */
 #include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
@@ -282,7 +285,8 @@ START_TEST(a_timer_runs_when_it_is_due)
 END_TEST
 
 static const unsigned delays[][4] = {
-	{ 1, 2, 3, 4 }, { 4, 3, 2, 1 }, { 2, 4, 1, 3 }, { 3, 1, 4, 2 }, { 2, 2, 1, 1 }, { 1, 1, 1, 1 },
+	{ 1, 2, 3, 4 }, { 4, 3, 2, 1 }, { 2, 4, 1, 3 },
+	{ 3, 1, 4, 2 }, { 2, 2, 1, 1 }, { 1, 1, 1, 1 },
 };
 
 START_TEST(the_earliest_comes_first)
@@ -295,7 +299,8 @@ START_TEST(the_earliest_comes_first)
 	pass(10000);
 	for (int x = 0; x < 4; x++)
 		for (int y = 0; y < 4; y++)
-			if (delays[_i][x] < delays[_i][y] || (delays[_i][x] == delays[_i][y] && x < y))
+			if (delays[_i][x] < delays[_i][y] ||
+			    (delays[_i][x] == delays[_i][y] && x < y))
 				ck_assert_uint_lt(alarms[x].order, alarms[y].order);
 }
 END_TEST
@@ -403,7 +408,8 @@ START_TEST(one_adapter_with_many_channels)
 		DAT_LMR_TRIPLET iov = segment(&pair.a, 0, 64);
 
 		ck_dat(evd_create(pair.a.ia, 16, cno, DAT_EVD_DTO_FLAG, &evds[n]));
-		ck_dat(ep_create(pair.a.ia, pair.a.pz, evds[n], evds[n], pair.a.connect_evd, NULL, &eps[n]));
+		ck_dat(ep_create(pair.a.ia, pair.a.pz, evds[n], evds[n], pair.a.connect_evd, NULL,
+				 &eps[n]));
 		peers[n] = ep_make(&pair.b, NULL);
 		connect_eps(&pair.a, eps[n], &pair.b, peers[n]);
 		ck_dat(ep_post_recv(eps[n], 1, &iov, cookie_of((uint64_t)n), 0));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attributes: what a device says, as a consumer reads it, and what a consumer may ask of an endpoint. */
+/*
+ * Attributes: what a device says, as a consumer reads it, and what a consumer may ask of an
+ * endpoint.
+ */
 #include <netinet/in.h>
 
 #include "harness.h"
@@ -238,7 +241,10 @@ START_TEST(ep_default_is_cut_to_the_device)
 }
 END_TEST
 
-/* What a query returned is accepted when asked for: the case of a consumer that changes one member of the defaults. */
+/*
+ * What a query returned is accepted when asked for: the case of a consumer that changes one member
+ * of the defaults.
+ */
 START_TEST(ep_default_can_be_asked_for)
 {
 	DAT_EP_ATTR usual, got;
@@ -313,15 +319,16 @@ static const struct {
 	int value;
 	DAT_RETURN want;
 } refusals[] = {
-#define ROW(member, value, want)                                                                                       \
-	{                                                                                                              \
-#member " = " #value, offsetof(DAT_EP_ATTR, member), value, want                                       \
+#define ROW(member, value, want)                                                                   \
+	{                                                                                          \
+#member " = " #value, offsetof(DAT_EP_ATTR, member), value, want                   \
 	}
 	ROW(service_type, 1, BAD),
 	ROW(qos, DAT_QOS_LOW_LATENCY, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
 	ROW(recv_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
 	ROW(recv_completion_flags, DAT_COMPLETION_BARRIER_FENCE_FLAG, BAD),
-	ROW(recv_completion_flags, DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG, BAD),
+	ROW(recv_completion_flags,
+	    DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG, BAD),
 	ROW(recv_completion_flags, 0x20, BAD),
 	ROW(request_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
 	ROW(request_completion_flags, DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD),
@@ -355,7 +362,8 @@ START_TEST(ep_refuses)
 	memcpy((char *)&attr + refusals[_i].offset, &refusals[_i].value, sizeof(int));
 	memset(&got, 0xa5, sizeof(got));
 	before = got;
-	ck_assert_msg(attr_ep_check(&ia, &attr, BAD, &got) == refusals[_i].want, "%s", refusals[_i].why);
+	ck_assert_msg(attr_ep_check(&ia, &attr, BAD, &got) == refusals[_i].want, "%s",
+		      refusals[_i].why);
 	ck_assert_mem_eq(&got, &before, sizeof(got));
 }
 END_TEST

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Consumer notification objects: the latch, its waiters, proxy agents, and what an EVD's gate lets through. */
+/*
+ * Consumer notification objects: the latch, its waiters, proxy agents, and what an EVD's gate lets
+ * through.
+ */
 #include <semaphore.h>
 #include <signal.h>
 
@@ -118,7 +121,9 @@ START_TEST(create_runs_out_of_memory)
 		unsigned cnos = obj_count(side.ia, DAT_HANDLE_TYPE_CNO), n = 1;
 
 		others[i] = POISON;
-		for (; alloc_fail_nth(n), ret = cno_create(side.ia, NO_AGENT, &others[i]), alloc_failed(); n++) {
+		for (; alloc_fail_nth(n), ret = cno_create(side.ia, NO_AGENT, &others[i]),
+					  alloc_failed();
+		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_eq(others[i], POISON);
 			ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), cnos);
@@ -370,7 +375,9 @@ END_TEST
 
 START_TEST(a_waiter_on_the_evd_gets_it_all)
 {
-	struct waiter waiter = { .evd = evd_on(cno), .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 };
+	struct waiter waiter = { .evd = evd_on(cno),
+				 .timeout = DAT_TIMEOUT_INFINITE,
+				 .threshold = 2 };
 
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
@@ -496,7 +503,10 @@ START_TEST(a_removed_agent_is_not_called)
 }
 END_TEST
 
-/* The service thread can't begin while we have the lock: the EVD goes before the agent was called for it. */
+/*
+ * The service thread can't begin while we have the lock: the EVD goes before the agent was called
+ * for it.
+ */
 START_TEST(an_agent_stays_armed_when_what_it_was_to_hear_of_goes)
 {
 	DAT_EVD_HANDLE first = evd_on(cno), second = evd_on(cno);
@@ -602,7 +612,9 @@ START_TEST(a_disabled_evd_costs_no_interrupts)
 }
 END_TEST
 
-/* The queue below of an EVD that did not set the latch is armed again when that goes with another. */
+/*
+ * The queue below of an EVD that did not set the latch is armed again when that goes with another.
+ */
 START_TEST(completions_trigger_after_another_evd_went)
 {
 	connect_on_cno();

@@ -1,10 +1,13 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* conf_parse: every rule of dat.conf(5), a row each. */
 #define _GNU_SOURCE
 #include "conf.h"
 #include "registry_test.h"
 
-/* What the parser told of a text: "LINE: NAME VERSION SAFETY [LIBRARY] [PARAMS]" or "LINE! REASON", a line each. */
+/*
+ * What the parser told of a text: "LINE: NAME VERSION SAFETY [LIBRARY] [PARAMS]" or "LINE! REASON",
+ * a line each.
+ */
 struct story {
 	char *text;
 	size_t length;
@@ -15,9 +18,9 @@ static void on_entry(void *arg, unsigned line, const struct conf_entry *entry)
 {
 	struct story *story = arg;
 
-	fprintf(story->file, "%u: %s %u.%u %s [%s] [%s]\n", line, entry->info.ia_name, entry->info.dapl_version_major,
-		entry->info.dapl_version_minor, entry->info.is_thread_safe ? "yes" : "no", entry->library,
-		entry->ia_params);
+	fprintf(story->file, "%u: %s %u.%u %s [%s] [%s]\n", line, entry->info.ia_name,
+		entry->info.dapl_version_major, entry->info.dapl_version_minor,
+		entry->info.is_thread_safe ? "yes" : "no", entry->library, entry->ia_params);
 }
 
 static void on_refused(void *arg, unsigned line, const char *reason)
@@ -27,7 +30,9 @@ static void on_refused(void *arg, unsigned line, const char *reason)
 	fprintf(story->file, "%u! %s\n", line, reason);
 }
 
-/* The buffer is as small as is allowed, so that a step too far is found by whoever watches memory. */
+/*
+ * The buffer is as small as is allowed, so that a step too far is found by whoever watches memory.
+ */
 static char *parse(const char *text, size_t length)
 {
 	struct story story = { 0 };
@@ -45,14 +50,14 @@ static char *parse(const char *text, size_t length)
 	return story.text;
 }
 
-#define REST		" u1.2 nonthreadsafe default lib dapl.1.2 \"p\" \"\""
-#define GOOD(name)	name REST "\n"
-#define TOLD(name)	name " 1.2 no [lib] [p]\n"
-#define API		"the API version must look like u1.2\n"
-#define PROVIDER	"the provider version must look like dapl.1.2\n"
-#define FEW		"fewer than eight fields\n"
-#define MANY		"more than eight fields\n"
-#define QUOTE		"a quote is not closed on its line\n"
+#define REST	   " u1.2 nonthreadsafe default lib dapl.1.2 \"p\" \"\""
+#define GOOD(name) name REST "\n"
+#define TOLD(name) name " 1.2 no [lib] [p]\n"
+#define API	   "the API version must look like u1.2\n"
+#define PROVIDER   "the provider version must look like dapl.1.2\n"
+#define FEW	   "fewer than eight fields\n"
+#define MANY	   "more than eight fields\n"
+#define QUOTE	   "a quote is not closed on its line\n"
 
 static const struct {
 	const char *why, *text, *want;
@@ -68,26 +73,31 @@ static const struct {
 	{ "a comment glued to a closing quote", "a" REST "#more\n", "1: " TOLD("a") },
 	{ "# inside a word", "a#b" REST "\n", "1: " TOLD("a#b") },
 	{ "# inside quotes", "\"a # b\"" REST "\n", "1: " TOLD("a # b") },
-	{ "tabs", "\ta\tu1.2\t \tnonthreadsafe\tdefault\tlib\tdapl.1.2\tp\tq\t\n", "1: " TOLD("a") },
+	{ "tabs", "\ta\tu1.2\t \tnonthreadsafe\tdefault\tlib\tdapl.1.2\tp\tq\t\n",
+	  "1: " TOLD("a") },
 	{ "CRLF", "#\r\n\r\na" REST "\r\nb u1.2 nonthreadsafe default lib dapl.1.2 p q\r\n",
 	  "3: " TOLD("a") "4: " TOLD("b") },
 	{ "CR at the end of the text", "a" REST "\r", "1: " TOLD("a") },
 	{ "CR elsewhere is a character", "a\rb" REST "\n", "1: " TOLD("a\rb") },
 	{ "escapes in quotes", "\"a\\\"b\\\\c\\n\"" REST "\n", "1: " TOLD("a\"b\\cn") },
 	{ "no escapes outside", "a\\\"" REST "\n", "1: " TOLD("a\\") },
-	{ "quoted fields may touch", "\"a\"\"u1.2\"\"nonthreadsafe\"\"default\"\"lib\"\"dapl.1.2\"\"p\"\"\"",
+	{ "quoted fields may touch",
+	  "\"a\"\"u1.2\"\"nonthreadsafe\"\"default\"\"lib\"\"dapl.1.2\"\"p\"\"\"",
 	  "1: " TOLD("a") },
 	{ "a quote ends a bare word", "a\"" REST "\n", "1: " TOLD("a") },
 	{ "and cuts it in two", GOOD("a\"b"), "1! " MANY },
 	{ "a comment behind such a quote", "a u1.2\"# x\n", "1! " FEW },
-	{ "empty quotes are a field", "a u1.2 nonthreadsafe default \"\" dapl.1.2 \"\" \"\"", "1: a 1.2 no [] []\n" },
+	{ "empty quotes are a field", "a u1.2 nonthreadsafe default \"\" dapl.1.2 \"\" \"\"",
+	  "1: a 1.2 no [] []\n" },
 
-	{ "seven fields", "a u1.2 nonthreadsafe default lib dapl.1.2 p\n" GOOD("b"), "1! " FEW "2: " TOLD("b") },
+	{ "seven fields", "a u1.2 nonthreadsafe default lib dapl.1.2 p\n" GOOD("b"),
+	  "1! " FEW "2: " TOLD("b") },
 	{ "nine fields", "a" REST " x\n" GOOD("b"), "1! " MANY "2: " TOLD("b") },
 	{ "one field", "a\n" GOOD("b"), "1! " FEW "2: " TOLD("b") },
 	{ "a continued line", "a u1.2 nonthreadsafe default \\\nlib dapl.1.2 p q\n" GOOD("b"),
 	  "1! " FEW "2! " FEW "3: " TOLD("b") },
-	{ "an open quote", "a u1.2 nonthreadsafe default lib dapl.1.2 \"p\n" GOOD("b"), "1! " QUOTE "2: " TOLD("b") },
+	{ "an open quote", "a u1.2 nonthreadsafe default lib dapl.1.2 \"p\n" GOOD("b"),
+	  "1! " QUOTE "2: " TOLD("b") },
 	{ "an open quote at the end", "\"", "1! " QUOTE },
 	{ "an open quote and CR", "\"\r\n", "1! " QUOTE },
 	{ "a stray quote", "a u1.2 nonthreadsafe default lib dapl.1.2 \"ib0 0 \"\"\n" GOOD("b"),
@@ -97,12 +107,16 @@ static const struct {
 	{ "an empty name", "\"\"" REST "\n", "1! the IA name must have 1 to 255 bytes\n" },
 
 	{ "version 2.0", "a u2.0 threadsafe default lib dapl.2.0 p q", "1: a 2.0 yes [lib] [p]\n" },
-	{ "no minor version", "a u1. threadsafe default lib dapl.1. p q", "1: a 1.0 yes [lib] [p]\n" },
-	{ "leading zeros", "a u01.002 threadsafe default lib dapl.01.02 p q", "1: a 1.2 yes [lib] [p]\n" },
-	{ "the largest version", "a u4294967295.4294967295 threadsafe default lib d.4294967295.0 p q",
+	{ "no minor version", "a u1. threadsafe default lib dapl.1. p q",
+	  "1: a 1.0 yes [lib] [p]\n" },
+	{ "leading zeros", "a u01.002 threadsafe default lib dapl.01.02 p q",
+	  "1: a 1.2 yes [lib] [p]\n" },
+	{ "the largest version",
+	  "a u4294967295.4294967295 threadsafe default lib d.4294967295.0 p q",
 	  "1: a 4294967295.4294967295 yes [lib] [p]\n" },
 	{ "a larger one", "a u4294967296.0 threadsafe default lib d.1.0 p q", "1! " API },
-	{ "a larger minor", "a u1.99999999999999999999999 threadsafe default lib d.1.0 p q", "1! " API },
+	{ "a larger minor", "a u1.99999999999999999999999 threadsafe default lib d.1.0 p q",
+	  "1! " API },
 	{ "no dot", "a u1 threadsafe default lib d.1.0 p q", "1! " API },
 	{ "u alone", "a u threadsafe default lib d.1.0 p q", "1! " API },
 	{ "no major", "a u.2 threadsafe default lib d.1.0 p q", "1! " API },
@@ -114,10 +128,13 @@ static const struct {
 	{ "kernel", "a k1.2 threadsafe default lib d.1.0 p q", "" },
 	{ "kernel, but wrong", "a k1 threadsafe default lib d.1.0 p q", "1! " API },
 
-	{ "words by their beginning", "a u1.2 threadsafeX defaultX lib d.1.0 p q", "1: a 1.2 yes [lib] [p]\n" },
+	{ "words by their beginning", "a u1.2 threadsafeX defaultX lib d.1.0 p q",
+	  "1: a 1.2 yes [lib] [p]\n" },
 	{ "likewise", "a u1.2 nonthreadsafeX defaultX lib d.1.0 p q", "1: a 1.2 no [lib] [p]\n" },
-	{ "upper case", "a u1.2 Threadsafe default lib d.1.0 p q", "1! field 3 must be threadsafe or nonthreadsafe\n" },
-	{ "not default", "a u1.2 threadsafe Default lib d.1.0 p q", "1! field 4 must be default or nondefault\n" },
+	{ "upper case", "a u1.2 Threadsafe default lib d.1.0 p q",
+	  "1! field 3 must be threadsafe or nonthreadsafe\n" },
+	{ "not default", "a u1.2 threadsafe Default lib d.1.0 p q",
+	  "1! field 4 must be default or nondefault\n" },
 	{ "nondefault", "a u1.2 threadsafe nondefault lib d.1.0 p q", "" },
 
 	{ "other providers", "a u1.2 threadsafe default l SUNW.1.0 \" \" \"driver_name=tavor\"",
@@ -127,14 +144,16 @@ static const struct {
 	{ "one number", "a u1.2 threadsafe default lib d.1 p q", "1! " PROVIDER },
 	{ "no id", "a u1.2 threadsafe default lib .1.2 p q", "1! " PROVIDER },
 	{ "an id with a dot", "a u1.2 threadsafe default lib a.b.1.2 p q", "1! " PROVIDER },
-	{ "a number too large", "a u1.2 threadsafe default lib d.4294967296.2 p q", "1! " PROVIDER },
+	{ "a number too large", "a u1.2 threadsafe default lib d.4294967296.2 p q",
+	  "1! " PROVIDER },
 };
 
 START_TEST(test_line)
 {
 	char *told = parse(cases[_i].text, strlen(cases[_i].text));
 
-	ck_assert_msg(strcmp(told, cases[_i].want) == 0, "%s: told\n%swanted\n%s", cases[_i].why, told, cases[_i].want);
+	ck_assert_msg(strcmp(told, cases[_i].want) == 0, "%s: told\n%swanted\n%s", cases[_i].why,
+		      told, cases[_i].want);
 	free(told);
 }
 END_TEST
@@ -144,7 +163,8 @@ START_TEST(test_nul_byte)
 	static const char text[] = GOOD("a") "b\0c" REST "\n" GOOD("d");
 	char *told = parse(text, sizeof(text) - 1);
 
-	ck_assert_str_eq(told, "1: " TOLD("a") "2! a NUL byte\n" "3: " TOLD("d"));
+	ck_assert_str_eq(told, "1: " TOLD("a") "2! a NUL byte\n"
+					       "3: " TOLD("d"));
 	free(told);
 }
 END_TEST
@@ -162,7 +182,8 @@ static char *repeat(char c, size_t count)
 static const struct {
 	size_t length;
 	bool ok;
-} names[] = { { 1, true }, { 254, true }, { 255, true }, { 256, false }, { 257, false }, { 100000, false } };
+} names[] = { { 1, true },    { 254, true },  { 255, true },
+	      { 256, false }, { 257, false }, { 100000, false } };
 
 START_TEST(test_name_length)
 {
@@ -172,7 +193,9 @@ START_TEST(test_name_length)
 	if (names[_i].ok)
 		ck_assert_int_gt(asprintf(&want, "1: %s 1.2 no [lib] [p]\n2: " TOLD("b"), name), 0);
 	else
-		ck_assert_int_gt(asprintf(&want, "1! the IA name must have 1 to 255 bytes\n2: " TOLD("b")), 0);
+		ck_assert_int_gt(
+			asprintf(&want, "1! the IA name must have 1 to 255 bytes\n2: " TOLD("b")),
+			0);
 	told = parse(text, strlen(text));
 	ck_assert_str_eq(told, want);
 	free(told);
@@ -186,7 +209,8 @@ START_TEST(test_long_library)
 {
 	char *library = repeat('l', 100 * 1024), *text, *want, *told;
 
-	ck_assert_int_gt(asprintf(&text, "a u1.2 nonthreadsafe default %s dapl.1.2 p q", library), 0);
+	ck_assert_int_gt(asprintf(&text, "a u1.2 nonthreadsafe default %s dapl.1.2 p q", library),
+			 0);
 	ck_assert_int_gt(asprintf(&want, "1: a 1.2 no [%s] [p]\n", library), 0);
 	told = parse(text, strlen(text));
 	ck_assert_str_eq(told, want);

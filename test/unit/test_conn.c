@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a connection comes up and how it ends: each event once, in order, and every transfer completed exactly once. */
+/*
+ * How a connection comes up and how it ends: each event once, in order, and every transfer
+ * completed exactly once.
+ */
 #include "alloc.h"
 #include "harness.h"
 
@@ -45,19 +48,21 @@ static DAT_CONN_QUAL listen_at(struct side *side)
 	return qual;
 }
 
-static DAT_RETURN connect_to(struct side *from, struct in_addr host, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout)
+static DAT_RETURN connect_to(struct side *from, struct in_addr host, DAT_CONN_QUAL qual,
+			     DAT_TIMEOUT timeout)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr = host };
 
-	return ep_connect(from->ep, (DAT_IA_ADDRESS_PTR)&addr, qual, timeout, 0, NULL, DAT_QOS_BEST_EFFORT,
-			  DAT_CONNECT_DEFAULT_FLAG);
+	return ep_connect(from->ep, (DAT_IA_ADDRESS_PTR)&addr, qual, timeout, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
 }
 
 /* A's request, which waits at B. */
 static DAT_CR_HANDLE request(DAT_TIMEOUT timeout)
 {
 	ck_dat(connect_to(A, B->addr.sin_addr, listen_at(B), timeout));
-	return expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	return expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		.event_data.cr_arrival_event_data.cr_handle;
 }
 
 static void post_recvs(const struct side *side, unsigned from, unsigned n)
@@ -66,13 +71,15 @@ static void post_recvs(const struct side *side, unsigned from, unsigned n)
 		post_recv(side, from + i, 64 * i, 64, 0);
 }
 
-static void post_sends(const struct side *side, unsigned from, unsigned n, DAT_COMPLETION_FLAGS flags)
+static void post_sends(const struct side *side, unsigned from, unsigned n,
+		       DAT_COMPLETION_FLAGS flags)
 {
 	for (unsigned i = 0; i < n; i++)
 		post_send(side, from + i, 64 * i, 64, flags);
 }
 
-static void expect_dtos(DAT_EVD_HANDLE evd, unsigned from, unsigned n, DAT_DTO_COMPLETION_STATUS status)
+static void expect_dtos(DAT_EVD_HANDLE evd, unsigned from, unsigned n,
+			DAT_DTO_COMPLETION_STATUS status)
 {
 	for (unsigned i = 0; i < n; i++)
 		expect_dto(evd, from + i, status);
@@ -104,7 +111,8 @@ END_TEST
 START_TEST(no_such_host)
 {
 	post_recvs(A, 1, 3);
-	ck_dat(connect_to(A, (struct in_addr){ htonl(FAKE_NETWORK + 100) }, 4242, DAT_TIMEOUT_INFINITE));
+	ck_dat(connect_to(A, (struct in_addr){ htonl(FAKE_NETWORK + 100) }, 4242,
+			  DAT_TIMEOUT_INFINITE));
 	expect_dtos(A->recv_evd, 1, 3, DAT_DTO_ERR_FLUSHED);
 	expect_end(A, DAT_CONNECTION_EVENT_UNREACHABLE);
 }
@@ -256,17 +264,14 @@ START_TEST(a_fault_may_overtake_established)
 END_TEST
 
 static const struct {
-	bool given;			      /* by the acceptor */
-	DAT_COUNT a_in, a_out, b_in, b_out;   /* wanted */
-	unsigned wire_in, wire_out;	      /* what B's transport is asked for */
-	DAT_COUNT b_left_in, b_left_out;      /* what B has in the end */
+	bool given;			    /* by the acceptor */
+	DAT_COUNT a_in, a_out, b_in, b_out; /* wanted */
+	unsigned wire_in, wire_out;	    /* what B's transport is asked for */
+	DAT_COUNT b_left_in, b_left_out;    /* what B has in the end */
 } reads[] = {
-	{ false, 8, 8, 8, 8, 8, 8, 8, 8 },
-	{ false, 2, 3, 8, 8, 3, 2, 3, 2 },
-	{ false, 16, 16, 8, 8, 8, 8, 8, 8 },
-	{ true, 2, 3, 8, 8, 3, 2, 8, 8 },
-	{ true, 0, 0, 8, 8, 0, 0, 0, 0 },
-	{ true, 16, 16, 4, 1, 4, 1, 4, 1 },
+	{ false, 8, 8, 8, 8, 8, 8, 8, 8 },   { false, 2, 3, 8, 8, 3, 2, 3, 2 },
+	{ false, 16, 16, 8, 8, 8, 8, 8, 8 }, { true, 2, 3, 8, 8, 3, 2, 8, 8 },
+	{ true, 0, 0, 8, 8, 0, 0, 0, 0 },    { true, 16, 16, 4, 1, 4, 1, 4, 1 },
 };
 
 START_TEST(read_depths_are_agreed)
@@ -309,8 +314,9 @@ START_TEST(short_connect_evd_holds_both_events)
 		a[i] = ep_make(&side, NULL);
 		b[i] = ep_make(B, NULL);
 		fake_hold_cm(false);
-		ck_dat(ep_connect(a[i], (DAT_IA_ADDRESS_PTR)&B->addr, listen_at(B), DAT_TIMEOUT_INFINITE, 0, NULL,
-				  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		ck_dat(ep_connect(a[i], (DAT_IA_ADDRESS_PTR)&B->addr, listen_at(B),
+				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+				  DAT_CONNECT_DEFAULT_FLAG));
 		ck_dat(cr_accept(expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 					 .event_data.cr_arrival_event_data.cr_handle,
 				 b[i], 0, NULL));
@@ -343,7 +349,10 @@ static const unsigned quirks[] = {
 	FAKE_ARM_ANY,
 };
 
-/* Receives, then requests, each in order; then the event. Whatever is posted thereafter is flushed, too. */
+/*
+ * Receives, then requests, each in order; then the event. Whatever is posted thereafter is flushed,
+ * too.
+ */
 START_TEST(abrupt_flushes_once_and_in_order)
 {
 	unsigned recv = 1, request = 11;
@@ -358,11 +367,14 @@ START_TEST(abrupt_flushes_once_and_in_order)
 	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
 	for (int i = 0; i < 8; i++) {
 		event = expect(A->recv_evd, DAT_DTO_COMPLETION_EVENT);
-		ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
+				 DAT_DTO_ERR_FLUSHED);
 		if (event.event_data.dto_completion_event_data.user_cookie.as_64 == recv)
 			recv++;
 		else
-			ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, request++);
+			ck_assert_uint_eq(
+				event.event_data.dto_completion_event_data.user_cookie.as_64,
+				request++);
 	}
 	ck_assert_uint_eq(recv, 5);
 	ck_assert_uint_eq(request, 15);
@@ -380,7 +392,10 @@ START_TEST(abrupt_flushes_once_and_in_order)
 }
 END_TEST
 
-/* What outlasts the room that was kept for it stays below until there is memory; then each comes once, in order. */
+/*
+ * What outlasts the room that was kept for it stays below until there is memory; then each comes
+ * once, in order.
+ */
 START_TEST(an_end_waits_for_memory)
 {
 	DAT_EP_ATTR attr;
@@ -436,7 +451,10 @@ START_TEST(disconnect_needs_no_memory)
 }
 END_TEST
 
-/* Each post at a disconnected endpoint wants an event's room: without it the post is refused, and there is no event. */
+/*
+ * Each post at a disconnected endpoint wants an event's room: without it the post is refused, and
+ * there is no event.
+ */
 START_TEST(late_posts_run_out_of_memory)
 {
 	unsigned taken = 0, refused = 0;
@@ -489,9 +507,13 @@ START_TEST(a_slow_device_is_not_waited_for)
 }
 END_TEST
 
-static const unsigned at_the_end[] = { 0, FAKE_REFUSES_SEND, FAKE_SWALLOWS_SEND, FAKE_REFUSES_RECV, FAKE_FORGETS_RECV };
+static const unsigned at_the_end[] = { 0, FAKE_REFUSES_SEND, FAKE_SWALLOWS_SEND, FAKE_REFUSES_RECV,
+				       FAKE_FORGETS_RECV };
 
-/* Until the device has flushed the consumer knows of no end, so that posts have to be taken, and go with the others. */
+/*
+ * Until the device has flushed the consumer knows of no end, so that posts have to be taken, and go
+ * with the others.
+ */
 START_TEST(nobody_asked_for_a_state_between)
 {
 	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
@@ -572,7 +594,8 @@ START_TEST(who_wants_no_completions_gets_the_event)
 {
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, A->connect_evd, NULL, &ep));
+	ck_dat(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, A->connect_evd, NULL,
+			 &ep));
 	ck_dat(ep_free(A->ep));
 	A->ep = ep;
 	post_recvs(A, 1, 3);
@@ -658,8 +681,8 @@ START_TEST(a_late_marker_is_no_event)
 END_TEST
 
 /*
- * The service thread ends a connection while its consumer is in the middle of a post: claimed, but not posted when the
- * marker is. By hand, for no test could hit that moment.
+ * The service thread ends a connection while its consumer is in the middle of a post: claimed, but
+ * not posted when the marker is. By hand, for no test could hit that moment.
  */
 static const struct {
 	bool before;  /* it was posted before the marker, after all */
@@ -713,7 +736,8 @@ END_TEST
 
 START_TEST(graceful_lets_requests_finish)
 {
-	DAT_COMPLETION_FLAGS flags = _i ? DAT_COMPLETION_SUPPRESS_FLAG : DAT_COMPLETION_DEFAULT_FLAG;
+	DAT_COMPLETION_FLAGS flags = _i ? DAT_COMPLETION_SUPPRESS_FLAG
+					: DAT_COMPLETION_DEFAULT_FLAG;
 	uint64_t start = tp_now();
 
 	separate_evds();
@@ -801,9 +825,9 @@ END_TEST
 /* ---- faults ---- */
 
 static const DAT_DTO_COMPLETION_STATUS faults[] = {
-	DAT_DTO_ERR_LOCAL_LENGTH,     DAT_DTO_ERR_LOCAL_EP,	    DAT_DTO_ERR_LOCAL_PROTECTION,
-	DAT_DTO_ERR_BAD_RESPONSE,     DAT_DTO_ERR_REMOTE_ACCESS,    DAT_DTO_ERR_REMOTE_RESPONDER,
-	DAT_DTO_ERR_TRANSPORT,	      DAT_DTO_ERR_RECEIVER_NOT_READY,
+	DAT_DTO_ERR_LOCAL_LENGTH, DAT_DTO_ERR_LOCAL_EP,		  DAT_DTO_ERR_LOCAL_PROTECTION,
+	DAT_DTO_ERR_BAD_RESPONSE, DAT_DTO_ERR_REMOTE_ACCESS,	  DAT_DTO_ERR_REMOTE_RESPONDER,
+	DAT_DTO_ERR_TRANSPORT,	  DAT_DTO_ERR_RECEIVER_NOT_READY,
 };
 
 START_TEST(a_failed_transfer_breaks_the_connection)
@@ -818,7 +842,8 @@ START_TEST(a_failed_transfer_breaks_the_connection)
 	for (int i = 0; i < 4; i++) {
 		DAT_EVENT event = expect(A->recv_evd, DAT_DTO_COMPLETION_EVENT);
 
-		ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
+				 DAT_DTO_ERR_FLUSHED);
 	}
 	expect_end(A, DAT_CONNECTION_EVENT_BROKEN);
 	expect_end(B, DAT_CONNECTION_EVENT_DISCONNECTED);
@@ -975,8 +1000,10 @@ static void *poster_main(void *arg)
 	struct poster *poster = arg;
 
 	while (poster->posted < LOTS) {
-		DAT_RETURN ret = poster->recvs ? try_recv(poster->side, poster->posted, 0, 64, 0) :
-						 try_send(poster->side, poster->posted | UINT64_C(1) << 32, 64, 64, 0);
+		DAT_RETURN ret = poster->recvs
+					 ? try_recv(poster->side, poster->posted, 0, 64, 0)
+					 : try_send(poster->side,
+						    poster->posted | UINT64_C(1) << 32, 64, 64, 0);
 
 		if (ret == DAT_SUCCESS)
 			poster->posted++;

@@ -36,9 +36,10 @@ static DAT_CR_HANDLE request(DAT_EP_HANDLE ep, DAT_COUNT size, const void *data)
 {
 	const DAT_PVOID private_data = (DAT_PVOID)(uintptr_t)data;
 
-	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, QUAL, DAT_TIMEOUT_INFINITE, size, private_data,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	return expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, QUAL, DAT_TIMEOUT_INFINITE, size,
+			  private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	return expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		.event_data.cr_arrival_event_data.cr_handle;
 }
 
 static void fill(char *data, int size)
@@ -83,7 +84,8 @@ START_TEST(query_tells_who)
 	ck_dat_is(cr_query(B->ep, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
 	ck_dat(cr_accept(cr, B->ep, 0, NULL));
 	ck_dat(ep_query(B->ep, DAT_EP_FIELD_ALL, &ep)); /* the address outlives the request */
-	ck_assert_uint_eq(((struct sockaddr_in *)ep.remote_ia_address_ptr)->sin_addr.s_addr, A->addr.sin_addr.s_addr);
+	ck_assert_uint_eq(((struct sockaddr_in *)ep.remote_ia_address_ptr)->sin_addr.s_addr,
+			  A->addr.sin_addr.s_addr);
 	ck_assert_uint_eq(ep.local_port_qual, QUAL);
 }
 END_TEST
@@ -129,7 +131,8 @@ START_TEST(replies_arrive_whole)
 
 	fill(data, REPLY_MAX);
 	ck_dat(cr_accept(cr, B->ep, sizes[_i], data));
-	established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED).event_data.connect_event_data;
+	established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+			      .event_data.connect_event_data;
 	ck_assert_int_eq(established.private_data_size, sizes[_i]);
 	if (sizes[_i])
 		ck_assert_mem_eq(established.private_data, data, (size_t)sizes[_i]);
@@ -146,13 +149,10 @@ static const struct {
 	bool no_data;
 	DAT_RETURN want;
 } accepts[] = {
-	{ EP_B, 0, true, DAT_SUCCESS },
-	{ EP_B, REPLY_MAX, false, DAT_SUCCESS },
+	{ EP_B, 0, true, DAT_SUCCESS },	      { EP_B, REPLY_MAX, false, DAT_SUCCESS },
 	{ EP_A, 0, true, BAD_HANDLE(EP) }, /* of another IA */
-	{ EP_NONE, 0, true, BAD_HANDLE(EP) },
-	{ EP_DEAD, 0, true, BAD_HANDLE(EP) },
-	{ EP_B, -1, false, BAD_ARG(3) },
-	{ EP_B, REPLY_MAX + 1, false, BAD_ARG(3) },
+	{ EP_NONE, 0, true, BAD_HANDLE(EP) }, { EP_DEAD, 0, true, BAD_HANDLE(EP) },
+	{ EP_B, -1, false, BAD_ARG(3) },      { EP_B, REPLY_MAX + 1, false, BAD_ARG(3) },
 	{ EP_B, 1, true, BAD_ARG(4) },
 };
 
@@ -164,7 +164,8 @@ START_TEST(accept_checks_its_arguments)
 	const DAT_EP_HANDLE eps[] = { B->ep, ep_make(A, NULL), DAT_HANDLE_NULL, dead };
 
 	ck_dat(ep_free(dead));
-	ck_dat_is(cr_accept(cr, eps[accepts[_i].ep], accepts[_i].size, accepts[_i].no_data ? NULL : data),
+	ck_dat_is(cr_accept(cr, eps[accepts[_i].ep], accepts[_i].size,
+			    accepts[_i].no_data ? NULL : data),
 		  accepts[_i].want);
 	if (accepts[_i].want != DAT_SUCCESS) {
 		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
@@ -232,7 +233,8 @@ START_TEST(answers_once)
 	ck_dat_is(cr_accept(cr, B->ep, 0, NULL), BAD_HANDLE(CR));
 	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
-	expect(A->connect_evd, _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
+	expect(A->connect_evd,
+	       _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
 	if (_i)
 		expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_assert_int_eq(state_of(B->ep), _i ? DAT_EP_STATE_CONNECTED : DAT_EP_STATE_UNCONNECTED);
@@ -253,9 +255,11 @@ START_TEST(answers_in_any_order)
 		DAT_CONNECTION_EVENT_DATA established;
 
 		ck_dat(cr_accept(cr[i], b[i], 0, NULL));
-		established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED).event_data.connect_event_data;
+		established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+				      .event_data.connect_event_data;
 		ck_assert_ptr_eq(established.ep_handle, a[i]);
-		established = expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED).event_data.connect_event_data;
+		established = expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+				      .event_data.connect_event_data;
 		ck_assert_ptr_eq(established.ep_handle, b[i]);
 	}
 }
@@ -309,7 +313,8 @@ START_TEST(to_oneself)
 	ck_dat(psp_create(A->ia, QUAL, A->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	ck_dat(ep_connect(A->ep, (DAT_IA_ADDRESS_PTR)&A->addr, QUAL, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	cr = expect(A->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	cr = expect(A->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		     .event_data.cr_arrival_event_data.cr_handle;
 	ck_dat_is(cr_accept(cr, A->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
 	ck_dat(cr_accept(cr, ep, 0, NULL));
 	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* A program that loads libdat itself, as MPIs do: out of sight of every other library, and lets go of it again. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program that loads libdat itself, as MPIs do: out of sight of every other library, and lets go
+ * of it again.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

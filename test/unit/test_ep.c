@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: making, asking, freeing them, and which call is legal in which state. How connections end: test_conn.c. */
+/*
+ * Endpoints: making, asking, freeing them, and which call is legal in which state. How connections
+ * end: test_conn.c.
+ */
 #include <arpa/inet.h>
 
 #include "alloc.h"
@@ -31,8 +34,8 @@ static DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *to, DAT_CONN_
 {
 	struct sockaddr_in addr = to->addr;
 
-	return ep_connect(ep, (DAT_IA_ADDRESS_PTR)&addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
-			  DAT_CONNECT_DEFAULT_FLAG);
+	return ep_connect(ep, (DAT_IA_ADDRESS_PTR)&addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
 }
 
 /* A request of a new endpoint of @from that waits at @to. */
@@ -44,7 +47,8 @@ static DAT_CR_HANDLE request(struct side *from, struct side *to)
 
 	ck_dat(psp_create_any(to->ia, &qual, to->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	ck_dat(try_connect(ep, to, qual));
-	return expect(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	return expect(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		.event_data.cr_arrival_event_data.cr_handle;
 }
 
 /* ---- create ---- */
@@ -64,7 +68,8 @@ START_TEST(lives_and_dies)
 	ck_dat_is(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG), BAD_HANDLE(EP));
 	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EP));
 	ck_dat_is(ep_recv_query(ep, NULL, NULL), BAD_HANDLE(EP));
-	ck_dat_is(ep_set_watermark(ep, DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE), BAD_HANDLE(EP));
+	ck_dat_is(ep_set_watermark(ep, DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE),
+		  BAD_HANDLE(EP));
 }
 END_TEST
 
@@ -98,8 +103,8 @@ static DAT_RETURN create_spoilt(enum spoil what, DAT_HANDLE with, DAT_EP_HANDLE 
 	DAT_EVD_HANDLE request_evd = what == SPOIL_REQUEST ? with : A->request_evd;
 	DAT_EVD_HANDLE connect_evd = what == SPOIL_CONN ? with : A->connect_evd;
 
-	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, recv_evd, request_evd,
-			 connect_evd, NULL, what == SPOIL_OUT ? NULL : ep);
+	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, recv_evd,
+			 request_evd, connect_evd, NULL, what == SPOIL_OUT ? NULL : ep);
 }
 
 START_TEST(refuses_bad_handles)
@@ -145,7 +150,8 @@ START_TEST(checks_attributes)
 	DAT_EP_HANDLE ep = POISON;
 
 	memcpy((char *)&attr + attrs[_i].field, &attrs[_i].value, sizeof(attrs[_i].value));
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep), attrs[_i].want);
+	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep),
+		  attrs[_i].want);
 	if (attrs[_i].want != DAT_SUCCESS)
 		ck_assert_ptr_eq(ep, POISON);
 }
@@ -159,8 +165,10 @@ START_TEST(completion_flags_must_agree)
 
 	attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
 	ck_dat(ep_create(A->ia, A->pz, evd, A->request_evd, A->connect_evd, &attr, &ep[0]));
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, evd, A->connect_evd, &attr, &ep[1]), BAD_ARG(6));
-	ck_dat_is(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL, &ep[1]), BAD_ARG(6));
+	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, evd, A->connect_evd, &attr, &ep[1]),
+		  BAD_ARG(6));
+	ck_dat_is(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL, &ep[1]),
+		  BAD_ARG(6));
 	ck_assert_ptr_eq(ep[1], POISON);
 	ck_dat(ep_free(ep[0]));
 	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, evd, evd, NULL, &ep[1]));
@@ -180,7 +188,8 @@ START_TEST(defaults_make_another)
 	ck_assert_int_eq(param.ep_attr.max_request_iov, 4);
 	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 8);
 	param.ep_attr.max_recv_dtos = 100;
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &param.ep_attr, &ep));
+	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &param.ep_attr,
+			 &ep));
 	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 100);
 	ck_assert_uint_eq(fake_seen().qp.max_recv, 100);
@@ -195,7 +204,8 @@ START_TEST(parts_may_be_missing)
 	DAT_EP_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, NULL, &ep));
+	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			 NULL, &ep));
 	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_ptr_null(param.pz_handle);
 	ck_assert_ptr_null(param.recv_evd_handle);
@@ -207,7 +217,8 @@ START_TEST(parts_may_be_missing)
 	ck_dat(ep_reset(ep));
 	ck_dat(ep_free(ep));
 
-	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep));
+	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, A->recv_evd, A->request_evd, A->connect_evd, NULL,
+			 &ep));
 	ck_dat_is(try_connect(ep, B, 1), BAD_STATE(EP_NOTREADY));
 	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
 	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
@@ -237,7 +248,8 @@ START_TEST(every_failure_unwinds)
 	attr.max_request_dtos = 200;
 	for (;; n++) {
 		fake_fail_call(n);
-		if (ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep) == DAT_SUCCESS)
+		if (ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr,
+			      &ep) == DAT_SUCCESS)
 			break;
 		ck_assert(fake_failed());
 		ck_assert_ptr_eq(ep, POISON);
@@ -248,7 +260,8 @@ START_TEST(every_failure_unwinds)
 	ck_assert_uint_ge(n, 3); /* a queue that has grown stays so */
 	ck_dat(ep_free(ep));
 	fake_fail("qp_create", ENOMEM, 1);
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep), NO_RESOURCE(TEP));
+	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep),
+		  NO_RESOURCE(TEP));
 	side_close(A); /* nobody holds anything */
 	side_open(A, "fake0");
 }
@@ -262,18 +275,21 @@ static unsigned uses_of(DAT_HANDLE handle)
 /* With EVDs that must grow, or without, so that one of ours must be made. */
 START_TEST(create_runs_out_of_memory)
 {
-	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : A->recv_evd, request = _i ? DAT_HANDLE_NULL : A->request_evd;
+	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : A->recv_evd,
+			     request = _i ? DAT_HANDLE_NULL : A->request_evd;
 	DAT_EP_ATTR attr = ep_attr(A);
 
 	attr.max_recv_dtos = attr.max_request_dtos = 200;
 	for (int i = 0; i < 40; i++) {
-		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP), n = 1;
+		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP),
+			 n = 1;
 		unsigned pz_uses = uses_of(A->pz), recv_uses = uses_of(A->recv_evd);
 		unsigned conn_uses = uses_of(A->connect_evd);
 		DAT_EP_HANDLE ep = POISON;
 		DAT_RETURN ret;
 
-		for (; alloc_fail_nth(n), ret = ep_create(A->ia, A->pz, recv, request, A->connect_evd, &attr, &ep),
+		for (; alloc_fail_nth(n),
+		       ret = ep_create(A->ia, A->pz, recv, request, A->connect_evd, &attr, &ep),
 		       alloc_failed();
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
@@ -315,8 +331,10 @@ START_TEST(query_knows_both_ends)
 	ck_assert_uint_ne(a.remote_port_qual, 0);
 	ck_assert_uint_eq(a.remote_port_qual, b.local_port_qual);
 	ck_assert_uint_eq(a.local_port_qual, b.remote_port_qual);
-	ck_assert_mem_eq(a.remote_ia_address_ptr, b.local_ia_address_ptr, sizeof(struct sockaddr_in));
-	ck_assert_mem_eq(a.local_ia_address_ptr, b.remote_ia_address_ptr, sizeof(struct sockaddr_in));
+	ck_assert_mem_eq(a.remote_ia_address_ptr, b.local_ia_address_ptr,
+			 sizeof(struct sockaddr_in));
+	ck_assert_mem_eq(a.local_ia_address_ptr, b.remote_ia_address_ptr,
+			 sizeof(struct sockaddr_in));
 	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARG(3));
 	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL | 0x800, &a), BAD_ARG(2));
 	ck_dat_is(ep_query(A->ep, UINT64_C(1) << 40, &a), BAD_ARG(2));
@@ -365,7 +383,8 @@ static const struct {
 
 START_TEST(watermarks_are_infinite)
 {
-	ck_dat_is(ep_set_watermark(A->ep, watermarks[_i].soft, watermarks[_i].hard), watermarks[_i].want);
+	ck_dat_is(ep_set_watermark(A->ep, watermarks[_i].soft, watermarks[_i].hard),
+		  watermarks[_i].want);
 }
 END_TEST
 
@@ -398,7 +417,8 @@ static const struct connect_case {
 	{ "239.1.2.3", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "::", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "ff02::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
-	{ "fe80::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) }, /* no such address here */
+	/* no such address here */
+	{ "fe80::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "10.66.255.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
 	{ "192.0.2.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
 	{ "10.66.0.2", AF_INET, 7, 1000, 56, false, 0, 0, DAT_SUCCESS },
@@ -429,8 +449,9 @@ START_TEST(connect_checks_its_arguments)
 	DAT_COUNT nbufs;
 
 	post_recv(A, 1, 0, 64, 0);
-	ck_dat_is(ep_connect(A->ep, address(c, &to), c->qual, c->timeout, c->size, c->no_data ? NULL : data,
-			     (DAT_QOS)c->qos, (DAT_CONNECT_FLAGS)c->flags),
+	ck_dat_is(ep_connect(A->ep, address(c, &to), c->qual, c->timeout, c->size,
+			     c->no_data ? NULL : data, (DAT_QOS)c->qos,
+			     (DAT_CONNECT_FLAGS)c->flags),
 		  c->want);
 	if (c->want == DAT_SUCCESS)
 		return;
@@ -516,26 +537,32 @@ static const struct move {
 	{ STATE(ACTIVE_CONNECTION_PENDING), RESET, REFUSED(ACTCONNPENDING), 0, 0 },
 	{ STATE(ACTIVE_CONNECTION_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
 	{ STATE(ACTIVE_CONNECTION_PENDING), SEND, REFUSED(ACTCONNPENDING), 0, 0 },
-	{ STATE(ACTIVE_CONNECTION_PENDING), RECV, DAT_SUCCESS, STATE(ACTIVE_CONNECTION_PENDING), 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), RECV, DAT_SUCCESS, STATE(ACTIVE_CONNECTION_PENDING),
+	  0 },
 	{ STATE(COMPLETION_PENDING), CONNECT, REFUSED(COMPLPENDING), 0, 0 },
 	{ STATE(COMPLETION_PENDING), ACCEPT, REFUSED(COMPLPENDING), 0, 0 },
-	{ STATE(COMPLETION_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
-	{ STATE(COMPLETION_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(COMPLETION_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(COMPLETION_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(COMPLETION_PENDING), RESET, REFUSED(COMPLPENDING), 0, 0 },
 	{ STATE(COMPLETION_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
 	{ STATE(COMPLETION_PENDING), SEND, REFUSED(COMPLPENDING), 0, 0 },
 	{ STATE(COMPLETION_PENDING), RECV, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
 	{ STATE(CONNECTED), CONNECT, REFUSED(CONNECTED), 0, 0 },
 	{ STATE(CONNECTED), ACCEPT, REFUSED(CONNECTED), 0, 0 },
-	{ STATE(CONNECTED), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
-	{ STATE(CONNECTED), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(CONNECTED), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(CONNECTED), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(CONNECTED), RESET, REFUSED(CONNECTED), 0, 0 },
 	{ STATE(CONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
 	{ STATE(CONNECTED), SEND, DAT_SUCCESS, STATE(CONNECTED), 0 },
 	{ STATE(CONNECTED), RECV, DAT_SUCCESS, STATE(CONNECTED), 0 },
 	{ STATE(DISCONNECT_PENDING), CONNECT, REFUSED(DISCPENDING), 0, 0 },
 	{ STATE(DISCONNECT_PENDING), ACCEPT, REFUSED(DISCPENDING), 0, 0 },
-	{ STATE(DISCONNECT_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), DAT_CONNECTION_EVENT_DISCONNECTED },
+	{ STATE(DISCONNECT_PENDING), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED),
+	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(DISCONNECT_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECT_PENDING), 0 },
 	{ STATE(DISCONNECT_PENDING), RESET, REFUSED(DISCPENDING), 0, 0 },
 	{ STATE(DISCONNECT_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
@@ -626,7 +653,8 @@ START_TEST(every_call_in_every_state)
 	else
 		ck_assert_int_eq(state_of(A->ep), to);
 	if (move->from == STATE(DISCONNECTED) && (move->call == SEND || move->call == RECV))
-		expect_dto(move->call == SEND ? A->request_evd : A->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+		expect_dto(move->call == SEND ? A->request_evd : A->recv_evd, 1,
+			   DAT_DTO_ERR_FLUSHED);
 	if (move->call == ACCEPT && move->ret != DAT_SUCCESS)
 		ck_dat(cr_reject(cr)); /* it is as it was */
 }
@@ -668,7 +696,10 @@ START_TEST(free_is_silent_here_and_heard_there)
 }
 END_TEST
 
-/* Completions of two endpoints are in one queue when one of them goes: on the sending side, or the receiving one. */
+/*
+ * Completions of two endpoints are in one queue when one of them goes: on the sending side, or the
+ * receiving one.
+ */
 START_TEST(free_spares_the_neighbours)
 {
 	DAT_EP_HANDLE other_a = ep_make(A, NULL), other_b = ep_make(B, NULL);
@@ -747,7 +778,10 @@ START_TEST(reset_may_fail_and_be_repeated)
 }
 END_TEST
 
-/* Events in the EVD's queue survive, and late completions of the old QP do not count against the new one. */
+/*
+ * Events in the EVD's queue survive, and late completions of the old QP do not count against the
+ * new one.
+ */
 START_TEST(reset_keeps_events_and_drops_stragglers)
 {
 	DAT_EP_ATTR attr = ep_attr(A);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event dispatchers: what they take, how they wait and notify, what happens when they are full, and how they end. */
+/*
+ * Event dispatchers: what they take, how they wait and notify, what happens when they are full, and
+ * how they end.
+ */
 #include <signal.h>
 
 #include "alloc.h"
@@ -62,8 +65,9 @@ START_TEST(create_checks_its_arguments)
 	DAT_EVD_HANDLE evd = POISON;
 	unsigned before = fake_alive(FAKE_ANY);
 
-	ck_dat_is(evd_create(side.ia, creations[_i].qlen, DAT_HANDLE_NULL, creations[_i].flags, &evd),
-		  creations[_i].want);
+	ck_dat_is(
+		evd_create(side.ia, creations[_i].qlen, DAT_HANDLE_NULL, creations[_i].flags, &evd),
+		creations[_i].want);
 	if (creations[_i].want == DAT_SUCCESS)
 		ck_dat(evd_free(evd));
 	else
@@ -87,8 +91,9 @@ START_TEST(only_completions_need_a_queue_of_the_device)
 {
 	unsigned before = fake_alive(FAKE_CQ);
 	DAT_EVD_HANDLE with = evd_make_for(&side, 4, DAT_EVD_RMR_BIND_FLAG);
-	DAT_EVD_HANDLE without = evd_make_for(
-		&side, 4, DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG | DAT_EVD_ASYNC_FLAG);
+	DAT_EVD_HANDLE without = evd_make_for(&side, 4,
+					      DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG |
+						      DAT_EVD_CONNECTION_FLAG | DAT_EVD_ASYNC_FLAG);
 
 	ck_assert_uint_eq(fake_alive(FAKE_CQ), before + 1);
 	ck_dat(evd_free(with));
@@ -149,11 +154,14 @@ START_TEST(create_runs_out_of_memory)
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
 	fake_settle(0); /* the service thread takes a descriptor of the fake's as it begins */
 	for (int i = 0; i < 40; i++) {
-		unsigned alive = fake_alive(FAKE_ANY), evds = obj_count(side.ia, DAT_HANDLE_TYPE_EVD), n = 1;
+		unsigned alive = fake_alive(FAKE_ANY),
+			 evds = obj_count(side.ia, DAT_HANDLE_TYPE_EVD), n = 1;
 		DAT_EVD_HANDLE evd = POISON;
 		int fd = lowest_descriptor();
 
-		for (; alloc_fail_nth(n), ret = evd_create(side.ia, 100, cno, flags, &evd), alloc_failed(); n++) {
+		for (; alloc_fail_nth(n), ret = evd_create(side.ia, 100, cno, flags, &evd),
+					  alloc_failed();
+		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_eq(evd, POISON);
 			ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
@@ -178,7 +186,8 @@ START_TEST(create_runs_out_of_descriptors)
 
 	for (unsigned n = 0; n < 2; n++) {
 		leave_descriptors(n);
-		ck_dat_is(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd), NO_RESOURCE(TEVD));
+		ck_dat_is(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd),
+			  NO_RESOURCE(TEVD));
 		ck_assert_ptr_eq(evd, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), before);
 	}
@@ -199,8 +208,8 @@ START_TEST(query_tells_all)
 	param = query(evd);
 	ck_assert_ptr_eq(param.ia_handle, side.ia);
 	ck_assert_int_ge(param.evd_qlen, 5);
-	ck_assert_int_eq(param.evd_state,
-			 DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE | DAT_EVD_STATE_CONFIG_THRESHOLD);
+	ck_assert_int_eq(param.evd_state, DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE |
+						  DAT_EVD_STATE_CONFIG_THRESHOLD);
 	ck_assert_ptr_eq(param.cno_handle, cno);
 	ck_assert_int_eq(param.evd_flags, DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG);
 	ck_dat(evd_disable(evd));
@@ -209,13 +218,13 @@ START_TEST(query_tells_all)
 	ck_dat(evd_set_unwaitable(evd));
 	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
 	param = query(evd);
-	ck_assert_int_eq(param.evd_state,
-			 DAT_EVD_STATE_DISABLED | DAT_EVD_STATE_UNWAITABLE | DAT_EVD_STATE_CONFIG_THRESHOLD);
+	ck_assert_int_eq(param.evd_state, DAT_EVD_STATE_DISABLED | DAT_EVD_STATE_UNWAITABLE |
+						  DAT_EVD_STATE_CONFIG_THRESHOLD);
 	ck_assert_ptr_eq(param.cno_handle, DAT_HANDLE_NULL);
 	ck_dat(evd_enable(evd));
 	ck_dat(evd_clear_unwaitable(evd));
-	ck_assert_int_eq(query(evd).evd_state,
-			 DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE | DAT_EVD_STATE_CONFIG_THRESHOLD);
+	ck_assert_int_eq(query(evd).evd_state, DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE |
+						       DAT_EVD_STATE_CONFIG_THRESHOLD);
 	ck_dat_is(evd_query(evd, 0, NULL), BAD_ARG(3));
 	ck_dat_is(evd_query(evd, 0x1000, &param), BAD_ARG(2));
 	ck_dat(evd_query(evd, 0, &param));
@@ -268,7 +277,8 @@ START_TEST(events_come_out_as_they_went_in)
 			ck_dat(evd_dequeue(evd, &event));
 			ck_assert_int_eq(event.event_number, DAT_SOFTWARE_EVENT);
 			ck_assert_ptr_eq(event.evd_handle, evd);
-			ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer, out++);
+			ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer,
+					  out++);
 		}
 	}
 	ck_dat_is(evd_dequeue(evd, &event), EMPTY);
@@ -342,9 +352,13 @@ START_TEST(enough_events_end_a_wait_at_once)
 }
 END_TEST
 
-static const DAT_TIMEOUT timeouts[] = { 0, 1, 1000, SECONDS(1), SECONDS(4000), DAT_TIMEOUT_INFINITE - 1 };
+static const DAT_TIMEOUT timeouts[] = {
+	0, 1, 1000, SECONDS(1), SECONDS(4000), DAT_TIMEOUT_INFINITE - 1
+};
 
-/* To the nanosecond, beyond what 32 bits of microseconds hold when added up; what is there stays. */
+/*
+ * To the nanosecond, beyond what 32 bits of microseconds hold when added up; what is there stays.
+ */
 START_TEST(a_wait_times_out_exactly)
 {
 	DAT_EVD_HANDLE evd = software_evd(8);
@@ -379,7 +393,9 @@ END_TEST
 
 START_TEST(the_threshold_wakes)
 {
-	struct waiter waiter = { .evd = software_evd(8), .timeout = DAT_TIMEOUT_INFINITE, .threshold = 3 };
+	struct waiter waiter = { .evd = software_evd(8),
+				 .timeout = DAT_TIMEOUT_INFINITE,
+				 .threshold = 3 };
 
 	waiter_start(&waiter);
 	for (uintptr_t n = 0; n < 2; n++) {
@@ -397,7 +413,9 @@ END_TEST
 
 START_TEST(a_waiter_is_alone)
 {
-	struct waiter waiter = { .evd = software_evd(8), .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 };
+	struct waiter waiter = { .evd = software_evd(8),
+				 .timeout = DAT_TIMEOUT_INFINITE,
+				 .threshold = 2 };
 
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
@@ -415,14 +433,17 @@ END_TEST
 
 START_TEST(unwaitable_refuses_and_ends_a_wait)
 {
-	struct waiter waiter = { .evd = software_evd(8), .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 };
+	struct waiter waiter = { .evd = software_evd(8),
+				 .timeout = DAT_TIMEOUT_INFINITE,
+				 .threshold = 2 };
 
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
 	ck_dat(evd_set_unwaitable(waiter.evd));
 	ck_dat_is(waiter_end(&waiter), BAD_STATE(EVD_UNWAITABLE));
 	ck_dat_is(evd_wait(waiter.evd, 0, 1, &event, &nmore), BAD_STATE(EVD_UNWAITABLE));
-	ck_dat_is(evd_wait(waiter.evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore), BAD_STATE(EVD_UNWAITABLE));
+	ck_dat_is(evd_wait(waiter.evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore),
+		  BAD_STATE(EVD_UNWAITABLE));
 	post_se(waiter.evd, 2); /* arrival and dequeue go on */
 	ck_dat(evd_dequeue(waiter.evd, &event));
 	ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer, 1);
@@ -602,7 +623,8 @@ START_TEST(failures_always_notify)
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	ck_assert(fake_step());
 	ck_dat(waiter_end(&waiter));
-	ck_assert_int_eq(waiter.event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_TRANSPORT);
+	ck_assert_int_eq(waiter.event.event_data.dto_completion_event_data.status,
+			 DAT_DTO_ERR_TRANSPORT);
 	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 }
 END_TEST
@@ -640,19 +662,20 @@ static const struct {
 	DAT_RETURN want;
 } configurations[] = {
 	{ "same", DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
-	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false, DAT_SUCCESS },
-	{ "default is threshold", 0, 0, DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false,
+	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false,
 	  DAT_SUCCESS },
+	{ "default is threshold", 0, 0, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, false, DAT_SUCCESS },
 	{ "another for receives", 0, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false, BAD_ARG(6) },
 	{ "another for requests", 0, 0, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, false, BAD_ARG(6) },
-	{ "solicited twice", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false,
-	  DAT_SUCCESS },
-	{ "solicited with requests", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, true,
-	  BAD_ARG(6) },
-	{ "unsignalled both ways", DAT_COMPLETION_UNSIGNALLED_FLAG, 0, DAT_COMPLETION_UNSIGNALLED_FLAG,
-	  DAT_COMPLETION_UNSIGNALLED_FLAG, true, DAT_SUCCESS },
-	{ "unsignalled one way", DAT_COMPLETION_UNSIGNALLED_FLAG, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, 0, true,
-	  BAD_ARG(6) },
+	{ "solicited twice", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
+	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false, DAT_SUCCESS },
+	{ "solicited with requests", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
+	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, true, BAD_ARG(6) },
+	{ "unsignalled both ways", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
+	  DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG, true, DAT_SUCCESS },
+	{ "unsignalled one way", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
+	  DAT_COMPLETION_UNSIGNALLED_FLAG, 0, true, BAD_ARG(6) },
 };
 
 START_TEST(the_first_endpoint_decides)
@@ -669,8 +692,8 @@ START_TEST(the_first_endpoint_decides)
 	attr.request_completion_flags = configurations[_i].then_request;
 	alive = fake_alive(FAKE_ANY);
 	ck_dat_is(ep_create(side.ia, side.pz, side.recv_evd,
-			    configurations[_i].shared ? side.recv_evd : side.request_evd, side.connect_evd, &attr,
-			    &then),
+			    configurations[_i].shared ? side.recv_evd : side.request_evd,
+			    side.connect_evd, &attr, &then),
 		  configurations[_i].want);
 	if (configurations[_i].want == DAT_SUCCESS) {
 		ck_dat(ep_free(then));
@@ -840,7 +863,8 @@ START_TEST(a_queue_that_can_not_grow_loses_nothing)
 	ck_assert_int_lt(nmore, total - 1);
 	for (unsigned n = 1; n < (unsigned)total; n++) {
 		alloc_fail_nth(1);
-		ret = n % 2 ? evd_dequeue(pair.a.recv_evd, &event) : evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+		ret = n % 2 ? evd_dequeue(pair.a.recv_evd, &event)
+			    : evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
 		(void)alloc_failed();
 		ck_dat(ret);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
@@ -866,10 +890,12 @@ START_TEST(connection_events_find_room_in_a_full_queue)
 		DAT_CONN_QUAL qual;
 
 		ck_dat(psp_create_any(pair.b.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-		ck_dat(ep_connect(pair.a.ep, (DAT_IA_ADDRESS_PTR)&pair.b.addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
-				  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		ck_dat(ep_connect(pair.a.ep, (DAT_IA_ADDRESS_PTR)&pair.b.addr, qual,
+				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+				  DAT_CONNECT_DEFAULT_FLAG));
 		event = expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.b.ep, 0, NULL));
+		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.b.ep, 0,
+				 NULL));
 		expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 		ck_dat(ep_disconnect(pair.b.ep, DAT_CLOSE_ABRUPT_FLAG));
 		expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
@@ -899,18 +925,20 @@ START_TEST(a_request_without_room_is_refused)
 	ck_dat(psp_create_any(side.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	for (int n = 0; n < room + 2; n++) {
 		eps[n] = ep_make(&pair.a, NULL);
-		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
-				  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.addr, qual,
+				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+				  DAT_CONNECT_DEFAULT_FLAG));
 		fake_settle(0);
 	}
 	while (evd_dequeue(pair.a.connect_evd, &event) == DAT_SUCCESS) {
 		ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, eps[room + refused++]);
+		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle,
+				 eps[room + refused++]);
 	}
 	ck_assert_int_eq(refused, 2);
 	for (int n = 0; n < room; n++)
-		ck_dat(cr_reject(
-			expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle));
+		ck_dat(cr_reject(expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+					 .event_data.cr_arrival_event_data.cr_handle));
 	expect_none(cr_evd);
 	expect_none(side.async_evd);
 }
@@ -951,7 +979,8 @@ START_TEST(a_queue_that_cannot_grow_takes_what_fits)
 	evd = evd_make_for(&side, 4, DAT_EVD_DTO_FLAG);
 	alive = fake_alive(FAKE_ANY);
 	attr.max_recv_dtos = attr.max_request_dtos = 600;
-	ck_dat_is(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &ep), NO_RESOURCE(TEVD));
+	ck_dat_is(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &ep),
+		  NO_RESOURCE(TEVD));
 	ck_assert_ptr_eq(ep, POISON);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
 	ck_dat(evd_free(evd)); /* nobody holds it */
@@ -975,7 +1004,8 @@ START_TEST(attaching_makes_room_below)
 	{
 		DAT_EP_HANDLE ep = POISON;
 
-		ck_dat_is(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &ep), NO_RESOURCE(TEVD));
+		ck_dat_is(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &ep),
+			  NO_RESOURCE(TEVD));
 		ck_assert_ptr_eq(ep, POISON);
 	}
 	for (int n = 0; n < COUNT(eps); n++)

@@ -1,12 +1,15 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* Calls that come when the process is on its way out. The registry is linked in, so that we know who goes first. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls that come when the process is on its way out. The registry is linked in, so that we know
+ * who goes first.
+ */
 #define _GNU_SOURCE
 #include <dat/udat.h>
 #include <dat/dat_registry.h>
 
 #include "registry_test.h"
 
-#define GONE	0x80070000U
+#define GONE 0x80070000U
 
 static int asked_to_look;
 
@@ -21,7 +24,8 @@ static void __attribute__((destructor(101))) look(void)
 
 	if (!asked_to_look)
 		return;
-	_exit(dat_registry_add_provider(&table, &info) == GONE && dat_registry_remove_provider(&table, &info) == GONE &&
+	_exit(dat_registry_add_provider(&table, &info) == GONE &&
+	      dat_registry_remove_provider(&table, &info) == GONE &&
 	      dat_registry_list_providers(0, &count, NULL) == GONE && count == -1 &&
 	      dat_ia_open((char *)"a", 8, &evd, &ia) == GONE && !ia);
 }

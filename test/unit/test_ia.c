@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names, and interface adapters: open, query and close in any state; contexts; asynchronous errors. */
+/*
+ * Names, and interface adapters: open, query and close in any state; contexts; asynchronous errors.
+ */
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -40,7 +42,9 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 
 static DAT_PROVIDER_INFO info_of(const char *name, bool thread_safe)
 {
-	DAT_PROVIDER_INFO info = { .dapl_version_major = 1, .dapl_version_minor = 2, .is_thread_safe = thread_safe };
+	DAT_PROVIDER_INFO info = { .dapl_version_major = 1,
+				   .dapl_version_minor = 2,
+				   .is_thread_safe = thread_safe };
 
 	snprintf(info.ia_name, sizeof(info.ia_name), "%s", name);
 	return info;
@@ -117,14 +121,15 @@ static DAT_LMR_HANDLE make_lmr(struct ia *ia, DAT_PZ_HANDLE pz)
 	DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL,
-			  NULL, NULL));
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	return lmr;
 }
 
 static DAT_EP_HANDLE make_ep(struct ia *ia)
 {
-	DAT_EVD_HANDLE dto = make_evd(ia, DAT_EVD_DTO_FLAG), conn = make_evd(ia, DAT_EVD_CONNECTION_FLAG);
+	DAT_EVD_HANDLE dto = make_evd(ia, DAT_EVD_DTO_FLAG),
+		       conn = make_evd(ia, DAT_EVD_CONNECTION_FLAG);
 	DAT_EP_HANDLE ep;
 
 	ck_dat(ep_create(ia, make_pz(ia), dto, dto, conn, NULL, &ep));
@@ -139,7 +144,7 @@ static DAT_PSP_HANDLE make_psp(struct ia *ia)
 	return psp;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 START_TEST(a_name_is_announced)
 {
@@ -165,7 +170,8 @@ START_TEST(a_name_comes_again)
 	announce("roe0", "nonsense", false);
 	first = registry.provider;
 	dat_provider_fini(&info);
-	ck_dat_is(ia_open("roe0", 8, &async, &ia), DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+	ck_dat_is(ia_open("roe0", 8, &async, &ia),
+		  DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
 	announce("roe0", "fake0 0", false);
 	ck_assert_ptr_eq(registry.provider, first);
 	ck_dat(ia_open("roe0", 8, &async, &ia));
@@ -183,7 +189,8 @@ START_TEST(a_refused_name_leaves_nothing)
 	registry.answer = DAT_ERROR(DAT_INVALID_STATE, 0);
 	dat_provider_init(&info, "fake0 0");
 	ck_assert_ptr_null(registry.provider);
-	ck_dat_is(ia_open("roe0", 8, &async, &ia), DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+	ck_dat_is(ia_open("roe0", 8, &async, &ia),
+		  DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
 }
 END_TEST
 
@@ -225,7 +232,8 @@ END_TEST
 START_TEST(the_table_is_full)
 {
 	announce("roe0", "fake0 0", false);
-	for (size_t at = offsetof(DAT_PROVIDER, ia_open_func); at < sizeof(DAT_PROVIDER); at += sizeof(void (*)(void)))
+	for (size_t at = offsetof(DAT_PROVIDER, ia_open_func); at < sizeof(DAT_PROVIDER);
+	     at += sizeof(void (*)(void)))
 		ck_assert_ptr_nonnull(*(void *const *)((const char *)registry.provider + at));
 }
 END_TEST
@@ -240,7 +248,8 @@ START_TEST(a_name_finds_no_memory)
 
 	for (; alloc_fail_nth(n), dat_provider_init(&info, "fake0 0"), alloc_failed(); n++) {
 		ck_assert_ptr_null(registry.provider);
-		ck_dat_is(ia_open("roe0", 8, &async, &ia), DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+		ck_dat_is(ia_open("roe0", 8, &async, &ia),
+			  DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
 	}
 	ck_assert_uint_eq(n, 3); /* the parameters, and the table */
 	ck_assert_ptr_nonnull(registry.provider);
@@ -249,8 +258,7 @@ START_TEST(a_name_finds_no_memory)
 }
 END_TEST
 
-/* ---- open ---------------------------------------------------------------------------------------------------------
- */
+/* ---- open ---- */
 
 static struct {
 	unsigned fds, threads, alive;
@@ -356,7 +364,8 @@ START_TEST(open_makes_the_async_evd)
 	ck_assert_ptr_eq(queried, async);
 	ck_dat_is(evd_free(async), BAD_STATE(EVD_IN_USE));
 	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
-	ck_dat_is(evd_query(async, DAT_EVD_FIELD_ALL, &param), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
+	ck_dat_is(evd_query(async, DAT_EVD_FIELD_ALL, &param),
+		  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
 }
 END_TEST
 
@@ -408,11 +417,14 @@ START_TEST(open_runs_out_of_memory)
 	remember_resources();
 	for (int i = 0; i < COUNT(ias); i++) {
 		/* Borrowed and made, in turn. */
-		const DAT_EVD_HANDLE given = i % 2 ? (DAT_EVD_HANDLE)lender->async_evd : DAT_HANDLE_NULL;
+		const DAT_EVD_HANDLE given = i % 2 ? (DAT_EVD_HANDLE)lender->async_evd
+						   : DAT_HANDLE_NULL;
 		DAT_EVD_HANDLE async = given;
 		unsigned n = 1;
 
-		for (; alloc_fail_nth(n), ret = ia_open("fake1", 8, &async, &ias[i]), alloc_failed(); n++) {
+		for (;
+		     alloc_fail_nth(n), ret = ia_open("fake1", 8, &async, &ias[i]), alloc_failed();
+		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_null(ias[i]);
 			ck_assert_ptr_eq(async, given);
@@ -484,8 +496,7 @@ START_TEST(open_and_close_four_hundred_times)
 }
 END_TEST
 
-/* ---- an asynchronous EVD that several instances share
- * ---------------------------------------------------------------- */
+/* ---- an asynchronous EVD that several instances share ---- */
 
 static struct ia *open_borrowing(DAT_EVD_HANDLE async)
 {
@@ -506,7 +517,8 @@ static DAT_EVD_HANDLE async_of(struct ia *ia)
 	return evd;
 }
 
-static void expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE handle, DAT_COUNT reason)
+static void expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+			 DAT_COUNT reason)
 {
 	DAT_EVENT event;
 
@@ -567,7 +579,8 @@ START_TEST(lender_may_go_abruptly)
 		ia[i] = open_borrowing(lender->async_evd);
 	close_abrupt(ia[1]);
 	close_abrupt(lender);
-	ck_assert_uint_eq(atomic_load(&lent->obj.uses), OBJ_RETIRED); /* so its slot begins the next life unheld */
+	/* so its slot begins the next life unheld */
+	ck_assert_uint_eq(atomic_load(&lent->obj.uses), OBJ_RETIRED);
 	ck_assert_ptr_eq(async_of(ia[0]), DAT_EVD_OUT_OF_SCOPE);
 	ck_assert_ptr_eq(async_of(ia[2]), DAT_EVD_OUT_OF_SCOPE);
 	fake_port_down(ia[2]->dev);
@@ -581,7 +594,8 @@ END_TEST
 START_TEST(only_an_async_evd_can_be_borrowed)
 {
 	struct ia *lender = open_fake(0);
-	DAT_EVD_HANDLE evds[] = { make_evd(lender, DAT_EVD_DTO_FLAG), lender, POISON, DAT_EVD_OUT_OF_SCOPE };
+	DAT_EVD_HANDLE evds[] = { make_evd(lender, DAT_EVD_DTO_FLAG), lender, POISON,
+				  DAT_EVD_OUT_OF_SCOPE };
 	DAT_IA_HANDLE ia;
 
 	announce("fake1", "fake1 0", false);
@@ -614,8 +628,7 @@ START_TEST(a_failed_open_gives_back_what_it_borrowed)
 }
 END_TEST
 
-/* ---- query --------------------------------------------------------------------------------------------------------
- */
+/* ---- query ---- */
 
 START_TEST(query_refuses)
 {
@@ -629,7 +642,8 @@ START_TEST(query_refuses)
 	ck_dat_is(ia_query(ia->async_evd, &evd, 0, NULL, 0, NULL), BAD_HANDLE(IA));
 	ck_dat_is(ia_query(ia, &evd, DAT_IA_FIELD_ALL + 1, &ia_attr, 0, NULL), BAD_ARG(3));
 	ck_dat_is(ia_query(ia, &evd, 1, NULL, 0, NULL), BAD_ARG(4));
-	ck_dat_is(ia_query(ia, &evd, 0, NULL, DAT_PROVIDER_FIELD_ALL + 1, &provider_attr), BAD_ARG(5));
+	ck_dat_is(ia_query(ia, &evd, 0, NULL, DAT_PROVIDER_FIELD_ALL + 1, &provider_attr),
+		  BAD_ARG(5));
 	ck_dat_is(ia_query(ia, &evd, 0, NULL, 1, NULL), BAD_ARG(6));
 	ck_assert_ptr_eq(evd, POISON);
 	close_abrupt(ia);
@@ -640,7 +654,8 @@ END_TEST
 START_TEST(the_address_is_plain)
 {
 	struct ia *ia = open_fake(4);
-	struct sockaddr_in want = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(FAKE_NETWORK + 5) };
+	struct sockaddr_in want = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(FAKE_NETWORK + 5) };
 	DAT_IA_ATTR attr[2];
 
 	for (int i = 0; i < 2; i++) {
@@ -653,8 +668,7 @@ START_TEST(the_address_is_plain)
 }
 END_TEST
 
-/* ---- contexts and kinds
- * ----------------------------------------------------------------------------------------------- */
+/* ---- contexts and kinds ---- */
 
 START_TEST(any_object_has_a_context_and_a_kind)
 {
@@ -690,7 +704,8 @@ START_TEST(any_object_has_a_context_and_a_kind)
 	}
 	close_abrupt(ia);
 	for (int i = 0; i < COUNT(objects); i++)
-		ck_dat_is(handle_type(objects[i].handle, &type), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
+		ck_dat_is(handle_type(objects[i].handle, &type),
+			  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
 }
 END_TEST
 
@@ -714,8 +729,7 @@ START_TEST(what_is_no_object_has_neither)
 }
 END_TEST
 
-/* ---- close --------------------------------------------------------------------------------------------------------
- */
+/* ---- close ---- */
 
 START_TEST(close_refuses)
 {
@@ -783,8 +797,8 @@ static DAT_HANDLE child_cr(struct ia *ia)
 	DAT_PSP_HANDLE psp = make_psp(ia);
 	DAT_EVENT event;
 
-	ck_dat(ep_connect(make_ep(active), (DAT_IA_ADDRESS_PTR)&here, 1024, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(ep_connect(make_ep(active), (DAT_IA_ADDRESS_PTR)&here, 1024, DAT_TIMEOUT_INFINITE, 0,
+			  NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	fake_settle(0);
 	ck_dat(evd_dequeue(((struct sp *)psp)->evd, &event));
 	ck_dat(psp_free(psp));
@@ -792,7 +806,8 @@ static DAT_HANDLE child_cr(struct ia *ia)
 }
 
 static DAT_HANDLE (*const children[])(struct ia *) = {
-	child_pz, child_lmr, child_evd, child_async, child_cno, child_ep, child_bare_ep, child_psp, child_cr,
+	child_pz, child_lmr,	 child_evd, child_async, child_cno,
+	child_ep, child_bare_ep, child_psp, child_cr,
 };
 
 START_TEST(close_with_children)
@@ -920,8 +935,7 @@ START_TEST(close_tells_the_agent)
 }
 END_TEST
 
-/* ---- asynchronous errors --------------------------------------------------------------------------------------------
- */
+/* ---- asynchronous errors ---- */
 
 START_TEST(all_watchers_hear)
 {
@@ -966,7 +980,8 @@ START_TEST(overrun_breaks_endpoints)
 	ck_dat(evd_dequeue(pair.a.async_evd, &event));
 	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW);
 	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair.a.recv_evd);
-	expect_event(pair.a.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, pair.a.ep, DAT_EP_TRANSFER_TO_ERROR);
+	expect_event(pair.a.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, pair.a.ep,
+		     DAT_EP_TRANSFER_TO_ERROR);
 	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 	expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	side_close(&pair.a);

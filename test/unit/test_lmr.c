@@ -38,16 +38,18 @@ static void teardown(void)
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsigned priv, DAT_LMR_HANDLE *lmr)
+static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsigned priv,
+		       DAT_LMR_HANDLE *lmr)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, NULL } };
 
-	return lmr_create(ia, type, region, length, pz, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
+	return lmr_create(ia, type, region, length, pz, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL,
+			  NULL, NULL);
 }
 
 /*
- * One of any type, over PAGE bytes at most that fit it: static ones, those of a source region that has no right at all,
- * or a page that is shared.
+ * One of any type, over PAGE bytes at most that fit it: static ones, those of a source region that
+ * has no right at all, or a page that is shared.
  */
 #define PAGE 4096
 
@@ -60,7 +62,8 @@ static DAT_LMR_HANDLE source;
 static char *shared_page(void)
 {
 	if (!shared)
-		shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			      0);
 	ck_assert_ptr_ne(shared, MAP_FAILED);
 	return shared;
 }
@@ -71,7 +74,8 @@ static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, DAT_VLEN length)
 
 	if (type == DAT_MEM_TYPE_LMR) {
 		if (!source)
-			ck_dat(make(DAT_MEM_TYPE_VIRTUAL, page + from, length, DAT_MEM_PRIV_NONE_FLAG, &source));
+			ck_dat(make(DAT_MEM_TYPE_VIRTUAL, page + from, length,
+				    DAT_MEM_PRIV_NONE_FLAG, &source));
 		region.for_lmr_handle = source;
 	} else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
 		region.for_shared_memory.virtual_address = shared_page() + from;
@@ -80,10 +84,11 @@ static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, DAT_VLEN length)
 	return region;
 }
 
-static DAT_RETURN make_any(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone, unsigned priv, DAT_LMR_HANDLE *lmr)
+static DAT_RETURN make_any(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone, unsigned priv,
+			   DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, type, region_for(type, length), length, zone, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL,
-			  NULL, NULL);
+	return lmr_create(ia, type, region_for(type, length), length, zone,
+			  (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
 }
 
 static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
@@ -121,8 +126,8 @@ START_TEST(is_what_was_asked_for)
 	DAT_VLEN size = 0;
 	DAT_LMR_PARAM param;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context,
-			  &rmr_context, &size, &address));
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			  &lmr_context, &rmr_context, &size, &address));
 	param = queried(lmr);
 	ck_assert_ptr_eq(param.ia_handle, ia);
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
@@ -155,8 +160,8 @@ START_TEST(any_output_but_the_handle_may_be_null)
 	DAT_LMR_PARAM param;
 
 	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-			  _i & 1 ? &lmr_context : NULL, _i & 2 ? &rmr_context : NULL, _i & 4 ? &size : NULL,
-			  _i & 8 ? &address : NULL));
+			  _i & 1 ? &lmr_context : NULL, _i & 2 ? &rmr_context : NULL,
+			  _i & 4 ? &size : NULL, _i & 8 ? &address : NULL));
 	param = queried(lmr);
 	ck_assert_uint_eq(lmr_context, _i & 1 ? param.lmr_context : 0);
 	ck_assert_uint_eq(rmr_context, _i & 2 ? param.rmr_context : 0);
@@ -177,8 +182,9 @@ START_TEST(a_failure_leaves_every_output_alone)
 
 	if (_i)
 		fake_fail("mr_reg", ENOMEM, 1);
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, _i ? 8 : 0, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-			     &lmr_context, &rmr_context, &size, &address),
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, _i ? 8 : 0, pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, &size,
+			     &address),
 		  _i ? NO_RESOURCE(MEMORY_REGION) : BAD_ARG(4));
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(lmr_context, 1);
@@ -293,9 +299,11 @@ START_TEST(the_name_says_what_the_consumer_can_live_with)
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
 	ck_dat(dat_ia_openv((DAT_NAME_PTR)names[_i].name, 8, &evd, &handle, 1, 2, DAT_FALSE));
 	ck_dat(dat_pz_create(handle, &zone));
-	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL,
+			      NULL, NULL, NULL));
 	ck_assert_int_eq(fake_seen().relaxed, names[_i].relaxed);
-	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_SO_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_SO_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL,
+			      NULL, NULL, NULL));
 	ck_assert_int_eq(fake_seen().relaxed, false);
 	ck_dat(dat_ia_close(handle, DAT_CLOSE_ABRUPT_FLAG));
 }
@@ -330,7 +338,8 @@ START_TEST(every_combination)
 	ck_assert_uint_eq(fake_seen().priv, priv);
 	ck_assert_uint_ne(param.lmr_context, 0);
 	ck_assert_int_eq(param.rmr_context != 0, (priv & (REMOTE_READ | REMOTE_WRITE)) != 0);
-	ck_assert_uint_eq(param.registered_address, (uintptr_t)(type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page));
+	ck_assert_uint_eq(param.registered_address,
+			  (uintptr_t)(type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page));
 	ck_assert_uint_eq(param.registered_size, length);
 	ck_assert_uint_eq(zone->obj.uses, uses + 1);
 	ck_dat(lmr_free(lmr));
@@ -388,7 +397,8 @@ START_TEST(refuses_sources)
 	DAT_PZ_HANDLE zone;
 
 	ck_dat(pz_create(other, &zone));
-	ck_dat(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &stranger, NULL, NULL, NULL, NULL));
+	ck_dat(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &stranger, NULL,
+			  NULL, NULL, NULL));
 	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &dead));
 	ck_dat(lmr_free(dead));
 	ck_dat_is(make(DAT_MEM_TYPE_LMR, NULL, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
@@ -416,7 +426,9 @@ static void *derive(void *arg)
 	return (void *)(uintptr_t)ret;
 }
 
-/* When the other thread holds its zone it has found the source good, and asks for its range next. */
+/*
+ * When the other thread holds its zone it has found the source good, and asks for its range next.
+ */
 START_TEST(source_freed_meanwhile)
 {
 	struct pz *zone = pz;
@@ -475,21 +487,23 @@ static const struct {
 	{ "null, strictly ordered", DAT_MEM_TYPE_SO_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
 	{ "null and nothing", DAT_MEM_TYPE_VIRTUAL, NULL, 0, 0x40, BAD_ARG(3) },
 	{ "no bytes", DAT_MEM_TYPE_VIRTUAL, memory, 0, LOCAL, BAD_ARG(4) },
-	{ "more than the device takes", DAT_MEM_TYPE_VIRTUAL, memory, (UINT64_C(1) << 40) + 1, LOCAL, BAD_ARG(4) },
+	{ "more than the device takes", DAT_MEM_TYPE_VIRTUAL, memory, (UINT64_C(1) << 40) + 1,
+	  LOCAL, BAD_ARG(4) },
 	{ "around the end", DAT_MEM_TYPE_VIRTUAL, (void *)(UINTPTR_MAX - 7), 9, LOCAL, BAD_ARG(4) },
 	{ "all there is", DAT_MEM_TYPE_VIRTUAL, memory, UINT64_MAX, LOCAL, BAD_ARG(4) },
 	{ "shared nothing", DAT_MEM_TYPE_SHARED_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
 	{ "shared without a name", DAT_MEM_TYPE_SHARED_VIRTUAL, memory, 8, LOCAL, BAD_ARG(3) },
 	{ "an unknown right", DAT_MEM_TYPE_VIRTUAL, memory, 8, 0x04, BAD_ARG(6) },
-	{ "Solaris's right", DAT_MEM_TYPE_VIRTUAL, memory, 8, DAT_MEM_PRIV_RO_DISABLE_FLAG, BAD_ARG(6) },
+	{ "Solaris's right", DAT_MEM_TYPE_VIRTUAL, memory, 8, DAT_MEM_PRIV_RO_DISABLE_FLAG,
+	  BAD_ARG(6) },
 };
 
 START_TEST(refuses_arguments)
 {
 	DAT_LMR_HANDLE lmr = POISON;
 
-	ck_assert_msg(make(refusals[_i].type, refusals[_i].address, refusals[_i].length, refusals[_i].priv, &lmr) ==
-			      refusals[_i].want,
+	ck_assert_msg(make(refusals[_i].type, refusals[_i].address, refusals[_i].length,
+			   refusals[_i].priv, &lmr) == refusals[_i].want,
 		      "%s", refusals[_i].why);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
@@ -504,11 +518,14 @@ START_TEST(refuses_handles)
 	DAT_LMR_HANDLE lmr = POISON;
 	DAT_LMR_PARAM param;
 
-	ck_dat_is(lmr_create(POISON, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create(POISON, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
+			     NULL, NULL),
 		  BAD_HANDLE(IA));
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, ia, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, ia, LOCAL, &lmr, NULL, NULL, NULL,
+			     NULL),
 		  BAD_HANDLE(PZ));
-	ck_dat_is(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
+			     NULL, NULL),
 		  BAD_HANDLE(PZ));
 	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
 	ck_assert_ptr_eq(lmr, POISON);
@@ -542,8 +559,9 @@ START_TEST(refuses_arguments_of_shared_memory)
 	DAT_LMR_HANDLE lmr = POISON;
 
 	region.for_shared_memory.virtual_address = (DAT_PVOID)shared_refusals[_i].address;
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, shared_refusals[_i].length, pz,
-			     (DAT_MEM_PRIV_FLAGS)shared_refusals[_i].priv, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, shared_refusals[_i].length,
+			     pz, (DAT_MEM_PRIV_FLAGS)shared_refusals[_i].priv, &lmr, NULL, NULL,
+			     NULL, NULL),
 		  shared_refusals[_i].want);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
@@ -553,7 +571,8 @@ END_TEST
 /* Three pages: one to read and write, one to read, and a hole. */
 static char *three_pages(size_t page)
 {
-	char *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			   0);
 
 	ck_assert_ptr_ne(pages, MAP_FAILED);
 	ck_assert_int_eq(mprotect(pages + page, page, PROT_READ), 0);
@@ -591,8 +610,8 @@ START_TEST(tells_why_the_device_refused)
 	DAT_LMR_HANDLE lmr = POISON;
 
 	fake_fail("mr_reg", devices[_i].err, 1);
-	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages + devices[_i].first * page / 4, devices[_i].count * page / 4,
-		       devices[_i].priv, &lmr),
+	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages + devices[_i].first * page / 4,
+		       devices[_i].count * page / 4, devices[_i].priv, &lmr),
 		  devices[_i].want);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
@@ -608,7 +627,8 @@ START_TEST(every_type_tells_of_constant_memory)
 	DAT_LMR_HANDLE lmr = POISON;
 
 	if (type == DAT_MEM_TYPE_LMR)
-		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, shared, PAGE, LOCAL_READ, &region.for_lmr_handle));
+		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, shared, PAGE, LOCAL_READ,
+			    &region.for_lmr_handle));
 	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
 		region.for_shared_memory.shared_memory_id = &cookie;
 	ck_assert_int_eq(mprotect(shared, PAGE, PROT_READ), 0);
@@ -628,7 +648,8 @@ START_TEST(areas_join)
 	DAT_LMR_HANDLE lmr;
 
 	fake_fail("mr_reg", ENOMEM, 1);
-	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr), NO_RESOURCE(MEMORY_REGION));
+	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr),
+		  NO_RESOURCE(MEMORY_REGION));
 	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr));
 }
 END_TEST
@@ -681,7 +702,9 @@ START_TEST(stays_while_used)
 }
 END_TEST
 
-/* From byte 16 on, 32 of them; the device serves the whole page, which is nobody's business here. */
+/*
+ * From byte 16 on, 32 of them; the device serves the whole page, which is nobody's business here.
+ */
 static const struct {
 	int offset;
 	DAT_VLEN length;
@@ -713,7 +736,8 @@ START_TEST(is_found_by_context_and_range)
 	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 16, 32, LOCAL, &lmr));
 	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), LOCAL, &other));
 	context = queried(lmr).lmr_context;
-	ck_assert_ptr_eq(find(context, memory + ranges[_i].offset, ranges[_i].length), ranges[_i].found ? lmr : NULL);
+	ck_assert_ptr_eq(find(context, memory + ranges[_i].offset, ranges[_i].length),
+			 ranges[_i].found ? lmr : NULL);
 	ck_dat(lmr_free(lmr));
 	ck_assert_ptr_null(find(context, memory + ranges[_i].offset, ranges[_i].length));
 	ck_assert_ptr_eq(find(queried(other).lmr_context, memory, sizeof(memory)), other);
@@ -722,7 +746,10 @@ END_TEST
 
 /* ---- the sync calls ---- */
 
-/* Of a region of 32 bytes from byte 16 on. @which: that one, one freed, one of another adapter, no context at all. */
+/*
+ * Of a region of 32 bytes from byte 16 on. @which: that one, one freed, one of another adapter, no
+ * context at all.
+ */
 enum which { LIVE, FREED, STRANGER, NOTHING };
 
 static const struct {
@@ -755,8 +782,8 @@ static DAT_LMR_CONTEXT context_of(enum which which, struct ia *other)
 	DAT_PZ_HANDLE zone;
 
 	ck_dat(pz_create(which == STRANGER ? other : mine, &zone));
-	ck_dat(lmr_create(which == STRANGER ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32, zone, LOCAL, &lmr,
-			  &context, NULL, NULL, NULL));
+	ck_dat(lmr_create(which == STRANGER ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32, zone,
+			  LOCAL, &lmr, &context, NULL, NULL, NULL));
 	if (which == FREED)
 		ck_dat(lmr_free(lmr));
 	return which == NOTHING ? ~context : context;
@@ -770,14 +797,16 @@ START_TEST(syncs_what_is_registered)
 	struct ia *other = ia_make("fake1", false, &async);
 	DAT_LMR_TRIPLET segments[] = {
 		{ context_of(LIVE, other), 0, (uintptr_t)memory + 16, 32 },
-		{ context_of(syncs[_i].which, other), 0, (uintptr_t)memory + (uintptr_t)syncs[_i].offset,
-		  syncs[_i].length },
+		{ context_of(syncs[_i].which, other), 0,
+		  (uintptr_t)memory + (uintptr_t)syncs[_i].offset, syncs[_i].length },
 		{ context_of(LIVE, other), 0, (uintptr_t)memory + 20, 1 },
 	};
 
 	for (int call = 0; call < COUNT(sync_calls); call++) {
-		ck_assert_msg(sync_calls[call](ia, segments, 3) == syncs[_i].want, "%s", syncs[_i].why);
-		ck_assert_msg(sync_calls[call](ia, segments + 1, 1) == syncs[_i].want, "%s, alone", syncs[_i].why);
+		ck_assert_msg(sync_calls[call](ia, segments, 3) == syncs[_i].want, "%s",
+			      syncs[_i].why);
+		ck_assert_msg(sync_calls[call](ia, segments + 1, 1) == syncs[_i].want, "%s, alone",
+			      syncs[_i].why);
 		ck_dat(sync_calls[call](ia, segments, 1)); /* no look beyond the count */
 	}
 	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
@@ -786,7 +815,8 @@ END_TEST
 
 START_TEST(syncs_by_a_count_of_64_bits)
 {
-	DAT_LMR_TRIPLET segments[2] = { { context_of(LIVE, ia), 0, (uintptr_t)memory + 16, 32 }, { 0 } };
+	DAT_LMR_TRIPLET segments[2] = { { context_of(LIVE, ia), 0, (uintptr_t)memory + 16, 32 },
+					{ 0 } };
 
 	segments[1] = segments[0];
 	segments[1].lmr_context = ~segments[0].lmr_context;
@@ -841,8 +871,8 @@ START_TEST(two_threads)
 END_TEST
 
 /*
- * The least that can be lost at each turn would add up to more than a byte each. Shared memory takes a look at the
- * system's list of areas, so it has fewer turns.
+ * The least that can be lost at each turn would add up to more than a byte each. Shared memory
+ * takes a look at the system's list of areas, so it has fewer turns.
  */
 START_TEST(nothing_is_left_behind)
 {
@@ -874,7 +904,8 @@ START_TEST(thousands)
 	static DAT_LMR_HANDLE lmr[N];
 
 	for (unsigned i = 0; i < N; i++)
-		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG, &lmr[i]));
+		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG,
+			    &lmr[i]));
 	for (unsigned i = 0; i < N; i++)
 		ck_assert_ptr_eq(find(queried(lmr[i]).lmr_context, memory + i % 100, 100), lmr[i]);
 	for (unsigned i = 0; i < N; i++)
@@ -914,9 +945,12 @@ static void check_bytes(const char *at, size_t count, char byte)
 		ck_assert_msg(at[i] == byte, "byte %zu is %c, not %c", i, at[i], byte);
 }
 
-/* @length bytes from @offset within the region on. All of them move, and none besides, or nothing does. */
-static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT context, int offset, size_t length,
-		      bool reached)
+/*
+ * @length bytes from @offset within the region on. All of them move, and none besides, or nothing
+ * does.
+ */
+static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT context, int offset,
+		      size_t length, bool reached)
 {
 	char *bytes = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page;
 	char *at = bytes + from + offset, *ours = pair.a.memory;
@@ -926,7 +960,8 @@ static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT con
 		.target_address = (uintptr_t)at,
 		.segment_length = length,
 	};
-	size_t read = reached && access == READS ? length : 0, written = reached && access == WRITES ? length : 0;
+	size_t read = reached && access == READS ? length : 0,
+	       written = reached && access == WRITES ? length : 0;
 
 	memset(ours, 'a', PAGE);
 	memset(bytes, 'b', PAGE);
@@ -947,9 +982,12 @@ static const struct {
 	size_t length;
 	bool reached;
 } reaches[] = {
-	{ 0, REGION, true },  { 0, 1, true },		{ REGION - 1, 1, true },   { -1, 1, false },
-	{ -1, 2, false },     { -1, REGION, false },	{ REGION, 1, false },	   { REGION - 1, 2, false },
-	{ 1, REGION, false }, { 0, REGION + 1, false }, { -1, REGION + 2, false },
+	{ 0, REGION, true },	   { 0, 1, true },
+	{ REGION - 1, 1, true },   { -1, 1, false },
+	{ -1, 2, false },	   { -1, REGION, false },
+	{ REGION, 1, false },	   { REGION - 1, 2, false },
+	{ 1, REGION, false },	   { 0, REGION + 1, false },
+	{ -1, REGION + 2, false },
 };
 
 START_TEST(peers_reach_its_bytes)
@@ -959,8 +997,8 @@ START_TEST(peers_reach_its_bytes)
 	DAT_LMR_HANDLE lmr;
 
 	ck_dat(make_any(type, REGION, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr));
-	access_is((enum access)(_i / TYPES / COUNT(reaches)), type, queried(lmr).rmr_context, reaches[reach].offset,
-		  reaches[reach].length, reaches[reach].reached);
+	access_is((enum access)(_i / TYPES / COUNT(reaches)), type, queried(lmr).rmr_context,
+		  reaches[reach].offset, reaches[reach].length, reaches[reach].reached);
 }
 END_TEST
 

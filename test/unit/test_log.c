@@ -30,20 +30,13 @@ static const struct {
 	enum log_kind kind;
 	bool comes;
 } cases_of[] = {
-	{ NULL, NULL, LOG_ERROR, true },
-	{ NULL, NULL, LOG_WARN, true },
-	{ NULL, NULL, LOG_EVD, false },
-	{ NULL, NULL, LOG_API, false },
-	{ "0", NULL, LOG_ERROR, false },
-	{ "nonsense", NULL, LOG_ERROR, true },
-	{ "1", NULL, LOG_WARN, false },
-	{ "0x8", NULL, LOG_CM, true },
-	{ "010", NULL, LOG_CM, true },
-	{ "8", NULL, LOG_CM, true },
-	{ "8", NULL, LOG_ERROR, false },
-	{ "0xffff", "1", LOG_API, true },
-	{ "0xffff", "3", LOG_ERROR, true },
-	{ "0xffff", "2", LOG_ERROR, false }, /* syslog alone */
+	{ NULL, NULL, LOG_ERROR, true },    { NULL, NULL, LOG_WARN, true },
+	{ NULL, NULL, LOG_EVD, false },	    { NULL, NULL, LOG_API, false },
+	{ "0", NULL, LOG_ERROR, false },    { "nonsense", NULL, LOG_ERROR, true },
+	{ "1", NULL, LOG_WARN, false },	    { "0x8", NULL, LOG_CM, true },
+	{ "010", NULL, LOG_CM, true },	    { "8", NULL, LOG_CM, true },
+	{ "8", NULL, LOG_ERROR, false },    { "0xffff", "1", LOG_API, true },
+	{ "0xffff", "3", LOG_ERROR, true }, { "0xffff", "2", LOG_ERROR, false }, /* syslog alone */
 };
 
 START_TEST(who_asks_hears)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Zones, regions, windows and transfers when host memory runs out; and opening, by way of the registry. */
+/*
+ * Zones, regions, windows and transfers when host memory runs out; and opening, by way of the
+ * registry.
+ */
 #include <sys/mman.h>
 
 #include "alloc.h"
@@ -42,10 +45,12 @@ START_TEST(zones)
 	DAT_RETURN ret;
 
 	for (int i = 0; i < MANY; i++) {
-		unsigned domains = fake_alive(FAKE_PD), zones = obj_count(side->ia, DAT_HANDLE_TYPE_PZ);
+		unsigned domains = fake_alive(FAKE_PD),
+			 zones = obj_count(side->ia, DAT_HANDLE_TYPE_PZ);
 
 		pz[i] = POISON;
-		for (unsigned n = 1; alloc_fail_nth(n), ret = pz_create(side->ia, &pz[i]), alloc_failed(); n++) {
+		for (unsigned n = 1;
+		     alloc_fail_nth(n), ret = pz_create(side->ia, &pz[i]), alloc_failed(); n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_eq(pz[i], POISON);
 			ck_assert_uint_eq(fake_alive(FAKE_PD), domains);
@@ -73,7 +78,8 @@ static char *shared_page(unsigned which)
 	static char *pages[2];
 
 	if (!pages[which])
-		pages[which] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		pages[which] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+				    -1, 0);
 	ck_assert_ptr_ne(pages[which], MAP_FAILED);
 	return pages[which];
 }
@@ -104,8 +110,8 @@ struct made {
 
 static DAT_RETURN make(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, struct made *made)
 {
-	return lmr_create(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG, &made->lmr, &made->lmr_context,
-			  &made->rmr_context, &made->size, &made->address);
+	return lmr_create(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG, &made->lmr,
+			  &made->lmr_context, &made->rmr_context, &made->size, &made->address);
 }
 
 START_TEST(regions)
@@ -152,7 +158,8 @@ START_TEST(windows)
 		unsigned mws = fake_alive(FAKE_MW), uses = uses_of(side->pz);
 
 		rmr[i] = POISON;
-		for (unsigned n = 1; alloc_fail_nth(n), ret = rmr_create(side->pz, &rmr[i]), alloc_failed(); n++) {
+		for (unsigned n = 1;
+		     alloc_fail_nth(n), ret = rmr_create(side->pz, &rmr[i]), alloc_failed(); n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_eq(rmr[i], POISON);
 			ck_assert_uint_eq(fake_alive(FAKE_MW), mws);
@@ -166,7 +173,10 @@ START_TEST(windows)
 }
 END_TEST
 
-/* By window, or by a region of its own. None of the earlier ones is over, so nothing of theirs can be used again. */
+/*
+ * By window, or by a region of its own. None of the earlier ones is over, so nothing of theirs can
+ * be used again.
+ */
 START_TEST(binds)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
@@ -179,8 +189,8 @@ START_TEST(binds)
 
 	if (_i)
 		fake_quirks(FAKE_UNBINDABLE);
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz, DAT_MEM_PRIV_READ_FLAG, &lmr,
-			  &whole.lmr_context, NULL, NULL, NULL));
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz,
+			  DAT_MEM_PRIV_READ_FLAG, &lmr, &whole.lmr_context, NULL, NULL, NULL));
 	ck_dat(rmr_create(side->pz, &rmr));
 	fake_hold(true);
 	for (unsigned i = 0; i < MANY; i++) {
@@ -188,8 +198,8 @@ START_TEST(binds)
 		const unsigned mrs = fake_alive(FAKE_MR);
 
 		for (unsigned n = 1; alloc_fail_nth(n),
-			      ret = rmr_bind(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep, cookie_of(i),
-					     DAT_COMPLETION_DEFAULT_FLAG, &context),
+			      ret = rmr_bind(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep,
+					     cookie_of(i), DAT_COMPLETION_DEFAULT_FLAG, &context),
 			      alloc_failed();
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
@@ -207,7 +217,8 @@ START_TEST(binds)
 		const DAT_EVENT event = expect(side->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 
 		ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, i);
-		ck_assert_int_eq(event.event_data.rmr_completion_event_data.status, DAT_RMR_BIND_SUCCESS);
+		ck_assert_int_eq(event.event_data.rmr_completion_event_data.status,
+				 DAT_RMR_BIND_SUCCESS);
 	}
 	ck_assert_uint_eq(uses_of(lmr), 1);
 	ck_dat(rmr_free(rmr));
@@ -249,7 +260,9 @@ START_TEST(open_by_the_registry)
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
 	ck_dat(ia_close(ia_make("fake0", false, &async), DAT_CLOSE_ABRUPT_FLAG)); /* announces it */
 	async = DAT_HANDLE_NULL;
-	for (; alloc_fail_nth(n), ret = dat_ia_open((char *)"fake0", 8, &async, &ia), alloc_failed(); n++) {
+	for (;
+	     alloc_fail_nth(n), ret = dat_ia_open((char *)"fake0", 8, &async, &ia), alloc_failed();
+	     n++) {
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
 		ck_assert_ptr_null(ia);
 		ck_assert_ptr_null(async);

@@ -104,7 +104,8 @@ START_TEST(a_handle_comes_back_as_late_as_possible)
 
 	obj_publish(first);
 	unmake(first);
-	ck_assert_ptr_eq(first->provider, &provider.table); /* the registry looks there, stale or not */
+	/* the registry looks there, stale or not */
+	ck_assert_ptr_eq(first->provider, &provider.table);
 	for (int n = 0; n < 15; n++) {
 		struct obj *next = make(DAT_HANDLE_TYPE_CNO);
 
@@ -115,7 +116,10 @@ START_TEST(a_handle_comes_back_as_late_as_possible)
 }
 END_TEST
 
-/* Threads that hold many at times need no more memory each time: who comes when all slots were taken finds the next. */
+/*
+ * Threads that hold many at times need no more memory each time: who comes when all slots were
+ * taken finds the next.
+ */
 START_TEST(no_slot_is_lost)
 {
 	struct obj *objs[16]; /* the first slab */
@@ -212,7 +216,10 @@ START_TEST(retired_in_spite_of_a_holder)
 }
 END_TEST
 
-/* Of this IA only, and over several slabs; who goes on from one that has gone meanwhile misses nobody. */
+/*
+ * Of this IA only, and over several slabs; who goes on from one that has gone meanwhile misses
+ * nobody.
+ */
 START_TEST(a_walk_may_retire_what_it_sees)
 {
 	DAT_EVD_HANDLE async_evd;
@@ -281,10 +288,10 @@ static DAT_HANDLE out;
 
 #define HANDLE1 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
 
-#define CALL(name, call)                                                                                               \
-	static DAT_RETURN name(DAT_HANDLE h)                                                                           \
-	{                                                                                                              \
-		return call;                                                                                           \
+#define CALL(name, call)                                                                           \
+	static DAT_RETURN name(DAT_HANDLE h)                                                       \
+	{                                                                                          \
+		return call;                                                                       \
 	}
 
 CALL(call_evd_free, evd_free(h))
@@ -305,8 +312,9 @@ CALL(call_cno_agent, cno_modify_agent(h, DAT_OS_WAIT_PROXY_AGENT_NULL))
 CALL(call_pz_create, pz_create(h, &out))
 CALL(call_pz_free, pz_free(h))
 CALL(call_pz_query, pz_query(h, 0, NULL))
-CALL(call_lmr_create, lmr_create(h, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = NULL }, 0, NULL, 0, &out,
-				 NULL, NULL, NULL, NULL))
+CALL(call_lmr_create,
+     lmr_create(h, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = NULL }, 0, NULL, 0,
+		&out, NULL, NULL, NULL, NULL))
 CALL(call_lmr_sync_read, lmr_sync_rdma_read(h, NULL, 0))
 CALL(call_lmr_sync_write, lmr_sync_rdma_write(h, NULL, 0))
 CALL(call_rmr_create, rmr_create(h, &out))
@@ -413,18 +421,21 @@ static void zoo_open(struct zoo *zoo)
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &zoo->cno));
 	ck_dat(rmr_create(side.pz, &zoo->rmr));
 	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &zoo->psp));
-	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	zoo->cr = expect(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE,
+			  0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	zoo->cr = expect(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			  .event_data.cr_arrival_event_data.cr_handle;
 	memcpy(zoo->all,
-	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr, zoo->psp, zoo->cr,
-			       zoo->rmr },
+	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr,
+			       zoo->psp, zoo->cr, zoo->rmr },
 	       sizeof(zoo->all));
 }
 
-static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_EVD,
-					     DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ, DAT_HANDLE_TYPE_LMR,
-					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_RMR };
+static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP,
+					     DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO,
+					     DAT_HANDLE_TYPE_PZ,  DAT_HANDLE_TYPE_LMR,
+					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR,
+					     DAT_HANDLE_TYPE_RMR };
 
 START_TEST(other_kinds_are_refused) /* the registry refuses null */
 {
@@ -483,7 +494,10 @@ START_TEST(each_kind_keeps_its_context)
 }
 END_TEST
 
-/* The endpoint of a bind, too, is looked at by its tag, be it of another kind, stale, or between two objects. */
+/*
+ * The endpoint of a bind, too, is looked at by its tag, be it of another kind, stale, or between
+ * two objects.
+ */
 START_TEST(a_bind_refuses_what_is_no_endpoint)
 {
 	const DAT_LMR_TRIPLET range = segment(&side, 0, 8);
@@ -493,9 +507,13 @@ START_TEST(a_bind_refuses_what_is_no_endpoint)
 	zoo_open(&zoo);
 	for (int n = 0; n < COUNT(zoo_kinds); n++)
 		if (zoo_kinds[n] != DAT_HANDLE_TYPE_EP)
-			ck_dat_is(rmr_bind(zoo.rmr, &range, 0, zoo.all[n], cookie_of(0), 0, &context), BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0, &context), BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, zoo.peer.ep, cookie_of(0), 0, &context), BAD_HANDLE(EP));
+			ck_dat_is(
+				rmr_bind(zoo.rmr, &range, 0, zoo.all[n], cookie_of(0), 0, &context),
+				BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0, &context),
+		  BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, zoo.peer.ep, cookie_of(0), 0, &context),
+		  BAD_HANDLE(EP));
 	ck_dat(ep_free(side.ep));
 	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, side.ep, cookie_of(0), 0, &context), BAD_HANDLE(EP));
 	ck_assert_uint_eq(context, 5);
@@ -520,13 +538,18 @@ START_TEST(one_call_one_ia)
 	ck_dat_is(evd_create(side.ia, 1, cno, DAT_EVD_SOFTWARE_FLAG, &evd), BAD_HANDLE(CNO));
 	ck_dat_is(evd_modify_cno(side.recv_evd, cno), BAD_HANDLE(CNO));
 	ck_dat_is(ep_create(side.ia, other.pz, NULL, NULL, NULL, NULL, &ep), BAD_HANDLE(PZ));
-	ck_dat_is(ep_create(side.ia, side.pz, other.recv_evd, NULL, NULL, NULL, &ep), BAD_HANDLE(EVD_RECV));
-	ck_dat_is(ep_create(side.ia, side.pz, NULL, other.recv_evd, NULL, NULL, &ep), BAD_HANDLE(EVD_REQUEST));
-	ck_dat_is(ep_create(side.ia, side.pz, NULL, NULL, other.connect_evd, NULL, &ep), BAD_HANDLE(EVD_CONN));
-	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 8, other.pz, 0, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(ep_create(side.ia, side.pz, other.recv_evd, NULL, NULL, NULL, &ep),
+		  BAD_HANDLE(EVD_RECV));
+	ck_dat_is(ep_create(side.ia, side.pz, NULL, other.recv_evd, NULL, NULL, &ep),
+		  BAD_HANDLE(EVD_REQUEST));
+	ck_dat_is(ep_create(side.ia, side.pz, NULL, NULL, other.connect_evd, NULL, &ep),
+		  BAD_HANDLE(EVD_CONN));
+	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 8, other.pz, 0, &lmr, NULL,
+			     NULL, NULL, NULL),
 		  BAD_HANDLE(PZ));
 	region.for_lmr_handle = other.lmr;
-	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, 8, side.pz, 0, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, 8, side.pz, 0, &lmr, NULL, NULL,
+			     NULL, NULL),
 		  BAD_HANDLE(LMR));
 	range = segment(&other, 0, 8);
 	ck_dat_is(lmr_sync_rdma_read(side.ia, &range, 1), BAD_ARG(2));
@@ -539,7 +562,8 @@ START_TEST(one_call_one_ia)
 	ck_assert_ptr_eq(evd, POISON);
 	ck_assert_ptr_eq(lmr, POISON);
 	/* and none of that holds anything */
-	ck_assert_uint_eq(atomic_load(&((struct pz *)other.pz)->obj.uses), 2); /* of its endpoint and region */
+	/* of its endpoint and region */
+	ck_assert_uint_eq(atomic_load(&((struct pz *)other.pz)->obj.uses), 2);
 	ck_assert_uint_eq(atomic_load(&((struct lmr *)other.lmr)->obj.uses), 0);
 }
 END_TEST

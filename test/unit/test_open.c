@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* dat_ia_openv and dat_ia_close over a provider library: loading, counting, failing, and several threads at it. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dat_ia_openv and dat_ia_close over a provider library: loading, counting, failing, and several
+ * threads at it.
+ */
 #define _GNU_SOURCE
 #include <dat/dat_registry.h>
 #include <dirent.h>
@@ -11,15 +14,15 @@
 #include "mock_provider.h"
 #include "registry_test.h"
 
-#define NO_NAME		0x800a0062U
-#define NO_DEVICE	0x80030003U
-#define IN_USE		0x8007004fU
-#define POISON		((void *)0x7070)
+#define NO_NAME	  0x800a0062U
+#define NO_DEVICE 0x80030003U
+#define IN_USE	  0x8007004fU
+#define POISON	  ((void *)0x7070)
 
-#define LINE(name, version, library, params) \
+#define LINE(name, version, library, params)                                                       \
 	name " " version " nonthreadsafe default " library " dapl.1.2 \"" params "\" \"\"\n"
-#define MOCK(name, params)	LINE(name, "u1.2", MOCK_PROVIDER, params)
-#define MISSING(name)		LINE(name, "u1.2", "libdat-test-missing.so.1", "")
+#define MOCK(name, params) LINE(name, "u1.2", MOCK_PROVIDER, params)
+#define MISSING(name)	   LINE(name, "u1.2", "libdat-test-missing.so.1", "")
 
 /* The library's own, once the registry has loaded it. */
 static struct mock *loaded(void)
@@ -319,7 +322,8 @@ END_TEST
 
 START_TEST(test_other_generation)
 {
-	use_conf(LINE("two", "u2.0", MOCK_PROVIDER, "") "k k1.2 nonthreadsafe default " MOCK_PROVIDER " d.1.2 p q\n");
+	use_conf(LINE("two", "u2.0", MOCK_PROVIDER,
+		      "") "k k1.2 nonthreadsafe default " MOCK_PROVIDER " d.1.2 p q\n");
 	must_fail("two", 0x800a0063U);
 	must_fail("k", NO_NAME);
 	ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "mock"));
@@ -329,7 +333,7 @@ END_TEST
 START_TEST(test_larger_minor_version)
 {
 	use_conf(LINE("m", "u1.7", MOCK_PROVIDER, "seven") LINE("m", "u1.4", MOCK_PROVIDER, "four")
-		 LINE("m", "u1.1", MOCK_PROVIDER, "one"));
+			 LINE("m", "u1.1", MOCK_PROVIDER, "one"));
 	must_close(must_open("m"));
 	ck_assert_str_eq(loaded()->params, "four");
 	expect_counts(1, 1, 1, 1);
@@ -341,7 +345,8 @@ START_TEST(test_thread_safety_is_part_of_the_key)
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 
-	use_conf("m u1.2 threadsafe default " MOCK_PROVIDER " dapl.1.2 safe \"\"\n" MOCK("m", "unsafe"));
+	use_conf("m u1.2 threadsafe default " MOCK_PROVIDER
+		 " dapl.1.2 safe \"\"\n" MOCK("m", "unsafe"));
 	ck_assert_uint_eq(dat_ia_openv((char *)"m", 8, &evd, &ia, 1, 2, DAT_TRUE), DAT_SUCCESS);
 	ck_assert_str_eq(loaded()->params, "safe");
 	must_close(ia);
@@ -474,7 +479,7 @@ START_TEST(test_init_holds_up_its_own_name_alone)
 	use_registry("other");
 	sem_post(&loaded()->leave);
 	must_close(finish(first));
-	sem_post(&loaded()->leave);	/* should the second have come after that close */
+	sem_post(&loaded()->leave); /* should the second have come after that close */
 	must_close(finish(second));
 	must_close(ia);
 	ck_assert_int_eq(loaded()->wrong, 0);
@@ -492,7 +497,7 @@ START_TEST(test_fini_holds_up_its_own_name_alone)
 	sem_wait(&loaded()->entered);
 	opener = start(open_in_thread, (void *)"m");
 	use_registry("other");
-	ck_assert_int_eq(loaded()->inits, 2);	/* m and other: the opener waits for fini to end */
+	ck_assert_int_eq(loaded()->inits, 2); /* m and other: the opener waits for fini to end */
 	sem_post(&loaded()->leave);
 	finish(closer);
 	ia = finish(opener);

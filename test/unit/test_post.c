@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Data transfer: what each post checks, what moves, how completions count, and how failures of the device show. */
+/*
+ * Data transfer: what each post checks, what moves, how completions count, and how failures of the
+ * device show.
+ */
 #include "harness.h"
 
 #define FULL	     NO_RESOURCE(MEMORY)
@@ -136,8 +139,8 @@ START_TEST(refused_posts_leave_no_trace)
 
 	iov[0].segment_length = refusals[_i].local;
 	remote.segment_length = refusals[_i].remote;
-	ck_dat_is(post(refusals[_i].kind, a->ep, refusals[_i].nseg, refusals[_i].no_iov ? NULL : iov, given,
-		       refusals[_i].flags),
+	ck_dat_is(post(refusals[_i].kind, a->ep, refusals[_i].nseg,
+		       refusals[_i].no_iov ? NULL : iov, given, refusals[_i].flags),
 		  refusals[_i].want);
 	ck_assert_uint_eq(fake_outstanding(), 0);
 	ck_assert_uint_eq(ring_used(&ep_of(a)->sends) + ring_used(&ep_of(a)->recvs), 0);
@@ -193,14 +196,16 @@ static const struct {
 };
 
 /* Segments lie apart, with a gap after each. */
-static size_t lay_out(const struct side *side, const size_t *lengths, unsigned n, DAT_LMR_TRIPLET *iov)
+static size_t lay_out(const struct side *side, const size_t *lengths, unsigned n,
+		      DAT_LMR_TRIPLET *iov)
 {
 	size_t total = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		iov[i] = segment(side, i * 10000, lengths[i]);
 		if (lengths[i] == 0)
-			iov[i] = (DAT_LMR_TRIPLET){ .lmr_context = 0xbad, .virtual_address = 1 }; /* not looked at */
+			/* not looked at */
+			iov[i] = (DAT_LMR_TRIPLET){ .lmr_context = 0xbad, .virtual_address = 1 };
 		total += lengths[i];
 	}
 	return total;
@@ -218,7 +223,8 @@ static void gather(char *out, const DAT_LMR_TRIPLET *iov, unsigned n, size_t len
 	}
 }
 
-static void expect_same(const DAT_LMR_TRIPLET *x, unsigned nx, const DAT_LMR_TRIPLET *y, unsigned ny, size_t length)
+static void expect_same(const DAT_LMR_TRIPLET *x, unsigned nx, const DAT_LMR_TRIPLET *y,
+			unsigned ny, size_t length)
 {
 	static char left[SIDE_MEMORY], right[SIDE_MEMORY];
 
@@ -234,8 +240,10 @@ START_TEST(sends_of_any_shape)
 
 	lay_out(b, shapes[_i].recvs, shapes[_i].nrecv, recvs);
 	fill(a, 1);
-	ck_dat(ep_post_recv(b->ep, (DAT_COUNT)shapes[_i].nrecv, shapes[_i].nrecv ? recvs : NULL, cookie_of(7), 0));
-	ck_dat(ep_post_send(a->ep, (DAT_COUNT)shapes[_i].nsend, shapes[_i].nsend ? sends : NULL, cookie_of(~9ULL), 0));
+	ck_dat(ep_post_recv(b->ep, (DAT_COUNT)shapes[_i].nrecv, shapes[_i].nrecv ? recvs : NULL,
+			    cookie_of(7), 0));
+	ck_dat(ep_post_send(a->ep, (DAT_COUNT)shapes[_i].nsend, shapes[_i].nsend ? sends : NULL,
+			    cookie_of(~9ULL), 0));
 	expect_length(a->request_evd, ~9ULL, length);
 	expect_length(b->recv_evd, 7, length);
 	expect_same(sends, shapes[_i].nsend, recvs, shapes[_i].nrecv, length);
@@ -250,7 +258,8 @@ START_TEST(writes_of_any_shape)
 	size_t length = lay_out(a, shapes[_i].sends, shapes[_i].nsend, iov);
 
 	fill(a, 1);
-	ck_dat(ep_post_rdma_write(a->ep, (DAT_COUNT)shapes[_i].nsend, iov, cookie_of(5), &remote, 0));
+	ck_dat(ep_post_rdma_write(a->ep, (DAT_COUNT)shapes[_i].nsend, iov, cookie_of(5), &remote,
+				  0));
 	expect_length(a->request_evd, 5, length);
 	expect_same(iov, shapes[_i].nsend, &there, 1, length);
 	ck_assert_int_eq(b->memory[20000 + length], 0);
@@ -267,7 +276,8 @@ START_TEST(reads_fill_no_more_than_they_ask_for)
 
 	remote.segment_length = room / 2;
 	fill(b, 3);
-	ck_dat(ep_post_rdma_read(a->ep, (DAT_COUNT)shapes[_i].nrecv, iov, cookie_of(5), &remote, 0));
+	ck_dat(ep_post_rdma_read(a->ep, (DAT_COUNT)shapes[_i].nrecv, iov, cookie_of(5), &remote,
+				 0));
 	expect_length(a->request_evd, 5, room / 2);
 	expect_same(iov, shapes[_i].nrecv, &there, 1, room / 2);
 	if (shapes[_i].nrecv == 1 && room > 0)
@@ -482,7 +492,8 @@ START_TEST(internal_signals_are_skipped)
 	for (unsigned n = 0; n < 4; n++)
 		post_send(a, n, 0, 8, SUPPRESS);
 	if (_i)
-		ck_dat_is(evd_wait(a->request_evd, 0, 1, &event, &nmore), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+		ck_dat_is(evd_wait(a->request_evd, 0, 1, &event, &nmore),
+			  DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
 	else
 		ck_dat_is(evd_dequeue(a->request_evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
 	expect_status(true, true);
@@ -508,14 +519,15 @@ END_TEST
 
 /* ---- faults in a transfer ---- */
 
-static DAT_LMR_CONTEXT make_lmr(const struct side *side, DAT_PZ_HANDLE pz, unsigned priv, DAT_RMR_CONTEXT *rmr_context)
+static DAT_LMR_CONTEXT make_lmr(const struct side *side, DAT_PZ_HANDLE pz, unsigned priv,
+				DAT_RMR_CONTEXT *rmr_context)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, pz, priv, &lmr, &lmr_context,
-			  rmr_context, NULL, NULL));
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, pz, priv, &lmr,
+			  &lmr_context, rmr_context, NULL, NULL));
 	return lmr_context;
 }
 
@@ -529,35 +541,41 @@ static const struct {
 	uint32_t garble; /* of its context */
 	DAT_DTO_COMPLETION_STATUS at_requester, at_receiver;
 } faults[] = {
-	{ "unknown context", SEND, false, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_SUCCESS },
-	{ "past the end", SEND, false, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION,
+	{ "unknown context", SEND, false, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_LOCAL_PROTECTION,
 	  DAT_DTO_SUCCESS },
-	{ "another zone", SEND, false, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION,
-	  DAT_DTO_SUCCESS },
+	{ "past the end", SEND, false, 0, false, SIDE_MEMORY - 63, 64, 0,
+	  DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_SUCCESS },
+	{ "another zone", SEND, false, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0,
+	  DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_SUCCESS },
 	{ "unknown context", RECV, true, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_REMOTE_RESPONDER,
 	  DAT_DTO_ERR_LOCAL_PROTECTION },
-	{ "past the end", RECV, true, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_REMOTE_RESPONDER,
-	  DAT_DTO_ERR_LOCAL_PROTECTION },
-	{ "read only", RECV, true, DAT_MEM_PRIV_READ_FLAG, false, 0, 64, 0, DAT_DTO_ERR_REMOTE_RESPONDER,
-	  DAT_DTO_ERR_LOCAL_PROTECTION },
-	{ "too short", RECV, true, 0, false, 0, 63, 0, DAT_DTO_ERR_REMOTE_RESPONDER, DAT_DTO_ERR_LOCAL_LENGTH },
-	{ "unknown context", WRITE, true, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
-	{ "past the end", WRITE, true, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
-	{ "remote read only", WRITE, true, DAT_MEM_PRIV_REMOTE_READ_FLAG, false, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
+	{ "past the end", RECV, true, 0, false, SIDE_MEMORY - 63, 64, 0,
+	  DAT_DTO_ERR_REMOTE_RESPONDER, DAT_DTO_ERR_LOCAL_PROTECTION },
+	{ "read only", RECV, true, DAT_MEM_PRIV_READ_FLAG, false, 0, 64, 0,
+	  DAT_DTO_ERR_REMOTE_RESPONDER, DAT_DTO_ERR_LOCAL_PROTECTION },
+	{ "too short", RECV, true, 0, false, 0, 63, 0, DAT_DTO_ERR_REMOTE_RESPONDER,
+	  DAT_DTO_ERR_LOCAL_LENGTH },
+	{ "unknown context", WRITE, true, 0, false, 0, 64, 0x100000, DAT_DTO_ERR_REMOTE_ACCESS,
 	  DAT_DTO_SUCCESS },
-	{ "another zone", WRITE, true, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
+	{ "past the end", WRITE, true, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
 	  DAT_DTO_SUCCESS },
-	{ "read only", READ, false, DAT_MEM_PRIV_READ_FLAG, false, 0, 64, 0, DAT_DTO_ERR_LOCAL_PROTECTION,
+	{ "remote read only", WRITE, true, DAT_MEM_PRIV_REMOTE_READ_FLAG, false, 0, 64, 0,
+	  DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
+	{ "another zone", WRITE, true, DAT_MEM_PRIV_ALL_FLAG, true, 0, 64, 0,
+	  DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
+	{ "read only", READ, false, DAT_MEM_PRIV_READ_FLAG, false, 0, 64, 0,
+	  DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_SUCCESS },
+	{ "remote write only", READ, true, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, false, 0, 64, 0,
+	  DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
+	{ "past the end", READ, true, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
 	  DAT_DTO_SUCCESS },
-	{ "remote write only", READ, true, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, false, 0, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS,
-	  DAT_DTO_SUCCESS },
-	{ "past the end", READ, true, 0, false, SIDE_MEMORY - 63, 64, 0, DAT_DTO_ERR_REMOTE_ACCESS, DAT_DTO_SUCCESS },
 };
 
 START_TEST(faults_break_the_connection)
 {
 	const struct side *at = faults[_i].at_b ? b : a;
-	DAT_LMR_TRIPLET good = segment(a, 0, 64), bad = segment(at, faults[_i].offset, faults[_i].length);
+	DAT_LMR_TRIPLET good = segment(a, 0, 64),
+			bad = segment(at, faults[_i].offset, faults[_i].length);
 	DAT_RMR_TRIPLET remote = target(b, 0, 64);
 	DAT_RMR_CONTEXT rmr_context = at->rmr_context;
 	DAT_PZ_HANDLE pz = at->pz;
@@ -573,8 +591,8 @@ START_TEST(faults_break_the_connection)
 	}
 	if (faults[_i].kind == RECV)
 		ck_dat(ep_post_recv(b->ep, 1, &bad, cookie_of(2), 0));
-	ck_dat(post(faults[_i].kind == RECV ? SEND : faults[_i].kind, a->ep, 1, faults[_i].at_b ? &good : &bad, &remote,
-		    0));
+	ck_dat(post(faults[_i].kind == RECV ? SEND : faults[_i].kind, a->ep, 1,
+		    faults[_i].at_b ? &good : &bad, &remote, 0));
 	expect_dto(a->request_evd, 1, faults[_i].at_requester);
 	expect(a->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 	if (faults[_i].kind == RECV)
@@ -592,8 +610,10 @@ static const struct {
 	int err;
 	DAT_RETURN want;
 } device_refusals[] = {
-	{ SEND, "post_send", ENOMEM, FULL },   { SEND, "post_send", EIO, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
-	{ RECV, "post_recv", ENOMEM, FULL },   { READ, "post_read", ENOMEM, FULL },
+	{ SEND, "post_send", ENOMEM, FULL },
+	{ SEND, "post_send", EIO, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
+	{ RECV, "post_recv", ENOMEM, FULL },
+	{ READ, "post_read", ENOMEM, FULL },
 	{ WRITE, "post_write", ENOMEM, FULL },
 };
 
@@ -608,7 +628,8 @@ START_TEST(a_refused_post_did_not_happen)
 	post_recv(b, 9, 0, 64, 0);
 	for (int n = 0; n < 5; n++) { /* no slot is lost */
 		fake_fail(device_refusals[_i].call, device_refusals[_i].err, 1);
-		ck_dat_is(post(device_refusals[_i].kind, a->ep, 1, &iov, &remote, 0), device_refusals[_i].want);
+		ck_dat_is(post(device_refusals[_i].kind, a->ep, 1, &iov, &remote, 0),
+			  device_refusals[_i].want);
 		expect_status(true, true);
 	}
 	ck_dat(post(device_refusals[_i].kind, a->ep, 1, &iov, &remote, 0));
@@ -713,12 +734,14 @@ START_TEST(threads_post_to_one_endpoint)
 		DAT_EVENT event;
 
 		if (evd_dequeue(b->recv_evd, &event) == DAT_SUCCESS) {
-			ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
+			ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
+					 DAT_DTO_SUCCESS);
 			if (received++ < 2 * POSTS - 16)
 				post_recv(b, received, 0, 64, 0);
 		}
 		if (evd_dequeue(a->request_evd, &event) == DAT_SUCCESS) {
-			uint64_t cookie = event.event_data.dto_completion_event_data.user_cookie.as_64;
+			uint64_t cookie =
+				event.event_data.dto_completion_event_data.user_cookie.as_64;
 
 			ck_assert_uint_eq(cookie, next[cookie / POSTS]++);
 			sent++;
@@ -732,7 +755,9 @@ START_TEST(threads_post_to_one_endpoint)
 }
 END_TEST
 
-/* One posts while another disconnects: each post is refused or completes once, whoever came first. */
+/*
+ * One posts while another disconnects: each post is refused or completes once, whoever came first.
+ */
 static atomic_uint accepted;
 
 static void *post_until_refused(void *arg)
@@ -768,7 +793,8 @@ START_TEST(posts_race_with_the_end)
 	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	fake_settle(0);
 	while (evd_dequeue(a->request_evd, &event) == DAT_SUCCESS) {
-		ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
+				 DAT_DTO_ERR_FLUSHED);
 		flushed++;
 	}
 	ck_assert_uint_le(flushed, atomic_load(&accepted));

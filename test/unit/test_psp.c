@@ -36,8 +36,8 @@ static DAT_EP_HANDLE ask(DAT_CONN_QUAL qual)
 {
 	DAT_EP_HANDLE ep = ep_make(A, NULL);
 
-	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
-			  DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	return ep;
 }
 
@@ -92,13 +92,16 @@ START_TEST(refuses_arguments)
 
 	ck_dat_is(psp_create(POISON, 1, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(IA));
 	ck_dat_is(psp_create(B->ia, 1, POISON, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
-	ck_dat_is(psp_create(B->ia, 1, B->recv_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
+	ck_dat_is(psp_create(B->ia, 1, B->recv_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  BAD_HANDLE(EVD_CR));
 	ck_dat_is(psp_create(B->ia, 1, A->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
 	ck_dat_is(psp_create(B->ia, 0, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_ARG(2));
 	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, (DAT_PSP_FLAGS)2, &psp), BAD_ARG(4));
 	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, DAT_PSP_CONSUMER_FLAG, NULL), BAD_ARG(5));
-	ck_dat_is(psp_create_any(POISON, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(IA));
-	ck_dat_is(psp_create_any(B->ia, &qual, B->recv_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_HANDLE(EVD_CR));
+	ck_dat_is(psp_create_any(POISON, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  BAD_HANDLE(IA));
+	ck_dat_is(psp_create_any(B->ia, &qual, B->recv_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  BAD_HANDLE(EVD_CR));
 	ck_dat_is(psp_create_any(B->ia, NULL, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_ARG(2));
 	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, (DAT_PSP_FLAGS)2, &psp), BAD_ARG(4));
 	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, NULL), BAD_ARG(5));
@@ -114,7 +117,8 @@ START_TEST(makes_no_endpoints)
 	DAT_PSP_HANDLE psp = POISON;
 	DAT_CONN_QUAL qual = 77;
 
-	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp), DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
+	ck_dat_is(psp_create(B->ia, 1, B->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp),
+		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
 	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp),
 		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
 	ck_assert_ptr_eq(psp, POISON);
@@ -132,7 +136,8 @@ START_TEST(one_listener_a_port)
 	ck_dat_is(try_listen(B, 40000 - 33534 + 4 * 32001, &psp[1]), IN_USE); /* an alias */
 	ck_assert_ptr_eq(psp[1], POISON);
 	side_open(&again, "fake1");
-	ck_dat_is(try_listen(&again, 40000, &psp[1]), IN_USE); /* another instance; another process is no different */
+	/* another instance; another process is no different */
+	ck_dat_is(try_listen(&again, 40000, &psp[1]), IN_USE);
 	ck_dat(try_listen(A, 40000, &psp[1])); /* another address */
 	ck_dat(psp_free(psp[0]));
 	ck_dat(try_listen(&again, 40000, &psp[0]));
@@ -158,7 +163,8 @@ START_TEST(failures_unwind)
 	fake_fail("listen", failures[_i].err, 1);
 	ck_dat_is(try_listen(B, 40000, &psp), failures[_i].want);
 	fake_fail("listen", failures[_i].err, 1);
-	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), failures[_i].want_any);
+	ck_dat_is(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  failures[_i].want_any);
 	ck_assert_ptr_eq(psp, POISON);
 	ck_assert_uint_eq(qual, 77);
 	ck_assert_uint_eq(obj_count(B->ia, DAT_HANDLE_TYPE_PSP), 0);
@@ -214,7 +220,8 @@ START_TEST(any_is_free_and_fits)
 
 		ask(qual[i]);
 		event = expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-		ck_assert_ptr_eq(event.event_data.cr_arrival_event_data.sp_handle.psp_handle, psp[i]);
+		ck_assert_ptr_eq(event.event_data.cr_arrival_event_data.sp_handle.psp_handle,
+				 psp[i]);
 		ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, qual[i]);
 	}
 }
@@ -289,7 +296,10 @@ START_TEST(a_full_evd_refuses)
 }
 END_TEST
 
-/* Whatever can't be told to the consumer is refused, the provider's way, and later ones are none the worse. */
+/*
+ * Whatever can't be told to the consumer is refused, the provider's way, and later ones are none
+ * the worse.
+ */
 START_TEST(requests_find_no_memory)
 {
 	unsigned refused = 0, arrived = 0;
@@ -303,8 +313,8 @@ START_TEST(requests_find_no_memory)
 	fake_settle(0);
 	alloc_starve_others(true);
 	for (int i = 0; i < COUNT(eps); i++) {
-		ck_dat(ep_connect(eps[i], (DAT_IA_ADDRESS_PTR)&B->addr, 40000, DAT_TIMEOUT_INFINITE, 0, NULL,
-				  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		ck_dat(ep_connect(eps[i], (DAT_IA_ADDRESS_PTR)&B->addr, 40000, DAT_TIMEOUT_INFINITE,
+				  0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 		fake_settle(0);
 		if (evd_dequeue(B->cr_evd, &event) == DAT_SUCCESS) {
 			arrived++;

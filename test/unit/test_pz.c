@@ -56,8 +56,8 @@ static DAT_LMR_HANDLE lmr_in(DAT_PZ_HANDLE pz)
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL,
-			  NULL, NULL));
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	return lmr;
 }
 
@@ -105,7 +105,10 @@ static const struct {
 	{ ep_in, ep_free },
 };
 
-/* One of each, who leave in another order each time; the refused free hurts neither the zone nor who is left. */
+/*
+ * One of each, who leave in another order each time; the refused free hurts neither the zone nor
+ * who is left.
+ */
 START_TEST(every_kind_of_tenant_counts)
 {
 	DAT_HANDLE inside[COUNT(tenants)];
@@ -137,11 +140,13 @@ START_TEST(takes_no_tenants_when_freed)
 
 	ck_dat(pz_create(ia, &pz));
 	ck_dat(pz_free(pz));
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG, &handle, NULL, NULL, NULL,
-			     NULL),
+	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG,
+			     &handle, NULL, NULL, NULL, NULL),
 		  BAD_HANDLE(PZ));
 	ck_dat_is(rmr_create(pz, &handle), BAD_HANDLE(PZ));
-	ck_dat_is(ep_create(ia, pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, NULL, &handle), BAD_HANDLE(PZ));
+	ck_dat_is(
+		ep_create(ia, pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, NULL, &handle),
+		BAD_HANDLE(PZ));
 	ck_assert_ptr_eq(handle, POISON);
 }
 END_TEST

@@ -1,24 +1,28 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* What the registry knows: dat.conf as it is listed, what providers add and remove, and which of them a name means. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the registry knows: dat.conf as it is listed, what providers add and remove, and which of
+ * them a name means.
+ */
 #define _GNU_SOURCE
 #include <dat/udat.h>
 #include <dat/dat_registry.h>
 
 #include "registry_test.h"
 
-#define BAD_ARG(n)	(0x80060023U + (n))
-#define NO_NAME		0x800a0062U
-#define NO_MAJOR	0x800a0063U
-#define NO_MINOR	0x800a0064U
-#define NO_SAFETY	0x800a0065U
-#define IN_USE		0x80110000U
-#define ALREADY		0x80100000U
+#define BAD_ARG(n) (0x80060023U + (n))
+#define NO_NAME	   0x800a0062U
+#define NO_MAJOR   0x800a0063U
+#define NO_MINOR   0x800a0064U
+#define NO_SAFETY  0x800a0065U
+#define IN_USE	   0x80110000U
+#define ALREADY	   0x80100000U
 
-#define LINE(name)	name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
+#define LINE(name) name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
 
-static const char fourteen[] =
-	LINE("a") LINE("b") "# c\n" LINE("c") "d u2.0 threadsafe default lib dapl.2.0 \"\" \"\"\n" LINE("e") LINE("f")
-	LINE("g") LINE("h") LINE("i") LINE("j") LINE("k") LINE("l") LINE("m") "\n" LINE("n");
+static const char fourteen[] = LINE("a")
+	LINE("b") "# c\n" LINE("c") "d u2.0 threadsafe default lib dapl.2.0 \"\" \"\"\n" LINE("e")
+		LINE("f") LINE("g") LINE("h") LINE("i") LINE("j") LINE("k") LINE("l")
+			LINE("m") "\n" LINE("n");
 
 /* The names listed, one character each. */
 static const char *listed(DAT_COUNT max)
@@ -71,7 +75,8 @@ END_TEST
 
 START_TEST(test_list_tells_the_key)
 {
-	DAT_PROVIDER_INFO first = { .ia_name = "x" }, fourth, spare, *list[] = { &first, &spare, &spare, &fourth };
+	DAT_PROVIDER_INFO first = { .ia_name = "x" }, fourth, spare,
+			  *list[] = { &first, &spare, &spare, &fourth };
 	DAT_COUNT count;
 
 	use_conf(fourteen);
@@ -105,13 +110,16 @@ END_TEST
 
 START_TEST(test_list_counts_a_chain_once)
 {
-	use_conf(LINE("a") LINE("b") LINE("a") "a u2.0 nonthreadsafe default l dapl.2.0 \"\" \"\"\n" LINE("c")
-			 LINE("b"));
+	use_conf(LINE("a") LINE("b") LINE(
+		"a") "a u2.0 nonthreadsafe default l dapl.2.0 \"\" \"\"\n" LINE("c") LINE("b"));
 	ck_assert_str_eq(listed(8), "abac");
 }
 END_TEST
 
-/* One of these between two good lines costs nothing but itself, and a message that says where it is. */
+/*
+ * One of these between two good lines costs nothing but itself, and a message that says where it
+ * is.
+ */
 static const char *const malformed[] = {
 	"x u1.2 nonthreadsafe default lib dapl.1.2 p",
 	"x u1.2 nonthreadsafe default lib dapl.1.2 p q r",
@@ -171,7 +179,8 @@ START_TEST(test_odd_but_good_file)
 }
 END_TEST
 
-static DAT_RETURN open_name(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN safe, DAT_IA_HANDLE *ia)
+static DAT_RETURN open_name(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN safe,
+			    DAT_IA_HANDLE *ia)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 
@@ -179,7 +188,7 @@ static DAT_RETURN open_name(const char *name, DAT_UINT32 major, DAT_UINT32 minor
 }
 
 static const struct {
-	const char *file;	/* NULL: a missing one */
+	const char *file; /* NULL: a missing one */
 	int messages;
 } no_files[] = { { "/nonexistent/dat.conf", 1 }, { "", 1 }, { "/", 1 }, { "/dev/null", 0 } };
 
@@ -222,7 +231,7 @@ END_TEST
 
 /* What providers register. Each table opens IAs of its own number. */
 
-#define TABLES	4
+#define TABLES 4
 
 static struct object {
 	DAT_PROVIDER *provider;
@@ -231,19 +240,20 @@ static struct object {
 static char last_name[DAT_NAME_MAX_LENGTH];
 static int last_aware, opened;
 
-#define OPEN(n) \
-static DAT_RETURN open_##n(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd, DAT_IA_HANDLE *ia) \
-{ \
-	int datx_ia_open_ro_aware(void); \
- \
-	(void)qlen; \
-	(void)evd; \
-	last_aware = datx_ia_open_ro_aware(); \
-	strcpy(last_name, name); \
-	opened = n; \
-	*ia = &objects[n]; \
-	return DAT_SUCCESS; \
-}
+#define OPEN(n)                                                                                    \
+	static DAT_RETURN open_##n(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,   \
+				   DAT_IA_HANDLE *ia)                                              \
+	{                                                                                          \
+		int datx_ia_open_ro_aware(void);                                                   \
+                                                                                                   \
+		(void)qlen;                                                                        \
+		(void)evd;                                                                         \
+		last_aware = datx_ia_open_ro_aware();                                              \
+		strcpy(last_name, name);                                                           \
+		opened = n;                                                                        \
+		*ia = &objects[n];                                                                 \
+		return DAT_SUCCESS;                                                                \
+	}
 OPEN(0)
 OPEN(1)
 OPEN(2)
@@ -263,7 +273,8 @@ static DAT_PROVIDER tables[TABLES] = {
 	{ .ia_open_func = open_3, .ia_close_func = close_object },
 };
 
-static DAT_RETURN add(int table, const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN safe)
+static DAT_RETURN add(int table, const char *name, DAT_UINT32 major, DAT_UINT32 minor,
+		      DAT_BOOLEAN safe)
 {
 	DAT_PROVIDER_INFO info = { "", major, minor, safe };
 
@@ -373,7 +384,10 @@ START_TEST(test_why_nothing_matches)
 	ck_assert_int_eq(leads_to("f", 1, 2, DAT_FALSE), -(int)DAT_MAJOR_NOT_FOUND);
 	ck_assert_int_eq(leads_to("f", 3, 2, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
 	ck_assert_int_eq(leads_to("f", 3, 1, DAT_FALSE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
-	/* Name and minor are had by one, thread safety by another: each key field narrows what is left. */
+	/*
+	 * Name and minor are had by one, thread safety by another: each key field narrows what is
+	 * left.
+	 */
 	ck_assert_uint_eq(add(1, "a", 1, 1, DAT_TRUE), DAT_SUCCESS);
 	ck_assert_int_eq(leads_to("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
 }
@@ -436,7 +450,7 @@ END_TEST
 
 START_TEST(test_a_name_with_the_prefix)
 {
-	listen_to_stderr();	/* there is no library for the name in the file */
+	listen_to_stderr(); /* there is no library for the name in the file */
 	use_conf(LINE("RO_AWARE_f"));
 	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_uint_eq(add(1, "RO_AWARE_a", 1, 2, DAT_FALSE), DAT_SUCCESS);

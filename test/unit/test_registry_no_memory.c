@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause
-/* The registry when host memory runs out. It is linked in, because the memory of shared libraries does not. */
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The registry when host memory runs out. It is linked in, because the memory of shared libraries
+ * does not.
+ */
 #define _GNU_SOURCE
 #include <dat/udat.h>
 #include <dat/dat_registry.h>
@@ -7,9 +10,9 @@
 #include "alloc.h"
 #include "registry_test.h"
 
-#define NO_MEMORY	0x80030002U
+#define NO_MEMORY 0x80030002U
 
-#define LINE(name)	name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
+#define LINE(name) name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
 
 /* The names listed, one character each. */
 static const char *listed(void)
@@ -32,7 +35,8 @@ static struct object {
 	DAT_PROVIDER *provider;
 } object = { &table };
 
-static DAT_RETURN open_object(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd, DAT_IA_HANDLE *ia)
+static DAT_RETURN open_object(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			      DAT_IA_HANDLE *ia)
 {
 	(void)name;
 	(void)qlen;
@@ -59,7 +63,8 @@ START_TEST(test_adding_a_provider)
 	unsigned n = 1;
 
 	use_conf("");
-	for (; alloc_fail_nth(n), ret = dat_registry_add_provider(&table, &info), alloc_failed(); n++) {
+	for (; alloc_fail_nth(n), ret = dat_registry_add_provider(&table, &info), alloc_failed();
+	     n++) {
 		ck_assert_uint_eq(ret, NO_MEMORY);
 		ck_assert(!is_known("x"));
 	}
@@ -69,21 +74,18 @@ START_TEST(test_adding_a_provider)
 }
 END_TEST
 
-/* Whatever a line needs, it alone is lost. The second of "a" is one more library for the same name. */
+/*
+ * Whatever a line needs, it alone is lost. The second of "a" is one more library for the same name.
+ */
 static const char conf[] = LINE("a") LINE("b") LINE("a") LINE("c");
 
 static const struct {
 	const char *lost;
 	const char *list;
 } readings[] = {
-	{ "cannot read", "" },
-	{ ":1: no memory", "bac" },
-	{ ":1: no memory", "bac" },
-	{ ":2: no memory", "ac" },
-	{ ":2: no memory", "ac" },
-	{ ":3: no memory", "abc" },
-	{ ":4: no memory", "ab" },
-	{ ":4: no memory", "ab" },
+	{ "cannot read", "" },	   { ":1: no memory", "bac" }, { ":1: no memory", "bac" },
+	{ ":2: no memory", "ac" }, { ":2: no memory", "ac" },  { ":3: no memory", "abc" },
+	{ ":4: no memory", "ab" }, { ":4: no memory", "ab" },
 };
 
 START_TEST(test_reading_the_file)
@@ -105,7 +107,8 @@ START_TEST(test_reading_the_file)
 	ck_assert_ptr_nonnull(strstr(heard(ear), readings[_i].lost));
 	ck_assert_int_eq(lines_heard(ear), 1);
 	ck_assert_str_eq(listed(), readings[_i].list);
-	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS); /* no worse for it */
+	/* no worse for it */
+	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS);
 	ck_assert(is_known("x"));
 }
 END_TEST

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring of requests in flight: limits, retiring in bulk, late completions, positions that wrap around. */
+/*
+ * The ring of requests in flight: limits, retiring in bulk, late completions, positions that wrap
+ * around.
+ */
 #include <limits.h>
 
 #include "harness.h"

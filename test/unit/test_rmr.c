@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Windows: what a bind may not be, what it does to those that came before, and what is left when it fails. */
+/*
+ * Windows: what a bind may not be, what it does to those that came before, and what is left when it
+ * fails.
+ */
 #include <sched.h>
 
 #include "../fake/fake_impl.h"
@@ -21,7 +24,8 @@ enum way {
 };
 
 static struct pair pair;
-static struct side *const a = &pair.a, *const b = &pair.b; /* b has the window, a looks through it */
+/* b has the window, a looks through it */
+static struct side *const a = &pair.a, *const b = &pair.b;
 static DAT_RMR_HANDLE rmr;
 
 static void open_way(enum way way, const DAT_EP_ATTR *attr)
@@ -49,7 +53,8 @@ static DAT_RETURN try_bind(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uin
 }
 
 /* Posted, and its context. */
-static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie)
+static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv,
+				   uint64_t cookie)
 {
 	DAT_RMR_CONTEXT context;
 
@@ -60,7 +65,8 @@ static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS p
 static void expect_bind(DAT_RMR_HANDLE handle, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
 {
 	DAT_EVENT event = expect(b->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
-	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event.event_data.rmr_completion_event_data;
+	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
+		&event.event_data.rmr_completion_event_data;
 
 	ck_assert_ptr_eq(bind->rmr_handle, handle);
 	ck_assert_uint_eq(bind->user_cookie.as_64, cookie);
@@ -83,8 +89,8 @@ static DAT_LMR_HANDLE other_lmr(DAT_LMR_CONTEXT *context)
 	const DAT_REGION_DESCRIPTION region = { .for_va = b->memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, b->pz, DAT_MEM_PRIV_READ_FLAG, &lmr,
-			  context, NULL, NULL, NULL));
+	ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, b->pz,
+			  DAT_MEM_PRIV_READ_FLAG, &lmr, context, NULL, NULL, NULL));
 	return lmr;
 }
 
@@ -98,7 +104,10 @@ static DAT_LMR_TRIPLET through(DAT_LMR_CONTEXT context, size_t offset, size_t le
 
 enum access { READS, WRITES };
 
-/* What comes of an access by a, of @length bytes at @offset of b's memory. A failure ends the connection. */
+/*
+ * What comes of an access by a, of @length bytes at @offset of b's memory. A failure ends the
+ * connection.
+ */
 static void access_is(enum access access, DAT_RMR_CONTEXT context, size_t offset, size_t length,
 		      DAT_DTO_COMPLETION_STATUS want)
 {
@@ -127,7 +136,8 @@ static void check_unbound(void)
 	DAT_RMR_PARAM param;
 
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
-	ck_dat(rmr_query(rmr, (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET), &param));
+	ck_dat(rmr_query(rmr, (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET),
+			 &param));
 	ck_assert_ptr_eq(param.ia_handle, b->ia);
 	ck_assert_ptr_eq(param.pz_handle, b->pz);
 	ck_assert_uint_eq(param.rmr_context, 0);
@@ -258,8 +268,8 @@ static const struct {
 static void access_case(enum way way, int i)
 {
 	open_way(way, NULL);
-	access_is(accesses[i].access, bound(segment(b, 100, 50), accesses[i].priv), accesses[i].offset,
-		  accesses[i].length, accesses[i].want);
+	access_is(accesses[i].access, bound(segment(b, 100, 50), accesses[i].priv),
+		  accesses[i].offset, accesses[i].length, accesses[i].want);
 	close_all();
 }
 
@@ -323,9 +333,10 @@ static const struct {
 	{ "no window", NO_RMR, UP, 0, 0, 8, 0, 0, BAD_HANDLE(RMR) },
 	{ "no endpoint", NO_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
 	{ "an endpoint of another IA", FOREIGN_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
-	{ "completions go to an EVD that takes no binds", DEAF_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0x100, 0,
+	{ "completions go to an EVD that takes no binds", DEAF_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0,
+	  8, 0x100, 0, BAD_HANDLE(EVD_REQUEST) },
+	{ "completions go nowhere", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_HANDLE(EVD_REQUEST) },
-	{ "completions go nowhere", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0, BAD_HANDLE(EVD_REQUEST) },
 	{ "no triplet", NO_TRIPLET, UP, 0, 0, 8, 0x100, 0, BAD_ARG(2) },
 	{ "no room for a context", NO_CONTEXT, UP, 0, 0, 8, 0x100, 0, BAD_ARG(7) },
 	{ "context of no region", PLAIN, UP, 0x100000, 0, 8, 0x100, 0, BAD_ARG(2) },
@@ -334,20 +345,26 @@ static const struct {
 	{ "unknown right", PLAIN, UP, 0, 0, 8, 0x40, 0x20, BAD_ARG(3) },
 	{ "unknown right, unbinding", PLAIN, UP, 0, 0, 0, 0x40, 0, BAD_ARG(3) },
 	{ "solicited", PLAIN, UP, 0, 0, 8, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
-	{ "unsignalled, which the endpoint is not", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, UNSIGNALLED,
-	  BAD_ARG(6) },
-	{ "not connected", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0, BAD_STATE(EP_UNCONNECTED) },
-	{ "not connected, unbinding", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 0, 0, 0, BAD_STATE(EP_UNCONNECTED) },
-	{ "not connected, another zone", OTHER_PZ, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0, BAD_STATE(EP_UNCONNECTED) },
-	{ "window of another zone", OTHER_PZ, UP, 0, 0, 8, 0, 0, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
-	{ "window of another zone, unbinding", OTHER_PZ, UP, 0, 0, 0, 0, 0, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
-	{ "region of another zone", OTHER_LMR_PZ, UP, 0, 0, 8, 0, 0, DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ "unsignalled, which the endpoint is not", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0,
+	  UNSIGNALLED, BAD_ARG(6) },
+	{ "not connected", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
+	  BAD_STATE(EP_UNCONNECTED) },
+	{ "not connected, unbinding", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 0, 0, 0,
+	  BAD_STATE(EP_UNCONNECTED) },
+	{ "not connected, another zone", OTHER_PZ, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
+	  BAD_STATE(EP_UNCONNECTED) },
+	{ "window of another zone", OTHER_PZ, UP, 0, 0, 8, 0, 0,
+	  DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ "window of another zone, unbinding", OTHER_PZ, UP, 0, 0, 0, 0, 0,
+	  DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
+	{ "region of another zone", OTHER_LMR_PZ, UP, 0, 0, 8, 0, 0,
+	  DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
 	{ "to read what we may not", LOCAL_NONE, UP, 0, 0, 8, DAT_MEM_PRIV_ALL_FLAG, 0,
 	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
 	{ "to write what we may not", LOCAL_NONE, UP, 0, 0, 8, WRITE_ONLY, 0,
 	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE) },
-	{ "to read where we may not, disconnected", LOCAL_NONE, DAT_EP_STATE_DISCONNECTED, 0, 0, 8, READ_ONLY, 0,
-	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
+	{ "to read where we may not, disconnected", LOCAL_NONE, DAT_EP_STATE_DISCONNECTED, 0, 0, 8,
+	  READ_ONLY, 0, DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
 #undef UP
 };
 
@@ -388,21 +405,24 @@ START_TEST(bind_refuses)
 	if (odd == OTHER_PZ)
 		ck_dat(rmr_create(other, &rmr));
 	if (odd == OTHER_LMR_PZ || odd == LOCAL_NONE)
-		ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = b->memory },
-				  SIDE_MEMORY, odd == LOCAL_NONE ? b->pz : other,
-				  odd == LOCAL_NONE ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG, &lmr, &triplet.lmr_context,
-				  NULL, NULL, NULL));
+		ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL,
+				  (DAT_REGION_DESCRIPTION){ .for_va = b->memory }, SIDE_MEMORY,
+				  odd == LOCAL_NONE ? b->pz : other,
+				  odd == LOCAL_NONE ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG, &lmr,
+				  &triplet.lmr_context, NULL, NULL, NULL));
 	triplet.lmr_context ^= refusals[_i].garble;
 	ep = refusing_ep(odd, refusals[_i].state);
 	ck_dat_is(rmr_bind(odd == NO_RMR ? b->pz : rmr, odd == NO_TRIPLET ? NULL : &triplet,
 			   (DAT_MEM_PRIV_FLAGS)refusals[_i].priv, ep, cookie_of(1),
-			   (DAT_COMPLETION_FLAGS)refusals[_i].flags, odd == NO_CONTEXT ? NULL : &context),
+			   (DAT_COMPLETION_FLAGS)refusals[_i].flags,
+			   odd == NO_CONTEXT ? NULL : &context),
 		  refusals[_i].want);
 	ck_assert_uint_eq(context, 0x5a5a5a5a);
 	ck_assert_uint_eq(pins(b->lmr), 0);
 	if (lmr)
 		ck_assert_uint_eq(pins(lmr), 0);
-	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2)); /* still unbound */
+	/* still unbound */
+	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
 	expect_none(b->request_evd);
 	close_all();
 }
@@ -649,7 +669,9 @@ START_TEST(an_unsignalled_bind_wakes_nobody)
 	side_close(a);
 	attr.request_completion_flags = UNSIGNALLED;
 	open_way(_i, &attr);
-	waiter = (struct waiter){ .evd = b->request_evd, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	waiter = (struct waiter){ .evd = b->request_evd,
+				  .timeout = DAT_TIMEOUT_INFINITE,
+				  .threshold = 1 };
 	waiter_start(&waiter);
 	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
 	fake_settle(1);
@@ -676,7 +698,9 @@ END_TEST
 
 /* ---- flushed, failed, refused ---- */
 
-/* Neither of two binds happened: the window is what it was, and so is what the device thinks of it. */
+/*
+ * Neither of two binds happened: the window is what it was, and so is what the device thinks of it.
+ */
 START_TEST(a_flush_restores)
 {
 	DAT_RMR_CONTEXT context, after;
@@ -726,10 +750,13 @@ START_TEST(disconnected_means_flushed)
 }
 END_TEST
 
-static const DAT_DTO_COMPLETION_STATUS failures[] = { DAT_RMR_OPERATION_FAILED, DAT_DTO_ERR_TRANSPORT,
-						      DAT_DTO_ERR_LOCAL_EP };
+static const DAT_DTO_COMPLETION_STATUS failures[] = { DAT_RMR_OPERATION_FAILED,
+						      DAT_DTO_ERR_TRANSPORT, DAT_DTO_ERR_LOCAL_EP };
 
-/* The window is bound to nothing, for the device, too; what follows is flushed; and it can be bound anew. */
+/*
+ * The window is bound to nothing, for the device, too; what follows is flushed; and it can be bound
+ * anew.
+ */
 static void failed_case(enum way way, DAT_DTO_COMPLETION_STATUS status)
 {
 	DAT_RMR_CONTEXT before, after;
@@ -776,7 +803,8 @@ START_TEST(a_window_that_can_not_be_replaced)
 	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	connect_again();
 	fake_fail("mw_create", ENOMEM, 1);
-	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context), NO_RESOURCE(MEMORY_REGION));
+	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context),
+		  NO_RESOURCE(MEMORY_REGION));
 	ck_assert_uint_eq(context, 5);
 	ck_assert_uint_eq(pins(b->lmr), 0);
 	bound(segment(b, 0, 64), REMOTE_BOTH);
@@ -817,7 +845,9 @@ START_TEST(every_failure_unwinds)
 		ck_assert_ptr_eq(rmr, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	}
-	for (n = 1; fake_fail_call(n), try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS; n++) {
+	for (n = 1; fake_fail_call(n),
+	    try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS;
+	     n++) {
 		ck_assert_uint_eq(context, 5);
 		check_unbound();
 		ck_assert_uint_eq(pins(b->lmr), 0);
@@ -995,7 +1025,8 @@ static DAT_EP_HANDLE other_ep(const DAT_EP_ATTR *attr)
 	return ep;
 }
 
-static DAT_RETURN try_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie, DAT_RMR_CONTEXT *context)
+static DAT_RETURN try_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie,
+			      DAT_RMR_CONTEXT *context)
 {
 	return rmr_bind(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
 }
@@ -1011,7 +1042,9 @@ static void service_waits(bool waits)
 		pthread_mutex_unlock(&ia->lock);
 }
 
-/* The look for room finds the failure, and with it goes the window that the next bind was to move. */
+/*
+ * The look for room finds the failure, and with it goes the window that the next bind was to move.
+ */
 START_TEST(a_window_lost_on_the_way_to_the_post)
 {
 	DAT_RMR_CONTEXT context = 5;
@@ -1054,7 +1087,10 @@ START_TEST(a_window_lost_on_the_way_to_the_post)
 }
 END_TEST
 
-/* Likewise, with a third endpoint where a bind that came in between is in flight: the window it is to move is gone. */
+/*
+ * Likewise, with a third endpoint where a bind that came in between is in flight: the window it is
+ * to move is gone.
+ */
 START_TEST(a_window_lost_by_several)
 {
 	DAT_RMR_CONTEXT context = 5;
@@ -1094,7 +1130,10 @@ START_TEST(a_window_lost_by_several)
 }
 END_TEST
 
-/* A bind behind the one that failed is not over yet when the window is replaced, and the new window goes unused. */
+/*
+ * A bind behind the one that failed is not over yet when the window is replaced, and the new window
+ * goes unused.
+ */
 START_TEST(a_new_window_while_old_binds_are_in_flight)
 {
 	DAT_RMR_CONTEXT context = 5;
@@ -1111,7 +1150,8 @@ START_TEST(a_new_window_while_old_binds_are_in_flight)
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	ck_dat(evd_dequeue(b->request_evd, &event));
-	ck_assert_int_eq(event.event_data.rmr_completion_event_data.status, DAT_RMR_OPERATION_FAILED);
+	ck_assert_int_eq(event.event_data.rmr_completion_event_data.status,
+			 DAT_RMR_OPERATION_FAILED);
 	fake_fail(_i == BY_REGION ? "post_write" : "post_bind", ENOMEM, 1);
 	ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 3, &context), NO_RESOURCE(MEMORY));
 	service_waits(false);
@@ -1134,7 +1174,8 @@ START_TEST(a_failure_is_of_no_concern_to_a_region)
 
 	open_way(BY_REGION, NULL);
 	usual = b->request_evd;
-	ck_dat(evd_create(b->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, &other));
+	ck_dat(evd_create(b->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+			  &other));
 	b->request_evd = other;
 	ep = other_ep(NULL);
 	b->request_evd = usual;
@@ -1220,7 +1261,8 @@ static void left_case(enum way way, int i, DAT_LMR_TRIPLET range, bool suppresse
 		waiter_start(&waiter);
 	if (suppressed)
 		ck_dat(try_bind(range, READ_ONLY, 1, SUPPRESS, &context));
-	ck_dat(try_bind(suppressed ? nothing : range, READ_ONLY, 2, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(try_bind(suppressed ? nothing : range, READ_ONLY, 2, DAT_COMPLETION_DEFAULT_FLAG,
+			&context));
 	if (takings[i].sleeps) {
 		fake_hold(false);
 		ck_dat(waiter_end(&waiter));
@@ -1417,10 +1459,13 @@ START_TEST(every_failure_of_a_rebind_unwinds)
 	lmr = other_lmr(&lmr_context);
 	bound(segment(b, 0, 64), READ_ONLY);
 	before = bound(segment(b, 16, 64), READ_ONLY); /* so that spares have been used */
-	range = rebinds[how].unbinds ? nothing : rebinds[how].elsewhere ? through(lmr_context, 8, 8) : segment(b, 8, 8);
+	range = rebinds[how].unbinds	 ? nothing
+		: rebinds[how].elsewhere ? through(lmr_context, 8, 8)
+					 : segment(b, 8, 8);
 	regions = fake_alive(FAKE_MR);
 	windows = fake_alive(FAKE_MW);
-	for (n = 1; fake_fail_call(n), try_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS;
+	for (n = 1; fake_fail_call(n),
+	    try_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS;
 	     n++) {
 		ck_assert_uint_eq(context, 5);
 		ck_assert_uint_eq(queried().rmr_context, before);
@@ -1509,7 +1554,8 @@ static void *take_for_ever(void *evd)
 	for (unsigned n = 0; !atomic_load(&over); n++) {
 		ret = n % 2 ? evd_dequeue(evd, &event) : evd_wait(evd, 0, 1, &event, &nmore);
 		if (ret == DAT_SUCCESS) {
-			DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event.event_data.rmr_completion_event_data;
+			DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
+				&event.event_data.rmr_completion_event_data;
 			struct binder *binder = bind->user_cookie.as_ptr;
 
 			ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
@@ -1549,9 +1595,10 @@ static void *bind_for_ever(void *arg)
 		DAT_LMR_CONTEXT lmr_context;
 		DAT_LMR_HANDLE lmr;
 
-		ck_dat(lmr_create(binder->side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, binder->side->pz,
-				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr, &lmr_context, NULL,
-				  NULL, NULL));
+		ck_dat(lmr_create(binder->side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY,
+				  binder->side->pz,
+				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr,
+				  &lmr_context, NULL, NULL, NULL));
 		binds(binder, binder->side->lmr_context, 0, 64, 0);
 		binds(binder, lmr_context, n, 64, n % 5 ? 0 : SUPPRESS);
 		binds(binder, lmr_context, 0, 32, 0);
@@ -1569,8 +1616,10 @@ static void *bind_for_ever(void *arg)
 	return NULL;
 }
 
-/* Two IAs, each with two endpoints that share the queue of their completions, and a CNO that makes the service thread
- * look. */
+/*
+ * Two IAs, each with two endpoints that share the queue of their completions, and a CNO that makes
+ * the service thread look.
+ */
 static void threads_case(enum way way, bool thread_safe, bool cnos)
 {
 	pthread_t threads[BINDERS], takers[4];
@@ -1609,7 +1658,10 @@ START_TEST(threads_bind_take_and_free)
 }
 END_TEST
 
-/* A connection that comes and goes below a window that stays: each bind is heard of once, carried out or not. */
+/*
+ * A connection that comes and goes below a window that stays: each bind is heard of once, carried
+ * out or not.
+ */
 static void *bind_while_up(void *arg)
 {
 	struct binder *binder = arg;
@@ -1618,7 +1670,8 @@ static void *bind_while_up(void *arg)
 		const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
 		const DAT_LMR_TRIPLET range = segment(binder->side, n % 64, n % 8 ? 64 : 0);
 		DAT_RMR_CONTEXT context;
-		DAT_RETURN ret = rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, 0, &context);
+		DAT_RETURN ret = rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, 0,
+					  &context);
 
 		if (ret == DAT_SUCCESS)
 			binder->asked++;
@@ -1711,8 +1764,10 @@ int main(void)
 	tcase_add_test(cases, a_window_that_can_not_be_replaced);
 	tcase_add_loop_test(cases, a_refused_post_did_not_happen, 0, WAYS);
 	tcase_add_loop_test(cases, every_failure_unwinds, 0, WAYS);
-	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_in_flight, 0, WAYS * COUNT(leavings));
-	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_done, 0, WAYS * COUNT(leavings));
+	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_in_flight, 0,
+			    WAYS * COUNT(leavings));
+	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_done, 0,
+			    WAYS * COUNT(leavings));
 	tcase_add_loop_test(cases, goes_with_its_ia, 0, WAYS);
 	tcase_add_loop_test(cases, freed_in_flight_and_then_the_endpoint, 0, WAYS);
 	tcase_add_test(cases, a_region_that_the_device_keeps);

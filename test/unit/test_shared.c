@@ -34,12 +34,13 @@ static void teardown(void)
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-static DAT_RETURN make(char (*cookie)[DAT_LMR_COOKIE_SIZE], char *address, DAT_VLEN length, DAT_LMR_HANDLE *lmr)
+static DAT_RETURN make(char (*cookie)[DAT_LMR_COOKIE_SIZE], char *address, DAT_VLEN length,
+		       DAT_LMR_HANDLE *lmr)
 {
 	DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, cookie } };
 
-	return lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, length, pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL,
-			  NULL, NULL, NULL);
+	return lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, length, pz,
+			  DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL, NULL, NULL, NULL);
 }
 
 static char *mapped(void *at, size_t size, int flags, int fd, off_t offset)
@@ -281,7 +282,10 @@ END_TEST
 
 /* ---- when it is the same ---- */
 
-/* A cookie is taken: two pages of an object, from its second page on. Then somebody comes with it and other pages. */
+/*
+ * A cookie is taken: two pages of an object, from its second page on. Then somebody comes with it
+ * and other pages.
+ */
 static const struct {
 	const char *why;
 	bool other_object, other_mapping;
@@ -306,19 +310,24 @@ START_TEST(equal_cookies_name_the_same)
 	DAT_LMR_HANDLE first, second = POISON;
 
 	if (claims[_i].other_mapping)
-		other = mapped(NULL, 2 * SIZE, MAP_SHARED, claims[_i].other_object ? memory_file() : fd, 0);
+		other = mapped(NULL, 2 * SIZE, MAP_SHARED,
+			       claims[_i].other_object ? memory_file() : fd, 0);
 	memcpy(again, name, sizeof(again));
 	ck_dat(make(&name, one + PAGE, 2 * PAGE, &first));
-	ck_assert_msg(make(&again, other + claims[_i].first * PAGE + claims[_i].skip, (DAT_VLEN)claims[_i].count * PAGE,
-			   &second) == claims[_i].want,
+	ck_assert_msg(make(&again, other + claims[_i].first * PAGE + claims[_i].skip,
+			   (DAT_VLEN)claims[_i].count * PAGE, &second) == claims[_i].want,
 		      "%s", claims[_i].why);
-	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), claims[_i].want == DAT_SUCCESS ? 2 : 1);
+	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR),
+			  claims[_i].want == DAT_SUCCESS ? 2 : 1);
 	ck_assert_uint_eq(pz->obj.uses, claims[_i].want == DAT_SUCCESS ? 2 : 1);
 	ck_dat(lmr_free(first));
 }
 END_TEST
 
-/* Far into an object, offsets that are alike in their lower 32 bits, or in their pages, are not the same. */
+/*
+ * Far into an object, offsets that are alike in their lower 32 bits, or in their pages, are not the
+ * same.
+ */
 static const struct {
 	off_t first, second;
 	DAT_RETURN want;
@@ -336,7 +345,8 @@ START_TEST(offsets_count_in_full)
 
 	ck_assert_int_eq(ftruncate(fd, ((off_t)1 << 44) + 2 * SIZE), 0);
 	ck_dat(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].first), SIZE, &lmr));
-	ck_dat_is(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].second), SIZE, &lmr), offsets[_i].want);
+	ck_dat_is(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].second), SIZE, &lmr),
+		  offsets[_i].want);
 }
 END_TEST
 

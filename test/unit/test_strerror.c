@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* dat_strerror: every name, by its number, as programs have them compiled in. */
 #define _GNU_SOURCE
 #include <dat/udat.h>

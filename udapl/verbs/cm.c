@@ -11,10 +11,11 @@
 
 #include "verbs.h"
 
-#define BACKLOG		 1024
-#define EVENTS_AT_ONCE	 16		/* then others get a chance at ia->lock */
-#define LINGER		 10000000000ull /* ns; room for two repetitions of a lost disconnect request */
-#define REJECTED_BY_USER 28		/* InfiniBand's reason "consumer defined" */
+#define BACKLOG	       1024
+#define EVENTS_AT_ONCE 16 /* then others get a chance at ia->lock */
+/* ns; room for two repetitions of a lost disconnect request */
+#define LINGER		 10000000000ull
+#define REJECTED_BY_USER 28 /* InfiniBand's reason "consumer defined" */
 
 /* In the private data of a rejection: it was the provider's doing, not its consumer's. */
 static const char by_provider[4] = { 'D', 'A', 'T', 0 };
@@ -26,7 +27,8 @@ enum conn_state {
 	CONN_REQUESTED,	 /* passive: the core has to decide */
 	CONN_ACCEPTING,	 /* passive: the answer is out */
 	CONN_UP,
-	CONN_OVER,    /* the core knows, or will learn it from tp_accept, and has yet to release it */
+	/* the core knows, or will learn it from tp_accept, and has yet to release it */
+	CONN_OVER,
 	CONN_LEAVING, /* released; waits for the peer's answer, or for a helper */
 };
 
@@ -43,8 +45,9 @@ struct tp_conn {
 	enum conn_state state;
 	struct ep *ep;
 	struct tp_qp *qp;
-	unsigned max_read_in, max_read_out; /* what we'll take and send; of a request: what the peer will */
-	unsigned arp_retry, route_retry;    /* left */
+	/* what we'll take and send; of a request: what the peer will */
+	unsigned max_read_in, max_read_out;
+	unsigned arp_retry, route_retry; /* left */
 
 	struct tp_conn *next, **back; /* leaving: dev->leaving */
 	uint64_t deadline;	      /* leaving */
@@ -79,7 +82,8 @@ static unsigned least(unsigned a, unsigned b)
 
 static socklen_t addr_size(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
 }
 
 /* Zeroed while unknown. */
@@ -127,7 +131,8 @@ static bool event_get(struct tp_dev *dev, struct cm_event *event)
 		memcpy(event->private_data, conn->private_data, event->private_data_size);
 	rdma_ack_cm_event(got);
 	log_cm("cm: %p %s, status %d, private data %u, peer reads in %u out %u", (void *)event->id,
-	       rdma_event_str(event->type), event->status, event->private_data_size, event->peer_in, event->peer_out);
+	       rdma_event_str(event->type), event->status, event->private_data_size, event->peer_in,
+	       event->peer_out);
 	return true;
 }
 
@@ -253,7 +258,10 @@ static int thread_start(pthread_t *thread, void *(*run)(void *), struct tp_conn 
 	return -err;
 }
 
-/* The device may be closed by now: what is used here belongs to the attempt or is held by its queue pair. */
+/*
+ * The device may be closed by now: what is used here belongs to the attempt or is held by its queue
+ * pair.
+ */
 static void *orphan_end(void *arg)
 {
 	struct tp_conn *conn = arg;
@@ -267,11 +275,12 @@ static void *orphan_end(void *arg)
 }
 
 /*
- * While an iWARP attempt has no answer, the kernel destroys neither its identifier nor its queue pair: the call sleeps,
- * deaf to signals, until the peer answers or goes, or the device gives up (soft iWARP: after 10 s). So a thread of its
- * own, which nobody waits for, makes these calls. It takes along what the attempt uses: the identifier moves to an
- * event channel of its own, the queue pair is held, and we are linked with -z nodelete. A process that exits meanwhile
- * loses nothing, but the kernel ends it no earlier than the attempt. False: no descriptor for a channel.
+ * While an iWARP attempt has no answer, the kernel destroys neither its identifier nor its queue
+ * pair: the call sleeps, deaf to signals, until the peer answers or goes, or the device gives up
+ * (soft iWARP: after 10 s). So a thread of its own, which nobody waits for, makes these calls. It
+ * takes along what the attempt uses: the identifier moves to an event channel of its own, the queue
+ * pair is held, and we are linked with -z nodelete. A process that exits meanwhile loses nothing,
+ * but the kernel ends it no earlier than the attempt. False: no descriptor for a channel.
  */
 static bool orphan_leave(struct tp_conn *conn)
 {
@@ -292,7 +301,9 @@ static bool orphan_leave(struct tp_conn *conn)
 	return true;
 }
 
-/* Without an answer to wait for: destroying the identifier tells the peer whatever it has to know. */
+/*
+ * Without an answer to wait for: destroying the identifier tells the peer whatever it has to know.
+ */
 static void conn_destroy(struct tp_conn *conn)
 {
 	if (conn->orphan && orphan_leave(conn))
@@ -329,7 +340,9 @@ void cm_reap(struct tp_dev *dev)
 	timer_arm(dev);
 }
 
-/* Its queue pair goes into error now, because it may stay: a late answer must not bring it to life. */
+/*
+ * Its queue pair goes into error now, because it may stay: a late answer must not bring it to life.
+ */
 static void conn_orphan(struct tp_conn *conn)
 {
 	struct tp_qp *qp = conn->qp;
@@ -364,7 +377,8 @@ void tp_release(struct tp_conn *conn)
 void tp_reject(struct tp_conn *conn, bool by_consumer)
 {
 	if (rdma_reject(conn->id, by_provider, by_consumer ? 0 : sizeof(by_provider)))
-		log_cm("cm: %p rejecting: %s", (void *)conn->id, strerror(errno)); /* the peer gave up first */
+		/* the peer gave up first */
+		log_cm("cm: %p rejecting: %s", (void *)conn->id, strerror(errno));
 	conn_destroy(conn);
 }
 
@@ -487,7 +501,10 @@ static void helper_end(void *arg)
 	outcome_leave(conn, conn->outcome);
 }
 
-/* On iWARP, rdma_connect may wait for minutes for the peer's TCP, in a write(2): a cancellation point. */
+/*
+ * On iWARP, rdma_connect may wait for minutes for the peer's TCP, in a write(2): a cancellation
+ * point.
+ */
 static void *helper_main(void *arg)
 {
 	struct tp_conn *conn = arg;
@@ -511,8 +528,8 @@ static int helper_start(struct tp_conn *conn)
 }
 
 /*
- * librdmacm takes every address for one on our link when there is no route to it, and waits. Unlike it, the routing
- * table answers at once; its yes proves nothing.
+ * librdmacm takes every address for one on our link when there is no route to it, and waits. Unlike
+ * it, the routing table answers at once; its yes proves nothing.
  */
 static int route_check(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
 {
@@ -527,8 +544,8 @@ static int route_check(const struct sockaddr_storage *from, const struct sockadd
 	return err == -ENETUNREACH || err == -EHOSTUNREACH ? err : 0;
 }
 
-int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp, struct ep *ep,
-	       const struct tp_cm_param *param, struct tp_conn **conn_out)
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn_out)
 {
 	struct sockaddr_storage to, from = dev->attr.addr;
 	struct rdma_cm_id *id;
@@ -565,7 +582,8 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		.rnr_retry_count = TP_RNR_FOR_EVER,
 		.qp_num = qp->ibv->qp_num,
 	};
-	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, (int)dev->env.arp_timeout)) {
+	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to,
+			      (int)dev->env.arp_timeout)) {
 		err = -errno;
 		goto free_conn;
 	}
@@ -697,14 +715,18 @@ static int listener_open(struct tp_listener *listener, uint16_t port)
 	if (rdma_create_id(dev->cm, &listener->id, NULL, RDMA_PS_TCP))
 		return -errno;
 	addr_set_port(&addr, port);
-	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&addr) && !rdma_listen(listener->id, BACKLOG))
+	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&addr) &&
+	    !rdma_listen(listener->id, BACKLOG))
 		return 0;
 	err = -errno;
 	rdma_destroy_id(listener->id);
 	return err;
 }
 
-/* A port that the connection manager finds free may be one of TCP's, which an iWARP device needs, too: then another. */
+/*
+ * A port that the connection manager finds free may be one of TCP's, which an iWARP device needs,
+ * too: then another.
+ */
 static int listener_open_any(struct tp_listener *listener)
 {
 	int err, tries = 16;
@@ -736,7 +758,10 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 	return 0;
 }
 
-/* What is queued is taken off first: requests that the kernel would drop would look like rejected by the consumer. */
+/*
+ * What is queued is taken off first: requests that the kernel would drop would look like rejected
+ * by the consumer.
+ */
 void tp_unlisten(struct tp_listener *listener)
 {
 	struct tp_dev *dev = listener->dev;
@@ -750,11 +775,14 @@ void tp_unlisten(struct tp_listener *listener)
 	free(listener);
 }
 
-int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep, const struct tp_cm_param *param)
+int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
+	      const struct tp_cm_param *param)
 {
 	const struct tp_attr *attr = &conn->dev->attr;
-	unsigned max_read_in = least(least(param->max_read_in, conn->max_read_out), attr->max_read_in);
-	unsigned max_read_out = least(least(param->max_read_out, conn->max_read_in), attr->max_read_out);
+	unsigned max_read_in = least(least(param->max_read_in, conn->max_read_out),
+				     attr->max_read_in);
+	unsigned max_read_out = least(least(param->max_read_out, conn->max_read_in),
+				      attr->max_read_out);
 	struct rdma_conn_param answer = {
 		.private_data = param->private_data,
 		.private_data_len = (uint8_t)param->private_data_size,
@@ -849,21 +877,29 @@ static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 
 /* @conn may be gone after any of them. */
 static void (*const handlers[])(struct tp_conn *conn, const struct cm_event *event) = {
-	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_address,	[RDMA_CM_EVENT_ADDR_ERROR] = on_no_address,
-	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route,	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_route,
-	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_response, [RDMA_CM_EVENT_CONNECT_ERROR] = on_unreachable,
-	[RDMA_CM_EVENT_UNREACHABLE] = on_unreachable,	[RDMA_CM_EVENT_REJECTED] = on_rejected,
-	[RDMA_CM_EVENT_ESTABLISHED] = on_established,	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
-	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_removal,	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_timewait_exit,
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_address,
+	[RDMA_CM_EVENT_ADDR_ERROR] = on_no_address,
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route,
+	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_route,
+	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_response,
+	[RDMA_CM_EVENT_CONNECT_ERROR] = on_unreachable,
+	[RDMA_CM_EVENT_UNREACHABLE] = on_unreachable,
+	[RDMA_CM_EVENT_REJECTED] = on_rejected,
+	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
+	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_removal,
+	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_timewait_exit,
 };
 
 static void event_handle(struct tp_dev *dev, const struct cm_event *event)
 {
-	struct tp_conn *conn = event->id->context; /* NULL: a listener, or a request that was not reported yet */
+	/* NULL: a listener, or a request that was not reported yet */
+	struct tp_conn *conn = event->id->context;
 
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
 		request_take(dev, event);
-	else if (conn && event->type < sizeof(handlers) / sizeof(handlers[0]) && handlers[event->type])
+	else if (conn && event->type < sizeof(handlers) / sizeof(handlers[0]) &&
+		 handlers[event->type])
 		handlers[event->type](conn, event);
 	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		dev_is_fatal(dev);
@@ -879,7 +915,8 @@ void cm_events(struct tp_dev *dev)
 		poke(dev);
 }
 
-void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local, struct sockaddr_storage *remote)
+void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
+		  struct sockaddr_storage *remote)
 {
 	addr_copy(local, rdma_get_local_addr(conn->id));
 	addr_copy(remote, rdma_get_peer_addr(conn->id));

@@ -32,17 +32,21 @@ static const DAT_DTO_COMPLETION_STATUS statuses[] = {
 	[IBV_WC_GENERAL_ERR] = DAT_DTO_ERR_TRANSPORT,
 };
 
-static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(enum ibv_wc_status status, uint32_t code)
+static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(
+	enum ibv_wc_status status, uint32_t code)
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
-		log_to(LOG_DTO, "completion: %s, vendor code 0x%x", ibv_wc_status_str(status), code);
-	return status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[status] : DAT_DTO_ERR_TRANSPORT;
+		log_to(LOG_DTO, "completion: %s, vendor code 0x%x", ibv_wc_status_str(status),
+		       code);
+	return status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[status]
+							       : DAT_DTO_ERR_TRANSPORT;
 }
 
 static inline void wc_take(struct tp_wc *to, const struct ibv_wc *from)
 {
 	to->tag = (void *)(uintptr_t)from->wr_id;
-	to->status = likely(!from->status) ? DAT_DTO_SUCCESS : failure_of(from->status, from->vendor_err);
+	to->status = likely(!from->status) ? DAT_DTO_SUCCESS
+					   : failure_of(from->status, from->vendor_err);
 	to->length = from->byte_len;
 }
 
@@ -74,7 +78,8 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 		err = -errno;
 		goto free_cq;
 	}
-	if (fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) || fcntl(cq->channel->fd, F_SETFD, FD_CLOEXEC)) {
+	if (fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) ||
+	    fcntl(cq->channel->fd, F_SETFD, FD_CLOEXEC)) {
 		err = -errno;
 		goto destroy_channel;
 	}
@@ -125,7 +130,8 @@ int tp_cq_resize(struct tp_cq *cq, unsigned depth)
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 {
-	bool forgets = cq->dev->forgets == FORGETS_ALL || (cq->dev->forgets == FORGETS_REQUESTS && cq->senders);
+	bool forgets = cq->dev->forgets == FORGETS_ALL ||
+		       (cq->dev->forgets == FORGETS_REQUESTS && cq->senders);
 
 	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !forgets);
 }

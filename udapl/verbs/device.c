@@ -71,12 +71,15 @@ struct search {
 
 static socklen_t addr_size(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	return addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+					  : sizeof(struct sockaddr_in6);
 }
 
 static const char *addr_text(const struct sockaddr *addr, char *text, size_t size)
 {
-	return getnameinfo(addr, addr_size(addr), text, (socklen_t)size, NULL, 0, NI_NUMERICHOST) ? "?" : text;
+	return getnameinfo(addr, addr_size(addr), text, (socklen_t)size, NULL, 0, NI_NUMERICHOST)
+		       ? "?"
+		       : text;
 }
 
 /* Asks the connection manager; -ENODEV: no RDMA device has that address. */
@@ -92,7 +95,8 @@ static int place_of(struct rdma_event_channel *cm, struct sockaddr *addr, struct
 	} else if (!id->verbs) {
 		err = -ENODEV;
 	} else {
-		snprintf(place->device, sizeof(place->device), "%s", ibv_get_device_name(id->verbs->device));
+		snprintf(place->device, sizeof(place->device), "%s",
+			 ibv_get_device_name(id->verbs->device));
 		place->port = id->port_num;
 	}
 	rdma_destroy_id(id);
@@ -169,8 +173,9 @@ static int addr_of_device(struct search *search, struct sockaddr_storage *addr)
 		search->port = 1;
 	if (addr_best(search, leads_to_device, addr))
 		return 0;
-	log_error("open %s: no network interface with an IP address belongs to port %u of this device", search->name,
-		  search->port);
+	log_error("open %s: no network interface with an IP address belongs to port %u of this "
+		  "device",
+		  search->name, search->port);
 	return -ENODEV;
 }
 
@@ -205,13 +210,14 @@ static int addr_of_number(struct search *search, struct sockaddr_storage *addr)
 }
 
 /*
- * Names that can only be an interface or a device which this host lacks, say because its dat.conf was written for
- * another: a resolver that doesn't answer would cost seconds for each.
+ * Names that can only be an interface or a device which this host lacks, say because its dat.conf
+ * was written for another: a resolver that doesn't answer would cost seconds for each.
  */
 static bool is_device_like(const char *name)
 {
-	static const char *const stems[] = { "ib",   "eth",   "roce", "rxe",   "siw",	 "mlx4_",  "mlx5_",   "mthca",
-					     "ehca", "ipath", "qib",  "hfi1_", "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
+	static const char *const stems[] = { "ib",     "eth",	 "roce",    "rxe",   "siw", "mlx4_",
+					     "mlx5_",  "mthca",	 "ehca",    "ipath", "qib", "hfi1_",
+					     "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
 
 	for (size_t i = 0; i < LENGTH(stems); i++) {
 		size_t stem = strlen(stems[i]);
@@ -247,7 +253,8 @@ static void search_parse(struct search *search, const char *params)
 {
 	size_t length = strcspn(params, " ");
 
-	snprintf(search->name, sizeof(search->name), "%.*s", (int)(length < INT_MAX ? length : INT_MAX), params);
+	snprintf(search->name, sizeof(search->name), "%.*s",
+		 (int)(length < INT_MAX ? length : INT_MAX), params);
 	search->port = (unsigned)strtoul(params + length, NULL, 0);
 }
 
@@ -265,13 +272,15 @@ static int search_run(struct search *search, struct tp_dev *dev, struct ibv_devi
 		return err;
 	err = place_of(search->cm, addr, &place);
 	if (err) {
-		log_error("open %s: rdma_bind_addr to %s: %s%s", search->name, addr_text(addr, text, sizeof(text)),
-			  strerror(-err), err == -ENODEV ? ": not an address of an RDMA device" : "");
+		log_error("open %s: rdma_bind_addr to %s: %s%s", search->name,
+			  addr_text(addr, text, sizeof(text)), strerror(-err),
+			  err == -ENODEV ? ": not an address of an RDMA device" : "");
 		return err == -EADDRNOTAVAIL ? -ENODEV : err;
 	}
 	*found = device_named(search, place.device);
 	if (!*found) {
-		log_error("open %s: device %s has no user space driver here", search->name, place.device);
+		log_error("open %s: device %s has no user space driver here", search->name,
+			  place.device);
 		return -ENODEV;
 	}
 	dev->port = place.port;
@@ -325,8 +334,9 @@ static unsigned clamp(int value, unsigned most)
 }
 
 /*
- * Private data: InfiniBand's messages hold 92 and 196 bytes, and librdmacm puts 36 of its own into a request. On iWARP
- * the kernel's interface is the limit: an 8-bit length, which counts 4 bytes of the enhanced handshake, too.
+ * Private data: InfiniBand's messages hold 92 and 196 bytes, and librdmacm puts 36 of its own into
+ * a request. On iWARP the kernel's interface is the limit: an 8-bit length, which counts 4 bytes of
+ * the enhanced handshake, too.
  */
 static void pdata_read(struct tp_dev *dev)
 {
@@ -334,7 +344,8 @@ static void pdata_read(struct tp_dev *dev)
 	dev->attr.max_reply_pdata = dev->iwarp ? UINT8_MAX - 4 : 196;
 }
 
-static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device, const struct ibv_port_attr *port)
+static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
+		      const struct ibv_port_attr *port)
 {
 	struct tp_attr *attr = &dev->attr;
 	unsigned max_sge = clamp(device->max_sge, TP_MAX_SGE);
@@ -352,9 +363,13 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device, 
 	attr->max_cqe = clamp(device->max_cqe, INT_MAX);
 	attr->max_mr = clamp(device->max_mr, INT_MAX);
 	attr->max_pd = clamp(device->max_pd, INT_MAX);
-	attr->max_mw = device->device_cap_flags & IBV_DEVICE_MEM_WINDOW ? clamp(device->max_mw, INT_MAX) : 0;
+	attr->max_mw = device->device_cap_flags & IBV_DEVICE_MEM_WINDOW
+			       ? clamp(device->max_mw, INT_MAX)
+			       : 0;
 	attr->max_sge = max_sge;
-	attr->max_read_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge) : dev->iwarp ? 1 : max_sge;
+	attr->max_read_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
+			     : dev->iwarp	    ? 1
+						    : max_sge;
 	attr->max_read_in = clamp(device->max_qp_rd_atom, UINT8_MAX);
 	attr->max_read_out = clamp(device->max_qp_init_rd_atom, UINT8_MAX);
 	attr->max_read_in_total = clamp(device->max_res_rd_atom, INT_MAX);
@@ -392,7 +407,8 @@ static void env_read(struct tp_dev *dev)
 			continue;
 		value = strtoul(text, &end, 0);
 		if (*end || value > one->most)
-			log_warn("%s=%s: not a number from 0 to %u, ignored", one->name, text, one->most);
+			log_warn("%s=%s: not a number from 0 to %u, ignored", one->name, text,
+				 one->most);
 		else
 			*one->value = (unsigned)value;
 	}
@@ -427,7 +443,8 @@ static int ibv_open(struct tp_dev *dev, struct ibv_device *device, const char *n
 close_ibv:
 	ibv_close_device(dev->ibv);
 report:
-	log_error("open %s: %s %s port %u: %s", name, step, ibv_get_device_name(device), dev->port, strerror(err));
+	log_error("open %s: %s %s port %u: %s", name, step, ibv_get_device_name(device), dev->port,
+		  strerror(err));
 	return -err;
 }
 
@@ -497,11 +514,15 @@ static void sources_close(struct tp_dev *dev)
 /* Once in a process, before anything is registered. */
 static void process_init(void)
 {
-	/* Where the kernel copies pinned pages at fork, asking for more would cost a system call per registration. */
+	/*
+	 * Where the kernel copies pinned pages at fork, asking for more would cost a system call
+	 * per registration.
+	 */
 	int err = ibv_is_fork_initialized() == IBV_FORK_UNNEEDED ? 0 : ibv_fork_init();
 
 	if (err)
-		log_util("ibv_fork_init: %s: a child must not touch registered memory", strerror(err));
+		log_util("ibv_fork_init: %s: a child must not touch registered memory",
+			 strerror(err));
 	memlock_check();
 }
 

@@ -12,10 +12,13 @@
 
 #include "verbs.h"
 
-/* Below this an endpoint's queues and a few buffers don't fit. Batch systems are known for 64 KiB. */
+/*
+ * Below this an endpoint's queues and a few buffers don't fit. Batch systems are known for 64 KiB.
+ */
 #define MEMLOCK_NEEDED (4ul << 20)
 
-static const char memlock_remedy[] = "raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
+static const char memlock_remedy[] =
+	"raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
 
 /* Many devices pin within the limit of the process unless it has this capability. */
 static bool may_pin_all(void)
@@ -44,9 +47,11 @@ void memlock_check(void)
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_NEEDED || may_pin_all())
 		return;
-	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at least %lu KiB; %s",
-		 limit_text(limit.rlim_cur, soft, sizeof(soft)), limit_text(limit.rlim_max, hard, sizeof(hard)),
-		 MEMLOCK_NEEDED / 1024, memlock_remedy);
+	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at "
+		 "least %lu KiB; %s",
+		 limit_text(limit.rlim_cur, soft, sizeof(soft)),
+		 limit_text(limit.rlim_max, hard, sizeof(hard)), MEMLOCK_NEEDED / 1024,
+		 memlock_remedy);
 }
 
 /* Bytes that devices hold pinned for this process; 0 when the system doesn't say. */
@@ -84,12 +89,15 @@ static COLD int reg_failed(const struct tp_dev *dev, const void *address, size_t
 		err = EFAULT;
 	if (err != ENOMEM && err != EPERM)
 		log_util("registering %zu bytes: %s", size, strerror(err));
-	else if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY && used + size > limit.rlim_cur)
-		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK is %s; %s", size,
-			  used / 1024, limit_text(limit.rlim_cur, soft, sizeof(soft)), memlock_remedy);
+	else if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+		 used + size > limit.rlim_cur)
+		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK "
+			  "is %s; %s",
+			  size, used / 1024, limit_text(limit.rlim_cur, soft, sizeof(soft)),
+			  memlock_remedy);
 	else
-		log_error("registering %zu bytes: %s; device %s takes %u regions", size, strerror(err),
-			  dev->attr.device, dev->attr.max_mr);
+		log_error("registering %zu bytes: %s; device %s takes %u regions", size,
+			  strerror(err), dev->attr.device, dev->attr.max_mr);
 	return -err;
 }
 
@@ -146,15 +154,17 @@ static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 }
 
 /*
- * Where there are windows they can be bound to any region that is writable. Some devices take the wish for one to
- * write, which the memory may refuse: then there is a second try.
+ * Where there are windows they can be bound to any region that is writable. Some devices take the
+ * wish for one to write, which the memory may refuse: then there is a second try.
  */
-static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, unsigned access, bool *bindable)
+static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, unsigned access,
+			  bool *bindable)
 {
 	struct ibv_mr *mr;
 
 	*bindable = pd->dev->attr.max_mw > 0;
-	mr = ibv_reg_mr(pd->ibv, address, size, (int)(access | (*bindable ? IBV_ACCESS_MW_BIND : 0)));
+	mr = ibv_reg_mr(pd->ibv, address, size,
+			(int)(access | (*bindable ? IBV_ACCESS_MW_BIND : 0)));
 	if (likely(mr) || !*bindable || access & IBV_ACCESS_LOCAL_WRITE)
 		return mr;
 	*bindable = false;
@@ -168,7 +178,8 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	struct ibv_mr *mr;
 
 	if (relaxed)
-		access |= IBV_ACCESS_RELAXED_ORDERING; /* a device that doesn't know it ignores it */
+		/* a device that doesn't know it ignores it */
+		access |= IBV_ACCESS_RELAXED_ORDERING;
 	mr = reg(pd, address, size, access, &info->bindable);
 	if (!mr)
 		return reg_failed(pd->dev, address, size, errno);

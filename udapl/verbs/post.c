@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests, handed to the device. Everything here is on the data path. One segment that isn't empty, the usual
- * case, has a short way by a request that is filled in already but for what varies; all else is built on the stack.
+ * Work requests, handed to the device. Everything here is on the data path. One segment that isn't
+ * empty, the usual case, has a short way by a request that is filled in already but for what
+ * varies; all else is built on the stack.
  */
 #include "verbs.h"
 
@@ -20,7 +21,8 @@ static inline struct ibv_sge sge_of(const DAT_LMR_TRIPLET *segment, DAT_VLEN siz
 }
 
 /* A segment is written before it is known to count: n never runs ahead of i. */
-static inline int fill_sge(struct ibv_sge *sge, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size)
+static inline int fill_sge(struct ibv_sge *sge, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+			   DAT_VLEN size)
 {
 	int n = 0;
 
@@ -35,8 +37,9 @@ static inline int fill_sge(struct ibv_sge *sge, const DAT_LMR_TRIPLET *iov, unsi
 }
 
 /*
- * Soft iWARP refuses a receive without segments, and takes a read for one of one segment: without any it looks at what
- * an earlier request left in that slot of its ring. An empty one it does not look at.
+ * Soft iWARP refuses a receive without segments, and takes a read for one of one segment: without
+ * any it looks at what an earlier request left in that slot of its ring. An empty one it does not
+ * look at.
  */
 static inline int one_at_least(const struct tp_qp *qp, struct ibv_sge *sge, int nsge)
 {
@@ -53,8 +56,9 @@ static inline unsigned inline_flag(const struct tp_qp *qp, DAT_VLEN size)
 }
 
 /* Fields that the opcode has no use for stay as they are: providers don't read them. */
-static inline int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode, struct ibv_sge *sge, int nsge,
-			       unsigned flags, const DAT_RMR_TRIPLET *remote)
+static inline int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
+			       struct ibv_sge *sge, int nsge, unsigned flags,
+			       const DAT_RMR_TRIPLET *remote)
 {
 	struct ibv_send_wr wr, *bad;
 
@@ -72,8 +76,9 @@ static inline int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode o
 }
 
 /* One segment, of which @size bytes count. */
-static inline int post_one(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode, const DAT_LMR_TRIPLET *segment,
-			   DAT_VLEN size, unsigned flags, const DAT_RMR_TRIPLET *remote)
+static inline int post_one(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
+			   const DAT_LMR_TRIPLET *segment, DAT_VLEN size, unsigned flags,
+			   const DAT_RMR_TRIPLET *remote)
 {
 	struct ibv_send_wr *wr = &qp->send_wr, *bad;
 
@@ -89,9 +94,11 @@ static inline int post_one(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcod
 }
 
 /* Any number of segments, @size bytes of them. */
-static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
-						   const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-						   unsigned flags, const DAT_RMR_TRIPLET *remote)
+static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag,
+						   enum ibv_wr_opcode opcode,
+						   const DAT_LMR_TRIPLET *iov, unsigned nseg,
+						   DAT_VLEN size, unsigned flags,
+						   const DAT_RMR_TRIPLET *remote)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
 	int nsge = fill_sge(sge, iov, nseg, size);
@@ -103,8 +110,8 @@ static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag, 
 	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
 }
 
-static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
-						      unsigned nseg)
+static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *tag,
+						      const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
 	struct ibv_recv_wr *bad, wr = {
@@ -116,8 +123,8 @@ static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *ta
 	return post_result(ibv_post_recv(qp->ibv, &wr, &bad));
 }
 
-HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		     unsigned flags)
+HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		     DAT_VLEN size, unsigned flags)
 {
 	flags |= qp->order | inline_flag(qp, size);
 	if (unlikely(nseg != 1 || !size))
@@ -125,8 +132,8 @@ HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, un
 	return post_one(qp, tag, IBV_WR_SEND, iov, size, flags, NULL);
 }
 
-HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		      const DAT_RMR_TRIPLET *remote, unsigned flags)
+HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		      DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	flags |= qp->order | inline_flag(qp, size);
 	if (unlikely(nseg != 1 || !size))
@@ -134,8 +141,8 @@ HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, u
 	return post_one(qp, tag, IBV_WR_RDMA_WRITE, iov, size, flags, remote);
 }
 
-HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-		     const DAT_RMR_TRIPLET *remote, unsigned flags)
+HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+		     DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	if (unlikely(nseg != 1 || !size))
 		return post_many(qp, tag, IBV_WR_RDMA_READ, iov, nseg, size, flags, remote);
@@ -158,5 +165,6 @@ int tp_post_marker(struct tp_qp *qp, void *tag)
 {
 	static const DAT_RMR_TRIPLET nowhere;
 
-	return post_request(qp, tag, IBV_WR_RDMA_WRITE, NULL, 0, IBV_SEND_SIGNALED | qp->order, &nowhere);
+	return post_request(qp, tag, IBV_WR_RDMA_WRITE, NULL, 0, IBV_SEND_SIGNALED | qp->order,
+			    &nowhere);
 }

@@ -31,7 +31,9 @@ static struct ibv_qp *qp_make(struct tp_dev *dev, const struct tp_qp_attr *attr,
 		struct ibv_qp *ibv = ibv_create_qp(attr->pd->ibv, &init);
 
 		if (ibv) {
-			qp->max_inline = init.cap.max_inline_data < max_inline ? init.cap.max_inline_data : max_inline;
+			qp->max_inline = init.cap.max_inline_data < max_inline
+						 ? init.cap.max_inline_data
+						 : max_inline;
 			return ibv;
 		}
 		if (!max_inline)
@@ -43,11 +45,13 @@ static struct ibv_qp *qp_make(struct tp_dev *dev, const struct tp_qp_attr *attr,
 /* From here on it takes receives. On iWARP the connection manager does the rest. */
 static int qp_init(struct tp_qp *qp)
 {
-	int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | (qp->dev->iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
+	int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS |
+		   (qp->dev->iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = qp->dev->port,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_WRITE,
 	};
 	int err = ibv_modify_qp(qp->ibv, &attr, mask);
 
@@ -57,7 +61,8 @@ static int qp_init(struct tp_qp *qp)
 	return 0;
 }
 
-int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep, struct tp_qp **qp_out)
+int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
+		 struct tp_qp **qp_out)
 {
 	struct tp_qp *qp;
 	int err;
@@ -89,7 +94,10 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->pd->holders++;
 	qp->send_cq->holders++;
 	qp->recv_cq->holders++;
-	/* The first sender may change what arming for errors has to mean: make up for what was armed before. */
+	/*
+	 * The first sender may change what arming for errors has to mean: make up for what was
+	 * armed before.
+	 */
 	if (!qp->send_cq->senders++ && dev->forgets != FORGETS_NOTHING)
 		tp_cq_arm(qp->send_cq, TP_ARM_ERRORS);
 	*qp_out = qp;
@@ -146,7 +154,8 @@ static int qp_move(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out)
+int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in,
+		unsigned max_read_out)
 {
 	const struct tp_env *env = &qp->dev->env;
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT };
@@ -158,8 +167,10 @@ int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, u
 	    rdma_init_qp_attr(id, &rts, &rts_mask))
 		return -ENOTCONN;
 	rtr.max_dest_rd_atomic = (uint8_t)max_read_in;
-	rtr.min_rnr_timer = (uint8_t)env->rnr_timer; /* the connection manager would leave it at 0, 655 ms */
-	rtr.pkey_index = init.pkey_index;	     /* known only now; an unconnected QP has the first */
+	/* the connection manager would leave it at 0, 655 ms */
+	rtr.min_rnr_timer = (uint8_t)env->rnr_timer;
+	/* known only now; an unconnected QP has the first */
+	rtr.pkey_index = init.pkey_index;
 	err = qp_move(qp, &rtr, rtr_mask | IBV_QP_PKEY_INDEX);
 	if (err)
 		return err;

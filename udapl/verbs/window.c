@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows, of type 1: they belong to a protection domain, as DAT's do. Their bind is a work request that
- * libibverbs makes. Posting is on the data path.
+ * Memory windows, of type 1: they belong to a protection domain, as DAT's do. Their bind is a work
+ * request that libibverbs makes. Posting is on the data path.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 static const unsigned window_access[] = {
 	[DAT_MEM_PRIV_REMOTE_READ_FLAG] = IBV_ACCESS_REMOTE_READ,
 	[DAT_MEM_PRIV_REMOTE_WRITE_FLAG] = IBV_ACCESS_REMOTE_WRITE,
-	[DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG] =
-		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	[DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG] = IBV_ACCESS_REMOTE_READ |
+									   IBV_ACCESS_REMOTE_WRITE,
 };
 
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw_out, DAT_RMR_CONTEXT *context)
@@ -45,13 +45,17 @@ void tp_mw_destroy(struct tp_mw *mw)
 	free(mw);
 }
 
-/* libibverbs counts the key on with each post, and never back: after a flush it is ahead of the device. */
+/*
+ * libibverbs counts the key on with each post, and never back: after a flush it is ahead of the
+ * device.
+ */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 {
 	mw->ibv->rkey = context;
 }
 
-HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags, DAT_RMR_CONTEXT *context)
+HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		     DAT_RMR_CONTEXT *context)
 {
 	struct ibv_mw_bind *wr = &bind->mw->wr;
 	struct ibv_mw *mw = bind->mw->ibv;
