@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The runner of the test programs: see run.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+/* From here on these are Check's own. */
+#undef _tcase_add_test
+#undef tcase_add_checked_fixture
+#undef tcase_set_timeout
+
+#define FIXTURES 4
+
+struct fixture {
+	SFun setup, teardown;
+};
+
+/* What the cases of one TCase have in common. */
+struct group {
+	TCase *tcase; /* the test program's handle; NULL: the group of all cases */
+	struct fixture fixtures[FIXTURES];
+	unsigned n_fixtures;
+	double timeout; /* seconds, 0: Check's default */
+};
+
+struct test_case {
+	char name[128]; /* as --list prints it */
+	size_t group;	/* index into groups */
+	const TTest *test;
+	int signal, exit_status;
+	int i;		  /* the loop variable */
+	const char *skip; /* why it is not run, or NULL */
+	bool chosen;
+};
+
+static struct group *groups;
+static size_t n_groups;
+static struct test_case *cases;
+static size_t n_cases;
+static const char *skip_all;
+
+/* ---- registration ---- */
+
+/* @array with room for one more element at index @n. Memory for a test program is not short. */
+static void *grown(void *array, size_t n, size_t size)
+{
+	array = realloc(array, (n + 1) * size);
+	if (!array)
+		abort();
+	return array;
+}
+
+static size_t group_of(TCase *tcase)
+{
+	size_t at;
+
+	for (at = 0; at < n_groups; at++)
+		if (groups[at].tcase == tcase)
+			return at;
+	groups = grown(groups, n_groups, sizeof(*groups));
+	groups[n_groups++] = (struct group){ .tcase = tcase };
+	return at;
+}
+
+static struct test_case *new_case(TCase *tcase, const TTest *test)
+{
+	struct test_case *new;
+
+	cases = grown(cases, n_cases, sizeof(*cases));
+	new = &cases[n_cases++];
+	*new = (struct test_case){ .group = group_of(tcase), .test = test };
+	snprintf(new->name, sizeof(new->name), "%s", test->name);
+	return new;
+}
+
+void case_add(TCase *tcase, const TTest *test, int signal, int exit_status, int from, int to)
+{
+	bool loop = from != 0 || to != 1;
+
+	for (int i = from; i < to; i++) {
+		struct test_case *new = new_case(tcase, test);
+
+		new->signal = signal;
+		new->exit_status = exit_status;
+		new->i = i;
+		if (loop)
+			snprintf(new->name, sizeof(new->name), "%s:%d", test->name, i);
+	}
+}
+
+void case_skip(TCase *tcase, const TTest *test, const char *why)
+{
+	new_case(tcase, test)->skip = why;
+}
+
+void case_fixture(TCase *tcase, SFun setup, SFun teardown)
+{
+	struct group *group = &groups[group_of(tcase)];
+
+	if (group->n_fixtures == FIXTURES)
+		abort();
+	group->fixtures[group->n_fixtures++] = (struct fixture){ setup, teardown };
+}
+
+void case_timeout(TCase *tcase, double seconds)
+{
+	groups[group_of(tcase)].timeout = seconds;
+}
+
+void skip_all_cases(const char *why)
+{
+	skip_all = why;
+}
+
+/* ---- running ---- */
+
+static void add_fixtures(TCase *tcase, const struct group *group)
+{
+	for (unsigned i = 0; i < group->n_fixtures; i++)
+		tcase_add_checked_fixture(tcase, group->fixtures[i].setup,
+					  group->fixtures[i].teardown);
+}
+
+static SRunner *runner_of(const struct test_case *this, enum fork_status fork_status)
+{
+	const struct group *group = &groups[this->group];
+	Suite *suite = suite_create("");
+	TCase *tcase = tcase_create(this->name);
+	SRunner *runner;
+
+	if (group->timeout)
+		tcase_set_timeout(tcase, group->timeout);
+	add_fixtures(tcase, group);
+	if (group->tcase)
+		add_fixtures(tcase, &groups[group_of(NULL)]);
+	_tcase_add_test(tcase, this->test, this->signal, this->exit_status, this->i, this->i + 1);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_set_fork_status(runner, fork_status);
+	return runner;
+}
+
+/* A message may have several lines: each becomes a comment of its own. */
+static void print_result(TestResult *result)
+{
+	const char *text = tr_msg(result);
+
+	printf("# %s:%d: ", tr_lfile(result), tr_lno(result));
+	for (; *text; text++)
+		printf(*text == '\n' ? "\n# " : "%c", *text);
+	putchar('\n');
+}
+
+static bool run_case(const struct test_case *this, size_t number, enum fork_status fork_status)
+{
+	SRunner *runner;
+	TestResult **results;
+	bool passed;
+
+	if (this->skip) {
+		printf("ok %zu - %s # SKIP %s\n", number, this->name, this->skip);
+		fflush(stdout);
+		return true;
+	}
+	runner = runner_of(this, fork_status);
+	srunner_run_all(runner, CK_SILENT);
+	passed = srunner_ntests_run(runner) == 1 && srunner_ntests_failed(runner) == 0;
+	printf("%sok %zu - %s\n", passed ? "" : "not ", number, this->name);
+	if (!passed) {
+		results = srunner_results(runner);
+		for (int i = 0; i < srunner_ntests_run(runner); i++)
+			print_result(results[i]);
+		free(results);
+	}
+	fflush(stdout); /* the next case writes to the same file, from its own process */
+	srunner_free(runner);
+	return passed;
+}
+
+static int run_chosen(enum fork_status fork_status)
+{
+	size_t n = 0, number = 0;
+	bool passed = true;
+
+	for (size_t i = 0; i < n_cases; i++)
+		n += cases[i].chosen;
+	printf("1..%zu\n", n);
+	fflush(stdout);
+	for (size_t i = 0; i < n_cases; i++)
+		if (cases[i].chosen)
+			passed = run_case(&cases[i], ++number, fork_status) && passed;
+	return !passed;
+}
+
+/* ---- the command line ---- */
+
+/* libtool runs a program that it has not installed under this prefix. */
+static const char *program_name(void)
+{
+	const char *name = program_invocation_short_name;
+
+	return strncmp(name, "lt-", 3) ? name : name + 3;
+}
+
+static int usage(FILE *out, int status)
+{
+	fprintf(out,
+		"usage: %s [--no-fork] [NAME...]  run the cases of these names, or all\n"
+		"       %s --list                 print the names of the cases, one a line\n"
+		"Each case runs in a process of its own, and has a time limit; with --no-fork it\n"
+		"runs in this one and has none. Results are printed as TAP.\n"
+		"Status: 0 passed, 1 a case failed, 2 wrong usage.\n",
+		program_name(), program_name());
+	return status;
+}
+
+static int list_names(void)
+{
+	for (size_t i = 0; i < n_cases; i++)
+		puts(cases[i].name);
+	return 0;
+}
+
+/* Whether there is such a case. The name of a loop test chooses all of its iterations. */
+static bool choose(const char *name)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < n_cases; i++)
+		if (!strcmp(cases[i].name, name) || !strcmp(cases[i].test->name, name))
+			found = cases[i].chosen = true;
+	return found;
+}
+
+static bool choose_all(int n, char **names)
+{
+	bool found = true;
+
+	for (int i = 0; i < n; i++) {
+		if (choose(names[i]))
+			continue;
+		fprintf(stderr, "%s: no case is called '%s' (--list prints the names)\n",
+			program_name(), names[i]);
+		found = false;
+	}
+	for (size_t i = 0; !n && i < n_cases; i++)
+		cases[i].chosen = true;
+	return found;
+}
+
+int run_cases(int argc, char **argv)
+{
+	enum fork_status fork_status = CK_FORK_GETENV;
+	int at;
+
+	for (at = 1; at < argc && argv[at][0] == '-'; at++) {
+		if (!strcmp(argv[at], "--help"))
+			return usage(stdout, 0);
+		if (!strcmp(argv[at], "--list"))
+			return list_names();
+		if (strcmp(argv[at], "--no-fork"))
+			return usage(stderr, 2);
+		fork_status = CK_NOFORK;
+	}
+	if (!choose_all(argc - at, argv + at))
+		return 2;
+	if (skip_all) {
+		printf("1..0 # SKIP %s\n", skip_all);
+		return 0;
+	}
+	unsetenv("CK_TAP_LOG_FILE_NAME"); /* or Check prints TAP of its own in between */
+	return run_chosen(fork_status);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The runner of every test program that uses Check. A test program registers its cases with
+ * Check's tcase_* calls and ends with
+ *
+ *	return run_cases(argc, argv);
+ *
+ * which runs each case in a process of its own and prints TAP. Cases can be chosen by name:
+ *
+ *	program [--no-fork] [NAME...]	run the cases of these names, or all
+ *	program --list			print the names, one a line
+ *	program --help
+ *
+ * The iterations of a loop test are cases called name:0, name:1, ...; "name" means all of them.
+ */
+#ifndef RUN_H
+#define RUN_H
+
+#include <check.h>
+
+/*
+ * Check can neither run a single test of a TCase nor report a skipped one. The runner therefore
+ * remembers what is registered and gives each case a TCase of its own. These macros redirect the
+ * calls of a test program to it. All of Check's tcase_add_*test* macros call _tcase_add_test.
+ */
+#define _tcase_add_test		  case_add
+#define tcase_add_checked_fixture case_fixture
+#define tcase_set_timeout	  case_timeout
+
+/*
+ * Registers @test once for each i in [@from, @to), its loop variable _i. @signal, @exit_status: how
+ * the test is expected to end, as in Check; 0: by returning.
+ */
+void case_add(TCase *tcase, const TTest *test, int signal, int exit_status, int from, int to);
+
+/* Registers @test as one case that is not run: TAP reports it as skipped, with @why. */
+void case_skip(TCase *tcase, const TTest *test, const char *why);
+
+/*
+ * @setup and @teardown (either may be NULL) run before and after each case of @tcase, in the
+ * process of the case. @tcase NULL: of every case, after the set-ups of its own TCase.
+ */
+void case_fixture(TCase *tcase, SFun setup, SFun teardown);
+
+/* The limit of one case of @tcase. Without a call it is Check's default of 4 seconds. */
+void case_timeout(TCase *tcase, double seconds);
+
+/* No case of this program can run here: TAP reports the program as skipped, with @why. */
+void skip_all_cases(const char *why);
+
+/*
+ * Runs the registered cases that the command line chooses, in the order of their registration.
+ * Returns main's status: 0 all passed or were skipped, 1 a case failed, 2 wrong usage: an unknown
+ * option, or a name that no case has; then no case was run.
+ */
+int run_cases(int argc, char **argv);
+
+#endif
