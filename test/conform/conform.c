@@ -481,7 +481,7 @@ START_TEST(an_abrupt_close_takes_all_down)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("conform");
 
@@ -510,5 +510,5 @@ int main(void)
 	tcase_add_test(cases, an_abrupt_close_takes_all_down);
 	add_memory_cases(cases);
 	add_window_cases(cases);
-	return run("conform", cases);
+	return run_cases(argc, argv);
 }

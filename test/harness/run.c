@@ -22,6 +22,7 @@ struct fixture {
 
 /* What the cases of one TCase have in common. */
 struct group {
+	struct group *next;
 	TCase *tcase; /* the test program's handle; NULL: the group of all cases */
 	struct fixture fixtures[FIXTURES];
 	unsigned n_fixtures;
@@ -30,7 +31,7 @@ struct group {
 
 struct test_case {
 	char name[128]; /* as --list prints it */
-	size_t group;	/* index into groups */
+	const struct group *group;
 	const TTest *test;
 	int signal, exit_status;
 	int i;		  /* the loop variable */
@@ -39,39 +40,34 @@ struct test_case {
 };
 
 static struct group *groups;
-static size_t n_groups;
 static struct test_case *cases;
 static size_t n_cases;
 static const char *skip_all;
 
 /* ---- registration ---- */
 
-/* @array with room for one more element at index @n. Memory for a test program is not short. */
-static void *grown(void *array, size_t n, size_t size)
+static struct group *group_of(TCase *tcase)
 {
-	array = realloc(array, (n + 1) * size);
-	if (!array)
+	struct group *group;
+
+	for (group = groups; group; group = group->next)
+		if (group->tcase == tcase)
+			return group;
+	group = malloc(sizeof(*group));
+	if (!group)
 		abort();
-	return array;
-}
-
-static size_t group_of(TCase *tcase)
-{
-	size_t at;
-
-	for (at = 0; at < n_groups; at++)
-		if (groups[at].tcase == tcase)
-			return at;
-	groups = grown(groups, n_groups, sizeof(*groups));
-	groups[n_groups++] = (struct group){ .tcase = tcase };
-	return at;
+	*group = (struct group){ .next = groups, .tcase = tcase };
+	groups = group;
+	return group;
 }
 
 static struct test_case *new_case(TCase *tcase, const TTest *test)
 {
 	struct test_case *new;
 
-	cases = grown(cases, n_cases, sizeof(*cases));
+	cases = realloc(cases, (n_cases + 1) * sizeof(*cases));
+	if (!cases)
+		abort();
 	new = &cases[n_cases++];
 	*new = (struct test_case){ .group = group_of(tcase), .test = test };
 	snprintf(new->name, sizeof(new->name), "%s", test->name);
@@ -100,7 +96,7 @@ void case_skip(TCase *tcase, const TTest *test, const char *why)
 
 void case_fixture(TCase *tcase, SFun setup, SFun teardown)
 {
-	struct group *group = &groups[group_of(tcase)];
+	struct group *group = group_of(tcase);
 
 	if (group->n_fixtures == FIXTURES)
 		abort();
@@ -109,7 +105,7 @@ void case_fixture(TCase *tcase, SFun setup, SFun teardown)
 
 void case_timeout(TCase *tcase, double seconds)
 {
-	groups[group_of(tcase)].timeout = seconds;
+	group_of(tcase)->timeout = seconds;
 }
 
 void skip_all_cases(const char *why)
@@ -128,7 +124,7 @@ static void add_fixtures(TCase *tcase, const struct group *group)
 
 static SRunner *runner_of(const struct test_case *this, enum fork_status fork_status)
 {
-	const struct group *group = &groups[this->group];
+	const struct group *group = this->group;
 	Suite *suite = suite_create("");
 	TCase *tcase = tcase_create(this->name);
 	SRunner *runner;
@@ -137,7 +133,7 @@ static SRunner *runner_of(const struct test_case *this, enum fork_status fork_st
 		tcase_set_timeout(tcase, group->timeout);
 	add_fixtures(tcase, group);
 	if (group->tcase)
-		add_fixtures(tcase, &groups[group_of(NULL)]);
+		add_fixtures(tcase, group_of(NULL));
 	_tcase_add_test(tcase, this->test, this->signal, this->exit_status, this->i, this->i + 1);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);

@@ -356,24 +356,8 @@ static void automatic_clock(void)
 	fake_clock_auto(true);
 }
 
-int run_all(const char *name, TCase *const *cases, int n)
+int run_unit_cases(int argc, char **argv)
 {
-	Suite *suite = suite_create(name);
-	SRunner *runner;
-	int failed;
-
-	for (int i = 0; i < n; i++) {
-		tcase_add_checked_fixture(cases[i], automatic_clock, NULL);
-		suite_add_tcase(suite, cases[i]);
-	}
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
-}
-
-int run(const char *name, TCase *cases)
-{
-	return run_all(name, &cases, 1);
+	case_fixture(NULL, automatic_clock, NULL);
+	return run_cases(argc, argv);
 }

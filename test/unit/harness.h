@@ -6,7 +6,6 @@
 #ifndef HARNESS_H
 #define HARNESS_H
 
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include "../../udapl/udapl.h"
 #include "../fake/fake.h"
+#include "../harness/run.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -139,8 +139,7 @@ DAT_RETURN waiter_end(struct waiter *waiter);
 
 /* ---- main ---- */
 
-/* Every case in a process of its own. Returns what main should. */
-int run(const char *name, TCase *cases);
-int run_all(const char *name, TCase *const *cases, int n);
+/* run_cases, with the automatic clock of the fake in every case. */
+int run_unit_cases(int argc, char **argv);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the registry share: a dat.conf of their own, an ear on stderr, and how to run.
+ * What the tests of the registry share: a dat.conf of their own, and what they print on stderr.
  */
 #ifndef REGISTRY_TEST_H
 #define REGISTRY_TEST_H
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "../harness/run.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -68,21 +69,6 @@ static inline int lines_heard(int fd)
 	for (const char *p = heard(fd); *p; p++)
 		lines += *p == '\n';
 	return lines;
-}
-
-/* Every case in a process of its own. Returns what main should. */
-static inline int run(const char *name, TCase *cases)
-{
-	Suite *suite = suite_create(name);
-	SRunner *runner;
-	int failed;
-
-	suite_add_tcase(suite, cases);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
 }
 
 #endif

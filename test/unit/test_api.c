@@ -509,7 +509,7 @@ START_TEST(test_table_under_threads)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("calls");
 
@@ -525,5 +525,5 @@ int main(void)
 	tcase_add_test(cases, test_close_during_close);
 	tcase_add_test(cases, test_open_during_close);
 	tcase_add_test(cases, test_table_under_threads);
-	return run("api", cases);
+	return run_cases(argc, argv);
 }

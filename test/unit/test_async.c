@@ -486,7 +486,7 @@ START_TEST(signals_are_not_for_the_service_thread)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("async");
 
@@ -509,5 +509,5 @@ int main(void)
 	tcase_add_test(cases, one_adapter_with_many_channels);
 	tcase_add_test(cases, two_never_sleep_on_one_channel);
 	tcase_add_test(cases, signals_are_not_for_the_service_thread);
-	return run("async", cases);
+	return run_unit_cases(argc, argv);
 }

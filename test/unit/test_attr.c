@@ -399,7 +399,7 @@ START_TEST(ep_takes_flags)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("attributes");
 
@@ -419,5 +419,5 @@ int main(void)
 	tcase_add_loop_test(cases, ep_refuses, 0, COUNT(refusals));
 	tcase_add_test(cases, ep_refuses_sizes);
 	tcase_add_loop_test(cases, ep_takes_flags, 0, COUNT(legal_flags));
-	return run("attr", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -692,7 +692,7 @@ START_TEST(no_notification_is_lost)
 }
 END_TEST
 
-static TCase *cases_alone(void)
+static void add_cases_alone(void)
 {
 	TCase *cases = tcase_create("software");
 
@@ -724,10 +724,9 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, an_agent_stays_armed_when_what_it_was_to_hear_of_goes);
 	tcase_add_test(cases, an_agent_is_released_too);
 	tcase_add_test(cases, no_notification_is_lost);
-	return cases;
 }
 
-static TCase *cases_of_completions(void)
+static void add_cases_of_completions(void)
 {
 	TCase *cases = tcase_create("completions");
 
@@ -738,10 +737,11 @@ static TCase *cases_of_completions(void)
 	tcase_add_test(cases, a_disabled_evd_costs_no_interrupts);
 	tcase_add_test(cases, completions_trigger_after_another_evd_went);
 	tcase_add_test(cases, flushes_trigger);
-	return cases;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	return run_all("cno", (TCase *[]){ cases_alone(), cases_of_completions() }, 2);
+	add_cases_alone();
+	add_cases_of_completions();
+	return run_unit_cases(argc, argv);
 }

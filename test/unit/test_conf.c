@@ -221,7 +221,7 @@ START_TEST(test_long_library)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *lines = tcase_create("lines");
 
@@ -229,5 +229,5 @@ int main(void)
 	tcase_add_test(lines, test_nul_byte);
 	tcase_add_loop_test(lines, test_name_length, 0, COUNT(names));
 	tcase_add_test(lines, test_long_library);
-	return run("conf", lines);
+	return run_cases(argc, argv);
 }

@@ -1070,7 +1070,7 @@ START_TEST(every_post_completes_exactly_once)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("connections");
 
@@ -1118,5 +1118,5 @@ int main(void)
 	tcase_add_test(cases, a_dead_peer_is_noticed);
 	tcase_add_test(cases, the_first_verdict_stands);
 	tcase_add_loop_test(cases, every_post_completes_exactly_once, 0, 20);
-	return run("conn", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -326,7 +326,7 @@ START_TEST(to_oneself)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("requests");
 
@@ -344,5 +344,5 @@ int main(void)
 	tcase_add_loop_test(cases, the_peer_gave_up, 0, 2);
 	tcase_add_test(cases, an_open_request_keeps_the_ia);
 	tcase_add_test(cases, to_oneself);
-	return run("cr", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -80,12 +80,12 @@ START_TEST(test_stays_by_itself)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("dlopen");
 
 	tcase_add_test(cases, test_local_scope);
 	tcase_add_test(cases, test_dlclose_with_an_open_ia);
 	tcase_add_test(cases, test_stays_by_itself);
-	return run("dlopen", cases);
+	return run_cases(argc, argv);
 }

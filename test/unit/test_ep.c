@@ -808,7 +808,7 @@ START_TEST(reset_keeps_events_and_drops_stragglers)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("endpoints");
 
@@ -837,5 +837,5 @@ int main(void)
 	tcase_add_test(cases, reset_keeps_posted_receives_of_the_unconnected);
 	tcase_add_test(cases, reset_may_fail_and_be_repeated);
 	tcase_add_test(cases, reset_keeps_events_and_drops_stragglers);
-	return run("ep", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -1207,7 +1207,7 @@ START_TEST(no_completion_is_slept_over)
 }
 END_TEST
 
-static TCase *cases_alone(void)
+static void add_cases_alone(void)
 {
 	TCase *cases = tcase_create("one");
 
@@ -1243,10 +1243,9 @@ static TCase *cases_alone(void)
 	tcase_add_test(cases, resize_runs_out_of_memory);
 	tcase_add_test(cases, each_event_is_delivered_once);
 	tcase_add_test(cases, no_wake_up_is_lost);
-	return cases;
 }
 
-static TCase *cases_of_pairs(void)
+static void add_cases_of_pairs(void)
 {
 	TCase *cases = tcase_create("pairs");
 
@@ -1267,10 +1266,11 @@ static TCase *cases_of_pairs(void)
 	tcase_add_test(cases, connection_events_find_room_in_a_full_queue);
 	tcase_add_test(cases, resize_of_a_queue_in_use);
 	tcase_add_test(cases, no_completion_is_slept_over);
-	return cases;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	return run_all("evd", (TCase *[]){ cases_alone(), cases_of_pairs() }, 2);
+	add_cases_alone();
+	add_cases_of_pairs();
+	return run_unit_cases(argc, argv);
 }

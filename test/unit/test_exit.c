@@ -38,10 +38,10 @@ START_TEST(test_registry_is_gone)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("exit");
 
 	tcase_add_exit_test(cases, test_registry_is_gone, 1);
-	return run("exit", cases);
+	return run_cases(argc, argv);
 }

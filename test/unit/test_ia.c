@@ -1052,11 +1052,11 @@ static void the_rest(TCase *cases)
 	tcase_add_test(cases, nobody_need_read_them);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("adapters");
 
 	names_and_opens(cases);
 	the_rest(cases);
-	return run("ia", cases);
+	return run_unit_cases(argc, argv);
 }

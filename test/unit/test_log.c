@@ -74,7 +74,7 @@ START_TEST(a_long_line_is_one_line)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("messages");
 
@@ -82,5 +82,5 @@ int main(void)
 	tcase_add_loop_test(cases, who_asks_hears, 0, COUNT(cases_of));
 	tcase_add_test(cases, errno_is_kept_and_told);
 	tcase_add_test(cases, a_long_line_is_one_line);
-	return run("log", cases);
+	return run_unit_cases(argc, argv);
 }

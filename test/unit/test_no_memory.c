@@ -275,7 +275,7 @@ START_TEST(open_by_the_registry)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *memory = tcase_create("memory"), *opening = tcase_create("opening");
 
@@ -286,5 +286,5 @@ int main(void)
 	tcase_add_loop_test(memory, binds, 0, 2);
 	tcase_add_test(memory, transfers);
 	tcase_add_test(opening, open_by_the_registry);
-	return run_all("no memory", (TCase *[]){ memory, opening }, 2);
+	return run_unit_cases(argc, argv);
 }

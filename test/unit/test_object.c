@@ -568,7 +568,7 @@ START_TEST(one_call_one_ia)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("object");
 
@@ -592,5 +592,5 @@ int main(void)
 	tcase_add_test(cases, each_kind_keeps_its_context);
 	tcase_add_test(cases, a_bind_refuses_what_is_no_endpoint);
 	tcase_add_test(cases, one_call_one_ia);
-	return run("object", cases);
+	return run_unit_cases(argc, argv);
 }

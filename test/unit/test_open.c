@@ -543,7 +543,7 @@ START_TEST(test_threads)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("open");
 
@@ -574,5 +574,5 @@ int main(void)
 	tcase_add_test(cases, test_init_holds_up_its_own_name_alone);
 	tcase_add_test(cases, test_fini_holds_up_its_own_name_alone);
 	tcase_add_test(cases, test_threads);
-	return run("open", cases);
+	return run_cases(argc, argv);
 }

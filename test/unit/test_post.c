@@ -802,7 +802,7 @@ START_TEST(posts_race_with_the_end)
 }
 END_TEST
 
-static TCase *cases_connected(void)
+static void add_cases_connected(void)
 {
 	TCase *cases = tcase_create("connected");
 
@@ -818,10 +818,9 @@ static TCase *cases_connected(void)
 	tcase_add_loop_test(cases, posts_to_the_disconnected_are_flushed_at_once, 0, COUNT(quirks));
 	tcase_add_test(cases, late_completions_are_dropped);
 	tcase_add_loop_test(cases, posts_race_with_the_end, 0, 17);
-	return cases;
 }
 
-static TCase *cases_of_limits(void)
+static void add_cases_of_limits(void)
 {
 	TCase *cases = tcase_create("limits");
 
@@ -838,10 +837,11 @@ static TCase *cases_of_limits(void)
 	tcase_add_test(cases, a_suppressed_failure_is_told);
 	tcase_add_loop_test(cases, a_refused_post_did_not_happen, 0, COUNT(device_refusals));
 	tcase_add_test(cases, threads_post_to_one_endpoint);
-	return cases;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	return run_all("post", (TCase *[]){ cases_connected(), cases_of_limits() }, 2);
+	add_cases_connected();
+	add_cases_of_limits();
+	return run_unit_cases(argc, argv);
 }

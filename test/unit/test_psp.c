@@ -365,7 +365,7 @@ START_TEST(a_thousand_at_once)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("service points");
 
@@ -383,5 +383,5 @@ int main(void)
 	tcase_add_test(cases, a_full_evd_refuses);
 	tcase_add_test(cases, requests_find_no_memory);
 	tcase_add_test(cases, a_thousand_at_once);
-	return run("psp", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -198,7 +198,7 @@ START_TEST(every_failure_unwinds)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("zones");
 
@@ -210,5 +210,5 @@ int main(void)
 	tcase_add_test(cases, takes_no_tenants_when_freed);
 	tcase_add_test(cases, two_threads);
 	tcase_add_test(cases, every_failure_unwinds);
-	return run("pz", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -464,7 +464,7 @@ START_TEST(test_a_name_with_the_prefix)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("registry");
 
@@ -489,5 +489,5 @@ int main(void)
 	tcase_add_test(cases, test_aware_prefix);
 	tcase_add_test(cases, test_aware_only_during_the_open);
 	tcase_add_test(cases, test_a_name_with_the_prefix);
-	return run("registry", cases);
+	return run_cases(argc, argv);
 }

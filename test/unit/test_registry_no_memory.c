@@ -113,11 +113,11 @@ START_TEST(test_reading_the_file)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("registry");
 
 	tcase_add_test(cases, test_adding_a_provider);
 	tcase_add_loop_test(cases, test_reading_the_file, 0, COUNT(readings) + 1);
-	return run("registry without memory", cases);
+	return run_cases(argc, argv);
 }

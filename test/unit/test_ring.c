@@ -167,7 +167,7 @@ START_TEST(poster_and_poller)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("ring");
 
@@ -179,5 +179,5 @@ int main(void)
 	tcase_add_loop_test(cases, a_late_completion_is_told_apart, 0, COUNT(starts));
 	tcase_add_loop_test(cases, many_rounds, 0, COUNT(starts));
 	tcase_add_loop_test(cases, poster_and_poller, 0, COUNT(starts));
-	return run("ring", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -1731,7 +1731,7 @@ START_TEST(threads_bind_while_the_connection_ends)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("rmr");
 
@@ -1788,5 +1788,5 @@ int main(void)
 	tcase_add_loop_test(cases, freed_in_flight_on_several_endpoints, 0, 8 * WAYS);
 	tcase_add_loop_test(cases, threads_bind_take_and_free, 0, 4 * WAYS);
 	tcase_add_loop_test(cases, threads_bind_while_the_connection_ends, 0, WAYS);
-	return run("rmr", cases);
+	return run_unit_cases(argc, argv);
 }

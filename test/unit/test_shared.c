@@ -502,7 +502,7 @@ START_TEST(two_threads)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("shared");
 
@@ -520,5 +520,5 @@ int main(void)
 	tcase_add_test(cases, names_belong_to_the_process);
 	tcase_add_test(cases, the_copy_is_ours);
 	tcase_add_loop_test(cases, two_threads, 0, 2);
-	return run("shared", cases);
+	return run_unit_cases(argc, argv);
 }

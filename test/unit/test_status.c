@@ -66,12 +66,12 @@ START_TEST(ep_state_to_status)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("status");
 
 	tcase_add_loop_test(cases, errno_to_status, 0, COUNT(errors));
 	tcase_add_test(cases, the_resource_is_the_callers);
 	tcase_add_loop_test(cases, ep_state_to_status, 0, COUNT(states));
-	return run("status", cases);
+	return run_unit_cases(argc, argv);
 }

@@ -190,7 +190,7 @@ START_TEST(test_null_pointers)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	TCase *names = tcase_create("names");
 
@@ -199,5 +199,5 @@ int main(void)
 	tcase_add_test(names, test_not_implemented);
 	tcase_add_test(names, test_unknown);
 	tcase_add_test(names, test_null_pointers);
-	return run("strerror", names);
+	return run_cases(argc, argv);
 }
