@@ -457,7 +457,7 @@ START_TEST(two_threads_exchange_messages)
 	pair_open(&pair, NULL);
 	pattern_fill(pair.client.memory, MEMORY, 9);
 	post_recv(pair.server.ep, 0, segment(&pair.server, 0, 64));
-	thread = thread_start(echo_messages, NULL);
+	thread = consumer_thread_start(echo_messages, NULL);
 	for (uint64_t n = 0; n < ROUNDS; n++) {
 		post_recv(pair.client.ep, n, segment(&pair.client, 1000, 64));
 		post_send(pair.client.ep, n, segment(&pair.client, n, 64),
@@ -466,7 +466,7 @@ START_TEST(two_threads_exchange_messages)
 		expect_dto(pair.client.recv_evd, pair.client.ep, n, DAT_DTO_SUCCESS, 64);
 		ck_assert_mem_eq(pair.client.memory + 1000, pair.client.memory + n, 64);
 	}
-	thread_end(thread);
+	consumer_thread_end(thread);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	pair_close(&pair);
 }

@@ -192,8 +192,8 @@ struct region {
 DAT_RETURN region_try(const struct side *side, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what,
 		      DAT_VLEN size, DAT_MEM_PRIV_FLAGS priv, struct region *region);
 struct region region_over(const struct side *side, void *at, size_t size, DAT_MEM_PRIV_FLAGS priv);
-struct region region_make(const struct side *side, size_t size, DAT_MEM_PRIV_FLAGS priv);
-void region_free(const struct region *region); /* unmaps the pages of region_make, too */
+struct region region_map(const struct side *side, size_t size, DAT_MEM_PRIV_FLAGS priv);
+void region_free(const struct region *region); /* unmaps the pages of region_map, too */
 DAT_LMR_TRIPLET region_segment(const struct region *region, size_t offset, size_t length);
 DAT_RMR_TRIPLET region_target(const struct region *region, size_t offset, size_t length);
 
@@ -330,8 +330,8 @@ void channel_send(int fd, const void *what, size_t size);
 void channel_recv(int fd, void *what, size_t size);
 
 /* In pthread_create's and pthread_join's place. */
-pthread_t thread_start(void *(*run)(void *), void *arg);
-void *thread_end(pthread_t thread);
+pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
+void *consumer_thread_end(pthread_t thread);
 
 /* A thread that blocks in one call. */
 struct waiter {

@@ -163,10 +163,10 @@ void pair_close_abrupt(struct pair *pair)
 
 /* ---- messages ---- */
 
-static void send_message(const struct side *from, const struct side *to, unsigned seed)
+static void exchange_one(const struct side *from, const struct side *to, unsigned seed)
 {
-	const struct region out = region_make(from, 100, DAT_MEM_PRIV_ALL_FLAG);
-	const struct region in = region_make(to, 200, DAT_MEM_PRIV_ALL_FLAG);
+	const struct region out = region_map(from, 100, DAT_MEM_PRIV_ALL_FLAG);
+	const struct region in = region_map(to, 200, DAT_MEM_PRIV_ALL_FLAG);
 
 	pattern_fill(out.at, out.size, seed);
 	post_recv(to->ep, 0x1e, region_segment(&in, 0, in.size));
@@ -181,6 +181,6 @@ static void send_message(const struct side *from, const struct side *to, unsigne
 
 void exchange_messages(const struct pair *pair)
 {
-	send_message(&pair->client, &pair->server, 1);
-	send_message(&pair->server, &pair->client, 2);
+	exchange_one(&pair->client, &pair->server, 1);
+	exchange_one(&pair->server, &pair->client, 2);
 }

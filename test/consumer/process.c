@@ -116,7 +116,7 @@ void channel_recv(int fd, void *what, size_t size)
 
 /* ---- threads ---- */
 
-pthread_t thread_start(void *(*run)(void *), void *arg)
+pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 {
 	pthread_t thread;
 
@@ -124,7 +124,7 @@ pthread_t thread_start(void *(*run)(void *), void *arg)
 	return thread;
 }
 
-void *thread_end(pthread_t thread)
+void *consumer_thread_end(pthread_t thread)
 {
 	void *result;
 
@@ -166,7 +166,7 @@ void waiter_start(struct waiter *waiter)
 	waiter->tid = 0;
 	if (!waiter->threshold)
 		waiter->threshold = 1;
-	waiter->thread = thread_start(waiter_main, waiter);
+	waiter->thread = consumer_thread_start(waiter_main, waiter);
 	while (!waiter->tid)
 		sched_yield();
 	/* An EVD with a waiter refuses other callers; the thread sleeps only after that. */
@@ -178,6 +178,6 @@ void waiter_start(struct waiter *waiter)
 
 DAT_RETURN waiter_end(struct waiter *waiter)
 {
-	thread_end(waiter->thread);
+	consumer_thread_end(waiter->thread);
 	return waiter->ret;
 }

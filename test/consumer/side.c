@@ -45,7 +45,7 @@ void side_open_bare(struct side *side, enum end end)
 
 void side_equip(struct side *side, const DAT_EP_ATTR *attr, size_t size)
 {
-	struct region region = region_make(side, size, DAT_MEM_PRIV_ALL_FLAG);
+	struct region region = region_map(side, size, DAT_MEM_PRIV_ALL_FLAG);
 
 	side->memory = region.at;
 	side->size = size;
@@ -172,7 +172,7 @@ struct region region_over(const struct side *side, void *at, size_t size, DAT_ME
 	return region;
 }
 
-struct region region_make(const struct side *side, size_t size, DAT_MEM_PRIV_FLAGS priv)
+struct region region_map(const struct side *side, size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -131,7 +131,7 @@ static void expect_refused_status(const struct side *client, bool read)
 		ck_assert_int_ne(dto.status, DAT_DTO_SUCCESS);
 }
 
-static void expect_refused(struct pair *pair, bool read, DAT_RMR_TRIPLET remote)
+static void expect_access_refused(struct pair *pair, bool read, DAT_RMR_TRIPLET remote)
 {
 	const struct side *client = &pair->client;
 	const DAT_LMR_TRIPLET local = segment(client, 0, remote.segment_length);
@@ -154,10 +154,10 @@ static void expect_refused(struct pair *pair, bool read, DAT_RMR_TRIPLET remote)
 
 void expect_read_refused(struct pair *pair, DAT_RMR_TRIPLET from)
 {
-	expect_refused(pair, true, from);
+	expect_access_refused(pair, true, from);
 }
 
 void expect_write_refused(struct pair *pair, DAT_RMR_TRIPLET to)
 {
-	expect_refused(pair, false, to);
+	expect_access_refused(pair, false, to);
 }

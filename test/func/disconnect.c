@@ -152,9 +152,9 @@ START_TEST(both_sides_disconnect_at_once)
 	for (int round = 0; round < 20; round++) {
 		post_recvs(&pair.client, 100, POSTED);
 		post_recvs(&pair.server, 100, POSTED);
-		thread = thread_start(disconnect_together, pair.server.ep);
+		thread = consumer_thread_start(disconnect_together, pair.server.ep);
 		disconnect_together(pair.client.ep);
-		thread_end(thread);
+		consumer_thread_end(thread);
 		expect_disconnected(&pair);
 		expect_flushed_recvs(&pair.client, 100, POSTED);
 		expect_flushed_recvs(&pair.server, 100, POSTED);
@@ -694,8 +694,8 @@ enum conn_stage {
 /* Returns the side that is to be closed at this stage. */
 static struct side *reach_stage(enum conn_stage stage, struct pair *pair)
 {
-	const struct region out = region_make(&pair->client, 100000, DAT_MEM_PRIV_ALL_FLAG);
-	const struct region in = region_make(&pair->server, 100000, DAT_MEM_PRIV_ALL_FLAG);
+	const struct region out = region_map(&pair->client, 100000, DAT_MEM_PRIV_ALL_FLAG);
+	const struct region in = region_map(&pair->server, 100000, DAT_MEM_PRIV_ALL_FLAG);
 	DAT_CONN_QUAL qual;
 	DAT_CR_HANDLE cr;
 

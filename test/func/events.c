@@ -351,8 +351,8 @@ START_TEST(endpoints_share_one_evd)
 	side_open_bare(&pair.server, SERVER);
 	share_evd(&pair.client);
 	share_evd(&pair.server);
-	at_client = region_make(&pair.client, 4096, DAT_MEM_PRIV_ALL_FLAG);
-	at_server = region_make(&pair.server, 4096, DAT_MEM_PRIV_ALL_FLAG);
+	at_client = region_map(&pair.client, 4096, DAT_MEM_PRIV_ALL_FLAG);
+	at_server = region_map(&pair.server, 4096, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < n; i++) {
 		client_eps[i] = ep_make(&pair.client, &attr);
 		server_eps[i] = ep_make(&pair.server, &attr);
@@ -441,7 +441,7 @@ START_TEST(unread_asynchronous_events_block_nothing)
 		struct region memory;
 
 		pair_connect(&pair);
-		memory = region_make(&pair.client, 64, DAT_MEM_PRIV_ALL_FLAG);
+		memory = region_map(&pair.client, 64, DAT_MEM_PRIV_ALL_FLAG);
 		post_write(pair.client.ep, round, region_segment(&memory, 0, 8), nowhere,
 			   DAT_COMPLETION_DEFAULT_FLAG);
 		expect_ends(&pair);

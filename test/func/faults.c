@@ -26,14 +26,14 @@ static struct region in_new_zone(const struct side *side)
 	struct side other;
 
 	side_copy_in_new_zone(&other, side);
-	return region_make(&other, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	return region_map(&other, REGION, DAT_MEM_PRIV_ALL_FLAG);
 }
 
 /* ---- memory that a transfer may not use ---- */
 
 static DAT_LMR_TRIPLET unknown_local(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 	DAT_LMR_TRIPLET bad = region_segment(&memory, 0, SIZE);
 
 	bad.lmr_context ^= 0x00ffff00;
@@ -42,14 +42,14 @@ static DAT_LMR_TRIPLET unknown_local(const struct side *side)
 
 static DAT_LMR_TRIPLET local_past_the_end(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
 	return region_segment(&memory, REGION - SIZE + 1, SIZE);
 }
 
 static DAT_LMR_TRIPLET freed_local(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
 	ck_dat(dat_lmr_free(memory.lmr));
 	return region_segment(&memory, 0, SIZE);
@@ -64,14 +64,14 @@ static DAT_LMR_TRIPLET local_of_another_zone(const struct side *side)
 
 static DAT_LMR_TRIPLET local_without_write(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_READ_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_READ_FLAG);
 
 	return region_segment(&memory, 0, SIZE);
 }
 
 static DAT_RMR_TRIPLET unknown_remote(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 	DAT_RMR_TRIPLET bad = region_target(&memory, 0, SIZE);
 
 	bad.rmr_context ^= 0x00ffff00;
@@ -80,14 +80,14 @@ static DAT_RMR_TRIPLET unknown_remote(const struct side *side)
 
 static DAT_RMR_TRIPLET remote_past_the_end(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
 	return region_target(&memory, REGION - SIZE + 1, SIZE);
 }
 
 static DAT_RMR_TRIPLET remote_before_the_start(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 	DAT_RMR_TRIPLET bad = region_target(&memory, 0, SIZE);
 
 	bad.target_address--;
@@ -96,7 +96,7 @@ static DAT_RMR_TRIPLET remote_before_the_start(const struct side *side)
 
 static DAT_RMR_TRIPLET freed_remote(const struct side *side)
 {
-	struct region memory = region_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
 	ck_dat(dat_lmr_free(memory.lmr));
 	return region_target(&memory, 0, SIZE);
@@ -112,8 +112,8 @@ static DAT_RMR_TRIPLET remote_of_another_zone(const struct side *side)
 /* All privileges but the one that the transfer needs. */
 static DAT_RMR_TRIPLET remote_without_write(const struct side *side)
 {
-	struct region memory = region_make(side, REGION,
-					   DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_READ_FLAG);
+	struct region memory = region_map(side, REGION,
+					  DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_READ_FLAG);
 
 	ck_assert_uint_ne(memory.rmr_context, 0);
 	return region_target(&memory, 0, SIZE);
@@ -121,8 +121,8 @@ static DAT_RMR_TRIPLET remote_without_write(const struct side *side)
 
 static DAT_RMR_TRIPLET remote_without_read(const struct side *side)
 {
-	struct region memory = region_make(side, REGION,
-					   DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG);
+	struct region memory = region_map(side, REGION,
+					  DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG);
 
 	ck_assert_uint_ne(memory.rmr_context, 0);
 	return region_target(&memory, 0, SIZE);
@@ -130,7 +130,7 @@ static DAT_RMR_TRIPLET remote_without_read(const struct side *side)
 
 static DAT_RMR_TRIPLET remote_without_any(const struct side *side)
 {
-	struct region memory = region_make(
+	struct region memory = region_map(
 		side, REGION, DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 
 	ck_assert_uint_eq(memory.rmr_context, 0);

@@ -68,7 +68,7 @@ static struct region exact_region(const struct side *side, unsigned char *at, si
 	return region;
 }
 
-static struct region derive(const struct side *side, const struct region *source)
+static struct region derive_region(const struct side *side, const struct region *source)
 {
 	const DAT_REGION_DESCRIPTION what = { .for_lmr_handle = source->lmr };
 	struct region derived = *source;
@@ -187,7 +187,7 @@ START_TEST(derived_region_has_the_limits_of_its_pages)
 	struct side side;
 
 	side_open_bare(&side, SERVER);
-	source = region_make(&side, PAGE, DAT_MEM_PRIV_NONE_FLAG);
+	source = region_map(&side, PAGE, DAT_MEM_PRIV_NONE_FLAG);
 	ck_assert_int_eq(mprotect(source.at, PAGE, PROT_READ), 0);
 	what.for_lmr_handle = source.lmr;
 	ck_dat_is(dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, what, PAGE, side.pz,
@@ -268,12 +268,12 @@ START_TEST(invalid_context_permits_no_access)
 	struct pair pair;
 
 	pair_open(&pair, NULL);
-	valid = region_make(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+	valid = region_map(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
 	side_copy_in_new_zone(&other, &pair.server);
 	foreign = exact_region(&other, valid.at, PAGE, false);
 	freed = exact_region(&pair.server, valid.at, PAGE, false);
 	ck_dat(dat_lmr_free(freed.lmr));
-	local = region_make(&pair.server, PAGE, LOCAL);
+	local = region_map(&pair.server, PAGE, LOCAL);
 	bad[0] = region_target(&freed, 0, 8);
 	bad[1] = region_target(&foreign, 0, 8);
 	bad[2] = region_target(&local, 0, 8);
@@ -299,9 +299,9 @@ START_TEST(derived_regions_are_freed_in_any_order)
 
 	pair_open(&pair, NULL);
 	for (size_t i = 0; i < COUNT(orders); i++) {
-		regions[0] = region_make(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
-		regions[1] = derive(&pair.server, &regions[0]);
-		regions[2] = derive(&pair.server, &regions[1]);
+		regions[0] = region_map(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+		regions[1] = derive_region(&pair.server, &regions[0]);
+		regions[2] = derive_region(&pair.server, &regions[1]);
 		for (size_t n = 0; n < 3; n++) {
 			const struct region *freed = &regions[orders[i][n]];
 
@@ -327,8 +327,8 @@ START_TEST(source_and_derived_region_serve_their_own_zones)
 
 	pair_open(&pair, NULL);
 	pair_copy_in_new_zone(&other, &pair);
-	source = region_make(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
-	derived = derive(&other.server, &source);
+	source = region_map(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+	derived = derive_region(&other.server, &source);
 	expect_access(&pair, &source);
 	expect_access(&other, &derived);
 	pattern_fill(source.at, PAGE, 2);
@@ -587,7 +587,7 @@ START_TEST(sync_checks_its_ranges)
 
 	side_open_bare(&side, SERVER);
 	ck_assert_int_eq(side.provider.lmr_sync_req, DAT_FALSE);
-	region = region_make(&side, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+	region = region_map(&side, PAGE, DAT_MEM_PRIV_ALL_FLAG);
 	list[0] = region_segment(&region, 0, 10);
 	list[1] = region_segment(&region, 100, PAGE - 100);
 	ck_dat(dat_lmr_sync_rdma_read(side.ia, list, 2));
@@ -690,10 +690,10 @@ START_TEST(two_threads_register_at_once)
 	at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (size_t i = 0; i < COUNT(registrars); i++) {
 		registrars[i] = (struct registrar){ .side = &side, .at = at };
-		registrars[i].thread = thread_start(registrar_main, &registrars[i]);
+		registrars[i].thread = consumer_thread_start(registrar_main, &registrars[i]);
 	}
 	for (size_t i = 0; i < COUNT(registrars); i++) {
-		thread_end(registrars[i].thread);
+		consumer_thread_end(registrars[i].thread);
 		ck_dat(registrars[i].ret);
 	}
 	ck_dat(dat_pz_free(side.pz));

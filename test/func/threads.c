@@ -55,8 +55,8 @@ struct worker {
 static void *own_endpoint_main(void *arg)
 {
 	struct worker *w = arg;
-	struct region from = region_make(&pair.client, SIZE, DAT_MEM_PRIV_ALL_FLAG);
-	struct region to = region_make(&pair.server, 3 * SIZE, DAT_MEM_PRIV_ALL_FLAG);
+	struct region from = region_map(&pair.client, SIZE, DAT_MEM_PRIV_ALL_FLAG);
+	struct region to = region_map(&pair.server, 3 * SIZE, DAT_MEM_PRIV_ALL_FLAG);
 
 	pthread_barrier_wait(&barrier);
 	for (unsigned i = 0; i < MESSAGES; i++) {
@@ -98,9 +98,9 @@ static void run_own_endpoints(bool threadsafe)
 		connect_eps(&pair.client, workers[i].client_ep, &pair.server, workers[i].server_ep);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
-		workers[i].thread = thread_start(own_endpoint_main, &workers[i]);
+		workers[i].thread = consumer_thread_start(own_endpoint_main, &workers[i]);
 	for (unsigned i = 0; i < THREADS; i++)
-		thread_end(workers[i].thread);
+		consumer_thread_end(workers[i].thread);
 	expect_none(pair.client.request_evd);
 	expect_none(pair.server.recv_evd);
 	pair_close_abrupt(&pair);
@@ -127,10 +127,10 @@ static void fill_message(unsigned char *at, unsigned poster, unsigned number)
 	pattern_fill(at + 8, MESSAGE - 8, poster * EACH + number);
 }
 
-static void *poster_main(void *arg)
+static void *sender_main(void *arg)
 {
 	struct worker *w = arg;
-	struct region from = region_make(&pair.client, EACH * MESSAGE, DAT_MEM_PRIV_ALL_FLAG);
+	struct region from = region_map(&pair.client, EACH * MESSAGE, DAT_MEM_PRIV_ALL_FLAG);
 
 	pthread_barrier_wait(&barrier);
 	for (unsigned i = 0; i < EACH; i++) {
@@ -180,18 +180,18 @@ START_TEST(threads_share_an_endpoint_of_a_thread_safe_ia)
 			      &pair.server.recv_evd));
 	pair.client.ep = ep_make(&pair.client, &attr);
 	pair.server.ep = ep_make(&pair.server, &attr);
-	to = region_make(&pair.server, RECEIVES * MESSAGE, DAT_MEM_PRIV_ALL_FLAG);
+	to = region_map(&pair.server, RECEIVES * MESSAGE, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < RECEIVES; i++)
 		post_recv(pair.server.ep, i, region_segment(&to, i * MESSAGE, MESSAGE));
 	pair_connect(&pair);
 	pthread_barrier_init(&barrier, NULL, POSTERS);
 	for (unsigned i = 0; i < POSTERS; i++) {
 		workers[i].number = i;
-		workers[i].thread = thread_start(poster_main, &workers[i]);
+		workers[i].thread = consumer_thread_start(sender_main, &workers[i]);
 	}
 	expect_messages(&to);
 	for (unsigned i = 0; i < POSTERS; i++)
-		thread_end(workers[i].thread);
+		consumer_thread_end(workers[i].thread);
 	expect_none(pair.client.request_evd);
 	pair_close_abrupt(&pair);
 }
@@ -236,17 +236,17 @@ START_TEST(disconnect_completes_concurrent_posts)
 	pthread_t thread;
 
 	pair_open_unconnected(&pair, NULL);
-	from = region_make(&pair.client, 8, DAT_MEM_PRIV_ALL_FLAG);
+	from = region_map(&pair.client, 8, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned round = 0; round < 20; round++) {
 		pair_connect(&pair);
 		for (unsigned i = 0; i < 8; i++)
 			post_recv(pair.server.ep, i, segment(&pair.server, 0, 8));
-		thread = thread_start(busy_poster_main, &from);
+		thread = consumer_thread_start(busy_poster_main, &from);
 		expect_dto(pair.server.recv_evd, pair.server.ep, 0, DAT_DTO_SUCCESS, 8);
 		ck_dat(dat_ep_disconnect(round % 2 ? pair.client.ep : pair.server.ep,
 					 DAT_CLOSE_ABRUPT_FLAG));
 		expect_ends(&pair);
-		thread_end(thread);
+		consumer_thread_end(thread);
 		for (unsigned i = 1; i < 8; i++)
 			expect(pair.server.recv_evd, DAT_DTO_COMPLETION_EVENT);
 		expect_none(pair.server.recv_evd);
@@ -278,9 +278,9 @@ START_TEST(threads_open_and_close_in_parallel)
 
 	pthread_barrier_init(&barrier, NULL, COUNT(threads));
 	for (size_t i = 0; i < COUNT(threads); i++)
-		threads[i] = thread_start(connect_and_close_main, NULL);
+		threads[i] = consumer_thread_start(connect_and_close_main, NULL);
 	for (size_t i = 0; i < COUNT(threads); i++)
-		thread_end(threads[i]);
+		consumer_thread_end(threads[i]);
 }
 END_TEST
 

@@ -136,7 +136,7 @@ START_TEST(bound_region_is_not_freed)
 	struct window w;
 
 	window_open(&w);
-	other = region_make(&w.pair.server, MEMORY, DAT_MEM_PRIV_ALL_FLAG);
+	other = region_map(&w.pair.server, MEMORY, DAT_MEM_PRIV_ALL_FLAG);
 	bind_window(&w, REMOTE);
 	ck_dat_is(dat_lmr_free(w.region.lmr), BAD_STATE(LMR_IN_USE));
 	bind_range(&w, region_segment(&other, 0, WINDOW_SIZE), REMOTE);
