@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Makes configure and what goes with it, in a tree that came without them.
+# Makes configure and the files that it needs, in a tree from the repository.
 
 cd "$(dirname "$0")" || exit
 missing=
@@ -8,7 +8,8 @@ for tool in autoreconf automake libtoolize pkg-config; do
 	command -v $tool >/dev/null || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then
-	echo "autogen.sh: missing:$missing (Debian: apt-get install autoconf automake libtool pkg-config)" >&2
+	echo "autogen.sh: missing:$missing" \
+		"(Debian: apt-get install autoconf automake libtool pkg-config)" >&2
 	exit 1
 fi
 exec autoreconf --force --install

@@ -1,5 +1,5 @@
-# shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
 # Shared by the scripts below test/: words to the user, packages, progress, the build.
 
 top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -14,7 +14,7 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 	# what a guest is made of, and the programs that look at RDMA devices
 	vm_packages=(busybox-static cpio ibverbs-providers ibverbs-utils iproute2 kmod
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
-	test_packages=(check clang g++ libclang-rt-14-dev mandoc shellcheck valgrind)
+	test_packages=(check clang clang-format g++ libclang-rt-14-dev mandoc shellcheck valgrind)
 }
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What raw.c and dat.c share. The function measure_X of each makes CALLS calls, so that callgrind's
- * inclusive count of it, divided by CALLS, is the cost of one call with the loop around it. Functions
- * of the same name in both do the same, once over verbs and once over DAT.
+ * inclusive count of it, divided by CALLS, is the cost of one call with the loop around it.
+ * Functions of the same name do the same on purpose, once over verbs and once over DAT.
  */
 #ifndef BENCH_H
 #define BENCH_H

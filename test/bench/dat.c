@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of DAT: two endpoints of one IA are connected to each other, and transfer as in raw.c. */
+/* The calls of DAT: two connected endpoints of one IA make the same transfers as raw.c. */
 #include <dat/udat.h>
 
 #include "bench.h"

@@ -3,8 +3,8 @@
  * What any provider must do for consumers of the public API, tested in one process with two IAs.
  *
  * Runs on the fake provider. CONFORM_NAMES="x y" names two IAs of another provider instead, the
- * client's and the server's, which dat.conf must know; both may be the same. Then DAT_TEST_DEV names
- * the kind of their device, as for the other tests of devices.
+ * client's and the server's, which dat.conf must know; both may be the same. DAT_TEST_DEV then
+ * names the kind of their device, as for the other tests of devices.
  */
 #include <pthread.h>
 #include <string.h>

@@ -29,7 +29,7 @@ static const struct device devices[] = {
 		.reply_padded = 196,
 		.max_eps = 64,
 		.lacks = {
-			{ NEEDS_WINDOW_RANGE, "rxe checks the range of the region, not the window's" },
+			{ NEEDS_WINDOW_RANGE, "rxe checks the region's range, not the window's" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 		},
 	},
@@ -82,7 +82,7 @@ static const struct device devices[] = {
 		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
 		.max_eps = 64,
 		.lacks = {
-			{ NEEDS_PINNING, "the fake transport neither looks at pages nor pins them" },
+			{ NEEDS_PINNING, "the fake transport pins no pages" },
 			{ NEEDS_TCP | NEEDS_FREE_ADDRESSES, "the fake transport has no network" },
 		},
 	},

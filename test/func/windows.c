@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Windows on a device, beyond what conform tests: many binds at once, binds that fail, and the life
- * of a window beside those of its endpoint and region. Where a device has no windows, regions serve.
+ * Windows on a device, beyond what conform tests: many binds at once, binds that fail, and windows
+ * that outlive an endpoint. For a device without windows the provider uses regions.
  */
 #include "../consumer/consumer.h"
 

@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# The style that a program can check: layout, width, licence lines, and names that are defined once.
+# Prints TAP.
+
+cd "${top_srcdir:-.}" || exit 99
+LC_ALL=C
+export LC_ALL
+n=0
+failures=0
+
+# result NAME OFFENDERS: a list of none is good
+result() {
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$2" | sed 's/^/# /'
+		failures=$((failures + 1))
+	fi
+}
+
+skip() {
+	n=$((n + 1))
+	echo "ok $n - $1 # SKIP $2"
+}
+
+# ---- the files: what a build leaves in these folders is no part of them
+
+folders='include dat udapl dtest examples doc test'
+
+below() { # FIND-ARGUMENT...
+	# shellcheck disable=SC2086 # a list
+	find $folders -path test/fuzz/corpus -prune -o -type f "$@" -print | sort
+}
+
+c_files=$(below \( -name '*.[ch]' -o -name '*.cc' \))
+man_files=$(below -name '*.[1-9]')
+script_files="autogen.sh $(below -name '*.sh')"
+for file in .ci/run $(below ! -name '*.*'); do # libtool's begin with a blank after the !
+	[ "$(head -c 3 "$file")" = '#!/' ] && script_files="$script_files $file"
+done
+make_files='Makefile.am configure.ac'
+map_files=$(below -name '*.map')
+text_files="dat.conf dat.pc.in $(echo *.md) $(below -name '*.md')"
+
+# ---- the checks
+
+formatted() {
+	# shellcheck disable=SC2086 # a list
+	clang-format --dry-run -Werror $c_files 2>&1 | grep -E '(error|warning):'
+}
+
+# A tab reaches to the next of the columns 8, 16, ...; the bytes that continue a UTF-8 character
+# have no width.
+too_wide() {
+	# shellcheck disable=SC2086 # a list
+	awk '
+		FNR == 1 { line = 0 }
+		{
+			gsub(/[\200-\277]/, "")
+			n = split($0, parts, "\t")
+			width = 0
+			for (i = 1; i < n; i++)
+				width = int((width + length(parts[i])) / 8 + 1) * 8
+			if (width + length(parts[n]) > 100)
+				print FILENAME ":" FNR ": " width + length(parts[n]) " columns"
+		}
+	' $c_files $man_files $script_files $make_files $map_files $text_files
+}
+
+# begins_with LINE FILE...: the first line is LINE, or the second after an interpreter's name
+begins_with() {
+	want=$1
+	shift
+	want=$want awk '
+		FNR == 1 { first = 1 }
+		FNR == 1 && /^#!/ { next }
+		first && $0 != ENVIRON["want"] { print FILENAME ": begins with: " $0 }
+		{ first = 0 }
+	' "$@"
+}
+
+# Names of functions and structs that product files define more than once, save main and what each
+# transport defines. A function is defined where a line that begins in column 0 has a name before
+# its first parenthesis and a line "{" follows, as clang-format leaves it.
+defined_twice() {
+	# shellcheck disable=SC2046 # a list
+	awk '
+		function found(kind, name) {
+			if (name ~ /^(main$|tp_|up_)/)
+				return
+			where[kind " " name] = where[kind " " name] " " FILENAME ":" FNR
+			if (times[kind " " name]++ == 1)
+				twice[++n] = kind " " name
+		}
+		FNR == 1 { head = "" }
+		/^(static )?(const )?(struct|union|enum) [a-z_0-9]+ \{/ {
+			match($0, /(struct|union|enum) [a-z_0-9]+/)
+			split(substr($0, RSTART, RLENGTH), words, " ")
+			found(words[1], words[2])
+		}
+		/^[a-zA-Z_].*\(/ {
+			head = $0
+			gsub(/__attribute__ *\(\([^)]*(\([^)]*\))?[^)]*\)\)/, "", head)
+		}
+		/^[#}]/ { head = "" }
+		/^\{/ && match(head, /[a-zA-Z_0-9]+\(/) {
+			found("function", substr(head, RSTART, RLENGTH - 1))
+			head = ""
+		}
+		END {
+			for (i = 1; i <= n; i++)
+				print twice[i] ":" where[twice[i]]
+		}
+	' $(echo "$c_files" | grep -E '^(dat|udapl|dtest|examples)/')
+}
+
+echo 1..6
+case $(clang-format --version 2>/dev/null) in
+*'version 14.'*) result 'clang-format agrees with every C file' "$(formatted)" ;;
+*) skip 'clang-format agrees with every C file' 'no clang-format 14 (Debian: clang-format-14)' ;;
+esac
+result 'no line has more than 100 columns' "$(too_wide)"
+# shellcheck disable=SC2086 # lists
+{
+	result 'C files begin with their licence' \
+		"$(begins_with '/* SPDX-License-Identifier: BSD-2-Clause */' $c_files $map_files)"
+	result 'scripts begin with their licence' \
+		"$(begins_with '# SPDX-License-Identifier: BSD-2-Clause' $script_files $make_files)"
+	result 'manual pages begin with their licence' \
+		"$(begins_with '.\" SPDX-License-Identifier: BSD-2-Clause' $man_files)"
+}
+result 'no function or struct is defined twice' "$(defined_twice)"
+[ $failures -eq 0 ]
