@@ -176,9 +176,8 @@ START_TEST(send_arrives)
 	post_recv(pair.server.ep, 1, segment(&pair.server, 0, MEMORY / 2));
 	post_send(pair.client.ep, 0xfedcba9876543210, segment(&pair.client, 0, length),
 		  DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.client.request_evd, pair.client.ep, 0xfedcba9876543210, DAT_DTO_SUCCESS,
-		   length);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, length);
+	expect_request_done(&pair.client, 0xfedcba9876543210, length);
+	expect_recv_done(&pair.server, 1, length);
 	ck_assert_mem_eq(pair.client.memory, pair.server.memory, length);
 	ck_assert_uint_eq(pair.server.memory[length], UNTOUCHED);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
@@ -200,12 +199,12 @@ START_TEST(send_gathers_and_receive_scatters)
 				DAT_COMPLETION_DEFAULT_FLAG));
 	ck_dat(dat_ep_post_send(pair.client.ep, 3, sends, cookie_of(2),
 				DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 300);
+	expect_recv_done(&pair.server, 1, 300);
 	ck_assert_mem_eq(pair.server.memory, pair.client.memory, 100);
 	ck_assert_mem_eq(pair.server.memory + 100, pair.client.memory + 1000, 50);
 	ck_assert_mem_eq(pair.server.memory + 1000, pair.client.memory + 1050, 50);
 	ck_assert_mem_eq(pair.server.memory + 1050, pair.client.memory + 2000, 100);
-	expect_dto(pair.client.request_evd, pair.client.ep, 2, DAT_DTO_SUCCESS, 300);
+	expect_request_done(&pair.client, 2, 300);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	pair_close(&pair);
 }
@@ -226,9 +225,9 @@ START_TEST(write_is_placed)
 	ck_dat(dat_ep_post_rdma_write(pair.client.ep, 1, &iov, cookie_of(2), &remote,
 				      DAT_COMPLETION_DEFAULT_FLAG));
 	post_send(pair.client.ep, 3, segment(&pair.client, 0, 0), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.client.request_evd, pair.client.ep, 2, DAT_DTO_SUCCESS, length);
-	expect_dto(pair.client.request_evd, pair.client.ep, 3, DAT_DTO_SUCCESS, 0);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 0);
+	expect_request_done(&pair.client, 2, length);
+	expect_request_done(&pair.client, 3, 0);
+	expect_recv_done(&pair.server, 1, 0);
 	ck_assert_mem_eq(pair.server.memory + 200, pair.client.memory + 100, length);
 	ck_assert_uint_eq(pair.server.memory[200 + length], UNTOUCHED);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
@@ -248,7 +247,7 @@ START_TEST(read_returns_the_bytes)
 	remote = target(&pair.server, 200, length);
 	ck_dat(dat_ep_post_rdma_read(pair.client.ep, 1, &iov, cookie_of(4), &remote,
 				     DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(pair.client.request_evd, pair.client.ep, 4, DAT_DTO_SUCCESS, length);
+	expect_request_done(&pair.client, 4, length);
 	ck_assert_mem_eq(pair.client.memory, pair.server.memory + 200, length);
 	ck_assert_uint_eq(pair.client.memory[length], UNTOUCHED);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
@@ -275,7 +274,7 @@ START_TEST(empty_read_moves_no_byte)
 		remote = target(&pair.server, n, length);
 		ck_dat(dat_ep_post_rdma_read(pair.client.ep, 1, &iov, cookie_of(n), &remote,
 					     DAT_COMPLETION_DEFAULT_FLAG));
-		expect_dto(pair.client.request_evd, pair.client.ep, n, DAT_DTO_SUCCESS, length);
+		expect_request_done(&pair.client, n, length);
 		ck_assert_mem_eq(pair.client.memory, pair.server.memory + n, length);
 		for (size_t i = length; i < 64; i++)
 			ck_assert_int_eq(pair.client.memory[i], 0);
@@ -301,7 +300,7 @@ START_TEST(cookies_are_returned_unchanged)
 		post_recv(pair.server.ep, cookies[n], segment(&pair.server, 0, 8));
 		post_send(pair.client.ep, cookies[n], segment(&pair.client, 0, 8),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.server.recv_evd, pair.server.ep, cookies[n], DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, cookies[n], 8);
 		event = expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
 				  cookies[n]);
@@ -320,11 +319,11 @@ START_TEST(suppressed_request_has_no_completion)
 		post_recv(pair.server.ep, n, segment(&pair.server, 0, 64));
 		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
 			  DAT_COMPLETION_SUPPRESS_FLAG);
-		expect_dto(pair.server.recv_evd, pair.server.ep, n, DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, n, 8);
 	}
 	post_recv(pair.server.ep, 100, segment(&pair.server, 0, 64));
 	post_send(pair.client.ep, 100, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.client.request_evd, pair.client.ep, 100, DAT_DTO_SUCCESS, 8);
+	expect_request_done(&pair.client, 100, 8);
 	expect_none(pair.client.request_evd);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	pair_close(&pair);
@@ -359,8 +358,8 @@ START_TEST(graceful_disconnect_completes_requests)
 			  DAT_COMPLETION_DEFAULT_FLAG);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	for (unsigned n = 0; n < 8; n++) {
-		expect_dto(pair.client.request_evd, pair.client.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(pair.server.recv_evd, pair.server.ep, n, DAT_DTO_SUCCESS, 8);
+		expect_request_done(&pair.client, n, 8);
+		expect_recv_done(&pair.server, n, 8);
 	}
 	pair_close(&pair);
 }
@@ -374,8 +373,8 @@ START_TEST(reset_endpoint_connects_again)
 		post_recv(pair.server.ep, n, segment(&pair.server, 0, 64));
 		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.client.request_evd, pair.client.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(pair.server.recv_evd, pair.server.ep, n, DAT_DTO_SUCCESS, 8);
+		expect_request_done(&pair.client, n, 8);
+		expect_recv_done(&pair.server, n, 8);
 		pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
 		pair_reset(&pair);
 		ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
@@ -399,8 +398,8 @@ START_TEST(completion_triggers_the_cno)
 			  DAT_COMPLETION_DEFAULT_FLAG);
 		ck_dat(dat_cno_wait(cno, TIME_LIMIT, &evd));
 		ck_assert_ptr_eq(evd, pair.server.recv_evd);
-		expect_dto(pair.server.recv_evd, pair.server.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(pair.client.request_evd, pair.client.ep, n, DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, n, 8);
+		expect_request_done(&pair.client, n, 8);
 	}
 	ck_dat_is(dat_cno_free(cno), BAD_STATE(CNO_IN_USE));
 	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
@@ -440,12 +439,12 @@ static void *echo_messages(void *arg)
 {
 	(void)arg;
 	for (uint64_t n = 0; n < ROUNDS; n++) {
-		expect_dto(pair.server.recv_evd, pair.server.ep, n, DAT_DTO_SUCCESS, 64);
+		expect_recv_done(&pair.server, n, 64);
 		if (n + 1 < ROUNDS)
 			post_recv(pair.server.ep, n + 1, segment(&pair.server, 0, 64));
 		post_send(pair.server.ep, n, segment(&pair.server, 0, 64),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.server.request_evd, pair.server.ep, n, DAT_DTO_SUCCESS, 64);
+		expect_request_done(&pair.server, n, 64);
 	}
 	return NULL;
 }
@@ -462,8 +461,8 @@ START_TEST(two_threads_exchange_messages)
 		post_recv(pair.client.ep, n, segment(&pair.client, 1000, 64));
 		post_send(pair.client.ep, n, segment(&pair.client, n, 64),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.client.request_evd, pair.client.ep, n, DAT_DTO_SUCCESS, 64);
-		expect_dto(pair.client.recv_evd, pair.client.ep, n, DAT_DTO_SUCCESS, 64);
+		expect_request_done(&pair.client, n, 64);
+		expect_recv_done(&pair.client, n, 64);
 		ck_assert_mem_eq(pair.client.memory + 1000, pair.client.memory + n, 64);
 	}
 	consumer_thread_end(thread);

@@ -233,7 +233,7 @@ START_TEST(unmapped_and_read_only_pages_are_refused)
 	ck_dat_is(
 		try_virtual(side, pages, length_beyond(pages, 0), DAT_MEM_PRIV_READ_FLAG, &region),
 		BAD_ARG(3));
-	/* no byte of the range is mapped; all but its last; all but its first */
+	/* no byte of the range is mapped, or only its first, or only its last */
 	ck_dat_is(try_virtual(side, pages + PAGE, 1, DAT_MEM_PRIV_READ_FLAG, &region), BAD_ARG(3));
 	ck_dat_is(try_virtual(side, pages + PAGE, PAGE, DAT_MEM_PRIV_READ_FLAG, &region),
 		  BAD_ARG(3));
@@ -600,7 +600,7 @@ END_TEST
 
 /* ---- order ---- */
 
-/* Programs rely on it that poll memory for the end of a write. */
+/* Programs that poll memory for the end of a write rely on it. */
 START_TEST(last_byte_of_a_write_is_placed_last)
 {
 	static const DAT_MEM_TYPE types[] = { DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_SO_VIRTUAL,
@@ -622,7 +622,7 @@ START_TEST(last_byte_of_a_write_is_placed_last)
 			while (!__atomic_load_n(&server->memory[MEMORY - 1], __ATOMIC_ACQUIRE))
 				sched_yield();
 			ck_assert_mem_eq(server->memory, client->memory, MEMORY);
-			expect_dto(client->request_evd, client->ep, turn, DAT_DTO_SUCCESS, MEMORY);
+			expect_request_done(client, turn, MEMORY);
 		}
 		ck_dat(dat_lmr_free(region.lmr));
 	}
@@ -640,7 +640,7 @@ static void open_relaxed(struct side *side, enum end end)
 	side_equip(side, NULL, MEMORY);
 }
 
-/* At the server, or at both sides. Regions of either type show what has completed. */
+/* Relaxed ordering at the server, or at both sides. */
 START_TEST(relaxed_ordering_keeps_completed_transfers_visible)
 {
 	static const DAT_MEM_TYPE types[] = { DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_SO_VIRTUAL };
@@ -729,11 +729,22 @@ END_TEST
 
 START_TEST(writes_reach_a_derived_region_whose_source_is_freed)
 {
-	struct region source, derived = { .lmr = NULL };
+	const struct side *server = &pair.server;
+	struct region source, derived;
+	DAT_REGION_DESCRIPTION what;
+	DAT_VADDR address;
+	DAT_VLEN size;
 
 	pair_open(&pair, NULL);
-	source = region_with(&pair.server, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-	ck_dat(try_derive(&pair.server, &source, DAT_MEM_PRIV_ALL_FLAG, &derived));
+	source = region_with(server, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	derived = source;
+	what.for_lmr_handle = source.lmr;
+	ck_dat(dat_lmr_create(server->ia, DAT_MEM_TYPE_LMR, what, 12345, server->pz,
+			      DAT_MEM_PRIV_ALL_FLAG, &derived.lmr, &derived.lmr_context,
+			      &derived.rmr_context, &size, &address));
+	ck_assert_uint_ne(derived.lmr_context, source.lmr_context);
+	ck_assert_uint_eq(address, (uintptr_t)source.at);
+	ck_assert_uint_eq(size, source.size);
 	ck_dat(dat_lmr_free(source.lmr));
 	expect_write(&pair, region_target(&derived, 0, PAGE));
 	expect_read(&pair, region_target(&derived, 0, PAGE));

@@ -74,13 +74,12 @@ START_TEST(context_is_usable_before_the_bind_completes)
 		memcpy(server->memory, &offer, sizeof(offer));
 		post_send(server->ep, 100 + n, segment(server, 0, sizeof(offer)),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(client->recv_evd, client->ep, n, DAT_DTO_SUCCESS, sizeof(offer));
+		expect_recv_done(client, n, sizeof(offer));
 		memcpy(&offer, client->memory, sizeof(offer));
 		expect_read(pair, offer);
 		expect_write(pair, offer);
 		expect_bind(server->request_evd, window.rmr, n, DAT_RMR_BIND_SUCCESS);
-		expect_dto(server->request_evd, server->ep, 100 + n, DAT_DTO_SUCCESS,
-			   sizeof(offer));
+		expect_request_done(server, 100 + n, sizeof(offer));
 	}
 	ck_dat(dat_rmr_free(window.rmr));
 	window_close(&window);
@@ -100,8 +99,8 @@ START_TEST(suppressed_bind_has_no_completion)
 				    DAT_COMPLETION_SUPPRESS_FLAG, &context));
 		post_recv(client->ep, n, segment(client, 0, 8));
 		post_send(server->ep, n, segment(server, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(server->request_evd, server->ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(client->recv_evd, client->ep, n, DAT_DTO_SUCCESS, 8);
+		expect_request_done(server, n, 8);
+		expect_recv_done(client, n, 8);
 	}
 	expect_write(pair, usual(context));
 	expect_none(server->request_evd);
@@ -144,7 +143,7 @@ START_TEST(refused_bind_changes_nothing)
 }
 END_TEST
 
-/* A privilege that a region of these privileges can not give to a window. */
+/* A privilege that a region of these privileges cannot give to a window. */
 static void expect_no_privilege(DAT_MEM_PRIV_FLAGS of_region, DAT_MEM_PRIV_FLAGS of_window,
 				DAT_RETURN want)
 {
@@ -399,7 +398,7 @@ START_TEST(window_permits_its_range_and_no_byte_beyond)
 }
 END_TEST
 
-/* Memory that can not be written; some devices bind no window to it, then a region serves. */
+/* Memory that cannot be written; some devices bind no window to it, then a region serves. */
 static void window_open_read_only(void)
 {
 	unsigned char *at = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -427,7 +426,7 @@ START_TEST(read_only_memory_can_be_read_through_a_window)
 		post_read(client->ep, i, segment(client, 0, MEMORY),
 			  window_target(&window, context, 0, MEMORY), DAT_COMPLETION_DEFAULT_FLAG);
 		expect_bind(pair->server.request_evd, window.rmr, i, DAT_RMR_BIND_SUCCESS);
-		expect_dto(client->request_evd, client->ep, i, DAT_DTO_SUCCESS, MEMORY);
+		expect_request_done(client, i, MEMORY);
 		pattern_check(client->memory, MEMORY, 9);
 	}
 	expect_read_refused(pair, window_target(&window, before, 0, MEMORY));

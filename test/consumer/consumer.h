@@ -68,7 +68,7 @@ enum need {
 	NEEDS_NOTHING = 0,
 	NEEDS_PLACEMENT = 1 << 0,      /* a completed write is in the peer's memory */
 	NEEDS_REMOTE_STATUS = 1 << 1,  /* a request completes with the error of the peer */
-	NEEDS_READ_RIGHTS = 1 << 2,    /* a region without remote read can not be read */
+	NEEDS_READ_RIGHTS = 1 << 2,    /* a region without remote read cannot be read */
 	NEEDS_RNR = 1 << 3,	       /* a send waits until the peer posts a receive */
 	NEEDS_SOLICITED = 1 << 4,      /* a receive completion says whether it was solicited */
 	NEEDS_FREE_ADDRESSES = 1 << 5, /* some address of the network is known to be unused */
@@ -244,6 +244,9 @@ void exchange_messages(const struct pair *pair);
 /* The next event, waited for; it must be of that kind. */
 DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
 void expect_none(DAT_EVD_HANDLE evd);
+/* A success of the side's endpoint, of a request or of a receive. */
+void expect_request_done(const struct side *side, uint64_t cookie, size_t length);
+void expect_recv_done(const struct side *side, uint64_t cookie, size_t length);
 /* The length is that of a success. */
 void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
 		DAT_DTO_COMPLETION_STATUS status, size_t length);
@@ -372,6 +375,8 @@ void memlock_limit(size_t bytes);
 #define exchange_messages(...)	  (AT_TEST_LINE, exchange_messages(__VA_ARGS__))
 #define expect(...)		  (AT_TEST_LINE, expect(__VA_ARGS__))
 #define expect_none(...)	  (AT_TEST_LINE, expect_none(__VA_ARGS__))
+#define expect_request_done(...)  (AT_TEST_LINE, expect_request_done(__VA_ARGS__))
+#define expect_recv_done(...)	  (AT_TEST_LINE, expect_recv_done(__VA_ARGS__))
 #define expect_dto(...)		  (AT_TEST_LINE, expect_dto(__VA_ARGS__))
 #define expect_bind(...)	  (AT_TEST_LINE, expect_bind(__VA_ARGS__))
 #define expect_connection(...)	  (AT_TEST_LINE, expect_connection(__VA_ARGS__))

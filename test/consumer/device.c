@@ -35,7 +35,7 @@ static const struct device devices[] = {
 	},
 	{
 		/*
-		 * Whether a send completes with success that the peer can not receive is a race
+		 * Whether a send completes with success that the peer cannot receive is a race
 		 * with the end of the connection. With some fifty endpoints the kernel runs out of
 		 * offsets for mapping their queues.
 		 */
@@ -117,7 +117,7 @@ static bool has_huge_pages(void)
 	return free_pages > 0;
 }
 
-/* Why a case with these needs can not run. NULL: it can. */
+/* Why a case with these needs cannot run. NULL: it can. */
 static const char *lack_of(unsigned needs)
 {
 	if (needs & NEEDS_HUGE_PAGES && !has_huge_pages())

@@ -126,6 +126,16 @@ void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
 			     (unsigned long long)cookie, status, length);
 }
 
+void expect_request_done(const struct side *side, uint64_t cookie, size_t length)
+{
+	expect_dto(side->request_evd, side->ep, cookie, DAT_DTO_SUCCESS, length);
+}
+
+void expect_recv_done(const struct side *side, uint64_t cookie, size_t length)
+{
+	expect_dto(side->recv_evd, side->ep, cookie, DAT_DTO_SUCCESS, length);
+}
+
 void expect_bind(DAT_EVD_HANDLE evd, DAT_RMR_HANDLE rmr, uint64_t cookie,
 		 DAT_RMR_BIND_COMPLETION_STATUS status)
 {

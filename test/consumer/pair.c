@@ -171,8 +171,8 @@ static void exchange_one(const struct side *from, const struct side *to, unsigne
 	pattern_fill(out.at, out.size, seed);
 	post_recv(to->ep, 0x1e, region_segment(&in, 0, in.size));
 	post_send(from->ep, 0x5e, region_segment(&out, 0, out.size), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(to->recv_evd, to->ep, 0x1e, DAT_DTO_SUCCESS, out.size);
-	expect_dto(from->request_evd, from->ep, 0x5e, DAT_DTO_SUCCESS, out.size);
+	expect_recv_done(to, 0x1e, out.size);
+	expect_request_done(from, 0x5e, out.size);
 	pattern_check(in.at, out.size, seed);
 	bytes_check(in.at + out.size, in.size - out.size, UNTOUCHED);
 	region_free(&out);

@@ -96,7 +96,7 @@ void expect_read(const struct pair *pair, DAT_RMR_TRIPLET from)
 	fill_both(pair, 1);
 	post_read(client->ep, 1, segment(client, 0, from.segment_length), from,
 		  DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(client->request_evd, client->ep, 1, DAT_DTO_SUCCESS, from.segment_length);
+	expect_request_done(client, 1, from.segment_length);
 	ck_assert_mem_eq(client->memory, (void *)(uintptr_t)from.target_address,
 			 from.segment_length);
 }
@@ -111,8 +111,8 @@ void expect_write(const struct pair *pair, DAT_RMR_TRIPLET to)
 		   DAT_COMPLETION_DEFAULT_FLAG);
 	post_read(client->ep, 2, segment(client, client->size - 1, 1), target(&pair->server, 0, 1),
 		  DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(client->request_evd, client->ep, 1, DAT_DTO_SUCCESS, to.segment_length);
-	expect_dto(client->request_evd, client->ep, 2, DAT_DTO_SUCCESS, 1);
+	expect_request_done(client, 1, to.segment_length);
+	expect_request_done(client, 2, 1);
 	pattern_check((void *)(uintptr_t)to.target_address, to.segment_length, 3);
 }
 

@@ -11,13 +11,11 @@
 
 static DAT_COUNT private_data_limit(const struct side *side)
 {
-	DAT_PROVIDER_ATTR attr;
+	const DAT_COUNT limit = side->provider.max_private_data_size;
 
-	ck_dat(dat_ia_query(side->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_MAX_PRIVATE_DATA_SIZE,
-			    &attr));
-	ck_assert_int_ge(attr.max_private_data_size, 32);
-	ck_assert_int_lt(attr.max_private_data_size, TOO_MUCH);
-	return attr.max_private_data_size;
+	ck_assert_int_ge(limit, 32);
+	ck_assert_int_lt(limit, TOO_MUCH);
+	return limit;
 }
 
 /* @size bytes were sent; a transport that does not carry the size pads them with zeroes. */
@@ -440,10 +438,10 @@ START_TEST(message_is_received_before_established)
 	connect_and_accept(&pair, qual);
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_ESTABLISHED);
 	post_send(pair.client.ep, 2, segment(&pair.client, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 100);
+	expect_recv_done(&pair.server, 1, 100);
 	pattern_check(pair.server.memory, 100, 1);
 	expect_connection(&pair.server, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect_dto(pair.client.request_evd, pair.client.ep, 2, DAT_DTO_SUCCESS, 100);
+	expect_request_done(&pair.client, 2, 100);
 	exchange_messages(&pair);
 	pair_close_abrupt(&pair);
 }
@@ -518,8 +516,8 @@ START_TEST(request_beyond_the_queue_is_not_accepted)
 	ck_dat(dat_evd_free(pair.server.cr_evd));
 	ck_dat(dat_evd_create(pair.server.ia, 2, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG,
 			      &pair.server.cr_evd));
-	ck_dat(dat_evd_query(pair.server.cr_evd, DAT_EVD_FIELD_ALL,
-			     &queue)); /* it may be longer than asked */
+	/* the queue may be longer than asked */
+	ck_dat(dat_evd_query(pair.server.cr_evd, DAT_EVD_FIELD_ALL, &queue));
 	ck_dat(dat_psp_create(pair.server.ia, BUSY_QUAL, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
 			      &psp));
 	for (int i = 0; i < queue.evd_qlen + 1; i++)

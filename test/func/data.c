@@ -33,8 +33,16 @@ static void expect_placed(const struct side *side, size_t to, size_t size, unsig
 /* The client's send arrives as the server's receive. */
 static void expect_message(const struct pair *pair, uint64_t recv, uint64_t send, size_t length)
 {
-	expect_dto(pair->server.recv_evd, pair->server.ep, recv, DAT_DTO_SUCCESS, length);
-	expect_dto(pair->client.request_evd, pair->client.ep, send, DAT_DTO_SUCCESS, length);
+	expect_recv_done(&pair->server, recv, length);
+	expect_request_done(&pair->client, send, length);
+}
+
+/* Fills the memory of both for the transfer in row @i of the table. */
+static void fill_for_transfer(const struct side *from, const struct side *to, unsigned i)
+{
+	memset(to->memory, UNTOUCHED, AREA);
+	memset(from->memory, OTHER, AREA);
+	pattern_fill(from->memory + transfers[i].from, transfers[i].size, i);
 }
 
 START_TEST(send_transfers_every_byte)
@@ -45,9 +53,7 @@ START_TEST(send_transfers_every_byte)
 	for (unsigned i = 0; i < COUNT(transfers); i++) {
 		size_t size = transfers[i].size, to = transfers[i].to;
 
-		memset(pair.server.memory, UNTOUCHED, AREA);
-		memset(pair.client.memory, OTHER, AREA);
-		pattern_fill(pair.client.memory + transfers[i].from, size, i);
+		fill_for_transfer(&pair.client, &pair.server, i);
 		/* the receive is longer: what is beyond the message does not change */
 		post_recv(pair.server.ep, i, segment(&pair.server, GUARD + to, size + GUARD));
 		post_send(pair.client.ep, i, segment(&pair.client, transfers[i].from, size),
@@ -67,9 +73,7 @@ START_TEST(write_transfers_every_byte)
 	for (unsigned i = 0; i < COUNT(transfers); i++) {
 		size_t size = transfers[i].size, to = transfers[i].to;
 
-		memset(pair.server.memory, UNTOUCHED, AREA);
-		memset(pair.client.memory, OTHER, AREA);
-		pattern_fill(pair.client.memory + transfers[i].from, size, i);
+		fill_for_transfer(&pair.client, &pair.server, i);
 		post_recv(pair.server.ep, i, segment(&pair.server, 0, 0));
 		/* the target is longer than the write */
 		post_write(pair.client.ep, i, segment(&pair.client, transfers[i].from, size),
@@ -77,10 +81,10 @@ START_TEST(write_transfers_every_byte)
 			   DAT_COMPLETION_DEFAULT_FLAG);
 		post_send(pair.client.ep, i + 100, segment(&pair.client, 0, 0),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.server.recv_evd, pair.server.ep, i, DAT_DTO_SUCCESS, 0);
+		expect_recv_done(&pair.server, i, 0);
 		expect_placed(&pair.server, to, size, i);
-		expect_dto(pair.client.request_evd, pair.client.ep, i, DAT_DTO_SUCCESS, size);
-		expect_dto(pair.client.request_evd, pair.client.ep, i + 100, DAT_DTO_SUCCESS, 0);
+		expect_request_done(&pair.client, i, size);
+		expect_request_done(&pair.client, i + 100, 0);
 	}
 	pair_close_abrupt(&pair);
 }
@@ -94,13 +98,11 @@ START_TEST(read_transfers_every_byte)
 	for (unsigned i = 0; i < COUNT(transfers); i++) {
 		size_t size = transfers[i].size, to = transfers[i].to;
 
-		memset(pair.client.memory, UNTOUCHED, AREA);
-		memset(pair.server.memory, OTHER, AREA);
-		pattern_fill(pair.server.memory + transfers[i].from, size, i);
+		fill_for_transfer(&pair.server, &pair.client, i);
 		post_read(pair.client.ep, i, segment(&pair.client, GUARD + to, size + GUARD),
 			  target(&pair.server, transfers[i].from, size),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.client.request_evd, pair.client.ep, i, DAT_DTO_SUCCESS, size);
+		expect_request_done(&pair.client, i, size);
 		expect_placed(&pair.client, to, size, i);
 	}
 	pair_close_abrupt(&pair);
@@ -159,7 +161,7 @@ START_TEST(write_gathers_and_read_scatters)
 	remote = target(&pair.server, GUARD, size);
 	ck_dat(dat_ep_post_rdma_write(pair.client.ep, 3, list, cookie_of(1), &remote,
 				      DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(pair.client.request_evd, pair.client.ep, 1, DAT_DTO_SUCCESS, size);
+	expect_request_done(&pair.client, 1, size);
 
 	memset(pair.client.memory, UNTOUCHED, AREA);
 	/* an RDMA read of iWARP has one segment */
@@ -167,7 +169,7 @@ START_TEST(write_gathers_and_read_scatters)
 	list[2] = segment(&pair.client, GUARD + 33, AREA - GUARD - 33);
 	ck_dat(dat_ep_post_rdma_read(pair.client.ep, scatter < 3 ? 1 : 3, list, cookie_of(2),
 				     &remote, DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(pair.client.request_evd, pair.client.ep, 2, DAT_DTO_SUCCESS, size);
+	expect_request_done(&pair.client, 2, size);
 	expect_placed(&pair.client, 0, size, 1);
 	expect_placed(&pair.server, 0, size, 1);
 	pair_close_abrupt(&pair);
@@ -192,7 +194,7 @@ START_TEST(empty_message_carries_any_cookie)
 }
 END_TEST
 
-/* Programs rely on it that poll memory for the end of a write. */
+/* Programs that poll memory for the end of a write rely on it. */
 START_TEST(last_byte_of_a_write_is_visible_last)
 {
 	static const size_t sizes[] = { 2, 100, PAGE, PAGE + 1, 65536, 65536 + 1 };
@@ -210,7 +212,7 @@ START_TEST(last_byte_of_a_write_is_visible_last)
 		while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != round)
 			sched_yield();
 		bytes_check(pair.server.memory, size, (unsigned char)round);
-		expect_dto(pair.client.request_evd, pair.client.ep, round, DAT_DTO_SUCCESS, size);
+		expect_request_done(&pair.client, round, size);
 	}
 	pair_close_abrupt(&pair);
 }
@@ -225,7 +227,7 @@ START_TEST(completed_write_is_placed)
 		pattern_fill(pair.client.memory, 65536, round);
 		post_write(pair.client.ep, round, segment(&pair.client, 0, 65536),
 			   target(&pair.server, 0, 65536), DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.client.request_evd, pair.client.ep, round, DAT_DTO_SUCCESS, 65536);
+		expect_request_done(&pair.client, round, 65536);
 		pattern_check(pair.server.memory, 65536, round);
 	}
 	pair_close_abrupt(&pair);
@@ -244,8 +246,8 @@ START_TEST(read_behind_a_write_returns_its_bytes)
 			   target(&pair.server, 9, 50000), DAT_COMPLETION_DEFAULT_FLAG);
 		post_read(pair.client.ep, 2, segment(&pair.client, 65536, 50000),
 			  target(&pair.server, 9, 50000), DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.client.request_evd, pair.client.ep, 1, DAT_DTO_SUCCESS, 50000);
-		expect_dto(pair.client.request_evd, pair.client.ep, 2, DAT_DTO_SUCCESS, 50000);
+		expect_request_done(&pair.client, 1, 50000);
+		expect_request_done(&pair.client, 2, 50000);
 		pattern_check(pair.client.memory + 65536, 50000, round);
 	}
 	pair_close_abrupt(&pair);
@@ -266,9 +268,9 @@ START_TEST(received_message_makes_earlier_writes_visible)
 			   target(&pair.server, 0, size), DAT_COMPLETION_SUPPRESS_FLAG);
 		post_send(pair.client.ep, round, segment(&pair.client, 0, 1),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.server.recv_evd, pair.server.ep, round, DAT_DTO_SUCCESS, 1);
+		expect_recv_done(&pair.server, round, 1);
 		pattern_check(pair.server.memory, size, round);
-		expect_dto(pair.client.request_evd, pair.client.ep, round, DAT_DTO_SUCCESS, 1);
+		expect_request_done(&pair.client, round, 1);
 	}
 	pair_close_abrupt(&pair);
 }
@@ -308,7 +310,7 @@ START_TEST(reads_beyond_the_read_depth_wait)
 		post_read(pair.client.ep, i, segment(&pair.client, i * PAGE, PAGE),
 			  target(&pair.server, i * PAGE, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned i = 0; i < 32; i++)
-		expect_dto(pair.client.request_evd, pair.client.ep, i, DAT_DTO_SUCCESS, PAGE);
+		expect_request_done(&pair.client, i, PAGE);
 	pattern_check(pair.client.memory, 32 * PAGE, 3);
 	pair_close_abrupt(&pair);
 }
@@ -324,7 +326,7 @@ START_TEST(send_waits_for_a_receive)
 	/* the other direction is not blocked, and meanwhile the message is refused */
 	post_recv(pair.client.ep, 2, segment(&pair.client, 200, 100));
 	post_send(pair.server.ep, 3, segment(&pair.server, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.client.recv_evd, pair.client.ep, 2, DAT_DTO_SUCCESS, 100);
+	expect_recv_done(&pair.client, 2, 100);
 	post_recv(pair.server.ep, 4, segment(&pair.server, 200, 100));
 	expect_message(&pair, 4, 1, 100);
 	pattern_check(pair.server.memory + 200, 100, 1);
@@ -358,9 +360,9 @@ START_TEST(suppressed_requests_free_their_slots)
 	while (dat_ep_post_send(pair.client.ep, 0, NULL, cookie_of(999),
 				DAT_COMPLETION_DEFAULT_FLAG) != DAT_SUCCESS)
 		sched_yield();
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 0);
+	expect_recv_done(&pair.server, 1, 0);
 	pattern_check(pair.server.memory, 200 * 100, 5);
-	expect_dto(pair.client.request_evd, pair.client.ep, 999, DAT_DTO_SUCCESS, 0);
+	expect_request_done(&pair.client, 999, 0);
 	expect_none(pair.client.request_evd);
 	pair_close_abrupt(&pair);
 }
@@ -378,7 +380,7 @@ START_TEST(signalled_requests_cover_suppressed_ones)
 			   target(&pair.server, i, 1),
 			   i % 3 == 1 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG);
 	for (unsigned i = 1; i < 32; i += 3)
-		expect_dto(pair.client.request_evd, pair.client.ep, i, DAT_DTO_SUCCESS, 1);
+		expect_request_done(&pair.client, i, 1);
 	expect_none(pair.client.request_evd);
 	/* request 31 is signalled: its completion covers all before it */
 	ck_dat(dat_ep_get_status(pair.client.ep, NULL, NULL, &idle));
@@ -407,9 +409,9 @@ START_TEST(fenced_write_waits_for_reads)
 			   target(&pair.server, MIB / 2, size), DAT_COMPLETION_BARRIER_FENCE_FLAG);
 		post_send(pair.client.ep, 4, segment(&pair.client, 0, 1),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.client.request_evd, pair.client.ep, 3, DAT_DTO_SUCCESS, size);
-		expect_dto(pair.client.request_evd, pair.client.ep, 4, DAT_DTO_SUCCESS, 1);
-		expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 1);
+		expect_request_done(&pair.client, 3, size);
+		expect_request_done(&pair.client, 4, 1);
+		expect_recv_done(&pair.server, 1, 1);
 		pattern_check(pair.server.memory + MIB / 2, size, round);
 	}
 	pair_close_abrupt(&pair);
@@ -417,8 +419,8 @@ START_TEST(fenced_write_waits_for_reads)
 END_TEST
 
 /*
- * Messages from the server to the client, for which no thread waits. They take so long that a wait
- * in another thread that has ended by mistake is noticed.
+ * Messages from the server to the client, for which no thread waits. They take long enough for a
+ * waiter that woke up by mistake to be noticed.
  */
 static void exchange_unwaited(struct pair *pair)
 {
@@ -426,8 +428,8 @@ static void exchange_unwaited(struct pair *pair)
 		post_recv(pair->client.ep, i, segment(&pair->client, MIB, 10));
 		post_send(pair->server.ep, i, segment(&pair->server, MIB, 10),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair->client.recv_evd, pair->client.ep, i, DAT_DTO_SUCCESS, 10);
-		expect_dto(pair->server.request_evd, pair->server.ep, i, DAT_DTO_SUCCESS, 10);
+		expect_recv_done(&pair->client, i, 10);
+		expect_request_done(&pair->server, i, 10);
 	}
 }
 
@@ -444,15 +446,15 @@ START_TEST(unsignalled_completion_wakes_no_waiter)
 	waiter.evd = pair.client.request_evd;
 	waiter_start(&waiter);
 	post_send(pair.client.ep, 3, segment(&pair.client, 0, 10), DAT_COMPLETION_UNSIGNALLED_FLAG);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 10);
+	expect_recv_done(&pair.server, 1, 10);
 	exchange_unwaited(&pair);
 	post_send(pair.client.ep, 4, segment(&pair.client, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 2, DAT_DTO_SUCCESS, 10);
+	expect_recv_done(&pair.server, 2, 10);
 	ck_dat(waiter_end(&waiter));
 	/* the first completion did not wake it up, and is delivered all the same */
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
 	ck_assert_int_eq(waiter.nmore, 1);
-	expect_dto(pair.client.request_evd, pair.client.ep, 4, DAT_DTO_SUCCESS, 10);
+	expect_request_done(&pair.client, 4, 10);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -470,7 +472,7 @@ START_TEST(only_solicited_message_wakes_the_waiter)
 	waiter.evd = pair.server.recv_evd;
 	waiter_start(&waiter);
 	post_send(pair.client.ep, 3, segment(&pair.client, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.client.request_evd, pair.client.ep, 3, DAT_DTO_SUCCESS, 10);
+	expect_request_done(&pair.client, 3, 10);
 	exchange_unwaited(&pair);
 	post_send(pair.client.ep, 4, segment(&pair.client, 0, 10),
 		  DAT_COMPLETION_SOLICITED_WAIT_FLAG);
@@ -485,7 +487,6 @@ END_TEST
 START_TEST(unsupported_flags_are_refused)
 {
 	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
-	DAT_PROVIDER_ATTR provider;
 	struct pair pair;
 	DAT_RMR_TRIPLET to;
 	DAT_LMR_TRIPLET at;
@@ -493,9 +494,7 @@ START_TEST(unsupported_flags_are_refused)
 	pair_open_sized(&pair, &attr, AREA);
 	at = segment(&pair.client, 0, 1);
 	to = target(&pair.server, 0, 1);
-	ck_dat(dat_ia_query(pair.client.ia, NULL, 0, NULL,
-			    DAT_PROVIDER_FIELD_COMPLETION_FLAGS_SUPPORTED, &provider));
-	ck_assert_int_eq(provider.completion_flags_supported, 0x1f);
+	ck_assert_int_eq(pair.client.provider.completion_flags_supported, 0x1f);
 	ck_dat_is(dat_ep_post_recv(pair.client.ep, 1, &at, cookie_of(1),
 				   DAT_COMPLETION_SUPPRESS_FLAG),
 		  BAD_ARG(5));
@@ -587,7 +586,7 @@ START_TEST(receive_beyond_the_queue_is_refused)
 				   DAT_COMPLETION_DEFAULT_FLAG),
 		  NO_RESOURCE(MEMORY));
 	post_send(pair.client.ep, 9, segment(&pair.client, 0, 1), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 0, DAT_DTO_SUCCESS, 1);
+	expect_recv_done(&pair.server, 0, 1);
 	post_recv(pair.server.ep, 4, one);
 	pair_close_abrupt(&pair);
 }

@@ -78,9 +78,9 @@ START_TEST(graceful_disconnect_completes_sends)
 			  DAT_COMPLETION_DEFAULT_FLAG);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_GRACEFUL_FLAG));
 	for (unsigned i = 0; i < 16; i++)
-		expect_dto(pair.server.recv_evd, pair.server.ep, i, DAT_DTO_SUCCESS, size);
+		expect_recv_done(&pair.server, i, size);
 	for (unsigned i = 0; i < 16; i++)
-		expect_dto(pair.client.request_evd, pair.client.ep, i, DAT_DTO_SUCCESS, size);
+		expect_request_done(&pair.client, i, size);
 	pattern_check(pair.server.memory, pair.server.size, 1);
 	expect_disconnected(&pair);
 	expect_dto(pair.client.recv_evd, pair.client.ep, 99, DAT_DTO_ERR_FLUSHED, 0);
@@ -91,7 +91,7 @@ END_TEST
 
 /*
  * A graceful disconnect lingers for a send that finds no receive: new requests are refused, and an
- * abrupt_disconnect_flushes_receives disconnect ends the connection at once.
+ * abrupt disconnect ends the connection at once.
  */
 START_TEST(abrupt_disconnect_ends_a_graceful_one)
 {
@@ -246,9 +246,9 @@ START_TEST(end_event_is_behind_the_flushed_receives)
 	post_recvs(&pair.server, 100, POSTED);
 	pair_connect(&pair);
 	post_send(pair.client.ep, 1, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.client.request_evd, pair.client.ep, 1, DAT_DTO_SUCCESS, 8);
+	expect_request_done(&pair.client, 1, 8);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_GRACEFUL_FLAG));
-	expect_dto(pair.server.recv_evd, pair.server.ep, 100, DAT_DTO_SUCCESS, 8);
+	expect_recv_done(&pair.server, 100, 8);
 	expect_flushed_recvs(&pair.server, 101, POSTED - 1);
 	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
 	reset_quietly(&pair.server);
@@ -579,6 +579,7 @@ static void doomed_server(int fd)
 	}
 }
 
+/* Connects to a doomed server, and posts receives. */
 static pid_t connect_to_doomed(struct side *side, int *fd)
 {
 	struct side listener = { 0 };
@@ -594,7 +595,16 @@ static pid_t connect_to_doomed(struct side *side, int *fd)
 	expect_connection(side, DAT_CONNECTION_EVENT_ESTABLISHED);
 	side_close_abrupt(&listener);
 	channel_recv(*fd, &word, 1);
+	post_recvs(side, 100, POSTED);
 	return pid;
+}
+
+static void expect_end_of_doomed(struct side *side)
+{
+	expect_end(side);
+	expect_flushed_recvs(side, 100, POSTED);
+	reset_quietly(side);
+	side_close_abrupt(side);
 }
 
 START_TEST(peer_is_killed)
@@ -604,13 +614,9 @@ START_TEST(peer_is_killed)
 	int fd;
 
 	pid = connect_to_doomed(&side, &fd);
-	post_recvs(&side, 100, POSTED);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	expect_end(&side);
-	expect_flushed_recvs(&side, 100, POSTED);
-	reset_quietly(&side);
-	side_close_abrupt(&side);
+	expect_end_of_doomed(&side);
 }
 END_TEST
 
@@ -621,13 +627,9 @@ START_TEST(peer_exits_with_all_open)
 	int fd;
 
 	pid = connect_to_doomed(&side, &fd);
-	post_recvs(&side, 100, POSTED);
 	channel_send(fd, "x", 1);
 	process_end(pid);
-	expect_end(&side);
-	expect_flushed_recvs(&side, 100, POSTED);
-	reset_quietly(&side);
-	side_close_abrupt(&side);
+	expect_end_of_doomed(&side);
 }
 END_TEST
 
@@ -639,7 +641,6 @@ START_TEST(peer_is_stopped)
 	int fd, status;
 
 	pid = connect_to_doomed(&side, &fd);
-	post_recvs(&side, 100, POSTED);
 	kill(pid, SIGSTOP);
 	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
 	ck_dat(dat_ep_disconnect(side.ep, DAT_CLOSE_ABRUPT_FLAG));
@@ -677,7 +678,7 @@ START_TEST(exit_of_a_child_keeps_the_connection)
 }
 END_TEST
 
-/* ---- abrupt_disconnect_flushes_receives close of an IA ---- */
+/* ---- abrupt close of an IA ---- */
 
 enum conn_stage {
 	STAGE_UNCONNECTED,

@@ -36,7 +36,7 @@ static void deliver_to(struct pair *pair, unsigned number)
 	memset(pair->client.memory, (int)number + 1, 8);
 	post_send(pair->client.ep, number, segment(&pair->client, 0, 8),
 		  DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair->client.request_evd, pair->client.ep, number, DAT_DTO_SUCCESS, 8);
+	expect_request_done(&pair->client, number, 8);
 	while (__atomic_load_n(&pair->server.memory[number * 8 + 7], __ATOMIC_ACQUIRE) !=
 	       number + 1)
 		sched_yield();
@@ -69,7 +69,7 @@ START_TEST(wait_returns_at_its_threshold)
 	ck_assert_int_eq(nmore, 2);
 	ck_dat(dat_evd_wait(pair.server.recv_evd, 0, 2, &event, &nmore));
 	ck_assert_int_eq(nmore, 1);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 2, DAT_DTO_SUCCESS, 8);
+	expect_recv_done(&pair.server, 2, 8);
 	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 0, &event, &nmore), BAD_ARG(3));
 	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 100000, &event, &nmore), BAD_ARG(3));
 	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, NULL, &nmore), BAD_ARG(4));
@@ -212,15 +212,15 @@ START_TEST(evd_triggers_its_cno)
 	post_send(pair.client.ep, 0, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
 	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
 	ck_assert_ptr_eq(triggered, pair.server.recv_evd);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 0, DAT_DTO_SUCCESS, 8);
-	expect_dto(pair.client.request_evd, pair.client.ep, 0, DAT_DTO_SUCCESS, 8);
+	expect_recv_done(&pair.server, 0, 8);
+	expect_request_done(&pair.client, 0, 8);
 	/* three events trigger the CNO once */
 	for (unsigned i = 1; i < 4; i++)
 		deliver_to(&pair, i);
 	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
 	ck_assert_ptr_eq(triggered, pair.server.recv_evd);
 	for (unsigned i = 1; i < 4; i++)
-		expect_dto(pair.server.recv_evd, pair.server.ep, i, DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, i, 8);
 	/* a disabled EVD does not trigger it, until it is enabled again */
 	while (dat_cno_wait(cno, 0, &triggered) == DAT_SUCCESS)
 		; /* a trigger of events that have been taken may be left */
@@ -230,7 +230,7 @@ START_TEST(evd_triggers_its_cno)
 	ck_dat(dat_evd_enable(pair.server.recv_evd));
 	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
 	ck_assert_ptr_eq(triggered, pair.server.recv_evd);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 4, DAT_DTO_SUCCESS, 8);
+	expect_recv_done(&pair.server, 4, 8);
 	/* a detached EVD does not trigger it */
 	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
 	deliver_to(&pair, 5);
@@ -255,8 +255,8 @@ START_TEST(trigger_wakes_the_waiter_of_a_cno)
 			  DAT_COMPLETION_DEFAULT_FLAG);
 		ck_dat(waiter_end(&waiter));
 		ck_assert_ptr_eq(waiter.triggered, pair.server.recv_evd);
-		expect_dto(pair.server.recv_evd, pair.server.ep, i, DAT_DTO_SUCCESS, 8);
-		expect_dto(pair.client.request_evd, pair.client.ep, i, DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, i, 8);
+		expect_request_done(&pair.client, i, 8);
 	}
 	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
 	waiter_start(&waiter);
@@ -396,7 +396,7 @@ START_TEST(streams_share_one_evd)
 	expect(pair.server.cr_evd, DAT_SOFTWARE_EVENT);
 	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 100));
 	post_send(pair.client.ep, 2, segment(&pair.client, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_SUCCESS, 100);
+	expect_recv_done(&pair.server, 1, 100);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
 	expect_none(pair.server.cr_evd);
@@ -418,7 +418,7 @@ START_TEST(resize_keeps_the_events)
 	for (unsigned i = 4; i < 8; i++)
 		deliver_to(&pair, i);
 	for (unsigned i = 0; i < 8; i++)
-		expect_dto(pair.server.recv_evd, pair.server.ep, i, DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, i, 8);
 	ck_dat_is(dat_evd_resize(pair.server.recv_evd, 0), BAD_ARG(2));
 	pair_close_abrupt(&pair);
 }

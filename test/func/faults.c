@@ -145,7 +145,7 @@ static void open_and_write(struct pair *pair)
 	pair_open(pair, NULL);
 	post_write(pair->client.ep, 1, segment(&pair->client, 0, SIZE),
 		   target(&pair->server, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair->client.request_evd, pair->client.ep, 1, DAT_DTO_SUCCESS, SIZE);
+	expect_request_done(&pair->client, 1, SIZE);
 }
 
 /*
@@ -200,7 +200,7 @@ static const struct remote_fault {
 	{ "no remote privilege", remote_without_any, true, true },
 };
 
-/* The server waits for the end of the connection first, and takes its completions afterwards. */
+/* The client waits for the end of the connection first, and takes its completions afterwards. */
 static void expect_remote_fault(const struct remote_fault *fault, bool read,
 				DAT_COMPLETION_FLAGS flags)
 {
@@ -350,7 +350,7 @@ START_TEST(request_with_an_invalid_segment_fails)
 }
 END_TEST
 
-/* A message arrives, and its receive can not take it. */
+/* A message arrives, and its receive cannot take it. */
 static void expect_bad_receive(const struct pair *pair, DAT_LMR_TRIPLET bad,
 			       DAT_DTO_COMPLETION_STATUS status)
 {

@@ -531,8 +531,8 @@ static void share_with_server(void)
 	pattern_fill(side.memory, PAGE, 6);
 	post_write(side.ep, 1, segment(&side, 0, PAGE), offer, DAT_COMPLETION_DEFAULT_FLAG);
 	post_read(side.ep, 2, segment(&side, 0, PAGE), offer, DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(side.request_evd, side.ep, 1, DAT_DTO_SUCCESS, PAGE);
-	expect_dto(side.request_evd, side.ep, 2, DAT_DTO_SUCCESS, PAGE);
+	expect_request_done(&side, 1, PAGE);
+	expect_request_done(&side, 2, PAGE);
 	/* what was written to the server's mapping is in this one */
 	pattern_check(region.at, PAGE, 6);
 	channel_send(fd, "e", 1);

@@ -159,7 +159,7 @@ static void expect_messages(const struct region *to)
 		const unsigned char *at = to->at + i * MESSAGE;
 		unsigned number, poster;
 
-		expect_dto(pair.server.recv_evd, pair.server.ep, i, DAT_DTO_SUCCESS, MESSAGE);
+		expect_recv_done(&pair.server, i, MESSAGE);
 		poster = at[0];
 		ck_assert_uint_lt(poster, POSTERS);
 		memcpy(&number, at + 1, sizeof(number));
@@ -242,7 +242,7 @@ START_TEST(disconnect_completes_concurrent_posts)
 		for (unsigned i = 0; i < 8; i++)
 			post_recv(pair.server.ep, i, segment(&pair.server, 0, 8));
 		thread = consumer_thread_start(busy_poster_main, &from);
-		expect_dto(pair.server.recv_evd, pair.server.ep, 0, DAT_DTO_SUCCESS, 8);
+		expect_recv_done(&pair.server, 0, 8);
 		ck_dat(dat_ep_disconnect(round % 2 ? pair.client.ep : pair.server.ep,
 					 DAT_CLOSE_ABRUPT_FLAG));
 		expect_ends(&pair);

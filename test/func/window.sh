@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# examples/window between the two interfaces of the device: it tells the story of the README, and refuses wrong input.
+# examples/window between the two interfaces of the device: it prints the lines that the README
+# shows, and refuses invalid arguments.
 
-[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
-# run STATUS ARG...: the program ends with that status
+# run STATUS ARG...: the program exits with STATUS
 run() {
 	timeout -k 5 60 "$build/examples/window" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
 	[[ $? == "$1" ]]
@@ -25,8 +26,8 @@ story=(
 	'server: the line still says: "Very well, thank you\."'
 )
 
-# tells_it SERVER CLIENT: line by line, and no other word
-tells_it() {
+# prints_lines SERVER CLIENT: these lines and no others
+prints_lines() {
 	local lines rc=0 i
 
 	run 0 "$@" || rc=1
@@ -36,23 +37,23 @@ tells_it() {
 	for i in "${!story[@]}"; do
 		[[ ${lines[i]:-} =~ ^${story[i]}$ ]] || rc=1
 	done
-	verdict $rc "window $*"
+	report $rc "window $*"
 }
 
-# refuses STATUS WORDS ARG...: one line says why, and nothing else is said
+# refuses STATUS WORDS ARG...: prints one line, an error message with WORDS
 refuses() {
 	local rc=0
 
 	run "$1" "${@:3}" || rc=1
 	[[ ! -s $tmp/out.log && $(wc -l <"$tmp/err.log") == 1 ]] || rc=1
 	grep -q -e "$2" "$tmp/err.log" || rc=1
-	verdict $rc "window ${*:3}: status $1"
+	report $rc "window ${*:3}: status $1"
 }
 
 echo 1..7
-tells_it end0 end1
-tells_it end1 end0
-tells_it end0 end0
+prints_lines end0 end1
+prints_lines end1 end0
+prints_lines end0 end0
 refuses 2 usage
 refuses 2 usage end0
 refuses 2 usage end0 end1 end0

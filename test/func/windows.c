@@ -35,16 +35,16 @@ START_TEST(binds_complete_in_order_with_other_requests)
 		post_send(server->ep, 30 + i, segment(server, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
 	}
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		expect_dto(server->request_evd, server->ep, 10 + i, DAT_DTO_SUCCESS, 4096);
+		expect_request_done(server, 10 + i, 4096);
 		expect_bind(server->request_evd, w.rmr, 20 + i, DAT_RMR_BIND_SUCCESS);
-		expect_dto(server->request_evd, server->ep, 30 + i, DAT_DTO_SUCCESS, 8);
+		expect_request_done(server, 30 + i, 8);
 	}
 	expect_none(server->request_evd);
 	pair_close_abrupt(&w.pair);
 }
 END_TEST
 
-/* Each takes a slot of the endpoint, and no completion is there to be taken. */
+/* Each takes a slot of the endpoint, and there is no completion to free it. */
 START_TEST(suppressed_binds_free_their_slots)
 {
 	DAT_RMR_CONTEXT context = 0, before;
@@ -79,9 +79,9 @@ START_TEST(one_remote_privilege_suffices)
 END_TEST
 
 /*
- * A device that checks the range of the region only lets the client write outside the window. That
- * the window's own range is right shows in a query, so the check is missing in the device, and the
- * end of the region does hold.
+ * A device that checks only the range of the region lets the client write outside the window. The
+ * query shows that the window's own range is right, so it is the device that lacks the check. The
+ * end of the region holds.
  */
 START_TEST(range_beyond_the_region_is_refused)
 {
