@@ -93,7 +93,7 @@ START_TEST(private_data_arrives_at_both_sides)
 	ck_dat(dat_ep_connect(pair.client.ep, pair.server.attr.ia_address_ptr, qual, TIME_LIMIT,
 			      sizeof(request), (DAT_PVOID)request, DAT_QOS_BEST_EFFORT,
 			      DAT_CONNECT_DEFAULT_FLAG));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	/* a transport may pad it */
 	ck_assert_int_ge(param.private_data_size, (int)sizeof(request));
@@ -122,7 +122,7 @@ START_TEST(reject_ends_the_request)
 	pair_open_unconnected(&pair, NULL);
 	psp = listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
-	ck_dat(dat_cr_reject(expect_request(&pair.server)));
+	ck_dat(dat_cr_reject(expect_cr(&pair.server)));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the test programs share that use DAT as a consumer does, through libdat: the device that
- * they run on, the two ends of a connection, events, transfers, processes and threads.
+ * What the test programs share that use DAT through libdat, as a consumer does: the device that
+ * they run on, the two ends of a connection, events, transfers, windows, processes and threads.
  *
- * The names are those of test/unit/harness.h on purpose: one vocabulary, here over libdat and there
- * over the core.
+ * Same names as test/unit/harness.h on purpose: one vocabulary, here over libdat, there over the
+ * core.
  */
 #ifndef CONSUMER_H
 #define CONSUMER_H
@@ -89,7 +89,7 @@ struct device {
 	DAT_DTO_COMPLETION_STATUS refused_send;	 /* the peer could not receive the message */
 	DAT_COUNT request_padded, reply_padded;	 /* bytes of private data; 0: it is not padded */
 	unsigned max_eps;			 /* endpoints that one IA surely can have */
-	/* An accept of a request whose client gave up may be followed by ESTABLISHED. */
+	/* ESTABLISHED may follow the accept of a request whose client has given up. */
 	bool late_accept_error;
 	struct {
 		unsigned needs; /* enum need */
@@ -98,13 +98,14 @@ struct device {
 };
 
 /*
- * Chooses the device of DAT_TEST_DEV and writes a dat.conf with names for its two interfaces.
- * false: there is no device.
+ * The device of DAT_TEST_DEV, with a dat.conf that has names for its two interfaces. false: there
+ * is no device.
  */
 bool device_choose(void);
 /*
- * Chooses two names of CONFORM_NAMES, the client's and the server's, which dat.conf must know,
- * DAT_TEST_DEV names the kind of their device; or two on the fake provider, which is in @library.
+ * The IAs that CONFORM_NAMES names, the client's and the server's, on a device of DAT_TEST_DEV's
+ * kind; dat.conf must have the names. Without CONFORM_NAMES two IAs of the fake provider, which is
+ * in @library.
  */
 void device_choose_names(const char *library);
 
@@ -113,7 +114,7 @@ bool device_has(unsigned needs); /* enum need */
 
 enum end { SERVER, CLIENT, ENDS };
 
-/* How a name in dat.conf says which interface is meant. BY_HOST: only if the host has a name. */
+/* What a name in dat.conf selects the interface by. BY_HOST: if the address has a host name. */
 enum naming { BY_INTERFACE, BY_ADDRESS, BY_DEVICE, BY_HOST, NAMINGS };
 
 /* NULL: there is no such name. */
@@ -139,7 +140,7 @@ int run_on_device(int argc, char **argv, const struct device_case *cases, size_t
 #define REMOTE                                                                                     \
 	((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
 
-/* An open IA with all that a connection takes. A test may replace any of it. */
+/* An open IA with the objects that a connection needs. A test may replace any of them. */
 struct side {
 	char name[DAT_NAME_MAX_LENGTH];
 	DAT_IA_HANDLE ia;
@@ -188,7 +189,7 @@ struct region {
 	DAT_RMR_CONTEXT rmr_context;
 };
 
-/* A failure leaves @region alone. In the side's zone; @what says where. */
+/* Registers @what in the side's zone. Checks that a failure leaves @region unchanged. */
 DAT_RETURN region_try(const struct side *side, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what,
 		      DAT_VLEN size, DAT_MEM_PRIV_FLAGS priv, struct region *region);
 struct region region_over(const struct side *side, void *at, size_t size, DAT_MEM_PRIV_FLAGS priv);
@@ -227,10 +228,10 @@ void pair_close_abrupt(struct pair *pair);
 DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual);
 DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUAL qual,
 		       DAT_TIMEOUT timeout);
-/* try_connect, expect_request and an accept; the end is not waited for. */
+/* Up to the accept; ESTABLISHED is not waited for. */
 void connect_and_accept(struct pair *pair, DAT_CONN_QUAL qual);
-DAT_CR_HANDLE expect_request(const struct side *side);
-/* A request of whose client is known that it gave up: the end comes by an event. */
+DAT_CR_HANDLE expect_cr(const struct side *side); /* a connection request */
+/* Accepts a request whose client has given up, which an event reports after the call. */
 void accept_given_up(const struct side *side, DAT_CR_HANDLE cr);
 void expect_established(const struct pair *pair);
 void expect_disconnected(const struct pair *pair);
@@ -367,7 +368,7 @@ void memlock_limit(size_t bytes);
 #define pair_reset(...)		  (AT_TEST_LINE, pair_reset(__VA_ARGS__))
 #define pair_reconnect(...)	  (AT_TEST_LINE, pair_reconnect(__VA_ARGS__))
 #define connect_and_accept(...)	  (AT_TEST_LINE, connect_and_accept(__VA_ARGS__))
-#define expect_request(...)	  (AT_TEST_LINE, expect_request(__VA_ARGS__))
+#define expect_cr(...)		  (AT_TEST_LINE, expect_cr(__VA_ARGS__))
 #define accept_given_up(...)	  (AT_TEST_LINE, accept_given_up(__VA_ARGS__))
 #define expect_established(...)	  (AT_TEST_LINE, expect_established(__VA_ARGS__))
 #define expect_disconnected(...)  (AT_TEST_LINE, expect_disconnected(__VA_ARGS__))

@@ -26,7 +26,7 @@ DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUA
 			      DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
 }
 
-DAT_CR_HANDLE expect_request(const struct side *side)
+DAT_CR_HANDLE expect_cr(const struct side *side)
 {
 	return expect(side->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		.event_data.cr_arrival_event_data.cr_handle;
@@ -69,7 +69,7 @@ void expect_ends(const struct pair *pair)
 void connect_and_accept(struct pair *pair, DAT_CONN_QUAL qual)
 {
 	ck_dat_at_test(try_connect(pair->client.ep, &pair->server, qual, TIME_LIMIT));
-	ck_dat_at_test(dat_cr_accept(expect_request(&pair->server), pair->server.ep, 0, NULL));
+	ck_dat_at_test(dat_cr_accept(expect_cr(&pair->server), pair->server.ep, 0, NULL));
 }
 
 void connect_eps(const struct side *client, DAT_EP_HANDLE client_ep, const struct side *server,

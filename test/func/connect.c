@@ -42,7 +42,7 @@ static void private_data_exchange(struct pair *pair, DAT_CONN_QUAL qual, DAT_COU
 			      TIME_LIMIT, size, size ? out : NULL, DAT_QOS_BEST_EFFORT,
 			      DAT_CONNECT_DEFAULT_FLAG));
 	memset(out, 0, sizeof(out));
-	cr = expect_request(&pair->server);
+	cr = expect_cr(&pair->server);
 	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
 	private_data_check(request.private_data, request.private_data_size, size,
 			   device()->request_padded, 1);
@@ -99,7 +99,7 @@ START_TEST(reject_flushes_receives)
 	post_recv(pair.client.ep, 2, segment(&pair.client, 0, 100));
 	listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	ck_dat(dat_cr_reject(cr));
 	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
@@ -145,7 +145,7 @@ START_TEST(connect_times_out_without_an_accept)
 	listen_any(&pair.server, &qual);
 	ck_dat_is(try_connect(pair.client.ep, &pair.server, qual, 0), BAD_ARG(4));
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, 200000));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_TIMED_OUT);
 	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	/* the server learns only after the call that it is too late */
@@ -210,7 +210,7 @@ START_TEST(requests_are_accepted_in_any_order)
 				      DAT_CONNECT_DEFAULT_FLAG));
 	}
 	for (int i = 0; i < 2; i++) {
-		DAT_CR_HANDLE came = expect_request(&pair.server);
+		DAT_CR_HANDLE came = expect_cr(&pair.server);
 
 		ck_dat(dat_cr_query(came, DAT_CR_FIELD_ALL, &request));
 		cr[((char *)request.private_data)[0] - 'a'] = came;
@@ -238,13 +238,13 @@ START_TEST(request_is_accepted_once)
 	second = ep_make(&pair.client, NULL);
 	listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	ck_dat(dat_cr_accept(cr, pair.server.ep, 0, NULL));
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
 	expect_established(&pair);
 	/* an endpoint has one connection; the request stays pending */
 	ck_dat(try_connect(second, &pair.server, qual, TIME_LIMIT));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_STATE(EP_CONNECTED));
 	ck_dat_is(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), BAD_HANDLE(EP));
 	ck_dat(dat_cr_reject(cr));
@@ -391,7 +391,7 @@ START_TEST(request_outlives_its_service_point)
 	pair_open_unconnected(&pair, NULL);
 	psp = listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	ck_dat(dat_psp_free(psp));
 	ck_dat(dat_cr_accept(cr, pair.server.ep, 0, NULL));
 	expect_established(&pair);
@@ -493,7 +493,7 @@ START_TEST(many_endpoints_connect_at_once)
 		ck_dat(try_connect(client_eps[i], &pair.server, qual, TIME_LIMIT));
 	}
 	for (int i = 0; i < n; i++)
-		ck_dat(dat_cr_accept(expect_request(&pair.server), ep_make(&pair.server, NULL), 0,
+		ck_dat(dat_cr_accept(expect_cr(&pair.server), ep_make(&pair.server, NULL), 0,
 				     NULL));
 	for (int i = 0; i < n; i++) {
 		expect(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
@@ -525,7 +525,7 @@ START_TEST(request_beyond_the_queue_is_not_accepted)
 				   TIME_LIMIT));
 	expect(pair.client.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	for (int i = 0; i < queue.evd_qlen; i++) {
-		ck_dat(dat_cr_accept(expect_request(&pair.server), ep_make(&pair.server, NULL), 0,
+		ck_dat(dat_cr_accept(expect_cr(&pair.server), ep_make(&pair.server, NULL), 0,
 				     NULL));
 		expect(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 		expect(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);

@@ -268,7 +268,7 @@ static void end_attempt(struct pair *pair, DAT_CLOSE_FLAGS flags)
 	post_recvs(&pair->client, 100, POSTED);
 	ck_dat(try_connect(pair->client.ep, &pair->server, qual, DAT_TIMEOUT_INFINITE));
 	ck_assert_int_eq(state_of(pair->client.ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
-	cr = expect_request(&pair->server);
+	cr = expect_cr(&pair->server);
 	ck_dat(dat_ep_disconnect(pair->client.ep, flags));
 	expect_connection(&pair->client, DAT_CONNECTION_EVENT_DISCONNECTED);
 	expect_flushed_recvs(&pair->client, 100, POSTED);
@@ -371,7 +371,7 @@ START_TEST(free_in_every_other_state)
 	pair.client.ep = ep_make(&pair.client, NULL);
 	listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, DAT_TIMEOUT_INFINITE));
-	cr = expect_request(&pair.server);
+	cr = expect_cr(&pair.server);
 	ck_dat(dat_ep_free(pair.client.ep));
 	accept_given_up(&pair.server, cr);
 	/* disconnected */
@@ -567,7 +567,7 @@ static void doomed_server(int fd)
 	side_open(&side, SERVER);
 	listen_any(&side, &qual);
 	channel_send(fd, &qual, sizeof(qual));
-	ck_dat(dat_cr_accept(expect_request(&side), side.ep, 0, NULL));
+	ck_dat(dat_cr_accept(expect_cr(&side), side.ep, 0, NULL));
 	expect_connection(&side, DAT_CONNECTION_EVENT_ESTABLISHED);
 	channel_send(fd, "c", 1);
 	channel_recv(fd, &word, 1);
@@ -707,7 +707,7 @@ static struct side *reach_stage(enum conn_stage stage, struct pair *pair)
 		return &pair->client;
 	listen_any(&pair->server, &qual);
 	ck_dat(try_connect(pair->client.ep, &pair->server, qual, DAT_TIMEOUT_INFINITE));
-	cr = expect_request(&pair->server);
+	cr = expect_cr(&pair->server);
 	if (stage == STAGE_CONNECTING)
 		return &pair->client;
 	if (stage == STAGE_REQUESTED)

@@ -506,7 +506,7 @@ static void sharing_server(int fd)
 	listen_any(&side, &qual);
 	channel_send(fd, &qual, sizeof(qual));
 	channel_send(fd, &offer, sizeof(offer));
-	ck_dat(dat_cr_accept(expect_request(&side), side.ep, 0, NULL));
+	ck_dat(dat_cr_accept(expect_cr(&side), side.ep, 0, NULL));
 	channel_recv(fd, &word, 1);
 	side_close_abrupt(&side);
 }
