@@ -70,7 +70,7 @@ enum need {
 	NEEDS_REMOTE_STATUS = 1 << 1,  /* a request completes with the error of the peer */
 	NEEDS_READ_RIGHTS = 1 << 2,    /* a region without remote read cannot be read */
 	NEEDS_RNR = 1 << 3,	       /* a send waits until the peer posts a receive */
-	NEEDS_SOLICITED = 1 << 4,      /* a receive completion says whether it was solicited */
+	NEEDS_SOLICITED = 1 << 4,      /* it tells solicited messages from others */
 	NEEDS_FREE_ADDRESSES = 1 << 5, /* some address of the network is known to be unused */
 	NEEDS_TCP = 1 << 6,	       /* a connection runs over TCP */
 	NEEDS_WINDOW_RANGE = 1 << 7,   /* the range of a window is checked, not only its region's */
