@@ -4,28 +4,12 @@
  * work of the data path.
  */
 #include <errno.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "udapl.h"
 
 #define BATCH 16 /* ready descriptors taken from the kernel at once */
-
-static void wake(struct service *service)
-{
-	uint64_t one = 1;
-
-	(void)!write(service->wake, &one, sizeof(one)); /* fails only when it is readable anyway */
-}
-
-static void wake_taken(struct service *service)
-{
-	uint64_t count;
-
-	(void)!read(service->wake, &count, sizeof(count));
-}
 
 bool service_is_me(const struct ia *ia)
 {
@@ -49,7 +33,7 @@ void service_kick(struct ia *ia, struct work *work)
 	}
 	spin_unlock(&service->lock);
 	if (first)
-		wake(service);
+		wakefd_signal(service->wake);
 }
 
 static struct work *work_take(struct service *service)
@@ -73,9 +57,9 @@ static struct work *work_take(struct service *service)
 /* Consumer code runs without our locks, and whoever forgets it meanwhile waits for its end. */
 static void work_run_unlocked(struct ia *ia, struct work *work)
 {
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	work->run(work);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	spin_lock(&ia->service.lock);
 	ia->service.running = NULL;
 	spin_unlock(&ia->service.lock);
@@ -121,10 +105,10 @@ void service_forget(struct ia *ia, struct work *work)
 		work_unlink(&ia->service, work);
 		return;
 	}
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	while (work_unlink(&ia->service, work) && !service_is_me(ia))
-		pthread_cond_wait(&ia->left, &ia->lock);
-	pthread_mutex_unlock(&ia->lock);
+		cond_wait_relock(&ia->left, &ia->lock);
+	mutex_unlock(&ia->lock);
 }
 
 /* ---- timers ---- */
@@ -168,7 +152,7 @@ void timer_set(struct ia *ia, struct timer *timer, uint64_t deadline, void (*run
 	else
 		service->last = timer;
 	if (service->first == timer && !service_is_me(ia))
-		wake(service);
+		wakefd_signal(service->wake);
 }
 
 static void timers_run(struct ia *ia)
@@ -221,7 +205,7 @@ static void ready(struct ia *ia, void *what)
 	struct evd *evd = what;
 
 	if (what == &ia->service)
-		wake_taken(&ia->service);
+		wakefd_clear(ia->service.wake);
 	else if (what == ia->dev)
 		tp_dev_progress(ia->dev);
 	else if (evd->obj.ia == ia && evd->cq)
@@ -245,21 +229,21 @@ static void *service_main(void *arg)
 	struct pollfd pollfd = { .fd = service->epoll, .events = POLLIN };
 	struct epoll_event events[BATCH];
 
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	while (!stopped(service)) {
 		uint64_t deadline = service->first ? service->first->deadline : TP_NEVER;
 		int n;
 
-		pthread_mutex_unlock(&ia->lock);
+		mutex_unlock(&ia->lock);
 		(void)tp_poll(&pollfd, 1, deadline);
-		pthread_mutex_lock(&ia->lock);
+		mutex_lock(&ia->lock);
 		n = epoll_wait(service->epoll, events, BATCH, 0);
 		for (int i = 0; i < n; i++)
 			ready(ia, events[i].data.ptr);
 		timers_run(ia);
 		work_run_all(ia);
 	}
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return NULL;
 }
 
@@ -270,31 +254,19 @@ static int watch_fd(struct service *service, int fd, void *what)
 	return epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
-/* Signals are for the consumer's threads. */
-static int thread_start(struct ia *ia)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&ia->service.thread, NULL, service_main, ia);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
 int service_start(struct ia *ia)
 {
 	struct service *service = &ia->service;
 	int err;
 
+	spin_init(&service->lock, RANK_SERVICE);
 	service->work_end = &service->work;
 	service->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (service->epoll < 0)
 		return -errno;
-	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	service->wake = wakefd_open();
 	if (service->wake < 0) {
-		err = -errno;
+		err = service->wake;
 		goto close_epoll;
 	}
 	err = watch_fd(service, service->wake, service);
@@ -304,10 +276,10 @@ int service_start(struct ia *ia)
 	if (err)
 		goto close_wake;
 	/* The new thread asks who it is only with the lock held. */
-	pthread_mutex_lock(&ia->lock);
-	err = thread_start(ia);
+	mutex_lock(&ia->lock);
+	err = thread_start(&service->thread, service_main, ia);
 	service->started = err == 0;
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	if (err)
 		goto close_wake;
 	return 0;
@@ -325,7 +297,7 @@ void service_stop(struct ia *ia)
 	spin_lock(&service->lock);
 	service->stop = true;
 	spin_unlock(&service->lock);
-	wake(service);
+	wakefd_signal(service->wake);
 	pthread_join(service->thread, NULL);
 	service->started = false;
 	close(service->wake);

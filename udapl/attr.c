@@ -150,8 +150,8 @@ static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 {
 	ep_limits(ia, attr);
-	attr->max_message_size = least(attr->max_message_size, USUAL_SIZE);
-	attr->max_rdma_size = least(attr->max_rdma_size, USUAL_SIZE);
+	attr->max_message_size = min_u64(attr->max_message_size, USUAL_SIZE);
+	attr->max_rdma_size = min_u64(attr->max_rdma_size, USUAL_SIZE);
 	for (unsigned i = 0; i < EP_COUNTS; i++)
 		if (*ep_count(attr, i) > ep_counts[i].usual)
 			*ep_count(attr, i) = ep_counts[i].usual;
@@ -222,8 +222,8 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	if (!attr->max_rdma_size)
 		attr->max_rdma_size = limits.max_rdma_size;
 	if (!attr->max_rdma_read_iov)
-		attr->max_rdma_read_iov = (DAT_COUNT)least(attr->max_request_iov,
-							   limits.max_rdma_read_iov);
+		attr->max_rdma_read_iov = (DAT_COUNT)min_u64(attr->max_request_iov,
+							     limits.max_rdma_read_iov);
 	if (!attr->max_rdma_write_iov)
 		attr->max_rdma_write_iov = attr->max_request_iov;
 	return DAT_SUCCESS;

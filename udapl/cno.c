@@ -4,7 +4,6 @@
  * beside it.
  */
 #include <errno.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "udapl.h"
@@ -21,11 +20,9 @@ struct sleeper {
 
 static void wake(struct cno *cno, struct sleeper *sleeper)
 {
-	uint64_t one = 1;
-
 	cno->sleepers = sleeper->next;
 	sleeper->listed = false;
-	(void)!write(sleeper->wake, &one, sizeof(one));
+	wakefd_signal(sleeper->wake);
 }
 
 static void enlist(struct cno *cno, struct sleeper *sleeper)
@@ -178,6 +175,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 	cno = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_CNO);
 	if (!cno)
 		return NO_RESOURCE(MEMORY);
+	spin_init(&cno->lock, RANK_CNO);
 	cno->agent = agent;
 	cno->work.run = agent_run;
 	cno->work.unlocked = true;
@@ -216,7 +214,7 @@ void cno_kill(struct cno *cno)
 	cno->dying = true;
 	while (cno->waiters || cno->agent_due) {
 		spin_unlock(&cno->lock);
-		pthread_cond_wait(&ia->left, &ia->lock);
+		cond_wait_relock(&ia->left, &ia->lock);
 		spin_lock(&cno->lock);
 	}
 	spin_unlock(&cno->lock);
@@ -247,7 +245,7 @@ static void rearm_evds(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
 	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
 		struct evd *evd = container_of(obj, struct evd, obj);
@@ -255,7 +253,7 @@ static void rearm_evds(struct cno *cno)
 		if (evd->cno == cno && evd->cq)
 			evd_rearm(evd);
 	}
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 }
 
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent)
@@ -296,14 +294,13 @@ static DAT_RETURN look_locked(struct cno *cno, unsigned released, struct sleeper
 
 static DAT_RETURN sleep_on(struct cno *cno, unsigned released, uint64_t deadline, struct evd **evd)
 {
-	struct sleeper sleeper = { .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	struct sleeper sleeper = { .wake = wakefd_open() };
 	struct pollfd pollfd = { .fd = sleeper.wake, .events = POLLIN };
 	DAT_RETURN ret;
 
 	if (sleeper.wake < 0)
-		return status_of(-errno, DAT_RESOURCE_MEMORY);
+		return status_of(sleeper.wake, DAT_RESOURCE_MEMORY);
 	for (;;) {
-		uint64_t count;
 		int ready;
 
 		spin_lock(&cno->lock);
@@ -313,7 +310,7 @@ static DAT_RETURN sleep_on(struct cno *cno, unsigned released, uint64_t deadline
 			break;
 		ready = tp_poll(&pollfd, 1, deadline);
 		if (ready > 0) {
-			(void)!read(sleeper.wake, &count, sizeof(count));
+			wakefd_clear(sleeper.wake);
 			continue;
 		}
 		spin_lock(&cno->lock);
@@ -346,12 +343,12 @@ static void wait_leave(struct cno *cno)
 	spin_unlock(&cno->lock);
 	if (!dying)
 		return;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	spin_lock(&cno->lock);
 	cno->waiters--;
 	spin_unlock(&cno->lock);
 	pthread_cond_broadcast(&ia->left);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)

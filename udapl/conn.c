@@ -439,7 +439,7 @@ void ep_silence(struct ep *ep)
  */
 static DAT_COUNT reads_left(const struct ep *ep, DAT_COUNT made, unsigned agreed)
 {
-	return ep->reads_given && agreed ? made : (DAT_COUNT)least((unsigned)made, agreed);
+	return ep->reads_given && agreed ? made : (DAT_COUNT)min_u64((unsigned)made, agreed);
 }
 
 /* Consumers that asked once read it whenever they like: it changes only if it must. */
@@ -460,7 +460,7 @@ static void ep_learn_addrs(struct ep *ep)
 
 void up_established(struct ep *ep, const struct tp_established *established)
 {
-	unsigned size = least(established->private_data_size, ep->obj.ia->attr->max_reply_pdata);
+	unsigned size = min_u64(established->private_data_size, ep->obj.ia->attr->max_reply_pdata);
 
 	timer_cancel(ep->obj.ia, &ep->timer);
 	ep_learn_addrs(ep);
@@ -670,9 +670,9 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	ret = address_take(remote, qual, &address);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_begin_connect(ep, &wish, &address);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -681,8 +681,8 @@ DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_dat
 	const struct tp_cm_param param = {
 		.private_data = private_data,
 		.private_data_size = size,
-		.max_read_in = least((unsigned)ep->read_in, cr->max_read_out),
-		.max_read_out = least((unsigned)ep->read_out, cr->max_read_in),
+		.max_read_in = min_u64((unsigned)ep->read_in, cr->max_read_out),
+		.max_read_out = min_u64((unsigned)ep->read_out, cr->max_read_in),
 	};
 	DAT_RETURN ret;
 
@@ -711,12 +711,12 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
 		return BAD_ARG(2);
 	ia = ep->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_may(ep, trigger);
 	if (ret == DAT_SUCCESS) {
 		atomic_store(&ep->parting, true);
 		ep_fire(ep, trigger);
 	}
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }

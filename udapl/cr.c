@@ -94,13 +94,13 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 		return BAD_ARG(4);
 	if (private_data_size < 0 || (unsigned)private_data_size > ia->attr->max_reply_pdata)
 		return BAD_ARG(3);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_accept(ep, cr, private_data, (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
 		obj_retire_anyway(&cr->obj); /* nobody holds one */
 		obj_discard(&cr->obj);
 	}
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -112,9 +112,9 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	ia = cr->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	obj_retire_anyway(&cr->obj);
 	cr_unmake(cr, true);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

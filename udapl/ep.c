@@ -75,11 +75,11 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 		.recv_cq = ep->recv_evd->cq,
 		.max_send = (unsigned)attr->max_request_dtos + RING_SLACK,
 		/* not every device makes a queue for none */
-		.max_recv = most((unsigned)attr->max_recv_dtos, 1),
-		.max_send_sge = most((unsigned)attr->max_request_iov,
-				     most((unsigned)attr->max_rdma_read_iov,
-					  (unsigned)attr->max_rdma_write_iov)),
-		.max_recv_sge = most((unsigned)attr->max_recv_iov, 1),
+		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
+		.max_send_sge = max_u64((unsigned)attr->max_request_iov,
+					max_u64((unsigned)attr->max_rdma_read_iov,
+						(unsigned)attr->max_rdma_write_iov)),
+		.max_recv_sge = max_u64((unsigned)attr->max_recv_iov, 1),
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp);
 	if (err)
@@ -122,6 +122,8 @@ static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
 {
 	struct ia *ia = ep->obj.ia;
 
+	spin_init(&ep->send_lock, RANK_POST);
+	spin_init(&ep->recv_lock, RANK_POST);
 	ep->shared = ia->thread_safe;
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
 	ep->attr = *attr;
@@ -208,11 +210,11 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 	ret = attr_ep_check(ia, asked, BAD_ARG(6), &attr);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_make(ia, pz, evds, &attr, asked != NULL, &ep);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&ep->obj);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -253,18 +255,18 @@ void ep_unmake(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ep_silence(ep);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	ep_end_binds(ep);
 	ep_drop_qp(ep);
 	ep_drop_binds(ep);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	service_forget(ia, &ep->work); /* its last completions may have kicked it again */
 	ep_detach(ep, EVD_ROLES);
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	ring_fini(&ep->recvs);
 	ring_fini(&ep->sends);
 	free(ep->private_data);
@@ -280,11 +282,11 @@ DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_may(ep, ON_FREE);
 	if (ret == DAT_SUCCESS && !obj_retire(&ep->obj))
 		ret = status_of_ep_state((DAT_EP_STATE)ep_state(ep));
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	if (ret == DAT_SUCCESS)
 		ep_unmake(ep);
 	return ret;
@@ -299,9 +301,9 @@ static DAT_RETURN ep_recycle(struct ep *ep)
 	if (ep->verdict || !ep_flush(ep))
 		return NO_RESOURCE(MEMORY); /* for events that are still owed */
 	timer_cancel(ia, &ep->timer);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	ep_drop_qp(ep);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_make_qp(ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
@@ -323,11 +325,11 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE handle)
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = ep_may(ep, ON_RESET);
 	if (ret == DAT_SUCCESS && ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
 		ret = ep_recycle(ep);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -363,7 +365,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 	if (mask & ~DAT_EP_FIELD_ALL)
 		return BAD_ARG(2);
 	ia = ep->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	*param = (DAT_EP_PARAM){
 		.ia_handle = ia,
 		.ep_state = (DAT_EP_STATE)ep_state(ep),
@@ -377,7 +379,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		.connect_evd_handle = ep->connect_evd,
 		.ep_attr = ep->attr,
 	};
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }
 

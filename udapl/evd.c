@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "udapl.h"
@@ -177,14 +176,15 @@ static DAT_RETURN make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_F
 
 	if (!evd)
 		return NO_RESOURCE(MEMORY);
+	spin_init(&evd->lock, RANK_EVD);
 	evd->flags = flags;
 	evd->is_sink = is_sink;
 	evd->hurdles = flags & EVD_FLAGS_COMPLETION ? 0 : NO_CQ;
 	evd->qlen = qlen;
 	evd->enabled = true;
-	evd->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	evd->wake = wakefd_open();
 	if (evd->wake < 0) {
-		ret = status_of(-errno, DAT_RESOURCE_TEVD);
+		ret = status_of(evd->wake, DAT_RESOURCE_TEVD);
 		goto discard;
 	}
 	spin_lock(&evd->lock);
@@ -264,11 +264,11 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 		return BAD_ARG(4);
 	if (qlen > evd_max_qlen(ia))
 		return NO_RESOURCE(TEVD);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = evd_make(ia, qlen, cno, flags, &evd);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&evd->obj);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -282,7 +282,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	spin_lock(&evd->lock);
 	waiting = evd->hurdles & WAITING;
 	spin_unlock(&evd->lock);
@@ -292,7 +292,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 		ret = BAD_STATE(EVD_IN_USE);
 	else
 		evd_unmake(evd);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -306,7 +306,7 @@ void evd_kill(struct evd *evd)
 		evd_wake(evd);
 	while (evd->hurdles & WAITING) {
 		spin_unlock(&evd->lock);
-		pthread_cond_wait(&ia->left, &ia->lock);
+		cond_wait_relock(&ia->left, &ia->lock);
 		spin_lock(&evd->lock);
 	}
 	spin_unlock(&evd->lock);
@@ -350,7 +350,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 	ia = evd->obj.ia;
 	if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	if (cno)
 		cno_attach(cno);
 	spin_lock(&evd->lock);
@@ -361,7 +361,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 		cno_detach(before, evd, false);
 	if (cno != before)
 		evd_trigger_backlog(evd);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }
 
@@ -430,13 +430,13 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 	ia = evd->obj.ia;
 	if (qlen <= 0 || qlen > evd_max_qlen(ia))
 		return BAD_ARG(2);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	if (evd->cq && (unsigned)qlen > tp_cq_depth(evd->cq))
 		ret = ia->attr->caps & TP_CAP_CQ_RESIZE
 			      ? status_of(tp_cq_resize(evd->cq, (unsigned)qlen), DAT_RESOURCE_TEVD)
 			      : NO_RESOURCE(TEVD);
 	if (ret == DAT_SUCCESS)
 		ret = evd_set_qlen(evd, qlen);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }

@@ -261,9 +261,7 @@ static bool drain_locked(struct evd *evd, bool *notified)
 
 void evd_wake(struct evd *evd)
 {
-	uint64_t one = 1;
-
-	(void)!write(evd->wake, &one, sizeof(one));
+	wakefd_signal(evd->wake);
 }
 
 /* A notification event has arrived, and its receiver is another thread. */
@@ -656,7 +654,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 
 	for (;;) {
 		DAT_RETURN ret;
-		uint64_t count, until;
+		uint64_t until;
 		bool all;
 		int ready;
 
@@ -664,7 +662,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 		ret = wait_look(evd, &all);
 		if (ret != DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0))
 			return ret;
-		until = all ? deadline : least(deadline, tp_now() + MEMORY_RETRY);
+		until = all ? deadline : min_u64(deadline, tp_now() + MEMORY_RETRY);
 		ready = tp_poll(fds, evd->cq ? 2 : 1, until);
 		if (ready == 0 && until == deadline)
 			return wait_look(evd, &all);
@@ -672,7 +670,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
 					       : status_of(ready, DAT_NO_SUBTYPE);
 		if (fds[0].revents)
-			(void)!read(evd->wake, &count, sizeof(count));
+			wakefd_clear(evd->wake);
 		if (evd->cq && fds[1].revents)
 			tp_cq_events(evd->cq);
 	}
@@ -685,13 +683,12 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
 static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	struct ia *ia = evd->obj.ia;
-	uint64_t count;
 
 	if (evd->cq) {
 		service_take_back(ia, evd);
 		arm(evd, true);
 	}
-	(void)!read(evd->wake, &count, sizeof(count));
+	wakefd_clear(evd->wake);
 	spin_lock(&evd->lock);
 	if (likely(!(evd->hurdles & DYING))) {
 		ret = wait_result_locked(evd, ret, event, nmore);
@@ -700,13 +697,13 @@ static DAT_RETURN wait_leave(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, 
 		return ret;
 	}
 	spin_unlock(&evd->lock);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	spin_lock(&evd->lock);
 	*nmore = (DAT_COUNT)evd->queue.count;
 	evd->hurdles &= ~(unsigned)WAITING;
 	spin_unlock(&evd->lock);
 	pthread_cond_broadcast(&ia->left);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return DAT_ERROR(DAT_ABORT, 0);
 }
 

@@ -15,7 +15,7 @@
  * what, and is held while an event goes there. It is taken after an ia->lock and before all
  * spinlocks.
  */
-static pthread_mutex_t lending = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lending = MUTEX_INITIALIZER(RANK_ASYNC_LOAN, "lending");
 static struct ia *borrowers; /* lending, as are their ->borrowed and ->next_borrower */
 
 static DAT_RETURN borrow(struct ia *ia, DAT_EVD_HANDLE handle)
@@ -23,7 +23,7 @@ static DAT_RETURN borrow(struct ia *ia, DAT_EVD_HANDLE handle)
 	struct evd *evd = handle;
 	DAT_RETURN ret = BAD_HANDLE(EVD_ASYNC);
 
-	pthread_mutex_lock(&lending);
+	mutex_lock(&lending);
 	if (!obj_hold(NULL, handle, DAT_HANDLE_TYPE_EVD))
 		goto unlock;
 	if (!(evd->flags & DAT_EVD_ASYNC_FLAG)) {
@@ -35,7 +35,7 @@ static DAT_RETURN borrow(struct ia *ia, DAT_EVD_HANDLE handle)
 	borrowers = ia;
 	ret = DAT_SUCCESS;
 unlock:
-	pthread_mutex_unlock(&lending);
+	mutex_unlock(&lending);
 	return ret;
 }
 
@@ -43,7 +43,7 @@ static void give_back(struct ia *ia)
 {
 	struct ia **at = &borrowers;
 
-	pthread_mutex_lock(&lending);
+	mutex_lock(&lending);
 	if (ia->borrowed) {
 		while (*at != ia)
 			at = &(*at)->next_borrower;
@@ -51,7 +51,7 @@ static void give_back(struct ia *ia)
 		obj_put(&ia->borrowed->obj);
 		ia->borrowed = NULL;
 	}
-	pthread_mutex_unlock(&lending);
+	mutex_unlock(&lending);
 }
 
 /* @evd is retired already, so nobody borrows it anew. Who has it is without one from here on. */
@@ -59,7 +59,7 @@ static void call_in(const struct evd *evd)
 {
 	struct ia **at = &borrowers;
 
-	pthread_mutex_lock(&lending);
+	mutex_lock(&lending);
 	while (*at) {
 		struct ia *ia = *at;
 
@@ -71,18 +71,18 @@ static void call_in(const struct evd *evd)
 			at = &ia->next_borrower;
 		}
 	}
-	pthread_mutex_unlock(&lending);
+	mutex_unlock(&lending);
 }
 
 static bool lends(const struct ia *lender)
 {
 	const struct ia *ia;
 
-	pthread_mutex_lock(&lending);
+	mutex_lock(&lending);
 	ia = borrowers;
 	while (ia && ia->borrowed->obj.ia != lender)
 		ia = ia->next_borrower;
-	pthread_mutex_unlock(&lending);
+	mutex_unlock(&lending);
 	return ia != NULL;
 }
 
@@ -105,18 +105,19 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	ia->provider = provider;
 	ia->thread_safe = thread_safe;
 	ia->ro_aware = opened_ro_aware();
-	pthread_mutex_init(&ia->lock, NULL);
+	mutex_init(&ia->lock, RANK_IA);
 	pthread_cond_init(&ia->left, NULL);
-	pthread_mutex_init(&ia->sweeping, NULL);
+	mutex_init(&ia->sweeping, RANK_RELEASE_RUN);
+	spin_init(&ia->lmr_lock, RANK_LMR_TABLE);
 	ia->leftovers_end = &ia->leftovers;
 	return ia;
 }
 
 static void ia_discard(struct ia *ia)
 {
-	pthread_mutex_destroy(&ia->sweeping);
+	mutex_destroy(&ia->sweeping);
 	pthread_cond_destroy(&ia->left);
-	pthread_mutex_destroy(&ia->lock);
+	mutex_destroy(&ia->lock);
 	obj_discard(&ia->obj);
 }
 
@@ -153,11 +154,11 @@ static DAT_RETURN async_make(struct ia *ia, DAT_COUNT qlen)
 
 	if (qlen > evd_max_qlen(ia))
 		return NO_RESOURCE(TEVD);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = evd_make(ia, qlen, NULL, DAT_EVD_ASYNC_FLAG, &ia->async_evd);
 	if (ret == DAT_SUCCESS)
 		obj_publish(&ia->async_evd->obj);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -165,10 +166,10 @@ static DAT_EVD_HANDLE async_handle(struct ia *ia)
 {
 	DAT_EVD_HANDLE handle = ia->async_evd;
 
-	pthread_mutex_lock(&lending);
+	mutex_lock(&lending);
 	if (!handle)
 		handle = ia->borrowed ? (DAT_EVD_HANDLE)ia->borrowed : DAT_EVD_OUT_OF_SCOPE;
-	pthread_mutex_unlock(&lending);
+	mutex_unlock(&lending);
 	return handle;
 }
 
@@ -292,9 +293,9 @@ static void end_cno(struct obj *obj)
 {
 	struct cno *cno = container_of(obj, struct cno, obj);
 
-	pthread_mutex_lock(&obj->ia->lock);
+	mutex_lock(&obj->ia->lock);
 	cno_kill(cno);
-	pthread_mutex_unlock(&obj->ia->lock);
+	mutex_unlock(&obj->ia->lock);
 	cno_unmake(cno);
 }
 
@@ -319,16 +320,16 @@ static void end_all(struct ia *ia, DAT_HANDLE_TYPE kind, bool locked, void (*end
 {
 	struct obj *obj = NULL;
 
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	while ((obj = obj_next(ia, kind, obj))) {
 		obj_retire_anyway(obj);
 		if (!locked)
-			pthread_mutex_unlock(&ia->lock);
+			mutex_unlock(&ia->lock);
 		end(obj);
 		if (!locked)
-			pthread_mutex_lock(&ia->lock);
+			mutex_lock(&ia->lock);
 	}
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 }
 
 /* Is there anything but what open made? */
@@ -345,10 +346,10 @@ static void ia_unmake(struct ia *ia)
 {
 	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		end_all(ia, ends[i].kind, ends[i].locked, ends[i].end);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	if (ia->sink)
 		evd_unmake(ia->sink);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	device_stop(ia);
 	give_back(ia);
 	ia_discard(ia);
@@ -363,11 +364,11 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 		return BAD_HANDLE(IA);
 	if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
 		return BAD_ARG(2);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	busy = flags == DAT_CLOSE_GRACEFUL_FLAG && (has_objects(ia) || lends(ia));
 	if (!busy)
 		obj_retire_anyway(&ia->obj);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	if (busy)
 		return BAD_STATE(IA_IN_USE);
 	ia_unmake(ia);
@@ -456,10 +457,10 @@ void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, D
 		if (evd->flags & DAT_EVD_ASYNC_FLAG)
 			(void)evd_post_bounded(evd, &event);
 	}
-	pthread_mutex_lock(&lending);
+	mutex_lock(&lending);
 	if (ia->borrowed)
 		(void)evd_post_bounded(ia->borrowed, &event);
-	pthread_mutex_unlock(&lending);
+	mutex_unlock(&lending);
 }
 
 /*

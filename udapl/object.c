@@ -18,12 +18,14 @@ struct slab {
 };
 
 static struct kind {
-	spinlock lock;
+	struct spinlock lock;
 	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
 	unsigned slots;		      /* lock; of the latest slab */
 	/* lock; oldest first: a handle value comes back as late as possible */
 	struct obj *dead_first, *dead_last;
-} kinds[OBJ_KINDS];
+} kinds[OBJ_KINDS] = {
+	[0 ... OBJ_KINDS - 1] = { .lock = SPINLOCK_INITIALIZER(RANK_SLAB, "slab") },
+};
 
 /* Bytes from slot to slot; 0: no such objects yet. */
 static const size_t strides[OBJ_KINDS] = {

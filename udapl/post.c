@@ -42,9 +42,9 @@ DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd)
 	struct ia *ia = ep->obj.ia;
 	bool ok;
 
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ok = ep_settle(ep) && evd_post_flushed(evd, req);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }
 

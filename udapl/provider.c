@@ -108,7 +108,7 @@ static const DAT_PROVIDER calls = {
 	.srq_set_lw_func = srq_set_lw,
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider list");
 static struct provider *providers; /* lock; the latest announced first */
 
 static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
@@ -169,13 +169,13 @@ static struct provider *retract(const DAT_PROVIDER_INFO *info)
 {
 	struct provider *provider;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	provider = providers;
 	while (provider && !same_key(&provider->info, info))
 		provider = provider->next;
 	if (provider)
 		provider->announced = false;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return provider;
 }
 
@@ -190,10 +190,10 @@ __attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER
 	struct provider *provider = NULL;
 	DAT_RETURN ret;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (params)
 		provider = announce_locked(info, params);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (!provider) {
 		log_error("%s: no memory to register it", info->ia_name);
 		free(params);
@@ -224,7 +224,7 @@ DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **p
 	struct provider *provider;
 	char *params = NULL;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	provider = providers;
 	while (provider &&
 	       !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
@@ -232,7 +232,7 @@ DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **p
 		provider = provider->next;
 	if (provider)
 		params = strdup(provider->params);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (!provider)
 		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 	if (!params)

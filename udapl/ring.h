@@ -12,7 +12,7 @@
 
 #include <dat/udat.h>
 
-#include "compiler.h"
+#include "base.h"
 
 struct binding;
 struct ep;

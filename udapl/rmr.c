@@ -282,13 +282,13 @@ static COLD void sweep(struct ia *ia)
 {
 	struct binding *next;
 
-	pthread_mutex_lock(&ia->sweeping);
+	mutex_lock(&ia->sweeping);
 	for (struct binding *binding = leftovers_take(ia); binding; binding = next) {
 		next = binding->next;
 		if (region_end(ia, binding))
 			leftover_end(ia, binding);
 	}
-	pthread_mutex_unlock(&ia->sweeping);
+	mutex_unlock(&ia->sweeping);
 }
 
 void rmr_sweep(struct ia *ia)
@@ -324,6 +324,7 @@ static bool spares_add(struct rmr *rmr)
 
 static DAT_RETURN rmr_equip(struct rmr *rmr)
 {
+	spin_init(&rmr->lock, RANK_RMR);
 	rmr->none = (struct binding){ .rmr = rmr, .done = true };
 	rmr->bindings = rmr->latest = &rmr->none;
 	if (!rmr->obj.ia->attr->max_mw)

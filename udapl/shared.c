@@ -148,8 +148,8 @@ struct cookie {
 	size_t length;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
-static struct cookie *cookies;				 /* lock, as is what is in them */
+static struct mutex lock = MUTEX_INITIALIZER(RANK_COOKIES, "cookies"); /* a leaf */
+static struct cookie *cookies; /* lock, as is what is in them */
 
 /* Text is not what a cookie is: all bytes count. */
 static struct cookie *find_locked(DAT_LMR_COOKIE bytes)
@@ -194,7 +194,7 @@ DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cook
 	}
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY);
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	cookie = find_locked(bytes);
 	if (cookie && (!same_place(&cookie->place, &place) || cookie->length != span->length))
 		ret = DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
@@ -204,7 +204,7 @@ DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cook
 		ret = NO_RESOURCE(MEMORY);
 	if (ret == DAT_SUCCESS)
 		cookie->users++;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (ret == DAT_SUCCESS)
 		*cookie_out = cookie;
 	return ret;
@@ -215,14 +215,14 @@ void cookie_put(struct cookie *cookie)
 	struct cookie **at = &cookies;
 	bool last;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	last = --cookie->users == 0;
 	if (last) {
 		while (*at != cookie)
 			at = &(*at)->next;
 		*at = cookie->next;
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (last)
 		free(cookie);
 }

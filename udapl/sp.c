@@ -106,13 +106,13 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDL
 		return BAD_ARG(2);
 	if (flags == DAT_PSP_PROVIDER_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = port_is_taken(ia, port_of_qual(qual))
 		      ? DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE)
 		      : sp_make(ia, qual, evd, flags, &sp);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&sp->obj);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -128,7 +128,7 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_
 		return ret;
 	if (flags == DAT_PSP_PROVIDER_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	ret = sp_make(ia, 0, evd, flags, &sp);
 	if (ret == DAT_SUCCESS) {
 		*qual = sp->conn_qual;
@@ -136,7 +136,7 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_
 	} else if (DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE) {
 		ret = DAT_ERROR(DAT_CONN_QUAL_UNAVAILABLE, DAT_NO_SUBTYPE); /* every one is */
 	}
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -155,10 +155,10 @@ DAT_RETURN psp_free(DAT_PSP_HANDLE handle)
 	if (!obj_valid(NULL, sp, DAT_HANDLE_TYPE_PSP))
 		return BAD_HANDLE(PSP);
 	ia = sp->obj.ia;
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	obj_retire_anyway(&sp->obj); /* nobody holds one */
 	sp_unmake(sp);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }
 

@@ -36,8 +36,9 @@
 
 #include "log.h"
 #include "object.h"
+#include "lock.h"
 #include "ring.h"
-#include "spin.h"
+#include "thread.h"
 #include "transport.h"
 
 /* Status: class, type and subtype of a failure. */
@@ -48,22 +49,7 @@
 #define BAD_STATE(what)	  DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
 #define NO_RESOURCE(what) DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
 
-static inline uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* ns; then look again whether there is memory for events that are owed */
 #define MEMORY_RETRY UINT64_C(10000000)
-
-/* clang-format off */
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
-/* clang-format on */
 
 /*
  * status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is
@@ -110,7 +96,7 @@ struct service {
 	/* holds wake, the device's descriptor, completion channels that nobody else owns */
 	int epoll;
 	int wake; /* eventfd: work, an earlier timer, stop */
-	spinlock lock;
+	struct spinlock lock;
 	struct work *work, **work_end; /* lock */
 	struct work *running;	       /* lock; the unlocked one under way */
 	bool stop;		       /* lock */
@@ -155,7 +141,7 @@ struct ia {
 	bool ro_aware;
 	struct tp_dev *dev;
 	const struct tp_attr *attr;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t left; /* lock; a waiter has left an EVD or CNO that is going away */
 	struct service service;
 	struct evd *async_evd;	  /* made by open; NULL if it was borrowed or is out of scope */
@@ -166,12 +152,12 @@ struct ia {
 	 * needed
 	 */
 	struct evd *sink;
-	spinlock lmr_lock;
+	struct spinlock lmr_lock;
 	struct lmr *lmrs[LMR_CHAINS];		    /* lmr_lock; the live ones by context */
 	struct binding *leftovers, **leftovers_end; /* lmr_lock; see rmr_sweep */
 	/* leftovers that are not gone yet, those in the hands of a sweeper among them */
 	_Atomic unsigned leaving;
-	pthread_mutex_t sweeping;
+	struct mutex sweeping;
 };
 
 /* An asynchronous error to all who watch this IA. ia->lock held. */
@@ -221,7 +207,7 @@ struct evd {
 	DAT_EVD_FLAGS flags; /* fixed */
 	bool is_sink;	     /* fixed; events are dropped */
 	struct tp_cq *cq;    /* fixed; NULL without DTO and RMR_BIND */
-	spinlock lock;
+	struct spinlock lock;
 	unsigned hurdles;     /* lock; enum hurdle: why dequeue or wait can't just poll */
 	bool fired;	      /* lock; what arrived ends the waiter's sleep */
 	bool enabled;	      /* lock */
@@ -312,7 +298,7 @@ struct sleeper;
 
 struct cno {
 	struct obj obj;
-	spinlock lock;
+	struct spinlock lock;
 	struct evd *latched; /* lock; the first trigger since the last delivery */
 	/* lock; threads in dat_cno_wait that nobody has woken yet, oldest first */
 	struct sleeper *sleepers;
@@ -424,7 +410,7 @@ struct binding {
 struct rmr {
 	struct obj obj;
 	struct pz *pz; /* held */
-	spinlock lock;
+	struct spinlock lock;
 	/* lock; NULL: the device has none, or it went with a failed bind */
 	struct tp_mw *mw;
 	/* lock; as posted, never empty: the last one done is in force */
@@ -470,9 +456,9 @@ struct ep {
 	_Atomic unsigned state; /* DAT_EP_STATE */
 	/* somebody waits for the rings to empty: kick at each completion */
 	_Atomic unsigned watched;
-	struct tp_qp *qp;	       /* NULL without a PZ */
-	spinlock send_lock, recv_lock; /* claim and post, on a thread-safe IA */
-	bool shared;		       /* fixed; take those locks */
+	struct tp_qp *qp;		      /* NULL without a PZ */
+	struct spinlock send_lock, recv_lock; /* claim and post, on a thread-safe IA */
+	bool shared;			      /* fixed; take those locks */
 	/* bytes of an RDMA read, 0 if there can be none; follows the state */
 	DAT_VLEN read_limit;
 	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */

@@ -307,7 +307,7 @@ static void *thread_main(void *arg)
 	return run(arg);
 }
 
-pthread_t thread_start(void *(*run)(void *), void *arg)
+pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 {
 	struct start start = { .run = run, .arg = arg };
 	pthread_t thread;
@@ -320,7 +320,7 @@ pthread_t thread_start(void *(*run)(void *), void *arg)
 	return thread;
 }
 
-void *thread_end(pthread_t thread)
+void *consumer_thread_end(pthread_t thread)
 {
 	void *result;
 
@@ -339,13 +339,13 @@ static void *waiter_main(void *arg)
 
 void waiter_start(struct waiter *waiter)
 {
-	waiter->thread = thread_start(waiter_main, waiter);
+	waiter->thread = consumer_thread_start(waiter_main, waiter);
 	fake_settle(1);
 }
 
 DAT_RETURN waiter_end(struct waiter *waiter)
 {
-	thread_end(waiter->thread);
+	consumer_thread_end(waiter->thread);
 	return waiter->ret;
 }
 

@@ -121,8 +121,8 @@ void leave_descriptors(unsigned n);
 /* ---- threads of the consumer ---- */
 
 /* In pthread_create's place: the fake must be able to tell them from service threads. */
-pthread_t thread_start(void *(*run)(void *), void *arg);
-void *thread_end(pthread_t thread);
+pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
+void *consumer_thread_end(pthread_t thread);
 
 /* dat_evd_wait in a thread of its own. */
 struct waiter {

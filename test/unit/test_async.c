@@ -20,12 +20,12 @@ static void open_side(void)
 
 static void lock(void)
 {
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 }
 
 static void unlock(void)
 {
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 }
 
 /* ---- work ---- */
@@ -158,11 +158,11 @@ START_TEST(unlocked_work_is_waited_for)
 		;
 	lock(); /* it does not hold it */
 	unlock();
-	thread = thread_start(forgetter, &job);
+	thread = consumer_thread_start(forgetter, &job);
 	sched_yield();
 	atomic_store(&forgotten, true);
 	sem_post(&go);
-	thread_end(thread);
+	consumer_thread_end(thread);
 	ck_assert_uint_eq(job.runs, 1);
 }
 END_TEST
@@ -208,9 +208,9 @@ START_TEST(no_kick_is_lost)
 	unsigned before;
 
 	for (int n = 0; n < COUNT(threads); n++)
-		threads[n] = thread_start(kicker, &works[n % 2]);
+		threads[n] = consumer_thread_start(kicker, &works[n % 2]);
 	for (int n = 0; n < COUNT(threads); n++)
-		thread_end(threads[n]);
+		consumer_thread_end(threads[n]);
 	fake_settle(0);
 	before = atomic_load(&counted);
 	ck_assert_uint_ge(before, 2);

@@ -77,13 +77,13 @@ static void cno_waiter_start(struct cno_waiter *waiter, unsigned sleepers)
 {
 	waiter->timeout = DAT_TIMEOUT_INFINITE;
 	waiter->evd = POISON;
-	waiter->thread = thread_start(cno_waiter_main, waiter);
+	waiter->thread = consumer_thread_start(cno_waiter_main, waiter);
 	fake_settle(sleepers);
 }
 
 static DAT_EVD_HANDLE cno_waiter_end(struct cno_waiter *waiter)
 {
-	thread_end(waiter->thread);
+	consumer_thread_end(waiter->thread);
 	ck_dat(waiter->ret);
 	return waiter->evd;
 }
@@ -233,7 +233,7 @@ START_TEST(a_signal_interrupts_a_wait)
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	cno_waiter_start(&waiter, 1);
 	ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
-	thread_end(waiter.thread);
+	consumer_thread_end(waiter.thread);
 	ck_dat_is(waiter.ret, DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
 	ck_assert_int_eq(signals, 1);
 	ck_dat(cno_free(cno)); /* it has left */
@@ -513,11 +513,11 @@ START_TEST(an_agent_stays_armed_when_what_it_was_to_hear_of_goes)
 	struct ia *ia = side.ia;
 
 	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
-	pthread_mutex_lock(&ia->lock);
+	mutex_lock(&ia->lock);
 	post_se(first, 1);
 	ck_assert(obj_retire(first));
 	evd_unmake(first);
-	pthread_mutex_unlock(&ia->lock);
+	mutex_unlock(&ia->lock);
 	expect_calls(0, DAT_HANDLE_NULL);
 	post_se(second, 1);
 	expect_calls(1, second);
@@ -681,13 +681,13 @@ START_TEST(no_notification_is_lost)
 	for (int n = 0; n < COUNT(evds); n++)
 		evds[n] = evd_on(cno);
 	for (int n = 0; n < COUNT(drainers); n++)
-		drainers[n] = thread_start(drain_all, NULL);
+		drainers[n] = consumer_thread_start(drain_all, NULL);
 	for (int n = 0; n < COUNT(evds); n++)
-		posters[n] = thread_start(poster, evds[n]);
+		posters[n] = consumer_thread_start(poster, evds[n]);
 	for (int n = 0; n < COUNT(evds); n++)
-		thread_end(posters[n]);
+		consumer_thread_end(posters[n]);
 	for (int n = 0; n < COUNT(drainers); n++)
-		thread_end(drainers[n]);
+		consumer_thread_end(drainers[n]);
 	ck_assert_uint_ge(atomic_load(&drained), COUNT(evds) * EVENTS);
 }
 END_TEST

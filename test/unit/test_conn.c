@@ -883,11 +883,11 @@ START_TEST(a_failure_explains_why_the_peer_left)
 	struct ep *ep = A->ep;
 
 	pair_connect(&pair);
-	pthread_mutex_lock(&ep->obj.ia->lock); /* as if on the service thread */
+	mutex_lock(&ep->obj.ia->lock); /* as if on the service thread */
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	post_sends(A, 11, 1, 0);
 	up_disconnected(ep);
-	pthread_mutex_unlock(&ep->obj.ia->lock);
+	mutex_unlock(&ep->obj.ia->lock);
 	expect_dto(A->recv_evd, 11, DAT_DTO_ERR_TRANSPORT);
 	expect_end(A, DAT_CONNECTION_EVENT_BROKEN);
 }
@@ -1052,17 +1052,17 @@ START_TEST(every_post_completes_exactly_once)
 	side_open(A, "fake0");
 	post_recvs(B, 1, 16);
 	pair_connect(&pair);
-	threads[0] = thread_start(poster_main, &sender);
+	threads[0] = consumer_thread_start(poster_main, &sender);
 	if (A->thread_safe)
-		threads[1] = thread_start(poster_main, &receiver);
+		threads[1] = consumer_thread_start(poster_main, &receiver);
 	while (requests < 8)
 		collect(A->recv_evd, &recvs, &requests, &over);
 	ck_dat(ep_disconnect(B->ep, DAT_CLOSE_ABRUPT_FLAG));
 	while (!over)
 		collect(A->recv_evd, &recvs, &requests, &over);
-	thread_end(threads[0]);
+	consumer_thread_end(threads[0]);
 	if (A->thread_safe)
-		thread_end(threads[1]);
+		consumer_thread_end(threads[1]);
 	fake_settle(0);
 	collect(A->recv_evd, &recvs, &requests, &over);
 	ck_assert_uint_eq(requests, sender.posted);

@@ -1134,13 +1134,13 @@ START_TEST(each_event_is_delivered_once)
 
 	busy_evd = software_evd(16);
 	for (uintptr_t n = 0; n < POSTERS; n++)
-		posters[n] = thread_start(poster, (void *)n);
+		posters[n] = consumer_thread_start(poster, (void *)n);
 	for (uintptr_t n = 0; n < TAKERS; n++)
-		takers[n] = thread_start(taker, (void *)n);
+		takers[n] = consumer_thread_start(taker, (void *)n);
 	for (int n = 0; n < POSTERS; n++)
-		thread_end(posters[n]);
+		consumer_thread_end(posters[n]);
 	for (int n = 0; n < TAKERS; n++)
-		thread_end(takers[n]);
+		consumer_thread_end(takers[n]);
 	for (int n = 0; n < POSTERS * PER_POSTER; n++)
 		ck_assert_uint_eq(atomic_load(&taken[n]), 1);
 	expect_none(busy_evd);
@@ -1165,9 +1165,9 @@ START_TEST(no_wake_up_is_lost)
 	pthread_t thread;
 
 	busy_evd = software_evd(2);
-	thread = thread_start(blocking_taker, NULL);
+	thread = consumer_thread_start(blocking_taker, NULL);
 	poster(NULL);
-	thread_end(thread);
+	consumer_thread_end(thread);
 	expect_none(busy_evd);
 }
 END_TEST
@@ -1197,12 +1197,12 @@ START_TEST(no_completion_is_slept_over)
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 8; n++)
 		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	thread = thread_start(message_taker, NULL);
+	thread = consumer_thread_start(message_taker, NULL);
 	for (uint64_t n = 0; n < MESSAGES; n++) {
 		post_send(&pair.b, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 		expect_dto(pair.b.request_evd, n, DAT_DTO_SUCCESS);
 	}
-	thread_end(thread);
+	consumer_thread_end(thread);
 	pair_close(&pair);
 }
 END_TEST

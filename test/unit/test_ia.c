@@ -884,13 +884,13 @@ START_TEST(close_sends_waiters_home)
 	for (int i = 0; i < COUNT(waiters); i++)
 		waiter_start(&waiters[i]);
 	for (int i = 0; i < COUNT(sleepers); i++)
-		sleepers[i].thread = thread_start(sleep_on_cno, &sleepers[i]);
+		sleepers[i].thread = consumer_thread_start(sleep_on_cno, &sleepers[i]);
 	fake_settle(COUNT(waiters) + COUNT(sleepers));
 	close_abrupt(ia);
 	for (int i = 0; i < COUNT(waiters); i++)
 		ck_dat_is(waiter_end(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
 	for (int i = 0; i < COUNT(sleepers); i++) {
-		thread_end(sleepers[i].thread);
+		consumer_thread_end(sleepers[i].thread);
 		ck_dat(sleepers[i].ret);
 		ck_assert_ptr_null(sleepers[i].evd);
 	}

@@ -439,12 +439,12 @@ START_TEST(source_freed_meanwhile)
 	lmr = source;
 	pz = make_pz();
 	spin_lock(&ia->lmr_lock);
-	thread = thread_start(derive, source);
+	thread = consumer_thread_start(derive, source);
 	while (atomic_load(&pz->obj.uses) == 0)
 		sched_yield();
 	ck_assert(obj_retire(&lmr->obj));
 	spin_unlock(&ia->lmr_lock);
-	ck_dat_is((DAT_RETURN)(uintptr_t)thread_end(thread), BAD_STATE(LMR_FREE));
+	ck_dat_is((DAT_RETURN)(uintptr_t)consumer_thread_end(thread), BAD_STATE(LMR_FREE));
 	ck_assert_uint_eq(atomic_load(&pz->obj.uses), 0);
 	ck_assert_uint_eq(atomic_load(&zone->obj.uses), 1);
 	obj_publish(&lmr->obj);
@@ -460,9 +460,9 @@ START_TEST(source_freed_by_another_thread)
 		DAT_RETURN ret;
 
 		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
-		thread = thread_start(free_it, source);
+		thread = consumer_thread_start(free_it, source);
 		ret = make(DAT_MEM_TYPE_LMR, source, 0, LOCAL, &lmr);
-		ck_dat((DAT_RETURN)(uintptr_t)thread_end(thread));
+		ck_dat((DAT_RETURN)(uintptr_t)consumer_thread_end(thread));
 		if (ret == DAT_SUCCESS)
 			ck_dat(lmr_free(lmr));
 		else
@@ -862,9 +862,9 @@ START_TEST(two_threads)
 	(void)region_for(DAT_MEM_TYPE_LMR, 64);
 	(void)shared_page();
 	for (int i = 0; i < 2; i++)
-		threads[i] = thread_start(come_and_go, NULL);
+		threads[i] = consumer_thread_start(come_and_go, NULL);
 	for (int i = 0; i < 2; i++)
-		thread_end(threads[i]);
+		consumer_thread_end(threads[i]);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 1);
 }

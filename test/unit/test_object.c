@@ -269,12 +269,12 @@ START_TEST(threads_make_hold_and_free)
 
 	obj_publish(shared);
 	for (int n = 0; n < COUNT(threads); n++)
-		threads[n] = thread_start(churn, shared);
+		threads[n] = consumer_thread_start(churn, shared);
 	for (int n = 0; n < 2000; n++)
 		if (obj_retire(shared))
 			obj_publish(shared);
 	for (int n = 0; n < COUNT(threads); n++)
-		thread_end(threads[n]);
+		consumer_thread_end(threads[n]);
 	unmake(shared);
 	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
 }

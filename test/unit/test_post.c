@@ -729,7 +729,7 @@ START_TEST(threads_post_to_one_endpoint)
 	for (unsigned n = 0; n < 16; n++)
 		post_recv(b, n, 0, 64, 0);
 	for (uintptr_t n = 0; n < 2; n++)
-		threads[n] = thread_start(post_many, (void *)n);
+		threads[n] = consumer_thread_start(post_many, (void *)n);
 	while (received < 2 * POSTS || sent < 2 * POSTS) {
 		DAT_EVENT event;
 
@@ -749,7 +749,7 @@ START_TEST(threads_post_to_one_endpoint)
 		sched_yield();
 	}
 	for (int n = 0; n < 2; n++)
-		thread_end(threads[n]);
+		consumer_thread_end(threads[n]);
 	expect_none(a->request_evd);
 	pair_close(&pair);
 }
@@ -785,11 +785,11 @@ START_TEST(posts_race_with_the_end)
 
 	for (unsigned n = 0; n < 16; n++)
 		post_recv(b, n, 0, 64, 0);
-	thread = thread_start(post_until_refused, NULL);
+	thread = consumer_thread_start(post_until_refused, NULL);
 	while (atomic_load(&accepted) < (unsigned)_i)
 		sched_yield();
 	ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
-	thread_end(thread);
+	consumer_thread_end(thread);
 	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	fake_settle(0);
 	while (evd_dequeue(a->request_evd, &event) == DAT_SUCCESS) {

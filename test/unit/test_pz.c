@@ -172,9 +172,9 @@ START_TEST(two_threads)
 	pthread_t threads[2];
 
 	for (int i = 0; i < 2; i++)
-		threads[i] = thread_start(come_and_go, NULL);
+		threads[i] = consumer_thread_start(come_and_go, NULL);
 	for (int i = 0; i < 2; i++)
-		thread_end(threads[i]);
+		consumer_thread_end(threads[i]);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_PZ), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_PD), 0);
 }

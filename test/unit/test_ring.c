@@ -150,7 +150,7 @@ START_TEST(poster_and_poller)
 	pthread_t thread;
 
 	ring_start(4, starts[_i]);
-	thread = thread_start(poster, posted);
+	thread = consumer_thread_start(poster, posted);
 	for (unsigned n = 0; n < ROUNDS;) {
 		struct req *req = __atomic_exchange_n(&posted[n % 4], NULL, __ATOMIC_ACQUIRE);
 
@@ -161,7 +161,7 @@ START_TEST(poster_and_poller)
 		ck_assert_uint_eq(req->cookie.as_64, n++);
 		ck_assert(ring_retire(&ring, req));
 	}
-	thread_end(thread);
+	consumer_thread_end(thread);
 	ck_assert_uint_eq(ring_used(&ring), 0);
 	ring_fini(&ring);
 }

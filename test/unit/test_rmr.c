@@ -1037,9 +1037,9 @@ static void service_waits(bool waits)
 	struct ia *ia = b->ia;
 
 	if (waits)
-		pthread_mutex_lock(&ia->lock);
+		mutex_lock(&ia->lock);
 	else
-		pthread_mutex_unlock(&ia->lock);
+		mutex_unlock(&ia->lock);
 }
 
 /*
@@ -1414,8 +1414,8 @@ START_TEST(who_sweeps_second_waits_for_the_first)
 	ck_assert(evd_drain(b->request_evd));
 	fake_settle(0);
 	ck_assert(has_leftovers(b->ia));
-	taker = thread_start(take_event, b->request_evd);
-	freer = thread_start(free_lmr, b->lmr);
+	taker = consumer_thread_start(take_event, b->request_evd);
+	freer = consumer_thread_start(free_lmr, b->lmr);
 	pthread_mutex_lock(&fake.lock);
 	atomic_store(&may_take, true);
 	while (has_leftovers(b->ia))
@@ -1424,8 +1424,8 @@ START_TEST(who_sweeps_second_waits_for_the_first)
 	for (int n = 0; n < 1000; n++)
 		sched_yield(); /* enough for one that does not wait to go wrong */
 	pthread_mutex_unlock(&fake.lock);
-	thread_end(taker);
-	thread_end(freer);
+	consumer_thread_end(taker);
+	consumer_thread_end(freer);
 	ck_dat(freed);
 	close_all();
 }
@@ -1637,14 +1637,15 @@ static void threads_case(enum way way, bool thread_safe, bool cnos)
 	for (int n = 0; n < BINDERS; n++)
 		ck_dat(rmr_create(binders[n].side->pz, &binders[n].rmr));
 	for (int n = 0; n < COUNT(takers); n++)
-		takers[n] = thread_start(take_for_ever, n % 2 ? a->request_evd : b->request_evd);
+		takers[n] = consumer_thread_start(take_for_ever,
+						  n % 2 ? a->request_evd : b->request_evd);
 	for (int n = 0; n < BINDERS; n++)
-		threads[n] = thread_start(bind_for_ever, &binders[n]);
+		threads[n] = consumer_thread_start(bind_for_ever, &binders[n]);
 	for (int n = 0; n < BINDERS; n++)
-		thread_end(threads[n]);
+		consumer_thread_end(threads[n]);
 	atomic_store(&over, true);
 	for (int n = 0; n < COUNT(takers); n++)
-		thread_end(takers[n]);
+		consumer_thread_end(takers[n]);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	ck_assert_uint_eq(pins(a->lmr), 0);
@@ -1708,8 +1709,8 @@ START_TEST(threads_bind_while_the_connection_ends)
 
 		*binder = (struct binder){ .side = b, .ep = b->ep, .rmr = rmr };
 		atomic_store(&over, false);
-		taker = thread_start(take_while_up, binder);
-		poster = thread_start(bind_while_up, binder);
+		taker = consumer_thread_start(take_while_up, binder);
+		poster = consumer_thread_start(bind_while_up, binder);
 		while (atomic_load(&binder->told) < 20)
 			sched_yield();
 		if (round % 2)
@@ -1718,9 +1719,9 @@ START_TEST(threads_bind_while_the_connection_ends)
 			ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
 		expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 		expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-		thread_end(poster);
+		consumer_thread_end(poster);
 		atomic_store(&over, true);
-		thread_end(taker);
+		consumer_thread_end(taker);
 		ck_assert_uint_le(pins(b->lmr), 1);
 		connect_again();
 	}

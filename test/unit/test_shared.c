@@ -495,9 +495,9 @@ START_TEST(two_threads)
 	contended[0] = from_memfd();
 	contended[1] = _i ? contended[0] : from_memfd();
 	for (uintptr_t i = 0; i < 2; i++)
-		threads[i] = thread_start(claim, (void *)i);
+		threads[i] = consumer_thread_start(claim, (void *)i);
 	for (int i = 0; i < 2; i++)
-		thread_end(threads[i]);
+		consumer_thread_end(threads[i]);
 	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
 }
 END_TEST

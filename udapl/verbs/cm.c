@@ -2,10 +2,8 @@
 /* Connections: listeners, attempts, requests, and the way out. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -75,11 +73,6 @@ struct cm_event {
 	char private_data[UINT8_MAX];
 };
 
-static unsigned least(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
 static socklen_t addr_size(const struct sockaddr *addr)
 {
 	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -105,7 +98,7 @@ static void addr_set_port(struct sockaddr_storage *addr, uint16_t port)
 /* Has the service thread call cm_outcomes. */
 static void poke(struct tp_dev *dev)
 {
-	eventfd_write(dev->wake, 1); /* full is as good */
+	wakefd_signal(dev->wake);
 }
 
 /* ---- events, and those that were taken off the channel early ---- */
@@ -243,19 +236,6 @@ static void leaving_remove(struct tp_conn *conn)
 		conn->next->back = conn->back;
 	else
 		conn->dev->leaving_end = conn->back;
-}
-
-/* The consumer's signal handlers are none of our threads' business. */
-static int thread_start(pthread_t *thread, void *(*run)(void *), struct tp_conn *conn)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(thread, NULL, run, conn);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
 }
 
 /*
@@ -431,11 +411,11 @@ static void outcome_leave(struct tp_conn *conn, int err)
 {
 	struct tp_dev *dev = conn->dev;
 
-	pthread_mutex_lock(&dev->outcome_lock);
+	mutex_lock(&dev->outcome_lock);
 	conn->outcome = err;
 	conn->next_outcome = dev->outcomes;
 	dev->outcomes = conn;
-	pthread_mutex_unlock(&dev->outcome_lock);
+	mutex_unlock(&dev->outcome_lock);
 	poke(dev);
 }
 
@@ -475,15 +455,14 @@ static void outcome_take(struct tp_conn *conn)
 void cm_outcomes(struct tp_dev *dev)
 {
 	struct tp_conn *conn;
-	eventfd_t count;
 
-	eventfd_read(dev->wake, &count);
+	wakefd_clear(dev->wake);
 	do {
-		pthread_mutex_lock(&dev->outcome_lock);
+		mutex_lock(&dev->outcome_lock);
 		conn = dev->outcomes;
 		if (conn)
 			dev->outcomes = conn->next_outcome;
-		pthread_mutex_unlock(&dev->outcome_lock);
+		mutex_unlock(&dev->outcome_lock);
 		if (conn)
 			outcome_take(conn);
 	} while (conn);
@@ -566,8 +545,8 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		err = -ENOMEM;
 		goto destroy_id;
 	}
-	conn->max_read_in = least(param->max_read_in, dev->attr.max_read_in);
-	conn->max_read_out = least(param->max_read_out, dev->attr.max_read_out);
+	conn->max_read_in = min_u64(param->max_read_in, dev->attr.max_read_in);
+	conn->max_read_out = min_u64(param->max_read_out, dev->attr.max_read_out);
 	conn->arp_retry = dev->env.arp_retry;
 	conn->route_retry = dev->env.route_retry;
 	if (param->private_data_size)
@@ -658,8 +637,8 @@ static void on_response(struct tp_conn *conn, const struct cm_event *event)
 
 	if (conn->state != CONN_CONNECTING)
 		return;
-	conn->max_read_in = least(conn->max_read_in, event->peer_out);
-	conn->max_read_out = least(conn->max_read_out, event->peer_in);
+	conn->max_read_in = min_u64(conn->max_read_in, event->peer_out);
+	conn->max_read_out = min_u64(conn->max_read_out, event->peer_in);
 	err = qp_bring_up(conn->qp, conn->id, conn->max_read_in, conn->max_read_out);
 	if (!err && rdma_establish(conn->id))
 		err = -ENOTCONN;
@@ -779,10 +758,10 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param)
 {
 	const struct tp_attr *attr = &conn->dev->attr;
-	unsigned max_read_in = least(least(param->max_read_in, conn->max_read_out),
-				     attr->max_read_in);
-	unsigned max_read_out = least(least(param->max_read_out, conn->max_read_in),
-				      attr->max_read_out);
+	unsigned max_read_in = min_u64(min_u64(param->max_read_in, conn->max_read_out),
+				       attr->max_read_in);
+	unsigned max_read_out = min_u64(min_u64(param->max_read_out, conn->max_read_in),
+					attr->max_read_out);
 	struct rdma_conn_param answer = {
 		.private_data = param->private_data,
 		.private_data_len = (uint8_t)param->private_data_size,
@@ -826,8 +805,8 @@ static void on_established(struct tp_conn *conn, const struct cm_event *event)
 		return;
 	/* Without an enhanced handshake iWARP peers tell no depths. */
 	if (conn->state == CONN_CONNECTING && event->peer_in && event->peer_out) {
-		conn->max_read_in = least(conn->max_read_in, event->peer_out);
-		conn->max_read_out = least(conn->max_read_out, event->peer_in);
+		conn->max_read_in = min_u64(conn->max_read_in, event->peer_out);
+		conn->max_read_out = min_u64(conn->max_read_out, event->peer_in);
 	}
 	conn_up(conn, event);
 }
@@ -931,7 +910,7 @@ int cm_open(struct tp_dev *dev)
 		return -errno;
 	dev->stash_end = &dev->stash;
 	dev->leaving_end = &dev->leaving;
-	pthread_mutex_init(&dev->outcome_lock, NULL);
+	mutex_init(&dev->outcome_lock, RANK_CM_RESULT);
 	return 0;
 }
 
@@ -946,6 +925,6 @@ void cm_close(struct tp_dev *dev)
 			pthread_join(conn->helper, NULL);
 		conn_destroy(conn);
 	}
-	pthread_mutex_destroy(&dev->outcome_lock);
+	mutex_destroy(&dev->outcome_lock);
 	rdma_destroy_event_channel(dev->cm);
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -481,9 +480,9 @@ static int sources_open(struct tp_dev *dev)
 	dev->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (dev->epoll < 0)
 		return -errno;
-	dev->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	dev->wake = wakefd_open();
 	if (dev->wake < 0) {
-		err = -errno;
+		err = dev->wake;
 		goto close_epoll;
 	}
 	dev->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

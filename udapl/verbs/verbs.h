@@ -25,7 +25,8 @@
 #include <rdma/rdma_cma.h>
 
 #include "log.h"
-#include "spin.h"
+#include "lock.h"
+#include "thread.h"
 #include "transport.h"
 
 #define TP_MAX_SGE 32 /* segments of one request; they are built on the stack */
@@ -76,7 +77,7 @@ struct tp_dev {
 	struct cm_event *stash, **stash_end;	/* taken off the channel, not handled yet */
 	struct tp_conn *leaving, **leaving_end; /* released; first come, first to time out */
 
-	pthread_mutex_t outcome_lock;
+	struct mutex outcome_lock;
 	struct tp_conn *outcomes; /* outcome_lock */
 };
 

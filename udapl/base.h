@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small helpers that every file of a provider may use: compiler hints, macros, assertions. */
+#ifndef UDAPL_BASE_H
+#define UDAPL_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(x)     __builtin_expect(!!(x), 1)
+#define unlikely(x)   __builtin_expect(!!(x), 0)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NOINLINE      __attribute__((noinline))
+#define COLD	      __attribute__((cold, noinline))
+
+/*
+ * An entry point of the data path: everything it calls is inlined, the transport included when the
+ * linker joins both. Array indices are checked at the entry, so it does without the stack guard
+ * that other functions with arrays get.
+ */
+#if defined(__has_attribute) && __has_attribute(no_stack_protector)
+#define HOT __attribute__((hot, flatten, no_stack_protector))
+#else
+#define HOT __attribute__((hot, flatten))
+#endif
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+/* clang-format off */
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+/* clang-format on */
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* An invariant. Debug builds check it and abort; release builds only compile it. */
+#ifdef UDAPL_DEBUG
+#define debug_assert(condition)                                                                    \
+	((condition) ? (void)0 : debug_fail(__FILE__, __LINE__, __func__, #condition))
+#else
+#define debug_assert(condition) ((void)sizeof(!(condition)))
+#endif
+
+/* lock.c; prints the place and @what on stderr, then aborts. */
+__attribute__((noreturn)) COLD void debug_fail(const char *file, int line, const char *function,
+					       const char *what);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What debug builds check: the rank and the holder of each lock, and other invariants. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lock.h"
+
+void debug_fail(const char *file, int line, const char *function, const char *what)
+{
+	fprintf(stderr, "%s:%d: %s: this does not hold: %s\n", file, line, function, what);
+	abort();
+}
+
+#ifdef UDAPL_DEBUG
+#define HELD_MAX 8 /* the longest chain of locks is 5 */
+
+/* Of the calling thread, in the order of taking; their ranks ascend. */
+static _Thread_local const struct lock_id *held[HELD_MAX];
+static _Thread_local unsigned held_count;
+
+__attribute__((noreturn)) static void rule_broken(const char *rule, const struct lock_id *id,
+						  const char *where)
+{
+	fprintf(stderr, "lock rule broken: %s: %s%s%s; held:", rule, id->name ? id->name : "a lock",
+		*where ? " in " : "", where);
+	for (unsigned i = 0; i < held_count; i++)
+		fprintf(stderr, " %s", held[i]->name);
+	fprintf(stderr, "%s\n", held_count ? "" : " none");
+	abort();
+}
+
+static unsigned held_index(const struct lock_id *id)
+{
+	unsigned i = 0;
+
+	while (i < held_count && held[i] != id)
+		i++;
+	return i;
+}
+
+void lock_check_take(const struct lock_id *id)
+{
+	if (id->rank == RANK_UNSET)
+		rule_broken("taken before it is initialised", id, "");
+	if (held_index(id) < held_count)
+		rule_broken("taken twice", id, "");
+	if (held_count > 0 && held[held_count - 1]->rank >= id->rank)
+		rule_broken("taken out of order", id, "");
+	debug_assert(held_count < HELD_MAX);
+	held[held_count++] = id;
+}
+
+void lock_check_release(const struct lock_id *id)
+{
+	unsigned i = held_index(id);
+
+	if (i == held_count)
+		rule_broken("released without being held", id, "");
+	held_count--;
+	for (; i < held_count; i++)
+		held[i] = held[i + 1];
+}
+
+void lock_check_held(const struct lock_id *id, const char *function)
+{
+	if (held_index(id) == held_count)
+		rule_broken("not held", id, function);
+}
+
+void lock_check_none_held(const char *function)
+{
+	if (held_count > 0)
+		rule_broken("held where none may be", held[held_count - 1], function);
+}
+#endif

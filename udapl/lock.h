@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Mutexes and spinlocks that know their rank. A debug build (UDAPL_DEBUG) keeps a list of the locks
+ * that each thread holds, and aborts with a message when a lock is taken out of order or twice, or
+ * is released or asserted without being held. In a release build that costs nothing.
+ */
+#ifndef UDAPL_LOCK_H
+#define UDAPL_LOCK_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base.h"
+
+/*
+ * Outermost first: a thread may take a lock only if all locks that it holds have a lower rank. The
+ * table at the top of udapl.h says what each lock guards.
+ */
+enum lock_rank {
+	RANK_UNSET, /* the lock was never initialised */
+	/* mutexes */
+	RANK_RELEASE_RUN,
+	RANK_IA,
+	RANK_ASYNC_LOAN,
+	RANK_CM_RESULT,
+	RANK_COOKIES,
+	RANK_PROVIDERS,
+	/* spinlocks */
+	RANK_POST,
+	RANK_EVD,
+	RANK_RMR,
+	RANK_LMR_TABLE,
+	RANK_RELEASE_QUEUE,
+	RANK_CNO,
+	RANK_SLAB,
+	RANK_SERVICE,
+};
+
+#ifdef UDAPL_DEBUG
+struct lock_id {
+	enum lock_rank rank;
+	const char *name; /* of the variable, for messages */
+};
+
+/* clang-format off */
+#define LOCK_ID(rank, name) { (rank), (name) }
+/* clang-format on */
+
+/* lock.c */
+void lock_check_take(const struct lock_id *id); /* before the thread waits for it */
+void lock_check_release(const struct lock_id *id);
+void lock_check_held(const struct lock_id *id, const char *function);
+void lock_check_none_held(const char *function);
+#else
+struct lock_id {
+};
+
+/* clang-format off */
+#define LOCK_ID(rank, name) { }
+/* clang-format on */
+
+static inline void lock_check_take(const struct lock_id *id)
+{
+	(void)id;
+}
+
+static inline void lock_check_release(const struct lock_id *id)
+{
+	(void)id;
+}
+
+static inline void lock_check_held(const struct lock_id *id, const char *function)
+{
+	(void)id;
+	(void)function;
+}
+
+static inline void lock_check_none_held(const char *function)
+{
+	(void)function;
+}
+#endif
+
+/* The calling thread holds @lock; it holds no lock at all. Checked in debug builds. */
+#define assert_locked(lock)   lock_check_held(&(lock)->id, __func__)
+#define assert_no_lock_held() lock_check_none_held(__func__)
+
+/* ---- mutexes: for whatever may take its time ---- */
+
+struct mutex {
+	pthread_mutex_t os;
+	struct lock_id id;
+};
+
+/* clang-format off */
+#define MUTEX_INITIALIZER(rank, name) { .os = PTHREAD_MUTEX_INITIALIZER, .id = LOCK_ID(rank, name) }
+/* clang-format on */
+#define mutex_init(mutex, rank) mutex_init_as(mutex, (struct lock_id)LOCK_ID(rank, #mutex))
+
+static inline void mutex_init_as(struct mutex *mutex, struct lock_id id)
+{
+	pthread_mutex_init(&mutex->os, NULL);
+	mutex->id = id;
+}
+
+static inline void mutex_destroy(struct mutex *mutex)
+{
+	pthread_mutex_destroy(&mutex->os);
+}
+
+static inline void mutex_lock(struct mutex *mutex)
+{
+	lock_check_take(&mutex->id);
+	pthread_mutex_lock(&mutex->os);
+}
+
+static inline void mutex_unlock(struct mutex *mutex)
+{
+	lock_check_release(&mutex->id);
+	pthread_mutex_unlock(&mutex->os);
+}
+
+/* pthread_cond_wait: the lock is released while the thread waits. */
+static inline void cond_wait_relock(pthread_cond_t *cond, struct mutex *mutex)
+{
+	lock_check_release(&mutex->id);
+	pthread_cond_wait(cond, &mutex->os);
+	lock_check_take(&mutex->id);
+}
+
+/* ---- spinlocks: for sections of a few dozen instructions on the data path ---- */
+
+struct spinlock {
+	atomic_uint word; /* bit 0: taken; a word, because one instruction tests and sets its bit */
+	struct lock_id id;
+};
+
+/* clang-format off */
+#define SPINLOCK_INITIALIZER(rank, name) { .id = LOCK_ID(rank, name) }
+/* clang-format on */
+#define spin_init(lock, rank) spin_init_as(lock, (struct lock_id)LOCK_ID(rank, #lock))
+
+static inline void spin_init_as(struct spinlock *lock, struct lock_id id)
+{
+	atomic_init(&lock->word, 0);
+	lock->id = id;
+}
+
+/* Another thread holds it. */
+static COLD __attribute__((unused)) void spin_wait(struct spinlock *lock)
+{
+	do {
+		unsigned spins = 0;
+
+		while (atomic_load_explicit(&lock->word, memory_order_relaxed))
+			if (++spins % 64 == 0)
+				sched_yield(); /* the holder may be waiting for this processor */
+	} while (atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1);
+}
+
+static inline void spin_lock(struct spinlock *lock)
+{
+	lock_check_take(&lock->id);
+	if (unlikely(atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1))
+		spin_wait(lock);
+}
+
+static inline void spin_unlock(struct spinlock *lock)
+{
+	lock_check_release(&lock->id);
+	atomic_store_explicit(&lock->word, 0, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads of the provider's own, and the eventfds that wake threads up. */
+#include <errno.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "thread.h"
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -err;
+}
+
+int wakefd_open(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Writing fails only when the counter is full; then the descriptor is readable anyway. */
+void wakefd_signal(int fd)
+{
+	(void)eventfd_write(fd, 1);
+}
+
+void wakefd_clear(int fd)
+{
+	eventfd_t count;
+
+	(void)eventfd_read(fd, &count);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads of the provider's own, and the eventfds that wake threads up. */
+#ifndef UDAPL_THREAD_H
+#define UDAPL_THREAD_H
+
+#include <pthread.h>
+
+/*
+ * Starts a thread with all signals blocked: the consumer's signal handlers run on the consumer's
+ * threads. Returns 0 or a negative errno.
+ */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+
+/* A non-blocking eventfd, or a negative errno. Readable from wakefd_signal to wakefd_clear. */
+int wakefd_open(void);
+void wakefd_signal(int fd); /* any thread, under any lock */
+void wakefd_clear(int fd);
+
+#endif
