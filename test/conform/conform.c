@@ -124,7 +124,7 @@ START_TEST(reject_ends_the_request)
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
 	ck_dat(dat_cr_reject(expect_cr(&pair.server)));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
-	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
 	connect_and_accept(&pair, qual);
 	expect_established(&pair);
@@ -172,8 +172,8 @@ START_TEST(send_arrives)
 	size_t length = lengths[_i];
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.client.memory, MEMORY, 1);
-	post_recv(pair.server.ep, 1, segment(&pair.server, 0, MEMORY / 2));
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 1);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, SIDE_MEMORY / 2));
 	post_send(pair.client.ep, 0xfedcba9876543210, segment(&pair.client, 0, length),
 		  DAT_COMPLETION_DEFAULT_FLAG);
 	expect_request_done(&pair.client, 0xfedcba9876543210, length);
@@ -190,7 +190,7 @@ START_TEST(send_gathers_and_receive_scatters)
 	DAT_LMR_TRIPLET sends[3], recvs[2];
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.client.memory, MEMORY, 5);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 5);
 	for (int n = 0; n < 3; n++)
 		sends[n] = segment(&pair.client, (size_t)n * 1000, 100);
 	for (int n = 0; n < 2; n++)
@@ -218,7 +218,7 @@ START_TEST(write_is_placed)
 	DAT_RMR_TRIPLET remote;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.client.memory, MEMORY, 2);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 2);
 	iov = segment(&pair.client, 100, length);
 	remote = target(&pair.server, 200, length);
 	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 8));
@@ -242,8 +242,8 @@ START_TEST(read_returns_the_bytes)
 	DAT_RMR_TRIPLET remote;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.server.memory, MEMORY, 3);
-	iov = segment(&pair.client, 0, MEMORY / 2); /* longer than the remote range */
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 3);
+	iov = segment(&pair.client, 0, SIDE_MEMORY / 2); /* longer than the remote range */
 	remote = target(&pair.server, 200, length);
 	ck_dat(dat_ep_post_rdma_read(pair.client.ep, 1, &iov, cookie_of(4), &remote,
 				     DAT_COMPLETION_DEFAULT_FLAG));
@@ -265,7 +265,7 @@ START_TEST(empty_read_moves_no_byte)
 	DAT_RMR_TRIPLET remote;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.server.memory, MEMORY, 3);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 3);
 	iov = segment(&pair.client, 0, 64);
 	for (unsigned n = 0; n < 300; n++) {
 		size_t length = n % 3 ? 64 : 0;
@@ -301,7 +301,7 @@ START_TEST(cookies_are_returned_unchanged)
 		post_send(pair.client.ep, cookies[n], segment(&pair.client, 0, 8),
 			  DAT_COMPLETION_DEFAULT_FLAG);
 		expect_recv_done(&pair.server, cookies[n], 8);
-		event = expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		event = expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
 				  cookies[n]);
 	}
@@ -324,7 +324,7 @@ START_TEST(suppressed_request_has_no_completion)
 	post_recv(pair.server.ep, 100, segment(&pair.server, 0, 64));
 	post_send(pair.client.ep, 100, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
 	expect_request_done(&pair.client, 100, 8);
-	expect_none(pair.client.request_evd);
+	expect_no_event(pair.client.request_evd);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	pair_close(&pair);
 }
@@ -340,10 +340,10 @@ START_TEST(end_flushes_receives)
 	expect_flushed_recvs(&pair.server, 0, 8);
 	post_recvs(&pair.client, 8, 1); /* after the end it is flushed at once */
 	expect_flushed_recvs(&pair.client, 8, 1);
-	expect_none(pair.client.recv_evd);
-	expect_none(pair.server.recv_evd);
+	expect_no_event(pair.client.recv_evd);
+	expect_no_event(pair.server.recv_evd);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG)); /* no effect */
-	expect_none(pair.client.connect_evd);
+	expect_no_event(pair.client.connect_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -377,7 +377,7 @@ START_TEST(reset_endpoint_connects_again)
 		expect_recv_done(&pair.server, n, 8);
 		pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
 		pair_reset(&pair);
-		ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
 	}
 	pair_close(&pair);
 }
@@ -454,7 +454,7 @@ START_TEST(two_threads_exchange_messages)
 	pthread_t thread;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.client.memory, MEMORY, 9);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 9);
 	post_recv(pair.server.ep, 0, segment(&pair.server, 0, 64));
 	thread = consumer_thread_start(echo_messages, NULL);
 	for (uint64_t n = 0; n < ROUNDS; n++) {
@@ -465,7 +465,7 @@ START_TEST(two_threads_exchange_messages)
 		expect_recv_done(&pair.client, n, 64);
 		ck_assert_mem_eq(pair.client.memory + 1000, pair.client.memory + n, 64);
 	}
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	pair_close(&pair);
 }

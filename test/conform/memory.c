@@ -60,7 +60,7 @@ START_TEST(zone_in_use_is_not_freed)
 	ck_dat(dat_rmr_create(other.pz, &rmr));
 	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
 	ck_dat(dat_rmr_free(rmr));
-	ep = ep_make(&other, NULL);
+	ep = side_create_ep(&other, NULL);
 	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
 	region = region_with(&other, DAT_MEM_PRIV_ALL_FLAG);
 	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
@@ -88,15 +88,15 @@ START_TEST(send_from_another_zone_is_refused)
 
 	pair_open(&pair, NULL);
 	side_copy_in_new_zone(&other, &pair.client);
-	pattern_fill(pair.client.memory, MEMORY, 1);
-	pattern_fill(pair.server.memory, MEMORY, 2);
-	post_recv(pair.server.ep, 1, segment(&pair.server, 0, MEMORY));
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 1);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 2);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, SIDE_MEMORY));
 	post_send(pair.client.ep, 2, segment(&other, 0, 4 * PAGE), DAT_COMPLETION_DEFAULT_FLAG);
 	expect_dto(pair.client.request_evd, pair.client.ep, 2, device()->bad_segment, 0);
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_BROKEN);
 	expect_end(&pair.server);
 	expect_flushed_recvs(&pair.server, 1, 1);
-	pattern_check(pair.server.memory, MEMORY, 2);
+	pattern_check(pair.server.memory, SIDE_MEMORY, 2);
 	ck_dat(dat_lmr_free(other.lmr));
 	ck_dat(dat_pz_free(other.pz));
 	pair_close(&pair);
@@ -312,7 +312,7 @@ START_TEST(freed_region_refuses_reads)
 	unsigned posted;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.server.memory, MEMORY, 1);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 1);
 	region = region_with(&pair.server, DAT_MEM_PRIV_ALL_FLAG);
 	for (posted = 0; posted < BEFORE; posted++)
 		post_read(client->ep, posted, segment(client, 0, SIZE),
@@ -324,7 +324,7 @@ START_TEST(freed_region_refuses_reads)
 			  region_target(&region, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
 	expect_ends(&pair);
 	for (unsigned n = 0; n < posted; n++) {
-		DAT_EVENT event = expect(client->request_evd, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(client->request_evd, DAT_DTO_COMPLETION_EVENT);
 		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
 			&event.event_data.dto_completion_event_data;
 
@@ -495,13 +495,13 @@ START_TEST(receive_needs_local_write)
 	struct region region;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.server.memory, MEMORY, 1);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 1);
 	region = region_with(&pair.server, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 	post_recv(pair.server.ep, 1, region_segment(&region, 0, 64));
 	post_send(pair.client.ep, 2, segment(&pair.client, 0, 64), DAT_COMPLETION_SUPPRESS_FLAG);
 	expect_dto(pair.server.recv_evd, pair.server.ep, 1, device()->bad_receive, 0);
 	expect_ends(&pair);
-	pattern_check(pair.server.memory, MEMORY, 1);
+	pattern_check(pair.server.memory, SIDE_MEMORY, 1);
 	ck_dat(dat_lmr_free(region.lmr));
 	pair_close(&pair);
 }
@@ -512,13 +512,13 @@ START_TEST(read_needs_local_write)
 	struct region region;
 
 	pair_open(&pair, NULL);
-	pattern_fill(pair.client.memory, MEMORY, 1);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 1);
 	region = region_with(&pair.client, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 	post_read(pair.client.ep, 1, region_segment(&region, 0, 64), target(&pair.server, 0, 64),
 		  DAT_COMPLETION_DEFAULT_FLAG);
 	expect_dto(pair.client.request_evd, pair.client.ep, 1, DAT_DTO_ERR_LOCAL_PROTECTION, 0);
 	expect_ends(&pair);
-	pattern_check(pair.client.memory, MEMORY, 1);
+	pattern_check(pair.client.memory, SIDE_MEMORY, 1);
 	ck_dat(dat_lmr_free(region.lmr));
 	pair_close(&pair);
 }
@@ -615,14 +615,15 @@ START_TEST(last_byte_of_a_write_is_placed_last)
 		ck_dat(dat_lmr_query(region.lmr, DAT_LMR_FIELD_MEM_TYPE, &param));
 		ck_assert_int_eq(param.mem_type, types[n]);
 		for (unsigned turn = 0; turn < 5; turn++) {
-			memset(server->memory, 0, MEMORY);
-			memset(client->memory, 1 + (int)turn, MEMORY);
-			post_write(client->ep, turn, segment(client, 0, MEMORY),
-				   region_target(&region, 0, MEMORY), DAT_COMPLETION_DEFAULT_FLAG);
-			while (!__atomic_load_n(&server->memory[MEMORY - 1], __ATOMIC_ACQUIRE))
+			memset(server->memory, 0, SIDE_MEMORY);
+			memset(client->memory, 1 + (int)turn, SIDE_MEMORY);
+			post_write(client->ep, turn, segment(client, 0, SIDE_MEMORY),
+				   region_target(&region, 0, SIDE_MEMORY),
+				   DAT_COMPLETION_DEFAULT_FLAG);
+			while (!__atomic_load_n(&server->memory[SIDE_MEMORY - 1], __ATOMIC_ACQUIRE))
 				sched_yield();
-			ck_assert_mem_eq(server->memory, client->memory, MEMORY);
-			expect_request_done(client, turn, MEMORY);
+			ck_assert_mem_eq(server->memory, client->memory, SIDE_MEMORY);
+			expect_request_done(client, turn, SIDE_MEMORY);
 		}
 		ck_dat(dat_lmr_free(region.lmr));
 	}
@@ -637,7 +638,7 @@ static void open_relaxed(struct side *side, enum end end)
 
 	snprintf(name, sizeof(name), "RO_AWARE_%s", ia_name(end, BY_INTERFACE));
 	side_open_bare_as(side, name, false);
-	side_equip(side, NULL, MEMORY);
+	side_equip(side, NULL, SIDE_MEMORY);
 }
 
 /* Relaxed ordering at the server, or at both sides. */
@@ -655,8 +656,8 @@ START_TEST(relaxed_ordering_keeps_completed_transfers_visible)
 	exchange_messages(&pair);
 	for (unsigned n = 0; n < COUNT(types); n++) {
 		region = region_of(&pair.server, types[n], DAT_MEM_PRIV_ALL_FLAG);
-		expect_write(&pair, region_target(&region, 100, MEMORY / 2));
-		expect_read(&pair, region_target(&region, 100, MEMORY / 2));
+		expect_write(&pair, region_target(&region, 100, SIDE_MEMORY / 2));
+		expect_read(&pair, region_target(&region, 100, SIDE_MEMORY / 2));
 		ck_dat(dat_lmr_free(region.lmr));
 	}
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
@@ -690,9 +691,9 @@ START_TEST(derived_region_outlives_its_source)
 	ck_dat(dat_lmr_query(derived.lmr, DAT_LMR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_LMR);
 	ck_assert_ptr_eq(param.region_desc.for_lmr_handle, source.lmr);
-	ck_assert_uint_eq(param.length, MEMORY);
+	ck_assert_uint_eq(param.length, SIDE_MEMORY);
 	ck_assert_uint_eq(param.registered_address, (uintptr_t)source.at);
-	ck_assert_uint_eq(param.registered_size, MEMORY);
+	ck_assert_uint_eq(param.registered_size, SIDE_MEMORY);
 	expect_read(&pair, region_target(&derived, 100, 64));
 	expect_write_refused(&pair, region_target(&derived, 100, 64)); /* only the source permits */
 	expect_write(&pair, region_target(&source, 100, 64));

@@ -103,7 +103,7 @@ START_TEST(suppressed_bind_has_no_completion)
 		expect_recv_done(client, n, 8);
 	}
 	expect_write(pair, usual(context));
-	expect_none(server->request_evd);
+	expect_no_event(server->request_evd);
 	ck_dat(dat_rmr_free(window.rmr));
 	window_close(&window);
 }
@@ -126,16 +126,16 @@ START_TEST(refused_bind_changes_nothing)
 
 	window_open(&window);
 	ep = pair->server.ep;
-	unconnected = ep_make(&pair->server, NULL);
+	unconnected = side_create_ep(&pair->server, NULL);
 	range = region_segment(&window.region, WINDOW_FROM, WINDOW_SIZE);
-	past = region_segment(&window.region, MEMORY - WINDOW_SIZE + 1, WINDOW_SIZE);
+	past = region_segment(&window.region, SIDE_MEMORY - WINDOW_SIZE + 1, WINDOW_SIZE);
 	unknown = range;
 	unknown.lmr_context ^= 0x00ffff00;
 	ck_dat_is(try_bind(range, REMOTE, unconnected), BAD_STATE(EP_UNCONNECTED));
 	ck_dat_is(try_bind(past, REMOTE, ep), BAD_ARG(2));
 	ck_dat_is(try_bind(unknown, REMOTE, ep), BAD_ARG(2));
 	ck_dat_is(try_bind(range, 0x40, ep), BAD_ARG(3));
-	expect_none(pair->server.request_evd);
+	expect_no_event(pair->server.request_evd);
 	expect_write(pair, usual(bind_window(&window, REMOTE)));
 	ck_dat(dat_ep_free(unconnected));
 	ck_dat(dat_rmr_free(window.rmr));
@@ -148,7 +148,7 @@ static void expect_no_privilege(DAT_MEM_PRIV_FLAGS of_region, DAT_MEM_PRIV_FLAGS
 				DAT_RETURN want)
 {
 	const struct side *server = &pair->server;
-	const struct region region = region_over(server, server->memory, MEMORY, of_region);
+	const struct region region = region_over(server, server->memory, SIDE_MEMORY, of_region);
 	const DAT_LMR_TRIPLET range = region_segment(&region, WINDOW_FROM, WINDOW_SIZE);
 
 	ck_dat_is(try_bind(range, of_window, server->ep), want);
@@ -165,12 +165,12 @@ START_TEST(window_needs_the_local_privileges_of_its_region)
 	expect_no_privilege(DAT_MEM_PRIV_LOCAL_WRITE_FLAG, READING, NO_PRIVILEGE(RDMA_READ));
 	expect_no_privilege(WRITING, WRITING, NO_PRIVILEGE(RDMA_WRITE));
 	expect_no_privilege(WRITING, READING, NO_PRIVILEGE(RDMA_READ));
-	other = region_over(server, server->memory, MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	other = region_over(server, server->memory, SIDE_MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 	bind_range(&window, region_segment(&other, WINDOW_FROM, WINDOW_SIZE), READING);
 	ck_dat_is(dat_lmr_free(other.lmr), BAD_STATE(LMR_IN_USE));
 	unbind_window(&window);
 	ck_dat(dat_lmr_free(other.lmr));
-	expect_none(server->request_evd);
+	expect_no_event(server->request_evd);
 	exchange_messages(pair);
 	ck_dat(dat_rmr_free(window.rmr));
 	window_close(&window);
@@ -401,15 +401,15 @@ END_TEST
 /* Memory that cannot be written; some devices bind no window to it, then a region serves. */
 static void window_open_read_only(void)
 {
-	unsigned char *at = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				 -1, 0);
+	unsigned char *at = mmap(NULL, SIDE_MEMORY, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	ck_assert_ptr_ne(at, MAP_FAILED);
-	pattern_fill(at, MEMORY, 9);
-	ck_assert_int_eq(mprotect(at, MEMORY, PROT_READ), 0);
+	pattern_fill(at, SIDE_MEMORY, 9);
+	ck_assert_int_eq(mprotect(at, SIDE_MEMORY, PROT_READ), 0);
 	window_open(&window);
 	ck_dat(dat_lmr_free(window.region.lmr));
-	window.region = region_over(&pair->server, at, MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	window.region = region_over(&pair->server, at, SIDE_MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 }
 
 START_TEST(read_only_memory_can_be_read_through_a_window)
@@ -420,18 +420,19 @@ START_TEST(read_only_memory_can_be_read_through_a_window)
 	window_open_read_only();
 	for (unsigned i = 0; i < 3; i++) {
 		before = context;
-		context = post_bind(&window, i, region_segment(&window.region, 0, MEMORY), READING,
-				    DAT_COMPLETION_DEFAULT_FLAG);
+		context = post_bind(&window, i, region_segment(&window.region, 0, SIDE_MEMORY),
+				    READING, DAT_COMPLETION_DEFAULT_FLAG);
 		ck_assert_uint_ne(context, before);
-		post_read(client->ep, i, segment(client, 0, MEMORY),
-			  window_target(&window, context, 0, MEMORY), DAT_COMPLETION_DEFAULT_FLAG);
+		post_read(client->ep, i, segment(client, 0, SIDE_MEMORY),
+			  window_target(&window, context, 0, SIDE_MEMORY),
+			  DAT_COMPLETION_DEFAULT_FLAG);
 		expect_bind(pair->server.request_evd, window.rmr, i, DAT_RMR_BIND_SUCCESS);
-		expect_request_done(client, i, MEMORY);
-		pattern_check(client->memory, MEMORY, 9);
+		expect_request_done(client, i, SIDE_MEMORY);
+		pattern_check(client->memory, SIDE_MEMORY, 9);
 	}
-	expect_read_refused(pair, window_target(&window, before, 0, MEMORY));
+	expect_read_refused(pair, window_target(&window, before, 0, SIDE_MEMORY));
 	unbind_window(&window);
-	expect_read_refused(pair, window_target(&window, context, 0, MEMORY));
+	expect_read_refused(pair, window_target(&window, context, 0, SIDE_MEMORY));
 	ck_dat(dat_rmr_free(window.rmr));
 	window_close(&window);
 }

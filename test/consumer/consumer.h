@@ -132,9 +132,9 @@ int run_on_device(int argc, char **argv, const struct device_case *cases, size_t
 
 /* ---- one end (side.c) ---- */
 
-#define MEMORY	  ((size_t)65536) /* bytes, of each side */
-#define SIDE_QLEN 256		  /* of each EVD of a side */
-#define UNTOUCHED 0xee		  /* every byte of new memory */
+#define SIDE_MEMORY ((size_t)65536) /* bytes, of each side */
+#define SIDE_QLEN   256		    /* of each EVD of a side */
+#define UNTOUCHED   0xee	    /* every byte of new memory */
 
 #define LOCAL ((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
 #define REMOTE                                                                                     \
@@ -170,11 +170,11 @@ void side_close(struct side *side);
 /* By an abrupt close of the IA, which frees the test's objects, too. */
 void side_close_abrupt(struct side *side);
 
-DAT_EVD_HANDLE evd_make_for(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
-DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr);
+DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
+DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr);
 /* Room for so many transfers, of 4 segments (or as many as the device has); 4 reads each way. */
 DAT_EP_ATTR ep_attr_for(DAT_COUNT recvs, DAT_COUNT requests);
-DAT_EP_STATE state_of(DAT_EP_HANDLE ep);
+DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);
 
 /* A range of the side's own memory. */
 DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length);
@@ -243,8 +243,8 @@ void exchange_messages(const struct pair *pair);
 /* ---- events (events.c) ---- */
 
 /* The next event, waited for; it must be of that kind. */
-DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
-void expect_none(DAT_EVD_HANDLE evd);
+DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
+void expect_no_event(DAT_EVD_HANDLE evd);
 /* A success of the side's endpoint, of a request or of a receive. */
 void expect_request_done(const struct side *side, uint64_t cookie, size_t length);
 void expect_recv_done(const struct side *side, uint64_t cookie, size_t length);
@@ -335,7 +335,7 @@ void channel_recv(int fd, void *what, size_t size);
 
 /* In pthread_create's and pthread_join's place. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
-void *consumer_thread_end(pthread_t thread);
+void *consumer_thread_join(pthread_t thread);
 
 /* A thread that blocks in one call. */
 struct waiter {
@@ -350,7 +350,7 @@ struct waiter {
 	_Atomic pid_t tid;
 };
 void waiter_start(struct waiter *waiter); /* returns when the thread sleeps */
-DAT_RETURN waiter_end(struct waiter *waiter);
+DAT_RETURN waiter_join(struct waiter *waiter);
 
 /* Redirects stderr into a file until stderr_restore, which returns what was written there. */
 void stderr_redirect(void);
@@ -374,8 +374,8 @@ void memlock_limit(size_t bytes);
 #define expect_disconnected(...)  (AT_TEST_LINE, expect_disconnected(__VA_ARGS__))
 #define expect_ends(...)	  (AT_TEST_LINE, expect_ends(__VA_ARGS__))
 #define exchange_messages(...)	  (AT_TEST_LINE, exchange_messages(__VA_ARGS__))
-#define expect(...)		  (AT_TEST_LINE, expect(__VA_ARGS__))
-#define expect_none(...)	  (AT_TEST_LINE, expect_none(__VA_ARGS__))
+#define expect_event(...)	  (AT_TEST_LINE, expect_event(__VA_ARGS__))
+#define expect_no_event(...)	  (AT_TEST_LINE, expect_no_event(__VA_ARGS__))
 #define expect_request_done(...)  (AT_TEST_LINE, expect_request_done(__VA_ARGS__))
 #define expect_recv_done(...)	  (AT_TEST_LINE, expect_recv_done(__VA_ARGS__))
 #define expect_dto(...)		  (AT_TEST_LINE, expect_dto(__VA_ARGS__))

@@ -89,7 +89,7 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 	return event;
 }
 
-DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 {
 	DAT_EVENT event = next_event(evd, name_of_event(number));
 	char text[160];
@@ -100,7 +100,7 @@ DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 	return event;
 }
 
-void expect_none(DAT_EVD_HANDLE evd)
+void expect_no_event(DAT_EVD_HANDLE evd)
 {
 	DAT_EVENT event;
 	DAT_RETURN ret = dat_evd_dequeue(evd, &event);
@@ -115,7 +115,7 @@ void expect_none(DAT_EVD_HANDLE evd)
 void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
 		DAT_DTO_COMPLETION_STATUS status, size_t length)
 {
-	DAT_EVENT event = expect(evd, DAT_DTO_COMPLETION_EVENT);
+	DAT_EVENT event = expect_event(evd, DAT_DTO_COMPLETION_EVENT);
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
 	char text[160];
 
@@ -139,7 +139,7 @@ void expect_recv_done(const struct side *side, uint64_t cookie, size_t length)
 void expect_bind(DAT_EVD_HANDLE evd, DAT_RMR_HANDLE rmr, uint64_t cookie,
 		 DAT_RMR_BIND_COMPLETION_STATUS status)
 {
-	DAT_EVENT event = expect(evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	DAT_EVENT event = expect_event(evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
 		&event.event_data.rmr_completion_event_data;
 
@@ -153,7 +153,7 @@ void expect_bind(DAT_EVD_HANDLE evd, DAT_RMR_HANDLE rmr, uint64_t cookie,
 
 DAT_EVENT expect_connection_of(const struct side *side, DAT_EP_HANDLE ep, DAT_EVENT_NUMBER number)
 {
-	DAT_EVENT event = expect(side->connect_evd, number);
+	DAT_EVENT event = expect_event(side->connect_evd, number);
 
 	if (event.event_data.connect_event_data.ep_handle != ep)
 		ck_abort_msg("%s:%d: %s of %p, not of %p", test_file, test_line,

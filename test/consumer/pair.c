@@ -28,7 +28,7 @@ DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUA
 
 DAT_CR_HANDLE expect_cr(const struct side *side)
 {
-	return expect(side->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	return expect_event(side->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		.event_data.cr_arrival_event_data.cr_handle;
 }
 
@@ -80,7 +80,8 @@ void connect_eps(const struct side *client, DAT_EP_HANDLE client_ep, const struc
 	DAT_CR_ARRIVAL_EVENT_DATA cr;
 
 	ck_dat_at_test(try_connect(client_ep, server, qual, TIME_LIMIT));
-	cr = expect(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data;
+	cr = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		     .event_data.cr_arrival_event_data;
 	ck_assert_ptr_eq(cr.sp_handle.psp_handle, psp);
 	ck_assert_uint_eq(cr.conn_qual, qual);
 	ck_dat_at_test(dat_cr_accept(cr.cr_handle, server_ep, 0, NULL));
@@ -98,8 +99,8 @@ void pair_disconnect(struct pair *pair, DAT_CLOSE_FLAGS flags)
 {
 	ck_dat_at_test(dat_ep_disconnect(pair->client.ep, flags));
 	expect_disconnected(pair);
-	ck_assert_int_eq(state_of(pair->client.ep), DAT_EP_STATE_DISCONNECTED);
-	ck_assert_int_eq(state_of(pair->server.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair->client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair->server.ep), DAT_EP_STATE_DISCONNECTED);
 }
 
 void pair_reset(struct pair *pair)
@@ -126,7 +127,7 @@ static void open_sized_unconnected(struct pair *pair, const DAT_EP_ATTR *attr, s
 
 void pair_open_unconnected(struct pair *pair, const DAT_EP_ATTR *attr)
 {
-	open_sized_unconnected(pair, attr, MEMORY);
+	open_sized_unconnected(pair, attr, SIDE_MEMORY);
 }
 
 void pair_open_sized(struct pair *pair, const DAT_EP_ATTR *attr, size_t size)
@@ -137,15 +138,15 @@ void pair_open_sized(struct pair *pair, const DAT_EP_ATTR *attr, size_t size)
 
 void pair_open(struct pair *pair, const DAT_EP_ATTR *attr)
 {
-	pair_open_sized(pair, attr, MEMORY);
+	pair_open_sized(pair, attr, SIDE_MEMORY);
 }
 
 void pair_copy_in_new_zone(struct pair *other, const struct pair *pair)
 {
 	memcpy(other, pair, sizeof(*other));
 	side_copy_in_new_zone(&other->server, &pair->server);
-	other->client.ep = ep_make(&other->client, NULL);
-	other->server.ep = ep_make(&other->server, NULL);
+	other->client.ep = side_create_ep(&other->client, NULL);
+	other->server.ep = side_create_ep(&other->server, NULL);
 	pair_connect(other);
 }
 

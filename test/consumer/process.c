@@ -124,7 +124,7 @@ pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 	return thread;
 }
 
-void *consumer_thread_end(pthread_t thread)
+void *consumer_thread_join(pthread_t thread)
 {
 	void *result;
 
@@ -176,8 +176,8 @@ void waiter_start(struct waiter *waiter)
 		sched_yield();
 }
 
-DAT_RETURN waiter_end(struct waiter *waiter)
+DAT_RETURN waiter_join(struct waiter *waiter)
 {
-	consumer_thread_end(waiter->thread);
+	consumer_thread_join(waiter->thread);
 	return waiter->ret;
 }

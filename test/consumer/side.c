@@ -20,7 +20,7 @@ void side_open_ia(struct side *side, const char *name, bool thread_safe)
 	memcpy(&side->address, side->attr.ia_address_ptr, sizeof(side->address));
 }
 
-DAT_EVD_HANDLE evd_make_for(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
+DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
 {
 	DAT_EVD_HANDLE evd;
 
@@ -32,10 +32,11 @@ void side_open_bare_as(struct side *side, const char *name, bool thread_safe)
 {
 	side_open_ia(side, name, thread_safe);
 	ck_dat(dat_pz_create(side->ia, &side->pz));
-	side->recv_evd = evd_make_for(side, SIDE_QLEN, DAT_EVD_DTO_FLAG);
-	side->request_evd = evd_make_for(side, SIDE_QLEN, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
-	side->connect_evd = evd_make_for(side, SIDE_QLEN, DAT_EVD_CONNECTION_FLAG);
-	side->cr_evd = evd_make_for(side, SIDE_QLEN, DAT_EVD_CR_FLAG);
+	side->recv_evd = side_create_evd(side, SIDE_QLEN, DAT_EVD_DTO_FLAG);
+	side->request_evd = side_create_evd(side, SIDE_QLEN,
+					    DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
+	side->connect_evd = side_create_evd(side, SIDE_QLEN, DAT_EVD_CONNECTION_FLAG);
+	side->cr_evd = side_create_evd(side, SIDE_QLEN, DAT_EVD_CR_FLAG);
 }
 
 void side_open_bare(struct side *side, enum end end)
@@ -52,13 +53,13 @@ void side_equip(struct side *side, const DAT_EP_ATTR *attr, size_t size)
 	side->lmr = region.lmr;
 	side->lmr_context = region.lmr_context;
 	side->rmr_context = region.rmr_context;
-	side->ep = ep_make(side, attr);
+	side->ep = side_create_ep(side, attr);
 }
 
 void side_open(struct side *side, enum end end)
 {
 	side_open_bare(side, end);
-	side_equip(side, NULL, MEMORY);
+	side_equip(side, NULL, SIDE_MEMORY);
 }
 
 void side_close(struct side *side)
@@ -117,7 +118,7 @@ DAT_EP_ATTR ep_attr_for(DAT_COUNT recvs, DAT_COUNT requests)
 static _Atomic(DAT_EP_HANDLE) last_eps[2];
 static _Atomic unsigned next_ep;
 
-DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
+DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr)
 {
 	DAT_EP_HANDLE ep;
 
@@ -127,7 +128,7 @@ DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
 	return ep;
 }
 
-DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
+DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep)
 {
 	DAT_EP_STATE state;
 

@@ -119,8 +119,8 @@ void expect_write(const struct pair *pair, DAT_RMR_TRIPLET to)
 /* What the client's request completes with depends on the device. */
 static void expect_refused_status(const struct side *client, bool read)
 {
-	const DAT_DTO_COMPLETION_EVENT_DATA dto = expect(client->request_evd,
-							 DAT_DTO_COMPLETION_EVENT)
+	const DAT_DTO_COMPLETION_EVENT_DATA dto = expect_event(client->request_evd,
+							       DAT_DTO_COMPLETION_EVENT)
 							  .event_data.dto_completion_event_data;
 
 	ck_assert_ptr_eq(dto.ep_handle, client->ep);

@@ -104,15 +104,15 @@ START_TEST(reject_flushes_receives)
 	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
-	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	expect_dto(pair.client.recv_evd, pair.client.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
 	expect_dto(pair.client.recv_evd, pair.client.ep, 2, DAT_DTO_ERR_FLUSHED, 0);
 	/* both endpoints can connect again */
 	ck_dat(dat_ep_reset(pair.client.ep));
-	ck_assert_int_eq(state_of(pair.server.ep), DAT_EP_STATE_UNCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);
 	exchange_messages(&pair);
-	expect_none(pair.client.recv_evd);
+	expect_no_event(pair.client.recv_evd);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -126,7 +126,7 @@ START_TEST(refused_endpoint_connects_again)
 	ck_dat(dat_psp_free(listen_any(&pair.server, &qual)));
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
 	pair_connect(&pair);
 	exchange_messages(&pair);
@@ -147,12 +147,12 @@ START_TEST(connect_times_out_without_an_accept)
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, 200000));
 	cr = expect_cr(&pair.server);
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_TIMED_OUT);
-	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	/* the server learns only after the call that it is too late */
 	accept_given_up(&pair.server, cr);
 	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
 	pair_reset(&pair);
-	expect_none(pair.client.connect_evd);
+	expect_no_event(pair.client.connect_evd);
 	pair_connect(&pair);
 	exchange_messages(&pair);
 	pair_close_abrupt(&pair);
@@ -168,7 +168,7 @@ static void expect_unreachable(struct side *side, const char *address)
 	inet_pton(AF_INET, address, &nowhere.address.sin_addr);
 	ret = try_connect(side->ep, &nowhere, 5555, DAT_TIMEOUT_INFINITE);
 	if (ret == DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE)) {
-		ck_assert_int_eq(state_of(side->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_int_eq(ep_get_state(side->ep), DAT_EP_STATE_UNCONNECTED);
 		return;
 	}
 	ck_dat(ret);
@@ -183,7 +183,7 @@ START_TEST(unused_address_is_unreachable)
 	setenv("DAPL_CM_ARP_TIMEOUT_MS", "200", 1);
 	setenv("DAPL_CM_ARP_RETRY_COUNT", "2", 1);
 	side_open_bare(&side, CLIENT);
-	side.ep = ep_make(&side, NULL);
+	side.ep = side_create_ep(&side, NULL);
 	expect_unreachable(&side, "192.0.2.1");	 /* no route */
 	expect_unreachable(&side, "10.77.0.77"); /* in the network of the device, unused */
 	side_close_abrupt(&side);
@@ -202,8 +202,8 @@ START_TEST(requests_are_accepted_in_any_order)
 	pair_open_unconnected(&pair, NULL);
 	listen_any(&pair.server, &qual);
 	for (int i = 0; i < 2; i++) {
-		client_eps[i] = ep_make(&pair.client, NULL);
-		server_eps[i] = ep_make(&pair.server, NULL);
+		client_eps[i] = side_create_ep(&pair.client, NULL);
+		server_eps[i] = side_create_ep(&pair.server, NULL);
 		tag = (char)('a' + i);
 		ck_dat(dat_ep_connect(client_eps[i], (DAT_IA_ADDRESS_PTR)&pair.server.address, qual,
 				      TIME_LIMIT, 1, &tag, DAT_QOS_BEST_EFFORT,
@@ -235,7 +235,7 @@ START_TEST(request_is_accepted_once)
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
-	second = ep_make(&pair.client, NULL);
+	second = side_create_ep(&pair.client, NULL);
 	listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
 	cr = expect_cr(&pair.server);
@@ -276,7 +276,7 @@ START_TEST(qualifier_may_exceed_16_bits)
 				 DAT_PSP_CONSUMER_FLAG, &other),
 		  DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE));
 	ck_dat(try_connect(pair.client.ep, &pair.server, LARGE_QUAL, TIME_LIMIT));
-	event = expect(pair.server.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	event = expect_event(pair.server.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
 	ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, LARGE_QUAL);
 	ck_assert_ptr_eq(event.event_data.cr_arrival_event_data.sp_handle.psp_handle, psp);
 	ck_dat(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.server.ep, 0,
@@ -412,8 +412,8 @@ START_TEST(every_name_connects_to_itself)
 		memcpy(&pair.server, &pair.client, sizeof(pair.server));
 		ck_dat(dat_evd_create(pair.server.ia, SIDE_QLEN, DAT_HANDLE_NULL,
 				      DAT_EVD_CONNECTION_FLAG, &pair.server.connect_evd));
-		pair.client.ep = ep_make(&pair.client, NULL);
-		pair.server.ep = ep_make(&pair.server, NULL);
+		pair.client.ep = side_create_ep(&pair.client, NULL);
+		pair.server.ep = side_create_ep(&pair.server, NULL);
 		pair_connect(&pair);
 		exchange_messages(&pair);
 		side_close_abrupt(&pair.client);
@@ -489,18 +489,18 @@ START_TEST(many_endpoints_connect_at_once)
 	pair_open_unconnected(&pair, NULL);
 	listen_any(&pair.server, &qual);
 	for (int i = 0; i < n; i++) {
-		client_eps[i] = ep_make(&pair.client, NULL);
+		client_eps[i] = side_create_ep(&pair.client, NULL);
 		ck_dat(try_connect(client_eps[i], &pair.server, qual, TIME_LIMIT));
 	}
 	for (int i = 0; i < n; i++)
-		ck_dat(dat_cr_accept(expect_cr(&pair.server), ep_make(&pair.server, NULL), 0,
+		ck_dat(dat_cr_accept(expect_cr(&pair.server), side_create_ep(&pair.server, NULL), 0,
 				     NULL));
 	for (int i = 0; i < n; i++) {
-		expect(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-		expect(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	}
 	for (int i = 0; i < n; i++)
-		ck_assert_int_eq(state_of(client_eps[i]), DAT_EP_STATE_CONNECTED);
+		ck_assert_int_eq(ep_get_state(client_eps[i]), DAT_EP_STATE_CONNECTED);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -521,16 +521,16 @@ START_TEST(request_beyond_the_queue_is_not_accepted)
 	ck_dat(dat_psp_create(pair.server.ia, BUSY_QUAL, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
 			      &psp));
 	for (int i = 0; i < queue.evd_qlen + 1; i++)
-		ck_dat(try_connect(ep_make(&pair.client, NULL), &pair.server, BUSY_QUAL,
+		ck_dat(try_connect(side_create_ep(&pair.client, NULL), &pair.server, BUSY_QUAL,
 				   TIME_LIMIT));
-	expect(pair.client.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	for (int i = 0; i < queue.evd_qlen; i++) {
-		ck_dat(dat_cr_accept(expect_cr(&pair.server), ep_make(&pair.server, NULL), 0,
+		ck_dat(dat_cr_accept(expect_cr(&pair.server), side_create_ep(&pair.server, NULL), 0,
 				     NULL));
-		expect(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-		expect(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	}
-	expect_none(pair.server.cr_evd);
+	expect_no_event(pair.server.cr_evd);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -569,7 +569,7 @@ START_TEST(invalid_connect_is_refused)
 	ck_dat_is(CONNECT(ep, &pair.server.address, 5555, DAT_QOS_BEST_EFFORT, 0),
 		  BAD_HANDLE(EVD_CONN));
 #undef CONNECT
-	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);
 	exchange_messages(&pair);
 	pair_close_abrupt(&pair);

@@ -127,7 +127,7 @@ START_TEST(objects_leak_nothing)
 		ck_dat(dat_cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
 		ck_dat(dat_evd_create(side.ia, 32, cno, DAT_EVD_DTO_FLAG, &evd));
 		region = region_map(&side, 8192, DAT_MEM_PRIV_ALL_FLAG);
-		side.ep = ep_make(&side, NULL);
+		side.ep = side_create_ep(&side, NULL);
 		post_recv(side.ep, i, region_segment(&region, 0, 100));
 		ck_dat(dat_psp_free(listen_any(&side, &qual)));
 		ck_dat(dat_ep_free(side.ep));

@@ -363,7 +363,7 @@ START_TEST(suppressed_requests_free_their_slots)
 	expect_recv_done(&pair.server, 1, 0);
 	pattern_check(pair.server.memory, 200 * 100, 5);
 	expect_request_done(&pair.client, 999, 0);
-	expect_none(pair.client.request_evd);
+	expect_no_event(pair.client.request_evd);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -381,7 +381,7 @@ START_TEST(signalled_requests_cover_suppressed_ones)
 			   i % 3 == 1 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG);
 	for (unsigned i = 1; i < 32; i += 3)
 		expect_request_done(&pair.client, i, 1);
-	expect_none(pair.client.request_evd);
+	expect_no_event(pair.client.request_evd);
 	/* request 31 is signalled: its completion covers all before it */
 	ck_dat(dat_ep_get_status(pair.client.ep, NULL, NULL, &idle));
 	ck_assert_int_eq(idle, DAT_TRUE);
@@ -450,7 +450,7 @@ START_TEST(unsignalled_completion_wakes_no_waiter)
 	exchange_unwaited(&pair);
 	post_send(pair.client.ep, 4, segment(&pair.client, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
 	expect_recv_done(&pair.server, 2, 10);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	/* the first completion did not wake it up, and is delivered all the same */
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
 	ck_assert_int_eq(waiter.nmore, 1);
@@ -476,7 +476,7 @@ START_TEST(only_solicited_message_wakes_the_waiter)
 	exchange_unwaited(&pair);
 	post_send(pair.client.ep, 4, segment(&pair.client, 0, 10),
 		  DAT_COMPLETION_SOLICITED_WAIT_FLAG);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
 	ck_assert_int_eq(waiter.nmore, 1);
 	expect_message(&pair, 2, 4, 10);
@@ -615,7 +615,7 @@ START_TEST(request_beyond_the_queue_is_refused)
 	for (DAT_COUNT i = 0; i < depth; i++) {
 		expect_message(&pair, (uint64_t)i, (uint64_t)i, 1);
 	}
-	expect_none(pair.client.request_evd);
+	expect_no_event(pair.client.request_evd);
 	exchange_messages(&pair);
 	pair_close_abrupt(&pair);
 }

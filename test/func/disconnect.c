@@ -21,13 +21,13 @@
 /* After the end no event follows, not even from the service thread while the endpoint is reset. */
 static void reset_quietly(const struct side *side)
 {
-	ck_assert_int_eq(state_of(side->ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(side->ep), DAT_EP_STATE_DISCONNECTED);
 	ck_dat(dat_ep_disconnect(side->ep, DAT_CLOSE_ABRUPT_FLAG));
 	ck_dat(dat_ep_reset(side->ep));
-	ck_assert_int_eq(state_of(side->ep), DAT_EP_STATE_UNCONNECTED);
-	expect_none(side->connect_evd);
-	expect_none(side->recv_evd);
-	expect_none(side->request_evd);
+	ck_assert_int_eq(ep_get_state(side->ep), DAT_EP_STATE_UNCONNECTED);
+	expect_no_event(side->connect_evd);
+	expect_no_event(side->recv_evd);
+	expect_no_event(side->request_evd);
 }
 
 static void reset_both_quietly(const struct pair *pair)
@@ -103,11 +103,11 @@ START_TEST(abrupt_disconnect_ends_a_graceful_one)
 	post_send(pair.client.ep, 1, one, DAT_COMPLETION_DEFAULT_FLAG);
 	post_send(pair.client.ep, 2, one, DAT_COMPLETION_SUPPRESS_FLAG);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_GRACEFUL_FLAG));
-	ck_assert_int_eq(state_of(pair.client.ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	ck_dat_is(dat_ep_post_send(pair.client.ep, 1, &one, cookie_of(3), 0),
 		  BAD_STATE(EP_DISCPENDING));
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_GRACEFUL_FLAG));
-	expect_none(pair.client.connect_evd);
+	expect_no_event(pair.client.connect_evd);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_disconnected(&pair);
 	/* a failure has a completion, suppressed or not */
@@ -154,7 +154,7 @@ START_TEST(both_sides_disconnect_at_once)
 		post_recvs(&pair.server, 100, POSTED);
 		thread = consumer_thread_start(disconnect_together, pair.server.ep);
 		disconnect_together(pair.client.ep);
-		consumer_thread_end(thread);
+		consumer_thread_join(thread);
 		expect_disconnected(&pair);
 		expect_flushed_recvs(&pair.client, 100, POSTED);
 		expect_flushed_recvs(&pair.server, 100, POSTED);
@@ -184,7 +184,7 @@ START_TEST(outstanding_requests_complete_once_in_order)
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_DISCONNECTED);
 	for (unsigned i = 0; i < 45; i++) {
-		DAT_EVENT event = expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 
 		dto = &event.event_data.dto_completion_event_data;
 		ck_assert_uint_eq(dto->user_cookie.as_64, i);
@@ -241,8 +241,8 @@ START_TEST(end_event_is_behind_the_flushed_receives)
 			      &pair.server.connect_evd));
 	pair.server.recv_evd = pair.server.connect_evd;
 	pair.server.request_evd = pair.server.connect_evd;
-	side_equip(&pair.client, NULL, MEMORY);
-	side_equip(&pair.server, NULL, MEMORY);
+	side_equip(&pair.client, NULL, SIDE_MEMORY);
+	side_equip(&pair.server, NULL, SIDE_MEMORY);
 	post_recvs(&pair.server, 100, POSTED);
 	pair_connect(&pair);
 	post_send(pair.client.ep, 1, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
@@ -267,7 +267,7 @@ static void end_attempt(struct pair *pair, DAT_CLOSE_FLAGS flags)
 	psp = listen_any(&pair->server, &qual);
 	post_recvs(&pair->client, 100, POSTED);
 	ck_dat(try_connect(pair->client.ep, &pair->server, qual, DAT_TIMEOUT_INFINITE));
-	ck_assert_int_eq(state_of(pair->client.ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+	ck_assert_int_eq(ep_get_state(pair->client.ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
 	cr = expect_cr(&pair->server);
 	ck_dat(dat_ep_disconnect(pair->client.ep, flags));
 	expect_connection(&pair->client, DAT_CONNECTION_EVENT_DISCONNECTED);
@@ -340,11 +340,11 @@ START_TEST(free_ends_the_connection)
 	expect_flushed_recvs(&pair.server, 100, POSTED);
 	reset_quietly(&pair.server);
 	/* no event of an endpoint that is freed */
-	expect_none(pair.client.connect_evd);
+	expect_no_event(pair.client.connect_evd);
 	ck_dat_is(dat_ep_free(pair.client.ep), BAD_HANDLE(EP));
 	ck_dat_is(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG), BAD_HANDLE(EP));
 	ck_dat(dat_lmr_free(pair.client.lmr));
-	pair.client.ep = ep_make(&pair.client, NULL);
+	pair.client.ep = side_create_ep(&pair.client, NULL);
 	pair_connect(&pair);
 	ck_dat(dat_ep_free(pair.server.ep));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_DISCONNECTED);
@@ -368,7 +368,7 @@ START_TEST(free_in_every_other_state)
 		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
 				 DAT_DTO_ERR_FLUSHED);
 	/* connecting: the accept fails */
-	pair.client.ep = ep_make(&pair.client, NULL);
+	pair.client.ep = side_create_ep(&pair.client, NULL);
 	listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, DAT_TIMEOUT_INFINITE));
 	cr = expect_cr(&pair.server);
@@ -377,8 +377,8 @@ START_TEST(free_in_every_other_state)
 	/* disconnected */
 	ck_dat(dat_ep_free(pair.server.ep));
 	/* accepting */
-	pair.client.ep = ep_make(&pair.client, NULL);
-	pair.server.ep = ep_make(&pair.server, NULL);
+	pair.client.ep = side_create_ep(&pair.client, NULL);
+	pair.server.ep = side_create_ep(&pair.server, NULL);
 	connect_and_accept(&pair, qual);
 	ck_dat(dat_ep_free(pair.server.ep));
 	expect_one_end(&pair.client);
@@ -524,7 +524,7 @@ static void exit_while_connecting(int fd)
 	channel_recv(fd, &qual, sizeof(qual));
 	side_open_bare(&listener, SERVER);
 	side_open_bare(&side, CLIENT);
-	side.ep = ep_make(&side, NULL);
+	side.ep = side_create_ep(&side, NULL);
 	ck_dat(try_connect(side.ep, &listener, qual, DAT_TIMEOUT_INFINITE));
 	channel_recv(fd, &word, 1);
 	side_close_abrupt(&side);
@@ -673,7 +673,7 @@ START_TEST(exit_of_a_child_keeps_the_connection)
 		ck_assert_int_eq(status, 0);
 		exchange_messages(&pair);
 	}
-	expect_none(pair.client.connect_evd);
+	expect_no_event(pair.client.connect_evd);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -767,8 +767,8 @@ static void close_abruptly_at(enum conn_stage stage)
 	waiter_start(&on_cno);
 	ck_dat_is(dat_ia_close(closed->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	side_close_abrupt(closed);
-	ck_dat_is(waiter_end(&on_evd), DAT_ERROR(DAT_ABORT, DAT_NO_SUBTYPE));
-	ck_dat(waiter_end(&on_cno));
+	ck_dat_is(waiter_join(&on_evd), DAT_ERROR(DAT_ABORT, DAT_NO_SUBTYPE));
+	ck_dat(waiter_join(&on_cno));
 	ck_assert_ptr_null(on_cno.triggered);
 	expect_closed_peer(stage, &pair);
 	/* the handles of its objects are invalid */

@@ -58,7 +58,7 @@ START_TEST(wait_returns_at_its_threshold)
 	/* the waiter is still in the call */
 	ck_dat_is(dat_evd_dequeue(pair.server.recv_evd, &event), BAD_STATE(EVD_WAITER));
 	deliver_to(&pair, 2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.nmore, 2);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	/* with two of three events the wait times out, and no event is taken */
@@ -97,7 +97,7 @@ START_TEST(wait_times_out)
 	ck_dat_is(dat_evd_wait(side.connect_evd, 30000, 1, &event, &nmore),
 		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
 	ck_assert_uint_ge(now_usec() - before, 30000);
-	expect_none(side.recv_evd);
+	expect_no_event(side.recv_evd);
 	side_close_abrupt(&side);
 }
 END_TEST
@@ -115,11 +115,11 @@ START_TEST(evd_has_one_waiter)
 	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, &event, &nmore), BAD_STATE(EVD_WAITER));
 	ck_dat_is(dat_evd_dequeue(pair.server.recv_evd, &event), BAD_STATE(EVD_WAITER));
 	ck_dat(dat_evd_set_unwaitable(pair.server.recv_evd));
-	ck_dat_is(waiter_end(&waiter), BAD_STATE(EVD_UNWAITABLE));
+	ck_dat_is(waiter_join(&waiter), BAD_STATE(EVD_UNWAITABLE));
 	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, &event, &nmore),
 		  BAD_STATE(EVD_UNWAITABLE));
 	/* the EVD still delivers events to dat_evd_dequeue */
-	expect_none(pair.server.recv_evd);
+	expect_no_event(pair.server.recv_evd);
 	deliver_to(&pair, 0);
 	while (dat_evd_dequeue(pair.server.recv_evd, &event) == DAT_QUEUE_EMPTY)
 		sched_yield();
@@ -127,7 +127,7 @@ START_TEST(evd_has_one_waiter)
 	ck_dat(dat_evd_clear_unwaitable(pair.server.recv_evd));
 	waiter_start(&waiter);
 	deliver_to(&pair, 1);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
 	pair_close_abrupt(&pair);
 }
@@ -145,7 +145,7 @@ START_TEST(evd_with_a_waiter_is_not_freed)
 	ck_dat_is(dat_evd_free(waiter.evd), BAD_STATE(EVD_WAITER));
 	event.event_data.software_event_data.pointer = &side;
 	ck_dat(dat_evd_post_se(waiter.evd, &event));
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_ptr_eq(waiter.event.event_data.software_event_data.pointer, &side);
 	ck_dat(dat_evd_free(waiter.evd));
 	ck_dat_is(dat_evd_free(waiter.evd), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
@@ -183,7 +183,7 @@ START_TEST(signal_interrupts_a_waiter)
 	ck_dat(dat_cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &on_cno.cno));
 	waiter_start(&on_cno);
 	interrupt_waiter(&on_cno);
-	expect_none(side.recv_evd);
+	expect_no_event(side.recv_evd);
 	side_close_abrupt(&side);
 }
 END_TEST
@@ -253,7 +253,7 @@ START_TEST(trigger_wakes_the_waiter_of_a_cno)
 		waiter_start(&waiter);
 		post_send(pair.client.ep, i, segment(&pair.client, 0, 8),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		ck_dat(waiter_end(&waiter));
+		ck_dat(waiter_join(&waiter));
 		ck_assert_ptr_eq(waiter.triggered, pair.server.recv_evd);
 		expect_recv_done(&pair.server, i, 8);
 		expect_request_done(&pair.client, i, 8);
@@ -261,7 +261,7 @@ START_TEST(trigger_wakes_the_waiter_of_a_cno)
 	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
 	waiter_start(&waiter);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_ptr_eq(waiter.triggered, pair.server.connect_evd);
 	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
 	pair_close_abrupt(&pair);
@@ -324,7 +324,7 @@ static void expect_all_in_order(const struct side *side, const DAT_EP_HANDLE *ep
 	unsigned received[MAX_PAIRS] = { 0 }, sent[MAX_PAIRS] = { 0 };
 
 	for (unsigned left = 2 * n * ROUNDS; left; left--) {
-		DAT_EVENT event = expect(side->recv_evd, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(side->recv_evd, DAT_DTO_COMPLETION_EVENT);
 		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
 			&event.event_data.dto_completion_event_data;
 		uint64_t value = dto->user_cookie.as_64;
@@ -336,7 +336,7 @@ static void expect_all_in_order(const struct side *side, const DAT_EP_HANDLE *ep
 		ck_assert_uint_eq((value & 0xffffffff) >> 1, (*next)++);
 		ck_assert_uint_eq(dto->transfered_length, i + 1);
 	}
-	expect_none(side->recv_evd);
+	expect_no_event(side->recv_evd);
 }
 
 START_TEST(endpoints_share_one_evd)
@@ -354,8 +354,8 @@ START_TEST(endpoints_share_one_evd)
 	at_client = region_map(&pair.client, 4096, DAT_MEM_PRIV_ALL_FLAG);
 	at_server = region_map(&pair.server, 4096, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < n; i++) {
-		client_eps[i] = ep_make(&pair.client, &attr);
-		server_eps[i] = ep_make(&pair.server, &attr);
+		client_eps[i] = side_create_ep(&pair.client, &attr);
+		server_eps[i] = side_create_ep(&pair.server, &attr);
 		connect_eps(&pair.client, client_eps[i], &pair.server, server_eps[i]);
 		for (uint64_t r = 0; r < ROUNDS; r++) {
 			post_recv(client_eps[i], (uint64_t)i << 32 | r << 1,
@@ -389,17 +389,17 @@ START_TEST(streams_share_one_evd)
 			      &pair.server.cr_evd));
 	pair.server.connect_evd = pair.server.recv_evd = pair.server.request_evd =
 		pair.server.cr_evd;
-	side_equip(&pair.client, NULL, MEMORY);
-	side_equip(&pair.server, NULL, MEMORY);
+	side_equip(&pair.client, NULL, SIDE_MEMORY);
+	side_equip(&pair.server, NULL, SIDE_MEMORY);
 	pair_connect(&pair);
 	ck_dat(dat_evd_post_se(pair.server.cr_evd, &event));
-	expect(pair.server.cr_evd, DAT_SOFTWARE_EVENT);
+	expect_event(pair.server.cr_evd, DAT_SOFTWARE_EVENT);
 	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 100));
 	post_send(pair.client.ep, 2, segment(&pair.client, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
 	expect_recv_done(&pair.server, 1, 100);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect_none(pair.server.cr_evd);
+	expect_no_event(pair.server.cr_evd);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -446,7 +446,7 @@ START_TEST(unread_asynchronous_events_block_nothing)
 			   DAT_COMPLETION_DEFAULT_FLAG);
 		expect_ends(&pair);
 		pair_reset(&pair);
-		expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		ck_dat(dat_lmr_free(memory.lmr));
 	}
 	pair_connect(&pair);

@@ -172,11 +172,11 @@ static void reuse_and_close(struct pair *pair)
 	const struct side *sides[] = { &pair->client, &pair->server };
 
 	for (size_t i = 0; i < COUNT(sides); i++) {
-		ck_assert_int_eq(state_of(sides[i]->ep), DAT_EP_STATE_DISCONNECTED);
+		ck_assert_int_eq(ep_get_state(sides[i]->ep), DAT_EP_STATE_DISCONNECTED);
 		ck_dat(dat_ep_reset(sides[i]->ep));
-		expect_none(sides[i]->connect_evd);
-		expect_none(sides[i]->recv_evd);
-		expect_none(sides[i]->request_evd);
+		expect_no_event(sides[i]->connect_evd);
+		expect_no_event(sides[i]->recv_evd);
+		expect_no_event(sides[i]->request_evd);
 	}
 	pair_connect(pair);
 	exchange_messages(pair);
@@ -274,7 +274,7 @@ START_TEST(refused_write_ends_the_connection)
 		expect_ends(&pair);
 		expect_flushed_recvs(&pair.client, 100, POSTED);
 		expect_flushed_recvs(&pair.server, 100, POSTED);
-		expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		bytes_check((void *)(uintptr_t)(bad.target_address + 1), SIZE - 2, UNTOUCHED);
 		reuse_and_close(&pair);
 	}
@@ -364,7 +364,7 @@ static void expect_bad_receive(const struct pair *pair, DAT_LMR_TRIPLET bad,
 	if (device_has(NEEDS_REMOTE_STATUS))
 		expect_dto(pair->client.request_evd, pair->client.ep, 2, device()->refused_send, 0);
 	else
-		expect(pair->client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		expect_event(pair->client.request_evd, DAT_DTO_COMPLETION_EVENT);
 	expect_end(&pair->client);
 	expect_flushed_recvs(&pair->client, 100, POSTED);
 }
@@ -418,7 +418,7 @@ START_TEST(freed_target_refuses_outstanding_writes)
 	munmap(pair.server.memory, pair.server.size);
 	pair.server.memory = NULL;
 	for (unsigned i = 0; i < DEPTH; i++) {
-		DAT_EVENT event = expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		DAT_DTO_COMPLETION_STATUS status =
 			event.event_data.dto_completion_event_data.status;
 

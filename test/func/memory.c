@@ -693,7 +693,7 @@ START_TEST(two_threads_register_at_once)
 		registrars[i].thread = consumer_thread_start(registrar_main, &registrars[i]);
 	}
 	for (size_t i = 0; i < COUNT(registrars); i++) {
-		consumer_thread_end(registrars[i].thread);
+		consumer_thread_join(registrars[i].thread);
 		ck_dat(registrars[i].ret);
 	}
 	ck_dat(dat_pz_free(side.pz));

@@ -93,16 +93,16 @@ static void run_own_endpoints(bool threadsafe)
 	pthread_barrier_init(&barrier, NULL, THREADS);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].number = i;
-		workers[i].client_ep = ep_make(&pair.client, NULL);
-		workers[i].server_ep = ep_make(&pair.server, NULL);
+		workers[i].client_ep = side_create_ep(&pair.client, NULL);
+		workers[i].server_ep = side_create_ep(&pair.server, NULL);
 		connect_eps(&pair.client, workers[i].client_ep, &pair.server, workers[i].server_ep);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		workers[i].thread = consumer_thread_start(own_endpoint_main, &workers[i]);
 	for (unsigned i = 0; i < THREADS; i++)
-		consumer_thread_end(workers[i].thread);
-	expect_none(pair.client.request_evd);
-	expect_none(pair.server.recv_evd);
+		consumer_thread_join(workers[i].thread);
+	expect_no_event(pair.client.request_evd);
+	expect_no_event(pair.server.recv_evd);
 	pair_close_abrupt(&pair);
 }
 
@@ -178,8 +178,8 @@ START_TEST(threads_share_an_endpoint_of_a_thread_safe_ia)
 	side_open_bare_as(&pair.server, ia_name(SERVER, BY_INTERFACE), true);
 	ck_dat(dat_evd_create(pair.server.ia, RECEIVES, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG,
 			      &pair.server.recv_evd));
-	pair.client.ep = ep_make(&pair.client, &attr);
-	pair.server.ep = ep_make(&pair.server, &attr);
+	pair.client.ep = side_create_ep(&pair.client, &attr);
+	pair.server.ep = side_create_ep(&pair.server, &attr);
 	to = region_map(&pair.server, RECEIVES * MESSAGE, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < RECEIVES; i++)
 		post_recv(pair.server.ep, i, region_segment(&to, i * MESSAGE, MESSAGE));
@@ -191,8 +191,8 @@ START_TEST(threads_share_an_endpoint_of_a_thread_safe_ia)
 	}
 	expect_messages(&to);
 	for (unsigned i = 0; i < POSTERS; i++)
-		consumer_thread_end(workers[i].thread);
-	expect_none(pair.client.request_evd);
+		consumer_thread_join(workers[i].thread);
+	expect_no_event(pair.client.request_evd);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -218,15 +218,15 @@ static void *busy_poster_main(void *arg)
 			ck_assert_uint_eq(
 				event.event_data.dto_completion_event_data.user_cookie.as_64,
 				done++);
-		late += state_of(pair.client.ep) == DAT_EP_STATE_DISCONNECTED;
+		late += ep_get_state(pair.client.ep) == DAT_EP_STATE_DISCONNECTED;
 	}
 	/* each once, in order, to the last */
 	while (done < posted) {
-		event = expect(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		event = expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
 				  done++);
 	}
-	expect_none(pair.client.request_evd);
+	expect_no_event(pair.client.request_evd);
 	return NULL;
 }
 
@@ -246,10 +246,10 @@ START_TEST(disconnect_completes_concurrent_posts)
 		ck_dat(dat_ep_disconnect(round % 2 ? pair.client.ep : pair.server.ep,
 					 DAT_CLOSE_ABRUPT_FLAG));
 		expect_ends(&pair);
-		consumer_thread_end(thread);
+		consumer_thread_join(thread);
 		for (unsigned i = 1; i < 8; i++)
-			expect(pair.server.recv_evd, DAT_DTO_COMPLETION_EVENT);
-		expect_none(pair.server.recv_evd);
+			expect_event(pair.server.recv_evd, DAT_DTO_COMPLETION_EVENT);
+		expect_no_event(pair.server.recv_evd);
 		pair_reset(&pair);
 	}
 	pair_close_abrupt(&pair);
@@ -280,7 +280,7 @@ START_TEST(threads_open_and_close_in_parallel)
 	for (size_t i = 0; i < COUNT(threads); i++)
 		threads[i] = consumer_thread_start(connect_and_close_main, NULL);
 	for (size_t i = 0; i < COUNT(threads); i++)
-		consumer_thread_end(threads[i]);
+		consumer_thread_join(threads[i]);
 }
 END_TEST
 

@@ -39,7 +39,7 @@ START_TEST(binds_complete_in_order_with_other_requests)
 		expect_bind(server->request_evd, w.rmr, 20 + i, DAT_RMR_BIND_SUCCESS);
 		expect_request_done(server, 30 + i, 8);
 	}
-	expect_none(server->request_evd);
+	expect_no_event(server->request_evd);
 	pair_close_abrupt(&w.pair);
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(suppressed_binds_free_their_slots)
 	}
 	exchange_messages(&w.pair);
 	expect_write(&w.pair, window_target(&w, context, WINDOW_FROM + 99, WINDOW_SIZE));
-	expect_none(w.pair.server.request_evd);
+	expect_no_event(w.pair.server.request_evd);
 	pair_close_abrupt(&w.pair);
 }
 END_TEST
@@ -97,7 +97,8 @@ START_TEST(range_beyond_the_region_is_refused)
 		expect_write(&w.pair, window_target(&w, context, WINDOW_FROM + 1, WINDOW_SIZE));
 		expect_write(&w.pair, window_target(&w, context, WINDOW_FROM - 1, WINDOW_SIZE));
 		expect_write_refused(
-			&w.pair, window_target(&w, context, MEMORY - WINDOW_SIZE + 1, WINDOW_SIZE));
+			&w.pair,
+			window_target(&w, context, SIDE_MEMORY - WINDOW_SIZE + 1, WINDOW_SIZE));
 	}
 	pair_close_abrupt(&w.pair);
 }
@@ -105,8 +106,8 @@ END_TEST
 
 static void make_eps(struct pair *pair)
 {
-	pair->client.ep = ep_make(&pair->client, NULL);
-	pair->server.ep = ep_make(&pair->server, NULL);
+	pair->client.ep = side_create_ep(&pair->client, NULL);
+	pair->server.ep = side_create_ep(&pair->server, NULL);
 }
 
 /* A window belongs to its zone, not to the endpoint that it was bound on. */
@@ -136,7 +137,7 @@ START_TEST(bound_region_is_not_freed)
 	struct window w;
 
 	window_open(&w);
-	other = region_map(&w.pair.server, MEMORY, DAT_MEM_PRIV_ALL_FLAG);
+	other = region_map(&w.pair.server, SIDE_MEMORY, DAT_MEM_PRIV_ALL_FLAG);
 	bind_window(&w, REMOTE);
 	ck_dat_is(dat_lmr_free(w.region.lmr), BAD_STATE(LMR_IN_USE));
 	bind_range(&w, region_segment(&other, 0, WINDOW_SIZE), REMOTE);
@@ -189,9 +190,9 @@ START_TEST(endpoint_is_freed_with_outstanding_binds)
 		expect_end(&w.pair.client);
 		ck_dat(dat_ep_reset(w.pair.client.ep));
 		ck_dat(dat_evd_free(server->request_evd));
-		server->request_evd = evd_make_for(server, SIDE_QLEN,
-						   DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
-		server->ep = ep_make(server, NULL);
+		server->request_evd = side_create_evd(server, SIDE_QLEN,
+						      DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
+		server->ep = side_create_ep(server, NULL);
 		pair_connect(&w.pair);
 		expect_write(&w.pair, whole(&w, bind_window(&w, REMOTE)));
 		unbind_window(&w);
