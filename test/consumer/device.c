@@ -17,7 +17,10 @@
 
 static const struct device devices[] = {
 	{
-		/* It checks local memory when it executes a request: mostly operation errors. */
+		/*
+		 * It checks local memory when it executes a request, and most faults are operation
+		 * errors.
+		 */
 		.kind = "rxe",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
@@ -35,9 +38,9 @@ static const struct device devices[] = {
 	},
 	{
 		/*
-		 * Whether a send completes with success that the peer cannot receive is a race
-		 * with the end of the connection. With some fifty endpoints the kernel runs out of
-		 * offsets for mapping their queues.
+		 * A send that the peer cannot receive completes with success or not: that is a
+		 * race with the end of the connection. With some fifty endpoints the kernel runs
+		 * out of offsets for mapping their queues.
 		 */
 		.kind = "siw",
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,

@@ -93,7 +93,7 @@ END_TEST
  * A graceful disconnect lingers for a send that finds no receive: new requests are refused, and an
  * abrupt disconnect ends the connection at once.
  */
-START_TEST(abrupt_disconnect_ends_a_graceful_one)
+START_TEST(abrupt_disconnect_ends_the_linger)
 {
 	DAT_LMR_TRIPLET one;
 	struct pair pair;
@@ -119,7 +119,7 @@ START_TEST(abrupt_disconnect_ends_a_graceful_one)
 END_TEST
 
 /* The peer posts no receive: the time limit of the graceful disconnect ends it with a flush. */
-START_TEST(graceful_disconnect_has_a_time_limit)
+START_TEST(graceful_disconnect_times_out)
 {
 	struct pair pair;
 
@@ -817,8 +817,8 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ abrupt_disconnect_flushes_receives, NEEDS_NOTHING },
 		{ graceful_disconnect_completes_sends, NEEDS_NOTHING },
-		{ abrupt_disconnect_ends_a_graceful_one, NEEDS_RNR },
-		{ graceful_disconnect_has_a_time_limit, NEEDS_RNR },
+		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR },
+		{ graceful_disconnect_times_out, NEEDS_RNR },
 		{ both_sides_disconnect_at_once, NEEDS_NOTHING },
 		{ outstanding_requests_complete_once_in_order, NEEDS_RNR },
 		{ posts_after_the_end_are_flushed, NEEDS_NOTHING },
