@@ -376,19 +376,19 @@ START_TEST(many_channels_are_ready_together)
 
 	side_close(&side);
 	for (int n = 0; n < COUNT(pairs); n++) {
-		pairs[n].a.thread_safe = pairs[n].b.thread_safe = n % 2;
+		pairs[n].client.thread_safe = pairs[n].server.thread_safe = n % 2;
 		pair_connect(&pairs[n]);
-		ck_dat(cno_create(pairs[n].a.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cnos[n]));
-		ck_dat(evd_modify_cno(pairs[n].a.recv_evd, cnos[n]));
-		post_recv(&pairs[n].a, n, 0, 64, 0);
+		ck_dat(cno_create(pairs[n].client.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cnos[n]));
+		ck_dat(evd_modify_cno(pairs[n].client.recv_evd, cnos[n]));
+		post_recv(&pairs[n].client, n, 0, 64, 0);
 	}
 	for (int n = 0; n < COUNT(pairs); n++)
-		post_send(&pairs[n].b, n, 0, 8, 0);
+		post_send(&pairs[n].server, n, 0, 8, 0);
 	for (int n = 0; n < COUNT(pairs); n++) {
 		DAT_EVD_HANDLE evd;
 
 		ck_dat(cno_wait(cnos[n], SECONDS(1), &evd));
-		ck_assert_ptr_eq(evd, pairs[n].a.recv_evd);
+		ck_assert_ptr_eq(evd, pairs[n].client.recv_evd);
 		expect_dto(evd, n, DAT_DTO_SUCCESS);
 	}
 }
@@ -401,22 +401,22 @@ START_TEST(one_adapter_with_many_channels)
 	DAT_EP_HANDLE eps[40], peers[40];
 	DAT_CNO_HANDLE cno;
 
-	side_open(&pair.a, "fake1");
-	side_open(&pair.b, "fake2");
-	ck_dat(cno_create(pair.a.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	side_open(&pair.client, "fake1");
+	side_open(&pair.server, "fake2");
+	ck_dat(cno_create(pair.client.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
 	for (int n = 0; n < COUNT(evds); n++) {
-		DAT_LMR_TRIPLET iov = segment(&pair.a, 0, 64);
+		DAT_LMR_TRIPLET iov = segment(&pair.client, 0, 64);
 
-		ck_dat(evd_create(pair.a.ia, 16, cno, DAT_EVD_DTO_FLAG, &evds[n]));
-		ck_dat(ep_create(pair.a.ia, pair.a.pz, evds[n], evds[n], pair.a.connect_evd, NULL,
-				 &eps[n]));
-		peers[n] = ep_make(&pair.b, NULL);
-		connect_eps(&pair.a, eps[n], &pair.b, peers[n]);
+		ck_dat(evd_create(pair.client.ia, 16, cno, DAT_EVD_DTO_FLAG, &evds[n]));
+		ck_dat(ep_create(pair.client.ia, pair.client.pz, evds[n], evds[n],
+				 pair.client.connect_evd, NULL, &eps[n]));
+		peers[n] = side_create_ep(&pair.server, NULL);
+		connect_eps(&pair.client, eps[n], &pair.server, peers[n]);
 		ck_dat(ep_post_recv(eps[n], 1, &iov, cookie_of((uint64_t)n), 0));
 	}
 	lock();
 	for (int n = 0; n < COUNT(evds); n++) {
-		DAT_LMR_TRIPLET iov = segment(&pair.b, 0, 8);
+		DAT_LMR_TRIPLET iov = segment(&pair.server, 0, 8);
 
 		ck_dat(ep_post_send(peers[n], 1, &iov, cookie_of((uint64_t)n), 0));
 	}
@@ -425,8 +425,8 @@ START_TEST(one_adapter_with_many_channels)
 	ck_dat(cno_wait(cno, 0, &evd));
 	for (int n = 0; n < COUNT(evds); n++)
 		expect_dto(evds[n], (uint64_t)n, DAT_DTO_SUCCESS);
-	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.client.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.server.ia, DAT_CLOSE_ABRUPT_FLAG));
 }
 END_TEST
 
@@ -440,16 +440,16 @@ START_TEST(two_never_sleep_on_one_channel)
 	side_close(&side);
 	pair_connect(&pair);
 	for (unsigned n = 0; n < 4; n++)
-		post_recv(&pair.a, n, 0, 64, 0);
-	waiter.evd = pair.a.recv_evd;
+		post_recv(&pair.client, n, 0, 64, 0);
+	waiter.evd = pair.client.recv_evd;
 	waiter_start(&waiter);
 	wakes = fake_calls("cq_events");
 	for (unsigned n = 0; n < 3; n++) {
-		post_send(&pair.b, n, 0, 8, 0);
+		post_send(&pair.server, n, 0, 8, 0);
 		if (n < 2)
 			fake_settle(1);
 	}
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	fake_settle(0);
 	ck_assert_uint_eq(fake_calls("cq_events"), wakes + 3);
 	pair_close(&pair);

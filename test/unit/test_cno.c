@@ -244,13 +244,13 @@ START_TEST(a_wait_runs_out_of_descriptors)
 {
 	DAT_EVD_HANDLE evd = evd_on(cno), hint = POISON;
 
-	leave_descriptors(0);
+	limit_descriptors(0);
 	ck_dat_is(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint), NO_RESOURCE(MEMORY));
 	ck_assert_ptr_eq(hint, POISON);
 	post_se(evd, 1);
 	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint)); /* need not sleep */
 	ck_assert_ptr_eq(hint, evd);
-	leave_descriptors(20);
+	limit_descriptors(20);
 }
 END_TEST
 
@@ -382,7 +382,7 @@ START_TEST(a_waiter_on_the_evd_gets_it_all)
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
 	post_se(waiter.evd, 2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	expect_clear(); /* not for what it left, either: it was told of that */
 	post_se(waiter.evd, 3);
 	ck_assert_ptr_eq(latched(), waiter.evd);
@@ -539,11 +539,11 @@ END_TEST
 
 static void connect_on_cno(void)
 {
-	ck_dat(evd_modify_cno(pair.a.recv_evd, cno));
-	ck_dat(evd_modify_cno(pair.a.request_evd, cno));
+	ck_dat(evd_modify_cno(pair.client.recv_evd, cno));
+	ck_dat(evd_modify_cno(pair.client.request_evd, cno));
 	for (unsigned n = 0; n < 8; n++) {
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-		post_recv(&pair.b, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.server, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	}
 }
 
@@ -551,12 +551,12 @@ static void open_pair(void)
 {
 	ck_assert_int_eq(sem_init(&waiter_left, 0, 0), 0);
 	pair_connect(&pair);
-	ck_dat(cno_create(pair.a.ia, NO_AGENT, &cno));
+	ck_dat(cno_create(pair.client.ia, NO_AGENT, &cno));
 }
 
 static void from_b(void)
 {
-	post_send(&pair.b, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_settle(0);
 }
 
@@ -566,18 +566,18 @@ START_TEST(completions_trigger)
 
 	connect_on_cno();
 	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
 	cno_waiter_start(&waiter, 1);
-	post_send(&pair.a, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_assert_ptr_eq(cno_waiter_end(&waiter), pair.a.request_evd);
-	expect_dto(pair.a.recv_evd, 0, DAT_DTO_SUCCESS);
-	expect_dto(pair.a.request_evd, 9, DAT_DTO_SUCCESS);
+	post_send(&pair.client, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_ptr_eq(cno_waiter_end(&waiter), pair.client.request_evd);
+	expect_dto(pair.client.recv_evd, 0, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.request_evd, 9, DAT_DTO_SUCCESS);
 }
 END_TEST
 
 START_TEST(a_set_latch_costs_no_interrupts)
 {
-	struct tp_cq *cq = cq_of(pair.a.recv_evd);
+	struct tp_cq *cq = cq_of(pair.client.recv_evd);
 
 	connect_on_cno();
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY);
@@ -585,30 +585,30 @@ START_TEST(a_set_latch_costs_no_interrupts)
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
 	from_b();
 	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY); /* before the wait returned */
 	expect_clear();
 	for (unsigned n = 0; n < 3; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(pair.client.recv_evd, n, DAT_DTO_SUCCESS);
 	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
 	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
 	from_b();
-	expect_calls(1, pair.a.recv_evd);
+	expect_calls(1, pair.client.recv_evd);
 }
 END_TEST
 
 START_TEST(a_disabled_evd_costs_no_interrupts)
 {
 	connect_on_cno();
-	ck_dat(evd_disable(pair.a.recv_evd));
+	ck_dat(evd_disable(pair.client.recv_evd));
 	from_b(); /* may take the one it was armed for */
 	from_b();
-	ck_assert_int_eq(fake_armed(cq_of(pair.a.recv_evd)), FAKE_ARMED_ERRORS);
+	ck_assert_int_eq(fake_armed(cq_of(pair.client.recv_evd)), FAKE_ARMED_ERRORS);
 	expect_clear();
-	ck_dat(evd_enable(pair.a.recv_evd));
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
-	ck_assert_int_eq(fake_armed(cq_of(pair.a.recv_evd)), FAKE_ARMED_ANY);
+	ck_dat(evd_enable(pair.client.recv_evd));
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
+	ck_assert_int_eq(fake_armed(cq_of(pair.client.recv_evd)), FAKE_ARMED_ANY);
 }
 END_TEST
 
@@ -618,24 +618,24 @@ END_TEST
 START_TEST(completions_trigger_after_another_evd_went)
 {
 	connect_on_cno();
-	post_send(&pair.a, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.client, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_settle(0);
 	from_b(); /* latched by the other already */
-	ck_dat(evd_modify_cno(pair.a.request_evd, DAT_HANDLE_NULL));
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	ck_dat(evd_modify_cno(pair.client.request_evd, DAT_HANDLE_NULL));
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
 	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
 }
 END_TEST
 
 START_TEST(flushes_trigger)
 {
 	connect_on_cno();
-	ck_dat(ep_disconnect(pair.b.ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	ck_dat(ep_disconnect(pair.server.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(latched(), pair.client.recv_evd);
 	for (unsigned n = 0; n < 8; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_ERR_FLUSHED);
+		expect_dto(pair.client.recv_evd, n, DAT_DTO_ERR_FLUSHED);
 }
 END_TEST
 

@@ -8,21 +8,20 @@
 #define QUAL	    40000
 
 static struct pair pair;
-#define A (&pair.a)
-#define B (&pair.b)
+static struct side *const client = &pair.client, *const server = &pair.server;
 
 static void setup(void)
 {
 	DAT_PSP_HANDLE psp;
 
-	side_open(A, "fake0");
-	side_open(B, "fake1");
-	ck_dat(psp_create(B->ia, QUAL, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	side_open(client, "fake0");
+	side_open(server, "fake1");
+	ck_dat(psp_create(server->ia, QUAL, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 }
 
 static void teardown(void)
 {
-	struct side *sides[] = { A, B };
+	struct side *sides[] = { client, server };
 
 	for (int i = 0; i < COUNT(sides); i++) {
 		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
@@ -36,9 +35,9 @@ static DAT_CR_HANDLE request(DAT_EP_HANDLE ep, DAT_COUNT size, const void *data)
 {
 	const DAT_PVOID private_data = (DAT_PVOID)(uintptr_t)data;
 
-	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, QUAL, DAT_TIMEOUT_INFINITE, size,
-			  private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	return expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&server->address, QUAL, DAT_TIMEOUT_INFINITE,
+			  size, private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	return expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		.event_data.cr_arrival_event_data.cr_handle;
 }
 
@@ -53,20 +52,22 @@ START_TEST(arrival_tells_where)
 	DAT_CR_ARRIVAL_EVENT_DATA arrival;
 	DAT_PSP_PARAM param;
 
-	ck_dat(ep_connect(A->ep, (DAT_IA_ADDRESS_PTR)&B->addr, QUAL, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	arrival = expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data;
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, QUAL,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	arrival = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			  .event_data.cr_arrival_event_data;
 	ck_dat(psp_query(arrival.sp_handle.psp_handle, DAT_PSP_FIELD_ALL, &param));
 	ck_assert_uint_eq(param.conn_qual, QUAL);
 	ck_assert_uint_eq(arrival.conn_qual, QUAL);
-	ck_assert_mem_eq(arrival.local_ia_address_ptr, &B->addr, sizeof(B->addr));
-	ck_assert(obj_valid(B->ia, arrival.cr_handle, DAT_HANDLE_TYPE_CR));
+	ck_assert_mem_eq(arrival.local_ia_address_ptr, &server->address, sizeof(server->address));
+	ck_assert(obj_valid(server->ia, arrival.cr_handle, DAT_HANDLE_TYPE_CR));
 }
 END_TEST
 
 START_TEST(query_tells_who)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	const struct sockaddr_in *remote;
 	DAT_CR_PARAM param;
 	DAT_EP_PARAM ep;
@@ -74,18 +75,18 @@ START_TEST(query_tells_who)
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	remote = (const struct sockaddr_in *)param.remote_ia_address_ptr;
 	ck_assert_int_eq(remote->sin_family, AF_INET);
-	ck_assert_uint_eq(remote->sin_addr.s_addr, A->addr.sin_addr.s_addr);
+	ck_assert_uint_eq(remote->sin_addr.s_addr, client->address.sin_addr.s_addr);
 	ck_assert_uint_ne(param.remote_port_qual, 0);
 	ck_assert_uint_eq(ntohs(remote->sin_port), param.remote_port_qual);
 	ck_assert_int_eq(param.private_data_size, 0);
 	ck_assert_ptr_null(param.local_ep_handle);
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, NULL), BAD_ARG(3));
 	ck_dat_is(cr_query(cr, (DAT_CR_PARAM_MASK)0x20, &param), BAD_ARG(2));
-	ck_dat_is(cr_query(B->ep, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
-	ck_dat(cr_accept(cr, B->ep, 0, NULL));
-	ck_dat(ep_query(B->ep, DAT_EP_FIELD_ALL, &ep)); /* the address outlives the request */
+	ck_dat_is(cr_query(server->ep, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
+	ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	ck_dat(ep_query(server->ep, DAT_EP_FIELD_ALL, &ep)); /* the address outlives the request */
 	ck_assert_uint_eq(((struct sockaddr_in *)ep.remote_ia_address_ptr)->sin_addr.s_addr,
-			  A->addr.sin_addr.s_addr);
+			  client->address.sin_addr.s_addr);
 	ck_assert_uint_eq(ep.local_port_qual, QUAL);
 }
 END_TEST
@@ -98,7 +99,7 @@ START_TEST(private_data_arrives_whole)
 	DAT_CR_PARAM param;
 
 	fill(data, REQUEST_MAX);
-	cr = request(A->ep, sizes[_i], data);
+	cr = request(client->ep, sizes[_i], data);
 	memset(data, 0, sizeof(data)); /* the call has a copy */
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.private_data_size, sizes[_i]);
@@ -115,7 +116,7 @@ START_TEST(padding_is_part_of_it)
 	DAT_CR_PARAM param;
 
 	fake_quirks(FAKE_PADS_PDATA);
-	ck_dat(cr_query(request(A->ep, 3, "abc"), DAT_CR_FIELD_ALL, &param));
+	ck_dat(cr_query(request(client->ep, 3, "abc"), DAT_CR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.private_data_size, REQUEST_MAX);
 	ck_assert_mem_eq(param.private_data, "abc", 3);
 	ck_assert_mem_eq((char *)param.private_data + 3, zeros, REQUEST_MAX - 3);
@@ -125,13 +126,13 @@ END_TEST
 START_TEST(replies_arrive_whole)
 {
 	static const DAT_COUNT sizes[] = { 0, 1, 24, REPLY_MAX };
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	DAT_CONNECTION_EVENT_DATA established;
 	char data[REPLY_MAX];
 
 	fill(data, REPLY_MAX);
-	ck_dat(cr_accept(cr, B->ep, sizes[_i], data));
-	established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+	ck_dat(cr_accept(cr, server->ep, sizes[_i], data));
+	established = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 			      .event_data.connect_event_data;
 	ck_assert_int_eq(established.private_data_size, sizes[_i]);
 	if (sizes[_i])
@@ -158,86 +159,88 @@ static const struct {
 
 START_TEST(accept_checks_its_arguments)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	char data[REPLY_MAX + 1] = { 0 };
-	DAT_EP_HANDLE dead = ep_make(B, NULL);
-	const DAT_EP_HANDLE eps[] = { B->ep, ep_make(A, NULL), DAT_HANDLE_NULL, dead };
+	DAT_EP_HANDLE dead = side_create_ep(server, NULL);
+	const DAT_EP_HANDLE eps[] = { server->ep, side_create_ep(client, NULL), DAT_HANDLE_NULL,
+				      dead };
 
 	ck_dat(ep_free(dead));
 	ck_dat_is(cr_accept(cr, eps[accepts[_i].ep], accepts[_i].size,
 			    accepts[_i].no_data ? NULL : data),
 		  accepts[_i].want);
 	if (accepts[_i].want != DAT_SUCCESS) {
-		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
-		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
-		ck_dat(cr_accept(cr, B->ep, 0, NULL)); /* no worse for it */
+		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+		ck_dat(cr_accept(cr, server->ep, 0, NULL)); /* no worse for it */
 	}
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 END_TEST
 
 START_TEST(accept_unwinds)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	DAT_COUNT nbufs;
 
-	post_recv(B, 1, 0, 64, 0);
+	post_recv(server, 1, 0, 64, 0);
 	fake_fail("accept", ENOMEM, 1);
-	ck_dat_is(cr_accept(cr, B->ep, 0, NULL), NO_RESOURCE(TEP));
-	ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
-	ck_dat(ep_recv_query(B->ep, &nbufs, NULL));
+	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_recv_query(server->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
-	expect_none(A->connect_evd);
-	expect_none(B->connect_evd);
-	ck_dat(cr_accept(cr, B->ep, 0, NULL));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_no_event(client->connect_evd);
+	expect_no_event(server->connect_evd);
+	ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 END_TEST
 
 /* The room for the events to come. */
 START_TEST(accept_runs_out_of_memory)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	unsigned n = 1;
 	DAT_COUNT nbufs;
 	DAT_RETURN ret;
 
-	post_recv(B, 1, 0, 64, 0);
-	for (; alloc_fail_nth(n), ret = cr_accept(cr, B->ep, 0, NULL), alloc_failed(); n++) {
+	post_recv(server, 1, 0, 64, 0);
+	for (; alloc_fail_nth(n), ret = cr_accept(cr, server->ep, 0, NULL), alloc_failed(); n++) {
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
-		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
-		ck_assert(obj_valid(B->ia, cr, DAT_HANDLE_TYPE_CR));
-		ck_dat(ep_recv_query(B->ep, &nbufs, NULL));
+		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert(obj_valid(server->ia, cr, DAT_HANDLE_TYPE_CR));
+		ck_dat(ep_recv_query(server->ep, &nbufs, NULL));
 		ck_assert_int_eq(nbufs, 1);
-		expect_none(A->connect_evd);
-		expect_none(B->connect_evd);
+		expect_no_event(client->connect_evd);
+		expect_no_event(server->connect_evd);
 	}
 	ck_dat(ret);
 	ck_assert_uint_ge(n, 2);
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 END_TEST
 
 START_TEST(answers_once)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	DAT_CR_PARAM param;
 
 	if (_i)
-		ck_dat(cr_accept(cr, B->ep, 0, NULL));
+		ck_dat(cr_accept(cr, server->ep, 0, NULL));
 	else
 		ck_dat(cr_reject(cr));
-	ck_dat_is(cr_accept(cr, B->ep, 0, NULL), BAD_HANDLE(CR));
+	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), BAD_HANDLE(CR));
 	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
-	expect(A->connect_evd,
-	       _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
+	expect_event(client->connect_evd,
+		     _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
 	if (_i)
-		expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	ck_assert_int_eq(state_of(B->ep), _i ? DAT_EP_STATE_CONNECTED : DAT_EP_STATE_UNCONNECTED);
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_int_eq(ep_get_state(server->ep),
+			 _i ? DAT_EP_STATE_CONNECTED : DAT_EP_STATE_UNCONNECTED);
 }
 END_TEST
 
@@ -247,18 +250,18 @@ START_TEST(answers_in_any_order)
 	DAT_CR_HANDLE cr[3];
 
 	for (int i = 0; i < COUNT(cr); i++) {
-		a[i] = ep_make(A, NULL);
-		b[i] = ep_make(B, NULL);
+		a[i] = side_create_ep(client, NULL);
+		b[i] = side_create_ep(server, NULL);
 		cr[i] = request(a[i], 0, NULL);
 	}
 	for (int i = COUNT(cr) - 1; i >= 0; i--) {
 		DAT_CONNECTION_EVENT_DATA established;
 
 		ck_dat(cr_accept(cr[i], b[i], 0, NULL));
-		established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+		established = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 				      .event_data.connect_event_data;
 		ck_assert_ptr_eq(established.ep_handle, a[i]);
-		established = expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+		established = expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 				      .event_data.connect_event_data;
 		ck_assert_ptr_eq(established.ep_handle, b[i]);
 	}
@@ -269,60 +272,61 @@ END_TEST
 
 START_TEST(the_peer_gave_up)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 	DAT_CR_PARAM param;
 
-	post_recv(B, 1, 0, 64, 0);
-	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	post_recv(server, 1, 0, 64, 0);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	fake_settle(0);
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	if (_i) {
-		ck_dat(cr_accept(cr, B->ep, 0, NULL));
-		expect(B->connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
-		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_DISCONNECTED);
-		expect_dto(B->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+		ck_dat(cr_accept(cr, server->ep, 0, NULL));
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECTED);
+		expect_dto(server->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
 	} else {
 		ck_dat(cr_reject(cr));
 	}
-	expect_none(A->connect_evd);
-	expect_none(B->connect_evd);
+	expect_no_event(client->connect_evd);
+	expect_no_event(server->connect_evd);
 }
 END_TEST
 
 START_TEST(an_open_request_keeps_the_ia)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = request(client->ep, 0, NULL);
 
-	ck_dat_is(ia_close(B->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
-	ck_dat(ia_close(B->ia, DAT_CLOSE_ABRUPT_FLAG));
-	free(B->memory);
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	free(server->memory);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
-	*B = (struct side){ 0 };
-	side_open(B, "fake1");
+	*server = (struct side){ 0 };
+	side_open(server, "fake1");
 }
 END_TEST
 
 START_TEST(to_oneself)
 {
 	DAT_PSP_HANDLE psp;
-	DAT_EP_HANDLE ep = ep_make(A, NULL);
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL);
 	DAT_CR_HANDLE cr;
 
-	ck_dat(psp_create(A->ia, QUAL, A->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_dat(ep_connect(A->ep, (DAT_IA_ADDRESS_PTR)&A->addr, QUAL, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	cr = expect(A->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	ck_dat(psp_create(client->ia, QUAL, client->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&client->address, QUAL,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	cr = expect_event(client->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		     .event_data.cr_arrival_event_data.cr_handle;
-	ck_dat_is(cr_accept(cr, A->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
+	ck_dat_is(cr_accept(cr, client->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
 	ck_dat(cr_accept(cr, ep, 0, NULL));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	post_send(A, 1, 0, 64, 0);
-	A->ep = ep;
-	post_recv(A, 2, 64, 64, 0);
-	expect_dto(A->recv_evd, 2, DAT_DTO_SUCCESS);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	post_send(client, 1, 0, 64, 0);
+	client->ep = ep;
+	post_recv(client, 2, 64, 64, 0);
+	expect_dto(client->recv_evd, 2, DAT_DTO_SUCCESS);
 }
 END_TEST
 

@@ -9,19 +9,18 @@
 #include "harness.h"
 
 static struct pair pair;
-#define A (&pair.a)
-#define B (&pair.b)
+static struct side *const client = &pair.client, *const server = &pair.server;
 
 static void setup(void)
 {
-	side_open(A, "fake0");
-	side_open(B, "fake1");
+	side_open(client, "fake0");
+	side_open(server, "fake1");
 }
 
 /* From whatever state: an abrupt close leaves nothing. */
 static void teardown(void)
 {
-	struct side *sides[] = { A, B };
+	struct side *sides[] = { client, server };
 
 	for (int i = 0; i < COUNT(sides); i++) {
 		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
@@ -32,7 +31,7 @@ static void teardown(void)
 
 static DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *to, DAT_CONN_QUAL qual)
 {
-	struct sockaddr_in addr = to->addr;
+	struct sockaddr_in addr = to->address;
 
 	return ep_connect(ep, (DAT_IA_ADDRESS_PTR)&addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
@@ -41,13 +40,13 @@ static DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *to, DAT_CONN_
 /* A request of a new endpoint of @from that waits at @to. */
 static DAT_CR_HANDLE request(struct side *from, struct side *to)
 {
-	DAT_EP_HANDLE ep = ep_make(from, NULL);
+	DAT_EP_HANDLE ep = side_create_ep(from, NULL);
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 
 	ck_dat(psp_create_any(to->ia, &qual, to->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	ck_dat(try_connect(ep, to, qual));
-	return expect(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	return expect_event(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		.event_data.cr_arrival_event_data.cr_handle;
 }
 
@@ -58,15 +57,16 @@ START_TEST(lives_and_dies)
 	DAT_EP_HANDLE ep = POISON;
 	DAT_EP_PARAM param;
 
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep));
-	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			 client->connect_evd, NULL, &ep));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
 	ck_dat(ep_free(ep));
 	ck_dat_is(ep_free(ep), BAD_HANDLE(EP));
 	ck_dat_is(ep_query(ep, DAT_EP_FIELD_ALL, &param), BAD_HANDLE(EP));
 	ck_dat_is(ep_get_status(ep, NULL, NULL, NULL), BAD_HANDLE(EP));
 	ck_dat_is(ep_reset(ep), BAD_HANDLE(EP));
 	ck_dat_is(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG), BAD_HANDLE(EP));
-	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EP));
+	ck_dat_is(try_connect(ep, server, 1), BAD_HANDLE(EP));
 	ck_dat_is(ep_recv_query(ep, NULL, NULL), BAD_HANDLE(EP));
 	ck_dat_is(ep_set_watermark(ep, DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE),
 		  BAD_HANDLE(EP));
@@ -99,17 +99,18 @@ static const struct {
 
 static DAT_RETURN create_spoilt(enum spoil what, DAT_HANDLE with, DAT_EP_HANDLE *ep)
 {
-	DAT_EVD_HANDLE recv_evd = what == SPOIL_RECV ? with : A->recv_evd;
-	DAT_EVD_HANDLE request_evd = what == SPOIL_REQUEST ? with : A->request_evd;
-	DAT_EVD_HANDLE connect_evd = what == SPOIL_CONN ? with : A->connect_evd;
+	DAT_EVD_HANDLE recv_evd = what == SPOIL_RECV ? with : client->recv_evd;
+	DAT_EVD_HANDLE request_evd = what == SPOIL_REQUEST ? with : client->request_evd;
+	DAT_EVD_HANDLE connect_evd = what == SPOIL_CONN ? with : client->connect_evd;
 
-	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, recv_evd,
-			 request_evd, connect_evd, NULL, what == SPOIL_OUT ? NULL : ep);
+	return ep_create(what == SPOIL_IA ? with : client->ia, what == SPOIL_PZ ? with : client->pz,
+			 recv_evd, request_evd, connect_evd, NULL, what == SPOIL_OUT ? NULL : ep);
 }
 
 START_TEST(refuses_bad_handles)
 {
-	DAT_HANDLE bad[] = { POISON, A->lmr, A->cr_evd, B->pz, B->recv_evd, B->connect_evd };
+	DAT_HANDLE bad[] = { POISON,	 client->lmr,	   client->cr_evd,
+			     server->pz, server->recv_evd, server->connect_evd };
 
 	for (int i = 0; i < COUNT(bad); i++) {
 		DAT_EP_HANDLE ep = POISON;
@@ -146,11 +147,12 @@ static const struct {
 
 START_TEST(checks_attributes)
 {
-	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EP_ATTR attr = ep_attr_default(client);
 	DAT_EP_HANDLE ep = POISON;
 
 	memcpy((char *)&attr + attrs[_i].field, &attrs[_i].value, sizeof(attrs[_i].value));
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep),
+	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			    client->connect_evd, &attr, &ep),
 		  attrs[_i].want);
 	if (attrs[_i].want != DAT_SUCCESS)
 		ck_assert_ptr_eq(ep, POISON);
@@ -159,19 +161,23 @@ END_TEST
 
 START_TEST(completion_flags_must_agree)
 {
-	DAT_EP_ATTR attr = ep_attr(A);
-	DAT_EVD_HANDLE evd = evd_make_for(A, 64, DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
+	DAT_EP_ATTR attr = ep_attr_default(client);
+	DAT_EVD_HANDLE evd = side_create_evd(client, 64,
+					     DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
 	DAT_EP_HANDLE ep[3] = { POISON, POISON, POISON };
 
 	attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
-	ck_dat(ep_create(A->ia, A->pz, evd, A->request_evd, A->connect_evd, &attr, &ep[0]));
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, evd, A->connect_evd, &attr, &ep[1]),
+	ck_dat(ep_create(client->ia, client->pz, evd, client->request_evd, client->connect_evd,
+			 &attr, &ep[0]));
+	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, evd, client->connect_evd,
+			    &attr, &ep[1]),
 		  BAD_ARG(6));
-	ck_dat_is(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL, &ep[1]),
+	ck_dat_is(ep_create(client->ia, client->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL,
+			    &ep[1]),
 		  BAD_ARG(6));
 	ck_assert_ptr_eq(ep[1], POISON);
 	ck_dat(ep_free(ep[0]));
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, evd, evd, NULL, &ep[1]));
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, evd, evd, NULL, &ep[1]));
 	ck_dat(ep_free(ep[1]));
 	ck_dat(evd_free(evd));
 }
@@ -182,14 +188,14 @@ START_TEST(defaults_make_another)
 	DAT_EP_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &param));
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 16);
 	ck_assert_int_eq(param.ep_attr.max_request_dtos, 16);
 	ck_assert_int_eq(param.ep_attr.max_request_iov, 4);
 	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 8);
 	param.ep_attr.max_recv_dtos = 100;
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &param.ep_attr,
-			 &ep));
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			 client->connect_evd, &param.ep_attr, &ep));
 	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 100);
 	ck_assert_uint_eq(fake_seen().qp.max_recv, 100);
@@ -200,70 +206,71 @@ END_TEST
 
 START_TEST(parts_may_be_missing)
 {
-	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
+	DAT_LMR_TRIPLET iov = segment(client, 0, 64);
 	DAT_EP_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
-			 NULL, &ep));
+	ck_dat(ep_create(client->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			 DAT_HANDLE_NULL, NULL, &ep));
 	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_ptr_null(param.pz_handle);
 	ck_assert_ptr_null(param.recv_evd_handle);
 	ck_assert_ptr_null(param.request_evd_handle);
 	ck_assert_ptr_null(param.connect_evd_handle);
 	ck_dat_is(ep_post_recv(ep, 1, &iov, cookie_of(1), 0), BAD_STATE(EP_NOTREADY));
-	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EVD_CONN));
-	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_dat_is(try_connect(ep, server, 1), BAD_HANDLE(EVD_CONN));
+	ck_dat_is(cr_accept(request(server, client), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
 	ck_dat(ep_reset(ep));
 	ck_dat(ep_free(ep));
 
-	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, A->recv_evd, A->request_evd, A->connect_evd, NULL,
-			 &ep));
-	ck_dat_is(try_connect(ep, B, 1), BAD_STATE(EP_NOTREADY));
-	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
-	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_create(client->ia, DAT_HANDLE_NULL, client->recv_evd, client->request_evd,
+			 client->connect_evd, NULL, &ep));
+	ck_dat_is(try_connect(ep, server, 1), BAD_STATE(EP_NOTREADY));
+	ck_dat_is(cr_accept(request(server, client), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
 	ck_dat(ep_free(ep));
 }
 END_TEST
 
 START_TEST(uses_end_with_it)
 {
-	ck_dat_is(pz_free(A->pz), BAD_STATE(PZ_IN_USE));
-	ck_dat_is(evd_free(A->recv_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat_is(evd_free(A->request_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat_is(evd_free(A->connect_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat_is(ia_close(A->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
-	side_close(A);
-	side_open(A, "fake0");
+	ck_dat_is(pz_free(client->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(evd_free(client->recv_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(evd_free(client->request_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(evd_free(client->connect_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	side_close(client);
+	side_open(client, "fake0");
 }
 END_TEST
 
 START_TEST(every_failure_unwinds)
 {
-	unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP), n = 1;
-	DAT_EP_ATTR attr = ep_attr(A);
+	unsigned qps = fake_alive(FAKE_QP), eps = obj_count(client->ia, DAT_HANDLE_TYPE_EP), n = 1;
+	DAT_EP_ATTR attr = ep_attr_default(client);
 	DAT_EP_HANDLE ep = POISON;
 
 	attr.max_recv_dtos = 200; /* so that queues must grow */
 	attr.max_request_dtos = 200;
 	for (;; n++) {
 		fake_fail_call(n);
-		if (ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr,
-			      &ep) == DAT_SUCCESS)
+		if (ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			      client->connect_evd, &attr, &ep) == DAT_SUCCESS)
 			break;
 		ck_assert(fake_failed());
 		ck_assert_ptr_eq(ep, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_QP), qps);
-		ck_assert_uint_eq(obj_count(A->ia, DAT_HANDLE_TYPE_EP), eps);
+		ck_assert_uint_eq(obj_count(client->ia, DAT_HANDLE_TYPE_EP), eps);
 	}
 	fake_fail_call(0);
 	ck_assert_uint_ge(n, 3); /* a queue that has grown stays so */
 	ck_dat(ep_free(ep));
 	fake_fail("qp_create", ENOMEM, 1);
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep),
+	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			    client->connect_evd, NULL, &ep),
 		  NO_RESOURCE(TEP));
-	side_close(A); /* nobody holds anything */
-	side_open(A, "fake0");
+	side_close(client); /* nobody holds anything */
+	side_open(client, "fake0");
 }
 END_TEST
 
@@ -275,30 +282,31 @@ static unsigned uses_of(DAT_HANDLE handle)
 /* With EVDs that must grow, or without, so that one of ours must be made. */
 START_TEST(create_runs_out_of_memory)
 {
-	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : A->recv_evd,
-			     request = _i ? DAT_HANDLE_NULL : A->request_evd;
-	DAT_EP_ATTR attr = ep_attr(A);
+	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : client->recv_evd,
+			     request = _i ? DAT_HANDLE_NULL : client->request_evd;
+	DAT_EP_ATTR attr = ep_attr_default(client);
 
 	attr.max_recv_dtos = attr.max_request_dtos = 200;
 	for (int i = 0; i < 40; i++) {
-		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP),
+		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(client->ia, DAT_HANDLE_TYPE_EP),
 			 n = 1;
-		unsigned pz_uses = uses_of(A->pz), recv_uses = uses_of(A->recv_evd);
-		unsigned conn_uses = uses_of(A->connect_evd);
+		unsigned pz_uses = uses_of(client->pz), recv_uses = uses_of(client->recv_evd);
+		unsigned conn_uses = uses_of(client->connect_evd);
 		DAT_EP_HANDLE ep = POISON;
 		DAT_RETURN ret;
 
 		for (; alloc_fail_nth(n),
-		       ret = ep_create(A->ia, A->pz, recv, request, A->connect_evd, &attr, &ep),
+		       ret = ep_create(client->ia, client->pz, recv, request, client->connect_evd,
+				       &attr, &ep),
 		       alloc_failed();
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_eq(ep, POISON);
 			ck_assert_uint_eq(fake_alive(FAKE_QP), qps);
-			ck_assert_uint_eq(obj_count(A->ia, DAT_HANDLE_TYPE_EP), eps);
-			ck_assert_uint_eq(uses_of(A->pz), pz_uses);
-			ck_assert_uint_eq(uses_of(A->recv_evd), recv_uses);
-			ck_assert_uint_eq(uses_of(A->connect_evd), conn_uses);
+			ck_assert_uint_eq(obj_count(client->ia, DAT_HANDLE_TYPE_EP), eps);
+			ck_assert_uint_eq(uses_of(client->pz), pz_uses);
+			ck_assert_uint_eq(uses_of(client->recv_evd), recv_uses);
+			ck_assert_uint_eq(uses_of(client->connect_evd), conn_uses);
 		}
 		ck_dat(ret);
 		ck_assert_uint_ge(n, 3); /* its two rings, at least */
@@ -312,12 +320,12 @@ START_TEST(query_knows_both_ends)
 {
 	DAT_EP_PARAM a, b;
 
-	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &a));
-	ck_assert_ptr_eq(a.ia_handle, A->ia);
-	ck_assert_ptr_eq(a.pz_handle, A->pz);
-	ck_assert_ptr_eq(a.recv_evd_handle, A->recv_evd);
-	ck_assert_ptr_eq(a.request_evd_handle, A->request_evd);
-	ck_assert_ptr_eq(a.connect_evd_handle, A->connect_evd);
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &a));
+	ck_assert_ptr_eq(a.ia_handle, client->ia);
+	ck_assert_ptr_eq(a.pz_handle, client->pz);
+	ck_assert_ptr_eq(a.recv_evd_handle, client->recv_evd);
+	ck_assert_ptr_eq(a.request_evd_handle, client->request_evd);
+	ck_assert_ptr_eq(a.connect_evd_handle, client->connect_evd);
 	ck_assert_ptr_null(a.srq_handle);
 	ck_assert_int_eq(a.ep_state, DAT_EP_STATE_UNCONNECTED);
 	ck_assert_ptr_nonnull(a.local_ia_address_ptr);
@@ -325,8 +333,8 @@ START_TEST(query_knows_both_ends)
 	ck_assert_uint_eq(a.remote_port_qual, 0);
 	ck_assert_uint_eq(a.local_port_qual, 0);
 	pair_connect(&pair);
-	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &a));
-	ck_dat(ep_query(B->ep, DAT_EP_FIELD_ALL, &b));
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &a));
+	ck_dat(ep_query(server->ep, DAT_EP_FIELD_ALL, &b));
 	ck_assert_int_eq(a.ep_state, DAT_EP_STATE_CONNECTED);
 	ck_assert_uint_ne(a.remote_port_qual, 0);
 	ck_assert_uint_eq(a.remote_port_qual, b.local_port_qual);
@@ -335,9 +343,9 @@ START_TEST(query_knows_both_ends)
 			 sizeof(struct sockaddr_in));
 	ck_assert_mem_eq(a.local_ia_address_ptr, b.remote_ia_address_ptr,
 			 sizeof(struct sockaddr_in));
-	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARG(3));
-	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL | 0x800, &a), BAD_ARG(2));
-	ck_dat_is(ep_query(A->ep, UINT64_C(1) << 40, &a), BAD_ARG(2));
+	ck_dat_is(ep_query(client->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARG(3));
+	ck_dat_is(ep_query(client->ep, DAT_EP_FIELD_ALL | 0x800, &a), BAD_ARG(2));
+	ck_dat_is(ep_query(client->ep, UINT64_C(1) << 40, &a), BAD_ARG(2));
 }
 END_TEST
 
@@ -346,24 +354,24 @@ START_TEST(status_follows_the_posts)
 	DAT_BOOLEAN recv_idle, request_idle;
 	DAT_COUNT nbufs = -1, span = -1;
 
-	ck_dat(ep_get_status(A->ep, NULL, &recv_idle, &request_idle));
+	ck_dat(ep_get_status(client->ep, NULL, &recv_idle, &request_idle));
 	ck_assert(recv_idle && request_idle);
-	post_recv(A, 1, 0, 64, 0);
-	post_recv(A, 2, 64, 64, 0);
-	ck_dat(ep_get_status(A->ep, NULL, &recv_idle, NULL));
+	post_recv(client, 1, 0, 64, 0);
+	post_recv(client, 2, 64, 64, 0);
+	ck_dat(ep_get_status(client->ep, NULL, &recv_idle, NULL));
 	ck_assert(!recv_idle);
-	ck_dat(ep_recv_query(A->ep, &nbufs, &span));
+	ck_dat(ep_recv_query(client->ep, &nbufs, &span));
 	ck_assert_int_eq(nbufs, 2);
 	ck_assert_int_eq(span, 2);
 	pair_connect(&pair);
-	post_send(B, 3, 0, 64, 0);
-	expect_dto(A->recv_evd, 1, DAT_DTO_SUCCESS);
-	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	post_send(server, 3, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	ck_dat(ep_recv_query(client->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
-	ck_dat(ep_get_status(B->ep, NULL, NULL, &request_idle));
+	ck_dat(ep_get_status(server->ep, NULL, NULL, &request_idle));
 	ck_assert(!request_idle); /* done, but nobody has looked */
-	expect_dto(B->request_evd, 3, DAT_DTO_SUCCESS);
-	ck_dat(ep_get_status(B->ep, NULL, NULL, &request_idle));
+	expect_dto(server->request_evd, 3, DAT_DTO_SUCCESS);
+	ck_dat(ep_get_status(server->ep, NULL, NULL, &request_idle));
 	ck_assert(request_idle);
 }
 END_TEST
@@ -383,7 +391,7 @@ static const struct {
 
 START_TEST(watermarks_are_infinite)
 {
-	ck_dat_is(ep_set_watermark(A->ep, watermarks[_i].soft, watermarks[_i].hard),
+	ck_dat_is(ep_set_watermark(client->ep, watermarks[_i].soft, watermarks[_i].hard),
 		  watermarks[_i].want);
 }
 END_TEST
@@ -448,17 +456,17 @@ START_TEST(connect_checks_its_arguments)
 	char data[64] = { 1 };
 	DAT_COUNT nbufs;
 
-	post_recv(A, 1, 0, 64, 0);
-	ck_dat_is(ep_connect(A->ep, address(c, &to), c->qual, c->timeout, c->size,
+	post_recv(client, 1, 0, 64, 0);
+	ck_dat_is(ep_connect(client->ep, address(c, &to), c->qual, c->timeout, c->size,
 			     c->no_data ? NULL : data, (DAT_QOS)c->qos,
 			     (DAT_CONNECT_FLAGS)c->flags),
 		  c->want);
 	if (c->want == DAT_SUCCESS)
 		return;
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
-	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_recv_query(client->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
-	expect_none(A->connect_evd);
+	expect_no_event(client->connect_evd);
 	pair_connect(&pair); /* no worse for it */
 }
 END_TEST
@@ -466,8 +474,8 @@ END_TEST
 START_TEST(connect_unwinds)
 {
 	fake_fail("connect", ENOMEM, 1);
-	ck_dat_is(try_connect(A->ep, B, 7), NO_RESOURCE(TEP));
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat_is(try_connect(client->ep, server, 7), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);
 	pair_close(&pair);
 	setup();
@@ -481,18 +489,19 @@ START_TEST(connect_runs_out_of_memory)
 	unsigned n = 1;
 	DAT_RETURN ret;
 
-	ck_dat(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	for (; alloc_fail_nth(n), ret = try_connect(A->ep, B, qual), alloc_failed(); n++) {
+	ck_dat(psp_create_any(server->ia, &qual, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	for (; alloc_fail_nth(n), ret = try_connect(client->ep, server, qual), alloc_failed();
+	     n++) {
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
-		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 		ck_assert_uint_eq(fake_alive(FAKE_CONN), 0);
-		ck_assert_uint_eq(((struct evd *)A->connect_evd)->promised, 0);
-		expect_none(A->connect_evd);
-		expect_none(B->cr_evd);
+		ck_assert_uint_eq(((struct evd *)client->connect_evd)->promised, 0);
+		expect_no_event(client->connect_evd);
+		expect_no_event(server->cr_evd);
 	}
 	ck_dat(ret);
 	ck_assert_uint_ge(n, 3); /* room for the events, and for the peer's private data */
-	expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
 }
 END_TEST
 
@@ -586,12 +595,12 @@ static void bring(DAT_EP_STATE state)
 	switch (state) {
 	case STATE(ACTIVE_CONNECTION_PENDING):
 		fake_hold_cm(true);
-		ck_dat(try_connect(A->ep, B, 7));
+		ck_dat(try_connect(client->ep, server, 7));
 		break;
 	case STATE(COMPLETION_PENDING):
-		cr = request(B, A);
+		cr = request(server, client);
 		fake_hold_cm(true);
-		ck_dat(cr_accept(cr, A->ep, 0, NULL));
+		ck_dat(cr_accept(cr, client->ep, 0, NULL));
 		break;
 	case STATE(CONNECTED):
 		pair_connect(&pair);
@@ -599,18 +608,18 @@ static void bring(DAT_EP_STATE state)
 	case STATE(DISCONNECT_PENDING):
 		pair_connect(&pair);
 		fake_hold(true);
-		post_send(A, 99, 0, 64, 0);
-		ck_dat(ep_disconnect(A->ep, DAT_CLOSE_GRACEFUL_FLAG));
+		post_send(client, 99, 0, 64, 0);
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_GRACEFUL_FLAG));
 		break;
 	case STATE(DISCONNECTED):
 		pair_connect(&pair);
-		ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-		expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 		break;
 	default:
 		break;
 	}
-	ck_assert_int_eq(state_of(A->ep), state);
+	ck_assert_int_eq(ep_get_state(client->ep), state);
 }
 
 static DAT_RETURN make_call(enum call call, DAT_CR_HANDLE cr)
@@ -618,42 +627,42 @@ static DAT_RETURN make_call(enum call call, DAT_CR_HANDLE cr)
 	switch (call) {
 	case CONNECT:
 		fake_hold_cm(true);
-		return try_connect(A->ep, B, 7);
+		return try_connect(client->ep, server, 7);
 	case ACCEPT:
 		fake_hold_cm(true);
-		return cr_accept(cr, A->ep, 0, NULL);
+		return cr_accept(cr, client->ep, 0, NULL);
 	case ABRUPT:
-		return ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG);
+		return ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG);
 	case GRACEFUL:
-		return ep_disconnect(A->ep, DAT_CLOSE_GRACEFUL_FLAG);
+		return ep_disconnect(client->ep, DAT_CLOSE_GRACEFUL_FLAG);
 	case RESET:
-		return ep_reset(A->ep);
+		return ep_reset(client->ep);
 	case FREE:
-		return ep_free(A->ep);
+		return ep_free(client->ep);
 	case SEND:
-		return try_send(A, 1, 0, 64, 0);
+		return try_send(client, 1, 0, 64, 0);
 	default:
-		return try_recv(A, 1, 0, 64, 0);
+		return try_recv(client, 1, 0, 64, 0);
 	}
 }
 
 START_TEST(every_call_in_every_state)
 {
 	const struct move *move = &moves[_i];
-	DAT_CR_HANDLE cr = request(B, A);
+	DAT_CR_HANDLE cr = request(server, client);
 	DAT_EP_STATE to = move->ret == DAT_SUCCESS ? move->to : move->from;
 
 	bring(move->from);
 	ck_dat_is(make_call(move->call, cr), move->ret);
 	if (move->event)
-		expect(A->connect_evd, move->event);
-	expect_none(A->connect_evd);
+		expect_event(client->connect_evd, move->event);
+	expect_no_event(client->connect_evd);
 	if (to == GONE)
-		ck_dat_is(ep_get_status(A->ep, NULL, NULL, NULL), BAD_HANDLE(EP));
+		ck_dat_is(ep_get_status(client->ep, NULL, NULL, NULL), BAD_HANDLE(EP));
 	else
-		ck_assert_int_eq(state_of(A->ep), to);
+		ck_assert_int_eq(ep_get_state(client->ep), to);
 	if (move->from == STATE(DISCONNECTED) && (move->call == SEND || move->call == RECV))
-		expect_dto(move->call == SEND ? A->request_evd : A->recv_evd, 1,
+		expect_dto(move->call == SEND ? client->request_evd : client->recv_evd, 1,
 			   DAT_DTO_ERR_FLUSHED);
 	if (move->call == ACCEPT && move->ret != DAT_SUCCESS)
 		ck_dat(cr_reject(cr)); /* it is as it was */
@@ -663,8 +672,8 @@ END_TEST
 START_TEST(disconnect_checks_its_flags)
 {
 	pair_connect(&pair);
-	ck_dat_is(ep_disconnect(A->ep, (DAT_CLOSE_FLAGS)2), BAD_ARG(2));
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_CONNECTED);
+	ck_dat_is(ep_disconnect(client->ep, (DAT_CLOSE_FLAGS)2), BAD_ARG(2));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_CONNECTED);
 }
 END_TEST
 
@@ -673,26 +682,26 @@ END_TEST
 START_TEST(free_drops_what_is_posted)
 {
 	for (unsigned n = 1; n <= 4; n++)
-		post_recv(A, n, 64 * n, 64, 0);
+		post_recv(client, n, 64 * n, 64, 0);
 	ck_assert_uint_eq(fake_outstanding(), 4);
-	ck_dat(ep_free(A->ep));
+	ck_dat(ep_free(client->ep));
 	ck_assert_uint_eq(fake_outstanding(), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 1);
-	ck_dat(lmr_free(A->lmr));
+	ck_dat(lmr_free(client->lmr));
 }
 END_TEST
 
 START_TEST(free_is_silent_here_and_heard_there)
 {
 	for (unsigned n = 1; n <= 4; n++)
-		post_recv(A, n, 64 * n, 64, 0);
+		post_recv(client, n, 64 * n, 64, 0);
 	pair_connect(&pair);
-	post_send(B, 1, 0, 64, 0);
-	expect_dto(A->recv_evd, 1, DAT_DTO_SUCCESS);
-	ck_dat(ep_free(A->ep));
-	expect_none(A->connect_evd);
-	expect_none(A->recv_evd);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	post_send(server, 1, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	ck_dat(ep_free(client->ep));
+	expect_no_event(client->connect_evd);
+	expect_no_event(client->recv_evd);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 END_TEST
 
@@ -702,49 +711,50 @@ END_TEST
  */
 START_TEST(free_spares_the_neighbours)
 {
-	DAT_EP_HANDLE other_a = ep_make(A, NULL), other_b = ep_make(B, NULL);
-	DAT_LMR_TRIPLET from = segment(A, 0, 64), to = segment(B, 0, 64);
+	DAT_EP_HANDLE other_a = side_create_ep(client, NULL),
+		      other_b = side_create_ep(server, NULL);
+	DAT_LMR_TRIPLET from = segment(client, 0, 64), to = segment(server, 0, 64);
 
 	pair_connect(&pair);
-	connect_eps(A, other_a, B, other_b);
+	connect_eps(client, other_a, server, other_b);
 	ck_dat(ep_post_recv(other_b, 1, &to, cookie_of(5), 0));
-	post_recv(B, 6, 64, 64, 0);
-	post_send(A, 7, 0, 64, 0);
+	post_recv(server, 6, 64, 64, 0);
+	post_send(client, 7, 0, 64, 0);
 	ck_dat(ep_post_send(other_a, 1, &from, cookie_of(8), 0));
 	if (_i) {
-		ck_dat(ep_free(A->ep));
-		expect_dto(A->request_evd, 8, DAT_DTO_SUCCESS);
-		expect_none(A->request_evd);
+		ck_dat(ep_free(client->ep));
+		expect_dto(client->request_evd, 8, DAT_DTO_SUCCESS);
+		expect_no_event(client->request_evd);
 	} else {
-		ck_dat(ep_free(B->ep));
-		expect_dto(B->recv_evd, 5, DAT_DTO_SUCCESS);
-		expect_none(B->recv_evd);
+		ck_dat(ep_free(server->ep));
+		expect_dto(server->recv_evd, 5, DAT_DTO_SUCCESS);
+		expect_no_event(server->recv_evd);
 	}
 }
 END_TEST
 
 static void disconnect_both(void)
 {
-	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
 START_TEST(reset_makes_it_new)
 {
 	for (int round = 0; round < 3; round++) {
-		post_recv(B, 1, 0, 64, 0);
-		post_recv(B, 2, 64, 64, 0);
+		post_recv(server, 1, 0, 64, 0);
+		post_recv(server, 2, 64, 64, 0);
 		pair_connect(&pair);
-		post_send(A, 3, 0, 64, 0);
-		expect_dto(B->recv_evd, 1, DAT_DTO_SUCCESS);
-		expect_dto(A->request_evd, 3, DAT_DTO_SUCCESS);
+		post_send(client, 3, 0, 64, 0);
+		expect_dto(server->recv_evd, 1, DAT_DTO_SUCCESS);
+		expect_dto(client->request_evd, 3, DAT_DTO_SUCCESS);
 		disconnect_both();
-		expect_dto(B->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
-		ck_dat(ep_reset(A->ep));
-		ck_dat(ep_reset(B->ep));
-		ck_dat(ep_reset(B->ep));
-		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+		expect_dto(server->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+		ck_dat(ep_reset(client->ep));
+		ck_dat(ep_reset(server->ep));
+		ck_dat(ep_reset(server->ep));
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
 }
@@ -754,9 +764,9 @@ START_TEST(reset_keeps_posted_receives_of_the_unconnected)
 {
 	DAT_COUNT nbufs;
 
-	post_recv(A, 1, 0, 64, 0);
-	ck_dat(ep_reset(A->ep));
-	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	post_recv(client, 1, 0, 64, 0);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_recv_query(client->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
 }
 END_TEST
@@ -766,14 +776,14 @@ START_TEST(reset_may_fail_and_be_repeated)
 	pair_connect(&pair);
 	disconnect_both();
 	fake_fail("qp_create", ENOMEM, 1);
-	ck_dat_is(ep_reset(A->ep), NO_RESOURCE(TEP));
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_DISCONNECTED);
-	ck_dat_is(try_recv(A, 1, 0, 64, 0), BAD_STATE(EP_NOTREADY));
-	post_send(A, 2, 0, 64, 0);
-	expect_dto(A->request_evd, 2, DAT_DTO_ERR_FLUSHED);
-	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ep_reset(A->ep));
-	ck_dat(ep_reset(B->ep));
+	ck_dat_is(ep_reset(client->ep), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+	ck_dat_is(try_recv(client, 1, 0, 64, 0), BAD_STATE(EP_NOTREADY));
+	post_send(client, 2, 0, 64, 0);
+	expect_dto(client->request_evd, 2, DAT_DTO_ERR_FLUSHED);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
 	pair_connect(&pair);
 }
 END_TEST
@@ -784,27 +794,27 @@ END_TEST
  */
 START_TEST(reset_keeps_events_and_drops_stragglers)
 {
-	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EP_ATTR attr = ep_attr_default(client);
 
 	attr.max_recv_dtos = 2; /* so that slots are used again */
-	ck_dat(ep_free(A->ep));
-	A->ep = ep_make(A, &attr);
+	ck_dat(ep_free(client->ep));
+	client->ep = side_create_ep(client, &attr);
 	fake_quirks(FAKE_LATE_FLUSH);
-	post_recv(A, 1, 0, 64, 0);
-	post_recv(A, 2, 64, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	post_recv(client, 2, 64, 64, 0);
 	pair_connect(&pair);
 	disconnect_both();
 	ck_assert(fake_step()); /* 1 was given up on, and now it comes */
-	ck_dat(ep_reset(A->ep));
+	ck_dat(ep_reset(client->ep));
 	fake_quirks(0);
-	post_recv(A, 3, 0, 64, 0);
-	expect_dto(A->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
-	expect_dto(A->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
-	expect_none(A->recv_evd);
-	ck_dat(ep_reset(B->ep));
+	post_recv(client, 3, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->recv_evd);
+	ck_dat(ep_reset(server->ep));
 	pair_connect(&pair);
-	post_send(B, 4, 0, 64, 0);
-	expect_dto(A->recv_evd, 3, DAT_DTO_SUCCESS);
+	post_send(server, 4, 0, 64, 0);
+	expect_dto(client->recv_evd, 3, DAT_DTO_SUCCESS);
 }
 END_TEST
 

@@ -29,7 +29,7 @@ static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
 
 static DAT_EVD_HANDLE software_evd(DAT_COUNT qlen)
 {
-	return evd_make_for(&side, qlen, DAT_EVD_SOFTWARE_FLAG);
+	return side_create_evd(&side, qlen, DAT_EVD_SOFTWARE_FLAG);
 }
 
 static DAT_EVD_PARAM query(DAT_EVD_HANDLE evd)
@@ -90,10 +90,11 @@ END_TEST
 START_TEST(only_completions_need_a_queue_of_the_device)
 {
 	unsigned before = fake_alive(FAKE_CQ);
-	DAT_EVD_HANDLE with = evd_make_for(&side, 4, DAT_EVD_RMR_BIND_FLAG);
-	DAT_EVD_HANDLE without = evd_make_for(&side, 4,
-					      DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG |
-						      DAT_EVD_CONNECTION_FLAG | DAT_EVD_ASYNC_FLAG);
+	DAT_EVD_HANDLE with = side_create_evd(&side, 4, DAT_EVD_RMR_BIND_FLAG);
+	DAT_EVD_HANDLE without = side_create_evd(&side, 4,
+						 DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG |
+							 DAT_EVD_CONNECTION_FLAG |
+							 DAT_EVD_ASYNC_FLAG);
 
 	ck_assert_uint_eq(fake_alive(FAKE_CQ), before + 1);
 	ck_dat(evd_free(with));
@@ -185,15 +186,15 @@ START_TEST(create_runs_out_of_descriptors)
 	DAT_EVD_HANDLE evd = POISON;
 
 	for (unsigned n = 0; n < 2; n++) {
-		leave_descriptors(n);
+		limit_descriptors(n);
 		ck_dat_is(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd),
 			  NO_RESOURCE(TEVD));
 		ck_assert_ptr_eq(evd, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), before);
 	}
-	leave_descriptors(2);
+	limit_descriptors(2);
 	ck_dat(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
-	leave_descriptors(20);
+	limit_descriptors(20);
 }
 END_TEST
 
@@ -233,7 +234,7 @@ END_TEST
 
 START_TEST(free_is_refused_while_it_is_fed)
 {
-	DAT_EVD_HANDLE cr_evd = evd_make_for(&side, 4, DAT_EVD_CR_FLAG);
+	DAT_EVD_HANDLE cr_evd = side_create_evd(&side, 4, DAT_EVD_CR_FLAG);
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 
@@ -247,7 +248,7 @@ START_TEST(free_is_refused_while_it_is_fed)
 	ck_dat(evd_free(cr_evd));
 	ck_dat_is(evd_free(cr_evd), HANDLE1);
 	ck_dat(ep_free(side.ep));
-	side.ep = ep_make(&side, NULL);
+	side.ep = side_create_ep(&side, NULL);
 	side_close(&side);
 }
 END_TEST
@@ -311,8 +312,8 @@ START_TEST(a_full_queue_refuses_software_events)
 	ck_dat_is(try_post_se(evd, 99), DAT_ERROR(DAT_QUEUE_FULL, 0));
 	for (DAT_COUNT n = 1; n <= qlen; n++)
 		expect_se(evd, (uintptr_t)n);
-	expect_none(evd);
-	expect_none(side.async_evd); /* the poster was told: no error event */
+	expect_no_event(evd);
+	expect_no_event(side.async_evd); /* the poster was told: no error event */
 }
 END_TEST
 
@@ -386,7 +387,7 @@ START_TEST(too_few_events_do_not_put_the_deadline_off)
 	post_se(waiter.evd, 2);
 	fake_settle(1);
 	fake_clock_advance(1);
-	ck_dat_is(waiter_end(&waiter), TIMED_OUT);
+	ck_dat_is(waiter_join(&waiter), TIMED_OUT);
 	ck_assert_int_eq(waiter.nmore, 2);
 }
 END_TEST
@@ -403,7 +404,7 @@ START_TEST(the_threshold_wakes)
 		fake_settle(1);
 	}
 	post_se(waiter.evd, 2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq((uintptr_t)waiter.event.event_data.software_event_data.pointer, 0);
 	ck_assert_int_eq(waiter.nmore, 2);
 	expect_se(waiter.evd, 1);
@@ -424,7 +425,7 @@ START_TEST(a_waiter_is_alone)
 	ck_dat_is(evd_free(waiter.evd), BAD_STATE(EVD_WAITER));
 	ck_dat_is(evd_resize(waiter.evd, 20), BAD_STATE(EVD_WAITER));
 	post_se(waiter.evd, 2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.nmore, 1);
 	expect_se(waiter.evd, 2);
 	ck_dat(evd_free(waiter.evd));
@@ -440,7 +441,7 @@ START_TEST(unwaitable_refuses_and_ends_a_wait)
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
 	ck_dat(evd_set_unwaitable(waiter.evd));
-	ck_dat_is(waiter_end(&waiter), BAD_STATE(EVD_UNWAITABLE));
+	ck_dat_is(waiter_join(&waiter), BAD_STATE(EVD_UNWAITABLE));
 	ck_dat_is(evd_wait(waiter.evd, 0, 1, &event, &nmore), BAD_STATE(EVD_UNWAITABLE));
 	ck_dat_is(evd_wait(waiter.evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore),
 		  BAD_STATE(EVD_UNWAITABLE));
@@ -471,7 +472,7 @@ START_TEST(a_signal_interrupts_a_wait)
 	post_se(waiter.evd, 1);
 	fake_settle(1);
 	ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
-	ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
+	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
 	ck_assert_int_eq(signals, 1);
 	ck_assert_int_eq(waiter.nmore, 1);
 	expect_se(waiter.evd, 1);
@@ -495,7 +496,7 @@ START_TEST(an_abrupt_close_aborts_a_wait)
 	post_se(waiters[0].evd, 1);
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
 	for (int n = 0; n < COUNT(waiters); n++) {
-		ck_dat_is(waiter_end(&waiters[n]), DAT_ERROR(DAT_ABORT, 0));
+		ck_dat_is(waiter_join(&waiters[n]), DAT_ERROR(DAT_ABORT, 0));
 		ck_dat_is(evd_wait(waiters[n].evd, 0, 1, &event, &nmore), HANDLE1);
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
@@ -509,18 +510,18 @@ static void connect_with(DAT_COMPLETION_FLAGS recv_flags, DAT_COMPLETION_FLAGS r
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(&pair.server, "fake1");
+	attr = ep_attr_default(&pair.server);
 	attr.recv_completion_flags = recv_flags;
 	attr.request_completion_flags = request_flags;
-	pair.a.attr = &attr;
-	side_open(&pair.a, "fake0");
+	pair.client.ep_attr = &attr;
+	side_open(&pair.client, "fake0");
 	pair_connect(&pair);
 }
 
 static void *sender(void *arg)
 {
-	post_send(&pair.b, (uintptr_t)arg, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.server, (uintptr_t)arg, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	return NULL;
 }
 
@@ -530,21 +531,21 @@ START_TEST(completions_count_for_the_threshold)
 
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 4; n++)
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	waiter.evd = pair.a.recv_evd;
+		post_recv(&pair.client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	waiter.evd = pair.client.recv_evd;
 	waiter_start(&waiter);
 	for (uintptr_t n = 0; n < 2; n++) {
 		sender((void *)n);
 		fake_settle(1);
 	}
 	sender((void *)2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.transfered_length, 8);
 	ck_assert_int_eq(waiter.nmore, 2);
-	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
-	expect_dto(pair.a.recv_evd, 2, DAT_DTO_SUCCESS);
-	expect_none(pair.a.recv_evd);
+	expect_dto(pair.client.recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.recv_evd, 2, DAT_DTO_SUCCESS);
+	expect_no_event(pair.client.recv_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -552,13 +553,13 @@ END_TEST
 START_TEST(an_unwaitable_evd_gives_completions)
 {
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_dat(evd_set_unwaitable(pair.a.recv_evd));
+	ck_dat(evd_set_unwaitable(pair.client.recv_evd));
 	for (uint64_t n = 0; n < 2; n++) {
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 		sender(NULL);
-		ck_dat(evd_dequeue(pair.a.recv_evd, &event));
+		ck_dat(evd_dequeue(pair.client.recv_evd, &event));
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
-		ck_dat_is(evd_dequeue(pair.a.recv_evd, &event), EMPTY);
+		ck_dat_is(evd_dequeue(pair.client.recv_evd, &event), EMPTY);
 	}
 	pair_close(&pair);
 }
@@ -567,11 +568,11 @@ END_TEST
 START_TEST(a_wait_for_completions_times_out_with_what_is_there)
 {
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
-	post_recv(&pair.a, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(&pair.client, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	sender(NULL);
-	ck_dat_is(evd_wait(pair.a.recv_evd, 10, 2, &event, &nmore), TIMED_OUT);
+	ck_dat_is(evd_wait(pair.client.recv_evd, 10, 2, &event, &nmore), TIMED_OUT);
 	ck_assert_int_eq(nmore, 1);
-	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.recv_evd, 1, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -582,21 +583,22 @@ START_TEST(unsignalled_completions_end_no_wait)
 
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(&pair.b, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_assert_int_eq(query(pair.a.request_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
+		post_recv(&pair.server, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_int_eq(query(pair.client.request_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
 			 DAT_EVD_STATE_CONFIG_NOTIFY);
-	ck_dat_is(evd_wait(pair.a.request_evd, 0, 2, &event, &nmore), BAD_STATE(EVD_CONFIG_NOTIFY));
-	waiter.evd = pair.a.request_evd;
+	ck_dat_is(evd_wait(pair.client.request_evd, 0, 2, &event, &nmore),
+		  BAD_STATE(EVD_CONFIG_NOTIFY));
+	waiter.evd = pair.client.request_evd;
 	waiter_start(&waiter);
-	post_send(&pair.a, 0, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	post_send(&pair.a, 1, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	post_send(&pair.client, 0, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	post_send(&pair.client, 1, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	fake_settle(1);
-	post_send(&pair.a, 2, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_dat(waiter_end(&waiter)); /* with the oldest, whatever woke it */
+	post_send(&pair.client, 2, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(waiter_join(&waiter)); /* with the oldest, whatever woke it */
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_eq(waiter.nmore, 2);
-	expect_dto(pair.a.request_evd, 1, DAT_DTO_SUCCESS);
-	expect_dto(pair.a.request_evd, 2, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.request_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.request_evd, 2, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -604,9 +606,9 @@ END_TEST
 START_TEST(queued_events_end_a_wait_that_begins_whatever_their_kind)
 {
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	post_recv(&pair.b, 0, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	post_send(&pair.a, 5, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	expect_dto(pair.a.request_evd, 5, DAT_DTO_SUCCESS);
+	post_recv(&pair.server, 0, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.client, 5, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	expect_dto(pair.client.request_evd, 5, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -617,15 +619,15 @@ START_TEST(failures_always_notify)
 
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	fake_hold(true);
-	post_send(&pair.a, 6, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	waiter.evd = pair.a.request_evd;
+	post_send(&pair.client, 6, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	waiter.evd = pair.client.request_evd;
 	waiter_start(&waiter);
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	ck_assert(fake_step());
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.event.event_data.dto_completion_event_data.status,
 			 DAT_DTO_ERR_TRANSPORT);
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 }
 END_TEST
 
@@ -635,20 +637,21 @@ START_TEST(solicited_mode_waits_for_solicited_receives)
 
 	connect_with(DAT_COMPLETION_SOLICITED_WAIT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_assert_int_eq(query(pair.a.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
+		post_recv(&pair.client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_int_eq(query(pair.client.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
 			 DAT_EVD_STATE_CONFIG_SOLICITED);
-	ck_dat_is(evd_wait(pair.a.recv_evd, 0, 2, &event, &nmore), BAD_STATE(EVD_CONFIG_SOLICITED));
-	waiter.evd = pair.a.recv_evd;
+	ck_dat_is(evd_wait(pair.client.recv_evd, 0, 2, &event, &nmore),
+		  BAD_STATE(EVD_CONFIG_SOLICITED));
+	waiter.evd = pair.client.recv_evd;
 	waiter_start(&waiter);
-	ck_assert_int_eq(fake_armed(cq_of(pair.a.recv_evd)), FAKE_ARMED_ERRORS);
-	post_send(&pair.b, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_int_eq(fake_armed(cq_of(pair.client.recv_evd)), FAKE_ARMED_ERRORS);
+	post_send(&pair.server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_settle(1);
-	post_send(&pair.b, 1, 0, 8, DAT_COMPLETION_SOLICITED_WAIT_FLAG);
-	ck_dat(waiter_end(&waiter));
+	post_send(&pair.server, 1, 0, 8, DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_eq(waiter.nmore, 1);
-	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.recv_evd, 1, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -680,14 +683,14 @@ static const struct {
 
 START_TEST(the_first_endpoint_decides)
 {
-	DAT_EP_ATTR attr = ep_attr(&side);
+	DAT_EP_ATTR attr = ep_attr_default(&side);
 	DAT_EP_HANDLE first, then = POISON;
 	unsigned alive;
 
 	ck_dat(ep_free(side.ep)); /* it decided already */
 	attr.recv_completion_flags = configurations[_i].first_recv;
 	attr.request_completion_flags = configurations[_i].first_request;
-	first = ep_make(&side, &attr);
+	first = side_create_ep(&side, &attr);
 	attr.recv_completion_flags = configurations[_i].then_recv;
 	attr.request_completion_flags = configurations[_i].then_request;
 	alive = fake_alive(FAKE_ANY);
@@ -704,7 +707,7 @@ START_TEST(the_first_endpoint_decides)
 	ck_dat(ep_free(first));
 	ck_assert_int_eq(query(side.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
 			 DAT_EVD_STATE_CONFIG_THRESHOLD);
-	side.ep = ep_make(&side, NULL);
+	side.ep = side_create_ep(&side, NULL);
 	side_close(&side);
 }
 END_TEST
@@ -718,21 +721,21 @@ START_TEST(nobody_pays_for_a_wait_that_nobody_makes)
 	unsigned arms;
 
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
-	cq = cq_of(pair.a.recv_evd);
+	cq = cq_of(pair.client.recv_evd);
 	fake_settle(0);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	arms = fake_calls("cq_arm");
 	sender(NULL);
 	fake_settle(0);
-	ck_dat(evd_dequeue(pair.a.recv_evd, &event));
+	ck_dat(evd_dequeue(pair.client.recv_evd, &event));
 	ck_assert_uint_eq(fake_calls("cq_arm"), arms); /* polling takes no interrupt */
-	waiter.evd = pair.a.recv_evd;
+	waiter.evd = pair.client.recv_evd;
 	waiter_start(&waiter);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY);
 	sender(NULL);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	sender(NULL); /* may take one interrupt that was meant for the waiter */
 	fake_settle(0);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
@@ -745,11 +748,11 @@ START_TEST(a_failure_is_noticed_though_nobody_polls)
 	fake_quirks(_i ? FAKE_ARM_ANY : 0);
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_hold(true);
-	post_send(&pair.a, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.client, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	ck_assert(fake_step());
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	expect_dto(pair.a.request_evd, 1, DAT_DTO_ERR_TRANSPORT);
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_dto(pair.client.request_evd, 1, DAT_DTO_ERR_TRANSPORT);
 }
 END_TEST
 
@@ -760,22 +763,22 @@ START_TEST(moved_completions_make_the_queue_grow)
 	DAT_EP_ATTR attr;
 	unsigned total = 200;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(&pair.server, "fake1");
+	attr = ep_attr_default(&pair.server);
 	attr.max_recv_dtos = (DAT_COUNT)total;
-	pair.a.attr = &attr;
-	pair.a.qlen = 1;
-	side_open(&pair.a, "fake0");
+	pair.client.ep_attr = &attr;
+	pair.client.qlen = 1;
+	side_open(&pair.client, "fake0");
 	pair_connect(&pair);
 	for (unsigned n = 0; n < total; n++)
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_dat(ep_disconnect(pair.a.ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		post_recv(&pair.client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	for (unsigned n = 0; n < total; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_ERR_FLUSHED);
-	expect_none(pair.a.recv_evd);
-	expect_none(pair.a.async_evd); /* nothing overran */
-	side_close(&pair.a);
+		expect_dto(pair.client.recv_evd, n, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(pair.client.recv_evd);
+	expect_no_event(pair.client.async_evd); /* nothing overran */
+	side_close(&pair.client);
 }
 END_TEST
 
@@ -784,12 +787,12 @@ static void connect_with_queue(DAT_COUNT qlen, DAT_COUNT depth)
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(&pair.server, "fake1");
+	attr = ep_attr_default(&pair.server);
 	attr.max_recv_dtos = depth;
-	pair.a.attr = &attr;
-	pair.a.qlen = qlen;
-	side_open(&pair.a, "fake0");
+	pair.client.ep_attr = &attr;
+	pair.client.qlen = qlen;
+	side_open(&pair.client, "fake0");
 	pair_connect(&pair);
 }
 
@@ -800,9 +803,9 @@ static void connect_with_depth(DAT_COUNT depth)
 
 static void send_to_a(unsigned n)
 {
-	post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	post_send(&pair.b, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.b.request_evd, n, DAT_DTO_SUCCESS);
+	post_recv(&pair.client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.server, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(pair.server.request_evd, n, DAT_DTO_SUCCESS);
 }
 
 /* Whatever the depth, power of two or not. */
@@ -811,11 +814,11 @@ START_TEST(a_sleeper_needs_no_memory)
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 
 	connect_with_depth(100 + _i);
-	waiter.evd = pair.a.recv_evd;
+	waiter.evd = pair.client.recv_evd;
 	alloc_starve_others(true);
 	waiter_start(&waiter);
 	send_to_a(1);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	alloc_starve_others(false);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
 	pair_close(&pair);
@@ -829,7 +832,7 @@ START_TEST(a_sleeper_comes_back_to_what_found_no_memory)
 	unsigned refused;
 
 	connect_with_queue(50, 100);
-	waiter.evd = pair.a.recv_evd;
+	waiter.evd = pair.client.recv_evd;
 	alloc_starve_others(true);
 	refused = alloc_refused();
 	waiter_start(&waiter);
@@ -839,7 +842,7 @@ START_TEST(a_sleeper_comes_back_to_what_found_no_memory)
 	ck_assert_uint_gt(alloc_refused(), refused);
 	alloc_starve_others(false);
 	fake_clock_advance(10000000);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_eq(waiter.nmore, 49);
 	pair_close(&pair);
@@ -856,57 +859,57 @@ START_TEST(a_queue_that_can_not_grow_loses_nothing)
 	for (unsigned n = 0; n < (unsigned)total; n++)
 		send_to_a(n);
 	alloc_fail_nth(1);
-	ret = evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+	ret = evd_wait(pair.client.recv_evd, 0, 1, &event, &nmore);
 	ck_assert(alloc_failed());
 	ck_dat(ret);
 	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_lt(nmore, total - 1);
 	for (unsigned n = 1; n < (unsigned)total; n++) {
 		alloc_fail_nth(1);
-		ret = n % 2 ? evd_dequeue(pair.a.recv_evd, &event)
-			    : evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+		ret = n % 2 ? evd_dequeue(pair.client.recv_evd, &event)
+			    : evd_wait(pair.client.recv_evd, 0, 1, &event, &nmore);
 		(void)alloc_failed();
 		ck_dat(ret);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
 	}
-	expect_none(pair.a.recv_evd);
-	expect_none(pair.a.async_evd);
+	expect_no_event(pair.client.recv_evd);
+	expect_no_event(pair.client.async_evd);
 	pair_close(&pair);
 }
 END_TEST
 
 START_TEST(connection_events_find_room_in_a_full_queue)
 {
-	pair.a.one_evd = true;
-	pair.a.qlen = 1;
-	side_open(&pair.a, "fake0");
-	while (try_post_se(pair.a.connect_evd, 1) == DAT_SUCCESS)
+	pair.client.one_evd = true;
+	pair.client.qlen = 1;
+	side_open(&pair.client, "fake0");
+	while (try_post_se(pair.client.connect_evd, 1) == DAT_SUCCESS)
 		;
-	side_open(&pair.b, "fake1");
-	pair.b.attr = NULL;
+	side_open(&pair.server, "fake1");
+	pair.server.ep_attr = NULL;
 	{
-		DAT_EVD_HANDLE cr_evd = pair.b.cr_evd;
+		DAT_EVD_HANDLE cr_evd = pair.server.cr_evd;
 		DAT_PSP_HANDLE psp;
 		DAT_CONN_QUAL qual;
 
-		ck_dat(psp_create_any(pair.b.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-		ck_dat(ep_connect(pair.a.ep, (DAT_IA_ADDRESS_PTR)&pair.b.addr, qual,
+		ck_dat(psp_create_any(pair.server.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+		ck_dat(ep_connect(pair.client.ep, (DAT_IA_ADDRESS_PTR)&pair.server.address, qual,
 				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 				  DAT_CONNECT_DEFAULT_FLAG));
-		event = expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.b.ep, 0,
-				 NULL));
-		expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-		ck_dat(ep_disconnect(pair.b.ep, DAT_CLOSE_ABRUPT_FLAG));
-		expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		event = expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.server.ep,
+				 0, NULL));
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		ck_dat(ep_disconnect(pair.server.ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	}
 	fake_settle(0);
 	do
-		ck_dat(evd_dequeue(pair.a.connect_evd, &event));
+		ck_dat(evd_dequeue(pair.client.connect_evd, &event));
 	while (event.event_number == DAT_SOFTWARE_EVENT);
 	ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect_none(pair.a.connect_evd);
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(pair.client.connect_evd);
 }
 END_TEST
 
@@ -918,29 +921,29 @@ START_TEST(a_request_without_room_is_refused)
 	DAT_PSP_HANDLE psp;
 	DAT_CONN_QUAL qual;
 
-	side_open(&pair.a, "fake1");
-	cr_evd = evd_make_for(&side, 2, DAT_EVD_CR_FLAG);
+	side_open(&pair.client, "fake1");
+	cr_evd = side_create_evd(&side, 2, DAT_EVD_CR_FLAG);
 	room = query(cr_evd).evd_qlen;
 	ck_assert_int_lt(room, COUNT(eps));
 	ck_dat(psp_create_any(side.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	for (int n = 0; n < room + 2; n++) {
-		eps[n] = ep_make(&pair.a, NULL);
-		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.addr, qual,
+		eps[n] = side_create_ep(&pair.client, NULL);
+		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.address, qual,
 				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 				  DAT_CONNECT_DEFAULT_FLAG));
 		fake_settle(0);
 	}
-	while (evd_dequeue(pair.a.connect_evd, &event) == DAT_SUCCESS) {
+	while (evd_dequeue(pair.client.connect_evd, &event) == DAT_SUCCESS) {
 		ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle,
 				 eps[room + refused++]);
 	}
 	ck_assert_int_eq(refused, 2);
 	for (int n = 0; n < room; n++)
-		ck_dat(cr_reject(expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		ck_dat(cr_reject(expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 					 .event_data.cr_arrival_event_data.cr_handle));
-	expect_none(cr_evd);
-	expect_none(side.async_evd);
+	expect_no_event(cr_evd);
+	expect_no_event(side.async_evd);
 }
 END_TEST
 
@@ -953,14 +956,14 @@ START_TEST(lost_asynchronous_errors_are_reported_once)
 		fake_port_down(ia->dev);
 	fake_settle(0);
 	for (int n = 0; n < room; n++)
-		expect(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
-	event = expect(side.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
+		expect_event(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+	event = expect_event(side.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
 	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, side.async_evd);
 	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason, DAT_EVD_OVERFLOW_ERROR);
-	expect_none(side.async_evd);
+	expect_no_event(side.async_evd);
 	fake_port_down(ia->dev);
-	expect(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC); /* it stays usable */
-	expect_none(side.async_evd);
+	expect_event(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC); /* it stays usable */
+	expect_no_event(side.async_evd);
 }
 END_TEST
 
@@ -975,8 +978,8 @@ START_TEST(a_queue_that_cannot_grow_takes_what_fits)
 	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
 	fake_attr()->max_cqe = 1000;
 	side_open(&side, "fake0");
-	attr = ep_attr(&side);
-	evd = evd_make_for(&side, 4, DAT_EVD_DTO_FLAG);
+	attr = ep_attr_default(&side);
+	evd = side_create_evd(&side, 4, DAT_EVD_DTO_FLAG);
 	alive = fake_alive(FAKE_ANY);
 	attr.max_recv_dtos = attr.max_request_dtos = 600;
 	ck_dat_is(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &ep),
@@ -990,8 +993,8 @@ END_TEST
 
 START_TEST(attaching_makes_room_below)
 {
-	DAT_EP_ATTR attr = ep_attr(&side);
-	DAT_EVD_HANDLE evd = evd_make_for(&side, 1, DAT_EVD_DTO_FLAG);
+	DAT_EP_ATTR attr = ep_attr_default(&side);
+	DAT_EVD_HANDLE evd = side_create_evd(&side, 1, DAT_EVD_DTO_FLAG);
 	DAT_EP_HANDLE eps[10];
 
 	attr.max_recv_dtos = attr.max_request_dtos = 100;
@@ -1038,7 +1041,7 @@ START_TEST(resize_checks_and_keeps_events)
 	ck_dat_is(try_post_se(evd, 1), DAT_ERROR(DAT_QUEUE_FULL, 0));
 	for (uintptr_t n = 90; n < 100; n++)
 		expect_se(evd, n);
-	expect_none(evd);
+	expect_no_event(evd);
 }
 END_TEST
 
@@ -1061,7 +1064,7 @@ START_TEST(resize_runs_out_of_memory)
 		post_se(evd, i);
 	for (uintptr_t i = 0; i < 100; i++)
 		expect_se(evd, i);
-	expect_none(evd);
+	expect_no_event(evd);
 }
 END_TEST
 
@@ -1069,17 +1072,17 @@ START_TEST(resize_of_a_queue_in_use)
 {
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 3; n++) {
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 		sender(NULL);
 	}
-	ck_dat_is(evd_resize(pair.a.recv_evd, 2), DAT_ERROR(DAT_INVALID_STATE, 0));
-	ck_dat(evd_resize(pair.a.recv_evd, 500));
-	ck_assert_uint_ge(tp_cq_depth(cq_of(pair.a.recv_evd)), 500);
+	ck_dat_is(evd_resize(pair.client.recv_evd, 2), DAT_ERROR(DAT_INVALID_STATE, 0));
+	ck_dat(evd_resize(pair.client.recv_evd, 500));
+	ck_assert_uint_ge(tp_cq_depth(cq_of(pair.client.recv_evd)), 500);
 	fake_fail("cq_resize", ENOMEM, 1);
-	ck_dat_is(evd_resize(pair.a.recv_evd, 5000), NO_RESOURCE(TEVD));
-	ck_assert_int_eq(query(pair.a.recv_evd).evd_qlen, 500);
+	ck_dat_is(evd_resize(pair.client.recv_evd, 5000), NO_RESOURCE(TEVD));
+	ck_assert_int_eq(query(pair.client.recv_evd).evd_qlen, 500);
 	for (unsigned n = 0; n < 3; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(pair.client.recv_evd, n, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -1143,7 +1146,7 @@ START_TEST(each_event_is_delivered_once)
 		consumer_thread_end(takers[n]);
 	for (int n = 0; n < POSTERS * PER_POSTER; n++)
 		ck_assert_uint_eq(atomic_load(&taken[n]), 1);
-	expect_none(busy_evd);
+	expect_no_event(busy_evd);
 }
 END_TEST
 
@@ -1168,7 +1171,7 @@ START_TEST(no_wake_up_is_lost)
 	thread = consumer_thread_start(blocking_taker, NULL);
 	poster(NULL);
 	consumer_thread_end(thread);
-	expect_none(busy_evd);
+	expect_no_event(busy_evd);
 }
 END_TEST
 
@@ -1181,11 +1184,11 @@ static void *message_taker(void *arg)
 
 	(void)arg;
 	for (uint64_t n = 0; n < MESSAGES; n++) {
-		ck_dat(evd_wait(pair.a.recv_evd, DAT_TIMEOUT_INFINITE, 1, &got, &more));
+		ck_dat(evd_wait(pair.client.recv_evd, DAT_TIMEOUT_INFINITE, 1, &got, &more));
 		ck_assert_int_eq(got.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
 		ck_assert_uint_eq(got.event_data.dto_completion_event_data.user_cookie.as_64, n);
 		if (n + 8 < MESSAGES)
-			post_recv(&pair.a, n + 8, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+			post_recv(&pair.client, n + 8, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	}
 	return NULL;
 }
@@ -1196,11 +1199,11 @@ START_TEST(no_completion_is_slept_over)
 
 	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 8; n++)
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	thread = consumer_thread_start(message_taker, NULL);
 	for (uint64_t n = 0; n < MESSAGES; n++) {
-		post_send(&pair.b, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.b.request_evd, n, DAT_DTO_SUCCESS);
+		post_send(&pair.server, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+		expect_dto(pair.server.request_evd, n, DAT_DTO_SUCCESS);
 	}
 	consumer_thread_end(thread);
 	pair_close(&pair);

@@ -65,7 +65,7 @@ static struct ia *open_fake(unsigned n)
 	char name[16];
 
 	snprintf(name, sizeof(name), "fake%u", n);
-	return ia_make(name, false, &async);
+	return ia_open_on(name, false, &async);
 }
 
 static void close_abrupt(struct ia *ia)
@@ -517,8 +517,8 @@ static DAT_EVD_HANDLE async_of(struct ia *ia)
 	return evd;
 }
 
-static void expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
-			 DAT_COUNT reason)
+static void ia_expect_async_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+				  DAT_COUNT reason)
 {
 	DAT_EVENT event;
 
@@ -530,14 +530,6 @@ static void expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE
 	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason, reason);
 }
 
-static void expect_no_event(DAT_EVD_HANDLE evd)
-{
-	DAT_EVENT event;
-
-	fake_settle(0);
-	ck_dat_is(evd_dequeue(evd, &event), DAT_QUEUE_EMPTY);
-}
-
 START_TEST(borrowed_evd_gets_the_events_of_both)
 {
 	struct ia *lender = open_fake(0), *ia = open_borrowing(lender->async_evd);
@@ -545,13 +537,13 @@ START_TEST(borrowed_evd_gets_the_events_of_both)
 
 	ck_assert_ptr_eq(async_of(ia), async);
 	fake_port_down(ia->dev);
-	expect_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
 	fake_port_down(lender->dev);
-	expect_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, lender, DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, lender, DAT_IA_OTHER_ERROR);
 	ck_dat_is(ia_close(lender, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 	fake_port_down(lender->dev);
-	expect_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, lender, DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, lender, DAT_IA_OTHER_ERROR);
 	ck_dat(ia_close(lender, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
@@ -819,7 +811,8 @@ START_TEST(close_with_children)
 	ck_dat_is(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	ck_dat(handle_type(child, &type));
 	fake_port_down(ia->dev);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_OTHER_ERROR);
 	close_abrupt(ia);
 	ck_dat_is(handle_type(child, &type), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
 }
@@ -888,7 +881,7 @@ START_TEST(close_sends_waiters_home)
 	fake_settle(COUNT(waiters) + COUNT(sleepers));
 	close_abrupt(ia);
 	for (int i = 0; i < COUNT(waiters); i++)
-		ck_dat_is(waiter_end(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
+		ck_dat_is(waiter_join(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
 	for (int i = 0; i < COUNT(sleepers); i++) {
 		consumer_thread_end(sleepers[i].thread);
 		ck_dat(sleepers[i].ret);
@@ -906,7 +899,7 @@ START_TEST(graceful_close_sends_the_watcher_home)
 
 	waiter_start(&watcher);
 	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
-	ck_dat_is(waiter_end(&watcher), DAT_ERROR(DAT_ABORT, 0));
+	ck_dat_is(waiter_join(&watcher), DAT_ERROR(DAT_ABORT, 0));
 }
 END_TEST
 
@@ -944,12 +937,15 @@ START_TEST(all_watchers_hear)
 	DAT_EVD_HANDLE deaf = make_evd(ia, DAT_EVD_CONNECTION_FLAG);
 
 	fake_port_down(ia->dev);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
-	expect_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
 	expect_no_event(deaf);
 	fake_dev_fatal(ia->dev);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
-	expect_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_CATASTROPHIC_ERROR);
+	ia_expect_async_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_CATASTROPHIC_ERROR);
 	expect_no_event(other->async_evd);
 	close_abrupt(other);
 	close_abrupt(ia);
@@ -962,7 +958,8 @@ START_TEST(overrun_names_the_evd)
 	DAT_EVD_HANDLE evd = make_evd(ia, DAT_EVD_DTO_FLAG);
 
 	fake_overrun(evd_of(evd)->cq);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd, DAT_EVD_OVERFLOW_ERROR);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd,
+			      DAT_EVD_OVERFLOW_ERROR);
 	expect_no_event(ia->async_evd);
 	close_abrupt(ia);
 }
@@ -975,17 +972,17 @@ START_TEST(overrun_breaks_endpoints)
 	DAT_EVENT event;
 
 	pair_connect(&pair);
-	fake_overrun(evd_of(pair.a.recv_evd)->cq);
+	fake_overrun(evd_of(pair.client.recv_evd)->cq);
 	fake_settle(0);
-	ck_dat(evd_dequeue(pair.a.async_evd, &event));
+	ck_dat(evd_dequeue(pair.client.async_evd, &event));
 	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW);
-	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair.a.recv_evd);
-	expect_event(pair.a.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, pair.a.ep,
-		     DAT_EP_TRANSFER_TO_ERROR);
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	side_close(&pair.a);
-	side_close(&pair.b);
+	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair.client.recv_evd);
+	ia_expect_async_event(pair.client.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, pair.client.ep,
+			      DAT_EP_TRANSFER_TO_ERROR);
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_close(&pair.client);
+	side_close(&pair.server);
 }
 END_TEST
 

@@ -28,7 +28,7 @@ static struct pz *make_pz(void)
 
 static void setup(void)
 {
-	ia = ia_make("fake0", false, &async);
+	ia = ia_open_on("fake0", false, &async);
 	pz = make_pz();
 }
 
@@ -391,7 +391,7 @@ END_TEST
 
 START_TEST(refuses_sources)
 {
-	struct ia *other = ia_make("fake1", false, &async);
+	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_HANDLE lmr = POISON, dead, stranger;
 	DAT_PZ_HANDLE zone;
@@ -514,7 +514,7 @@ END_TEST
 START_TEST(refuses_handles)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
-	struct ia *other = ia_make("fake1", false, &async);
+	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_LMR_HANDLE lmr = POISON;
 	DAT_LMR_PARAM param;
 
@@ -794,7 +794,7 @@ static const sync_call sync_calls[] = { lmr_sync_rdma_read, lmr_sync_rdma_write 
 
 START_TEST(syncs_what_is_registered)
 {
-	struct ia *other = ia_make("fake1", false, &async);
+	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_LMR_TRIPLET segments[] = {
 		{ context_of(LIVE, other), 0, (uintptr_t)memory + 16, 32 },
 		{ context_of(syncs[_i].which, other), 0,
@@ -926,15 +926,15 @@ static struct pair pair;
 static void peers_setup(void)
 {
 	pair_connect(&pair);
-	ia = pair.b.ia;
-	pz = pair.b.pz;
+	ia = pair.server.ia;
+	pz = pair.server.pz;
 	from = 101;
 }
 
 static void peers_teardown(void)
 {
-	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.client.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.server.ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
@@ -954,8 +954,8 @@ static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT con
 		      size_t length, bool reached)
 {
 	char *bytes = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page;
-	char *at = bytes + from + offset, *ours = pair.a.memory;
-	DAT_LMR_TRIPLET local = segment(&pair.a, 0, length);
+	char *at = bytes + from + offset, *ours = pair.client.memory;
+	DAT_LMR_TRIPLET local = segment(&pair.client, 0, length);
 	DAT_RMR_TRIPLET remote = {
 		.rmr_context = context,
 		.target_address = (uintptr_t)at,
@@ -967,10 +967,11 @@ static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT con
 	memset(ours, 'a', PAGE);
 	memset(bytes, 'b', PAGE);
 	if (access == READS)
-		ck_dat(ep_post_rdma_read(pair.a.ep, 1, &local, cookie_of(7), &remote, 0));
+		ck_dat(ep_post_rdma_read(pair.client.ep, 1, &local, cookie_of(7), &remote, 0));
 	else
-		ck_dat(ep_post_rdma_write(pair.a.ep, 1, &local, cookie_of(7), &remote, 0));
-	expect_dto(pair.a.request_evd, 7, reached ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_ACCESS);
+		ck_dat(ep_post_rdma_write(pair.client.ep, 1, &local, cookie_of(7), &remote, 0));
+	expect_dto(pair.client.request_evd, 7,
+		   reached ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_ACCESS);
 	check_bytes(ours, read, 'b');
 	check_bytes(ours + read, PAGE - read, 'a');
 	check_bytes(bytes, (size_t)(at - bytes), 'b');

@@ -12,26 +12,26 @@
 #define PAGE 4096
 
 static struct pair pair;
-static struct side *const side = &pair.a;
+static struct side *const side = &pair.client;
 
 static void setup(void)
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(&pair.server, "fake1");
+	attr = ep_attr_default(&pair.server);
 	attr.max_request_dtos = MANY;
-	side->attr = &attr;
+	side->ep_attr = &attr;
 	pair_connect(&pair);
 }
 
 static void teardown(void)
 {
-	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.client.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.server.ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
-	free(pair.a.memory);
-	free(pair.b.memory);
+	free(pair.client.memory);
+	free(pair.server.memory);
 }
 
 static unsigned uses_of(DAT_HANDLE handle)
@@ -214,7 +214,8 @@ START_TEST(binds)
 	}
 	fake_hold(false);
 	for (unsigned i = 0; i < MANY; i++) {
-		const DAT_EVENT event = expect(side->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+		const DAT_EVENT event = expect_event(side->request_evd,
+						     DAT_RMR_BIND_COMPLETION_EVENT);
 
 		ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, i);
 		ck_assert_int_eq(event.event_data.rmr_completion_event_data.status,
@@ -236,10 +237,10 @@ START_TEST(transfers)
 
 	for (unsigned i = 0; i < MANY; i++) {
 		alloc_fail_nth(1);
-		ret[0] = try_recv(&pair.b, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		ret[0] = try_recv(&pair.server, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 		ret[1] = try_send(side, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 		ret[2] = evd_dequeue(side->request_evd, &event);
-		ret[3] = evd_dequeue(pair.b.recv_evd, &event);
+		ret[3] = evd_dequeue(pair.server.recv_evd, &event);
 		ck_assert(!alloc_failed());
 		for (int call = 0; call < COUNT(ret); call++)
 			ck_dat(ret[call]);
@@ -258,7 +259,8 @@ START_TEST(open_by_the_registry)
 	DAT_RETURN ret;
 
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
-	ck_dat(ia_close(ia_make("fake0", false, &async), DAT_CLOSE_ABRUPT_FLAG)); /* announces it */
+	ck_dat(ia_close(ia_open_on("fake0", false, &async),
+			DAT_CLOSE_ABRUPT_FLAG)); /* announces it */
 	async = DAT_HANDLE_NULL;
 	for (;
 	     alloc_fail_nth(n), ret = dat_ia_open((char *)"fake0", 8, &async, &ia), alloc_failed();

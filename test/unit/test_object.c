@@ -47,7 +47,7 @@ END_TEST
 START_TEST(an_object_is_of_one_kind_and_one_ia)
 {
 	DAT_EVD_HANDLE async_evd;
-	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	DAT_IA_HANDLE other = ia_open_on("fake1", false, &async_evd);
 	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(obj);
@@ -182,7 +182,7 @@ END_TEST
 START_TEST(a_dead_or_foreign_handle_is_not_held)
 {
 	DAT_EVD_HANDLE async_evd;
-	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	DAT_IA_HANDLE other = ia_open_on("fake1", false, &async_evd);
 	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(obj);
@@ -223,7 +223,7 @@ END_TEST
 START_TEST(a_walk_may_retire_what_it_sees)
 {
 	DAT_EVD_HANDLE async_evd;
-	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	DAT_IA_HANDLE other = ia_open_on("fake1", false, &async_evd);
 	struct obj *obj = NULL;
 	unsigned seen = 0;
 
@@ -421,9 +421,10 @@ static void zoo_open(struct zoo *zoo)
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &zoo->cno));
 	ck_dat(rmr_create(side.pz, &zoo->rmr));
 	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &zoo->psp));
-	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE,
-			  0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	zoo->cr = expect(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.address, qual,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	zoo->cr = expect_event(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 			  .event_data.cr_arrival_event_data.cr_handle;
 	memcpy(zoo->all,
 	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr,

@@ -15,7 +15,7 @@
 #define EVD_THRESHOLD DAT_COMPLETION_EVD_THRESHOLD_FLAG
 
 static struct pair pair;
-static struct side *const a = &pair.a, *const b = &pair.b;
+static struct side *const client = &pair.client, *const server = &pair.server;
 
 static void connect_pair(void)
 {
@@ -27,12 +27,12 @@ static void connect_small(DAT_COUNT recvs, DAT_COUNT requests)
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(b, "fake1");
-	attr = ep_attr(b);
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
 	attr.max_recv_dtos = recvs;
 	attr.max_request_dtos = requests;
-	a->attr = &attr;
-	side_open(a, "fake0");
+	client->ep_attr = &attr;
+	side_open(client, "fake0");
 	pair_connect(&pair);
 }
 
@@ -49,7 +49,7 @@ static void fill(const struct side *side, char seed)
 
 static DAT_DTO_COMPLETION_EVENT_DATA completion(DAT_EVD_HANDLE evd)
 {
-	return expect(evd, DAT_DTO_COMPLETION_EVENT).event_data.dto_completion_event_data;
+	return expect_event(evd, DAT_DTO_COMPLETION_EVENT).event_data.dto_completion_event_data;
 }
 
 static void expect_length(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_VLEN length)
@@ -133,19 +133,19 @@ static const struct {
 
 START_TEST(refused_posts_leave_no_trace)
 {
-	DAT_LMR_TRIPLET iov[5] = { segment(a, 0, 0) };
-	DAT_RMR_TRIPLET remote = target(b, 0, 0);
+	DAT_LMR_TRIPLET iov[5] = { segment(client, 0, 0) };
+	DAT_RMR_TRIPLET remote = target(server, 0, 0);
 	const DAT_RMR_TRIPLET *given = refusals[_i].remote == ~0ULL ? NULL : &remote;
 
 	iov[0].segment_length = refusals[_i].local;
 	remote.segment_length = refusals[_i].remote;
-	ck_dat_is(post(refusals[_i].kind, a->ep, refusals[_i].nseg,
+	ck_dat_is(post(refusals[_i].kind, client->ep, refusals[_i].nseg,
 		       refusals[_i].no_iov ? NULL : iov, given, refusals[_i].flags),
 		  refusals[_i].want);
 	ck_assert_uint_eq(fake_outstanding(), 0);
-	ck_assert_uint_eq(ring_used(&ep_of(a)->sends) + ring_used(&ep_of(a)->recvs), 0);
-	expect_none(a->request_evd);
-	expect_none(a->recv_evd);
+	ck_assert_uint_eq(ring_used(&ep_of(client)->sends) + ring_used(&ep_of(client)->recvs), 0);
+	expect_no_event(client->request_evd);
+	expect_no_event(client->recv_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -170,10 +170,10 @@ static const struct {
 
 START_TEST(flags_reach_the_device)
 {
-	DAT_LMR_TRIPLET iov = segment(a, 0, 8);
-	DAT_RMR_TRIPLET remote = target(b, 0, 8);
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET remote = target(server, 0, 8);
 
-	ck_dat(post(passed[_i].kind, a->ep, 1, &iov, &remote, passed[_i].flags));
+	ck_dat(post(passed[_i].kind, client->ep, 1, &iov, &remote, passed[_i].flags));
 	ck_assert_uint_eq(fake_seen().post_flags, passed[_i].seen);
 }
 END_TEST
@@ -236,16 +236,16 @@ static void expect_same(const DAT_LMR_TRIPLET *x, unsigned nx, const DAT_LMR_TRI
 START_TEST(sends_of_any_shape)
 {
 	DAT_LMR_TRIPLET sends[4], recvs[4];
-	size_t length = lay_out(a, shapes[_i].sends, shapes[_i].nsend, sends);
+	size_t length = lay_out(client, shapes[_i].sends, shapes[_i].nsend, sends);
 
-	lay_out(b, shapes[_i].recvs, shapes[_i].nrecv, recvs);
-	fill(a, 1);
-	ck_dat(ep_post_recv(b->ep, (DAT_COUNT)shapes[_i].nrecv, shapes[_i].nrecv ? recvs : NULL,
-			    cookie_of(7), 0));
-	ck_dat(ep_post_send(a->ep, (DAT_COUNT)shapes[_i].nsend, shapes[_i].nsend ? sends : NULL,
-			    cookie_of(~9ULL), 0));
-	expect_length(a->request_evd, ~9ULL, length);
-	expect_length(b->recv_evd, 7, length);
+	lay_out(server, shapes[_i].recvs, shapes[_i].nrecv, recvs);
+	fill(client, 1);
+	ck_dat(ep_post_recv(server->ep, (DAT_COUNT)shapes[_i].nrecv,
+			    shapes[_i].nrecv ? recvs : NULL, cookie_of(7), 0));
+	ck_dat(ep_post_send(client->ep, (DAT_COUNT)shapes[_i].nsend,
+			    shapes[_i].nsend ? sends : NULL, cookie_of(~9ULL), 0));
+	expect_length(client->request_evd, ~9ULL, length);
+	expect_length(server->recv_evd, 7, length);
 	expect_same(sends, shapes[_i].nsend, recvs, shapes[_i].nrecv, length);
 	pair_close(&pair);
 }
@@ -253,56 +253,56 @@ END_TEST
 
 START_TEST(writes_of_any_shape)
 {
-	DAT_LMR_TRIPLET iov[4], there = segment(b, 20000, 30000);
-	DAT_RMR_TRIPLET remote = target(b, 20000, 30000);
-	size_t length = lay_out(a, shapes[_i].sends, shapes[_i].nsend, iov);
+	DAT_LMR_TRIPLET iov[4], there = segment(server, 20000, 30000);
+	DAT_RMR_TRIPLET remote = target(server, 20000, 30000);
+	size_t length = lay_out(client, shapes[_i].sends, shapes[_i].nsend, iov);
 
-	fill(a, 1);
-	ck_dat(ep_post_rdma_write(a->ep, (DAT_COUNT)shapes[_i].nsend, iov, cookie_of(5), &remote,
-				  0));
-	expect_length(a->request_evd, 5, length);
+	fill(client, 1);
+	ck_dat(ep_post_rdma_write(client->ep, (DAT_COUNT)shapes[_i].nsend, iov, cookie_of(5),
+				  &remote, 0));
+	expect_length(client->request_evd, 5, length);
 	expect_same(iov, shapes[_i].nsend, &there, 1, length);
-	ck_assert_int_eq(b->memory[20000 + length], 0);
-	expect_none(b->recv_evd);
+	ck_assert_int_eq(server->memory[20000 + length], 0);
+	expect_no_event(server->recv_evd);
 	pair_close(&pair);
 }
 END_TEST
 
 START_TEST(reads_fill_no_more_than_they_ask_for)
 {
-	DAT_LMR_TRIPLET iov[4], there = segment(b, 20000, 30000);
-	DAT_RMR_TRIPLET remote = target(b, 20000, 0);
-	size_t room = lay_out(a, shapes[_i].recvs, shapes[_i].nrecv, iov);
+	DAT_LMR_TRIPLET iov[4], there = segment(server, 20000, 30000);
+	DAT_RMR_TRIPLET remote = target(server, 20000, 0);
+	size_t room = lay_out(client, shapes[_i].recvs, shapes[_i].nrecv, iov);
 
 	remote.segment_length = room / 2;
-	fill(b, 3);
-	ck_dat(ep_post_rdma_read(a->ep, (DAT_COUNT)shapes[_i].nrecv, iov, cookie_of(5), &remote,
-				 0));
-	expect_length(a->request_evd, 5, room / 2);
+	fill(server, 3);
+	ck_dat(ep_post_rdma_read(client->ep, (DAT_COUNT)shapes[_i].nrecv, iov, cookie_of(5),
+				 &remote, 0));
+	expect_length(client->request_evd, 5, room / 2);
 	expect_same(iov, shapes[_i].nrecv, &there, 1, room / 2);
 	if (shapes[_i].nrecv == 1 && room > 0)
 		for (size_t n = room / 2; n < room; n++)
-			ck_assert_int_eq(a->memory[n], 0);
+			ck_assert_int_eq(client->memory[n], 0);
 	pair_close(&pair);
 }
 END_TEST
 
 START_TEST(requests_complete_in_order)
 {
-	DAT_LMR_TRIPLET iov = segment(a, 0, 8);
-	DAT_RMR_TRIPLET remote = target(b, 0, 8);
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET remote = target(server, 0, 8);
 
 	for (unsigned n = 0; n < 4; n++)
-		post_recv(b, n, n * 64, 64, 0);
+		post_recv(server, n, n * 64, 64, 0);
 	for (uint64_t n = 0; n < 12; n += 3) {
-		ck_dat(ep_post_rdma_read(a->ep, 1, &iov, cookie_of(n), &remote, 0));
-		post_send(a, n + 1, 0, 8, FENCE);
-		ck_dat(ep_post_rdma_write(a->ep, 1, &iov, cookie_of(n + 2), &remote, 0));
+		ck_dat(ep_post_rdma_read(client->ep, 1, &iov, cookie_of(n), &remote, 0));
+		post_send(client, n + 1, 0, 8, FENCE);
+		ck_dat(ep_post_rdma_write(client->ep, 1, &iov, cookie_of(n + 2), &remote, 0));
 	}
 	for (uint64_t n = 0; n < 12; n++)
-		expect_dto(a->request_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(client->request_evd, n, DAT_DTO_SUCCESS);
 	for (uint64_t n = 0; n < 4; n++)
-		expect_dto(b->recv_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(server->recv_evd, n, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -313,7 +313,7 @@ static void expect_status(bool recv_idle, bool request_idle)
 {
 	DAT_BOOLEAN recvs, requests;
 
-	ck_dat(ep_get_status(a->ep, NULL, &recvs, &requests));
+	ck_dat(ep_get_status(client->ep, NULL, &recvs, &requests));
 	ck_assert_int_eq(!recvs, !recv_idle);
 	ck_assert_int_eq(!requests, !request_idle);
 }
@@ -323,17 +323,17 @@ START_TEST(limits_hold_exactly)
 	connect_small(3, 5);
 	expect_status(true, true);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(a, n, 0, 8, 0);
-	ck_dat_is(try_recv(a, 3, 0, 8, 0), FULL);
+		post_recv(client, n, 0, 8, 0);
+	ck_dat_is(try_recv(client, 3, 0, 8, 0), FULL);
 	for (unsigned n = 0; n < 5; n++)
-		post_send(a, n, 0, 8, 0);
-	ck_dat_is(try_send(a, 5, 0, 8, 0), FULL);
+		post_send(client, n, 0, 8, 0);
+	ck_dat_is(try_send(client, 5, 0, 8, 0), FULL);
 	expect_status(false, false);
 	ck_assert_uint_eq(fake_outstanding(), 8); /* nothing was posted in vain */
-	post_recv(b, 0, 0, 64, 0);
-	expect_dto(a->request_evd, 0, DAT_DTO_SUCCESS);
-	post_send(a, 5, 0, 8, 0);
-	ck_dat_is(try_send(a, 6, 0, 8, 0), FULL);
+	post_recv(server, 0, 0, 64, 0);
+	expect_dto(client->request_evd, 0, DAT_DTO_SUCCESS);
+	post_send(client, 5, 0, 8, 0);
+	ck_dat_is(try_send(client, 6, 0, 8, 0), FULL);
 	pair_close(&pair);
 }
 END_TEST
@@ -343,17 +343,17 @@ START_TEST(a_full_ring_polls_by_itself)
 {
 	connect_small(2, 4);
 	for (unsigned n = 0; n < 12; n++)
-		post_recv(b, n, 0, 64, 0);
+		post_recv(server, n, 0, 64, 0);
 	for (unsigned n = 0; n < 12; n++)
-		post_send(a, n, 0, 8, 0);
+		post_send(client, n, 0, 8, 0);
 	for (unsigned n = 0; n < 12; n++)
-		expect_dto(a->request_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(client->request_evd, n, DAT_DTO_SUCCESS);
 	for (unsigned n = 0; n < 12; n++) {
-		post_recv(a, n, 0, 64, 0);
-		post_send(b, n, 0, 8, 0);
+		post_recv(client, n, 0, 64, 0);
+		post_send(server, n, 0, 8, 0);
 	}
 	for (unsigned n = 0; n < 12; n++)
-		expect_dto(a->recv_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(client->recv_evd, n, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -363,17 +363,17 @@ START_TEST(receives_are_counted)
 	DAT_COUNT buffers = -1, span = -1;
 
 	connect_small(4, 4);
-	ck_dat(ep_recv_query(a->ep, &buffers, &span));
+	ck_dat(ep_recv_query(client->ep, &buffers, &span));
 	ck_assert_int_eq(buffers, 0);
 	ck_assert_int_eq(span, 0);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(a, n, 0, 64, 0);
-	post_send(b, 0, 0, 8, 0);
-	expect_dto(a->recv_evd, 0, DAT_DTO_SUCCESS);
-	ck_dat(ep_recv_query(a->ep, &buffers, &span));
+		post_recv(client, n, 0, 64, 0);
+	post_send(server, 0, 0, 8, 0);
+	expect_dto(client->recv_evd, 0, DAT_DTO_SUCCESS);
+	ck_dat(ep_recv_query(client->ep, &buffers, &span));
 	ck_assert_int_eq(buffers, 2);
 	ck_assert_int_eq(span, 2);
-	ck_dat(ep_recv_query(a->ep, NULL, NULL));
+	ck_dat(ep_recv_query(client->ep, NULL, NULL));
 	expect_status(false, true);
 	pair_close(&pair);
 }
@@ -390,11 +390,11 @@ START_TEST(suppressing_all_never_stalls)
 
 	connect_small(1, (DAT_COUNT)sizes[_i]);
 	for (unsigned n = 0; n < total; n++) {
-		post_recv(b, n, 0, 64, 0);
-		post_send(a, n, 0, 8, SUPPRESS);
-		expect_dto(b->recv_evd, n, DAT_DTO_SUCCESS);
+		post_recv(server, n, 0, 64, 0);
+		post_send(client, n, 0, 8, SUPPRESS);
+		expect_dto(server->recv_evd, n, DAT_DTO_SUCCESS);
 	}
-	expect_none(a->request_evd);
+	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -405,19 +405,19 @@ START_TEST(a_ring_full_of_suppressed_requests_comes_free)
 	connect_small(1, (DAT_COUNT)sizes[_i]);
 	fake_hold(true);
 	for (unsigned n = 0; n < 16 && n < sizes[_i]; n++)
-		post_recv(b, n, 0, 64, 0);
+		post_recv(server, n, 0, 64, 0);
 	for (unsigned n = 0; n < sizes[_i]; n++)
-		post_send(a, n, 0, 0, SUPPRESS);
-	ck_dat_is(try_send(a, 0, 0, 0, SUPPRESS), FULL);
+		post_send(client, n, 0, 0, SUPPRESS);
+	ck_dat_is(try_send(client, 0, 0, 0, SUPPRESS), FULL);
 	fake_hold(false);
 	for (unsigned n = 0; n < sizes[_i]; n++)
 		if (n < 16)
-			expect_dto(b->recv_evd, n, DAT_DTO_SUCCESS);
+			expect_dto(server->recv_evd, n, DAT_DTO_SUCCESS);
 		else
-			post_recv(b, n, 0, 64, 0);
-	post_recv(b, 0, 0, 64, 0);
-	post_send(a, 0, 0, 0, SUPPRESS);
-	expect_none(a->request_evd);
+			post_recv(server, n, 0, 64, 0);
+	post_recv(server, 0, 0, 64, 0);
+	post_send(client, 0, 0, 0, SUPPRESS);
+	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -426,15 +426,15 @@ START_TEST(a_success_proves_the_suppressed_ones_before_it)
 {
 	connect_small(1, 8);
 	for (unsigned n = 0; n < 4; n++)
-		post_recv(b, n, 0, 64, 0);
+		post_recv(server, n, 0, 64, 0);
 	for (unsigned n = 0; n < 3; n++)
-		post_send(a, n, 0, 8, SUPPRESS);
-	expect_none(a->request_evd);
+		post_send(client, n, 0, 8, SUPPRESS);
+	expect_no_event(client->request_evd);
 	expect_status(true, false); /* nothing has proved them yet */
-	post_send(a, 3, 0, 8, 0);
-	expect_dto(a->request_evd, 3, DAT_DTO_SUCCESS);
+	post_send(client, 3, 0, 8, 0);
+	expect_dto(client->request_evd, 3, DAT_DTO_SUCCESS);
 	expect_status(true, true);
-	expect_none(a->request_evd);
+	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -443,10 +443,10 @@ START_TEST(a_device_that_signals_all_is_told_to)
 {
 	fake_attr()->caps |= TP_CAP_SIGNAL_ALL;
 	connect_small(1, 8);
-	post_recv(b, 0, 0, 64, 0);
-	post_send(a, 0, 0, 8, SUPPRESS);
+	post_recv(server, 0, 0, 64, 0);
+	post_send(client, 0, 0, 8, SUPPRESS);
 	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_SIGNAL);
-	expect_none(a->request_evd); /* though the device has said so */
+	expect_no_event(client->request_evd); /* though the device has said so */
 	expect_status(true, true);
 	pair_close(&pair);
 }
@@ -458,16 +458,16 @@ START_TEST(internal_signals_wake_nobody)
 
 	connect_small(1, 4);
 	fake_clock_auto(false);
-	waiter.evd = a->request_evd;
+	waiter.evd = client->request_evd;
 	waiter_start(&waiter);
 	for (unsigned n = 0; n < 12; n++) {
-		post_recv(b, n, 0, 64, 0);
-		post_send(a, n, 0, 8, SUPPRESS);
+		post_recv(server, n, 0, 64, 0);
+		post_send(client, n, 0, 8, SUPPRESS);
 		fake_settle(1);
-		ck_dat(evd_wait(b->recv_evd, 0, 1, &waiter.event, &waiter.nmore));
+		ck_dat(evd_wait(server->recv_evd, 0, 1, &waiter.event, &waiter.nmore));
 	}
 	fake_clock_advance(1000000000);
-	ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
 	fake_clock_auto(true);
 	pair_close(&pair);
 }
@@ -481,21 +481,21 @@ START_TEST(internal_signals_are_skipped)
 
 	connect_small(1, 8);
 	for (uint64_t n = 0; n < 16; n++)
-		post_recv(b, n, 0, 64, 0);
+		post_recv(server, n, 0, 64, 0);
 	for (unsigned n = 0; n < 5; n++) /* the fourth is signalled */
-		post_send(a, n, 0, 8, n < 4 ? SUPPRESS : 0);
+		post_send(client, n, 0, 8, n < 4 ? SUPPRESS : 0);
 	if (_i)
-		ck_dat(evd_wait(a->request_evd, 0, 1, &event, &nmore));
+		ck_dat(evd_wait(client->request_evd, 0, 1, &event, &nmore));
 	else
-		ck_dat(evd_dequeue(a->request_evd, &event));
+		ck_dat(evd_dequeue(client->request_evd, &event));
 	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 4);
 	for (unsigned n = 0; n < 4; n++)
-		post_send(a, n, 0, 8, SUPPRESS);
+		post_send(client, n, 0, 8, SUPPRESS);
 	if (_i)
-		ck_dat_is(evd_wait(a->request_evd, 0, 1, &event, &nmore),
+		ck_dat_is(evd_wait(client->request_evd, 0, 1, &event, &nmore),
 			  DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
 	else
-		ck_dat_is(evd_dequeue(a->request_evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
+		ck_dat_is(evd_dequeue(client->request_evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
 	expect_status(true, true);
 	pair_close(&pair);
 }
@@ -506,14 +506,14 @@ START_TEST(a_suppressed_failure_is_told)
 	connect_small(1, 8);
 	fake_hold(true);
 	for (unsigned n = 0; n < 3; n++)
-		post_send(a, n, 0, 8, SUPPRESS);
+		post_send(client, n, 0, 8, SUPPRESS);
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	ck_assert(fake_step());
-	expect_dto(a->request_evd, 0, DAT_DTO_ERR_TRANSPORT);
-	expect_dto(a->request_evd, 1, DAT_DTO_ERR_FLUSHED);
-	expect_dto(a->request_evd, 2, DAT_DTO_ERR_FLUSHED);
-	expect_none(a->request_evd);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_dto(client->request_evd, 0, DAT_DTO_ERR_TRANSPORT);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->request_evd, 2, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 }
 END_TEST
 
@@ -573,10 +573,10 @@ static const struct {
 
 START_TEST(faults_break_the_connection)
 {
-	const struct side *at = faults[_i].at_b ? b : a;
-	DAT_LMR_TRIPLET good = segment(a, 0, 64),
+	const struct side *at = faults[_i].at_b ? server : client;
+	DAT_LMR_TRIPLET good = segment(client, 0, 64),
 			bad = segment(at, faults[_i].offset, faults[_i].length);
-	DAT_RMR_TRIPLET remote = target(b, 0, 64);
+	DAT_RMR_TRIPLET remote = target(server, 0, 64);
 	DAT_RMR_CONTEXT rmr_context = at->rmr_context;
 	DAT_PZ_HANDLE pz = at->pz;
 
@@ -590,15 +590,15 @@ START_TEST(faults_break_the_connection)
 		remote.target_address += faults[_i].offset;
 	}
 	if (faults[_i].kind == RECV)
-		ck_dat(ep_post_recv(b->ep, 1, &bad, cookie_of(2), 0));
-	ck_dat(post(faults[_i].kind == RECV ? SEND : faults[_i].kind, a->ep, 1,
+		ck_dat(ep_post_recv(server->ep, 1, &bad, cookie_of(2), 0));
+	ck_dat(post(faults[_i].kind == RECV ? SEND : faults[_i].kind, client->ep, 1,
 		    faults[_i].at_b ? &good : &bad, &remote, 0));
-	expect_dto(a->request_evd, 1, faults[_i].at_requester);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_dto(client->request_evd, 1, faults[_i].at_requester);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 	if (faults[_i].kind == RECV)
-		expect_dto(b->recv_evd, 2, faults[_i].at_receiver);
-	ck_assert_int_eq(state_of(a->ep), DAT_EP_STATE_DISCONNECTED);
-	ck_assert_int_eq(b->memory[0], 0);
+		expect_dto(server->recv_evd, 2, faults[_i].at_receiver);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_int_eq(server->memory[0], 0);
 }
 END_TEST
 
@@ -623,18 +623,18 @@ START_TEST(a_refused_post_did_not_happen)
 	DAT_RMR_TRIPLET remote;
 
 	connect_small(2, 2);
-	iov = segment(a, 0, 8);
-	remote = target(b, 0, 8);
-	post_recv(b, 9, 0, 64, 0);
+	iov = segment(client, 0, 8);
+	remote = target(server, 0, 8);
+	post_recv(server, 9, 0, 64, 0);
 	for (int n = 0; n < 5; n++) { /* no slot is lost */
 		fake_fail(device_refusals[_i].call, device_refusals[_i].err, 1);
-		ck_dat_is(post(device_refusals[_i].kind, a->ep, 1, &iov, &remote, 0),
+		ck_dat_is(post(device_refusals[_i].kind, client->ep, 1, &iov, &remote, 0),
 			  device_refusals[_i].want);
 		expect_status(true, true);
 	}
-	ck_dat(post(device_refusals[_i].kind, a->ep, 1, &iov, &remote, 0));
-	expect_none(device_refusals[_i].kind == RECV ? a->request_evd : a->recv_evd);
-	ck_assert_int_eq(state_of(a->ep), DAT_EP_STATE_CONNECTED);
+	ck_dat(post(device_refusals[_i].kind, client->ep, 1, &iov, &remote, 0));
+	expect_no_event(device_refusals[_i].kind == RECV ? client->request_evd : client->recv_evd);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_CONNECTED);
 	pair_close(&pair);
 }
 END_TEST
@@ -654,24 +654,24 @@ static const unsigned quirks[] = {
 /* Whatever the device does with it. */
 START_TEST(posts_to_the_disconnected_are_flushed_at_once)
 {
-	DAT_LMR_TRIPLET iov = segment(a, 0, 8);
-	DAT_RMR_TRIPLET remote = target(b, 0, 8);
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET remote = target(server, 0, 8);
 
 	fake_quirks(quirks[_i]);
-	ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	for (unsigned n = 0; n < 100; n++) { /* there is no limit to it */
-		post_send(a, n, 0, 8, n % 2 ? SUPPRESS : 0);
-		post_recv(a, n, 0, 8, 0);
+		post_send(client, n, 0, 8, n % 2 ? SUPPRESS : 0);
+		post_recv(client, n, 0, 8, 0);
 	}
-	ck_dat(ep_post_rdma_read(a->ep, 1, &iov, cookie_of(100), &remote, SUPPRESS));
-	ck_dat(ep_post_rdma_write(a->ep, 1, &iov, cookie_of(101), &remote, 0));
+	ck_dat(ep_post_rdma_read(client->ep, 1, &iov, cookie_of(100), &remote, SUPPRESS));
+	ck_dat(ep_post_rdma_write(client->ep, 1, &iov, cookie_of(101), &remote, 0));
 	for (unsigned n = 0; n < 102; n++)
-		expect_dto(a->request_evd, n, DAT_DTO_ERR_FLUSHED);
+		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
 	for (unsigned n = 0; n < 100; n++)
-		expect_dto(a->recv_evd, n, DAT_DTO_ERR_FLUSHED);
-	expect_none(a->request_evd);
-	expect_none(a->recv_evd);
+		expect_dto(client->recv_evd, n, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	expect_no_event(client->recv_evd);
 	expect_status(true, true);
 }
 END_TEST
@@ -682,19 +682,19 @@ START_TEST(late_completions_are_dropped)
 	fake_quirks(FAKE_LATE_FLUSH);
 	fake_hold(true);
 	for (unsigned n = 0; n < 4; n++) {
-		post_send(a, n, 0, 8, n % 2 ? SUPPRESS : 0);
-		post_recv(a, n, 0, 8, 0);
+		post_send(client, n, 0, 8, n % 2 ? SUPPRESS : 0);
+		post_recv(client, n, 0, 8, 0);
 	}
-	ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	for (unsigned n = 0; n < 4; n++) {
-		expect_dto(a->request_evd, n, DAT_DTO_ERR_FLUSHED);
-		expect_dto(a->recv_evd, n, DAT_DTO_ERR_FLUSHED);
+		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
+		expect_dto(client->recv_evd, n, DAT_DTO_ERR_FLUSHED);
 	}
 	while (fake_step())
-		expect_none(a->request_evd);
-	expect_none(a->request_evd);
-	expect_none(a->recv_evd);
+		expect_no_event(client->request_evd);
+	expect_no_event(client->request_evd);
+	expect_no_event(client->recv_evd);
 }
 END_TEST
 
@@ -707,7 +707,7 @@ static void *post_many(void *arg)
 	uint64_t base = (uintptr_t)arg * POSTS;
 
 	for (uint64_t n = 0; n < POSTS;) {
-		DAT_RETURN ret = try_send(a, base + n, 0, 8, 0);
+		DAT_RETURN ret = try_send(client, base + n, 0, 8, 0);
 
 		if (ret == DAT_SUCCESS)
 			n++;
@@ -724,22 +724,22 @@ START_TEST(threads_post_to_one_endpoint)
 	unsigned received = 0, sent = 0;
 	pthread_t threads[2];
 
-	a->thread_safe = true;
+	client->thread_safe = true;
 	pair_connect(&pair);
 	for (unsigned n = 0; n < 16; n++)
-		post_recv(b, n, 0, 64, 0);
+		post_recv(server, n, 0, 64, 0);
 	for (uintptr_t n = 0; n < 2; n++)
 		threads[n] = consumer_thread_start(post_many, (void *)n);
 	while (received < 2 * POSTS || sent < 2 * POSTS) {
 		DAT_EVENT event;
 
-		if (evd_dequeue(b->recv_evd, &event) == DAT_SUCCESS) {
+		if (evd_dequeue(server->recv_evd, &event) == DAT_SUCCESS) {
 			ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
 					 DAT_DTO_SUCCESS);
 			if (received++ < 2 * POSTS - 16)
-				post_recv(b, received, 0, 64, 0);
+				post_recv(server, received, 0, 64, 0);
 		}
-		if (evd_dequeue(a->request_evd, &event) == DAT_SUCCESS) {
+		if (evd_dequeue(client->request_evd, &event) == DAT_SUCCESS) {
 			uint64_t cookie =
 				event.event_data.dto_completion_event_data.user_cookie.as_64;
 
@@ -750,7 +750,7 @@ START_TEST(threads_post_to_one_endpoint)
 	}
 	for (int n = 0; n < 2; n++)
 		consumer_thread_end(threads[n]);
-	expect_none(a->request_evd);
+	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -764,7 +764,7 @@ static void *post_until_refused(void *arg)
 {
 	(void)arg;
 	for (;;) {
-		DAT_RETURN ret = try_send(a, 1, 0, 8, SUPPRESS);
+		DAT_RETURN ret = try_send(client, 1, 0, 8, SUPPRESS);
 
 		if (ret == DAT_SUCCESS)
 			atomic_fetch_add(&accepted, 1);
@@ -784,15 +784,15 @@ START_TEST(posts_race_with_the_end)
 	unsigned flushed = 0;
 
 	for (unsigned n = 0; n < 16; n++)
-		post_recv(b, n, 0, 64, 0);
+		post_recv(server, n, 0, 64, 0);
 	thread = consumer_thread_start(post_until_refused, NULL);
 	while (atomic_load(&accepted) < (unsigned)_i)
 		sched_yield();
-	ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	consumer_thread_end(thread);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	fake_settle(0);
-	while (evd_dequeue(a->request_evd, &event) == DAT_SUCCESS) {
+	while (evd_dequeue(client->request_evd, &event) == DAT_SUCCESS) {
 		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
 				 DAT_DTO_ERR_FLUSHED);
 		flushed++;

@@ -7,7 +7,7 @@ static DAT_EVD_HANDLE async;
 
 static void setup(void)
 {
-	ia = ia_make("fake0", false, &async);
+	ia = ia_open_on("fake0", false, &async);
 }
 
 static void teardown(void)

@@ -24,8 +24,8 @@ enum way {
 };
 
 static struct pair pair;
-/* b has the window, a looks through it */
-static struct side *const a = &pair.a, *const b = &pair.b;
+/* the server has the window, the client looks through it */
+static struct side *const client = &pair.client, *const server = &pair.server;
 static DAT_RMR_HANDLE rmr;
 
 static void open_way(enum way way, const DAT_EP_ATTR *attr)
@@ -34,22 +34,22 @@ static void open_way(enum way way, const DAT_EP_ATTR *attr)
 		fake_attr()->max_mw = 0;
 	if (way == BY_BOTH)
 		fake_quirks(FAKE_UNBINDABLE);
-	a->attr = b->attr = attr;
+	client->ep_attr = server->ep_attr = attr;
 	pair_connect(&pair);
-	ck_dat(rmr_create(b->pz, &rmr));
+	ck_dat(rmr_create(server->pz, &rmr));
 }
 
 static void close_all(void)
 {
-	ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
 static DAT_RETURN try_bind(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie,
 			   DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
-	return rmr_bind(rmr, &triplet, priv, b->ep, cookie_of(cookie), flags, context);
+	return rmr_bind(rmr, &triplet, priv, server->ep, cookie_of(cookie), flags, context);
 }
 
 /* Posted, and its context. */
@@ -64,7 +64,7 @@ static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS p
 
 static void expect_bind(DAT_RMR_HANDLE handle, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
 {
-	DAT_EVENT event = expect(b->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	DAT_EVENT event = expect_event(server->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
 		&event.event_data.rmr_completion_event_data;
 
@@ -83,20 +83,23 @@ static DAT_RMR_CONTEXT bound(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv)
 
 static const DAT_LMR_TRIPLET nothing; /* unbinds */
 
-/* A second region of b's, over the same memory; one that windows can't be bound to, for BY_BOTH. */
+/*
+ * A second region of the server's, over the same memory; one that windows can't be bound to, for
+ * BY_BOTH.
+ */
 static DAT_LMR_HANDLE other_lmr(DAT_LMR_CONTEXT *context)
 {
-	const DAT_REGION_DESCRIPTION region = { .for_va = b->memory };
+	const DAT_REGION_DESCRIPTION region = { .for_va = server->memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, b->pz,
+	ck_dat(lmr_create(server->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, server->pz,
 			  DAT_MEM_PRIV_READ_FLAG, &lmr, context, NULL, NULL, NULL));
 	return lmr;
 }
 
 static DAT_LMR_TRIPLET through(DAT_LMR_CONTEXT context, size_t offset, size_t length)
 {
-	DAT_LMR_TRIPLET triplet = segment(b, offset, length);
+	DAT_LMR_TRIPLET triplet = segment(server, offset, length);
 
 	triplet.lmr_context = context;
 	return triplet;
@@ -105,21 +108,21 @@ static DAT_LMR_TRIPLET through(DAT_LMR_CONTEXT context, size_t offset, size_t le
 enum access { READS, WRITES };
 
 /*
- * What comes of an access by a, of @length bytes at @offset of b's memory. A failure ends the
- * connection.
+ * What comes of an access by the client, of @length bytes at @offset of the server's memory. A
+ * failure ends the connection.
  */
 static void access_is(enum access access, DAT_RMR_CONTEXT context, size_t offset, size_t length,
 		      DAT_DTO_COMPLETION_STATUS want)
 {
-	DAT_LMR_TRIPLET local = segment(a, 0, length);
-	DAT_RMR_TRIPLET remote = target(b, offset, length);
+	DAT_LMR_TRIPLET local = segment(client, 0, length);
+	DAT_RMR_TRIPLET remote = target(server, offset, length);
 
 	remote.rmr_context = context;
 	if (access == READS)
-		ck_dat(ep_post_rdma_read(a->ep, 1, &local, cookie_of(7), &remote, 0));
+		ck_dat(ep_post_rdma_read(client->ep, 1, &local, cookie_of(7), &remote, 0));
 	else
-		ck_dat(ep_post_rdma_write(a->ep, 1, &local, cookie_of(7), &remote, 0));
-	expect_dto(a->request_evd, 7, want);
+		ck_dat(ep_post_rdma_write(client->ep, 1, &local, cookie_of(7), &remote, 0));
+	expect_dto(client->request_evd, 7, want);
 }
 
 static DAT_RMR_PARAM queried(void)
@@ -138,8 +141,8 @@ static void check_unbound(void)
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
 	ck_dat(rmr_query(rmr, (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET),
 			 &param));
-	ck_assert_ptr_eq(param.ia_handle, b->ia);
-	ck_assert_ptr_eq(param.pz_handle, b->pz);
+	ck_assert_ptr_eq(param.ia_handle, server->ia);
+	ck_assert_ptr_eq(param.pz_handle, server->pz);
 	ck_assert_uint_eq(param.rmr_context, 0);
 	ck_assert_uint_eq(param.mem_priv, 0);
 	ck_assert_uint_eq(param.lmr_triplet.segment_length, 0);
@@ -152,17 +155,17 @@ static unsigned pins(DAT_LMR_HANDLE lmr)
 
 static void part(void)
 {
-	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
 /* The same endpoints once more. */
 static void connect_again(void)
 {
-	ck_dat(ep_reset(a->ep));
-	ck_dat(ep_reset(b->ep));
-	connect_eps(a, a->ep, b, b->ep);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
+	connect_eps(client, client->ep, server, server->ep);
 }
 
 /* ---- create, query, free ---- */
@@ -171,14 +174,14 @@ START_TEST(create_refuses)
 {
 	DAT_RMR_HANDLE out = POISON;
 
-	side_open(b, "fake1");
+	side_open(server, "fake1");
 	ck_dat_is(rmr_create(DAT_HANDLE_NULL, &out), BAD_HANDLE(PZ));
-	ck_dat_is(rmr_create(b->lmr, &out), BAD_HANDLE(PZ));
-	ck_dat_is(rmr_create(b->pz, NULL), BAD_ARG(2));
+	ck_dat_is(rmr_create(server->lmr, &out), BAD_HANDLE(PZ));
+	ck_dat_is(rmr_create(server->pz, NULL), BAD_ARG(2));
 	fake_fail("mw_create", ENOMEM, 1);
-	ck_dat_is(rmr_create(b->pz, &out), NO_RESOURCE(MEMORY_REGION));
+	ck_dat_is(rmr_create(server->pz, &out), NO_RESOURCE(MEMORY_REGION));
 	ck_assert_ptr_eq(out, POISON);
-	side_close(b);
+	side_close(server);
 }
 END_TEST
 
@@ -191,10 +194,10 @@ START_TEST(is_unbound_at_first)
 	check_unbound();
 	ck_dat(handle_type(rmr, &type));
 	ck_assert_int_eq(type, DAT_HANDLE_TYPE_RMR);
-	ck_dat_is(rmr_query(b->lmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
+	ck_dat_is(rmr_query(server->lmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_IA_HANDLE, NULL), BAD_ARG(3));
 	ck_dat_is(rmr_query(rmr, (DAT_RMR_PARAM_MASK)0x20, &param), BAD_ARG(2));
-	ck_dat_is(pz_free(b->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(pz_free(server->pz), BAD_STATE(PZ_IN_USE));
 	ck_dat(rmr_free(rmr));
 	ck_dat_is(rmr_free(rmr), BAD_HANDLE(RMR));
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
@@ -204,15 +207,15 @@ END_TEST
 
 START_TEST(a_zone_is_held)
 {
-	side_open(b, "fake1");
-	ck_dat(rmr_create(b->pz, &rmr));
-	ck_dat(ep_free(b->ep));
-	ck_dat(lmr_free(b->lmr));
-	ck_dat_is(pz_free(b->pz), BAD_STATE(PZ_IN_USE));
-	ck_dat_is(ia_close(b->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	side_open(server, "fake1");
+	ck_dat(rmr_create(server->pz, &rmr));
+	ck_dat(ep_free(server->ep));
+	ck_dat(lmr_free(server->lmr));
+	ck_dat_is(pz_free(server->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	ck_dat(rmr_free(rmr));
-	ck_dat(pz_free(b->pz));
-	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(pz_free(server->pz));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
@@ -221,26 +224,26 @@ END_TEST
 
 START_TEST(a_bind_is_what_was_asked_for)
 {
-	const DAT_LMR_TRIPLET range = segment(b, 100, 50);
+	const DAT_LMR_TRIPLET range = segment(server, 100, 50);
 	DAT_RMR_CONTEXT context;
 	DAT_RMR_PARAM param;
 
 	open_way(_i, NULL);
 	fake_hold(true);
-	context = bind_posted(segment(b, 100, 50), DAT_MEM_PRIV_ALL_FLAG, 5);
+	context = bind_posted(segment(server, 100, 50), DAT_MEM_PRIV_ALL_FLAG, 5);
 	ck_assert_uint_ne(context, 0);
 	param = queried(); /* for the consumer it counts from the post on */
-	ck_assert_uint_eq(param.lmr_triplet.lmr_context, b->lmr_context);
-	ck_assert_uint_eq(param.lmr_triplet.virtual_address, (uintptr_t)b->memory + 100);
+	ck_assert_uint_eq(param.lmr_triplet.lmr_context, server->lmr_context);
+	ck_assert_uint_eq(param.lmr_triplet.virtual_address, (uintptr_t)server->memory + 100);
 	ck_assert_uint_eq(param.lmr_triplet.segment_length, range.segment_length);
 	ck_assert_uint_eq(param.mem_priv, REMOTE_BOTH);
 	ck_assert_uint_eq(param.rmr_context, context);
-	expect_none(b->request_evd);
+	expect_no_event(server->request_evd);
 	fake_hold(false);
 	expect_bind(rmr, 5, DAT_RMR_BIND_SUCCESS);
-	memset(b->memory + 100, 'x', 50);
+	memset(server->memory + 100, 'x', 50);
 	access_is(READS, context, 100, 50, DAT_DTO_SUCCESS);
-	ck_assert_int_eq(a->memory[49], 'x');
+	ck_assert_int_eq(client->memory[49], 'x');
 	access_is(WRITES, context, 149, 1, DAT_DTO_SUCCESS);
 	ck_dat(rmr_free(rmr));
 	pair_close(&pair);
@@ -268,7 +271,7 @@ static const struct {
 static void access_case(enum way way, int i)
 {
 	open_way(way, NULL);
-	access_is(accesses[i].access, bound(segment(b, 100, 50), accesses[i].priv),
+	access_is(accesses[i].access, bound(segment(server, 100, 50), accesses[i].priv),
 		  accesses[i].offset, accesses[i].length, accesses[i].want);
 	close_all();
 }
@@ -372,18 +375,19 @@ static const struct {
 static DAT_EP_HANDLE refusing_ep(enum odd odd, DAT_EP_STATE state)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-	DAT_EP_HANDLE ep = b->ep;
+	DAT_EP_HANDLE ep = server->ep;
 
 	if (odd == NO_EP)
-		return b->lmr;
+		return server->lmr;
 	if (odd == FOREIGN_EP)
-		return a->ep;
+		return client->ep;
 	if (odd == DEAF_EVD)
-		evd = evd_make_for(b, 8, DAT_EVD_DTO_FLAG);
+		evd = side_create_evd(server, 8, DAT_EVD_DTO_FLAG);
 	if (odd == DEAF_EVD || odd == NO_EVD)
-		ck_dat(ep_create(b->ia, b->pz, b->recv_evd, evd, b->connect_evd, NULL, &ep));
+		ck_dat(ep_create(server->ia, server->pz, server->recv_evd, evd, server->connect_evd,
+				 NULL, &ep));
 	else if (state == DAT_EP_STATE_UNCONNECTED)
-		ep = ep_make(b, NULL);
+		ep = side_create_ep(server, NULL);
 	if (state == DAT_EP_STATE_DISCONNECTED)
 		part();
 	return ep;
@@ -400,30 +404,30 @@ START_TEST(bind_refuses)
 	DAT_EP_HANDLE ep;
 
 	open_way(BY_WINDOW, NULL);
-	triplet = segment(b, refusals[_i].offset, refusals[_i].length);
-	ck_dat(pz_create(b->ia, &other));
+	triplet = segment(server, refusals[_i].offset, refusals[_i].length);
+	ck_dat(pz_create(server->ia, &other));
 	if (odd == OTHER_PZ)
 		ck_dat(rmr_create(other, &rmr));
 	if (odd == OTHER_LMR_PZ || odd == LOCAL_NONE)
-		ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL,
-				  (DAT_REGION_DESCRIPTION){ .for_va = b->memory }, SIDE_MEMORY,
-				  odd == LOCAL_NONE ? b->pz : other,
+		ck_dat(lmr_create(server->ia, DAT_MEM_TYPE_VIRTUAL,
+				  (DAT_REGION_DESCRIPTION){ .for_va = server->memory }, SIDE_MEMORY,
+				  odd == LOCAL_NONE ? server->pz : other,
 				  odd == LOCAL_NONE ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG, &lmr,
 				  &triplet.lmr_context, NULL, NULL, NULL));
 	triplet.lmr_context ^= refusals[_i].garble;
 	ep = refusing_ep(odd, refusals[_i].state);
-	ck_dat_is(rmr_bind(odd == NO_RMR ? b->pz : rmr, odd == NO_TRIPLET ? NULL : &triplet,
+	ck_dat_is(rmr_bind(odd == NO_RMR ? server->pz : rmr, odd == NO_TRIPLET ? NULL : &triplet,
 			   (DAT_MEM_PRIV_FLAGS)refusals[_i].priv, ep, cookie_of(1),
 			   (DAT_COMPLETION_FLAGS)refusals[_i].flags,
 			   odd == NO_CONTEXT ? NULL : &context),
 		  refusals[_i].want);
 	ck_assert_uint_eq(context, 0x5a5a5a5a);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	if (lmr)
 		ck_assert_uint_eq(pins(lmr), 0);
 	/* still unbound */
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
-	expect_none(b->request_evd);
+	expect_no_event(server->request_evd);
 	close_all();
 }
 END_TEST
@@ -448,19 +452,19 @@ START_TEST(binds_count_as_requests)
 	DAT_EP_ATTR attr;
 	DAT_RMR_CONTEXT context = 5;
 
-	side_open(a, "fake0");
-	attr = ep_attr(a);
-	side_close(a);
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	side_close(client);
 	attr.max_request_dtos = 2;
 	open_way(_i, &attr);
 	fake_hold(true);
-	post_send(b, 1, 0, 8, 0);
-	bind_posted(segment(b, 0, 8), READ_ONLY, 2);
-	ck_dat_is(try_bind(segment(b, 8, 8), READ_ONLY, 3, 0, &context), NO_RESOURCE(MEMORY));
-	ck_dat_is(try_send(b, 4, 0, 8, 0), NO_RESOURCE(MEMORY));
+	post_send(server, 1, 0, 8, 0);
+	bind_posted(segment(server, 0, 8), READ_ONLY, 2);
+	ck_dat_is(try_bind(segment(server, 8, 8), READ_ONLY, 3, 0, &context), NO_RESOURCE(MEMORY));
+	ck_dat_is(try_send(server, 4, 0, 8, 0), NO_RESOURCE(MEMORY));
 	ck_assert_uint_eq(context, 5);
-	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)b->memory);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)server->memory);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	close_all();
 }
 END_TEST
@@ -472,16 +476,16 @@ START_TEST(binds_complete_in_turn)
 	open_way(_i, NULL);
 	fake_hold(true);
 	for (unsigned n = 0; n < 4; n++) {
-		post_recv(a, n, 0, 8, 0);
-		post_send(b, 10 + n, 0, 8, 0);
-		bind_posted(segment(b, n, 8), READ_ONLY, 20 + n);
+		post_recv(client, n, 0, 8, 0);
+		post_send(server, 10 + n, 0, 8, 0);
+		bind_posted(segment(server, n, 8), READ_ONLY, 20 + n);
 	}
 	fake_hold(false);
 	for (unsigned n = 0; n < 4; n++) {
-		expect_dto(b->request_evd, 10 + n, DAT_DTO_SUCCESS);
+		expect_dto(server->request_evd, 10 + n, DAT_DTO_SUCCESS);
 		expect_bind(rmr, 20 + n, DAT_RMR_BIND_SUCCESS);
 	}
-	expect_none(b->request_evd);
+	expect_no_event(server->request_evd);
 	close_all();
 }
 END_TEST
@@ -494,22 +498,22 @@ START_TEST(a_rebind_ends_the_one_before)
 
 	open_way(_i, NULL);
 	lmr = other_lmr(&lmr_context);
-	first = bound(segment(b, 0, 64), REMOTE_BOTH);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	first = bound(segment(server, 0, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	fake_hold(true);
 	second = bind_posted(through(lmr_context, 0, 64), READ_ONLY, 1);
 	ck_assert_uint_ne(first, second);
 	ck_assert_uint_eq(queried().rmr_context, second);
 	/* both until it is done */
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	ck_dat_is(lmr_free(lmr), BAD_STATE(LMR_IN_USE));
 	fake_hold(false);
 	expect_bind(rmr, 1, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	ck_assert_uint_eq(pins(lmr), 1);
 	access_is(READS, second, 0, 64, DAT_DTO_SUCCESS);
-	ck_dat(lmr_free(b->lmr)); /* the device, too, is done with it */
-	b->lmr_context = lmr_context;
+	ck_dat(lmr_free(server->lmr)); /* the device, too, is done with it */
+	server->lmr_context = lmr_context;
 	context = bound(through(lmr_context, 8, 8), READ_ONLY);
 	access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
 	access_is(READS, first, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
@@ -524,9 +528,9 @@ START_TEST(the_second_context_goes_with_the_third)
 
 	open_way(_i, NULL);
 	other_lmr(&lmr_context);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	second = bound(through(lmr_context, 0, 64), READ_ONLY);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	access_is(READS, second, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
 	close_all();
 }
@@ -539,14 +543,14 @@ START_TEST(an_unbind_ends_it)
 
 	open_way(_i, NULL);
 	regions = fake_alive(FAKE_MR);
-	context = bound(segment(b, 0, 64), REMOTE_BOTH);
+	context = bound(segment(server, 0, 64), REMOTE_BOTH);
 	access_is(WRITES, context, 0, 64, DAT_DTO_SUCCESS);
 	ck_assert_uint_eq(bound(nothing, DAT_MEM_PRIV_NONE_FLAG), 0);
 	check_unbound();
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 	access_is(READS, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 END_TEST
@@ -556,11 +560,11 @@ START_TEST(a_free_ends_it)
 	DAT_RMR_CONTEXT context;
 
 	open_way(_i, NULL);
-	context = bound(segment(b, 0, 64), REMOTE_BOTH);
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	context = bound(segment(server, 0, 64), REMOTE_BOTH);
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	ck_dat(rmr_free(rmr));
 	access_is(WRITES, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 END_TEST
@@ -574,19 +578,19 @@ START_TEST(freed_in_flight)
 
 	open_way(_i, NULL);
 	regions = fake_alive(FAKE_MR);
-	before = bound(segment(b, 0, 64), REMOTE_BOTH);
+	before = bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	context = bind_posted(segment(b, 64, 64), REMOTE_BOTH, 6);
+	context = bind_posted(segment(server, 64, 64), REMOTE_BOTH, 6);
 	ck_assert_uint_ne(before, context);
 	dead = rmr;
 	ck_dat(rmr_free(rmr));
 	ck_dat_is(rmr_free(rmr), BAD_HANDLE(RMR));
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
-	ck_dat(rmr_create(b->pz, &rmr));
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat(rmr_create(server->pz, &rmr));
 	ck_assert_ptr_ne(rmr, dead);
 	fake_hold(false);
 	expect_bind(dead, 6, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 	access_is(READS, context, 64, 64, DAT_DTO_ERR_REMOTE_ACCESS);
 	close_all();
@@ -600,13 +604,13 @@ START_TEST(a_suppressed_success_is_silent)
 	DAT_RMR_CONTEXT context;
 
 	open_way(_i, NULL);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_dat(try_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	access_is(READS, context, 0, 64, DAT_DTO_SUCCESS);
 	ck_dat(try_bind(nothing, DAT_MEM_PRIV_NONE_FLAG, 2, SUPPRESS, &context));
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	check_unbound();
 	close_all();
 }
@@ -619,9 +623,9 @@ START_TEST(suppressed_for_ever)
 
 	open_way(_i, NULL);
 	for (unsigned n = 0; n < 200; n++)
-		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+		ck_dat(try_bind(segment(server, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	access_is(READS, context, 199, 64, DAT_DTO_SUCCESS);
 	close_all();
 }
@@ -633,10 +637,10 @@ START_TEST(a_suppressed_flush_is_told)
 
 	open_way(_i, NULL);
 	fake_hold(true);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_dat(try_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
 	part();
 	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
-	expect_none(b->request_evd);
+	expect_no_event(server->request_evd);
 	close_all();
 }
 END_TEST
@@ -647,12 +651,12 @@ START_TEST(a_suppressed_bind_lets_a_graceful_disconnect_end)
 
 	open_way(_i, NULL);
 	fake_hold(true);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
-	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_GRACEFUL_FLAG));
-	ck_assert_int_eq(state_of(b->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	ck_dat(try_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_GRACEFUL_FLAG));
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	fake_hold(false);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect_none(b->request_evd);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(server->request_evd);
 	ck_assert_uint_eq(queried().rmr_context, context);
 	close_all();
 }
@@ -664,19 +668,20 @@ START_TEST(an_unsignalled_bind_wakes_nobody)
 	DAT_RMR_CONTEXT context;
 	struct waiter waiter;
 
-	side_open(a, "fake0");
-	attr = ep_attr(a);
-	side_close(a);
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	side_close(client);
 	attr.request_completion_flags = UNSIGNALLED;
 	open_way(_i, &attr);
-	waiter = (struct waiter){ .evd = b->request_evd,
+	waiter = (struct waiter){ .evd = server->request_evd,
 				  .timeout = DAT_TIMEOUT_INFINITE,
 				  .threshold = 1 };
 	waiter_start(&waiter);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
+	ck_dat(try_bind(segment(server, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
 	fake_settle(1);
-	ck_dat(try_bind(segment(b, 8, 64), REMOTE_BOTH, 2, DAT_COMPLETION_DEFAULT_FLAG, &context));
-	ck_dat(waiter_end(&waiter));
+	ck_dat(try_bind(segment(server, 8, 64), REMOTE_BOTH, 2, DAT_COMPLETION_DEFAULT_FLAG,
+			&context));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.rmr_completion_event_data.user_cookie.as_64, 1);
 	ck_assert_int_eq(waiter.nmore, 1);
 	close_all();
@@ -688,9 +693,9 @@ START_TEST(a_barrier_is_a_fence)
 	DAT_RMR_CONTEXT context;
 
 	open_way(_i, NULL);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, BARRIER, &context));
+	ck_dat(try_bind(segment(server, 0, 64), REMOTE_BOTH, 1, BARRIER, &context));
 	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_FENCE | TP_POST_SIGNAL);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_dat(try_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
 	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_SIGNAL);
 	close_all();
 }
@@ -710,25 +715,25 @@ START_TEST(a_flush_restores)
 
 	open_way(_i, NULL);
 	lmr = other_lmr(&lmr_context);
-	context = bound(segment(b, 16, 64), REMOTE_BOTH);
+	context = bound(segment(server, 16, 64), REMOTE_BOTH);
 	regions = fake_alive(FAKE_MR);
 	fake_hold(true);
 	bind_posted(through(lmr_context, 0, 64), READ_ONLY, 1);
 	bind_posted(nothing, READ_ONLY, 2);
-	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
 	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(queried().rmr_context, context);
-	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)b->memory + 16);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)server->memory + 16);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 	ck_dat(lmr_free(lmr));
 	fake_hold(false);
 	connect_again(); /* it survives the connection that bound it */
 	access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
-	after = bound(segment(b, 0, 64), REMOTE_BOTH);
+	after = bound(segment(server, 0, 64), REMOTE_BOTH);
 	access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
 	access_is(READS, context, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
 	close_all();
@@ -740,12 +745,12 @@ START_TEST(disconnected_means_flushed)
 	DAT_RMR_CONTEXT context;
 
 	open_way(_i, NULL);
-	context = bound(segment(b, 16, 64), REMOTE_BOTH);
+	context = bound(segment(server, 16, 64), REMOTE_BOTH);
 	part();
-	ck_assert_uint_eq(bind_posted(segment(b, 0, 64), REMOTE_BOTH, 8), 0);
+	ck_assert_uint_eq(bind_posted(segment(server, 0, 64), REMOTE_BOTH, 8), 0);
 	expect_bind(rmr, 8, DAT_RMR_BIND_FAILURE);
 	ck_assert_uint_eq(queried().rmr_context, context);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	close_all();
 }
 END_TEST
@@ -762,26 +767,26 @@ static void failed_case(enum way way, DAT_DTO_COMPLETION_STATUS status)
 	DAT_RMR_CONTEXT before, after;
 
 	open_way(way, NULL);
-	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	before = bound(segment(server, 16, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 2);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 2);
 	fake_fail_transfer(status);
 	ck_assert(fake_step());
 	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
 	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 	check_unbound();
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	fake_hold(false);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	connect_again();
-	after = bound(segment(b, 0, 64), REMOTE_BOTH);
+	after = bound(segment(server, 0, 64), REMOTE_BOTH);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), way == BY_REGION ? 0 : 1);
 	access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
 	access_is(READS, before, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
 	ck_dat(rmr_free(rmr));
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 
@@ -797,17 +802,17 @@ START_TEST(a_window_that_can_not_be_replaced)
 
 	open_way(BY_WINDOW, NULL);
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
 	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	connect_again();
 	fake_fail("mw_create", ENOMEM, 1);
-	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context),
+	ck_dat_is(try_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context),
 		  NO_RESOURCE(MEMORY_REGION));
 	ck_assert_uint_eq(context, 5);
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(pins(server->lmr), 0);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	close_all();
 }
 END_TEST
@@ -819,16 +824,17 @@ START_TEST(a_refused_post_did_not_happen)
 	unsigned regions;
 
 	open_way(_i, NULL);
-	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	before = bound(segment(server, 16, 64), REMOTE_BOTH);
 	regions = fake_alive(FAKE_MR);
 	fake_fail(call, ENOMEM, 1);
-	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context), NO_RESOURCE(MEMORY));
+	ck_dat_is(try_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context),
+		  NO_RESOURCE(MEMORY));
 	ck_assert_uint_eq(context, 5);
 	ck_assert_uint_eq(queried().rmr_context, before);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
-	expect_none(b->request_evd);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	expect_no_event(server->request_evd);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	close_all();
 }
 END_TEST
@@ -841,17 +847,17 @@ START_TEST(every_failure_unwinds)
 	open_way(_i, NULL);
 	ck_dat(rmr_free(rmr));
 	rmr = POISON;
-	for (n = 1; fake_fail_call(n), rmr_create(b->pz, &rmr) != DAT_SUCCESS; n++) {
+	for (n = 1; fake_fail_call(n), rmr_create(server->pz, &rmr) != DAT_SUCCESS; n++) {
 		ck_assert_ptr_eq(rmr, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	}
 	for (n = 1; fake_fail_call(n),
-	    try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS;
+	    try_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS;
 	     n++) {
 		ck_assert_uint_eq(context, 5);
 		check_unbound();
-		ck_assert_uint_eq(pins(b->lmr), 0);
-		ck_assert_uint_eq(fake_alive(FAKE_MR), 2); /* of a and b */
+		ck_assert_uint_eq(pins(server->lmr), 0);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), 2); /* of client and server */
 	}
 	ck_assert_uint_gt(n, 1);
 	fake_fail_call(0);
@@ -879,23 +885,23 @@ static void endpoint_freed(enum way way, unsigned quirks, bool held)
 	DAT_RMR_CONTEXT before, context;
 
 	open_way(way, NULL);
-	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	before = bound(segment(server, 16, 64), REMOTE_BOTH);
 	fake_quirks(quirks | (way == BY_BOTH ? FAKE_UNBINDABLE : 0));
 	fake_hold(held);
-	context = bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	ck_dat(ep_free(b->ep));
+	context = bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	ck_dat(ep_free(server->ep));
 	fake_hold(false);
 	ck_assert_uint_eq(queried().rmr_context, held ? before : context);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	empty(b->request_evd);
+	ck_assert_uint_eq(pins(server->lmr), 1);
+	empty(server->request_evd);
 	/* another endpoint of the zone serves it as well, and can bind it */
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	b->ep = ep_make(b, NULL);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	server->ep = side_create_ep(server, NULL);
 	connect_again();
 	access_is(READS, held ? before : context, held ? 16 : 0, 64, DAT_DTO_SUCCESS);
-	access_is(READS, bound(segment(b, 8, 8), REMOTE_BOTH), 8, 8, DAT_DTO_SUCCESS);
+	access_is(READS, bound(segment(server, 8, 8), REMOTE_BOTH), 8, 8, DAT_DTO_SUCCESS);
 	ck_dat(rmr_free(rmr));
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 
@@ -916,11 +922,11 @@ END_TEST
 START_TEST(goes_with_its_ia)
 {
 	open_way(_i, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
 	bind_posted(nothing, REMOTE_BOTH, 2);
-	ck_dat_is(ia_close(b->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	close_all();
 }
 END_TEST
@@ -928,13 +934,13 @@ END_TEST
 START_TEST(freed_in_flight_and_then_the_endpoint)
 {
 	open_way(_i, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
 	ck_dat(rmr_free(rmr));
-	ck_dat(ep_free(b->ep));
-	ck_dat(lmr_free(b->lmr));
-	ck_dat(pz_free(b->pz));
+	ck_dat(ep_free(server->ep));
+	ck_dat(lmr_free(server->lmr));
+	ck_dat(pz_free(server->pz));
 	close_all();
 }
 END_TEST
@@ -945,14 +951,14 @@ START_TEST(a_region_that_the_device_keeps)
 	DAT_RMR_CONTEXT old;
 
 	open_way(BY_REGION, NULL);
-	old = bound(segment(b, 0, 64), REMOTE_BOTH);
+	old = bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_fail("mr_dereg", EIO, 1);
 	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	fake_fail("mr_dereg", EIO, 1);
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	ck_dat(lmr_free(b->lmr));
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	ck_assert_uint_eq(pins(server->lmr), 1);
+	ck_dat(lmr_free(server->lmr));
 	access_is(WRITES, old, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
 	close_all();
 }
@@ -963,13 +969,13 @@ START_TEST(nor_does_that_hinder_a_close)
 	struct lmr *lmr;
 
 	open_way(BY_REGION, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	lmr = b->lmr;
+	bound(segment(server, 0, 64), REMOTE_BOTH);
+	lmr = server->lmr;
 	fake_fail("mr_dereg", EIO, 1);
 	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
 	fake_fail("mr_dereg", EIO, 1);
-	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
 }
@@ -981,14 +987,14 @@ START_TEST(kept_until_the_close)
 	struct lmr *lmr;
 
 	open_way(BY_REGION, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	lmr = b->lmr;
+	bound(segment(server, 0, 64), REMOTE_BOTH);
+	lmr = server->lmr;
 	fake_fail("mr_dereg", EIO, 1);
 	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
 	fake_fail("mr_dereg", EIO, 1);
 	ck_dat(rmr_free(rmr));
 	fake_fail("mr_dereg", EIO, 1);
-	ck_dat(ep_free(b->ep));
+	ck_dat(ep_free(server->ep));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 3);
 	close_all();
 	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
@@ -1003,13 +1009,13 @@ START_TEST(flushed_once_more_by_the_device)
 	open_way(_i, NULL);
 	fake_quirks(FAKE_LATE_FLUSH | (_i == BY_BOTH ? FAKE_UNBINDABLE : 0));
 	fake_hold(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
 	part();
 	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
 	ck_dat(rmr_free(rmr));
 	ck_assert(fake_step());
-	expect_none(b->request_evd);
-	ck_dat(lmr_free(b->lmr));
+	expect_no_event(server->request_evd);
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 END_TEST
@@ -1019,9 +1025,9 @@ END_TEST
 /* Another connection between the two. */
 static DAT_EP_HANDLE other_ep(const DAT_EP_ATTR *attr)
 {
-	DAT_EP_HANDLE ep = ep_make(b, attr);
+	DAT_EP_HANDLE ep = side_create_ep(server, attr);
 
-	connect_eps(a, ep_make(a, NULL), b, ep);
+	connect_eps(client, side_create_ep(client, NULL), server, ep);
 	return ep;
 }
 
@@ -1031,10 +1037,10 @@ static DAT_RETURN try_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_
 	return rmr_bind(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
 }
 
-/* From here on the service thread takes nothing out of the queues of b, until it may. */
+/* From here on the service thread takes nothing out of the queues of the server, until it may. */
 static void service_waits(bool waits)
 {
-	struct ia *ia = b->ia;
+	struct ia *ia = server->ia;
 
 	if (waits)
 		mutex_lock(&ia->lock);
@@ -1055,23 +1061,23 @@ START_TEST(a_window_lost_on_the_way_to_the_post)
 	DAT_RETURN ret;
 
 	open_way(_i % WAYS, NULL);
-	attr = ep_attr(b);
+	attr = ep_attr_default(server);
 	attr.max_request_dtos = 1;
 	ep = other_ep(&attr);
-	range = _i < WAYS ? segment(b, 8, 8) : nothing;
-	iov = segment(b, 0, 8);
-	remote = target(a, 0, 8);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	range = _i < WAYS ? segment(server, 8, 8) : nothing;
+	iov = segment(server, 0, 8);
+	remote = target(client, 0, 8);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
 	fake_hold(true);
 	service_waits(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	ret = try_bind_on(ep, range, 3, &context);
 	service_waits(false);
 	fake_hold(false);
-	expect_dto(b->request_evd, 2, DAT_DTO_SUCCESS);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
 	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
 	if (ret == DAT_SUCCESS) {
 		expect_bind(rmr, 3, DAT_RMR_BIND_SUCCESS);
@@ -1080,8 +1086,8 @@ START_TEST(a_window_lost_on_the_way_to_the_post)
 		ck_assert_uint_eq(context, 5);
 		check_unbound();
 	}
-	ck_assert_uint_eq(pins(b->lmr), ret == DAT_SUCCESS && range.segment_length ? 1 : 0);
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
+	ck_assert_uint_eq(pins(server->lmr), ret == DAT_SUCCESS && range.segment_length ? 1 : 0);
+	ck_dat(try_bind_on(ep, segment(server, 16, 8), 4, &context));
 	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
 	close_all();
 }
@@ -1100,30 +1106,31 @@ START_TEST(a_window_lost_by_several)
 	DAT_EP_ATTR attr;
 
 	open_way(BY_WINDOW, NULL);
-	attr = ep_attr(b);
+	attr = ep_attr_default(server);
 	attr.max_request_dtos = 1;
 	ep = other_ep(&attr);
 	third = other_ep(NULL);
-	iov = segment(b, 0, 8);
-	remote = target(a, 0, 8);
+	iov = segment(server, 0, 8);
+	remote = target(client, 0, 8);
 	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
 	fake_hold(true);
 	service_waits(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	ck_dat(try_bind_on(third, segment(b, 8, 8), 3, &context));
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	ck_dat(try_bind_on(third, segment(server, 8, 8), 3, &context));
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	if (_i)
-		ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 4, &context), NO_RESOURCE(MEMORY));
+		ck_dat_is(try_bind_on(ep, segment(server, 16, 8), 4, &context),
+			  NO_RESOURCE(MEMORY));
 	else
 		ck_dat(try_bind_on(ep, nothing, 4, &context));
 	service_waits(false);
 	fake_hold(false);
-	expect_dto(b->request_evd, 2, DAT_DTO_SUCCESS);
-	empty(b->request_evd);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
+	empty(server->request_evd);
 	check_unbound();
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 5, &context));
+	ck_assert_uint_eq(pins(server->lmr), 0);
+	ck_dat(try_bind_on(ep, segment(server, 16, 8), 5, &context));
 	expect_bind(rmr, 5, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	close_all();
@@ -1142,25 +1149,25 @@ START_TEST(a_new_window_while_old_binds_are_in_flight)
 
 	open_way(_i, NULL);
 	ep = other_ep(NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	service_waits(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 2);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 2);
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
-	ck_dat(evd_dequeue(b->request_evd, &event));
+	ck_dat(evd_dequeue(server->request_evd, &event));
 	ck_assert_int_eq(event.event_data.rmr_completion_event_data.status,
 			 DAT_RMR_OPERATION_FAILED);
 	fake_fail(_i == BY_REGION ? "post_write" : "post_bind", ENOMEM, 1);
-	ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 3, &context), NO_RESOURCE(MEMORY));
+	ck_dat_is(try_bind_on(ep, segment(server, 16, 8), 3, &context), NO_RESOURCE(MEMORY));
 	service_waits(false);
 	fake_hold(false);
 	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
 	check_unbound();
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
+	ck_dat(try_bind_on(ep, segment(server, 16, 8), 4, &context));
 	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	close_all();
 }
 END_TEST
@@ -1173,28 +1180,28 @@ START_TEST(a_failure_is_of_no_concern_to_a_region)
 	DAT_EP_HANDLE ep;
 
 	open_way(BY_REGION, NULL);
-	usual = b->request_evd;
-	ck_dat(evd_create(b->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+	usual = server->request_evd;
+	ck_dat(evd_create(server->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
 			  &other));
-	b->request_evd = other;
+	server->request_evd = other;
 	ep = other_ep(NULL);
-	b->request_evd = usual;
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	server->request_evd = usual;
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	service_waits(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 2, &context));
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
+	ck_dat(try_bind_on(ep, segment(server, 16, 8), 2, &context));
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	ck_assert(fake_step());
-	b->request_evd = other;
+	server->request_evd = other;
 	expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
-	b->request_evd = usual;
-	ck_assert_uint_eq(pins(b->lmr), 2);
+	server->request_evd = usual;
+	ck_assert_uint_eq(pins(server->lmr), 2);
 	service_waits(false);
 	fake_hold(false);
 	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(pins(server->lmr), 1);
 	ck_assert_uint_eq(((struct rmr *)rmr)->latest->region_key, context);
 	ck_assert_ptr_eq(((struct rmr *)rmr)->latest, ((struct rmr *)rmr)->bindings);
 	close_all();
@@ -1210,8 +1217,8 @@ START_TEST(suppressed_for_ever_keeps_nothing)
 	fake_attr()->max_mr = 300;
 	open_way(_i, NULL);
 	for (unsigned n = 0; n < 2000; n++)
-		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
-	expect_none(b->request_evd);
+		ck_dat(try_bind(segment(server, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
 	ck_assert_uint_le(fake_alive(FAKE_MR), 3);
 	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->spare)
 		spares++;
@@ -1226,8 +1233,8 @@ static void leave_to_service_thread(void)
 {
 	DAT_CNO_HANDLE cno;
 
-	ck_dat(cno_create(b->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
-	ck_dat(evd_modify_cno(b->request_evd, cno));
+	ck_dat(cno_create(server->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(server->request_evd, cno));
 }
 
 /* Who takes the completion, and how. */
@@ -1253,7 +1260,7 @@ static void left_case(enum way way, int i, DAT_LMR_TRIPLET range, bool suppresse
 
 	if (way == BY_BOTH) /* what goes is a region, and the window comes back */
 		regions -= 1;
-	waiter.evd = b->request_evd;
+	waiter.evd = server->request_evd;
 	if (takings[i].drained)
 		leave_to_service_thread();
 	fake_hold(takings[i].sleeps);
@@ -1265,14 +1272,14 @@ static void left_case(enum way way, int i, DAT_LMR_TRIPLET range, bool suppresse
 			&context));
 	if (takings[i].sleeps) {
 		fake_hold(false);
-		ck_dat(waiter_end(&waiter));
+		ck_dat(waiter_join(&waiter));
 		event = waiter.event;
 	} else if (takings[i].waits) {
 		fake_settle(0);
-		ck_dat(evd_wait(b->request_evd, 0, 1, &event, &nmore));
+		ck_dat(evd_wait(server->request_evd, 0, 1, &event, &nmore));
 	} else {
 		fake_settle(0);
-		ck_dat(evd_dequeue(b->request_evd, &event));
+		ck_dat(evd_dequeue(server->request_evd, &event));
 	}
 	ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, 2);
 	if (way == BY_REGION && (suppressed || !range.segment_length))
@@ -1289,13 +1296,13 @@ START_TEST(regions_go_before_the_completion_is_seen)
 	open_way(way, NULL);
 	lmr = other_lmr(&lmr_context);
 	bound(through(lmr_context, 0, 64), READ_ONLY);
-	left_case(way, _i / 4, segment(b, 0, 64), _i / 2 % 2);
+	left_case(way, _i / 4, segment(server, 0, 64), _i / 2 % 2);
 	ck_dat(lmr_free(lmr));
 	if (_i / 2 % 2 == 0) {
-		ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+		ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 		ck_dat(rmr_free(rmr));
 	}
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 END_TEST
@@ -1306,10 +1313,10 @@ START_TEST(a_zone_goes_after_the_completion)
 	DAT_PZ_HANDLE zone;
 
 	open_way(_i, NULL);
-	zone = b->pz;
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	zone = server->pz;
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
 	ck_dat(rmr_free(rmr));
 	fake_hold(false);
 	leave_to_service_thread();
@@ -1318,8 +1325,8 @@ START_TEST(a_zone_goes_after_the_completion)
 	expect_bind(rmr, 1, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
-	ck_dat(ep_free(b->ep));
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(ep_free(server->ep));
+	ck_dat(lmr_free(server->lmr));
 	ck_dat(pz_free(zone));
 	close_all();
 }
@@ -1344,13 +1351,14 @@ START_TEST(a_close_takes_what_is_left)
 	open_way(_i % WAYS, NULL);
 	other_lmr(&lmr_context);
 	for (unsigned n = 0; n < 4; n++)
-		bind_posted(n % 2 ? segment(b, n, 8) : through(lmr_context, n, 8), READ_ONLY, n);
+		bind_posted(n % 2 ? segment(server, n, 8) : through(lmr_context, n, 8), READ_ONLY,
+			    n);
 	if (_i >= WAYS) {
 		fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
-		ck_dat(try_bind(segment(b, 0, 8), READ_ONLY, 4, 0, &context));
+		ck_dat(try_bind(segment(server, 0, 8), READ_ONLY, 4, 0, &context));
 	}
-	ck_assert(evd_drain(b->request_evd));
-	ck_assert(_i == BY_WINDOW || has_leftovers(b->ia));
+	ck_assert(evd_drain(server->request_evd));
+	ck_assert(_i == BY_WINDOW || has_leftovers(server->ia));
 	close_all();
 }
 END_TEST
@@ -1362,17 +1370,17 @@ START_TEST(a_close_meets_a_sweeper)
 
 	for (int round = 0; round < 10; round++) {
 		open_way(_i, NULL);
-		waiter.evd = b->request_evd;
-		bound(segment(b, 0, 64), REMOTE_BOTH);
+		waiter.evd = server->request_evd;
+		bound(segment(server, 0, 64), REMOTE_BOTH);
 		waiter_start(&waiter);
 		for (unsigned n = 0; n < 8; n++)
-			bind_posted(segment(b, n, 8), READ_ONLY, n);
-		ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
-		ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_ABORT, 0));
-		ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+			bind_posted(segment(server, n, 8), READ_ONLY, n);
+		ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+		ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_ABORT, 0));
+		ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
-		free(a->memory);
-		free(b->memory);
+		free(client->memory);
+		free(server->memory);
 		pair = (struct pair){ 0 };
 	}
 }
@@ -1409,16 +1417,16 @@ START_TEST(who_sweeps_second_waits_for_the_first)
 	pthread_t taker, freer;
 
 	open_way(BY_REGION, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	bind_posted(nothing, 0, 1);
-	ck_assert(evd_drain(b->request_evd));
+	ck_assert(evd_drain(server->request_evd));
 	fake_settle(0);
-	ck_assert(has_leftovers(b->ia));
-	taker = consumer_thread_start(take_event, b->request_evd);
-	freer = consumer_thread_start(free_lmr, b->lmr);
+	ck_assert(has_leftovers(server->ia));
+	taker = consumer_thread_start(take_event, server->request_evd);
+	freer = consumer_thread_start(free_lmr, server->lmr);
 	pthread_mutex_lock(&fake.lock);
 	atomic_store(&may_take, true);
-	while (has_leftovers(b->ia))
+	while (has_leftovers(server->ia))
 		sched_yield();
 	atomic_store(&may_free, true);
 	for (int n = 0; n < 1000; n++)
@@ -1457,11 +1465,11 @@ START_TEST(every_failure_of_a_rebind_unwinds)
 
 	open_way(_i % WAYS, NULL);
 	lmr = other_lmr(&lmr_context);
-	bound(segment(b, 0, 64), READ_ONLY);
-	before = bound(segment(b, 16, 64), READ_ONLY); /* so that spares have been used */
+	bound(segment(server, 0, 64), READ_ONLY);
+	before = bound(segment(server, 16, 64), READ_ONLY); /* so that spares have been used */
 	range = rebinds[how].unbinds	 ? nothing
 		: rebinds[how].elsewhere ? through(lmr_context, 8, 8)
-					 : segment(b, 8, 8);
+					 : segment(server, 8, 8);
 	regions = fake_alive(FAKE_MR);
 	windows = fake_alive(FAKE_MW);
 	for (n = 1; fake_fail_call(n),
@@ -1469,7 +1477,7 @@ START_TEST(every_failure_of_a_rebind_unwinds)
 	     n++) {
 		ck_assert_uint_eq(context, 5);
 		ck_assert_uint_eq(queried().rmr_context, before);
-		ck_assert_uint_eq(pins(b->lmr), 1);
+		ck_assert_uint_eq(pins(server->lmr), 1);
 		ck_assert_uint_eq(pins(lmr), 0);
 		ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 		ck_assert_uint_eq(fake_alive(FAKE_MW), windows);
@@ -1478,16 +1486,16 @@ START_TEST(every_failure_of_a_rebind_unwinds)
 	ck_assert_uint_gt(n, 1);
 	fake_fail_call(0);
 	if (rebinds[how].flags == SUPPRESS)
-		expect_none(b->request_evd);
+		expect_no_event(server->request_evd);
 	else
 		expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), !rebinds[how].elsewhere && !rebinds[how].unbinds);
+	ck_assert_uint_eq(pins(server->lmr), !rebinds[how].elsewhere && !rebinds[how].unbinds);
 	ck_assert_uint_eq(pins(lmr), rebinds[how].elsewhere);
 	if (!rebinds[how].unbinds)
 		access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
 	ck_dat(rmr_free(rmr));
 	ck_dat(lmr_free(lmr));
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(lmr_free(server->lmr));
 	close_all();
 }
 END_TEST
@@ -1502,28 +1510,28 @@ START_TEST(freed_in_flight_on_several_endpoints)
 	DAT_EP_HANDLE eps[3];
 
 	open_way(_i % WAYS, NULL);
-	eps[0] = b->ep;
+	eps[0] = server->ep;
 	eps[1] = other_ep(NULL);
 	eps[2] = other_ep(NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bound(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	for (int n = 0; n < COUNT(eps); n++)
-		ck_dat(try_bind_on(eps[n], segment(b, 8, 8), n, &context));
+		ck_dat(try_bind_on(eps[n], segment(server, 8, 8), n, &context));
 	ck_dat(rmr_free(rmr));
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	for (int n = COUNT(eps) - 1; n >= 0; n--)
 		if (fate & 1u << n)
 			ck_dat(ep_free(eps[n]));
 	if (fate != 7)
-		ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+		ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	fake_hold(false);
-	empty(b->request_evd);
+	empty(server->request_evd);
 	for (int n = 0; n < COUNT(eps); n++)
 		if (!(fate & 1u << n))
 			ck_dat(ep_free(eps[n]));
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
-	ck_dat(lmr_free(b->lmr));
-	ck_dat(pz_free(b->pz));
+	ck_dat(lmr_free(server->lmr));
+	ck_dat(pz_free(server->pz));
 	close_all();
 }
 END_TEST
@@ -1624,21 +1632,21 @@ static void threads_case(enum way way, bool thread_safe, bool cnos)
 {
 	pthread_t threads[BINDERS], takers[4];
 
-	a->thread_safe = b->thread_safe = thread_safe;
+	client->thread_safe = server->thread_safe = thread_safe;
 	open_way(way, NULL);
 	ck_dat(rmr_free(rmr));
-	binders[0] = (struct binder){ .side = a, .ep = a->ep };
-	binders[1] = (struct binder){ .side = b, .ep = b->ep };
-	binders[2] = (struct binder){ .side = a, .ep = ep_make(a, NULL) };
-	binders[3] = (struct binder){ .side = b, .ep = ep_make(b, NULL) };
-	connect_eps(a, binders[2].ep, b, binders[3].ep);
+	binders[0] = (struct binder){ .side = client, .ep = client->ep };
+	binders[1] = (struct binder){ .side = server, .ep = server->ep };
+	binders[2] = (struct binder){ .side = client, .ep = side_create_ep(client, NULL) };
+	binders[3] = (struct binder){ .side = server, .ep = side_create_ep(server, NULL) };
+	connect_eps(client, binders[2].ep, server, binders[3].ep);
 	if (cnos)
 		leave_to_service_thread();
 	for (int n = 0; n < BINDERS; n++)
 		ck_dat(rmr_create(binders[n].side->pz, &binders[n].rmr));
 	for (int n = 0; n < COUNT(takers); n++)
-		takers[n] = consumer_thread_start(take_for_ever,
-						  n % 2 ? a->request_evd : b->request_evd);
+		takers[n] = consumer_thread_start(take_for_ever, n % 2 ? client->request_evd
+								       : server->request_evd);
 	for (int n = 0; n < BINDERS; n++)
 		threads[n] = consumer_thread_start(bind_for_ever, &binders[n]);
 	for (int n = 0; n < BINDERS; n++)
@@ -1648,8 +1656,8 @@ static void threads_case(enum way way, bool thread_safe, bool cnos)
 		consumer_thread_end(takers[n]);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
-	ck_assert_uint_eq(pins(a->lmr), 0);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(client->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	close_all();
 }
 
@@ -1667,7 +1675,7 @@ static void *bind_while_up(void *arg)
 {
 	struct binder *binder = arg;
 
-	for (unsigned n = 0; state_of(binder->ep) == DAT_EP_STATE_CONNECTED; n++) {
+	for (unsigned n = 0; ep_get_state(binder->ep) == DAT_EP_STATE_CONNECTED; n++) {
 		const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
 		const DAT_LMR_TRIPLET range = segment(binder->side, n % 64, n % 8 ? 64 : 0);
 		DAT_RMR_CONTEXT context;
@@ -1707,26 +1715,26 @@ START_TEST(threads_bind_while_the_connection_ends)
 	for (int round = 0; round < 10; round++) {
 		pthread_t poster, taker;
 
-		*binder = (struct binder){ .side = b, .ep = b->ep, .rmr = rmr };
+		*binder = (struct binder){ .side = server, .ep = server->ep, .rmr = rmr };
 		atomic_store(&over, false);
 		taker = consumer_thread_start(take_while_up, binder);
 		poster = consumer_thread_start(bind_while_up, binder);
 		while (atomic_load(&binder->told) < 20)
 			sched_yield();
 		if (round % 2)
-			ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
+			ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 		else
-			ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
-		expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-		expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+			ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 		consumer_thread_end(poster);
 		atomic_store(&over, true);
 		consumer_thread_end(taker);
-		ck_assert_uint_le(pins(b->lmr), 1);
+		ck_assert_uint_le(pins(server->lmr), 1);
 		connect_again();
 	}
 	ck_dat(rmr_free(rmr));
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(pins(server->lmr), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	pair_close(&pair);
 }

@@ -23,7 +23,7 @@ static void setup(void)
 {
 	DAT_PZ_HANDLE handle;
 
-	ia = ia_make("fake0", false, &async);
+	ia = ia_open_on("fake0", false, &async);
 	ck_dat(pz_create(ia, &handle));
 	pz = handle;
 }
@@ -272,10 +272,10 @@ START_TEST(the_system_does_not_say)
 	char *address = from_memfd();
 	DAT_LMR_HANDLE lmr = POISON;
 
-	leave_descriptors(0);
+	limit_descriptors(0);
 	ck_dat_is(make(&name, address, SIZE, &lmr), NO_RESOURCE(MEMORY));
 	ck_assert_ptr_eq(lmr, POISON);
-	leave_descriptors(20);
+	limit_descriptors(20);
 	ck_dat(make(&name, address, SIZE, &lmr));
 }
 END_TEST
