@@ -488,7 +488,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	TCase *cases = tcase_create("async");
+	TCase *cases = tcase_create("service");
 
 	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, open_side, NULL);
