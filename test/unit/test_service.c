@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The one thread of an IA: work that is handed to it, timers, completion channels, and how it
- * starts and ends.
- */
+/* The service thread of an IA: queued work, timers, completion channels, and signals. */
 #include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
@@ -12,81 +9,82 @@
 static struct side side;
 static struct ia *ia;
 
-static void open_side(void)
+static void setup(void)
 {
 	side_open(&side, "fake0");
 	ia = side.ia;
 }
 
-static void lock(void)
+static void ia_hold_lock(void)
 {
 	mutex_lock(&ia->lock);
 }
 
-static void unlock(void)
+static void ia_drop_lock(void)
 {
 	mutex_unlock(&ia->lock);
 }
 
 /* ---- work ---- */
 
-struct job {
+struct work_probe {
 	struct work work;
 	unsigned runs;
-	bool on_service;
+	bool on_service_thread;
 	unsigned order;
-	struct job *kicks; /* when it runs */
-	sem_t *begun, *go; /* it says so, then waits */
+	struct work_probe *queues; /* the work that it queues when it runs */
+	sem_t *started;		   /* it posts this when it runs, if not NULL */
+	sem_t *resume;		   /* it waits for this before it returns, if not NULL */
 };
 
-static unsigned order;
+static unsigned order; /* counts the runs of all probes */
 
-static void job_run(struct work *work)
+static void work_probe_run(struct work *work)
 {
-	struct job *job = container_of(work, struct job, work);
+	struct work_probe *probe = container_of(work, struct work_probe, work);
 
-	job->runs++;
-	job->on_service = service_is_me(ia);
-	job->order = ++order;
-	if (job->kicks && job->kicks->runs < 5)
-		service_kick(ia, &job->kicks->work);
-	if (job->begun)
-		sem_post(job->begun);
-	if (job->go)
-		while (sem_wait(job->go) < 0)
+	probe->runs++;
+	probe->on_service_thread = service_is_me(ia);
+	probe->order = ++order;
+	if (probe->queues && probe->queues->runs < 5)
+		service_kick(ia, &probe->queues->work);
+	if (probe->started)
+		sem_post(probe->started);
+	if (probe->resume)
+		while (sem_wait(probe->resume) < 0)
 			;
 }
 
-static struct job job_make(bool unlocked)
+static struct work_probe work_probe_init(bool unlocked)
 {
-	return (struct job){ .work = { .run = job_run, .unlocked = unlocked } };
+	return (struct work_probe){ .work = { .run = work_probe_run, .unlocked = unlocked } };
 }
 
 START_TEST(work_runs_once_on_the_service_thread)
 {
-	struct job job = job_make(_i);
+	struct work_probe probe = work_probe_init(_i);
 
 	ck_assert(!service_is_me(ia));
-	service_kick(ia, &job.work);
+	service_kick(ia, &probe.work);
 	fake_settle(0);
-	ck_assert_uint_eq(job.runs, 1);
-	ck_assert(job.on_service);
-	service_kick(ia, &job.work);
+	ck_assert_uint_eq(probe.runs, 1);
+	ck_assert(probe.on_service_thread);
+	service_kick(ia, &probe.work);
 	fake_settle(0);
-	ck_assert_uint_eq(job.runs, 2);
+	ck_assert_uint_eq(probe.runs, 2);
 }
 END_TEST
 
-START_TEST(queued_work_is_not_queued_again)
+START_TEST(work_queued_again_runs_once)
 {
-	struct job first = job_make(false), second = job_make(false);
+	struct work_probe first = work_probe_init(false), second = work_probe_init(false);
 
-	lock(); /* holds the service thread up */
+	ia_hold_lock(); /* the service thread can't run any work */
 	for (int n = 0; n < 3; n++) {
 		service_kick(ia, &first.work);
 		service_kick(ia, &second.work);
 	}
-	unlock();
+	ia_drop_lock();
 	fake_settle(0);
 	ck_assert_uint_eq(first.runs, 1);
 	ck_assert_uint_eq(second.runs, 1);
@@ -94,16 +92,16 @@ START_TEST(queued_work_is_not_queued_again)
 }
 END_TEST
 
-START_TEST(work_may_kick_work)
+START_TEST(work_may_queue_work)
 {
-	struct job first = job_make(false), second = job_make(true);
+	struct work_probe first = work_probe_init(false), second = work_probe_init(true);
 
-	first.kicks = &second;
-	second.kicks = &first;
+	first.queues = &second;
+	second.queues = &first;
 	service_kick(ia, &first.work);
 	fake_settle(0);
 	ck_assert_uint_eq(first.runs + second.runs, 10);
-	first.kicks = &first; /* itself */
+	first.queues = &first;
 	first.runs = 0;
 	service_kick(ia, &first.work);
 	fake_settle(0);
@@ -111,19 +109,20 @@ START_TEST(work_may_kick_work)
 }
 END_TEST
 
-START_TEST(forgotten_work_does_not_run)
+START_TEST(cancelled_work_does_not_run)
 {
-	struct job first = job_make(false), middle = job_make(false), last = job_make(false);
+	struct work_probe first = work_probe_init(false), middle = work_probe_init(false),
+			  last = work_probe_init(false);
 
-	lock();
+	ia_hold_lock();
 	service_kick(ia, &first.work);
 	service_kick(ia, &middle.work);
 	service_kick(ia, &last.work);
 	service_forget(ia, &middle.work);
 	service_forget(ia, &middle.work);
 	service_forget(ia, &last.work);
-	service_kick(ia, &last.work); /* the queue has its end again */
-	unlock();
+	service_kick(ia, &last.work); /* the end of the queue is valid after a cancel */
+	ia_drop_lock();
 	fake_settle(0);
 	ck_assert_uint_eq(first.runs, 1);
 	ck_assert_uint_eq(middle.runs, 0);
@@ -131,156 +130,156 @@ START_TEST(forgotten_work_does_not_run)
 }
 END_TEST
 
-static atomic_bool forgotten;
+static atomic_bool may_return;
 
-static void *forgetter(void *arg)
+static void *cancel_work(void *arg)
 {
-	struct job *job = arg;
+	struct work_probe *probe = arg;
 
-	service_forget(ia, &job->work);
-	ck_assert(atomic_load(&forgotten));
+	service_forget(ia, &probe->work);
+	ck_assert(atomic_load(&may_return));
 	return NULL;
 }
 
-/* It calls into the consumer, without a lock; who forgets it waits for its end. */
-START_TEST(unlocked_work_is_waited_for)
+/* Such work calls the consumer, without the lock. A thread that cancels it waits for its end. */
+START_TEST(cancel_waits_for_unlocked_work)
 {
-	struct job job = job_make(true);
+	struct work_probe probe = work_probe_init(true);
 	pthread_t thread;
-	sem_t begun, go;
+	sem_t started, resume;
 
-	ck_assert_int_eq(sem_init(&begun, 0, 0), 0);
-	ck_assert_int_eq(sem_init(&go, 0, 0), 0);
-	job.begun = &begun;
-	job.go = &go;
-	service_kick(ia, &job.work);
-	while (sem_wait(&begun) < 0)
+	ck_assert_int_eq(sem_init(&started, 0, 0), 0);
+	ck_assert_int_eq(sem_init(&resume, 0, 0), 0);
+	probe.started = &started;
+	probe.resume = &resume;
+	service_kick(ia, &probe.work);
+	while (sem_wait(&started) < 0)
 		;
-	lock(); /* it does not hold it */
-	unlock();
-	thread = consumer_thread_start(forgetter, &job);
+	ia_hold_lock(); /* would wait for ever if the work held it */
+	ia_drop_lock();
+	thread = consumer_thread_start(cancel_work, &probe);
 	sched_yield();
-	atomic_store(&forgotten, true);
-	sem_post(&go);
+	atomic_store(&may_return, true);
+	sem_post(&resume);
 	consumer_thread_end(thread);
-	ck_assert_uint_eq(job.runs, 1);
+	ck_assert_uint_eq(probe.runs, 1);
 }
 END_TEST
 
-static void forget_itself(struct work *work)
+static void cancel_itself(struct work *work)
 {
 	service_forget(ia, work);
-	container_of(work, struct job, work)->runs++;
+	container_of(work, struct work_probe, work)->runs++;
 }
 
-START_TEST(work_may_forget_itself)
+START_TEST(work_may_cancel_itself)
 {
-	struct job job = job_make(true);
+	struct work_probe probe = work_probe_init(true);
 
-	job.work.run = forget_itself;
-	service_kick(ia, &job.work);
+	probe.work.run = cancel_itself;
+	service_kick(ia, &probe.work);
 	fake_settle(0);
-	ck_assert_uint_eq(job.runs, 1);
+	ck_assert_uint_eq(probe.runs, 1);
 }
 END_TEST
 
-#define KICKS 2000
+#define ROUNDS 2000
 
-static atomic_uint counted;
+static atomic_uint work_runs;
 
-static void count_run(struct work *work)
+static void count_work(struct work *work)
 {
 	(void)work;
-	atomic_fetch_add(&counted, 1);
+	atomic_fetch_add(&work_runs, 1);
 }
 
-static void *kicker(void *arg)
+static void *queue_many(void *arg)
 {
-	for (int n = 0; n < KICKS; n++)
+	for (int n = 0; n < ROUNDS; n++)
 		service_kick(ia, arg);
 	return NULL;
 }
 
-START_TEST(no_kick_is_lost)
+START_TEST(no_queued_work_is_lost)
 {
-	struct work works[2] = { { .run = count_run }, { .run = count_run, .unlocked = true } };
+	struct work works[2] = { { .run = count_work }, { .run = count_work, .unlocked = true } };
 	pthread_t threads[4];
 	unsigned before;
 
 	for (int n = 0; n < COUNT(threads); n++)
-		threads[n] = consumer_thread_start(kicker, &works[n % 2]);
+		threads[n] = consumer_thread_start(queue_many, &works[n % 2]);
 	for (int n = 0; n < COUNT(threads); n++)
 		consumer_thread_end(threads[n]);
 	fake_settle(0);
-	before = atomic_load(&counted);
+	before = atomic_load(&work_runs);
 	ck_assert_uint_ge(before, 2);
 	service_kick(ia, &works[0]);
 	service_kick(ia, &works[1]);
 	fake_settle(0);
-	ck_assert_uint_eq(atomic_load(&counted), before + 2);
+	ck_assert_uint_eq(atomic_load(&work_runs), before + 2);
 }
 END_TEST
 
 /* ---- timers ---- */
 
-struct alarm {
+struct timer_probe {
 	struct timer timer;
-	uint64_t rang; /* when; 0: not yet */
-	unsigned rings, order;
-	uint64_t again; /* sets itself anew, after that long */
-	struct alarm *cancels;
+	uint64_t ran_at; /* tp_now() of the last run; 0: none yet */
+	unsigned runs, order;
+	uint64_t period;	     /* it sets itself again, until the third run; 0: it does not */
+	struct timer_probe *cancels; /* when it runs */
 };
 
-static void ring_alarm(struct timer *timer)
+static void timer_probe_run(struct timer *timer)
 {
-	struct alarm *alarm = container_of(timer, struct alarm, timer);
+	struct timer_probe *probe = container_of(timer, struct timer_probe, timer);
 
-	alarm->rang = tp_now();
-	alarm->rings++;
-	alarm->order = ++order;
-	if (alarm->again && alarm->rings < 3)
-		timer_set(ia, timer, tp_now() + alarm->again, ring_alarm);
-	if (alarm->cancels)
-		timer_cancel(ia, &alarm->cancels->timer);
+	probe->ran_at = tp_now();
+	probe->runs++;
+	probe->order = ++order;
+	if (probe->period && probe->runs < 3)
+		timer_set(ia, timer, tp_now() + probe->period, timer_probe_run);
+	if (probe->cancels)
+		timer_cancel(ia, &probe->cancels->timer);
 }
 
-static void alarm_set(struct alarm *alarm, uint64_t after)
+static void timer_probe_set(struct timer_probe *probe, uint64_t after)
 {
-	lock();
-	timer_set(ia, &alarm->timer, tp_now() + after, ring_alarm);
-	unlock();
+	ia_hold_lock();
+	timer_set(ia, &probe->timer, tp_now() + after, timer_probe_run);
+	ia_drop_lock();
 }
 
-static void alarm_cancel(struct alarm *alarm)
+static void timer_probe_cancel(struct timer_probe *probe)
 {
-	lock();
-	timer_cancel(ia, &alarm->timer);
-	unlock();
+	ia_hold_lock();
+	timer_cancel(ia, &probe->timer);
+	ia_drop_lock();
 }
 
-static void pass(uint64_t ns)
+static void advance_clock(uint64_t ns)
 {
 	fake_clock_advance(ns);
 	fake_settle(0);
 }
 
-START_TEST(a_timer_runs_when_it_is_due)
+START_TEST(a_timer_runs_when_due)
 {
-	struct alarm alarm = { 0 };
+	struct timer_probe probe = { 0 };
 	uint64_t began = tp_now();
 
-	alarm_set(&alarm, 1000);
-	pass(999);
-	ck_assert_uint_eq(alarm.rings, 0);
-	pass(1);
-	ck_assert_uint_eq(alarm.rings, 1);
-	ck_assert_uint_eq(alarm.rang, began + 1000);
-	ck_assert_uint_eq(alarm.timer.deadline, 0);
-	pass(100000);
-	ck_assert_uint_eq(alarm.rings, 1);
-	alarm_set(&alarm, 0); /* due at once */
+	timer_probe_set(&probe, 1000);
+	advance_clock(999);
+	ck_assert_uint_eq(probe.runs, 0);
+	advance_clock(1);
+	ck_assert_uint_eq(probe.runs, 1);
+	ck_assert_uint_eq(probe.ran_at, began + 1000);
+	ck_assert_uint_eq(probe.timer.deadline, 0);
+	advance_clock(100000);
+	ck_assert_uint_eq(probe.runs, 1);
+	timer_probe_set(&probe, 0); /* due at once */
 	fake_settle(0);
-	ck_assert_uint_eq(alarm.rings, 2);
+	ck_assert_uint_eq(probe.runs, 2);
 }
 END_TEST
 
@@ -289,87 +288,87 @@ static const unsigned delays[][4] = {
 	{ 3, 1, 4, 2 }, { 2, 2, 1, 1 }, { 1, 1, 1, 1 },
 };
 
-START_TEST(the_earliest_comes_first)
+START_TEST(timers_run_in_order_of_deadline)
 {
-	struct alarm alarms[4] = { 0 };
+	struct timer_probe probes[4] = { 0 };
 
 	for (int n = 0; n < 4; n++)
-		alarm_set(&alarms[n], delays[_i][n] * 1000);
+		timer_probe_set(&probes[n], delays[_i][n] * 1000);
 	fake_settle(0);
-	pass(10000);
+	advance_clock(10000);
 	for (int x = 0; x < 4; x++)
 		for (int y = 0; y < 4; y++)
 			if (delays[_i][x] < delays[_i][y] ||
 			    (delays[_i][x] == delays[_i][y] && x < y))
-				ck_assert_uint_lt(alarms[x].order, alarms[y].order);
+				ck_assert_uint_lt(probes[x].order, probes[y].order);
 }
 END_TEST
 
-START_TEST(an_earlier_timer_wakes_the_thread)
+START_TEST(setting_an_earlier_timer_wakes_the_thread)
 {
-	struct alarm late = { 0 }, early = { 0 };
+	struct timer_probe late = { 0 }, early = { 0 };
 	uint64_t began = tp_now();
 
-	alarm_set(&late, 1000000);
-	fake_settle(0); /* it sleeps until then */
-	alarm_set(&early, 10);
+	timer_probe_set(&late, 1000000);
+	fake_settle(0); /* the thread sleeps until then */
+	timer_probe_set(&early, 10);
 	fake_settle(0);
-	pass(10);
-	ck_assert_uint_eq(early.rang, began + 10);
-	ck_assert_uint_eq(late.rings, 0);
-	alarm_cancel(&late);
-	pass(1000000);
-	ck_assert_uint_eq(late.rings, 0);
+	advance_clock(10);
+	ck_assert_uint_eq(early.ran_at, began + 10);
+	ck_assert_uint_eq(late.runs, 0);
+	timer_probe_cancel(&late);
+	advance_clock(1000000);
+	ck_assert_uint_eq(late.runs, 0);
 }
 END_TEST
 
-START_TEST(timers_are_cancelled_and_set_anew)
+START_TEST(timers_can_be_cancelled_and_set_again)
 {
-	struct alarm alarms[3] = { 0 };
+	struct timer_probe probes[3] = { 0 };
 
 	for (int n = 0; n < 3; n++)
-		alarm_set(&alarms[n], 1000 * ((unsigned)n + 1));
-	alarm_cancel(&alarms[_i]);
-	alarm_cancel(&alarms[_i]);
-	alarm_set(&alarms[(_i + 1) % 3], 10000); /* moved */
-	pass(5000);
-	ck_assert_uint_eq(alarms[_i].rings, 0);
-	ck_assert_uint_eq(alarms[(_i + 1) % 3].rings, 0);
-	ck_assert_uint_eq(alarms[(_i + 2) % 3].rings, 1);
-	pass(5000);
-	ck_assert_uint_eq(alarms[(_i + 1) % 3].rings, 1);
+		timer_probe_set(&probes[n], 1000 * ((unsigned)n + 1));
+	timer_probe_cancel(&probes[_i]);
+	timer_probe_cancel(&probes[_i]);
+	timer_probe_set(&probes[(_i + 1) % 3], 10000); /* moved */
+	advance_clock(5000);
+	ck_assert_uint_eq(probes[_i].runs, 0);
+	ck_assert_uint_eq(probes[(_i + 1) % 3].runs, 0);
+	ck_assert_uint_eq(probes[(_i + 2) % 3].runs, 1);
+	advance_clock(5000);
+	ck_assert_uint_eq(probes[(_i + 1) % 3].runs, 1);
 }
 END_TEST
 
-START_TEST(a_timer_may_set_itself)
+START_TEST(a_timer_may_set_itself_again)
 {
-	struct alarm alarm = { .again = 500 };
+	struct timer_probe probe = { .period = 500 };
 	uint64_t began = tp_now();
 
-	alarm_set(&alarm, 500);
+	timer_probe_set(&probe, 500);
 	for (int n = 1; n <= 5; n++)
-		pass(500);
-	ck_assert_uint_eq(alarm.rings, 3);
-	ck_assert_uint_eq(alarm.rang, began + 1500);
+		advance_clock(500);
+	ck_assert_uint_eq(probe.runs, 3);
+	ck_assert_uint_eq(probe.ran_at, began + 1500);
 }
 END_TEST
 
 START_TEST(a_timer_may_cancel_another)
 {
-	struct alarm victim = { 0 }, killer = { .cancels = &victim };
+	struct timer_probe second = { 0 }, first = { .cancels = &second };
 
-	alarm_set(&killer, 1000);
-	alarm_set(&victim, 1000);
-	pass(2000);
-	ck_assert_uint_eq(killer.rings, 1);
-	ck_assert_uint_eq(victim.rings, 0);
+	timer_probe_set(&first, 1000);
+	timer_probe_set(&second, 1000);
+	advance_clock(2000);
+	ck_assert_uint_eq(first.runs, 1);
+	ck_assert_uint_eq(second.runs, 0);
 }
 END_TEST
 
 /* ---- channels ---- */
 
-/* More of them than are looked at in one go, all at once. */
-START_TEST(many_channels_are_ready_together)
+/* More of them than the service thread takes from the kernel at once. */
+START_TEST(all_ready_channels_are_served)
 {
 	struct pair pairs[20] = { 0 };
 	DAT_CNO_HANDLE cnos[20];
@@ -394,7 +393,7 @@ START_TEST(many_channels_are_ready_together)
 }
 END_TEST
 
-START_TEST(one_adapter_with_many_channels)
+START_TEST(one_ia_serves_many_channels)
 {
 	struct pair pair = { 0 };
 	DAT_EVD_HANDLE evds[40], evd;
@@ -414,13 +413,13 @@ START_TEST(one_adapter_with_many_channels)
 		connect_eps(&pair.client, eps[n], &pair.server, peers[n]);
 		ck_dat(ep_post_recv(eps[n], 1, &iov, cookie_of((uint64_t)n), 0));
 	}
-	lock();
+	ia_hold_lock();
 	for (int n = 0; n < COUNT(evds); n++) {
 		DAT_LMR_TRIPLET iov = segment(&pair.server, 0, 8);
 
 		ck_dat(ep_post_send(peers[n], 1, &iov, cookie_of((uint64_t)n), 0));
 	}
-	unlock();
+	ia_drop_lock();
 	fake_settle(0);
 	ck_dat(cno_wait(cno, 0, &evd));
 	for (int n = 0; n < COUNT(evds); n++)
@@ -430,12 +429,12 @@ START_TEST(one_adapter_with_many_channels)
 }
 END_TEST
 
-/* The waiter owns the channel: the service thread stays asleep while completions come. */
-START_TEST(two_never_sleep_on_one_channel)
+/* The waiter owns the channel: completions do not wake the service thread. */
+START_TEST(only_the_waiter_sleeps_on_its_channel)
 {
 	struct pair pair = { 0 };
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 3 };
-	unsigned wakes;
+	unsigned reads;
 
 	side_close(&side);
 	pair_connect(&pair);
@@ -443,7 +442,7 @@ START_TEST(two_never_sleep_on_one_channel)
 		post_recv(&pair.client, n, 0, 64, 0);
 	waiter.evd = pair.client.recv_evd;
 	waiter_start(&waiter);
-	wakes = fake_calls("cq_events");
+	reads = fake_calls("cq_events");
 	for (unsigned n = 0; n < 3; n++) {
 		post_send(&pair.server, n, 0, 8, 0);
 		if (n < 2)
@@ -451,7 +450,7 @@ START_TEST(two_never_sleep_on_one_channel)
 	}
 	ck_dat(waiter_join(&waiter));
 	fake_settle(0);
-	ck_assert_uint_eq(fake_calls("cq_events"), wakes + 3);
+	ck_assert_uint_eq(fake_calls("cq_events"), reads + 3);
 	pair_close(&pair);
 }
 END_TEST
@@ -466,8 +465,11 @@ static void on_signal(int number)
 	handled_by = (sig_atomic_t)gettid();
 }
 
-/* A signal for the process goes to a thread of the consumer, though that one blocks it for now. */
-START_TEST(signals_are_not_for_the_service_thread)
+/*
+ * A signal for the process stays pending while the thread of the consumer blocks it: the service
+ * thread does not take it.
+ */
+START_TEST(the_service_thread_blocks_signals)
 {
 	const struct sigaction action = { .sa_handler = on_signal };
 	sigset_t one, pending;
@@ -491,23 +493,23 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("service");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_checked_fixture(cases, open_side, NULL);
+	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_loop_test(cases, work_runs_once_on_the_service_thread, 0, 2);
-	tcase_add_test(cases, queued_work_is_not_queued_again);
-	tcase_add_test(cases, work_may_kick_work);
-	tcase_add_test(cases, forgotten_work_does_not_run);
-	tcase_add_test(cases, unlocked_work_is_waited_for);
-	tcase_add_test(cases, work_may_forget_itself);
-	tcase_add_test(cases, no_kick_is_lost);
-	tcase_add_test(cases, a_timer_runs_when_it_is_due);
-	tcase_add_loop_test(cases, the_earliest_comes_first, 0, COUNT(delays));
-	tcase_add_test(cases, an_earlier_timer_wakes_the_thread);
-	tcase_add_loop_test(cases, timers_are_cancelled_and_set_anew, 0, 3);
-	tcase_add_test(cases, a_timer_may_set_itself);
+	tcase_add_test(cases, work_queued_again_runs_once);
+	tcase_add_test(cases, work_may_queue_work);
+	tcase_add_test(cases, cancelled_work_does_not_run);
+	tcase_add_test(cases, cancel_waits_for_unlocked_work);
+	tcase_add_test(cases, work_may_cancel_itself);
+	tcase_add_test(cases, no_queued_work_is_lost);
+	tcase_add_test(cases, a_timer_runs_when_due);
+	tcase_add_loop_test(cases, timers_run_in_order_of_deadline, 0, COUNT(delays));
+	tcase_add_test(cases, setting_an_earlier_timer_wakes_the_thread);
+	tcase_add_loop_test(cases, timers_can_be_cancelled_and_set_again, 0, 3);
+	tcase_add_test(cases, a_timer_may_set_itself_again);
 	tcase_add_test(cases, a_timer_may_cancel_another);
-	tcase_add_test(cases, many_channels_are_ready_together);
-	tcase_add_test(cases, one_adapter_with_many_channels);
-	tcase_add_test(cases, two_never_sleep_on_one_channel);
-	tcase_add_test(cases, signals_are_not_for_the_service_thread);
+	tcase_add_test(cases, all_ready_channels_are_served);
+	tcase_add_test(cases, one_ia_serves_many_channels);
+	tcase_add_test(cases, only_the_waiter_sleeps_on_its_channel);
+	tcase_add_test(cases, the_service_thread_blocks_signals);
 	return run_unit_cases(argc, argv);
 }
