@@ -274,6 +274,11 @@ DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep)
 	return state;
 }
 
+struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd)
+{
+	return ((struct evd *)evd)->cq;
+}
+
 void limit_descriptors(unsigned n)
 {
 	struct rlimit limit;

@@ -122,6 +122,7 @@ void expect_se(DAT_EVD_HANDLE evd, uintptr_t n);
 void expect_no_event(DAT_EVD_HANDLE evd);
 
 DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);
+struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd);
 
 /*
  * From here on the process can open @n more descriptors. A test must allow some again before it
