@@ -195,6 +195,17 @@ void pair_close(struct pair *pair)
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
+void pair_close_abrupt(struct pair *pair)
+{
+	struct side *sides[] = { &pair->client, &pair->server };
+
+	for (int i = 0; i < COUNT(sides); i++) {
+		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
+		free(sides[i]->memory);
+	}
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
 /* ---- transfers and events ---- */
 
 DAT_DTO_COOKIE cookie_of(uint64_t n)

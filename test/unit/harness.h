@@ -94,6 +94,8 @@ void connect_eps(struct side *client, DAT_EP_HANDLE client_ep, struct side *serv
 		 DAT_EP_HANDLE server_ep);
 /* Disconnects abruptly, waits for the event at both sides, and closes them. */
 void pair_close(struct pair *pair);
+/* Closes both IAs abruptly, whatever their state. */
+void pair_close_abrupt(struct pair *pair);
 
 /* ---- transfers and events ---- */
 

@@ -21,13 +21,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	struct side *sides[] = { client, server };
-
-	for (int i = 0; i < COUNT(sides); i++) {
-		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
-		free(sides[i]->memory);
-	}
-	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	pair_close_abrupt(&pair);
 }
 
 static void reopen_with_separate_evds(void)
