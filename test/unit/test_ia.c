@@ -276,7 +276,7 @@ static void count_resources_after_first_ia(void)
 	count_resources();
 }
 
-/* A joined thread is listed for a moment, so this waits. A thread that is not joined is a time-out. */
+/* A joined thread is still listed for a moment, so this waits for the end of all new threads. */
 static void expect_same_resources(void)
 {
 	while (count_dir_entries("/proc/self/task") > before.threads)
