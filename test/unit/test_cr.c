@@ -35,7 +35,7 @@ static DAT_CR_HANDLE cr_request(DAT_EP_HANDLE ep, DAT_COUNT size, const void *da
 		.event_data.cr_arrival_event_data.cr_handle;
 }
 
-static void cr_fill(char *data, int size)
+static void fill_private_data(char *data, int size)
 {
 	for (int i = 0; i < size; i++)
 		data[i] = (char)(i + 1);
@@ -92,12 +92,12 @@ START_TEST(the_private_data_of_a_connect_arrives)
 	DAT_CR_HANDLE cr;
 	DAT_CR_PARAM param;
 
-	cr_fill(data, REQUEST_MAX);
+	fill_private_data(data, REQUEST_MAX);
 	cr = cr_request(client->ep, sizes[_i], data);
 	memset(data, 0, sizeof(data)); /* the call has a copy */
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.private_data_size, sizes[_i]);
-	cr_fill(data, REQUEST_MAX);
+	fill_private_data(data, REQUEST_MAX);
 	if (sizes[_i])
 		ck_assert_mem_eq(param.private_data, data, (size_t)sizes[_i]);
 }
@@ -124,7 +124,7 @@ START_TEST(the_private_data_of_an_accept_arrives)
 	DAT_CONNECTION_EVENT_DATA established;
 	char data[REPLY_MAX];
 
-	cr_fill(data, REPLY_MAX);
+	fill_private_data(data, REPLY_MAX);
 	ck_dat(cr_accept(cr, server->ep, sizes[_i], data));
 	established = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 			      .event_data.connect_event_data;

@@ -459,7 +459,7 @@ END_TEST
 
 static volatile sig_atomic_t handled_by;
 
-static void on_signal(int number)
+static void record_signal_thread(int number)
 {
 	(void)number;
 	handled_by = (sig_atomic_t)gettid();
@@ -471,7 +471,7 @@ static void on_signal(int number)
  */
 START_TEST(the_service_thread_blocks_signals)
 {
-	const struct sigaction action = { .sa_handler = on_signal };
+	const struct sigaction action = { .sa_handler = record_signal_thread };
 	sigset_t one, pending;
 
 	sigemptyset(&one);
