@@ -114,13 +114,13 @@ DAT_RETURN try_post_se(DAT_EVD_HANDLE evd, uintptr_t n);
 #define post_se(...) ck_dat(try_post_se(__VA_ARGS__))
 
 /*
- * Waits for the next event, which must have that number. The wait is for 60 seconds of the fake's
- * clock, which takes no time if the clock of the thread is automatic.
+ * Waits for the next event, which must have that number. The time-out is 60 seconds of the fake's
+ * clock, which pass at once if the calling thread has the automatic clock.
  */
 DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
 void expect_dto(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status);
 void expect_se(DAT_EVD_HANDLE evd, uintptr_t n);
-/* The queue is empty once every service thread sleeps. */
+/* The queue must be empty once every service thread sleeps. */
 void expect_no_event(DAT_EVD_HANDLE evd);
 
 DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);

@@ -67,7 +67,7 @@ static void *cno_waiter_main(void *arg)
 	return NULL;
 }
 
-/* Returns when @sleepers waiters sleep, this one included. */
+/* Returns when @waiters_asleep waiters sleep, this one included. */
 static void cno_waiter_start(struct cno_waiter *waiter, unsigned waiters_asleep)
 {
 	waiter->timeout = DAT_TIMEOUT_INFINITE;

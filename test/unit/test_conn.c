@@ -880,7 +880,7 @@ START_TEST(a_message_too_long_breaks_both_sides)
 }
 END_TEST
 
-/* The failure was not polled for when the peer's disconnect arrives. */
+/* The peer's disconnect arrives before the failed transfer was polled for. */
 START_TEST(a_failed_transfer_takes_precedence_over_a_disconnect)
 {
 	struct ep *ep = client->ep;

@@ -41,9 +41,9 @@ static const struct {
 	unsigned flags;
 	DAT_RETURN want;
 } creations[] = {
-	{ "no length", 0, DAT_EVD_DTO_FLAG, BAD_ARG(2) },
+	{ "zero length", 0, DAT_EVD_DTO_FLAG, BAD_ARG(2) },
 	{ "negative length", -1, DAT_EVD_DTO_FLAG, BAD_ARG(2) },
-	{ "too long", INT32_MAX, DAT_EVD_DTO_FLAG, NO_RESOURCE(TEVD) },
+	{ "longer than the device supports", INT32_MAX, DAT_EVD_DTO_FLAG, NO_RESOURCE(TEVD) },
 	{ "no flags", 1, 0, BAD_ARG(4) },
 	{ "unknown flag", 1, 0x2, BAD_ARG(4) },
 	{ "unknown flag among known ones", 1, DAT_EVD_DTO_FLAG | 0x1000, BAD_ARG(4) },
@@ -807,7 +807,7 @@ static void evd_send_to_client(unsigned n)
 	expect_dto(server->request_evd, n, DAT_DTO_SUCCESS);
 }
 
-/* Depths include powers of two and others. */
+/* The depths 100 to 139 include a power of two. */
 START_TEST(a_wake_up_needs_no_memory)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
