@@ -274,12 +274,12 @@ START_TEST(more_than_may_be_locked)
 	at = mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	give_up_pinning_all();
 	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-	log = listen_to_stderr();
+	log = capture_stderr();
 	ck_dat_fails(register_at(&a, at, 4 << 20, DAT_MEM_PRIV_ALL_FLAG, &region),
 		     DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
-	ck_assert_int_eq(lines_heard(log), 1);
-	ck_assert_ptr_nonnull(strstr(heard(log), "4194304 bytes"));
-	ck_assert_ptr_nonnull(strstr(heard(log), "1024 KiB"));
+	ck_assert_int_eq(captured_lines(log), 1);
+	ck_assert_ptr_nonnull(strstr(captured_text(log), "4194304 bytes"));
+	ck_assert_ptr_nonnull(strstr(captured_text(log), "1024 KiB"));
 	ck_dat(register_at(&a, at, PAGE, DAT_MEM_PRIV_ALL_FLAG, &region));
 	ck_dat(dat_lmr_free(region.lmr));
 	munmap(at, 4 << 20);
