@@ -64,7 +64,7 @@ static char *shared_page(void)
 }
 
 /* The description of @length bytes of that memory. Creates the source region if there is none. */
-static DAT_REGION_DESCRIPTION describe(DAT_MEM_TYPE type, DAT_VLEN length)
+static DAT_REGION_DESCRIPTION describe_region(DAT_MEM_TYPE type, DAT_VLEN length)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = page + page_offset };
 
@@ -82,8 +82,8 @@ static DAT_REGION_DESCRIPTION describe(DAT_MEM_TYPE type, DAT_VLEN length)
 static DAT_RETURN try_lmr_of_type(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone,
 				  unsigned priv, DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, type, describe(type, length), length, zone, (DAT_MEM_PRIV_FLAGS)priv,
-			  lmr, NULL, NULL, NULL, NULL);
+	return lmr_create(ia, type, describe_region(type, length), length, zone,
+			  (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
 }
 
 static DAT_LMR_PARAM lmr_param(DAT_LMR_HANDLE lmr)
@@ -317,7 +317,7 @@ START_TEST(any_type_takes_any_privileges_length_and_zone)
 	const DAT_VLEN length = lengths[_i / REGION_TYPES / PRIVS % COUNT(lengths)];
 	struct pz *zone = _i / REGION_TYPES / PRIVS / COUNT(lengths) ? lmr_pz() : pz;
 	unsigned bits = (unsigned)(_i / REGION_TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
-	DAT_REGION_DESCRIPTION region = describe(type, length);
+	DAT_REGION_DESCRIPTION region = describe_region(type, length);
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_PARAM param;
 	unsigned uses;
@@ -553,7 +553,7 @@ static const struct {
 
 START_TEST(create_refuses_bad_arguments_of_shared_memory)
 {
-	DAT_REGION_DESCRIPTION region = describe(DAT_MEM_TYPE_SHARED_VIRTUAL, 8);
+	DAT_REGION_DESCRIPTION region = describe_region(DAT_MEM_TYPE_SHARED_VIRTUAL, 8);
 	DAT_LMR_HANDLE lmr = POISON;
 
 	region.for_shared_memory.virtual_address = (DAT_PVOID)shared_refusals[_i].address;
@@ -661,7 +661,7 @@ START_TEST(a_failed_create_leaves_nothing_behind)
 	DAT_LMR_HANDLE lmr = POISON;
 	unsigned n = 1, before;
 
-	(void)describe(type, 8); /* creates the source region */
+	(void)describe_region(type, 8); /* creates the source region */
 	before = obj_count(ia, DAT_HANDLE_TYPE_LMR);
 	for (; fake_fail_call(n), try_lmr_of_type(type, 8, pz, LOCAL, &lmr) != DAT_SUCCESS; n++) {
 		ck_assert_ptr_eq(lmr, POISON);
@@ -856,7 +856,7 @@ START_TEST(threads_create_and_free)
 {
 	pthread_t threads[2];
 
-	(void)describe(DAT_MEM_TYPE_LMR, 64);
+	(void)describe_region(DAT_MEM_TYPE_LMR, 64);
 	(void)shared_page();
 	for (int i = 0; i < 2; i++)
 		threads[i] = consumer_thread_start(create_and_free_lmrs, NULL);
@@ -880,7 +880,7 @@ START_TEST(create_and_free_leak_nothing)
 	DAT_LMR_HANDLE lmr;
 	DAT_RETURN ret = DAT_SUCCESS; /* checked at the end: a check takes longer than a turn */
 
-	(void)describe(type, 8);
+	(void)describe_region(type, 8);
 	alive = fake_alive(FAKE_MR);
 	for (unsigned n = 0; n < turns && ret == DAT_SUCCESS; n++) {
 		if (n == 100) /* by now tables and caches have their size */
