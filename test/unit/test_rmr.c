@@ -1045,7 +1045,7 @@ static void hold_service_thread(bool hold)
 	struct ia *ia = server->ia;
 
 	if (hold)
-		pthread_mutex_lock(&ia->lock);
+		mutex_lock(&ia->lock);
 	else
 		mutex_unlock(&ia->lock);
 }
