@@ -1039,15 +1039,18 @@ static DAT_RETURN try_rmr_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uin
 	return rmr_bind(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
 }
 
-/* While it is held, the service thread takes nothing out of the queues of the server. */
+/*
+ * While it is held, the service thread takes nothing out of the queues of the server. The mutex is
+ * taken without the check of lock ranks, because the calling thread goes on to make consumer calls.
+ */
 static void hold_service_thread(bool hold)
 {
 	struct ia *ia = server->ia;
 
 	if (hold)
-		mutex_lock(&ia->lock);
+		pthread_mutex_lock(&ia->lock.os);
 	else
-		mutex_unlock(&ia->lock);
+		pthread_mutex_unlock(&ia->lock.os);
 }
 
 /*
