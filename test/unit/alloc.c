@@ -7,8 +7,7 @@
 
 #include "alloc.h"
 
-static _Thread_local unsigned
-	fail_in; /* allocations until the one that alloc_fails; 0: none will */
+static _Thread_local unsigned fail_in; /* allocations until the one that fails; 0: none will */
 static _Thread_local bool failed;
 static _Thread_local bool exempt; /* this thread called alloc_starve_others */
 static _Atomic bool failing_others;

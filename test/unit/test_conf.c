@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conf_parse: every rule of dat.conf(5), a row each. */
+/* conf_parse: the rules of dat.conf(5), one row each. */
 #define _GNU_SOURCE
 #include "conf.h"
 #include "registry_test.h"

@@ -70,7 +70,7 @@ START_TEST(open_ias_survive_dlclose)
 }
 END_TEST
 
-/* Even if no provider was loaded, which would depend on it. */
+/* Not even when no provider is loaded that depends on it. */
 START_TEST(libdat_is_never_unloaded)
 {
 	struct libdat libdat = libdat_load();

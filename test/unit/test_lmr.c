@@ -745,7 +745,7 @@ END_TEST
 
 /* ---- the sync calls ---- */
 
-/* The region is the bytes 16 to 47. @which: the context is that of which region. */
+/* The region is the bytes 16 to 47. @which: the region whose context the segment has. */
 enum which { LIVE, FREED, OTHER_IA, UNKNOWN };
 
 static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Zones, a_region_without_memory_is_not_created, a_window_without_memory_is_not_created, transfers_need_no_memory and dat_ia_openv when host memory runs out. */
+/* Zones, regions, windows, transfers and dat_ia_openv when host memory runs out. */
 #include "alloc.h"
 #include "region.h"
 
@@ -52,7 +52,7 @@ START_TEST(a_zone_without_memory_is_not_created)
 }
 END_TEST
 
-/* ---- a_region_without_memory_is_not_created ---- */
+/* ---- regions ---- */
 
 static const DAT_MEM_TYPE types[] = {
 	DAT_MEM_TYPE_VIRTUAL,
@@ -131,7 +131,7 @@ START_TEST(a_region_without_memory_is_not_created)
 }
 END_TEST
 
-/* ---- a_window_without_memory_is_not_created ---- */
+/* ---- windows ---- */
 
 START_TEST(a_window_without_memory_is_not_created)
 {
@@ -158,8 +158,8 @@ START_TEST(a_window_without_memory_is_not_created)
 END_TEST
 
 /*
- * The device a_bind_without_memory_is_not_posted a window, or the bind registers a region of its own. No earlier bind is complete,
- * so its memory cannot be reused.
+ * The device binds a window, or the bind registers a region of its own. No earlier bind is
+ * complete, so its memory cannot be reused.
  */
 START_TEST(a_bind_without_memory_is_not_posted)
 {
@@ -211,7 +211,7 @@ START_TEST(a_bind_without_memory_is_not_posted)
 }
 END_TEST
 
-/* ---- transfers_need_no_memory ---- */
+/* ---- transfers ---- */
 
 /* The endpoint has allocated their memory when it was created. */
 START_TEST(transfers_need_no_memory)

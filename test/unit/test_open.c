@@ -25,7 +25,7 @@
 #define MOCK(name, params) LINE(name, "u1.2", MOCK_PROVIDER, params)
 #define MISSING(name)	   LINE(name, "u1.2", "libdat-test-missing.so.1", "")
 
-/* The record of the mock provider, which the registry must have loaded_mock. */
+/* The record of the mock provider, which the registry must have loaded. */
 static struct mock *loaded_mock(void)
 {
 	struct mock *found = dlsym(RTLD_DEFAULT, "mock");

@@ -279,8 +279,8 @@ END_TEST
 /* ---- which ranges are the same ---- */
 
 /*
- * A region names two pages of an object, beginning at its second page, by a cookie. Another region
- * uses the cookie for these pages.
+ * A first region uses a cookie for two pages of an object, from its second page on. A second region
+ * uses the same cookie for @count pages from the page @first on, and @skip bytes.
  */
 static const struct {
 	const char *why;
