@@ -338,7 +338,7 @@ pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 	return thread;
 }
 
-void *consumer_thread_end(pthread_t thread)
+void *consumer_thread_join(pthread_t thread)
 {
 	void *result;
 
@@ -363,7 +363,7 @@ void waiter_start(struct waiter *waiter)
 
 DAT_RETURN waiter_join(struct waiter *waiter)
 {
-	consumer_thread_end(waiter->thread);
+	consumer_thread_join(waiter->thread);
 	return waiter->ret;
 }
 

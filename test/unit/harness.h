@@ -136,7 +136,7 @@ void limit_descriptors(unsigned n);
 
 /* Instead of pthread_create: the fake must be able to distinguish them from service threads. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
-void *consumer_thread_end(pthread_t thread);
+void *consumer_thread_join(pthread_t thread);
 
 /* A thread that blocks in dat_evd_wait. */
 struct waiter {

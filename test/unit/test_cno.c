@@ -78,7 +78,7 @@ static void cno_waiter_start(struct cno_waiter *waiter, unsigned waiters_asleep)
 
 static DAT_EVD_HANDLE cno_waiter_join(struct cno_waiter *waiter)
 {
-	consumer_thread_end(waiter->thread);
+	consumer_thread_join(waiter->thread);
 	ck_dat(waiter->ret);
 	return waiter->evd;
 }
@@ -228,7 +228,7 @@ START_TEST(a_signal_interrupts_a_cno_wait)
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	cno_waiter_start(&waiter, 1);
 	ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
-	consumer_thread_end(waiter.thread);
+	consumer_thread_join(waiter.thread);
 	ck_dat_is(waiter.ret, DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
 	ck_assert_int_eq(signals, 1);
 	ck_dat(cno_free(cno)); /* the CNO has no waiter any more */
@@ -684,9 +684,9 @@ START_TEST(no_notification_is_lost)
 	for (int n = 0; n < COUNT(evds); n++)
 		posters[n] = consumer_thread_start(cno_post_events, evds[n]);
 	for (int n = 0; n < COUNT(evds); n++)
-		consumer_thread_end(posters[n]);
+		consumer_thread_join(posters[n]);
 	for (int n = 0; n < COUNT(drainers); n++)
-		consumer_thread_end(drainers[n]);
+		consumer_thread_join(drainers[n]);
 	ck_assert_uint_ge(atomic_load(&drained), COUNT(evds) * EVENTS);
 }
 END_TEST

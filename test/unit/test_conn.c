@@ -1067,9 +1067,9 @@ START_TEST(every_post_completes_exactly_once)
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 	while (!ended)
 		conn_collect(client->recv_evd, &recvs, &requests, &ended);
-	consumer_thread_end(threads[0]);
+	consumer_thread_join(threads[0]);
 	if (client->thread_safe)
-		consumer_thread_end(threads[1]);
+		consumer_thread_join(threads[1]);
 	fake_settle(0);
 	conn_collect(client->recv_evd, &recvs, &requests, &ended);
 	ck_assert_uint_eq(requests, sender.posted);

@@ -1146,9 +1146,9 @@ START_TEST(each_event_is_delivered_once)
 	for (uintptr_t n = 0; n < TAKERS; n++)
 		takers[n] = consumer_thread_start(evd_take_events, (void *)n);
 	for (int n = 0; n < POSTERS; n++)
-		consumer_thread_end(posters[n]);
+		consumer_thread_join(posters[n]);
 	for (int n = 0; n < TAKERS; n++)
-		consumer_thread_end(takers[n]);
+		consumer_thread_join(takers[n]);
 	for (int n = 0; n < POSTERS * PER_POSTER; n++)
 		ck_assert_uint_eq(atomic_load(&taken[n]), 1);
 	expect_no_event(busy_evd);
@@ -1175,7 +1175,7 @@ START_TEST(no_wake_up_is_lost)
 	busy_evd = software_evd(2);
 	thread = consumer_thread_start(evd_wait_for_events, NULL);
 	evd_post_events(NULL);
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	expect_no_event(busy_evd);
 }
 END_TEST
@@ -1210,7 +1210,7 @@ START_TEST(a_waiter_misses_no_completion)
 		post_send(server, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 		expect_dto(server->request_evd, n, DAT_DTO_SUCCESS);
 	}
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	pair_close(&pair);
 }
 END_TEST

@@ -883,7 +883,7 @@ START_TEST(an_abrupt_close_expels_waiters)
 	for (int i = 0; i < COUNT(waiters); i++)
 		ck_dat_is(waiter_join(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
 	for (int i = 0; i < COUNT(cno_waiters); i++) {
-		consumer_thread_end(cno_waiters[i].thread);
+		consumer_thread_join(cno_waiters[i].thread);
 		ck_dat(cno_waiters[i].ret);
 		ck_assert_ptr_null(cno_waiters[i].evd);
 	}

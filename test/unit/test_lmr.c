@@ -440,7 +440,7 @@ START_TEST(create_fails_when_its_source_is_freed_meanwhile)
 		sched_yield();
 	ck_assert(obj_retire(&lmr->obj));
 	spin_unlock(&ia->lmr_lock);
-	ck_dat_is((DAT_RETURN)(uintptr_t)consumer_thread_end(thread), BAD_STATE(LMR_FREE));
+	ck_dat_is((DAT_RETURN)(uintptr_t)consumer_thread_join(thread), BAD_STATE(LMR_FREE));
 	ck_assert_uint_eq(atomic_load(&pz->obj.uses), 0);
 	ck_assert_uint_eq(atomic_load(&zone->obj.uses), 1);
 	obj_publish(&lmr->obj);
@@ -458,7 +458,7 @@ START_TEST(create_races_with_the_free_of_its_source)
 		ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
 		thread = consumer_thread_start(free_source, source);
 		ret = try_lmr(DAT_MEM_TYPE_LMR, source, 0, LOCAL, &lmr);
-		ck_dat((DAT_RETURN)(uintptr_t)consumer_thread_end(thread));
+		ck_dat((DAT_RETURN)(uintptr_t)consumer_thread_join(thread));
 		if (ret == DAT_SUCCESS)
 			ck_dat(lmr_free(lmr));
 		else
@@ -861,7 +861,7 @@ START_TEST(threads_create_and_free)
 	for (int i = 0; i < 2; i++)
 		threads[i] = consumer_thread_start(create_and_free_lmrs, NULL);
 	for (int i = 0; i < 2; i++)
-		consumer_thread_end(threads[i]);
+		consumer_thread_join(threads[i]);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 1);
 }

@@ -271,7 +271,7 @@ START_TEST(threads_hold_and_retire)
 		if (obj_retire(shared))
 			obj_publish(shared);
 	for (int n = 0; n < COUNT(threads); n++)
-		consumer_thread_end(threads[n]);
+		consumer_thread_join(threads[n]);
 	object_free(shared);
 	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
 }

@@ -756,7 +756,7 @@ START_TEST(threads_may_post_to_one_endpoint)
 		sched_yield();
 	}
 	for (int n = 0; n < 2; n++)
-		consumer_thread_end(threads[n]);
+		consumer_thread_join(threads[n]);
 	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
@@ -794,7 +794,7 @@ START_TEST(posts_that_race_with_a_disconnect_are_flushed_or_refused)
 	while (atomic_load(&accepted) < (unsigned)_i)
 		sched_yield();
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	fake_settle(0);
 	while (evd_dequeue(client->request_evd, &event) == DAT_SUCCESS) {

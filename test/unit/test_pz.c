@@ -173,7 +173,7 @@ START_TEST(threads_create_and_free)
 	for (int i = 0; i < 2; i++)
 		threads[i] = consumer_thread_start(create_and_free_pzs, NULL);
 	for (int i = 0; i < 2; i++)
-		consumer_thread_end(threads[i]);
+		consumer_thread_join(threads[i]);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_PZ), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_PD), 0);
 }

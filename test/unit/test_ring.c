@@ -158,7 +158,7 @@ START_TEST(a_poster_and_a_poller_need_no_lock)
 		ck_assert_uint_eq(req->cookie.as_64, n++);
 		ck_assert(ring_retire(&ring, req));
 	}
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	ck_assert_uint_eq(ring_used(&ring), 0);
 	ring_fini(&ring);
 }

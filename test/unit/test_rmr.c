@@ -1443,8 +1443,8 @@ START_TEST(lmr_free_waits_for_a_release_in_progress)
 	for (int n = 0; n < 1000; n++)
 		sched_yield(); /* enough for a call that does not wait to fail */
 	pthread_mutex_unlock(&fake.lock);
-	consumer_thread_end(dequeuer);
-	consumer_thread_end(freer);
+	consumer_thread_join(dequeuer);
+	consumer_thread_join(freer);
 	ck_dat(lmr_free_status);
 	rmr_pair_close();
 }
@@ -1666,10 +1666,10 @@ static void threads_case(enum method method, bool thread_safe, bool cnos)
 	for (int n = 0; n < BINDERS; n++)
 		threads[n] = consumer_thread_start(bind_and_free, &binders[n]);
 	for (int n = 0; n < BINDERS; n++)
-		consumer_thread_end(threads[n]);
+		consumer_thread_join(threads[n]);
 	atomic_store(&stop, true);
 	for (int n = 0; n < COUNT(takers); n++)
-		consumer_thread_end(takers[n]);
+		consumer_thread_join(takers[n]);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	ck_assert_uint_eq(handle_uses(client->lmr), 0);
@@ -1740,9 +1740,9 @@ START_TEST(every_bind_completes_once_when_the_connection_ends)
 			ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-		consumer_thread_end(poster);
+		consumer_thread_join(poster);
 		atomic_store(&stop, true);
-		consumer_thread_end(dequeuer);
+		consumer_thread_join(dequeuer);
 		ck_assert_uint_le(handle_uses(server->lmr), 1);
 		reconnect_pair();
 	}

@@ -161,7 +161,7 @@ START_TEST(cancel_waits_for_unlocked_work)
 	sched_yield();
 	atomic_store(&may_return, true);
 	sem_post(&resume);
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	ck_assert_uint_eq(probe.runs, 1);
 }
 END_TEST
@@ -209,7 +209,7 @@ START_TEST(no_queued_work_is_lost)
 	for (int n = 0; n < COUNT(threads); n++)
 		threads[n] = consumer_thread_start(queue_many, &works[n % 2]);
 	for (int n = 0; n < COUNT(threads); n++)
-		consumer_thread_end(threads[n]);
+		consumer_thread_join(threads[n]);
 	fake_settle(0);
 	before = atomic_load(&work_runs);
 	ck_assert_uint_ge(before, 2);

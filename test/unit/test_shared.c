@@ -495,7 +495,7 @@ START_TEST(threads_contend_for_a_cookie)
 	for (uintptr_t i = 0; i < 2; i++)
 		threads[i] = consumer_thread_start(create_and_free_shared, (void *)i);
 	for (int i = 0; i < 2; i++)
-		consumer_thread_end(threads[i]);
+		consumer_thread_join(threads[i]);
 	ck_dat(try_shared(&cookie, from_memfd(), SIZE, &lmr));
 }
 END_TEST
