@@ -65,7 +65,10 @@ struct conf_key {
 	struct conf_key *next;	 /* fixed; in file order */
 	struct conf_line *lines; /* fixed; in file order, at least one */
 	unsigned users;		 /* registry.lock; opens in progress and open IAs */
-	/* registry.lock; busy_thread loads, initialises or finalises the library without the lock */
+	/*
+	 * registry.lock; busy_thread loads, initialises or finalises the library meanwhile, without
+	 * the lock
+	 */
 	bool busy;
 	bool initialising;     /* registry.lock; busy_thread is in dat_provider_init */
 	pthread_t busy_thread; /* registry.lock; valid while busy */

@@ -9,7 +9,10 @@ typedef int libdat_lock_is_never_empty; /* ISO C wants a declaration in every fi
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The mutex that this thread took last, of those that it holds. Its address identifies the thread. */
+/*
+ * The mutex that this thread took last, of those that it holds. The address of this variable
+ * identifies the thread.
+ */
 static __thread struct libdat_mutex *innermost;
 
 static _Noreturn void libdat_mutex_fail(const struct libdat_mutex *mutex, const char *function,
