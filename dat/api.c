@@ -6,6 +6,9 @@
  */
 #include "libdat.h"
 
+/* For strings(1): nothing in the library refers to it. */
+static const char libdat_version[] __attribute__((used)) = "libdat " PACKAGE_VERSION;
+
 #define BAD_HANDLE(which) DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE##which)
 
 /* This bit is set in the numbers of all asynchronous error events, and in no others. */
