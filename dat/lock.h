@@ -34,29 +34,37 @@ struct libdat_mutex {
 /* clang-format on */
 
 #ifdef UDAPL_DEBUG
-void libdat_mutex_lock(struct libdat_mutex *mutex);
-void libdat_mutex_unlock(struct libdat_mutex *mutex);
-/* Waits for a signal of cond; the mutex is released meanwhile. */
-void libdat_mutex_wait(pthread_cond_t *cond, struct libdat_mutex *mutex);
-void libdat_mutex_assert_held(const struct libdat_mutex *mutex, const char *function);
-#define ASSERT_HELD(mutex) libdat_mutex_assert_held((mutex), __func__)
+/* These abort if the calling thread may not take the mutex now, or does not hold it. */
+void libdat_debug_may_lock(const struct libdat_mutex *mutex, const char *function);
+void libdat_debug_is_held(const struct libdat_mutex *mutex, const char *function);
+void libdat_debug_own(struct libdat_mutex *mutex);
+void libdat_debug_disown(struct libdat_mutex *mutex);
+#define LIBDAT_DEBUG(call) call
 #else
+#define LIBDAT_DEBUG(call) ((void)0)
+#endif
+
+#define ASSERT_HELD(mutex) LIBDAT_DEBUG(libdat_debug_is_held((mutex), __func__))
+
 static inline void libdat_mutex_lock(struct libdat_mutex *mutex)
 {
+	LIBDAT_DEBUG(libdat_debug_may_lock(mutex, __func__));
 	pthread_mutex_lock(&mutex->os);
+	LIBDAT_DEBUG(libdat_debug_own(mutex));
 }
 
 static inline void libdat_mutex_unlock(struct libdat_mutex *mutex)
 {
+	LIBDAT_DEBUG(libdat_debug_disown(mutex));
 	pthread_mutex_unlock(&mutex->os);
 }
 
+/* Waits for a signal of cond; the mutex is released meanwhile. */
 static inline void libdat_mutex_wait(pthread_cond_t *cond, struct libdat_mutex *mutex)
 {
+	LIBDAT_DEBUG(libdat_debug_disown(mutex));
 	pthread_cond_wait(cond, &mutex->os);
+	LIBDAT_DEBUG(libdat_debug_own(mutex));
 }
-
-#define ASSERT_HELD(mutex) ((void)(mutex))
-#endif
 
 #endif
