@@ -20,7 +20,7 @@ struct libdat_mutex {
 #ifdef UDAPL_DEBUG
 	const char *name;
 	enum libdat_rank rank;
-	_Atomic(const void *) owner; /* identifies a thread; NULL while nobody holds the mutex */
+	_Atomic(const void *) owner; /* identifies a thread; NULL while no thread holds it */
 	struct libdat_mutex *outer;  /* by the owner: the mutex that it took before this one */
 #endif
 };
