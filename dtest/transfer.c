@@ -477,7 +477,7 @@ int dtest_ping_pong(struct dtest *t)
 	dtest_print("PING DATA with SEND MSG");
 	if (dtest_pings_prepare(t) < 0)
 		return -1;
-	/* lets the peer post its receives: without one a ping is delayed, which distorts the time */
+	/* lets the peer post its receives: a ping without one is late, which distorts the time */
 	(void)sleep(1);
 	dtest_measure_begin(t, &t->pings);
 	for (unsigned i = 0; i < t->opt.burst; i++) {

@@ -41,7 +41,8 @@ result 'dtest -U has status 244' $? 244
 result 'dtest -U and --help print the same text on standard output' \
 	"$(cmp "$tmp/help" "$tmp/usage")$(cat "$tmp/errors")" ''
 result 'libdat.so.1 contains its version' \
-	"$(tr '\0' '\n' <"$top/dat/.libs/libdat.so.1" | grep -ax 'libdat [0-9.]*')" "libdat $version"
+	"$(tr '\0' '\n' <"$top/dat/.libs/libdat.so.1" | grep -ax 'libdat [0-9.]*')" \
+	"libdat $version"
 
 echo 'a line with too few fields' >"$tmp/dat.conf"
 few="$tmp/dat.conf:1: fewer than eight fields"
@@ -51,7 +52,8 @@ result 'a message begins with the process id' "$(echo "$got" | head -n 1)" \
 	"libdat\\[$process\\]: $few"
 result 'DAT_DBG_TIME puts the time in front' "$(messages DAT_DBG_TIME=1 | head -n 1)" \
 	"[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{6} libdat\\[[0-9]+\\]: $few"
-result 'DAT_DBG_TIME=0 does not' "$(messages DAT_DBG_TIME=0 | head -n 1)" "libdat\\[[0-9]+\\]: $few"
+result 'DAT_DBG_TIME=0 does not' \
+	"$(messages DAT_DBG_TIME=0 | head -n 1)" "libdat\\[[0-9]+\\]: $few"
 result 'results are logged by their names' "$(messages DAT_DBG_TYPE=32 | head -n 1)" \
 	'libdat\[[0-9]+\]: dat_ia_openv\(.*\): DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED'
 long=$(printf '%04000d' 0)
