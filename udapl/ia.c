@@ -497,3 +497,10 @@ void up_dev_fatal(struct ia *ia)
 	     obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj))
 		ep_break(container_of(obj, struct ep, obj));
 }
+
+#ifdef UDAPL_DEBUG
+void up_assert_locked_in(struct ia *ia, const char *function)
+{
+	lock_check_held(&ia->lock.id, function);
+}
+#endif

@@ -84,6 +84,8 @@ struct tp_attr {
 	uint64_t max_mr_size, max_message;
 };
 
+extern const char tp_library_name[]; /* for log lines: "libdaplcma" */
+
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev);
 void tp_dev_close(struct tp_dev *dev);
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
@@ -285,5 +287,19 @@ void up_qp_broken(struct ep *ep); /* the device put it into its error state on i
 void up_cq_overrun(struct evd *evd);
 void up_port_down(struct ia *ia);
 void up_dev_fatal(struct ia *ia);
+
+/*
+ * Debug builds abort if the calling thread does not hold ia->lock. For the transport to check its
+ * callers; it cannot see struct ia.
+ */
+#ifdef UDAPL_DEBUG
+#define up_assert_locked(ia) up_assert_locked_in(ia, __func__)
+void up_assert_locked_in(struct ia *ia, const char *function);
+#else
+static inline void up_assert_locked(struct ia *ia)
+{
+	(void)ia;
+}
+#endif
 
 #endif

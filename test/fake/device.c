@@ -9,6 +9,8 @@
 
 #include "fake_impl.h"
 
+const char tp_library_name[] = "libfakedat";
+
 #define MAX_DEVICES 200
 
 /* Sets the device name "fakeN" and its address. */
