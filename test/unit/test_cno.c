@@ -514,7 +514,7 @@ START_TEST(an_agent_stays_set_if_its_evd_is_destroyed_before_the_call)
 	mutex_lock(&ia->lock);
 	post_se(first, 1);
 	ck_assert(obj_retire(first));
-	evd_unmake(first);
+	evd_destroy_locked(first);
 	mutex_unlock(&ia->lock);
 	expect_agent_calls(0, DAT_HANDLE_NULL);
 	post_se(second, 1);

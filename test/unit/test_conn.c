@@ -722,12 +722,12 @@ START_TEST(a_post_that_races_with_the_end_is_flushed_once)
 	if (!races[_i].posted_before_marker && !races[_i].refused)
 		ck_assert_int_eq(tp_post_send(ep->qp, req, &iov, 1, 64, 0), 0);
 	spin_lock(&ep->request_evd->lock);
-	ep_doubt(ep, &ep->sends);
+	ep_marker_race(ep, &ep->sends);
 	ck_assert_uint_eq(ring_used(&ep->sends), !races[_i].posted_before_marker);
 	if (races[_i].refused)
 		ring_unpush(&ep->sends);
 	spin_unlock(&ep->request_evd->lock);
-	service_kick(ep->obj.ia, &ep->work);
+	service_queue_work(ep->obj.ia, &ep->work);
 	if (!races[_i].posted_before_marker && !races[_i].refused)
 		expect_dto(client->request_evd, 13, DAT_DTO_ERR_FLUSHED);
 	expect_no_event(client->request_evd);
@@ -984,7 +984,7 @@ START_TEST(the_first_end_event_is_final)
 	pair_connect(&pair);
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	fake_break_qp(ep->qp);
-	ep_notice(ep, &ep->recvs.slots[0], DAT_DTO_ERR_TRANSPORT);
+	ep_completion_seen(ep, &ep->recvs.slots[0], DAT_DTO_ERR_TRANSPORT);
 	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
 	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
 	expect_no_event(client->async_evd);

@@ -493,7 +493,7 @@ START_TEST(connect_without_memory_changes_nothing)
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
 		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 		ck_assert_uint_eq(fake_alive(FAKE_CONN), 0);
-		ck_assert_uint_eq(((struct evd *)client->connect_evd)->promised, 0);
+		ck_assert_uint_eq(((struct evd *)client->connect_evd)->reserved, 0);
 		expect_no_event(client->connect_evd);
 		expect_no_event(server->cr_evd);
 	}

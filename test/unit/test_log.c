@@ -25,6 +25,15 @@ static const char *log_text(void)
 	return text;
 }
 
+/* A line as it must be printed: library, process, @message. */
+static const char *log_line(const char *message)
+{
+	static char line[128];
+
+	snprintf(line, sizeof(line), "%s[%d]: %s\n", tp_library_name, (int)getpid(), message);
+	return line;
+}
+
 static const struct {
 	const char *type, *dest; /* of DAPL_DBG_TYPE and _DEST; NULL: not set */
 	enum log_kind kind;
@@ -48,7 +57,7 @@ START_TEST(dbg_type_and_dest_select_the_messages)
 	if (messages[_i].dest)
 		setenv("DAPL_DBG_DEST", messages[_i].dest, 1);
 	log_to(messages[_i].kind, "%s %d", "eth0", 5);
-	ck_assert_str_eq(log_text(), messages[_i].printed ? "DAPL: eth0 5\n" : "");
+	ck_assert_str_eq(log_text(), messages[_i].printed ? log_line("eth0 5") : "");
 }
 END_TEST
 
@@ -57,7 +66,7 @@ START_TEST(errno_is_kept_and_printed)
 	errno = ENODEV;
 	log_error("%s: %m", "eth0");
 	ck_assert_int_eq(errno, ENODEV);
-	ck_assert_str_eq(log_text(), "DAPL: eth0: No such device\n");
+	ck_assert_str_eq(log_text(), log_line("eth0: No such device"));
 }
 END_TEST
 
@@ -69,8 +78,41 @@ START_TEST(a_long_message_is_cut_to_one_line)
 	text[sizeof(text) - 1] = '\0';
 	log_error("%s", text);
 	log_error("next");
-	ck_assert_ptr_nonnull(strstr(log_text(), "x\nDAPL: next\n"));
+	ck_assert_ptr_nonnull(strstr(log_text(), "x\n"));
+	ck_assert_str_eq(strstr(log_text(), "x\n") + 2, log_line("next"));
 	ck_assert_uint_lt(strlen(log_text()), 600);
+}
+END_TEST
+
+START_TEST(dbg_time_puts_the_time_in_front)
+{
+	static const char *const settings[] = { "1", "0", NULL };
+	unsigned hour, minute, second, microsecond;
+	int length = 0;
+
+	unsetenv("DAPL_DBG_TIME");
+	if (settings[_i])
+		setenv("DAPL_DBG_TIME", settings[_i], 1);
+	log_error("eth0");
+	if (_i == 0) {
+		ck_assert_int_eq(sscanf(log_text(), "%2u:%2u:%2u.%6u %n", &hour, &minute, &second,
+					&microsecond, &length),
+				 4);
+		ck_assert_int_eq(length, strlen("03:12:44.123456 "));
+	}
+	ck_assert_str_eq(log_text() + length, log_line("eth0"));
+}
+END_TEST
+
+START_TEST(events_and_statuses_are_printed_by_name)
+{
+	struct status_text text;
+
+	ck_assert_str_eq(event_name(DAT_CONNECTION_EVENT_ESTABLISHED),
+			 "DAT_CONNECTION_EVENT_ESTABLISHED");
+	ck_assert_str_eq(event_name((DAT_EVENT_NUMBER)1), "an unknown event");
+	ck_assert_str_eq(status_name(BAD_STATE(EP_CONNECTED), &text),
+			 "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED");
 }
 END_TEST
 
@@ -82,5 +124,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, dbg_type_and_dest_select_the_messages, 0, COUNT(messages));
 	tcase_add_test(cases, errno_is_kept_and_printed);
 	tcase_add_test(cases, a_long_message_is_cut_to_one_line);
+	tcase_add_loop_test(cases, dbg_time_puts_the_time_in_front, 0, 3);
+	tcase_add_test(cases, events_and_statuses_are_printed_by_name);
 	return run_unit_cases(argc, argv);
 }

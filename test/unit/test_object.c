@@ -24,7 +24,7 @@ static struct obj *object_alloc(DAT_HANDLE_TYPE kind)
 static void object_free(struct obj *obj)
 {
 	ck_assert(obj_retire(obj));
-	obj_discard(obj);
+	obj_free(obj);
 }
 
 START_TEST(an_object_is_visible_only_while_it_is_published)
@@ -124,11 +124,11 @@ START_TEST(freed_slots_of_a_full_slab_are_reused)
 	for (int n = 0; n < COUNT(objs); n++)
 		objs[n] = object_alloc(DAT_HANDLE_TYPE_CNO);
 	for (int n = 0; n < COUNT(objs); n++) {
-		obj_discard(objs[n]);
+		obj_free(objs[n]);
 		ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), objs[n]);
 	}
-	obj_discard(objs[7]);
-	obj_discard(objs[3]);
+	obj_free(objs[7]);
+	obj_free(objs[3]);
 	ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), objs[7]);
 	ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), objs[3]);
 }
@@ -191,9 +191,9 @@ START_TEST(a_retired_or_foreign_object_is_not_held)
 	ck_assert(!obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_retire(obj));
-	atomic_store(&obj->tag, OBJ_DEAD(DAT_HANDLE_TYPE_CNO));
+	atomic_store(&obj->tag, OBJ_HIDDEN(DAT_HANDLE_TYPE_CNO));
 	ck_assert_uint_eq(atomic_load(&obj->uses), OBJ_RETIRED);
-	obj_discard(obj);
+	obj_free(obj);
 }
 END_TEST
 
@@ -204,12 +204,12 @@ START_TEST(an_object_can_be_retired_while_it_is_held)
 
 	obj_publish(obj);
 	ck_assert(obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
-	obj_retire_anyway(obj);
+	obj_retire_forced(obj);
 	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	obj_put(obj);
 	ck_assert_uint_eq(atomic_load(&obj->uses), OBJ_RETIRED);
-	obj_discard(obj);
+	obj_free(obj);
 }
 END_TEST
 

@@ -1224,7 +1224,7 @@ START_TEST(suppressed_binds_free_their_regions)
 		ck_dat(try_rmr_bind(segment(server, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
 	expect_no_event(server->request_evd);
 	ck_assert_uint_le(fake_alive(FAKE_MR), 3);
-	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->spare)
+	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->next_spare)
 		spares++;
 	ck_assert_uint_le(spares, 300);
 	rmr_pair_close();
@@ -1345,7 +1345,7 @@ static bool has_deferred_releases(struct ia *ia)
 	bool has;
 
 	spin_lock(&ia->lmr_lock);
-	has = ia->leftovers;
+	has = ia->releases.first;
 	spin_unlock(&ia->lmr_lock);
 	return has;
 }

@@ -44,10 +44,10 @@ static void work_probe_run(struct work *work)
 	struct work_probe *probe = container_of(work, struct work_probe, work);
 
 	probe->runs++;
-	probe->on_service_thread = service_is_me(ia);
+	probe->on_service_thread = service_is_current(ia);
 	probe->order = ++order;
 	if (probe->queues && probe->queues->runs < 5)
-		service_kick(ia, &probe->queues->work);
+		service_queue_work(ia, &probe->queues->work);
 	if (probe->started)
 		sem_post(probe->started);
 	if (probe->resume)
@@ -64,12 +64,12 @@ START_TEST(work_runs_once_on_the_service_thread)
 {
 	struct work_probe probe = work_probe_init(_i);
 
-	ck_assert(!service_is_me(ia));
-	service_kick(ia, &probe.work);
+	ck_assert(!service_is_current(ia));
+	service_queue_work(ia, &probe.work);
 	fake_settle(0);
 	ck_assert_uint_eq(probe.runs, 1);
 	ck_assert(probe.on_service_thread);
-	service_kick(ia, &probe.work);
+	service_queue_work(ia, &probe.work);
 	fake_settle(0);
 	ck_assert_uint_eq(probe.runs, 2);
 }
@@ -81,8 +81,8 @@ START_TEST(work_queued_again_runs_once)
 
 	ia_hold_lock(); /* the service thread can't run any work */
 	for (int n = 0; n < 3; n++) {
-		service_kick(ia, &first.work);
-		service_kick(ia, &second.work);
+		service_queue_work(ia, &first.work);
+		service_queue_work(ia, &second.work);
 	}
 	ia_drop_lock();
 	fake_settle(0);
@@ -98,12 +98,12 @@ START_TEST(work_may_queue_work)
 
 	first.queues = &second;
 	second.queues = &first;
-	service_kick(ia, &first.work);
+	service_queue_work(ia, &first.work);
 	fake_settle(0);
 	ck_assert_uint_eq(first.runs + second.runs, 10);
 	first.queues = &first;
 	first.runs = 0;
-	service_kick(ia, &first.work);
+	service_queue_work(ia, &first.work);
 	fake_settle(0);
 	ck_assert_uint_eq(first.runs, 5);
 }
@@ -115,13 +115,13 @@ START_TEST(cancelled_work_does_not_run)
 			  last = work_probe_init(false);
 
 	ia_hold_lock();
-	service_kick(ia, &first.work);
-	service_kick(ia, &middle.work);
-	service_kick(ia, &last.work);
-	service_forget(ia, &middle.work);
-	service_forget(ia, &middle.work);
-	service_forget(ia, &last.work);
-	service_kick(ia, &last.work); /* the end of the queue is valid after a cancel */
+	service_queue_work(ia, &first.work);
+	service_queue_work(ia, &middle.work);
+	service_queue_work(ia, &last.work);
+	service_cancel_work_locked(ia, &middle.work);
+	service_cancel_work_locked(ia, &middle.work);
+	service_cancel_work_locked(ia, &last.work);
+	service_queue_work(ia, &last.work); /* the end of the queue is valid after a cancel */
 	ia_drop_lock();
 	fake_settle(0);
 	ck_assert_uint_eq(first.runs, 1);
@@ -136,7 +136,7 @@ static void *cancel_work(void *arg)
 {
 	struct work_probe *probe = arg;
 
-	service_forget(ia, &probe->work);
+	service_cancel_unlocked_work(ia, &probe->work);
 	ck_assert(atomic_load(&may_return));
 	return NULL;
 }
@@ -152,7 +152,7 @@ START_TEST(cancel_waits_for_unlocked_work)
 	ck_assert_int_eq(sem_init(&resume, 0, 0), 0);
 	probe.started = &started;
 	probe.resume = &resume;
-	service_kick(ia, &probe.work);
+	service_queue_work(ia, &probe.work);
 	while (sem_wait(&started) < 0)
 		;
 	ia_hold_lock(); /* would wait for ever if the work held it */
@@ -168,7 +168,7 @@ END_TEST
 
 static void cancel_itself(struct work *work)
 {
-	service_forget(ia, work);
+	service_cancel_unlocked_work(ia, work);
 	container_of(work, struct work_probe, work)->runs++;
 }
 
@@ -177,7 +177,7 @@ START_TEST(work_may_cancel_itself)
 	struct work_probe probe = work_probe_init(true);
 
 	probe.work.run = cancel_itself;
-	service_kick(ia, &probe.work);
+	service_queue_work(ia, &probe.work);
 	fake_settle(0);
 	ck_assert_uint_eq(probe.runs, 1);
 }
@@ -196,7 +196,7 @@ static void count_work(struct work *work)
 static void *queue_many(void *arg)
 {
 	for (int n = 0; n < ROUNDS; n++)
-		service_kick(ia, arg);
+		service_queue_work(ia, arg);
 	return NULL;
 }
 
@@ -213,8 +213,8 @@ START_TEST(no_queued_work_is_lost)
 	fake_settle(0);
 	before = atomic_load(&work_runs);
 	ck_assert_uint_ge(before, 2);
-	service_kick(ia, &works[0]);
-	service_kick(ia, &works[1]);
+	service_queue_work(ia, &works[0]);
+	service_queue_work(ia, &works[1]);
 	fake_settle(0);
 	ck_assert_uint_eq(atomic_load(&work_runs), before + 2);
 }
@@ -238,22 +238,22 @@ static void timer_probe_run(struct timer *timer)
 	probe->runs++;
 	probe->order = ++order;
 	if (probe->period && probe->runs < 3)
-		timer_set(ia, timer, tp_now() + probe->period, timer_probe_run);
+		timer_set_locked(ia, timer, tp_now() + probe->period, timer_probe_run);
 	if (probe->cancels)
-		timer_cancel(ia, &probe->cancels->timer);
+		timer_cancel_locked(ia, &probe->cancels->timer);
 }
 
 static void timer_probe_set(struct timer_probe *probe, uint64_t after)
 {
 	ia_hold_lock();
-	timer_set(ia, &probe->timer, tp_now() + after, timer_probe_run);
+	timer_set_locked(ia, &probe->timer, tp_now() + after, timer_probe_run);
 	ia_drop_lock();
 }
 
 static void timer_probe_cancel(struct timer_probe *probe)
 {
 	ia_hold_lock();
-	timer_cancel(ia, &probe->timer);
+	timer_cancel_locked(ia, &probe->timer);
 	ia_drop_lock();
 }
 
