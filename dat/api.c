@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls that only find their provider: refuse what cannot be a handle, turn the consumer's IA
- * handle into the provider's, jump through the table. What else a handle may be wrong about is the
- * provider's to notice.
+ * The calls that only dispatch to a provider: refuse a value that cannot be a handle, translate the
+ * consumer's IA handle to the provider's, and call through the provider's table. All other checks
+ * are the provider's.
  */
 #include "libdat.h"
 
+/* For strings(1): nothing in the library refers to it. */
+static const char libdat_version[] __attribute__((used)) = "libdat " PACKAGE_VERSION;
+
 #define BAD_HANDLE(which) DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE##which)
 
-/* All asynchronous error events, and no others, have this bit in their number. */
+/* This bit is set in the numbers of all asynchronous error events, and in no others. */
 #define ASYNC_EVENTS 0x8000
 
 DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 {
-	DAT_IA_HANDLE found = ia_of((DAT_IA_HANDLE)handle);
+	DAT_IA_HANDLE found = ia_to_provider((DAT_IA_HANDLE)handle);
 
 	if (!found)
 		return BAD_HANDLE(_IA);
@@ -22,23 +25,23 @@ DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 }
 
 /*
- * A provider knows an IA by its own handle; the consumer, if it asked, is to see the one it holds.
- * ia_handle is the first member of every query's result.
+ * A provider writes its own IA handle into the result of a query; the consumer must see the handle
+ * that the registry gave it. ia_handle is the first member of each result that has one.
  */
-static DAT_RETURN show_ia(DAT_RETURN ret, bool asked, void *result)
+static DAT_RETURN api_show_ia(DAT_RETURN ret, bool requested, void *result)
 {
 	DAT_IA_HANDLE *ia = result;
 
-	if (ret == DAT_SUCCESS && asked)
-		*ia = ia_shown(*ia);
+	if (ret == DAT_SUCCESS && requested)
+		*ia = ia_to_consumer(*ia);
 	return ret;
 }
 
-static DAT_RETURN __attribute__((cold, noinline)) show_ia_of_event(DAT_EVENT *event)
+static DAT_RETURN __attribute__((cold, noinline)) api_show_ia_of_event(DAT_EVENT *event)
 {
 	DAT_ASYNCH_ERROR_EVENT_DATA *error = &event->event_data.asynch_error_event_data;
 
-	error->dat_handle = ia_shown(error->dat_handle);
+	error->dat_handle = ia_to_consumer(error->dat_handle);
 	return DAT_SUCCESS;
 }
 
@@ -46,23 +49,23 @@ DAT_RETURN dat_ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_
 			DAT_IA_ATTR *ia_attr, DAT_PROVIDER_ATTR_MASK provider_mask,
 			DAT_PROVIDER_ATTR *provider_attr)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
 	return DAT_IA_QUERY(ia, async_evd, ia_mask, ia_attr, provider_mask, provider_attr);
 }
 
-/* The three calls that take a handle of any kind. */
+/* ---- calls that take a handle of any kind ---- */
 
-static DAT_HANDLE object_of(DAT_HANDLE handle)
+static DAT_HANDLE api_object(DAT_HANDLE handle)
 {
-	return is_object(handle) ? handle : ia_of(handle);
+	return is_object(handle) ? handle : ia_to_provider(handle);
 }
 
 DAT_RETURN dat_set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context)
 {
-	DAT_HANDLE object = object_of(handle);
+	DAT_HANDLE object = api_object(handle);
 
 	if (!object)
 		return BAD_HANDLE(1);
@@ -71,7 +74,7 @@ DAT_RETURN dat_set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context)
 
 DAT_RETURN dat_get_consumer_context(DAT_HANDLE handle, DAT_CONTEXT *context)
 {
-	DAT_HANDLE object = object_of(handle);
+	DAT_HANDLE object = api_object(handle);
 
 	if (!object)
 		return BAD_HANDLE(1);
@@ -80,14 +83,14 @@ DAT_RETURN dat_get_consumer_context(DAT_HANDLE handle, DAT_CONTEXT *context)
 
 DAT_RETURN dat_get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type)
 {
-	DAT_HANDLE object = object_of(handle);
+	DAT_HANDLE object = api_object(handle);
 
 	if (!object)
 		return BAD_HANDLE(1);
 	return DAT_GET_HANDLE_TYPE(object, type);
 }
 
-/* Data transfer, and reaping it: nothing here but the test of the handle and the jump. */
+/* ---- data transfer and its completions: only the handle check and the call ---- */
 
 DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
 			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
@@ -148,7 +151,7 @@ DAT_RETURN dat_evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
 		return BAD_HANDLE(1);
 	ret = DAT_EVD_DEQUEUE(evd, event);
 	if (ret == DAT_SUCCESS && unlikely(event->event_number & ASYNC_EVENTS))
-		return show_ia_of_event(event);
+		return api_show_ia_of_event(event);
 	return ret;
 }
 
@@ -161,16 +164,16 @@ DAT_RETURN dat_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT thres
 		return BAD_HANDLE(1);
 	ret = DAT_EVD_WAIT(evd, timeout, threshold, event, nmore);
 	if (ret == DAT_SUCCESS && unlikely(event->event_number & ASYNC_EVENTS))
-		return show_ia_of_event(event);
+		return api_show_ia_of_event(event);
 	return ret;
 }
 
-/* Event dispatchers. */
+/* ---- event dispatchers ---- */
 
 DAT_RETURN dat_evd_create(DAT_IA_HANDLE handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
 			  DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -181,7 +184,7 @@ DAT_RETURN dat_evd_query(DAT_EVD_HANDLE evd, DAT_EVD_PARAM_MASK mask, DAT_EVD_PA
 {
 	if (!is_object(evd))
 		return BAD_HANDLE(1);
-	return show_ia(DAT_EVD_QUERY(evd, mask, param), mask & DAT_EVD_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_EVD_QUERY(evd, mask, param), mask & DAT_EVD_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_evd_modify_cno(DAT_EVD_HANDLE evd, DAT_CNO_HANDLE cno)
@@ -240,11 +243,11 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd)
 	return DAT_EVD_FREE(evd);
 }
 
-/* Notification objects. */
+/* ---- notification objects ---- */
 
 DAT_RETURN dat_cno_create(DAT_IA_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -255,7 +258,7 @@ DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PA
 {
 	if (!is_object(cno))
 		return BAD_HANDLE(_CNO);
-	return show_ia(DAT_CNO_QUERY(cno, mask, param), mask & DAT_CNO_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_CNO_QUERY(cno, mask, param), mask & DAT_CNO_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent)
@@ -279,13 +282,13 @@ DAT_RETURN dat_cno_free(DAT_CNO_HANDLE cno)
 	return DAT_CNO_FREE(cno);
 }
 
-/* Endpoints. */
+/* ---- endpoints ---- */
 
 DAT_RETURN dat_ep_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
 			 DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 			 const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -296,7 +299,7 @@ DAT_RETURN dat_ep_create_with_srq(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_EV
 				  DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 				  DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -307,7 +310,7 @@ DAT_RETURN dat_ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 {
 	if (!is_object(ep))
 		return BAD_HANDLE(_EP);
-	return show_ia(DAT_EP_QUERY(ep, mask, param), mask & DAT_EP_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_EP_QUERY(ep, mask, param), mask & DAT_EP_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
@@ -378,12 +381,12 @@ DAT_RETURN dat_ep_free(DAT_EP_HANDLE ep)
 	return DAT_EP_FREE(ep);
 }
 
-/* Service points and connection requests. */
+/* ---- service points and connection requests ---- */
 
 DAT_RETURN dat_psp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd,
 			  DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -393,7 +396,7 @@ DAT_RETURN dat_psp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EVD
 DAT_RETURN dat_psp_create_any(DAT_IA_HANDLE handle, DAT_CONN_QUAL *qualifier, DAT_EVD_HANDLE evd,
 			      DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -404,7 +407,7 @@ DAT_RETURN dat_psp_query(DAT_PSP_HANDLE psp, DAT_PSP_PARAM_MASK mask, DAT_PSP_PA
 {
 	if (!is_object(psp))
 		return BAD_HANDLE(_PSP);
-	return show_ia(DAT_PSP_QUERY(psp, mask, param), mask & DAT_PSP_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_PSP_QUERY(psp, mask, param), mask & DAT_PSP_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_psp_free(DAT_PSP_HANDLE psp)
@@ -417,7 +420,7 @@ DAT_RETURN dat_psp_free(DAT_PSP_HANDLE psp)
 DAT_RETURN dat_rsp_create(DAT_IA_HANDLE handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep,
 			  DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *rsp)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -428,7 +431,7 @@ DAT_RETURN dat_rsp_query(DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PA
 {
 	if (!is_object(rsp))
 		return BAD_HANDLE(_RSP);
-	return show_ia(DAT_RSP_QUERY(rsp, mask, param), mask & DAT_RSP_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_RSP_QUERY(rsp, mask, param), mask & DAT_RSP_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_rsp_free(DAT_RSP_HANDLE rsp)
@@ -467,11 +470,11 @@ DAT_RETURN dat_cr_handoff(DAT_CR_HANDLE cr, DAT_CONN_QUAL qualifier)
 	return DAT_CR_HANDOFF(cr, qualifier);
 }
 
-/* Protection zones and memory. */
+/* ---- protection zones and memory ---- */
 
 DAT_RETURN dat_pz_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE *pz)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -482,7 +485,7 @@ DAT_RETURN dat_pz_query(DAT_PZ_HANDLE pz, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *
 {
 	if (!is_object(pz))
 		return BAD_HANDLE(_PZ);
-	return show_ia(DAT_PZ_QUERY(pz, mask, param), mask & DAT_PZ_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_PZ_QUERY(pz, mask, param), mask & DAT_PZ_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz)
@@ -498,7 +501,7 @@ DAT_RETURN dat_lmr_create(DAT_IA_HANDLE handle, DAT_MEM_TYPE type, DAT_REGION_DE
 			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 			  DAT_VADDR *registered_address)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -510,13 +513,13 @@ DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PA
 {
 	if (!is_object(lmr))
 		return BAD_HANDLE(_LMR);
-	return show_ia(DAT_LMR_QUERY(lmr, mask, param), mask & DAT_LMR_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_LMR_QUERY(lmr, mask, param), mask & DAT_LMR_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_lmr_sync_rdma_read(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments,
 				  DAT_VLEN count)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -526,7 +529,7 @@ DAT_RETURN dat_lmr_sync_rdma_read(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *s
 DAT_RETURN dat_lmr_sync_rdma_write(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments,
 				   DAT_VLEN count)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -551,7 +554,7 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PA
 {
 	if (!is_object(rmr))
 		return BAD_HANDLE(_RMR);
-	return show_ia(DAT_RMR_QUERY(rmr, mask, param), mask & DAT_RMR_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_RMR_QUERY(rmr, mask, param), mask & DAT_RMR_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_rmr_free(DAT_RMR_HANDLE rmr)
@@ -561,12 +564,12 @@ DAT_RETURN dat_rmr_free(DAT_RMR_HANDLE rmr)
 	return DAT_RMR_FREE(rmr);
 }
 
-/* Shared receive queues. */
+/* ---- shared receive queues ---- */
 
 DAT_RETURN dat_srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr,
 			  DAT_SRQ_HANDLE *srq)
 {
-	DAT_IA_HANDLE ia = ia_of(handle);
+	DAT_IA_HANDLE ia = ia_to_provider(handle);
 
 	if (!ia)
 		return BAD_HANDLE(_IA);
@@ -577,7 +580,7 @@ DAT_RETURN dat_srq_query(DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PA
 {
 	if (!is_object(srq))
 		return BAD_HANDLE(_SRQ);
-	return show_ia(DAT_SRQ_QUERY(srq, mask, param), mask & DAT_SRQ_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_SRQ_QUERY(srq, mask, param), mask & DAT_SRQ_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_srq_resize(DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos)

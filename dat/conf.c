@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dat.conf text -> entries: a pure function over a buffer. No file, no memory, no message of its
- * own.
+ * Parses the text of dat.conf: a function over a buffer that opens no file, allocates no memory and
+ * logs nothing.
  */
 #include <string.h>
 
@@ -9,29 +9,29 @@
 
 #define FIELDS 8
 
-/* A line being read. */
-struct record {
+/* The line that is being parsed. */
+struct conf_record {
 	struct conf_entry entry;
-	bool user_level; /* u, not k */
-	bool by_default; /* default, not nondefault */
+	bool user_level; /* "u", not "k" */
+	bool by_default; /* "default", not "nondefault" */
 };
 
-static bool is_blank(char c)
+static bool conf_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
 
-static bool is_digit(char c)
+static bool conf_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-/* Any number of digits, none being 0; false beyond 32 bits. */
-static bool read_number(const char **text, DAT_UINT32 *number)
+/* No digits at all count as 0. Fails if the number needs more than 32 bits. */
+static bool conf_parse_number(const char **text, DAT_UINT32 *number)
 {
 	uint64_t value = 0;
 
-	for (; is_digit(**text); ++*text) {
+	for (; conf_is_digit(**text); ++*text) {
 		value = value * 10 + (unsigned)(**text - '0');
 		if (value > UINT32_MAX)
 			return false;
@@ -40,22 +40,22 @@ static bool read_number(const char **text, DAT_UINT32 *number)
 	return true;
 }
 
-/* "1.2"; "1." is 1.0, as it always was. */
-static bool read_version(const char *text, DAT_UINT32 *major, DAT_UINT32 *minor)
+/* "1.2". "1." is 1.0, as in OFED. */
+static bool conf_parse_version(const char *text, DAT_UINT32 *major, DAT_UINT32 *minor)
 {
-	if (!is_digit(*text) || !read_number(&text, major) || *text != '.')
+	if (!conf_is_digit(*text) || !conf_parse_number(&text, major) || *text != '.')
 		return false;
 	text++;
-	return read_number(&text, minor) && *text == '\0';
+	return conf_parse_number(&text, minor) && *text == '\0';
 }
 
-/* Words are compared by their beginning: "threadsafeX" has always passed. */
-static bool begins_with(const char *text, const char *word)
+/* Keywords are compared by their beginning, as in OFED: "threadsafeX" is accepted. */
+static bool conf_begins_with(const char *text, const char *word)
 {
 	return strncmp(text, word, strlen(word)) == 0;
 }
 
-static bool read_name(const char *text, struct record *record)
+static bool conf_parse_name(const char *text, struct conf_record *record)
 {
 	size_t length = strlen(text);
 
@@ -65,82 +65,83 @@ static bool read_name(const char *text, struct record *record)
 	return true;
 }
 
-static bool read_api_version(const char *text, struct record *record)
+static bool conf_parse_api_version(const char *text, struct conf_record *record)
 {
 	DAT_PROVIDER_INFO *info = &record->entry.info;
 
 	if (*text != 'u' && *text != 'k')
 		return false;
 	record->user_level = *text == 'u';
-	return read_version(text + 1, &info->dapl_version_major, &info->dapl_version_minor);
+	return conf_parse_version(text + 1, &info->dapl_version_major, &info->dapl_version_minor);
 }
 
-static bool read_thread_safety(const char *text, struct record *record)
+static bool conf_parse_thread_safety(const char *text, struct conf_record *record)
 {
-	record->entry.info.is_thread_safe = begins_with(text, "threadsafe") ? DAT_TRUE : DAT_FALSE;
-	return record->entry.info.is_thread_safe || begins_with(text, "nonthreadsafe");
+	record->entry.info.is_thread_safe = conf_begins_with(text, "threadsafe") ? DAT_TRUE
+										 : DAT_FALSE;
+	return record->entry.info.is_thread_safe || conf_begins_with(text, "nonthreadsafe");
 }
 
-static bool read_default(const char *text, struct record *record)
+static bool conf_parse_default(const char *text, struct conf_record *record)
 {
-	record->by_default = begins_with(text, "default");
-	return record->by_default || begins_with(text, "nondefault");
+	record->by_default = conf_begins_with(text, "default");
+	return record->by_default || conf_begins_with(text, "nondefault");
 }
 
-static bool read_library(const char *text, struct record *record)
+static bool conf_parse_library(const char *text, struct conf_record *record)
 {
 	record->entry.library = text;
 	return true;
 }
 
-/* Checked for its form alone: it takes no part in the key. */
-static bool read_provider_version(const char *text, struct record *record)
+/* Only its form is checked; it is no part of the key. */
+static bool conf_parse_provider_version(const char *text, struct conf_record *record)
 {
 	const char *dot = strchr(text, '.');
 	DAT_UINT32 major, minor;
 
 	(void)record;
-	return dot && dot != text && read_version(dot + 1, &major, &minor);
+	return dot && dot != text && conf_parse_version(dot + 1, &major, &minor);
 }
 
-static bool read_ia_params(const char *text, struct record *record)
+static bool conf_parse_ia_params(const char *text, struct conf_record *record)
 {
 	record->entry.ia_params = text;
 	return true;
 }
 
-static bool read_platform_params(const char *text, struct record *record)
+static bool conf_parse_platform_params(const char *text, struct conf_record *record)
 {
-	(void)text; /* Solaris keeps a driver name there; a registry has no use for it */
+	(void)text; /* Solaris has a driver name here; the registry ignores it */
 	(void)record;
 	return true;
 }
 
-static const struct field {
-	bool (*read)(const char *text, struct record *record);
+static const struct conf_field {
+	bool (*parse)(const char *text, struct conf_record *record);
 	const char *refusal;
-} fields[FIELDS] = {
-	{ read_name, "the IA name must have 1 to 255 bytes" },
-	{ read_api_version, "the API version must look like u1.2" },
-	{ read_thread_safety, "field 3 must be threadsafe or nonthreadsafe" },
-	{ read_default, "field 4 must be default or nondefault" },
-	{ read_library, NULL },
-	{ read_provider_version, "the provider version must look like dapl.1.2" },
-	{ read_ia_params, NULL },
-	{ read_platform_params, NULL },
+} conf_fields[FIELDS] = {
+	{ conf_parse_name, "the IA name must have 1 to 255 bytes" },
+	{ conf_parse_api_version, "the API version must look like u1.2" },
+	{ conf_parse_thread_safety, "field 3 must be threadsafe or nonthreadsafe" },
+	{ conf_parse_default, "field 4 must be default or nondefault" },
+	{ conf_parse_library, NULL },
+	{ conf_parse_provider_version, "the provider version must look like dapl.1.2" },
+	{ conf_parse_ia_params, NULL },
+	{ conf_parse_platform_params, NULL },
 };
 
-/* Ends the bare word that begins at p; returns where to go on. A quote ends it too, and is lost. */
-static char *cut_bare(char *p, char *end)
+/* Ends the bare word at p, and returns what follows. A quote ends the word, and is dropped. */
+static char *conf_cut_bare(char *p, char *end)
 {
-	while (p < end && !is_blank(*p) && *p != '"')
+	while (p < end && !conf_is_blank(*p) && *p != '"')
 		p++;
 	*p = '\0';
 	return p < end ? p + 1 : p;
 }
 
-/* Unquotes in place the text behind an opening quote; NULL if no quote closes it on this line. */
-static char *cut_quoted(char *p, char *end)
+/* Unquotes in place the text after an opening quote; NULL if the line has no closing quote. */
+static char *conf_cut_quoted(char *p, char *end)
 {
 	char *out = p;
 
@@ -156,14 +157,14 @@ static char *cut_quoted(char *p, char *end)
 }
 
 /*
- * Cuts [p, end) into words, each ended by a NUL; end itself may be written. Returns what is wrong
- * with the line.
+ * Cuts [p, end) into words, each ended by a NUL; the byte at end may be written. Returns NULL, or
+ * what is wrong with the line.
  */
-static const char *split(char *p, char *end, char *words[FIELDS], unsigned *count)
+static const char *conf_cut_words(char *p, char *end, char *words[FIELDS], unsigned *count)
 {
 	*count = 0;
 	for (;;) {
-		while (p < end && is_blank(*p))
+		while (p < end && conf_is_blank(*p))
 			p++;
 		if (p == end || *p == '#')
 			return NULL;
@@ -171,27 +172,27 @@ static const char *split(char *p, char *end, char *words[FIELDS], unsigned *coun
 			return "more than eight fields";
 		if (*p == '"') {
 			words[(*count)++] = ++p;
-			p = cut_quoted(p, end);
+			p = conf_cut_quoted(p, end);
 		} else {
 			words[(*count)++] = p;
-			p = cut_bare(p, end);
+			p = conf_cut_bare(p, end);
 		}
 		if (!p)
 			return "a quote is not closed on its line";
 	}
 }
 
-static const char *read_fields(char *const words[FIELDS], struct record *record)
+static const char *conf_parse_fields(char *const words[FIELDS], struct conf_record *record)
 {
 	for (unsigned i = 0; i < FIELDS; i++)
-		if (!fields[i].read(words[i], record))
-			return fields[i].refusal;
+		if (!conf_fields[i].parse(words[i], record))
+			return conf_fields[i].refusal;
 	return NULL;
 }
 
-static void parse_line(char *text, char *end, unsigned number, const struct conf_sink *sink)
+static void conf_parse_line(char *text, char *end, unsigned number, const struct conf_sink *sink)
 {
-	struct record record = { 0 };
+	struct conf_record record = { 0 };
 	char *words[FIELDS];
 	const char *reason;
 	unsigned count;
@@ -200,13 +201,13 @@ static void parse_line(char *text, char *end, unsigned number, const struct conf
 		sink->refused(sink->arg, number, "a NUL byte");
 		return;
 	}
-	reason = split(text, end, words, &count);
+	reason = conf_cut_words(text, end, words, &count);
 	if (!reason && count == 0)
 		return;
 	if (!reason && count < FIELDS)
 		reason = "fewer than eight fields";
 	if (!reason)
-		reason = read_fields(words, &record);
+		reason = conf_parse_fields(words, &record);
 	if (reason)
 		sink->refused(sink->arg, number, reason);
 	else if (record.user_level && record.by_default)
@@ -226,6 +227,6 @@ void conf_parse(char *text, size_t length, const struct conf_sink *sink)
 		next = end + 1;
 		if (end > line && end[-1] == '\r')
 			end--;
-		parse_line(line, end, ++number, sink);
+		conf_parse_line(line, end, ++number, sink);
 	}
 }

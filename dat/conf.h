@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dat.conf text -> entries. */
+/* The parser of dat.conf. */
 #ifndef DAT_CONF_H
 #define DAT_CONF_H
 
@@ -7,10 +7,10 @@
 
 #include "libdat.h"
 
-/* A well-formed line that offers a provider to user-level consumers. */
+/* A well-formed line for user-level consumers. */
 struct conf_entry {
 	DAT_PROVIDER_INFO info; /* IA name, API version, thread safety: the key */
-	const char *library;	/* these two point into the text */
+	const char *library;	/* points into the text, as ia_params */
 	const char *ia_params;
 };
 
@@ -21,10 +21,10 @@ struct conf_sink {
 };
 
 /*
- * Tells sink of every line of text, in order: the entries, and the lines that are no entry with the
- * reason. Lines count from 1. Blank lines, comments, and the well-formed lines marked k or
- * nondefault are passed over. text is taken apart in place: length bytes and one more, which need
- * not be anything in particular.
+ * Parses length bytes of text and calls sink for each line, in order: entry for a line that is one,
+ * refused with the reason for a line that breaks a rule. Lines count from 1. Blank lines, comments,
+ * and well-formed lines marked k or nondefault are skipped. The text is modified in place, up to
+ * and including the byte behind it, which must exist and may have any value.
  */
 void conf_parse(char *text, size_t length, const struct conf_sink *sink);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Open IAs: the consumer's small integer beside the provider's pointer. */
+/* The table of open IAs: translates between the consumer's and the provider's handle. */
 #include "libdat.h"
 
 /*
- * Untouched pages of this cost nothing, so the table never moves and a call finds its IA without a
- * lock. Slot 0 stays empty: it would be the null handle.
+ * The table has its full size from the start, because pages that are never touched cost no memory.
+ * It never moves, so a call finds its IA without a lock. Slot 0 stays empty: its index would be the
+ * null handle.
  */
 struct ia_slot ia_slots[IA_HANDLES];
-static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned slots_end = 1; /* slots_lock; no slot from here on was ever taken */
+static struct libdat_mutex ia_slots_lock = LIBDAT_MUTEX("ia_slots_lock", LIBDAT_RANK_IA_SLOTS);
+static unsigned ia_slots_end = 1; /* ia_slots_lock; slots from here on were never taken */
 
-static DAT_IA_HANDLE handle_of(const struct ia_slot *slot)
+static DAT_IA_HANDLE ia_slot_handle(const struct ia_slot *slot)
 {
 	return (DAT_IA_HANDLE)(uintptr_t)(slot - ia_slots);
 }
@@ -19,43 +20,44 @@ struct ia_slot *ia_slot_take(void)
 {
 	struct ia_slot *found = NULL;
 
-	pthread_mutex_lock(&slots_lock);
+	libdat_mutex_lock(&ia_slots_lock);
 	for (unsigned i = 1; i < IA_HANDLES && !found; i++)
 		if (!ia_slots[i].taken)
 			found = &ia_slots[i];
 	if (found) {
 		found->taken = true;
-		if (found == &ia_slots[slots_end])
-			slots_end++;
+		if (found == &ia_slots[ia_slots_end])
+			ia_slots_end++;
 	}
-	pthread_mutex_unlock(&slots_lock);
+	libdat_mutex_unlock(&ia_slots_lock);
 	return found;
 }
 
 void ia_slot_free(struct ia_slot *slot)
 {
-	pthread_mutex_lock(&slots_lock);
+	libdat_mutex_lock(&ia_slots_lock);
 	atomic_store_explicit(&slot->ia, NULL, memory_order_release);
 	slot->closing = false;
 	slot->taken = false;
-	pthread_mutex_unlock(&slots_lock);
+	libdat_mutex_unlock(&ia_slots_lock);
 }
 
 DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia)
 {
-	pthread_mutex_lock(&slots_lock);
+	libdat_mutex_lock(&ia_slots_lock);
 	atomic_store_explicit(&slot->ia, ia, memory_order_release);
-	pthread_mutex_unlock(&slots_lock);
-	return handle_of(slot);
+	libdat_mutex_unlock(&ia_slots_lock);
+	return ia_slot_handle(slot);
 }
 
 /*
- * The slot of a provider's handle. Not one that is closing: when its provider has let the object
- * go, the pointer may already be the next IA's.
+ * The slot of a provider's handle. Slots that are closing do not count: once the provider has freed
+ * the object, a new IA may have the same address.
  */
-static struct ia_slot *slot_by_pointer_locked(DAT_HANDLE ia)
+static struct ia_slot *ia_slot_find_locked(DAT_HANDLE ia)
 {
-	for (unsigned i = 1; i < slots_end; i++)
+	ASSERT_HELD(&ia_slots_lock);
+	for (unsigned i = 1; i < ia_slots_end; i++)
 		if (ia_slots[i].ia == ia && !ia_slots[i].closing)
 			return &ia_slots[i];
 	return NULL;
@@ -66,39 +68,39 @@ struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle)
 	uintptr_t value = (uintptr_t)handle;
 	struct ia_slot *slot;
 
-	pthread_mutex_lock(&slots_lock);
-	slot = value < IA_HANDLES ? &ia_slots[value] : slot_by_pointer_locked(handle);
+	libdat_mutex_lock(&ia_slots_lock);
+	slot = value < IA_HANDLES ? &ia_slots[value] : ia_slot_find_locked(handle);
 	if (slot && (!slot->ia || slot->closing))
 		slot = NULL;
 	if (slot)
 		slot->closing = true;
-	pthread_mutex_unlock(&slots_lock);
+	libdat_mutex_unlock(&ia_slots_lock);
 	return slot;
 }
 
-void ia_slot_keep(struct ia_slot *slot)
+void ia_slot_unretire(struct ia_slot *slot)
 {
-	pthread_mutex_lock(&slots_lock);
+	libdat_mutex_lock(&ia_slots_lock);
 	slot->closing = false;
-	pthread_mutex_unlock(&slots_lock);
+	libdat_mutex_unlock(&ia_slots_lock);
 }
 
-DAT_IA_HANDLE ia_of_pointer(DAT_IA_HANDLE handle)
+DAT_IA_HANDLE ia_to_provider_slow(DAT_IA_HANDLE handle)
 {
 	const struct ia_slot *slot;
 
-	pthread_mutex_lock(&slots_lock);
-	slot = slot_by_pointer_locked(handle);
-	pthread_mutex_unlock(&slots_lock);
+	libdat_mutex_lock(&ia_slots_lock);
+	slot = ia_slot_find_locked(handle);
+	libdat_mutex_unlock(&ia_slots_lock);
 	return slot ? handle : NULL;
 }
 
-DAT_HANDLE ia_shown(DAT_HANDLE handle)
+DAT_HANDLE ia_to_consumer(DAT_HANDLE handle)
 {
 	const struct ia_slot *slot;
 
-	pthread_mutex_lock(&slots_lock);
-	slot = handle ? slot_by_pointer_locked(handle) : NULL;
-	pthread_mutex_unlock(&slots_lock);
-	return slot ? handle_of(slot) : handle;
+	libdat_mutex_lock(&ia_slots_lock);
+	slot = handle ? ia_slot_find_locked(handle) : NULL;
+	libdat_mutex_unlock(&ia_slots_lock);
+	return slot ? ia_slot_handle(slot) : handle;
 }

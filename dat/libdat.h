@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of libdat share: registered names, open IAs, and the lock over both. Read this
- * first.
+ * What the files of libdat share: the registry of provider names and the table of open IAs, each
+ * with its lock. Read this file first.
  */
 #ifndef LIBDAT_H
 #define LIBDAT_H
@@ -11,19 +11,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The library is compiled with everything hidden; what these headers declare is what it exports. */
+#include "lock.h"
+
+/* The library is compiled with hidden visibility; what these headers declare is exported. */
 #pragma GCC visibility push(default)
 #include <dat/udat.h>
 #include <dat/dat_registry.h>
 
 /*
- * Beside the standard: the provider's own handle of an IA the consumer names. Declared nowhere, but
- * part of the ABI.
+ * Not in the standard, and declared in no public header, but part of the ABI: translates the
+ * consumer's IA handle to the provider's.
  */
 DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia);
 /*
- * For our providers, while their ia_open runs and on its thread: was the name given with
- * DAT_RO_AWARE_PREFIX?
+ * For our providers: whether the consumer opened the name with DAT_RO_AWARE_PREFIX. Valid on the
+ * thread that runs the provider's ia_open, until that returns.
  */
 int datx_ia_open_ro_aware(void);
 #pragma GCC visibility pop
@@ -34,9 +36,9 @@ int datx_ia_open_ro_aware(void);
 	((DAT_RETURN)(DAT_CLASS_ERROR | (DAT_UINT32)(type) | (DAT_UINT32)(subtype)))
 
 /*
- * A consumer's IA handle is a small integer, every other handle a pointer to an object whose first
- * word is its provider's table. No object lies in the first page, so the value tells which of them
- * a handle means to be.
+ * The consumer's IA handle is an integer below IA_HANDLES. Every other handle is a pointer to an
+ * object whose first word points to its provider's table. No object lies in the first page, so the
+ * value alone tells the two apart.
  */
 #define IA_HANDLES 4096U
 
@@ -47,102 +49,110 @@ static inline bool is_object(const void *handle)
 	return !(value & 7) && value >= IA_HANDLES;
 }
 
-/* One line of dat.conf with this key. Fixed once read. */
-struct source {
-	struct source *next; /* to be tried if this one does not load */
-	unsigned line;
+/* ---- registry ---- */
+
+/* One line of dat.conf. Lines with the same key form a chain. Fixed after dat.conf was read. */
+struct conf_line {
+	struct conf_line *next; /* the line to try if this one's library does not load */
+	unsigned number;
 	const char *library;
 	const char *ia_params;
 };
 
-/* One key of dat.conf: where its provider comes from, and whether that is running. */
-struct entry {
-	DAT_PROVIDER_INFO info; /* fixed */
-	struct entry *next;	/* fixed; in file order */
-	struct source *sources; /* fixed; in file order, at least one */
-	unsigned users;		/* registry.lock; opens under way and open IAs */
-	/* registry.lock; one thread loads, starts or stops it, without the lock */
+/* One key of dat.conf, with the provider library that serves it. */
+struct conf_key {
+	DAT_PROVIDER_INFO info;	 /* fixed */
+	struct conf_key *next;	 /* fixed; in file order */
+	struct conf_line *lines; /* fixed; in file order, at least one */
+	unsigned users;		 /* registry.lock; opens in progress and open IAs */
+	/*
+	 * registry.lock; busy_thread loads, initialises or finalises the library meanwhile, without
+	 * the lock
+	 */
 	bool busy;
-	bool starting;	       /* registry.lock; that thread is in dat_provider_init */
+	bool initialising;     /* registry.lock; busy_thread is in dat_provider_init */
 	pthread_t busy_thread; /* registry.lock; valid while busy */
-	/* by the busy thread: the line whose library is in memory, NULL before */
-	const struct source *loaded;
-	DAT_PROVIDER_INIT_FUNC init; /* by the busy thread: NULL if the library has none */
+	/* by busy_thread: the line whose library is loaded, or NULL */
+	const struct conf_line *loaded;
+	DAT_PROVIDER_INIT_FUNC init; /* by busy_thread; NULL if the library has none */
 	DAT_PROVIDER_FINI_FUNC fini; /* likewise */
 };
 
-/* What a provider registered: one key it can open. */
-struct provider {
+/* One call of dat_registry_add_provider: a key, and the ia_open that serves it. */
+struct registration {
 	DAT_PROVIDER_INFO info;	  /* fixed */
 	DAT_IA_OPEN_FUNC ia_open; /* fixed */
-	/* fixed; whose dat_provider_init registered it, NULL: it came by itself */
-	const struct entry *entry;
-	struct provider *next; /* registry.lock */
-	unsigned users;	       /* registry.lock; opens under way and open IAs */
+	/* fixed; the key whose dat_provider_init made this call, or NULL */
+	const struct conf_key *key;
+	struct registration *next; /* registry.lock */
+	unsigned users;		   /* registry.lock; opens in progress and open IAs */
 };
 
 /*
- * registry.lock is never held while a library is loaded or a provider runs: they may call anything
- * in here. Order: registry.lock, then the handle table's own.
+ * registry.lock is not held while a library is loaded or provider code runs, because either may
+ * call any function of libdat. Lock order: registry.lock, then the lock of the IA table.
  */
 extern struct registry {
-	pthread_mutex_t lock;
-	pthread_cond_t idle;	    /* some entry is no longer busy */
-	bool read;		    /* lock; dat.conf has been */
-	char *text;		    /* fixed once read: the file, to which the sources point */
-	bool closed;		    /* lock; the process is exiting */
-	struct entry *entries;	    /* lock; in file order; never shrinks */
-	struct provider *providers; /* lock */
+	struct libdat_mutex lock;
+	pthread_cond_t idle;   /* a key stopped being busy */
+	bool conf_was_read;    /* lock */
+	char *text;	       /* fixed after dat.conf was read; the lines point into it */
+	bool closed;	       /* lock; the process is exiting */
+	struct conf_key *keys; /* lock; in file order; never shrinks */
+	struct registration *registrations; /* lock */
 } registry;
 
 /*
- * Takes the lock, reading dat.conf the first time. Refuses, and leaves it, once the process is
- * exiting.
+ * Takes registry.lock and reads dat.conf if that was not done yet. On success the caller holds the
+ * lock; once the process is exiting the call fails, and the lock is not held.
  */
-DAT_RETURN registry_enter(void);
+DAT_RETURN registry_lock(void);
 
-/* Exactly this name, in dat.conf or registered? */
-bool registry_names_locked(const char *name);
-/* The best match for what is wanted, or NULL: smallest sufficient minor version, all else equal. */
-struct entry *registry_entry_locked(const DAT_PROVIDER_INFO *want);
-/* Likewise among what entry's library registered (entry may be NULL) and what came by itself. */
-struct provider *registry_provider_locked(const DAT_PROVIDER_INFO *want, const struct entry *entry);
-/* Why there is no match. */
-DAT_RETURN registry_miss_locked(const DAT_PROVIDER_INFO *want);
-/* Forgets what entry's library registered and did not remove. */
-void registry_disown_locked(const struct entry *entry);
+/* Whether a key or a registration has exactly this IA name. */
+bool registry_has_name_locked(const char *name);
+/* The best match: of those that satisfy want the smallest minor version; NULL if none does. */
+struct conf_key *registry_find_key_locked(const DAT_PROVIDER_INFO *want);
+/* Likewise among the registrations that were made by key (may be NULL) or by no key. */
+struct registration *registry_find_locked(const DAT_PROVIDER_INFO *want,
+					  const struct conf_key *key);
+/* The error of an open for which nothing matches. */
+DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want);
+/* Removes the registrations that were made by key and are still there. */
+void registry_remove_of_key_locked(const struct conf_key *key);
 
-/* One open IA. The consumer's handle is its index. */
+/* ---- open IAs ---- */
+
+/* One open IA. The consumer's handle is the index of the slot. */
 extern struct ia_slot {
-	/* the provider's handle; NULL unless open. Written under the table's lock */
+	/* the provider's handle, NULL unless open; written under the table's lock */
 	_Atomic(DAT_IA_HANDLE) ia;
-	bool taken;		   /* table's lock */
-	bool closing;		   /* table's lock */
-	struct provider *provider; /* fixed while open */
-	struct entry *entry;	   /* fixed while open; NULL if the provider came by itself */
+	bool taken;			   /* table's lock */
+	bool closing;			   /* table's lock */
+	struct registration *registration; /* fixed while open */
+	struct conf_key *key;		   /* fixed while open; may be NULL */
 } ia_slots[IA_HANDLES];
 
-/* The lowest free slot, reserved; NULL if all are taken. */
+/* Reserves the lowest free slot; NULL if all are taken. */
 struct ia_slot *ia_slot_take(void);
 void ia_slot_free(struct ia_slot *slot);
-/* The slot becomes an open IA. Returns the consumer's handle. */
+/* Makes a reserved slot an open IA. Returns the consumer's handle. */
 DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia);
 /*
- * For dat_ia_close: the slot of an open IA that nobody else is closing, or NULL. Then free it or
- * keep it.
+ * For dat_ia_close: the slot of an open IA that no other thread is closing, or NULL. The caller
+ * then calls ia_slot_free, or ia_slot_unretire if the provider refused the close.
  */
 struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle);
-void ia_slot_keep(struct ia_slot *slot);
-DAT_IA_HANDLE __attribute__((cold, noinline)) ia_of_pointer(DAT_IA_HANDLE handle);
-/* The provider's handle of an open IA, given that or the consumer's; else NULL. */
-static inline DAT_IA_HANDLE ia_of(DAT_IA_HANDLE handle)
+void ia_slot_unretire(struct ia_slot *slot);
+DAT_IA_HANDLE __attribute__((cold, noinline)) ia_to_provider_slow(DAT_IA_HANDLE handle);
+/* The provider's handle of an open IA, given either handle; NULL for anything else. */
+static inline DAT_IA_HANDLE ia_to_provider(DAT_IA_HANDLE handle)
 {
 	if (unlikely((uintptr_t)handle >= IA_HANDLES))
-		return ia_of_pointer(handle);
+		return ia_to_provider_slow(handle);
 	return atomic_load_explicit(&ia_slots[(uintptr_t)handle].ia, memory_order_acquire);
 }
 
-/* The consumer's handle, if this is the provider's handle of an open IA; else the argument. */
-DAT_HANDLE ia_shown(DAT_HANDLE handle);
+/* The consumer's handle of an open IA, given the provider's; any other argument unchanged. */
+DAT_HANDLE ia_to_consumer(DAT_HANDLE handle);
 
 #endif

@@ -1,22 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The registry's messages: which are wanted, and where they go. */
+/* Messages of libdat: the environment decides which are logged, and where. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <syslog.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "log.h"
 
+/* The bits of DAT_DBG_DEST. */
 enum {
-	TO_STDERR = 1,
-	TO_SYSLOG = 2,
+	DBG_DEST_STDERR = 1,
+	DBG_DEST_SYSLOG = 2,
 };
 
-static unsigned wanted, destination; /* fixed once read */
+/* Fixed once read. */
+static struct dbg_settings {
+	unsigned kinds;
+	unsigned destination;
+	bool time;
+} dbg_settings;
 
-static unsigned number_from_env(const char *name, unsigned otherwise)
+/* One line; what does not fit is cut off. */
+struct dbg_line {
+	size_t length;
+	char text[1024];
+};
+
+static unsigned dbg_number_from_env(const char *name, unsigned otherwise)
 {
 	const char *text = secure_getenv(name);
 	unsigned long value;
@@ -28,37 +45,111 @@ static unsigned number_from_env(const char *name, unsigned otherwise)
 	return end == text ? otherwise : (unsigned)value;
 }
 
-static void read_environment(void)
+static void dbg_settings_read(void)
 {
-	wanted = number_from_env("DAT_DBG_TYPE", DBG_ERROR);
-	destination = number_from_env("DAT_DBG_DEST", TO_STDERR);
+	const int saved = errno; /* strtoul may set it */
+
+	dbg_settings.kinds = dbg_number_from_env("DAT_DBG_TYPE", DBG_ERROR);
+	dbg_settings.destination = dbg_number_from_env("DAT_DBG_DEST", DBG_DEST_STDERR);
+	dbg_settings.time = dbg_number_from_env("DAT_DBG_TIME", 0) != 0;
+	errno = saved;
 }
 
-/* One line in one piece: several ranks of a job often share a terminal. */
-static void to_stderr(const char *format, va_list args)
-{
-	flockfile(stderr);
-	vfprintf(stderr, format, args);
-	putc_unlocked('\n', stderr);
-	funlockfile(stderr);
-}
-
-void dbg(unsigned class, const char *format, ...)
+static bool dbg_is_wanted(enum libdat_log_kind kind)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, dbg_settings_read);
+	return dbg_settings.kinds & kind;
+}
+
+static void dbg_line_vadd(struct dbg_line *line, const char *format, va_list args)
+{
+	const size_t room = sizeof(line->text) - line->length;
+	int more = vsnprintf(line->text + line->length, room, format, args);
+
+	if (more > 0)
+		line->length += (size_t)more < room ? (size_t)more : room - 1;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+dbg_line_add(struct dbg_line *line, const char *format, ...)
+{
 	va_list args;
 
-	pthread_once(&once, read_environment);
-	if (!(wanted & class))
+	va_start(args, format);
+	dbg_line_vadd(line, format, args);
+	va_end(args);
+}
+
+static void dbg_line_add_result(struct dbg_line *line, DAT_RETURN ret)
+{
+	const char *major, *minor;
+
+	if (dat_strerror(ret, &major, &minor) == DAT_SUCCESS)
+		dbg_line_add(line, ": %s%s%s", major, *minor ? " " : "", minor);
+	else
+		dbg_line_add(line, ": unknown result 0x%08x", ret);
+}
+
+/* The time of day and the process; it is asked at each line, because a process may fork. */
+static void dbg_line_add_origin(struct dbg_line *line)
+{
+	struct timespec now;
+	struct tm local;
+
+	if (dbg_settings.time && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
+	    localtime_r(&now.tv_sec, &local))
+		dbg_line_add(line, "%02d:%02d:%02d.%06ld ", local.tm_hour, local.tm_min,
+			     local.tm_sec, now.tv_nsec / 1000);
+	dbg_line_add(line, "libdat[%ld]: ", (long)getpid());
+}
+
+/* One write for the whole line: several processes of a job often share a terminal. */
+static void dbg_line_write(struct dbg_line *line)
+{
+	line->text[line->length] = '\n';
+	(void)!write(STDERR_FILENO, line->text, line->length + 1);
+}
+
+static void dbg_emit(enum libdat_log_kind kind, const DAT_RETURN *ret, const char *format,
+		     va_list args)
+{
+	const int saved = errno;
+	struct dbg_line line = { .length = 0 };
+	const char *text;
+
+	dbg_line_add_origin(&line);
+	text = line.text + line.length;
+	errno = saved; /* for %m */
+	dbg_line_vadd(&line, format, args);
+	if (ret)
+		dbg_line_add_result(&line, *ret);
+	if (dbg_settings.destination & DBG_DEST_SYSLOG)
+		syslog(kind == DBG_ERROR ? LOG_ERR : LOG_DEBUG, "libdat: %s", text);
+	if (dbg_settings.destination & DBG_DEST_STDERR)
+		dbg_line_write(&line);
+	errno = saved;
+}
+
+void libdat_log(enum libdat_log_kind kind, const char *format, ...)
+{
+	va_list args;
+
+	if (!dbg_is_wanted(kind))
 		return;
-	if (destination & TO_STDERR) {
-		va_start(args, format);
-		to_stderr(format, args);
-		va_end(args);
-	}
-	if (destination & TO_SYSLOG) {
-		va_start(args, format);
-		vsyslog(class & DBG_ERROR ? LOG_ERR : LOG_DEBUG, format, args);
-		va_end(args);
-	}
+	va_start(args, format);
+	dbg_emit(kind, NULL, format, args);
+	va_end(args);
+}
+
+void libdat_log_result(enum libdat_log_kind kind, DAT_RETURN ret, const char *format, ...)
+{
+	va_list args;
+
+	if (!dbg_is_wanted(kind))
+		return;
+	va_start(args, format);
+	dbg_emit(kind, &ret, format, args);
+	va_end(args);
 }

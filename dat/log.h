@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the registry has to say, sorted by who asked for it. */
+/*
+ * Messages of libdat: DAT_DBG_TYPE selects their kinds, DAT_DBG_DEST their destination, and
+ * DAT_DBG_TIME puts the time in front.
+ */
 #ifndef DAT_LOG_H
 #define DAT_LOG_H
 
-/*
- * The bits of the environment variable DAT_DBG_TYPE. Errors alone are on unless it says otherwise;
- * 0 is silence.
- */
-enum {
+#include <dat/udat.h>
+
+/* The bits of DAT_DBG_TYPE. Without the variable errors alone are logged; 0 logs nothing. */
+enum libdat_log_kind {
 	DBG_ERROR = 0x01,
 	DBG_GENERIC = 0x02,
-	DBG_STATIC = 0x04,   /* dat.conf and the libraries it names */
-	DBG_DYNAMIC = 0x08,  /* what providers registered */
+	DBG_STATIC = 0x04,   /* dat.conf and the libraries that it names */
+	DBG_DYNAMIC = 0x08,  /* registrations by providers */
 	DBG_PROVIDER = 0x10, /* calls between registry and provider */
-	DBG_CONSUMER = 0x20, /* calls of the consumer */
+	DBG_CONSUMER = 0x20, /* opens and closes by the consumer */
 };
 
 /*
- * Writes one line; format carries no newline. Goes to stderr (DAT_DBG_DEST 1, the default), syslog
- * (2) or both (3).
+ * Logs one line; format carries no newline. The line is "libdat[PID]: TEXT" on stderr
+ * (DAT_DBG_DEST 1, the default), and "libdat: TEXT" in syslog (2); 3 is both. With DAT_DBG_TIME set
+ * to a number other than 0 a line on stderr begins with the time of day. Keeps errno; %m works.
  */
-void dbg(unsigned class, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void libdat_log(enum libdat_log_kind kind, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Logs the same line with ": " and the names of ret behind it, as dat_strerror gives them. */
+void libdat_log_result(enum libdat_log_kind kind, DAT_RETURN ret, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dat_ia_openv and dat_ia_close: from a name to its library, its provider, and an open IA; and
- * back.
+ * dat_ia_openv: finds the key of dat.conf, loads and initialises its library, and calls ia_open of
+ * the provider that the library registered. dat_ia_close undoes the same steps.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -9,197 +9,204 @@
 #include "libdat.h"
 #include "log.h"
 
-/* What ia_open's four arguments have no room for. */
-static __thread int ro_aware;
+/* For datx_ia_open_ro_aware: ia_open has no parameter for it. */
+static __thread int open_ro_aware;
 
 int datx_ia_open_ro_aware(void)
 {
-	return ro_aware;
+	return open_ro_aware;
 }
 
-static void become_busy_locked(struct entry *entry)
+static void key_become_busy_locked(struct conf_key *key)
 {
-	entry->busy = true;
-	entry->busy_thread = pthread_self();
+	ASSERT_HELD(&registry.lock);
+	key->busy = true;
+	key->busy_thread = pthread_self();
 }
 
-static void become_idle_locked(struct entry *entry)
+static void key_become_idle_locked(struct conf_key *key)
 {
-	entry->busy = false;
+	ASSERT_HELD(&registry.lock);
+	key->busy = false;
 	pthread_cond_broadcast(&registry.idle);
 }
 
 /*
- * The first library of the chain that loads. A library stays in memory for good: its threads may
- * outlive its IAs.
+ * Loads the first library of the chain that can be loaded. It is never unloaded, because its
+ * threads may outlive its IAs.
  */
-static void *load_first(const struct entry *entry, const struct source **loaded)
+static void *key_dlopen(const struct conf_key *key, const struct conf_line **loaded)
 {
-	const struct source *source;
-	const char *why = NULL;
+	const struct conf_line *line;
+	const char *reason = NULL;
 	void *library = NULL;
 
-	for (source = entry->sources; source && !library; source = source->next) {
-		library = dlopen(source->library, RTLD_NOW | RTLD_GLOBAL);
-		*loaded = source;
+	for (line = key->lines; line && !library; line = line->next) {
+		library = dlopen(line->library, RTLD_NOW | RTLD_GLOBAL);
+		*loaded = line;
 		if (library)
 			continue;
-		why = dlerror();
-		dbg(DBG_STATIC, "%s: line %u: %s", entry->info.ia_name, source->line, why);
+		reason = dlerror();
+		libdat_log(DBG_STATIC, "%s: line %u: %s", key->info.ia_name, line->number, reason);
 	}
-	/* The log of the whole chain has every reason; unasked, one line has to do. */
+	/* One line by default; DBG_STATIC logs the reason for each library of the chain. */
 	if (!library)
-		dbg(DBG_ERROR, "%s: no provider library can be loaded: %s", entry->info.ia_name,
-		    why);
+		libdat_log(DBG_ERROR, "%s: no provider library can be loaded: %s",
+			   key->info.ia_name, reason);
 	return library;
 }
 
-static bool load(struct entry *entry)
+/* By busy_thread. */
+static bool key_load(struct conf_key *key)
 {
-	const struct source *source;
+	const struct conf_line *line;
 	void *library;
 
-	if (entry->loaded)
+	if (key->loaded)
 		return true;
-	library = load_first(entry, &source);
+	library = key_dlopen(key, &line);
 	if (!library)
 		return false;
-	entry->init = (DAT_PROVIDER_INIT_FUNC)dlsym(library, DAT_PROVIDER_INIT_FUNC_STR);
-	entry->fini = (DAT_PROVIDER_FINI_FUNC)dlsym(library, DAT_PROVIDER_FINI_FUNC_STR);
-	entry->loaded = source;
+	key->init = (DAT_PROVIDER_INIT_FUNC)dlsym(library, DAT_PROVIDER_INIT_FUNC_STR);
+	key->fini = (DAT_PROVIDER_FINI_FUNC)dlsym(library, DAT_PROVIDER_FINI_FUNC_STR);
+	key->loaded = line;
 	return true;
 }
 
 /*
- * For the busy thread. A library without dat_provider_init may have registered from a constructor.
+ * By busy_thread: loads the library and calls its dat_provider_init. A library without that may
+ * register from a constructor.
  */
-static bool start(struct entry *entry)
+static bool key_initialise(struct conf_key *key)
 {
-	if (!load(entry))
+	if (!key_load(key))
 		return false;
-	if (!entry->init)
+	if (!key->init)
 		return true;
-	pthread_mutex_lock(&registry.lock);
-	entry->starting = true;
-	pthread_mutex_unlock(&registry.lock);
-	dbg(DBG_PROVIDER, "%s: dat_provider_init(\"%s\")", entry->info.ia_name,
-	    entry->loaded->ia_params);
-	entry->init(&entry->info, entry->loaded->ia_params);
-	pthread_mutex_lock(&registry.lock);
-	entry->starting = false;
-	pthread_mutex_unlock(&registry.lock);
+	libdat_mutex_lock(&registry.lock);
+	key->initialising = true;
+	libdat_mutex_unlock(&registry.lock);
+	libdat_log(DBG_PROVIDER, "%s: dat_provider_init(\"%s\")", key->info.ia_name,
+		   key->loaded->ia_params);
+	key->init(&key->info, key->loaded->ia_params);
+	libdat_mutex_lock(&registry.lock);
+	key->initialising = false;
+	libdat_mutex_unlock(&registry.lock);
 	return true;
 }
 
-/* For the busy thread. */
-static void stop(struct entry *entry)
+/* By busy_thread. */
+static void key_finalise(struct conf_key *key)
 {
-	dbg(DBG_PROVIDER, "%s: dat_provider_fini", entry->info.ia_name);
-	if (entry->fini)
-		entry->fini(&entry->info);
+	libdat_log(DBG_PROVIDER, "%s: dat_provider_fini", key->info.ia_name);
+	if (key->fini)
+		key->fini(&key->info);
 }
 
-/* Counts the caller as a user of entry, or says who must make it ready first. */
-static bool join_locked(struct entry *entry)
+/*
+ * Counts the caller as a user of key. Returns whether the key is ready; if not, the caller has
+ * become its busy_thread and must initialise it. Releases the lock while another thread is busy.
+ */
+static bool key_join_relock(struct conf_key *key)
 {
-	while (entry->busy)
-		pthread_cond_wait(&registry.idle, &registry.lock);
-	if (entry->users++ > 0)
+	ASSERT_HELD(&registry.lock);
+	while (key->busy)
+		libdat_mutex_wait(&registry.idle, &registry.lock);
+	if (key->users++ > 0)
 		return true;
-	become_busy_locked(entry);
+	key_become_busy_locked(key);
 	return false;
 }
 
 /*
- * The line of dat.conf that serves what is wanted, running, with the caller as one more user. NULL
- * if there is none or it does not load: a provider may yet have registered by itself. Also NULL in
- * the entry's own dat_provider_init or _fini, which would otherwise wait for themselves.
+ * The key that matches, initialised, with the caller as one more user. NULL if there is none or its
+ * library does not load; a provider that registered without dat.conf may still match. Also NULL if
+ * the key's own dat_provider_init or _fini calls this, which would otherwise wait for itself.
  */
-static struct entry *hold_entry(const DAT_PROVIDER_INFO *want)
+static struct conf_key *key_hold(const DAT_PROVIDER_INFO *want)
 {
-	struct entry *entry;
+	struct conf_key *key;
 	bool ready;
 
-	pthread_mutex_lock(&registry.lock);
-	entry = registry_entry_locked(want);
-	if (entry && entry->busy && pthread_equal(entry->busy_thread, pthread_self()))
-		entry = NULL;
-	ready = !entry || join_locked(entry);
-	pthread_mutex_unlock(&registry.lock);
+	libdat_mutex_lock(&registry.lock);
+	key = registry_find_key_locked(want);
+	if (key && key->busy && pthread_equal(key->busy_thread, pthread_self()))
+		key = NULL;
+	ready = !key || key_join_relock(key);
+	libdat_mutex_unlock(&registry.lock);
 	if (ready)
-		return entry;
+		return key;
 
-	ready = start(entry);
-	pthread_mutex_lock(&registry.lock);
+	ready = key_initialise(key);
+	libdat_mutex_lock(&registry.lock);
 	if (!ready)
-		entry->users--;
-	become_idle_locked(entry);
-	pthread_mutex_unlock(&registry.lock);
-	return ready ? entry : NULL;
+		key->users--;
+	key_become_idle_locked(key);
+	libdat_mutex_unlock(&registry.lock);
+	return ready ? key : NULL;
 }
 
-static void put_entry(struct entry *entry)
+static void key_put(struct conf_key *key)
 {
-	if (!entry)
+	if (!key)
 		return;
-	pthread_mutex_lock(&registry.lock);
-	if (--entry->users == 0 && entry->init) {
-		become_busy_locked(entry);
-		pthread_mutex_unlock(&registry.lock);
-		stop(entry);
-		pthread_mutex_lock(&registry.lock);
-		registry_disown_locked(entry);
-		become_idle_locked(entry);
+	libdat_mutex_lock(&registry.lock);
+	if (--key->users == 0 && key->init) {
+		key_become_busy_locked(key);
+		libdat_mutex_unlock(&registry.lock);
+		key_finalise(key);
+		libdat_mutex_lock(&registry.lock);
+		registry_remove_of_key_locked(key);
+		key_become_idle_locked(key);
 	}
-	pthread_mutex_unlock(&registry.lock);
+	libdat_mutex_unlock(&registry.lock);
 }
 
-static DAT_RETURN hold_provider(const DAT_PROVIDER_INFO *want, const struct entry *entry,
-				struct provider **held)
+static DAT_RETURN registration_hold(const DAT_PROVIDER_INFO *want, const struct conf_key *key,
+				    struct registration **held)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
-	struct provider *provider;
+	struct registration *registration;
 
-	pthread_mutex_lock(&registry.lock);
-	provider = registry_provider_locked(want, entry);
-	if (provider)
-		provider->users++;
+	libdat_mutex_lock(&registry.lock);
+	registration = registry_find_locked(want, key);
+	if (registration)
+		registration->users++;
 	else
-		ret = registry_miss_locked(want);
-	pthread_mutex_unlock(&registry.lock);
-	*held = provider;
+		ret = registry_not_found_locked(want);
+	libdat_mutex_unlock(&registry.lock);
+	*held = registration;
 	return ret;
 }
 
-static void put_provider(struct provider *provider)
+static void registration_put(struct registration *registration)
 {
-	pthread_mutex_lock(&registry.lock);
-	provider->users--;
-	pthread_mutex_unlock(&registry.lock);
+	libdat_mutex_lock(&registry.lock);
+	registration->users--;
+	libdat_mutex_unlock(&registry.lock);
 }
 
-/* What an open asks for. */
-struct request {
+/* What the consumer asked for. */
+struct open_request {
 	DAT_PROVIDER_INFO want;
 	bool ro_aware;
 	DAT_COUNT async_qlen;
 };
 
-/*
- * On success the consumer's event dispatcher variable is as the provider left it, else as it was.
- */
-static DAT_RETURN call_ia_open(const struct provider *provider, struct request *request,
-			       DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia)
+/* Writes *async_evd on success only, whatever the provider does with its variable. */
+static DAT_RETURN open_call_provider(const struct registration *registration,
+				     struct open_request *request, DAT_EVD_HANDLE *async_evd,
+				     DAT_IA_HANDLE *ia)
 {
 	DAT_EVD_HANDLE evd = *async_evd;
-	const int outer = ro_aware;
+	const int previous = open_ro_aware;
 	DAT_RETURN ret;
 
 	*ia = DAT_HANDLE_NULL;
-	ro_aware = request->ro_aware;
-	ret = provider->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
-	ro_aware = outer;
-	dbg(DBG_PROVIDER, "%s: ia_open: 0x%08x", request->want.ia_name, ret);
+	open_ro_aware = request->ro_aware;
+	ret = registration->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
+	open_ro_aware = previous;
+	libdat_log_result(DBG_PROVIDER, ret, "%s: ia_open", request->want.ia_name);
 	if (ret == DAT_SUCCESS && !is_object(*ia))
 		ret = DAT_ERROR(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE);
 	if (ret == DAT_SUCCESS)
@@ -207,42 +214,43 @@ static DAT_RETURN call_ia_open(const struct provider *provider, struct request *
 	return ret;
 }
 
-static DAT_RETURN open_ia(struct request *request, DAT_EVD_HANDLE *async_evd,
-			  DAT_IA_HANDLE *ia_handle)
+static DAT_RETURN open_ia_requested(struct open_request *request, DAT_EVD_HANDLE *async_evd,
+				    DAT_IA_HANDLE *ia_handle)
 {
-	struct provider *provider;
+	struct registration *registration;
 	struct ia_slot *slot;
-	struct entry *entry;
+	struct conf_key *key;
 	DAT_IA_HANDLE ia;
 	DAT_RETURN ret;
 
-	entry = hold_entry(&request->want);
-	ret = hold_provider(&request->want, entry, &provider);
+	key = key_hold(&request->want);
+	ret = registration_hold(&request->want, key, &registration);
 	if (ret != DAT_SUCCESS)
-		goto put_entry;
+		goto put_key;
 	slot = ia_slot_take();
 	if (!slot) {
 		ret = DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
-		goto put_provider;
+		goto put_registration;
 	}
-	ret = call_ia_open(provider, request, async_evd, &ia);
+	ret = open_call_provider(registration, request, async_evd, &ia);
 	if (ret != DAT_SUCCESS)
 		goto free_slot;
-	slot->entry = entry;
-	slot->provider = provider;
+	slot->key = key;
+	slot->registration = registration;
 	*ia_handle = ia_slot_publish(slot, ia);
 	return DAT_SUCCESS;
 free_slot:
 	ia_slot_free(slot);
-put_provider:
-	put_provider(provider);
-put_entry:
-	put_entry(entry);
+put_registration:
+	registration_put(registration);
+put_key:
+	key_put(key);
 	return ret;
 }
 
-static DAT_RETURN check_arguments(const char *name, DAT_COUNT async_qlen,
-				  const DAT_EVD_HANDLE *async_evd, const DAT_IA_HANDLE *ia_handle)
+static DAT_RETURN open_check_arguments(const char *name, DAT_COUNT async_qlen,
+				       const DAT_EVD_HANDLE *async_evd,
+				       const DAT_IA_HANDLE *ia_handle)
 {
 	if (!name || strnlen(name, DAT_NAME_MAX_LENGTH) == DAT_NAME_MAX_LENGTH)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
@@ -255,21 +263,18 @@ static DAT_RETURN check_arguments(const char *name, DAT_COUNT async_qlen,
 	return DAT_SUCCESS;
 }
 
-/*
- * A prefix that some entry's name begins with is part of that name; otherwise it tells of the
- * consumer.
- */
-static DAT_RETURN name_request(struct request *request, const char *name)
+/* DAT_RO_AWARE_PREFIX is part of the name if the registry has a name that begins with it. */
+static DAT_RETURN open_parse_name(struct open_request *request, const char *name)
 {
 	const size_t prefix = strlen(DAT_RO_AWARE_PREFIX);
 	DAT_RETURN ret;
 
-	ret = registry_enter();
+	ret = registry_lock();
 	if (ret != DAT_SUCCESS)
 		return ret;
 	request->ro_aware = strncmp(name, DAT_RO_AWARE_PREFIX, prefix) == 0 &&
-			    !registry_names_locked(name);
-	pthread_mutex_unlock(&registry.lock);
+			    !registry_has_name_locked(name);
+	libdat_mutex_unlock(&registry.lock);
 	strcpy(request->want.ia_name, request->ro_aware ? name + prefix : name);
 	return DAT_SUCCESS;
 }
@@ -278,29 +283,29 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 			DAT_IA_HANDLE *ia_handle, DAT_UINT32 major, DAT_UINT32 minor,
 			DAT_BOOLEAN thread_safety)
 {
-	struct request request = { .async_qlen = async_qlen };
+	struct open_request request = { .async_qlen = async_qlen };
 	DAT_RETURN ret;
 
 	request.want.dapl_version_major = major;
 	request.want.dapl_version_minor = minor;
 	request.want.is_thread_safe = thread_safety;
-	ret = check_arguments(name, async_qlen, async_evd, ia_handle);
+	ret = open_check_arguments(name, async_qlen, async_evd, ia_handle);
 	if (ret == DAT_SUCCESS)
-		ret = name_request(&request, name);
+		ret = open_parse_name(&request, name);
 	if (ret == DAT_SUCCESS)
-		ret = open_ia(&request, async_evd, ia_handle);
+		ret = open_ia_requested(&request, async_evd, ia_handle);
 	if (ret != DAT_SUCCESS && ia_handle)
 		*ia_handle = DAT_HANDLE_NULL;
-	dbg(DBG_CONSUMER, "dat_ia_openv(\"%s\", u%u.%u): 0x%08x", request.want.ia_name, major,
-	    minor, ret);
+	libdat_log_result(DBG_CONSUMER, ret, "dat_ia_openv(\"%s\", u%u.%u)", request.want.ia_name,
+			  major, minor);
 	return ret;
 }
 
 DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 {
 	struct ia_slot *slot = ia_slot_retire(ia_handle);
-	struct provider *provider;
-	struct entry *entry;
+	struct registration *registration;
+	struct conf_key *key;
 	DAT_IA_HANDLE ia;
 	DAT_RETURN ret;
 
@@ -308,15 +313,15 @@ DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
 	ia = slot->ia;
 	ret = DAT_HANDLE_TO_PROVIDER(ia)->ia_close_func(ia, flags);
-	dbg(DBG_CONSUMER, "dat_ia_close(%p, %u): 0x%08x", ia_handle, flags, ret);
+	libdat_log_result(DBG_CONSUMER, ret, "dat_ia_close(%p, %u)", ia_handle, flags);
 	if (ret != DAT_SUCCESS) {
-		ia_slot_keep(slot);
+		ia_slot_unretire(slot);
 		return ret;
 	}
-	entry = slot->entry;
-	provider = slot->provider;
+	key = slot->key;
+	registration = slot->registration;
 	ia_slot_free(slot);
-	put_provider(provider);
-	put_entry(entry);
+	registration_put(registration);
+	key_put(key);
 	return DAT_SUCCESS;
 }

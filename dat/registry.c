@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names an IA can be opened by: those dat.conf promises, and those providers registered. */
+/* The names that an IA can be opened by: the keys of dat.conf and the providers' registrations. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 #define SYSTEM_CONF "/etc/dat.conf"
 
 struct registry registry = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LIBDAT_MUTEX("registry.lock", LIBDAT_RANK_REGISTRY),
 	.idle = PTHREAD_COND_INITIALIZER,
 };
 
-/* How much of a key a candidate has, in the order in which a miss is explained. */
-enum match {
+/* How much of a wanted key a candidate matches, in the order of the errors of a failed open. */
+enum key_match {
 	MATCH_NOTHING,
 	MATCH_NAME,
 	MATCH_MAJOR,
@@ -26,7 +26,7 @@ enum match {
 	MATCH_KEY,
 };
 
-static enum match match(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *want)
+static enum key_match key_compare(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *want)
 {
 	if (strcmp(have->ia_name, want->ia_name) != 0)
 		return MATCH_NOTHING;
@@ -39,165 +39,177 @@ static enum match match(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *
 	return MATCH_KEY;
 }
 
-static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
+static bool key_is_same(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
 {
-	return match(a, b) == MATCH_KEY && a->dapl_version_minor == b->dapl_version_minor;
+	return key_compare(a, b) == MATCH_KEY && a->dapl_version_minor == b->dapl_version_minor;
 }
 
-static bool is_better(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *than,
-		      const DAT_PROVIDER_INFO *want)
+static bool key_is_better(const DAT_PROVIDER_INFO *have, const DAT_PROVIDER_INFO *than,
+			  const DAT_PROVIDER_INFO *want)
 {
-	return match(have, want) == MATCH_KEY &&
+	return key_compare(have, want) == MATCH_KEY &&
 	       (!than || have->dapl_version_minor < than->dapl_version_minor);
 }
 
-struct entry *registry_entry_locked(const DAT_PROVIDER_INFO *want)
+struct conf_key *registry_find_key_locked(const DAT_PROVIDER_INFO *want)
 {
-	struct entry *best = NULL;
+	struct conf_key *best = NULL;
 
-	for (struct entry *entry = registry.entries; entry; entry = entry->next)
-		if (is_better(&entry->info, best ? &best->info : NULL, want))
-			best = entry;
+	ASSERT_HELD(&registry.lock);
+	for (struct conf_key *key = registry.keys; key; key = key->next)
+		if (key_is_better(&key->info, best ? &best->info : NULL, want))
+			best = key;
 	return best;
 }
 
-struct provider *registry_provider_locked(const DAT_PROVIDER_INFO *want, const struct entry *entry)
+struct registration *registry_find_locked(const DAT_PROVIDER_INFO *want, const struct conf_key *key)
 {
-	struct provider *best = NULL;
+	struct registration *best = NULL;
 
-	for (struct provider *provider = registry.providers; provider; provider = provider->next)
-		if ((!provider->entry || provider->entry == entry) &&
-		    is_better(&provider->info, best ? &best->info : NULL, want))
-			best = provider;
+	ASSERT_HELD(&registry.lock);
+	for (struct registration *registration = registry.registrations; registration;
+	     registration = registration->next)
+		if ((!registration->key || registration->key == key) &&
+		    key_is_better(&registration->info, best ? &best->info : NULL, want))
+			best = registration;
 	return best;
 }
 
-bool registry_names_locked(const char *name)
+bool registry_has_name_locked(const char *name)
 {
-	for (const struct entry *entry = registry.entries; entry; entry = entry->next)
-		if (strcmp(entry->info.ia_name, name) == 0)
+	ASSERT_HELD(&registry.lock);
+	for (const struct conf_key *key = registry.keys; key; key = key->next)
+		if (strcmp(key->info.ia_name, name) == 0)
 			return true;
-	for (const struct provider *provider = registry.providers; provider;
-	     provider = provider->next)
-		if (strcmp(provider->info.ia_name, name) == 0)
+	for (const struct registration *registration = registry.registrations; registration;
+	     registration = registration->next)
+		if (strcmp(registration->info.ia_name, name) == 0)
 			return true;
 	return false;
 }
 
-DAT_RETURN registry_miss_locked(const DAT_PROVIDER_INFO *want)
+DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want)
 {
 	static const DAT_RETURN_SUBTYPE reasons[] = {
 		[MATCH_NOTHING] = DAT_NAME_NOT_REGISTERED,
 		[MATCH_NAME] = DAT_MAJOR_NOT_FOUND,
 		[MATCH_MAJOR] = DAT_MINOR_NOT_FOUND,
 		[MATCH_MINOR] = DAT_THREAD_SAFETY_NOT_FOUND,
-		/* promised, but its library did not register it */
+		/* in dat.conf, but its library did not register it */
 		[MATCH_KEY] = DAT_NAME_NOT_REGISTERED,
 	};
-	enum match best = MATCH_NOTHING, found;
+	enum key_match best = MATCH_NOTHING, found;
 
-	for (const struct entry *entry = registry.entries; entry; entry = entry->next) {
-		found = match(&entry->info, want);
+	ASSERT_HELD(&registry.lock);
+	for (const struct conf_key *key = registry.keys; key; key = key->next) {
+		found = key_compare(&key->info, want);
 		best = found > best ? found : best;
 	}
-	for (const struct provider *provider = registry.providers; provider;
-	     provider = provider->next) {
-		found = match(&provider->info, want);
+	for (const struct registration *registration = registry.registrations; registration;
+	     registration = registration->next) {
+		found = key_compare(&registration->info, want);
 		best = found > best ? found : best;
 	}
 	return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, reasons[best]);
 }
 
-static struct entry *exact_entry_locked(const DAT_PROVIDER_INFO *info)
+static struct conf_key *registry_exact_key_locked(const DAT_PROVIDER_INFO *info)
 {
-	for (struct entry *entry = registry.entries; entry; entry = entry->next)
-		if (same_key(&entry->info, info))
-			return entry;
+	ASSERT_HELD(&registry.lock);
+	for (struct conf_key *key = registry.keys; key; key = key->next)
+		if (key_is_same(&key->info, info))
+			return key;
 	return NULL;
 }
 
 /*
- * Where the pointer to the provider with this key is kept; to the NULL at the list's end if there
- * is none.
+ * The link that points to the registration with exactly this key; the NULL link at the list's end
+ * if there is none.
  */
-static struct provider **exact_provider_locked(const DAT_PROVIDER_INFO *info)
+static struct registration **registry_exact_link_locked(const DAT_PROVIDER_INFO *info)
 {
-	struct provider **link = &registry.providers;
+	struct registration **link = &registry.registrations;
 
-	while (*link && !same_key(&(*link)->info, info))
+	ASSERT_HELD(&registry.lock);
+	while (*link && !key_is_same(&(*link)->info, info))
 		link = &(*link)->next;
 	return link;
 }
 
-static void unlink_provider_locked(struct provider **link)
+static void registry_unlink_locked(struct registration **link)
 {
-	struct provider *provider = *link;
+	struct registration *registration = *link;
 
-	*link = provider->next;
-	free(provider);
+	ASSERT_HELD(&registry.lock);
+	*link = registration->next;
+	free(registration);
 }
 
-void registry_disown_locked(const struct entry *entry)
+void registry_remove_of_key_locked(const struct conf_key *key)
 {
-	struct provider **link = &registry.providers;
+	struct registration **link = &registry.registrations;
 
+	ASSERT_HELD(&registry.lock);
 	while (*link) {
-		if ((*link)->entry == entry && (*link)->users == 0)
-			unlink_provider_locked(link);
+		if ((*link)->key == key && (*link)->users == 0)
+			registry_unlink_locked(link);
 		else
 			link = &(*link)->next;
 	}
 }
 
-/* A file being read into the registry. */
-struct reading {
+/* The state of reading dat.conf into the registry. */
+struct conf_reader {
 	const char *path;
-	struct entry **end; /* where the next key goes */
+	struct conf_key **end; /* the link that the next key is stored in */
 };
 
-static struct entry *new_entry(const DAT_PROVIDER_INFO *info, struct reading *reading)
+static struct conf_key *reader_new_key_locked(const DAT_PROVIDER_INFO *info,
+					      struct conf_reader *reader)
 {
-	struct entry *entry = calloc(1, sizeof(*entry));
+	struct conf_key *key = calloc(1, sizeof(*key));
 
-	if (!entry)
+	ASSERT_HELD(&registry.lock);
+	if (!key)
 		return NULL;
-	entry->info = *info;
-	*reading->end = entry;
-	reading->end = &entry->next;
-	return entry;
+	key->info = *info;
+	*reader->end = key;
+	reader->end = &key->next;
+	return key;
 }
 
-static void add_line(void *arg, unsigned line, const struct conf_entry *found)
+static void reader_add_line_locked(void *arg, unsigned number, const struct conf_entry *found)
 {
-	struct source *source = calloc(1, sizeof(*source));
-	struct entry *entry = exact_entry_locked(&found->info);
-	struct reading *reading = arg;
-	struct source **link;
+	struct conf_line *line = calloc(1, sizeof(*line));
+	struct conf_key *key = registry_exact_key_locked(&found->info);
+	struct conf_reader *reader = arg;
+	struct conf_line **link;
 
-	if (source && !entry)
-		entry = new_entry(&found->info, reading);
-	if (!source || !entry) {
-		free(source);
-		dbg(DBG_ERROR, "%s:%u: no memory for this line", reading->path, line);
+	ASSERT_HELD(&registry.lock);
+	if (line && !key)
+		key = reader_new_key_locked(&found->info, reader);
+	if (!line || !key) {
+		free(line);
+		libdat_log(DBG_ERROR, "%s:%u: no memory for this line", reader->path, number);
 		return;
 	}
-	source->line = line;
-	source->library = found->library;
-	source->ia_params = found->ia_params;
-	for (link = &entry->sources; *link; link = &(*link)->next)
+	line->number = number;
+	line->library = found->library;
+	line->ia_params = found->ia_params;
+	for (link = &key->lines; *link; link = &(*link)->next)
 		;
-	*link = source;
+	*link = line;
 }
 
-static void refuse_line(void *arg, unsigned line, const char *reason)
+static void reader_refuse_line(void *arg, unsigned number, const char *reason)
 {
-	const struct reading *reading = arg;
+	const struct conf_reader *reader = arg;
 
-	dbg(DBG_ERROR, "%s:%u: %s", reading->path, line, reason);
+	libdat_log(DBG_ERROR, "%s:%u: %s", reader->path, number, reason);
 }
 
-/* 0 and the file's text, which has room for one byte more; or -errno. */
-static int read_text(FILE *file, char **text, size_t *length)
+/* Reads the file to its end; the buffer has room for one more byte. Returns 0 or -errno. */
+static int registry_read_text(FILE *file, char **text, size_t *length)
 {
 	char *larger;
 	size_t room = 0;
@@ -216,128 +228,134 @@ static int read_text(FILE *file, char **text, size_t *length)
 }
 
 /* 0 or -errno. */
-static int read_conf_locked(const char *path)
+static int registry_read_conf_locked(const char *path)
 {
-	struct reading reading = { path, &registry.entries };
-	struct conf_sink sink = { add_line, refuse_line, &reading };
+	struct conf_reader reader = { path, &registry.keys };
+	struct conf_sink sink = { reader_add_line_locked, reader_refuse_line, &reader };
 	FILE *file = fopen(path, "re");
 	size_t length = 0;
 	int err;
 
+	ASSERT_HELD(&registry.lock);
 	if (!file)
 		return -errno;
-	err = read_text(file, &registry.text, &length);
+	err = registry_read_text(file, &registry.text, &length);
 	fclose(file);
 	if (err)
 		return err;
-	dbg(DBG_STATIC, "%s: %zu bytes", path, length);
+	libdat_log(DBG_STATIC, "%s: %zu bytes", path, length);
 	conf_parse(registry.text, length, &sink);
 	return 0;
 }
 
 /*
- * DAT_OVERRIDE names the one file to be read, but not to a program that runs with another's rights.
+ * DAT_OVERRIDE names the only file to read. It is ignored in a program that runs with other
+ * privileges than its user's, which secure_getenv checks.
  */
-static void find_conf_locked(void)
+static void registry_find_conf_locked(void)
 {
 	static const char *const places[] = { DAT_CONF_DIR "/dat.conf", SYSTEM_CONF };
 	const char *override = secure_getenv("DAT_OVERRIDE");
 	int err;
 
+	ASSERT_HELD(&registry.lock);
 	if (override) {
-		err = read_conf_locked(override);
+		err = registry_read_conf_locked(override);
 		if (err)
-			dbg(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override,
-			    strerror(-err));
+			libdat_log(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override,
+				   strerror(-err));
 		return;
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		err = read_conf_locked(places[i]);
+		err = registry_read_conf_locked(places[i]);
 		if (!err)
 			return;
-		/* A machine without RDMA has no such file, and is not to be pestered about it. */
-		dbg(err == -ENOENT ? DBG_STATIC : DBG_ERROR, "%s: %s", places[i], strerror(-err));
+		/* A missing file is normal on a machine without RDMA, so it is no error. */
+		libdat_log(err == -ENOENT ? DBG_STATIC : DBG_ERROR, "%s: %s", places[i],
+			   strerror(-err));
 	}
 }
 
-DAT_RETURN registry_enter(void)
+DAT_RETURN registry_lock(void)
 {
-	pthread_mutex_lock(&registry.lock);
+	libdat_mutex_lock(&registry.lock);
 	if (registry.closed) {
-		pthread_mutex_unlock(&registry.lock);
+		libdat_mutex_unlock(&registry.lock);
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	}
-	if (!registry.read) {
-		registry.read = true;
-		find_conf_locked();
+	if (!registry.conf_was_read) {
+		registry.conf_was_read = true;
+		registry_find_conf_locked();
 	}
 	return DAT_SUCCESS;
 }
 
-/* Nothing is freed: other threads may run until the very end. */
+/* Nothing is freed, because other threads may still run while the process exits. */
 static void __attribute__((destructor)) registry_close(void)
 {
-	pthread_mutex_lock(&registry.lock);
+	libdat_mutex_lock(&registry.lock);
 	registry.closed = true;
-	pthread_mutex_unlock(&registry.lock);
+	libdat_mutex_unlock(&registry.lock);
 }
 
-static bool is_named(const DAT_PROVIDER_INFO *info)
+static bool registry_name_is_valid(const DAT_PROVIDER_INFO *info)
 {
 	size_t length = strnlen(info->ia_name, DAT_NAME_MAX_LENGTH);
 
 	return length > 0 && length < DAT_NAME_MAX_LENGTH;
 }
 
-static DAT_RETURN add_locked(struct provider *provider)
+static DAT_RETURN registry_add_locked(struct registration *registration)
 {
-	struct provider **link = exact_provider_locked(&provider->info);
-	struct entry *entry = exact_entry_locked(&provider->info);
+	struct registration **link = registry_exact_link_locked(&registration->info);
+	struct conf_key *key = registry_exact_key_locked(&registration->info);
 
+	ASSERT_HELD(&registry.lock);
 	if (registry.closed)
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	if (*link)
 		return DAT_ERROR(DAT_PROVIDER_ALREADY_REGISTERED, DAT_NO_SUBTYPE);
-	provider->entry = entry && entry->starting ? entry : NULL;
-	*link = provider;
+	registration->key = key && key->initialising ? key : NULL;
+	*link = registration;
 	return DAT_SUCCESS;
 }
 
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info)
 {
-	struct provider *added;
+	struct registration *added;
 	DAT_RETURN ret;
 
 	if (!provider)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
-	if (!info || !is_named(info))
+	if (!info || !registry_name_is_valid(info))
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
 	added = calloc(1, sizeof(*added));
 	if (!added)
 		return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
 	added->info = *info;
 	added->ia_open = provider->ia_open_func;
-	pthread_mutex_lock(&registry.lock);
-	ret = add_locked(added);
-	pthread_mutex_unlock(&registry.lock);
-	dbg(DBG_DYNAMIC, "%s u%u.%u: added: 0x%08x", info->ia_name, info->dapl_version_major,
-	    info->dapl_version_minor, ret);
+	libdat_mutex_lock(&registry.lock);
+	ret = registry_add_locked(added);
+	libdat_mutex_unlock(&registry.lock);
+	libdat_log_result(DBG_DYNAMIC, ret, "%s u%u.%u: dat_registry_add_provider", info->ia_name,
+			  info->dapl_version_major, info->dapl_version_minor);
 	if (ret != DAT_SUCCESS)
 		free(added);
 	return ret;
 }
 
-static DAT_RETURN remove_locked(const DAT_PROVIDER_INFO *info)
+static DAT_RETURN registry_remove_locked(const DAT_PROVIDER_INFO *info)
 {
-	struct provider **link = exact_provider_locked(info);
+	struct registration **link = registry_exact_link_locked(info);
 
+	ASSERT_HELD(&registry.lock);
 	if (registry.closed)
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	if (!*link)
 		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 	if ((*link)->users > 0)
 		return DAT_ERROR(DAT_PROVIDER_IN_USE, DAT_NO_SUBTYPE);
-	unlink_provider_locked(link);
+	registry_unlink_locked(link);
 	return DAT_SUCCESS;
 }
 
@@ -347,44 +365,46 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 
 	if (!provider)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
-	if (!info || !is_named(info))
+	if (!info || !registry_name_is_valid(info))
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-	pthread_mutex_lock(&registry.lock);
-	ret = remove_locked(info);
-	pthread_mutex_unlock(&registry.lock);
-	dbg(DBG_DYNAMIC, "%s u%u.%u: removed: 0x%08x", info->ia_name, info->dapl_version_major,
-	    info->dapl_version_minor, ret);
+	libdat_mutex_lock(&registry.lock);
+	ret = registry_remove_locked(info);
+	libdat_mutex_unlock(&registry.lock);
+	libdat_log_result(DBG_DYNAMIC, ret, "%s u%u.%u: dat_registry_remove_provider",
+			  info->ia_name, info->dapl_version_major, info->dapl_version_minor);
 	return ret;
 }
 
-static DAT_COUNT count_entries_locked(void)
+static DAT_COUNT registry_count_keys_locked(void)
 {
 	DAT_COUNT count = 0;
 
-	for (const struct entry *entry = registry.entries; entry; entry = entry->next)
+	ASSERT_HELD(&registry.lock);
+	for (const struct conf_key *key = registry.keys; key; key = key->next)
 		count++;
 	return count;
 }
 
-static DAT_RETURN list_locked(DAT_COUNT max, DAT_COUNT *number, DAT_PROVIDER_INFO **list)
+static DAT_RETURN registry_list_locked(DAT_COUNT max, DAT_COUNT *number, DAT_PROVIDER_INFO **list)
 {
-	const DAT_COUNT total = count_entries_locked();
+	const DAT_COUNT total = registry_count_keys_locked();
 	const DAT_COUNT filled = max < total ? max : total;
-	const struct entry *entry = registry.entries;
+	const struct conf_key *key = registry.keys;
 
+	ASSERT_HELD(&registry.lock);
 	if (max == 0)
 		*number = total;
 	if (max <= 0)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
 	/*
-	 * No further than needed: programs are about that pass the address of one pointer, and
-	 * claim eight.
+	 * Only the pointers that are used are checked: known programs pass the address of one
+	 * pointer and a count of eight.
 	 */
 	for (DAT_COUNT i = 0; i < filled; i++)
 		if (!list[i])
 			return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-	for (DAT_COUNT i = 0; i < filled; i++, entry = entry->next)
-		*list[i] = entry->info;
+	for (DAT_COUNT i = 0; i < filled; i++, key = key->next)
+		*list[i] = key->info;
 	*number = filled;
 	return DAT_SUCCESS;
 }
@@ -397,10 +417,10 @@ DAT_RETURN dat_registry_list_providers(DAT_COUNT max, DAT_COUNT *number, DAT_PRO
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
 	if (!list && max > 0)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-	ret = registry_enter();
+	ret = registry_lock();
 	if (ret != DAT_SUCCESS)
 		return ret;
-	ret = list_locked(max, number, list);
-	pthread_mutex_unlock(&registry.lock);
+	ret = registry_list_locked(max, number, list);
+	libdat_mutex_unlock(&registry.lock);
 	return ret;
 }

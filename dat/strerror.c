@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dat_strerror: the names of return codes. Programs compare them, so they are the constants' own
- * spelling.
+ * dat_strerror: the names of return codes, spelled exactly as the constants, because programs
+ * compare them.
  */
 #include "libdat.h"
 
-struct name {
+struct code_name {
 	DAT_UINT32 value;
 	const char *text;
 };
@@ -15,8 +15,8 @@ struct name {
 #define SUBTYPE(constant)	{ constant, #constant }
 /* clang-format on */
 
-/* DAT_NOT_IMPLEMENTED fills the class bits too, and is told by what is left of it. */
-static const struct name types[] = {
+/* DAT_NOT_IMPLEMENTED also sets the class bits; DAT_GET_TYPE of it is unique all the same. */
+static const struct code_name types[] = {
 	TYPE(DAT_SUCCESS),
 	TYPE(DAT_ABORT),
 	TYPE(DAT_CONN_QUAL_IN_USE),
@@ -42,7 +42,7 @@ static const struct name types[] = {
 	{ 0, NULL },
 };
 
-static const struct name subtypes[] = {
+static const struct code_name subtypes[] = {
 	{ DAT_NO_SUBTYPE, "" },
 	SUBTYPE(DAT_SUB_INTERRUPTED),
 	SUBTYPE(DAT_RESOURCE_MEMORY),
@@ -149,9 +149,9 @@ static const struct name subtypes[] = {
 	{ 0, NULL },
 };
 
-static const char *find(const struct name *table, DAT_UINT32 value)
+static const char *code_name_find(const struct code_name *table, DAT_UINT32 value)
 {
-	for (const struct name *name = table; name->text; name++)
+	for (const struct code_name *name = table; name->text; name++)
 		if (name->value == value)
 			return name->text;
 	return NULL;
@@ -159,8 +159,8 @@ static const char *find(const struct name *table, DAT_UINT32 value)
 
 DAT_RETURN dat_strerror(DAT_RETURN value, const char **major_message, const char **minor_message)
 {
-	const char *major = find(types, DAT_GET_TYPE(value));
-	const char *minor = find(subtypes, DAT_GET_SUBTYPE(value));
+	const char *major = code_name_find(types, DAT_GET_TYPE(value));
+	const char *minor = code_name_find(subtypes, DAT_GET_SUBTYPE(value));
 
 	if (!major_message)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of dtest share: the options, the state of one run, and the way every DAT call is
- * made and reported.
+ * What the files of dtest share: the options, the state of one run, and the macro that makes every
+ * DAT call and reports its result.
  */
 #ifndef DTEST_H
 #define DTEST_H
@@ -15,22 +15,22 @@
 
 enum {
 	CONN_QUAL = 45248,
-	/* receives posted before connecting, one for each message that is not a ping */
+	/* receives posted before connecting: one for each message of the peer that is no ping */
 	MESSAGES = 3,
 	SEGMENTS = 2, /* of an RDMA write */
 	READS = 4,
-	RMR_LENGTH = 64, /* what every dtest announces, whatever its buffers hold */
+	RMR_LENGTH = 64, /* bytes; every dtest sends this length, whatever -b says */
 	SIZE_MIN = 26,	 /* "client RDMA write data..." and its NUL */
 };
 
-/* Microseconds, as dat_evd_wait counts. */
+/* Microseconds. */
 enum {
 	REQUEST_TIMEOUT = 20 * 1000 * 1000,
 	CONNECT_TIMEOUT = 10 * 1000 * 1000,
 	DTO_TIMEOUT = 5 * 1000 * 1000,
 };
 
-enum timer {
+enum dtest_timer {
 	TIME_OPEN,
 	TIME_CLOSE,
 	TIME_PZ_CREATE,
@@ -47,32 +47,32 @@ enum timer {
 	UNTIMED = TIMERS,
 };
 
-struct options {
+struct dtest_options {
 	char *ia_name;
-	const char *host; /* NULL: we are the server */
-	unsigned size;	  /* bytes of one buffer, and of each ping */
-	unsigned burst;	  /* writes, and pings */
-	unsigned delay;	  /* seconds between the request and its accept */
+	const char *host; /* NULL: this process is the server */
+	unsigned size;	  /* bytes of one buffer and of each ping */
+	unsigned burst;	  /* number of RDMA writes, and of pings */
+	unsigned delay;	  /* seconds between the connection request and its accept */
 	bool cno;
 	bool poll;
 	bool query;
 };
 
-/* Registered memory, whole or not at all: lmr is NULL until everything else is valid. */
-struct buffer {
+/* Registered memory. */
+struct dtest_buffer {
 	char *mem;
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
 };
 
-struct measure {
+struct dtest_measure {
 	double usec;
-	unsigned long polls; /* dequeues that found nothing */
+	unsigned long polls; /* dequeues that found the EVD empty */
 };
 
 struct dtest {
-	struct options opt;
+	struct dtest_options opt;
 	bool server;
 	bool failed;
 
@@ -87,75 +87,75 @@ struct dtest {
 	DAT_EP_HANDLE ep;
 	DAT_PSP_HANDLE psp; /* NULL on the client */
 
-	/* burst x size: source of writes and pings, sink of reads */
-	struct buffer out;
-	/* burst x size: what the peer writes to and reads from, then takes our pings */
-	struct buffer in;
-	struct buffer msg_out; /* one DAT_RMR_TRIPLET */
-	struct buffer msg_in;  /* MESSAGES of them */
-	unsigned messages_in;  /* so many have arrived; the cookie of the next */
-	/* its "in"; pad is its buffer size, or 0 from a dtest that doesn't say */
+	/* burst x size: the source of RDMA writes and pings, the sink of RDMA reads */
+	struct dtest_buffer out;
+	/* burst x size: target of the peer's RDMA writes and reads, then sink of its pings */
+	struct dtest_buffer in;
+	struct dtest_buffer msg_out; /* one DAT_RMR_TRIPLET */
+	struct dtest_buffer msg_in;  /* MESSAGES of them */
+	unsigned messages_in;	     /* messages received; also the cookie of the next receive */
+	/* the peer's "in"; pad is its buffer size, or 0 from a dtest that does not send it */
 	DAT_RMR_TRIPLET peer;
 
-	unsigned long polls;   /* of the measure under way */
+	unsigned long polls;   /* of the current measure */
 	double timers[TIMERS]; /* microseconds */
-	struct measure writes;
-	struct measure reads[READS];
-	struct measure pings;
+	struct dtest_measure writes;
+	struct dtest_measure reads[READS];
+	struct dtest_measure pings;
 };
 
-/* report.c: all output but the query's. Every line begins with the process id. */
-void trace_on(void);
-void call_begins(const char *call);
-int call_ended(const char *call, DAT_RETURN ret);
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void complain(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *event_name(DAT_EVENT_NUMBER number);
-const char *status_name(DAT_DTO_COMPLETION_STATUS status);
-int address_text(const struct sockaddr *address, char *text, size_t size);
-double usec_now(void);
-void result_print(const struct dtest *t);
+/* report.c: all output. Every line begins with the process id. */
+void dtest_trace_on(void);
+void dtest_call_begin(const char *call);
+int dtest_call_end(const char *call, DAT_RETURN ret);
+void dtest_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void dtest_error(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *dtest_event_name(DAT_EVENT_NUMBER number);
+const char *dtest_status_name(DAT_DTO_COMPLETION_STATUS status);
+int dtest_address_text(const struct sockaddr *address, char *text, size_t size);
+double dtest_usec_now(void);
+void dtest_print_result(const struct dtest *t);
 
-/* Makes a DAT call, traced and its failure reported; 0, or -1 when it didn't succeed. */
-#define CALL(call, ...) (call_begins(#call), call_ended(#call, call(__VA_ARGS__)))
+/* Makes a DAT call, traces it if asked, and reports a failure. Returns 0 or -1. */
+#define CALL(call, ...) (dtest_call_begin(#call), dtest_call_end(#call, call(__VA_ARGS__)))
 
 /*
- * What follows are steps: 0, or -1 after a line on stderr that says why. A create that fails leaves
- * nothing behind; a free goes on after a refusal, so that every refusal is seen.
+ * The steps of a run. They return 0, or -1 after a line on stderr that says why. A create that
+ * fails undoes what it did; a free continues after a failure, so that every failure is reported.
  */
 
 /* objects.c */
-int ia_open(struct dtest *t);
-int ia_close(struct dtest *t);
-int pz_create(struct dtest *t);
-int pz_free(struct dtest *t);
-int buffers_create(struct dtest *t);
-int buffers_free(struct dtest *t);
-int cno_create(struct dtest *t);
-int cno_free(struct dtest *t);
-int evds_create(struct dtest *t);
-int evds_free(struct dtest *t);
-int ep_create(struct dtest *t);
-int ep_free(struct dtest *t);
-int messages_create(struct dtest *t);
-int messages_free(struct dtest *t);
-int psp_create(struct dtest *t);
-int psp_free(struct dtest *t);
+int dtest_ia_open(struct dtest *t);
+int dtest_ia_close(struct dtest *t);
+int dtest_pz_create(struct dtest *t);
+int dtest_pz_free(struct dtest *t);
+int dtest_buffers_create(struct dtest *t);
+int dtest_buffers_free(struct dtest *t);
+int dtest_cno_create(struct dtest *t);
+int dtest_cno_free(struct dtest *t);
+int dtest_evds_create(struct dtest *t);
+int dtest_evds_free(struct dtest *t);
+int dtest_ep_create(struct dtest *t);
+int dtest_ep_free(struct dtest *t);
+int dtest_messages_create(struct dtest *t);
+int dtest_messages_free(struct dtest *t);
+int dtest_psp_create(struct dtest *t);
+int dtest_psp_free(struct dtest *t);
 
 /* connect.c */
-int connection_open(struct dtest *t);
-int connection_close(struct dtest *t);
-int addresses_print(struct dtest *t);
-int event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event);
+int dtest_connect(struct dtest *t);
+int dtest_disconnect(struct dtest *t);
+int dtest_print_addresses(struct dtest *t);
+int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event);
 
 /* transfer.c */
-int receives_post(struct dtest *t);
-int rmrs_exchange(struct dtest *t);
-int rdma_write(struct dtest *t);
-int rdma_read(struct dtest *t);
-int ping_pong(struct dtest *t);
+int dtest_post_receives(struct dtest *t);
+int dtest_exchange_rmrs(struct dtest *t);
+int dtest_rdma_write(struct dtest *t);
+int dtest_rdma_read(struct dtest *t);
+int dtest_ping_pong(struct dtest *t);
 
 /* query.c */
-int attributes_print(struct dtest *t);
+int dtest_print_attributes(struct dtest *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The DAT objects of a run, each create beside the free that undoes it. */
+/* The DAT objects of a run: each create, followed by the free that undoes it. */
 #include "dtest.h"
 
 #include <stdlib.h>
@@ -12,38 +12,38 @@ enum {
 	RDMA_SIZE = 64 * 1024,
 };
 
-int ia_open(struct dtest *t)
+int dtest_ia_open(struct dtest *t)
 {
 	t->async_evd = DAT_HANDLE_NULL;
 	return CALL(dat_ia_open, t->opt.ia_name, ASYNC_QLEN, &t->async_evd, &t->ia);
 }
 
-int ia_close(struct dtest *t)
+int dtest_ia_close(struct dtest *t)
 {
 	return CALL(dat_ia_close, t->ia, DAT_CLOSE_ABRUPT_FLAG);
 }
 
-int pz_create(struct dtest *t)
+int dtest_pz_create(struct dtest *t)
 {
 	return CALL(dat_pz_create, t->ia, &t->pz);
 }
 
-int pz_free(struct dtest *t)
+int dtest_pz_free(struct dtest *t)
 {
 	return CALL(dat_pz_free, t->pz);
 }
 
-static int buffer_create(struct dtest *t, struct buffer *buffer, size_t count, size_t size,
-			 DAT_MEM_PRIV_FLAGS priv)
+static int dtest_buffer_create(struct dtest *t, struct dtest_buffer *buffer, size_t count,
+			       size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
 	DAT_REGION_DESCRIPTION region;
 	DAT_VADDR address;
 	DAT_VLEN length;
 
-	/* zero: what has not arrived yet must not look as if it had */
+	/* zero-filled, so that old data cannot pass the check of the bytes received */
 	buffer->mem = calloc(count, size);
 	if (!buffer->mem) {
-		complain("calloc", "no memory for %zu buffers of %zu bytes", count, size);
+		dtest_error("calloc", "no memory for %zu buffers of %zu bytes", count, size);
 		return -1;
 	}
 	region.for_va = buffer->mem;
@@ -56,75 +56,76 @@ free_mem:
 	return -1;
 }
 
-static int buffer_free(struct buffer *buffer)
+static int dtest_buffer_free(struct dtest_buffer *buffer)
 {
 	if (CALL(dat_lmr_free, buffer->lmr) < 0)
-		return -1; /* still registered: the memory is the device's until we exit */
+		return -1; /* still registered: the device may access the memory until the exit */
 	free(buffer->mem);
 	return 0;
 }
 
-static int pair_create(struct dtest *t, struct buffer *out, size_t outs, struct buffer *in,
-		       size_t ins, size_t size, DAT_MEM_PRIV_FLAGS priv)
+static int dtest_buffer_pair_create(struct dtest *t, struct dtest_buffer *out, size_t outs,
+				    struct dtest_buffer *in, size_t ins, size_t size,
+				    DAT_MEM_PRIV_FLAGS priv)
 {
-	if (buffer_create(t, out, outs, size, priv) < 0)
+	if (dtest_buffer_create(t, out, outs, size, priv) < 0)
 		return -1;
-	if (buffer_create(t, in, ins, size, priv) < 0)
+	if (dtest_buffer_create(t, in, ins, size, priv) < 0)
 		goto free_out;
 	return 0;
 free_out:
-	(void)buffer_free(out);
+	(void)dtest_buffer_free(out);
 	return -1;
 }
 
-static int pair_free(struct buffer *out, struct buffer *in)
+static int dtest_buffer_pair_free(struct dtest_buffer *out, struct dtest_buffer *in)
 {
-	int in_freed = buffer_free(in), out_freed = buffer_free(out);
+	int in_freed = dtest_buffer_free(in), out_freed = dtest_buffer_free(out);
 
 	return in_freed < 0 || out_freed < 0 ? -1 : 0;
 }
 
-int buffers_create(struct dtest *t)
+int dtest_buffers_create(struct dtest *t)
 {
-	return pair_create(t, &t->out, t->opt.burst, &t->in, t->opt.burst, t->opt.size,
-			   DAT_MEM_PRIV_ALL_FLAG);
+	return dtest_buffer_pair_create(t, &t->out, t->opt.burst, &t->in, t->opt.burst, t->opt.size,
+					DAT_MEM_PRIV_ALL_FLAG);
 }
 
-int buffers_free(struct dtest *t)
+int dtest_buffers_free(struct dtest *t)
 {
-	return pair_free(&t->out, &t->in);
+	return dtest_buffer_pair_free(&t->out, &t->in);
 }
 
 /*
- * Local write alone, also where we send from: programs rely on local read coming with every
- * registration.
+ * Privilege local write alone, also for the buffer that is sent: programs rely on every
+ * registration having local read.
  */
-int messages_create(struct dtest *t)
+int dtest_messages_create(struct dtest *t)
 {
-	return pair_create(t, &t->msg_out, 1, &t->msg_in, MESSAGES, sizeof(DAT_RMR_TRIPLET),
-			   DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+	return dtest_buffer_pair_create(t, &t->msg_out, 1, &t->msg_in, MESSAGES,
+					sizeof(DAT_RMR_TRIPLET), DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 }
 
-int messages_free(struct dtest *t)
+int dtest_messages_free(struct dtest *t)
 {
-	return pair_free(&t->msg_out, &t->msg_in);
+	return dtest_buffer_pair_free(&t->msg_out, &t->msg_in);
 }
 
-int cno_create(struct dtest *t)
+int dtest_cno_create(struct dtest *t)
 {
 	return t->opt.cno ? CALL(dat_cno_create, t->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &t->cno) : 0;
 }
 
-int cno_free(struct dtest *t)
+int dtest_cno_free(struct dtest *t)
 {
 	return t->cno ? CALL(dat_cno_free, t->cno) : 0;
 }
 
 /*
- * The receive EVD asks for less than a burst of pings: a provider makes room for whatever its
- * endpoints may post.
+ * The length of the receive EVD is less than a burst of pings: a provider makes an EVD long enough
+ * for all receives that its endpoints may post.
  */
-int evds_create(struct dtest *t)
+int dtest_evds_create(struct dtest *t)
 {
 	const struct {
 		DAT_EVD_HANDLE *evd;
@@ -150,7 +151,7 @@ free_made:
 	return -1;
 }
 
-int evds_free(struct dtest *t)
+int dtest_evds_free(struct dtest *t)
 {
 	const DAT_EVD_HANDLE evds[] = { t->recv_evd, t->request_evd, t->connect_evd, t->cr_evd };
 	int result = 0;
@@ -161,7 +162,7 @@ int evds_free(struct dtest *t)
 	return result;
 }
 
-int ep_create(struct dtest *t)
+int dtest_ep_create(struct dtest *t)
 {
 	const DAT_EP_ATTR attr = {
 		.service_type = DAT_SERVICE_TYPE_RC,
@@ -181,19 +182,19 @@ int ep_create(struct dtest *t)
 		    &t->ep);
 }
 
-int ep_free(struct dtest *t)
+int dtest_ep_free(struct dtest *t)
 {
 	return CALL(dat_ep_free, t->ep);
 }
 
-int psp_create(struct dtest *t)
+int dtest_psp_create(struct dtest *t)
 {
 	if (!t->server)
 		return 0;
 	return CALL(dat_psp_create, t->ia, CONN_QUAL, t->cr_evd, DAT_PSP_CONSUMER_FLAG, &t->psp);
 }
 
-int psp_free(struct dtest *t)
+int dtest_psp_free(struct dtest *t)
 {
 	return t->psp ? CALL(dat_psp_free, t->psp) : 0;
 }

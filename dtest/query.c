@@ -5,7 +5,7 @@
 #include <netdb.h>
 #include <stdio.h>
 
-enum kind {
+enum dtest_field_kind {
 	TEXT,  /* char array */
 	WORD,  /* DAT_UINT32 */
 	COUNT, /* DAT_COUNT */
@@ -14,9 +14,9 @@ enum kind {
 	LONG, /* DAT_VLEN, DAT_VADDR */
 };
 
-struct field {
+struct dtest_field {
 	const char *name;
-	enum kind kind;
+	enum dtest_field_kind kind;
 	size_t offset;
 };
 
@@ -25,7 +25,7 @@ struct field {
 #define PROVIDER_FIELD(member, kind)	{ #member, kind, offsetof(DAT_PROVIDER_ATTR, member) }
 /* clang-format on */
 
-static const struct field ia_fields[] = {
+static const struct dtest_field ia_fields[] = {
 	IA_FIELD(adapter_name, TEXT),
 	IA_FIELD(vendor_name, TEXT),
 	IA_FIELD(hardware_version_major, WORD),
@@ -58,7 +58,7 @@ static const struct field ia_fields[] = {
 	IA_FIELD(max_rdma_read_per_ep_out_guaranteed, BOOLEAN),
 };
 
-static const struct field provider_fields[] = {
+static const struct dtest_field provider_fields[] = {
 	PROVIDER_FIELD(provider_name, TEXT),
 	PROVIDER_FIELD(provider_version_major, WORD),
 	PROVIDER_FIELD(provider_version_minor, WORD),
@@ -84,14 +84,15 @@ static const struct field provider_fields[] = {
 	PROVIDER_FIELD(rdma_write_for_rdma_read_req, BOOLEAN),
 };
 
-static void field_print(const char *whose, const struct field *field, const void *attr)
+static void dtest_print_field(const char *whose, const struct dtest_field *field, const void *attr)
 {
 	const void *value = (const char *)attr + field->offset;
 	char text[32];
 
 	switch (field->kind) {
 	case TEXT:
-		say("%s %s: %.*s", whose, field->name, DAT_NAME_MAX_LENGTH, (const char *)value);
+		dtest_print("%s %s: %.*s", whose, field->name, DAT_NAME_MAX_LENGTH,
+			    (const char *)value);
 		return;
 	case WORD:
 		(void)snprintf(text, sizeof(text), "%u", *(const DAT_UINT32 *)value);
@@ -110,36 +111,36 @@ static void field_print(const char *whose, const struct field *field, const void
 		(void)snprintf(text, sizeof(text), "%#lx", *(const DAT_UINT64 *)value);
 		break;
 	}
-	say("%s %s: %s", whose, field->name, text);
+	dtest_print("%s %s: %s", whose, field->name, text);
 }
 
-static void fields_print(const char *whose, const struct field *fields, size_t count,
-			 const void *attr)
+static void dtest_print_fields(const char *whose, const struct dtest_field *fields, size_t count,
+			       const void *attr)
 {
 	for (size_t i = 0; i < count; i++)
-		field_print(whose, &fields[i], attr);
+		dtest_print_field(whose, &fields[i], attr);
 }
 
-static void named_print(const char *whose, const char *what, DAT_COUNT count,
-			const DAT_NAMED_ATTR *named)
+static void dtest_print_named(const char *whose, const char *what, DAT_COUNT count,
+			      const DAT_NAMED_ATTR *named)
 {
 	for (DAT_COUNT i = 0; named && i < count; i++)
-		say("%s %s %s: %s", whose, what, named[i].name, named[i].value);
+		dtest_print("%s %s %s: %s", whose, what, named[i].name, named[i].value);
 }
 
 /* Rows and columns: software, connection request, DTO, connection, RMR bind, asynchronous. */
-static void merging_print(const DAT_PROVIDER_ATTR *attr)
+static void dtest_print_merging(const DAT_PROVIDER_ATTR *attr)
 {
 	for (int row = 0; row < 6; row++) {
 		char text[7] = "";
 
 		for (int column = 0; column < 6; column++)
 			text[column] = attr->evd_stream_merging_supported[row][column] ? '1' : '0';
-		say("provider evd_stream_merging_supported[%d]: %s", row, text);
+		dtest_print("provider evd_stream_merging_supported[%d]: %s", row, text);
 	}
 }
 
-int attributes_print(struct dtest *t)
+int dtest_print_attributes(struct dtest *t)
 {
 	DAT_IA_ATTR ia;
 	DAT_PROVIDER_ATTR provider;
@@ -148,15 +149,16 @@ int attributes_print(struct dtest *t)
 	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,
 		 &provider) < 0)
 		return -1;
-	fields_print("IA", ia_fields, sizeof(ia_fields) / sizeof(ia_fields[0]), &ia);
-	if (ia.ia_address_ptr && address_text(ia.ia_address_ptr, address, sizeof(address)) == 0)
-		say("IA ia_address: %s", address);
-	named_print("IA", "transport_attr", ia.num_transport_attr, ia.transport_attr);
-	named_print("IA", "vendor_attr", ia.num_vendor_attr, ia.vendor_attr);
-	fields_print("provider", provider_fields,
-		     sizeof(provider_fields) / sizeof(provider_fields[0]), &provider);
-	merging_print(&provider);
-	named_print("provider", "provider_specific_attr", provider.num_provider_specific_attr,
-		    provider.provider_specific_attr);
+	dtest_print_fields("IA", ia_fields, sizeof(ia_fields) / sizeof(ia_fields[0]), &ia);
+	if (ia.ia_address_ptr &&
+	    dtest_address_text(ia.ia_address_ptr, address, sizeof(address)) == 0)
+		dtest_print("IA ia_address: %s", address);
+	dtest_print_named("IA", "transport_attr", ia.num_transport_attr, ia.transport_attr);
+	dtest_print_named("IA", "vendor_attr", ia.num_vendor_attr, ia.vendor_attr);
+	dtest_print_fields("provider", provider_fields,
+			   sizeof(provider_fields) / sizeof(provider_fields[0]), &provider);
+	dtest_print_merging(&provider);
+	dtest_print_named("provider", "provider_specific_attr", provider.num_provider_specific_attr,
+			  provider.provider_specific_attr);
 	return 0;
 }

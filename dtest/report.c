@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What dtest prints: progress and times on stdout, faults on stderr, and a trace of the DAT calls
- * when asked.
+ * What dtest prints: progress and times on stdout, failures on stderr, and a trace of the DAT calls
+ * with -v.
  */
 #include "dtest.h"
 
@@ -65,33 +65,33 @@ static const char *const timer_names[TIMERS] = {
 	[TIME_EP_FREE] = "EP free:",
 };
 
-void trace_on(void)
+void dtest_trace_on(void)
 {
 	tracing = true;
 }
 
-void call_begins(const char *call)
+void dtest_call_begin(const char *call)
 {
 	if (tracing)
-		say("%s", call);
+		dtest_print("%s", call);
 }
 
-int call_ended(const char *call, DAT_RETURN ret)
+int dtest_call_end(const char *call, DAT_RETURN ret)
 {
 	const char *major = "unknown error", *minor = "";
 
 	if (ret == DAT_SUCCESS) {
 		if (tracing)
-			say("%s done", call);
+			dtest_print("%s done", call);
 		return 0;
 	}
-	/* leaves a text even when it doesn't know the code */
+	/* writes a text also for a code that it does not know */
 	(void)dat_strerror(ret, &major, &minor);
-	complain(call, "%s %s", major, minor);
+	dtest_error(call, "%s %s", major, minor);
 	return -1;
 }
 
-void say(const char *format, ...)
+void dtest_print(const char *format, ...)
 {
 	va_list args;
 
@@ -102,7 +102,7 @@ void say(const char *format, ...)
 	putchar('\n');
 }
 
-void complain(const char *what, const char *format, ...)
+void dtest_error(const char *what, const char *format, ...)
 {
 	va_list args;
 
@@ -113,7 +113,7 @@ void complain(const char *what, const char *format, ...)
 	putc('\n', stderr);
 }
 
-const char *event_name(DAT_EVENT_NUMBER number)
+const char *dtest_event_name(DAT_EVENT_NUMBER number)
 {
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		if (events[i].number == number)
@@ -121,14 +121,14 @@ const char *event_name(DAT_EVENT_NUMBER number)
 	return "an unknown event";
 }
 
-const char *status_name(DAT_DTO_COMPLETION_STATUS status)
+const char *dtest_status_name(DAT_DTO_COMPLETION_STATUS status)
 {
 	if (status >= sizeof(statuses) / sizeof(statuses[0]))
 		return "an unknown status";
 	return statuses[status];
 }
 
-int address_text(const struct sockaddr *address, char *text, size_t size)
+int dtest_address_text(const struct sockaddr *address, char *text, size_t size)
 {
 	socklen_t length = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 							  : sizeof(struct sockaddr_in);
@@ -137,7 +137,7 @@ int address_text(const struct sockaddr *address, char *text, size_t size)
 											    : 0;
 }
 
-double usec_now(void)
+double dtest_usec_now(void)
 {
 	struct timespec now;
 
@@ -145,25 +145,25 @@ double usec_now(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-static void measure_print(const char *name, double total, unsigned count, double each,
-			  unsigned long polls)
+static void dtest_print_measure(const char *name, double total, unsigned count, double each,
+				unsigned long polls)
 {
 	printf("%d: %-12s Total=%10.2f usec, %u bursts, itime=%10.2f usec, pc=%lu\n", getpid(),
 	       name, total, count, each, polls);
 }
 
-static void times_print(const struct dtest *t)
+static void dtest_print_times(const struct dtest *t)
 {
 	double sum = 0;
 
-	measure_print("Message RTT:", t->pings.usec, t->opt.burst, t->pings.usec / t->opt.burst,
-		      t->pings.polls);
-	measure_print("RDMA write:", t->writes.usec, t->opt.burst, t->writes.usec / t->opt.burst,
-		      t->writes.polls);
+	dtest_print_measure("Message RTT:", t->pings.usec, t->opt.burst,
+			    t->pings.usec / t->opt.burst, t->pings.polls);
+	dtest_print_measure("RDMA write:", t->writes.usec, t->opt.burst,
+			    t->writes.usec / t->opt.burst, t->writes.polls);
 	for (unsigned i = 0; i < READS; i++)
 		sum += t->reads[i].usec;
 	for (unsigned i = 0; i < READS; i++)
-		measure_print("RDMA read:", sum, READS, t->reads[i].usec, t->reads[i].polls);
+		dtest_print_measure("RDMA read:", sum, READS, t->reads[i].usec, t->reads[i].polls);
 	sum = 0;
 	for (unsigned i = 0; i < TIMERS; i++) {
 		sum += t->timers[i];
@@ -173,10 +173,10 @@ static void times_print(const struct dtest *t)
 	printf("%d: %-12s %10.2f usec\n", getpid(), "TOTAL:", sum);
 }
 
-/* The times of a run that broke off would be taken for those of a whole one: none are given. */
-void result_print(const struct dtest *t)
+/* Prints no times after a failure, because they could be taken for those of a complete run. */
+void dtest_print_result(const struct dtest *t)
 {
 	printf("%d: DAPL Test Complete. %s\n", getpid(), t->failed ? "FAILED" : "PASSED");
 	if (!t->failed)
-		times_print(t);
+		dtest_print_times(t);
 }

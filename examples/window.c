@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A window onto memory, and how it is closed again.
+ * How a window (RMR) gives a peer access to part of a region, and how that access ends.
  *
  *	window SERVER-IA CLIENT-IA
  *
- * One program plays both sides, over two interface adapters of dat.conf (or one, named twice). The
- * server has a letter that nobody else may touch, and opens a window onto one line of it. The
- * client reads the line and answers in it. Then the server closes the window, and the client learns
- * what the context that it still has is worth.
+ * One process is both sides, over two interface adapters of dat.conf (or one, named twice). The
+ * server's region grants no remote access. The server binds a window to one line of it and sends
+ * the context to the client. The client reads the line and overwrites it. Then the server unbinds
+ * the window, and the client's next write with the old context fails.
  */
 #include <dat/udat.h>
 #include <stdio.h>
@@ -22,10 +22,10 @@
 	do {                                                                                       \
 		DAT_RETURN ret_ = (call);                                                          \
 		if (ret_ != DAT_SUCCESS)                                                           \
-			give_up(#call, ret_);                                                      \
+			window_fail(#call, ret_);                                                  \
 	} while (0)
 
-static _Noreturn void give_up(const char *call, DAT_RETURN ret)
+static _Noreturn void window_fail(const char *call, DAT_RETURN ret)
 {
 	const char *major = "?", *minor = "";
 
@@ -34,8 +34,8 @@ static _Noreturn void give_up(const char *call, DAT_RETURN ret)
 	exit(1);
 }
 
-/* Everything that one side has. All its events come from one dispatcher. */
-struct side {
+/* One side of the connection. All its events arrive on one EVD. */
+struct window_side {
 	const char *name;
 	DAT_IA_HANDLE ia;
 	DAT_PZ_HANDLE pz;
@@ -45,7 +45,7 @@ struct side {
 	char memory[3][LINE];
 };
 
-static DAT_LMR_TRIPLET line(struct side *side, int n)
+static DAT_LMR_TRIPLET window_line(struct window_side *side, int n)
 {
 	return (DAT_LMR_TRIPLET){
 		.lmr_context = side->lmr,
@@ -54,7 +54,7 @@ static DAT_LMR_TRIPLET line(struct side *side, int n)
 	};
 }
 
-static void side_open(struct side *side, char *ia_name, DAT_MEM_PRIV_FLAGS priv)
+static void window_side_open(struct window_side *side, char *ia_name, DAT_MEM_PRIV_FLAGS priv)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
 	DAT_LMR_HANDLE lmr;
@@ -68,8 +68,8 @@ static void side_open(struct side *side, char *ia_name, DAT_MEM_PRIV_FLAGS priv)
 			  priv, &lmr, &side->lmr, NULL, NULL, NULL));
 }
 
-/* The next event of a side, which must be of that kind. */
-static DAT_EVENT await(struct side *side, DAT_EVENT_NUMBER number)
+/* Takes the next event of a side, which must have this number. */
+static DAT_EVENT window_wait(struct window_side *side, DAT_EVENT_NUMBER number)
 {
 	DAT_EVENT event;
 	DAT_COUNT more;
@@ -83,21 +83,22 @@ static DAT_EVENT await(struct side *side, DAT_EVENT_NUMBER number)
 	return event;
 }
 
-/* How the oldest transfer of a side ended. */
-static DAT_DTO_COMPLETION_STATUS outcome(struct side *side)
+/* The status of the oldest transfer of a side. */
+static DAT_DTO_COMPLETION_STATUS window_transfer_status(struct window_side *side)
 {
-	return await(side, DAT_DTO_COMPLETION_EVENT).event_data.dto_completion_event_data.status;
+	return window_wait(side, DAT_DTO_COMPLETION_EVENT)
+		.event_data.dto_completion_event_data.status;
 }
 
-static void finish(struct side *side)
+static void window_expect_success(struct window_side *side)
 {
-	if (outcome(side) != DAT_DTO_SUCCESS) {
+	if (window_transfer_status(side) != DAT_DTO_SUCCESS) {
 		fprintf(stderr, "window: a transfer of the %s failed\n", side->name);
 		exit(1);
 	}
 }
 
-static void meet(struct side *server, struct side *client)
+static void window_connect(struct window_side *server, struct window_side *client)
 {
 	DAT_PSP_HANDLE psp;
 	DAT_IA_ATTR attr;
@@ -107,85 +108,92 @@ static void meet(struct side *server, struct side *client)
 	DO(dat_ia_query(server->ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL));
 	DO(dat_ep_connect(client->ep, attr.ia_address_ptr, QUALIFIER, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	event = await(server, DAT_CONNECTION_REQUEST_EVENT);
+	event = window_wait(server, DAT_CONNECTION_REQUEST_EVENT);
 	DO(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, server->ep, 0, NULL));
-	await(server, DAT_CONNECTION_EVENT_ESTABLISHED);
-	await(client, DAT_CONNECTION_EVENT_ESTABLISHED);
+	window_wait(server, DAT_CONNECTION_EVENT_ESTABLISHED);
+	window_wait(client, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
 static const DAT_DTO_COOKIE none;
 
-/* The last line of each side's memory is for messages. */
-static void send_message(struct side *from, struct side *to, const void *message, size_t size)
+/* The last line of each side's memory is the buffer for messages. */
+static void window_send_message(struct window_side *from, struct window_side *to,
+				const void *message, size_t size)
 {
-	DAT_LMR_TRIPLET out = line(from, 2), in = line(to, 2);
+	DAT_LMR_TRIPLET out = window_line(from, 2), in = window_line(to, 2);
 
 	memcpy(from->memory[2], message, size);
 	DO(dat_ep_post_recv(to->ep, 1, &in, none, DAT_COMPLETION_DEFAULT_FLAG));
 	DO(dat_ep_post_send(from->ep, 1, &out, none, DAT_COMPLETION_DEFAULT_FLAG));
-	finish(to);
+	window_expect_success(to);
 }
 
 int main(int argc, char **argv)
 {
-	static struct side server = {
-		.name = "server", .memory = { "My key is under the mat.", "How are you today?" }
+	static struct window_side server = {
+		.name = "server", .memory = { "not in the window", "written by the server" }
 	};
-	static struct side client = { .name = "client" };
+	static struct window_side client = { .name = "client" };
 	const DAT_LMR_TRIPLET closed = { .segment_length = 0 };
 	DAT_LMR_TRIPLET window, local;
 	DAT_RMR_TRIPLET remote = { .segment_length = LINE };
 	DAT_DTO_COMPLETION_STATUS status;
 	DAT_RMR_HANDLE rmr;
 
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		puts("window (" PACKAGE_NAME ") " PACKAGE_VERSION);
+		return 0;
+	}
 	if (argc != 3) {
 		fprintf(stderr, "usage: window SERVER-IA CLIENT-IA\n");
 		return 2;
 	}
-	/* No peer has a right to the server's region; what the window gives is all there is. */
-	side_open(&server, argv[1], DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
-	side_open(&client, argv[2], DAT_MEM_PRIV_ALL_FLAG);
-	meet(&server, &client);
+	/* The server's region has no remote privileges: a peer can only access it by the window. */
+	window_side_open(&server, argv[1],
+			 DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+	window_side_open(&client, argv[2], DAT_MEM_PRIV_ALL_FLAG);
+	window_connect(&server, &client);
 
-	window = line(&server, 1);
+	window = window_line(&server, 1);
 	remote.target_address = window.virtual_address;
 	DO(dat_rmr_create(server.pz, &rmr));
 	DO(dat_rmr_bind(rmr, &window,
 			DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG, server.ep,
 			none, DAT_COMPLETION_SUPPRESS_FLAG, &remote.rmr_context));
-	printf("server: a window onto my second line is open, context 0x%x\n", remote.rmr_context);
-	/* right behind the bind: that is soon enough */
-	send_message(&server, &client, &remote, sizeof(remote));
-	finish(&server);
+	printf("server: window bound to line 1, context 0x%x\n", remote.rmr_context);
+	/* No need to wait for the bind: the send is executed after it. */
+	window_send_message(&server, &client, &remote, sizeof(remote));
+	window_expect_success(&server);
 
 	memcpy(&remote, client.memory[2], sizeof(remote));
-	local = line(&client, 0);
+	local = window_line(&client, 0);
 	DO(dat_ep_post_rdma_read(client.ep, 1, &local, none, &remote, DAT_COMPLETION_DEFAULT_FLAG));
-	finish(&client);
-	printf("client: I read through it: \"%s\"\n", client.memory[0]);
-	strcpy(client.memory[0], "Very well, thank you.");
+	window_expect_success(&client);
+	printf("client: read \"%s\" through the window\n", client.memory[0]);
+	strcpy(client.memory[0], "written by the client");
 	DO(dat_ep_post_rdma_write(client.ep, 1, &local, none, &remote,
 				  DAT_COMPLETION_SUPPRESS_FLAG));
-	send_message(&client, &server, "done", sizeof("done"));
-	finish(&client);
-	printf("server: now the line says: \"%s\"\n", server.memory[1]);
+	window_send_message(&client, &server, "done", sizeof("done"));
+	window_expect_success(&client);
+	printf("server: line 1 is now \"%s\"\n", server.memory[1]);
 
 	DO(dat_rmr_bind(rmr, &closed, DAT_MEM_PRIV_NONE_FLAG, server.ep, none,
 			DAT_COMPLETION_DEFAULT_FLAG, &(DAT_RMR_CONTEXT){ 0 }));
-	await(&server, DAT_RMR_BIND_COMPLETION_EVENT);
-	printf("server: the window is closed\n");
-	strcpy(client.memory[0], "One more thing...");
+	window_wait(&server, DAT_RMR_BIND_COMPLETION_EVENT);
+	printf("server: window unbound\n");
+	strcpy(client.memory[0], "written too late");
 	DO(dat_ep_post_rdma_write(client.ep, 1, &local, none, &remote,
 				  DAT_COMPLETION_DEFAULT_FLAG));
-	status = outcome(&client);
+	status = window_transfer_status(&client);
 	if (status == DAT_DTO_ERR_REMOTE_ACCESS)
-		printf("client: I wrote once more, and was refused: DAT_DTO_ERR_REMOTE_ACCESS\n");
-	else /* iWARP's answer to a write means that TCP has it */
-		printf("client: I wrote once more; my side says %d, and knows no better\n", status);
-	await(&client, status == DAT_DTO_SUCCESS ? DAT_CONNECTION_EVENT_DISCONNECTED
-						 : DAT_CONNECTION_EVENT_BROKEN);
-	printf("client: and that cost me the connection\n");
-	printf("server: the line still says: \"%s\"\n", server.memory[1]);
+		printf("client: write refused: DAT_DTO_ERR_REMOTE_ACCESS\n");
+	else /* iWARP completes a write when TCP has taken the data */
+		printf("client: write completed with status %d, before the peer refused it\n",
+		       status);
+	window_wait(&client, status == DAT_DTO_SUCCESS ? DAT_CONNECTION_EVENT_DISCONNECTED
+						       : DAT_CONNECTION_EVENT_BROKEN);
+	printf("client: connection ended\n");
+	printf("server: line 1 is still \"%s\"\n", server.memory[1]);
 	DO(dat_ia_close(client.ia, DAT_CLOSE_ABRUPT_FLAG));
 	DO(dat_ia_close(server.ia, DAT_CLOSE_ABRUPT_FLAG));
 	return 0;

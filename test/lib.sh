@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Shared by the scripts below test/: words to the user, packages, progress, the build.
+# Functions for the scripts below test/: messages, progress, packages, the build.
 
 top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
-# shellcheck disable=SC2034 # the scripts that read this file use them
+# shellcheck disable=SC2034 # the scripts that source this file use them
 {
 	build=$(realpath -m -- "${BUILD:-$top/build}")
 	vm_cache=$(realpath -m -- "${VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/dat-vm}")
@@ -11,7 +11,7 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 	# the compiler, and what configure looks for
 	build_packages=(autoconf automake gcc libc6-dev libtool make pkg-config
 		libibverbs-dev librdmacm-dev)
-	# what a guest is made of, and the programs that look at RDMA devices
+	# for the guest, and to find RDMA devices
 	vm_packages=(busybox-static cpio ibverbs-providers ibverbs-utils iproute2 kmod
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
 	test_packages=(check clang clang-format g++ libclang-rt-14-dev mandoc shellcheck valgrind)
@@ -20,17 +20,17 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "${*:2}"; exit "$1"; }
 
-# nap SECONDS: sleep without a process that could be left behind
+# nap SECONDS: sleeps without a process of its own, which could outlive the script
 nap() { read -rt "$1" <> <(:) || :; }
 
-# progress WHAT COMMAND...: run COMMAND with its output in a log, say every few
-# seconds that it goes on, and show the end of the log should it fail
+# progress WHAT COMMAND...: runs COMMAND with its output in a log. Prints the last line of the log
+# every 5 seconds, and the end of the log if COMMAND fails.
 progress() {
 	local what=$1 began=$SECONDS file log ticker rc=0
 
 	shift
 	say "$what"
-	# a log without a name: nothing is left behind, however this ends
+	# the log is unlinked at once, so that it is removed however the script ends
 	file=$(mktemp)
 	exec {log}<>"$file"
 	rm "$file"
@@ -49,7 +49,7 @@ progress() {
 	return "$rc"
 }
 
-# apt_get ARG...: apt-get as root, which waits for whoever holds the package lock
+# apt_get ARG...: apt-get as root; waits if another process holds the lock of the packages
 apt_get() {
 	local cmd=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@")
 
@@ -57,13 +57,13 @@ apt_get() {
 	"${cmd[@]}"
 }
 
-# apt-get waits for the lock of the installed packages, but not for that of the lists
+# apt-get does not wait for the lock of the package lists, so try again
 apt_update() {
 	local out
 
 	until out=$(apt_get update 2>&1); do
 		[[ $out == *'Could not get lock'* ]] || {
-			printf '%s\n' "$out" 'going on with the package lists that are here'
+			printf '%s\n' "$out" 'continuing with the present package lists'
 			return
 		}
 		nap 2
@@ -75,7 +75,7 @@ apt_install() {
 	apt_get install -y --no-install-recommends "$@"
 }
 
-# need PACKAGE...: install those that are missing
+# need PACKAGE...: installs those that are missing
 need() {
 	local missing
 
@@ -84,14 +84,14 @@ need() {
 			sed -n 's/^installed //p' | sort -u))
 	((${#missing[@]})) || return 0
 	if ((EUID)) && ! command -v sudo >/dev/null; then
-		say "as root, please: apt-get install --no-install-recommends ${missing[*]}"
+		say "run as root: apt-get install --no-install-recommends ${missing[*]}"
 		return 1
 	fi
 	say "missing packages: ${missing[*]}"
 	progress "installing" apt_install "${missing[@]}"
 }
 
-# built DIR OPTION...: everything made in DIR, configured with just these options
+# built DIR OPTION...: builds everything in DIR, configured with exactly these options
 built() (
 	[[ -x $top/configure ]] || (cd "$top" && ./autogen.sh) || return
 	mkdir -p "$1" && cd "$1" || return

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an IA, this provider and an endpoint can do: from the device's word, less what the core
- * needs itself.
+ * Attributes and limits of an IA, of this provider and of endpoints: what the device grants, less
+ * what the core needs itself.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -9,12 +9,14 @@
 
 #include "udapl.h"
 
-#define PROVIDER_NAME	       "dapl"
+/* Kept whole in the library, so that strings(1) shows the version. */
+static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSION;
+
 #define PROVIDER_VERSION_MAJOR 1
 #define PROVIDER_VERSION_MINOR 2
 
-/* bytes of a message or an RDMA, where the consumer does not say */
-#define USUAL_SIZE	 (UINT64_C(1) << 31)
+/* default limit of a message and of an RDMA, in bytes */
+#define DEFAULT_SIZE	 (UINT64_C(1) << 31)
 #define BUFFER_ALIGNMENT 64
 #define ALL_COMPLETION_FLAGS                                                                       \
 	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
@@ -29,7 +31,7 @@ static DAT_COUNT max_dtos(const struct ia *ia)
 	return ia->attr->max_qp_wr > RING_SLACK ? (DAT_COUNT)(ia->attr->max_qp_wr - RING_SLACK) : 0;
 }
 
-/* What an interface adapter is and has. Not offered yet: SRQs. */
+/* SRQs are not offered yet. */
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 {
 	const struct tp_attr *tp = ia->attr;
@@ -40,7 +42,7 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->hardware_version_major = tp->hw_version;
 	attr->firmware_version_major = tp->fw_major;
 	attr->firmware_version_minor = tp->fw_minor;
-	/* const is not in its type */
+	/* DAT_IA_ADDRESS_PTR has no const */
 	attr->ia_address_ptr = (DAT_IA_ADDRESS_PTR)(uintptr_t)&tp->addr;
 	attr->max_eps = (DAT_COUNT)tp->max_qp;
 	attr->max_dto_per_ep = max_dtos(ia);
@@ -55,31 +57,31 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_pzs = (DAT_COUNT)tp->max_pd;
 	attr->max_message_size = tp->max_message;
 	attr->max_rdma_size = tp->max_message;
-	/* without windows each takes a region */
+	/* without windows each bind registers a region */
 	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr);
 	attr->max_rmr_target_address = UINT64_MAX;
 	attr->max_iov_segments_per_rdma_read = (DAT_COUNT)tp->max_read_sge;
 	attr->max_iov_segments_per_rdma_write = (DAT_COUNT)tp->max_sge;
 	attr->max_rdma_read_in = (DAT_COUNT)tp->max_read_in_total;
-	attr->max_rdma_read_out = (DAT_COUNT)tp->max_read_out; /* no device knows a total */
+	attr->max_rdma_read_out = (DAT_COUNT)tp->max_read_out; /* devices report no total */
 	attr->max_rdma_read_per_ep_in_guaranteed = tp->max_read_in_total >=
 						   (uint64_t)tp->max_read_in * tp->max_qp;
 	attr->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
 }
 
 /*
- * What this library is and has. Version and thread model are those of the name that was opened: a
- * registry finds its entry again by them. The memory types are a union of values: VIRTUAL adds
- * nothing to it, and SO_VIRTUAL is LMR and SHARED_VIRTUAL together.
+ * Version and thread safety are those of the name that was opened, because a registry identifies
+ * its entry by them. The memory types are a union of values: VIRTUAL is 0, and SO_VIRTUAL equals
+ * LMR and SHARED_VIRTUAL together.
  */
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 {
-	/* const, to its reader */
+	/* the field is const for consumers */
 	DAT_BOOLEAN *merging = (DAT_BOOLEAN *)(uintptr_t)attr->evd_stream_merging_supported;
 	const size_t streams = sizeof(attr->evd_stream_merging_supported) / sizeof(*merging);
 
 	memset(attr, 0, sizeof(*attr));
-	snprintf(attr->provider_name, sizeof(attr->provider_name), "%s", PROVIDER_NAME);
+	snprintf(attr->provider_name, sizeof(attr->provider_name), "%s", provider_name);
 	attr->provider_version_major = PROVIDER_VERSION_MAJOR;
 	attr->provider_version_minor = PROVIDER_VERSION_MINOR;
 	attr->dapl_version_major = ia->provider->info.dapl_version_major;
@@ -101,11 +103,11 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 }
 
 /*
- * The counts of an endpoint, and how many it gets where the consumer does not say; OFED's numbers.
+ * The counts among the attributes of an endpoint, and their defaults, which are OFED's.
  */
 static const struct ep_count {
 	size_t offset;
-	DAT_COUNT usual;
+	DAT_COUNT fallback;
 } ep_counts[] = {
 	{ offsetof(DAT_EP_ATTR, max_recv_dtos), 16 },
 	{ offsetof(DAT_EP_ATTR, max_request_dtos), 16 },
@@ -117,14 +119,14 @@ static const struct ep_count {
 	{ offsetof(DAT_EP_ATTR, max_rdma_write_iov), 4 },
 };
 
-#define EP_COUNTS (sizeof(ep_counts) / sizeof(ep_counts[0]))
+#define EP_COUNTS ARRAY_SIZE(ep_counts)
 
 static DAT_COUNT *ep_count(DAT_EP_ATTR *attr, unsigned i)
 {
 	return (DAT_COUNT *)((char *)attr + ep_counts[i].offset);
 }
 
-/* The most that one endpoint can have. */
+/* The largest attributes that an endpoint can have. */
 static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 {
 	const struct tp_attr *tp = ia->attr;
@@ -150,11 +152,11 @@ static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 {
 	ep_limits(ia, attr);
-	attr->max_message_size = min_u64(attr->max_message_size, USUAL_SIZE);
-	attr->max_rdma_size = min_u64(attr->max_rdma_size, USUAL_SIZE);
+	attr->max_message_size = min_u64(attr->max_message_size, DEFAULT_SIZE);
+	attr->max_rdma_size = min_u64(attr->max_rdma_size, DEFAULT_SIZE);
 	for (unsigned i = 0; i < EP_COUNTS; i++)
-		if (*ep_count(attr, i) > ep_counts[i].usual)
-			*ep_count(attr, i) = ep_counts[i].usual;
+		if (*ep_count(attr, i) > ep_counts[i].fallback)
+			*ep_count(attr, i) = ep_counts[i].fallback;
 }
 
 static bool flags_legal(const DAT_EP_ATTR *attr)
@@ -192,9 +194,9 @@ static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 }
 
 /*
- * What a consumer asked for it gets, or hears no. It may leave open, with 0, the sizes and the
- * segments of an RDMA: the latter came with DAT 1.2, and a program of before knows nothing of them.
- * Null leaves everything open.
+ * An attribute is granted as asked, or refused. 0 leaves the sizes and the segments of an RDMA
+ * open; the latter came with DAT 1.2, so programs written for 1.1 don't set them. NULL leaves all
+ * open.
  */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad,
 			 DAT_EP_ATTR *attr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consumer notification objects: a latch that EVDs set and dat_cno_wait takes, and a one-shot agent
- * beside it.
+ * Consumer notification objects: a latch that EVDs set and dat_cno_wait takes, and a one-shot proxy
+ * agent beside it.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -9,43 +9,46 @@
 #include "udapl.h"
 
 /*
- * A thread in dat_cno_wait. One trigger wakes one; each has a descriptor of its own, so none takes
- * another's wake-up.
+ * A thread in dat_cno_wait. A trigger wakes one of them; each has a descriptor of its own, so that
+ * none consumes the wake-up of another.
  */
-struct sleeper {
-	int wake;
+struct wait_entry {
+	int wakefd;
 	bool listed;
-	struct sleeper *next;
+	struct wait_entry *next;
 };
 
-static void wake(struct cno *cno, struct sleeper *sleeper)
+static void entry_wake_locked(struct cno *cno, struct wait_entry *entry)
 {
-	cno->sleepers = sleeper->next;
-	sleeper->listed = false;
-	wakefd_signal(sleeper->wake);
+	assert_locked(&cno->lock);
+	cno->wait_list = entry->next;
+	entry->listed = false;
+	wakefd_signal(entry->wakefd);
 }
 
-static void enlist(struct cno *cno, struct sleeper *sleeper)
+static void entry_add_locked(struct cno *cno, struct wait_entry *entry)
 {
-	struct sleeper **at = &cno->sleepers;
+	struct wait_entry **at = &cno->wait_list;
 
+	assert_locked(&cno->lock);
 	while (*at)
 		at = &(*at)->next;
-	sleeper->next = NULL;
-	sleeper->listed = true;
-	*at = sleeper;
+	entry->next = NULL;
+	entry->listed = true;
+	*at = entry;
 }
 
-static void delist(struct cno *cno, struct sleeper *sleeper)
+static void entry_remove_locked(struct cno *cno, struct wait_entry *entry)
 {
-	struct sleeper **at = &cno->sleepers;
+	struct wait_entry **at = &cno->wait_list;
 
-	if (!sleeper->listed)
+	assert_locked(&cno->lock);
+	if (!entry->listed)
 		return;
-	while (*at != sleeper)
+	while (*at != entry)
 		at = &(*at)->next;
-	*at = sleeper->next;
-	sleeper->listed = false;
+	*at = entry->next;
+	entry->listed = false;
 }
 
 static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
@@ -55,23 +58,24 @@ static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 
 /* ---- triggering ---- */
 
-void cno_trigger(struct cno *cno, struct evd *evd)
+void cno_trigger_locked(struct cno *cno, struct evd *evd)
 {
+	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
 	if (!cno->latched) {
 		cno->latched = evd;
-		if (cno->sleepers)
-			wake(cno, cno->sleepers);
+		if (cno->wait_list)
+			entry_wake_locked(cno, cno->wait_list);
 	}
 	if (has_agent(&cno->agent)) {
 		cno->agent_evd = evd;
 		cno->agent_due = true;
-		service_kick(cno->obj.ia, &cno->work);
+		service_queue_work(cno->obj.ia, &cno->work);
 	}
 	spin_unlock(&cno->lock);
 }
 
-bool cno_wants(struct cno *cno)
+bool cno_wants_trigger(struct cno *cno)
 {
 	bool wants;
 
@@ -82,8 +86,8 @@ bool cno_wants(struct cno *cno)
 }
 
 /*
- * On the service thread, without locks: the consumer's code. One-shot: it is detached first, and
- * may arm itself again.
+ * Calls the consumer's agent on the service thread, without locks. The agent is one-shot: it is
+ * detached first, and may attach itself again.
  */
 static void agent_run(struct work *work)
 {
@@ -103,36 +107,37 @@ static void agent_run(struct work *work)
 		agent.proxy_agent_func(agent.instance_data, evd);
 }
 
-/* Everybody goes home without an EVD: the waiters, and the agent once. */
-static void release(struct cno *cno)
+/* Wakes all waiters, and calls the agent once, without an EVD. */
+static void wake_all(struct cno *cno)
 {
 	spin_lock(&cno->lock);
 	cno->latched = NULL;
-	cno->released++;
-	while (cno->sleepers)
-		wake(cno, cno->sleepers);
+	cno->broadcasts++;
+	while (cno->wait_list)
+		entry_wake_locked(cno, cno->wait_list);
 	if (has_agent(&cno->agent)) {
 		cno->agent_evd = NULL;
 		cno->agent_due = true;
-		service_kick(cno->obj.ia, &cno->work);
+		service_queue_work(cno->obj.ia, &cno->work);
 	}
 	spin_unlock(&cno->lock);
 }
 
-void cno_attach(struct cno *cno)
+void cno_attach_locked(struct cno *cno)
 {
+	assert_locked(&cno->obj.ia->lock);
 	obj_hold(cno->obj.ia, cno, DAT_HANDLE_TYPE_CNO);
 	cno->evds++;
 }
 
 /*
- * What was to be told went with its EVD; what came to the others meanwhile was no trigger because
- * of it.
+ * The EVD that was latched is gone. While it was latched, events of other EVDs triggered nothing.
  */
-static void trigger_again(struct cno *cno)
+static void trigger_backlogs_locked(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 
+	assert_locked(&ia->lock);
 	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
 	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
 		struct evd *evd = container_of(obj, struct evd, obj);
@@ -142,22 +147,23 @@ static void trigger_again(struct cno *cno)
 	}
 }
 
-void cno_detach(struct cno *cno, struct evd *evd, bool freed)
+void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
 {
 	bool latched, due;
 
+	assert_locked(&cno->obj.ia->lock);
 	spin_lock(&cno->lock);
 	latched = cno->latched == evd;
 	if (latched)
 		cno->latched = NULL;
 	due = cno->agent_due && cno->agent_evd == evd;
 	if (due)
-		cno->agent_due = false; /* it stays armed */
+		cno->agent_due = false; /* it stays attached */
 	spin_unlock(&cno->lock);
 	if (latched || due)
-		trigger_again(cno);
+		trigger_backlogs_locked(cno);
 	if (--cno->evds == 0 && freed)
-		release(cno);
+		wake_all(cno);
 	obj_put(&cno->obj);
 }
 
@@ -183,10 +189,10 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 	return DAT_SUCCESS;
 }
 
-void cno_unmake(struct cno *cno)
+void cno_destroy(struct cno *cno)
 {
-	service_forget(cno->obj.ia, &cno->work);
-	obj_discard(&cno->obj);
+	service_cancel_unlocked_work(cno->obj.ia, &cno->work);
+	obj_free(&cno->obj);
 }
 
 DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
@@ -201,20 +207,21 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
 	spin_unlock(&cno->lock);
 	if (waited || !obj_retire(&cno->obj))
 		return BAD_STATE(CNO_IN_USE);
-	cno_unmake(cno);
+	cno_destroy(cno);
 	return DAT_SUCCESS;
 }
 
-void cno_kill(struct cno *cno)
+void cno_expel_waiters_relock(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 
-	release(cno);
+	assert_locked(&ia->lock);
+	wake_all(cno);
 	spin_lock(&cno->lock);
-	cno->dying = true;
+	cno->closing = true;
 	while (cno->waiters || cno->agent_due) {
 		spin_unlock(&cno->lock);
-		cond_wait_relock(&ia->left, &ia->lock);
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
 		spin_lock(&cno->lock);
 	}
 	spin_unlock(&cno->lock);
@@ -238,10 +245,9 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 }
 
 /*
- * A latch that is clear, or an agent that is armed: from here on the EVDs' next completions count.
- * ia->lock not held.
+ * The latch is clear, or an agent is attached: from here on the next completion of each EVD counts.
  */
-static void rearm_evds(struct cno *cno)
+static void arm_evds(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 
@@ -251,7 +257,7 @@ static void rearm_evds(struct cno *cno)
 		struct evd *evd = container_of(obj, struct evd, obj);
 
 		if (evd->cno == cno && evd->cq)
-			evd_rearm(evd);
+			evd_arm(evd);
 	}
 	mutex_unlock(&ia->lock);
 }
@@ -266,98 +272,97 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 	cno->agent = agent;
 	spin_unlock(&cno->lock);
 	if (has_agent(&agent))
-		rearm_evds(cno);
+		arm_evds(cno);
 	return DAT_SUCCESS;
 }
 
 /* ---- waiting ---- */
 
-#define NOTHING_YET DAT_QUEUE_EMPTY /* what a time-out says, too; bare, as dat_evd_dequeue's */
+#define NOT_LATCHED DAT_QUEUE_EMPTY /* also the status of a time-out; without a class bit */
 
 /*
- * Takes the latch, or hears of a release; else lists @sleeper, unless that is NULL. cno->lock held.
+ * Takes the latch, or sees that all waiters were woken; else adds @entry, unless that is NULL, to
+ * the wait list.
  */
-static DAT_RETURN look_locked(struct cno *cno, unsigned released, struct sleeper *sleeper,
-			      struct evd **evd)
+static DAT_RETURN check_latch_locked(struct cno *cno, unsigned broadcasts, struct wait_entry *entry,
+				     struct evd **evd)
 {
+	assert_locked(&cno->lock);
 	if (cno->latched) {
 		*evd = cno->latched;
 		cno->latched = NULL;
 		return DAT_SUCCESS;
 	}
-	if (cno->released != released || cno->dying)
+	if (cno->broadcasts != broadcasts || cno->closing)
 		return DAT_SUCCESS;
-	if (sleeper && !sleeper->listed)
-		enlist(cno, sleeper);
-	return NOTHING_YET;
+	if (entry && !entry->listed)
+		entry_add_locked(cno, entry);
+	return NOT_LATCHED;
 }
 
-static DAT_RETURN sleep_on(struct cno *cno, unsigned released, uint64_t deadline, struct evd **evd)
+static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
+				      struct evd **evd)
 {
-	struct sleeper sleeper = { .wake = wakefd_open() };
-	struct pollfd pollfd = { .fd = sleeper.wake, .events = POLLIN };
+	struct wait_entry entry = { .wakefd = wakefd_open() };
+	struct pollfd pollfd = { .fd = entry.wakefd, .events = POLLIN };
 	DAT_RETURN ret;
 
-	if (sleeper.wake < 0)
-		return status_of(sleeper.wake, DAT_RESOURCE_MEMORY);
+	if (entry.wakefd < 0)
+		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
 	for (;;) {
 		int ready;
 
 		spin_lock(&cno->lock);
-		ret = look_locked(cno, released, &sleeper, evd);
+		ret = check_latch_locked(cno, broadcasts, &entry, evd);
 		spin_unlock(&cno->lock);
-		if (ret != NOTHING_YET)
+		if (ret != NOT_LATCHED)
 			break;
 		ready = tp_poll(&pollfd, 1, deadline);
 		if (ready > 0) {
-			wakefd_clear(sleeper.wake);
+			wakefd_clear(entry.wakefd);
 			continue;
 		}
 		spin_lock(&cno->lock);
-		ret = look_locked(cno, released, NULL, evd);
+		ret = check_latch_locked(cno, broadcasts, NULL, evd);
 		spin_unlock(&cno->lock);
-		if (ret == NOTHING_YET && ready == -EINTR)
+		if (ret == NOT_LATCHED && ready == -EINTR)
 			ret = DAT_ERROR(DAT_INTERRUPTED_CALL, 0);
 		break;
 	}
 	spin_lock(&cno->lock);
-	delist(cno, &sleeper);
+	entry_remove_locked(cno, &entry);
 	spin_unlock(&cno->lock);
-	close(sleeper.wake);
+	close(entry.wakefd);
 	return ret;
 }
 
-/*
- * As in dat_evd_wait: when an abrupt close waits for us, our leaving is the last thing that we
- * touch.
- */
-static void wait_leave(struct cno *cno)
+/* When an abrupt close waits for this thread, the last access is under ia->lock. */
+static void leave_wait(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
-	bool dying;
+	bool closing;
 
 	spin_lock(&cno->lock);
-	dying = cno->dying;
-	if (!dying)
+	closing = cno->closing;
+	if (!closing)
 		cno->waiters--;
 	spin_unlock(&cno->lock);
-	if (!dying)
+	if (!closing)
 		return;
 	mutex_lock(&ia->lock);
 	spin_lock(&cno->lock);
 	cno->waiters--;
 	spin_unlock(&cno->lock);
-	pthread_cond_broadcast(&ia->left);
+	pthread_cond_broadcast(&ia->waiter_left);
 	mutex_unlock(&ia->lock);
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
 	struct cno *cno = handle;
-	uint64_t deadline = timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER
-							    : tp_now() + (uint64_t)timeout * 1000;
+	uint64_t deadline = deadline_of(timeout);
 	struct evd *evd = NULL;
-	unsigned released;
+	unsigned broadcasts;
 	DAT_RETURN ret;
 
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
@@ -365,16 +370,16 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 	if (!out)
 		return BAD_ARG(3);
 	spin_lock(&cno->lock);
-	released = cno->released;
+	broadcasts = cno->broadcasts;
 	cno->waiters++;
-	ret = look_locked(cno, released, NULL, &evd);
+	ret = check_latch_locked(cno, broadcasts, NULL, &evd);
 	spin_unlock(&cno->lock);
-	if (ret == NOTHING_YET && timeout != 0)
-		ret = sleep_on(cno, released, deadline, &evd);
+	if (ret == NOT_LATCHED && timeout != 0)
+		ret = sleep_until_latched(cno, broadcasts, deadline, &evd);
 	if (evd)
-		rearm_evds(cno);
-	if (ret == DAT_SUCCESS || ret == NOTHING_YET)
+		arm_evds(cno);
+	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
-	wait_leave(cno);
+	leave_wait(cno);
 	return ret;
 }

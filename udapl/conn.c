@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a connection, from connect or accept to its one terminal event.
+ * The life of a connection, from connect or accept to its one end event.
  *
  * All of it happens under ia->lock, in a consumer's call or on the service thread. A connection
- * ends in steps: the verdict, which stands; the QP in error and the peer told; waiting, for a
- * bounded time, until the device has completed what was outstanding; then what is left completes as
- * flushed, and the terminal event follows.
+ * ends in phases (enum ep_phase):
+ *	lingering	only after a graceful disconnect: outstanding requests may complete
+ *	draining	The end event is known and stands. The QP is in error, the peer is notified.
+ *			For a bounded time the device completes what is outstanding.
+ *	flushing	The state is DISCONNECTED. What the device did not complete is completed as
+ *			flushed, then the end event is posted. Lasts only while memory is short.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -15,31 +18,31 @@
 
 #define MS UINT64_C(1000000) /* in ns */
 
-#define GRACE_CAP (3000 * MS) /* how long posted requests may delay a graceful disconnect */
-#define DRAIN_CAP (100 * MS)  /* how long the device may take to flush; some never flush all */
-/* flushed, and nobody says why: after that the connection is broken */
-#define FLUSH_CAP (1000 * MS)
+#define LINGER_LIMIT (3000 * MS) /* how long requests may delay a graceful disconnect */
+#define DRAIN_LIMIT  (100 * MS)	 /* how long the device may take to flush; some never flush all */
+/* a flush without a known cause: after this time the connection is broken */
+#define CAUSE_LIMIT (1000 * MS)
 
-#define EVENTS_PER_CONNECTION 2 /* ESTABLISHED, and one that ends it */
+#define EVENTS_PER_CONNECTION 2 /* ESTABLISHED, and the end event */
 
 /* ---- states ---- */
 
-static void ep_linger(struct ep *ep);
+static void linger_locked(struct ep *ep);
 
 /*
- * What a trigger does. An empty entry: nothing, and a call that pulls it is refused with the
- * state's name.
+ * What a trigger does in a state. An empty entry: nothing, and a call that is this trigger is
+ * refused with the name of the state.
  */
 static const struct move {
 	enum { NONE, STAY, GO, END } kind;
 	DAT_EP_STATE to;	   /* GO */
 	void (*then)(struct ep *); /* GO, may be NULL */
-	DAT_EVENT_NUMBER verdict;  /* END: by way of ep_end to DISCONNECTED */
+	DAT_EVENT_NUMBER event;	   /* END: the end event, on the way to DISCONNECTED */
 } moves[][TRIGGERS] = {
 /* clang-format off */
 #define STAY_HERE     { .kind = STAY }
 #define GO_TO(state)  { .kind = GO, .to = DAT_EP_STATE_##state }
-#define END_AS(event) { .kind = END, .verdict = DAT_CONNECTION_EVENT_##event }
+#define END_AS(name)  { .kind = END, .event = DAT_CONNECTION_EVENT_##name }
 /* clang-format on */
 	[DAT_EP_STATE_UNCONNECTED] = {
 		[ON_CONNECT] = GO_TO(ACTIVE_CONNECTION_PENDING),
@@ -73,7 +76,9 @@ static const struct move {
 		[ON_FAULT] = END_AS(BROKEN),
 		[ON_TIMEOUT] = END_AS(BROKEN),
 		[ON_ABRUPT] = END_AS(DISCONNECTED),
-		[ON_GRACEFUL] = { .kind = GO, .to = DAT_EP_STATE_DISCONNECT_PENDING, .then = ep_linger },
+		[ON_GRACEFUL] = { .kind = GO,
+				  .to = DAT_EP_STATE_DISCONNECT_PENDING,
+				  .then = linger_locked },
 		[ON_FREE] = STAY_HERE,
 	},
 	[DAT_EP_STATE_DISCONNECT_PENDING] = {
@@ -96,57 +101,187 @@ static const struct move {
 #undef END_AS
 };
 
-static void ep_end(struct ep *ep, DAT_EVENT_NUMBER verdict);
-
-static const struct move *ep_move(const struct ep *ep, enum trigger trigger)
+static const struct move *move_of(const struct ep *ep, enum trigger trigger)
 {
 	return &moves[ep_state(ep)][trigger];
 }
 
 DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 {
-	return ep_move(ep, trigger)->kind != NONE ? DAT_SUCCESS
+	return move_of(ep, trigger)->kind != NONE ? DAT_SUCCESS
 						  : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 }
 
 void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
-	bool alone = ep->qp && !ep->shared;
+	bool single = ep->qp && !ep->thread_safe;
 	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
 		      state == DAT_EP_STATE_DISCONNECTED;
 
-	atomic_store(&ep->send_gate, alone && state == DAT_EP_STATE_CONNECTED ? EP_OPEN : 0);
-	atomic_store(&ep->recv_gate, alone && !ending ? EP_OPEN : 0);
+	atomic_store(&ep->send_gate, single && state == DAT_EP_STATE_CONNECTED ? EP_OPEN : 0);
+	atomic_store(&ep->recv_gate, single && !ending ? EP_OPEN : 0);
 	ep->read_limit = ep->attr.max_rdma_read_out ? ep->attr.max_rdma_size : 0;
 }
 
-static void ep_set_state(struct ep *ep, DAT_EP_STATE state)
+static void set_state_locked(struct ep *ep, DAT_EP_STATE state)
 {
+	assert_locked(&ep->obj.ia->lock);
 	atomic_store_explicit(&ep->state, state, memory_order_seq_cst);
 	ep_set_gates(ep);
 }
 
-void ep_fire(struct ep *ep, enum trigger trigger)
+static bool is_ending_locked(const struct ep *ep)
 {
-	const struct move *move = ep_move(ep, trigger);
+	assert_locked(&ep->obj.ia->lock);
+	return ep->end.phase >= PHASE_DRAINING;
+}
 
-	if (ep->verdict)
-		return; /* it is ending: the first verdict stands */
+static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event);
+
+void ep_trigger_locked(struct ep *ep, enum trigger trigger)
+{
+	const struct move *move = move_of(ep, trigger);
+
+	if (is_ending_locked(ep))
+		return; /* the first end event stands */
 	if (move->kind == END) {
-		ep_end(ep, move->verdict);
+		end_connection_locked(ep, move->event);
 	} else if (move->kind == GO) {
-		ep_set_state(ep, move->to);
+		set_state_locked(ep, move->to);
 		if (move->then)
 			move->then(ep);
 	}
 }
 
+/* ---- markers ---- */
+
+/* A bind is signalled, suppressed or not. */
+static bool is_unsignalled(const struct req *req)
+{
+	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) ==
+	       DAT_COMPLETION_SUPPRESS_FLAG;
+}
+
+/*
+ * If the newest request is unsignalled, no completion tells whether it succeeded: a marker posted
+ * behind it does. The marker has no slot in the ring, because slots belong to the poster, which may
+ * be in the middle of a post right now unless send_lock keeps it out.
+ */
+static void post_marker_locked(struct ep *ep)
+{
+	struct ep_marker *marker = &ep->marker;
+	struct ring *sends = &ep->sends;
+	unsigned tail;
+
+	assert_locked(&ep->obj.ia->lock);
+	if (ep->signal_all)
+		return;
+	if (ep->thread_safe)
+		spin_lock(&ep->send_lock);
+	spin_lock(&ep->request_evd->lock);
+	tail = atomic_load(&sends->tail);
+	if (!marker->posted && tail != atomic_load(&sends->head) &&
+	    is_unsignalled(&sends->slots[(tail - 1) & sends->mask])) {
+		marker->covers = tail;
+		marker->uncertain = !ep->thread_safe;
+		marker->posted = tp_post_marker(ep->qp, &marker->req) == 0;
+	}
+	spin_unlock(&ep->request_evd->lock);
+	if (ep->thread_safe)
+		spin_unlock(&ep->send_lock);
+}
+
+/* The requests that the marker covers have completed, even if the marker itself was flushed. */
+static void marker_completed_locked(struct ep *ep)
+{
+	struct ep_marker *marker = &ep->marker;
+	struct ring *sends = &ep->sends;
+
+	assert_locked(&ep->request_evd->lock);
+	marker->posted = false;
+	if ((int)(marker->covers - atomic_load(&sends->head)) > 0)
+		atomic_store(&sends->head, marker->covers);
+	else
+		marker->uncertain = false; /* they had completions of their own */
+}
+
+void ep_marker_race(struct ep *ep, const struct ring *ring)
+{
+	struct ep_marker *marker = &ep->marker;
+	unsigned tail = atomic_load(&ep->sends.tail);
+
+	if (ring != &ep->sends || !marker->uncertain || marker->covers != tail)
+		return;
+	assert_locked(&ep->request_evd->lock);
+	marker->uncertain = false;
+	marker->covers--;
+	if (!marker->posted)
+		atomic_store(&ep->sends.head, marker->covers); /* outstanding again */
+}
+
+/* ---- completions ---- */
+
+/* While draining every completion queues work, so the service thread sees when the rings empty. */
+static void set_draining_locked(struct ep *ep, bool on)
+{
+	assert_locked(&ep->obj.ia->lock);
+	if (ep->end.evds_draining == on)
+		return;
+	ep->end.evds_draining = on;
+	spin_lock(&ep->request_evd->lock);
+	/* the completion of a marker that is still in the QP must reach ep_completion_seen, too */
+	atomic_store(&ep->draining, on || ep->marker.posted);
+	spin_unlock(&ep->request_evd->lock);
+	evd_set_draining_locked(ep->recv_evd, on);
+	evd_set_draining_locked(ep->request_evd, on);
+}
+
+/* Takes what the device has completed. False: no memory, some are still in the queues. */
+static bool drain_evds(struct ep *ep)
+{
+	bool recvs = evd_drain(ep->recv_evd);
+	bool requests = evd_drain(ep->request_evd);
+
+	return recvs && requests;
+}
+
+bool ep_flush_locked(struct ep *ep)
+{
+	bool recvs, requests;
+
+	assert_locked(&ep->obj.ia->lock);
+	recvs = evd_flush(ep->recv_evd, &ep->recvs);
+	requests = evd_flush(ep->request_evd, &ep->sends);
+	return recvs && requests;
+}
+
+/* The device may have to move the QP to error again to flush what was posted late. */
+bool ep_flush_late_locked(struct ep *ep)
+{
+	assert_locked(&ep->obj.ia->lock);
+	if (!ring_used(&ep->sends) && !ring_used(&ep->recvs))
+		return true;
+	(void)tp_qp_error(ep->qp);
+	return drain_evds(ep) && ep_flush_locked(ep);
+}
+
+void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
+{
+	if (req->kind == REQ_MARKER)
+		marker_completed_locked(ep);
+	else if (status == DAT_DTO_ERR_FLUSHED)
+		atomic_store(&ep->end.flushed, true);
+	else if (status != DAT_DTO_SUCCESS)
+		atomic_store(&ep->end.failed, true);
+	service_queue_work(ep->obj.ia, &ep->work);
+}
+
 /* ---- the end of a connection ---- */
 
-static void ep_step(struct ep *ep);
+static void step_locked(struct ep *ep);
 
-static void ep_tell(struct ep *ep, DAT_EVENT_NUMBER number)
+static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 {
 	DAT_EVENT event = {
 		.event_number = number,
@@ -157,322 +292,217 @@ static void ep_tell(struct ep *ep, DAT_EVENT_NUMBER number)
 		event.event_data.connect_event_data.private_data = ep->private_data;
 		event.event_data.connect_event_data.private_data_size = ep->private_data_size;
 	}
-	log_cm("endpoint %p: event %#x", (void *)ep, (unsigned)number);
-	ep->promised--;
-	evd_post_promised(ep->connect_evd, &event);
+	log_cm("EP %p: %s", (void *)ep, event_name(number));
+	debug_assert(ep->events_reserved > 0);
+	ep->events_reserved--;
+	evd_post_reserved(ep->connect_evd, &event);
 }
 
-/* From on to off every completion makes ep_notice kick us, and the service thread hears of all. */
-static void ep_watch(struct ep *ep, bool on)
+static void unreserve_events_locked(struct ep *ep)
 {
-	if (ep->watching == on)
-		return;
-	ep->watching = on;
-	spin_lock(&ep->request_evd->lock);
-	/* a marker still on its way is for ep_notice, too */
-	atomic_store(&ep->watched, on || ep->marked);
-	spin_unlock(&ep->request_evd->lock);
-	evd_watch_drain(ep->recv_evd, on);
-	evd_watch_drain(ep->request_evd, on);
+	assert_locked(&ep->obj.ia->lock);
+	if (ep->events_reserved)
+		evd_unreserve(ep->connect_evd, ep->events_reserved);
+	ep->events_reserved = 0;
 }
 
-/* Takes what the device has completed. False: no memory, some stayed behind. */
-static bool ep_collect(struct ep *ep)
+static void release_conn_locked(struct ep *ep)
 {
-	bool recvs = evd_drain(ep->recv_evd), requests = evd_drain(ep->request_evd);
-
-	return recvs && requests;
-}
-
-bool ep_flush(struct ep *ep)
-{
-	bool recvs = evd_flush(ep->recv_evd, &ep->recvs),
-	     requests = evd_flush(ep->request_evd, &ep->sends);
-
-	return recvs && requests;
-}
-
-static void ep_unpromise(struct ep *ep)
-{
-	if (ep->promised)
-		evd_unpromise(ep->connect_evd, ep->promised);
-	ep->promised = 0;
-}
-
-static void ep_release(struct ep *ep)
-{
+	assert_locked(&ep->obj.ia->lock);
 	if (ep->conn)
 		tp_release(ep->conn);
 	ep->conn = NULL;
 }
 
-/* A bind is heard of, suppressed or not. */
-static bool is_quiet(const struct req *req)
-{
-	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_ODD)) ==
-	       DAT_COMPLETION_SUPPRESS_FLAG;
-}
-
-/*
- * A suppressed request that nothing follows completes in silence: a marker behind it makes itself
- * heard, and proves that what did not fail before it did succeed. It takes no slot of the ring, for
- * those belong to the poster, who may be in the middle of a post right now unless send_lock keeps
- * him out.
- */
-static void ep_mark(struct ep *ep)
-{
-	struct ring *sends = &ep->sends;
-	unsigned tail;
-
-	if (ep->signal_all)
-		return;
-	if (ep->shared)
-		spin_lock(&ep->send_lock);
-	spin_lock(&ep->request_evd->lock);
-	tail = atomic_load(&sends->tail);
-	if (!ep->marked && tail != atomic_load(&sends->head) &&
-	    is_quiet(&sends->slots[(tail - 1) & sends->mask])) {
-		ep->proves = tail;
-		ep->unsure = !ep->shared;
-		ep->marked = tp_post_marker(ep->qp, &ep->marker) == 0;
-	}
-	spin_unlock(&ep->request_evd->lock);
-	if (ep->shared)
-		spin_unlock(&ep->send_lock);
-}
-
-/*
- * The marker came back; that it may be flushed itself takes nothing from its proof.
- * request_evd->lock held.
- */
-static void ep_marker_back(struct ep *ep)
-{
-	struct ring *sends = &ep->sends;
-
-	ep->marked = false;
-	if ((int)(ep->proves - atomic_load(&sends->head)) > 0)
-		atomic_store(&sends->head, ep->proves);
-	else
-		ep->unsure = false; /* they had completions of their own */
-}
-
-void ep_doubt(struct ep *ep, const struct ring *ring)
-{
-	unsigned tail = atomic_load(&ep->sends.tail);
-
-	if (ring != &ep->sends || !ep->unsure || ep->proves != tail)
-		return;
-	ep->unsure = false;
-	ep->proves--;
-	if (!ep->marked)
-		atomic_store(&ep->sends.head, ep->proves); /* not known to be done, after all */
-}
-
-void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
-{
-	if (req->kind == REQ_MARKER)
-		ep_marker_back(ep);
-	else if (status == DAT_DTO_ERR_FLUSHED)
-		atomic_store(&ep->flushed, true);
-	else if (status != DAT_DTO_SUCCESS)
-		atomic_store(&ep->fault, true);
-	service_kick(ep->obj.ia, &ep->work);
-}
-
-static void ep_expire(struct timer *timer)
+static void timer_expired_locked(struct timer *timer)
 {
 	struct ep *ep = container_of(timer, struct ep, timer);
 
-	if (ep->verdict || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		ep_step(ep);
+	if (is_ending_locked(ep) || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
+		step_locked(ep);
 	else
-		ep_fire(ep, ON_TIMEOUT);
+		ep_trigger_locked(ep, ON_TIMEOUT);
 }
 
-static void ep_set_timer(struct ep *ep, uint64_t ns)
+static void set_timer_locked(struct ep *ep, uint64_t ns)
 {
-	timer_set(ep->obj.ia, &ep->timer, tp_now() + ns, ep_expire);
+	timer_set_locked(ep->obj.ia, &ep->timer, tp_now() + ns, timer_expired_locked);
 }
 
-/* The last step: order on an EVD is completions, flushes, then the event. */
-static void ep_finish(struct ep *ep)
+/* The order on an EVD is: completions, flushes, then the end event. */
+static void finish_locked(struct ep *ep)
 {
-	DAT_EVENT_NUMBER verdict;
+	DAT_EVENT_NUMBER event;
 
-	if (!ep_collect(ep)) {
-		ep_set_timer(ep, MEMORY_RETRY);
+	if (!drain_evds(ep)) {
+		set_timer_locked(ep, NO_MEMORY_RETRY);
 		return;
 	}
-	verdict = ep->peer_gone && atomic_load(&ep->fault) ? DAT_CONNECTION_EVENT_BROKEN
-							   : ep->verdict;
-	/* Who posts from here on sees that state, and has to do with the leftovers himself. */
-	ep_set_state(ep, DAT_EP_STATE_DISCONNECTED);
-	if (!ep_flush(ep)) {
-		ep_set_timer(ep, MEMORY_RETRY);
+	event = ep->end.by_peer && atomic_load(&ep->end.failed) ? DAT_CONNECTION_EVENT_BROKEN
+								: ep->end.event;
+	/* A post that comes after this reads the state, and completes as flushed by itself. */
+	set_state_locked(ep, DAT_EP_STATE_DISCONNECTED);
+	ep->end.phase = PHASE_FLUSHING;
+	if (!ep_flush_locked(ep)) {
+		set_timer_locked(ep, NO_MEMORY_RETRY);
 		return;
 	}
-	timer_cancel(ep->obj.ia, &ep->timer);
-	ep->verdict = 0;
-	ep_watch(ep, false);
-	ep_tell(ep, verdict);
-	ep_unpromise(ep);
+	timer_cancel_locked(ep->obj.ia, &ep->timer);
+	ep->end.phase = PHASE_NONE;
+	set_draining_locked(ep, false);
+	post_connection_event_locked(ep, event);
+	unreserve_events_locked(ep);
 }
 
-/* While the device flushes. */
-static void ep_drain(struct ep *ep)
+/* Done when the rings are empty, or when the time is up: then the timer is not set. */
+static void step_draining_locked(struct ep *ep)
 {
-	bool over = !ep->timer.deadline; /* time is up, or ran up before */
+	bool done = !ep->timer.deadline;
 
-	if (ep_collect(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs))
-		over = true;
-	if (over)
-		ep_finish(ep);
+	if (drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs))
+		done = true;
+	if (done)
+		finish_locked(ep);
 }
 
-static void ep_end(struct ep *ep, DAT_EVENT_NUMBER verdict)
+static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 {
-	ep->verdict = verdict;
+	ep->end.phase = PHASE_DRAINING;
+	ep->end.event = event;
 	if (ep_state(ep) == DAT_EP_STATE_CONNECTED)
-		ep_set_state(ep, DAT_EP_STATE_DISCONNECT_PENDING);
-	ep_watch(ep, true);
-	ep_mark(ep); /* before the error: there are devices that refuse it afterwards */
+		set_state_locked(ep, DAT_EP_STATE_DISCONNECT_PENDING);
+	set_draining_locked(ep, true);
+	post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
 	if (tp_qp_error(ep->qp))
-		log_warn("endpoint %p: the device would not end its transfers", (void *)ep);
-	ep_release(ep);
-	ep_set_timer(ep, DRAIN_CAP);
-	ep_drain(ep);
+		log_warn("EP %p: the device refuses to put the QP into error", (void *)ep);
+	release_conn_locked(ep);
+	set_timer_locked(ep, DRAIN_LIMIT);
+	step_draining_locked(ep);
 }
 
-/* A graceful disconnect lets requests finish; receives are not waited for. */
-static void ep_linger(struct ep *ep)
+/* A graceful disconnect lets requests complete; it does not wait for receives. */
+static void linger_locked(struct ep *ep)
 {
-	ep_watch(ep, true);
-	ep_set_timer(ep, GRACE_CAP);
-	ep_step(ep);
+	ep->end.phase = PHASE_LINGERING;
+	set_draining_locked(ep, true);
+	set_timer_locked(ep, LINGER_LIMIT);
+	step_locked(ep);
 }
 
-static void ep_step_lingering(struct ep *ep)
+static void step_lingering_locked(struct ep *ep)
 {
-	ep_collect(ep);
-	if (atomic_load(&ep->fault))
-		ep_fire(ep, ON_FAULT);
+	drain_evds(ep);
+	if (atomic_load(&ep->end.failed))
+		ep_trigger_locked(ep, ON_FAULT);
 	else if (!ring_used(&ep->sends))
-		ep_fire(ep, ON_IDLE);
+		ep_trigger_locked(ep, ON_IDLE);
 	else
-		ep_mark(ep);
+		post_marker_locked(ep);
 }
 
 /*
- * A flush that we did not cause has a reason: a failure further back, or a peer whose word is still
- * on its way.
+ * A flush that we did not cause has a cause: a failed completion behind it in the queue, or the
+ * peer's disconnect, whose event is still on its way.
  */
-static void ep_step_connected(struct ep *ep)
+static void step_connected_locked(struct ep *ep)
 {
-	if (atomic_load(&ep->flushed))
-		ep_collect(ep);
-	if (atomic_load(&ep->fault))
-		ep_fire(ep, ON_FAULT);
-	else if (atomic_load(&ep->flushed) && !ep->timer.deadline)
-		ep_set_timer(ep, FLUSH_CAP);
+	if (atomic_load(&ep->end.flushed))
+		drain_evds(ep);
+	if (atomic_load(&ep->end.failed))
+		ep_trigger_locked(ep, ON_FAULT);
+	else if (atomic_load(&ep->end.flushed) && !ep->timer.deadline)
+		set_timer_locked(ep, CAUSE_LIMIT);
 }
 
-/* Posts that overtook the end: the device may need to hear again that it is over. */
-bool ep_settle(struct ep *ep)
+static void step_disconnected_locked(struct ep *ep)
 {
-	if (!ring_used(&ep->sends) && !ring_used(&ep->recvs))
-		return true;
-	(void)tp_qp_error(ep->qp);
-	return ep_collect(ep) && ep_flush(ep);
+	if (!ep_flush_late_locked(ep))
+		set_timer_locked(ep, NO_MEMORY_RETRY);
 }
 
-static void ep_step_disconnected(struct ep *ep)
+/* Something has happened: does what is due in this phase and state. */
+static void step_locked(struct ep *ep)
 {
-	if (!ep_settle(ep))
-		ep_set_timer(ep, MEMORY_RETRY);
-}
-
-/* Something has happened; sees to whatever is due. */
-static void ep_step(struct ep *ep)
-{
-	if (ep->verdict) {
-		ep_drain(ep);
+	if (is_ending_locked(ep)) {
+		step_draining_locked(ep);
 		return;
 	}
 	switch (ep_state(ep)) {
 	case DAT_EP_STATE_CONNECTED:
-		ep_step_connected(ep);
+		step_connected_locked(ep);
 		break;
 	case DAT_EP_STATE_DISCONNECT_PENDING:
-		ep_step_lingering(ep);
+		step_lingering_locked(ep);
 		break;
 	case DAT_EP_STATE_DISCONNECTED:
-		ep_step_disconnected(ep);
+		step_disconnected_locked(ep);
 		break;
 	default:
-		break; /* what failed before ESTABLISHED is looked at thereafter */
+		break; /* a failure before ESTABLISHED is handled right after it */
 	}
 }
 
-void ep_work(struct work *work)
+void ep_work_locked(struct work *work)
 {
-	ep_step(container_of(work, struct ep, work));
+	step_locked(container_of(work, struct ep, work));
 }
 
-void ep_silence(struct ep *ep)
+void ep_quiesce_locked(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 
-	timer_cancel(ia, &ep->timer);
-	service_forget(ia, &ep->work);
-	ep_release(ep);
-	ep_unpromise(ep);
-	ep_watch(ep, false);
-	ep->verdict = 0;
-	ep_set_state(ep, DAT_EP_STATE_UNCONNECTED); /* where ep_step does nothing */
+	timer_cancel_locked(ia, &ep->timer);
+	service_cancel_work_locked(ia, &ep->work);
+	release_conn_locked(ep);
+	unreserve_events_locked(ep);
+	set_draining_locked(ep, false);
+	ep->end.phase = PHASE_NONE;
+	set_state_locked(ep, DAT_EP_STATE_UNCONNECTED); /* where step_locked does nothing */
 }
 
-/* ---- word from the transport ---- */
+/* ---- upcalls of the transport ---- */
 
 /*
- * What the connection leaves of the RDMA reads. Those of the consumer's wish stay, unless there can
- * be none at all.
+ * What the connection leaves of the RDMA reads. A number that the consumer gave stays, unless there
+ * can be none at all.
  */
-static DAT_COUNT reads_left(const struct ep *ep, DAT_COUNT made, unsigned agreed)
+static DAT_COUNT reads_agreed(const struct ep *ep, DAT_COUNT created, unsigned agreed)
 {
-	return ep->reads_given && agreed ? made : (DAT_COUNT)min_u64((unsigned)made, agreed);
+	return ep->reads_given && agreed ? created : (DAT_COUNT)min_u64((unsigned)created, agreed);
 }
 
-/* Consumers that asked once read it whenever they like: it changes only if it must. */
-static void addr_update(struct sockaddr_storage *known, const struct sockaddr_storage *now)
+/* Consumers keep a pointer to it and read it at any time: it is written only if it changes. */
+static void update_address(struct sockaddr_storage *known, const struct sockaddr_storage *now)
 {
 	if (now->ss_family != AF_UNSPEC && memcmp(known, now, sizeof(*now)) != 0)
 		*known = *now;
 }
 
-static void ep_learn_addrs(struct ep *ep)
+static void update_addresses_locked(struct ep *ep)
 {
 	struct sockaddr_storage local, remote;
 
+	assert_locked(&ep->obj.ia->lock);
 	tp_conn_addr(ep->conn, &local, &remote);
-	addr_update(&ep->local, &local);
-	addr_update(&ep->remote, &remote);
+	update_address(&ep->local, &local);
+	update_address(&ep->remote, &remote);
 }
 
 void up_established(struct ep *ep, const struct tp_established *established)
 {
 	unsigned size = min_u64(established->private_data_size, ep->obj.ia->attr->max_reply_pdata);
 
-	timer_cancel(ep->obj.ia, &ep->timer);
-	ep_learn_addrs(ep);
-	ep->attr.max_rdma_read_in = reads_left(ep, ep->read_in, established->max_read_in);
-	ep->attr.max_rdma_read_out = reads_left(ep, ep->read_out, established->max_read_out);
+	timer_cancel_locked(ep->obj.ia, &ep->timer);
+	update_addresses_locked(ep);
+	ep->attr.max_rdma_read_in = reads_agreed(ep, ep->read_in, established->max_read_in);
+	ep->attr.max_rdma_read_out = reads_agreed(ep, ep->read_out, established->max_read_out);
 	if (established->private_data && size) {
 		memcpy(ep->private_data, established->private_data, size);
 		ep->private_data_size = (DAT_COUNT)size;
 	}
-	ep_fire(ep, ON_ESTABLISHED);
-	ep_tell(ep, DAT_CONNECTION_EVENT_ESTABLISHED);
-	ep_step(ep);
+	ep_trigger_locked(ep, ON_ESTABLISHED);
+	post_connection_event_locked(ep, DAT_CONNECTION_EVENT_ESTABLISHED);
+	step_locked(ep);
 }
 
 void up_failed(struct ep *ep, enum tp_cause cause)
@@ -484,57 +514,60 @@ void up_failed(struct ep *ep, enum tp_cause cause)
 		[TP_LOCAL_ERROR] = ON_FAULT,
 	};
 
-	ep_fire(ep, triggers[cause]);
+	ep_trigger_locked(ep, triggers[cause]);
 }
 
+/* If a transfer has failed, that is why the peer disconnected. */
 void up_disconnected(struct ep *ep)
 {
-	ep_collect(ep); /* if a transfer failed, the peer went because of that */
-	ep->peer_gone = !ep->verdict;
-	ep_fire(ep, atomic_load(&ep->fault) ? ON_FAULT : ON_PEER_GONE);
+	drain_evds(ep);
+	ep->end.by_peer = !is_ending_locked(ep);
+	ep_trigger_locked(ep, atomic_load(&ep->end.failed) ? ON_FAULT : ON_PEER_GONE);
 }
 
-void ep_break(struct ep *ep)
+void ep_break_locked(struct ep *ep)
 {
-	ep_fire(ep, ON_FAULT);
+	ep_trigger_locked(ep, ON_FAULT);
 }
 
 void up_qp_broken(struct ep *ep)
 {
-	if (ep->verdict || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		return; /* by us */
-	ia_async_event(ep->obj.ia, DAT_ASYNC_ERROR_EP_BROKEN, ep, DAT_EP_TRANSFER_TO_ERROR);
-	ep_break(ep);
+	if (is_ending_locked(ep) || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
+		return; /* we put it into error ourselves */
+	async_error_post_locked(ep->obj.ia, DAT_ASYNC_ERROR_EP_BROKEN, ep,
+				DAT_EP_TRANSFER_TO_ERROR);
+	ep_break_locked(ep);
 }
 
 /* ---- connect, accept, disconnect ---- */
 
-/* Room for all that is to come, so that nothing of it can fail. ia->lock held. */
-static DAT_RETURN ep_begin(struct ep *ep, enum trigger trigger)
+/* Reserves room for all events to come, so that none of them can fail. */
+static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 {
 	DAT_RETURN ret = ep_may(ep, trigger);
 
+	assert_locked(&ep->obj.ia->lock);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!ep->qp || !ep->connect_evd)
 		return BAD_STATE(EP_NOTREADY);
-	ret = status_of(evd_promise(ep->connect_evd, EVENTS_PER_CONNECTION), DAT_RESOURCE_MEMORY);
+	ret = status_of(evd_reserve(ep->connect_evd, EVENTS_PER_CONNECTION), DAT_RESOURCE_MEMORY);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	ep->promised = EVENTS_PER_CONNECTION;
-	ep->peer_gone = false;
-	atomic_store(&ep->parting, false);
-	atomic_store(&ep->fault, false);
-	atomic_store(&ep->flushed, false);
-	/* before the transport knows: its answer may be quicker than our return */
-	ep_fire(ep, trigger);
+	ep->events_reserved = EVENTS_PER_CONNECTION;
+	ep->end.by_peer = false;
+	atomic_store(&ep->end.requested, false);
+	atomic_store(&ep->end.failed, false);
+	atomic_store(&ep->end.flushed, false);
+	/* before the transport is called: its upcall may come before that call returns */
+	ep_trigger_locked(ep, trigger);
 	return DAT_SUCCESS;
 }
 
-static void ep_begin_undo(struct ep *ep)
+static void undo_start_locked(struct ep *ep)
 {
-	ep_set_state(ep, DAT_EP_STATE_UNCONNECTED);
-	ep_unpromise(ep);
+	set_state_locked(ep, DAT_EP_STATE_UNCONNECTED);
+	unreserve_events_locked(ep);
 }
 
 static bool is_host_in4(const struct sockaddr_in *in)
@@ -550,8 +583,8 @@ static bool is_host_in6(const struct sockaddr_in6 *in6)
 }
 
 /* A copy of a consumer's address with the port of @qual in place of its own. */
-static DAT_RETURN address_take(const struct sockaddr *from, DAT_CONN_QUAL qual,
-			       struct sockaddr_storage *to)
+static DAT_RETURN copy_remote_address(const struct sockaddr *from, DAT_CONN_QUAL qual,
+				      struct sockaddr_storage *to)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)to;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
@@ -575,8 +608,8 @@ static DAT_RETURN address_take(const struct sockaddr *from, DAT_CONN_QUAL qual,
 	return host ? DAT_SUCCESS : DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
 }
 
-/* What a consumer asked of ep_connect, beside the endpoint. */
-struct wish {
+/* The arguments of dat_ep_connect, but for the endpoint. */
+struct connect_args {
 	DAT_IA_ADDRESS_PTR remote;
 	DAT_CONN_QUAL qual;
 	DAT_TIMEOUT timeout; /* us */
@@ -586,65 +619,62 @@ struct wish {
 	DAT_CONNECT_FLAGS flags;
 };
 
-static DAT_RETURN connect_refused(const struct ia *ia, const struct wish *wish)
+static DAT_RETURN connect_refused(const struct ia *ia, const struct connect_args *args)
 {
-	if (!wish->remote)
+	if (!args->remote)
 		return BAD_ARG(2);
-	if (wish->private_data_size > 0 && !wish->private_data)
+	if (args->private_data_size > 0 && !args->private_data)
 		return BAD_ARG(6);
-	if (!wish->qual)
+	if (!args->qual)
 		return BAD_ARG(3);
-	if (!wish->timeout)
+	if (!args->timeout)
 		return BAD_ARG(4);
-	if (wish->private_data_size < 0 ||
-	    (unsigned)wish->private_data_size > ia->attr->max_request_pdata)
+	if (args->private_data_size < 0 ||
+	    (unsigned)args->private_data_size > ia->attr->max_request_pdata)
 		return BAD_ARG(5);
-	if (wish->flags & ~(unsigned)DAT_CONNECT_MULTIPATH_FLAG)
+	if (args->flags & ~(unsigned)DAT_CONNECT_MULTIPATH_FLAG)
 		return BAD_ARG(8);
-	if (wish->qos != DAT_QOS_BEST_EFFORT || wish->flags & DAT_CONNECT_MULTIPATH_FLAG)
+	if (args->qos != DAT_QOS_BEST_EFFORT || args->flags & DAT_CONNECT_MULTIPATH_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	return DAT_SUCCESS;
 }
 
-/* ia->lock held. */
-static DAT_RETURN ep_begin_connect(struct ep *ep, const struct wish *wish,
-				   const struct sockaddr_storage *remote)
+static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
+				 const struct sockaddr_storage *remote)
 {
 	const struct tp_cm_param param = {
-		.private_data = wish->private_data,
-		.private_data_size = (unsigned)wish->private_data_size,
+		.private_data = args->private_data,
+		.private_data_size = (unsigned)args->private_data_size,
 		.max_read_in = (unsigned)ep->read_in,
 		.max_read_out = (unsigned)ep->read_out,
 	};
 	struct ia *ia = ep->obj.ia;
-	uint64_t deadline = tp_now() + (uint64_t)wish->timeout * 1000;
+	uint64_t deadline = deadline_of(args->timeout);
 	DAT_RETURN ret;
 
-	ret = ep_begin(ep, ON_CONNECT);
+	ret = start_connection_locked(ep, ON_CONNECT);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!ep->private_data)
-		/* never 0, which may be NULL */
-		ep->private_data = malloc(ia->attr->max_reply_pdata + 1);
+		ep->private_data = malloc(ia->attr->max_reply_pdata +
+					  1); /* malloc(0) may be NULL */
 	if (!ep->private_data) {
 		ret = NO_RESOURCE(MEMORY);
 		goto undo;
 	}
 	ret = status_of(tp_connect(ia->dev, (const struct sockaddr *)remote,
-				   port_of_qual(wish->qual), ep->qp, ep, &param, &ep->conn),
+				   port_of_qual(args->qual), ep->qp, ep, &param, &ep->conn),
 			DAT_RESOURCE_TEP);
 	if (ret != DAT_SUCCESS)
 		goto undo;
 	ep->remote = *remote;
-	ep_learn_addrs(ep);
-	ep->asked = *remote;
-	ep->asked_qual = wish->qual;
-	ep->asked_flags = wish->flags;
-	if (wish->timeout != DAT_TIMEOUT_INFINITE)
-		timer_set(ia, &ep->timer, deadline, ep_expire);
+	update_addresses_locked(ep);
+	ep->target = (struct ep_target){ *remote, args->qual, args->flags };
+	if (deadline != TP_NEVER)
+		timer_set_locked(ia, &ep->timer, deadline, timer_expired_locked);
 	return DAT_SUCCESS;
 undo:
-	ep_begin_undo(ep);
+	undo_start_locked(ep);
 	return ret;
 }
 
@@ -652,8 +682,15 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 		      DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
 		      const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags)
 {
-	const struct wish wish = { remote,	 qual, timeout, private_data_size,
-				   private_data, qos,  flags };
+	const struct connect_args args = {
+		.remote = remote,
+		.qual = qual,
+		.timeout = timeout,
+		.private_data_size = private_data_size,
+		.private_data = private_data,
+		.qos = qos,
+		.flags = flags,
+	};
 	struct sockaddr_storage address;
 	struct ep *ep = handle;
 	struct ia *ia;
@@ -664,19 +701,20 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	if (!ep->connect_evd)
 		return BAD_HANDLE(EVD_CONN);
 	ia = ep->obj.ia;
-	ret = connect_refused(ia, &wish);
+	ret = connect_refused(ia, &args);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	ret = address_take(remote, qual, &address);
+	ret = copy_remote_address(remote, qual, &address);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
-	ret = ep_begin_connect(ep, &wish, &address);
+	ret = connect_locked(ep, &args, &address);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
 
-DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_data, unsigned size)
+DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *private_data,
+			    unsigned size)
 {
 	const struct tp_cm_param param = {
 		.private_data = private_data,
@@ -686,16 +724,16 @@ DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_dat
 	};
 	DAT_RETURN ret;
 
-	ret = ep_begin(ep, ON_ACCEPT);
+	ret = start_connection_locked(ep, ON_ACCEPT);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ret = status_of(tp_accept(cr->conn, ep->qp, ep, &param), DAT_RESOURCE_TEP);
 	if (ret != DAT_SUCCESS) {
-		ep_begin_undo(ep);
+		undo_start_locked(ep);
 		return ret;
 	}
 	ep->conn = cr->conn;
-	ep_learn_addrs(ep);
+	update_addresses_locked(ep);
 	return DAT_SUCCESS;
 }
 
@@ -714,8 +752,8 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	mutex_lock(&ia->lock);
 	ret = ep_may(ep, trigger);
 	if (ret == DAT_SUCCESS) {
-		atomic_store(&ep->parting, true);
-		ep_fire(ep, trigger);
+		atomic_store(&ep->end.requested, true);
+		ep_trigger_locked(ep, trigger);
 	}
 	mutex_unlock(&ia->lock);
 	return ret;

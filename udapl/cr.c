@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connection requests: born when one arrives at a service point, gone when the consumer has
- * answered.
+ * Connection requests: made when one arrives at a service point, freed when the consumer accepts or
+ * rejects it.
  */
 #include <string.h>
 
 #include "udapl.h"
 
-static void cr_fill(struct cr *cr, struct sp *sp, struct tp_conn *conn,
+static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 		    const struct tp_request *request)
 {
 	unsigned size = request->private_data_size;
@@ -25,7 +25,7 @@ static void cr_fill(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 	cr->private_data_size = (DAT_COUNT)size;
 }
 
-/* The request is findable before its event is, so whoever takes that may answer at once. */
+/* The request is published before its event, so a thread that dequeues that may answer at once. */
 void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request)
 {
 	struct ia *ia = sp->obj.ia;
@@ -41,21 +41,23 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 
 	if (!cr)
 		goto refuse;
-	cr_fill(cr, sp, conn, request);
+	cr_init(cr, sp, conn, request);
 	event.event_data.cr_arrival_event_data.cr_handle = obj_publish(&cr->obj);
 	if (evd_post_bounded(sp->evd, &event) == 0)
 		return;
-	obj_retire_anyway(&cr->obj); /* nobody has heard of it */
-	obj_discard(&cr->obj);
+	obj_retire_forced(&cr->obj); /* its handle was given to no one */
+	obj_free(&cr->obj);
 refuse:
-	log_cm("qualifier %llu: no room for a request, refused", (unsigned long long)sp->conn_qual);
+	log_cm("PSP %p, qualifier %llu: connection request rejected: no memory or event queue full",
+	       (void *)sp, (unsigned long long)sp->conn_qual);
 	tp_reject(conn, false);
 }
 
-void cr_unmake(struct cr *cr, bool by_consumer)
+void cr_destroy_locked(struct cr *cr, bool by_consumer)
 {
+	assert_locked(&cr->obj.ia->lock);
 	tp_reject(cr->conn, by_consumer);
-	obj_discard(&cr->obj);
+	obj_free(&cr->obj);
 }
 
 DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param)
@@ -95,10 +97,10 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 	if (private_data_size < 0 || (unsigned)private_data_size > ia->attr->max_reply_pdata)
 		return BAD_ARG(3);
 	mutex_lock(&ia->lock);
-	ret = ep_accept(ep, cr, private_data, (unsigned)private_data_size);
+	ret = ep_accept_locked(ep, cr, private_data, (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
-		obj_retire_anyway(&cr->obj); /* nobody holds one */
-		obj_discard(&cr->obj);
+		obj_retire_forced(&cr->obj); /* no object holds one */
+		obj_free(&cr->obj);
 	}
 	mutex_unlock(&ia->lock);
 	return ret;
@@ -113,8 +115,8 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 		return BAD_HANDLE(CR);
 	ia = cr->obj.ia;
 	mutex_lock(&ia->lock);
-	obj_retire_anyway(&cr->obj);
-	cr_unmake(cr, true);
+	obj_retire_forced(&cr->obj);
+	cr_destroy_locked(cr, true);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Endpoints as objects: create, free, reset, and what one may ask them. Their connections live in
- * conn.c.
- */
+/* Endpoints as objects: create, free, reset, query. conn.c has their connections. */
 #include <stdlib.h>
 
 #include "ep.h"
 
-/* ---- create and free ---- */
+/* ---- create ---- */
 
 static const struct ep_role {
 	DAT_EVD_FLAGS stream;
@@ -18,7 +15,7 @@ static const struct ep_role {
 	[EVD_ROLE_CONNECT] = { DAT_EVD_CONNECTION_FLAG, DAT_INVALID_HANDLE_EVD_CONN },
 };
 
-static struct evd **ep_evd(struct ep *ep, unsigned role)
+static struct evd **evd_of_role(struct ep *ep, unsigned role)
 {
 	switch (role) {
 	case EVD_ROLE_RECV:
@@ -30,38 +27,39 @@ static struct evd **ep_evd(struct ep *ep, unsigned role)
 	}
 }
 
-/* Gives back the first @roles of them. */
-static void ep_detach(struct ep *ep, unsigned roles)
+/* Detaches the EVDs of the first @roles roles. */
+static void detach_evds_locked(struct ep *ep, unsigned roles)
 {
+	assert_locked(&ep->obj.ia->lock);
 	while (roles-- > 0) {
-		struct evd *evd = *ep_evd(ep, roles);
+		struct evd *evd = *evd_of_role(ep, roles);
 
 		if (evd)
-			evd_detach(evd, (enum evd_role)roles, &ep->attr);
+			evd_detach_locked(evd, (enum evd_role)roles, &ep->attr);
 	}
 }
 
-static DAT_RETURN ep_attach(struct ep *ep, const DAT_EVD_HANDLE evds[EVD_ROLES])
+static DAT_RETURN attach_evds_locked(struct ep *ep, const DAT_EVD_HANDLE evds[EVD_ROLES])
 {
 	for (unsigned role = 0; role < EVD_ROLES; role++) {
 		struct evd *evd = evds[role];
 		DAT_RETURN ret = DAT_SUCCESS;
 
 		if (!evd && role != EVD_ROLE_CONNECT)
-			ret = evd_sink(ep->obj.ia, &evd); /* a completion needs some place to go */
+			ret = evd_sink_locked(ep->obj.ia, &evd); /* completions need an EVD */
 		if (evd)
-			ret = evd_attach(evd, (enum evd_role)role, &ep->attr, BAD_ARG(6));
+			ret = evd_attach_locked(evd, (enum evd_role)role, &ep->attr, BAD_ARG(6));
 		if (ret != DAT_SUCCESS) {
-			ep_detach(ep, role);
+			detach_evds_locked(ep, role);
 			return ret;
 		}
-		*ep_evd(ep, role) = evd;
+		*evd_of_role(ep, role) = evd;
 	}
 	return DAT_SUCCESS;
 }
 
-/* Without a zone there is none. */
-static DAT_RETURN ep_make_qp(struct ep *ep)
+/* Without a protection zone there is no QP. */
+static DAT_RETURN create_qp(struct ep *ep)
 {
 	const DAT_EP_ATTR *attr = &ep->attr;
 	struct tp_qp_attr asked;
@@ -74,7 +72,7 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 		.send_cq = ep->request_evd->cq,
 		.recv_cq = ep->recv_evd->cq,
 		.max_send = (unsigned)attr->max_request_dtos + RING_SLACK,
-		/* not every device makes a queue for none */
+		/* some devices refuse 0 */
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
 		.max_send_sge = max_u64((unsigned)attr->max_request_iov,
 					max_u64((unsigned)attr->max_rdma_read_iov,
@@ -89,24 +87,25 @@ static DAT_RETURN ep_make_qp(struct ep *ep)
 }
 
 /*
- * Ends what the QP might still do, and forgets what it did. ia->lock not held: it waits for
- * upcalls.
+ * Ends all transfers of the QP and drops their completions. No lock is held: the transport waits
+ * for upcalls.
  */
-static void ep_drop_qp(struct ep *ep)
+static void destroy_qp(struct ep *ep)
 {
+	assert_no_lock_held();
 	if (!ep->qp)
 		return;
 	tp_qp_destroy(ep->qp);
 	ep->qp = NULL;
 	ep_set_gates(ep);
-	evd_forget_ep(ep->recv_evd, ep);
-	evd_forget_ep(ep->request_evd, ep);
-	ep->marked = false;
-	ep->unsure = false;
-	atomic_store(&ep->watched, 0);
+	evd_purge_ep(ep->recv_evd, ep);
+	evd_purge_ep(ep->request_evd, ep);
+	ep->marker.posted = false;
+	ep->marker.uncertain = false;
+	atomic_store(&ep->draining, 0);
 }
 
-static DAT_RETURN ep_make_rings(struct ep *ep)
+static DAT_RETURN init_rings(struct ep *ep)
 {
 	int err = ring_init(&ep->sends, ep, (unsigned)ep->attr.max_request_dtos);
 
@@ -124,21 +123,22 @@ static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
 
 	spin_init(&ep->send_lock, RANK_POST);
 	spin_init(&ep->recv_lock, RANK_POST);
-	ep->shared = ia->thread_safe;
+	ep->thread_safe = ia->thread_safe;
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
 	ep->attr = *attr;
 	ep->reads_given = given;
 	ep->read_in = attr->max_rdma_read_in;
 	ep->read_out = attr->max_rdma_read_out;
 	ep->local = ia->attr->addr;
-	ep->work.run = ep_work;
-	ep->marker.ring = &ep->sends;
-	ep->marker.kind = REQ_MARKER;
+	ep->work.run = ep_work_locked;
+	ep->marker.req.ring = &ep->sends;
+	ep->marker.req.kind = REQ_MARKER;
 }
 
-/* All but publishing. ia->lock held. */
-static DAT_RETURN ep_make(struct ia *ia, DAT_PZ_HANDLE pz, const DAT_EVD_HANDLE evds[EVD_ROLES],
-			  const DAT_EP_ATTR *attr, bool given, struct ep **out)
+/* All but publishing. */
+static DAT_RETURN ep_new_locked(struct ia *ia, DAT_PZ_HANDLE pz,
+				const DAT_EVD_HANDLE evds[EVD_ROLES], const DAT_EP_ATTR *attr,
+				bool given, struct ep **out)
 {
 	struct ep *ep = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_EP);
 	DAT_RETURN ret;
@@ -151,15 +151,15 @@ static DAT_RETURN ep_make(struct ia *ia, DAT_PZ_HANDLE pz, const DAT_EVD_HANDLE 
 		goto discard_ep;
 	}
 	ep->pz = pz;
-	ret = ep_attach(ep, evds);
+	ret = attach_evds_locked(ep, evds);
 	if (ret != DAT_SUCCESS)
 		goto put_pz;
 	if (evd_takes_binds(ep->request_evd))
 		ep->bind_pz = ep->pz;
-	ret = ep_make_rings(ep);
+	ret = init_rings(ep);
 	if (ret != DAT_SUCCESS)
 		goto detach;
-	ret = ep_make_qp(ep);
+	ret = create_qp(ep);
 	if (ret != DAT_SUCCESS)
 		goto fini_rings;
 	*out = ep;
@@ -168,12 +168,12 @@ fini_rings:
 	ring_fini(&ep->recvs);
 	ring_fini(&ep->sends);
 detach:
-	ep_detach(ep, EVD_ROLES);
+	detach_evds_locked(ep, EVD_ROLES);
 put_pz:
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
 discard_ep:
-	obj_discard(&ep->obj);
+	obj_free(&ep->obj);
 	return ret;
 }
 
@@ -211,15 +211,17 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
-	ret = ep_make(ia, pz, evds, &attr, asked != NULL, &ep);
+	ret = ep_new_locked(ia, pz, evds, &attr, asked != NULL, &ep);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&ep->obj);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
 
-/* The oldest bind that is not settled, or NULL. Nobody posts any more. */
-static struct req *ep_pending_bind(struct ep *ep)
+/* ---- free and reset ---- */
+
+/* The oldest bind in the ring, or NULL. No thread posts any more. */
+static struct req *pending_bind(struct ep *ep)
 {
 	struct ring *sends = &ep->sends;
 
@@ -230,47 +232,47 @@ static struct req *ep_pending_bind(struct ep *ep)
 }
 
 /*
- * Windows outlive us, so it matters which binds were carried out. Completions may go with the QP:
- * look at them before.
+ * Windows outlive the endpoint, so the binds that were executed must be told from those that were
+ * not. Some devices drop completions with the QP: takes them before.
  */
-static void ep_end_binds(struct ep *ep)
+static void complete_executed_binds(struct ep *ep)
 {
-	if (!ep_pending_bind(ep))
+	if (!pending_bind(ep))
 		return;
 	(void)tp_qp_error(ep->qp);
-	evd_forget_ep(ep->request_evd, ep);
+	evd_purge_ep(ep->request_evd, ep);
 }
 
-/* Who is left was not carried out. */
-static void ep_drop_binds(struct ep *ep)
+/* Binds still in the ring were never executed: completes them as flushed. */
+static void cancel_pending_binds(struct ep *ep)
 {
 	struct req *req;
 
-	while ((req = ep_pending_bind(ep)) && ring_retire(&ep->sends, req))
-		(void)rmr_settle(req->binding, DAT_DTO_ERR_FLUSHED);
-	rmr_sweep(ep->obj.ia);
+	while ((req = pending_bind(ep)) && ring_retire(&ep->sends, req))
+		(void)rmr_bind_completed(req->binding, DAT_DTO_ERR_FLUSHED);
+	release_run(ep->obj.ia);
 }
 
-void ep_unmake(struct ep *ep)
+void ep_destroy(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 
 	mutex_lock(&ia->lock);
-	ep_silence(ep);
+	ep_quiesce_locked(ep);
 	mutex_unlock(&ia->lock);
-	ep_end_binds(ep);
-	ep_drop_qp(ep);
-	ep_drop_binds(ep);
+	complete_executed_binds(ep);
+	destroy_qp(ep);
+	cancel_pending_binds(ep);
 	mutex_lock(&ia->lock);
-	service_forget(ia, &ep->work); /* its last completions may have kicked it again */
-	ep_detach(ep, EVD_ROLES);
+	service_cancel_work_locked(ia, &ep->work); /* the last completions may have queued it */
+	detach_evds_locked(ep, EVD_ROLES);
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
 	mutex_unlock(&ia->lock);
 	ring_fini(&ep->recvs);
 	ring_fini(&ep->sends);
 	free(ep->private_data);
-	obj_discard(&ep->obj);
+	obj_free(&ep->obj);
 }
 
 DAT_RETURN ep_free(DAT_EP_HANDLE handle)
@@ -288,23 +290,24 @@ DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 		ret = status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 	mutex_unlock(&ia->lock);
 	if (ret == DAT_SUCCESS)
-		ep_unmake(ep);
+		ep_destroy(ep);
 	return ret;
 }
 
-/* A new QP under the old handle. ia->lock held, but let go while the old one goes. */
-static DAT_RETURN ep_recycle(struct ep *ep)
+/* Replaces the QP of a disconnected endpoint. Without ia->lock while the old one is destroyed. */
+static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 	DAT_RETURN ret;
 
-	if (ep->verdict || !ep_flush(ep))
-		return NO_RESOURCE(MEMORY); /* for events that are still owed */
-	timer_cancel(ia, &ep->timer);
+	assert_locked(&ia->lock);
+	if (ep->end.phase != PHASE_NONE || !ep_flush_locked(ep))
+		return NO_RESOURCE(MEMORY); /* for events that are not posted yet */
+	timer_cancel_locked(ia, &ep->timer);
 	mutex_unlock(&ia->lock);
-	ep_drop_qp(ep);
+	destroy_qp(ep);
 	mutex_lock(&ia->lock);
-	ret = ep_make_qp(ep);
+	ret = create_qp(ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	free(ep->private_data);
@@ -312,7 +315,7 @@ static DAT_RETURN ep_recycle(struct ep *ep)
 	ep->private_data_size = 0;
 	ep->attr.max_rdma_read_in = ep->read_in;
 	ep->attr.max_rdma_read_out = ep->read_out;
-	ep_fire(ep, ON_RESET);
+	ep_trigger_locked(ep, ON_RESET);
 	return DAT_SUCCESS;
 }
 
@@ -328,15 +331,15 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE handle)
 	mutex_lock(&ia->lock);
 	ret = ep_may(ep, ON_RESET);
 	if (ret == DAT_SUCCESS && ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		ret = ep_recycle(ep);
+		ret = reset_disconnected_relock(ep);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
 
-/* ---- questions ---- */
+/* ---- query ---- */
 
-/* Is there a peer, so that its address means something? */
-static bool ep_has_peer(const struct ep *ep)
+/* Is there a peer, so that its port has a meaning? */
+static bool has_peer(const struct ep *ep)
 {
 	switch (ep_state(ep)) {
 	case DAT_EP_STATE_UNCONNECTED:
@@ -370,9 +373,9 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		.ia_handle = ia,
 		.ep_state = (DAT_EP_STATE)ep_state(ep),
 		.local_ia_address_ptr = (DAT_IA_ADDRESS_PTR)&ep->local,
-		.local_port_qual = ep_has_peer(ep) ? port_of_addr(&ep->local) : 0,
+		.local_port_qual = has_peer(ep) ? port_of_addr(&ep->local) : 0,
 		.remote_ia_address_ptr = (DAT_IA_ADDRESS_PTR)&ep->remote,
-		.remote_port_qual = ep_has_peer(ep) ? port_of_addr(&ep->remote) : 0,
+		.remote_port_qual = has_peer(ep) ? port_of_addr(&ep->remote) : 0,
 		.pz_handle = ep->pz,
 		.recv_evd_handle = evd_shown(ep->recv_evd),
 		.request_evd_handle = evd_shown(ep->request_evd),
@@ -400,8 +403,8 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN 
 }
 
 /*
- * Without a shared queue each arriving message takes the next buffer, so there are no gaps: both
- * counts are one.
+ * Without a shared receive queue each message takes the next buffer, so there are no gaps and both
+ * counts are the same.
  */
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span)
 {
@@ -424,7 +427,7 @@ static bool watermark_wrong(const struct ep *ep, DAT_COUNT watermark)
 	       (watermark < 0 || watermark > ep->attr.max_recv_dtos);
 }
 
-/* No transport says when a message takes a buffer, only when it has arrived. */
+/* A watermark needs to know when a message takes a buffer; transports report only its arrival. */
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE handle, DAT_COUNT soft, DAT_COUNT hard)
 {
 	struct ep *ep = handle;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the two halves of an endpoint, the object (ep.c) and its connection (conn.c), share.
- * ia->lock held throughout.
+ * ia->lock is held throughout, but for ep_may and ep_set_gates before the endpoint is visible.
  */
 #ifndef UDAPL_EP_H
 #define UDAPL_EP_H
 
 #include "udapl.h"
 
-/* What moves the state; the table of moves is in conn.c. */
+/* What changes the state; the table of moves is in conn.c. */
 enum trigger {
 	ON_CONNECT,
 	ON_ACCEPT,
@@ -21,28 +21,28 @@ enum trigger {
 	ON_TIMEOUT,
 	ON_ABRUPT,
 	ON_GRACEFUL,
-	ON_IDLE, /* the last request of a graceful disconnect is done */
+	ON_IDLE, /* a graceful disconnect: the last request has completed */
 	ON_RESET,
 	ON_FREE,
 	TRIGGERS,
 };
 
-/* Is a call legal that pulls @trigger? If not, the status names the state. */
+/* Is a call that is @trigger legal? If not, the status names the state. */
 DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger);
 
-/* Does what the table says, unless the connection is ending already. */
-void ep_fire(struct ep *ep, enum trigger trigger);
+/* Does what the table of moves says, unless the end event is known already. */
+void ep_trigger_locked(struct ep *ep, enum trigger trigger);
 
-/* The gates follow the state and the QP: call it when either has changed. */
+/* The gates follow the state and the QP: to be called when either has changed. */
 void ep_set_gates(struct ep *ep);
 
 /* Completes as flushed what the device has not completed. False: no memory. */
-bool ep_flush(struct ep *ep);
+bool ep_flush_locked(struct ep *ep);
 
-/* From here on nothing happens to it any more, and nobody is told. */
-void ep_silence(struct ep *ep);
+/* Afterwards neither the service thread nor the transport touches it, and no event is posted. */
+void ep_quiesce_locked(struct ep *ep);
 
-/* What the data path kicks. */
-void ep_work(struct work *work);
+/* What the data path queues for the service thread. */
+void ep_work_locked(struct work *work);
 
 #endif

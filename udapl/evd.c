@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Event dispatchers as objects: create, query, modify, free, and the roles that endpoints give
- * them.
- */
+/* Event dispatchers as objects: create, query, modify, free, and their roles for endpoints. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "udapl.h"
+#include "evd.h"
 
-#define CQ_RESERVE 64	/* entries of the device's largest queue that are ours: markers */
+#define CQ_RESERVE 64	/* entries of the device's largest queue kept for markers */
 #define CQ_FIXED   4096 /* entries of a queue that can't grow, or as many as there can be */
 
 #define EVD_FLAGS_ALL                                                                              \
@@ -58,8 +55,8 @@ static unsigned role_depth(enum evd_role role, const DAT_EP_ATTR *attr)
 }
 
 /*
- * The first attachment decides how an EVD notifies; later ones must agree. Requests know no
- * solicited mode.
+ * The first endpoint that is attached decides how an EVD notifies; later ones must agree. Only
+ * receives can be solicited.
  */
 static bool config_clashes(const struct evd *evd, enum evd_role role, unsigned config)
 {
@@ -71,10 +68,10 @@ static bool config_clashes(const struct evd *evd, enum evd_role role, unsigned c
 }
 
 /*
- * Completions of one endpoint and direction are at most its depth, so a queue as deep as the sum
- * can't overrun.
+ * One direction of an endpoint has at most as many completions as its depth, so a queue as deep as
+ * the sum can't overrun.
  */
-static DAT_RETURN cq_make_room(struct evd *evd, unsigned depth)
+static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 {
 	unsigned want = evd->dto_depth + depth, now = tp_cq_depth(evd->cq);
 
@@ -82,34 +79,35 @@ static DAT_RETURN cq_make_room(struct evd *evd, unsigned depth)
 		return DAT_SUCCESS;
 	if (!(evd->obj.ia->attr->caps & TP_CAP_CQ_RESIZE))
 		return NO_RESOURCE(TEVD);
-	/* In steps that double: each resize costs a system call and a copy. */
+	/* At least doubled: each resize costs a system call and a copy. */
 	if (want < 2 * now && 2 * now <= evd->obj.ia->attr->max_cqe)
 		want = 2 * now;
 	return status_of(tp_cq_resize(evd->cq, want), DAT_RESOURCE_TEVD);
 }
 
-DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
-		      DAT_RETURN clash)
+DAT_RETURN evd_attach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
+			     DAT_RETURN clash)
 {
 	unsigned config = role_config(role, attr), depth = role_depth(role, attr);
 	DAT_RETURN ret;
 	bool ok;
 
+	assert_locked(&evd->obj.ia->lock);
 	if (config_clashes(evd, role, config))
 		return clash;
 	if (!evd->is_sink && !obj_hold(evd->obj.ia, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INTERNAL_ERROR, 0);
 	if (depth) {
-		ret = cq_make_room(evd, depth);
+		ret = cq_grow(evd, depth);
 		if (ret != DAT_SUCCESS)
 			goto put;
 	}
 	spin_lock(&evd->lock);
 	/*
-	 * A full poll fits into an empty queue, so that a sleeper hears of its first completions
+	 * A full poll fits into an empty queue, so that a waiter gets its first completions even
 	 * without memory.
 	 */
-	ok = evd_make_room(evd, depth ? depth + TP_POLL_MAX : 1);
+	ok = evd_make_room_relock(evd, depth ? depth + TP_POLL_MAX : 1);
 	if (ok) {
 		evd->dto_depth += depth;
 		evd->config = config;
@@ -125,8 +123,9 @@ put:
 	return ret;
 }
 
-void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
+void evd_detach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 {
+	assert_locked(&evd->obj.ia->lock);
 	spin_lock(&evd->lock);
 	evd->dto_depth -= role_depth(role, attr);
 	evd->roles[role]--;
@@ -140,7 +139,7 @@ void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 
 /* ---- create and free ---- */
 
-/* Where endpoints that are attached later can't make it grow, a queue starts large. */
+/* A queue that can't grow when endpoints are attached is large from the start. */
 static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 {
 	unsigned fixed = attr->max_cqe < CQ_FIXED ? attr->max_cqe : CQ_FIXED;
@@ -148,7 +147,7 @@ static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 	return attr->caps & TP_CAP_CQ_RESIZE || qlen > fixed ? qlen : fixed;
 }
 
-static DAT_RETURN cq_make(struct evd *evd)
+static DAT_RETURN cq_create(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
 	DAT_RETURN ret;
@@ -164,12 +163,12 @@ static DAT_RETURN cq_make(struct evd *evd)
 		evd->cq = NULL;
 		return ret;
 	}
-	evd_rearm(evd);
+	evd_arm(evd);
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
-		       bool is_sink, struct evd **out)
+static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno,
+				   DAT_EVD_FLAGS flags, bool is_sink, struct evd **out)
 {
 	struct evd *evd = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_EVD);
 	DAT_RETURN ret;
@@ -179,70 +178,71 @@ static DAT_RETURN make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_F
 	spin_init(&evd->lock, RANK_EVD);
 	evd->flags = flags;
 	evd->is_sink = is_sink;
-	evd->hurdles = flags & EVD_FLAGS_COMPLETION ? 0 : NO_CQ;
+	evd->slow_path = flags & EVD_FLAGS_COMPLETION ? 0 : EVD_NO_CQ;
 	evd->qlen = qlen;
 	evd->enabled = true;
-	evd->wake = wakefd_open();
-	if (evd->wake < 0) {
-		ret = status_of(evd->wake, DAT_RESOURCE_TEVD);
-		goto discard;
+	evd->wakefd = wakefd_open();
+	if (evd->wakefd < 0) {
+		ret = status_of(evd->wakefd, DAT_RESOURCE_TEVD);
+		goto free_evd;
 	}
 	spin_lock(&evd->lock);
-	ret = evd_make_room(evd, 1) ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
+	ret = evd_make_room_relock(evd, 1) ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 	spin_unlock(&evd->lock);
 	if (ret != DAT_SUCCESS)
-		goto close_wake;
+		goto close_wakefd;
 	if (flags & EVD_FLAGS_COMPLETION) {
-		ret = cq_make(evd);
+		ret = cq_create(evd);
 		if (ret != DAT_SUCCESS)
 			goto free_queue;
 	}
 	if (cno) {
 		evd->cno = cno;
-		cno_attach(cno);
-		evd_rearm(evd);
+		cno_attach_locked(cno);
+		evd_arm(evd);
 	}
 	*out = evd;
 	return DAT_SUCCESS;
 free_queue:
 	free(evd->queue.slots);
-close_wake:
-	close(evd->wake);
-discard:
-	obj_discard(&evd->obj);
+close_wakefd:
+	close(evd->wakefd);
+free_evd:
+	obj_free(&evd->obj);
 	return ret;
 }
 
-DAT_RETURN evd_make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
-		    struct evd **out)
+DAT_RETURN evd_new_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
+			  struct evd **out)
 {
-	return make(ia, qlen, cno, flags, false, out);
+	return evd_build_locked(ia, qlen, cno, flags, false, out);
 }
 
-DAT_RETURN evd_sink(struct ia *ia, struct evd **out)
+DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 
 	if (!ia->sink)
-		ret = make(ia, 1, NULL, EVD_FLAGS_COMPLETION, true, &ia->sink);
+		ret = evd_build_locked(ia, 1, NULL, EVD_FLAGS_COMPLETION, true, &ia->sink);
 	if (ret == DAT_SUCCESS)
 		*out = ia->sink;
 	return ret;
 }
 
-void evd_unmake(struct evd *evd)
+void evd_destroy_locked(struct evd *evd)
 {
+	assert_locked(&evd->obj.ia->lock);
 	if (evd->cno)
-		cno_detach(evd->cno, evd, true);
+		cno_detach_locked(evd->cno, evd, true);
 	evd->cno = NULL;
 	if (evd->cq) {
 		service_unwatch(evd->obj.ia, evd);
 		tp_cq_destroy(evd->cq);
-		evd->cq = NULL; /* the service thread may still have its name */
+		evd->cq = NULL; /* the service thread may still look at a ready event of it */
 	}
-	close(evd->wake);
+	close(evd->wakefd);
 	free(evd->queue.slots);
-	obj_discard(&evd->obj);
+	obj_free(&evd->obj);
 }
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
@@ -265,7 +265,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 	if (qlen > evd_max_qlen(ia))
 		return NO_RESOURCE(TEVD);
 	mutex_lock(&ia->lock);
-	ret = evd_make(ia, qlen, cno, flags, &evd);
+	ret = evd_new_locked(ia, qlen, cno, flags, &evd);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&evd->obj);
 	mutex_unlock(&ia->lock);
@@ -284,29 +284,30 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	ia = evd->obj.ia;
 	mutex_lock(&ia->lock);
 	spin_lock(&evd->lock);
-	waiting = evd->hurdles & WAITING;
+	waiting = evd->slow_path & EVD_WAITER;
 	spin_unlock(&evd->lock);
 	if (waiting)
 		ret = BAD_STATE(EVD_WAITER);
 	else if (evd == ia->async_evd || !obj_retire(&evd->obj))
 		ret = BAD_STATE(EVD_IN_USE);
 	else
-		evd_unmake(evd);
+		evd_destroy_locked(evd);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
 
-void evd_kill(struct evd *evd)
+void evd_expel_waiter_relock(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
 
+	assert_locked(&ia->lock);
 	spin_lock(&evd->lock);
-	evd->hurdles |= DYING;
-	if (evd->hurdles & WAITING)
-		evd_wake(evd);
-	while (evd->hurdles & WAITING) {
+	evd->slow_path |= EVD_CLOSING;
+	if (evd->slow_path & EVD_WAITER)
+		wakefd_signal(evd->wakefd);
+	while (evd->slow_path & EVD_WAITER) {
 		spin_unlock(&evd->lock);
-		cond_wait_relock(&ia->left, &ia->lock);
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
 		spin_lock(&evd->lock);
 	}
 	spin_unlock(&evd->lock);
@@ -329,8 +330,8 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 		.ia_handle = evd->obj.ia,
 		.evd_qlen = evd->qlen,
 		.evd_state = (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
-			     (evd->hurdles & UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE
-							: DAT_EVD_STATE_WAITABLE) |
+			     (evd->slow_path & EVD_UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE
+							      : DAT_EVD_STATE_WAITABLE) |
 			     (evd->config ? evd->config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD),
 		.cno_handle = evd->cno,
 		.evd_flags = evd->flags,
@@ -352,13 +353,13 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 		return BAD_HANDLE(CNO);
 	mutex_lock(&ia->lock);
 	if (cno)
-		cno_attach(cno);
+		cno_attach_locked(cno);
 	spin_lock(&evd->lock);
 	before = evd->cno;
 	evd->cno = cno;
 	spin_unlock(&evd->lock);
 	if (before)
-		cno_detach(before, evd, false);
+		cno_detach_locked(before, evd, false);
 	if (cno != before)
 		evd_trigger_backlog(evd);
 	mutex_unlock(&ia->lock);
@@ -400,9 +401,9 @@ DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle)
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	spin_lock(&evd->lock);
-	evd->hurdles |= UNWAITABLE;
-	if (evd->hurdles & WAITING)
-		evd_wake(evd);
+	evd->slow_path |= EVD_UNWAITABLE;
+	if (evd->slow_path & EVD_WAITER)
+		wakefd_signal(evd->wakefd);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
@@ -414,7 +415,7 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle)
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	spin_lock(&evd->lock);
-	evd->hurdles &= ~(unsigned)UNWAITABLE;
+	evd->slow_path &= ~(unsigned)EVD_UNWAITABLE;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
@@ -436,7 +437,7 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 			      ? status_of(tp_cq_resize(evd->cq, (unsigned)qlen), DAT_RESOURCE_TEVD)
 			      : NO_RESOURCE(TEVD);
 	if (ret == DAT_SUCCESS)
-		ret = evd_set_qlen(evd, qlen);
+		ret = evd_set_qlen_locked(evd, qlen);
 	mutex_unlock(&ia->lock);
 	return ret;
 }

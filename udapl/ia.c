@@ -1,94 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Interface adapters: open, close, query; what a handle of any kind can be asked; asynchronous
- * errors.
- */
+/* Interface adapters: open, close, query; and what a handle of any kind can be asked. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "udapl.h"
 
-/*
- * An IA may send its asynchronous events to the EVD of another. The lender may close abruptly at
- * any time, on a thread that knows nothing of the borrower: so one lock for all guards who borrows
- * what, and is held while an event goes there. It is taken after an ia->lock and before all
- * spinlocks.
- */
-static struct mutex lending = MUTEX_INITIALIZER(RANK_ASYNC_LOAN, "lending");
-static struct ia *borrowers; /* lending, as are their ->borrowed and ->next_borrower */
-
-static DAT_RETURN borrow(struct ia *ia, DAT_EVD_HANDLE handle)
-{
-	struct evd *evd = handle;
-	DAT_RETURN ret = BAD_HANDLE(EVD_ASYNC);
-
-	mutex_lock(&lending);
-	if (!obj_hold(NULL, handle, DAT_HANDLE_TYPE_EVD))
-		goto unlock;
-	if (!(evd->flags & DAT_EVD_ASYNC_FLAG)) {
-		obj_put(&evd->obj);
-		goto unlock;
-	}
-	ia->borrowed = evd;
-	ia->next_borrower = borrowers;
-	borrowers = ia;
-	ret = DAT_SUCCESS;
-unlock:
-	mutex_unlock(&lending);
-	return ret;
-}
-
-static void give_back(struct ia *ia)
-{
-	struct ia **at = &borrowers;
-
-	mutex_lock(&lending);
-	if (ia->borrowed) {
-		while (*at != ia)
-			at = &(*at)->next_borrower;
-		*at = ia->next_borrower;
-		obj_put(&ia->borrowed->obj);
-		ia->borrowed = NULL;
-	}
-	mutex_unlock(&lending);
-}
-
-/* @evd is retired already, so nobody borrows it anew. Who has it is without one from here on. */
-static void call_in(const struct evd *evd)
-{
-	struct ia **at = &borrowers;
-
-	mutex_lock(&lending);
-	while (*at) {
-		struct ia *ia = *at;
-
-		if (ia->borrowed == evd) {
-			*at = ia->next_borrower;
-			obj_put(&ia->borrowed->obj);
-			ia->borrowed = NULL;
-		} else {
-			at = &ia->next_borrower;
-		}
-	}
-	mutex_unlock(&lending);
-}
-
-static bool lends(const struct ia *lender)
-{
-	const struct ia *ia;
-
-	mutex_lock(&lending);
-	ia = borrowers;
-	while (ia && ia->borrowed->obj.ia != lender)
-		ia = ia->next_borrower;
-	mutex_unlock(&lending);
-	return ia != NULL;
-}
-
 /* ---- open ---- */
 
-/* Only our own registry can say so, and only during the open: a foreign one lacks the symbol. */
+/* Only this project's libdat has the symbol; it answers during dat_ia_open. */
 static bool opened_ro_aware(void)
 {
 	int (*ro_aware)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_ro_aware");
@@ -106,22 +26,21 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	ia->thread_safe = thread_safe;
 	ia->ro_aware = opened_ro_aware();
 	mutex_init(&ia->lock, RANK_IA);
-	pthread_cond_init(&ia->left, NULL);
-	mutex_init(&ia->sweeping, RANK_RELEASE_RUN);
+	pthread_cond_init(&ia->waiter_left, NULL);
 	spin_init(&ia->lmr_lock, RANK_LMR_TABLE);
-	ia->leftovers_end = &ia->leftovers;
+	release_queue_init(&ia->releases);
 	return ia;
 }
 
-static void ia_discard(struct ia *ia)
+static void ia_free(struct ia *ia)
 {
-	mutex_destroy(&ia->sweeping);
-	pthread_cond_destroy(&ia->left);
+	release_queue_destroy(&ia->releases);
+	pthread_cond_destroy(&ia->waiter_left);
 	mutex_destroy(&ia->lock);
-	obj_discard(&ia->obj);
+	obj_free(&ia->obj);
 }
 
-/* The transport, which knows why, has logged it. */
+/* The transport has logged why the device can't be opened. */
 static DAT_RETURN device_start(struct ia *ia, const char *params)
 {
 	int err;
@@ -132,7 +51,7 @@ static DAT_RETURN device_start(struct ia *ia, const char *params)
 	err = service_start(ia);
 	if (err) {
 		errno = -err;
-		log_error("%s: no service thread: %m", ia->provider->info.ia_name);
+		log_error("%s: starting the service thread: %m", ia->provider->info.ia_name);
 		goto close_dev;
 	}
 	return DAT_SUCCESS;
@@ -147,37 +66,24 @@ static void device_stop(struct ia *ia)
 	tp_dev_close(ia->dev);
 }
 
-/* The EVD that open makes; one that others have or made is not ours to make. */
-static DAT_RETURN async_make(struct ia *ia, DAT_COUNT qlen)
+/* Creates the asynchronous EVD for a consumer that passed none. */
+static DAT_RETURN async_evd_new(struct ia *ia, DAT_COUNT qlen)
 {
 	DAT_RETURN ret;
 
 	if (qlen > evd_max_qlen(ia))
 		return NO_RESOURCE(TEVD);
 	mutex_lock(&ia->lock);
-	ret = evd_make(ia, qlen, NULL, DAT_EVD_ASYNC_FLAG, &ia->async_evd);
+	ret = evd_new_locked(ia, qlen, NULL, DAT_EVD_ASYNC_FLAG, &ia->async_evd);
 	if (ret == DAT_SUCCESS)
 		obj_publish(&ia->async_evd->obj);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
 
-static DAT_EVD_HANDLE async_handle(struct ia *ia)
-{
-	DAT_EVD_HANDLE handle = ia->async_evd;
-
-	mutex_lock(&lending);
-	if (!handle)
-		handle = ia->borrowed ? (DAT_EVD_HANDLE)ia->borrowed : DAT_EVD_OUT_OF_SCOPE;
-	mutex_unlock(&lending);
-	return handle;
-}
-
-/*
- * @async is what the consumer gave: nothing, another's EVD, or the word that somebody else watches.
- */
-static DAT_RETURN ia_build(struct provider *provider, const char *params, bool thread_safe,
-			   DAT_COUNT qlen, DAT_EVD_HANDLE async, struct ia **out)
+/* @async: DAT_HANDLE_NULL, the EVD of another IA, or DAT_EVD_ASYNC_EXISTS. */
+static DAT_RETURN ia_new(struct provider *provider, const char *params, bool thread_safe,
+			 DAT_COUNT qlen, DAT_EVD_HANDLE async, struct ia **out)
 {
 	struct ia *ia = ia_alloc(provider, thread_safe);
 	DAT_RETURN ret = DAT_SUCCESS;
@@ -185,29 +91,29 @@ static DAT_RETURN ia_build(struct provider *provider, const char *params, bool t
 	if (!ia)
 		return NO_RESOURCE(MEMORY);
 	if (async != DAT_HANDLE_NULL && async != DAT_EVD_ASYNC_EXISTS)
-		ret = borrow(ia, async);
+		ret = async_evd_borrow(ia, async);
 	if (ret != DAT_SUCCESS)
-		goto discard_ia;
+		goto free_ia;
 	ret = device_start(ia, params);
 	if (ret != DAT_SUCCESS)
-		goto give_back;
+		goto return_evd;
 	if (async == DAT_HANDLE_NULL)
-		ret = async_make(ia, qlen);
+		ret = async_evd_new(ia, qlen);
 	if (ret != DAT_SUCCESS)
 		goto stop_device;
 	*out = ia;
 	return DAT_SUCCESS;
 stop_device:
 	device_stop(ia);
-give_back:
-	give_back(ia);
-discard_ia:
-	ia_discard(ia);
+return_evd:
+	async_evd_return(ia);
+free_ia:
+	ia_free(ia);
 	return ret;
 }
 
-static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT qlen,
-			  DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
+static DAT_RETURN ia_open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT qlen,
+			     DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
 {
 	struct provider *provider;
 	struct ia *ia = NULL;
@@ -227,11 +133,11 @@ static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT q
 	ret = provider_find(name, thread_safe, &provider, &params);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	ret = ia_build(provider, params, thread_safe, qlen, *async_evd, &ia);
+	ret = ia_new(provider, params, thread_safe, qlen, *async_evd, &ia);
 	free(params);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	*async_evd = async_handle(ia);
+	*async_evd = async_evd_handle(ia);
 	*ia_out = obj_publish(&ia->obj);
 	return DAT_SUCCESS;
 }
@@ -239,100 +145,103 @@ static DAT_RETURN open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT q
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
 		   DAT_IA_HANDLE *ia_out)
 {
-	return open_as(false, name, qlen, async_evd, ia_out);
+	return ia_open_as(false, name, qlen, async_evd, ia_out);
 }
 
 DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
 			      DAT_IA_HANDLE *ia_out)
 {
-	return open_as(true, name, qlen, async_evd, ia_out);
+	return ia_open_as(true, name, qlen, async_evd, ia_out);
 }
 
 /* ---- close ---- */
 
-static void end_sp(struct obj *obj)
+static void close_sp_locked(struct obj *obj)
 {
-	sp_unmake(container_of(obj, struct sp, obj));
+	sp_destroy_locked(container_of(obj, struct sp, obj));
 }
 
-static void end_cr(struct obj *obj)
+static void close_cr_locked(struct obj *obj)
 {
-	cr_unmake(container_of(obj, struct cr, obj), false);
+	cr_destroy_locked(container_of(obj, struct cr, obj), false);
 }
 
-static void end_rmr(struct obj *obj)
+static void close_rmr(struct obj *obj)
 {
-	rmr_unmake(container_of(obj, struct rmr, obj));
+	rmr_destroy(container_of(obj, struct rmr, obj));
 }
 
-static void end_ep(struct obj *obj)
+static void close_ep(struct obj *obj)
 {
-	ep_unmake(container_of(obj, struct ep, obj));
+	ep_destroy(container_of(obj, struct ep, obj));
 }
 
-static void end_lmr(struct obj *obj)
+static void close_lmr(struct obj *obj)
 {
-	lmr_unmake(container_of(obj, struct lmr, obj));
+	lmr_destroy(container_of(obj, struct lmr, obj));
 }
 
-static void end_pz(struct obj *obj)
+static void close_pz(struct obj *obj)
 {
-	pz_unmake(container_of(obj, struct pz, obj));
+	pz_destroy(container_of(obj, struct pz, obj));
 }
 
-static void end_evd(struct obj *obj)
+static void close_evd_relock(struct obj *obj)
 {
 	struct evd *evd = container_of(obj, struct evd, obj);
 
-	call_in(evd);
-	evd_kill(evd);
-	evd_unmake(evd);
+	async_evd_revoke(evd);
+	evd_expel_waiter_relock(evd);
+	evd_destroy_locked(evd);
 }
 
-static void end_cno(struct obj *obj)
+static void close_cno(struct obj *obj)
 {
 	struct cno *cno = container_of(obj, struct cno, obj);
 
 	mutex_lock(&obj->ia->lock);
-	cno_kill(cno);
+	cno_expel_waiters_relock(cno);
 	mutex_unlock(&obj->ia->lock);
-	cno_unmake(cno);
+	cno_destroy(cno);
 }
 
 /*
- * In this order each object goes before what it uses. The asynchronous EVD goes with the other
- * EVDs: the consumer may have given it a CNO.
+ * In this order each object is destroyed before those that it uses. The asynchronous EVD is among
+ * the other EVDs: the consumer may have given it a CNO.
  */
-static const struct {
+static const struct close_step {
 	DAT_HANDLE_TYPE kind;
-	bool locked; /* ended with ia->lock held */
-	void (*end)(struct obj *obj);
-} ends[] = {
-	{ DAT_HANDLE_TYPE_PSP, true, end_sp }, /* no new requests from here on */
-	{ DAT_HANDLE_TYPE_CR, true, end_cr },	 { DAT_HANDLE_TYPE_RMR, false, end_rmr },
-	{ DAT_HANDLE_TYPE_EP, false, end_ep },	 { DAT_HANDLE_TYPE_LMR, false, end_lmr },
-	{ DAT_HANDLE_TYPE_PZ, false, end_pz },	 { DAT_HANDLE_TYPE_EVD, true, end_evd },
-	{ DAT_HANDLE_TYPE_CNO, false, end_cno },
+	bool locked; /* with ia->lock held */
+	void (*close)(struct obj *obj);
+} close_steps[] = {
+	{ DAT_HANDLE_TYPE_PSP, true, close_sp_locked }, /* no connection requests from here on */
+	{ DAT_HANDLE_TYPE_CR, true, close_cr_locked },
+	{ DAT_HANDLE_TYPE_RMR, false, close_rmr },
+	{ DAT_HANDLE_TYPE_EP, false, close_ep },
+	{ DAT_HANDLE_TYPE_LMR, false, close_lmr },
+	{ DAT_HANDLE_TYPE_PZ, false, close_pz },
+	{ DAT_HANDLE_TYPE_EVD, true, close_evd_relock },
+	{ DAT_HANDLE_TYPE_CNO, false, close_cno },
 };
 
-/* Retired first: whoever comes with its handle is refused. */
-static void end_all(struct ia *ia, DAT_HANDLE_TYPE kind, bool locked, void (*end)(struct obj *obj))
+/* Each object is retired first, so that calls with its handle are refused. */
+static void close_all(struct ia *ia, const struct close_step *step)
 {
 	struct obj *obj = NULL;
 
 	mutex_lock(&ia->lock);
-	while ((obj = obj_next(ia, kind, obj))) {
-		obj_retire_anyway(obj);
-		if (!locked)
+	while ((obj = obj_next(ia, step->kind, obj))) {
+		obj_retire_forced(obj);
+		if (!step->locked)
 			mutex_unlock(&ia->lock);
-		end(obj);
-		if (!locked)
+		step->close(obj);
+		if (!step->locked)
 			mutex_lock(&ia->lock);
 	}
 	mutex_unlock(&ia->lock);
 }
 
-/* Is there anything but what open made? */
+/* Are there objects other than those that ia_open made? */
 static bool has_objects(struct ia *ia)
 {
 	unsigned count = 0;
@@ -342,17 +251,17 @@ static bool has_objects(struct ia *ia)
 	return count > (ia->async_evd ? 1 : 0);
 }
 
-static void ia_unmake(struct ia *ia)
+static void ia_destroy(struct ia *ia)
 {
-	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		end_all(ia, ends[i].kind, ends[i].locked, ends[i].end);
+	for (unsigned i = 0; i < ARRAY_SIZE(close_steps); i++)
+		close_all(ia, &close_steps[i]);
 	mutex_lock(&ia->lock);
 	if (ia->sink)
-		evd_unmake(ia->sink);
+		evd_destroy_locked(ia->sink);
 	mutex_unlock(&ia->lock);
 	device_stop(ia);
-	give_back(ia);
-	ia_discard(ia);
+	async_evd_return(ia);
+	ia_free(ia);
 }
 
 DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
@@ -365,13 +274,13 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
-	busy = flags == DAT_CLOSE_GRACEFUL_FLAG && (has_objects(ia) || lends(ia));
+	busy = flags == DAT_CLOSE_GRACEFUL_FLAG && (has_objects(ia) || async_evd_is_lent(ia));
 	if (!busy)
-		obj_retire_anyway(&ia->obj);
+		obj_retire_forced(&ia->obj);
 	mutex_unlock(&ia->lock);
 	if (busy)
 		return BAD_STATE(IA_IN_USE);
-	ia_unmake(ia);
+	ia_destroy(ia);
 	return DAT_SUCCESS;
 }
 
@@ -394,7 +303,7 @@ DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR
 	if (provider_mask & ~DAT_PROVIDER_FIELD_ALL)
 		return BAD_ARG(5);
 	if (async_evd)
-		*async_evd = async_handle(ia);
+		*async_evd = async_evd_handle(ia);
 	if (ia_mask)
 		attr_ia(ia, ia_attr);
 	if (provider_mask)
@@ -437,63 +346,9 @@ DAT_RETURN handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type)
 	return DAT_SUCCESS;
 }
 
-/* ---- asynchronous errors ---- */
-
-/*
- * To the EVD of open, to every other one made with the ASYNC flag, and to the borrowed one. Full
- * ones report that.
- */
-void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, DAT_COUNT reason)
+#ifdef UDAPL_DEBUG
+void up_assert_locked_in(struct ia *ia, const char *function)
 {
-	DAT_EVENT event = { .event_number = number };
-	struct obj *obj;
-
-	event.event_data.asynch_error_event_data.dat_handle = handle;
-	event.event_data.asynch_error_event_data.reason = reason;
-	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
-	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
-		struct evd *evd = container_of(obj, struct evd, obj);
-
-		if (evd->flags & DAT_EVD_ASYNC_FLAG)
-			(void)evd_post_bounded(evd, &event);
-	}
-	mutex_lock(&lending);
-	if (ia->borrowed)
-		(void)evd_post_bounded(ia->borrowed, &event);
-	mutex_unlock(&lending);
+	lock_check_held(&ia->lock.id, function);
 }
-
-/*
- * Completions are lost, so no endpoint that uses it can be trusted any more. The sink is nobody's
- * to know about.
- */
-void up_cq_overrun(struct evd *evd)
-{
-	struct ia *ia = evd->obj.ia;
-	struct obj *obj;
-
-	if (!evd->is_sink)
-		ia_async_event(ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd, DAT_EVD_OVERFLOW_ERROR);
-	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj;
-	     obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj)) {
-		struct ep *ep = container_of(obj, struct ep, obj);
-
-		if (ep->recv_evd == evd || ep->request_evd == evd)
-			up_qp_broken(ep);
-	}
-}
-
-void up_port_down(struct ia *ia)
-{
-	ia_async_event(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
-}
-
-void up_dev_fatal(struct ia *ia)
-{
-	struct obj *obj;
-
-	ia_async_event(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
-	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj;
-	     obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj))
-		ep_break(container_of(obj, struct ep, obj));
-}
+#endif

@@ -7,10 +7,7 @@
 
 #include "udapl.h"
 
-#define LOCAL_PRIVS  ((unsigned)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
-#define REMOTE_PRIVS (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
-
-/* ---- which bytes ---- */
+/* ---- the range ---- */
 
 static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
 			       struct span *span)
@@ -24,8 +21,8 @@ static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT
 }
 
 /*
- * The source was valid a moment ago. Once its range is known it may go: the new region stands by
- * itself.
+ * The source LMR may be freed at any time, so its range is read under the lock that freeing it
+ * takes. Afterwards the new region does not depend on it.
  */
 static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
 			      struct span *span)
@@ -47,9 +44,9 @@ static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_
 static const struct mem_kind {
 	DAT_RETURN(*span_get)
 	(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span);
-	/* bytes may land in any order, where the consumer has said that it can live with that */
+	/* may be registered with relaxed ordering on an IA opened RO_AWARE */
 	bool may_relax;
-	bool has_cookie; /* beside the address, which all members of the region begin with */
+	bool has_cookie;
 } mem_kinds[] = {
 	[DAT_MEM_TYPE_VIRTUAL] = { span_virtual, true, false },
 	[DAT_MEM_TYPE_LMR] = { span_of_lmr, false, false },
@@ -62,9 +59,12 @@ static const struct mem_kind *mem_kind(DAT_MEM_TYPE type)
 	return (size_t)type < sizeof(mem_kinds) / sizeof(mem_kinds[0]) ? &mem_kinds[type] : NULL;
 }
 
-/* ---- registering them ---- */
+/* ---- registration ---- */
 
-/* The device has one errno for many reasons; the memory itself tells more. Source: our choice. */
+/*
+ * The device has one errno for many reasons; how the memory is mapped tells them apart. Source: our
+ * choice.
+ */
 static COLD DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS priv, int err)
 {
 	const enum mapping mapping = mapping_of(span);
@@ -74,17 +74,17 @@ static COLD DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS p
 	if (mapping == MAPPING_READONLY && priv & DAT_MEM_PRIV_WRITE_FLAG)
 		return DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE);
 	switch (-err) {
-	case EFAULT: /* mapped, but nothing that a device can reach */
+	case EFAULT: /* mapped, but not memory that a device can access */
 	case EINVAL:
 		return BAD_ARG(3);
-	case EPERM: /* no memory may be locked at all */
+	case EPERM: /* RLIMIT_MEMLOCK is 0 */
 		return NO_RESOURCE(MEMORY_REGION);
 	default:
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
 	}
 }
 
-/* What can be wrong with the arguments beside the handles; else the bytes in question. */
+/* Checks the arguments other than handles, and finds the range. */
 static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 			   DAT_REGION_DESCRIPTION region, DAT_VLEN length, DAT_MEM_PRIV_FLAGS priv,
 			   const DAT_LMR_HANDLE *lmr_out, struct span *span)
@@ -104,7 +104,7 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 	return ret;
 }
 
-/* All of these may be null. */
+/* Each output may be null. */
 static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context,
 		       DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 		       DAT_VADDR *registered_address)
@@ -119,8 +119,8 @@ static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context,
 		*registered_address = lmr->info.address;
 }
 
-/* A query shows our copy of the cookie: the consumer's may be gone by then. */
-static __attribute__((noinline)) DAT_RETURN lmr_name(struct lmr *lmr, const struct span *span)
+/* A query shows our copy of the cookie: the consumer's memory may be freed by then. */
+static NOINLINE DAT_RETURN lmr_use_cookie(struct lmr *lmr, const struct span *span)
 {
 	DAT_SHARED_MEMORY *memory = &lmr->region.for_shared_memory;
 	DAT_RETURN ret = cookie_get(memory->shared_memory_id, span, &lmr->cookie);
@@ -147,18 +147,17 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool re
 	if (err)
 		return reg_refused(span, lmr->priv, err);
 	if (!(lmr->priv & REMOTE_PRIVS))
-		lmr->info.rmr_context = 0; /* devices make one all the same */
+		lmr->info.rmr_context = 0; /* devices return one in any case */
 	if (lmr->info.bindable && lmr->obj.ia->attr->max_mw)
 		lmr->window_pz = lmr->pz;
 	lmr->window_never = window_never(lmr->priv);
 	return DAT_SUCCESS;
 }
 
-/* ---- the live ones by context ---- */
+/* ---- the live LMRs by context ---- */
 
 /*
- * Devices put an index into the upper bits of a context: the product spreads those. Source: our
- * choice.
+ * A multiplicative hash: devices put an index into the upper bits of a context. Source: our choice.
  */
 static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
 {
@@ -192,18 +191,17 @@ static DAT_HANDLE lmr_publish(struct lmr *lmr)
 	return lmr;
 }
 
-static void unchain_locked(struct lmr *lmr)
+static void lmr_unchain_locked(struct lmr *lmr)
 {
 	struct lmr **at = chain_of(lmr->obj.ia, lmr->info.lmr_context);
 
+	assert_locked(&lmr->obj.ia->lmr_lock);
 	while (*at != lmr)
 		at = &(*at)->next;
 	*at = lmr->next;
 }
 
-/*
- * Under the lock: who is found by context is alive, so that he can be held without a further look.
- */
+/* Under the lock, so that an LMR that is found by its context can be held without a check. */
 static bool lmr_retire(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
@@ -212,7 +210,7 @@ static bool lmr_retire(struct lmr *lmr)
 	spin_lock(&ia->lmr_lock);
 	idle = obj_retire(&lmr->obj);
 	if (idle)
-		unchain_locked(lmr);
+		lmr_unchain_locked(lmr);
 	spin_unlock(&ia->lmr_lock);
 	return idle;
 }
@@ -254,9 +252,9 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 	lmr->length = span.length;
 	lmr->priv = priv;
 	if (kind->has_cookie)
-		ret = lmr_name(lmr, &span);
+		ret = lmr_use_cookie(lmr, &span);
 	if (ret != DAT_SUCCESS)
-		goto discard_lmr;
+		goto free_lmr;
 	ret = lmr_register(lmr, &span, kind->may_relax && ia->ro_aware);
 	if (ret != DAT_SUCCESS)
 		goto put_cookie;
@@ -266,8 +264,8 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 put_cookie:
 	if (lmr->cookie)
 		cookie_put(lmr->cookie);
-discard_lmr:
-	obj_discard(&lmr->obj);
+free_lmr:
+	obj_free(&lmr->obj);
 put_pz:
 	obj_put(&pz->obj);
 	return ret;
@@ -278,7 +276,7 @@ static void lmr_release(struct lmr *lmr)
 	if (lmr->cookie)
 		cookie_put(lmr->cookie);
 	obj_put(&lmr->pz->obj);
-	obj_discard(&lmr->obj);
+	obj_free(&lmr->obj);
 }
 
 HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
@@ -288,28 +286,27 @@ HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
 		return BAD_HANDLE(LMR);
-	rmr_sweep(lmr->obj.ia);
+	release_run(lmr->obj.ia);
 	if (!lmr_retire(lmr))
 		return BAD_STATE(LMR_IN_USE);
 	ret = status_of(tp_mr_dereg(lmr->mr), DAT_RESOURCE_MEMORY_REGION);
 	if (ret != DAT_SUCCESS) {
-		lmr_publish(lmr); /* still registered, so still the consumer's */
+		lmr_publish(lmr); /* the device still has it, so it still exists */
 		return ret;
 	}
 	lmr_release(lmr);
 	return DAT_SUCCESS;
 }
 
-/* Retired already. */
-void lmr_unmake(struct lmr *lmr)
+void lmr_destroy(struct lmr *lmr)
 {
 	struct ia *ia = lmr->obj.ia;
 
-	rmr_abandon(ia); /* nobody holds it from here on */
+	release_run_final(ia); /* afterwards nothing holds it */
 	spin_lock(&ia->lmr_lock);
-	unchain_locked(lmr);
+	lmr_unchain_locked(lmr);
 	spin_unlock(&ia->lmr_lock);
-	(void)tp_mr_dereg(lmr->mr); /* what the device keeps goes when it is closed */
+	(void)tp_mr_dereg(lmr->mr); /* if it fails: closing the device frees it */
 	lmr_release(lmr);
 }
 
@@ -350,10 +347,10 @@ static bool is_registered(struct ia *ia, const DAT_LMR_TRIPLET *segment)
 }
 
 /*
- * Adapters of the machines we run on look at memory through the caches, so nothing has to be
- * written back or dropped. What is left is order: the consumer's loads and stores of the range on
- * one side, the call that tells the peer, or the poll that heard from it, on the other. A full
- * fence keeps them apart, for either direction.
+ * DMA is cache-coherent on the machines that we support, so nothing has to be written back or
+ * invalidated. What remains is order: between the consumer's loads and stores of the range, and the
+ * post that notifies the peer or the poll that was notified by it. A full fence orders them, in
+ * both directions.
  */
 static DAT_RETURN lmr_sync(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
 {

@@ -33,53 +33,35 @@ enum lock_rank {
 	RANK_LMR_TABLE,
 	RANK_RELEASE_QUEUE,
 	RANK_CNO,
-	RANK_SLAB,
+	RANK_POOL,
 	RANK_SERVICE,
 };
 
-#ifdef UDAPL_DEBUG
 struct lock_id {
+#ifdef UDAPL_DEBUG
 	enum lock_rank rank;
 	const char *name; /* of the variable, for messages */
+#endif
 };
 
 /* clang-format off */
+#ifdef UDAPL_DEBUG
 #define LOCK_ID(rank, name) { (rank), (name) }
+#else
+#define LOCK_ID(rank, name) { }
+#endif
 /* clang-format on */
 
-/* lock.c */
+#ifdef UDAPL_DEBUG
 void lock_check_take(const struct lock_id *id); /* before the thread waits for it */
 void lock_check_release(const struct lock_id *id);
 void lock_check_held(const struct lock_id *id, const char *function);
 void lock_check_none_held(const char *function);
 #else
-struct lock_id {
-};
-
-/* clang-format off */
-#define LOCK_ID(rank, name) { }
-/* clang-format on */
-
-static inline void lock_check_take(const struct lock_id *id)
-{
-	(void)id;
-}
-
-static inline void lock_check_release(const struct lock_id *id)
-{
-	(void)id;
-}
-
-static inline void lock_check_held(const struct lock_id *id, const char *function)
-{
-	(void)id;
-	(void)function;
-}
-
-static inline void lock_check_none_held(const char *function)
-{
-	(void)function;
-}
+#define lock_check_take(id)	       ((void)(id))
+#define lock_check_release(id)	       ((void)(id))
+#define lock_check_held(id, function)  ((void)(id))
+#define lock_check_none_held(function) ((void)0)
 #endif
 
 /* The calling thread holds @lock; it holds no lock at all. Checked in debug builds. */

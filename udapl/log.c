@@ -1,45 +1,48 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The provider's messages: which are wanted, and where they go. */
+/* The provider's messages: which are wanted, where they are written, and names for numbers. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base.h"
 #include "log.h"
+#include "transport.h"
 
-#define LONGEST 512 /* bytes of a line; the rest is cut off */
+#define LINE_SIZE 512 /* bytes of a line; what is longer is cut off */
 
-/* The bits of DAPL_DBG_DEST. OFED writes to standard output, where a program's own words are. */
+/* The bits of DAPL_DBG_DEST. OFED writes to standard output, where a program's own output is. */
 enum {
 	TO_STDERR = 1,
 	TO_SYSLOG = 2,
 };
 
-static unsigned wanted, destination; /* fixed once read */
+static unsigned wanted, destination, with_time; /* fixed once read */
 
-static unsigned number_from_env(const char *name, unsigned otherwise)
+static unsigned log_env_number(const char *name, unsigned fallback)
 {
 	const char *text = secure_getenv(name);
 	unsigned long value;
 	char *end;
 
 	if (!text)
-		return otherwise;
+		return fallback;
 	value = strtoul(text, &end, 0);
-	return end == text ? otherwise : (unsigned)value;
+	return end == text ? fallback : (unsigned)value;
 }
 
-static void read_environment(void)
+static void log_read_env(void)
 {
-	wanted = number_from_env("DAPL_DBG_TYPE", LOG_ERROR | LOG_WARN);
-	destination = number_from_env("DAPL_DBG_DEST", TO_STDERR);
+	wanted = log_env_number("DAPL_DBG_TYPE", LOG_ERROR | LOG_WARN);
+	destination = log_env_number("DAPL_DBG_DEST", TO_STDERR);
+	with_time = log_env_number("DAPL_DBG_TIME", 0);
 }
 
-static int severity(enum log_kind kind)
+static int syslog_priority(enum log_kind kind)
 {
 	switch (kind) {
 	case LOG_ERROR:
@@ -51,11 +54,34 @@ static int severity(enum log_kind kind)
 	}
 }
 
-/* The line in one piece: ranks of a job often share a terminal. */
-static void emit(enum log_kind kind, char *line, size_t length)
+/* How many bytes are in @line when snprintf said @printed for a buffer of @size bytes. */
+static size_t bytes_in(size_t size, int printed)
+{
+	if (printed < 0)
+		return 0;
+	return (size_t)printed < size ? (size_t)printed : size - 1;
+}
+
+/* "03:12:44.123456 libdaplcma[812]: ", the time of day only if it is wanted. */
+static size_t write_prefix(char *line, size_t size)
+{
+	struct timespec now;
+	struct tm day;
+	size_t length = 0;
+
+	if (with_time && clock_gettime(CLOCK_REALTIME, &now) == 0 && localtime_r(&now.tv_sec, &day))
+		length = bytes_in(size, snprintf(line, size, "%02d:%02d:%02d.%06ld ", day.tm_hour,
+						 day.tm_min, day.tm_sec, now.tv_nsec / 1000));
+	return length +
+	       bytes_in(size - length, snprintf(line + length, size - length,
+						"%s[%d]: ", tp_library_name, (int)getpid()));
+}
+
+/* In one write: the processes of a job often share a terminal. */
+static void write_line(enum log_kind kind, char *line, size_t length)
 {
 	if (destination & TO_SYSLOG)
-		syslog(severity(kind), "%s", line);
+		syslog(syslog_priority(kind), "%s", line);
 	if (destination & TO_STDERR) {
 		line[length] = '\n';
 		(void)!write(STDERR_FILENO, line, length + 1);
@@ -66,21 +92,57 @@ void log_to(enum log_kind kind, const char *format, ...)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const int saved = errno;
-	char line[LONGEST] = "DAPL: ";
-	size_t length = strlen(line);
+	char line[LINE_SIZE];
+	size_t length;
 	va_list args;
-	int more;
 
-	pthread_once(&once, read_environment);
+	pthread_once(&once, log_read_env);
 	if (!(wanted & kind))
 		return;
+	length = write_prefix(line, sizeof(line));
 	va_start(args, format);
 	errno = saved; /* for %m */
-	more = vsnprintf(line + length, sizeof(line) - length, format, args);
+	length += bytes_in(sizeof(line) - length,
+			   vsnprintf(line + length, sizeof(line) - length, format, args));
 	va_end(args);
-	if (more > 0)
-		length += (size_t)more < sizeof(line) - length ? (size_t)more
-							       : sizeof(line) - length - 1;
-	emit(kind, line, length);
+	write_line(kind, line, length);
 	errno = saved;
+}
+
+/* ---- names ---- */
+
+const char *event_name(DAT_EVENT_NUMBER number)
+{
+	/* clang-format off */
+#define NAMED(event) { event, #event }
+	/* clang-format on */
+	static const struct {
+		DAT_EVENT_NUMBER number;
+		const char *name;
+	} names[] = {
+		NAMED(DAT_CONNECTION_REQUEST_EVENT),
+		NAMED(DAT_CONNECTION_EVENT_ESTABLISHED),
+		NAMED(DAT_CONNECTION_EVENT_PEER_REJECTED),
+		NAMED(DAT_CONNECTION_EVENT_NON_PEER_REJECTED),
+		NAMED(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR),
+		NAMED(DAT_CONNECTION_EVENT_DISCONNECTED),
+		NAMED(DAT_CONNECTION_EVENT_BROKEN),
+		NAMED(DAT_CONNECTION_EVENT_TIMED_OUT),
+		NAMED(DAT_CONNECTION_EVENT_UNREACHABLE),
+	};
+#undef NAMED
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (names[i].number == number)
+			return names[i].name;
+	return "an unknown event";
+}
+
+const char *status_name(DAT_RETURN status, struct status_text *text)
+{
+	const char *type = "?", *subtype = "?";
+
+	(void)dat_strerror(status, &type, &subtype);
+	snprintf(text->text, sizeof(text->text), "%s, %s", type, subtype);
+	return text->text;
 }

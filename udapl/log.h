@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages of the provider: DAPL_DBG_TYPE says which, DAPL_DBG_DEST where to. */
+/* Messages of the provider. */
 #ifndef UDAPL_LOG_H
 #define UDAPL_LOG_H
 
-/* The bits of DAPL_DBG_TYPE. */
+#include <dat/udat.h>
+
+/* The bits of the environment variable DAPL_DBG_TYPE. */
 enum log_kind {
-	LOG_ERROR = 0x1, /* the call fails, on by default */
-	LOG_WARN = 0x2,	 /* we carry on, on by default */
+	LOG_ERROR = 0x1, /* the call fails; on by default */
+	LOG_WARN = 0x2,	 /* the call goes on; on by default */
 	LOG_EVD = 0x4,
 	LOG_CM = 0x8,
 	LOG_EP = 0x10,
@@ -16,7 +18,11 @@ enum log_kind {
 	LOG_API = 0x100,
 };
 
-/* One line; the newline is added. Thread-safe, keeps errno. */
+/*
+ * Writes one line, "libdaplcma[PID]: ..." and the newline, with the time of day in front if
+ * DAPL_DBG_TIME is set to a number other than 0. DAPL_DBG_DEST says where to: 1 standard error (the
+ * default), 2 syslog, 3 both. Thread-safe, keeps errno, does not block on a lock of ours.
+ */
 void log_to(enum log_kind kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_to(LOG_ERROR, __VA_ARGS__)
@@ -24,5 +30,14 @@ void log_to(enum log_kind kind, const char *format, ...) __attribute__((format(p
 #define log_cm(...)    log_to(LOG_CM, __VA_ARGS__)
 #define log_ep(...)    log_to(LOG_EP, __VA_ARGS__)
 #define log_util(...)  log_to(LOG_UTIL, __VA_ARGS__)
+
+/* For messages: "DAT_CONNECTION_EVENT_ESTABLISHED"; "an unknown event" for other numbers. */
+const char *event_name(DAT_EVENT_NUMBER number);
+
+/* For messages: "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED", in @text. */
+struct status_text {
+	char text[96];
+};
+const char *status_name(DAT_RETURN status, struct status_text *text);
 
 #endif

@@ -17,14 +17,14 @@ struct slab {
 	size_t size; /* bytes */
 };
 
-static struct kind {
+static struct slot_pool {
 	struct spinlock lock;
 	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
 	unsigned slots;		      /* lock; of the latest slab */
-	/* lock; oldest first: a handle value comes back as late as possible */
-	struct obj *dead_first, *dead_last;
-} kinds[OBJ_KINDS] = {
-	[0 ... OBJ_KINDS - 1] = { .lock = SPINLOCK_INITIALIZER(RANK_SLAB, "slab") },
+	/* lock; oldest first, so that a handle value is reused as late as possible */
+	struct obj *free_first, *free_last;
+} pools[OBJ_KINDS] = {
+	[0 ... OBJ_KINDS - 1] = { .lock = SPINLOCK_INITIALIZER(RANK_POOL, "pool->lock") },
 };
 
 /* Bytes from slot to slot; 0: no such objects yet. */
@@ -38,29 +38,31 @@ static const size_t strides[OBJ_KINDS] = {
 
 /* ---- slots ---- */
 
-static inline void dead_push_locked(struct kind *kind, struct obj *obj)
+static inline void slot_push_locked(struct slot_pool *pool, struct obj *obj)
 {
+	assert_locked(&pool->lock);
 	obj->next = NULL;
-	if (likely(kind->dead_last))
-		kind->dead_last->next = obj;
+	if (likely(pool->free_last))
+		pool->free_last->next = obj;
 	else
-		kind->dead_first = obj;
-	kind->dead_last = obj;
+		pool->free_first = obj;
+	pool->free_last = obj;
 }
 
-static inline struct obj *dead_pop_locked(struct kind *kind)
+static inline struct obj *slot_pop_locked(struct slot_pool *pool)
 {
-	struct obj *obj = kind->dead_first;
+	struct obj *obj = pool->free_first;
 
+	assert_locked(&pool->lock);
 	if (likely(obj)) {
-		kind->dead_first = obj->next;
+		pool->free_first = obj->next;
 		if (unlikely(!obj->next))
-			kind->dead_last = NULL;
+			pool->free_last = NULL;
 	}
 	return obj;
 }
 
-static struct slab *slab_make(DAT_HANDLE_TYPE type, unsigned slots)
+static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 {
 	struct slab *slab = malloc(sizeof(*slab));
 
@@ -76,71 +78,72 @@ static struct slab *slab_make(DAT_HANDLE_TYPE type, unsigned slots)
 	return slab;
 }
 
-/* All slots are taken. One of a new slab; the others are for those who come next. */
-static COLD struct obj *slab_add(DAT_HANDLE_TYPE type)
+/* No slot is free: adds a slab and returns one of its slots. */
+static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 {
-	struct kind *kind = &kinds[type];
+	struct slot_pool *pool = &pools[type];
 	struct slab *slab;
 	unsigned slots;
 
-	spin_lock(&kind->lock);
-	slots = kind->slots ? kind->slots : FIRST_SLAB / 2;
-	spin_unlock(&kind->lock);
+	spin_lock(&pool->lock);
+	slots = pool->slots ? pool->slots : FIRST_SLAB / 2;
+	spin_unlock(&pool->lock);
 	slots = slots < LARGEST_SLAB ? 2 * slots : slots;
-	slab = slab_make(type, slots);
+	slab = slab_new(type, slots);
 	if (!slab)
 		return NULL;
-	spin_lock(&kind->lock);
+	spin_lock(&pool->lock);
 	for (unsigned i = 0; i < slots; i++) {
 		struct obj *obj = (struct obj *)(slab->base + i * strides[type]);
 
-		atomic_init(&obj->tag, OBJ_DEAD(type));
+		atomic_init(&obj->tag, OBJ_HIDDEN(type));
 		atomic_init(&obj->uses, OBJ_RETIRED);
 		if (i > 0)
-			dead_push_locked(kind, obj);
+			slot_push_locked(pool, obj);
 	}
-	slab->next = atomic_load_explicit(&kind->slabs, memory_order_relaxed);
-	atomic_store_explicit(&kind->slabs, slab, memory_order_release);
-	kind->slots = slots;
-	spin_unlock(&kind->lock);
+	slab->next = atomic_load_explicit(&pool->slabs, memory_order_relaxed);
+	atomic_store_explicit(&pool->slabs, slab, memory_order_release);
+	pool->slots = slots;
+	spin_unlock(&pool->lock);
 	return (struct obj *)slab->base;
 }
 
-/* Dead or alive, a slot stays of its kind. */
+/* Of a visible object, an invisible one or a free slot. */
 static inline unsigned kind_of(const struct obj *obj)
 {
-	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_DEAD(0);
+	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_HIDDEN(0);
 }
 
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE type)
 {
-	struct kind *kind = &kinds[type];
+	struct slot_pool *pool = &pools[type];
 	struct obj *obj;
 
-	spin_lock(&kind->lock);
-	obj = dead_pop_locked(kind);
-	spin_unlock(&kind->lock);
+	spin_lock(&pool->lock);
+	obj = slot_pop_locked(pool);
+	spin_unlock(&pool->lock);
 	if (unlikely(!obj))
-		obj = slab_add(type);
+		obj = slab_add_and_take(type);
 	if (unlikely(!obj))
 		return NULL;
-	/* Somebody with a stale handle may be looking at what stands before. */
+	/* Another thread may be reading the words before that, through a stale handle. */
 	memset(&obj->ia, 0, strides[type] - offsetof(struct obj, ia));
 	obj->provider = provider;
 	obj->ia = type == DAT_HANDLE_TYPE_IA ? (struct ia *)obj : ia;
 	return obj;
 }
 
-void obj_discard(struct obj *obj)
+void obj_free(struct obj *obj)
 {
-	struct kind *kind = &kinds[kind_of(obj)];
+	struct slot_pool *pool = &pools[kind_of(obj)];
 
-	spin_lock(&kind->lock);
-	dead_push_locked(kind, obj);
-	spin_unlock(&kind->lock);
+	debug_assert(atomic_load(&obj->uses) & OBJ_RETIRED);
+	spin_lock(&pool->lock);
+	slot_push_locked(pool, obj);
+	spin_unlock(&pool->lock);
 }
 
-/* ---- visible or not ---- */
+/* ---- visibility ---- */
 
 DAT_HANDLE obj_publish(struct obj *obj)
 {
@@ -149,9 +152,9 @@ DAT_HANDLE obj_publish(struct obj *obj)
 	return obj;
 }
 
-static void hide(struct obj *obj)
+static void obj_hide(struct obj *obj)
 {
-	atomic_store_explicit(&obj->tag, OBJ_DEAD(kind_of(obj)), memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_HIDDEN(kind_of(obj)), memory_order_release);
 }
 
 bool obj_retire(struct obj *obj)
@@ -160,32 +163,29 @@ bool obj_retire(struct obj *obj)
 
 	if (!atomic_compare_exchange_strong(&obj->uses, &idle, OBJ_RETIRED))
 		return false;
-	hide(obj);
+	obj_hide(obj);
 	return true;
 }
 
-void obj_retire_anyway(struct obj *obj)
+void obj_retire_forced(struct obj *obj)
 {
 	atomic_fetch_or(&obj->uses, OBJ_RETIRED);
-	hide(obj);
+	obj_hide(obj);
 }
 
-/* ---- by their handles ---- */
+/* ---- objects by handle ---- */
 
 static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 {
-	const struct slab *slab = atomic_load_explicit(&kinds[type].slabs, memory_order_acquire);
+	const struct slab *slab = atomic_load_explicit(&pools[type].slabs, memory_order_acquire);
 
 	while (slab && (uintptr_t)at - (uintptr_t)slab->base >= slab->size)
 		slab = slab->next;
 	return slab;
 }
 
-/*
- * The live object behind @handle, NULL if it is none of that kind. Looks at no memory but the
- * slabs.
- */
-static inline struct obj *find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
+/* The visible object of that kind, or NULL. Reads no memory outside the slabs. */
+static inline struct obj *obj_find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	const struct slab *slab = slab_of(type, handle);
 
@@ -197,14 +197,14 @@ static inline struct obj *find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 
 bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	const struct obj *obj = find(handle, type);
+	const struct obj *obj = obj_find(handle, type);
 
 	return obj && (!ia || obj->ia == ia);
 }
 
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	struct obj *obj = find(handle, type);
+	struct obj *obj = obj_find(handle, type);
 
 	if (!obj)
 		return false;
@@ -212,7 +212,7 @@ bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 		     OBJ_RETIRED)) &&
 	    (!ia || obj->ia == ia))
 		return true;
-	obj_put(obj); /* retired just now, which that did not hinder; or another's */
+	obj_put(obj); /* it has just been retired, or belongs to another IA */
 	return false;
 }
 
@@ -221,11 +221,11 @@ struct obj *obj_any(DAT_HANDLE handle)
 	struct obj *obj = NULL;
 
 	for (unsigned type = 0; !obj && type < OBJ_KINDS; type++)
-		obj = find(handle, (DAT_HANDLE_TYPE)type);
+		obj = obj_find(handle, (DAT_HANDLE_TYPE)type);
 	return obj;
 }
 
-/* ---- all of an IA ---- */
+/* ---- objects by IA ---- */
 
 /* The first slot, or the one after @obj. */
 static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj *obj)
@@ -238,25 +238,25 @@ static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj
 	return *slab ? (struct obj *)(*slab)->base : NULL;
 }
 
-static bool is_of(const struct obj *obj, const struct ia *ia, DAT_HANDLE_TYPE type)
+static bool is_visible_of(const struct obj *obj, const struct ia *ia, DAT_HANDLE_TYPE type)
 {
 	bool visible = atomic_load_explicit(&obj->tag, memory_order_acquire) == OBJ_TAG(type);
 
 	return visible && obj->ia == ia && obj != &ia->obj;
 }
 
-/* No slot begins another life while we look, because that takes the lock. */
+/* Under the lock no slot is reused. */
 struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE type, struct obj *obj)
 {
-	struct kind *kind = &kinds[type];
+	struct slot_pool *pool = &pools[type];
 	const struct slab *slab;
 
-	spin_lock(&kind->lock);
-	slab = obj ? slab_of(type, obj) : atomic_load_explicit(&kind->slabs, memory_order_relaxed);
+	spin_lock(&pool->lock);
+	slab = obj ? slab_of(type, obj) : atomic_load_explicit(&pool->slabs, memory_order_relaxed);
 	do
 		obj = slab ? slot_next(strides[type], &slab, obj) : NULL;
-	while (obj && !is_of(obj, ia, type));
-	spin_unlock(&kind->lock);
+	while (obj && !is_visible_of(obj, ia, type));
+	spin_unlock(&pool->lock);
 	return obj;
 }
 

@@ -12,28 +12,28 @@
 #include <dat/udat.h>
 #include <dat/udat_redirection.h>
 
+#include "base.h"
+
 struct ia;
 
-/*
- * A tag is a kind plus one; of a live object, on top of a pattern that stray memory seldom holds.
- */
-#define OBJ_KINDS      (DAT_HANDLE_TYPE_SRQ + 1)
-#define OBJ_DEAD(kind) (1u + (unsigned)(kind))
-#define OBJ_TAG(kind)  (0xDA710000u + OBJ_DEAD(kind))
+/* The tag of an invisible object or free slot; of a visible one, with a pattern on top of it. */
+#define OBJ_KINDS	 (DAT_HANDLE_TYPE_SRQ + 1)
+#define OBJ_HIDDEN(kind) (1u + (unsigned)(kind))
+#define OBJ_TAG(kind)	 (0xDA710000u + OBJ_HIDDEN(kind))
 
 /*
- * The memory of an object is type-stable: it comes from slabs per kind that are never given back
- * while the process lives, the oldest dead slot first, and word 0 of a slot always leads to a live
- * table. So a stale handle may be read, and is refused by its tag.
+ * Object memory is type-stable: each kind has slabs, which are never freed while the process lives,
+ * the slot that was freed first is used first, and word 0 of a slot always points to a live table.
+ * So a stale handle may be read, and its tag refuses it.
  */
 struct obj {
 	const DAT_PROVIDER *provider; /* word 0 by the ABI: libdat calls through it */
-	_Atomic uint32_t tag;	      /* OBJ_TAG while it is visible, else OBJ_DEAD */
-	/* who holds it, and OBJ_RETIRED while it is invisible; never reset, but balanced */
+	_Atomic uint32_t tag;	      /* OBJ_TAG while it is visible, else OBJ_HIDDEN */
+	/* holds, and OBJ_RETIRED while it is invisible; never reset, so holds must balance */
 	_Atomic uint32_t uses;
-	struct ia *ia;	     /* fixed while alive */
-	DAT_CONTEXT context; /* the consumer's to serialize */
-	struct obj *next;    /* the next dead slot */
+	struct ia *ia;	     /* fixed while the object exists */
+	DAT_CONTEXT context; /* the consumer serializes access */
+	struct obj *next;    /* the next free slot */
 };
 
 #define OBJ_RETIRED 0x80000000u
@@ -51,28 +51,25 @@ static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
  */
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE kind);
 
-/*
- * The opposite of obj_alloc, for an object that is invisible again or still. Nobody holds it any
- * more.
- */
-void obj_discard(struct obj *obj);
+/* The opposite of obj_alloc. The object is invisible, and nothing holds it any more. */
+void obj_free(struct obj *obj);
 
-/* Makes it findable: the last step of a create call. Returns the handle. */
+/* Makes it visible: the last step of a create call. Returns the handle. */
 DAT_HANDLE obj_publish(struct obj *obj);
 
-/* The first step of a free call: in one step, refuses while somebody holds it, or hides it. */
+/* The first step of a free call, atomic: hides the object, or fails because it is held. */
 bool obj_retire(struct obj *obj);
 
-/* Retires it whoever holds it: abrupt close only. */
-void obj_retire_anyway(struct obj *obj);
+/* Hides the object even if it is held. */
+void obj_retire_forced(struct obj *obj);
 
-/* Is this a live object of that kind, of @ia unless that is NULL? Safe for any value. */
+/* Is this a visible object of that kind, of @ia unless that is NULL? Any value is safe. */
 bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
-/* As obj_valid, and from here on it can't be freed, until obj_put. */
+/* As obj_valid, and the object can't be retired until obj_put. */
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
-/* One that surely is alive, by a lock or another hold. */
+/* Holds an object that is visible for sure, because of a lock or of another hold. */
 static inline void obj_get(struct obj *obj)
 {
 	atomic_fetch_add_explicit(&obj->uses, 1, memory_order_relaxed);
@@ -80,19 +77,20 @@ static inline void obj_get(struct obj *obj)
 
 static inline void obj_put(struct obj *obj)
 {
+	debug_assert((atomic_load(&obj->uses) & ~OBJ_RETIRED) > 0);
 	atomic_fetch_sub_explicit(&obj->uses, 1, memory_order_release);
 }
 
-/* Any live object of this library, NULL if @handle is none. */
+/* Any visible object of this library, NULL if @handle is none. */
 struct obj *obj_any(DAT_HANDLE handle);
 
-/* How many published objects of that kind belong to @ia. */
+/* How many visible objects of that kind belong to @ia. */
 unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE kind);
 
 /*
- * The first visible object of that kind, or the one after @obj, which may be retired meanwhile.
- * Walks memory, so it is for paths that may take their time. The caller sees to it that none of
- * them is freed under him (ia->lock).
+ * The first visible object of that kind, or the one after @obj, which may be retired meanwhile. It
+ * walks the slabs, so it is for slow paths. The caller makes sure, by ia->lock, that no object is
+ * freed while it is in use.
  */
 struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE kind, struct obj *obj);
 

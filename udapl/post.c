@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Data transfer: the hot path, and nothing else.
+ * Data transfer: the fast paths, and what they fall back to.
  *
- * Each call has a short way for the ordinary, one segment on an open endpoint, and one function for
- * all the rest: it refuses, or completes the transfer as flushed, or lets it go on. Either way a
- * post claims a slot of its ring, goes down to the transport, and looks at the endpoint again: if
- * the connection ended meanwhile nobody may have seen the claim, so the service thread is told to
- * look.
+ * Each call has a fast path, for one segment without flags on an open endpoint, and a slow path,
+ * which refuses the call, completes it as flushed, or posts it. Every post claims a slot of
+ * its ring, calls the transport, and looks at the gate again: if the connection ended meanwhile its
+ * end may have missed the claim, so work for the service thread flushes late posts.
  */
 #include <errno.h>
 
 #include "udapl.h"
 
-/* nothing is wrong after all; no call returns it */
-#define CARRY_ON ((DAT_RETURN)DAT_CLASS_WARNING)
+/* nothing is wrong, post it; no call returns this */
+#define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
 
-/* Flags that need no look at the endpoint. */
+/* Flags that are legal on any endpoint. */
 #define SEND_FLAGS                                                                                 \
 	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
@@ -30,29 +29,26 @@ static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 	return size;
 }
 
-/* ---- out of the ordinary ---- */
+/* ---- the slow path: refusals and flushes ---- */
 
-/*
- * A transfer on a disconnected endpoint completes at once, as flushed. Under ia->lock it comes
- * after what the end of the connection flushed, and after earlier ones that were posted just then.
- */
-DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd)
+/* Under ia->lock, so that it comes after all that was flushed at the end of the connection. */
+DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd)
 {
 	struct ep *ep = req->ring->ep;
 	struct ia *ia = ep->obj.ia;
 	bool ok;
 
 	mutex_lock(&ia->lock);
-	ok = ep_settle(ep) && evd_post_flushed(evd, req);
+	ok = ep_flush_late_locked(ep) && evd_post_flushed(evd, req);
 	mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }
 
-static DAT_RETURN flush_now(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
+static DAT_RETURN dto_complete_flushed(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
 {
 	const struct req req = { .cookie = cookie, .ring = ring, .kind = REQ_SEND };
 
-	return ep_flush_now(&req, evd);
+	return ep_complete_flushed(&req, evd);
 }
 
 static bool flags_wrong(DAT_COMPLETION_FLAGS flags, unsigned plain, DAT_COMPLETION_FLAGS configured)
@@ -68,28 +64,28 @@ bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned pl
 }
 
 /*
- * A connection that ends by itself has no state between for the consumer, who did not ask for one:
- * what is posted while the device flushes goes the way of what was posted before.
+ * The connection is ending, but the consumer has not asked for it and has no event yet: for the
+ * consumer it is still connected, and what it posts is flushed like what it posted before.
  */
-static bool goes_by_itself(const struct ep *ep)
+static bool is_ending_unasked(const struct ep *ep)
 {
-	return ep_state(ep) == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->parting);
+	return ep_state(ep) == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
 }
 
 DAT_EP_STATE ep_request_state(const struct ep *ep)
 {
-	return goes_by_itself(ep) ? DAT_EP_STATE_CONNECTED : (DAT_EP_STATE)ep_state(ep);
+	return is_ending_unasked(ep) ? DAT_EP_STATE_CONNECTED : (DAT_EP_STATE)ep_state(ep);
 }
 
-static DAT_RETURN request_state(struct ep *ep, DAT_DTO_COOKIE cookie)
+static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 {
-	DAT_EP_STATE state = ep_request_state(ep); /* looked at once: it may go on meanwhile */
+	DAT_EP_STATE state = ep_request_state(ep); /* read once: it may change meanwhile */
 
 	switch (state) {
 	case DAT_EP_STATE_CONNECTED:
-		return CARRY_ON;
+		return PROCEED;
 	case DAT_EP_STATE_DISCONNECTED:
-		return flush_now(&ep->sends, ep->request_evd, cookie);
+		return dto_complete_flushed(&ep->sends, ep->request_evd, cookie);
 	default:
 		return status_of_ep_state(state);
 	}
@@ -104,7 +100,7 @@ static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIP
 		return BAD_ARG(3);
 	if (flags_wrong(flags, SEND_FLAGS, ep->attr.request_completion_flags))
 		return BAD_ARG(5);
-	return request_state(ep, cookie);
+	return request_state_refused(ep, cookie);
 }
 
 static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
@@ -119,8 +115,8 @@ static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_T
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
 	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		return flush_now(&ep->recvs, ep->recv_evd, cookie);
-	return CARRY_ON;
+		return dto_complete_flushed(&ep->recvs, ep->recv_evd, cookie);
+	return PROCEED;
 }
 
 static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
@@ -145,83 +141,84 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
 		return DAT_ERROR(DAT_LENGTH_ERROR, 0);
 	if (read && ep_state(ep) == DAT_EP_STATE_CONNECTED && ep->attr.max_rdma_read_out == 0)
 		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
-	return request_state(ep, cookie);
+	return request_state_refused(ep, cookie);
 }
 
 /*
- * The transport refused what was claimed. If the end of the connection has flushed the slot
- * already, the consumer has got or will get its completion, and the post counts. So it does when
- * the device knows of that end before we do, and when we know and the consumer does not.
+ * The transport refused a post. If the end of the connection has flushed the slot meanwhile, the
+ * consumer has got, or will get, its completion, so the post counts as taken. So it does when the
+ * device has ended the connection before we know, and when we know and the consumer does not.
  */
-static DAT_RETURN take_back(struct ep *ep, struct ring *ring, struct evd *evd, int err)
+static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
-	bool ours = err != -ENOTCONN && !goes_by_itself(ep);
+	bool refuse = err != -ENOTCONN && !is_ending_unasked(ep);
 
 	spin_lock(&evd->lock);
-	ep_doubt(ep, ring);
-	ours = ours && ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);
-	if (ours)
+	ep_marker_race(ep, ring);
+	refuse = refuse && ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);
+	if (refuse)
 		ring_unpush(ring);
 	spin_unlock(&evd->lock);
-	if (ours)
+	if (refuse)
 		return status_of(err, DAT_RESOURCE_MEMORY);
-	atomic_store(&ep->flushed, true);
-	service_kick(ep->obj.ia, &ep->work); /* it may have been flushed already, or not */
+	atomic_store(&ep->end.flushed, true);
+	/* completes the request as flushed if it is still in the ring */
+	service_queue_work(ep->obj.ia, &ep->work);
 	return DAT_SUCCESS;
 }
 
 static COLD DAT_RETURN request_failed(struct ep *ep, int err)
 {
-	return take_back(ep, &ep->sends, ep->request_evd, err);
+	return post_failed(ep, &ep->sends, ep->request_evd, err);
 }
 
 static COLD DAT_RETURN receive_failed(struct ep *ep, int err)
 {
-	return take_back(ep, &ep->recvs, ep->recv_evd, err);
+	return post_failed(ep, &ep->recvs, ep->recv_evd, err);
 }
 
-static bool is_ending(const struct ep *ep)
+static bool is_disconnecting(const struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 
 	return state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED;
 }
 
-/* The gate closed while we posted, or was never open because others post here, too. */
-static COLD DAT_RETURN receive_late(struct ep *ep)
+/* The gate was closed during the post, or is never open because the endpoint is thread-safe. */
+static COLD DAT_RETURN receive_gate_closed(struct ep *ep)
 {
-	if (is_ending(ep))
-		service_kick(ep->obj.ia, &ep->work);
+	if (is_disconnecting(ep))
+		service_queue_work(ep->obj.ia, &ep->work);
 	return DAT_SUCCESS;
 }
 
-static COLD DAT_RETURN request_late(struct ep *ep)
+static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 {
-	if (!is_ending(ep))
+	if (!is_disconnecting(ep))
 		return DAT_SUCCESS;
 	spin_lock(&ep->request_evd->lock);
-	ep_doubt(ep, &ep->sends);
+	ep_marker_race(ep, &ep->sends);
 	spin_unlock(&ep->request_evd->lock);
-	return receive_late(ep);
+	return receive_gate_closed(ep);
 }
 
 /* ---- requests ---- */
 
-static inline int hand_down(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov,
-			    unsigned nseg, DAT_VLEN size, const DAT_RMR_TRIPLET *remote,
-			    enum req_kind kind, unsigned how)
+static inline int request_to_transport(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov,
+				       unsigned nseg, DAT_VLEN size, const DAT_RMR_TRIPLET *remote,
+				       enum req_kind kind, unsigned post_flags)
 {
 	switch (kind) {
 	case REQ_SEND:
-		return tp_post_send(ep->qp, req, iov, nseg, size, how);
+		return tp_post_send(ep->qp, req, iov, nseg, size, post_flags);
 	case REQ_WRITE:
-		return tp_post_write(ep->qp, req, iov, nseg, size, remote, how);
+		return tp_post_write(ep->qp, req, iov, nseg, size, remote, post_flags);
 	default:
-		return tp_post_read(ep->qp, req, iov, nseg, size, remote, how);
+		return tp_post_read(ep->qp, req, iov, nseg, size, remote, post_flags);
 	}
 }
 
-/* One segment and no flags, in one test. */
+/* One segment and no flags, tested at once. */
 static inline bool is_plain(DAT_COUNT nseg, DAT_COMPLETION_FLAGS flags)
 {
 	return (((unsigned)nseg ^ 1) | flags) == 0;
@@ -232,18 +229,19 @@ ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
 	if (unlikely(err))
 		return request_failed(ep, err);
 	if (unlikely(!gate_open(&ep->send_gate)))
-		return request_late(ep);
+		return request_gate_closed(ep);
 	return DAT_SUCCESS;
 }
 
 /*
- * One body for send, read and write; each caller's constants make its own of it. There is room in
+ * One body for send, read and write, specialised by the constants of each caller. There is room in
  * the ring.
  */
-static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov,
-				     unsigned nseg, DAT_VLEN size, DAT_DTO_COOKIE cookie,
-				     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags,
-				     unsigned how)
+static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind,
+					     const DAT_LMR_TRIPLET *iov, unsigned nseg,
+					     DAT_VLEN size, DAT_DTO_COOKIE cookie,
+					     const DAT_RMR_TRIPLET *remote,
+					     DAT_COMPLETION_FLAGS flags, unsigned post_flags)
 {
 	struct req *req = ring_next(&ep->sends);
 	int err;
@@ -253,33 +251,33 @@ static ALWAYS_INLINE DAT_RETURN post(struct ep *ep, enum req_kind kind, const DA
 	req->kind = kind;
 	req->flags = (uint16_t)flags;
 	ring_push(&ep->sends, req);
-	err = hand_down(ep, req, iov, nseg, size, remote, kind, how);
+	err = request_to_transport(ep, req, iov, nseg, size, remote, kind, post_flags);
 	return ep_posted(ep, err);
 }
 
 /*
- * A suppressed request is signalled all the same once in half a ring: its completion, swallowed,
- * gives the slots back. So a full ring always has one that will be heard of.
+ * Of a run of suppressed requests one in half a ring is signalled all the same: its completion,
+ * which makes no event, retires the slots. So a full ring always has a request that will complete.
  */
-static unsigned how_to_post(struct ep *ep, DAT_COMPLETION_FLAGS flags)
+static unsigned request_post_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 {
 	struct ring *ring = &ep->sends;
-	unsigned how = 0;
+	unsigned post_flags = 0;
 
 	if (flags & DAT_COMPLETION_BARRIER_FENCE_FLAG)
-		how |= TP_POST_FENCE;
+		post_flags |= TP_POST_FENCE;
 	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
-		how |= TP_POST_SOLICIT;
+		post_flags |= TP_POST_SOLICIT;
 	if (!(flags & DAT_COMPLETION_SUPPRESS_FLAG) || ep->signal_all)
-		return how | TP_POST_SIGNAL;
-	if (++ring->quiet < ring->half)
-		return how;
-	ring->quiet = 0;
-	return how | TP_POST_SIGNAL;
+		return post_flags | TP_POST_SIGNAL;
+	if (++ring->unsignalled_run < ring->signal_interval)
+		return post_flags;
+	ring->unsignalled_run = 0;
+	return post_flags | TP_POST_SIGNAL;
 }
 
-/* Completions that nobody has polled hold slots. */
-static bool find_room(struct ring *ring, struct evd *evd)
+/* Completions that were not polled yet occupy slots. */
+static bool ring_make_room(struct ring *ring, struct evd *evd)
 {
 	if (ring_has_room(ring))
 		return true;
@@ -289,26 +287,27 @@ static bool find_room(struct ring *ring, struct evd *evd)
 
 bool ep_post_begin(struct ep *ep)
 {
-	if (ep->shared)
+	if (ep->thread_safe)
 		spin_lock(&ep->send_lock);
-	return find_room(&ep->sends, ep->request_evd);
+	return ring_make_room(&ep->sends, ep->request_evd);
 }
 
 void ep_post_end(struct ep *ep)
 {
-	if (ep->shared)
+	if (ep->thread_safe)
 		spin_unlock(&ep->send_lock);
 }
 
-static DAT_RETURN post_in_turn(struct ep *ep, enum req_kind kind, const DAT_LMR_TRIPLET *iov,
-			       unsigned nseg, DAT_VLEN size, DAT_DTO_COOKIE cookie,
-			       const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN request_post_serialized(struct ep *ep, enum req_kind kind,
+					  const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					  DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret = NO_RESOURCE(MEMORY);
 
 	if (ep_post_begin(ep))
-		ret = post(ep, kind, iov, nseg, size, cookie, remote, flags,
-			   how_to_post(ep, flags));
+		ret = request_post(ep, kind, iov, nseg, size, cookie, remote, flags,
+				   request_post_flags(ep, flags));
 	ep_post_end(ep);
 	return ret;
 }
@@ -321,25 +320,23 @@ struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE
 	req->cookie = cookie;
 	req->binding = binding;
 	req->kind = REQ_BIND;
-	req->flags = (uint16_t)(flags | REQ_ODD);
+	req->flags = (uint16_t)(flags | REQ_SLOW_PATH);
 	ring_push(&ep->sends, req);
 	return req;
 }
 
-static __attribute__((noinline)) DAT_RETURN send_any(struct ep *ep, DAT_COUNT nseg,
-						     const DAT_LMR_TRIPLET *iov,
-						     DAT_DTO_COOKIE cookie,
-						     DAT_COMPLETION_FLAGS flags)
+static NOINLINE DAT_RETURN send_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				     DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ret = send_refused(ep, nseg, iov, cookie, flags);
-	if (ret != CARRY_ON)
+	if (ret != PROCEED)
 		return ret;
-	return post_in_turn(ep, REQ_SEND, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg),
-			    cookie, NULL, flags);
+	return request_post_serialized(ep, REQ_SEND, iov, (unsigned)nseg,
+				       iov_size(iov, (unsigned)nseg), cookie, NULL, flags);
 }
 
 HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -348,21 +345,20 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->send_gate)))
-		goto any;
+		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
-		goto any;
+		goto slow;
 	if (unlikely(!ep->sends.room || !iov || iov->segment_length > ep->attr.max_message_size))
-		goto any;
-	return post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0, TP_POST_SIGNAL);
-any:
-	return send_any(ep, nseg, iov, cookie, flags);
+		goto slow;
+	return request_post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0,
+			    TP_POST_SIGNAL);
+slow:
+	return send_slow(ep, nseg, iov, cookie, flags);
 }
 
-static __attribute__((noinline)) DAT_RETURN rdma_any(struct ep *ep, enum req_kind kind,
-						     DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-						     DAT_DTO_COOKIE cookie,
-						     const DAT_RMR_TRIPLET *remote,
-						     DAT_COMPLETION_FLAGS flags)
+static NOINLINE DAT_RETURN rdma_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+				     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_VLEN size;
 	DAT_RETURN ret;
@@ -370,10 +366,10 @@ static __attribute__((noinline)) DAT_RETURN rdma_any(struct ep *ep, enum req_kin
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ret = rdma_refused(ep, kind, nseg, iov, cookie, remote, flags);
-	if (ret != CARRY_ON)
+	if (ret != PROCEED)
 		return ret;
 	size = kind == REQ_READ ? remote->segment_length : iov_size(iov, (unsigned)nseg);
-	return post_in_turn(ep, kind, iov, (unsigned)nseg, size, cookie, remote, flags);
+	return request_post_serialized(ep, kind, iov, (unsigned)nseg, size, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -383,16 +379,17 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->send_gate)))
-		goto any;
+		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
-		goto any;
+		goto slow;
 	if (unlikely(!remote || !iov || iov->segment_length > remote->segment_length))
-		goto any;
+		goto slow;
 	if (unlikely(!ep->sends.room || iov->segment_length > ep->attr.max_rdma_size))
-		goto any;
-	return post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0, TP_POST_SIGNAL);
-any:
-	return rdma_any(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+		goto slow;
+	return request_post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0,
+			    TP_POST_SIGNAL);
+slow:
+	return rdma_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -402,25 +399,26 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->send_gate)))
-		goto any;
+		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
-		goto any;
+		goto slow;
 	if (unlikely(!remote || !iov || iov->segment_length < remote->segment_length))
-		goto any;
+		goto slow;
 	/* 0 - 1 is huge */
 	if (unlikely(!ep->sends.room || remote->segment_length - 1 >= ep->read_limit))
-		goto any;
-	return post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0,
-		    TP_POST_SIGNAL);
-any:
-	return rdma_any(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+		goto slow;
+	return request_post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0,
+			    TP_POST_SIGNAL);
+slow:
+	return rdma_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
 /* ---- receives ---- */
 
 /* There is room in the ring. */
-static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, const DAT_LMR_TRIPLET *iov,
+					     unsigned nseg, DAT_DTO_COOKIE cookie,
+					     DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->recvs);
 	int err;
@@ -433,28 +431,26 @@ static ALWAYS_INLINE DAT_RETURN receive(struct ep *ep, const DAT_LMR_TRIPLET *io
 	if (unlikely(err))
 		return receive_failed(ep, err);
 	if (unlikely(!gate_open(&ep->recv_gate)))
-		return receive_late(ep);
+		return receive_gate_closed(ep);
 	return DAT_SUCCESS;
 }
 
-static __attribute__((noinline)) DAT_RETURN receive_any(struct ep *ep, DAT_COUNT nseg,
-							const DAT_LMR_TRIPLET *iov,
-							DAT_DTO_COOKIE cookie,
-							DAT_COMPLETION_FLAGS flags)
+static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ret = receive_refused(ep, nseg, iov, cookie, flags);
-	if (ret != CARRY_ON)
+	if (ret != PROCEED)
 		return ret;
 	ret = NO_RESOURCE(MEMORY);
-	if (ep->shared)
+	if (ep->thread_safe)
 		spin_lock(&ep->recv_lock);
-	if (find_room(&ep->recvs, ep->recv_evd))
-		ret = receive(ep, iov, (unsigned)nseg, cookie, flags);
-	if (ep->shared)
+	if (ring_make_room(&ep->recvs, ep->recv_evd))
+		ret = receive_post(ep, iov, (unsigned)nseg, cookie, flags);
+	if (ep->thread_safe)
 		spin_unlock(&ep->recv_lock);
 	return ret;
 }
@@ -465,12 +461,12 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->recv_gate)))
-		goto any;
+		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
-		goto any;
+		goto slow;
 	if (unlikely(!ep->recvs.room || !iov))
-		goto any;
-	return receive(ep, iov, 1, cookie, 0);
-any:
-	return receive_any(ep, nseg, iov, cookie, flags);
+		goto slow;
+	return receive_post(ep, iov, 1, cookie, 0);
+slow:
+	return receive_slow(ep, nseg, iov, cookie, flags);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How the registry reaches us: the two entry points of the library, the names announced, and the
- * table of calls.
+ * What libdat uses: the two entry points of the library, the announced names, and the table of
+ * calls.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "udapl.h"
 
-/* Calls to come: each has its slot already, and says that it is not there yet. */
+/* Calls that are not implemented yet. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define ABSENT(call, ...)                                                                          \
@@ -37,7 +37,7 @@ ABSENT(srq_resize, DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos)
 ABSENT(srq_set_lw, DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark)
 #pragma GCC diagnostic pop
 
-/* Each announced name has a copy of it, with a name and an ia_open of its own. */
+/* Each announced name has a copy, with its own name and ia_open. */
 static const DAT_PROVIDER calls = {
 	.ia_query_func = ia_query,
 	.ia_close_func = ia_close,
@@ -108,10 +108,10 @@ static const DAT_PROVIDER calls = {
 	.srq_set_lw_func = srq_set_lw,
 };
 
-static struct mutex lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider list");
-static struct provider *providers; /* lock; the latest announced first */
+static struct mutex provider_lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider_lock");
+static struct provider *providers; /* provider_lock; the latest announced first */
 
-static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
+static bool same_name_and_version(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
 {
 	return strncmp(a->ia_name, b->ia_name, DAT_NAME_MAX_LENGTH) == 0 &&
 	       a->dapl_version_major == b->dapl_version_major &&
@@ -119,12 +119,13 @@ static bool same_key(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
 	       !a->is_thread_safe == !b->is_thread_safe;
 }
 
-/* Out of the list, NULL if it was never announced. */
-static struct provider *take_locked(const DAT_PROVIDER_INFO *info)
+/* Removes it from the list; NULL if it was never announced. */
+static struct provider *provider_unlink_locked(const DAT_PROVIDER_INFO *info)
 {
 	struct provider **at = &providers, *provider;
 
-	while (*at && !same_key(&(*at)->info, info))
+	assert_locked(&provider_lock);
+	while (*at && !same_name_and_version(&(*at)->info, info))
 		at = &(*at)->next;
 	provider = *at;
 	if (provider)
@@ -132,7 +133,7 @@ static struct provider *take_locked(const DAT_PROVIDER_INFO *info)
 	return provider;
 }
 
-static struct provider *provider_make(const DAT_PROVIDER_INFO *info)
+static struct provider *provider_new(const DAT_PROVIDER_INFO *info)
 {
 	struct provider *provider = calloc(1, sizeof(*provider));
 
@@ -147,14 +148,15 @@ static struct provider *provider_make(const DAT_PROVIDER_INFO *info)
 }
 
 /*
- * Where a name was announced before, handles may still lead to its table: it is the same one again.
+ * A name that was announced before gets the same struct again, because handles may still lead to
+ * its table.
  */
-static struct provider *announce_locked(const DAT_PROVIDER_INFO *info, char *params)
+static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info, char *params)
 {
-	struct provider *provider = take_locked(info);
+	struct provider *provider = provider_unlink_locked(info);
 
 	if (!provider)
-		provider = provider_make(info);
+		provider = provider_new(info);
 	if (!provider)
 		return NULL;
 	free(provider->params);
@@ -165,54 +167,56 @@ static struct provider *announce_locked(const DAT_PROVIDER_INFO *info, char *par
 	return provider;
 }
 
-static struct provider *retract(const DAT_PROVIDER_INFO *info)
+static struct provider *provider_retract(const DAT_PROVIDER_INFO *info)
 {
 	struct provider *provider;
 
-	mutex_lock(&lock);
+	mutex_lock(&provider_lock);
 	provider = providers;
-	while (provider && !same_key(&provider->info, info))
+	while (provider && !same_name_and_version(&provider->info, info))
 		provider = provider->next;
 	if (provider)
 		provider->announced = false;
-	mutex_unlock(&lock);
+	mutex_unlock(&provider_lock);
 	return provider;
 }
 
 /*
  * Registers info->ia_name, whether or not there is such a device: opening it finds out. There is no
- * way to report a failure; the registry then has no such name. Safe. Source: uDAPL 1.2.
+ * way to report a failure; the registry then has no such name. Safe.
+ * Source: uDAPL 1.2.
  */
 __attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER_INFO *info,
 							      const char *instance_data)
 {
 	char *params = strdup(instance_data ? instance_data : "");
 	struct provider *provider = NULL;
+	struct status_text text;
 	DAT_RETURN ret;
 
-	mutex_lock(&lock);
+	mutex_lock(&provider_lock);
 	if (params)
-		provider = announce_locked(info, params);
-	mutex_unlock(&lock);
+		provider = provider_announce_locked(info, params);
+	mutex_unlock(&provider_lock);
 	if (!provider) {
-		log_error("%s: no memory to register it", info->ia_name);
+		log_error("%s: not registered: no memory", info->ia_name);
 		free(params);
 		return;
 	}
 	ret = dat_registry_add_provider(&provider->table, &provider->info);
 	if (ret == DAT_SUCCESS)
 		return;
-	log_error("%s: the registry refuses it: %#x", info->ia_name, ret);
-	retract(info);
+	log_error("%s: not registered: %s", info->ia_name, status_name(ret, &text));
+	provider_retract(info);
 }
 
 /*
- * Takes the name back; its table stays, because handles lead to it. Safe.
+ * Unregisters the name. Its table stays, because handles lead to it. Safe.
  * Source: uDAPL 1.2.
  */
 __attribute__((visibility("default"))) void dat_provider_fini(const DAT_PROVIDER_INFO *info)
 {
-	struct provider *provider = retract(info);
+	struct provider *provider = provider_retract(info);
 
 	if (provider)
 		(void)dat_registry_remove_provider(&provider->table, &provider->info);
@@ -224,7 +228,7 @@ DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **p
 	struct provider *provider;
 	char *params = NULL;
 
-	mutex_lock(&lock);
+	mutex_lock(&provider_lock);
 	provider = providers;
 	while (provider &&
 	       !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
@@ -232,7 +236,7 @@ DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **p
 		provider = provider->next;
 	if (provider)
 		params = strdup(provider->params);
-	mutex_unlock(&lock);
+	mutex_unlock(&provider_lock);
 	if (!provider)
 		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 	if (!params)

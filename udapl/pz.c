@@ -17,12 +17,12 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
 		return NO_RESOURCE(MEMORY);
 	err = tp_pd_create(ia->dev, &pz->pd);
 	if (err)
-		goto discard_pz;
+		goto free_pz;
 	*pz_out = obj_publish(&pz->obj);
 	return DAT_SUCCESS;
 
-discard_pz:
-	obj_discard(&pz->obj);
+free_pz:
+	obj_free(&pz->obj);
 	return status_of(err, DAT_RESOURCE_PROTECTION_DOMAIN);
 }
 
@@ -34,14 +34,14 @@ DAT_RETURN pz_free(DAT_PZ_HANDLE handle)
 		return BAD_HANDLE(PZ);
 	if (!obj_retire(&pz->obj))
 		return BAD_STATE(PZ_IN_USE);
-	pz_unmake(pz);
+	pz_destroy(pz);
 	return DAT_SUCCESS;
 }
 
-void pz_unmake(struct pz *pz)
+void pz_destroy(struct pz *pz)
 {
 	tp_pd_destroy(pz->pd);
-	obj_discard(&pz->obj);
+	obj_free(&pz->obj);
 }
 
 DAT_RETURN pz_query(DAT_PZ_HANDLE handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making and freeing a ring of requests; its use is inline in ring.h. */
+/* Allocation of a ring of requests; all else is inline in ring.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -19,8 +19,8 @@ int ring_init(struct ring *ring, struct ep *ep, unsigned limit)
 	ring->ep = ep;
 	ring->mask = slots - 1;
 	ring->limit = limit;
-	ring->half = limit > 1 ? limit / 2 : 1;
-	ring->quiet = 0;
+	ring->signal_interval = limit > 1 ? limit / 2 : 1;
+	ring->unsignalled_run = 0;
 	ring->room = limit;
 	atomic_init(&ring->tail, 0);
 	atomic_init(&ring->head, 0);

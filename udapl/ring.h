@@ -24,45 +24,46 @@ enum req_kind {
 	REQ_WRITE,
 	REQ_RECV,
 	REQ_BIND,
-	REQ_MARKER, /* ours: proves what was before it, is no event */
+	REQ_MARKER, /* our own: covers the requests before it, makes no event */
 };
 
-#define REQ_ODD 0x8000u /* beside the flags of DAT: its completion goes the long way */
+#define REQ_SLOW_PATH 0x8000u /* beside the flags of DAT: its completion takes the slow path */
 
 /*
- * One outstanding transfer. Its address is the tag of the post, so a completion finds all of this
- * without a search.
+ * An outstanding transfer. Its address is the tag of the post, so a completion finds it without a
+ * search.
  */
 struct req {
 	DAT_DTO_COOKIE cookie;
 	struct ring *ring;
 	union {
-		DAT_VLEN size;		 /* bytes of a request; a receive learns them */
+		DAT_VLEN size; /* bytes of a request; a receive has its own from the device */
 		struct binding *binding; /* REQ_BIND */
 	};
 	unsigned position; /* of its claim */
 	uint16_t kind;	   /* enum req_kind */
-	uint16_t flags;	   /* DAT_COMPLETION_FLAGS of the post; REQ_ODD */
+	uint16_t flags;	   /* DAT_COMPLETION_FLAGS of the post; REQ_SLOW_PATH */
 };
 
 /*
- * Positions count up for ever and wrap; a slot is position & mask. One poster moves the tail, one
- * poller at a time (under the lock of the EVD that takes the completions) moves the head. What lies
- * between is outstanding.
+ * Positions count up and wrap; the slot is position & mask. One poster advances the tail, one
+ * poller at a time (under the lock of the EVD that takes the completions) advances the head. What
+ * is between them is outstanding.
  */
 struct ring {
 	struct req *slots;
 	struct ep *ep;
 	unsigned mask;
-	unsigned limit;	       /* most outstanding, as promised to the consumer */
-	unsigned half;	       /* a suppressed request is signalled after so many in a row */
-	unsigned quiet;	       /* poster; suppressed requests since it last signalled one of them */
-	unsigned room;	       /* poster; so many claims fit, at least */
-	_Atomic unsigned tail; /* the next to claim */
-	_Atomic unsigned head; /* the oldest outstanding */
+	unsigned limit; /* most outstanding requests, as promised to the consumer */
+	/* of so many suppressed requests in a row the last one is signalled */
+	unsigned signal_interval;
+	unsigned unsignalled_run; /* poster; suppressed requests since the last signalled one */
+	unsigned room;		  /* poster; at least so many claims fit */
+	_Atomic unsigned tail;	  /* the next to claim */
+	_Atomic unsigned head;	  /* the oldest outstanding */
 };
 
-/* work requests of a QP beyond the ring: a marker of a graceful disconnect, one of the end */
+/* work requests of a QP beyond the ring: a marker while lingering, and one at the end */
 #define RING_SLACK 2
 
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit);
@@ -74,7 +75,7 @@ static inline unsigned ring_used(const struct ring *ring)
 	       atomic_load_explicit(&ring->head, memory_order_acquire);
 }
 
-/* For the poster: room for another claim? Looks at what was retired meanwhile only when it must. */
+/* For the poster: is there room for a claim? Reads the head only when it must. */
 static inline bool ring_has_room(struct ring *ring)
 {
 	if (!ring->room)
@@ -82,7 +83,7 @@ static inline bool ring_has_room(struct ring *ring)
 	return ring->room;
 }
 
-/* The next slot; there must be room. It counts only after ring_push. */
+/* The next slot; there must be room. ring_push claims it. */
 static inline struct req *ring_next(struct ring *ring)
 {
 	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -93,17 +94,18 @@ static inline struct req *ring_next(struct ring *ring)
 }
 
 /*
- * Sequentially consistent on purpose: the poster publishes its claim, then reads the connection's
- * state; whoever ends the connection writes the state, then reads the claims. One of them sees the
- * other.
+ * Sequentially consistent: the poster publishes its claim, then reads the state of the connection;
+ * the thread that ends the connection writes the state, then reads the claims. So at least one of
+ * them sees what the other wrote.
  */
 static inline void ring_push(struct ring *ring, const struct req *next)
 {
+	debug_assert(ring->room > 0);
 	ring->room--;
 	atomic_store_explicit(&ring->tail, next->position + 1, memory_order_seq_cst);
 }
 
-/* The latest claim was not posted after all. */
+/* Takes back the latest claim, which was not posted. */
 static inline void ring_unpush(struct ring *ring)
 {
 	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -113,8 +115,8 @@ static inline void ring_unpush(struct ring *ring)
 }
 
 /*
- * Retires @req and all before it; those were suppressed and are proved done. False: it is not
- * outstanding (any more), so its completion comes late and must be dropped.
+ * Retires @req and all before it, which were suppressed and have completed if @req has. False: it
+ * is not outstanding (any more), so its completion comes late and must be dropped.
  */
 static inline bool ring_retire(struct ring *ring, const struct req *req)
 {

@@ -2,31 +2,34 @@
 /*
  * Remote memory regions: windows through which peers reach a part of a region.
  *
- * A bind is a request of an endpoint, so a window changes twice: for the consumer who asks at the
- * post, for the peers at the completion. In between it has both bindings, and both their regions
- * are held.
+ * A bind is a request of an endpoint. The consumer gets the new context from the post; peers can
+ * use it from the completion on. In between the window has both bindings, and each holds its LMR.
  *
  * Where the device has no windows, or can't bind one to that region, the range is registered as a
- * region of its own and a write of nothing stands for the bind in the queue.
+ * region of its own, and an RDMA write of no bytes takes the bind's place in the queue.
  *
- * The life of a binding: a spare one, or a new one, is posted, at the end of its window's list.
- * When its bind completes it is in force, until a later one is. Then it is a spare again, or, if
- * the device has to be told of its end, a leftover, which rmr_sweep ends. If the bind is flushed,
- * or not posted after all, the binding leaves the list as if it had never been. One of the list is
- * always done: at first, and after a failure, that is rmr->none.
+ * A binding is taken from the window's spares, or allocated, and appended to the window's list as
+ * it is posted. Then one of three things happens to it:
+ *	complete	Its bind succeeded: it is in force until a later one completes. The one that
+ *			it supersedes is released.
+ *	cancel		Its bind was flushed or not posted, so it was never executed. It leaves the
+ *			list as if it had never been there, and is released.
+ *	fail		Its bind failed. Nothing is in force, and the window goes with it.
+ * To release a binding is to make it a spare again, or, if the device has a region or a window to
+ * be freed for it, to queue it for release.c. One binding of the list is always complete: at first,
+ * and after a failure, that is rmr->unbound.
  *
- * Each bind gives the window another key, counted on from the one before. A key whose bind was
- * flushed was never given, so the window is wound back to the latest one that stands.
+ * Each bind gives the window another key, derived from the one before. The key of a bind that was
+ * cancelled is given to nobody, so the window is rewound to the latest key that stands.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "udapl.h"
 
-#define REMOTE_PRIVS (DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
-#define BIND_FLAGS   (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
+#define BIND_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-/* ---- bindings ---- */
+/* ---- the list of bindings, and the spares ---- */
 
 static bool uses_window(const struct binding *binding)
 {
@@ -41,7 +44,7 @@ static struct binding *binding_get(struct rmr *rmr)
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
 	if (binding)
-		rmr->spares = binding->spare;
+		rmr->spares = binding->next_spare;
 	spin_unlock(&rmr->lock);
 	if (!binding)
 		binding = malloc(sizeof(*binding));
@@ -50,73 +53,39 @@ static struct binding *binding_get(struct rmr *rmr)
 	return binding;
 }
 
-static void spare_locked(struct rmr *rmr, struct binding *binding)
+static void spare_add_locked(struct rmr *rmr, struct binding *binding)
 {
+	assert_locked(&rmr->lock);
 	binding->lmr = NULL;
-	binding->done = false;
+	binding->complete = false;
 	binding->next = NULL;
-	binding->spare = rmr->spares;
+	binding->next_spare = rmr->spares;
 	rmr->spares = binding;
 }
 
-/* First come, first gone: a window before the region that it may still be bound to. */
-static void leftover_add(struct ia *ia, struct binding *binding)
+static void binding_append_locked(struct rmr *rmr, struct binding *binding)
 {
-	binding->next = NULL;
-	spin_lock(&ia->lmr_lock);
-	*ia->leftovers_end = binding;
-	ia->leftovers_end = &binding->next;
-	spin_unlock(&ia->lmr_lock);
-}
-
-/* Out of the list already. Whatever it has goes by rmr_sweep, itself included. */
-static void leave(struct rmr *rmr, struct binding *binding)
-{
-	struct ia *ia = rmr->obj.ia;
-
-	binding->pz = rmr->pz;
-	obj_get(&binding->pz->obj);
-	atomic_fetch_add_explicit(&ia->leaving, 1, memory_order_relaxed);
-	leftover_add(ia, binding);
-}
-
-/*
- * Out of the list already, and no peer is to come this way any more. If it had the window, that has
- * moved on. True: it left something.
- */
-static bool drop_locked(struct rmr *rmr, struct binding *binding)
-{
-	if (binding == &rmr->none)
-		return false;
-	if (binding->region || !rmr->mw) {
-		leave(rmr, binding);
-		return true;
-	}
-	if (binding->lmr)
-		obj_put(&binding->lmr->obj);
-	spare_locked(rmr, binding);
-	return false;
-}
-
-static void append_locked(struct rmr *rmr, struct binding *binding)
-{
-	rmr->latest->next = binding; /* which has no next itself */
+	assert_locked(&rmr->lock);
+	debug_assert(!rmr->latest->next && !binding->next);
+	rmr->latest->next = binding;
 	rmr->latest = binding;
 }
 
-static void insert_locked(struct rmr *rmr, struct binding *binding, struct binding *behind)
+static void binding_insert_locked(struct rmr *rmr, struct binding *binding, struct binding *after)
 {
-	binding->next = behind->next;
-	behind->next = binding;
-	if (rmr->latest == behind)
+	assert_locked(&rmr->lock);
+	binding->next = after->next;
+	after->next = binding;
+	if (rmr->latest == after)
 		rmr->latest = binding;
 }
 
-/* If it was the latest, the one before it is that again. */
-static void unlink_locked(struct rmr *rmr, struct binding *binding)
+/* If it was the latest, the one before it becomes the latest. */
+static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct binding **at = &rmr->bindings, *before = NULL;
 
+	assert_locked(&rmr->lock);
 	while (*at && *at != binding) {
 		before = *at;
 		at = &before->next;
@@ -128,210 +97,189 @@ static void unlink_locked(struct rmr *rmr, struct binding *binding)
 		rmr->latest = before;
 }
 
-/* It never was, or even was not posted. The next bind goes on from the one before. */
-static bool forget_locked(struct rmr *rmr, struct binding *binding)
-{
-	unlink_locked(rmr, binding);
-	if (rmr->mw)
-		tp_mw_rewind(rmr->mw, rmr->latest->key);
-	return drop_locked(rmr, binding);
-}
+/* ---- release ---- */
 
-/* Of those that are done, the last one is in force. */
-static bool prune_locked(struct rmr *rmr)
-{
-	struct binding **at = &rmr->bindings, *in_force = NULL;
-	bool left = false;
-
-	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		if (binding->done)
-			in_force = binding;
-	while (*at != in_force) {
-		struct binding *binding = *at;
-
-		if (binding->done) {
-			*at = binding->next;
-			left |= drop_locked(rmr, binding);
-		} else {
-			at = &binding->next;
-		}
-	}
-	return left;
-}
-
-/*
- * Nothing is in force. The device may still serve the binding before, and only without its window
- * we know that it does not: so with this one go those that were bound to the window later, on
- * another endpoint.
- */
-static void fail_locked(struct rmr *rmr, struct binding *binding)
-{
-	struct binding *lost = binding, *spare;
-
-	for (struct binding *later = binding->next; later; later = later->next)
-		if (later->done && uses_window(later))
-			lost = later;
-	unlink_locked(rmr, &rmr->none);
-	insert_locked(rmr, &rmr->none, lost);
-	unlink_locked(rmr, binding);
-	binding->mw = rmr->mw;
-	rmr->mw = NULL;
-	leave(rmr, binding);
-	while ((spare = rmr->spares)) {
-		rmr->spares = spare->spare;
-		leave(rmr, spare); /* not freed here: a spinlock is held */
-	}
-}
-
-static bool is_idle_locked(const struct rmr *rmr)
-{
-	return rmr->bindings == rmr->latest;
-}
-
-/*
- * Nothing is in flight, and its handle is dead. Nobody holds its lock, because from here on any
- * thread may sweep.
- */
-static void end(struct rmr *rmr)
-{
-	struct binding *binding = rmr->latest;
-
-	binding->last = true;
-	binding->mw = rmr->mw;
-	leave(rmr, binding);
-}
-
-bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
-{
-	struct rmr *rmr = binding->rmr;
-	bool left = false, over;
-
-	spin_lock(&rmr->lock);
-	if (status == DAT_DTO_SUCCESS) {
-		binding->done = true;
-	} else if (status == DAT_DTO_ERR_FLUSHED) {
-		left = forget_locked(rmr, binding);
-	} else {
-		fail_locked(rmr, binding);
-		left = true;
-	}
-	left |= prune_locked(rmr);
-	over = rmr->freed && is_idle_locked(rmr);
-	spin_unlock(&rmr->lock);
-	if (over)
-		end(rmr);
-	return left || over;
-}
-
-/* ---- what they leave ---- */
-
-/* Nothing is in flight, and nobody has its handle. */
-static void rmr_discard(struct rmr *rmr)
+/* No bind is in flight, and no handle leads here any more. */
+static void rmr_free_memory(struct rmr *rmr)
 {
 	while (rmr->spares) {
-		struct binding *next = rmr->spares->spare;
+		struct binding *next = rmr->spares->next_spare;
 
 		free(rmr->spares);
 		rmr->spares = next;
 	}
 	obj_put(&rmr->pz->obj);
-	obj_discard(&rmr->obj);
+	obj_free(&rmr->obj);
 }
 
-static void leftover_end(struct ia *ia, struct binding *binding)
+static void binding_released(struct release *release)
 {
-	struct rmr *rmr = binding->rmr; /* alive only if this is its last */
-	struct pz *pz = binding->pz;
+	struct binding *binding = container_of(release, struct binding, release);
+	struct rmr *rmr = binding->rmr; /* alive only if this is its last binding */
 
-	if (binding->mw)
-		tp_mw_destroy(binding->mw);
+	if (binding->last)
+		rmr_free_memory(rmr);
+	if (binding != &rmr->unbound)
+		free(binding);
+}
+
+/* The binding is in no list; @window, if any, is freed with it. */
+static void binding_defer_release(struct binding *binding, struct tp_mw *window)
+{
+	struct rmr *rmr = binding->rmr;
+
+	binding->release = (struct release){
+		.region = binding->region,
+		.window = window,
+		.lmr = binding->lmr,
+		.pz = rmr->pz,
+		.done = binding_released,
+	};
+	obj_get(&rmr->pz->obj);
+	release_defer(rmr->obj.ia, &binding->release);
+}
+
+/*
+ * The binding is in no list, and peers are not meant to use it any more. If it used the window,
+ * that has been bound anew. True: a release was queued.
+ */
+static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	if (binding == &rmr->unbound)
+		return false;
+	if (binding->region || !rmr->mw) {
+		binding_defer_release(binding, NULL);
+		return true;
+	}
 	if (binding->lmr)
 		obj_put(&binding->lmr->obj);
-	if (binding->last)
-		rmr_discard(rmr);
-	if (binding != &rmr->none)
-		free(binding);
-	obj_put(&pz->obj);
-	atomic_fetch_sub_explicit(&ia->leaving, 1, memory_order_release);
-}
-
-/* What the device keeps, peers keep: then its LMR stays in use, and the next sweep tries again. */
-static bool region_end(struct ia *ia, struct binding *binding)
-{
-	if (!binding->region || tp_mr_dereg(binding->region) == 0)
-		return true;
-	log_error("window %p: the device does not let go of the region of a bind that is over",
-		  (void *)binding->rmr);
-	leftover_add(ia, binding);
+	spare_add_locked(rmr, binding);
 	return false;
 }
 
-static struct binding *leftovers_take(struct ia *ia)
+/* The last complete binding is in force: releases those complete before it. */
+static bool release_superseded_locked(struct rmr *rmr)
 {
-	struct binding *first;
+	struct binding **at = &rmr->bindings, *in_force = NULL;
+	bool queued = false;
 
-	spin_lock(&ia->lmr_lock);
-	first = ia->leftovers;
-	ia->leftovers = NULL;
-	ia->leftovers_end = &ia->leftovers;
-	spin_unlock(&ia->lmr_lock);
-	return first;
-}
+	assert_locked(&rmr->lock);
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		if (binding->complete)
+			in_force = binding;
+	debug_assert(in_force);
+	while (*at != in_force) {
+		struct binding *binding = *at;
 
-static COLD void sweep(struct ia *ia)
-{
-	struct binding *next;
-
-	mutex_lock(&ia->sweeping);
-	for (struct binding *binding = leftovers_take(ia); binding; binding = next) {
-		next = binding->next;
-		if (region_end(ia, binding))
-			leftover_end(ia, binding);
+		if (binding->complete) {
+			*at = binding->next;
+			queued |= binding_release_locked(rmr, binding);
+		} else {
+			at = &binding->next;
+		}
 	}
-	mutex_unlock(&ia->sweeping);
+	return queued;
 }
 
-void rmr_sweep(struct ia *ia)
+/* ---- the end of a bind ---- */
+
+/* The bind was never executed. The next one derives its key from the one before. */
+static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
-	if (unlikely(atomic_load_explicit(&ia->leaving, memory_order_acquire)))
-		sweep(ia);
+	binding_unlink_locked(rmr, binding);
+	if (rmr->mw)
+		tp_mw_rewind(rmr->mw, rmr->latest->key);
+	return binding_release_locked(rmr, binding);
 }
 
-void rmr_abandon(struct ia *ia)
+/*
+ * Nothing is in force. The device may still serve the binding before, and only freeing the window
+ * makes sure that it does not: so all those are lost that were bound to the window later, on
+ * another endpoint, and have completed.
+ */
+static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 {
-	struct binding *next;
+	struct binding *lost = binding, *spare;
+	struct tp_mw *window = rmr->mw;
 
-	rmr_sweep(ia);
-	for (struct binding *binding = leftovers_take(ia); binding; binding = next) {
-		next = binding->next;
-		leftover_end(ia, binding); /* what the device keeps goes when it is closed */
+	for (struct binding *later = binding->next; later; later = later->next)
+		if (later->complete && uses_window(later))
+			lost = later;
+	binding_unlink_locked(rmr, &rmr->unbound);
+	binding_insert_locked(rmr, &rmr->unbound, lost);
+	binding_unlink_locked(rmr, binding);
+	rmr->mw = NULL;
+	binding_defer_release(binding, window);
+	while ((spare = rmr->spares)) {
+		rmr->spares = spare->next_spare;
+		binding_defer_release(spare, NULL); /* free() is not for spinlocks */
 	}
+	return true;
+}
+
+static bool is_idle_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->bindings == rmr->latest;
+}
+
+/*
+ * No bind is in flight, and no handle leads here any more. The lock is not held, because from here
+ * on any thread may run the release.
+ */
+static void rmr_defer_release(struct rmr *rmr)
+{
+	rmr->latest->last = true;
+	binding_defer_release(rmr->latest, rmr->mw);
+}
+
+bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+{
+	struct rmr *rmr = binding->rmr;
+	bool queued = false, over;
+
+	spin_lock(&rmr->lock);
+	if (status == DAT_DTO_SUCCESS)
+		binding->complete = true;
+	else if (status == DAT_DTO_ERR_FLUSHED)
+		queued = binding_cancel_locked(rmr, binding);
+	else
+		queued = binding_fail_locked(rmr, binding);
+	queued |= release_superseded_locked(rmr);
+	over = rmr->freed && is_idle_locked(rmr);
+	spin_unlock(&rmr->lock);
+	if (over)
+		rmr_defer_release(rmr);
+	return queued || over;
 }
 
 /* ---- create and free ---- */
 
-/* The usual life needs two: one binding is in force, the next in flight. */
+/* Usually two are needed: one binding is in force, the next in flight. */
 static bool spares_add(struct rmr *rmr)
 {
 	struct binding *one = binding_get(rmr), *other = binding_get(rmr);
 
+	spin_lock(&rmr->lock);
 	if (one)
-		spare_locked(rmr, one);
+		spare_add_locked(rmr, one);
 	if (other)
-		spare_locked(rmr, other);
+		spare_add_locked(rmr, other);
+	spin_unlock(&rmr->lock);
 	return one && other;
 }
 
-static DAT_RETURN rmr_equip(struct rmr *rmr)
+static DAT_RETURN rmr_init(struct rmr *rmr)
 {
 	spin_init(&rmr->lock, RANK_RMR);
-	rmr->none = (struct binding){ .rmr = rmr, .done = true };
-	rmr->bindings = rmr->latest = &rmr->none;
+	rmr->unbound = (struct binding){ .rmr = rmr, .complete = true };
+	rmr->bindings = rmr->latest = &rmr->unbound;
 	if (!rmr->obj.ia->attr->max_mw)
 		return DAT_SUCCESS;
 	if (!spares_add(rmr))
 		return NO_RESOURCE(MEMORY);
-	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->none.key),
+	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
 			 DAT_RESOURCE_MEMORY_REGION);
 }
 
@@ -355,9 +303,9 @@ DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
 		goto put_pz;
 	}
 	rmr->pz = pz;
-	ret = rmr_equip(rmr);
+	ret = rmr_init(rmr);
 	if (ret != DAT_SUCCESS) {
-		rmr_discard(rmr);
+		rmr_free_memory(rmr);
 		return ret;
 	}
 	*rmr_out = obj_publish(&rmr->obj);
@@ -367,7 +315,7 @@ put_pz:
 	return ret;
 }
 
-void rmr_unmake(struct rmr *rmr)
+void rmr_destroy(struct rmr *rmr)
 {
 	struct ia *ia = rmr->obj.ia;
 	bool idle;
@@ -377,22 +325,22 @@ void rmr_unmake(struct rmr *rmr)
 	idle = is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
 	if (idle)
-		end(rmr);
-	rmr_sweep(ia);
+		rmr_defer_release(rmr);
+	release_run(ia);
 }
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE handle)
 {
 	struct rmr *rmr = handle;
 
-	/* Nobody holds one, so that it can't be retired means that another thread was faster. */
+	/* No object holds one: if it can't be retired, another thread has freed it. */
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR) || !obj_retire(&rmr->obj))
 		return BAD_HANDLE(RMR);
-	rmr_unmake(rmr);
+	rmr_destroy(rmr);
 	return DAT_SUCCESS;
 }
 
-/* What peers are to use; 0: nothing. */
+/* The context that peers use; 0: none. */
 static DAT_RMR_CONTEXT context_of(const struct binding *binding)
 {
 	if (!binding->lmr)
@@ -413,7 +361,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 {
 	struct rmr *rmr = handle;
 	const struct binding *now;
-	bool told;
+	bool shown;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
@@ -423,8 +371,8 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 		return BAD_ARG(2);
 	spin_lock(&rmr->lock);
 	now = rmr->latest;
-	told = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
-	if (told)
+	shown = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
+	if (shown)
 		*param = (DAT_RMR_PARAM){
 			.ia_handle = rmr->obj.ia,
 			.pz_handle = rmr->pz,
@@ -433,7 +381,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 			.rmr_context = context_of(now),
 		};
 	spin_unlock(&rmr->lock);
-	return told ? DAT_SUCCESS : BAD_ARG(2);
+	return shown ? DAT_SUCCESS : BAD_ARG(2);
 }
 
 /* ---- bind ---- */
@@ -450,8 +398,8 @@ static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct 
 	};
 }
 
-static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr,
-			       const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
+static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
+				       const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
 {
 	binding->lmr = lmr;
 	binding->address = triplet->virtual_address;
@@ -459,30 +407,31 @@ static ALWAYS_INLINE void fill(struct binding *binding, struct lmr *lmr,
 	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
 }
 
-/* What it leaves is for the next sweep: there may be a spinlock held. */
-static COLD DAT_RETURN not_posted(struct binding *binding, DAT_RETURN ret)
+/* A spinlock may be held: the release is for the next release_run. */
+static COLD DAT_RETURN bind_not_posted(struct binding *binding, DAT_RETURN ret)
 {
-	(void)rmr_settle(binding, DAT_DTO_ERR_FLUSHED);
+	(void)rmr_bind_completed(binding, DAT_DTO_ERR_FLUSHED);
 	return ret;
 }
 
-/* The end of each bind. rmr->lock held until here, so that its completion waits, and let go. */
-static ALWAYS_INLINE DAT_RETURN posted_locked(struct rmr *rmr, struct binding *binding,
-					      struct ep *ep, int err, DAT_RMR_CONTEXT made,
-					      DAT_RMR_CONTEXT *context)
+/* The end of each post. The lock was held so that the completion waits until the key is stored. */
+static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct binding *binding,
+						   struct ep *ep, int err, DAT_RMR_CONTEXT made,
+						   DAT_RMR_CONTEXT *context)
 {
 	DAT_RETURN ret;
 
+	assert_locked(&rmr->lock);
 	spin_unlock(&rmr->lock);
 	ret = ep_posted(ep, err);
 	if (unlikely(ret != DAT_SUCCESS))
-		return not_posted(binding, ret); /* else it may be over by now */
-	*context = made;
+		return bind_not_posted(binding, ret);
+	*context = made; /* binding may have been completed and released by now */
 	return DAT_SUCCESS;
 }
 
-/* By their tags alone, as everywhere on the data path. */
-static DAT_RETURN handles_refused(const struct rmr *rmr, const struct ep *ep)
+/* Handles are checked by their tags alone, as everywhere on the data path. */
+static DAT_RETURN bind_handles_refused(const struct rmr *rmr, const struct ep *ep)
 {
 	if (!rmr || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
@@ -493,8 +442,8 @@ static DAT_RETURN handles_refused(const struct rmr *rmr, const struct ep *ep)
 	return DAT_SUCCESS;
 }
 
-/* Holds the LMR that the triplet is about; an empty one is about none. */
-static DAT_RETURN lmr_pin(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct lmr **out)
+/* Holds the LMR that the triplet names; an empty triplet names none. */
+static DAT_RETURN lmr_hold_covering(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct lmr **out)
 {
 	*out = NULL;
 	if (!triplet->segment_length)
@@ -537,7 +486,7 @@ static bool has_window(struct rmr *rmr)
 	return has;
 }
 
-/* A failed bind took the window along. */
+/* A bind that failed has released the window: makes another. */
 static DAT_RETURN window_renew(struct rmr *rmr)
 {
 	DAT_RMR_CONTEXT key;
@@ -552,12 +501,12 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 	spin_lock(&rmr->lock);
 	rmr->mw = mw;
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		binding->key = key; /* whichever of them the next bind goes on from */
+		binding->key = key; /* the next bind derives its key from one of these */
 	spin_unlock(&rmr->lock);
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN region_make(struct binding *binding, struct pz *pz)
+static DAT_RETURN region_register(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
 	int err = tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size,
@@ -569,14 +518,14 @@ static DAT_RETURN region_make(struct binding *binding, struct pz *pz)
 	return DAT_SUCCESS;
 }
 
-/* On success @lmr is the binding's to put. */
+/* On success the binding owns the hold on @lmr. */
 static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
 			       DAT_MEM_PRIV_FLAGS priv, struct binding **out)
 {
 	struct binding *binding;
 	DAT_RETURN ret;
 
-	rmr_sweep(rmr->obj.ia); /* who suppresses his completions never comes to take them */
+	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
 	ret = window_renew(rmr);
 	if (ret != DAT_SUCCESS)
 		return ret;
@@ -584,9 +533,9 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
 	if (lmr)
-		fill(binding, lmr, triplet, priv);
+		binding_fill(binding, lmr, triplet, priv);
 	if (lmr && !lmr->window_pz)
-		ret = region_make(binding, rmr->pz);
+		ret = region_register(binding, rmr->pz);
 	if (ret != DAT_SUCCESS) {
 		free(binding);
 		return ret;
@@ -596,18 +545,19 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 }
 
 /*
- * The window moves on, or has to let go of what it was bound to, or has nothing to do with it.
- * rmr->lock held.
+ * The window is bound to the new range, or unbound from its range, or the bind does not concern the
+ * window: then a write of no bytes stands for it.
  */
-static int hand_down(struct rmr *rmr, const struct binding *before, struct binding *binding,
-		     struct tp_qp *qp, void *tag, unsigned how)
+static int bind_post_locked(struct rmr *rmr, const struct binding *before, struct binding *binding,
+			    struct tp_qp *qp, void *tag, unsigned flags)
 {
 	static const DAT_RMR_TRIPLET nowhere;
 	struct tp_bind bind = { .mw = rmr->mw };
 
+	assert_locked(&rmr->lock);
 	binding->key = before->key;
 	if (uses_window(binding) && !rmr->mw)
-		return -ENOMEM; /* a bind has failed since we looked; the next one makes another */
+		return -ENOMEM; /* a bind has failed since window_renew */
 	if (uses_window(binding)) {
 		bind.mr = binding->lmr->mr;
 		bind.address = binding->address;
@@ -616,15 +566,15 @@ static int hand_down(struct rmr *rmr, const struct binding *before, struct bindi
 	} else if (uses_window(before) && rmr->mw) {
 		bind.mr = before->lmr->mr;
 	} else {
-		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, how);
+		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, flags);
 	}
-	return tp_post_bind(qp, tag, &bind, how, &binding->key);
+	return tp_post_bind(qp, tag, &bind, flags, &binding->key);
 }
 
-/* Each bind is heard of, suppressed or not: what it replaces must go when it is done. */
-static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct ep *ep,
-			       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-			       DAT_RMR_CONTEXT *context)
+/* A bind is signalled even if suppressed: what it supersedes is released when it completes. */
+static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding, struct ep *ep,
+				       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				       DAT_RMR_CONTEXT *context)
 {
 	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
 	const struct binding *before;
@@ -635,43 +585,41 @@ static DAT_RETURN post_in_turn(struct rmr *rmr, struct binding *binding, struct 
 	if (ep_post_begin(ep)) {
 		spin_lock(&rmr->lock);
 		before = rmr->latest;
-		append_locked(rmr, binding);
+		binding_append_locked(rmr, binding);
 		req = ep_claim_bind(ep, binding, cookie, flags);
-		err = hand_down(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
-		ret = posted_locked(rmr, binding, ep, err, context_of(binding), context);
+		err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
+		ret = bind_posted_unlock(rmr, binding, ep, err, context_of(binding), context);
 	} else {
-		ret = not_posted(binding, NO_RESOURCE(MEMORY));
+		ret = bind_not_posted(binding, NO_RESOURCE(MEMORY));
 	}
 	ep_post_end(ep);
 	if (ret != DAT_SUCCESS)
-		rmr_sweep(rmr->obj.ia);
+		release_run(rmr->obj.ia);
 	return ret;
 }
 
-/*
- * An endpoint that is disconnected completes it as flushed, at once: then nothing is bound, and no
- * context made.
- */
-static DAT_RETURN flush_now(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cookie,
-			    DAT_RMR_CONTEXT *context)
+/* On a disconnected endpoint a bind completes as flushed at once: nothing is bound. */
+static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cookie,
+					DAT_RMR_CONTEXT *context)
 {
-	struct binding never = { .rmr = rmr };
+	struct binding never_bound = { .rmr = rmr };
 	const struct req req = {
-		.cookie = cookie, .ring = &ep->sends, .binding = &never, .kind = REQ_BIND
+		.cookie = cookie,
+		.ring = &ep->sends,
+		.binding = &never_bound,
+		.kind = REQ_BIND,
 	};
-	DAT_RETURN ret = ep_flush_now(&req, ep->request_evd);
+	DAT_RETURN ret = ep_complete_flushed(&req, ep->request_evd);
 
 	if (ret == DAT_SUCCESS)
 		*context = 0;
 	return ret;
 }
 
-static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle,
-						     const DAT_LMR_TRIPLET *triplet,
-						     DAT_MEM_PRIV_FLAGS priv,
-						     DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
-						     DAT_COMPLETION_FLAGS flags,
-						     DAT_RMR_CONTEXT *context)
+static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
+				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				     DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
@@ -680,37 +628,38 @@ static __attribute__((noinline)) DAT_RETURN bind_any(DAT_RMR_HANDLE handle,
 	struct lmr *lmr;
 	DAT_RETURN ret;
 
-	ret = handles_refused(rmr, ep);
+	ret = bind_handles_refused(rmr, ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!triplet)
 		return BAD_ARG(2);
 	if (!context)
 		return BAD_ARG(7);
-	ret = lmr_pin(rmr->obj.ia, triplet, &lmr);
+	ret = lmr_hold_covering(rmr->obj.ia, triplet, &lmr);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	state = ep_request_state(ep); /* looked at once: it may go on meanwhile */
+	state = ep_request_state(ep); /* read once: it may change meanwhile */
 	ret = bind_refused(rmr, lmr, priv, ep, state, flags);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
 		ret = bind_prepare(rmr, lmr, triplet, priv, &binding);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
-		return post_in_turn(rmr, binding, ep, cookie, flags, context);
+		return bind_post_serialized(rmr, binding, ep, cookie, flags, context);
 	if (ret == DAT_SUCCESS)
-		ret = flush_now(rmr, ep, cookie, context);
+		ret = bind_complete_flushed(rmr, ep, cookie, context);
 	if (lmr)
 		obj_put(&lmr->obj);
 	return ret;
 }
 
 /*
- * The LMR of that context, held. Mostly a window moves within the region that it is on, which its
+ * The LMR of that context, held. Most binds stay within the LMR of the binding before, which that
  * binding holds.
  */
-static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, DAT_LMR_CONTEXT context)
+static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_LMR_CONTEXT context)
 {
 	struct lmr *lmr = rmr->latest->lmr;
 
+	assert_locked(&rmr->lock);
 	if (unlikely(!lmr) || unlikely(lmr->info.lmr_context != context))
 		return lmr_hold(rmr->obj.ia, context);
 	obj_get(&lmr->obj);
@@ -718,8 +667,8 @@ static ALWAYS_INLINE struct lmr *lmr_hold_locked(const struct rmr *rmr, DAT_LMR_
 }
 
 /*
- * The ordinary: the window that there is goes to bytes of an LMR that takes it, on an endpoint that
- * is open.
+ * The fast path: a window that exists is bound to bytes of an LMR that allows it, through an
+ * endpoint whose gate is open. All else is for bind_slow.
  */
 HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 			DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
@@ -734,32 +683,32 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	int err;
 
 	if (unlikely(!ep || !triplet || !context || flags))
-		goto any;
+		goto slow;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
-		goto any;
+		goto slow;
 	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
-		goto any;
+		goto slow;
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
 	if (unlikely(!binding))
 		goto unlock;
-	lmr = lmr_hold_locked(rmr, triplet->lmr_context);
+	lmr = lmr_of_bind_locked(rmr, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
 	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never ||
 		     !lmr_covers(lmr, triplet)))
 		goto put_lmr;
-	rmr->spares = binding->spare;
+	rmr->spares = binding->next_spare;
 	bind = bind_of(rmr, lmr, triplet, priv);
-	fill(binding, lmr, triplet, priv);
-	append_locked(rmr, binding);
+	binding_fill(binding, lmr, triplet, priv);
+	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
-	return posted_locked(rmr, binding, ep, err, binding->key, context);
+	return bind_posted_unlock(rmr, binding, ep, err, binding->key, context);
 put_lmr:
 	obj_put(&lmr->obj);
 unlock:
 	spin_unlock(&rmr->lock);
-any:
-	return bind_any(rmr, triplet, priv, ep, cookie, flags, context);
+slow:
+	return bind_slow(rmr, triplet, priv, ep, cookie, flags, context);
 }

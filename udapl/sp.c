@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Public service points: where an IA listens; and how a qualifier becomes a port. */
+/* Public service points: listeners of an IA; and the mapping of qualifiers to ports. */
 #include <errno.h>
 #include <netinet/in.h>
 
 #include "udapl.h"
 
-/* OFED's numbers: qualifiers that no port can hold fold onto the upper ports */
+/* OFED's numbers: qualifiers above 65535 are mapped to the upper ports */
 #define ALIAS_MODULUS 32001
 #define ALIAS_BASE    33534
 
@@ -26,20 +26,19 @@ uint16_t port_of_addr(const struct sockaddr_storage *addr)
 	}
 }
 
-/* Two qualifiers with one port can't be told apart on the wire. ia->lock held. */
-static bool port_is_taken(struct ia *ia, uint16_t port)
+/* Two qualifiers with one port can't be told apart on the wire. */
+static bool port_is_taken_locked(struct ia *ia, uint16_t port)
 {
 	struct obj *obj = NULL;
 
+	assert_locked(&ia->lock);
 	while ((obj = obj_next(ia, DAT_HANDLE_TYPE_PSP, obj)))
 		if (port_of_qual(container_of(obj, struct sp, obj)->conn_qual) == port)
 			return true;
 	return false;
 }
 
-/*
- * What is wrong with the arguments that both ways to create have in common, and where they stand.
- */
+/* Checks the arguments that psp_create and psp_create_any have in common, in the same places. */
 static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const struct evd *evd,
 			     DAT_PSP_FLAGS flags, const DAT_PSP_HANDLE *out)
 {
@@ -58,11 +57,10 @@ static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const str
 }
 
 /*
- * Listens on a port; with port 0 on one that is free, whose number becomes the qualifier. ia->lock
- * held.
+ * Listens on a port; with port 0 on one that is free, whose number becomes the qualifier.
  */
-static DAT_RETURN sp_make(struct ia *ia, DAT_CONN_QUAL qual, struct evd *evd, DAT_PSP_FLAGS flags,
-			  struct sp **out)
+static DAT_RETURN sp_new_locked(struct ia *ia, DAT_CONN_QUAL qual, struct evd *evd,
+				DAT_PSP_FLAGS flags, struct sp **out)
 {
 	struct sp *sp = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_PSP);
 	uint16_t port = port_of_qual(qual);
@@ -88,7 +86,7 @@ static DAT_RETURN sp_make(struct ia *ia, DAT_CONN_QUAL qual, struct evd *evd, DA
 put_evd:
 	obj_put(&evd->obj);
 discard_sp:
-	obj_discard(&sp->obj);
+	obj_free(&sp->obj);
 	return ret;
 }
 
@@ -107,9 +105,9 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDL
 	if (flags == DAT_PSP_PROVIDER_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	mutex_lock(&ia->lock);
-	ret = port_is_taken(ia, port_of_qual(qual))
+	ret = port_is_taken_locked(ia, port_of_qual(qual))
 		      ? DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE)
-		      : sp_make(ia, qual, evd, flags, &sp);
+		      : sp_new_locked(ia, qual, evd, flags, &sp);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&sp->obj);
 	mutex_unlock(&ia->lock);
@@ -129,22 +127,24 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_
 	if (flags == DAT_PSP_PROVIDER_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	mutex_lock(&ia->lock);
-	ret = sp_make(ia, 0, evd, flags, &sp);
+	ret = sp_new_locked(ia, 0, evd, flags, &sp);
 	if (ret == DAT_SUCCESS) {
 		*qual = sp->conn_qual;
 		*out = obj_publish(&sp->obj);
 	} else if (DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE) {
-		ret = DAT_ERROR(DAT_CONN_QUAL_UNAVAILABLE, DAT_NO_SUBTYPE); /* every one is */
+		ret = DAT_ERROR(DAT_CONN_QUAL_UNAVAILABLE,
+				DAT_NO_SUBTYPE); /* all ports are in use */
 	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }
 
-void sp_unmake(struct sp *sp)
+void sp_destroy_locked(struct sp *sp)
 {
+	assert_locked(&sp->obj.ia->lock);
 	tp_unlisten(sp->listener);
 	obj_put(&sp->evd->obj);
-	obj_discard(&sp->obj);
+	obj_free(&sp->obj);
 }
 
 DAT_RETURN psp_free(DAT_PSP_HANDLE handle)
@@ -156,8 +156,8 @@ DAT_RETURN psp_free(DAT_PSP_HANDLE handle)
 		return BAD_HANDLE(PSP);
 	ia = sp->obj.ia;
 	mutex_lock(&ia->lock);
-	obj_retire_anyway(&sp->obj); /* nobody holds one */
-	sp_unmake(sp);
+	obj_retire_forced(&sp->obj); /* no object holds one */
+	sp_destroy_locked(sp);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

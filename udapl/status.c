@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers of the layers below in the words of DAT. */
+/* From errno values of the transport, and from endpoint states, to DAT_RETURN. */
 #include <errno.h>
 
 #include "udapl.h"
 
-/* What is not listed is a surprise, and DAT_INTERNAL_ERROR. Source: our choice, near to OFED's. */
+/* All others are DAT_INTERNAL_ERROR. Source: our choice, close to OFED's. */
 static const struct {
 	int err;
 	DAT_RETURN_TYPE type;
@@ -23,19 +23,17 @@ static const struct {
 	{ EINTR, DAT_INTERRUPTED_CALL, DAT_NO_SUBTYPE },
 };
 
-/* Something ran out: the caller knows what it was making. */
+/* A resource ran out: the caller knows which. */
 static const int shortages[] = { ENOMEM, ENOSPC, EDQUOT, E2BIG, EAGAIN, EMFILE, ENFILE };
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource)
 {
 	if (err == 0)
 		return DAT_SUCCESS;
-	for (unsigned i = 0; i < COUNT(shortages); i++)
+	for (unsigned i = 0; i < ARRAY_SIZE(shortages); i++)
 		if (shortages[i] == -err)
 			return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, resource);
-	for (unsigned i = 0; i < COUNT(statuses); i++)
+	for (unsigned i = 0; i < ARRAY_SIZE(statuses); i++)
 		if (statuses[i].err == -err)
 			return DAT_ERROR(statuses[i].type, statuses[i].subtype);
 	return DAT_ERROR(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE);

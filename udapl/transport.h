@@ -3,16 +3,16 @@
  * The seam between the core and a transport.
  *
  * Each provider library is the core plus exactly one transport, joined at link time: these are
- * plain calls. Below the seam nothing knows a DAT object but as an opaque pointer that it hands
- * back; above it nothing knows verbs or libfabric. Plain data of DAT (triplets, privileges,
- * completion status) crosses as it is.
+ * plain calls. A transport knows DAT objects only as opaque pointers that it passes back; the core
+ * knows neither verbs nor libfabric. Plain data of DAT (triplets, privileges, completion status)
+ * crosses unchanged.
  *
- * Every int is 0 or a negative errno. Nothing here waits for a peer. Calls on one connection
- * manager object (listener, connection) and tp_dev_progress are serialised by the core under
- * ia->lock; upcalls are made from tp_dev_progress only, so they run on the service thread with
- * ia->lock held. CQ calls are serialised per CQ, but for tp_cq_arm and tp_cq_events, which may run
- * beside tp_cq_poll. Posts to one direction of one QP are serialised by the caller, but for
- * tp_post_marker and tp_qp_error, which may run beside any.
+ * Every int is 0 or a negative errno. No call waits for a peer. The core serialises under ia->lock
+ * the calls on listeners and connections and tp_dev_progress. Upcalls are made from tp_dev_progress
+ * only, so they run on the service thread with ia->lock held. Calls on one completion queue are
+ * serialised, except that tp_cq_arm and tp_cq_events may run beside tp_cq_poll. Posts to one
+ * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside
+ * any.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -39,8 +39,11 @@ struct tp_qp;
 struct tp_listener;
 struct tp_conn;
 
+/* For log lines: "libdaplcma". */
+extern const char tp_library_name[];
+
 /*
- * Time, so that a test may own it. Nanoseconds on a monotonic clock.
+ * Time: nanoseconds on a monotonic clock, which unit tests replace.
  */
 #define TP_NEVER UINT64_MAX
 
@@ -67,7 +70,7 @@ enum {
 };
 
 struct tp_attr {
-	char device[64];	      /* what the system calls it */
+	char device[64];	      /* the system's name for it */
 	char vendor[64];	      /* maker, as text */
 	struct sockaddr_storage addr; /* the address of this IA, port 0 */
 	unsigned hw_version, fw_major, fw_minor;
@@ -100,9 +103,9 @@ void tp_dev_progress(struct tp_dev *dev);
  */
 struct tp_mr_info {
 	DAT_LMR_CONTEXT lmr_context;
-	/* as the device gave it; the core hides it where no remote privilege was asked */
+	/* as the device gave it; the core reports 0 if no remote privilege was asked for */
 	DAT_RMR_CONTEXT rmr_context;
-	DAT_VADDR address; /* what the device will really serve */
+	DAT_VADDR address; /* the range that peers can reach */
 	DAT_VLEN size;
 	bool bindable; /* windows can be bound to it */
 };
@@ -114,18 +117,21 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 int tp_mr_dereg(struct tp_mr *mr);
 
 /*
- * A window belongs to its domain, not to the queue pair that bound it. @context is what the first
- * bind goes on from.
+ * A window belongs to its protection domain, not to the queue pair that bound it. @context is the
+ * one from which the first bind derives its own.
  */
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
-void tp_mw_destroy(struct tp_mw *mw); /* bound or not; no peer uses it after return */
-/* The latest bind was not carried out, so the next one goes on from @context. Under a spinlock. */
+void tp_mw_destroy(struct tp_mw *mw); /* bound or not; afterwards no peer can use it */
+/*
+ * The latest bind was not executed: the next one derives its context from @context. Called under a
+ * spinlock.
+ */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
 /*
- * Completion queues. A queue is polled by whoever holds its EVD's lock; its descriptor becomes
- * readable when it was armed and something new arrived. A completion that is already there never
- * fires: arm, then poll again.
+ * Completion queues. The caller of tp_cq_poll holds the lock of the EVD. The descriptor becomes
+ * readable when the queue was armed and then a completion arrived. One that is there already makes
+ * no event: arm, then poll again.
  */
 struct tp_wc {
 	void *tag;			  /* of the post */
@@ -134,28 +140,28 @@ struct tp_wc {
 };
 
 enum tp_arm {
-	/* failures and solicited receives; everything, where the device is known to forget those */
+	/* failures and solicited receives; all, if the device can't be armed for those alone */
 	TP_ARM_ERRORS,
 	TP_ARM_ANY,
 };
 
 int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **cq);
 void tp_cq_destroy(struct tp_cq *cq);
-unsigned tp_cq_depth(const struct tp_cq *cq); /* what it really holds, at least what was asked */
+unsigned tp_cq_depth(const struct tp_cq *cq); /* entries, at least what was asked for */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth);
 /*
- * How many of at most @max <= TP_POLL_MAX were there; fewer than @max: that was all. Never an
- * error.
+ * Returns how many completions it took, at most @max <= TP_POLL_MAX; fewer than @max: the queue is
+ * empty.
  */
 #define TP_POLL_MAX 8
 unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
 int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
-/* takes and acknowledges what made the descriptor readable; was there any? */
+/* Takes and acknowledges the event that made the descriptor readable. False: there was none. */
 bool tp_cq_events(struct tp_cq *cq);
 
 /*
- * Queue pairs. One is ready for receives as soon as it is made.
+ * Queue pairs. Receives may be posted as soon as one is created.
  */
 struct tp_qp_attr {
 	struct tp_pd *pd;
@@ -173,13 +179,13 @@ enum {
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **qp);
 /*
- * Ends all traffic; requests and receives still there complete as flushed, as far as the device
- * does that. Repeatable.
+ * Ends all transfers; outstanding requests and receives complete as flushed, as far as the device
+ * does that. May be called again.
  */
 int tp_qp_error(struct tp_qp *qp);
 /*
- * No transfer touches a buffer after return. Waits until an upcall about this QP is over: not under
- * ia->lock.
+ * Afterwards no transfer accesses a buffer. Waits for the end of an upcall about this QP, so
+ * ia->lock is not held.
  */
 void tp_qp_destroy(struct tp_qp *qp);
 
@@ -199,37 +205,37 @@ int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 		 DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
 struct tp_bind {
 	struct tp_mw *mw;
-	struct tp_mr *mr; /* where to, or, with no size, from */
+	struct tp_mr *mr; /* the region to bind to, or to unbind from */
 	DAT_VADDR address;
 	DAT_VLEN size;		 /* 0: unbind */
-	DAT_MEM_PRIV_FLAGS priv; /* remote ones */
+	DAT_MEM_PRIV_FLAGS priv; /* remote privileges */
 };
 
 /*
- * The window has the new context when this completes. All later requests of the queue pair wait for
- * that.
+ * The window has the new context when this completes. Later requests of the queue pair are executed
+ * after that.
  */
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		 DAT_RMR_CONTEXT *context);
-/* A signalled request that moves nothing and completes after all earlier ones, reads included. */
+/* A signalled request without data that completes after all earlier ones, reads included. */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 
 /*
- * Connections. A tp_conn belongs to the core from the call or upcall that yields it until tp_accept
- * fails upwards, tp_reject or tp_release; the transport makes no upcall about it afterwards.
+ * Connections. The core owns a tp_conn from the call or upcall that returns it until tp_reject or
+ * tp_release; afterwards the transport makes no upcall about it.
  */
 struct tp_cm_param {
 	const void *private_data;
 	unsigned private_data_size;
-	/* wanted; what came of it is in the established upcall */
+	/* what is wanted; up_established has what was agreed on */
 	unsigned max_read_in, max_read_out;
 };
 
-struct tp_request {			       /* lives during the upcall only */
+struct tp_request {			       /* valid during the upcall only */
 	const struct sockaddr *local, *remote; /* ports set */
 	const void *private_data;
 	unsigned private_data_size;
-	unsigned max_read_in, max_read_out; /* what the peer will take, and will send */
+	unsigned max_read_in, max_read_out; /* what the peer accepts, and what it will issue */
 };
 
 struct tp_established {
@@ -239,51 +245,65 @@ struct tp_established {
 };
 
 enum tp_cause {
-	TP_PEER_REJECTED,     /* its consumer said no */
-	TP_NON_PEER_REJECTED, /* nobody listens, or its system said no */
-	TP_UNREACHABLE,	      /* no route, no answer */
-	TP_LOCAL_ERROR,	      /* our side failed */
+	TP_PEER_REJECTED,     /* the peer's consumer rejected it */
+	TP_NON_PEER_REJECTED, /* no listener, or the peer's system rejected it */
+	TP_UNREACHABLE,	      /* no route, or no answer */
+	TP_LOCAL_ERROR,	      /* this side failed */
 };
 
-/* *port 0: the system picks one and says which. -EADDRINUSE: taken. */
+/* *port 0: the system chooses one and stores it there. -EADDRINUSE: the port is in use. */
 int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_listener **listener);
-/* Requests that were not reported yet are refused. */
+/* Requests that were not reported yet are rejected. */
 void tp_unlisten(struct tp_listener *listener);
 
 /*
- * -ENETUNREACH, -EHOSTUNREACH, -EAFNOSUPPORT when that is known at once; else exactly one of
- * up_established, up_failed.
+ * -ENETUNREACH, -EHOSTUNREACH, -EAFNOSUPPORT if known at once; else exactly one of
+ * up_established and up_failed follows.
  */
 int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
 	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn);
 /*
- * Fails only with the request and the QP as they were. That the peer is gone shows later, as
+ * On failure the request and the QP are unchanged. That the peer is gone is reported later, by
  * up_failed.
  */
 int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param);
-/* The peer's consumer sees a rejection by ours, or one by the system. Consumes @conn. */
+/* The peer's consumer sees a rejection by this consumer, or one by the system. Consumes @conn. */
 void tp_reject(struct tp_conn *conn, bool by_consumer);
 /*
- * Lets go of a connection or attempt in any state: the peer is told, the rest ends in the
+ * Releases a connection or attempt in any state: the peer is notified, the rest is done in the
  * background. Consumes @conn.
  */
 void tp_release(struct tp_conn *conn);
-/* With ports. Zeroed where not known yet. */
+/* Addresses with ports, zeroed while they are not known. */
 void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 		  struct sockaddr_storage *remote);
 
 /*
- * Upcalls, implemented by the core. @conn given to up_request is the core's from then on. After
- * up_failed and up_disconnected the core still calls tp_release, possibly from within the upcall.
+ * Upcalls, implemented by the core. The core owns the @conn of up_request from then on. After
+ * up_failed and up_disconnected the core still calls tp_release, possibly within the upcall.
  */
 void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request);
 void up_established(struct ep *ep, const struct tp_established *established);
 void up_failed(struct ep *ep, enum tp_cause cause);
 void up_disconnected(struct ep *ep);
-void up_qp_broken(struct ep *ep); /* the device put it into its error state on its own */
+void up_qp_broken(struct ep *ep); /* the device has put it into the error state */
 void up_cq_overrun(struct evd *evd);
 void up_port_down(struct ia *ia);
 void up_dev_fatal(struct ia *ia);
+
+/*
+ * Debug builds abort if the calling thread does not hold ia->lock. The transport checks its callers
+ * by it, because it cannot see struct ia.
+ */
+#ifdef UDAPL_DEBUG
+#define up_assert_locked(ia) up_assert_locked_in(ia, __func__)
+void up_assert_locked_in(struct ia *ia, const char *function);
+#else
+static inline void up_assert_locked(struct ia *ia)
+{
+	(void)ia;
+}
+#endif
 
 #endif

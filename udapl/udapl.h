@@ -2,24 +2,42 @@
 /*
  * Every private struct of the core, the lock order, and what guards what: read this file first.
  *
- * Locks, outermost first:
- *	ia->lock	mutex; connection management: EP states, service points, connection requests, timers, which EVD
- *			has which roles and CNO. The service thread takes it for each thing it handles.
- *	lock		mutex (shared.c); cookies. A leaf.
- *	ia->sweeping	mutex; what binds have left behind goes from the device. Taken with no other lock held.
- *	ep->send_lock	spin, and recv_lock likewise; claim and post of one direction, on a thread-safe IA
- *	evd->lock	spin; the event queue, and polling of its completion queue. The hot path takes this one only.
- *	rmr->lock	spin; what a window is bound to. Taken after any send_lock or evd->lock.
- *	ia->lmr_lock	spin; the live LMRs by context, and what binds have left behind. A leaf.
- *	cno->lock	spin; the latch.
- *	kind->lock	spin (object.c); the dead slots of one kind. A leaf.
- *	service->lock	spin; the list of work for the service thread. A leaf.
- * No tp_* call is made under a spinlock but tp_cq_poll, the posts and tp_mw_rewind.
+ * Every mutex and spinlock of the product, outermost first. A thread takes a lock only if all locks
+ * that it holds stand above it; debug builds check that (lock.h).
+ *
+ *   in the provider libraries
+ *	ia->releases.running	mutex; one thread at a time returns deferred resources to the
+ *				device. Taken with no other lock held.
+ *	ia->lock		mutex; connection management: EP states, service points, connection
+ *				requests, timers, roles and CNO of each EVD. The service thread
+ *				holds it while it handles anything.
+ *	loan_lock		mutex (async_error.c); which IA borrows whose asynchronous EVD
+ *	dev->result_lock	mutex (verbs/cm_event.c); results of connection manager calls
+ *	cookie_lock		mutex (shared.c); cookies
+ *	provider_lock		mutex (provider.c); the list of announced names
+ *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
+ *				direction, on a thread-safe IA
+ *	evd->lock		spin; the event queue, and polling of its completion queue. The only
+ *				lock of the fast paths.
+ *	rmr->lock		spin; the bindings of a window
+ *	ia->lmr_lock		spin; the live LMRs by context
+ *	ia->releases.lock	spin; the queue of deferred releases
+ *	cno->lock		spin; the latch and the wait list
+ *	pool->lock		spin (object.c); the free slots of one kind of object
+ *	service->lock		spin; the queue of work for the service thread
+ *   in libdat (dat/libdat.h), which shares no thread of control with the above while it holds one
+ *	registry.lock		mutex; names, dat.conf, open IAs
+ *	the handle table's	mutex (dat/handle.c); slots of IA handles
+ *
+ * Under a spinlock no tp_* call is made but tp_cq_poll, the posts and tp_mw_rewind.
+ *
+ * Names: the caller of x_locked() holds the lock that x_locked asserts first. x_unlock() also
+ * releases it; x_relock() may release it and take it again.
  *
  * A connection changes its state under ia->lock only, in a consumer's call or on the service
- * thread. The data path reads the state as one atomic word, and tells the service thread what it
- * saw (a failed completion, the last request of a connection that ends) through service_kick, which
- * is legal under any lock.
+ * thread. The data path reads the state as one atomic word, and reports what it saw (a failed
+ * completion, the last request of a connection that ends) through service_queue_work, which is
+ * legal under any lock.
  */
 #ifndef UDAPL_UDAPL_H
 #define UDAPL_UDAPL_H
@@ -34,9 +52,9 @@
 #include <dat/udat_redirection.h>
 #include <dat/dat_registry.h>
 
+#include "lock.h"
 #include "log.h"
 #include "object.h"
-#include "lock.h"
 #include "ring.h"
 #include "thread.h"
 #include "transport.h"
@@ -49,7 +67,11 @@
 #define BAD_STATE(what)	  DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
 #define NO_RESOURCE(what) DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
 
-#define MEMORY_RETRY UINT64_C(10000000)
+#define LOCAL_PRIVS  ((unsigned)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG))
+#define REMOTE_PRIVS ((unsigned)(DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
+
+/* ns; an event that found no memory is tried again after this time */
+#define NO_MEMORY_RETRY UINT64_C(10000000)
 
 /*
  * status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is
@@ -59,15 +81,20 @@ DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
 /* DAT_INVALID_STATE with the subtype that names it */
 DAT_RETURN status_of_ep_state(DAT_EP_STATE state);
 
+/* When a call that begins now times out, on the clock of tp_now. */
+static inline uint64_t deadline_of(DAT_TIMEOUT timeout)
+{
+	return timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER : tp_now() + (uint64_t)timeout * 1000;
+}
+
 /* ---- provider.c: the names that dat_provider_init announced ---- */
 
-/* One IA name. Never freed: handles, stale ones too, lead to its table. */
+/* One IA name. Never freed: handles, stale ones included, lead to its table. */
 struct provider {
 	DAT_PROVIDER table; /* device_name is info.ia_name; extension leads back here */
 	DAT_PROVIDER_INFO info;
-	char *params; /* the provider list's lock; the IA params of dat.conf */
-	/* the provider list's lock; between dat_provider_init and dat_provider_fini */
-	bool announced;
+	char *params;	/* provider_lock; the IA params of dat.conf */
+	bool announced; /* provider_lock; between dat_provider_init and dat_provider_fini */
 	struct provider *next;
 };
 
@@ -75,12 +102,12 @@ struct provider {
 DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider,
 			 char **params);
 
-/* ---- async.c: the one thread of an IA ---- */
+/* ---- service.c: the service thread, one for each IA ---- */
 
 struct work {
 	struct work *next; /* service->lock */
 	bool queued;	   /* service->lock */
-	bool unlocked;	   /* run without ia->lock: calls into the consumer */
+	bool unlocked;	   /* run without ia->lock: it calls the consumer */
 	void (*run)(struct work *);
 };
 
@@ -93,41 +120,78 @@ struct timer {
 struct service {
 	pthread_t thread;
 	bool started;
-	/* holds wake, the device's descriptor, completion channels that nobody else owns */
+	/* holds wakefd, the device's descriptor, completion channels without another owner */
 	int epoll;
-	int wake; /* eventfd: work, an earlier timer, stop */
+	int wakefd; /* work, an earlier timer, stop */
 	struct spinlock lock;
 	struct work *work, **work_end; /* lock */
-	struct work *running;	       /* lock; the unlocked one under way */
+	struct work *running;	       /* lock; the unlocked work being run */
 	bool stop;		       /* lock */
 	struct timer *first, *last;    /* ia->lock; earliest first */
 };
 
 int service_start(struct ia *ia);
-void service_stop(struct ia *ia); /* joins; not under ia->lock */
+void service_stop(struct ia *ia); /* joins the thread; no lock is held */
 
-bool service_is_me(const struct ia *ia); /* on the service thread, e.g. in a proxy agent? */
+/* Is the calling thread the service thread, e.g. in a proxy agent? */
+bool service_is_current(const struct ia *ia);
 
-/* Has the service thread run @work once, soon. Any thread, any lock. Queued already: nothing. */
-void service_kick(struct ia *ia, struct work *work);
+/* Has the service thread run @work once, soon. Any thread, any lock. Queued already: no effect. */
+void service_queue_work(struct ia *ia, struct work *work);
+/* Afterwards @work is not queued. ia->lock held. Not for unlocked work. */
+void service_cancel_work_locked(struct ia *ia, struct work *work);
+/* Afterwards @work is neither queued nor running. For unlocked work; waits, no lock is held. */
+void service_cancel_unlocked_work(struct ia *ia, struct work *work);
+
+/* ia->lock held. */
+void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
+		      void (*run)(struct timer *));
+void timer_cancel_locked(struct ia *ia, struct timer *timer);
+
 /*
- * From return on it is neither queued nor running. ia->lock held, unless it is unlocked work: then
- * not held.
- */
-void service_forget(struct ia *ia, struct work *work);
-
-/* ia->lock held for all three. */
-void timer_set(struct ia *ia, struct timer *timer, uint64_t deadline, void (*run)(struct timer *));
-void timer_cancel(struct ia *ia, struct timer *timer);
-
-/*
- * Who sleeps on an EVD's completion channel: the service thread, or (lent) the thread in
- * dat_evd_wait.
+ * A completion channel has one owner that sleeps on it: the service thread (watch), or, from lend
+ * to reclaim, the thread in dat_evd_wait.
  */
 int service_watch(struct ia *ia, struct evd *evd);
 void service_unwatch(struct ia *ia, struct evd *evd);
 void service_lend(struct ia *ia, struct evd *evd);
-void service_take_back(struct ia *ia, struct evd *evd);
+void service_reclaim(struct ia *ia, struct evd *evd);
+
+/* ---- release.c: deferred release ---- */
+
+/*
+ * What a bind that is over gives back. The device is not called under a spinlock, so completions
+ * and failed posts queue this, and a thread without locks returns it to the device.
+ */
+struct release {
+	struct release *next; /* releases->lock */
+	struct tp_mr *region; /* NULL: none */
+	struct tp_mw *window; /* NULL: none */
+	struct lmr *lmr;      /* held; NULL: none */
+	struct pz *pz;	      /* held */
+	/* Called last, without locks; frees the memory that holds the struct. */
+	void (*done)(struct release *);
+};
+
+struct release_queue {
+	struct spinlock lock;
+	struct release *first, **end; /* lock */
+	_Atomic unsigned pending;     /* queued, or in the hands of release_run */
+	struct mutex running;
+};
+
+void release_queue_init(struct release_queue *queue);
+void release_queue_destroy(struct release_queue *queue);
+
+/* Any lock that is not below releases->lock may be held. */
+void release_defer(struct ia *ia, struct release *release);
+/*
+ * Returns what is queued to the device. No lock is held; may block. When it returns, peers have
+ * lost access: if another thread is in here, this one waits for it.
+ */
+void release_run(struct ia *ia);
+/* Likewise, but drops what the device refuses to take back: the device is about to be closed. */
+void release_run_final(struct ia *ia);
 
 /* ---- ia.c ---- */
 
@@ -142,28 +206,38 @@ struct ia {
 	struct tp_dev *dev;
 	const struct tp_attr *attr;
 	struct mutex lock;
-	pthread_cond_t left; /* lock; a waiter has left an EVD or CNO that is going away */
+	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
 	struct service service;
 	struct evd *async_evd;	  /* made by open; NULL if it was borrowed or is out of scope */
-	struct evd *borrowed;	  /* async EVD of another instance; ia.c says what guards it */
-	struct ia *next_borrower; /* likewise */
+	struct evd *borrowed_evd; /* loan_lock; the asynchronous EVD of another IA */
+	struct ia *next_borrower; /* loan_lock */
 	/*
-	 * lock; takes the completions of endpoints that have no EVD for them; made when first
-	 * needed
+	 * lock; takes the completions of endpoints without an EVD for them; made when first needed
 	 */
 	struct evd *sink;
 	struct spinlock lmr_lock;
-	struct lmr *lmrs[LMR_CHAINS];		    /* lmr_lock; the live ones by context */
-	struct binding *leftovers, **leftovers_end; /* lmr_lock; see rmr_sweep */
-	/* leftovers that are not gone yet, those in the hands of a sweeper among them */
-	_Atomic unsigned leaving;
-	struct mutex sweeping;
+	struct lmr *lmrs[LMR_CHAINS]; /* lmr_lock; the live ones by context */
+	struct release_queue releases;
 };
 
-/* An asynchronous error to all who watch this IA. ia->lock held. */
-void ia_async_event(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle, DAT_COUNT reason);
+/* ---- async_error.c: asynchronous errors, and the EVDs that take them ---- */
 
-/* attr.c */
+/* Posts an asynchronous error to all EVDs that take those of this IA. ia->lock held. */
+void async_error_post_locked(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+			     DAT_COUNT reason);
+
+/* Sends the asynchronous errors of @ia to an EVD that another IA owns, until it is returned. */
+DAT_RETURN async_evd_borrow(struct ia *ia, DAT_EVD_HANDLE evd);
+void async_evd_return(struct ia *ia);
+/* @evd, retired already, is going away: its borrowers are without an EVD from here on. */
+void async_evd_revoke(const struct evd *evd);
+/* Does another IA use an EVD of @owner? */
+bool async_evd_is_lent(const struct ia *owner);
+/* The handle that dat_ia_open and dat_ia_query show. */
+DAT_EVD_HANDLE async_evd_handle(struct ia *ia);
+
+/* ---- attr.c ---- */
+
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
@@ -174,16 +248,16 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad,
 			 DAT_EP_ATTR *attr);
 
-/* ---- evd.c, events.c ---- */
+/* ---- evd.c: the object; evd_queue.c: its events; evd_wait.c: dequeue and wait ---- */
 
-struct queued {
+struct queued_event {
 	DAT_EVENT event;
 	bool notify; /* ends a wait, triggers the CNO */
 };
 
-/* A circle of events that grows; count of them from head on. */
-struct event_q {
-	struct queued *slots;
+/* A circular buffer that grows; count events from head on. */
+struct event_queue {
+	struct queued_event *slots;
 	unsigned size, head, count; /* size is a power of two */
 };
 
@@ -194,12 +268,13 @@ enum evd_role {
 	EVD_ROLES,
 };
 
-enum hurdle {
-	NO_CQ = 1 << 0,	  /* fixed */
-	WAITING = 1 << 1, /* a thread sleeps in dat_evd_wait: nobody else may take events */
-	UNWAITABLE = 1 << 2,
-	DYING = 1 << 3,	    /* abrupt close */
-	LEFTOVERS = 1 << 4, /* rmr_sweep first, then the consumer may hear of the bind */
+/* Why dequeue and wait can't just poll the completion queue. */
+enum evd_slow_path {
+	EVD_NO_CQ = 1 << 0,  /* fixed */
+	EVD_WAITER = 1 << 1, /* a thread is in dat_evd_wait: no other one may take events */
+	EVD_UNWAITABLE = 1 << 2,
+	EVD_CLOSING = 1 << 3,	  /* abrupt close */
+	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
 };
 
 struct evd {
@@ -208,29 +283,26 @@ struct evd {
 	bool is_sink;	     /* fixed; events are dropped */
 	struct tp_cq *cq;    /* fixed; NULL without DTO and RMR_BIND */
 	struct spinlock lock;
-	unsigned hurdles;     /* lock; enum hurdle: why dequeue or wait can't just poll */
-	bool fired;	      /* lock; what arrived ends the waiter's sleep */
-	bool enabled;	      /* lock */
-	DAT_COUNT qlen;	      /* lock; what the consumer may use */
-	DAT_COUNT threshold;  /* lock; of the waiter */
-	struct event_q queue; /* lock */
+	unsigned slow_path;	  /* lock; enum evd_slow_path */
+	bool wait_satisfied;	  /* lock; what arrived ends the wait */
+	bool enabled;		  /* lock */
+	DAT_COUNT qlen;		  /* lock; what the consumer may use */
+	DAT_COUNT threshold;	  /* lock; of the waiter */
+	struct event_queue queue; /* lock */
 	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
 	unsigned bounded;
 	unsigned notifying; /* lock; queued events that notify */
-	unsigned promised;  /* lock; slots kept free for connection events to come */
-	/*
-	 * lock; slots kept free for flushes: outstanding transfers of all attached roles, at most
-	 */
+	unsigned reserved;  /* lock; slots kept free for connection events */
+	/* lock; slots kept free for flushes: at most all transfers of the attached roles */
 	unsigned dto_depth;
-	/* lock; an asynchronous event was dropped and that was not reported yet */
+	/* lock; an asynchronous event was dropped, and that was not reported yet */
 	bool overflowed;
-	int wake;	 /* eventfd: the waiter's, for everything that is not a completion */
+	int wakefd;	 /* wakes the waiter for everything that is not a completion */
 	struct cno *cno; /* ia->lock and lock */
 	/* ia->lock; DAT_EVD_STATE_CONFIG_* of the attached roles, 0 while there are none */
 	unsigned config;
 	unsigned roles[EVD_ROLES]; /* ia->lock; how many endpoints use it as what */
-	/* ia->lock and lock; endpoints whose end is awaited here: arm fully */
-	unsigned drains;
+	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
 };
 
 static inline bool evd_takes_binds(const struct evd *evd)
@@ -238,90 +310,85 @@ static inline bool evd_takes_binds(const struct evd *evd)
 	return !evd->is_sink && evd->flags & DAT_EVD_RMR_BIND_FLAG;
 }
 
-/*
- * Roles of endpoints. ia->lock held. attach checks flags and configuration, makes room, and takes a
- * use.
- */
-DAT_RETURN evd_attach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
-		      DAT_RETURN clash);
-void evd_detach(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
-
-/* Keeps @n more slots for connection events, so that evd_post_promised can't fail. */
-int evd_promise(struct evd *evd, unsigned n);
-void evd_unpromise(struct evd *evd, unsigned n);
-void evd_post_promised(struct evd *evd, const DAT_EVENT *event);
-/* An event of a stream that qlen limits. -ENOSPC: full, -ENOENT: going away. */
-int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
-
-/* Moves completions into the queue, waking who waits. False: no memory, some stayed behind. */
-bool evd_drain(struct evd *evd);
-/* Completes as flushed what is still in @ring, in order. False: no memory, some stayed behind. */
-bool evd_flush(struct evd *evd, struct ring *ring);
-/* A request that was never posted, so in no ring, completes as flushed. False: no memory. */
-bool evd_post_flushed(struct evd *evd, const struct req *req);
 /* The longest queue a consumer may ask for. */
 DAT_COUNT evd_max_qlen(const struct ia *ia);
-/* Empties the completion queue; drops what belongs to @ep, whose QP is gone, and keeps the rest. */
-void evd_forget_ep(struct evd *evd, const struct ep *ep);
-/* An endpoint's end is awaited on @evd, or no longer: every completion matters. ia->lock held. */
-void evd_watch_drain(struct evd *evd, bool on);
-/* The service thread found the channel readable. ia->lock held. */
-void evd_channel_ready(struct evd *evd);
-/* Arms for what matters now. */
-void evd_rearm(struct evd *evd);
-/*
- * Makes room for @extra events beyond what is reserved. evd->lock held, but let go on the way: look
- * again.
- */
-bool evd_make_room(struct evd *evd, unsigned extra);
-/* Gets the thread in dat_evd_wait to look why. evd->lock held. */
-void evd_wake(struct evd *evd);
-/* Events that came while nobody was told of them: the CNO hears once. */
-void evd_trigger_backlog(struct evd *evd);
-/* ia->lock held. */
-DAT_RETURN evd_set_qlen(struct evd *evd, DAT_COUNT qlen);
 
-/* Everything but publishing; for ia.c too (async EVD, sink). ia->lock held. */
-DAT_RETURN evd_make(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
-		    struct evd **evd);
-void evd_unmake(struct evd *evd);
-/*
- * Abrupt close: wakes the waiter and waits until it has left. ia->lock held (and let go meanwhile).
- */
-void evd_kill(struct evd *evd);
+/* All but publishing; for ia.c too (asynchronous EVD). ia->lock held. */
+DAT_RETURN evd_new_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
+			  struct evd **evd);
 /* The private EVD of @ia that drops events. ia->lock held. */
-DAT_RETURN evd_sink(struct ia *ia, struct evd **evd);
+DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **evd);
+/* ia->lock held; nothing refers to it any more. */
+void evd_destroy_locked(struct evd *evd);
+/* Abrupt close: wakes the waiter and waits until it has left, without ia->lock meanwhile. */
+void evd_expel_waiter_relock(struct evd *evd);
+
+/*
+ * Roles of endpoints. ia->lock held. attach checks flags and configuration, makes room, and takes a
+ * use. @clash is the status of a configuration that differs.
+ */
+DAT_RETURN evd_attach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
+			     DAT_RETURN clash);
+void evd_detach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
+/* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
+void evd_set_draining_locked(struct evd *evd, bool on);
+
+/* Reserves @n more slots for connection events, so that evd_post_reserved can't fail. */
+int evd_reserve(struct evd *evd, unsigned n);
+void evd_unreserve(struct evd *evd, unsigned n);
+void evd_post_reserved(struct evd *evd, const DAT_EVENT *event);
+/* An event of a stream that qlen limits. -ENOSPC: full, -ENOENT: the EVD is going away. */
+int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
+/* A request that was never posted, so in no ring, completes as flushed. False: no memory. */
+bool evd_post_flushed(struct evd *evd, const struct req *req);
+
+/* Moves completions into the queue and notifies. False: no memory, some are still in the CQ. */
+bool evd_drain(struct evd *evd);
+/* Completes as flushed what is still in @ring, in order. False: no memory, some are left. */
+bool evd_flush(struct evd *evd, struct ring *ring);
+/*
+ * Empties the completion queue; drops what belongs to @ep, whose QP is gone, and queues the rest.
+ */
+void evd_purge_ep(struct evd *evd, const struct ep *ep);
+/* What happened while notification was off triggers the CNO once. */
+void evd_trigger_backlog(struct evd *evd);
+/* The service thread found the channel readable. ia->lock held. */
+void evd_channel_ready_locked(struct evd *evd);
+/* Arms the completion queue for what matters now. */
+void evd_arm(struct evd *evd);
+/* ia->lock held. */
+DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen);
 
 /* ---- cno.c ---- */
 
-struct sleeper;
+struct wait_entry;
 
 struct cno {
 	struct obj obj;
 	struct spinlock lock;
 	struct evd *latched; /* lock; the first trigger since the last delivery */
-	/* lock; threads in dat_cno_wait that nobody has woken yet, oldest first */
-	struct sleeper *sleepers;
-	unsigned waiters; /* lock; threads in dat_cno_wait */
-	/* lock; counts the times that all waiters were sent home without an EVD */
-	unsigned released;
-	bool dying;		       /* lock; abrupt close */
+	/* lock; threads in dat_cno_wait that were not woken yet, oldest first */
+	struct wait_entry *wait_list;
+	unsigned waiters;	       /* lock; threads in dat_cno_wait */
+	unsigned broadcasts;	       /* lock; how often all waiters were woken without an EVD */
+	bool closing;		       /* lock; abrupt close */
 	unsigned evds;		       /* ia->lock; how many EVDs refer to it */
 	DAT_OS_WAIT_PROXY_AGENT agent; /* lock; one-shot */
 	bool agent_due;		       /* lock; it is to be called */
-	struct evd *agent_evd;	       /* lock; what the due agent is to be told */
+	struct evd *agent_evd;	       /* lock; the EVD to call it with */
 	struct work work;	       /* runs the agent on the service thread, unlocked */
 };
 
-/* evd->lock held. */
-void cno_trigger(struct cno *cno, struct evd *evd);
+/* evd->lock of @evd is held. */
+void cno_trigger_locked(struct cno *cno, struct evd *evd);
 /* Would a trigger change anything? If not, its EVDs need no interrupt. */
-bool cno_wants(struct cno *cno);
-void cno_attach(struct cno *cno); /* ia->lock held; takes a use */
-/* @freed: the EVD is going away; the last one releases the waiters. ia->lock held. */
-void cno_detach(struct cno *cno, struct evd *evd, bool freed);
-void cno_kill(struct cno *cno); /* abrupt close; ia->lock held (and let go meanwhile) */
-void cno_unmake(struct cno *cno);
+bool cno_wants_trigger(struct cno *cno);
+void cno_attach_locked(struct cno *cno); /* ia->lock held; takes a use */
+/* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
+void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed);
+/* Abrupt close: wakes all waiters and waits until they have left, without ia->lock meanwhile. */
+void cno_expel_waiters_relock(struct cno *cno);
+void cno_destroy(struct cno *cno); /* no lock is held */
 
 /* ---- pz.c, lmr.c, shared.c ---- */
 
@@ -347,11 +414,12 @@ struct lmr {
 	DAT_MEM_PRIV_FLAGS priv;
 };
 
-void pz_unmake(struct pz *pz);
-void lmr_unmake(struct lmr *lmr);
+void pz_destroy(struct pz *pz);
+void lmr_destroy(struct lmr *lmr); /* retired already */
 /* The live LMR of that context, held; NULL if there is none. */
 struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
-/* Does the segment have a byte, and none that was not asked for? */
+
+/* Is the segment not empty, and within the LMR? */
 static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segment)
 {
 	DAT_VADDR first = segment->virtual_address, last = first + segment->segment_length - 1;
@@ -378,8 +446,8 @@ enum mapping mapping_of(const struct span *span);
 struct cookie;
 
 /*
- * A use of @bytes for @span. DAT_INVALID_STATE: it is not shared memory, or others use them for
- * something else.
+ * A use of @bytes for @span. DAT_INVALID_STATE: the span is not shared memory, or the cookie is in
+ * use for other memory.
  */
 DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cookie **cookie);
 void cookie_put(struct cookie *cookie);
@@ -387,119 +455,122 @@ DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 
 /* ---- rmr.c ---- */
 
-/* What a window is bound to, or will be when the bind completes; NULL for an LMR: to nothing. */
+/* One bind: what the window covers from its completion on. NULL for an LMR: nothing. */
 struct binding {
 	struct rmr *rmr;
-	/* rmr->lock; posted after this one; or (ia->lmr_lock) another leftover */
-	struct binding *next;
-	struct binding *spare; /* rmr->lock; another spare one */
-	struct lmr *lmr;       /* held */
+	struct binding *next;	    /* rmr->lock; posted after this one */
+	struct binding *next_spare; /* rmr->lock; while it is not in use */
+	struct lmr *lmr;	    /* held */
 	DAT_VADDR address;
 	DAT_VLEN size;
 	DAT_MEM_PRIV_FLAGS priv;
-	/* rmr->lock; the window's own after this bind, whether it is bound or not */
-	DAT_RMR_CONTEXT key;
-	bool done;	      /* rmr->lock; the bind has completed */
-	struct tp_mr *region; /* the range, registered by itself, where no window can be had */
+	DAT_RMR_CONTEXT key;  /* rmr->lock; the window's own after this bind, bound or not */
+	bool complete;	      /* rmr->lock; the bind has completed successfully */
+	struct tp_mr *region; /* the range registered by itself, where no window can be bound */
 	DAT_RMR_CONTEXT region_key;
-	struct tp_mw *mw; /* of a leftover: a window that has to go */
-	struct pz *pz;	  /* of a leftover: held, for these two */
-	bool last;	  /* of a leftover: its RMR goes with it */
+	struct release release; /* what goes back to the device when the binding is over */
+	bool last;		/* its release frees the RMR, too */
 };
 
 struct rmr {
 	struct obj obj;
 	struct pz *pz; /* held */
 	struct spinlock lock;
-	/* lock; NULL: the device has none, or it went with a failed bind */
+	/* lock; NULL: the device has no windows, or it was released after a failed bind */
 	struct tp_mw *mw;
-	/* lock; as posted, never empty: the last one done is in force */
+	/* lock; as posted, never empty: the last complete one is in force */
 	struct binding *bindings, *latest;
-	struct binding *spares; /* lock; for the light way: none without a window */
-	struct binding none;	/* lock; in force at first, and after a bind that failed */
-	bool freed;		/* lock; the last bind in flight takes it down */
+	struct binding *spares; /* lock; for the fast path: none without a window */
+	struct binding unbound; /* lock; in force at first, and after a bind that failed */
+	bool freed;		/* lock; the last bind in flight destroys it */
 };
 
 /*
- * The bind is over; what it replaces, or was to be, goes. Takes rmr->lock. True: not all of it
- * could go under a spinlock; rmr_sweep must be called before the consumer hears of the bind.
+ * Completion of a bind, called as its slot is retired. Takes rmr->lock. True: release_run must be
+ * called before the consumer sees the completion.
  */
-bool rmr_settle(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
-/*
- * Takes from the device what binds that are over have left. May block. Peers have lost it on
- * return: if another thread is sweeping just now we wait for that.
- */
-void rmr_sweep(struct ia *ia);
-/* likewise, but all of it, whatever the device says: for ia_close */
-void rmr_abandon(struct ia *ia);
-void rmr_unmake(struct rmr *rmr); /* retired already */
+bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+void rmr_destroy(struct rmr *rmr); /* retired already; binds may be in flight */
 
-/* ---- ep.c, post.c ---- */
+/* ---- ep.c, conn.c, post.c ---- */
+
+/* How far the end of a connection has come. */
+enum ep_phase {
+	PHASE_NONE,	 /* no connection, or it is not ending */
+	PHASE_LINGERING, /* graceful disconnect: outstanding requests may still complete */
+	PHASE_DRAINING,	 /* the end event is known, the QP is in error: the device flushes */
+	PHASE_FLUSHING,	 /* state DISCONNECTED: flushes and the end event wait for memory */
+};
+
+struct ep_end {
+	enum ep_phase phase;	/* ia->lock */
+	DAT_EVENT_NUMBER event; /* ia->lock; the end event, from PHASE_DRAINING on */
+	/* ia->lock; the peer disconnected; a failure still to come may be the reason */
+	bool by_peer;
+	bool evds_draining;	/* ia->lock; both EVDs report every completion */
+	_Atomic bool requested; /* set before the state; the consumer has called disconnect */
+	_Atomic bool failed;	/* a completion failed, not by flush */
+	_Atomic bool flushed;	/* a completion was flushed though neither side disconnected */
+};
 
 /*
- * state is the DAT state, written under ia->lock, sequentially consistent against ring_push. An
- * endpoint that ends goes through ep_end: the verdict (the terminal event) stands, the QP is put
- * into error, the rings drain, and ep_finish completes what is left, sets DISCONNECTED and posts
- * the event.
+ * A request of ours behind the last one of a run of unsignalled requests. Its completion proves
+ * that those before it have completed. request_evd->lock.
  */
+struct ep_marker {
+	struct req req;	 /* the tag of the post, in no ring */
+	bool posted;	 /* it is in the QP */
+	bool uncertain;	 /* the newest request it covers may have reached the QP after it */
+	unsigned covers; /* all requests before this position of sends */
+};
+
+/* What dat_ep_connect was asked for last; for dat_ep_dup_connect. */
+struct ep_target {
+	struct sockaddr_storage remote;
+	DAT_CONN_QUAL qual;
+	DAT_CONNECT_FLAGS flags;
+};
+
 #define EP_OPEN 0x0DA70FE9u /* no other object has this where an endpoint has its gates */
 
 struct ep {
 	struct obj obj;
 	/*
-	 * What the hot path asks first and last, in one word each: EP_OPEN while this is a live
-	 * endpoint, nobody else posts to it, and a request may go to the transport (it is
-	 * connected), or a receive may (there is a QP, and no connection ends). Anything else is
-	 * looked at in detail. They follow the state.
+	 * What a post reads first and last, in one word each: EP_OPEN while this is a live
+	 * endpoint, no other thread may post to it, and a request may go to the transport
+	 * (send_gate: it is connected) or a receive may (recv_gate: it has a QP, and no connection
+	 * is ending). Anything else takes the slow path. They follow the state.
 	 */
 	_Atomic unsigned send_gate, recv_gate;
-	_Atomic unsigned state; /* DAT_EP_STATE */
-	/* somebody waits for the rings to empty: kick at each completion */
-	_Atomic unsigned watched;
-	struct tp_qp *qp;		      /* NULL without a PZ */
-	struct spinlock send_lock, recv_lock; /* claim and post, on a thread-safe IA */
-	bool shared;			      /* fixed; take those locks */
-	/* bytes of an RDMA read, 0 if there can be none; follows the state */
-	DAT_VLEN read_limit;
-	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */
+	_Atomic unsigned state;	   /* DAT_EP_STATE; written under ia->lock */
+	_Atomic unsigned draining; /* each completion queues work: the rings are to become empty */
+	struct tp_qp *qp;	   /* NULL without a PZ */
+	struct spinlock send_lock, recv_lock;
+	bool thread_safe;    /* fixed; posts take those locks */
+	DAT_VLEN read_limit; /* bytes of an RDMA read, 0 if there can be none; follows the state */
+	bool signal_all;     /* fixed; TP_CAP_SIGNAL_ALL */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
 
-	struct pz *pz; /* held, may be NULL */
-	/* fixed; pz, if the request EVD takes binds, else NULL */
-	struct pz *bind_pz;
-	/* where completions go: the consumer's or the IA's sink */
-	struct evd *recv_evd, *request_evd;
-	struct evd *connect_evd; /* may be NULL */
+	struct pz *pz;	    /* held, may be NULL */
+	struct pz *bind_pz; /* fixed; pz, if the request EVD takes binds, else NULL */
+	struct evd *recv_evd, *request_evd; /* for completions: the consumer's or the IA's sink */
+	struct evd *connect_evd;	    /* may be NULL */
 
-	/* request_evd->lock */
-	struct req marker; /* the tag of the marker, which is in no ring */
-	bool marked;	   /* it is in the QP */
-	/* the newest request that it proves may have reached the QP after it, see ep_doubt */
-	bool unsure;
-	unsigned proves; /* its completion proves all requests before this position of sends */
+	struct ep_marker marker;
+	struct ep_end end;
+	struct work work; /* the data path saw something that ep_step_locked has to look at */
 
 	/* ia->lock */
 	struct tp_conn *conn;
-	DAT_EVENT_NUMBER verdict; /* of a connection that is ending; 0 = none */
-	_Atomic bool parting;	  /* before the state; the consumer has asked for the end */
-	/* it is by the peer's word, and a failure that is still to come may explain that */
-	bool peer_gone;
-	bool watching;	   /* both EVDs report every completion to us */
-	unsigned promised; /* slots of connect_evd kept for this connection's events */
-	/* connect time-out, cap of a graceful disconnect, cap of the drain */
-	struct timer timer;
-	struct work work;     /* the data path saw something */
-	_Atomic bool fault;   /* a completion failed, not by flush */
-	_Atomic bool flushed; /* a completion was flushed though nobody ended the connection */
-	/* fixed; the consumer named its RDMA reads, so a connection may not lower them */
+	unsigned events_reserved; /* slots of connect_evd, for this connection's events */
+	struct timer timer;	  /* time-out of connect, of lingering, of draining */
+	/* fixed; the consumer gave the number of RDMA reads, so a connection may not lower it */
 	bool reads_given;
-	/* fixed; RDMA reads as made; attr has what the connection left of them */
+	/* fixed; RDMA reads as created; attr has what the connection agreed on */
 	DAT_COUNT read_in, read_out;
 	struct sockaddr_storage local, remote; /* of the latest connection, ports set */
-	struct sockaddr_storage asked;	       /* where connect went; for dup_connect */
-	DAT_CONN_QUAL asked_qual;
-	DAT_CONNECT_FLAGS asked_flags;
+	struct ep_target target;
 	void *private_data; /* the acceptor's; lives until reset or free */
 	DAT_COUNT private_data_size;
 };
@@ -511,51 +582,50 @@ static inline bool gate_open(const _Atomic unsigned *gate)
 	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
 }
 
+/* The state is sequentially consistent against ring_push, see there. */
 static inline unsigned ep_state(const struct ep *ep)
 {
 	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
 }
 
-/* A completion of @ep was out of the ordinary; any thread, evd->lock held. */
-void ep_notice(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+/* A completion of @ep took the slow path. Any thread; evd->lock of its EVD held. */
+void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
 /*
- * A post finds on its way out that the connection is ending: if a marker was posted meanwhile it
- * does not prove the newest request of @ring, which may have been claimed before it and posted
- * after. request_evd->lock held, if @ring is sends.
+ * Marker race: a post finds on its way out that the connection is ending. If a marker was posted
+ * meanwhile it does not cover the newest request of @ring, which may have been claimed before it
+ * and posted after it. request_evd->lock held, if @ring is sends.
  */
-void ep_doubt(struct ep *ep, const struct ring *ring);
+void ep_marker_race(struct ep *ep, const struct ring *ring);
 /*
- * Completes, on an endpoint that is disconnected, what was posted as it became so. False: no
- * memory. ia->lock held.
+ * Late flush: completes, on an endpoint that is disconnected, what was posted while it became so.
+ * False: no memory. ia->lock held.
  */
-bool ep_settle(struct ep *ep);
+bool ep_flush_late_locked(struct ep *ep);
+
 /*
- * A bind is a request like the others, posted from rmr.c. When begin says that there is room, or
- * ring_has_room and the gate is open, claim takes the next slot, and posted looks what became of
- * the post.
+ * A bind is a request like the others, posted from rmr.c. When ep_post_begin says that there is
+ * room, or ring_has_room and the gate is open, ep_claim_bind takes the next slot, and ep_posted
+ * checks the result of the post. ep_post_end follows ep_post_begin in any case.
  */
 bool ep_post_begin(struct ep *ep);
 void ep_post_end(struct ep *ep);
 struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
 			  DAT_COMPLETION_FLAGS flags);
 DAT_RETURN ep_posted(struct ep *ep, int err);
-/* The state as requests see it. */
+/* The state as posts of requests see it. */
 DAT_EP_STATE ep_request_state(const struct ep *ep);
-/* What is posted to an endpoint that is disconnected completes as flushed at once. */
-DAT_RETURN ep_flush_now(const struct req *req, struct evd *evd);
-/* Has a request these flags? UNSIGNALLED is for endpoints that were made so. */
+/* A post to an endpoint that is disconnected completes as flushed at once. */
+DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
+/* May a request have these flags? UNSIGNALLED is for endpoints that were made so. */
 bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned plain);
-/*
- * The device or the queue below failed: the connection, if there is one, is broken. ia->lock held.
- */
-void ep_break(struct ep *ep);
+
+/* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
+void ep_break_locked(struct ep *ep);
 /* Answers @cr with @ep, which takes over its connection on success. ia->lock held. */
-DAT_RETURN ep_accept(struct ep *ep, const struct cr *cr, const void *private_data, unsigned size);
-/*
- * Down to the QP and the rings, and nothing of it visible any more. For ia_close. ia->lock NOT
- * held.
- */
-void ep_unmake(struct ep *ep);
+DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *private_data,
+			    unsigned size);
+/* Tears down QP and rings. Retired already. No lock is held: it waits for upcalls. */
+void ep_destroy(struct ep *ep);
 
 /* ---- sp.c, cr.c ---- */
 
@@ -574,7 +644,7 @@ struct cr {
 	struct sockaddr_storage remote;
 	unsigned max_read_in, max_read_out; /* the peer's */
 	DAT_COUNT private_data_size;
-	char private_data[256]; /* the longest any transport brings */
+	char private_data[256]; /* the longest that any transport delivers */
 };
 
 /*
@@ -582,8 +652,9 @@ struct cr {
  */
 uint16_t port_of_qual(DAT_CONN_QUAL qual);
 uint16_t port_of_addr(const struct sockaddr_storage *addr); /* 0 where there is none */
-void sp_unmake(struct sp *sp);				    /* ia->lock held */
-void cr_unmake(struct cr *cr, bool by_consumer);	    /* ia->lock held; refuses the peer */
+void sp_destroy_locked(struct sp *sp);			    /* ia->lock held */
+/* Rejects the request, in the consumer's name or the provider's. ia->lock held. */
+void cr_destroy_locked(struct cr *cr, bool by_consumer);
 
 /* ---- the calls, as they stand in the provider table ---- */
 

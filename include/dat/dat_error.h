@@ -10,12 +10,10 @@ extern "C" {
 #endif
 
 /*
- * What every call returns. Bits 31..30 are the class, 29..16 the type, 15..0 the subtype; success
- * is exactly 0. The constants below carry no class, a returned failure does: compare
- * DAT_GET_TYPE(ret), not ret, with a type. One answer comes without a class: DAT_QUEUE_EMPTY, from
- * dat_evd_dequeue and dat_cno_wait. Nothing failed there.
- * Source: uDAPL 1.2; the bare DAT_QUEUE_EMPTY is our choice, because programs compare the
- *	whole word with it.
+ * The result of every call. Bits 31..30 are the class, 29..16 the type, 15..0 the subtype; success
+ * is exactly 0. The constants below have no class, but a returned failure has one: compare
+ * DAT_GET_TYPE(ret), not ret, with a type. The exception is DAT_QUEUE_EMPTY, which dat_evd_dequeue
+ * and dat_cno_wait return without a class, because it is no failure.
  */
 typedef DAT_UINT32 DAT_RETURN;
 
@@ -25,59 +23,59 @@ typedef DAT_UINT32 DAT_RETURN;
 #define DAT_TYPE_MASK	  0x3fff0000U
 #define DAT_SUBTYPE_MASK  0x0000ffffU
 
-/* These mask in place: a type and a subtype compare equal to the constants below. */
+/* They mask without shifting: a type and a subtype compare equal to the constants below. */
 #define DAT_IS_WARNING(ret)  (DAT_CLASS_WARNING & (DAT_UINT32)(ret))
 #define DAT_GET_TYPE(ret)    (DAT_TYPE_MASK & (DAT_UINT32)(ret))
 #define DAT_GET_SUBTYPE(ret) (DAT_SUBTYPE_MASK & (DAT_UINT32)(ret))
 
 /*
- * What went wrong. __extension__: the last value exceeds int, which ISO C forbids an enumerator
- * before C23.
+ * The type of a failure. __extension__: the last value exceeds int, which ISO C does not allow for
+ * an enumerator before C23.
  */
 __extension__ typedef enum dat_return_type {
 	DAT_SUCCESS = 0x00000000,
-	DAT_ABORT = 0x00010000,			 /* the IA was closed abruptly under a waiter */
-	DAT_CONN_QUAL_IN_USE = 0x00020000,	 /* somebody listens there already */
-	DAT_INSUFFICIENT_RESOURCES = 0x00030000, /* the subtype says of what */
-	/* the provider's own rules broke, or an errno with no better name */
+	DAT_ABORT = 0x00010000,		   /* the IA was closed abruptly while a thread waited */
+	DAT_CONN_QUAL_IN_USE = 0x00020000, /* the qualifier is in use by a listener */
+	DAT_INSUFFICIENT_RESOURCES = 0x00030000, /* the subtype is the resource */
+	/* an invariant of the provider is broken, or an errno without equivalent */
 	DAT_INTERNAL_ERROR = 0x00040000,
-	/* the subtype says which kind of object was expected */
+	/* the subtype is the kind of object that was expected */
 	DAT_INVALID_HANDLE = 0x00050000,
-	/* the subtype says which parameter, counted from 1 */
+	/* the subtype is the number of the parameter, from 1 */
 	DAT_INVALID_PARAMETER = 0x00060000,
-	DAT_INVALID_STATE = 0x00070000, /* the subtype says which state the object is in */
-	/* one side of an RDMA is too short for the other */
+	DAT_INVALID_STATE = 0x00070000, /* the subtype is the state of the object */
+	/* of an RDMA: the local and the remote length do not fit */
 	DAT_LENGTH_ERROR = 0x00080000,
-	DAT_MODEL_NOT_SUPPORTED = 0x00090000, /* the provider or the device does not have this */
-	/* no registered provider answers to name, version and threads */
+	DAT_MODEL_NOT_SUPPORTED = 0x00090000, /* not supported by the provider or the device */
+	/* no provider is registered with this name, version and thread safety */
 	DAT_PROVIDER_NOT_FOUND = 0x000a0000,
-	DAT_PRIVILEGES_VIOLATION = 0x000b0000, /* the memory does not allow this kind of access */
+	DAT_PRIVILEGES_VIOLATION = 0x000b0000, /* the memory does not allow this access */
 	DAT_PROTECTION_VIOLATION = 0x000c0000, /* protection zones differ */
-	DAT_QUEUE_EMPTY = 0x000d0000,	       /* nothing there; returned without a class */
+	DAT_QUEUE_EMPTY = 0x000d0000,	       /* no event; returned without a class */
 	DAT_QUEUE_FULL = 0x000e0000,	       /* no room for a software event */
 	DAT_TIMEOUT_EXPIRED = 0x000f0000,      /* dat_evd_wait only */
 	DAT_PROVIDER_ALREADY_REGISTERED = 0x00100000,
 	DAT_PROVIDER_IN_USE = 0x00110000,
-	DAT_INVALID_ADDRESS = 0x00120000, /* the subtype says why */
+	DAT_INVALID_ADDRESS = 0x00120000, /* the subtype is the reason */
 	/* a signal handler ran while the call waited */
 	DAT_INTERRUPTED_CALL = 0x00130000,
-	DAT_CONN_QUAL_UNAVAILABLE = 0x00140000, /* dat_psp_create_any found none */
+	DAT_CONN_QUAL_UNAVAILABLE = 0x00140000, /* dat_psp_create_any: none is free */
 	/*
-	 * OFED's value; Solaris has 0x0fff0000. DAT_GET_TYPE cuts it to 0x3fff0000 and
-	 * DAT_IS_WARNING takes it for a warning. What a device can't do is DAT_MODEL_NOT_SUPPORTED;
-	 * this is for calls that a provider has not got.
+	 * OFED's value; Solaris has 0x0fff0000. DAT_GET_TYPE cuts it to 0x3fff0000, and for
+	 * DAT_IS_WARNING it is a warning. It means that the provider does not implement a call;
+	 * what a device does not support is DAT_MODEL_NOT_SUPPORTED.
 	 */
 	DAT_NOT_IMPLEMENTED = 0xffff0000
 } DAT_RETURN_TYPE;
 
 #define DAT_NAME_NOT_FOUND DAT_PROVIDER_NOT_FOUND /* the name of DAT 1.0 */
 
-/* What exactly went wrong; each belongs to the type that its prefix names. */
+/* The details of a failure. The prefix of each name tells the type that it belongs to. */
 typedef enum dat_return_subtype {
 	DAT_NO_SUBTYPE = 0,
 	DAT_SUB_INTERRUPTED = 1,
 
-	/* of DAT_INSUFFICIENT_RESOURCES: what ran out */
+	/* of DAT_INSUFFICIENT_RESOURCES: the resource */
 	DAT_RESOURCE_MEMORY = 2, /* host memory, or the slots of a queue */
 	DAT_RESOURCE_DEVICE = 3,
 	DAT_RESOURCE_TEP = 4,  /* transport endpoints */
@@ -104,7 +102,7 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_HANDLE_EVD_CONN = 23,
 	DAT_INVALID_HANDLE_EVD_ASYNC = 24,
 	DAT_INVALID_HANDLE_SRQ = 25,
-	DAT_INVALID_HANDLE1 = 26, /* the parameter's position, where any kind would do */
+	DAT_INVALID_HANDLE1 = 26, /* the parameter's position, if a handle of any kind is allowed */
 	DAT_INVALID_HANDLE2 = 27,
 	DAT_INVALID_HANDLE3 = 28,
 	DAT_INVALID_HANDLE4 = 29,
@@ -127,7 +125,7 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_ARG9 = 44,
 	DAT_INVALID_ARG10 = 45,
 
-	/* of DAT_INVALID_STATE: the state the object is in, not the one that was wanted */
+	/* of DAT_INVALID_STATE: the state of the object, not the one that the call needs */
 	DAT_INVALID_STATE_EP_UNCONNECTED = 46,
 	DAT_INVALID_STATE_EP_ACTCONNPENDING = 47,
 	DAT_INVALID_STATE_EP_PASSCONNPENDING = 48,
@@ -138,7 +136,7 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_STATE_EP_COMPLPENDING = 53,
 	DAT_INVALID_STATE_EP_DISCPENDING = 54,
 	DAT_INVALID_STATE_EP_PROVIDERCONTROL = 55,
-	/* it lacks a zone, an EVD, or RDMA read depth */
+	/* it has no zone, no EVD, or no RDMA read depth */
 	DAT_INVALID_STATE_EP_NOTREADY = 56,
 	DAT_INVALID_STATE_EP_RECV_WATERMARK = 57,
 	DAT_INVALID_STATE_EP_PZ = 58,
@@ -186,14 +184,14 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_ADDRESS_UNREACHABLE = 96,
 	DAT_INVALID_ADDRESS_MALFORMED = 97,
 
-	/* of DAT_PROVIDER_NOT_FOUND: the first part of the key that no candidate has */
+	/* of DAT_PROVIDER_NOT_FOUND: the first part of the key that no candidate matches */
 	DAT_NAME_NOT_REGISTERED = 98,
 	DAT_MAJOR_NOT_FOUND = 99,
 	DAT_MINOR_NOT_FOUND = 100,
 	DAT_THREAD_SAFETY_NOT_FOUND = 101,
 
 	/*
-	 * A Solaris addition beyond OFED's last: only relaxed ordering can be had, see
+	 * A Solaris addition after OFED's last value: the transport has only relaxed ordering, see
 	 * udat_vendor_specific.h.
 	 */
 	DAT_INVALID_RO_COOKIE = 102

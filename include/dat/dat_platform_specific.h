@@ -16,28 +16,29 @@ typedef uint32_t DAT_UINT32;
 typedef uint64_t DAT_UINT64;
 typedef unsigned long long DAT_UVERYLONG;
 typedef void *DAT_PVOID;
-typedef int DAT_COUNT; /* never negative, save for the few constants that say so */
+typedef int DAT_COUNT; /* not negative, except for a few constants */
 typedef DAT_UINT64 DAT_PADDR;
 
-typedef struct sockaddr DAT_SOCK_ADDR; /* whatever its family needs: sockaddr_in or sockaddr_in6 */
+typedef struct sockaddr DAT_SOCK_ADDR; /* sockaddr_in or sockaddr_in6, by its family */
 typedef struct sockaddr_in6 DAT_SOCK_ADDR6;
 
 #define DAT_AF_INET  AF_INET
 #define DAT_AF_INET6 AF_INET6
 
 /*
- * Bytes. Buffers aligned so suit every provider; optimal_buffer_alignment of a provider divides it.
+ * In bytes. Every provider supports buffers with this alignment; optimal_buffer_alignment of a
+ * provider divides it.
  */
 #ifndef DAT_OPTIMAL_ALIGNMENT
 #define DAT_OPTIMAL_ALIGNMENT 256
 #endif
 
-/* The attribute masks are built with it, and <stdint.h> withholds it from some old C++ programs. */
+/* For the attribute masks; <stdint.h> does not define it for some old C++ programs. */
 #ifndef UINT64_C
 #define UINT64_C(c) c##UL
 #endif
 
-/* How the manual pages mark the direction of a parameter; consumers write them too. */
+/* The direction of a parameter in the manual pages; consumers use them as well. */
 #ifndef IN
 #define IN
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a call reaches its provider: the type of each entry point, and for each a macro that calls it
- * through a handle.
+ * How a call reaches its provider: the types of the entry points, and a macro for each that calls
+ * it through a handle.
  */
 #ifndef _DAT_REDIRECTION_H_
 #define _DAT_REDIRECTION_H_
@@ -16,17 +16,16 @@ extern "C" {
 typedef struct dat_provider DAT_PROVIDER;
 
 /*
- * The first word of every provider object points to its table. An IA handle that dat_ia_open
- * returned is no such object but a number of the registry's: neither this nor a macro below may be
- * given one. A null handle is not checked.
+ * The first word of every provider object points to its table. An IA handle from dat_ia_open is
+ * not such an object but a number of the registry, so it must not be passed to this macro or to
+ * one below. A null handle is not checked.
  */
 #define DAT_HANDLE_TO_PROVIDER(handle) (*(DAT_PROVIDER **)(handle))
 
 /*
- * Each takes exactly what the public call of that name takes, and means the same; dat.h and udat.h
- * describe them.
+ * Each has the parameters and the meaning of the public call with that name; see dat.h and udat.h.
  */
-/* The slot is not told of version and threads: the registry has matched them. */
+/* Version and thread safety are no parameters, because the registry has matched them. */
 typedef DAT_RETURN (*DAT_IA_OPEN_FUNC)(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
 				       DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia);
 typedef DAT_RETURN (*DAT_IA_OPENV_FUNC)(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
@@ -141,8 +140,8 @@ typedef DAT_RETURN (*DAT_SRQ_POST_RECV_FUNC)(DAT_SRQ_HANDLE srq, DAT_COUNT num_s
 					     DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie);
 
 /*
- * The macros that the registry is made of. Each evaluates its first argument twice, and needs the
- * table of udat_redirection.h to be known where it is used.
+ * The macros that the registry uses. Each evaluates its first argument twice, and needs the
+ * definition of the table in udat_redirection.h.
  */
 #define DAT_IA_QUERY(ia, async_evd, ia_mask, ia_attr, provider_mask, provider_attr)                \
 	DAT_HANDLE_TO_PROVIDER(ia)->ia_query_func((ia), (async_evd), (ia_mask), (ia_attr),         \
@@ -235,7 +234,10 @@ typedef DAT_RETURN (*DAT_SRQ_POST_RECV_FUNC)(DAT_SRQ_HANDLE srq, DAT_COUNT num_s
 #define DAT_PZ_QUERY(pz, mask, param)                                                              \
 	DAT_HANDLE_TO_PROVIDER(pz)->pz_query_func((pz), (mask), (param))
 #define DAT_PZ_FREE(pz) DAT_HANDLE_TO_PROVIDER(pz)->pz_free_func((pz))
-/* Through the IA; OFED goes through the output, which points nowhere yet. */
+/*
+ * Calls through the IA; the macro of OFED calls through the output, which is not a valid pointer
+ * yet.
+ */
 #define DAT_SRQ_CREATE(ia, pz, attr, srq)                                                          \
 	DAT_HANDLE_TO_PROVIDER(ia)->srq_create_func((ia), (pz), (attr), (srq))
 #define DAT_SRQ_SET_LW(srq, low_watermark)                                                         \

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The place of a vendor's additions to dat.h; we have none, and programs may include it all the
- * same.
- */
+/* Reserved for vendor additions to dat.h. We have none, but programs may include this header. */
 #ifndef _DAT_VENDOR_SPECIFIC_H_
 #define _DAT_VENDOR_SPECIFIC_H_
 

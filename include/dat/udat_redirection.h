@@ -62,12 +62,12 @@ typedef DAT_RETURN (*DAT_EVD_CLEAR_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd);
 	DAT_HANDLE_TO_PROVIDER(cno)->cno_wait_func((cno), (timeout), (evd))
 
 /*
- * What a provider registers for a name, 70 words without a version or a size: it can never grow for
- * DAT 1.2. Every provider object begins with a pointer to it, so it stays valid for as long as an
- * instance is open. No slot is null.
+ * The table that a provider registers for a name: 70 words without a version or a size, so it
+ * cannot grow within DAT 1.2. Every provider object begins with a pointer to it, so it must remain
+ * valid while an instance is open. No entry is null.
  */
 struct dat_provider {
-	/* data: the name that was registered, and a word of the provider's own */
+	/* data: the name that was registered, and a word for the provider's use */
 	const char *device_name;
 	DAT_PVOID extension;
 

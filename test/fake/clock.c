@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake time: it stands still until a test moves it, or until everybody sleeps. */
+/* Fake time: it stands still until a test moves it, or until all threads sleep. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -14,138 +14,137 @@
 
 #define MAX_FDS 64
 
-/* A thread that has called tp_poll, until it ends. */
-struct sleeper {
-	struct sleeper *next;
+/* A thread that has called tp_poll or fake_clock_auto, until it exits. */
+struct clock_thread {
+	struct clock_thread *next;
 	bool first;	/* of the process */
-	bool consumer;	/* no service thread */
-	bool automatic; /* moves the time when it and all others sleep */
+	bool consumer;	/* not a service thread */
+	bool automatic; /* time moves on while this thread and all others sleep */
 	bool asleep;
 	uint64_t deadline;
 	unsigned nfds;
-	struct pollfd fds[MAX_FDS]; /* others look at them, too: with the lock held */
-	int wake;
+	struct pollfd fds[MAX_FDS]; /* lock; other threads poll them, too */
+	int wake;		    /* eventfd */
 };
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t moved; /* lock; somebody fell asleep or left */
-	uint64_t now;	      /* lock */
+	pthread_cond_t changed; /* lock; a thread fell asleep, woke up or exited */
+	uint64_t now;		/* lock; nanoseconds */
 	bool real;
-	struct sleeper *sleepers; /* lock */
-	unsigned expected;	  /* lock; service threads */
+	struct clock_thread *threads; /* lock */
+	unsigned expected;	      /* lock; service threads */
 } clock_state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.moved = PTHREAD_COND_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
 	.now = 1000000000000,
 };
 
-static _Thread_local struct sleeper *self;
+static _Thread_local struct clock_thread *self;
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void time_flows(void);
+static void time_move_if_idle(void);
 
-static void sleeper_end(void *arg)
+static void clock_thread_exit(void *arg)
 {
-	struct sleeper *sleeper = arg, **link = &clock_state.sleepers;
+	struct clock_thread *thread = arg, **link = &clock_state.threads;
 
 	pthread_mutex_lock(&clock_state.lock);
-	while (*link != sleeper)
+	while (*link != thread)
 		link = &(*link)->next;
-	*link = sleeper->next;
-	time_flows();
-	pthread_cond_broadcast(&clock_state.moved);
+	*link = thread->next;
+	time_move_if_idle();
+	pthread_cond_broadcast(&clock_state.changed);
 	pthread_mutex_unlock(&clock_state.lock);
-	close(sleeper->wake);
-	free(sleeper);
+	close(thread->wake);
+	free(thread);
 }
 
-static void key_make(void)
+static void at_exit_create(void)
 {
-	fake_demand(pthread_key_create(&at_exit, sleeper_end) == 0,
-		    "there is a thread key (no rule, but bad luck)");
+	fake_require_host(pthread_key_create(&at_exit, clock_thread_exit) == 0, "thread key");
 }
 
-static struct sleeper *sleeper_self(void)
+static struct clock_thread *clock_thread_self(void)
 {
 	if (self)
 		return self;
-	pthread_once(&once, key_make);
-	fake_lock(); /* so that no test starves it */
+	pthread_once(&once, at_exit_create);
+	fake_lock(); /* inside the fake no allocation is made to fail */
 	self = calloc(1, sizeof(*self));
 	fake_unlock();
-	fake_demand(self != NULL, "there is memory for a thread (no rule, but bad luck)");
+	fake_require_host(self != NULL, "memory");
 	self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	fake_demand(self->wake >= 0, "there is a descriptor for a thread (no rule, but bad luck)");
+	fake_require_host(self->wake >= 0, "file descriptor");
 	self->first = self->consumer = getpid() == gettid();
 	pthread_setspecific(at_exit, self);
 	pthread_mutex_lock(&clock_state.lock);
-	self->next = clock_state.sleepers;
-	clock_state.sleepers = self;
+	self->next = clock_state.threads;
+	clock_state.threads = self;
 	pthread_mutex_unlock(&clock_state.lock);
 	return self;
 }
 
-/* ---- who sleeps; all with the lock held ---- */
+/* ---- which threads are idle; the lock is held in all of these ---- */
 
-static bool has_something(struct sleeper *sleeper)
+static bool clock_thread_is_ready(struct clock_thread *thread)
 {
-	return sleeper->deadline <= clock_state.now || poll(sleeper->fds, sleeper->nfds, 0) > 0;
+	return thread->deadline <= clock_state.now || poll(thread->fds, thread->nfds, 0) > 0;
 }
 
-static void nudge(const struct sleeper *sleeper)
+static void clock_thread_wake(const struct clock_thread *thread)
 {
-	eventfd_write(sleeper->wake, 1);
+	eventfd_write(thread->wake, 1);
 }
 
 /*
- * Is every service thread asleep with nothing to do, and those @consumers that time waits for? A
- * sleeper with something to do is nudged: what there was to do may be gone before it looks, and
- * then it must say so.
+ * Whether every service thread sleeps with nothing to do, and with @consumers also every consumer
+ * thread that time waits for. A sleeping thread that is ready is woken up explicitly: when its
+ * descriptor is no longer readable by the time it polls, it goes back to sleep and signals that.
  */
-static bool quiet(bool consumers)
+static bool all_idle(bool consumers)
 {
 	unsigned services = 0;
-	bool all = true;
+	bool idle = true;
 
-	for (struct sleeper *sleeper = clock_state.sleepers; sleeper; sleeper = sleeper->next) {
-		bool ignored = sleeper->consumer &&
-			       (!consumers || sleeper->first || sleeper->automatic);
+	for (struct clock_thread *thread = clock_state.threads; thread; thread = thread->next) {
+		bool ignored = thread->consumer &&
+			       (!consumers || thread->first || thread->automatic);
 
-		services += !sleeper->consumer;
-		if (!sleeper->asleep) {
-			all = all && ignored;
-		} else if (has_something(sleeper)) {
-			nudge(sleeper);
-			all = false;
+		services += !thread->consumer;
+		if (!thread->asleep) {
+			idle = idle && ignored;
+		} else if (clock_thread_is_ready(thread)) {
+			clock_thread_wake(thread);
+			idle = false;
 		}
 	}
-	return all && services >= clock_state.expected;
+	return idle && services >= clock_state.expected;
 }
 
 static void time_set(uint64_t now)
 {
 	clock_state.now = now;
-	for (struct sleeper *sleeper = clock_state.sleepers; sleeper; sleeper = sleeper->next)
-		if (sleeper->asleep && sleeper->deadline <= now)
-			nudge(sleeper);
+	for (struct clock_thread *thread = clock_state.threads; thread; thread = thread->next)
+		if (thread->asleep && thread->deadline <= now)
+			clock_thread_wake(thread);
 }
 
-/* To the next deadline, if an automatic thread sleeps and nobody has anything to do. */
-static void time_flows(void)
+/* Moves time to the next deadline if a thread with an automatic clock sleeps and all are idle. */
+static void time_move_if_idle(void)
 {
 	uint64_t next = TP_NEVER;
 	bool automatic = false;
 
-	for (struct sleeper *sleeper = clock_state.sleepers; sleeper; sleeper = sleeper->next) {
-		if (!sleeper->asleep)
+	for (struct clock_thread *thread = clock_state.threads; thread; thread = thread->next) {
+		if (!thread->asleep)
 			continue;
-		automatic = automatic || sleeper->automatic;
-		if (sleeper->deadline < next)
-			next = sleeper->deadline;
+		automatic = automatic || thread->automatic;
+		if (thread->deadline < next)
+			next = thread->deadline;
 	}
-	if (automatic && quiet(true) && next != TP_NEVER)
+	if (automatic && all_idle(true) && next != TP_NEVER)
 		time_set(next);
 }
 
@@ -182,50 +181,50 @@ static int real_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 }
 
 /*
- * Sleeps once, the lock given up meanwhile. 0 or -EINTR; only here do signals of the mask @signals
- * get through.
+ * Sleeps until a descriptor is readable or the thread is woken up; releases the lock meanwhile.
+ * Returns 0 or -EINTR. @signals is the caller's signal mask: signals are delivered here only.
  */
-static int sleep_once(struct sleeper *sleeper, const sigset_t *signals)
+static int sleep_once_relock(struct clock_thread *thread, const sigset_t *signals)
 {
 	struct pollfd fds[MAX_FDS + 1];
 	eventfd_t ignored;
 	int n, err;
 
-	memcpy(fds, sleeper->fds, sleeper->nfds * sizeof(*fds));
-	fds[sleeper->nfds] = (struct pollfd){ .fd = sleeper->wake, .events = POLLIN };
-	sleeper->asleep = true;
-	pthread_cond_broadcast(&clock_state.moved);
-	time_flows();
+	memcpy(fds, thread->fds, thread->nfds * sizeof(*fds));
+	fds[thread->nfds] = (struct pollfd){ .fd = thread->wake, .events = POLLIN };
+	thread->asleep = true;
+	pthread_cond_broadcast(&clock_state.changed);
+	time_move_if_idle();
 	pthread_mutex_unlock(&clock_state.lock);
-	n = ppoll(fds, sleeper->nfds + 1, NULL, signals);
+	n = ppoll(fds, thread->nfds + 1, NULL, signals);
 	err = n < 0 ? -errno : 0;
 	pthread_mutex_lock(&clock_state.lock);
-	(void)eventfd_read(sleeper->wake, &ignored);
-	sleeper->asleep = false;
+	(void)eventfd_read(thread->wake, &ignored);
+	thread->asleep = false;
 	return err;
 }
 
 int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 {
-	struct sleeper *sleeper;
+	struct clock_thread *thread;
 	sigset_t all, signals;
 	int n, err = 0;
 
 	if (clock_state.real)
 		return real_poll(fds, nfds, deadline);
-	fake_demand(nfds <= MAX_FDS, "nobody polls that many descriptors");
-	sleeper = sleeper_self();
+	fake_require(nfds <= MAX_FDS, "tp_poll is called with at most 64 descriptors");
+	thread = clock_thread_self();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &signals);
 	pthread_mutex_lock(&clock_state.lock);
-	memcpy(sleeper->fds, fds, nfds * sizeof(*fds));
-	sleeper->nfds = nfds;
-	sleeper->deadline = deadline;
-	while ((n = poll(sleeper->fds, nfds, 0)) == 0 && deadline > clock_state.now && err == 0)
-		err = sleep_once(sleeper, &signals);
-	memcpy(fds, sleeper->fds, nfds * sizeof(*fds));
-	time_flows(); /* a consumer that leaves holds nobody up any more */
-	pthread_cond_broadcast(&clock_state.moved);
+	memcpy(thread->fds, fds, nfds * sizeof(*fds));
+	thread->nfds = nfds;
+	thread->deadline = deadline;
+	while ((n = poll(thread->fds, nfds, 0)) == 0 && deadline > clock_state.now && err == 0)
+		err = sleep_once_relock(thread, &signals);
+	memcpy(fds, thread->fds, nfds * sizeof(*fds));
+	time_move_if_idle(); /* time does not wait for this thread any more, it is awake */
+	pthread_cond_broadcast(&clock_state.changed);
 	pthread_mutex_unlock(&clock_state.lock);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	return n > 0 ? n : err;
@@ -235,12 +234,12 @@ void clock_expect(int n)
 {
 	pthread_mutex_lock(&clock_state.lock);
 	clock_state.expected += (unsigned)n;
-	time_flows();
-	pthread_cond_broadcast(&clock_state.moved);
+	time_move_if_idle();
+	pthread_cond_broadcast(&clock_state.changed);
 	pthread_mutex_unlock(&clock_state.lock);
 }
 
-/* ---- the test's ---- */
+/* ---- for tests ---- */
 
 void fake_clock_advance(uint64_t ns)
 {
@@ -251,11 +250,11 @@ void fake_clock_advance(uint64_t ns)
 
 void fake_clock_auto(bool on)
 {
-	struct sleeper *sleeper = sleeper_self();
+	struct clock_thread *thread = clock_thread_self();
 
 	pthread_mutex_lock(&clock_state.lock);
-	sleeper->consumer = true;
-	sleeper->automatic = on;
+	thread->consumer = true;
+	thread->automatic = on;
 	pthread_mutex_unlock(&clock_state.lock);
 }
 
@@ -264,19 +263,19 @@ void fake_clock_real(void)
 	clock_state.real = true;
 }
 
-static unsigned sleeping_consumers(void)
+static unsigned waiters_asleep(void)
 {
 	unsigned n = 0;
 
-	for (const struct sleeper *sleeper = clock_state.sleepers; sleeper; sleeper = sleeper->next)
-		n += sleeper->consumer && sleeper->asleep;
+	for (const struct clock_thread *thread = clock_state.threads; thread; thread = thread->next)
+		n += thread->consumer && thread->asleep;
 	return n;
 }
 
-void fake_settle(unsigned sleepers)
+void fake_settle(unsigned waiters)
 {
 	pthread_mutex_lock(&clock_state.lock);
-	while (!quiet(false) || sleeping_consumers() < sleepers)
-		pthread_cond_wait(&clock_state.moved, &clock_state.lock);
+	while (!all_idle(false) || waiters_asleep() < waiters)
+		pthread_cond_wait(&clock_state.changed, &clock_state.lock);
 	pthread_mutex_unlock(&clock_state.lock);
 }

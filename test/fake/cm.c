@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fake connection manager: messages between two halves of a connection, over a wire that can be
- * held.
+ * The fake connection manager: messages between the two halves of a connection, over a wire that
+ * can be held.
  *
- * tp_connect makes both halves; the passive one is nobody's until its request is reported. A half
- * that goes away cuts the tie, and what is on the wire for it goes, too.
+ * tp_connect creates both halves; the passive one has no device until its request is delivered, and
+ * is not the core's until up_request. A half that is destroyed is detached from its peer, and the
+ * messages to it are removed from the wire.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,33 +21,33 @@ struct tp_listener {
 };
 
 enum conn_state {
-	CONN_CALLING,  /* active: no answer yet */
-	CONN_ASKED,    /* passive: the core has not answered yet */
-	CONN_ACCEPTED, /* passive: the peer has not confirmed yet */
+	CONN_CONNECTING, /* active: no reply yet */
+	CONN_REQUESTED,	 /* passive: the core has neither accepted nor rejected yet */
+	CONN_ACCEPTED,	 /* passive: the peer has not confirmed yet */
 	CONN_UP,
-	CONN_OVER, /* the upcall that says so is queued or done */
+	CONN_FINISHED, /* up_failed or up_disconnected is queued or made */
 };
 
 struct tp_conn {
-	struct tp_dev *dev; /* NULL: a request that nobody got yet */
+	struct tp_dev *dev; /* NULL: a request that was not delivered yet */
 	struct tp_conn *peer;
-	struct tp_listener *listener; /* a request that was not reported yet */
+	struct tp_listener *listener; /* of a request before its up_request */
 	enum conn_state state;
 	bool active;
 	struct tp_qp *qp;
 	struct ep *ep;
 	struct sockaddr_in local, remote;
-	char pdata[FAKE_MAX_PDATA]; /* what the peer said */
+	char pdata[FAKE_MAX_PDATA]; /* from the peer */
 	unsigned pdata_size;
-	unsigned read_in, read_out; /* asked for by the peer, then as agreed */
+	unsigned read_in, read_out; /* as the peer requested, then as negotiated */
 };
 
 enum message_kind {
 	MSG_REQUEST,
 	MSG_REPLY,
-	MSG_REFUSAL,
+	MSG_REJECT,
 	MSG_READY,
-	MSG_GONE,
+	MSG_DISCONNECT,
 };
 
 struct message {
@@ -61,7 +62,7 @@ static unsigned min(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-static bool addr_is(const struct sockaddr_storage *a, const struct sockaddr_in *b)
+static bool addr_equals(const struct sockaddr_storage *a, const struct sockaddr_in *b)
 {
 	return ((const struct sockaddr_in *)a)->sin_addr.s_addr == b->sin_addr.s_addr;
 }
@@ -71,35 +72,35 @@ static struct tp_listener *listener_at(const struct sockaddr_in *addr, uint16_t 
 	for (struct tp_dev *dev = fake.devs; dev; dev = dev->next)
 		for (struct tp_listener *listener = dev->listeners; listener;
 		     listener = listener->next)
-			if (addr_is(&dev->attr.addr, addr) && listener->port == port)
+			if (addr_equals(&dev->attr.addr, addr) && listener->port == port)
 				return listener;
 	return NULL;
 }
 
-static bool host_is_there(const struct sockaddr_in *addr)
+static bool host_exists(const struct sockaddr_in *addr)
 {
 	for (struct tp_dev *dev = fake.devs; dev; dev = dev->next)
-		if (addr_is(&dev->attr.addr, addr))
+		if (addr_equals(&dev->attr.addr, addr))
 			return true;
 	return false;
 }
 
-static void conn_over(struct tp_conn *conn, enum event_kind kind, enum tp_cause cause)
+static void conn_finish(struct tp_conn *conn, enum event_kind kind, enum tp_cause cause)
 {
-	conn->state = CONN_OVER;
+	conn->state = CONN_FINISHED;
 	event_post(conn->dev, kind, conn, cause);
 }
 
 /* ---- the wire ---- */
 
-static void deliver_request(struct tp_conn *conn)
+static void wire_deliver_request(struct tp_conn *conn)
 {
 	struct tp_listener *listener = listener_at(&conn->local, ntohs(conn->local.sin_port));
 
 	if (!listener) {
 		conn->peer->peer = NULL;
-		conn_over(conn->peer, EV_FAILED,
-			  host_is_there(&conn->local) ? TP_NON_PEER_REJECTED : TP_UNREACHABLE);
+		conn_finish(conn->peer, EV_FAILED,
+			    host_exists(&conn->local) ? TP_NON_PEER_REJECTED : TP_UNREACHABLE);
 		free(conn);
 		return;
 	}
@@ -108,28 +109,28 @@ static void deliver_request(struct tp_conn *conn)
 	event_post(conn->dev, EV_REQUEST, conn, 0);
 }
 
-static void deliver(const struct message *msg)
+static void wire_deliver(const struct message *msg)
 {
 	struct tp_conn *to = msg->to;
 
 	if (msg->kind == MSG_REQUEST) {
-		deliver_request(to);
+		wire_deliver_request(to);
 		return;
 	}
-	if (to->state == CONN_OVER || to->state == CONN_ASKED)
-		return; /* the latter learns it when it answers */
+	if (to->state == CONN_FINISHED || to->state == CONN_REQUESTED)
+		return; /* CONN_REQUESTED: tp_accept finds that the peer is gone */
 	switch (msg->kind) {
 	case MSG_REPLY:
 	case MSG_READY:
 		to->state = CONN_UP;
 		event_post(to->dev, EV_ESTABLISHED, to, 0);
 		break;
-	case MSG_REFUSAL:
-		conn_over(to, EV_FAILED, msg->cause);
+	case MSG_REJECT:
+		conn_finish(to, EV_FAILED, msg->cause);
 		break;
 	default:
-		conn_over(to, to->state == CONN_UP ? EV_DISCONNECTED : EV_FAILED,
-			  TP_NON_PEER_REJECTED);
+		conn_finish(to, to->state == CONN_UP ? EV_DISCONNECTED : EV_FAILED,
+			    TP_NON_PEER_REJECTED);
 	}
 }
 
@@ -138,11 +139,11 @@ static void wire_send(enum message_kind kind, struct tp_conn *to, enum tp_cause 
 	struct message now = { .kind = kind, .to = to, .cause = cause }, *later;
 
 	if (!fake.hold_cm) {
-		deliver(&now);
+		wire_deliver(&now);
 		return;
 	}
 	later = malloc(sizeof(*later));
-	fake_demand(later != NULL, "there is memory for a message (no rule, but bad luck)");
+	fake_require_host(later != NULL, "memory");
 	*later = now;
 	*fake.wire_end = later;
 	fake.wire_end = &later->next;
@@ -155,7 +156,7 @@ static void wire_unlink(struct message **link)
 	*link = (*link)->next;
 }
 
-static void wire_drop(const struct tp_conn *to)
+static void wire_drop_for(const struct tp_conn *to)
 {
 	struct message **link = &fake.wire;
 
@@ -178,7 +179,7 @@ static bool wire_step(void)
 	if (!msg)
 		return false;
 	wire_unlink(&fake.wire);
-	deliver(msg);
+	wire_deliver(msg);
 	free(msg);
 	return true;
 }
@@ -242,7 +243,8 @@ unlock:
 	return err;
 }
 
-static struct tp_conn *unreported(const struct tp_listener *listener)
+/* A request whose up_request is still queued, or NULL. */
+static struct tp_conn *listener_first(const struct tp_listener *listener)
 {
 	for (const struct event *event = listener->dev->events; event; event = event->next) {
 		struct tp_conn *conn = event->about;
@@ -253,13 +255,13 @@ static struct tp_conn *unreported(const struct tp_listener *listener)
 	return NULL;
 }
 
-/* Both halves forget each other; the peer hears of it. */
-static void conn_cut(struct tp_conn *conn, enum message_kind kind, enum tp_cause cause)
+/* Detaches both halves from each other and notifies the peer. */
+static void conn_detach(struct tp_conn *conn, enum message_kind kind, enum tp_cause cause)
 {
 	struct tp_conn *peer = conn->peer;
 
 	events_drop(conn->dev, conn);
-	wire_drop(conn);
+	wire_drop_for(conn);
 	if (!peer)
 		return;
 	peer->peer = NULL;
@@ -267,7 +269,7 @@ static void conn_cut(struct tp_conn *conn, enum message_kind kind, enum tp_cause
 	if (peer->dev) {
 		wire_send(kind, peer, cause);
 	} else {
-		wire_drop(peer); /* it had not got through */
+		wire_drop_for(peer); /* the request was not delivered yet */
 		free(peer);
 	}
 }
@@ -279,12 +281,12 @@ void tp_unlisten(struct tp_listener *listener)
 	struct tp_conn *conn;
 
 	fake_lock();
-	fake_count(CALL_UNLISTEN);
+	fake_count_locked(CALL_UNLISTEN);
 	while (*link != listener)
 		link = &(*link)->next;
 	*link = listener->next;
-	while ((conn = unreported(listener))) {
-		conn_cut(conn, MSG_REFUSAL, TP_NON_PEER_REJECTED);
+	while ((conn = listener_first(listener))) {
+		conn_detach(conn, MSG_REJECT, TP_NON_PEER_REJECTED);
 		free(conn);
 	}
 	alive_add(dev, FAKE_LISTENER, -1);
@@ -294,7 +296,7 @@ void tp_unlisten(struct tp_listener *listener)
 
 /* ---- connecting ---- */
 
-static int route(const struct sockaddr *remote)
+static int route_find(const struct sockaddr *remote)
 {
 	uint32_t addr;
 
@@ -306,7 +308,7 @@ static int route(const struct sockaddr *remote)
 	return (addr & 0xff00) == 0xff00 ? -EHOSTUNREACH : 0;
 }
 
-static void say(struct tp_conn *to, const struct tp_cm_param *param, unsigned limit)
+static void pdata_send(struct tp_conn *to, const struct tp_cm_param *param, unsigned limit)
 {
 	if (param->private_data_size > 0)
 		memcpy(to->pdata, param->private_data, param->private_data_size);
@@ -317,7 +319,7 @@ static void say(struct tp_conn *to, const struct tp_cm_param *param, unsigned li
 
 static void conn_take_qp(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep)
 {
-	fake_demand(qp->state != QP_UP && !qp->conn, "a queue pair is used for one connection");
+	fake_require(qp->state != QP_UP && !qp->conn, "a queue pair is used for one connection");
 	conn->qp = qp;
 	conn->ep = ep;
 	qp->conn = conn;
@@ -331,7 +333,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 
 	if (err)
 		return err;
-	err = route(remote);
+	err = route_find(remote);
 	if (err)
 		goto unlock;
 	err = -EINVAL;
@@ -346,20 +348,20 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		goto free_conn;
 	conn->dev = dev;
 	conn->active = true;
-	conn->state = CONN_CALLING;
+	conn->state = CONN_CONNECTING;
 	conn->remote = *(const struct sockaddr_in *)remote;
 	conn->remote.sin_port = htons(port);
 	memcpy(&conn->local, &dev->attr.addr, sizeof(conn->local));
 	conn->local.sin_port = htons(port_pick(&conn->local));
 	conn_take_qp(conn, qp, ep);
-	peer->state = CONN_ASKED;
+	peer->state = CONN_REQUESTED;
 	peer->local = conn->remote;
 	peer->remote = conn->local;
 	peer->read_in = param->max_read_in;
 	peer->read_out = param->max_read_out;
 	conn->peer = peer;
 	peer->peer = conn;
-	say(peer, param, dev->attr.max_request_pdata);
+	pdata_send(peer, param, dev->attr.max_request_pdata);
 	alive_add(dev, FAKE_CONN, 1);
 	wire_send(MSG_REQUEST, peer, 0);
 	fake_unlock();
@@ -372,8 +374,8 @@ unlock:
 	return err;
 }
 
-/* The acceptor has the last word on read depths, within what the request asked for. */
-static void agree(struct tp_conn *conn, const struct tp_cm_param *param)
+/* The passive side decides on the read depths, within what the active side requested. */
+static void read_depths_set(struct tp_conn *conn, const struct tp_cm_param *param)
 {
 	unsigned peer_in = conn->read_in, peer_out = conn->read_out;
 
@@ -383,7 +385,7 @@ static void agree(struct tp_conn *conn, const struct tp_cm_param *param)
 	conn->peer->read_out = conn->read_in;
 }
 
-static void qp_link(struct tp_qp *qp, struct tp_qp *peer)
+static void qps_connect(struct tp_qp *qp, struct tp_qp *peer)
 {
 	qp->state = QP_UP;
 	qp->peer = peer;
@@ -398,19 +400,19 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 
 	if (err)
 		return err;
-	fake_demand(conn->state == CONN_ASKED && conn->dev, "a request is answered once");
+	fake_require(conn->state == CONN_REQUESTED && conn->dev, "a request is answered once");
 	err = -EINVAL;
 	if (param->private_data_size > conn->dev->attr.max_reply_pdata || qp->state != QP_READY)
 		goto unlock;
 	err = 0;
 	conn_take_qp(conn, qp, ep);
 	if (!conn->peer) {
-		conn_over(conn, EV_FAILED, TP_NON_PEER_REJECTED);
+		conn_finish(conn, EV_FAILED, TP_NON_PEER_REJECTED);
 		goto unlock;
 	}
-	agree(conn, param);
-	qp_link(qp, conn->peer->qp);
-	say(conn->peer, param, conn->dev->attr.max_reply_pdata);
+	read_depths_set(conn, param);
+	qps_connect(qp, conn->peer->qp);
+	pdata_send(conn->peer, param, conn->dev->attr.max_reply_pdata);
 	conn->state = CONN_ACCEPTED;
 	wire_send(MSG_REPLY, conn->peer, 0);
 unlock:
@@ -418,9 +420,9 @@ unlock:
 	return err;
 }
 
-static void conn_end(struct tp_conn *conn, enum message_kind kind, enum tp_cause cause)
+static void conn_free(struct tp_conn *conn, enum message_kind kind, enum tp_cause cause)
 {
-	conn_cut(conn, kind, cause);
+	conn_detach(conn, kind, cause);
 	if (conn->qp)
 		conn->qp->conn = NULL;
 	alive_add(conn->dev, FAKE_CONN, -1);
@@ -430,18 +432,18 @@ static void conn_end(struct tp_conn *conn, enum message_kind kind, enum tp_cause
 void tp_reject(struct tp_conn *conn, bool by_consumer)
 {
 	fake_lock();
-	fake_count(CALL_REJECT);
-	fake_demand(conn->state == CONN_ASKED,
-		    "only a request that waits for an answer is refused");
-	conn_end(conn, MSG_REFUSAL, by_consumer ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
+	fake_count_locked(CALL_REJECT);
+	fake_require(conn->state == CONN_REQUESTED, "only an unanswered request is rejected");
+	conn_free(conn, MSG_REJECT, by_consumer ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 	fake_unlock();
 }
 
 void tp_release(struct tp_conn *conn)
 {
 	fake_lock();
-	fake_count(CALL_RELEASE);
-	conn_end(conn, conn->state == CONN_ASKED ? MSG_REFUSAL : MSG_GONE, TP_NON_PEER_REJECTED);
+	fake_count_locked(CALL_RELEASE);
+	conn_free(conn, conn->state == CONN_REQUESTED ? MSG_REJECT : MSG_DISCONNECT,
+		  TP_NON_PEER_REJECTED);
 	fake_unlock();
 }
 
@@ -454,19 +456,19 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 	memcpy(remote, &conn->remote, sizeof(conn->remote));
 }
 
-void conn_forget_qp(struct tp_qp *qp)
+void conn_detach_qp(struct tp_qp *qp)
 {
 	if (qp->conn)
 		qp->conn->qp = NULL;
 }
 
-/* ---- what the core is told ---- */
+/* ---- upcalls ---- */
 
 static void report_request(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 	struct sp *sp = conn->listener->sp;
-	/* the core may refuse at once, and the request lives for the whole upcall */
+	/* the core may reject within the upcall, but @request must stay valid until it returns */
 	char pdata[FAKE_MAX_PDATA];
 	struct sockaddr_in local = conn->local, remote = conn->remote;
 	const struct tp_request request = {
@@ -507,9 +509,9 @@ static void report_established(struct tp_conn *conn)
 	};
 
 	if (conn->active) {
-		if (fake_fault(CALL_ESTABLISH)) {
-			conn_cut(conn, MSG_REFUSAL, TP_NON_PEER_REJECTED);
-			conn->state = CONN_OVER;
+		if (fake_fault_locked(CALL_ESTABLISH)) {
+			conn_detach(conn, MSG_REJECT, TP_NON_PEER_REJECTED);
+			conn->state = CONN_FINISHED;
 			report_failed(conn, TP_LOCAL_ERROR);
 			return;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake completion queues: bounded, armed once, with an eventfd for a channel. */
+/* Fake completion queues: bounded, armed for one event, with an eventfd as completion channel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -48,8 +48,8 @@ unlock:
 void tp_cq_destroy(struct tp_cq *cq)
 {
 	fake_lock();
-	fake_count(CALL_CQ_DESTROY);
-	fake_demand(cq->users == 0, "a completion queue outlives its queue pairs");
+	fake_count_locked(CALL_CQ_DESTROY);
+	fake_require(cq->users == 0, "a completion queue outlives its queue pairs");
 	events_drop(cq->dev, cq);
 	alive_add(cq->dev, FAKE_CQ, -1);
 	fake_unlock();
@@ -98,10 +98,10 @@ unlock:
 }
 
 /*
- * As on a real queue pair, slots come back when the completion is polled, and unsignalled ones with
- * the next.
+ * As on a real queue pair, polling a completion frees the slot of its request and of the
+ * unsignalled requests before it.
  */
-static void slot_give_back(const struct cqe *cqe)
+static void slots_free(const struct cqe *cqe)
 {
 	struct wr_queue *queue;
 
@@ -115,14 +115,14 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	unsigned n;
 
-	fake_demand(max <= TP_POLL_MAX, "nobody polls for more at once");
+	fake_require(max <= TP_POLL_MAX, "tp_cq_poll asks for at most TP_POLL_MAX completions");
 	fake_lock();
-	fake_count(CALL_CQ_POLL);
+	fake_count_locked(CALL_CQ_POLL);
 	for (n = 0; n < max && cq->count > 0; n++) {
 		const struct cqe *cqe = &cq->entries[cq->head];
 
 		wc[n] = cqe->wc;
-		slot_give_back(cqe);
+		slots_free(cqe);
 		cq->head = (cq->head + 1) % cq->depth;
 		cq->count--;
 	}
@@ -154,7 +154,7 @@ bool tp_cq_events(struct tp_cq *cq)
 	eventfd_t count;
 
 	fake_lock();
-	fake_count(CALL_CQ_EVENTS);
+	fake_count_locked(CALL_CQ_EVENTS);
 	fake_unlock();
 	return eventfd_read(cq->fd, &count) == 0;
 }
@@ -180,7 +180,7 @@ void cq_push(struct tp_cq *cq, const struct cqe *cqe, bool solicited)
 	}
 }
 
-void cq_forget(struct tp_cq *cq, const struct tp_qp *qp)
+void cq_detach_qp(struct tp_cq *cq, const struct tp_qp *qp)
 {
 	unsigned kept = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake devices and the queue of what happened to each of them. */
+/* Fake devices and the queue of events of each. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,15 +9,17 @@
 
 #include "fake_impl.h"
 
-#define DEVICES 200
+const char tp_library_name[] = "libfakedat";
 
-/* "fakeN" and its address, from the params. */
+#define MAX_DEVICES 200
+
+/* Sets the device name "fakeN" and its address. */
 static int params_parse(const char *params, struct tp_attr *attr)
 {
 	struct sockaddr_in *addr = (struct sockaddr_in *)&attr->addr;
 	unsigned n;
 
-	if (!params || sscanf(params, "fake%u", &n) != 1 || n >= DEVICES)
+	if (!params || sscanf(params, "fake%u", &n) != 1 || n >= MAX_DEVICES)
 		return -ENODEV;
 	snprintf(attr->device, sizeof(attr->device), "fake%u", n);
 	addr->sin_family = AF_INET;
@@ -66,9 +68,9 @@ void tp_dev_close(struct tp_dev *dev)
 	struct tp_dev **link = &fake.devs;
 
 	fake_lock();
-	fake_count(CALL_DEV_CLOSE);
+	fake_count_locked(CALL_DEV_CLOSE);
 	for (enum fake_kind kind = 0; kind < FAKE_ANY; kind++)
-		fake_demand(dev->alive[kind] == 0, "nothing of a device is left when it is closed");
+		fake_require(dev->alive[kind] == 0, "a device is closed after all of its objects");
 	while (*link != dev)
 		link = &(*link)->next;
 	*link = dev->next;
@@ -93,7 +95,7 @@ int tp_dev_fd(const struct tp_dev *dev)
 
 	fake_lock();
 	first = !dev->served;
-	((struct tp_dev *)dev)->served = true; /* const to the core, not to us */
+	((struct tp_dev *)dev)->served = true; /* const for the core only */
 	fake_unlock();
 	if (first)
 		clock_expect(1);
@@ -110,7 +112,7 @@ void event_post(struct tp_dev *dev, enum event_kind kind, void *about, enum tp_c
 {
 	struct event *event = malloc(sizeof(*event));
 
-	fake_demand(event != NULL, "there is memory for an event (no rule, but bad luck)");
+	fake_require_host(event != NULL, "memory");
 	*event = (struct event){ .kind = kind, .about = about, .cause = cause };
 	*dev->events_end = event;
 	dev->events_end = &event->next;
@@ -189,7 +191,7 @@ static void event_dispatch(struct tp_dev *dev, struct event *event)
 void tp_dev_progress(struct tp_dev *dev)
 {
 	fake_lock();
-	fake_count(CALL_DEV_PROGRESS);
+	fake_count_locked(CALL_DEV_PROGRESS);
 	while (dev->events) {
 		struct event *event = dev->events;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inside of the fake transport. One lock guards it all, but for time; no upcall is made under
- * it.
+ * The internals of the fake transport. One lock, fake.lock, guards everything but time, which has
+ * its own; no upcall is made while either is held.
  */
 #ifndef FAKE_IMPL_H
 #define FAKE_IMPL_H
@@ -64,25 +64,31 @@ struct fake {
 	struct tp_mw *mws;
 	uint32_t next_key;
 	bool hold;
-	uint64_t next_seq; /* of work requests, over all QPs */
-	DAT_DTO_COMPLETION_STATUS fail_transfer;
+	uint64_t next_seq;			 /* of work requests, over all QPs */
+	DAT_DTO_COMPLETION_STATUS fail_transfer; /* of the next request; DAT_DTO_SUCCESS: none */
 	bool hold_cm;
 	struct message *wire, **wire_end;
 	uint16_t next_port;
 };
 extern struct fake fake;
 
-/* Counts the call and takes the lock; if it is to fail, says so and does not. */
+/*
+ * Counts the call and takes the lock. When the call is scripted to fail, returns its error without
+ * the lock.
+ */
 int fake_enter(enum fake_call call);
-/* For calls that can't fail. */
+/* For calls that cannot fail. */
 void fake_lock(void);
 void fake_unlock(void);
-void fake_count(enum fake_call call); /* locked */
-/* Scripted failure within a call; locked. */
-int fake_fault(enum fake_call call);
+/* The lock is held. */
+void fake_count_locked(enum fake_call call);
+/* Counts the call; 0, or the error that it is scripted to fail with. The lock is held. */
+int fake_fault_locked(enum fake_call call);
 
-/* A rule of the seam: without it the core is wrong, and the test ends here. */
-void fake_demand(bool kept, const char *rule);
+/* Aborts the test when the core has broken a rule of the seam. */
+void fake_require(bool kept, const char *rule);
+/* Aborts the test when the host is out of a resource that the fake itself needs. */
+void fake_require_host(bool available, const char *resource);
 
 /* ---- device.c ---- */
 
@@ -100,7 +106,7 @@ enum event_kind {
 struct event {
 	struct event *next;
 	enum event_kind kind;
-	void *about; /* what it happened to: a connection, a QP, a CQ, or nothing */
+	void *about; /* the connection, QP or CQ that it concerns, or NULL */
 	enum tp_cause cause;
 };
 
@@ -109,15 +115,16 @@ struct tp_dev {
 	struct ia *ia;
 	struct tp_attr attr;
 	int fd;
-	bool served; /* somebody asked for the descriptor: a service thread is due */
+	bool served; /* tp_dev_fd was called, so a service thread is expected to poll it */
 	struct event *events, **events_end;
-	const void *upcall; /* what the upcall under way is about */
+	const void *upcall; /* what the upcall that is under way is about */
 	unsigned alive[FAKE_ANY];
 	struct tp_listener *listeners;
 };
 
+/* The lock is held for all three. */
 void event_post(struct tp_dev *dev, enum event_kind kind, void *about, enum tp_cause cause);
-/* Forgets what was queued about it. */
+/* Removes the queued events about @about. */
 void events_drop(struct tp_dev *dev, const void *about);
 void alive_add(struct tp_dev *dev, enum fake_kind kind, int n);
 
@@ -128,16 +135,22 @@ struct tp_pd {
 	unsigned users;
 };
 
-/* Is that memory of @pd, with one of the privileges in @priv (0: any)? */
-bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length,
-	     unsigned priv);
-/* A key that a window may have next. */
+/*
+ * Whether a region or window of @pd with @key covers the range and grants one of the privileges in
+ * @priv (0: needs none).
+ */
+bool mem_allows(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address,
+		DAT_VLEN length, unsigned priv);
+/* An unused key for a window. */
 DAT_RMR_CONTEXT mw_next_key(void);
-/* A bind that will give the window @key is posted. What it goes on from. */
+/*
+ * Records that a bind is posted which will give the window @key. Returns the key that the window
+ * has when the binds posted before have been executed.
+ */
 DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key);
 /*
- * Carries out @bind, which gives the window @key unless it has another than @from. False: it can't
- * be.
+ * Executes @bind, which changes the window's key from @from to @key. False when the window has
+ * another key than @from, or when the device refuses the bind.
  */
 bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from,
 	     DAT_RMR_CONTEXT key);
@@ -146,7 +159,7 @@ bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT
 
 struct cqe {
 	struct tp_wc wc;
-	struct tp_qp *qp; /* NULL once that is gone */
+	struct tp_qp *qp; /* NULL once it is destroyed */
 	bool is_send;
 	unsigned number; /* of the work request, in its queue */
 };
@@ -157,13 +170,13 @@ struct tp_cq {
 	int fd;
 	enum fake_armed armed;
 	unsigned users;
-	unsigned depth, head, count; /* a circle */
+	unsigned depth, head, count; /* of a circular buffer */
 	struct cqe *entries;
 };
 
 void cq_push(struct tp_cq *cq, const struct cqe *cqe, bool solicited);
-/* @qp goes away. */
-void cq_forget(struct tp_cq *cq, const struct tp_qp *qp);
+/* @qp is about to be destroyed. */
+void cq_detach_qp(struct tp_cq *cq, const struct tp_qp *qp);
 
 /* ---- qp.c and post.c ---- */
 
@@ -182,22 +195,22 @@ struct wr {
 	enum wr_kind kind;
 	void *tag;
 	unsigned flags;
-	DAT_VLEN size; /* all segments together */
+	DAT_VLEN size; /* the sum over all segments */
 	DAT_RMR_TRIPLET remote;
 	struct tp_bind bind;
-	DAT_RMR_CONTEXT from, key; /* for the window */
+	DAT_RMR_CONTEXT from, key; /* of the window: before and after the bind */
 	unsigned nseg;
 	DAT_LMR_TRIPLET iov[FAKE_MAX_SGE];
 };
 
 struct wr_queue {
 	struct wr *first, **end;
-	unsigned posted, retired; /* work requests, counted as the device counts its slots */
+	unsigned posted, retired; /* work requests so far; the difference is the slots in use */
 	unsigned limit, max_sge;
 };
 
 enum qp_state {
-	QP_READY, /* takes receives */
+	QP_READY, /* receives may be posted */
 	QP_UP,
 	QP_ERROR,
 };
@@ -214,25 +227,27 @@ struct tp_qp {
 	struct wr_queue sends, recvs;
 };
 
-/* Into the error state; what is queued is flushed. */
-void qp_break(struct tp_qp *qp, bool tell);
+/* Enters the error state and flushes what is queued; up_qp_broken follows if @notify. */
+void qp_break(struct tp_qp *qp, bool notify);
 void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
 		 bool solicited);
 void qp_flush(struct tp_qp *qp, struct wr_queue *queue);
 struct wr *wr_take(struct wr_queue *queue);
-/* Whatever can run between @qp and its peer does, unless transfers are held. */
+/* Executes what can make progress between @qp and its peer, unless transfers are held. */
 void transfers_run(struct tp_qp *qp);
 
 /* ---- cm.c ---- */
 
-void conn_dispatch(const struct event *event); /* locked, but for the upcall */
-void conn_forget_qp(struct tp_qp *qp);
+/* Makes the upcall for an event about a connection. The lock is held, but for the upcall itself. */
+void conn_dispatch(const struct event *event);
+void conn_detach_qp(struct tp_qp *qp);
+/* Around an upcall about @about: the first releases the lock, the second retakes it. */
 void upcall_begin(struct tp_dev *dev, const void *about);
 void upcall_end(struct tp_dev *dev);
 
 /* ---- clock.c ---- */
 
-/* One service thread more, or less, is to be heard of. */
+/* @n more service threads, or fewer, are expected to call tp_poll. */
 void clock_expect(int n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake protection domains, memory regions and windows, with the checks a device makes. */
+/* Fake protection domains, memory regions and windows, with the checks that a device makes. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "fake_impl.h"
 
-/* Local and remote keys of a region differ, so that mixing them up is noticed. */
+/* The lkey and rkey of a region differ, so that a test finds code that confuses them. */
 #define REMOTE_KEY 0x40000000u
 
 struct tp_mr {
@@ -18,14 +18,14 @@ struct tp_mr {
 	DAT_VADDR address;
 	DAT_VLEN size;
 	bool bindable;
-	unsigned windows; /* bound to it */
+	unsigned windows; /* that are bound to it */
 };
 
 struct tp_mw {
 	struct tp_mw *next;
 	struct tp_pd *pd;
 	DAT_RMR_CONTEXT key;
-	DAT_RMR_CONTEXT latest; /* of the latest bind that was posted, and will be carried out */
+	DAT_RMR_CONTEXT latest; /* what key becomes once all posted binds are executed */
 	struct tp_mr *mr;	/* NULL: unbound */
 	unsigned priv;
 	DAT_VADDR address;
@@ -53,9 +53,9 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
 void tp_pd_destroy(struct tp_pd *pd)
 {
 	fake_lock();
-	fake_count(CALL_PD_DESTROY);
-	fake_demand(pd->users == 0,
-		    "a protection domain outlives its regions, windows and queue pairs");
+	fake_count_locked(CALL_PD_DESTROY);
+	fake_require(pd->users == 0,
+		     "a protection domain outlives its regions, windows and queue pairs");
 	alive_add(pd->dev, FAKE_PD, -1);
 	fake_unlock();
 	free(pd);
@@ -148,7 +148,7 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **out, DAT_RMR_CONTEXT *context)
 
 	if (err)
 		return err;
-	fake_demand(pd->dev->attr.max_mw > 0, "windows only where there are some");
+	fake_require(pd->dev->attr.max_mw > 0, "a device without windows is not asked for one");
 	if (pd->dev->alive[FAKE_MW] < pd->dev->attr.max_mw)
 		mw = calloc(1, sizeof(*mw));
 	if (mw) {
@@ -192,7 +192,7 @@ void tp_mw_destroy(struct tp_mw *mw)
 	struct tp_mw **link = &fake.mws;
 
 	fake_lock();
-	fake_count(CALL_MW_DESTROY);
+	fake_count_locked(CALL_MW_DESTROY);
 	while (*link != mw)
 		link = &(*link)->next;
 	*link = mw->next;
@@ -203,7 +203,7 @@ void tp_mw_destroy(struct tp_mw *mw)
 	free(mw);
 }
 
-/* Is the window still there, and is @context what it has? Requests may outlive it. */
+/* The window, if it still exists and has the key @context: requests may outlive it. */
 static struct tp_mw *mw_find(const struct tp_mw *mw, DAT_RMR_CONTEXT context)
 {
 	struct tp_mw *at = fake.mws;
@@ -213,7 +213,8 @@ static struct tp_mw *mw_find(const struct tp_mw *mw, DAT_RMR_CONTEXT context)
 	return at && at->key == context ? at : NULL;
 }
 
-static bool mr_takes(const struct tp_mr *mr, const struct tp_pd *pd, const struct tp_bind *bind)
+static bool mr_accepts_bind(const struct tp_mr *mr, const struct tp_pd *pd,
+			    const struct tp_bind *bind)
 {
 	return mr->pd == pd && mr->bindable &&
 	       in_range(mr->address, mr->size, bind->address, bind->size) &&
@@ -226,7 +227,7 @@ bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT
 {
 	struct tp_mw *mw = mw_find(bind->mw, from);
 
-	if (!mw || mw->pd != pd || (bind->size && !mr_takes(bind->mr, pd, bind)))
+	if (!mw || mw->pd != pd || (bind->size && !mr_accepts_bind(bind->mr, pd, bind)))
 		return false;
 	mw_unbind(mw);
 	mw->key = key;
@@ -240,8 +241,8 @@ bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT
 	return true;
 }
 
-static bool mw_may(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length,
-		   unsigned priv)
+static bool mw_allows(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		      unsigned priv)
 {
 	const struct tp_mw *mw = fake.mws;
 
@@ -251,14 +252,14 @@ static bool mw_may(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_
 	       in_range(mw->address, mw->size, address, length);
 }
 
-bool mem_may(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address, DAT_VLEN length,
-	     unsigned priv)
+bool mem_allows(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address,
+		DAT_VLEN length, unsigned priv)
 {
 	const struct tp_mr *mr = fake.mrs;
 
 	if (remote != !!(key & REMOTE_KEY))
 		return false;
-	if (remote && mw_may(pd, key, address, length, priv))
+	if (remote && mw_allows(pd, key, address, length, priv))
 		return true;
 	while (mr && mr->key != (key & ~REMOTE_KEY))
 		mr = mr->next;

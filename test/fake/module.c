@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fake as a provider library that programs open by name: for them, time goes by. */
+/* The fake in a provider library that programs load by name; they use the clock of the system. */
 #include "fake.h"
 
 static void __attribute__((constructor)) module_loaded(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fake transfers: work requests are queued, matched with the peer's receives and memory, and
- * carried out by memmove.
+ * Fake transfers: work requests are queued, matched with the receives and memory of the peer, and
+ * executed by memmove.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 	if (wr->kind == WR_READ && (qp->dev->attr.caps & TP_CAP_READ_NEEDS_WRITE))
 		priv = DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 	else if (wr->kind == WR_READ || wr->kind == WR_RECV)
-		/* remote write implies local write, as with verbs */
+		/* remote write includes local write, as with verbs */
 		priv = DAT_MEM_PRIV_WRITE_FLAG;
 	for (unsigned i = 0; i < wr->nseg; i++) {
 		const DAT_LMR_TRIPLET *seg = &wr->iov[i];
 
 		if (seg->segment_length > 0 &&
-		    !mem_may(qp->pd, seg->lmr_context, false, seg->virtual_address,
-			     seg->segment_length, priv))
+		    !mem_allows(qp->pd, seg->lmr_context, false, seg->virtual_address,
+				seg->segment_length, priv))
 			return false;
 	}
 	return true;
@@ -34,17 +34,17 @@ static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
 	unsigned priv = wr->kind == WR_READ ? DAT_MEM_PRIV_REMOTE_READ_FLAG
 					    : DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
-	return wr->size == 0 || mem_may(peer->pd, wr->remote.rmr_context, true,
-					wr->remote.target_address, wr->size, priv);
+	return wr->size == 0 || mem_allows(peer->pd, wr->remote.rmr_context, true,
+					   wr->remote.target_address, wr->size, priv);
 }
 
-static void *place(const DAT_LMR_TRIPLET *seg, DAT_VLEN offset)
+static void *segment_at(const DAT_LMR_TRIPLET *seg, DAT_VLEN offset)
 {
 	return (void *)(uintptr_t)(seg->virtual_address + offset);
 }
 
-/* From segment to segment, front to back. */
-static void move(const DAT_LMR_TRIPLET *to, const DAT_LMR_TRIPLET *from, DAT_VLEN length)
+/* Copies @length bytes between two lists of segments. */
+static void segments_copy(const DAT_LMR_TRIPLET *to, const DAT_LMR_TRIPLET *from, DAT_VLEN length)
 {
 	DAT_VLEN to_done = 0, from_done = 0;
 
@@ -56,7 +56,7 @@ static void move(const DAT_LMR_TRIPLET *to, const DAT_LMR_TRIPLET *from, DAT_VLE
 		if (n > from->segment_length - from_done)
 			n = from->segment_length - from_done;
 		if (n > 0)
-			memmove(place(to, to_done), place(from, from_done), n);
+			memmove(segment_at(to, to_done), segment_at(from, from_done), n);
 		to_done += n;
 		from_done += n;
 		length -= n;
@@ -71,7 +71,7 @@ static void move(const DAT_LMR_TRIPLET *to, const DAT_LMR_TRIPLET *from, DAT_VLE
 	}
 }
 
-/* The status at the sender; the receive of the peer completes here. */
+/* Completes the receive of the peer; returns the status of the send. */
 static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *wr)
 {
 	struct wr *recv = wr_take(&peer->recvs);
@@ -82,7 +82,7 @@ static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *w
 	else if (!local_ok(peer, recv))
 		status = DAT_DTO_ERR_LOCAL_PROTECTION;
 	else
-		move(recv->iov, wr->iov, wr->size);
+		segments_copy(recv->iov, wr->iov, wr->size);
 	qp_complete(peer, recv, status, (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
 	return status == DAT_DTO_SUCCESS ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_RESPONDER;
 }
@@ -97,9 +97,9 @@ static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *w
 	if (!remote_ok(peer, wr))
 		return DAT_DTO_ERR_REMOTE_ACCESS;
 	if (wr->kind == WR_READ)
-		move(wr->iov, &remote, wr->size);
+		segments_copy(wr->iov, &remote, wr->size);
 	else
-		move(&remote, wr->iov, wr->size);
+		segments_copy(&remote, wr->iov, wr->size);
 	return DAT_DTO_SUCCESS;
 }
 
@@ -119,11 +119,11 @@ static DAT_DTO_COMPLETION_STATUS transfer(struct tp_qp *qp, const struct wr *wr)
 								     : DAT_RMR_OPERATION_FAILED;
 	status = wr->kind == WR_SEND ? send_run(qp->peer, wr) : rdma_run(qp->peer, wr);
 	if (status != DAT_DTO_SUCCESS)
-		qp_break(qp->peer, fake.quirks & FAKE_TELLS_BROKEN);
+		qp_break(qp->peer, fake.quirks & FAKE_REPORTS_BROKEN);
 	return status;
 }
 
-/* Does the first request of @qp end now, well or badly? */
+/* Whether the first request of @qp can be executed now, successfully or not. */
 static bool runnable(const struct tp_qp *qp)
 {
 	const struct wr *wr = qp->sends.first;
@@ -161,7 +161,7 @@ void transfers_run(struct tp_qp *qp)
 	}
 }
 
-static int post_refused(const struct tp_qp *qp, const struct wr_queue *queue, const struct wr *wr)
+static int post_check(const struct tp_qp *qp, const struct wr_queue *queue, const struct wr *wr)
 {
 	bool recv = wr->kind == WR_RECV;
 
@@ -174,18 +174,18 @@ static int post_refused(const struct tp_qp *qp, const struct wr_queue *queue, co
 	return queue->posted - queue->retired < queue->limit ? 0 : -ENOMEM;
 }
 
-/* What happens to a request posted in error. */
+/* A request was posted in the error state: flushes it, unless a quirk says otherwise. */
 static void flush_posted(struct tp_qp *qp, struct wr_queue *queue)
 {
-	unsigned stays = queue == &qp->recvs ? FAKE_FORGETS_RECV : FAKE_SWALLOWS_SEND;
+	unsigned lost = queue == &qp->recvs ? FAKE_FORGETS_RECV : FAKE_SWALLOWS_SEND;
 
-	if (!(fake.quirks & (stays | FAKE_LATE_FLUSH)))
+	if (!(fake.quirks & (lost | FAKE_LATE_FLUSH)))
 		qp_flush(qp, queue);
 }
 
-/* @template with the segments of @iov. */
-static int post(enum fake_call call, struct tp_qp *qp, const struct wr *template,
-		const DAT_LMR_TRIPLET *iov)
+/* Queues a copy of @template with the segments of @iov. */
+static int wr_post(enum fake_call call, struct tp_qp *qp, const struct wr *template,
+		   const DAT_LMR_TRIPLET *iov)
 {
 	struct wr_queue *queue = template->kind == WR_RECV ? &qp->recvs : &qp->sends;
 	struct wr *wr;
@@ -193,7 +193,7 @@ static int post(enum fake_call call, struct tp_qp *qp, const struct wr *template
 
 	if (err)
 		return err;
-	err = post_refused(qp, queue, template);
+	err = post_check(qp, queue, template);
 	if (err)
 		goto unlock;
 	wr = malloc(sizeof(*wr));
@@ -219,7 +219,7 @@ unlock:
 	return err;
 }
 
-static DAT_VLEN total(const DAT_LMR_TRIPLET *iov, unsigned nseg)
+static DAT_VLEN segments_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
 	DAT_VLEN size = 0;
 
@@ -235,8 +235,8 @@ int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 		.kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nseg
 	};
 
-	fake_demand(size == total(iov, nseg), "a send's length is that of its segments");
-	return post(CALL_POST_SEND, qp, &wr, iov);
+	fake_require(size == segments_size(iov, nseg), "a send's length is that of its segments");
+	return wr_post(CALL_POST_SEND, qp, &wr, iov);
 }
 
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
@@ -244,10 +244,10 @@ int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 	const struct wr wr = { .kind = WR_RECV,
 			       .tag = tag,
 			       .flags = TP_POST_SIGNAL,
-			       .size = total(iov, nseg),
+			       .size = segments_size(iov, nseg),
 			       .nseg = nseg };
 
-	return post(CALL_POST_RECV, qp, &wr, iov);
+	return wr_post(CALL_POST_RECV, qp, &wr, iov);
 }
 
 int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
@@ -260,9 +260,9 @@ int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsig
 			       .remote = *remote,
 			       .nseg = nseg };
 
-	fake_demand(size == total(iov, nseg), "a write's length is that of its segments");
-	fake_demand(size <= remote->segment_length, "a write fits its target");
-	return post(CALL_POST_WRITE, qp, &wr, iov);
+	fake_require(size == segments_size(iov, nseg), "a write's length is that of its segments");
+	fake_require(size <= remote->segment_length, "a write fits its target");
+	return wr_post(CALL_POST_WRITE, qp, &wr, iov);
 }
 
 int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
@@ -275,9 +275,9 @@ int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsign
 			       .remote = *remote,
 			       .nseg = nseg };
 
-	fake_demand(size == remote->segment_length, "a read says its length twice, and alike");
-	fake_demand(size <= total(iov, nseg), "a read fits its buffer");
-	return post(CALL_POST_READ, qp, &wr, iov);
+	fake_require(size == remote->segment_length, "a read's length is that of its source");
+	fake_require(size <= segments_size(iov, nseg), "a read fits its buffer");
+	return wr_post(CALL_POST_READ, qp, &wr, iov);
 }
 
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
@@ -286,12 +286,12 @@ int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsign
 	struct wr wr = { .kind = WR_BIND, .tag = tag, .flags = flags, .bind = *bind };
 	int err;
 
-	fake_demand(bind->mw && bind->mr, "a bind names a window and a region, an unbind, too");
+	fake_require(bind->mw && bind->mr, "a bind or unbind names a window and a region");
 	fake_lock();
 	wr.key = mw_next_key();
 	wr.from = mw_post(bind->mw, wr.key);
 	fake_unlock();
-	err = post(CALL_POST_BIND, qp, &wr, NULL);
+	err = wr_post(CALL_POST_BIND, qp, &wr, NULL);
 	if (err)
 		tp_mw_rewind(bind->mw, wr.from);
 	*context = err ? wr.from : wr.key;
@@ -302,7 +302,7 @@ int tp_post_marker(struct tp_qp *qp, void *tag)
 {
 	const struct wr wr = { .kind = WR_WRITE, .tag = tag, .flags = TP_POST_SIGNAL };
 
-	return post(CALL_POST_MARKER, qp, &wr, NULL);
+	return wr_post(CALL_POST_MARKER, qp, &wr, NULL);
 }
 
 void fake_hold(bool hold)
@@ -314,8 +314,9 @@ void fake_hold(bool hold)
 	fake_unlock();
 }
 
-static void older(struct wr_queue *queue, struct tp_qp *qp, struct wr_queue **oldest,
-		  struct tp_qp **of)
+/* Replaces @oldest when the first request of @queue was posted before. */
+static void pick_older(struct wr_queue *queue, struct tp_qp *qp, struct wr_queue **oldest,
+		       struct tp_qp **of)
 {
 	if (queue->first && (!*oldest || queue->first->seq < (*oldest)->first->seq)) {
 		*oldest = queue;
@@ -333,9 +334,9 @@ bool fake_step(void)
 		bool flush = qp->state == QP_ERROR && (fake.quirks & FAKE_LATE_FLUSH);
 
 		if (flush || runnable(qp))
-			older(&qp->sends, qp, &oldest, &of);
+			pick_older(&qp->sends, qp, &oldest, &of);
 		if (flush)
-			older(&qp->recvs, qp, &oldest, &of);
+			pick_older(&qp->recvs, qp, &oldest, &of);
 	}
 	if (oldest && of->state == QP_ERROR)
 		qp_complete(of, wr_take(oldest), DAT_DTO_ERR_FLUSHED, 0, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake queue pairs: made, broken, flushed as the quirks say, destroyed. */
+/* Fake queue pairs: their states, completions and flushes, as the quirks say. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,8 +26,8 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 
 	if (err)
 		return err;
-	fake_demand(attr->pd && attr->send_cq && attr->recv_cq,
-		    "a queue pair has a domain and two queues");
+	fake_require(attr->pd && attr->send_cq && attr->recv_cq,
+		     "a queue pair has a protection domain and two completion queues");
 	err = attr_fits(&dev->attr, attr) ? -ENOMEM : -EINVAL;
 	if (err == -ENOMEM && dev->alive[FAKE_QP] < dev->attr.max_qp)
 		qp = calloc(1, sizeof(*qp));
@@ -67,9 +67,7 @@ void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS stat
 {
 	bool is_send = wr->kind != WR_RECV;
 	struct cqe cqe = {
-		/*
-		 * a length that means nothing is a wrong one here, so that nobody gets used to it
-		 */
+		/* where the length is undefined it is garbage, so that no code relies on it */
 		.wc = { wr->tag, status, !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
 		.qp = qp,
 		.is_send = is_send,
@@ -87,7 +85,7 @@ void qp_flush(struct tp_qp *qp, struct wr_queue *queue)
 		qp_complete(qp, wr_take(queue), DAT_DTO_ERR_FLUSHED, 0, false);
 }
 
-void qp_break(struct tp_qp *qp, bool tell)
+void qp_break(struct tp_qp *qp, bool notify)
 {
 	if (qp->state == QP_ERROR)
 		return;
@@ -96,7 +94,7 @@ void qp_break(struct tp_qp *qp, bool tell)
 		qp_flush(qp, &qp->sends);
 		qp_flush(qp, &qp->recvs);
 	}
-	if (tell)
+	if (notify)
 		event_post(qp->dev, EV_QP_BROKEN, qp, 0);
 }
 
@@ -124,7 +122,7 @@ void tp_qp_destroy(struct tp_qp *qp)
 	struct tp_qp **link = &fake.qps;
 
 	fake_lock();
-	fake_count(CALL_QP_DESTROY);
+	fake_count_locked(CALL_QP_DESTROY);
 	events_drop(qp->dev, qp);
 	while (qp->dev->upcall == qp)
 		pthread_cond_wait(&fake.upcall_over, &fake.lock);
@@ -133,11 +131,11 @@ void tp_qp_destroy(struct tp_qp *qp)
 	*link = qp->next;
 	if (qp->peer)
 		qp->peer->peer = NULL;
-	conn_forget_qp(qp);
+	conn_detach_qp(qp);
 	queue_drop(&qp->sends);
 	queue_drop(&qp->recvs);
-	cq_forget(qp->send_cq, qp);
-	cq_forget(qp->recv_cq, qp);
+	cq_detach_qp(qp->send_cq, qp);
+	cq_detach_qp(qp->recv_cq, qp);
 	qp->pd->users--;
 	qp->send_cq->users--;
 	qp->recv_cq->users--;

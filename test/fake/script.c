@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fake's lock, its scripted faults, and the counts of what was called and what is alive. */
+/* The lock, the injected faults, and the counts of calls and of live objects. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +39,10 @@ struct fake fake = {
 
 static struct {
 	const char *name;
-	enum { NEVER_FAILS, MAY_FAIL, TEARDOWN } fails; /* teardown may, but not in a sweep */
+	/* TEARDOWN: fake_fail can make it fail, fake_fail_call does not count it */
+	enum { NEVER_FAILS, MAY_FAIL, TEARDOWN } fails;
 	unsigned count;
-	unsigned fail_in; /* 0: not at all */
+	unsigned fail_in; /* calls until the one that fails; 0: none will */
 	int err;
 } calls[CALLS] = {
 	[CALL_DEV_OPEN] = { .name = "dev_open", .fails = MAY_FAIL },
@@ -77,15 +78,24 @@ static struct {
 	[CALL_ESTABLISH] = { .name = "establish", .fails = TEARDOWN },
 };
 
-static _Thread_local unsigned sweep_in; /* calls until the one that fails, 0: none will */
-static _Thread_local bool swept;
+/* of fake_fail_call */
+static _Thread_local unsigned fail_call_in; /* calls until the one that fails; 0: none will */
+static _Thread_local bool fail_call_done;
 static _Thread_local bool inside;
 
-void fake_demand(bool kept, const char *rule)
+void fake_require(bool kept, const char *rule)
 {
 	if (kept)
 		return;
 	fprintf(stderr, "fake transport: the core broke a rule of the seam: %s\n", rule);
+	abort();
+}
+
+void fake_require_host(bool available, const char *resource)
+{
+	if (available)
+		return;
+	fprintf(stderr, "fake transport: this host is out of a resource: %s\n", resource);
 	abort();
 }
 
@@ -106,18 +116,18 @@ bool fake_is_inside(void)
 	return inside;
 }
 
-void fake_count(enum fake_call call)
+void fake_count_locked(enum fake_call call)
 {
 	calls[call].count++;
 }
 
-int fake_fault(enum fake_call call)
+int fake_fault_locked(enum fake_call call)
 {
-	fake_count(call);
+	fake_count_locked(call);
 	if (calls[call].fail_in > 0 && --calls[call].fail_in == 0)
 		return -calls[call].err;
-	if (calls[call].fails == MAY_FAIL && sweep_in > 0 && --sweep_in == 0) {
-		swept = true;
+	if (calls[call].fails == MAY_FAIL && fail_call_in > 0 && --fail_call_in == 0) {
+		fail_call_done = true;
 		return -ENOMEM;
 	}
 	return 0;
@@ -128,7 +138,7 @@ int fake_enter(enum fake_call call)
 	int err;
 
 	fake_lock();
-	err = fake_fault(call);
+	err = fake_fault_locked(call);
 	if (err)
 		fake_unlock();
 	return err;
@@ -139,7 +149,7 @@ static enum fake_call call_named(const char *name)
 	for (enum fake_call call = 0; call < CALLS; call++)
 		if (strcmp(calls[call].name, name) == 0)
 			return call;
-	fprintf(stderr, "fake transport: a test asks for an unknown call: %s\n", name);
+	fprintf(stderr, "fake transport: the test names an unknown call: %s\n", name);
 	abort();
 }
 
@@ -147,7 +157,13 @@ void fake_fail(const char *name, int err, unsigned nth)
 {
 	enum fake_call call = call_named(name);
 
-	fake_demand(calls[call].fails != NEVER_FAILS, "a test wants a call to fail that can't");
+	if (calls[call].fails == NEVER_FAILS) {
+		fprintf(stderr,
+			"fake transport: the test injects a fault into a call that cannot "
+			"fail: %s\n",
+			name);
+		abort();
+	}
 	fake_lock();
 	calls[call].fail_in = nth;
 	calls[call].err = err;
@@ -156,13 +172,13 @@ void fake_fail(const char *name, int err, unsigned nth)
 
 void fake_fail_call(unsigned n)
 {
-	sweep_in = n;
-	swept = false;
+	fail_call_in = n;
+	fail_call_done = false;
 }
 
 bool fake_failed(void)
 {
-	return swept;
+	return fail_call_done;
 }
 
 unsigned fake_calls(const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Feeds a fuzz target every file of the corpus, and every beginning of each; speaks TAP. */
+/* Runs a fuzz target on every file of the corpus, and on every prefix of each; prints TAP. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 
-/* 0, or -1 and a word about it. */
+/* Returns 0, or -1 with a message on stderr. */
 static int read_whole(const char *path, uint8_t **data, size_t *size)
 {
 	FILE *file = fopen(path, "re"), *memory = open_memstream((char **)data, size);
@@ -33,7 +33,7 @@ static int try_file(const char *name)
 	if (asprintf(&path, "%s/%s", CORPUS, name) < 0)
 		return -1;
 	err = read_whole(path, &data, &size);
-	/* A text that was cut short finds what its writer thought of only halfway. */
+	/* a text that ends early reaches the parser's checks for the end in all states */
 	for (size_t n = 0; !err && n <= size; n++)
 		LLVMFuzzerTestOneInput(data, n);
 	free(data);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every fuzz target here offers: to libFuzzer, or to corpus.c. */
+/* The entry point of a fuzz target, which libFuzzer or corpus.c calls. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Tries one input; crashes if it finds something wrong. */
+/* Tests one input; aborts if a property does not hold. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The binary interface of DAT 1.2 on LP64 Linux, as statements that the compiler checks; it names
- * the one that fails.
+ * The binary interface of DAT 1.2 on LP64 Linux, as static assertions. The message of the compiler
+ * names the one that fails.
  */
 #include <stdio.h>
 
@@ -11,11 +11,11 @@
 
 #define SAME(a, b) __builtin_types_compatible_p(a, b)
 
-/* TEXT(x) is x as the preprocessor leaves it, in a string. */
+/* TEXT(x) is a string with the expansion of x. */
 #define TEXT_(...) #__VA_ARGS__
 #define TEXT(...)  TEXT_(__VA_ARGS__)
 
-/* A value of type T, and one of each type of a list; none is ever evaluated. */
+/* A value of type T, and a list with a value of each type of a list; none is evaluated. */
 #define ANY(T)						 (*(__typeof__(T) *)0)
 #define ANYS1(T)					 ANY(T)
 #define ANYS2(T, ...)					 ANY(T), ANYS1(__VA_ARGS__)
@@ -37,25 +37,25 @@
 
 #define FACT(holds, what) _Static_assert(holds, what)
 
-/* A macro and the text it becomes. */
+/* The expansion of a macro. */
 #define TEXT_IS(macro, text) FACT(__builtin_strcmp(TEXT(macro), text) == 0, "text of " #macro)
 
-/* Consumers ask with #ifdef: a use that becomes something else has a macro in it. */
+/* Consumers test with #ifdef whether a name is a macro; if it is, the expansion differs. */
 #define EXPANDS(...)                                                                               \
 	FACT(__builtin_strcmp(TEXT(__VA_ARGS__), #__VA_ARGS__) != 0, #__VA_ARGS__ " is a macro")
 
-/* A macro that is a number, and the width of that. */
+/* A macro that is a number; its value, and its width in bytes. */
 #define NUMBER(macro, value, width)                                                                \
 	FACT(__builtin_strcmp(TEXT(macro), #macro) != 0, #macro " is a macro");                    \
 	FACT((long long)(macro) == (value), "value of " #macro);                                   \
 	FACT(sizeof(macro) == (width), "width of " #macro)
 
-/* What an expression comes to, 32 bits wide. */
+/* The value of an expression, which is 32 bits wide. */
 #define RESULT(expression, value)                                                                  \
 	FACT((long long)(expression) == (value), "value of " #expression);                         \
 	FACT(sizeof(expression) == 4, "width of " #expression)
 
-/* A typedef, its size and what it stands for. */
+/* A typedef: its size and the type that it is. */
 #define TYPE(T, size, ...)                                                                         \
 	FACT(sizeof(T) == (size), "size of " #T);                                                  \
 	FACT(SAME(T, __VA_ARGS__), "meaning of " #T)
@@ -67,7 +67,7 @@
 	FACT((T)-1 > (T)0, "signedness of " #T)
 #define VALUE(constant, value) FACT((long long)(constant) == (value), "value of " #constant)
 
-/* A structure or union by both its names; its members: offset in bytes, type. */
+/* A structure or union by both its names; a member: its offset in bytes and its type. */
 #define LAYOUT(T, tag, size, alignment)                                                            \
 	FACT(SAME(T, tag), "tag of " #T);                                                          \
 	FACT(sizeof(T) == (size), "size of " #T);                                                  \
@@ -77,25 +77,25 @@
 	FACT(SAME(__typeof__(&((T *)0)->member), __typeof__(__VA_ARGS__) *),                       \
 	     "type of " #member " in " #T)
 
-/* A function; a slot of the provider's table, counted in words; a macro that jumps through one. */
+/* A function; a slot of the provider's table, in 64-bit words; a macro that calls through one. */
 #define CALLABLE(function, params)                                                                 \
 	FACT(SAME(__typeof__(&function), DAT_RETURN(*) params), "prototype of " #function)
 #define SLOT(word, member, T, params)                                                              \
 	TYPE(T, 8, DAT_RETURN(*) params);                                                          \
 	MEMBER(DAT_PROVIDER, member, 8 * (word), T)
-#define JUMP(macro, params)                                                                        \
+#define DISPATCH(macro, params)                                                                    \
 	FACT(__builtin_strncmp(TEXT(APPLY(macro, ANYS params)), #macro, sizeof(#macro) - 1) != 0,  \
 	     #macro " is a macro");                                                                \
 	FACT(SAME(__typeof__(APPLY(macro, ANYS params)), DAT_RETURN),                              \
 	     "parameters and result of " #macro)
 
-/* A call that has all three, under names that differ in case only. */
+/* A call that has all three; their names differ in case only. */
 #define CALL(word, name, NAME, params)                                                             \
 	CALLABLE(dat_##name, params);                                                              \
 	SLOT(word, name##_func, DAT_##NAME##_FUNC, params);                                        \
-	JUMP(DAT_##NAME, params)
+	DISPATCH(DAT_##NAME, params)
 
-/* ---- versions and platform */
+/* ---- versions and platform ---- */
 
 NUMBER(DAT_VERSION_MAJOR, 1, 4);
 NUMBER(DAT_VERSION_MINOR, 2, 4);
@@ -119,7 +119,7 @@ TYPE(DAT_COUNT, 4, int);
 TYPE(DAT_SOCK_ADDR, 16, struct sockaddr);
 TYPE(DAT_SOCK_ADDR6, 28, struct sockaddr_in6);
 
-/* ---- return codes */
+/* ---- return codes ---- */
 
 TYPE(DAT_RETURN, 4, DAT_UINT32);
 
@@ -251,7 +251,7 @@ VALUE(DAT_MAJOR_NOT_FOUND, 99);
 VALUE(DAT_MINOR_NOT_FOUND, 100);
 VALUE(DAT_THREAD_SAFETY_NOT_FOUND, 101);
 
-/* beyond OFED's last */
+/* OFED does not have this one */
 VALUE(DAT_INVALID_RO_COOKIE, 102);
 
 NUMBER(DAT_CLASS_ERROR, 0x80000000, 4);
@@ -272,11 +272,11 @@ RESULT(DAT_IS_WARNING(0xffffffffU), 0x40000000);
 RESULT(DAT_IS_WARNING(0xbfffffffU), 0);
 RESULT(DAT_GET_TYPE(0xffffffffU), 0x3fff0000);
 RESULT(DAT_GET_TYPE(EP_HANDLE_ERROR), DAT_INVALID_HANDLE);
-RESULT(DAT_GET_TYPE(DAT_NOT_IMPLEMENTED), 0x3fff0000); /* its two top bits are lost */
+RESULT(DAT_GET_TYPE(DAT_NOT_IMPLEMENTED), 0x3fff0000); /* without its two top bits */
 RESULT(DAT_GET_SUBTYPE(0xffffffffU), 0xffff);
 RESULT(DAT_GET_SUBTYPE(EP_HANDLE_ERROR), DAT_INVALID_HANDLE_EP);
 
-/* ---- names, contexts, handles */
+/* ---- names, contexts, handles ---- */
 
 NUMBER(DAT_NAME_MAX_LENGTH, 256, 4);
 NUMBER(DAT_TIMEOUT_INFINITE, 0xffffffff, 4);
@@ -305,7 +305,7 @@ TYPE(DAT_VLEN, 8, DAT_UINT64);
 TYPE(DAT_VADDR, 8, DAT_UINT64);
 TYPE(DAT_LMR_COOKIE, 8, char (*)[40]);
 
-/* main() has their values: a cast to a pointer is no constant expression everywhere */
+/* main() checks their values: not every compiler takes a cast to a pointer for a constant */
 EXPANDS(DAT_HANDLE_NULL);
 EXPANDS(DAT_EVD_ASYNC_EXISTS);
 EXPANDS(DAT_EVD_OUT_OF_SCOPE);
@@ -342,7 +342,7 @@ VALUE(DAT_HANDLE_TYPE_RSP, 8);
 VALUE(DAT_HANDLE_TYPE_CNO, 9);
 VALUE(DAT_HANDLE_TYPE_SRQ, 10);
 
-/* ---- flags and other choices */
+/* ---- flags and other choices ---- */
 
 ENUM(DAT_COMPLETION_FLAGS, dat_completion_flags);
 VALUE(DAT_COMPLETION_DEFAULT_FLAG, 0);
@@ -385,7 +385,7 @@ VALUE(DAT_MEM_TYPE_VIRTUAL, 0);
 VALUE(DAT_MEM_TYPE_LMR, 1);
 VALUE(DAT_MEM_TYPE_SHARED_VIRTUAL, 2);
 
-/* Solaris values on bits that OFED leaves free */
+/* values of Solaris, which OFED does not use */
 VALUE(DAT_MEM_TYPE_SO_VIRTUAL, 3);
 VALUE(DAT_MEM_PRIV_RO_DISABLE_FLAG, 0x100);
 
@@ -458,7 +458,7 @@ NUMBER(DAT_HW_DEFAULT, -1, 4);
 NUMBER(DAT_SRQ_LW_DEFAULT, 0, 4);
 NUMBER(DAT_VALUE_UNKNOWN, -2, 4);
 
-/* ---- attributes and their masks */
+/* ---- attributes and their masks ---- */
 
 TYPE(DAT_IA_ATTR_MASK, 8, DAT_UINT64);
 
@@ -674,7 +674,7 @@ NUMBER(DAT_EP_FIELD_ALL, 0x7ffff7ff, 8);
 FACT(DAT_EP_FIELD_ALL == (DAT_EP_FIELD_EP_ATTR_ALL | 0x7ff),
      "bit 11 of an endpoint's mask is unused");
 
-/* ---- the other objects: what a query returns, what can be asked for */
+/* ---- the other objects: parameters and masks of their queries ---- */
 
 LAYOUT(DAT_EVD_PARAM, struct dat_evd_param, 32, 8);
 MEMBER(DAT_EVD_PARAM, ia_handle, 0, DAT_IA_HANDLE);
@@ -844,7 +844,7 @@ VALUE(DAT_SRQ_FIELD_AVAILABLE_DTO_COUNT, 0x40);
 VALUE(DAT_SRQ_FIELD_OUTSTANDING_DTO_COUNT, 0x80);
 VALUE(DAT_SRQ_FIELD_ALL, 0xff);
 
-/* ---- events */
+/* ---- events ---- */
 
 ENUM(DAT_EVENT_NUMBER, dat_event_number);
 VALUE(DAT_DTO_COMPLETION_EVENT, 1);
@@ -958,7 +958,7 @@ MEMBER(DAT_EVENT, event_number, 0, DAT_EVENT_NUMBER);
 MEMBER(DAT_EVENT, evd_handle, 8, DAT_EVD_HANDLE);
 MEMBER(DAT_EVENT, event_data, 16, DAT_EVENT_DATA);
 
-/* ---- the calls, in the order of the provider's table */
+/* ---- the calls, in the order of the provider's table ---- */
 
 LAYOUT(DAT_PROVIDER, struct dat_provider, 560, 8);
 MEMBER(DAT_PROVIDER, device_name, 0, const char *);
@@ -1083,7 +1083,7 @@ CALL(67, srq_query, SRQ_QUERY, (DAT_SRQ_HANDLE, DAT_SRQ_PARAM_MASK, DAT_SRQ_PARA
 CALL(68, srq_resize, SRQ_RESIZE, (DAT_SRQ_HANDLE, DAT_COUNT));
 CALL(69, srq_set_lw, SRQ_SET_LW, (DAT_SRQ_HANDLE, DAT_COUNT));
 
-/* ---- the calls that have no slot, and what a provider's library exports */
+/* ---- the calls that have no slot, and the exports of a provider's library ---- */
 
 CALLABLE(dat_ia_openv, (const DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *,
 			DAT_UINT32, DAT_UINT32, DAT_BOOLEAN));
@@ -1117,15 +1117,15 @@ FACT(SAME(__typeof__(&dat_provider_fini), DAT_PROVIDER_FINI_FUNC),
      "prototype of dat_provider_fini");
 
 #if DAT_VERSION_MAJOR != 1 || DAT_VERSION_MINOR != 2
-#error "programs ask for the version with #if"
+#error "programs test the version with #if"
 #endif
 #ifndef _UDAT_H_
-#error "programs and dat_registry.h know udat.h by _UDAT_H_"
+#error "programs and dat_registry.h recognise udat.h by _UDAT_H_"
 #endif
 
 static int failures;
 
-static void report(int number, int holds, const char *what)
+static void abi_report(int number, int holds, const char *what)
 {
 	printf("%sok %d - %s\n", holds ? "" : "not ", number, what);
 	failures += !holds;
@@ -1134,9 +1134,9 @@ static void report(int number, int holds, const char *what)
 int main(void)
 {
 	puts("1..4");
-	report(1, 1, "every compile-time statement about the interface holds");
-	report(2, (uintptr_t)DAT_HANDLE_NULL == 0, "value of DAT_HANDLE_NULL");
-	report(3, (uintptr_t)DAT_EVD_ASYNC_EXISTS == 1, "value of DAT_EVD_ASYNC_EXISTS");
-	report(4, (uintptr_t)DAT_EVD_OUT_OF_SCOPE == 2, "value of DAT_EVD_OUT_OF_SCOPE");
+	abi_report(1, 1, "every static assertion about the interface holds");
+	abi_report(2, (uintptr_t)DAT_HANDLE_NULL == 0, "value of DAT_HANDLE_NULL");
+	abi_report(3, (uintptr_t)DAT_EVD_ASYNC_EXISTS == 1, "value of DAT_EVD_ASYNC_EXISTS");
+	abi_report(4, (uintptr_t)DAT_EVD_OUT_OF_SCOPE == 2, "value of DAT_EVD_OUT_OF_SCOPE");
 	return failures != 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Host memory that runs out: where the linker's --wrap leads what would be malloc and its kin. */
+/* Allocations that fail: the linker's --wrap redirects malloc and its variants to this module. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,11 +9,11 @@
 
 static _Thread_local unsigned fail_in; /* allocations until the one that fails; 0: none will */
 static _Thread_local bool failed;
-static _Thread_local bool spared; /* the thread that starves the others */
-static _Atomic bool starving;
+static _Thread_local bool exempt; /* this thread called alloc_starve_others */
+static _Atomic bool failing_others;
 static _Atomic unsigned refused;
 
-/* There is none in the tests of the registry. */
+/* The tests of the registry are not linked with the fake transport. */
 bool fake_is_inside(void) __attribute__((weak));
 
 void alloc_fail_nth(unsigned n)
@@ -30,8 +30,8 @@ bool alloc_failed(void)
 
 void alloc_starve_others(bool on)
 {
-	spared = on;
-	atomic_store(&starving, on);
+	exempt = on;
+	atomic_store(&failing_others, on);
 }
 
 unsigned alloc_refused(void)
@@ -39,13 +39,13 @@ unsigned alloc_refused(void)
 	return atomic_load(&refused);
 }
 
-static bool fails(void)
+static bool alloc_fails(void)
 {
 	if (fake_is_inside && fake_is_inside())
 		return false;
 	if (fail_in > 0 && --fail_in == 0) {
 		failed = true;
-	} else if (atomic_load(&starving) && !spared) {
+	} else if (atomic_load(&failing_others) && !exempt) {
 		atomic_fetch_add(&refused, 1);
 	} else {
 		return false;
@@ -55,15 +55,15 @@ static bool fails(void)
 }
 
 /*
- * The names are the linker's, who is not content with hidden ones where a shared library allocates,
- * too.
+ * The linker prescribes the names. They must have default visibility, or it rejects them where a
+ * shared library allocates, too.
  */
 #define WRAP(type, call, params, ...)                                                              \
 	type __real_##call params;                                                                 \
 	__attribute__((visibility("default"))) type __wrap_##call params;                          \
 	type __wrap_##call params                                                                  \
 	{                                                                                          \
-		return fails() ? NULL : __real_##call(__VA_ARGS__);                                \
+		return alloc_fails() ? NULL : __real_##call(__VA_ARGS__);                          \
 	}
 
 WRAP(void *, malloc, (size_t size), size)

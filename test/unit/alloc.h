@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Host memory that runs out when a test says so. */
+/* Allocations that fail when a test says so. */
 #ifndef ALLOC_H
 #define ALLOC_H
 
 #include <stdbool.h>
 
 /*
- * For programs linked with $(alloc_ldflags): they get every allocation of the objects linked in.
- * Shared libraries are left alone, and the fake transport is while it is called: what its calls do
- * without memory is fake_fail_call's. Check may be linked in, too, so make no checks between
- * alloc_fail_nth and alloc_failed. The shape of a sweep:
+ * A program linked with $(WRAP_ALLOC_LDFLAGS) allocates through this module, with all objects that
+ * are linked statically. Allocations of shared libraries do not fail, nor do those inside the fake
+ * transport: for these there is fake_fail_call. Check may be linked statically, so a test makes no
+ * checks between alloc_fail_nth and alloc_failed. A test of every failure has this form:
  *
  *	for (n = 1; alloc_fail_nth(n), ret = create(&it), alloc_failed(); n++)
- *		it failed for want of memory, and nothing has changed;
- *	now there was enough;
+ *		check that the call failed for lack of memory and has changed nothing;
+ *	check that the call succeeded;
  */
 
 /* The @n-th allocation of this thread from now on fails, once; 1 is the next. */
 void alloc_fail_nth(unsigned n);
-/* Has it? From here on none will. */
+/* Whether that allocation has failed. Ends the effect of alloc_fail_nth. */
 bool alloc_failed(void);
 
-/* From here on all other threads, service threads above all, get nothing; or they do again. */
+/* While @on, every allocation of all other threads, in particular the service threads, fails. */
 void alloc_starve_others(bool on);
-/* How often one of them was refused, since the start. */
+/* How many allocations alloc_starve_others has made fail since the start of the process. */
 unsigned alloc_refused(void);
 
 #endif

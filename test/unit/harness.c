@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the unit tests of the core share. */
+/* The library of the unit tests of the core. */
 #include <semaphore.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -19,10 +19,10 @@ const char *status_text(DAT_RETURN ret)
 	return text;
 }
 
-/* ---- one end ---- */
+/* ---- one end of a connection ---- */
 
-/* A name is announced once. */
-static void announce(const char *device, bool thread_safe)
+/* A provider is registered once. */
+static void register_device(const char *device, bool thread_safe)
 {
 	DAT_PROVIDER_INFO info = {
 		.dapl_version_major = 1,
@@ -30,29 +30,29 @@ static void announce(const char *device, bool thread_safe)
 		.is_thread_safe = thread_safe,
 	};
 	struct provider *provider;
-	char *params, given[64];
+	char *params, device_params[64];
 
 	if (provider_find(device, thread_safe, &provider, &params) == DAT_SUCCESS) {
 		free(params);
 		return;
 	}
 	snprintf(info.ia_name, sizeof(info.ia_name), "%s", device);
-	snprintf(given, sizeof(given), "%s 0", device);
-	dat_provider_init(&info, given);
+	snprintf(device_params, sizeof(device_params), "%s 0", device);
+	dat_provider_init(&info, device_params);
 }
 
-DAT_IA_HANDLE ia_make(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd)
+DAT_IA_HANDLE ia_open_on(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd)
 {
 	DAT_IA_HANDLE ia;
 
-	announce(device, thread_safe);
+	register_device(device, thread_safe);
 	*async_evd = DAT_HANDLE_NULL;
 	ck_dat((thread_safe ? ia_open_threadsafe : ia_open)((DAT_NAME_PTR)device, 8, async_evd,
 							    &ia));
 	return ia;
 }
 
-DAT_EVD_HANDLE evd_make_for(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
+DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
 {
 	DAT_EVD_HANDLE evd;
 
@@ -60,7 +60,7 @@ DAT_EVD_HANDLE evd_make_for(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLA
 	return evd;
 }
 
-DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
+DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr)
 {
 	DAT_EP_HANDLE ep;
 
@@ -69,7 +69,7 @@ DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr)
 	return ep;
 }
 
-DAT_EP_ATTR ep_attr(const struct side *side)
+DAT_EP_ATTR ep_attr_default(const struct side *side)
 {
 	DAT_EP_ATTR attr;
 
@@ -77,20 +77,20 @@ DAT_EP_ATTR ep_attr(const struct side *side)
 	return attr;
 }
 
-static void side_make_evds(struct side *side)
+static void side_create_evds(struct side *side)
 {
 	DAT_COUNT qlen = side->qlen ? side->qlen : SIDE_QLEN;
 
 	if (side->one_evd) {
-		side->recv_evd = evd_make_for(side, qlen,
-					      DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG);
+		side->recv_evd = side_create_evd(side, qlen,
+						 DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG);
 		side->request_evd = side->connect_evd = side->cr_evd = side->recv_evd;
 		return;
 	}
-	side->recv_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG);
-	side->request_evd = evd_make_for(side, qlen, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
-	side->connect_evd = evd_make_for(side, qlen, DAT_EVD_CONNECTION_FLAG);
-	side->cr_evd = evd_make_for(side, qlen, DAT_EVD_CR_FLAG);
+	side->recv_evd = side_create_evd(side, qlen, DAT_EVD_DTO_FLAG);
+	side->request_evd = side_create_evd(side, qlen, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
+	side->connect_evd = side_create_evd(side, qlen, DAT_EVD_CONNECTION_FLAG);
+	side->cr_evd = side_create_evd(side, qlen, DAT_EVD_CR_FLAG);
 }
 
 void side_open(struct side *side, const char *device)
@@ -98,17 +98,17 @@ void side_open(struct side *side, const char *device)
 	DAT_REGION_DESCRIPTION region;
 	struct ia *ia;
 
-	side->ia = ia = ia_make(device, side->thread_safe, &side->async_evd);
-	memcpy(&side->addr, &ia->attr->addr, sizeof(side->addr));
+	side->ia = ia = ia_open_on(device, side->thread_safe, &side->async_evd);
+	memcpy(&side->address, &ia->attr->addr, sizeof(side->address));
 	ck_dat(pz_create(side->ia, &side->pz));
-	side_make_evds(side);
+	side_create_evds(side);
 	side->memory = calloc(1, SIDE_MEMORY);
 	ck_assert_ptr_nonnull(side->memory);
 	region.for_va = side->memory;
 	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, side->pz,
 			  DAT_MEM_PRIV_ALL_FLAG, &side->lmr, &side->lmr_context, &side->rmr_context,
 			  NULL, NULL));
-	side->ep = ep_make(side, side->attr);
+	side->ep = side_create_ep(side, side->ep_attr);
 }
 
 void side_close(struct side *side)
@@ -145,35 +145,37 @@ DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length)
 	};
 }
 
-/* ---- two ends ---- */
+/* ---- a connection ---- */
 
-void connect_eps(struct side *a, DAT_EP_HANDLE ep_a, struct side *b, DAT_EP_HANDLE ep_b)
+void connect_eps(struct side *client, DAT_EP_HANDLE client_ep, struct side *server,
+		 DAT_EP_HANDLE server_ep)
 {
 	DAT_PSP_HANDLE psp;
 	DAT_CONN_QUAL qual;
 	DAT_EVENT event;
 
-	ck_dat(psp_create_any(b->ia, &qual, b->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_dat(ep_connect(ep_a, (DAT_IA_ADDRESS_PTR)&b->addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	event = expect(b->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, ep_b, 0, NULL));
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(psp_create_any(server->ia, &qual, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(ep_connect(client_ep, (DAT_IA_ADDRESS_PTR)&server->address, qual,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	event = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, server_ep, 0, NULL));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_dat(psp_free(psp));
 }
 
 void pair_connect(struct pair *pair)
 {
-	if (!pair->a.ia)
-		side_open(&pair->a, "fake0");
-	if (!pair->b.ia)
-		side_open(&pair->b, "fake1");
-	connect_eps(&pair->a, pair->a.ep, &pair->b, pair->b.ep);
+	if (!pair->client.ia)
+		side_open(&pair->client, "fake0");
+	if (!pair->server.ia)
+		side_open(&pair->server, "fake1");
+	connect_eps(&pair->client, pair->client.ep, &pair->server, pair->server.ep);
 }
 
-/* What is queued before it does not matter. */
-static void wait_disconnected(const struct side *side)
+/* Events that are queued before it do not matter. */
+static void side_wait_disconnected(const struct side *side)
 {
 	DAT_EVENT event;
 	DAT_COUNT nmore;
@@ -185,11 +187,22 @@ static void wait_disconnected(const struct side *side)
 
 void pair_close(struct pair *pair)
 {
-	ck_dat(ep_disconnect(pair->a.ep, DAT_CLOSE_ABRUPT_FLAG));
-	wait_disconnected(&pair->a);
-	wait_disconnected(&pair->b);
-	side_close(&pair->a);
-	side_close(&pair->b);
+	ck_dat(ep_disconnect(pair->client.ep, DAT_CLOSE_ABRUPT_FLAG));
+	side_wait_disconnected(&pair->client);
+	side_wait_disconnected(&pair->server);
+	side_close(&pair->client);
+	side_close(&pair->server);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+void pair_close_abrupt(struct pair *pair)
+{
+	struct side *sides[] = { &pair->client, &pair->server };
+
+	for (int i = 0; i < COUNT(sides); i++) {
+		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
+		free(sides[i]->memory);
+	}
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
@@ -226,7 +239,7 @@ DAT_RETURN try_post_se(DAT_EVD_HANDLE evd, uintptr_t n)
 	return evd_post_se(evd, &event);
 }
 
-DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 {
 	DAT_EVENT event;
 	DAT_COUNT nmore;
@@ -240,7 +253,7 @@ DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 
 void expect_dto(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
 {
-	DAT_EVENT event = expect(evd, DAT_DTO_COMPLETION_EVENT);
+	DAT_EVENT event = expect_event(evd, DAT_DTO_COMPLETION_EVENT);
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
 
 	ck_assert_uint_eq(dto->user_cookie.as_64, cookie);
@@ -251,12 +264,12 @@ void expect_dto(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_DTO_COMPLETION_STATUS s
 
 void expect_se(DAT_EVD_HANDLE evd, uintptr_t n)
 {
-	DAT_EVENT event = expect(evd, DAT_SOFTWARE_EVENT);
+	DAT_EVENT event = expect_event(evd, DAT_SOFTWARE_EVENT);
 
 	ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer, n);
 }
 
-void expect_none(DAT_EVD_HANDLE evd)
+void expect_no_event(DAT_EVD_HANDLE evd)
 {
 	DAT_EVENT event;
 
@@ -264,7 +277,7 @@ void expect_none(DAT_EVD_HANDLE evd)
 	ck_dat_is(evd_dequeue(evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
 }
 
-DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
+DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep)
 {
 	DAT_EP_STATE state;
 
@@ -272,12 +285,17 @@ DAT_EP_STATE state_of(DAT_EP_HANDLE ep)
 	return state;
 }
 
-void leave_descriptors(unsigned n)
+struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd)
+{
+	return ((struct evd *)evd)->cq;
+}
+
+void limit_descriptors(unsigned n)
 {
 	struct rlimit limit;
 	int lowest;
 
-	fake_settle(0); /* each service thread takes one as it begins */
+	fake_settle(0); /* each service thread opens one when it starts */
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit.rlim_cur = limit.rlim_max;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -290,37 +308,37 @@ void leave_descriptors(unsigned n)
 
 /* ---- threads of the consumer ---- */
 
-struct start {
+struct consumer_thread {
 	void *(*run)(void *);
 	void *arg;
-	sem_t known; /* to the fake */
+	sem_t registered; /* with the fake */
 };
 
-static void *thread_main(void *arg)
+static void *consumer_thread_main(void *arg)
 {
-	struct start *start = arg;
+	struct consumer_thread *start = arg;
 	void *(*run)(void *) = start->run;
 
 	arg = start->arg;
 	fake_clock_auto(false);
-	sem_post(&start->known);
+	sem_post(&start->registered);
 	return run(arg);
 }
 
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 {
-	struct start start = { .run = run, .arg = arg };
+	struct consumer_thread start = { .run = run, .arg = arg };
 	pthread_t thread;
 
-	ck_assert_int_eq(sem_init(&start.known, 0, 0), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, thread_main, &start), 0);
-	while (sem_wait(&start.known) < 0)
+	ck_assert_int_eq(sem_init(&start.registered, 0, 0), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, consumer_thread_main, &start), 0);
+	while (sem_wait(&start.registered) < 0)
 		;
-	sem_destroy(&start.known);
+	sem_destroy(&start.registered);
 	return thread;
 }
 
-void *consumer_thread_end(pthread_t thread)
+void *consumer_thread_join(pthread_t thread)
 {
 	void *result;
 
@@ -343,9 +361,9 @@ void waiter_start(struct waiter *waiter)
 	fake_settle(1);
 }
 
-DAT_RETURN waiter_end(struct waiter *waiter)
+DAT_RETURN waiter_join(struct waiter *waiter)
 {
-	consumer_thread_end(waiter->thread);
+	consumer_thread_join(waiter->thread);
 	return waiter->ret;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the unit tests of the core share: interface adapters on the fake transport, connected
- * endpoints, and checks.
+ * The library of the unit tests of the core: interface adapters on the fake transport, connected
+ * endpoints, checks, and threads.
  */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -19,17 +19,18 @@
 
 #define SECONDS(n) (1000000 * (DAT_TIMEOUT)(n))
 
-/* An output that a failed call must leave alone. */
+/* The value of an output before a call; a call that fails does not change it. */
 #define POISON ((void *)0x5a5a5a5a)
 
 /* ---- checks ---- */
 
 /*
- * "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)"; in one of a few buffers of this
- * thread.
+ * "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)". The text is in one of four
+ * buffers of the calling thread, which are used in turn.
  */
 const char *status_text(DAT_RETURN ret);
 
+/* @call must return exactly @want. */
 #define ck_dat_is(call, want)                                                                      \
 	do {                                                                                       \
 		DAT_RETURN ret_ = (call), want_ = (want);                                          \
@@ -39,18 +40,21 @@ const char *status_text(DAT_RETURN ret);
 
 #define ck_dat(call) ck_dat_is(call, DAT_SUCCESS)
 
-/* ---- one end ---- */
+/* ---- one end of a connection ---- */
 
 #define SIDE_MEMORY 65536
 #define SIDE_QLEN   64
 
-/* An IA with all that a connection takes. Fields above the line may be set before side_open. */
+/*
+ * An IA and the objects that a connection needs. The first four fields may be set before side_open,
+ * which sets the others.
+ */
 struct side {
-	const DAT_EP_ATTR *attr; /* NULL: defaults */
-	bool one_evd;		 /* every stream feeds recv_evd, which is the other three, too */
+	const DAT_EP_ATTR *ep_attr; /* NULL: the defaults */
+	bool one_evd;		    /* recv_evd, with all streams, serves as the other three, too */
 	bool thread_safe;
-	DAT_COUNT qlen; /* 0: SIDE_QLEN */
-	/* -- */
+	DAT_COUNT qlen; /* of each EVD; 0: SIDE_QLEN */
+
 	DAT_IA_HANDLE ia;
 	DAT_PZ_HANDLE pz;
 	DAT_EVD_HANDLE async_evd, recv_evd, request_evd, connect_evd, cr_evd;
@@ -59,42 +63,45 @@ struct side {
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
 	char *memory; /* SIDE_MEMORY bytes, all privileges */
-	struct sockaddr_in addr;
+	struct sockaddr_in address;
 };
 
-/* An IA and its asynchronous EVD, nothing else. @device: "fake0". */
-DAT_IA_HANDLE ia_make(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd);
+/* Opens an IA with an asynchronous EVD, and nothing else. @device: "fake0". */
+DAT_IA_HANDLE ia_open_on(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd);
 
 void side_open(struct side *side, const char *device);
-/* Everything goes, gracefully, and the fake has nothing left of it. */
+/* Frees every object and closes the IA gracefully. */
 void side_close(struct side *side);
 
-/* Any streams but asynchronous ones. */
-DAT_EVD_HANDLE evd_make_for(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
-DAT_EP_HANDLE ep_make(const struct side *side, const DAT_EP_ATTR *attr);
-/* What defaults would be, to change one thing. */
-DAT_EP_ATTR ep_attr(const struct side *side);
+/* @flags: any streams except DAT_EVD_ASYNC_FLAG. */
+DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
+DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr);
+/* The attributes of an endpoint that is created without any, for a test that changes some. */
+DAT_EP_ATTR ep_attr_default(const struct side *side);
 
 DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length);
 DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length);
 
-/* ---- two ends ---- */
+/* ---- a connection ---- */
 
 struct pair {
-	struct side a, b; /* a connects to b */
+	struct side client, server; /* the client connects, the server listens */
 };
 
-/* Opens what is not open yet ("fake0", "fake1") and connects. */
+/* Opens the sides that are not open yet (client on "fake0", server on "fake1"), and connects. */
 void pair_connect(struct pair *pair);
-void connect_eps(struct side *a, DAT_EP_HANDLE ep_a, struct side *b, DAT_EP_HANDLE ep_b);
-/* Disconnects abruptly, waits for both, and closes the sides. */
+void connect_eps(struct side *client, DAT_EP_HANDLE client_ep, struct side *server,
+		 DAT_EP_HANDLE server_ep);
+/* Disconnects abruptly, waits for the event at both sides, and closes them. */
 void pair_close(struct pair *pair);
+/* Closes both IAs abruptly, whatever their state. */
+void pair_close_abrupt(struct pair *pair);
 
 /* ---- transfers and events ---- */
 
 DAT_DTO_COOKIE cookie_of(uint64_t n);
 
-/* One segment at @offset of the side's memory, with @n for a cookie. */
+/* Posts one segment, at @offset of the side's memory, with the cookie @n. */
 DAT_RETURN try_send(const struct side *side, uint64_t n, size_t offset, size_t length,
 		    DAT_COMPLETION_FLAGS flags);
 DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t length,
@@ -102,29 +109,36 @@ DAT_RETURN try_recv(const struct side *side, uint64_t n, size_t offset, size_t l
 #define post_send(...) ck_dat(try_send(__VA_ARGS__))
 #define post_recv(...) ck_dat(try_recv(__VA_ARGS__))
 
-/* A software event with @n for a pointer. */
+/* Posts a software event with the pointer @n. */
 DAT_RETURN try_post_se(DAT_EVD_HANDLE evd, uintptr_t n);
 #define post_se(...) ck_dat(try_post_se(__VA_ARGS__))
 
-/* The next event, waited for on the automatic clock; it must be of that kind. */
-DAT_EVENT expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
+/*
+ * Waits for the next event, which must have that number. The time-out is 60 seconds of the fake's
+ * clock, which pass at once if the calling thread has the automatic clock.
+ */
+DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
 void expect_dto(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status);
 void expect_se(DAT_EVD_HANDLE evd, uintptr_t n);
-/* Nothing is there when all have settled. */
-void expect_none(DAT_EVD_HANDLE evd);
+/* The queue must be empty once every service thread sleeps. */
+void expect_no_event(DAT_EVD_HANDLE evd);
 
-DAT_EP_STATE state_of(DAT_EP_HANDLE ep);
+DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);
+struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd);
 
-/* From here on @n more descriptors can be opened. Leave some at the end: sanitizers want them. */
-void leave_descriptors(unsigned n);
+/*
+ * From here on the process can open @n more descriptors. A test must allow some again before it
+ * ends, because sanitizers need them.
+ */
+void limit_descriptors(unsigned n);
 
 /* ---- threads of the consumer ---- */
 
-/* In pthread_create's place: the fake must be able to tell them from service threads. */
+/* Instead of pthread_create: the fake must be able to distinguish them from service threads. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
-void *consumer_thread_end(pthread_t thread);
+void *consumer_thread_join(pthread_t thread);
 
-/* dat_evd_wait in a thread of its own. */
+/* A thread that blocks in dat_evd_wait. */
 struct waiter {
 	DAT_EVD_HANDLE evd;
 	DAT_TIMEOUT timeout;
@@ -134,8 +148,8 @@ struct waiter {
 	DAT_COUNT nmore;
 	pthread_t thread;
 };
-void waiter_start(struct waiter *waiter); /* returns when it sleeps */
-DAT_RETURN waiter_end(struct waiter *waiter);
+void waiter_start(struct waiter *waiter); /* returns when the thread sleeps */
+DAT_RETURN waiter_join(struct waiter *waiter);
 
 /* ---- main ---- */
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Every public header compiles without a warning when a program includes it first, alone and twice, in C and in C++.
+# Every public header compiles without a warning in a program that includes this header only, and
+# includes it twice, in C and in C++. Prints TAP.
 
 include=${srcdir:-.}/include
 cc=${CC:-cc}
@@ -12,7 +13,7 @@ failures=0
 
 # compile COMMAND LANGUAGE STANDARD: the program on standard input
 compile() {
-	# shellcheck disable=SC2086 # compilers come with options of their own
+	# shellcheck disable=SC2086 # $CC and $CXX may contain options
 	$1 -x "$2" -std="$3" $warnings -I"$include" -fsyntax-only - 2>&1
 }
 
@@ -34,8 +35,8 @@ cxx_missing=
 echo 'int main() {}' | compile "$cxx" c++ c++11 >/dev/null || cxx_missing=y
 for path; do
 	header=dat/${path##*/}
-	# a header may declare nothing, a program may not
-	program=$(printf '#include <%s>\n#include <%s>\nextern int something;\n' "$header" "$header")
+	# a program must declare something, in case the header does not
+	program=$(printf '#include <%s>\n#include <%s>\nextern int name;\n' "$header" "$header")
 	for standard in c99 c11 c17; do
 		output=$(echo "$program" | compile "$cc" c $standard)
 		result "$header" $standard "$output" $?

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A C11 provider as its author writes it: dat_registry.h comes first, and the dispatch macros reach
- * the table.
- */
+/* The headers in a C11 provider: it includes dat_registry.h first and uses the dispatch macros. */
 #define DAT_THREADSAFE	      DAT_TRUE
 #define DAT_OPTIMAL_ALIGNMENT 64
 #include <dat/dat_registry.h>
@@ -22,47 +19,48 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What a provider's object begins with. */
-static struct object {
+/* A provider's object begins with the provider's table. */
+static struct c11_object {
 	DAT_PROVIDER *provider;
 } ia, pz, evd, cno, ep, srq;
 
-static DAT_BOOLEAN asked_for;
+static DAT_BOOLEAN requested;
 
-/* Stands in for the library's, to see which providers dat_ia_open asks for. */
+/* Replaces the function of the library and records the thread safety that dat_ia_open requests. */
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
 			DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *handle, DAT_UINT32 major,
 			DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
 {
 	(void)name, (void)async_evd_qlen, (void)async_evd, (void)handle, (void)major, (void)minor;
-	asked_for = thread_safety;
+	requested = thread_safety;
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE zone, DAT_SRQ_ATTR *attr,
-			     DAT_SRQ_HANDLE *out)
+static DAT_RETURN c11_srq_create(DAT_IA_HANDLE handle, DAT_PZ_HANDLE zone, DAT_SRQ_ATTR *attr,
+				 DAT_SRQ_HANDLE *out)
 {
 	*out = &srq;
 	return handle == &ia && zone == &pz && attr->max_recv_dtos == 7 ? DAT_SUCCESS : DAT_ABORT;
 }
 
-static DAT_RETURN cno_create(DAT_IA_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent,
-			     DAT_CNO_HANDLE *out)
+static DAT_RETURN c11_cno_create(DAT_IA_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent,
+				 DAT_CNO_HANDLE *out)
 {
 	*out = &cno;
 	return handle == &ia && agent.instance_data == &evd ? DAT_SUCCESS : DAT_ABORT;
 }
 
-static DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-			   DAT_EVENT *event, DAT_COUNT *nmore)
+static DAT_RETURN c11_evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			       DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	event->event_number = DAT_SOFTWARE_EVENT;
 	*nmore = threshold - 1;
 	return handle == &evd && timeout == DAT_TIMEOUT_INFINITE ? DAT_SUCCESS : DAT_ABORT;
 }
 
-static DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
-			       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN c11_ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT num_segments,
+				   DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				   DAT_COMPLETION_FLAGS flags)
 {
 	return handle == &ep && num_segments == 0 && !iov && cookie.as_64 == 42 &&
 			       flags == DAT_COMPLETION_SUPPRESS_FLAG
@@ -72,18 +70,18 @@ static DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT num_segments, DAT
 
 static DAT_PROVIDER table = {
 	.device_name = "none",
-	.cno_create_func = cno_create,
-	.evd_wait_func = evd_wait,
-	.ep_post_send_func = ep_post_send,
-	.srq_create_func = srq_create,
+	.cno_create_func = c11_cno_create,
+	.evd_wait_func = c11_evd_wait,
+	.ep_post_send_func = c11_ep_post_send,
+	.srq_create_func = c11_srq_create,
 };
 
-static int own_settings_are_respected(void)
+static int settings_before_the_include_are_used(void)
 {
 	DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE handle;
 
-	return dat_ia_open(NULL, 1, &async_evd, &handle) == DAT_SUCCESS && asked_for == DAT_TRUE &&
+	return dat_ia_open(NULL, 1, &async_evd, &handle) == DAT_SUCCESS && requested == DAT_TRUE &&
 	       DAT_OPTIMAL_ALIGNMENT == 64;
 }
 
@@ -93,8 +91,8 @@ static int an_object_leads_to_its_provider(void)
 	       !strcmp(DAT_HANDLE_TO_PROVIDER(&ia)->device_name, "none");
 }
 
-/* The output holds nothing yet, so there is nothing in it to dispatch through. */
-static int srq_create_goes_through_the_ia(void)
+/* Other macros dispatch through the handle of the object, which does not exist yet here. */
+static int srq_create_dispatches_through_the_ia(void)
 {
 	DAT_SRQ_ATTR attr = { .max_recv_dtos = 7 };
 	DAT_SRQ_HANDLE out = DAT_HANDLE_NULL;
@@ -102,7 +100,7 @@ static int srq_create_goes_through_the_ia(void)
 	return DAT_SRQ_CREATE(&ia, &pz, &attr, &out) == DAT_SUCCESS && out == &srq;
 }
 
-static int structures_go_by_value(void)
+static int structures_are_passed_by_value(void)
 {
 	DAT_OS_WAIT_PROXY_AGENT agent = { .instance_data = &evd };
 	DAT_CNO_HANDLE out;
@@ -111,7 +109,7 @@ static int structures_go_by_value(void)
 	       DAT_CNO_CREATE(&ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &out) == DAT_ABORT;
 }
 
-static int arguments_arrive_in_order(void)
+static int arguments_are_passed_in_order(void)
 {
 	DAT_EVENT event;
 	DAT_COUNT nmore;
@@ -122,7 +120,7 @@ static int arguments_arrive_in_order(void)
 	       DAT_EP_POST_SEND(&ep, 0, NULL, cookie, DAT_COMPLETION_SUPPRESS_FLAG) == DAT_SUCCESS;
 }
 
-static int a_provider_is_found_by_its_entry_points(void)
+static int entry_points_and_prefix_have_their_text(void)
 {
 	DAT_PROVIDER_INFO info = { "ia", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_THREADSAFE };
 
@@ -136,12 +134,12 @@ static const struct {
 	int (*holds)(void);
 } cases[] = {
 	{ "DAT_THREADSAFE and DAT_OPTIMAL_ALIGNMENT may be set before the include",
-	  own_settings_are_respected },
+	  settings_before_the_include_are_used },
 	{ "the first word of an object leads to its provider", an_object_leads_to_its_provider },
-	{ "DAT_SRQ_CREATE dispatches through the IA", srq_create_goes_through_the_ia },
-	{ "structures are passed by value", structures_go_by_value },
-	{ "arguments arrive in their order", arguments_arrive_in_order },
-	{ "entry points and name prefix have their text", a_provider_is_found_by_its_entry_points },
+	{ "DAT_SRQ_CREATE dispatches through the IA", srq_create_dispatches_through_the_ia },
+	{ "structures are passed by value", structures_are_passed_by_value },
+	{ "arguments are passed in their order", arguments_are_passed_in_order },
+	{ "entry points and name prefix have their text", entry_points_and_prefix_have_their_text },
 };
 
 int main(void)

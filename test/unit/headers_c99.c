@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A C99 program as a consumer writes it: udat.h comes first and alone, and the macros of the
- * headers do their work.
- */
+/* The headers in a C99 consumer: it includes udat.h first, and no other header of DAT. */
 #include <dat/udat.h>
 
 #include <stdio.h>
 #include <string.h>
 
 /*
- * Names that the interface leaves to programs: Solaris has the first, the library exports the
- * second undeclared.
+ * Programs may define these names: only Solaris declares the first, and the library exports the
+ * second without a declaration.
  */
 enum { DAT_PZ_SAME, dats_get_ia_handle };
 
@@ -23,7 +20,7 @@ static struct {
 	DAT_BOOLEAN thread_safety;
 } opened;
 
-/* Stands in for the library's, to see what dat_ia_open makes of its arguments. */
+/* Replaces the function of the library and records the arguments that dat_ia_open passes. */
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
 			DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia, DAT_UINT32 major,
 			DAT_UINT32 minor, DAT_BOOLEAN thread_safety)
@@ -38,7 +35,7 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,
 	return DAT_CLASS_ERROR | DAT_PROVIDER_NOT_FOUND | DAT_MINOR_NOT_FOUND;
 }
 
-static int open_asks_for_1_2_nonthreadsafe(void)
+static int open_requests_1_2_nonthreadsafe(void)
 {
 	char name[] = "ib0";
 	DAT_EVD_HANDLE evd = DAT_EVD_ASYNC_EXISTS;
@@ -51,7 +48,7 @@ static int open_asks_for_1_2_nonthreadsafe(void)
 	       DAT_GET_SUBTYPE(ret) == DAT_MINOR_NOT_FOUND && !DAT_IS_WARNING(ret);
 }
 
-static int no_agent_is_an_initialiser_and_an_argument(void)
+static int the_null_agent_initialises_and_assigns(void)
 {
 	DAT_CNO_PARAM param = { DAT_HANDLE_NULL, { &param, NULL } };
 	DAT_OS_WAIT_PROXY_AGENT agent = DAT_OS_WAIT_PROXY_AGENT_NULL;
@@ -60,7 +57,7 @@ static int no_agent_is_an_initialiser_and_an_argument(void)
 	return !agent.instance_data && !agent.proxy_agent_func && !param.agent.instance_data;
 }
 
-static int masks_reach_beyond_32_bits(void)
+static int attribute_masks_have_more_than_32_bits(void)
 {
 	DAT_IA_ATTR_MASK all = DAT_IA_FIELD_ALL;
 	DAT_IA_ATTR_MASK some = DAT_IA_FIELD_IA_MAX_EPS | DAT_IA_FIELD_IA_VENDOR_ATTR;
@@ -69,7 +66,7 @@ static int masks_reach_beyond_32_bits(void)
 	       (all & ~DAT_IA_ALL) == 0;
 }
 
-static int old_names_mean_the_new_members(void)
+static int old_names_are_the_members_of_1_2(void)
 {
 	DAT_IA_ATTR ia;
 	DAT_EP_ATTR ep;
@@ -83,13 +80,13 @@ static int old_names_mean_the_new_members(void)
 	       ep.max_message_size == 2048;
 }
 
-static int special_counts_are_negative(void)
+static int watermarks_and_unknown_counts_are_negative(void)
 {
 	return DAT_WATERMARK_INFINITE < 0 && DAT_HW_DEFAULT == DAT_WATERMARK_INFINITE &&
 	       DAT_VALUE_UNKNOWN == -2 && DAT_SRQ_LW_DEFAULT == 0;
 }
 
-static int shared_memory_is_named_by_forty_bytes(void)
+static int a_cookie_has_40_bytes(void)
 {
 	char cookie[DAT_LMR_COOKIE_SIZE] = "not a string: ";
 	DAT_REGION_DESCRIPTION region;
@@ -104,14 +101,14 @@ static const struct {
 	const char *what;
 	int (*holds)(void);
 } cases[] = {
-	{ "dat_ia_open asks for version 1.2, nonthreadsafe", open_asks_for_1_2_nonthreadsafe },
+	{ "dat_ia_open requests version 1.2, nonthreadsafe", open_requests_1_2_nonthreadsafe },
 	{ "DAT_OS_WAIT_PROXY_AGENT_NULL initialises and assigns",
-	  no_agent_is_an_initialiser_and_an_argument },
-	{ "attribute masks have more than 32 bits", masks_reach_beyond_32_bits },
-	{ "names of DAT 1.0 and 1.1 mean the members of 1.2", old_names_mean_the_new_members },
-	{ "watermarks and unknown counts are negative", special_counts_are_negative },
-	{ "shared memory is described by address and cookie",
-	  shared_memory_is_named_by_forty_bytes },
+	  the_null_agent_initialises_and_assigns },
+	{ "attribute masks have more than 32 bits", attribute_masks_have_more_than_32_bits },
+	{ "names of DAT 1.0 and 1.1 are the members of 1.2", old_names_are_the_members_of_1_2 },
+	{ "watermarks and unknown counts are negative",
+	  watermarks_and_unknown_counts_are_negative },
+	{ "shared memory is described by address and cookie", a_cookie_has_40_bytes },
 };
 
 int main(void)

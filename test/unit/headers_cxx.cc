@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A C++ program as a consumer writes it: C linkage, and types that can be declared and compared
-// without tricks.
+// The headers in a C++ consumer: calls have C linkage, and all types can be declared and compared.
 #include <dat/udat.h>
 
 #include <dat/dat.h>
@@ -16,8 +15,8 @@
 #include <cstdio>
 #include <cstring>
 
-// What the library would offer. With another linkage than that of the headers this would not
-// compile.
+// These replace functions of the library. The program does not compile if the headers declare them
+// with another linkage.
 extern "C" DAT_RETURN dat_ia_openv(const DAT_NAME_PTR, DAT_COUNT qlen, DAT_EVD_HANDLE *,
 				   DAT_IA_HANDLE *ia, DAT_UINT32 major, DAT_UINT32 minor,
 				   DAT_BOOLEAN thread_safety)
@@ -38,7 +37,7 @@ extern "C" void dat_provider_init(const DAT_PROVIDER_INFO *, const char *)
 namespace
 {
 
-DAT_RETURN pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz)
+DAT_RETURN cxx_pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz)
 {
 	*pz = ia;
 	return DAT_SUCCESS;
@@ -68,14 +67,14 @@ bool every_structure_can_be_declared()
 	       dat_evd_post_se(DAT_HANDLE_NULL, &event) == DAT_SUCCESS;
 }
 
-bool no_agent_is_a_value()
+bool the_null_agent_is_a_value()
 {
 	DAT_OS_WAIT_PROXY_AGENT agent = DAT_OS_WAIT_PROXY_AGENT_NULL;
 
 	return !agent.instance_data && !agent.proxy_agent_func;
 }
 
-bool return_codes_come_apart()
+bool return_codes_have_type_and_subtype()
 {
 	DAT_RETURN ret = DAT_CLASS_ERROR | DAT_INVALID_STATE | DAT_INVALID_STATE_PZ_IN_USE;
 
@@ -89,7 +88,7 @@ bool a_macro_dispatches()
 	DAT_PROVIDER *object = &table;
 	DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
 
-	table.pz_create_func = pz_create;
+	table.pz_create_func = cxx_pz_create;
 	return DAT_PZ_CREATE(&object, &pz) == DAT_SUCCESS && pz == &object;
 }
 
@@ -99,8 +98,8 @@ const struct {
 } cases[] = {
 	{ "calls have C linkage", open_has_c_linkage },
 	{ "structures need no initialiser", every_structure_can_be_declared },
-	{ "DAT_OS_WAIT_PROXY_AGENT_NULL is a value", no_agent_is_a_value },
-	{ "return codes come apart", return_codes_come_apart },
+	{ "DAT_OS_WAIT_PROXY_AGENT_NULL is a value", the_null_agent_is_a_value },
+	{ "return codes have a type and a subtype", return_codes_have_type_and_subtype },
 	{ "a macro dispatches through its handle", a_macro_dispatches },
 };
 

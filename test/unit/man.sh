@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Manual pages: mandoc finds nothing wrong, they say what the public headers say, and their examples compile. Prints TAP.
+# The manual pages: mandoc has no warning, synopses and names agree with the public headers, and
+# examples compile. Prints TAP.
 
 cd "${top_srcdir:-.}" || exit 99
 cc=${CC:-cc}
 number=0
 
-# result WHAT FOUND: nothing found is good
+# result NAME PROBLEMS: a list of none is good
 result() {
 	number=$((number + 1))
 	if [ -z "$2" ]; then
@@ -26,13 +27,13 @@ lint() {
 	fi
 }
 
-# The calls that the headers declare, one a line, each parameter with type and name.
+# The calls that the headers declare, one per line, each parameter with type and name.
 declared() {
 	sed 's,/\*.*\*/,,; /\/\*/,/\*\//d' include/dat/dat.h include/dat/udat.h | tr '\n\t' '  ' |
 		grep -o 'DAT_RETURN dat_[a-z_]*([^)]*)' | tr -s ' '
 }
 
-# The same of a page's synopsis.
+# The same for the synopsis of a page.
 described() {
 	awk '
 		/^\.Ft / { type = substr($0, 5) }
@@ -42,17 +43,18 @@ described() {
 	' "$1"
 }
 
-# What a page names first, and what its synopsis declares, is what the page is about.
+# NAME and SYNOPSIS have the same calls, and the headers declare them.
 synopsis() {
 	names=$(awk '/^\.Sh LIBRARY/ { exit } /^\.Nm / { print $2 }' "$1")
 	calls=$(described "$1")
-	[ "$names" = "$(echo "$calls" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/')" ] || echo "NAME and SYNOPSIS differ"
+	[ "$names" = "$(echo "$calls" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/')" ] ||
+		echo "NAME and SYNOPSIS differ"
 	echo "$calls" | while IFS= read -r call; do
 		echo "$declarations" | grep -Fqx -- "$call" || echo "not in the headers: $call"
 	done
 }
 
-# A name that ends in _ stands for all that begin with it.
+# The headers have every constant that a page names; a name that ends in _ is a common prefix.
 constants() {
 	grep -o 'DAT_[A-Z0-9_]*' "$1" | sort -u | while read -r name; do
 		case $name in
@@ -63,7 +65,7 @@ constants() {
 	done
 }
 
-# Each is whole: what it needs, it includes.
+# The example of a page compiles as it is, with all its includes.
 example() {
 	code=$(awk '
 		/^\.Sh / { inside = $2 == "EXAMPLES" }
@@ -72,7 +74,8 @@ example() {
 		/^\.Bd -literal/ { literal = 1 }
 	' "$1" | sed 's/\\e/\\/g')
 	[ "$code" ] || echo "there is none"
-	echo "$code" | $cc -x c -std=c99 -Wall -Wextra -pedantic -Werror -Iinclude -fsyntax-only - 2>&1
+	echo "$code" |
+		$cc -x c -std=c99 -Wall -Wextra -pedantic -Werror -Iinclude -fsyntax-only - 2>&1
 }
 
 set -- doc/man3/*.3

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A provider without a device, to be loaded by the registry under test. */
+/* A provider without a device, which the registry under test loads. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,8 +14,10 @@
 
 struct mock mock;
 
-/* One of the names served. They are few, and stay. */
-struct name {
+#define MOCK_NAMES 8
+
+/* A name that was initialised at least once; it is never removed. */
+struct mock_name {
 	DAT_PROVIDER table;
 	DAT_PROVIDER_INFO info;
 	char params[256];
@@ -23,59 +25,59 @@ struct name {
 	bool used;    /* lock */
 };
 
-struct ia {
+struct mock_ia {
 	DAT_PROVIDER *provider;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct name names[8]; /* lock */
+static struct mock_name names[MOCK_NAMES]; /* lock */
 
-static bool asks_for(const struct name *name, const char *word)
+static bool has_word(const struct mock_name *name, const char *word)
 {
 	const char *found = strstr(name->params, word);
 
 	return found && (found[strlen(word)] == ' ' || found[strlen(word)] == '\0');
 }
 
-/* ia_open is told no more than the name, so it takes the one that runs. */
-static struct name *find_running_locked(const char *ia_name)
+/* ia_open gets the name without the rest of the key, so this finds the one that runs. */
+static struct mock_name *running_name_locked(const char *ia_name)
 {
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < MOCK_NAMES; i++)
 		if (names[i].running && strcmp(names[i].info.ia_name, ia_name) == 0)
 			return &names[i];
 	return NULL;
 }
 
-static bool is_aware(void)
+static bool is_ro_aware(void)
 {
-	int (*ask)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_ro_aware");
+	int (*ro_aware)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_ro_aware");
 
-	return ask && ask();
+	return ro_aware && ro_aware();
 }
 
-static DAT_RETURN open_ia(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
-			  DAT_IA_HANDLE *handle)
+static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			       DAT_IA_HANDLE *handle)
 {
-	struct name *name;
-	struct ia *ia;
+	struct mock_name *name;
+	struct mock_ia *ia;
 
 	pthread_mutex_lock(&lock);
-	name = find_running_locked(ia_name);
+	name = running_name_locked(ia_name);
 	if (!name)
-		mock.wrong++;
+		mock.misuses++;
 	strcpy(mock.name, ia_name);
-	mock.ro_aware = is_aware();
+	mock.ro_aware = is_ro_aware();
 	mock.qlen = qlen;
 	pthread_mutex_unlock(&lock);
 	if (!name)
 		return DAT_CLASS_ERROR | DAT_INTERNAL_ERROR;
-	if (asks_for(name, "sick")) {
+	if (has_word(name, "no-device")) {
 		*evd = MOCK_ASYNC_EVD;
 		*handle = names;
 		return DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | 3U /* the device */;
 	}
 	*evd = MOCK_ASYNC_EVD;
-	if (asks_for(name, "blank"))
+	if (has_word(name, "no-ia"))
 		return DAT_SUCCESS;
 	ia = malloc(sizeof(*ia));
 	if (!ia)
@@ -86,7 +88,7 @@ static DAT_RETURN open_ia(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HA
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN close_ia(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
+static DAT_RETURN mock_ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 {
 	if (flags == DAT_CLOSE_GRACEFUL_FLAG)
 		return DAT_CLASS_ERROR | DAT_INVALID_STATE | 79U /* in use */;
@@ -95,96 +97,96 @@ static DAT_RETURN close_ia(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	return DAT_SUCCESS;
 }
 
-/* The name with this key, now served if it was not. */
-static struct name *get(const DAT_PROVIDER_INFO *info)
+/* Returns the name with this key; adds it if there is none. */
+static struct mock_name *mock_name_get(const DAT_PROVIDER_INFO *info)
 {
-	struct name *name = names;
+	struct mock_name *name = names;
 
 	pthread_mutex_lock(&lock);
 	while (name->used && memcmp(&name->info, info, sizeof(*info)) != 0)
-		if (++name == names + 8)
+		if (++name == names + MOCK_NAMES)
 			abort();
 	name->used = true;
 	name->info = *info;
 	name->table.device_name = name->info.ia_name;
-	name->table.ia_open_func = open_ia;
-	name->table.ia_close_func = close_ia;
+	name->table.ia_open_func = mock_ia_open;
+	name->table.ia_close_func = mock_ia_close;
 	pthread_mutex_unlock(&lock);
 	return name;
 }
 
-static void pass_gate(void)
+static void mock_block(void)
 {
 	sem_post(&mock.entered);
-	while (sem_wait(&mock.leave) != 0)
+	while (sem_wait(&mock.proceed) != 0)
 		;
 }
 
-/* What a provider's entry points may call. */
-static void call_back(const DAT_PROVIDER_INFO *info)
+/* The entry points of a provider may call all of the registry's calls. */
+static void make_nested_calls(const DAT_PROVIDER_INFO *info)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 
-	mock.own = dat_ia_open((char *)info->ia_name, 8, &evd, &ia);
-	dat_registry_list_providers(0, &mock.listed, NULL);
+	mock.own_status = dat_ia_open((char *)info->ia_name, 8, &evd, &ia);
+	dat_registry_list_providers(0, &mock.list_count, NULL);
 	evd = DAT_HANDLE_NULL;
-	mock.other = dat_ia_open((char *)"other", 8, &evd, &ia);
-	if (mock.other == DAT_SUCCESS)
-		mock.other = dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
+	mock.other_status = dat_ia_open((char *)"other", 8, &evd, &ia);
+	if (mock.other_status == DAT_SUCCESS)
+		mock.other_status = dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
 }
 
 void dat_provider_init(const DAT_PROVIDER_INFO *info, const char *params)
 {
-	struct name *name = get(info);
+	struct mock_name *name = mock_name_get(info);
 
 	mock.inits++;
 	pthread_mutex_lock(&lock);
 	if (name->running)
-		mock.wrong++;
+		mock.misuses++;
 	name->running = true;
 	strncpy(name->params, params, sizeof(name->params) - 1);
 	strcpy(mock.params, name->params);
 	pthread_mutex_unlock(&lock);
-	if (asks_for(name, "gate"))
-		pass_gate();
-	if (asks_for(name, "nested"))
-		call_back(info);
-	if (!asks_for(name, "mute"))
+	if (has_word(name, "block-init"))
+		mock_block();
+	if (has_word(name, "nested"))
+		make_nested_calls(info);
+	if (!has_word(name, "no-register"))
 		dat_registry_add_provider(&name->table, info);
 }
 
 void dat_provider_fini(const DAT_PROVIDER_INFO *info)
 {
-	struct name *name = get(info);
+	struct mock_name *name = mock_name_get(info);
 
 	mock.finis++;
-	if (asks_for(name, "gate2"))
-		pass_gate();
-	if (asks_for(name, "nested"))
-		call_back(info);
-	if (!asks_for(name, "mute") && !asks_for(name, "clingy") &&
+	if (has_word(name, "block-fini"))
+		mock_block();
+	if (has_word(name, "nested"))
+		make_nested_calls(info);
+	if (!has_word(name, "no-register") && !has_word(name, "no-remove") &&
 	    dat_registry_remove_provider(&name->table, info) != DAT_SUCCESS)
-		mock.wrong++;
+		mock.misuses++;
 	pthread_mutex_lock(&lock);
 	if (!name->running)
-		mock.wrong++;
+		mock.misuses++;
 	name->running = false;
 	pthread_mutex_unlock(&lock);
 }
 
-static void __attribute__((constructor)) prepare(void)
+static void __attribute__((constructor)) mock_loaded(void)
 {
 	DAT_PROVIDER_INFO info = { "", 1, 2, DAT_FALSE };
-	const char *by_itself = getenv("MOCK_REGISTERS");
-	struct name *name;
+	const char *registers = getenv("MOCK_REGISTERS");
+	struct mock_name *name;
 
 	sem_init(&mock.entered, 0, 0);
-	sem_init(&mock.leave, 0, 0);
-	if (!by_itself)
+	sem_init(&mock.proceed, 0, 0);
+	if (!registers)
 		return;
-	strcpy(info.ia_name, by_itself);
-	name = get(&info);
+	strcpy(info.ia_name, registers);
+	name = mock_name_get(&info);
 	name->running = true;
 	dat_registry_add_provider(&name->table, &info);
 }

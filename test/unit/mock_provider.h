@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A provider without a device: what dat.conf can ask of it, and what it tells its test. */
+/* A provider without a device: what dat.conf can make it do, and what it records for the test. */
 #ifndef MOCK_PROVIDER_H
 #define MOCK_PROVIDER_H
 
@@ -8,36 +8,36 @@
 #include <stdatomic.h>
 
 /*
- * Words of the IA parameters:
- *   mute     dat_provider_init registers nothing
- *   sick     ia_open stores rubbish in its results and fails: no device
- *   blank    ia_open succeeds without an IA
- *   clingy   dat_provider_fini does not remove what was registered
- *   gate     dat_provider_init posts entered, then waits for leave
- *   gate2    dat_provider_fini does
- *   nested   dat_provider_init and _fini open their own name, list, and open and close the name
- *            "other"
- * Beyond that, the environment variable MOCK_REGISTERS holds a name to be registered when the
- * library is loaded.
+ * The IA parameters of an entry are words that change the provider's behaviour for its name:
+ *   no-register   dat_provider_init registers nothing
+ *   no-device     ia_open stores garbage in its results and fails: no device
+ *   no-ia         ia_open succeeds without an IA
+ *   no-remove     dat_provider_fini does not remove what was registered
+ *   block-init    dat_provider_init posts entered, then waits for proceed
+ *   block-fini    dat_provider_fini does
+ *   nested        dat_provider_init and dat_provider_fini open their own name, list the providers,
+ *                 and open and close the name "other"
+ * The environment variable MOCK_REGISTERS may hold a name that is registered when the library is
+ * loaded.
  */
 struct mock {
 	atomic_int inits, finis;
-	atomic_int opens, closes; /* that succeeded */
-	atomic_int wrong;	  /* init of what runs, fini or ia_open of what doesn't */
-	sem_t entered, leave;	  /* initialised when the library is loaded */
+	atomic_int opens, closes; /* successful ones */
+	atomic_int misuses;	  /* init while running, fini or ia_open while not */
+	sem_t entered, proceed;	  /* initialised when the library is loaded */
 
-	/* Of the last init, open or nested call. For tests that make them one after the other. */
+	/* Of the latest init, open or nested call. For tests with one thread only. */
 	char params[256];
 	char name[DAT_NAME_MAX_LENGTH];
 	int ro_aware;
 	DAT_COUNT qlen;
-	DAT_RETURN own, other;
-	DAT_COUNT listed;
+	DAT_RETURN own_status, other_status; /* of opening their own name, and "other" */
+	DAT_COUNT list_count;
 };
 
 #define MOCK_ASYNC_EVD ((DAT_EVD_HANDLE)0x1000)
 
-/* The provider's copy, found by dlsym once it is loaded. */
+/* In the provider's library; a test gets its address by dlsym once the library is loaded. */
 extern struct mock mock;
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the registry share: a dat.conf of their own, and what they print on stderr.
+ * The library of the unit tests of the registry: a dat.conf of their own, capture of stderr, and
+ * short forms of the registry's calls.
  */
 #ifndef REGISTRY_TEST_H
 #define REGISTRY_TEST_H
 
+#include <dat/dat_registry.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,9 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* A file without a name, so that none is left behind. Read it through what path says. */
+/* ---- dat.conf ---- */
+
+/* Opens a file in memory. @path is set to a name under which this process can open it again. */
 static inline int scratch_file(char path[32])
 {
 	int fd = memfd_create("scratch", 0);
@@ -26,8 +30,8 @@ static inline int scratch_file(char path[32])
 }
 
 /*
- * From here on this is what dat.conf says, in the caller's process. It is read when the registry is
- * first asked.
+ * Makes @text the contents of dat.conf for this process. To be called before the first call to the
+ * registry, which reads the file.
  */
 static inline void use_conf(const char *text)
 {
@@ -39,8 +43,13 @@ static inline void use_conf(const char *text)
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
 }
 
-/* Sends stderr to a file, whose contents heard() returns. */
-static inline int listen_to_stderr(void)
+/* A line of dat.conf for a provider whose library does not exist. */
+#define CONF_LINE(name) name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
+
+/* ---- stderr ---- */
+
+/* Redirects stderr to a file; returns its descriptor, for captured_text() and captured_lines(). */
+static inline int capture_stderr(void)
 {
 	char path[32];
 	int fd = scratch_file(path);
@@ -50,7 +59,7 @@ static inline int listen_to_stderr(void)
 	return fd;
 }
 
-static inline const char *heard(int fd)
+static inline const char *captured_text(int fd)
 {
 	static char text[65536];
 	ssize_t length;
@@ -62,13 +71,47 @@ static inline const char *heard(int fd)
 	return text;
 }
 
-static inline int lines_heard(int fd)
+static inline int captured_lines(int fd)
 {
 	int lines = 0;
 
-	for (const char *p = heard(fd); *p; p++)
+	for (const char *p = captured_text(fd); *p; p++)
 		lines += *p == '\n';
 	return lines;
+}
+
+/* ---- the registry's calls ---- */
+
+/* The object of a test's own provider: it begins with the provider's table, as the ABI demands. */
+struct registry_object {
+	DAT_PROVIDER *provider;
+};
+
+/* The first characters of the names that the registry lists, at most @max of them. */
+static inline const char *registry_list(DAT_COUNT max)
+{
+	static char text[32];
+	DAT_PROVIDER_INFO infos[32], *list[32];
+	DAT_COUNT count = -1;
+
+	for (int i = 0; i < COUNT(list); i++)
+		list[i] = i < max ? &infos[i] : NULL;
+	ck_assert_uint_eq(dat_registry_list_providers(max, &count, list), DAT_SUCCESS);
+	for (int i = 0; i < count; i++)
+		text[i] = infos[i].ia_name[0];
+	text[count] = '\0';
+	return text;
+}
+
+/* Removes the provider of @name; its table may be any. */
+static inline DAT_RETURN registry_remove(const char *name, DAT_UINT32 major, DAT_UINT32 minor,
+					 DAT_BOOLEAN thread_safe)
+{
+	DAT_PROVIDER_INFO info = { "", major, minor, thread_safe };
+	DAT_PROVIDER table = { .device_name = name };
+
+	strcpy(info.ia_name, name);
+	return dat_registry_remove_provider(&table, &info);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls that only find their provider: each reaches its own slot with its own arguments, or
- * says what is wrong.
+ * The calls of libdat that only find their provider: each reaches its own slot of the provider's
+ * table with its own arguments, or refuses its handle.
  */
 #define _GNU_SOURCE
 #include <dat/udat.h>
@@ -13,16 +13,11 @@
 
 #define NAME "here"
 
-/* An object of this test's provider; its IA is one too. */
-struct object {
-	DAT_PROVIDER *provider;
-};
+static struct registry_object ia_object, other_ia_object, plain_object;
 
-static struct object ia_object, other_ia_object, plain_object;
-
-/* The length of the event queue chooses the object. */
-static DAT_RETURN open_ia(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
-			  DAT_IA_HANDLE *ia)
+/* The queue length chooses the object: 1 is ia_object, any other is other_ia_object. */
+static DAT_RETURN api_ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			      DAT_IA_HANDLE *ia)
 {
 	(void)name;
 	(void)evd;
@@ -30,34 +25,35 @@ static DAT_RETURN open_ia(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDL
 	return DAT_SUCCESS;
 }
 
-/* What else is to happen while an IA is being closed. */
-static void (*meanwhile)(void);
+/* Called by the provider while it closes an IA. */
+static void (*during_close)(void);
 
-static DAT_RETURN close_ia(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
+static DAT_RETURN api_ia_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
 {
 	(void)ia;
-	if (meanwhile)
-		meanwhile();
+	if (during_close)
+		during_close();
 	return flags == DAT_CLOSE_GRACEFUL_FLAG ? 0x8007004fU : DAT_SUCCESS;
 }
 
 static DAT_PROVIDER table = { .device_name = NAME,
-			      .ia_open_func = open_ia,
-			      .ia_close_func = close_ia };
+			      .ia_open_func = api_ia_open,
+			      .ia_close_func = api_ia_close };
 
 static const DAT_PROVIDER_INFO info = { NAME, 1, 2, DAT_FALSE };
 
 /*
- * Whatever its prototype, a call's arguments are words: here it is made with as many as the longest
- * takes, and a slot finds as many. Fewer are looked at.
+ * The arguments of every call are passed as words, so all calls can be made through one prototype:
+ * it has as many words as the longest call, and so has the slot below. A test checks only the words
+ * that its call has.
  */
 #define WORDS 12
 typedef DAT_RETURN word_call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
 			     uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-static uintptr_t seen[WORDS];
+static uintptr_t slot_args[WORDS];
 
-/* No success: a call that succeeds has its results looked at. */
+/* An error, because libdat reads the results of a call that succeeds. */
 #define REACHED ((DAT_RETURN)0x80041234U)
 
 static DAT_RETURN slot(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f,
@@ -65,7 +61,7 @@ static DAT_RETURN slot(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintp
 {
 	const uintptr_t words[WORDS] = { a, b, c, d, e, f, g, h, i, j, k, l };
 
-	memcpy(seen, words, sizeof(seen));
+	memcpy(slot_args, words, sizeof(slot_args));
 	return REACHED;
 }
 
@@ -80,8 +76,8 @@ static const struct call {
 	void (*call)(void);
 	size_t offset;	  /* of its slot in the table */
 	int words;	  /* of its arguments */
-	enum takes takes; /* first argument */
-	DAT_RETURN bad;	  /* the answer to a bad one */
+	enum takes takes; /* as the first argument */
+	DAT_RETURN bad;	  /* the status for a bad first argument */
 } calls[] = {
 #define CALL(name, words, takes, bad)                                                              \
 	{                                                                                          \
@@ -156,7 +152,7 @@ static const struct call {
 	CALL(srq_set_lw, 2, TAKES_OBJECT, 0x80050019),
 };
 
-static DAT_IA_HANDLE open_handle(int qlen)
+static DAT_IA_HANDLE api_open(int qlen)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
@@ -172,81 +168,85 @@ static void setup(void)
 	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS);
 }
 
-static DAT_RETURN make(const struct call *call, const void *first)
+static DAT_RETURN call_make(const struct call *call, const void *first)
 {
 	word_call *function = (word_call *)call->call;
 
-	memset(seen, 0, sizeof(seen));
+	memset(slot_args, 0, sizeof(slot_args));
 	return function((uintptr_t)first, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12);
 }
 
-/* Only this call's slot is filled: any other would crash. Enumerations are half a word. */
-static void expect_reached(const struct call *call, const void *first, const void *translated)
+/*
+ * The slot must get @translated in place of @first, and the other arguments as they are. Enumerated
+ * arguments are 32 bits wide, so only that part of a word is compared.
+ */
+static void call_reaches(const struct call *call, const void *first, const void *translated)
 {
-	ck_assert_msg(make(call, first) == REACHED, "%s", call->name);
-	ck_assert_msg(seen[0] == (uintptr_t)translated, "%s", call->name);
+	ck_assert_msg(call_make(call, first) == REACHED, "%s", call->name);
+	ck_assert_msg(slot_args[0] == (uintptr_t)translated, "%s", call->name);
 	for (int i = 1; i < call->words; i++)
-		ck_assert_msg((uint32_t)seen[i] == (uint32_t)i + 1, "%s: argument word %d",
+		ck_assert_msg((uint32_t)slot_args[i] == (uint32_t)i + 1, "%s: argument word %d",
 			      call->name, i + 1);
 }
 
-static void fill_slot(const struct call *call)
+/* Fills the slot of this call only: a call through any other slot crashes. */
+static void slot_fill(const struct call *call)
 {
 	void (*filled)(void) = (void (*)(void))slot;
 
 	memcpy((char *)&table + call->offset, &filled, sizeof(filled));
 }
 
-START_TEST(test_dispatch)
+START_TEST(a_call_reaches_its_own_slot_with_its_arguments)
 {
 	const struct call *call = &calls[_i];
-	DAT_IA_HANDLE ia = open_handle(1);
+	DAT_IA_HANDLE ia = api_open(1);
 
-	fill_slot(call);
+	slot_fill(call);
 	if (call->takes != TAKES_IA)
-		expect_reached(call, &plain_object, &plain_object);
+		call_reaches(call, &plain_object, &plain_object);
 	if (call->takes != TAKES_OBJECT) {
-		expect_reached(call, ia, &ia_object);
-		expect_reached(call, &ia_object, &ia_object);
+		call_reaches(call, ia, &ia_object);
+		call_reaches(call, &ia_object, &ia_object);
 	}
 }
 END_TEST
 
-static void expect_refused(const struct call *call, const void *first)
+static void call_refuses(const struct call *call, const void *first)
 {
-	DAT_RETURN ret = make(call, first);
+	DAT_RETURN ret = call_make(call, first);
 
 	ck_assert_msg(ret == call->bad, "%s(%p): 0x%08x", call->name, first, ret);
 }
 
-START_TEST(test_bad_handles)
+START_TEST(a_call_refuses_a_bad_handle)
 {
 	const struct call *call = &calls[_i];
-	DAT_IA_HANDLE ia = open_handle(1), closed = open_handle(2);
+	DAT_IA_HANDLE ia = api_open(1), closed = api_open(2);
 
 	ck_assert_uint_eq(dat_ia_close(closed, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	fill_slot(call);
-	expect_refused(call, NULL);
+	slot_fill(call);
+	call_refuses(call, NULL);
 	for (unsigned i = 1; i < 8; i++)
-		expect_refused(call, (const char *)&plain_object + i);
-	expect_refused(call, (const void *)8);
-	expect_refused(call, (const void *)4088);
-	expect_refused(call, closed);
-	expect_refused(call, (const void *)4095);
+		call_refuses(call, (const char *)&plain_object + i);
+	call_refuses(call, (const void *)8);
+	call_refuses(call, (const void *)4088);
+	call_refuses(call, closed);
+	call_refuses(call, (const void *)4095);
 	if (call->takes == TAKES_OBJECT)
-		expect_refused(call, ia);
+		call_refuses(call, ia);
 	if (call->takes == TAKES_IA) {
-		expect_refused(call, &plain_object);
-		expect_refused(call, &other_ia_object);
-		expect_refused(call, (const void *)-1);
+		call_refuses(call, &plain_object);
+		call_refuses(call, &other_ia_object);
+		call_refuses(call, (const void *)-1);
 	}
 }
 END_TEST
 
-START_TEST(test_helper)
+START_TEST(dats_get_ia_handle_returns_the_providers_handle)
 {
 	DAT_RETURN dats_get_ia_handle(unsigned long, DAT_IA_HANDLE *);
-	DAT_IA_HANDLE ia = open_handle(1), inner = NULL;
+	DAT_IA_HANDLE ia = api_open(1), inner = NULL;
 
 	ck_assert_uint_eq(dats_get_ia_handle((unsigned long)ia, &inner), DAT_SUCCESS);
 	ck_assert_ptr_eq(inner, &ia_object);
@@ -256,9 +256,9 @@ START_TEST(test_helper)
 }
 END_TEST
 
-/* What a provider may put into the ia_handle of a query. */
-static void *shown;
-static DAT_RETURN verdict;
+/* What the provider returns: the IA handle in a query or an event, and the status. */
+static void *provider_ia;
+static DAT_RETURN provider_status;
 
 #define QUERY(kind, KIND)                                                                          \
 	static DAT_RETURN query_##kind(DAT_##KIND##_HANDLE handle, DAT_##KIND##_PARAM_MASK mask,   \
@@ -266,8 +266,8 @@ static DAT_RETURN verdict;
 	{                                                                                          \
 		(void)handle;                                                                      \
 		(void)mask;                                                                        \
-		param->ia_handle = shown;                                                          \
-		return verdict;                                                                    \
+		param->ia_handle = provider_ia;                                                    \
+		return provider_status;                                                            \
 	}                                                                                          \
 	static DAT_IA_HANDLE ask_##kind(bool for_ia)                                               \
 	{                                                                                          \
@@ -277,7 +277,7 @@ static DAT_RETURN verdict;
 		table.kind##_query_func = query_##kind;                                            \
 		ret = dat_##kind##_query(&plain_object, for_ia ? DAT_##KIND##_FIELD_IA_HANDLE : 0, \
 					 &param);                                                  \
-		ck_assert_uint_eq(ret, verdict);                                                   \
+		ck_assert_uint_eq(ret, provider_status);                                           \
 		return param.ia_handle;                                                            \
 	}
 QUERY(ep, EP)
@@ -294,66 +294,66 @@ static DAT_IA_HANDLE (*const queries[])(bool for_ia) = {
 	ask_ep, ask_evd, ask_lmr, ask_rmr, ask_pz, ask_psp, ask_rsp, ask_cno, ask_srq,
 };
 
-START_TEST(test_query_shows_the_consumers_ia)
+START_TEST(a_query_returns_the_consumers_ia_handle)
 {
-	DAT_IA_HANDLE other = open_handle(2), ia = open_handle(1);
+	DAT_IA_HANDLE other = api_open(2), ia = api_open(1);
 
-	shown = &ia_object;
+	provider_ia = &ia_object;
 	ck_assert_ptr_eq(queries[_i](true), ia);
-	shown = &other_ia_object;
+	provider_ia = &other_ia_object;
 	ck_assert_ptr_eq(queries[_i](true), other);
-	shown = ia; /* a provider that knows better */
+	provider_ia = ia; /* the provider returns the consumer's handle itself */
 	ck_assert_ptr_eq(queries[_i](true), ia);
-	shown = &plain_object;
+	provider_ia = &plain_object;
 	ck_assert_ptr_eq(queries[_i](true), &plain_object);
 	ck_assert_uint_eq(dat_ia_close(other, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	shown = NULL;
+	provider_ia = NULL;
 	ck_assert_ptr_null(queries[_i](true));
-	shown = &ia_object;
+	provider_ia = &ia_object;
 	ck_assert_ptr_eq(queries[_i](false), &ia_object);
-	verdict = REACHED;
+	provider_status = REACHED;
 	ck_assert_ptr_eq(queries[_i](true), &ia_object);
-	verdict = DAT_SUCCESS;
+	provider_status = DAT_SUCCESS;
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	ck_assert_ptr_eq(queries[_i](true), &ia_object);
 }
 END_TEST
 
-static DAT_EVENT_NUMBER number;
+static DAT_EVENT_NUMBER provider_event;
 
-static DAT_RETURN take_event(DAT_EVENT *event)
+static DAT_RETURN api_event_get(DAT_EVENT *event)
 {
-	event->event_number = number;
-	event->event_data.asynch_error_event_data.dat_handle = shown;
-	return verdict;
+	event->event_number = provider_event;
+	event->event_data.asynch_error_event_data.dat_handle = provider_ia;
+	return provider_status;
 }
 
-static DAT_RETURN dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
+static DAT_RETURN api_evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
 	(void)evd;
-	return take_event(event);
+	return api_event_get(event);
 }
 
-static DAT_RETURN wait_for_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-				 DAT_EVENT *event, DAT_COUNT *nmore)
+static DAT_RETURN api_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			       DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	(void)evd;
 	(void)timeout;
 	(void)threshold;
 	(void)nmore;
-	return take_event(event);
+	return api_event_get(event);
 }
 
-/* The handle in the event as the consumer gets it, by either call. */
-static DAT_HANDLE event_handle(void)
+/* The handle in the event that the consumer gets; the same by dat_evd_dequeue and dat_evd_wait. */
+static DAT_HANDLE consumer_event_handle(void)
 {
 	DAT_EVENT dequeued, waited;
 	DAT_COUNT nmore;
 
-	table.evd_dequeue_func = dequeue;
-	table.evd_wait_func = wait_for_event;
-	ck_assert_uint_eq(dat_evd_dequeue(&plain_object, &dequeued), verdict);
-	ck_assert_uint_eq(dat_evd_wait(&plain_object, 0, 1, &waited, &nmore), verdict);
+	table.evd_dequeue_func = api_evd_dequeue;
+	table.evd_wait_func = api_evd_wait;
+	ck_assert_uint_eq(dat_evd_dequeue(&plain_object, &dequeued), provider_status);
+	ck_assert_uint_eq(dat_evd_wait(&plain_object, 0, 1, &waited, &nmore), provider_status);
 	ck_assert_ptr_eq(dequeued.event_data.asynch_error_event_data.dat_handle,
 			 waited.event_data.asynch_error_event_data.dat_handle);
 	return waited.event_data.asynch_error_event_data.dat_handle;
@@ -376,55 +376,55 @@ static const struct {
 	{ DAT_SOFTWARE_EVENT, false },
 };
 
-START_TEST(test_async_event_shows_the_consumers_ia)
+START_TEST(an_async_event_carries_the_consumers_ia_handle)
 {
-	DAT_IA_HANDLE ia = open_handle(1);
+	DAT_IA_HANDLE ia = api_open(1);
 
-	number = events[_i].number;
-	shown = &ia_object;
-	ck_assert_ptr_eq(event_handle(), events[_i].async ? ia : &ia_object);
-	shown = &plain_object;
-	ck_assert_ptr_eq(event_handle(), &plain_object);
-	shown = &ia_object;
-	verdict = DAT_QUEUE_EMPTY;
-	ck_assert_ptr_eq(event_handle(), &ia_object);
+	provider_event = events[_i].number;
+	provider_ia = &ia_object;
+	ck_assert_ptr_eq(consumer_event_handle(), events[_i].async ? ia : &ia_object);
+	provider_ia = &plain_object;
+	ck_assert_ptr_eq(consumer_event_handle(), &plain_object);
+	provider_ia = &ia_object;
+	provider_status = DAT_QUEUE_EMPTY;
+	ck_assert_ptr_eq(consumer_event_handle(), &ia_object);
 }
 END_TEST
 
-/* The table of open IAs. */
+/* ---- the table of open IAs ---- */
 
-START_TEST(test_lowest_handle_first)
+START_TEST(the_lowest_free_handle_is_used_first)
 {
 	DAT_IA_HANDLE ia;
 
 	for (uintptr_t i = 1; i <= 200; i++)
-		ck_assert_uint_eq((uintptr_t)open_handle(2), i);
+		ck_assert_uint_eq((uintptr_t)api_open(2), i);
 	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)130, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)7, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq((uintptr_t)open_handle(2), 7);
-	ia = open_handle(2);
+	ck_assert_uint_eq((uintptr_t)api_open(2), 7);
+	ia = api_open(2);
 	ck_assert_uint_eq((uintptr_t)ia, 130);
-	ck_assert_uint_eq((uintptr_t)open_handle(2), 201);
+	ck_assert_uint_eq((uintptr_t)api_open(2), 201);
 }
 END_TEST
 
-START_TEST(test_table_full)
+START_TEST(open_fails_when_4095_ias_are_open)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = &evd;
 
 	for (uintptr_t i = 1; i < 4096; i++)
-		ck_assert_uint_eq((uintptr_t)open_handle(2), i);
+		ck_assert_uint_eq((uintptr_t)api_open(2), i);
 	ck_assert_uint_eq(dat_ia_open((char *)NAME, 2, &evd, &ia), 0x80030002U);
 	ck_assert_ptr_null(ia);
 	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)4095, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq((uintptr_t)open_handle(2), 4095);
+	ck_assert_uint_eq((uintptr_t)api_open(2), 4095);
 }
 END_TEST
 
-START_TEST(test_close)
+START_TEST(a_closed_handle_is_refused)
 {
-	DAT_IA_HANDLE ia = open_handle(1), other = open_handle(2);
+	DAT_IA_HANDLE ia = api_open(1), other = api_open(2);
 
 	ck_assert_uint_eq(dat_ia_close(NULL, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
 	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)3, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
@@ -439,37 +439,35 @@ END_TEST
 
 static void close_again(void)
 {
-	meanwhile = NULL;
+	during_close = NULL;
 	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)1, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
 	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
 }
 
-START_TEST(test_close_during_close)
+START_TEST(a_handle_is_refused_while_it_is_closed)
 {
-	DAT_IA_HANDLE ia = open_handle(1);
+	DAT_IA_HANDLE ia = api_open(1);
 
-	meanwhile = close_again;
+	during_close = close_again;
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), 0x8007004fU);
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 END_TEST
 
-/*
- * The provider has let go of its object, and the next open gets it, before the close has returned.
- */
+/* The provider has freed its object, and another open gets it before the close has returned. */
 static void open_the_same(void)
 {
-	meanwhile = NULL;
-	ck_assert_uint_eq((uintptr_t)open_handle(1), 2);
-	shown = &ia_object;
+	during_close = NULL;
+	ck_assert_uint_eq((uintptr_t)api_open(1), 2);
+	provider_ia = &ia_object;
 	ck_assert_uint_eq((uintptr_t)ask_pz(true), 2);
 }
 
-START_TEST(test_open_during_close)
+START_TEST(an_object_reused_during_close_gets_another_handle)
 {
-	DAT_IA_HANDLE ia = open_handle(1);
+	DAT_IA_HANDLE ia = api_open(1);
 
-	meanwhile = open_the_same;
+	during_close = open_the_same;
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	ck_assert_uint_eq((uintptr_t)ask_pz(true), 2);
 	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
@@ -477,35 +475,35 @@ START_TEST(test_open_during_close)
 }
 END_TEST
 
-/* Other threads' IAs come and go, and the table grows, while this one's is used. */
-static void *open_and_close(void *arg)
+/* The table of open IAs grows and shrinks while the main thread looks up its IA. */
+static void *open_and_close_ias(void *arg)
 {
 	DAT_IA_HANDLE ias[40];
 
 	(void)arg;
 	for (int round = 0; round < 20; round++) {
 		for (int i = 0; i < COUNT(ias); i++)
-			ias[i] = open_handle(2);
+			ias[i] = api_open(2);
 		for (int i = 0; i < COUNT(ias); i++)
 			ck_assert_uint_eq(dat_ia_close(ias[i], DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	}
 	return NULL;
 }
 
-START_TEST(test_table_under_threads)
+START_TEST(calls_work_while_other_threads_open_and_close)
 {
 	const struct call *query = &calls[0];
-	DAT_IA_HANDLE ia = open_handle(1);
+	DAT_IA_HANDLE ia = api_open(1);
 	pthread_t threads[3];
 
-	fill_slot(query);
+	slot_fill(query);
 	for (int i = 0; i < COUNT(threads); i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, open_and_close_ias, NULL), 0);
 	for (int i = 0; i < 5000; i++)
-		expect_reached(query, i & 1 ? ia : &ia_object, &ia_object);
+		call_reaches(query, i & 1 ? ia : &ia_object, &ia_object);
 	for (int i = 0; i < COUNT(threads); i++)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-	ck_assert_uint_eq((uintptr_t)open_handle(2), 2);
+	ck_assert_uint_eq((uintptr_t)api_open(2), 2);
 }
 END_TEST
 
@@ -514,16 +512,17 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("calls");
 
 	tcase_add_checked_fixture(cases, setup, NULL);
-	tcase_add_loop_test(cases, test_dispatch, 0, COUNT(calls));
-	tcase_add_loop_test(cases, test_bad_handles, 0, COUNT(calls));
-	tcase_add_test(cases, test_helper);
-	tcase_add_loop_test(cases, test_query_shows_the_consumers_ia, 0, COUNT(queries));
-	tcase_add_loop_test(cases, test_async_event_shows_the_consumers_ia, 0, COUNT(events));
-	tcase_add_test(cases, test_lowest_handle_first);
-	tcase_add_test(cases, test_table_full);
-	tcase_add_test(cases, test_close);
-	tcase_add_test(cases, test_close_during_close);
-	tcase_add_test(cases, test_open_during_close);
-	tcase_add_test(cases, test_table_under_threads);
+	tcase_add_loop_test(cases, a_call_reaches_its_own_slot_with_its_arguments, 0, COUNT(calls));
+	tcase_add_loop_test(cases, a_call_refuses_a_bad_handle, 0, COUNT(calls));
+	tcase_add_test(cases, dats_get_ia_handle_returns_the_providers_handle);
+	tcase_add_loop_test(cases, a_query_returns_the_consumers_ia_handle, 0, COUNT(queries));
+	tcase_add_loop_test(cases, an_async_event_carries_the_consumers_ia_handle, 0,
+			    COUNT(events));
+	tcase_add_test(cases, the_lowest_free_handle_is_used_first);
+	tcase_add_test(cases, open_fails_when_4095_ias_are_open);
+	tcase_add_test(cases, a_closed_handle_is_refused);
+	tcase_add_test(cases, a_handle_is_refused_while_it_is_closed);
+	tcase_add_test(cases, an_object_reused_during_close_gets_another_handle);
+	tcase_add_test(cases, calls_work_while_other_threads_open_and_close);
 	return run_cases(argc, argv);
 }

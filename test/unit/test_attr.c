@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attributes: what a device says, as a consumer reads it, and what a consumer may ask of an
- * endpoint.
+ * Attributes: what a query returns for an IA and the provider, and what an endpoint may be created
+ * with.
  */
 #include <netinet/in.h>
 
 #include "harness.h"
 
-#define BAD BAD_ARG(6)
+#define BAD BAD_ARG(6) /* as dat_ep_create returns it */
 
 static struct provider provider;
-static struct tp_attr device;
-static struct ia ia = { .provider = &provider, .attr = &device };
+static struct tp_attr dev_attr;
+static struct ia ia = { .provider = &provider, .attr = &dev_attr };
 
 static void setup(void)
 {
@@ -21,7 +21,7 @@ static void setup(void)
 		.dapl_version_minor = 1,
 		.is_thread_safe = DAT_TRUE,
 	};
-	device = (struct tp_attr){
+	dev_attr = (struct tp_attr){
 		.device = "fake0",
 		.vendor = "0x1234",
 		.hw_version = 7,
@@ -44,10 +44,10 @@ static void setup(void)
 		.max_mr_size = UINT64_C(1) << 40,
 		.max_message = UINT64_C(1) << 30,
 	};
-	device.addr.ss_family = AF_INET;
+	dev_attr.addr.ss_family = AF_INET;
 }
 
-START_TEST(of_the_adapter)
+START_TEST(ia_attributes_come_from_the_device)
 {
 	DAT_IA_ATTR attr;
 
@@ -58,7 +58,7 @@ START_TEST(of_the_adapter)
 	ck_assert_uint_eq(attr.hardware_version_minor, 0);
 	ck_assert_uint_eq(attr.firmware_version_major, 3);
 	ck_assert_uint_eq(attr.firmware_version_minor, 5);
-	ck_assert_ptr_eq(attr.ia_address_ptr, &device.addr);
+	ck_assert_ptr_eq(attr.ia_address_ptr, &dev_attr.addr);
 	ck_assert_int_eq(attr.max_eps, 100);
 	ck_assert_int_eq(attr.max_dto_per_ep, 1000 - RING_SLACK);
 	ck_assert_int_eq(attr.max_rdma_read_per_ep_in, 16);
@@ -89,34 +89,34 @@ START_TEST(of_the_adapter)
 }
 END_TEST
 
-START_TEST(without_windows_regions_stand_for_them)
+START_TEST(max_rmrs_is_max_lmrs_without_device_windows)
 {
 	DAT_IA_ATTR attr;
 
-	device.max_mw = 0;
+	dev_attr.max_mw = 0;
 	attr_ia(&ia, &attr);
 	ck_assert_int_eq(attr.max_rmrs, 300);
 }
 END_TEST
 
-START_TEST(reads_are_guaranteed_only_for_all)
+START_TEST(reads_are_guaranteed_only_if_enough_for_all_endpoints)
 {
 	DAT_IA_ATTR attr;
 
-	device.max_read_in_total = 1599;
+	dev_attr.max_read_in_total = 1599;
 	attr_ia(&ia, &attr);
 	ck_assert_int_eq(attr.max_rdma_read_per_ep_in_guaranteed, DAT_FALSE);
 }
 END_TEST
 
-START_TEST(of_the_provider)
+START_TEST(provider_attributes_say_what_is_supported)
 {
 	DAT_PROVIDER_ATTR attr;
 
 	attr_provider(&ia, &attr);
 	ck_assert_str_ne(attr.provider_name, "");
 	ck_assert_uint_eq(attr.provider_version_major, 1);
-	/* The key under which it was opened: a registry looks for it again at close. */
+	/* The registry looks up the provider by this version when the IA is closed. */
 	ck_assert_uint_eq(attr.dapl_version_major, 1);
 	ck_assert_uint_eq(attr.dapl_version_minor, 1);
 	ck_assert_int_eq(attr.is_thread_safe, DAT_TRUE);
@@ -140,18 +140,18 @@ START_TEST(of_the_provider)
 }
 END_TEST
 
-START_TEST(iwarp_reads_need_remote_write)
+START_TEST(a_read_sink_needs_remote_write_on_iwarp)
 {
 	DAT_PROVIDER_ATTR attr;
 
-	device.caps = TP_CAP_READ_NEEDS_WRITE;
+	dev_attr.caps = TP_CAP_READ_NEEDS_WRITE;
 	attr_provider(&ia, &attr);
 	ck_assert_int_eq(attr.rdma_write_for_rdma_read_req, DAT_TRUE);
 }
 END_TEST
 
-/* Nothing of what the consumer's structure held before shines through. */
-START_TEST(every_byte_is_filled)
+/* The consumer's structure keeps nothing of its contents before the query. */
+START_TEST(a_query_writes_every_byte_of_the_attributes)
 {
 	static DAT_PROVIDER_ATTR provider_attr[2];
 	static DAT_IA_ATTR ia_attr[2];
@@ -167,8 +167,8 @@ START_TEST(every_byte_is_filled)
 }
 END_TEST
 
-/* Padding aside. */
-static void expect_equal(const DAT_EP_ATTR *a, const DAT_EP_ATTR *b)
+/* Compares all but the padding. */
+static void expect_same_ep_attr(const DAT_EP_ATTR *a, const DAT_EP_ATTR *b)
 {
 	ck_assert_int_eq(a->service_type, b->service_type);
 	ck_assert_uint_eq(a->max_message_size, b->max_message_size);
@@ -191,12 +191,12 @@ static void expect_equal(const DAT_EP_ATTR *a, const DAT_EP_ATTR *b)
 	ck_assert_ptr_eq(a->ep_provider_specific, b->ep_provider_specific);
 }
 
-START_TEST(ep_default)
+START_TEST(ep_defaults_do_not_grow_with_the_device)
 {
 	DAT_EP_ATTR attr;
 
-	device.max_message = UINT64_C(1) << 32;
-	device.max_read_sge = 30;
+	dev_attr.max_message = UINT64_C(1) << 32;
+	dev_attr.max_read_sge = 30;
 	attr_ep_default(&ia, &attr);
 	ck_assert_int_eq(attr.service_type, DAT_SERVICE_TYPE_RC);
 	ck_assert_uint_eq(attr.max_message_size, UINT64_C(1) << 31);
@@ -217,16 +217,16 @@ START_TEST(ep_default)
 }
 END_TEST
 
-START_TEST(ep_default_is_cut_to_the_device)
+START_TEST(ep_defaults_are_limited_by_the_device)
 {
 	DAT_EP_ATTR attr;
 
-	device.max_qp_wr = 10;
-	device.max_sge = 3;
-	device.max_read_sge = 1;
-	device.max_read_in = 2;
-	device.max_read_out = 0;
-	device.max_message = 4096;
+	dev_attr.max_qp_wr = 10;
+	dev_attr.max_sge = 3;
+	dev_attr.max_read_sge = 1;
+	dev_attr.max_read_in = 2;
+	dev_attr.max_read_out = 0;
+	dev_attr.max_message = 4096;
 	attr_ep_default(&ia, &attr);
 	ck_assert_uint_eq(attr.max_message_size, 4096);
 	ck_assert_uint_eq(attr.max_rdma_size, 4096);
@@ -241,45 +241,42 @@ START_TEST(ep_default_is_cut_to_the_device)
 }
 END_TEST
 
-/*
- * What a query returned is accepted when asked for: the case of a consumer that changes one member
- * of the defaults.
- */
-START_TEST(ep_default_can_be_asked_for)
+/* A consumer changes one member of the queried defaults and passes the others as they are. */
+START_TEST(ep_defaults_are_accepted)
 {
-	DAT_EP_ATTR usual, got;
+	DAT_EP_ATTR defaults, got;
 
-	attr_ep_default(&ia, &usual);
+	attr_ep_default(&ia, &defaults);
 	memset(&got, 0xff, sizeof(got));
-	ck_dat(attr_ep_check(&ia, &usual, BAD, &got));
-	expect_equal(&got, &usual);
+	ck_dat(attr_ep_check(&ia, &defaults, BAD, &got));
+	expect_same_ep_attr(&got, &defaults);
 	memset(&got, 0xff, sizeof(got));
 	ck_dat(attr_ep_check(&ia, NULL, BAD, &got));
-	expect_equal(&got, &usual);
+	expect_same_ep_attr(&got, &defaults);
 }
 END_TEST
 
-START_TEST(ep_maxima_can_be_asked_for)
+START_TEST(ep_maxima_are_accepted)
 {
 	DAT_EP_ATTR attr, got;
-	DAT_IA_ATTR most;
+	DAT_IA_ATTR maxima;
 
-	attr_ia(&ia, &most);
+	attr_ia(&ia, &maxima);
 	attr_ep_default(&ia, &attr);
-	attr.max_message_size = most.max_message_size;
-	attr.max_rdma_size = most.max_rdma_size;
-	attr.max_recv_dtos = attr.max_request_dtos = most.max_dto_per_ep;
-	attr.max_recv_iov = attr.max_request_iov = most.max_iov_segments_per_dto;
-	attr.max_rdma_read_in = most.max_rdma_read_per_ep_in;
-	attr.max_rdma_read_out = most.max_rdma_read_per_ep_out;
-	attr.max_rdma_read_iov = most.max_iov_segments_per_rdma_read;
-	attr.max_rdma_write_iov = most.max_iov_segments_per_rdma_write;
+	attr.max_message_size = maxima.max_message_size;
+	attr.max_rdma_size = maxima.max_rdma_size;
+	attr.max_recv_dtos = attr.max_request_dtos = maxima.max_dto_per_ep;
+	attr.max_recv_iov = attr.max_request_iov = maxima.max_iov_segments_per_dto;
+	attr.max_rdma_read_in = maxima.max_rdma_read_per_ep_in;
+	attr.max_rdma_read_out = maxima.max_rdma_read_per_ep_out;
+	attr.max_rdma_read_iov = maxima.max_iov_segments_per_rdma_read;
+	attr.max_rdma_write_iov = maxima.max_iov_segments_per_rdma_write;
 	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
-	expect_equal(&got, &attr);
+	expect_same_ep_attr(&got, &attr);
 }
 END_TEST
 
-START_TEST(ep_zero_leaves_open)
+START_TEST(zero_sizes_stand_for_the_maxima)
 {
 	DAT_EP_ATTR attr, got;
 
@@ -290,12 +287,12 @@ START_TEST(ep_zero_leaves_open)
 	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	ck_assert_uint_eq(got.max_message_size, UINT64_C(1) << 30);
 	ck_assert_uint_eq(got.max_rdma_size, UINT64_C(1) << 30);
-	ck_assert_int_eq(got.max_rdma_read_iov, 2); /* all that the device has */
+	ck_assert_int_eq(got.max_rdma_read_iov, 2); /* the device's maximum */
 	ck_assert_int_eq(got.max_rdma_write_iov, 7);
 }
 END_TEST
 
-START_TEST(ep_without_transfers)
+START_TEST(an_endpoint_without_transfers_is_accepted)
 {
 	DAT_EP_ATTR attr, got;
 
@@ -306,19 +303,19 @@ START_TEST(ep_without_transfers)
 	attr.max_rdma_read_in = attr.max_rdma_read_out = 0;
 	attr.srq_soft_hw = DAT_HW_DEFAULT;
 	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
-	expect_equal(&got, &attr);
+	expect_same_ep_attr(&got, &attr);
 }
 END_TEST
 
-static DAT_NAMED_ATTR named;
+static DAT_NAMED_ATTR specific;
 
-/* One word of the defaults replaced by something that can't be had. */
+/* The defaults with one member changed to a value that is refused. */
 static const struct {
 	const char *why;
 	size_t offset;
 	int value;
 	DAT_RETURN want;
-} refusals[] = {
+} bad_values[] = {
 #define ROW(member, value, want)                                                                   \
 	{                                                                                          \
 #member " = " #value, offsetof(DAT_EP_ATTR, member), value, want                   \
@@ -353,22 +350,22 @@ static const struct {
 #undef ROW
 };
 
-START_TEST(ep_refuses)
+START_TEST(ep_attributes_out_of_range_are_refused)
 {
 	DAT_EP_ATTR attr, got, before;
 
 	attr_ep_default(&ia, &attr);
-	attr.ep_transport_specific = attr.ep_provider_specific = &named;
-	memcpy((char *)&attr + refusals[_i].offset, &refusals[_i].value, sizeof(int));
+	attr.ep_transport_specific = attr.ep_provider_specific = &specific;
+	memcpy((char *)&attr + bad_values[_i].offset, &bad_values[_i].value, sizeof(int));
 	memset(&got, 0xa5, sizeof(got));
 	before = got;
-	ck_assert_msg(attr_ep_check(&ia, &attr, BAD, &got) == refusals[_i].want, "%s",
-		      refusals[_i].why);
+	ck_assert_msg(attr_ep_check(&ia, &attr, BAD, &got) == bad_values[_i].want, "%s",
+		      bad_values[_i].why);
 	ck_assert_mem_eq(&got, &before, sizeof(got));
 }
 END_TEST
 
-START_TEST(ep_refuses_sizes)
+START_TEST(ep_sizes_beyond_the_device_are_refused)
 {
 	DAT_EP_ATTR attr, got;
 
@@ -387,7 +384,7 @@ static const DAT_COMPLETION_FLAGS legal_flags[] = {
 	DAT_COMPLETION_EVD_THRESHOLD_FLAG,
 };
 
-START_TEST(ep_takes_flags)
+START_TEST(ep_completion_flags_are_accepted)
 {
 	DAT_EP_ATTR attr, got;
 
@@ -404,20 +401,20 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("attributes");
 
 	tcase_add_checked_fixture(cases, setup, NULL);
-	tcase_add_test(cases, of_the_adapter);
-	tcase_add_test(cases, without_windows_regions_stand_for_them);
-	tcase_add_test(cases, reads_are_guaranteed_only_for_all);
-	tcase_add_test(cases, of_the_provider);
-	tcase_add_test(cases, iwarp_reads_need_remote_write);
-	tcase_add_test(cases, every_byte_is_filled);
-	tcase_add_test(cases, ep_default);
-	tcase_add_test(cases, ep_default_is_cut_to_the_device);
-	tcase_add_test(cases, ep_default_can_be_asked_for);
-	tcase_add_test(cases, ep_maxima_can_be_asked_for);
-	tcase_add_test(cases, ep_zero_leaves_open);
-	tcase_add_test(cases, ep_without_transfers);
-	tcase_add_loop_test(cases, ep_refuses, 0, COUNT(refusals));
-	tcase_add_test(cases, ep_refuses_sizes);
-	tcase_add_loop_test(cases, ep_takes_flags, 0, COUNT(legal_flags));
+	tcase_add_test(cases, ia_attributes_come_from_the_device);
+	tcase_add_test(cases, max_rmrs_is_max_lmrs_without_device_windows);
+	tcase_add_test(cases, reads_are_guaranteed_only_if_enough_for_all_endpoints);
+	tcase_add_test(cases, provider_attributes_say_what_is_supported);
+	tcase_add_test(cases, a_read_sink_needs_remote_write_on_iwarp);
+	tcase_add_test(cases, a_query_writes_every_byte_of_the_attributes);
+	tcase_add_test(cases, ep_defaults_do_not_grow_with_the_device);
+	tcase_add_test(cases, ep_defaults_are_limited_by_the_device);
+	tcase_add_test(cases, ep_defaults_are_accepted);
+	tcase_add_test(cases, ep_maxima_are_accepted);
+	tcase_add_test(cases, zero_sizes_stand_for_the_maxima);
+	tcase_add_test(cases, an_endpoint_without_transfers_is_accepted);
+	tcase_add_loop_test(cases, ep_attributes_out_of_range_are_refused, 0, COUNT(bad_values));
+	tcase_add_test(cases, ep_sizes_beyond_the_device_are_refused);
+	tcase_add_loop_test(cases, ep_completion_flags_are_accepted, 0, COUNT(legal_flags));
 	return run_unit_cases(argc, argv);
 }

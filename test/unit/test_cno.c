@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consumer notification objects: the latch, its waiters, proxy agents, and what an EVD's gate lets
- * through.
+ * Consumer notification objects: the latch, its waiters, proxy agents, and which events of an EVD
+ * trigger them.
  */
 #include <semaphore.h>
 #include <signal.h>
@@ -9,22 +9,22 @@
 #include "alloc.h"
 #include "harness.h"
 
-#define EMPTY	 ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare, as of dat_evd_dequeue */
+#define EMPTY	 ((DAT_RETURN)DAT_QUEUE_EMPTY) /* without a class, as dat_evd_dequeue returns it */
 #define NO_AGENT DAT_OS_WAIT_PROXY_AGENT_NULL
 
 static struct side side;
 static struct pair pair;
 static DAT_CNO_HANDLE cno;
-static sem_t waiter_left; /* counts those that dat_cno_wait has let go */
+static sem_t waiter_returned; /* posted by each waiter after its dat_cno_wait */
 
-static void open_side(void)
+static void cno_setup_side(void)
 {
-	ck_assert_int_eq(sem_init(&waiter_left, 0, 0), 0);
+	ck_assert_int_eq(sem_init(&waiter_returned, 0, 0), 0);
 	side_open(&side, "fake0");
 	ck_dat(cno_create(side.ia, NO_AGENT, &cno));
 }
 
-static DAT_EVD_HANDLE evd_on(DAT_CNO_HANDLE on)
+static DAT_EVD_HANDLE software_evd_on(DAT_CNO_HANDLE on)
 {
 	DAT_EVD_HANDLE evd;
 
@@ -32,13 +32,8 @@ static DAT_EVD_HANDLE evd_on(DAT_CNO_HANDLE on)
 	return evd;
 }
 
-static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
-{
-	return ((struct evd *)evd)->cq;
-}
-
-/* What dat_cno_wait says at once. */
-static DAT_EVD_HANDLE latched(void)
+/* The CNO must be triggered: returns the EVD, without a sleep. */
+static DAT_EVD_HANDLE take_notification(void)
 {
 	DAT_EVD_HANDLE evd = POISON;
 
@@ -46,7 +41,7 @@ static DAT_EVD_HANDLE latched(void)
 	return evd;
 }
 
-static void expect_clear(void)
+static void expect_no_notification(void)
 {
 	DAT_EVD_HANDLE evd = POISON;
 
@@ -55,7 +50,7 @@ static void expect_clear(void)
 	ck_assert_ptr_eq(evd, DAT_HANDLE_NULL);
 }
 
-/* dat_cno_wait in a thread of its own. */
+/* A thread that blocks in dat_cno_wait. */
 struct cno_waiter {
 	DAT_TIMEOUT timeout;
 	DAT_RETURN ret;
@@ -68,29 +63,29 @@ static void *cno_waiter_main(void *arg)
 	struct cno_waiter *waiter = arg;
 
 	waiter->ret = cno_wait(cno, waiter->timeout, &waiter->evd);
-	sem_post(&waiter_left);
+	sem_post(&waiter_returned);
 	return NULL;
 }
 
-/* @sleepers will sleep then, this one included. */
-static void cno_waiter_start(struct cno_waiter *waiter, unsigned sleepers)
+/* Returns when @waiters_asleep waiters sleep, this one included. */
+static void cno_waiter_start(struct cno_waiter *waiter, unsigned waiters_asleep)
 {
 	waiter->timeout = DAT_TIMEOUT_INFINITE;
 	waiter->evd = POISON;
 	waiter->thread = consumer_thread_start(cno_waiter_main, waiter);
-	fake_settle(sleepers);
+	fake_settle(waiters_asleep);
 }
 
-static DAT_EVD_HANDLE cno_waiter_end(struct cno_waiter *waiter)
+static DAT_EVD_HANDLE cno_waiter_join(struct cno_waiter *waiter)
 {
-	consumer_thread_end(waiter->thread);
+	consumer_thread_join(waiter->thread);
 	ck_dat(waiter->ret);
 	return waiter->evd;
 }
 
 /* ---- create, query, free ---- */
 
-START_TEST(create_and_query)
+START_TEST(cno_create_and_query_check_their_arguments)
 {
 	DAT_OS_WAIT_PROXY_AGENT agent = { .instance_data = &side, .proxy_agent_func = NULL };
 	DAT_CNO_HANDLE other = POISON;
@@ -111,8 +106,8 @@ START_TEST(create_and_query)
 }
 END_TEST
 
-/* So many that the memory of objects has to grow. */
-START_TEST(create_runs_out_of_memory)
+/* The slab of the objects has to grow several times. */
+START_TEST(cno_create_without_memory_changes_nothing)
 {
 	DAT_CNO_HANDLE others[40];
 	DAT_RETURN ret;
@@ -135,18 +130,18 @@ START_TEST(create_runs_out_of_memory)
 }
 END_TEST
 
-START_TEST(free_is_refused_while_in_use)
+START_TEST(cno_free_is_refused_while_in_use)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 	struct cno_waiter waiter;
 
 	ck_dat_is(cno_free(cno), BAD_STATE(CNO_IN_USE));
 	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
 	cno_waiter_start(&waiter, 1);
 	ck_dat_is(cno_free(cno), BAD_STATE(CNO_IN_USE));
-	ck_dat(evd_modify_cno(evd, cno)); /* the way to unblock it */
+	ck_dat(evd_modify_cno(evd, cno)); /* to wake up the waiter */
 	post_se(evd, 1);
-	ck_assert_ptr_eq(cno_waiter_end(&waiter), evd);
+	ck_assert_ptr_eq(cno_waiter_join(&waiter), evd);
 	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
 	ck_dat(cno_free(cno));
 	expect_se(evd, 1);
@@ -155,26 +150,26 @@ END_TEST
 
 /* ---- the latch ---- */
 
-START_TEST(many_arrivals_are_one_notification)
+START_TEST(triggers_until_the_next_wait_are_one_notification)
 {
-	DAT_EVD_HANDLE first = evd_on(cno), second = evd_on(cno);
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
 
-	expect_clear();
+	expect_no_notification();
 	post_se(first, 1);
 	post_se(second, 2);
 	post_se(first, 3);
-	ck_assert_ptr_eq(latched(), first);
-	expect_clear();
+	ck_assert_ptr_eq(take_notification(), first);
+	expect_no_notification();
 	post_se(second, 4);
-	ck_assert_ptr_eq(latched(), second);
-	expect_clear();
+	ck_assert_ptr_eq(take_notification(), second);
+	expect_no_notification();
 	ck_dat_is(cno_wait(cno, 0, NULL), BAD_ARG(3));
 }
 END_TEST
 
 static const DAT_TIMEOUT timeouts[] = { 0, 1, SECONDS(1), SECONDS(4000), DAT_TIMEOUT_INFINITE - 1 };
 
-START_TEST(a_wait_times_out_exactly)
+START_TEST(cno_wait_times_out_exactly)
 {
 	uint64_t began = tp_now();
 	DAT_EVD_HANDLE evd = POISON;
@@ -185,80 +180,81 @@ START_TEST(a_wait_times_out_exactly)
 }
 END_TEST
 
-START_TEST(a_trigger_wakes)
+START_TEST(a_trigger_wakes_a_waiter)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 	struct cno_waiter waiter;
 
 	cno_waiter_start(&waiter, 1);
 	post_se(evd, 1);
-	ck_assert_ptr_eq(cno_waiter_end(&waiter), evd);
-	expect_clear();
+	ck_assert_ptr_eq(cno_waiter_join(&waiter), evd);
+	expect_no_notification();
 }
 END_TEST
 
 START_TEST(one_trigger_wakes_one_waiter)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 	struct cno_waiter waiters[3];
 
 	for (int n = 0; n < COUNT(waiters); n++)
 		cno_waiter_start(&waiters[n], (unsigned)n + 1);
-	for (unsigned left = COUNT(waiters); left > 0; left--) {
+	for (unsigned asleep = COUNT(waiters); asleep > 0; asleep--) {
 		post_se(evd, 1);
-		while (sem_wait(&waiter_left) < 0)
+		while (sem_wait(&waiter_returned) < 0)
 			;
-		fake_settle(left - 1);
-		ck_assert_int_ne(sem_trywait(&waiter_left), 0);
-		expect_clear();
+		fake_settle(asleep - 1);
+		ck_assert_int_ne(sem_trywait(&waiter_returned), 0);
+		expect_no_notification();
 	}
 	for (int n = 0; n < COUNT(waiters); n++)
-		ck_assert_ptr_eq(cno_waiter_end(&waiters[n]), evd);
+		ck_assert_ptr_eq(cno_waiter_join(&waiters[n]), evd);
 }
 END_TEST
 
 static volatile sig_atomic_t signals;
 
-static void on_signal(int number)
+static void cno_count_signal(int number)
 {
 	(void)number;
 	signals++;
 }
 
-START_TEST(a_signal_interrupts_a_wait)
+START_TEST(a_signal_interrupts_a_cno_wait)
 {
-	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	const struct sigaction action = { .sa_handler = cno_count_signal, .sa_flags = SA_RESTART };
 	struct cno_waiter waiter;
 
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	cno_waiter_start(&waiter, 1);
 	ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
-	consumer_thread_end(waiter.thread);
+	consumer_thread_join(waiter.thread);
 	ck_dat_is(waiter.ret, DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
 	ck_assert_int_eq(signals, 1);
-	ck_dat(cno_free(cno)); /* it has left */
+	ck_dat(cno_free(cno)); /* the CNO has no waiter any more */
 }
 END_TEST
 
-START_TEST(a_wait_runs_out_of_descriptors)
+START_TEST(only_a_wait_that_sleeps_needs_a_descriptor)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno), hint = POISON;
+	DAT_EVD_HANDLE evd = software_evd_on(cno), hint = POISON;
 
-	leave_descriptors(0);
+	limit_descriptors(0);
 	ck_dat_is(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint), NO_RESOURCE(MEMORY));
 	ck_assert_ptr_eq(hint, POISON);
 	post_se(evd, 1);
-	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint)); /* need not sleep */
+	/* a CNO that is triggered returns without a sleep */
+	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint));
 	ck_assert_ptr_eq(hint, evd);
-	leave_descriptors(20);
+	limit_descriptors(20);
 }
 END_TEST
 
-/* ---- the end ---- */
+/* ---- freeing, detaching, closing ---- */
 
-START_TEST(freeing_the_last_evd_releases_all)
+START_TEST(freeing_the_last_evd_wakes_all_waiters)
 {
-	DAT_EVD_HANDLE first = evd_on(cno), last = evd_on(cno);
+	DAT_EVD_HANDLE first = software_evd_on(cno), last = software_evd_on(cno);
 	struct cno_waiter waiters[2];
 
 	for (int n = 0; n < COUNT(waiters); n++)
@@ -267,15 +263,15 @@ START_TEST(freeing_the_last_evd_releases_all)
 	fake_settle(COUNT(waiters));
 	ck_dat(evd_free(last));
 	for (int n = 0; n < COUNT(waiters); n++)
-		ck_assert_ptr_eq(cno_waiter_end(&waiters[n]), DAT_HANDLE_NULL);
-	expect_clear(); /* those who come later wait */
+		ck_assert_ptr_eq(cno_waiter_join(&waiters[n]), DAT_HANDLE_NULL);
+	expect_no_notification(); /* the latch is not set for a later waiter */
 	ck_dat(cno_free(cno));
 }
 END_TEST
 
-START_TEST(detaching_the_last_evd_releases_nobody)
+START_TEST(detaching_the_last_evd_wakes_no_waiter)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 	struct cno_waiter waiter;
 
 	cno_waiter_start(&waiter, 1);
@@ -284,118 +280,119 @@ START_TEST(detaching_the_last_evd_releases_nobody)
 	ck_dat(evd_modify_cno(evd, cno));
 	fake_settle(1);
 	post_se(evd, 1);
-	ck_assert_ptr_eq(cno_waiter_end(&waiter), evd);
+	ck_assert_ptr_eq(cno_waiter_join(&waiter), evd);
 }
 END_TEST
 
-START_TEST(an_abrupt_close_releases_all)
+START_TEST(an_abrupt_close_wakes_all_cno_waiters)
 {
 	struct cno_waiter waiters[2];
 
-	evd_on(cno);
+	software_evd_on(cno);
 	for (int n = 0; n < COUNT(waiters); n++)
 		cno_waiter_start(&waiters[n], (unsigned)n + 1);
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
 	for (int n = 0; n < COUNT(waiters); n++)
-		ck_assert_ptr_eq(cno_waiter_end(&waiters[n]), DAT_HANDLE_NULL);
+		ck_assert_ptr_eq(cno_waiter_join(&waiters[n]), DAT_HANDLE_NULL);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
-START_TEST(a_freed_evd_is_no_hint)
+START_TEST(a_freed_evd_is_not_reported)
 {
-	DAT_EVD_HANDLE gone = evd_on(cno), stays = evd_on(cno);
+	DAT_EVD_HANDLE removed = software_evd_on(cno), kept = software_evd_on(cno);
 
-	post_se(gone, 1);
-	ck_dat(evd_free(gone));
-	expect_clear();
-	post_se(stays, 2);
-	ck_assert_ptr_eq(latched(), stays);
+	post_se(removed, 1);
+	ck_dat(evd_free(removed));
+	expect_no_notification();
+	post_se(kept, 2);
+	ck_assert_ptr_eq(take_notification(), kept);
 }
 END_TEST
 
-/* What came while the latch was set by another must not go with that. */
-START_TEST(a_freed_evd_takes_no_other_trigger_along)
+/* The EVD that triggered while the latch was set must be reported when the other one is removed. */
+START_TEST(removing_an_evd_keeps_the_trigger_of_another)
 {
-	DAT_EVD_HANDLE gone = evd_on(cno), stays = evd_on(cno);
+	DAT_EVD_HANDLE removed = software_evd_on(cno), kept = software_evd_on(cno);
 
-	post_se(gone, 1);
-	post_se(stays, 2);
+	post_se(removed, 1);
+	post_se(kept, 2);
 	if (_i)
-		ck_dat(evd_free(gone));
+		ck_dat(evd_free(removed));
 	else
-		ck_dat(evd_modify_cno(gone, DAT_HANDLE_NULL));
-	ck_assert_ptr_eq(latched(), stays);
+		ck_dat(evd_modify_cno(removed, DAT_HANDLE_NULL));
+	ck_assert_ptr_eq(take_notification(), kept);
 }
 END_TEST
 
-/* ---- the gate of an EVD ---- */
+/* ---- which events trigger ---- */
 
-START_TEST(a_disabled_evd_triggers_nothing)
+START_TEST(a_disabled_evd_does_not_trigger)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 
 	ck_dat(evd_disable(evd));
 	post_se(evd, 1);
-	expect_clear();
-	ck_dat(evd_enable(evd)); /* with a backlog */
-	ck_assert_ptr_eq(latched(), evd);
-	expect_clear();
-	ck_dat(evd_enable(evd)); /* again: nothing new */
-	expect_clear();
+	expect_no_notification();
+	ck_dat(evd_enable(evd)); /* with a queued event */
+	ck_assert_ptr_eq(take_notification(), evd);
+	expect_no_notification();
+	ck_dat(evd_enable(evd)); /* it is enabled: no new trigger */
+	expect_no_notification();
 	expect_se(evd, 1);
 	ck_dat(evd_disable(evd));
-	ck_dat(evd_enable(evd)); /* without a backlog */
-	expect_clear();
+	ck_dat(evd_enable(evd)); /* with an empty queue */
+	expect_no_notification();
 }
 END_TEST
 
-START_TEST(attaching_an_evd_with_a_backlog_triggers)
+START_TEST(attaching_an_evd_with_queued_events_triggers)
 {
-	DAT_EVD_HANDLE evd = evd_on(DAT_HANDLE_NULL);
+	DAT_EVD_HANDLE evd = software_evd_on(DAT_HANDLE_NULL);
 	DAT_CNO_HANDLE before;
 
 	ck_dat(evd_modify_cno(evd, cno));
-	expect_clear();
+	expect_no_notification();
 	post_se(evd, 1);
-	ck_assert_ptr_eq(latched(), evd);
+	ck_assert_ptr_eq(take_notification(), evd);
 	before = cno;
 	ck_dat(cno_create(side.ia, NO_AGENT, &cno));
 	ck_dat(evd_modify_cno(evd, cno));
-	ck_assert_ptr_eq(latched(), evd);
+	ck_assert_ptr_eq(take_notification(), evd);
 	post_se(evd, 2);
-	ck_assert_ptr_eq(latched(), evd);
-	ck_dat(cno_free(before)); /* nobody's any more */
+	ck_assert_ptr_eq(take_notification(), evd);
+	ck_dat(cno_free(before)); /* no EVD is attached to it any more */
 	ck_dat(evd_disable(evd));
 	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
-	ck_dat(evd_modify_cno(evd, cno)); /* disabled: silent */
-	expect_clear();
+	ck_dat(evd_modify_cno(evd, cno)); /* disabled: no trigger */
+	expect_no_notification();
 }
 END_TEST
 
-START_TEST(a_waiter_on_the_evd_gets_it_all)
+START_TEST(events_for_an_evd_waiter_do_not_trigger)
 {
-	struct waiter waiter = { .evd = evd_on(cno),
+	struct waiter waiter = { .evd = software_evd_on(cno),
 				 .timeout = DAT_TIMEOUT_INFINITE,
 				 .threshold = 2 };
 
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
 	post_se(waiter.evd, 2);
-	ck_dat(waiter_end(&waiter));
-	expect_clear(); /* not for what it left, either: it was told of that */
+	ck_dat(waiter_join(&waiter));
+	/* nor for the event that is still queued: the waiter's nmore counted it */
+	expect_no_notification();
 	post_se(waiter.evd, 3);
-	ck_assert_ptr_eq(latched(), waiter.evd);
+	ck_assert_ptr_eq(take_notification(), waiter.evd);
 }
 END_TEST
 
 START_TEST(an_unwaitable_evd_triggers)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 
 	ck_dat(evd_set_unwaitable(evd));
 	post_se(evd, 1);
-	ck_assert_ptr_eq(latched(), evd);
+	ck_assert_ptr_eq(take_notification(), evd);
 }
 END_TEST
 
@@ -408,234 +405,236 @@ static struct {
 	unsigned rearm;
 } seen;
 
-static void agent(DAT_PVOID data, DAT_EVD_HANDLE evd);
+static void record_agent_call(DAT_PVOID data, DAT_EVD_HANDLE evd);
 
-static DAT_OS_WAIT_PROXY_AGENT agent_with(void *data)
+static DAT_OS_WAIT_PROXY_AGENT agent_for(void *data)
 {
-	return (DAT_OS_WAIT_PROXY_AGENT){ .instance_data = data, .proxy_agent_func = agent };
+	return (DAT_OS_WAIT_PROXY_AGENT){ .instance_data = data,
+					  .proxy_agent_func = record_agent_call };
 }
 
-static void agent(DAT_PVOID data, DAT_EVD_HANDLE evd)
+static void record_agent_call(DAT_PVOID data, DAT_EVD_HANDLE evd)
 {
 	seen.calls++;
 	seen.data = data;
 	seen.evd = evd;
 	if (seen.rearm > 0) {
 		seen.rearm--;
-		ck_dat(cno_modify_agent(cno, agent_with(data)));
+		ck_dat(cno_modify_agent(cno, agent_for(data)));
 	}
 }
 
-static void expect_calls(unsigned calls, DAT_EVD_HANDLE evd)
+static void expect_agent_calls(unsigned calls, DAT_EVD_HANDLE evd)
 {
 	fake_settle(0);
 	ck_assert_uint_eq(seen.calls, calls);
 	ck_assert_ptr_eq(seen.evd, evd);
 }
 
-START_TEST(an_agent_fires_once)
+START_TEST(an_agent_is_called_once)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 	DAT_CNO_PARAM param;
 
-	ck_dat(cno_modify_agent(cno, agent_with(&pair)));
+	ck_dat(cno_modify_agent(cno, agent_for(&pair)));
 	ck_dat(cno_query(cno, DAT_CNO_FIELD_ALL, &param));
-	ck_assert(param.agent.proxy_agent_func == agent);
+	ck_assert(param.agent.proxy_agent_func == record_agent_call);
 	ck_assert_ptr_eq(param.agent.instance_data, &pair);
 	post_se(evd, 1);
-	expect_calls(1, evd);
+	expect_agent_calls(1, evd);
 	ck_assert_ptr_eq(seen.data, &pair);
 	ck_dat(cno_query(cno, DAT_CNO_FIELD_ALL, &param));
 	ck_assert(param.agent.proxy_agent_func == NULL);
 	ck_assert_ptr_null(param.agent.instance_data);
 	post_se(evd, 2);
-	expect_calls(1, evd);
-	ck_assert_ptr_eq(latched(), evd); /* in addition to the latch */
+	expect_agent_calls(1, evd);
+	ck_assert_ptr_eq(take_notification(), evd); /* the agent does not replace the latch */
 }
 END_TEST
 
-START_TEST(an_agent_from_the_start)
+START_TEST(an_agent_given_at_create_is_called)
 {
 	DAT_EVD_HANDLE evd;
 
-	ck_dat(cno_create(side.ia, agent_with(&side), &cno));
-	evd = evd_on(cno);
-	expect_calls(0, DAT_HANDLE_NULL);
+	ck_dat(cno_create(side.ia, agent_for(&side), &cno));
+	evd = software_evd_on(cno);
+	expect_agent_calls(0, DAT_HANDLE_NULL);
 	post_se(evd, 1);
-	expect_calls(1, evd);
+	expect_agent_calls(1, evd);
 }
 END_TEST
 
-START_TEST(an_agent_hears_triggers_that_the_latch_does_not)
+START_TEST(an_agent_is_called_even_if_the_latch_is_set)
 {
-	DAT_EVD_HANDLE first = evd_on(cno), second = evd_on(cno);
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
 
 	post_se(first, 1);
-	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
-	expect_calls(0, DAT_HANDLE_NULL); /* not for what was before it */
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	expect_agent_calls(0, DAT_HANDLE_NULL); /* not for an earlier trigger */
 	post_se(second, 1);
-	expect_calls(1, second);
-	ck_assert_ptr_eq(latched(), first);
+	expect_agent_calls(1, second);
+	ck_assert_ptr_eq(take_notification(), first);
 }
 END_TEST
 
-START_TEST(an_agent_may_arm_itself)
+START_TEST(an_agent_may_set_itself_again)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 
 	seen.rearm = 2;
-	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
 	for (unsigned n = 1; n <= 5; n++) {
 		post_se(evd, n);
-		expect_calls(n < 3 ? n : 3, evd);
+		expect_agent_calls(n < 3 ? n : 3, evd);
 	}
 }
 END_TEST
 
 START_TEST(a_removed_agent_is_not_called)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 
-	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
 	ck_dat(cno_modify_agent(cno, NO_AGENT));
 	post_se(evd, 1);
-	expect_calls(0, DAT_HANDLE_NULL);
+	expect_agent_calls(0, DAT_HANDLE_NULL);
 }
 END_TEST
 
 /*
- * The service thread can't begin while we have the lock: the EVD goes before the agent was called
- * for it.
+ * The service thread can't call the agent while this thread holds the lock, so the EVD is destroyed
+ * before the call.
  */
-START_TEST(an_agent_stays_armed_when_what_it_was_to_hear_of_goes)
+START_TEST(an_agent_stays_set_if_its_evd_is_destroyed_before_the_call)
 {
-	DAT_EVD_HANDLE first = evd_on(cno), second = evd_on(cno);
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
 	struct ia *ia = side.ia;
 
-	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
 	mutex_lock(&ia->lock);
 	post_se(first, 1);
 	ck_assert(obj_retire(first));
-	evd_unmake(first);
+	evd_destroy_locked(first);
 	mutex_unlock(&ia->lock);
-	expect_calls(0, DAT_HANDLE_NULL);
+	expect_agent_calls(0, DAT_HANDLE_NULL);
 	post_se(second, 1);
-	expect_calls(1, second);
+	expect_agent_calls(1, second);
 }
 END_TEST
 
-START_TEST(an_agent_is_released_too)
+START_TEST(freeing_the_last_evd_calls_the_agent)
 {
-	DAT_EVD_HANDLE evd = evd_on(cno);
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
 
 	seen.evd = POISON;
-	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
 	ck_dat(evd_free(evd));
-	expect_calls(1, DAT_HANDLE_NULL);
+	expect_agent_calls(1, DAT_HANDLE_NULL);
 }
 END_TEST
 
 /* ---- completions ---- */
 
-static void connect_on_cno(void)
+static void attach_client_evds(void)
 {
-	ck_dat(evd_modify_cno(pair.a.recv_evd, cno));
-	ck_dat(evd_modify_cno(pair.a.request_evd, cno));
+	ck_dat(evd_modify_cno(pair.client.recv_evd, cno));
+	ck_dat(evd_modify_cno(pair.client.request_evd, cno));
 	for (unsigned n = 0; n < 8; n++) {
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-		post_recv(&pair.b, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(&pair.server, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	}
 }
 
-static void open_pair(void)
+static void cno_setup_pair(void)
 {
-	ck_assert_int_eq(sem_init(&waiter_left, 0, 0), 0);
+	ck_assert_int_eq(sem_init(&waiter_returned, 0, 0), 0);
 	pair_connect(&pair);
-	ck_dat(cno_create(pair.a.ia, NO_AGENT, &cno));
+	ck_dat(cno_create(pair.client.ia, NO_AGENT, &cno));
 }
 
-static void from_b(void)
+static void send_from_server(void)
 {
-	post_send(&pair.b, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(&pair.server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_settle(0);
 }
 
-START_TEST(completions_trigger)
+START_TEST(completions_trigger_the_cno)
 {
 	struct cno_waiter waiter;
 
-	connect_on_cno();
-	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	attach_client_evds();
+	send_from_server();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
 	cno_waiter_start(&waiter, 1);
-	post_send(&pair.a, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_assert_ptr_eq(cno_waiter_end(&waiter), pair.a.request_evd);
-	expect_dto(pair.a.recv_evd, 0, DAT_DTO_SUCCESS);
-	expect_dto(pair.a.request_evd, 9, DAT_DTO_SUCCESS);
+	post_send(&pair.client, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_ptr_eq(cno_waiter_join(&waiter), pair.client.request_evd);
+	expect_dto(pair.client.recv_evd, 0, DAT_DTO_SUCCESS);
+	expect_dto(pair.client.request_evd, 9, DAT_DTO_SUCCESS);
 }
 END_TEST
 
-START_TEST(a_set_latch_costs_no_interrupts)
+START_TEST(a_set_latch_arms_for_errors_only)
 {
-	struct tp_cq *cq = cq_of(pair.a.recv_evd);
+	struct tp_cq *cq = cq_of_evd(pair.client.recv_evd);
 
-	connect_on_cno();
+	attach_client_evds();
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY);
-	from_b();
+	send_from_server();
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
-	from_b();
-	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
-	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY); /* before the wait returned */
-	expect_clear();
+	send_from_server();
+	send_from_server();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
+	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY); /* the wait armed it again */
+	expect_no_notification();
 	for (unsigned n = 0; n < 3; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_SUCCESS);
-	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
-	ck_dat(cno_modify_agent(cno, agent_with(NULL)));
-	from_b();
-	expect_calls(1, pair.a.recv_evd);
+		expect_dto(pair.client.recv_evd, n, DAT_DTO_SUCCESS);
+	send_from_server();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	send_from_server();
+	expect_agent_calls(1, pair.client.recv_evd);
 }
 END_TEST
 
-START_TEST(a_disabled_evd_costs_no_interrupts)
+START_TEST(a_disabled_evd_arms_for_errors_only)
 {
-	connect_on_cno();
-	ck_dat(evd_disable(pair.a.recv_evd));
-	from_b(); /* may take the one it was armed for */
-	from_b();
-	ck_assert_int_eq(fake_armed(cq_of(pair.a.recv_evd)), FAKE_ARMED_ERRORS);
-	expect_clear();
-	ck_dat(evd_enable(pair.a.recv_evd));
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
-	ck_assert_int_eq(fake_armed(cq_of(pair.a.recv_evd)), FAKE_ARMED_ANY);
+	attach_client_evds();
+	ck_dat(evd_disable(pair.client.recv_evd));
+	send_from_server(); /* the queue is still armed for this one */
+	send_from_server();
+	ck_assert_int_eq(fake_armed(cq_of_evd(pair.client.recv_evd)), FAKE_ARMED_ERRORS);
+	expect_no_notification();
+	ck_dat(evd_enable(pair.client.recv_evd));
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
+	ck_assert_int_eq(fake_armed(cq_of_evd(pair.client.recv_evd)), FAKE_ARMED_ANY);
 }
 END_TEST
 
 /*
- * The queue below of an EVD that did not set the latch is armed again when that goes with another.
+ * The queue of an EVD that found the latch set by another is armed again when the latch is cleared
+ * with that other EVD.
  */
-START_TEST(completions_trigger_after_another_evd_went)
+START_TEST(removing_the_latched_evd_arms_the_others_again)
 {
-	connect_on_cno();
-	post_send(&pair.a, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	attach_client_evds();
+	post_send(&pair.client, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_settle(0);
-	from_b(); /* latched by the other already */
-	ck_dat(evd_modify_cno(pair.a.request_evd, DAT_HANDLE_NULL));
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
-	from_b();
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	send_from_server(); /* finds the latch set by the request EVD */
+	ck_dat(evd_modify_cno(pair.client.request_evd, DAT_HANDLE_NULL));
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
+	send_from_server();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
 }
 END_TEST
 
-START_TEST(flushes_trigger)
+START_TEST(flushes_trigger_the_cno)
 {
-	connect_on_cno();
-	ck_dat(ep_disconnect(pair.b.ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	ck_assert_ptr_eq(latched(), pair.a.recv_evd);
+	attach_client_evds();
+	ck_dat(ep_disconnect(pair.server.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
 	for (unsigned n = 0; n < 8; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_ERR_FLUSHED);
+		expect_dto(pair.client.recv_evd, n, DAT_DTO_ERR_FLUSHED);
 }
 END_TEST
 
@@ -646,8 +645,8 @@ END_TEST
 static DAT_EVD_HANDLE evds[2];
 static atomic_uint drained;
 
-/* As a consumer must: after each notification all EVDs until they are empty. */
-static void *drain_all(void *arg)
+/* A consumer of a CNO must dequeue from all EVDs, until they are empty, after each notification. */
+static void *cno_drain_evds(void *arg)
 {
 	(void)arg;
 	while (atomic_load(&drained) < COUNT(evds) * EVENTS) {
@@ -659,12 +658,12 @@ static void *drain_all(void *arg)
 			while (evd_dequeue(evds[n], &got) == DAT_SUCCESS)
 				atomic_fetch_add(&drained, 1);
 		if (atomic_load(&drained) == COUNT(evds) * EVENTS)
-			(void)try_post_se(evds[0], 0); /* for the others, who would wait for ever */
+			(void)try_post_se(evds[0], 0); /* wakes up the other threads, to end */
 	}
 	return NULL;
 }
 
-static void *poster(void *arg)
+static void *cno_post_events(void *arg)
 {
 	for (unsigned n = 0; n < EVENTS;)
 		if (try_post_se(arg, n) == DAT_SUCCESS)
@@ -679,69 +678,69 @@ START_TEST(no_notification_is_lost)
 	pthread_t posters[COUNT(evds)], drainers[2];
 
 	for (int n = 0; n < COUNT(evds); n++)
-		evds[n] = evd_on(cno);
+		evds[n] = software_evd_on(cno);
 	for (int n = 0; n < COUNT(drainers); n++)
-		drainers[n] = consumer_thread_start(drain_all, NULL);
+		drainers[n] = consumer_thread_start(cno_drain_evds, NULL);
 	for (int n = 0; n < COUNT(evds); n++)
-		posters[n] = consumer_thread_start(poster, evds[n]);
+		posters[n] = consumer_thread_start(cno_post_events, evds[n]);
 	for (int n = 0; n < COUNT(evds); n++)
-		consumer_thread_end(posters[n]);
+		consumer_thread_join(posters[n]);
 	for (int n = 0; n < COUNT(drainers); n++)
-		consumer_thread_end(drainers[n]);
+		consumer_thread_join(drainers[n]);
 	ck_assert_uint_ge(atomic_load(&drained), COUNT(evds) * EVENTS);
 }
 END_TEST
 
-static void add_cases_alone(void)
+static void add_cno_software_cases(void)
 {
 	TCase *cases = tcase_create("software");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_checked_fixture(cases, open_side, NULL);
-	tcase_add_test(cases, create_and_query);
-	tcase_add_test(cases, create_runs_out_of_memory);
-	tcase_add_test(cases, free_is_refused_while_in_use);
-	tcase_add_test(cases, many_arrivals_are_one_notification);
-	tcase_add_loop_test(cases, a_wait_times_out_exactly, 0, COUNT(timeouts));
-	tcase_add_test(cases, a_trigger_wakes);
+	tcase_add_checked_fixture(cases, cno_setup_side, NULL);
+	tcase_add_test(cases, cno_create_and_query_check_their_arguments);
+	tcase_add_test(cases, cno_create_without_memory_changes_nothing);
+	tcase_add_test(cases, cno_free_is_refused_while_in_use);
+	tcase_add_test(cases, triggers_until_the_next_wait_are_one_notification);
+	tcase_add_loop_test(cases, cno_wait_times_out_exactly, 0, COUNT(timeouts));
+	tcase_add_test(cases, a_trigger_wakes_a_waiter);
 	tcase_add_test(cases, one_trigger_wakes_one_waiter);
-	tcase_add_test(cases, a_signal_interrupts_a_wait);
-	tcase_add_test(cases, a_wait_runs_out_of_descriptors);
-	tcase_add_test(cases, freeing_the_last_evd_releases_all);
-	tcase_add_test(cases, detaching_the_last_evd_releases_nobody);
-	tcase_add_test(cases, an_abrupt_close_releases_all);
-	tcase_add_test(cases, a_freed_evd_is_no_hint);
-	tcase_add_loop_test(cases, a_freed_evd_takes_no_other_trigger_along, 0, 2);
-	tcase_add_test(cases, a_disabled_evd_triggers_nothing);
-	tcase_add_test(cases, attaching_an_evd_with_a_backlog_triggers);
-	tcase_add_test(cases, a_waiter_on_the_evd_gets_it_all);
+	tcase_add_test(cases, a_signal_interrupts_a_cno_wait);
+	tcase_add_test(cases, only_a_wait_that_sleeps_needs_a_descriptor);
+	tcase_add_test(cases, freeing_the_last_evd_wakes_all_waiters);
+	tcase_add_test(cases, detaching_the_last_evd_wakes_no_waiter);
+	tcase_add_test(cases, an_abrupt_close_wakes_all_cno_waiters);
+	tcase_add_test(cases, a_freed_evd_is_not_reported);
+	tcase_add_loop_test(cases, removing_an_evd_keeps_the_trigger_of_another, 0, 2);
+	tcase_add_test(cases, a_disabled_evd_does_not_trigger);
+	tcase_add_test(cases, attaching_an_evd_with_queued_events_triggers);
+	tcase_add_test(cases, events_for_an_evd_waiter_do_not_trigger);
 	tcase_add_test(cases, an_unwaitable_evd_triggers);
-	tcase_add_test(cases, an_agent_fires_once);
-	tcase_add_test(cases, an_agent_from_the_start);
-	tcase_add_test(cases, an_agent_hears_triggers_that_the_latch_does_not);
-	tcase_add_test(cases, an_agent_may_arm_itself);
+	tcase_add_test(cases, an_agent_is_called_once);
+	tcase_add_test(cases, an_agent_given_at_create_is_called);
+	tcase_add_test(cases, an_agent_is_called_even_if_the_latch_is_set);
+	tcase_add_test(cases, an_agent_may_set_itself_again);
 	tcase_add_test(cases, a_removed_agent_is_not_called);
-	tcase_add_test(cases, an_agent_stays_armed_when_what_it_was_to_hear_of_goes);
-	tcase_add_test(cases, an_agent_is_released_too);
+	tcase_add_test(cases, an_agent_stays_set_if_its_evd_is_destroyed_before_the_call);
+	tcase_add_test(cases, freeing_the_last_evd_calls_the_agent);
 	tcase_add_test(cases, no_notification_is_lost);
 }
 
-static void add_cases_of_completions(void)
+static void add_cno_completion_cases(void)
 {
 	TCase *cases = tcase_create("completions");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_checked_fixture(cases, open_pair, NULL);
-	tcase_add_test(cases, completions_trigger);
-	tcase_add_test(cases, a_set_latch_costs_no_interrupts);
-	tcase_add_test(cases, a_disabled_evd_costs_no_interrupts);
-	tcase_add_test(cases, completions_trigger_after_another_evd_went);
-	tcase_add_test(cases, flushes_trigger);
+	tcase_add_checked_fixture(cases, cno_setup_pair, NULL);
+	tcase_add_test(cases, completions_trigger_the_cno);
+	tcase_add_test(cases, a_set_latch_arms_for_errors_only);
+	tcase_add_test(cases, a_disabled_evd_arms_for_errors_only);
+	tcase_add_test(cases, removing_the_latched_evd_arms_the_others_again);
+	tcase_add_test(cases, flushes_trigger_the_cno);
 }
 
 int main(int argc, char **argv)
 {
-	add_cases_alone();
-	add_cases_of_completions();
+	add_cno_software_cases();
+	add_cno_completion_cases();
 	return run_unit_cases(argc, argv);
 }

@@ -1,108 +1,110 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conf_parse: every rule of dat.conf(5), a row each. */
+/* conf_parse: the rules of dat.conf(5), one row each. */
 #define _GNU_SOURCE
 #include "conf.h"
 #include "registry_test.h"
 
 /*
- * What the parser told of a text: "LINE: NAME VERSION SAFETY [LIBRARY] [PARAMS]" or "LINE! REASON",
- * a line each.
+ * The calls of the parser to its sink as text, one line for each: "LINE: NAME VERSION SAFETY
+ * [LIBRARY] [PARAMS]" for an entry, "LINE! REASON" for a malformed line.
  */
-struct story {
+struct conf_report {
 	char *text;
 	size_t length;
 	FILE *file;
 };
 
-static void on_entry(void *arg, unsigned line, const struct conf_entry *entry)
+static void report_entry(void *arg, unsigned line, const struct conf_entry *entry)
 {
-	struct story *story = arg;
+	struct conf_report *report = arg;
 
-	fprintf(story->file, "%u: %s %u.%u %s [%s] [%s]\n", line, entry->info.ia_name,
+	fprintf(report->file, "%u: %s %u.%u %s [%s] [%s]\n", line, entry->info.ia_name,
 		entry->info.dapl_version_major, entry->info.dapl_version_minor,
 		entry->info.is_thread_safe ? "yes" : "no", entry->library, entry->ia_params);
 }
 
-static void on_refused(void *arg, unsigned line, const char *reason)
+static void report_refused(void *arg, unsigned line, const char *reason)
 {
-	struct story *story = arg;
+	struct conf_report *report = arg;
 
-	fprintf(story->file, "%u! %s\n", line, reason);
+	fprintf(report->file, "%u! %s\n", line, reason);
 }
 
 /*
- * The buffer is as small as is allowed, so that a step too far is found by whoever watches memory.
+ * The report on @text, to be freed. The parser gets a buffer of the smallest size that it allows,
+ * so that a sanitizer finds an access beyond it.
  */
-static char *parse(const char *text, size_t length)
+static char *conf_parse_text(const char *text, size_t length)
 {
-	struct story story = { 0 };
-	struct conf_sink sink = { on_entry, on_refused, &story };
+	struct conf_report report = { 0 };
+	struct conf_sink sink = { report_entry, report_refused, &report };
 	char *copy = malloc(length + 1);
 
 	ck_assert_ptr_nonnull(copy);
 	memcpy(copy, text, length);
 	copy[length] = 'x';
-	story.file = open_memstream(&story.text, &story.length);
-	ck_assert_ptr_nonnull(story.file);
+	report.file = open_memstream(&report.text, &report.length);
+	ck_assert_ptr_nonnull(report.file);
 	conf_parse(copy, length, &sink);
-	fclose(story.file);
+	fclose(report.file);
 	free(copy);
-	return story.text;
+	return report.text;
 }
 
-#define REST	   " u1.2 nonthreadsafe default lib dapl.1.2 \"p\" \"\""
-#define GOOD(name) name REST "\n"
-#define TOLD(name) name " 1.2 no [lib] [p]\n"
-#define API	   "the API version must look like u1.2\n"
-#define PROVIDER   "the provider version must look like dapl.1.2\n"
-#define FEW	   "fewer than eight fields\n"
-#define MANY	   "more than eight fields\n"
-#define QUOTE	   "a quote is not closed on its line\n"
+/* All fields after the name, a whole line, the report on it, and the reasons of the parser. */
+#define REST	    " u1.2 nonthreadsafe default lib dapl.1.2 \"p\" \"\""
+#define GOOD(name)  name REST "\n"
+#define ENTRY(name) name " 1.2 no [lib] [p]\n"
+#define API	    "the API version must look like u1.2\n"
+#define PROVIDER    "the provider version must look like dapl.1.2\n"
+#define FEW	    "fewer than eight fields\n"
+#define MANY	    "more than eight fields\n"
+#define QUOTE	    "a quote is not closed on its line\n"
 
 static const struct {
 	const char *why, *text, *want;
 } cases[] = {
-	{ "nothing", "", "" },
-	{ "a line", GOOD("a"), "1: " TOLD("a") },
-	{ "no newline at the end", "a" REST, "1: " TOLD("a") },
-	{ "two lines", GOOD("a") GOOD("b"), "1: " TOLD("a") "2: " TOLD("b") },
-	{ "blank lines", "\n \t\n" GOOD("a") "\n", "3: " TOLD("a") },
-	{ "comments", "#a\n  # b \" \n" GOOD("a"), "3: " TOLD("a") },
+	{ "an empty text", "", "" },
+	{ "a line", GOOD("a"), "1: " ENTRY("a") },
+	{ "no newline at the end", "a" REST, "1: " ENTRY("a") },
+	{ "two lines", GOOD("a") GOOD("b"), "1: " ENTRY("a") "2: " ENTRY("b") },
+	{ "blank lines", "\n \t\n" GOOD("a") "\n", "3: " ENTRY("a") },
+	{ "comments", "#a\n  # b \" \n" GOOD("a"), "3: " ENTRY("a") },
 	{ "a comment at the end", "#a", "" },
-	{ "a comment behind the fields", "a" REST " # more\n", "1: " TOLD("a") },
-	{ "a comment glued to a closing quote", "a" REST "#more\n", "1: " TOLD("a") },
-	{ "# inside a word", "a#b" REST "\n", "1: " TOLD("a#b") },
-	{ "# inside quotes", "\"a # b\"" REST "\n", "1: " TOLD("a # b") },
+	{ "a comment after the fields", "a" REST " # more\n", "1: " ENTRY("a") },
+	{ "a comment directly after a closing quote", "a" REST "#more\n", "1: " ENTRY("a") },
+	{ "# inside a word", "a#b" REST "\n", "1: " ENTRY("a#b") },
+	{ "# inside quotes", "\"a # b\"" REST "\n", "1: " ENTRY("a # b") },
 	{ "tabs", "\ta\tu1.2\t \tnonthreadsafe\tdefault\tlib\tdapl.1.2\tp\tq\t\n",
-	  "1: " TOLD("a") },
+	  "1: " ENTRY("a") },
 	{ "CRLF", "#\r\n\r\na" REST "\r\nb u1.2 nonthreadsafe default lib dapl.1.2 p q\r\n",
-	  "3: " TOLD("a") "4: " TOLD("b") },
-	{ "CR at the end of the text", "a" REST "\r", "1: " TOLD("a") },
-	{ "CR elsewhere is a character", "a\rb" REST "\n", "1: " TOLD("a\rb") },
-	{ "escapes in quotes", "\"a\\\"b\\\\c\\n\"" REST "\n", "1: " TOLD("a\"b\\cn") },
-	{ "no escapes outside", "a\\\"" REST "\n", "1: " TOLD("a\\") },
-	{ "quoted fields may touch",
+	  "3: " ENTRY("a") "4: " ENTRY("b") },
+	{ "CR at the end of the text", "a" REST "\r", "1: " ENTRY("a") },
+	{ "CR elsewhere is a character", "a\rb" REST "\n", "1: " ENTRY("a\rb") },
+	{ "escapes in quotes", "\"a\\\"b\\\\c\\n\"" REST "\n", "1: " ENTRY("a\"b\\cn") },
+	{ "no escapes outside quotes", "a\\\"" REST "\n", "1: " ENTRY("a\\") },
+	{ "quoted fields need no blank between them",
 	  "\"a\"\"u1.2\"\"nonthreadsafe\"\"default\"\"lib\"\"dapl.1.2\"\"p\"\"\"",
-	  "1: " TOLD("a") },
-	{ "a quote ends a bare word", "a\"" REST "\n", "1: " TOLD("a") },
-	{ "and cuts it in two", GOOD("a\"b"), "1! " MANY },
-	{ "a comment behind such a quote", "a u1.2\"# x\n", "1! " FEW },
+	  "1: " ENTRY("a") },
+	{ "a quote ends a bare word", "a\"" REST "\n", "1: " ENTRY("a") },
+	{ "a quote within a bare word splits it", GOOD("a\"b"), "1! " MANY },
+	{ "a comment after such a quote", "a u1.2\"# x\n", "1! " FEW },
 	{ "empty quotes are a field", "a u1.2 nonthreadsafe default \"\" dapl.1.2 \"\" \"\"",
 	  "1: a 1.2 no [] []\n" },
 
 	{ "seven fields", "a u1.2 nonthreadsafe default lib dapl.1.2 p\n" GOOD("b"),
-	  "1! " FEW "2: " TOLD("b") },
-	{ "nine fields", "a" REST " x\n" GOOD("b"), "1! " MANY "2: " TOLD("b") },
-	{ "one field", "a\n" GOOD("b"), "1! " FEW "2: " TOLD("b") },
+	  "1! " FEW "2: " ENTRY("b") },
+	{ "nine fields", "a" REST " x\n" GOOD("b"), "1! " MANY "2: " ENTRY("b") },
+	{ "one field", "a\n" GOOD("b"), "1! " FEW "2: " ENTRY("b") },
 	{ "a continued line", "a u1.2 nonthreadsafe default \\\nlib dapl.1.2 p q\n" GOOD("b"),
-	  "1! " FEW "2! " FEW "3: " TOLD("b") },
+	  "1! " FEW "2! " FEW "3: " ENTRY("b") },
 	{ "an open quote", "a u1.2 nonthreadsafe default lib dapl.1.2 \"p\n" GOOD("b"),
-	  "1! " QUOTE "2: " TOLD("b") },
+	  "1! " QUOTE "2: " ENTRY("b") },
 	{ "an open quote at the end", "\"", "1! " QUOTE },
 	{ "an open quote and CR", "\"\r\n", "1! " QUOTE },
 	{ "a stray quote", "a u1.2 nonthreadsafe default lib dapl.1.2 \"ib0 0 \"\"\n" GOOD("b"),
-	  "1! " QUOTE "2: " TOLD("b") },
-	{ "an escaped line end", "\"a\\\n" GOOD("b"), "1! " QUOTE "2: " TOLD("b") },
+	  "1! " QUOTE "2: " ENTRY("b") },
+	{ "an escaped line end", "\"a\\\n" GOOD("b"), "1! " QUOTE "2: " ENTRY("b") },
 	{ "an escaped text end", "\"a\\", "1! " QUOTE },
 	{ "an empty name", "\"\"" REST "\n", "1! the IA name must have 1 to 255 bytes\n" },
 
@@ -114,33 +116,35 @@ static const struct {
 	{ "the largest version",
 	  "a u4294967295.4294967295 threadsafe default lib d.4294967295.0 p q",
 	  "1: a 4294967295.4294967295 yes [lib] [p]\n" },
-	{ "a larger one", "a u4294967296.0 threadsafe default lib d.1.0 p q", "1! " API },
-	{ "a larger minor", "a u1.99999999999999999999999 threadsafe default lib d.1.0 p q",
+	{ "a larger major version", "a u4294967296.0 threadsafe default lib d.1.0 p q", "1! " API },
+	{ "a larger minor version", "a u1.99999999999999999999999 threadsafe default lib d.1.0 p q",
 	  "1! " API },
 	{ "no dot", "a u1 threadsafe default lib d.1.0 p q", "1! " API },
 	{ "u alone", "a u threadsafe default lib d.1.0 p q", "1! " API },
-	{ "no major", "a u.2 threadsafe default lib d.1.0 p q", "1! " API },
-	{ "a letter behind", "a u1.2x threadsafe default lib d.1.0 p q", "1! " API },
+	{ "no major version", "a u.2 threadsafe default lib d.1.0 p q", "1! " API },
+	{ "a letter after the version", "a u1.2x threadsafe default lib d.1.0 p q", "1! " API },
 	{ "three numbers", "a u1.2.3 threadsafe default lib d.1.0 p q", "1! " API },
 	{ "a sign", "a u-1.2 threadsafe default lib d.1.0 p q", "1! " API },
 	{ "neither u nor k", "a 1.2 threadsafe default lib d.1.0 p q", "1! " API },
-	{ "empty", "a \"\" threadsafe default lib d.1.0 p q", "1! " API },
-	{ "kernel", "a k1.2 threadsafe default lib d.1.0 p q", "" },
-	{ "kernel, but wrong", "a k1 threadsafe default lib d.1.0 p q", "1! " API },
+	{ "an empty version", "a \"\" threadsafe default lib d.1.0 p q", "1! " API },
+	{ "a kernel provider", "a k1.2 threadsafe default lib d.1.0 p q", "" },
+	{ "a kernel provider with a bad version", "a k1 threadsafe default lib d.1.0 p q",
+	  "1! " API },
 
-	{ "words by their beginning", "a u1.2 threadsafeX defaultX lib d.1.0 p q",
+	{ "only the beginning of a keyword counts", "a u1.2 threadsafeX defaultX lib d.1.0 p q",
 	  "1: a 1.2 yes [lib] [p]\n" },
-	{ "likewise", "a u1.2 nonthreadsafeX defaultX lib d.1.0 p q", "1: a 1.2 no [lib] [p]\n" },
-	{ "upper case", "a u1.2 Threadsafe default lib d.1.0 p q",
+	{ "likewise for nonthreadsafe", "a u1.2 nonthreadsafeX defaultX lib d.1.0 p q",
+	  "1: a 1.2 no [lib] [p]\n" },
+	{ "upper case in field 3", "a u1.2 Threadsafe default lib d.1.0 p q",
 	  "1! field 3 must be threadsafe or nonthreadsafe\n" },
-	{ "not default", "a u1.2 threadsafe Default lib d.1.0 p q",
+	{ "upper case in field 4", "a u1.2 threadsafe Default lib d.1.0 p q",
 	  "1! field 4 must be default or nondefault\n" },
 	{ "nondefault", "a u1.2 threadsafe nondefault lib d.1.0 p q", "" },
 
-	{ "other providers", "a u1.2 threadsafe default l SUNW.1.0 \" \" \"driver_name=tavor\"",
+	{ "another provider id", "a u1.2 threadsafe default l SUNW.1.0 \" \" \"driver_name=tavor\"",
 	  "1: a 1.2 yes [l] [ ]\n" },
 	{ "an id alone", "a u1.2 threadsafe default lib dapl p q", "1! " PROVIDER },
-	{ "no dot behind the id", "a u1.2 threadsafe default lib dapl1.2 p q", "1! " PROVIDER },
+	{ "no dot after the id", "a u1.2 threadsafe default lib dapl1.2 p q", "1! " PROVIDER },
 	{ "one number", "a u1.2 threadsafe default lib d.1 p q", "1! " PROVIDER },
 	{ "no id", "a u1.2 threadsafe default lib .1.2 p q", "1! " PROVIDER },
 	{ "an id with a dot", "a u1.2 threadsafe default lib a.b.1.2 p q", "1! " PROVIDER },
@@ -148,24 +152,24 @@ static const struct {
 	  "1! " PROVIDER },
 };
 
-START_TEST(test_line)
+START_TEST(each_line_is_an_entry_a_refusal_or_ignored)
 {
-	char *told = parse(cases[_i].text, strlen(cases[_i].text));
+	char *report = conf_parse_text(cases[_i].text, strlen(cases[_i].text));
 
-	ck_assert_msg(strcmp(told, cases[_i].want) == 0, "%s: told\n%swanted\n%s", cases[_i].why,
-		      told, cases[_i].want);
-	free(told);
+	ck_assert_msg(strcmp(report, cases[_i].want) == 0, "%s: reported\n%swanted\n%s",
+		      cases[_i].why, report, cases[_i].want);
+	free(report);
 }
 END_TEST
 
-START_TEST(test_nul_byte)
+START_TEST(a_nul_byte_refuses_its_line_only)
 {
 	static const char text[] = GOOD("a") "b\0c" REST "\n" GOOD("d");
-	char *told = parse(text, sizeof(text) - 1);
+	char *report = conf_parse_text(text, sizeof(text) - 1);
 
-	ck_assert_str_eq(told, "1: " TOLD("a") "2! a NUL byte\n"
-					       "3: " TOLD("d"));
-	free(told);
+	ck_assert_str_eq(report, "1: " ENTRY("a") "2! a NUL byte\n"
+						  "3: " ENTRY("d"));
+	free(report);
 }
 END_TEST
 
@@ -185,36 +189,37 @@ static const struct {
 } names[] = { { 1, true },    { 254, true },  { 255, true },
 	      { 256, false }, { 257, false }, { 100000, false } };
 
-START_TEST(test_name_length)
+START_TEST(a_name_has_1_to_255_bytes)
 {
-	char *name = repeat('n', names[_i].length), *text, *want, *told;
+	char *name = repeat('n', names[_i].length), *text, *want, *report;
 
 	ck_assert_int_gt(asprintf(&text, "%s" REST "\n" GOOD("b"), name), 0);
 	if (names[_i].ok)
-		ck_assert_int_gt(asprintf(&want, "1: %s 1.2 no [lib] [p]\n2: " TOLD("b"), name), 0);
+		ck_assert_int_gt(asprintf(&want, "1: %s 1.2 no [lib] [p]\n2: " ENTRY("b"), name),
+				 0);
 	else
 		ck_assert_int_gt(
-			asprintf(&want, "1! the IA name must have 1 to 255 bytes\n2: " TOLD("b")),
+			asprintf(&want, "1! the IA name must have 1 to 255 bytes\n2: " ENTRY("b")),
 			0);
-	told = parse(text, strlen(text));
-	ck_assert_str_eq(told, want);
-	free(told);
+	report = conf_parse_text(text, strlen(text));
+	ck_assert_str_eq(report, want);
+	free(report);
 	free(want);
 	free(text);
 	free(name);
 }
 END_TEST
 
-START_TEST(test_long_library)
+START_TEST(a_library_path_may_have_any_length)
 {
-	char *library = repeat('l', 100 * 1024), *text, *want, *told;
+	char *library = repeat('l', 100 * 1024), *text, *want, *report;
 
 	ck_assert_int_gt(asprintf(&text, "a u1.2 nonthreadsafe default %s dapl.1.2 p q", library),
 			 0);
 	ck_assert_int_gt(asprintf(&want, "1: a 1.2 no [%s] [p]\n", library), 0);
-	told = parse(text, strlen(text));
-	ck_assert_str_eq(told, want);
-	free(told);
+	report = conf_parse_text(text, strlen(text));
+	ck_assert_str_eq(report, want);
+	free(report);
 	free(want);
 	free(text);
 	free(library);
@@ -225,9 +230,9 @@ int main(int argc, char **argv)
 {
 	TCase *lines = tcase_create("lines");
 
-	tcase_add_loop_test(lines, test_line, 0, COUNT(cases));
-	tcase_add_test(lines, test_nul_byte);
-	tcase_add_loop_test(lines, test_name_length, 0, COUNT(names));
-	tcase_add_test(lines, test_long_library);
+	tcase_add_loop_test(lines, each_line_is_an_entry_a_refusal_or_ignored, 0, COUNT(cases));
+	tcase_add_test(lines, a_nul_byte_refuses_its_line_only);
+	tcase_add_loop_test(lines, a_name_has_1_to_255_bytes, 0, COUNT(names));
+	tcase_add_test(lines, a_library_path_may_have_any_length);
 	return run_cases(argc, argv);
 }

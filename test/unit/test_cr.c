@@ -1,72 +1,67 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection requests: what they tell, and how they are answered. */
+/* Connection requests: their arrival, their attributes, and their answers. */
 #include "alloc.h"
 #include "harness.h"
 
-#define REQUEST_MAX 56 /* bytes of private data that the fake takes */
+#define REQUEST_MAX 56 /* bytes of private data, limits of the fake */
 #define REPLY_MAX   196
 #define QUAL	    40000
 
 static struct pair pair;
-#define A (&pair.a)
-#define B (&pair.b)
+static struct side *const client = &pair.client, *const server = &pair.server;
 
 static void setup(void)
 {
 	DAT_PSP_HANDLE psp;
 
-	side_open(A, "fake0");
-	side_open(B, "fake1");
-	ck_dat(psp_create(B->ia, QUAL, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	side_open(client, "fake0");
+	side_open(server, "fake1");
+	ck_dat(psp_create(server->ia, QUAL, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 }
 
 static void teardown(void)
 {
-	struct side *sides[] = { A, B };
-
-	for (int i = 0; i < COUNT(sides); i++) {
-		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
-		free(sides[i]->memory);
-	}
-	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	pair_close_abrupt(&pair);
 }
 
-/* A request of @ep that waits at B. */
-static DAT_CR_HANDLE request(DAT_EP_HANDLE ep, DAT_COUNT size, const void *data)
+/* @ep connects. Returns the request, which the server has not answered. */
+static DAT_CR_HANDLE cr_request(DAT_EP_HANDLE ep, DAT_COUNT size, const void *data)
 {
 	const DAT_PVOID private_data = (DAT_PVOID)(uintptr_t)data;
 
-	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&B->addr, QUAL, DAT_TIMEOUT_INFINITE, size,
-			  private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	return expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&server->address, QUAL, DAT_TIMEOUT_INFINITE,
+			  size, private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	return expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		.event_data.cr_arrival_event_data.cr_handle;
 }
 
-static void fill(char *data, int size)
+static void fill_private_data(char *data, int size)
 {
 	for (int i = 0; i < size; i++)
 		data[i] = (char)(i + 1);
 }
 
-START_TEST(arrival_tells_where)
+START_TEST(the_arrival_event_names_its_listener)
 {
 	DAT_CR_ARRIVAL_EVENT_DATA arrival;
 	DAT_PSP_PARAM param;
 
-	ck_dat(ep_connect(A->ep, (DAT_IA_ADDRESS_PTR)&B->addr, QUAL, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	arrival = expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data;
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, QUAL,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	arrival = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			  .event_data.cr_arrival_event_data;
 	ck_dat(psp_query(arrival.sp_handle.psp_handle, DAT_PSP_FIELD_ALL, &param));
 	ck_assert_uint_eq(param.conn_qual, QUAL);
 	ck_assert_uint_eq(arrival.conn_qual, QUAL);
-	ck_assert_mem_eq(arrival.local_ia_address_ptr, &B->addr, sizeof(B->addr));
-	ck_assert(obj_valid(B->ia, arrival.cr_handle, DAT_HANDLE_TYPE_CR));
+	ck_assert_mem_eq(arrival.local_ia_address_ptr, &server->address, sizeof(server->address));
+	ck_assert(obj_valid(server->ia, arrival.cr_handle, DAT_HANDLE_TYPE_CR));
 }
 END_TEST
 
-START_TEST(query_tells_who)
+START_TEST(a_query_names_the_peer)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	const struct sockaddr_in *remote;
 	DAT_CR_PARAM param;
 	DAT_EP_PARAM ep;
@@ -74,64 +69,64 @@ START_TEST(query_tells_who)
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	remote = (const struct sockaddr_in *)param.remote_ia_address_ptr;
 	ck_assert_int_eq(remote->sin_family, AF_INET);
-	ck_assert_uint_eq(remote->sin_addr.s_addr, A->addr.sin_addr.s_addr);
+	ck_assert_uint_eq(remote->sin_addr.s_addr, client->address.sin_addr.s_addr);
 	ck_assert_uint_ne(param.remote_port_qual, 0);
 	ck_assert_uint_eq(ntohs(remote->sin_port), param.remote_port_qual);
 	ck_assert_int_eq(param.private_data_size, 0);
 	ck_assert_ptr_null(param.local_ep_handle);
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, NULL), BAD_ARG(3));
 	ck_dat_is(cr_query(cr, (DAT_CR_PARAM_MASK)0x20, &param), BAD_ARG(2));
-	ck_dat_is(cr_query(B->ep, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
-	ck_dat(cr_accept(cr, B->ep, 0, NULL));
-	ck_dat(ep_query(B->ep, DAT_EP_FIELD_ALL, &ep)); /* the address outlives the request */
+	ck_dat_is(cr_query(server->ep, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
+	ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	ck_dat(ep_query(server->ep, DAT_EP_FIELD_ALL, &ep)); /* the endpoint keeps the address */
 	ck_assert_uint_eq(((struct sockaddr_in *)ep.remote_ia_address_ptr)->sin_addr.s_addr,
-			  A->addr.sin_addr.s_addr);
+			  client->address.sin_addr.s_addr);
 	ck_assert_uint_eq(ep.local_port_qual, QUAL);
 }
 END_TEST
 
-START_TEST(private_data_arrives_whole)
+START_TEST(the_private_data_of_a_connect_arrives)
 {
 	static const DAT_COUNT sizes[] = { 0, 1, 24, REQUEST_MAX };
 	char data[REQUEST_MAX];
 	DAT_CR_HANDLE cr;
 	DAT_CR_PARAM param;
 
-	fill(data, REQUEST_MAX);
-	cr = request(A->ep, sizes[_i], data);
+	fill_private_data(data, REQUEST_MAX);
+	cr = cr_request(client->ep, sizes[_i], data);
 	memset(data, 0, sizeof(data)); /* the call has a copy */
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.private_data_size, sizes[_i]);
-	fill(data, REQUEST_MAX);
+	fill_private_data(data, REQUEST_MAX);
 	if (sizes[_i])
 		ck_assert_mem_eq(param.private_data, data, (size_t)sizes[_i]);
 }
 END_TEST
 
-/* A transport that fills the field up brings all of it. */
-START_TEST(padding_is_part_of_it)
+/* Some transports pad private data to a fixed length, and the receiver sees the padding. */
+START_TEST(padded_private_data_includes_the_padding)
 {
 	static const char zeros[REQUEST_MAX];
 	DAT_CR_PARAM param;
 
 	fake_quirks(FAKE_PADS_PDATA);
-	ck_dat(cr_query(request(A->ep, 3, "abc"), DAT_CR_FIELD_ALL, &param));
+	ck_dat(cr_query(cr_request(client->ep, 3, "abc"), DAT_CR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.private_data_size, REQUEST_MAX);
 	ck_assert_mem_eq(param.private_data, "abc", 3);
 	ck_assert_mem_eq((char *)param.private_data + 3, zeros, REQUEST_MAX - 3);
 }
 END_TEST
 
-START_TEST(replies_arrive_whole)
+START_TEST(the_private_data_of_an_accept_arrives)
 {
 	static const DAT_COUNT sizes[] = { 0, 1, 24, REPLY_MAX };
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	DAT_CONNECTION_EVENT_DATA established;
 	char data[REPLY_MAX];
 
-	fill(data, REPLY_MAX);
-	ck_dat(cr_accept(cr, B->ep, sizes[_i], data));
-	established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+	fill_private_data(data, REPLY_MAX);
+	ck_dat(cr_accept(cr, server->ep, sizes[_i], data));
+	established = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 			      .event_data.connect_event_data;
 	ck_assert_int_eq(established.private_data_size, sizes[_i]);
 	if (sizes[_i])
@@ -144,185 +139,188 @@ END_TEST
 /* ---- accept ---- */
 
 static const struct {
-	enum { EP_B, EP_A, EP_NONE, EP_DEAD } ep;
+	enum { EP_SERVER, EP_CLIENT, EP_NULL, EP_FREED } ep;
 	DAT_COUNT size;
 	bool no_data;
 	DAT_RETURN want;
 } accepts[] = {
-	{ EP_B, 0, true, DAT_SUCCESS },	      { EP_B, REPLY_MAX, false, DAT_SUCCESS },
-	{ EP_A, 0, true, BAD_HANDLE(EP) }, /* of another IA */
-	{ EP_NONE, 0, true, BAD_HANDLE(EP) }, { EP_DEAD, 0, true, BAD_HANDLE(EP) },
-	{ EP_B, -1, false, BAD_ARG(3) },      { EP_B, REPLY_MAX + 1, false, BAD_ARG(3) },
-	{ EP_B, 1, true, BAD_ARG(4) },
+	{ EP_SERVER, 0, true, DAT_SUCCESS },	{ EP_SERVER, REPLY_MAX, false, DAT_SUCCESS },
+	{ EP_CLIENT, 0, true, BAD_HANDLE(EP) }, /* of another IA */
+	{ EP_NULL, 0, true, BAD_HANDLE(EP) },	{ EP_FREED, 0, true, BAD_HANDLE(EP) },
+	{ EP_SERVER, -1, false, BAD_ARG(3) },	{ EP_SERVER, REPLY_MAX + 1, false, BAD_ARG(3) },
+	{ EP_SERVER, 1, true, BAD_ARG(4) },
 };
 
 START_TEST(accept_checks_its_arguments)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	char data[REPLY_MAX + 1] = { 0 };
-	DAT_EP_HANDLE dead = ep_make(B, NULL);
-	const DAT_EP_HANDLE eps[] = { B->ep, ep_make(A, NULL), DAT_HANDLE_NULL, dead };
+	DAT_EP_HANDLE freed = side_create_ep(server, NULL);
+	const DAT_EP_HANDLE eps[] = { server->ep, side_create_ep(client, NULL), DAT_HANDLE_NULL,
+				      freed };
 
-	ck_dat(ep_free(dead));
+	ck_dat(ep_free(freed));
 	ck_dat_is(cr_accept(cr, eps[accepts[_i].ep], accepts[_i].size,
 			    accepts[_i].no_data ? NULL : data),
 		  accepts[_i].want);
 	if (accepts[_i].want != DAT_SUCCESS) {
-		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
-		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
-		ck_dat(cr_accept(cr, B->ep, 0, NULL)); /* no worse for it */
+		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+		ck_dat(cr_accept(cr, server->ep, 0, NULL)); /* the request is still valid */
 	}
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 END_TEST
 
-START_TEST(accept_unwinds)
+START_TEST(a_failed_accept_changes_nothing)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	DAT_COUNT nbufs;
 
-	post_recv(B, 1, 0, 64, 0);
+	post_recv(server, 1, 0, 64, 0);
 	fake_fail("accept", ENOMEM, 1);
-	ck_dat_is(cr_accept(cr, B->ep, 0, NULL), NO_RESOURCE(TEP));
-	ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
-	ck_dat(ep_recv_query(B->ep, &nbufs, NULL));
+	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_recv_query(server->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
-	expect_none(A->connect_evd);
-	expect_none(B->connect_evd);
-	ck_dat(cr_accept(cr, B->ep, 0, NULL));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_no_event(client->connect_evd);
+	expect_no_event(server->connect_evd);
+	ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 END_TEST
 
-/* The room for the events to come. */
-START_TEST(accept_runs_out_of_memory)
+/* The accept reserves slots for the events of the connection. */
+START_TEST(an_accept_without_memory_changes_nothing)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	unsigned n = 1;
 	DAT_COUNT nbufs;
 	DAT_RETURN ret;
 
-	post_recv(B, 1, 0, 64, 0);
-	for (; alloc_fail_nth(n), ret = cr_accept(cr, B->ep, 0, NULL), alloc_failed(); n++) {
+	post_recv(server, 1, 0, 64, 0);
+	for (; alloc_fail_nth(n), ret = cr_accept(cr, server->ep, 0, NULL), alloc_failed(); n++) {
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
-		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_UNCONNECTED);
-		ck_assert(obj_valid(B->ia, cr, DAT_HANDLE_TYPE_CR));
-		ck_dat(ep_recv_query(B->ep, &nbufs, NULL));
+		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert(obj_valid(server->ia, cr, DAT_HANDLE_TYPE_CR));
+		ck_dat(ep_recv_query(server->ep, &nbufs, NULL));
 		ck_assert_int_eq(nbufs, 1);
-		expect_none(A->connect_evd);
-		expect_none(B->connect_evd);
+		expect_no_event(client->connect_evd);
+		expect_no_event(server->connect_evd);
 	}
 	ck_dat(ret);
 	ck_assert_uint_ge(n, 2);
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 END_TEST
 
-START_TEST(answers_once)
+START_TEST(a_request_is_answered_once)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	DAT_CR_PARAM param;
 
 	if (_i)
-		ck_dat(cr_accept(cr, B->ep, 0, NULL));
+		ck_dat(cr_accept(cr, server->ep, 0, NULL));
 	else
 		ck_dat(cr_reject(cr));
-	ck_dat_is(cr_accept(cr, B->ep, 0, NULL), BAD_HANDLE(CR));
+	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), BAD_HANDLE(CR));
 	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
-	expect(A->connect_evd,
-	       _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
+	expect_event(client->connect_evd,
+		     _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
 	if (_i)
-		expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	ck_assert_int_eq(state_of(B->ep), _i ? DAT_EP_STATE_CONNECTED : DAT_EP_STATE_UNCONNECTED);
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_int_eq(ep_get_state(server->ep),
+			 _i ? DAT_EP_STATE_CONNECTED : DAT_EP_STATE_UNCONNECTED);
 }
 END_TEST
 
-START_TEST(answers_in_any_order)
+START_TEST(requests_may_be_answered_in_any_order)
 {
 	DAT_EP_HANDLE a[3], b[3];
 	DAT_CR_HANDLE cr[3];
 
 	for (int i = 0; i < COUNT(cr); i++) {
-		a[i] = ep_make(A, NULL);
-		b[i] = ep_make(B, NULL);
-		cr[i] = request(a[i], 0, NULL);
+		a[i] = side_create_ep(client, NULL);
+		b[i] = side_create_ep(server, NULL);
+		cr[i] = cr_request(a[i], 0, NULL);
 	}
 	for (int i = COUNT(cr) - 1; i >= 0; i--) {
 		DAT_CONNECTION_EVENT_DATA established;
 
 		ck_dat(cr_accept(cr[i], b[i], 0, NULL));
-		established = expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+		established = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 				      .event_data.connect_event_data;
 		ck_assert_ptr_eq(established.ep_handle, a[i]);
-		established = expect(B->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+		established = expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
 				      .event_data.connect_event_data;
 		ck_assert_ptr_eq(established.ep_handle, b[i]);
 	}
 }
 END_TEST
 
-/* ---- peers that do not wait ---- */
+/* ---- unanswered requests ---- */
 
-START_TEST(the_peer_gave_up)
+START_TEST(a_request_may_be_answered_after_the_peer_gave_up)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 	DAT_CR_PARAM param;
 
-	post_recv(B, 1, 0, 64, 0);
-	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	post_recv(server, 1, 0, 64, 0);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	fake_settle(0);
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	if (_i) {
-		ck_dat(cr_accept(cr, B->ep, 0, NULL));
-		expect(B->connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
-		ck_assert_int_eq(state_of(B->ep), DAT_EP_STATE_DISCONNECTED);
-		expect_dto(B->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+		ck_dat(cr_accept(cr, server->ep, 0, NULL));
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECTED);
+		expect_dto(server->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
 	} else {
 		ck_dat(cr_reject(cr));
 	}
-	expect_none(A->connect_evd);
-	expect_none(B->connect_evd);
+	expect_no_event(client->connect_evd);
+	expect_no_event(server->connect_evd);
 }
 END_TEST
 
-START_TEST(an_open_request_keeps_the_ia)
+START_TEST(an_unanswered_request_refuses_a_graceful_close)
 {
-	DAT_CR_HANDLE cr = request(A->ep, 0, NULL);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
 
-	ck_dat_is(ia_close(B->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
-	ck_dat(ia_close(B->ia, DAT_CLOSE_ABRUPT_FLAG));
-	free(B->memory);
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	free(server->memory);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
-	*B = (struct side){ 0 };
-	side_open(B, "fake1");
+	*server = (struct side){ 0 };
+	side_open(server, "fake1");
 }
 END_TEST
 
-START_TEST(to_oneself)
+START_TEST(an_ia_may_connect_to_itself)
 {
 	DAT_PSP_HANDLE psp;
-	DAT_EP_HANDLE ep = ep_make(A, NULL);
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL);
 	DAT_CR_HANDLE cr;
 
-	ck_dat(psp_create(A->ia, QUAL, A->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_dat(ep_connect(A->ep, (DAT_IA_ADDRESS_PTR)&A->addr, QUAL, DAT_TIMEOUT_INFINITE, 0, NULL,
-			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	cr = expect(A->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	ck_dat(psp_create(client->ia, QUAL, client->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&client->address, QUAL,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	cr = expect_event(client->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		     .event_data.cr_arrival_event_data.cr_handle;
-	ck_dat_is(cr_accept(cr, A->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
+	ck_dat_is(cr_accept(cr, client->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
 	ck_dat(cr_accept(cr, ep, 0, NULL));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	post_send(A, 1, 0, 64, 0);
-	A->ep = ep;
-	post_recv(A, 2, 64, 64, 0);
-	expect_dto(A->recv_evd, 2, DAT_DTO_SUCCESS);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	post_send(client, 1, 0, 64, 0);
+	client->ep = ep;
+	post_recv(client, 2, 64, 64, 0);
+	expect_dto(client->recv_evd, 2, DAT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -331,18 +329,18 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("requests");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
-	tcase_add_test(cases, arrival_tells_where);
-	tcase_add_test(cases, query_tells_who);
-	tcase_add_loop_test(cases, private_data_arrives_whole, 0, 4);
-	tcase_add_test(cases, padding_is_part_of_it);
-	tcase_add_loop_test(cases, replies_arrive_whole, 0, 4);
+	tcase_add_test(cases, the_arrival_event_names_its_listener);
+	tcase_add_test(cases, a_query_names_the_peer);
+	tcase_add_loop_test(cases, the_private_data_of_a_connect_arrives, 0, 4);
+	tcase_add_test(cases, padded_private_data_includes_the_padding);
+	tcase_add_loop_test(cases, the_private_data_of_an_accept_arrives, 0, 4);
 	tcase_add_loop_test(cases, accept_checks_its_arguments, 0, COUNT(accepts));
-	tcase_add_test(cases, accept_unwinds);
-	tcase_add_test(cases, accept_runs_out_of_memory);
-	tcase_add_loop_test(cases, answers_once, 0, 2);
-	tcase_add_test(cases, answers_in_any_order);
-	tcase_add_loop_test(cases, the_peer_gave_up, 0, 2);
-	tcase_add_test(cases, an_open_request_keeps_the_ia);
-	tcase_add_test(cases, to_oneself);
+	tcase_add_test(cases, a_failed_accept_changes_nothing);
+	tcase_add_test(cases, an_accept_without_memory_changes_nothing);
+	tcase_add_loop_test(cases, a_request_is_answered_once, 0, 2);
+	tcase_add_test(cases, requests_may_be_answered_in_any_order);
+	tcase_add_loop_test(cases, a_request_may_be_answered_after_the_peer_gave_up, 0, 2);
+	tcase_add_test(cases, an_unanswered_request_refuses_a_graceful_close);
+	tcase_add_test(cases, an_ia_may_connect_to_itself);
 	return run_unit_cases(argc, argv);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that loads libdat itself, as MPIs do: out of sight of every other library, and lets go
- * of it again.
+ * A program that loads libdat by dlopen, as MPI libraries do: with local scope, so that no other
+ * library finds its symbols, and with dlclose at the end.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ struct libdat {
 	__typeof__(dat_ia_close) *close;
 };
 
-static struct libdat load(void)
+static struct libdat libdat_load(void)
 {
 	struct libdat libdat = { .library = dlopen(LIBDAT, RTLD_NOW | RTLD_LOCAL) };
 
@@ -28,7 +28,7 @@ static struct libdat load(void)
 	return libdat;
 }
 
-static DAT_IA_HANDLE open_ia(const struct libdat *libdat, const char *name)
+static DAT_IA_HANDLE libdat_open(const struct libdat *libdat, const char *name)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
@@ -37,15 +37,15 @@ static DAT_IA_HANDLE open_ia(const struct libdat *libdat, const char *name)
 	return ia;
 }
 
-START_TEST(test_local_scope)
+START_TEST(ro_aware_reaches_a_provider_in_local_scope)
 {
-	struct libdat libdat = load();
+	struct libdat libdat = libdat_load();
 	struct mock *mock;
 	DAT_IA_HANDLE ia;
 
 	ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "dat_ia_openv"));
 	use_conf(conf);
-	ia = open_ia(&libdat, "RO_AWARE_m");
+	ia = libdat_open(&libdat, "RO_AWARE_m");
 	mock = dlsym(RTLD_DEFAULT, "mock");
 	ck_assert_ptr_nonnull(mock);
 	ck_assert_int_eq(mock->ro_aware, 1);
@@ -53,27 +53,27 @@ START_TEST(test_local_scope)
 }
 END_TEST
 
-/* Nothing that is open minds: the same registry is there when the library is asked for again. */
-START_TEST(test_dlclose_with_an_open_ia)
+/* dlclose does not unload the registry: dlopen returns the same one, with its open IAs. */
+START_TEST(open_ias_survive_dlclose)
 {
-	struct libdat libdat = load();
+	struct libdat libdat = libdat_load();
 	DAT_IA_HANDLE ia, second;
 
 	use_conf(conf);
-	ia = open_ia(&libdat, "m");
+	ia = libdat_open(&libdat, "m");
 	ck_assert_int_eq(dlclose(libdat.library), 0);
-	libdat = load();
-	second = open_ia(&libdat, "m");
+	libdat = libdat_load();
+	second = libdat_open(&libdat, "m");
 	ck_assert_ptr_ne(ia, second);
 	ck_assert_uint_eq(libdat.close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	ck_assert_uint_eq(libdat.close(second, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 END_TEST
 
-/* No provider was ever loaded that would keep it. */
-START_TEST(test_stays_by_itself)
+/* Not even when no provider is loaded that depends on it. */
+START_TEST(libdat_is_never_unloaded)
 {
-	struct libdat libdat = load();
+	struct libdat libdat = libdat_load();
 
 	ck_assert_int_eq(dlclose(libdat.library), 0);
 	ck_assert_ptr_nonnull(dlopen(LIBDAT, RTLD_NOW | RTLD_NOLOAD));
@@ -84,8 +84,8 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("dlopen");
 
-	tcase_add_test(cases, test_local_scope);
-	tcase_add_test(cases, test_dlclose_with_an_open_ia);
-	tcase_add_test(cases, test_stays_by_itself);
+	tcase_add_test(cases, ro_aware_reaches_a_provider_in_local_scope);
+	tcase_add_test(cases, open_ias_survive_dlclose);
+	tcase_add_test(cases, libdat_is_never_unloaded);
 	return run_cases(argc, argv);
 }

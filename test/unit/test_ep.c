@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints: making, asking, freeing them, and which call is legal in which state. How connections
- * end: test_conn.c.
+ * Endpoints: create, query, free, and which call is legal in which state. The ends of connections
+ * are in test_conn.c.
  */
 #include <arpa/inet.h>
 
@@ -9,113 +9,110 @@
 #include "harness.h"
 
 static struct pair pair;
-#define A (&pair.a)
-#define B (&pair.b)
+static struct side *const client = &pair.client, *const server = &pair.server;
 
 static void setup(void)
 {
-	side_open(A, "fake0");
-	side_open(B, "fake1");
+	side_open(client, "fake0");
+	side_open(server, "fake1");
 }
 
-/* From whatever state: an abrupt close leaves nothing. */
+/* An abrupt close frees endpoints in any state. */
 static void teardown(void)
 {
-	struct side *sides[] = { A, B };
-
-	for (int i = 0; i < COUNT(sides); i++) {
-		ck_dat(ia_close(sides[i]->ia, DAT_CLOSE_ABRUPT_FLAG));
-		free(sides[i]->memory);
-	}
-	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	pair_close_abrupt(&pair);
 }
 
-static DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *to, DAT_CONN_QUAL qual)
+static DAT_RETURN ep_try_connect(DAT_EP_HANDLE ep, const struct side *to, DAT_CONN_QUAL qual)
 {
-	struct sockaddr_in addr = to->addr;
+	struct sockaddr_in addr = to->address;
 
 	return ep_connect(ep, (DAT_IA_ADDRESS_PTR)&addr, qual, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
 }
 
-/* A request of a new endpoint of @from that waits at @to. */
-static DAT_CR_HANDLE request(struct side *from, struct side *to)
+/* A new endpoint of @from connects. Returns the request, which @to has not answered. */
+static DAT_CR_HANDLE ep_request(struct side *from, struct side *to)
 {
-	DAT_EP_HANDLE ep = ep_make(from, NULL);
+	DAT_EP_HANDLE ep = side_create_ep(from, NULL);
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 
 	ck_dat(psp_create_any(to->ia, &qual, to->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_dat(try_connect(ep, to, qual));
-	return expect(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+	ck_dat(ep_try_connect(ep, to, qual));
+	return expect_event(to->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 		.event_data.cr_arrival_event_data.cr_handle;
 }
 
 /* ---- create ---- */
 
-START_TEST(lives_and_dies)
+START_TEST(a_freed_endpoint_is_refused)
 {
 	DAT_EP_HANDLE ep = POISON;
 	DAT_EP_PARAM param;
 
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep));
-	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			 client->connect_evd, NULL, &ep));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
 	ck_dat(ep_free(ep));
 	ck_dat_is(ep_free(ep), BAD_HANDLE(EP));
 	ck_dat_is(ep_query(ep, DAT_EP_FIELD_ALL, &param), BAD_HANDLE(EP));
 	ck_dat_is(ep_get_status(ep, NULL, NULL, NULL), BAD_HANDLE(EP));
 	ck_dat_is(ep_reset(ep), BAD_HANDLE(EP));
 	ck_dat_is(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG), BAD_HANDLE(EP));
-	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EP));
+	ck_dat_is(ep_try_connect(ep, server, 1), BAD_HANDLE(EP));
 	ck_dat_is(ep_recv_query(ep, NULL, NULL), BAD_HANDLE(EP));
 	ck_dat_is(ep_set_watermark(ep, DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE),
 		  BAD_HANDLE(EP));
 }
 END_TEST
 
-/* The handles of a good call; each case spoils one. */
-enum spoil {
-	SPOIL_NOTHING,
-	SPOIL_IA,
-	SPOIL_PZ,
-	SPOIL_RECV,
-	SPOIL_REQUEST,
-	SPOIL_CONN,
-	SPOIL_OUT,
+/* The argument of ep_create that a case replaces by a bad handle. */
+enum replaced {
+	REPLACE_NOTHING,
+	REPLACE_IA,
+	REPLACE_PZ,
+	REPLACE_RECV_EVD,
+	REPLACE_REQUEST_EVD,
+	REPLACE_CONNECT_EVD,
+	REPLACE_OUTPUT,
 };
 
 static const struct {
-	enum spoil what;
+	enum replaced what;
 	DAT_RETURN want;
-} spoils[] = {
-	{ SPOIL_NOTHING, DAT_SUCCESS },
-	{ SPOIL_IA, BAD_HANDLE(IA) },
-	{ SPOIL_PZ, BAD_HANDLE(PZ) },
-	{ SPOIL_RECV, BAD_HANDLE(EVD_RECV) },
-	{ SPOIL_REQUEST, BAD_HANDLE(EVD_REQUEST) },
-	{ SPOIL_CONN, BAD_HANDLE(EVD_CONN) },
-	{ SPOIL_OUT, BAD_ARG(7) },
+} replacements[] = {
+	{ REPLACE_NOTHING, DAT_SUCCESS },
+	{ REPLACE_IA, BAD_HANDLE(IA) },
+	{ REPLACE_PZ, BAD_HANDLE(PZ) },
+	{ REPLACE_RECV_EVD, BAD_HANDLE(EVD_RECV) },
+	{ REPLACE_REQUEST_EVD, BAD_HANDLE(EVD_REQUEST) },
+	{ REPLACE_CONNECT_EVD, BAD_HANDLE(EVD_CONN) },
+	{ REPLACE_OUTPUT, BAD_ARG(7) },
 };
 
-static DAT_RETURN create_spoilt(enum spoil what, DAT_HANDLE with, DAT_EP_HANDLE *ep)
+static DAT_RETURN ep_create_with_replaced(enum replaced what, DAT_HANDLE with, DAT_EP_HANDLE *ep)
 {
-	DAT_EVD_HANDLE recv_evd = what == SPOIL_RECV ? with : A->recv_evd;
-	DAT_EVD_HANDLE request_evd = what == SPOIL_REQUEST ? with : A->request_evd;
-	DAT_EVD_HANDLE connect_evd = what == SPOIL_CONN ? with : A->connect_evd;
+	DAT_EVD_HANDLE recv_evd = what == REPLACE_RECV_EVD ? with : client->recv_evd;
+	DAT_EVD_HANDLE request_evd = what == REPLACE_REQUEST_EVD ? with : client->request_evd;
+	DAT_EVD_HANDLE connect_evd = what == REPLACE_CONNECT_EVD ? with : client->connect_evd;
 
-	return ep_create(what == SPOIL_IA ? with : A->ia, what == SPOIL_PZ ? with : A->pz, recv_evd,
-			 request_evd, connect_evd, NULL, what == SPOIL_OUT ? NULL : ep);
+	return ep_create(what == REPLACE_IA ? with : client->ia,
+			 what == REPLACE_PZ ? with : client->pz, recv_evd, request_evd, connect_evd,
+			 NULL, what == REPLACE_OUTPUT ? NULL : ep);
 }
 
-START_TEST(refuses_bad_handles)
+START_TEST(ep_create_refuses_bad_handles)
 {
-	DAT_HANDLE bad[] = { POISON, A->lmr, A->cr_evd, B->pz, B->recv_evd, B->connect_evd };
+	DAT_HANDLE bad[] = { POISON,	 client->lmr,	   client->cr_evd,
+			     server->pz, server->recv_evd, server->connect_evd };
 
 	for (int i = 0; i < COUNT(bad); i++) {
 		DAT_EP_HANDLE ep = POISON;
 
-		ck_dat_is(create_spoilt(spoils[_i].what, bad[i], &ep), spoils[_i].want);
-		if (spoils[_i].want != DAT_SUCCESS)
+		ck_dat_is(ep_create_with_replaced(replacements[_i].what, bad[i], &ep),
+			  replacements[_i].want);
+		if (replacements[_i].want != DAT_SUCCESS)
 			ck_assert_ptr_eq(ep, POISON);
 	}
 }
@@ -144,52 +141,57 @@ static const struct {
 	{ FIELD(srq_soft_hw), -2, BAD_ARG(6) },
 };
 
-START_TEST(checks_attributes)
+START_TEST(ep_create_checks_the_attributes)
 {
-	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EP_ATTR attr = ep_attr_default(client);
 	DAT_EP_HANDLE ep = POISON;
 
 	memcpy((char *)&attr + attrs[_i].field, &attrs[_i].value, sizeof(attrs[_i].value));
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr, &ep),
+	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			    client->connect_evd, &attr, &ep),
 		  attrs[_i].want);
 	if (attrs[_i].want != DAT_SUCCESS)
 		ck_assert_ptr_eq(ep, POISON);
 }
 END_TEST
 
-START_TEST(completion_flags_must_agree)
+START_TEST(endpoints_of_one_evd_agree_on_completion_flags)
 {
-	DAT_EP_ATTR attr = ep_attr(A);
-	DAT_EVD_HANDLE evd = evd_make_for(A, 64, DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
+	DAT_EP_ATTR attr = ep_attr_default(client);
+	DAT_EVD_HANDLE evd = side_create_evd(client, 64,
+					     DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
 	DAT_EP_HANDLE ep[3] = { POISON, POISON, POISON };
 
 	attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
-	ck_dat(ep_create(A->ia, A->pz, evd, A->request_evd, A->connect_evd, &attr, &ep[0]));
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, evd, A->connect_evd, &attr, &ep[1]),
+	ck_dat(ep_create(client->ia, client->pz, evd, client->request_evd, client->connect_evd,
+			 &attr, &ep[0]));
+	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, evd, client->connect_evd,
+			    &attr, &ep[1]),
 		  BAD_ARG(6));
-	ck_dat_is(ep_create(A->ia, A->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL, &ep[1]),
+	ck_dat_is(ep_create(client->ia, client->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL,
+			    &ep[1]),
 		  BAD_ARG(6));
 	ck_assert_ptr_eq(ep[1], POISON);
 	ck_dat(ep_free(ep[0]));
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, evd, evd, NULL, &ep[1]));
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, evd, evd, NULL, &ep[1]));
 	ck_dat(ep_free(ep[1]));
 	ck_dat(evd_free(evd));
 }
 END_TEST
 
-START_TEST(defaults_make_another)
+START_TEST(queried_attributes_create_another_endpoint)
 {
 	DAT_EP_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &param));
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 16);
 	ck_assert_int_eq(param.ep_attr.max_request_dtos, 16);
 	ck_assert_int_eq(param.ep_attr.max_request_iov, 4);
 	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 8);
 	param.ep_attr.max_recv_dtos = 100;
-	ck_dat(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &param.ep_attr,
-			 &ep));
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			 client->connect_evd, &param.ep_attr, &ep));
 	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_int_eq(param.ep_attr.max_recv_dtos, 100);
 	ck_assert_uint_eq(fake_seen().qp.max_recv, 100);
@@ -198,172 +200,176 @@ START_TEST(defaults_make_another)
 }
 END_TEST
 
-START_TEST(parts_may_be_missing)
+START_TEST(an_incomplete_endpoint_can_not_connect)
 {
-	DAT_LMR_TRIPLET iov = segment(A, 0, 64);
+	DAT_LMR_TRIPLET iov = segment(client, 0, 64);
 	DAT_EP_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
-			 NULL, &ep));
+	ck_dat(ep_create(client->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			 DAT_HANDLE_NULL, NULL, &ep));
 	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_ptr_null(param.pz_handle);
 	ck_assert_ptr_null(param.recv_evd_handle);
 	ck_assert_ptr_null(param.request_evd_handle);
 	ck_assert_ptr_null(param.connect_evd_handle);
 	ck_dat_is(ep_post_recv(ep, 1, &iov, cookie_of(1), 0), BAD_STATE(EP_NOTREADY));
-	ck_dat_is(try_connect(ep, B, 1), BAD_HANDLE(EVD_CONN));
-	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_dat_is(ep_try_connect(ep, server, 1), BAD_HANDLE(EVD_CONN));
+	ck_dat_is(cr_accept(ep_request(server, client), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
 	ck_dat(ep_reset(ep));
 	ck_dat(ep_free(ep));
 
-	ck_dat(ep_create(A->ia, DAT_HANDLE_NULL, A->recv_evd, A->request_evd, A->connect_evd, NULL,
-			 &ep));
-	ck_dat_is(try_connect(ep, B, 1), BAD_STATE(EP_NOTREADY));
-	ck_dat_is(cr_accept(request(B, A), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
-	ck_assert_int_eq(state_of(ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_create(client->ia, DAT_HANDLE_NULL, client->recv_evd, client->request_evd,
+			 client->connect_evd, NULL, &ep));
+	ck_dat_is(ep_try_connect(ep, server, 1), BAD_STATE(EP_NOTREADY));
+	ck_dat_is(cr_accept(ep_request(server, client), ep, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
 	ck_dat(ep_free(ep));
 }
 END_TEST
 
-START_TEST(uses_end_with_it)
+START_TEST(an_endpoint_uses_its_pz_and_evds)
 {
-	ck_dat_is(pz_free(A->pz), BAD_STATE(PZ_IN_USE));
-	ck_dat_is(evd_free(A->recv_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat_is(evd_free(A->request_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat_is(evd_free(A->connect_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat_is(ia_close(A->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
-	side_close(A);
-	side_open(A, "fake0");
+	ck_dat_is(pz_free(client->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(evd_free(client->recv_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(evd_free(client->request_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(evd_free(client->connect_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	side_close(client);
+	side_open(client, "fake0");
 }
 END_TEST
 
-START_TEST(every_failure_unwinds)
+START_TEST(a_failed_ep_create_changes_nothing)
 {
-	unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP), n = 1;
-	DAT_EP_ATTR attr = ep_attr(A);
+	unsigned qps = fake_alive(FAKE_QP), eps = obj_count(client->ia, DAT_HANDLE_TYPE_EP), n = 1;
+	DAT_EP_ATTR attr = ep_attr_default(client);
 	DAT_EP_HANDLE ep = POISON;
 
-	attr.max_recv_dtos = 200; /* so that queues must grow */
+	attr.max_recv_dtos = 200; /* so that the queues must grow */
 	attr.max_request_dtos = 200;
 	for (;; n++) {
 		fake_fail_call(n);
-		if (ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, &attr,
-			      &ep) == DAT_SUCCESS)
+		if (ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			      client->connect_evd, &attr, &ep) == DAT_SUCCESS)
 			break;
 		ck_assert(fake_failed());
 		ck_assert_ptr_eq(ep, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_QP), qps);
-		ck_assert_uint_eq(obj_count(A->ia, DAT_HANDLE_TYPE_EP), eps);
+		ck_assert_uint_eq(obj_count(client->ia, DAT_HANDLE_TYPE_EP), eps);
 	}
 	fake_fail_call(0);
-	ck_assert_uint_ge(n, 3); /* a queue that has grown stays so */
+	/* later attempts make fewer calls, because a queue that has grown does not shrink */
+	ck_assert_uint_ge(n, 3);
 	ck_dat(ep_free(ep));
 	fake_fail("qp_create", ENOMEM, 1);
-	ck_dat_is(ep_create(A->ia, A->pz, A->recv_evd, A->request_evd, A->connect_evd, NULL, &ep),
+	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			    client->connect_evd, NULL, &ep),
 		  NO_RESOURCE(TEP));
-	side_close(A); /* nobody holds anything */
-	side_open(A, "fake0");
+	side_close(client); /* the PZ and the EVDs are not in use */
+	side_open(client, "fake0");
 }
 END_TEST
 
-static unsigned uses_of(DAT_HANDLE handle)
+static unsigned uses_of_handle(DAT_HANDLE handle)
 {
 	return ((struct obj *)handle)->uses;
 }
 
-/* With EVDs that must grow, or without, so that one of ours must be made. */
-START_TEST(create_runs_out_of_memory)
+/* With EVDs that must grow, and without, so that the provider must create one. */
+START_TEST(ep_create_without_memory_changes_nothing)
 {
-	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : A->recv_evd,
-			     request = _i ? DAT_HANDLE_NULL : A->request_evd;
-	DAT_EP_ATTR attr = ep_attr(A);
+	const DAT_EVD_HANDLE recv = _i ? DAT_HANDLE_NULL : client->recv_evd,
+			     request = _i ? DAT_HANDLE_NULL : client->request_evd;
+	DAT_EP_ATTR attr = ep_attr_default(client);
 
 	attr.max_recv_dtos = attr.max_request_dtos = 200;
 	for (int i = 0; i < 40; i++) {
-		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(A->ia, DAT_HANDLE_TYPE_EP),
+		unsigned qps = fake_alive(FAKE_QP), eps = obj_count(client->ia, DAT_HANDLE_TYPE_EP),
 			 n = 1;
-		unsigned pz_uses = uses_of(A->pz), recv_uses = uses_of(A->recv_evd);
-		unsigned conn_uses = uses_of(A->connect_evd);
+		unsigned pz_uses = uses_of_handle(client->pz),
+			 recv_uses = uses_of_handle(client->recv_evd);
+		unsigned conn_uses = uses_of_handle(client->connect_evd);
 		DAT_EP_HANDLE ep = POISON;
 		DAT_RETURN ret;
 
 		for (; alloc_fail_nth(n),
-		       ret = ep_create(A->ia, A->pz, recv, request, A->connect_evd, &attr, &ep),
+		       ret = ep_create(client->ia, client->pz, recv, request, client->connect_evd,
+				       &attr, &ep),
 		       alloc_failed();
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_eq(ep, POISON);
 			ck_assert_uint_eq(fake_alive(FAKE_QP), qps);
-			ck_assert_uint_eq(obj_count(A->ia, DAT_HANDLE_TYPE_EP), eps);
-			ck_assert_uint_eq(uses_of(A->pz), pz_uses);
-			ck_assert_uint_eq(uses_of(A->recv_evd), recv_uses);
-			ck_assert_uint_eq(uses_of(A->connect_evd), conn_uses);
+			ck_assert_uint_eq(obj_count(client->ia, DAT_HANDLE_TYPE_EP), eps);
+			ck_assert_uint_eq(uses_of_handle(client->pz), pz_uses);
+			ck_assert_uint_eq(uses_of_handle(client->recv_evd), recv_uses);
+			ck_assert_uint_eq(uses_of_handle(client->connect_evd), conn_uses);
 		}
 		ck_dat(ret);
-		ck_assert_uint_ge(n, 3); /* its two rings, at least */
+		ck_assert_uint_ge(n, 3); /* at least one for each ring */
 	}
 }
 END_TEST
 
-/* ---- questions ---- */
+/* ---- query, status ---- */
 
-START_TEST(query_knows_both_ends)
+START_TEST(a_query_names_both_sides)
 {
-	DAT_EP_PARAM a, b;
+	DAT_EP_PARAM client_param, server_param;
 
-	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &a));
-	ck_assert_ptr_eq(a.ia_handle, A->ia);
-	ck_assert_ptr_eq(a.pz_handle, A->pz);
-	ck_assert_ptr_eq(a.recv_evd_handle, A->recv_evd);
-	ck_assert_ptr_eq(a.request_evd_handle, A->request_evd);
-	ck_assert_ptr_eq(a.connect_evd_handle, A->connect_evd);
-	ck_assert_ptr_null(a.srq_handle);
-	ck_assert_int_eq(a.ep_state, DAT_EP_STATE_UNCONNECTED);
-	ck_assert_ptr_nonnull(a.local_ia_address_ptr);
-	ck_assert_ptr_nonnull(a.remote_ia_address_ptr);
-	ck_assert_uint_eq(a.remote_port_qual, 0);
-	ck_assert_uint_eq(a.local_port_qual, 0);
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &client_param));
+	ck_assert_ptr_eq(client_param.ia_handle, client->ia);
+	ck_assert_ptr_eq(client_param.pz_handle, client->pz);
+	ck_assert_ptr_eq(client_param.recv_evd_handle, client->recv_evd);
+	ck_assert_ptr_eq(client_param.request_evd_handle, client->request_evd);
+	ck_assert_ptr_eq(client_param.connect_evd_handle, client->connect_evd);
+	ck_assert_ptr_null(client_param.srq_handle);
+	ck_assert_int_eq(client_param.ep_state, DAT_EP_STATE_UNCONNECTED);
+	ck_assert_ptr_nonnull(client_param.local_ia_address_ptr);
+	ck_assert_ptr_nonnull(client_param.remote_ia_address_ptr);
+	ck_assert_uint_eq(client_param.remote_port_qual, 0);
+	ck_assert_uint_eq(client_param.local_port_qual, 0);
 	pair_connect(&pair);
-	ck_dat(ep_query(A->ep, DAT_EP_FIELD_ALL, &a));
-	ck_dat(ep_query(B->ep, DAT_EP_FIELD_ALL, &b));
-	ck_assert_int_eq(a.ep_state, DAT_EP_STATE_CONNECTED);
-	ck_assert_uint_ne(a.remote_port_qual, 0);
-	ck_assert_uint_eq(a.remote_port_qual, b.local_port_qual);
-	ck_assert_uint_eq(a.local_port_qual, b.remote_port_qual);
-	ck_assert_mem_eq(a.remote_ia_address_ptr, b.local_ia_address_ptr,
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &client_param));
+	ck_dat(ep_query(server->ep, DAT_EP_FIELD_ALL, &server_param));
+	ck_assert_int_eq(client_param.ep_state, DAT_EP_STATE_CONNECTED);
+	ck_assert_uint_ne(client_param.remote_port_qual, 0);
+	ck_assert_uint_eq(client_param.remote_port_qual, server_param.local_port_qual);
+	ck_assert_uint_eq(client_param.local_port_qual, server_param.remote_port_qual);
+	ck_assert_mem_eq(client_param.remote_ia_address_ptr, server_param.local_ia_address_ptr,
 			 sizeof(struct sockaddr_in));
-	ck_assert_mem_eq(a.local_ia_address_ptr, b.remote_ia_address_ptr,
+	ck_assert_mem_eq(client_param.local_ia_address_ptr, server_param.remote_ia_address_ptr,
 			 sizeof(struct sockaddr_in));
-	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARG(3));
-	ck_dat_is(ep_query(A->ep, DAT_EP_FIELD_ALL | 0x800, &a), BAD_ARG(2));
-	ck_dat_is(ep_query(A->ep, UINT64_C(1) << 40, &a), BAD_ARG(2));
+	ck_dat_is(ep_query(client->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARG(3));
+	ck_dat_is(ep_query(client->ep, DAT_EP_FIELD_ALL | 0x800, &client_param), BAD_ARG(2));
+	ck_dat_is(ep_query(client->ep, UINT64_C(1) << 40, &client_param), BAD_ARG(2));
 }
 END_TEST
 
-START_TEST(status_follows_the_posts)
+START_TEST(the_status_counts_requests_until_they_are_dequeued)
 {
 	DAT_BOOLEAN recv_idle, request_idle;
 	DAT_COUNT nbufs = -1, span = -1;
 
-	ck_dat(ep_get_status(A->ep, NULL, &recv_idle, &request_idle));
+	ck_dat(ep_get_status(client->ep, NULL, &recv_idle, &request_idle));
 	ck_assert(recv_idle && request_idle);
-	post_recv(A, 1, 0, 64, 0);
-	post_recv(A, 2, 64, 64, 0);
-	ck_dat(ep_get_status(A->ep, NULL, &recv_idle, NULL));
+	post_recv(client, 1, 0, 64, 0);
+	post_recv(client, 2, 64, 64, 0);
+	ck_dat(ep_get_status(client->ep, NULL, &recv_idle, NULL));
 	ck_assert(!recv_idle);
-	ck_dat(ep_recv_query(A->ep, &nbufs, &span));
+	ck_dat(ep_recv_query(client->ep, &nbufs, &span));
 	ck_assert_int_eq(nbufs, 2);
 	ck_assert_int_eq(span, 2);
 	pair_connect(&pair);
-	post_send(B, 3, 0, 64, 0);
-	expect_dto(A->recv_evd, 1, DAT_DTO_SUCCESS);
-	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	post_send(server, 3, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	ck_dat(ep_recv_query(client->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
-	ck_dat(ep_get_status(B->ep, NULL, NULL, &request_idle));
-	ck_assert(!request_idle); /* done, but nobody has looked */
-	expect_dto(B->request_evd, 3, DAT_DTO_SUCCESS);
-	ck_dat(ep_get_status(B->ep, NULL, NULL, &request_idle));
+	ck_dat(ep_get_status(server->ep, NULL, NULL, &request_idle));
+	ck_assert(!request_idle); /* complete, but not dequeued */
+	expect_dto(server->request_evd, 3, DAT_DTO_SUCCESS);
+	ck_dat(ep_get_status(server->ep, NULL, NULL, &request_idle));
 	ck_assert(request_idle);
 }
 END_TEST
@@ -381,9 +387,9 @@ static const struct {
 	{ DAT_WATERMARK_INFINITE, 0, MODEL },
 };
 
-START_TEST(watermarks_are_infinite)
+START_TEST(only_infinite_watermarks_are_supported)
 {
-	ck_dat_is(ep_set_watermark(A->ep, watermarks[_i].soft, watermarks[_i].hard),
+	ck_dat_is(ep_set_watermark(client->ep, watermarks[_i].soft, watermarks[_i].hard),
 		  watermarks[_i].want);
 }
 END_TEST
@@ -391,7 +397,7 @@ END_TEST
 /* ---- the arguments of connect ---- */
 
 static const struct connect_case {
-	const char *addr; /* NULL: none */
+	const char *addr; /* NULL: no address */
 	int family;
 	DAT_CONN_QUAL qual;
 	DAT_TIMEOUT timeout;
@@ -417,7 +423,7 @@ static const struct connect_case {
 	{ "239.1.2.3", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "::", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "ff02::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
-	/* no such address here */
+	/* the fake has no IPv6 address */
 	{ "fe80::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "10.66.255.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
 	{ "192.0.2.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
@@ -425,7 +431,7 @@ static const struct connect_case {
 	{ "10.66.0.2", AF_INET, 7, 1000, 0, true, 0, 0, DAT_SUCCESS },
 };
 
-static struct sockaddr *address(const struct connect_case *c, struct sockaddr_storage *to)
+static struct sockaddr *connect_address(const struct connect_case *c, struct sockaddr_storage *to)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)to;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
@@ -437,7 +443,7 @@ static struct sockaddr *address(const struct connect_case *c, struct sockaddr_st
 		inet_pton(AF_INET6, c->addr, &in6->sin6_addr);
 	else
 		inet_pton(AF_INET, c->addr, &in->sin_addr);
-	in->sin_port = htons(4711); /* counts for nothing */
+	in->sin_port = htons(4711); /* is ignored */
 	return (struct sockaddr *)to;
 }
 
@@ -448,57 +454,58 @@ START_TEST(connect_checks_its_arguments)
 	char data[64] = { 1 };
 	DAT_COUNT nbufs;
 
-	post_recv(A, 1, 0, 64, 0);
-	ck_dat_is(ep_connect(A->ep, address(c, &to), c->qual, c->timeout, c->size,
+	post_recv(client, 1, 0, 64, 0);
+	ck_dat_is(ep_connect(client->ep, connect_address(c, &to), c->qual, c->timeout, c->size,
 			     c->no_data ? NULL : data, (DAT_QOS)c->qos,
 			     (DAT_CONNECT_FLAGS)c->flags),
 		  c->want);
 	if (c->want == DAT_SUCCESS)
 		return;
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
-	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_recv_query(client->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
-	expect_none(A->connect_evd);
-	pair_connect(&pair); /* no worse for it */
+	expect_no_event(client->connect_evd);
+	pair_connect(&pair); /* the endpoint still connects */
 }
 END_TEST
 
-START_TEST(connect_unwinds)
+START_TEST(a_failed_connect_changes_nothing)
 {
 	fake_fail("connect", ENOMEM, 1);
-	ck_dat_is(try_connect(A->ep, B, 7), NO_RESOURCE(TEP));
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat_is(ep_try_connect(client->ep, server, 7), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);
 	pair_close(&pair);
 	setup();
 }
 END_TEST
 
-START_TEST(connect_runs_out_of_memory)
+START_TEST(connect_without_memory_changes_nothing)
 {
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 	unsigned n = 1;
 	DAT_RETURN ret;
 
-	ck_dat(psp_create_any(B->ia, &qual, B->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	for (; alloc_fail_nth(n), ret = try_connect(A->ep, B, qual), alloc_failed(); n++) {
+	ck_dat(psp_create_any(server->ia, &qual, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	for (; alloc_fail_nth(n), ret = ep_try_connect(client->ep, server, qual), alloc_failed();
+	     n++) {
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
-		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 		ck_assert_uint_eq(fake_alive(FAKE_CONN), 0);
-		ck_assert_uint_eq(((struct evd *)A->connect_evd)->promised, 0);
-		expect_none(A->connect_evd);
-		expect_none(B->cr_evd);
+		ck_assert_uint_eq(((struct evd *)client->connect_evd)->reserved, 0);
+		expect_no_event(client->connect_evd);
+		expect_no_event(server->cr_evd);
 	}
 	ck_dat(ret);
-	ck_assert_uint_ge(n, 3); /* room for the events, and for the peer's private data */
-	expect(B->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_assert_uint_ge(n, 3); /* slots for the events, and the private data of the reply */
+	expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
 }
 END_TEST
 
 /* ---- every call in every state ---- */
 
-enum call {
+enum ep_call {
 	CONNECT,
 	ACCEPT,
 	ABRUPT,
@@ -511,21 +518,21 @@ enum call {
 
 #define STATE(name)  DAT_EP_STATE_##name
 #define REFUSED(why) BAD_STATE(EP_##why)
-#define GONE	     ((DAT_EP_STATE)-1)
+#define FREED	     ((DAT_EP_STATE)-1)
 
-static const struct move {
+static const struct transition {
 	DAT_EP_STATE from;
-	enum call call;
+	enum ep_call call;
 	DAT_RETURN ret;
 	DAT_EP_STATE to; /* unless refused */
 	DAT_EVENT_NUMBER event;
-} moves[] = {
+} transitions[] = {
 	{ STATE(UNCONNECTED), CONNECT, DAT_SUCCESS, STATE(ACTIVE_CONNECTION_PENDING), 0 },
 	{ STATE(UNCONNECTED), ACCEPT, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
 	{ STATE(UNCONNECTED), ABRUPT, REFUSED(UNCONNECTED), 0, 0 },
 	{ STATE(UNCONNECTED), GRACEFUL, REFUSED(UNCONNECTED), 0, 0 },
 	{ STATE(UNCONNECTED), RESET, DAT_SUCCESS, STATE(UNCONNECTED), 0 },
-	{ STATE(UNCONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(UNCONNECTED), FREE, DAT_SUCCESS, FREED, 0 },
 	{ STATE(UNCONNECTED), SEND, REFUSED(UNCONNECTED), 0, 0 },
 	{ STATE(UNCONNECTED), RECV, DAT_SUCCESS, STATE(UNCONNECTED), 0 },
 	{ STATE(ACTIVE_CONNECTION_PENDING), CONNECT, REFUSED(ACTCONNPENDING), 0, 0 },
@@ -535,7 +542,7 @@ static const struct move {
 	{ STATE(ACTIVE_CONNECTION_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED),
 	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(ACTIVE_CONNECTION_PENDING), RESET, REFUSED(ACTCONNPENDING), 0, 0 },
-	{ STATE(ACTIVE_CONNECTION_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(ACTIVE_CONNECTION_PENDING), FREE, DAT_SUCCESS, FREED, 0 },
 	{ STATE(ACTIVE_CONNECTION_PENDING), SEND, REFUSED(ACTCONNPENDING), 0, 0 },
 	{ STATE(ACTIVE_CONNECTION_PENDING), RECV, DAT_SUCCESS, STATE(ACTIVE_CONNECTION_PENDING),
 	  0 },
@@ -546,7 +553,7 @@ static const struct move {
 	{ STATE(COMPLETION_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED),
 	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(COMPLETION_PENDING), RESET, REFUSED(COMPLPENDING), 0, 0 },
-	{ STATE(COMPLETION_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(COMPLETION_PENDING), FREE, DAT_SUCCESS, FREED, 0 },
 	{ STATE(COMPLETION_PENDING), SEND, REFUSED(COMPLPENDING), 0, 0 },
 	{ STATE(COMPLETION_PENDING), RECV, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
 	{ STATE(CONNECTED), CONNECT, REFUSED(CONNECTED), 0, 0 },
@@ -556,7 +563,7 @@ static const struct move {
 	{ STATE(CONNECTED), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED),
 	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(CONNECTED), RESET, REFUSED(CONNECTED), 0, 0 },
-	{ STATE(CONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(CONNECTED), FREE, DAT_SUCCESS, FREED, 0 },
 	{ STATE(CONNECTED), SEND, DAT_SUCCESS, STATE(CONNECTED), 0 },
 	{ STATE(CONNECTED), RECV, DAT_SUCCESS, STATE(CONNECTED), 0 },
 	{ STATE(DISCONNECT_PENDING), CONNECT, REFUSED(DISCPENDING), 0, 0 },
@@ -565,7 +572,7 @@ static const struct move {
 	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(DISCONNECT_PENDING), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECT_PENDING), 0 },
 	{ STATE(DISCONNECT_PENDING), RESET, REFUSED(DISCPENDING), 0, 0 },
-	{ STATE(DISCONNECT_PENDING), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(DISCONNECT_PENDING), FREE, DAT_SUCCESS, FREED, 0 },
 	{ STATE(DISCONNECT_PENDING), SEND, REFUSED(DISCPENDING), 0, 0 },
 	{ STATE(DISCONNECT_PENDING), RECV, DAT_SUCCESS, STATE(DISCONNECT_PENDING), 0 },
 	{ STATE(DISCONNECTED), CONNECT, REFUSED(DISCONNECTED), 0, 0 },
@@ -573,25 +580,25 @@ static const struct move {
 	{ STATE(DISCONNECTED), ABRUPT, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
 	{ STATE(DISCONNECTED), GRACEFUL, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
 	{ STATE(DISCONNECTED), RESET, DAT_SUCCESS, STATE(UNCONNECTED), 0 },
-	{ STATE(DISCONNECTED), FREE, DAT_SUCCESS, GONE, 0 },
+	{ STATE(DISCONNECTED), FREE, DAT_SUCCESS, FREED, 0 },
 	{ STATE(DISCONNECTED), SEND, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
 	{ STATE(DISCONNECTED), RECV, DAT_SUCCESS, STATE(DISCONNECTED), 0 },
 };
 
-/* A's endpoint into a state; the network is held where that would not last. */
-static void bring(DAT_EP_STATE state)
+/* Brings the client's endpoint into a state. Messages are held where the state would change. */
+static void ep_enter_state(DAT_EP_STATE state)
 {
 	DAT_CR_HANDLE cr;
 
 	switch (state) {
 	case STATE(ACTIVE_CONNECTION_PENDING):
 		fake_hold_cm(true);
-		ck_dat(try_connect(A->ep, B, 7));
+		ck_dat(ep_try_connect(client->ep, server, 7));
 		break;
 	case STATE(COMPLETION_PENDING):
-		cr = request(B, A);
+		cr = ep_request(server, client);
 		fake_hold_cm(true);
-		ck_dat(cr_accept(cr, A->ep, 0, NULL));
+		ck_dat(cr_accept(cr, client->ep, 0, NULL));
 		break;
 	case STATE(CONNECTED):
 		pair_connect(&pair);
@@ -599,212 +606,214 @@ static void bring(DAT_EP_STATE state)
 	case STATE(DISCONNECT_PENDING):
 		pair_connect(&pair);
 		fake_hold(true);
-		post_send(A, 99, 0, 64, 0);
-		ck_dat(ep_disconnect(A->ep, DAT_CLOSE_GRACEFUL_FLAG));
+		post_send(client, 99, 0, 64, 0);
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_GRACEFUL_FLAG));
 		break;
 	case STATE(DISCONNECTED):
 		pair_connect(&pair);
-		ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-		expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 		break;
 	default:
 		break;
 	}
-	ck_assert_int_eq(state_of(A->ep), state);
+	ck_assert_int_eq(ep_get_state(client->ep), state);
 }
 
-static DAT_RETURN make_call(enum call call, DAT_CR_HANDLE cr)
+static DAT_RETURN ep_make_call(enum ep_call call, DAT_CR_HANDLE cr)
 {
 	switch (call) {
 	case CONNECT:
 		fake_hold_cm(true);
-		return try_connect(A->ep, B, 7);
+		return ep_try_connect(client->ep, server, 7);
 	case ACCEPT:
 		fake_hold_cm(true);
-		return cr_accept(cr, A->ep, 0, NULL);
+		return cr_accept(cr, client->ep, 0, NULL);
 	case ABRUPT:
-		return ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG);
+		return ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG);
 	case GRACEFUL:
-		return ep_disconnect(A->ep, DAT_CLOSE_GRACEFUL_FLAG);
+		return ep_disconnect(client->ep, DAT_CLOSE_GRACEFUL_FLAG);
 	case RESET:
-		return ep_reset(A->ep);
+		return ep_reset(client->ep);
 	case FREE:
-		return ep_free(A->ep);
+		return ep_free(client->ep);
 	case SEND:
-		return try_send(A, 1, 0, 64, 0);
+		return try_send(client, 1, 0, 64, 0);
 	default:
-		return try_recv(A, 1, 0, 64, 0);
+		return try_recv(client, 1, 0, 64, 0);
 	}
 }
 
-START_TEST(every_call_in_every_state)
+START_TEST(the_state_decides_which_calls_are_legal)
 {
-	const struct move *move = &moves[_i];
-	DAT_CR_HANDLE cr = request(B, A);
-	DAT_EP_STATE to = move->ret == DAT_SUCCESS ? move->to : move->from;
+	const struct transition *transition = &transitions[_i];
+	DAT_CR_HANDLE cr = ep_request(server, client);
+	DAT_EP_STATE to = transition->ret == DAT_SUCCESS ? transition->to : transition->from;
 
-	bring(move->from);
-	ck_dat_is(make_call(move->call, cr), move->ret);
-	if (move->event)
-		expect(A->connect_evd, move->event);
-	expect_none(A->connect_evd);
-	if (to == GONE)
-		ck_dat_is(ep_get_status(A->ep, NULL, NULL, NULL), BAD_HANDLE(EP));
+	ep_enter_state(transition->from);
+	ck_dat_is(ep_make_call(transition->call, cr), transition->ret);
+	if (transition->event)
+		expect_event(client->connect_evd, transition->event);
+	expect_no_event(client->connect_evd);
+	if (to == FREED)
+		ck_dat_is(ep_get_status(client->ep, NULL, NULL, NULL), BAD_HANDLE(EP));
 	else
-		ck_assert_int_eq(state_of(A->ep), to);
-	if (move->from == STATE(DISCONNECTED) && (move->call == SEND || move->call == RECV))
-		expect_dto(move->call == SEND ? A->request_evd : A->recv_evd, 1,
+		ck_assert_int_eq(ep_get_state(client->ep), to);
+	if (transition->from == STATE(DISCONNECTED) &&
+	    (transition->call == SEND || transition->call == RECV))
+		expect_dto(transition->call == SEND ? client->request_evd : client->recv_evd, 1,
 			   DAT_DTO_ERR_FLUSHED);
-	if (move->call == ACCEPT && move->ret != DAT_SUCCESS)
-		ck_dat(cr_reject(cr)); /* it is as it was */
+	if (transition->call == ACCEPT && transition->ret != DAT_SUCCESS)
+		ck_dat(cr_reject(cr)); /* the request is still valid */
 }
 END_TEST
 
 START_TEST(disconnect_checks_its_flags)
 {
 	pair_connect(&pair);
-	ck_dat_is(ep_disconnect(A->ep, (DAT_CLOSE_FLAGS)2), BAD_ARG(2));
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_CONNECTED);
+	ck_dat_is(ep_disconnect(client->ep, (DAT_CLOSE_FLAGS)2), BAD_ARG(2));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_CONNECTED);
 }
 END_TEST
 
 /* ---- free and reset ---- */
 
-START_TEST(free_drops_what_is_posted)
+START_TEST(free_discards_posted_receives)
 {
 	for (unsigned n = 1; n <= 4; n++)
-		post_recv(A, n, 64 * n, 64, 0);
+		post_recv(client, n, 64 * n, 64, 0);
 	ck_assert_uint_eq(fake_outstanding(), 4);
-	ck_dat(ep_free(A->ep));
+	ck_dat(ep_free(client->ep));
 	ck_assert_uint_eq(fake_outstanding(), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 1);
-	ck_dat(lmr_free(A->lmr));
+	ck_dat(lmr_free(client->lmr));
 }
 END_TEST
 
-START_TEST(free_is_silent_here_and_heard_there)
+START_TEST(free_gives_an_event_to_the_peer_only)
 {
 	for (unsigned n = 1; n <= 4; n++)
-		post_recv(A, n, 64 * n, 64, 0);
+		post_recv(client, n, 64 * n, 64, 0);
 	pair_connect(&pair);
-	post_send(B, 1, 0, 64, 0);
-	expect_dto(A->recv_evd, 1, DAT_DTO_SUCCESS);
-	ck_dat(ep_free(A->ep));
-	expect_none(A->connect_evd);
-	expect_none(A->recv_evd);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	post_send(server, 1, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	ck_dat(ep_free(client->ep));
+	expect_no_event(client->connect_evd);
+	expect_no_event(client->recv_evd);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 END_TEST
 
 /*
- * Completions of two endpoints are in one queue when one of them goes: on the sending side, or the
- * receiving one.
+ * Completions of two endpoints are in one queue when one endpoint is freed: at the sending or at
+ * the receiving side.
  */
-START_TEST(free_spares_the_neighbours)
+START_TEST(free_keeps_completions_of_other_endpoints)
 {
-	DAT_EP_HANDLE other_a = ep_make(A, NULL), other_b = ep_make(B, NULL);
-	DAT_LMR_TRIPLET from = segment(A, 0, 64), to = segment(B, 0, 64);
+	DAT_EP_HANDLE other_client = side_create_ep(client, NULL),
+		      other_server = side_create_ep(server, NULL);
+	DAT_LMR_TRIPLET from = segment(client, 0, 64), to = segment(server, 0, 64);
 
 	pair_connect(&pair);
-	connect_eps(A, other_a, B, other_b);
-	ck_dat(ep_post_recv(other_b, 1, &to, cookie_of(5), 0));
-	post_recv(B, 6, 64, 64, 0);
-	post_send(A, 7, 0, 64, 0);
-	ck_dat(ep_post_send(other_a, 1, &from, cookie_of(8), 0));
+	connect_eps(client, other_client, server, other_server);
+	ck_dat(ep_post_recv(other_server, 1, &to, cookie_of(5), 0));
+	post_recv(server, 6, 64, 64, 0);
+	post_send(client, 7, 0, 64, 0);
+	ck_dat(ep_post_send(other_client, 1, &from, cookie_of(8), 0));
 	if (_i) {
-		ck_dat(ep_free(A->ep));
-		expect_dto(A->request_evd, 8, DAT_DTO_SUCCESS);
-		expect_none(A->request_evd);
+		ck_dat(ep_free(client->ep));
+		expect_dto(client->request_evd, 8, DAT_DTO_SUCCESS);
+		expect_no_event(client->request_evd);
 	} else {
-		ck_dat(ep_free(B->ep));
-		expect_dto(B->recv_evd, 5, DAT_DTO_SUCCESS);
-		expect_none(B->recv_evd);
+		ck_dat(ep_free(server->ep));
+		expect_dto(server->recv_evd, 5, DAT_DTO_SUCCESS);
+		expect_no_event(server->recv_evd);
 	}
 }
 END_TEST
 
-static void disconnect_both(void)
+static void ep_disconnect_pair(void)
 {
-	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(A->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect(B->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-START_TEST(reset_makes_it_new)
+START_TEST(an_endpoint_connects_again_after_reset)
 {
 	for (int round = 0; round < 3; round++) {
-		post_recv(B, 1, 0, 64, 0);
-		post_recv(B, 2, 64, 64, 0);
+		post_recv(server, 1, 0, 64, 0);
+		post_recv(server, 2, 64, 64, 0);
 		pair_connect(&pair);
-		post_send(A, 3, 0, 64, 0);
-		expect_dto(B->recv_evd, 1, DAT_DTO_SUCCESS);
-		expect_dto(A->request_evd, 3, DAT_DTO_SUCCESS);
-		disconnect_both();
-		expect_dto(B->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
-		ck_dat(ep_reset(A->ep));
-		ck_dat(ep_reset(B->ep));
-		ck_dat(ep_reset(B->ep));
-		ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_UNCONNECTED);
+		post_send(client, 3, 0, 64, 0);
+		expect_dto(server->recv_evd, 1, DAT_DTO_SUCCESS);
+		expect_dto(client->request_evd, 3, DAT_DTO_SUCCESS);
+		ep_disconnect_pair();
+		expect_dto(server->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+		ck_dat(ep_reset(client->ep));
+		ck_dat(ep_reset(server->ep));
+		ck_dat(ep_reset(server->ep));
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
 }
 END_TEST
 
-START_TEST(reset_keeps_posted_receives_of_the_unconnected)
+START_TEST(reset_of_an_unconnected_endpoint_keeps_receives)
 {
 	DAT_COUNT nbufs;
 
-	post_recv(A, 1, 0, 64, 0);
-	ck_dat(ep_reset(A->ep));
-	ck_dat(ep_recv_query(A->ep, &nbufs, NULL));
+	post_recv(client, 1, 0, 64, 0);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_recv_query(client->ep, &nbufs, NULL));
 	ck_assert_int_eq(nbufs, 1);
 }
 END_TEST
 
-START_TEST(reset_may_fail_and_be_repeated)
+START_TEST(a_failed_reset_can_be_repeated)
 {
 	pair_connect(&pair);
-	disconnect_both();
+	ep_disconnect_pair();
 	fake_fail("qp_create", ENOMEM, 1);
-	ck_dat_is(ep_reset(A->ep), NO_RESOURCE(TEP));
-	ck_assert_int_eq(state_of(A->ep), DAT_EP_STATE_DISCONNECTED);
-	ck_dat_is(try_recv(A, 1, 0, 64, 0), BAD_STATE(EP_NOTREADY));
-	post_send(A, 2, 0, 64, 0);
-	expect_dto(A->request_evd, 2, DAT_DTO_ERR_FLUSHED);
-	ck_dat(ep_disconnect(A->ep, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ep_reset(A->ep));
-	ck_dat(ep_reset(B->ep));
+	ck_dat_is(ep_reset(client->ep), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+	ck_dat_is(try_recv(client, 1, 0, 64, 0), BAD_STATE(EP_NOTREADY));
+	post_send(client, 2, 0, 64, 0);
+	expect_dto(client->request_evd, 2, DAT_DTO_ERR_FLUSHED);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
 	pair_connect(&pair);
 }
 END_TEST
 
 /*
- * Events in the EVD's queue survive, and late completions of the old QP do not count against the
- * new one.
+ * Events in the queue of the EVD are kept. Late completions of the old queue pair do not complete
+ * requests of the new one.
  */
-START_TEST(reset_keeps_events_and_drops_stragglers)
+START_TEST(reset_keeps_events_and_drops_late_completions)
 {
-	DAT_EP_ATTR attr = ep_attr(A);
+	DAT_EP_ATTR attr = ep_attr_default(client);
 
 	attr.max_recv_dtos = 2; /* so that slots are used again */
-	ck_dat(ep_free(A->ep));
-	A->ep = ep_make(A, &attr);
+	ck_dat(ep_free(client->ep));
+	client->ep = side_create_ep(client, &attr);
 	fake_quirks(FAKE_LATE_FLUSH);
-	post_recv(A, 1, 0, 64, 0);
-	post_recv(A, 2, 64, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	post_recv(client, 2, 64, 64, 0);
 	pair_connect(&pair);
-	disconnect_both();
-	ck_assert(fake_step()); /* 1 was given up on, and now it comes */
-	ck_dat(ep_reset(A->ep));
+	ep_disconnect_pair();
+	ck_assert(fake_step()); /* the device completes 1, which was flushed already */
+	ck_dat(ep_reset(client->ep));
 	fake_quirks(0);
-	post_recv(A, 3, 0, 64, 0);
-	expect_dto(A->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
-	expect_dto(A->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
-	expect_none(A->recv_evd);
-	ck_dat(ep_reset(B->ep));
+	post_recv(client, 3, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->recv_evd);
+	ck_dat(ep_reset(server->ep));
 	pair_connect(&pair);
-	post_send(B, 4, 0, 64, 0);
-	expect_dto(A->recv_evd, 3, DAT_DTO_SUCCESS);
+	post_send(server, 4, 0, 64, 0);
+	expect_dto(client->recv_evd, 3, DAT_DTO_SUCCESS);
 }
 END_TEST
 
@@ -813,29 +822,29 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("endpoints");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
-	tcase_add_test(cases, lives_and_dies);
-	tcase_add_loop_test(cases, refuses_bad_handles, 0, COUNT(spoils));
-	tcase_add_loop_test(cases, checks_attributes, 0, COUNT(attrs));
-	tcase_add_test(cases, completion_flags_must_agree);
-	tcase_add_test(cases, defaults_make_another);
-	tcase_add_test(cases, parts_may_be_missing);
-	tcase_add_test(cases, uses_end_with_it);
-	tcase_add_test(cases, every_failure_unwinds);
-	tcase_add_loop_test(cases, create_runs_out_of_memory, 0, 2);
-	tcase_add_test(cases, query_knows_both_ends);
-	tcase_add_test(cases, status_follows_the_posts);
-	tcase_add_loop_test(cases, watermarks_are_infinite, 0, COUNT(watermarks));
+	tcase_add_test(cases, a_freed_endpoint_is_refused);
+	tcase_add_loop_test(cases, ep_create_refuses_bad_handles, 0, COUNT(replacements));
+	tcase_add_loop_test(cases, ep_create_checks_the_attributes, 0, COUNT(attrs));
+	tcase_add_test(cases, endpoints_of_one_evd_agree_on_completion_flags);
+	tcase_add_test(cases, queried_attributes_create_another_endpoint);
+	tcase_add_test(cases, an_incomplete_endpoint_can_not_connect);
+	tcase_add_test(cases, an_endpoint_uses_its_pz_and_evds);
+	tcase_add_test(cases, a_failed_ep_create_changes_nothing);
+	tcase_add_loop_test(cases, ep_create_without_memory_changes_nothing, 0, 2);
+	tcase_add_test(cases, a_query_names_both_sides);
+	tcase_add_test(cases, the_status_counts_requests_until_they_are_dequeued);
+	tcase_add_loop_test(cases, only_infinite_watermarks_are_supported, 0, COUNT(watermarks));
 	tcase_add_loop_test(cases, connect_checks_its_arguments, 0, COUNT(connects));
-	tcase_add_test(cases, connect_unwinds);
-	tcase_add_test(cases, connect_runs_out_of_memory);
-	tcase_add_loop_test(cases, every_call_in_every_state, 0, COUNT(moves));
+	tcase_add_test(cases, a_failed_connect_changes_nothing);
+	tcase_add_test(cases, connect_without_memory_changes_nothing);
+	tcase_add_loop_test(cases, the_state_decides_which_calls_are_legal, 0, COUNT(transitions));
 	tcase_add_test(cases, disconnect_checks_its_flags);
-	tcase_add_test(cases, free_drops_what_is_posted);
-	tcase_add_test(cases, free_is_silent_here_and_heard_there);
-	tcase_add_loop_test(cases, free_spares_the_neighbours, 0, 2);
-	tcase_add_test(cases, reset_makes_it_new);
-	tcase_add_test(cases, reset_keeps_posted_receives_of_the_unconnected);
-	tcase_add_test(cases, reset_may_fail_and_be_repeated);
-	tcase_add_test(cases, reset_keeps_events_and_drops_stragglers);
+	tcase_add_test(cases, free_discards_posted_receives);
+	tcase_add_test(cases, free_gives_an_event_to_the_peer_only);
+	tcase_add_loop_test(cases, free_keeps_completions_of_other_endpoints, 0, 2);
+	tcase_add_test(cases, an_endpoint_connects_again_after_reset);
+	tcase_add_test(cases, reset_of_an_unconnected_endpoint_keeps_receives);
+	tcase_add_test(cases, a_failed_reset_can_be_repeated);
+	tcase_add_test(cases, reset_keeps_events_and_drops_late_completions);
 	return run_unit_cases(argc, argv);
 }

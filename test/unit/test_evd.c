@@ -1,38 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Event dispatchers: what they take, how they wait and notify, what happens when they are full, and
- * how they end.
- */
+/* Event dispatchers: creation, waits, notification modes, arming, full queues, and threads. */
 #include <signal.h>
 
 #include "alloc.h"
 #include "harness.h"
 
-#define EMPTY	  ((DAT_RETURN)DAT_QUEUE_EMPTY) /* bare: an answer */
+#define EMPTY	  ((DAT_RETURN)DAT_QUEUE_EMPTY) /* without a class: it is no error */
 #define TIMED_OUT DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0)
 #define HANDLE1	  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
 
 static struct side side;
 static struct pair pair;
+static struct side *const client = &pair.client, *const server = &pair.server;
 static DAT_EVENT event;
 static DAT_COUNT nmore;
 
-static void open_side(void)
+static void evd_setup_side(void)
 {
 	side_open(&side, "fake0");
 }
 
-static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
-{
-	return ((struct evd *)evd)->cq;
-}
-
 static DAT_EVD_HANDLE software_evd(DAT_COUNT qlen)
 {
-	return evd_make_for(&side, qlen, DAT_EVD_SOFTWARE_FLAG);
+	return side_create_evd(&side, qlen, DAT_EVD_SOFTWARE_FLAG);
 }
 
-static DAT_EVD_PARAM query(DAT_EVD_HANDLE evd)
+static DAT_EVD_PARAM evd_query_all(DAT_EVD_HANDLE evd)
 {
 	DAT_EVD_PARAM param;
 
@@ -48,9 +41,9 @@ static const struct {
 	unsigned flags;
 	DAT_RETURN want;
 } creations[] = {
-	{ "no length", 0, DAT_EVD_DTO_FLAG, BAD_ARG(2) },
+	{ "zero length", 0, DAT_EVD_DTO_FLAG, BAD_ARG(2) },
 	{ "negative length", -1, DAT_EVD_DTO_FLAG, BAD_ARG(2) },
-	{ "too long", INT32_MAX, DAT_EVD_DTO_FLAG, NO_RESOURCE(TEVD) },
+	{ "longer than the device supports", INT32_MAX, DAT_EVD_DTO_FLAG, NO_RESOURCE(TEVD) },
 	{ "no flags", 1, 0, BAD_ARG(4) },
 	{ "unknown flag", 1, 0x2, BAD_ARG(4) },
 	{ "unknown flag among known ones", 1, DAT_EVD_DTO_FLAG | 0x1000, BAD_ARG(4) },
@@ -60,7 +53,7 @@ static const struct {
 	{ "all streams", 1, DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG, DAT_SUCCESS },
 };
 
-START_TEST(create_checks_its_arguments)
+START_TEST(evd_create_checks_its_arguments)
 {
 	DAT_EVD_HANDLE evd = POISON;
 	unsigned before = fake_alive(FAKE_ANY);
@@ -76,7 +69,7 @@ START_TEST(create_checks_its_arguments)
 }
 END_TEST
 
-START_TEST(create_checks_handles_first)
+START_TEST(evd_create_checks_handles_first)
 {
 	DAT_EVD_HANDLE evd = POISON;
 
@@ -87,13 +80,14 @@ START_TEST(create_checks_handles_first)
 }
 END_TEST
 
-START_TEST(only_completions_need_a_queue_of_the_device)
+START_TEST(only_completion_streams_need_a_completion_queue)
 {
 	unsigned before = fake_alive(FAKE_CQ);
-	DAT_EVD_HANDLE with = evd_make_for(&side, 4, DAT_EVD_RMR_BIND_FLAG);
-	DAT_EVD_HANDLE without = evd_make_for(&side, 4,
-					      DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG |
-						      DAT_EVD_CONNECTION_FLAG | DAT_EVD_ASYNC_FLAG);
+	DAT_EVD_HANDLE with = side_create_evd(&side, 4, DAT_EVD_RMR_BIND_FLAG);
+	DAT_EVD_HANDLE without = side_create_evd(&side, 4,
+						 DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG |
+							 DAT_EVD_CONNECTION_FLAG |
+							 DAT_EVD_ASYNC_FLAG);
 
 	ck_assert_uint_eq(fake_alive(FAKE_CQ), before + 1);
 	ck_dat(evd_free(with));
@@ -102,7 +96,7 @@ START_TEST(only_completions_need_a_queue_of_the_device)
 }
 END_TEST
 
-START_TEST(every_failure_of_create_unwinds)
+START_TEST(a_failed_evd_create_changes_nothing)
 {
 	unsigned before = fake_alive(FAKE_ANY), failures = 0;
 	DAT_CNO_HANDLE cno;
@@ -125,7 +119,7 @@ START_TEST(every_failure_of_create_unwinds)
 	}
 	fake_fail_call(0);
 	ck_assert_uint_ge(failures, 1);
-	ck_dat(cno_free(cno)); /* nobody holds it */
+	ck_dat(cno_free(cno)); /* the CNO is not in use */
 }
 END_TEST
 
@@ -144,15 +138,15 @@ static const unsigned streams[] = {
 	DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG,
 };
 
-/* So many that the memory of objects has to grow, too. */
-START_TEST(create_runs_out_of_memory)
+/* The slab of the objects has to grow several times, too. */
+START_TEST(evd_create_without_memory_changes_nothing)
 {
 	const DAT_EVD_FLAGS flags = (DAT_EVD_FLAGS)streams[_i];
 	DAT_CNO_HANDLE cno;
 	DAT_RETURN ret;
 
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
-	fake_settle(0); /* the service thread takes a descriptor of the fake's as it begins */
+	fake_settle(0); /* the service thread opens a descriptor of the fake when it starts */
 	for (int i = 0; i < 40; i++) {
 		unsigned alive = fake_alive(FAKE_ANY),
 			 evds = obj_count(side.ia, DAT_HANDLE_TYPE_EVD), n = 1;
@@ -170,7 +164,7 @@ START_TEST(create_runs_out_of_memory)
 			ck_assert_int_eq(lowest_descriptor(), fd);
 		}
 		ck_dat(ret);
-		ck_assert_uint_ge(n, 2); /* its queue, at least */
+		ck_assert_uint_ge(n, 2); /* at least one for its queue */
 	}
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
 	free(side.memory);
@@ -178,26 +172,26 @@ START_TEST(create_runs_out_of_memory)
 }
 END_TEST
 
-/* One of its own, and one of the queue below. */
-START_TEST(create_runs_out_of_descriptors)
+/* An EVD needs one descriptor, and its completion queue another. */
+START_TEST(evd_create_without_descriptors_changes_nothing)
 {
 	unsigned before = fake_alive(FAKE_ANY);
 	DAT_EVD_HANDLE evd = POISON;
 
 	for (unsigned n = 0; n < 2; n++) {
-		leave_descriptors(n);
+		limit_descriptors(n);
 		ck_dat_is(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd),
 			  NO_RESOURCE(TEVD));
 		ck_assert_ptr_eq(evd, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), before);
 	}
-	leave_descriptors(2);
+	limit_descriptors(2);
 	ck_dat(evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
-	leave_descriptors(20);
+	limit_descriptors(20);
 }
 END_TEST
 
-START_TEST(query_tells_all)
+START_TEST(a_query_returns_state_flags_and_cno)
 {
 	DAT_CNO_HANDLE cno;
 	DAT_EVD_HANDLE evd;
@@ -205,7 +199,7 @@ START_TEST(query_tells_all)
 
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
 	ck_dat(evd_create(side.ia, 5, cno, DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG, &evd));
-	param = query(evd);
+	param = evd_query_all(evd);
 	ck_assert_ptr_eq(param.ia_handle, side.ia);
 	ck_assert_int_ge(param.evd_qlen, 5);
 	ck_assert_int_eq(param.evd_state, DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE |
@@ -217,23 +211,24 @@ START_TEST(query_tells_all)
 	ck_dat(evd_set_unwaitable(evd));
 	ck_dat(evd_set_unwaitable(evd));
 	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
-	param = query(evd);
+	param = evd_query_all(evd);
 	ck_assert_int_eq(param.evd_state, DAT_EVD_STATE_DISABLED | DAT_EVD_STATE_UNWAITABLE |
 						  DAT_EVD_STATE_CONFIG_THRESHOLD);
 	ck_assert_ptr_eq(param.cno_handle, DAT_HANDLE_NULL);
 	ck_dat(evd_enable(evd));
 	ck_dat(evd_clear_unwaitable(evd));
-	ck_assert_int_eq(query(evd).evd_state, DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE |
-						       DAT_EVD_STATE_CONFIG_THRESHOLD);
+	ck_assert_int_eq(evd_query_all(evd).evd_state, DAT_EVD_STATE_ENABLED |
+							       DAT_EVD_STATE_WAITABLE |
+							       DAT_EVD_STATE_CONFIG_THRESHOLD);
 	ck_dat_is(evd_query(evd, 0, NULL), BAD_ARG(3));
 	ck_dat_is(evd_query(evd, 0x1000, &param), BAD_ARG(2));
 	ck_dat(evd_query(evd, 0, &param));
 }
 END_TEST
 
-START_TEST(free_is_refused_while_it_is_fed)
+START_TEST(evd_free_is_refused_while_in_use)
 {
-	DAT_EVD_HANDLE cr_evd = evd_make_for(&side, 4, DAT_EVD_CR_FLAG);
+	DAT_EVD_HANDLE cr_evd = side_create_evd(&side, 4, DAT_EVD_CR_FLAG);
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 
@@ -247,12 +242,12 @@ START_TEST(free_is_refused_while_it_is_fed)
 	ck_dat(evd_free(cr_evd));
 	ck_dat_is(evd_free(cr_evd), HANDLE1);
 	ck_dat(ep_free(side.ep));
-	side.ep = ep_make(&side, NULL);
+	side.ep = side_create_ep(&side, NULL);
 	side_close(&side);
 }
 END_TEST
 
-START_TEST(free_loses_what_is_queued)
+START_TEST(evd_free_discards_queued_events)
 {
 	DAT_EVD_HANDLE evd = software_evd(4);
 
@@ -264,13 +259,13 @@ END_TEST
 
 /* ---- software events, dequeue ---- */
 
-START_TEST(events_come_out_as_they_went_in)
+START_TEST(events_are_dequeued_in_order)
 {
 	DAT_EVD_HANDLE evd = software_evd(8);
 	uintptr_t in = 0, out = 0;
 
 	ck_dat_is(evd_dequeue(evd, &event), EMPTY);
-	for (int round = 0; round < 20; round++) { /* once around the queue, and again */
+	for (int round = 0; round < 20; round++) { /* the positions wrap around several times */
 		for (int n = 0; n < 5; n++)
 			post_se(evd, in++);
 		for (int n = 0; n < 5; n++) {
@@ -301,7 +296,7 @@ END_TEST
 START_TEST(a_full_queue_refuses_software_events)
 {
 	DAT_EVD_HANDLE evd = software_evd(3);
-	DAT_COUNT qlen = query(evd).evd_qlen;
+	DAT_COUNT qlen = evd_query_all(evd).evd_qlen;
 
 	for (DAT_COUNT n = 0; n < qlen; n++)
 		post_se(evd, (uintptr_t)n);
@@ -311,17 +306,17 @@ START_TEST(a_full_queue_refuses_software_events)
 	ck_dat_is(try_post_se(evd, 99), DAT_ERROR(DAT_QUEUE_FULL, 0));
 	for (DAT_COUNT n = 1; n <= qlen; n++)
 		expect_se(evd, (uintptr_t)n);
-	expect_none(evd);
-	expect_none(side.async_evd); /* the poster was told: no error event */
+	expect_no_event(evd);
+	expect_no_event(side.async_evd); /* the call returned the error, so there is no event */
 }
 END_TEST
 
 /* ---- waiting ---- */
 
-START_TEST(wait_checks_its_arguments)
+START_TEST(evd_wait_checks_its_arguments)
 {
 	DAT_EVD_HANDLE evd = software_evd(4);
-	DAT_COUNT qlen = query(evd).evd_qlen;
+	DAT_COUNT qlen = evd_query_all(evd).evd_qlen;
 
 	ck_dat_is(evd_wait(evd, 0, 1, NULL, &nmore), BAD_ARG(4));
 	ck_dat_is(evd_wait(evd, 0, 1, &event, NULL), BAD_ARG(5));
@@ -332,7 +327,7 @@ START_TEST(wait_checks_its_arguments)
 }
 END_TEST
 
-START_TEST(enough_events_end_a_wait_at_once)
+START_TEST(a_reached_threshold_ends_a_wait_at_once)
 {
 	DAT_EVD_HANDLE evd = software_evd(8);
 	uint64_t began = tp_now();
@@ -357,9 +352,10 @@ static const DAT_TIMEOUT timeouts[] = {
 };
 
 /*
- * To the nanosecond, beyond what 32 bits of microseconds hold when added up; what is there stays.
+ * The deadline is exact to the nanosecond, also beyond 32 bits of microseconds. The queued event is
+ * kept.
  */
-START_TEST(a_wait_times_out_exactly)
+START_TEST(evd_wait_times_out_exactly)
 {
 	DAT_EVD_HANDLE evd = software_evd(8);
 	uint64_t began = tp_now();
@@ -372,8 +368,8 @@ START_TEST(a_wait_times_out_exactly)
 }
 END_TEST
 
-/* The deadline is computed once: events that are too few do not put it off. */
-START_TEST(too_few_events_do_not_put_the_deadline_off)
+/* The deadline is computed once, at the start of the wait. */
+START_TEST(events_below_the_threshold_do_not_extend_a_wait)
 {
 	struct waiter waiter = { .evd = software_evd(8), .timeout = SECONDS(10), .threshold = 3 };
 
@@ -386,12 +382,12 @@ START_TEST(too_few_events_do_not_put_the_deadline_off)
 	post_se(waiter.evd, 2);
 	fake_settle(1);
 	fake_clock_advance(1);
-	ck_dat_is(waiter_end(&waiter), TIMED_OUT);
+	ck_dat_is(waiter_join(&waiter), TIMED_OUT);
 	ck_assert_int_eq(waiter.nmore, 2);
 }
 END_TEST
 
-START_TEST(the_threshold_wakes)
+START_TEST(the_threshold_wakes_the_waiter)
 {
 	struct waiter waiter = { .evd = software_evd(8),
 				 .timeout = DAT_TIMEOUT_INFINITE,
@@ -403,7 +399,7 @@ START_TEST(the_threshold_wakes)
 		fake_settle(1);
 	}
 	post_se(waiter.evd, 2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq((uintptr_t)waiter.event.event_data.software_event_data.pointer, 0);
 	ck_assert_int_eq(waiter.nmore, 2);
 	expect_se(waiter.evd, 1);
@@ -411,7 +407,7 @@ START_TEST(the_threshold_wakes)
 }
 END_TEST
 
-START_TEST(a_waiter_is_alone)
+START_TEST(other_calls_are_refused_while_a_thread_waits)
 {
 	struct waiter waiter = { .evd = software_evd(8),
 				 .timeout = DAT_TIMEOUT_INFINITE,
@@ -424,14 +420,14 @@ START_TEST(a_waiter_is_alone)
 	ck_dat_is(evd_free(waiter.evd), BAD_STATE(EVD_WAITER));
 	ck_dat_is(evd_resize(waiter.evd, 20), BAD_STATE(EVD_WAITER));
 	post_se(waiter.evd, 2);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.nmore, 1);
 	expect_se(waiter.evd, 2);
 	ck_dat(evd_free(waiter.evd));
 }
 END_TEST
 
-START_TEST(unwaitable_refuses_and_ends_a_wait)
+START_TEST(set_unwaitable_ends_and_refuses_waits)
 {
 	struct waiter waiter = { .evd = software_evd(8),
 				 .timeout = DAT_TIMEOUT_INFINITE,
@@ -440,11 +436,11 @@ START_TEST(unwaitable_refuses_and_ends_a_wait)
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
 	ck_dat(evd_set_unwaitable(waiter.evd));
-	ck_dat_is(waiter_end(&waiter), BAD_STATE(EVD_UNWAITABLE));
+	ck_dat_is(waiter_join(&waiter), BAD_STATE(EVD_UNWAITABLE));
 	ck_dat_is(evd_wait(waiter.evd, 0, 1, &event, &nmore), BAD_STATE(EVD_UNWAITABLE));
 	ck_dat_is(evd_wait(waiter.evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore),
 		  BAD_STATE(EVD_UNWAITABLE));
-	post_se(waiter.evd, 2); /* arrival and dequeue go on */
+	post_se(waiter.evd, 2); /* events are still queued and dequeued */
 	ck_dat(evd_dequeue(waiter.evd, &event));
 	ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer, 1);
 	ck_dat(evd_clear_unwaitable(waiter.evd));
@@ -454,16 +450,16 @@ END_TEST
 
 static volatile sig_atomic_t signals;
 
-static void on_signal(int number)
+static void evd_count_signal(int number)
 {
 	(void)number;
 	signals++;
 }
 
-START_TEST(a_signal_interrupts_a_wait)
+START_TEST(a_signal_interrupts_an_evd_wait)
 {
 	struct waiter waiter = { .evd = software_evd(8), .timeout = SECONDS(10), .threshold = 2 };
-	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	const struct sigaction action = { .sa_handler = evd_count_signal, .sa_flags = SA_RESTART };
 
 	fake_clock_auto(false);
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
@@ -471,14 +467,14 @@ START_TEST(a_signal_interrupts_a_wait)
 	post_se(waiter.evd, 1);
 	fake_settle(1);
 	ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
-	ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
+	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
 	ck_assert_int_eq(signals, 1);
 	ck_assert_int_eq(waiter.nmore, 1);
 	expect_se(waiter.evd, 1);
 }
 END_TEST
 
-START_TEST(an_abrupt_close_aborts_a_wait)
+START_TEST(an_abrupt_close_aborts_evd_waits)
 {
 	struct waiter waiters[] = {
 		{ .evd = software_evd(8), .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 },
@@ -495,7 +491,7 @@ START_TEST(an_abrupt_close_aborts_a_wait)
 	post_se(waiters[0].evd, 1);
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
 	for (int n = 0; n < COUNT(waiters); n++) {
-		ck_dat_is(waiter_end(&waiters[n]), DAT_ERROR(DAT_ABORT, 0));
+		ck_dat_is(waiter_join(&waiters[n]), DAT_ERROR(DAT_ABORT, 0));
 		ck_dat_is(evd_wait(waiters[n].evd, 0, 1, &event, &nmore), HANDLE1);
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
@@ -504,23 +500,24 @@ END_TEST
 
 /* ---- completions ---- */
 
-/* An endpoint at each side, connected; a's receives and requests are what the caller wants. */
-static void connect_with(DAT_COMPLETION_FLAGS recv_flags, DAT_COMPLETION_FLAGS request_flags)
+/* Connects the pair. The client's endpoint has these completion flags. */
+static void evd_connect_with_flags(DAT_COMPLETION_FLAGS recv_flags,
+				   DAT_COMPLETION_FLAGS request_flags)
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
 	attr.recv_completion_flags = recv_flags;
 	attr.request_completion_flags = request_flags;
-	pair.a.attr = &attr;
-	side_open(&pair.a, "fake0");
+	client->ep_attr = &attr;
+	side_open(client, "fake0");
 	pair_connect(&pair);
 }
 
-static void *sender(void *arg)
+static void *evd_send_from_server(void *arg)
 {
-	post_send(&pair.b, (uintptr_t)arg, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(server, (uintptr_t)arg, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	return NULL;
 }
 
@@ -528,104 +525,106 @@ START_TEST(completions_count_for_the_threshold)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 3 };
 
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 4; n++)
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	waiter.evd = pair.a.recv_evd;
+		post_recv(client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	waiter.evd = client->recv_evd;
 	waiter_start(&waiter);
 	for (uintptr_t n = 0; n < 2; n++) {
-		sender((void *)n);
+		evd_send_from_server((void *)n);
 		fake_settle(1);
 	}
-	sender((void *)2);
-	ck_dat(waiter_end(&waiter));
+	evd_send_from_server((void *)2);
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.transfered_length, 8);
 	ck_assert_int_eq(waiter.nmore, 2);
-	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
-	expect_dto(pair.a.recv_evd, 2, DAT_DTO_SUCCESS);
-	expect_none(pair.a.recv_evd);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(client->recv_evd, 2, DAT_DTO_SUCCESS);
+	expect_no_event(client->recv_evd);
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(an_unwaitable_evd_gives_completions)
+START_TEST(completions_are_dequeued_from_an_unwaitable_evd)
 {
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_dat(evd_set_unwaitable(pair.a.recv_evd));
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(evd_set_unwaitable(client->recv_evd));
 	for (uint64_t n = 0; n < 2; n++) {
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-		sender(NULL);
-		ck_dat(evd_dequeue(pair.a.recv_evd, &event));
+		post_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		evd_send_from_server(NULL);
+		ck_dat(evd_dequeue(client->recv_evd, &event));
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
-		ck_dat_is(evd_dequeue(pair.a.recv_evd, &event), EMPTY);
+		ck_dat_is(evd_dequeue(client->recv_evd, &event), EMPTY);
 	}
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_wait_for_completions_times_out_with_what_is_there)
+START_TEST(a_wait_that_times_out_keeps_completions)
 {
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
-	post_recv(&pair.a, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	sender(NULL);
-	ck_dat_is(evd_wait(pair.a.recv_evd, 10, 2, &event, &nmore), TIMED_OUT);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(client, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	evd_send_from_server(NULL);
+	ck_dat_is(evd_wait(client->recv_evd, 10, 2, &event, &nmore), TIMED_OUT);
 	ck_assert_int_eq(nmore, 1);
-	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(unsignalled_completions_end_no_wait)
+START_TEST(unsignalled_completions_do_not_wake_the_waiter)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(&pair.b, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_assert_int_eq(query(pair.a.request_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
+		post_recv(server, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_int_eq(evd_query_all(client->request_evd).evd_state &
+				 DAT_EVD_STATE_CONFIG_THRESHOLD,
 			 DAT_EVD_STATE_CONFIG_NOTIFY);
-	ck_dat_is(evd_wait(pair.a.request_evd, 0, 2, &event, &nmore), BAD_STATE(EVD_CONFIG_NOTIFY));
-	waiter.evd = pair.a.request_evd;
+	ck_dat_is(evd_wait(client->request_evd, 0, 2, &event, &nmore),
+		  BAD_STATE(EVD_CONFIG_NOTIFY));
+	waiter.evd = client->request_evd;
 	waiter_start(&waiter);
-	post_send(&pair.a, 0, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	post_send(&pair.a, 1, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	post_send(client, 0, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	post_send(client, 1, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	fake_settle(1);
-	post_send(&pair.a, 2, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_dat(waiter_end(&waiter)); /* with the oldest, whatever woke it */
+	post_send(client, 2, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(waiter_join(&waiter)); /* returns the oldest event, not the one that woke it up */
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_eq(waiter.nmore, 2);
-	expect_dto(pair.a.request_evd, 1, DAT_DTO_SUCCESS);
-	expect_dto(pair.a.request_evd, 2, DAT_DTO_SUCCESS);
+	expect_dto(client->request_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(client->request_evd, 2, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(queued_events_end_a_wait_that_begins_whatever_their_kind)
+START_TEST(a_queued_unsignalled_completion_ends_a_new_wait)
 {
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	post_recv(&pair.b, 0, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	post_send(&pair.a, 5, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	expect_dto(pair.a.request_evd, 5, DAT_DTO_SUCCESS);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	post_recv(server, 0, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(client, 5, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	expect_dto(client->request_evd, 5, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(failures_always_notify)
+START_TEST(a_failure_wakes_the_waiter_even_if_unsignalled)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	fake_hold(true);
-	post_send(&pair.a, 6, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	waiter.evd = pair.a.request_evd;
+	post_send(client, 6, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
+	waiter.evd = client->request_evd;
 	waiter_start(&waiter);
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	ck_assert(fake_step());
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.event.event_data.dto_completion_event_data.status,
 			 DAT_DTO_ERR_TRANSPORT);
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 }
 END_TEST
 
@@ -633,22 +632,23 @@ START_TEST(solicited_mode_waits_for_solicited_receives)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 
-	connect_with(DAT_COMPLETION_SOLICITED_WAIT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_SOLICITED_WAIT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_assert_int_eq(query(pair.a.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
+		post_recv(client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_int_eq(evd_query_all(client->recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
 			 DAT_EVD_STATE_CONFIG_SOLICITED);
-	ck_dat_is(evd_wait(pair.a.recv_evd, 0, 2, &event, &nmore), BAD_STATE(EVD_CONFIG_SOLICITED));
-	waiter.evd = pair.a.recv_evd;
+	ck_dat_is(evd_wait(client->recv_evd, 0, 2, &event, &nmore),
+		  BAD_STATE(EVD_CONFIG_SOLICITED));
+	waiter.evd = client->recv_evd;
 	waiter_start(&waiter);
-	ck_assert_int_eq(fake_armed(cq_of(pair.a.recv_evd)), FAKE_ARMED_ERRORS);
-	post_send(&pair.b, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_int_eq(fake_armed(cq_of_evd(client->recv_evd)), FAKE_ARMED_ERRORS);
+	post_send(server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_settle(1);
-	post_send(&pair.b, 1, 0, 8, DAT_COMPLETION_SOLICITED_WAIT_FLAG);
-	ck_dat(waiter_end(&waiter));
+	post_send(server, 1, 0, 8, DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_eq(waiter.nmore, 1);
-	expect_dto(pair.a.recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -657,260 +657,268 @@ END_TEST
 
 static const struct {
 	const char *why;
-	unsigned first_recv, first_request, then_recv, then_request;
-	bool shared; /* one EVD for both directions of the second */
+	unsigned first_recv, first_request, second_recv, second_request; /* completion flags */
+	bool shared; /* the second endpoint has one EVD for both directions */
 	DAT_RETURN want;
 } configurations[] = {
-	{ "same", DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+	{ "the same modes", DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
 	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false,
 	  DAT_SUCCESS },
-	{ "default is threshold", 0, 0, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+	{ "the default is the threshold mode", 0, 0, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
 	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, false, DAT_SUCCESS },
-	{ "another for receives", 0, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false, BAD_ARG(6) },
-	{ "another for requests", 0, 0, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, false, BAD_ARG(6) },
-	{ "solicited twice", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
+	{ "another mode for receives", 0, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false,
+	  BAD_ARG(6) },
+	{ "another mode for requests", 0, 0, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, false,
+	  BAD_ARG(6) },
+	{ "two solicited endpoints", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
 	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false, DAT_SUCCESS },
-	{ "solicited with requests", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
+	{ "solicited, with requests on the EVD", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
 	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, true, BAD_ARG(6) },
-	{ "unsignalled both ways", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
+	{ "unsignalled in both directions", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
 	  DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG, true, DAT_SUCCESS },
-	{ "unsignalled one way", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
+	{ "unsignalled in one direction", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
 	  DAT_COMPLETION_UNSIGNALLED_FLAG, 0, true, BAD_ARG(6) },
 };
 
-START_TEST(the_first_endpoint_decides)
+START_TEST(the_first_endpoint_sets_the_notification_mode)
 {
-	DAT_EP_ATTR attr = ep_attr(&side);
-	DAT_EP_HANDLE first, then = POISON;
+	DAT_EP_ATTR attr = ep_attr_default(&side);
+	DAT_EP_HANDLE first, second = POISON;
 	unsigned alive;
 
-	ck_dat(ep_free(side.ep)); /* it decided already */
+	ck_dat(ep_free(side.ep)); /* it has set the mode */
 	attr.recv_completion_flags = configurations[_i].first_recv;
 	attr.request_completion_flags = configurations[_i].first_request;
-	first = ep_make(&side, &attr);
-	attr.recv_completion_flags = configurations[_i].then_recv;
-	attr.request_completion_flags = configurations[_i].then_request;
+	first = side_create_ep(&side, &attr);
+	attr.recv_completion_flags = configurations[_i].second_recv;
+	attr.request_completion_flags = configurations[_i].second_request;
 	alive = fake_alive(FAKE_ANY);
 	ck_dat_is(ep_create(side.ia, side.pz, side.recv_evd,
 			    configurations[_i].shared ? side.recv_evd : side.request_evd,
-			    side.connect_evd, &attr, &then),
+			    side.connect_evd, &attr, &second),
 		  configurations[_i].want);
 	if (configurations[_i].want == DAT_SUCCESS) {
-		ck_dat(ep_free(then));
+		ck_dat(ep_free(second));
 	} else {
-		ck_assert_ptr_eq(then, POISON);
+		ck_assert_ptr_eq(second, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
 	}
 	ck_dat(ep_free(first));
-	ck_assert_int_eq(query(side.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
+	ck_assert_int_eq(evd_query_all(side.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
 			 DAT_EVD_STATE_CONFIG_THRESHOLD);
-	side.ep = ep_make(&side, NULL);
+	side.ep = side_create_ep(&side, NULL);
 	side_close(&side);
 }
 END_TEST
 
 /* ---- arming ---- */
 
-START_TEST(nobody_pays_for_a_wait_that_nobody_makes)
+START_TEST(a_queue_without_a_waiter_is_armed_for_errors_only)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 	struct tp_cq *cq;
 	unsigned arms;
 
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
-	cq = cq_of(pair.a.recv_evd);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	cq = cq_of_evd(client->recv_evd);
 	fake_settle(0);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
 	for (unsigned n = 0; n < 3; n++)
-		post_recv(&pair.a, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	arms = fake_calls("cq_arm");
-	sender(NULL);
+	evd_send_from_server(NULL);
 	fake_settle(0);
-	ck_dat(evd_dequeue(pair.a.recv_evd, &event));
-	ck_assert_uint_eq(fake_calls("cq_arm"), arms); /* polling takes no interrupt */
-	waiter.evd = pair.a.recv_evd;
+	ck_dat(evd_dequeue(client->recv_evd, &event));
+	ck_assert_uint_eq(fake_calls("cq_arm"), arms); /* a poll does not arm */
+	waiter.evd = client->recv_evd;
 	waiter_start(&waiter);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ANY);
-	sender(NULL);
-	ck_dat(waiter_end(&waiter));
-	sender(NULL); /* may take one interrupt that was meant for the waiter */
+	evd_send_from_server(NULL);
+	ck_dat(waiter_join(&waiter));
+	evd_send_from_server(NULL); /* the queue may still be armed for the waiter */
 	fake_settle(0);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_failure_is_noticed_though_nobody_polls)
+START_TEST(a_failure_is_reported_without_polling)
 {
 	fake_quirks(_i ? FAKE_ARM_ANY : 0);
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_hold(true);
-	post_send(&pair.a, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(client, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
 	ck_assert(fake_step());
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	expect_dto(pair.a.request_evd, 1, DAT_DTO_ERR_TRANSPORT);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_TRANSPORT);
 }
 END_TEST
 
-/* ---- room ---- */
+/* ---- full queues, and queues that grow ---- */
 
-START_TEST(moved_completions_make_the_queue_grow)
+START_TEST(the_event_queue_grows_for_flushes)
 {
 	DAT_EP_ATTR attr;
 	unsigned total = 200;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
 	attr.max_recv_dtos = (DAT_COUNT)total;
-	pair.a.attr = &attr;
-	pair.a.qlen = 1;
-	side_open(&pair.a, "fake0");
+	client->ep_attr = &attr;
+	client->qlen = 1;
+	side_open(client, "fake0");
 	pair_connect(&pair);
 	for (unsigned n = 0; n < total; n++)
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	ck_dat(ep_disconnect(pair.a.ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		post_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	for (unsigned n = 0; n < total; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_ERR_FLUSHED);
-	expect_none(pair.a.recv_evd);
-	expect_none(pair.a.async_evd); /* nothing overran */
-	side_close(&pair.a);
+		expect_dto(client->recv_evd, n, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->recv_evd);
+	expect_no_event(client->async_evd); /* no overflow */
+	side_close(client);
 }
 END_TEST
 
-/* The queue has room for as many as it was made for, and this many of its slots are kept. */
-static void connect_with_queue(DAT_COUNT qlen, DAT_COUNT depth)
+/* The client's EVDs are created with @qlen. Its endpoint reserves slots for @depth receives. */
+static void evd_connect_with_qlen(DAT_COUNT qlen, DAT_COUNT depth)
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
 	attr.max_recv_dtos = depth;
-	pair.a.attr = &attr;
-	pair.a.qlen = qlen;
-	side_open(&pair.a, "fake0");
+	client->ep_attr = &attr;
+	client->qlen = qlen;
+	side_open(client, "fake0");
 	pair_connect(&pair);
 }
 
-static void connect_with_depth(DAT_COUNT depth)
+static void evd_connect_with_depth(DAT_COUNT depth)
 {
-	connect_with_queue(1, depth);
+	evd_connect_with_qlen(1, depth);
 }
 
-static void send_to_a(unsigned n)
+static void evd_send_to_client(unsigned n)
 {
-	post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	post_send(&pair.b, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(pair.b.request_evd, n, DAT_DTO_SUCCESS);
+	post_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(server, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(server->request_evd, n, DAT_DTO_SUCCESS);
 }
 
-/* Whatever the depth, power of two or not. */
-START_TEST(a_sleeper_needs_no_memory)
+/* The depths 100 to 139 include a power of two. */
+START_TEST(a_wake_up_needs_no_memory)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 
-	connect_with_depth(100 + _i);
-	waiter.evd = pair.a.recv_evd;
+	evd_connect_with_depth(100 + _i);
+	waiter.evd = client->recv_evd;
 	alloc_starve_others(true);
 	waiter_start(&waiter);
-	send_to_a(1);
-	ck_dat(waiter_end(&waiter));
+	evd_send_to_client(1);
+	ck_dat(waiter_join(&waiter));
 	alloc_starve_others(false);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
 	pair_close(&pair);
 }
 END_TEST
 
-/* What found no memory made its noise already: who counts on it looks again. */
-START_TEST(a_sleeper_comes_back_to_what_found_no_memory)
+/*
+ * Completions that found no memory do not notify a second time, so the waiter must poll for them
+ * again after a while.
+ */
+START_TEST(a_waiter_retries_completions_that_found_no_memory)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 50 };
 	unsigned refused;
 
-	connect_with_queue(50, 100);
-	waiter.evd = pair.a.recv_evd;
+	evd_connect_with_qlen(50, 100);
+	waiter.evd = client->recv_evd;
 	alloc_starve_others(true);
 	refused = alloc_refused();
 	waiter_start(&waiter);
 	for (unsigned n = 0; n < 50; n++)
-		send_to_a(n);
+		evd_send_to_client(n);
 	fake_settle(1);
 	ck_assert_uint_gt(alloc_refused(), refused);
 	alloc_starve_others(false);
 	fake_clock_advance(10000000);
-	ck_dat(waiter_end(&waiter));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_eq(waiter.nmore, 49);
 	pair_close(&pair);
 }
 END_TEST
 
-/* Completions that find no memory stay below, in order, and can be had one by one. */
-START_TEST(a_queue_that_can_not_grow_loses_nothing)
+/*
+ * Completions that find no memory stay in the completion queue, in order, and can be dequeued one
+ * by one.
+ */
+START_TEST(a_queue_that_can_not_grow_keeps_all_completions)
 {
 	const DAT_COUNT total = 100;
 	DAT_RETURN ret;
 
-	connect_with_depth(total);
+	evd_connect_with_depth(total);
 	for (unsigned n = 0; n < (unsigned)total; n++)
-		send_to_a(n);
+		evd_send_to_client(n);
 	alloc_fail_nth(1);
-	ret = evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+	ret = evd_wait(client->recv_evd, 0, 1, &event, &nmore);
 	ck_assert(alloc_failed());
 	ck_dat(ret);
 	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
 	ck_assert_int_lt(nmore, total - 1);
 	for (unsigned n = 1; n < (unsigned)total; n++) {
 		alloc_fail_nth(1);
-		ret = n % 2 ? evd_dequeue(pair.a.recv_evd, &event)
-			    : evd_wait(pair.a.recv_evd, 0, 1, &event, &nmore);
+		ret = n % 2 ? evd_dequeue(client->recv_evd, &event)
+			    : evd_wait(client->recv_evd, 0, 1, &event, &nmore);
 		(void)alloc_failed();
 		ck_dat(ret);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
 	}
-	expect_none(pair.a.recv_evd);
-	expect_none(pair.a.async_evd);
+	expect_no_event(client->recv_evd);
+	expect_no_event(client->async_evd);
 	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(connection_events_find_room_in_a_full_queue)
+START_TEST(connection_events_have_slots_in_a_full_queue)
 {
-	pair.a.one_evd = true;
-	pair.a.qlen = 1;
-	side_open(&pair.a, "fake0");
-	while (try_post_se(pair.a.connect_evd, 1) == DAT_SUCCESS)
+	client->one_evd = true;
+	client->qlen = 1;
+	side_open(client, "fake0");
+	while (try_post_se(client->connect_evd, 1) == DAT_SUCCESS)
 		;
-	side_open(&pair.b, "fake1");
-	pair.b.attr = NULL;
+	side_open(server, "fake1");
+	server->ep_attr = NULL;
 	{
-		DAT_EVD_HANDLE cr_evd = pair.b.cr_evd;
+		DAT_EVD_HANDLE cr_evd = server->cr_evd;
 		DAT_PSP_HANDLE psp;
 		DAT_CONN_QUAL qual;
 
-		ck_dat(psp_create_any(pair.b.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-		ck_dat(ep_connect(pair.a.ep, (DAT_IA_ADDRESS_PTR)&pair.b.addr, qual,
+		ck_dat(psp_create_any(server->ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+		ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, qual,
 				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 				  DAT_CONNECT_DEFAULT_FLAG));
-		event = expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.b.ep, 0,
+		event = expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+		ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, server->ep, 0,
 				 NULL));
-		expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-		ck_dat(ep_disconnect(pair.b.ep, DAT_CLOSE_ABRUPT_FLAG));
-		expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	}
 	fake_settle(0);
 	do
-		ck_dat(evd_dequeue(pair.a.connect_evd, &event));
+		ck_dat(evd_dequeue(client->connect_evd, &event));
 	while (event.event_number == DAT_SOFTWARE_EVENT);
 	ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect_none(pair.a.connect_evd);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(client->connect_evd);
 }
 END_TEST
 
-START_TEST(a_request_without_room_is_refused)
+START_TEST(a_request_to_a_full_evd_is_rejected)
 {
 	DAT_EVD_HANDLE cr_evd;
 	DAT_EP_HANDLE eps[20];
@@ -918,53 +926,53 @@ START_TEST(a_request_without_room_is_refused)
 	DAT_PSP_HANDLE psp;
 	DAT_CONN_QUAL qual;
 
-	side_open(&pair.a, "fake1");
-	cr_evd = evd_make_for(&side, 2, DAT_EVD_CR_FLAG);
-	room = query(cr_evd).evd_qlen;
+	side_open(client, "fake1");
+	cr_evd = side_create_evd(&side, 2, DAT_EVD_CR_FLAG);
+	room = evd_query_all(cr_evd).evd_qlen;
 	ck_assert_int_lt(room, COUNT(eps));
 	ck_dat(psp_create_any(side.ia, &qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	for (int n = 0; n < room + 2; n++) {
-		eps[n] = ep_make(&pair.a, NULL);
-		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.addr, qual,
+		eps[n] = side_create_ep(client, NULL);
+		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.address, qual,
 				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 				  DAT_CONNECT_DEFAULT_FLAG));
 		fake_settle(0);
 	}
-	while (evd_dequeue(pair.a.connect_evd, &event) == DAT_SUCCESS) {
+	while (evd_dequeue(client->connect_evd, &event) == DAT_SUCCESS) {
 		ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle,
 				 eps[room + refused++]);
 	}
 	ck_assert_int_eq(refused, 2);
 	for (int n = 0; n < room; n++)
-		ck_dat(cr_reject(expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		ck_dat(cr_reject(expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
 					 .event_data.cr_arrival_event_data.cr_handle));
-	expect_none(cr_evd);
-	expect_none(side.async_evd);
+	expect_no_event(cr_evd);
+	expect_no_event(side.async_evd);
 }
 END_TEST
 
-START_TEST(lost_asynchronous_errors_are_reported_once)
+START_TEST(lost_asynchronous_errors_are_one_overflow_event)
 {
 	struct ia *ia = side.ia;
-	DAT_COUNT room = query(side.async_evd).evd_qlen;
+	DAT_COUNT room = evd_query_all(side.async_evd).evd_qlen;
 
 	for (int n = 0; n < room + 3; n++)
 		fake_port_down(ia->dev);
 	fake_settle(0);
 	for (int n = 0; n < room; n++)
-		expect(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
-	event = expect(side.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
+		expect_event(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+	event = expect_event(side.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
 	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, side.async_evd);
 	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason, DAT_EVD_OVERFLOW_ERROR);
-	expect_none(side.async_evd);
+	expect_no_event(side.async_evd);
 	fake_port_down(ia->dev);
-	expect(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC); /* it stays usable */
-	expect_none(side.async_evd);
+	expect_event(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC); /* the EVD still works */
+	expect_no_event(side.async_evd);
 }
 END_TEST
 
-START_TEST(a_queue_that_cannot_grow_takes_what_fits)
+START_TEST(an_endpoint_too_large_for_a_fixed_queue_is_refused)
 {
 	DAT_EP_ATTR attr;
 	DAT_EVD_HANDLE evd;
@@ -975,29 +983,29 @@ START_TEST(a_queue_that_cannot_grow_takes_what_fits)
 	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
 	fake_attr()->max_cqe = 1000;
 	side_open(&side, "fake0");
-	attr = ep_attr(&side);
-	evd = evd_make_for(&side, 4, DAT_EVD_DTO_FLAG);
+	attr = ep_attr_default(&side);
+	evd = side_create_evd(&side, 4, DAT_EVD_DTO_FLAG);
 	alive = fake_alive(FAKE_ANY);
 	attr.max_recv_dtos = attr.max_request_dtos = 600;
 	ck_dat_is(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &ep),
 		  NO_RESOURCE(TEVD));
 	ck_assert_ptr_eq(ep, POISON);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
-	ck_dat(evd_free(evd)); /* nobody holds it */
+	ck_dat(evd_free(evd)); /* the EVD is not in use */
 	side_close(&side);
 }
 END_TEST
 
-START_TEST(attaching_makes_room_below)
+START_TEST(creating_an_endpoint_grows_the_completion_queue)
 {
-	DAT_EP_ATTR attr = ep_attr(&side);
-	DAT_EVD_HANDLE evd = evd_make_for(&side, 1, DAT_EVD_DTO_FLAG);
+	DAT_EP_ATTR attr = ep_attr_default(&side);
+	DAT_EVD_HANDLE evd = side_create_evd(&side, 1, DAT_EVD_DTO_FLAG);
 	DAT_EP_HANDLE eps[10];
 
 	attr.max_recv_dtos = attr.max_request_dtos = 100;
 	for (int n = 0; n < COUNT(eps); n++) {
 		ck_dat(ep_create(side.ia, side.pz, evd, evd, side.connect_evd, &attr, &eps[n]));
-		ck_assert_uint_ge(tp_cq_depth(cq_of(evd)), 200u * (unsigned)(n + 1));
+		ck_assert_uint_ge(tp_cq_depth(cq_of_evd(evd)), 200u * (unsigned)(n + 1));
 	}
 	fake_fail("cq_resize", ENOMEM, 1);
 	attr.max_recv_dtos = 8000;
@@ -1017,7 +1025,7 @@ END_TEST
 
 /* ---- resize ---- */
 
-START_TEST(resize_checks_and_keeps_events)
+START_TEST(evd_resize_checks_its_arguments_and_keeps_events)
 {
 	DAT_EVD_HANDLE evd = software_evd(4);
 
@@ -1027,7 +1035,7 @@ START_TEST(resize_checks_and_keeps_events)
 	for (uintptr_t n = 0; n < 3; n++)
 		post_se(evd, n);
 	ck_dat(evd_resize(evd, 100));
-	ck_assert_int_ge(query(evd).evd_qlen, 100);
+	ck_assert_int_ge(evd_query_all(evd).evd_qlen, 100);
 	for (uintptr_t n = 3; n < 100; n++)
 		post_se(evd, n);
 	ck_dat_is(evd_resize(evd, 99), DAT_ERROR(DAT_INVALID_STATE, 0));
@@ -1038,11 +1046,11 @@ START_TEST(resize_checks_and_keeps_events)
 	ck_dat_is(try_post_se(evd, 1), DAT_ERROR(DAT_QUEUE_FULL, 0));
 	for (uintptr_t n = 90; n < 100; n++)
 		expect_se(evd, n);
-	expect_none(evd);
+	expect_no_event(evd);
 }
 END_TEST
 
-START_TEST(resize_runs_out_of_memory)
+START_TEST(evd_resize_without_memory_changes_nothing)
 {
 	DAT_EVD_HANDLE evd = software_evd(4);
 	unsigned n = 1;
@@ -1052,7 +1060,7 @@ START_TEST(resize_runs_out_of_memory)
 		post_se(evd, i);
 	for (; alloc_fail_nth(n), ret = evd_resize(evd, 100), alloc_failed(); n++) {
 		ck_dat_is(ret, NO_RESOURCE(MEMORY));
-		ck_assert_int_eq(query(evd).evd_qlen, 4);
+		ck_assert_int_eq(evd_query_all(evd).evd_qlen, 4);
 		ck_dat_is(try_post_se(evd, 9), DAT_ERROR(DAT_QUEUE_FULL, 0));
 	}
 	ck_dat(ret);
@@ -1061,25 +1069,25 @@ START_TEST(resize_runs_out_of_memory)
 		post_se(evd, i);
 	for (uintptr_t i = 0; i < 100; i++)
 		expect_se(evd, i);
-	expect_none(evd);
+	expect_no_event(evd);
 }
 END_TEST
 
-START_TEST(resize_of_a_queue_in_use)
+START_TEST(evd_resize_resizes_the_completion_queue)
 {
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 3; n++) {
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-		sender(NULL);
+		post_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		evd_send_from_server(NULL);
 	}
-	ck_dat_is(evd_resize(pair.a.recv_evd, 2), DAT_ERROR(DAT_INVALID_STATE, 0));
-	ck_dat(evd_resize(pair.a.recv_evd, 500));
-	ck_assert_uint_ge(tp_cq_depth(cq_of(pair.a.recv_evd)), 500);
+	ck_dat_is(evd_resize(client->recv_evd, 2), DAT_ERROR(DAT_INVALID_STATE, 0));
+	ck_dat(evd_resize(client->recv_evd, 500));
+	ck_assert_uint_ge(tp_cq_depth(cq_of_evd(client->recv_evd)), 500);
 	fake_fail("cq_resize", ENOMEM, 1);
-	ck_dat_is(evd_resize(pair.a.recv_evd, 5000), NO_RESOURCE(TEVD));
-	ck_assert_int_eq(query(pair.a.recv_evd).evd_qlen, 500);
+	ck_dat_is(evd_resize(client->recv_evd, 5000), NO_RESOURCE(TEVD));
+	ck_assert_int_eq(evd_query_all(client->recv_evd).evd_qlen, 500);
 	for (unsigned n = 0; n < 3; n++)
-		expect_dto(pair.a.recv_evd, n, DAT_DTO_SUCCESS);
+		expect_dto(client->recv_evd, n, DAT_DTO_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -1093,7 +1101,7 @@ END_TEST
 static DAT_EVD_HANDLE busy_evd;
 static atomic_uint taken[POSTERS * PER_POSTER], taken_total;
 
-static void *poster(void *arg)
+static void *evd_post_events(void *arg)
 {
 	uintptr_t base = (uintptr_t)arg * PER_POSTER;
 
@@ -1105,23 +1113,23 @@ static void *poster(void *arg)
 	return NULL;
 }
 
-static void take(const DAT_EVENT *got)
+static void evd_count_event(const DAT_EVENT *got)
 {
 	atomic_fetch_add(&taken[(uintptr_t)got->event_data.software_event_data.pointer], 1);
 	atomic_fetch_add(&taken_total, 1);
 }
 
-/* Whoever waits is alone; the others are refused and try again. */
-static void *taker(void *arg)
+/* Only one thread can wait. The others are refused, and try again. */
+static void *evd_take_events(void *arg)
 {
 	DAT_EVENT got;
 	DAT_COUNT more;
 
 	while (atomic_load(&taken_total) < POSTERS * PER_POSTER) {
 		if (arg && evd_wait(busy_evd, 0, 2, &got, &more) == DAT_SUCCESS)
-			take(&got);
+			evd_count_event(&got);
 		else if (evd_dequeue(busy_evd, &got) == DAT_SUCCESS)
-			take(&got);
+			evd_count_event(&got);
 		else
 			sched_yield();
 	}
@@ -1134,20 +1142,20 @@ START_TEST(each_event_is_delivered_once)
 
 	busy_evd = software_evd(16);
 	for (uintptr_t n = 0; n < POSTERS; n++)
-		posters[n] = consumer_thread_start(poster, (void *)n);
+		posters[n] = consumer_thread_start(evd_post_events, (void *)n);
 	for (uintptr_t n = 0; n < TAKERS; n++)
-		takers[n] = consumer_thread_start(taker, (void *)n);
+		takers[n] = consumer_thread_start(evd_take_events, (void *)n);
 	for (int n = 0; n < POSTERS; n++)
-		consumer_thread_end(posters[n]);
+		consumer_thread_join(posters[n]);
 	for (int n = 0; n < TAKERS; n++)
-		consumer_thread_end(takers[n]);
+		consumer_thread_join(takers[n]);
 	for (int n = 0; n < POSTERS * PER_POSTER; n++)
 		ck_assert_uint_eq(atomic_load(&taken[n]), 1);
-	expect_none(busy_evd);
+	expect_no_event(busy_evd);
 }
 END_TEST
 
-static void *blocking_taker(void *arg)
+static void *evd_wait_for_events(void *arg)
 {
 	DAT_EVENT got;
 	DAT_COUNT more;
@@ -1165,112 +1173,113 @@ START_TEST(no_wake_up_is_lost)
 	pthread_t thread;
 
 	busy_evd = software_evd(2);
-	thread = consumer_thread_start(blocking_taker, NULL);
-	poster(NULL);
-	consumer_thread_end(thread);
-	expect_none(busy_evd);
+	thread = consumer_thread_start(evd_wait_for_events, NULL);
+	evd_post_events(NULL);
+	consumer_thread_join(thread);
+	expect_no_event(busy_evd);
 }
 END_TEST
 
 #define MESSAGES 300
 
-static void *message_taker(void *arg)
+static void *evd_receive_messages(void *arg)
 {
 	DAT_EVENT got;
 	DAT_COUNT more;
 
 	(void)arg;
 	for (uint64_t n = 0; n < MESSAGES; n++) {
-		ck_dat(evd_wait(pair.a.recv_evd, DAT_TIMEOUT_INFINITE, 1, &got, &more));
+		ck_dat(evd_wait(client->recv_evd, DAT_TIMEOUT_INFINITE, 1, &got, &more));
 		ck_assert_int_eq(got.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
 		ck_assert_uint_eq(got.event_data.dto_completion_event_data.user_cookie.as_64, n);
 		if (n + 8 < MESSAGES)
-			post_recv(&pair.a, n + 8, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+			post_recv(client, n + 8, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	}
 	return NULL;
 }
 
-START_TEST(no_completion_is_slept_over)
+START_TEST(a_waiter_misses_no_completion)
 {
 	pthread_t thread;
 
-	connect_with(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned n = 0; n < 8; n++)
-		post_recv(&pair.a, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	thread = consumer_thread_start(message_taker, NULL);
+		post_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	thread = consumer_thread_start(evd_receive_messages, NULL);
 	for (uint64_t n = 0; n < MESSAGES; n++) {
-		post_send(&pair.b, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(pair.b.request_evd, n, DAT_DTO_SUCCESS);
+		post_send(server, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+		expect_dto(server->request_evd, n, DAT_DTO_SUCCESS);
 	}
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	pair_close(&pair);
 }
 END_TEST
 
-static void add_cases_alone(void)
+static void add_evd_side_cases(void)
 {
 	TCase *cases = tcase_create("one");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_checked_fixture(cases, open_side, NULL);
-	tcase_add_loop_test(cases, create_checks_its_arguments, 0, COUNT(creations));
-	tcase_add_test(cases, create_checks_handles_first);
-	tcase_add_test(cases, only_completions_need_a_queue_of_the_device);
-	tcase_add_test(cases, every_failure_of_create_unwinds);
-	tcase_add_loop_test(cases, create_runs_out_of_memory, 0, COUNT(streams));
-	tcase_add_test(cases, create_runs_out_of_descriptors);
-	tcase_add_test(cases, query_tells_all);
-	tcase_add_test(cases, free_is_refused_while_it_is_fed);
-	tcase_add_test(cases, free_loses_what_is_queued);
-	tcase_add_test(cases, events_come_out_as_they_went_in);
+	tcase_add_checked_fixture(cases, evd_setup_side, NULL);
+	tcase_add_loop_test(cases, evd_create_checks_its_arguments, 0, COUNT(creations));
+	tcase_add_test(cases, evd_create_checks_handles_first);
+	tcase_add_test(cases, only_completion_streams_need_a_completion_queue);
+	tcase_add_test(cases, a_failed_evd_create_changes_nothing);
+	tcase_add_loop_test(cases, evd_create_without_memory_changes_nothing, 0, COUNT(streams));
+	tcase_add_test(cases, evd_create_without_descriptors_changes_nothing);
+	tcase_add_test(cases, a_query_returns_state_flags_and_cno);
+	tcase_add_test(cases, evd_free_is_refused_while_in_use);
+	tcase_add_test(cases, evd_free_discards_queued_events);
+	tcase_add_test(cases, events_are_dequeued_in_order);
 	tcase_add_test(cases, post_se_checks_its_arguments);
 	tcase_add_test(cases, a_full_queue_refuses_software_events);
-	tcase_add_test(cases, wait_checks_its_arguments);
-	tcase_add_test(cases, enough_events_end_a_wait_at_once);
-	tcase_add_loop_test(cases, a_wait_times_out_exactly, 0, COUNT(timeouts));
-	tcase_add_test(cases, too_few_events_do_not_put_the_deadline_off);
-	tcase_add_test(cases, the_threshold_wakes);
-	tcase_add_test(cases, a_waiter_is_alone);
-	tcase_add_test(cases, unwaitable_refuses_and_ends_a_wait);
-	tcase_add_test(cases, a_signal_interrupts_a_wait);
-	tcase_add_test(cases, an_abrupt_close_aborts_a_wait);
-	tcase_add_loop_test(cases, the_first_endpoint_decides, 0, COUNT(configurations));
-	tcase_add_test(cases, a_request_without_room_is_refused);
-	tcase_add_test(cases, lost_asynchronous_errors_are_reported_once);
-	tcase_add_test(cases, a_queue_that_cannot_grow_takes_what_fits);
-	tcase_add_test(cases, attaching_makes_room_below);
-	tcase_add_test(cases, resize_checks_and_keeps_events);
-	tcase_add_test(cases, resize_runs_out_of_memory);
+	tcase_add_test(cases, evd_wait_checks_its_arguments);
+	tcase_add_test(cases, a_reached_threshold_ends_a_wait_at_once);
+	tcase_add_loop_test(cases, evd_wait_times_out_exactly, 0, COUNT(timeouts));
+	tcase_add_test(cases, events_below_the_threshold_do_not_extend_a_wait);
+	tcase_add_test(cases, the_threshold_wakes_the_waiter);
+	tcase_add_test(cases, other_calls_are_refused_while_a_thread_waits);
+	tcase_add_test(cases, set_unwaitable_ends_and_refuses_waits);
+	tcase_add_test(cases, a_signal_interrupts_an_evd_wait);
+	tcase_add_test(cases, an_abrupt_close_aborts_evd_waits);
+	tcase_add_loop_test(cases, the_first_endpoint_sets_the_notification_mode, 0,
+			    COUNT(configurations));
+	tcase_add_test(cases, a_request_to_a_full_evd_is_rejected);
+	tcase_add_test(cases, lost_asynchronous_errors_are_one_overflow_event);
+	tcase_add_test(cases, an_endpoint_too_large_for_a_fixed_queue_is_refused);
+	tcase_add_test(cases, creating_an_endpoint_grows_the_completion_queue);
+	tcase_add_test(cases, evd_resize_checks_its_arguments_and_keeps_events);
+	tcase_add_test(cases, evd_resize_without_memory_changes_nothing);
 	tcase_add_test(cases, each_event_is_delivered_once);
 	tcase_add_test(cases, no_wake_up_is_lost);
 }
 
-static void add_cases_of_pairs(void)
+static void add_evd_pair_cases(void)
 {
 	TCase *cases = tcase_create("pairs");
 
 	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, completions_count_for_the_threshold);
-	tcase_add_test(cases, an_unwaitable_evd_gives_completions);
-	tcase_add_test(cases, a_wait_for_completions_times_out_with_what_is_there);
-	tcase_add_test(cases, unsignalled_completions_end_no_wait);
-	tcase_add_test(cases, queued_events_end_a_wait_that_begins_whatever_their_kind);
-	tcase_add_test(cases, failures_always_notify);
+	tcase_add_test(cases, completions_are_dequeued_from_an_unwaitable_evd);
+	tcase_add_test(cases, a_wait_that_times_out_keeps_completions);
+	tcase_add_test(cases, unsignalled_completions_do_not_wake_the_waiter);
+	tcase_add_test(cases, a_queued_unsignalled_completion_ends_a_new_wait);
+	tcase_add_test(cases, a_failure_wakes_the_waiter_even_if_unsignalled);
 	tcase_add_test(cases, solicited_mode_waits_for_solicited_receives);
-	tcase_add_test(cases, nobody_pays_for_a_wait_that_nobody_makes);
-	tcase_add_loop_test(cases, a_failure_is_noticed_though_nobody_polls, 0, 2);
-	tcase_add_test(cases, moved_completions_make_the_queue_grow);
-	tcase_add_loop_test(cases, a_sleeper_needs_no_memory, 0, 40);
-	tcase_add_test(cases, a_sleeper_comes_back_to_what_found_no_memory);
-	tcase_add_test(cases, a_queue_that_can_not_grow_loses_nothing);
-	tcase_add_test(cases, connection_events_find_room_in_a_full_queue);
-	tcase_add_test(cases, resize_of_a_queue_in_use);
-	tcase_add_test(cases, no_completion_is_slept_over);
+	tcase_add_test(cases, a_queue_without_a_waiter_is_armed_for_errors_only);
+	tcase_add_loop_test(cases, a_failure_is_reported_without_polling, 0, 2);
+	tcase_add_test(cases, the_event_queue_grows_for_flushes);
+	tcase_add_loop_test(cases, a_wake_up_needs_no_memory, 0, 40);
+	tcase_add_test(cases, a_waiter_retries_completions_that_found_no_memory);
+	tcase_add_test(cases, a_queue_that_can_not_grow_keeps_all_completions);
+	tcase_add_test(cases, connection_events_have_slots_in_a_full_queue);
+	tcase_add_test(cases, evd_resize_resizes_the_completion_queue);
+	tcase_add_test(cases, a_waiter_misses_no_completion);
 }
 
 int main(int argc, char **argv)
 {
-	add_cases_alone();
-	add_cases_of_pairs();
+	add_evd_side_cases();
+	add_evd_pair_cases();
 	return run_unit_cases(argc, argv);
 }

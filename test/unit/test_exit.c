@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that come when the process is on its way out. The registry is linked in, so that we know
- * who goes first.
+ * Calls to the registry while the process exits. The registry is linked statically, so that the
+ * order of the destructors is known.
  */
 #define _GNU_SOURCE
 #include <dat/udat.h>
@@ -9,12 +9,15 @@
 
 #include "registry_test.h"
 
-#define GONE 0x80070000U
+#define INVALID_STATE 0x80070000U
 
-static int asked_to_look;
+static int destructor_enabled;
 
-/* Without a priority, as the registry's is, it runs before one with. */
-static void __attribute__((destructor(101))) look(void)
+/*
+ * A destructor with a priority runs after those without one, such as the registry's. The exit
+ * status is 1 when each call was refused.
+ */
+static void __attribute__((destructor(101))) call_after_destruction(void)
 {
 	static const DAT_PROVIDER_INFO info = { "a", 1, 2, DAT_FALSE };
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
@@ -22,18 +25,18 @@ static void __attribute__((destructor(101))) look(void)
 	DAT_PROVIDER table = { .device_name = "a" };
 	DAT_COUNT count = -1;
 
-	if (!asked_to_look)
+	if (!destructor_enabled)
 		return;
-	_exit(dat_registry_add_provider(&table, &info) == GONE &&
-	      dat_registry_remove_provider(&table, &info) == GONE &&
-	      dat_registry_list_providers(0, &count, NULL) == GONE && count == -1 &&
-	      dat_ia_open((char *)"a", 8, &evd, &ia) == GONE && !ia);
+	_exit(dat_registry_add_provider(&table, &info) == INVALID_STATE &&
+	      dat_registry_remove_provider(&table, &info) == INVALID_STATE &&
+	      dat_registry_list_providers(0, &count, NULL) == INVALID_STATE && count == -1 &&
+	      dat_ia_open((char *)"a", 8, &evd, &ia) == INVALID_STATE && !ia);
 }
 
-START_TEST(test_registry_is_gone)
+START_TEST(calls_after_the_registrys_destructor_are_refused)
 {
 	use_conf("");
-	asked_to_look = 1;
+	destructor_enabled = 1;
 	exit(0);
 }
 END_TEST
@@ -42,6 +45,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("exit");
 
-	tcase_add_exit_test(cases, test_registry_is_gone, 1);
+	tcase_add_exit_test(cases, calls_after_the_registrys_destructor_are_refused, 1);
 	return run_cases(argc, argv);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# libdat.so.1 exports what programs and providers were linked with, and not a symbol more.
+# libdat.so.1 exports exactly the symbols that programs and providers were linked with. Prints TAP.
 
 lib=${LIBDAT:-${top_builddir:-.}/dat/.libs/libdat.so.1}
 if ! command -v readelf >/dev/null; then
@@ -13,9 +13,11 @@ cno_create cno_free cno_modify_agent cno_query cno_wait
 get_consumer_context get_handle_type set_consumer_context
 cr_accept cr_handoff cr_query cr_reject
 ep_connect ep_create ep_create_with_srq ep_disconnect ep_dup_connect ep_free ep_get_status ep_modify
-ep_post_rdma_read ep_post_rdma_write ep_post_recv ep_post_send ep_query ep_recv_query ep_reset ep_set_watermark
+ep_post_rdma_read ep_post_rdma_write ep_post_recv ep_post_send ep_query ep_recv_query ep_reset
+ep_set_watermark
 strerror
-evd_clear_unwaitable evd_create evd_dequeue evd_disable evd_enable evd_free evd_modify_cno evd_post_se evd_query
+evd_clear_unwaitable evd_create evd_dequeue evd_disable evd_enable evd_free evd_modify_cno
+evd_post_se evd_query
 evd_resize evd_set_unwaitable evd_wait
 ia_close ia_openv ia_query
 lmr_create lmr_free lmr_query lmr_sync_rdma_read lmr_sync_rdma_write
@@ -34,13 +36,16 @@ want() {
 	echo "FUNC datx_ia_open_ro_aware@@DATX_1.0"
 }
 
-# Defined dynamic symbols; the OBJECT of a version node is the node itself.
+# The dynamic symbols that are defined, without those that stand for the version nodes.
 have() {
-	readelf --dyn-syms --wide "$lib" | awk '$7 != "UND" && $5 == "GLOBAL" && $7 != "ABS" { print $4, $8 }'
+	readelf --dyn-syms --wide "$lib" |
+		awk '$7 != "UND" && $5 == "GLOBAL" && $7 != "ABS" { print $4, $8 }'
 }
+sorted() { LC_ALL=C sort | tr '\n' ' '; }
+dynamic() { readelf --dynamic "$lib"; }
 
 count=0
-check() { # what, then the outcome
+check() { # NAME FOUND WANTED
 	count=$((count + 1))
 	if [ "$2" = "$3" ]; then
 		echo "ok $count - $1"
@@ -52,6 +57,7 @@ check() { # what, then the outcome
 
 echo 1..4
 check "seventy-three standard calls" "$(want | grep -c 'DAT_1\.2$')" 73
-check "exactly those, in their versions" "$(have | LC_ALL=C sort | tr '\n' ' ')" "$(want | LC_ALL=C sort | tr '\n' ' ')"
-check "the name programs look for" "$(readelf --dynamic "$lib" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" libdat.so.1
-check "it cannot be unloaded" "$(readelf --dynamic "$lib" | grep -cw NODELETE)" 1
+check "exactly those, in their versions" "$(have | sorted)" "$(want | sorted)"
+check "programs find it as libdat.so.1" \
+	"$(dynamic | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" libdat.so.1
+check "it is never unloaded" "$(dynamic | grep -cw NODELETE)" 1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names, and interface adapters: open, query and close in any state; contexts; asynchronous errors.
+ * Interface adapters: registration of their names, open, query, close in any state, contexts of
+ * objects, and asynchronous errors.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,11 +14,11 @@
 #include "alloc.h"
 #include "harness.h"
 
-/* In place of libdat: a registry of one name. */
+/* Replaces the registry of libdat: one provider. */
 static struct {
 	const DAT_PROVIDER *provider; /* NULL if nothing is registered */
 	DAT_PROVIDER_INFO info;
-	DAT_RETURN answer; /* to the next that wants to be */
+	DAT_RETURN answer; /* to the next registration */
 } registry;
 
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info)
@@ -40,7 +41,7 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 	return DAT_SUCCESS;
 }
 
-static DAT_PROVIDER_INFO info_of(const char *name, bool thread_safe)
+static DAT_PROVIDER_INFO provider_info(const char *name, bool thread_safe)
 {
 	DAT_PROVIDER_INFO info = { .dapl_version_major = 1,
 				   .dapl_version_minor = 2,
@@ -50,31 +51,31 @@ static DAT_PROVIDER_INFO info_of(const char *name, bool thread_safe)
 	return info;
 }
 
-static void announce(const char *name, const char *params, bool thread_safe)
+static void register_name(const char *name, const char *params, bool thread_safe)
 {
-	const DAT_PROVIDER_INFO info = info_of(name, thread_safe);
+	const DAT_PROVIDER_INFO info = provider_info(name, thread_safe);
 
 	dat_provider_init(&info, params);
 	ck_assert_ptr_nonnull(registry.provider);
 	ck_assert_str_eq(registry.info.ia_name, name);
 }
 
-static struct ia *open_fake(unsigned n)
+static struct ia *ia_open_fake(unsigned n)
 {
 	DAT_EVD_HANDLE async;
 	char name[16];
 
 	snprintf(name, sizeof(name), "fake%u", n);
-	return ia_make(name, false, &async);
+	return ia_open_on(name, false, &async);
 }
 
-static void close_abrupt(struct ia *ia)
+static void ia_close_abrupt(struct ia *ia)
 {
 	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
 }
 
-/* How many entries a directory has. */
-static unsigned entries(const char *path)
+/* The number of entries of a directory. */
+static unsigned count_dir_entries(const char *path)
 {
 	DIR *dir = opendir(path);
 	unsigned count = 0;
@@ -86,12 +87,7 @@ static unsigned entries(const char *path)
 	return count;
 }
 
-static struct evd *evd_of(DAT_EVD_HANDLE handle)
-{
-	return handle;
-}
-
-static DAT_EVD_HANDLE make_evd(struct ia *ia, unsigned flags)
+static DAT_EVD_HANDLE ia_create_evd(struct ia *ia, unsigned flags)
 {
 	DAT_EVD_HANDLE evd;
 
@@ -99,7 +95,7 @@ static DAT_EVD_HANDLE make_evd(struct ia *ia, unsigned flags)
 	return evd;
 }
 
-static DAT_CNO_HANDLE make_cno(struct ia *ia)
+static DAT_CNO_HANDLE ia_create_cno(struct ia *ia)
 {
 	DAT_CNO_HANDLE cno;
 
@@ -107,7 +103,7 @@ static DAT_CNO_HANDLE make_cno(struct ia *ia)
 	return cno;
 }
 
-static DAT_PZ_HANDLE make_pz(struct ia *ia)
+static DAT_PZ_HANDLE ia_create_pz(struct ia *ia)
 {
 	DAT_PZ_HANDLE pz;
 
@@ -115,7 +111,7 @@ static DAT_PZ_HANDLE make_pz(struct ia *ia)
 	return pz;
 }
 
-static DAT_LMR_HANDLE make_lmr(struct ia *ia, DAT_PZ_HANDLE pz)
+static DAT_LMR_HANDLE ia_create_lmr(struct ia *ia, DAT_PZ_HANDLE pz)
 {
 	static char memory[64];
 	DAT_REGION_DESCRIPTION region = { .for_va = memory };
@@ -126,29 +122,30 @@ static DAT_LMR_HANDLE make_lmr(struct ia *ia, DAT_PZ_HANDLE pz)
 	return lmr;
 }
 
-static DAT_EP_HANDLE make_ep(struct ia *ia)
+static DAT_EP_HANDLE ia_create_ep(struct ia *ia)
 {
-	DAT_EVD_HANDLE dto = make_evd(ia, DAT_EVD_DTO_FLAG),
-		       conn = make_evd(ia, DAT_EVD_CONNECTION_FLAG);
+	DAT_EVD_HANDLE dto = ia_create_evd(ia, DAT_EVD_DTO_FLAG),
+		       conn = ia_create_evd(ia, DAT_EVD_CONNECTION_FLAG);
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(ia, make_pz(ia), dto, dto, conn, NULL, &ep));
+	ck_dat(ep_create(ia, ia_create_pz(ia), dto, dto, conn, NULL, &ep));
 	return ep;
 }
 
-static DAT_PSP_HANDLE make_psp(struct ia *ia)
+static DAT_PSP_HANDLE ia_create_psp(struct ia *ia)
 {
 	DAT_PSP_HANDLE psp;
 
-	ck_dat(psp_create(ia, 1024, make_evd(ia, DAT_EVD_CR_FLAG), DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(psp_create(ia, 1024, ia_create_evd(ia, DAT_EVD_CR_FLAG), DAT_PSP_CONSUMER_FLAG,
+			  &psp));
 	return psp;
 }
 
-/* ---- names ---- */
+/* ---- registration ---- */
 
-START_TEST(a_name_is_announced)
+START_TEST(a_provider_is_registered_by_name)
 {
-	const DAT_PROVIDER_INFO info = info_of("roe0", false);
+	const DAT_PROVIDER_INFO info = provider_info("roe0", false);
 
 	dat_provider_init(&info, "fake0 0");
 	ck_assert_ptr_nonnull(registry.provider);
@@ -159,30 +156,30 @@ START_TEST(a_name_is_announced)
 }
 END_TEST
 
-/* Handles of before lead to the table, so it is the same one. */
-START_TEST(a_name_comes_again)
+/* Handles that the consumer still has point to the table, so it must be the same one. */
+START_TEST(a_name_registered_again_keeps_its_table)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-	const DAT_PROVIDER_INFO info = info_of("roe0", false);
+	const DAT_PROVIDER_INFO info = provider_info("roe0", false);
 	const DAT_PROVIDER *first;
 	DAT_IA_HANDLE ia;
 
-	announce("roe0", "nonsense", false);
+	register_name("roe0", "nonsense", false);
 	first = registry.provider;
 	dat_provider_fini(&info);
 	ck_dat_is(ia_open("roe0", 8, &async, &ia),
 		  DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
-	announce("roe0", "fake0 0", false);
+	register_name("roe0", "fake0 0", false);
 	ck_assert_ptr_eq(registry.provider, first);
 	ck_dat(ia_open("roe0", 8, &async, &ia));
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-START_TEST(a_refused_name_leaves_nothing)
+START_TEST(a_refused_registration_keeps_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-	const DAT_PROVIDER_INFO info = info_of("roe0", false);
+	const DAT_PROVIDER_INFO info = provider_info("roe0", false);
 	DAT_IA_HANDLE ia;
 
 	ck_assert_int_ge(dup2(open("/dev/null", 1), STDERR_FILENO), 0);
@@ -194,17 +191,17 @@ START_TEST(a_refused_name_leaves_nothing)
 }
 END_TEST
 
-START_TEST(params_may_be_absent)
+START_TEST(the_device_parameters_may_be_absent)
 {
-	const DAT_PROVIDER_INFO info = info_of("roe0", false);
+	const DAT_PROVIDER_INFO info = provider_info("roe0", false);
 
 	dat_provider_init(&info, NULL);
 	ck_assert_ptr_nonnull(registry.provider);
 }
 END_TEST
 
-/* One name with either thread model: each slot function opens its own. */
-START_TEST(the_thread_model_tells_names_apart)
+/* The open function in each table opens an IA of that thread model. */
+START_TEST(a_name_has_one_provider_per_thread_model)
 {
 	DAT_EVD_HANDLE async[2] = { DAT_HANDLE_NULL, DAT_HANDLE_NULL };
 	const DAT_PROVIDER *provider[2];
@@ -212,7 +209,7 @@ START_TEST(the_thread_model_tells_names_apart)
 	DAT_IA_HANDLE ia[2];
 
 	for (int safe = 0; safe < 2; safe++) {
-		announce("roe0", safe ? "fake1 0" : "fake0 0", safe);
+		register_name("roe0", safe ? "fake1 0" : "fake0 0", safe);
 		provider[safe] = registry.provider;
 	}
 	ck_assert_ptr_ne(provider[0], provider[1]);
@@ -224,24 +221,24 @@ START_TEST(the_thread_model_tells_names_apart)
 		ck_assert_int_eq(((struct ia *)ia[safe])->thread_safe, safe);
 		ck_assert_str_eq(((struct ia *)ia[safe])->attr->device, safe ? "fake1" : "fake0");
 	}
-	close_abrupt(ia[0]);
-	close_abrupt(ia[1]);
+	ia_close_abrupt(ia[0]);
+	ia_close_abrupt(ia[1]);
 }
 END_TEST
 
-START_TEST(the_table_is_full)
+START_TEST(the_provider_table_has_no_empty_entry)
 {
-	announce("roe0", "fake0 0", false);
+	register_name("roe0", "fake0 0", false);
 	for (size_t at = offsetof(DAT_PROVIDER, ia_open_func); at < sizeof(DAT_PROVIDER);
 	     at += sizeof(void (*)(void)))
 		ck_assert_ptr_nonnull(*(void *const *)((const char *)registry.provider + at));
 }
 END_TEST
 
-/* There is nobody to tell but the log: the name is not there, and may come again. */
-START_TEST(a_name_finds_no_memory)
+/* dat_provider_init returns no status: the name is not registered, and can be registered later. */
+START_TEST(a_registration_without_memory_can_be_repeated)
 {
-	const DAT_PROVIDER_INFO info = info_of("roe0", false);
+	const DAT_PROVIDER_INFO info = provider_info("roe0", false);
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 	unsigned n = 1;
@@ -254,7 +251,7 @@ START_TEST(a_name_finds_no_memory)
 	ck_assert_uint_eq(n, 3); /* the parameters, and the table */
 	ck_assert_ptr_nonnull(registry.provider);
 	ck_dat(ia_open("roe0", 8, &async, &ia));
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
@@ -266,34 +263,34 @@ static struct {
 
 static void count_resources(void)
 {
-	fake_settle(0); /* a service thread takes a descriptor of the fake's as it begins */
-	before.fds = entries("/proc/self/fd");
-	before.threads = entries("/proc/self/task");
+	fake_settle(0); /* a service thread opens a descriptor of the fake when it starts */
+	before.fds = count_dir_entries("/proc/self/fd");
+	before.threads = count_dir_entries("/proc/self/task");
 	before.alive = fake_alive(FAKE_ANY);
 }
 
-/* After a first instance: what a process gets once, it has by then. */
-static void remember_resources(void)
+/* The first IA allocates what a process has once, so the count begins after it. */
+static void count_resources_after_first_ia(void)
 {
-	close_abrupt(open_fake(8));
+	ia_close_abrupt(ia_open_fake(8));
 	count_resources();
 }
 
-/* A joined thread stays listed for a moment. One left behind stays for ever, and so do we. */
-static void expect_nothing_left(void)
+/* A joined thread is still listed for a moment, so this waits for the end of all new threads. */
+static void expect_same_resources(void)
 {
-	while (entries("/proc/self/task") > before.threads)
+	while (count_dir_entries("/proc/self/task") > before.threads)
 		sched_yield();
-	ck_assert_uint_eq(entries("/proc/self/fd"), before.fds);
+	ck_assert_uint_eq(count_dir_entries("/proc/self/fd"), before.fds);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), before.alive);
 }
 
-START_TEST(open_refuses_arguments)
+START_TEST(ia_open_checks_its_arguments)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = POISON;
 
-	announce("fake0", "fake0 0", false);
+	register_name("fake0", "fake0 0", false);
 	ck_dat_is(ia_open(NULL, 8, &async, &ia), BAD_ARG(1));
 	ck_assert_ptr_null(ia);
 	ck_dat_is(ia_open("fake0", 0, &async, &ia), BAD_ARG(2));
@@ -305,24 +302,24 @@ START_TEST(open_refuses_arguments)
 }
 END_TEST
 
-START_TEST(open_without_a_device_is_quiet)
+START_TEST(ia_open_without_a_device_logs_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = POISON;
-	const int heard = memfd_create("stderr", 0);
+	const int log = memfd_create("stderr", 0);
 
-	announce("mlx5_7", "mlx5_7 1", false);
-	ck_assert_int_ge(dup2(heard, STDERR_FILENO), 0);
-	remember_resources();
+	register_name("mlx5_7", "mlx5_7 1", false);
+	ck_assert_int_ge(dup2(log, STDERR_FILENO), 0);
+	count_resources_after_first_ia();
 	ck_dat_is(ia_open("mlx5_7", 8, &async, &ia), NO_RESOURCE(DEVICE));
 	ck_assert_ptr_null(ia);
 	ck_assert_ptr_null(async);
-	expect_nothing_left();
-	ck_assert_int_eq(lseek(heard, 0, SEEK_END), 0);
+	expect_same_resources();
+	ck_assert_int_eq(lseek(log, 0, SEEK_END), 0);
 }
 END_TEST
 
-START_TEST(open_takes_the_longest_queue_and_no_longer)
+START_TEST(ia_open_accepts_queues_up_to_the_maximum)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_EVD_PARAM param;
@@ -330,29 +327,29 @@ START_TEST(open_takes_the_longest_queue_and_no_longer)
 	DAT_IA_ATTR attr;
 
 	fake_attr()->max_cqe = 4096;
-	announce("fake0", "fake0 0", false);
-	remember_resources();
+	register_name("fake0", "fake0 0", false);
+	count_resources_after_first_ia();
 	ck_dat_is(ia_open("fake0", 4097, &async, &ia), NO_RESOURCE(TEVD));
 	ck_assert_ptr_null(async);
-	expect_nothing_left();
+	expect_same_resources();
 	ck_dat(ia_open("fake0", 8, &async, &ia));
 	ck_dat(ia_query(ia, NULL, DAT_IA_FIELD_ALL, &attr, 0, NULL));
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 	async = DAT_HANDLE_NULL;
 	ck_dat(ia_open("fake0", attr.max_evd_qlen, &async, &ia));
 	ck_dat(evd_query(async, DAT_EVD_FIELD_ALL, &param));
 	ck_assert_int_ge(param.evd_qlen, attr.max_evd_qlen);
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-START_TEST(open_makes_the_async_evd)
+START_TEST(ia_open_creates_the_async_evd)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL, queried;
 	DAT_EVD_PARAM param;
 	DAT_IA_HANDLE ia;
 
-	announce("fake0", "fake0 0", false);
+	register_name("fake0", "fake0 0", false);
 	ck_dat(ia_open("fake0", 5, &async, &ia));
 	ck_dat(evd_query(async, DAT_EVD_FIELD_ALL, &param));
 	ck_assert_ptr_eq(param.ia_handle, ia);
@@ -369,13 +366,13 @@ START_TEST(open_makes_the_async_evd)
 }
 END_TEST
 
-/* Somebody else on this host watches. */
-START_TEST(open_without_an_async_evd)
+/* Another IA of the host has the asynchronous EVD. */
+START_TEST(ia_open_may_do_without_an_async_evd)
 {
 	DAT_EVD_HANDLE async = DAT_EVD_ASYNC_EXISTS, queried;
 	DAT_IA_HANDLE ia;
 
-	announce("fake0", "fake0 0", false);
+	register_name("fake0", "fake0 0", false);
 	ck_dat(ia_open("fake0", 0, &async, &ia));
 	ck_assert_ptr_eq(async, DAT_EVD_OUT_OF_SCOPE);
 	ck_dat(ia_query(ia, &queried, 0, NULL, 0, NULL));
@@ -386,40 +383,40 @@ START_TEST(open_without_an_async_evd)
 }
 END_TEST
 
-START_TEST(open_fails_without_a_trace)
+START_TEST(a_failed_ia_open_changes_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 	unsigned n = 1;
 
-	announce("fake0", "fake0 0", false);
-	remember_resources();
+	register_name("fake0", "fake0 0", false);
+	count_resources_after_first_ia();
 	for (; fake_fail_call(n), ia_open("fake0", 8, &async, &ia) != DAT_SUCCESS; n++) {
 		ck_assert_ptr_null(ia);
 		ck_assert_ptr_null(async);
-		expect_nothing_left();
+		expect_same_resources();
 	}
 	fake_fail_call(0);
 	ck_assert_uint_gt(n, 1);
-	close_abrupt(ia);
-	expect_nothing_left();
+	ia_close_abrupt(ia);
+	expect_same_resources();
 }
 END_TEST
 
-/* So many that the memory of objects has to grow. */
-START_TEST(open_runs_out_of_memory)
+/* The slab of the objects has to grow several times. */
+START_TEST(ia_open_without_memory_changes_nothing)
 {
-	struct ia *lender = open_fake(0);
+	struct ia *owner = ia_open_fake(0);
 	DAT_IA_HANDLE ias[40];
 	DAT_RETURN ret;
 
-	announce("fake1", "fake1 0", false);
-	remember_resources();
+	register_name("fake1", "fake1 0", false);
+	count_resources_after_first_ia();
 	for (int i = 0; i < COUNT(ias); i++) {
-		/* Borrowed and made, in turn. */
-		const DAT_EVD_HANDLE given = i % 2 ? (DAT_EVD_HANDLE)lender->async_evd
-						   : DAT_HANDLE_NULL;
-		DAT_EVD_HANDLE async = given;
+		/* In turn with the owner's asynchronous EVD and with a new one. */
+		const DAT_EVD_HANDLE wanted = i % 2 ? (DAT_EVD_HANDLE)owner->async_evd
+						    : DAT_HANDLE_NULL;
+		DAT_EVD_HANDLE async = wanted;
 		unsigned n = 1;
 
 		for (;
@@ -427,23 +424,23 @@ START_TEST(open_runs_out_of_memory)
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_ptr_null(ias[i]);
-			ck_assert_ptr_eq(async, given);
-			ck_assert_uint_eq(lender->async_evd->obj.uses, (unsigned)i / 2);
-			expect_nothing_left();
+			ck_assert_ptr_eq(async, wanted);
+			ck_assert_uint_eq(owner->async_evd->obj.uses, (unsigned)i / 2);
+			expect_same_resources();
 		}
 		ck_dat(ret);
-		ck_assert_uint_ge(n, 2); /* the parameters, at least */
+		ck_assert_uint_ge(n, 2); /* at least one for the parameters */
 		count_resources();
 	}
 	for (int i = 0; i < COUNT(ias); i++)
-		close_abrupt(ias[i]);
-	close_abrupt(lender);
+		ia_close_abrupt(ias[i]);
+	ia_close_abrupt(owner);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
-/* Each step that needs a descriptor finds none, in turn. */
-START_TEST(open_runs_out_of_descriptors)
+/* Each step that opens a descriptor fails, in turn. */
+START_TEST(ia_open_without_descriptors_changes_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	const int spare = dup(STDIN_FILENO);
@@ -452,12 +449,12 @@ START_TEST(open_runs_out_of_descriptors)
 	DAT_RETURN ret;
 	unsigned n = 0;
 
-	fake_clock_real(); /* the fake clock has a descriptor for each thread */
+	fake_clock_real(); /* the fake clock opens a descriptor for each thread */
 	ck_assert_int_ge(dup2(open("/dev/null", 1), STDERR_FILENO), 0);
-	announce("fake0", "fake0 0", false);
+	register_name("fake0", "fake0 0", false);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	close(spare);
-	remember_resources();
+	count_resources_after_first_ia();
 	do {
 		none = (struct rlimit){ (rlim_t)spare + n, limit.rlim_max };
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -467,49 +464,49 @@ START_TEST(open_runs_out_of_descriptors)
 			ck_assert_uint_eq(DAT_GET_TYPE(ret), DAT_INSUFFICIENT_RESOURCES);
 			ck_assert_ptr_null(ia);
 			ck_assert_ptr_null(async);
-			expect_nothing_left();
+			expect_same_resources();
 		}
 		n++;
 	} while (ret != DAT_SUCCESS && n < 20);
 	ck_dat(ret);
 	ck_assert_uint_gt(n, 3);
-	close_abrupt(ia);
-	expect_nothing_left();
+	ia_close_abrupt(ia);
+	expect_same_resources();
 }
 END_TEST
 
-START_TEST(open_and_close_four_hundred_times)
+START_TEST(ia_close_frees_every_resource)
 {
 	DAT_EVD_HANDLE async;
 	DAT_IA_HANDLE ia;
 
-	announce("fake0", "fake0 0", false);
-	remember_resources();
+	register_name("fake0", "fake0 0", false);
+	count_resources_after_first_ia();
 	for (int i = 0; i < 400; i++) {
 		async = DAT_HANDLE_NULL;
 		ck_dat(ia_open("fake0", 8, &async, &ia));
-		make_pz(ia);
-		make_evd(ia, DAT_EVD_DTO_FLAG);
-		close_abrupt(ia);
+		ia_create_pz(ia);
+		ia_create_evd(ia, DAT_EVD_DTO_FLAG);
+		ia_close_abrupt(ia);
 	}
-	expect_nothing_left();
+	expect_same_resources();
 }
 END_TEST
 
-/* ---- an asynchronous EVD that several instances share ---- */
+/* ---- an asynchronous EVD that several IAs share ---- */
 
-static struct ia *open_borrowing(DAT_EVD_HANDLE async)
+static struct ia *ia_open_sharing(DAT_EVD_HANDLE async)
 {
-	DAT_EVD_HANDLE given = async;
+	DAT_EVD_HANDLE shared = async;
 	DAT_IA_HANDLE ia;
 
-	announce("fake1", "fake1 0", false);
-	ck_dat(ia_open("fake1", 0, &given, &ia));
-	ck_assert_ptr_eq(given, async);
+	register_name("fake1", "fake1 0", false);
+	ck_dat(ia_open("fake1", 0, &shared, &ia));
+	ck_assert_ptr_eq(shared, async);
 	return ia;
 }
 
-static DAT_EVD_HANDLE async_of(struct ia *ia)
+static DAT_EVD_HANDLE query_async_evd(struct ia *ia)
 {
 	DAT_EVD_HANDLE evd;
 
@@ -517,8 +514,8 @@ static DAT_EVD_HANDLE async_of(struct ia *ia)
 	return evd;
 }
 
-static void expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
-			 DAT_COUNT reason)
+static void ia_expect_async_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+				  DAT_COUNT reason)
 {
 	DAT_EVENT event;
 
@@ -530,109 +527,101 @@ static void expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_HANDLE
 	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason, reason);
 }
 
-static void expect_no_event(DAT_EVD_HANDLE evd)
+START_TEST(a_shared_async_evd_gets_the_events_of_both_ias)
 {
-	DAT_EVENT event;
+	struct ia *owner = ia_open_fake(0), *ia = ia_open_sharing(owner->async_evd);
+	DAT_EVD_HANDLE async = query_async_evd(owner);
 
-	fake_settle(0);
-	ck_dat_is(evd_dequeue(evd, &event), DAT_QUEUE_EMPTY);
-}
-
-START_TEST(borrowed_evd_gets_the_events_of_both)
-{
-	struct ia *lender = open_fake(0), *ia = open_borrowing(lender->async_evd);
-	DAT_EVD_HANDLE async = async_of(lender);
-
-	ck_assert_ptr_eq(async_of(ia), async);
+	ck_assert_ptr_eq(query_async_evd(ia), async);
 	fake_port_down(ia->dev);
-	expect_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
-	fake_port_down(lender->dev);
-	expect_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, lender, DAT_IA_OTHER_ERROR);
-	ck_dat_is(ia_close(lender, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ia_expect_async_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
+	fake_port_down(owner->dev);
+	ia_expect_async_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, owner, DAT_IA_OTHER_ERROR);
+	ck_dat_is(ia_close(owner, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
-	fake_port_down(lender->dev);
-	expect_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, lender, DAT_IA_OTHER_ERROR);
-	ck_dat(ia_close(lender, DAT_CLOSE_GRACEFUL_FLAG));
+	fake_port_down(owner->dev);
+	ia_expect_async_event(async, DAT_ASYNC_ERROR_IA_CATASTROPHIC, owner, DAT_IA_OTHER_ERROR);
+	ck_dat(ia_close(owner, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
-START_TEST(borrowed_evd_can_not_be_freed)
+START_TEST(a_shared_async_evd_can_not_be_freed)
 {
-	struct ia *lender = open_fake(0), *ia;
-	DAT_EVD_HANDLE second = make_evd(lender, DAT_EVD_ASYNC_FLAG);
+	struct ia *owner = ia_open_fake(0), *ia;
+	DAT_EVD_HANDLE second = ia_create_evd(owner, DAT_EVD_ASYNC_FLAG);
 
-	ia = open_borrowing(second);
+	ia = ia_open_sharing(second);
 	ck_dat_is(evd_free(second), BAD_STATE(EVD_IN_USE));
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 	ck_dat(evd_free(second));
-	close_abrupt(lender);
+	ia_close_abrupt(owner);
 }
 END_TEST
 
-START_TEST(lender_may_go_abruptly)
+START_TEST(an_abrupt_close_detaches_a_shared_async_evd)
 {
-	struct ia *lender = open_fake(0), *ia[3];
-	const struct evd *lent = lender->async_evd;
+	struct ia *owner = ia_open_fake(0), *ia[3];
+	const struct evd *shared = owner->async_evd;
 
 	for (int i = 0; i < COUNT(ia); i++)
-		ia[i] = open_borrowing(lender->async_evd);
-	close_abrupt(ia[1]);
-	close_abrupt(lender);
-	/* so its slot begins the next life unheld */
-	ck_assert_uint_eq(atomic_load(&lent->obj.uses), OBJ_RETIRED);
-	ck_assert_ptr_eq(async_of(ia[0]), DAT_EVD_OUT_OF_SCOPE);
-	ck_assert_ptr_eq(async_of(ia[2]), DAT_EVD_OUT_OF_SCOPE);
+		ia[i] = ia_open_sharing(owner->async_evd);
+	ia_close_abrupt(ia[1]);
+	ia_close_abrupt(owner);
+	/* the slot must have no holders when it is used again */
+	ck_assert_uint_eq(atomic_load(&shared->obj.uses), OBJ_RETIRED);
+	ck_assert_ptr_eq(query_async_evd(ia[0]), DAT_EVD_OUT_OF_SCOPE);
+	ck_assert_ptr_eq(query_async_evd(ia[2]), DAT_EVD_OUT_OF_SCOPE);
 	fake_port_down(ia[2]->dev);
 	fake_settle(0);
-	close_abrupt(ia[0]);
+	ia_close_abrupt(ia[0]);
 	ck_dat(ia_close(ia[2], DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
-START_TEST(only_an_async_evd_can_be_borrowed)
+START_TEST(only_an_async_evd_can_be_shared)
 {
-	struct ia *lender = open_fake(0);
-	DAT_EVD_HANDLE evds[] = { make_evd(lender, DAT_EVD_DTO_FLAG), lender, POISON,
+	struct ia *owner = ia_open_fake(0);
+	DAT_EVD_HANDLE evds[] = { ia_create_evd(owner, DAT_EVD_DTO_FLAG), owner, POISON,
 				  DAT_EVD_OUT_OF_SCOPE };
 	DAT_IA_HANDLE ia;
 
-	announce("fake1", "fake1 0", false);
-	remember_resources();
+	register_name("fake1", "fake1 0", false);
+	count_resources_after_first_ia();
 	for (int i = 0; i < COUNT(evds); i++) {
-		DAT_EVD_HANDLE given = evds[i];
+		DAT_EVD_HANDLE async = evds[i];
 
-		ck_dat_is(ia_open("fake1", 8, &given, &ia), BAD_HANDLE(EVD_ASYNC));
+		ck_dat_is(ia_open("fake1", 8, &async, &ia), BAD_HANDLE(EVD_ASYNC));
 		ck_assert_ptr_null(ia);
-		ck_assert_ptr_eq(given, evds[i]);
-		expect_nothing_left();
+		ck_assert_ptr_eq(async, evds[i]);
+		expect_same_resources();
 	}
 	ck_dat(evd_free(evds[0]));
-	close_abrupt(lender);
+	ia_close_abrupt(owner);
 }
 END_TEST
 
-START_TEST(a_failed_open_gives_back_what_it_borrowed)
+START_TEST(a_failed_ia_open_releases_the_shared_async_evd)
 {
-	struct ia *lender = open_fake(0);
-	DAT_EVD_HANDLE given = make_evd(lender, DAT_EVD_ASYNC_FLAG);
-	DAT_EVD_HANDLE second = given;
+	struct ia *owner = ia_open_fake(0);
+	DAT_EVD_HANDLE async = ia_create_evd(owner, DAT_EVD_ASYNC_FLAG);
+	DAT_EVD_HANDLE second = async;
 	DAT_IA_HANDLE ia;
 
-	announce("gone", "eth7 0", false);
-	ck_dat_is(ia_open("gone", 8, &given, &ia), NO_RESOURCE(DEVICE));
-	ck_assert_ptr_eq(given, second);
+	register_name("absent", "eth7 0", false);
+	ck_dat_is(ia_open("absent", 8, &async, &ia), NO_RESOURCE(DEVICE));
+	ck_assert_ptr_eq(async, second);
 	ck_dat(evd_free(second));
-	close_abrupt(lender);
+	ia_close_abrupt(owner);
 }
 END_TEST
 
 /* ---- query ---- */
 
-START_TEST(query_refuses)
+START_TEST(ia_query_checks_its_arguments)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 	DAT_PROVIDER_ATTR provider_attr;
 	DAT_EVD_HANDLE evd = POISON;
 	DAT_IA_ATTR ia_attr;
@@ -646,14 +635,14 @@ START_TEST(query_refuses)
 		  BAD_ARG(5));
 	ck_dat_is(ia_query(ia, &evd, 0, NULL, 1, NULL), BAD_ARG(6));
 	ck_assert_ptr_eq(evd, POISON);
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-/* Peers compare it as bytes, and write a port of their own into a copy. */
-START_TEST(the_address_is_plain)
+/* Consumers compare it as bytes, and set the port in a copy. */
+START_TEST(the_ia_address_is_comparable_by_bytes)
 {
-	struct ia *ia = open_fake(4);
+	struct ia *ia = ia_open_fake(4);
 	struct sockaddr_in want = { .sin_family = AF_INET,
 				    .sin_addr.s_addr = htonl(FAKE_NETWORK + 5) };
 	DAT_IA_ATTR attr[2];
@@ -664,16 +653,16 @@ START_TEST(the_address_is_plain)
 		ck_assert_str_eq(attr[i].adapter_name, "fake4");
 	}
 	ck_assert_ptr_eq(attr[0].ia_address_ptr, attr[1].ia_address_ptr);
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-/* ---- contexts and kinds ---- */
+/* ---- contexts and handle types ---- */
 
-START_TEST(any_object_has_a_context_and_a_kind)
+START_TEST(every_object_has_a_context_and_a_type)
 {
-	struct ia *ia = open_fake(0);
-	DAT_PZ_HANDLE pz = make_pz(ia);
+	struct ia *ia = ia_open_fake(0);
+	DAT_PZ_HANDLE pz = ia_create_pz(ia);
 	const struct {
 		DAT_HANDLE handle;
 		DAT_HANDLE_TYPE type;
@@ -681,10 +670,10 @@ START_TEST(any_object_has_a_context_and_a_kind)
 		{ ia, DAT_HANDLE_TYPE_IA },
 		{ ia->async_evd, DAT_HANDLE_TYPE_EVD },
 		{ pz, DAT_HANDLE_TYPE_PZ },
-		{ make_lmr(ia, pz), DAT_HANDLE_TYPE_LMR },
-		{ make_cno(ia), DAT_HANDLE_TYPE_CNO },
-		{ make_ep(ia), DAT_HANDLE_TYPE_EP },
-		{ make_psp(ia), DAT_HANDLE_TYPE_PSP },
+		{ ia_create_lmr(ia, pz), DAT_HANDLE_TYPE_LMR },
+		{ ia_create_cno(ia), DAT_HANDLE_TYPE_CNO },
+		{ ia_create_ep(ia), DAT_HANDLE_TYPE_EP },
+		{ ia_create_psp(ia), DAT_HANDLE_TYPE_PSP },
 	};
 	DAT_CONTEXT context;
 	DAT_HANDLE_TYPE type;
@@ -702,16 +691,16 @@ START_TEST(any_object_has_a_context_and_a_kind)
 		ck_dat(context_get(objects[i].handle, &context));
 		ck_assert_uint_eq(context.as_64, UINT64_MAX - (unsigned)i);
 	}
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 	for (int i = 0; i < COUNT(objects); i++)
 		ck_dat_is(handle_type(objects[i].handle, &type),
 			  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
 }
 END_TEST
 
-START_TEST(what_is_no_object_has_neither)
+START_TEST(an_invalid_handle_has_no_context_and_no_type)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 	DAT_HANDLE handles[] = { NULL, POISON, &ia, (char *)ia + 8, (char *)ia + 1 };
 	const DAT_RETURN bad = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	DAT_CONTEXT context = { .as_64 = 7 };
@@ -725,15 +714,15 @@ START_TEST(what_is_no_object_has_neither)
 	ck_assert_uint_eq(context.as_64, 7);
 	ck_dat_is(context_get(ia, NULL), BAD_ARG(2));
 	ck_dat_is(handle_type(ia, NULL), BAD_ARG(2));
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
 /* ---- close ---- */
 
-START_TEST(close_refuses)
+START_TEST(ia_close_checks_its_arguments)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 
 	ck_dat_is(ia_close(ia, (DAT_CLOSE_FLAGS)2), BAD_ARG(2));
 	ck_dat_is(ia_close(POISON, DAT_CLOSE_ABRUPT_FLAG), BAD_HANDLE(IA));
@@ -745,27 +734,27 @@ END_TEST
 
 static DAT_HANDLE child_pz(struct ia *ia)
 {
-	return make_pz(ia);
+	return ia_create_pz(ia);
 }
 
 static DAT_HANDLE child_lmr(struct ia *ia)
 {
-	return make_lmr(ia, make_pz(ia));
+	return ia_create_lmr(ia, ia_create_pz(ia));
 }
 
 static DAT_HANDLE child_evd(struct ia *ia)
 {
-	return make_evd(ia, DAT_EVD_DTO_FLAG);
+	return ia_create_evd(ia, DAT_EVD_DTO_FLAG);
 }
 
 static DAT_HANDLE child_async(struct ia *ia)
 {
-	return make_evd(ia, DAT_EVD_ASYNC_FLAG);
+	return ia_create_evd(ia, DAT_EVD_ASYNC_FLAG);
 }
 
 static DAT_HANDLE child_cno(struct ia *ia)
 {
-	DAT_CNO_HANDLE cno = make_cno(ia);
+	DAT_CNO_HANDLE cno = ia_create_cno(ia);
 
 	ck_dat(evd_modify_cno(ia->async_evd, cno));
 	return cno;
@@ -773,32 +762,33 @@ static DAT_HANDLE child_cno(struct ia *ia)
 
 static DAT_HANDLE child_ep(struct ia *ia)
 {
-	return make_ep(ia);
+	return ia_create_ep(ia);
 }
 
 static DAT_HANDLE child_bare_ep(struct ia *ia)
 {
 	DAT_EP_HANDLE ep;
 
-	ck_dat(ep_create(ia, make_pz(ia), NULL, NULL, NULL, NULL, &ep));
+	ck_dat(ep_create(ia, ia_create_pz(ia), NULL, NULL, NULL, NULL, &ep));
 	return ep;
 }
 
 static DAT_HANDLE child_psp(struct ia *ia)
 {
-	return make_psp(ia);
+	return ia_create_psp(ia);
 }
 
-/* A request that nobody has answered yet. */
+/* A request without an answer. */
 static DAT_HANDLE child_cr(struct ia *ia)
 {
-	struct ia *active = open_fake(9);
+	struct ia *active = ia_open_fake(9);
 	struct sockaddr_storage here = ia->attr->addr;
-	DAT_PSP_HANDLE psp = make_psp(ia);
+	DAT_PSP_HANDLE psp = ia_create_psp(ia);
 	DAT_EVENT event;
 
-	ck_dat(ep_connect(make_ep(active), (DAT_IA_ADDRESS_PTR)&here, 1024, DAT_TIMEOUT_INFINITE, 0,
-			  NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(ep_connect(ia_create_ep(active), (DAT_IA_ADDRESS_PTR)&here, 1024,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
 	fake_settle(0);
 	ck_dat(evd_dequeue(((struct sp *)psp)->evd, &event));
 	ck_dat(psp_free(psp));
@@ -810,35 +800,36 @@ static DAT_HANDLE (*const children[])(struct ia *) = {
 	child_ep, child_bare_ep, child_psp, child_cr,
 };
 
-START_TEST(close_with_children)
+START_TEST(only_a_graceful_close_is_refused_with_objects)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 	DAT_HANDLE child = children[_i](ia);
 	DAT_HANDLE_TYPE type;
 
 	ck_dat_is(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	ck_dat(handle_type(child, &type));
 	fake_port_down(ia->dev);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
-	close_abrupt(ia);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_OTHER_ERROR);
+	ia_close_abrupt(ia);
 	ck_dat_is(handle_type(child, &type), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
 }
 END_TEST
 
-START_TEST(close_takes_everything_down)
+START_TEST(an_abrupt_close_frees_every_object)
 {
-	struct ia *ia = open_fake(0);
-	DAT_PZ_HANDLE pz = make_pz(ia);
-	DAT_LMR_HANDLE lmr = make_lmr(ia, pz);
-	DAT_CNO_HANDLE cno = make_cno(ia);
-	DAT_EVD_HANDLE evd = make_evd(ia, DAT_EVD_DTO_FLAG);
+	struct ia *ia = ia_open_fake(0);
+	DAT_PZ_HANDLE pz = ia_create_pz(ia);
+	DAT_LMR_HANDLE lmr = ia_create_lmr(ia, pz);
+	DAT_CNO_HANDLE cno = ia_create_cno(ia);
+	DAT_EVD_HANDLE evd = ia_create_evd(ia, DAT_EVD_DTO_FLAG);
 
-	make_ep(ia);
+	ia_create_ep(ia);
 	child_bare_ep(ia);
-	make_psp(ia);
+	ia_create_psp(ia);
 	ck_dat(evd_modify_cno(evd, cno));
 	ck_dat(evd_modify_cno(ia->async_evd, cno));
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 	ck_dat_is(lmr_free(lmr), BAD_HANDLE(LMR));
 	ck_dat_is(pz_free(pz), BAD_HANDLE(PZ));
@@ -848,151 +839,158 @@ START_TEST(close_takes_everything_down)
 END_TEST
 
 /* A thread in dat_cno_wait. */
-struct sleeper {
+struct ia_cno_waiter {
 	DAT_CNO_HANDLE cno;
 	DAT_RETURN ret;
 	DAT_EVD_HANDLE evd;
 	pthread_t thread;
 };
 
-static void *sleep_on_cno(void *arg)
+static void *ia_cno_waiter_main(void *arg)
 {
-	struct sleeper *sleeper = arg;
+	struct ia_cno_waiter *waiter = arg;
 
-	sleeper->evd = POISON;
-	sleeper->ret = cno_wait(sleeper->cno, DAT_TIMEOUT_INFINITE, &sleeper->evd);
+	waiter->evd = POISON;
+	waiter->ret = cno_wait(waiter->cno, DAT_TIMEOUT_INFINITE, &waiter->evd);
 	return NULL;
 }
 
-static struct waiter waiter_on(DAT_EVD_HANDLE evd)
+static struct waiter ia_waiter_on(DAT_EVD_HANDLE evd)
 {
 	return (struct waiter){ .evd = evd, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 }
 
-START_TEST(close_sends_waiters_home)
+START_TEST(an_abrupt_close_expels_waiters)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 	struct waiter waiters[] = {
-		waiter_on(make_evd(ia, DAT_EVD_DTO_FLAG)),
-		waiter_on(make_evd(ia, DAT_EVD_SOFTWARE_FLAG)),
-		waiter_on(ia->async_evd),
+		ia_waiter_on(ia_create_evd(ia, DAT_EVD_DTO_FLAG)),
+		ia_waiter_on(ia_create_evd(ia, DAT_EVD_SOFTWARE_FLAG)),
+		ia_waiter_on(ia->async_evd),
 	};
-	DAT_CNO_HANDLE cno = make_cno(ia);
-	struct sleeper sleepers[] = { { .cno = cno }, { .cno = cno }, { .cno = make_cno(ia) } };
+	DAT_CNO_HANDLE cno = ia_create_cno(ia);
+	struct ia_cno_waiter cno_waiters[] = { { .cno = cno },
+					       { .cno = cno },
+					       { .cno = ia_create_cno(ia) } };
 
-	ck_dat(evd_modify_cno(make_evd(ia, DAT_EVD_DTO_FLAG), cno));
+	ck_dat(evd_modify_cno(ia_create_evd(ia, DAT_EVD_DTO_FLAG), cno));
 	for (int i = 0; i < COUNT(waiters); i++)
 		waiter_start(&waiters[i]);
-	for (int i = 0; i < COUNT(sleepers); i++)
-		sleepers[i].thread = consumer_thread_start(sleep_on_cno, &sleepers[i]);
-	fake_settle(COUNT(waiters) + COUNT(sleepers));
-	close_abrupt(ia);
+	for (int i = 0; i < COUNT(cno_waiters); i++)
+		cno_waiters[i].thread = consumer_thread_start(ia_cno_waiter_main, &cno_waiters[i]);
+	fake_settle(COUNT(waiters) + COUNT(cno_waiters));
+	ia_close_abrupt(ia);
 	for (int i = 0; i < COUNT(waiters); i++)
-		ck_dat_is(waiter_end(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
-	for (int i = 0; i < COUNT(sleepers); i++) {
-		consumer_thread_end(sleepers[i].thread);
-		ck_dat(sleepers[i].ret);
-		ck_assert_ptr_null(sleepers[i].evd);
+		ck_dat_is(waiter_join(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
+	for (int i = 0; i < COUNT(cno_waiters); i++) {
+		consumer_thread_join(cno_waiters[i].thread);
+		ck_dat(cno_waiters[i].ret);
+		ck_assert_ptr_null(cno_waiters[i].evd);
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
-/* Only the asynchronous EVD is left, and somebody waits on it. */
-START_TEST(graceful_close_sends_the_watcher_home)
+/* The asynchronous EVD is the only object, and a thread waits on it. */
+START_TEST(a_graceful_close_expels_the_async_waiter)
 {
-	struct ia *ia = open_fake(0);
-	struct waiter watcher = waiter_on(ia->async_evd);
+	struct ia *ia = ia_open_fake(0);
+	struct waiter waiter = ia_waiter_on(ia->async_evd);
 
-	waiter_start(&watcher);
+	waiter_start(&waiter);
 	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
-	ck_dat_is(waiter_end(&watcher), DAT_ERROR(DAT_ABORT, 0));
+	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_ABORT, 0));
 }
 END_TEST
 
 static struct {
 	unsigned calls;
 	DAT_EVD_HANDLE evd;
-} agent_saw;
+} agent_call;
 
-static void agent(DAT_PVOID data, DAT_EVD_HANDLE evd)
+static void ia_record_agent_call(DAT_PVOID data, DAT_EVD_HANDLE evd)
 {
-	ck_assert_ptr_eq(data, &agent_saw);
-	agent_saw.calls++;
-	agent_saw.evd = evd;
+	ck_assert_ptr_eq(data, &agent_call);
+	agent_call.calls++;
+	agent_call.evd = evd;
 }
 
-START_TEST(close_tells_the_agent)
+START_TEST(an_abrupt_close_calls_the_agent)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 	DAT_CNO_HANDLE cno;
 
-	agent_saw.evd = POISON;
-	ck_dat(cno_create(ia, (DAT_OS_WAIT_PROXY_AGENT){ &agent_saw, agent }, &cno));
-	close_abrupt(ia);
-	ck_assert_uint_eq(agent_saw.calls, 1);
-	ck_assert_ptr_null(agent_saw.evd);
+	agent_call.evd = POISON;
+	ck_dat(cno_create(ia, (DAT_OS_WAIT_PROXY_AGENT){ &agent_call, ia_record_agent_call },
+			  &cno));
+	ia_close_abrupt(ia);
+	ck_assert_uint_eq(agent_call.calls, 1);
+	ck_assert_ptr_null(agent_call.evd);
 }
 END_TEST
 
 /* ---- asynchronous errors ---- */
 
-START_TEST(all_watchers_hear)
+START_TEST(every_async_evd_gets_a_device_error)
 {
-	struct ia *ia = open_fake(0), *other = open_fake(0);
-	DAT_EVD_HANDLE second = make_evd(ia, DAT_EVD_ASYNC_FLAG | DAT_EVD_SOFTWARE_FLAG);
-	DAT_EVD_HANDLE deaf = make_evd(ia, DAT_EVD_CONNECTION_FLAG);
+	struct ia *ia = ia_open_fake(0), *other = ia_open_fake(0);
+	DAT_EVD_HANDLE second = ia_create_evd(ia, DAT_EVD_ASYNC_FLAG | DAT_EVD_SOFTWARE_FLAG);
+	DAT_EVD_HANDLE connection_evd = ia_create_evd(ia, DAT_EVD_CONNECTION_FLAG);
 
 	fake_port_down(ia->dev);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
-	expect_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
-	expect_no_event(deaf);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_OTHER_ERROR);
+	ia_expect_async_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
+	expect_no_event(connection_evd);
 	fake_dev_fatal(ia->dev);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
-	expect_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_CATASTROPHIC_ERROR);
+	ia_expect_async_event(second, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+			      DAT_IA_CATASTROPHIC_ERROR);
 	expect_no_event(other->async_evd);
-	close_abrupt(other);
-	close_abrupt(ia);
+	ia_close_abrupt(other);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-START_TEST(overrun_names_the_evd)
+START_TEST(an_overrun_is_reported_for_its_evd)
 {
-	struct ia *ia = open_fake(0);
-	DAT_EVD_HANDLE evd = make_evd(ia, DAT_EVD_DTO_FLAG);
+	struct ia *ia = ia_open_fake(0);
+	DAT_EVD_HANDLE evd = ia_create_evd(ia, DAT_EVD_DTO_FLAG);
 
-	fake_overrun(evd_of(evd)->cq);
-	expect_event(ia->async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd, DAT_EVD_OVERFLOW_ERROR);
+	fake_overrun(cq_of_evd(evd));
+	ia_expect_async_event(ia->async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd,
+			      DAT_EVD_OVERFLOW_ERROR);
 	expect_no_event(ia->async_evd);
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-/* Its completions are lost: nobody who counts on them goes on as if nothing had been. */
-START_TEST(overrun_breaks_endpoints)
+/* Completions are lost, so the endpoints that feed the EVD must not continue. */
+START_TEST(an_overrun_breaks_the_endpoints)
 {
 	struct pair pair = { 0 };
 	DAT_EVENT event;
 
 	pair_connect(&pair);
-	fake_overrun(evd_of(pair.a.recv_evd)->cq);
+	fake_overrun(cq_of_evd(pair.client.recv_evd));
 	fake_settle(0);
-	ck_dat(evd_dequeue(pair.a.async_evd, &event));
+	ck_dat(evd_dequeue(pair.client.async_evd, &event));
 	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW);
-	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair.a.recv_evd);
-	expect_event(pair.a.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, pair.a.ep,
-		     DAT_EP_TRANSFER_TO_ERROR);
-	expect(pair.a.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	expect(pair.b.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	side_close(&pair.a);
-	side_close(&pair.b);
+	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair.client.recv_evd);
+	ia_expect_async_event(pair.client.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, pair.client.ep,
+			      DAT_EP_TRANSFER_TO_ERROR);
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_close(&pair.client);
+	side_close(&pair.server);
 }
 END_TEST
 
-/* A job that never reads them: they stop, and nothing else does. */
-START_TEST(nobody_need_read_them)
+/* A consumer that never dequeues them loses events, and nothing else fails. */
+START_TEST(unread_async_errors_end_with_an_overflow_event)
 {
-	struct ia *ia = open_fake(0);
+	struct ia *ia = ia_open_fake(0);
 	DAT_EVENT event;
 	unsigned count = 0;
 
@@ -1005,58 +1003,59 @@ START_TEST(nobody_need_read_them)
 	ck_assert_uint_lt(count, 100);
 	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW);
 	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, ia->async_evd);
-	close_abrupt(ia);
+	ia_close_abrupt(ia);
 }
 END_TEST
 
-static void names_and_opens(TCase *cases)
+static void add_ia_open_cases(TCase *cases)
 {
-	tcase_add_test(cases, a_name_is_announced);
-	tcase_add_test(cases, a_name_comes_again);
-	tcase_add_test(cases, a_refused_name_leaves_nothing);
-	tcase_add_test(cases, params_may_be_absent);
-	tcase_add_test(cases, the_thread_model_tells_names_apart);
-	tcase_add_test(cases, the_table_is_full);
-	tcase_add_test(cases, a_name_finds_no_memory);
-	tcase_add_test(cases, open_refuses_arguments);
-	tcase_add_test(cases, open_without_a_device_is_quiet);
-	tcase_add_test(cases, open_takes_the_longest_queue_and_no_longer);
-	tcase_add_test(cases, open_makes_the_async_evd);
-	tcase_add_test(cases, open_without_an_async_evd);
-	tcase_add_test(cases, open_fails_without_a_trace);
-	tcase_add_test(cases, open_runs_out_of_memory);
-	tcase_add_test(cases, open_runs_out_of_descriptors);
-	tcase_add_test(cases, open_and_close_four_hundred_times);
-	tcase_add_test(cases, borrowed_evd_gets_the_events_of_both);
-	tcase_add_test(cases, borrowed_evd_can_not_be_freed);
-	tcase_add_test(cases, lender_may_go_abruptly);
-	tcase_add_test(cases, only_an_async_evd_can_be_borrowed);
-	tcase_add_test(cases, a_failed_open_gives_back_what_it_borrowed);
+	tcase_add_test(cases, a_provider_is_registered_by_name);
+	tcase_add_test(cases, a_name_registered_again_keeps_its_table);
+	tcase_add_test(cases, a_refused_registration_keeps_nothing);
+	tcase_add_test(cases, the_device_parameters_may_be_absent);
+	tcase_add_test(cases, a_name_has_one_provider_per_thread_model);
+	tcase_add_test(cases, the_provider_table_has_no_empty_entry);
+	tcase_add_test(cases, a_registration_without_memory_can_be_repeated);
+	tcase_add_test(cases, ia_open_checks_its_arguments);
+	tcase_add_test(cases, ia_open_without_a_device_logs_nothing);
+	tcase_add_test(cases, ia_open_accepts_queues_up_to_the_maximum);
+	tcase_add_test(cases, ia_open_creates_the_async_evd);
+	tcase_add_test(cases, ia_open_may_do_without_an_async_evd);
+	tcase_add_test(cases, a_failed_ia_open_changes_nothing);
+	tcase_add_test(cases, ia_open_without_memory_changes_nothing);
+	tcase_add_test(cases, ia_open_without_descriptors_changes_nothing);
+	tcase_add_test(cases, ia_close_frees_every_resource);
+	tcase_add_test(cases, a_shared_async_evd_gets_the_events_of_both_ias);
+	tcase_add_test(cases, a_shared_async_evd_can_not_be_freed);
+	tcase_add_test(cases, an_abrupt_close_detaches_a_shared_async_evd);
+	tcase_add_test(cases, only_an_async_evd_can_be_shared);
+	tcase_add_test(cases, a_failed_ia_open_releases_the_shared_async_evd);
 }
 
-static void the_rest(TCase *cases)
+static void add_ia_close_cases(TCase *cases)
 {
-	tcase_add_test(cases, query_refuses);
-	tcase_add_test(cases, the_address_is_plain);
-	tcase_add_test(cases, any_object_has_a_context_and_a_kind);
-	tcase_add_test(cases, what_is_no_object_has_neither);
-	tcase_add_test(cases, close_refuses);
-	tcase_add_loop_test(cases, close_with_children, 0, COUNT(children));
-	tcase_add_test(cases, close_takes_everything_down);
-	tcase_add_test(cases, close_sends_waiters_home);
-	tcase_add_test(cases, graceful_close_sends_the_watcher_home);
-	tcase_add_test(cases, close_tells_the_agent);
-	tcase_add_test(cases, all_watchers_hear);
-	tcase_add_test(cases, overrun_names_the_evd);
-	tcase_add_test(cases, overrun_breaks_endpoints);
-	tcase_add_test(cases, nobody_need_read_them);
+	tcase_add_test(cases, ia_query_checks_its_arguments);
+	tcase_add_test(cases, the_ia_address_is_comparable_by_bytes);
+	tcase_add_test(cases, every_object_has_a_context_and_a_type);
+	tcase_add_test(cases, an_invalid_handle_has_no_context_and_no_type);
+	tcase_add_test(cases, ia_close_checks_its_arguments);
+	tcase_add_loop_test(cases, only_a_graceful_close_is_refused_with_objects, 0,
+			    COUNT(children));
+	tcase_add_test(cases, an_abrupt_close_frees_every_object);
+	tcase_add_test(cases, an_abrupt_close_expels_waiters);
+	tcase_add_test(cases, a_graceful_close_expels_the_async_waiter);
+	tcase_add_test(cases, an_abrupt_close_calls_the_agent);
+	tcase_add_test(cases, every_async_evd_gets_a_device_error);
+	tcase_add_test(cases, an_overrun_is_reported_for_its_evd);
+	tcase_add_test(cases, an_overrun_breaks_the_endpoints);
+	tcase_add_test(cases, unread_async_errors_end_with_an_overflow_event);
 }
 
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("adapters");
 
-	names_and_opens(cases);
-	the_rest(cases);
+	add_ia_open_cases(cases);
+	add_ia_close_cases(cases);
 	return run_unit_cases(argc, argv);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Local memory regions: arguments, rights, what a device refuses and why. */
+/* Local memory regions: arguments, privileges, errors of the device, and accesses of a peer. */
 #include <malloc.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "region.h"
 
 #define LOCAL_READ   DAT_MEM_PRIV_LOCAL_READ_FLAG
 #define LOCAL_WRITE  DAT_MEM_PRIV_LOCAL_WRITE_FLAG
@@ -18,7 +17,7 @@ static struct pz *pz;
 static DAT_EVD_HANDLE async;
 static char memory[256];
 
-static struct pz *make_pz(void)
+static struct pz *lmr_pz(void)
 {
 	DAT_PZ_HANDLE handle;
 
@@ -28,8 +27,8 @@ static struct pz *make_pz(void)
 
 static void setup(void)
 {
-	ia = ia_make("fake0", false, &async);
-	pz = make_pz();
+	ia = ia_open_on("fake0", false, &async);
+	pz = lmr_pz();
 }
 
 static void teardown(void)
@@ -38,8 +37,8 @@ static void teardown(void)
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsigned priv,
-		       DAT_LMR_HANDLE *lmr)
+static DAT_RETURN try_lmr(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsigned priv,
+			  DAT_LMR_HANDLE *lmr)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, NULL } };
 
@@ -48,50 +47,46 @@ static DAT_RETURN make(DAT_MEM_TYPE type, void *address, DAT_VLEN length, unsign
 }
 
 /*
- * One of any type, over PAGE bytes at most that fit it: static ones, those of a source region that
- * has no right at all, or a page that is shared.
+ * Memory for a region of any type: a static page; a source region over it without privileges, for
+ * DAT_MEM_TYPE_LMR; or a shared page.
  */
-#define PAGE 4096
-
 static char page[PAGE];
 static char *shared;
-static size_t from; /* where in its page a region begins */
-static char cookie[DAT_LMR_COOKIE_SIZE] = "a name";
+static size_t page_offset; /* of the region, in bytes */
+static char cookie[DAT_LMR_COOKIE_SIZE] = "a cookie";
 static DAT_LMR_HANDLE source;
 
 static char *shared_page(void)
 {
 	if (!shared)
-		shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-			      0);
-	ck_assert_ptr_ne(shared, MAP_FAILED);
+		shared = map_shared_page();
 	return shared;
 }
 
-static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, DAT_VLEN length)
+/* The description of @length bytes of that memory. Creates the source region if there is none. */
+static DAT_REGION_DESCRIPTION describe_region(DAT_MEM_TYPE type, DAT_VLEN length)
 {
-	DAT_REGION_DESCRIPTION region = { .for_va = page + from };
+	DAT_REGION_DESCRIPTION region = { .for_va = page + page_offset };
 
 	if (type == DAT_MEM_TYPE_LMR) {
 		if (!source)
-			ck_dat(make(DAT_MEM_TYPE_VIRTUAL, page + from, length,
-				    DAT_MEM_PRIV_NONE_FLAG, &source));
+			ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, page + page_offset, length,
+				       DAT_MEM_PRIV_NONE_FLAG, &source));
 		region.for_lmr_handle = source;
 	} else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
-		region.for_shared_memory.virtual_address = shared_page() + from;
-		region.for_shared_memory.shared_memory_id = &cookie;
+		region = describe_shared(shared_page() + page_offset, &cookie);
 	}
 	return region;
 }
 
-static DAT_RETURN make_any(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone, unsigned priv,
-			   DAT_LMR_HANDLE *lmr)
+static DAT_RETURN try_lmr_of_type(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone,
+				  unsigned priv, DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, type, region_for(type, length), length, zone,
+	return lmr_create(ia, type, describe_region(type, length), length, zone,
 			  (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
 }
 
-static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
+static DAT_LMR_PARAM lmr_param(DAT_LMR_HANDLE lmr)
 {
 	DAT_LMR_PARAM param;
 
@@ -100,7 +95,8 @@ static DAT_LMR_PARAM queried(DAT_LMR_HANDLE lmr)
 	return param;
 }
 
-static struct lmr *find(DAT_LMR_CONTEXT context, const char *address, DAT_VLEN length)
+/* The region with @context if it covers the range, or NULL. */
+static struct lmr *lmr_covering(DAT_LMR_CONTEXT context, const char *address, DAT_VLEN length)
 {
 	const DAT_LMR_TRIPLET segment = {
 		.lmr_context = context,
@@ -116,7 +112,7 @@ static struct lmr *find(DAT_LMR_CONTEXT context, const char *address, DAT_VLEN l
 	return lmr_covers(lmr, &segment) ? lmr : NULL;
 }
 
-START_TEST(is_what_was_asked_for)
+START_TEST(query_returns_what_was_requested)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory + 1 };
 	DAT_LMR_HANDLE lmr = POISON;
@@ -128,7 +124,7 @@ START_TEST(is_what_was_asked_for)
 
 	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
 			  &lmr_context, &rmr_context, &size, &address));
-	param = queried(lmr);
+	param = lmr_param(lmr);
 	ck_assert_ptr_eq(param.ia_handle, ia);
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
 	ck_assert_ptr_eq(param.region_desc.for_va, memory + 1);
@@ -148,8 +144,8 @@ START_TEST(is_what_was_asked_for)
 }
 END_TEST
 
-/* Each bit of the case is an output that is asked for. */
-START_TEST(any_output_but_the_handle_may_be_null)
+/* Each bit of the case stands for an output that is not null. */
+START_TEST(every_output_except_the_handle_may_be_null)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_CONTEXT lmr_context = 0;
@@ -162,7 +158,7 @@ START_TEST(any_output_but_the_handle_may_be_null)
 	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
 			  _i & 1 ? &lmr_context : NULL, _i & 2 ? &rmr_context : NULL,
 			  _i & 4 ? &size : NULL, _i & 8 ? &address : NULL));
-	param = queried(lmr);
+	param = lmr_param(lmr);
 	ck_assert_uint_eq(lmr_context, _i & 1 ? param.lmr_context : 0);
 	ck_assert_uint_eq(rmr_context, _i & 2 ? param.rmr_context : 0);
 	ck_assert_uint_eq(size, _i & 4 ? 8 : 0);
@@ -170,8 +166,8 @@ START_TEST(any_output_but_the_handle_may_be_null)
 }
 END_TEST
 
-/* Refused here, or by the device. */
-START_TEST(a_failure_leaves_every_output_alone)
+/* The arguments are refused, or the device fails. */
+START_TEST(a_failed_create_changes_no_output)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_CONTEXT lmr_context = 1;
@@ -194,16 +190,16 @@ START_TEST(a_failure_leaves_every_output_alone)
 }
 END_TEST
 
-/* A device that serves whole pages says so; what was asked stays what it was. */
-START_TEST(reports_what_the_device_serves)
+/* A device that rounds to whole pages: the query returns the requested range, too. */
+START_TEST(registered_range_is_what_the_device_serves)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_PARAM param;
 
 	fake_quirks(FAKE_MR_ROUNDS);
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 3, 17, LOCAL, &lmr));
-	param = queried(lmr);
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory + 3, 17, LOCAL, &lmr));
+	param = lmr_param(lmr);
 	ck_assert_ptr_eq(param.region_desc.for_va, memory + 3);
 	ck_assert_uint_eq(param.length, 17);
 	ck_assert_uint_eq(param.registered_address % page, 0);
@@ -213,23 +209,23 @@ START_TEST(reports_what_the_device_serves)
 }
 END_TEST
 
-START_TEST(same_range_twice)
+START_TEST(regions_of_one_range_are_independent)
 {
 	DAT_LMR_HANDLE a, b;
 
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &a));
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &b));
-	ck_assert_uint_ne(queried(a).lmr_context, queried(b).lmr_context);
-	ck_assert_uint_ne(queried(a).rmr_context, queried(b).rmr_context);
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &a));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, &b));
+	ck_assert_uint_ne(lmr_param(a).lmr_context, lmr_param(b).lmr_context);
+	ck_assert_uint_ne(lmr_param(a).rmr_context, lmr_param(b).rmr_context);
 	ck_dat(lmr_free(a));
-	ck_assert_uint_eq(queried(b).length, sizeof(memory));
+	ck_assert_uint_eq(lmr_param(b).length, sizeof(memory));
 }
 END_TEST
 
 static const struct {
 	unsigned priv;
 	bool remote;
-} rights[] = {
+} privileges[] = {
 	{ DAT_MEM_PRIV_NONE_FLAG, false },
 	{ LOCAL_READ, false },
 	{ LOCAL_WRITE, false },
@@ -240,16 +236,16 @@ static const struct {
 	{ DAT_MEM_PRIV_ALL_FLAG, true },
 };
 
-START_TEST(no_right_that_was_not_asked_for)
+START_TEST(a_region_has_the_requested_privileges_only)
 {
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_PARAM param;
 
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, rights[_i].priv, &lmr));
-	param = queried(lmr);
-	ck_assert_uint_eq(param.mem_priv, rights[_i].priv);
-	ck_assert_uint_eq(fake_seen().priv, rights[_i].priv);
-	ck_assert_int_eq(param.rmr_context != 0, rights[_i].remote);
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, privileges[_i].priv, &lmr));
+	param = lmr_param(lmr);
+	ck_assert_uint_eq(param.mem_priv, privileges[_i].priv);
+	ck_assert_uint_eq(fake_seen().priv, privileges[_i].priv);
+	ck_assert_int_eq(param.rmr_context != 0, privileges[_i].remote);
 	ck_assert_uint_ne(param.lmr_context, 0);
 }
 END_TEST
@@ -268,18 +264,18 @@ static const struct {
 	{ DAT_MEM_TYPE_SHARED_VIRTUAL, true, false },
 };
 
-START_TEST(strict_unless_relaxed_was_asked_for)
+START_TEST(only_virtual_regions_of_a_ro_aware_ia_are_relaxed)
 {
 	DAT_LMR_HANDLE lmr;
 
 	ia->ro_aware = orders[_i].aware;
-	ck_dat(make_any(orders[_i].type, 8, pz, LOCAL, &lmr));
+	ck_dat(try_lmr_of_type(orders[_i].type, 8, pz, LOCAL, &lmr));
 	ck_assert_int_eq(fake_seen().relaxed, orders[_i].relaxed);
-	ck_assert_int_eq(queried(lmr).mem_type, orders[_i].type);
+	ck_assert_int_eq(lmr_param(lmr).mem_type, orders[_i].type);
 }
 END_TEST
 
-/* The registry knows the prefix of the name, and tells the provider of it. */
+/* The registry recognises the prefix of the name and passes it to the provider. */
 static const struct {
 	const char *name;
 	bool relaxed;
@@ -288,7 +284,7 @@ static const struct {
 	{ "RO_AWARE_fake0", true },
 };
 
-START_TEST(the_name_says_what_the_consumer_can_live_with)
+START_TEST(the_ro_aware_prefix_relaxes_virtual_regions)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
@@ -311,25 +307,24 @@ END_TEST
 
 static const DAT_VLEN lengths[] = { 1, 61, PAGE };
 
-#define TYPES ((int)DAT_MEM_TYPE_SO_VIRTUAL + 1)
 #define PRIVS 16
 #define ZONES 2
 
-/* Every type with every set of rights, in the zone of its source and in another. */
-START_TEST(every_combination)
+/* The zone is that of the source region, or another. */
+START_TEST(any_type_takes_any_privileges_length_and_zone)
 {
-	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
-	const DAT_VLEN length = lengths[_i / TYPES / PRIVS % COUNT(lengths)];
-	struct pz *zone = _i / TYPES / PRIVS / COUNT(lengths) ? make_pz() : pz;
-	unsigned bits = (unsigned)(_i / TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
-	DAT_REGION_DESCRIPTION region = region_for(type, length);
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % REGION_TYPES);
+	const DAT_VLEN length = lengths[_i / REGION_TYPES / PRIVS % COUNT(lengths)];
+	struct pz *zone = _i / REGION_TYPES / PRIVS / COUNT(lengths) ? lmr_pz() : pz;
+	unsigned bits = (unsigned)(_i / REGION_TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
+	DAT_REGION_DESCRIPTION region = describe_region(type, length);
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_PARAM param;
 	unsigned uses;
 
 	uses = zone->obj.uses;
-	ck_dat(make_any(type, length, zone, priv, &lmr));
-	param = queried(lmr);
+	ck_dat(try_lmr_of_type(type, length, zone, priv, &lmr));
+	param = lmr_param(lmr);
 	ck_assert_int_eq(param.mem_type, type);
 	ck_assert_ptr_eq(param.region_desc.for_va, region.for_va);
 	ck_assert_uint_eq(param.length, length);
@@ -349,39 +344,39 @@ END_TEST
 
 /* ---- regions over regions ---- */
 
-START_TEST(source_and_derived_live_apart)
+START_TEST(a_derived_region_is_independent_of_its_source)
 {
 	DAT_LMR_HANDLE first, second, lmr[3];
 	DAT_LMR_PARAM param;
 
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 5, 100, LOCAL_READ, &first));
-	ck_dat(make(DAT_MEM_TYPE_LMR, first, 0, DAT_MEM_PRIV_ALL_FLAG, &lmr[0]));
-	ck_dat(make(DAT_MEM_TYPE_LMR, first, UINT64_MAX, LOCAL, &lmr[1]));
-	ck_dat(make(DAT_MEM_TYPE_LMR, lmr[0], 7, LOCAL_READ, &lmr[2]));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory + 5, 100, LOCAL_READ, &first));
+	ck_dat(try_lmr(DAT_MEM_TYPE_LMR, first, 0, DAT_MEM_PRIV_ALL_FLAG, &lmr[0]));
+	ck_dat(try_lmr(DAT_MEM_TYPE_LMR, first, UINT64_MAX, LOCAL, &lmr[1]));
+	ck_dat(try_lmr(DAT_MEM_TYPE_LMR, lmr[0], 7, LOCAL_READ, &lmr[2]));
 	second = lmr[_i % 3];
-	ck_assert_uint_ne(queried(second).lmr_context, queried(first).lmr_context);
+	ck_assert_uint_ne(lmr_param(second).lmr_context, lmr_param(first).lmr_context);
 	ck_dat(lmr_free(_i < 3 ? first : second));
 	ck_dat_is(lmr_free(_i < 3 ? first : second), BAD_HANDLE(LMR));
-	param = queried(_i < 3 ? second : first);
+	param = lmr_param(_i < 3 ? second : first);
 	ck_assert_uint_eq(param.length, 100);
 	ck_assert_uint_eq(param.registered_address, (uintptr_t)memory + 5);
 	ck_assert_uint_eq(param.registered_size, 100);
-	ck_assert_ptr_eq(find(param.lmr_context, memory + 5, 100), _i < 3 ? second : first);
-	ck_assert_ptr_null(find(param.lmr_context, memory + 5, 101));
+	ck_assert_ptr_eq(lmr_covering(param.lmr_context, memory + 5, 100), _i < 3 ? second : first);
+	ck_assert_ptr_null(lmr_covering(param.lmr_context, memory + 5, 101));
 }
 END_TEST
 
-/* A device that rounds serves the same of both. */
-START_TEST(derived_reports_what_the_source_does)
+/* On a device that rounds, the registered range of both is the same. */
+START_TEST(a_derived_region_serves_the_range_of_its_source)
 {
 	DAT_LMR_PARAM was, param;
 	DAT_LMR_HANDLE lmr;
 
 	fake_quirks(FAKE_MR_ROUNDS);
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 5, 100, LOCAL, &source));
-	ck_dat(make(DAT_MEM_TYPE_LMR, source, 1, LOCAL, &lmr));
-	was = queried(source);
-	param = queried(lmr);
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory + 5, 100, LOCAL, &source));
+	ck_dat(try_lmr(DAT_MEM_TYPE_LMR, source, 1, LOCAL, &lmr));
+	was = lmr_param(source);
+	param = lmr_param(lmr);
 	ck_assert_ptr_eq(param.region_desc.for_lmr_handle, source);
 	ck_assert_uint_eq(param.length, was.length);
 	ck_assert_uint_eq(param.registered_address, was.registered_address);
@@ -389,80 +384,81 @@ START_TEST(derived_reports_what_the_source_does)
 }
 END_TEST
 
-START_TEST(refuses_sources)
+START_TEST(create_refuses_a_bad_source)
 {
-	struct ia *other = ia_make("fake1", false, &async);
+	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_REGION_DESCRIPTION region = { .for_va = memory };
-	DAT_LMR_HANDLE lmr = POISON, dead, stranger;
+	DAT_LMR_HANDLE lmr = POISON, dead, foreign;
 	DAT_PZ_HANDLE zone;
 
 	ck_dat(pz_create(other, &zone));
-	ck_dat(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &stranger, NULL,
-			  NULL, NULL, NULL));
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &dead));
+	ck_dat(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &foreign, NULL, NULL,
+			  NULL, NULL));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &dead));
 	ck_dat(lmr_free(dead));
-	ck_dat_is(make(DAT_MEM_TYPE_LMR, NULL, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
-	ck_dat_is(make(DAT_MEM_TYPE_LMR, dead, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
-	ck_dat_is(make(DAT_MEM_TYPE_LMR, pz, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
-	ck_dat_is(make(DAT_MEM_TYPE_LMR, memory, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
-	ck_dat_is(make(DAT_MEM_TYPE_LMR, stranger, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_LMR, NULL, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_LMR, dead, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_LMR, pz, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_LMR, memory, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_LMR, foreign, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
 	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
 }
 END_TEST
 
-static void *free_it(void *arg)
+static void *free_source(void *arg)
 {
 	return (void *)(uintptr_t)lmr_free(arg);
 }
 
-static void *derive(void *arg)
+static void *derive_from(void *arg)
 {
 	DAT_LMR_HANDLE lmr = POISON;
-	DAT_RETURN ret = make(DAT_MEM_TYPE_LMR, arg, 0, LOCAL, &lmr);
+	DAT_RETURN ret = try_lmr(DAT_MEM_TYPE_LMR, arg, 0, LOCAL, &lmr);
 
 	ck_assert_ptr_eq(lmr, POISON);
 	return (void *)(uintptr_t)ret;
 }
 
 /*
- * When the other thread holds its zone it has found the source good, and asks for its range next.
+ * Once the other thread holds its zone it has found the source valid, and waits for lmr_lock to
+ * read its range.
  */
-START_TEST(source_freed_meanwhile)
+START_TEST(create_fails_when_its_source_is_freed_meanwhile)
 {
 	struct pz *zone = pz;
 	pthread_t thread;
 	struct lmr *lmr;
 
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
 	lmr = source;
-	pz = make_pz();
+	pz = lmr_pz();
 	spin_lock(&ia->lmr_lock);
-	thread = consumer_thread_start(derive, source);
+	thread = consumer_thread_start(derive_from, source);
 	while (atomic_load(&pz->obj.uses) == 0)
 		sched_yield();
 	ck_assert(obj_retire(&lmr->obj));
 	spin_unlock(&ia->lmr_lock);
-	ck_dat_is((DAT_RETURN)(uintptr_t)consumer_thread_end(thread), BAD_STATE(LMR_FREE));
+	ck_dat_is((DAT_RETURN)(uintptr_t)consumer_thread_join(thread), BAD_STATE(LMR_FREE));
 	ck_assert_uint_eq(atomic_load(&pz->obj.uses), 0);
 	ck_assert_uint_eq(atomic_load(&zone->obj.uses), 1);
 	obj_publish(&lmr->obj);
 }
 END_TEST
 
-/* Whoever comes first: a region, or a refusal that leaves nothing. */
-START_TEST(source_freed_by_another_thread)
+/* The threads race: the create yields a region, or fails and creates nothing. */
+START_TEST(create_races_with_the_free_of_its_source)
 {
 	for (unsigned n = 0; n < 200; n++) {
 		DAT_LMR_HANDLE lmr = POISON;
 		pthread_t thread;
 		DAT_RETURN ret;
 
-		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
-		thread = consumer_thread_start(free_it, source);
-		ret = make(DAT_MEM_TYPE_LMR, source, 0, LOCAL, &lmr);
-		ck_dat((DAT_RETURN)(uintptr_t)consumer_thread_end(thread));
+		ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &source));
+		thread = consumer_thread_start(free_source, source);
+		ret = try_lmr(DAT_MEM_TYPE_LMR, source, 0, LOCAL, &lmr);
+		ck_dat((DAT_RETURN)(uintptr_t)consumer_thread_join(thread));
 		if (ret == DAT_SUCCESS)
 			ck_dat(lmr_free(lmr));
 		else
@@ -480,30 +476,32 @@ static const struct {
 	unsigned priv;
 	DAT_RETURN want;
 } refusals[] = {
-	{ "no such type", (DAT_MEM_TYPE)4, memory, 8, LOCAL, BAD_ARG(2) },
-	{ "a type far off", (DAT_MEM_TYPE)9, memory, 8, LOCAL, BAD_ARG(2) },
+	{ "the type 4 does not exist", (DAT_MEM_TYPE)4, memory, 8, LOCAL, BAD_ARG(2) },
+	{ "the type 9 does not exist", (DAT_MEM_TYPE)9, memory, 8, LOCAL, BAD_ARG(2) },
 	{ "a negative type", (DAT_MEM_TYPE)-1, memory, 8, LOCAL, BAD_ARG(2) },
-	{ "null", DAT_MEM_TYPE_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
-	{ "null, strictly ordered", DAT_MEM_TYPE_SO_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
-	{ "null and nothing", DAT_MEM_TYPE_VIRTUAL, NULL, 0, 0x40, BAD_ARG(3) },
-	{ "no bytes", DAT_MEM_TYPE_VIRTUAL, memory, 0, LOCAL, BAD_ARG(4) },
-	{ "more than the device takes", DAT_MEM_TYPE_VIRTUAL, memory, (UINT64_C(1) << 40) + 1,
+	{ "null address", DAT_MEM_TYPE_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
+	{ "null address, strictly ordered", DAT_MEM_TYPE_SO_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
+	{ "null address, and length 0 with an unknown privilege", DAT_MEM_TYPE_VIRTUAL, NULL, 0,
+	  0x40, BAD_ARG(3) },
+	{ "length 0", DAT_MEM_TYPE_VIRTUAL, memory, 0, LOCAL, BAD_ARG(4) },
+	{ "longer than the device allows", DAT_MEM_TYPE_VIRTUAL, memory, (UINT64_C(1) << 40) + 1,
 	  LOCAL, BAD_ARG(4) },
-	{ "around the end", DAT_MEM_TYPE_VIRTUAL, (void *)(UINTPTR_MAX - 7), 9, LOCAL, BAD_ARG(4) },
-	{ "all there is", DAT_MEM_TYPE_VIRTUAL, memory, UINT64_MAX, LOCAL, BAD_ARG(4) },
-	{ "shared nothing", DAT_MEM_TYPE_SHARED_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
-	{ "shared without a name", DAT_MEM_TYPE_SHARED_VIRTUAL, memory, 8, LOCAL, BAD_ARG(3) },
-	{ "an unknown right", DAT_MEM_TYPE_VIRTUAL, memory, 8, 0x04, BAD_ARG(6) },
-	{ "Solaris's right", DAT_MEM_TYPE_VIRTUAL, memory, 8, DAT_MEM_PRIV_RO_DISABLE_FLAG,
-	  BAD_ARG(6) },
+	{ "wraps around", DAT_MEM_TYPE_VIRTUAL, (void *)(UINTPTR_MAX - 7), 9, LOCAL, BAD_ARG(4) },
+	{ "length of 2^64 - 1", DAT_MEM_TYPE_VIRTUAL, memory, UINT64_MAX, LOCAL, BAD_ARG(4) },
+	{ "shared memory at null", DAT_MEM_TYPE_SHARED_VIRTUAL, NULL, 8, LOCAL, BAD_ARG(3) },
+	{ "shared memory without a cookie", DAT_MEM_TYPE_SHARED_VIRTUAL, memory, 8, LOCAL,
+	  BAD_ARG(3) },
+	{ "an unknown privilege", DAT_MEM_TYPE_VIRTUAL, memory, 8, 0x04, BAD_ARG(6) },
+	{ "a privilege of Solaris only", DAT_MEM_TYPE_VIRTUAL, memory, 8,
+	  DAT_MEM_PRIV_RO_DISABLE_FLAG, BAD_ARG(6) },
 };
 
-START_TEST(refuses_arguments)
+START_TEST(create_refuses_bad_arguments)
 {
 	DAT_LMR_HANDLE lmr = POISON;
 
-	ck_assert_msg(make(refusals[_i].type, refusals[_i].address, refusals[_i].length,
-			   refusals[_i].priv, &lmr) == refusals[_i].want,
+	ck_assert_msg(try_lmr(refusals[_i].type, refusals[_i].address, refusals[_i].length,
+			      refusals[_i].priv, &lmr) == refusals[_i].want,
 		      "%s", refusals[_i].why);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
@@ -511,10 +509,10 @@ START_TEST(refuses_arguments)
 }
 END_TEST
 
-START_TEST(refuses_handles)
+START_TEST(calls_refuse_bad_handles)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
-	struct ia *other = ia_make("fake1", false, &async);
+	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_LMR_HANDLE lmr = POISON;
 	DAT_LMR_PARAM param;
 
@@ -527,9 +525,9 @@ START_TEST(refuses_handles)
 	ck_dat_is(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
 			     NULL, NULL),
 		  BAD_HANDLE(PZ));
-	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
 	ck_assert_ptr_eq(lmr, POISON);
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	ck_dat_is(lmr_query(lmr, DAT_LMR_FIELD_ALL, NULL), BAD_ARG(3));
 	ck_dat_is(lmr_query(lmr, (DAT_LMR_PARAM_MASK)0x400, &param), BAD_ARG(2));
 	ck_dat_is(lmr_query(pz, DAT_LMR_FIELD_ALL, &param), BAD_HANDLE(LMR));
@@ -538,7 +536,7 @@ START_TEST(refuses_handles)
 }
 END_TEST
 
-/* The same of shared memory with a name, which is no more looked at than the memory is. */
+/* Shared memory with a cookie: bad arguments are refused before the memory is examined. */
 static const struct {
 	DAT_VLEN length;
 	uintptr_t address;
@@ -553,9 +551,9 @@ static const struct {
 	{ 8, 0, LOCAL, BAD_ARG(3) },
 };
 
-START_TEST(refuses_arguments_of_shared_memory)
+START_TEST(create_refuses_bad_arguments_of_shared_memory)
 {
-	DAT_REGION_DESCRIPTION region = region_for(DAT_MEM_TYPE_SHARED_VIRTUAL, 8);
+	DAT_REGION_DESCRIPTION region = describe_region(DAT_MEM_TYPE_SHARED_VIRTUAL, 8);
 	DAT_LMR_HANDLE lmr = POISON;
 
 	region.for_shared_memory.virtual_address = (DAT_PVOID)shared_refusals[_i].address;
@@ -568,7 +566,7 @@ START_TEST(refuses_arguments_of_shared_memory)
 }
 END_TEST
 
-/* Three pages: one to read and write, one to read, and a hole. */
+/* Three pages: the first is readable and writable, the second read-only, the third unmapped. */
 static char *three_pages(size_t page)
 {
 	char *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
@@ -580,12 +578,15 @@ static char *three_pages(size_t page)
 	return pages;
 }
 
-/* In quarters of a page. What the memory says goes before what the device says. */
+/*
+ * The offset and length are in quarters of a page. A fault of the memory decides the status, not
+ * the error of the device.
+ */
 static const struct {
 	unsigned first, count, priv;
 	int err;
 	DAT_RETURN want;
-} devices[] = {
+} device_errors[] = {
 	{ 0, 4, LOCAL, EFAULT, BAD_ARG(3) },
 	{ 0, 4, LOCAL, EINVAL, BAD_ARG(3) },
 	{ 0, 4, LOCAL, ENOMEM, NO_RESOURCE(MEMORY_REGION) },
@@ -603,32 +604,32 @@ static const struct {
 	{ 11, 1, LOCAL, EFAULT, BAD_ARG(3) },
 };
 
-START_TEST(tells_why_the_device_refused)
+START_TEST(a_device_error_is_explained_by_the_memory)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *pages = three_pages(page);
 	DAT_LMR_HANDLE lmr = POISON;
 
-	fake_fail("mr_reg", devices[_i].err, 1);
-	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages + devices[_i].first * page / 4,
-		       devices[_i].count * page / 4, devices[_i].priv, &lmr),
-		  devices[_i].want);
+	fake_fail("mr_reg", device_errors[_i].err, 1);
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_VIRTUAL, pages + device_errors[_i].first * page / 4,
+			  device_errors[_i].count * page / 4, device_errors[_i].priv, &lmr),
+		  device_errors[_i].want);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
 }
 END_TEST
 
-/* Whatever kind of region it is: of memory that can only be read, it can't be one to write to. */
-START_TEST(every_type_tells_of_constant_memory)
+/* A region of any type with local write, over memory that is mapped read-only. */
+START_TEST(read_only_memory_is_a_privileges_violation)
 {
 	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
 	DAT_REGION_DESCRIPTION region = { .for_va = shared_page() };
 	DAT_LMR_HANDLE lmr = POISON;
 
 	if (type == DAT_MEM_TYPE_LMR)
-		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, shared, PAGE, LOCAL_READ,
-			    &region.for_lmr_handle));
+		ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, shared, PAGE, LOCAL_READ,
+			       &region.for_lmr_handle));
 	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
 		region.for_shared_memory.shared_memory_id = &cookie;
 	ck_assert_int_eq(mprotect(shared, PAGE, PROT_READ), 0);
@@ -640,29 +641,29 @@ START_TEST(every_type_tells_of_constant_memory)
 }
 END_TEST
 
-/* Two neighbouring areas that the system lists apart are still one range. */
-START_TEST(areas_join)
+/* Two neighbouring areas, which the kernel lists separately, are one range. */
+START_TEST(a_range_may_span_two_areas)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *pages = three_pages(page);
 	DAT_LMR_HANDLE lmr;
 
 	fake_fail("mr_reg", ENOMEM, 1);
-	ck_dat_is(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr),
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr),
 		  NO_RESOURCE(MEMORY_REGION));
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, pages, 2 * page, LOCAL_READ, &lmr));
 }
 END_TEST
 
-START_TEST(every_failure_unwinds)
+START_TEST(a_failed_create_leaves_nothing_behind)
 {
 	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
 	DAT_LMR_HANDLE lmr = POISON;
 	unsigned n = 1, before;
 
-	(void)region_for(type, 8); /* its source is there first */
+	(void)describe_region(type, 8); /* creates the source region */
 	before = obj_count(ia, DAT_HANDLE_TYPE_LMR);
-	for (; fake_fail_call(n), make_any(type, 8, pz, LOCAL, &lmr) != DAT_SUCCESS; n++) {
+	for (; fake_fail_call(n), try_lmr_of_type(type, 8, pz, LOCAL, &lmr) != DAT_SUCCESS; n++) {
 		ck_assert_ptr_eq(lmr, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_MR), before);
 		ck_assert_uint_eq(pz->obj.uses, before);
@@ -675,36 +676,34 @@ START_TEST(every_failure_unwinds)
 }
 END_TEST
 
-START_TEST(a_failed_free_changes_nothing)
+START_TEST(dereg_failure_keeps_the_region)
 {
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	fake_fail("mr_dereg", EIO, 1);
 	ck_dat_is(lmr_free(lmr), DAT_ERROR(DAT_INTERNAL_ERROR, 0));
-	ck_assert_ptr_eq(find(queried(lmr).lmr_context, memory, 8), lmr);
-	ck_assert_uint_eq(queried(lmr).length, 8);
+	ck_assert_ptr_eq(lmr_covering(lmr_param(lmr).lmr_context, memory, 8), lmr);
+	ck_assert_uint_eq(lmr_param(lmr).length, 8);
 	ck_assert_uint_eq(pz->obj.uses, 1);
 	ck_dat(lmr_free(lmr));
 }
 END_TEST
 
-START_TEST(stays_while_used)
+START_TEST(a_region_in_use_is_not_freed)
 {
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	ck_assert(obj_hold(ia, lmr, DAT_HANDLE_TYPE_LMR));
 	ck_dat_is(lmr_free(lmr), BAD_STATE(LMR_IN_USE));
-	ck_assert_uint_eq(queried(lmr).length, 8);
+	ck_assert_uint_eq(lmr_param(lmr).length, 8);
 	obj_put(&((struct lmr *)lmr)->obj);
 	ck_dat(lmr_free(lmr));
 }
 END_TEST
 
-/*
- * From byte 16 on, 32 of them; the device serves the whole page, which is nobody's business here.
- */
+/* The region is the bytes 16 to 47. That the device serves the whole page does not matter. */
 static const struct {
 	int offset;
 	DAT_VLEN length;
@@ -724,33 +723,30 @@ static const struct {
 	{ 0, 256, false },
 	{ 17, UINT64_MAX, false },
 	{ 16, UINT64_MAX, false },
-	{ 17, UINT64_MAX - 15, false }, /* around the end, to within it */
+	{ 17, UINT64_MAX - 15, false }, /* wraps around and ends within the region */
 };
 
-START_TEST(is_found_by_context_and_range)
+START_TEST(a_region_is_found_by_context_and_range)
 {
 	DAT_LMR_HANDLE lmr, other;
 	DAT_LMR_CONTEXT context;
 
 	fake_quirks(FAKE_MR_ROUNDS);
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + 16, 32, LOCAL, &lmr));
-	ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), LOCAL, &other));
-	context = queried(lmr).lmr_context;
-	ck_assert_ptr_eq(find(context, memory + ranges[_i].offset, ranges[_i].length),
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory + 16, 32, LOCAL, &lmr));
+	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, sizeof(memory), LOCAL, &other));
+	context = lmr_param(lmr).lmr_context;
+	ck_assert_ptr_eq(lmr_covering(context, memory + ranges[_i].offset, ranges[_i].length),
 			 ranges[_i].found ? lmr : NULL);
 	ck_dat(lmr_free(lmr));
-	ck_assert_ptr_null(find(context, memory + ranges[_i].offset, ranges[_i].length));
-	ck_assert_ptr_eq(find(queried(other).lmr_context, memory, sizeof(memory)), other);
+	ck_assert_ptr_null(lmr_covering(context, memory + ranges[_i].offset, ranges[_i].length));
+	ck_assert_ptr_eq(lmr_covering(lmr_param(other).lmr_context, memory, sizeof(memory)), other);
 }
 END_TEST
 
 /* ---- the sync calls ---- */
 
-/*
- * Of a region of 32 bytes from byte 16 on. @which: that one, one freed, one of another adapter, no
- * context at all.
- */
-enum which { LIVE, FREED, STRANGER, NOTHING };
+/* The region is the bytes 16 to 47. @which: the region whose context the segment has. */
+enum which { LIVE, FREED, OTHER_IA, UNKNOWN };
 
 static const struct {
 	const char *why;
@@ -759,21 +755,21 @@ static const struct {
 	DAT_VLEN length;
 	DAT_RETURN want;
 } syncs[] = {
-	{ "all of it", LIVE, 16, 32, DAT_SUCCESS },
+	{ "the whole region", LIVE, 16, 32, DAT_SUCCESS },
 	{ "its last byte", LIVE, 47, 1, DAT_SUCCESS },
-	{ "nothing at its end", LIVE, 48, 0, DAT_SUCCESS },
-	{ "nothing anywhere", NOTHING, 0, 0, DAT_SUCCESS },
+	{ "no bytes at its end", LIVE, 48, 0, DAT_SUCCESS },
+	{ "no bytes, unknown context", UNKNOWN, 0, 0, DAT_SUCCESS },
 	{ "one byte before", LIVE, 15, 2, BAD_ARG(2) },
-	{ "one byte beyond", LIVE, 47, 2, BAD_ARG(2) },
-	{ "one more", LIVE, 16, 33, BAD_ARG(2) },
-	{ "around the end", LIVE, 17, UINT64_MAX, BAD_ARG(2) },
-	{ "around the end and back", LIVE, 32, UINT64_MAX - 7, BAD_ARG(2) },
-	{ "freed", FREED, 16, 32, BAD_ARG(2) },
-	{ "another adapter's", STRANGER, 16, 32, BAD_ARG(2) },
-	{ "no context", NOTHING, 16, 32, BAD_ARG(2) },
+	{ "one byte after", LIVE, 47, 2, BAD_ARG(2) },
+	{ "one byte too long", LIVE, 16, 33, BAD_ARG(2) },
+	{ "wraps around", LIVE, 17, UINT64_MAX, BAD_ARG(2) },
+	{ "wraps around into the region", LIVE, 32, UINT64_MAX - 7, BAD_ARG(2) },
+	{ "a freed region", FREED, 16, 32, BAD_ARG(2) },
+	{ "a region of another IA", OTHER_IA, 16, 32, BAD_ARG(2) },
+	{ "unknown context", UNKNOWN, 16, 32, BAD_ARG(2) },
 };
 
-static DAT_LMR_CONTEXT context_of(enum which which, struct ia *other)
+static DAT_LMR_CONTEXT sync_context(enum which which, struct ia *other)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory + 16 };
 	struct ia *mine = ia;
@@ -781,25 +777,25 @@ static DAT_LMR_CONTEXT context_of(enum which which, struct ia *other)
 	DAT_LMR_CONTEXT context;
 	DAT_PZ_HANDLE zone;
 
-	ck_dat(pz_create(which == STRANGER ? other : mine, &zone));
-	ck_dat(lmr_create(which == STRANGER ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32, zone,
+	ck_dat(pz_create(which == OTHER_IA ? other : mine, &zone));
+	ck_dat(lmr_create(which == OTHER_IA ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32, zone,
 			  LOCAL, &lmr, &context, NULL, NULL, NULL));
 	if (which == FREED)
 		ck_dat(lmr_free(lmr));
-	return which == NOTHING ? ~context : context;
+	return which == UNKNOWN ? ~context : context;
 }
 
 typedef DAT_RETURN (*sync_call)(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
 static const sync_call sync_calls[] = { lmr_sync_rdma_read, lmr_sync_rdma_write };
 
-START_TEST(syncs_what_is_registered)
+START_TEST(sync_accepts_registered_ranges_only)
 {
-	struct ia *other = ia_make("fake1", false, &async);
+	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_LMR_TRIPLET segments[] = {
-		{ context_of(LIVE, other), 0, (uintptr_t)memory + 16, 32 },
-		{ context_of(syncs[_i].which, other), 0,
+		{ sync_context(LIVE, other), 0, (uintptr_t)memory + 16, 32 },
+		{ sync_context(syncs[_i].which, other), 0,
 		  (uintptr_t)memory + (uintptr_t)syncs[_i].offset, syncs[_i].length },
-		{ context_of(LIVE, other), 0, (uintptr_t)memory + 20, 1 },
+		{ sync_context(LIVE, other), 0, (uintptr_t)memory + 20, 1 },
 	};
 
 	for (int call = 0; call < COUNT(sync_calls); call++) {
@@ -807,15 +803,16 @@ START_TEST(syncs_what_is_registered)
 			      syncs[_i].why);
 		ck_assert_msg(sync_calls[call](ia, segments + 1, 1) == syncs[_i].want, "%s, alone",
 			      syncs[_i].why);
-		ck_dat(sync_calls[call](ia, segments, 1)); /* no look beyond the count */
+		/* the segments beyond the count are ignored */
+		ck_dat(sync_calls[call](ia, segments, 1));
 	}
 	ck_dat(ia_close(other, DAT_CLOSE_ABRUPT_FLAG));
 }
 END_TEST
 
-START_TEST(syncs_by_a_count_of_64_bits)
+START_TEST(sync_has_a_count_of_64_bits)
 {
-	DAT_LMR_TRIPLET segments[2] = { { context_of(LIVE, ia), 0, (uintptr_t)memory + 16, 32 },
+	DAT_LMR_TRIPLET segments[2] = { { sync_context(LIVE, ia), 0, (uintptr_t)memory + 16, 32 },
 					{ 0 } };
 
 	segments[1] = segments[0];
@@ -833,19 +830,19 @@ START_TEST(syncs_by_a_count_of_64_bits)
 }
 END_TEST
 
-/* ---- many ---- */
+/* ---- many regions ---- */
 
-static void *come_and_go(void *arg)
+static void *create_and_free_lmrs(void *arg)
 {
 	(void)arg;
 	for (unsigned n = 0; n < 500; n++) {
-		const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(n % TYPES);
+		const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(n % REGION_TYPES);
 		DAT_LMR_TRIPLET segment;
 		DAT_LMR_HANDLE lmr;
 		DAT_LMR_PARAM param;
 
-		ck_dat(make_any(type, 64, pz, LOCAL, &lmr));
-		param = queried(lmr);
+		ck_dat(try_lmr_of_type(type, 64, pz, LOCAL, &lmr));
+		param = lmr_param(lmr);
 		segment.lmr_context = param.lmr_context;
 		segment.virtual_address = param.registered_address;
 		segment.segment_length = 64;
@@ -855,40 +852,40 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-START_TEST(two_threads)
+START_TEST(threads_create_and_free)
 {
 	pthread_t threads[2];
 
-	(void)region_for(DAT_MEM_TYPE_LMR, 64);
+	(void)describe_region(DAT_MEM_TYPE_LMR, 64);
 	(void)shared_page();
 	for (int i = 0; i < 2; i++)
-		threads[i] = consumer_thread_start(come_and_go, NULL);
+		threads[i] = consumer_thread_start(create_and_free_lmrs, NULL);
 	for (int i = 0; i < 2; i++)
-		consumer_thread_end(threads[i]);
+		consumer_thread_join(threads[i]);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 1);
 }
 END_TEST
 
 /*
- * The least that can be lost at each turn would add up to more than a byte each. Shared memory
- * takes a look at the system's list of areas, so it has fewer turns.
+ * A leak of any allocation per turn adds up to more than one byte per turn. Shared memory has fewer
+ * turns, because each of them reads the kernel's list of areas.
  */
-START_TEST(nothing_is_left_behind)
+START_TEST(create_and_free_leak_nothing)
 {
 	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
 	const unsigned turns = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? 10000 : 100000;
 	unsigned alive;
 	size_t before = 0;
 	DAT_LMR_HANDLE lmr;
-	DAT_RETURN ret = DAT_SUCCESS; /* one check at the end: each costs more than a turn */
+	DAT_RETURN ret = DAT_SUCCESS; /* checked at the end: a check takes longer than a turn */
 
-	(void)region_for(type, 8);
+	(void)describe_region(type, 8);
 	alive = fake_alive(FAKE_MR);
 	for (unsigned n = 0; n < turns && ret == DAT_SUCCESS; n++) {
-		if (n == 100) /* from here on tables and caches have their size */
+		if (n == 100) /* by now tables and caches have their size */
 			before = mallinfo2().uordblks;
-		ret = make_any(type, 8, pz, LOCAL, &lmr);
+		ret = try_lmr_of_type(type, 8, pz, LOCAL, &lmr);
 		if (ret == DAT_SUCCESS)
 			ret = lmr_free(lmr);
 	}
@@ -898,17 +895,18 @@ START_TEST(nothing_is_left_behind)
 }
 END_TEST
 
-/* A cache of registrations has thousands, overlapping, and frees them in no order. */
-START_TEST(thousands)
+/* As in a cache of registrations: overlapping regions, freed in another order. */
+START_TEST(thousands_of_overlapping_regions_are_found)
 {
 	enum { N = 3000 };
 	static DAT_LMR_HANDLE lmr[N];
 
 	for (unsigned i = 0; i < N; i++)
-		ck_dat(make(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG,
-			    &lmr[i]));
+		ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory + i % 100, 100, DAT_MEM_PRIV_ALL_FLAG,
+			       &lmr[i]));
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_ptr_eq(find(queried(lmr[i]).lmr_context, memory + i % 100, 100), lmr[i]);
+		ck_assert_ptr_eq(lmr_covering(lmr_param(lmr[i]).lmr_context, memory + i % 100, 100),
+				 lmr[i]);
 	for (unsigned i = 0; i < N; i++)
 		ck_dat(lmr_free(lmr[i * 7 % N]));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 0);
@@ -916,125 +914,131 @@ START_TEST(thousands)
 }
 END_TEST
 
-/* ---- peers ---- */
+/* ---- accesses of a peer ---- */
 
-/* b has a region within its page, a tries to reach it. */
-#define REGION 61
+/* The region of the server, in the middle of its page; the client accesses it. */
+#define REGION_SIZE 61 /* bytes */
 
 static struct pair pair;
 
-static void peers_setup(void)
+static void peer_setup(void)
 {
 	pair_connect(&pair);
-	ia = pair.b.ia;
-	pz = pair.b.pz;
-	from = 101;
+	ia = pair.server.ia;
+	pz = pair.server.pz;
+	page_offset = 101;
 }
 
-static void peers_teardown(void)
+static void peer_teardown(void)
 {
-	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.client.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.server.ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-enum access { READS, WRITES, ACCESSES };
-
-static void check_bytes(const char *at, size_t count, char byte)
+static void bytes_are(const char *at, size_t count, char byte)
 {
 	for (size_t i = 0; i < count; i++)
 		ck_assert_msg(at[i] == byte, "byte %zu is %c, not %c", i, at[i], byte);
 }
 
 /*
- * @length bytes from @offset within the region on. All of them move, and none besides, or nothing
- * does.
+ * The client accesses @length bytes at @offset in the region. If the access is @allowed, exactly
+ * these bytes are transferred, else none.
  */
-static void access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT context, int offset,
-		      size_t length, bool reached)
+static void lmr_access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT context,
+			  int offset, size_t length, bool allowed)
 {
 	char *bytes = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? shared : page;
-	char *at = bytes + from + offset, *ours = pair.a.memory;
-	DAT_LMR_TRIPLET local = segment(&pair.a, 0, length);
+	char *at = bytes + page_offset + offset, *client_memory = pair.client.memory;
+	DAT_LMR_TRIPLET local = segment(&pair.client, 0, length);
 	DAT_RMR_TRIPLET remote = {
 		.rmr_context = context,
 		.target_address = (uintptr_t)at,
 		.segment_length = length,
 	};
-	size_t read = reached && access == READS ? length : 0,
-	       written = reached && access == WRITES ? length : 0;
+	size_t read = allowed && access == READS ? length : 0,
+	       written = allowed && access == WRITES ? length : 0;
 
-	memset(ours, 'a', PAGE);
+	memset(client_memory, 'a', PAGE);
 	memset(bytes, 'b', PAGE);
 	if (access == READS)
-		ck_dat(ep_post_rdma_read(pair.a.ep, 1, &local, cookie_of(7), &remote, 0));
+		ck_dat(ep_post_rdma_read(pair.client.ep, 1, &local, cookie_of(7), &remote, 0));
 	else
-		ck_dat(ep_post_rdma_write(pair.a.ep, 1, &local, cookie_of(7), &remote, 0));
-	expect_dto(pair.a.request_evd, 7, reached ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_ACCESS);
-	check_bytes(ours, read, 'b');
-	check_bytes(ours + read, PAGE - read, 'a');
-	check_bytes(bytes, (size_t)(at - bytes), 'b');
-	check_bytes(at, written, 'a');
-	check_bytes(at + written, PAGE - written - (size_t)(at - bytes), 'b');
+		ck_dat(ep_post_rdma_write(pair.client.ep, 1, &local, cookie_of(7), &remote, 0));
+	expect_dto(pair.client.request_evd, 7,
+		   allowed ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_ACCESS);
+	bytes_are(client_memory, read, 'b');
+	bytes_are(client_memory + read, PAGE - read, 'a');
+	bytes_are(bytes, (size_t)(at - bytes), 'b');
+	bytes_are(at, written, 'a');
+	bytes_are(at + written, PAGE - written - (size_t)(at - bytes), 'b');
 }
 
 static const struct {
 	int offset;
 	size_t length;
-	bool reached;
-} reaches[] = {
-	{ 0, REGION, true },	   { 0, 1, true },
-	{ REGION - 1, 1, true },   { -1, 1, false },
-	{ -1, 2, false },	   { -1, REGION, false },
-	{ REGION, 1, false },	   { REGION - 1, 2, false },
-	{ 1, REGION, false },	   { 0, REGION + 1, false },
-	{ -1, REGION + 2, false },
+	bool allowed;
+} peer_ranges[] = {
+	{ 0, REGION_SIZE, true },
+	{ 0, 1, true },
+	{ REGION_SIZE - 1, 1, true },
+	{ -1, 1, false },
+	{ -1, 2, false },
+	{ -1, REGION_SIZE, false },
+	{ REGION_SIZE, 1, false },
+	{ REGION_SIZE - 1, 2, false },
+	{ 1, REGION_SIZE, false },
+	{ 0, REGION_SIZE + 1, false },
+	{ -1, REGION_SIZE + 2, false },
 };
 
-START_TEST(peers_reach_its_bytes)
+START_TEST(peers_access_the_bytes_of_the_region_only)
 {
-	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
-	const int reach = _i / TYPES % COUNT(reaches);
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % REGION_TYPES);
+	const int range = _i / REGION_TYPES % COUNT(peer_ranges);
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make_any(type, REGION, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr));
-	access_is((enum access)(_i / TYPES / COUNT(reaches)), type, queried(lmr).rmr_context,
-		  reaches[reach].offset, reaches[reach].length, reaches[reach].reached);
+	ck_dat(try_lmr_of_type(type, REGION_SIZE, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr));
+	lmr_access_is((enum access)(_i / REGION_TYPES / COUNT(peer_ranges)), type,
+		      lmr_param(lmr).rmr_context, peer_ranges[range].offset,
+		      peer_ranges[range].length, peer_ranges[range].allowed);
 }
 END_TEST
 
-START_TEST(peers_have_its_rights)
+START_TEST(peers_have_the_privileges_of_the_region)
 {
-	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
-	const enum access access = (enum access)(_i / TYPES / PRIVS);
-	unsigned bits = (unsigned)(_i / TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % REGION_TYPES);
+	const enum access access = (enum access)(_i / REGION_TYPES / PRIVS);
+	unsigned bits = (unsigned)(_i / REGION_TYPES % PRIVS), priv = (bits & 3) | (bits & 12) << 2;
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make_any(type, REGION, pz, priv, &lmr));
-	access_is(access, type, queried(lmr).rmr_context, 0, REGION,
-		  priv & (access == READS ? REMOTE_READ : REMOTE_WRITE));
+	ck_dat(try_lmr_of_type(type, REGION_SIZE, pz, priv, &lmr));
+	lmr_access_is(access, type, lmr_param(lmr).rmr_context, 0, REGION_SIZE,
+		      priv & (access == READS ? REMOTE_READ : REMOTE_WRITE));
 }
 END_TEST
 
 enum key { GARBLED, LOCAL_ONE, OF_FREED, OF_OTHER_ZONE, KEYS };
 
-/* One of the same bytes lives all the while. */
-START_TEST(other_keys_open_nothing)
+/* Another region over the same bytes exists all the time. */
+START_TEST(other_keys_give_no_access)
 {
-	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % TYPES);
-	const enum key key = (enum key)(_i / TYPES % KEYS);
-	struct pz *zone = key == OF_OTHER_ZONE ? make_pz() : pz;
+	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(_i % REGION_TYPES);
+	const enum key key = (enum key)(_i / REGION_TYPES % KEYS);
+	struct pz *zone = key == OF_OTHER_ZONE ? lmr_pz() : pz;
 	DAT_LMR_HANDLE lmr, alive;
 	DAT_RMR_CONTEXT context;
 
-	ck_dat(make_any(type, REGION, pz, DAT_MEM_PRIV_ALL_FLAG, &alive));
-	ck_dat(make_any(type, REGION, zone, DAT_MEM_PRIV_ALL_FLAG, &lmr));
-	context = key == LOCAL_ONE ? queried(lmr).lmr_context : queried(lmr).rmr_context;
+	ck_dat(try_lmr_of_type(type, REGION_SIZE, pz, DAT_MEM_PRIV_ALL_FLAG, &alive));
+	ck_dat(try_lmr_of_type(type, REGION_SIZE, zone, DAT_MEM_PRIV_ALL_FLAG, &lmr));
+	context = key == LOCAL_ONE ? lmr_param(lmr).lmr_context : lmr_param(lmr).rmr_context;
 	if (key == GARBLED)
 		context ^= 0x100000;
 	if (key == OF_FREED)
 		ck_dat(lmr_free(lmr));
-	access_is((enum access)(_i / TYPES / KEYS), type, context, 0, REGION, false);
+	lmr_access_is((enum access)(_i / REGION_TYPES / KEYS), type, context, 0, REGION_SIZE,
+		      false);
 }
 END_TEST
 
@@ -1043,38 +1047,45 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("regions"), *peers = tcase_create("peers");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
-	tcase_add_test(cases, is_what_was_asked_for);
-	tcase_add_loop_test(cases, any_output_but_the_handle_may_be_null, 0, 16);
-	tcase_add_loop_test(cases, a_failure_leaves_every_output_alone, 0, 2);
-	tcase_add_test(cases, reports_what_the_device_serves);
-	tcase_add_test(cases, same_range_twice);
-	tcase_add_loop_test(cases, no_right_that_was_not_asked_for, 0, COUNT(rights));
-	tcase_add_loop_test(cases, strict_unless_relaxed_was_asked_for, 0, COUNT(orders));
-	tcase_add_loop_test(cases, refuses_arguments, 0, COUNT(refusals));
-	tcase_add_loop_test(cases, refuses_arguments_of_shared_memory, 0, COUNT(shared_refusals));
-	tcase_add_test(cases, refuses_handles);
-	tcase_add_loop_test(cases, tells_why_the_device_refused, 0, COUNT(devices));
-	tcase_add_loop_test(cases, every_type_tells_of_constant_memory, 0, TYPES);
-	tcase_add_test(cases, areas_join);
-	tcase_add_loop_test(cases, every_failure_unwinds, 0, TYPES);
-	tcase_add_test(cases, a_failed_free_changes_nothing);
-	tcase_add_test(cases, stays_while_used);
-	tcase_add_loop_test(cases, is_found_by_context_and_range, 0, COUNT(ranges));
-	tcase_add_loop_test(cases, the_name_says_what_the_consumer_can_live_with, 0, COUNT(names));
-	tcase_add_loop_test(cases, every_combination, 0, TYPES * PRIVS * COUNT(lengths) * ZONES);
-	tcase_add_loop_test(cases, source_and_derived_live_apart, 0, 6);
-	tcase_add_test(cases, derived_reports_what_the_source_does);
-	tcase_add_test(cases, refuses_sources);
-	tcase_add_test(cases, source_freed_meanwhile);
-	tcase_add_test(cases, source_freed_by_another_thread);
-	tcase_add_loop_test(cases, syncs_what_is_registered, 0, COUNT(syncs));
-	tcase_add_test(cases, syncs_by_a_count_of_64_bits);
-	tcase_add_test(cases, two_threads);
-	tcase_add_loop_test(cases, nothing_is_left_behind, 0, TYPES);
-	tcase_add_test(cases, thousands);
-	tcase_add_checked_fixture(peers, peers_setup, peers_teardown);
-	tcase_add_loop_test(peers, peers_reach_its_bytes, 0, TYPES * COUNT(reaches) * ACCESSES);
-	tcase_add_loop_test(peers, peers_have_its_rights, 0, TYPES * PRIVS * ACCESSES);
-	tcase_add_loop_test(peers, other_keys_open_nothing, 0, TYPES * KEYS * ACCESSES);
+	tcase_add_test(cases, query_returns_what_was_requested);
+	tcase_add_loop_test(cases, every_output_except_the_handle_may_be_null, 0, 16);
+	tcase_add_loop_test(cases, a_failed_create_changes_no_output, 0, 2);
+	tcase_add_test(cases, registered_range_is_what_the_device_serves);
+	tcase_add_test(cases, regions_of_one_range_are_independent);
+	tcase_add_loop_test(cases, a_region_has_the_requested_privileges_only, 0,
+			    COUNT(privileges));
+	tcase_add_loop_test(cases, only_virtual_regions_of_a_ro_aware_ia_are_relaxed, 0,
+			    COUNT(orders));
+	tcase_add_loop_test(cases, create_refuses_bad_arguments, 0, COUNT(refusals));
+	tcase_add_loop_test(cases, create_refuses_bad_arguments_of_shared_memory, 0,
+			    COUNT(shared_refusals));
+	tcase_add_test(cases, calls_refuse_bad_handles);
+	tcase_add_loop_test(cases, a_device_error_is_explained_by_the_memory, 0,
+			    COUNT(device_errors));
+	tcase_add_loop_test(cases, read_only_memory_is_a_privileges_violation, 0, REGION_TYPES);
+	tcase_add_test(cases, a_range_may_span_two_areas);
+	tcase_add_loop_test(cases, a_failed_create_leaves_nothing_behind, 0, REGION_TYPES);
+	tcase_add_test(cases, dereg_failure_keeps_the_region);
+	tcase_add_test(cases, a_region_in_use_is_not_freed);
+	tcase_add_loop_test(cases, a_region_is_found_by_context_and_range, 0, COUNT(ranges));
+	tcase_add_loop_test(cases, the_ro_aware_prefix_relaxes_virtual_regions, 0, COUNT(names));
+	tcase_add_loop_test(cases, any_type_takes_any_privileges_length_and_zone, 0,
+			    REGION_TYPES * PRIVS * COUNT(lengths) * ZONES);
+	tcase_add_loop_test(cases, a_derived_region_is_independent_of_its_source, 0, 6);
+	tcase_add_test(cases, a_derived_region_serves_the_range_of_its_source);
+	tcase_add_test(cases, create_refuses_a_bad_source);
+	tcase_add_test(cases, create_fails_when_its_source_is_freed_meanwhile);
+	tcase_add_test(cases, create_races_with_the_free_of_its_source);
+	tcase_add_loop_test(cases, sync_accepts_registered_ranges_only, 0, COUNT(syncs));
+	tcase_add_test(cases, sync_has_a_count_of_64_bits);
+	tcase_add_test(cases, threads_create_and_free);
+	tcase_add_loop_test(cases, create_and_free_leak_nothing, 0, REGION_TYPES);
+	tcase_add_test(cases, thousands_of_overlapping_regions_are_found);
+	tcase_add_checked_fixture(peers, peer_setup, peer_teardown);
+	tcase_add_loop_test(peers, peers_access_the_bytes_of_the_region_only, 0,
+			    REGION_TYPES * COUNT(peer_ranges) * ACCESSES);
+	tcase_add_loop_test(peers, peers_have_the_privileges_of_the_region, 0,
+			    REGION_TYPES * PRIVS * ACCESSES);
+	tcase_add_loop_test(peers, other_keys_give_no_access, 0, REGION_TYPES * KEYS * ACCESSES);
 	return run_unit_cases(argc, argv);
 }

@@ -1,35 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages: which come out, and in what shape. */
+/* Log messages: which are printed, where to, and their format. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "harness.h"
 
-static int heard;
+static int captured; /* the file that stderr is redirected to */
 
 static void setup(void)
 {
-	heard = memfd_create("stderr", 0);
-	ck_assert_int_ge(heard, 0);
-	ck_assert_int_ge(dup2(heard, STDERR_FILENO), 0);
+	captured = memfd_create("stderr", 0);
+	ck_assert_int_ge(captured, 0);
+	ck_assert_int_ge(dup2(captured, STDERR_FILENO), 0);
 }
 
-static const char *text_heard(void)
+static const char *log_text(void)
 {
 	static char text[2048];
-	ssize_t length = pread(heard, text, sizeof(text) - 1, 0);
+	ssize_t length = pread(captured, text, sizeof(text) - 1, 0);
 
 	ck_assert_int_ge(length, 0);
 	text[length] = '\0';
 	return text;
 }
 
+/* A line as it must be printed: library, process, @message. */
+static const char *log_line(const char *message)
+{
+	static char line[128];
+
+	snprintf(line, sizeof(line), "%s[%d]: %s\n", tp_library_name, (int)getpid(), message);
+	return line;
+}
+
 static const struct {
-	const char *type, *dest; /* NULL: not set */
+	const char *type, *dest; /* of DAPL_DBG_TYPE and _DEST; NULL: not set */
 	enum log_kind kind;
-	bool comes;
-} cases_of[] = {
+	bool printed; /* on stderr */
+} messages[] = {
 	{ NULL, NULL, LOG_ERROR, true },    { NULL, NULL, LOG_WARN, true },
 	{ NULL, NULL, LOG_EVD, false },	    { NULL, NULL, LOG_API, false },
 	{ "0", NULL, LOG_ERROR, false },    { "nonsense", NULL, LOG_ERROR, true },
@@ -39,29 +48,29 @@ static const struct {
 	{ "0xffff", "3", LOG_ERROR, true }, { "0xffff", "2", LOG_ERROR, false }, /* syslog alone */
 };
 
-START_TEST(who_asks_hears)
+START_TEST(dbg_type_and_dest_select_the_messages)
 {
 	unsetenv("DAPL_DBG_TYPE");
 	unsetenv("DAPL_DBG_DEST");
-	if (cases_of[_i].type)
-		setenv("DAPL_DBG_TYPE", cases_of[_i].type, 1);
-	if (cases_of[_i].dest)
-		setenv("DAPL_DBG_DEST", cases_of[_i].dest, 1);
-	log_to(cases_of[_i].kind, "%s %d", "eth0", 5);
-	ck_assert_str_eq(text_heard(), cases_of[_i].comes ? "DAPL: eth0 5\n" : "");
+	if (messages[_i].type)
+		setenv("DAPL_DBG_TYPE", messages[_i].type, 1);
+	if (messages[_i].dest)
+		setenv("DAPL_DBG_DEST", messages[_i].dest, 1);
+	log_to(messages[_i].kind, "%s %d", "eth0", 5);
+	ck_assert_str_eq(log_text(), messages[_i].printed ? log_line("eth0 5") : "");
 }
 END_TEST
 
-START_TEST(errno_is_kept_and_told)
+START_TEST(errno_is_kept_and_printed)
 {
 	errno = ENODEV;
 	log_error("%s: %m", "eth0");
 	ck_assert_int_eq(errno, ENODEV);
-	ck_assert_str_eq(text_heard(), "DAPL: eth0: No such device\n");
+	ck_assert_str_eq(log_text(), log_line("eth0: No such device"));
 }
 END_TEST
 
-START_TEST(a_long_line_is_one_line)
+START_TEST(a_long_message_is_cut_to_one_line)
 {
 	char text[1000];
 
@@ -69,8 +78,41 @@ START_TEST(a_long_line_is_one_line)
 	text[sizeof(text) - 1] = '\0';
 	log_error("%s", text);
 	log_error("next");
-	ck_assert_ptr_nonnull(strstr(text_heard(), "x\nDAPL: next\n"));
-	ck_assert_uint_lt(strlen(text_heard()), 600);
+	ck_assert_ptr_nonnull(strstr(log_text(), "x\n"));
+	ck_assert_str_eq(strstr(log_text(), "x\n") + 2, log_line("next"));
+	ck_assert_uint_lt(strlen(log_text()), 600);
+}
+END_TEST
+
+START_TEST(dbg_time_puts_the_time_in_front)
+{
+	static const char *const settings[] = { "1", "0", NULL };
+	unsigned hour, minute, second, microsecond;
+	int length = 0;
+
+	unsetenv("DAPL_DBG_TIME");
+	if (settings[_i])
+		setenv("DAPL_DBG_TIME", settings[_i], 1);
+	log_error("eth0");
+	if (_i == 0) {
+		ck_assert_int_eq(sscanf(log_text(), "%2u:%2u:%2u.%6u %n", &hour, &minute, &second,
+					&microsecond, &length),
+				 4);
+		ck_assert_int_eq(length, strlen("03:12:44.123456 "));
+	}
+	ck_assert_str_eq(log_text() + length, log_line("eth0"));
+}
+END_TEST
+
+START_TEST(events_and_statuses_are_printed_by_name)
+{
+	struct status_text text;
+
+	ck_assert_str_eq(event_name(DAT_CONNECTION_EVENT_ESTABLISHED),
+			 "DAT_CONNECTION_EVENT_ESTABLISHED");
+	ck_assert_str_eq(event_name((DAT_EVENT_NUMBER)1), "an unknown event");
+	ck_assert_str_eq(status_name(BAD_STATE(EP_CONNECTED), &text),
+			 "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED");
 }
 END_TEST
 
@@ -79,8 +121,10 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("messages");
 
 	tcase_add_checked_fixture(cases, setup, NULL);
-	tcase_add_loop_test(cases, who_asks_hears, 0, COUNT(cases_of));
-	tcase_add_test(cases, errno_is_kept_and_told);
-	tcase_add_test(cases, a_long_line_is_one_line);
+	tcase_add_loop_test(cases, dbg_type_and_dest_select_the_messages, 0, COUNT(messages));
+	tcase_add_test(cases, errno_is_kept_and_printed);
+	tcase_add_test(cases, a_long_message_is_cut_to_one_line);
+	tcase_add_loop_test(cases, dbg_time_puts_the_time_in_front, 0, 3);
+	tcase_add_test(cases, events_and_statuses_are_printed_by_name);
 	return run_unit_cases(argc, argv);
 }

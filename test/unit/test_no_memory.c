@@ -1,45 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Zones, regions, windows and transfers when host memory runs out; and opening, by way of the
- * registry.
- */
-#include <sys/mman.h>
-
+/* Zones, regions, windows, transfers and dat_ia_openv when host memory runs out. */
 #include "alloc.h"
-#include "harness.h"
+#include "region.h"
 
-#define MANY 40 /* so many that the memory of objects has to grow */
-#define PAGE 4096
+#define MANY 40 /* more objects than one slab has */
 
 static struct pair pair;
-static struct side *const side = &pair.a;
+static struct side *const side = &pair.client;
 
 static void setup(void)
 {
 	static DAT_EP_ATTR attr;
 
-	side_open(&pair.b, "fake1");
-	attr = ep_attr(&pair.b);
+	side_open(&pair.server, "fake1");
+	attr = ep_attr_default(&pair.server);
 	attr.max_request_dtos = MANY;
-	side->attr = &attr;
+	side->ep_attr = &attr;
 	pair_connect(&pair);
 }
 
 static void teardown(void)
 {
-	ck_dat(ia_close(pair.a.ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(pair.b.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.client.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(pair.server.ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
-	free(pair.a.memory);
-	free(pair.b.memory);
+	free(pair.client.memory);
+	free(pair.server.memory);
 }
 
-static unsigned uses_of(DAT_HANDLE handle)
-{
-	return ((struct obj *)handle)->uses;
-}
-
-START_TEST(zones)
+START_TEST(a_zone_without_memory_is_not_created)
 {
 	DAT_PZ_HANDLE pz[MANY];
 	DAT_RETURN ret;
@@ -72,35 +61,28 @@ static const DAT_MEM_TYPE types[] = {
 	DAT_MEM_TYPE_SO_VIRTUAL,
 };
 
-/* One of two shared pages. */
-static char *shared_page(unsigned which)
-{
-	static char *pages[2];
-
-	if (!pages[which])
-		pages[which] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-				    -1, 0);
-	ck_assert_ptr_ne(pages[which], MAP_FAILED);
-	return pages[which];
-}
-
-/* A failed try leaves nothing of its cookie, so the next may be over another page. */
-static DAT_REGION_DESCRIPTION region_for(DAT_MEM_TYPE type, int i, unsigned try)
+/*
+ * The description of the region number @i. A failed create does not keep its cookie, so the next
+ * one may use it for the other of two pages.
+ */
+static DAT_REGION_DESCRIPTION numbered_region(DAT_MEM_TYPE type, int i, unsigned attempt)
 {
 	static char cookies[MANY][DAT_LMR_COOKIE_SIZE];
-	DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
+	static char *pages[2];
+	char **page = &pages[attempt % 2];
 
 	if (type == DAT_MEM_TYPE_LMR)
-		region.for_lmr_handle = side->lmr;
-	if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
-		cookies[i][0] = (char)i;
-		region.for_shared_memory.virtual_address = shared_page(try % 2);
-		region.for_shared_memory.shared_memory_id = &cookies[i];
-	}
-	return region;
+		return (DAT_REGION_DESCRIPTION){ .for_lmr_handle = side->lmr };
+	if (type != DAT_MEM_TYPE_SHARED_VIRTUAL)
+		return (DAT_REGION_DESCRIPTION){ .for_va = side->memory };
+	cookies[i][0] = (char)i;
+	if (!*page)
+		*page = map_shared_page();
+	return describe_shared(*page, &cookies[i]);
 }
 
-struct made {
+/* All outputs of lmr_create. */
+struct lmr_outputs {
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
@@ -108,38 +90,40 @@ struct made {
 	DAT_VADDR address;
 };
 
-static DAT_RETURN make(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, struct made *made)
+static DAT_RETURN try_lmr_outputs(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+				  struct lmr_outputs *out)
 {
-	return lmr_create(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG, &made->lmr,
-			  &made->lmr_context, &made->rmr_context, &made->size, &made->address);
+	return lmr_create(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG, &out->lmr,
+			  &out->lmr_context, &out->rmr_context, &out->size, &out->address);
 }
 
-START_TEST(regions)
+START_TEST(a_region_without_memory_is_not_created)
 {
-	const struct made none = { POISON, 1, 2, 3, 4 };
+	const struct lmr_outputs none = { POISON, 1, 2, 3, 4 };
 	const DAT_MEM_TYPE type = types[_i];
-	struct made made[MANY];
+	struct lmr_outputs made[MANY];
 
 	for (int i = 0; i < MANY; i++) {
-		unsigned lmrs = obj_count(side->ia, DAT_HANDLE_TYPE_LMR), uses = uses_of(side->pz);
+		unsigned lmrs = obj_count(side->ia, DAT_HANDLE_TYPE_LMR),
+			 uses = handle_uses(side->pz);
 
 		for (unsigned n = 1;; n++) {
-			const DAT_REGION_DESCRIPTION region = region_for(type, i, n);
+			const DAT_REGION_DESCRIPTION region = numbered_region(type, i, n);
 			DAT_RETURN ret;
 
 			made[i] = none;
 			alloc_fail_nth(n);
-			ret = make(type, region, &made[i]);
+			ret = try_lmr_outputs(type, region, &made[i]);
 			if (!alloc_failed()) {
 				ck_dat(ret);
 				break;
 			}
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_mem_eq(&made[i], &none, sizeof(none));
-			ck_assert_uint_eq(fake_alive(FAKE_MR), lmrs + 1); /* and b's */
+			ck_assert_uint_eq(fake_alive(FAKE_MR), lmrs + 1); /* and the server's */
 			ck_assert_uint_eq(obj_count(side->ia, DAT_HANDLE_TYPE_LMR), lmrs);
-			ck_assert_uint_eq(uses_of(side->pz), uses);
-			ck_assert_uint_eq(uses_of(side->lmr), 0);
+			ck_assert_uint_eq(handle_uses(side->pz), uses);
+			ck_assert_uint_eq(handle_uses(side->lmr), 0);
 		}
 	}
 	for (int i = 0; i < MANY; i++)
@@ -149,13 +133,13 @@ END_TEST
 
 /* ---- windows ---- */
 
-START_TEST(windows)
+START_TEST(a_window_without_memory_is_not_created)
 {
 	DAT_RMR_HANDLE rmr[MANY];
 	DAT_RETURN ret;
 
 	for (int i = 0; i < MANY; i++) {
-		unsigned mws = fake_alive(FAKE_MW), uses = uses_of(side->pz);
+		unsigned mws = fake_alive(FAKE_MW), uses = handle_uses(side->pz);
 
 		rmr[i] = POISON;
 		for (unsigned n = 1;
@@ -164,7 +148,7 @@ START_TEST(windows)
 			ck_assert_ptr_eq(rmr[i], POISON);
 			ck_assert_uint_eq(fake_alive(FAKE_MW), mws);
 			ck_assert_uint_eq(obj_count(side->ia, DAT_HANDLE_TYPE_RMR), (unsigned)i);
-			ck_assert_uint_eq(uses_of(side->pz), uses);
+			ck_assert_uint_eq(handle_uses(side->pz), uses);
 		}
 		ck_dat(ret);
 	}
@@ -174,10 +158,10 @@ START_TEST(windows)
 END_TEST
 
 /*
- * By window, or by a region of its own. None of the earlier ones is over, so nothing of theirs can
- * be used again.
+ * The device binds a window, or the bind registers a region of its own. No earlier bind is
+ * complete, so its memory cannot be reused.
  */
-START_TEST(binds)
+START_TEST(a_bind_without_memory_is_not_posted)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
 	DAT_LMR_TRIPLET whole = segment(side, 0, PAGE);
@@ -204,7 +188,7 @@ START_TEST(binds)
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			ck_assert_uint_eq(context, before);
-			ck_assert_uint_eq(uses_of(lmr), i);
+			ck_assert_uint_eq(handle_uses(lmr), i);
 			ck_assert_uint_eq(fake_alive(FAKE_MR), mrs);
 			ck_assert_uint_eq(fake_outstanding(), i);
 			ck_dat(rmr_query(rmr, DAT_RMR_FIELD_RMR_CONTEXT, &param));
@@ -214,32 +198,33 @@ START_TEST(binds)
 	}
 	fake_hold(false);
 	for (unsigned i = 0; i < MANY; i++) {
-		const DAT_EVENT event = expect(side->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+		const DAT_EVENT event = expect_event(side->request_evd,
+						     DAT_RMR_BIND_COMPLETION_EVENT);
 
 		ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, i);
 		ck_assert_int_eq(event.event_data.rmr_completion_event_data.status,
 				 DAT_RMR_BIND_SUCCESS);
 	}
-	ck_assert_uint_eq(uses_of(lmr), 1);
+	ck_assert_uint_eq(handle_uses(lmr), 1);
 	ck_dat(rmr_free(rmr));
-	ck_assert_uint_eq(uses_of(lmr), 0);
+	ck_assert_uint_eq(handle_uses(lmr), 0);
 }
 END_TEST
 
 /* ---- transfers ---- */
 
-/* What they need, the endpoint has from its beginning. */
-START_TEST(transfers)
+/* The endpoint has allocated their memory when it was created. */
+START_TEST(transfers_need_no_memory)
 {
 	DAT_RETURN ret[4];
 	DAT_EVENT event;
 
 	for (unsigned i = 0; i < MANY; i++) {
 		alloc_fail_nth(1);
-		ret[0] = try_recv(&pair.b, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		ret[0] = try_recv(&pair.server, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 		ret[1] = try_send(side, i, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 		ret[2] = evd_dequeue(side->request_evd, &event);
-		ret[3] = evd_dequeue(pair.b.recv_evd, &event);
+		ret[3] = evd_dequeue(pair.server.recv_evd, &event);
 		ck_assert(!alloc_failed());
 		for (int call = 0; call < COUNT(ret); call++)
 			ck_dat(ret[call]);
@@ -249,8 +234,8 @@ END_TEST
 
 /* ---- opening ---- */
 
-/* Outermost first: what the registry passes on, and takes back. */
-START_TEST(open_by_the_registry)
+/* In the registry, in the core, and in the transport. */
+START_TEST(an_open_without_memory_leaves_nothing_behind)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = POISON;
@@ -258,7 +243,8 @@ START_TEST(open_by_the_registry)
 	DAT_RETURN ret;
 
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
-	ck_dat(ia_close(ia_make("fake0", false, &async), DAT_CLOSE_ABRUPT_FLAG)); /* announces it */
+	/* the first open registers the device with the registry */
+	ck_dat(ia_close(ia_open_on("fake0", false, &async), DAT_CLOSE_ABRUPT_FLAG));
 	async = DAT_HANDLE_NULL;
 	for (;
 	     alloc_fail_nth(n), ret = dat_ia_open((char *)"fake0", 8, &async, &ia), alloc_failed();
@@ -269,7 +255,7 @@ START_TEST(open_by_the_registry)
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 	}
 	ck_dat(ret);
-	ck_assert_uint_ge(n, 3); /* its parameters, and a queue for the asynchronous events */
+	ck_assert_uint_ge(n, 3); /* IA parameters and the queue of asynchronous events at least */
 	ck_dat(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
@@ -280,11 +266,11 @@ int main(int argc, char **argv)
 	TCase *memory = tcase_create("memory"), *opening = tcase_create("opening");
 
 	tcase_add_checked_fixture(memory, setup, teardown);
-	tcase_add_test(memory, zones);
-	tcase_add_loop_test(memory, regions, 0, COUNT(types));
-	tcase_add_test(memory, windows);
-	tcase_add_loop_test(memory, binds, 0, 2);
-	tcase_add_test(memory, transfers);
-	tcase_add_test(opening, open_by_the_registry);
+	tcase_add_test(memory, a_zone_without_memory_is_not_created);
+	tcase_add_loop_test(memory, a_region_without_memory_is_not_created, 0, COUNT(types));
+	tcase_add_test(memory, a_window_without_memory_is_not_created);
+	tcase_add_loop_test(memory, a_bind_without_memory_is_not_posted, 0, 2);
+	tcase_add_test(memory, transfers_need_no_memory);
+	tcase_add_test(opening, an_open_without_memory_leaves_nothing_behind);
 	return run_unit_cases(argc, argv);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Handles: which are live, which are stale, who holds what; contexts and types of all kinds. */
+/* Objects and their handles: life cycle, holds, stale handles, consumer contexts, handle types. */
 #include "harness.h"
 
 static struct side side;
 
-static void open_side(void)
+static void setup(void)
 {
 	side_open(&side, "fake0");
 }
@@ -13,7 +13,7 @@ static void open_side(void)
 
 static const struct provider provider;
 
-static struct obj *make(DAT_HANDLE_TYPE kind)
+static struct obj *object_alloc(DAT_HANDLE_TYPE kind)
 {
 	struct obj *obj = obj_alloc(side.ia, &provider.table, kind);
 
@@ -21,15 +21,15 @@ static struct obj *make(DAT_HANDLE_TYPE kind)
 	return obj;
 }
 
-static void unmake(struct obj *obj)
+static void object_free(struct obj *obj)
 {
 	ck_assert(obj_retire(obj));
-	obj_discard(obj);
+	obj_free(obj);
 }
 
-START_TEST(invisible_until_published)
+START_TEST(an_object_is_visible_only_while_it_is_published)
 {
-	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert_ptr_null(obj_any(obj));
@@ -39,16 +39,16 @@ START_TEST(invisible_until_published)
 	ck_assert(obj_valid(side.ia, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert_ptr_eq(obj_any(obj), obj);
 	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 1);
-	unmake(obj);
+	object_free(obj);
 	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
 }
 END_TEST
 
-START_TEST(an_object_is_of_one_kind_and_one_ia)
+START_TEST(an_object_is_valid_for_its_kind_and_ia_only)
 {
 	DAT_EVD_HANDLE async_evd;
-	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
-	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	DAT_IA_HANDLE other = ia_open_on("fake1", false, &async_evd);
+	struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(obj);
 	for (unsigned kind = 0; kind < OBJ_KINDS; kind++)
@@ -56,14 +56,14 @@ START_TEST(an_object_is_of_one_kind_and_one_ia)
 			ck_assert(!obj_valid(NULL, obj, kind));
 	ck_assert(!obj_valid(other, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_hold(other, obj, DAT_HANDLE_TYPE_CNO));
-	unmake(obj);
+	object_free(obj);
 	ck_dat(ia_close(other, DAT_CLOSE_GRACEFUL_FLAG));
 }
 END_TEST
 
-START_TEST(no_handle_is_trusted)
+START_TEST(a_handle_that_points_elsewhere_is_invalid)
 {
-	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 	char *inside = (char *)obj_publish(obj) + 8;
 
 	ck_assert(!obj_valid(NULL, NULL, DAT_HANDLE_TYPE_CNO));
@@ -72,18 +72,18 @@ START_TEST(no_handle_is_trusted)
 	ck_assert(!obj_valid(NULL, &side, DAT_HANDLE_TYPE_CNO));
 	ck_assert_ptr_null(obj_any(inside));
 	ck_assert_ptr_null(obj_any(POISON));
-	/* what a consumer stores may look like anything */
+	/* the consumer's context may have the value of a tag */
 	obj->context.as_64 = OBJ_TAG(DAT_HANDLE_TYPE_CNO);
 	inside = (char *)&obj->context - offsetof(struct obj, tag);
 	ck_assert(!obj_valid(NULL, inside, DAT_HANDLE_TYPE_CNO));
 	ck_assert_ptr_null(obj_any(inside));
-	unmake(obj);
+	object_free(obj);
 }
 END_TEST
 
-START_TEST(who_is_held_stays)
+START_TEST(an_object_that_is_held_is_not_retired)
 {
-	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(obj);
 	ck_assert(obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
@@ -93,56 +93,53 @@ START_TEST(who_is_held_stays)
 	ck_assert(!obj_retire(obj));
 	ck_assert(obj_valid(side.ia, obj, DAT_HANDLE_TYPE_CNO));
 	obj_put(obj);
-	unmake(obj);
+	object_free(obj);
 	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
 }
 END_TEST
 
-START_TEST(a_handle_comes_back_as_late_as_possible)
+START_TEST(the_slot_freed_first_is_reused_first)
 {
-	struct obj *first = make(DAT_HANDLE_TYPE_CNO);
+	struct obj *first = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(first);
-	unmake(first);
-	/* the registry looks there, stale or not */
+	object_free(first);
+	/* the registry reads the provider even through a stale handle */
 	ck_assert_ptr_eq(first->provider, &provider.table);
 	for (int n = 0; n < 15; n++) {
-		struct obj *next = make(DAT_HANDLE_TYPE_CNO);
+		struct obj *next = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 		ck_assert_ptr_ne(next, first);
 		obj_publish(next);
-		unmake(next);
+		object_free(next);
 	}
 }
 END_TEST
 
-/*
- * Threads that hold many at times need no more memory each time: who comes when all slots were
- * taken finds the next.
- */
-START_TEST(no_slot_is_lost)
+/* When all slots of a slab are in use, those that are freed are reused before a slab is added. */
+START_TEST(freed_slots_of_a_full_slab_are_reused)
 {
 	struct obj *objs[16]; /* the first slab */
 
 	for (int n = 0; n < COUNT(objs); n++)
-		objs[n] = make(DAT_HANDLE_TYPE_CNO);
+		objs[n] = object_alloc(DAT_HANDLE_TYPE_CNO);
 	for (int n = 0; n < COUNT(objs); n++) {
-		obj_discard(objs[n]);
-		ck_assert_ptr_eq(make(DAT_HANDLE_TYPE_CNO), objs[n]);
+		obj_free(objs[n]);
+		ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), objs[n]);
 	}
-	obj_discard(objs[7]);
-	obj_discard(objs[3]);
-	ck_assert_ptr_eq(make(DAT_HANDLE_TYPE_CNO), objs[7]);
-	ck_assert_ptr_eq(make(DAT_HANDLE_TYPE_CNO), objs[3]);
+	obj_free(objs[7]);
+	obj_free(objs[3]);
+	ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), objs[7]);
+	ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), objs[3]);
 }
 END_TEST
 
-START_TEST(a_new_life_begins_with_zeros)
+START_TEST(a_reused_slot_is_zeroed)
 {
 	struct obj *obj;
 
 	for (int n = 0; n < 40; n++) {
-		struct cno *cno = (struct cno *)make(DAT_HANDLE_TYPE_CNO);
+		struct cno *cno = (struct cno *)object_alloc(DAT_HANDLE_TYPE_CNO);
 
 		ck_assert_uint_eq(atomic_load(&cno->obj.uses), OBJ_RETIRED);
 		ck_assert_ptr_null(cno->obj.context.as_ptr);
@@ -152,21 +149,21 @@ START_TEST(a_new_life_begins_with_zeros)
 		cno->waiters = 7;
 		cno->obj.context.as_ptr = POISON;
 		obj = obj_publish(&cno->obj);
-		unmake(obj);
+		object_free(obj);
 	}
 }
 END_TEST
 
-START_TEST(the_list_has_them_all)
+START_TEST(a_walk_sees_every_published_object)
 {
 	struct obj *objs[40];
 	unsigned seen = 0;
 
 	for (int n = 0; n < COUNT(objs); n++)
-		obj_publish(objs[n] = make(DAT_HANDLE_TYPE_CNO));
-	unmake(objs[0]);
-	unmake(objs[20]);
-	unmake(objs[39]);
+		obj_publish(objs[n] = object_alloc(DAT_HANDLE_TYPE_CNO));
+	object_free(objs[0]);
+	object_free(objs[20]);
+	object_free(objs[39]);
 	for (struct obj *obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, NULL); obj;
 	     obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, obj))
 		seen++;
@@ -174,113 +171,113 @@ START_TEST(the_list_has_them_all)
 	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 37);
 	for (int n = 0; n < COUNT(objs); n++)
 		if (n != 0 && n != 20 && n != 39)
-			unmake(objs[n]);
+			object_free(objs[n]);
 }
 END_TEST
 
-/* A refused hold leaves no trace: the next life of the slot could never end. */
-START_TEST(a_dead_or_foreign_handle_is_not_held)
+/* A refused hold does not change the count: the next object in the slot could never be retired. */
+START_TEST(a_retired_or_foreign_object_is_not_held)
 {
 	DAT_EVD_HANDLE async_evd;
-	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
-	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	DAT_IA_HANDLE other = ia_open_on("fake1", false, &async_evd);
+	struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(obj);
 	ck_assert(!obj_hold(other, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert_uint_eq(atomic_load(&obj->uses), 0);
 	ck_assert(obj_retire(obj));
-	/* as one who has found it just before */
+	/* as seen by a thread that has read the tag before the object was retired */
 	atomic_store(&obj->tag, OBJ_TAG(DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_retire(obj));
-	atomic_store(&obj->tag, OBJ_DEAD(DAT_HANDLE_TYPE_CNO));
+	atomic_store(&obj->tag, OBJ_HIDDEN(DAT_HANDLE_TYPE_CNO));
 	ck_assert_uint_eq(atomic_load(&obj->uses), OBJ_RETIRED);
-	obj_discard(obj);
+	obj_free(obj);
 }
 END_TEST
 
-/* Abrupt close: whoever holds it lets go later. */
-START_TEST(retired_in_spite_of_a_holder)
+/* As in an abrupt close: the thread that holds the object puts it later. */
+START_TEST(an_object_can_be_retired_while_it_is_held)
 {
-	struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+	struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 	obj_publish(obj);
 	ck_assert(obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
-	obj_retire_anyway(obj);
+	obj_retire_forced(obj);
 	ck_assert(!obj_valid(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	ck_assert(!obj_hold(NULL, obj, DAT_HANDLE_TYPE_CNO));
 	obj_put(obj);
 	ck_assert_uint_eq(atomic_load(&obj->uses), OBJ_RETIRED);
-	obj_discard(obj);
+	obj_free(obj);
 }
 END_TEST
 
 /*
- * Of this IA only, and over several slabs; who goes on from one that has gone meanwhile misses
- * nobody.
+ * The walk covers several slabs, with objects of two IAs. It continues from an object that was
+ * freed, and misses none.
  */
-START_TEST(a_walk_may_retire_what_it_sees)
+START_TEST(a_walk_may_free_what_it_sees)
 {
 	DAT_EVD_HANDLE async_evd;
-	DAT_IA_HANDLE other = ia_make("fake1", false, &async_evd);
+	DAT_IA_HANDLE other = ia_open_on("fake1", false, &async_evd);
 	struct obj *obj = NULL;
 	unsigned seen = 0;
 
 	for (int n = 0; n < 100; n++) {
-		obj_publish(make(DAT_HANDLE_TYPE_CNO));
+		obj_publish(object_alloc(DAT_HANDLE_TYPE_CNO));
 		obj_publish(obj_alloc(other, &provider.table, DAT_HANDLE_TYPE_CNO));
 	}
 	while ((obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, obj))) {
 		ck_assert_ptr_eq(obj->ia, side.ia);
-		unmake(obj);
+		object_free(obj);
 		seen++;
 	}
 	ck_assert_uint_eq(seen, 100);
 	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
 	ck_assert_uint_eq(obj_count(other, DAT_HANDLE_TYPE_CNO), 100);
 	while ((obj = obj_next(other, DAT_HANDLE_TYPE_CNO, obj)))
-		unmake(obj);
+		object_free(obj);
 }
 END_TEST
 
-static void *churn(void *arg)
+static void *alloc_hold_and_free(void *arg)
 {
 	struct obj *shared = arg;
 
 	for (int n = 0; n < 2000; n++) {
-		struct obj *obj = make(DAT_HANDLE_TYPE_CNO);
+		struct obj *obj = object_alloc(DAT_HANDLE_TYPE_CNO);
 
 		obj_publish(obj);
 		ck_assert(obj_hold(side.ia, obj, DAT_HANDLE_TYPE_CNO));
 		if (obj_hold(side.ia, shared, DAT_HANDLE_TYPE_CNO))
 			obj_put(shared);
 		obj_put(obj);
-		unmake(obj);
+		object_free(obj);
 	}
 	return NULL;
 }
 
-/* A holder and a freer meet: either it is held and stays, or it is gone. */
-START_TEST(threads_make_hold_and_free)
+/* A hold and a retire race: the object is held and stays, or is retired and not held. */
+START_TEST(threads_hold_and_retire)
 {
-	struct obj *shared = make(DAT_HANDLE_TYPE_CNO);
+	struct obj *shared = object_alloc(DAT_HANDLE_TYPE_CNO);
 	pthread_t threads[2];
 
 	obj_publish(shared);
 	for (int n = 0; n < COUNT(threads); n++)
-		threads[n] = consumer_thread_start(churn, shared);
+		threads[n] = consumer_thread_start(alloc_hold_and_free, shared);
 	for (int n = 0; n < 2000; n++)
 		if (obj_retire(shared))
 			obj_publish(shared);
 	for (int n = 0; n < COUNT(threads); n++)
-		consumer_thread_end(threads[n]);
-	unmake(shared);
+		consumer_thread_join(threads[n]);
+	object_free(shared);
 	ck_assert_uint_eq(obj_count(side.ia, DAT_HANDLE_TYPE_CNO), 0);
 }
 END_TEST
 
-/* ---- the calls: a freed handle is refused, and by its own name ---- */
+/* ---- the calls: each refuses a bad handle, with the subtype of its kind ---- */
 
 static DAT_EVENT event;
 static DAT_COUNT count;
@@ -349,7 +346,7 @@ CALL(call_type, handle_type(h, NULL))
 static const struct {
 	const char *name;
 	DAT_RETURN (*call)(DAT_HANDLE);
-	DAT_HANDLE_TYPE kind; /* that it wants */
+	DAT_HANDLE_TYPE kind; /* of the handle; OBJ_KINDS: any */
 	DAT_RETURN refusal;
 } calls[] = {
 	{ "evd_free", call_evd_free, DAT_HANDLE_TYPE_EVD, HANDLE1 },
@@ -403,8 +400,8 @@ static const struct {
 	{ "get_handle_type", call_type, OBJ_KINDS, HANDLE1 },
 };
 
-/* One live object of each kind, the CR's peer included. */
-struct zoo {
+/* One object of each kind, and the side whose connection request the CR is. */
+struct objects {
 	struct side peer;
 	DAT_CNO_HANDLE cno;
 	DAT_PSP_HANDLE psp;
@@ -413,63 +410,65 @@ struct zoo {
 	DAT_HANDLE all[9];
 };
 
-static void zoo_open(struct zoo *zoo)
+static void objects_create(struct objects *objects)
 {
 	DAT_CONN_QUAL qual;
 
-	side_open(&zoo->peer, "fake1");
-	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &zoo->cno));
-	ck_dat(rmr_create(side.pz, &zoo->rmr));
-	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &zoo->psp));
-	ck_dat(ep_connect(zoo->peer.ep, (DAT_IA_ADDRESS_PTR)&side.addr, qual, DAT_TIMEOUT_INFINITE,
-			  0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	zoo->cr = expect(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
-			  .event_data.cr_arrival_event_data.cr_handle;
-	memcpy(zoo->all,
-	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, zoo->cno, side.pz, side.lmr,
-			       zoo->psp, zoo->cr, zoo->rmr },
-	       sizeof(zoo->all));
+	side_open(&objects->peer, "fake1");
+	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &objects->cno));
+	ck_dat(rmr_create(side.pz, &objects->rmr));
+	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &objects->psp));
+	ck_dat(ep_connect(objects->peer.ep, (DAT_IA_ADDRESS_PTR)&side.address, qual,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	objects->cr = expect_event(side.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			      .event_data.cr_arrival_event_data.cr_handle;
+	memcpy(objects->all,
+	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, objects->cno, side.pz, side.lmr,
+			       objects->psp, objects->cr, objects->rmr },
+	       sizeof(objects->all));
 }
 
-static const DAT_HANDLE_TYPE zoo_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP,
-					     DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO,
-					     DAT_HANDLE_TYPE_PZ,  DAT_HANDLE_TYPE_LMR,
-					     DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR,
-					     DAT_HANDLE_TYPE_RMR };
+static const DAT_HANDLE_TYPE object_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_TYPE_EP,
+						DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO,
+						DAT_HANDLE_TYPE_PZ,  DAT_HANDLE_TYPE_LMR,
+						DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR,
+						DAT_HANDLE_TYPE_RMR };
 
-START_TEST(other_kinds_are_refused) /* the registry refuses null */
+/* All but null handles, which the registry refuses. */
+START_TEST(a_handle_of_another_kind_is_refused)
 {
-	struct zoo zoo = { 0 };
+	struct objects objects = { 0 };
 
-	zoo_open(&zoo);
-	for (int n = 0; calls[_i].kind != OBJ_KINDS && n < COUNT(zoo_kinds); n++)
-		if (zoo_kinds[n] != calls[_i].kind)
-			ck_dat_is(calls[_i].call(zoo.all[n]), calls[_i].refusal);
+	objects_create(&objects);
+	for (int n = 0; calls[_i].kind != OBJ_KINDS && n < COUNT(object_kinds); n++)
+		if (object_kinds[n] != calls[_i].kind)
+			ck_dat_is(calls[_i].call(objects.all[n]), calls[_i].refusal);
 }
 END_TEST
 
-/* An abrupt close frees everything; each handle that was is refused from then on. */
-START_TEST(stale_handles_are_refused)
+/* An abrupt close frees every object. */
+START_TEST(a_stale_handle_is_refused)
 {
-	struct zoo zoo = { 0 };
+	struct objects objects = { 0 };
 
-	zoo_open(&zoo);
+	objects_create(&objects);
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
-	for (int n = 0; n < COUNT(zoo_kinds); n++)
-		ck_dat_is(calls[_i].call(zoo.all[n]), calls[_i].refusal);
+	for (int n = 0; n < COUNT(object_kinds); n++)
+		ck_dat_is(calls[_i].call(objects.all[n]), calls[_i].refusal);
 }
 END_TEST
 
-START_TEST(each_kind_says_what_it_is)
+START_TEST(each_kind_has_its_handle_type)
 {
-	struct zoo zoo = { 0 };
+	struct objects objects = { 0 };
 
-	zoo_open(&zoo);
-	for (int n = 0; n < COUNT(zoo_kinds); n++) {
+	objects_create(&objects);
+	for (int n = 0; n < COUNT(object_kinds); n++) {
 		DAT_HANDLE_TYPE type;
 
-		ck_dat(handle_type(zoo.all[n], &type));
-		ck_assert_int_eq(type, zoo_kinds[n]);
+		ck_dat(handle_type(objects.all[n], &type));
+		ck_assert_int_eq(type, object_kinds[n]);
 	}
 	ck_dat_is(handle_type(side.ep, NULL), BAD_ARG(2));
 }
@@ -477,17 +476,17 @@ END_TEST
 
 START_TEST(each_kind_keeps_its_context)
 {
-	struct zoo zoo = { 0 };
+	struct objects objects = { 0 };
 	DAT_CONTEXT context;
 
-	zoo_open(&zoo);
-	for (int n = 0; n < COUNT(zoo_kinds); n++) {
-		ck_dat(context_get(zoo.all[n], &context));
+	objects_create(&objects);
+	for (int n = 0; n < COUNT(object_kinds); n++) {
+		ck_dat(context_get(objects.all[n], &context));
 		ck_assert_ptr_null(context.as_ptr);
-		ck_dat(context_set(zoo.all[n], cookie_of(0x1122334455667788 + n)));
+		ck_dat(context_set(objects.all[n], cookie_of(0x1122334455667788 + n)));
 	}
-	for (int n = 0; n < COUNT(zoo_kinds); n++) {
-		ck_dat(context_get(zoo.all[n], &context));
+	for (int n = 0; n < COUNT(object_kinds); n++) {
+		ck_dat(context_get(objects.all[n], &context));
 		ck_assert_uint_eq(context.as_64, 0x1122334455667788 + n);
 	}
 	ck_dat_is(context_get(side.ep, NULL), BAD_ARG(2));
@@ -495,33 +494,34 @@ START_TEST(each_kind_keeps_its_context)
 END_TEST
 
 /*
- * The endpoint of a bind, too, is looked at by its tag, be it of another kind, stale, or between
- * two objects.
+ * The handle is of another kind, stale, of another IA, or points into an object: the tag of the
+ * endpoint of a bind is checked in each case.
  */
-START_TEST(a_bind_refuses_what_is_no_endpoint)
+START_TEST(a_bind_refuses_a_bad_endpoint)
 {
 	const DAT_LMR_TRIPLET range = segment(&side, 0, 8);
 	DAT_RMR_CONTEXT context = 5;
-	struct zoo zoo = { 0 };
+	struct objects objects = { 0 };
 
-	zoo_open(&zoo);
-	for (int n = 0; n < COUNT(zoo_kinds); n++)
-		if (zoo_kinds[n] != DAT_HANDLE_TYPE_EP)
-			ck_dat_is(
-				rmr_bind(zoo.rmr, &range, 0, zoo.all[n], cookie_of(0), 0, &context),
-				BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0, &context),
+	objects_create(&objects);
+	for (int n = 0; n < COUNT(object_kinds); n++)
+		if (object_kinds[n] != DAT_HANDLE_TYPE_EP)
+			ck_dat_is(rmr_bind(objects.rmr, &range, 0, objects.all[n], cookie_of(0), 0,
+					   &context),
+				  BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(objects.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0, &context),
 		  BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, zoo.peer.ep, cookie_of(0), 0, &context),
+	ck_dat_is(rmr_bind(objects.rmr, &range, 0, objects.peer.ep, cookie_of(0), 0, &context),
 		  BAD_HANDLE(EP));
 	ck_dat(ep_free(side.ep));
-	ck_dat_is(rmr_bind(zoo.rmr, &range, 0, side.ep, cookie_of(0), 0, &context), BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind(objects.rmr, &range, 0, side.ep, cookie_of(0), 0, &context),
+		  BAD_HANDLE(EP));
 	ck_assert_uint_eq(context, 5);
 }
 END_TEST
 
-/* What belongs to another IA is as good as freed. */
-START_TEST(one_call_one_ia)
+/* An object of another IA is refused like one that was freed. */
+START_TEST(a_call_refuses_objects_of_another_ia)
 {
 	struct side other = { 0 };
 	DAT_CNO_HANDLE cno;
@@ -561,8 +561,7 @@ START_TEST(one_call_one_ia)
 	ck_assert_ptr_eq(ep, POISON);
 	ck_assert_ptr_eq(evd, POISON);
 	ck_assert_ptr_eq(lmr, POISON);
-	/* and none of that holds anything */
-	/* of its endpoint and region */
+	/* no failed call holds an object: the zone is held by its endpoint and region only */
 	ck_assert_uint_eq(atomic_load(&((struct pz *)other.pz)->obj.uses), 2);
 	ck_assert_uint_eq(atomic_load(&((struct lmr *)other.lmr)->obj.uses), 0);
 }
@@ -573,24 +572,24 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("object");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_checked_fixture(cases, open_side, NULL);
-	tcase_add_test(cases, invisible_until_published);
-	tcase_add_test(cases, an_object_is_of_one_kind_and_one_ia);
-	tcase_add_test(cases, no_handle_is_trusted);
-	tcase_add_test(cases, who_is_held_stays);
-	tcase_add_test(cases, a_handle_comes_back_as_late_as_possible);
-	tcase_add_test(cases, no_slot_is_lost);
-	tcase_add_test(cases, a_new_life_begins_with_zeros);
-	tcase_add_test(cases, the_list_has_them_all);
-	tcase_add_test(cases, a_dead_or_foreign_handle_is_not_held);
-	tcase_add_test(cases, retired_in_spite_of_a_holder);
-	tcase_add_test(cases, a_walk_may_retire_what_it_sees);
-	tcase_add_test(cases, threads_make_hold_and_free);
-	tcase_add_loop_test(cases, other_kinds_are_refused, 0, COUNT(calls));
-	tcase_add_loop_test(cases, stale_handles_are_refused, 0, COUNT(calls));
-	tcase_add_test(cases, each_kind_says_what_it_is);
+	tcase_add_checked_fixture(cases, setup, NULL);
+	tcase_add_test(cases, an_object_is_visible_only_while_it_is_published);
+	tcase_add_test(cases, an_object_is_valid_for_its_kind_and_ia_only);
+	tcase_add_test(cases, a_handle_that_points_elsewhere_is_invalid);
+	tcase_add_test(cases, an_object_that_is_held_is_not_retired);
+	tcase_add_test(cases, the_slot_freed_first_is_reused_first);
+	tcase_add_test(cases, freed_slots_of_a_full_slab_are_reused);
+	tcase_add_test(cases, a_reused_slot_is_zeroed);
+	tcase_add_test(cases, a_walk_sees_every_published_object);
+	tcase_add_test(cases, a_retired_or_foreign_object_is_not_held);
+	tcase_add_test(cases, an_object_can_be_retired_while_it_is_held);
+	tcase_add_test(cases, a_walk_may_free_what_it_sees);
+	tcase_add_test(cases, threads_hold_and_retire);
+	tcase_add_loop_test(cases, a_handle_of_another_kind_is_refused, 0, COUNT(calls));
+	tcase_add_loop_test(cases, a_stale_handle_is_refused, 0, COUNT(calls));
+	tcase_add_test(cases, each_kind_has_its_handle_type);
 	tcase_add_test(cases, each_kind_keeps_its_context);
-	tcase_add_test(cases, a_bind_refuses_what_is_no_endpoint);
-	tcase_add_test(cases, one_call_one_ia);
+	tcase_add_test(cases, a_bind_refuses_a_bad_endpoint);
+	tcase_add_test(cases, a_call_refuses_objects_of_another_ia);
 	return run_unit_cases(argc, argv);
 }

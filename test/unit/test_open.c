@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dat_ia_openv and dat_ia_close over a provider library: loading, counting, failing, and several
- * threads at it.
+ * dat_ia_openv and dat_ia_close with a provider library: loading it, its use count, failures, and
+ * several threads.
  */
 #define _GNU_SOURCE
 #include <dat/dat_registry.h>
@@ -19,13 +19,14 @@
 #define IN_USE	  0x8007004fU
 #define POISON	  ((void *)0x7070)
 
+/* Lines of dat.conf: any, one of the mock provider, and one whose library does not exist. */
 #define LINE(name, version, library, params)                                                       \
 	name " " version " nonthreadsafe default " library " dapl.1.2 \"" params "\" \"\"\n"
 #define MOCK(name, params) LINE(name, "u1.2", MOCK_PROVIDER, params)
 #define MISSING(name)	   LINE(name, "u1.2", "libdat-test-missing.so.1", "")
 
-/* The library's own, once the registry has loaded it. */
-static struct mock *loaded(void)
+/* The record of the mock provider, which the registry must have loaded. */
+static struct mock *loaded_mock(void)
 {
 	struct mock *found = dlsym(RTLD_DEFAULT, "mock");
 
@@ -40,7 +41,7 @@ static DAT_RETURN try_open(const char *name, DAT_IA_HANDLE *ia)
 	return dat_ia_open((char *)name, 8, &evd, ia);
 }
 
-static DAT_IA_HANDLE must_open(const char *name)
+static DAT_IA_HANDLE opened_ia(const char *name)
 {
 	DAT_IA_HANDLE ia = POISON;
 
@@ -48,13 +49,13 @@ static DAT_IA_HANDLE must_open(const char *name)
 	return ia;
 }
 
-static void must_close(DAT_IA_HANDLE ia)
+static void close_abruptly(DAT_IA_HANDLE ia)
 {
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 
-/* A failed open leaves nothing behind: not in its arguments, and not in a count. */
-static void must_fail(const char *name, DAT_RETURN want)
+/* A failed open changes neither its EVD argument nor a use count, and sets the IA to null. */
+static void open_fails(const char *name, DAT_RETURN want)
 {
 	DAT_EVD_HANDLE evd = DAT_EVD_ASYNC_EXISTS;
 	DAT_IA_HANDLE ia = POISON;
@@ -64,27 +65,18 @@ static void must_fail(const char *name, DAT_RETURN want)
 	ck_assert_ptr_eq(evd, DAT_EVD_ASYNC_EXISTS);
 }
 
-static void expect_counts(int inits, int finis, int opens, int closes)
+static void counts_are(int inits, int finis, int opens, int closes)
 {
-	struct mock *mock = loaded();
+	struct mock *mock = loaded_mock();
 
 	ck_assert_int_eq(mock->inits, inits);
 	ck_assert_int_eq(mock->finis, finis);
 	ck_assert_int_eq(mock->opens, opens);
 	ck_assert_int_eq(mock->closes, closes);
-	ck_assert_int_eq(mock->wrong, 0);
+	ck_assert_int_eq(mock->misuses, 0);
 }
 
-static DAT_RETURN withdraw(const char *name)
-{
-	DAT_PROVIDER_INFO info = { "", 1, 2, DAT_FALSE };
-	DAT_PROVIDER table = { .device_name = name };
-
-	strcpy(info.ia_name, name);
-	return dat_registry_remove_provider(&table, &info);
-}
-
-START_TEST(test_open_and_close)
+START_TEST(open_passes_its_arguments_to_the_provider)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
@@ -93,196 +85,197 @@ START_TEST(test_open_and_close)
 	ck_assert_uint_eq(dat_ia_open((char *)"m", 23, &evd, &ia), DAT_SUCCESS);
 	ck_assert_uint_eq((uintptr_t)ia, 1);
 	ck_assert_ptr_eq(evd, MOCK_ASYNC_EVD);
-	ck_assert_str_eq(loaded()->params, "eth0 0 \"q\"");
-	ck_assert_str_eq(loaded()->name, "m");
-	ck_assert_int_eq(loaded()->qlen, 23);
-	expect_counts(1, 0, 1, 0);
-	must_close(ia);
-	expect_counts(1, 1, 1, 1);
+	ck_assert_str_eq(loaded_mock()->params, "eth0 0 \"q\"");
+	ck_assert_str_eq(loaded_mock()->name, "m");
+	ck_assert_int_eq(loaded_mock()->qlen, 23);
+	counts_are(1, 0, 1, 0);
+	close_abruptly(ia);
+	counts_are(1, 1, 1, 1);
 }
 END_TEST
 
-START_TEST(test_started_once_stopped_once)
+START_TEST(the_provider_is_initialised_once_for_many_ias)
 {
 	DAT_IA_HANDLE first, second;
 
 	use_conf(MOCK("m", ""));
-	first = must_open("m");
-	second = must_open("m");
+	first = opened_ia("m");
+	second = opened_ia("m");
 	ck_assert_ptr_ne(first, second);
-	expect_counts(1, 0, 2, 0);
-	must_close(first);
-	expect_counts(1, 0, 2, 1);
-	must_close(second);
-	expect_counts(1, 1, 2, 2);
-	must_close(must_open("m"));
-	expect_counts(2, 2, 3, 3);
+	counts_are(1, 0, 2, 0);
+	close_abruptly(first);
+	counts_are(1, 0, 2, 1);
+	close_abruptly(second);
+	counts_are(1, 1, 2, 2);
+	close_abruptly(opened_ia("m"));
+	counts_are(2, 2, 3, 3);
 }
 END_TEST
 
-START_TEST(test_each_name_has_a_life_of_its_own)
+START_TEST(each_name_is_initialised_by_itself)
 {
 	DAT_IA_HANDLE a, b;
 
 	use_conf(MOCK("a", "1") MOCK("b", "2"));
-	a = must_open("a");
-	ck_assert_str_eq(loaded()->params, "1");
-	b = must_open("b");
-	ck_assert_str_eq(loaded()->params, "2");
-	expect_counts(2, 0, 2, 0);
-	must_close(a);
-	expect_counts(2, 1, 2, 1);
-	must_close(b);
-	expect_counts(2, 2, 2, 2);
+	a = opened_ia("a");
+	ck_assert_str_eq(loaded_mock()->params, "1");
+	b = opened_ia("b");
+	ck_assert_str_eq(loaded_mock()->params, "2");
+	counts_are(2, 0, 2, 0);
+	close_abruptly(a);
+	counts_are(2, 1, 2, 1);
+	close_abruptly(b);
+	counts_are(2, 2, 2, 2);
 }
 END_TEST
 
-START_TEST(test_library_stays)
+START_TEST(the_library_stays_loaded)
 {
 	Dl_info info;
 	void *init;
 
 	use_conf(MOCK("m", ""));
-	must_close(must_open("m"));
+	close_abruptly(opened_ia("m"));
 	init = dlsym(RTLD_DEFAULT, "dat_provider_init");
 	ck_assert_ptr_nonnull(init);
 	ck_assert_int_ne(dladdr(init, &info), 0);
 }
 END_TEST
 
-/* Chains and libraries that are not what they should be. */
+/* ---- several entries of one name, and libraries that fail ---- */
 
-START_TEST(test_first_library_that_loads)
+START_TEST(the_first_library_that_loads_is_used)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
 	use_conf(MISSING("m") MOCK("m", "second") MOCK("m", "third"));
-	must_close(must_open("m"));
-	ck_assert_str_eq(loaded()->params, "second");
-	must_close(must_open("m"));
-	expect_counts(2, 2, 2, 2);
-	ck_assert_str_eq(heard(ear), "");
+	close_abruptly(opened_ia("m"));
+	ck_assert_str_eq(loaded_mock()->params, "second");
+	close_abruptly(opened_ia("m"));
+	counts_are(2, 2, 2, 2);
+	ck_assert_str_eq(captured_text(err_fd), "");
 }
 END_TEST
 
-START_TEST(test_no_library_loads)
+START_TEST(a_name_without_a_library_is_not_registered)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
 	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", "") MOCK("other", ""));
-	must_fail("m", NO_NAME);
-	ck_assert_int_eq(lines_heard(ear), 1);
-	must_fail("m", NO_NAME);
-	ck_assert_int_eq(lines_heard(ear), 2);
-	must_close(must_open("other"));
+	open_fails("m", NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	open_fails("m", NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), 2);
+	close_abruptly(opened_ia("other"));
 }
 END_TEST
 
-START_TEST(test_every_reason_when_asked)
+START_TEST(debug_output_has_the_reason_for_each_library)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
 	setenv("DAT_DBG_TYPE", "5", 1);
 	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", ""));
-	must_fail("m", NO_NAME);
-	ck_assert_ptr_nonnull(strstr(heard(ear), "m: line 1: libdat-test-missing.so.1"));
-	ck_assert_ptr_nonnull(strstr(heard(ear), "m: line 2: /dev/null"));
+	open_fails("m", NO_NAME);
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "m: line 1: libdat-test-missing.so.1"));
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "m: line 2: /dev/null"));
 }
 END_TEST
 
-START_TEST(test_library_of_something_else)
+START_TEST(a_library_that_is_no_provider_is_refused)
 {
 	use_conf(LINE("m", "u1.2", "libm.so.6", ""));
-	must_fail("m", NO_NAME);
-	must_fail("m", NO_NAME);
+	open_fails("m", NO_NAME);
+	open_fails("m", NO_NAME);
 }
 END_TEST
 
-START_TEST(test_init_registers_nothing)
+START_TEST(open_fails_when_init_registers_nothing)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
-	use_conf(MOCK("m", "mute"));
-	must_fail("m", NO_NAME);
-	expect_counts(1, 1, 0, 0);
-	must_fail("m", NO_NAME);
-	expect_counts(2, 2, 0, 0);
-	ck_assert_str_eq(heard(ear), "");
+	use_conf(MOCK("m", "no-register"));
+	open_fails("m", NO_NAME);
+	counts_are(1, 1, 0, 0);
+	open_fails("m", NO_NAME);
+	counts_are(2, 2, 0, 0);
+	ck_assert_str_eq(captured_text(err_fd), "");
 }
 END_TEST
 
-START_TEST(test_library_registers_by_itself)
+START_TEST(a_library_may_register_when_it_is_loaded)
 {
 	setenv("MOCK_REGISTERS", "m", 1);
-	use_conf(MOCK("m", "mute"));
-	must_close(must_open("m"));
-	must_close(must_open("m"));
-	ck_assert_uint_eq(withdraw("m"), DAT_SUCCESS);
+	use_conf(MOCK("m", "no-register"));
+	close_abruptly(opened_ia("m"));
+	close_abruptly(opened_ia("m"));
+	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), DAT_SUCCESS);
 }
 END_TEST
 
-START_TEST(test_device_is_gone)
+START_TEST(a_failed_open_stops_the_provider)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
-	use_conf(MOCK("m", "sick"));
-	must_fail("m", NO_DEVICE);
-	expect_counts(1, 1, 0, 0);
-	ck_assert_uint_eq(withdraw("m"), NO_NAME);
-	must_fail("m", NO_DEVICE);
-	expect_counts(2, 2, 0, 0);
-	ck_assert_str_eq(heard(ear), "");
+	use_conf(MOCK("m", "no-device"));
+	open_fails("m", NO_DEVICE);
+	counts_are(1, 1, 0, 0);
+	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), NO_NAME);
+	open_fails("m", NO_DEVICE);
+	counts_are(2, 2, 0, 0);
+	ck_assert_str_eq(captured_text(err_fd), "");
 }
 END_TEST
 
-START_TEST(test_failed_open_beside_a_good_one)
+START_TEST(a_failed_open_leaves_other_names_running)
 {
 	DAT_IA_HANDLE ia;
 
-	use_conf(MOCK("m", "sick") MOCK("good", ""));
-	ia = must_open("good");
-	must_fail("m", NO_DEVICE);
-	expect_counts(2, 1, 1, 0);
-	ck_assert_uint_eq((uintptr_t)must_open("good"), 2);
-	must_close(ia);
+	use_conf(MOCK("m", "no-device") MOCK("good", ""));
+	ia = opened_ia("good");
+	open_fails("m", NO_DEVICE);
+	counts_are(2, 1, 1, 0);
+	ck_assert_uint_eq((uintptr_t)opened_ia("good"), 2);
+	close_abruptly(ia);
 }
 END_TEST
 
-START_TEST(test_success_without_an_ia)
+START_TEST(success_without_an_ia_is_an_internal_error)
 {
-	use_conf(MOCK("m", "blank"));
-	must_fail("m", DAT_CLASS_ERROR | DAT_INTERNAL_ERROR);
-	expect_counts(1, 1, 0, 0);
+	use_conf(MOCK("m", "no-ia"));
+	open_fails("m", DAT_CLASS_ERROR | DAT_INTERNAL_ERROR);
+	counts_are(1, 1, 0, 0);
 }
 END_TEST
 
-START_TEST(test_refused_close_changes_nothing)
+START_TEST(a_refused_close_keeps_the_ia_open)
 {
 	DAT_IA_HANDLE ia;
 
 	use_conf(MOCK("m", ""));
-	ia = must_open("m");
+	ia = opened_ia("m");
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), IN_USE);
-	ck_assert_uint_eq(withdraw("m"), DAT_CLASS_ERROR | DAT_PROVIDER_IN_USE);
-	expect_counts(1, 0, 1, 0);
-	must_close(ia);
-	expect_counts(1, 1, 1, 1);
+	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE),
+			  DAT_CLASS_ERROR | DAT_PROVIDER_IN_USE);
+	counts_are(1, 0, 1, 0);
+	close_abruptly(ia);
+	counts_are(1, 1, 1, 1);
 }
 END_TEST
 
-START_TEST(test_fini_that_forgets_to_remove)
+START_TEST(the_registry_removes_what_fini_did_not)
 {
-	use_conf(MOCK("m", "clingy"));
-	must_close(must_open("m"));
-	ck_assert_uint_eq(withdraw("m"), NO_NAME);
-	must_close(must_open("m"));
-	expect_counts(2, 2, 2, 2);
+	use_conf(MOCK("m", "no-remove"));
+	close_abruptly(opened_ia("m"));
+	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), NO_NAME);
+	close_abruptly(opened_ia("m"));
+	counts_are(2, 2, 2, 2);
 }
 END_TEST
 
-/* What is asked for. */
+/* ---- arguments and keys ---- */
 
-START_TEST(test_arguments)
+START_TEST(open_refuses_bad_arguments)
 {
 	char name[257];
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
@@ -309,38 +302,38 @@ START_TEST(test_arguments)
 }
 END_TEST
 
-START_TEST(test_given_evd_needs_no_length)
+START_TEST(an_evd_of_the_consumer_needs_no_length)
 {
 	DAT_EVD_HANDLE evd = POISON;
 	DAT_IA_HANDLE ia;
 
 	use_conf(MOCK("m", ""));
 	ck_assert_uint_eq(dat_ia_open((char *)"m", 0, &evd, &ia), DAT_SUCCESS);
-	must_close(ia);
+	close_abruptly(ia);
 }
 END_TEST
 
-START_TEST(test_other_generation)
+START_TEST(another_major_version_is_refused_without_loading)
 {
 	use_conf(LINE("two", "u2.0", MOCK_PROVIDER,
 		      "") "k k1.2 nonthreadsafe default " MOCK_PROVIDER " d.1.2 p q\n");
-	must_fail("two", 0x800a0063U);
-	must_fail("k", NO_NAME);
+	open_fails("two", 0x800a0063U);
+	open_fails("k", NO_NAME);
 	ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "mock"));
 }
 END_TEST
 
-START_TEST(test_larger_minor_version)
+START_TEST(the_smallest_sufficient_minor_is_loaded)
 {
 	use_conf(LINE("m", "u1.7", MOCK_PROVIDER, "seven") LINE("m", "u1.4", MOCK_PROVIDER, "four")
 			 LINE("m", "u1.1", MOCK_PROVIDER, "one"));
-	must_close(must_open("m"));
-	ck_assert_str_eq(loaded()->params, "four");
-	expect_counts(1, 1, 1, 1);
+	close_abruptly(opened_ia("m"));
+	ck_assert_str_eq(loaded_mock()->params, "four");
+	counts_are(1, 1, 1, 1);
 }
 END_TEST
 
-START_TEST(test_thread_safety_is_part_of_the_key)
+START_TEST(thread_safety_is_part_of_the_key)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
@@ -348,26 +341,26 @@ START_TEST(test_thread_safety_is_part_of_the_key)
 	use_conf("m u1.2 threadsafe default " MOCK_PROVIDER
 		 " dapl.1.2 safe \"\"\n" MOCK("m", "unsafe"));
 	ck_assert_uint_eq(dat_ia_openv((char *)"m", 8, &evd, &ia, 1, 2, DAT_TRUE), DAT_SUCCESS);
-	ck_assert_str_eq(loaded()->params, "safe");
-	must_close(ia);
-	must_close(must_open("m"));
-	ck_assert_str_eq(loaded()->params, "unsafe");
-	expect_counts(2, 2, 2, 2);
+	ck_assert_str_eq(loaded_mock()->params, "safe");
+	close_abruptly(ia);
+	close_abruptly(opened_ia("m"));
+	ck_assert_str_eq(loaded_mock()->params, "unsafe");
+	counts_are(2, 2, 2, 2);
 }
 END_TEST
 
-START_TEST(test_ro_aware)
+START_TEST(ro_aware_reaches_the_provider)
 {
 	use_conf(MOCK("m", "") MOCK("RO_AWARE_full", ""));
-	must_close(must_open("RO_AWARE_m"));
-	ck_assert_str_eq(loaded()->name, "m");
-	ck_assert_int_eq(loaded()->ro_aware, 1);
-	must_close(must_open("m"));
-	ck_assert_int_eq(loaded()->ro_aware, 0);
-	must_close(must_open("RO_AWARE_full"));
-	ck_assert_str_eq(loaded()->name, "RO_AWARE_full");
-	ck_assert_int_eq(loaded()->ro_aware, 0);
-	expect_counts(3, 3, 3, 3);
+	close_abruptly(opened_ia("RO_AWARE_m"));
+	ck_assert_str_eq(loaded_mock()->name, "m");
+	ck_assert_int_eq(loaded_mock()->ro_aware, 1);
+	close_abruptly(opened_ia("m"));
+	ck_assert_int_eq(loaded_mock()->ro_aware, 0);
+	close_abruptly(opened_ia("RO_AWARE_full"));
+	ck_assert_str_eq(loaded_mock()->name, "RO_AWARE_full");
+	ck_assert_int_eq(loaded_mock()->ro_aware, 0);
+	counts_are(3, 3, 3, 3);
 }
 END_TEST
 
@@ -383,61 +376,61 @@ static int open_files(void)
 	return count;
 }
 
-START_TEST(test_many_rounds)
+START_TEST(open_and_close_leak_no_descriptors)
 {
 	struct rlimit limit;
 	int before;
 
-	use_conf(MOCK("m", "") MOCK("gone", "sick"));
+	use_conf(MOCK("m", "") MOCK("gone", "no-device"));
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit.rlim_cur = 50;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	must_close(must_open("m"));
+	close_abruptly(opened_ia("m"));
 	before = open_files();
 	for (int i = 0; i < 400; i++) {
-		must_close(must_open("m"));
-		must_fail("gone", NO_DEVICE);
+		close_abruptly(opened_ia("m"));
+		open_fails("gone", NO_DEVICE);
 	}
 	ck_assert_int_eq(open_files(), before);
-	expect_counts(801, 801, 401, 401);
+	counts_are(801, 801, 401, 401);
 }
 END_TEST
 
-/* Provider code may call anything in the registry. */
+/* ---- calls of a provider to the registry, and threads ---- */
 
-START_TEST(test_init_and_fini_call_back)
+START_TEST(init_and_fini_may_call_the_registry)
 {
 	struct mock *mock;
 	DAT_IA_HANDLE ia;
 
 	use_conf(MOCK("m", "nested") MOCK("other", ""));
-	ia = must_open("m");
-	mock = loaded();
-	ck_assert_uint_eq(mock->own, NO_NAME);
-	ck_assert_uint_eq(mock->other, DAT_SUCCESS);
-	ck_assert_int_eq(mock->listed, 2);
-	mock->own = mock->other = 1;
-	mock->listed = 0;
-	must_close(ia);
-	ck_assert_uint_eq(mock->own, NO_NAME);
-	ck_assert_uint_eq(mock->other, DAT_SUCCESS);
-	ck_assert_int_eq(mock->listed, 2);
-	expect_counts(3, 3, 3, 3);
+	ia = opened_ia("m");
+	mock = loaded_mock();
+	ck_assert_uint_eq(mock->own_status, NO_NAME);
+	ck_assert_uint_eq(mock->other_status, DAT_SUCCESS);
+	ck_assert_int_eq(mock->list_count, 2);
+	mock->own_status = mock->other_status = 1;
+	mock->list_count = 0;
+	close_abruptly(ia);
+	ck_assert_uint_eq(mock->own_status, NO_NAME);
+	ck_assert_uint_eq(mock->other_status, DAT_SUCCESS);
+	ck_assert_int_eq(mock->list_count, 2);
+	counts_are(3, 3, 3, 3);
 }
 END_TEST
 
 static void *open_in_thread(void *name)
 {
-	return must_open(name);
+	return opened_ia(name);
 }
 
 static void *close_in_thread(void *ia)
 {
-	must_close(ia);
+	close_abruptly(ia);
 	return NULL;
 }
 
-/* All that must go on while another thread is inside the provider's init or fini. */
+/* These calls must not block while another thread is inside the provider's init or fini. */
 static void use_registry(const char *other)
 {
 	DAT_PROVIDER table = { .device_name = "x" };
@@ -447,10 +440,10 @@ static void use_registry(const char *other)
 	ck_assert_uint_eq(dat_registry_list_providers(0, &count, NULL), 0x80060024U);
 	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS);
 	ck_assert_uint_eq(dat_registry_remove_provider(&table, &info), DAT_SUCCESS);
-	must_close(must_open(other));
+	close_abruptly(opened_ia(other));
 }
 
-static pthread_t start(void *(*function)(void *), void *arg)
+static pthread_t registry_thread_start(void *(*function)(void *), void *arg)
 {
 	pthread_t thread;
 
@@ -458,7 +451,7 @@ static pthread_t start(void *(*function)(void *), void *arg)
 	return thread;
 }
 
-static void *finish(pthread_t thread)
+static void *registry_thread_join(pthread_t thread)
 {
 	void *result;
 
@@ -466,80 +459,80 @@ static void *finish(pthread_t thread)
 	return result;
 }
 
-START_TEST(test_init_holds_up_its_own_name_alone)
+START_TEST(init_blocks_only_opens_of_its_name)
 {
 	pthread_t first, second;
 	DAT_IA_HANDLE ia;
 
-	use_conf(MOCK("m", "gate") MOCK("other", ""));
-	ia = must_open("other");
-	first = start(open_in_thread, (void *)"m");
-	sem_wait(&loaded()->entered);
-	second = start(open_in_thread, (void *)"m");
+	use_conf(MOCK("m", "block-init") MOCK("other", ""));
+	ia = opened_ia("other");
+	first = registry_thread_start(open_in_thread, (void *)"m");
+	sem_wait(&loaded_mock()->entered);
+	second = registry_thread_start(open_in_thread, (void *)"m");
 	use_registry("other");
-	sem_post(&loaded()->leave);
-	must_close(finish(first));
-	sem_post(&loaded()->leave); /* should the second have come after that close */
-	must_close(finish(second));
-	must_close(ia);
-	ck_assert_int_eq(loaded()->wrong, 0);
-	ck_assert_int_eq(loaded()->inits, loaded()->finis);
+	sem_post(&loaded_mock()->proceed);
+	close_abruptly(registry_thread_join(first));
+	sem_post(&loaded_mock()->proceed); /* for another init, if the second open came after it */
+	close_abruptly(registry_thread_join(second));
+	close_abruptly(ia);
+	ck_assert_int_eq(loaded_mock()->misuses, 0);
+	ck_assert_int_eq(loaded_mock()->inits, loaded_mock()->finis);
 }
 END_TEST
 
-START_TEST(test_fini_holds_up_its_own_name_alone)
+START_TEST(fini_blocks_only_opens_of_its_name)
 {
 	pthread_t closer, opener;
 	DAT_IA_HANDLE ia;
 
-	use_conf(MOCK("m", "gate2") MOCK("other", ""));
-	closer = start(close_in_thread, must_open("m"));
-	sem_wait(&loaded()->entered);
-	opener = start(open_in_thread, (void *)"m");
+	use_conf(MOCK("m", "block-fini") MOCK("other", ""));
+	closer = registry_thread_start(close_in_thread, opened_ia("m"));
+	sem_wait(&loaded_mock()->entered);
+	opener = registry_thread_start(open_in_thread, (void *)"m");
 	use_registry("other");
-	ck_assert_int_eq(loaded()->inits, 2); /* m and other: the opener waits for fini to end */
-	sem_post(&loaded()->leave);
-	finish(closer);
-	ia = finish(opener);
-	expect_counts(3, 2, 3, 2);
-	sem_post(&loaded()->leave);
-	must_close(ia);
-	expect_counts(3, 3, 3, 3);
+	ck_assert_int_eq(loaded_mock()->inits, 2); /* of m and other: the opener waits for fini */
+	sem_post(&loaded_mock()->proceed);
+	registry_thread_join(closer);
+	ia = registry_thread_join(opener);
+	counts_are(3, 2, 3, 2);
+	sem_post(&loaded_mock()->proceed);
+	close_abruptly(ia);
+	counts_are(3, 3, 3, 3);
 }
 END_TEST
 
-static void *open_and_close(void *arg)
+static void *open_and_close_names(void *arg)
 {
 	static const char *const names[] = { "a", "b", "RO_AWARE_a" };
 	DAT_IA_HANDLE ia, spare;
 
 	for (int i = 0; i < 300; i++) {
-		ia = must_open(names[(i + *(int *)arg) % 3]);
+		ia = opened_ia(names[(i + *(int *)arg) % 3]);
 		if (i % 5 == 0)
 			ck_assert_uint_eq(try_open("gone", &spare), NO_DEVICE);
-		must_close(ia);
+		close_abruptly(ia);
 	}
 	return NULL;
 }
 
-START_TEST(test_threads)
+START_TEST(threads_open_and_close_the_same_names)
 {
 	pthread_t threads[4];
 	int numbers[4];
 
-	use_conf(MISSING("a") MOCK("a", "") MOCK("b", "clingy") MOCK("gone", "sick"));
+	use_conf(MISSING("a") MOCK("a", "") MOCK("b", "no-remove") MOCK("gone", "no-device"));
 	for (int i = 0; i < COUNT(threads); i++) {
 		numbers[i] = i;
-		threads[i] = start(open_and_close, &numbers[i]);
+		threads[i] = registry_thread_start(open_and_close_names, &numbers[i]);
 	}
 	for (int i = 0; i < COUNT(threads); i++)
-		finish(threads[i]);
-	ck_assert_int_eq(loaded()->wrong, 0);
-	ck_assert_int_eq(loaded()->inits, loaded()->finis);
-	ck_assert_int_eq(loaded()->opens, 1200);
-	ck_assert_int_eq(loaded()->closes, 1200);
-	ck_assert_uint_eq((uintptr_t)must_open("a"), 1);
-	ck_assert_uint_eq(withdraw("b"), NO_NAME);
+		registry_thread_join(threads[i]);
+	ck_assert_int_eq(loaded_mock()->misuses, 0);
+	ck_assert_int_eq(loaded_mock()->inits, loaded_mock()->finis);
+	ck_assert_int_eq(loaded_mock()->opens, 1200);
+	ck_assert_int_eq(loaded_mock()->closes, 1200);
+	ck_assert_uint_eq((uintptr_t)opened_ia("a"), 1);
+	ck_assert_uint_eq(registry_remove("b", 1, 2, DAT_FALSE), NO_NAME);
 }
 END_TEST
 
@@ -548,31 +541,31 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("open");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_test(cases, test_open_and_close);
-	tcase_add_test(cases, test_started_once_stopped_once);
-	tcase_add_test(cases, test_each_name_has_a_life_of_its_own);
-	tcase_add_test(cases, test_library_stays);
-	tcase_add_test(cases, test_first_library_that_loads);
-	tcase_add_test(cases, test_no_library_loads);
-	tcase_add_test(cases, test_every_reason_when_asked);
-	tcase_add_test(cases, test_library_of_something_else);
-	tcase_add_test(cases, test_init_registers_nothing);
-	tcase_add_test(cases, test_library_registers_by_itself);
-	tcase_add_test(cases, test_device_is_gone);
-	tcase_add_test(cases, test_failed_open_beside_a_good_one);
-	tcase_add_test(cases, test_success_without_an_ia);
-	tcase_add_test(cases, test_refused_close_changes_nothing);
-	tcase_add_test(cases, test_fini_that_forgets_to_remove);
-	tcase_add_test(cases, test_arguments);
-	tcase_add_test(cases, test_given_evd_needs_no_length);
-	tcase_add_test(cases, test_other_generation);
-	tcase_add_test(cases, test_larger_minor_version);
-	tcase_add_test(cases, test_thread_safety_is_part_of_the_key);
-	tcase_add_test(cases, test_ro_aware);
-	tcase_add_test(cases, test_many_rounds);
-	tcase_add_test(cases, test_init_and_fini_call_back);
-	tcase_add_test(cases, test_init_holds_up_its_own_name_alone);
-	tcase_add_test(cases, test_fini_holds_up_its_own_name_alone);
-	tcase_add_test(cases, test_threads);
+	tcase_add_test(cases, open_passes_its_arguments_to_the_provider);
+	tcase_add_test(cases, the_provider_is_initialised_once_for_many_ias);
+	tcase_add_test(cases, each_name_is_initialised_by_itself);
+	tcase_add_test(cases, the_library_stays_loaded);
+	tcase_add_test(cases, the_first_library_that_loads_is_used);
+	tcase_add_test(cases, a_name_without_a_library_is_not_registered);
+	tcase_add_test(cases, debug_output_has_the_reason_for_each_library);
+	tcase_add_test(cases, a_library_that_is_no_provider_is_refused);
+	tcase_add_test(cases, open_fails_when_init_registers_nothing);
+	tcase_add_test(cases, a_library_may_register_when_it_is_loaded);
+	tcase_add_test(cases, a_failed_open_stops_the_provider);
+	tcase_add_test(cases, a_failed_open_leaves_other_names_running);
+	tcase_add_test(cases, success_without_an_ia_is_an_internal_error);
+	tcase_add_test(cases, a_refused_close_keeps_the_ia_open);
+	tcase_add_test(cases, the_registry_removes_what_fini_did_not);
+	tcase_add_test(cases, open_refuses_bad_arguments);
+	tcase_add_test(cases, an_evd_of_the_consumer_needs_no_length);
+	tcase_add_test(cases, another_major_version_is_refused_without_loading);
+	tcase_add_test(cases, the_smallest_sufficient_minor_is_loaded);
+	tcase_add_test(cases, thread_safety_is_part_of_the_key);
+	tcase_add_test(cases, ro_aware_reaches_the_provider);
+	tcase_add_test(cases, open_and_close_leak_no_descriptors);
+	tcase_add_test(cases, init_and_fini_may_call_the_registry);
+	tcase_add_test(cases, init_blocks_only_opens_of_its_name);
+	tcase_add_test(cases, fini_blocks_only_opens_of_its_name);
+	tcase_add_test(cases, threads_open_and_close_the_same_names);
 	return run_cases(argc, argv);
 }

@@ -7,7 +7,7 @@ static DAT_EVD_HANDLE async;
 
 static void setup(void)
 {
-	ia = ia_make("fake0", false, &async);
+	ia = ia_open_on("fake0", false, &async);
 }
 
 static void teardown(void)
@@ -16,7 +16,7 @@ static void teardown(void)
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-START_TEST(lives_and_dies)
+START_TEST(a_zone_is_queried_until_it_is_freed)
 {
 	DAT_PZ_HANDLE pz = POISON;
 	DAT_PZ_PARAM param;
@@ -32,7 +32,7 @@ START_TEST(lives_and_dies)
 }
 END_TEST
 
-START_TEST(refuses_arguments)
+START_TEST(calls_refuse_bad_arguments)
 {
 	DAT_PZ_HANDLE pz = POISON;
 	DAT_PZ_PARAM param;
@@ -49,19 +49,19 @@ START_TEST(refuses_arguments)
 }
 END_TEST
 
-static char memory[64];
+static char pz_memory[64];
 
-static DAT_LMR_HANDLE lmr_in(DAT_PZ_HANDLE pz)
+static DAT_LMR_HANDLE pz_lmr(DAT_PZ_HANDLE pz)
 {
-	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	const DAT_REGION_DESCRIPTION region = { .for_va = pz_memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(pz_memory), pz,
 			  DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	return lmr;
 }
 
-START_TEST(stays_while_used)
+START_TEST(a_zone_in_use_is_not_freed)
 {
 	DAT_PZ_HANDLE pz;
 	DAT_LMR_HANDLE lmr[2];
@@ -69,7 +69,7 @@ START_TEST(stays_while_used)
 
 	ck_dat(pz_create(ia, &pz));
 	for (int i = 0; i < 2; i++)
-		lmr[i] = lmr_in(pz);
+		lmr[i] = pz_lmr(pz);
 	for (int i = 0; i < 2; i++) {
 		ck_dat_is(pz_free(pz), BAD_STATE(PZ_IN_USE));
 		ck_dat(pz_query(pz, DAT_PZ_FIELD_ALL, &param));
@@ -79,7 +79,7 @@ START_TEST(stays_while_used)
 }
 END_TEST
 
-static DAT_RMR_HANDLE rmr_in(DAT_PZ_HANDLE pz)
+static DAT_RMR_HANDLE pz_rmr(DAT_PZ_HANDLE pz)
 {
 	DAT_RMR_HANDLE rmr;
 
@@ -87,7 +87,7 @@ static DAT_RMR_HANDLE rmr_in(DAT_PZ_HANDLE pz)
 	return rmr;
 }
 
-static DAT_EP_HANDLE ep_in(DAT_PZ_HANDLE pz)
+static DAT_EP_HANDLE pz_ep(DAT_PZ_HANDLE pz)
 {
 	DAT_EP_HANDLE ep;
 
@@ -95,46 +95,45 @@ static DAT_EP_HANDLE ep_in(DAT_PZ_HANDLE pz)
 	return ep;
 }
 
-/* Who may live in a zone, and how he leaves. */
+/* The kinds of object that hold a zone. */
 static const struct {
-	DAT_HANDLE (*make)(DAT_PZ_HANDLE pz);
+	DAT_HANDLE (*create)(DAT_PZ_HANDLE pz);
 	DAT_RETURN (*free)(DAT_HANDLE handle);
-} tenants[] = {
-	{ lmr_in, lmr_free },
-	{ rmr_in, rmr_free },
-	{ ep_in, ep_free },
+} kinds[] = {
+	{ pz_lmr, lmr_free },
+	{ pz_rmr, rmr_free },
+	{ pz_ep, ep_free },
 };
 
 /*
- * One of each, who leave in another order each time; the refused free hurts neither the zone nor
- * who is left.
+ * One object of each kind, freed in another order in each case. A refused free changes neither the
+ * zone nor the objects in it.
  */
-START_TEST(every_kind_of_tenant_counts)
+START_TEST(every_kind_of_object_holds_its_zone)
 {
-	DAT_HANDLE inside[COUNT(tenants)];
+	DAT_HANDLE objects[COUNT(kinds)];
 	DAT_PZ_HANDLE pz, other;
 
 	ck_dat(pz_create(ia, &pz));
 	ck_dat(pz_create(ia, &other));
-	for (int i = 0; i < COUNT(tenants); i++)
-		inside[i] = tenants[i].make(pz);
-	for (int i = 0; i < COUNT(tenants); i++) {
-		int next = (_i + i) % COUNT(tenants);
+	for (int i = 0; i < COUNT(kinds); i++)
+		objects[i] = kinds[i].create(pz);
+	for (int i = 0; i < COUNT(kinds); i++) {
+		int next = (_i + i) % COUNT(kinds);
 
 		ck_dat_is(pz_free(pz), BAD_STATE(PZ_IN_USE));
-		ck_dat(lmr_free(lmr_in(pz)));
-		ck_dat(tenants[next].free(inside[next]));
+		ck_dat(lmr_free(pz_lmr(pz)));
+		ck_dat(kinds[next].free(objects[next]));
 	}
-	ck_dat(pz_free(other)); /* theirs was the other one */
+	ck_dat(pz_free(other));
 	ck_dat(pz_free(pz));
 	ck_assert_uint_eq(fake_alive(FAKE_PD), 0);
 }
 END_TEST
 
-/* Nobody can move in when it is gone, or into one of another adapter. */
-START_TEST(takes_no_tenants_when_freed)
+START_TEST(nothing_is_created_in_a_freed_zone)
 {
-	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	const DAT_REGION_DESCRIPTION region = { .for_va = pz_memory };
 	DAT_HANDLE handle = POISON;
 	DAT_PZ_HANDLE pz;
 
@@ -151,36 +150,36 @@ START_TEST(takes_no_tenants_when_freed)
 }
 END_TEST
 
-static void *come_and_go(void *arg)
+static void *create_and_free_pzs(void *arg)
 {
 	(void)arg;
 	for (unsigned n = 0; n < 300; n++) {
-		DAT_HANDLE tenant;
+		DAT_HANDLE object;
 		DAT_PZ_HANDLE pz;
 
 		ck_dat(pz_create(ia, &pz));
-		tenant = tenants[n % COUNT(tenants)].make(pz);
+		object = kinds[n % COUNT(kinds)].create(pz);
 		ck_dat_is(pz_free(pz), BAD_STATE(PZ_IN_USE));
-		ck_dat(tenants[n % COUNT(tenants)].free(tenant));
+		ck_dat(kinds[n % COUNT(kinds)].free(object));
 		ck_dat(pz_free(pz));
 	}
 	return NULL;
 }
 
-START_TEST(two_threads)
+START_TEST(threads_create_and_free)
 {
 	pthread_t threads[2];
 
 	for (int i = 0; i < 2; i++)
-		threads[i] = consumer_thread_start(come_and_go, NULL);
+		threads[i] = consumer_thread_start(create_and_free_pzs, NULL);
 	for (int i = 0; i < 2; i++)
-		consumer_thread_end(threads[i]);
+		consumer_thread_join(threads[i]);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_PZ), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_PD), 0);
 }
 END_TEST
 
-START_TEST(every_failure_unwinds)
+START_TEST(a_failed_create_leaves_nothing_behind)
 {
 	DAT_PZ_HANDLE pz = POISON;
 	unsigned n = 1;
@@ -203,12 +202,12 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("zones");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
-	tcase_add_test(cases, lives_and_dies);
-	tcase_add_test(cases, refuses_arguments);
-	tcase_add_test(cases, stays_while_used);
-	tcase_add_loop_test(cases, every_kind_of_tenant_counts, 0, COUNT(tenants));
-	tcase_add_test(cases, takes_no_tenants_when_freed);
-	tcase_add_test(cases, two_threads);
-	tcase_add_test(cases, every_failure_unwinds);
+	tcase_add_test(cases, a_zone_is_queried_until_it_is_freed);
+	tcase_add_test(cases, calls_refuse_bad_arguments);
+	tcase_add_test(cases, a_zone_in_use_is_not_freed);
+	tcase_add_loop_test(cases, every_kind_of_object_holds_its_zone, 0, COUNT(kinds));
+	tcase_add_test(cases, nothing_is_created_in_a_freed_zone);
+	tcase_add_test(cases, threads_create_and_free);
+	tcase_add_test(cases, a_failed_create_leaves_nothing_behind);
 	return run_unit_cases(argc, argv);
 }

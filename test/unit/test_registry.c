@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the registry knows: dat.conf as it is listed, what providers add and remove, and which of
- * them a name means.
+ * The registry: the list of dat.conf's entries, the providers that are added and removed, and the
+ * provider that a name opens.
  */
 #define _GNU_SOURCE
 #include <dat/udat.h>
@@ -17,30 +17,14 @@
 #define IN_USE	   0x80110000U
 #define ALREADY	   0x80100000U
 
-#define LINE(name) name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
+static const char fourteen[] = "" CONF_LINE("a") CONF_LINE("b") "# c\n" CONF_LINE(
+	"c") "d u2.0 threadsafe default lib dapl.2.0 \"\" \"\"\n" CONF_LINE("e") CONF_LINE("f")
+	CONF_LINE("g") CONF_LINE("h") CONF_LINE("i") CONF_LINE("j") CONF_LINE("k") CONF_LINE("l")
+		CONF_LINE("m") "\n" CONF_LINE("n");
 
-static const char fourteen[] = LINE("a")
-	LINE("b") "# c\n" LINE("c") "d u2.0 threadsafe default lib dapl.2.0 \"\" \"\"\n" LINE("e")
-		LINE("f") LINE("g") LINE("h") LINE("i") LINE("j") LINE("k") LINE("l")
-			LINE("m") "\n" LINE("n");
+/* ---- the list ---- */
 
-/* The names listed, one character each. */
-static const char *listed(DAT_COUNT max)
-{
-	static char text[32];
-	DAT_PROVIDER_INFO infos[32], *list[32];
-	DAT_COUNT count = -1;
-
-	for (int i = 0; i < COUNT(list); i++)
-		list[i] = i < max ? &infos[i] : NULL;
-	ck_assert_uint_eq(dat_registry_list_providers(max, &count, list), DAT_SUCCESS);
-	for (int i = 0; i < count; i++)
-		text[i] = infos[i].ia_name[0];
-	text[count] = '\0';
-	return text;
-}
-
-START_TEST(test_list_asks_for_the_size)
+START_TEST(list_with_size_0_returns_the_size_needed)
 {
 	DAT_COUNT count = -1;
 
@@ -50,30 +34,30 @@ START_TEST(test_list_asks_for_the_size)
 }
 END_TEST
 
-START_TEST(test_list_in_file_order)
+START_TEST(list_keeps_the_order_of_the_file)
 {
 	use_conf(fourteen);
-	ck_assert_str_eq(listed(8), "abcdefgh");
-	ck_assert_str_eq(listed(1), "a");
-	ck_assert_str_eq(listed(14), "abcdefghijklmn");
-	ck_assert_str_eq(listed(20), "abcdefghijklmn");
+	ck_assert_str_eq(registry_list(8), "abcdefgh");
+	ck_assert_str_eq(registry_list(1), "a");
+	ck_assert_str_eq(registry_list(14), "abcdefghijklmn");
+	ck_assert_str_eq(registry_list(20), "abcdefghijklmn");
 }
 END_TEST
 
-/* Some claim more room than there is. */
-START_TEST(test_list_touches_no_more_than_it_fills)
+/* Consumers exist that pass a larger size than their array has. */
+START_TEST(list_writes_only_the_entries_that_exist)
 {
 	DAT_PROVIDER_INFO info, *list[] = { &info, NULL };
 	DAT_COUNT count;
 
-	use_conf(LINE("a"));
+	use_conf(CONF_LINE("a"));
 	ck_assert_uint_eq(dat_registry_list_providers(8, &count, list), DAT_SUCCESS);
 	ck_assert_int_eq(count, 1);
 	ck_assert_str_eq(info.ia_name, "a");
 }
 END_TEST
 
-START_TEST(test_list_tells_the_key)
+START_TEST(list_returns_the_whole_key)
 {
 	DAT_PROVIDER_INFO first = { .ia_name = "x" }, fourth, spare,
 			  *list[] = { &first, &spare, &spare, &fourth };
@@ -92,7 +76,7 @@ START_TEST(test_list_tells_the_key)
 }
 END_TEST
 
-START_TEST(test_list_arguments)
+START_TEST(list_refuses_bad_arguments)
 {
 	DAT_PROVIDER_INFO info = { .ia_name = "x" }, *list[] = { &info, NULL };
 	DAT_COUNT count = -1;
@@ -108,17 +92,18 @@ START_TEST(test_list_arguments)
 }
 END_TEST
 
-START_TEST(test_list_counts_a_chain_once)
+START_TEST(list_has_each_key_once)
 {
-	use_conf(LINE("a") LINE("b") LINE(
-		"a") "a u2.0 nonthreadsafe default l dapl.2.0 \"\" \"\"\n" LINE("c") LINE("b"));
-	ck_assert_str_eq(listed(8), "abac");
+	use_conf(CONF_LINE("a") CONF_LINE("b") CONF_LINE(
+		"a") "a u2.0 nonthreadsafe default l dapl.2.0 \"\" \"\"\n" CONF_LINE("c")
+			 CONF_LINE("b"));
+	ck_assert_str_eq(registry_list(8), "abac");
 }
 END_TEST
 
 /*
- * One of these between two good lines costs nothing but itself, and a message that says where it
- * is.
+ * Each of these lines stands between two good ones. Only the line itself is ignored, with one
+ * message that has its number.
  */
 static const char *const malformed[] = {
 	"x u1.2 nonthreadsafe default lib dapl.1.2 p",
@@ -139,24 +124,24 @@ static const char *const malformed[] = {
 	"x",
 };
 
-START_TEST(test_malformed_line)
+START_TEST(a_malformed_line_is_reported_and_ignored)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 	char *text;
 
-	ck_assert_int_gt(asprintf(&text, LINE("a") "%s\n" LINE("b"), malformed[_i]), 0);
+	ck_assert_int_gt(asprintf(&text, CONF_LINE("a") "%s\n" CONF_LINE("b"), malformed[_i]), 0);
 	use_conf(text);
-	ck_assert_str_eq(listed(8), "ab");
-	ck_assert_int_eq(lines_heard(ear), 1);
-	ck_assert_ptr_nonnull(strstr(heard(ear), ":2: "));
+	ck_assert_str_eq(registry_list(8), "ab");
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), ":2: "));
 	free(text);
 }
 END_TEST
 
-START_TEST(test_odd_but_good_file)
+START_TEST(a_file_at_its_limits_is_accepted)
 {
 	char name[256], *library = malloc(100001), *text;
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
 	memset(name, 'n', 255);
 	name[255] = '\0';
@@ -172,8 +157,8 @@ START_TEST(test_odd_but_good_file)
 				  library, name),
 			 0);
 	use_conf(text);
-	ck_assert_str_eq(listed(8), "anz");
-	ck_assert_str_eq(heard(ear), "");
+	ck_assert_str_eq(registry_list(8), "anz");
+	ck_assert_str_eq(captured_text(err_fd), "");
 	free(library);
 	free(text);
 }
@@ -188,57 +173,55 @@ static DAT_RETURN open_name(const char *name, DAT_UINT32 major, DAT_UINT32 minor
 }
 
 static const struct {
-	const char *file; /* NULL: a missing one */
+	const char *file;
 	int messages;
-} no_files[] = { { "/nonexistent/dat.conf", 1 }, { "", 1 }, { "/", 1 }, { "/dev/null", 0 } };
+} empty_files[] = { { "/nonexistent/dat.conf", 1 }, { "", 1 }, { "/", 1 }, { "/dev/null", 0 } };
 
-START_TEST(test_no_file)
+START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 	DAT_COUNT count = -1;
 	DAT_IA_HANDLE ia;
 
-	setenv("DAT_OVERRIDE", no_files[_i].file, 1);
+	setenv("DAT_OVERRIDE", empty_files[_i].file, 1);
 	ck_assert_uint_eq(dat_registry_list_providers(0, &count, NULL), BAD_ARG(1));
 	ck_assert_int_eq(count, 0);
-	ck_assert_str_eq(listed(8), "");
+	ck_assert_str_eq(registry_list(8), "");
 	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &ia), NO_NAME);
-	ck_assert_int_eq(lines_heard(ear), no_files[_i].messages);
+	ck_assert_int_eq(captured_lines(err_fd), empty_files[_i].messages);
 }
 END_TEST
 
-START_TEST(test_debug_type)
+START_TEST(dbg_type_0_silences_errors)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
 	setenv("DAT_DBG_TYPE", "0", 1);
-	use_conf("bad line\n" LINE("a"));
-	ck_assert_str_eq(listed(8), "a");
-	ck_assert_str_eq(heard(ear), "");
+	use_conf("bad line\n" CONF_LINE("a"));
+	ck_assert_str_eq(registry_list(8), "a");
+	ck_assert_str_eq(captured_text(err_fd), "");
 }
 END_TEST
 
-START_TEST(test_debug_destination)
+START_TEST(dbg_dest_2_prints_nothing_on_stderr)
 {
-	int ear = listen_to_stderr();
+	int err_fd = capture_stderr();
 
 	setenv("DAT_DBG_DEST", "0x2", 1);
-	use_conf("bad line\n" LINE("a"));
-	ck_assert_str_eq(listed(8), "a");
-	ck_assert_str_eq(heard(ear), "");
+	use_conf("bad line\n" CONF_LINE("a"));
+	ck_assert_str_eq(registry_list(8), "a");
+	ck_assert_str_eq(captured_text(err_fd), "");
 }
 END_TEST
 
-/* What providers register. Each table opens IAs of its own number. */
+/* ---- registered providers: the table number n opens the object number n ---- */
 
 #define TABLES 4
 
-static struct object {
-	DAT_PROVIDER *provider;
-} objects[TABLES];
+static struct registry_object objects[TABLES];
 
-static char last_name[DAT_NAME_MAX_LENGTH];
-static int last_aware, opened;
+static char opened_name[DAT_NAME_MAX_LENGTH];
+static int opened_aware, opened;
 
 #define OPEN(n)                                                                                    \
 	static DAT_RETURN open_##n(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,   \
@@ -248,8 +231,8 @@ static int last_aware, opened;
                                                                                                    \
 		(void)qlen;                                                                        \
 		(void)evd;                                                                         \
-		last_aware = datx_ia_open_ro_aware();                                              \
-		strcpy(last_name, name);                                                           \
+		opened_aware = datx_ia_open_ro_aware();                                            \
+		strcpy(opened_name, name);                                                         \
 		opened = n;                                                                        \
 		*ia = &objects[n];                                                                 \
 		return DAT_SUCCESS;                                                                \
@@ -259,7 +242,7 @@ OPEN(1)
 OPEN(2)
 OPEN(3)
 
-static DAT_RETURN close_object(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
+static DAT_RETURN table_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
 {
 	(void)ia;
 	(void)flags;
@@ -267,14 +250,14 @@ static DAT_RETURN close_object(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
 }
 
 static DAT_PROVIDER tables[TABLES] = {
-	{ .ia_open_func = open_0, .ia_close_func = close_object },
-	{ .ia_open_func = open_1, .ia_close_func = close_object },
-	{ .ia_open_func = open_2, .ia_close_func = close_object },
-	{ .ia_open_func = open_3, .ia_close_func = close_object },
+	{ .ia_open_func = open_0, .ia_close_func = table_close },
+	{ .ia_open_func = open_1, .ia_close_func = table_close },
+	{ .ia_open_func = open_2, .ia_close_func = table_close },
+	{ .ia_open_func = open_3, .ia_close_func = table_close },
 };
 
-static DAT_RETURN add(int table, const char *name, DAT_UINT32 major, DAT_UINT32 minor,
-		      DAT_BOOLEAN safe)
+static DAT_RETURN table_add(int table, const char *name, DAT_UINT32 major, DAT_UINT32 minor,
+			    DAT_BOOLEAN safe)
 {
 	DAT_PROVIDER_INFO info = { "", major, minor, safe };
 
@@ -283,16 +266,8 @@ static DAT_RETURN add(int table, const char *name, DAT_UINT32 major, DAT_UINT32 
 	return dat_registry_add_provider(&tables[table], &info);
 }
 
-static DAT_RETURN withdraw(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN safe)
-{
-	DAT_PROVIDER_INFO info = { "", major, minor, safe };
-
-	strcpy(info.ia_name, name);
-	return dat_registry_remove_provider(&tables[0], &info);
-}
-
-/* The table an open led to, or minus its failure's subtype. */
-static int leads_to(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN safe)
+/* The number of the table that an open used, or its status' subtype, negated. */
+static int table_opened(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BOOLEAN safe)
 {
 	DAT_IA_HANDLE ia = &ia;
 	DAT_RETURN ret = open_name(name, major, minor, safe, &ia);
@@ -307,14 +282,14 @@ static int leads_to(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DAT_BO
 	return opened;
 }
 
-START_TEST(test_add_arguments)
+START_TEST(add_refuses_bad_arguments)
 {
 	DAT_PROVIDER_INFO info = { "a", 1, 2, DAT_FALSE };
 
 	use_conf("");
 	ck_assert_uint_eq(dat_registry_add_provider(NULL, &info), BAD_ARG(1));
 	ck_assert_uint_eq(dat_registry_add_provider(&tables[0], NULL), BAD_ARG(2));
-	ck_assert_uint_eq(add(0, "", 1, 2, DAT_FALSE), BAD_ARG(2));
+	ck_assert_uint_eq(table_add(0, "", 1, 2, DAT_FALSE), BAD_ARG(2));
 	memset(info.ia_name, 'a', sizeof(info.ia_name));
 	ck_assert_uint_eq(dat_registry_add_provider(&tables[0], &info), BAD_ARG(2));
 	info.ia_name[255] = '\0';
@@ -322,145 +297,148 @@ START_TEST(test_add_arguments)
 }
 END_TEST
 
-START_TEST(test_remove_arguments)
+START_TEST(remove_needs_the_exact_key)
 {
 	DAT_PROVIDER_INFO info = { "a", 1, 2, DAT_FALSE };
 
 	use_conf("");
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_uint_eq(dat_registry_remove_provider(NULL, &info), BAD_ARG(1));
 	ck_assert_uint_eq(dat_registry_remove_provider(&tables[0], NULL), BAD_ARG(2));
-	ck_assert_uint_eq(withdraw("b", 1, 2, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(withdraw("a", 1, 1, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(withdraw("a", 1, 3, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(withdraw("a", 2, 2, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_TRUE), NO_NAME);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("b", 1, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", 1, 1, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", 1, 3, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", 2, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_TRUE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), NO_NAME);
 }
 END_TEST
 
-START_TEST(test_one_name_many_keys)
+START_TEST(a_name_may_have_many_keys)
 {
 	use_conf("");
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(1, "a", 1, 2, DAT_FALSE), ALREADY);
-	ck_assert_uint_eq(add(1, "a", 1, 2, DAT_TRUE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(2, "a", 1, 3, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(3, "a", 2, 0, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(leads_to("a", 1, 2, DAT_FALSE), 0);
-	ck_assert_int_eq(leads_to("a", 1, 2, DAT_TRUE), 1);
-	ck_assert_int_eq(leads_to("a", 1, 3, DAT_FALSE), 2);
-	ck_assert_int_eq(leads_to("a", 2, 0, DAT_FALSE), 3);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(1, "a", 1, 2, DAT_FALSE), ALREADY);
+	ck_assert_uint_eq(table_add(1, "a", 1, 2, DAT_TRUE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(2, "a", 1, 3, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(3, "a", 2, 0, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("a", 1, 2, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("a", 1, 2, DAT_TRUE), 1);
+	ck_assert_int_eq(table_opened("a", 1, 3, DAT_FALSE), 2);
+	ck_assert_int_eq(table_opened("a", 2, 0, DAT_FALSE), 3);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 }
 END_TEST
 
-START_TEST(test_smallest_sufficient_minor)
+START_TEST(open_takes_the_smallest_sufficient_minor)
 {
 	use_conf("");
-	ck_assert_uint_eq(add(0, "a", 1, 9, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(1, "a", 1, 4, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(2, "a", 1, 6, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(leads_to("a", 1, 0, DAT_FALSE), 1);
-	ck_assert_int_eq(leads_to("a", 1, 4, DAT_FALSE), 1);
-	ck_assert_int_eq(leads_to("a", 1, 5, DAT_FALSE), 2);
-	ck_assert_int_eq(leads_to("a", 1, 7, DAT_FALSE), 0);
-	ck_assert_int_eq(leads_to("a", 1, 10, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
+	ck_assert_uint_eq(table_add(0, "a", 1, 9, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(1, "a", 1, 4, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(2, "a", 1, 6, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("a", 1, 0, DAT_FALSE), 1);
+	ck_assert_int_eq(table_opened("a", 1, 4, DAT_FALSE), 1);
+	ck_assert_int_eq(table_opened("a", 1, 5, DAT_FALSE), 2);
+	ck_assert_int_eq(table_opened("a", 1, 7, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("a", 1, 10, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
 }
 END_TEST
 
-START_TEST(test_why_nothing_matches)
+START_TEST(the_subtype_names_the_first_field_without_a_match)
 {
 	/* One candidate is registered, one in the file. */
 	use_conf("f u3.1 threadsafe default libnone.so dapl.1.2 \"p\" \"\"\n");
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(leads_to("A", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(leads_to("", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(leads_to("a", 2, 9, DAT_TRUE), -(int)DAT_MAJOR_NOT_FOUND);
-	ck_assert_int_eq(leads_to("a", 1, 3, DAT_TRUE), -(int)DAT_MINOR_NOT_FOUND);
-	ck_assert_int_eq(leads_to("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
-	ck_assert_int_eq(leads_to("f", 1, 2, DAT_FALSE), -(int)DAT_MAJOR_NOT_FOUND);
-	ck_assert_int_eq(leads_to("f", 3, 2, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
-	ck_assert_int_eq(leads_to("f", 3, 1, DAT_FALSE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("A", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("a", 2, 9, DAT_TRUE), -(int)DAT_MAJOR_NOT_FOUND);
+	ck_assert_int_eq(table_opened("a", 1, 3, DAT_TRUE), -(int)DAT_MINOR_NOT_FOUND);
+	ck_assert_int_eq(table_opened("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
+	ck_assert_int_eq(table_opened("f", 1, 2, DAT_FALSE), -(int)DAT_MAJOR_NOT_FOUND);
+	ck_assert_int_eq(table_opened("f", 3, 2, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
+	ck_assert_int_eq(table_opened("f", 3, 1, DAT_FALSE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
 	/*
-	 * Name and minor are had by one, thread safety by another: each key field narrows what is
-	 * left.
+	 * One provider matches name and minor version, the other name and thread safety. The
+	 * fields are compared in turn, each among the providers that matched the ones before.
 	 */
-	ck_assert_uint_eq(add(1, "a", 1, 1, DAT_TRUE), DAT_SUCCESS);
-	ck_assert_int_eq(leads_to("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
+	ck_assert_uint_eq(table_add(1, "a", 1, 1, DAT_TRUE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
 }
 END_TEST
 
-START_TEST(test_remove_while_open)
+START_TEST(remove_is_refused_while_an_ia_is_open)
 {
 	DAT_IA_HANDLE first, second;
 
 	use_conf("");
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &first), DAT_SUCCESS);
 	objects[1].provider = &tables[0];
 	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &second), DAT_SUCCESS);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_FALSE), IN_USE);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), IN_USE);
 	ck_assert_uint_eq(dat_ia_close(first, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_FALSE), IN_USE);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), IN_USE);
 	ck_assert_uint_eq(dat_ia_close(second, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(withdraw("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 }
 END_TEST
 
-START_TEST(test_registered_names_are_not_listed)
+START_TEST(list_has_no_registered_names)
 {
-	use_conf(LINE("f"));
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_str_eq(listed(8), "f");
+	use_conf(CONF_LINE("f"));
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_str_eq(registry_list(8), "f");
 }
 END_TEST
 
-/* The consumer's word on relaxed ordering. */
+/* ---- the prefix by which a consumer accepts relaxed ordering ---- */
 
-START_TEST(test_aware_prefix)
+START_TEST(the_prefix_is_removed_from_the_name)
 {
 	use_conf("");
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(leads_to("RO_AWARE_a", 1, 2, DAT_FALSE), 0);
-	ck_assert_str_eq(last_name, "a");
-	ck_assert_int_ne(last_aware, 0);
-	ck_assert_int_eq(leads_to("a", 1, 2, DAT_FALSE), 0);
-	ck_assert_str_eq(last_name, "a");
-	ck_assert_int_eq(last_aware, 0);
-	ck_assert_int_eq(leads_to("RO_AWARE_b", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(leads_to("RO_AWARE_", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(leads_to("ro_aware_a", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("RO_AWARE_a", 1, 2, DAT_FALSE), 0);
+	ck_assert_str_eq(opened_name, "a");
+	ck_assert_int_ne(opened_aware, 0);
+	ck_assert_int_eq(table_opened("a", 1, 2, DAT_FALSE), 0);
+	ck_assert_str_eq(opened_name, "a");
+	ck_assert_int_eq(opened_aware, 0);
+	ck_assert_int_eq(table_opened("RO_AWARE_b", 1, 2, DAT_FALSE),
+			 -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("RO_AWARE_", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("ro_aware_a", 1, 2, DAT_FALSE),
+			 -(int)DAT_NAME_NOT_REGISTERED);
 }
 END_TEST
 
-START_TEST(test_aware_only_during_the_open)
+START_TEST(ro_aware_is_set_only_during_the_open)
 {
 	int datx_ia_open_ro_aware(void);
 
 	use_conf("");
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_int_eq(datx_ia_open_ro_aware(), 0);
-	ck_assert_int_eq(leads_to("RO_AWARE_a", 1, 2, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("RO_AWARE_a", 1, 2, DAT_FALSE), 0);
 	ck_assert_int_eq(datx_ia_open_ro_aware(), 0);
 }
 END_TEST
 
-START_TEST(test_a_name_with_the_prefix)
+START_TEST(a_registered_name_may_begin_with_the_prefix)
 {
-	listen_to_stderr(); /* there is no library for the name in the file */
-	use_conf(LINE("RO_AWARE_f"));
-	ck_assert_uint_eq(add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(1, "RO_AWARE_a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(add(2, "f", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(leads_to("RO_AWARE_a", 1, 2, DAT_FALSE), 1);
-	ck_assert_str_eq(last_name, "RO_AWARE_a");
-	ck_assert_int_eq(last_aware, 0);
-	ck_assert_int_eq(leads_to("RO_AWARE_RO_AWARE_a", 1, 2, DAT_FALSE), 1);
-	ck_assert_int_ne(last_aware, 0);
-	ck_assert_int_eq(leads_to("RO_AWARE_f", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	capture_stderr(); /* there is no library for the name in the file */
+	use_conf(CONF_LINE("RO_AWARE_f"));
+	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(1, "RO_AWARE_a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(2, "f", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("RO_AWARE_a", 1, 2, DAT_FALSE), 1);
+	ck_assert_str_eq(opened_name, "RO_AWARE_a");
+	ck_assert_int_eq(opened_aware, 0);
+	ck_assert_int_eq(table_opened("RO_AWARE_RO_AWARE_a", 1, 2, DAT_FALSE), 1);
+	ck_assert_int_ne(opened_aware, 0);
+	ck_assert_int_eq(table_opened("RO_AWARE_f", 1, 2, DAT_FALSE),
+			 -(int)DAT_NAME_NOT_REGISTERED);
 }
 END_TEST
 
@@ -468,26 +446,27 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("registry");
 
-	tcase_add_test(cases, test_list_asks_for_the_size);
-	tcase_add_test(cases, test_list_in_file_order);
-	tcase_add_test(cases, test_list_touches_no_more_than_it_fills);
-	tcase_add_test(cases, test_list_tells_the_key);
-	tcase_add_test(cases, test_list_arguments);
-	tcase_add_test(cases, test_list_counts_a_chain_once);
-	tcase_add_loop_test(cases, test_malformed_line, 0, COUNT(malformed));
-	tcase_add_test(cases, test_odd_but_good_file);
-	tcase_add_loop_test(cases, test_no_file, 0, COUNT(no_files));
-	tcase_add_test(cases, test_debug_type);
-	tcase_add_test(cases, test_debug_destination);
-	tcase_add_test(cases, test_add_arguments);
-	tcase_add_test(cases, test_remove_arguments);
-	tcase_add_test(cases, test_one_name_many_keys);
-	tcase_add_test(cases, test_smallest_sufficient_minor);
-	tcase_add_test(cases, test_why_nothing_matches);
-	tcase_add_test(cases, test_remove_while_open);
-	tcase_add_test(cases, test_registered_names_are_not_listed);
-	tcase_add_test(cases, test_aware_prefix);
-	tcase_add_test(cases, test_aware_only_during_the_open);
-	tcase_add_test(cases, test_a_name_with_the_prefix);
+	tcase_add_test(cases, list_with_size_0_returns_the_size_needed);
+	tcase_add_test(cases, list_keeps_the_order_of_the_file);
+	tcase_add_test(cases, list_writes_only_the_entries_that_exist);
+	tcase_add_test(cases, list_returns_the_whole_key);
+	tcase_add_test(cases, list_refuses_bad_arguments);
+	tcase_add_test(cases, list_has_each_key_once);
+	tcase_add_loop_test(cases, a_malformed_line_is_reported_and_ignored, 0, COUNT(malformed));
+	tcase_add_test(cases, a_file_at_its_limits_is_accepted);
+	tcase_add_loop_test(cases, a_file_that_is_missing_or_empty_has_no_entries, 0,
+			    COUNT(empty_files));
+	tcase_add_test(cases, dbg_type_0_silences_errors);
+	tcase_add_test(cases, dbg_dest_2_prints_nothing_on_stderr);
+	tcase_add_test(cases, add_refuses_bad_arguments);
+	tcase_add_test(cases, remove_needs_the_exact_key);
+	tcase_add_test(cases, a_name_may_have_many_keys);
+	tcase_add_test(cases, open_takes_the_smallest_sufficient_minor);
+	tcase_add_test(cases, the_subtype_names_the_first_field_without_a_match);
+	tcase_add_test(cases, remove_is_refused_while_an_ia_is_open);
+	tcase_add_test(cases, list_has_no_registered_names);
+	tcase_add_test(cases, the_prefix_is_removed_from_the_name);
+	tcase_add_test(cases, ro_aware_is_set_only_during_the_open);
+	tcase_add_test(cases, a_registered_name_may_begin_with_the_prefix);
 	return run_cases(argc, argv);
 }

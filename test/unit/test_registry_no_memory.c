@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The registry when host memory runs out. It is linked in, because the memory of shared libraries
- * does not.
+ * The registry when host memory runs out. It is linked statically, because alloc.c does not make
+ * allocations of shared libraries fail.
  */
 #define _GNU_SOURCE
 #include <dat/udat.h>
@@ -12,28 +12,8 @@
 
 #define NO_MEMORY 0x80030002U
 
-#define LINE(name) name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
-
-/* The names listed, one character each. */
-static const char *listed(void)
-{
-	static char text[16];
-	DAT_PROVIDER_INFO infos[8], *list[COUNT(infos)];
-	DAT_COUNT count = -1;
-
-	for (int i = 0; i < COUNT(list); i++)
-		list[i] = &infos[i];
-	ck_assert_uint_eq(dat_registry_list_providers(COUNT(list), &count, list), DAT_SUCCESS);
-	for (int i = 0; i < count; i++)
-		text[i] = infos[i].ia_name[0];
-	text[count] = '\0';
-	return text;
-}
-
 static DAT_PROVIDER table;
-static struct object {
-	DAT_PROVIDER *provider;
-} object = { &table };
+static struct registry_object object = { &table };
 
 static DAT_RETURN open_object(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
 			      DAT_IA_HANDLE *ia)
@@ -47,8 +27,8 @@ static DAT_RETURN open_object(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_H
 
 static DAT_PROVIDER table = { .ia_open_func = open_object };
 
-/* Does the name lead to the table? */
-static int is_known(const char *name)
+/* Whether the name opens an IA of the table. */
+static int can_open(const char *name)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
@@ -56,7 +36,7 @@ static int is_known(const char *name)
 	return dat_ia_open((char *)(size_t)name, 8, &evd, &ia) == DAT_SUCCESS;
 }
 
-START_TEST(test_adding_a_provider)
+START_TEST(a_failed_add_adds_nothing)
 {
 	const DAT_PROVIDER_INFO info = { "x", 1, 2, DAT_FALSE };
 	DAT_RETURN ret;
@@ -66,50 +46,52 @@ START_TEST(test_adding_a_provider)
 	for (; alloc_fail_nth(n), ret = dat_registry_add_provider(&table, &info), alloc_failed();
 	     n++) {
 		ck_assert_uint_eq(ret, NO_MEMORY);
-		ck_assert(!is_known("x"));
+		ck_assert(!can_open("x"));
 	}
 	ck_assert_uint_eq(ret, DAT_SUCCESS);
 	ck_assert_uint_eq(n, 2);
-	ck_assert(is_known("x"));
+	ck_assert(can_open("x"));
 }
 END_TEST
 
 /*
- * Whatever a line needs, it alone is lost. The second of "a" is one more library for the same name.
+ * Without memory for a line, only that line is lost. The second line of "a" is another library for
+ * the same name.
  */
-static const char conf[] = LINE("a") LINE("b") LINE("a") LINE("c");
+static const char conf[] = CONF_LINE("a") CONF_LINE("b") CONF_LINE("a") CONF_LINE("c");
 
+/* The case i makes the allocation number i+1 fail. */
 static const struct {
-	const char *lost;
+	const char *message;
 	const char *list;
-} readings[] = {
+} allocations[] = {
 	{ "cannot read", "" },	   { ":1: no memory", "bac" }, { ":1: no memory", "bac" },
 	{ ":2: no memory", "ac" }, { ":2: no memory", "ac" },  { ":3: no memory", "abc" },
 	{ ":4: no memory", "ab" }, { ":4: no memory", "ab" },
 };
 
-START_TEST(test_reading_the_file)
+START_TEST(a_failed_allocation_loses_one_line_only)
 {
 	const DAT_PROVIDER_INFO info = { "x", 1, 2, DAT_FALSE };
-	int ear = listen_to_stderr(), failed;
+	int err_fd = capture_stderr(), failed;
 	DAT_COUNT count;
 
 	use_conf(conf);
 	alloc_fail_nth((unsigned)_i + 1);
 	(void)dat_registry_list_providers(0, &count, NULL);
 	failed = alloc_failed();
-	ck_assert_int_eq(failed, _i < COUNT(readings));
+	ck_assert_int_eq(failed, _i < COUNT(allocations));
 	if (!failed) {
-		ck_assert_str_eq(listed(), "abc");
-		ck_assert_int_eq(lines_heard(ear), 0);
+		ck_assert_str_eq(registry_list(8), "abc");
+		ck_assert_int_eq(captured_lines(err_fd), 0);
 		return;
 	}
-	ck_assert_ptr_nonnull(strstr(heard(ear), readings[_i].lost));
-	ck_assert_int_eq(lines_heard(ear), 1);
-	ck_assert_str_eq(listed(), readings[_i].list);
-	/* no worse for it */
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), allocations[_i].message));
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_str_eq(registry_list(8), allocations[_i].list);
+	/* the registry works on */
 	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS);
-	ck_assert(is_known("x"));
+	ck_assert(can_open("x"));
 }
 END_TEST
 
@@ -117,7 +99,8 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("registry");
 
-	tcase_add_test(cases, test_adding_a_provider);
-	tcase_add_loop_test(cases, test_reading_the_file, 0, COUNT(readings) + 1);
+	tcase_add_test(cases, a_failed_add_adds_nothing);
+	tcase_add_loop_test(cases, a_failed_allocation_loses_one_line_only, 0,
+			    COUNT(allocations) + 1);
 	return run_cases(argc, argv);
 }

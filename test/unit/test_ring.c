@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The ring of requests in flight: limits, retiring in bulk, late completions, positions that wrap
- * around.
- */
+/* The ring of requests in flight: its limit, retirement, late completions, position wrap-around. */
 #include <limits.h>
 
 #include "harness.h"
 
-/* Positions count up for ever: each case begins here, and once across the place where they wrap. */
-static const unsigned starts[] = { 0, 5, UINT_MAX - 2 };
+/* Positions are never reset. Each case runs from each of these; the last one wraps around. */
+static const unsigned positions[] = { 0, 5, UINT_MAX - 2 };
 
 static struct ring ring;
 
-static void ring_start(unsigned limit, unsigned position)
+static void ring_init_at(unsigned limit, unsigned position)
 {
 	ck_assert_int_eq(ring_init(&ring, NULL, limit), 0);
 	atomic_store(&ring.head, position);
 	atomic_store(&ring.tail, position);
 }
 
-static struct req *claim(void)
+static struct req *claim_slot(void)
 {
 	struct req *req;
 
@@ -30,28 +27,28 @@ static struct req *claim(void)
 	return req;
 }
 
-START_TEST(the_limit_is_exact)
+START_TEST(a_ring_holds_exactly_its_limit)
 {
 	static const unsigned limits[] = { 1, 2, 3, 7, 8, 9 };
 
 	for (int i = 0; i < COUNT(limits); i++) {
-		ring_start(limits[i], starts[_i]);
+		ring_init_at(limits[i], positions[_i]);
 		for (unsigned n = 0; n < limits[i]; n++) {
 			ck_assert_uint_eq(ring_used(&ring), n);
-			ck_assert_ptr_nonnull(claim());
+			ck_assert_ptr_nonnull(claim_slot());
 		}
-		ck_assert_ptr_null(claim());
+		ck_assert_ptr_null(claim_slot());
 		ck_assert_uint_eq(ring_used(&ring), limits[i]);
 		ring_fini(&ring);
 	}
 }
 END_TEST
 
-START_TEST(a_claim_counts_only_once_pushed)
+START_TEST(a_slot_is_used_when_pushed)
 {
 	struct req *req;
 
-	ring_start(4, starts[_i]);
+	ring_init_at(4, positions[_i]);
 	req = ring_next(&ring);
 	ck_assert_ptr_eq(ring_next(&ring), req);
 	ck_assert_uint_eq(ring_used(&ring), 0);
@@ -64,22 +61,22 @@ START_TEST(a_claim_counts_only_once_pushed)
 }
 END_TEST
 
-START_TEST(each_slot_knows_its_ring)
+START_TEST(each_slot_points_to_its_ring)
 {
-	ring_start(5, starts[_i]);
+	ring_init_at(5, positions[_i]);
 	for (unsigned n = 0; n < 5; n++)
-		ck_assert_ptr_eq(claim()->ring, &ring);
+		ck_assert_ptr_eq(claim_slot()->ring, &ring);
 	ring_fini(&ring);
 }
 END_TEST
 
-START_TEST(a_completion_retires_all_before_it)
+START_TEST(a_completion_retires_all_slots_before_it)
 {
 	struct req *reqs[5];
 
-	ring_start(5, starts[_i]);
+	ring_init_at(5, positions[_i]);
 	for (int n = 0; n < 5; n++)
-		reqs[n] = claim();
+		reqs[n] = claim_slot();
 	ck_assert(ring_retire(&ring, reqs[2]));
 	ck_assert_uint_eq(ring_used(&ring), 2);
 	ck_assert(ring_retire(&ring, reqs[4]));
@@ -88,13 +85,13 @@ START_TEST(a_completion_retires_all_before_it)
 }
 END_TEST
 
-START_TEST(a_late_completion_is_told_apart)
+START_TEST(a_late_completion_is_detected)
 {
 	struct req *reqs[4];
 
-	ring_start(4, starts[_i]);
+	ring_init_at(4, positions[_i]);
 	for (int n = 0; n < 4; n++)
-		reqs[n] = claim();
+		reqs[n] = claim_slot();
 	ck_assert(ring_retire(&ring, reqs[1]));
 	ck_assert(!ring_retire(&ring, reqs[0]));
 	ck_assert(!ring_retire(&ring, reqs[1]));
@@ -107,11 +104,11 @@ START_TEST(a_late_completion_is_told_apart)
 }
 END_TEST
 
-START_TEST(many_rounds)
+START_TEST(slots_are_used_again)
 {
-	ring_start(3, starts[_i]);
+	ring_init_at(3, positions[_i]);
 	for (int n = 0; n < 100; n++) {
-		struct req *first = claim(), *second = claim();
+		struct req *first = claim_slot(), *second = claim_slot();
 
 		ck_assert(first && second && first != second);
 		ck_assert(ring_retire(&ring, first));
@@ -122,13 +119,13 @@ START_TEST(many_rounds)
 }
 END_TEST
 
-#define ROUNDS 20000
+#define REQUESTS 20000
 
-static void *poster(void *arg)
+static void *ring_poster(void *arg)
 {
 	struct req **posted = arg;
 
-	for (unsigned n = 0; n < ROUNDS;) {
+	for (unsigned n = 0; n < REQUESTS;) {
 		struct req *req;
 
 		if (!ring_has_room(&ring)) {
@@ -143,15 +140,15 @@ static void *poster(void *arg)
 	return NULL;
 }
 
-/* One posts, one polls, without a lock between them, as on the data path. */
-START_TEST(poster_and_poller)
+/* One thread posts and another polls, as on the data path. */
+START_TEST(a_poster_and_a_poller_need_no_lock)
 {
 	struct req *posted[4] = { NULL };
 	pthread_t thread;
 
-	ring_start(4, starts[_i]);
-	thread = consumer_thread_start(poster, posted);
-	for (unsigned n = 0; n < ROUNDS;) {
+	ring_init_at(4, positions[_i]);
+	thread = consumer_thread_start(ring_poster, posted);
+	for (unsigned n = 0; n < REQUESTS;) {
 		struct req *req = __atomic_exchange_n(&posted[n % 4], NULL, __ATOMIC_ACQUIRE);
 
 		if (!req) {
@@ -161,7 +158,7 @@ START_TEST(poster_and_poller)
 		ck_assert_uint_eq(req->cookie.as_64, n++);
 		ck_assert(ring_retire(&ring, req));
 	}
-	consumer_thread_end(thread);
+	consumer_thread_join(thread);
 	ck_assert_uint_eq(ring_used(&ring), 0);
 	ring_fini(&ring);
 }
@@ -172,12 +169,12 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("ring");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_loop_test(cases, the_limit_is_exact, 0, COUNT(starts));
-	tcase_add_loop_test(cases, a_claim_counts_only_once_pushed, 0, COUNT(starts));
-	tcase_add_loop_test(cases, each_slot_knows_its_ring, 0, COUNT(starts));
-	tcase_add_loop_test(cases, a_completion_retires_all_before_it, 0, COUNT(starts));
-	tcase_add_loop_test(cases, a_late_completion_is_told_apart, 0, COUNT(starts));
-	tcase_add_loop_test(cases, many_rounds, 0, COUNT(starts));
-	tcase_add_loop_test(cases, poster_and_poller, 0, COUNT(starts));
+	tcase_add_loop_test(cases, a_ring_holds_exactly_its_limit, 0, COUNT(positions));
+	tcase_add_loop_test(cases, a_slot_is_used_when_pushed, 0, COUNT(positions));
+	tcase_add_loop_test(cases, each_slot_points_to_its_ring, 0, COUNT(positions));
+	tcase_add_loop_test(cases, a_completion_retires_all_slots_before_it, 0, COUNT(positions));
+	tcase_add_loop_test(cases, a_late_completion_is_detected, 0, COUNT(positions));
+	tcase_add_loop_test(cases, slots_are_used_again, 0, COUNT(positions));
+	tcase_add_loop_test(cases, a_poster_and_a_poller_need_no_lock, 0, COUNT(positions));
 	return run_unit_cases(argc, argv);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Windows: what a bind may not be, what it does to those that came before, and what is left when it
- * fails.
+ * Windows: the arguments of a bind, its effect on the bindings before it, and the state of the
+ * window after a failure.
  */
 #include <sched.h>
 
 #include "../fake/fake_impl.h"
-#include "harness.h"
+#include "region.h"
 
 #define READ_ONLY   DAT_MEM_PRIV_REMOTE_READ_FLAG
 #define WRITE_ONLY  DAT_MEM_PRIV_REMOTE_WRITE_FLAG
@@ -15,56 +15,57 @@
 #define UNSIGNALLED DAT_COMPLETION_UNSIGNALLED_FLAG
 #define BARRIER	    DAT_COMPLETION_BARRIER_FENCE_FLAG
 
-/* Every way there is to have a window; tests loop over them. */
-enum way {
-	BY_WINDOW,
-	BY_REGION, /* the device has no windows */
-	BY_BOTH,   /* it has, but none for the region of the second bind, see other_lmr */
-	WAYS,
+/* How binds are implemented; most cases loop over the methods. */
+enum method {
+	BY_WINDOW, /* the device has windows */
+	BY_REGION, /* it has none: each bind registers a region of its own */
+	BY_BOTH,   /* it has windows, but the region of other_lmr() cannot have one */
+	METHODS,
 };
 
+/* The server has the window, the client accesses its range. */
 static struct pair pair;
-/* b has the window, a looks through it */
-static struct side *const a = &pair.a, *const b = &pair.b;
+static struct side *const client = &pair.client, *const server = &pair.server;
 static DAT_RMR_HANDLE rmr;
 
-static void open_way(enum way way, const DAT_EP_ATTR *attr)
+static void rmr_pair_open(enum method method, const DAT_EP_ATTR *attr)
 {
-	if (way == BY_REGION)
+	if (method == BY_REGION)
 		fake_attr()->max_mw = 0;
-	if (way == BY_BOTH)
+	if (method == BY_BOTH)
 		fake_quirks(FAKE_UNBINDABLE);
-	a->attr = b->attr = attr;
+	client->ep_attr = server->ep_attr = attr;
 	pair_connect(&pair);
-	ck_dat(rmr_create(b->pz, &rmr));
+	ck_dat(rmr_create(server->pz, &rmr));
 }
 
-static void close_all(void)
+static void rmr_pair_close(void)
 {
-	ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-static DAT_RETURN try_bind(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie,
-			   DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+static DAT_RETURN try_rmr_bind(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie,
+			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
-	return rmr_bind(rmr, &triplet, priv, b->ep, cookie_of(cookie), flags, context);
+	return rmr_bind(rmr, &triplet, priv, server->ep, cookie_of(cookie), flags, context);
 }
 
-/* Posted, and its context. */
+/* Posts a bind and returns its context. */
 static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv,
 				   uint64_t cookie)
 {
 	DAT_RMR_CONTEXT context;
 
-	ck_dat(try_bind(triplet, priv, cookie, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(try_rmr_bind(triplet, priv, cookie, DAT_COMPLETION_DEFAULT_FLAG, &context));
 	return context;
 }
 
-static void expect_bind(DAT_RMR_HANDLE handle, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
+static void expect_rmr_event(DAT_RMR_HANDLE handle, uint64_t cookie,
+			     DAT_DTO_COMPLETION_STATUS status)
 {
-	DAT_EVENT event = expect(b->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	DAT_EVENT event = expect_event(server->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
 		&event.event_data.rmr_completion_event_data;
 
@@ -73,56 +74,55 @@ static void expect_bind(DAT_RMR_HANDLE handle, uint64_t cookie, DAT_DTO_COMPLETI
 	ck_assert_int_eq(bind->status, status);
 }
 
-static DAT_RMR_CONTEXT bound(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv)
+/* Posts a bind, waits for its completion, and returns its context. */
+static DAT_RMR_CONTEXT bind_completed(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv)
 {
 	DAT_RMR_CONTEXT context = bind_posted(triplet, priv, 99);
 
-	expect_bind(rmr, 99, DAT_RMR_BIND_SUCCESS);
+	expect_rmr_event(rmr, 99, DAT_RMR_BIND_SUCCESS);
 	return context;
 }
 
-static const DAT_LMR_TRIPLET nothing; /* unbinds */
+static const DAT_LMR_TRIPLET no_range; /* to unbind */
 
-/* A second region of b's, over the same memory; one that windows can't be bound to, for BY_BOTH. */
+/* A second region over the memory of the server, without local write: see BY_BOTH. */
 static DAT_LMR_HANDLE other_lmr(DAT_LMR_CONTEXT *context)
 {
-	const DAT_REGION_DESCRIPTION region = { .for_va = b->memory };
+	const DAT_REGION_DESCRIPTION region = { .for_va = server->memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, b->pz,
+	ck_dat(lmr_create(server->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, server->pz,
 			  DAT_MEM_PRIV_READ_FLAG, &lmr, context, NULL, NULL, NULL));
 	return lmr;
 }
 
-static DAT_LMR_TRIPLET through(DAT_LMR_CONTEXT context, size_t offset, size_t length)
+static DAT_LMR_TRIPLET other_segment(DAT_LMR_CONTEXT context, size_t offset, size_t length)
 {
-	DAT_LMR_TRIPLET triplet = segment(b, offset, length);
+	DAT_LMR_TRIPLET triplet = segment(server, offset, length);
 
 	triplet.lmr_context = context;
 	return triplet;
 }
 
-enum access { READS, WRITES };
-
 /*
- * What comes of an access by a, of @length bytes at @offset of b's memory. A failure ends the
- * connection.
+ * The client accesses @length bytes at @offset of the server's memory; its request completes with
+ * the status @want. A failure ends the connection.
  */
-static void access_is(enum access access, DAT_RMR_CONTEXT context, size_t offset, size_t length,
-		      DAT_DTO_COMPLETION_STATUS want)
+static void rmr_access_is(enum access access, DAT_RMR_CONTEXT context, size_t offset, size_t length,
+			  DAT_DTO_COMPLETION_STATUS want)
 {
-	DAT_LMR_TRIPLET local = segment(a, 0, length);
-	DAT_RMR_TRIPLET remote = target(b, offset, length);
+	DAT_LMR_TRIPLET local = segment(client, 0, length);
+	DAT_RMR_TRIPLET remote = target(server, offset, length);
 
 	remote.rmr_context = context;
 	if (access == READS)
-		ck_dat(ep_post_rdma_read(a->ep, 1, &local, cookie_of(7), &remote, 0));
+		ck_dat(ep_post_rdma_read(client->ep, 1, &local, cookie_of(7), &remote, 0));
 	else
-		ck_dat(ep_post_rdma_write(a->ep, 1, &local, cookie_of(7), &remote, 0));
-	expect_dto(a->request_evd, 7, want);
+		ck_dat(ep_post_rdma_write(client->ep, 1, &local, cookie_of(7), &remote, 0));
+	expect_dto(client->request_evd, 7, want);
 }
 
-static DAT_RMR_PARAM queried(void)
+static DAT_RMR_PARAM rmr_param(void)
 {
 	DAT_RMR_PARAM param;
 
@@ -131,70 +131,65 @@ static DAT_RMR_PARAM queried(void)
 	return param;
 }
 
-static void check_unbound(void)
+static void expect_unbound(void)
 {
 	DAT_RMR_PARAM param;
 
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
 	ck_dat(rmr_query(rmr, (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL & ~DAT_RMR_FIELD_LMR_TRIPLET),
 			 &param));
-	ck_assert_ptr_eq(param.ia_handle, b->ia);
-	ck_assert_ptr_eq(param.pz_handle, b->pz);
+	ck_assert_ptr_eq(param.ia_handle, server->ia);
+	ck_assert_ptr_eq(param.pz_handle, server->pz);
 	ck_assert_uint_eq(param.rmr_context, 0);
 	ck_assert_uint_eq(param.mem_priv, 0);
 	ck_assert_uint_eq(param.lmr_triplet.segment_length, 0);
 }
 
-static unsigned pins(DAT_LMR_HANDLE lmr)
+static void disconnect_pair(void)
 {
-	return ((struct lmr *)lmr)->obj.uses;
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-static void part(void)
+/* Connects the same endpoints again. */
+static void reconnect_pair(void)
 {
-	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-}
-
-/* The same endpoints once more. */
-static void connect_again(void)
-{
-	ck_dat(ep_reset(a->ep));
-	ck_dat(ep_reset(b->ep));
-	connect_eps(a, a->ep, b, b->ep);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
+	connect_eps(client, client->ep, server, server->ep);
 }
 
 /* ---- create, query, free ---- */
 
-START_TEST(create_refuses)
+START_TEST(create_refuses_bad_arguments)
 {
 	DAT_RMR_HANDLE out = POISON;
 
-	side_open(b, "fake1");
+	side_open(server, "fake1");
 	ck_dat_is(rmr_create(DAT_HANDLE_NULL, &out), BAD_HANDLE(PZ));
-	ck_dat_is(rmr_create(b->lmr, &out), BAD_HANDLE(PZ));
-	ck_dat_is(rmr_create(b->pz, NULL), BAD_ARG(2));
+	ck_dat_is(rmr_create(server->lmr, &out), BAD_HANDLE(PZ));
+	ck_dat_is(rmr_create(server->pz, NULL), BAD_ARG(2));
 	fake_fail("mw_create", ENOMEM, 1);
-	ck_dat_is(rmr_create(b->pz, &out), NO_RESOURCE(MEMORY_REGION));
+	ck_dat_is(rmr_create(server->pz, &out), NO_RESOURCE(MEMORY_REGION));
 	ck_assert_ptr_eq(out, POISON);
-	side_close(b);
+	side_close(server);
 }
 END_TEST
 
-START_TEST(is_unbound_at_first)
+START_TEST(a_new_window_is_unbound)
 {
 	DAT_HANDLE_TYPE type;
 	DAT_RMR_PARAM param;
 
-	open_way(_i, NULL);
-	check_unbound();
+	rmr_pair_open(_i, NULL);
+	expect_unbound();
 	ck_dat(handle_type(rmr, &type));
 	ck_assert_int_eq(type, DAT_HANDLE_TYPE_RMR);
-	ck_dat_is(rmr_query(b->lmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
+	ck_dat_is(rmr_query(server->lmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_IA_HANDLE, NULL), BAD_ARG(3));
 	ck_dat_is(rmr_query(rmr, (DAT_RMR_PARAM_MASK)0x20, &param), BAD_ARG(2));
-	ck_dat_is(pz_free(b->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(pz_free(server->pz), BAD_STATE(PZ_IN_USE));
 	ck_dat(rmr_free(rmr));
 	ck_dat_is(rmr_free(rmr), BAD_HANDLE(RMR));
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_ALL, &param), BAD_HANDLE(RMR));
@@ -202,46 +197,46 @@ START_TEST(is_unbound_at_first)
 }
 END_TEST
 
-START_TEST(a_zone_is_held)
+START_TEST(a_window_holds_its_zone)
 {
-	side_open(b, "fake1");
-	ck_dat(rmr_create(b->pz, &rmr));
-	ck_dat(ep_free(b->ep));
-	ck_dat(lmr_free(b->lmr));
-	ck_dat_is(pz_free(b->pz), BAD_STATE(PZ_IN_USE));
-	ck_dat_is(ia_close(b->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	side_open(server, "fake1");
+	ck_dat(rmr_create(server->pz, &rmr));
+	ck_dat(ep_free(server->ep));
+	ck_dat(lmr_free(server->lmr));
+	ck_dat_is(pz_free(server->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	ck_dat(rmr_free(rmr));
-	ck_dat(pz_free(b->pz));
-	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(pz_free(server->pz));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
 
 /* ---- a bind ---- */
 
-START_TEST(a_bind_is_what_was_asked_for)
+START_TEST(query_returns_a_bind_once_it_is_posted)
 {
-	const DAT_LMR_TRIPLET range = segment(b, 100, 50);
+	const DAT_LMR_TRIPLET range = segment(server, 100, 50);
 	DAT_RMR_CONTEXT context;
 	DAT_RMR_PARAM param;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	fake_hold(true);
-	context = bind_posted(segment(b, 100, 50), DAT_MEM_PRIV_ALL_FLAG, 5);
+	context = bind_posted(segment(server, 100, 50), DAT_MEM_PRIV_ALL_FLAG, 5);
 	ck_assert_uint_ne(context, 0);
-	param = queried(); /* for the consumer it counts from the post on */
-	ck_assert_uint_eq(param.lmr_triplet.lmr_context, b->lmr_context);
-	ck_assert_uint_eq(param.lmr_triplet.virtual_address, (uintptr_t)b->memory + 100);
+	param = rmr_param(); /* the consumer sees the new binding once the bind is posted */
+	ck_assert_uint_eq(param.lmr_triplet.lmr_context, server->lmr_context);
+	ck_assert_uint_eq(param.lmr_triplet.virtual_address, (uintptr_t)server->memory + 100);
 	ck_assert_uint_eq(param.lmr_triplet.segment_length, range.segment_length);
 	ck_assert_uint_eq(param.mem_priv, REMOTE_BOTH);
 	ck_assert_uint_eq(param.rmr_context, context);
-	expect_none(b->request_evd);
+	expect_no_event(server->request_evd);
 	fake_hold(false);
-	expect_bind(rmr, 5, DAT_RMR_BIND_SUCCESS);
-	memset(b->memory + 100, 'x', 50);
-	access_is(READS, context, 100, 50, DAT_DTO_SUCCESS);
-	ck_assert_int_eq(a->memory[49], 'x');
-	access_is(WRITES, context, 149, 1, DAT_DTO_SUCCESS);
+	expect_rmr_event(rmr, 5, DAT_RMR_BIND_SUCCESS);
+	memset(server->memory + 100, 'x', 50);
+	rmr_access_is(READS, context, 100, 50, DAT_DTO_SUCCESS);
+	ck_assert_int_eq(client->memory[49], 'x');
+	rmr_access_is(WRITES, context, 149, 1, DAT_DTO_SUCCESS);
 	ck_dat(rmr_free(rmr));
 	pair_close(&pair);
 }
@@ -254,48 +249,50 @@ static const struct {
 	size_t offset, length;
 	DAT_DTO_COMPLETION_STATUS want;
 } accesses[] = {
-	{ "all of it", READS, REMOTE_BOTH, 100, 50, DAT_DTO_SUCCESS },
-	{ "all of it", WRITES, REMOTE_BOTH, 100, 50, DAT_DTO_SUCCESS },
+	{ "the whole range", READS, REMOTE_BOTH, 100, 50, DAT_DTO_SUCCESS },
+	{ "the whole range", WRITES, REMOTE_BOTH, 100, 50, DAT_DTO_SUCCESS },
 	{ "a byte before", WRITES, REMOTE_BOTH, 99, 50, DAT_DTO_ERR_REMOTE_ACCESS },
-	{ "a byte behind", READS, REMOTE_BOTH, 101, 50, DAT_DTO_ERR_REMOTE_ACCESS },
-	{ "reading where it may", READS, READ_ONLY, 100, 50, DAT_DTO_SUCCESS },
-	{ "writing where it may read", WRITES, READ_ONLY, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
-	{ "writing where it may", WRITES, WRITE_ONLY, 100, 50, DAT_DTO_SUCCESS },
-	{ "reading where it may write", READS, WRITE_ONLY, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
-	{ "no right at all", READS, DAT_MEM_PRIV_NONE_FLAG, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "a byte after", READS, REMOTE_BOTH, 101, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "a read, with remote read", READS, READ_ONLY, 100, 50, DAT_DTO_SUCCESS },
+	{ "a write, with remote read", WRITES, READ_ONLY, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "a write, with remote write", WRITES, WRITE_ONLY, 100, 50, DAT_DTO_SUCCESS },
+	{ "a read, with remote write", READS, WRITE_ONLY, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ "no privileges", READS, DAT_MEM_PRIV_NONE_FLAG, 100, 50, DAT_DTO_ERR_REMOTE_ACCESS },
 };
 
-static void access_case(enum way way, int i)
+static void access_case(enum method method, int i)
 {
-	open_way(way, NULL);
-	access_is(accesses[i].access, bound(segment(b, 100, 50), accesses[i].priv),
-		  accesses[i].offset, accesses[i].length, accesses[i].want);
-	close_all();
+	rmr_pair_open(method, NULL);
+	rmr_access_is(accesses[i].access,
+		      bind_completed(segment(server, 100, 50), accesses[i].priv),
+		      accesses[i].offset, accesses[i].length, accesses[i].want);
+	rmr_pair_close();
 }
 
-START_TEST(peers_have_its_range_and_rights)
+START_TEST(peers_have_the_range_and_privileges_of_a_window)
 {
 	access_case(BY_WINDOW, _i);
 }
 END_TEST
 
-START_TEST(so_they_have_without_windows)
+START_TEST(peers_have_the_range_and_privileges_without_windows)
 {
 	access_case(BY_REGION, _i);
 }
 END_TEST
 
-/* A region without a right to write takes no window, but its bytes can be read all the same. */
-START_TEST(a_region_that_takes_no_window)
+/* A window cannot be bound to such a region on this device; the bind registers a region. */
+START_TEST(a_region_without_local_write_can_be_bound)
 {
 	DAT_LMR_CONTEXT context;
 	DAT_LMR_HANDLE lmr;
 	unsigned regions;
 
-	open_way(BY_BOTH, NULL);
+	rmr_pair_open(BY_BOTH, NULL);
 	lmr = other_lmr(&context);
 	regions = fake_alive(FAKE_MR);
-	access_is(READS, bound(through(context, 100, 50), READ_ONLY), 100, 50, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, bind_completed(other_segment(context, 100, 50), READ_ONLY), 100, 50,
+		      DAT_DTO_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions + 1);
 	ck_dat(rmr_free(rmr));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
@@ -306,23 +303,24 @@ END_TEST
 
 /* ---- refusals ---- */
 
-enum odd {
-	PLAIN,
+/* What is wrong with the bind of a case. */
+enum flaw {
+	NO_FLAW, /* of the handles; another argument is wrong */
 	NO_RMR,
 	NO_EP,
 	FOREIGN_EP,
 	NO_TRIPLET,
 	NO_CONTEXT,
-	DEAF_EVD,
+	DTO_EVD,
 	NO_EVD,
 	OTHER_PZ,
 	OTHER_LMR_PZ,
-	LOCAL_NONE
+	NO_LOCAL_PRIVS
 };
 
 static const struct {
 	const char *why;
-	enum odd odd;
+	enum flaw flaw;
 	DAT_EP_STATE state;
 	uint32_t garble;
 	size_t offset, length;
@@ -333,23 +331,24 @@ static const struct {
 	{ "no window", NO_RMR, UP, 0, 0, 8, 0, 0, BAD_HANDLE(RMR) },
 	{ "no endpoint", NO_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
 	{ "an endpoint of another IA", FOREIGN_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
-	{ "completions go to an EVD that takes no binds", DEAF_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0,
-	  8, 0x100, 0, BAD_HANDLE(EVD_REQUEST) },
-	{ "completions go nowhere", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
+	{ "a request EVD without the stream of binds", DTO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8,
+	  0x100, 0, BAD_HANDLE(EVD_REQUEST) },
+	{ "no request EVD", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_HANDLE(EVD_REQUEST) },
 	{ "no triplet", NO_TRIPLET, UP, 0, 0, 8, 0x100, 0, BAD_ARG(2) },
-	{ "no room for a context", NO_CONTEXT, UP, 0, 0, 8, 0x100, 0, BAD_ARG(7) },
-	{ "context of no region", PLAIN, UP, 0x100000, 0, 8, 0x100, 0, BAD_ARG(2) },
-	{ "past the end", PLAIN, UP, 0, SIDE_MEMORY - 7, 8, 0, 0, BAD_ARG(2) },
-	{ "before the start", PLAIN, UP, 0, (size_t)-1, 8, 0, 0, BAD_ARG(2) },
-	{ "unknown right", PLAIN, UP, 0, 0, 8, 0x40, 0x20, BAD_ARG(3) },
-	{ "unknown right, unbinding", PLAIN, UP, 0, 0, 0, 0x40, 0, BAD_ARG(3) },
-	{ "solicited", PLAIN, UP, 0, 0, 8, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
-	{ "unsignalled, which the endpoint is not", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0,
-	  UNSIGNALLED, BAD_ARG(6) },
-	{ "not connected", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
+	{ "no output for the context", NO_CONTEXT, UP, 0, 0, 8, 0x100, 0, BAD_ARG(7) },
+	{ "unknown LMR context", NO_FLAW, UP, 0x100000, 0, 8, 0x100, 0, BAD_ARG(2) },
+	{ "past the end", NO_FLAW, UP, 0, SIDE_MEMORY - 7, 8, 0, 0, BAD_ARG(2) },
+	{ "before the start", NO_FLAW, UP, 0, (size_t)-1, 8, 0, 0, BAD_ARG(2) },
+	{ "unknown privilege", NO_FLAW, UP, 0, 0, 8, 0x40, 0x20, BAD_ARG(3) },
+	{ "unknown privilege, unbinding", NO_FLAW, UP, 0, 0, 0, 0x40, 0, BAD_ARG(3) },
+	{ "the flag of solicited receives", NO_FLAW, UP, 0, 0, 8, 0,
+	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
+	{ "unsignalled, on an endpoint without that flag", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0,
+	  8, 0, UNSIGNALLED, BAD_ARG(6) },
+	{ "not connected", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_STATE(EP_UNCONNECTED) },
-	{ "not connected, unbinding", PLAIN, DAT_EP_STATE_UNCONNECTED, 0, 0, 0, 0, 0,
+	{ "not connected, unbinding", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0, 0, 0, 0,
 	  BAD_STATE(EP_UNCONNECTED) },
 	{ "not connected, another zone", OTHER_PZ, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_STATE(EP_UNCONNECTED) },
@@ -359,39 +358,40 @@ static const struct {
 	  DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
 	{ "region of another zone", OTHER_LMR_PZ, UP, 0, 0, 8, 0, 0,
 	  DAT_ERROR(DAT_PROTECTION_VIOLATION, 0) },
-	{ "to read what we may not", LOCAL_NONE, UP, 0, 0, 8, DAT_MEM_PRIV_ALL_FLAG, 0,
+	{ "remote read without local read", NO_LOCAL_PRIVS, UP, 0, 0, 8, DAT_MEM_PRIV_ALL_FLAG, 0,
 	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
-	{ "to write what we may not", LOCAL_NONE, UP, 0, 0, 8, WRITE_ONLY, 0,
+	{ "remote write without local write", NO_LOCAL_PRIVS, UP, 0, 0, 8, WRITE_ONLY, 0,
 	  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE) },
-	{ "to read where we may not, disconnected", LOCAL_NONE, DAT_EP_STATE_DISCONNECTED, 0, 0, 8,
-	  READ_ONLY, 0, DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
+	{ "remote read without local read, disconnected", NO_LOCAL_PRIVS, DAT_EP_STATE_DISCONNECTED,
+	  0, 0, 8, READ_ONLY, 0, DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ) },
 #undef UP
 };
 
-/* The endpoint of the case: in the state, or unconnected for the sake of something else. */
-static DAT_EP_HANDLE refusing_ep(enum odd odd, DAT_EP_STATE state)
+/* The endpoint of the case, in @state; endpoints that are created for a flaw are unconnected. */
+static DAT_EP_HANDLE refusing_ep(enum flaw flaw, DAT_EP_STATE state)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-	DAT_EP_HANDLE ep = b->ep;
+	DAT_EP_HANDLE ep = server->ep;
 
-	if (odd == NO_EP)
-		return b->lmr;
-	if (odd == FOREIGN_EP)
-		return a->ep;
-	if (odd == DEAF_EVD)
-		evd = evd_make_for(b, 8, DAT_EVD_DTO_FLAG);
-	if (odd == DEAF_EVD || odd == NO_EVD)
-		ck_dat(ep_create(b->ia, b->pz, b->recv_evd, evd, b->connect_evd, NULL, &ep));
+	if (flaw == NO_EP)
+		return server->lmr;
+	if (flaw == FOREIGN_EP)
+		return client->ep;
+	if (flaw == DTO_EVD)
+		evd = side_create_evd(server, 8, DAT_EVD_DTO_FLAG);
+	if (flaw == DTO_EVD || flaw == NO_EVD)
+		ck_dat(ep_create(server->ia, server->pz, server->recv_evd, evd, server->connect_evd,
+				 NULL, &ep));
 	else if (state == DAT_EP_STATE_UNCONNECTED)
-		ep = ep_make(b, NULL);
+		ep = side_create_ep(server, NULL);
 	if (state == DAT_EP_STATE_DISCONNECTED)
-		part();
+		disconnect_pair();
 	return ep;
 }
 
-START_TEST(bind_refuses)
+START_TEST(bind_refuses_bad_arguments)
 {
-	enum odd odd = refusals[_i].odd;
+	enum flaw flaw = refusals[_i].flaw;
 	DAT_RMR_CONTEXT context = 0x5a5a5a5a;
 	DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
 	DAT_LMR_TRIPLET triplet;
@@ -399,354 +399,354 @@ START_TEST(bind_refuses)
 	DAT_RMR_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	open_way(BY_WINDOW, NULL);
-	triplet = segment(b, refusals[_i].offset, refusals[_i].length);
-	ck_dat(pz_create(b->ia, &other));
-	if (odd == OTHER_PZ)
+	rmr_pair_open(BY_WINDOW, NULL);
+	triplet = segment(server, refusals[_i].offset, refusals[_i].length);
+	ck_dat(pz_create(server->ia, &other));
+	if (flaw == OTHER_PZ)
 		ck_dat(rmr_create(other, &rmr));
-	if (odd == OTHER_LMR_PZ || odd == LOCAL_NONE)
-		ck_dat(lmr_create(b->ia, DAT_MEM_TYPE_VIRTUAL,
-				  (DAT_REGION_DESCRIPTION){ .for_va = b->memory }, SIDE_MEMORY,
-				  odd == LOCAL_NONE ? b->pz : other,
-				  odd == LOCAL_NONE ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG, &lmr,
-				  &triplet.lmr_context, NULL, NULL, NULL));
+	if (flaw == OTHER_LMR_PZ || flaw == NO_LOCAL_PRIVS)
+		ck_dat(lmr_create(server->ia, DAT_MEM_TYPE_VIRTUAL,
+				  (DAT_REGION_DESCRIPTION){ .for_va = server->memory }, SIDE_MEMORY,
+				  flaw == NO_LOCAL_PRIVS ? server->pz : other,
+				  flaw == NO_LOCAL_PRIVS ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG,
+				  &lmr, &triplet.lmr_context, NULL, NULL, NULL));
 	triplet.lmr_context ^= refusals[_i].garble;
-	ep = refusing_ep(odd, refusals[_i].state);
-	ck_dat_is(rmr_bind(odd == NO_RMR ? b->pz : rmr, odd == NO_TRIPLET ? NULL : &triplet,
+	ep = refusing_ep(flaw, refusals[_i].state);
+	ck_dat_is(rmr_bind(flaw == NO_RMR ? server->pz : rmr, flaw == NO_TRIPLET ? NULL : &triplet,
 			   (DAT_MEM_PRIV_FLAGS)refusals[_i].priv, ep, cookie_of(1),
 			   (DAT_COMPLETION_FLAGS)refusals[_i].flags,
-			   odd == NO_CONTEXT ? NULL : &context),
+			   flaw == NO_CONTEXT ? NULL : &context),
 		  refusals[_i].want);
 	ck_assert_uint_eq(context, 0x5a5a5a5a);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
 	if (lmr)
-		ck_assert_uint_eq(pins(lmr), 0);
+		ck_assert_uint_eq(handle_uses(lmr), 0);
 	/* still unbound */
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
-	expect_none(b->request_evd);
-	close_all();
+	expect_no_event(server->request_evd);
+	rmr_pair_close();
 }
 END_TEST
 
-/* The range of an unbind is nobody's business. */
-START_TEST(unbinding_looks_at_the_length_only)
+START_TEST(an_unbind_ignores_all_but_the_length)
 {
 	const DAT_LMR_TRIPLET garbage = { .lmr_context = 0xdeadbeef, .virtual_address = 0x123 };
 	DAT_RMR_CONTEXT context = 5;
 
-	open_way(_i, NULL);
-	ck_dat(try_bind(garbage, DAT_MEM_PRIV_ALL_FLAG, 3, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	rmr_pair_open(_i, NULL);
+	ck_dat(try_rmr_bind(garbage, DAT_MEM_PRIV_ALL_FLAG, 3, DAT_COMPLETION_DEFAULT_FLAG,
+			    &context));
 	ck_assert_uint_eq(context, 0);
-	expect_bind(rmr, 3, DAT_RMR_BIND_SUCCESS);
-	check_unbound();
-	close_all();
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	expect_unbound();
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(binds_count_as_requests)
+START_TEST(a_bind_needs_a_request_slot)
 {
 	DAT_EP_ATTR attr;
 	DAT_RMR_CONTEXT context = 5;
 
-	side_open(a, "fake0");
-	attr = ep_attr(a);
-	side_close(a);
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	side_close(client);
 	attr.max_request_dtos = 2;
-	open_way(_i, &attr);
+	rmr_pair_open(_i, &attr);
 	fake_hold(true);
-	post_send(b, 1, 0, 8, 0);
-	bind_posted(segment(b, 0, 8), READ_ONLY, 2);
-	ck_dat_is(try_bind(segment(b, 8, 8), READ_ONLY, 3, 0, &context), NO_RESOURCE(MEMORY));
-	ck_dat_is(try_send(b, 4, 0, 8, 0), NO_RESOURCE(MEMORY));
+	post_send(server, 1, 0, 8, 0);
+	bind_posted(segment(server, 0, 8), READ_ONLY, 2);
+	ck_dat_is(try_rmr_bind(segment(server, 8, 8), READ_ONLY, 3, 0, &context),
+		  NO_RESOURCE(MEMORY));
+	ck_dat_is(try_send(server, 4, 0, 8, 0), NO_RESOURCE(MEMORY));
 	ck_assert_uint_eq(context, 5);
-	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)b->memory);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	close_all();
+	ck_assert_uint_eq(rmr_param().lmr_triplet.virtual_address, (uintptr_t)server->memory);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_pair_close();
 }
 END_TEST
 
-/* ---- one after the other ---- */
+/* ---- several binds ---- */
 
-START_TEST(binds_complete_in_turn)
+START_TEST(binds_complete_in_order)
 {
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	fake_hold(true);
 	for (unsigned n = 0; n < 4; n++) {
-		post_recv(a, n, 0, 8, 0);
-		post_send(b, 10 + n, 0, 8, 0);
-		bind_posted(segment(b, n, 8), READ_ONLY, 20 + n);
+		post_recv(client, n, 0, 8, 0);
+		post_send(server, 10 + n, 0, 8, 0);
+		bind_posted(segment(server, n, 8), READ_ONLY, 20 + n);
 	}
 	fake_hold(false);
 	for (unsigned n = 0; n < 4; n++) {
-		expect_dto(b->request_evd, 10 + n, DAT_DTO_SUCCESS);
-		expect_bind(rmr, 20 + n, DAT_RMR_BIND_SUCCESS);
+		expect_dto(server->request_evd, 10 + n, DAT_DTO_SUCCESS);
+		expect_rmr_event(rmr, 20 + n, DAT_RMR_BIND_SUCCESS);
 	}
-	expect_none(b->request_evd);
-	close_all();
+	expect_no_event(server->request_evd);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(a_rebind_ends_the_one_before)
+START_TEST(a_completed_rebind_releases_the_region_before)
 {
 	DAT_RMR_CONTEXT first, second, context;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_HANDLE lmr;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	lmr = other_lmr(&lmr_context);
-	first = bound(segment(b, 0, 64), REMOTE_BOTH);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	first = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	fake_hold(true);
-	second = bind_posted(through(lmr_context, 0, 64), READ_ONLY, 1);
+	second = bind_posted(other_segment(lmr_context, 0, 64), READ_ONLY, 1);
 	ck_assert_uint_ne(first, second);
-	ck_assert_uint_eq(queried().rmr_context, second);
-	/* both until it is done */
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_assert_uint_eq(rmr_param().rmr_context, second);
+	/* both regions are in use until the bind completes */
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	ck_dat_is(lmr_free(lmr), BAD_STATE(LMR_IN_USE));
 	fake_hold(false);
-	expect_bind(rmr, 1, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	ck_assert_uint_eq(pins(lmr), 1);
-	access_is(READS, second, 0, 64, DAT_DTO_SUCCESS);
-	ck_dat(lmr_free(b->lmr)); /* the device, too, is done with it */
-	b->lmr_context = lmr_context;
-	context = bound(through(lmr_context, 8, 8), READ_ONLY);
-	access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
-	access_is(READS, first, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	close_all();
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	ck_assert_uint_eq(handle_uses(lmr), 1);
+	rmr_access_is(READS, second, 0, 64, DAT_DTO_SUCCESS);
+	ck_dat(lmr_free(server->lmr)); /* no window of the device is bound to it */
+	server->lmr_context = lmr_context;
+	context = bind_completed(other_segment(lmr_context, 8, 8), READ_ONLY);
+	rmr_access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, first, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(the_second_context_goes_with_the_third)
+START_TEST(a_rebind_invalidates_the_context_before)
 {
 	DAT_RMR_CONTEXT second;
 	DAT_LMR_CONTEXT lmr_context;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	other_lmr(&lmr_context);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	second = bound(through(lmr_context, 0, 64), READ_ONLY);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	access_is(READS, second, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	close_all();
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	second = bind_completed(other_segment(lmr_context, 0, 64), READ_ONLY);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_access_is(READS, second, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(an_unbind_ends_it)
+START_TEST(an_unbind_invalidates_the_context)
 {
 	DAT_RMR_CONTEXT context;
 	unsigned regions;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	regions = fake_alive(FAKE_MR);
-	context = bound(segment(b, 0, 64), REMOTE_BOTH);
-	access_is(WRITES, context, 0, 64, DAT_DTO_SUCCESS);
-	ck_assert_uint_eq(bound(nothing, DAT_MEM_PRIV_NONE_FLAG), 0);
-	check_unbound();
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	context = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_access_is(WRITES, context, 0, 64, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(bind_completed(no_range, DAT_MEM_PRIV_NONE_FLAG), 0);
+	expect_unbound();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
-	access_is(READS, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	rmr_access_is(READS, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(a_free_ends_it)
+START_TEST(a_free_invalidates_the_context)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
-	context = bound(segment(b, 0, 64), REMOTE_BOTH);
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	rmr_pair_open(_i, NULL);
+	context = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	ck_dat(rmr_free(rmr));
-	access_is(WRITES, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	rmr_access_is(WRITES, context, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 END_TEST
 
-/* The completion comes, for a handle that is dead; the region is held until then, and the zone. */
-START_TEST(freed_in_flight)
+/* The event has the stale handle. The region is in use until then. */
+START_TEST(a_bind_in_flight_completes_after_the_free)
 {
 	DAT_RMR_CONTEXT before, context;
-	DAT_RMR_HANDLE dead;
+	DAT_RMR_HANDLE stale;
 	unsigned regions;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	regions = fake_alive(FAKE_MR);
-	before = bound(segment(b, 0, 64), REMOTE_BOTH);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	context = bind_posted(segment(b, 64, 64), REMOTE_BOTH, 6);
+	context = bind_posted(segment(server, 64, 64), REMOTE_BOTH, 6);
 	ck_assert_uint_ne(before, context);
-	dead = rmr;
+	stale = rmr;
 	ck_dat(rmr_free(rmr));
 	ck_dat_is(rmr_free(rmr), BAD_HANDLE(RMR));
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
-	ck_dat(rmr_create(b->pz, &rmr));
-	ck_assert_ptr_ne(rmr, dead);
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat(rmr_create(server->pz, &rmr));
+	ck_assert_ptr_ne(rmr, stale);
 	fake_hold(false);
-	expect_bind(dead, 6, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	expect_rmr_event(stale, 6, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
-	access_is(READS, context, 64, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	close_all();
+	rmr_access_is(READS, context, 64, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
 }
 END_TEST
 
 /* ---- flags ---- */
 
-START_TEST(a_suppressed_success_is_silent)
+START_TEST(a_suppressed_success_has_no_event)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	access_is(READS, context, 0, 64, DAT_DTO_SUCCESS);
-	ck_dat(try_bind(nothing, DAT_MEM_PRIV_NONE_FLAG, 2, SUPPRESS, &context));
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	check_unbound();
-	close_all();
+	rmr_pair_open(_i, NULL);
+	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_access_is(READS, context, 0, 64, DAT_DTO_SUCCESS);
+	ck_dat(try_rmr_bind(no_range, DAT_MEM_PRIV_NONE_FLAG, 2, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	expect_unbound();
+	rmr_pair_close();
 }
 END_TEST
 
-/* Nobody takes completions, yet slots come back: what was bound before is dropped each time. */
-START_TEST(suppressed_for_ever)
+/* The consumer takes no completion; each bind releases the binding before. */
+START_TEST(suppressed_binds_reuse_their_slots)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	for (unsigned n = 0; n < 200; n++)
-		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	access_is(READS, context, 199, 64, DAT_DTO_SUCCESS);
-	close_all();
+		ck_dat(try_rmr_bind(segment(server, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_access_is(READS, context, 199, 64, DAT_DTO_SUCCESS);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(a_suppressed_flush_is_told)
+START_TEST(a_flush_is_reported_although_suppressed)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	fake_hold(true);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
-	part();
-	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
-	expect_none(b->request_evd);
-	close_all();
+	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	disconnect_pair();
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+	expect_no_event(server->request_evd);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(a_suppressed_bind_lets_a_graceful_disconnect_end)
+START_TEST(a_graceful_disconnect_waits_for_a_suppressed_bind)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	fake_hold(true);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
-	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_GRACEFUL_FLAG));
-	ck_assert_int_eq(state_of(b->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_GRACEFUL_FLAG));
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	fake_hold(false);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect_none(b->request_evd);
-	ck_assert_uint_eq(queried().rmr_context, context);
-	close_all();
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(an_unsignalled_bind_wakes_nobody)
+START_TEST(an_unsignalled_bind_wakes_no_waiter)
 {
 	DAT_EP_ATTR attr;
 	DAT_RMR_CONTEXT context;
 	struct waiter waiter;
 
-	side_open(a, "fake0");
-	attr = ep_attr(a);
-	side_close(a);
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	side_close(client);
 	attr.request_completion_flags = UNSIGNALLED;
-	open_way(_i, &attr);
-	waiter = (struct waiter){ .evd = b->request_evd,
+	rmr_pair_open(_i, &attr);
+	waiter = (struct waiter){ .evd = server->request_evd,
 				  .timeout = DAT_TIMEOUT_INFINITE,
 				  .threshold = 1 };
 	waiter_start(&waiter);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
+	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
 	fake_settle(1);
-	ck_dat(try_bind(segment(b, 8, 64), REMOTE_BOTH, 2, DAT_COMPLETION_DEFAULT_FLAG, &context));
-	ck_dat(waiter_end(&waiter));
+	ck_dat(try_rmr_bind(segment(server, 8, 64), REMOTE_BOTH, 2, DAT_COMPLETION_DEFAULT_FLAG,
+			    &context));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.rmr_completion_event_data.user_cookie.as_64, 1);
 	ck_assert_int_eq(waiter.nmore, 1);
-	close_all();
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(a_barrier_is_a_fence)
+START_TEST(a_barrier_flag_posts_a_fence)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, BARRIER, &context));
+	rmr_pair_open(_i, NULL);
+	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, BARRIER, &context));
 	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_FENCE | TP_POST_SIGNAL);
-	ck_dat(try_bind(segment(b, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
+	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, SUPPRESS, &context));
 	ck_assert_uint_eq(fake_seen().post_flags, TP_POST_SIGNAL);
-	close_all();
+	rmr_pair_close();
 }
 END_TEST
 
-/* ---- flushed, failed, refused ---- */
+/* ---- binds that are flushed or fail, and posts that fail ---- */
 
-/*
- * Neither of two binds happened: the window is what it was, and so is what the device thinks of it.
- */
-START_TEST(a_flush_restores)
+/* Two binds are flushed: the window keeps its binding, for the consumer and on the device. */
+START_TEST(a_flushed_bind_keeps_the_binding_before)
 {
 	DAT_RMR_CONTEXT context, after;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_HANDLE lmr;
 	unsigned regions;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	lmr = other_lmr(&lmr_context);
-	context = bound(segment(b, 16, 64), REMOTE_BOTH);
+	context = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
 	regions = fake_alive(FAKE_MR);
 	fake_hold(true);
-	bind_posted(through(lmr_context, 0, 64), READ_ONLY, 1);
-	bind_posted(nothing, READ_ONLY, 2);
-	ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
-	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	ck_assert_uint_eq(queried().rmr_context, context);
-	ck_assert_uint_eq(queried().lmr_triplet.virtual_address, (uintptr_t)b->memory + 16);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	bind_posted(other_segment(lmr_context, 0, 64), READ_ONLY, 1);
+	bind_posted(no_range, READ_ONLY, 2);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_FAILURE);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	ck_assert_uint_eq(rmr_param().lmr_triplet.virtual_address, (uintptr_t)server->memory + 16);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 	ck_dat(lmr_free(lmr));
 	fake_hold(false);
-	connect_again(); /* it survives the connection that bound it */
-	access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
-	after = bound(segment(b, 0, 64), REMOTE_BOTH);
-	access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
-	access_is(READS, context, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	close_all();
+	reconnect_pair(); /* the binding outlives the connection */
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	after = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(disconnected_means_flushed)
+START_TEST(a_bind_after_the_disconnect_is_flushed)
 {
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i, NULL);
-	context = bound(segment(b, 16, 64), REMOTE_BOTH);
-	part();
-	ck_assert_uint_eq(bind_posted(segment(b, 0, 64), REMOTE_BOTH, 8), 0);
-	expect_bind(rmr, 8, DAT_RMR_BIND_FAILURE);
-	ck_assert_uint_eq(queried().rmr_context, context);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	close_all();
+	rmr_pair_open(_i, NULL);
+	context = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
+	disconnect_pair();
+	ck_assert_uint_eq(bind_posted(segment(server, 0, 64), REMOTE_BOTH, 8), 0);
+	expect_rmr_event(rmr, 8, DAT_RMR_BIND_FAILURE);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_pair_close();
 }
 END_TEST
 
@@ -754,117 +754,118 @@ static const DAT_DTO_COMPLETION_STATUS failures[] = { DAT_RMR_OPERATION_FAILED,
 						      DAT_DTO_ERR_TRANSPORT, DAT_DTO_ERR_LOCAL_EP };
 
 /*
- * The window is bound to nothing, for the device, too; what follows is flushed; and it can be bound
- * anew.
+ * The window is unbound, for the consumer and on the device. Later requests are flushed. A window
+ * can be bound again after that.
  */
-static void failed_case(enum way way, DAT_DTO_COMPLETION_STATUS status)
+static void failed_case(enum method method, DAT_DTO_COMPLETION_STATUS status)
 {
 	DAT_RMR_CONTEXT before, after;
 
-	open_way(way, NULL);
-	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	rmr_pair_open(method, NULL);
+	before = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 2);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 2);
 	fake_fail_transfer(status);
 	ck_assert(fake_step());
-	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
-	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	check_unbound();
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	expect_rmr_event(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_FAILURE);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_unbound();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
 	fake_hold(false);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	connect_again();
-	after = bound(segment(b, 0, 64), REMOTE_BOTH);
-	ck_assert_uint_eq(fake_alive(FAKE_MW), way == BY_REGION ? 0 : 1);
-	access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
-	access_is(READS, before, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	reconnect_pair();
+	after = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), method == BY_REGION ? 0 : 1);
+	rmr_access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, before, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
 	ck_dat(rmr_free(rmr));
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 
-START_TEST(a_failed_bind_unbinds)
+START_TEST(a_failed_bind_leaves_the_window_unbound)
 {
-	failed_case(_i % WAYS, failures[_i / WAYS]);
+	failed_case(_i % METHODS, failures[_i / METHODS]);
 }
 END_TEST
 
-START_TEST(a_window_that_can_not_be_replaced)
+START_TEST(bind_fails_when_a_lost_window_cannot_be_replaced)
 {
 	DAT_RMR_CONTEXT context = 5;
 
-	open_way(BY_WINDOW, NULL);
+	rmr_pair_open(BY_WINDOW, NULL);
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
-	expect(b->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	connect_again();
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	expect_rmr_event(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	reconnect_pair();
 	fake_fail("mw_create", ENOMEM, 1);
-	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context),
+	ck_dat_is(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context),
 		  NO_RESOURCE(MEMORY_REGION));
 	ck_assert_uint_eq(context, 5);
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	close_all();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(a_refused_post_did_not_happen)
+START_TEST(post_failure_keeps_the_binding)
 {
 	const char *call = _i == BY_REGION ? "post_write" : "post_bind";
 	DAT_RMR_CONTEXT before, context = 5;
 	unsigned regions;
 
-	open_way(_i, NULL);
-	before = bound(segment(b, 16, 64), REMOTE_BOTH);
+	rmr_pair_open(_i, NULL);
+	before = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
 	regions = fake_alive(FAKE_MR);
 	fake_fail(call, ENOMEM, 1);
-	ck_dat_is(try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context), NO_RESOURCE(MEMORY));
+	ck_dat_is(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context),
+		  NO_RESOURCE(MEMORY));
 	ck_assert_uint_eq(context, 5);
-	ck_assert_uint_eq(queried().rmr_context, before);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	ck_assert_uint_eq(rmr_param().rmr_context, before);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
-	expect_none(b->request_evd);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	close_all();
+	expect_no_event(server->request_evd);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(every_failure_unwinds)
+START_TEST(a_failed_call_changes_nothing)
 {
 	DAT_RMR_CONTEXT context = 5;
 	unsigned n;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	ck_dat(rmr_free(rmr));
 	rmr = POISON;
-	for (n = 1; fake_fail_call(n), rmr_create(b->pz, &rmr) != DAT_SUCCESS; n++) {
+	for (n = 1; fake_fail_call(n), rmr_create(server->pz, &rmr) != DAT_SUCCESS; n++) {
 		ck_assert_ptr_eq(rmr, POISON);
 		ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	}
 	for (n = 1; fake_fail_call(n),
-	    try_bind(segment(b, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS;
+	    try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context) != DAT_SUCCESS;
 	     n++) {
 		ck_assert_uint_eq(context, 5);
-		check_unbound();
-		ck_assert_uint_eq(pins(b->lmr), 0);
-		ck_assert_uint_eq(fake_alive(FAKE_MR), 2); /* of a and b */
+		expect_unbound();
+		ck_assert_uint_eq(handle_uses(server->lmr), 0);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), 2); /* of client and server */
 	}
 	ck_assert_uint_gt(n, 1);
 	fake_fail_call(0);
-	expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
 	ck_dat(rmr_free(rmr));
 	pair_close(&pair);
 }
 END_TEST
 
-/* ---- what goes before the window ---- */
+/* ---- an endpoint, a region or the IA is freed before the window ---- */
 
-/* Completions of a dead endpoint may be there or not. */
-static void empty(DAT_EVD_HANDLE evd)
+/* Takes the events of a freed endpoint, if there are any. */
+static void take_bind_events(DAT_EVD_HANDLE evd)
 {
 	DAT_EVENT event;
 
@@ -873,144 +874,151 @@ static void empty(DAT_EVD_HANDLE evd)
 		ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
 }
 
-/* In flight, or done and not taken: what became of the bind still counts. */
-static void endpoint_freed(enum way way, unsigned quirks, bool held)
+/*
+ * The endpoint is freed while the bind is in flight (@held), or when it is executed but its
+ * completion still in the queue. The window has the latest binding that the device executed.
+ */
+static void endpoint_freed_case(enum method method, unsigned quirks, bool held)
 {
 	DAT_RMR_CONTEXT before, context;
 
-	open_way(way, NULL);
-	before = bound(segment(b, 16, 64), REMOTE_BOTH);
-	fake_quirks(quirks | (way == BY_BOTH ? FAKE_UNBINDABLE : 0));
+	rmr_pair_open(method, NULL);
+	before = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
+	fake_quirks(quirks | (method == BY_BOTH ? FAKE_UNBINDABLE : 0));
 	fake_hold(held);
-	context = bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	ck_dat(ep_free(b->ep));
+	context = bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	ck_dat(ep_free(server->ep));
 	fake_hold(false);
-	ck_assert_uint_eq(queried().rmr_context, held ? before : context);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	empty(b->request_evd);
-	/* another endpoint of the zone serves it as well, and can bind it */
-	expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	b->ep = ep_make(b, NULL);
-	connect_again();
-	access_is(READS, held ? before : context, held ? 16 : 0, 64, DAT_DTO_SUCCESS);
-	access_is(READS, bound(segment(b, 8, 8), REMOTE_BOTH), 8, 8, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(rmr_param().rmr_context, held ? before : context);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	take_bind_events(server->request_evd);
+	/* peers reach the window, and it can be bound, through another endpoint of the zone */
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	server->ep = side_create_ep(server, NULL);
+	reconnect_pair();
+	rmr_access_is(READS, held ? before : context, held ? 16 : 0, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, bind_completed(segment(server, 8, 8), REMOTE_BOTH), 8, 8,
+		      DAT_DTO_SUCCESS);
 	ck_dat(rmr_free(rmr));
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 
-static const unsigned leavings[] = { 0, FAKE_DROPS_CQES, FAKE_LATE_FLUSH };
+static const unsigned destroy_quirks[] = { 0, FAKE_DROPS_CQES, FAKE_LATE_FLUSH };
 
-START_TEST(outlives_an_endpoint_with_a_bind_in_flight)
+START_TEST(a_window_outlives_an_endpoint_with_a_bind_in_flight)
 {
-	endpoint_freed(_i % WAYS, leavings[_i / WAYS], true);
-}
-END_TEST
-
-START_TEST(outlives_an_endpoint_with_a_bind_done)
-{
-	endpoint_freed(_i % WAYS, leavings[_i / WAYS], false);
+	endpoint_freed_case(_i % METHODS, destroy_quirks[_i / METHODS], true);
 }
 END_TEST
 
-START_TEST(goes_with_its_ia)
+START_TEST(a_window_outlives_an_endpoint_with_a_bind_executed)
 {
-	open_way(_i, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	endpoint_freed_case(_i % METHODS, destroy_quirks[_i / METHODS], false);
+}
+END_TEST
+
+START_TEST(an_abrupt_close_frees_a_window_with_binds_in_flight)
+{
+	rmr_pair_open(_i, NULL);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
-	bind_posted(nothing, REMOTE_BOTH, 2);
-	ck_dat_is(ia_close(b->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
-	close_all();
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(no_range, REMOTE_BOTH, 2);
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(freed_in_flight_and_then_the_endpoint)
+START_TEST(ep_free_ends_the_binds_of_a_freed_window)
 {
-	open_way(_i, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	rmr_pair_open(_i, NULL);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
 	ck_dat(rmr_free(rmr));
-	ck_dat(ep_free(b->ep));
-	ck_dat(lmr_free(b->lmr));
-	ck_dat(pz_free(b->pz));
-	close_all();
+	ck_dat(ep_free(server->ep));
+	ck_dat(lmr_free(server->lmr));
+	ck_dat(pz_free(server->pz));
+	rmr_pair_close();
 }
 END_TEST
 
-/* What the device keeps, peers keep: so its LMR is in use, until the device lets go. */
-START_TEST(a_region_that_the_device_keeps)
+/*
+ * Peers can access the region of the bind until the device deregisters it, so the LMR below is in
+ * use until then.
+ */
+START_TEST(dereg_failure_keeps_the_lmr_in_use)
 {
 	DAT_RMR_CONTEXT old;
 
-	open_way(BY_REGION, NULL);
-	old = bound(segment(b, 0, 64), REMOTE_BOTH);
+	rmr_pair_open(BY_REGION, NULL);
+	old = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_fail("mr_dereg", EIO, 1);
-	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	bind_completed(no_range, DAT_MEM_PRIV_NONE_FLAG);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	fake_fail("mr_dereg", EIO, 1);
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	ck_dat(lmr_free(b->lmr));
-	access_is(WRITES, old, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
-	close_all();
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	ck_dat(lmr_free(server->lmr));
+	rmr_access_is(WRITES, old, 0, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
 }
 END_TEST
 
-START_TEST(nor_does_that_hinder_a_close)
+START_TEST(dereg_failure_does_not_prevent_an_abrupt_close)
 {
 	struct lmr *lmr;
 
-	open_way(BY_REGION, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	lmr = b->lmr;
+	rmr_pair_open(BY_REGION, NULL);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	lmr = server->lmr;
 	fake_fail("mr_dereg", EIO, 1);
-	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
+	bind_completed(no_range, DAT_MEM_PRIV_NONE_FLAG);
 	fake_fail("mr_dereg", EIO, 1);
-	ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
-	ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
 }
 END_TEST
 
-/* With window and endpoint gone before, the close is the last to try. */
-START_TEST(kept_until_the_close)
+/* Neither the free of the window nor that of the endpoint could deregister the region. */
+START_TEST(a_close_retries_a_failed_dereg)
 {
 	struct lmr *lmr;
 
-	open_way(BY_REGION, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	lmr = b->lmr;
+	rmr_pair_open(BY_REGION, NULL);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	lmr = server->lmr;
 	fake_fail("mr_dereg", EIO, 1);
-	bound(nothing, DAT_MEM_PRIV_NONE_FLAG);
+	bind_completed(no_range, DAT_MEM_PRIV_NONE_FLAG);
 	fake_fail("mr_dereg", EIO, 1);
 	ck_dat(rmr_free(rmr));
 	fake_fail("mr_dereg", EIO, 1);
-	ck_dat(ep_free(b->ep));
+	ck_dat(ep_free(server->ep));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 3);
-	close_all();
+	rmr_pair_close();
 	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
 }
 END_TEST
 
-/* ---- who comes late ---- */
+/* ---- late completions ---- */
 
-/* By then the binding is gone, or has another bind. */
-START_TEST(flushed_once_more_by_the_device)
+/* The binding of the late completion is freed by then, or used for another bind. */
+START_TEST(a_late_flush_of_the_device_is_ignored)
 {
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	fake_quirks(FAKE_LATE_FLUSH | (_i == BY_BOTH ? FAKE_UNBINDABLE : 0));
 	fake_hold(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	part();
-	expect_bind(rmr, 1, DAT_RMR_BIND_FAILURE);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	disconnect_pair();
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
 	ck_dat(rmr_free(rmr));
 	ck_assert(fake_step());
-	expect_none(b->request_evd);
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	expect_no_event(server->request_evd);
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 END_TEST
 
@@ -1019,33 +1027,37 @@ END_TEST
 /* Another connection between the two. */
 static DAT_EP_HANDLE other_ep(const DAT_EP_ATTR *attr)
 {
-	DAT_EP_HANDLE ep = ep_make(b, attr);
+	DAT_EP_HANDLE ep = side_create_ep(server, attr);
 
-	connect_eps(a, ep_make(a, NULL), b, ep);
+	connect_eps(client, side_create_ep(client, NULL), server, ep);
 	return ep;
 }
 
-static DAT_RETURN try_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie,
-			      DAT_RMR_CONTEXT *context)
+static DAT_RETURN try_rmr_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie,
+				  DAT_RMR_CONTEXT *context)
 {
 	return rmr_bind(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
 }
 
-/* From here on the service thread takes nothing out of the queues of b, until it may. */
-static void service_waits(bool waits)
+/*
+ * While it is held, the service thread takes nothing out of the queues of the server. The mutex is
+ * taken without the check of lock ranks, because the calling thread goes on to make consumer calls.
+ */
+static void hold_service_thread(bool hold)
 {
-	struct ia *ia = b->ia;
+	struct ia *ia = server->ia;
 
-	if (waits)
-		mutex_lock(&ia->lock);
+	if (hold)
+		pthread_mutex_lock(&ia->lock.os);
 	else
-		mutex_unlock(&ia->lock);
+		pthread_mutex_unlock(&ia->lock.os);
 }
 
 /*
- * The look for room finds the failure, and with it goes the window that the next bind was to move.
+ * The ring of the endpoint is full, so the bind processes completions to free a slot. It finds the
+ * failure of an earlier bind, by which the window that it was to move is lost.
  */
-START_TEST(a_window_lost_on_the_way_to_the_post)
+START_TEST(a_window_may_be_lost_while_a_bind_looks_for_a_slot)
 {
 	DAT_RMR_CONTEXT context = 5;
 	DAT_LMR_TRIPLET range, iov;
@@ -1054,44 +1066,42 @@ START_TEST(a_window_lost_on_the_way_to_the_post)
 	DAT_EP_HANDLE ep;
 	DAT_RETURN ret;
 
-	open_way(_i % WAYS, NULL);
-	attr = ep_attr(b);
+	rmr_pair_open(_i % METHODS, NULL);
+	attr = ep_attr_default(server);
 	attr.max_request_dtos = 1;
 	ep = other_ep(&attr);
-	range = _i < WAYS ? segment(b, 8, 8) : nothing;
-	iov = segment(b, 0, 8);
-	remote = target(a, 0, 8);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	range = _i < METHODS ? segment(server, 8, 8) : no_range;
+	iov = segment(server, 0, 8);
+	remote = target(client, 0, 8);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
 	fake_hold(true);
-	service_waits(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
+	hold_service_thread(true);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
-	ret = try_bind_on(ep, range, 3, &context);
-	service_waits(false);
+	ret = try_rmr_bind_on(ep, range, 3, &context);
+	hold_service_thread(false);
 	fake_hold(false);
-	expect_dto(b->request_evd, 2, DAT_DTO_SUCCESS);
-	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
+	expect_rmr_event(rmr, 1, DAT_RMR_OPERATION_FAILED);
 	if (ret == DAT_SUCCESS) {
-		expect_bind(rmr, 3, DAT_RMR_BIND_SUCCESS);
+		expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
 	} else {
-		ck_dat_is(ret, NO_RESOURCE(MEMORY)); /* of the window; the next bind has another */
+		ck_dat_is(ret, NO_RESOURCE(MEMORY)); /* the next bind creates another window */
 		ck_assert_uint_eq(context, 5);
-		check_unbound();
+		expect_unbound();
 	}
-	ck_assert_uint_eq(pins(b->lmr), ret == DAT_SUCCESS && range.segment_length ? 1 : 0);
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
-	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
-	close_all();
+	ck_assert_uint_eq(handle_uses(server->lmr),
+			  ret == DAT_SUCCESS && range.segment_length ? 1 : 0);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 4, &context));
+	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	rmr_pair_close();
 }
 END_TEST
 
-/*
- * Likewise, with a third endpoint where a bind that came in between is in flight: the window it is
- * to move is gone.
- */
-START_TEST(a_window_lost_by_several)
+/* Likewise, while a third endpoint has a bind in flight that was to move the lost window. */
+START_TEST(a_window_may_be_lost_with_binds_on_three_endpoints)
 {
 	DAT_RMR_CONTEXT context = 5;
 	DAT_EP_HANDLE ep, third;
@@ -1099,151 +1109,156 @@ START_TEST(a_window_lost_by_several)
 	DAT_RMR_TRIPLET remote;
 	DAT_EP_ATTR attr;
 
-	open_way(BY_WINDOW, NULL);
-	attr = ep_attr(b);
+	rmr_pair_open(BY_WINDOW, NULL);
+	attr = ep_attr_default(server);
 	attr.max_request_dtos = 1;
 	ep = other_ep(&attr);
 	third = other_ep(NULL);
-	iov = segment(b, 0, 8);
-	remote = target(a, 0, 8);
+	iov = segment(server, 0, 8);
+	remote = target(client, 0, 8);
 	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
 	fake_hold(true);
-	service_waits(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	ck_dat(try_bind_on(third, segment(b, 8, 8), 3, &context));
+	hold_service_thread(true);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	ck_dat(try_rmr_bind_on(third, segment(server, 8, 8), 3, &context));
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	if (_i)
-		ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 4, &context), NO_RESOURCE(MEMORY));
+		ck_dat_is(try_rmr_bind_on(ep, segment(server, 16, 8), 4, &context),
+			  NO_RESOURCE(MEMORY));
 	else
-		ck_dat(try_bind_on(ep, nothing, 4, &context));
-	service_waits(false);
+		ck_dat(try_rmr_bind_on(ep, no_range, 4, &context));
+	hold_service_thread(false);
 	fake_hold(false);
-	expect_dto(b->request_evd, 2, DAT_DTO_SUCCESS);
-	empty(b->request_evd);
-	check_unbound();
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 5, &context));
-	expect_bind(rmr, 5, DAT_RMR_BIND_SUCCESS);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
+	take_bind_events(server->request_evd);
+	expect_unbound();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 5, &context));
+	expect_rmr_event(rmr, 5, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
-	close_all();
+	rmr_pair_close();
 }
 END_TEST
 
 /*
- * A bind behind the one that failed is not over yet when the window is replaced, and the new window
- * goes unused.
+ * A bind that was posted after the one that failed is not complete yet when the window is replaced.
+ * The post with the new window fails.
  */
-START_TEST(a_new_window_while_old_binds_are_in_flight)
+START_TEST(a_lost_window_is_replaced_while_old_binds_are_in_flight)
 {
 	DAT_RMR_CONTEXT context = 5;
 	DAT_EP_HANDLE ep;
 	DAT_EVENT event;
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	ep = other_ep(NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	service_waits(true);
-	bind_posted(segment(b, 0, 64), REMOTE_BOTH, 1);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 2);
+	hold_service_thread(true);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 2);
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
-	ck_dat(evd_dequeue(b->request_evd, &event));
+	ck_dat(evd_dequeue(server->request_evd, &event));
 	ck_assert_int_eq(event.event_data.rmr_completion_event_data.status,
 			 DAT_RMR_OPERATION_FAILED);
 	fake_fail(_i == BY_REGION ? "post_write" : "post_bind", ENOMEM, 1);
-	ck_dat_is(try_bind_on(ep, segment(b, 16, 8), 3, &context), NO_RESOURCE(MEMORY));
-	service_waits(false);
+	ck_dat_is(try_rmr_bind_on(ep, segment(server, 16, 8), 3, &context), NO_RESOURCE(MEMORY));
+	hold_service_thread(false);
 	fake_hold(false);
-	expect_bind(rmr, 2, DAT_RMR_BIND_FAILURE);
-	check_unbound();
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 4, &context));
-	expect_bind(rmr, 4, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), 1);
-	close_all();
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_FAILURE);
+	expect_unbound();
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 4, &context));
+	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_pair_close();
 }
 END_TEST
 
-/* A bind that came through on another endpoint stands by itself, if it has a region of its own. */
-START_TEST(a_failure_is_of_no_concern_to_a_region)
+/* A bind that registers a region does not depend on one that fails on another endpoint. */
+START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 {
 	DAT_EVD_HANDLE usual, other;
 	DAT_RMR_CONTEXT context;
 	DAT_EP_HANDLE ep;
 
-	open_way(BY_REGION, NULL);
-	usual = b->request_evd;
-	ck_dat(evd_create(b->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+	rmr_pair_open(BY_REGION, NULL);
+	usual = server->request_evd;
+	ck_dat(evd_create(server->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
 			  &other));
-	b->request_evd = other;
+	server->request_evd = other;
 	ep = other_ep(NULL);
-	b->request_evd = usual;
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	server->request_evd = usual;
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	service_waits(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
-	ck_dat(try_bind_on(ep, segment(b, 16, 8), 2, &context));
+	hold_service_thread(true);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 2, &context));
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	ck_assert(fake_step());
-	b->request_evd = other;
-	expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
-	b->request_evd = usual;
-	ck_assert_uint_eq(pins(b->lmr), 2);
-	service_waits(false);
+	server->request_evd = other;
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = usual;
+	ck_assert_uint_eq(handle_uses(server->lmr), 2);
+	hold_service_thread(false);
 	fake_hold(false);
-	expect_bind(rmr, 1, DAT_RMR_OPERATION_FAILED);
-	ck_assert_uint_eq(pins(b->lmr), 1);
+	expect_rmr_event(rmr, 1, DAT_RMR_OPERATION_FAILED);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	ck_assert_uint_eq(((struct rmr *)rmr)->latest->region_key, context);
 	ck_assert_ptr_eq(((struct rmr *)rmr)->latest, ((struct rmr *)rmr)->bindings);
-	close_all();
+	rmr_pair_close();
 }
 END_TEST
 
-/* Nobody takes completions, and the device has not many regions. */
-START_TEST(suppressed_for_ever_keeps_nothing)
+/* The consumer takes no completion, and the device has few regions. */
+START_TEST(suppressed_binds_free_their_regions)
 {
 	DAT_RMR_CONTEXT context;
 	unsigned spares = 0;
 
 	fake_attr()->max_mr = 300;
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	for (unsigned n = 0; n < 2000; n++)
-		ck_dat(try_bind(segment(b, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
-	expect_none(b->request_evd);
+		ck_dat(try_rmr_bind(segment(server, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
+	expect_no_event(server->request_evd);
 	ck_assert_uint_le(fake_alive(FAKE_MR), 3);
-	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->spare)
+	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->next_spare)
 		spares++;
 	ck_assert_uint_le(spares, 300);
-	close_all();
+	rmr_pair_close();
 }
 END_TEST
 
-/* ---- what a bind leaves behind ---- */
+/* ---- deferred releases ---- */
 
-static void leave_to_service_thread(void)
+/* From here on the service thread drains the completion queue of requests. */
+static void add_cno(void)
 {
 	DAT_CNO_HANDLE cno;
 
-	ck_dat(cno_create(b->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
-	ck_dat(evd_modify_cno(b->request_evd, cno));
+	ck_dat(cno_create(server->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(server->request_evd, cno));
 }
 
-/* Who takes the completion, and how. */
+/* How the consumer takes the completion. */
 static const struct {
 	const char *how;
 	bool waits, sleeps, drained;
-} takings[] = {
+} event_calls[] = {
 	{ "dequeue", false, false, false },
 	{ "wait", true, false, false },
-	{ "wait, asleep", true, true, false },
-	{ "dequeue of what the service thread has queued", false, false, true },
-	{ "wait for what the service thread has queued", true, false, true },
+	{ "wait, blocked", true, true, false },
+	{ "dequeue, drained by the service thread", false, false, true },
+	{ "wait, drained by the service thread", true, false, true },
 };
 
-/* The old region is gone, and all that it held is free, when the consumer hears of the bind. */
-static void left_case(enum way way, int i, DAT_LMR_TRIPLET range, bool suppressed)
+/*
+ * Moves the window to @range. When the consumer has the event, the region of the earlier binding is
+ * deregistered. @suppressed: that move is suppressed, and an unbind follows.
+ */
+static void release_case(enum method method, int i, DAT_LMR_TRIPLET range, bool suppressed)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 	unsigned regions = fake_alive(FAKE_MR);
@@ -1251,187 +1266,191 @@ static void left_case(enum way way, int i, DAT_LMR_TRIPLET range, bool suppresse
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
-	if (way == BY_BOTH) /* what goes is a region, and the window comes back */
+	if (method == BY_BOTH) /* the earlier binding has a region, the later one the window */
 		regions -= 1;
-	waiter.evd = b->request_evd;
-	if (takings[i].drained)
-		leave_to_service_thread();
-	fake_hold(takings[i].sleeps);
-	if (takings[i].sleeps)
+	waiter.evd = server->request_evd;
+	if (event_calls[i].drained)
+		add_cno();
+	fake_hold(event_calls[i].sleeps);
+	if (event_calls[i].sleeps)
 		waiter_start(&waiter);
 	if (suppressed)
-		ck_dat(try_bind(range, READ_ONLY, 1, SUPPRESS, &context));
-	ck_dat(try_bind(suppressed ? nothing : range, READ_ONLY, 2, DAT_COMPLETION_DEFAULT_FLAG,
-			&context));
-	if (takings[i].sleeps) {
+		ck_dat(try_rmr_bind(range, READ_ONLY, 1, SUPPRESS, &context));
+	ck_dat(try_rmr_bind(suppressed ? no_range : range, READ_ONLY, 2,
+			    DAT_COMPLETION_DEFAULT_FLAG, &context));
+	if (event_calls[i].sleeps) {
 		fake_hold(false);
-		ck_dat(waiter_end(&waiter));
+		ck_dat(waiter_join(&waiter));
 		event = waiter.event;
-	} else if (takings[i].waits) {
+	} else if (event_calls[i].waits) {
 		fake_settle(0);
-		ck_dat(evd_wait(b->request_evd, 0, 1, &event, &nmore));
+		ck_dat(evd_wait(server->request_evd, 0, 1, &event, &nmore));
 	} else {
 		fake_settle(0);
-		ck_dat(evd_dequeue(b->request_evd, &event));
+		ck_dat(evd_dequeue(server->request_evd, &event));
 	}
 	ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, 2);
-	if (way == BY_REGION && (suppressed || !range.segment_length))
+	if (method == BY_REGION && (suppressed || !range.segment_length))
 		regions -= 1;
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 }
 
-START_TEST(regions_go_before_the_completion_is_seen)
+START_TEST(an_old_region_is_freed_before_its_event_is_delivered)
 {
-	enum way way = _i % 2 ? BY_BOTH : BY_REGION;
+	enum method method = _i % 2 ? BY_BOTH : BY_REGION;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_HANDLE lmr;
 
-	open_way(way, NULL);
+	rmr_pair_open(method, NULL);
 	lmr = other_lmr(&lmr_context);
-	bound(through(lmr_context, 0, 64), READ_ONLY);
-	left_case(way, _i / 4, segment(b, 0, 64), _i / 2 % 2);
+	bind_completed(other_segment(lmr_context, 0, 64), READ_ONLY);
+	release_case(method, _i / 4, segment(server, 0, 64), _i / 2 % 2);
 	ck_dat(lmr_free(lmr));
 	if (_i / 2 % 2 == 0) {
-		ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+		ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 		ck_dat(rmr_free(rmr));
 	}
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 END_TEST
 
-/* A zone is free as soon as the last completion of a window that went in flight is seen. */
-START_TEST(a_zone_goes_after_the_completion)
+/* The window was freed while the bind was in flight. */
+START_TEST(a_zone_can_be_freed_after_the_last_completion)
 {
 	DAT_PZ_HANDLE zone;
 
-	open_way(_i, NULL);
-	zone = b->pz;
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	rmr_pair_open(_i, NULL);
+	zone = server->pz;
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
-	bind_posted(segment(b, 8, 64), REMOTE_BOTH, 1);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
 	ck_dat(rmr_free(rmr));
 	fake_hold(false);
-	leave_to_service_thread();
+	add_cno();
 	fake_settle(0);
 	ck_dat_is(pz_free(zone), BAD_STATE(PZ_IN_USE));
-	expect_bind(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
-	ck_dat(ep_free(b->ep));
-	ck_dat(lmr_free(b->lmr));
+	ck_dat(ep_free(server->ep));
+	ck_dat(lmr_free(server->lmr));
 	ck_dat(pz_free(zone));
-	close_all();
+	rmr_pair_close();
 }
 END_TEST
 
-static bool has_leftovers(struct ia *ia)
+static bool has_deferred_releases(struct ia *ia)
 {
 	bool has;
 
 	spin_lock(&ia->lmr_lock);
-	has = ia->leftovers;
+	has = ia->releases.first;
 	spin_unlock(&ia->lmr_lock);
 	return has;
 }
 
-/* Drained, but nobody has taken the events. */
-START_TEST(a_close_takes_what_is_left)
+/* The completion queue was drained, but the consumer has not taken the events. */
+START_TEST(a_close_runs_the_deferred_releases)
 {
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT context;
 
-	open_way(_i % WAYS, NULL);
+	rmr_pair_open(_i % METHODS, NULL);
 	other_lmr(&lmr_context);
 	for (unsigned n = 0; n < 4; n++)
-		bind_posted(n % 2 ? segment(b, n, 8) : through(lmr_context, n, 8), READ_ONLY, n);
-	if (_i >= WAYS) {
+		bind_posted(n % 2 ? segment(server, n, 8) : other_segment(lmr_context, n, 8),
+			    READ_ONLY, n);
+	if (_i >= METHODS) {
 		fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
-		ck_dat(try_bind(segment(b, 0, 8), READ_ONLY, 4, 0, &context));
+		ck_dat(try_rmr_bind(segment(server, 0, 8), READ_ONLY, 4, 0, &context));
 	}
-	ck_assert(evd_drain(b->request_evd));
-	ck_assert(_i == BY_WINDOW || has_leftovers(b->ia));
-	close_all();
+	ck_assert(evd_drain(server->request_evd));
+	ck_assert(_i == BY_WINDOW || has_deferred_releases(server->ia));
+	rmr_pair_close();
 }
 END_TEST
 
-/* A thread in dat_evd_wait comes to sweep while the close goes on around it. */
-START_TEST(a_close_meets_a_sweeper)
+/* A thread in dat_evd_wait runs deferred releases while another one closes the IA. */
+START_TEST(a_close_races_with_deferred_releases)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 60 };
 
 	for (int round = 0; round < 10; round++) {
-		open_way(_i, NULL);
-		waiter.evd = b->request_evd;
-		bound(segment(b, 0, 64), REMOTE_BOTH);
+		rmr_pair_open(_i, NULL);
+		waiter.evd = server->request_evd;
+		bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 		waiter_start(&waiter);
 		for (unsigned n = 0; n < 8; n++)
-			bind_posted(segment(b, n, 8), READ_ONLY, n);
-		ck_dat(ia_close(b->ia, DAT_CLOSE_ABRUPT_FLAG));
-		ck_dat_is(waiter_end(&waiter), DAT_ERROR(DAT_ABORT, 0));
-		ck_dat(ia_close(a->ia, DAT_CLOSE_ABRUPT_FLAG));
+			bind_posted(segment(server, n, 8), READ_ONLY, n);
+		ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+		ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_ABORT, 0));
+		ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
 		ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
-		free(a->memory);
-		free(b->memory);
+		free(client->memory);
+		free(server->memory);
 		pair = (struct pair){ 0 };
 	}
 }
 END_TEST
 
-static _Atomic bool may_take, may_free;
-static DAT_RETURN freed;
+static _Atomic bool may_dequeue, may_free;
+static DAT_RETURN lmr_free_status;
 
-static void wait_for(const _Atomic bool *word)
+static void yield_until(const _Atomic bool *word)
 {
 	while (!atomic_load(word))
 		sched_yield();
 }
 
-static void *free_lmr(void *lmr)
+static void *free_lmr_thread(void *lmr)
 {
-	wait_for(&may_free);
-	freed = lmr_free(lmr);
+	yield_until(&may_free);
+	lmr_free_status = lmr_free(lmr);
 	return NULL;
 }
 
-static void *take_event(void *evd)
+static void *dequeue_thread(void *evd)
 {
 	DAT_EVENT event;
 
-	wait_for(&may_take);
+	yield_until(&may_dequeue);
 	ck_dat(evd_dequeue(evd, &event));
 	return NULL;
 }
 
-/* Threads come one after the other: the device keeps the first one waiting for its region. */
-START_TEST(who_sweeps_second_waits_for_the_first)
+/*
+ * The first thread takes the list of deferred releases and blocks in the device, because the test
+ * holds the lock of the fake. The second one must wait until the first has released the region.
+ */
+START_TEST(lmr_free_waits_for_a_release_in_progress)
 {
-	pthread_t taker, freer;
+	pthread_t dequeuer, freer;
 
-	open_way(BY_REGION, NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
-	bind_posted(nothing, 0, 1);
-	ck_assert(evd_drain(b->request_evd));
+	rmr_pair_open(BY_REGION, NULL);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	bind_posted(no_range, 0, 1);
+	ck_assert(evd_drain(server->request_evd));
 	fake_settle(0);
-	ck_assert(has_leftovers(b->ia));
-	taker = consumer_thread_start(take_event, b->request_evd);
-	freer = consumer_thread_start(free_lmr, b->lmr);
+	ck_assert(has_deferred_releases(server->ia));
+	dequeuer = consumer_thread_start(dequeue_thread, server->request_evd);
+	freer = consumer_thread_start(free_lmr_thread, server->lmr);
 	pthread_mutex_lock(&fake.lock);
-	atomic_store(&may_take, true);
-	while (has_leftovers(b->ia))
+	atomic_store(&may_dequeue, true);
+	while (has_deferred_releases(server->ia))
 		sched_yield();
 	atomic_store(&may_free, true);
 	for (int n = 0; n < 1000; n++)
-		sched_yield(); /* enough for one that does not wait to go wrong */
+		sched_yield(); /* enough for a call that does not wait to fail */
 	pthread_mutex_unlock(&fake.lock);
-	consumer_thread_end(taker);
-	consumer_thread_end(freer);
-	ck_dat(freed);
-	close_all();
+	consumer_thread_join(dequeuer);
+	consumer_thread_join(freer);
+	ck_dat(lmr_free_status);
+	rmr_pair_close();
 }
 END_TEST
 
-/* ---- failures, one after the other ---- */
+/* ---- every failure of a rebind ---- */
 
 static const struct {
 	const char *how;
@@ -1441,90 +1460,94 @@ static const struct {
 	{ "within the region", false, false, 0 },
 	{ "to another region", true, false, 0 },
 	{ "within the region, suppressed", false, false, SUPPRESS },
-	{ "to another region, behind a fence", true, false, BARRIER },
+	{ "to another region, with a fence", true, false, BARRIER },
 	{ "to nothing", false, true, 0 },
 };
 
-/* Whatever fails, the window is where it was, and can go where it was to go. */
-START_TEST(every_failure_of_a_rebind_unwinds)
+/* After each failure the window has its binding, and in the end the same bind succeeds. */
+START_TEST(a_failed_rebind_keeps_the_binding)
 {
-	const int how = _i / WAYS;
+	const int how = _i / METHODS;
 	DAT_RMR_CONTEXT before, context = 5;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_TRIPLET range;
 	DAT_LMR_HANDLE lmr;
 	unsigned regions, windows, n;
 
-	open_way(_i % WAYS, NULL);
+	rmr_pair_open(_i % METHODS, NULL);
 	lmr = other_lmr(&lmr_context);
-	bound(segment(b, 0, 64), READ_ONLY);
-	before = bound(segment(b, 16, 64), READ_ONLY); /* so that spares have been used */
-	range = rebinds[how].unbinds	 ? nothing
-		: rebinds[how].elsewhere ? through(lmr_context, 8, 8)
-					 : segment(b, 8, 8);
+	bind_completed(segment(server, 0, 64), READ_ONLY);
+	before = bind_completed(segment(server, 16, 64), READ_ONLY); /* there are spare bindings */
+	range = rebinds[how].unbinds	 ? no_range
+		: rebinds[how].elsewhere ? other_segment(lmr_context, 8, 8)
+					 : segment(server, 8, 8);
 	regions = fake_alive(FAKE_MR);
 	windows = fake_alive(FAKE_MW);
 	for (n = 1; fake_fail_call(n),
-	    try_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS;
+	    try_rmr_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS;
 	     n++) {
 		ck_assert_uint_eq(context, 5);
-		ck_assert_uint_eq(queried().rmr_context, before);
-		ck_assert_uint_eq(pins(b->lmr), 1);
-		ck_assert_uint_eq(pins(lmr), 0);
+		ck_assert_uint_eq(rmr_param().rmr_context, before);
+		ck_assert_uint_eq(handle_uses(server->lmr), 1);
+		ck_assert_uint_eq(handle_uses(lmr), 0);
 		ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 		ck_assert_uint_eq(fake_alive(FAKE_MW), windows);
-		access_is(READS, before, 16, 64, DAT_DTO_SUCCESS);
+		rmr_access_is(READS, before, 16, 64, DAT_DTO_SUCCESS);
 	}
 	ck_assert_uint_gt(n, 1);
 	fake_fail_call(0);
 	if (rebinds[how].flags == SUPPRESS)
-		expect_none(b->request_evd);
+		expect_no_event(server->request_evd);
 	else
-		expect_bind(rmr, 2, DAT_RMR_BIND_SUCCESS);
-	ck_assert_uint_eq(pins(b->lmr), !rebinds[how].elsewhere && !rebinds[how].unbinds);
-	ck_assert_uint_eq(pins(lmr), rebinds[how].elsewhere);
+		expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr),
+			  !rebinds[how].elsewhere && !rebinds[how].unbinds);
+	ck_assert_uint_eq(handle_uses(lmr), rebinds[how].elsewhere);
 	if (!rebinds[how].unbinds)
-		access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
+		rmr_access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
 	ck_dat(rmr_free(rmr));
 	ck_dat(lmr_free(lmr));
-	ck_dat(lmr_free(b->lmr));
-	close_all();
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
 }
 END_TEST
 
-/* ---- freed, with binds in flight on several endpoints ---- */
+/* ---- a window freed with binds in flight on several endpoints ---- */
 
-/* Endpoint by endpoint they are carried out, or go with it; the window goes with the last one. */
-START_TEST(freed_in_flight_on_several_endpoints)
+/*
+ * Each endpoint executes its bind, or is freed before. The window of the device is destroyed with
+ * the last bind.
+ */
+START_TEST(a_freed_window_lives_until_its_last_bind)
 {
-	const unsigned fate = _i / WAYS; /* a bit for each of them: it is freed */
+	const unsigned ep_freed = _i / METHODS; /* one bit for each endpoint */
 	DAT_RMR_CONTEXT context;
 	DAT_EP_HANDLE eps[3];
 
-	open_way(_i % WAYS, NULL);
-	eps[0] = b->ep;
+	rmr_pair_open(_i % METHODS, NULL);
+	eps[0] = server->ep;
 	eps[1] = other_ep(NULL);
 	eps[2] = other_ep(NULL);
-	bound(segment(b, 0, 64), REMOTE_BOTH);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	for (int n = 0; n < COUNT(eps); n++)
-		ck_dat(try_bind_on(eps[n], segment(b, 8, 8), n, &context));
+		ck_dat(try_rmr_bind_on(eps[n], segment(server, 8, 8), n, &context));
 	ck_dat(rmr_free(rmr));
-	ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	for (int n = COUNT(eps) - 1; n >= 0; n--)
-		if (fate & 1u << n)
+		if (ep_freed & 1u << n)
 			ck_dat(ep_free(eps[n]));
-	if (fate != 7)
-		ck_dat_is(lmr_free(b->lmr), BAD_STATE(LMR_IN_USE));
+	if (ep_freed != 7)
+		ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	fake_hold(false);
-	empty(b->request_evd);
+	take_bind_events(server->request_evd);
 	for (int n = 0; n < COUNT(eps); n++)
-		if (!(fate & 1u << n))
+		if (!(ep_freed & 1u << n))
 			ck_dat(ep_free(eps[n]));
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
-	ck_dat(lmr_free(b->lmr));
-	ck_dat(pz_free(b->pz));
-	close_all();
+	ck_dat(lmr_free(server->lmr));
+	ck_dat(pz_free(server->pz));
+	rmr_pair_close();
 }
 END_TEST
 
@@ -1537,21 +1560,21 @@ struct binder {
 	struct side *side;
 	DAT_EP_HANDLE ep;
 	DAT_RMR_HANDLE rmr;
-	unsigned asked;
-	_Atomic unsigned told;
+	unsigned expected; /* events */
+	_Atomic unsigned events;
 };
 
 static struct binder binders[BINDERS];
-static _Atomic bool over;
+static _Atomic bool stop;
 
-/* All are taken by two threads for each queue; a completion that is seen frees what it replaced. */
-static void *take_for_ever(void *evd)
+/* Two threads for each queue. Taking an event frees what the bind has replaced. */
+static void *take_bind_events_until_stopped(void *evd)
 {
 	DAT_RETURN ret;
 	DAT_COUNT nmore;
 	DAT_EVENT event;
 
-	for (unsigned n = 0; !atomic_load(&over); n++) {
+	for (unsigned n = 0; !atomic_load(&stop); n++) {
 		ret = n % 2 ? evd_dequeue(evd, &event) : evd_wait(evd, 0, 1, &event, &nmore);
 		if (ret == DAT_SUCCESS) {
 			DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
@@ -1560,7 +1583,7 @@ static void *take_for_ever(void *evd)
 
 			ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
 			ck_assert_int_eq(bind->status, DAT_RMR_BIND_SUCCESS);
-			atomic_fetch_add(&binder->told, 1);
+			atomic_fetch_add(&binder->events, 1);
 		} else {
 			sched_yield();
 		}
@@ -1568,8 +1591,8 @@ static void *take_for_ever(void *evd)
 	return NULL;
 }
 
-static void binds(struct binder *binder, DAT_LMR_CONTEXT lmr_context, size_t offset, size_t length,
-		  DAT_COMPLETION_FLAGS flags)
+static void binder_bind(struct binder *binder, DAT_LMR_CONTEXT lmr_context, size_t offset,
+			size_t length, DAT_COMPLETION_FLAGS flags)
 {
 	const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
 	DAT_LMR_TRIPLET range = segment(binder->side, offset, length);
@@ -1577,16 +1600,16 @@ static void binds(struct binder *binder, DAT_LMR_CONTEXT lmr_context, size_t off
 
 	range.lmr_context = lmr_context;
 	ck_dat(rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, flags, &context));
-	binder->asked += !(flags & SUPPRESS);
+	binder->expected += !(flags & SUPPRESS);
 }
 
-static void hears(struct binder *binder)
+static void binder_wait(struct binder *binder)
 {
-	while (atomic_load(&binder->told) != binder->asked)
+	while (atomic_load(&binder->events) != binder->expected)
 		sched_yield();
 }
 
-static void *bind_for_ever(void *arg)
+static void *bind_and_free(void *arg)
 {
 	struct binder *binder = arg;
 	const DAT_REGION_DESCRIPTION region = { .for_va = binder->side->memory };
@@ -1599,17 +1622,17 @@ static void *bind_for_ever(void *arg)
 				  binder->side->pz,
 				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr,
 				  &lmr_context, NULL, NULL, NULL));
-		binds(binder, binder->side->lmr_context, 0, 64, 0);
-		binds(binder, lmr_context, n, 64, n % 5 ? 0 : SUPPRESS);
-		binds(binder, lmr_context, 0, 32, 0);
+		binder_bind(binder, binder->side->lmr_context, 0, 64, 0);
+		binder_bind(binder, lmr_context, n, 64, n % 5 ? 0 : SUPPRESS);
+		binder_bind(binder, lmr_context, 0, 32, 0);
 		if (n % 7 == 0) {
-			ck_dat(rmr_free(binder->rmr)); /* in flight, perhaps */
+			ck_dat(rmr_free(binder->rmr)); /* its binds may be in flight */
 			ck_dat(rmr_create(binder->side->pz, &binder->rmr));
 		} else {
-			binds(binder, lmr_context, 0, n % 2 ? 64 : 0, 0);
-			binds(binder, binder->side->lmr_context, 0, n % 4 ? 64 : 0, 0);
+			binder_bind(binder, lmr_context, 0, n % 2 ? 64 : 0, 0);
+			binder_bind(binder, binder->side->lmr_context, 0, n % 4 ? 64 : 0, 0);
 		}
-		hears(binder);
+		binder_wait(binder);
 		ck_dat(lmr_free(lmr));
 	}
 	ck_dat(rmr_free(binder->rmr));
@@ -1617,57 +1640,55 @@ static void *bind_for_ever(void *arg)
 }
 
 /*
- * Two IAs, each with two endpoints that share the queue of their completions, and a CNO that makes
- * the service thread look.
+ * Two IAs, each with two endpoints that share a request EVD. With @cnos the service thread drains
+ * the completion queue of one of them, too.
  */
-static void threads_case(enum way way, bool thread_safe, bool cnos)
+static void threads_case(enum method method, bool thread_safe, bool cnos)
 {
 	pthread_t threads[BINDERS], takers[4];
 
-	a->thread_safe = b->thread_safe = thread_safe;
-	open_way(way, NULL);
+	client->thread_safe = server->thread_safe = thread_safe;
+	rmr_pair_open(method, NULL);
 	ck_dat(rmr_free(rmr));
-	binders[0] = (struct binder){ .side = a, .ep = a->ep };
-	binders[1] = (struct binder){ .side = b, .ep = b->ep };
-	binders[2] = (struct binder){ .side = a, .ep = ep_make(a, NULL) };
-	binders[3] = (struct binder){ .side = b, .ep = ep_make(b, NULL) };
-	connect_eps(a, binders[2].ep, b, binders[3].ep);
+	binders[0] = (struct binder){ .side = client, .ep = client->ep };
+	binders[1] = (struct binder){ .side = server, .ep = server->ep };
+	binders[2] = (struct binder){ .side = client, .ep = side_create_ep(client, NULL) };
+	binders[3] = (struct binder){ .side = server, .ep = side_create_ep(server, NULL) };
+	connect_eps(client, binders[2].ep, server, binders[3].ep);
 	if (cnos)
-		leave_to_service_thread();
+		add_cno();
 	for (int n = 0; n < BINDERS; n++)
 		ck_dat(rmr_create(binders[n].side->pz, &binders[n].rmr));
 	for (int n = 0; n < COUNT(takers); n++)
-		takers[n] = consumer_thread_start(take_for_ever,
-						  n % 2 ? a->request_evd : b->request_evd);
+		takers[n] = consumer_thread_start(take_bind_events_until_stopped,
+						  n % 2 ? client->request_evd
+							: server->request_evd);
 	for (int n = 0; n < BINDERS; n++)
-		threads[n] = consumer_thread_start(bind_for_ever, &binders[n]);
+		threads[n] = consumer_thread_start(bind_and_free, &binders[n]);
 	for (int n = 0; n < BINDERS; n++)
-		consumer_thread_end(threads[n]);
-	atomic_store(&over, true);
+		consumer_thread_join(threads[n]);
+	atomic_store(&stop, true);
 	for (int n = 0; n < COUNT(takers); n++)
-		consumer_thread_end(takers[n]);
+		consumer_thread_join(takers[n]);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
-	ck_assert_uint_eq(pins(a->lmr), 0);
-	ck_assert_uint_eq(pins(b->lmr), 0);
-	close_all();
+	ck_assert_uint_eq(handle_uses(client->lmr), 0);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	rmr_pair_close();
 }
 
-START_TEST(threads_bind_take_and_free)
+START_TEST(threads_bind_take_events_and_free)
 {
-	threads_case(_i % WAYS, _i / WAYS & 1, _i / WAYS & 2);
+	threads_case(_i % METHODS, _i / METHODS & 1, _i / METHODS & 2);
 }
 END_TEST
 
-/*
- * A connection that comes and goes below a window that stays: each bind is heard of once, carried
- * out or not.
- */
+/* Connections end while a thread binds: each bind has one event, whether executed or flushed. */
 static void *bind_while_up(void *arg)
 {
 	struct binder *binder = arg;
 
-	for (unsigned n = 0; state_of(binder->ep) == DAT_EP_STATE_CONNECTED; n++) {
+	for (unsigned n = 0; ep_get_state(binder->ep) == DAT_EP_STATE_CONNECTED; n++) {
 		const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
 		const DAT_LMR_TRIPLET range = segment(binder->side, n % 64, n % 8 ? 64 : 0);
 		DAT_RMR_CONTEXT context;
@@ -1675,7 +1696,7 @@ static void *bind_while_up(void *arg)
 					  &context);
 
 		if (ret == DAT_SUCCESS)
-			binder->asked++;
+			binder->expected++;
 		else if (ret == NO_RESOURCE(MEMORY))
 			sched_yield();
 		else
@@ -1689,9 +1710,9 @@ static void *take_while_up(void *arg)
 	struct binder *binder = arg;
 	DAT_EVENT event;
 
-	while (!atomic_load(&over) || atomic_load(&binder->told) != binder->asked) {
+	while (!atomic_load(&stop) || atomic_load(&binder->events) != binder->expected) {
 		if (evd_dequeue(binder->side->request_evd, &event) == DAT_SUCCESS)
-			atomic_fetch_add(&binder->told, 1);
+			atomic_fetch_add(&binder->events, 1);
 		else
 			sched_yield();
 	}
@@ -1699,34 +1720,34 @@ static void *take_while_up(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_bind_while_the_connection_ends)
+START_TEST(every_bind_completes_once_when_the_connection_ends)
 {
 	struct binder *binder = &binders[0];
 
-	open_way(_i, NULL);
+	rmr_pair_open(_i, NULL);
 	for (int round = 0; round < 10; round++) {
-		pthread_t poster, taker;
+		pthread_t poster, dequeuer;
 
-		*binder = (struct binder){ .side = b, .ep = b->ep, .rmr = rmr };
-		atomic_store(&over, false);
-		taker = consumer_thread_start(take_while_up, binder);
+		*binder = (struct binder){ .side = server, .ep = server->ep, .rmr = rmr };
+		atomic_store(&stop, false);
+		dequeuer = consumer_thread_start(take_while_up, binder);
 		poster = consumer_thread_start(bind_while_up, binder);
-		while (atomic_load(&binder->told) < 20)
+		while (atomic_load(&binder->events) < 20)
 			sched_yield();
 		if (round % 2)
-			ck_dat(ep_disconnect(b->ep, DAT_CLOSE_ABRUPT_FLAG));
+			ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 		else
-			ck_dat(ep_disconnect(a->ep, DAT_CLOSE_ABRUPT_FLAG));
-		expect(b->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-		expect(a->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-		consumer_thread_end(poster);
-		atomic_store(&over, true);
-		consumer_thread_end(taker);
-		ck_assert_uint_le(pins(b->lmr), 1);
-		connect_again();
+			ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		consumer_thread_join(poster);
+		atomic_store(&stop, true);
+		consumer_thread_join(dequeuer);
+		ck_assert_uint_le(handle_uses(server->lmr), 1);
+		reconnect_pair();
 	}
 	ck_dat(rmr_free(rmr));
-	ck_assert_uint_eq(pins(b->lmr), 0);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	pair_close(&pair);
 }
@@ -1737,57 +1758,63 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("rmr");
 
 	tcase_set_timeout(cases, 60);
-	tcase_add_test(cases, create_refuses);
-	tcase_add_loop_test(cases, is_unbound_at_first, 0, WAYS);
-	tcase_add_test(cases, a_zone_is_held);
-	tcase_add_loop_test(cases, a_bind_is_what_was_asked_for, 0, WAYS);
-	tcase_add_loop_test(cases, peers_have_its_range_and_rights, 0, COUNT(accesses));
-	tcase_add_loop_test(cases, so_they_have_without_windows, 0, COUNT(accesses));
-	tcase_add_test(cases, a_region_that_takes_no_window);
-	tcase_add_loop_test(cases, bind_refuses, 0, COUNT(refusals));
-	tcase_add_loop_test(cases, unbinding_looks_at_the_length_only, 0, WAYS);
-	tcase_add_loop_test(cases, binds_count_as_requests, 0, WAYS);
-	tcase_add_loop_test(cases, binds_complete_in_turn, 0, WAYS);
-	tcase_add_loop_test(cases, a_rebind_ends_the_one_before, 0, WAYS);
-	tcase_add_loop_test(cases, the_second_context_goes_with_the_third, 0, WAYS);
-	tcase_add_loop_test(cases, an_unbind_ends_it, 0, WAYS);
-	tcase_add_loop_test(cases, a_free_ends_it, 0, WAYS);
-	tcase_add_loop_test(cases, freed_in_flight, 0, WAYS);
-	tcase_add_loop_test(cases, a_suppressed_success_is_silent, 0, WAYS);
-	tcase_add_loop_test(cases, suppressed_for_ever, 0, WAYS);
-	tcase_add_loop_test(cases, a_suppressed_flush_is_told, 0, WAYS);
-	tcase_add_loop_test(cases, a_suppressed_bind_lets_a_graceful_disconnect_end, 0, WAYS);
-	tcase_add_loop_test(cases, an_unsignalled_bind_wakes_nobody, 0, WAYS);
-	tcase_add_loop_test(cases, a_barrier_is_a_fence, 0, WAYS);
-	tcase_add_loop_test(cases, a_flush_restores, 0, WAYS);
-	tcase_add_loop_test(cases, disconnected_means_flushed, 0, WAYS);
-	tcase_add_loop_test(cases, a_failed_bind_unbinds, 0, WAYS * COUNT(failures));
-	tcase_add_test(cases, a_window_that_can_not_be_replaced);
-	tcase_add_loop_test(cases, a_refused_post_did_not_happen, 0, WAYS);
-	tcase_add_loop_test(cases, every_failure_unwinds, 0, WAYS);
-	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_in_flight, 0,
-			    WAYS * COUNT(leavings));
-	tcase_add_loop_test(cases, outlives_an_endpoint_with_a_bind_done, 0,
-			    WAYS * COUNT(leavings));
-	tcase_add_loop_test(cases, goes_with_its_ia, 0, WAYS);
-	tcase_add_loop_test(cases, freed_in_flight_and_then_the_endpoint, 0, WAYS);
-	tcase_add_test(cases, a_region_that_the_device_keeps);
-	tcase_add_test(cases, nor_does_that_hinder_a_close);
-	tcase_add_test(cases, kept_until_the_close);
-	tcase_add_loop_test(cases, flushed_once_more_by_the_device, 0, WAYS);
-	tcase_add_loop_test(cases, a_window_lost_on_the_way_to_the_post, 0, 2 * WAYS);
-	tcase_add_loop_test(cases, a_window_lost_by_several, 0, 2);
-	tcase_add_loop_test(cases, a_new_window_while_old_binds_are_in_flight, 0, WAYS);
-	tcase_add_test(cases, a_failure_is_of_no_concern_to_a_region);
-	tcase_add_loop_test(cases, suppressed_for_ever_keeps_nothing, 0, WAYS);
-	tcase_add_loop_test(cases, regions_go_before_the_completion_is_seen, 0, 4 * COUNT(takings));
-	tcase_add_loop_test(cases, a_zone_goes_after_the_completion, 0, WAYS);
-	tcase_add_loop_test(cases, a_close_takes_what_is_left, 0, 2 * WAYS);
-	tcase_add_loop_test(cases, a_close_meets_a_sweeper, 0, WAYS);
-	tcase_add_test(cases, who_sweeps_second_waits_for_the_first);
-	tcase_add_loop_test(cases, every_failure_of_a_rebind_unwinds, 0, WAYS * COUNT(rebinds));
-	tcase_add_loop_test(cases, freed_in_flight_on_several_endpoints, 0, 8 * WAYS);
-	tcase_add_loop_test(cases, threads_bind_take_and_free, 0, 4 * WAYS);
-	tcase_add_loop_test(cases, threads_bind_while_the_connection_ends, 0, WAYS);
+	tcase_add_test(cases, create_refuses_bad_arguments);
+	tcase_add_loop_test(cases, a_new_window_is_unbound, 0, METHODS);
+	tcase_add_test(cases, a_window_holds_its_zone);
+	tcase_add_loop_test(cases, query_returns_a_bind_once_it_is_posted, 0, METHODS);
+	tcase_add_loop_test(cases, peers_have_the_range_and_privileges_of_a_window, 0,
+			    COUNT(accesses));
+	tcase_add_loop_test(cases, peers_have_the_range_and_privileges_without_windows, 0,
+			    COUNT(accesses));
+	tcase_add_test(cases, a_region_without_local_write_can_be_bound);
+	tcase_add_loop_test(cases, bind_refuses_bad_arguments, 0, COUNT(refusals));
+	tcase_add_loop_test(cases, an_unbind_ignores_all_but_the_length, 0, METHODS);
+	tcase_add_loop_test(cases, a_bind_needs_a_request_slot, 0, METHODS);
+	tcase_add_loop_test(cases, binds_complete_in_order, 0, METHODS);
+	tcase_add_loop_test(cases, a_completed_rebind_releases_the_region_before, 0, METHODS);
+	tcase_add_loop_test(cases, a_rebind_invalidates_the_context_before, 0, METHODS);
+	tcase_add_loop_test(cases, an_unbind_invalidates_the_context, 0, METHODS);
+	tcase_add_loop_test(cases, a_free_invalidates_the_context, 0, METHODS);
+	tcase_add_loop_test(cases, a_bind_in_flight_completes_after_the_free, 0, METHODS);
+	tcase_add_loop_test(cases, a_suppressed_success_has_no_event, 0, METHODS);
+	tcase_add_loop_test(cases, suppressed_binds_reuse_their_slots, 0, METHODS);
+	tcase_add_loop_test(cases, a_flush_is_reported_although_suppressed, 0, METHODS);
+	tcase_add_loop_test(cases, a_graceful_disconnect_waits_for_a_suppressed_bind, 0, METHODS);
+	tcase_add_loop_test(cases, an_unsignalled_bind_wakes_no_waiter, 0, METHODS);
+	tcase_add_loop_test(cases, a_barrier_flag_posts_a_fence, 0, METHODS);
+	tcase_add_loop_test(cases, a_flushed_bind_keeps_the_binding_before, 0, METHODS);
+	tcase_add_loop_test(cases, a_bind_after_the_disconnect_is_flushed, 0, METHODS);
+	tcase_add_loop_test(cases, a_failed_bind_leaves_the_window_unbound, 0,
+			    METHODS * COUNT(failures));
+	tcase_add_test(cases, bind_fails_when_a_lost_window_cannot_be_replaced);
+	tcase_add_loop_test(cases, post_failure_keeps_the_binding, 0, METHODS);
+	tcase_add_loop_test(cases, a_failed_call_changes_nothing, 0, METHODS);
+	tcase_add_loop_test(cases, a_window_outlives_an_endpoint_with_a_bind_in_flight, 0,
+			    METHODS * COUNT(destroy_quirks));
+	tcase_add_loop_test(cases, a_window_outlives_an_endpoint_with_a_bind_executed, 0,
+			    METHODS * COUNT(destroy_quirks));
+	tcase_add_loop_test(cases, an_abrupt_close_frees_a_window_with_binds_in_flight, 0, METHODS);
+	tcase_add_loop_test(cases, ep_free_ends_the_binds_of_a_freed_window, 0, METHODS);
+	tcase_add_test(cases, dereg_failure_keeps_the_lmr_in_use);
+	tcase_add_test(cases, dereg_failure_does_not_prevent_an_abrupt_close);
+	tcase_add_test(cases, a_close_retries_a_failed_dereg);
+	tcase_add_loop_test(cases, a_late_flush_of_the_device_is_ignored, 0, METHODS);
+	tcase_add_loop_test(cases, a_window_may_be_lost_while_a_bind_looks_for_a_slot, 0,
+			    2 * METHODS);
+	tcase_add_loop_test(cases, a_window_may_be_lost_with_binds_on_three_endpoints, 0, 2);
+	tcase_add_loop_test(cases, a_lost_window_is_replaced_while_old_binds_are_in_flight, 0,
+			    METHODS);
+	tcase_add_test(cases, a_failed_bind_keeps_the_region_of_another_bind);
+	tcase_add_loop_test(cases, suppressed_binds_free_their_regions, 0, METHODS);
+	tcase_add_loop_test(cases, an_old_region_is_freed_before_its_event_is_delivered, 0,
+			    4 * COUNT(event_calls));
+	tcase_add_loop_test(cases, a_zone_can_be_freed_after_the_last_completion, 0, METHODS);
+	tcase_add_loop_test(cases, a_close_runs_the_deferred_releases, 0, 2 * METHODS);
+	tcase_add_loop_test(cases, a_close_races_with_deferred_releases, 0, METHODS);
+	tcase_add_test(cases, lmr_free_waits_for_a_release_in_progress);
+	tcase_add_loop_test(cases, a_failed_rebind_keeps_the_binding, 0, METHODS * COUNT(rebinds));
+	tcase_add_loop_test(cases, a_freed_window_lives_until_its_last_bind, 0, 8 * METHODS);
+	tcase_add_loop_test(cases, threads_bind_take_events_and_free, 0, 4 * METHODS);
+	tcase_add_loop_test(cases, every_bind_completes_once_when_the_connection_ends, 0, METHODS);
 	return run_unit_cases(argc, argv);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared memory and its cookies: what counts as shared, and when two ranges are the same. */
+/* Shared memory and its cookies: which memory counts as shared, and which ranges are the same. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/shm.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "region.h"
 
-#define PAGE	4096
 #define PAGES	4
 #define SIZE	(PAGES * PAGE)
 #define REFUSED DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE)
@@ -17,13 +15,13 @@
 static struct ia *ia;
 static struct pz *pz;
 static DAT_EVD_HANDLE async;
-static char name[DAT_LMR_COOKIE_SIZE] = "the name";
+static char cookie[DAT_LMR_COOKIE_SIZE] = "the cookie";
 
 static void setup(void)
 {
 	DAT_PZ_HANDLE handle;
 
-	ia = ia_make("fake0", false, &async);
+	ia = ia_open_on("fake0", false, &async);
 	ck_dat(pz_create(ia, &handle));
 	pz = handle;
 }
@@ -34,13 +32,11 @@ static void teardown(void)
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
-static DAT_RETURN make(char (*cookie)[DAT_LMR_COOKIE_SIZE], char *address, DAT_VLEN length,
-		       DAT_LMR_HANDLE *lmr)
+static DAT_RETURN try_shared(char (*cookie)[DAT_LMR_COOKIE_SIZE], char *address, DAT_VLEN length,
+			     DAT_LMR_HANDLE *lmr)
 {
-	DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, cookie } };
-
-	return lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, length, pz,
-			  DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL, NULL, NULL, NULL);
+	return lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, describe_shared(address, cookie), length,
+			  pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL, NULL, NULL, NULL);
 }
 
 static char *mapped(void *at, size_t size, int flags, int fd, off_t offset)
@@ -138,7 +134,7 @@ static char *from_program(void)
 	return bytes;
 }
 
-/* The system lists these apart, by what may be done with them. */
+/* The kernel lists the halves separately, because their protection differs. */
 static char *read_only_half(void)
 {
 	char *address = from_memfd();
@@ -147,7 +143,7 @@ static char *read_only_half(void)
 	return address;
 }
 
-/* Four pages of one object, the last two by a call of their own, from @page on. */
+/* Four pages of one object in two mappings; the second one begins at @page of the object. */
 static char *halves(off_t page)
 {
 	char *address = from_private();
@@ -158,12 +154,12 @@ static char *halves(off_t page)
 	return address;
 }
 
-static char *halves_that_fit(void)
+static char *contiguous_halves(void)
 {
 	return halves(PAGES / 2);
 }
 
-static char *halves_twice_the_same(void)
+static char *equal_halves(void)
 {
 	return halves(0);
 }
@@ -197,7 +193,7 @@ static char *private_copy_in_the_middle(void)
 	return address;
 }
 
-static char *with_a_hole(void)
+static char *unmapped_page(void)
 {
 	char *address = from_memfd();
 
@@ -205,7 +201,7 @@ static char *with_a_hole(void)
 	return address;
 }
 
-static char *with_no_end(void)
+static char *unmapped_end(void)
 {
 	char *address = from_memfd();
 
@@ -213,7 +209,7 @@ static char *with_no_end(void)
 	return address;
 }
 
-static char *not_there(void)
+static char *unmapped(void)
 {
 	char *address = from_memfd();
 
@@ -221,40 +217,40 @@ static char *not_there(void)
 	return address;
 }
 
-/* The whole of it, and all but the first and the last byte. */
+/* Each is tried as a whole, and without its first and last byte. */
 static const struct {
 	const char *what;
-	char *(*make)(void);
+	char *(*map)(void);
 	bool shared;
 } memories[] = {
 	{ "memfd", from_memfd, true },
 	{ "POSIX shared memory", from_shm, true },
 	{ "a file", from_file, true },
 	{ "System V shared memory", from_sysv, true },
-	{ "shared with children", from_anonymous, true },
+	{ "shared and anonymous", from_anonymous, true },
 	{ "half of it read-only", read_only_half, true },
-	{ "two mappings in a row", halves_that_fit, true },
-	{ "private", from_private, false },
+	{ "two mappings in a row", contiguous_halves, true },
+	{ "private and anonymous", from_private, false },
 	{ "a private copy of a file", from_private_file, false },
 	{ "the heap", from_heap, false },
 	{ "a variable", from_program, false },
-	{ "the same pages twice", halves_twice_the_same, false },
-	{ "two mappings that leave out a page", halves_with_a_gap, false },
+	{ "the same pages twice", equal_halves, false },
+	{ "two mappings with a gap in the object", halves_with_a_gap, false },
 	{ "two objects", two_objects, false },
 	{ "shared, then private", private_tail, false },
 	{ "a private page in the middle", private_copy_in_the_middle, false },
-	{ "a hole", with_a_hole, false },
-	{ "a missing end", with_no_end, false },
-	{ "nothing at all", not_there, false },
+	{ "an unmapped page in the middle", unmapped_page, false },
+	{ "an unmapped page at the end", unmapped_end, false },
+	{ "unmapped memory", unmapped, false },
 };
 
-START_TEST(shared_is_what_the_system_says)
+START_TEST(only_shared_mappings_of_one_range_are_accepted)
 {
 	DAT_LMR_HANDLE lmr = POISON;
-	char *address = memories[_i / 2].make();
+	char *address = memories[_i / 2].map();
 	unsigned margin = _i % 2;
 
-	ck_assert_msg(make(&name, address + margin, SIZE - 2 * margin, &lmr) ==
+	ck_assert_msg(try_shared(&cookie, address + margin, SIZE - 2 * margin, &lmr) ==
 			      (memories[_i / 2].shared ? DAT_SUCCESS : REFUSED),
 		      "%s", memories[_i / 2].what);
 	if (memories[_i / 2].shared) {
@@ -267,33 +263,33 @@ START_TEST(shared_is_what_the_system_says)
 }
 END_TEST
 
-START_TEST(the_system_does_not_say)
+START_TEST(create_fails_when_the_mappings_cannot_be_read)
 {
 	char *address = from_memfd();
 	DAT_LMR_HANDLE lmr = POISON;
 
-	leave_descriptors(0);
-	ck_dat_is(make(&name, address, SIZE, &lmr), NO_RESOURCE(MEMORY));
+	limit_descriptors(0);
+	ck_dat_is(try_shared(&cookie, address, SIZE, &lmr), NO_RESOURCE(MEMORY));
 	ck_assert_ptr_eq(lmr, POISON);
-	leave_descriptors(20);
-	ck_dat(make(&name, address, SIZE, &lmr));
+	limit_descriptors(20);
+	ck_dat(try_shared(&cookie, address, SIZE, &lmr));
 }
 END_TEST
 
-/* ---- when it is the same ---- */
+/* ---- which ranges are the same ---- */
 
 /*
- * A cookie is taken: two pages of an object, from its second page on. Then somebody comes with it
- * and other pages.
+ * A first region uses a cookie for two pages of an object, from its second page on. A second region
+ * uses the same cookie for @count pages from the page @first on, and @skip bytes.
  */
 static const struct {
 	const char *why;
 	bool other_object, other_mapping;
 	int first, count, skip; /* pages, pages, bytes */
 	DAT_RETURN want;
-} claims[] = {
+} second_regions[] = {
 	{ "the same", false, false, 1, 2, 0, DAT_SUCCESS },
-	{ "at another address", false, true, 1, 2, 0, DAT_SUCCESS },
+	{ "the same, at another address", false, true, 1, 2, 0, DAT_SUCCESS },
 	{ "another object", true, true, 1, 2, 0, REFUSED },
 	{ "a page too early", false, false, 0, 2, 0, REFUSED },
 	{ "a page too late", false, false, 2, 2, 0, REFUSED },
@@ -302,32 +298,31 @@ static const struct {
 	{ "too long", false, true, 1, 3, 0, REFUSED },
 };
 
-START_TEST(equal_cookies_name_the_same)
+START_TEST(equal_cookies_need_the_same_range)
 {
 	int fd = memory_file();
 	char *one = mapped(NULL, 2 * SIZE, MAP_SHARED, fd, 0), *other = one;
 	char again[DAT_LMR_COOKIE_SIZE];
 	DAT_LMR_HANDLE first, second = POISON;
 
-	if (claims[_i].other_mapping)
+	if (second_regions[_i].other_mapping)
 		other = mapped(NULL, 2 * SIZE, MAP_SHARED,
-			       claims[_i].other_object ? memory_file() : fd, 0);
-	memcpy(again, name, sizeof(again));
-	ck_dat(make(&name, one + PAGE, 2 * PAGE, &first));
-	ck_assert_msg(make(&again, other + claims[_i].first * PAGE + claims[_i].skip,
-			   (DAT_VLEN)claims[_i].count * PAGE, &second) == claims[_i].want,
-		      "%s", claims[_i].why);
+			       second_regions[_i].other_object ? memory_file() : fd, 0);
+	memcpy(again, cookie, sizeof(again));
+	ck_dat(try_shared(&cookie, one + PAGE, 2 * PAGE, &first));
+	ck_assert_msg(try_shared(&again,
+				 other + second_regions[_i].first * PAGE + second_regions[_i].skip,
+				 (DAT_VLEN)second_regions[_i].count * PAGE,
+				 &second) == second_regions[_i].want,
+		      "%s", second_regions[_i].why);
 	ck_assert_uint_eq(obj_count(ia, DAT_HANDLE_TYPE_LMR),
-			  claims[_i].want == DAT_SUCCESS ? 2 : 1);
-	ck_assert_uint_eq(pz->obj.uses, claims[_i].want == DAT_SUCCESS ? 2 : 1);
+			  second_regions[_i].want == DAT_SUCCESS ? 2 : 1);
+	ck_assert_uint_eq(pz->obj.uses, second_regions[_i].want == DAT_SUCCESS ? 2 : 1);
 	ck_dat(lmr_free(first));
 }
 END_TEST
 
-/*
- * Far into an object, offsets that are alike in their lower 32 bits, or in their pages, are not the
- * same.
- */
+/* Offsets that differ only above their lower 32 bits, or by one page far into the object. */
 static const struct {
 	off_t first, second;
 	DAT_RETURN want;
@@ -338,146 +333,149 @@ static const struct {
 	{ (off_t)1 << 44, ((off_t)1 << 44) + PAGE, REFUSED },
 };
 
-START_TEST(offsets_count_in_full)
+START_TEST(offsets_are_compared_in_full)
 {
 	int fd = memory_file();
 	DAT_LMR_HANDLE lmr;
 
 	ck_assert_int_eq(ftruncate(fd, ((off_t)1 << 44) + 2 * SIZE), 0);
-	ck_dat(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].first), SIZE, &lmr));
-	ck_dat_is(make(&name, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].second), SIZE, &lmr),
+	ck_dat(try_shared(&cookie, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].first), SIZE,
+			  &lmr));
+	ck_dat_is(try_shared(&cookie, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].second), SIZE,
+			     &lmr),
 		  offsets[_i].want);
 }
 END_TEST
 
-START_TEST(segments_differ)
+START_TEST(system_v_segments_differ)
 {
 	char *one = from_sysv(), *other = from_sysv();
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make(&name, one, SIZE, &lmr));
-	ck_dat_is(make(&name, other, SIZE, &lmr), REFUSED);
-	ck_dat(make(&name, one, SIZE, &lmr));
+	ck_dat(try_shared(&cookie, one, SIZE, &lmr));
+	ck_dat_is(try_shared(&cookie, other, SIZE, &lmr), REFUSED);
+	ck_dat(try_shared(&cookie, one, SIZE, &lmr));
 }
 END_TEST
 
-/* Which byte differs, and what stands before it. */
-START_TEST(all_forty_bytes_count)
+/* The case is the byte in which two cookies differ. */
+START_TEST(all_bytes_of_a_cookie_count)
 {
 	char a[DAT_LMR_COOKIE_SIZE] = { 0 }, b[DAT_LMR_COOKIE_SIZE] = { 0 };
 	DAT_LMR_HANDLE first, second, third = POISON;
 	char *object = from_memfd();
 
 	b[_i] = 1;
-	ck_dat(make(&a, object, SIZE, &first));
-	ck_dat(make(&b, from_memfd(), SIZE, &second));
-	ck_dat_is(make(&b, object, SIZE, &third), REFUSED);
+	ck_dat(try_shared(&a, object, SIZE, &first));
+	ck_dat(try_shared(&b, from_memfd(), SIZE, &second));
+	ck_dat_is(try_shared(&b, object, SIZE, &third), REFUSED);
 	ck_assert_ptr_eq(third, POISON);
 }
 END_TEST
 
-START_TEST(one_object_by_two_names)
+START_TEST(an_object_may_have_two_cookies)
 {
-	char other[DAT_LMR_COOKIE_SIZE] = "another name", *object = from_memfd();
+	char other[DAT_LMR_COOKIE_SIZE] = "another cookie", *object = from_memfd();
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make(&name, object, SIZE, &lmr));
-	ck_dat(make(&other, object, SIZE, &lmr));
+	ck_dat(try_shared(&cookie, object, SIZE, &lmr));
+	ck_dat(try_shared(&other, object, SIZE, &lmr));
 }
 END_TEST
 
-START_TEST(a_name_is_free_after_its_last_region)
+START_TEST(a_cookie_is_free_after_its_last_region)
 {
 	char *object = from_memfd(), *other = from_memfd();
 	DAT_LMR_HANDLE first, second, third;
 
-	ck_dat(make(&name, object, SIZE, &first));
-	ck_dat(make(&name, object, SIZE, &second));
+	ck_dat(try_shared(&cookie, object, SIZE, &first));
+	ck_dat(try_shared(&cookie, object, SIZE, &second));
 	ck_dat(lmr_free(first));
-	ck_dat_is(make(&name, other, SIZE, &third), REFUSED);
+	ck_dat_is(try_shared(&cookie, other, SIZE, &third), REFUSED);
 	ck_dat(lmr_free(second));
-	ck_dat(make(&name, other, SIZE, &third));
-	ck_dat_is(make(&name, object, SIZE, &first), REFUSED);
+	ck_dat(try_shared(&cookie, other, SIZE, &third));
+	ck_dat_is(try_shared(&cookie, object, SIZE, &first), REFUSED);
 }
 END_TEST
 
-START_TEST(a_failed_create_takes_no_name)
+START_TEST(a_failed_create_takes_no_cookie)
 {
 	char *object = from_memfd(), *other = from_memfd();
 	DAT_LMR_HANDLE lmr;
 
 	fake_fail("mr_reg", ENOMEM, 1);
-	ck_dat_is(make(&name, object, SIZE, &lmr), NO_RESOURCE(MEMORY_REGION));
-	ck_dat(make(&name, other, SIZE, &lmr));
+	ck_dat_is(try_shared(&cookie, object, SIZE, &lmr), NO_RESOURCE(MEMORY_REGION));
+	ck_dat(try_shared(&cookie, other, SIZE, &lmr));
 	ck_dat(lmr_free(lmr));
-	ck_dat_is(make(&name, from_private(), SIZE, &lmr), REFUSED);
-	ck_dat(make(&name, object, SIZE, &lmr));
-	/* nor does it take the name from who has it */
+	ck_dat_is(try_shared(&cookie, from_private(), SIZE, &lmr), REFUSED);
+	ck_dat(try_shared(&cookie, object, SIZE, &lmr));
+	/* nor does it release the cookie that another region uses */
 	fake_fail("mr_reg", ENOMEM, 1);
-	ck_dat_is(make(&name, object, SIZE, &lmr), NO_RESOURCE(MEMORY_REGION));
-	ck_dat_is(make(&name, other, SIZE, &lmr), REFUSED);
+	ck_dat_is(try_shared(&cookie, object, SIZE, &lmr), NO_RESOURCE(MEMORY_REGION));
+	ck_dat_is(try_shared(&cookie, other, SIZE, &lmr), REFUSED);
 }
 END_TEST
 
-START_TEST(a_failed_free_keeps_the_name)
+START_TEST(a_failed_free_keeps_the_cookie)
 {
 	char *object = from_memfd();
 	DAT_LMR_HANDLE lmr, other;
 
-	ck_dat(make(&name, object, SIZE, &lmr));
+	ck_dat(try_shared(&cookie, object, SIZE, &lmr));
 	fake_fail("mr_dereg", EIO, 1);
 	ck_dat_is(lmr_free(lmr), DAT_ERROR(DAT_INTERNAL_ERROR, 0));
-	ck_dat_is(make(&name, from_memfd(), SIZE, &other), REFUSED);
+	ck_dat_is(try_shared(&cookie, from_memfd(), SIZE, &other), REFUSED);
 	ck_dat(lmr_free(lmr));
 }
 END_TEST
 
-START_TEST(names_belong_to_the_process)
+START_TEST(cookies_are_shared_by_the_ias_of_a_process)
 {
 	struct ia *first = ia;
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
+	ck_dat(try_shared(&cookie, from_memfd(), SIZE, &lmr));
 	setup();
-	ck_dat_is(make(&name, from_memfd(), SIZE, &lmr), REFUSED);
-	ck_dat(ia_close(first, DAT_CLOSE_ABRUPT_FLAG)); /* takes its regions along */
-	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
+	ck_dat_is(try_shared(&cookie, from_memfd(), SIZE, &lmr), REFUSED);
+	ck_dat(ia_close(first, DAT_CLOSE_ABRUPT_FLAG)); /* frees its regions */
+	ck_dat(try_shared(&cookie, from_memfd(), SIZE, &lmr));
 }
 END_TEST
 
-START_TEST(the_copy_is_ours)
+START_TEST(a_region_copies_its_cookie)
 {
-	char given[DAT_LMR_COOKIE_SIZE], was[DAT_LMR_COOKIE_SIZE], *object = from_memfd();
+	char given[DAT_LMR_COOKIE_SIZE], original[DAT_LMR_COOKIE_SIZE], *object = from_memfd();
 	DAT_LMR_HANDLE first, second;
 	DAT_LMR_PARAM param;
 
 	for (int i = 0; i < DAT_LMR_COOKIE_SIZE; i++)
-		was[i] = given[i] = (char)(i - 3); /* a zero among them */
-	ck_dat(make(&given, object, SIZE, &first));
-	ck_dat(make(&given, object, SIZE, &second));
+		original[i] = given[i] = (char)(i - 3); /* a zero among them */
+	ck_dat(try_shared(&given, object, SIZE, &first));
+	ck_dat(try_shared(&given, object, SIZE, &second));
 	memset(given, 0x5a, sizeof(given));
 	ck_dat(lmr_free(first));
 	ck_dat(lmr_query(second, DAT_LMR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_SHARED_VIRTUAL);
 	ck_assert_ptr_eq(param.region_desc.for_shared_memory.virtual_address, object);
 	ck_assert_ptr_ne(param.region_desc.for_shared_memory.shared_memory_id, &given);
-	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, was, sizeof(was));
+	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, original,
+			 sizeof(original));
 	ck_assert_uint_eq(param.length, SIZE);
 }
 END_TEST
 
-/* ---- at once ---- */
+/* ---- two threads ---- */
 
 static char *contended[2];
 
-/* One of two threads has the name at a time, or both for the same object. */
-static void *claim(void *arg)
+/* Of two threads only one has the cookie at a time, unless both use it for the same object. */
+static void *create_and_free_shared(void *arg)
 {
 	char *object = contended[(uintptr_t)arg];
 
 	for (unsigned n = 0; n < 300; n++) {
 		DAT_LMR_HANDLE lmr;
-		DAT_RETURN ret = make(&name, object, SIZE, &lmr);
+		DAT_RETURN ret = try_shared(&cookie, object, SIZE, &lmr);
 
 		if (ret == DAT_SUCCESS)
 			ck_dat(lmr_free(lmr));
@@ -487,7 +485,7 @@ static void *claim(void *arg)
 	return NULL;
 }
 
-START_TEST(two_threads)
+START_TEST(threads_contend_for_a_cookie)
 {
 	pthread_t threads[2];
 	DAT_LMR_HANDLE lmr;
@@ -495,10 +493,10 @@ START_TEST(two_threads)
 	contended[0] = from_memfd();
 	contended[1] = _i ? contended[0] : from_memfd();
 	for (uintptr_t i = 0; i < 2; i++)
-		threads[i] = consumer_thread_start(claim, (void *)i);
+		threads[i] = consumer_thread_start(create_and_free_shared, (void *)i);
 	for (int i = 0; i < 2; i++)
-		consumer_thread_end(threads[i]);
-	ck_dat(make(&name, from_memfd(), SIZE, &lmr));
+		consumer_thread_join(threads[i]);
+	ck_dat(try_shared(&cookie, from_memfd(), SIZE, &lmr));
 }
 END_TEST
 
@@ -507,18 +505,19 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("shared");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
-	tcase_add_loop_test(cases, shared_is_what_the_system_says, 0, 2 * COUNT(memories));
-	tcase_add_test(cases, the_system_does_not_say);
-	tcase_add_loop_test(cases, equal_cookies_name_the_same, 0, COUNT(claims));
-	tcase_add_loop_test(cases, offsets_count_in_full, 0, COUNT(offsets));
-	tcase_add_test(cases, segments_differ);
-	tcase_add_loop_test(cases, all_forty_bytes_count, 0, DAT_LMR_COOKIE_SIZE);
-	tcase_add_test(cases, one_object_by_two_names);
-	tcase_add_test(cases, a_name_is_free_after_its_last_region);
-	tcase_add_test(cases, a_failed_create_takes_no_name);
-	tcase_add_test(cases, a_failed_free_keeps_the_name);
-	tcase_add_test(cases, names_belong_to_the_process);
-	tcase_add_test(cases, the_copy_is_ours);
-	tcase_add_loop_test(cases, two_threads, 0, 2);
+	tcase_add_loop_test(cases, only_shared_mappings_of_one_range_are_accepted, 0,
+			    2 * COUNT(memories));
+	tcase_add_test(cases, create_fails_when_the_mappings_cannot_be_read);
+	tcase_add_loop_test(cases, equal_cookies_need_the_same_range, 0, COUNT(second_regions));
+	tcase_add_loop_test(cases, offsets_are_compared_in_full, 0, COUNT(offsets));
+	tcase_add_test(cases, system_v_segments_differ);
+	tcase_add_loop_test(cases, all_bytes_of_a_cookie_count, 0, DAT_LMR_COOKIE_SIZE);
+	tcase_add_test(cases, an_object_may_have_two_cookies);
+	tcase_add_test(cases, a_cookie_is_free_after_its_last_region);
+	tcase_add_test(cases, a_failed_create_takes_no_cookie);
+	tcase_add_test(cases, a_failed_free_keeps_the_cookie);
+	tcase_add_test(cases, cookies_are_shared_by_the_ias_of_a_process);
+	tcase_add_test(cases, a_region_copies_its_cookie);
+	tcase_add_loop_test(cases, threads_contend_for_a_cookie, 0, 2);
 	return run_unit_cases(argc, argv);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers of the layers below in the words of DAT. */
+/* Errors of the transport and endpoint states as DAT status. */
 #include "harness.h"
 
 static const struct {
@@ -30,20 +30,20 @@ static const struct {
 	{ 9999, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
 };
 
-START_TEST(errno_to_status)
+START_TEST(an_errno_has_one_status)
 {
 	ck_dat_is(status_of(-errors[_i].err, DAT_RESOURCE_TEVD), errors[_i].want);
 }
 END_TEST
 
-START_TEST(the_resource_is_the_callers)
+START_TEST(the_caller_names_the_resource)
 {
 	ck_assert_uint_eq(status_of(-ENOMEM, DAT_RESOURCE_MEMORY_REGION), 0x80030007U);
 	ck_assert_uint_eq(status_of(-ENOMEM, DAT_RESOURCE_TEP), 0x80030004U);
 }
 END_TEST
 
-/* The subtypes by their numbers, as programs have them compiled in. */
+/* The subtypes as numbers, because programs were compiled with them. */
 static const DAT_UINT32 states[] = {
 	[DAT_EP_STATE_UNCONNECTED] = 46,
 	[DAT_EP_STATE_UNCONFIGURED_UNCONNECTED] = 62,
@@ -60,7 +60,7 @@ static const DAT_UINT32 states[] = {
 	[DAT_EP_STATE_COMPLETION_PENDING] = 53,
 };
 
-START_TEST(ep_state_to_status)
+START_TEST(a_wrong_ep_state_has_its_subtype)
 {
 	ck_assert_uint_eq(status_of_ep_state((DAT_EP_STATE)_i), 0x80070000U | states[_i]);
 }
@@ -70,8 +70,8 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("status");
 
-	tcase_add_loop_test(cases, errno_to_status, 0, COUNT(errors));
-	tcase_add_test(cases, the_resource_is_the_callers);
-	tcase_add_loop_test(cases, ep_state_to_status, 0, COUNT(states));
+	tcase_add_loop_test(cases, an_errno_has_one_status, 0, COUNT(errors));
+	tcase_add_test(cases, the_caller_names_the_resource);
+	tcase_add_loop_test(cases, a_wrong_ep_state_has_its_subtype, 0, COUNT(states));
 	return run_unit_cases(argc, argv);
 }

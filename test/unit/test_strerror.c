@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dat_strerror: every name, by its number, as programs have them compiled in. */
+/* dat_strerror: the name of every status, by the number that programs were compiled with. */
 #define _GNU_SOURCE
 #include <dat/udat.h>
 
@@ -135,7 +135,8 @@ static const char *const subtypes[] = {
 	[102] = "DAT_INVALID_RO_COOKIE",
 };
 
-static void expect(DAT_RETURN value, DAT_RETURN ret, const char *want_major, const char *want_minor)
+static void strerror_is(DAT_RETURN value, DAT_RETURN ret, const char *want_major,
+			const char *want_minor)
 {
 	const char *major = "none", *minor = "none";
 
@@ -144,42 +145,43 @@ static void expect(DAT_RETURN value, DAT_RETURN ret, const char *want_major, con
 	ck_assert_str_eq(minor, want_minor);
 }
 
-START_TEST(test_types)
+START_TEST(each_type_has_its_name)
 {
 	const DAT_RETURN type = (DAT_RETURN)_i << 16;
 
-	expect(type, DAT_SUCCESS, types[_i], "");
-	expect(DAT_CLASS_ERROR | type, DAT_SUCCESS, types[_i], "");
-	expect(DAT_CLASS_WARNING | type, DAT_SUCCESS, types[_i], "");
+	strerror_is(type, DAT_SUCCESS, types[_i], "");
+	strerror_is(DAT_CLASS_ERROR | type, DAT_SUCCESS, types[_i], "");
+	strerror_is(DAT_CLASS_WARNING | type, DAT_SUCCESS, types[_i], "");
 }
 END_TEST
 
-START_TEST(test_subtypes)
+START_TEST(each_subtype_has_its_name)
 {
-	expect(0x80060000U | (DAT_RETURN)_i, DAT_SUCCESS, "DAT_INVALID_PARAMETER", subtypes[_i]);
+	strerror_is(0x80060000U | (DAT_RETURN)_i, DAT_SUCCESS, "DAT_INVALID_PARAMETER",
+		    subtypes[_i]);
 }
 END_TEST
 
-/* Its class bits are part of it, and lost when its type is asked for. */
-START_TEST(test_not_implemented)
+/* The class bits are part of this type, and DAT_GET_TYPE removes them. */
+START_TEST(not_implemented_is_named_with_and_without_class)
 {
-	expect(0xffff0000U, DAT_SUCCESS, "DAT_NOT_IMPLEMENTED", "");
-	expect(0x3fff0000U, DAT_SUCCESS, "DAT_NOT_IMPLEMENTED", "");
+	strerror_is(0xffff0000U, DAT_SUCCESS, "DAT_NOT_IMPLEMENTED", "");
+	strerror_is(0x3fff0000U, DAT_SUCCESS, "DAT_NOT_IMPLEMENTED", "");
 }
 END_TEST
 
-START_TEST(test_unknown)
+START_TEST(unknown_numbers_are_invalid_arguments)
 {
 	const DAT_RETURN arg1 = 0x80060024U;
 
-	expect(0x80150000U, arg1, "unknown error", "");
-	expect(0x80150002U, arg1, "unknown error", "DAT_RESOURCE_MEMORY");
-	expect(0x80060067U, arg1, "DAT_INVALID_PARAMETER", "unknown minor error");
-	expect(0x3ffeffffU, arg1, "unknown error", "unknown minor error");
+	strerror_is(0x80150000U, arg1, "unknown error", "");
+	strerror_is(0x80150002U, arg1, "unknown error", "DAT_RESOURCE_MEMORY");
+	strerror_is(0x80060067U, arg1, "DAT_INVALID_PARAMETER", "unknown minor error");
+	strerror_is(0x3ffeffffU, arg1, "unknown error", "unknown minor error");
 }
 END_TEST
 
-START_TEST(test_null_pointers)
+START_TEST(the_minor_string_may_be_null)
 {
 	const char *major = "none", *minor = "none";
 
@@ -194,10 +196,10 @@ int main(int argc, char **argv)
 {
 	TCase *names = tcase_create("names");
 
-	tcase_add_loop_test(names, test_types, 0, COUNT(types));
-	tcase_add_loop_test(names, test_subtypes, 0, COUNT(subtypes));
-	tcase_add_test(names, test_not_implemented);
-	tcase_add_test(names, test_unknown);
-	tcase_add_test(names, test_null_pointers);
+	tcase_add_loop_test(names, each_type_has_its_name, 0, COUNT(types));
+	tcase_add_loop_test(names, each_subtype_has_its_name, 0, COUNT(subtypes));
+	tcase_add_test(names, not_implemented_is_named_with_and_without_class);
+	tcase_add_test(names, unknown_numbers_are_invalid_arguments);
+	tcase_add_test(names, the_minor_string_may_be_null);
 	return run_cases(argc, argv);
 }

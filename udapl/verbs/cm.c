@@ -1,34 +1,82 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: listeners, attempts, requests, and the way out. */
-#include <errno.h>
-#include <netinet/in.h>
+/*
+ * The life of a connection: listeners, requests, attempts, disconnection, release.
+ *
+ * A connection is a struct tp_conn and its rdma_cm_id. It moves from state to state (CM_*, here
+ * without the prefix) by calls of the core (tp_*) and by events of librdmacm (RDMA_CM_EVENT_*,
+ * likewise), which the service thread hands to the on_* functions below. In brackets, what a step
+ * calls: librdmacm, libibverbs (qp_to_rts), or the core (up_*).
+ *
+ *	active side				passive side
+ *
+ *	tp_connect				CONNECT_REQUEST
+ *	  |  [rdma_resolve_addr]		  |  [up_request]
+ *	RESOLVING_ADDR				REQUESTED
+ *	  |  ADDR_RESOLVED			  |  tp_accept
+ *	  |  [rdma_resolve_route]		  |  [qp_to_rts, not on iWARP; rdma_accept]
+ *	RESOLVING_ROUTE				  |
+ *	  |  ROUTE_RESOLVED			  |
+ *	  |  [rdma_connect; iWARP: helper]	  |
+ *	CONNECTING				ACCEPTING
+ *	  |  CONNECT_RESPONSE			  |  ESTABLISHED
+ *	  |  [qp_to_rts, rdma_establish]	  |  [up_established]
+ *	  |  or, on iWARP: ESTABLISHED		  |
+ *	  |  [up_established]			  |
+ *	  +-----------> ESTABLISHED <-------------+
+ *
+ * A CM result is a return value that the service thread handles like an event: of rdma_connect on
+ * an iWARP helper thread (iwarp.c), or of a tp_accept that has failed (cm_event.c).
+ *
+ * What ends a connection before the core releases it, and the upcall that reports it. The state is
+ * ENDED from then on:
+ *
+ *	RESOLVING_ADDR		ADDR_ERROR after the last retry		up_failed
+ *	RESOLVING_ROUTE		ROUTE_ERROR after the last retry	up_failed
+ *	CONNECTING, ACCEPTING	REJECTED, UNREACHABLE, CONNECT_ERROR,
+ *				DISCONNECTED, a CM result that is an
+ *				error					up_failed
+ *	any of these four	the call of the next step fails,
+ *				DEVICE_REMOVAL				up_failed
+ *	ESTABLISHED		DISCONNECTED				up_disconnected
+ *				DEVICE_REMOVAL				up_qp_broken
+ *	REQUESTED		the peer gives up: any of these events	none; tp_accept reports it
+ *									by a CM result
+ *
+ * In any state the core may call tp_release (or tp_reject in state REQUESTED). No upcall follows:
+ *
+ *	ESTABLISHED		[rdma_disconnect] LINGERING until the peer's answer, which is
+ *				DISCONNECTED, TIMEWAIT_EXIT or another event that ends a
+ *				connection, or for LINGER_TIME
+ *	REQUESTED		[rdma_reject] destroyed
+ *	a CM result is due	LINGERING until it is handled, however long that takes
+ *	any other		destroyed [rdma_destroy_id, which notifies the peer if need be]; an
+ *				iWARP attempt without an answer as an orphan (iwarp.c)
+ *
+ * The owner of a struct tp_conn and its identifier, which destroys them, is in turn
+ *
+ *	the core		from tp_connect or up_request to tp_release or tp_reject
+ *	dev->lingering		in state LINGERING
+ *	the orphan's thread	after iwarp_orphan_destroy
+ *
+ * While a CM result is due, the helper thread or dev->results refers to the connection, too.
+ * conn->ep and conn->qp belong to the core and are used until tp_release; an orphan goes on holding
+ * its queue pair.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "verbs.h"
+#include "cm.h"
+#include "sockaddr.h"
 
-#define BACKLOG	       1024
-#define EVENTS_AT_ONCE 16 /* then others get a chance at ia->lock */
-/* ns; room for two repetitions of a lost disconnect request */
-#define LINGER		 10000000000ull
-#define REJECTED_BY_USER 28 /* InfiniBand's reason "consumer defined" */
+#define LISTEN_BACKLOG 1024
+#define PORT_TRIES     16
+/* ns; time for two retransmissions of a lost disconnect request */
+#define LINGER_TIME UINT64_C(10000000000)
 
-/* In the private data of a rejection: it was the provider's doing, not its consumer's. */
-static const char by_provider[4] = { 'D', 'A', 'T', 0 };
-
-enum conn_state {
-	CONN_RESOLVING,	 /* active: looking for the peer's address */
-	CONN_ROUTING,	 /* active: and for the way to it */
-	CONN_CONNECTING, /* active: the request is out */
-	CONN_REQUESTED,	 /* passive: the core has to decide */
-	CONN_ACCEPTING,	 /* passive: the answer is out */
-	CONN_UP,
-	/* the core knows, or will learn it from tp_accept, and has yet to release it */
-	CONN_OVER,
-	CONN_LEAVING, /* released; waits for the peer's answer, or for a helper */
-};
+/* The private data of a rejection by the provider. One by a consumer has none. */
+static const char rejected_by_provider[4] = { 'D', 'A', 'T', 0 };
 
 struct tp_listener {
 	struct tp_listener *next;
@@ -37,362 +85,38 @@ struct tp_listener {
 	struct sp *sp;
 };
 
-struct tp_conn {
-	struct tp_dev *dev;
-	struct rdma_cm_id *id; /* its context leads back here */
-	enum conn_state state;
-	struct ep *ep;
-	struct tp_qp *qp;
-	/* what we'll take and send; of a request: what the peer will */
-	unsigned max_read_in, max_read_out;
-	unsigned arp_retry, route_retry; /* left */
+/* ---- identifiers ---- */
 
-	struct tp_conn *next, **back; /* leaving: dev->leaving */
-	uint64_t deadline;	      /* leaving */
-	struct tp_qp *orphan;	      /* held: an iWARP attempt that was given up unanswered */
-
-	/* An outcome is on its way: only cm_outcomes may end this connection. */
-	bool busy;
-	bool has_helper;
-	pthread_t helper;
-	int outcome;		      /* the helper's, then dev->outcome_lock's */
-	struct tp_conn *next_outcome; /* dev->outcome_lock */
-
-	struct rdma_conn_param param; /* active */
-	char private_data[UINT8_MAX];
-};
-
-/* An event that is acknowledged already, so that its identifier may be destroyed at any moment. */
-struct cm_event {
-	struct cm_event *next;
-	struct rdma_cm_id *id, *listen_id;
-	enum rdma_cm_event_type type;
-	int status;
-	unsigned peer_in, peer_out; /* RDMA reads that the peer will take and send */
-	unsigned private_data_size;
-	char private_data[UINT8_MAX];
-};
-
-static socklen_t addr_size(const struct sockaddr *addr)
+static void id_reject(struct tp_dev *dev, struct rdma_cm_id *id, bool by_consumer)
 {
-	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					   : sizeof(struct sockaddr_in);
-}
-
-/* Zeroed while unknown. */
-static void addr_copy(struct sockaddr_storage *to, const struct sockaddr *from)
-{
-	memset(to, 0, sizeof(*to));
-	if (from->sa_family)
-		memcpy(to, from, addr_size(from));
-}
-
-static void addr_set_port(struct sockaddr_storage *addr, uint16_t port)
-{
-	if (addr->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)addr)->sin_port = htons(port);
-}
-
-/* Has the service thread call cm_outcomes. */
-static void poke(struct tp_dev *dev)
-{
-	wakefd_signal(dev->wake);
-}
-
-/* ---- events, and those that were taken off the channel early ---- */
-
-static bool event_get(struct tp_dev *dev, struct cm_event *event)
-{
-	struct rdma_cm_event *got;
-	const struct rdma_conn_param *conn;
-
-	if (rdma_get_cm_event(dev->cm, &got))
-		return false;
-	conn = &got->param.conn;
-	*event = (struct cm_event){
-		.id = got->id,
-		.listen_id = got->listen_id,
-		.type = got->event,
-		.status = got->status,
-		.peer_in = conn->initiator_depth,
-		.peer_out = conn->responder_resources,
-		.private_data_size = conn->private_data ? conn->private_data_len : 0,
-	};
-	if (event->private_data_size)
-		memcpy(event->private_data, conn->private_data, event->private_data_size);
-	rdma_ack_cm_event(got);
-	log_cm("cm: %p %s, status %d, private data %u, peer reads in %u out %u", (void *)event->id,
-	       rdma_event_str(event->type), event->status, event->private_data_size, event->peer_in,
-	       event->peer_out);
-	return true;
-}
-
-/* Everything on the channel, kept for later. Without memory it stays there. */
-static void stash_fill(struct tp_dev *dev)
-{
-	struct cm_event *event;
-
-	for (;;) {
-		event = malloc(sizeof(*event));
-		if (!event || !event_get(dev, event))
-			break;
-		*dev->stash_end = event;
-		dev->stash_end = &event->next;
-	}
-	free(event);
-	if (dev->stash)
-		poke(dev);
-}
-
-static void stash_remove(struct tp_dev *dev, struct cm_event **link)
-{
-	struct cm_event *event = *link;
-
-	*link = event->next;
-	if (!*link)
-		dev->stash_end = link;
-	free(event);
-}
-
-static void id_destroy(struct tp_dev *dev, struct rdma_cm_id *id);
-
-/* Nobody will handle this request. */
-static void id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
-{
-	if (rdma_reject(id, by_provider, sizeof(by_provider)))
-		log_cm("cm: rejecting: %s", strerror(errno));
-	id_destroy(dev, id);
-}
-
-/* @id is going away: drops its events, and refuses the requests among them. */
-static void stash_forget(struct tp_dev *dev, const struct rdma_cm_id *id)
-{
-	struct cm_event **link = &dev->stash;
-	struct rdma_cm_id *request;
-
-	while (*link) {
-		if ((*link)->id != id && (*link)->listen_id != id) {
-			link = &(*link)->next;
-			continue;
-		}
-		request = (*link)->id != id ? (*link)->id : NULL;
-		stash_remove(dev, link);
-		if (request) {
-			id_refuse(dev, request); /* which may have changed the list: start over */
-			link = &dev->stash;
-		}
-	}
+	if (rdma_reject(id, rejected_by_provider, by_consumer ? 0 : sizeof(rejected_by_provider)))
+		/* the peer has given up already */
+		log_cm("%s: id %p: rdma_reject: %s", dev->attr.device, (void *)id, strerror(errno));
 }
 
 static void id_destroy(struct tp_dev *dev, struct rdma_cm_id *id)
 {
-	stash_forget(dev, id);
+	cm_events_discard(dev, id);
 	rdma_destroy_id(id);
 }
 
-static bool event_next(struct tp_dev *dev, struct cm_event *event)
+void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
 {
-	if (!dev->stash)
-		return event_get(dev, event);
-	*event = *dev->stash;
-	stash_remove(dev, &dev->stash);
-	return true;
+	id_reject(dev, id, false);
+	id_destroy(dev, id);
 }
 
-/* ---- the way out ---- */
-
-static void timer_arm(struct tp_dev *dev)
+static void log_failure(const struct tp_conn *conn, const char *call, int err)
 {
-	struct itimerspec when = { 0 };
+	char text[SOCKADDR_TEXT_SIZE];
 
-	if (dev->leaving) {
-		when.it_value.tv_sec = (time_t)(dev->leaving->deadline / 1000000000);
-		when.it_value.tv_nsec = (long)(dev->leaving->deadline % 1000000000);
-	}
-	if (timerfd_settime(dev->timer, TFD_TIMER_ABSTIME, &when, NULL))
-		log_error("cm: timerfd_settime: %s", strerror(errno));
+	log_cm("%s: id %p, peer %s: %s: %s", conn->dev->attr.device, (void *)conn->id,
+	       sockaddr_text(rdma_get_peer_addr(conn->id), text), call, strerror(-err));
 }
 
-static void leaving_add(struct tp_conn *conn)
-{
-	struct tp_dev *dev = conn->dev;
+/* ---- creation and destruction ---- */
 
-	conn->state = CONN_LEAVING;
-	conn->deadline = tp_now() + LINGER;
-	conn->next = NULL;
-	conn->back = dev->leaving_end;
-	*dev->leaving_end = conn;
-	dev->leaving_end = &conn->next;
-	if (dev->leaving == conn)
-		timer_arm(dev);
-}
-
-static void leaving_remove(struct tp_conn *conn)
-{
-	*conn->back = conn->next;
-	if (conn->next)
-		conn->next->back = conn->back;
-	else
-		conn->dev->leaving_end = conn->back;
-}
-
-/*
- * The device may be closed by now: what is used here belongs to the attempt or is held by its queue
- * pair.
- */
-static void *orphan_end(void *arg)
-{
-	struct tp_conn *conn = arg;
-	struct rdma_event_channel *channel = conn->id->channel;
-
-	rdma_destroy_id(conn->id);
-	rdma_destroy_event_channel(channel);
-	qp_put(conn->orphan);
-	free(conn);
-	return NULL;
-}
-
-/*
- * While an iWARP attempt has no answer, the kernel destroys neither its identifier nor its queue
- * pair: the call sleeps, deaf to signals, until the peer answers or goes, or the device gives up
- * (soft iWARP: after 10 s). So a thread of its own, which nobody waits for, makes these calls. It
- * takes along what the attempt uses: the identifier moves to an event channel of its own, the queue
- * pair is held, and we are linked with -z nodelete. A process that exits meanwhile loses nothing,
- * but the kernel ends it no earlier than the attempt. False: no descriptor for a channel.
- */
-static bool orphan_leave(struct tp_conn *conn)
-{
-	struct rdma_event_channel *channel = rdma_create_event_channel();
-	pthread_t thread;
-
-	if (!channel)
-		return false;
-	if (rdma_migrate_id(conn->id, channel)) {
-		rdma_destroy_event_channel(channel);
-		return false;
-	}
-	stash_forget(conn->dev, conn->id);
-	if (thread_start(&thread, orphan_end, conn))
-		orphan_end(conn);
-	else
-		pthread_detach(thread);
-	return true;
-}
-
-/*
- * Without an answer to wait for: destroying the identifier tells the peer whatever it has to know.
- */
-static void conn_destroy(struct tp_conn *conn)
-{
-	if (conn->orphan && orphan_leave(conn))
-		return;
-	id_destroy(conn->dev, conn->id);
-	if (conn->orphan)
-		qp_put(conn->orphan);
-	free(conn);
-}
-
-/* A leaving connection has nothing to wait for any more. */
-static void conn_leave(struct tp_conn *conn)
-{
-	if (conn->busy)
-		return;
-	leaving_remove(conn);
-	conn_destroy(conn);
-}
-
-void cm_reap(struct tp_dev *dev)
-{
-	struct tp_conn *conn;
-	uint64_t count, now = tp_now();
-
-	if (read(dev->timer, &count, sizeof(count)) < 0)
-		return;
-	while ((conn = dev->leaving) && conn->deadline <= now) {
-		leaving_remove(conn);
-		if (conn->busy)
-			leaving_add(conn);
-		else
-			conn_destroy(conn);
-	}
-	timer_arm(dev);
-}
-
-/*
- * Its queue pair goes into error now, because it may stay: a late answer must not bring it to life.
- */
-static void conn_orphan(struct tp_conn *conn)
-{
-	struct tp_qp *qp = conn->qp;
-
-	if (qp->state != IBV_QPS_ERR && tp_qp_error(qp))
-		log_warn("cm: %p the device would not end its transfers", (void *)conn->id);
-	qp->ep = NULL;
-	qp->holders++;
-	conn->orphan = qp;
-}
-
-void tp_release(struct tp_conn *conn)
-{
-	if (conn->dev->iwarp && (conn->state == CONN_CONNECTING || conn->state == CONN_ACCEPTING))
-		conn_orphan(conn);
-	if (conn->qp)
-		conn->qp->conn = NULL;
-	conn->ep = NULL;
-	conn->qp = NULL;
-	if (conn->has_helper)
-		pthread_cancel(conn->helper); /* interrupts the system call it is in */
-	if (conn->state == CONN_UP && !rdma_disconnect(conn->id))
-		leaving_add(conn);
-	else if (conn->busy)
-		leaving_add(conn);
-	else if (conn->state == CONN_REQUESTED)
-		tp_reject(conn, false);
-	else
-		conn_destroy(conn);
-}
-
-void tp_reject(struct tp_conn *conn, bool by_consumer)
-{
-	if (rdma_reject(conn->id, by_provider, by_consumer ? 0 : sizeof(by_provider)))
-		/* the peer gave up first */
-		log_cm("cm: %p rejecting: %s", (void *)conn->id, strerror(errno));
-	conn_destroy(conn);
-}
-
-/* The connection, or the attempt, is at its end by itself. @conn may be gone afterwards. */
-static void conn_over(struct tp_conn *conn, enum tp_cause cause)
-{
-	enum conn_state was = conn->state;
-
-	if (was == CONN_LEAVING) {
-		conn_leave(conn);
-		return;
-	}
-	conn->state = CONN_OVER;
-	if (was == CONN_UP)
-		up_disconnected(conn->ep);
-	else if (was != CONN_REQUESTED && was != CONN_OVER)
-		up_failed(conn->ep, cause);
-}
-
-static void conn_up(struct tp_conn *conn, const struct cm_event *event)
-{
-	const bool active = conn->state == CONN_CONNECTING;
-	const struct tp_established established = {
-		.private_data = active ? event->private_data : NULL,
-		.private_data_size = active ? event->private_data_size : 0,
-		.max_read_in = conn->max_read_in,
-		.max_read_out = conn->max_read_out,
-	};
-
-	conn->state = CONN_UP;
-	up_established(conn->ep, &established);
-}
-
-static struct tp_conn *conn_make(struct tp_dev *dev, struct rdma_cm_id *id, enum conn_state state)
+static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, enum cm_state state)
 {
 	struct tp_conn *conn = calloc(1, sizeof(*conn));
 
@@ -405,21 +129,143 @@ static struct tp_conn *conn_make(struct tp_dev *dev, struct rdma_cm_id *id, enum
 	return conn;
 }
 
-/* ---- outcomes: what a helper, or tp_accept, leaves for the service thread ---- */
+/* No CM result is due, or no helper thread is running and the device is being closed. */
+static void cm_conn_destroy(struct tp_conn *conn)
+{
+	if (conn->orphaned_qp && iwarp_orphan_destroy(conn))
+		return;
+	id_destroy(conn->dev, conn->id);
+	if (conn->orphaned_qp)
+		qp_put(conn->orphaned_qp);
+	free(conn);
+}
 
-static void outcome_leave(struct tp_conn *conn, int err)
+/* ---- lingering connections ---- */
+
+/* To the first deadline, or off. */
+static void linger_timer_set(struct tp_dev *dev)
+{
+	struct itimerspec when = { 0 };
+
+	if (dev->lingering) {
+		when.it_value.tv_sec = (time_t)(dev->lingering->deadline / 1000000000);
+		when.it_value.tv_nsec = (long)(dev->lingering->deadline % 1000000000);
+	}
+	if (timerfd_settime(dev->timer, TFD_TIMER_ABSTIME, &when, NULL))
+		log_error("%s: timerfd_settime for lingering connections: %s", dev->attr.device,
+			  strerror(errno));
+}
+
+static void lingering_add(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 
-	mutex_lock(&dev->outcome_lock);
-	conn->outcome = err;
-	conn->next_outcome = dev->outcomes;
-	dev->outcomes = conn;
-	mutex_unlock(&dev->outcome_lock);
-	poke(dev);
+	conn->state = CM_LINGERING;
+	conn->deadline = tp_now() + LINGER_TIME;
+	conn->next = NULL;
+	conn->back = dev->lingering_end;
+	*dev->lingering_end = conn;
+	dev->lingering_end = &conn->next;
+	if (dev->lingering == conn)
+		linger_timer_set(dev);
 }
 
-static enum tp_cause cause_of(int err)
+static void lingering_remove(struct tp_conn *conn)
+{
+	*conn->back = conn->next;
+	if (conn->next)
+		conn->next->back = conn->back;
+	else
+		conn->dev->lingering_end = conn->back;
+}
+
+/* The peer has answered, or the CM result is handled. */
+static void linger_finish(struct tp_conn *conn)
+{
+	if (conn->result_pending)
+		return;
+	lingering_remove(conn);
+	cm_conn_destroy(conn);
+}
+
+void cm_linger_expired(struct tp_dev *dev)
+{
+	struct tp_conn *conn;
+	uint64_t count, now = tp_now();
+
+	up_assert_locked(dev->ia);
+	if (read(dev->timer, &count, sizeof(count)) < 0)
+		return;
+	while ((conn = dev->lingering) && conn->deadline <= now) {
+		lingering_remove(conn);
+		if (conn->result_pending)
+			lingering_add(conn);
+		else
+			cm_conn_destroy(conn);
+	}
+	linger_timer_set(dev);
+}
+
+/* ---- release ---- */
+
+void tp_release(struct tp_conn *conn)
+{
+	up_assert_locked(conn->dev->ia);
+	if (conn->dev->iwarp)
+		iwarp_release(conn);
+	if (conn->qp)
+		conn->qp->conn = NULL;
+	conn->ep = NULL;
+	conn->qp = NULL;
+	if (conn->state == CM_ESTABLISHED && !rdma_disconnect(conn->id))
+		lingering_add(conn);
+	else if (conn->result_pending)
+		lingering_add(conn);
+	else if (conn->state == CM_REQUESTED)
+		tp_reject(conn, false);
+	else
+		cm_conn_destroy(conn);
+}
+
+void tp_reject(struct tp_conn *conn, bool by_consumer)
+{
+	up_assert_locked(conn->dev->ia);
+	id_reject(conn->dev, conn->id, by_consumer);
+	cm_conn_destroy(conn);
+}
+
+/* ---- state changes that the core is told of; @conn may be freed on return ---- */
+
+static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
+{
+	enum cm_state before = conn->state;
+
+	if (before == CM_LINGERING) {
+		linger_finish(conn);
+		return;
+	}
+	conn->state = CM_ENDED;
+	if (before == CM_ESTABLISHED)
+		up_disconnected(conn->ep);
+	else if (before != CM_REQUESTED && before != CM_ENDED)
+		up_failed(conn->ep, cause);
+}
+
+static void cm_conn_established(struct tp_conn *conn, const struct cm_event *event)
+{
+	const bool active = conn->state == CM_CONNECTING;
+	const struct tp_established established = {
+		.private_data = active ? event->private_data : NULL,
+		.private_data_size = active ? event->private_data_size : 0,
+		.max_read_in = conn->max_read_in,
+		.max_read_out = conn->max_read_out,
+	};
+
+	conn->state = CM_ESTABLISHED;
+	up_established(conn->ep, &established);
+}
+
+static enum tp_cause cause_of_errno(int err)
 {
 	static const struct {
 		int err;
@@ -431,93 +277,43 @@ static enum tp_cause cause_of(int err)
 		{ -EHOSTDOWN, TP_UNREACHABLE },
 	};
 
-	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(causes); i++)
 		if (causes[i].err == err)
 			return causes[i].cause;
 	return TP_LOCAL_ERROR;
 }
 
-/* @conn may be gone afterwards. */
-static void outcome_take(struct tp_conn *conn)
+void cm_result_handle(struct tp_conn *conn)
 {
-	int err = conn->outcome;
+	int err = conn->result;
 
-	if (conn->has_helper)
-		pthread_join(conn->helper, NULL);
-	conn->has_helper = false;
-	conn->busy = false;
-	if (conn->state == CONN_LEAVING)
-		conn_leave(conn);
+	up_assert_locked(conn->dev->ia);
+	iwarp_helper_join(conn);
+	conn->result_pending = false;
+	if (err && conn->state == CM_CONNECTING)
+		log_failure(conn, "rdma_connect", err);
+	if (conn->state == CM_LINGERING)
+		linger_finish(conn);
 	else if (err)
-		conn_over(conn, cause_of(err));
-}
-
-void cm_outcomes(struct tp_dev *dev)
-{
-	struct tp_conn *conn;
-
-	wakefd_clear(dev->wake);
-	do {
-		mutex_lock(&dev->outcome_lock);
-		conn = dev->outcomes;
-		if (conn)
-			dev->outcomes = conn->next_outcome;
-		mutex_unlock(&dev->outcome_lock);
-		if (conn)
-			outcome_take(conn);
-	} while (conn);
-	if (dev->stash)
-		cm_events(dev);
+		cm_conn_ended(conn, cause_of_errno(err));
 }
 
 /* ---- active side ---- */
 
-static void helper_end(void *arg)
-{
-	struct tp_conn *conn = arg;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	outcome_leave(conn, conn->outcome);
-}
-
 /*
- * On iWARP, rdma_connect may wait for minutes for the peer's TCP, in a write(2): a cancellation
- * point.
- */
-static void *helper_main(void *arg)
-{
-	struct tp_conn *conn = arg;
-
-	conn->outcome = -ECANCELED;
-	pthread_cleanup_push(helper_end, conn);
-	conn->outcome = rdma_connect(conn->id, &conn->param) ? -errno : 0;
-	pthread_cleanup_pop(1);
-	return NULL;
-}
-
-static int helper_start(struct tp_conn *conn)
-{
-	int err = thread_start(&conn->helper, helper_main, conn);
-
-	if (err)
-		return err;
-	conn->busy = true;
-	conn->has_helper = true;
-	return 0;
-}
-
-/*
- * librdmacm takes every address for one on our link when there is no route to it, and waits. Unlike
- * it, the routing table answers at once; its yes proves nothing.
+ * Without a route to an address, librdmacm tries to resolve it on the link until a time-out. The
+ * routing table answers at once. It is asked by connecting a UDP socket, which sends nothing. 0:
+ * there is a route, or that is not known.
  */
 static int route_check(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
 {
+	const struct sockaddr *local = (const struct sockaddr *)from;
+	const struct sockaddr *remote = (const struct sockaddr *)to;
 	int err = 0, fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return 0;
-	if (!bind(fd, (const struct sockaddr *)from, addr_size((const struct sockaddr *)from)) &&
-	    connect(fd, (const struct sockaddr *)to, addr_size((const struct sockaddr *)to)))
+	if (!bind(fd, local, sockaddr_size(local)) && connect(fd, remote, sockaddr_size(remote)))
 		err = -errno;
 	close(fd);
 	return err == -ENETUNREACH || err == -EHOSTUNREACH ? err : 0;
@@ -531,16 +327,17 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	struct tp_conn *conn;
 	int err;
 
+	up_assert_locked(dev->ia);
 	if (remote->sa_family != from.ss_family)
 		return -EAFNOSUPPORT;
-	addr_copy(&to, remote);
-	addr_set_port(&to, port);
+	sockaddr_copy(&to, remote);
+	sockaddr_set_port(&to, port);
 	err = route_check(&from, &to);
 	if (err)
 		return err;
 	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_TCP))
 		return -errno;
-	conn = conn_make(dev, id, CONN_RESOLVING);
+	conn = cm_conn_new(dev, id, CM_RESOLVING_ADDR);
 	if (!conn) {
 		err = -ENOMEM;
 		goto destroy_id;
@@ -558,7 +355,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		.initiator_depth = (uint8_t)conn->max_read_out,
 		.flow_control = 1,
 		.retry_count = (uint8_t)dev->env.ack_retry,
-		.rnr_retry_count = TP_RNR_FOR_EVER,
+		.rnr_retry_count = TP_RNR_RETRY_NO_LIMIT,
 		.qp_num = qp->ibv->qp_num,
 	};
 	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to,
@@ -578,81 +375,83 @@ destroy_id:
 	return err;
 }
 
-static void on_address(struct tp_conn *conn, const struct cm_event *event)
+static void on_addr_resolved(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
-	if (conn->state != CONN_RESOLVING)
+	if (conn->state != CM_RESOLVING_ADDR)
 		return;
-	conn->state = CONN_ROUTING;
+	conn->state = CM_RESOLVING_ROUTE;
 	if (rdma_resolve_route(conn->id, (int)conn->dev->env.route_timeout)) {
-		log_cm("cm: %p rdma_resolve_route: %s", (void *)conn->id, strerror(errno));
-		conn_over(conn, TP_LOCAL_ERROR);
+		log_failure(conn, "rdma_resolve_route", -errno);
+		cm_conn_ended(conn, TP_LOCAL_ERROR);
 	}
 }
 
-static void on_no_address(struct tp_conn *conn, const struct cm_event *event)
+static void on_addr_error(struct tp_conn *conn, const struct cm_event *event)
 {
 	struct sockaddr *to = rdma_get_peer_addr(conn->id);
 
-	if (conn->state == CONN_RESOLVING && event->status == -ETIMEDOUT && conn->arp_retry) {
+	if (conn->state == CM_RESOLVING_ADDR && event->status == -ETIMEDOUT && conn->arp_retry) {
 		conn->arp_retry--;
 		if (!rdma_resolve_addr(conn->id, NULL, to, (int)conn->dev->env.arp_timeout))
 			return;
 	}
-	conn_over(conn, TP_UNREACHABLE);
+	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-static void on_route(struct tp_conn *conn, const struct cm_event *event)
+static void on_route_resolved(struct tp_conn *conn, const struct cm_event *event)
 {
 	int err;
 
 	(void)event;
-	if (conn->state != CONN_ROUTING)
+	if (conn->state != CM_RESOLVING_ROUTE)
 		return;
-	conn->state = CONN_CONNECTING;
+	conn->state = CM_CONNECTING;
 	if (conn->dev->iwarp)
-		err = helper_start(conn);
+		err = iwarp_connect(conn);
 	else
 		err = rdma_connect(conn->id, &conn->param) ? -errno : 0;
 	if (err) {
-		log_cm("cm: %p rdma_connect: %s", (void *)conn->id, strerror(-err));
-		conn_over(conn, TP_LOCAL_ERROR);
+		log_failure(conn, "rdma_connect", err);
+		cm_conn_ended(conn, TP_LOCAL_ERROR);
 	}
 }
 
-static void on_no_route(struct tp_conn *conn, const struct cm_event *event)
+static void on_route_error(struct tp_conn *conn, const struct cm_event *event)
 {
-	if (conn->state == CONN_ROUTING && event->status == -ETIMEDOUT && conn->route_retry) {
+	if (conn->state == CM_RESOLVING_ROUTE && event->status == -ETIMEDOUT && conn->route_retry) {
 		conn->route_retry--;
 		if (!rdma_resolve_route(conn->id, (int)conn->dev->env.route_timeout))
 			return;
 	}
-	conn_over(conn, TP_UNREACHABLE);
+	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-/* InfiniBand and RoCE: the peer accepted, the rest is ours to do. No event will follow. */
-static void on_response(struct tp_conn *conn, const struct cm_event *event)
+/* InfiniBand and RoCE: the peer has accepted. No ESTABLISHED event follows. */
+static void on_connect_response(struct tp_conn *conn, const struct cm_event *event)
 {
 	int err;
 
-	if (conn->state != CONN_CONNECTING)
+	if (conn->state != CM_CONNECTING)
 		return;
 	conn->max_read_in = min_u64(conn->max_read_in, event->peer_out);
 	conn->max_read_out = min_u64(conn->max_read_out, event->peer_in);
-	err = qp_bring_up(conn->qp, conn->id, conn->max_read_in, conn->max_read_out);
-	if (!err && rdma_establish(conn->id))
+	err = qp_to_rts(conn->qp, conn->id, conn->max_read_in, conn->max_read_out);
+	if (!err && rdma_establish(conn->id)) {
+		log_failure(conn, "rdma_establish", -errno);
 		err = -ENOTCONN;
+	}
 	if (err) {
-		log_cm("cm: %p establishing: %s", (void *)conn->id, strerror(-err));
-		conn_over(conn, cause_of(err));
+		cm_conn_ended(conn, cause_of_errno(err));
 		return;
 	}
-	conn_up(conn, event);
+	cm_conn_established(conn, event);
 }
 
 /* ---- passive side ---- */
 
-static struct tp_listener *listener_of(const struct tp_dev *dev, const struct rdma_cm_id *id)
+/* NULL: it was closed while the event was pending. */
+static struct tp_listener *listener_of_id(const struct tp_dev *dev, const struct rdma_cm_id *id)
 {
 	struct tp_listener *listener = dev->listeners;
 
@@ -661,10 +460,10 @@ static struct tp_listener *listener_of(const struct tp_dev *dev, const struct rd
 	return listener;
 }
 
-static void request_take(struct tp_dev *dev, const struct cm_event *event)
+static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 {
-	const struct tp_listener *listener = listener_of(dev, event->listen_id);
-	struct tp_conn *conn = listener ? conn_make(dev, event->id, CONN_REQUESTED) : NULL;
+	const struct tp_listener *listener = listener_of_id(dev, event->listen_id);
+	struct tp_conn *conn = listener ? cm_conn_new(dev, event->id, CM_REQUESTED) : NULL;
 	struct sockaddr_storage local, remote;
 	const struct tp_request request = {
 		.local = (struct sockaddr *)&local,
@@ -676,7 +475,7 @@ static void request_take(struct tp_dev *dev, const struct cm_event *event)
 	};
 
 	if (!conn) {
-		id_refuse(dev, event->id);
+		cm_id_refuse(dev, event->id);
 		return;
 	}
 	conn->max_read_in = event->peer_in;
@@ -693,9 +492,9 @@ static int listener_open(struct tp_listener *listener, uint16_t port)
 
 	if (rdma_create_id(dev->cm, &listener->id, NULL, RDMA_PS_TCP))
 		return -errno;
-	addr_set_port(&addr, port);
+	sockaddr_set_port(&addr, port);
 	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&addr) &&
-	    !rdma_listen(listener->id, BACKLOG))
+	    !rdma_listen(listener->id, LISTEN_BACKLOG))
 		return 0;
 	err = -errno;
 	rdma_destroy_id(listener->id);
@@ -703,12 +502,12 @@ static int listener_open(struct tp_listener *listener, uint16_t port)
 }
 
 /*
- * A port that the connection manager finds free may be one of TCP's, which an iWARP device needs,
- * too: then another.
+ * On a port that librdmacm picks. An iWARP device needs the TCP port of that number, too, which may
+ * be in use; then another one is tried.
  */
 static int listener_open_any(struct tp_listener *listener)
 {
-	int err, tries = 16;
+	int err, tries = PORT_TRIES;
 
 	do
 		err = listener_open(listener, 0);
@@ -718,9 +517,11 @@ static int listener_open_any(struct tp_listener *listener)
 
 int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_listener **listener_out)
 {
-	struct tp_listener *listener = calloc(1, sizeof(*listener));
+	struct tp_listener *listener;
 	int err;
 
+	up_assert_locked(dev->ia);
+	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return -ENOMEM;
 	listener->dev = dev;
@@ -738,22 +539,27 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 }
 
 /*
- * What is queued is taken off first: requests that the kernel would drop would look like rejected
- * by the consumer.
+ * The channel is emptied first, so that the requests on it are refused by cm_events_discard. The
+ * kernel would drop them, and to the peer that looks like a rejection by the consumer.
  */
 void tp_unlisten(struct tp_listener *listener)
 {
 	struct tp_dev *dev = listener->dev;
 	struct tp_listener **link = &dev->listeners;
 
+	up_assert_locked(dev->ia);
 	while (*link != listener)
 		link = &(*link)->next;
 	*link = listener->next;
-	stash_fill(dev);
+	cm_events_fetch(dev);
 	id_destroy(dev, listener->id);
 	free(listener);
 }
 
+/*
+ * A failure that leaves the request and the QP unchanged is returned. From the QP's first state
+ * change on, and if the peer has given up, the failure is reported by up_failed, as a CM result.
+ */
 int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param)
 {
@@ -762,19 +568,20 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 				       attr->max_read_in);
 	unsigned max_read_out = min_u64(min_u64(param->max_read_out, conn->max_read_in),
 					attr->max_read_out);
-	struct rdma_conn_param answer = {
+	struct rdma_conn_param reply = {
 		.private_data = param->private_data,
 		.private_data_len = (uint8_t)param->private_data_size,
 		.responder_resources = (uint8_t)max_read_in,
 		.initiator_depth = (uint8_t)max_read_out,
 		.flow_control = 1,
-		.rnr_retry_count = TP_RNR_FOR_EVER,
+		.rnr_retry_count = TP_RNR_RETRY_NO_LIMIT,
 		.qp_num = qp->ibv->qp_num,
 	};
-	int err = conn->state == CONN_OVER ? -ENOTCONN : 0;
+	int err = conn->state == CM_ENDED ? -ENOTCONN : 0;
 
+	up_assert_locked(conn->dev->ia);
 	if (!err && !conn->dev->iwarp)
-		err = qp_bring_up(qp, conn->id, max_read_in, max_read_out);
+		err = qp_to_rts(qp, conn->id, max_read_in, max_read_out);
 	if (err && err != -ENOTCONN && qp->state == IBV_QPS_INIT)
 		return err;
 	conn->ep = ep;
@@ -782,149 +589,147 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	qp->conn = conn;
 	conn->max_read_in = max_read_in;
 	conn->max_read_out = max_read_out;
-	conn->state = CONN_ACCEPTING;
-	if (!err && rdma_accept(conn->id, &answer))
-		err = errno == ENOMEM ? -ENOMEM : -ENOTCONN;
+	conn->state = CM_ACCEPTING;
+	if (!err && rdma_accept(conn->id, &reply)) {
+		err = -errno;
+		log_failure(conn, "rdma_accept", err);
+		if (err != -ENOMEM)
+			err = -ENOTCONN;
+	}
 	if (err) {
-		conn->busy = true;
-		outcome_leave(conn, err);
+		conn->result_pending = true;
+		cm_result_post(conn, err);
 	}
 	return 0;
 }
 
-void cm_heard(struct tp_conn *conn)
+void cm_comm_established(struct tp_conn *conn)
 {
-	rdma_notify(conn->id, IBV_EVENT_COMM_EST); /* in vain if the last message came meanwhile */
+	up_assert_locked(conn->dev->ia);
+	rdma_notify(conn->id, IBV_EVENT_COMM_EST); /* fails if that message has come meanwhile */
 }
 
-/* ---- both sides ---- */
+/* ---- events of both sides ---- */
 
+/* The passive side, and the active side on iWARP. */
 static void on_established(struct tp_conn *conn, const struct cm_event *event)
 {
-	if (conn->state != CONN_CONNECTING && conn->state != CONN_ACCEPTING)
+	if (conn->state != CM_CONNECTING && conn->state != CM_ACCEPTING)
 		return;
-	/* Without an enhanced handshake iWARP peers tell no depths. */
-	if (conn->state == CONN_CONNECTING && event->peer_in && event->peer_out) {
+	/* an iWARP peer without the enhanced MPA handshake does not send its read depths */
+	if (conn->state == CM_CONNECTING && event->peer_in && event->peer_out) {
 		conn->max_read_in = min_u64(conn->max_read_in, event->peer_out);
 		conn->max_read_out = min_u64(conn->max_read_out, event->peer_in);
 	}
-	conn_up(conn, event);
+	cm_conn_established(conn, event);
 }
 
 static void on_unreachable(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
-	conn_over(conn, TP_UNREACHABLE);
+	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-/* iWARP has no reasons. */
+/* A rejection on iWARP has no reason code. */
 static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 {
-	bool marked = event->private_data_size >= sizeof(by_provider) &&
-		      !memcmp(event->private_data, by_provider, sizeof(by_provider));
-	bool by_user = conn->dev->iwarp || event->status == REJECTED_BY_USER;
+	bool marked = event->private_data_size >= sizeof(rejected_by_provider) &&
+		      !memcmp(event->private_data, rejected_by_provider,
+			      sizeof(rejected_by_provider));
+	bool by_consumer = conn->dev->iwarp || event->status == CM_REJECT_CONSUMER_DEFINED;
 
-	conn_over(conn, by_user && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
+	cm_conn_ended(conn, by_consumer && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 }
 
-/* InfiniBand and RoCE want an answer, or the peer waits for it. */
+/* On InfiniBand and RoCE the peer waits for a reply, which rdma_disconnect sends. */
 static void on_disconnected(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
-	if (conn->state == CONN_UP || conn->state == CONN_ACCEPTING)
+	if (conn->state == CM_ESTABLISHED || conn->state == CM_ACCEPTING)
 		rdma_disconnect(conn->id);
-	conn_over(conn, TP_UNREACHABLE);
+	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-static void on_removal(struct tp_conn *conn, const struct cm_event *event)
+static void on_device_removal(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
-	if (conn->state != CONN_UP) {
-		conn_over(conn, TP_LOCAL_ERROR);
+	if (conn->state != CM_ESTABLISHED) {
+		cm_conn_ended(conn, TP_LOCAL_ERROR);
 		return;
 	}
-	conn->state = CONN_OVER;
+	conn->state = CM_ENDED;
 	up_qp_broken(conn->ep);
 }
 
 static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
-	if (conn->state == CONN_LEAVING)
-		conn_leave(conn);
+	if (conn->state == CM_LINGERING)
+		linger_finish(conn);
 }
 
-/* @conn may be gone after any of them. */
-static void (*const handlers[])(struct tp_conn *conn, const struct cm_event *event) = {
-	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_address,
-	[RDMA_CM_EVENT_ADDR_ERROR] = on_no_address,
-	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route,
-	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_route,
-	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_response,
+/* ---- the service thread's part ---- */
+
+static void (*const event_handlers[])(struct tp_conn *conn, const struct cm_event *event) = {
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_addr_resolved,
+	[RDMA_CM_EVENT_ADDR_ERROR] = on_addr_error,
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route_resolved,
+	[RDMA_CM_EVENT_ROUTE_ERROR] = on_route_error,
+	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_connect_response,
 	[RDMA_CM_EVENT_CONNECT_ERROR] = on_unreachable,
 	[RDMA_CM_EVENT_UNREACHABLE] = on_unreachable,
 	[RDMA_CM_EVENT_REJECTED] = on_rejected,
 	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
 	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
-	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_removal,
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_device_removal,
 	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_timewait_exit,
 };
 
-static void event_handle(struct tp_dev *dev, const struct cm_event *event)
+void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 {
-	/* NULL: a listener, or a request that was not reported yet */
+	/* NULL: the identifier is a listener's, or of a request that the core has not seen */
 	struct tp_conn *conn = event->id->context;
 
+	up_assert_locked(dev->ia);
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
-		request_take(dev, event);
-	else if (conn && event->type < sizeof(handlers) / sizeof(handlers[0]) &&
-		 handlers[event->type])
-		handlers[event->type](conn, event);
+		on_connect_request(dev, event);
+	else if (conn && event->type < ARRAY_SIZE(event_handlers) && event_handlers[event->type])
+		event_handlers[event->type](conn, event);
 	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		dev_is_fatal(dev);
-}
-
-void cm_events(struct tp_dev *dev)
-{
-	struct cm_event event;
-
-	for (unsigned n = 0; n < EVENTS_AT_ONCE && event_next(dev, &event); n++)
-		event_handle(dev, &event);
-	if (dev->stash)
-		poke(dev);
+		dev_report_fatal(dev);
 }
 
 void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 		  struct sockaddr_storage *remote)
 {
-	addr_copy(local, rdma_get_local_addr(conn->id));
-	addr_copy(remote, rdma_get_peer_addr(conn->id));
+	up_assert_locked(conn->dev->ia);
+	sockaddr_copy(local, rdma_get_local_addr(conn->id));
+	sockaddr_copy(remote, rdma_get_peer_addr(conn->id));
 }
 
-/* ---- the channel ---- */
+/* ---- open and close ---- */
 
 int cm_open(struct tp_dev *dev)
 {
 	dev->cm = rdma_create_event_channel();
 	if (!dev->cm)
 		return -errno;
-	dev->stash_end = &dev->stash;
-	dev->leaving_end = &dev->leaving;
-	mutex_init(&dev->outcome_lock, RANK_CM_RESULT);
+	dev->pending_end = &dev->pending;
+	dev->lingering_end = &dev->lingering;
+	mutex_init(&dev->result_lock, RANK_CM_RESULT);
 	return 0;
 }
 
-/* Only what lingers is left by now; nobody waits for its peers any more. */
+/* The core has released all connections. The lingering ones are destroyed without waiting. */
 void cm_close(struct tp_dev *dev)
 {
 	struct tp_conn *conn;
 
-	while ((conn = dev->leaving)) {
-		leaving_remove(conn);
-		if (conn->has_helper)
-			pthread_join(conn->helper, NULL);
-		conn_destroy(conn);
+	while ((conn = dev->lingering)) {
+		lingering_remove(conn);
+		iwarp_helper_join(conn);
+		cm_conn_destroy(conn);
 	}
-	mutex_destroy(&dev->outcome_lock);
+	mutex_destroy(&dev->result_lock);
 	rdma_destroy_event_channel(dev->cm);
 }

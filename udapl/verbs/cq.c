@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, each with a channel of its own. tp_cq_poll is on the data path. */
+/*
+ * Completion queues, each with a completion channel of its own. tp_cq_poll is on the data path.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,7 +9,7 @@
 
 #include "verbs.h"
 
-static const DAT_DTO_COMPLETION_STATUS statuses[] = {
+static const DAT_DTO_COMPLETION_STATUS dto_statuses[] = {
 	[IBV_WC_SUCCESS] = DAT_DTO_SUCCESS,
 	[IBV_WC_LOC_LEN_ERR] = DAT_DTO_ERR_LOCAL_LENGTH,
 	[IBV_WC_LOC_QP_OP_ERR] = DAT_DTO_ERR_LOCAL_EP,
@@ -32,21 +34,19 @@ static const DAT_DTO_COMPLETION_STATUS statuses[] = {
 	[IBV_WC_GENERAL_ERR] = DAT_DTO_ERR_TRANSPORT,
 };
 
-static __attribute__((noinline, cold)) DAT_DTO_COMPLETION_STATUS failure_of(
-	enum ibv_wc_status status, uint32_t code)
+static COLD DAT_DTO_COMPLETION_STATUS wc_failure(enum ibv_wc_status status, uint32_t vendor_err)
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
-		log_to(LOG_DTO, "completion: %s, vendor code 0x%x", ibv_wc_status_str(status),
-		       code);
-	return status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[status]
-							       : DAT_DTO_ERR_TRANSPORT;
+		log_to(LOG_DTO, "work completion: %s, vendor error 0x%x", ibv_wc_status_str(status),
+		       vendor_err);
+	return status < ARRAY_SIZE(dto_statuses) ? dto_statuses[status] : DAT_DTO_ERR_TRANSPORT;
 }
 
-static inline void wc_take(struct tp_wc *to, const struct ibv_wc *from)
+static inline void wc_convert(struct tp_wc *to, const struct ibv_wc *from)
 {
 	to->tag = (void *)(uintptr_t)from->wr_id;
 	to->status = likely(!from->status) ? DAT_DTO_SUCCESS
-					   : failure_of(from->status, from->vendor_err);
+					   : wc_failure(from->status, from->vendor_err);
 	to->length = from->byte_len;
 }
 
@@ -57,9 +57,9 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 
 	if (got <= 0)
 		return 0;
-	wc_take(&wc[0], &batch[0]);
+	wc_convert(&wc[0], &batch[0]);
 	for (int i = 1; i < got && max > 1; i++)
-		wc_take(&wc[i], &batch[i]);
+		wc_convert(&wc[i], &batch[i]);
 	return (unsigned)got;
 }
 
@@ -106,7 +106,7 @@ void cq_put(struct tp_cq *cq)
 		return;
 	err = ibv_destroy_cq(cq->ibv);
 	if (err)
-		log_error("destroying a completion queue: %s", strerror(err));
+		log_error("%s: ibv_destroy_cq: %s", cq->dev->attr.device, strerror(err));
 	ibv_destroy_comp_channel(cq->channel);
 	dev_put(cq->dev);
 	free(cq);
@@ -114,6 +114,7 @@ void cq_put(struct tp_cq *cq)
 
 void tp_cq_destroy(struct tp_cq *cq)
 {
+	up_assert_locked(cq->dev->ia);
 	cq->evd = NULL;
 	cq_put(cq);
 }
@@ -130,10 +131,11 @@ int tp_cq_resize(struct tp_cq *cq, unsigned depth)
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 {
-	bool forgets = cq->dev->forgets == FORGETS_ALL ||
-		       (cq->dev->forgets == FORGETS_REQUESTS && cq->senders);
+	enum solicited_quirk quirk = cq->dev->solicited;
+	bool misses = quirk == SOLICITED_MISSES_ALL ||
+		      (quirk == SOLICITED_MISSES_SEND_ERRORS && cq->senders);
 
-	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !forgets);
+	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !misses);
 }
 
 int tp_cq_fd(const struct tp_cq *cq)
@@ -141,7 +143,10 @@ int tp_cq_fd(const struct tp_cq *cq)
 	return cq->channel->fd;
 }
 
-/* One is enough: the channel has one queue, and what is left keeps it readable. */
+/*
+ * Takes one event: they are all of the channel's one CQ, and the channel stays readable while there
+ * are more.
+ */
 bool tp_cq_events(struct tp_cq *cq)
 {
 	struct ibv_cq *ibv;

@@ -1,321 +1,54 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening a device by one of its many names, its limits, its events, and time. */
+/* Opening and closing a device, its limits, its descriptors and asynchronous events. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "verbs.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
-/* ---- time ---- */
-
-#define NSEC_PER_SEC 1000000000ull
-
-uint64_t tp_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
-
-int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
-{
-	struct timespec left = { 0 };
-	uint64_t now;
-	int n;
-
-	for (;;) {
-		now = deadline == TP_NEVER ? 0 : tp_now();
-		if (deadline > now) {
-			left.tv_sec = (time_t)((deadline - now) / NSEC_PER_SEC);
-			left.tv_nsec = (long)((deadline - now) % NSEC_PER_SEC);
-		} else {
-			left = (struct timespec){ 0 };
-		}
-		n = ppoll(fds, nfds, deadline == TP_NEVER ? NULL : &left, NULL);
-		if (n < 0)
-			return -errno;
-		if (n > 0 || tp_now() >= deadline)
-			return n;
-	}
-}
-
-/* ---- which device: the IA params to an address, the address to a device and port ---- */
-
-/* Where an address leads. */
-struct place {
-	char device[64];
-	uint8_t port;
-};
-
-struct search {
-	char name[256]; /* the first word of the params */
-	unsigned port;	/* the second */
-	bool seen;	/* an interface has that name */
-	struct ibv_device **devices;
-	int ndevices;
-	struct rdma_event_channel *cm;
-};
-
-static socklen_t addr_size(const struct sockaddr *addr)
-{
-	return addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-					  : sizeof(struct sockaddr_in6);
-}
-
-static const char *addr_text(const struct sockaddr *addr, char *text, size_t size)
-{
-	return getnameinfo(addr, addr_size(addr), text, (socklen_t)size, NULL, 0, NI_NUMERICHOST)
-		       ? "?"
-		       : text;
-}
-
-/* Asks the connection manager; -ENODEV: no RDMA device has that address. */
-static int place_of(struct rdma_event_channel *cm, struct sockaddr *addr, struct place *place)
-{
-	struct rdma_cm_id *id;
-	int err = 0;
-
-	if (rdma_create_id(cm, &id, NULL, RDMA_PS_TCP))
-		return -errno;
-	if (rdma_bind_addr(id, addr)) {
-		err = -errno;
-	} else if (!id->verbs) {
-		err = -ENODEV;
-	} else {
-		snprintf(place->device, sizeof(place->device), "%s",
-			 ibv_get_device_name(id->verbs->device));
-		place->port = id->port_num;
-	}
-	rdma_destroy_id(id);
-	return err;
-}
-
-static struct ibv_device *device_named(const struct search *search, const char *name)
-{
-	for (int i = 0; i < search->ndevices; i++)
-		if (!strcmp(ibv_get_device_name(search->devices[i]), name))
-			return search->devices[i];
-	return NULL;
-}
-
-/* How much one address of an interface is to be preferred; 0 = of no use. */
-static unsigned addr_rank(const struct sockaddr *addr)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-
-	if (!addr)
-		return 0;
-	if (addr->sa_family == AF_INET)
-		return 3;
-	if (addr->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? 1 : 2;
-	return 0;
-}
-
-/* The most preferred address of this host that @fits. False: none does. */
-static bool addr_best(struct search *search, bool (*fits)(struct search *, const struct ifaddrs *),
-		      struct sockaddr_storage *addr)
-{
-	struct ifaddrs *all;
-	unsigned best = 0;
-
-	if (getifaddrs(&all)) {
-		log_error("open %s: getifaddrs: %s", search->name, strerror(errno));
-		return false;
-	}
-	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
-		if (!fits(search, one) || addr_rank(one->ifa_addr) <= best)
-			continue;
-		best = addr_rank(one->ifa_addr);
-		memset(addr, 0, sizeof(*addr));
-		memcpy(addr, one->ifa_addr, addr_size(one->ifa_addr));
-	}
-	freeifaddrs(all);
-	return best > 0;
-}
-
-static bool leads_to_device(struct search *search, const struct ifaddrs *one)
-{
-	struct place place;
-
-	return addr_rank(one->ifa_addr) && !place_of(search->cm, one->ifa_addr, &place) &&
-	       !strcmp(place.device, search->name) && place.port == search->port;
-}
-
-/* Every interface is listed, if only with its link address. */
-static bool has_name(struct search *search, const struct ifaddrs *one)
-{
-	bool has = !strcmp(one->ifa_name, search->name);
-
-	search->seen |= has;
-	return has;
-}
-
-/* "mlx5_0 1" */
-static int addr_of_device(struct search *search, struct sockaddr_storage *addr)
-{
-	if (!device_named(search, search->name))
-		return -ENOENT;
-	if (!search->port)
-		search->port = 1;
-	if (addr_best(search, leads_to_device, addr))
-		return 0;
-	log_error("open %s: no network interface with an IP address belongs to port %u of this "
-		  "device",
-		  search->name, search->port);
-	return -ENODEV;
-}
-
-/* "eth0 0" */
-static int addr_of_interface(struct search *search, struct sockaddr_storage *addr)
-{
-	if (addr_best(search, has_name, addr))
-		return 0;
-	if (!search->seen)
-		return -ENOENT;
-	log_error("open %s: this interface has no IP address", search->name);
-	return -ENODEV;
-}
-
-static int addr_resolve(const char *name, int flags, struct sockaddr_storage *addr)
-{
-	struct addrinfo *found, hints = { .ai_flags = flags, .ai_socktype = SOCK_STREAM };
-	int err = getaddrinfo(name, NULL, &hints, &found);
-
-	if (err)
-		return err;
-	memset(addr, 0, sizeof(*addr));
-	memcpy(addr, found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	return 0;
-}
-
-/* "10.0.0.1 0" */
-static int addr_of_number(struct search *search, struct sockaddr_storage *addr)
-{
-	return addr_resolve(search->name, AI_NUMERICHOST, addr) ? -ENOENT : 0;
-}
-
-/*
- * Names that can only be an interface or a device which this host lacks, say because its dat.conf
- * was written for another: a resolver that doesn't answer would cost seconds for each.
- */
-static bool is_device_like(const char *name)
-{
-	static const char *const stems[] = { "ib",     "eth",	 "roce",    "rxe",   "siw", "mlx4_",
-					     "mlx5_",  "mthca",	 "ehca",    "ipath", "qib", "hfi1_",
-					     "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
-
-	for (size_t i = 0; i < LENGTH(stems); i++) {
-		size_t stem = strlen(stems[i]);
-
-		if (!strncmp(name, stems[i], stem) && name[stem] &&
-		    name[stem + strspn(name + stem, "0123456789")] == '\0')
-			return true;
-	}
-	return false;
-}
-
-/* "host-ib 0" */
-static int addr_of_host(struct search *search, struct sockaddr_storage *addr)
-{
-	int err = is_device_like(search->name) ? EAI_NONAME : addr_resolve(search->name, 0, addr);
-
-	if (!err)
-		return 0;
-	log_util("open %s: no such device, interface, address or host: %s", search->name,
-		 err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
-	return -ENODEV;
-}
-
-/* Each says -ENOENT if the name is nothing it knows. */
-static int (*const readings[])(struct search *, struct sockaddr_storage *) = {
-	addr_of_device,
-	addr_of_interface,
-	addr_of_number,
-	addr_of_host,
-};
-
-static void search_parse(struct search *search, const char *params)
-{
-	size_t length = strcspn(params, " ");
-
-	snprintf(search->name, sizeof(search->name), "%.*s",
-		 (int)(length < INT_MAX ? length : INT_MAX), params);
-	search->port = (unsigned)strtoul(params + length, NULL, 0);
-}
-
-/* Fills in address and port of @dev, too. */
-static int search_run(struct search *search, struct tp_dev *dev, struct ibv_device **found)
-{
-	struct sockaddr *addr = (struct sockaddr *)&dev->attr.addr;
-	struct place place;
-	char text[NI_MAXHOST];
-	int err = -ENOENT;
-
-	for (size_t i = 0; i < LENGTH(readings) && err == -ENOENT; i++)
-		err = readings[i](search, &dev->attr.addr);
-	if (err)
-		return err;
-	err = place_of(search->cm, addr, &place);
-	if (err) {
-		log_error("open %s: rdma_bind_addr to %s: %s%s", search->name,
-			  addr_text(addr, text, sizeof(text)), strerror(-err),
-			  err == -ENODEV ? ": not an address of an RDMA device" : "");
-		return err == -EADDRNOTAVAIL ? -ENODEV : err;
-	}
-	*found = device_named(search, place.device);
-	if (!*found) {
-		log_error("open %s: device %s has no user space driver here", search->name,
-			  place.device);
-		return -ENODEV;
-	}
-	dev->port = place.port;
-	return 0;
-}
+const char tp_library_name[] = "libdaplcma";
 
 /* ---- limits ---- */
 
-/* Who a vendor_id means: the PCI vendor, or what a driver made up. */
+/* By vendor_id: the vendor's PCI number, or a number that a software driver made up. */
 static const struct vendor {
 	uint32_t id;
 	const char *name;
-	enum tp_forgets forgets;
+	enum solicited_quirk solicited;
 } vendors[] = {
-	{ 0x000000, "soft RoCE", FORGETS_REQUESTS }, /* before Linux 5.11 */
-	{ 0xffffff, "soft RoCE", FORGETS_REQUESTS }, { 0x626d74, "soft iWARP", FORGETS_ALL },
-	{ 0x0002c9, "Mellanox", FORGETS_NOTHING },   { 0x001077, "QLogic", FORGETS_NOTHING },
-	{ 0x001175, "QLogic", FORGETS_NOTHING },     { 0x001425, "Chelsio", FORGETS_NOTHING },
-	{ 0x0014e4, "Broadcom", FORGETS_NOTHING },   { 0x0015b3, "Mellanox", FORGETS_NOTHING },
-	{ 0x0019e5, "Huawei", FORGETS_NOTHING },     { 0x008086, "Intel", FORGETS_NOTHING },
+	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS }, /* before Linux 5.11 */
+	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS },
+	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL },
+	{ 0x0002c9, "Mellanox", SOLICITED_WORKS },
+	{ 0x001077, "QLogic", SOLICITED_WORKS },
+	{ 0x001175, "QLogic", SOLICITED_WORKS },
+	{ 0x001425, "Chelsio", SOLICITED_WORKS },
+	{ 0x0014e4, "Broadcom", SOLICITED_WORKS },
+	{ 0x0015b3, "Mellanox", SOLICITED_WORKS },
+	{ 0x0019e5, "Huawei", SOLICITED_WORKS },
+	{ 0x008086, "Intel", SOLICITED_WORKS },
 };
 
 static void vendor_read(struct tp_dev *dev, uint32_t id)
 {
-	for (size_t i = 0; i < LENGTH(vendors); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(vendors); i++) {
 		if (vendors[i].id != id)
 			continue;
 		snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "%s", vendors[i].name);
-		dev->forgets = vendors[i].forgets;
+		dev->solicited = vendors[i].solicited;
 		return;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
 }
 
-/* Devices say it in no attribute, so one small queue is tried. */
-static bool can_resize(struct ibv_context *ibv)
+/* No device attribute says whether ibv_resize_cq works, so it is tried on a small CQ. */
+static bool can_resize_cq(struct ibv_context *ibv)
 {
 	struct ibv_cq *cq = ibv_create_cq(ibv, 16, NULL, NULL, 0);
 	bool can;
@@ -327,17 +60,17 @@ static bool can_resize(struct ibv_context *ibv)
 	return can;
 }
 
-static unsigned clamp(int value, unsigned most)
+static unsigned clamp(int value, unsigned max)
 {
-	return value < 0 || (unsigned)value > most ? most : (unsigned)value;
+	return value < 0 || (unsigned)value > max ? max : (unsigned)value;
 }
 
 /*
- * Private data: InfiniBand's messages hold 92 and 196 bytes, and librdmacm puts 36 of its own into
- * a request. On iWARP the kernel's interface is the limit: an 8-bit length, which counts 4 bytes of
- * the enhanced handshake, too.
+ * InfiniBand's request and reply hold 92 and 196 bytes of private data; librdmacm uses 36 of the
+ * request. On iWARP the kernel's interface is the limit: an 8-bit length, which includes 4 bytes of
+ * the enhanced MPA handshake.
  */
-static void pdata_read(struct tp_dev *dev)
+static void private_data_limits(struct tp_dev *dev)
 {
 	dev->attr.max_request_pdata = dev->iwarp ? UINT8_MAX - 4 : 92 - 36;
 	dev->attr.max_reply_pdata = dev->iwarp ? UINT8_MAX - 4 : 196;
@@ -353,8 +86,9 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	vendor_read(dev, device->vendor_id);
 	attr->hw_version = device->hw_ver;
 	if (sscanf(device->fw_ver, "%u.%u", &attr->fw_major, &attr->fw_minor) < 1)
-		log_util("device %s: firmware version \"%s\"", attr->device, device->fw_ver);
-	attr->caps = (can_resize(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
+		log_util("%s: firmware version \"%s\" is not of the form major.minor", attr->device,
+			 device->fw_ver);
+	attr->caps = (can_resize_cq(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
 		     (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL : 0);
 	attr->max_qp = clamp(device->max_qp, INT_MAX);
 	attr->max_qp_wr = clamp(device->max_qp_wr, INT_MAX);
@@ -374,16 +108,16 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	attr->max_read_in_total = clamp(device->max_res_rd_atom, INT_MAX);
 	attr->max_mr_size = device->max_mr_size;
 	attr->max_message = port->max_msg_sz ? port->max_msg_sz : 1u << 31;
-	pdata_read(dev);
+	private_data_limits(dev);
 }
 
-/* Numbers of the environment: decimal, 0x hex or 0 octal. */
+/* Environment variables with numbers: decimal, 0x hexadecimal or 0 octal. */
 static void env_read(struct tp_dev *dev)
 {
 	struct tp_env *env = &dev->env;
 	const struct variable {
 		const char *name;
-		unsigned *value, fallback, most;
+		unsigned *value, fallback, max;
 	} variables[] = {
 		{ "DAPL_MAX_INLINE", &env->max_inline, dev->iwarp ? 64 : 200, 1 << 16 },
 		{ "DAPL_ACK_TIMER", &env->ack_timer, TP_ACK_TIMER_CM, 31 },
@@ -395,7 +129,7 @@ static void env_read(struct tp_dev *dev)
 		{ "DAPL_CM_ROUTE_RETRY_COUNT", &env->route_retry, 15, INT_MAX },
 	};
 
-	for (size_t i = 0; i < LENGTH(variables); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const struct variable *one = &variables[i];
 		const char *text = getenv(one->name);
 		unsigned long value;
@@ -405,65 +139,36 @@ static void env_read(struct tp_dev *dev)
 		if (!text || !*text)
 			continue;
 		value = strtoul(text, &end, 0);
-		if (*end || value > one->most)
-			log_warn("%s=%s: not a number from 0 to %u, ignored", one->name, text,
-				 one->most);
+		if (*end || value > one->max)
+			log_warn("%s=%s is ignored: not a number from 0 to %u", one->name, text,
+				 one->max);
 		else
 			*one->value = (unsigned)value;
 	}
 }
 
-/* ---- open and close ---- */
-
-static int ibv_open(struct tp_dev *dev, struct ibv_device *device, const char *name)
-{
-	struct ibv_device_attr device_attr;
-	struct ibv_port_attr port_attr;
-	const char *step = "ibv_open_device";
-	int err;
-
-	dev->ibv = ibv_open_device(device);
-	if (!dev->ibv) {
-		err = errno ? errno : EIO;
-		goto report;
-	}
-	step = "ibv_query_device";
-	err = ibv_query_device(dev->ibv, &device_attr);
-	if (err)
-		goto close_ibv;
-	step = "ibv_query_port";
-	err = ibv_query_port(dev->ibv, dev->port, &port_attr);
-	if (err)
-		goto close_ibv;
-	dev->iwarp = device->transport_type == IBV_TRANSPORT_IWARP;
-	env_read(dev);
-	attr_read(dev, &device_attr, &port_attr);
-	return 0;
-close_ibv:
-	ibv_close_device(dev->ibv);
-report:
-	log_error("open %s: %s %s port %u: %s", name, step, ibv_get_device_name(device), dev->port,
-		  strerror(err));
-	return -err;
-}
+/* ---- descriptors ---- */
 
 static void async_events(struct tp_dev *dev);
 
-/* What may become readable, in the order of struct epoll_event's data. */
-static const struct source {
-	void (*run)(struct tp_dev *dev);
-} sources[] = {
-	{ cm_events },
-	{ async_events },
-	{ cm_outcomes },
-	{ cm_reap },
+/* Called when a descriptor is readable. The index is the epoll_event's data. */
+static void (*const fd_handlers[])(struct tp_dev *dev) = {
+	cm_events,
+	async_events,
+	cm_wake,
+	cm_linger_expired,
 };
 
-static int sources_add(struct tp_dev *dev)
+static int fds_watch(struct tp_dev *dev)
 {
-	const int fds[LENGTH(sources)] = { dev->cm->fd, dev->ibv->async_fd, dev->wake, dev->timer };
+	const int fds[ARRAY_SIZE(fd_handlers)] = {
+		dev->cm->fd,
+		dev->ibv->async_fd,
+		dev->wake,
+		dev->timer,
+	};
 
-	for (unsigned i = 0; i < LENGTH(sources); i++) {
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
 		struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
 
 		if (fcntl(fds[i], F_SETFL, O_NONBLOCK) || fcntl(fds[i], F_SETFD, FD_CLOEXEC) ||
@@ -473,7 +178,7 @@ static int sources_add(struct tp_dev *dev)
 	return 0;
 }
 
-static int sources_open(struct tp_dev *dev)
+static int fds_open(struct tp_dev *dev)
 {
 	int err;
 
@@ -490,7 +195,7 @@ static int sources_open(struct tp_dev *dev)
 		err = -errno;
 		goto close_wake;
 	}
-	err = sources_add(dev);
+	err = fds_watch(dev);
 	if (err)
 		goto close_timer;
 	return 0;
@@ -503,42 +208,92 @@ close_epoll:
 	return err;
 }
 
-static void sources_close(struct tp_dev *dev)
+static void fds_close(struct tp_dev *dev)
 {
 	close(dev->timer);
 	close(dev->wake);
 	close(dev->epoll);
 }
 
-/* Once in a process, before anything is registered. */
+int tp_dev_fd(const struct tp_dev *dev)
+{
+	return dev->epoll;
+}
+
+void tp_dev_progress(struct tp_dev *dev)
+{
+	struct epoll_event ready[ARRAY_SIZE(fd_handlers)];
+	int n = epoll_wait(dev->epoll, ready, ARRAY_SIZE(ready), 0);
+
+	up_assert_locked(dev->ia);
+	for (int i = 0; i < n; i++)
+		fd_handlers[ready[i].data.u32](dev);
+}
+
+/* ---- open and close ---- */
+
+/* Opens the libibverbs device and reads its limits. */
+static int context_open(struct tp_dev *dev, struct ibv_device *device, const char *name)
+{
+	struct ibv_device_attr device_attr;
+	struct ibv_port_attr port_attr;
+	const char *call = "ibv_open_device";
+	int err;
+
+	dev->ibv = ibv_open_device(device);
+	if (!dev->ibv) {
+		err = errno ? errno : EIO;
+		goto report;
+	}
+	call = "ibv_query_device";
+	err = ibv_query_device(dev->ibv, &device_attr);
+	if (err)
+		goto close_context;
+	call = "ibv_query_port";
+	err = ibv_query_port(dev->ibv, dev->port, &port_attr);
+	if (err)
+		goto close_context;
+	dev->iwarp = device->transport_type == IBV_TRANSPORT_IWARP;
+	env_read(dev);
+	attr_read(dev, &device_attr, &port_attr);
+	return 0;
+close_context:
+	ibv_close_device(dev->ibv);
+report:
+	log_error("open %s: %s of device %s port %u: %s", name, call, ibv_get_device_name(device),
+		  dev->port, strerror(err));
+	return -err;
+}
+
+/* Once in a process, before memory is registered. */
 static void process_init(void)
 {
 	/*
-	 * Where the kernel copies pinned pages at fork, asking for more would cost a system call
-	 * per registration.
+	 * ibv_fork_init costs a system call per registration. It is not needed where the kernel
+	 * copies pinned pages at fork.
 	 */
 	int err = ibv_is_fork_initialized() == IBV_FORK_UNNEEDED ? 0 : ibv_fork_init();
 
 	if (err)
-		log_util("ibv_fork_init: %s: a child must not touch registered memory",
+		log_util("ibv_fork_init: %s: child processes must not touch registered memory",
 			 strerror(err));
 	memlock_check();
 }
 
-/* With the connection manager's channel open. */
-static int dev_find(struct tp_dev *dev, struct search *search)
+/* The part of dev_new that needs librdmacm's channel. */
+static int dev_find(struct tp_dev *dev, struct lookup *lookup)
 {
 	struct ibv_device *device;
 	int err;
 
-	search->cm = dev->cm;
-	err = search_run(search, dev, &device);
+	lookup->cm = dev->cm;
+	err = lookup_run(lookup, dev, &device);
 	if (err)
 		return err;
-	return ibv_open(dev, device, search->name);
+	return context_open(dev, device, lookup->name);
 }
 
-static int dev_make(struct search *search, struct ia *ia, struct tp_dev **dev_out)
+static int dev_new(struct lookup *lookup, struct ia *ia, struct tp_dev **dev_out)
 {
 	struct tp_dev *dev = calloc(1, sizeof(*dev));
 	int err;
@@ -549,20 +304,21 @@ static int dev_make(struct search *search, struct ia *ia, struct tp_dev **dev_ou
 	dev->ia = ia;
 	err = cm_open(dev);
 	if (err) {
-		log_error("open %s: rdma_create_event_channel: %s", search->name, strerror(-err));
+		log_error("open %s: rdma_create_event_channel: %s", lookup->name, strerror(-err));
 		goto free_dev;
 	}
-	err = dev_find(dev, search);
+	err = dev_find(dev, lookup);
 	if (err)
 		goto close_cm;
-	err = sources_open(dev);
+	err = fds_open(dev);
 	if (err) {
-		log_error("open %s: descriptors: %s", search->name, strerror(-err));
-		goto close_ibv;
+		log_error("open %s: cannot make and watch the descriptors of device %s: %s",
+			  lookup->name, dev->attr.device, strerror(-err));
+		goto close_context;
 	}
 	*dev_out = dev;
 	return 0;
-close_ibv:
+close_context:
 	ibv_close_device(dev->ibv);
 close_cm:
 	cm_close(dev);
@@ -574,21 +330,16 @@ free_dev:
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct search search = { 0 };
+	struct lookup lookup;
 	int err;
 
-	search_parse(&search, params);
-	/* Before any call to librdmacm, which would complain on stderr. */
-	search.devices = ibv_get_device_list(&search.ndevices);
-	if (!search.devices || !search.ndevices) {
-		log_util("open %s: this host has no RDMA device", search.name);
-		err = -ENODEV;
-	} else {
-		pthread_once(&once, process_init);
-		err = dev_make(&search, ia, dev);
-	}
-	if (search.devices)
-		ibv_free_device_list(search.devices);
+	/* On a host without a device librdmacm would print a complaint: it is not called there. */
+	err = lookup_begin(&lookup, params);
+	if (err)
+		return err;
+	pthread_once(&once, process_init);
+	err = dev_new(&lookup, ia, dev);
+	lookup_end(&lookup);
 	return err;
 }
 
@@ -602,8 +353,8 @@ void dev_put(struct tp_dev *dev)
 
 void tp_dev_close(struct tp_dev *dev)
 {
-	cm_close(dev); /* first: helpers write to dev->wake to the last */
-	sources_close(dev);
+	cm_close(dev); /* before fds_close: helper threads write to dev->wake as they end */
+	fds_close(dev);
 	dev_put(dev);
 }
 
@@ -612,51 +363,36 @@ const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 	return &dev->attr;
 }
 
-/* ---- events ---- */
+/* ---- asynchronous events ---- */
 
-int tp_dev_fd(const struct tp_dev *dev)
+void dev_report_fatal(struct tp_dev *dev)
 {
-	return dev->epoll;
-}
-
-void tp_dev_progress(struct tp_dev *dev)
-{
-	struct epoll_event ready[LENGTH(sources)];
-	int n = epoll_wait(dev->epoll, ready, LENGTH(sources), 0);
-
-	for (int i = 0; i < n; i++)
-		sources[ready[i].data.u32].run(dev);
-}
-
-void dev_is_fatal(struct tp_dev *dev)
-{
+	up_assert_locked(dev->ia);
 	if (dev->fatal)
 		return;
 	dev->fatal = true;
 	up_dev_fatal(dev->ia);
 }
 
-static void qp_event(struct ibv_qp *ibv, bool heard)
-{
-	struct tp_qp *qp = ibv->qp_context;
-
-	if (!heard && qp->ep)
-		up_qp_broken(qp->ep);
-	else if (heard && qp->conn)
-		cm_heard(qp->conn);
-}
-
 static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 {
 	const struct tp_cq *cq;
+	const struct tp_qp *qp;
 
-	log_util("device %s: %s", dev->attr.device, ibv_event_type_str(event->event_type));
+	log_util("%s: asynchronous event: %s", dev->attr.device,
+		 ibv_event_type_str(event->event_type));
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
+		qp = event->element.qp->qp_context;
+		if (qp->ep)
+			up_qp_broken(qp->ep);
+		break;
 	case IBV_EVENT_COMM_EST:
-		qp_event(event->element.qp, event->event_type == IBV_EVENT_COMM_EST);
+		qp = event->element.qp->qp_context;
+		if (qp->conn)
+			cm_comm_established(qp->conn);
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq = event->element.cq->cq_context;
@@ -668,14 +404,17 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 			up_port_down(dev->ia);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		dev_is_fatal(dev);
+		dev_report_fatal(dev);
 		break;
 	default:
 		break;
 	}
 }
 
-/* Acknowledged after the upcall: until then the object it is about can't go. */
+/*
+ * Acknowledged after the upcall: the destruction of the object that the event is about waits for
+ * that.
+ */
 static void async_events(struct tp_dev *dev)
 {
 	struct ibv_async_event event;

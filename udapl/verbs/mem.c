@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection domains and memory regions, and how much memory may be pinned. */
+/* Protection domains, memory regions, and the limit of locked memory. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -13,15 +13,16 @@
 #include "verbs.h"
 
 /*
- * Below this an endpoint's queues and a few buffers don't fit. Batch systems are known for 64 KiB.
+ * Bytes; an endpoint's queues and a few buffers do not fit into less. Some batch systems set a
+ * limit of 64 KiB.
  */
 #define MEMLOCK_NEEDED (4ul << 20)
 
 static const char memlock_remedy[] =
 	"raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
 
-/* Many devices pin within the limit of the process unless it has this capability. */
-static bool may_pin_all(void)
+/* For a process with CAP_IPC_LOCK, many devices ignore RLIMIT_MEMLOCK. */
+static bool has_cap_ipc_lock(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
@@ -31,7 +32,7 @@ static bool may_pin_all(void)
 	return data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK);
 }
 
-/* "unlimited", or KiB. */
+/* "unlimited", or the number of KiB. */
 static const char *limit_text(rlim_t limit, char *text, size_t size)
 {
 	if (limit == RLIM_INFINITY)
@@ -45,7 +46,8 @@ void memlock_check(void)
 	char soft[32], hard[32];
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_NEEDED || may_pin_all())
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_NEEDED ||
+	    has_cap_ipc_lock())
 		return;
 	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at "
 		 "least %lu KiB; %s",
@@ -54,8 +56,8 @@ void memlock_check(void)
 		 memlock_remedy);
 }
 
-/* Bytes that devices hold pinned for this process; 0 when the system doesn't say. */
-static unsigned long long pinned(void)
+/* Bytes that are pinned for this process; 0 if the kernel does not report them. */
+static unsigned long long pinned_bytes(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
 	unsigned long long kib = 0;
@@ -70,7 +72,10 @@ static unsigned long long pinned(void)
 	return kib * 1024;
 }
 
-/* Fork support hides it behind ENOMEM, which is what madvise says. */
+/*
+ * With fork support ibv_reg_mr reports unmapped memory as ENOMEM, the errno of madvise(2), and not
+ * as EFAULT.
+ */
 static bool is_unmapped(const void *address, size_t size)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)address & ~(page - 1);
@@ -78,26 +83,28 @@ static bool is_unmapped(const void *address, size_t size)
 	return msync((void *)start, (uintptr_t)address + size - start, MS_ASYNC) && errno == ENOMEM;
 }
 
-/* Why a registration failed, and which limit it has met. */
+/* Logs why a registration failed, and which limit it exceeds. Returns the negative errno. */
 static COLD int reg_failed(const struct tp_dev *dev, const void *address, size_t size, int err)
 {
-	unsigned long long used = pinned();
+	const char *device = dev->attr.device;
+	unsigned long long used = pinned_bytes();
 	struct rlimit limit;
 	char soft[32];
 
 	if (err == ENOMEM && is_unmapped(address, size))
 		err = EFAULT;
 	if (err != ENOMEM && err != EPERM)
-		log_util("registering %zu bytes: %s", size, strerror(err));
+		log_util("%s: ibv_reg_mr of %zu bytes at %p: %s", device, size, address,
+			 strerror(err));
 	else if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
 		 used + size > limit.rlim_cur)
-		log_error("registering %zu bytes: %llu KiB are pinned already and RLIMIT_MEMLOCK "
-			  "is %s; %s",
-			  size, used / 1024, limit_text(limit.rlim_cur, soft, sizeof(soft)),
-			  memlock_remedy);
+		log_error("%s: ibv_reg_mr of %zu bytes: %s: %llu KiB are pinned already and "
+			  "RLIMIT_MEMLOCK is %s; %s",
+			  device, size, strerror(err), used / 1024,
+			  limit_text(limit.rlim_cur, soft, sizeof(soft)), memlock_remedy);
 	else
-		log_error("registering %zu bytes: %s; device %s takes %u regions", size,
-			  strerror(err), dev->attr.device, dev->attr.max_mr);
+		log_error("%s: ibv_reg_mr of %zu bytes: %s; the device supports %u regions", device,
+			  size, strerror(err), dev->attr.max_mr);
 	return -err;
 }
 
@@ -129,7 +136,7 @@ void pd_put(struct tp_pd *pd)
 		return;
 	err = ibv_dealloc_pd(pd->ibv);
 	if (err)
-		log_error("deallocating a protection domain: %s", strerror(err));
+		log_error("%s: ibv_dealloc_pd: %s", pd->dev->attr.device, strerror(err));
 	dev_put(pd->dev);
 	free(pd);
 }
@@ -139,7 +146,10 @@ void tp_pd_destroy(struct tp_pd *pd)
 	pd_put(pd);
 }
 
-/* IBV_ACCESS_*. Devices refuse remote write without local write. Local read is always there. */
+/*
+ * IBV_ACCESS_*. Either write privilege sets local write, because devices refuse remote write
+ * without it. Local read needs no flag.
+ */
 static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 {
 	unsigned access = 0;
@@ -154,11 +164,12 @@ static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 }
 
 /*
- * Where there are windows they can be bound to any region that is writable. Some devices take the
- * wish for one to write, which the memory may refuse: then there is a second try.
+ * On a device with windows every region is registered for binds if possible. Some devices pin the
+ * memory of such a region for writing. If the memory is read-only that fails, and the region is
+ * registered without binds.
  */
-static struct ibv_mr *reg(struct tp_pd *pd, void *address, size_t size, unsigned access,
-			  bool *bindable)
+static struct ibv_mr *mr_reg(struct tp_pd *pd, void *address, size_t size, unsigned access,
+			     bool *bindable)
 {
 	struct ibv_mr *mr;
 
@@ -178,9 +189,8 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	struct ibv_mr *mr;
 
 	if (relaxed)
-		/* a device that doesn't know it ignores it */
-		access |= IBV_ACCESS_RELAXED_ORDERING;
-	mr = reg(pd, address, size, access, &info->bindable);
+		access |= IBV_ACCESS_RELAXED_ORDERING; /* ignored by devices without it */
+	mr = mr_reg(pd, address, size, access, &info->bindable);
 	if (!mr)
 		return reg_failed(pd->dev, address, size, errno);
 	info->lmr_context = mr->lkey;

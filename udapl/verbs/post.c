@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests, handed to the device. Everything here is on the data path. One segment that isn't
- * empty, the usual case, has a short way by a request that is filled in already but for what
- * varies; all else is built on the stack.
+ * Posting work requests. Everything here is on the data path. For the usual case, one segment that
+ * is not empty, the queue pair keeps a work request of which only the fields that vary are filled
+ * in (post_one). All others are built on the stack.
  */
 #include "verbs.h"
 
 _Static_assert((int)TP_POST_SIGNAL == IBV_SEND_SIGNALED && (int)TP_POST_FENCE == IBV_SEND_FENCE &&
 		       (int)TP_POST_SOLICIT == IBV_SEND_SOLICITED,
-	       "flags of a post go to the device as they are");
+	       "TP_POST_* flags are passed to the device unchanged");
 
-/* Its first @size bytes. */
+/* The first @size bytes of @segment. */
 static inline struct ibv_sge sge_of(const DAT_LMR_TRIPLET *segment, DAT_VLEN size)
 {
 	return (struct ibv_sge){
@@ -20,7 +20,10 @@ static inline struct ibv_sge sge_of(const DAT_LMR_TRIPLET *segment, DAT_VLEN siz
 	};
 }
 
-/* A segment is written before it is known to count: n never runs ahead of i. */
+/*
+ * Skips empty segments. sge[n] is written before the length is tested; n <= i, so it is in bounds.
+ * Returns the number of segments.
+ */
 static inline int fill_sge(struct ibv_sge *sge, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 			   DAT_VLEN size)
 {
@@ -37,11 +40,11 @@ static inline int fill_sge(struct ibv_sge *sge, const DAT_LMR_TRIPLET *iov, unsi
 }
 
 /*
- * Soft iWARP refuses a receive without segments, and takes a read for one of one segment: without
- * any it looks at what an earlier request left in that slot of its ring. An empty one it does not
- * look at.
+ * Soft iWARP refuses a receive without segments. It treats every read as one of one segment, and of
+ * a read without any it uses the segment of an earlier request in the same slot of its ring. It
+ * accepts an empty segment in both cases.
  */
-static inline int one_at_least(const struct tp_qp *qp, struct ibv_sge *sge, int nsge)
+static inline int at_least_one_sge(const struct tp_qp *qp, struct ibv_sge *sge, int nsge)
 {
 	if (nsge || !qp->dev->iwarp)
 		return nsge;
@@ -49,13 +52,13 @@ static inline int one_at_least(const struct tp_qp *qp, struct ibv_sge *sge, int 
 	return 1;
 }
 
-/* The device copies a small message at once and needs no look at its region. */
+/* A small message is copied at the post, and the device need not look up its region. */
 static inline unsigned inline_flag(const struct tp_qp *qp, DAT_VLEN size)
 {
 	return size <= qp->max_inline ? IBV_SEND_INLINE : 0;
 }
 
-/* Fields that the opcode has no use for stay as they are: providers don't read them. */
+/* Fields that the opcode does not use stay uninitialised: libibverbs providers do not read them. */
 static inline int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
 			       struct ibv_sge *sge, int nsge, unsigned flags,
 			       const DAT_RMR_TRIPLET *remote)
@@ -75,7 +78,7 @@ static inline int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode o
 	return post_result(ibv_post_send(qp->ibv, &wr, &bad));
 }
 
-/* One segment, of which @size bytes count. */
+/* The first @size bytes of one segment. */
 static inline int post_one(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
 			   const DAT_LMR_TRIPLET *segment, DAT_VLEN size, unsigned flags,
 			   const DAT_RMR_TRIPLET *remote)
@@ -93,12 +96,10 @@ static inline int post_one(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcod
 	return post_result(ibv_post_send(qp->ibv, wr, &bad));
 }
 
-/* Any number of segments, @size bytes of them. */
-static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag,
-						   enum ibv_wr_opcode opcode,
-						   const DAT_LMR_TRIPLET *iov, unsigned nseg,
-						   DAT_VLEN size, unsigned flags,
-						   const DAT_RMR_TRIPLET *remote)
+/* The first @size bytes of any number of segments. */
+NOINLINE HOT static int post_many(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
+				  const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
+				  unsigned flags, const DAT_RMR_TRIPLET *remote)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
 	int nsge = fill_sge(sge, iov, nseg, size);
@@ -106,18 +107,18 @@ static __attribute__((noinline)) HOT int post_many(struct tp_qp *qp, void *tag,
 	if (!size)
 		flags &= ~(unsigned)IBV_SEND_INLINE;
 	if (opcode == IBV_WR_RDMA_READ)
-		nsge = one_at_least(qp, sge, nsge);
+		nsge = at_least_one_sge(qp, sge, nsge);
 	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
 }
 
-static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *tag,
-						      const DAT_LMR_TRIPLET *iov, unsigned nseg)
+NOINLINE HOT static int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
+				     unsigned nseg)
 {
 	struct ibv_sge sge[TP_MAX_SGE];
 	struct ibv_recv_wr *bad, wr = {
 		.wr_id = (uintptr_t)tag,
 		.sg_list = sge,
-		.num_sge = one_at_least(qp, sge, fill_sge(sge, iov, nseg, UINT64_MAX)),
+		.num_sge = at_least_one_sge(qp, sge, fill_sge(sge, iov, nseg, UINT64_MAX)),
 	};
 
 	return post_result(ibv_post_recv(qp->ibv, &wr, &bad));
@@ -126,7 +127,7 @@ static __attribute__((noinline)) HOT int receive_many(struct tp_qp *qp, void *ta
 HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 		     DAT_VLEN size, unsigned flags)
 {
-	flags |= qp->order | inline_flag(qp, size);
+	flags |= qp->fence | inline_flag(qp, size);
 	if (unlikely(nseg != 1 || !size))
 		return post_many(qp, tag, IBV_WR_SEND, iov, nseg, size, flags, NULL);
 	return post_one(qp, tag, IBV_WR_SEND, iov, size, flags, NULL);
@@ -135,7 +136,7 @@ HOT int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, un
 HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 		      DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	flags |= qp->order | inline_flag(qp, size);
+	flags |= qp->fence | inline_flag(qp, size);
 	if (unlikely(nseg != 1 || !size))
 		return post_many(qp, tag, IBV_WR_RDMA_WRITE, iov, nseg, size, flags, remote);
 	return post_one(qp, tag, IBV_WR_RDMA_WRITE, iov, size, flags, remote);
@@ -160,11 +161,11 @@ HOT int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, un
 	return post_result(ibv_post_recv(qp->ibv, &qp->recv_wr, &bad));
 }
 
-/* A write of nothing goes to no memory, so any key and address do. */
+/* A write of no bytes accesses no memory, so any rkey and address are valid. */
 int tp_post_marker(struct tp_qp *qp, void *tag)
 {
 	static const DAT_RMR_TRIPLET nowhere;
 
-	return post_request(qp, tag, IBV_WR_RDMA_WRITE, NULL, 0, IBV_SEND_SIGNALED | qp->order,
+	return post_request(qp, tag, IBV_WR_RDMA_WRITE, NULL, 0, IBV_SEND_SIGNALED | qp->fence,
 			    &nowhere);
 }

@@ -6,11 +6,12 @@
 
 #include "verbs.h"
 
-/* What iWARP devices take inline, and a size to try when more is refused. */
-#define MODEST_INLINE 64
+/* Bytes; the second size to try. It is also the default on iWARP. */
+#define SMALL_INLINE 64
 
-/* With as many inline bytes as the device will have it. */
-static struct ibv_qp *qp_make(struct tp_dev *dev, const struct tp_qp_attr *attr, struct tp_qp *qp)
+/* With less inline data, and then none, if the device refuses max_inline bytes. */
+static struct ibv_qp *qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr,
+				    struct tp_qp *qp)
 {
 	unsigned max_inline = dev->env.max_inline;
 
@@ -38,12 +39,15 @@ static struct ibv_qp *qp_make(struct tp_dev *dev, const struct tp_qp_attr *attr,
 		}
 		if (!max_inline)
 			return NULL;
-		max_inline = max_inline > MODEST_INLINE ? MODEST_INLINE : 0;
+		max_inline = max_inline > SMALL_INLINE ? SMALL_INLINE : 0;
 	}
 }
 
-/* From here on it takes receives. On iWARP the connection manager does the rest. */
-static int qp_init(struct tp_qp *qp)
+/*
+ * From RESET to INIT, where receives can be posted. The kernel's connection manager makes the later
+ * state changes of an iWARP QP.
+ */
+static int qp_to_init(struct tp_qp *qp)
 {
 	int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS |
 		   (qp->dev->iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
@@ -78,27 +82,27 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->pd = attr->pd;
 	qp->send_cq = attr->send_cq;
 	qp->recv_cq = attr->recv_cq;
-	qp->order = dev->iwarp ? IBV_SEND_FENCE : 0;
+	qp->fence = dev->iwarp ? IBV_SEND_FENCE : 0;
 	qp->send_wr.sg_list = &qp->send_sge;
 	qp->send_wr.num_sge = 1;
 	qp->recv_wr.sg_list = &qp->recv_sge;
 	qp->recv_wr.num_sge = 1;
-	qp->ibv = qp_make(dev, attr, qp);
+	qp->ibv = qp_ibv_create(dev, attr, qp);
 	if (!qp->ibv) {
 		err = -errno;
 		goto free_qp;
 	}
-	err = qp_init(qp);
+	err = qp_to_init(qp);
 	if (err)
 		goto destroy_ibv;
 	qp->pd->holders++;
 	qp->send_cq->holders++;
 	qp->recv_cq->holders++;
 	/*
-	 * The first sender may change what arming for errors has to mean: make up for what was
-	 * armed before.
+	 * Where solicited-only arming misses send errors, the first sender changes how tp_cq_arm
+	 * arms the CQ for errors. It may be armed already, so it is armed again.
 	 */
-	if (!qp->send_cq->senders++ && dev->forgets != FORGETS_NOTHING)
+	if (!qp->send_cq->senders++ && dev->solicited != SOLICITED_WORKS)
 		tp_cq_arm(qp->send_cq, TP_ARM_ERRORS);
 	*qp_out = qp;
 	return 0;
@@ -128,34 +132,36 @@ void qp_put(struct tp_qp *qp)
 		return;
 	err = ibv_destroy_qp(qp->ibv);
 	if (err)
-		log_error("destroying a queue pair: %s", strerror(err));
+		log_error("%s: ibv_destroy_qp of QP %u: %s", qp->dev->attr.device, qp->ibv->qp_num,
+			  strerror(err));
 	cq_put(qp->recv_cq);
 	cq_put(qp->send_cq);
 	pd_put(qp->pd);
 	free(qp);
 }
 
-/* One that stays behind with an attempt is in its error state. */
+/* If an orphaned attempt still holds the QP, iwarp_release has put it into the error state. */
 void tp_qp_destroy(struct tp_qp *qp)
 {
 	qp->send_cq->senders--;
 	qp_put(qp);
 }
 
-static int qp_move(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int qp_modify(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int err = ibv_modify_qp(qp->ibv, attr, mask);
 
 	if (err) {
-		log_error("moving a queue pair to state %d: %s", attr->qp_state, strerror(err));
+		log_error("%s: ibv_modify_qp of QP %u to %s: %s", qp->dev->attr.device,
+			  qp->ibv->qp_num, attr->qp_state == IBV_QPS_RTR ? "RTR" : "RTS",
+			  strerror(err));
 		return -err;
 	}
 	qp->state = attr->qp_state;
 	return 0;
 }
 
-int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in,
-		unsigned max_read_out)
+int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out)
 {
 	const struct tp_env *env = &qp->dev->env;
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT };
@@ -164,20 +170,23 @@ int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in,
 	int err, init_mask, rtr_mask, rts_mask;
 
 	if (rdma_init_qp_attr(id, &init, &init_mask) || rdma_init_qp_attr(id, &rtr, &rtr_mask) ||
-	    rdma_init_qp_attr(id, &rts, &rts_mask))
+	    rdma_init_qp_attr(id, &rts, &rts_mask)) {
+		log_cm("%s: id %p: rdma_init_qp_attr: %s", qp->dev->attr.device, (void *)id,
+		       strerror(errno));
 		return -ENOTCONN;
+	}
 	rtr.max_dest_rd_atomic = (uint8_t)max_read_in;
-	/* the connection manager would leave it at 0, 655 ms */
+	/* librdmacm leaves it at 0, which means 655 ms */
 	rtr.min_rnr_timer = (uint8_t)env->rnr_timer;
-	/* known only now; an unconnected QP has the first */
+	/* qp_to_init set 0, before the P_Key of the connection was known */
 	rtr.pkey_index = init.pkey_index;
-	err = qp_move(qp, &rtr, rtr_mask | IBV_QP_PKEY_INDEX);
+	err = qp_modify(qp, &rtr, rtr_mask | IBV_QP_PKEY_INDEX);
 	if (err)
 		return err;
 	rts.max_rd_atomic = (uint8_t)max_read_out;
 	rts.retry_cnt = (uint8_t)env->ack_retry;
-	rts.rnr_retry = TP_RNR_FOR_EVER;
+	rts.rnr_retry = TP_RNR_RETRY_NO_LIMIT;
 	if (env->ack_timer != TP_ACK_TIMER_CM)
 		rts.timeout = (uint8_t)env->ack_timer;
-	return qp_move(qp, &rts, rts_mask);
+	return qp_modify(qp, &rts, rts_mask);
 }

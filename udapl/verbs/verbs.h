@@ -1,20 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The private structs of the verbs transport.
+ * The private structs of the verbs transport, and what its files call in one another.
  *
- * Two libraries share the work. What moves data is ours, made by libibverbs on a context of our
- * own: protection domain, completion queues, queue pairs. librdmacm talks to the peer and is told
- * no more of a queue pair than its number, so receives can be posted before there is a connection,
- * and an idle endpoint costs no identifier. What librdmacm would have done to a queue pair of its
- * own, qp_bring_up does.
+ *	device.c	opening a device, its limits, its descriptors and asynchronous events
+ *	resolve.c	the device, port and address that the IA params of dat.conf mean
+ *	sockaddr.h	socket addresses: size, copy, port, text
+ *	clock.c		the time, and poll(2) with a deadline
+ *	mem.c		protection domains, memory regions, the limit of locked memory
+ *	window.c	memory windows
+ *	cq.c		completion queues
+ *	qp.c		queue pairs and their states
+ *	post.c		work requests
+ *	cm.c		the life of a connection; cm.h has the structs
+ *	cm_event.c	what the service thread handles for connections: events, CM results
+ *	iwarp.c		connecting on iWARP, where librdmacm blocks
  *
- * The core's ia->lock guards everything about connections. One other thread is the helper of an
- * iWARP connect; it touches nothing but its own attempt and the list of outcomes, which has a lock.
+ * The objects that move data (protection domains, completion queues, queue pairs) are made with
+ * libibverbs on a device context of our own. librdmacm makes the connections; it is given only the
+ * number of a queue pair. So receives can be posted before there is a connection, and an endpoint
+ * without one needs no rdma_cm_id. qp_to_rts makes the state changes that librdmacm would make for
+ * a queue pair of its own.
  *
- * An iWARP attempt that is given up lives on in a thread that nobody waits for, even when the
- * device is closed: until the kernel has its answer, it lets go neither of the attempt nor of the
- * queue pair. So a queue pair has holders, and holds its queues and its domain, which hold the
- * device; whoever lets go last destroys.
+ * Everything in cm.c, cm_event.c and iwarp.c runs under ia->lock unless its comment says otherwise.
+ * The helper threads of iwarp.c run without it; tp_dev.result_lock guards the list to which they
+ * add.
+ *
+ * An iWARP attempt that is given up keeps its queue pair in use until the kernel has the peer's
+ * answer, which may be after the device was closed. So objects below the device count their
+ * holders: a queue pair holds its completion queues and its protection domain, and these hold the
+ * device. The last holder destroys the object.
  */
 #ifndef UDAPL_VERBS_H
 #define UDAPL_VERBS_H
@@ -24,115 +38,114 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 
-#include "log.h"
+#include "base.h"
 #include "lock.h"
+#include "log.h"
 #include "thread.h"
 #include "transport.h"
 
-#define TP_MAX_SGE 32 /* segments of one request; they are built on the stack */
+#define TP_MAX_SGE 32 /* segments of one work request; they are built on the stack */
 
-/* What the environment decides. */
+/* Settings from environment variables, see env_read. */
 struct tp_env {
 	unsigned max_inline; /* bytes; 0 = none */
-	/* 4.096 us * 2^n; TP_ACK_TIMER_CM = what the connection manager computes */
+	/* local ACK time-out, 4.096 us * 2^n; TP_ACK_TIMER_CM = what librdmacm computes */
 	unsigned ack_timer;
-	unsigned ack_retry; /* 7 = for ever, on some devices */
-	/* code of the wait before a send to an unready receiver is repeated */
-	unsigned rnr_timer;
+	unsigned ack_retry; /* 7 means no limit on some devices */
+	unsigned rnr_timer; /* code of the delay after which a sender repeats on an RNR NAK */
 	unsigned arp_timeout, arp_retry;     /* ms, times; of address resolution */
-	unsigned route_timeout, route_retry; /* likewise, of the route */
+	unsigned route_timeout, route_retry; /* ms, times; of route resolution */
 };
 
-#define TP_ACK_TIMER_CM 32
-#define TP_RNR_FOR_EVER 7
+#define TP_ACK_TIMER_CM	      32
+#define TP_RNR_RETRY_NO_LIMIT 7
 
 /*
- * Which completion queues get no solicited event when a request fails, against the specification.
+ * Against the specification, some devices raise no completion event on a CQ that is armed for
+ * solicited events only. Such a CQ is armed for every completion instead.
  */
-enum tp_forgets {
-	FORGETS_NOTHING,
-	FORGETS_REQUESTS, /* soft RoCE: failures in a send queue */
-	FORGETS_ALL,	  /* soft iWARP: solicited receives, too */
+enum solicited_quirk {
+	SOLICITED_WORKS,
+	SOLICITED_MISSES_SEND_ERRORS, /* soft RoCE: none for failures of the send queue */
+	SOLICITED_MISSES_ALL,	      /* soft iWARP: none for solicited receives either */
 };
 
 struct tp_dev {
-	/* its owner, domains and completion queues: these need ibv, and nothing else of it */
-	_Atomic unsigned holders;
+	_Atomic unsigned holders; /* its owner, PDs and CQs: these need ibv, and nothing else */
 	struct ia *ia;
 	struct ibv_context *ibv;
 	struct tp_attr attr;
 	struct tp_env env;
 	uint8_t port;
 	bool iwarp;
-	bool fatal; /* ia->lock; the core was told that the device is gone */
-	enum tp_forgets forgets;
+	bool fatal; /* ia->lock; up_dev_fatal was called */
+	enum solicited_quirk solicited;
 
-	int epoll; /* holds the two channels and the next two */
-	int wake;  /* eventfd: outcomes or stashed events are there */
-	int timer; /* timerfd: the first of the leaving connections has had its time */
+	int epoll; /* watches wake, timer, and the event descriptors of librdmacm and libibverbs */
+	int wake;  /* eventfd: there are CM results or pending events */
+	int timer; /* timerfd: the deadline of the first lingering connection */
 
-	/* ia->lock; cm.c */
+	/* ia->lock */
 	struct rdma_event_channel *cm;
 	struct tp_listener *listeners;
-	struct cm_event *stash, **stash_end;	/* taken off the channel, not handled yet */
-	struct tp_conn *leaving, **leaving_end; /* released; first come, first to time out */
+	struct cm_event *pending, **pending_end;    /* taken off the channel, not handled yet */
+	struct tp_conn *lingering, **lingering_end; /* by deadline */
 
-	struct mutex outcome_lock;
-	struct tp_conn *outcomes; /* outcome_lock */
+	struct mutex result_lock;
+	struct tp_conn *results; /* result_lock; linked by next_result, newest first */
 };
 
 struct tp_pd {
-	_Atomic unsigned holders; /* its owner, queue pairs */
+	_Atomic unsigned holders; /* its owner, QPs */
 	struct ibv_pd *ibv;
 	struct tp_dev *dev;
 };
 
-/*
- * A region is nothing but libibverbs' own, and has no struct of ours: registering is a path that
- * counts.
- */
+/* A tp_mr is an ibv_mr: a struct of our own would cost an allocation for each registration. */
 static inline struct ibv_mr *ibv_mr_of(struct tp_mr *mr)
 {
 	return (struct ibv_mr *)mr;
 }
 
 struct tp_mw {
-	struct ibv_mw_bind wr; /* one poster at a time, as the core promises */
+	struct ibv_mw_bind wr; /* of the bind being posted; the core serialises them */
 	struct ibv_mw *ibv;
 };
 
 struct tp_cq {
-	_Atomic unsigned holders; /* its owner, queue pairs */
+	_Atomic unsigned holders; /* its owner, QPs */
 	struct ibv_cq *ibv;
 	struct ibv_comp_channel *channel;
 	struct tp_dev *dev;
-	struct evd *evd;	  /* ia->lock; NULL: its owner is gone */
-	_Atomic unsigned senders; /* queue pairs that complete their requests here */
+	struct evd *evd;	  /* ia->lock; NULL: its owner has destroyed it */
+	_Atomic unsigned senders; /* QPs that have it as their send CQ */
 };
 
 struct tp_qp {
 	struct ibv_qp *ibv;
 	/*
-	 * Of one segment, filled in but for what varies; one poster at a time, as the core promises
-	 * each direction.
+	 * Work requests of one segment; posting fills in only the fields that vary. The core
+	 * serialises the posts of each direction.
 	 */
 	struct ibv_send_wr send_wr;
 	struct ibv_recv_wr recv_wr;
 	struct ibv_sge send_sge, recv_sge;
 	unsigned max_inline;
-	/* IBV_SEND_FENCE where sends and writes would overtake reads (iWARP) */
-	unsigned order;
-	_Atomic unsigned holders; /* its owner, and an attempt that was given up */
+	unsigned fence; /* IBV_SEND_FENCE where sends and writes may overtake reads (iWARP) */
+	_Atomic unsigned holders; /* its owner, the orphaned attempt that uses it */
 	struct tp_dev *dev;
 	struct tp_pd *pd;
 	struct tp_cq *send_cq, *recv_cq;
 	struct ep *ep;	      /* ia->lock; NULL: its attempt was given up */
 	struct tp_conn *conn; /* ia->lock */
-	/* as we moved it: asking the device is no good, soft iWARP always says RESET */
+	/* the state that we set last; soft iWARP always reports RESET, so ibv_query_qp is no use */
 	enum ibv_qp_state state;
 };
 
-/* ibv_post_* and ibv_bind_mw return the errno; soft iWARP may return -1 after a disconnect. */
+/*
+ * Result of ibv_post_* and ibv_bind_mw, which return an errno. Soft iWARP may return -1 after a
+ * disconnect.
+ */
 static inline int post_result(int err)
 {
 	if (likely(!err))
@@ -140,31 +153,58 @@ static inline int post_result(int err)
 	return err > 0 ? -err : -ENOTCONN;
 }
 
-/* Each lets go of one hold, on any thread. */
+/* Each gives up one hold of an object; the last one destroys it. On any thread. */
 void dev_put(struct tp_dev *dev); /* device.c */
 void pd_put(struct tp_pd *pd);	  /* mem.c */
 void cq_put(struct tp_cq *cq);	  /* cq.c */
 void qp_put(struct tp_qp *qp);	  /* qp.c */
 
-/* mem.c: warns when so little memory may be pinned that nothing useful can be done. */
+/* ---- resolve.c ---- */
+
+/* A search for the device that IA params mean. */
+struct lookup {
+	char name[256]; /* the first word of the params */
+	unsigned port;	/* the second */
+	struct ibv_device **devices;
+	int device_count;
+	struct rdma_event_channel *cm;
+	bool interface_exists; /* a network interface has that name */
+};
+
+/* -ENODEV: this host has no RDMA device. */
+int lookup_begin(struct lookup *lookup, const char *params);
+/* Sets the address and the port of @dev. @device is valid until lookup_end. */
+int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device);
+void lookup_end(struct lookup *lookup);
+
+/* ---- device.c ---- */
+
+/* Calls up_dev_fatal, once per device. ia->lock held. */
+void dev_report_fatal(struct tp_dev *dev);
+
+/* ---- mem.c ---- */
+
+/* Warns if this process may lock so little memory that no connection can be made. */
 void memlock_check(void);
 
-/*
- * qp.c: INIT to RTS for the connection of @id. -ENOTCONN: the peer is gone and the QP is as it was.
- */
-int qp_bring_up(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in,
-		unsigned max_read_out);
+/* ---- qp.c ---- */
 
-/* cm.c; ia->lock held. */
+/*
+ * From INIT to RTS, for the connection of @id. -ENOTCONN: the peer has given up and the QP is
+ * unchanged.
+ */
+int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out);
+
+/* ---- cm.c, cm_event.c; the descriptors are those of struct tp_dev ---- */
+
+/* Called when the device is opened and closed: no other thread uses it. */
 int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
-void cm_events(struct tp_dev *dev);   /* the event channel is readable */
-void cm_outcomes(struct tp_dev *dev); /* wake is readable */
-void cm_reap(struct tp_dev *dev);     /* timer is readable */
-/* data came before the peer's last message of the handshake */
-void cm_heard(struct tp_conn *conn);
 
-/* device.c; ia->lock held. Tells the core once. */
-void dev_is_fatal(struct tp_dev *dev);
+void cm_events(struct tp_dev *dev);	    /* the event channel is readable */
+void cm_wake(struct tp_dev *dev);	    /* wake is readable */
+void cm_linger_expired(struct tp_dev *dev); /* timer is readable */
+/* IBV_EVENT_COMM_EST: data came before the peer's last message of the handshake. */
+void cm_comm_established(struct tp_conn *conn);
 
 #endif

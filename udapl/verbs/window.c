@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows, of type 1: they belong to a protection domain, as DAT's do. Their bind is a work
- * request that libibverbs makes. Posting is on the data path.
+ * Memory windows of type 1: they belong to a protection domain, as those of DAT do. libibverbs
+ * builds and posts the bind's work request (ibv_bind_mw). tp_post_bind is on the data path.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "verbs.h"
 
-/* By the remote privileges. */
+/* IBV_ACCESS_*, by the remote privileges. */
 static const unsigned window_access[] = {
 	[DAT_MEM_PRIV_REMOTE_READ_FLAG] = IBV_ACCESS_REMOTE_READ,
 	[DAT_MEM_PRIV_REMOTE_WRITE_FLAG] = IBV_ACCESS_REMOTE_WRITE,
@@ -27,7 +27,7 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw_out, DAT_RMR_CONTEXT *conte
 	mw->ibv = ibv_alloc_mw(pd->ibv, IBV_MW_TYPE_1);
 	if (!mw->ibv) {
 		err = -errno;
-		log_util("making a memory window: %s", strerror(-err));
+		log_util("%s: ibv_alloc_mw: %s", pd->dev->attr.device, strerror(-err));
 		free(mw);
 		return err;
 	}
@@ -41,13 +41,15 @@ void tp_mw_destroy(struct tp_mw *mw)
 	int err = ibv_dealloc_mw(mw->ibv);
 
 	if (err)
-		log_error("deallocating a memory window: %s", strerror(err));
+		log_error("%s: ibv_dealloc_mw of rkey 0x%x: %s",
+			  ibv_get_device_name(mw->ibv->context->device), mw->ibv->rkey,
+			  strerror(err));
 	free(mw);
 }
 
 /*
- * libibverbs counts the key on with each post, and never back: after a flush it is ahead of the
- * device.
+ * ibv_bind_mw increments the rkey at each post, and nothing decrements it when the bind is flushed:
+ * it is then ahead of the device's.
  */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 {
@@ -62,7 +64,7 @@ HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, un
 	int err;
 
 	wr->wr_id = (uintptr_t)tag;
-	wr->send_flags = flags | qp->order;
+	wr->send_flags = flags | qp->fence;
 	wr->bind_info.mr = ibv_mr_of(bind->mr);
 	wr->bind_info.addr = bind->address;
 	wr->bind_info.length = bind->size;

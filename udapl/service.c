@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An IA's one service thread: connection manager and device events, completion channels, timers,
- * work of the data path.
+ * The service thread of an IA. It handles events of the connection manager and of the device, idle
+ * completion channels, timers, and work that the data path queues.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -9,16 +9,16 @@
 
 #include "udapl.h"
 
-#define BATCH 16 /* ready descriptors taken from the kernel at once */
+#define EPOLL_BATCH 16 /* ready descriptors that one epoll_wait may return */
 
-bool service_is_me(const struct ia *ia)
+bool service_is_current(const struct ia *ia)
 {
 	return ia->service.started && pthread_equal(ia->service.thread, pthread_self());
 }
 
 /* ---- work ---- */
 
-void service_kick(struct ia *ia, struct work *work)
+void service_queue_work(struct ia *ia, struct work *work)
 {
 	struct service *service = &ia->service;
 	bool first = false;
@@ -33,7 +33,7 @@ void service_kick(struct ia *ia, struct work *work)
 	}
 	spin_unlock(&service->lock);
 	if (first)
-		wakefd_signal(service->wake);
+		wakefd_signal(service->wakefd);
 }
 
 static struct work *work_take(struct service *service)
@@ -54,8 +54,8 @@ static struct work *work_take(struct service *service)
 	return work;
 }
 
-/* Consumer code runs without our locks, and whoever forgets it meanwhile waits for its end. */
-static void work_run_unlocked(struct ia *ia, struct work *work)
+/* Consumer code runs without our locks. A thread that cancels the work waits for its end. */
+static void work_run_relock(struct ia *ia, struct work *work)
 {
 	mutex_unlock(&ia->lock);
 	work->run(work);
@@ -63,23 +63,23 @@ static void work_run_unlocked(struct ia *ia, struct work *work)
 	spin_lock(&ia->service.lock);
 	ia->service.running = NULL;
 	spin_unlock(&ia->service.lock);
-	pthread_cond_broadcast(&ia->left);
+	pthread_cond_broadcast(&ia->waiter_left);
 }
 
-static void work_run_all(struct ia *ia)
+static void work_run_all_relock(struct ia *ia)
 {
 	struct work *work;
 
 	while ((work = work_take(&ia->service))) {
 		if (work->unlocked)
-			work_run_unlocked(ia, work);
+			work_run_relock(ia, work);
 		else
 			work->run(work);
 	}
 }
 
-/* True if it runs right now. */
-static bool work_unlink(struct service *service, struct work *work)
+/* True if the service thread is running it right now. */
+static bool work_unqueue(struct service *service, struct work *work)
 {
 	bool running;
 
@@ -99,24 +99,29 @@ static bool work_unlink(struct service *service, struct work *work)
 	return running;
 }
 
-void service_forget(struct ia *ia, struct work *work)
+void service_cancel_work_locked(struct ia *ia, struct work *work)
 {
-	if (!work->unlocked) {
-		work_unlink(&ia->service, work);
-		return;
-	}
+	assert_locked(&ia->lock);
+	debug_assert(!work->unlocked);
+	work_unqueue(&ia->service, work);
+}
+
+void service_cancel_unlocked_work(struct ia *ia, struct work *work)
+{
+	debug_assert(work->unlocked);
 	mutex_lock(&ia->lock);
-	while (work_unlink(&ia->service, work) && !service_is_me(ia))
-		cond_wait_relock(&ia->left, &ia->lock);
+	while (work_unqueue(&ia->service, work) && !service_is_current(ia))
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
 	mutex_unlock(&ia->lock);
 }
 
 /* ---- timers ---- */
 
-void timer_cancel(struct ia *ia, struct timer *timer)
+void timer_cancel_locked(struct ia *ia, struct timer *timer)
 {
 	struct service *service = &ia->service;
 
+	assert_locked(&ia->lock);
 	if (!timer->deadline)
 		return;
 	if (timer->prev)
@@ -130,15 +135,16 @@ void timer_cancel(struct ia *ia, struct timer *timer)
 	timer->deadline = 0;
 }
 
-void timer_set(struct ia *ia, struct timer *timer, uint64_t deadline, void (*run)(struct timer *))
+void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
+		      void (*run)(struct timer *))
 {
 	struct service *service = &ia->service;
 	struct timer *before;
 
-	timer_cancel(ia, timer);
+	timer_cancel_locked(ia, timer);
 	timer->deadline = deadline;
 	timer->run = run;
-	/* From the end: most deadlines are of one kind, and the newest is the latest. */
+	/* From the end: most timers have the same time-out, so the newest is the latest. */
 	for (before = service->last; before && before->deadline > deadline; before = before->prev)
 		;
 	timer->prev = before;
@@ -151,23 +157,23 @@ void timer_set(struct ia *ia, struct timer *timer, uint64_t deadline, void (*run
 		timer->next->prev = timer;
 	else
 		service->last = timer;
-	if (service->first == timer && !service_is_me(ia))
-		wakefd_signal(service->wake);
+	if (service->first == timer && !service_is_current(ia))
+		wakefd_signal(service->wakefd);
 }
 
-static void timers_run(struct ia *ia)
+static void timers_run_locked(struct ia *ia)
 {
 	struct timer *timer;
 
 	while ((timer = ia->service.first) && timer->deadline <= tp_now()) {
-		timer_cancel(ia, timer);
+		timer_cancel_locked(ia, timer);
 		timer->run(timer);
 	}
 }
 
 /* ---- completion channels ---- */
 
-static int channel_ctl(struct ia *ia, struct evd *evd, int op, uint32_t events)
+static int channel_control(struct ia *ia, struct evd *evd, int op, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = evd };
 
@@ -176,43 +182,44 @@ static int channel_ctl(struct ia *ia, struct evd *evd, int op, uint32_t events)
 
 int service_watch(struct ia *ia, struct evd *evd)
 {
-	return channel_ctl(ia, evd, EPOLL_CTL_ADD, EPOLLIN);
+	return channel_control(ia, evd, EPOLL_CTL_ADD, EPOLLIN);
 }
 
 void service_unwatch(struct ia *ia, struct evd *evd)
 {
-	(void)channel_ctl(ia, evd, EPOLL_CTL_DEL, 0);
+	(void)channel_control(ia, evd, EPOLL_CTL_DEL, 0);
 }
 
 void service_lend(struct ia *ia, struct evd *evd)
 {
-	(void)channel_ctl(ia, evd, EPOLL_CTL_MOD, 0);
+	(void)channel_control(ia, evd, EPOLL_CTL_MOD, 0);
 }
 
-void service_take_back(struct ia *ia, struct evd *evd)
+void service_reclaim(struct ia *ia, struct evd *evd)
 {
-	(void)channel_ctl(ia, evd, EPOLL_CTL_MOD, EPOLLIN);
+	(void)channel_control(ia, evd, EPOLL_CTL_MOD, EPOLLIN);
 }
 
 /* ---- the thread ---- */
 
 /*
- * An EVD may have been freed since the kernel named it. Its memory is readable for ever; a dead one
- * has no queue, and a new one in the same place is only looked at once too often.
+ * An EVD may have been freed since the kernel named it. Its memory stays readable; a freed one has
+ * no completion queue, and a new one in the same slot is polled without need, which does no harm.
  */
-static void ready(struct ia *ia, void *what)
+static void handle_ready_locked(struct ia *ia, void *what)
 {
 	struct evd *evd = what;
 
+	assert_locked(&ia->lock);
 	if (what == &ia->service)
-		wakefd_clear(ia->service.wake);
+		wakefd_clear(ia->service.wakefd);
 	else if (what == ia->dev)
 		tp_dev_progress(ia->dev);
 	else if (evd->obj.ia == ia && evd->cq)
-		evd_channel_ready(evd);
+		evd_channel_ready_locked(evd);
 }
 
-static bool stopped(struct service *service)
+static bool stop_requested(struct service *service)
 {
 	bool stop;
 
@@ -227,27 +234,27 @@ static void *service_main(void *arg)
 	struct ia *ia = arg;
 	struct service *service = &ia->service;
 	struct pollfd pollfd = { .fd = service->epoll, .events = POLLIN };
-	struct epoll_event events[BATCH];
+	struct epoll_event events[EPOLL_BATCH];
 
 	mutex_lock(&ia->lock);
-	while (!stopped(service)) {
+	while (!stop_requested(service)) {
 		uint64_t deadline = service->first ? service->first->deadline : TP_NEVER;
 		int n;
 
 		mutex_unlock(&ia->lock);
 		(void)tp_poll(&pollfd, 1, deadline);
 		mutex_lock(&ia->lock);
-		n = epoll_wait(service->epoll, events, BATCH, 0);
+		n = epoll_wait(service->epoll, events, EPOLL_BATCH, 0);
 		for (int i = 0; i < n; i++)
-			ready(ia, events[i].data.ptr);
-		timers_run(ia);
-		work_run_all(ia);
+			handle_ready_locked(ia, events[i].data.ptr);
+		timers_run_locked(ia);
+		work_run_all_relock(ia);
 	}
 	mutex_unlock(&ia->lock);
 	return NULL;
 }
 
-static int watch_fd(struct service *service, int fd, void *what)
+static int epoll_add(struct service *service, int fd, void *what)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
 
@@ -264,27 +271,27 @@ int service_start(struct ia *ia)
 	service->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (service->epoll < 0)
 		return -errno;
-	service->wake = wakefd_open();
-	if (service->wake < 0) {
-		err = service->wake;
+	service->wakefd = wakefd_open();
+	if (service->wakefd < 0) {
+		err = service->wakefd;
 		goto close_epoll;
 	}
-	err = watch_fd(service, service->wake, service);
+	err = epoll_add(service, service->wakefd, service);
 	if (err)
-		goto close_wake;
-	err = watch_fd(service, tp_dev_fd(ia->dev), ia->dev);
+		goto close_wakefd;
+	err = epoll_add(service, tp_dev_fd(ia->dev), ia->dev);
 	if (err)
-		goto close_wake;
-	/* The new thread asks who it is only with the lock held. */
+		goto close_wakefd;
+	/* The new thread reads service->thread only with the lock held. */
 	mutex_lock(&ia->lock);
 	err = thread_start(&service->thread, service_main, ia);
 	service->started = err == 0;
 	mutex_unlock(&ia->lock);
 	if (err)
-		goto close_wake;
+		goto close_wakefd;
 	return 0;
-close_wake:
-	close(service->wake);
+close_wakefd:
+	close(service->wakefd);
 close_epoll:
 	close(service->epoll);
 	return err;
@@ -297,9 +304,9 @@ void service_stop(struct ia *ia)
 	spin_lock(&service->lock);
 	service->stop = true;
 	spin_unlock(&service->lock);
-	wakefd_signal(service->wake);
+	wakefd_signal(service->wakefd);
 	pthread_join(service->thread, NULL);
 	service->started = false;
-	close(service->wake);
+	close(service->wakefd);
 	close(service->epoll);
 }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completions that take the slow path: failures, binds, suppressed requests, markers. */
+#include "completion.h"
+
+void completion_describe_bind(struct evd *evd, const struct req *req,
+			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
+{
+	DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event->event_data.rmr_completion_event_data;
+	bool failed = status != DAT_DTO_SUCCESS && status != DAT_DTO_ERR_FLUSHED;
+
+	event->event_number = DAT_RMR_BIND_COMPLETION_EVENT;
+	event->evd_handle = evd;
+	bind->rmr_handle = req->binding->rmr;
+	bind->user_cookie = req->cookie;
+	bind->status = failed ? DAT_RMR_OPERATION_FAILED : status;
+}
+
+/*
+ * The binding exists as long as its bind is in the ring, because only the thread that retires the
+ * slot completes it. So it is described between the two.
+ */
+bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
+				   DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
+{
+	const struct req copy = *req; /* once retired the slot may be in use again */
+
+	assert_locked(&evd->lock);
+	if (!ring_retire(req->ring, req))
+		return false;
+	if (event)
+		completion_describe_bind(evd, &copy, status, event);
+	if (rmr_bind_completed(copy.binding, status))
+		evd->slow_path |= EVD_RELEASE_DUE;
+	return true;
+}
+
+COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+{
+	const struct req *req = wc.tag, copy = *req; /* once retired it may be in use again */
+	struct ep *ep = copy.ring->ep;
+	bool suppressed = copy.flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status, retired;
+
+	assert_locked(&evd->lock);
+	if (copy.kind == REQ_MARKER) {
+		ep_completion_seen(ep, &copy, wc.status);
+		return false;
+	}
+	if (copy.kind == REQ_BIND) {
+		retired = completion_retire_bind_locked(evd, req, wc.status, event);
+	} else {
+		completion_describe(evd, &copy, wc, event);
+		if (wc.status)
+			event->event_data.dto_completion_event_data.transfered_length = 0;
+		retired = ring_retire(copy.ring, req);
+	}
+	if (!retired)
+		return false;
+	if (wc.status || atomic_load_explicit(&ep->draining, memory_order_relaxed))
+		ep_completion_seen(ep, &copy, wc.status);
+	return !suppressed;
+}

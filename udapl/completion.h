@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From a completion of the transport to an event of the consumer: inline, because dequeue and wait
+ * are made of it. evd->lock is held throughout.
+ */
+#ifndef UDAPL_COMPLETION_H
+#define UDAPL_COMPLETION_H
+
+#include "udapl.h"
+
+/* completion.c: all that is not a plain, successful transfer. True: it is an event. */
+bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event);
+/* The event of a bind that ended with @status. */
+void completion_describe_bind(struct evd *evd, const struct req *req,
+			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
+/*
+ * Retires the slot of a bind and completes its binding, unless the slot was retired before. @event
+ * may be NULL.
+ */
+bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
+				   DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
+
+/*
+ * The request that completed. In terms of the C memory model a device that completes what was
+ * posted orders nothing: the acquire load pairs with the poster's store of the tail.
+ */
+static ALWAYS_INLINE const struct req *completion_req(const struct tp_wc *wc)
+{
+	const struct req *req = wc->tag;
+
+	(void)atomic_load_explicit(&req->ring->tail, memory_order_acquire);
+	return req;
+}
+
+/* A failure, a bind, a suppressed request, a marker, or an endpoint that is draining. */
+static ALWAYS_INLINE bool completion_is_slow(const struct req *req, struct tp_wc wc)
+{
+	return wc.status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) |
+	       atomic_load_explicit(&req->ring->ep->draining, memory_order_relaxed);
+}
+
+static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req,
+					      struct tp_wc wc, DAT_EVENT *event)
+{
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+
+	event->event_number = DAT_DTO_COMPLETION_EVENT;
+	event->evd_handle = evd;
+	dto->ep_handle = req->ring->ep;
+	dto->user_cookie = req->cookie;
+	dto->status = wc.status;
+	dto->transfered_length = req->kind == REQ_RECV ? wc.length : req->size;
+}
+
+/*
+ * Retires the slot of a completion and describes it. True: it is an event. The slot is read before
+ * it is retired, because from then on its poster may use it again.
+ */
+static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+{
+	const struct req *req = completion_req(&wc);
+
+	assert_locked(&evd->lock);
+	if (unlikely(completion_is_slow(req, wc)))
+		return completion_take_slow_locked(evd, wc, event);
+	completion_describe(evd, req, wc, event);
+	return ring_retire(req->ring, req);
+}
+
+/* Does this completion, not taken yet, end a wait? */
+static inline bool completion_notifies(const struct tp_wc *wc)
+{
+	return wc->status || !(completion_req(wc)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
+}
+
+#endif

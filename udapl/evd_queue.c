@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The events of an EVD: its queue, what is put there, and who is notified.
+ *
+ * Completions stay in the completion queue until they are asked for. The service thread moves them
+ * to the event queue when a CNO, a failure or the end of a connection makes it poll; so does a wait
+ * with a threshold. What is in the event queue is older than what is in the completion queue.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "completion.h"
+#include "evd.h"
+
+#define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
+
+/* ---- the queue ---- */
+
+/* Free slots that are spoken for: up to qlen for bounded streams, connection events, flushes. */
+static unsigned slots_needed_locked(const struct evd *evd)
+{
+	unsigned bounded_max = evd->flags & EVD_FLAGS_BOUNDED ? (unsigned)evd->qlen : 0;
+
+	assert_locked(&evd->lock);
+	return evd->reserved + evd->dto_depth +
+	       (bounded_max > evd->bounded ? bounded_max - evd->bounded : 0);
+}
+
+static unsigned slots_free_locked(const struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	return evd->queue.size - evd->queue.count;
+}
+
+/* Moves the queue to @slots, which are more. Returns the memory to be freed. */
+static struct queued_event *queue_grow(struct event_queue *queue, struct queued_event *slots,
+				       unsigned size)
+{
+	struct queued_event *old = queue->slots;
+
+	if (size <= queue->size)
+		return slots; /* another thread was faster */
+	for (unsigned i = 0; i < queue->count; i++)
+		slots[i] = old[(queue->head + i) & (queue->size - 1)];
+	queue->slots = slots;
+	queue->size = size;
+	queue->head = 0;
+	return old;
+}
+
+bool evd_make_room_relock(struct evd *evd, unsigned extra)
+{
+	struct event_queue *queue = &evd->queue;
+
+	while (slots_free_locked(evd) < slots_needed_locked(evd) + extra) {
+		unsigned size = queue->size ? queue->size : 1;
+		unsigned want = queue->count + slots_needed_locked(evd) + extra;
+		struct queued_event *slots, *unused;
+
+		while (size < want)
+			size *= 2;
+		spin_unlock(&evd->lock);
+		slots = malloc(size * sizeof(*slots));
+		spin_lock(&evd->lock);
+		if (!slots)
+			return false;
+		unused = queue_grow(queue, slots, size);
+		spin_unlock(&evd->lock);
+		free(unused);
+		spin_lock(&evd->lock);
+	}
+	return true;
+}
+
+static bool is_async_error(DAT_EVENT_NUMBER number)
+{
+	return number >= DAT_ASYNC_ERROR_EVD_OVERFLOW &&
+	       number <= DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR;
+}
+
+/* Does qlen limit the stream of this event? */
+static bool is_bounded(DAT_EVENT_NUMBER number)
+{
+	return number == DAT_SOFTWARE_EVENT || number == DAT_CONNECTION_REQUEST_EVENT ||
+	       is_async_error(number);
+}
+
+void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify)
+{
+	struct event_queue *queue = &evd->queue;
+	struct queued_event *slot;
+
+	debug_assert(slots_free_locked(evd) > 0);
+	slot = &queue->slots[(queue->head + queue->count++) & (queue->size - 1)];
+	slot->event = *event;
+	slot->event.evd_handle = evd;
+	slot->notify = notify;
+	evd->notifying += notify;
+}
+
+/* The loss of asynchronous errors is reported as soon as there is room for that. */
+static void push_overflow_locked(struct evd *evd)
+{
+	DAT_EVENT event = {
+		.event_number = DAT_ASYNC_ERROR_EVD_OVERFLOW,
+		.event_data.asynch_error_event_data = { .dat_handle = evd,
+							.reason = DAT_EVD_OVERFLOW_ERROR },
+	};
+
+	evd->overflowed = false;
+	evd->bounded++;
+	evd_push_locked(evd, &event, true);
+}
+
+void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
+{
+	struct event_queue *queue = &evd->queue;
+	struct queued_event *slot = &queue->slots[queue->head++ & (queue->size - 1)];
+
+	assert_locked(&evd->lock);
+	debug_assert(queue->count > 0);
+	*event = slot->event;
+	evd->notifying -= slot->notify;
+	queue->count--;
+	if (is_bounded(event->event_number)) {
+		evd->bounded--;
+		if (unlikely(evd->overflowed))
+			push_overflow_locked(evd);
+	}
+}
+
+/* ---- notification ---- */
+
+/* An event that notifies has arrived, from a thread other than its receiver's. */
+static void notify_locked(struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	if (evd->slow_path & EVD_WAITER) {
+		if (evd->queue.count >= (unsigned)evd->threshold) {
+			evd->wait_satisfied = true;
+			wakefd_signal(evd->wakefd);
+		}
+	} else if (evd->cno && evd->enabled) {
+		cno_trigger_locked(evd->cno, evd);
+	}
+}
+
+static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
+{
+	assert_locked(&evd->lock);
+	if (evd->is_sink || evd->draining)
+		return TP_ARM_ANY;
+	if (evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
+		return TP_ARM_ERRORS;
+	if (waiting || (evd->cno && evd->enabled && cno_wants_trigger(evd->cno)))
+		return TP_ARM_ANY;
+	return TP_ARM_ERRORS;
+}
+
+void evd_arm_as(struct evd *evd, bool leaving)
+{
+	enum tp_arm mode;
+
+	if (!evd->cq)
+		return;
+	spin_lock(&evd->lock);
+	mode = arm_mode_locked(evd, !leaving && evd->slow_path & EVD_WAITER);
+	spin_unlock(&evd->lock);
+	(void)tp_cq_arm(evd->cq, mode);
+}
+
+void evd_arm(struct evd *evd)
+{
+	evd_arm_as(evd, false);
+}
+
+void evd_set_draining_locked(struct evd *evd, bool on)
+{
+	assert_locked(&evd->obj.ia->lock);
+	spin_lock(&evd->lock);
+	debug_assert(on || evd->draining > 0);
+	evd->draining += on ? 1 : -1;
+	spin_unlock(&evd->lock);
+	if (on)
+		evd_arm(evd);
+}
+
+void evd_trigger_backlog(struct evd *evd)
+{
+	bool notified = false;
+
+	evd_arm(evd);
+	spin_lock(&evd->lock);
+	if (evd->cno && evd->enabled)
+		evd_drain_relock(evd, &notified);
+	if (!(evd->slow_path & EVD_WAITER) && (evd->notifying || notified))
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+/* ---- completions ---- */
+
+bool evd_drain_relock(struct evd *evd, bool *notified)
+{
+	struct tp_wc wc[TP_POLL_MAX];
+	DAT_EVENT event;
+
+	assert_locked(&evd->lock);
+	if (!evd->cq)
+		return true;
+	for (;;) {
+		unsigned n;
+
+		if (!evd_make_room_relock(evd, TP_POLL_MAX)) {
+			*notified = true;
+			return false;
+		}
+		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
+		for (unsigned i = 0; i < n; i++) {
+			bool notify = completion_notifies(&wc[i]);
+
+			if (completion_take_locked(evd, wc[i], &event) && !evd->is_sink) {
+				evd_push_locked(evd, &event, notify);
+				*notified |= notify;
+			}
+		}
+		if (n < TP_POLL_MAX)
+			return true;
+	}
+}
+
+bool evd_drain(struct evd *evd)
+{
+	bool notified = false, all;
+
+	spin_lock(&evd->lock);
+	all = evd_drain_relock(evd, &notified);
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return all;
+}
+
+void evd_channel_ready_locked(struct evd *evd)
+{
+	assert_locked(&evd->obj.ia->lock);
+	if (!tp_cq_events(evd->cq))
+		return;
+	evd_drain(evd);
+	evd_arm(evd);
+	evd_drain(evd); /* what arrived before the queue was armed makes no event */
+}
+
+void evd_purge_ep(struct evd *evd, const struct ep *ep)
+{
+	struct tp_wc wc;
+	DAT_EVENT event;
+	bool notified = false;
+
+	spin_lock(&evd->lock);
+	while (tp_cq_poll(evd->cq, &wc, 1)) {
+		const struct req *req = completion_req(&wc);
+		bool notify = completion_notifies(&wc);
+
+		if (req->ring->ep == ep) {
+			/* the window outlives the endpoint, and keeps what the bind did */
+			if (req->kind == REQ_BIND)
+				(void)completion_retire_bind_locked(evd, req, wc.status, NULL);
+			continue;
+		}
+		if (!completion_take_locked(evd, wc, &event) || evd->is_sink)
+			continue;
+		if (!evd_make_room_relock(evd, 1) && !slots_free_locked(evd)) {
+			log_error("EVD %p: out of memory, a completion is lost", (void *)evd);
+			continue;
+		}
+		evd_push_locked(evd, &event, notify);
+		notified |= notify;
+	}
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+/* ---- flushes ---- */
+
+/* Room for one flushed request, if need be a slot that was reserved for flushes. */
+static bool make_flush_room_relock(struct evd *evd)
+{
+	return evd->is_sink || evd_make_room_relock(evd, 1) ||
+	       slots_free_locked(evd) > evd->reserved;
+}
+
+static void push_flushed_locked(struct evd *evd, const struct req *req)
+{
+	DAT_EVENT event = {
+		.event_number = DAT_DTO_COMPLETION_EVENT,
+		.event_data.dto_completion_event_data = { .ep_handle = req->ring->ep,
+							  .user_cookie = req->cookie,
+							  .status = DAT_DTO_ERR_FLUSHED },
+	};
+
+	if (req->kind == REQ_BIND)
+		completion_describe_bind(evd, req, DAT_DTO_ERR_FLUSHED, &event);
+	if (!evd->is_sink)
+		evd_push_locked(evd, &event, true);
+}
+
+bool evd_flush(struct evd *evd, struct ring *ring)
+{
+	bool all = true, any = false;
+
+	spin_lock(&evd->lock);
+	while (all && ring_used(ring)) {
+		const struct req *req;
+
+		all = make_flush_room_relock(evd);
+		if (!all || !ring_used(ring))
+			break; /* another thread polled while the lock was released */
+		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
+		push_flushed_locked(evd, req);
+		any |= req->kind == REQ_BIND
+			       ? completion_retire_bind_locked(evd, req, DAT_DTO_ERR_FLUSHED, NULL)
+			       : ring_retire(ring, req);
+	}
+	if (any)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return all;
+}
+
+bool evd_post_flushed(struct evd *evd, const struct req *req)
+{
+	bool ok;
+
+	spin_lock(&evd->lock);
+	ok = make_flush_room_relock(evd);
+	if (ok) {
+		push_flushed_locked(evd, req);
+		notify_locked(evd);
+	}
+	spin_unlock(&evd->lock);
+	return ok;
+}
+
+/* ---- connection events, and streams that qlen limits ---- */
+
+int evd_reserve(struct evd *evd, unsigned n)
+{
+	bool ok;
+
+	spin_lock(&evd->lock);
+	ok = evd_make_room_relock(evd, n + (evd->cq ? TP_POLL_MAX : 1));
+	if (ok)
+		evd->reserved += n;
+	spin_unlock(&evd->lock);
+	return ok ? 0 : -ENOMEM;
+}
+
+void evd_unreserve(struct evd *evd, unsigned n)
+{
+	spin_lock(&evd->lock);
+	debug_assert(evd->reserved >= n);
+	evd->reserved -= n;
+	spin_unlock(&evd->lock);
+}
+
+void evd_post_reserved(struct evd *evd, const DAT_EVENT *event)
+{
+	spin_lock(&evd->lock);
+	debug_assert(evd->reserved > 0);
+	evd->reserved--;
+	evd_push_locked(evd, event, true);
+	notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
+{
+	int err = 0;
+
+	spin_lock(&evd->lock);
+	if (evd->slow_path & EVD_CLOSING) {
+		err = -ENOENT;
+	} else if (evd->bounded >= (unsigned)evd->qlen) {
+		err = -ENOSPC;
+		evd->overflowed |= is_async_error(event->event_number);
+	} else {
+		evd->bounded++;
+		evd_push_locked(evd, event, true);
+		notify_locked(evd);
+	}
+	spin_unlock(&evd->lock);
+	return err;
+}
+
+DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
+{
+	struct evd *evd = handle;
+
+	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (!(evd->flags & DAT_EVD_SOFTWARE_FLAG))
+		return BAD_ARG(1);
+	if (!event || event->event_number != DAT_SOFTWARE_EVENT)
+		return BAD_ARG(2);
+	return evd_post_bounded(evd, event) == 0 ? DAT_SUCCESS : DAT_ERROR(DAT_QUEUE_FULL, 0);
+}
+
+/* ---- length ---- */
+
+/* What is queued must fit, completions that were not taken yet included. */
+DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen)
+{
+	DAT_COUNT before;
+	bool notified = false;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	assert_locked(&evd->obj.ia->lock);
+	spin_lock(&evd->lock);
+	evd_drain_relock(evd, &notified);
+	before = evd->qlen;
+	if (evd->slow_path & EVD_WAITER) {
+		ret = BAD_STATE(EVD_WAITER);
+	} else if (evd->queue.count > (unsigned)qlen) {
+		ret = DAT_ERROR(DAT_INVALID_STATE, 0);
+	} else {
+		evd->qlen = qlen;
+		if (!evd_make_room_relock(evd, 1)) {
+			evd->qlen = before;
+			ret = NO_RESOURCE(MEMORY);
+		}
+	}
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return ret;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dat_evd_dequeue and dat_evd_wait. Both look at the event queue first, whose events are older, and
+ * then translate the next completion in place.
+ */
+#include <errno.h>
+
+#include "completion.h"
+#include "evd.h"
+
+/*
+ * Peers must have lost what a completed bind replaced when the consumer sees the bind's completion.
+ * A second consumer thread, which takes the event after that bind, may see it while this call is
+ * still at work.
+ */
+static void run_release_unlock(struct evd *evd)
+{
+	struct ia *ia = evd->obj.ia;
+	bool due = evd->slow_path & EVD_RELEASE_DUE;
+
+	assert_locked(&evd->lock);
+	evd->slow_path &= ~(unsigned)EVD_RELEASE_DUE;
+	spin_unlock(&evd->lock);
+	if (unlikely(due))
+		release_run(ia);
+}
+
+/* ---- dequeue ---- */
+
+/* The next completion that is an event. */
+static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
+{
+	struct tp_wc wc;
+
+	assert_locked(&evd->lock);
+	while (tp_cq_poll(evd->cq, &wc, 1))
+		if (completion_take_locked(evd, wc, event))
+			return DAT_SUCCESS;
+	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
+}
+
+/* There is a waiter, or events are queued, or there is no completion queue. */
+static COLD DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
+{
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	if (evd->slow_path & EVD_WAITER)
+		ret = BAD_STATE(EVD_WAITER);
+	else if (evd->queue.count)
+		evd_pop_locked(evd, event);
+	else if (!evd->cq)
+		ret = DAT_QUEUE_EMPTY;
+	else
+		ret = dequeue_completion_locked(evd, event);
+	run_release_unlock(evd);
+	return ret;
+}
+
+/* This completion takes the slow path, or its slot was retired before. */
+static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+{
+	DAT_RETURN ret = completion_take_locked(evd, wc, event)
+				 ? DAT_SUCCESS
+				 : dequeue_completion_locked(evd, event);
+
+	run_release_unlock(evd);
+	return ret;
+}
+
+HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
+{
+	struct evd *evd = handle;
+	const struct req *req;
+	struct tp_wc wc;
+
+	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (unlikely(!event))
+		return BAD_ARG(2);
+	spin_lock(&evd->lock);
+	if (unlikely(evd->queue.count | evd->slow_path))
+		return dequeue_queued_unlock(evd, event);
+	if (!tp_cq_poll(evd->cq, &wc, 1)) {
+		spin_unlock(&evd->lock);
+		return DAT_QUEUE_EMPTY;
+	}
+	req = completion_req(&wc);
+	if (unlikely(completion_is_slow(req, wc)))
+		return dequeue_slow_unlock(evd, wc, event);
+	completion_describe(evd, req, wc, event);
+	if (unlikely(!ring_retire(req->ring, req)))
+		return dequeue_slow_unlock(evd, wc, event);
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
+}
+
+/* ---- wait ---- */
+
+#define STILL_WAITING                                                                              \
+	DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0) /* also the status of a wait that timed out */
+
+/* What the call returns: on success the oldest event, and in any case how many are left. */
+static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
+				     DAT_COUNT *nmore)
+{
+	if (ret == DAT_SUCCESS)
+		evd_pop_locked(evd, event);
+	*nmore = (DAT_COUNT)evd->queue.count;
+	return ret;
+}
+
+/* Is there a reason to return? *drained: no completion was left behind for want of memory. */
+static DAT_RETURN wait_check(struct evd *evd, bool *drained)
+{
+	DAT_RETURN ret = STILL_WAITING;
+	bool notified = false;
+
+	spin_lock(&evd->lock);
+	*drained = evd_drain_relock(evd, &notified);
+	evd->wait_satisfied |= notified && evd->queue.count >= (unsigned)evd->threshold;
+	if (evd->slow_path & EVD_CLOSING)
+		ret = DAT_ERROR(DAT_ABORT, 0);
+	else if (evd->slow_path & EVD_UNWAITABLE)
+		ret = BAD_STATE(EVD_UNWAITABLE);
+	else if (evd->wait_satisfied)
+		ret = DAT_SUCCESS;
+	run_release_unlock(evd);
+	return ret;
+}
+
+/* Sleeps as the owner of the completion channel until there is a reason to return. */
+static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
+{
+	struct pollfd fds[] = {
+		{ .fd = evd->wakefd, .events = POLLIN },
+		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
+	};
+
+	for (;;) {
+		DAT_RETURN ret;
+		uint64_t until;
+		bool drained;
+		int ready;
+
+		evd_arm(evd);
+		ret = wait_check(evd, &drained);
+		if (ret != STILL_WAITING)
+			return ret;
+		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
+		ready = tp_poll(fds, evd->cq ? 2 : 1, until);
+		if (ready == 0 && until == deadline)
+			return wait_check(evd, &drained);
+		if (ready < 0)
+			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
+					       : status_of(ready, DAT_NO_SUBTYPE);
+		if (fds[0].revents)
+			wakefd_clear(evd->wakefd);
+		if (evd->cq && fds[1].revents)
+			tp_cq_events(evd->cq);
+	}
+}
+
+/* The last access of a waiter that an abrupt close waits for: then everything is torn down. */
+static DAT_RETURN wait_expelled(struct evd *evd, DAT_COUNT *nmore)
+{
+	struct ia *ia = evd->obj.ia;
+
+	mutex_lock(&ia->lock);
+	spin_lock(&evd->lock);
+	*nmore = (DAT_COUNT)evd->queue.count;
+	evd->slow_path &= ~(unsigned)EVD_WAITER;
+	spin_unlock(&evd->lock);
+	pthread_cond_broadcast(&ia->waiter_left);
+	mutex_unlock(&ia->lock);
+	return DAT_ERROR(DAT_ABORT, 0);
+}
+
+/* Gives the completion channel back, and the EVD has no waiter any more. */
+static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	if (evd->cq) {
+		service_reclaim(evd->obj.ia, evd);
+		evd_arm_as(evd, true);
+	}
+	wakefd_clear(evd->wakefd);
+	spin_lock(&evd->lock);
+	if (unlikely(evd->slow_path & EVD_CLOSING)) {
+		spin_unlock(&evd->lock);
+		return wait_expelled(evd, nmore);
+	}
+	ret = wait_result_locked(evd, ret, event, nmore);
+	evd->slow_path &= ~(unsigned)EVD_WAITER;
+	spin_unlock(&evd->lock);
+	return ret;
+}
+
+/* May this wait begin? */
+static DAT_RETURN wait_refused_locked(const struct evd *evd, DAT_COUNT threshold)
+{
+	assert_locked(&evd->lock);
+	if (threshold <= 0 || threshold > evd->qlen)
+		return BAD_ARG(3);
+	if (evd->slow_path & EVD_WAITER)
+		return BAD_STATE(EVD_WAITER);
+	if (evd->slow_path & EVD_CLOSING)
+		return DAT_ERROR(DAT_ABORT, 0);
+	if (evd->slow_path & EVD_UNWAITABLE)
+		return BAD_STATE(EVD_UNWAITABLE);
+	if (threshold > 1 && evd->config == DAT_EVD_STATE_CONFIG_NOTIFY)
+		return BAD_STATE(EVD_CONFIG_NOTIFY);
+	if (threshold > 1 && evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
+		return BAD_STATE(EVD_CONFIG_SOLICITED);
+	return DAT_SUCCESS;
+}
+
+/* A wait with a threshold, or one that has to sleep. */
+static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout,
+					    DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	DAT_RETURN ret = wait_refused_locked(evd, threshold);
+	bool notified = false;
+
+	if (ret != DAT_SUCCESS) {
+		spin_unlock(&evd->lock);
+		return ret;
+	}
+	evd_drain_relock(evd, &notified);
+	if (evd->queue.count >= (unsigned)threshold || timeout == 0) {
+		ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS
+							      : DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
+		ret = wait_result_locked(evd, ret, event, nmore);
+		run_release_unlock(evd);
+		return ret;
+	}
+	evd->slow_path |= EVD_WAITER;
+	evd->wait_satisfied = false;
+	evd->threshold = threshold;
+	spin_unlock(&evd->lock);
+	if (evd->cq)
+		service_lend(evd->obj.ia, evd);
+	ret = wait_sleep(evd, deadline_of(timeout));
+	return wait_end(evd, ret, event, nmore);
+}
+
+/*
+ * More than one completion, or one that needs a second look. The event queue was empty, so it has a
+ * slot for @second. @taken: the first completion is the consumer's event already.
+ */
+static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const struct tp_wc *second,
+					    DAT_TIMEOUT timeout, DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	bool notified = false;
+	DAT_EVENT next;
+
+	if (second) {
+		bool notify = completion_notifies(second);
+
+		if (completion_take_locked(evd, *second, &next))
+			evd_push_locked(evd, &next, notify);
+	}
+	if (!taken)
+		return wait_slow_unlock(evd, timeout, 1, event, nmore);
+	evd_drain_relock(evd, &notified);
+	*nmore = (DAT_COUNT)evd->queue.count;
+	run_release_unlock(evd);
+	return DAT_SUCCESS;
+}
+
+/*
+ * With nothing queued the first completion is the event, and polling for two tells whether there
+ * are more.
+ */
+HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	struct evd *evd = handle;
+	struct tp_wc wc[2];
+	unsigned n;
+	bool taken;
+
+	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (unlikely(!event))
+		return BAD_ARG(4);
+	if (unlikely(!nmore))
+		return BAD_ARG(5);
+	spin_lock(&evd->lock);
+	if (unlikely(threshold != 1 || evd->queue.count | evd->slow_path))
+		return wait_slow_unlock(evd, timeout, threshold, event, nmore);
+	n = tp_cq_poll(evd->cq, wc, 2);
+	if (unlikely(n == 0))
+		return wait_slow_unlock(evd, timeout, threshold, event, nmore);
+	taken = completion_take_locked(evd, wc[0], event);
+	if (unlikely(!taken || n == 2 || evd->slow_path))
+		return wait_more_unlock(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
+	*nmore = 0;
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
+}

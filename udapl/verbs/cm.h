@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the three files of connection management share: cm.c, cm_event.c, iwarp.c. */
+#ifndef UDAPL_CM_H
+#define UDAPL_CM_H
+
+#include "verbs.h"
+
+#define CM_REJECT_CONSUMER_DEFINED 28 /* InfiniBand's reason code for a rejection */
+
+/* The top of cm.c shows how a connection moves through these states. */
+enum cm_state {
+	CM_RESOLVING_ADDR,  /* active side */
+	CM_RESOLVING_ROUTE, /* active side */
+	CM_CONNECTING,	    /* active side: the request is sent */
+	CM_REQUESTED,	    /* passive side: the core accepts, rejects or releases it next */
+	CM_ACCEPTING,	    /* passive side: the reply is sent, or its failure is to be reported */
+	CM_ESTABLISHED,
+	CM_ENDED,     /* the core releases it next */
+	CM_LINGERING, /* released; waits for the peer, or for a CM result */
+};
+
+struct tp_conn {
+	struct tp_dev *dev;
+	struct rdma_cm_id *id; /* its context is this connection */
+	enum cm_state state;
+	struct ep *ep;	  /* from tp_connect or tp_accept to tp_release */
+	struct tp_qp *qp; /* likewise; qp->conn is this connection */
+	/* what this side takes and sends; of a request: what the peer takes and sends */
+	unsigned max_read_in, max_read_out;
+	unsigned arp_retry, route_retry; /* that are left */
+
+	/* CM_LINGERING: the links of dev->lingering */
+	struct tp_conn *next, **back;
+	uint64_t deadline;
+
+	/*
+	 * From iwarp_connect or a failed tp_accept to cm_result_handle. Meanwhile only cm_close
+	 * destroys the connection.
+	 */
+	bool result_pending;
+	int result;		     /* helper thread, then dev->result_lock; 0 or -errno */
+	struct tp_conn *next_result; /* dev->result_lock */
+
+	/* iWARP */
+	bool has_helper;
+	pthread_t helper;
+	struct tp_qp *orphaned_qp; /* held; this is an attempt that was given up unanswered */
+
+	/* active side */
+	struct rdma_conn_param param;
+	char private_data[UINT8_MAX];
+};
+
+/*
+ * A copy of a struct rdma_cm_event, which is acknowledged already: rdma_destroy_id waits until all
+ * events of the identifier are.
+ */
+struct cm_event {
+	struct cm_event *next; /* dev->pending */
+	struct rdma_cm_id *id, *listen_id;
+	enum rdma_cm_event_type type;
+	int status;
+	unsigned peer_in, peer_out; /* RDMA reads that the peer takes and sends */
+	unsigned private_data_size;
+	char private_data[UINT8_MAX];
+};
+
+/* ---- cm.c ---- */
+
+/* These two may free the connection. */
+void cm_event_handle(struct tp_dev *dev, const struct cm_event *event);
+void cm_result_handle(struct tp_conn *conn);
+
+/* Rejects a request that the core has not seen, and destroys its identifier. */
+void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id);
+
+/* ---- cm_event.c ---- */
+
+/* Takes all events off the channel, for the service thread to handle later. */
+void cm_events_fetch(struct tp_dev *dev);
+/* Before @id is destroyed: removes its pending events, and refuses the requests among them. */
+void cm_events_discard(struct tp_dev *dev, const struct rdma_cm_id *id);
+/* Has the service thread call cm_result_handle. Any thread. */
+void cm_result_post(struct tp_conn *conn, int result);
+
+/* ---- iwarp.c ---- */
+
+/* Starts rdma_connect on a helper thread. On success a CM result follows. */
+int iwarp_connect(struct tp_conn *conn);
+/* For tp_release: cancels the helper thread, and makes an attempt without an answer an orphan. */
+void iwarp_release(struct tp_conn *conn);
+/* Waits for the end of the helper thread, if there is one. */
+void iwarp_helper_join(struct tp_conn *conn);
+/*
+ * Destroys an orphan on a thread of its own. False: there are no resources for that, and @conn is
+ * unchanged.
+ */
+bool iwarp_orphan_destroy(struct tp_conn *conn);
+
+#endif

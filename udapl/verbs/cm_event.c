@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the service thread handles for connections, and the lists where it waits for that.
+ *
+ *  - Events of librdmacm, read from its event channel. An event is acknowledged as soon as it is
+ *    read; cm_event_handle gets a copy. So an identifier can be destroyed at any time.
+ *  - Pending events: read by a consumer's call that needs the channel to be empty.
+ *  - CM results: return values of rdma_connect on a helper thread (iwarp.c), and failures of
+ *    tp_accept.
+ *
+ * The last two are announced by dev->wake, an eventfd.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm.h"
+
+#define EVENT_BATCH 16 /* events handled at once; then other threads can take ia->lock */
+
+/* ---- events in log lines ---- */
+
+/* Of InfiniBand's reasons for a rejection, the ones that occur. */
+static const char *const reject_reasons[] = {
+	[1] = "no QP",
+	[3] = "no resources",
+	[4] = "time-out",
+	[5] = "unsupported request",
+	[6] = "invalid communication ID",
+	[8] = "invalid service ID: no listener",
+	[10] = "stale connection",
+	[12] = "invalid GID",
+	[26] = "invalid path MTU",
+	[27] = "insufficient responder resources",
+	[CM_REJECT_CONSUMER_DEFINED] = "consumer defined",
+};
+
+/* The status of an event is 0, a negative errno, or InfiniBand's reason for a rejection. */
+static const char *event_status_text(const struct cm_event *event)
+{
+	const char *reason = NULL;
+
+	if (event->status <= 0)
+		return strerror(-event->status);
+	if (event->type == RDMA_CM_EVENT_REJECTED &&
+	    (unsigned)event->status < ARRAY_SIZE(reject_reasons))
+		reason = reject_reasons[event->status];
+	return reason ? reason : "other reason";
+}
+
+/* ---- the channel, and pending events ---- */
+
+/* False: there is none. */
+static bool event_read(struct tp_dev *dev, struct cm_event *event)
+{
+	struct rdma_cm_event *got;
+	const struct rdma_conn_param *conn;
+
+	if (rdma_get_cm_event(dev->cm, &got))
+		return false;
+	conn = &got->param.conn;
+	*event = (struct cm_event){
+		.id = got->id,
+		.listen_id = got->listen_id,
+		.type = got->event,
+		.status = got->status,
+		.peer_in = conn->initiator_depth,
+		.peer_out = conn->responder_resources,
+		.private_data_size = conn->private_data ? conn->private_data_len : 0,
+	};
+	if (event->private_data_size)
+		memcpy(event->private_data, conn->private_data, event->private_data_size);
+	rdma_ack_cm_event(got);
+	log_cm("%s: id %p: %s, status %d (%s), %u bytes of private data, RDMA reads of the peer: "
+	       "%u in, %u out",
+	       dev->attr.device, (void *)event->id, rdma_event_str(event->type), event->status,
+	       event_status_text(event), event->private_data_size, event->peer_in, event->peer_out);
+	return true;
+}
+
+void cm_events_fetch(struct tp_dev *dev)
+{
+	struct cm_event *event;
+
+	for (;;) {
+		event = malloc(sizeof(*event));
+		/* without memory the rest stays on the channel */
+		if (!event || !event_read(dev, event))
+			break;
+		*dev->pending_end = event;
+		dev->pending_end = &event->next;
+	}
+	free(event);
+	if (dev->pending)
+		wakefd_signal(dev->wake);
+}
+
+static void pending_remove(struct tp_dev *dev, struct cm_event **link)
+{
+	struct cm_event *event = *link;
+
+	*link = event->next;
+	if (!*link)
+		dev->pending_end = link;
+	free(event);
+}
+
+void cm_events_discard(struct tp_dev *dev, const struct rdma_cm_id *id)
+{
+	struct cm_event **link = &dev->pending;
+	struct rdma_cm_id *request;
+
+	while (*link) {
+		if ((*link)->id != id && (*link)->listen_id != id) {
+			link = &(*link)->next;
+			continue;
+		}
+		request = (*link)->id != id ? (*link)->id : NULL;
+		pending_remove(dev, link);
+		if (request) {
+			cm_id_refuse(dev, request); /* may change the list: start again */
+			link = &dev->pending;
+		}
+	}
+}
+
+static bool event_next(struct tp_dev *dev, struct cm_event *event)
+{
+	if (!dev->pending)
+		return event_read(dev, event);
+	*event = *dev->pending;
+	pending_remove(dev, &dev->pending);
+	return true;
+}
+
+void cm_events(struct tp_dev *dev)
+{
+	struct cm_event event;
+
+	up_assert_locked(dev->ia);
+	for (unsigned n = 0; n < EVENT_BATCH && event_next(dev, &event); n++)
+		cm_event_handle(dev, &event);
+	if (dev->pending)
+		wakefd_signal(dev->wake);
+}
+
+/* ---- CM results ---- */
+
+void cm_result_post(struct tp_conn *conn, int result)
+{
+	struct tp_dev *dev = conn->dev;
+
+	mutex_lock(&dev->result_lock);
+	conn->result = result;
+	conn->next_result = dev->results;
+	dev->results = conn;
+	mutex_unlock(&dev->result_lock);
+	wakefd_signal(dev->wake);
+}
+
+static struct tp_conn *result_next(struct tp_dev *dev)
+{
+	struct tp_conn *conn;
+
+	mutex_lock(&dev->result_lock);
+	conn = dev->results;
+	if (conn)
+		dev->results = conn->next_result;
+	mutex_unlock(&dev->result_lock);
+	return conn;
+}
+
+void cm_wake(struct tp_dev *dev)
+{
+	struct tp_conn *conn;
+
+	up_assert_locked(dev->ia);
+	wakefd_clear(dev->wake);
+	while ((conn = result_next(dev)))
+		cm_result_handle(conn);
+	if (dev->pending)
+		cm_events(dev);
+}

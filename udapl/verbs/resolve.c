@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The device that the IA params of dat.conf mean. They are a name and a number, and a name may mean
+ * a device ("mlx5_0 1": the number is the port), a network interface ("eth0 0"), an IP address
+ * ("10.0.0.1 0") or a host ("host-ib 0"). A resolver for each kind, in this order, looks for the IP
+ * address of this host that the name stands for. librdmacm then names the device and the port to
+ * which that address belongs.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "sockaddr.h"
+#include "verbs.h"
+
+struct rdma_port {
+	char device[64];
+	uint8_t number;
+};
+
+/* -ENODEV: the address belongs to no RDMA device. */
+static int rdma_port_of_addr(struct rdma_event_channel *cm, struct sockaddr *addr,
+			     struct rdma_port *port)
+{
+	struct rdma_cm_id *id;
+	int err = 0;
+
+	if (rdma_create_id(cm, &id, NULL, RDMA_PS_TCP))
+		return -errno;
+	if (rdma_bind_addr(id, addr)) {
+		err = -errno;
+	} else if (!id->verbs) {
+		err = -ENODEV;
+	} else {
+		snprintf(port->device, sizeof(port->device), "%s",
+			 ibv_get_device_name(id->verbs->device));
+		port->number = id->port_num;
+	}
+	rdma_destroy_id(id);
+	return err;
+}
+
+static struct ibv_device *device_named(const struct lookup *lookup, const char *name)
+{
+	for (int i = 0; i < lookup->device_count; i++)
+		if (!strcmp(ibv_get_device_name(lookup->devices[i]), name))
+			return lookup->devices[i];
+	return NULL;
+}
+
+/* ---- addresses of this host ---- */
+
+/* The higher the better; 0 = of no use. */
+static unsigned addr_preference(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	if (!addr)
+		return 0;
+	if (addr->sa_family == AF_INET)
+		return 3;
+	if (addr->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? 1 : 2;
+	return 0;
+}
+
+/* The most preferred address of this host that @fits. False: none does. */
+static bool local_addr_find(struct lookup *lookup,
+			    bool (*fits)(struct lookup *, const struct ifaddrs *),
+			    struct sockaddr_storage *addr)
+{
+	struct ifaddrs *all;
+	unsigned best = 0;
+
+	if (getifaddrs(&all)) {
+		log_error("open %s: getifaddrs: %s", lookup->name, strerror(errno));
+		return false;
+	}
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		if (!fits(lookup, one) || addr_preference(one->ifa_addr) <= best)
+			continue;
+		best = addr_preference(one->ifa_addr);
+		sockaddr_copy(addr, one->ifa_addr);
+	}
+	freeifaddrs(all);
+	return best > 0;
+}
+
+static bool fits_rdma_port(struct lookup *lookup, const struct ifaddrs *one)
+{
+	struct rdma_port port;
+
+	return addr_preference(one->ifa_addr) &&
+	       !rdma_port_of_addr(lookup->cm, one->ifa_addr, &port) &&
+	       !strcmp(port.device, lookup->name) && port.number == lookup->port;
+}
+
+/* getifaddrs lists an interface without an IP address, too: with its link address. */
+static bool fits_interface(struct lookup *lookup, const struct ifaddrs *one)
+{
+	bool fits = !strcmp(one->ifa_name, lookup->name);
+
+	lookup->interface_exists |= fits;
+	return fits;
+}
+
+/* ---- resolvers ---- */
+
+/* "mlx5_0 1" */
+static int resolve_device(struct lookup *lookup, struct sockaddr_storage *addr)
+{
+	if (!device_named(lookup, lookup->name))
+		return -ENOENT;
+	if (!lookup->port)
+		lookup->port = 1;
+	if (local_addr_find(lookup, fits_rdma_port, addr))
+		return 0;
+	log_error("open %s: no network interface with an IP address belongs to port %u of this "
+		  "device",
+		  lookup->name, lookup->port);
+	return -ENODEV;
+}
+
+/* "eth0 0" */
+static int resolve_interface(struct lookup *lookup, struct sockaddr_storage *addr)
+{
+	if (local_addr_find(lookup, fits_interface, addr))
+		return 0;
+	if (!lookup->interface_exists)
+		return -ENOENT;
+	log_error("open %s: this network interface has no IP address", lookup->name);
+	return -ENODEV;
+}
+
+/* 0 or a code of getaddrinfo. */
+static int addr_of_host(const char *name, int flags, struct sockaddr_storage *addr)
+{
+	struct addrinfo *found, hints = { .ai_flags = flags, .ai_socktype = SOCK_STREAM };
+	int code = getaddrinfo(name, NULL, &hints, &found);
+
+	if (code)
+		return code;
+	sockaddr_copy(addr, found->ai_addr);
+	freeaddrinfo(found);
+	return 0;
+}
+
+/* "10.0.0.1 0" */
+static int resolve_number(struct lookup *lookup, struct sockaddr_storage *addr)
+{
+	return addr_of_host(lookup->name, AI_NUMERICHOST, addr) ? -ENOENT : 0;
+}
+
+/*
+ * A name of this form is a device or an interface that this host lacks, as in a dat.conf written
+ * for another host. It is not given to the host name resolver, which may take seconds to answer.
+ */
+static bool is_device_like(const char *name)
+{
+	static const char *const stems[] = { "ib",     "eth",	 "roce",    "rxe",   "siw", "mlx4_",
+					     "mlx5_",  "mthca",	 "ehca",    "ipath", "qib", "hfi1_",
+					     "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(stems); i++) {
+		size_t stem = strlen(stems[i]);
+
+		if (!strncmp(name, stems[i], stem) && name[stem] &&
+		    name[stem + strspn(name + stem, "0123456789")] == '\0')
+			return true;
+	}
+	return false;
+}
+
+/* "host-ib 0" */
+static int resolve_host(struct lookup *lookup, struct sockaddr_storage *addr)
+{
+	int code = is_device_like(lookup->name) ? EAI_NONAME : addr_of_host(lookup->name, 0, addr);
+
+	if (!code)
+		return 0;
+	log_util("open %s: not an RDMA device, network interface, IP address or host: %s",
+		 lookup->name, code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
+	return -ENODEV;
+}
+
+/* Each returns -ENOENT if the name is not of its kind; other errors end the search. */
+static int (*const resolvers[])(struct lookup *, struct sockaddr_storage *) = {
+	resolve_device,
+	resolve_interface,
+	resolve_number,
+	resolve_host,
+};
+
+/* ---- the search ---- */
+
+int lookup_begin(struct lookup *lookup, const char *params)
+{
+	size_t length = strcspn(params, " ");
+
+	*lookup = (struct lookup){ 0 };
+	snprintf(lookup->name, sizeof(lookup->name), "%.*s",
+		 (int)(length < INT_MAX ? length : INT_MAX), params);
+	lookup->port = (unsigned)strtoul(params + length, NULL, 0);
+	lookup->devices = ibv_get_device_list(&lookup->device_count);
+	if (lookup->devices && lookup->device_count)
+		return 0;
+	log_util("open %s: this host has no RDMA device", lookup->name);
+	lookup_end(lookup);
+	return -ENODEV;
+}
+
+void lookup_end(struct lookup *lookup)
+{
+	if (lookup->devices)
+		ibv_free_device_list(lookup->devices);
+}
+
+int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device)
+{
+	struct sockaddr *addr = (struct sockaddr *)&dev->attr.addr;
+	char text[SOCKADDR_TEXT_SIZE];
+	struct rdma_port port;
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(resolvers) && err == -ENOENT; i++)
+		err = resolvers[i](lookup, &dev->attr.addr);
+	if (err)
+		return err;
+	err = rdma_port_of_addr(lookup->cm, addr, &port);
+	if (err == -ENODEV) {
+		log_error("open %s: no RDMA device has the address %s", lookup->name,
+			  sockaddr_text(addr, text));
+		return err;
+	}
+	if (err) {
+		log_error("open %s: rdma_bind_addr to %s: %s", lookup->name,
+			  sockaddr_text(addr, text), strerror(-err));
+		return err == -EADDRNOTAVAIL ? -ENODEV : err;
+	}
+	*device = device_named(lookup, port.device);
+	if (!*device) {
+		log_error("open %s: libibverbs has no driver for device %s here", lookup->name,
+			  port.device);
+		return -ENODEV;
+	}
+	dev->port = port.number;
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Socket addresses of IPv4 and IPv6: size, copy, port, text. */
+#ifndef UDAPL_SOCKADDR_H
+#define UDAPL_SOCKADDR_H
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define SOCKADDR_TEXT_SIZE 96 /* bytes; an IPv6 address with scope and port */
+
+static inline socklen_t sockaddr_size(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
+}
+
+/* Zeroed if @from is not set. */
+static inline void sockaddr_copy(struct sockaddr_storage *to, const struct sockaddr *from)
+{
+	memset(to, 0, sizeof(*to));
+	if (from->sa_family)
+		memcpy(to, from, sockaddr_size(from));
+}
+
+static inline void sockaddr_set_port(struct sockaddr_storage *addr, uint16_t port)
+{
+	if (addr->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)addr)->sin_port = htons(port);
+}
+
+/* For log lines: numeric, with the port if it is set. @text has SOCKADDR_TEXT_SIZE bytes. */
+static inline const char *sockaddr_text(const struct sockaddr *addr, char *text)
+{
+	char host[80], port[8];
+
+	if (getnameinfo(addr, sockaddr_size(addr), host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		return "?";
+	if (!strcmp(port, "0"))
+		snprintf(text, SOCKADDR_TEXT_SIZE, "%s", host);
+	else
+		snprintf(text, SOCKADDR_TEXT_SIZE, "%s port %s", host, port);
+	return text;
+}
+
+#endif
