@@ -194,7 +194,7 @@ DAT_RETURN region_try(const struct side *side, DAT_MEM_TYPE type, DAT_REGION_DES
 		      DAT_VLEN size, DAT_MEM_PRIV_FLAGS priv, struct region *region);
 struct region region_over(const struct side *side, void *at, size_t size, DAT_MEM_PRIV_FLAGS priv);
 struct region region_map(const struct side *side, size_t size, DAT_MEM_PRIV_FLAGS priv);
-void region_free(const struct region *region); /* unmaps the pages of region_map, too */
+void region_unmap(const struct region *region); /* what region_map made */
 DAT_LMR_TRIPLET region_segment(const struct region *region, size_t offset, size_t length);
 DAT_RMR_TRIPLET region_target(const struct region *region, size_t offset, size_t length);
 

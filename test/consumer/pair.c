@@ -176,8 +176,8 @@ static void exchange_one(const struct side *from, const struct side *to, unsigne
 	expect_request_done(from, 0x5e, out.size);
 	pattern_check(in.at, out.size, seed);
 	bytes_check(in.at + out.size, in.size - out.size, UNTOUCHED);
-	region_free(&out);
-	region_free(&in);
+	region_unmap(&out);
+	region_unmap(&in);
 }
 
 void exchange_messages(const struct pair *pair)

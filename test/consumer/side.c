@@ -182,7 +182,7 @@ struct region region_map(const struct side *side, size_t size, DAT_MEM_PRIV_FLAG
 	return region_over(side, at, size, priv);
 }
 
-void region_free(const struct region *region)
+void region_unmap(const struct region *region)
 {
 	ck_dat(dat_lmr_free(region->lmr));
 	munmap(region->at, region->size);

@@ -131,7 +131,7 @@ START_TEST(objects_leak_nothing)
 		post_recv(side.ep, i, region_segment(&region, 0, 100));
 		ck_dat(dat_psp_free(listen_any(&side, &qual)));
 		ck_dat(dat_ep_free(side.ep));
-		region_free(&region);
+		region_unmap(&region);
 		ck_dat(dat_evd_free(evd));
 		ck_dat(dat_cno_free(cno));
 	}

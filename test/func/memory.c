@@ -483,13 +483,13 @@ static void *sysv_map(void)
 	return at;
 }
 
-static const struct backing {
+static const struct shared_memory_kind {
 	void (*make)(void);
 	void *(*map)(void);
 } memfd = { memfd_make, file_map }, shm = { shm_make, file_map }, file = { file_make, file_map },
   sysv = { sysv_make, sysv_map };
 
-static const struct backing *backing;
+static const struct shared_memory_kind *backing;
 
 /* Registers the same object in another process, and accepts a connection there. */
 static void sharing_server(int fd)
@@ -541,7 +541,7 @@ static void share_with_server(void)
 	side_close_abrupt(&server);
 }
 
-static void share_by(const struct backing *by)
+static void share_by(const struct shared_memory_kind *by)
 {
 	backing = by;
 	backing->make();
