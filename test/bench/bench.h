@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What raw.c and dat.c have in common. Each has one function per thing measured, which makes CALLS
- * calls in all, so that callgrind's inclusive count of measure_X, divided by CALLS, is the cost of
- * one call with the loop around it.
+ * What raw.c and dat.c share. The function measure_X of each makes CALLS calls, so that callgrind's
+ * inclusive count of it, divided by CALLS, is the cost of one call with the loop around it.
+ * Functions of the same name do the same on purpose, once over verbs and once over DAT.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 
 #define CALLS	64   /* transfers posted in one go */
-#define SIZE	1024 /* bytes of each; more than anybody sends inline */
+#define SIZE	1024 /* bytes of each; more than a provider sends inline */
 #define MEASURE static __attribute__((noinline, noclone)) void
 
-/* Nothing is measured on the way to a failure. */
+/* A failure ends the program without a result. */
 #define MUST(ok)                                                                                   \
 	do {                                                                                       \
 		if (!(ok)) {                                                                       \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #ok);           \
+			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #ok);           \
 			exit(1);                                                                   \
 		}                                                                                  \
 	} while (0)

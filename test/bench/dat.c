@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Our side: two endpoints of one IA, connected to each other; then the same transfers as raw.c. */
+/* The calls of DAT: two connected endpoints of one IA make the same transfers as raw.c. */
 #include <dat/udat.h>
 
 #include "bench.h"
@@ -10,14 +10,14 @@
 static DAT_IA_HANDLE ia;
 static DAT_PZ_HANDLE pz;
 static DAT_EVD_HANDLE async_evd, cr_evd, conn_evd, send_evd, recv_evd, idle_evd;
-static DAT_EP_HANDLE near, far;
+static DAT_EP_HANDLE client, server;
 static DAT_RMR_HANDLE rmr;
 static DAT_LMR_TRIPLET local;
-static DAT_LMR_CONTEXT other_context; /* another region of the same bytes */
+static DAT_LMR_CONTEXT other_context; /* of another region of the same memory */
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
 
-static DAT_EP_HANDLE ep_make(DAT_EVD_HANDLE recv)
+static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv)
 {
 	DAT_EP_ATTR attr = {
 		.service_type = DAT_SERVICE_TYPE_RC,
@@ -36,7 +36,7 @@ static DAT_EP_HANDLE ep_make(DAT_EVD_HANDLE recv)
 	return ep;
 }
 
-static DAT_EVENT wait_for(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+static DAT_EVENT bench_wait(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 {
 	DAT_EVENT event;
 	DAT_COUNT more;
@@ -46,7 +46,7 @@ static DAT_EVENT wait_for(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 	return event;
 }
 
-static void connect_both(void)
+static void connect_client(void)
 {
 	DAT_PSP_HANDLE psp;
 	DAT_IA_ATTR attr;
@@ -54,16 +54,16 @@ static void connect_both(void)
 
 	MUST(dat_psp_create(ia, QUALIFIER, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp) == DAT_SUCCESS);
 	MUST(dat_ia_query(ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL) == DAT_SUCCESS);
-	MUST(dat_ep_connect(near, attr.ia_address_ptr, QUALIFIER, FOREVER, 0, NULL,
+	MUST(dat_ep_connect(client, attr.ia_address_ptr, QUALIFIER, FOREVER, 0, NULL,
 			    DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG) == DAT_SUCCESS);
-	event = wait_for(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-	MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, far, 0, NULL) ==
+	event = bench_wait(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, server, 0, NULL) ==
 	     DAT_SUCCESS);
-	wait_for(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-	wait_for(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	bench_wait(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	bench_wait(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-static DAT_EVD_HANDLE evd_make(DAT_EVD_FLAGS flags)
+static DAT_EVD_HANDLE bench_evd(DAT_EVD_FLAGS flags)
 {
 	DAT_EVD_HANDLE evd;
 
@@ -71,18 +71,18 @@ static DAT_EVD_HANDLE evd_make(DAT_EVD_FLAGS flags)
 	return evd;
 }
 
-static void set_up(const char *name)
+static void open_all(const char *name)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
 	DAT_LMR_HANDLE lmr;
 
 	MUST(dat_ia_open((DAT_NAME_PTR)name, 8, &async_evd, &ia) == DAT_SUCCESS);
 	MUST(dat_pz_create(ia, &pz) == DAT_SUCCESS);
-	cr_evd = evd_make(DAT_EVD_CR_FLAG);
-	conn_evd = evd_make(DAT_EVD_CONNECTION_FLAG);
-	send_evd = evd_make(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
-	recv_evd = evd_make(DAT_EVD_DTO_FLAG);
-	idle_evd = evd_make(DAT_EVD_DTO_FLAG);
+	cr_evd = bench_evd(DAT_EVD_CR_FLAG);
+	conn_evd = bench_evd(DAT_EVD_CONNECTION_FLAG);
+	send_evd = bench_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
+	recv_evd = bench_evd(DAT_EVD_DTO_FLAG);
+	idle_evd = bench_evd(DAT_EVD_DTO_FLAG);
 	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
 			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &local.lmr_context, &remote.rmr_context,
 			    NULL, NULL) == DAT_SUCCESS);
@@ -94,24 +94,24 @@ static void set_up(const char *name)
 	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
 	remote.segment_length = SIZE;
 	MUST(dat_rmr_create(pz, &rmr) == DAT_SUCCESS);
-	near = ep_make(idle_evd);
-	far = ep_make(recv_evd);
-	connect_both();
+	client = bench_ep(idle_evd);
+	server = bench_ep(recv_evd);
+	connect_client();
 }
 
-static void reap_binds(int calls)
+static void take_bind_completions(int calls)
 {
 	for (int i = 0; i < calls; i++) {
-		DAT_EVENT event = wait_for(send_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+		DAT_EVENT event = bench_wait(send_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 
 		MUST(event.event_data.rmr_completion_event_data.status == DAT_RMR_BIND_SUCCESS);
 	}
 }
 
-static void reap(DAT_EVD_HANDLE evd, int calls)
+static void take_completions(DAT_EVD_HANDLE evd, int calls)
 {
 	for (int i = 0; i < calls; i++) {
-		DAT_EVENT event = wait_for(evd, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = bench_wait(evd, DAT_DTO_COMPLETION_EVENT);
 
 		MUST(event.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS);
 	}
@@ -120,28 +120,28 @@ static void reap(DAT_EVD_HANDLE evd, int calls)
 MEASURE measure_post_recv(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+		MUST(!dat_ep_post_recv(server, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
 				       DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 MEASURE measure_post_send(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+		MUST(!dat_ep_post_send(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
 				       DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 MEASURE measure_post_rdma_write(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_write(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+		MUST(!dat_ep_post_rdma_write(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
 					     &remote, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 MEASURE measure_post_rdma_read(void)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_read(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+		MUST(!dat_ep_post_rdma_read(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
 					    &remote, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
@@ -150,7 +150,7 @@ static void bind_all(void)
 	DAT_RMR_CONTEXT context;
 
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_rmr_bind(rmr, &local, DAT_MEM_PRIV_ALL_FLAG, near,
+		MUST(!dat_rmr_bind(rmr, &local, DAT_MEM_PRIV_ALL_FLAG, client,
 				   (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
 				   &context));
 }
@@ -160,7 +160,7 @@ MEASURE measure_bind(void)
 	bind_all();
 }
 
-/* From one region to another and back. */
+/* From one region to another and back again. */
 MEASURE measure_bind_elsewhere(void)
 {
 	DAT_LMR_TRIPLET to[2] = { local, local };
@@ -168,7 +168,7 @@ MEASURE measure_bind_elsewhere(void)
 
 	to[0].lmr_context = other_context;
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_rmr_bind(rmr, &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, near,
+		MUST(!dat_rmr_bind(rmr, &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, client,
 				   (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
 				   &context));
 }
@@ -218,32 +218,32 @@ MEASURE measure_wait(void)
 int main(int argc, char **argv)
 {
 	MUST(argc == 2);
-	set_up(argv[1]);
+	open_all(argv[1]);
 	measure_register();
 	measure_post_recv();
 	measure_post_send();
-	reap(send_evd, CALLS); /* acknowledged: so all receives are complete */
+	take_completions(send_evd, CALLS); /* acknowledged: all receives have completed */
 	measure_dequeue();
 	measure_dequeue_nothing();
 	measure_post_rdma_write();
-	reap(send_evd, CALLS);
+	take_completions(send_evd, CALLS);
 	measure_post_rdma_read();
-	reap(send_evd, CALLS);
-	/* So many in flight take memory, which comes back: one for each, and one in force. */
+	take_completions(send_evd, CALLS);
+	/* So many outstanding binds take memory, which is reused by those that are measured. */
 	for (int i = 0; i < 2; i++) {
 		bind_all();
-		reap_binds(CALLS);
+		take_bind_completions(CALLS);
 	}
 	measure_bind();
-	reap_binds(CALLS);
+	take_bind_completions(CALLS);
 	measure_bind_elsewhere();
-	reap_binds(CALLS);
+	take_bind_completions(CALLS);
 	for (DAT_UINT64 i = 0; i < CALLS; i++) {
-		MUST(!dat_ep_post_recv(far, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+		MUST(!dat_ep_post_recv(server, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
 				       DAT_COMPLETION_DEFAULT_FLAG));
-		MUST(!dat_ep_post_send(near, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
+		MUST(!dat_ep_post_send(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
 				       DAT_COMPLETION_DEFAULT_FLAG));
-		reap(send_evd, 1);
+		take_completions(send_evd, 1);
 		measure_wait();
 	}
 	MUST(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The raw side: two queue pairs of one device, connected by hand. Work requests are prepared once,
- * as cheap as can be.
+ * The calls of verbs: two queue pairs of one device are connected without a connection manager. The
+ * work requests are prepared before they are measured, at the least possible cost.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -13,13 +13,13 @@
 static struct ibv_context *context;
 static struct ibv_cq *send_cq, *recv_cq, *idle_cq;
 static struct ibv_pd *pd;
-static struct ibv_qp *near, *far;
+static struct ibv_qp *client, *server;
 static struct ibv_mr *mr;
 static struct ibv_mw *mw;
 static char buffer[2 * SIZE];
 static struct ibv_gid_entry gid;
 
-/* The RoCE v2 GID that stands for an IPv4 address. */
+/* The RoCE v2 GID of an IPv4 address. */
 static void find_gid(void)
 {
 	struct ibv_gid_entry entries[32];
@@ -32,7 +32,7 @@ static void find_gid(void)
 	MUST(gid.port_num);
 }
 
-static struct ibv_qp *qp_make(struct ibv_cq *recv)
+static struct ibv_qp *bench_qp(struct ibv_cq *recv)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = send_cq,
@@ -85,7 +85,7 @@ static void qp_connect(struct ibv_qp *qp, struct ibv_qp *peer)
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-static void set_up(void)
+static void open_all(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
@@ -103,13 +103,13 @@ static void set_up(void)
 				IBV_ACCESS_MW_BIND);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	MUST(mr && mw);
-	near = qp_make(idle_cq);
-	far = qp_make(recv_cq);
-	qp_connect(near, far);
-	qp_connect(far, near);
+	client = bench_qp(idle_cq);
+	server = bench_qp(recv_cq);
+	qp_connect(client, server);
+	qp_connect(server, client);
 }
 
-static void reap(struct ibv_cq *cq, int calls)
+static void take_completions(struct ibv_cq *cq, int calls)
 {
 	struct ibv_wc wc;
 
@@ -132,7 +132,7 @@ MEASURE measure_post_recv(void)
 
 	for (uint64_t i = 0; i < CALLS; i++) {
 		recv_wr.wr_id = i;
-		MUST(!ibv_post_recv(far, &recv_wr, &bad));
+		MUST(!ibv_post_recv(server, &recv_wr, &bad));
 	}
 }
 
@@ -142,7 +142,7 @@ static inline void post_all(struct ibv_send_wr *wr)
 
 	for (uint64_t i = 0; i < CALLS; i++) {
 		wr->wr_id = i;
-		MUST(!ibv_post_send(near, wr, &bad));
+		MUST(!ibv_post_send(client, wr, &bad));
 	}
 }
 
@@ -155,7 +155,7 @@ static inline void bind_all(void)
 {
 	for (uint64_t i = 0; i < CALLS; i++) {
 		bind_wr.wr_id = i;
-		MUST(!ibv_bind_mw(near, mw, &bind_wr));
+		MUST(!ibv_bind_mw(client, mw, &bind_wr));
 	}
 }
 
@@ -164,7 +164,7 @@ MEASURE measure_bind(void)
 	bind_all();
 }
 
-/* With the rights that ours asks for. */
+/* With the access flags that the provider uses. */
 MEASURE measure_register(void)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -212,8 +212,8 @@ MEASURE measure_dequeue_nothing(void)
 }
 
 /*
- * A second thread makes the C library's system calls a little dearer; every program that uses a
- * provider has one.
+ * With a second thread the C library's system calls cost a little more. Every program that uses a
+ * provider has one, so this one has it, too.
  */
 static void *idle(void *arg)
 {
@@ -226,7 +226,7 @@ int main(void)
 	pthread_t thread;
 
 	MUST(!pthread_create(&thread, NULL, idle, NULL));
-	set_up();
+	open_all();
 	sge = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SIZE, .lkey = mr->lkey };
 	recv_wr = (struct ibv_recv_wr){ .sg_list = &sge, .num_sge = 1 };
 	send_wr = (struct ibv_send_wr){ .sg_list = &sge,
@@ -251,26 +251,26 @@ int main(void)
 	measure_register();
 	measure_post_recv();
 	measure_post_send();
-	reap(send_cq, CALLS); /* acknowledged: so all receives are complete */
+	take_completions(send_cq, CALLS); /* acknowledged: all receives have completed */
 	measure_dequeue();
 	measure_dequeue_nothing();
 	measure_post_rdma_write();
-	reap(send_cq, CALLS);
+	take_completions(send_cq, CALLS);
 	measure_post_rdma_read();
-	reap(send_cq, CALLS);
-	for (int n = 0; n < 2; n++) { /* as dat.c does */
+	take_completions(send_cq, CALLS);
+	for (int n = 0; n < 2; n++) { /* as in dat.c */
 		bind_all();
-		reap(send_cq, CALLS);
+		take_completions(send_cq, CALLS);
 	}
 	measure_bind();
-	reap(send_cq, CALLS);
+	take_completions(send_cq, CALLS);
 	for (int i = 0; i < CALLS; i++) {
 		struct ibv_recv_wr *bad_recv;
 		struct ibv_send_wr *bad_send;
 
-		MUST(!ibv_post_recv(far, &recv_wr, &bad_recv));
-		MUST(!ibv_post_send(near, &send_wr, &bad_send));
-		reap(send_cq, 1);
+		MUST(!ibv_post_recv(server, &recv_wr, &bad_recv));
+		MUST(!ibv_post_send(client, &send_wr, &bad_send));
+		take_completions(send_cq, 1);
 		measure_wait();
 	}
 	return 0;

@@ -1,86 +1,86 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consumers of the public API, in one process with two interface adapters: what any provider must
- * do.
+ * What any provider must do for consumers of the public API, tested in one process with two IAs.
  *
- * Runs on the fake provider. CONFORM_NAMES="x y" names two others, which dat.conf must know; they
- * may be the same. Then DAT_TEST_DEV says what kind of device they are on, as for the other tests
- * of devices.
+ * Runs on the fake provider. CONFORM_NAMES="x y" names two IAs of another provider instead, the
+ * client's and the server's, which dat.conf must know; both may be the same. DAT_TEST_DEV then
+ * names the kind of their device, as for the other tests of devices.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "conform.h"
 
-/* ---- the cases ---- */
+static struct pair pair; /* of the case that runs in this process */
+
+/* ---- objects ---- */
 
 START_TEST(names_are_listed)
 {
 	DAT_PROVIDER_INFO infos[32], *list[32];
 	DAT_COUNT count;
-	int found = 0;
+	bool found = false;
 
-	choose_names();
-	for (int n = 0; n < COUNT(list); n++)
+	for (size_t n = 0; n < COUNT(list); n++)
 		list[n] = &infos[n];
 	ck_dat(dat_registry_list_providers(COUNT(list), &count, list));
-	for (int n = 0; n < count && n < COUNT(list); n++)
-		found |= strcmp(infos[n].ia_name, a.name) == 0;
+	for (size_t n = 0; n < (size_t)count && n < COUNT(list); n++)
+		found |= strcmp(infos[n].ia_name, ia_name(CLIENT, BY_INTERFACE)) == 0;
 	ck_assert(found);
 }
 END_TEST
 
-START_TEST(opens_and_tells_about_itself)
+START_TEST(ia_opens_and_closes_repeatedly)
 {
+	const struct side *client = &pair.client;
 	DAT_HANDLE_TYPE type;
 	DAT_EVD_HANDLE async_evd;
 
-	choose_names();
 	for (int n = 0; n < 3; n++) {
-		side_open_ia(&a);
-		ck_assert_ptr_nonnull(a.attr.ia_address_ptr);
-		ck_assert_int_gt(a.attr.max_eps, 0);
-		ck_assert_int_gt(a.attr.max_dto_per_ep, 0);
-		ck_assert_int_gt(a.attr.max_evd_qlen, 0);
-		ck_assert_int_gt(a.attr.max_iov_segments_per_dto, 0);
-		ck_assert_int_ge(a.provider.max_private_data_size, 0);
-		ck_dat(dat_ia_query(a.ia, &async_evd, 0, NULL, 0, NULL));
-		ck_assert_ptr_eq(async_evd, a.async_evd);
-		ck_dat(dat_get_handle_type(a.ia, &type));
+		side_open_ia(&pair.client, ia_name(CLIENT, BY_INTERFACE), false);
+		ck_assert_ptr_nonnull(client->attr.ia_address_ptr);
+		ck_assert_int_gt(client->attr.max_eps, 0);
+		ck_assert_int_gt(client->attr.max_dto_per_ep, 0);
+		ck_assert_int_gt(client->attr.max_evd_qlen, 0);
+		ck_assert_int_gt(client->attr.max_iov_segments_per_dto, 0);
+		ck_assert_int_ge(client->provider.max_private_data_size, 0);
+		ck_dat(dat_ia_query(client->ia, &async_evd, 0, NULL, 0, NULL));
+		ck_assert_ptr_eq(async_evd, client->async_evd);
+		ck_dat(dat_get_handle_type(client->ia, &type));
 		ck_assert_int_eq(type, DAT_HANDLE_TYPE_IA);
-		ck_dat(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG));
-		ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_HANDLE,
-			     DAT_INVALID_HANDLE_IA);
+		ck_dat(dat_ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG));
+		ck_dat_is(dat_ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_HANDLE(IA));
 	}
 }
 END_TEST
 
-START_TEST(queries_name_the_adapter_of_the_consumer)
+START_TEST(queries_return_the_handles_of_the_consumer)
 {
 	DAT_EVD_PARAM evd;
 	DAT_EP_PARAM ep;
 	DAT_PZ_PARAM pz;
 	DAT_LMR_PARAM lmr;
 
-	open_both();
-	ck_dat(dat_evd_query(a.recv_evd, DAT_EVD_FIELD_ALL, &evd));
-	ck_assert_ptr_eq(evd.ia_handle, a.ia);
-	ck_dat(dat_ep_query(a.ep, DAT_EP_FIELD_ALL, &ep));
-	ck_assert_ptr_eq(ep.ia_handle, a.ia);
-	ck_assert_ptr_eq(ep.pz_handle, a.pz);
-	ck_assert_ptr_eq(ep.recv_evd_handle, a.recv_evd);
+	pair_open_unconnected(&pair, NULL);
+	ck_dat(dat_evd_query(pair.client.recv_evd, DAT_EVD_FIELD_ALL, &evd));
+	ck_assert_ptr_eq(evd.ia_handle, pair.client.ia);
+	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_ALL, &ep));
+	ck_assert_ptr_eq(ep.ia_handle, pair.client.ia);
+	ck_assert_ptr_eq(ep.pz_handle, pair.client.pz);
+	ck_assert_ptr_eq(ep.recv_evd_handle, pair.client.recv_evd);
 	ck_assert_int_eq(ep.ep_state, DAT_EP_STATE_UNCONNECTED);
-	ck_dat(dat_pz_query(a.pz, DAT_PZ_FIELD_ALL, &pz));
-	ck_assert_ptr_eq(pz.ia_handle, a.ia);
-	ck_dat(dat_lmr_query(a.lmr, DAT_LMR_FIELD_ALL, &lmr));
-	ck_assert_ptr_eq(lmr.ia_handle, a.ia);
-	ck_assert_uint_eq(lmr.lmr_context, a.lmr_context);
-	close_both();
+	ck_dat(dat_pz_query(pair.client.pz, DAT_PZ_FIELD_ALL, &pz));
+	ck_assert_ptr_eq(pz.ia_handle, pair.client.ia);
+	ck_dat(dat_lmr_query(pair.client.lmr, DAT_LMR_FIELD_ALL, &lmr));
+	ck_assert_ptr_eq(lmr.ia_handle, pair.client.ia);
+	ck_assert_uint_eq(lmr.lmr_context, pair.client.lmr_context);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(private_data_goes_both_ways)
+START_TEST(private_data_arrives_at_both_sides)
 {
-	static const char asked[] = "may I?", answer[] = "you may, and here is a longer answer";
+	static const char request[] = "a request", reply[] = "a reply that is longer than it";
 	const DAT_CONNECTION_EVENT_DATA *connection;
 	DAT_CR_PARAM param;
 	DAT_CONN_QUAL qual;
@@ -88,333 +88,346 @@ START_TEST(private_data_goes_both_ways)
 	DAT_CR_HANDLE cr;
 	DAT_EVENT event;
 
-	open_both();
-	psp = listen_at(&b, &qual);
-	call(&a, &b, qual, sizeof(asked), asked);
-	cr = expect_request(&b, psp, qual);
+	pair_open_unconnected(&pair, NULL);
+	psp = listen_any(&pair.server, &qual);
+	ck_dat(dat_ep_connect(pair.client.ep, pair.server.attr.ia_address_ptr, qual, TIME_LIMIT,
+			      sizeof(request), (DAT_PVOID)request, DAT_QOS_BEST_EFFORT,
+			      DAT_CONNECT_DEFAULT_FLAG));
+	cr = expect_cr(&pair.server);
 	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
-	/* a transport may fill it up */
-	ck_assert_int_ge(param.private_data_size, (int)sizeof(asked));
-	ck_assert_mem_eq(param.private_data, asked, sizeof(asked));
+	/* a transport may pad it */
+	ck_assert_int_ge(param.private_data_size, (int)sizeof(request));
+	ck_assert_mem_eq(param.private_data, request, sizeof(request));
 	ck_assert_ptr_nonnull(param.remote_ia_address_ptr);
 	ck_assert_ptr_eq(param.local_ep_handle, DAT_HANDLE_NULL);
-	ck_dat(dat_cr_accept(cr, b.ep, sizeof(answer), (DAT_PVOID)answer));
-	event = expect_connection(&a, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(dat_cr_accept(cr, pair.server.ep, sizeof(reply), (DAT_PVOID)reply));
+	event = expect_connection(&pair.client, DAT_CONNECTION_EVENT_ESTABLISHED);
 	connection = &event.event_data.connect_event_data;
-	ck_assert_int_ge(connection->private_data_size, (int)sizeof(answer));
-	ck_assert_mem_eq(connection->private_data, answer, sizeof(answer));
-	event = expect_connection(&b, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_int_ge(connection->private_data_size, (int)sizeof(reply));
+	ck_assert_mem_eq(connection->private_data, reply, sizeof(reply));
+	event = expect_connection(&pair.server, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_assert_int_eq(event.event_data.connect_event_data.private_data_size, 0);
-	ck_dat_fails(dat_cr_reject(cr), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR);
+	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
 	ck_dat(dat_psp_free(psp));
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_consumer_says_no)
+START_TEST(reject_ends_the_request)
 {
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 
-	open_both();
-	psp = listen_at(&b, &qual);
-	call(&a, &b, qual, 0, NULL);
-	ck_dat(dat_cr_reject(expect_request(&b, psp, qual)));
-	expect_connection(&a, DAT_CONNECTION_EVENT_PEER_REJECTED);
-	ck_assert_int_eq(state_of(a.ep), DAT_EP_STATE_DISCONNECTED);
-	ck_dat(dat_ep_reset(a.ep));
-	call(&a, &b, qual, 0, NULL);
-	ck_dat(dat_cr_accept(expect_request(&b, psp, qual), b.ep, 0, NULL));
-	expect_connection(&a, DAT_CONNECTION_EVENT_ESTABLISHED);
-	expect_connection(&b, DAT_CONNECTION_EVENT_ESTABLISHED);
+	pair_open_unconnected(&pair, NULL);
+	psp = listen_any(&pair.server, &qual);
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	ck_dat(dat_cr_reject(expect_cr(&pair.server)));
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_dat(dat_ep_reset(pair.client.ep));
+	connect_and_accept(&pair, qual);
+	expect_established(&pair);
 	ck_dat(dat_psp_free(psp));
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(nobody_listens)
+START_TEST(connect_without_listener_is_refused)
 {
 	DAT_CONN_QUAL qual;
 
-	open_both();
-	post_recv(&a, 1, 0, 64);
-	ck_dat(dat_psp_free(listen_at(&b, &qual)));
-	call(&a, &b, qual, 0, NULL);
-	expect_connection(&a, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-	expect_dto(a.recv_evd, a.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
-	close_both();
+	pair_open_unconnected(&pair, NULL);
+	post_recv(pair.client.ep, 1, segment(&pair.client, 0, 64));
+	ck_dat(dat_psp_free(listen_any(&pair.server, &qual)));
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	expect_dto(pair.client.recv_evd, pair.client.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_qualifier_is_taken_once)
+START_TEST(qualifier_has_one_listener)
 {
 	DAT_PSP_HANDLE psp, other;
 	DAT_CONN_QUAL qual;
 
-	open_both();
-	psp = listen_at(&b, &qual);
-	ck_dat_fails(dat_psp_create(b.ia, qual, b.cr_evd, DAT_PSP_CONSUMER_FLAG, &other),
-		     DAT_CONN_QUAL_IN_USE, 0);
+	pair_open_unconnected(&pair, NULL);
+	psp = listen_any(&pair.server, &qual);
+	ck_dat_is(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+				 &other),
+		  DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE));
 	ck_dat(dat_psp_free(psp));
-	ck_dat(dat_psp_create(b.ia, qual, b.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &psp));
 	ck_dat(dat_psp_free(psp));
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
 static const size_t lengths[] = { 0, 1, 7, 64, 4096, 30000 };
 
-START_TEST(sends_arrive)
+START_TEST(send_arrives)
 {
 	size_t length = lengths[_i];
 
-	open_connected();
-	fill(&a, 1);
-	post_recv(&b, 1, 0, MEMORY / 2);
-	post_send(&a, 0xfedcba9876543210, 0, length, DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(a.request_evd, a.ep, 0xfedcba9876543210, DAT_DTO_SUCCESS, length);
-	expect_dto(b.recv_evd, b.ep, 1, DAT_DTO_SUCCESS, length);
-	ck_assert_mem_eq(a.memory, b.memory, length);
-	ck_assert_int_eq(b.memory[length], 0);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	pair_open(&pair, NULL);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 1);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, SIDE_MEMORY / 2));
+	post_send(pair.client.ep, 0xfedcba9876543210, segment(&pair.client, 0, length),
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(&pair.client, 0xfedcba9876543210, length);
+	expect_recv_done(&pair.server, 1, length);
+	ck_assert_mem_eq(pair.client.memory, pair.server.memory, length);
+	ck_assert_uint_eq(pair.server.memory[length], UNTOUCHED);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_send_gathers_and_a_receive_scatters)
+START_TEST(send_gathers_and_receive_scatters)
 {
 	DAT_LMR_TRIPLET sends[3], recvs[2];
 
-	open_connected();
-	fill(&a, 5);
+	pair_open(&pair, NULL);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 5);
 	for (int n = 0; n < 3; n++)
-		sends[n] = segment(&a, (size_t)n * 1000, 100);
+		sends[n] = segment(&pair.client, (size_t)n * 1000, 100);
 	for (int n = 0; n < 2; n++)
-		recvs[n] = segment(&b, (size_t)n * 1000, 150);
-	ck_dat(dat_ep_post_recv(b.ep, 2, recvs, cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG));
-	ck_dat(dat_ep_post_send(a.ep, 3, sends, cookie_of(2), DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(b.recv_evd, b.ep, 1, DAT_DTO_SUCCESS, 300);
-	ck_assert_mem_eq(b.memory, a.memory, 100);
-	ck_assert_mem_eq(b.memory + 100, a.memory + 1000, 50);
-	ck_assert_mem_eq(b.memory + 1000, a.memory + 1050, 50);
-	ck_assert_mem_eq(b.memory + 1050, a.memory + 2000, 100);
-	expect_dto(a.request_evd, a.ep, 2, DAT_DTO_SUCCESS, 300);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+		recvs[n] = segment(&pair.server, (size_t)n * 1000, 150);
+	ck_dat(dat_ep_post_recv(pair.server.ep, 2, recvs, cookie_of(1),
+				DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_send(pair.client.ep, 3, sends, cookie_of(2),
+				DAT_COMPLETION_DEFAULT_FLAG));
+	expect_recv_done(&pair.server, 1, 300);
+	ck_assert_mem_eq(pair.server.memory, pair.client.memory, 100);
+	ck_assert_mem_eq(pair.server.memory + 100, pair.client.memory + 1000, 50);
+	ck_assert_mem_eq(pair.server.memory + 1000, pair.client.memory + 1050, 50);
+	ck_assert_mem_eq(pair.server.memory + 1050, pair.client.memory + 2000, 100);
+	expect_request_done(&pair.client, 2, 300);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-/* The send after it tells the peer that it is there. */
-START_TEST(writes_land)
+/* When the message behind the write is received, the write has been placed. */
+START_TEST(write_is_placed)
 {
 	size_t length = lengths[_i];
 	DAT_LMR_TRIPLET iov;
 	DAT_RMR_TRIPLET remote;
 
-	open_connected();
-	fill(&a, 2);
-	iov = segment(&a, 100, length);
-	remote = target(&b, 200, length);
-	post_recv(&b, 1, 0, 8);
-	ck_dat(dat_ep_post_rdma_write(a.ep, 1, &iov, cookie_of(2), &remote,
+	pair_open(&pair, NULL);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 2);
+	iov = segment(&pair.client, 100, length);
+	remote = target(&pair.server, 200, length);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 8));
+	ck_dat(dat_ep_post_rdma_write(pair.client.ep, 1, &iov, cookie_of(2), &remote,
 				      DAT_COMPLETION_DEFAULT_FLAG));
-	post_send(&a, 3, 0, 0, DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(a.request_evd, a.ep, 2, DAT_DTO_SUCCESS, length);
-	expect_dto(a.request_evd, a.ep, 3, DAT_DTO_SUCCESS, 0);
-	expect_dto(b.recv_evd, b.ep, 1, DAT_DTO_SUCCESS, 0);
-	ck_assert_mem_eq(b.memory + 200, a.memory + 100, length);
-	ck_assert_int_eq(b.memory[200 + length], 0);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	post_send(pair.client.ep, 3, segment(&pair.client, 0, 0), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(&pair.client, 2, length);
+	expect_request_done(&pair.client, 3, 0);
+	expect_recv_done(&pair.server, 1, 0);
+	ck_assert_mem_eq(pair.server.memory + 200, pair.client.memory + 100, length);
+	ck_assert_uint_eq(pair.server.memory[200 + length], UNTOUCHED);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(reads_fetch)
+START_TEST(read_returns_the_bytes)
 {
 	size_t length = lengths[_i];
 	DAT_LMR_TRIPLET iov;
 	DAT_RMR_TRIPLET remote;
 
-	open_connected();
-	fill(&b, 3);
-	iov = segment(&a, 0, MEMORY / 2); /* more room than is asked for */
-	remote = target(&b, 200, length);
-	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(4), &remote,
+	pair_open(&pair, NULL);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 3);
+	iov = segment(&pair.client, 0, SIDE_MEMORY / 2); /* longer than the remote range */
+	remote = target(&pair.server, 200, length);
+	ck_dat(dat_ep_post_rdma_read(pair.client.ep, 1, &iov, cookie_of(4), &remote,
 				     DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(a.request_evd, a.ep, 4, DAT_DTO_SUCCESS, length);
-	ck_assert_mem_eq(a.memory, b.memory + 200, length);
-	ck_assert_int_eq(a.memory[length], 0);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	expect_request_done(&pair.client, 4, length);
+	ck_assert_mem_eq(pair.client.memory, pair.server.memory + 200, length);
+	ck_assert_uint_eq(pair.client.memory[length], UNTOUCHED);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-/* Whatever the device's ring kept of earlier reads: it comes round several times. */
-START_TEST(a_read_of_nothing_moves_nothing)
+/*
+ * Whatever earlier reads left in the device's ring: the reads are so many that each slot is used
+ * several times.
+ */
+START_TEST(empty_read_moves_no_byte)
 {
 	DAT_LMR_TRIPLET iov;
 	DAT_RMR_TRIPLET remote;
 
-	open_connected();
-	fill(&b, 3);
-	iov = segment(&a, 0, 64);
+	pair_open(&pair, NULL);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 3);
+	iov = segment(&pair.client, 0, 64);
 	for (unsigned n = 0; n < 300; n++) {
 		size_t length = n % 3 ? 64 : 0;
 
-		memset(a.memory, 0, 64);
-		remote = target(&b, n, length);
-		ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(n), &remote,
+		memset(pair.client.memory, 0, 64);
+		remote = target(&pair.server, n, length);
+		ck_dat(dat_ep_post_rdma_read(pair.client.ep, 1, &iov, cookie_of(n), &remote,
 					     DAT_COMPLETION_DEFAULT_FLAG));
-		expect_dto(a.request_evd, a.ep, n, DAT_DTO_SUCCESS, length);
-		ck_assert_mem_eq(a.memory, b.memory + n, length);
+		expect_request_done(&pair.client, n, length);
+		ck_assert_mem_eq(pair.client.memory, pair.server.memory + n, length);
 		for (size_t i = length; i < 64; i++)
-			ck_assert_int_eq(a.memory[i], 0);
+			ck_assert_int_eq(pair.client.memory[i], 0);
 	}
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-/* A consumer may keep a number or a pointer in it: the provider looks at none of its bits. */
-START_TEST(cookies_come_back_whole)
+/* A cookie may be a number or a pointer: all of its bits are the consumer's. */
+START_TEST(cookies_are_returned_unchanged)
 {
-	const uint64_t cookies[] = {
-		0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x8000000080000001), (uintptr_t)&a
-	};
+	const uint64_t cookies[] = { 0,
+				     1,
+				     UINT64_MAX,
+				     UINT64_C(1) << 63,
+				     UINT64_C(0x8000000080000001),
+				     (uintptr_t)&pair.client };
 	DAT_EVENT event;
 
-	open_connected();
-	for (int n = 0; n < COUNT(cookies); n++) {
-		post_recv(&b, cookies[n], 0, 8);
-		post_send(&a, cookies[n], 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(b.recv_evd, b.ep, cookies[n], DAT_DTO_SUCCESS, 8);
-		event = expect(a.request_evd, DAT_DTO_COMPLETION_EVENT);
+	pair_open(&pair, NULL);
+	for (size_t n = 0; n < COUNT(cookies); n++) {
+		post_recv(pair.server.ep, cookies[n], segment(&pair.server, 0, 8));
+		post_send(pair.client.ep, cookies[n], segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_recv_done(&pair.server, cookies[n], 8);
+		event = expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
 				  cookies[n]);
 	}
-	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.user_cookie.as_ptr, &a);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.user_cookie.as_ptr,
+			 &pair.client);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(suppressed_requests_stay_silent)
+START_TEST(suppressed_request_has_no_completion)
 {
-	open_connected();
+	pair_open(&pair, NULL);
 	for (unsigned n = 0; n < 100; n++) {
-		post_recv(&b, n, 0, 64);
-		post_send(&a, n, 0, 8, DAT_COMPLETION_SUPPRESS_FLAG);
-		expect_dto(b.recv_evd, b.ep, n, DAT_DTO_SUCCESS, 8);
+		post_recv(pair.server.ep, n, segment(&pair.server, 0, 64));
+		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_SUPPRESS_FLAG);
+		expect_recv_done(&pair.server, n, 8);
 	}
-	post_recv(&b, 100, 0, 64);
-	post_send(&a, 100, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	expect_dto(a.request_evd, a.ep, 100, DAT_DTO_SUCCESS, 8);
-	expect_empty(a.request_evd);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	post_recv(pair.server.ep, 100, segment(&pair.server, 0, 64));
+	post_send(pair.client.ep, 100, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(&pair.client, 100, 8);
+	expect_no_event(pair.client.request_evd);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(the_end_flushes_receives)
+START_TEST(end_flushes_receives)
 {
-	open_connected();
-	for (unsigned n = 0; n < 8; n++) {
-		post_recv(&a, n, 0, 64);
-		post_recv(&b, n, 0, 64);
-	}
-	disconnect_both(_i ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
-	for (unsigned n = 0; n < 8; n++) {
-		expect_dto(a.recv_evd, a.ep, n, DAT_DTO_ERR_FLUSHED, 0);
-		expect_dto(b.recv_evd, b.ep, n, DAT_DTO_ERR_FLUSHED, 0);
-	}
-	post_recv(&a, 8, 0, 64); /* too late, and said so */
-	expect_dto(a.recv_evd, a.ep, 8, DAT_DTO_ERR_FLUSHED, 0);
-	expect_empty(a.recv_evd);
-	expect_empty(b.recv_evd);
-	ck_dat(dat_ep_disconnect(a.ep, DAT_CLOSE_ABRUPT_FLAG)); /* nothing left to do */
-	expect_empty(a.connect_evd);
-	close_both();
+	pair_open(&pair, NULL);
+	post_recvs(&pair.client, 0, 8);
+	post_recvs(&pair.server, 0, 8);
+	pair_disconnect(&pair, _i ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
+	expect_flushed_recvs(&pair.client, 0, 8);
+	expect_flushed_recvs(&pair.server, 0, 8);
+	post_recvs(&pair.client, 8, 1); /* after the end it is flushed at once */
+	expect_flushed_recvs(&pair.client, 8, 1);
+	expect_no_event(pair.client.recv_evd);
+	expect_no_event(pair.server.recv_evd);
+	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG)); /* no effect */
+	expect_no_event(pair.client.connect_evd);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(graceful_lets_requests_finish)
+START_TEST(graceful_disconnect_completes_requests)
 {
-	open_connected();
+	pair_open(&pair, NULL);
 	for (unsigned n = 0; n < 8; n++)
-		post_recv(&b, n, 0, 64);
+		post_recv(pair.server.ep, n, segment(&pair.server, 0, 64));
 	for (unsigned n = 0; n < 8; n++)
-		post_send(&a, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
+		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
 	for (unsigned n = 0; n < 8; n++) {
-		expect_dto(a.request_evd, a.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(b.recv_evd, b.ep, n, DAT_DTO_SUCCESS, 8);
+		expect_request_done(&pair.client, n, 8);
+		expect_recv_done(&pair.server, n, 8);
 	}
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(an_endpoint_connects_again)
+START_TEST(reset_endpoint_connects_again)
 {
-	open_both();
+	pair_open_unconnected(&pair, NULL);
 	for (unsigned n = 0; n < 5; n++) {
-		connect_both();
-		post_recv(&b, n, 0, 64);
-		post_send(&a, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(a.request_evd, a.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(b.recv_evd, b.ep, n, DAT_DTO_SUCCESS, 8);
-		disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-		ck_dat(dat_ep_reset(a.ep));
-		ck_dat(dat_ep_reset(b.ep));
-		ck_assert_int_eq(state_of(a.ep), DAT_EP_STATE_UNCONNECTED);
+		pair_connect(&pair);
+		post_recv(pair.server.ep, n, segment(&pair.server, 0, 64));
+		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, n, 8);
+		expect_recv_done(&pair.server, n, 8);
+		pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+		pair_reset(&pair);
+		ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
 	}
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_notification_comes_for_completions)
+START_TEST(completion_triggers_the_cno)
 {
 	DAT_CNO_HANDLE cno;
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 
-	open_connected();
-	ck_dat(dat_cno_create(b.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
-	ck_dat(dat_evd_modify_cno(b.recv_evd, cno));
-	ck_dat_fails(dat_cno_wait(cno, 1, &evd), DAT_QUEUE_EMPTY, 0);
+	pair_open(&pair, NULL);
+	ck_dat(dat_cno_create(pair.server.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, cno));
+	ck_dat_is(dat_cno_wait(cno, 1, &evd), DAT_QUEUE_EMPTY);
 	for (unsigned n = 0; n < 5; n++) {
-		post_recv(&b, n, 0, 64);
-		post_send(&a, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-		ck_dat(dat_cno_wait(cno, PATIENCE, &evd));
-		ck_assert_ptr_eq(evd, b.recv_evd);
-		expect_dto(b.recv_evd, b.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(a.request_evd, a.ep, n, DAT_DTO_SUCCESS, 8);
+		post_recv(pair.server.ep, n, segment(&pair.server, 0, 64));
+		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		ck_dat(dat_cno_wait(cno, TIME_LIMIT, &evd));
+		ck_assert_ptr_eq(evd, pair.server.recv_evd);
+		expect_recv_done(&pair.server, n, 8);
+		expect_request_done(&pair.client, n, 8);
 	}
-	ck_dat_fails(dat_cno_free(cno), DAT_INVALID_STATE, DAT_INVALID_STATE_CNO_IN_USE);
-	ck_dat(dat_evd_modify_cno(b.recv_evd, DAT_HANDLE_NULL));
+	ck_dat_is(dat_cno_free(cno), BAD_STATE(CNO_IN_USE));
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
 	ck_dat(dat_cno_free(cno));
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(software_events)
+START_TEST(threshold_counts_software_events)
 {
 	DAT_EVENT event = { .event_number = DAT_SOFTWARE_EVENT };
 	DAT_EVD_HANDLE evd;
 	DAT_COUNT nmore;
 
-	open_both();
-	ck_dat(dat_evd_create(a.ia, 4, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &evd));
-	event.event_data.software_event_data.pointer = &a;
+	pair_open_unconnected(&pair, NULL);
+	ck_dat(dat_evd_create(pair.client.ia, 4, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &evd));
+	event.event_data.software_event_data.pointer = &pair.client;
 	ck_dat(dat_evd_post_se(evd, &event));
 	ck_dat(dat_evd_post_se(evd, &event));
-	ck_dat_fails(dat_evd_wait(evd, 1, 3, &event, &nmore), DAT_TIMEOUT_EXPIRED, 0);
+	ck_dat_is(dat_evd_wait(evd, 1, 3, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
 	ck_assert_int_eq(nmore, 2);
-	ck_dat(dat_evd_wait(evd, PATIENCE, 2, &event, &nmore));
+	ck_dat(dat_evd_wait(evd, TIME_LIMIT, 2, &event, &nmore));
 	ck_assert_int_eq(nmore, 1);
-	ck_assert_ptr_eq(event.event_data.software_event_data.pointer, &a);
+	ck_assert_ptr_eq(event.event_data.software_event_data.pointer, &pair.client);
 	ck_dat(dat_evd_free(evd));
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
@@ -422,93 +435,98 @@ END_TEST
 
 #define ROUNDS 200
 
-static void *echo(void *arg)
+static void *echo_messages(void *arg)
 {
 	(void)arg;
 	for (uint64_t n = 0; n < ROUNDS; n++) {
-		expect_dto(b.recv_evd, b.ep, n, DAT_DTO_SUCCESS, 64);
+		expect_recv_done(&pair.server, n, 64);
 		if (n + 1 < ROUNDS)
-			post_recv(&b, n + 1, 0, 64);
-		post_send(&b, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(b.request_evd, b.ep, n, DAT_DTO_SUCCESS, 64);
+			post_recv(pair.server.ep, n + 1, segment(&pair.server, 0, 64));
+		post_send(pair.server.ep, n, segment(&pair.server, 0, 64),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.server, n, 64);
 	}
 	return NULL;
 }
 
-START_TEST(ping_pong)
+START_TEST(two_threads_exchange_messages)
 {
 	pthread_t thread;
 
-	open_connected();
-	fill(&a, 9);
-	post_recv(&b, 0, 0, 64);
-	ck_assert_int_eq(pthread_create(&thread, NULL, echo, NULL), 0);
+	pair_open(&pair, NULL);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 9);
+	post_recv(pair.server.ep, 0, segment(&pair.server, 0, 64));
+	thread = consumer_thread_start(echo_messages, NULL);
 	for (uint64_t n = 0; n < ROUNDS; n++) {
-		post_recv(&a, n, 1000, 64);
-		post_send(&a, n, n, 64, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(a.request_evd, a.ep, n, DAT_DTO_SUCCESS, 64);
-		expect_dto(a.recv_evd, a.ep, n, DAT_DTO_SUCCESS, 64);
-		ck_assert_mem_eq(a.memory + 1000, a.memory + n, 64);
+		post_recv(pair.client.ep, n, segment(&pair.client, 1000, 64));
+		post_send(pair.client.ep, n, segment(&pair.client, n, 64),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, n, 64);
+		expect_recv_done(&pair.client, n, 64);
+		ck_assert_mem_eq(pair.client.memory + 1000, pair.client.memory + n, 64);
 	}
-	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	consumer_thread_join(thread);
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-/* ---- the end of an adapter ---- */
+/* ---- the end of an IA ---- */
 
-START_TEST(an_adapter_in_use_is_not_closed)
+START_TEST(ia_in_use_is_not_closed)
 {
-	open_connected();
-	ck_dat_fails(dat_ia_close(a.ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_STATE,
-		     DAT_INVALID_STATE_IA_IN_USE);
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	pair_open(&pair, NULL);
+	ck_dat_is(dat_ia_close(pair.client.ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(an_abrupt_close_takes_all_down)
+START_TEST(abrupt_close_frees_all)
 {
-	open_connected();
-	post_recv(&a, 1, 0, 64);
-	post_send(&a, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG); /* nobody receives it */
-	ck_dat(dat_ia_close(a.ia, DAT_CLOSE_ABRUPT_FLAG));
-	expect_connection(&b, DAT_CONNECTION_EVENT_DISCONNECTED);
-	side_close(&b);
-	side_open(&a);
-	side_close(&a);
+	pair_open(&pair, NULL);
+	post_recv(pair.client.ep, 1, segment(&pair.client, 0, 64));
+	post_send(pair.client.ep, 1, segment(&pair.client, 0, 64),
+		  DAT_COMPLETION_DEFAULT_FLAG); /* no receive is posted for it */
+	ck_dat(dat_ia_close(pair.client.ia, DAT_CLOSE_ABRUPT_FLAG));
+	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_close(&pair.server);
+	side_open(&pair.client, CLIENT);
+	side_close(&pair.client);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	TCase *cases = tcase_create("conform");
+	TCase *tcase = tcase_create("conform");
+	const struct device_case cases[] = {
+		{ names_are_listed, NEEDS_NOTHING },
+		{ ia_opens_and_closes_repeatedly, NEEDS_NOTHING },
+		{ queries_return_the_handles_of_the_consumer, NEEDS_NOTHING },
+		{ private_data_arrives_at_both_sides, NEEDS_NOTHING },
+		{ reject_ends_the_request, NEEDS_NOTHING },
+		{ connect_without_listener_is_refused, NEEDS_NOTHING },
+		{ qualifier_has_one_listener, NEEDS_NOTHING },
+		{ send_gathers_and_receive_scatters, NEEDS_NOTHING },
+		{ empty_read_moves_no_byte, NEEDS_NOTHING },
+		{ cookies_are_returned_unchanged, NEEDS_NOTHING },
+		{ suppressed_request_has_no_completion, NEEDS_NOTHING },
+		{ graceful_disconnect_completes_requests, NEEDS_NOTHING },
+		{ reset_endpoint_connects_again, NEEDS_NOTHING },
+		{ completion_triggers_the_cno, NEEDS_NOTHING },
+		{ threshold_counts_software_events, NEEDS_NOTHING },
+		{ two_threads_exchange_messages, NEEDS_NOTHING },
+		{ ia_in_use_is_not_closed, NEEDS_NOTHING },
+		{ abrupt_close_frees_all, NEEDS_NOTHING },
+	};
 
-	tcase_set_timeout(cases, 120);
-	tcase_add_test(cases, names_are_listed);
-	tcase_add_test(cases, opens_and_tells_about_itself);
-	tcase_add_test(cases, queries_name_the_adapter_of_the_consumer);
-	tcase_add_test(cases, private_data_goes_both_ways);
-	tcase_add_test(cases, a_consumer_says_no);
-	tcase_add_test(cases, nobody_listens);
-	tcase_add_test(cases, a_qualifier_is_taken_once);
-	tcase_add_loop_test(cases, sends_arrive, 0, COUNT(lengths));
-	tcase_add_test(cases, a_send_gathers_and_a_receive_scatters);
-	tcase_add_loop_test(cases, writes_land, 0, COUNT(lengths));
-	tcase_add_loop_test(cases, reads_fetch, 0, COUNT(lengths));
-	tcase_add_test(cases, a_read_of_nothing_moves_nothing);
-	tcase_add_test(cases, cookies_come_back_whole);
-	tcase_add_test(cases, suppressed_requests_stay_silent);
-	tcase_add_loop_test(cases, the_end_flushes_receives, 0, 2);
-	tcase_add_test(cases, graceful_lets_requests_finish);
-	tcase_add_test(cases, an_endpoint_connects_again);
-	tcase_add_test(cases, a_notification_comes_for_completions);
-	tcase_add_test(cases, software_events);
-	tcase_add_test(cases, ping_pong);
-	tcase_add_test(cases, an_adapter_in_use_is_not_closed);
-	tcase_add_test(cases, an_abrupt_close_takes_all_down);
-	add_memory_cases(cases);
-	add_window_cases(cases);
+	device_choose_names(FAKE_PROVIDER);
+	add_device_cases(tcase, cases, COUNT(cases));
+	tcase_add_loop_test(tcase, send_arrives, 0, COUNT(lengths));
+	tcase_add_loop_test(tcase, write_is_placed, 0, COUNT(lengths));
+	tcase_add_loop_test(tcase, read_returns_the_bytes, 0, COUNT(lengths));
+	tcase_add_loop_test(tcase, end_flushes_receives, 0, 2);
+	add_memory_cases(tcase);
+	add_window_cases(tcase);
 	return run_cases(argc, argv);
 }

@@ -1,733 +1,799 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection zones and local memory regions: what can be registered, who then reaches it, and until
- * when.
+ * Protection zones and local memory regions: what can be registered, which transfers it then
+ * permits, and until when.
  */
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
-#include <linux/capability.h>
+#include <unistd.h>
 
 #include "conform.h"
 
 #define PAGE ((size_t)4096)
 
-struct region {
-	DAT_LMR_HANDLE lmr;
-	DAT_LMR_CONTEXT local;
-	DAT_RMR_CONTEXT remote;
-};
+static struct pair pair; /* of the case that runs in this process */
 
-static DAT_RETURN try_register(const struct side *side, DAT_MEM_TYPE type,
-			       DAT_REGION_DESCRIPTION description, size_t length, DAT_PZ_HANDLE pz,
-			       DAT_MEM_PRIV_FLAGS priv, struct region *region)
+/* ---- regions ---- */
+
+static DAT_RETURN try_virtual(const struct side *side, void *at, size_t size, unsigned priv,
+			      struct region *region)
 {
-	const struct region before = *region;
-	DAT_RETURN ret = dat_lmr_create(side->ia, type, description, length, pz, priv, &region->lmr,
-					&region->local, &region->remote, NULL, NULL);
+	const DAT_REGION_DESCRIPTION what = { .for_va = at };
 
-	if (ret != DAT_SUCCESS)
-		ck_assert_mem_eq(region, &before, sizeof(before));
-	return ret;
+	return region_try(side, DAT_MEM_TYPE_VIRTUAL, what, size, (DAT_MEM_PRIV_FLAGS)priv, region);
 }
 
-static DAT_RETURN register_at(const struct side *side, void *at, size_t length,
-			      DAT_MEM_PRIV_FLAGS priv, struct region *region)
+/* One more region of all of a side's memory. */
+static struct region region_of(const struct side *side, DAT_MEM_TYPE type, DAT_MEM_PRIV_FLAGS priv)
 {
-	const DAT_REGION_DESCRIPTION description = { .for_va = at };
-
-	return try_register(side, DAT_MEM_TYPE_VIRTUAL, description, length, side->pz, priv,
-			    region);
-}
-
-/* All of a side's memory once more. */
-static struct region region_of(const struct side *side, DAT_MEM_TYPE type, DAT_PZ_HANDLE pz,
-			       DAT_MEM_PRIV_FLAGS priv)
-{
-	DAT_REGION_DESCRIPTION description = { .for_va = side->memory };
-	struct region region = { .lmr = NULL };
+	DAT_REGION_DESCRIPTION what = { .for_va = side->memory };
+	struct region region = { .at = side->memory, .size = side->size };
 
 	if (type == DAT_MEM_TYPE_LMR)
-		description.for_lmr_handle = side->lmr;
-	ck_dat(try_register(side, type, description, MEMORY, pz, priv, &region));
+		what.for_lmr_handle = side->lmr;
+	ck_dat(region_try(side, type, what, side->size, priv, &region));
 	return region;
 }
 
 static struct region region_with(const struct side *side, DAT_MEM_PRIV_FLAGS priv)
 {
-	return region_of(side, DAT_MEM_TYPE_VIRTUAL, side->pz, priv);
-}
-
-static DAT_LMR_TRIPLET here(const struct side *side, const struct region *region, size_t offset,
-			    size_t length)
-{
-	DAT_LMR_TRIPLET iov = segment(side, offset, length);
-
-	iov.lmr_context = region->local;
-	return iov;
-}
-
-/* In b's memory. */
-static DAT_RMR_TRIPLET there(const struct region *region, size_t offset, size_t length)
-{
-	DAT_RMR_TRIPLET remote = target(&b, offset, length);
-
-	remote.rmr_context = region->remote;
-	return remote;
+	return region_of(side, DAT_MEM_TYPE_VIRTUAL, priv);
 }
 
 /* ---- zones ---- */
 
-/* By each kind of tenant. What was refused has changed nothing. */
-START_TEST(a_zone_stays_while_anybody_lives_in_it)
+/* By objects of each kind, alone and together. A refused free changes nothing. */
+START_TEST(zone_in_use_is_not_freed)
 {
+	struct side other;
 	struct region region;
-	DAT_PZ_HANDLE pz;
 	DAT_RMR_HANDLE rmr;
 	DAT_PZ_PARAM param;
 	DAT_EP_HANDLE ep;
 
-	open_both();
-	ck_dat(dat_pz_create(a.ia, &pz));
-	region = region_of(&a, DAT_MEM_TYPE_VIRTUAL, pz, DAT_MEM_PRIV_ALL_FLAG);
-	ck_dat_fails(dat_pz_free(pz), DAT_INVALID_STATE, DAT_INVALID_STATE_PZ_IN_USE);
-	ck_dat(dat_lmr_free(region.lmr));
-	ck_dat(dat_rmr_create(pz, &rmr));
-	ck_dat_fails(dat_pz_free(pz), DAT_INVALID_STATE, DAT_INVALID_STATE_PZ_IN_USE);
+	pair_open_unconnected(&pair, NULL);
+	side_copy_in_new_zone(&other, &pair.client);
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
+	ck_dat(dat_lmr_free(other.lmr));
+	ck_dat(dat_rmr_create(other.pz, &rmr));
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
 	ck_dat(dat_rmr_free(rmr));
-	ck_dat(dat_ep_create(a.ia, pz, a.recv_evd, a.request_evd, a.connect_evd, NULL, &ep));
-	ck_dat_fails(dat_pz_free(pz), DAT_INVALID_STATE, DAT_INVALID_STATE_PZ_IN_USE);
-	ck_dat(dat_ep_free(ep));
-	region = region_of(&a, DAT_MEM_TYPE_VIRTUAL, pz, DAT_MEM_PRIV_ALL_FLAG);
+	ep = side_create_ep(&other, NULL);
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
+	region = region_with(&other, DAT_MEM_PRIV_ALL_FLAG);
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
+	ck_dat(dat_rmr_create(other.pz, &rmr));
 	ck_dat(dat_lmr_free(region.lmr));
-	ck_dat(dat_pz_query(pz, DAT_PZ_FIELD_ALL, &param));
-	ck_assert_ptr_eq(param.ia_handle, a.ia);
-	ck_dat(dat_pz_free(pz));
-	ck_dat_fails(dat_pz_free(pz), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ);
-	ck_dat_fails(dat_pz_query(pz, DAT_PZ_FIELD_ALL, &param), DAT_INVALID_HANDLE,
-		     DAT_INVALID_HANDLE_PZ);
-	close_both();
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
+	ck_dat(dat_ep_free(ep));
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
+	ck_dat(dat_rmr_free(rmr));
+	region = region_with(&other, DAT_MEM_PRIV_ALL_FLAG);
+	ck_dat(dat_lmr_free(region.lmr));
+	ck_dat(dat_pz_query(other.pz, DAT_PZ_FIELD_ALL, &param));
+	ck_assert_ptr_eq(param.ia_handle, pair.client.ia);
+	ck_dat(dat_pz_free(other.pz));
+	ck_dat_is(dat_pz_free(other.pz), BAD_HANDLE(PZ));
+	ck_dat_is(dat_pz_query(other.pz, DAT_PZ_FIELD_ALL, &param), BAD_HANDLE(PZ));
+	pair_close(&pair);
 }
 END_TEST
 
-/* More bytes than a device would copy at the post, without a look at where they come from. */
-START_TEST(an_endpoint_sends_nothing_of_another_zone)
+/* The send is too long for a device to copy it, unchecked, when it is posted. */
+START_TEST(send_from_another_zone_is_refused)
 {
-	DAT_LMR_TRIPLET iov;
-	struct region region;
-	DAT_PZ_HANDLE pz;
+	struct side other;
 
-	open_connected();
-	ck_dat(dat_pz_create(a.ia, &pz));
-	region = region_of(&a, DAT_MEM_TYPE_VIRTUAL, pz, DAT_MEM_PRIV_ALL_FLAG);
-	iov = here(&a, &region, 0, 4 * PAGE);
-	fill(&a, 1);
-	fill(&b, 2);
-	post_recv(&b, 1, 0, MEMORY);
-	ck_dat(dat_ep_post_send(a.ep, 1, &iov, cookie_of(2), DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(a.request_evd, a.ep, 2, transport()->bad_segment, 0);
-	expect_connection(&a, DAT_CONNECTION_EVENT_BROKEN);
-	expect_end(&b);
-	expect_dto(b.recv_evd, b.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
-	check_filled(&b, 2);
-	ck_dat(dat_lmr_free(region.lmr));
-	ck_dat(dat_pz_free(pz));
-	close_both();
+	pair_open(&pair, NULL);
+	side_copy_in_new_zone(&other, &pair.client);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 1);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 2);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, SIDE_MEMORY));
+	post_send(pair.client.ep, 2, segment(&other, 0, 4 * PAGE), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(pair.client.request_evd, pair.client.ep, 2, device()->bad_segment, 0);
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_BROKEN);
+	expect_end(&pair.server);
+	expect_flushed_recvs(&pair.server, 1, 1);
+	pattern_check(pair.server.memory, SIDE_MEMORY, 2);
+	ck_dat(dat_lmr_free(other.lmr));
+	ck_dat(dat_pz_free(other.pz));
+	pair_close(&pair);
 }
 END_TEST
 
 /* ---- registering ---- */
 
-START_TEST(a_byte_at_an_odd_address_any_number_of_times)
+/* One byte at the end of a page, and five across its end. */
+static const size_t small_sizes[] = { 1, 5 };
+
+START_TEST(unaligned_range_registers_repeatedly)
 {
-	DAT_REGION_DESCRIPTION odd;
-	DAT_LMR_CONTEXT local[2];
-	DAT_RMR_CONTEXT remote[2];
+	const size_t size = small_sizes[_i];
+	DAT_REGION_DESCRIPTION what;
+	DAT_LMR_CONTEXT lmr_context[2];
+	DAT_RMR_CONTEXT rmr_context[2];
 	DAT_LMR_HANDLE lmr[2];
 	DAT_LMR_PARAM param;
 	DAT_VADDR address;
-	DAT_VLEN size;
+	DAT_VLEN registered;
+	struct side other;
 
-	open_both();
-	odd.for_va = a.memory + 4095;
+	pair_open_unconnected(&pair, NULL);
+	side_copy_in_new_zone(&other, &pair.client);
+	ck_dat(dat_lmr_free(other.lmr));
+	what.for_va = other.memory + (size == 1 ? PAGE - 1 : PAGE - 3);
 	for (int n = 0; n < 2; n++) {
-		ck_dat(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, odd, 1, a.pz,
-				      DAT_MEM_PRIV_ALL_FLAG, &lmr[n], &local[n], &remote[n], &size,
-				      &address));
-		ck_assert_uint_le(address, (uintptr_t)odd.for_va);
-		ck_assert_uint_ge(address + size, (uintptr_t)odd.for_va + 1);
+		ck_dat(dat_lmr_create(other.ia, DAT_MEM_TYPE_VIRTUAL, what, size, other.pz,
+				      DAT_MEM_PRIV_ALL_FLAG, &lmr[n], &lmr_context[n],
+				      &rmr_context[n], &registered, &address));
+		ck_assert_uint_le(address, (uintptr_t)what.for_va);
+		ck_assert_uint_ge(address + registered, (uintptr_t)what.for_va + size);
 	}
-	ck_assert_uint_ne(local[0], local[1]);
-	ck_assert_uint_ne(remote[0], remote[1]);
+	ck_assert_uint_ne(lmr_context[0], lmr_context[1]);
+	ck_assert_uint_ne(rmr_context[0], rmr_context[1]);
+	ck_dat_is(dat_pz_free(other.pz), BAD_STATE(PZ_IN_USE));
 	ck_dat(dat_lmr_free(lmr[0]));
+	ck_dat_is(dat_lmr_free(lmr[0]), BAD_HANDLE(LMR));
+	ck_dat_is(dat_lmr_query(lmr[0], DAT_LMR_FIELD_ALL, &param), BAD_HANDLE(LMR));
 	ck_dat(dat_lmr_query(lmr[1], DAT_LMR_FIELD_ALL, &param));
-	ck_assert_ptr_eq(param.ia_handle, a.ia);
-	ck_assert_ptr_eq(param.region_desc.for_va, odd.for_va);
-	ck_assert_uint_eq(param.length, 1);
-	ck_assert_uint_eq(param.lmr_context, local[1]);
+	ck_assert_ptr_eq(param.ia_handle, other.ia);
+	ck_assert_ptr_eq(param.pz_handle, other.pz);
+	ck_assert_ptr_eq(param.region_desc.for_va, what.for_va);
+	ck_assert_uint_eq(param.length, size);
+	ck_assert_int_eq(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG);
+	ck_assert_uint_eq(param.lmr_context, lmr_context[1]);
+	ck_assert_uint_eq(param.rmr_context, rmr_context[1]);
 	ck_dat(dat_lmr_free(lmr[1]));
-	ck_dat_fails(dat_lmr_free(lmr[1]), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR);
-	close_both();
+	ck_dat_is(dat_lmr_free(lmr[1]), BAD_HANDLE(LMR));
+	ck_dat(dat_pz_free(other.pz));
+	ck_dat_is(dat_pz_free(other.pz), BAD_HANDLE(PZ));
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(what_is_not_asked_for_is_not_told)
+START_TEST(all_outputs_but_the_handle_are_optional)
 {
-	DAT_REGION_DESCRIPTION description;
+	const struct side *side = &pair.client;
+	DAT_REGION_DESCRIPTION what;
 	DAT_LMR_HANDLE lmr;
 
-	open_both();
-	description.for_va = a.memory;
-	ck_dat(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, description, 1, a.pz,
+	pair_open_unconnected(&pair, NULL);
+	what.for_va = side->memory;
+	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, what, 1, side->pz,
 			      DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	ck_dat(dat_lmr_free(lmr));
-	ck_dat_fails(dat_lmr_create(a.ia, DAT_MEM_TYPE_VIRTUAL, description, 1, a.pz,
-				    DAT_MEM_PRIV_ALL_FLAG, NULL, NULL, NULL, NULL, NULL),
-		     DAT_INVALID_PARAMETER, DAT_INVALID_ARG7);
-	close_both();
+	ck_dat_is(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, what, 1, side->pz,
+				 DAT_MEM_PRIV_ALL_FLAG, NULL, NULL, NULL, NULL, NULL),
+		  BAD_ARG(7));
+	pair_close(&pair);
 }
 END_TEST
+
+#define TOO_FAR 0x7fffffff
 
 static const struct {
-	bool nowhere; /* at address 0 */
+	const char *what;
+	bool at_null;
 	unsigned type, priv;
-	DAT_VLEN length;
-	DAT_RETURN subtype; /* of DAT_INVALID_PARAMETER */
-} wrong[] = {
-	{ false, 9, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG2 },
-	{ true, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG3 },
-	/* has no cookie */
-	{ false, DAT_MEM_TYPE_SHARED_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, DAT_INVALID_ARG3 },
-	{ false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, DAT_INVALID_ARG4 },
-	{ false, DAT_MEM_TYPE_SO_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, DAT_INVALID_ARG4 },
-	{ false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, UINT64_MAX, DAT_INVALID_ARG4 },
-	{ false, DAT_MEM_TYPE_VIRTUAL, 0x4, 1, DAT_INVALID_ARG6 },
-	{ false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG | 0x40, 1, DAT_INVALID_ARG6 },
+	DAT_VLEN length; /* TOO_FAR: one byte beyond the end of the address space */
+	DAT_RETURN want;
+} invalid[] = {
+	{ "type", false, 9, DAT_MEM_PRIV_ALL_FLAG, 1, BAD_ARG(2) },
+	{ "null", true, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, BAD_ARG(3) },
+	{ "null", true, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, PAGE, BAD_ARG(3) },
+	{ "no cookie", false, DAT_MEM_TYPE_SHARED_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 1, BAD_ARG(3) },
+	{ "no byte", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, BAD_ARG(4) },
+	{ "no byte", false, DAT_MEM_TYPE_SO_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, BAD_ARG(4) },
+	{ "length", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, UINT64_MAX, BAD_ARG(4) },
+	{ "length", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, TOO_FAR, BAD_ARG(4) },
+	{ "privileges", false, DAT_MEM_TYPE_VIRTUAL, 0x4, 1, BAD_ARG(6) },
+	{ "privileges", false, DAT_MEM_TYPE_VIRTUAL, 0x40, PAGE, BAD_ARG(6) },
+	{ "privileges", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG | 0x40, 1, BAD_ARG(6) },
 };
 
-START_TEST(wrong_arguments_are_named)
+/* From @at to so many bytes beyond the end of the address space. */
+static DAT_VLEN length_beyond(const void *at, DAT_VLEN beyond)
 {
-	open_both();
-	for (int n = 0; n < COUNT(wrong); n++) {
-		DAT_REGION_DESCRIPTION description = { .for_shared_memory = { a.memory, NULL } };
-		struct region region = { .lmr = &a, .local = 1, .remote = 2 };
+	return UINT64_MAX - (uintptr_t)at + 1 + beyond;
+}
 
-		if (wrong[n].nowhere)
-			description.for_va = NULL;
-		ck_dat_fails(try_register(&a, (DAT_MEM_TYPE)wrong[n].type, description,
-					  wrong[n].length, a.pz, (DAT_MEM_PRIV_FLAGS)wrong[n].priv,
-					  &region),
-			     DAT_INVALID_PARAMETER, wrong[n].subtype);
+START_TEST(invalid_argument_is_identified)
+{
+	pair_open_unconnected(&pair, NULL);
+	for (size_t n = 0; n < COUNT(invalid); n++) {
+		void *at = invalid[n].at_null ? NULL : pair.client.memory;
+		const DAT_REGION_DESCRIPTION what = { .for_shared_memory = { at, NULL } };
+		const DAT_VLEN length = invalid[n].length == TOO_FAR ? length_beyond(at, 1)
+								     : invalid[n].length;
+		struct region region = { .lmr = &pair, .lmr_context = 1, .rmr_context = 2 };
+		DAT_RETURN ret = region_try(&pair.client, (DAT_MEM_TYPE)invalid[n].type, what,
+					    length, (DAT_MEM_PRIV_FLAGS)invalid[n].priv, &region);
+
+		ck_assert_msg(ret == invalid[n].want, "%zu (%s): %s, not %s", n, invalid[n].what,
+			      status_text(ret), status_text(invalid[n].want));
 	}
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(pages_that_are_not_there_or_not_ours_to_write)
+START_TEST(unmapped_and_read_only_pages_are_refused)
 {
+	const struct side *side = &pair.client;
 	struct region region = { .lmr = NULL };
-	char *pages, *constant;
+	unsigned char *pages, *constant;
 
-	open_both();
+	pair_open_unconnected(&pair, NULL);
 	constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	/* last, so that nothing new fills the hole */
+	/* last, so that no later mapping fills the hole */
 	ck_assert_int_eq(munmap(pages + PAGE, PAGE), 0);
-	ck_dat_fails(register_at(&a, pages, 3 * PAGE, DAT_MEM_PRIV_ALL_FLAG, &region),
-		     DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-	ck_dat_fails(register_at(&a, pages + PAGE, 1, DAT_MEM_PRIV_READ_FLAG, &region),
-		     DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-	ck_dat_fails(register_at(&a, constant, PAGE, DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &region),
-		     DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE);
-	ck_dat(register_at(&a, constant, PAGE, DAT_MEM_PRIV_READ_FLAG, &region));
+	ck_dat_is(try_virtual(side, pages, 3 * PAGE, DAT_MEM_PRIV_ALL_FLAG, &region), BAD_ARG(3));
+	ck_dat_is(
+		try_virtual(side, pages, length_beyond(pages, 0), DAT_MEM_PRIV_READ_FLAG, &region),
+		BAD_ARG(3));
+	/* no byte of the range is mapped, or only its first, or only its last */
+	ck_dat_is(try_virtual(side, pages + PAGE, 1, DAT_MEM_PRIV_READ_FLAG, &region), BAD_ARG(3));
+	ck_dat_is(try_virtual(side, pages + PAGE, PAGE, DAT_MEM_PRIV_READ_FLAG, &region),
+		  BAD_ARG(3));
+	ck_dat_is(try_virtual(side, pages + PAGE - 1, 2, DAT_MEM_PRIV_READ_FLAG, &region),
+		  BAD_ARG(3));
+	ck_dat_is(try_virtual(side, pages + 2 * PAGE - 1, 2, DAT_MEM_PRIV_READ_FLAG, &region),
+		  BAD_ARG(3));
+	ck_dat_is(try_virtual(side, constant, PAGE, DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &region),
+		  NO_PRIVILEGE(WRITE));
+	ck_dat_is(try_virtual(side, constant, PAGE, DAT_MEM_PRIV_ALL_FLAG, &region),
+		  NO_PRIVILEGE(WRITE));
+	ck_dat(try_virtual(side, constant, PAGE, DAT_MEM_PRIV_READ_FLAG, &region));
+	ck_dat(dat_lmr_free(region.lmr));
+	ck_dat(try_virtual(side, pages, PAGE, DAT_MEM_PRIV_NONE_FLAG, &region));
+	ck_dat(dat_lmr_free(region.lmr));
+	ck_dat(try_virtual(side, pages, PAGE, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &region));
 	ck_dat(dat_lmr_free(region.lmr));
 	munmap(constant, PAGE);
 	munmap(pages, PAGE);
 	munmap(pages + 2 * PAGE, PAGE);
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-/* Who may pin all is not held to the limit. */
-static void give_up_pinning_all(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+/* The device answers differently to a limit of 0 and to a higher one; the provider does not. */
+static const struct {
+	size_t limit;
+	const char *text;
+} limits[] = {
+	{ 1 << 20, "RLIMIT_MEMLOCK is 1024 KiB" },
+	{ 0, "RLIMIT_MEMLOCK is 0 KiB" },
+};
 
-	ck_assert_int_eq(syscall(SYS_capget, &header, data), 0);
-	data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
-	ck_assert_int_eq(syscall(SYS_capset, &header, data), 0);
-}
-
-START_TEST(more_than_may_be_locked)
+START_TEST(memlock_limit_is_reported)
 {
-	const struct rlimit limit = { 1 << 20, 1 << 20 };
+	enum { SIZE = 4 << 20 };
 	struct region region = { .lmr = NULL };
-	char *at;
-	int log;
+	const char *text;
+	void *at;
 
-	open_both();
-	at = mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	give_up_pinning_all();
-	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-	log = capture_stderr();
-	ck_dat_fails(register_at(&a, at, 4 << 20, DAT_MEM_PRIV_ALL_FLAG, &region),
-		     DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
-	ck_assert_int_eq(captured_lines(log), 1);
-	ck_assert_ptr_nonnull(strstr(captured_text(log), "4194304 bytes"));
-	ck_assert_ptr_nonnull(strstr(captured_text(log), "1024 KiB"));
-	ck_dat(register_at(&a, at, PAGE, DAT_MEM_PRIV_ALL_FLAG, &region));
-	ck_dat(dat_lmr_free(region.lmr));
-	munmap(at, 4 << 20);
-	close_both();
+	pair_open_unconnected(&pair, NULL);
+	at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(at, MAP_FAILED);
+	for (size_t n = 0; n < COUNT(limits); n++) {
+		memlock_limit(limits[n].limit);
+		stderr_redirect();
+		ck_dat_is(try_virtual(&pair.client, at, SIZE, DAT_MEM_PRIV_ALL_FLAG, &region),
+			  NO_RESOURCE(MEMORY_REGION));
+		text = stderr_restore();
+		ck_assert_ptr_nonnull(strstr(text, "4194304 bytes"));
+		ck_assert_ptr_nonnull(strstr(text, limits[n].text));
+		ck_assert_ptr_nonnull(strstr(text, "ulimit -l"));
+		ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
+		if (!limits[n].limit)
+			continue;
+		ck_dat(try_virtual(&pair.client, at, PAGE, DAT_MEM_PRIV_ALL_FLAG, &region));
+		ck_dat(dat_lmr_free(region.lmr));
+	}
+	munmap(at, SIZE);
+	pair_close(&pair);
 }
 END_TEST
 
 /* ---- freeing ---- */
 
 /*
- * While the peer is at it. What came through came before; the first one after is refused, and the
- * rest is flushed.
+ * While the peer reads. Reads that completed came before the free; the first one after it is
+ * refused, and the rest is flushed.
  */
-START_TEST(a_region_that_is_freed_is_out_of_reach)
+START_TEST(freed_region_refuses_reads)
 {
 	enum { BEFORE = 4, ALL = 8, SIZE = 30000 };
-	DAT_DTO_COMPLETION_STATUS worst = DAT_DTO_SUCCESS;
+	const struct side *client = &pair.client;
+	DAT_DTO_COMPLETION_STATUS last = DAT_DTO_SUCCESS;
 	struct region region;
 	unsigned posted;
 
-	open_connected();
-	fill(&b, 1);
-	region = region_with(&b, DAT_MEM_PRIV_ALL_FLAG);
+	pair_open(&pair, NULL);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 1);
+	region = region_with(&pair.server, DAT_MEM_PRIV_ALL_FLAG);
 	for (posted = 0; posted < BEFORE; posted++)
-		post_read(posted, 0, there(&region, 0, SIZE));
+		post_read(client->ep, posted, segment(client, 0, SIZE),
+			  region_target(&region, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
 	ck_dat(dat_lmr_free(region.lmr));
-	/* the connection may be ending by now: nobody asked for that */
+	/* From here on the connection may end; no disconnect was requested, so posts succeed. */
 	for (; posted < ALL; posted++)
-		post_read(posted, 0, there(&region, 0, SIZE));
-	expect_end(&a);
-	expect_end(&b);
+		post_read(client->ep, posted, segment(client, 0, SIZE),
+			  region_target(&region, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_ends(&pair);
 	for (unsigned n = 0; n < posted; n++) {
-		DAT_EVENT event = expect(a.request_evd, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(client->request_evd, DAT_DTO_COMPLETION_EVENT);
 		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
 			&event.event_data.dto_completion_event_data;
 
 		ck_assert_uint_eq(dto->user_cookie.as_64, n);
 		ck_assert(dto->status != DAT_DTO_SUCCESS || n < BEFORE);
-		if (worst != DAT_DTO_SUCCESS)
+		if (last != DAT_DTO_SUCCESS)
 			ck_assert_int_eq(dto->status, DAT_DTO_ERR_FLUSHED);
-		else if (dto->status != DAT_DTO_SUCCESS && transport()->tells_remote)
+		else if (dto->status != DAT_DTO_SUCCESS && device_has(NEEDS_REMOTE_STATUS))
 			ck_assert_int_eq(dto->status, DAT_DTO_ERR_REMOTE_ACCESS);
-		worst = dto->status;
+		last = dto->status;
 	}
-	ck_assert_int_ne(worst, DAT_DTO_SUCCESS);
-	ck_dat_fails(dat_lmr_free(region.lmr), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR);
-	connect_again();
-	expect_read(target(&b, 0, SIZE)); /* the other region of the same bytes */
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	ck_assert_int_ne(last, DAT_DTO_SUCCESS);
+	ck_dat_is(dat_lmr_free(region.lmr), BAD_HANDLE(LMR));
+	pair_reconnect(&pair);
+	expect_read(&pair, target(&pair.server, 0, SIZE)); /* another region of the same bytes */
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
 /* ---- shared memory ---- */
 
-/* They differ in the last byte alone. */
-static char one_name[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, and every one does count, A";
-static char other_name[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, and every one does count, B";
+/* These differ in the last byte only, which is beyond a zero byte. */
+static char cookie_a[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared.A";
+static char cookie_b[DAT_LMR_COOKIE_SIZE] = "forty\0bytes, all of which are compared.B";
 
+/* A mapping of an object that processes share. */
 struct shared {
 	int fd;
-	char *at;
 	struct region region;
 };
 
+static struct shared shared_map(int fd)
+{
+	struct shared shared = { .fd = fd };
+
+	shared.region.at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	shared.region.size = PAGE;
+	ck_assert_ptr_ne(shared.region.at, MAP_FAILED);
+	return shared;
+}
+
 static struct shared shared_make(void)
 {
-	struct shared object = { .fd = memfd_create("shared", 0) };
+	int fd = memfd_create("shared", 0);
 
-	ck_assert_int_ge(object.fd, 0);
-	ck_assert_int_eq(ftruncate(object.fd, PAGE), 0);
-	object.at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, object.fd, 0);
-	ck_assert_ptr_ne(object.at, MAP_FAILED);
-	return object;
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, PAGE), 0);
+	return shared_map(fd);
 }
 
-static void shared_drop(struct shared *object)
+static void shared_unmap(const struct shared *shared)
 {
-	munmap(object->at, PAGE);
-	close(object->fd);
+	munmap(shared->region.at, PAGE);
 }
 
-static DAT_RETURN shared_register(const struct side *side, struct shared *object,
-				  DAT_LMR_COOKIE name)
+static DAT_RETURN shared_try(const struct side *side, struct shared *shared, DAT_LMR_COOKIE cookie)
 {
-	const DAT_REGION_DESCRIPTION description = { .for_shared_memory = { object->at, name } };
+	const DAT_REGION_DESCRIPTION what = { .for_shared_memory = { shared->region.at, cookie } };
 
-	return try_register(side, DAT_MEM_TYPE_SHARED_VIRTUAL, description, PAGE, side->pz,
-			    DAT_MEM_PRIV_ALL_FLAG, &object->region);
+	return region_try(side, DAT_MEM_TYPE_SHARED_VIRTUAL, what, PAGE, DAT_MEM_PRIV_ALL_FLAG,
+			  &shared->region);
 }
 
-static DAT_RMR_TRIPLET shared_target(const struct shared *object)
-{
-	return (DAT_RMR_TRIPLET){
-		.rmr_context = object->region.remote,
-		.target_address = (uintptr_t)object->at,
-		.segment_length = PAGE,
-	};
-}
+static int shared_fd; /* the object of the two processes */
 
-/* Another process: its own mapping of the object, its own adapters; a peer writes there. */
-static _Noreturn void sharer(struct shared *object, int fd)
+/* Registers the object in its own mapping, and has a peer of its own write there. */
+static void sharing_process(int fd)
 {
+	struct shared shared = shared_map(shared_fd);
 	char word;
 
-	object->at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, object->fd, 0);
-	ck_assert_ptr_ne(object->at, MAP_FAILED);
-	open_connected();
-	ck_dat(shared_register(&b, object, &one_name));
-	expect_write(shared_target(object));
-	ck_assert_int_eq(send(fd, "w", 1, MSG_NOSIGNAL), 1);
-	ck_assert_int_eq(recv(fd, &word, 1, 0), 0); /* until the other is done */
-	ck_dat(dat_lmr_free(object->region.lmr));
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
-	_exit(0);
+	pair_open(&pair, NULL);
+	ck_dat(shared_try(&pair.server, &shared, &cookie_a));
+	expect_write(&pair, region_target(&shared.region, 0, PAGE));
+	channel_send(fd, "w", 1);
+	channel_recv(fd, &word, 1); /* the other process is done */
+	ck_dat(dat_lmr_free(shared.region.lmr));
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 
-START_TEST(one_cookie_is_one_memory_in_two_processes)
+START_TEST(cookie_shares_memory_between_processes)
 {
-	struct shared object = shared_make();
-	int ends[2], status;
+	struct shared shared = shared_make();
 	char word;
 	pid_t pid;
+	int fd;
 
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	pid = fork(); /* before any call of DAT */
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		close(ends[0]);
-		sharer(&object, ends[1]);
-	}
-	close(ends[1]);
-	open_connected();
-	ck_dat(shared_register(&b, &object, &one_name));
-	ck_assert_int_eq(recv(ends[0], &word, 1, 0), 1);
-	fill(&a, 3); /* as expect_write in the other */
-	ck_assert_mem_eq(object.at, a.memory, PAGE);
-	memset(object.at, 'x', PAGE);
-	post_read(1, 0, shared_target(&object));
-	expect_dto(a.request_evd, a.ep, 1, DAT_DTO_SUCCESS, PAGE);
-	ck_assert_mem_eq(a.memory, object.at, PAGE);
-	close(ends[0]);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-		      "the other ended with status %#x", status);
-	ck_dat(dat_lmr_free(object.region.lmr));
-	shared_drop(&object);
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	shared_fd = shared.fd;
+	pid = process_start(sharing_process, &fd);
+	pair_open(&pair, NULL);
+	ck_dat(shared_try(&pair.server, &shared, &cookie_a));
+	channel_recv(fd, &word, 1);
+	pattern_check(shared.region.at, PAGE, 3); /* of expect_write in the other process */
+	memset(shared.region.at, 'x', PAGE);
+	expect_read(&pair, region_target(&shared.region, 0, PAGE));
+	bytes_check(pair.client.memory, PAGE, 'x');
+	channel_send(fd, "e", 1);
+	process_end(pid);
+	ck_dat(dat_lmr_free(shared.region.lmr));
+	shared_unmap(&shared);
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_cookie_names_one_object)
+START_TEST(cookie_names_one_object)
 {
-	struct shared first = shared_make(), second = shared_make(), alias;
+	const DAT_RETURN taken = DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
+	struct shared first = shared_make(), second = shared_make(), same, remapped, renamed;
+	const struct side *side = &pair.client;
 	DAT_LMR_PARAM param;
 
-	open_both();
-	ck_assert_int_eq(a.provider.lmr_mem_types_supported, 3);
-	ck_dat(shared_register(&a, &first, &one_name));
-	ck_dat_fails(shared_register(&a, &second, &one_name), DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	ck_dat(shared_register(&a, &second, &other_name));
-	alias = first;
-	ck_dat(shared_register(&a, &alias, &one_name)); /* the same once more */
+	pair_open_unconnected(&pair, NULL);
+	ck_assert_int_eq(side->provider.lmr_mem_types_supported, 3);
+	ck_dat(shared_try(side, &first, &cookie_a));
+	ck_dat_is(shared_try(side, &second, &cookie_a), taken);
+	ck_dat(shared_try(side, &second, &cookie_b));
+	/* the object once more; through another mapping; by another cookie */
+	same = first;
+	remapped = shared_map(first.fd);
+	ck_dat(shared_try(side, &same, &cookie_a));
+	ck_dat(shared_try(side, &remapped, &cookie_a));
 	ck_dat(dat_lmr_query(second.region.lmr, DAT_LMR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_SHARED_VIRTUAL);
-	ck_assert_ptr_eq(param.region_desc.for_shared_memory.virtual_address, second.at);
-	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, other_name,
+	ck_assert_ptr_eq(param.region_desc.for_shared_memory.virtual_address, second.region.at);
+	ck_assert_mem_eq(*param.region_desc.for_shared_memory.shared_memory_id, cookie_b,
 			 DAT_LMR_COOKIE_SIZE);
 	ck_dat(dat_lmr_free(second.region.lmr));
+	renamed = shared_map(first.fd);
+	ck_dat(shared_try(side, &renamed, &cookie_b));
+	ck_dat(dat_lmr_free(renamed.region.lmr));
+	/* the cookie is in use until the last region of that name is freed */
 	ck_dat(dat_lmr_free(first.region.lmr));
-	ck_dat_fails(shared_register(&a, &second, &one_name), DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	ck_dat(dat_lmr_free(alias.region.lmr));
-	ck_dat(shared_register(&a, &second, &one_name)); /* nobody goes by that name any more */
+	ck_dat_is(shared_try(side, &second, &cookie_a), taken);
+	ck_dat(dat_lmr_free(same.region.lmr));
+	ck_dat_is(shared_try(side, &second, &cookie_a), taken);
+	ck_dat(dat_lmr_free(remapped.region.lmr));
+	ck_dat(shared_try(side, &second, &cookie_a));
 	ck_dat(dat_lmr_free(second.region.lmr));
-	shared_drop(&first);
-	shared_drop(&second);
-	close_both();
+	shared_unmap(&first);
+	shared_unmap(&second);
+	shared_unmap(&remapped);
+	shared_unmap(&renamed);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(memory_of_one_process_has_no_cookie)
+START_TEST(private_memory_has_no_cookie)
 {
-	struct shared private = { .at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+	struct shared private = { .fd = -1 };
 
-	open_both();
-	ck_dat_fails(shared_register(&a, &private, &one_name), DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	munmap(private.at, PAGE);
-	close_both();
+	private.region.at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
+	pair_open_unconnected(&pair, NULL);
+	ck_dat_is(shared_try(&pair.client, &private, &cookie_a),
+		  DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE));
+	shared_unmap(&private);
+	pair_close(&pair);
 }
 END_TEST
 
 /* ---- privileges ---- */
 
-START_TEST(a_receive_needs_local_write)
-{
-	struct region region;
-	DAT_LMR_TRIPLET iov;
-
-	open_connected();
-	fill(&b, 1);
-	region = region_with(&b, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-	iov = here(&b, &region, 0, 64);
-	ck_dat(dat_ep_post_recv(b.ep, 1, &iov, cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG));
-	post_send(&a, 2, 0, 64, DAT_COMPLETION_SUPPRESS_FLAG);
-	expect_dto(b.recv_evd, b.ep, 1, transport()->bad_receive, 0);
-	expect_end(&a);
-	expect_end(&b);
-	check_filled(&b, 1);
-	ck_dat(dat_lmr_free(region.lmr));
-	close_both();
-}
-END_TEST
-
-START_TEST(a_read_needs_local_write)
-{
-	DAT_RMR_TRIPLET remote;
-	struct region region;
-	DAT_LMR_TRIPLET iov;
-
-	open_connected();
-	fill(&a, 1);
-	region = region_with(&a, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-	iov = here(&a, &region, 0, 64);
-	remote = target(&b, 0, 64);
-	ck_dat(dat_ep_post_rdma_read(a.ep, 1, &iov, cookie_of(1), &remote,
-				     DAT_COMPLETION_DEFAULT_FLAG));
-	expect_dto(a.request_evd, a.ep, 1, DAT_DTO_ERR_LOCAL_PROTECTION, 0);
-	expect_end(&a);
-	expect_end(&b);
-	check_filled(&a, 1);
-	ck_dat(dat_lmr_free(region.lmr));
-	close_both();
-}
-END_TEST
-
-START_TEST(peers_write_what_is_theirs_to_write)
+START_TEST(receive_needs_local_write)
 {
 	struct region region;
 
-	open_connected();
-	region = region_with(&b, (DAT_MEM_PRIV_FLAGS)(LOCAL | DAT_MEM_PRIV_REMOTE_READ_FLAG));
-	expect_read(there(&region, 100, 64));
-	expect_write_refused(there(&region, 100, 64));
+	pair_open(&pair, NULL);
+	pattern_fill(pair.server.memory, SIDE_MEMORY, 1);
+	region = region_with(&pair.server, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	post_recv(pair.server.ep, 1, region_segment(&region, 0, 64));
+	post_send(pair.client.ep, 2, segment(&pair.client, 0, 64), DAT_COMPLETION_SUPPRESS_FLAG);
+	expect_dto(pair.server.recv_evd, pair.server.ep, 1, device()->bad_receive, 0);
+	expect_ends(&pair);
+	pattern_check(pair.server.memory, SIDE_MEMORY, 1);
 	ck_dat(dat_lmr_free(region.lmr));
-	/* local write goes with it, on whatever device */
-	region = region_with(&b, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
-	expect_write(there(&region, 100, 64));
-	ck_dat(dat_lmr_free(region.lmr));
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(peers_read_what_is_theirs_to_read)
+START_TEST(read_needs_local_write)
 {
 	struct region region;
 
-	open_connected();
-	region = region_with(&b, (DAT_MEM_PRIV_FLAGS)(LOCAL | DAT_MEM_PRIV_REMOTE_WRITE_FLAG));
-	expect_write(there(&region, 100, 64));
-	expect_read_refused(there(&region, 100, 64));
+	pair_open(&pair, NULL);
+	pattern_fill(pair.client.memory, SIDE_MEMORY, 1);
+	region = region_with(&pair.client, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	post_read(pair.client.ep, 1, region_segment(&region, 0, 64), target(&pair.server, 0, 64),
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(pair.client.request_evd, pair.client.ep, 1, DAT_DTO_ERR_LOCAL_PROTECTION, 0);
+	expect_ends(&pair);
+	pattern_check(pair.client.memory, SIDE_MEMORY, 1);
 	ck_dat(dat_lmr_free(region.lmr));
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(who_gives_no_right_has_no_context_to_give)
+START_TEST(region_without_remote_write_refuses_writes)
 {
-	open_both();
-	for (unsigned bits = 0; bits < 16; bits++) {
-		const unsigned priv = (bits & 3) | (bits & 12) << 2;
-		struct region region = region_with(&a, (DAT_MEM_PRIV_FLAGS)priv);
-		DAT_LMR_PARAM param;
+	struct region region;
 
-		ck_assert_int_eq(region.remote != 0, (priv & REMOTE) != 0);
+	pair_open(&pair, NULL);
+	region = region_with(&pair.server,
+			     (DAT_MEM_PRIV_FLAGS)(LOCAL | DAT_MEM_PRIV_REMOTE_READ_FLAG));
+	expect_read(&pair, region_target(&region, 100, 64));
+	expect_write_refused(&pair, region_target(&region, 100, 64));
+	ck_dat(dat_lmr_free(region.lmr));
+	/* remote write suffices: devices that want local write, too, are given both */
+	region = region_with(&pair.server, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
+	expect_write(&pair, region_target(&region, 100, 64));
+	ck_dat(dat_lmr_free(region.lmr));
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(region_without_remote_read_refuses_reads)
+{
+	struct region region;
+
+	pair_open(&pair, NULL);
+	region = region_with(&pair.server,
+			     (DAT_MEM_PRIV_FLAGS)(LOCAL | DAT_MEM_PRIV_REMOTE_WRITE_FLAG));
+	expect_write(&pair, region_target(&region, 100, 64));
+	expect_read_refused(&pair, region_target(&region, 100, 64));
+	ck_dat(dat_lmr_free(region.lmr));
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
+}
+END_TEST
+
+#define TYPES ((unsigned)DAT_MEM_TYPE_SO_VIRTUAL + 1)
+#define PRIVS 16u
+
+/* Every type of region, with every set of privileges. */
+START_TEST(rmr_context_comes_with_remote_privileges)
+{
+	static const size_t lengths[] = { 1, 61, 2 * PAGE };
+	const struct side *side = &pair.client;
+	struct region source, region = { .lmr = NULL };
+	DAT_LMR_PARAM param;
+	void *at;
+
+	pair_open_unconnected(&pair, NULL);
+	at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (unsigned i = 0; i < TYPES * PRIVS * COUNT(lengths); i++) {
+		const DAT_MEM_TYPE type = (DAT_MEM_TYPE)(i % TYPES);
+		const unsigned bits = i / TYPES % PRIVS, priv = (bits & 3) | (bits & 12) << 2;
+		const size_t length = lengths[i / TYPES / PRIVS];
+		DAT_REGION_DESCRIPTION what = { .for_shared_memory = { at, &cookie_a } };
+
+		source = region_over(side, at, length, DAT_MEM_PRIV_NONE_FLAG);
+		if (type == DAT_MEM_TYPE_LMR)
+			what.for_lmr_handle = source.lmr;
+		ck_dat(region_try(side, type, what, length, (DAT_MEM_PRIV_FLAGS)priv, &region));
 		ck_dat(dat_lmr_query(region.lmr, DAT_LMR_FIELD_ALL, &param));
+		ck_assert_int_eq(param.mem_type, type);
 		ck_assert_uint_eq(param.mem_priv, priv);
-		ck_assert_uint_eq(param.rmr_context, region.remote);
+		ck_assert_uint_eq(param.length, length);
+		ck_assert_uint_eq(param.registered_address, (uintptr_t)at);
+		ck_assert_uint_eq(param.registered_size, length);
+		ck_assert_int_eq(param.rmr_context != 0, (priv & REMOTE) != 0);
+		ck_assert_uint_eq(param.rmr_context, region.rmr_context);
+		ck_dat(dat_lmr_free(source.lmr));
 		ck_dat(dat_lmr_free(region.lmr));
 	}
-	close_both();
+	munmap(at, 2 * PAGE);
+	pair_close(&pair);
 }
 END_TEST
 
 /* ---- order ---- */
 
-/* What programs rely on that look at memory for what has come. */
-START_TEST(the_last_byte_of_a_write_comes_last)
+/* Programs that poll memory for the end of a write rely on it. */
+START_TEST(last_byte_of_a_write_is_placed_last)
 {
 	static const DAT_MEM_TYPE types[] = { DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_SO_VIRTUAL,
 					      DAT_MEM_TYPE_LMR };
-	enum { LAST = MEMORY - 1 };
+	const struct side *client = &pair.client, *server = &pair.server;
 	struct region region;
 	DAT_LMR_PARAM param;
 
-	open_connected();
+	pair_open(&pair, NULL);
 	for (unsigned n = 0; n < COUNT(types); n++) {
-		region = region_of(&b, types[n], b.pz, DAT_MEM_PRIV_ALL_FLAG);
+		region = region_of(server, types[n], DAT_MEM_PRIV_ALL_FLAG);
 		ck_dat(dat_lmr_query(region.lmr, DAT_LMR_FIELD_MEM_TYPE, &param));
 		ck_assert_int_eq(param.mem_type, types[n]);
 		for (unsigned turn = 0; turn < 5; turn++) {
-			memset(b.memory, 0, MEMORY);
-			memset(a.memory, 1 + (int)turn, MEMORY);
-			post_write(turn, 0, there(&region, 0, MEMORY));
-			while (!__atomic_load_n(&b.memory[LAST], __ATOMIC_ACQUIRE))
+			memset(server->memory, 0, SIDE_MEMORY);
+			memset(client->memory, 1 + (int)turn, SIDE_MEMORY);
+			post_write(client->ep, turn, segment(client, 0, SIDE_MEMORY),
+				   region_target(&region, 0, SIDE_MEMORY),
+				   DAT_COMPLETION_DEFAULT_FLAG);
+			while (!__atomic_load_n(&server->memory[SIDE_MEMORY - 1], __ATOMIC_ACQUIRE))
 				sched_yield();
-			ck_assert_mem_eq(b.memory, a.memory, MEMORY);
-			expect_dto(a.request_evd, a.ep, turn, DAT_DTO_SUCCESS, MEMORY);
+			ck_assert_mem_eq(server->memory, client->memory, SIDE_MEMORY);
+			expect_request_done(client, turn, SIDE_MEMORY);
 		}
 		ck_dat(dat_lmr_free(region.lmr));
 	}
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-static void prefix_name(struct side *side)
+static void open_relaxed(struct side *side, enum end end)
 {
-	static const char prefix[] = "RO_AWARE_";
+	char name[DAT_NAME_MAX_LENGTH];
 
-	ck_assert_uint_lt(strlen(side->name) + strlen(prefix), sizeof(side->name));
-	memmove(side->name + strlen(prefix), side->name, strlen(side->name) + 1);
-	memcpy(side->name, prefix, strlen(prefix));
+	snprintf(name, sizeof(name), "RO_AWARE_%s", ia_name(end, BY_INTERFACE));
+	side_open_bare_as(side, name, false);
+	side_equip(side, NULL, SIDE_MEMORY);
 }
 
-/* Of either kind; what a completion says is there holds for both. */
-START_TEST(opens_for_relaxed_ordering)
+/* Relaxed ordering at the server, or at both sides. */
+START_TEST(relaxed_ordering_keeps_completed_transfers_visible)
 {
 	static const DAT_MEM_TYPE types[] = { DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_SO_VIRTUAL };
 	struct region region;
 
-	choose_names();
-	prefix_name(&a);
-	prefix_name(&b);
-	side_open(&a);
-	side_open(&b);
-	connect_both();
+	open_relaxed(&pair.server, SERVER);
+	if (_i)
+		open_relaxed(&pair.client, CLIENT);
+	else
+		side_open(&pair.client, CLIENT);
+	pair_connect(&pair);
+	exchange_messages(&pair);
 	for (unsigned n = 0; n < COUNT(types); n++) {
-		region = region_of(&b, types[n], b.pz, DAT_MEM_PRIV_ALL_FLAG);
-		expect_write(there(&region, 100, MEMORY / 2));
-		expect_read(there(&region, 100, MEMORY / 2));
+		region = region_of(&pair.server, types[n], DAT_MEM_PRIV_ALL_FLAG);
+		expect_write(&pair, region_target(&region, 100, SIDE_MEMORY / 2));
+		expect_read(&pair, region_target(&region, 100, SIDE_MEMORY / 2));
 		ck_dat(dat_lmr_free(region.lmr));
 	}
-	disconnect_both(DAT_CLOSE_GRACEFUL_FLAG);
-	close_both();
+	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-/* ---- regions over regions ---- */
+/* ---- regions derived from regions ---- */
 
-static DAT_RETURN derive(const struct region *source, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
-			 struct region *region)
+/* The length is ignored: the derived region covers its source. */
+static DAT_RETURN try_derive(const struct side *side, const struct region *source,
+			     DAT_MEM_PRIV_FLAGS priv, struct region *region)
 {
-	const DAT_REGION_DESCRIPTION description = { .for_lmr_handle = source->lmr };
+	const DAT_REGION_DESCRIPTION what = { .for_lmr_handle = source->lmr };
 
-	/* a length is not looked at */
-	return try_register(&b, DAT_MEM_TYPE_LMR, description, 0, pz, priv, region);
+	region->at = source->at;
+	region->size = source->size;
+	return region_try(side, DAT_MEM_TYPE_LMR, what, 12345, priv, region);
 }
 
-START_TEST(a_region_over_a_region_has_a_life_of_its_own)
+START_TEST(derived_region_outlives_its_source)
 {
-	struct region parent, child = { .lmr = NULL };
+	struct region source, derived = { .lmr = NULL };
 	DAT_LMR_PARAM param;
 
-	open_connected();
-	parent = region_with(&b, DAT_MEM_PRIV_ALL_FLAG);
-	ck_dat(derive(&parent, b.pz, DAT_MEM_PRIV_READ_FLAG, &child));
-	ck_assert_uint_ne(child.local, parent.local);
-	ck_assert_uint_ne(child.remote, parent.remote);
-	ck_dat(dat_lmr_query(child.lmr, DAT_LMR_FIELD_ALL, &param));
+	pair_open(&pair, NULL);
+	source = region_with(&pair.server, DAT_MEM_PRIV_ALL_FLAG);
+	ck_dat(try_derive(&pair.server, &source, DAT_MEM_PRIV_READ_FLAG, &derived));
+	ck_assert_uint_ne(derived.lmr_context, source.lmr_context);
+	ck_assert_uint_ne(derived.rmr_context, source.rmr_context);
+	ck_dat(dat_lmr_query(derived.lmr, DAT_LMR_FIELD_ALL, &param));
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_LMR);
-	ck_assert_ptr_eq(param.region_desc.for_lmr_handle, parent.lmr);
-	ck_assert_uint_eq(param.length, MEMORY);
-	expect_read(there(&child, 100, 64));
-	expect_write_refused(there(&child, 100, 64)); /* a right that only the parent gives */
-	expect_write(there(&parent, 100, 64));
-	ck_dat(dat_lmr_free(parent.lmr));
-	expect_write_refused(there(&parent, 100, 64));
-	expect_read(there(&child, 100, 64));
-	ck_dat(dat_lmr_free(child.lmr));
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	ck_assert_ptr_eq(param.region_desc.for_lmr_handle, source.lmr);
+	ck_assert_uint_eq(param.length, SIDE_MEMORY);
+	ck_assert_uint_eq(param.registered_address, (uintptr_t)source.at);
+	ck_assert_uint_eq(param.registered_size, SIDE_MEMORY);
+	expect_read(&pair, region_target(&derived, 100, 64));
+	expect_write_refused(&pair, region_target(&derived, 100, 64)); /* only the source permits */
+	expect_write(&pair, region_target(&source, 100, 64));
+	ck_dat(dat_lmr_free(source.lmr));
+	expect_write_refused(&pair, region_target(&source, 100, 64));
+	expect_read(&pair, region_target(&derived, 100, 64));
+	ck_dat(dat_lmr_free(derived.lmr));
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_region_over_a_region_has_its_own_zone)
+START_TEST(derived_region_has_its_own_zone_and_privileges)
 {
-	struct region parent, child = { .lmr = NULL };
-	DAT_PZ_HANDLE pz;
+	struct region source, derived = { .lmr = NULL };
+	struct side other;
 
-	open_connected();
-	ck_dat(dat_pz_create(b.ia, &pz));
-	parent = region_of(&b, DAT_MEM_TYPE_VIRTUAL, pz, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-	ck_dat(derive(&parent, b.pz, DAT_MEM_PRIV_ALL_FLAG, &child));
-	expect_write(there(&child, 100, 64));
-	ck_dat(dat_lmr_free(child.lmr));
-	ck_dat(derive(&parent, pz, DAT_MEM_PRIV_ALL_FLAG, &child));
-	expect_write_refused(there(&child, 100, 64));
-	ck_dat(dat_lmr_free(child.lmr));
-	ck_dat(dat_lmr_free(parent.lmr));
-	ck_dat(dat_pz_free(pz));
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	close_both();
+	pair_open(&pair, NULL);
+	side_copy_in_new_zone(&other, &pair.server);
+	source = region_with(&other, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	ck_dat(try_derive(&pair.server, &source, DAT_MEM_PRIV_ALL_FLAG, &derived));
+	expect_write(&pair, region_target(&derived, 100, 64));
+	ck_dat(dat_lmr_free(derived.lmr));
+	ck_dat(try_derive(&other, &source, DAT_MEM_PRIV_ALL_FLAG, &derived));
+	expect_write_refused(&pair, region_target(&derived, 100, 64));
+	ck_dat(dat_lmr_free(derived.lmr));
+	ck_dat(dat_lmr_free(source.lmr));
+	ck_dat(dat_lmr_free(other.lmr));
+	ck_dat(dat_pz_free(other.pz));
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-START_TEST(a_region_that_is_freed_has_no_children)
+START_TEST(writes_reach_a_derived_region_whose_source_is_freed)
 {
-	struct region parent, child = { .lmr = NULL };
+	const struct side *server = &pair.server;
+	struct region source, derived;
+	DAT_REGION_DESCRIPTION what;
+	DAT_VADDR address;
+	DAT_VLEN size;
 
-	open_both();
-	parent = region_with(&b, DAT_MEM_PRIV_ALL_FLAG);
-	ck_dat(dat_lmr_free(parent.lmr));
-	ck_dat_fails(derive(&parent, b.pz, DAT_MEM_PRIV_READ_FLAG, &child), DAT_INVALID_HANDLE,
-		     DAT_INVALID_HANDLE_LMR);
-	close_both();
+	pair_open(&pair, NULL);
+	source = region_with(server, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	derived = source;
+	what.for_lmr_handle = source.lmr;
+	ck_dat(dat_lmr_create(server->ia, DAT_MEM_TYPE_LMR, what, 12345, server->pz,
+			      DAT_MEM_PRIV_ALL_FLAG, &derived.lmr, &derived.lmr_context,
+			      &derived.rmr_context, &size, &address));
+	ck_assert_uint_ne(derived.lmr_context, source.lmr_context);
+	ck_assert_uint_eq(address, (uintptr_t)source.at);
+	ck_assert_uint_eq(size, source.size);
+	ck_dat(dat_lmr_free(source.lmr));
+	expect_write(&pair, region_target(&derived, 0, PAGE));
+	expect_read(&pair, region_target(&derived, 0, PAGE));
+	ck_dat(dat_lmr_free(derived.lmr));
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_close(&pair);
 }
 END_TEST
 
-void add_memory_cases(TCase *cases)
+START_TEST(freed_region_is_no_source)
 {
-	const struct transport *on = transport();
+	struct region source, derived = { .lmr = NULL };
 
-	tcase_add_test(cases, a_zone_stays_while_anybody_lives_in_it);
-	tcase_add_test(cases, an_endpoint_sends_nothing_of_another_zone);
-	tcase_add_test(cases, a_byte_at_an_odd_address_any_number_of_times);
-	tcase_add_test(cases, what_is_not_asked_for_is_not_told);
-	tcase_add_test(cases, wrong_arguments_are_named);
-	add_case(cases, pages_that_are_not_there_or_not_ours_to_write, on->sees_pages,
-		 "it looks at no pages");
-	add_case(cases, more_than_may_be_locked, on->sees_pages, "it locks no pages");
-	tcase_add_test(cases, a_region_that_is_freed_is_out_of_reach);
-	tcase_add_test(cases, one_cookie_is_one_memory_in_two_processes);
-	tcase_add_test(cases, a_cookie_names_one_object);
-	tcase_add_test(cases, memory_of_one_process_has_no_cookie);
-	tcase_add_test(cases, a_receive_needs_local_write);
-	tcase_add_test(cases, a_read_needs_local_write);
-	tcase_add_test(cases, peers_write_what_is_theirs_to_write);
-	add_case(cases, peers_read_what_is_theirs_to_read, on->guards_reads,
-		 "peers read all that is registered");
-	tcase_add_test(cases, who_gives_no_right_has_no_context_to_give);
-	tcase_add_test(cases, the_last_byte_of_a_write_comes_last);
-	tcase_add_test(cases, opens_for_relaxed_ordering);
-	tcase_add_test(cases, a_region_over_a_region_has_a_life_of_its_own);
-	tcase_add_test(cases, a_region_over_a_region_has_its_own_zone);
-	tcase_add_test(cases, a_region_that_is_freed_has_no_children);
+	pair_open_unconnected(&pair, NULL);
+	source = region_with(&pair.server, DAT_MEM_PRIV_ALL_FLAG);
+	ck_dat(dat_lmr_free(source.lmr));
+	ck_dat_is(try_derive(&pair.server, &source, DAT_MEM_PRIV_READ_FLAG, &derived),
+		  BAD_HANDLE(LMR));
+	pair_close(&pair);
+}
+END_TEST
+
+void add_memory_cases(TCase *tcase)
+{
+	const struct device_case cases[] = {
+		{ zone_in_use_is_not_freed, NEEDS_NOTHING },
+		{ send_from_another_zone_is_refused, NEEDS_NOTHING },
+		{ all_outputs_but_the_handle_are_optional, NEEDS_NOTHING },
+		{ invalid_argument_is_identified, NEEDS_NOTHING },
+		{ unmapped_and_read_only_pages_are_refused, NEEDS_PINNING },
+		{ memlock_limit_is_reported, NEEDS_PINNING },
+		{ freed_region_refuses_reads, NEEDS_NOTHING },
+		{ cookie_shares_memory_between_processes, NEEDS_NOTHING },
+		{ cookie_names_one_object, NEEDS_NOTHING },
+		{ private_memory_has_no_cookie, NEEDS_NOTHING },
+		{ receive_needs_local_write, NEEDS_NOTHING },
+		{ read_needs_local_write, NEEDS_NOTHING },
+		{ region_without_remote_write_refuses_writes, NEEDS_NOTHING },
+		{ region_without_remote_read_refuses_reads, NEEDS_READ_RIGHTS },
+		{ rmr_context_comes_with_remote_privileges, NEEDS_NOTHING },
+		{ last_byte_of_a_write_is_placed_last, NEEDS_NOTHING },
+		{ derived_region_outlives_its_source, NEEDS_NOTHING },
+		{ derived_region_has_its_own_zone_and_privileges, NEEDS_NOTHING },
+		{ writes_reach_a_derived_region_whose_source_is_freed, NEEDS_NOTHING },
+		{ freed_region_is_no_source, NEEDS_NOTHING },
+	};
+
+	add_device_cases(tcase, cases, COUNT(cases));
+	tcase_add_loop_test(tcase, unaligned_range_registers_repeatedly, 0, COUNT(small_sizes));
+	tcase_add_loop_test(tcase, relaxed_ordering_keeps_completed_transfers_visible, 0, 2);
 }

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The conformance suite over the device, through the names of a dat.conf.
+# conform on the device, by names of a dat.conf.
 
-[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=../func/ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/../func/ends.sh"
 
-# In the log, before each result, what the provider had to say: errors, warnings, connections, endpoints.
+# The log has the provider's errors, warnings and messages about connections and endpoints, each
+# before the result of its case.
 export CONFORM_NAMES='end0 end1' DAPL_DBG_TYPE=0x1b
 stdbuf -oL "$build/test/conform/conform" 2>&1

@@ -1,341 +1,478 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Remote memory regions: b binds windows onto its memory, a comes through them. Regions may stand
- * in for windows.
+ * Remote memory regions: the server binds windows to its memory, the client accesses the memory
+ * through them. A provider may use regions in place of windows.
  */
+#include <string.h>
+#include <sys/mman.h>
+
 #include "conform.h"
 
 #define READING DAT_MEM_PRIV_REMOTE_READ_FLAG
 #define WRITING DAT_MEM_PRIV_REMOTE_WRITE_FLAG
-#define FROM	((size_t)5000) /* of the window */
-#define SIZE	((size_t)300)
 
-/* b's memory with local rights only: what a gets it gets through the window. */
-static DAT_LMR_HANDLE lmr;
-static DAT_LMR_CONTEXT context_here;
-static DAT_RMR_HANDLE rmr;
+static struct window window; /* of the case that runs in this process */
+static struct pair *const pair = &window.pair;
 
-static void stage_open(void)
+/* The window at its usual place, by @context. */
+static DAT_RMR_TRIPLET usual(DAT_RMR_CONTEXT context)
 {
-	DAT_REGION_DESCRIPTION region;
-
-	open_connected();
-	region.for_va = b.memory;
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz, LOCAL, &lmr,
-			      &context_here, NULL, NULL, NULL));
-	ck_dat(dat_rmr_create(b.pz, &rmr));
+	return window_target(&window, context, WINDOW_FROM, WINDOW_SIZE);
 }
 
-static void stage_close(void)
-{
-	disconnect_both(DAT_CLOSE_ABRUPT_FLAG);
-	ck_dat(dat_lmr_free(lmr));
-	close_both();
-}
+/* ---- binding ---- */
 
-static DAT_LMR_TRIPLET range(size_t offset, size_t size)
-{
-	DAT_LMR_TRIPLET triplet = segment(&b, offset, size);
-
-	triplet.lmr_context = context_here;
-	return triplet;
-}
-
-static void expect_bind(uint64_t cookie)
-{
-	DAT_EVENT event = expect(b.request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
-	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
-		&event.event_data.rmr_completion_event_data;
-
-	ck_assert_ptr_eq(bind->rmr_handle, rmr);
-	ck_assert_uint_eq(bind->user_cookie.as_64, cookie);
-	ck_assert_int_eq(bind->status, DAT_RMR_BIND_SUCCESS);
-}
-
-static DAT_RMR_CONTEXT bind_range(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv)
-{
-	DAT_RMR_CONTEXT context;
-
-	ck_dat(dat_rmr_bind(rmr, &triplet, priv, b.ep, cookie_of(UINT64_MAX),
-			    DAT_COMPLETION_DEFAULT_FLAG, &context));
-	expect_bind(UINT64_MAX);
-	return context;
-}
-
-/* At its usual place. Without a right it may have no context that names it. */
-static DAT_RMR_CONTEXT bind_usual(DAT_MEM_PRIV_FLAGS priv)
-{
-	DAT_RMR_CONTEXT context = bind_range(range(FROM, SIZE), priv);
-
-	if (priv != DAT_MEM_PRIV_NONE_FLAG)
-		ck_assert_uint_ne(context, 0);
-	return context;
-}
-
-static void unbind(void)
-{
-	const DAT_LMR_TRIPLET nothing = { .segment_length = 0 };
-
-	bind_range(nothing, DAT_MEM_PRIV_NONE_FLAG);
-}
-
-static DAT_RMR_TRIPLET through(DAT_RMR_CONTEXT context, size_t offset, size_t size)
-{
-	DAT_RMR_TRIPLET remote = target(&b, offset, size);
-
-	remote.rmr_context = context;
-	return remote;
-}
-
-START_TEST(a_window_is_unbound_at_first)
+START_TEST(unbound_window_has_no_range)
 {
 	const DAT_RMR_PARAM_MASK rest = (DAT_RMR_PARAM_MASK)(DAT_RMR_FIELD_ALL &
 							     ~DAT_RMR_FIELD_LMR_TRIPLET);
+	const struct side *server = &pair->server;
 	DAT_RMR_CONTEXT context;
 	DAT_RMR_PARAM param;
 
-	stage_open();
-	ck_assert_int_gt(b.attr.max_rmrs, 0);
-	ck_dat(dat_rmr_query(rmr, rest, &param));
-	ck_assert_ptr_eq(param.ia_handle, b.ia);
-	ck_assert_ptr_eq(param.pz_handle, b.pz);
+	window_open(&window);
+	ck_assert_int_gt(server->attr.max_rmrs, 0);
+	ck_dat(dat_rmr_query(window.rmr, rest, &param));
+	ck_assert_ptr_eq(param.ia_handle, server->ia);
+	ck_assert_ptr_eq(param.pz_handle, server->pz);
+	ck_assert_uint_eq(param.rmr_context, 0);
 	param.mem_priv = DAT_MEM_PRIV_ALL_FLAG;
-	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER,
-		     DAT_INVALID_ARG2);
-	/* what is refused writes nothing */
-	ck_assert_int_eq(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG);
-	context = bind_usual(READING);
-	ck_dat(dat_rmr_query(rmr, DAT_RMR_FIELD_ALL, &param));
-	ck_assert_ptr_eq(param.ia_handle, b.ia);
-	ck_assert_uint_eq(param.lmr_triplet.lmr_context, context_here);
-	ck_assert_uint_eq(param.lmr_triplet.virtual_address, (uintptr_t)b.memory + FROM);
-	ck_assert_uint_eq(param.lmr_triplet.segment_length, SIZE);
+	ck_dat_is(dat_rmr_query(window.rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
+	ck_assert_int_eq(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG); /* a refused call writes nothing */
+	context = bind_window(&window, READING);
+	ck_dat(dat_rmr_query(window.rmr, DAT_RMR_FIELD_ALL, &param));
+	ck_assert_ptr_eq(param.ia_handle, server->ia);
+	ck_assert_uint_eq(param.lmr_triplet.lmr_context, window.region.lmr_context);
+	ck_assert_uint_eq(param.lmr_triplet.virtual_address,
+			  (uintptr_t)server->memory + WINDOW_FROM);
+	ck_assert_uint_eq(param.lmr_triplet.segment_length, WINDOW_SIZE);
 	ck_assert_int_eq(param.mem_priv, READING);
 	ck_assert_uint_eq(param.rmr_context, context);
-	ck_dat(dat_rmr_free(rmr));
-	ck_dat_fails(dat_rmr_free(rmr), DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RMR);
-	stage_close();
+	ck_dat_is(dat_pz_free(server->pz), BAD_STATE(PZ_IN_USE));
+	unbind_window(&window);
+	ck_dat_is(dat_rmr_query(window.rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
+	ck_dat(dat_rmr_free(window.rmr));
+	ck_dat_is(dat_rmr_free(window.rmr), BAD_HANDLE(RMR));
+	window_close(&window);
 }
 END_TEST
 
-/* Nobody waits for the bind: the message that carries the context comes behind it. */
-START_TEST(a_context_can_be_sent_at_once)
+/* The bind is not waited for: the message that carries the context is posted behind it. */
+START_TEST(context_is_usable_before_the_bind_completes)
 {
-	stage_open();
-	for (unsigned n = 0; n < 10; n++) {
-		const DAT_LMR_TRIPLET window = range(FROM + n, SIZE);
-		DAT_RMR_TRIPLET offer = through(0, FROM + n, SIZE);
+	const struct side *client = &pair->client, *server = &pair->server;
 
-		post_recv(&a, n, 0, sizeof(offer));
-		ck_dat(dat_rmr_bind(rmr, &window, REMOTE, b.ep, cookie_of(n),
-				    DAT_COMPLETION_DEFAULT_FLAG, &offer.rmr_context));
-		memcpy(b.memory, &offer, sizeof(offer));
-		post_send(&b, 100 + n, 0, sizeof(offer), DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(a.recv_evd, a.ep, n, DAT_DTO_SUCCESS, sizeof(offer));
-		memcpy(&offer, a.memory, sizeof(offer));
-		expect_read(offer);
-		expect_write(offer);
-		expect_bind(n);
-		expect_dto(b.request_evd, b.ep, 100 + n, DAT_DTO_SUCCESS, sizeof(offer));
+	window_open(&window);
+	for (unsigned n = 0; n < 20; n++) {
+		DAT_RMR_TRIPLET offer = window_target(&window, 0, WINDOW_FROM + n, WINDOW_SIZE);
+		const DAT_LMR_TRIPLET range = region_segment(&window.region, WINDOW_FROM + n,
+							     WINDOW_SIZE);
+
+		post_recv(client->ep, n, segment(client, 0, sizeof(offer)));
+		offer.rmr_context = post_bind(&window, n, range, REMOTE,
+					      DAT_COMPLETION_DEFAULT_FLAG);
+		memcpy(server->memory, &offer, sizeof(offer));
+		post_send(server->ep, 100 + n, segment(server, 0, sizeof(offer)),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_recv_done(client, n, sizeof(offer));
+		memcpy(&offer, client->memory, sizeof(offer));
+		expect_read(pair, offer);
+		expect_write(pair, offer);
+		expect_bind(server->request_evd, window.rmr, n, DAT_RMR_BIND_SUCCESS);
+		expect_request_done(server, 100 + n, sizeof(offer));
 	}
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
 }
 END_TEST
 
-START_TEST(a_suppressed_bind_is_silent)
+START_TEST(suppressed_bind_has_no_completion)
 {
+	const struct side *client = &pair->client, *server = &pair->server;
 	DAT_RMR_CONTEXT context;
-	DAT_LMR_TRIPLET window;
 
-	stage_open();
-	window = range(FROM, SIZE);
+	window_open(&window);
 	for (unsigned n = 0; n < 100; n++) {
-		ck_dat(dat_rmr_bind(rmr, &window, REMOTE, b.ep, cookie_of(n),
+		DAT_LMR_TRIPLET range = region_segment(&window.region, WINDOW_FROM, WINDOW_SIZE);
+
+		ck_dat(dat_rmr_bind(window.rmr, &range, REMOTE, server->ep, cookie_of(n),
 				    DAT_COMPLETION_SUPPRESS_FLAG, &context));
-		post_recv(&a, n, 0, 8);
-		post_send(&b, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-		expect_dto(b.request_evd, b.ep, n, DAT_DTO_SUCCESS, 8);
-		expect_dto(a.recv_evd, a.ep, n, DAT_DTO_SUCCESS, 8);
+		post_recv(client->ep, n, segment(client, 0, 8));
+		post_send(server->ep, n, segment(server, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(server, n, 8);
+		expect_recv_done(client, n, 8);
 	}
-	expect_write(through(context, FROM, SIZE));
-	expect_empty(b.request_evd);
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
+	expect_write(pair, usual(context));
+	expect_no_event(server->request_evd);
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
 }
 END_TEST
 
-START_TEST(a_window_that_moves_leaves_its_old_context)
-{
-	DAT_RMR_CONTEXT old, new;
-
-	stage_open();
-	old = bind_usual(REMOTE);
-	expect_write(through(old, FROM, SIZE));
-	new = bind_usual(REMOTE);
-	ck_assert_uint_ne(new, old);
-	expect_read_refused(through(old, FROM, SIZE));
-	expect_write_refused(through(old, FROM, SIZE));
-	expect_write(through(new, FROM, SIZE)); /* the connection that it was bound over is gone */
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
-}
-END_TEST
-
-START_TEST(a_closed_window_lets_nobody_through)
-{
-	DAT_RMR_CONTEXT context;
-	DAT_RMR_PARAM param;
-
-	stage_open();
-	context = bind_usual(REMOTE);
-	expect_read(through(context, FROM, SIZE));
-	ck_dat_fails(dat_lmr_free(lmr), DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE);
-	unbind();
-	ck_dat_fails(dat_rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), DAT_INVALID_PARAMETER,
-		     DAT_INVALID_ARG2);
-	expect_read_refused(through(context, FROM, SIZE));
-	expect_write_refused(through(context, FROM, SIZE));
-	context = bind_usual(REMOTE);
-	expect_read(through(context, FROM, SIZE));
-	ck_dat(dat_rmr_free(rmr));
-	expect_read_refused(through(context, FROM, SIZE));
-	expect_write_refused(through(context, FROM, SIZE));
-	stage_close();
-}
-END_TEST
-
-START_TEST(a_window_gives_no_right_to_write_unasked)
-{
-	DAT_RMR_CONTEXT context;
-
-	stage_open();
-	context = bind_usual(READING);
-	expect_read(through(context, FROM, SIZE));
-	expect_write_refused(through(context, FROM, SIZE));
-	context = bind_usual(DAT_MEM_PRIV_NONE_FLAG);
-	expect_write_refused(through(context, FROM, SIZE));
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
-}
-END_TEST
-
-START_TEST(a_window_gives_no_right_to_read_unasked)
-{
-	DAT_RMR_CONTEXT context;
-
-	stage_open();
-	context = bind_usual(WRITING);
-	expect_write(through(context, FROM, SIZE));
-	expect_read_refused(through(context, FROM, SIZE));
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
-}
-END_TEST
-
-START_TEST(a_window_ends_where_it_ends)
-{
-	DAT_RMR_CONTEXT context;
-
-	stage_open();
-	context = bind_usual(REMOTE);
-	expect_write(through(context, FROM, SIZE));
-	expect_write_refused(through(context, FROM - 1, 1));
-	expect_write_refused(through(context, FROM + SIZE, 1));
-	expect_read_refused(through(context, FROM, SIZE + 1));
-	expect_read_refused(through(context, FROM - 1, SIZE));
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
-}
-END_TEST
-
-static DAT_RETURN try_bind(DAT_LMR_TRIPLET triplet, unsigned priv, DAT_EP_HANDLE ep)
+static DAT_RETURN try_bind(DAT_LMR_TRIPLET range, unsigned priv, DAT_EP_HANDLE ep)
 {
 	DAT_RMR_CONTEXT context = 5;
-	DAT_RETURN ret = dat_rmr_bind(rmr, &triplet, (DAT_MEM_PRIV_FLAGS)priv, ep, cookie_of(1),
-				      DAT_COMPLETION_DEFAULT_FLAG, &context);
+	DAT_RETURN ret = dat_rmr_bind(window.rmr, &range, (DAT_MEM_PRIV_FLAGS)priv, ep,
+				      cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG, &context);
 
 	ck_assert_uint_eq(context, 5);
 	return ret;
 }
 
-START_TEST(wrong_binds_are_refused)
+START_TEST(refused_bind_changes_nothing)
 {
-	DAT_LMR_TRIPLET unknown;
-	DAT_EP_HANDLE idle;
+	DAT_LMR_TRIPLET range, past, unknown;
+	DAT_EP_HANDLE unconnected, ep;
 
-	stage_open();
-	ck_dat(dat_ep_create(b.ia, b.pz, b.recv_evd, b.request_evd, b.connect_evd, NULL, &idle));
-	ck_dat_fails(try_bind(range(FROM, SIZE), REMOTE, idle), DAT_INVALID_STATE,
-		     DAT_INVALID_STATE_EP_UNCONNECTED);
-	ck_dat_fails(try_bind(range(MEMORY - SIZE + 1, SIZE), REMOTE, b.ep), DAT_INVALID_PARAMETER,
-		     DAT_INVALID_ARG2);
-	unknown = range(FROM, SIZE);
+	window_open(&window);
+	ep = pair->server.ep;
+	unconnected = side_create_ep(&pair->server, NULL);
+	range = region_segment(&window.region, WINDOW_FROM, WINDOW_SIZE);
+	past = region_segment(&window.region, SIDE_MEMORY - WINDOW_SIZE + 1, WINDOW_SIZE);
+	unknown = range;
 	unknown.lmr_context ^= 0x00ffff00;
-	ck_dat_fails(try_bind(unknown, REMOTE, b.ep), DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-	ck_dat_fails(try_bind(range(FROM, SIZE), 0x40, b.ep), DAT_INVALID_PARAMETER,
-		     DAT_INVALID_ARG3);
-	expect_empty(b.request_evd);
-	expect_write(through(bind_usual(REMOTE), FROM, SIZE)); /* all is as it was */
-	ck_dat(dat_ep_free(idle));
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
+	ck_dat_is(try_bind(range, REMOTE, unconnected), BAD_STATE(EP_UNCONNECTED));
+	ck_dat_is(try_bind(past, REMOTE, ep), BAD_ARG(2));
+	ck_dat_is(try_bind(unknown, REMOTE, ep), BAD_ARG(2));
+	ck_dat_is(try_bind(range, 0x40, ep), BAD_ARG(3));
+	expect_no_event(pair->server.request_evd);
+	expect_write(pair, usual(bind_window(&window, REMOTE)));
+	ck_dat(dat_ep_free(unconnected));
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
 }
 END_TEST
 
-/* Of a region with fewer rights, or in another zone. */
-START_TEST(a_window_gives_no_more_than_its_region)
+/* A privilege that a region of these privileges cannot give to a window. */
+static void expect_no_privilege(DAT_MEM_PRIV_FLAGS of_region, DAT_MEM_PRIV_FLAGS of_window,
+				DAT_RETURN want)
 {
-	DAT_REGION_DESCRIPTION region;
-	DAT_LMR_CONTEXT context;
-	DAT_LMR_TRIPLET window;
-	DAT_LMR_HANDLE other;
-	DAT_PZ_HANDLE pz;
+	const struct side *server = &pair->server;
+	const struct region region = region_over(server, server->memory, SIDE_MEMORY, of_region);
+	const DAT_LMR_TRIPLET range = region_segment(&region, WINDOW_FROM, WINDOW_SIZE);
 
-	stage_open();
-	region.for_va = b.memory;
-	window = range(FROM, SIZE);
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz,
-			      DAT_MEM_PRIV_LOCAL_READ_FLAG, &other, &context, NULL, NULL, NULL));
-	window.lmr_context = context;
-	ck_dat_fails(try_bind(window, WRITING, b.ep), DAT_PRIVILEGES_VIOLATION,
-		     DAT_PRIVILEGES_RDMA_WRITE);
-	bind_range(window, READING);
-	ck_dat_fails(dat_lmr_free(other), DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE);
-	unbind();
-	ck_dat(dat_lmr_free(other));
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, b.pz,
-			      DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &other, &context, NULL, NULL, NULL));
-	window.lmr_context = context;
-	ck_dat_fails(try_bind(window, READING, b.ep), DAT_PRIVILEGES_VIOLATION,
-		     DAT_PRIVILEGES_RDMA_READ);
-	ck_dat(dat_lmr_free(other));
-	ck_dat(dat_pz_create(b.ia, &pz));
-	ck_dat(dat_lmr_create(b.ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, pz, DAT_MEM_PRIV_ALL_FLAG,
-			      &other, &context, NULL, NULL, NULL));
-	window.lmr_context = context;
-	ck_dat_fails(try_bind(window, READING, b.ep), DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
-	ck_dat(dat_lmr_free(other));
-	ck_dat(dat_pz_free(pz));
-	ck_dat(dat_rmr_free(rmr));
-	stage_close();
+	ck_dat_is(try_bind(range, of_window, server->ep), want);
+	ck_dat(dat_lmr_free(region.lmr));
+}
+
+START_TEST(window_needs_the_local_privileges_of_its_region)
+{
+	const struct side *server = &pair->server;
+	struct region other;
+
+	window_open(&window);
+	expect_no_privilege(DAT_MEM_PRIV_LOCAL_READ_FLAG, WRITING, NO_PRIVILEGE(RDMA_WRITE));
+	expect_no_privilege(DAT_MEM_PRIV_LOCAL_WRITE_FLAG, READING, NO_PRIVILEGE(RDMA_READ));
+	expect_no_privilege(WRITING, WRITING, NO_PRIVILEGE(RDMA_WRITE));
+	expect_no_privilege(WRITING, READING, NO_PRIVILEGE(RDMA_READ));
+	other = region_over(server, server->memory, SIDE_MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+	bind_range(&window, region_segment(&other, WINDOW_FROM, WINDOW_SIZE), READING);
+	ck_dat_is(dat_lmr_free(other.lmr), BAD_STATE(LMR_IN_USE));
+	unbind_window(&window);
+	ck_dat(dat_lmr_free(other.lmr));
+	expect_no_event(server->request_evd);
+	exchange_messages(pair);
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
 }
 END_TEST
 
-void add_window_cases(TCase *cases)
+START_TEST(window_and_region_share_a_zone)
 {
-	const struct transport *on = transport();
+	struct side other;
 
-	tcase_add_test(cases, a_window_is_unbound_at_first);
-	tcase_add_test(cases, a_context_can_be_sent_at_once);
-	tcase_add_test(cases, a_suppressed_bind_is_silent);
-	tcase_add_test(cases, a_window_that_moves_leaves_its_old_context);
-	tcase_add_test(cases, a_closed_window_lets_nobody_through);
-	tcase_add_test(cases, a_window_gives_no_right_to_write_unasked);
-	add_case(cases, a_window_gives_no_right_to_read_unasked, on->guards_reads,
-		 "peers read all that is registered");
-	add_case(cases, a_window_ends_where_it_ends, on->bounds_windows,
-		 "it looks at the range of the region alone");
-	tcase_add_test(cases, wrong_binds_are_refused);
-	tcase_add_test(cases, a_window_gives_no_more_than_its_region);
+	window_open(&window);
+	side_copy_in_new_zone(&other, &pair->server);
+	ck_dat_is(try_bind(segment(&other, WINDOW_FROM, WINDOW_SIZE), READING, pair->server.ep),
+		  DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE));
+	ck_dat(dat_lmr_free(other.lmr));
+	ck_dat(dat_pz_free(other.pz));
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+/* ---- accesses ---- */
+
+START_TEST(rebind_invalidates_the_old_context)
+{
+	DAT_RMR_CONTEXT old, new;
+
+	window_open(&window);
+	old = bind_window(&window, REMOTE);
+	expect_write(pair, usual(old));
+	new = bind_window(&window, REMOTE);
+	ck_assert_uint_ne(new, old);
+	expect_read_refused(pair, usual(old));
+	expect_write_refused(pair, usual(old));
+	expect_write(pair, usual(new)); /* the connection that the bind was posted on has ended */
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+START_TEST(unbind_and_free_invalidate_the_context)
+{
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_PARAM param;
+
+	window_open(&window);
+	context = bind_window(&window, REMOTE);
+	expect_read(pair, usual(context));
+	ck_dat_is(dat_lmr_free(window.region.lmr), BAD_STATE(LMR_IN_USE));
+	unbind_window(&window);
+	ck_dat_is(dat_rmr_query(window.rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
+	expect_read_refused(pair, usual(context));
+	expect_write_refused(pair, usual(context));
+	context = bind_window(&window, REMOTE);
+	expect_read(pair, usual(context));
+	ck_dat(dat_rmr_free(window.rmr));
+	expect_read_refused(pair, usual(context));
+	expect_write_refused(pair, usual(context));
+	window_close(&window);
+}
+END_TEST
+
+START_TEST(window_without_remote_write_refuses_writes)
+{
+	DAT_RMR_CONTEXT context;
+
+	window_open(&window);
+	context = bind_window(&window, READING);
+	expect_read(pair, usual(context));
+	expect_write_refused(pair, usual(context));
+	context = bind_window(&window, DAT_MEM_PRIV_NONE_FLAG);
+	expect_write_refused(pair, usual(context));
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+START_TEST(window_without_remote_read_refuses_reads)
+{
+	DAT_RMR_CONTEXT context;
+
+	window_open(&window);
+	context = bind_window(&window, WRITING);
+	expect_write(pair, usual(context));
+	expect_read_refused(pair, usual(context));
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+/* ---- contexts that permit no access, each in a new window ---- */
+
+static DAT_RMR_CONTEXT after_rebind(void)
+{
+	DAT_RMR_CONTEXT old = bind_window(&window, REMOTE);
+
+	ck_assert_uint_ne(bind_window(&window, REMOTE), old);
+	return old;
+}
+
+static DAT_RMR_CONTEXT after_unbind(void)
+{
+	DAT_RMR_CONTEXT old = bind_window(&window, REMOTE);
+
+	unbind_window(&window);
+	return old;
+}
+
+static DAT_RMR_CONTEXT after_free(void)
+{
+	DAT_RMR_CONTEXT old = bind_window(&window, REMOTE);
+
+	ck_dat(dat_rmr_free(window.rmr));
+	return old;
+}
+
+static DAT_RMR_CONTEXT without_privileges(void)
+{
+	return bind_window(&window, DAT_MEM_PRIV_NONE_FLAG);
+}
+
+static DAT_RMR_CONTEXT for_reading(void)
+{
+	return bind_window(&window, READING);
+}
+
+static DAT_RMR_CONTEXT for_writing(void)
+{
+	return bind_window(&window, WRITING);
+}
+
+/* Of the same memory, in another zone, whose endpoints are connected, too. */
+static DAT_RMR_CONTEXT of_another_zone(void)
+{
+	struct window other;
+	struct side *server = &other.pair.server;
+	DAT_RMR_CONTEXT context;
+
+	pair_copy_in_new_zone(&other.pair, pair);
+	other.region = region_over(server, server->memory, server->size, LOCAL);
+	ck_dat(dat_rmr_create(server->pz, &other.rmr));
+	context = bind_window(&other, REMOTE);
+	expect_write(&other.pair, usual(context));
+	return context;
+}
+
+static DAT_RMR_CONTEXT unknown_context(void)
+{
+	return bind_window(&window, REMOTE) ^ 0x00ffff00;
+}
+
+static const struct {
+	DAT_RMR_CONTEXT (*make)(void);
+	bool writes, reads; /* are refused */
+	bool by_privilege;  /* the context itself is valid */
+} refusals[] = {
+	{ after_rebind, true, true, false },	{ after_unbind, true, true, false },
+	{ after_free, true, true, false },	{ of_another_zone, true, true, false },
+	{ unknown_context, true, true, false }, { without_privileges, true, true, true },
+	{ for_reading, true, false, true },	{ for_writing, false, true, true },
+};
+
+START_TEST(refused_write_changes_no_byte)
+{
+	for (size_t i = 0; i < COUNT(refusals); i++) {
+		if (!refusals[i].writes)
+			continue;
+		window_open(&window);
+		expect_write_refused(pair, usual(refusals[i].make()));
+		pair_close_abrupt(pair);
+	}
+}
+END_TEST
+
+START_TEST(refused_read_returns_no_byte)
+{
+	for (size_t i = 0; i < COUNT(refusals); i++) {
+		if (!refusals[i].reads ||
+		    (refusals[i].by_privilege && !device_has(NEEDS_READ_RIGHTS)))
+			continue;
+		window_open(&window);
+		expect_read_refused(pair, usual(refusals[i].make()));
+		pair_close_abrupt(pair);
+	}
+}
+END_TEST
+
+/* ---- ranges ---- */
+
+/* Beyond either end of the window: one byte alone, or together with bytes of the window. */
+static const struct {
+	long offset; /* from the first byte of the window */
+	size_t length;
+} outsides[] = {
+	{ -1, 1 },
+	{ -1, 2 },
+	{ -1, WINDOW_SIZE },
+	{ WINDOW_SIZE, 1 },
+	{ WINDOW_SIZE - 1, 2 },
+	{ 1, WINDOW_SIZE },
+	{ 0, WINDOW_SIZE + 1 },
+};
+
+static DAT_RMR_TRIPLET outside(DAT_RMR_CONTEXT context, size_t i)
+{
+	return window_target(&window, context, WINDOW_FROM + (size_t)outsides[i].offset,
+			     outsides[i].length);
+}
+
+START_TEST(window_permits_its_range_and_no_byte_beyond)
+{
+	window_open(&window);
+	for (size_t i = 0; i < COUNT(outsides); i++) {
+		DAT_RMR_CONTEXT context = bind_window(&window, REMOTE);
+
+		expect_write(pair, usual(context));
+		expect_write(pair, window_target(&window, context, WINDOW_FROM, 1));
+		expect_write(pair,
+			     window_target(&window, context, WINDOW_FROM + WINDOW_SIZE - 1, 1));
+		expect_read_refused(pair, outside(context, i));
+		expect_write_refused(pair, outside(context, i));
+	}
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+/* Memory that cannot be written; some devices bind no window to it, then a region serves. */
+static void window_open_read_only(void)
+{
+	unsigned char *at = mmap(NULL, SIDE_MEMORY, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(at, MAP_FAILED);
+	pattern_fill(at, SIDE_MEMORY, 9);
+	ck_assert_int_eq(mprotect(at, SIDE_MEMORY, PROT_READ), 0);
+	window_open(&window);
+	ck_dat(dat_lmr_free(window.region.lmr));
+	window.region = region_over(&pair->server, at, SIDE_MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+}
+
+START_TEST(read_only_memory_can_be_read_through_a_window)
+{
+	const struct side *client = &pair->client;
+	DAT_RMR_CONTEXT context = 0, before;
+
+	window_open_read_only();
+	for (unsigned i = 0; i < 3; i++) {
+		before = context;
+		context = post_bind(&window, i, region_segment(&window.region, 0, SIDE_MEMORY),
+				    READING, DAT_COMPLETION_DEFAULT_FLAG);
+		ck_assert_uint_ne(context, before);
+		post_read(client->ep, i, segment(client, 0, SIDE_MEMORY),
+			  window_target(&window, context, 0, SIDE_MEMORY),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_bind(pair->server.request_evd, window.rmr, i, DAT_RMR_BIND_SUCCESS);
+		expect_request_done(client, i, SIDE_MEMORY);
+		pattern_check(client->memory, SIDE_MEMORY, 9);
+	}
+	expect_read_refused(pair, window_target(&window, before, 0, SIDE_MEMORY));
+	unbind_window(&window);
+	expect_read_refused(pair, window_target(&window, context, 0, SIDE_MEMORY));
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+/* A region serves as the window, so its range is checked even by a device that checks no window. */
+START_TEST(read_only_window_permits_its_range_and_no_byte_beyond)
+{
+	DAT_RMR_CONTEXT context;
+
+	window_open_read_only();
+	context = bind_window(&window, READING);
+	for (size_t i = 0; i < COUNT(outsides); i++) {
+		expect_read(pair, usual(context));
+		expect_read_refused(pair, outside(context, i));
+	}
+	ck_dat(dat_rmr_free(window.rmr));
+	window_close(&window);
+}
+END_TEST
+
+void add_window_cases(TCase *tcase)
+{
+	const struct device_case cases[] = {
+		{ unbound_window_has_no_range, NEEDS_NOTHING },
+		{ context_is_usable_before_the_bind_completes, NEEDS_NOTHING },
+		{ suppressed_bind_has_no_completion, NEEDS_NOTHING },
+		{ refused_bind_changes_nothing, NEEDS_NOTHING },
+		{ window_needs_the_local_privileges_of_its_region, NEEDS_NOTHING },
+		{ window_and_region_share_a_zone, NEEDS_NOTHING },
+		{ rebind_invalidates_the_old_context, NEEDS_NOTHING },
+		{ unbind_and_free_invalidate_the_context, NEEDS_NOTHING },
+		{ window_without_remote_write_refuses_writes, NEEDS_NOTHING },
+		{ window_without_remote_read_refuses_reads, NEEDS_READ_RIGHTS },
+		{ refused_write_changes_no_byte, NEEDS_NOTHING },
+		{ refused_read_returns_no_byte, NEEDS_NOTHING },
+		{ window_permits_its_range_and_no_byte_beyond, NEEDS_WINDOW_RANGE },
+		{ read_only_memory_can_be_read_through_a_window, NEEDS_NOTHING },
+		{ read_only_window_permits_its_range_and_no_byte_beyond, NEEDS_NOTHING },
+	};
+
+	add_device_cases(tcase, cases, COUNT(cases));
 }

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: how they come about, what comes with them, and every way in which they don't. */
+/* Connections: requests, private data, addresses, and every way in which an attempt fails. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "peer.h"
+#include "../consumer/consumer.h"
 
 #define TOO_MUCH 4096 /* bytes of private data, more than any transport carries */
 
-static DAT_COUNT private_limit(const struct side *side)
+static DAT_COUNT private_data_limit(const struct side *side)
 {
-	DAT_PROVIDER_ATTR attr;
+	const DAT_COUNT limit = side->provider.max_private_data_size;
 
-	must(dat_ia_query(side->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_MAX_PRIVATE_DATA_SIZE,
-			  &attr));
-	ck_assert_int_ge(attr.max_private_data_size, 32);
-	ck_assert_int_lt(attr.max_private_data_size, TOO_MUCH);
-	return attr.max_private_data_size;
+	ck_assert_int_ge(limit, 32);
+	ck_assert_int_lt(limit, TOO_MUCH);
+	return limit;
 }
 
-/* size bytes went in; some transports don't say how many and pad with zeroes. */
-static void private_check(const void *data, DAT_COUNT got, DAT_COUNT size, DAT_COUNT padded,
-			  unsigned seed)
+/* @size bytes were sent; a transport that does not carry the size pads them with zeroes. */
+static void private_data_check(const void *data, DAT_COUNT got, DAT_COUNT size, DAT_COUNT padded,
+			       unsigned seed)
 {
 	ck_assert_int_eq(got, padded ? padded : size);
 	if (got)
@@ -40,41 +38,31 @@ static void private_data_exchange(struct pair *pair, DAT_CONN_QUAL qual, DAT_COU
 	DAT_EVENT event;
 
 	pattern_fill(out, sizeof(out), 1);
-	must(dat_ep_connect(pair->near.ep, (DAT_IA_ADDRESS_PTR)&pair->far.address, qual, LONG, size,
-			    size ? out : NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(dat_ep_connect(pair->client.ep, (DAT_IA_ADDRESS_PTR)&pair->server.address, qual,
+			      TIME_LIMIT, size, size ? out : NULL, DAT_QOS_BEST_EFFORT,
+			      DAT_CONNECT_DEFAULT_FLAG));
 	memset(out, 0, sizeof(out));
-	cr = request_take(&pair->far);
-	must(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
-	private_check(request.private_data, request.private_data_size, size,
-		      device()->request_padded, 1);
+	cr = expect_cr(&pair->server);
+	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
+	private_data_check(request.private_data, request.private_data_size, size,
+			   device()->request_padded, 1);
 	ck_assert_ptr_null(request.local_ep_handle);
 
 	pattern_fill(out, sizeof(out), 2);
-	/* refused, and the request is as it was */
-	returns(BAD_ARG(3), dat_cr_accept(cr, pair->far.ep, TOO_MUCH, out));
-	must(dat_cr_accept(cr, pair->far.ep, size, size ? out : NULL));
+	/* a refused accept leaves the request pending */
+	ck_dat_is(dat_cr_accept(cr, pair->server.ep, TOO_MUCH, out), BAD_ARG(3));
+	ck_dat(dat_cr_accept(cr, pair->server.ep, size, size ? out : NULL));
 	memset(out, 0, sizeof(out));
-	event = connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
-				      pair->near.ep);
+	event = expect_connection(&pair->client, DAT_CONNECTION_EVENT_ESTABLISHED);
 	data = &event.event_data.connect_event_data;
-	private_check(data->private_data, data->private_data_size, size, device()->reply_padded, 2);
-	event = connection_event_wait(pair->far.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
-				      pair->far.ep);
+	private_data_check(data->private_data, data->private_data_size, size,
+			   device()->reply_padded, 2);
+	event = expect_connection(&pair->server, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_assert_ptr_null(event.event_data.connect_event_data.private_data);
 	ck_assert_int_eq(event.event_data.connect_event_data.private_data_size, 0);
 }
 
-static void both_reset(struct pair *pair)
-{
-	must(dat_ep_disconnect(pair->near.ep, DAT_CLOSE_ABRUPT_FLAG));
-	connection_event_wait(pair->near.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
-			      pair->near.ep);
-	connection_event_wait(pair->far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair->far.ep);
-	must(dat_ep_reset(pair->near.ep));
-	must(dat_ep_reset(pair->far.ep));
-}
-
-START_TEST(private_data_goes_both_ways)
+START_TEST(private_data_of_any_size_arrives)
 {
 	char out[TOO_MUCH] = { 0 };
 	struct pair pair;
@@ -82,132 +70,129 @@ START_TEST(private_data_goes_both_ways)
 	DAT_COUNT limit;
 
 	pair_open_unconnected(&pair, NULL);
-	limit = private_limit(&pair.near);
-	listen_any(&pair.far, &qual);
-	returns(BAD_ARG(5),
-		dat_ep_connect(pair.near.ep, (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG,
-			       limit + 1, out, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	limit = private_data_limit(&pair.client);
+	listen_any(&pair.server, &qual);
+	ck_dat_is(dat_ep_connect(pair.client.ep, (DAT_IA_ADDRESS_PTR)&pair.server.address, qual,
+				 TIME_LIMIT, limit + 1, out, DAT_QOS_BEST_EFFORT,
+				 DAT_CONNECT_DEFAULT_FLAG),
+		  BAD_ARG(5));
 	private_data_exchange(&pair, qual, 0);
-	both_reset(&pair);
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_reset(&pair);
 	private_data_exchange(&pair, qual, 1);
-	both_reset(&pair);
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_reset(&pair);
 	private_data_exchange(&pair, qual, limit);
-	say_hello(&pair);
-	pair_close(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(rejected_by_the_peer)
+START_TEST(reject_flushes_receives)
 {
-	struct memory memory;
 	struct pair pair;
 	DAT_CONN_QUAL qual;
 	DAT_CR_HANDLE cr;
 
 	pair_open_unconnected(&pair, NULL);
-	memory = memory_make(&pair.near, 100, DAT_MEM_PRIV_ALL_FLAG);
-	recv_post(pair.near.ep, 1, seg(&memory, 0, 100));
-	recv_post(pair.near.ep, 2, seg(&memory, 0, 100));
-	listen_any(&pair.far, &qual);
-	must(connect_to(pair.near.ep, &pair.far, qual, LONG));
-	cr = request_take(&pair.far);
-	must(dat_cr_reject(cr));
-	returns(BAD_HANDLE(_CR), dat_cr_reject(cr));
-	returns(BAD_HANDLE(_CR), dat_cr_accept(cr, pair.far.ep, 0, NULL));
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_PEER_REJECTED, pair.near.ep);
-	ck_assert_int_eq(ep_state(pair.near.ep), DAT_EP_STATE_DISCONNECTED);
-	dto_wait(pair.near.recvs, pair.near.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
-	dto_wait(pair.near.recvs, pair.near.ep, 2, DAT_DTO_ERR_FLUSHED, 0);
-	/* both endpoints are as good as new */
-	must(dat_ep_reset(pair.near.ep));
-	ck_assert_int_eq(ep_state(pair.far.ep), DAT_EP_STATE_UNCONNECTED);
+	post_recv(pair.client.ep, 1, segment(&pair.client, 0, 100));
+	post_recv(pair.client.ep, 2, segment(&pair.client, 0, 100));
+	listen_any(&pair.server, &qual);
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	cr = expect_cr(&pair.server);
+	ck_dat(dat_cr_reject(cr));
+	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	expect_dto(pair.client.recv_evd, pair.client.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
+	expect_dto(pair.client.recv_evd, pair.client.ep, 2, DAT_DTO_ERR_FLUSHED, 0);
+	/* both endpoints can connect again */
+	ck_dat(dat_ep_reset(pair.client.ep));
+	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);
-	say_hello(&pair);
-	no_event(pair.near.recvs);
-	pair_close(&pair);
+	exchange_messages(&pair);
+	expect_no_event(pair.client.recv_evd);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(nobody_listens)
+START_TEST(refused_endpoint_connects_again)
 {
 	struct pair pair;
 	DAT_CONN_QUAL qual;
 
 	pair_open_unconnected(&pair, NULL);
-	must(dat_psp_free(listen_any(&pair.far, &qual)));
-	must(connect_to(pair.near.ep, &pair.far, qual, LONG));
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED,
-			      pair.near.ep);
-	ck_assert_int_eq(ep_state(pair.near.ep), DAT_EP_STATE_DISCONNECTED);
-	must(dat_ep_reset(pair.near.ep));
+	ck_dat(dat_psp_free(listen_any(&pair.server, &qual)));
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	ck_dat(dat_ep_reset(pair.client.ep));
 	pair_connect(&pair);
-	say_hello(&pair);
-	pair_close(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(listener_never_accepts)
+START_TEST(connect_times_out_without_an_accept)
 {
-	struct memory memory;
 	struct pair pair;
 	DAT_CONN_QUAL qual;
 	DAT_CR_HANDLE cr;
 
 	pair_open_unconnected(&pair, NULL);
-	memory = memory_make(&pair.far, 100, DAT_MEM_PRIV_ALL_FLAG);
-	recv_post(pair.far.ep, 1, seg(&memory, 0, 100));
-	listen_any(&pair.far, &qual);
-	returns(BAD_ARG(4), connect_to(pair.near.ep, &pair.far, qual, 0));
-	must(connect_to(pair.near.ep, &pair.far, qual, 200000));
-	cr = request_take(&pair.far);
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_TIMED_OUT, pair.near.ep);
-	ck_assert_int_eq(ep_state(pair.near.ep), DAT_EP_STATE_DISCONNECTED);
-	/* too late, but the other side is told only after the call */
-	request_accept_in_vain(&pair.far, cr);
-	dto_wait(pair.far.recvs, pair.far.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
-	must(dat_ep_reset(pair.near.ep));
-	must(dat_ep_reset(pair.far.ep));
-	no_event(pair.near.connects);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 100));
+	listen_any(&pair.server, &qual);
+	ck_dat_is(try_connect(pair.client.ep, &pair.server, qual, 0), BAD_ARG(4));
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, 200000));
+	cr = expect_cr(&pair.server);
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_TIMED_OUT);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
+	/* the server learns only after the call that it is too late */
+	accept_given_up(&pair.server, cr);
+	expect_dto(pair.server.recv_evd, pair.server.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
+	pair_reset(&pair);
+	expect_no_event(pair.client.connect_evd);
 	pair_connect(&pair);
-	say_hello(&pair);
-	pair_close(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* Known at once, or told by an event. */
-static void unreachable(struct side *side, const char *address)
+/* By the status of the call, or by an event. */
+static void expect_unreachable(struct side *side, const char *address)
 {
 	struct side nowhere = *side;
 	DAT_RETURN ret;
 
 	inet_pton(AF_INET, address, &nowhere.address.sin_addr);
-	ret = connect_to(side->ep, &nowhere, 5555, DAT_TIMEOUT_INFINITE);
-	if (ret == FAILS(INVALID_ADDRESS, INVALID_ADDRESS_UNREACHABLE)) {
-		ck_assert_int_eq(ep_state(side->ep), DAT_EP_STATE_UNCONNECTED);
+	ret = try_connect(side->ep, &nowhere, 5555, DAT_TIMEOUT_INFINITE);
+	if (ret == DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE)) {
+		ck_assert_int_eq(ep_get_state(side->ep), DAT_EP_STATE_UNCONNECTED);
 		return;
 	}
-	must(ret);
-	connection_event_wait(side->connects, DAT_CONNECTION_EVENT_UNREACHABLE, side->ep);
-	must(dat_ep_reset(side->ep));
+	ck_dat(ret);
+	expect_connection(side, DAT_CONNECTION_EVENT_UNREACHABLE);
+	ck_dat(dat_ep_reset(side->ep));
 }
 
-START_TEST(addresses_that_nobody_has)
+START_TEST(unused_address_is_unreachable)
 {
 	struct side side;
 
 	setenv("DAPL_CM_ARP_TIMEOUT_MS", "200", 1);
 	setenv("DAPL_CM_ARP_RETRY_COUNT", "2", 1);
-	side_open(&side, 1);
-	side.ep = ep_make(&side, NULL);
-	unreachable(&side, "192.0.2.1");  /* there is no route */
-	unreachable(&side, "10.77.0.77"); /* in our network, but nobody answers */
-	side_close(&side);
+	side_open_bare(&side, CLIENT);
+	side.ep = side_create_ep(&side, NULL);
+	expect_unreachable(&side, "192.0.2.1");	 /* no route */
+	expect_unreachable(&side, "10.77.0.77"); /* in the network of the device, unused */
+	side_close_abrupt(&side);
 }
 END_TEST
 
-START_TEST(requests_wait_and_are_answered_in_any_order)
+START_TEST(requests_are_accepted_in_any_order)
 {
-	DAT_EP_HANDLE near[2], far[2];
+	DAT_EP_HANDLE client_eps[2], server_eps[2];
 	DAT_CR_PARAM request;
 	DAT_CR_HANDLE cr[2];
 	DAT_CONN_QUAL qual;
@@ -215,34 +200,34 @@ START_TEST(requests_wait_and_are_answered_in_any_order)
 	char tag;
 
 	pair_open_unconnected(&pair, NULL);
-	listen_any(&pair.far, &qual);
+	listen_any(&pair.server, &qual);
 	for (int i = 0; i < 2; i++) {
-		near[i] = ep_make(&pair.near, NULL);
-		far[i] = ep_make(&pair.far, NULL);
+		client_eps[i] = side_create_ep(&pair.client, NULL);
+		server_eps[i] = side_create_ep(&pair.server, NULL);
 		tag = (char)('a' + i);
-		must(dat_ep_connect(near[i], (DAT_IA_ADDRESS_PTR)&pair.far.address, qual, LONG, 1,
-				    &tag, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+		ck_dat(dat_ep_connect(client_eps[i], (DAT_IA_ADDRESS_PTR)&pair.server.address, qual,
+				      TIME_LIMIT, 1, &tag, DAT_QOS_BEST_EFFORT,
+				      DAT_CONNECT_DEFAULT_FLAG));
 	}
 	for (int i = 0; i < 2; i++) {
-		DAT_CR_HANDLE came = request_take(&pair.far);
+		DAT_CR_HANDLE came = expect_cr(&pair.server);
 
-		must(dat_cr_query(came, DAT_CR_FIELD_ALL, &request));
+		ck_dat(dat_cr_query(came, DAT_CR_FIELD_ALL, &request));
 		cr[((char *)request.private_data)[0] - 'a'] = came;
 	}
 	for (int i = 1; i >= 0; i--) {
-		must(dat_cr_accept(cr[i], far[i], 0, NULL));
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED,
-				      near[i]);
-		connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, far[i]);
-		pair.near.ep = near[i];
-		pair.far.ep = far[i];
-		say_hello(&pair);
+		ck_dat(dat_cr_accept(cr[i], server_eps[i], 0, NULL));
+		expect_connection_of(&pair.client, client_eps[i], DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_connection_of(&pair.server, server_eps[i], DAT_CONNECTION_EVENT_ESTABLISHED);
+		pair.client.ep = client_eps[i];
+		pair.server.ep = server_eps[i];
+		exchange_messages(&pair);
 	}
-	pair_close(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(accepting_twice)
+START_TEST(request_is_accepted_once)
 {
 	DAT_EP_HANDLE second;
 	DAT_CONN_QUAL qual;
@@ -250,31 +235,31 @@ START_TEST(accepting_twice)
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
-	second = ep_make(&pair.near, NULL);
-	listen_any(&pair.far, &qual);
-	must(connect_to(pair.near.ep, &pair.far, qual, LONG));
-	cr = request_take(&pair.far);
-	must(dat_cr_accept(cr, pair.far.ep, 0, NULL));
-	returns(BAD_HANDLE(_CR), dat_cr_accept(cr, pair.far.ep, 0, NULL));
-	connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.far.ep);
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.near.ep);
-	/* an endpoint that has a connection takes no other, and the request lives on */
-	must(connect_to(second, &pair.far, qual, LONG));
-	cr = request_take(&pair.far);
-	returns(BAD_STATE(EP_CONNECTED), dat_cr_accept(cr, pair.far.ep, 0, NULL));
-	returns(BAD_HANDLE(_EP), dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
-	must(dat_cr_reject(cr));
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_PEER_REJECTED, second);
-	returns(BAD_STATE(EP_CONNECTED), connect_to(pair.near.ep, &pair.far, qual, LONG));
-	say_hello(&pair);
-	pair_close(&pair);
+	second = side_create_ep(&pair.client, NULL);
+	listen_any(&pair.server, &qual);
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	cr = expect_cr(&pair.server);
+	ck_dat(dat_cr_accept(cr, pair.server.ep, 0, NULL));
+	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
+	expect_established(&pair);
+	/* an endpoint has one connection; the request stays pending */
+	ck_dat(try_connect(second, &pair.server, qual, TIME_LIMIT));
+	cr = expect_cr(&pair.server);
+	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_STATE(EP_CONNECTED));
+	ck_dat_is(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), BAD_HANDLE(EP));
+	ck_dat(dat_cr_reject(cr));
+	expect_connection_of(&pair.client, second, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ck_dat_is(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT),
+		  BAD_STATE(EP_CONNECTED));
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 #define LARGE_QUAL ((DAT_CONN_QUAL)0xaffab1e)
 #define ITS_PORT   (LARGE_QUAL % 32001 + 33534)
 
-START_TEST(qualifiers_beyond_16_bits)
+START_TEST(qualifier_may_exceed_16_bits)
 {
 	DAT_PSP_HANDLE psp, other;
 	DAT_PSP_PARAM param;
@@ -282,121 +267,121 @@ START_TEST(qualifiers_beyond_16_bits)
 	DAT_EVENT event;
 
 	pair_open_unconnected(&pair, NULL);
-	must(dat_psp_create(pair.far.ia, LARGE_QUAL, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG,
-			    &psp));
-	must(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &param));
+	ck_dat(dat_psp_create(pair.server.ia, LARGE_QUAL, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &psp));
+	ck_dat(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &param));
 	ck_assert_uint_eq(param.conn_qual, LARGE_QUAL);
-	/* on the wire these could not be told apart */
-	returns(FAILS(CONN_QUAL_IN_USE, NO_SUBTYPE),
-		dat_psp_create(pair.far.ia, ITS_PORT, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG,
-			       &other));
-	must(connect_to(pair.near.ep, &pair.far, LARGE_QUAL, LONG));
-	event = event_wait(pair.far.arrivals, DAT_CONNECTION_REQUEST_EVENT);
+	/* both have the same port */
+	ck_dat_is(dat_psp_create(pair.server.ia, ITS_PORT, pair.server.cr_evd,
+				 DAT_PSP_CONSUMER_FLAG, &other),
+		  DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE));
+	ck_dat(try_connect(pair.client.ep, &pair.server, LARGE_QUAL, TIME_LIMIT));
+	event = expect_event(pair.server.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
 	ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, LARGE_QUAL);
 	ck_assert_ptr_eq(event.event_data.cr_arrival_event_data.sp_handle.psp_handle, psp);
-	request_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.far.ep);
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.near.ep);
-	connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.far.ep);
-	say_hello(&pair);
-	pair_close(&pair);
+	ck_dat(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.server.ep, 0,
+			     NULL));
+	expect_established(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 #define BUSY_QUAL ((DAT_CONN_QUAL)45248)
 
-static void busy_listener(int fd)
+static void listen_in_process(int fd)
 {
 	DAT_PSP_HANDLE psp;
 	struct side side;
 	char word;
 
-	side_open(&side, 0);
-	must(dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
-	tell(fd, "l", 1);
-	hear(fd, &word, 1);
-	must(dat_psp_free(psp));
-	tell(fd, "f", 1);
-	hear(fd, &word, 1);
-	side_close(&side);
+	side_open_bare(&side, SERVER);
+	ck_dat(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	channel_send(fd, "l", 1);
+	channel_recv(fd, &word, 1);
+	ck_dat(dat_psp_free(psp));
+	channel_send(fd, "f", 1);
+	channel_recv(fd, &word, 1);
+	side_close_abrupt(&side);
 }
 
-START_TEST(busy_qualifiers)
+START_TEST(qualifier_is_taken_by_one_process)
 {
-	const DAT_RETURN busy = FAILS(CONN_QUAL_IN_USE, NO_SUBTYPE);
+	const DAT_RETURN busy = DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE);
 	DAT_PSP_HANDLE psp, other;
 	struct side side, same;
 	char word;
 	pid_t pid;
 	int fd;
 
-	pid = process_start(busy_listener, &fd);
-	hear(fd, &word, 1);
-	side_open(&side, 0);
-	side_open(&same, 0);
-	returns(busy,
-		dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
-	tell(fd, "f", 1);
-	hear(fd, &word, 1);
-	/* now it is free, at once, and then ours */
-	must(dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
-	returns(busy,
-		dat_psp_create(side.ia, BUSY_QUAL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
-	returns(busy,
-		dat_psp_create(same.ia, BUSY_QUAL, same.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
-	must(dat_psp_free(psp));
-	must(dat_psp_create(same.ia, BUSY_QUAL, same.arrivals, DAT_PSP_CONSUMER_FLAG, &other));
-	tell(fd, "e", 1);
+	pid = process_start(listen_in_process, &fd);
+	channel_recv(fd, &word, 1);
+	side_open_bare(&side, SERVER);
+	side_open_bare(&same, SERVER);
+	ck_dat_is(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  busy);
+	channel_send(fd, "f", 1);
+	channel_recv(fd, &word, 1);
+	/* it is free at once */
+	ck_dat(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat_is(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &other),
+		  busy);
+	ck_dat_is(dat_psp_create(same.ia, BUSY_QUAL, same.cr_evd, DAT_PSP_CONSUMER_FLAG, &other),
+		  busy);
+	ck_dat(dat_psp_free(psp));
+	ck_dat(dat_psp_create(same.ia, BUSY_QUAL, same.cr_evd, DAT_PSP_CONSUMER_FLAG, &other));
+	channel_send(fd, "e", 1);
 	process_end(pid);
-	side_close(&side);
-	side_close(&same);
+	side_close_abrupt(&side);
+	side_close_abrupt(&same);
 }
 END_TEST
 
-START_TEST(any_qualifier_fits_16_bits)
+START_TEST(chosen_qualifier_fits_16_bits)
 {
 	DAT_CONN_QUAL qual[3];
 	DAT_PSP_PARAM param;
 	DAT_PSP_HANDLE psp;
 	struct side side;
 
-	side_open(&side, 0);
+	side_open_bare(&side, SERVER);
 	for (size_t i = 0; i < COUNT(qual); i++) {
 		psp = listen_any(&side, &qual[i]);
 		ck_assert_uint_ge(qual[i], 1024);
 		ck_assert_uint_le(qual[i], UINT16_MAX);
-		must(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &param));
+		ck_dat(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &param));
 		ck_assert_uint_eq(param.conn_qual, qual[i]);
 		for (size_t j = 0; j < i; j++)
 			ck_assert_uint_ne(qual[i], qual[j]);
 	}
-	side_close(&side);
+	side_close_abrupt(&side);
 }
 END_TEST
 
-START_TEST(service_points_want_the_right_evd)
+START_TEST(service_point_needs_a_request_evd)
 {
 	DAT_PSP_HANDLE psp = (DAT_PSP_HANDLE)1;
 	DAT_CONN_QUAL qual;
 	struct side side;
 
-	side_open(&side, 0);
-	returns(BAD_HANDLE(_EVD_CR),
-		dat_psp_create(side.ia, 5555, side.connects, DAT_PSP_CONSUMER_FLAG, &psp));
-	returns(BAD_ARG(2), dat_psp_create(side.ia, 0, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
-	returns(BAD_ARG(4), dat_psp_create(side.ia, 5555, side.arrivals, (DAT_PSP_FLAGS)2, &psp));
-	returns(BAD_ARG(2),
-		dat_psp_create_any(side.ia, NULL, side.arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
+	side_open_bare(&side, SERVER);
+	ck_dat_is(dat_psp_create(side.ia, 5555, side.connect_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  BAD_HANDLE(EVD_CR));
+	ck_dat_is(dat_psp_create(side.ia, 0, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), BAD_ARG(2));
+	ck_dat_is(dat_psp_create(side.ia, 5555, side.cr_evd, (DAT_PSP_FLAGS)2, &psp), BAD_ARG(4));
+	ck_dat_is(dat_psp_create_any(side.ia, NULL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		  BAD_ARG(2));
 	ck_assert_ptr_eq(psp, (DAT_PSP_HANDLE)1);
 	psp = listen_any(&side, &qual);
-	returns(BAD_STATE(EVD_IN_USE), dat_evd_free(side.arrivals));
-	must(dat_psp_free(psp));
-	returns(BAD_HANDLE(_PSP), dat_psp_free(psp));
-	must(dat_evd_free(side.arrivals));
-	side_close(&side);
+	ck_dat_is(dat_evd_free(side.cr_evd), BAD_STATE(EVD_IN_USE));
+	ck_dat(dat_psp_free(psp));
+	ck_dat_is(dat_psp_free(psp), BAD_HANDLE(PSP));
+	ck_dat(dat_evd_free(side.cr_evd));
+	side_close_abrupt(&side);
 }
 END_TEST
 
-START_TEST(requests_outlive_their_service_point)
+START_TEST(request_outlives_its_service_point)
 {
 	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
@@ -404,73 +389,65 @@ START_TEST(requests_outlive_their_service_point)
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
-	psp = listen_any(&pair.far, &qual);
-	must(connect_to(pair.near.ep, &pair.far, qual, LONG));
-	cr = request_take(&pair.far);
-	must(dat_psp_free(psp));
-	request_accept(cr, pair.far.ep);
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.near.ep);
-	connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.far.ep);
-	say_hello(&pair);
-	pair_close(&pair);
+	psp = listen_any(&pair.server, &qual);
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	cr = expect_cr(&pair.server);
+	ck_dat(dat_psp_free(psp));
+	ck_dat(dat_cr_accept(cr, pair.server.ep, 0, NULL));
+	expect_established(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* However an IA is named, it reaches itself and is reached by others of the same interface. */
-START_TEST(loopback_under_every_name)
+/* An IA connects to itself, whatever kind of name it is opened by. */
+START_TEST(every_name_connects_to_itself)
 {
-	for (int by = BY_INTERFACE; by < NAMES; by++) {
+	for (int by = BY_INTERFACE; by < NAMINGS; by++) {
 		struct pair pair;
 
-		if (!ia_name(0, (enum named)by))
+		if (!ia_name(SERVER, (enum naming)by))
 			continue;
-		side_open_as(&pair.near, ia_name(0, (enum named)by), false);
-		pair.far = pair.near;
-		must(dat_evd_create(pair.far.ia, QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG,
-				    &pair.far.connects));
-		pair.near.ep = ep_make(&pair.near, NULL);
-		pair.far.ep = ep_make(&pair.far, NULL);
+		side_open_bare_as(&pair.client, ia_name(SERVER, (enum naming)by), false);
+		memcpy(&pair.server, &pair.client, sizeof(pair.server));
+		ck_dat(dat_evd_create(pair.server.ia, SIDE_QLEN, DAT_HANDLE_NULL,
+				      DAT_EVD_CONNECTION_FLAG, &pair.server.connect_evd));
+		pair.client.ep = side_create_ep(&pair.client, NULL);
+		pair.server.ep = side_create_ep(&pair.server, NULL);
 		pair_connect(&pair);
-		say_hello(&pair);
-		side_close(&pair.near);
+		exchange_messages(&pair);
+		side_close_abrupt(&pair.client);
 	}
-	/* these three exist wherever there is a device */
-	ck_assert_ptr_nonnull(ia_name(0, BY_INTERFACE));
-	ck_assert_ptr_nonnull(ia_name(0, BY_ADDRESS));
-	ck_assert_ptr_nonnull(ia_name(0, BY_DEVICE));
+	/* every device has these three names */
+	ck_assert_ptr_nonnull(ia_name(SERVER, BY_INTERFACE));
+	ck_assert_ptr_nonnull(ia_name(SERVER, BY_ADDRESS));
+	ck_assert_ptr_nonnull(ia_name(SERVER, BY_DEVICE));
 }
 END_TEST
 
-/*
- * The connector sends at once; the acceptor looks at its receives before it learns that it is
- * connected.
- */
-START_TEST(first_message_before_established_is_read)
+/* The client sends at once; the server takes the completion before its ESTABLISHED event. */
+START_TEST(message_is_received_before_established)
 {
-	struct memory near, far;
 	DAT_CONN_QUAL qual;
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
-	near = memory_make(&pair.near, 100, DAT_MEM_PRIV_ALL_FLAG);
-	far = memory_make(&pair.far, 100, DAT_MEM_PRIV_ALL_FLAG);
-	pattern_fill(near.at, 100, 1);
-	recv_post(pair.far.ep, 1, seg(&far, 0, 100));
-	listen_any(&pair.far, &qual);
-	must(connect_to(pair.near.ep, &pair.far, qual, LONG));
-	request_accept(request_take(&pair.far), pair.far.ep);
-	connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.near.ep);
-	send_post(pair.near.ep, 2, seg(&near, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(pair.far.recvs, pair.far.ep, 1, DAT_DTO_SUCCESS, 100);
-	pattern_check(far.at, 100, 1);
-	connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED, pair.far.ep);
-	dto_wait(pair.near.requests, pair.near.ep, 2, DAT_DTO_SUCCESS, 100);
-	say_hello(&pair);
-	pair_close(&pair);
+	pattern_fill(pair.client.memory, 100, 1);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 100));
+	listen_any(&pair.server, &qual);
+	connect_and_accept(&pair, qual);
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_ESTABLISHED);
+	post_send(pair.client.ep, 2, segment(&pair.client, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_recv_done(&pair.server, 1, 100);
+	pattern_check(pair.server.memory, 100, 1);
+	expect_connection(&pair.server, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_request_done(&pair.client, 2, 100);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-static void same_host(const void *address, const struct sockaddr_in *host)
+static void expect_host(const void *address, const struct sockaddr_in *host)
 {
 	const struct sockaddr_in *in = address;
 
@@ -478,82 +455,87 @@ static void same_host(const void *address, const struct sockaddr_in *host)
 	ck_assert_uint_eq(in->sin_addr.s_addr, host->sin_addr.s_addr);
 }
 
-START_TEST(both_know_both_addresses)
+START_TEST(connection_has_both_addresses)
 {
-	DAT_EP_PARAM near, far;
+	DAT_EP_PARAM client, server;
 	struct pair pair;
 
 	pair_open(&pair, NULL);
-	must(dat_ep_query(pair.near.ep, DAT_EP_FIELD_ALL, &near));
-	must(dat_ep_query(pair.far.ep, DAT_EP_FIELD_ALL, &far));
-	same_host(near.local_ia_address_ptr, &pair.near.address);
-	same_host(near.remote_ia_address_ptr, &pair.far.address);
-	same_host(far.local_ia_address_ptr, &pair.far.address);
-	same_host(far.remote_ia_address_ptr, &pair.near.address);
-	ck_assert_uint_ne(near.remote_port_qual, 0);
-	ck_assert_uint_eq(near.remote_port_qual, far.local_port_qual);
-	ck_assert_uint_eq(near.local_port_qual, far.remote_port_qual);
-	ck_assert_int_eq(near.ep_state, DAT_EP_STATE_CONNECTED);
-	ck_assert_ptr_eq(near.ia_handle, pair.near.ia);
-	pair_close(&pair);
+	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_ALL, &client));
+	ck_dat(dat_ep_query(pair.server.ep, DAT_EP_FIELD_ALL, &server));
+	expect_host(client.local_ia_address_ptr, &pair.client.address);
+	expect_host(client.remote_ia_address_ptr, &pair.server.address);
+	expect_host(server.local_ia_address_ptr, &pair.server.address);
+	expect_host(server.remote_ia_address_ptr, &pair.client.address);
+	ck_assert_uint_ne(client.remote_port_qual, 0);
+	ck_assert_uint_eq(client.remote_port_qual, server.local_port_qual);
+	ck_assert_uint_eq(client.local_port_qual, server.remote_port_qual);
+	ck_assert_int_eq(client.ep_state, DAT_EP_STATE_CONNECTED);
+	ck_assert_ptr_eq(client.ia_handle, pair.client.ia);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-#define CROWD 64
+#define MAX_EPS 64
 
-START_TEST(a_crowd_connects_at_once)
+START_TEST(many_endpoints_connect_at_once)
 {
-	DAT_EP_HANDLE near[CROWD];
-	int crowd = device()->crowd;
+	DAT_EP_HANDLE client_eps[MAX_EPS];
+	const int n = (int)device()->max_eps;
 	struct pair pair;
 	DAT_CONN_QUAL qual;
 
-	ck_assert_int_le(crowd, CROWD);
+	ck_assert_int_le(n, MAX_EPS);
 	pair_open_unconnected(&pair, NULL);
-	listen_any(&pair.far, &qual);
-	for (int i = 0; i < crowd; i++) {
-		near[i] = ep_make(&pair.near, NULL);
-		must(connect_to(near[i], &pair.far, qual, LONG));
+	listen_any(&pair.server, &qual);
+	for (int i = 0; i < n; i++) {
+		client_eps[i] = side_create_ep(&pair.client, NULL);
+		ck_dat(try_connect(client_eps[i], &pair.server, qual, TIME_LIMIT));
 	}
-	for (int i = 0; i < crowd; i++)
-		request_accept(request_take(&pair.far), ep_make(&pair.far, NULL));
-	for (int i = 0; i < crowd; i++) {
-		event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED);
-		event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED);
+	for (int i = 0; i < n; i++)
+		ck_dat(dat_cr_accept(expect_cr(&pair.server), side_create_ep(&pair.server, NULL), 0,
+				     NULL));
+	for (int i = 0; i < n; i++) {
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	}
-	for (int i = 0; i < crowd; i++)
-		ck_assert_int_eq(ep_state(near[i]), DAT_EP_STATE_CONNECTED);
-	pair_close(&pair);
+	for (int i = 0; i < n; i++)
+		ck_assert_int_eq(ep_get_state(client_eps[i]), DAT_EP_STATE_CONNECTED);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* The connector that finds no room is told so, and not that the peer said no. */
-START_TEST(requests_beyond_the_queue_are_refused)
+/* A request that finds no room in the queue is refused, which is not a reject by the consumer. */
+START_TEST(request_beyond_the_queue_is_not_accepted)
 {
 	DAT_EVD_PARAM queue;
 	DAT_PSP_HANDLE psp;
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
-	must(dat_evd_free(pair.far.arrivals));
-	must(dat_evd_create(pair.far.ia, 2, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &pair.far.arrivals));
-	must(dat_evd_query(pair.far.arrivals, DAT_EVD_FIELD_ALL, &queue)); /* it may be longer */
-	must(dat_psp_create(pair.far.ia, BUSY_QUAL, pair.far.arrivals, DAT_PSP_CONSUMER_FLAG,
-			    &psp));
+	ck_dat(dat_evd_free(pair.server.cr_evd));
+	ck_dat(dat_evd_create(pair.server.ia, 2, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG,
+			      &pair.server.cr_evd));
+	/* the queue may be longer than asked */
+	ck_dat(dat_evd_query(pair.server.cr_evd, DAT_EVD_FIELD_ALL, &queue));
+	ck_dat(dat_psp_create(pair.server.ia, BUSY_QUAL, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &psp));
 	for (int i = 0; i < queue.evd_qlen + 1; i++)
-		must(connect_to(ep_make(&pair.near, NULL), &pair.far, BUSY_QUAL, LONG));
-	event_wait(pair.near.connects, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+		ck_dat(try_connect(side_create_ep(&pair.client, NULL), &pair.server, BUSY_QUAL,
+				   TIME_LIMIT));
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	for (int i = 0; i < queue.evd_qlen; i++) {
-		request_accept(request_take(&pair.far), ep_make(&pair.far, NULL));
-		event_wait(pair.far.connects, DAT_CONNECTION_EVENT_ESTABLISHED);
-		event_wait(pair.near.connects, DAT_CONNECTION_EVENT_ESTABLISHED);
+		ck_dat(dat_cr_accept(expect_cr(&pair.server), side_create_ep(&pair.server, NULL), 0,
+				     NULL));
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	}
-	no_event(pair.far.arrivals);
-	pair_close(&pair);
+	expect_no_event(pair.server.cr_evd);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(connects_that_are_refused_on_the_spot)
+START_TEST(invalid_connect_is_refused)
 {
 	struct sockaddr_in group = { .sin_family = AF_INET };
 	struct pair pair;
@@ -561,61 +543,61 @@ START_TEST(connects_that_are_refused_on_the_spot)
 
 	pair_open_unconnected(&pair, NULL);
 	inet_pton(AF_INET, "224.0.0.1", &group.sin_addr);
-	ep = pair.near.ep;
+	ep = pair.client.ep;
 #define CONNECT(ep, address, qual, qos, flags)                                                     \
-	dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)(address), qual, LONG, 0, NULL, qos,                \
+	dat_ep_connect(ep, (DAT_IA_ADDRESS_PTR)(address), qual, TIME_LIMIT, 0, NULL, qos,          \
 		       (DAT_CONNECT_FLAGS)(flags))
-	returns(BAD_ARG(2), CONNECT(ep, NULL, 5555, DAT_QOS_BEST_EFFORT, 0));
-	returns(BAD_ARG(3), CONNECT(ep, &pair.far.address, 0, DAT_QOS_BEST_EFFORT, 0));
-	returns(BAD_ARG(8), CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 2));
-	returns(FAILS(MODEL_NOT_SUPPORTED, NO_SUBTYPE),
-		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_PREMIUM, 0));
-	returns(FAILS(MODEL_NOT_SUPPORTED, NO_SUBTYPE),
-		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT,
-			DAT_CONNECT_MULTIPATH_FLAG));
-	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_UNSUPPORTED),
-		CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
+	ck_dat_is(CONNECT(ep, NULL, 5555, DAT_QOS_BEST_EFFORT, 0), BAD_ARG(2));
+	ck_dat_is(CONNECT(ep, &pair.server.address, 0, DAT_QOS_BEST_EFFORT, 0), BAD_ARG(3));
+	ck_dat_is(CONNECT(ep, &pair.server.address, 5555, DAT_QOS_BEST_EFFORT, 2), BAD_ARG(8));
+	ck_dat_is(CONNECT(ep, &pair.server.address, 5555, DAT_QOS_PREMIUM, 0),
+		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE));
+	ck_dat_is(CONNECT(ep, &pair.server.address, 5555, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_MULTIPATH_FLAG),
+		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE));
+	ck_dat_is(CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0),
+		  DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED));
 	group.sin_family = 77;
-	returns(FAILS(INVALID_ADDRESS, INVALID_ADDRESS_MALFORMED),
-		CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0));
-	must(dat_ep_create(pair.near.ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
-			   pair.near.connects, NULL, &ep));
-	returns(BAD_STATE(EP_NOTREADY),
-		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
-	must(dat_ep_create(pair.near.ia, pair.near.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
-			   DAT_HANDLE_NULL, NULL, &ep));
-	returns(BAD_HANDLE(_EVD_CONN),
-		CONNECT(ep, &pair.far.address, 5555, DAT_QOS_BEST_EFFORT, 0));
+	ck_dat_is(CONNECT(ep, &group, 5555, DAT_QOS_BEST_EFFORT, 0),
+		  DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED));
+	ck_dat(dat_ep_create(pair.client.ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			     pair.client.connect_evd, NULL, &ep));
+	ck_dat_is(CONNECT(ep, &pair.server.address, 5555, DAT_QOS_BEST_EFFORT, 0),
+		  BAD_STATE(EP_NOTREADY));
+	ck_dat(dat_ep_create(pair.client.ia, pair.client.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+			     DAT_HANDLE_NULL, NULL, &ep));
+	ck_dat_is(CONNECT(ep, &pair.server.address, 5555, DAT_QOS_BEST_EFFORT, 0),
+		  BAD_HANDLE(EVD_CONN));
 #undef CONNECT
-	ck_assert_int_eq(ep_state(pair.near.ep), DAT_EP_STATE_UNCONNECTED);
+	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_UNCONNECTED);
 	pair_connect(&pair);
-	say_hello(&pair);
-	pair_close(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	const struct test tests[] = {
-		{ private_data_goes_both_ways, NEEDS_NOTHING },
-		{ rejected_by_the_peer, NEEDS_NOTHING },
-		{ nobody_listens, NEEDS_NOTHING },
-		{ listener_never_accepts, NEEDS_NOTHING },
-		{ addresses_that_nobody_has, NEEDS_OWN_NET },
-		{ requests_wait_and_are_answered_in_any_order, NEEDS_NOTHING },
-		{ accepting_twice, NEEDS_NOTHING },
-		{ qualifiers_beyond_16_bits, NEEDS_NOTHING },
-		{ busy_qualifiers, NEEDS_NOTHING },
-		{ any_qualifier_fits_16_bits, NEEDS_NOTHING },
-		{ service_points_want_the_right_evd, NEEDS_NOTHING },
-		{ requests_outlive_their_service_point, NEEDS_NOTHING },
-		{ loopback_under_every_name, NEEDS_NOTHING },
-		{ first_message_before_established_is_read, NEEDS_NOTHING },
-		{ both_know_both_addresses, NEEDS_NOTHING },
-		{ a_crowd_connects_at_once, NEEDS_NOTHING },
-		{ requests_beyond_the_queue_are_refused, NEEDS_NOTHING },
-		{ connects_that_are_refused_on_the_spot, NEEDS_NOTHING },
+	const struct device_case cases[] = {
+		{ private_data_of_any_size_arrives, NEEDS_NOTHING },
+		{ reject_flushes_receives, NEEDS_NOTHING },
+		{ refused_endpoint_connects_again, NEEDS_NOTHING },
+		{ connect_times_out_without_an_accept, NEEDS_NOTHING },
+		{ unused_address_is_unreachable, NEEDS_FREE_ADDRESSES },
+		{ requests_are_accepted_in_any_order, NEEDS_NOTHING },
+		{ request_is_accepted_once, NEEDS_NOTHING },
+		{ qualifier_may_exceed_16_bits, NEEDS_NOTHING },
+		{ qualifier_is_taken_by_one_process, NEEDS_NOTHING },
+		{ chosen_qualifier_fits_16_bits, NEEDS_NOTHING },
+		{ service_point_needs_a_request_evd, NEEDS_NOTHING },
+		{ request_outlives_its_service_point, NEEDS_NOTHING },
+		{ every_name_connects_to_itself, NEEDS_NOTHING },
+		{ message_is_received_before_established, NEEDS_NOTHING },
+		{ connection_has_both_addresses, NEEDS_NOTHING },
+		{ many_endpoints_connect_at_once, NEEDS_NOTHING },
+		{ request_beyond_the_queue_is_not_accepted, NEEDS_NOTHING },
+		{ invalid_connect_is_refused, NEEDS_NOTHING },
 	};
 
-	return run(argc, argv, tests, COUNT(tests));
+	return run_on_device(argc, argv, cases, COUNT(cases));
 }

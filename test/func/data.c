@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Data transfer: every byte, and no other, gets there; in the order and with the notice that the
- * flags ask for.
+ * Data transfer: every byte arrives and no other byte changes, in the order and with the
+ * notification that the flags ask for.
  */
 #include <sched.h>
 #include <string.h>
 
-#include "peer.h"
+#include "../consumer/consumer.h"
 
 #define MIB   ((size_t)1 << 20)
 #define PAGE  ((size_t)4096)
-#define GUARD ((size_t)64) /* bytes on either side that nothing may touch */
+#define GUARD ((size_t)64) /* bytes on either side that must not change */
 #define AREA  (MIB + 2 * PAGE)
-#define OTHER 0x11 /* what stands around the source: were it carried along, it would show */
+#define OTHER 0x11 /* bytes around the source, which must not be transferred */
 
 static const struct {
 	size_t size, from, to; /* bytes, and the offsets at both ends */
@@ -22,166 +22,161 @@ static const struct {
 	{ PAGE + 1, 1, 0 }, { 65536 + 1, 3, 7 }, { MIB, 1, 2 },
 };
 
-/* size bytes stand at @to behind a guard, and nothing around them has changed. */
-static void landed(const struct memory *memory, size_t to, size_t size, unsigned seed)
+/* @size bytes have been placed at @to behind a guard, and no byte around them has changed. */
+static void expect_placed(const struct side *side, size_t to, size_t size, unsigned seed)
 {
-	bytes_check(memory->at, GUARD + to, UNTOUCHED);
-	pattern_check(memory->at + GUARD + to, size, seed);
-	bytes_check(memory->at + GUARD + to + size, memory->size - GUARD - to - size, UNTOUCHED);
+	bytes_check(side->memory, GUARD + to, UNTOUCHED);
+	pattern_check(side->memory + GUARD + to, size, seed);
+	bytes_check(side->memory + GUARD + to + size, side->size - GUARD - to - size, UNTOUCHED);
 }
 
-/* A connected pair with memory at both ends. */
-struct field {
+/* The client's send arrives as the server's receive. */
+static void expect_message(const struct pair *pair, uint64_t recv, uint64_t send, size_t length)
+{
+	expect_recv_done(&pair->server, recv, length);
+	expect_request_done(&pair->client, send, length);
+}
+
+/* Fills the memory of both for the transfer in row @i of the table. */
+static void fill_for_transfer(const struct side *from, const struct side *to, unsigned i)
+{
+	memset(to->memory, UNTOUCHED, AREA);
+	memset(from->memory, OTHER, AREA);
+	pattern_fill(from->memory + transfers[i].from, transfers[i].size, i);
+}
+
+START_TEST(send_transfers_every_byte)
+{
 	struct pair pair;
-	struct memory near, far;
-};
 
-static void field_open(struct field *field, const DAT_EP_ATTR *attr)
-{
-	pair_open(&field->pair, attr);
-	field->near = memory_make(&field->pair.near, AREA, DAT_MEM_PRIV_ALL_FLAG);
-	field->far = memory_make(&field->pair.far, AREA, DAT_MEM_PRIV_ALL_FLAG);
-}
-
-START_TEST(sends_keep_every_byte)
-{
-	struct field f;
-
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned i = 0; i < COUNT(transfers); i++) {
 		size_t size = transfers[i].size, to = transfers[i].to;
 
-		memset(f.far.at, UNTOUCHED, AREA);
-		memset(f.near.at, OTHER, AREA);
-		pattern_fill(f.near.at + transfers[i].from, size, i);
-		/* room for more: the surplus stays as it was */
-		recv_post(f.pair.far.ep, i, seg(&f.far, GUARD + to, size + GUARD));
-		send_post(f.pair.near.ep, i, seg(&f.near, transfers[i].from, size),
+		fill_for_transfer(&pair.client, &pair.server, i);
+		/* the receive is longer: what is beyond the message does not change */
+		post_recv(pair.server.ep, i, segment(&pair.server, GUARD + to, size + GUARD));
+		post_send(pair.client.ep, i, segment(&pair.client, transfers[i].from, size),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, size);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, size);
-		landed(&f.far, to, size, i);
+		expect_message(&pair, i, i, size);
+		expect_placed(&pair.server, to, size, i);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(writes_keep_every_byte)
+START_TEST(write_transfers_every_byte)
 {
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned i = 0; i < COUNT(transfers); i++) {
 		size_t size = transfers[i].size, to = transfers[i].to;
 
-		memset(f.far.at, UNTOUCHED, AREA);
-		memset(f.near.at, OTHER, AREA);
-		pattern_fill(f.near.at + transfers[i].from, size, i);
-		recv_post(f.pair.far.ep, i, seg(&f.far, 0, 0));
-		/* the target is longer than what is written */
-		write_post(f.pair.near.ep, i, seg(&f.near, transfers[i].from, size),
-			   target(&f.far, GUARD + to, size + GUARD), DAT_COMPLETION_DEFAULT_FLAG);
-		send_post(f.pair.near.ep, i + 100, seg(&f.near, 0, 0), DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, 0);
-		landed(&f.far, to, size, i);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, size);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i + 100, DAT_DTO_SUCCESS, 0);
+		fill_for_transfer(&pair.client, &pair.server, i);
+		post_recv(pair.server.ep, i, segment(&pair.server, 0, 0));
+		/* the target is longer than the write */
+		post_write(pair.client.ep, i, segment(&pair.client, transfers[i].from, size),
+			   target(&pair.server, GUARD + to, size + GUARD),
+			   DAT_COMPLETION_DEFAULT_FLAG);
+		post_send(pair.client.ep, i + 100, segment(&pair.client, 0, 0),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_recv_done(&pair.server, i, 0);
+		expect_placed(&pair.server, to, size, i);
+		expect_request_done(&pair.client, i, size);
+		expect_request_done(&pair.client, i + 100, 0);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(reads_keep_every_byte)
+START_TEST(read_transfers_every_byte)
 {
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned i = 0; i < COUNT(transfers); i++) {
 		size_t size = transfers[i].size, to = transfers[i].to;
 
-		memset(f.near.at, UNTOUCHED, AREA);
-		memset(f.far.at, OTHER, AREA);
-		pattern_fill(f.far.at + transfers[i].from, size, i);
-		read_post(f.pair.near.ep, i, seg(&f.near, GUARD + to, size + GUARD),
-			  target(&f.far, transfers[i].from, size), DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, size);
-		landed(&f.near, to, size, i);
+		fill_for_transfer(&pair.server, &pair.client, i);
+		post_read(pair.client.ep, i, segment(&pair.client, GUARD + to, size + GUARD),
+			  target(&pair.server, transfers[i].from, size),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, i, size);
+		expect_placed(&pair.client, to, size, i);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* A segment of length 0: the rest of it is garbage that nobody looks at. */
-static const DAT_LMR_TRIPLET nothing = { .lmr_context = 0xdeadbeef, .virtual_address = 0x123 };
+/* A segment of length 0, whose other fields are invalid and must be ignored. */
+static const DAT_LMR_TRIPLET empty_segment = { .lmr_context = 0xdeadbeef,
+					       .virtual_address = 0x123 };
 
-START_TEST(segments_are_put_together)
+START_TEST(send_and_receive_use_all_segments)
 {
-	const DAT_EP_ATTR attr = ep_attr(4, 4);
+	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	DAT_LMR_TRIPLET out[4], in[4];
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, &attr);
-	pattern_fill(f.near.at, PAGE + 4, 1);
-	out[0] = seg(&f.near, 0, 3);
-	out[1] = nothing;
-	out[2] = seg(&f.near, 3, PAGE);
-	out[3] = seg(&f.near, 3 + PAGE, 1);
-	/*
-	 * 1 byte, then up to the end of the message, in the middle of a segment; the last one stays
-	 * empty
-	 */
-	in[0] = nothing;
-	in[1] = seg(&f.far, GUARD, 1);
-	in[2] = seg(&f.far, GUARD + 1, 2 * PAGE);
-	in[3] = seg(&f.far, GUARD + 1 + 2 * PAGE, PAGE);
-	must(dat_ep_post_recv(f.pair.far.ep, 4, in, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
-	must(dat_ep_post_send(f.pair.near.ep, 4, out, cookie(2), DAT_COMPLETION_DEFAULT_FLAG));
-	/* the lists are ours again */
+	pair_open_sized(&pair, &attr, AREA);
+	pattern_fill(pair.client.memory, PAGE + 4, 1);
+	out[0] = segment(&pair.client, 0, 3);
+	out[1] = empty_segment;
+	out[2] = segment(&pair.client, 3, PAGE);
+	out[3] = segment(&pair.client, 3 + PAGE, 1);
+	/* One byte, then the rest of the message, which ends in the middle of in[2]. */
+	in[0] = empty_segment;
+	in[1] = segment(&pair.server, GUARD, 1);
+	in[2] = segment(&pair.server, GUARD + 1, 2 * PAGE);
+	in[3] = segment(&pair.server, GUARD + 1 + 2 * PAGE, PAGE);
+	ck_dat(dat_ep_post_recv(pair.server.ep, 4, in, cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(dat_ep_post_send(pair.client.ep, 4, out, cookie_of(2), DAT_COMPLETION_DEFAULT_FLAG));
+	/* after the post the lists belong to the consumer again */
 	memset(out, 0xff, sizeof(out));
 	memset(in, 0xff, sizeof(in));
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 1, DAT_DTO_SUCCESS, PAGE + 4);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 2, DAT_DTO_SUCCESS, PAGE + 4);
-	landed(&f.far, 0, PAGE + 4, 1);
-	pair_close(&f.pair);
+	expect_message(&pair, 1, 2, PAGE + 4);
+	expect_placed(&pair.server, 0, PAGE + 4, 1);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(writes_gather_and_reads_scatter)
+START_TEST(write_gathers_and_read_scatters)
 {
-	const DAT_EP_ATTR attr = ep_attr(4, 4);
+	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	const size_t size = PAGE + 101;
 	DAT_LMR_TRIPLET list[3];
 	DAT_RMR_TRIPLET remote;
 	DAT_EP_PARAM param;
 	DAT_COUNT scatter;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, &attr);
-	must(dat_ep_query(f.pair.near.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV, &param));
+	pair_open_sized(&pair, &attr, AREA);
+	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV, &param));
 	scatter = param.ep_attr.max_rdma_read_iov;
-	pattern_fill(f.near.at, size, 1);
-	list[0] = seg(&f.near, 0, 100);
-	list[1] = nothing;
-	list[2] = seg(&f.near, 100, PAGE + 1);
-	remote = target(&f.far, GUARD, size);
-	must(dat_ep_post_rdma_write(f.pair.near.ep, 3, list, cookie(1), &remote,
-				    DAT_COMPLETION_DEFAULT_FLAG));
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 1, DAT_DTO_SUCCESS, size);
+	pattern_fill(pair.client.memory, size, 1);
+	list[0] = segment(&pair.client, 0, 100);
+	list[1] = empty_segment;
+	list[2] = segment(&pair.client, 100, PAGE + 1);
+	remote = target(&pair.server, GUARD, size);
+	ck_dat(dat_ep_post_rdma_write(pair.client.ep, 3, list, cookie_of(1), &remote,
+				      DAT_COMPLETION_DEFAULT_FLAG));
+	expect_request_done(&pair.client, 1, size);
 
-	memset(f.near.at, UNTOUCHED, AREA);
-	/* iWARP reads into one segment */
-	list[0] = seg(&f.near, GUARD, scatter < 3 ? AREA - GUARD : 33);
-	list[2] = seg(&f.near, GUARD + 33, AREA - GUARD - 33);
-	must(dat_ep_post_rdma_read(f.pair.near.ep, scatter < 3 ? 1 : 3, list, cookie(2), &remote,
-				   DAT_COMPLETION_DEFAULT_FLAG));
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 2, DAT_DTO_SUCCESS, size);
-	landed(&f.near, 0, size, 1);
-	landed(&f.far, 0, size, 1);
-	pair_close(&f.pair);
+	memset(pair.client.memory, UNTOUCHED, AREA);
+	/* an RDMA read of iWARP has one segment */
+	list[0] = segment(&pair.client, GUARD, scatter < 3 ? AREA - GUARD : 33);
+	list[2] = segment(&pair.client, GUARD + 33, AREA - GUARD - 33);
+	ck_dat(dat_ep_post_rdma_read(pair.client.ep, scatter < 3 ? 1 : 3, list, cookie_of(2),
+				     &remote, DAT_COMPLETION_DEFAULT_FLAG));
+	expect_request_done(&pair.client, 2, size);
+	expect_placed(&pair.client, 0, size, 1);
+	expect_placed(&pair.server, 0, size, 1);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(empty_messages_and_any_cookie)
+START_TEST(empty_message_carries_any_cookie)
 {
 	static const uint64_t cookies[] = { 0, UINT64_MAX, 1, UINT64_C(1) << 63,
 					    UINT64_C(0x0123456789abcdef) };
@@ -189,333 +184,340 @@ START_TEST(empty_messages_and_any_cookie)
 
 	pair_open(&pair, NULL);
 	for (size_t i = 0; i < COUNT(cookies); i++) {
-		must(dat_ep_post_recv(pair.far.ep, 0, NULL, cookie(cookies[i]),
-				      DAT_COMPLETION_DEFAULT_FLAG));
-		must(dat_ep_post_send(pair.near.ep, 0, NULL, cookie(cookies[i]),
-				      DAT_COMPLETION_DEFAULT_FLAG));
-		dto_wait(pair.far.recvs, pair.far.ep, cookies[i], DAT_DTO_SUCCESS, 0);
-		dto_wait(pair.near.requests, pair.near.ep, cookies[i], DAT_DTO_SUCCESS, 0);
+		ck_dat(dat_ep_post_recv(pair.server.ep, 0, NULL, cookie_of(cookies[i]),
+					DAT_COMPLETION_DEFAULT_FLAG));
+		ck_dat(dat_ep_post_send(pair.client.ep, 0, NULL, cookie_of(cookies[i]),
+					DAT_COMPLETION_DEFAULT_FLAG));
+		expect_message(&pair, cookies[i], cookies[i], 0);
 	}
-	pair_close(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* Old programs wait for the last byte of a write and then use the rest. */
-START_TEST(last_byte_of_a_write_shows_last)
+/* Programs that poll memory for the end of a write rely on it. */
+START_TEST(last_byte_of_a_write_is_visible_last)
 {
 	static const size_t sizes[] = { 2, 100, PAGE, PAGE + 1, 65536, 65536 + 1 };
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned round = 1; round <= 30; round++) {
 		size_t size = sizes[round % COUNT(sizes)];
-		unsigned char *last = f.far.at + size - 1;
+		unsigned char *last = pair.server.memory + size - 1;
 
-		memset(f.near.at, (int)round, size);
-		memset(f.far.at, 0, size);
-		write_post(f.pair.near.ep, round, seg(&f.near, 0, size), target(&f.far, 0, size),
-			   DAT_COMPLETION_DEFAULT_FLAG);
+		memset(pair.client.memory, (int)round, size);
+		memset(pair.server.memory, 0, size);
+		post_write(pair.client.ep, round, segment(&pair.client, 0, size),
+			   target(&pair.server, 0, size), DAT_COMPLETION_DEFAULT_FLAG);
 		while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != round)
 			sched_yield();
-		bytes_check(f.far.at, size, (unsigned char)round);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, round, DAT_DTO_SUCCESS, size);
+		bytes_check(pair.server.memory, size, (unsigned char)round);
+		expect_request_done(&pair.client, round, size);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(completed_write_is_there)
+START_TEST(completed_write_is_placed)
 {
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned round = 0; round < 10; round++) {
-		pattern_fill(f.near.at, 65536, round);
-		write_post(f.pair.near.ep, round, seg(&f.near, 0, 65536), target(&f.far, 0, 65536),
-			   DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, round, DAT_DTO_SUCCESS, 65536);
-		pattern_check(f.far.at, 65536, round);
+		pattern_fill(pair.client.memory, 65536, round);
+		post_write(pair.client.ep, round, segment(&pair.client, 0, 65536),
+			   target(&pair.server, 0, 65536), DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, round, 65536);
+		pattern_check(pair.server.memory, 65536, round);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(read_returns_what_was_just_written)
+START_TEST(read_behind_a_write_returns_its_bytes)
 {
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned round = 0; round < 10; round++) {
-		pattern_fill(f.near.at, 50000, round);
-		memset(f.near.at + 65536, 0, 50000);
-		write_post(f.pair.near.ep, 1, seg(&f.near, 0, 50000), target(&f.far, 9, 50000),
-			   DAT_COMPLETION_DEFAULT_FLAG);
-		read_post(f.pair.near.ep, 2, seg(&f.near, 65536, 50000), target(&f.far, 9, 50000),
-			  DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, 1, DAT_DTO_SUCCESS, 50000);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, 2, DAT_DTO_SUCCESS, 50000);
-		pattern_check(f.near.at + 65536, 50000, round);
+		pattern_fill(pair.client.memory, 50000, round);
+		memset(pair.client.memory + 65536, 0, 50000);
+		post_write(pair.client.ep, 1, segment(&pair.client, 0, 50000),
+			   target(&pair.server, 9, 50000), DAT_COMPLETION_DEFAULT_FLAG);
+		post_read(pair.client.ep, 2, segment(&pair.client, 65536, 50000),
+			  target(&pair.server, 9, 50000), DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, 1, 50000);
+		expect_request_done(&pair.client, 2, 50000);
+		pattern_check(pair.client.memory + 65536, 50000, round);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(received_message_shows_earlier_writes)
+START_TEST(received_message_makes_earlier_writes_visible)
 {
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned round = 0; round < 30; round++) {
 		size_t size = 1 + round * 2111;
 
-		pattern_fill(f.near.at, size, round);
-		recv_post(f.pair.far.ep, round, seg(&f.far, AREA - 8, 8));
-		write_post(f.pair.near.ep, 1, seg(&f.near, 0, size), target(&f.far, 0, size),
-			   DAT_COMPLETION_SUPPRESS_FLAG);
-		send_post(f.pair.near.ep, round, seg(&f.near, 0, 1), DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, round, DAT_DTO_SUCCESS, 1);
-		pattern_check(f.far.at, size, round);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, round, DAT_DTO_SUCCESS, 1);
+		pattern_fill(pair.client.memory, size, round);
+		post_recv(pair.server.ep, round, segment(&pair.server, AREA - 8, 8));
+		post_write(pair.client.ep, 1, segment(&pair.client, 0, size),
+			   target(&pair.server, 0, size), DAT_COMPLETION_SUPPRESS_FLAG);
+		post_send(pair.client.ep, round, segment(&pair.client, 0, 1),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_recv_done(&pair.server, round, 1);
+		pattern_check(pair.server.memory, size, round);
+		expect_request_done(&pair.client, round, 1);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 START_TEST(messages_arrive_in_order)
 {
-	const DAT_EP_ATTR attr = ep_attr(64, 64);
-	struct field f;
+	const DAT_EP_ATTR attr = ep_attr_for(64, 64);
+	struct pair pair;
 
-	field_open(&f, &attr);
+	pair_open_sized(&pair, &attr, AREA);
 	for (unsigned i = 0; i < 64; i++)
-		recv_post(f.pair.far.ep, i, seg(&f.far, i * 1000, 1000));
+		post_recv(pair.server.ep, i, segment(&pair.server, i * 1000, 1000));
 	for (unsigned i = 0; i < 64; i++) {
-		pattern_fill(f.near.at + i * 1000, i + 1, i);
-		send_post(f.pair.near.ep, 100 + i, seg(&f.near, i * 1000, i + 1),
+		pattern_fill(pair.client.memory + i * 1000, i + 1, i);
+		post_send(pair.client.ep, 100 + i, segment(&pair.client, i * 1000, i + 1),
 			  DAT_COMPLETION_DEFAULT_FLAG);
 	}
 	for (unsigned i = 0; i < 64; i++) {
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, i + 1);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, 100 + i, DAT_DTO_SUCCESS, i + 1);
-		pattern_check(f.far.at + i * 1000, i + 1, i);
+		expect_message(&pair, i, 100 + i, i + 1);
+		pattern_check(pair.server.memory + i * 1000, i + 1, i);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(reads_beyond_the_depth_queue_up)
+START_TEST(reads_beyond_the_read_depth_wait)
 {
-	DAT_EP_ATTR attr = ep_attr(4, 32);
-	struct field f;
+	DAT_EP_ATTR attr = ep_attr_for(4, 32);
+	struct pair pair;
 
 	attr.max_rdma_read_in = 2;
 	attr.max_rdma_read_out = 2;
-	field_open(&f, &attr);
-	pattern_fill(f.far.at, 32 * PAGE, 3);
+	pair_open_sized(&pair, &attr, AREA);
+	pattern_fill(pair.server.memory, 32 * PAGE, 3);
 	for (unsigned i = 0; i < 32; i++)
-		read_post(f.pair.near.ep, i, seg(&f.near, i * PAGE, PAGE),
-			  target(&f.far, i * PAGE, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
+		post_read(pair.client.ep, i, segment(&pair.client, i * PAGE, PAGE),
+			  target(&pair.server, i * PAGE, PAGE), DAT_COMPLETION_DEFAULT_FLAG);
 	for (unsigned i = 0; i < 32; i++)
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, PAGE);
-	pattern_check(f.near.at, 32 * PAGE, 3);
-	pair_close(&f.pair);
+		expect_request_done(&pair.client, i, PAGE);
+	pattern_check(pair.client.memory, 32 * PAGE, 3);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 START_TEST(send_waits_for_a_receive)
 {
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
-	pattern_fill(f.near.at, 100, 1);
-	send_post(f.pair.near.ep, 1, seg(&f.near, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	/* the other way round nothing is held up, and by then the message has been offered */
-	recv_post(f.pair.near.ep, 2, seg(&f.near, 200, 100));
-	send_post(f.pair.far.ep, 3, seg(&f.far, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(f.pair.near.recvs, f.pair.near.ep, 2, DAT_DTO_SUCCESS, 100);
-	recv_post(f.pair.far.ep, 4, seg(&f.far, 200, 100));
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 4, DAT_DTO_SUCCESS, 100);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 1, DAT_DTO_SUCCESS, 100);
-	pattern_check(f.far.at + 200, 100, 1);
-	pair_close(&f.pair);
+	pair_open_sized(&pair, NULL, AREA);
+	pattern_fill(pair.client.memory, 100, 1);
+	post_send(pair.client.ep, 1, segment(&pair.client, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
+	/* the other direction is not blocked, and meanwhile the message is refused */
+	post_recv(pair.client.ep, 2, segment(&pair.client, 200, 100));
+	post_send(pair.server.ep, 3, segment(&pair.server, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_recv_done(&pair.client, 2, 100);
+	post_recv(pair.server.ep, 4, segment(&pair.server, 200, 100));
+	expect_message(&pair, 4, 1, 100);
+	pattern_check(pair.server.memory + 200, 100, 1);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 /* ---- flags ---- */
 
-/* Nobody takes their completions, as there are none: slots come back all the same. */
-START_TEST(suppressed_requests_never_lock_up)
+/* There are no completions to be taken, and yet each slot becomes free. */
+START_TEST(suppressed_requests_free_their_slots)
 {
-	const DAT_EP_ATTR attr = ep_attr(4, 8);
-	struct field f;
+	const DAT_EP_ATTR attr = ep_attr_for(4, 8);
+	struct pair pair;
 
-	field_open(&f, &attr);
-	recv_post(f.pair.far.ep, 1, seg(&f.far, AREA - 1, 1));
-	pattern_fill(f.near.at, 200 * 100, 5);
+	pair_open_sized(&pair, &attr, AREA);
+	post_recv(pair.server.ep, 1, segment(&pair.server, AREA - 1, 1));
+	pattern_fill(pair.client.memory, 200 * 100, 5);
 	for (unsigned i = 0; i < 200; i++) {
-		DAT_LMR_TRIPLET from = seg(&f.near, i * 100, 100);
-		DAT_RMR_TRIPLET to = target(&f.far, i * 100, 100);
+		DAT_LMR_TRIPLET from = segment(&pair.client, i * 100, 100);
+		DAT_RMR_TRIPLET to = target(&pair.server, i * 100, 100);
 		DAT_RETURN ret;
 
-		while ((ret = dat_ep_post_rdma_write(f.pair.near.ep, 1, &from, cookie(i), &to,
+		while ((ret = dat_ep_post_rdma_write(pair.client.ep, 1, &from, cookie_of(i), &to,
 						     DAT_COMPLETION_SUPPRESS_FLAG)) !=
 		       DAT_SUCCESS) {
-			returns(FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY), ret);
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
 			sched_yield();
 		}
 	}
-	while (dat_ep_post_send(f.pair.near.ep, 0, NULL, cookie(999),
+	while (dat_ep_post_send(pair.client.ep, 0, NULL, cookie_of(999),
 				DAT_COMPLETION_DEFAULT_FLAG) != DAT_SUCCESS)
 		sched_yield();
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 1, DAT_DTO_SUCCESS, 0);
-	pattern_check(f.far.at, 200 * 100, 5);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 999, DAT_DTO_SUCCESS, 0);
-	no_event(f.pair.near.requests);
-	pair_close(&f.pair);
+	expect_recv_done(&pair.server, 1, 0);
+	pattern_check(pair.server.memory, 200 * 100, 5);
+	expect_request_done(&pair.client, 999, 0);
+	expect_no_event(pair.client.request_evd);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(plain_requests_among_suppressed_report_in_order)
+START_TEST(signalled_requests_cover_suppressed_ones)
 {
-	const DAT_EP_ATTR attr = ep_attr(4, 32);
+	const DAT_EP_ATTR attr = ep_attr_for(4, 32);
 	DAT_BOOLEAN idle;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, &attr);
+	pair_open_sized(&pair, &attr, AREA);
 	for (unsigned i = 0; i < 32; i++)
-		write_post(f.pair.near.ep, i, seg(&f.near, i, 1), target(&f.far, i, 1),
+		post_write(pair.client.ep, i, segment(&pair.client, i, 1),
+			   target(&pair.server, i, 1),
 			   i % 3 == 1 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG);
 	for (unsigned i = 1; i < 32; i += 3)
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, 1);
-	no_event(f.pair.near.requests);
-	/* the last one, 31, was plain: all before it are proved done */
-	must(dat_ep_get_status(f.pair.near.ep, NULL, NULL, &idle));
+		expect_request_done(&pair.client, i, 1);
+	expect_no_event(pair.client.request_evd);
+	/* request 31 is signalled: its completion covers all before it */
+	ck_dat(dat_ep_get_status(pair.client.ep, NULL, NULL, &idle));
 	ck_assert_int_eq(idle, DAT_TRUE);
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(fence_waits_for_reads)
+START_TEST(fenced_write_waits_for_reads)
 {
 	const size_t size = 100000;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, NULL);
+	pair_open_sized(&pair, NULL, AREA);
 	for (unsigned round = 0; round < 10; round++) {
-		pattern_fill(f.far.at, size, round);
-		memset(f.far.at + MIB / 2, 0, size);
-		recv_post(f.pair.far.ep, 1, seg(&f.far, AREA - 1, 1));
+		pattern_fill(pair.server.memory, size, round);
+		memset(pair.server.memory + MIB / 2, 0, size);
+		post_recv(pair.server.ep, 1, segment(&pair.server, AREA - 1, 1));
 		/*
-		 * what the read brings is written back: too early, and it would be the round before
+		 * The bytes that the read returns are written back. Without the fence the write
+		 * could send the bytes of the round before.
 		 */
-		read_post(f.pair.near.ep, 2, seg(&f.near, 0, size), target(&f.far, 0, size),
-			  DAT_COMPLETION_SUPPRESS_FLAG);
-		write_post(f.pair.near.ep, 3, seg(&f.near, 0, size), target(&f.far, MIB / 2, size),
-			   DAT_COMPLETION_BARRIER_FENCE_FLAG);
-		send_post(f.pair.near.ep, 4, seg(&f.near, 0, 1), DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, 3, DAT_DTO_SUCCESS, size);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, 4, DAT_DTO_SUCCESS, 1);
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, 1, DAT_DTO_SUCCESS, 1);
-		pattern_check(f.far.at + MIB / 2, size, round);
+		post_read(pair.client.ep, 2, segment(&pair.client, 0, size),
+			  target(&pair.server, 0, size), DAT_COMPLETION_SUPPRESS_FLAG);
+		post_write(pair.client.ep, 3, segment(&pair.client, 0, size),
+			   target(&pair.server, MIB / 2, size), DAT_COMPLETION_BARRIER_FENCE_FLAG);
+		post_send(pair.client.ep, 4, segment(&pair.client, 0, 1),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, 3, size);
+		expect_request_done(&pair.client, 4, 1);
+		expect_recv_done(&pair.server, 1, 1);
+		pattern_check(pair.server.memory + MIB / 2, size, round);
 	}
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* The other way, where nobody waits; time enough for a thread that was woken to be seen. */
-static void chat(struct field *f)
+/*
+ * Messages from the server to the client, for which no thread waits. They take long enough for a
+ * waiter that woke up by mistake to be noticed.
+ */
+static void exchange_unwaited(struct pair *pair)
 {
 	for (unsigned i = 0; i < 20; i++) {
-		recv_post(f->pair.near.ep, i, seg(&f->near, MIB, 10));
-		send_post(f->pair.far.ep, i, seg(&f->far, MIB, 10), DAT_COMPLETION_DEFAULT_FLAG);
-		dto_wait(f->pair.near.recvs, f->pair.near.ep, i, DAT_DTO_SUCCESS, 10);
-		dto_wait(f->pair.far.requests, f->pair.far.ep, i, DAT_DTO_SUCCESS, 10);
+		post_recv(pair->client.ep, i, segment(&pair->client, MIB, 10));
+		post_send(pair->server.ep, i, segment(&pair->server, MIB, 10),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_recv_done(&pair->client, i, 10);
+		expect_request_done(&pair->server, i, 10);
 	}
 }
 
-START_TEST(unsignalled_completions_do_not_wake)
+START_TEST(unsignalled_completion_wakes_no_waiter)
 {
-	DAT_EP_ATTR attr = ep_attr(4, 4);
+	DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	struct waiter waiter = { 0 };
-	struct field f;
+	struct pair pair;
 
 	attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
-	field_open(&f, &attr);
-	recv_post(f.pair.far.ep, 1, seg(&f.far, 0, 10));
-	recv_post(f.pair.far.ep, 2, seg(&f.far, 0, 10));
-	waiter.evd = f.pair.near.requests;
+	pair_open_sized(&pair, &attr, AREA);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 10));
+	post_recv(pair.server.ep, 2, segment(&pair.server, 0, 10));
+	waiter.evd = pair.client.request_evd;
 	waiter_start(&waiter);
-	send_post(f.pair.near.ep, 3, seg(&f.near, 0, 10), DAT_COMPLETION_UNSIGNALLED_FLAG);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 1, DAT_DTO_SUCCESS, 10);
-	chat(&f);
-	send_post(f.pair.near.ep, 4, seg(&f.near, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 2, DAT_DTO_SUCCESS, 10);
-	waiter_join(&waiter);
-	/* it slept through the first, and was given it all the same */
-	must(waiter.ret);
+	post_send(pair.client.ep, 3, segment(&pair.client, 0, 10), DAT_COMPLETION_UNSIGNALLED_FLAG);
+	expect_recv_done(&pair.server, 1, 10);
+	exchange_unwaited(&pair);
+	post_send(pair.client.ep, 4, segment(&pair.client, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_recv_done(&pair.server, 2, 10);
+	ck_dat(waiter_join(&waiter));
+	/* the first completion did not wake it up, and is delivered all the same */
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
 	ck_assert_int_eq(waiter.nmore, 1);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 4, DAT_DTO_SUCCESS, 10);
-	pair_close(&f.pair);
+	expect_request_done(&pair.client, 4, 10);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(only_solicited_messages_wake)
+START_TEST(only_solicited_message_wakes_the_waiter)
 {
-	DAT_EP_ATTR attr = ep_attr(4, 4);
+	DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	struct waiter waiter = { 0 };
-	struct field f;
+	struct pair pair;
 
 	attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
-	field_open(&f, &attr);
-	recv_post(f.pair.far.ep, 1, seg(&f.far, 0, 10));
-	recv_post(f.pair.far.ep, 2, seg(&f.far, 0, 10));
-	waiter.evd = f.pair.far.recvs;
+	pair_open_sized(&pair, &attr, AREA);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 10));
+	post_recv(pair.server.ep, 2, segment(&pair.server, 0, 10));
+	waiter.evd = pair.server.recv_evd;
 	waiter_start(&waiter);
-	send_post(f.pair.near.ep, 3, seg(&f.near, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 3, DAT_DTO_SUCCESS, 10);
-	chat(&f);
-	send_post(f.pair.near.ep, 4, seg(&f.near, 0, 10), DAT_COMPLETION_SOLICITED_WAIT_FLAG);
-	waiter_join(&waiter);
-	must(waiter.ret);
+	post_send(pair.client.ep, 3, segment(&pair.client, 0, 10), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(&pair.client, 3, 10);
+	exchange_unwaited(&pair);
+	post_send(pair.client.ep, 4, segment(&pair.client, 0, 10),
+		  DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
 	ck_assert_int_eq(waiter.nmore, 1);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 2, DAT_DTO_SUCCESS, 10);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 4, DAT_DTO_SUCCESS, 10);
-	pair_close(&f.pair);
+	expect_message(&pair, 2, 4, 10);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(flags_that_do_not_fit_are_refused)
+START_TEST(unsupported_flags_are_refused)
 {
-	const DAT_EP_ATTR attr = ep_attr(4, 4);
-	DAT_PROVIDER_ATTR provider;
-	struct field f;
+	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
+	struct pair pair;
 	DAT_RMR_TRIPLET to;
 	DAT_LMR_TRIPLET at;
 
-	field_open(&f, &attr);
-	at = seg(&f.near, 0, 1);
-	to = target(&f.far, 0, 1);
-	must(dat_ia_query(f.pair.near.ia, NULL, 0, NULL,
-			  DAT_PROVIDER_FIELD_COMPLETION_FLAGS_SUPPORTED, &provider));
-	ck_assert_int_eq(provider.completion_flags_supported, 0x1f);
-	returns(BAD_ARG(5),
-		dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1), DAT_COMPLETION_SUPPRESS_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1),
-					     DAT_COMPLETION_BARRIER_FENCE_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_recv(f.pair.near.ep, 1, &at, cookie(1),
-					     DAT_COMPLETION_UNSIGNALLED_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1),
-					     DAT_COMPLETION_UNSIGNALLED_FLAG));
-	returns(BAD_ARG(5), dat_ep_post_send(f.pair.near.ep, 1, &at, cookie(1),
-					     DAT_COMPLETION_EVD_THRESHOLD_FLAG));
-	returns(BAD_ARG(6), dat_ep_post_rdma_write(f.pair.near.ep, 1, &at, cookie(1), &to,
-						   DAT_COMPLETION_SOLICITED_WAIT_FLAG));
-	returns(BAD_ARG(6), dat_ep_post_rdma_read(f.pair.near.ep, 1, &at, cookie(1), &to,
-						  DAT_COMPLETION_SOLICITED_WAIT_FLAG));
-	say_hello(&f.pair);
-	pair_close(&f.pair);
+	pair_open_sized(&pair, &attr, AREA);
+	at = segment(&pair.client, 0, 1);
+	to = target(&pair.server, 0, 1);
+	ck_assert_int_eq(pair.client.provider.completion_flags_supported, 0x1f);
+	ck_dat_is(dat_ep_post_recv(pair.client.ep, 1, &at, cookie_of(1),
+				   DAT_COMPLETION_SUPPRESS_FLAG),
+		  BAD_ARG(5));
+	ck_dat_is(dat_ep_post_recv(pair.client.ep, 1, &at, cookie_of(1),
+				   DAT_COMPLETION_BARRIER_FENCE_FLAG),
+		  BAD_ARG(5));
+	ck_dat_is(dat_ep_post_recv(pair.client.ep, 1, &at, cookie_of(1),
+				   DAT_COMPLETION_UNSIGNALLED_FLAG),
+		  BAD_ARG(5));
+	ck_dat_is(dat_ep_post_send(pair.client.ep, 1, &at, cookie_of(1),
+				   DAT_COMPLETION_UNSIGNALLED_FLAG),
+		  BAD_ARG(5));
+	ck_dat_is(dat_ep_post_send(pair.client.ep, 1, &at, cookie_of(1),
+				   DAT_COMPLETION_EVD_THRESHOLD_FLAG),
+		  BAD_ARG(5));
+	ck_dat_is(dat_ep_post_rdma_write(pair.client.ep, 1, &at, cookie_of(1), &to,
+					 DAT_COMPLETION_SOLICITED_WAIT_FLAG),
+		  BAD_ARG(6));
+	ck_dat_is(dat_ep_post_rdma_read(pair.client.ep, 1, &at, cookie_of(1), &to,
+					DAT_COMPLETION_SOLICITED_WAIT_FLAG),
+		  BAD_ARG(6));
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
@@ -523,124 +525,128 @@ END_TEST
 
 START_TEST(too_many_segments_or_bytes_are_refused)
 {
-	DAT_EP_ATTR attr = ep_attr(4, 4);
+	DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	DAT_LMR_TRIPLET list[64];
 	DAT_RMR_TRIPLET to;
 	DAT_EP_PARAM param;
-	struct field f;
+	struct pair pair;
 
 	attr.max_message_size = 1000;
 	attr.max_rdma_size = 2000;
-	field_open(&f, &attr);
-	must(dat_ep_query(f.pair.near.ep, DAT_EP_FIELD_EP_ATTR_ALL, &param));
+	pair_open_sized(&pair, &attr, AREA);
+	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_EP_ATTR_ALL, &param));
 	ck_assert_int_lt(param.ep_attr.max_request_iov, (int)COUNT(list));
 	for (size_t i = 0; i < COUNT(list); i++)
-		list[i] = seg(&f.near, i, 1);
-	to = target(&f.far, 0, 64);
-	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, param.ep_attr.max_request_iov + 1,
-					     list, cookie(1), 0));
-	returns(BAD_ARG(2), dat_ep_post_recv(f.pair.near.ep, param.ep_attr.max_recv_iov + 1, list,
-					     cookie(1), 0));
-	returns(BAD_ARG(2),
-		dat_ep_post_rdma_write(f.pair.near.ep, param.ep_attr.max_rdma_write_iov + 1, list,
-				       cookie(1), &to, 0));
-	returns(BAD_ARG(2),
-		dat_ep_post_rdma_read(f.pair.near.ep, param.ep_attr.max_rdma_read_iov + 1, list,
-				      cookie(1), &to, 0));
-	returns(BAD_ARG(2), dat_ep_post_send(f.pair.near.ep, -1, list, cookie(1), 0));
-	returns(BAD_ARG(3), dat_ep_post_send(f.pair.near.ep, 1, NULL, cookie(1), 0));
-	list[0] = seg(&f.near, 0, 1001);
-	returns(BAD_ARG(3), dat_ep_post_send(f.pair.near.ep, 1, list, cookie(1), 0));
-	list[0] = seg(&f.near, 0, 2001);
-	to = target(&f.far, 0, 2001);
-	returns(BAD_ARG(5), dat_ep_post_rdma_write(f.pair.near.ep, 1, list, cookie(1), &to, 0));
-	returns(BAD_ARG(5), dat_ep_post_rdma_read(f.pair.near.ep, 1, list, cookie(1), &to, 0));
-	to = target(&f.far, 0, 1999);
-	list[0] = seg(&f.near, 0, 2000);
-	returns(FAILS(LENGTH_ERROR, NO_SUBTYPE),
-		dat_ep_post_rdma_write(f.pair.near.ep, 1, list, cookie(1), &to, 0));
-	list[0] = seg(&f.near, 0, 1998);
-	returns(FAILS(LENGTH_ERROR, NO_SUBTYPE),
-		dat_ep_post_rdma_read(f.pair.near.ep, 1, list, cookie(1), &to, 0));
-	say_hello(&f.pair);
-	pair_close(&f.pair);
+		list[i] = segment(&pair.client, i, 1);
+	to = target(&pair.server, 0, 64);
+	ck_dat_is(dat_ep_post_send(pair.client.ep, param.ep_attr.max_request_iov + 1, list,
+				   cookie_of(1), 0),
+		  BAD_ARG(2));
+	ck_dat_is(dat_ep_post_recv(pair.client.ep, param.ep_attr.max_recv_iov + 1, list,
+				   cookie_of(1), 0),
+		  BAD_ARG(2));
+	ck_dat_is(dat_ep_post_rdma_write(pair.client.ep, param.ep_attr.max_rdma_write_iov + 1, list,
+					 cookie_of(1), &to, 0),
+		  BAD_ARG(2));
+	ck_dat_is(dat_ep_post_rdma_read(pair.client.ep, param.ep_attr.max_rdma_read_iov + 1, list,
+					cookie_of(1), &to, 0),
+		  BAD_ARG(2));
+	ck_dat_is(dat_ep_post_send(pair.client.ep, -1, list, cookie_of(1), 0), BAD_ARG(2));
+	ck_dat_is(dat_ep_post_send(pair.client.ep, 1, NULL, cookie_of(1), 0), BAD_ARG(3));
+	list[0] = segment(&pair.client, 0, 1001);
+	ck_dat_is(dat_ep_post_send(pair.client.ep, 1, list, cookie_of(1), 0), BAD_ARG(3));
+	list[0] = segment(&pair.client, 0, 2001);
+	to = target(&pair.server, 0, 2001);
+	ck_dat_is(dat_ep_post_rdma_write(pair.client.ep, 1, list, cookie_of(1), &to, 0),
+		  BAD_ARG(5));
+	ck_dat_is(dat_ep_post_rdma_read(pair.client.ep, 1, list, cookie_of(1), &to, 0), BAD_ARG(5));
+	to = target(&pair.server, 0, 1999);
+	list[0] = segment(&pair.client, 0, 2000);
+	ck_dat_is(dat_ep_post_rdma_write(pair.client.ep, 1, list, cookie_of(1), &to, 0),
+		  DAT_ERROR(DAT_LENGTH_ERROR, DAT_NO_SUBTYPE));
+	list[0] = segment(&pair.client, 0, 1998);
+	ck_dat_is(dat_ep_post_rdma_read(pair.client.ep, 1, list, cookie_of(1), &to, 0),
+		  DAT_ERROR(DAT_LENGTH_ERROR, DAT_NO_SUBTYPE));
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(one_receive_too_many_is_refused)
+START_TEST(receive_beyond_the_queue_is_refused)
 {
-	const DAT_EP_ATTR attr = ep_attr(4, 4);
+	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	DAT_LMR_TRIPLET one;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, &attr);
+	pair_open_sized(&pair, &attr, AREA);
 	for (unsigned i = 0; i < 4; i++)
-		recv_post(f.pair.far.ep, i, seg(&f.far, i, 1));
-	one = seg(&f.far, 4, 1);
-	returns(FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY),
-		dat_ep_post_recv(f.pair.far.ep, 1, &one, cookie(4), DAT_COMPLETION_DEFAULT_FLAG));
-	send_post(f.pair.near.ep, 9, seg(&f.near, 0, 1), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 0, DAT_DTO_SUCCESS, 1);
-	recv_post(f.pair.far.ep, 4, one);
-	pair_close(&f.pair);
+		post_recv(pair.server.ep, i, segment(&pair.server, i, 1));
+	one = segment(&pair.server, 4, 1);
+	ck_dat_is(dat_ep_post_recv(pair.server.ep, 1, &one, cookie_of(4),
+				   DAT_COMPLETION_DEFAULT_FLAG),
+		  NO_RESOURCE(MEMORY));
+	post_send(pair.client.ep, 9, segment(&pair.client, 0, 1), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_recv_done(&pair.server, 0, 1);
+	post_recv(pair.server.ep, 4, one);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* No receive waits for them, so all stay outstanding. */
-START_TEST(one_request_too_many_is_refused)
+/* No receive is posted for them, so all stay outstanding. */
+START_TEST(request_beyond_the_queue_is_refused)
 {
-	const DAT_EP_ATTR attr = ep_attr(16, 4);
+	const DAT_EP_ATTR attr = ep_attr_for(16, 4);
 	DAT_EP_PARAM param;
 	DAT_COUNT depth;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, &attr);
-	must(dat_ep_query(f.pair.near.ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, &param));
+	pair_open_sized(&pair, &attr, AREA);
+	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, &param));
 	depth = param.ep_attr.max_request_dtos;
 	ck_assert_int_le(depth, 16);
 	for (DAT_COUNT i = 0; i < depth; i++)
-		send_post(f.pair.near.ep, (uint64_t)i, seg(&f.near, 0, 1),
+		post_send(pair.client.ep, (uint64_t)i, segment(&pair.client, 0, 1),
 			  DAT_COMPLETION_DEFAULT_FLAG);
-	returns(FAILS(INSUFFICIENT_RESOURCES, RESOURCE_MEMORY),
-		dat_ep_post_send(f.pair.near.ep, 0, NULL, cookie(99), DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat_is(dat_ep_post_send(pair.client.ep, 0, NULL, cookie_of(99),
+				   DAT_COMPLETION_DEFAULT_FLAG),
+		  NO_RESOURCE(MEMORY));
 	for (DAT_COUNT i = 0; i < depth; i++)
-		recv_post(f.pair.far.ep, (uint64_t)i, seg(&f.far, 0, 1));
+		post_recv(pair.server.ep, (uint64_t)i, segment(&pair.server, 0, 1));
 	for (DAT_COUNT i = 0; i < depth; i++) {
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, (uint64_t)i, DAT_DTO_SUCCESS, 1);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, (uint64_t)i, DAT_DTO_SUCCESS, 1);
+		expect_message(&pair, (uint64_t)i, (uint64_t)i, 1);
 	}
-	no_event(f.pair.near.requests);
-	say_hello(&f.pair);
-	pair_close(&f.pair);
+	expect_no_event(pair.client.request_evd);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	const struct test tests[] = {
-		{ sends_keep_every_byte, NEEDS_NOTHING },
-		{ writes_keep_every_byte, NEEDS_NOTHING },
-		{ reads_keep_every_byte, NEEDS_NOTHING },
-		{ segments_are_put_together, NEEDS_NOTHING },
-		{ writes_gather_and_reads_scatter, NEEDS_NOTHING },
-		{ empty_messages_and_any_cookie, NEEDS_NOTHING },
-		{ last_byte_of_a_write_shows_last, NEEDS_NOTHING },
-		{ completed_write_is_there, NEEDS_PLACED },
-		{ read_returns_what_was_just_written, NEEDS_NOTHING },
-		{ received_message_shows_earlier_writes, NEEDS_NOTHING },
+	const struct device_case cases[] = {
+		{ send_transfers_every_byte, NEEDS_NOTHING },
+		{ write_transfers_every_byte, NEEDS_NOTHING },
+		{ read_transfers_every_byte, NEEDS_NOTHING },
+		{ send_and_receive_use_all_segments, NEEDS_NOTHING },
+		{ write_gathers_and_read_scatters, NEEDS_NOTHING },
+		{ empty_message_carries_any_cookie, NEEDS_NOTHING },
+		{ last_byte_of_a_write_is_visible_last, NEEDS_NOTHING },
+		{ completed_write_is_placed, NEEDS_PLACEMENT },
+		{ read_behind_a_write_returns_its_bytes, NEEDS_NOTHING },
+		{ received_message_makes_earlier_writes_visible, NEEDS_NOTHING },
 		{ messages_arrive_in_order, NEEDS_NOTHING },
-		{ reads_beyond_the_depth_queue_up, NEEDS_NOTHING },
+		{ reads_beyond_the_read_depth_wait, NEEDS_NOTHING },
 		{ send_waits_for_a_receive, NEEDS_RNR },
-		{ suppressed_requests_never_lock_up, NEEDS_NOTHING },
-		{ plain_requests_among_suppressed_report_in_order, NEEDS_NOTHING },
-		{ fence_waits_for_reads, NEEDS_NOTHING },
-		{ unsignalled_completions_do_not_wake, NEEDS_NOTHING },
-		{ only_solicited_messages_wake, NEEDS_SOLICITED },
-		{ flags_that_do_not_fit_are_refused, NEEDS_NOTHING },
+		{ suppressed_requests_free_their_slots, NEEDS_NOTHING },
+		{ signalled_requests_cover_suppressed_ones, NEEDS_NOTHING },
+		{ fenced_write_waits_for_reads, NEEDS_NOTHING },
+		{ unsignalled_completion_wakes_no_waiter, NEEDS_NOTHING },
+		{ only_solicited_message_wakes_the_waiter, NEEDS_SOLICITED },
+		{ unsupported_flags_are_refused, NEEDS_NOTHING },
 		{ too_many_segments_or_bytes_are_refused, NEEDS_NOTHING },
-		{ one_receive_too_many_is_refused, NEEDS_NOTHING },
-		{ one_request_too_many_is_refused, NEEDS_RNR },
+		{ receive_beyond_the_queue_is_refused, NEEDS_NOTHING },
+		{ request_beyond_the_queue_is_refused, NEEDS_RNR },
 	};
 
-	return run(argc, argv, tests, COUNT(tests));
+	return run_on_device(argc, argv, cases, COUNT(cases));
 }

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# dtest between two processes over the device: every way to run it passes at both ends, and a wrong one is refused.
+# dtest between two processes on the device: with every set of options both ends pass, and invalid
+# options are refused.
 
-[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
-# both OPTION...: a server and a client with these options
+# both OPTION...: a server and a client with these options pass
 both() {
 	local server rc=0
 
@@ -17,18 +18,19 @@ both() {
 		kill -0 $server 2>/dev/null || break
 		read -rt 0.02 <> <(:) || :
 	done
-	# what scripts of others look for
+	# other scripts wait for this line
 	[[ $(grep -c waiting "$tmp/server.log") == 1 ]] || rc=1
-	timeout -k 5 60 "$build/dtest/dtest" -P end1 -h "$DAT_TEST_ADDR0" "$@" >"$tmp/client.log" 2>&1 || rc=1
+	timeout -k 5 60 "$build/dtest/dtest" -P end1 -h "$DAT_TEST_ADDR0" "$@" \
+		>"$tmp/client.log" 2>&1 || rc=1
 	wait $server || rc=1
 	for log in "$tmp/server.log" "$tmp/client.log"; do
 		[[ $(grep -c PASSED "$log") == 1 ]] || rc=1
 		! grep -q -e ERR -e FAIL "$log" || rc=1
 	done
-	verdict $rc "dtest $*"
+	report $rc "dtest $*"
 }
 
-# refuses STATUS OPTION...: one process that must end so, and say why
+# refuses STATUS OPTION...: dtest exits with STATUS and an error message
 refuses() {
 	local rc=0
 
@@ -36,7 +38,7 @@ refuses() {
 	timeout -k 5 60 "$build/dtest/dtest" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
 	[[ $? == "$1" && -s $tmp/err.log ]] || rc=1
 	! grep -q PASSED "$tmp/out.log" || rc=1
-	verdict $rc "dtest ${*:2}: status $1"
+	report $rc "dtest ${*:2}: status $1"
 }
 
 echo 1..11
@@ -50,5 +52,4 @@ both -B 50 -b 4096
 refuses 244 -P end0 -b none
 refuses 244 -P end0 -Z
 refuses 1 -P nosuchname
-# nobody listens
-refuses 1 -P end1 -h "$DAT_TEST_ADDR0"
+refuses 1 -P end1 -h "$DAT_TEST_ADDR0" # there is no listener

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event dispatchers and notification objects while real completions arrive: waiting, waking,
- * counting, losing none.
+ * Event dispatchers and notification objects while a device completes requests: waits, wake-ups and
+ * thresholds, and no event is lost.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "peer.h"
+#include "../consumer/consumer.h"
 
-static uint64_t usec(void)
+static uint64_t now_usec(void)
 {
 	struct timespec t;
 
@@ -20,319 +20,311 @@ static uint64_t usec(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* A connected pair, memory, and receives 0, 1, 2… at the far end. */
-struct field {
-	struct pair pair;
-	struct memory near, far;
-};
-
-static void field_open(struct field *f, unsigned receives)
+/* A connected pair with receives 0, 1, ... posted at the server. */
+static void pair_open_receiving(struct pair *pair, unsigned recvs)
 {
-	pair_open(&f->pair, NULL);
-	f->near = memory_make(&f->pair.near, 4096, DAT_MEM_PRIV_ALL_FLAG);
-	f->far = memory_make(&f->pair.far, 4096, DAT_MEM_PRIV_ALL_FLAG);
-	for (unsigned i = 0; i < receives; i++)
-		recv_post(f->pair.far.ep, i, seg(&f->far, i * 8, 8));
+	pair_open(pair, NULL);
+	post_recvs(&pair->server, 0, recvs);
 }
 
 /*
- * Sends a message for receive number, and returns when it is in the memory there. Nobody touches
- * the EVD there.
+ * Sends a message to receive @number, and returns when it is in the server's memory. The server's
+ * EVD is not touched.
  */
-static void deliver(struct field *f, unsigned number)
+static void deliver_to(struct pair *pair, unsigned number)
 {
-	memset(f->near.at, (int)number + 1, 8);
-	send_post(f->pair.near.ep, number, seg(&f->near, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(f->pair.near.requests, f->pair.near.ep, number, DAT_DTO_SUCCESS, 8);
-	while (__atomic_load_n(&f->far.at[number * 8 + 7], __ATOMIC_ACQUIRE) != number + 1)
+	memset(pair->client.memory, (int)number + 1, 8);
+	post_send(pair->client.ep, number, segment(&pair->client, 0, 8),
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(&pair->client, number, 8);
+	while (__atomic_load_n(&pair->server.memory[number * 8 + 7], __ATOMIC_ACQUIRE) !=
+	       number + 1)
 		sched_yield();
 }
 
-START_TEST(threshold_counts)
+START_TEST(wait_returns_at_its_threshold)
 {
 	struct waiter waiter = { 0 };
-	struct field f;
+	struct pair pair;
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
-	field_open(&f, 5);
-	waiter.evd = f.pair.far.recvs;
+	pair_open_receiving(&pair, 5);
+	waiter.evd = pair.server.recv_evd;
 	waiter.threshold = 3;
 	waiter_start(&waiter);
-	deliver(&f, 0);
-	deliver(&f, 1);
-	/* still in there */
-	returns(BAD_STATE(EVD_WAITER), dat_evd_dequeue(f.pair.far.recvs, &event));
-	deliver(&f, 2);
-	waiter_join(&waiter);
-	must(waiter.ret);
+	deliver_to(&pair, 0);
+	deliver_to(&pair, 1);
+	/* the waiter is still in the call */
+	ck_dat_is(dat_evd_dequeue(pair.server.recv_evd, &event), BAD_STATE(EVD_WAITER));
+	deliver_to(&pair, 2);
+	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.nmore, 2);
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
-	/* two of three are there: the time passes, and nothing is taken */
+	/* with two of three events the wait times out, and no event is taken */
 	do
-		ck_assert_uint_eq(dat_evd_wait(f.pair.far.recvs, 10000, 3, &event, &nmore),
-				  TIMED_OUT);
+		ck_assert_uint_eq(dat_evd_wait(pair.server.recv_evd, 10000, 3, &event, &nmore),
+				  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
 	while (nmore < 2);
 	ck_assert_int_eq(nmore, 2);
-	must(dat_evd_wait(f.pair.far.recvs, 0, 2, &event, &nmore));
+	ck_dat(dat_evd_wait(pair.server.recv_evd, 0, 2, &event, &nmore));
 	ck_assert_int_eq(nmore, 1);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 2, DAT_DTO_SUCCESS, 8);
-	returns(BAD_ARG(3), dat_evd_wait(f.pair.far.recvs, 0, 0, &event, &nmore));
-	returns(BAD_ARG(3), dat_evd_wait(f.pair.far.recvs, 0, 100000, &event, &nmore));
-	returns(BAD_ARG(4), dat_evd_wait(f.pair.far.recvs, 0, 1, NULL, &nmore));
-	returns(BAD_ARG(5), dat_evd_wait(f.pair.far.recvs, 0, 1, &event, NULL));
-	pair_close(&f.pair);
+	expect_recv_done(&pair.server, 2, 8);
+	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 0, &event, &nmore), BAD_ARG(3));
+	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 100000, &event, &nmore), BAD_ARG(3));
+	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, NULL, &nmore), BAD_ARG(4));
+	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, &event, NULL), BAD_ARG(5));
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(time_outs)
+START_TEST(wait_times_out)
 {
 	DAT_COUNT nmore = 77;
 	struct side side;
 	DAT_EVENT event;
 	uint64_t before;
 
-	side_open(&side, 0);
-	returns(TIMED_OUT, dat_evd_wait(side.recvs, 0, 1, &event, &nmore));
+	side_open_bare(&side, SERVER);
+	ck_dat_is(dat_evd_wait(side.recv_evd, 0, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
 	ck_assert_int_eq(nmore, 0);
-	before = usec();
-	returns(TIMED_OUT, dat_evd_wait(side.recvs, 30000, 1, &event, &nmore));
-	ck_assert_uint_ge(usec() - before, 30000);
-	before = usec();
-	returns(TIMED_OUT, dat_evd_wait(side.connects, 30000, 1, &event, &nmore));
-	ck_assert_uint_ge(usec() - before, 30000);
-	no_event(side.recvs);
-	side_close(&side);
+	before = now_usec();
+	ck_dat_is(dat_evd_wait(side.recv_evd, 30000, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
+	ck_assert_uint_ge(now_usec() - before, 30000);
+	before = now_usec();
+	ck_dat_is(dat_evd_wait(side.connect_evd, 30000, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
+	ck_assert_uint_ge(now_usec() - before, 30000);
+	expect_no_event(side.recv_evd);
+	side_close_abrupt(&side);
 }
 END_TEST
 
-START_TEST(a_waiter_is_alone)
+START_TEST(evd_has_one_waiter)
 {
 	struct waiter waiter = { 0 };
-	struct field f;
+	struct pair pair;
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
-	field_open(&f, 2);
-	waiter.evd = f.pair.far.recvs;
+	pair_open_receiving(&pair, 2);
+	waiter.evd = pair.server.recv_evd;
 	waiter_start(&waiter);
-	returns(BAD_STATE(EVD_WAITER), dat_evd_wait(f.pair.far.recvs, 0, 1, &event, &nmore));
-	returns(BAD_STATE(EVD_WAITER), dat_evd_dequeue(f.pair.far.recvs, &event));
-	must(dat_evd_set_unwaitable(f.pair.far.recvs));
-	waiter_join(&waiter);
-	returns(BAD_STATE(EVD_UNWAITABLE), waiter.ret);
-	returns(BAD_STATE(EVD_UNWAITABLE), dat_evd_wait(f.pair.far.recvs, 0, 1, &event, &nmore));
-	/* nothing else has changed: events come and are dequeued */
-	no_event(f.pair.far.recvs);
-	deliver(&f, 0);
-	while (dat_evd_dequeue(f.pair.far.recvs, &event) == DAT_QUEUE_EMPTY)
+	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, &event, &nmore), BAD_STATE(EVD_WAITER));
+	ck_dat_is(dat_evd_dequeue(pair.server.recv_evd, &event), BAD_STATE(EVD_WAITER));
+	ck_dat(dat_evd_set_unwaitable(pair.server.recv_evd));
+	ck_dat_is(waiter_join(&waiter), BAD_STATE(EVD_UNWAITABLE));
+	ck_dat_is(dat_evd_wait(pair.server.recv_evd, 0, 1, &event, &nmore),
+		  BAD_STATE(EVD_UNWAITABLE));
+	/* the EVD still delivers events to dat_evd_dequeue */
+	expect_no_event(pair.server.recv_evd);
+	deliver_to(&pair, 0);
+	while (dat_evd_dequeue(pair.server.recv_evd, &event) == DAT_QUEUE_EMPTY)
 		sched_yield();
 	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
-	must(dat_evd_clear_unwaitable(f.pair.far.recvs));
+	ck_dat(dat_evd_clear_unwaitable(pair.server.recv_evd));
 	waiter_start(&waiter);
-	deliver(&f, 1);
-	waiter_join(&waiter);
-	must(waiter.ret);
+	deliver_to(&pair, 1);
+	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(an_evd_with_a_waiter_is_not_freed)
+START_TEST(evd_with_a_waiter_is_not_freed)
 {
 	struct waiter waiter = { 0 };
 	struct side side;
 	DAT_EVENT event = { .event_number = DAT_SOFTWARE_EVENT };
 
-	side_open(&side, 0);
-	must(dat_evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &waiter.evd));
+	side_open_bare(&side, SERVER);
+	ck_dat(dat_evd_create(side.ia, 4, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &waiter.evd));
 	waiter_start(&waiter);
-	returns(BAD_STATE(EVD_WAITER), dat_evd_free(waiter.evd));
+	ck_dat_is(dat_evd_free(waiter.evd), BAD_STATE(EVD_WAITER));
 	event.event_data.software_event_data.pointer = &side;
-	must(dat_evd_post_se(waiter.evd, &event));
-	waiter_join(&waiter);
-	must(waiter.ret);
+	ck_dat(dat_evd_post_se(waiter.evd, &event));
+	ck_dat(waiter_join(&waiter));
 	ck_assert_ptr_eq(waiter.event.event_data.software_event_data.pointer, &side);
-	must(dat_evd_free(waiter.evd));
-	returns(BAD_HANDLE(1), dat_evd_free(waiter.evd));
-	side_close(&side);
+	ck_dat(dat_evd_free(waiter.evd));
+	ck_dat_is(dat_evd_free(waiter.evd), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
+	side_close_abrupt(&side);
 }
 END_TEST
 
-static void on_signal(int number)
+static void ignore_signal(int number)
 {
 	(void)number;
 }
 
-/* Until it is seen to have returned: the signal may come just before it sleeps. */
-static void interrupt(struct waiter *waiter)
+/* Until the thread has returned: a signal may arrive just before it sleeps. */
+static void interrupt_waiter(struct waiter *waiter)
 {
 	while (pthread_tryjoin_np(waiter->thread, NULL)) {
 		pthread_kill(waiter->thread, SIGUSR1);
 		sched_yield();
 	}
-	returns(FAILS(INTERRUPTED_CALL, NO_SUBTYPE), waiter->ret);
+	ck_dat_is(waiter->ret, DAT_ERROR(DAT_INTERRUPTED_CALL, DAT_NO_SUBTYPE));
 }
 
-START_TEST(signals_interrupt_waiters)
+START_TEST(signal_interrupts_a_waiter)
 {
 	struct waiter on_evd = { 0 }, on_cno = { 0 };
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = ignore_signal, .sa_flags = SA_RESTART };
 	struct side side;
 
 	sigaction(SIGUSR1, &action, NULL);
-	side_open(&side, 0);
-	on_evd.evd = side.recvs;
+	side_open_bare(&side, SERVER);
+	on_evd.evd = side.recv_evd;
 	waiter_start(&on_evd);
-	interrupt(&on_evd);
+	interrupt_waiter(&on_evd);
 	ck_assert_int_eq(on_evd.nmore, 0);
-	must(dat_cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &on_cno.cno));
+	ck_dat(dat_cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &on_cno.cno));
 	waiter_start(&on_cno);
-	interrupt(&on_cno);
-	no_event(side.recvs);
-	side_close(&side);
+	interrupt_waiter(&on_cno);
+	expect_no_event(side.recv_evd);
+	side_close_abrupt(&side);
 }
 END_TEST
 
 /* ---- notification objects ---- */
 
-static void cno_quiet(DAT_CNO_HANDLE cno)
+static void expect_no_trigger(DAT_CNO_HANDLE cno)
 {
 	DAT_EVD_HANDLE evd = cno;
 
-	returns(DAT_QUEUE_EMPTY, dat_cno_wait(cno, 0, &evd));
+	ck_dat_is(dat_cno_wait(cno, 0, &evd), DAT_QUEUE_EMPTY);
 	ck_assert_ptr_null(evd);
 }
 
-START_TEST(cno_wakes_for_its_evds)
+START_TEST(evd_triggers_its_cno)
 {
-	DAT_EVD_HANDLE fired;
+	DAT_EVD_HANDLE triggered;
 	DAT_CNO_HANDLE cno;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, 6);
-	must(dat_cno_create(f.pair.far.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
-	must(dat_evd_modify_cno(f.pair.far.recvs, cno));
-	returns(BAD_STATE(CNO_IN_USE), dat_cno_free(cno));
-	cno_quiet(cno);
-	send_post(f.pair.near.ep, 0, seg(&f.near, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
-	must(dat_cno_wait(cno, LONG, &fired));
-	ck_assert_ptr_eq(fired, f.pair.far.recvs);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 0, DAT_DTO_SUCCESS, 8);
-	dto_wait(f.pair.near.requests, f.pair.near.ep, 0, DAT_DTO_SUCCESS, 8);
-	/* three events and one notification */
+	pair_open_receiving(&pair, 6);
+	ck_dat(dat_cno_create(pair.server.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, cno));
+	ck_dat_is(dat_cno_free(cno), BAD_STATE(CNO_IN_USE));
+	expect_no_trigger(cno);
+	post_send(pair.client.ep, 0, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
+	ck_assert_ptr_eq(triggered, pair.server.recv_evd);
+	expect_recv_done(&pair.server, 0, 8);
+	expect_request_done(&pair.client, 0, 8);
+	/* three events trigger the CNO once */
 	for (unsigned i = 1; i < 4; i++)
-		deliver(&f, i);
-	must(dat_cno_wait(cno, LONG, &fired));
-	ck_assert_ptr_eq(fired, f.pair.far.recvs);
+		deliver_to(&pair, i);
+	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
+	ck_assert_ptr_eq(triggered, pair.server.recv_evd);
 	for (unsigned i = 1; i < 4; i++)
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, 8);
-	/* disabled, it keeps still; enabled again, it makes up for it */
-	while (dat_cno_wait(cno, 0, &fired) == DAT_SUCCESS)
-		; /* a trigger for what was drained already may have been under way */
-	must(dat_evd_disable(f.pair.far.recvs));
-	deliver(&f, 4);
-	cno_quiet(cno);
-	must(dat_evd_enable(f.pair.far.recvs));
-	must(dat_cno_wait(cno, LONG, &fired));
-	ck_assert_ptr_eq(fired, f.pair.far.recvs);
-	dto_wait(f.pair.far.recvs, f.pair.far.ep, 4, DAT_DTO_SUCCESS, 8);
-	/* detached, it keeps still for good */
-	must(dat_evd_modify_cno(f.pair.far.recvs, DAT_HANDLE_NULL));
-	deliver(&f, 5);
-	cno_quiet(cno);
-	must(dat_cno_free(cno));
-	pair_close(&f.pair);
+		expect_recv_done(&pair.server, i, 8);
+	/* a disabled EVD does not trigger it, until it is enabled again */
+	while (dat_cno_wait(cno, 0, &triggered) == DAT_SUCCESS)
+		; /* a trigger of events that have been taken may be left */
+	ck_dat(dat_evd_disable(pair.server.recv_evd));
+	deliver_to(&pair, 4);
+	expect_no_trigger(cno);
+	ck_dat(dat_evd_enable(pair.server.recv_evd));
+	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
+	ck_assert_ptr_eq(triggered, pair.server.recv_evd);
+	expect_recv_done(&pair.server, 4, 8);
+	/* a detached EVD does not trigger it */
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
+	deliver_to(&pair, 5);
+	expect_no_trigger(cno);
+	ck_dat(dat_cno_free(cno));
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(cno_wakes_a_sleeper)
+START_TEST(trigger_wakes_the_waiter_of_a_cno)
 {
 	struct waiter waiter = { 0 };
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, 16);
-	must(dat_cno_create(f.pair.far.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &waiter.cno));
-	must(dat_evd_modify_cno(f.pair.far.recvs, waiter.cno));
-	must(dat_evd_modify_cno(f.pair.far.connects, waiter.cno));
+	pair_open_receiving(&pair, 16);
+	ck_dat(dat_cno_create(pair.server.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &waiter.cno));
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, waiter.cno));
+	ck_dat(dat_evd_modify_cno(pair.server.connect_evd, waiter.cno));
 	for (unsigned i = 0; i < 16; i++) {
 		waiter_start(&waiter);
-		send_post(f.pair.near.ep, i, seg(&f.near, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
-		waiter_join(&waiter);
-		must(waiter.ret);
-		ck_assert_ptr_eq(waiter.fired, f.pair.far.recvs);
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, 8);
-		dto_wait(f.pair.near.requests, f.pair.near.ep, i, DAT_DTO_SUCCESS, 8);
+		post_send(pair.client.ep, i, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		ck_dat(waiter_join(&waiter));
+		ck_assert_ptr_eq(waiter.triggered, pair.server.recv_evd);
+		expect_recv_done(&pair.server, i, 8);
+		expect_request_done(&pair.client, i, 8);
 	}
-	must(dat_evd_modify_cno(f.pair.far.recvs, DAT_HANDLE_NULL));
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, DAT_HANDLE_NULL));
 	waiter_start(&waiter);
-	must(dat_ep_disconnect(f.pair.near.ep, DAT_CLOSE_ABRUPT_FLAG));
-	waiter_join(&waiter);
-	must(waiter.ret);
-	ck_assert_ptr_eq(waiter.fired, f.pair.far.connects);
-	connection_event_wait(f.pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED,
-			      f.pair.far.ep);
-	pair_close(&f.pair);
+	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat(waiter_join(&waiter));
+	ck_assert_ptr_eq(waiter.triggered, pair.server.connect_evd);
+	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 static _Atomic unsigned agent_calls;
 static DAT_EVD_HANDLE _Atomic agent_evd;
 
-static void agent_body(DAT_PVOID data, DAT_EVD_HANDLE evd)
+static void count_agent_call(DAT_PVOID data, DAT_EVD_HANDLE evd)
 {
 	agent_evd = evd;
 	agent_calls += *(unsigned *)data;
 }
 
-START_TEST(agents_are_called_once_each_time_they_are_set)
+START_TEST(agent_is_called_once_after_it_is_set)
 {
 	unsigned one = 1;
-	DAT_OS_WAIT_PROXY_AGENT agent = { &one, agent_body };
-	DAT_EVD_HANDLE fired;
+	DAT_OS_WAIT_PROXY_AGENT agent = { &one, count_agent_call };
+	DAT_EVD_HANDLE triggered;
 	DAT_CNO_HANDLE cno;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, 4);
-	must(dat_cno_create(f.pair.far.ia, agent, &cno));
-	must(dat_evd_modify_cno(f.pair.far.recvs, cno));
-	deliver(&f, 0);
+	pair_open_receiving(&pair, 4);
+	ck_dat(dat_cno_create(pair.server.ia, agent, &cno));
+	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, cno));
+	deliver_to(&pair, 0);
 	while (agent_calls == 0)
 		sched_yield();
-	ck_assert_ptr_eq(agent_evd, f.pair.far.recvs);
-	must(dat_cno_wait(cno, LONG, &fired)); /* and the latch is set all the same */
-	deliver(&f, 1);
-	must(dat_cno_wait(cno, LONG, &fired));
+	ck_assert_ptr_eq(agent_evd, pair.server.recv_evd);
+	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered)); /* the CNO is triggered all the same */
+	deliver_to(&pair, 1);
+	ck_dat(dat_cno_wait(cno, TIME_LIMIT, &triggered));
 	ck_assert_uint_eq(agent_calls, 1);
-	must(dat_cno_modify_agent(cno, agent));
-	deliver(&f, 2);
+	ck_dat(dat_cno_modify_agent(cno, agent));
+	deliver_to(&pair, 2);
 	while (agent_calls == 1)
 		sched_yield();
 	ck_assert_uint_eq(agent_calls, 2);
-	pair_close(&f.pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* ---- many on one ---- */
+/* ---- shared EVDs ---- */
 
-#define PAIRS  48 /* at most */
-#define ROUNDS 5
+#define MAX_PAIRS 48
+#define ROUNDS	  5
 
-/* One EVD takes receives and requests of all endpoints of a side. */
-static void share_an_evd(struct side *side)
+/* One EVD for the receives and requests of all endpoints of a side. */
+static void share_evd(struct side *side)
 {
-	must(dat_evd_create(side->ia, 4 * PAIRS * ROUNDS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG,
-			    &side->recvs));
-	side->requests = side->recvs;
+	ck_dat(dat_evd_create(side->ia, 4 * MAX_PAIRS * ROUNDS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG,
+			      &side->recv_evd));
+	side->request_evd = side->recv_evd;
 }
 
-/* What endpoint i is due on the shared EVD: its receives in order, and its sends in order. */
-static void all_arrive(const struct side *side, const DAT_EP_HANDLE *eps, unsigned n)
+/* On the shared EVD each endpoint's receives complete in order, and its sends do. */
+static void expect_all_in_order(const struct side *side, const DAT_EP_HANDLE *eps, unsigned n)
 {
-	unsigned received[PAIRS] = { 0 }, sent[PAIRS] = { 0 };
+	unsigned received[MAX_PAIRS] = { 0 }, sent[MAX_PAIRS] = { 0 };
 
 	for (unsigned left = 2 * n * ROUNDS; left; left--) {
-		DAT_EVENT event = event_wait(side->recvs, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(side->recv_evd, DAT_DTO_COMPLETION_EVENT);
 		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
 			&event.event_data.dto_completion_event_data;
 		uint64_t value = dto->user_cookie.as_64;
@@ -344,142 +336,142 @@ static void all_arrive(const struct side *side, const DAT_EP_HANDLE *eps, unsign
 		ck_assert_uint_eq((value & 0xffffffff) >> 1, (*next)++);
 		ck_assert_uint_eq(dto->transfered_length, i + 1);
 	}
-	no_event(side->recvs);
+	expect_no_event(side->recv_evd);
 }
 
-START_TEST(one_evd_for_everything)
+START_TEST(endpoints_share_one_evd)
 {
-	const DAT_EP_ATTR attr = ep_attr(ROUNDS, ROUNDS);
-	unsigned n = device()->crowd < PAIRS ? (unsigned)device()->crowd : PAIRS;
-	DAT_EP_HANDLE near_eps[PAIRS], far_eps[PAIRS];
-	struct memory near, far;
+	const DAT_EP_ATTR attr = ep_attr_for(ROUNDS, ROUNDS);
+	const unsigned n = device()->max_eps < MAX_PAIRS ? device()->max_eps : MAX_PAIRS;
+	DAT_EP_HANDLE client_eps[MAX_PAIRS], server_eps[MAX_PAIRS];
+	struct region at_client, at_server;
 	struct pair pair;
 
-	side_open(&pair.near, 1);
-	side_open(&pair.far, 0);
-	share_an_evd(&pair.near);
-	share_an_evd(&pair.far);
-	near = memory_make(&pair.near, 4096, DAT_MEM_PRIV_ALL_FLAG);
-	far = memory_make(&pair.far, 4096, DAT_MEM_PRIV_ALL_FLAG);
+	side_open_bare(&pair.client, CLIENT);
+	side_open_bare(&pair.server, SERVER);
+	share_evd(&pair.client);
+	share_evd(&pair.server);
+	at_client = region_map(&pair.client, 4096, DAT_MEM_PRIV_ALL_FLAG);
+	at_server = region_map(&pair.server, 4096, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < n; i++) {
-		near_eps[i] = ep_make(&pair.near, &attr);
-		far_eps[i] = ep_make(&pair.far, &attr);
-		eps_connect(&pair.near, near_eps[i], &pair.far, far_eps[i]);
+		client_eps[i] = side_create_ep(&pair.client, &attr);
+		server_eps[i] = side_create_ep(&pair.server, &attr);
+		connect_eps(&pair.client, client_eps[i], &pair.server, server_eps[i]);
 		for (uint64_t r = 0; r < ROUNDS; r++) {
-			recv_post(near_eps[i], (uint64_t)i << 32 | r << 1, seg(&near, 0, 64));
-			recv_post(far_eps[i], (uint64_t)i << 32 | r << 1, seg(&far, 0, 64));
+			post_recv(client_eps[i], (uint64_t)i << 32 | r << 1,
+				  region_segment(&at_client, 0, 64));
+			post_recv(server_eps[i], (uint64_t)i << 32 | r << 1,
+				  region_segment(&at_server, 0, 64));
 		}
 	}
 	for (uint64_t r = 0; r < ROUNDS; r++)
 		for (unsigned i = 0; i < n; i++) {
-			send_post(near_eps[i], (uint64_t)i << 32 | r << 1 | 1,
-				  seg(&near, 100, i + 1), 0);
-			send_post(far_eps[i], (uint64_t)i << 32 | r << 1 | 1, seg(&far, 100, i + 1),
-				  0);
+			post_send(client_eps[i], (uint64_t)i << 32 | r << 1 | 1,
+				  region_segment(&at_client, 100, i + 1), 0);
+			post_send(server_eps[i], (uint64_t)i << 32 | r << 1 | 1,
+				  region_segment(&at_server, 100, i + 1), 0);
 		}
-	all_arrive(&pair.near, near_eps, n);
-	all_arrive(&pair.far, far_eps, n);
-	pair_close(&pair);
+	expect_all_in_order(&pair.client, client_eps, n);
+	expect_all_in_order(&pair.server, server_eps, n);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(requests_and_connections_on_one_evd)
+START_TEST(streams_share_one_evd)
 {
 	const DAT_EVD_FLAGS all = DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG;
 	DAT_EVENT event = { .event_number = DAT_SOFTWARE_EVENT };
-	struct memory near, far;
 	struct pair pair;
 
-	side_open(&pair.near, 1);
-	side_open(&pair.far, 0);
-	must(dat_evd_create(pair.far.ia, QLEN, DAT_HANDLE_NULL, all, &pair.far.arrivals));
-	pair.far.connects = pair.far.recvs = pair.far.requests = pair.far.arrivals;
-	pair.near.ep = ep_make(&pair.near, NULL);
-	pair.far.ep = ep_make(&pair.far, NULL);
-	near = memory_make(&pair.near, 100, DAT_MEM_PRIV_ALL_FLAG);
-	far = memory_make(&pair.far, 100, DAT_MEM_PRIV_ALL_FLAG);
+	side_open_bare(&pair.client, CLIENT);
+	side_open_bare(&pair.server, SERVER);
+	ck_dat(dat_evd_create(pair.server.ia, SIDE_QLEN, DAT_HANDLE_NULL, all,
+			      &pair.server.cr_evd));
+	pair.server.connect_evd = pair.server.recv_evd = pair.server.request_evd =
+		pair.server.cr_evd;
+	side_equip(&pair.client, NULL, SIDE_MEMORY);
+	side_equip(&pair.server, NULL, SIDE_MEMORY);
 	pair_connect(&pair);
-	must(dat_evd_post_se(pair.far.arrivals, &event));
-	event_wait(pair.far.arrivals, DAT_SOFTWARE_EVENT);
-	recv_post(pair.far.ep, 1, seg(&far, 0, 100));
-	send_post(pair.near.ep, 2, seg(&near, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(pair.far.recvs, pair.far.ep, 1, DAT_DTO_SUCCESS, 100);
-	must(dat_ep_disconnect(pair.near.ep, DAT_CLOSE_ABRUPT_FLAG));
-	connection_event_wait(pair.far.connects, DAT_CONNECTION_EVENT_DISCONNECTED, pair.far.ep);
-	no_event(pair.far.arrivals);
-	pair_close(&pair);
+	ck_dat(dat_evd_post_se(pair.server.cr_evd, &event));
+	expect_event(pair.server.cr_evd, DAT_SOFTWARE_EVENT);
+	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 100));
+	post_send(pair.client.ep, 2, segment(&pair.client, 0, 100), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_recv_done(&pair.server, 1, 100);
+	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_connection(&pair.server, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(pair.server.cr_evd);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-START_TEST(resize_loses_nothing)
+START_TEST(resize_keeps_the_events)
 {
 	DAT_EVD_PARAM param;
-	struct field f;
+	struct pair pair;
 
-	field_open(&f, 8);
+	pair_open_receiving(&pair, 8);
 	for (unsigned i = 0; i < 4; i++)
-		deliver(&f, i);
-	must(dat_evd_resize(f.pair.far.recvs, 2 * QLEN));
-	must(dat_evd_query(f.pair.far.recvs, DAT_EVD_FIELD_ALL, &param));
-	ck_assert_int_ge(param.evd_qlen, 2 * QLEN);
+		deliver_to(&pair, i);
+	ck_dat(dat_evd_resize(pair.server.recv_evd, 2 * SIDE_QLEN));
+	ck_dat(dat_evd_query(pair.server.recv_evd, DAT_EVD_FIELD_ALL, &param));
+	ck_assert_int_ge(param.evd_qlen, 2 * SIDE_QLEN);
 	for (unsigned i = 4; i < 8; i++)
-		deliver(&f, i);
+		deliver_to(&pair, i);
 	for (unsigned i = 0; i < 8; i++)
-		dto_wait(f.pair.far.recvs, f.pair.far.ep, i, DAT_DTO_SUCCESS, 8);
-	returns(BAD_ARG(2), dat_evd_resize(f.pair.far.recvs, 0));
-	pair_close(&f.pair);
+		expect_recv_done(&pair.server, i, 8);
+	ck_dat_is(dat_evd_resize(pair.server.recv_evd, 0), BAD_ARG(2));
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
-/* A consumer that never looks at its asynchronous events; and one room for them, too. */
-START_TEST(nobody_reads_the_asynchronous_evd)
+/* They stay in their queue, and that of another IA has room for one event only. */
+START_TEST(unread_asynchronous_events_block_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 	struct pair pair;
 
-	must(dat_ia_openv((DAT_NAME_PTR)ia_name(0, BY_INTERFACE), 1, &async, &ia, 1, 2, DAT_FALSE));
+	ck_dat(dat_ia_openv((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 1, &async, &ia, 1, 2,
+			    DAT_FALSE));
 	pair_open_unconnected(&pair, NULL);
 	for (unsigned round = 0; round < 10; round++) {
 		DAT_RMR_TRIPLET nowhere = { .rmr_context = 0xdead00,
 					    .target_address = 4096,
 					    .segment_length = 8 };
-		struct memory memory;
+		struct region memory;
 
 		pair_connect(&pair);
-		memory = memory_make(&pair.near, 64, DAT_MEM_PRIV_ALL_FLAG);
-		write_post(pair.near.ep, round, seg(&memory, 0, 8), nowhere,
+		memory = region_map(&pair.client, 64, DAT_MEM_PRIV_ALL_FLAG);
+		post_write(pair.client.ep, round, region_segment(&memory, 0, 8), nowhere,
 			   DAT_COMPLETION_DEFAULT_FLAG);
-		ended_wait(pair.near.connects, pair.near.ep);
-		ended_wait(pair.far.connects, pair.far.ep);
-		must(dat_ep_reset(pair.near.ep));
-		must(dat_ep_reset(pair.far.ep));
-		event_wait(pair.near.requests, DAT_DTO_COMPLETION_EVENT);
-		must(dat_lmr_free(memory.lmr));
+		expect_ends(&pair);
+		pair_reset(&pair);
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		ck_dat(dat_lmr_free(memory.lmr));
 	}
 	pair_connect(&pair);
-	say_hello(&pair);
-	pair_close(&pair);
-	must(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+	ck_dat(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	const struct test tests[] = {
-		{ threshold_counts, NEEDS_NOTHING },
-		{ time_outs, NEEDS_NOTHING },
-		{ a_waiter_is_alone, NEEDS_NOTHING },
-		{ an_evd_with_a_waiter_is_not_freed, NEEDS_NOTHING },
-		{ signals_interrupt_waiters, NEEDS_NOTHING },
-		{ cno_wakes_for_its_evds, NEEDS_NOTHING },
-		{ cno_wakes_a_sleeper, NEEDS_NOTHING },
-		{ agents_are_called_once_each_time_they_are_set, NEEDS_NOTHING },
-		{ one_evd_for_everything, NEEDS_NOTHING },
-		{ requests_and_connections_on_one_evd, NEEDS_NOTHING },
-		{ resize_loses_nothing, NEEDS_NOTHING },
-		{ nobody_reads_the_asynchronous_evd, NEEDS_NOTHING },
+	const struct device_case cases[] = {
+		{ wait_returns_at_its_threshold, NEEDS_NOTHING },
+		{ wait_times_out, NEEDS_NOTHING },
+		{ evd_has_one_waiter, NEEDS_NOTHING },
+		{ evd_with_a_waiter_is_not_freed, NEEDS_NOTHING },
+		{ signal_interrupts_a_waiter, NEEDS_NOTHING },
+		{ evd_triggers_its_cno, NEEDS_NOTHING },
+		{ trigger_wakes_the_waiter_of_a_cno, NEEDS_NOTHING },
+		{ agent_is_called_once_after_it_is_set, NEEDS_NOTHING },
+		{ endpoints_share_one_evd, NEEDS_NOTHING },
+		{ streams_share_one_evd, NEEDS_NOTHING },
+		{ resize_keeps_the_events, NEEDS_NOTHING },
+		{ unread_asynchronous_events_block_nothing, NEEDS_NOTHING },
 	};
 
-	return run(argc, argv, tests, COUNT(tests));
+	return run_on_device(argc, argv, cases, COUNT(cases));
 }

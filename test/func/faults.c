@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transfers that must fail: what they complete with, that they harm nothing, and that the rest is
- * flushed in order.
+ * Transfers that must fail: their status, that they change no memory, and that the requests behind
+ * them are flushed in order.
  */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "peer.h"
+#include "../consumer/consumer.h"
 
-/* bytes of a transfer: more than a device copies into the request, unchecked */
+/* bytes of a transfer: too many for a device to copy them, unchecked, into the request */
 #define SIZE   ((size_t)1000)
 #define REGION ((size_t)8192)
-#define POSTED 3 /* receives at each end */
+#define POSTED 3 /* receives at each side, with cookies from 100 on */
 
-/* The same rows serve every test; a failure is below the last that is named. */
-static void row(const char *what)
+/* Several cases use the same rows; a failure is that of the last row printed. */
+static void print_row(const char *what)
 {
 	printf("# %s\n", what);
 	fflush(stdout);
 }
 
-static struct memory other_zone(const struct side *side, DAT_MEM_PRIV_FLAGS priv)
+static struct region in_new_zone(const struct side *side)
 {
-	struct side other = *side;
+	struct side other;
 
-	must(dat_pz_create(side->ia, &other.pz));
-	return memory_make(&other, REGION, priv);
+	side_copy_in_new_zone(&other, side);
+	return region_map(&other, REGION, DAT_MEM_PRIV_ALL_FLAG);
 }
 
-/* ---- memory that may not be used so ---- */
+/* ---- memory that a transfer may not use ---- */
 
 static DAT_LMR_TRIPLET unknown_local(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	DAT_LMR_TRIPLET bad = seg(&memory, 0, SIZE);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	DAT_LMR_TRIPLET bad = region_segment(&memory, 0, SIZE);
 
 	bad.lmr_context ^= 0x00ffff00;
 	return bad;
@@ -42,37 +42,37 @@ static DAT_LMR_TRIPLET unknown_local(const struct side *side)
 
 static DAT_LMR_TRIPLET local_past_the_end(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
-	return seg(&memory, REGION - SIZE + 1, SIZE);
+	return region_segment(&memory, REGION - SIZE + 1, SIZE);
 }
 
 static DAT_LMR_TRIPLET freed_local(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
-	must(dat_lmr_free(memory.lmr));
-	return seg(&memory, 0, SIZE);
+	ck_dat(dat_lmr_free(memory.lmr));
+	return region_segment(&memory, 0, SIZE);
 }
 
 static DAT_LMR_TRIPLET local_of_another_zone(const struct side *side)
 {
-	struct memory memory = other_zone(side, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = in_new_zone(side);
 
-	return seg(&memory, 0, SIZE);
+	return region_segment(&memory, 0, SIZE);
 }
 
 static DAT_LMR_TRIPLET local_without_write(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_READ_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_READ_FLAG);
 
-	return seg(&memory, 0, SIZE);
+	return region_segment(&memory, 0, SIZE);
 }
 
 static DAT_RMR_TRIPLET unknown_remote(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	DAT_RMR_TRIPLET bad = target(&memory, 0, SIZE);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	DAT_RMR_TRIPLET bad = region_target(&memory, 0, SIZE);
 
 	bad.rmr_context ^= 0x00ffff00;
 	return bad;
@@ -80,15 +80,15 @@ static DAT_RMR_TRIPLET unknown_remote(const struct side *side)
 
 static DAT_RMR_TRIPLET remote_past_the_end(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
-	return target(&memory, REGION - SIZE + 1, SIZE);
+	return region_target(&memory, REGION - SIZE + 1, SIZE);
 }
 
 static DAT_RMR_TRIPLET remote_before_the_start(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	DAT_RMR_TRIPLET bad = target(&memory, 0, SIZE);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	DAT_RMR_TRIPLET bad = region_target(&memory, 0, SIZE);
 
 	bad.target_address--;
 	return bad;
@@ -96,221 +96,204 @@ static DAT_RMR_TRIPLET remote_before_the_start(const struct side *side)
 
 static DAT_RMR_TRIPLET freed_remote(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 
-	must(dat_lmr_free(memory.lmr));
-	return target(&memory, 0, SIZE);
+	ck_dat(dat_lmr_free(memory.lmr));
+	return region_target(&memory, 0, SIZE);
 }
 
 static DAT_RMR_TRIPLET remote_of_another_zone(const struct side *side)
 {
-	struct memory memory = other_zone(side, DAT_MEM_PRIV_ALL_FLAG);
+	struct region memory = in_new_zone(side);
 
-	return target(&memory, 0, SIZE);
+	return region_target(&memory, 0, SIZE);
 }
 
-/* What a peer may do to it is all but what it will try. */
+/* All privileges but the one that the transfer needs. */
 static DAT_RMR_TRIPLET remote_without_write(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION,
-					   DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_READ_FLAG);
+	struct region memory = region_map(side, REGION,
+					  DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_READ_FLAG);
 
-	ck_assert_uint_ne(memory.remote, 0);
-	return target(&memory, 0, SIZE);
+	ck_assert_uint_ne(memory.rmr_context, 0);
+	return region_target(&memory, 0, SIZE);
 }
 
 static DAT_RMR_TRIPLET remote_without_read(const struct side *side)
 {
-	struct memory memory = memory_make(side, REGION,
-					   DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG);
+	struct region memory = region_map(side, REGION,
+					  DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG);
 
-	ck_assert_uint_ne(memory.remote, 0);
-	return target(&memory, 0, SIZE);
+	ck_assert_uint_ne(memory.rmr_context, 0);
+	return region_target(&memory, 0, SIZE);
 }
 
 static DAT_RMR_TRIPLET remote_without_any(const struct side *side)
 {
-	struct memory memory = memory_make(
+	struct region memory = region_map(
 		side, REGION, DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 
-	ck_assert_uint_eq(memory.remote, 0);
-	return target(&memory, 0, SIZE);
+	ck_assert_uint_eq(memory.rmr_context, 0);
+	return region_target(&memory, 0, SIZE);
 }
 
-/* ---- the frame: something good before, something good behind ---- */
+/* ---- before and after a fault ---- */
 
-struct stage {
-	struct pair pair;
-	struct memory near, far; /* in order, both */
-};
-
-static void stage_open(struct stage *s)
+/* The connection works: a write succeeds. */
+static void open_and_write(struct pair *pair)
 {
-	pair_open(&s->pair, NULL);
-	s->near = memory_make(&s->pair.near, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	s->far = memory_make(&s->pair.far, REGION, DAT_MEM_PRIV_ALL_FLAG);
-	write_post(s->pair.near.ep, 1, seg(&s->near, 0, SIZE), target(&s->far, 0, SIZE),
-		   DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(s->pair.near.requests, s->pair.near.ep, 1, DAT_DTO_SUCCESS, SIZE);
-}
-
-static void receives_post(const struct side *side, const struct memory *memory)
-{
-	for (unsigned i = 0; i < POSTED; i++)
-		recv_post(side->ep, 100 + i, seg(memory, 0, SIZE));
-}
-
-static void receives_flushed(const struct side *side)
-{
-	for (unsigned i = 0; i < POSTED; i++)
-		dto_wait(side->recvs, side->ep, 100 + i, DAT_DTO_ERR_FLUSHED, 0);
+	pair_open(pair, NULL);
+	post_write(pair->client.ep, 1, segment(&pair->client, 0, SIZE),
+		   target(&pair->server, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(&pair->client, 1, SIZE);
 }
 
 /*
- * Requests behind the bad one; half of them suppressed, but failures report. The connection may end
- * meanwhile.
+ * Requests behind the one that fails. Half of them are suppressed, but a failure has a completion.
+ * The connection may end meanwhile.
  */
-static void more_post(const struct stage *s)
+static void post_more(const struct pair *pair)
 {
 	for (unsigned i = 3; i < 9; i++)
-		write_post(s->pair.near.ep, i, seg(&s->near, 0, SIZE), target(&s->far, 0, SIZE),
+		post_write(pair->client.ep, i, segment(&pair->client, 0, SIZE),
+			   target(&pair->server, 0, SIZE),
 			   i % 2 ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG);
 }
 
-static void more_flushed(const struct stage *s)
+static void expect_more_flushed(const struct pair *pair)
 {
 	for (unsigned i = 3; i < 9; i++)
-		dto_wait(s->pair.near.requests, s->pair.near.ep, i, DAT_DTO_ERR_FLUSHED, 0);
+		expect_dto(pair->client.request_evd, pair->client.ep, i, DAT_DTO_ERR_FLUSHED, 0);
 }
 
-/* Both ends are as good as new. */
-static void stage_close(struct stage *s)
+/* Both endpoints can be reset and connected again. */
+static void reuse_and_close(struct pair *pair)
 {
-	const struct side *sides[] = { &s->pair.near, &s->pair.far };
+	const struct side *sides[] = { &pair->client, &pair->server };
 
 	for (size_t i = 0; i < COUNT(sides); i++) {
-		ck_assert_int_eq(ep_state(sides[i]->ep), DAT_EP_STATE_DISCONNECTED);
-		must(dat_ep_reset(sides[i]->ep));
-		no_event(sides[i]->connects);
-		no_event(sides[i]->recvs);
-		no_event(sides[i]->requests);
+		ck_assert_int_eq(ep_get_state(sides[i]->ep), DAT_EP_STATE_DISCONNECTED);
+		ck_dat(dat_ep_reset(sides[i]->ep));
+		expect_no_event(sides[i]->connect_evd);
+		expect_no_event(sides[i]->recv_evd);
+		expect_no_event(sides[i]->request_evd);
 	}
-	pair_connect(&s->pair);
-	say_hello(&s->pair);
-	pair_close(&s->pair);
+	pair_connect(pair);
+	exchange_messages(pair);
+	pair_close_abrupt(pair);
 }
 
-/* ---- what the peer refuses ---- */
+/* ---- faults at the peer ---- */
 
 static const struct remote_fault {
 	const char *what;
 	DAT_RMR_TRIPLET (*make)(const struct side *side);
-	bool write, read; /* what is a fault with it */
+	bool write, read; /* the accesses that are refused */
 } remote_faults[] = {
 	{ "unknown rmr_context", unknown_remote, true, true },
 	{ "past the end", remote_past_the_end, true, true },
 	{ "before the start", remote_before_the_start, true, true },
 	{ "freed LMR", freed_remote, true, true },
 	{ "LMR of another zone", remote_of_another_zone, true, true },
-	{ "no right to write", remote_without_write, true, false },
-	{ "no right to read", remote_without_read, false, true },
-	{ "no remote rights at all", remote_without_any, true, true },
+	{ "no remote write", remote_without_write, true, false },
+	{ "no remote read", remote_without_read, false, true },
+	{ "no remote privilege", remote_without_any, true, true },
 };
 
-/* One consumer waits for the end only, and looks at its transfers afterwards. */
-static void remote_fault(const struct remote_fault *fault, bool read, DAT_COMPLETION_FLAGS flags)
+/* The client waits for the end of the connection first, and takes its completions afterwards. */
+static void expect_remote_fault(const struct remote_fault *fault, bool read,
+				DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RMR_TRIPLET bad;
-	struct stage s;
+	struct pair pair;
 
-	row(fault->what);
-	stage_open(&s);
-	bad = fault->make(&s.pair.far);
-	receives_post(&s.pair.near, &s.near);
-	receives_post(&s.pair.far, &s.far);
+	print_row(fault->what);
+	open_and_write(&pair);
+	bad = fault->make(&pair.server);
+	post_recvs(&pair.client, 100, POSTED);
+	post_recvs(&pair.server, 100, POSTED);
 	if (read)
-		read_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad, flags);
+		post_read(pair.client.ep, 2, segment(&pair.client, 0, SIZE), bad, flags);
 	else
-		write_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad, flags);
-	more_post(&s);
-	connection_event_wait(s.pair.near.connects, DAT_CONNECTION_EVENT_BROKEN, s.pair.near.ep);
-	dto_wait(s.pair.near.requests, s.pair.near.ep, 2, DAT_DTO_ERR_REMOTE_ACCESS, 0);
-	more_flushed(&s);
-	receives_flushed(&s.pair.near);
-	ended_wait(s.pair.far.connects, s.pair.far.ep);
-	receives_flushed(&s.pair.far);
+		post_write(pair.client.ep, 2, segment(&pair.client, 0, SIZE), bad, flags);
+	post_more(&pair);
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_BROKEN);
+	expect_dto(pair.client.request_evd, pair.client.ep, 2, DAT_DTO_ERR_REMOTE_ACCESS, 0);
+	expect_more_flushed(&pair);
+	expect_flushed_recvs(&pair.client, 100, POSTED);
+	expect_end(&pair.server);
+	expect_flushed_recvs(&pair.server, 100, POSTED);
 	if (read)
-		bytes_check(s.near.at, REGION, UNTOUCHED);
-	stage_close(&s);
+		bytes_check(pair.client.memory, REGION, UNTOUCHED);
+	reuse_and_close(&pair);
 }
 
-START_TEST(writes_that_the_peer_refuses)
+START_TEST(refused_write_is_reported)
 {
 	for (size_t i = 0; i < COUNT(remote_faults); i++)
 		if (remote_faults[i].write)
-			remote_fault(&remote_faults[i], false, DAT_COMPLETION_DEFAULT_FLAG);
+			expect_remote_fault(&remote_faults[i], false, DAT_COMPLETION_DEFAULT_FLAG);
 }
 END_TEST
 
-START_TEST(reads_that_the_peer_refuses)
+START_TEST(refused_read_is_reported)
 {
 	for (size_t i = 0; i < COUNT(remote_faults); i++)
 		if (remote_faults[i].read)
-			remote_fault(&remote_faults[i], true, DAT_COMPLETION_DEFAULT_FLAG);
+			expect_remote_fault(&remote_faults[i], true, DAT_COMPLETION_DEFAULT_FLAG);
 }
 END_TEST
 
-START_TEST(suppressed_requests_report_failure)
+START_TEST(suppressed_request_reports_its_failure)
 {
-	remote_fault(&remote_faults[0], false, DAT_COMPLETION_SUPPRESS_FLAG);
-	remote_fault(&remote_faults[0], true, DAT_COMPLETION_SUPPRESS_FLAG);
+	expect_remote_fault(&remote_faults[0], false, DAT_COMPLETION_SUPPRESS_FLAG);
+	expect_remote_fault(&remote_faults[0], true, DAT_COMPLETION_SUPPRESS_FLAG);
 }
 END_TEST
 
 /*
- * On iWARP no completion tells the writer: it sees the connection go, and the target its memory
- * unharmed.
+ * Also on iWARP, where the completion of the write may be a success: the connection ends, and the
+ * target is unchanged.
  */
-START_TEST(refused_writes_end_the_connection)
+START_TEST(refused_write_ends_the_connection)
 {
 	for (size_t i = 0; i < COUNT(remote_faults); i++) {
 		DAT_RMR_TRIPLET bad;
-		struct stage s;
+		struct pair pair;
 
 		if (!remote_faults[i].write)
 			continue;
-		row(remote_faults[i].what);
-		stage_open(&s);
-		bad = remote_faults[i].make(&s.pair.far);
-		receives_post(&s.pair.near, &s.near);
-		receives_post(&s.pair.far, &s.far);
-		memset(s.near.at, 1, SIZE);
-		write_post(s.pair.near.ep, 2, seg(&s.near, 0, SIZE), bad,
+		print_row(remote_faults[i].what);
+		open_and_write(&pair);
+		bad = remote_faults[i].make(&pair.server);
+		post_recvs(&pair.client, 100, POSTED);
+		post_recvs(&pair.server, 100, POSTED);
+		memset(pair.client.memory, 1, SIZE);
+		post_write(pair.client.ep, 2, segment(&pair.client, 0, SIZE), bad,
 			   DAT_COMPLETION_DEFAULT_FLAG);
-		ended_wait(s.pair.near.connects, s.pair.near.ep);
-		ended_wait(s.pair.far.connects, s.pair.far.ep);
-		receives_flushed(&s.pair.near);
-		receives_flushed(&s.pair.far);
-		event_wait(s.pair.near.requests, DAT_DTO_COMPLETION_EVENT);
+		expect_ends(&pair);
+		expect_flushed_recvs(&pair.client, 100, POSTED);
+		expect_flushed_recvs(&pair.server, 100, POSTED);
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		bytes_check((void *)(uintptr_t)(bad.target_address + 1), SIZE - 2, UNTOUCHED);
-		stage_close(&s);
+		reuse_and_close(&pair);
 	}
 }
 END_TEST
 
-/* ---- what is wrong here ---- */
+/* ---- local faults ---- */
 
 static const struct local_fault {
 	const char *what;
 	DAT_LMR_TRIPLET (*make)(const struct side *side);
-	bool source; /* not even to be read */
-	bool range;  /* the region is good */
+	bool source; /* is a fault for a send or write, too */
+	bool range;  /* only the range is invalid */
 } local_faults[] = {
 	{ "unknown lmr_context", unknown_local, true, false },
 	{ "past the end", local_past_the_end, true, true },
 	{ "freed LMR", freed_local, true, false },
 	{ "LMR of another zone", local_of_another_zone, true, false },
-	{ "no right to write", local_without_write, false, false },
+	{ "no local write", local_without_write, false, false },
 };
 
 enum op { OP_SEND, OP_WRITE, OP_READ };
@@ -318,153 +301,154 @@ enum op { OP_SEND, OP_WRITE, OP_READ };
 static DAT_DTO_COMPLETION_STATUS local_status(const struct local_fault *fault, enum op op)
 {
 	if (op == OP_READ)
-		return device()->bad_read_into;
+		return device()->bad_read_sink;
 	return fault->range ? device()->bad_range : device()->bad_segment;
 }
 
-static void local_fault(const struct local_fault *fault, enum op op)
+static void expect_local_fault(const struct local_fault *fault, enum op op)
 {
 	DAT_LMR_TRIPLET bad;
-	struct stage s;
+	struct pair pair;
 
-	row(fault->what);
-	stage_open(&s);
-	bad = fault->make(&s.pair.near);
-	receives_post(&s.pair.near, &s.near);
-	receives_post(&s.pair.far, &s.far);
+	print_row(fault->what);
+	open_and_write(&pair);
+	bad = fault->make(&pair.client);
+	post_recvs(&pair.client, 100, POSTED);
+	post_recvs(&pair.server, 100, POSTED);
 	switch (op) {
 	case OP_SEND:
-		send_post(s.pair.near.ep, 2, bad, DAT_COMPLETION_DEFAULT_FLAG);
+		post_send(pair.client.ep, 2, bad, DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	case OP_WRITE:
-		write_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE),
+		post_write(pair.client.ep, 2, bad, target(&pair.server, 0, SIZE),
 			   DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	case OP_READ:
-		read_post(s.pair.near.ep, 2, bad, target(&s.far, 0, SIZE),
+		post_read(pair.client.ep, 2, bad, target(&pair.server, 0, SIZE),
 			  DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	}
-	more_post(&s);
-	dto_wait(s.pair.near.requests, s.pair.near.ep, 2, local_status(fault, op), 0);
-	more_flushed(&s);
-	connection_event_wait(s.pair.near.connects, DAT_CONNECTION_EVENT_BROKEN, s.pair.near.ep);
-	receives_flushed(&s.pair.near);
-	ended_wait(s.pair.far.connects, s.pair.far.ep);
-	receives_flushed(&s.pair.far);
-	stage_close(&s);
+	post_more(&pair);
+	expect_dto(pair.client.request_evd, pair.client.ep, 2, local_status(fault, op), 0);
+	expect_more_flushed(&pair);
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_BROKEN);
+	expect_flushed_recvs(&pair.client, 100, POSTED);
+	expect_end(&pair.server);
+	expect_flushed_recvs(&pair.server, 100, POSTED);
+	reuse_and_close(&pair);
 }
 
-START_TEST(requests_with_bad_segments)
+START_TEST(request_with_an_invalid_segment_fails)
 {
 	for (size_t i = 0; i < COUNT(local_faults); i++) {
-		local_fault(&local_faults[i], OP_READ);
+		expect_local_fault(&local_faults[i], OP_READ);
 		if (!local_faults[i].source)
 			continue;
-		local_fault(&local_faults[i], OP_SEND);
-		local_fault(&local_faults[i], OP_WRITE);
+		expect_local_fault(&local_faults[i], OP_SEND);
+		expect_local_fault(&local_faults[i], OP_WRITE);
 	}
 }
 END_TEST
 
-/* The message comes, and there is nowhere to put it. */
-static void bad_receive(struct stage *s, DAT_LMR_TRIPLET bad, DAT_DTO_COMPLETION_STATUS here)
+/* A message arrives, and its receive cannot take it. */
+static void expect_bad_receive(const struct pair *pair, DAT_LMR_TRIPLET bad,
+			       DAT_DTO_COMPLETION_STATUS status)
 {
-	recv_post(s->pair.far.ep, 99, bad);
-	receives_post(&s->pair.far, &s->far);
-	receives_post(&s->pair.near, &s->near);
-	send_post(s->pair.near.ep, 2, seg(&s->near, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
-	dto_wait(s->pair.far.recvs, s->pair.far.ep, 99, here, 0);
-	receives_flushed(&s->pair.far);
-	connection_event_wait(s->pair.far.connects, DAT_CONNECTION_EVENT_BROKEN, s->pair.far.ep);
+	post_recv(pair->server.ep, 99, bad);
+	post_recvs(&pair->server, 100, POSTED);
+	post_recvs(&pair->client, 100, POSTED);
+	post_send(pair->client.ep, 2, segment(&pair->client, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(pair->server.recv_evd, pair->server.ep, 99, status, 0);
+	expect_flushed_recvs(&pair->server, 100, POSTED);
+	expect_connection(&pair->server, DAT_CONNECTION_EVENT_BROKEN);
 	if (device_has(NEEDS_REMOTE_STATUS))
-		dto_wait(s->pair.near.requests, s->pair.near.ep, 2, device()->sent_too_long, 0);
+		expect_dto(pair->client.request_evd, pair->client.ep, 2, device()->refused_send, 0);
 	else
-		event_wait(s->pair.near.requests, DAT_DTO_COMPLETION_EVENT);
-	ended_wait(s->pair.near.connects, s->pair.near.ep);
-	receives_flushed(&s->pair.near);
-	stage_close(s);
+		expect_event(pair->client.request_evd, DAT_DTO_COMPLETION_EVENT);
+	expect_end(&pair->client);
+	expect_flushed_recvs(&pair->client, 100, POSTED);
 }
 
-START_TEST(receives_with_bad_segments)
+START_TEST(receive_with_an_invalid_segment_fails)
 {
 	for (size_t i = 0; i < COUNT(local_faults); i++) {
-		struct stage s;
+		struct pair pair;
 
-		row(local_faults[i].what);
-		stage_open(&s);
-		bad_receive(&s, local_faults[i].make(&s.pair.far), device()->bad_receive);
+		print_row(local_faults[i].what);
+		open_and_write(&pair);
+		expect_bad_receive(&pair, local_faults[i].make(&pair.server),
+				   device()->bad_receive);
+		reuse_and_close(&pair);
 	}
 }
 END_TEST
 
-START_TEST(receives_that_are_too_short)
+START_TEST(receive_that_is_too_short_fails)
 {
 	static const size_t sizes[] = { 0, 1, SIZE - 1 };
 
 	for (size_t i = 0; i < COUNT(sizes); i++) {
-		struct stage s;
+		struct pair pair;
 
-		stage_open(&s);
-		bad_receive(&s, seg(&s.far, 0, sizes[i]), device()->short_receive);
-		bytes_check(s.far.at + sizes[i], REGION - sizes[i], UNTOUCHED);
+		open_and_write(&pair);
+		expect_bad_receive(&pair, segment(&pair.server, 0, sizes[i]),
+				   device()->short_receive);
+		bytes_check(pair.server.memory + sizes[i], REGION - sizes[i], UNTOUCHED);
+		reuse_and_close(&pair);
 	}
 }
 END_TEST
 
-/* ---- memory that goes while it is in use ---- */
+/* ---- regions that are freed while they are in use ---- */
 
-/* First they succeed, one fails, the rest is flushed; and after the free nothing is written. */
-START_TEST(target_is_freed_under_writes)
+/* The first writes succeed, one fails, the rest is flushed. The memory may be unmapped at once. */
+START_TEST(freed_target_refuses_outstanding_writes)
 {
 	enum { DEPTH = 200 };
-	const DAT_EP_ATTR attr = ep_attr(4, DEPTH);
-	DAT_DTO_COMPLETION_STATUS was = DAT_DTO_SUCCESS;
-	struct memory near, far;
+	const DAT_EP_ATTR attr = ep_attr_for(4, DEPTH);
+	DAT_DTO_COMPLETION_STATUS last = DAT_DTO_SUCCESS;
 	struct pair pair;
 
 	pair_open(&pair, &attr);
-	near = memory_make(&pair.near, 65536, DAT_MEM_PRIV_ALL_FLAG);
-	far = memory_make(&pair.far, 65536, DAT_MEM_PRIV_ALL_FLAG);
 	for (unsigned i = 0; i < DEPTH; i++)
-		write_post(pair.near.ep, i, seg(&near, 0, 65536), target(&far, 0, 65536),
-			   DAT_COMPLETION_DEFAULT_FLAG);
-	must(dat_lmr_free(far.lmr));
-	must(dat_ep_get_status(pair.near.ep, NULL, NULL, NULL));
-	munmap(far.at, far.size);
+		post_write(pair.client.ep, i, segment(&pair.client, 0, 65536),
+			   target(&pair.server, 0, 65536), DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(dat_lmr_free(pair.server.lmr));
+	ck_dat(dat_ep_get_status(pair.client.ep, NULL, NULL, NULL));
+	munmap(pair.server.memory, pair.server.size);
+	pair.server.memory = NULL;
 	for (unsigned i = 0; i < DEPTH; i++) {
-		DAT_EVENT event = event_wait(pair.near.requests, DAT_DTO_COMPLETION_EVENT);
+		DAT_EVENT event = expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 		DAT_DTO_COMPLETION_STATUS status =
 			event.event_data.dto_completion_event_data.status;
 
 		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, i);
-		if (was != DAT_DTO_SUCCESS)
+		if (last != DAT_DTO_SUCCESS)
 			ck_assert_int_eq(status, DAT_DTO_ERR_FLUSHED);
 		else if (status != DAT_DTO_SUCCESS)
 			ck_assert_int_eq(status, DAT_DTO_ERR_REMOTE_ACCESS);
-		was = status;
+		last = status;
 	}
-	if (was != DAT_DTO_SUCCESS) {
-		connection_event_wait(pair.near.connects, DAT_CONNECTION_EVENT_BROKEN,
-				      pair.near.ep);
-		ended_wait(pair.far.connects, pair.far.ep);
+	if (last != DAT_DTO_SUCCESS) {
+		expect_connection(&pair.client, DAT_CONNECTION_EVENT_BROKEN);
+		expect_end(&pair.server);
 	}
-	pair_close(&pair);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	const struct test tests[] = {
-		{ writes_that_the_peer_refuses, NEEDS_REMOTE_STATUS },
-		{ reads_that_the_peer_refuses, NEEDS_REMOTE_STATUS | NEEDS_READ_RIGHTS },
-		{ suppressed_requests_report_failure, NEEDS_REMOTE_STATUS },
-		{ refused_writes_end_the_connection, NEEDS_NOTHING },
-		{ requests_with_bad_segments, NEEDS_NOTHING },
-		{ receives_with_bad_segments, NEEDS_NOTHING },
-		{ receives_that_are_too_short, NEEDS_NOTHING },
-		{ target_is_freed_under_writes, NEEDS_REMOTE_STATUS },
+	const struct device_case cases[] = {
+		{ refused_write_is_reported, NEEDS_REMOTE_STATUS },
+		{ refused_read_is_reported, NEEDS_REMOTE_STATUS | NEEDS_READ_RIGHTS },
+		{ suppressed_request_reports_its_failure, NEEDS_REMOTE_STATUS },
+		{ refused_write_ends_the_connection, NEEDS_NOTHING },
+		{ request_with_an_invalid_segment_fails, NEEDS_NOTHING },
+		{ receive_with_an_invalid_segment_fails, NEEDS_NOTHING },
+		{ receive_that_is_too_short_fails, NEEDS_NOTHING },
+		{ freed_target_refuses_outstanding_writes, NEEDS_REMOTE_STATUS },
 	};
 
-	return run(argc, argv, tests, COUNT(tests));
+	return run_on_device(argc, argv, cases, COUNT(cases));
 }

@@ -1,21 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# examples/window between the two interfaces of the device: it tells the story of the README, and refuses wrong input.
+# examples/window between the two interfaces of the device: it prints the lines that the README
+# shows, and refuses invalid arguments.
 
-[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may know another shell
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
-# run STATUS ARG...: the program ends with that status
+# run STATUS ARG...: the program exits with STATUS
 run() {
 	timeout -k 5 60 "$build/examples/window" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
 	[[ $? == "$1" ]]
 }
 
-# What the writer is told is the transport's affair: iWARP's answer means that TCP has it.
+# The status of the client's write depends on the transport: iWARP completes it when TCP has it.
 refusal='client: write refused: DAT_DTO_ERR_REMOTE_ACCESS'
-[[ $DAT_TEST_DEV != siw ]] || refusal='client: write completed with status [0-9]+, before the peer refused it'
-story=(
+[[ $DAT_TEST_DEV != siw ]] ||
+	refusal='client: write completed with status [0-9]+, before the peer refused it'
+expected=(
 	'server: window bound to line 1, context 0x[0-9a-f]+'
 	'client: read "written by the server" through the window'
 	'server: line 1 is now "written by the client"'
@@ -25,34 +27,34 @@ story=(
 	'server: line 1 is still "written by the client"'
 )
 
-# tells_it SERVER CLIENT: line by line, and no other word
-tells_it() {
+# prints_lines SERVER CLIENT: these lines and no others
+prints_lines() {
 	local lines rc=0 i
 
 	run 0 "$@" || rc=1
 	[[ ! -s $tmp/err.log ]] || rc=1
 	mapfile -t lines <"$tmp/out.log"
-	[[ ${#lines[@]} == "${#story[@]}" ]] || rc=1
-	for i in "${!story[@]}"; do
-		[[ ${lines[i]:-} =~ ^${story[i]}$ ]] || rc=1
+	[[ ${#lines[@]} == "${#expected[@]}" ]] || rc=1
+	for i in "${!expected[@]}"; do
+		[[ ${lines[i]:-} =~ ^${expected[i]}$ ]] || rc=1
 	done
-	verdict $rc "window $*"
+	report $rc "window $*"
 }
 
-# refuses STATUS WORDS ARG...: one line says why, and nothing else is said
+# refuses STATUS WORDS ARG...: prints one line, an error message with WORDS
 refuses() {
 	local rc=0
 
 	run "$1" "${@:3}" || rc=1
 	[[ ! -s $tmp/out.log && $(wc -l <"$tmp/err.log") == 1 ]] || rc=1
 	grep -q -e "$2" "$tmp/err.log" || rc=1
-	verdict $rc "window ${*:3}: status $1"
+	report $rc "window ${*:3}: status $1"
 }
 
 echo 1..7
-tells_it end0 end1
-tells_it end1 end0
-tells_it end0 end0
+prints_lines end0 end1
+prints_lines end1 end0
+prints_lines end0 end0
 refuses 2 usage
 refuses 2 usage end0
 refuses 2 usage end0 end1 end0

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device that the tests run on: what it does and lacks, and the names of its interfaces. */
+#define CONSUMER_IMPLEMENTATION
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "consumer.h"
+
+/* ---- what devices do ---- */
+
+static const struct device devices[] = {
+	{
+		/*
+		 * It checks local memory when it executes a request, and most faults are operation
+		 * errors.
+		 */
+		.kind = "rxe",
+		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
+		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_receive = DAT_DTO_ERR_LOCAL_EP,
+		.short_receive = DAT_DTO_ERR_LOCAL_EP,
+		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
+		.request_padded = 56,
+		.reply_padded = 196,
+		.max_eps = 64,
+		.lacks = {
+			{ NEEDS_WINDOW_RANGE, "rxe checks the region's range, not the window's" },
+			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
+		},
+	},
+	{
+		/*
+		 * A send that the peer cannot receive completes with success or not: that is a
+		 * race with the end of the connection. With some fifty endpoints the kernel runs
+		 * out of offsets for mapping their queues.
+		 */
+		.kind = "siw",
+		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
+		.bad_range = DAT_DTO_ERR_LOCAL_EP,
+		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_receive = DAT_DTO_ERR_TRANSPORT,
+		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
+		.max_eps = 20,
+		.late_accept_error = true,
+		.lacks = {
+			{ NEEDS_PLACEMENT | NEEDS_REMOTE_STATUS,
+			  "iWARP completes a write or a send as soon as TCP has it" },
+			{ NEEDS_READ_RIGHTS, "siw ignores that a region lacks remote read" },
+			{ NEEDS_RNR,
+			  "iWARP ends the connection when a message finds no receive" },
+			{ NEEDS_SOLICITED, "siw drops the solicited bit of a message" },
+		},
+	},
+	{
+		.kind = "hw",
+		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
+		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
+		.request_padded = 56,
+		.reply_padded = 196,
+		.max_eps = 64,
+		.lacks = {
+			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
+			{ NEEDS_FREE_ADDRESSES, "any address of a real network may be in use" },
+		},
+	},
+	{
+		.kind = "fake",
+		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
+		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
+		.max_eps = 64,
+		.lacks = {
+			{ NEEDS_PINNING, "the fake transport pins no pages" },
+			{ NEEDS_TCP | NEEDS_FREE_ADDRESSES, "the fake transport has no network" },
+		},
+	},
+};
+
+static const struct device *chosen;
+
+const struct device *device(void)
+{
+	return chosen;
+}
+
+static const struct device *device_of(const char *kind)
+{
+	for (size_t i = 0; kind && i < COUNT(devices); i++)
+		if (!strcmp(kind, devices[i].kind))
+			return &devices[i];
+	return NULL;
+}
+
+static bool has_huge_pages(void)
+{
+	FILE *info = fopen("/proc/meminfo", "r");
+	unsigned free_pages = 0;
+	char line[128];
+
+	while (info && fgets(line, sizeof(line), info))
+		if (sscanf(line, "HugePages_Free: %u", &free_pages) == 1)
+			break;
+	if (info)
+		fclose(info);
+	return free_pages > 0;
+}
+
+/* Why a case with these needs cannot run. NULL: it can. */
+static const char *lack_of(unsigned needs)
+{
+	if (needs & NEEDS_HUGE_PAGES && !has_huge_pages())
+		return "the system has no free huge pages, see /proc/sys/vm/nr_hugepages";
+	for (size_t i = 0; i < COUNT(chosen->lacks); i++)
+		if (chosen->lacks[i].needs & needs)
+			return chosen->lacks[i].why;
+	return NULL;
+}
+
+bool device_has(unsigned needs)
+{
+	return !lack_of(needs);
+}
+
+/* ---- names in dat.conf ---- */
+
+static char names[ENDS][NAMINGS][DAT_NAME_MAX_LENGTH]; /* empty: there is none */
+
+const char *ia_name(enum end end, enum naming by)
+{
+	return names[end][by][0] ? names[end][by] : NULL;
+}
+
+/* A dat.conf without a name in the file system, so that none is left behind. */
+static FILE *conf_open(void)
+{
+	int fd = memfd_create("dat.conf", 0);
+	FILE *conf = fdopen(dup(fd), "w");
+	char path[64];
+
+	if (!conf)
+		abort(); /* Check asserts nothing outside its tests */
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
+	setenv("DAT_OVERRIDE", path, 1);
+	return conf;
+}
+
+static void conf_line(FILE *conf, const char *name, bool thread_safe, const char *library,
+		      const char *params)
+{
+	fprintf(conf, "%s u1.2 %s default %s dapl.1.2 \"%s\" \"\"\n", name,
+		thread_safe ? "threadsafe" : "nonthreadsafe", library, params);
+}
+
+/*
+ * The device that has this interface. "rdma link" prints it for devices of any kind: "link rxe0/1
+ * state ACTIVE … netdev v0".
+ */
+static bool find_device(const char *interface, char name[64])
+{
+	FILE *links = popen("rdma link show 2>/dev/null", "r");
+	char line[512], netdev[64];
+	bool found = false;
+
+	if (!links)
+		return false;
+	while (!found && fgets(line, sizeof(line), links)) {
+		const char *rest = strstr(line, " netdev ");
+
+		found = rest && sscanf(rest, " netdev %63s", netdev) == 1 &&
+			!strcmp(netdev, interface) && sscanf(line, "link %63[^/]", name) == 1;
+	}
+	pclose(links);
+	return found;
+}
+
+/*
+ * A name that only the resolver knows. A host may have the name of its interface, so the name is in
+ * capitals: interfaces are matched by case, hosts are not.
+ */
+static bool find_host(const char *interface, const char *address, char name[64])
+{
+	const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found;
+	char text[INET_ADDRSTRLEN];
+	size_t i;
+
+	for (i = 0; i < 63 && interface[i]; i++)
+		name[i] = (char)toupper((unsigned char)interface[i]);
+	name[i] = '\0';
+	if (!strcmp(name, interface) || getaddrinfo(name, NULL, &hints, &found))
+		return false;
+	inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr, text,
+		  sizeof(text));
+	freeaddrinfo(found);
+	return !strcmp(text, address);
+}
+
+static void add_name(FILE *conf, enum end end, enum naming by, const char *params)
+{
+	static const char *const kinds[] = { "interface", "address", "device", "host" };
+	char *name = names[end][by], library[512], all_params[80];
+
+	snprintf(name, sizeof(names[end][by]), "%s-%s", end == SERVER ? "server" : "client",
+		 kinds[by]);
+	snprintf(library, sizeof(library), "%s/udapl/.libs/libdaplcma.so", getenv("top_builddir"));
+	snprintf(all_params, sizeof(all_params), "%s %d", params, by == BY_DEVICE);
+	conf_line(conf, name, false, library, all_params);
+	conf_line(conf, name, true, library, all_params);
+}
+
+bool device_choose(void)
+{
+	FILE *conf;
+
+	chosen = device_of(getenv("DAT_TEST_DEV"));
+	if (!chosen || !getenv("top_builddir"))
+		return false;
+	conf = conf_open();
+	for (unsigned end = 0; end < ENDS; end++) {
+		const char *interface = getenv(end ? "DAT_TEST_IF1" : "DAT_TEST_IF0");
+		const char *address = getenv(end ? "DAT_TEST_ADDR1" : "DAT_TEST_ADDR0");
+		char text[64];
+
+		add_name(conf, end, BY_INTERFACE, interface);
+		add_name(conf, end, BY_ADDRESS, address);
+		if (find_device(interface, text))
+			add_name(conf, end, BY_DEVICE, text);
+		if (find_host(interface, address, text))
+			add_name(conf, end, BY_HOST, text);
+	}
+	fclose(conf);
+	return true;
+}
+
+void device_choose_names(const char *library)
+{
+	const char *given = getenv("CONFORM_NAMES");
+	char *client = names[CLIENT][BY_INTERFACE], *server = names[SERVER][BY_INTERFACE];
+	FILE *conf;
+
+	if (given) {
+		chosen = device_of(getenv("DAT_TEST_DEV"));
+		if (!chosen)
+			chosen = device_of("hw"); /* a device as the standard wants it */
+		if (sscanf(given, "%255s %255s", client, server) != 2)
+			abort();
+		return;
+	}
+	chosen = device_of("fake");
+	strcpy(client, "fake0");
+	strcpy(server, "fake1");
+	conf = conf_open();
+	conf_line(conf, client, false, library, "fake0 0");
+	conf_line(conf, server, false, library, "fake1 0");
+	fclose(conf);
+}
+
+/* ---- cases ---- */
+
+#define CASE_LIMIT 120 /* seconds */
+
+void add_device_cases(TCase *tcase, const struct device_case *cases, size_t n)
+{
+	tcase_set_timeout(tcase, CASE_LIMIT);
+	for (size_t i = 0; i < n; i++) {
+		const char *why = chosen ? lack_of(cases[i].needs) : NULL;
+
+		if (why)
+			case_skip(tcase, cases[i].test, why);
+		else
+			tcase_add_test(tcase, cases[i].test);
+	}
+}
+
+int run_on_device(int argc, char **argv, const struct device_case *cases, size_t n)
+{
+	if (!device_choose())
+		skip_all_cases("no RDMA device here: make check-vm runs this where there is one");
+	add_device_cases(tcase_create("device"), cases, n);
+	return run_cases(argc, argv);
+}

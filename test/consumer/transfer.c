@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Transfers, the patterns in memory that show what they moved, and accesses to a peer's memory. */
+#define CONSUMER_IMPLEMENTATION
+#include "consumer.h"
+#include "impl.h"
+
+/* ---- posts ---- */
+
+DAT_DTO_COOKIE cookie_of(uint64_t n)
+{
+	return (DAT_DTO_COOKIE){ .as_64 = n };
+}
+
+void post_recv(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET to)
+{
+	ck_dat_at_test(dat_ep_post_recv(ep, 1, &to, cookie_of(n), DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+void post_send(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET from, DAT_COMPLETION_FLAGS flags)
+{
+	ck_dat_at_test(dat_ep_post_send(ep, 1, &from, cookie_of(n), flags));
+}
+
+void post_write(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET from, DAT_RMR_TRIPLET to,
+		DAT_COMPLETION_FLAGS flags)
+{
+	ck_dat_at_test(dat_ep_post_rdma_write(ep, 1, &from, cookie_of(n), &to, flags));
+}
+
+void post_read(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET to, DAT_RMR_TRIPLET from,
+	       DAT_COMPLETION_FLAGS flags)
+{
+	ck_dat_at_test(dat_ep_post_rdma_read(ep, 1, &to, cookie_of(n), &from, flags));
+}
+
+void post_recvs(const struct side *side, uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		post_recv(side->ep, first + i, segment(side, 8 * (size_t)i, 8));
+}
+
+void expect_flushed_recvs(const struct side *side, uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		expect_dto(side->recv_evd, side->ep, first + i, DAT_DTO_ERR_FLUSHED, 0);
+}
+
+/* ---- patterns ---- */
+
+/* Neighbouring bytes, pages and seeds differ, so that misplaced bytes show. */
+static unsigned char pattern(size_t i, unsigned seed)
+{
+	return (unsigned char)(i * 7 + (i >> 8) * 13 + (i >> 16) * 29 + seed * 101 + 1);
+}
+
+void pattern_fill(void *at, size_t size, unsigned seed)
+{
+	unsigned char *bytes = at;
+
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = pattern(i, seed);
+}
+
+static void byte_check(const unsigned char *bytes, size_t i, size_t size, unsigned char want)
+{
+	if (bytes[i] != want)
+		ck_abort_msg("%s:%d: byte %zu of %zu is 0x%02x, not 0x%02x", test_file, test_line,
+			     i, size, bytes[i], want);
+}
+
+void pattern_check(const void *at, size_t size, unsigned seed)
+{
+	for (size_t i = 0; i < size; i++)
+		byte_check(at, i, size, pattern(i, seed));
+}
+
+void bytes_check(const void *at, size_t size, unsigned char byte)
+{
+	for (size_t i = 0; i < size; i++)
+		byte_check(at, i, size, byte);
+}
+
+/* ---- accesses to the server's memory ---- */
+
+/* Both sides' memory, with patterns from @seed on. */
+static void fill_both(const struct pair *pair, unsigned seed)
+{
+	pattern_fill(pair->client.memory, pair->client.size, seed);
+	pattern_fill(pair->server.memory, pair->server.size, seed + 1);
+}
+
+void expect_read(const struct pair *pair, DAT_RMR_TRIPLET from)
+{
+	const struct side *client = &pair->client;
+
+	fill_both(pair, 1);
+	post_read(client->ep, 1, segment(client, 0, from.segment_length), from,
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(client, 1, from.segment_length);
+	ck_assert_mem_eq(client->memory, (void *)(uintptr_t)from.target_address,
+			 from.segment_length);
+}
+
+/* When a read behind the write completes, the write has been placed, on any device. */
+void expect_write(const struct pair *pair, DAT_RMR_TRIPLET to)
+{
+	const struct side *client = &pair->client;
+
+	fill_both(pair, 3);
+	post_write(client->ep, 1, segment(client, 0, to.segment_length), to,
+		   DAT_COMPLETION_DEFAULT_FLAG);
+	post_read(client->ep, 2, segment(client, client->size - 1, 1), target(&pair->server, 0, 1),
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	expect_request_done(client, 1, to.segment_length);
+	expect_request_done(client, 2, 1);
+	pattern_check((void *)(uintptr_t)to.target_address, to.segment_length, 3);
+}
+
+/* What the client's request completes with depends on the device. */
+static void expect_refused_status(const struct side *client, bool read)
+{
+	const DAT_DTO_COMPLETION_EVENT_DATA dto = expect_event(client->request_evd,
+							       DAT_DTO_COMPLETION_EVENT)
+							  .event_data.dto_completion_event_data;
+
+	ck_assert_ptr_eq(dto.ep_handle, client->ep);
+	ck_assert_uint_eq(dto.user_cookie.as_64, 1);
+	if (device_has(NEEDS_REMOTE_STATUS))
+		ck_assert_int_eq(dto.status, DAT_DTO_ERR_REMOTE_ACCESS);
+	else if (read)
+		ck_assert_int_ne(dto.status, DAT_DTO_SUCCESS);
+}
+
+static void expect_access_refused(struct pair *pair, bool read, DAT_RMR_TRIPLET remote)
+{
+	const struct side *client = &pair->client;
+	const DAT_LMR_TRIPLET local = segment(client, 0, remote.segment_length);
+
+	fill_both(pair, 5);
+	if (read)
+		post_read(client->ep, 1, local, remote, DAT_COMPLETION_DEFAULT_FLAG);
+	else
+		post_write(client->ep, 1, local, remote, DAT_COMPLETION_DEFAULT_FLAG);
+	if (device_has(NEEDS_REMOTE_STATUS))
+		expect_connection(client, DAT_CONNECTION_EVENT_BROKEN);
+	else
+		expect_end(client);
+	expect_end(&pair->server);
+	expect_refused_status(client, read);
+	pattern_check(client->memory, client->size, 5);
+	pattern_check(pair->server.memory, pair->server.size, 6);
+	pair_reconnect(pair);
+}
+
+void expect_read_refused(struct pair *pair, DAT_RMR_TRIPLET from)
+{
+	expect_access_refused(pair, true, from);
+}
+
+void expect_write_refused(struct pair *pair, DAT_RMR_TRIPLET to)
+{
+	expect_access_refused(pair, false, to);
+}
