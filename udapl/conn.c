@@ -143,6 +143,7 @@ void ep_trigger_locked(struct ep *ep, enum trigger trigger)
 {
 	const struct move *move = move_of(ep, trigger);
 
+	assert_locked(&ep->obj.ia->lock);
 	if (is_ending_locked(ep))
 		return; /* the first end event stands */
 	if (move->kind == END) {
@@ -318,6 +319,7 @@ static void timer_expired_locked(struct timer *timer)
 {
 	struct ep *ep = container_of(timer, struct ep, timer);
 
+	assert_locked(&ep->obj.ia->lock);
 	if (is_ending_locked(ep) || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
 		step_locked(ep);
 	else
@@ -326,6 +328,7 @@ static void timer_expired_locked(struct timer *timer)
 
 static void set_timer_locked(struct ep *ep, uint64_t ns)
 {
+	assert_locked(&ep->obj.ia->lock);
 	timer_set_locked(ep->obj.ia, &ep->timer, tp_now() + ns, timer_expired_locked);
 }
 
@@ -334,6 +337,7 @@ static void finish_locked(struct ep *ep)
 {
 	DAT_EVENT_NUMBER event;
 
+	assert_locked(&ep->obj.ia->lock);
 	if (!drain_evds(ep)) {
 		set_timer_locked(ep, NO_MEMORY_RETRY);
 		return;
@@ -359,6 +363,7 @@ static void step_draining_locked(struct ep *ep)
 {
 	bool done = !ep->timer.deadline;
 
+	assert_locked(&ep->obj.ia->lock);
 	if (drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs))
 		done = true;
 	if (done)
@@ -367,6 +372,7 @@ static void step_draining_locked(struct ep *ep)
 
 static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 {
+	assert_locked(&ep->obj.ia->lock);
 	ep->end.phase = PHASE_DRAINING;
 	ep->end.event = event;
 	if (ep_state(ep) == DAT_EP_STATE_CONNECTED)
@@ -383,6 +389,7 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 /* A graceful disconnect lets requests complete; it does not wait for receives. */
 static void linger_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	ep->end.phase = PHASE_LINGERING;
 	set_draining_locked(ep, true);
 	set_timer_locked(ep, LINGER_LIMIT);
@@ -391,6 +398,7 @@ static void linger_locked(struct ep *ep)
 
 static void step_lingering_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	drain_evds(ep);
 	if (atomic_load(&ep->end.failed))
 		ep_trigger_locked(ep, ON_FAULT);
@@ -406,6 +414,7 @@ static void step_lingering_locked(struct ep *ep)
  */
 static void step_connected_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	if (atomic_load(&ep->end.flushed))
 		drain_evds(ep);
 	if (atomic_load(&ep->end.failed))
@@ -416,6 +425,7 @@ static void step_connected_locked(struct ep *ep)
 
 static void step_disconnected_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	if (!ep_flush_late_locked(ep))
 		set_timer_locked(ep, NO_MEMORY_RETRY);
 }
@@ -423,6 +433,7 @@ static void step_disconnected_locked(struct ep *ep)
 /* Something has happened: does what is due in this phase and state. */
 static void step_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	if (is_ending_locked(ep)) {
 		step_draining_locked(ep);
 		return;
@@ -451,6 +462,7 @@ void ep_quiesce_locked(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 
+	assert_locked(&ep->obj.ia->lock);
 	timer_cancel_locked(ia, &ep->timer);
 	service_cancel_work_locked(ia, &ep->work);
 	release_conn_locked(ep);
@@ -527,6 +539,7 @@ void up_disconnected(struct ep *ep)
 
 void ep_break_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	ep_trigger_locked(ep, ON_FAULT);
 }
 
@@ -566,6 +579,7 @@ static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 
 static void undo_start_locked(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	set_state_locked(ep, DAT_EP_STATE_UNCONNECTED);
 	unreserve_events_locked(ep);
 }
@@ -652,6 +666,7 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 	uint64_t deadline = deadline_of(args->timeout);
 	DAT_RETURN ret;
 
+	assert_locked(&ep->obj.ia->lock);
 	ret = start_connection_locked(ep, ON_CONNECT);
 	if (ret != DAT_SUCCESS)
 		return ret;
@@ -724,6 +739,7 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 	};
 	DAT_RETURN ret;
 
+	assert_locked(&ep->obj.ia->lock);
 	ret = start_connection_locked(ep, ON_ACCEPT);
 	if (ret != DAT_SUCCESS)
 		return ret;

@@ -41,6 +41,7 @@ static void detach_evds_locked(struct ep *ep, unsigned roles)
 
 static DAT_RETURN attach_evds_locked(struct ep *ep, const DAT_EVD_HANDLE evds[EVD_ROLES])
 {
+	assert_locked(&ep->obj.ia->lock);
 	for (unsigned role = 0; role < EVD_ROLES; role++) {
 		struct evd *evd = evds[role];
 		DAT_RETURN ret = DAT_SUCCESS;
@@ -143,6 +144,7 @@ static DAT_RETURN ep_new_locked(struct ia *ia, DAT_PZ_HANDLE pz,
 	struct ep *ep = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_EP);
 	DAT_RETURN ret;
 
+	assert_locked(&ia->lock);
 	if (!ep)
 		return NO_RESOURCE(MEMORY);
 	ep_init(ep, attr, given);

@@ -173,6 +173,7 @@ static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cn
 	struct evd *evd = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_EVD);
 	DAT_RETURN ret;
 
+	assert_locked(&ia->lock);
 	if (!evd)
 		return NO_RESOURCE(MEMORY);
 	spin_init(&evd->lock, RANK_EVD);
@@ -222,6 +223,7 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 
+	assert_locked(&ia->lock);
 	if (!ia->sink)
 		ret = evd_build_locked(ia, 1, NULL, EVD_FLAGS_COMPLETION, true, &ia->sink);
 	if (ret == DAT_SUCCESS)

@@ -52,6 +52,7 @@ bool evd_make_room_relock(struct evd *evd, unsigned extra)
 {
 	struct event_queue *queue = &evd->queue;
 
+	assert_locked(&evd->lock);
 	while (slots_free_locked(evd) < slots_needed_locked(evd) + extra) {
 		unsigned size = queue->size ? queue->size : 1;
 		unsigned want = queue->count + slots_needed_locked(evd) + extra;
@@ -107,6 +108,7 @@ static void push_overflow_locked(struct evd *evd)
 							.reason = DAT_EVD_OVERFLOW_ERROR },
 	};
 
+	assert_locked(&evd->lock);
 	evd->overflowed = false;
 	evd->bounded++;
 	evd_push_locked(evd, &event, true);
@@ -287,6 +289,7 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 /* Room for one flushed request, if need be a slot that was reserved for flushes. */
 static bool make_flush_room_relock(struct evd *evd)
 {
+	assert_locked(&evd->lock);
 	return evd->is_sink || evd_make_room_relock(evd, 1) ||
 	       slots_free_locked(evd) > evd->reserved;
 }
@@ -300,6 +303,7 @@ static void push_flushed_locked(struct evd *evd, const struct req *req)
 							  .status = DAT_DTO_ERR_FLUSHED },
 	};
 
+	assert_locked(&evd->lock);
 	if (req->kind == REQ_BIND)
 		completion_describe_bind(evd, req, DAT_DTO_ERR_FLUSHED, &event);
 	if (!evd->is_sink)

@@ -44,6 +44,7 @@ static COLD DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 
+	assert_locked(&evd->lock);
 	if (evd->slow_path & EVD_WAITER)
 		ret = BAD_STATE(EVD_WAITER);
 	else if (evd->queue.count)
@@ -63,6 +64,7 @@ static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT
 				 ? DAT_SUCCESS
 				 : dequeue_completion_locked(evd, event);
 
+	assert_locked(&evd->lock);
 	run_release_unlock(evd);
 	return ret;
 }
@@ -103,6 +105,7 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
 				     DAT_COUNT *nmore)
 {
+	assert_locked(&evd->lock);
 	if (ret == DAT_SUCCESS)
 		evd_pop_locked(evd, event);
 	*nmore = (DAT_COUNT)evd->queue.count;
@@ -220,6 +223,7 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 	DAT_RETURN ret = wait_refused_locked(evd, threshold);
 	bool notified = false;
 
+	assert_locked(&evd->lock);
 	if (ret != DAT_SUCCESS) {
 		spin_unlock(&evd->lock);
 		return ret;
@@ -252,6 +256,7 @@ static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const s
 	bool notified = false;
 	DAT_EVENT next;
 
+	assert_locked(&evd->lock);
 	if (second) {
 		bool notify = completion_notifies(second);
 

@@ -158,11 +158,13 @@ DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_H
 
 static void close_sp_locked(struct obj *obj)
 {
+	assert_locked(&obj->ia->lock);
 	sp_destroy_locked(container_of(obj, struct sp, obj));
 }
 
 static void close_cr_locked(struct obj *obj)
 {
+	assert_locked(&obj->ia->lock);
 	cr_destroy_locked(container_of(obj, struct cr, obj), false);
 }
 
@@ -190,6 +192,7 @@ static void close_evd_relock(struct obj *obj)
 {
 	struct evd *evd = container_of(obj, struct evd, obj);
 
+	assert_locked(&obj->ia->lock);
 	async_evd_revoke(evd);
 	evd_expel_waiter_relock(evd);
 	evd_destroy_locked(evd);

@@ -155,6 +155,7 @@ static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info, 
 {
 	struct provider *provider = provider_unlink_locked(info);
 
+	assert_locked(&provider_lock);
 	if (!provider)
 		provider = provider_new(info);
 	if (!provider)

@@ -187,6 +187,7 @@ static bool release_superseded_locked(struct rmr *rmr)
 /* The bind was never executed. The next one derives its key from the one before. */
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
+	assert_locked(&rmr->lock);
 	binding_unlink_locked(rmr, binding);
 	if (rmr->mw)
 		tp_mw_rewind(rmr->mw, rmr->latest->key);
@@ -203,6 +204,7 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	struct binding *lost = binding, *spare;
 	struct tp_mw *window = rmr->mw;
 
+	assert_locked(&rmr->lock);
 	for (struct binding *later = binding->next; later; later = later->next)
 		if (later->complete && uses_window(later))
 			lost = later;

@@ -57,6 +57,7 @@ static struct work *work_take(struct service *service)
 /* Consumer code runs without our locks. A thread that cancels the work waits for its end. */
 static void work_run_relock(struct ia *ia, struct work *work)
 {
+	assert_locked(&ia->lock);
 	mutex_unlock(&ia->lock);
 	work->run(work);
 	mutex_lock(&ia->lock);
@@ -70,6 +71,7 @@ static void work_run_all_relock(struct ia *ia)
 {
 	struct work *work;
 
+	assert_locked(&ia->lock);
 	while ((work = work_take(&ia->service))) {
 		if (work->unlocked)
 			work_run_relock(ia, work);
@@ -141,6 +143,7 @@ void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 	struct service *service = &ia->service;
 	struct timer *before;
 
+	assert_locked(&ia->lock);
 	timer_cancel_locked(ia, timer);
 	timer->deadline = deadline;
 	timer->run = run;
@@ -165,6 +168,7 @@ static void timers_run_locked(struct ia *ia)
 {
 	struct timer *timer;
 
+	assert_locked(&ia->lock);
 	while ((timer = ia->service.first) && timer->deadline <= tp_now()) {
 		timer_cancel_locked(ia, timer);
 		timer->run(timer);

@@ -67,6 +67,7 @@ static DAT_RETURN sp_new_locked(struct ia *ia, DAT_CONN_QUAL qual, struct evd *e
 	DAT_RETURN ret;
 	int err;
 
+	assert_locked(&ia->lock);
 	if (!sp)
 		return NO_RESOURCE(MEMORY);
 	if (!obj_hold(ia, evd, DAT_HANDLE_TYPE_EVD)) {
