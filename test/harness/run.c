@@ -20,13 +20,16 @@ struct fixture {
 	SFun setup, teardown;
 };
 
+/* Seconds: ends a case that hangs, and no other, however busy the machine is. */
+#define CASE_TIMEOUT 60
+
 /* What the cases of one TCase have in common. */
 struct group {
 	struct group *next;
 	TCase *tcase; /* the test program's handle; NULL: the group of all cases */
 	struct fixture fixtures[FIXTURES];
 	unsigned n_fixtures;
-	double timeout; /* seconds, 0: Check's default */
+	double timeout; /* seconds, 0: CASE_TIMEOUT */
 };
 
 struct test_case {
@@ -129,8 +132,7 @@ static SRunner *runner_of(const struct test_case *this, enum fork_status fork_st
 	TCase *tcase = tcase_create(this->name);
 	SRunner *runner;
 
-	if (group->timeout)
-		tcase_set_timeout(tcase, group->timeout);
+	tcase_set_timeout(tcase, group->timeout ? group->timeout : CASE_TIMEOUT);
 	add_fixtures(tcase, group);
 	if (group->tcase)
 		add_fixtures(tcase, group_of(NULL));

@@ -695,7 +695,6 @@ static void add_cno_software_cases(void)
 {
 	TCase *cases = tcase_create("software");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, cno_setup_side, NULL);
 	tcase_add_test(cases, cno_create_and_query_check_their_arguments);
 	tcase_add_test(cases, cno_create_without_memory_changes_nothing);
@@ -729,7 +728,6 @@ static void add_cno_completion_cases(void)
 {
 	TCase *cases = tcase_create("completions");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, cno_setup_pair, NULL);
 	tcase_add_test(cases, completions_trigger_the_cno);
 	tcase_add_test(cases, a_set_latch_arms_for_errors_only);

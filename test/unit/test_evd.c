@@ -1219,7 +1219,6 @@ static void add_evd_side_cases(void)
 {
 	TCase *cases = tcase_create("one");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, evd_setup_side, NULL);
 	tcase_add_loop_test(cases, evd_create_checks_its_arguments, 0, COUNT(creations));
 	tcase_add_test(cases, evd_create_checks_handles_first);
@@ -1258,7 +1257,6 @@ static void add_evd_pair_cases(void)
 {
 	TCase *cases = tcase_create("pairs");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, completions_count_for_the_threshold);
 	tcase_add_test(cases, completions_are_dequeued_from_an_unwaitable_evd);
 	tcase_add_test(cases, a_wait_that_times_out_keeps_completions);

@@ -571,7 +571,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("object");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_test(cases, an_object_is_visible_only_while_it_is_published);
 	tcase_add_test(cases, an_object_is_valid_for_its_kind_and_ia_only);

@@ -540,7 +540,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("open");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, open_passes_its_arguments_to_the_provider);
 	tcase_add_test(cases, the_provider_is_initialised_once_for_many_ias);
 	tcase_add_test(cases, each_name_is_initialised_by_itself);

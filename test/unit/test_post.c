@@ -811,7 +811,6 @@ static void add_post_connected_cases(void)
 {
 	TCase *cases = tcase_create("connected");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_loop_test(cases, refused_posts_change_nothing, 0, COUNT(refusals));
 	tcase_add_loop_test(cases, completion_flags_are_passed_to_the_device, 0, COUNT(flag_cases));
@@ -829,7 +828,6 @@ static void add_post_limit_cases(void)
 {
 	TCase *cases = tcase_create("limits");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, posts_beyond_the_limits_are_refused);
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);
 	tcase_add_test(cases, ep_recv_query_counts_outstanding_receives);

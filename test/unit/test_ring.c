@@ -168,7 +168,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("ring");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_loop_test(cases, a_ring_holds_exactly_its_limit, 0, COUNT(positions));
 	tcase_add_loop_test(cases, a_slot_is_used_when_pushed, 0, COUNT(positions));
 	tcase_add_loop_test(cases, each_slot_points_to_its_ring, 0, COUNT(positions));

@@ -1344,9 +1344,9 @@ static bool has_deferred_releases(struct ia *ia)
 {
 	bool has;
 
-	spin_lock(&ia->lmr_lock);
+	spin_lock(&ia->releases.lock);
 	has = ia->releases.first;
-	spin_unlock(&ia->lmr_lock);
+	spin_unlock(&ia->releases.lock);
 	return has;
 }
 
@@ -1757,7 +1757,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("rmr");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_test(cases, create_refuses_bad_arguments);
 	tcase_add_loop_test(cases, a_new_window_is_unbound, 0, METHODS);
 	tcase_add_test(cases, a_window_holds_its_zone);

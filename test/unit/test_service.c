@@ -492,7 +492,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("service");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_loop_test(cases, work_runs_once_on_the_service_thread, 0, 2);
 	tcase_add_test(cases, work_queued_again_runs_once);
