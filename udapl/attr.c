@@ -126,6 +126,17 @@ static DAT_COUNT *ep_count(DAT_EP_ATTR *attr, unsigned i)
 	return (DAT_COUNT *)((char *)attr + ep_counts[i].offset);
 }
 
+/* A read of more segments than one work request takes is posted as several. */
+unsigned ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr)
+{
+	uint64_t segments = max_u64((unsigned)attr->max_rdma_read_iov, 1);
+	uint64_t per_read = (segments + ia->attr->max_read_wr_sge - 1) / ia->attr->max_read_wr_sge;
+	uint64_t wanted = per_read * (unsigned)attr->max_request_dtos + RING_SLACK;
+
+	return (unsigned)min_u64(wanted, max_u64(ia->attr->max_qp_wr,
+						 (unsigned)attr->max_request_dtos + RING_SLACK));
+}
+
 /* The largest attributes that an endpoint can have. */
 static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 {
@@ -159,25 +170,17 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 			*ep_count(attr, i) = ep_counts[i].fallback;
 }
 
+/*
+ * Programs ask for any combination of completion flags, and every provider has taken them. Those that
+ * configure nothing count as 0.
+ */
+#define REQUEST_CONFIG_FLAGS (DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+#define RECV_CONFIG_FLAGS    (REQUEST_CONFIG_FLAGS | DAT_COMPLETION_SOLICITED_WAIT_FLAG)
+
 static bool flags_legal(const DAT_EP_ATTR *attr)
 {
-	switch ((unsigned)attr->request_completion_flags) {
-	case DAT_COMPLETION_DEFAULT_FLAG:
-	case DAT_COMPLETION_UNSIGNALLED_FLAG:
-	case DAT_COMPLETION_EVD_THRESHOLD_FLAG:
-		break;
-	default:
-		return false;
-	}
-	switch ((unsigned)attr->recv_completion_flags) {
-	case DAT_COMPLETION_DEFAULT_FLAG:
-	case DAT_COMPLETION_UNSIGNALLED_FLAG:
-	case DAT_COMPLETION_SOLICITED_WAIT_FLAG:
-	case DAT_COMPLETION_EVD_THRESHOLD_FLAG:
-		return true;
-	default:
-		return false;
-	}
+	return !((attr->request_completion_flags | attr->recv_completion_flags) &
+		 ~(unsigned)ALL_COMPLETION_FLAGS);
 }
 
 static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
@@ -214,11 +217,19 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	if (asked->max_message_size > limits.max_message_size ||
 	    asked->max_rdma_size > limits.max_rdma_size)
 		return bad;
-	if (asked->srq_soft_hw < 0 && asked->srq_soft_hw != DAT_HW_DEFAULT)
-		return bad;
-	if (asked->qos != DAT_QOS_BEST_EFFORT || asked->srq_soft_hw > 0)
+	if (asked->qos != DAT_QOS_BEST_EFFORT)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	*attr = *asked;
+	attr->request_completion_flags &= REQUEST_CONFIG_FLAGS;
+	attr->recv_completion_flags &= RECV_CONFIG_FLAGS;
+	if (attr->request_completion_flags != asked->request_completion_flags ||
+	    attr->recv_completion_flags != asked->recv_completion_flags)
+		log_ep("EP attributes: request flags %#x count as %#x, receive flags %#x as %#x",
+		       (unsigned)asked->request_completion_flags,
+		       (unsigned)attr->request_completion_flags,
+		       (unsigned)asked->recv_completion_flags,
+		       (unsigned)attr->recv_completion_flags);
+	attr->srq_soft_hw = 0; /* without an SRQ programs leave it uninitialised */
 	if (!attr->max_message_size)
 		attr->max_message_size = limits.max_message_size;
 	if (!attr->max_rdma_size)

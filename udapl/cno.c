@@ -13,6 +13,7 @@
  * none consumes the wake-up of another.
  */
 struct wait_entry {
+	struct cno *cno;
 	int wakefd;
 	bool listed;
 	struct wait_entry *next;
@@ -300,42 +301,6 @@ static DAT_RETURN check_latch_locked(struct cno *cno, unsigned broadcasts, struc
 	return NOT_LATCHED;
 }
 
-static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				      struct evd **evd)
-{
-	struct wait_entry entry = { .wakefd = wakefd_open() };
-	struct pollfd pollfd = { .fd = entry.wakefd, .events = POLLIN };
-	DAT_RETURN ret;
-
-	if (entry.wakefd < 0)
-		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
-	for (;;) {
-		int ready;
-
-		spin_lock(&cno->lock);
-		ret = check_latch_locked(cno, broadcasts, &entry, evd);
-		spin_unlock(&cno->lock);
-		if (ret != NOT_LATCHED)
-			break;
-		ready = tp_poll(&pollfd, 1, deadline);
-		if (ready > 0) {
-			wakefd_clear(entry.wakefd);
-			continue;
-		}
-		spin_lock(&cno->lock);
-		ret = check_latch_locked(cno, broadcasts, NULL, evd);
-		spin_unlock(&cno->lock);
-		if (ret == NOT_LATCHED && ready == -EINTR)
-			ret = DAT_ERROR(DAT_INTERRUPTED_CALL, 0);
-		break;
-	}
-	spin_lock(&cno->lock);
-	entry_remove_locked(cno, &entry);
-	spin_unlock(&cno->lock);
-	close(entry.wakefd);
-	return ret;
-}
-
 /* When an abrupt close waits for this thread, the last access is under ia->lock. */
 static void leave_wait(struct cno *cno)
 {
@@ -357,29 +322,98 @@ static void leave_wait(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
+/* The thread was cancelled while it slept. A trigger that woke it is passed on to another waiter. */
+static void cno_wait_cancelled(void *arg)
+{
+	struct wait_entry *entry = arg;
+	struct cno *cno = entry->cno;
+
+	spin_lock(&cno->lock);
+	entry_remove_locked(cno, entry);
+	if (cno->latched && cno->wait_list)
+		entry_wake_locked(cno, cno->wait_list);
+	spin_unlock(&cno->lock);
+	close(entry->wakefd);
+	leave_wait(cno);
+}
+
+/* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
+static int cno_wait_poll(struct wait_entry *entry, uint64_t deadline, int cancel_state)
+{
+	struct pollfd pollfd = { .fd = entry->wakefd, .events = POLLIN };
+	int ready, type;
+
+	pthread_cleanup_push(cno_wait_cancelled, entry);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	pthread_setcancelstate(cancel_state, NULL);
+	ready = tp_poll(&pollfd, 1, deadline);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_setcanceltype(type, NULL);
+	pthread_cleanup_pop(0);
+	return ready;
+}
+
+static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
+				      int cancel_state, struct evd **evd)
+{
+	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_open() };
+	DAT_RETURN ret;
+
+	if (entry.wakefd < 0)
+		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
+	for (;;) {
+		int ready;
+
+		spin_lock(&cno->lock);
+		ret = check_latch_locked(cno, broadcasts, &entry, evd);
+		spin_unlock(&cno->lock);
+		if (ret != NOT_LATCHED)
+			break;
+		ready = cno_wait_poll(&entry, deadline, cancel_state);
+		if (ready > 0) {
+			wakefd_clear(entry.wakefd);
+			continue;
+		}
+		spin_lock(&cno->lock);
+		ret = check_latch_locked(cno, broadcasts, NULL, evd);
+		spin_unlock(&cno->lock);
+		if (ret == NOT_LATCHED && ready == -EINTR)
+			ret = DAT_ERROR(DAT_INTERRUPTED_CALL, 0);
+		break;
+	}
+	spin_lock(&cno->lock);
+	entry_remove_locked(cno, &entry);
+	spin_unlock(&cno->lock);
+	close(entry.wakefd);
+	return ret;
+}
+
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
 	struct cno *cno = handle;
 	uint64_t deadline = deadline_of(timeout);
 	struct evd *evd = NULL;
 	unsigned broadcasts;
+	int cancel_state;
 	DAT_RETURN ret;
 
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
 	if (!out)
 		return BAD_ARG(3);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	spin_lock(&cno->lock);
 	broadcasts = cno->broadcasts;
 	cno->waiters++;
 	ret = check_latch_locked(cno, broadcasts, NULL, &evd);
 	spin_unlock(&cno->lock);
 	if (ret == NOT_LATCHED && timeout != 0)
-		ret = sleep_until_latched(cno, broadcasts, deadline, &evd);
+		ret = sleep_until_latched(cno, broadcasts, deadline, cancel_state, &evd);
 	if (evd)
 		arm_evds(cno);
 	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
 	leave_wait(cno);
+	pthread_setcancelstate(cancel_state, NULL);
 	return ret;
 }

@@ -116,12 +116,13 @@ void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 	bool single = ep->qp && !ep->thread_safe;
+	bool requests = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
 	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
 		      state == DAT_EP_STATE_DISCONNECTED;
 
-	atomic_store(&ep->send_gate, single && state == DAT_EP_STATE_CONNECTED ? EP_OPEN : 0);
+	atomic_store(&ep->send_gate, single && requests ? EP_OPEN : 0);
 	atomic_store(&ep->recv_gate, single && !ending ? EP_OPEN : 0);
-	ep->read_limit = ep->attr.max_rdma_read_out ? ep->attr.max_rdma_size : 0;
+	ep->read_limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
 }
 
 static void set_state_locked(struct ep *ep, DAT_EP_STATE state)
@@ -375,7 +376,7 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 	assert_locked(&ep->obj.ia->lock);
 	ep->end.phase = PHASE_DRAINING;
 	ep->end.event = event;
-	if (ep_state(ep) == DAT_EP_STATE_CONNECTED)
+	if (ep_state(ep) == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep))
 		set_state_locked(ep, DAT_EP_STATE_DISCONNECT_PENDING);
 	set_draining_locked(ep, true);
 	post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
@@ -569,6 +570,7 @@ static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 		return ret;
 	ep->events_reserved = EVENTS_PER_CONNECTION;
 	ep->end.by_peer = false;
+	atomic_store(&ep->accepted, false);
 	atomic_store(&ep->end.requested, false);
 	atomic_store(&ep->end.failed, false);
 	atomic_store(&ep->end.flushed, false);
@@ -750,6 +752,8 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 	}
 	ep->conn = cr->conn;
 	update_addresses_locked(ep);
+	atomic_store(&ep->accepted, true);
+	ep_set_gates(ep);
 	return DAT_SUCCESS;
 }
 

@@ -35,7 +35,7 @@ static void detach_evds_locked(struct ep *ep, unsigned roles)
 		struct evd *evd = *evd_of_role(ep, roles);
 
 		if (evd)
-			evd_detach_locked(evd, (enum evd_role)roles, &ep->attr);
+			evd_detach_locked(ep->obj.ia, evd, (enum evd_role)roles, &ep->attr);
 	}
 }
 
@@ -49,7 +49,7 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const DAT_EVD_HANDLE evds[EV
 		if (!evd && role != EVD_ROLE_CONNECT)
 			ret = evd_sink_locked(ep->obj.ia, &evd); /* completions need an EVD */
 		if (evd)
-			ret = evd_attach_locked(evd, (enum evd_role)role, &ep->attr, BAD_ARG(6));
+			ret = evd_attach_locked(ep->obj.ia, evd, (enum evd_role)role, &ep->attr);
 		if (ret != DAT_SUCCESS) {
 			detach_evds_locked(ep, role);
 			return ret;
@@ -72,7 +72,7 @@ static DAT_RETURN create_qp(struct ep *ep)
 		.pd = ep->pz->pd,
 		.send_cq = ep->request_evd->cq,
 		.recv_cq = ep->recv_evd->cq,
-		.max_send = (unsigned)attr->max_request_dtos + RING_SLACK,
+		.max_send = ep_work_requests(ep->obj.ia, attr),
 		/* some devices refuse 0 */
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
 		.max_send_sge = max_u64((unsigned)attr->max_request_iov,
@@ -127,6 +127,7 @@ static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
 	ep->thread_safe = ia->thread_safe;
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
 	ep->attr = *attr;
+	ep->max_transfer = ia->attr->max_message;
 	ep->reads_given = given;
 	ep->read_in = attr->max_rdma_read_in;
 	ep->read_out = attr->max_rdma_read_out;
@@ -188,8 +189,10 @@ static DAT_RETURN create_refused(struct ia *ia, DAT_PZ_HANDLE pz,
 		return BAD_HANDLE(PZ);
 	for (unsigned role = 0; role < EVD_ROLES; role++) {
 		const struct evd *evd = evds[role];
+		/* connection events may go to an EVD of any IA of this library */
+		struct ia *owner = role == EVD_ROLE_CONNECT ? NULL : ia;
 
-		if (evd && !(obj_valid(ia, evds[role], DAT_HANDLE_TYPE_EVD) &&
+		if (evd && !(obj_valid(owner, evds[role], DAT_HANDLE_TYPE_EVD) &&
 			     evd->flags & ep_roles[role].stream))
 			return DAT_ERROR(DAT_INVALID_HANDLE, ep_roles[role].name);
 	}

@@ -42,29 +42,55 @@ static unsigned role_config(enum evd_role role, const DAT_EP_ATTR *attr)
 	}
 }
 
-static unsigned role_depth(enum evd_role role, const DAT_EP_ATTR *attr)
+/* Completions that may be outstanding. A read of many segments may take several work requests. */
+static unsigned role_depth(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr)
 {
 	switch (role) {
 	case EVD_ROLE_RECV:
 		return (unsigned)attr->max_recv_dtos + RING_SLACK;
 	case EVD_ROLE_REQUEST:
-		return (unsigned)attr->max_request_dtos + RING_SLACK;
+		return ep_work_requests(ia, attr);
 	default:
 		return 0;
 	}
 }
 
 /*
- * The first endpoint that is attached decides how an EVD notifies; later ones must agree. Only
- * receives can be solicited.
+ * An EVD is in notify or solicited mode as long as all its roles ask for that, and only receives can
+ * be solicited. With any other mixture it is in threshold mode.
  */
-static bool config_clashes(const struct evd *evd, enum evd_role role, unsigned config)
+static unsigned config_locked(const struct evd *evd)
 {
-	if (evd->is_sink)
-		return false;
-	if (config == DAT_EVD_STATE_CONFIG_SOLICITED && role != EVD_ROLE_RECV)
-		return true;
-	return evd->config && evd->config != config;
+	unsigned roles = 0;
+
+	assert_locked(&evd->lock);
+	for (unsigned role = 0; role < EVD_ROLES; role++)
+		roles += evd->roles[role];
+	if (!roles)
+		return 0;
+	if (evd->notify_roles == roles)
+		return DAT_EVD_STATE_CONFIG_NOTIFY;
+	if (evd->solicited_roles == roles)
+		return DAT_EVD_STATE_CONFIG_SOLICITED;
+	return DAT_EVD_STATE_CONFIG_THRESHOLD;
+}
+
+/* One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. */
+static void role_change_locked(struct ia *ia, struct evd *evd, enum evd_role role,
+			       const DAT_EP_ATTR *attr, int change)
+{
+	const unsigned config = role_config(role, attr);
+
+	assert_locked(&evd->lock);
+	evd->dto_depth += (unsigned)change * role_depth(ia, role, attr);
+	evd->roles[role] += (unsigned)change;
+	if (config == DAT_EVD_STATE_CONFIG_NOTIFY)
+		evd->notify_roles += (unsigned)change;
+	if (config == DAT_EVD_STATE_CONFIG_SOLICITED)
+		evd->solicited_roles += (unsigned)change;
+	if (evd->obj.ia != ia)
+		evd->foreign_roles += (unsigned)change;
+	evd->config = config_locked(evd);
 }
 
 /*
@@ -75,6 +101,7 @@ static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 {
 	unsigned want = evd->dto_depth + depth, now = tp_cq_depth(evd->cq);
 
+	assert_locked(&evd->obj.ia->lock);
 	if (want <= now)
 		return DAT_SUCCESS;
 	if (!(evd->obj.ia->attr->caps & TP_CAP_CQ_RESIZE))
@@ -85,17 +112,17 @@ static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 	return status_of(tp_cq_resize(evd->cq, want), DAT_RESOURCE_TEVD);
 }
 
-DAT_RETURN evd_attach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
-			     DAT_RETURN clash)
+DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
+			     const DAT_EP_ATTR *attr)
 {
-	unsigned config = role_config(role, attr), depth = role_depth(role, attr);
+	const unsigned depth = role_depth(ia, role, attr);
+	unsigned config;
 	DAT_RETURN ret;
 	bool ok;
 
-	assert_locked(&evd->obj.ia->lock);
-	if (config_clashes(evd, role, config))
-		return clash;
-	if (!evd->is_sink && !obj_hold(evd->obj.ia, evd, DAT_HANDLE_TYPE_EVD))
+	assert_locked(&ia->lock);
+	debug_assert(evd->obj.ia == ia || role == EVD_ROLE_CONNECT);
+	if (!evd->is_sink && !obj_hold(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INTERNAL_ERROR, 0);
 	if (depth) {
 		ret = cq_grow(evd, depth);
@@ -108,33 +135,36 @@ DAT_RETURN evd_attach_locked(struct evd *evd, enum evd_role role, const DAT_EP_A
 	 * without memory.
 	 */
 	ok = evd_make_room_relock(evd, depth ? depth + TP_POLL_MAX : 1);
-	if (ok) {
-		evd->dto_depth += depth;
-		evd->config = config;
-		evd->roles[role]++;
-	}
-	spin_unlock(&evd->lock);
+	config = evd->config;
 	if (ok)
-		return DAT_SUCCESS;
-	ret = NO_RESOURCE(MEMORY);
+		role_change_locked(ia, evd, role, attr, 1);
+	spin_unlock(&evd->lock);
+	if (!ok) {
+		ret = NO_RESOURCE(MEMORY);
+		goto put;
+	}
+	if (config && config != evd->config)
+		evd_arm(evd); /* what ends a wait has changed */
+	return DAT_SUCCESS;
 put:
 	if (!evd->is_sink)
 		obj_put(&evd->obj);
 	return ret;
 }
 
-void evd_detach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
+void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 {
-	assert_locked(&evd->obj.ia->lock);
+	bool last_of_closed;
+
+	assert_locked(&ia->lock);
 	spin_lock(&evd->lock);
-	evd->dto_depth -= role_depth(role, attr);
-	evd->roles[role]--;
-	if (!evd->roles[EVD_ROLE_RECV] && !evd->roles[EVD_ROLE_REQUEST] &&
-	    !evd->roles[EVD_ROLE_CONNECT])
-		evd->config = 0;
+	role_change_locked(ia, evd, role, attr, -1);
+	last_of_closed = evd->destroyed && !evd->foreign_roles;
 	spin_unlock(&evd->lock);
 	if (!evd->is_sink)
 		obj_put(&evd->obj);
+	if (last_of_closed)
+		obj_free(&evd->obj);
 }
 
 /* ---- create and free ---- */
@@ -231,8 +261,14 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
 	return ret;
 }
 
+/*
+ * Endpoints of other IAs may have their connection events sent here when this IA is closed abruptly:
+ * then the last of them frees the slot, and until then events are dropped.
+ */
 void evd_destroy_locked(struct evd *evd)
 {
+	bool in_use;
+
 	assert_locked(&evd->obj.ia->lock);
 	if (evd->cno)
 		cno_detach_locked(evd->cno, evd, true);
@@ -242,9 +278,14 @@ void evd_destroy_locked(struct evd *evd)
 		tp_cq_destroy(evd->cq);
 		evd->cq = NULL; /* the service thread may still look at a ready event of it */
 	}
+	spin_lock(&evd->lock);
+	evd->destroyed = true;
+	in_use = evd->foreign_roles > 0;
+	spin_unlock(&evd->lock);
 	close(evd->wakefd);
 	free(evd->queue.slots);
-	obj_free(&evd->obj);
+	if (!in_use)
+		obj_free(&evd->obj);
 }
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
@@ -279,21 +320,17 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
-	bool waiting;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
 	mutex_lock(&ia->lock);
-	spin_lock(&evd->lock);
-	waiting = evd->slow_path & EVD_WAITER;
-	spin_unlock(&evd->lock);
-	if (waiting)
-		ret = BAD_STATE(EVD_WAITER);
-	else if (evd == ia->async_evd || !obj_retire(&evd->obj))
+	if (evd == ia->async_evd || !obj_retire(&evd->obj)) {
 		ret = BAD_STATE(EVD_IN_USE);
-	else
+	} else {
+		evd_expel_waiter_relock(evd);
 		evd_destroy_locked(evd);
+	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }

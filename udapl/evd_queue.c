@@ -354,7 +354,7 @@ int evd_reserve(struct evd *evd, unsigned n)
 	bool ok;
 
 	spin_lock(&evd->lock);
-	ok = evd_make_room_relock(evd, n + (evd->cq ? TP_POLL_MAX : 1));
+	ok = evd->destroyed || evd_make_room_relock(evd, n + (evd->cq ? TP_POLL_MAX : 1));
 	if (ok)
 		evd->reserved += n;
 	spin_unlock(&evd->lock);
@@ -374,8 +374,10 @@ void evd_post_reserved(struct evd *evd, const DAT_EVENT *event)
 	spin_lock(&evd->lock);
 	debug_assert(evd->reserved > 0);
 	evd->reserved--;
-	evd_push_locked(evd, event, true);
-	notify_locked(evd);
+	if (likely(!evd->destroyed)) {
+		evd_push_locked(evd, event, true);
+		notify_locked(evd);
+	}
 	spin_unlock(&evd->lock);
 }
 

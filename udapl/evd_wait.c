@@ -131,39 +131,7 @@ static DAT_RETURN wait_check(struct evd *evd, bool *drained)
 	return ret;
 }
 
-/* Sleeps as the owner of the completion channel until there is a reason to return. */
-static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline)
-{
-	struct pollfd fds[] = {
-		{ .fd = evd->wakefd, .events = POLLIN },
-		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
-	};
-
-	for (;;) {
-		DAT_RETURN ret;
-		uint64_t until;
-		bool drained;
-		int ready;
-
-		evd_arm(evd);
-		ret = wait_check(evd, &drained);
-		if (ret != STILL_WAITING)
-			return ret;
-		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
-		ready = tp_poll(fds, evd->cq ? 2 : 1, until);
-		if (ready == 0 && until == deadline)
-			return wait_check(evd, &drained);
-		if (ready < 0)
-			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
-					       : status_of(ready, DAT_NO_SUBTYPE);
-		if (fds[0].revents)
-			wakefd_clear(evd->wakefd);
-		if (evd->cq && fds[1].revents)
-			tp_cq_events(evd->cq);
-	}
-}
-
-/* The last access of a waiter that an abrupt close waits for: then everything is torn down. */
+/* The last access of a waiter that is expelled: then the EVD is destroyed. */
 static DAT_RETURN wait_expelled(struct evd *evd, DAT_COUNT *nmore)
 {
 	struct ia *ia = evd->obj.ia;
@@ -197,6 +165,65 @@ static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DA
 	return ret;
 }
 
+/* The thread was cancelled while it slept: the wait ends as if the call had returned. */
+static void wait_cancelled(void *arg)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	(void)wait_end(arg, DAT_ERROR(DAT_INTERRUPTED_CALL, 0), &event, &nmore);
+}
+
+/*
+ * The only place of a wait where the thread can be cancelled, if its @cancel_state allows that. Not
+ * at any instruction, even if its cancellation type is asynchronous: wait_cancelled needs the locks.
+ */
+static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int cancel_state)
+{
+	int ready, type;
+
+	pthread_cleanup_push(wait_cancelled, evd);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	pthread_setcancelstate(cancel_state, NULL);
+	ready = tp_poll(fds, evd->cq ? 2 : 1, until);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_setcanceltype(type, NULL);
+	pthread_cleanup_pop(0);
+	return ready;
+}
+
+/* Sleeps as the owner of the completion channel until there is a reason to return. */
+static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, int cancel_state)
+{
+	struct pollfd fds[] = {
+		{ .fd = evd->wakefd, .events = POLLIN },
+		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
+	};
+
+	for (;;) {
+		DAT_RETURN ret;
+		uint64_t until;
+		bool drained;
+		int ready;
+
+		evd_arm(evd);
+		ret = wait_check(evd, &drained);
+		if (ret != STILL_WAITING)
+			return ret;
+		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
+		ready = wait_poll(evd, fds, until, cancel_state);
+		if (ready == 0 && until == deadline)
+			return wait_check(evd, &drained);
+		if (ready < 0)
+			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
+					       : status_of(ready, DAT_NO_SUBTYPE);
+		if (fds[0].revents)
+			wakefd_clear(evd->wakefd);
+		if (evd->cq && fds[1].revents)
+			tp_cq_events(evd->cq);
+	}
+}
+
 /* May this wait begin? */
 static DAT_RETURN wait_refused_locked(const struct evd *evd, DAT_COUNT threshold)
 {
@@ -222,6 +249,7 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 {
 	DAT_RETURN ret = wait_refused_locked(evd, threshold);
 	bool notified = false;
+	int cancel_state;
 
 	assert_locked(&evd->lock);
 	if (ret != DAT_SUCCESS) {
@@ -236,14 +264,17 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 		run_release_unlock(evd);
 		return ret;
 	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	evd->slow_path |= EVD_WAITER;
 	evd->wait_satisfied = false;
 	evd->threshold = threshold;
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		service_lend(evd->obj.ia, evd);
-	ret = wait_sleep(evd, deadline_of(timeout));
-	return wait_end(evd, ret, event, nmore);
+	ret = wait_sleep(evd, deadline_of(timeout), cancel_state);
+	ret = wait_end(evd, ret, event, nmore);
+	pthread_setcancelstate(cancel_state, NULL);
+	return ret;
 }
 
 /*

@@ -43,10 +43,11 @@ static void ia_free(struct ia *ia)
 /* The transport has logged why the device can't be opened. */
 static DAT_RETURN device_start(struct ia *ia, const char *params)
 {
-	int err;
+	int err = tp_dev_open(params, ia, &ia->dev);
 
-	if (tp_dev_open(params, ia, &ia->dev) != 0)
-		return NO_RESOURCE(DEVICE);
+	if (err)
+		return err == -ENOENT ? DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE)
+				      : NO_RESOURCE(DEVICE);
 	ia->attr = tp_dev_attr(ia->dev);
 	err = service_start(ia);
 	if (err) {

@@ -20,12 +20,14 @@
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
+/* The bytes of all segments; a sum that would wrap is the largest number. */
 static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
 {
 	DAT_VLEN size = 0;
 
 	for (unsigned i = 0; i < nseg; i++)
-		size += iov[i].segment_length;
+		if (__builtin_add_overflow(size, iov[i].segment_length, &size))
+			return UINT64_MAX;
 	return size;
 }
 
@@ -74,7 +76,9 @@ static bool is_ending_unasked(const struct ep *ep)
 
 DAT_EP_STATE ep_request_state(const struct ep *ep)
 {
-	return is_ending_unasked(ep) ? DAT_EP_STATE_CONNECTED : (DAT_EP_STATE)ep_state(ep);
+	if (is_ending_unasked(ep) || ep_takes_early_requests(ep))
+		return DAT_EP_STATE_CONNECTED;
+	return (DAT_EP_STATE)ep_state(ep);
 }
 
 static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
@@ -96,7 +100,7 @@ static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIP
 {
 	if (nseg < 0 || nseg > ep->attr.max_request_iov)
 		return BAD_ARG(2);
-	if (nseg && (!iov || iov_size(iov, (unsigned)nseg) > ep->attr.max_message_size))
+	if (nseg && (!iov || iov_size(iov, (unsigned)nseg) > ep->max_transfer))
 		return BAD_ARG(3);
 	if (flags_wrong(flags, SEND_FLAGS, ep->attr.request_completion_flags))
 		return BAD_ARG(5);
@@ -124,22 +128,17 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
 			       const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	bool read = kind == REQ_READ;
-	DAT_VLEN local;
 
 	if (nseg < 0 || nseg > (read ? ep->attr.max_rdma_read_iov : ep->attr.max_rdma_write_iov))
 		return BAD_ARG(2);
-	if (nseg && !iov)
+	if (nseg && (!iov || iov_size(iov, (unsigned)nseg) > ep->max_transfer))
 		return BAD_ARG(3);
 	if (!remote)
 		return BAD_ARG(5);
 	if (flags_wrong(flags, RDMA_FLAGS, ep->attr.request_completion_flags))
 		return BAD_ARG(6);
-	local = iov_size(iov, (unsigned)nseg);
-	if ((read ? remote->segment_length : local) > ep->attr.max_rdma_size)
-		return BAD_ARG(5);
-	if (read ? local < remote->segment_length : local > remote->segment_length)
-		return DAT_ERROR(DAT_LENGTH_ERROR, 0);
-	if (read && ep_state(ep) == DAT_EP_STATE_CONNECTED && ep->attr.max_rdma_read_out == 0)
+	if (read && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
+	    ep->attr.max_rdma_read_out == 0)
 		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
 	return request_state_refused(ep, cookie);
 }
@@ -348,7 +347,7 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
 		goto slow;
-	if (unlikely(!ep->sends.room || !iov || iov->segment_length > ep->attr.max_message_size))
+	if (unlikely(!ep->sends.room || !iov || iov->segment_length > ep->max_transfer))
 		goto slow;
 	return request_post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0,
 			    TP_POST_SIGNAL);
@@ -360,7 +359,6 @@ static NOINLINE DAT_RETURN rdma_slow(struct ep *ep, enum req_kind kind, DAT_COUN
 				     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 				     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
-	DAT_VLEN size;
 	DAT_RETURN ret;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
@@ -368,8 +366,8 @@ static NOINLINE DAT_RETURN rdma_slow(struct ep *ep, enum req_kind kind, DAT_COUN
 	ret = rdma_refused(ep, kind, nseg, iov, cookie, remote, flags);
 	if (ret != PROCEED)
 		return ret;
-	size = kind == REQ_READ ? remote->segment_length : iov_size(iov, (unsigned)nseg);
-	return request_post_serialized(ep, kind, iov, (unsigned)nseg, size, cookie, remote, flags);
+	return request_post_serialized(ep, kind, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg),
+				       cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -382,9 +380,9 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
 		goto slow;
-	if (unlikely(!remote || !iov || iov->segment_length > remote->segment_length))
+	if (unlikely(!remote || !iov))
 		goto slow;
-	if (unlikely(!ep->sends.room || iov->segment_length > ep->attr.max_rdma_size))
+	if (unlikely(!ep->sends.room || iov->segment_length > ep->max_transfer))
 		goto slow;
 	return request_post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0,
 			    TP_POST_SIGNAL);
@@ -402,12 +400,12 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 		goto slow;
 	if (unlikely(!is_plain(nseg, flags)))
 		goto slow;
-	if (unlikely(!remote || !iov || iov->segment_length < remote->segment_length))
+	if (unlikely(!remote || !iov))
 		goto slow;
 	/* 0 - 1 is huge */
-	if (unlikely(!ep->sends.room || remote->segment_length - 1 >= ep->read_limit))
+	if (unlikely(!ep->sends.room || iov->segment_length - 1 >= ep->read_limit))
 		goto slow;
-	return request_post(ep, REQ_READ, iov, 1, remote->segment_length, cookie, remote, 0,
+	return request_post(ep, REQ_READ, iov, 1, iov->segment_length, cookie, remote, 0,
 			    TP_POST_SIGNAL);
 slow:
 	return rdma_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);

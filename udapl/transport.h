@@ -79,6 +79,7 @@ struct tp_attr {
 	unsigned max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_pd;
 	unsigned max_mw; /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
 	unsigned max_sge, max_read_sge;
+	unsigned max_read_wr_sge; /* segments of one read work request; more take several */
 	/* RDMA reads in flight per QP, as target and as originator */
 	unsigned max_read_in, max_read_out;
 	unsigned max_read_in_total; /* of the whole device */
@@ -87,6 +88,7 @@ struct tp_attr {
 	uint64_t max_mr_size, max_message;
 };
 
+/* -ENOENT: @params names nothing that this host has. */
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev);
 void tp_dev_close(struct tp_dev *dev);
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
@@ -191,16 +193,14 @@ void tp_qp_destroy(struct tp_qp *qp);
 
 /*
  * -ENOTCONN: the device has ended the connection on its own. @size is the sum over @iov; segments
- * of length 0 are skipped. The caller has checked the limits given at create.
+ * of length 0 are skipped. The caller has checked the limits given at create. The segment_length of
+ * @remote is not looked at.
  */
 int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 		 DAT_VLEN size, unsigned flags);
 int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg);
 int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 		  DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
-/*
- * @size is remote->segment_length; the local segments may hold more, the surplus stays untouched.
- */
 int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 		 DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
 struct tp_bind {
@@ -263,8 +263,9 @@ void tp_unlisten(struct tp_listener *listener);
 int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
 	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn);
 /*
- * On failure the request and the QP are unchanged. That the peer is gone is reported later, by
- * up_failed.
+ * On failure the request and the QP are unchanged. On success requests may be posted at once; they
+ * are sent as soon as the connection stands. That the peer is gone is reported later, by up_failed;
+ * until then a post is taken, or fails with -ENOTCONN.
  */
 int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param);

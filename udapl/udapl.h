@@ -238,6 +238,8 @@ DAT_EVD_HANDLE async_evd_handle(struct ia *ia);
 
 /* ---- attr.c ---- */
 
+/* Work requests that the request queue of such an endpoint must hold. */
+unsigned ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr);
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
@@ -273,7 +275,7 @@ enum evd_slow_path {
 	EVD_NO_CQ = 1 << 0,  /* fixed */
 	EVD_WAITER = 1 << 1, /* a thread is in dat_evd_wait: no other one may take events */
 	EVD_UNWAITABLE = 1 << 2,
-	EVD_CLOSING = 1 << 3,	  /* abrupt close */
+	EVD_CLOSING = 1 << 3,	  /* it is being freed: the waiter leaves */
 	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
 };
 
@@ -284,6 +286,7 @@ struct evd {
 	struct tp_cq *cq;    /* fixed; NULL without DTO and RMR_BIND */
 	struct spinlock lock;
 	unsigned slow_path;	  /* lock; enum evd_slow_path */
+	bool destroyed;		  /* lock; only foreign_roles keep its slot */
 	bool wait_satisfied;	  /* lock; what arrived ends the wait */
 	bool enabled;		  /* lock */
 	DAT_COUNT qlen;		  /* lock; what the consumer may use */
@@ -299,9 +302,11 @@ struct evd {
 	bool overflowed;
 	int wakefd;	 /* wakes the waiter for everything that is not a completion */
 	struct cno *cno; /* ia->lock and lock */
-	/* ia->lock; DAT_EVD_STATE_CONFIG_* of the attached roles, 0 while there are none */
+	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
 	unsigned config;
-	unsigned roles[EVD_ROLES]; /* ia->lock; how many endpoints use it as what */
+	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
+	unsigned foreign_roles;			/* lock; connect roles for endpoints of other IAs */
+	unsigned roles[EVD_ROLES];		/* lock; how many endpoints use it as what */
 	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
 };
 
@@ -320,16 +325,16 @@ DAT_RETURN evd_new_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EV
 DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **evd);
 /* ia->lock held; nothing refers to it any more. */
 void evd_destroy_locked(struct evd *evd);
-/* Abrupt close: wakes the waiter and waits until it has left, without ia->lock meanwhile. */
+/* Wakes the waiter, if any, and waits until it has left, without ia->lock meanwhile. */
 void evd_expel_waiter_relock(struct evd *evd);
 
 /*
- * Roles of endpoints. ia->lock held. attach checks flags and configuration, makes room, and takes a
- * use. @clash is the status of a configuration that differs.
+ * Roles for an endpoint of @ia, whose lock is held. attach makes room, and takes a use. Only in the
+ * connect role the EVD may belong to another IA.
  */
-DAT_RETURN evd_attach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
-			     DAT_RETURN clash);
-void evd_detach_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
+DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
+			     const DAT_EP_ATTR *attr);
+void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
 /* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
 void evd_set_draining_locked(struct evd *evd, bool on);
 
@@ -544,9 +549,14 @@ struct ep {
 	_Atomic unsigned send_gate, recv_gate;
 	_Atomic unsigned state;	   /* DAT_EP_STATE; written under ia->lock */
 	_Atomic unsigned draining; /* each completion queues work: the rings are to become empty */
-	struct tp_qp *qp;	   /* NULL without a PZ */
+	/*
+	 * dat_cr_accept has returned: requests may be posted before the connection is established
+	 */
+	_Atomic bool accepted;
+	struct tp_qp *qp; /* NULL without a PZ */
 	struct spinlock send_lock, recv_lock;
-	bool thread_safe;    /* fixed; posts take those locks */
+	bool thread_safe;      /* fixed; posts take those locks */
+	DAT_VLEN max_transfer; /* fixed; bytes of a message or an RDMA, the device's limit */
 	DAT_VLEN read_limit; /* bytes of an RDMA read, 0 if there can be none; follows the state */
 	bool signal_all;     /* fixed; TP_CAP_SIGNAL_ALL */
 	struct ring sends, recvs;
@@ -586,6 +596,15 @@ static inline bool gate_open(const _Atomic unsigned *gate)
 static inline unsigned ep_state(const struct ep *ep)
 {
 	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
+}
+
+/*
+ * After dat_cr_accept requests go to the queue: a server that polls its memory sees the peer's
+ * write before the event ESTABLISHED, and answers at once.
+ */
+static inline bool ep_takes_early_requests(const struct ep *ep)
+{
+	return ep_state(ep) == DAT_EP_STATE_COMPLETION_PENDING && atomic_load(&ep->accepted);
 }
 
 /* A completion of @ep took the slow path. Any thread; evd->lock of its EVD held. */

@@ -251,7 +251,7 @@ typedef struct dat_rmr_triplet {
 	DAT_RMR_CONTEXT rmr_context;
 	DAT_UINT32 pad;
 	DAT_VADDR target_address; /* in the peer's address space */
-	DAT_VLEN segment_length;  /* bytes */
+	DAT_VLEN segment_length;  /* bytes, for the consumer: transfers do not look at it */
 } DAT_RMR_TRIPLET;
 
 /* The last three members describe the binding; they are 0 while the window is unbound. */
@@ -394,18 +394,19 @@ typedef struct dat_ep_attr {
 	DAT_VLEN max_message_size; /* bytes of one send; 0: the device's limit */
 	DAT_VLEN max_rdma_size;	   /* bytes of one RDMA; 0: the device's limit */
 	DAT_QOS qos;
-	/* DEFAULT, UNSIGNALLED, SOLICITED_WAIT or EVD_THRESHOLD */
+	/* UNSIGNALLED, SOLICITED_WAIT and EVD_THRESHOLD count; other known flags are ignored */
 	DAT_COMPLETION_FLAGS recv_completion_flags;
-	DAT_COMPLETION_FLAGS request_completion_flags; /* DEFAULT, UNSIGNALLED or EVD_THRESHOLD */
-	DAT_COUNT max_recv_dtos;		       /* posted and not yet completed */
-	DAT_COUNT max_request_dtos;		       /* the same; binds count */
-	DAT_COUNT max_recv_iov;			       /* segments of one receive */
-	DAT_COUNT max_request_iov;		       /* segments of one send */
+	/* UNSIGNALLED and EVD_THRESHOLD count; other known flags are ignored */
+	DAT_COMPLETION_FLAGS request_completion_flags;
+	DAT_COUNT max_recv_dtos;    /* posted and not yet completed */
+	DAT_COUNT max_request_dtos; /* the same; binds count */
+	DAT_COUNT max_recv_iov;	    /* segments of one receive */
+	DAT_COUNT max_request_iov;  /* segments of one send */
 	/* RDMA reads in flight on this connection, as the target */
 	DAT_COUNT max_rdma_read_in;
 	/* likewise, as the initiator; 0: this endpoint posts no RDMA reads */
 	DAT_COUNT max_rdma_read_out;
-	/* soft high watermark; 0 and DAT_HW_DEFAULT: none */
+	/* soft high watermark of a shared receive queue; ignored without one */
 	DAT_COUNT srq_soft_hw;
 	/* segments of one RDMA read; 0: as max_request_iov */
 	DAT_COUNT max_rdma_read_iov;
@@ -791,7 +792,8 @@ typedef struct dat_provider_info {
  * DAT_PROVIDER_NOT_FOUND, NAME_NOT_REGISTERED, MAJOR_NOT_FOUND, MINOR_NOT_FOUND or
  *	THREAD_SAFETY_NOT_FOUND: the first of these, in this order, for which no candidate is left
  * DAT_INVALID_HANDLE, EVD_ASYNC: the EVD is not for asynchronous events of this provider
- * DAT_INSUFFICIENT_RESOURCES, DEVICE: there is no such device or interface, or it cannot be opened
+ * DAT_INVALID_ADDRESS: the interface, address or host of dat.conf does not exist on this host
+ * DAT_INSUFFICIENT_RESOURCES, DEVICE: it exists, but is no RDMA device, or that cannot be opened
  * DAT_INSUFFICIENT_RESOURCES, TEVD: async_evd_qlen is above max_evd_qlen
  * DAT_INSUFFICIENT_RESOURCES, ERROR_HANDLER: the thread for asynchronous events cannot start
  * Source: dat_ia_open(3DAT); the order of subtypes and DAT_EVD_OUT_OF_SCOPE are our choice.
@@ -889,7 +891,9 @@ DAT_RETURN dat_cr_query(DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
  * dat_cr_accept accepts a request with an endpoint, which becomes COMPLETION_PENDING. ep must be
  * null if the request has an endpoint (local_ep_handle); otherwise it must be an unconnected
  * endpoint. private_data_size is in bytes, up to what the transport carries in a reply; the data
- * is copied. Success ends the request; failure leaves everything unchanged.
+ * is copied. Success ends the request; failure leaves everything unchanged. After success requests
+ * may be posted to the endpoint at once: they are sent when the connection is established, and
+ * flushed if it never is. On iWARP the connecting side must send the first message or write.
  *
  * One event follows on the endpoint's connect EVD: ESTABLISHED; or ACCEPT_COMPLETION_ERROR, with
  * the receives flushed; or DISCONNECTED, if dat_ep_disconnect is called before. The call does not
@@ -990,12 +994,12 @@ DAT_RETURN dat_evd_query(DAT_EVD_HANDLE evd, DAT_EVD_PARAM_MASK mask, DAT_EVD_PA
 /*
  * dat_evd_free destroys an EVD and the events on it; the objects that those belong to are
  * unaffected. If it was the last EVD of its CNO, threads that wait on the CNO return with
- * DAT_HANDLE_NULL, and an agent that is set is called with DAT_HANDLE_NULL.
+ * DAT_HANDLE_NULL, and an agent that is set is called with DAT_HANDLE_NULL. A thread that waits on
+ * the EVD returns with DAT_ABORT, and the call blocks until it has left.
  *
  * Unsafe.
  * DAT_INVALID_STATE, EVD_IN_USE: an endpoint, a service point or an IA uses it
- * DAT_INVALID_STATE, EVD_WAITER: a thread waits on it
- * Source: dat_evd_free(3DAT); the refusal while a thread waits is our choice.
+ * Source: dat_evd_free(3DAT); what a waiting thread returns is our choice.
  */
 DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
 
@@ -1004,7 +1008,8 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
 /*
  * dat_ep_create creates an unconnected endpoint. pz, each EVD and attr may be null. The zone and
  * the connect EVD must be set by dat_ep_modify before connect or accept. One EVD may have several
- * roles if its flags allow them; for a null EVD no events are queued. With attr null the endpoint
+ * roles if its flags allow them; the connect EVD may belong to another IA of the same provider
+ * library. For a null EVD no events are queued. With attr null the endpoint
  * has the provider's defaults, which may be lowered when it connects: 16 receives, 16 requests, 4
  * segments, 8 RDMA reads each way, 2 GB, all capped by the device. With attr the endpoint has all
  * that is requested, or the call fails; 0 as a size or as an RDMA segment count means the default,
@@ -1014,8 +1019,7 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
  * DAT_INVALID_HANDLE, IA, PZ, EVD_RECV, EVD_REQUEST, EVD_CONN: invalid, or the EVD lacks the flag
  *	for its role
  * DAT_INVALID_PARAMETER, ARG6: a limit that is negative or above the device's, no segments for
- *	transfers, an unknown service type, or completion flags that are unknown or conflict with
- *	the configuration of the EVD; ARG7: ep is null
+ *	transfers, an unknown service type, or unknown completion flags; ARG7: ep is null
  * DAT_MODEL_NOT_SUPPORTED: quality of service
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes
  * Source: dat_ep_create(3DAT); the defaults are our choice, OFED's.
@@ -1117,9 +1121,9 @@ DAT_RETURN dat_ep_disconnect(DAT_EP_HANDLE ep, DAT_CLOSE_FLAGS flags);
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_request_iov; ARG3: iov is
- *	null and there are segments, or more bytes than max_message_size; ARG5: unknown flags, or
+ *	null and there are segments, or more bytes than the device can send; ARG5: unknown flags, or
  *	UNSIGNALLED although the endpoint's request_completion_flags lack it
- * DAT_INVALID_STATE, EP_<state>: neither connected nor DISCONNECTED
+ * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_send(3DAT); errors of protection in the completion are our choice of the two
  *	that it allows.
@@ -1145,17 +1149,18 @@ DAT_RETURN dat_ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
 			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags);
 
 /*
- * dat_ep_post_rdma_read reads exactly the bytes of remote into iov, in order; the rest of iov is
- * unchanged. flags: SUPPRESS, UNSIGNALLED, BARRIER_FENCE. If rdma_write_for_rdma_read_req is
- * DAT_TRUE, the local memory needs remote write. max_rdma_read_out limits how many are in flight,
+ * dat_ep_post_rdma_read reads as many bytes from the beginning of remote as iov holds, in order;
+ * the segment_length of remote is not looked at. flags: SUPPRESS, UNSIGNALLED, BARRIER_FENCE. If
+ * rdma_write_for_rdma_read_req is
+ * DAT_TRUE, the local memory needs remote write. max_rdma_read_out limits how many are in
+ *	flight,
  * not how many may be posted. Completes as dat_ep_post_send does.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_read_iov; ARG3: iov is
- *	null and there are segments; ARG5: remote is null, or longer than max_rdma_size; ARG6:
- *	flags, including SOLICITED_WAIT
- * DAT_LENGTH_ERROR: iov is shorter than remote
- * DAT_INVALID_STATE, EP_<state>: neither connected nor DISCONNECTED; EP_NOTREADY:
+ * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_read_iov; ARG3:
+ *	iov is null and there are segments, or more bytes than the device can read; ARG5: remote
+ *	is null; ARG6: flags, including SOLICITED_WAIT
+ * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED; EP_NOTREADY:
  *	max_rdma_read_out is 0
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_rdma_read(3DAT)
@@ -1165,18 +1170,17 @@ DAT_RETURN dat_ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_L
 				 DAT_COMPLETION_FLAGS flags);
 
 /*
- * dat_ep_post_rdma_write writes the bytes of iov to the beginning of remote, which may be longer.
- * The peer receives no event, and sees the bytes in order unless it opened its IA with
- * DAT_RO_AWARE_PREFIX. On iWARP the completion only means that the local memory may be reused; on
- * other transports it means that the bytes have been written. Flags and completion as for
+ * dat_ep_post_rdma_write writes the bytes of iov to the beginning of remote, whose segment_length
+ * is not looked at. The peer receives no event, and sees the bytes in order unless it opened its IA
+ * with DAT_RO_AWARE_PREFIX. On iWARP the completion only means that the local memory may be reused;
+ * on other transports it means that the bytes have been written. Flags and completion as for
  * dat_ep_post_rdma_read.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_write_iov; ARG3: iov is
- *	null and there are segments; ARG5: remote is null, or more bytes than max_rdma_size; ARG6:
- *	flags, including SOLICITED_WAIT
- * DAT_LENGTH_ERROR: iov is longer than remote
- * DAT_INVALID_STATE, EP_<state>: neither connected nor DISCONNECTED
+ * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_write_iov; ARG3:
+ *	iov is null and there are segments, or more bytes than the device can write; ARG5: remote
+ *	is null; ARG6: flags, including SOLICITED_WAIT
+ * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_rdma_write(3DAT)
  */

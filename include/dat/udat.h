@@ -39,10 +39,9 @@ typedef enum dat_evd_state {
 	DAT_EVD_STATE_UNWAITABLE = 0x08,
 
 	/*
-	 * The events that end a wait. The completion flags of the endpoints determine it: those of
-	 * the first endpoint configure the EVD, further endpoints must agree, and after the last is
-	 * detached it is THRESHOLD again. THRESHOLD is a value of its own, although its bits are
-	 * those of NOTIFY and SOLICITED.
+	 * The events that end a wait. The completion flags of the endpoints determine it: NOTIFY or
+	 * SOLICITED as long as all that are attached ask for that, otherwise THRESHOLD. THRESHOLD
+	 * is a value of its own, although its bits are those of NOTIFY and SOLICITED.
 	 */
 	DAT_EVD_STATE_CONFIG_NOTIFY = 0x10,    /* an event that notifies: UNSIGNALLED */
 	DAT_EVD_STATE_CONFIG_SOLICITED = 0x20, /* a receive that the peer marked: SOLICITED_WAIT */
@@ -309,10 +308,10 @@ DAT_RETURN dat_evd_disable(DAT_EVD_HANDLE evd);
  * notify or solicited threshold must be 1, and events that do not notify do not end the wait,
  * although they are counted.
  *
- * Blocks until then. Safe.
+ * Blocks until then; a thread can be cancelled while it sleeps. Safe.
  * DAT_TIMEOUT_EXPIRED: no event was dequeued; *nmore is the number queued
  * DAT_INTERRUPTED_CALL: a signal handler ran; otherwise as the time-out
- * DAT_ABORT: the IA was closed abruptly
+ * DAT_ABORT: the IA was closed abruptly, or the EVD freed
  * DAT_INVALID_PARAMETER, ARG3: threshold; ARG4: event is null; ARG5: nmore is null
  * DAT_INVALID_STATE, EVD_WAITER: a thread waits already; EVD_UNWAITABLE: it is unwaitable, or
  *	became so during the wait

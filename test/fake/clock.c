@@ -180,11 +180,36 @@ static int real_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	return n < 0 ? -errno : n;
 }
 
+/* The thread was cancelled in its sleep. */
+static void sleep_cancelled(void *arg)
+{
+	struct clock_thread *thread = arg;
+
+	pthread_mutex_lock(&clock_state.lock);
+	thread->asleep = false;
+	pthread_cond_broadcast(&clock_state.changed);
+	pthread_mutex_unlock(&clock_state.lock);
+}
+
+/* ppoll, where the thread can be cancelled if its @cancel_state allows that. */
+static int cancellable_ppoll(struct clock_thread *thread, struct pollfd *fds, unsigned nfds,
+			     const sigset_t *signals, int cancel_state)
+{
+	int n;
+
+	pthread_cleanup_push(sleep_cancelled, thread);
+	pthread_setcancelstate(cancel_state, NULL);
+	n = ppoll(fds, nfds, NULL, signals);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+	return n;
+}
+
 /*
  * Sleeps until a descriptor is readable or the thread is woken up; releases the lock meanwhile.
  * Returns 0 or -EINTR. @signals is the caller's signal mask: signals are delivered here only.
  */
-static int sleep_once_relock(struct clock_thread *thread, const sigset_t *signals)
+static int sleep_once_relock(struct clock_thread *thread, const sigset_t *signals, int cancel_state)
 {
 	struct pollfd fds[MAX_FDS + 1];
 	eventfd_t ignored;
@@ -196,7 +221,7 @@ static int sleep_once_relock(struct clock_thread *thread, const sigset_t *signal
 	pthread_cond_broadcast(&clock_state.changed);
 	time_move_if_idle();
 	pthread_mutex_unlock(&clock_state.lock);
-	n = ppoll(fds, thread->nfds + 1, NULL, signals);
+	n = cancellable_ppoll(thread, fds, thread->nfds + 1, signals, cancel_state);
 	err = n < 0 ? -errno : 0;
 	pthread_mutex_lock(&clock_state.lock);
 	(void)eventfd_read(thread->wake, &ignored);
@@ -208,11 +233,12 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 {
 	struct clock_thread *thread;
 	sigset_t all, signals;
-	int n, err = 0;
+	int n, cancel_state, err = 0;
 
 	if (clock_state.real)
 		return real_poll(fds, nfds, deadline);
 	fake_require(nfds <= MAX_FDS, "tp_poll is called with at most 64 descriptors");
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	thread = clock_thread_self();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &signals);
@@ -221,12 +247,13 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	thread->nfds = nfds;
 	thread->deadline = deadline;
 	while ((n = poll(thread->fds, nfds, 0)) == 0 && deadline > clock_state.now && err == 0)
-		err = sleep_once_relock(thread, &signals);
+		err = sleep_once_relock(thread, &signals, cancel_state);
 	memcpy(fds, thread->fds, nfds * sizeof(*fds));
 	time_move_if_idle(); /* time does not wait for this thread any more, it is awake */
 	pthread_cond_broadcast(&clock_state.changed);
 	pthread_mutex_unlock(&clock_state.lock);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	pthread_setcancelstate(cancel_state, NULL);
 	return n > 0 ? n : err;
 }
 

@@ -407,6 +407,7 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	err = 0;
 	conn_take_qp(conn, qp, ep);
 	if (!conn->peer) {
+		qp_break(qp, false);
 		conn_finish(conn, EV_FAILED, TP_NON_PEER_REJECTED);
 		goto unlock;
 	}

@@ -24,6 +24,7 @@ struct fake fake = {
 		.max_mw = 4096,
 		.max_sge = FAKE_MAX_SGE,
 		.max_read_sge = FAKE_MAX_SGE,
+		.max_read_wr_sge = FAKE_MAX_SGE,
 		.max_read_in = 16,
 		.max_read_out = 16,
 		.max_read_in_total = 65536,

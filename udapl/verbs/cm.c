@@ -597,6 +597,7 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 			err = -ENOTCONN;
 	}
 	if (err) {
+		(void)tp_qp_error(qp); /* so that requests posted from here on are flushed */
 		conn->result_pending = true;
 		cm_result_post(conn, err);
 	}

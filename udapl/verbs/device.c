@@ -100,9 +100,10 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 			       ? clamp(device->max_mw, INT_MAX)
 			       : 0;
 	attr->max_sge = max_sge;
-	attr->max_read_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
-			     : dev->iwarp	    ? 1
-						    : max_sge;
+	attr->max_read_wr_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
+				: dev->iwarp	       ? 1
+						       : max_sge;
+	attr->max_read_sge = dev->iwarp ? max_sge : attr->max_read_wr_sge;
 	attr->max_read_in = clamp(device->max_qp_rd_atom, UINT8_MAX);
 	attr->max_read_out = clamp(device->max_qp_init_rd_atom, UINT8_MAX);
 	attr->max_read_in_total = clamp(device->max_res_rd_atom, INT_MAX);

@@ -111,6 +111,41 @@ NOINLINE HOT static int post_many(struct tp_qp *qp, void *tag, enum ibv_wr_opcod
 	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
 }
 
+/*
+ * An iWARP device takes one segment in a read, so a read of several is posted as several, in order.
+ * Only the last one is signalled. All have the same tag: if one fails, its completion and those of
+ * the reads behind it, which are flushed, come as one to the consumer.
+ */
+NOINLINE static int post_split_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
+				    unsigned nseg, DAT_VLEN size, unsigned flags,
+				    const DAT_RMR_TRIPLET *remote)
+{
+	const int per_read = (int)qp->dev->attr.max_read_wr_sge;
+	struct ibv_send_wr wrs[TP_MAX_SGE], *bad;
+	struct ibv_sge sge[TP_MAX_SGE];
+	int nsge = fill_sge(sge, iov, nseg, size), reads = 0;
+	uint64_t from = remote->target_address;
+
+	for (int at = 0; at < nsge; at += per_read, reads++) {
+		struct ibv_send_wr *wr = &wrs[reads];
+
+		*wr = (struct ibv_send_wr){
+			.wr_id = (uintptr_t)tag,
+			.next = wr + 1,
+			.sg_list = &sge[at],
+			.num_sge = at + per_read < nsge ? per_read : nsge - at,
+			.opcode = IBV_WR_RDMA_READ,
+			.send_flags = reads ? 0 : flags & IBV_SEND_FENCE,
+			.wr.rdma = { .remote_addr = from, .rkey = remote->rmr_context },
+		};
+		for (int i = 0; i < wr->num_sge; i++)
+			from += wr->sg_list[i].length;
+	}
+	wrs[reads - 1].next = NULL;
+	wrs[reads - 1].send_flags |= flags & IBV_SEND_SIGNALED;
+	return post_result(ibv_post_send(qp->ibv, wrs, &bad));
+}
+
 NOINLINE HOT static int receive_many(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov,
 				     unsigned nseg)
 {
@@ -145,8 +180,11 @@ HOT int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, u
 HOT int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 		     DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	if (unlikely(nseg != 1 || !size))
+	if (unlikely(nseg != 1 || !size)) {
+		if (size && nseg > qp->dev->attr.max_read_wr_sge)
+			return post_split_read(qp, tag, iov, nseg, size, flags, remote);
 		return post_many(qp, tag, IBV_WR_RDMA_READ, iov, nseg, size, flags, remote);
+	}
 	return post_one(qp, tag, IBV_WR_RDMA_READ, iov, size, flags, remote);
 }
 

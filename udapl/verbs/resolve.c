@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "sockaddr.h"
 #include "verbs.h"
@@ -181,7 +183,7 @@ static int resolve_host(struct lookup *lookup, struct sockaddr_storage *addr)
 		return 0;
 	log_util("open %s: not an RDMA device, network interface, IP address or host: %s",
 		 lookup->name, code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
-	return -ENODEV;
+	return -ENOENT;
 }
 
 /* Each returns -ENOENT if the name is not of its kind; other errors end the search. */
@@ -193,6 +195,23 @@ static int (*const resolvers[])(struct lookup *, struct sockaddr_storage *) = {
 };
 
 /* ---- the search ---- */
+
+/* An interface or an address of this host; or a host name, which is not resolved to find out. */
+static bool may_be_on_this_host(const char *name)
+{
+	struct sockaddr_storage addr;
+	bool bound;
+	int fd;
+
+	if (addr_of_host(name, AI_NUMERICHOST, &addr))
+		return if_nametoindex(name) || !is_device_like(name);
+	fd = socket(addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	bound = bind(fd, (struct sockaddr *)&addr, sockaddr_size((struct sockaddr *)&addr)) == 0;
+	close(fd);
+	return bound;
+}
 
 int lookup_begin(struct lookup *lookup, const char *params)
 {
@@ -207,7 +226,7 @@ int lookup_begin(struct lookup *lookup, const char *params)
 		return 0;
 	log_util("open %s: this host has no RDMA device", lookup->name);
 	lookup_end(lookup);
-	return -ENODEV;
+	return may_be_on_this_host(lookup->name) ? -ENODEV : -ENOENT;
 }
 
 void lookup_end(struct lookup *lookup)
@@ -236,7 +255,7 @@ int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **de
 	if (err) {
 		log_error("open %s: rdma_bind_addr to %s: %s", lookup->name,
 			  sockaddr_text(addr, text), strerror(-err));
-		return err == -EADDRNOTAVAIL ? -ENODEV : err;
+		return err == -EADDRNOTAVAIL ? -ENOENT : err;
 	}
 	*device = device_named(lookup, port.device);
 	if (!*device) {
