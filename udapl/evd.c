@@ -75,11 +75,14 @@ static unsigned config_locked(const struct evd *evd)
 	return DAT_EVD_STATE_CONFIG_THRESHOLD;
 }
 
-/* One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. */
+/*
+ * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. If that changes what
+ * ends a wait, the queue is armed anew under the same lock, so that no completion falls between.
+ */
 static void role_change_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			       const DAT_EP_ATTR *attr, int change)
 {
-	const unsigned config = role_config(role, attr);
+	const unsigned config = role_config(role, attr), before = evd->config;
 
 	assert_locked(&evd->lock);
 	evd->dto_depth += (unsigned)change * role_depth(ia, role, attr);
@@ -88,9 +91,9 @@ static void role_change_locked(struct ia *ia, struct evd *evd, enum evd_role rol
 		evd->notify_roles += (unsigned)change;
 	if (config == DAT_EVD_STATE_CONFIG_SOLICITED)
 		evd->solicited_roles += (unsigned)change;
-	if (evd->obj.ia != ia)
-		evd->foreign_roles += (unsigned)change;
 	evd->config = config_locked(evd);
+	if (before && before != evd->config)
+		evd_rearm_locked(evd);
 }
 
 /*
@@ -112,11 +115,28 @@ static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 	return status_of(tp_cq_resize(evd->cq, want), DAT_RESOURCE_TEVD);
 }
 
+/*
+ * Drops a hold of an endpoint, or that of evd_destroy_locked. The last one frees the slot of a
+ * destroyed EVD. All of them are dropped under evd->lock, so there is one last one.
+ */
+static void evd_put_unlock(struct evd *evd)
+{
+	bool last;
+
+	assert_locked(&evd->lock);
+	obj_put(&evd->obj);
+	last = evd->destroyed && atomic_load(&evd->obj.uses) == OBJ_RETIRED;
+	spin_unlock(&evd->lock);
+	if (!last)
+		return;
+	free(evd->queue.slots); /* an endpoint of another IA may have made room meanwhile */
+	obj_free(&evd->obj);
+}
+
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			     const DAT_EP_ATTR *attr)
 {
 	const unsigned depth = role_depth(ia, role, attr);
-	unsigned config;
 	DAT_RETURN ret;
 	bool ok;
 
@@ -124,47 +144,35 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 	debug_assert(evd->obj.ia == ia || role == EVD_ROLE_CONNECT);
 	if (!evd->is_sink && !obj_hold(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return DAT_ERROR(DAT_INTERNAL_ERROR, 0);
-	if (depth) {
-		ret = cq_grow(evd, depth);
-		if (ret != DAT_SUCCESS)
-			goto put;
-	}
+	ret = depth ? cq_grow(evd, depth) : DAT_SUCCESS;
 	spin_lock(&evd->lock);
 	/*
 	 * A full poll fits into an empty queue, so that a waiter gets its first completions even
 	 * without memory.
 	 */
-	ok = evd_make_room_relock(evd, depth ? depth + TP_POLL_MAX : 1);
-	config = evd->config;
-	if (ok)
-		role_change_locked(ia, evd, role, attr, 1);
-	spin_unlock(&evd->lock);
-	if (!ok) {
+	ok = ret == DAT_SUCCESS && evd_make_room_relock(evd, depth ? depth + TP_POLL_MAX : 1);
+	if (ret == DAT_SUCCESS && !ok)
 		ret = NO_RESOURCE(MEMORY);
-		goto put;
-	}
-	if (config && config != evd->config)
-		evd_arm(evd); /* what ends a wait has changed */
-	return DAT_SUCCESS;
-put:
-	if (!evd->is_sink)
-		obj_put(&evd->obj);
+	if (evd->destroyed) /* meanwhile, with its IA, which is not @ia */
+		ret = DAT_ERROR(DAT_INTERNAL_ERROR, 0);
+	if (ret == DAT_SUCCESS)
+		role_change_locked(ia, evd, role, attr, 1);
+	if (ret == DAT_SUCCESS || evd->is_sink)
+		spin_unlock(&evd->lock);
+	else
+		evd_put_unlock(evd);
 	return ret;
 }
 
 void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 {
-	bool last_of_closed;
-
 	assert_locked(&ia->lock);
 	spin_lock(&evd->lock);
 	role_change_locked(ia, evd, role, attr, -1);
-	last_of_closed = evd->destroyed && !evd->foreign_roles;
-	spin_unlock(&evd->lock);
-	if (!evd->is_sink)
-		obj_put(&evd->obj);
-	if (last_of_closed)
-		obj_free(&evd->obj);
+	if (evd->is_sink)
+		spin_unlock(&evd->lock);
+	else
+		evd_put_unlock(evd);
 }
 
 /* ---- create and free ---- */
@@ -267,25 +275,27 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
  */
 void evd_destroy_locked(struct evd *evd)
 {
-	bool in_use;
+	struct cno *cno;
 
 	assert_locked(&evd->obj.ia->lock);
-	if (evd->cno)
-		cno_detach_locked(evd->cno, evd, true);
+	obj_get(&evd->obj); /* keeps the slot until the end of this function */
+	spin_lock(&evd->lock);
+	evd->destroyed = true; /* from here on threads of other IAs use nothing but the lock */
+	cno = evd->cno;
 	evd->cno = NULL;
+	free(evd->queue.slots);
+	evd->queue = (struct event_queue){ 0 };
+	spin_unlock(&evd->lock);
+	if (cno)
+		cno_detach_locked(cno, evd, true);
 	if (evd->cq) {
 		service_unwatch(evd->obj.ia, evd);
 		tp_cq_destroy(evd->cq);
 		evd->cq = NULL; /* the service thread may still look at a ready event of it */
 	}
-	spin_lock(&evd->lock);
-	evd->destroyed = true;
-	in_use = evd->foreign_roles > 0;
-	spin_unlock(&evd->lock);
 	close(evd->wakefd);
-	free(evd->queue.slots);
-	if (!in_use)
-		obj_free(&evd->obj);
+	spin_lock(&evd->lock);
+	evd_put_unlock(evd);
 }
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,

@@ -18,6 +18,8 @@ void evd_pop_locked(struct evd *evd, DAT_EVENT *event);
  * memory, some are still in the completion queue, which will not report those again.
  */
 bool evd_drain_relock(struct evd *evd, bool *notified);
+/* What ends a wait has changed: arms the completion queue, and lets the waiter look again. */
+void evd_rearm_locked(struct evd *evd);
 
 /* ---- evd_queue.c: no lock is held ---- */
 

@@ -176,6 +176,16 @@ void evd_arm(struct evd *evd)
 	evd_arm_as(evd, false);
 }
 
+void evd_rearm_locked(struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	if (!evd->cq)
+		return;
+	if (evd->slow_path & EVD_WAITER)
+		wakefd_signal(evd->wakefd);
+	(void)tp_cq_arm(evd->cq, arm_mode_locked(evd, evd->slow_path & EVD_WAITER));
+}
+
 void evd_set_draining_locked(struct evd *evd, bool on)
 {
 	assert_locked(&evd->obj.ia->lock);

@@ -286,7 +286,7 @@ struct evd {
 	struct tp_cq *cq;    /* fixed; NULL without DTO and RMR_BIND */
 	struct spinlock lock;
 	unsigned slow_path;	  /* lock; enum evd_slow_path */
-	bool destroyed;		  /* lock; only foreign_roles keep its slot */
+	bool destroyed;		  /* lock; only endpoints of other IAs keep its slot */
 	bool wait_satisfied;	  /* lock; what arrived ends the wait */
 	bool enabled;		  /* lock */
 	DAT_COUNT qlen;		  /* lock; what the consumer may use */
@@ -305,7 +305,6 @@ struct evd {
 	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
 	unsigned config;
 	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
-	unsigned foreign_roles;			/* lock; connect roles for endpoints of other IAs */
 	unsigned roles[EVD_ROLES];		/* lock; how many endpoints use it as what */
 	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
 };
