@@ -74,11 +74,14 @@ static bool is_ending_unasked(const struct ep *ep)
 	return ep_state(ep) == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
 }
 
+/* The state is read once: it may change meanwhile. */
 DAT_EP_STATE ep_request_state(const struct ep *ep)
 {
-	if (is_ending_unasked(ep) || ep_takes_early_requests(ep))
-		return DAT_EP_STATE_CONNECTED;
-	return (DAT_EP_STATE)ep_state(ep);
+	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(ep);
+	bool early = state == DAT_EP_STATE_COMPLETION_PENDING && atomic_load(&ep->accepted);
+	bool unasked = state == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
+
+	return early || unasked ? DAT_EP_STATE_CONNECTED : state;
 }
 
 static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
