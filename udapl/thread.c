@@ -25,15 +25,25 @@ int wakefd_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Writing fails only when the counter is full; then the descriptor is readable anyway. */
+/*
+ * Writing fails only when the counter is full; then the descriptor is readable anyway. A thread must
+ * not be cancelled here, because it may hold locks.
+ */
 void wakefd_signal(int fd)
 {
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	(void)eventfd_write(fd, 1);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void wakefd_clear(int fd)
 {
 	eventfd_t count;
+	int cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	(void)eventfd_read(fd, &count);
+	pthread_setcancelstate(cancel_state, NULL);
 }
