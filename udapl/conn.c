@@ -752,6 +752,8 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 	}
 	ep->conn = cr->conn;
 	update_addresses_locked(ep);
+	if (!param.max_read_out)
+		ep->attr.max_rdma_read_out = 0; /* early reads, too, would break the connection */
 	atomic_store(&ep->accepted, true);
 	ep_set_gates(ep);
 	return DAT_SUCCESS;
