@@ -179,7 +179,7 @@ void evd_arm(struct evd *evd)
 void evd_rearm_locked(struct evd *evd)
 {
 	assert_locked(&evd->lock);
-	if (!evd->cq)
+	if (evd->destroyed || !evd->cq)
 		return;
 	if (evd->slow_path & EVD_WAITER)
 		wakefd_signal(evd->wakefd);
