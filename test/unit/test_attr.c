@@ -36,6 +36,7 @@ static void setup(void)
 		.max_pd = 400,
 		.max_sge = 30,
 		.max_read_sge = 2,
+		.max_read_wr_sge = 2,
 		.max_read_in = 16,
 		.max_read_out = 12,
 		.max_read_in_total = 1600,
@@ -301,7 +302,6 @@ START_TEST(an_endpoint_without_transfers_is_accepted)
 	attr.max_recv_iov = attr.max_request_iov = 0;
 	attr.max_rdma_read_iov = attr.max_rdma_write_iov = 0;
 	attr.max_rdma_read_in = attr.max_rdma_read_out = 0;
-	attr.srq_soft_hw = DAT_HW_DEFAULT;
 	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	expect_same_ep_attr(&got, &attr);
 }
@@ -322,13 +322,12 @@ static const struct {
 	}
 	ROW(service_type, 1, BAD),
 	ROW(qos, DAT_QOS_LOW_LATENCY, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
-	ROW(recv_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
-	ROW(recv_completion_flags, DAT_COMPLETION_BARRIER_FENCE_FLAG, BAD),
-	ROW(recv_completion_flags,
-	    DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG, BAD),
 	ROW(recv_completion_flags, 0x20, BAD),
-	ROW(request_completion_flags, DAT_COMPLETION_SUPPRESS_FLAG, BAD),
-	ROW(request_completion_flags, DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD),
+	ROW(recv_completion_flags, 0x40 | DAT_COMPLETION_UNSIGNALLED_FLAG, BAD),
+	ROW(recv_completion_flags, INT32_MIN, BAD),
+	ROW(request_completion_flags, 0x20, BAD),
+	ROW(request_completion_flags, 0x40 | DAT_COMPLETION_SUPPRESS_FLAG, BAD),
+	ROW(request_completion_flags, INT32_MIN, BAD),
 	ROW(max_recv_dtos, -1, BAD),
 	ROW(max_recv_dtos, 999, BAD),
 	ROW(max_request_dtos, -1, BAD),
@@ -341,8 +340,6 @@ static const struct {
 	ROW(max_rdma_read_in, -1, BAD),
 	ROW(max_rdma_read_in, 17, BAD),
 	ROW(max_rdma_read_out, 13, BAD),
-	ROW(srq_soft_hw, -2, BAD),
-	ROW(srq_soft_hw, 4, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
 	ROW(max_rdma_read_iov, 3, BAD),
 	ROW(max_rdma_write_iov, 31, BAD),
 	ROW(ep_transport_specific_count, 1, BAD),
@@ -378,21 +375,71 @@ START_TEST(ep_sizes_beyond_the_device_are_refused)
 }
 END_TEST
 
-static const DAT_COMPLETION_FLAGS legal_flags[] = {
-	DAT_COMPLETION_DEFAULT_FLAG,
-	DAT_COMPLETION_UNSIGNALLED_FLAG,
-	DAT_COMPLETION_EVD_THRESHOLD_FLAG,
-};
+/* In any combination. Those that configure nothing count as 0. */
+START_TEST(known_completion_flags_are_never_refused)
+{
+	const unsigned modes = DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+	DAT_EP_ATTR attr, got;
 
-START_TEST(ep_completion_flags_are_accepted)
+	attr_ep_default(&ia, &attr);
+	attr.recv_completion_flags = (DAT_COMPLETION_FLAGS)_i;
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
+	ck_assert_uint_eq(got.recv_completion_flags,
+			  (unsigned)_i & (modes | DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+	ck_assert_uint_eq(got.request_completion_flags, attr.request_completion_flags);
+	attr_ep_default(&ia, &attr);
+	attr.request_completion_flags = (DAT_COMPLETION_FLAGS)_i;
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
+	ck_assert_uint_eq(got.request_completion_flags, (unsigned)_i & modes);
+	ck_assert_uint_eq(got.recv_completion_flags, attr.recv_completion_flags);
+}
+END_TEST
+
+static const int srq_values[] = { DAT_HW_DEFAULT, -2, 1, 4, 0x5a5a5a5a, INT32_MAX, INT32_MIN };
+
+/* Programs that use no shared receive queue leave it uninitialised. */
+START_TEST(srq_soft_hw_is_not_looked_at)
 {
 	DAT_EP_ATTR attr, got;
 
 	attr_ep_default(&ia, &attr);
-	attr.recv_completion_flags = attr.request_completion_flags = legal_flags[_i];
+	attr.srq_soft_hw = srq_values[_i];
 	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
-	attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
-	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
+	attr.srq_soft_hw = 0;
+	expect_same_ep_attr(&got, &attr);
+}
+END_TEST
+
+static const struct {
+	unsigned per_work_request;
+	DAT_COUNT segments, requests;
+	unsigned want; /* without RING_SLACK, unless the device limits it */
+} split_reads[] = {
+	{ 2, 2, 16, 16 },
+	{ 2, 0, 16, 16 },
+	{ 2, 1, 16, 16 },
+	{ 1, 2, 16, 32 },
+	{ 2, 3, 16, 32 },
+	{ 2, 4, 16, 32 },
+	{ 2, 5, 16, 48 },
+	{ 3, 30, 10, 100 },
+	{ 1, 2, 0, 0 },
+	{ 1, 4, 200, 800 },
+	{ 1, 30, 100, 1000 - RING_SLACK },
+	{ 1, 30, 990, 1000 - RING_SLACK },
+};
+
+/* A read of more segments than one work request takes is posted as several. */
+START_TEST(the_request_queue_has_room_for_split_reads)
+{
+	DAT_EP_ATTR attr;
+
+	dev_attr.max_read_sge = 30;
+	dev_attr.max_read_wr_sge = split_reads[_i].per_work_request;
+	attr_ep_default(&ia, &attr);
+	attr.max_rdma_read_iov = split_reads[_i].segments;
+	attr.max_request_dtos = split_reads[_i].requests;
+	ck_assert_uint_eq(ep_work_requests(&ia, &attr), split_reads[_i].want + RING_SLACK);
 }
 END_TEST
 
@@ -415,6 +462,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_endpoint_without_transfers_is_accepted);
 	tcase_add_loop_test(cases, ep_attributes_out_of_range_are_refused, 0, COUNT(bad_values));
 	tcase_add_test(cases, ep_sizes_beyond_the_device_are_refused);
-	tcase_add_loop_test(cases, ep_completion_flags_are_accepted, 0, COUNT(legal_flags));
+	tcase_add_loop_test(cases, known_completion_flags_are_never_refused, 0, 0x20);
+	tcase_add_loop_test(cases, srq_soft_hw_is_not_looked_at, 0, COUNT(srq_values));
+	tcase_add_loop_test(cases, the_request_queue_has_room_for_split_reads, 0,
+			    COUNT(split_reads));
 	return run_unit_cases(argc, argv);
 }

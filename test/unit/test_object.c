@@ -542,8 +542,6 @@ START_TEST(a_call_refuses_objects_of_another_ia)
 		  BAD_HANDLE(EVD_RECV));
 	ck_dat_is(ep_create(side.ia, side.pz, NULL, other.recv_evd, NULL, NULL, &ep),
 		  BAD_HANDLE(EVD_REQUEST));
-	ck_dat_is(ep_create(side.ia, side.pz, NULL, NULL, other.connect_evd, NULL, &ep),
-		  BAD_HANDLE(EVD_CONN));
 	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 8, other.pz, 0, &lmr, NULL,
 			     NULL, NULL, NULL),
 		  BAD_HANDLE(PZ));

@@ -5,8 +5,7 @@
  */
 #include "harness.h"
 
-#define FULL	     NO_RESOURCE(MEMORY)
-#define LENGTH_ERROR DAT_ERROR(DAT_LENGTH_ERROR, 0)
+#define FULL NO_RESOURCE(MEMORY)
 
 #define SUPPRESS      DAT_COMPLETION_SUPPRESS_FLAG
 #define UNSIGNALLED   DAT_COMPLETION_UNSIGNALLED_FLAG
@@ -61,6 +60,15 @@ static void expect_completion_length(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_VL
 	ck_assert_uint_eq(dto.transfered_length, length);
 }
 
+static void expect_idle(bool recv_idle, bool request_idle)
+{
+	DAT_BOOLEAN recvs, requests;
+
+	ck_dat(ep_get_status(client->ep, NULL, &recvs, &requests));
+	ck_assert_int_eq(!recvs, !recv_idle);
+	ck_assert_int_eq(!requests, !request_idle);
+}
+
 /* ---- arguments ---- */
 
 enum transfer {
@@ -110,10 +118,10 @@ static const struct {
 	{ "local segment too long", SEND, 1, false, 1ULL << 40, 8, 0, BAD_ARG(3) },
 	{ "no remote segment", READ, 1, false, 8, ~0ULL, 0, BAD_ARG(5) },
 	{ "no remote segment", WRITE, 1, false, 8, ~0ULL, 0, BAD_ARG(5) },
-	{ "remote segment too long", READ, 1, false, 1ULL << 41, 1ULL << 40, 0, BAD_ARG(5) },
-	{ "remote segment too long", WRITE, 1, false, 1ULL << 40, 1ULL << 41, 0, BAD_ARG(5) },
-	{ "remote segment longer than the local ones", READ, 1, false, 8, 9, 0, LENGTH_ERROR },
-	{ "local segments longer than the remote one", WRITE, 1, false, 9, 8, 0, LENGTH_ERROR },
+	{ "local segment too long", READ, 1, false, 1ULL << 40, 8, 0, BAD_ARG(3) },
+	{ "local segment too long", WRITE, 1, false, 1ULL << 40, 8, 0, BAD_ARG(3) },
+	{ "both segments too long", READ, 1, false, 1ULL << 40, 1ULL << 41, 0, BAD_ARG(3) },
+	{ "both segments too long", WRITE, 1, false, 1ULL << 40, 1ULL << 41, 0, BAD_ARG(3) },
 	{ "unknown flag", SEND, 1, false, 8, 8, 0x20, BAD_ARG(5) },
 	{ "unknown flag", RECV, 1, false, 8, 8, 0x20, BAD_ARG(5) },
 	{ "unknown flag", READ, 1, false, 8, 8, 0x20, BAD_ARG(6) },
@@ -272,21 +280,74 @@ START_TEST(writes_gather)
 }
 END_TEST
 
-START_TEST(reads_scatter_no_more_than_the_remote_length)
+START_TEST(reads_scatter)
 {
 	DAT_LMR_TRIPLET iov[4], remote_iov = segment(server, 20000, 30000);
-	DAT_RMR_TRIPLET remote = target(server, 20000, 0);
-	size_t room = layout_segments(client, shapes[_i].recvs, shapes[_i].nrecv, iov);
+	DAT_RMR_TRIPLET remote = target(server, 20000, 30000);
+	size_t length = layout_segments(client, shapes[_i].recvs, shapes[_i].nrecv, iov);
 
-	remote.segment_length = room / 2;
 	post_fill(server, 3);
 	ck_dat(ep_post_rdma_read(client->ep, (DAT_COUNT)shapes[_i].nrecv, iov, cookie_of(5),
 				 &remote, 0));
-	expect_completion_length(client->request_evd, 5, room / 2);
-	expect_same_bytes(iov, shapes[_i].nrecv, &remote_iov, 1, room / 2);
-	if (shapes[_i].nrecv == 1 && room > 0)
-		for (size_t n = room / 2; n < room; n++)
-			ck_assert_int_eq(client->memory[n], 0);
+	expect_completion_length(client->request_evd, 5, length);
+	expect_same_bytes(iov, shapes[_i].nrecv, &remote_iov, 1, length);
+	if (shapes[_i].nrecv == 1)
+		ck_assert_int_eq(client->memory[length], 0);
+	pair_close(&pair);
+}
+END_TEST
+
+static const DAT_VLEN remote_lengths[] = { 0, 1, 63, 65, 1ULL << 40, UINT64_MAX };
+
+/* The local segments decide how much is moved. */
+START_TEST(the_remote_length_is_not_looked_at)
+{
+	DAT_LMR_TRIPLET iov[] = { segment(client, 0, 24), segment(client, 24, 40) };
+	DAT_LMR_TRIPLET whole = segment(client, 0, 64), remote_iov = segment(server, 100, 64);
+	DAT_RMR_TRIPLET remote = target(server, 100, remote_lengths[_i]);
+
+	for (DAT_COUNT nseg = 1; nseg <= 2; nseg++) {
+		post_fill(client, (char)nseg);
+		ck_dat(ep_post_rdma_write(client->ep, nseg, nseg == 1 ? &whole : iov, cookie_of(5),
+					  &remote, 0));
+		expect_completion_length(client->request_evd, 5, 64);
+		expect_same_bytes(&whole, 1, &remote_iov, 1, 64);
+		ck_assert_int_eq(server->memory[164], 0);
+		memset(client->memory, 0, SIDE_MEMORY);
+		ck_dat(ep_post_rdma_read(client->ep, nseg, nseg == 1 ? &whole : iov, cookie_of(6),
+					 &remote, 0));
+		expect_completion_length(client->request_evd, 6, 64);
+		expect_same_bytes(&whole, 1, &remote_iov, 1, 64);
+		ck_assert_int_eq(client->memory[64], 0);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+static const struct {
+	const char *why;
+	DAT_VLEN lengths[3];
+} wrapping_lengths[] = {
+	{ "the sum is 0", { 1ULL << 63, 1ULL << 63, 0 } },
+	{ "the sum is 8", { 1ULL << 63, 1ULL << 63, 8 } },
+	{ "the sum wraps with the last segment", { 8, UINT64_MAX - 8, 9 } },
+	{ "the sum wraps twice", { UINT64_MAX, UINT64_MAX, 10 } },
+	{ "the sum is the largest number", { UINT64_MAX, 0, 0 } },
+};
+
+START_TEST(segment_lengths_that_wrap_are_refused)
+{
+	static const enum transfer transfers[] = { SEND, READ, WRITE };
+	const DAT_RMR_TRIPLET remote = target(server, 0, 8);
+	DAT_LMR_TRIPLET iov[3];
+
+	for (int n = 0; n < COUNT(iov); n++)
+		iov[n] = segment(client, 0, wrapping_lengths[_i].lengths[n]);
+	for (int n = 0; n < COUNT(transfers); n++)
+		ck_dat_is(post_transfer(transfers[n], client->ep, 3, iov, &remote, 0), BAD_ARG(3));
+	ck_assert_uint_eq(fake_outstanding(), 0);
+	expect_idle(true, true);
+	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
 END_TEST
@@ -313,15 +374,6 @@ END_TEST
 
 /* ---- limits ---- */
 
-static void expect_idle(bool recv_idle, bool request_idle)
-{
-	DAT_BOOLEAN recvs, requests;
-
-	ck_dat(ep_get_status(client->ep, NULL, &recvs, &requests));
-	ck_assert_int_eq(!recvs, !recv_idle);
-	ck_assert_int_eq(!requests, !request_idle);
-}
-
 START_TEST(posts_beyond_the_limits_are_refused)
 {
 	post_connect_with_limits(3, 5);
@@ -339,6 +391,62 @@ START_TEST(posts_beyond_the_limits_are_refused)
 	post_send(client, 5, 0, 8, 0);
 	ck_dat_is(try_send(client, 6, 0, 8, 0), FULL);
 	pair_close(&pair);
+}
+END_TEST
+
+#define MEBIBYTE (1 << 20)
+
+/* A region of @size zeroed bytes, which the test does not free. */
+static void create_large_region(const struct side *side, size_t size, DAT_LMR_TRIPLET *local,
+				DAT_RMR_TRIPLET *remote)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = calloc(1, size) };
+	DAT_LMR_HANDLE lmr;
+
+	ck_assert_ptr_nonnull(region.for_va);
+	*local = (DAT_LMR_TRIPLET){ .virtual_address = (uintptr_t)region.for_va,
+				    .segment_length = size };
+	*remote = (DAT_RMR_TRIPLET){ .target_address = (uintptr_t)region.for_va };
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &local->lmr_context, &remote->rmr_context,
+			  NULL, NULL));
+}
+
+/* What the endpoint asked for when it was created is no limit of a post. */
+START_TEST(a_post_is_limited_by_the_device_only)
+{
+	static DAT_EP_ATTR attr;
+	DAT_LMR_TRIPLET local, peer;
+	DAT_RMR_TRIPLET unused, remote;
+	char *bytes, *peer_bytes;
+
+	fake_attr()->max_message = MEBIBYTE;
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
+	attr.max_message_size = attr.max_rdma_size = 65536;
+	client->ep_attr = &attr;
+	pair_connect(&pair);
+	create_large_region(client, MEBIBYTE + 1, &local, &unused);
+	create_large_region(server, MEBIBYTE, &peer, &remote);
+	bytes = (char *)(uintptr_t)local.virtual_address;
+	peer_bytes = (char *)(uintptr_t)peer.virtual_address;
+	for (int transfer = SEND; transfer <= WRITE; transfer++) {
+		if (transfer == RECV)
+			continue;
+		local.segment_length = MEBIBYTE + 1;
+		ck_dat_is(post_transfer((enum transfer)transfer, client->ep, 1, &local, &remote, 0),
+			  BAD_ARG(3));
+		local.segment_length = MEBIBYTE;
+		(transfer == READ ? peer_bytes : bytes)[MEBIBYTE - 1] = (char)(transfer + 1);
+		ck_dat(ep_post_recv(server->ep, 1, &peer, cookie_of(2), 0));
+		ck_dat(post_transfer((enum transfer)transfer, client->ep, 1, &local, &remote, 0));
+		expect_completion_length(client->request_evd, 1, MEBIBYTE);
+		ck_assert_int_eq(bytes[MEBIBYTE - 1], transfer + 1);
+		ck_assert_int_eq(peer_bytes[MEBIBYTE - 1], transfer + 1);
+	}
+	free(bytes);
+	free(peer_bytes);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
@@ -816,7 +924,10 @@ static void add_post_connected_cases(void)
 	tcase_add_loop_test(cases, completion_flags_are_passed_to_the_device, 0, COUNT(flag_cases));
 	tcase_add_loop_test(cases, sends_gather_and_scatter, 0, COUNT(shapes));
 	tcase_add_loop_test(cases, writes_gather, 0, COUNT(shapes));
-	tcase_add_loop_test(cases, reads_scatter_no_more_than_the_remote_length, 0, COUNT(shapes));
+	tcase_add_loop_test(cases, reads_scatter, 0, COUNT(shapes));
+	tcase_add_loop_test(cases, the_remote_length_is_not_looked_at, 0, COUNT(remote_lengths));
+	tcase_add_loop_test(cases, segment_lengths_that_wrap_are_refused, 0,
+			    COUNT(wrapping_lengths));
 	tcase_add_test(cases, requests_complete_in_order);
 	tcase_add_loop_test(cases, a_memory_fault_breaks_the_connection, 0, COUNT(memory_faults));
 	tcase_add_loop_test(cases, posts_after_the_disconnect_are_flushed, 0, COUNT(quirks));
@@ -829,6 +940,7 @@ static void add_post_limit_cases(void)
 	TCase *cases = tcase_create("limits");
 
 	tcase_add_test(cases, posts_beyond_the_limits_are_refused);
+	tcase_add_test(cases, a_post_is_limited_by_the_device_only);
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);
 	tcase_add_test(cases, ep_recv_query_counts_outstanding_receives);
 	tcase_add_loop_test(cases, suppressing_every_request_never_stalls, 0, COUNT(sizes));
