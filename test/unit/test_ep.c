@@ -106,8 +106,10 @@ START_TEST(ep_create_refuses_bad_handles)
 {
 	DAT_HANDLE bad[] = { POISON,	 client->lmr,	   client->cr_evd,
 			     server->pz, server->recv_evd, server->connect_evd };
+	/* connection events may go to an EVD of another IA */
+	int count = COUNT(bad) - (replacements[_i].what == REPLACE_CONNECT_EVD);
 
-	for (int i = 0; i < COUNT(bad); i++) {
+	for (int i = 0; i < count; i++) {
 		DAT_EP_HANDLE ep = POISON;
 
 		ck_dat_is(ep_create_with_replaced(replacements[_i].what, bad[i], &ep),
@@ -128,8 +130,12 @@ static const struct {
 #define FIELD(name) offsetof(DAT_EP_ATTR, name)
 	{ FIELD(service_type), 2, BAD_ARG(6) },
 	{ FIELD(qos), DAT_QOS_PREMIUM, MODEL },
-	{ FIELD(recv_completion_flags), DAT_COMPLETION_SUPPRESS_FLAG, BAD_ARG(6) },
-	{ FIELD(request_completion_flags), DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
+	{ FIELD(recv_completion_flags), DAT_COMPLETION_SUPPRESS_FLAG, DAT_SUCCESS },
+	{ FIELD(recv_completion_flags), 0x1f, DAT_SUCCESS },
+	{ FIELD(recv_completion_flags), 0x20, BAD_ARG(6) },
+	{ FIELD(request_completion_flags), DAT_COMPLETION_SOLICITED_WAIT_FLAG, DAT_SUCCESS },
+	{ FIELD(request_completion_flags), 0x1f, DAT_SUCCESS },
+	{ FIELD(request_completion_flags), 0x20, BAD_ARG(6) },
 	{ FIELD(max_recv_dtos), -1, BAD_ARG(6) },
 	{ FIELD(max_recv_dtos), 1 << 20, BAD_ARG(6) },
 	{ FIELD(max_request_dtos), 0, DAT_SUCCESS },
@@ -138,7 +144,7 @@ static const struct {
 	{ FIELD(max_request_iov), 16, DAT_SUCCESS },
 	{ FIELD(max_rdma_read_out), 17, BAD_ARG(6) },
 	{ FIELD(max_rdma_read_out), 0, DAT_SUCCESS },
-	{ FIELD(srq_soft_hw), -2, BAD_ARG(6) },
+	{ FIELD(srq_soft_hw), 0x5a5a5a5a, DAT_SUCCESS },
 };
 
 START_TEST(ep_create_checks_the_attributes)
@@ -155,27 +161,55 @@ START_TEST(ep_create_checks_the_attributes)
 }
 END_TEST
 
-START_TEST(endpoints_of_one_evd_agree_on_completion_flags)
+START_TEST(endpoints_of_one_evd_may_have_different_completion_flags)
 {
 	DAT_EP_ATTR attr = ep_attr_default(client);
 	DAT_EVD_HANDLE evd = side_create_evd(client, 64,
 					     DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
-	DAT_EP_HANDLE ep[3] = { POISON, POISON, POISON };
+	DAT_EP_HANDLE ep[4];
 
 	attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
 	ck_dat(ep_create(client->ia, client->pz, evd, client->request_evd, client->connect_evd,
 			 &attr, &ep[0]));
-	ck_dat_is(ep_create(client->ia, client->pz, client->recv_evd, evd, client->connect_evd,
-			    &attr, &ep[1]),
-		  BAD_ARG(6));
-	ck_dat_is(ep_create(client->ia, client->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL,
-			    &ep[1]),
-		  BAD_ARG(6));
-	ck_assert_ptr_eq(ep[1], POISON);
-	ck_dat(ep_free(ep[0]));
-	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, evd, evd, NULL, &ep[1]));
-	ck_dat(ep_free(ep[1]));
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, evd, client->connect_evd, &attr,
+			 &ep[1]));
+	ck_dat(ep_create(client->ia, client->pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, evd, NULL,
+			 &ep[2]));
+	attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+	attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+	ck_dat(ep_create(client->ia, client->pz, evd, evd, evd, &attr, &ep[3]));
+	for (int i = 0; i < COUNT(ep); i++)
+		ck_dat(ep_free(ep[i]));
 	ck_dat(evd_free(evd));
+}
+END_TEST
+
+/* The device takes one segment per work request, so a read of four takes four. */
+START_TEST(a_queue_pair_has_room_for_split_reads)
+{
+	DAT_EVD_HANDLE evd;
+	DAT_EP_ATTR attr;
+
+	side_close(client);
+	fake_attr()->max_read_wr_sge = 1;
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	attr.max_request_dtos = 10;
+	attr.max_rdma_read_iov = 4;
+	ck_dat(ep_free(client->ep));
+	evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, evd, client->connect_evd, &attr,
+			 &client->ep));
+	ck_assert_uint_eq(fake_seen().qp.max_send, 40 + RING_SLACK);
+	ck_assert_uint_ge(fake_seen().qp.max_send_sge, 4);
+	ck_assert_uint_ge(tp_cq_depth(cq_of_evd(evd)), 40 + RING_SLACK);
+	ck_dat(ep_free(client->ep));
+	/* the endpoint took the room along: the next one finds as much */
+	ck_assert_uint_eq(((struct evd *)evd)->dto_depth, 0);
+	attr.max_rdma_read_iov = 1;
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, evd, client->connect_evd, &attr,
+			 &client->ep));
+	ck_assert_uint_eq(fake_seen().qp.max_send, 10 + RING_SLACK);
 }
 END_TEST
 
@@ -554,7 +588,7 @@ static const struct transition {
 	  DAT_CONNECTION_EVENT_DISCONNECTED },
 	{ STATE(COMPLETION_PENDING), RESET, REFUSED(COMPLPENDING), 0, 0 },
 	{ STATE(COMPLETION_PENDING), FREE, DAT_SUCCESS, FREED, 0 },
-	{ STATE(COMPLETION_PENDING), SEND, REFUSED(COMPLPENDING), 0, 0 },
+	{ STATE(COMPLETION_PENDING), SEND, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
 	{ STATE(COMPLETION_PENDING), RECV, DAT_SUCCESS, STATE(COMPLETION_PENDING), 0 },
 	{ STATE(CONNECTED), CONNECT, REFUSED(CONNECTED), 0, 0 },
 	{ STATE(CONNECTED), ACCEPT, REFUSED(CONNECTED), 0, 0 },
@@ -739,6 +773,14 @@ static void ep_disconnect_pair(void)
 	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/* Returns when both service threads have nothing to do. */
+static void ep_disconnect_server(void)
+{
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	fake_settle(0);
+}
+
 START_TEST(an_endpoint_connects_again_after_reset)
 {
 	for (int round = 0; round < 3; round++) {
@@ -817,6 +859,184 @@ START_TEST(reset_keeps_events_and_drops_late_completions)
 }
 END_TEST
 
+/* ---- connection events at an EVD of another IA ---- */
+
+/* Only an IA and an EVD, for the connection events of the client's endpoint. */
+struct owner {
+	DAT_IA_HANDLE ia;
+	DAT_EVD_HANDLE async_evd, evd;
+};
+
+static struct owner owner_open(void)
+{
+	struct owner owner;
+
+	owner.ia = ia_open_on("fake2", false, &owner.async_evd);
+	ck_dat(evd_create(owner.ia, 4, DAT_HANDLE_NULL,
+			  DAT_EVD_CONNECTION_FLAG | DAT_EVD_SOFTWARE_FLAG, &owner.evd));
+	return owner;
+}
+
+/* The client gets a new endpoint, which reports its connection to the owner. */
+static void report_to_owner(const struct owner *owner)
+{
+	ck_dat(ep_free(client->ep));
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd, owner->evd,
+			 NULL, &client->ep));
+}
+
+/* The client connects; its event is not taken. */
+static void connect_unseen(void)
+{
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+	DAT_EVENT event;
+
+	ck_dat(psp_create_any(server->ia, &qual, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(ep_try_connect(client->ep, server, qual));
+	event = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, server->ep, 0, NULL));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(psp_free(psp));
+	fake_settle(0);
+}
+
+START_TEST(connection_events_may_go_to_the_evd_of_another_ia)
+{
+	struct owner owner = owner_open();
+	DAT_EP_PARAM param;
+	DAT_EVENT event;
+
+	report_to_owner(&owner);
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &param));
+	ck_assert_ptr_eq(param.connect_evd_handle, owner.evd);
+	connect_unseen();
+	event = expect_event(owner.evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, client->ep);
+	expect_no_event(client->connect_evd);
+	ck_dat_is(evd_free(owner.evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(ia_close(owner.ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	event = expect_event(owner.evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, client->ep);
+	ck_dat(ep_free(client->ep));
+	ck_dat(evd_free(owner.evd));
+	ck_dat(ia_close(owner.ia, DAT_CLOSE_GRACEFUL_FLAG));
+}
+END_TEST
+
+/* Whether one of the next @count EVDs, of any IA, gets the slot of a destroyed one. */
+static bool slot_is_reused(DAT_EVD_HANDLE old, int count)
+{
+	DAT_EVD_HANDLE evds[200];
+	bool found = false;
+
+	for (int i = 0; i < count; i++) {
+		evds[i] = side_create_evd(server, 1, DAT_EVD_SOFTWARE_FLAG);
+		found |= evds[i] == old;
+	}
+	for (int i = 0; i < count; i++)
+		ck_dat(evd_free(evds[i]));
+	return found;
+}
+
+/* Its EVD had a CNO, and events in its queue, too. */
+START_TEST(an_endpoint_outlives_the_owner_of_its_connection_evd)
+{
+	struct owner owner = owner_open();
+	DAT_EP_HANDLE second;
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(owner.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(owner.evd, cno));
+	report_to_owner(&owner);
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd, owner.evd,
+			 NULL, &second));
+	connect_unseen();
+	post_se(owner.evd, 1);
+	ck_dat(ia_close(owner.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_CONNECTED);
+	post_recv(server, 1, 0, 64, 0);
+	post_send(client, 2, 0, 64, 0);
+	expect_dto(server->recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(client->request_evd, 2, DAT_DTO_SUCCESS);
+	for (int round = 0; round < 3; round++) { /* more events than were reserved */
+		ep_disconnect_server();
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+		ck_dat(ep_reset(client->ep));
+		ck_dat(ep_reset(server->ep));
+		connect_unseen();
+		ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_CONNECTED);
+	}
+	ck_dat_is(evd_free(owner.evd), DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
+	ck_dat(ep_free(client->ep));
+	ck_assert(!slot_is_reused(owner.evd, 40)); /* more than there are free slots */
+	ck_dat(ep_free(second));
+	ck_assert(slot_is_reused(owner.evd, 200));
+}
+END_TEST
+
+START_TEST(a_destroyed_evd_that_no_endpoint_uses_is_free_at_once)
+{
+	struct owner owner = owner_open();
+
+	report_to_owner(&owner);
+	ck_dat(ep_free(client->ep));
+	ck_dat(ia_close(owner.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert(slot_is_reused(owner.evd, 200));
+}
+END_TEST
+
+static void *connect_repeatedly(void *arg)
+{
+	(void)arg;
+	for (int round = 0; round < 20; round++) {
+		connect_unseen();
+		ep_disconnect_server();
+		ck_dat(ep_reset(client->ep));
+		ck_dat(ep_reset(server->ep));
+	}
+	return NULL;
+}
+
+static void *attach_repeatedly(void *arg)
+{
+	const struct owner *owner = arg;
+
+	for (int round = 0; round < 200; round++) {
+		DAT_EP_HANDLE ep;
+		DAT_RETURN ret = ep_create(client->ia, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+					   DAT_HANDLE_NULL, owner->evd, NULL, &ep);
+
+		if (ret == DAT_SUCCESS)
+			ck_dat(ep_free(ep));
+	}
+	return NULL;
+}
+
+/* Events are posted, and endpoints are created and freed, while the owner is closed. */
+START_TEST(the_owner_of_a_connection_evd_is_closed_at_any_time)
+{
+	struct owner owner = owner_open();
+	pthread_t connecting, attaching;
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(owner.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(owner.evd, cno));
+	report_to_owner(&owner);
+	connecting = consumer_thread_start(connect_repeatedly, NULL);
+	attaching = consumer_thread_start(attach_repeatedly, &owner);
+	for (int n = 0; n < _i * 20; n++)
+		sched_yield();
+	ck_dat(ia_close(owner.ia, DAT_CLOSE_ABRUPT_FLAG));
+	consumer_thread_join(connecting);
+	consumer_thread_join(attaching);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_free(client->ep));
+	ck_assert(slot_is_reused(owner.evd, 200));
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("endpoints");
@@ -825,7 +1045,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_freed_endpoint_is_refused);
 	tcase_add_loop_test(cases, ep_create_refuses_bad_handles, 0, COUNT(replacements));
 	tcase_add_loop_test(cases, ep_create_checks_the_attributes, 0, COUNT(attrs));
-	tcase_add_test(cases, endpoints_of_one_evd_agree_on_completion_flags);
+	tcase_add_test(cases, endpoints_of_one_evd_may_have_different_completion_flags);
+	tcase_add_test(cases, a_queue_pair_has_room_for_split_reads);
 	tcase_add_test(cases, queried_attributes_create_another_endpoint);
 	tcase_add_test(cases, an_incomplete_endpoint_can_not_connect);
 	tcase_add_test(cases, an_endpoint_uses_its_pz_and_evds);
@@ -846,5 +1067,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, reset_of_an_unconnected_endpoint_keeps_receives);
 	tcase_add_test(cases, a_failed_reset_can_be_repeated);
 	tcase_add_test(cases, reset_keeps_events_and_drops_late_completions);
+	tcase_add_test(cases, connection_events_may_go_to_the_evd_of_another_ia);
+	tcase_add_test(cases, an_endpoint_outlives_the_owner_of_its_connection_evd);
+	tcase_add_test(cases, a_destroyed_evd_that_no_endpoint_uses_is_free_at_once);
+	tcase_add_loop_test(cases, the_owner_of_a_connection_evd_is_closed_at_any_time, 0, 10);
 	return run_unit_cases(argc, argv);
 }

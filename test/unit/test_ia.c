@@ -319,6 +319,33 @@ START_TEST(ia_open_without_a_device_logs_nothing)
 }
 END_TEST
 
+static const struct {
+	int err;
+	DAT_RETURN want;
+} open_errors[] = {
+	{ ENOENT, DAT_ERROR(DAT_INVALID_ADDRESS, 0) },
+	{ ENODEV, NO_RESOURCE(DEVICE) },
+	{ ENOMEM, NO_RESOURCE(DEVICE) },
+	{ EINVAL, NO_RESOURCE(DEVICE) },
+	{ EADDRNOTAVAIL, NO_RESOURCE(DEVICE) },
+};
+
+/* Programs try one entry of dat.conf after the other, as long as an address is invalid. */
+START_TEST(a_name_that_the_host_does_not_have_is_an_invalid_address)
+{
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia = POISON;
+
+	register_name("fake0", "fake0 0", false);
+	count_resources_after_first_ia();
+	fake_fail("dev_open", open_errors[_i].err, 1);
+	ck_dat_is(ia_open("fake0", 8, &async, &ia), open_errors[_i].want);
+	ck_assert_ptr_null(ia);
+	ck_assert_ptr_null(async);
+	expect_same_resources();
+}
+END_TEST
+
 START_TEST(ia_open_accepts_queues_up_to_the_maximum)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
@@ -1018,6 +1045,8 @@ static void add_ia_open_cases(TCase *cases)
 	tcase_add_test(cases, a_registration_without_memory_can_be_repeated);
 	tcase_add_test(cases, ia_open_checks_its_arguments);
 	tcase_add_test(cases, ia_open_without_a_device_logs_nothing);
+	tcase_add_loop_test(cases, a_name_that_the_host_does_not_have_is_an_invalid_address, 0,
+			    COUNT(open_errors));
 	tcase_add_test(cases, ia_open_accepts_queues_up_to_the_maximum);
 	tcase_add_test(cases, ia_open_creates_the_async_evd);
 	tcase_add_test(cases, ia_open_may_do_without_an_async_evd);
