@@ -250,6 +250,129 @@ START_TEST(only_a_wait_that_sleeps_needs_a_descriptor)
 }
 END_TEST
 
+/* ---- cancellation ---- */
+
+static const int cancel_types[] = { PTHREAD_CANCEL_DEFERRED, PTHREAD_CANCEL_ASYNCHRONOUS };
+
+struct cancelled_waiter {
+	struct cno_waiter waiter;
+	int type, state; /* of cancellation */
+	int type_after, state_after;
+};
+
+static void *cancelled_waiter_main(void *arg)
+{
+	struct cancelled_waiter *thread = arg;
+
+	pthread_setcancelstate(thread->state, NULL);
+	pthread_setcanceltype(thread->type, NULL);
+	thread->waiter.ret = cno_wait(cno, DAT_TIMEOUT_INFINITE, &thread->waiter.evd);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &thread->type_after);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &thread->state_after);
+	return NULL;
+}
+
+static void cancelled_waiter_start(struct cancelled_waiter *thread, unsigned waiters_asleep)
+{
+	thread->waiter.evd = POISON;
+	thread->waiter.thread = consumer_thread_start(cancelled_waiter_main, thread);
+	fake_settle(waiters_asleep);
+}
+
+START_TEST(a_cancelled_cno_wait_leaves_the_cno_as_if_it_had_returned)
+{
+	struct cancelled_waiter thread = { .type = cancel_types[_i] };
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+
+	for (int n = 0; n < 3; n++) {
+		cancelled_waiter_start(&thread, 1);
+		ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		ck_assert_ptr_eq(consumer_thread_join(thread.waiter.thread), PTHREAD_CANCELED);
+		ck_assert_ptr_null(((struct cno *)cno)->wait_list);
+		expect_no_notification();
+	}
+	post_se(evd, 1);
+	ck_assert_ptr_eq(take_notification(), evd);
+	ck_dat(evd_free(evd));
+	ck_dat(cno_free(cno)); /* it has no waiter */
+}
+END_TEST
+
+START_TEST(a_cno_wait_keeps_the_cancellation_state_of_its_thread)
+{
+	struct cancelled_waiter thread = { .type = cancel_types[_i & 1],
+					   .state = _i & 2 ? PTHREAD_CANCEL_DISABLE
+							   : PTHREAD_CANCEL_ENABLE };
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+
+	cancelled_waiter_start(&thread, 1);
+	if (thread.state == PTHREAD_CANCEL_DISABLE) {
+		ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		fake_settle(1); /* it still sleeps */
+	}
+	post_se(evd, 1);
+	ck_assert_ptr_null(consumer_thread_join(thread.waiter.thread));
+	ck_dat(thread.waiter.ret);
+	ck_assert_ptr_eq(thread.waiter.evd, evd);
+	ck_assert_int_eq(thread.state_after, thread.state);
+	ck_assert_int_eq(thread.type_after, thread.type);
+}
+END_TEST
+
+/*
+ * One waiter is woken up and cancelled at once. If it does not take the notification, another one
+ * does, or, if there is none, the CNO keeps it.
+ */
+START_TEST(a_cancelled_waiter_passes_its_trigger_on)
+{
+	struct cancelled_waiter thread = { .type = PTHREAD_CANCEL_DEFERRED };
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+	struct cno_waiter other;
+	const bool alone = _i;
+
+	for (int n = 0; n < 100; n++) {
+		cancelled_waiter_start(&thread, 1); /* the first in the list */
+		if (!alone)
+			cno_waiter_start(&other, 2);
+		if (n & 1)
+			ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		post_se(evd, 1);
+		if (!(n & 1))
+			ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		if (consumer_thread_join(thread.waiter.thread) != PTHREAD_CANCELED) {
+			ck_dat(thread.waiter.ret);
+			ck_assert_ptr_eq(thread.waiter.evd, evd);
+			if (!alone)
+				post_se(evd, 2); /* for the other */
+		} else if (alone) {
+			ck_assert_ptr_eq(take_notification(), evd);
+		}
+		if (!alone)
+			ck_assert_ptr_eq(cno_waiter_join(&other), evd);
+		expect_no_notification();
+		while (evd_dequeue(evd, &(DAT_EVENT){ 0 }) == DAT_SUCCESS)
+			;
+	}
+	ck_dat(evd_free(evd));
+	ck_dat(cno_free(cno));
+}
+END_TEST
+
+START_TEST(a_waiter_may_be_cancelled_while_its_cno_is_destroyed)
+{
+	struct cancelled_waiter thread = { .type = cancel_types[_i & 1] };
+
+	cancelled_waiter_start(&thread, 1);
+	ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
+	if (consumer_thread_join(thread.waiter.thread) != PTHREAD_CANCELED) {
+		ck_dat(thread.waiter.ret);
+		ck_assert_ptr_null(thread.waiter.evd);
+	}
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
 /* ---- freeing, detaching, closing ---- */
 
 START_TEST(freeing_the_last_evd_wakes_all_waiters)
@@ -705,6 +828,11 @@ static void add_cno_software_cases(void)
 	tcase_add_test(cases, one_trigger_wakes_one_waiter);
 	tcase_add_test(cases, a_signal_interrupts_a_cno_wait);
 	tcase_add_test(cases, only_a_wait_that_sleeps_needs_a_descriptor);
+	tcase_add_loop_test(cases, a_cancelled_cno_wait_leaves_the_cno_as_if_it_had_returned, 0,
+			    COUNT(cancel_types));
+	tcase_add_loop_test(cases, a_cno_wait_keeps_the_cancellation_state_of_its_thread, 0, 4);
+	tcase_add_loop_test(cases, a_cancelled_waiter_passes_its_trigger_on, 0, 2);
+	tcase_add_loop_test(cases, a_waiter_may_be_cancelled_while_its_cno_is_destroyed, 0, 10);
 	tcase_add_test(cases, freeing_the_last_evd_wakes_all_waiters);
 	tcase_add_test(cases, detaching_the_last_evd_wakes_no_waiter);
 	tcase_add_test(cases, an_abrupt_close_wakes_all_cno_waiters);

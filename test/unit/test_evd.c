@@ -417,7 +417,6 @@ START_TEST(other_calls_are_refused_while_a_thread_waits)
 	post_se(waiter.evd, 1);
 	ck_dat_is(evd_wait(waiter.evd, 0, 1, &event, &nmore), BAD_STATE(EVD_WAITER));
 	ck_dat_is(evd_dequeue(waiter.evd, &event), BAD_STATE(EVD_WAITER));
-	ck_dat_is(evd_free(waiter.evd), BAD_STATE(EVD_WAITER));
 	ck_dat_is(evd_resize(waiter.evd, 20), BAD_STATE(EVD_WAITER));
 	post_se(waiter.evd, 2);
 	ck_dat(waiter_join(&waiter));
@@ -655,59 +654,402 @@ END_TEST
 
 /* ---- configuration ---- */
 
-static const struct {
+#define THRESHOLD_MODE DAT_EVD_STATE_CONFIG_THRESHOLD
+#define NOTIFY_MODE    DAT_EVD_STATE_CONFIG_NOTIFY
+#define SOLICITED_MODE DAT_EVD_STATE_CONFIG_SOLICITED
+
+#define SOLICITED   DAT_COMPLETION_SOLICITED_WAIT_FLAG
+#define UNSIGNALLED DAT_COMPLETION_UNSIGNALLED_FLAG
+#define THRESHOLD   DAT_COMPLETION_EVD_THRESHOLD_FLAG
+
+static unsigned mode_of(DAT_EVD_HANDLE evd)
+{
+	return evd_query_all(evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD;
+}
+
+/* Both endpoints receive to recv_evd. */
+static const struct mode_case {
 	const char *why;
 	unsigned first_recv, first_request, second_recv, second_request; /* completion flags */
-	bool shared; /* the second endpoint has one EVD for both directions */
-	DAT_RETURN want;
-} configurations[] = {
-	{ "the same modes", DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
-	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG, false,
-	  DAT_SUCCESS },
-	{ "the default is the threshold mode", 0, 0, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
-	  DAT_COMPLETION_EVD_THRESHOLD_FLAG, false, DAT_SUCCESS },
-	{ "another mode for receives", 0, 0, DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false,
-	  BAD_ARG(6) },
-	{ "another mode for requests", 0, 0, 0, DAT_COMPLETION_UNSIGNALLED_FLAG, false,
-	  BAD_ARG(6) },
-	{ "two solicited endpoints", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
-	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, false, DAT_SUCCESS },
-	{ "solicited, with requests on the EVD", DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0,
-	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, 0, true, BAD_ARG(6) },
-	{ "unsignalled in both directions", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
-	  DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG, true, DAT_SUCCESS },
-	{ "unsignalled in one direction", DAT_COMPLETION_UNSIGNALLED_FLAG, 0,
-	  DAT_COMPLETION_UNSIGNALLED_FLAG, 0, true, BAD_ARG(6) },
+	bool shared; /* the second endpoint's requests complete at recv_evd, too */
+	unsigned first_mode, both_modes, second_mode; /* of recv_evd */
+	unsigned request_mode;			      /* of request_evd, with both */
+} mode_cases[] = {
+	{ "the same modes", THRESHOLD, THRESHOLD, THRESHOLD, THRESHOLD, false, THRESHOLD_MODE,
+	  THRESHOLD_MODE, THRESHOLD_MODE, THRESHOLD_MODE },
+	{ "the default is the threshold mode", 0, 0, THRESHOLD, THRESHOLD, false, THRESHOLD_MODE,
+	  THRESHOLD_MODE, THRESHOLD_MODE, THRESHOLD_MODE },
+	{ "one solicited endpoint", 0, 0, SOLICITED, 0, false, THRESHOLD_MODE, THRESHOLD_MODE,
+	  SOLICITED_MODE, THRESHOLD_MODE },
+	{ "two solicited endpoints", SOLICITED, 0, SOLICITED, 0, false, SOLICITED_MODE,
+	  SOLICITED_MODE, SOLICITED_MODE, THRESHOLD_MODE },
+	{ "solicited, with requests on the EVD", SOLICITED, 0, SOLICITED, 0, true, SOLICITED_MODE,
+	  THRESHOLD_MODE, THRESHOLD_MODE, THRESHOLD_MODE },
+	{ "solicited, with unsignalled requests", SOLICITED, 0, SOLICITED, UNSIGNALLED, true,
+	  SOLICITED_MODE, THRESHOLD_MODE, THRESHOLD_MODE, THRESHOLD_MODE },
+	{ "solicited and unsignalled", SOLICITED, 0, UNSIGNALLED, 0, false, SOLICITED_MODE,
+	  THRESHOLD_MODE, NOTIFY_MODE, THRESHOLD_MODE },
+	{ "unsignalled requests of one endpoint", 0, 0, 0, UNSIGNALLED, false, THRESHOLD_MODE,
+	  THRESHOLD_MODE, THRESHOLD_MODE, THRESHOLD_MODE },
+	{ "unsignalled requests of both", 0, UNSIGNALLED, 0, UNSIGNALLED, false, THRESHOLD_MODE,
+	  THRESHOLD_MODE, THRESHOLD_MODE, NOTIFY_MODE },
+	{ "unsignalled in both directions", UNSIGNALLED, 0, UNSIGNALLED, UNSIGNALLED, true,
+	  NOTIFY_MODE, NOTIFY_MODE, NOTIFY_MODE, THRESHOLD_MODE },
+	{ "default receives, unsignalled requests", UNSIGNALLED, 0, 0, UNSIGNALLED, true,
+	  NOTIFY_MODE, THRESHOLD_MODE, THRESHOLD_MODE, THRESHOLD_MODE },
+	{ "flags that configure nothing", SOLICITED | DAT_COMPLETION_SUPPRESS_FLAG,
+	  DAT_COMPLETION_SUPPRESS_FLAG, SOLICITED | DAT_COMPLETION_BARRIER_FENCE_FLAG, SOLICITED,
+	  false, SOLICITED_MODE, SOLICITED_MODE, SOLICITED_MODE, THRESHOLD_MODE },
 };
 
-START_TEST(the_first_endpoint_sets_the_notification_mode)
+/* No endpoint is refused, and freeing one may bring a mode back. */
+START_TEST(the_mode_is_what_all_endpoints_agree_on)
 {
+	const struct mode_case *c = &mode_cases[_i];
 	DAT_EP_ATTR attr = ep_attr_default(&side);
-	DAT_EP_HANDLE first, second = POISON;
-	unsigned alive;
+	DAT_EP_HANDLE first, second;
 
-	ck_dat(ep_free(side.ep)); /* it has set the mode */
-	attr.recv_completion_flags = configurations[_i].first_recv;
-	attr.request_completion_flags = configurations[_i].first_request;
+	ck_dat(ep_free(side.ep));
+	ck_assert_uint_eq(mode_of(side.recv_evd), THRESHOLD_MODE);
+	attr.recv_completion_flags = c->first_recv;
+	attr.request_completion_flags = c->first_request;
 	first = side_create_ep(&side, &attr);
-	attr.recv_completion_flags = configurations[_i].second_recv;
-	attr.request_completion_flags = configurations[_i].second_request;
-	alive = fake_alive(FAKE_ANY);
-	ck_dat_is(ep_create(side.ia, side.pz, side.recv_evd,
-			    configurations[_i].shared ? side.recv_evd : side.request_evd,
-			    side.connect_evd, &attr, &second),
-		  configurations[_i].want);
-	if (configurations[_i].want == DAT_SUCCESS) {
-		ck_dat(ep_free(second));
-	} else {
-		ck_assert_ptr_eq(second, POISON);
-		ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
+	ck_assert_uint_eq(mode_of(side.recv_evd), c->first_mode);
+	attr.recv_completion_flags = c->second_recv;
+	attr.request_completion_flags = c->second_request;
+	for (int round = 0; round < 2; round++) {
+		ck_dat(ep_create(side.ia, side.pz, side.recv_evd,
+				 c->shared ? side.recv_evd : side.request_evd, side.connect_evd,
+				 &attr, &second));
+		ck_assert_uint_eq(mode_of(side.recv_evd), c->both_modes);
+		ck_assert_uint_eq(mode_of(side.request_evd),
+				  c->shared && c->first_request ? NOTIFY_MODE : c->request_mode);
+		if (round == 0) {
+			ck_dat(ep_free(second));
+			ck_assert_uint_eq(mode_of(side.recv_evd), c->first_mode);
+		}
 	}
 	ck_dat(ep_free(first));
-	ck_assert_int_eq(evd_query_all(side.recv_evd).evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
-			 DAT_EVD_STATE_CONFIG_THRESHOLD);
+	ck_assert_uint_eq(mode_of(side.recv_evd), c->second_mode);
+	ck_dat(ep_free(second));
+	ck_assert_uint_eq(mode_of(side.recv_evd), THRESHOLD_MODE);
 	side.ep = side_create_ep(&side, NULL);
 	side_close(&side);
+}
+END_TEST
+
+START_TEST(a_connection_role_ends_the_solicited_mode)
+{
+	DAT_EP_ATTR attr = ep_attr_default(&side);
+	DAT_EVD_HANDLE evd = side_create_evd(&side, 4, DAT_EVD_DEFAULT_FLAG);
+	DAT_EP_HANDLE receiver, other;
+
+	attr.recv_completion_flags = SOLICITED;
+	ck_dat(ep_create(side.ia, side.pz, evd, side.request_evd, side.connect_evd, &attr,
+			 &receiver));
+	ck_assert_uint_eq(mode_of(evd), SOLICITED_MODE);
+	ck_dat(ep_create(side.ia, side.pz, side.recv_evd, side.request_evd, evd, NULL, &other));
+	ck_assert_uint_eq(mode_of(evd), THRESHOLD_MODE);
+	ck_dat(ep_free(other));
+	ck_assert_uint_eq(mode_of(evd), SOLICITED_MODE);
+	ck_dat(ep_free(receiver));
+	ck_dat(evd_free(evd));
+	side_close(&side);
+}
+END_TEST
+
+/*
+ * In solicited mode this receive wakes no waiter: it arrives before the mode changes, or after it.
+ * The endpoint that changes the mode receives there, or only has its connection events there.
+ */
+START_TEST(a_waiter_is_armed_anew_when_the_mode_changes)
+{
+	const bool before = _i & 1, connect_role = _i & 2;
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	DAT_EP_ATTR attr;
+	DAT_EVD_HANDLE evd;
+	DAT_EP_HANDLE other;
+
+	side_open(client, "fake0");
+	side_open(server, "fake1");
+	evd = side_create_evd(client, 4, DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
+	attr = ep_attr_default(client);
+	attr.recv_completion_flags = SOLICITED;
+	ck_dat(ep_free(client->ep));
+	ck_dat(ep_create(client->ia, client->pz, evd, client->request_evd, client->connect_evd,
+			 &attr, &client->ep));
+	pair_connect(&pair);
+	post_recv(client, 7, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	waiter.evd = evd;
+	waiter_start(&waiter);
+	ck_assert_int_eq(fake_armed(cq_of_evd(evd)), FAKE_ARMED_ERRORS);
+	if (before) {
+		evd_send_from_server(NULL);
+		fake_settle(1);
+	}
+	ck_dat(ep_create(client->ia, client->pz, connect_role ? client->recv_evd : evd,
+			 client->request_evd, connect_role ? evd : client->connect_evd, NULL,
+			 &other));
+	if (!before) {
+		fake_settle(1);
+		ck_assert_int_eq(fake_armed(cq_of_evd(evd)), FAKE_ARMED_ANY);
+		evd_send_from_server(NULL);
+	}
+	ck_dat(waiter_join(&waiter));
+	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 7);
+}
+END_TEST
+
+/* The EVD has a CNO instead of a waiter. */
+START_TEST(a_cno_is_triggered_when_the_mode_has_changed)
+{
+	DAT_EVD_HANDLE hint = POISON;
+	DAT_EP_ATTR attr;
+	DAT_CNO_HANDLE cno;
+
+	evd_connect_with_flags(SOLICITED, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(client->recv_evd, cno));
+	post_recv(client, 7, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	fake_settle(0);
+	ck_assert_int_eq(fake_armed(cq_of_evd(client->recv_evd)), FAKE_ARMED_ERRORS);
+	attr = ep_attr_default(client);
+	side_create_ep(client, &attr);
+	ck_assert_int_eq(fake_armed(cq_of_evd(client->recv_evd)), FAKE_ARMED_ANY);
+	evd_send_from_server(NULL);
+	ck_dat(cno_wait(cno, SECONDS(1), &hint));
+	ck_assert_ptr_eq(hint, client->recv_evd);
+}
+END_TEST
+
+/* ---- free under a waiter ---- */
+
+static const unsigned waited_streams[] = { DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG,
+					   DAT_EVD_DEFAULT_FLAG | DAT_EVD_SOFTWARE_FLAG };
+
+START_TEST(evd_free_aborts_the_wait)
+{
+	const DAT_EVD_FLAGS flags = (DAT_EVD_FLAGS)waited_streams[_i];
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 };
+	unsigned alive = fake_alive(FAKE_ANY);
+
+	waiter.evd = side_create_evd(&side, 4, flags);
+	waiter_start(&waiter);
+	if (flags & DAT_EVD_SOFTWARE_FLAG) {
+		post_se(waiter.evd, 1);
+		fake_settle(1);
+	}
+	ck_dat(evd_free(waiter.evd));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
+	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_ABORT, 0));
+	ck_assert_int_eq(waiter.nmore, flags & DAT_EVD_SOFTWARE_FLAG ? 1 : 0);
+	ck_dat_is(evd_wait(waiter.evd, 0, 1, &event, &nmore), HANDLE1);
+	ck_dat_is(evd_free(waiter.evd), HANDLE1);
+	side_close(&side);
+}
+END_TEST
+
+START_TEST(evd_free_of_an_evd_in_use_leaves_its_waiter_asleep)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(&side, 4, DAT_EVD_CR_FLAG | DAT_EVD_SOFTWARE_FLAG);
+	struct waiter waiter = { .evd = evd, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create_any(side.ia, &qual, evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	waiter_start(&waiter);
+	ck_dat_is(evd_free(evd), BAD_STATE(EVD_IN_USE));
+	fake_settle(1);
+	ck_dat_is(evd_dequeue(evd, &event), BAD_STATE(EVD_WAITER));
+	post_se(evd, 3);
+	ck_dat(waiter_join(&waiter));
+	ck_assert_uint_eq((uintptr_t)waiter.event.event_data.software_event_data.pointer, 3);
+	ck_dat(psp_free(psp));
+	ck_dat(evd_free(evd));
+	side_close(&side);
+}
+END_TEST
+
+/* ---- cancellation ---- */
+
+static const int cancel_types[] = { PTHREAD_CANCEL_DEFERRED, PTHREAD_CANCEL_ASYNCHRONOUS };
+
+struct cancelled {
+	struct waiter waiter;
+	int type; /* of cancellation */
+	int state;
+	int type_after, state_after;
+};
+
+static void *cancelled_main(void *arg)
+{
+	struct cancelled *thread = arg;
+	struct waiter *waiter = &thread->waiter;
+
+	pthread_setcancelstate(thread->state, NULL);
+	pthread_setcanceltype(thread->type, NULL);
+	waiter->ret = evd_wait(waiter->evd, waiter->timeout, waiter->threshold, &waiter->event,
+			       &waiter->nmore);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &thread->type_after);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &thread->state_after);
+	return NULL;
+}
+
+static void cancelled_start(struct cancelled *thread, DAT_EVD_HANDLE evd, DAT_COUNT threshold)
+{
+	thread->waiter = (struct waiter){ .evd = evd,
+					  .timeout = DAT_TIMEOUT_INFINITE,
+					  .threshold = threshold };
+	thread->waiter.thread = consumer_thread_start(cancelled_main, thread);
+	fake_settle(1);
+}
+
+static void cancel(struct cancelled *thread)
+{
+	ck_assert_int_eq(pthread_cancel(thread->waiter.thread), 0);
+	ck_assert_ptr_eq(consumer_thread_join(thread->waiter.thread), PTHREAD_CANCELED);
+}
+
+START_TEST(a_cancelled_evd_wait_leaves_the_evd_as_if_it_had_returned)
+{
+	struct cancelled thread = { .type = cancel_types[_i] };
+	DAT_EVD_HANDLE evd = software_evd(8);
+
+	cancelled_start(&thread, evd, 2);
+	post_se(evd, 1);
+	fake_settle(1);
+	cancel(&thread);
+	ck_dat_is(evd_wait(evd, 0, 2, &event, &nmore), TIMED_OUT);
+	ck_assert_int_eq(nmore, 1); /* no event was taken */
+	ck_dat(evd_dequeue(evd, &event));
+	ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer, 1);
+	ck_dat_is(evd_dequeue(evd, &event), EMPTY);
+	for (int n = 0; n < 3; n++) { /* other threads wait, and are cancelled, too */
+		cancelled_start(&thread, evd, 1);
+		cancel(&thread);
+	}
+	post_se(evd, 2);
+	expect_se(evd, 2);
+	ck_dat(evd_free(evd));
+	side_close(&side);
+}
+END_TEST
+
+/* The service thread handles a failure that no one polls for. */
+START_TEST(a_cancelled_evd_wait_gives_the_completion_channel_back)
+{
+	struct cancelled thread = { .type = cancel_types[_i] };
+
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	cancelled_start(&thread, client->request_evd, 1);
+	ck_assert_int_eq(fake_armed(cq_of_evd(client->request_evd)), FAKE_ARMED_ANY);
+	cancel(&thread);
+	fake_hold(true);
+	post_send(client, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	ck_assert(fake_step());
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_TRANSPORT);
+	fake_hold(false);
+}
+END_TEST
+
+START_TEST(a_wait_keeps_the_cancellation_state_of_its_thread)
+{
+	struct cancelled thread = { .type = cancel_types[_i & 1],
+				    .state = _i & 2 ? PTHREAD_CANCEL_DISABLE
+						    : PTHREAD_CANCEL_ENABLE };
+	DAT_EVD_HANDLE evd = software_evd(8);
+
+	cancelled_start(&thread, evd, 1);
+	if (thread.state == PTHREAD_CANCEL_DISABLE) {
+		ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		fake_settle(1); /* it still sleeps */
+		ck_dat_is(evd_dequeue(evd, &event), BAD_STATE(EVD_WAITER));
+	}
+	post_se(evd, 1);
+	ck_assert_ptr_null(consumer_thread_join(thread.waiter.thread));
+	ck_dat(thread.waiter.ret);
+	ck_assert_uint_eq((uintptr_t)thread.waiter.event.event_data.software_event_data.pointer, 1);
+	ck_assert_int_eq(thread.state_after, thread.state);
+	ck_assert_int_eq(thread.type_after, thread.type);
+}
+END_TEST
+
+/* A thread that is woken up and cancelled at once takes the event, or leaves it. */
+START_TEST(cancellation_loses_no_event)
+{
+	struct cancelled thread = { .type = PTHREAD_CANCEL_DEFERRED };
+	DAT_EVD_HANDLE evd = software_evd(8);
+	void *result;
+
+	for (uintptr_t n = 0; n < 200; n++) {
+		cancelled_start(&thread, evd, 1);
+		if (n & 1)
+			ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		post_se(evd, n);
+		if (!(n & 1))
+			ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+		result = consumer_thread_join(thread.waiter.thread);
+		if (result == PTHREAD_CANCELED) {
+			expect_se(evd, n);
+		} else {
+			ck_dat(thread.waiter.ret);
+			event = thread.waiter.event;
+			ck_assert_uint_eq((uintptr_t)event.event_data.software_event_data.pointer,
+					  n);
+		}
+		ck_dat_is(evd_dequeue(evd, &event), EMPTY);
+	}
+}
+END_TEST
+
+/* Even rounds: the EVD is freed; odd ones: its IA is closed. */
+START_TEST(a_waiter_may_be_cancelled_while_its_evd_is_destroyed)
+{
+	struct cancelled thread = { .type = cancel_types[_i >> 1 & 1] };
+	DAT_EVD_HANDLE evd = side_create_evd(&side, 8, DAT_EVD_DEFAULT_FLAG);
+	void *result;
+
+	cancelled_start(&thread, evd, 1);
+	ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
+	if (_i & 1)
+		ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
+	else
+		ck_dat(evd_free(evd));
+	result = consumer_thread_join(thread.waiter.thread);
+	if (result != PTHREAD_CANCELED)
+		ck_dat_is(thread.waiter.ret, DAT_ERROR(DAT_ABORT, 0));
+	if (!(_i & 1))
+		side_close(&side);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+/* The checks of this library are cancellation points. */
+static void *post_and_test_cancel(void *arg)
+{
+	pthread_cancel(pthread_self()); /* pending until a cancellation point */
+	(void)try_post_se(arg, 1);
+	(void)try_post_se(arg, 2);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* It writes to a descriptor, to wake up the waiter, with the lock of the EVD. */
+START_TEST(a_thread_is_not_cancelled_while_it_posts_an_event)
+{
+	struct waiter waiter = { .evd = software_evd(8),
+				 .timeout = DAT_TIMEOUT_INFINITE,
+				 .threshold = 1 };
+	pthread_t thread;
+
+	waiter_start(&waiter);
+	thread = consumer_thread_start(post_and_test_cancel, waiter.evd);
+	ck_assert_ptr_eq(consumer_thread_join(thread), PTHREAD_CANCELED);
+	ck_dat(waiter_join(&waiter));
+	expect_se(waiter.evd, 2);
+	expect_no_event(waiter.evd);
 }
 END_TEST
 
@@ -1241,8 +1583,16 @@ static void add_evd_side_cases(void)
 	tcase_add_test(cases, set_unwaitable_ends_and_refuses_waits);
 	tcase_add_test(cases, a_signal_interrupts_an_evd_wait);
 	tcase_add_test(cases, an_abrupt_close_aborts_evd_waits);
-	tcase_add_loop_test(cases, the_first_endpoint_sets_the_notification_mode, 0,
-			    COUNT(configurations));
+	tcase_add_loop_test(cases, the_mode_is_what_all_endpoints_agree_on, 0, COUNT(mode_cases));
+	tcase_add_test(cases, a_connection_role_ends_the_solicited_mode);
+	tcase_add_loop_test(cases, evd_free_aborts_the_wait, 0, COUNT(waited_streams));
+	tcase_add_test(cases, evd_free_of_an_evd_in_use_leaves_its_waiter_asleep);
+	tcase_add_loop_test(cases, a_cancelled_evd_wait_leaves_the_evd_as_if_it_had_returned, 0,
+			    COUNT(cancel_types));
+	tcase_add_loop_test(cases, a_wait_keeps_the_cancellation_state_of_its_thread, 0, 4);
+	tcase_add_test(cases, cancellation_loses_no_event);
+	tcase_add_loop_test(cases, a_waiter_may_be_cancelled_while_its_evd_is_destroyed, 0, 20);
+	tcase_add_test(cases, a_thread_is_not_cancelled_while_it_posts_an_event);
 	tcase_add_test(cases, a_request_to_a_full_evd_is_rejected);
 	tcase_add_test(cases, lost_asynchronous_errors_are_one_overflow_event);
 	tcase_add_test(cases, an_endpoint_too_large_for_a_fixed_queue_is_refused);
@@ -1264,6 +1614,10 @@ static void add_evd_pair_cases(void)
 	tcase_add_test(cases, a_queued_unsignalled_completion_ends_a_new_wait);
 	tcase_add_test(cases, a_failure_wakes_the_waiter_even_if_unsignalled);
 	tcase_add_test(cases, solicited_mode_waits_for_solicited_receives);
+	tcase_add_loop_test(cases, a_waiter_is_armed_anew_when_the_mode_changes, 0, 4);
+	tcase_add_test(cases, a_cno_is_triggered_when_the_mode_has_changed);
+	tcase_add_loop_test(cases, a_cancelled_evd_wait_gives_the_completion_channel_back, 0,
+			    COUNT(cancel_types));
 	tcase_add_test(cases, a_queue_without_a_waiter_is_armed_for_errors_only);
 	tcase_add_loop_test(cases, a_failure_is_reported_without_polling, 0, 2);
 	tcase_add_test(cases, the_event_queue_grows_for_flushes);
