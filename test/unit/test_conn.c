@@ -3,6 +3,7 @@
  * Connections are established and end: each event is delivered once and in order, and every
  * transfer completes exactly once.
  */
+#include "../../udapl/ep.h"
 #include "alloc.h"
 #include "harness.h"
 
@@ -991,6 +992,338 @@ START_TEST(the_first_end_event_is_final)
 }
 END_TEST
 
+/* ---- requests before ESTABLISHED ---- */
+
+/* A server whose posts are serialised by the consumer, or by a lock. Separate EVDs or one. */
+static void reopen_server(bool one_evd, bool thread_safe)
+{
+	side_close(server);
+	server->one_evd = one_evd;
+	server->thread_safe = thread_safe;
+	side_open(server, "fake1");
+}
+
+/* The server has accepted. Its answer, and all that follows it, is on the wire. */
+static void accept_held(DAT_CR_HANDLE cr)
+{
+	fake_hold_cm(true);
+	ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_COMPLETION_PENDING);
+}
+
+/* Two sends, a write, a read; then a bind, and a suppressed send. Cookies: @from, ... */
+static void post_early_requests(DAT_RMR_HANDLE rmr, unsigned from)
+{
+	DAT_LMR_TRIPLET iov = segment(server, 1000, 8), range = segment(server, 0, 64);
+	DAT_RMR_TRIPLET remote = target(client, 2000, 0);
+	DAT_RMR_CONTEXT context;
+
+	conn_post_sends(server, from, 1, 0);
+	conn_post_sends(server, from + 1, 1, DAT_COMPLETION_SUPPRESS_FLAG);
+	ck_dat(ep_post_rdma_write(server->ep, 1, &iov, cookie_of(from + 2), &remote, 0));
+	remote.target_address += 8;
+	iov.virtual_address += 8;
+	ck_dat(ep_post_rdma_read(server->ep, 1, &iov, cookie_of(from + 3), &remote, 0));
+	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, server->ep, cookie_of(from + 4),
+			0, &context));
+	conn_post_sends(server, from + 5, 1, DAT_COMPLETION_SUPPRESS_FLAG);
+}
+
+static void expect_bind_event(DAT_EVD_HANDLE evd, uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
+{
+	const DAT_RMR_BIND_COMPLETION_EVENT_DATA bind =
+		expect_event(evd, DAT_RMR_BIND_COMPLETION_EVENT)
+			.event_data.rmr_completion_event_data;
+
+	ck_assert_uint_eq(bind.user_cookie.as_64, cookie);
+	ck_assert_int_eq(bind.status, status);
+}
+
+START_TEST(early_requests_are_executed_when_the_connection_stands)
+{
+	DAT_RMR_HANDLE rmr;
+
+	reopen_server(false, _i);
+	ck_dat(rmr_create(server->pz, &rmr));
+	conn_post_recvs(client, 1, 3);
+	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
+	memcpy(server->memory + 1000, "answered", 8);
+	memcpy(client->memory + 2008, "question", 8);
+	post_early_requests(rmr, 11);
+	expect_no_event(server->request_evd);
+	expect_no_event(client->recv_evd);
+	ck_assert_mem_eq(client->memory + 2000, "\0\0\0\0\0\0\0", 8);
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_COMPLETION_PENDING);
+	ck_assert(fake_step_cm()); /* the client is connected; the server does not know it yet */
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	conn_expect_dtos(client->recv_evd, 1, 3, DAT_DTO_SUCCESS);
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_COMPLETION_PENDING);
+	fake_hold_cm(false);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_dto(server->request_evd, 11, DAT_DTO_SUCCESS);
+	conn_expect_dtos(server->request_evd, 13, 2, DAT_DTO_SUCCESS);
+	expect_bind_event(server->request_evd, 15, DAT_RMR_BIND_SUCCESS);
+	expect_no_event(server->request_evd);
+	ck_assert_mem_eq(client->memory + 2000, "answeredquestion", 16);
+	ck_assert_mem_eq(server->memory + 1000, "answeredquestion", 16);
+	conn_post_recvs(client, 4, 1);
+	conn_post_sends(server, 17, 1, 0);
+	expect_dto(client->recv_evd, 4, DAT_DTO_SUCCESS);
+	expect_dto(server->request_evd, 17, DAT_DTO_SUCCESS);
+}
+END_TEST
+
+/* Why an accepted connection is never established. */
+enum early_end {
+	PEER_IS_GONE,	  /* before the accept */
+	PEER_DISCONNECTS, /* before it has the answer */
+	PEER_FAILS,	  /* to establish it */
+	QP_BREAKS,	  /* at the server */
+	SERVER_ABRUPT,	  /* disconnects */
+	SERVER_GRACEFUL,
+	EARLY_ENDS,
+};
+
+static void end_early(enum early_end end)
+{
+	struct ep *ep = server->ep;
+
+	switch (end) {
+	case PEER_DISCONNECTS:
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+		break;
+	case PEER_FAILS:
+		fake_fail("establish", EINVAL, 1);
+		break;
+	case QP_BREAKS:
+		fake_break_qp(ep->qp);
+		expect_event(server->async_evd, DAT_ASYNC_ERROR_EP_BROKEN);
+		break;
+	case SERVER_ABRUPT:
+		ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+		break;
+	case SERVER_GRACEFUL:
+		ck_dat(ep_disconnect(server->ep, DAT_CLOSE_GRACEFUL_FLAG));
+		break;
+	default:
+		break;
+	}
+	fake_hold_cm(false);
+}
+
+/*
+ * The requests are flushed in order, and the server has the end event, after the flushes unless it
+ * was posted before the last request.
+ */
+static void expect_early_flushes(DAT_EVENT_NUMBER end, bool end_is_last)
+{
+	unsigned cookie = 11;
+	bool ended = false;
+
+	while (cookie < 17 || !ended) {
+		DAT_EVENT event;
+		DAT_COUNT nmore;
+
+		ck_dat(evd_wait(server->recv_evd, SECONDS(60), 1, &event, &nmore));
+		switch (event.event_number) {
+		case DAT_DTO_COMPLETION_EVENT: {
+			const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+				&event.event_data.dto_completion_event_data;
+
+			ck_assert(!ended || !end_is_last);
+			ck_assert_uint_eq(dto->user_cookie.as_64, cookie++);
+			ck_assert_int_eq(dto->status, DAT_DTO_ERR_FLUSHED);
+			break;
+		}
+		case DAT_RMR_BIND_COMPLETION_EVENT: {
+			const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
+				&event.event_data.rmr_completion_event_data;
+
+			ck_assert(!ended || !end_is_last);
+			ck_assert_uint_eq(cookie, 15);
+			ck_assert_uint_eq(bind->user_cookie.as_64, cookie++);
+			ck_assert_int_eq(bind->status, DAT_DTO_ERR_FLUSHED);
+			break;
+		}
+		case DAT_ASYNC_ERROR_EP_BROKEN: /* the EVD has the stream of these errors, too */
+			break;
+		default:
+			ck_assert_int_eq(event.event_number, end);
+			ck_assert(!ended);
+			ended = true;
+		}
+	}
+}
+
+static const unsigned early_quirks[] = {
+	0, FAKE_LATE_FLUSH, FAKE_SWALLOWS_SEND, FAKE_DROPS_CQES, FAKE_REFUSES_SEND, FAKE_ARM_ANY
+};
+
+/* Each of them once and in order, before the end event. */
+START_TEST(early_requests_are_flushed_if_the_connection_never_stands)
+{
+	const enum early_end end = (enum early_end)(_i % EARLY_ENDS);
+	const unsigned quirk = early_quirks[_i / EARLY_ENDS % COUNT(early_quirks)];
+	const bool by_server = end == SERVER_ABRUPT || end == SERVER_GRACEFUL;
+	DAT_RMR_HANDLE rmr;
+	DAT_CR_HANDLE cr;
+
+	reopen_server(true, _i >= EARLY_ENDS * COUNT(early_quirks));
+	fake_quirks(quirk);
+	ck_dat(rmr_create(server->pz, &rmr));
+	cr = conn_request(DAT_TIMEOUT_INFINITE);
+	if (end == PEER_IS_GONE) {
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+		fake_settle(0);
+		ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	} else {
+		accept_held(cr);
+	}
+	post_early_requests(rmr, 11);
+	end_early(end);
+	expect_early_flushes(by_server ? DAT_CONNECTION_EVENT_DISCONNECTED
+				       : DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR,
+			     end != PEER_IS_GONE);
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECTED);
+	while (fake_step())
+		; /* late completions of the device are dropped */
+	expect_no_event(server->recv_evd);
+	ck_dat(rmr_free(rmr));
+	ck_dat(ep_reset(server->ep));
+	ck_dat_is(try_send(server, 18, 0, 64, 0), BAD_STATE(EP_UNCONNECTED));
+	fake_quirks(0);
+	ck_dat(ep_free(client->ep));
+	client->ep = side_create_ep(client, NULL);
+	while (evd_dequeue(client->recv_evd, &(DAT_EVENT){ 0 }) == DAT_SUCCESS)
+		;
+	fake_settle(0);
+	pair_connect(&pair); /* the endpoint works again */
+}
+END_TEST
+
+START_TEST(early_requests_after_a_disconnect_call_are_refused)
+{
+	fake_quirks(FAKE_LATE_FLUSH);
+	conn_post_recvs(server, 1, 1); /* so that the end takes a while */
+	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
+	conn_post_sends(server, 11, 1, 0);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat_is(try_send(server, 12, 0, 64, 0), BAD_STATE(EP_DISCPENDING));
+	fake_hold_cm(false);
+	expect_dto(server->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(server->recv_evd, 11, DAT_DTO_ERR_FLUSHED);
+	expect_end_event(server, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+END_TEST
+
+/* With a bind among them the queue pair goes to error first, so that flushes may be reported. */
+START_TEST(early_requests_are_discarded_with_their_endpoint)
+{
+	const bool bind = _i;
+	DAT_RMR_HANDLE rmr;
+	DAT_EVENT event;
+
+	reopen_server(true, false);
+	ck_dat(rmr_create(server->pz, &rmr));
+	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
+	if (bind)
+		post_early_requests(rmr, 11);
+	else
+		conn_post_sends(server, 11, 2, DAT_COMPLETION_SUPPRESS_FLAG);
+	ck_dat_is(ep_reset(server->ep), BAD_STATE(EP_COMPLPENDING));
+	ck_dat(ep_free(server->ep));
+	ck_assert_uint_eq(fake_outstanding(), 0);
+	fake_hold_cm(false);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+	while (bind && evd_dequeue(server->recv_evd, &event) == DAT_SUCCESS)
+		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
+				 DAT_DTO_ERR_FLUSHED);
+	expect_no_event(server->recv_evd);
+	ck_dat(rmr_free(rmr));
+	ck_dat(lmr_free(server->lmr)); /* nothing is bound to it */
+	server->ep = side_create_ep(server, NULL);
+}
+END_TEST
+
+/* The state is COMPLETION_PENDING within the call, too. */
+START_TEST(requests_before_the_accept_has_returned_are_refused)
+{
+	DAT_CR_HANDLE cr = conn_request(DAT_TIMEOUT_INFINITE);
+	struct ep *ep = server->ep;
+
+	ck_dat_is(try_send(server, 1, 0, 64, 0), BAD_STATE(EP_UNCONNECTED));
+	fake_fail("accept", ENOMEM, 1);
+	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), NO_RESOURCE(TEP));
+	ck_dat_is(try_send(server, 1, 0, 64, 0), BAD_STATE(EP_UNCONNECTED));
+	accept_held(cr);
+	atomic_store(&ep->accepted, false);
+	ep_set_gates(ep);
+	ck_dat_is(try_send(server, 1, 0, 64, 0), BAD_STATE(EP_COMPLPENDING));
+	atomic_store(&ep->accepted, true);
+	ep_set_gates(ep);
+	conn_post_sends(server, 1, 1, 0);
+	ck_assert_uint_eq(fake_outstanding(), 1);
+	fake_hold_cm(false);
+}
+END_TEST
+
+/* An endpoint that was accepted once, and connects now, must not post before it is connected. */
+START_TEST(requests_of_the_active_side_wait_for_established)
+{
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_end_event(server, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(server->ep));
+	fake_hold_cm(true);
+	ck_dat(conn_connect(server, client->address.sin_addr, conn_listen(client),
+			    DAT_TIMEOUT_INFINITE));
+	ck_dat_is(try_send(server, 1, 0, 64, 0), BAD_STATE(EP_ACTCONNPENDING));
+	fake_hold_cm(false);
+}
+END_TEST
+
+START_TEST(a_failed_early_request_breaks_the_connection_after_established)
+{
+	DAT_LMR_TRIPLET iov;
+
+	reopen_server(true, false);
+	iov = segment(server, 0, 65);
+	conn_post_recvs(client, 1, 1);
+	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
+	ck_dat(ep_post_send(server->ep, 1, &iov, cookie_of(11), 0));
+	conn_post_sends(server, 12, 1, DAT_COMPLETION_SUPPRESS_FLAG);
+	ck_assert(fake_step_cm()); /* the client gets the answer, and the message */
+	expect_dto(server->recv_evd, 11, DAT_DTO_ERR_REMOTE_RESPONDER);
+	expect_dto(server->recv_evd, 12, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(server->recv_evd);
+	fake_hold_cm(false);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_end_event(server, DAT_CONNECTION_EVENT_BROKEN);
+}
+END_TEST
+
+START_TEST(early_reads_are_refused_if_the_peer_takes_none)
+{
+	DAT_LMR_TRIPLET iov = segment(server, 0, 8);
+	DAT_RMR_TRIPLET remote = target(client, 0, 8);
+	DAT_EP_ATTR attr = ep_attr_default(client);
+
+	attr.max_rdma_read_in = 0;
+	ck_dat(ep_free(client->ep));
+	client->ep = side_create_ep(client, &attr);
+	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
+	ck_dat_is(ep_post_rdma_read(server->ep, 1, &iov, cookie_of(1), &remote, 0),
+		  BAD_STATE(EP_NOTREADY));
+	ck_dat(ep_post_rdma_write(server->ep, 1, &iov, cookie_of(2), &remote, 0));
+	fake_hold_cm(false);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
+	ck_dat_is(ep_post_rdma_read(server->ep, 1, &iov, cookie_of(1), &remote, 0),
+		  BAD_STATE(EP_NOTREADY));
+}
+END_TEST
+
 /* ---- posts that race with the end ---- */
 
 #define MAX_POSTS 100000
@@ -1031,11 +1364,14 @@ static void conn_collect(DAT_EVD_HANDLE evd, unsigned *recvs, unsigned *requests
 	while (evd_dequeue(evd, &event) == DAT_SUCCESS) {
 		uint64_t cookie = event.event_data.dto_completion_event_data.user_cookie.as_64;
 
-		if (event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED) {
+		if (event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED ||
+		    event.event_number == DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR) {
 			ck_assert(!*ended);
 			*ended = true;
 			continue;
 		}
+		if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
+			continue;
 		ck_assert_int_eq(event.event_number, DAT_DTO_COMPLETION_EVENT);
 		if (cookie >> 32)
 			ck_assert_uint_eq((unsigned)cookie, (*requests)++);
@@ -1072,6 +1408,46 @@ START_TEST(every_post_completes_exactly_once)
 		consumer_thread_join(threads[1]);
 	fake_settle(0);
 	conn_collect(client->recv_evd, &recvs, &requests, &ended);
+	ck_assert_uint_eq(requests, sender.posted);
+	ck_assert_uint_eq(recvs, receiver.posted);
+}
+END_TEST
+
+/*
+ * The server posts from the accept on. The client disconnects before it has the answer, or later.
+ * Odd rounds: two threads post, on a thread-safe IA.
+ */
+START_TEST(every_early_post_completes_exactly_once)
+{
+	struct conn_poster sender = { .side = server },
+			   receiver = { .side = server, .recvs = true };
+	const bool before = _i & 2;
+	unsigned recvs = 0, requests = 0;
+	pthread_t threads[2] = { 0 };
+	bool ended = false;
+
+	reopen_server(true, _i & 1);
+	conn_post_recvs(client, 1, 16);
+	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
+	threads[0] = consumer_thread_start(conn_poster_main, &sender);
+	if (server->thread_safe)
+		threads[1] = consumer_thread_start(conn_poster_main, &receiver);
+	for (int n = 0; n < _i * 10; n++)
+		sched_yield();
+	if (before)
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_hold_cm(false);
+	while (!before && requests < 8)
+		conn_collect(server->recv_evd, &recvs, &requests, &ended);
+	if (!before)
+		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	while (!ended)
+		conn_collect(server->recv_evd, &recvs, &requests, &ended);
+	consumer_thread_join(threads[0]);
+	if (server->thread_safe)
+		consumer_thread_join(threads[1]);
+	fake_settle(0);
+	conn_collect(server->recv_evd, &recvs, &requests, &ended);
 	ck_assert_uint_eq(requests, sender.posted);
 	ck_assert_uint_eq(recvs, receiver.posted);
 }
@@ -1126,6 +1502,16 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, an_unexplained_flush_waits_for_a_disconnect, 0, 2);
 	tcase_add_test(cases, exhausted_retries_break_the_connection);
 	tcase_add_test(cases, the_first_end_event_is_final);
+	tcase_add_loop_test(cases, early_requests_are_executed_when_the_connection_stands, 0, 2);
+	tcase_add_loop_test(cases, early_requests_are_flushed_if_the_connection_never_stands, 0,
+			    2 * EARLY_ENDS * COUNT(early_quirks));
+	tcase_add_test(cases, early_requests_after_a_disconnect_call_are_refused);
+	tcase_add_loop_test(cases, early_requests_are_discarded_with_their_endpoint, 0, 2);
+	tcase_add_test(cases, requests_before_the_accept_has_returned_are_refused);
+	tcase_add_test(cases, requests_of_the_active_side_wait_for_established);
+	tcase_add_test(cases, a_failed_early_request_breaks_the_connection_after_established);
+	tcase_add_test(cases, early_reads_are_refused_if_the_peer_takes_none);
 	tcase_add_loop_test(cases, every_post_completes_exactly_once, 0, 20);
+	tcase_add_loop_test(cases, every_early_post_completes_exactly_once, 0, 20);
 	return run_unit_cases(argc, argv);
 }

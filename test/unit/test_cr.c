@@ -262,6 +262,99 @@ START_TEST(requests_may_be_answered_in_any_order)
 }
 END_TEST
 
+/* ---- simultaneous connects ---- */
+
+/* Both sides listen, and connect to each other at once. Returns the request at each. */
+static void connect_both(DAT_CR_HANDLE *at_client, DAT_CR_HANDLE *at_server)
+{
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create(client->ia, QUAL, client->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	fake_hold_cm(true);
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, QUAL,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(ep_connect(server->ep, (DAT_IA_ADDRESS_PTR)&client->address, QUAL,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	fake_hold_cm(false);
+	*at_client = expect_event(client->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			     .event_data.cr_arrival_event_data.cr_handle;
+	*at_server = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			     .event_data.cr_arrival_event_data.cr_handle;
+}
+
+/* The connect of the endpoint goes on, and so does the request, which another one may accept. */
+START_TEST(an_accept_with_a_connecting_endpoint_changes_nothing)
+{
+	DAT_EP_HANDLE other = side_create_ep(server, NULL);
+	DAT_CR_HANDLE at_client, at_server;
+	DAT_EVENT event;
+
+	post_recv(server, 1, 0, 64, 0);
+	connect_both(&at_client, &at_server);
+	for (int n = 0; n < 3; n++)
+		ck_dat_is(cr_accept(at_server, server->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
+	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+	ck_assert_uint_eq(((struct evd *)server->connect_evd)->reserved, 2);
+	expect_no_event(server->connect_evd);
+	expect_no_event(server->recv_evd);
+	ck_dat(cr_accept(at_client, side_create_ep(client, NULL), 0, NULL));
+	event = expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, server->ep);
+	ck_dat_is(cr_accept(at_server, server->ep, 0, NULL), BAD_STATE(EP_CONNECTED));
+	ck_dat(cr_accept(at_server, other, 0, NULL));
+	event = expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, other);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+END_TEST
+
+/* The thread of the server that watches its connection events. */
+static void *reset_rejected_endpoint(void *arg)
+{
+	DAT_EVENT event;
+
+	(void)arg;
+	event = expect_event(server->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ck_dat(ep_reset(event.event_data.connect_event_data.ep_handle));
+	return NULL;
+}
+
+/*
+ * The client, whose rank is lower, rejects. The server repeats its accept until its endpoint, which
+ * was rejected, has been reset.
+ */
+START_TEST(simultaneous_connects_become_one_connection)
+{
+	DAT_CR_HANDLE at_client, at_server;
+	pthread_t watcher;
+	DAT_RETURN ret;
+
+	connect_both(&at_client, &at_server);
+	ck_dat_is(cr_accept(at_server, server->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
+	watcher = consumer_thread_start(reset_rejected_endpoint, NULL);
+	ck_dat(cr_reject(at_client));
+	while ((ret = cr_accept(at_server, server->ep, 0, NULL)) != DAT_SUCCESS) {
+		ck_assert_msg(ret == BAD_STATE(EP_ACTCONNPENDING) ||
+				      ret == BAD_STATE(EP_DISCPENDING) ||
+				      ret == BAD_STATE(EP_DISCONNECTED),
+			      "%s", status_text(ret));
+		sched_yield();
+	}
+	consumer_thread_join(watcher);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_no_event(client->connect_evd);
+	expect_no_event(server->connect_evd);
+	post_recv(client, 1, 0, 64, 0);
+	post_send(server, 2, 0, 64, 0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
+}
+END_TEST
+
 /* ---- unanswered requests ---- */
 
 START_TEST(a_request_may_be_answered_after_the_peer_gave_up)
@@ -339,6 +432,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_accept_without_memory_changes_nothing);
 	tcase_add_loop_test(cases, a_request_is_answered_once, 0, 2);
 	tcase_add_test(cases, requests_may_be_answered_in_any_order);
+	tcase_add_test(cases, an_accept_with_a_connecting_endpoint_changes_nothing);
+	tcase_add_loop_test(cases, simultaneous_connects_become_one_connection, 0, 10);
 	tcase_add_loop_test(cases, a_request_may_be_answered_after_the_peer_gave_up, 0, 2);
 	tcase_add_test(cases, an_unanswered_request_refuses_a_graceful_close);
 	tcase_add_test(cases, an_ia_may_connect_to_itself);
