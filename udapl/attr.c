@@ -18,10 +18,6 @@ static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSIO
 /* default limit of a message and of an RDMA, in bytes */
 #define DEFAULT_SIZE	 (UINT64_C(1) << 31)
 #define BUFFER_ALIGNMENT 64
-#define ALL_COMPLETION_FLAGS                                                                       \
-	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
-	 DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG |                     \
-	 DAT_COMPLETION_EVD_THRESHOLD_FLAG)
 /* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
 #define RECV_INFO_BUFFERS 0x01
 #define RECV_INFO_SPAN	  0x10
@@ -175,6 +171,7 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
  * configure nothing count as 0.
  */
 #define REQUEST_CONFIG_FLAGS (DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+#define ALL_QOS		     (DAT_QOS_HIGH_THROUGHPUT | DAT_QOS_LOW_LATENCY | DAT_QOS_ECONOMY | DAT_QOS_PREMIUM)
 #define RECV_CONFIG_FLAGS    (REQUEST_CONFIG_FLAGS | DAT_COMPLETION_SOLICITED_WAIT_FLAG)
 
 static bool flags_legal(const DAT_EP_ATTR *attr)
@@ -190,10 +187,30 @@ static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 	for (unsigned i = 0; i < EP_COUNTS; i++)
 		if (*ep_count(&asked, i) < 0 || *ep_count(&asked, i) > *ep_count(limits, i))
 			return false;
-	if ((asked.max_recv_dtos && !asked.max_recv_iov) ||
-	    (asked.max_request_dtos && !asked.max_request_iov))
-		return false;
-	return asked.ep_transport_specific_count == 0 && asked.ep_provider_specific_count == 0;
+	return (!asked.max_recv_dtos || asked.max_recv_iov) &&
+	       (!asked.max_request_dtos || asked.max_request_iov);
+}
+
+/* What programs ask for although it has never had an effect, or leave uninitialised. */
+static void ignore_wishes(DAT_EP_ATTR *attr)
+{
+	const DAT_EP_ATTR asked = *attr;
+
+	attr->request_completion_flags &= REQUEST_CONFIG_FLAGS;
+	attr->recv_completion_flags &= RECV_CONFIG_FLAGS;
+	attr->qos = DAT_QOS_BEST_EFFORT;
+	attr->srq_soft_hw = 0; /* not looked at without an SRQ */
+	attr->ep_transport_specific_count = 0;
+	attr->ep_transport_specific = NULL;
+	attr->ep_provider_specific_count = 0;
+	attr->ep_provider_specific = NULL;
+	if (memcmp(&asked, attr, sizeof(asked)) != 0)
+		log_ep("EP attributes: ignored: request flags %#x, receive flags %#x, qos %#x, "
+		       "srq_soft_hw %d, %d and %d specific attributes",
+		       (unsigned)asked.request_completion_flags & ~REQUEST_CONFIG_FLAGS,
+		       (unsigned)asked.recv_completion_flags & ~RECV_CONFIG_FLAGS,
+		       (unsigned)asked.qos, asked.srq_soft_hw, asked.ep_transport_specific_count,
+		       asked.ep_provider_specific_count);
 }
 
 /*
@@ -217,19 +234,10 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	if (asked->max_message_size > limits.max_message_size ||
 	    asked->max_rdma_size > limits.max_rdma_size)
 		return bad;
-	if (asked->qos != DAT_QOS_BEST_EFFORT)
+	if (asked->qos & ~(unsigned)ALL_QOS)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	*attr = *asked;
-	attr->request_completion_flags &= REQUEST_CONFIG_FLAGS;
-	attr->recv_completion_flags &= RECV_CONFIG_FLAGS;
-	if (attr->request_completion_flags != asked->request_completion_flags ||
-	    attr->recv_completion_flags != asked->recv_completion_flags)
-		log_ep("EP attributes: request flags %#x count as %#x, receive flags %#x as %#x",
-		       (unsigned)asked->request_completion_flags,
-		       (unsigned)attr->request_completion_flags,
-		       (unsigned)asked->recv_completion_flags,
-		       (unsigned)attr->recv_completion_flags);
-	attr->srq_soft_hw = 0; /* without an SRQ programs leave it uninitialised */
+	ignore_wishes(attr);
 	if (!attr->max_message_size)
 		attr->max_message_size = limits.max_message_size;
 	if (!attr->max_rdma_size)

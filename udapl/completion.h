@@ -67,10 +67,11 @@ static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, struct tp_wc w
 	return ring_retire(req->ring, req);
 }
 
-/* Does this completion, not taken yet, end a wait? */
-static inline bool completion_notifies(const struct tp_wc *wc)
+/* Does this completion, not taken yet, end a wait? UNSIGNALLED counts in notify mode only. */
+static inline bool completion_notifies(const struct evd *evd, const struct tp_wc *wc)
 {
-	return wc->status || !(completion_req(wc)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
+	return wc->status || evd->config != DAT_EVD_STATE_CONFIG_NOTIFY ||
+	       !(completion_req(wc)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
 }
 
 #endif

@@ -608,8 +608,12 @@ static DAT_RETURN copy_remote_address(const struct sockaddr *from, DAT_CONN_QUAL
 
 	memset(to, 0, sizeof(*to));
 	switch (from->sa_family) {
+	case AF_UNSPEC: /* OFED's providers never read the family, so programs leave it out */
+		log_cm("connect: address without a family, taken for IPv4");
+		/* fall through */
 	case AF_INET:
 		memcpy(in, from, sizeof(*in));
+		in->sin_family = AF_INET;
 		in->sin_port = htons(port_of_qual(qual));
 		host = is_host_in4(in);
 		break;

@@ -229,7 +229,7 @@ bool evd_drain_relock(struct evd *evd, bool *notified)
 		}
 		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
 		for (unsigned i = 0; i < n; i++) {
-			bool notify = completion_notifies(&wc[i]);
+			bool notify = completion_notifies(evd, &wc[i]);
 
 			if (completion_take_locked(evd, wc[i], &event) && !evd->is_sink) {
 				evd_push_locked(evd, &event, notify);
@@ -272,7 +272,7 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 	spin_lock(&evd->lock);
 	while (tp_cq_poll(evd->cq, &wc, 1)) {
 		const struct req *req = completion_req(&wc);
-		bool notify = completion_notifies(&wc);
+		bool notify = completion_notifies(evd, &wc);
 
 		if (req->ring->ep == ep) {
 			/* the window outlives the endpoint, and keeps what the bind did */
@@ -436,9 +436,11 @@ DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen)
 	spin_lock(&evd->lock);
 	evd_drain_relock(evd, &notified);
 	before = evd->qlen;
-	if (evd->slow_path & EVD_WAITER) {
+	if (qlen == before) {
+		ret = DAT_SUCCESS;
+	} else if (evd->slow_path & EVD_WAITER) {
 		ret = BAD_STATE(EVD_WAITER);
-	} else if (evd->queue.count > (unsigned)qlen) {
+	} else if (qlen < before && evd->queue.count > (unsigned)qlen) {
 		ret = DAT_ERROR(DAT_INVALID_STATE, 0);
 	} else {
 		evd->qlen = qlen;

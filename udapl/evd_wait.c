@@ -289,7 +289,7 @@ static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const s
 
 	assert_locked(&evd->lock);
 	if (second) {
-		bool notify = completion_notifies(second);
+		bool notify = completion_notifies(evd, second);
 
 		if (completion_take_locked(evd, *second, &next))
 			evd_push_locked(evd, &next, notify);

@@ -99,7 +99,8 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 	if (!kind)
 		return BAD_ARG(2);
 	ret = kind->span_get(ia, region, length, span);
-	if (ret == DAT_SUCCESS && priv & ~(unsigned)DAT_MEM_PRIV_ALL_FLAG)
+	if (ret == DAT_SUCCESS &&
+	    priv & ~(unsigned)(DAT_MEM_PRIV_ALL_FLAG | DAT_MEM_PRIV_RO_DISABLE_FLAG))
 		ret = BAD_ARG(6);
 	return ret;
 }
@@ -250,12 +251,14 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 	lmr->address = (uintptr_t)span.address;
 	lmr->last = lmr->address + span.length - 1;
 	lmr->length = span.length;
-	lmr->priv = priv;
+	lmr->priv = (DAT_MEM_PRIV_FLAGS)(priv & DAT_MEM_PRIV_ALL_FLAG);
 	if (kind->has_cookie)
 		ret = lmr_use_cookie(lmr, &span);
 	if (ret != DAT_SUCCESS)
 		goto free_lmr;
-	ret = lmr_register(lmr, &span, kind->may_relax && ia->ro_aware);
+	ret = lmr_register(lmr, &span,
+			   kind->may_relax && ia->ro_aware &&
+				   !(priv & DAT_MEM_PRIV_RO_DISABLE_FLAG));
 	if (ret != DAT_SUCCESS)
 		goto put_cookie;
 	lmr_report(lmr, lmr_context, rmr_context, registered_size, registered_address);

@@ -14,7 +14,7 @@
 /* nothing is wrong, post it; no call returns this */
 #define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
 
-/* Flags that are legal on any endpoint. */
+/* Flags that have an effect on any endpoint. */
 #define SEND_FLAGS                                                                                 \
 	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
@@ -53,16 +53,15 @@ static DAT_RETURN dto_complete_flushed(struct ring *ring, struct evd *evd, DAT_D
 	return ep_complete_flushed(&req, evd);
 }
 
-static bool flags_wrong(DAT_COMPLETION_FLAGS flags, unsigned plain, DAT_COMPLETION_FLAGS configured)
+DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+					DAT_COMPLETION_FLAGS configured)
 {
-	unsigned legal = plain | (configured & DAT_COMPLETION_UNSIGNALLED_FLAG);
+	const unsigned effective = plain | (configured & DAT_COMPLETION_UNSIGNALLED_FLAG);
 
-	return flags & ~legal;
-}
-
-bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned plain)
-{
-	return !flags_wrong(flags, plain, ep->attr.request_completion_flags);
+	if (flags & ~effective)
+		log_to(LOG_DTO, "post: of the flags %#x, %#x are ignored", (unsigned)flags,
+		       (unsigned)(flags & ~effective));
+	return (DAT_COMPLETION_FLAGS)(flags & effective);
 }
 
 /*
@@ -105,7 +104,7 @@ static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIP
 		return BAD_ARG(2);
 	if (nseg && (!iov || iov_size(iov, (unsigned)nseg) > ep->max_transfer))
 		return BAD_ARG(3);
-	if (flags_wrong(flags, SEND_FLAGS, ep->attr.request_completion_flags))
+	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
 		return BAD_ARG(5);
 	return request_state_refused(ep, cookie);
 }
@@ -117,7 +116,7 @@ static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_T
 		return BAD_ARG(2);
 	if (nseg && !iov)
 		return BAD_ARG(3);
-	if (flags_wrong(flags, 0, ep->attr.recv_completion_flags))
+	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
 		return BAD_ARG(5);
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
@@ -138,7 +137,7 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
 		return BAD_ARG(3);
 	if (!remote)
 		return BAD_ARG(5);
-	if (flags_wrong(flags, RDMA_FLAGS, ep->attr.request_completion_flags))
+	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
 		return BAD_ARG(6);
 	if (read && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
 	    ep->attr.max_rdma_read_out == 0)
@@ -337,6 +336,7 @@ static NOINLINE DAT_RETURN send_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LM
 	ret = send_refused(ep, nseg, iov, cookie, flags);
 	if (ret != PROCEED)
 		return ret;
+	flags = ep_effective_flags(flags, SEND_FLAGS, ep->attr.request_completion_flags);
 	return request_post_serialized(ep, REQ_SEND, iov, (unsigned)nseg,
 				       iov_size(iov, (unsigned)nseg), cookie, NULL, flags);
 }
@@ -369,6 +369,7 @@ static NOINLINE DAT_RETURN rdma_slow(struct ep *ep, enum req_kind kind, DAT_COUN
 	ret = rdma_refused(ep, kind, nseg, iov, cookie, remote, flags);
 	if (ret != PROCEED)
 		return ret;
+	flags = ep_effective_flags(flags, RDMA_FLAGS, ep->attr.request_completion_flags);
 	return request_post_serialized(ep, kind, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg),
 				       cookie, remote, flags);
 }
@@ -446,6 +447,7 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 	ret = receive_refused(ep, nseg, iov, cookie, flags);
 	if (ret != PROCEED)
 		return ret;
+	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
 	ret = NO_RESOURCE(MEMORY);
 	if (ep->thread_safe)
 		spin_lock(&ep->recv_lock);

@@ -459,13 +459,19 @@ static DAT_RETURN lmr_hold_covering(struct ia *ia, const DAT_LMR_TRIPLET *triple
 	return BAD_ARG(2);
 }
 
+/* Of binds every provider has refused that. */
+static bool unsignalled_by_mistake(const struct ep *ep, DAT_COMPLETION_FLAGS flags)
+{
+	return flags & ~ep->attr.request_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
+}
+
 static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr,
 			       DAT_MEM_PRIV_FLAGS priv, const struct ep *ep, DAT_EP_STATE state,
 			       DAT_COMPLETION_FLAGS flags)
 {
-	if (priv & ~(unsigned)DAT_MEM_PRIV_ALL_FLAG)
+	if (priv & ~(unsigned)(DAT_MEM_PRIV_ALL_FLAG | DAT_MEM_PRIV_RO_DISABLE_FLAG))
 		return BAD_ARG(3);
-	if (!ep_flags_legal(ep, flags, BIND_FLAGS))
+	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS || unsignalled_by_mistake(ep, flags))
 		return BAD_ARG(6);
 	if (state != DAT_EP_STATE_CONNECTED && state != DAT_EP_STATE_DISCONNECTED)
 		return status_of_ep_state(state);
@@ -645,7 +651,10 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
 		ret = bind_prepare(rmr, lmr, triplet, priv, &binding);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
-		return bind_post_serialized(rmr, binding, ep, cookie, flags, context);
+		return bind_post_serialized(
+			rmr, binding, ep, cookie,
+			ep_effective_flags(flags, BIND_FLAGS, ep->attr.request_completion_flags),
+			context);
 	if (ret == DAT_SUCCESS)
 		ret = bind_complete_flushed(rmr, ep, cookie, context);
 	if (lmr)

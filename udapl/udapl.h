@@ -81,6 +81,12 @@ DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
 /* DAT_INVALID_STATE with the subtype that names it */
 DAT_RETURN status_of_ep_state(DAT_EP_STATE state);
 
+/* Every flag that DAT defines for a post and for an endpoint. */
+#define ALL_COMPLETION_FLAGS                                                                       \
+	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
+	 DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG |                     \
+	 DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+
 /* When a call that begins now times out, on the clock of tp_now. */
 static inline uint64_t deadline_of(DAT_TIMEOUT timeout)
 {
@@ -309,9 +315,10 @@ struct evd {
 	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
 };
 
+/* Not only with DAT_EVD_RMR_BIND_FLAG: no provider has asked for that. */
 static inline bool evd_takes_binds(const struct evd *evd)
 {
-	return !evd->is_sink && evd->flags & DAT_EVD_RMR_BIND_FLAG;
+	return !evd->is_sink;
 }
 
 /* The longest queue a consumer may ask for. */
@@ -634,8 +641,12 @@ DAT_RETURN ep_posted(struct ep *ep, int err);
 DAT_EP_STATE ep_request_state(const struct ep *ep);
 /* A post to an endpoint that is disconnected completes as flushed at once. */
 DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
-/* May a request have these flags? UNSIGNALLED is for endpoints that were made so. */
-bool ep_flags_legal(const struct ep *ep, DAT_COMPLETION_FLAGS flags, unsigned plain);
+/*
+ * Those of @flags that have an effect: @plain ones, and UNSIGNALLED if the endpoint was @configured
+ * so. Programs pass others, too, and every provider has ignored them.
+ */
+DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+					DAT_COMPLETION_FLAGS configured);
 
 /* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
 void ep_break_locked(struct ep *ep);
