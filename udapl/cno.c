@@ -338,23 +338,22 @@ static void cno_wait_cancelled(void *arg)
 }
 
 /* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
-static int cno_wait_poll(struct wait_entry *entry, uint64_t deadline, int cancel_state)
+static int cno_wait_poll(struct wait_entry *entry, uint64_t deadline,
+			 const struct cancellation *cancel)
 {
 	struct pollfd pollfd = { .fd = entry->wakefd, .events = POLLIN };
-	int ready, type;
+	int ready;
 
 	pthread_cleanup_push(cno_wait_cancelled, entry);
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	pthread_setcancelstate(cancel_state, NULL);
+	cancel_allow(cancel);
 	ready = tp_poll(&pollfd, 1, deadline);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	pthread_setcanceltype(type, NULL);
+	cancel_forbid_again();
 	pthread_cleanup_pop(0);
 	return ready;
 }
 
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				      int cancel_state, struct evd **evd)
+				      const struct cancellation *cancel, struct evd **evd)
 {
 	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_open() };
 	DAT_RETURN ret;
@@ -369,7 +368,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		spin_unlock(&cno->lock);
 		if (ret != NOT_LATCHED)
 			break;
-		ready = cno_wait_poll(&entry, deadline, cancel_state);
+		ready = cno_wait_poll(&entry, deadline, cancel);
 		if (ready > 0) {
 			wakefd_clear(entry.wakefd);
 			continue;
@@ -394,26 +393,26 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 	uint64_t deadline = deadline_of(timeout);
 	struct evd *evd = NULL;
 	unsigned broadcasts;
-	int cancel_state;
+	struct cancellation cancel;
 	DAT_RETURN ret;
 
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
 	if (!out)
 		return BAD_ARG(3);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	cancel_forbid(&cancel);
 	spin_lock(&cno->lock);
 	broadcasts = cno->broadcasts;
 	cno->waiters++;
 	ret = check_latch_locked(cno, broadcasts, NULL, &evd);
 	spin_unlock(&cno->lock);
 	if (ret == NOT_LATCHED && timeout != 0)
-		ret = sleep_until_latched(cno, broadcasts, deadline, cancel_state, &evd);
+		ret = sleep_until_latched(cno, broadcasts, deadline, &cancel, &evd);
 	if (evd)
 		arm_evds(cno);
 	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
 	leave_wait(cno);
-	pthread_setcancelstate(cancel_state, NULL);
+	cancel_restore(&cancel);
 	return ret;
 }

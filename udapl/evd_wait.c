@@ -174,26 +174,22 @@ static void wait_cancelled(void *arg)
 	(void)wait_end(arg, DAT_ERROR(DAT_INTERRUPTED_CALL, 0), &event, &nmore);
 }
 
-/*
- * The only place of a wait where the thread can be cancelled, if its @cancel_state allows that. Not
- * at any instruction, even if its cancellation type is asynchronous: wait_cancelled needs the locks.
- */
-static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int cancel_state)
+/* The only place of a wait where the thread can be cancelled: wait_cancelled needs the locks. */
+static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until,
+		     const struct cancellation *cancel)
 {
-	int ready, type;
+	int ready;
 
 	pthread_cleanup_push(wait_cancelled, evd);
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	pthread_setcancelstate(cancel_state, NULL);
+	cancel_allow(cancel);
 	ready = tp_poll(fds, evd->cq ? 2 : 1, until);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	pthread_setcanceltype(type, NULL);
+	cancel_forbid_again();
 	pthread_cleanup_pop(0);
 	return ready;
 }
 
 /* Sleeps as the owner of the completion channel until there is a reason to return. */
-static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, int cancel_state)
+static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct cancellation *cancel)
 {
 	struct pollfd fds[] = {
 		{ .fd = evd->wakefd, .events = POLLIN },
@@ -211,7 +207,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, int cancel_stat
 		if (ret != STILL_WAITING)
 			return ret;
 		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
-		ready = wait_poll(evd, fds, until, cancel_state);
+		ready = wait_poll(evd, fds, until, cancel);
 		if (ready == 0 && until == deadline)
 			return wait_check(evd, &drained);
 		if (ready < 0)
@@ -249,7 +245,7 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 {
 	DAT_RETURN ret = wait_refused_locked(evd, threshold);
 	bool notified = false;
-	int cancel_state;
+	struct cancellation cancel;
 
 	assert_locked(&evd->lock);
 	if (ret != DAT_SUCCESS) {
@@ -264,16 +260,16 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 		run_release_unlock(evd);
 		return ret;
 	}
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	cancel_forbid(&cancel);
 	evd->slow_path |= EVD_WAITER;
 	evd->wait_satisfied = false;
 	evd->threshold = threshold;
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		service_lend(evd->obj.ia, evd);
-	ret = wait_sleep(evd, deadline_of(timeout), cancel_state);
+	ret = wait_sleep(evd, deadline_of(timeout), &cancel);
 	ret = wait_end(evd, ret, event, nmore);
-	pthread_setcancelstate(cancel_state, NULL);
+	cancel_restore(&cancel);
 	return ret;
 }
 

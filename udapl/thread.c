@@ -18,6 +18,32 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 	return -err;
 }
 
+void cancel_forbid(struct cancellation *consumers)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &consumers->state);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &consumers->type);
+}
+
+void cancel_allow(const struct cancellation *consumers)
+{
+	pthread_setcancelstate(consumers->state, NULL);
+}
+
+void cancel_forbid_again(void)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+/*
+ * The type comes last: with the asynchronous type glibc ends the thread in the first call, too, but
+ * then pthread_join does not return PTHREAD_CANCELED.
+ */
+void cancel_restore(const struct cancellation *consumers)
+{
+	pthread_setcancelstate(consumers->state, NULL);
+	pthread_setcanceltype(consumers->type, NULL);
+}
+
 int wakefd_open(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -11,6 +11,19 @@
  */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
+/*
+ * From cancel_forbid to cancel_restore the calling thread can't be cancelled, except between
+ * cancel_allow and cancel_forbid_again: there at a cancellation point, if the consumer allows it at
+ * all, but never at any other instruction.
+ */
+struct cancellation {
+	int state, type;
+};
+void cancel_forbid(struct cancellation *consumers);
+void cancel_allow(const struct cancellation *consumers);
+void cancel_forbid_again(void);
+void cancel_restore(const struct cancellation *consumers);
+
 /* A non-blocking eventfd, or a negative errno. Readable from wakefd_signal to wakefd_clear. */
 int wakefd_open(void);
 void wakefd_signal(int fd); /* any thread, under any lock */
