@@ -1587,11 +1587,7 @@ static void add_evd_side_cases(void)
 	tcase_add_test(cases, a_connection_role_ends_the_solicited_mode);
 	tcase_add_loop_test(cases, evd_free_aborts_the_wait, 0, COUNT(waited_streams));
 	tcase_add_test(cases, evd_free_of_an_evd_in_use_leaves_its_waiter_asleep);
-	tcase_add_loop_test(cases, a_cancelled_evd_wait_leaves_the_evd_as_if_it_had_returned, 0,
-			    COUNT(cancel_types));
 	tcase_add_loop_test(cases, a_wait_keeps_the_cancellation_state_of_its_thread, 0, 4);
-	tcase_add_test(cases, cancellation_loses_no_event);
-	tcase_add_loop_test(cases, a_waiter_may_be_cancelled_while_its_evd_is_destroyed, 0, 20);
 	tcase_add_test(cases, a_thread_is_not_cancelled_while_it_posts_an_event);
 	tcase_add_test(cases, a_request_to_a_full_evd_is_rejected);
 	tcase_add_test(cases, lost_asynchronous_errors_are_one_overflow_event);
@@ -1616,8 +1612,6 @@ static void add_evd_pair_cases(void)
 	tcase_add_test(cases, solicited_mode_waits_for_solicited_receives);
 	tcase_add_loop_test(cases, a_waiter_is_armed_anew_when_the_mode_changes, 0, 4);
 	tcase_add_test(cases, a_cno_is_triggered_when_the_mode_has_changed);
-	tcase_add_loop_test(cases, a_cancelled_evd_wait_gives_the_completion_channel_back, 0,
-			    COUNT(cancel_types));
 	tcase_add_test(cases, a_queue_without_a_waiter_is_armed_for_errors_only);
 	tcase_add_loop_test(cases, a_failure_is_reported_without_polling, 0, 2);
 	tcase_add_test(cases, the_event_queue_grows_for_flushes);
@@ -1629,9 +1623,27 @@ static void add_evd_pair_cases(void)
 	tcase_add_test(cases, a_waiter_misses_no_completion);
 }
 
+static void add_evd_cancellation_cases(void)
+{
+	TCase *cases = tcase_create("cancelled threads");
+
+	tcase_set_timeout(cases, 60);
+	tcase_add_checked_fixture(cases, evd_setup_side, NULL);
+	tcase_add_loop_test(cases, a_cancelled_evd_wait_leaves_the_evd_as_if_it_had_returned, 0,
+			    COUNT(cancel_types));
+	tcase_add_test(cases, cancellation_loses_no_event);
+	tcase_add_loop_test(cases, a_waiter_may_be_cancelled_while_its_evd_is_destroyed, 0, 20);
+	cases = tcase_create("cancelled threads with completions");
+	tcase_set_timeout(cases, 60);
+	tcase_add_loop_test(cases, a_cancelled_evd_wait_gives_the_completion_channel_back, 0,
+			    COUNT(cancel_types));
+}
+
 int main(int argc, char **argv)
 {
 	add_evd_side_cases();
 	add_evd_pair_cases();
+	if (CAN_CANCEL_THREADS)
+		add_evd_cancellation_cases();
 	return run_unit_cases(argc, argv);
 }
