@@ -167,8 +167,8 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 }
 
 /*
- * Programs ask for any combination of completion flags, and every provider has taken them. Those that
- * configure nothing count as 0.
+ * Programs ask for any combination of completion flags, and every provider has taken them. Those
+ * that configure nothing count as 0.
  */
 #define REQUEST_CONFIG_FLAGS (DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
 #define ALL_QOS		     (DAT_QOS_HIGH_THROUGHPUT | DAT_QOS_LOW_LATENCY | DAT_QOS_ECONOMY | DAT_QOS_PREMIUM)

@@ -322,7 +322,7 @@ static void leave_wait(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
-/* The thread was cancelled while it slept. A trigger that woke it is passed on to another waiter. */
+/* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */
 static void cno_wait_cancelled(void *arg)
 {
 	struct wait_entry *entry = arg;

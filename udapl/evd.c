@@ -56,8 +56,8 @@ static unsigned role_depth(const struct ia *ia, enum evd_role role, const DAT_EP
 }
 
 /*
- * An EVD is in notify or solicited mode as long as all its roles ask for that, and only receives can
- * be solicited. With any other mixture it is in threshold mode.
+ * An EVD is in notify or solicited mode as long as all its roles ask for that, and only receives
+ * can be solicited. With any other mixture it is in threshold mode.
  */
 static unsigned config_locked(const struct evd *evd)
 {
@@ -270,8 +270,8 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
 }
 
 /*
- * Endpoints of other IAs may have their connection events sent here when this IA is closed abruptly:
- * then the last of them frees the slot, and until then events are dropped.
+ * Endpoints of other IAs may have their connection events sent here when this IA is closed
+ * abruptly: then the last of them frees the slot, and until then events are dropped.
  */
 void evd_destroy_locked(struct evd *evd)
 {

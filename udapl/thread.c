@@ -52,8 +52,8 @@ int wakefd_open(void)
 }
 
 /*
- * Writing fails only when the counter is full; then the descriptor is readable anyway. A thread must
- * not be cancelled here, because it may hold locks.
+ * Writing fails only when the counter is full; then the descriptor is readable anyway. A thread
+ * must not be cancelled here, because it may hold locks.
  */
 void wakefd_signal(int fd)
 {

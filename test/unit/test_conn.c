@@ -1305,10 +1305,12 @@ END_TEST
 
 START_TEST(early_reads_are_refused_if_the_peer_takes_none)
 {
-	DAT_LMR_TRIPLET iov = segment(server, 0, 8);
 	DAT_RMR_TRIPLET remote = target(client, 0, 8);
 	DAT_EP_ATTR attr = ep_attr_default(client);
+	DAT_LMR_TRIPLET iov;
 
+	reopen_server(false, false);
+	iov = segment(server, 0, 8);
 	attr.max_rdma_read_in = 0;
 	ck_dat(ep_free(client->ep));
 	client->ep = side_create_ep(client, &attr);
