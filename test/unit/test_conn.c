@@ -1434,7 +1434,7 @@ START_TEST(every_early_post_completes_exactly_once)
 	threads[0] = consumer_thread_start(conn_poster_main, &sender);
 	if (server->thread_safe)
 		threads[1] = consumer_thread_start(conn_poster_main, &receiver);
-	for (int n = 0; n < _i * 10; n++)
+	for (int n = 0; n < _i; n++)
 		sched_yield();
 	if (before)
 		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
@@ -1459,6 +1459,7 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("connections");
 
+	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, connect_without_a_listener_is_rejected);
 	tcase_add_test(cases, connect_to_an_unused_address_is_unreachable);
