@@ -119,6 +119,11 @@ enum naming { BY_INTERFACE, BY_ADDRESS, BY_DEVICE, BY_HOST, NAMINGS };
 
 /* NULL: there is no such name. */
 const char *ia_name(enum end end, enum naming by);
+/*
+ * Another dat.conf, whose names are "ia0", "ia1", and so on. @params: an interface or what else
+ * selects it, and a number. To be called before any DAT call.
+ */
+void choose_conf(const char *const params[], size_t n);
 
 struct device_case {
 	const TTest *test;
@@ -342,6 +347,7 @@ struct waiter {
 	DAT_EVD_HANDLE evd;  /* dat_evd_wait, or NULL */
 	DAT_CNO_HANDLE cno;  /* dat_cno_wait */
 	DAT_COUNT threshold; /* 0: 1 */
+	bool cancel_async;   /* its cancellation type is asynchronous */
 	DAT_RETURN ret;
 	DAT_EVENT event;
 	DAT_COUNT nmore;

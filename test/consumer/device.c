@@ -210,14 +210,22 @@ static bool find_host(const char *interface, const char *address, char name[64])
 	return !strcmp(text, address);
 }
 
+static const char *provider_library(void)
+{
+	static char path[512];
+
+	snprintf(path, sizeof(path), "%s/udapl/.libs/libdaplcma.so", getenv("top_builddir"));
+	return path;
+}
+
 static void add_name(FILE *conf, enum end end, enum naming by, const char *params)
 {
 	static const char *const kinds[] = { "interface", "address", "device", "host" };
-	char *name = names[end][by], library[512], all_params[80];
+	const char *library = provider_library();
+	char *name = names[end][by], all_params[80];
 
 	snprintf(name, sizeof(names[end][by]), "%s-%s", end == SERVER ? "server" : "client",
 		 kinds[by]);
-	snprintf(library, sizeof(library), "%s/udapl/.libs/libdaplcma.so", getenv("top_builddir"));
 	snprintf(all_params, sizeof(all_params), "%s %d", params, by == BY_DEVICE);
 	conf_line(conf, name, false, library, all_params);
 	conf_line(conf, name, true, library, all_params);
@@ -245,6 +253,18 @@ bool device_choose(void)
 	}
 	fclose(conf);
 	return true;
+}
+
+void choose_conf(const char *const params[], size_t n)
+{
+	FILE *conf = conf_open();
+	char name[32];
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "ia%zu", i);
+		conf_line(conf, name, false, provider_library(), params[i]);
+	}
+	fclose(conf);
 }
 
 void device_choose_names(const char *library)

@@ -136,6 +136,8 @@ static void *waiter_main(void *arg)
 {
 	struct waiter *waiter = arg;
 
+	if (waiter->cancel_async)
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	waiter->tid = gettid();
 	if (waiter->evd)
 		waiter->ret = dat_evd_wait(waiter->evd, DAT_TIMEOUT_INFINITE, waiter->threshold,
