@@ -99,7 +99,7 @@ START_TEST(read_transfers_every_byte)
 		size_t size = transfers[i].size, to = transfers[i].to;
 
 		fill_for_transfer(&pair.server, &pair.client, i);
-		post_read(pair.client.ep, i, segment(&pair.client, GUARD + to, size + GUARD),
+		post_read(pair.client.ep, i, segment(&pair.client, GUARD + to, size),
 			  target(&pair.server, transfers[i].from, size),
 			  DAT_COMPLETION_DEFAULT_FLAG);
 		expect_request_done(&pair.client, i, size);
