@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * HP-MPI's habit: a program that is not linked with libdat loads it by dlopen, with local or global
+ * scope, and tries the first ten names of dat.conf, most of which this host lacks.
+ */
+#define _GNU_SOURCE
+#include <check.h>
+#include <dat/udat.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../harness/run.h"
+
+#define NAMES 10
+
+static void ten_names_in_conf(void)
+{
+	static const char *const absent[] = { "ib0 0",	 "ib1 0",    "mlx5_0 1",    "ehca0 1",
+					      "eth77 0", "hfi1_0 1", "192.0.2.1 0", "lo 0" };
+	int fd = memfd_create("dat.conf", 0);
+	FILE *conf = fdopen(fd, "w");
+	char path[32];
+
+	ck_assert_ptr_nonnull(conf);
+	for (int i = 0; i < NAMES; i++) {
+		char params[64];
+
+		if (i < NAMES - 2)
+			snprintf(params, sizeof(params), "%s", absent[i]);
+		else
+			snprintf(params, sizeof(params), "%s 0",
+				 getenv(i % 2 ? "DAT_TEST_IF1" : "DAT_TEST_IF0"));
+		fprintf(conf,
+			"ia%d u1.2 nonthreadsafe default %s/udapl/.libs/libdaplcma.so dapl.1.2 "
+			"\"%s\" \"\"\n",
+			i, getenv("top_builddir"), params);
+	}
+	fflush(conf);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	setenv("DAT_OVERRIDE", path, 1);
+}
+
+/* The functions of libdat, as dlsym finds them. */
+struct loaded_libdat {
+	__typeof__(dat_ia_openv) *openv;
+	__typeof__(dat_ia_query) *query;
+	__typeof__(dat_pz_create) *pz_create;
+	__typeof__(dat_pz_free) *pz_free;
+	__typeof__(dat_ia_close) *close;
+};
+
+static struct loaded_libdat load_libdat(int flags)
+{
+	struct loaded_libdat libdat;
+	char path[512];
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/dat/.libs/libdat.so.1", getenv("top_builddir"));
+	library = dlopen(path, flags);
+	ck_assert_msg(library != NULL, "%s", dlerror());
+	libdat.openv = (__typeof__(dat_ia_openv) *)dlsym(library, "dat_ia_openv");
+	libdat.query = (__typeof__(dat_ia_query) *)dlsym(library, "dat_ia_query");
+	libdat.pz_create = (__typeof__(dat_pz_create) *)dlsym(library, "dat_pz_create");
+	libdat.pz_free = (__typeof__(dat_pz_free) *)dlsym(library, "dat_pz_free");
+	libdat.close = (__typeof__(dat_ia_close) *)dlsym(library, "dat_ia_close");
+	ck_assert(libdat.openv && libdat.query && libdat.pz_create && libdat.pz_free &&
+		  libdat.close);
+	return libdat;
+}
+
+static void use_ia(const struct loaded_libdat *libdat, DAT_IA_HANDLE ia)
+{
+	DAT_PZ_HANDLE pz;
+	DAT_IA_ATTR attr;
+
+	ck_assert_uint_eq(libdat->query(ia, NULL, DAT_IA_FIELD_ALL, &attr, 0, NULL), DAT_SUCCESS);
+	ck_assert_int_gt(attr.max_eps, 0);
+	ck_assert_uint_eq(libdat->pz_create(ia, &pz), DAT_SUCCESS);
+	ck_assert_uint_eq(libdat->pz_free(pz), DAT_SUCCESS);
+	ck_assert_uint_eq(libdat->close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+}
+
+static const int scopes[] = { RTLD_LOCAL, RTLD_GLOBAL };
+
+START_TEST(ten_names_are_tried)
+{
+	struct loaded_libdat libdat = load_libdat(RTLD_NOW | scopes[_i]);
+	int opened = 0;
+
+	ck_assert_int_eq(dlsym(RTLD_DEFAULT, "dat_ia_openv") != NULL, scopes[_i] == RTLD_GLOBAL);
+	ten_names_in_conf();
+	for (int i = 0; i < NAMES; i++) {
+		DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+		DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+		char name[8];
+
+		snprintf(name, sizeof(name), "ia%d", i);
+		if (libdat.openv(name, 8, &async, &ia, 1, 2, DAT_FALSE) == DAT_SUCCESS) {
+			use_ia(&libdat, ia);
+			opened++;
+		} else {
+			ck_assert_ptr_eq(async, DAT_HANDLE_NULL);
+			ck_assert_ptr_eq(ia, DAT_HANDLE_NULL);
+		}
+	}
+	ck_assert_int_eq(opened, 2);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("dlopen");
+
+	if (!getenv("DAT_TEST_DEV") || !getenv("top_builddir"))
+		skip_all_cases("no RDMA device here: make check-vm runs this where there is one");
+	tcase_set_timeout(cases, 120);
+	tcase_add_loop_test(cases, ten_names_are_tried, 0, sizeof(scopes) / sizeof(scopes[0]));
+	return run_cases(argc, argv);
+}
