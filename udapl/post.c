@@ -370,6 +370,8 @@ static NOINLINE DAT_RETURN rdma_slow(struct ep *ep, enum req_kind kind, DAT_COUN
 	if (ret != PROCEED)
 		return ret;
 	flags = ep_effective_flags(flags, RDMA_FLAGS, ep->attr.request_completion_flags);
+	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
+		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
 	return request_post_serialized(ep, kind, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg),
 				       cookie, remote, flags);
 }

@@ -67,6 +67,8 @@ enum {
 	TP_CAP_READ_NEEDS_WRITE = 1 << 2,
 	/* a completed write is not yet placed at the peer (iWARP) */
 	TP_CAP_WRITE_IS_LOCAL = 1 << 3,
+	/* reads are executed in order, and tp_post_read takes no TP_POST_FENCE */
+	TP_CAP_ORDERED_READS = 1 << 4,
 };
 
 struct tp_attr {

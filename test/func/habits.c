@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs do that were written for other DAT 1.2 providers, call by call. Each section has the
- * program's name.
+ * What programs do that were written for other DAT 1.2 providers, call by call. Each section has
+ * the program's name.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -1112,6 +1112,8 @@ START_TEST(read_fills_each_of_its_segments)
 		const unsigned n = 1 + i % SEGMENTS;
 		const DAT_COMPLETION_FLAGS flag = flags[i / SEGMENTS];
 
+		printf("# %u segments, flags %d\n", n, (int)flag);
+		fflush(stdout);
 		memset(pair.client.memory, UNTOUCHED, end);
 		pattern_fill(pair.server.memory, end, i);
 		size = scatter_list(&pair.client, n, list);
@@ -1235,6 +1237,15 @@ START_TEST(read_into_a_bad_segment_completes_once)
 }
 END_TEST
 
+/* A device may also report that the queue pair failed. */
+static void expect_no_overflow(const struct side *side)
+{
+	DAT_EVENT event;
+
+	while (dat_evd_dequeue(side->async_evd, &event) == DAT_SUCCESS)
+		ck_assert_int_eq(event.event_number, DAT_ASYNC_ERROR_EP_BROKEN);
+}
+
 /* The EVD is no longer than the endpoint's requests. */
 START_TEST(failed_reads_do_not_overrun_the_queue)
 {
@@ -1266,7 +1277,7 @@ START_TEST(failed_reads_do_not_overrun_the_queue)
 				   n ? DAT_DTO_ERR_FLUSHED : device()->bad_read_sink, 0);
 		pair_reset(&pair);
 		expect_no_event(pair.client.request_evd);
-		expect_no_event(pair.client.async_evd);
+		expect_no_overflow(&pair.client);
 	}
 	pair_connect(&pair);
 	exchange_messages(&pair);

@@ -89,7 +89,9 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 		log_util("%s: firmware version \"%s\" is not of the form major.minor", attr->device,
 			 device->fw_ver);
 	attr->caps = (can_resize_cq(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
-		     (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL : 0);
+		     (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL |
+					   TP_CAP_ORDERED_READS
+				 : 0);
 	attr->max_qp = clamp(device->max_qp, INT_MAX);
 	attr->max_qp_wr = clamp(device->max_qp_wr, INT_MAX);
 	attr->max_cq = clamp(device->max_cq, INT_MAX);

@@ -135,14 +135,13 @@ NOINLINE static int post_split_read(struct tp_qp *qp, void *tag, const DAT_LMR_T
 			.sg_list = &sge[at],
 			.num_sge = at + per_read < nsge ? per_read : nsge - at,
 			.opcode = IBV_WR_RDMA_READ,
-			.send_flags = reads ? 0 : flags & IBV_SEND_FENCE,
 			.wr.rdma = { .remote_addr = from, .rkey = remote->rmr_context },
 		};
 		for (int i = 0; i < wr->num_sge; i++)
 			from += wr->sg_list[i].length;
 	}
 	wrs[reads - 1].next = NULL;
-	wrs[reads - 1].send_flags |= flags & IBV_SEND_SIGNALED;
+	wrs[reads - 1].send_flags = flags;
 	return post_result(ibv_post_send(qp->ibv, wrs, &bad));
 }
 
