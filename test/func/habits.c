@@ -823,17 +823,20 @@ static void netpipe_open(struct side *side, enum end end, DAT_COUNT dtos, DAT_CN
 {
 	DAT_EP_ATTR attr;
 	DAT_EP_PARAM param;
+	DAT_COUNT qlen;
 
 	side_open_bare(side, end);
 	dtos = at_most(dtos, side->attr.max_dto_per_ep);
+	qlen = at_most(dtos, side->attr.max_evd_qlen);
 	attr = ep_attr_for(dtos, dtos);
 	attr.request_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG;
 	attr.max_message_size = LARGEST;
 	attr.max_rdma_size = LARGEST;
 	ck_dat(dat_evd_free(side->recv_evd));
 	ck_dat(dat_cno_create(side->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno));
-	ck_dat(dat_evd_create(side->ia, at_most(dtos, side->attr.max_evd_qlen), *cno,
-			      DAT_EVD_DTO_FLAG, &side->recv_evd));
+	ck_dat(dat_evd_create(side->ia, qlen, *cno, DAT_EVD_DTO_FLAG, &side->recv_evd));
+	ck_dat(dat_evd_free(side->request_evd));
+	side->request_evd = side_create_evd(side, qlen, DAT_EVD_DTO_FLAG);
 	side_equip(side, &attr, LARGEST);
 	ck_dat(dat_ep_query(side->ep, DAT_EP_FIELD_ALL, &param));
 	ck_assert_int_ge(param.ep_attr.max_recv_dtos, dtos);
