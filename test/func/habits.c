@@ -619,6 +619,7 @@ struct exchanges {
 	struct pair pair;
 	DAT_CONN_QUAL qual;
 	unsigned n;
+	_Atomic unsigned received; /* answers; the client has all its completions, too */
 };
 
 static unsigned char mark(unsigned i)
@@ -633,9 +634,15 @@ static unsigned exchange_count(void)
 	return wanted ? (unsigned)atoi(wanted) : EXCHANGES;
 }
 
-/* It does not look at its connection events before it has answered. */
-static void answer_from_polling(struct side *server, const struct side *client, unsigned i)
+/*
+ * It does not look at its connection events before it has answered. It disconnects when both sides
+ * have their completions: siw reports a request as failed if the peer closes the connection between
+ * the request's last byte and its completion.
+ */
+static void answer_from_polling(struct exchanges *exchanges, unsigned i)
 {
+	struct side *server = &exchanges->pair.server;
+	const struct side *client = &exchanges->pair.client;
 	DAT_CR_HANDLE cr = expect_cr(server);
 
 	server->ep = side_create_ep(server, NULL);
@@ -650,7 +657,10 @@ static void answer_from_polling(struct side *server, const struct side *client, 
 	expect_connection(server, DAT_CONNECTION_EVENT_ESTABLISHED);
 	expect_request_done(server, 1, MESSAGE);
 	expect_request_done(server, 2, MESSAGE);
-	expect_end(server);
+	while (exchanges->received <= i)
+		sched_yield();
+	ck_dat(dat_ep_disconnect(server->ep, DAT_CLOSE_GRACEFUL_FLAG));
+	expect_connection(server, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_dat(dat_ep_free(server->ep));
 	server->ep = DAT_HANDLE_NULL;
 }
@@ -660,7 +670,7 @@ static void *polling_server_main(void *arg)
 	struct exchanges *exchanges = arg;
 
 	for (unsigned i = 0; i < exchanges->n; i++)
-		answer_from_polling(&exchanges->pair.server, &exchanges->pair.client, i);
+		answer_from_polling(exchanges, i);
 	return NULL;
 }
 
@@ -683,7 +693,7 @@ static void write_at_once(struct exchanges *exchanges, unsigned i)
 	expect_recv_done(client, 3, MESSAGE);
 	bytes_check(client->memory + 2 * MESSAGE, MESSAGE, mark(i));
 	expect_request_done(client, 4, MESSAGE);
-	ck_dat(dat_ep_disconnect(client->ep, DAT_CLOSE_GRACEFUL_FLAG));
+	exchanges->received = i + 1;
 	expect_connection(client, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_dat(dat_ep_free(client->ep));
 	client->ep = DAT_HANDLE_NULL;
