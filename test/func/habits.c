@@ -613,7 +613,7 @@ END_TEST
 /* An exchange takes MESSAGE bytes of each side's memory for what comes, and as many to write. */
 #define MESSAGE	  ((size_t)256)
 #define LAST	  (MESSAGE - 1)
-#define EXCHANGES 1000
+#define EXCHANGES 300
 
 struct exchanges {
 	struct pair pair;
