@@ -307,8 +307,6 @@ START_TEST(an_endpoint_without_transfers_is_accepted)
 }
 END_TEST
 
-static DAT_NAMED_ATTR specific;
-
 /* The defaults with one member changed to a value that is refused. */
 static const struct {
 	const char *why;
@@ -321,7 +319,8 @@ static const struct {
 #member " = " #value, offsetof(DAT_EP_ATTR, member), value, want                   \
 	}
 	ROW(service_type, 1, BAD),
-	ROW(qos, DAT_QOS_LOW_LATENCY, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
+	ROW(qos, 0x10, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
+	ROW(qos, INT32_MIN | DAT_QOS_PREMIUM, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0)),
 	ROW(recv_completion_flags, 0x20, BAD),
 	ROW(recv_completion_flags, 0x40 | DAT_COMPLETION_UNSIGNALLED_FLAG, BAD),
 	ROW(recv_completion_flags, INT32_MIN, BAD),
@@ -342,8 +341,6 @@ static const struct {
 	ROW(max_rdma_read_out, 13, BAD),
 	ROW(max_rdma_read_iov, 3, BAD),
 	ROW(max_rdma_write_iov, 31, BAD),
-	ROW(ep_transport_specific_count, 1, BAD),
-	ROW(ep_provider_specific_count, 1, BAD),
 #undef ROW
 };
 
@@ -352,7 +349,6 @@ START_TEST(ep_attributes_out_of_range_are_refused)
 	DAT_EP_ATTR attr, got, before;
 
 	attr_ep_default(&ia, &attr);
-	attr.ep_transport_specific = attr.ep_provider_specific = &specific;
 	memcpy((char *)&attr + bad_values[_i].offset, &bad_values[_i].value, sizeof(int));
 	memset(&got, 0xa5, sizeof(got));
 	before = got;
@@ -406,6 +402,23 @@ START_TEST(srq_soft_hw_is_not_looked_at)
 	attr.srq_soft_hw = srq_values[_i];
 	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
 	attr.srq_soft_hw = 0;
+	expect_same_ep_attr(&got, &attr);
+}
+END_TEST
+
+/* Nor are the specific attributes: programs leave their counts uninitialised. */
+START_TEST(qos_and_specific_attributes_have_no_effect)
+{
+	DAT_NAMED_ATTR specific;
+	DAT_EP_ATTR attr, got;
+
+	attr_ep_default(&ia, &attr);
+	attr.qos = (DAT_QOS)_i;
+	attr.ep_transport_specific_count = _i - 1;
+	attr.ep_provider_specific_count = INT32_MAX - _i;
+	attr.ep_transport_specific = attr.ep_provider_specific = &specific;
+	ck_dat(attr_ep_check(&ia, &attr, BAD, &got));
+	attr_ep_default(&ia, &attr);
 	expect_same_ep_attr(&got, &attr);
 }
 END_TEST
@@ -464,6 +477,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, ep_sizes_beyond_the_device_are_refused);
 	tcase_add_loop_test(cases, known_completion_flags_are_never_refused, 0, 0x20);
 	tcase_add_loop_test(cases, srq_soft_hw_is_not_looked_at, 0, COUNT(srq_values));
+	tcase_add_loop_test(cases, qos_and_specific_attributes_have_no_effect, 0, 0x10);
 	tcase_add_loop_test(cases, the_request_queue_has_room_for_split_reads, 0,
 			    COUNT(split_reads));
 	return run_unit_cases(argc, argv);

@@ -995,11 +995,13 @@ END_TEST
 /* ---- requests before ESTABLISHED ---- */
 
 /* A server whose posts are serialised by the consumer, or by a lock. Separate EVDs or one. */
-static void reopen_server(bool one_evd, bool thread_safe)
+static void reopen(bool one_evd, bool thread_safe_server)
 {
+	side_close(client);
 	side_close(server);
-	server->one_evd = one_evd;
-	server->thread_safe = thread_safe;
+	client->one_evd = server->one_evd = one_evd;
+	server->thread_safe = thread_safe_server;
+	side_open(client, "fake0");
 	side_open(server, "fake1");
 }
 
@@ -1043,7 +1045,7 @@ START_TEST(early_requests_are_executed_when_the_connection_stands)
 {
 	DAT_RMR_HANDLE rmr;
 
-	reopen_server(false, _i);
+	reopen(false, _i);
 	ck_dat(rmr_create(server->pz, &rmr));
 	conn_post_recvs(client, 1, 3);
 	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
@@ -1168,7 +1170,7 @@ START_TEST(early_requests_are_flushed_if_the_connection_never_stands)
 	DAT_RMR_HANDLE rmr;
 	DAT_CR_HANDLE cr;
 
-	reopen_server(true, _i >= EARLY_ENDS * COUNT(early_quirks));
+	reopen(true, _i >= EARLY_ENDS * COUNT(early_quirks));
 	fake_quirks(quirk);
 	ck_dat(rmr_create(server->pz, &rmr));
 	cr = conn_request(DAT_TIMEOUT_INFINITE);
@@ -1223,7 +1225,7 @@ START_TEST(early_requests_are_discarded_with_their_endpoint)
 	DAT_RMR_HANDLE rmr;
 	DAT_EVENT event;
 
-	reopen_server(true, false);
+	reopen(true, false);
 	ck_dat(rmr_create(server->pz, &rmr));
 	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
 	if (bind)
@@ -1287,7 +1289,7 @@ START_TEST(a_failed_early_request_breaks_the_connection_after_established)
 {
 	DAT_LMR_TRIPLET iov;
 
-	reopen_server(true, false);
+	reopen(true, false);
 	iov = segment(server, 0, 65);
 	conn_post_recvs(client, 1, 1);
 	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
@@ -1305,12 +1307,14 @@ END_TEST
 
 START_TEST(early_reads_are_refused_if_the_peer_takes_none)
 {
-	DAT_RMR_TRIPLET remote = target(client, 0, 8);
-	DAT_EP_ATTR attr = ep_attr_default(client);
+	DAT_RMR_TRIPLET remote;
 	DAT_LMR_TRIPLET iov;
+	DAT_EP_ATTR attr;
 
-	reopen_server(false, false);
+	reopen(false, false);
 	iov = segment(server, 0, 8);
+	remote = target(client, 0, 8);
+	attr = ep_attr_default(client);
 	attr.max_rdma_read_in = 0;
 	ck_dat(ep_free(client->ep));
 	client->ep = side_create_ep(client, &attr);
@@ -1428,7 +1432,7 @@ START_TEST(every_early_post_completes_exactly_once)
 	pthread_t threads[2] = { 0 };
 	bool ended = false;
 
-	reopen_server(true, _i & 1);
+	reopen(true, _i & 1);
 	conn_post_recvs(client, 1, 16);
 	accept_held(conn_request(DAT_TIMEOUT_INFINITE));
 	threads[0] = consumer_thread_start(conn_poster_main, &sender);

@@ -129,7 +129,8 @@ static const struct {
 } attrs[] = {
 #define FIELD(name) offsetof(DAT_EP_ATTR, name)
 	{ FIELD(service_type), 2, BAD_ARG(6) },
-	{ FIELD(qos), DAT_QOS_PREMIUM, MODEL },
+	{ FIELD(qos), DAT_QOS_PREMIUM, DAT_SUCCESS },
+	{ FIELD(qos), 0x10, MODEL },
 	{ FIELD(recv_completion_flags), DAT_COMPLETION_SUPPRESS_FLAG, DAT_SUCCESS },
 	{ FIELD(recv_completion_flags), 0x1f, DAT_SUCCESS },
 	{ FIELD(recv_completion_flags), 0x20, BAD_ARG(6) },
@@ -461,6 +462,9 @@ static const struct connect_case {
 	{ "fe80::1", AF_INET6, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "10.66.255.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
 	{ "192.0.2.1", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNREACHABLE) },
+	/* without a family an address is taken for IPv4 */
+	{ "224.0.0.1", AF_UNSPEC, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
+	{ "10.66.0.2", AF_UNSPEC, 7, 1000, 0, false, 0, 0, DAT_SUCCESS },
 	{ "10.66.0.2", AF_INET, 7, 1000, 56, false, 0, 0, DAT_SUCCESS },
 	{ "10.66.0.2", AF_INET, 7, 1000, 0, true, 0, 0, DAT_SUCCESS },
 };

@@ -418,6 +418,7 @@ START_TEST(other_calls_are_refused_while_a_thread_waits)
 	ck_dat_is(evd_wait(waiter.evd, 0, 1, &event, &nmore), BAD_STATE(EVD_WAITER));
 	ck_dat_is(evd_dequeue(waiter.evd, &event), BAD_STATE(EVD_WAITER));
 	ck_dat_is(evd_resize(waiter.evd, 20), BAD_STATE(EVD_WAITER));
+	ck_dat(evd_resize(waiter.evd, 8)); /* nothing is resized */
 	post_se(waiter.evd, 2);
 	ck_dat(waiter_join(&waiter));
 	ck_assert_int_eq(waiter.nmore, 1);

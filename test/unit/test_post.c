@@ -126,18 +126,6 @@ static const struct {
 	{ "unknown flag", RECV, 1, false, 8, 8, 0x20, BAD_ARG(5) },
 	{ "unknown flag", READ, 1, false, 8, 8, 0x20, BAD_ARG(6) },
 	{ "unknown flag", WRITE, 1, false, 8, 8, 0x20, BAD_ARG(6) },
-	{ "flag of endpoint attributes only", SEND, 1, false, 8, 8, EVD_THRESHOLD, BAD_ARG(5) },
-	{ "flag of endpoint attributes only", RECV, 1, false, 8, 8, EVD_THRESHOLD, BAD_ARG(5) },
-	{ "flag of endpoint attributes only", WRITE, 1, false, 8, 8, EVD_THRESHOLD, BAD_ARG(6) },
-	{ "not an unsignalled endpoint", SEND, 1, false, 8, 8, UNSIGNALLED, BAD_ARG(5) },
-	{ "not an unsignalled endpoint", RECV, 1, false, 8, 8, UNSIGNALLED, BAD_ARG(5) },
-	{ "not an unsignalled endpoint", READ, 1, false, 8, 8, UNSIGNALLED, BAD_ARG(6) },
-	{ "not an unsignalled endpoint", WRITE, 1, false, 8, 8, UNSIGNALLED, BAD_ARG(6) },
-	{ "flag of requests only", RECV, 1, false, 8, 8, SUPPRESS, BAD_ARG(5) },
-	{ "flag of requests only", RECV, 1, false, 8, 8, FENCE, BAD_ARG(5) },
-	{ "flag of sends only", RECV, 1, false, 8, 8, SOLICITED, BAD_ARG(5) },
-	{ "flag of sends only", READ, 1, false, 8, 8, SOLICITED, BAD_ARG(6) },
-	{ "flag of sends only", WRITE, 1, false, 8, 8, SOLICITED, BAD_ARG(6) },
 };
 
 START_TEST(refused_posts_change_nothing)
@@ -178,6 +166,46 @@ static const struct {
 	{ READ, SUPPRESS, 0 },
 	{ READ, FENCE, TP_POST_SIGNAL | TP_POST_FENCE },
 };
+
+/* Flags of other calls, and of endpoints with other attributes, count as 0. */
+static const struct {
+	enum transfer transfer;
+	unsigned flags;
+} ignored_flags[] = {
+	{ SEND, EVD_THRESHOLD },
+	{ SEND, UNSIGNALLED },
+	{ SEND, EVD_THRESHOLD | UNSIGNALLED },
+	{ WRITE, EVD_THRESHOLD },
+	{ WRITE, UNSIGNALLED },
+	{ WRITE, SOLICITED },
+	{ WRITE, EVD_THRESHOLD | UNSIGNALLED | SOLICITED },
+	{ READ, EVD_THRESHOLD },
+	{ READ, UNSIGNALLED },
+	{ READ, SOLICITED },
+	{ READ, EVD_THRESHOLD | UNSIGNALLED | SOLICITED },
+	{ RECV, EVD_THRESHOLD },
+	{ RECV, UNSIGNALLED },
+	{ RECV, SOLICITED },
+	{ RECV, FENCE },
+	{ RECV, SUPPRESS },
+	{ RECV, EVD_THRESHOLD | UNSIGNALLED | SOLICITED | FENCE | SUPPRESS },
+};
+
+START_TEST(flags_without_effect_are_ignored)
+{
+	enum transfer transfer = ignored_flags[_i].transfer;
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET remote = target(server, 0, 8);
+
+	post_recv(server, 2, 0, 8, 0);
+	ck_dat(post_transfer(transfer, client->ep, 1, &iov, &remote, ignored_flags[_i].flags));
+	if (transfer == RECV)
+		post_send(server, 3, 0, 8, 0);
+	else
+		ck_assert_uint_eq(fake_seen().post_flags, TP_POST_SIGNAL);
+	expect_dto(transfer == RECV ? client->recv_evd : client->request_evd, 1, DAT_DTO_SUCCESS);
+}
+END_TEST
 
 START_TEST(completion_flags_are_passed_to_the_device)
 {
@@ -922,6 +950,7 @@ static void add_post_connected_cases(void)
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_loop_test(cases, refused_posts_change_nothing, 0, COUNT(refusals));
 	tcase_add_loop_test(cases, completion_flags_are_passed_to_the_device, 0, COUNT(flag_cases));
+	tcase_add_loop_test(cases, flags_without_effect_are_ignored, 0, COUNT(ignored_flags));
 	tcase_add_loop_test(cases, sends_gather_and_scatter, 0, COUNT(shapes));
 	tcase_add_loop_test(cases, writes_gather, 0, COUNT(shapes));
 	tcase_add_loop_test(cases, reads_scatter, 0, COUNT(shapes));

@@ -311,7 +311,6 @@ enum flaw {
 	FOREIGN_EP,
 	NO_TRIPLET,
 	NO_CONTEXT,
-	DTO_EVD,
 	NO_EVD,
 	OTHER_PZ,
 	OTHER_LMR_PZ,
@@ -331,8 +330,6 @@ static const struct {
 	{ "no window", NO_RMR, UP, 0, 0, 8, 0, 0, BAD_HANDLE(RMR) },
 	{ "no endpoint", NO_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
 	{ "an endpoint of another IA", FOREIGN_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
-	{ "a request EVD without the stream of binds", DTO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8,
-	  0x100, 0, BAD_HANDLE(EVD_REQUEST) },
 	{ "no request EVD", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_HANDLE(EVD_REQUEST) },
 	{ "no triplet", NO_TRIPLET, UP, 0, 0, 8, 0x100, 0, BAD_ARG(2) },
@@ -342,8 +339,6 @@ static const struct {
 	{ "before the start", NO_FLAW, UP, 0, (size_t)-1, 8, 0, 0, BAD_ARG(2) },
 	{ "unknown privilege", NO_FLAW, UP, 0, 0, 8, 0x40, 0x20, BAD_ARG(3) },
 	{ "unknown privilege, unbinding", NO_FLAW, UP, 0, 0, 0, 0x40, 0, BAD_ARG(3) },
-	{ "the flag of solicited receives", NO_FLAW, UP, 0, 0, 8, 0,
-	  DAT_COMPLETION_SOLICITED_WAIT_FLAG, BAD_ARG(6) },
 	{ "unsignalled, on an endpoint without that flag", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0,
 	  8, 0, UNSIGNALLED, BAD_ARG(6) },
 	{ "not connected", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
@@ -370,18 +365,15 @@ static const struct {
 /* The endpoint of the case, in @state; endpoints that are created for a flaw are unconnected. */
 static DAT_EP_HANDLE refusing_ep(enum flaw flaw, DAT_EP_STATE state)
 {
-	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_EP_HANDLE ep = server->ep;
 
 	if (flaw == NO_EP)
 		return server->lmr;
 	if (flaw == FOREIGN_EP)
 		return client->ep;
-	if (flaw == DTO_EVD)
-		evd = side_create_evd(server, 8, DAT_EVD_DTO_FLAG);
-	if (flaw == DTO_EVD || flaw == NO_EVD)
-		ck_dat(ep_create(server->ia, server->pz, server->recv_evd, evd, server->connect_evd,
-				 NULL, &ep));
+	if (flaw == NO_EVD)
+		ck_dat(ep_create(server->ia, server->pz, server->recv_evd, DAT_HANDLE_NULL,
+				 server->connect_evd, NULL, &ep));
 	else if (state == DAT_EP_STATE_UNCONNECTED)
 		ep = side_create_ep(server, NULL);
 	if (state == DAT_EP_STATE_DISCONNECTED)
@@ -425,6 +417,31 @@ START_TEST(bind_refuses_bad_arguments)
 	ck_dat_is(rmr_query(rmr, DAT_RMR_FIELD_LMR_TRIPLET, &param), BAD_ARG(2));
 	expect_no_event(server->request_evd);
 	rmr_pair_close();
+}
+END_TEST
+
+/* Programs create the EVD of their requests for DTOs alone, and bind with flags of other calls. */
+START_TEST(binds_are_reported_to_an_evd_of_dtos_with_any_flags)
+{
+	DAT_COMPLETION_FLAGS flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG |
+				     DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+	DAT_LMR_TRIPLET triplet;
+	DAT_RMR_CONTEXT context;
+	DAT_EVD_HANDLE evd;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(_i, NULL);
+	triplet = segment(server, 0, 8);
+	disconnect_pair();
+	ck_dat(ep_reset(client->ep));
+	evd = side_create_evd(server, 8, DAT_EVD_DTO_FLAG);
+	ck_dat(ep_create(server->ia, server->pz, server->recv_evd, evd, server->connect_evd, NULL,
+			 &ep));
+	connect_eps(client, client->ep, server, ep);
+	ck_dat(rmr_bind(rmr, &triplet, DAT_MEM_PRIV_ALL_FLAG, ep, cookie_of(7), flags, &context));
+	expect_event(evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	ck_dat(ep_free(ep));
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
@@ -1767,6 +1784,7 @@ int main(int argc, char **argv)
 			    COUNT(accesses));
 	tcase_add_test(cases, a_region_without_local_write_can_be_bound);
 	tcase_add_loop_test(cases, bind_refuses_bad_arguments, 0, COUNT(refusals));
+	tcase_add_loop_test(cases, binds_are_reported_to_an_evd_of_dtos_with_any_flags, 0, METHODS);
 	tcase_add_loop_test(cases, an_unbind_ignores_all_but_the_length, 0, METHODS);
 	tcase_add_loop_test(cases, a_bind_needs_a_request_slot, 0, METHODS);
 	tcase_add_loop_test(cases, binds_complete_in_order, 0, METHODS);
