@@ -50,6 +50,7 @@ static const struct device devices[] = {
 		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
 		.max_eps = 20,
 		.late_accept_error = true,
+		.early_data_waits = true,
 		.lacks = {
 			{ NEEDS_PLACEMENT | NEEDS_REMOTE_STATUS,
 			  "iWARP completes a write or a send as soon as TCP has it" },
