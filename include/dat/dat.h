@@ -148,7 +148,8 @@ typedef enum dat_close_flags {
 
 /*
  * How a transfer or a bind completes; as an attribute of an endpoint, how all requests or receives
- * do. A failed or flushed one always makes an event that notifies, whatever the flags.
+ * do. A failed or flushed one always makes an event that notifies, whatever the flags. A flag that
+ * has no effect on a call is ignored, as OFED's providers did; calls refuse unknown bits.
  */
 typedef enum dat_completion_flags {
 	DAT_COMPLETION_DEFAULT_FLAG = 0x0,  /* an event that notifies */
@@ -208,7 +209,7 @@ typedef enum dat_mem_priv_flags {
 	DAT_MEM_PRIV_LOCAL_WRITE_FLAG = 0x10,
 	DAT_MEM_PRIV_REMOTE_WRITE_FLAG = 0x20,
 	DAT_MEM_PRIV_ALL_FLAG = 0x33,
-	/* A Solaris addition, not part of ALL. Calls refuse it like any unknown bit. */
+	/* a Solaris addition, not part of ALL: the region is strictly ordered, whatever its type */
 	DAT_MEM_PRIV_RO_DISABLE_FLAG = 0x100
 } DAT_MEM_PRIV_FLAGS;
 
@@ -393,7 +394,7 @@ typedef struct dat_ep_attr {
 	DAT_SERVICE_TYPE service_type;
 	DAT_VLEN max_message_size; /* bytes of one send; 0: the device's limit */
 	DAT_VLEN max_rdma_size;	   /* bytes of one RDMA; 0: the device's limit */
-	DAT_QOS qos;
+	DAT_QOS qos;		   /* of the known values none has an effect */
 	/* UNSIGNALLED, SOLICITED_WAIT and EVD_THRESHOLD count; other known flags are ignored */
 	DAT_COMPLETION_FLAGS recv_completion_flags;
 	/* UNSIGNALLED and EVD_THRESHOLD count; other known flags are ignored */
@@ -412,7 +413,7 @@ typedef struct dat_ep_attr {
 	DAT_COUNT max_rdma_read_iov;
 	/* segments of one RDMA write; 0: as max_request_iov */
 	DAT_COUNT max_rdma_write_iov;
-	DAT_COUNT ep_transport_specific_count; /* ours define none: 0, as the next count */
+	DAT_COUNT ep_transport_specific_count; /* ours define none, and ignore these four */
 	DAT_NAMED_ATTR *ep_transport_specific;
 	DAT_COUNT ep_provider_specific_count;
 	DAT_NAMED_ATTR *ep_provider_specific;
@@ -947,8 +948,8 @@ DAT_RETURN dat_cr_handoff(DAT_CR_HANDLE cr, DAT_CONN_QUAL conn_qual);
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: evd_qlen is 0 or less, or above max_evd_qlen
- * DAT_INVALID_STATE, EVD_WAITER: a thread waits on it; without subtype: more than evd_qlen events
- *	are queued
+ * DAT_INVALID_STATE, EVD_WAITER: a thread waits on it, and its length would change; without
+ *	subtype: it would become shorter than what is queued
  * DAT_INSUFFICIENT_RESOURCES, TEVD: the device cannot resize a queue in use
  * Source: dat_evd_resize(3DAT)
  */
@@ -1009,18 +1010,17 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
  * dat_ep_create creates an unconnected endpoint. pz, each EVD and attr may be null. The zone and
  * the connect EVD must be set by dat_ep_modify before connect or accept. One EVD may have several
  * roles if its flags allow them; the connect EVD may belong to another IA of the same provider
- * library. For a null EVD no events are queued. With attr null the endpoint
- * has the provider's defaults, which may be lowered when it connects: 16 receives, 16 requests, 4
- * segments, 8 RDMA reads each way, 2 GB, all capped by the device. With attr the endpoint has all
- * that is requested, or the call fails; 0 as a size or as an RDMA segment count means the default,
- * see DAT_EP_ATTR.
+ * library. For a null EVD no events are queued. With attr null the endpoint has the provider's
+ * defaults, which may be lowered when it connects: 16 receives, 16 requests, 4 segments, 8 RDMA
+ * reads each way, 2 GB, all capped by the device. With attr the endpoint has all that is requested,
+ * or the call fails; 0 as a size or as an RDMA segment count means the default, see DAT_EP_ATTR.
  *
  * Safe.
  * DAT_INVALID_HANDLE, IA, PZ, EVD_RECV, EVD_REQUEST, EVD_CONN: invalid, or the EVD lacks the flag
  *	for its role
  * DAT_INVALID_PARAMETER, ARG6: a limit that is negative or above the device's, no segments for
  *	transfers, an unknown service type, or unknown completion flags; ARG7: ep is null
- * DAT_MODEL_NOT_SUPPORTED: quality of service
+ * DAT_MODEL_NOT_SUPPORTED: an unknown quality of service
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes
  * Source: dat_ep_create(3DAT); the defaults are our choice, OFED's.
  */
@@ -1068,8 +1068,9 @@ DAT_RETURN dat_ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_
  * DAT_INVALID_PARAMETER, ARG2: address is null; ARG3: conn_qual is 0; ARG4: timeout is 0; ARG5:
  *	private_data_size is negative or too large; ARG6: private_data is null and its size is not
  *	0; ARG8: unknown flags
- * DAT_INVALID_ADDRESS, MALFORMED: unknown family; UNSUPPORTED: multicast, broadcast, unspecified,
- *	or a family that this interface lacks; UNREACHABLE: no route
+ * DAT_INVALID_ADDRESS, MALFORMED: unknown family (AF_UNSPEC is taken for IPv4); UNSUPPORTED:
+ *	multicast, broadcast, unspecified, or a family that this interface lacks; UNREACHABLE: no
+ *	route
  * DAT_INVALID_STATE, EP_<state>: not unconnected; EP_NOTREADY: it has no protection zone
  * DAT_MODEL_NOT_SUPPORTED: quality of service, or multipath
  * DAT_INSUFFICIENT_RESOURCES, TEP: the transport has no more connections
@@ -1113,16 +1114,16 @@ DAT_RETURN dat_ep_disconnect(DAT_EP_HANDLE ep, DAT_CLOSE_FLAGS flags);
 /*
  * dat_ep_post_send sends one message: the concatenation of num_segments segments at iov; without
  * segments it is empty. The peer needs a posted receive that is large enough. flags: SUPPRESS,
- * SOLICITED_WAIT, UNSIGNALLED, BARRIER_FENCE. The consumer may reuse iov after the return, and the
- * data after the completion: a DAT_DTO_COMPLETION_EVENT with cookie on the request EVD, in the
- * order of posting. While the endpoint is DISCONNECTED a post is accepted and flushed.
+ * SOLICITED_WAIT, UNSIGNALLED if the endpoint has it too, BARRIER_FENCE. The consumer may reuse iov
+ * after the return, and the data after the completion: a DAT_DTO_COMPLETION_EVENT with cookie on
+ * the request EVD, in the order of posting. While the endpoint is DISCONNECTED a post is accepted
+ * and flushed.
  *
  * Wrong contexts, ranges, zones and privileges are reported by the completion, not by the call.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_request_iov; ARG3: iov is
- *	null and there are segments, or more bytes than the device can send; ARG5: unknown flags, or
- *	UNSIGNALLED although the endpoint's request_completion_flags lack it
+ *	null and there are segments, or more bytes than the device can send; ARG5: unknown flags
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_send(3DAT); errors of protection in the completion are our choice of the two
@@ -1134,13 +1135,14 @@ DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
 /*
  * dat_ep_post_recv posts a receive for one message, in any state; in DISCONNECTED it is flushed at
  * once. Segments are filled in order and need local write. A longer message completes with
- * LOCAL_LENGTH and breaks the connection. flags: UNSIGNALLED. It completes on the receive EVD, in
- * order, with the number of bytes received; a receive cannot be suppressed.
+ * LOCAL_LENGTH and breaks the connection. flags: UNSIGNALLED if the endpoint has it too. It
+ * completes on the receive EVD, in order, with the number of bytes received; a receive cannot be
+ * suppressed.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG1: the endpoint uses a shared receive queue; ARG2: num_segments is
- *	negative or above max_recv_iov; ARG3: iov is null and there are segments; ARG5: other
- *	flags, or UNSIGNALLED although the endpoint's recv_completion_flags lack it
+ *	negative or above max_recv_iov; ARG3: iov is null and there are segments; ARG5:
+ *	unknown flags
  * DAT_INVALID_STATE, EP_NOTREADY: it has no protection zone
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_recv_dtos receives are outstanding
  * Source: dat_ep_post_recv(3DAT)
@@ -1150,16 +1152,15 @@ DAT_RETURN dat_ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
 
 /*
  * dat_ep_post_rdma_read reads as many bytes from the beginning of remote as iov holds, in order;
- * the segment_length of remote is not looked at. flags: SUPPRESS, UNSIGNALLED, BARRIER_FENCE. If
- * rdma_write_for_rdma_read_req is
- * DAT_TRUE, the local memory needs remote write. max_rdma_read_out limits how many are in
- *	flight,
- * not how many may be posted. Completes as dat_ep_post_send does.
+ * the segment_length of remote is not looked at. flags: SUPPRESS, UNSIGNALLED if the endpoint has
+ * it too, BARRIER_FENCE. If rdma_write_for_rdma_read_req is DAT_TRUE, the local memory needs remote
+ * write. max_rdma_read_out limits how many are in flight, not how many may be posted. Completes as
+ * dat_ep_post_send does.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_read_iov; ARG3:
  *	iov is null and there are segments, or more bytes than the device can read; ARG5: remote
- *	is null; ARG6: flags, including SOLICITED_WAIT
+ *	is null; ARG6: unknown flags
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED; EP_NOTREADY:
  *	max_rdma_read_out is 0
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
@@ -1179,7 +1180,7 @@ DAT_RETURN dat_ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_L
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_write_iov; ARG3:
  *	iov is null and there are segments, or more bytes than the device can write; ARG5: remote
- *	is null; ARG6: flags, including SOLICITED_WAIT
+ *	is null; ARG6: unknown flags
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_rdma_write(3DAT)
@@ -1353,17 +1354,19 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PA
  * later on ep may carry it, because the bind is executed before all later requests. The previous
  * context becomes invalid when the bind completes; unbinding first is not necessary.
  * segment_length 0 unbinds the window, and the context is 0. priv grants remote read and remote
- * write; local bits are ignored. flags: SUPPRESS, UNSIGNALLED, BARRIER_FENCE.
+ * write; other bits are ignored. flags: SUPPRESS, UNSIGNALLED if the endpoint has it too,
+ * BARRIER_FENCE.
  *
  * A bind is a request of ep, in order with the others. It completes with
  * DAT_RMR_BIND_COMPLETION_EVENT on the request EVD; a bind that fails breaks the connection. While
  * ep is DISCONNECTED a bind is accepted and flushed, and the binding does not change.
  *
  * On a device without windows the call blocks while the kernel registers the range. Unsafe.
- * DAT_INVALID_HANDLE, EVD_REQUEST: the request EVD of ep is missing or lacks DAT_EVD_RMR_BIND_FLAG
+ * DAT_INVALID_HANDLE, EVD_REQUEST: ep has no request EVD
  * DAT_INVALID_PARAMETER, ARG2: triplet is null, a context of no region, or a range outside the
- *	region; ARG3: privileges beyond DAT_MEM_PRIV_ALL_FLAG; ARG6: flags; ARG7: context is null
- * DAT_INVALID_STATE, EP_<state>: neither connected nor DISCONNECTED
+ *	region; ARG3: unknown privileges; ARG6: unknown flags, or UNSIGNALLED although the
+ *	endpoint's request_completion_flags lack it; ARG7: context is null
+ * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_PROTECTION_VIOLATION: window, region and endpoint are not all in the same zone
  * DAT_PRIVILEGES_VIOLATION, RDMA_READ or RDMA_WRITE: the region lacks the local read or local
  *	write that this privilege needs

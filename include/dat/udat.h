@@ -238,7 +238,7 @@ struct dat_provider_attr {
  * DAT_INVALID_HANDLE, IA, PZ, or LMR for the source region
  * DAT_INVALID_PARAMETER, ARG2: unknown type; ARG3: the address or the cookie is null, or the range
  *	is not mapped; ARG4: length is 0, too large, or exceeds the address space; ARG6:
- *	privileges beyond DAT_MEM_PRIV_ALL_FLAG; ARG7: lmr is null
+ *	unknown privileges; ARG7: lmr is null
  * DAT_INVALID_STATE: memory that is not shared, or a cookie that is in use for other memory
  * DAT_INVALID_STATE, LMR_FREE: the source is being freed
  * DAT_PRIVILEGES_VIOLATION, WRITE: a write privilege for memory that is mapped read-only
