@@ -299,7 +299,7 @@ static unsigned waiters_asleep(void)
 	return n;
 }
 
-void fake_settle(unsigned waiters)
+void fake_wait_idle(unsigned waiters)
 {
 	pthread_mutex_lock(&clock_state.lock);
 	while (!all_idle(false) || waiters_asleep() < waiters)

@@ -160,6 +160,6 @@ void fake_clock_real(void);
  * Returns when every service thread sleeps in tp_poll with nothing to do, and at least @waiters
  * other threads sleep there.
  */
-void fake_settle(unsigned waiters);
+void fake_wait_idle(unsigned waiters);
 
 #endif

@@ -273,7 +273,7 @@ void expect_no_event(DAT_EVD_HANDLE evd)
 {
 	DAT_EVENT event;
 
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat_is(evd_dequeue(evd, &event), (DAT_RETURN)DAT_QUEUE_EMPTY);
 }
 
@@ -295,7 +295,7 @@ void limit_descriptors(unsigned n)
 	struct rlimit limit;
 	int lowest;
 
-	fake_settle(0); /* each service thread opens one when it starts */
+	fake_wait_idle(0); /* each service thread opens one when it starts */
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit.rlim_cur = limit.rlim_max;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -358,7 +358,7 @@ static void *waiter_main(void *arg)
 void waiter_start(struct waiter *waiter)
 {
 	waiter->thread = consumer_thread_start(waiter_main, waiter);
-	fake_settle(1);
+	fake_wait_idle(1);
 }
 
 DAT_RETURN waiter_join(struct waiter *waiter)

@@ -45,7 +45,7 @@ static void expect_no_notification(void)
 {
 	DAT_EVD_HANDLE evd = POISON;
 
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat_is(cno_wait(cno, 0, &evd), EMPTY);
 	ck_assert_ptr_eq(evd, DAT_HANDLE_NULL);
 }
@@ -73,7 +73,7 @@ static void cno_waiter_start(struct cno_waiter *waiter, unsigned waiters_asleep)
 	waiter->timeout = DAT_TIMEOUT_INFINITE;
 	waiter->evd = POISON;
 	waiter->thread = consumer_thread_start(cno_waiter_main, waiter);
-	fake_settle(waiters_asleep);
+	fake_wait_idle(waiters_asleep);
 }
 
 static DAT_EVD_HANDLE cno_waiter_join(struct cno_waiter *waiter)
@@ -203,7 +203,7 @@ START_TEST(one_trigger_wakes_one_waiter)
 		post_se(evd, 1);
 		while (sem_wait(&waiter_returned) < 0)
 			;
-		fake_settle(asleep - 1);
+		fake_wait_idle(asleep - 1);
 		ck_assert_int_ne(sem_trywait(&waiter_returned), 0);
 		expect_no_notification();
 	}
@@ -276,7 +276,7 @@ static void cancelled_waiter_start(struct cancelled_waiter *thread, unsigned wai
 {
 	thread->waiter.evd = POISON;
 	thread->waiter.thread = consumer_thread_start(cancelled_waiter_main, thread);
-	fake_settle(waiters_asleep);
+	fake_wait_idle(waiters_asleep);
 }
 
 START_TEST(a_cancelled_cno_wait_leaves_the_cno_as_if_it_had_returned)
@@ -308,7 +308,7 @@ START_TEST(a_cno_wait_keeps_the_cancellation_state_of_its_thread)
 	cancelled_waiter_start(&thread, 1);
 	if (thread.state == PTHREAD_CANCEL_DISABLE) {
 		ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
-		fake_settle(1); /* it still sleeps */
+		fake_wait_idle(1); /* it still sleeps */
 	}
 	post_se(evd, 1);
 	ck_assert_ptr_null(consumer_thread_join(thread.waiter.thread));
@@ -383,7 +383,7 @@ START_TEST(freeing_the_last_evd_wakes_all_waiters)
 	for (int n = 0; n < COUNT(waiters); n++)
 		cno_waiter_start(&waiters[n], (unsigned)n + 1);
 	ck_dat(evd_free(first));
-	fake_settle(COUNT(waiters));
+	fake_wait_idle(COUNT(waiters));
 	ck_dat(evd_free(last));
 	for (int n = 0; n < COUNT(waiters); n++)
 		ck_assert_ptr_eq(cno_waiter_join(&waiters[n]), DAT_HANDLE_NULL);
@@ -399,9 +399,9 @@ START_TEST(detaching_the_last_evd_wakes_no_waiter)
 
 	cno_waiter_start(&waiter, 1);
 	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
-	fake_settle(1);
+	fake_wait_idle(1);
 	ck_dat(evd_modify_cno(evd, cno));
-	fake_settle(1);
+	fake_wait_idle(1);
 	post_se(evd, 1);
 	ck_assert_ptr_eq(cno_waiter_join(&waiter), evd);
 }
@@ -549,7 +549,7 @@ static void record_agent_call(DAT_PVOID data, DAT_EVD_HANDLE evd)
 
 static void expect_agent_calls(unsigned calls, DAT_EVD_HANDLE evd)
 {
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(seen.calls, calls);
 	ck_assert_ptr_eq(seen.evd, evd);
 }
@@ -678,7 +678,7 @@ static void cno_setup_pair(void)
 static void send_from_server(void)
 {
 	post_send(&pair.server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	fake_settle(0);
+	fake_wait_idle(0);
 }
 
 START_TEST(completions_trigger_the_cno)
@@ -741,7 +741,7 @@ START_TEST(removing_the_latched_evd_arms_the_others_again)
 {
 	attach_client_evds();
 	post_send(&pair.client, 9, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	fake_settle(0);
+	fake_wait_idle(0);
 	send_from_server(); /* finds the latch set by the request EVD */
 	ck_dat(evd_modify_cno(pair.client.request_evd, DAT_HANDLE_NULL));
 	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);

@@ -322,7 +322,7 @@ START_TEST(slots_for_connection_events_are_reserved)
 					 .event_data.cr_arrival_event_data.cr_handle,
 				 b[i], 0, NULL));
 		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-		fake_settle(0);
+		fake_wait_idle(0);
 		ck_dat(ep_disconnect(a[i], DAT_CLOSE_ABRUPT_FLAG));
 		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	}
@@ -408,14 +408,14 @@ START_TEST(the_end_event_waits_for_memory_for_the_flushes)
 	server->ep = side_create_ep(server, &attr);
 	conn_post_recvs(server, 1, 100);
 	pair_connect(&pair);
-	fake_settle(0);
+	fake_wait_idle(0);
 	alloc_starve_others(true);
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	for (int i = 0; i < 20; i++) {
-		fake_settle(0);
+		fake_wait_idle(0);
 		fake_clock_advance(50 * NS_PER_MS);
 	}
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_gt(alloc_refused(), 1);
 	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	expect_no_event(server->connect_evd);
@@ -524,7 +524,7 @@ START_TEST(posts_before_the_end_event_are_flushed_before_it)
 	conn_post_recvs(client, 1, 2);
 	pair_connect(&pair);
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	conn_post_sends(client, 11, 2, 0);
 	conn_post_sends(client, 13, 1, DAT_COMPLETION_SUPPRESS_FLAG);
@@ -549,7 +549,7 @@ START_TEST(requests_after_a_disconnect_call_are_refused)
 	conn_post_recvs(client, 1, 2);
 	pair_connect(&pair);
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(ep_post_send(client->ep, 1, &iov, cookie_of(11), 0));
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	ck_dat_is(ep_post_send(client->ep, 1, &iov, cookie_of(12), 0), BAD_STATE(EP_DISCPENDING));
@@ -755,7 +755,7 @@ START_TEST(graceful_disconnect_waits_for_requests)
 	conn_post_recvs(client, 23, 1);
 	expect_no_event(client->connect_evd);
 	ck_assert(fake_step());
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECT_PENDING);
 	fake_hold(false);
 	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED); /* without a poll */
@@ -1176,7 +1176,7 @@ START_TEST(early_requests_are_flushed_if_the_connection_never_stands)
 	cr = conn_request(DAT_TIMEOUT_INFINITE);
 	if (end == PEER_IS_GONE) {
 		ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-		fake_settle(0);
+		fake_wait_idle(0);
 		ck_dat(cr_accept(cr, server->ep, 0, NULL));
 	} else {
 		accept_held(cr);
@@ -1198,7 +1198,7 @@ START_TEST(early_requests_are_flushed_if_the_connection_never_stands)
 	client->ep = side_create_ep(client, NULL);
 	while (evd_dequeue(client->recv_evd, &(DAT_EVENT){ 0 }) == DAT_SUCCESS)
 		;
-	fake_settle(0);
+	fake_wait_idle(0);
 	pair_connect(&pair); /* the endpoint works again */
 }
 END_TEST
@@ -1412,7 +1412,7 @@ START_TEST(every_post_completes_exactly_once)
 	consumer_thread_join(threads[0]);
 	if (client->thread_safe)
 		consumer_thread_join(threads[1]);
-	fake_settle(0);
+	fake_wait_idle(0);
 	conn_collect(client->recv_evd, &recvs, &requests, &ended);
 	ck_assert_uint_eq(requests, sender.posted);
 	ck_assert_uint_eq(recvs, receiver.posted);
@@ -1452,7 +1452,7 @@ START_TEST(every_early_post_completes_exactly_once)
 	consumer_thread_join(threads[0]);
 	if (server->thread_safe)
 		consumer_thread_join(threads[1]);
-	fake_settle(0);
+	fake_wait_idle(0);
 	conn_collect(server->recv_evd, &recvs, &requests, &ended);
 	ck_assert_uint_eq(requests, sender.posted);
 	ck_assert_uint_eq(recvs, receiver.posted);

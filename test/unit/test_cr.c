@@ -365,7 +365,7 @@ START_TEST(a_request_may_be_answered_after_the_peer_gave_up)
 	post_recv(server, 1, 0, 64, 0);
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	if (_i) {
 		ck_dat(cr_accept(cr, server->ep, 0, NULL));

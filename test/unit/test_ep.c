@@ -782,7 +782,7 @@ static void ep_disconnect_server(void)
 {
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	fake_settle(0);
+	fake_wait_idle(0);
 }
 
 START_TEST(an_endpoint_connects_again_after_reset)
@@ -902,7 +902,7 @@ static void connect_unseen(void)
 	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, server->ep, 0, NULL));
 	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_dat(psp_free(psp));
-	fake_settle(0);
+	fake_wait_idle(0);
 }
 
 START_TEST(connection_events_may_go_to_the_evd_of_another_ia)

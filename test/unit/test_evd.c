@@ -146,7 +146,7 @@ START_TEST(evd_create_without_memory_changes_nothing)
 	DAT_RETURN ret;
 
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
-	fake_settle(0); /* the service thread opens a descriptor of the fake when it starts */
+	fake_wait_idle(0); /* the service thread opens a descriptor of the fake when it starts */
 	for (int i = 0; i < 40; i++) {
 		unsigned alive = fake_alive(FAKE_ANY),
 			 evds = obj_count(side.ia, DAT_HANDLE_TYPE_EVD), n = 1;
@@ -377,10 +377,10 @@ START_TEST(events_below_the_threshold_do_not_extend_a_wait)
 	waiter_start(&waiter);
 	fake_clock_advance(9 * 1000000000ULL);
 	post_se(waiter.evd, 1);
-	fake_settle(1);
+	fake_wait_idle(1);
 	fake_clock_advance(1000000000ULL - 1);
 	post_se(waiter.evd, 2);
-	fake_settle(1);
+	fake_wait_idle(1);
 	fake_clock_advance(1);
 	ck_dat_is(waiter_join(&waiter), TIMED_OUT);
 	ck_assert_int_eq(waiter.nmore, 2);
@@ -396,7 +396,7 @@ START_TEST(the_threshold_wakes_the_waiter)
 	waiter_start(&waiter);
 	for (uintptr_t n = 0; n < 2; n++) {
 		post_se(waiter.evd, n);
-		fake_settle(1);
+		fake_wait_idle(1);
 	}
 	post_se(waiter.evd, 2);
 	ck_dat(waiter_join(&waiter));
@@ -465,7 +465,7 @@ START_TEST(a_signal_interrupts_an_evd_wait)
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	waiter_start(&waiter);
 	post_se(waiter.evd, 1);
-	fake_settle(1);
+	fake_wait_idle(1);
 	ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
 	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_INTERRUPTED_CALL, 0));
 	ck_assert_int_eq(signals, 1);
@@ -487,7 +487,7 @@ START_TEST(an_abrupt_close_aborts_evd_waits)
 		waiters[n].thread = 0;
 		waiter_start(&waiters[n]);
 	}
-	fake_settle(COUNT(waiters));
+	fake_wait_idle(COUNT(waiters));
 	post_se(waiters[0].evd, 1);
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
 	for (int n = 0; n < COUNT(waiters); n++) {
@@ -532,7 +532,7 @@ START_TEST(completions_count_for_the_threshold)
 	waiter_start(&waiter);
 	for (uintptr_t n = 0; n < 2; n++) {
 		evd_send_from_server((void *)n);
-		fake_settle(1);
+		fake_wait_idle(1);
 	}
 	evd_send_from_server((void *)2);
 	ck_dat(waiter_join(&waiter));
@@ -589,7 +589,7 @@ START_TEST(unsignalled_completions_do_not_wake_the_waiter)
 	waiter_start(&waiter);
 	post_send(client, 0, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
 	post_send(client, 1, 0, 8, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	fake_settle(1);
+	fake_wait_idle(1);
 	post_send(client, 2, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	ck_dat(waiter_join(&waiter)); /* returns the oldest event, not the one that woke it up */
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
@@ -643,7 +643,7 @@ START_TEST(solicited_mode_waits_for_solicited_receives)
 	waiter_start(&waiter);
 	ck_assert_int_eq(fake_armed(cq_of_evd(client->recv_evd)), FAKE_ARMED_ERRORS);
 	post_send(server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
-	fake_settle(1);
+	fake_wait_idle(1);
 	post_send(server, 1, 0, 8, DAT_COMPLETION_SOLICITED_WAIT_FLAG);
 	ck_dat(waiter_join(&waiter));
 	ck_assert_uint_eq(waiter.event.event_data.dto_completion_event_data.user_cookie.as_64, 0);
@@ -786,13 +786,13 @@ START_TEST(a_waiter_is_armed_anew_when_the_mode_changes)
 	ck_assert_int_eq(fake_armed(cq_of_evd(evd)), FAKE_ARMED_ERRORS);
 	if (before) {
 		evd_send_from_server(NULL);
-		fake_settle(1);
+		fake_wait_idle(1);
 	}
 	ck_dat(ep_create(client->ia, client->pz, connect_role ? client->recv_evd : evd,
 			 client->request_evd, connect_role ? evd : client->connect_evd, NULL,
 			 &other));
 	if (!before) {
-		fake_settle(1);
+		fake_wait_idle(1);
 		ck_assert_int_eq(fake_armed(cq_of_evd(evd)), FAKE_ARMED_ANY);
 		evd_send_from_server(NULL);
 	}
@@ -812,7 +812,7 @@ START_TEST(a_cno_is_triggered_when_the_mode_has_changed)
 	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
 	ck_dat(evd_modify_cno(client->recv_evd, cno));
 	post_recv(client, 7, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_int_eq(fake_armed(cq_of_evd(client->recv_evd)), FAKE_ARMED_ERRORS);
 	attr = ep_attr_default(client);
 	side_create_ep(client, &attr);
@@ -838,7 +838,7 @@ START_TEST(evd_free_aborts_the_wait)
 	waiter_start(&waiter);
 	if (flags & DAT_EVD_SOFTWARE_FLAG) {
 		post_se(waiter.evd, 1);
-		fake_settle(1);
+		fake_wait_idle(1);
 	}
 	ck_dat(evd_free(waiter.evd));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), alive);
@@ -860,7 +860,7 @@ START_TEST(evd_free_of_an_evd_in_use_leaves_its_waiter_asleep)
 	ck_dat(psp_create_any(side.ia, &qual, evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	waiter_start(&waiter);
 	ck_dat_is(evd_free(evd), BAD_STATE(EVD_IN_USE));
-	fake_settle(1);
+	fake_wait_idle(1);
 	ck_dat_is(evd_dequeue(evd, &event), BAD_STATE(EVD_WAITER));
 	post_se(evd, 3);
 	ck_dat(waiter_join(&waiter));
@@ -902,7 +902,7 @@ static void cancelled_start(struct cancelled *thread, DAT_EVD_HANDLE evd, DAT_CO
 					  .timeout = DAT_TIMEOUT_INFINITE,
 					  .threshold = threshold };
 	thread->waiter.thread = consumer_thread_start(cancelled_main, thread);
-	fake_settle(1);
+	fake_wait_idle(1);
 }
 
 static void cancel(struct cancelled *thread)
@@ -918,7 +918,7 @@ START_TEST(a_cancelled_evd_wait_leaves_the_evd_as_if_it_had_returned)
 
 	cancelled_start(&thread, evd, 2);
 	post_se(evd, 1);
-	fake_settle(1);
+	fake_wait_idle(1);
 	cancel(&thread);
 	ck_dat_is(evd_wait(evd, 0, 2, &event, &nmore), TIMED_OUT);
 	ck_assert_int_eq(nmore, 1); /* no event was taken */
@@ -965,7 +965,7 @@ START_TEST(a_wait_keeps_the_cancellation_state_of_its_thread)
 	cancelled_start(&thread, evd, 1);
 	if (thread.state == PTHREAD_CANCEL_DISABLE) {
 		ck_assert_int_eq(pthread_cancel(thread.waiter.thread), 0);
-		fake_settle(1); /* it still sleeps */
+		fake_wait_idle(1); /* it still sleeps */
 		ck_dat_is(evd_dequeue(evd, &event), BAD_STATE(EVD_WAITER));
 	}
 	post_se(evd, 1);
@@ -1064,13 +1064,13 @@ START_TEST(a_queue_without_a_waiter_is_armed_for_errors_only)
 
 	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
 	cq = cq_of_evd(client->recv_evd);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
 	for (unsigned n = 0; n < 3; n++)
 		post_recv(client, n, n * 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	arms = fake_calls("cq_arm");
 	evd_send_from_server(NULL);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(evd_dequeue(client->recv_evd, &event));
 	ck_assert_uint_eq(fake_calls("cq_arm"), arms); /* a poll does not arm */
 	waiter.evd = client->recv_evd;
@@ -1079,7 +1079,7 @@ START_TEST(a_queue_without_a_waiter_is_armed_for_errors_only)
 	evd_send_from_server(NULL);
 	ck_dat(waiter_join(&waiter));
 	evd_send_from_server(NULL); /* the queue may still be armed for the waiter */
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_int_eq(fake_armed(cq), FAKE_ARMED_ERRORS);
 	pair_close(&pair);
 }
@@ -1183,7 +1183,7 @@ START_TEST(a_waiter_retries_completions_that_found_no_memory)
 	waiter_start(&waiter);
 	for (unsigned n = 0; n < 50; n++)
 		evd_send_to_client(n);
-	fake_settle(1);
+	fake_wait_idle(1);
 	ck_assert_uint_gt(alloc_refused(), refused);
 	alloc_starve_others(false);
 	fake_clock_advance(10000000);
@@ -1251,7 +1251,7 @@ START_TEST(connection_events_have_slots_in_a_full_queue)
 		ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	}
-	fake_settle(0);
+	fake_wait_idle(0);
 	do
 		ck_dat(evd_dequeue(client->connect_evd, &event));
 	while (event.event_number == DAT_SOFTWARE_EVENT);
@@ -1279,7 +1279,7 @@ START_TEST(a_request_to_a_full_evd_is_rejected)
 		ck_dat(ep_connect(eps[n], (DAT_IA_ADDRESS_PTR)&side.address, qual,
 				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 				  DAT_CONNECT_DEFAULT_FLAG));
-		fake_settle(0);
+		fake_wait_idle(0);
 	}
 	while (evd_dequeue(client->connect_evd, &event) == DAT_SUCCESS) {
 		ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
@@ -1302,7 +1302,7 @@ START_TEST(lost_asynchronous_errors_are_one_overflow_event)
 
 	for (int n = 0; n < room + 3; n++)
 		fake_port_down(ia->dev);
-	fake_settle(0);
+	fake_wait_idle(0);
 	for (int n = 0; n < room; n++)
 		expect_event(side.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
 	event = expect_event(side.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);

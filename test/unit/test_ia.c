@@ -263,7 +263,7 @@ static struct {
 
 static void count_resources(void)
 {
-	fake_settle(0); /* a service thread opens a descriptor of the fake when it starts */
+	fake_wait_idle(0); /* a service thread opens a descriptor of the fake when it starts */
 	before.fds = count_dir_entries("/proc/self/fd");
 	before.threads = count_dir_entries("/proc/self/task");
 	before.alive = fake_alive(FAKE_ANY);
@@ -405,7 +405,7 @@ START_TEST(ia_open_may_do_without_an_async_evd)
 	ck_dat(ia_query(ia, &queried, 0, NULL, 0, NULL));
 	ck_assert_ptr_eq(queried, DAT_EVD_OUT_OF_SCOPE);
 	fake_port_down(((struct ia *)ia)->dev);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 }
 END_TEST
@@ -546,7 +546,7 @@ static void ia_expect_async_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, D
 {
 	DAT_EVENT event;
 
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(evd_dequeue(evd, &event));
 	ck_assert_uint_eq(event.event_number, number);
 	ck_assert_ptr_eq(event.evd_handle, evd);
@@ -600,7 +600,7 @@ START_TEST(an_abrupt_close_detaches_a_shared_async_evd)
 	ck_assert_ptr_eq(query_async_evd(ia[0]), DAT_EVD_OUT_OF_SCOPE);
 	ck_assert_ptr_eq(query_async_evd(ia[2]), DAT_EVD_OUT_OF_SCOPE);
 	fake_port_down(ia[2]->dev);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ia_close_abrupt(ia[0]);
 	ck_dat(ia_close(ia[2], DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
@@ -816,7 +816,7 @@ static DAT_HANDLE child_cr(struct ia *ia)
 	ck_dat(ep_connect(ia_create_ep(active), (DAT_IA_ADDRESS_PTR)&here, 1024,
 			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 			  DAT_CONNECT_DEFAULT_FLAG));
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(evd_dequeue(((struct sp *)psp)->evd, &event));
 	ck_dat(psp_free(psp));
 	return event.event_data.cr_arrival_event_data.cr_handle;
@@ -905,7 +905,7 @@ START_TEST(an_abrupt_close_expels_waiters)
 		waiter_start(&waiters[i]);
 	for (int i = 0; i < COUNT(cno_waiters); i++)
 		cno_waiters[i].thread = consumer_thread_start(ia_cno_waiter_main, &cno_waiters[i]);
-	fake_settle(COUNT(waiters) + COUNT(cno_waiters));
+	fake_wait_idle(COUNT(waiters) + COUNT(cno_waiters));
 	ia_close_abrupt(ia);
 	for (int i = 0; i < COUNT(waiters); i++)
 		ck_dat_is(waiter_join(&waiters[i]), DAT_ERROR(DAT_ABORT, 0));
@@ -1001,7 +1001,7 @@ START_TEST(an_overrun_breaks_the_endpoints)
 
 	pair_connect(&pair);
 	fake_overrun(cq_of_evd(pair.client.recv_evd));
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(evd_dequeue(pair.client.async_evd, &event));
 	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW);
 	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair.client.recv_evd);
@@ -1023,7 +1023,7 @@ START_TEST(unread_async_errors_end_with_an_overflow_event)
 
 	for (int i = 0; i < 100; i++)
 		fake_port_down(ia->dev);
-	fake_settle(0);
+	fake_wait_idle(0);
 	while (evd_dequeue(ia->async_evd, &event) == DAT_SUCCESS)
 		count++;
 	ck_assert_uint_ge(count, 8);

@@ -603,7 +603,7 @@ START_TEST(internal_completions_do_not_wake_the_waiter)
 	for (unsigned n = 0; n < 12; n++) {
 		post_recv(server, n, 0, 64, 0);
 		post_send(client, n, 0, 8, SUPPRESS);
-		fake_settle(1);
+		fake_wait_idle(1);
 		ck_dat(evd_wait(server->recv_evd, 0, 1, &waiter.event, &waiter.nmore));
 	}
 	fake_clock_advance(1000000000);
@@ -932,7 +932,7 @@ START_TEST(posts_that_race_with_a_disconnect_are_flushed_or_refused)
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	consumer_thread_join(thread);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	fake_settle(0);
+	fake_wait_idle(0);
 	while (evd_dequeue(client->request_evd, &event) == DAT_SUCCESS) {
 		ck_assert_int_eq(event.event_data.dto_completion_event_data.status,
 				 DAT_DTO_ERR_FLUSHED);

@@ -252,7 +252,7 @@ START_TEST(free_keeps_reported_requests)
 
 	ck_dat(psp_try_listen(server, 40000, &psp));
 	eps[0] = psp_request(40000);
-	fake_settle(0);
+	fake_wait_idle(0);
 	fake_hold_cm(true);
 	eps[1] = psp_request(40000); /* on the wire when the listener is freed */
 	ck_dat(psp_free(psp));
@@ -280,7 +280,7 @@ START_TEST(requests_beyond_the_queue_are_rejected)
 	ck_dat(psp_create(server->ia, 40000, evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	for (int i = 0; i < COUNT(eps); i++) {
 		eps[i] = psp_request(40000);
-		fake_settle(0);
+		fake_wait_idle(0);
 	}
 	for (int i = 4; i < COUNT(eps); i++) {
 		event = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
@@ -313,13 +313,13 @@ START_TEST(a_request_without_memory_is_rejected)
 	ck_dat(psp_try_listen(server, 40000, &psp));
 	for (int i = 0; i < COUNT(eps); i++)
 		eps[i] = side_create_ep(client, NULL);
-	fake_settle(0);
+	fake_wait_idle(0);
 	alloc_starve_others(true);
 	for (int i = 0; i < COUNT(eps); i++) {
 		ck_dat(ep_connect(eps[i], (DAT_IA_ADDRESS_PTR)&server->address, 40000,
 				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
 				  DAT_CONNECT_DEFAULT_FLAG));
-		fake_settle(0);
+		fake_wait_idle(0);
 		if (evd_dequeue(server->cr_evd, &event) == DAT_SUCCESS) {
 			reported++;
 			ck_assert_int_eq(ep_get_state(eps[i]),

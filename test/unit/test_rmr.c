@@ -692,7 +692,7 @@ START_TEST(an_unsignalled_bind_wakes_no_waiter)
 				  .threshold = 1 };
 	waiter_start(&waiter);
 	ck_dat(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 1, UNSIGNALLED, &context));
-	fake_settle(1);
+	fake_wait_idle(1);
 	ck_dat(try_rmr_bind(segment(server, 8, 64), REMOTE_BOTH, 2, DAT_COMPLETION_DEFAULT_FLAG,
 			    &context));
 	ck_dat(waiter_join(&waiter));
@@ -886,7 +886,7 @@ static void take_bind_events(DAT_EVD_HANDLE evd)
 {
 	DAT_EVENT event;
 
-	fake_settle(0);
+	fake_wait_idle(0);
 	while (evd_dequeue(evd, &event) == DAT_SUCCESS)
 		ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
 }
@@ -1300,10 +1300,10 @@ static void release_case(enum method method, int i, DAT_LMR_TRIPLET range, bool 
 		ck_dat(waiter_join(&waiter));
 		event = waiter.event;
 	} else if (event_calls[i].waits) {
-		fake_settle(0);
+		fake_wait_idle(0);
 		ck_dat(evd_wait(server->request_evd, 0, 1, &event, &nmore));
 	} else {
-		fake_settle(0);
+		fake_wait_idle(0);
 		ck_dat(evd_dequeue(server->request_evd, &event));
 	}
 	ck_assert_uint_eq(event.event_data.rmr_completion_event_data.user_cookie.as_64, 2);
@@ -1345,7 +1345,7 @@ START_TEST(a_zone_can_be_freed_after_the_last_completion)
 	ck_dat(rmr_free(rmr));
 	fake_hold(false);
 	add_cno();
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat_is(pz_free(zone), BAD_STATE(PZ_IN_USE));
 	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
@@ -1448,7 +1448,7 @@ START_TEST(lmr_free_waits_for_a_release_in_progress)
 	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	bind_posted(no_range, 0, 1);
 	ck_assert(evd_drain(server->request_evd));
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert(has_deferred_releases(server->ia));
 	dequeuer = consumer_thread_start(dequeue_thread, server->request_evd);
 	freer = consumer_thread_start(free_lmr_thread, server->lmr);

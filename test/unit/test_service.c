@@ -66,11 +66,11 @@ START_TEST(work_runs_once_on_the_service_thread)
 
 	ck_assert(!service_is_current(ia));
 	service_queue_work(ia, &probe.work);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(probe.runs, 1);
 	ck_assert(probe.on_service_thread);
 	service_queue_work(ia, &probe.work);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(probe.runs, 2);
 }
 END_TEST
@@ -85,7 +85,7 @@ START_TEST(work_queued_again_runs_once)
 		service_queue_work(ia, &second.work);
 	}
 	ia_drop_lock();
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(first.runs, 1);
 	ck_assert_uint_eq(second.runs, 1);
 	ck_assert_uint_lt(first.order, second.order);
@@ -99,12 +99,12 @@ START_TEST(work_may_queue_work)
 	first.queues = &second;
 	second.queues = &first;
 	service_queue_work(ia, &first.work);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(first.runs + second.runs, 10);
 	first.queues = &first;
 	first.runs = 0;
 	service_queue_work(ia, &first.work);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(first.runs, 5);
 }
 END_TEST
@@ -123,7 +123,7 @@ START_TEST(cancelled_work_does_not_run)
 	service_cancel_work_locked(ia, &last.work);
 	service_queue_work(ia, &last.work); /* the end of the queue is valid after a cancel */
 	ia_drop_lock();
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(first.runs, 1);
 	ck_assert_uint_eq(middle.runs, 0);
 	ck_assert_uint_eq(last.runs, 1);
@@ -178,7 +178,7 @@ START_TEST(work_may_cancel_itself)
 
 	probe.work.run = cancel_itself;
 	service_queue_work(ia, &probe.work);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(probe.runs, 1);
 }
 END_TEST
@@ -210,12 +210,12 @@ START_TEST(no_queued_work_is_lost)
 		threads[n] = consumer_thread_start(queue_many, &works[n % 2]);
 	for (int n = 0; n < COUNT(threads); n++)
 		consumer_thread_join(threads[n]);
-	fake_settle(0);
+	fake_wait_idle(0);
 	before = atomic_load(&work_runs);
 	ck_assert_uint_ge(before, 2);
 	service_queue_work(ia, &works[0]);
 	service_queue_work(ia, &works[1]);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(atomic_load(&work_runs), before + 2);
 }
 END_TEST
@@ -260,7 +260,7 @@ static void timer_probe_cancel(struct timer_probe *probe)
 static void advance_clock(uint64_t ns)
 {
 	fake_clock_advance(ns);
-	fake_settle(0);
+	fake_wait_idle(0);
 }
 
 START_TEST(a_timer_runs_when_due)
@@ -278,7 +278,7 @@ START_TEST(a_timer_runs_when_due)
 	advance_clock(100000);
 	ck_assert_uint_eq(probe.runs, 1);
 	timer_probe_set(&probe, 0); /* due at once */
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(probe.runs, 2);
 }
 END_TEST
@@ -294,7 +294,7 @@ START_TEST(timers_run_in_order_of_deadline)
 
 	for (int n = 0; n < 4; n++)
 		timer_probe_set(&probes[n], delays[_i][n] * 1000);
-	fake_settle(0);
+	fake_wait_idle(0);
 	advance_clock(10000);
 	for (int x = 0; x < 4; x++)
 		for (int y = 0; y < 4; y++)
@@ -310,9 +310,9 @@ START_TEST(setting_an_earlier_timer_wakes_the_thread)
 	uint64_t began = tp_now();
 
 	timer_probe_set(&late, 1000000);
-	fake_settle(0); /* the thread sleeps until then */
+	fake_wait_idle(0); /* the thread sleeps until then */
 	timer_probe_set(&early, 10);
-	fake_settle(0);
+	fake_wait_idle(0);
 	advance_clock(10);
 	ck_assert_uint_eq(early.ran_at, began + 10);
 	ck_assert_uint_eq(late.runs, 0);
@@ -420,7 +420,7 @@ START_TEST(one_ia_serves_many_channels)
 		ck_dat(ep_post_send(peers[n], 1, &iov, cookie_of((uint64_t)n), 0));
 	}
 	ia_drop_lock();
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_dat(cno_wait(cno, 0, &evd));
 	for (int n = 0; n < COUNT(evds); n++)
 		expect_dto(evds[n], (uint64_t)n, DAT_DTO_SUCCESS);
@@ -446,10 +446,10 @@ START_TEST(only_the_waiter_sleeps_on_its_channel)
 	for (unsigned n = 0; n < 3; n++) {
 		post_send(&pair.server, n, 0, 8, 0);
 		if (n < 2)
-			fake_settle(1);
+			fake_wait_idle(1);
 	}
 	ck_dat(waiter_join(&waiter));
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_uint_eq(fake_calls("cq_events"), reads + 3);
 	pair_close(&pair);
 }
@@ -479,7 +479,7 @@ START_TEST(the_service_thread_blocks_signals)
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &one, NULL), 0);
 	ck_assert_int_eq(kill(getpid(), SIGUSR1), 0);
-	fake_settle(0);
+	fake_wait_idle(0);
 	ck_assert_int_eq(handled_by, 0);
 	ck_assert_int_eq(sigpending(&pending), 0);
 	ck_assert(sigismember(&pending, SIGUSR1));
