@@ -164,6 +164,9 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 	for (unsigned i = 0; i < EP_COUNTS; i++)
 		if (*ep_count(attr, i) > ep_counts[i].fallback)
 			*ep_count(attr, i) = ep_counts[i].fallback;
+	/* split reads take more room, so only those get it who ask for it */
+	attr->max_rdma_read_iov = (DAT_COUNT)min_u64((unsigned)attr->max_rdma_read_iov,
+						     ia->attr->max_read_wr_sge);
 }
 
 /*
@@ -244,8 +247,8 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	if (!attr->max_rdma_size)
 		attr->max_rdma_size = limits.max_rdma_size;
 	if (!attr->max_rdma_read_iov)
-		attr->max_rdma_read_iov = (DAT_COUNT)min_u64(attr->max_request_iov,
-							     limits.max_rdma_read_iov);
+		attr->max_rdma_read_iov = (DAT_COUNT)min_u64((unsigned)attr->max_request_iov,
+							     ia->attr->max_read_wr_sge);
 	if (!attr->max_rdma_write_iov)
 		attr->max_rdma_write_iov = attr->max_request_iov;
 	return DAT_SUCCESS;

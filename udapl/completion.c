@@ -34,6 +34,17 @@ bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
 	return true;
 }
 
+/* @until may have been retired before. */
+bool completion_is_behind_lost_read(const struct ring *ring, unsigned until)
+{
+	if (!ring->ep->loses_reads)
+		return false;
+	for (unsigned at = atomic_load(&ring->head); (int)(until - at) > 0; at++)
+		if (ring->slots[at & ring->mask].kind == REQ_READ)
+			return true;
+	return false;
+}
+
 COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
 	const struct req *req = wc.tag, copy = *req; /* once retired it may be in use again */
@@ -42,6 +53,11 @@ COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVEN
 
 	assert_locked(&evd->lock);
 	if (copy.kind == REQ_MARKER) {
+		ep_completion_seen(ep, &copy, wc.status);
+		return false;
+	}
+	if (wc.status == DAT_DTO_ERR_FLUSHED &&
+	    completion_is_behind_lost_read(copy.ring, copy.position)) {
 		ep_completion_seen(ep, &copy, wc.status);
 		return false;
 	}

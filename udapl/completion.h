@@ -8,6 +8,11 @@
 
 #include "udapl.h"
 
+/*
+ * Is a read before the position @until outstanding, although something behind it is flushed? Then
+ * the device has lost the read: what is outstanding is flushed when the connection has ended.
+ */
+bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
 /* completion.c: all that is not a plain, successful transfer. True: it is an event. */
 bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event);
 /* The event of a bind that ended with @status. */

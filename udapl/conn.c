@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "completion.h"
 #include "ep.h"
 
 #define MS UINT64_C(1000000) /* in ns */
@@ -194,14 +195,21 @@ static void post_marker_locked(struct ep *ep)
 		spin_unlock(&ep->send_lock);
 }
 
-/* The requests that the marker covers have completed, even if the marker itself was flushed. */
-static void marker_completed_locked(struct ep *ep)
+/*
+ * The requests that the marker covers have completed, even if the marker itself was flushed; unless
+ * the device has lost some.
+ */
+static void marker_completed_locked(struct ep *ep, DAT_DTO_COMPLETION_STATUS status)
 {
 	struct ep_marker *marker = &ep->marker;
 	struct ring *sends = &ep->sends;
 
 	assert_locked(&ep->request_evd->lock);
 	marker->posted = false;
+	if (status != DAT_DTO_SUCCESS && completion_is_behind_lost_read(sends, marker->covers)) {
+		marker->uncertain = false;
+		return;
+	}
 	if ((int)(marker->covers - atomic_load(&sends->head)) > 0)
 		atomic_store(&sends->head, marker->covers);
 	else
@@ -271,7 +279,7 @@ bool ep_flush_late_locked(struct ep *ep)
 void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
 {
 	if (req->kind == REQ_MARKER)
-		marker_completed_locked(ep);
+		marker_completed_locked(ep, status);
 	else if (status == DAT_DTO_ERR_FLUSHED)
 		atomic_store(&ep->end.flushed, true);
 	else if (status != DAT_DTO_SUCCESS)

@@ -126,6 +126,7 @@ static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
 	spin_init(&ep->recv_lock, RANK_POST);
 	ep->thread_safe = ia->thread_safe;
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
+	ep->loses_reads = ia->attr->caps & TP_CAP_LOSES_READS;
 	ep->attr = *attr;
 	ep->max_transfer = ia->attr->max_message;
 	ep->reads_given = given;

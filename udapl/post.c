@@ -260,8 +260,9 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind,
  * Of a run of suppressed requests one in half a ring is signalled all the same: its completion,
  * which makes no event, retires the slots. So a full ring always has a request that will complete.
  */
-static unsigned request_post_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags)
+static unsigned request_post_flags(struct ep *ep, enum req_kind kind, DAT_COMPLETION_FLAGS flags)
 {
+	bool signal = ep->signal_all || (kind == REQ_READ && ep->loses_reads);
 	struct ring *ring = &ep->sends;
 	unsigned post_flags = 0;
 
@@ -269,7 +270,7 @@ static unsigned request_post_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 		post_flags |= TP_POST_FENCE;
 	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
 		post_flags |= TP_POST_SOLICIT;
-	if (!(flags & DAT_COMPLETION_SUPPRESS_FLAG) || ep->signal_all)
+	if (!(flags & DAT_COMPLETION_SUPPRESS_FLAG) || signal)
 		return post_flags | TP_POST_SIGNAL;
 	if (++ring->unsignalled_run < ring->signal_interval)
 		return post_flags;
@@ -308,7 +309,7 @@ static DAT_RETURN request_post_serialized(struct ep *ep, enum req_kind kind,
 
 	if (ep_post_begin(ep))
 		ret = request_post(ep, kind, iov, nseg, size, cookie, remote, flags,
-				   request_post_flags(ep, flags));
+				   request_post_flags(ep, kind, flags));
 	ep_post_end(ep);
 	return ret;
 }

@@ -69,6 +69,8 @@ enum {
 	TP_CAP_WRITE_IS_LOCAL = 1 << 3,
 	/* reads are executed in order, and tp_post_read takes no TP_POST_FENCE */
 	TP_CAP_ORDERED_READS = 1 << 4,
+	/* reads behind one that fails may never complete (soft-iWARP) */
+	TP_CAP_LOSES_READS = 1 << 5,
 };
 
 struct tp_attr {

@@ -565,6 +565,7 @@ struct ep {
 	DAT_VLEN max_transfer; /* fixed; bytes of a message or an RDMA, the device's limit */
 	DAT_VLEN read_limit; /* bytes of an RDMA read, 0 if there can be none; follows the state */
 	bool signal_all;     /* fixed; TP_CAP_SIGNAL_ALL */
+	bool loses_reads;    /* fixed; TP_CAP_LOSES_READS: reads are signalled */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
 

@@ -316,7 +316,7 @@ typedef struct dat_ia_attr {
 	DAT_COUNT max_srqs; /* 0: not supported; the next two are 0 as well */
 	DAT_COUNT max_ep_per_srq;
 	DAT_COUNT max_recv_per_srq;
-	DAT_COUNT max_iov_segments_per_rdma_read; /* 1 on iWARP */
+	DAT_COUNT max_iov_segments_per_rdma_read; /* on iWARP such a read is posted as several */
 	DAT_COUNT max_iov_segments_per_rdma_write;
 	DAT_COUNT max_rdma_read_in; /* of all endpoints together */
 	/* likewise; devices report no such limit, so this is the value per endpoint */
@@ -409,7 +409,7 @@ typedef struct dat_ep_attr {
 	DAT_COUNT max_rdma_read_out;
 	/* soft high watermark of a shared receive queue; ignored without one */
 	DAT_COUNT srq_soft_hw;
-	/* segments of one RDMA read; 0: as max_request_iov */
+	/* segments of one RDMA read; 0: as max_request_iov, or what the device reads at once */
 	DAT_COUNT max_rdma_read_iov;
 	/* segments of one RDMA write; 0: as max_request_iov */
 	DAT_COUNT max_rdma_write_iov;

@@ -41,6 +41,7 @@ enum {
 	FAKE_PADS_PDATA = 1 << 9,     /* private data arrives at its maximum length, zero-filled */
 	FAKE_MR_ROUNDS = 1 << 10,     /* regions serve whole pages */
 	FAKE_UNBINDABLE = 1 << 11,    /* regions without local write cannot have windows */
+	FAKE_LOSES_READS = 1 << 12,   /* reads right behind one that fails never complete */
 };
 void fake_quirks(unsigned quirks);
 

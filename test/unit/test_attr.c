@@ -197,7 +197,7 @@ START_TEST(ep_defaults_do_not_grow_with_the_device)
 	DAT_EP_ATTR attr;
 
 	dev_attr.max_message = UINT64_C(1) << 32;
-	dev_attr.max_read_sge = 30;
+	dev_attr.max_read_sge = dev_attr.max_read_wr_sge = 30;
 	attr_ep_default(&ia, &attr);
 	ck_assert_int_eq(attr.service_type, DAT_SERVICE_TYPE_RC);
 	ck_assert_uint_eq(attr.max_message_size, UINT64_C(1) << 31);

@@ -25,12 +25,19 @@ static void teardown(void)
 	pair_close_abrupt(&pair);
 }
 
-static void reopen_with_separate_evds(void)
+static void reopen(bool one_evd, bool thread_safe_server)
 {
 	side_close(client);
 	side_close(server);
+	client->one_evd = server->one_evd = one_evd;
+	server->thread_safe = thread_safe_server;
 	side_open(client, "fake0");
 	side_open(server, "fake1");
+}
+
+static void reopen_with_separate_evds(void)
+{
+	reopen(false, false);
 }
 
 static DAT_CONN_QUAL conn_listen(struct side *side)
@@ -855,6 +862,35 @@ START_TEST(a_failed_transfer_breaks_the_connection)
 }
 END_TEST
 
+/*
+ * Reads 12 and 13 are lost behind the one that fails. What follows them is flushed: 14, and, of the
+ * second variant, nothing but a marker.
+ */
+START_TEST(requests_that_the_device_loses_are_flushed)
+{
+	const DAT_COMPLETION_FLAGS flags = _i & 1 ? DAT_COMPLETION_SUPPRESS_FLAG : 0;
+	DAT_RMR_TRIPLET remote;
+	DAT_LMR_TRIPLET iov;
+
+	fake_attr()->caps |= TP_CAP_LOSES_READS;
+	reopen(true, false);
+	fake_quirks(FAKE_LOSES_READS);
+	pair_connect(&pair);
+	iov = segment(client, 0, 8);
+	remote = target(server, 0, 8);
+	fake_hold(true);
+	for (unsigned n = 11; n <= 13; n++)
+		ck_dat(ep_post_rdma_read(client->ep, 1, &iov, cookie_of(n), &remote, flags));
+	conn_post_sends(client, 14, 1, _i & 2 ? DAT_COMPLETION_SUPPRESS_FLAG : 0);
+	fake_fail_transfer(DAT_DTO_ERR_LOCAL_PROTECTION);
+	fake_hold(false);
+	expect_dto(client->recv_evd, 11, DAT_DTO_ERR_LOCAL_PROTECTION);
+	conn_expect_dtos(client->recv_evd, 12, 3, DAT_DTO_ERR_FLUSHED);
+	expect_end_event(client, DAT_CONNECTION_EVENT_BROKEN);
+	expect_no_event(client->recv_evd);
+}
+END_TEST
+
 START_TEST(a_broken_connection_is_reported_without_polling_for_dtos)
 {
 	reopen_with_separate_evds();
@@ -995,16 +1031,6 @@ END_TEST
 /* ---- requests before ESTABLISHED ---- */
 
 /* A server whose posts are serialised by the consumer, or by a lock. Separate EVDs or one. */
-static void reopen(bool one_evd, bool thread_safe_server)
-{
-	side_close(client);
-	side_close(server);
-	client->one_evd = server->one_evd = one_evd;
-	server->thread_safe = thread_safe_server;
-	side_open(client, "fake0");
-	side_open(server, "fake1");
-}
-
 /* The server has accepted. Its answer, and all that follows it, is on the wire. */
 static void accept_held(DAT_CR_HANDLE cr)
 {
@@ -1501,6 +1527,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, disconnect_by_the_peer_ends_a_graceful_one);
 	tcase_add_test(cases, a_failed_request_breaks_a_graceful_disconnect);
 	tcase_add_loop_test(cases, a_failed_transfer_breaks_the_connection, 0, COUNT(faults));
+	tcase_add_loop_test(cases, requests_that_the_device_loses_are_flushed, 0, 4);
 	tcase_add_test(cases, a_broken_connection_is_reported_without_polling_for_dtos);
 	tcase_add_test(cases, a_message_too_long_breaks_both_sides);
 	tcase_add_test(cases, a_failed_transfer_takes_precedence_over_a_disconnect);

@@ -21,18 +21,19 @@ static const struct vendor {
 	uint32_t id;
 	const char *name;
 	enum solicited_quirk solicited;
+	unsigned caps; /* beside those that are asked for */
 } vendors[] = {
-	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS }, /* before Linux 5.11 */
-	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS },
-	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL },
-	{ 0x0002c9, "Mellanox", SOLICITED_WORKS },
-	{ 0x001077, "QLogic", SOLICITED_WORKS },
-	{ 0x001175, "QLogic", SOLICITED_WORKS },
-	{ 0x001425, "Chelsio", SOLICITED_WORKS },
-	{ 0x0014e4, "Broadcom", SOLICITED_WORKS },
-	{ 0x0015b3, "Mellanox", SOLICITED_WORKS },
-	{ 0x0019e5, "Huawei", SOLICITED_WORKS },
-	{ 0x008086, "Intel", SOLICITED_WORKS },
+	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0 }, /* before Linux 5.11 */
+	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0 },
+	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL, TP_CAP_LOSES_READS },
+	{ 0x0002c9, "Mellanox", SOLICITED_WORKS, 0 },
+	{ 0x001077, "QLogic", SOLICITED_WORKS, 0 },
+	{ 0x001175, "QLogic", SOLICITED_WORKS, 0 },
+	{ 0x001425, "Chelsio", SOLICITED_WORKS, 0 },
+	{ 0x0014e4, "Broadcom", SOLICITED_WORKS, 0 },
+	{ 0x0015b3, "Mellanox", SOLICITED_WORKS, 0 },
+	{ 0x0019e5, "Huawei", SOLICITED_WORKS, 0 },
+	{ 0x008086, "Intel", SOLICITED_WORKS, 0 },
 };
 
 static void vendor_read(struct tp_dev *dev, uint32_t id)
@@ -42,6 +43,7 @@ static void vendor_read(struct tp_dev *dev, uint32_t id)
 			continue;
 		snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "%s", vendors[i].name);
 		dev->solicited = vendors[i].solicited;
+		dev->attr.caps |= vendors[i].caps;
 		return;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
@@ -88,10 +90,10 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	if (sscanf(device->fw_ver, "%u.%u", &attr->fw_major, &attr->fw_minor) < 1)
 		log_util("%s: firmware version \"%s\" is not of the form major.minor", attr->device,
 			 device->fw_ver);
-	attr->caps = (can_resize_cq(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
-		     (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL |
-					   TP_CAP_ORDERED_READS
-				 : 0);
+	attr->caps |= (can_resize_cq(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
+		      (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL |
+					    TP_CAP_ORDERED_READS
+				  : 0);
 	attr->max_qp = clamp(device->max_qp, INT_MAX);
 	attr->max_qp_wr = clamp(device->max_qp_wr, INT_MAX);
 	attr->max_cq = clamp(device->max_cq, INT_MAX);
