@@ -9,6 +9,8 @@
 #define CQ_RESERVE 64	/* entries of the device's largest queue kept for markers */
 #define CQ_FIXED   4096 /* entries at least of a queue that can't grow, if the device has them */
 
+#define READ_SEGMENTS 4 /* of one RDMA read, as programs ask for: OFED's default */
+
 #define EVD_FLAGS_ALL                                                                              \
 	(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG |    \
 	 DAT_EVD_RMR_BIND_FLAG | DAT_EVD_ASYNC_FLAG)
@@ -179,12 +181,13 @@ void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const
 
 /*
  * A queue that can't grow when endpoints are attached is large from the start: each event may be a
- * read that takes several work requests. Not larger than that: some devices map few large queues.
+ * read of READ_SEGMENTS, which takes several work requests. Not larger than that: some devices map
+ * few large queues.
  */
 static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 {
-	uint64_t per_read = (attr->max_read_sge + attr->max_read_wr_sge - 1) /
-			    attr->max_read_wr_sge;
+	uint64_t segments = min_u64(attr->max_read_sge, READ_SEGMENTS);
+	uint64_t per_read = (segments + attr->max_read_wr_sge - 1) / attr->max_read_wr_sge;
 	uint64_t wanted = max_u64(qlen * per_read + CQ_RESERVE, CQ_FIXED);
 
 	if (attr->caps & TP_CAP_CQ_RESIZE)

@@ -143,12 +143,13 @@ END_TEST
 
 START_TEST(write_gathers_and_read_scatters)
 {
-	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
+	DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	const size_t size = PAGE + 101;
 	DAT_LMR_TRIPLET list[3];
 	DAT_RMR_TRIPLET remote;
 	struct pair pair;
 
+	attr.max_rdma_read_iov = 3;
 	pair_open_sized(&pair, &attr, AREA);
 	pattern_fill(pair.client.memory, size, 1);
 	list[0] = segment(&pair.client, 0, 100);
@@ -511,12 +512,13 @@ END_TEST
 
 START_TEST(too_many_segments_or_bytes_are_refused)
 {
-	const DAT_EP_ATTR attr = ep_attr_for(4, 4);
+	DAT_EP_ATTR attr = ep_attr_for(4, 4);
 	DAT_LMR_TRIPLET list[64];
 	DAT_RMR_TRIPLET to;
 	DAT_EP_PARAM param;
 	struct pair pair;
 
+	attr.max_rdma_read_iov = 2;
 	pair_open_sized(&pair, &attr, AREA);
 	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_EP_ATTR_ALL, &param));
 	ck_assert_int_lt(param.ep_attr.max_request_iov, (int)COUNT(list));
