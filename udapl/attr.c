@@ -196,7 +196,7 @@ static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 }
 
 /* What programs ask for although it has never had an effect, or leave uninitialised. */
-static void ignore_wishes(DAT_EP_ATTR *attr)
+static void ignore_ineffective(DAT_EP_ATTR *attr)
 {
 	const DAT_EP_ATTR asked = *attr;
 
@@ -241,7 +241,7 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	if (asked->qos & ~(unsigned)ALL_QOS)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	*attr = *asked;
-	ignore_wishes(attr);
+	ignore_ineffective(attr);
 	if (!attr->max_message_size)
 		attr->max_message_size = limits.max_message_size;
 	if (!attr->max_rdma_size)

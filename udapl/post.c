@@ -68,9 +68,9 @@ DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned pla
  * The connection is ending, but the consumer has not asked for it and has no event yet: for the
  * consumer it is still connected, and what it posts is flushed like what it posted before.
  */
-static bool is_ending_unasked(const struct ep *ep)
+static bool is_ending_unasked(const struct ep *ep, unsigned state)
 {
-	return ep_state(ep) == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
+	return state == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
 }
 
 /* The state is read once: it may change meanwhile. */
@@ -78,9 +78,8 @@ DAT_EP_STATE ep_request_state(const struct ep *ep)
 {
 	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(ep);
 	bool early = state == DAT_EP_STATE_COMPLETION_PENDING && atomic_load(&ep->accepted);
-	bool unasked = state == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
 
-	return early || unasked ? DAT_EP_STATE_CONNECTED : state;
+	return early || is_ending_unasked(ep, state) ? DAT_EP_STATE_CONNECTED : state;
 }
 
 static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
@@ -152,7 +151,7 @@ static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg
  */
 static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
-	bool refuse = err != -ENOTCONN && !is_ending_unasked(ep);
+	bool refuse = err != -ENOTCONN && !is_ending_unasked(ep, ep_state(ep));
 
 	spin_lock(&evd->lock);
 	ep_marker_race(ep, ring);
