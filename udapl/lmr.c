@@ -99,8 +99,7 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 	if (!kind)
 		return BAD_ARG(2);
 	ret = kind->span_get(ia, region, length, span);
-	if (ret == DAT_SUCCESS &&
-	    priv & ~(unsigned)(DAT_MEM_PRIV_ALL_FLAG | DAT_MEM_PRIV_RO_DISABLE_FLAG))
+	if (ret == DAT_SUCCESS && priv & ~(unsigned)ALL_PRIVILEGES)
 		ret = BAD_ARG(6);
 	return ret;
 }

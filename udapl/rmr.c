@@ -469,7 +469,7 @@ static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr,
 			       DAT_MEM_PRIV_FLAGS priv, const struct ep *ep, DAT_EP_STATE state,
 			       DAT_COMPLETION_FLAGS flags)
 {
-	if (priv & ~(unsigned)(DAT_MEM_PRIV_ALL_FLAG | DAT_MEM_PRIV_RO_DISABLE_FLAG))
+	if (priv & ~(unsigned)ALL_PRIVILEGES)
 		return BAD_ARG(3);
 	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS || unsignalled_by_mistake(ep, flags))
 		return BAD_ARG(6);

@@ -1017,19 +1017,25 @@ START_TEST(message_may_exceed_what_the_endpoint_asked_for)
 }
 END_TEST
 
+/* The connection events of the pair's server go to the EVD of another IA, @first. */
+static void pair_connect_to_evd_of(struct pair *pair, struct side *first)
+{
+	side_open_bare(first, SERVER);
+	pair_open_unconnected(pair, NULL);
+	ck_dat(dat_ep_free(pair->server.ep));
+	ck_dat(dat_evd_free(pair->server.connect_evd));
+	pair->server.connect_evd = first->connect_evd;
+	pair->server.ep = side_create_ep(&pair->server, NULL);
+	pair_connect(pair);
+}
+
 /* dapltest -T L -w */
 START_TEST(connection_events_go_to_an_evd_of_another_ia)
 {
 	struct side first;
 	struct pair pair;
 
-	side_open_bare(&first, SERVER);
-	pair_open_unconnected(&pair, NULL);
-	ck_dat(dat_ep_free(pair.server.ep));
-	ck_dat(dat_evd_free(pair.server.connect_evd));
-	pair.server.connect_evd = first.connect_evd;
-	pair.server.ep = side_create_ep(&pair.server, NULL);
-	pair_connect(&pair);
+	pair_connect_to_evd_of(&pair, &first);
 	exchange_messages(&pair);
 	ck_dat_is(dat_evd_free(first.connect_evd), BAD_STATE(EVD_IN_USE));
 	pair_disconnect(&pair, DAT_CLOSE_GRACEFUL_FLAG);
@@ -1048,13 +1054,7 @@ START_TEST(ia_of_a_foreign_connection_evd_is_closed_first)
 	struct side first;
 	struct pair pair;
 
-	side_open_bare(&first, SERVER);
-	pair_open_unconnected(&pair, NULL);
-	ck_dat(dat_ep_free(pair.server.ep));
-	ck_dat(dat_evd_free(pair.server.connect_evd));
-	pair.server.connect_evd = first.connect_evd;
-	pair.server.ep = side_create_ep(&pair.server, NULL);
-	pair_connect(&pair);
+	pair_connect_to_evd_of(&pair, &first);
 	side_close_abrupt(&first);
 	exchange_messages(&pair);
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_GRACEFUL_FLAG));
