@@ -22,6 +22,11 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 
 	if (!ia)
 		return NULL;
+	ia->lmrs = calloc(LMR_CHAINS, sizeof(*ia->lmrs));
+	if (!ia->lmrs) {
+		obj_free(&ia->obj);
+		return NULL;
+	}
 	ia->provider = provider;
 	ia->thread_safe = thread_safe;
 	ia->ro_aware = opened_ro_aware();
@@ -37,6 +42,7 @@ static void ia_free(struct ia *ia)
 	release_queue_destroy(&ia->releases);
 	pthread_cond_destroy(&ia->waiter_left);
 	mutex_destroy(&ia->lock);
+	free(ia->lmrs);
 	obj_free(&ia->obj);
 }
 

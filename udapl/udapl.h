@@ -13,7 +13,7 @@
  *				holds it while it handles anything.
  *	loan_lock		mutex (async_error.c); which IA borrows whose asynchronous EVD
  *	dev->result_lock	mutex (verbs/cm_event.c); results of connection manager calls
- *	cookie_lock		mutex (shared.c); cookies
+ *	cookie_lock		mutex (cookie.c); cookies
  *	provider_lock		mutex (provider.c); the list of announced names
  *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
  *				direction, on a thread-safe IA
@@ -54,6 +54,7 @@
 
 #include "lock.h"
 #include "log.h"
+#include "maps.h"
 #include "object.h"
 #include "ring.h"
 #include "thread.h"
@@ -203,7 +204,11 @@ void release_run_final(struct ia *ia);
 
 /* ---- ia.c ---- */
 
-#define LMR_CHAINS 1024 /* a power of two; a cache of registrations holds thousands */
+/*
+ * A power of two. Caches of registrations hold up to a hundred thousand. Only the pages of the
+ * table that are used take memory.
+ */
+#define LMR_CHAINS 65536
 
 struct ia {
 	struct obj obj;
@@ -224,7 +229,7 @@ struct ia {
 	 */
 	struct evd *sink;
 	struct spinlock lmr_lock;
-	struct lmr *lmrs[LMR_CHAINS]; /* lmr_lock; the live ones by context */
+	struct lmr **lmrs; /* lmr_lock; LMR_CHAINS chains: the live ones by context */
 	struct release_queue releases;
 };
 
@@ -403,7 +408,7 @@ void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed);
 void cno_expel_waiters_relock(struct cno *cno);
 void cno_destroy(struct cno *cno); /* no lock is held */
 
-/* ---- pz.c, lmr.c, shared.c ---- */
+/* ---- pz.c, lmr.c, cookie.c ---- */
 
 struct pz {
 	struct obj obj;
@@ -439,21 +444,6 @@ static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segm
 
 	return lmr->address <= first && first <= last && last <= lmr->last;
 }
-
-/* Bytes of this process, at least one. */
-struct span {
-	char *address;
-	size_t length;
-};
-
-/* What the system says of a span. */
-enum mapping {
-	MAPPING_UNKNOWN,
-	MAPPING_HOLES,	  /* not all of it can be read */
-	MAPPING_READONLY, /* not all of it can be written */
-	MAPPING_WRITABLE,
-};
-enum mapping mapping_of(const struct span *span);
 
 /* The name of shared memory: a copy of it that lives as long as it is used. */
 struct cookie;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared memory and its cookies: which memory counts as shared, and which ranges are the same. */
+/*
+ * Shared memory and its cookies: which memory counts as shared, and which ranges are the same.
+ * Built twice: for the kernel that there is, and for one that answers no queries of
+ * /proc/self/maps.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/shm.h>
@@ -11,6 +15,18 @@
 #define SIZE	(PAGES * PAGE)
 #define REFUSED DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE)
 #define RW	(PROT_READ | PROT_WRITE)
+
+#ifdef NO_MAPS_QUERIES
+int __wrap_ioctl(int fd, unsigned long request, ...);
+
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+	(void)fd;
+	(void)request;
+	errno = ENOTTY;
+	return -1;
+}
+#endif
 
 static struct ia *ia;
 static struct pz *pz;
