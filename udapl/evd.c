@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "evd.h"
+#include "race.h"
 
 #define CQ_RESERVE 64	/* entries of the device's largest queue kept for markers */
 #define CQ_FIXED   4096 /* entries at least of a queue that can't grow, if the device has them */
@@ -366,6 +367,7 @@ void evd_expel_waiter_relock(struct evd *evd)
 		wakefd_signal(evd->wakefd);
 	while (evd->slow_path & EVD_WAITER) {
 		spin_unlock(&evd->lock);
+		race_reach(RACE_EXPEL);
 		cond_wait_relock(&ia->waiter_left, &ia->lock);
 		spin_lock(&evd->lock);
 	}

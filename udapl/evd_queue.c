@@ -11,19 +11,32 @@
 
 #include "completion.h"
 #include "evd.h"
+#include "race.h"
 
 #define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
 
 /* ---- the queue ---- */
 
-/* Free slots that are spoken for: up to qlen for bounded streams, connection events, flushes. */
-static unsigned slots_needed_locked(const struct evd *evd)
+/* Slots that the streams have together that qlen limits. */
+static unsigned bounded_max(const struct evd *evd, DAT_COUNT qlen)
 {
-	unsigned bounded_max = evd->flags & EVD_FLAGS_BOUNDED ? (unsigned)evd->qlen : 0;
+	return evd->flags & EVD_FLAGS_BOUNDED ? (unsigned)qlen : 0;
+}
+
+/* Free slots that were promised: to connection events, and up to qlen to bounded streams. */
+static unsigned slots_promised_locked(const struct evd *evd)
+{
+	unsigned bounded = bounded_max(evd, evd->qlen);
 
 	assert_locked(&evd->lock);
-	return evd->reserved + evd->dto_depth +
-	       (bounded_max > evd->bounded ? bounded_max - evd->bounded : 0);
+	return evd->reserved + (bounded > evd->bounded ? bounded - evd->bounded : 0);
+}
+
+/* Likewise, and those kept for flushes. */
+static unsigned slots_needed_locked(const struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	return slots_promised_locked(evd) + evd->dto_depth;
 }
 
 static unsigned slots_free_locked(const struct evd *evd)
@@ -61,6 +74,7 @@ bool evd_make_room_relock(struct evd *evd, unsigned extra)
 		while (size < want)
 			size *= 2;
 		spin_unlock(&evd->lock);
+		race_reach(RACE_ROOM);
 		slots = malloc(size * sizeof(*slots));
 		spin_lock(&evd->lock);
 		if (!slots)
@@ -218,15 +232,15 @@ bool evd_drain_relock(struct evd *evd, bool *notified)
 	DAT_EVENT event;
 
 	assert_locked(&evd->lock);
-	if (!evd->cq)
-		return true;
-	for (;;) {
+	while (evd->cq) {
 		unsigned n;
 
 		if (!evd_make_room_relock(evd, TP_POLL_MAX)) {
 			*notified = true;
 			return false;
 		}
+		if (!evd->cq)
+			break; /* it was destroyed meanwhile */
 		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			bool notify = completion_notifies(evd, &wc[i]);
@@ -237,8 +251,9 @@ bool evd_drain_relock(struct evd *evd, bool *notified)
 			}
 		}
 		if (n < TP_POLL_MAX)
-			return true;
+			break;
 	}
+	return true;
 }
 
 bool evd_drain(struct evd *evd)
@@ -263,6 +278,21 @@ void evd_channel_ready_locked(struct evd *evd)
 	evd_drain(evd); /* what arrived before the queue was armed makes no event */
 }
 
+/*
+ * Room for the event of one request, if need be a slot that is kept for its flush, but none that
+ * was promised to others.
+ */
+static bool make_request_room_relock(struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	return evd->is_sink || evd_make_room_relock(evd, 1) ||
+	       slots_free_locked(evd) > slots_promised_locked(evd);
+}
+
+/*
+ * There is room before a completion is taken: with one in hand the lock is not let go of, or
+ * another thread would take a newer one first.
+ */
 void evd_purge_ep(struct evd *evd, const struct ep *ep)
 {
 	struct tp_wc wc;
@@ -270,10 +300,14 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 	bool notified = false;
 
 	spin_lock(&evd->lock);
-	while (tp_cq_poll(evd->cq, &wc, 1)) {
-		const struct req *req = completion_req(&wc);
-		bool notify = completion_notifies(evd, &wc);
+	for (;;) {
+		bool room = make_request_room_relock(evd), notify;
+		const struct req *req;
 
+		if (!tp_cq_poll(evd->cq, &wc, 1))
+			break;
+		req = completion_req(&wc);
+		notify = completion_notifies(evd, &wc);
 		if (req->ring->ep == ep) {
 			/* the window outlives the endpoint, and keeps what the bind did */
 			if (req->kind == REQ_BIND)
@@ -282,7 +316,7 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 		}
 		if (!completion_take_locked(evd, wc, &event) || evd->is_sink)
 			continue;
-		if (!evd_make_room_relock(evd, 1) && !slots_free_locked(evd)) {
+		if (!room) {
 			log_error("EVD %p: out of memory, a completion is lost", (void *)evd);
 			continue;
 		}
@@ -295,14 +329,6 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 }
 
 /* ---- flushes ---- */
-
-/* Room for one flushed request, if need be a slot that was reserved for flushes. */
-static bool make_flush_room_relock(struct evd *evd)
-{
-	assert_locked(&evd->lock);
-	return evd->is_sink || evd_make_room_relock(evd, 1) ||
-	       slots_free_locked(evd) > evd->reserved;
-}
 
 static void push_flushed_locked(struct evd *evd, const struct req *req)
 {
@@ -328,7 +354,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 	while (all && ring_used(ring)) {
 		const struct req *req;
 
-		all = make_flush_room_relock(evd);
+		all = make_request_room_relock(evd);
 		if (!all || !ring_used(ring))
 			break; /* another thread polled while the lock was released */
 		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
@@ -348,7 +374,7 @@ bool evd_post_flushed(struct evd *evd, const struct req *req)
 	bool ok;
 
 	spin_lock(&evd->lock);
-	ok = make_flush_room_relock(evd);
+	ok = make_request_room_relock(evd);
 	if (ok) {
 		push_flushed_locked(evd, req);
 		notify_locked(evd);
@@ -426,29 +452,39 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
 /* ---- length ---- */
 
 /* What is queued must fit, completions that were not taken yet included. */
+static DAT_RETURN qlen_refused_locked(const struct evd *evd, DAT_COUNT qlen)
+{
+	assert_locked(&evd->lock);
+	if (qlen == evd->qlen)
+		return DAT_SUCCESS;
+	if (evd->slow_path & EVD_WAITER)
+		return BAD_STATE(EVD_WAITER);
+	if (qlen < evd->qlen && evd->queue.count > (unsigned)qlen)
+		return DAT_ERROR(DAT_INVALID_STATE, 0);
+	return DAT_SUCCESS;
+}
+
+/*
+ * The queue has the slots before the new length says that they may be used: other threads post
+ * while the lock is let go of. They may also begin a wait, so the length is judged twice.
+ */
 DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen)
 {
-	DAT_COUNT before;
 	bool notified = false;
-	DAT_RETURN ret = DAT_SUCCESS;
+	DAT_RETURN ret;
 
 	assert_locked(&evd->obj.ia->lock);
 	spin_lock(&evd->lock);
 	evd_drain_relock(evd, &notified);
-	before = evd->qlen;
-	if (qlen == before) {
-		ret = DAT_SUCCESS;
-	} else if (evd->slow_path & EVD_WAITER) {
-		ret = BAD_STATE(EVD_WAITER);
-	} else if (qlen < before && evd->queue.count > (unsigned)qlen) {
-		ret = DAT_ERROR(DAT_INVALID_STATE, 0);
-	} else {
-		evd->qlen = qlen;
-		if (!evd_make_room_relock(evd, 1)) {
-			evd->qlen = before;
-			ret = NO_RESOURCE(MEMORY);
-		}
+	ret = qlen_refused_locked(evd, qlen);
+	if (ret == DAT_SUCCESS && qlen > evd->qlen) {
+		unsigned more = bounded_max(evd, qlen) - bounded_max(evd, evd->qlen);
+
+		ret = evd_make_room_relock(evd, more + 1) ? qlen_refused_locked(evd, qlen)
+							  : NO_RESOURCE(MEMORY);
 	}
+	if (ret == DAT_SUCCESS)
+		evd->qlen = qlen;
 	if (notified)
 		notify_locked(evd);
 	spin_unlock(&evd->lock);

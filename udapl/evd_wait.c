@@ -146,7 +146,34 @@ static DAT_RETURN wait_expelled(struct evd *evd, DAT_COUNT *nmore)
 	return DAT_ERROR(DAT_ABORT, 0);
 }
 
-/* Gives the completion channel back, and the EVD has no waiter any more. */
+/*
+ * From here on evd->lock may be let go of: no other wait begins, and who frees the EVD waits for
+ * this thread.
+ */
+static void wait_begin_locked(struct evd *evd, DAT_COUNT threshold)
+{
+	assert_locked(&evd->lock);
+	evd->slow_path |= EVD_WAITER;
+	evd->wait_satisfied = false;
+	evd->threshold = threshold;
+}
+
+/* The EVD has no waiter any more. */
+static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
+				    DAT_COUNT *nmore)
+{
+	assert_locked(&evd->lock);
+	if (unlikely(evd->slow_path & EVD_CLOSING)) {
+		spin_unlock(&evd->lock);
+		return wait_expelled(evd, nmore);
+	}
+	ret = wait_result_locked(evd, ret, event, nmore);
+	evd->slow_path &= ~(unsigned)EVD_WAITER;
+	run_release_unlock(evd);
+	return ret;
+}
+
+/* Likewise, after a sleep: gives the completion channel back. */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	if (evd->cq) {
@@ -155,14 +182,7 @@ static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DA
 	}
 	wakefd_clear(evd->wakefd);
 	spin_lock(&evd->lock);
-	if (unlikely(evd->slow_path & EVD_CLOSING)) {
-		spin_unlock(&evd->lock);
-		return wait_expelled(evd, nmore);
-	}
-	ret = wait_result_locked(evd, ret, event, nmore);
-	evd->slow_path &= ~(unsigned)EVD_WAITER;
-	spin_unlock(&evd->lock);
-	return ret;
+	return wait_leave_unlock(evd, ret, event, nmore);
 }
 
 /* The thread was cancelled while it slept: the wait ends as if the call had returned. */
@@ -252,18 +272,12 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 		spin_unlock(&evd->lock);
 		return ret;
 	}
+	wait_begin_locked(evd, threshold);
 	evd_drain_relock(evd, &notified);
-	if (evd->queue.count >= (unsigned)threshold || timeout == 0) {
-		ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS
-							      : DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0);
-		ret = wait_result_locked(evd, ret, event, nmore);
-		run_release_unlock(evd);
-		return ret;
-	}
+	ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : STILL_WAITING;
+	if (ret == DAT_SUCCESS || timeout == 0)
+		return wait_leave_unlock(evd, ret, event, nmore);
 	cancel_forbid(&cancel);
-	evd->slow_path |= EVD_WAITER;
-	evd->wait_satisfied = false;
-	evd->threshold = threshold;
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		service_lend(evd->obj.ia, evd);
@@ -292,9 +306,9 @@ static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const s
 	}
 	if (!taken)
 		return wait_slow_unlock(evd, timeout, 1, event, nmore);
+	wait_begin_locked(evd, 1);
 	evd_drain_relock(evd, &notified);
-	*nmore = (DAT_COUNT)evd->queue.count;
-	run_release_unlock(evd);
+	(void)wait_leave_unlock(evd, STILL_WAITING, event, nmore); /* no second event is taken */
 	return DAT_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lock.h"
+#include "race.h"
 
 void debug_fail(const char *file, int line, const char *function, const char *what)
 {
@@ -12,6 +13,8 @@ void debug_fail(const char *file, int line, const char *function, const char *wh
 }
 
 #ifdef UDAPL_DEBUG
+race_hook_fn *_Atomic race_hook;
+
 #define HELD_MAX 8 /* the longest chain of locks is 5 */
 
 /* Of the calling thread, in the order of taking; their ranks ascend. */

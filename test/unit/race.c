@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a test does with a thread that reaches a point of udapl/race.h. */
+#include <semaphore.h>
+#include <stddef.h>
+
+#include "race.h"
+
+static struct trap {
+	void (*_Atomic act)(void *); /* NULL: none, or a thread has reached it */
+	void *arg;
+	atomic_bool sprung; /* the thread has arrived */
+} traps[RACE_POINTS];
+
+static sem_t held, go;
+
+static void semaphore_wait(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) < 0)
+		; /* a signal handler ran */
+}
+
+static void trap_reached(enum race_point point)
+{
+	struct trap *trap = &traps[point];
+	void (*act)(void *) = atomic_load(&trap->act);
+
+	if (!act || !atomic_compare_exchange_strong(&trap->act, &act, NULL))
+		return;
+	atomic_store(&trap->sprung, true);
+	act(trap->arg);
+}
+
+void race_call(enum race_point point, void (*act)(void *), void *arg)
+{
+	struct trap *trap = &traps[point];
+
+	atomic_store(&trap->sprung, false);
+	trap->arg = arg;
+	atomic_store(&trap->act, act);
+	atomic_store(&race_hook, trap_reached);
+}
+
+bool race_happened(enum race_point point)
+{
+	return atomic_load(&traps[point].sprung);
+}
+
+static void stay(void *unused)
+{
+	(void)unused;
+	sem_post(&held);
+	semaphore_wait(&go);
+}
+
+void race_hold(enum race_point point)
+{
+	sem_init(&held, 0, 0);
+	sem_init(&go, 0, 0);
+	race_call(point, stay, NULL);
+}
+
+void race_wait_held(void)
+{
+	semaphore_wait(&held);
+}
+
+void race_release(void *unused)
+{
+	(void)unused;
+	sem_post(&go);
+}

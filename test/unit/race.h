@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Decides races: what happens while a thread is at one of the points of udapl/race.h. Nothing is
+ * left to luck there, because the thread goes on only when the other one has acted.
+ */
+#ifndef TEST_RACE_H
+#define TEST_RACE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "../../udapl/race.h"
+
+/*
+ * The next thread that reaches @point, and only that one, calls @act there. The point's comment
+ * says which locks it holds.
+ */
+void race_call(enum race_point point, void (*act)(void *), void *arg);
+/* Has a thread reached @point since the latest race_call or race_hold of it? */
+bool race_happened(enum race_point point);
+
+/* The next thread that reaches @point stays there until race_release. One is held at a time. */
+void race_hold(enum race_point point);
+/* Returns when it is there. */
+void race_wait_held(void);
+/* May be called before the thread is there. @unused makes it an act of race_call. */
+void race_release(void *unused);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Races, each decided by the test: one thread acts while another one is at the worst point. */
+#include "alloc.h"
+#include "harness.h"
+#include "race.h"
+
+#define ABORTED	   DAT_ERROR(DAT_ABORT, 0)
+#define QUEUE_FULL DAT_ERROR(DAT_QUEUE_FULL, 0)
+
+static struct pair pair;
+static struct side *const client = &pair.client, *const server = &pair.server;
+static DAT_EVENT event;
+static DAT_COUNT nmore;
+
+static DAT_COUNT qlen_of(DAT_EVD_HANDLE evd)
+{
+	DAT_EVD_PARAM param;
+
+	ck_dat(evd_query(evd, DAT_EVD_FIELD_EVD_QLEN, &param));
+	return param.evd_qlen;
+}
+
+/* ---- the lock of an EVD is let go of to allocate slots ---- */
+
+#define BACKLOG 100 /* completions of the client, more than its event queue has slots for */
+
+/* @count receives of @ep complete, with cookies from 0 on. */
+static void receive_on(DAT_EP_HANDLE ep, DAT_EP_HANDLE peer, unsigned count)
+{
+	struct side from = *server, to = *client;
+
+	from.ep = peer;
+	to.ep = ep;
+	for (unsigned n = 0; n < count; n++) {
+		post_recv(&to, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		post_send(&from, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		expect_dto(server->request_evd, n, DAT_DTO_SUCCESS);
+	}
+}
+
+/* The client's EVDs have the length @qlen. */
+static void connect_with_backlog(DAT_COUNT qlen)
+{
+	static DAT_EP_ATTR attr;
+
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
+	attr.max_recv_dtos = BACKLOG;
+	client->ep_attr = &attr;
+	client->qlen = qlen;
+	side_open(client, "fake0");
+	pair_connect(&pair);
+	receive_on(client->ep, server->ep, BACKLOG);
+}
+
+static uint64_t cookie_in(const DAT_EVENT *got)
+{
+	ck_assert_int_eq(got->event_number, DAT_DTO_COMPLETION_EVENT);
+	return got->event_data.dto_completion_event_data.user_cookie.as_64;
+}
+
+static void expect_refusals_of_a_waiter(void *arg)
+{
+	DAT_EVD_HANDLE evd = arg;
+	DAT_EVENT other;
+	DAT_COUNT more;
+
+	ck_dat_is(evd_wait(evd, SECONDS(1), 1, &other, &more), BAD_STATE(EVD_WAITER));
+	ck_dat_is(evd_dequeue(evd, &other), BAD_STATE(EVD_WAITER));
+	ck_dat_is(evd_resize(evd, 10), BAD_STATE(EVD_WAITER));
+}
+
+static const struct {
+	const char *why;
+	DAT_COUNT threshold;
+	DAT_TIMEOUT timeout;
+	DAT_RETURN want;
+} waits[] = {
+	{ "has its event, counts the others", 1, 0, DAT_SUCCESS },
+	{ "reaches its threshold", BACKLOG, 0, DAT_SUCCESS },
+	{ "does not reach it", BACKLOG + 1, 0, DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0) },
+	{ "sleeps", BACKLOG + 1, SECONDS(1), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0) },
+};
+
+START_TEST(one_thread_waits_even_while_slots_are_allocated)
+{
+	unsigned first = waits[_i].want == DAT_SUCCESS;
+
+	connect_with_backlog(BACKLOG + 1);
+	race_call(RACE_ROOM, expect_refusals_of_a_waiter, client->recv_evd);
+	ck_dat_is(
+		evd_wait(client->recv_evd, waits[_i].timeout, waits[_i].threshold, &event, &nmore),
+		waits[_i].want);
+	ck_assert(race_happened(RACE_ROOM));
+	if (first)
+		ck_assert_uint_eq(cookie_in(&event), 0);
+	ck_assert_int_eq(nmore, BACKLOG - (DAT_COUNT)first);
+	for (unsigned n = first; n < BACKLOG; n++)
+		expect_dto(client->recv_evd, n, DAT_DTO_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+static void *waiter_held(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->ret = evd_wait(waiter->evd, waiter->timeout, waiter->threshold, &waiter->event,
+			       &waiter->nmore);
+	return NULL;
+}
+
+START_TEST(an_abrupt_close_finds_a_waiter_that_allocates)
+{
+	const DAT_COUNT threshold = _i ? BACKLOG + 1 : 1;
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = threshold };
+
+	connect_with_backlog(BACKLOG + 1);
+	waiter.evd = client->recv_evd;
+	race_hold(RACE_ROOM);
+	race_call(RACE_EXPEL, race_release, NULL);
+	waiter.thread = consumer_thread_start(waiter_held, &waiter);
+	race_wait_held();
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert(race_happened(RACE_EXPEL));
+	ck_dat_is(waiter_join(&waiter), threshold == 1 ? DAT_SUCCESS : ABORTED);
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+/* ---- resize ---- */
+
+static unsigned posted;
+
+static void post_all_that_fit(void *arg)
+{
+	while (try_post_se(arg, posted) == DAT_SUCCESS)
+		posted++;
+}
+
+START_TEST(a_resize_makes_room_before_events_may_use_it)
+{
+	DAT_EVD_HANDLE evd;
+
+	side_open(client, "fake0");
+	evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
+	race_call(RACE_ROOM, post_all_that_fit, evd);
+	ck_dat(evd_resize(evd, BACKLOG));
+	ck_assert(race_happened(RACE_ROOM));
+	post_all_that_fit(evd);
+	ck_assert_uint_eq(posted, BACKLOG);
+	for (unsigned n = 0; n < BACKLOG; n++)
+		expect_se(evd, n);
+	expect_no_event(evd);
+}
+END_TEST
+
+static struct ia *borrower;
+
+/* Many more than the queue may hold; the borrower's service thread posts them. */
+static void fail_the_borrowers_port(void *unused)
+{
+	(void)unused;
+	for (unsigned n = 0; n < 2 * BACKLOG; n++)
+		fake_port_down(borrower->dev);
+	fake_wait_idle(0);
+}
+
+START_TEST(a_resize_makes_room_before_the_errors_of_a_borrower_may_use_it)
+{
+	DAT_EVD_HANDLE unused;
+	DAT_IA_HANDLE ia;
+	DAT_COUNT qlen;
+
+	side_open(client, "fake0");
+	qlen = qlen_of(client->async_evd);
+	ck_dat(ia_close(ia_open_on("fake1", false, &unused), DAT_CLOSE_GRACEFUL_FLAG));
+	ck_dat(ia_open((DAT_NAME_PTR) "fake1", 8, &client->async_evd, &ia));
+	borrower = ia;
+	fake_wait_idle(0); /* from here on no service thread needs the lock that resize holds */
+	race_call(RACE_ROOM, fail_the_borrowers_port, NULL);
+	ck_dat(evd_resize(client->async_evd, BACKLOG));
+	ck_assert(race_happened(RACE_ROOM));
+	for (DAT_COUNT n = 0; n < qlen; n++)
+		expect_event(client->async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+	expect_event(client->async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
+	expect_no_event(client->async_evd);
+}
+END_TEST
+
+static void waiter_begins(void *arg)
+{
+	waiter_start(arg);
+}
+
+START_TEST(a_resize_is_refused_to_a_wait_that_begins_while_it_allocates)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+
+	side_open(client, "fake0");
+	waiter.evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
+	fake_wait_idle(0); /* from here on the service thread does not need the lock of resize */
+	race_call(RACE_ROOM, waiter_begins, &waiter);
+	ck_dat_is(evd_resize(waiter.evd, BACKLOG), BAD_STATE(EVD_WAITER));
+	ck_assert_int_eq(qlen_of(waiter.evd), 4);
+	post_se(waiter.evd, 1);
+	ck_dat(waiter_join(&waiter));
+}
+END_TEST
+
+/* ---- promised slots ---- */
+
+/* Posts that complete as flushed at once, each without memory, until one is refused. */
+static unsigned flush_without_memory(void)
+{
+	DAT_RETURN ret;
+	unsigned n;
+
+	for (n = 0;; n++) {
+		alloc_fail_nth(1);
+		ret = try_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		(void)alloc_failed();
+		if (ret != DAT_SUCCESS)
+			break;
+	}
+	ck_dat_is(ret, NO_RESOURCE(MEMORY));
+	return n;
+}
+
+START_TEST(flushes_without_memory_leave_the_slots_of_others)
+{
+	DAT_COUNT room;
+	unsigned flushed;
+
+	client->one_evd = true;
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	fake_wait_idle(0);
+	room = qlen_of(client->recv_evd);
+	flushed = flush_without_memory();
+	ck_assert_uint_gt(flushed, 0);
+	for (DAT_COUNT n = 0; n < room; n++)
+		post_se(client->recv_evd, (uintptr_t)n);
+	ck_dat_is(try_post_se(client->recv_evd, 0), QUEUE_FULL);
+	for (unsigned n = 0; n < flushed; n++)
+		expect_dto(client->recv_evd, n, DAT_DTO_ERR_FLUSHED);
+	for (DAT_COUNT n = 0; n < room; n++)
+		expect_se(client->recv_evd, (uintptr_t)n);
+	expect_no_event(client->recv_evd);
+}
+END_TEST
+
+/* ---- the completion queue is emptied for an endpoint that goes away ---- */
+
+static uint64_t next_cookie;
+
+static void dequeue_in_order(void *arg)
+{
+	while (evd_dequeue(arg, &event) == DAT_SUCCESS)
+		ck_assert_uint_eq(cookie_in(&event), next_cookie++);
+}
+
+START_TEST(freeing_an_endpoint_keeps_the_order_of_the_others_events)
+{
+	DAT_EP_HANDLE ep, peer;
+
+	connect_with_backlog(1);
+	dequeue_in_order(client->recv_evd);
+	ck_assert_uint_eq(next_cookie, BACKLOG);
+	ep = side_create_ep(client, client->ep_attr);
+	peer = side_create_ep(server, NULL);
+	connect_eps(client, ep, server, peer);
+	receive_on(ep, peer, BACKLOG);
+	next_cookie = 0;
+	race_call(RACE_ROOM, dequeue_in_order, client->recv_evd);
+	ck_dat(ep_free(client->ep));
+	ck_assert(race_happened(RACE_ROOM));
+	dequeue_in_order(client->recv_evd);
+	ck_assert_uint_eq(next_cookie, BACKLOG);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("race");
+
+	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,
+			    COUNT(waits));
+	tcase_add_loop_test(cases, an_abrupt_close_finds_a_waiter_that_allocates, 0, 2);
+	tcase_add_test(cases, a_resize_makes_room_before_events_may_use_it);
+	tcase_add_test(cases, a_resize_makes_room_before_the_errors_of_a_borrower_may_use_it);
+	tcase_add_test(cases, a_resize_is_refused_to_a_wait_that_begins_while_it_allocates);
+	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
+	tcase_add_test(cases, freeing_an_endpoint_keeps_the_order_of_the_others_events);
+	return run_unit_cases(argc, argv);
+}
