@@ -22,9 +22,17 @@ static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSIO
 #define RECV_INFO_BUFFERS 0x01
 #define RECV_INFO_SPAN	  0x10
 
+/*
+ * Of one direction, whose completions have an EVD of their own: the queue pair holds so many, and
+ * an EVD can be made for them.
+ */
 static DAT_COUNT max_dtos(const struct ia *ia)
 {
-	return ia->attr->max_qp_wr > RING_SLACK ? (DAT_COUNT)(ia->attr->max_qp_wr - RING_SLACK) : 0;
+	unsigned max_qp_wr = ia->attr->max_qp_wr;
+
+	if (max_qp_wr <= RING_SLACK)
+		return 0;
+	return (DAT_COUNT)min_u64(max_qp_wr - RING_SLACK, (unsigned)evd_max_qlen(ia));
 }
 
 /* SRQs are not offered yet. */
@@ -127,10 +135,11 @@ unsigned ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr)
 {
 	uint64_t segments = max_u64((unsigned)attr->max_rdma_read_iov, 1);
 	uint64_t per_read = (segments + ia->attr->max_read_wr_sge - 1) / ia->attr->max_read_wr_sge;
+	uint64_t least = (uint64_t)(unsigned)attr->max_request_dtos + RING_SLACK;
 	uint64_t wanted = per_read * (unsigned)attr->max_request_dtos + RING_SLACK;
+	uint64_t limit = min_u64(ia->attr->max_qp_wr, ia->attr->max_cqe);
 
-	return (unsigned)min_u64(wanted, max_u64(ia->attr->max_qp_wr,
-						 (unsigned)attr->max_request_dtos + RING_SLACK));
+	return (unsigned)min_u64(wanted, max_u64(limit, least));
 }
 
 /* The largest attributes that an endpoint can have. */

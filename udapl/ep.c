@@ -82,7 +82,7 @@ static DAT_RETURN create_qp(struct ep *ep)
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp);
 	if (err)
-		return status_of(err, DAT_RESOURCE_TEP);
+		return status_of_made(err, DAT_RESOURCE_TEP);
 	ep_set_gates(ep);
 	return DAT_SUCCESS;
 }

@@ -2,6 +2,7 @@
 /* Event dispatchers as objects: create, query, modify, free, and their roles for endpoints. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "evd.h"
@@ -99,23 +100,52 @@ static void role_change_locked(struct ia *ia, struct evd *evd, enum evd_role rol
 		evd_rearm_locked(evd);
 }
 
+/* Afterwards the completion queue holds at least @depth entries. */
+static DAT_RETURN cq_resize(struct evd *evd, unsigned depth)
+{
+	const struct tp_attr *attr = evd->obj.ia->attr;
+	const unsigned now = tp_cq_depth(evd->cq);
+	int err;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (depth <= now)
+		return DAT_SUCCESS;
+	if (depth > attr->max_cqe) {
+		log_error("%s: a completion queue with %u entries is needed, and the device's "
+			  "largest has %u",
+			  attr->device, depth, attr->max_cqe);
+		return NO_RESOURCE(TEVD);
+	}
+	if (!(attr->caps & TP_CAP_CQ_RESIZE)) {
+		log_error("%s: a completion queue with %u entries is needed, this one has %u, and "
+			  "the device can't resize it: create the EVD with the number of all "
+			  "transfers that its endpoints may have outstanding",
+			  attr->device, depth, now);
+		return NO_RESOURCE(TEVD);
+	}
+	err = tp_cq_resize(evd->cq, depth);
+	if (err)
+		log_error("%s: resizing a completion queue from %u to %u entries: %s", attr->device,
+			  now, depth, strerror(-err));
+	return status_of_made(err, DAT_RESOURCE_TEVD);
+}
+
 /*
  * One direction of an endpoint has at most as many completions as its depth, so a queue as deep as
- * the sum can't overrun.
+ * the sum can't overrun. It is at least doubled, because each resize costs a system call and a
+ * copy; if there is no memory for that, less will do.
  */
 static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 {
-	unsigned want = evd->dto_depth + depth, now = tp_cq_depth(evd->cq);
+	const struct tp_attr *attr = evd->obj.ia->attr;
+	const unsigned want = evd->dto_depth + depth, now = tp_cq_depth(evd->cq);
+	const unsigned ample = (unsigned)min_u64(2 * (uint64_t)now, attr->max_cqe);
 
 	assert_locked(&evd->obj.ia->lock);
-	if (want <= now)
+	if (now < want && want < ample && attr->caps & TP_CAP_CQ_RESIZE &&
+	    !tp_cq_resize(evd->cq, ample))
 		return DAT_SUCCESS;
-	if (!(evd->obj.ia->attr->caps & TP_CAP_CQ_RESIZE))
-		return NO_RESOURCE(TEVD);
-	/* At least doubled: each resize costs a system call and a copy. */
-	if (want < 2 * now && 2 * now <= evd->obj.ia->attr->max_cqe)
-		want = 2 * now;
-	return status_of(tp_cq_resize(evd->cq, want), DAT_RESOURCE_TEVD);
+	return cq_resize(evd, want);
 }
 
 /*
@@ -199,13 +229,19 @@ static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 static DAT_RETURN cq_create(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
+	unsigned qlen = (unsigned)evd->qlen, depth = cq_depth(ia->attr, qlen);
+	int err = tp_cq_create(ia->dev, depth, evd, &evd->cq);
 	DAT_RETURN ret;
 
-	ret = status_of(
-		tp_cq_create(ia->dev, cq_depth(ia->attr, (unsigned)evd->qlen), evd, &evd->cq),
-		DAT_RESOURCE_TEVD);
-	if (ret != DAT_SUCCESS)
-		return ret;
+	if (err && depth > qlen)
+		err = tp_cq_create(ia->dev, qlen, evd, &evd->cq);
+	if (err) {
+		log_error("%s: making a completion queue with %u entries: %s; the device supports "
+			  "%u queues with up to %u entries",
+			  ia->attr->device, qlen, strerror(-err), ia->attr->max_cq,
+			  ia->attr->max_cqe);
+		return status_of_made(err, DAT_RESOURCE_TEVD);
+	}
 	ret = status_of(service_watch(ia, evd), DAT_RESOURCE_TEVD);
 	if (ret != DAT_SUCCESS) {
 		tp_cq_destroy(evd->cq);
@@ -493,10 +529,8 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 	if (qlen <= 0 || qlen > evd_max_qlen(ia))
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
-	if (evd->cq && (unsigned)qlen > tp_cq_depth(evd->cq))
-		ret = ia->attr->caps & TP_CAP_CQ_RESIZE
-			      ? status_of(tp_cq_resize(evd->cq, (unsigned)qlen), DAT_RESOURCE_TEVD)
-			      : NO_RESOURCE(TEVD);
+	if (evd->cq)
+		ret = cq_resize(evd, (unsigned)qlen);
 	if (ret == DAT_SUCCESS)
 		ret = evd_set_qlen_locked(evd, qlen);
 	mutex_unlock(&ia->lock);

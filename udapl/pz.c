@@ -23,7 +23,7 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
 
 free_pz:
 	obj_free(&pz->obj);
-	return status_of(err, DAT_RESOURCE_PROTECTION_DOMAIN);
+	return status_of_made(err, DAT_RESOURCE_PROTECTION_DOMAIN);
 }
 
 DAT_RETURN pz_free(DAT_PZ_HANDLE handle)

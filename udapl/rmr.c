@@ -281,8 +281,8 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 		return DAT_SUCCESS;
 	if (!spares_add(rmr))
 		return NO_RESOURCE(MEMORY);
-	return status_of(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
-			 DAT_RESOURCE_MEMORY_REGION);
+	return status_of_made(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
+			      DAT_RESOURCE_MEMORY_REGION);
 }
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
@@ -505,7 +505,7 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 		return DAT_SUCCESS;
 	err = tp_mw_create(rmr->pz->pd, &mw, &key);
 	if (err)
-		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
+		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
 	spin_lock(&rmr->lock);
 	rmr->mw = mw;
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)

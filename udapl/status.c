@@ -17,6 +17,7 @@ static const struct {
 	{ EADDRINUSE, DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE },
 	{ ENETUNREACH, DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE },
 	{ EHOSTUNREACH, DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE },
+	{ EADDRNOTAVAIL, DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE },
 	{ EAFNOSUPPORT, DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED },
 	{ EOPNOTSUPP, DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE },
 	{ ENOSYS, DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE },
@@ -37,6 +38,20 @@ DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource)
 		if (statuses[i].err == -err)
 			return DAT_ERROR(statuses[i].type, statuses[i].subtype);
 	return DAT_ERROR(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE);
+}
+
+/*
+ * Devices and their drivers have several errno values for what exceeds a limit, alone or in
+ * combination, and for what they can't do.
+ */
+DAT_RETURN status_of_made(int err, DAT_RETURN_SUBTYPE resource)
+{
+	static const int refusals[] = { EINVAL, EOPNOTSUPP, ENOSYS };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (refusals[i] == -err)
+			return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, resource);
+	return status_of(err, resource);
 }
 
 DAT_RETURN status_of_ep_state(DAT_EP_STATE state)

@@ -299,7 +299,8 @@ typedef struct dat_ia_attr {
 	DAT_UINT32 firmware_version_minor;
 	DAT_IA_ADDRESS_PTR ia_address_ptr; /* of the interface; valid until close */
 	DAT_COUNT max_eps;
-	DAT_COUNT max_dto_per_ep;	    /* in each direction */
+	/* in each direction, if each has an EVD of its own; an EVD serves max_evd_qlen in all */
+	DAT_COUNT max_dto_per_ep;
 	DAT_COUNT max_rdma_read_per_ep_in;  /* in flight, as the target */
 	DAT_COUNT max_rdma_read_per_ep_out; /* in flight, as the initiator */
 	DAT_COUNT max_evds;
@@ -1021,7 +1022,9 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
  * DAT_INVALID_PARAMETER, ARG6: a limit that is negative or above the device's, no segments for
  *	transfers, an unknown service type, or unknown completion flags; ARG7: ep is null
  * DAT_MODEL_NOT_SUPPORTED: an unknown quality of service
- * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes
+ * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes; TEVD: all
+ *	transfers that the endpoints of an EVD may have outstanding do not fit into its largest
+ *	queue, or the device cannot resize it
  * Source: dat_ep_create(3DAT); the defaults are our choice, OFED's.
  */
 DAT_RETURN dat_ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,

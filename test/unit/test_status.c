@@ -21,6 +21,7 @@ static const struct {
 	{ EADDRINUSE, DAT_ERROR(DAT_CONN_QUAL_IN_USE, 0) },
 	{ ENETUNREACH, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
 	{ EHOSTUNREACH, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
+	{ EADDRNOTAVAIL, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
 	{ EAFNOSUPPORT, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED) },
 	{ EOPNOTSUPP, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0) },
 	{ ENOSYS, DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0) },
@@ -33,6 +34,21 @@ static const struct {
 START_TEST(an_errno_has_one_status)
 {
 	ck_dat_is(status_of(-errors[_i].err, DAT_RESOURCE_TEVD), errors[_i].want);
+}
+END_TEST
+
+/* What else a device says when it can't make an object. */
+static const int refusals[] = { EINVAL, EOPNOTSUPP, ENOSYS };
+
+START_TEST(what_a_device_refuses_to_make_is_a_shortage)
+{
+	const int err = errors[_i].err;
+	DAT_RETURN want = errors[_i].want;
+
+	for (int i = 0; i < COUNT(refusals); i++)
+		if (refusals[i] == err)
+			want = NO_RESOURCE(TEVD);
+	ck_dat_is(status_of_made(-err, DAT_RESOURCE_TEVD), want);
 }
 END_TEST
 
@@ -71,6 +87,7 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("status");
 
 	tcase_add_loop_test(cases, an_errno_has_one_status, 0, COUNT(errors));
+	tcase_add_loop_test(cases, what_a_device_refuses_to_make_is_a_shortage, 0, COUNT(errors));
 	tcase_add_test(cases, the_caller_names_the_resource);
 	tcase_add_loop_test(cases, a_wrong_ep_state_has_its_subtype, 0, COUNT(states));
 	return run_unit_cases(argc, argv);
