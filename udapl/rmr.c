@@ -5,8 +5,9 @@
  * A bind is a request of an endpoint. The consumer gets the new context from the post; peers can
  * use it from the completion on. In between the window has both bindings, and each holds its LMR.
  *
- * Where the device has no windows, or can't bind one to that region, the range is registered as a
- * region of its own, and an RDMA write of no bytes takes the bind's place in the queue.
+ * Where the device has no windows, or can't bind one to that region or range, the range is
+ * registered as a region of its own, and an RDMA write of no bytes takes the bind's place in the
+ * queue.
  *
  * A binding is taken from the window's spares, or allocated, and appended to the window's list as
  * it is posted. Then one of three things happens to it:
@@ -23,7 +24,9 @@
  * cancelled is given to nobody, so the window is rewound to the latest key that stands.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "udapl.h"
 
@@ -526,9 +529,20 @@ static DAT_RETURN region_register(struct binding *binding, struct pz *pz)
 	return DAT_SUCCESS;
 }
 
+/* The arguments of a bind that may be posted twice. */
+struct bind_call {
+	const DAT_LMR_TRIPLET *triplet;
+	DAT_MEM_PRIV_FLAGS priv;
+	struct ep *ep;
+	DAT_RMR_COOKIE cookie;
+	DAT_COMPLETION_FLAGS flags; /* those that have an effect */
+	bool by_region;		    /* the device refuses a window on this range */
+	DAT_RMR_CONTEXT *context;
+};
+
 /* On success the binding owns the hold on @lmr. */
-static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_TRIPLET *triplet,
-			       DAT_MEM_PRIV_FLAGS priv, struct binding **out)
+static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
+			       struct binding **out)
 {
 	struct binding *binding;
 	DAT_RETURN ret;
@@ -541,8 +555,8 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const DAT_LMR_T
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
 	if (lmr)
-		binding_fill(binding, lmr, triplet, priv);
-	if (lmr && !lmr->window_pz)
+		binding_fill(binding, lmr, call->triplet, call->priv);
+	if (lmr && (call->by_region || !lmr->window_pz))
 		ret = region_register(binding, rmr->pz);
 	if (ret != DAT_SUCCESS) {
 		free(binding);
@@ -580,23 +594,23 @@ static int bind_post_locked(struct rmr *rmr, const struct binding *before, struc
 }
 
 /* A bind is signalled even if suppressed: what it supersedes is released when it completes. */
-static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding, struct ep *ep,
-				       DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-				       DAT_RMR_CONTEXT *context)
+static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
+				       const struct bind_call *call, int *err)
 {
-	unsigned fence = flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
+	unsigned fence = call->flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
 	const struct binding *before;
+	struct ep *ep = call->ep;
 	struct req *req;
 	DAT_RETURN ret;
-	int err;
 
 	if (ep_post_begin(ep)) {
 		spin_lock(&rmr->lock);
 		before = rmr->latest;
 		binding_append_locked(rmr, binding);
-		req = ep_claim_bind(ep, binding, cookie, flags);
-		err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
-		ret = bind_posted_unlock(rmr, binding, ep, err, context_of(binding), context);
+		req = ep_claim_bind(ep, binding, call->cookie, call->flags);
+		*err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
+		ret = bind_posted_unlock(rmr, binding, ep, *err, context_of(binding),
+					 call->context);
 	} else {
 		ret = bind_not_posted(binding, NO_RESOURCE(MEMORY));
 	}
@@ -604,6 +618,50 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 	if (ret != DAT_SUCCESS)
 		release_run(rmr->obj.ia);
 	return ret;
+}
+
+/* Consumes the hold on @lmr, if any. */
+static DAT_RETURN bind_try(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call, int *err)
+{
+	struct binding *binding;
+	DAT_RETURN ret;
+
+	*err = 0;
+	ret = bind_prepare(rmr, lmr, call, &binding);
+	if (ret == DAT_SUCCESS)
+		return bind_post_serialized(rmr, binding, call, err);
+	if (lmr)
+		obj_put(&lmr->obj);
+	return ret;
+}
+
+/* What devices say to a bind that they can't do: it was not posted. */
+static bool is_window_refusal(int err)
+{
+	return err == -EINVAL || err == -EOPNOTSUPP;
+}
+
+/*
+ * Some devices have windows, but not for every range: the limit of one is 2 GB. No attribute says
+ * so; the bind is refused as it is posted. Consumes the hold on @lmr, if any.
+ */
+static DAT_RETURN bind_make(struct rmr *rmr, struct lmr *lmr, struct bind_call *call)
+{
+	DAT_RETURN ret;
+	int err;
+
+	if (!lmr || !lmr->window_pz)
+		return bind_try(rmr, lmr, call, &err);
+	obj_get(&lmr->obj);
+	ret = bind_try(rmr, lmr, call, &err);
+	if (ret == DAT_SUCCESS || !is_window_refusal(err)) {
+		obj_put(&lmr->obj);
+		return ret;
+	}
+	log_util("%s: bind of a window to %" PRIu64 " bytes: %s; they are registered instead",
+		 rmr->obj.ia->attr->device, call->triplet->segment_length, strerror(-err));
+	call->by_region = true;
+	return bind_try(rmr, lmr, call, &err);
 }
 
 /* On a disconnected endpoint a bind completes as flushed at once: nothing is bound. */
@@ -631,7 +689,7 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
-	struct binding *binding;
+	struct bind_call call;
 	DAT_EP_STATE state;
 	struct lmr *lmr;
 	DAT_RETURN ret;
@@ -648,13 +706,18 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 		return ret;
 	state = ep_request_state(ep); /* read once: it may change meanwhile */
 	ret = bind_refused(rmr, lmr, priv, ep, state, flags);
-	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
-		ret = bind_prepare(rmr, lmr, triplet, priv, &binding);
-	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED)
-		return bind_post_serialized(
-			rmr, binding, ep, cookie,
-			ep_effective_flags(flags, BIND_FLAGS, ep->attr.request_completion_flags),
-			context);
+	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED) {
+		call = (struct bind_call){
+			.triplet = triplet,
+			.priv = priv,
+			.ep = ep,
+			.cookie = cookie,
+			.flags = ep_effective_flags(flags, BIND_FLAGS,
+						    ep->attr.request_completion_flags),
+			.context = context,
+		};
+		return bind_make(rmr, lmr, &call);
+	}
 	if (ret == DAT_SUCCESS)
 		ret = bind_complete_flushed(rmr, ep, cookie, context);
 	if (lmr)
@@ -691,6 +754,7 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	struct tp_bind bind;
 	struct req *req;
 	struct lmr *lmr;
+	DAT_RETURN ret;
 	int err;
 
 	if (unlikely(!ep || !triplet || !context || flags))
@@ -715,7 +779,10 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
-	return bind_posted_unlock(rmr, binding, ep, err, binding->key, context);
+	ret = bind_posted_unlock(rmr, binding, ep, err, binding->key, context);
+	if (likely(ret == DAT_SUCCESS) || !is_window_refusal(err))
+		return ret;
+	goto slow;
 put_lmr:
 	obj_put(&lmr->obj);
 unlock:

@@ -42,7 +42,9 @@ enum {
 	FAKE_MR_ROUNDS = 1 << 10,     /* regions serve whole pages */
 	FAKE_UNBINDABLE = 1 << 11,    /* regions without local write cannot have windows */
 	FAKE_LOSES_READS = 1 << 12,   /* reads right behind one that fails never complete */
+	FAKE_SHORT_WINDOWS = 1 << 14, /* -EINVAL: a bind to more than FAKE_WINDOW bytes */
 };
+#define FAKE_WINDOW 4096
 void fake_quirks(unsigned quirks);
 
 /* ---- transfers ---- */

@@ -292,8 +292,10 @@ int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsign
 	fake_lock();
 	wr.key = mw_next_key();
 	wr.from = mw_post(bind->mw, wr.key);
+	err = fake.quirks & FAKE_SHORT_WINDOWS && bind->size > FAKE_WINDOW ? -EINVAL : 0;
 	fake_unlock();
-	err = wr_post(CALL_POST_BIND, qp, &wr, NULL);
+	if (!err)
+		err = wr_post(CALL_POST_BIND, qp, &wr, NULL);
 	if (err)
 		tp_mw_rewind(bind->mw, wr.from);
 	*context = err ? wr.from : wr.key;

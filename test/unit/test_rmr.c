@@ -1229,6 +1229,143 @@ START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 }
 END_TEST
 
+/* ---- windows that the device refuses to bind ---- */
+
+/* The server's window covers its first 64 bytes; now the device has short windows only. */
+static DAT_RMR_CONTEXT short_window_open(void)
+{
+	DAT_RMR_CONTEXT context;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	context = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_quirks(FAKE_SHORT_WINDOWS);
+	return context;
+}
+
+#define LONG_RANGE segment(server, 16, 2 * FAKE_WINDOW)
+
+START_TEST(a_range_too_long_for_a_window_is_registered)
+{
+	const DAT_RMR_CONTEXT before = short_window_open();
+	const unsigned regions = fake_alive(FAKE_MR);
+	DAT_RMR_CONTEXT context, after;
+
+	context = bind_posted(LONG_RANGE, READ_ONLY, 1);
+	ck_assert_uint_ne(context, before);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	ck_assert_uint_eq(rmr_param().lmr_triplet.segment_length, 2 * FAKE_WINDOW);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions + 1);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_access_is(READS, context, 16, 2 * FAKE_WINDOW, DAT_DTO_SUCCESS);
+	/* the next one has the window again */
+	after = bind_completed(segment(server, 8, 8), REMOTE_BOTH);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	rmr_access_is(WRITES, after, 8, 8, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, context, 16, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+START_TEST(a_registered_range_ends_the_window_before_it)
+{
+	const DAT_RMR_CONTEXT before = short_window_open();
+
+	bind_completed(LONG_RANGE, REMOTE_BOTH);
+	rmr_access_is(READS, before, 0, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+START_TEST(a_registered_range_keeps_its_place_among_the_requests)
+{
+	const DAT_RMR_CONTEXT before = short_window_open();
+	const unsigned regions = fake_alive(FAKE_MR);
+
+	for (uint64_t n = 0; n < 3; n++)
+		post_recv(client, n, 0, 64, 0);
+	fake_hold(true);
+	post_send(server, 1, 0, 8, 0);
+	bind_posted(LONG_RANGE, READ_ONLY, 2);
+	post_send(server, 3, 0, 8, 0);
+	bind_posted(segment(server, 0, 8), READ_ONLY, 4);
+	if (_i == 0) {
+		fake_hold(false);
+		expect_dto(server->request_evd, 1, DAT_DTO_SUCCESS);
+		expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+		expect_dto(server->request_evd, 3, DAT_DTO_SUCCESS);
+		expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+		ck_assert_uint_ne(rmr_param().rmr_context, before);
+	} else {
+		disconnect_pair();
+		expect_dto(server->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+		expect_rmr_event(rmr, 2, DAT_DTO_ERR_FLUSHED);
+		expect_dto(server->request_evd, 3, DAT_DTO_ERR_FLUSHED);
+		expect_rmr_event(rmr, 4, DAT_DTO_ERR_FLUSHED);
+		ck_assert_uint_eq(rmr_param().rmr_context, before);
+	}
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_pair_close();
+}
+END_TEST
+
+START_TEST(a_range_that_can_not_be_registered_either_is_refused)
+{
+	const DAT_RMR_CONTEXT before = short_window_open();
+	DAT_RMR_CONTEXT context = 5;
+
+	fake_fail("mr_reg", ENOMEM, 1);
+	ck_dat_is(try_rmr_bind(LONG_RANGE, REMOTE_BOTH, 2, 0, &context),
+		  NO_RESOURCE(MEMORY_REGION));
+	ck_assert_uint_eq(context, 5);
+	ck_assert_uint_eq(rmr_param().rmr_context, before);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	expect_no_event(server->request_evd);
+	rmr_access_is(READS, before, 0, 8, DAT_DTO_SUCCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+static const struct {
+	int err;
+	DAT_RETURN want;
+} bind_refusals[] = {
+	{ EINVAL, DAT_SUCCESS },
+	{ EOPNOTSUPP, DAT_SUCCESS },
+	{ ENOMEM, NO_RESOURCE(MEMORY) },
+	{ EIO, DAT_ERROR(DAT_INTERNAL_ERROR, 0) },
+};
+
+/* A bind with a fence is posted once before the range is registered. */
+START_TEST(a_refused_window_is_told_from_other_failures)
+{
+	DAT_RMR_CONTEXT before, context = 5;
+	unsigned regions;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	regions = fake_alive(FAKE_MR);
+	fake_fail("post_bind", bind_refusals[_i].err, 1);
+	ck_dat_is(try_rmr_bind(segment(server, 8, 8), READ_ONLY, 2, BARRIER, &context),
+		  bind_refusals[_i].want);
+	if (bind_refusals[_i].want == DAT_SUCCESS) {
+		expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), regions + 1);
+		ck_assert_uint_ne(context, before);
+		rmr_access_is(READS, context, 8, 8, DAT_DTO_SUCCESS);
+	} else {
+		ck_assert_uint_eq(context, 5);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+		rmr_access_is(READS, before, 0, 8, DAT_DTO_SUCCESS);
+	}
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_pair_close();
+}
+END_TEST
+
 /* The consumer takes no completion, and the device has few regions. */
 START_TEST(suppressed_binds_free_their_regions)
 {
@@ -1822,6 +1959,12 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_lost_window_is_replaced_while_old_binds_are_in_flight, 0,
 			    METHODS);
 	tcase_add_test(cases, a_failed_bind_keeps_the_region_of_another_bind);
+	tcase_add_test(cases, a_range_too_long_for_a_window_is_registered);
+	tcase_add_test(cases, a_registered_range_ends_the_window_before_it);
+	tcase_add_loop_test(cases, a_registered_range_keeps_its_place_among_the_requests, 0, 2);
+	tcase_add_test(cases, a_range_that_can_not_be_registered_either_is_refused);
+	tcase_add_loop_test(cases, a_refused_window_is_told_from_other_failures, 0,
+			    COUNT(bind_refusals));
 	tcase_add_loop_test(cases, suppressed_binds_free_their_regions, 0, METHODS);
 	tcase_add_loop_test(cases, an_old_region_is_freed_before_its_event_is_delivered, 0,
 			    4 * COUNT(event_calls));
