@@ -367,15 +367,18 @@ static void finish_locked(struct ep *ep)
 	unreserve_events_locked(ep);
 }
 
+static bool is_drained(struct ep *ep)
+{
+	return drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs);
+}
+
 /* Done when the rings are empty, or when the time is up: then the timer is not set. */
 static void step_draining_locked(struct ep *ep)
 {
-	bool done = !ep->timer.deadline;
+	bool drained = is_drained(ep);
 
 	assert_locked(&ep->obj.ia->lock);
-	if (drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs))
-		done = true;
-	if (done)
+	if (drained || !ep->timer.deadline)
 		finish_locked(ep);
 }
 
@@ -391,8 +394,11 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 	if (tp_qp_error(ep->qp))
 		log_warn("EP %p: the device refuses to put the QP into error", (void *)ep);
 	release_conn_locked(ep);
-	set_timer_locked(ep, DRAIN_LIMIT);
-	step_draining_locked(ep);
+	timer_cancel_locked(ep->obj.ia, &ep->timer);
+	if (is_drained(ep))
+		finish_locked(ep);
+	else
+		set_timer_locked(ep, DRAIN_LIMIT);
 }
 
 /* A graceful disconnect lets requests complete; it does not wait for receives. */
@@ -401,8 +407,9 @@ static void linger_locked(struct ep *ep)
 	assert_locked(&ep->obj.ia->lock);
 	ep->end.phase = PHASE_LINGERING;
 	set_draining_locked(ep, true);
-	set_timer_locked(ep, LINGER_LIMIT);
 	step_locked(ep);
+	if (ep->end.phase == PHASE_LINGERING)
+		set_timer_locked(ep, LINGER_LIMIT);
 }
 
 static void step_lingering_locked(struct ep *ep)

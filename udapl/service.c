@@ -121,47 +121,22 @@ void service_cancel_unlocked_work(struct ia *ia, struct work *work)
 
 void timer_cancel_locked(struct ia *ia, struct timer *timer)
 {
-	struct service *service = &ia->service;
-
 	assert_locked(&ia->lock);
-	if (!timer->deadline)
-		return;
-	if (timer->prev)
-		timer->prev->next = timer->next;
-	else
-		service->first = timer->next;
-	if (timer->next)
-		timer->next->prev = timer->prev;
-	else
-		service->last = timer->prev;
+	if (timer->deadline)
+		timer_heap_remove(&ia->service.timers, timer);
 	timer->deadline = 0;
 }
 
 void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 		      void (*run)(struct timer *))
 {
-	struct service *service = &ia->service;
-	struct timer *before;
-
 	assert_locked(&ia->lock);
 	timer_cancel_locked(ia, timer);
 	timer->deadline = deadline;
 	timer->run = run;
-	/* From the end: most timers have the same time-out, so the newest is the latest. */
-	for (before = service->last; before && before->deadline > deadline; before = before->prev)
-		;
-	timer->prev = before;
-	timer->next = before ? before->next : service->first;
-	if (timer->prev)
-		timer->prev->next = timer;
-	else
-		service->first = timer;
-	if (timer->next)
-		timer->next->prev = timer;
-	else
-		service->last = timer;
-	if (service->first == timer && !service_is_current(ia))
-		wakefd_signal(service->wakefd);
+	timer_heap_add(&ia->service.timers, timer);
+	if (ia->service.timers.first == timer && !service_is_current(ia))
+		wakefd_signal(ia->service.wakefd);
 }
 
 static void timers_run_locked(struct ia *ia)
@@ -169,7 +144,7 @@ static void timers_run_locked(struct ia *ia)
 	struct timer *timer;
 
 	assert_locked(&ia->lock);
-	while ((timer = ia->service.first) && timer->deadline <= tp_now()) {
+	while ((timer = ia->service.timers.first) && timer->deadline <= tp_now()) {
 		timer_cancel_locked(ia, timer);
 		timer->run(timer);
 	}
@@ -242,7 +217,8 @@ static void *service_main(void *arg)
 
 	mutex_lock(&ia->lock);
 	while (!stop_requested(service)) {
-		uint64_t deadline = service->first ? service->first->deadline : TP_NEVER;
+		const struct timer *timer = service->timers.first;
+		uint64_t deadline = timer ? timer->deadline : TP_NEVER;
 		int n;
 
 		mutex_unlock(&ia->lock);

@@ -58,6 +58,7 @@
 #include "object.h"
 #include "ring.h"
 #include "thread.h"
+#include "timer.h"
 #include "transport.h"
 
 /* Status: class, type and subtype of a failure. */
@@ -122,12 +123,6 @@ struct work {
 	void (*run)(struct work *);
 };
 
-struct timer {
-	uint64_t deadline; /* tp_now() clock; 0 = not set */
-	struct timer *next, *prev;
-	void (*run)(struct timer *); /* with ia->lock held */
-};
-
 struct service {
 	pthread_t thread;
 	bool started;
@@ -138,7 +133,7 @@ struct service {
 	struct work *work, **work_end; /* lock */
 	struct work *running;	       /* lock; the unlocked work being run */
 	bool stop;		       /* lock */
-	struct timer *first, *last;    /* ia->lock; earliest first */
+	struct timer_heap timers;      /* ia->lock */
 };
 
 int service_start(struct ia *ia);

@@ -365,6 +365,28 @@ START_TEST(a_timer_may_cancel_another)
 }
 END_TEST
 
+/* The rings are empty, so there is nothing to wait for. */
+START_TEST(an_idle_disconnect_sets_no_timer)
+{
+	struct pair pair = { 0 };
+	struct ia *ends[2];
+	uint64_t added[2];
+
+	side_close(&side);
+	pair_connect(&pair);
+	ends[0] = pair.client.ia;
+	ends[1] = pair.server.ia;
+	for (int n = 0; n < 2; n++)
+		added[n] = ends[n]->service.timers.added;
+	ck_dat(ep_disconnect(pair.client.ep, _i ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	for (int n = 0; n < 2; n++)
+		ck_assert_uint_eq(ends[n]->service.timers.added, added[n]);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- channels ---- */
 
 /* More of them than the service thread takes from the kernel at once. */
@@ -506,6 +528,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, timers_can_be_cancelled_and_set_again, 0, 3);
 	tcase_add_test(cases, a_timer_may_set_itself_again);
 	tcase_add_test(cases, a_timer_may_cancel_another);
+	tcase_add_loop_test(cases, an_idle_disconnect_sets_no_timer, 0, 2);
 	tcase_add_test(cases, all_ready_channels_are_served);
 	tcase_add_test(cases, one_ia_serves_many_channels);
 	tcase_add_test(cases, only_the_waiter_sleeps_on_its_channel);
