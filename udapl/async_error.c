@@ -151,11 +151,18 @@ void up_port_down(struct ia *ia)
 	async_error_post_locked(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
 }
 
+/* Each descriptor of the device, and the transport, may tell it: it is reported once. */
 void up_dev_fatal(struct ia *ia)
 {
 	struct obj *obj;
 
-	async_error_post_locked(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_CATASTROPHIC_ERROR);
+	if (!ia->failed) {
+		ia->failed = true;
+		log_error("%s: device %s has failed or was removed", ia->provider->info.ia_name,
+			  ia->attr->device);
+		async_error_post_locked(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia,
+					DAT_IA_CATASTROPHIC_ERROR);
+	}
 	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EP, NULL); obj;
 	     obj = obj_next(ia, DAT_HANDLE_TYPE_EP, obj))
 		ep_break_locked(container_of(obj, struct ep, obj));

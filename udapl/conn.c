@@ -391,7 +391,7 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 		set_state_locked(ep, DAT_EP_STATE_DISCONNECT_PENDING);
 	set_draining_locked(ep, true);
 	post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
-	if (tp_qp_error(ep->qp))
+	if (tp_qp_error(ep->qp) && !ep->obj.ia->failed)
 		log_warn("EP %p: the device refuses to put the QP into error", (void *)ep);
 	release_conn_locked(ep);
 	timer_cancel_locked(ep->obj.ia, &ep->timer);

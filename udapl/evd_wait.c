@@ -237,6 +237,9 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 			wakefd_clear(evd->wakefd);
 		if (evd->cq && fds[1].revents)
 			tp_cq_events(evd->cq);
+		/* the device is gone, and poll would not sleep again */
+		if (fds[1].revents & (POLLERR | POLLHUP))
+			fds[1].fd = -1;
 	}
 }
 

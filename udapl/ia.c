@@ -49,28 +49,39 @@ static void ia_free(struct ia *ia)
 /* The transport has logged why the device can't be opened. */
 static DAT_RETURN device_start(struct ia *ia, const char *params)
 {
-	int err = tp_dev_open(params, ia, &ia->dev);
+	DAT_RETURN ret = NO_RESOURCE(ERROR_HANDLER);
+	int err = service_open(ia);
 
 	if (err)
-		return err == -ENOENT ? DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE)
-				      : NO_RESOURCE(DEVICE);
+		goto report;
+	err = tp_dev_open(params, ia, &ia->dev);
+	if (err) {
+		ret = err == -ENOENT ? DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE)
+				     : NO_RESOURCE(DEVICE);
+		goto close_service;
+	}
 	ia->attr = tp_dev_attr(ia->dev);
 	err = service_start(ia);
-	if (err) {
-		errno = -err;
-		log_error("%s: starting the service thread: %m", ia->provider->info.ia_name);
+	if (err)
 		goto close_dev;
-	}
 	return DAT_SUCCESS;
 close_dev:
 	tp_dev_close(ia->dev);
-	return NO_RESOURCE(ERROR_HANDLER);
+close_service:
+	service_close(ia);
+report:
+	if (ret == NO_RESOURCE(ERROR_HANDLER)) {
+		errno = -err;
+		log_error("%s: starting the service thread: %m", ia->provider->info.ia_name);
+	}
+	return ret;
 }
 
 static void device_stop(struct ia *ia)
 {
 	service_stop(ia);
-	tp_dev_close(ia->dev);
+	tp_dev_close(ia->dev); /* its threads may call up_wake until then */
+	service_close(ia);
 }
 
 /* Creates the asynchronous EVD for a consumer that passed none. */

@@ -135,8 +135,10 @@ void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 	timer->deadline = deadline;
 	timer->run = run;
 	timer_heap_add(&ia->service.timers, timer);
-	if (ia->service.timers.first == timer && !service_is_current(ia))
+	if (deadline < ia->service.sleeps_until) {
+		ia->service.sleeps_until = deadline; /* later ones need no other signal */
 		wakefd_signal(ia->service.wakefd);
+	}
 }
 
 static void timers_run_locked(struct ia *ia)
@@ -179,23 +181,99 @@ void service_reclaim(struct ia *ia, struct evd *evd)
 	(void)channel_control(ia, evd, EPOLL_CTL_MOD, EPOLLIN);
 }
 
-/* ---- the thread ---- */
-
 /*
  * An EVD may have been freed since the kernel named it. Its memory stays readable; a freed one has
  * no completion queue, and a new one in the same slot is polled without need, which does no harm.
+ * The kernel names a channel in error, too, while it is lent: nobody watches it any more, or this
+ * thread would never sleep again.
  */
-static void handle_ready_locked(struct ia *ia, void *what)
+static void handle_channel_locked(struct ia *ia, struct evd *evd, bool in_error)
 {
-	struct evd *evd = what;
+	assert_locked(&ia->lock);
+	if (evd->obj.ia != ia || !evd->cq)
+		return;
+	if (!in_error) {
+		evd_channel_ready_locked(evd);
+		return;
+	}
+	service_unwatch(ia, evd);
+	(void)evd_drain(evd);
+	up_dev_fatal(ia);
+}
+
+/* ---- the device ---- */
+
+void up_wake(struct ia *ia)
+{
+	atomic_store(&ia->service.dev_due, true);
+	wakefd_signal(ia->service.wakefd);
+}
+
+static int epoll_add(struct service *service, int fd, void *what)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
+
+	return epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+static int device_watch(struct ia *ia)
+{
+	struct service *service = &ia->service;
+	unsigned n = tp_dev_fds(ia->dev, service->dev_fds);
+	int err = 0;
+
+	for (unsigned i = 0; i < n && !err; i++)
+		err = epoll_add(service, service->dev_fds[i], &service->dev_fds[i]);
+	return err;
+}
+
+static bool device_is_due_locked(struct ia *ia)
+{
+	uint64_t deadline = tp_dev_deadline(ia->dev);
 
 	assert_locked(&ia->lock);
-	if (what == &ia->service)
-		wakefd_clear(ia->service.wakefd);
-	else if (what == ia->dev)
-		tp_dev_progress(ia->dev);
-	else if (evd->obj.ia == ia && evd->cq)
-		evd_channel_ready_locked(evd);
+	return atomic_exchange(&ia->service.dev_due, false) ||
+	       (deadline != TP_NEVER && deadline <= tp_now());
+}
+
+/* A descriptor that is in error stays so, after what could still be read there. */
+static void handle_device_locked(struct ia *ia, unsigned ready, unsigned in_error)
+{
+	struct service *service = &ia->service;
+
+	assert_locked(&ia->lock);
+	if (ready | in_error || device_is_due_locked(ia))
+		tp_dev_progress(ia->dev, ready | in_error);
+	for (unsigned i = 0; i < TP_DEV_FDS; i++)
+		if (in_error & 1u << i)
+			(void)epoll_ctl(service->epoll, EPOLL_CTL_DEL, service->dev_fds[i], NULL);
+	if (in_error)
+		up_dev_fatal(ia);
+}
+
+/* ---- the thread ---- */
+
+static void handle_events_locked(struct ia *ia, const struct epoll_event *events, int n)
+{
+	struct service *service = &ia->service;
+	unsigned dev_ready = 0, dev_in_error = 0;
+
+	assert_locked(&ia->lock);
+	for (int i = 0; i < n; i++) {
+		bool in_error = events[i].events & (EPOLLERR | EPOLLHUP);
+		void *what = events[i].data.ptr;
+		unsigned bits = 0;
+
+		for (unsigned fd = 0; fd < TP_DEV_FDS; fd++)
+			bits |= what == &service->dev_fds[fd] ? 1u << fd : 0;
+		dev_ready |= bits;
+		dev_in_error |= in_error ? bits : 0;
+		if (what == service)
+			wakefd_clear(service->wakefd);
+		else if (!bits)
+			handle_channel_locked(ia, what, in_error);
+	}
+	handle_device_locked(ia, dev_ready, dev_in_error);
 }
 
 static bool stop_requested(struct service *service)
@@ -208,6 +286,15 @@ static bool stop_requested(struct service *service)
 	return stop;
 }
 
+static uint64_t next_deadline_locked(struct ia *ia)
+{
+	const struct timer *timer = ia->service.timers.first;
+	uint64_t deadline = tp_dev_deadline(ia->dev);
+
+	assert_locked(&ia->lock);
+	return timer ? min_u64(timer->deadline, deadline) : deadline;
+}
+
 static void *service_main(void *arg)
 {
 	struct ia *ia = arg;
@@ -217,16 +304,15 @@ static void *service_main(void *arg)
 
 	mutex_lock(&ia->lock);
 	while (!stop_requested(service)) {
-		const struct timer *timer = service->timers.first;
-		uint64_t deadline = timer ? timer->deadline : TP_NEVER;
-		int n;
+		uint64_t deadline = next_deadline_locked(ia);
 
+		service->sleeps_until = deadline;
 		mutex_unlock(&ia->lock);
 		(void)tp_poll(&pollfd, 1, deadline);
 		mutex_lock(&ia->lock);
-		n = epoll_wait(service->epoll, events, EPOLL_BATCH, 0);
-		for (int i = 0; i < n; i++)
-			handle_ready_locked(ia, events[i].data.ptr);
+		service->sleeps_until = 0;
+		handle_events_locked(ia, events,
+				     epoll_wait(service->epoll, events, EPOLL_BATCH, 0));
 		timers_run_locked(ia);
 		work_run_all_relock(ia);
 	}
@@ -234,14 +320,7 @@ static void *service_main(void *arg)
 	return NULL;
 }
 
-static int epoll_add(struct service *service, int fd, void *what)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
-
-	return epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
-}
-
-int service_start(struct ia *ia)
+int service_open(struct ia *ia)
 {
 	struct service *service = &ia->service;
 	int err;
@@ -259,21 +338,26 @@ int service_start(struct ia *ia)
 	err = epoll_add(service, service->wakefd, service);
 	if (err)
 		goto close_wakefd;
-	err = epoll_add(service, tp_dev_fd(ia->dev), ia->dev);
-	if (err)
-		goto close_wakefd;
-	/* The new thread reads service->thread only with the lock held. */
-	mutex_lock(&ia->lock);
-	err = thread_start(&service->thread, service_main, ia);
-	service->started = err == 0;
-	mutex_unlock(&ia->lock);
-	if (err)
-		goto close_wakefd;
 	return 0;
 close_wakefd:
 	close(service->wakefd);
 close_epoll:
 	close(service->epoll);
+	return err;
+}
+
+int service_start(struct ia *ia)
+{
+	struct service *service = &ia->service;
+	int err = device_watch(ia);
+
+	if (err)
+		return err;
+	/* The new thread reads service->thread only with the lock held. */
+	mutex_lock(&ia->lock);
+	err = thread_start(&service->thread, service_main, ia);
+	service->started = err == 0;
+	mutex_unlock(&ia->lock);
 	return err;
 }
 
@@ -287,6 +371,10 @@ void service_stop(struct ia *ia)
 	wakefd_signal(service->wakefd);
 	pthread_join(service->thread, NULL);
 	service->started = false;
-	close(service->wakefd);
-	close(service->epoll);
+}
+
+void service_close(struct ia *ia)
+{
+	close(ia->service.wakefd);
+	close(ia->service.epoll);
 }

@@ -8,11 +8,11 @@
  * crosses unchanged.
  *
  * Every int is 0 or a negative errno. No call waits for a peer. The core serialises under ia->lock
- * the calls on listeners and connections and tp_dev_progress. Upcalls are made from tp_dev_progress
- * only, so they run on the service thread with ia->lock held. Calls on one completion queue are
- * serialised, except that tp_cq_arm and tp_cq_events may run beside tp_cq_poll. Posts to one
- * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside
- * any.
+ * the calls on listeners and connections, tp_dev_deadline and tp_dev_progress. Upcalls but up_wake
+ * are made from tp_dev_progress only, so they run on the service thread with ia->lock held. Calls
+ * on one completion queue are serialised, except that tp_cq_arm and tp_cq_events may run beside
+ * tp_cq_poll. Posts to one direction of one QP are serialised, except that tp_post_marker and
+ * tp_qp_error may run beside any.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -98,11 +98,17 @@ void tp_dev_close(struct tp_dev *dev);
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
 
 /*
- * Readable when tp_dev_progress has something to do. The descriptor stays the same while the device
- * is open.
+ * The service thread calls tp_dev_progress when a descriptor of the device is readable or in error,
+ * when the deadline has passed, and after up_wake. The descriptors stay the same while the device
+ * is open. The deadline is asked for each time before the thread sleeps; a call on another thread
+ * that makes it earlier than that answer has to call up_wake.
  */
-int tp_dev_fd(const struct tp_dev *dev);
-void tp_dev_progress(struct tp_dev *dev);
+#define TP_DEV_FDS 2
+/* Returns how many there are. */
+unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS]);
+uint64_t tp_dev_deadline(const struct tp_dev *dev);
+/* @ready has a bit for each descriptor, in the order of tp_dev_fds. */
+void tp_dev_progress(struct tp_dev *dev, unsigned ready);
 
 /*
  * Memory.
@@ -137,7 +143,8 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 /*
  * Completion queues. The caller of tp_cq_poll holds the lock of the EVD. The descriptor becomes
  * readable when the queue was armed and then a completion arrived. One that is there already makes
- * no event: arm, then poll again.
+ * no event: arm, then poll again. When the device is removed the descriptor may be in error
+ * (POLLERR or POLLHUP) for ever.
  */
 struct tp_wc {
 	void *tag;			  /* of the post */
@@ -295,7 +302,10 @@ void up_disconnected(struct ep *ep);
 void up_qp_broken(struct ep *ep); /* the device has put it into the error state */
 void up_cq_overrun(struct evd *evd);
 void up_port_down(struct ia *ia);
+/* Has failed, or was removed. All connections end: @conn of each may be released in the upcall. */
 void up_dev_fatal(struct ia *ia);
+/* Has the service thread call tp_dev_progress. Any thread, any lock, while the device is open. */
+void up_wake(struct ia *ia);
 
 /*
  * Debug builds abort if the calling thread does not hold ia->lock. The transport checks its callers

@@ -126,9 +126,12 @@ struct work {
 struct service {
 	pthread_t thread;
 	bool started;
-	/* holds wakefd, the device's descriptor, completion channels without another owner */
+	/* holds wakefd, the device's descriptors, completion channels without another owner */
 	int epoll;
-	int wakefd; /* work, an earlier timer, stop */
+	int wakefd; /* work, an earlier timer, up_wake, stop */
+	int dev_fds[TP_DEV_FDS];
+	_Atomic bool dev_due;  /* up_wake was called: tp_dev_progress is due */
+	uint64_t sleeps_until; /* ia->lock; a timer later than this wakes nobody; 0: not asleep */
 	struct spinlock lock;
 	struct work *work, **work_end; /* lock */
 	struct work *running;	       /* lock; the unlocked work being run */
@@ -136,8 +139,11 @@ struct service {
 	struct timer_heap timers;      /* ia->lock */
 };
 
+/* The device is open between: from service_open to service_close it may call up_wake. */
+int service_open(struct ia *ia);
 int service_start(struct ia *ia);
 void service_stop(struct ia *ia); /* joins the thread; no lock is held */
+void service_close(struct ia *ia);
 
 /* Is the calling thread the service thread, e.g. in a proxy agent? */
 bool service_is_current(const struct ia *ia);
@@ -218,7 +224,8 @@ struct ia {
 	struct mutex lock;
 	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
 	struct service service;
-	struct evd *async_evd;	  /* made by open; NULL if it was borrowed or is out of scope */
+	bool failed;	       /* lock; the device has failed or was removed, which was reported */
+	struct evd *async_evd; /* made by open; NULL if it was borrowed or is out of scope */
 	struct evd *borrowed_evd; /* loan_lock; the asynchronous EVD of another IA */
 	struct ia *next_borrower; /* loan_lock */
 	/*

@@ -34,6 +34,7 @@ static struct {
 	bool real;
 	struct clock_thread *threads; /* lock */
 	unsigned expected;	      /* lock; service threads */
+	unsigned polls;		      /* lock; calls of tp_poll */
 } clock_state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.changed = PTHREAD_COND_INITIALIZER,
@@ -243,6 +244,7 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &signals);
 	pthread_mutex_lock(&clock_state.lock);
+	clock_state.polls++;
 	memcpy(thread->fds, fds, nfds * sizeof(*fds));
 	thread->nfds = nfds;
 	thread->deadline = deadline;
@@ -288,6 +290,16 @@ void fake_clock_auto(bool on)
 void fake_clock_real(void)
 {
 	clock_state.real = true;
+}
+
+unsigned fake_polls(void)
+{
+	unsigned polls;
+
+	pthread_mutex_lock(&clock_state.lock);
+	polls = clock_state.polls;
+	pthread_mutex_unlock(&clock_state.lock);
+	return polls;
 }
 
 static unsigned waiters_asleep(void)

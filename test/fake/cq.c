@@ -2,8 +2,6 @@
 /* Fake completion queues: bounded, armed for one event, with an eventfd as completion channel. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "fake_impl.h"
 
@@ -26,9 +24,11 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 	cq->entries = calloc(depth, sizeof(*cq->entries));
 	if (!cq->entries)
 		goto free_cq;
-	cq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (cq->fd < 0)
+	err = channel_open(&cq->channel);
+	if (err)
 		goto free_entries;
+	cq->next = fake.cqs;
+	fake.cqs = cq;
 	cq->dev = dev;
 	cq->evd = evd;
 	cq->depth = depth;
@@ -47,13 +47,18 @@ unlock:
 
 void tp_cq_destroy(struct tp_cq *cq)
 {
+	struct tp_cq **link = &fake.cqs;
+
 	fake_lock();
 	fake_count_locked(CALL_CQ_DESTROY);
+	while (*link != cq)
+		link = &(*link)->next;
+	*link = cq->next;
 	fake_require(cq->users == 0, "a completion queue outlives its queue pairs");
 	events_drop(cq->dev, cq);
 	alive_add(cq->dev, FAKE_CQ, -1);
 	fake_unlock();
-	close(cq->fd);
+	channel_close(&cq->channel);
 	free(cq->entries);
 	free(cq);
 }
@@ -146,17 +151,15 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 
 int tp_cq_fd(const struct tp_cq *cq)
 {
-	return cq->fd;
+	return cq->channel.fd;
 }
 
 bool tp_cq_events(struct tp_cq *cq)
 {
-	eventfd_t count;
-
 	fake_lock();
 	fake_count_locked(CALL_CQ_EVENTS);
 	fake_unlock();
-	return eventfd_read(cq->fd, &count) == 0;
+	return channel_read(&cq->channel);
 }
 
 static bool cq_fires(const struct tp_cq *cq, const struct tp_wc *wc, bool solicited)
@@ -176,7 +179,7 @@ void cq_push(struct tp_cq *cq, const struct cqe *cqe, bool solicited)
 	cq->count++;
 	if (cq_fires(cq, &cqe->wc, solicited)) {
 		cq->armed = FAKE_DISARMED;
-		eventfd_write(cq->fd, 1);
+		channel_signal(&cq->channel);
 	}
 }
 

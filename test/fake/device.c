@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fake devices and the queue of events of each. */
+/* Fake devices, their descriptors, and the queue of events of each. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,58 @@
 #include "fake_impl.h"
 
 const char tp_library_name[] = "libfakedat";
+
+/* ---- descriptors ---- */
+
+int channel_open(struct channel *channel)
+{
+	int fds[2];
+
+	if (fake.quirks & FAKE_REMOVABLE) {
+		if (pipe2(fds, O_NONBLOCK | O_CLOEXEC))
+			return -errno;
+		*channel = (struct channel){ .fd = fds[0], .writer = fds[1] };
+		return 0;
+	}
+	fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	*channel = (struct channel){ .fd = fds[0], .writer = fds[0] };
+	return fds[0] < 0 ? -errno : 0;
+}
+
+/* The other end of a pipe that is closed leaves this one with POLLHUP. */
+void channel_fail(struct channel *channel)
+{
+	fake_require(channel->writer != channel->fd, "fake_remove needs FAKE_REMOVABLE");
+	if (channel->writer >= 0)
+		close(channel->writer);
+	channel->writer = -1;
+}
+
+void channel_close(struct channel *channel)
+{
+	if (channel->writer != channel->fd)
+		channel_fail(channel);
+	close(channel->fd);
+}
+
+void channel_signal(const struct channel *channel)
+{
+	if (channel->writer >= 0)
+		eventfd_write(channel->writer, 1);
+}
+
+/* All signals: there is one at a time, or an eventfd adds them up. */
+bool channel_read(const struct channel *channel)
+{
+	eventfd_t count;
+	bool any = false;
+
+	while (eventfd_read(channel->fd, &count) == 0)
+		any = true;
+	return any;
+}
+
+/* ---- opening and closing ---- */
 
 #define MAX_DEVICES 200
 
@@ -43,11 +96,10 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **out)
 	err = params_parse(params, &dev->attr);
 	if (err)
 		goto free_dev;
-	dev->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (dev->fd < 0) {
-		err = -errno;
+	err = channel_open(&dev->channel);
+	if (err)
 		goto free_dev;
-	}
+	dev->deadline = TP_NEVER;
 	dev->ia = ia;
 	dev->events_end = &dev->events;
 	dev->next = fake.devs;
@@ -80,7 +132,7 @@ void tp_dev_close(struct tp_dev *dev)
 	fake_unlock();
 	if (dev->served)
 		clock_expect(-1);
-	close(dev->fd);
+	channel_close(&dev->channel);
 	free(dev);
 }
 
@@ -89,7 +141,7 @@ const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 	return &dev->attr;
 }
 
-int tp_dev_fd(const struct tp_dev *dev)
+unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS])
 {
 	bool first;
 
@@ -99,7 +151,18 @@ int tp_dev_fd(const struct tp_dev *dev)
 	fake_unlock();
 	if (first)
 		clock_expect(1);
-	return dev->fd;
+	fds[0] = dev->channel.fd;
+	return 1;
+}
+
+uint64_t tp_dev_deadline(const struct tp_dev *dev)
+{
+	uint64_t deadline;
+
+	fake_lock();
+	deadline = dev->deadline;
+	fake_unlock();
+	return deadline;
 }
 
 void alive_add(struct tp_dev *dev, enum fake_kind kind, int n)
@@ -116,18 +179,16 @@ void event_post(struct tp_dev *dev, enum event_kind kind, void *about, enum tp_c
 	*event = (struct event){ .kind = kind, .about = about, .cause = cause };
 	*dev->events_end = event;
 	dev->events_end = &event->next;
-	eventfd_write(dev->fd, 1);
+	channel_signal(&dev->channel);
 }
 
 static void event_unlink(struct tp_dev *dev, struct event **link)
 {
-	eventfd_t ignored;
-
 	if (dev->events_end == &(*link)->next)
 		dev->events_end = link;
 	*link = (*link)->next;
 	if (!dev->events)
-		(void)eventfd_read(dev->fd, &ignored);
+		(void)channel_read(&dev->channel);
 }
 
 void events_drop(struct tp_dev *dev, const void *about)
@@ -188,10 +249,14 @@ static void event_dispatch(struct tp_dev *dev, struct event *event)
 	upcall_end(dev);
 }
 
-void tp_dev_progress(struct tp_dev *dev)
+/* It has one descriptor, and looks at its events whatever is @ready. */
+void tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
+	(void)ready;
 	fake_lock();
 	fake_count_locked(CALL_DEV_PROGRESS);
+	if (dev->deadline <= tp_now())
+		dev->deadline = TP_NEVER;
 	while (dev->events) {
 		struct event *event = dev->events;
 
@@ -214,4 +279,27 @@ void fake_dev_fatal(struct tp_dev *dev)
 	fake_lock();
 	event_post(dev, EV_DEV_FATAL, NULL, 0);
 	fake_unlock();
+}
+
+void fake_remove(struct tp_dev *dev, unsigned what)
+{
+	fake_lock();
+	dev->removed = true;
+	for (struct tp_qp *qp = fake.qps; qp; qp = qp->next)
+		if (qp->dev == dev)
+			qp->state = QP_GONE;
+	if (what & FAKE_DEV_FD)
+		channel_fail(&dev->channel);
+	for (struct tp_cq *cq = fake.cqs; cq && what & FAKE_CQ_FDS; cq = cq->next)
+		if (cq->dev == dev)
+			channel_fail(&cq->channel);
+	fake_unlock();
+}
+
+void fake_alarm(struct tp_dev *dev, uint64_t deadline)
+{
+	fake_lock();
+	dev->deadline = deadline;
+	fake_unlock();
+	up_wake(dev->ia);
 }

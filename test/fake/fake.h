@@ -43,6 +43,7 @@ enum {
 	FAKE_UNBINDABLE = 1 << 11,    /* regions without local write cannot have windows */
 	FAKE_LOSES_READS = 1 << 12,   /* reads right behind one that fails never complete */
 	FAKE_SHORT_WINDOWS = 1 << 14, /* -EINVAL: a bind to more than FAKE_WINDOW bytes */
+	FAKE_REMOVABLE = 1 << 16,     /* fake_remove works on devices and queues made from now on */
 };
 #define FAKE_WINDOW 4096
 void fake_quirks(unsigned quirks);
@@ -84,6 +85,14 @@ void fake_break_qp(struct tp_qp *qp); /* the QP enters the error state: up_qp_br
 void fake_overrun(struct tp_cq *cq);
 void fake_port_down(struct tp_dev *dev);
 void fake_dev_fatal(struct tp_dev *dev);
+/*
+ * The device is gone: the descriptors in @what are in error for ever, and nothing else tells it.
+ * tp_qp_error fails, requests never complete.
+ */
+enum { FAKE_DEV_FD = 1 << 0, FAKE_CQ_FDS = 1 << 1 };
+void fake_remove(struct tp_dev *dev, unsigned what);
+/* tp_dev_progress is due at @deadline, once. */
+void fake_alarm(struct tp_dev *dev, uint64_t deadline);
 
 /* ---- injected faults ---- */
 
@@ -138,6 +147,8 @@ enum fake_armed {
 	FAKE_ARMED_ANY,
 };
 enum fake_armed fake_armed(struct tp_cq *cq);
+/* How often tp_poll was called since the start of the process. */
+unsigned fake_polls(void);
 
 /* ---- time ---- */
 

@@ -60,6 +60,7 @@ struct fake {
 	struct fake_seen seen;
 	struct tp_dev *devs;
 	struct tp_qp *qps;
+	struct tp_cq *cqs;
 	struct tp_mr *mrs;
 	struct tp_mw *mws;
 	uint32_t next_key;
@@ -110,12 +111,30 @@ struct event {
 	enum tp_cause cause;
 };
 
+/*
+ * A descriptor that is readable from channel_signal to channel_read: an eventfd, or a pipe, which
+ * can be put into error for ever.
+ */
+struct channel {
+	int fd;
+	int writer; /* of a pipe; the same as fd: it is an eventfd; -1: in error */
+};
+
+/* 0 or a negative errno. A pipe if FAKE_REMOVABLE is set. */
+int channel_open(struct channel *channel);
+void channel_close(struct channel *channel);
+void channel_signal(const struct channel *channel);
+bool channel_read(const struct channel *channel); /* false: there is no signal */
+void channel_fail(struct channel *channel);
+
 struct tp_dev {
 	struct tp_dev *next;
 	struct ia *ia;
 	struct tp_attr attr;
-	int fd;
-	bool served; /* tp_dev_fd was called, so a service thread is expected to poll it */
+	struct channel channel;
+	uint64_t deadline; /* of fake_alarm; TP_NEVER: none */
+	bool removed;
+	bool served; /* tp_dev_fds was called, so a service thread is expected to poll it */
 	struct event *events, **events_end;
 	const void *upcall; /* what the upcall that is under way is about */
 	unsigned alive[FAKE_ANY];
@@ -165,9 +184,10 @@ struct cqe {
 };
 
 struct tp_cq {
+	struct tp_cq *next;
 	struct tp_dev *dev;
 	struct evd *evd;
-	int fd;
+	struct channel channel;
 	enum fake_armed armed;
 	unsigned users;
 	unsigned depth, head, count; /* of a circular buffer */
@@ -213,6 +233,7 @@ enum qp_state {
 	QP_READY, /* receives may be posted */
 	QP_UP,
 	QP_ERROR,
+	QP_GONE, /* its device is removed: what is posted never completes */
 };
 
 struct tp_qp {

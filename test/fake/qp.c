@@ -87,7 +87,7 @@ void qp_flush(struct tp_qp *qp, struct wr_queue *queue)
 
 void qp_break(struct tp_qp *qp, bool notify)
 {
-	if (qp->state == QP_ERROR)
+	if (qp->state == QP_ERROR || qp->state == QP_GONE)
 		return;
 	qp->state = QP_ERROR;
 	if (!(fake.quirks & FAKE_LATE_FLUSH)) {
@@ -104,11 +104,13 @@ int tp_qp_error(struct tp_qp *qp)
 
 	if (err)
 		return err;
-	if (qp->state == QP_ERROR && (fake.quirks & FAKE_REFLUSH))
+	if (qp->state == QP_GONE)
+		err = -EIO;
+	else if (qp->state == QP_ERROR && (fake.quirks & FAKE_REFLUSH))
 		qp_flush(qp, &qp->recvs);
 	qp_break(qp, false);
 	fake_unlock();
-	return 0;
+	return err;
 }
 
 static void queue_drop(struct wr_queue *queue)

@@ -2,6 +2,7 @@
 /* The upcalls of the transport, recorded. */
 #include "upcalls.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,4 +139,18 @@ void up_port_down(struct ia *ia)
 void up_dev_fatal(struct ia *ia)
 {
 	upcall_plain(UP_DEV_FATAL, ia);
+}
+
+/* Any thread calls it. */
+static atomic_bool wake;
+
+void up_wake(struct ia *ia)
+{
+	(void)ia;
+	atomic_store(&wake, true);
+}
+
+bool up_take_wake(void)
+{
+	return atomic_exchange(&wake, false);
 }

@@ -34,6 +34,8 @@ struct up_record {
 
 /* Takes the oldest upcall that was not taken; of kind UP_NONE if there is none. */
 struct up_record up_take(void);
+/* Was up_wake called since the last time? */
+bool up_take_wake(void);
 /* Called within each upcall, after it is recorded; the core may call the transport there. */
 extern void (*up_hook)(const struct up_record *record);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread of an IA: queued work, timers, completion channels, and signals. */
+#include <dirent.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
@@ -387,6 +388,59 @@ START_TEST(an_idle_disconnect_sets_no_timer)
 }
 END_TEST
 
+/* ---- the device ---- */
+
+START_TEST(the_deadline_of_the_device_is_kept)
+{
+	struct timer_probe late = { 0 };
+	uint64_t began = tp_now();
+	unsigned calls;
+
+	timer_probe_set(&late, 5000);
+	fake_alarm(ia->dev, began + 1000);
+	fake_wait_idle(0);
+	calls = fake_calls("dev_progress");
+	advance_clock(999);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls);
+	advance_clock(1);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
+	advance_clock(3999);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
+	ck_assert_uint_eq(late.runs, 0);
+	advance_clock(1);
+	ck_assert_uint_eq(late.runs, 1);
+}
+END_TEST
+
+static unsigned count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* One epoll and one eventfd. The fake has one for the device, and one for the service thread. */
+START_TEST(an_open_ia_has_two_descriptors_of_its_own)
+{
+	DAT_EVD_HANDLE async = DAT_EVD_ASYNC_EXISTS;
+	DAT_IA_HANDLE other;
+	unsigned before;
+
+	fake_wait_idle(0);
+	before = count_descriptors();
+	ck_dat(ia_open("fake0", 0, &async, &other));
+	fake_wait_idle(0);
+	ck_assert_uint_eq(count_descriptors(), before + 2 + 2);
+	ck_dat(ia_close(other, DAT_CLOSE_GRACEFUL_FLAG));
+	ck_assert_uint_eq(count_descriptors(), before);
+}
+END_TEST
+
 /* ---- channels ---- */
 
 /* More of them than the service thread takes from the kernel at once. */
@@ -529,6 +583,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_timer_may_set_itself_again);
 	tcase_add_test(cases, a_timer_may_cancel_another);
 	tcase_add_loop_test(cases, an_idle_disconnect_sets_no_timer, 0, 2);
+	tcase_add_test(cases, the_deadline_of_the_device_is_kept);
+	tcase_add_test(cases, an_open_ia_has_two_descriptors_of_its_own);
 	tcase_add_test(cases, all_ready_channels_are_served);
 	tcase_add_test(cases, one_ia_serves_many_channels);
 	tcase_add_test(cases, only_the_waiter_sleeps_on_its_channel);

@@ -91,12 +91,24 @@ void rig_close(struct rig *rig)
 	no_upcall();
 }
 
+/* What the service thread calls, until there is nothing to do. */
 void rig_progress(struct rig *rig)
 {
-	struct pollfd ready = { .fd = tp_dev_fd(rig->dev), .events = POLLIN };
+	int fds[TP_DEV_FDS];
+	unsigned n = tp_dev_fds(rig->dev, fds), ready;
+	bool due;
 
-	while (poll(&ready, 1, 0) == 1)
-		tp_dev_progress(rig->dev);
+	do {
+		due = up_take_wake() || tp_dev_deadline(rig->dev) <= tp_now();
+		ready = 0;
+		for (unsigned i = 0; i < n; i++) {
+			struct pollfd one = { .fd = fds[i], .events = POLLIN };
+
+			ready |= poll(&one, 1, 0) == 1 ? 1u << i : 0;
+		}
+		if (due || ready)
+			tp_dev_progress(rig->dev, ready);
+	} while (due || ready);
 }
 
 struct up_record upcall_check(const char *file, int line, enum up_kind kind, const void *about)

@@ -35,10 +35,9 @@
  *	CONNECTING, ACCEPTING	REJECTED, UNREACHABLE, CONNECT_ERROR,
  *				DISCONNECTED, a CM result that is an
  *				error					up_failed
- *	any of these four	the call of the next step fails,
- *				DEVICE_REMOVAL				up_failed
+ *	any of these four	the call of the next step fails		up_failed
  *	ESTABLISHED		DISCONNECTED				up_disconnected
- *				DEVICE_REMOVAL				up_qp_broken
+ *	any of these five	DEVICE_REMOVAL				up_dev_fatal
  *	REQUESTED		the peer gives up: any of these events	none; tp_accept reports it
  *									by a CM result
  *
@@ -64,7 +63,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "cm.h"
@@ -126,12 +124,14 @@ static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, en
 	conn->id = id;
 	conn->state = state;
 	id->context = conn;
+	dev->conns++;
 	return conn;
 }
 
 /* No CM result is due, or no helper thread is running and the device is being closed. */
 static void cm_conn_destroy(struct tp_conn *conn)
 {
+	conn->dev->conns--;
 	if (conn->orphaned_qp && iwarp_orphan_destroy(conn))
 		return;
 	id_destroy(conn->dev, conn->id);
@@ -142,18 +142,16 @@ static void cm_conn_destroy(struct tp_conn *conn)
 
 /* ---- lingering connections ---- */
 
-/* To the first deadline, or off. */
-static void linger_timer_set(struct tp_dev *dev)
+/*
+ * While there are connections the service thread looks here after LINGER_TIME at the latest. So
+ * none that begins to linger meanwhile has to wake it.
+ */
+uint64_t tp_dev_deadline(const struct tp_dev *dev)
 {
-	struct itimerspec when = { 0 };
-
-	if (dev->lingering) {
-		when.it_value.tv_sec = (time_t)(dev->lingering->deadline / 1000000000);
-		when.it_value.tv_nsec = (long)(dev->lingering->deadline % 1000000000);
-	}
-	if (timerfd_settime(dev->timer, TFD_TIMER_ABSTIME, &when, NULL))
-		log_error("%s: timerfd_settime for lingering connections: %s", dev->attr.device,
-			  strerror(errno));
+	up_assert_locked(dev->ia);
+	if (dev->lingering)
+		return dev->lingering->deadline;
+	return dev->conns ? tp_now() + LINGER_TIME : TP_NEVER;
 }
 
 static void lingering_add(struct tp_conn *conn)
@@ -166,8 +164,6 @@ static void lingering_add(struct tp_conn *conn)
 	conn->back = dev->lingering_end;
 	*dev->lingering_end = conn;
 	dev->lingering_end = &conn->next;
-	if (dev->lingering == conn)
-		linger_timer_set(dev);
 }
 
 static void lingering_remove(struct tp_conn *conn)
@@ -188,14 +184,11 @@ static void linger_finish(struct tp_conn *conn)
 	cm_conn_destroy(conn);
 }
 
-void cm_linger_expired(struct tp_dev *dev)
+void cm_linger_expire(struct tp_dev *dev)
 {
+	uint64_t now = dev->lingering ? tp_now() : 0;
 	struct tp_conn *conn;
-	uint64_t count, now = tp_now();
 
-	up_assert_locked(dev->ia);
-	if (read(dev->timer, &count, sizeof(count)) < 0)
-		return;
 	while ((conn = dev->lingering) && conn->deadline <= now) {
 		lingering_remove(conn);
 		if (conn->result_pending)
@@ -203,7 +196,6 @@ void cm_linger_expired(struct tp_dev *dev)
 		else
 			cm_conn_destroy(conn);
 	}
-	linger_timer_set(dev);
 }
 
 /* ---- release ---- */
@@ -369,6 +361,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	*conn_out = conn;
 	return 0;
 free_conn:
+	dev->conns--;
 	free(conn);
 destroy_id:
 	rdma_destroy_id(id);
@@ -651,15 +644,14 @@ static void on_disconnected(struct tp_conn *conn, const struct cm_event *event)
 	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
+/* The upcall ends every connection that has an endpoint. */
 static void on_device_removal(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
-	if (conn->state != CM_ESTABLISHED) {
+	if (conn->ep)
+		up_dev_fatal(conn->dev->ia);
+	else
 		cm_conn_ended(conn, TP_LOCAL_ERROR);
-		return;
-	}
-	conn->state = CM_ENDED;
-	up_qp_broken(conn->ep);
 }
 
 static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
@@ -696,8 +688,10 @@ void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 		on_connect_request(dev, event);
 	else if (conn && event->type < ARRAY_SIZE(event_handlers) && event_handlers[event->type])
 		event_handlers[event->type](conn, event);
-	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		dev_report_fatal(dev);
+	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL && !dev->removed) {
+		dev->removed = true;
+		up_dev_fatal(dev->ia);
+	}
 }
 
 void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,

@@ -71,6 +71,9 @@ struct cm_event {
 void cm_event_handle(struct tp_dev *dev, const struct cm_event *event);
 void cm_result_handle(struct tp_conn *conn);
 
+/* Destroys the connections whose time is up. */
+void cm_linger_expire(struct tp_dev *dev);
+
 /* Rejects a request that the core has not seen, and destroys its identifier. */
 void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id);
 

@@ -8,7 +8,7 @@
  *  - CM results: return values of rdma_connect on a helper thread (iwarp.c), and failures of
  *    tp_accept.
  *
- * The last two are announced by dev->wake, an eventfd.
+ * The last two are announced by up_wake.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ void cm_events_fetch(struct tp_dev *dev)
 	}
 	free(event);
 	if (dev->pending)
-		wakefd_signal(dev->wake);
+		up_wake(dev->ia);
 }
 
 static void pending_remove(struct tp_dev *dev, struct cm_event **link)
@@ -132,15 +132,14 @@ static bool event_next(struct tp_dev *dev, struct cm_event *event)
 	return true;
 }
 
-void cm_events(struct tp_dev *dev)
+static void events_handle(struct tp_dev *dev)
 {
 	struct cm_event event;
 
-	up_assert_locked(dev->ia);
 	for (unsigned n = 0; n < EVENT_BATCH && event_next(dev, &event); n++)
 		cm_event_handle(dev, &event);
 	if (dev->pending)
-		wakefd_signal(dev->wake);
+		up_wake(dev->ia);
 }
 
 /* ---- CM results ---- */
@@ -154,7 +153,7 @@ void cm_result_post(struct tp_conn *conn, int result)
 	conn->next_result = dev->results;
 	dev->results = conn;
 	mutex_unlock(&dev->result_lock);
-	wakefd_signal(dev->wake);
+	up_wake(dev->ia);
 }
 
 static struct tp_conn *result_next(struct tp_dev *dev)
@@ -169,14 +168,16 @@ static struct tp_conn *result_next(struct tp_dev *dev)
 	return conn;
 }
 
-void cm_wake(struct tp_dev *dev)
+/* ---- the service thread ---- */
+
+void cm_progress(struct tp_dev *dev, bool ready)
 {
 	struct tp_conn *conn;
 
 	up_assert_locked(dev->ia);
-	wakefd_clear(dev->wake);
 	while ((conn = result_next(dev)))
 		cm_result_handle(conn);
-	if (dev->pending)
-		cm_events(dev);
+	if (ready || dev->pending)
+		events_handle(dev);
+	cm_linger_expire(dev);
 }

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "verbs.h"
@@ -154,85 +152,29 @@ static void env_read(struct tp_dev *dev)
 
 /* ---- descriptors ---- */
 
+/* In this order tp_dev_progress is told which of them are ready. */
+enum { FD_CM, FD_ASYNC };
+
 static void async_events(struct tp_dev *dev);
 
-/* Called when a descriptor is readable. The index is the epoll_event's data. */
-static void (*const fd_handlers[])(struct tp_dev *dev) = {
-	cm_events,
-	async_events,
-	cm_wake,
-	cm_linger_expired,
-};
-
-static int fds_watch(struct tp_dev *dev)
+unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS])
 {
-	const int fds[ARRAY_SIZE(fd_handlers)] = {
-		dev->cm->fd,
-		dev->ibv->async_fd,
-		dev->wake,
-		dev->timer,
-	};
-
-	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
-		struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
-
-		if (fcntl(fds[i], F_SETFL, O_NONBLOCK) || fcntl(fds[i], F_SETFD, FD_CLOEXEC) ||
-		    epoll_ctl(dev->epoll, EPOLL_CTL_ADD, fds[i], &event))
-			return -errno;
-	}
-	return 0;
+	fds[FD_CM] = dev->cm->fd;
+	fds[FD_ASYNC] = dev->ibv->async_fd;
+	return TP_DEV_FDS;
 }
 
-static int fds_open(struct tp_dev *dev)
+static int fd_prepare(int fd)
 {
-	int err;
-
-	dev->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (dev->epoll < 0)
-		return -errno;
-	dev->wake = wakefd_open();
-	if (dev->wake < 0) {
-		err = dev->wake;
-		goto close_epoll;
-	}
-	dev->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (dev->timer < 0) {
-		err = -errno;
-		goto close_wake;
-	}
-	err = fds_watch(dev);
-	if (err)
-		goto close_timer;
-	return 0;
-close_timer:
-	close(dev->timer);
-close_wake:
-	close(dev->wake);
-close_epoll:
-	close(dev->epoll);
-	return err;
+	return fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC) ? -errno : 0;
 }
 
-static void fds_close(struct tp_dev *dev)
+void tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
-	close(dev->timer);
-	close(dev->wake);
-	close(dev->epoll);
-}
-
-int tp_dev_fd(const struct tp_dev *dev)
-{
-	return dev->epoll;
-}
-
-void tp_dev_progress(struct tp_dev *dev)
-{
-	struct epoll_event ready[ARRAY_SIZE(fd_handlers)];
-	int n = epoll_wait(dev->epoll, ready, ARRAY_SIZE(ready), 0);
-
 	up_assert_locked(dev->ia);
-	for (int i = 0; i < n; i++)
-		fd_handlers[ready[i].data.u32](dev);
+	if (ready & 1u << FD_ASYNC)
+		async_events(dev);
+	cm_progress(dev, ready & 1u << FD_CM);
 }
 
 /* ---- open and close ---- */
@@ -315,10 +257,12 @@ static int dev_new(struct lookup *lookup, struct ia *ia, struct tp_dev **dev_out
 	err = dev_find(dev, lookup);
 	if (err)
 		goto close_cm;
-	err = fds_open(dev);
+	err = fd_prepare(dev->cm->fd);
+	if (!err)
+		err = fd_prepare(dev->ibv->async_fd);
 	if (err) {
-		log_error("open %s: cannot make and watch the descriptors of device %s: %s",
-			  lookup->name, dev->attr.device, strerror(-err));
+		log_error("open %s: fcntl of the descriptors of device %s: %s", lookup->name,
+			  dev->attr.device, strerror(-err));
 		goto close_context;
 	}
 	*dev_out = dev;
@@ -358,8 +302,7 @@ void dev_put(struct tp_dev *dev)
 
 void tp_dev_close(struct tp_dev *dev)
 {
-	cm_close(dev); /* before fds_close: helper threads write to dev->wake as they end */
-	fds_close(dev);
+	cm_close(dev);
 	dev_put(dev);
 }
 
@@ -369,15 +312,6 @@ const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 }
 
 /* ---- asynchronous events ---- */
-
-void dev_report_fatal(struct tp_dev *dev)
-{
-	up_assert_locked(dev->ia);
-	if (dev->fatal)
-		return;
-	dev->fatal = true;
-	up_dev_fatal(dev->ia);
-}
 
 static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 {
@@ -409,7 +343,7 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 			up_port_down(dev->ia);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		dev_report_fatal(dev);
+		up_dev_fatal(dev->ia);
 		break;
 	default:
 		break;

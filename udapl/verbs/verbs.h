@@ -78,15 +78,12 @@ struct tp_dev {
 	struct tp_env env;
 	uint8_t port;
 	bool iwarp;
-	bool fatal; /* ia->lock; up_dev_fatal was called */
 	enum solicited_quirk solicited;
-
-	int epoll; /* watches wake, timer, and the event descriptors of librdmacm and libibverbs */
-	int wake;  /* eventfd: there are CM results or pending events */
-	int timer; /* timerfd: the deadline of the first lingering connection */
 
 	/* ia->lock */
 	struct rdma_event_channel *cm;
+	bool removed;	/* librdmacm said so */
+	unsigned conns; /* that exist */
 	struct tp_listener *listeners;
 	struct cm_event *pending, **pending_end;    /* taken off the channel, not handled yet */
 	struct tp_conn *lingering, **lingering_end; /* by deadline */
@@ -177,11 +174,6 @@ int lookup_begin(struct lookup *lookup, const char *params);
 int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device);
 void lookup_end(struct lookup *lookup);
 
-/* ---- device.c ---- */
-
-/* Calls up_dev_fatal, once per device. ia->lock held. */
-void dev_report_fatal(struct tp_dev *dev);
-
 /* ---- mem.c ---- */
 
 /* Warns if this process may lock so little memory that no connection can be made. */
@@ -195,15 +187,14 @@ void memlock_check(void);
  */
 int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out);
 
-/* ---- cm.c, cm_event.c; the descriptors are those of struct tp_dev ---- */
+/* ---- cm.c, cm_event.c ---- */
 
 /* Called when the device is opened and closed: no other thread uses it. */
 int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
 
-void cm_events(struct tp_dev *dev);	    /* the event channel is readable */
-void cm_wake(struct tp_dev *dev);	    /* wake is readable */
-void cm_linger_expired(struct tp_dev *dev); /* timer is readable */
+/* Events, if the channel is @ready or some are pending; results; connections that lingered. */
+void cm_progress(struct tp_dev *dev, bool ready);
 /* IBV_EVENT_COMM_EST: data came before the peer's last message of the handshake. */
 void cm_comm_established(struct tp_conn *conn);
 
