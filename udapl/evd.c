@@ -80,10 +80,10 @@ static unsigned config_locked(const struct evd *evd)
 }
 
 /*
- * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. If that changes what
- * ends a wait, the queue is armed anew under the same lock, so that no completion falls between.
+ * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. True: that changes
+ * what ends a wait, so evd_mode_changed is due.
  */
-static void role_change_locked(struct ia *ia, struct evd *evd, enum evd_role role,
+static bool role_change_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			       const DAT_EP_ATTR *attr, int change)
 {
 	const unsigned config = role_config(role, attr), before = evd->config;
@@ -96,8 +96,7 @@ static void role_change_locked(struct ia *ia, struct evd *evd, enum evd_role rol
 	if (config == DAT_EVD_STATE_CONFIG_SOLICITED)
 		evd->solicited_roles += (unsigned)change;
 	evd->config = config_locked(evd);
-	if (before && before != evd->config)
-		evd_rearm_locked(evd);
+	return before && before != evd->config;
 }
 
 /* Afterwards the completion queue holds at least @depth entries. */
@@ -163,6 +162,7 @@ static void evd_put_unlock(struct evd *evd)
 	if (!last)
 		return;
 	free(evd->queue.slots); /* an endpoint of another IA may have made room meanwhile */
+	mutex_destroy(&evd->arm_lock);
 	obj_free(&evd->obj);
 }
 
@@ -170,8 +170,8 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			     const DAT_EP_ATTR *attr)
 {
 	const unsigned depth = role_depth(ia, role, attr);
+	bool ok, changed = false;
 	DAT_RETURN ret;
-	bool ok;
 
 	assert_locked(&ia->lock);
 	debug_assert(evd->obj.ia == ia || role == EVD_ROLE_CONNECT);
@@ -189,23 +189,30 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 	if (evd->destroyed) /* meanwhile, with its IA, which is not @ia */
 		ret = DAT_ERROR(DAT_INTERNAL_ERROR, 0);
 	if (ret == DAT_SUCCESS)
-		role_change_locked(ia, evd, role, attr, 1);
+		changed = role_change_locked(ia, evd, role, attr, 1);
 	if (ret == DAT_SUCCESS || evd->is_sink)
 		spin_unlock(&evd->lock);
 	else
 		evd_put_unlock(evd);
+	if (changed)
+		evd_mode_changed(evd);
 	return ret;
 }
 
 void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
 {
+	bool changed;
+
 	assert_locked(&ia->lock);
 	spin_lock(&evd->lock);
-	role_change_locked(ia, evd, role, attr, -1);
+	changed = role_change_locked(ia, evd, role, attr, -1);
+	spin_unlock(&evd->lock);
+	if (changed)
+		evd_mode_changed(evd);
 	if (evd->is_sink)
-		spin_unlock(&evd->lock);
-	else
-		evd_put_unlock(evd);
+		return;
+	spin_lock(&evd->lock);
+	evd_put_unlock(evd);
 }
 
 /* ---- create and free ---- */
@@ -261,6 +268,7 @@ static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cn
 	assert_locked(&ia->lock);
 	if (!evd)
 		return NO_RESOURCE(MEMORY);
+	mutex_init(&evd->arm_lock, RANK_ARM);
 	spin_init(&evd->lock, RANK_EVD);
 	evd->flags = flags;
 	evd->is_sink = is_sink;
@@ -322,24 +330,28 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
  */
 void evd_destroy_locked(struct evd *evd)
 {
+	struct tp_cq *cq;
 	struct cno *cno;
 
 	assert_locked(&evd->obj.ia->lock);
 	obj_get(&evd->obj); /* keeps the slot until the end of this function */
+	if (evd->cq)
+		service_unwatch(evd->obj.ia, evd);
+	mutex_lock(&evd->arm_lock);
 	spin_lock(&evd->lock);
-	evd->destroyed = true; /* from here on threads of other IAs use nothing but the lock */
+	evd->destroyed = true; /* from here on threads of other IAs use nothing but the locks */
+	cq = evd->cq;
+	evd->cq = NULL; /* the service thread may still look at a ready event of it */
 	cno = evd->cno;
 	evd->cno = NULL;
 	free(evd->queue.slots);
 	evd->queue = (struct event_queue){ 0 };
 	spin_unlock(&evd->lock);
+	mutex_unlock(&evd->arm_lock);
 	if (cno)
 		cno_detach_locked(cno, evd, true);
-	if (evd->cq) {
-		service_unwatch(evd->obj.ia, evd);
-		tp_cq_destroy(evd->cq);
-		evd->cq = NULL; /* the service thread may still look at a ready event of it */
-	}
+	if (cq)
+		tp_cq_destroy(cq);
 	close(evd->wakefd);
 	spin_lock(&evd->lock);
 	evd_put_unlock(evd);
@@ -372,16 +384,34 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 	return ret;
 }
 
-DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
+/*
+ * The EVD of a handle with the lock of its IA held; NULL without. A thread that freed the EVD while
+ * this one waited for the lock is no harm.
+ */
+static struct evd *evd_find_lock(DAT_EVD_HANDLE handle)
 {
 	struct evd *evd = handle;
+	struct ia *ia;
+
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_EVD))
+		return NULL;
+	ia = evd->obj.ia;
+	mutex_lock(&ia->lock);
+	if (obj_valid(ia, handle, DAT_HANDLE_TYPE_EVD))
+		return evd;
+	mutex_unlock(&ia->lock);
+	return NULL;
+}
+
+DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
+{
+	struct evd *evd = evd_find_lock(handle);
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
+	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
-	mutex_lock(&ia->lock);
 	if (evd == ia->async_evd || !obj_retire(&evd->obj)) {
 		ret = BAD_STATE(EVD_IN_USE);
 	} else {
@@ -439,16 +469,17 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
-	struct evd *evd = handle;
+	struct evd *evd = evd_find_lock(handle);
 	struct ia *ia;
 	struct cno *before;
 
-	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
+	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
-	if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO))
+	if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO)) {
+		mutex_unlock(&ia->lock);
 		return BAD_HANDLE(CNO);
-	mutex_lock(&ia->lock);
+	}
 	if (cno)
 		cno_attach_locked(cno);
 	spin_lock(&evd->lock);
@@ -465,10 +496,10 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 
 DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 {
-	struct evd *evd = handle;
+	struct evd *evd = evd_find_lock(handle);
 	bool before;
 
-	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
+	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	spin_lock(&evd->lock);
 	before = evd->enabled;
@@ -476,6 +507,7 @@ DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 	spin_unlock(&evd->lock);
 	if (!before)
 		evd_trigger_backlog(evd);
+	mutex_unlock(&evd->obj.ia->lock);
 	return DAT_SUCCESS;
 }
 
@@ -519,17 +551,16 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle)
 
 DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 {
-	struct evd *evd = handle;
+	struct evd *evd = evd_find_lock(handle);
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
+	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
 	if (qlen <= 0 || qlen > evd_max_qlen(ia))
-		return BAD_ARG(2);
-	mutex_lock(&ia->lock);
-	if (evd->cq)
+		ret = BAD_ARG(2);
+	else if (evd->cq)
 		ret = cq_resize(evd, (unsigned)qlen);
 	if (ret == DAT_SUCCESS)
 		ret = evd_set_qlen_locked(evd, qlen);

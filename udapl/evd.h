@@ -18,12 +18,12 @@ void evd_pop_locked(struct evd *evd, DAT_EVENT *event);
  * memory, some are still in the completion queue, which will not report those again.
  */
 bool evd_drain_relock(struct evd *evd, bool *notified);
-/* What ends a wait has changed: arms the completion queue, and lets the waiter look again. */
-void evd_rearm_locked(struct evd *evd);
 
 /* ---- evd_queue.c: no lock is held ---- */
 
 /* As evd_arm; @leaving: the waiter that there is does not count any more. */
 void evd_arm_as(struct evd *evd, bool leaving);
+/* What ends a wait has changed: arms the completion queue, and whoever is notified looks again. */
+void evd_mode_changed(struct evd *evd);
 
 #endif

@@ -173,16 +173,29 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 	return TP_ARM_ERRORS;
 }
 
+/*
+ * On some devices the last request to be notified counts, on others the strongest. So no other
+ * thread arms between the choice and the request: a change of what matters is followed by a request
+ * that knows of it, and by none that does not.
+ *
+ * What arrived before makes no event: the caller looks at the queue afterwards, or its consumer
+ * does.
+ */
 void evd_arm_as(struct evd *evd, bool leaving)
 {
+	struct tp_cq *cq;
 	enum tp_arm mode;
 
-	if (!evd->cq)
-		return;
+	mutex_lock(&evd->arm_lock);
 	spin_lock(&evd->lock);
+	cq = evd->cq;
 	mode = arm_mode_locked(evd, !leaving && evd->slow_path & EVD_WAITER);
 	spin_unlock(&evd->lock);
-	(void)tp_cq_arm(evd->cq, mode);
+	if (cq) {
+		race_reach(RACE_ARM);
+		(void)tp_cq_arm(cq, mode);
+	}
+	mutex_unlock(&evd->arm_lock);
 }
 
 void evd_arm(struct evd *evd)
@@ -190,14 +203,19 @@ void evd_arm(struct evd *evd)
 	evd_arm_as(evd, false);
 }
 
-void evd_rearm_locked(struct evd *evd)
+void evd_mode_changed(struct evd *evd)
 {
-	assert_locked(&evd->lock);
-	if (evd->destroyed || !evd->cq)
-		return;
+	bool notified = false;
+
+	evd_arm(evd);
+	spin_lock(&evd->lock);
 	if (evd->slow_path & EVD_WAITER)
 		wakefd_signal(evd->wakefd);
-	(void)tp_cq_arm(evd->cq, arm_mode_locked(evd, evd->slow_path & EVD_WAITER));
+	else if (evd->cno && evd->enabled)
+		evd_drain_relock(evd, &notified);
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
 }
 
 void evd_set_draining_locked(struct evd *evd, bool on)
@@ -215,6 +233,7 @@ void evd_trigger_backlog(struct evd *evd)
 {
 	bool notified = false;
 
+	assert_locked(&evd->obj.ia->lock);
 	evd_arm(evd);
 	spin_lock(&evd->lock);
 	if (evd->cno && evd->enabled)

@@ -112,6 +112,14 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 	return ret;
 }
 
+/* Has what arrived ended the wait? @notified: it was among what has just been drained. */
+static bool wait_satisfied_locked(struct evd *evd, bool notified)
+{
+	assert_locked(&evd->lock);
+	evd->wait_satisfied |= notified && evd->queue.count >= (unsigned)evd->threshold;
+	return evd->wait_satisfied;
+}
+
 /* Is there a reason to return? *drained: no completion was left behind for want of memory. */
 static DAT_RETURN wait_check(struct evd *evd, bool *drained)
 {
@@ -120,12 +128,11 @@ static DAT_RETURN wait_check(struct evd *evd, bool *drained)
 
 	spin_lock(&evd->lock);
 	*drained = evd_drain_relock(evd, &notified);
-	evd->wait_satisfied |= notified && evd->queue.count >= (unsigned)evd->threshold;
 	if (evd->slow_path & EVD_CLOSING)
 		ret = DAT_ERROR(DAT_ABORT, 0);
 	else if (evd->slow_path & EVD_UNWAITABLE)
 		ret = BAD_STATE(EVD_UNWAITABLE);
-	else if (evd->wait_satisfied)
+	else if (wait_satisfied_locked(evd, notified))
 		ret = DAT_SUCCESS;
 	run_release_unlock(evd);
 	return ret;
@@ -173,15 +180,23 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 	return ret;
 }
 
-/* Likewise, after a sleep: gives the completion channel back. */
+/*
+ * Likewise, after a sleep: gives the completion channel back. What arrives before the queue is
+ * armed makes no event there, so it is an event of this wait, or counted in @nmore.
+ */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
+	bool notified = false;
+
 	if (evd->cq) {
 		service_reclaim(evd->obj.ia, evd);
 		evd_arm_as(evd, true);
 	}
 	wakefd_clear(evd->wakefd);
 	spin_lock(&evd->lock);
+	evd_drain_relock(evd, &notified);
+	if (ret == STILL_WAITING && wait_satisfied_locked(evd, notified))
+		ret = DAT_SUCCESS;
 	return wait_leave_unlock(evd, ret, event, nmore);
 }
 

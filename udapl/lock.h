@@ -26,6 +26,7 @@ enum lock_rank {
 	RANK_CM_RESULT,
 	RANK_COOKIES,
 	RANK_PROVIDERS,
+	RANK_ARM,
 	/* spinlocks */
 	RANK_POST,
 	RANK_EVD,

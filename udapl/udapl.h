@@ -15,6 +15,7 @@
  *	dev->result_lock	mutex (verbs/cm_event.c); results of connection manager calls
  *	cookie_lock		mutex (cookie.c); cookies
  *	provider_lock		mutex (provider.c); the list of announced names
+ *	evd->arm_lock		mutex; how the completion queue is armed is chosen and done in one
  *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
  *				direction, on a thread-safe IA
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
@@ -300,7 +301,8 @@ struct evd {
 	struct obj obj;
 	DAT_EVD_FLAGS flags; /* fixed */
 	bool is_sink;	     /* fixed; events are dropped */
-	struct tp_cq *cq;    /* fixed; NULL without DTO and RMR_BIND */
+	struct tp_cq *cq;    /* fixed until it is destroyed; NULL without DTO and RMR_BIND */
+	struct mutex arm_lock;
 	struct spinlock lock;
 	unsigned slow_path;	  /* lock; enum evd_slow_path */
 	bool destroyed;		  /* lock; only endpoints of other IAs keep its slot */
@@ -372,7 +374,7 @@ bool evd_flush(struct evd *evd, struct ring *ring);
  * Empties the completion queue; drops what belongs to @ep, whose QP is gone, and queues the rest.
  */
 void evd_purge_ep(struct evd *evd, const struct ep *ep);
-/* What happened while notification was off triggers the CNO once. */
+/* What happened while notification was off triggers the CNO once. ia->lock held. */
 void evd_trigger_backlog(struct evd *evd);
 /* The service thread found the channel readable. ia->lock held. */
 void evd_channel_ready_locked(struct evd *evd);

@@ -137,14 +137,13 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 {
+	enum fake_armed asked = what == TP_ARM_ANY ? FAKE_ARMED_ANY : FAKE_ARMED_ERRORS;
 	int err = fake_enter(CALL_CQ_ARM);
 
 	if (err)
 		return err;
-	if (what == TP_ARM_ANY)
-		cq->armed = FAKE_ARMED_ANY;
-	else if (cq->armed == FAKE_DISARMED)
-		cq->armed = FAKE_ARMED_ERRORS;
+	if (asked > cq->armed || fake.quirks & FAKE_LAST_ARM_WINS)
+		cq->armed = asked;
 	fake_unlock();
 	return 0;
 }

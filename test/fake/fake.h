@@ -42,6 +42,7 @@ enum {
 	FAKE_MR_ROUNDS = 1 << 10,     /* regions serve whole pages */
 	FAKE_UNBINDABLE = 1 << 11,    /* regions without local write cannot have windows */
 	FAKE_LOSES_READS = 1 << 12,   /* reads right behind one that fails never complete */
+	FAKE_LAST_ARM_WINS = 1 << 13, /* TP_ARM_ERRORS takes the place of TP_ARM_ANY */
 	FAKE_SHORT_WINDOWS = 1 << 14, /* -EINVAL: a bind to more than FAKE_WINDOW bytes */
 	FAKE_REMOVABLE = 1 << 16,     /* fake_remove works on devices and queues made from now on */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a test does with a thread that reaches a point of udapl/race.h. */
 #include <semaphore.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "race.h"
 
@@ -68,4 +69,22 @@ void race_release(void *unused)
 {
 	(void)unused;
 	sem_post(&go);
+}
+
+bool race_is_asleep(pid_t thread)
+{
+	char path[64], text[128];
+	const char *state;
+	FILE *file;
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	size = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[size] = '\0';
+	state = strrchr(text, ')'); /* behind the name, which may have anything in it */
+	return state && state[1] == ' ' && state[2] == 'S';
 }

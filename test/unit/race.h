@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "../../udapl/race.h"
 
@@ -25,5 +26,8 @@ void race_hold(enum race_point point);
 void race_wait_held(void);
 /* May be called before the thread is there. @unused makes it an act of race_call. */
 void race_release(void *unused);
+
+/* Does that thread of this process sleep in the kernel, for a lock or a descriptor? */
+bool race_is_asleep(pid_t thread);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Races, each decided by the test: one thread acts while another one is at the worst point. */
+#include <sched.h>
+#include <unistd.h>
+
 #include "alloc.h"
 #include "harness.h"
 #include "race.h"
@@ -209,6 +212,187 @@ START_TEST(a_resize_is_refused_to_a_wait_that_begins_while_it_allocates)
 }
 END_TEST
 
+/* ---- a completion queue is armed ---- */
+
+static void connect_with_recv_flags(DAT_COMPLETION_FLAGS flags)
+{
+	static DAT_EP_ATTR attr;
+
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
+	attr.recv_completion_flags = flags;
+	client->ep_attr = &attr;
+	side_open(client, "fake0");
+	pair_connect(&pair);
+	post_recv(client, 7, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	fake_wait_idle(0);
+}
+
+static void *enable_evd(void *arg)
+{
+	ck_dat(evd_enable(arg));
+	return NULL;
+}
+
+struct sleeper {
+	struct waiter waiter;
+	_Atomic pid_t thread;
+};
+
+static void *sleeper_main(void *arg)
+{
+	struct sleeper *sleeper = arg;
+
+	atomic_store(&sleeper->thread, gettid());
+	return waiter_held(&sleeper->waiter);
+}
+
+/* Returns when the thread sleeps in its wait, or for a lock. */
+static void sleeper_start(struct sleeper *sleeper, struct evd *evd)
+{
+	sleeper->waiter.thread = consumer_thread_start(sleeper_main, sleeper);
+	for (bool waits = false; !waits; sched_yield()) {
+		spin_lock(&evd->lock);
+		waits = evd->slow_path & EVD_WAITER;
+		spin_unlock(&evd->lock);
+	}
+	while (!race_is_asleep(atomic_load(&sleeper->thread)))
+		sched_yield();
+}
+
+/*
+ * A thread has chosen to arm for failures only, because nobody waits. Meanwhile one does, and arms
+ * for everything.
+ */
+START_TEST(a_weaker_request_does_not_follow_a_stronger_one)
+{
+	struct sleeper sleeper = {
+		.waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 },
+	};
+	pthread_t thread;
+
+	fake_quirks(FAKE_LAST_ARM_WINS);
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(evd_disable(client->recv_evd));
+	race_hold(RACE_ARM);
+	thread = consumer_thread_start(enable_evd, client->recv_evd);
+	race_wait_held();
+	sleeper.waiter.evd = client->recv_evd;
+	sleeper_start(&sleeper, client->recv_evd);
+	race_release(NULL);
+	consumer_thread_join(thread);
+	fake_wait_idle(1);
+	ck_assert_int_eq(fake_armed(cq_of_evd(client->recv_evd)), FAKE_ARMED_ANY);
+	post_send(server, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(waiter_join(&sleeper.waiter));
+	ck_assert_uint_eq(cookie_in(&sleeper.waiter.event), 7);
+}
+END_TEST
+
+/* A completion arrives that the queue is about to be armed for. It makes no event any more. */
+static void send_to_client(void *unused)
+{
+	(void)unused;
+	post_send(server, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+START_TEST(a_waiter_looks_again_when_the_queue_is_armed)
+{
+	uint64_t start;
+
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	start = tp_now();
+	race_call(RACE_ARM, send_to_client, NULL);
+	ck_dat(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore));
+	ck_assert(race_happened(RACE_ARM));
+	ck_assert_uint_eq(cookie_in(&event), 7);
+	ck_assert_uint_eq(tp_now(), start); /* it did not sleep */
+}
+END_TEST
+
+static void send_when_armed_again(void *unused)
+{
+	race_call(RACE_ARM, send_to_client, unused);
+}
+
+START_TEST(a_wait_that_times_out_looks_again_when_the_queue_is_armed)
+{
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	race_call(RACE_ARM, send_when_armed_again, NULL);
+	ck_dat(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore));
+	ck_assert(race_happened(RACE_ARM));
+	ck_assert_uint_eq(cookie_in(&event), 7);
+	ck_assert_int_eq(nmore, 0);
+}
+END_TEST
+
+static DAT_CNO_HANDLE attach_cno(DAT_EVD_HANDLE evd)
+{
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(evd, cno));
+	return cno;
+}
+
+static void expect_notification(DAT_CNO_HANDLE cno, DAT_EVD_HANDLE evd)
+{
+	DAT_EVD_HANDLE hint = POISON;
+
+	ck_assert(race_happened(RACE_ARM));
+	ck_dat(cno_wait(cno, SECONDS(1), &hint));
+	ck_assert_ptr_eq(hint, evd);
+}
+
+START_TEST(enabling_an_evd_looks_again_when_the_queue_is_armed)
+{
+	DAT_CNO_HANDLE cno;
+
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(evd_disable(client->recv_evd));
+	cno = attach_cno(client->recv_evd);
+	race_call(RACE_ARM, send_to_client, NULL);
+	ck_dat(evd_enable(client->recv_evd));
+	expect_notification(cno, client->recv_evd);
+}
+END_TEST
+
+/* The mode is that of all endpoints: a solicited one, until another one comes. */
+START_TEST(a_change_of_mode_looks_again_when_the_queue_is_armed)
+{
+	DAT_EP_ATTR attr;
+	DAT_CNO_HANDLE cno;
+
+	connect_with_recv_flags(DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+	cno = attach_cno(client->recv_evd);
+	attr = ep_attr_default(client);
+	race_call(RACE_ARM, send_to_client, NULL);
+	side_create_ep(client, &attr);
+	expect_notification(cno, client->recv_evd);
+}
+END_TEST
+
+static void fail_a_send(void *unused)
+{
+	(void)unused;
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	post_send(client, 2, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+/* The latch is set, so the queue is armed for failures only. */
+START_TEST(the_service_thread_looks_again_when_the_queue_is_armed)
+{
+	pair_connect(&pair); /* without receives, whose flushes would be noticed */
+	post_recv(server, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	attach_cno(client->request_evd);
+	race_call(RACE_ARM, fail_a_send, NULL);
+	post_send(client, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	fake_wait_idle(0);
+	ck_assert(race_happened(RACE_ARM));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+}
+END_TEST
+
 /* ---- promised slots ---- */
 
 /* Posts that complete as flushed at once, each without memory, until one is refused. */
@@ -292,6 +476,12 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_resize_makes_room_before_events_may_use_it);
 	tcase_add_test(cases, a_resize_makes_room_before_the_errors_of_a_borrower_may_use_it);
 	tcase_add_test(cases, a_resize_is_refused_to_a_wait_that_begins_while_it_allocates);
+	tcase_add_test(cases, a_weaker_request_does_not_follow_a_stronger_one);
+	tcase_add_test(cases, a_waiter_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, a_wait_that_times_out_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, enabling_an_evd_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, a_change_of_mode_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, the_service_thread_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
 	tcase_add_test(cases, freeing_an_endpoint_keeps_the_order_of_the_others_events);
 	return run_unit_cases(argc, argv);
