@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time of protocols over DAT beside the same over raw verbs. The two take turns, so that both meet
+ * the same moods of the machine.
+ *
+ * clock time		on the processors that the program may use: one, by taskset
+ * clock threads	on more than one processor
+ * clock endpoints	cost of an endpoint as their number grows
+ * clock calls		system calls per operation
+ */
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+#define TURNS	     31 /* of each side; odd, for a median */
+#define TURN_NS	     UINT64_C(60000000)
+#define SLOW_NS	     UINT64_C(1000000) /* an operation of that time takes a turn of SLOW_TURN_NS */
+#define SLOW_TURN_NS UINT64_C(150000000)
+#define PROBE_OPS    4 /* that tell how many make a turn */
+
+static const struct {
+	const char *name;
+	double limit; /* of ours to raw; 0: none is wanted */
+} protocols[PROTOCOLS] = {
+	[PING_PONG] = { "ping-pong, polled", 1.03 },
+	[WRITES] = { "writes of 4 KiB, ten ahead, polled", 1.03 },
+	[PING_PONG_ASLEEP] = { "ping-pong of two threads that sleep", 1.05 },
+	[CONNECT] = { "connect, disconnect, free", 1.05 },
+	[UNTIL_TOLD] = { "abrupt disconnect until both know", 1.05 },
+	[UNTIL_TOLD_FLUSHED] = { "  with 8 receives at each end", 0 },
+	[REGISTER] = { "register and release 4 KiB", 1.03 },
+	[BIND] = { "bind, and write through the window", 1.05 },
+	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03 },
+	[FOUR_THREADS] = { "four threads with an endpoint each", 1.03 },
+};
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorts the values. */
+static double median(double values[TURNS])
+{
+	qsort(values, TURNS, sizeof(*values), compare);
+	return values[TURNS / 2];
+}
+
+/* How often the other threads of this process went to sleep. */
+static unsigned long switches_of_others(void)
+{
+	unsigned long sum = 0, n;
+	struct dirent *entry;
+	char line[128], path[300];
+	DIR *dir = opendir("/proc/self/task");
+	FILE *status;
+
+	MUST(dir);
+	while ((entry = readdir(dir))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+		    atoi(entry->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		status = fopen(path, "r");
+		if (!status)
+			continue; /* a thread that has just ended */
+		while (fgets(line, sizeof(line), status))
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				sum += n;
+		fclose(status);
+	}
+	closedir(dir);
+	return sum;
+}
+
+/* ---- one protocol ---- */
+
+struct result {
+	double raw, ours;	  /* us, medians */
+	double low, middle, high; /* of the turns' ratios */
+	double switches;	  /* of the provider's threads, per operation */
+};
+
+static double turn(const struct clock_side *side, enum protocol protocol, unsigned n)
+{
+	return (double)side->run[protocol](n) / n / 1000;
+}
+
+/* A multiple of the number of threads. */
+static unsigned turn_length(enum protocol protocol)
+{
+	uint64_t ns = clock_raw.run[protocol](PROBE_OPS) / PROBE_OPS;
+
+	clock_dat.run[protocol](PROBE_OPS);
+	return (unsigned)((ns > SLOW_NS ? SLOW_TURN_NS : TURN_NS) / (ns + 1)) / THREADS * THREADS +
+	       THREADS;
+}
+
+static struct result measure(enum protocol protocol)
+{
+	unsigned n = turn_length(protocol);
+	double raw[TURNS], ours[TURNS], ratio[TURNS];
+	unsigned long switches = 0;
+	struct result result;
+
+	for (int i = 0; i < TURNS; i++) {
+		unsigned long before;
+
+		if (i % 2)
+			raw[i] = turn(&clock_raw, protocol, n);
+		before = switches_of_others();
+		ours[i] = turn(&clock_dat, protocol, n);
+		switches += switches_of_others() - before;
+		if (i % 2 == 0)
+			raw[i] = turn(&clock_raw, protocol, n);
+		ratio[i] = ours[i] / raw[i];
+	}
+	result.raw = median(raw);
+	result.ours = median(ours);
+	result.middle = median(ratio);
+	result.low = ratio[0];
+	result.high = ratio[TURNS - 1];
+	result.switches = (double)switches / TURNS / n;
+	return result;
+}
+
+static struct result report(enum protocol protocol)
+{
+	double limit = protocols[protocol].limit;
+	struct result result = measure(protocol);
+	double ratio = result.ours / result.raw;
+
+	printf("%-36s %9.1f %9.1f %7.2f ", protocols[protocol].name, result.raw, result.ours,
+	       ratio);
+	if (limit > 0)
+		printf("%8.2f", limit);
+	else
+		printf("%8s", "-");
+	printf("   %5.2f %5.2f %5.2f %8.2f%s\n", result.low, result.middle, result.high,
+	       result.switches, limit > 0 && ratio > limit ? "  over" : "");
+	fflush(stdout);
+	return result;
+}
+
+static void print_head(const char *where)
+{
+	printf("\nby the clock, %s: us per operation, medians of %d turns of each\n", where, TURNS);
+	printf("%-36s %9s %9s %7s %8s   %17s %8s\n", "", "raw", "ours", "ratio", "at most",
+	       "ratios of turns", "switches");
+}
+
+/* The device may have no windows. */
+static void report_time(void)
+{
+	print_head("one processor");
+	for (enum protocol protocol = PING_PONG; protocol <= BIND; protocol++)
+		if (protocol != BIND || raw_has_windows())
+			report(protocol);
+}
+
+static void report_threads(void)
+{
+	struct result one, four;
+	double raw, ours;
+
+	print_head("all processors");
+	one = report(ONE_THREAD);
+	four = report(FOUR_THREADS);
+	raw = one.raw / four.raw;
+	ours = one.ours / four.ours;
+	printf("four threads do, times as much as one: raw %.2f, ours %.2f\n", raw, ours);
+}
+
+/* ---- many endpoints ---- */
+
+static void report_endpoints(void)
+{
+	static const char *const steps[STEPS] = { "queues", "connect", "message", "disconnect",
+						  "free" };
+	static const struct {
+		const char *name;
+		const struct clock_side *side;
+	} sides[] = { { "raw", &clock_raw }, { "ours", &clock_dat } };
+	uint64_t ns[STEPS];
+
+	printf("\npairs of endpoints: us per pair\n%-8s %-6s", "pairs", "");
+	for (int i = CONNECT_STEP; i < STEPS; i++)
+		printf(" %10s", steps[i]);
+	printf("\n");
+	for (unsigned n = 10; n <= MAX_ENDPOINTS; n *= 10)
+		for (int s = 0; s < 2; s++) {
+			if (n == 10) /* the first time everything costs more */
+				sides[s].side->scale(n, ns);
+			sides[s].side->scale(n, ns);
+			printf("%-8u %-6s", n, sides[s].name);
+			for (int i = CONNECT_STEP; i < STEPS; i++)
+				printf(" %10.1f", (double)ns[i] / n / 1000);
+			printf("\n");
+			fflush(stdout);
+		}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} modes[] = { { "time", report_time },
+		      { "threads", report_threads },
+		      { "endpoints", report_endpoints } };
+
+	MUST(argc == 2);
+	if (!strcmp(argv[1], "calls")) {
+		count_calls();
+		return 0;
+	}
+	clock_raw.open();
+	clock_dat.open();
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		if (!strcmp(argv[1], modes[i].name)) {
+			modes[i].run();
+			return 0;
+		}
+	MUST(!"no such mode");
+}

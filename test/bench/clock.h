@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the parts of the program "clock" share. The same protocols run over raw verbs and librdmacm
+ * (clock_raw.c) and over DAT (clock_dat.c), both ends in this process.
+ */
+#ifndef CLOCK_H
+#define CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "bench.h"
+
+#define MESSAGE	      64   /* bytes of a message */
+#define BLOCK	      4096 /* bytes of an RDMA write and of a region that is registered */
+#define AHEAD	      10   /* RDMA writes that are outstanding */
+#define DEPTH	      32   /* requests, and receives, of an endpoint ... */
+#define SMALL_DEPTH   4	   /* ... and of one of many */
+#define RECEIVES      8	   /* outstanding in UNTIL_TOLD_FLUSHED */
+#define THREADS	      4	   /* of FOUR_THREADS */
+#define MAX_ENDPOINTS 1000 /* pairs of them, at most */
+#define CLIENT_ADDR   "DAT_TEST_ADDR1"
+#define SERVER_ADDR   "DAT_TEST_ADDR0"
+
+enum protocol {
+	PING_PONG,	    /* polled */
+	WRITES,		    /* polled, AHEAD */
+	PING_PONG_ASLEEP,   /* of two threads, which sleep */
+	CONNECT,	    /* connect, disconnect, free */
+	UNTIL_TOLD,	    /* abrupt disconnect until both are told */
+	UNTIL_TOLD_FLUSHED, /* the same with receives outstanding */
+	REGISTER,	    /* and release */
+	BIND,		    /* and a write through the window */
+	ONE_THREAD,	    /* PING_PONG by threads that share nothing but the device */
+	FOUR_THREADS,
+	PROTOCOLS,
+};
+
+/* What is counted in system calls. */
+enum counted {
+	NOT_COUNTED,
+	POLLED_ROUND, /* a round of PING_PONG */
+	WAIT_READY,   /* a wait that finds an event */
+	WAIT_SLEEP,   /* a wait that sleeps */
+	CNO_READY,    /* dat_cno_wait when its one EVD has an event */
+	CNO_SLEEP,    /* dat_cno_wait that sleeps */
+	COUNTED,
+};
+
+/* The steps of a connection, of many connections. */
+enum step { OPEN_STEP, CONNECT_STEP, MESSAGE_STEP, DISCONNECT_STEP, FREE_STEP, STEPS };
+
+/* One of the two implementations. */
+struct clock_side {
+	void (*open)(void);
+	/* Returns the nanoseconds of @n operations. */
+	uint64_t (*run[PROTOCOLS])(unsigned n);
+	/* One operation, between mark_calls(row) and mark_calls(NOT_COUNTED). NULL: it has none. */
+	void (*count[COUNTED])(void);
+	/* The nanoseconds of each step of @n pairs of endpoints. */
+	void (*scale)(unsigned n, uint64_t ns[STEPS]);
+};
+extern const struct clock_side clock_raw, clock_dat;
+
+bool raw_has_windows(void); /* the device */
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- clock_calls.c: system calls, counted by a process that traces this one ---- */
+
+/* What the calling thread does from here on is @row. */
+void mark_calls(enum counted row);
+/* Returns when a thread sleeps in a system call of an operation of @row. */
+void mark_await_sleep(enum counted row);
+/* Runs each operation of both sides, and prints the table. */
+void count_calls(void);
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The protocols, for clock_raw.c and clock_dat.c, which include this file after they have defined,
+ * each with its own calls:
+ *
+ *	struct queues		where completions arrive
+ *	struct end		an endpoint: the client's or the server's
+ *	ends_open		opens what all connections share
+ *	queues_open		for so many endpoints
+ *	end_post_recv, end_post_send, end_post_write, end_bind
+ *	end_poll_recv, end_poll_request		take a completion, if there is one
+ *	end_flushed_recv	waits for a receive that was flushed
+ *	end_wait_recv		waits for a receive, asleep if there is none
+ *	pair_create		the endpoints, connected
+ *	pair_disconnect		returns when both are told
+ *	pair_free
+ *	memory_register		registers BLOCK bytes and releases them
+ */
+#ifndef CLOCK_PROTOCOLS_H
+#define CLOCK_PROTOCOLS_H
+
+#include <pthread.h>
+
+static struct pair pairs[THREADS];    /* polled */
+static struct pair asleep_pair;	      /* each end always has a receive posted */
+static struct queues flush_queues[2]; /* of connections that end */
+
+static void pair_open(struct pair *pair)
+{
+	struct queues *queues = calloc(2, sizeof(*queues));
+
+	MUST(queues);
+	queues_open(queues, 1);
+	pair_create(pair, queues);
+}
+
+static void protocols_open(void)
+{
+	ends_open();
+	for (int i = 0; i < THREADS; i++)
+		pair_open(&pairs[i]);
+	pair_open(&asleep_pair);
+	end_post_recv(&asleep_pair.client);
+	end_post_recv(&asleep_pair.server);
+	queues_open(flush_queues, 1);
+}
+
+/* ---- polled ---- */
+
+static inline void request_await(struct end *end)
+{
+	while (!end_poll_request(end))
+		;
+}
+
+static inline void message_polled(struct end *from, struct end *to)
+{
+	end_post_recv(to);
+	end_post_send(from);
+	while (!end_poll_recv(to))
+		;
+	request_await(from);
+}
+
+static void ping_pong(struct pair *pair, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		message_polled(&pair->client, &pair->server);
+		message_polled(&pair->server, &pair->client);
+	}
+}
+
+static uint64_t run_ping_pong(unsigned n)
+{
+	uint64_t began = clock_ns();
+
+	ping_pong(&pairs[0], n);
+	return clock_ns() - began;
+}
+
+static uint64_t run_writes(unsigned n)
+{
+	struct end *end = &pairs[0].client;
+	uint64_t began = clock_ns();
+	unsigned posted = 0;
+
+	for (unsigned done = 0; done < n; done++) {
+		for (; posted < n && posted < done + AHEAD; posted++)
+			end_post_write(end, BLOCK, server_key);
+		request_await(end);
+	}
+	return clock_ns() - began;
+}
+
+static uint64_t run_register(unsigned n)
+{
+	uint64_t began = clock_ns();
+
+	for (unsigned i = 0; i < n; i++)
+		memory_register();
+	return clock_ns() - began;
+}
+
+static uint64_t run_bind(unsigned n)
+{
+	struct pair *pair = &pairs[0];
+	uint64_t began = clock_ns();
+
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t key = end_bind(&pair->server);
+
+		end_post_write(&pair->client, MESSAGE, key);
+		request_await(&pair->client);
+	}
+	return clock_ns() - began;
+}
+
+/* ---- asleep ---- */
+
+static void *echo_asleep(void *arg)
+{
+	struct end *end = &asleep_pair.server;
+
+	for (unsigned n = *(unsigned *)arg; n; n--) {
+		end_wait_recv(end);
+		end_post_recv(end);
+		end_post_send(end);
+		request_await(end);
+	}
+	return NULL;
+}
+
+static uint64_t run_ping_pong_asleep(unsigned n)
+{
+	struct end *end = &asleep_pair.client;
+	uint64_t began = clock_ns();
+	pthread_t thread;
+
+	MUST(!pthread_create(&thread, NULL, echo_asleep, &n));
+	for (unsigned i = 0; i < n; i++) {
+		end_post_send(end);
+		end_wait_recv(end);
+		end_post_recv(end);
+		request_await(end);
+	}
+	MUST(!pthread_join(thread, NULL));
+	return clock_ns() - began;
+}
+
+/* ---- connections ---- */
+
+static uint64_t run_connect(unsigned n)
+{
+	uint64_t began = clock_ns();
+
+	for (unsigned i = 0; i < n; i++) {
+		struct pair pair;
+
+		pair_create(&pair, flush_queues);
+		pair_disconnect(&pair, false);
+		pair_free(&pair);
+	}
+	return clock_ns() - began;
+}
+
+static uint64_t disconnect_abruptly(unsigned n, unsigned receives)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct pair pair;
+		uint64_t began;
+
+		pair_create(&pair, flush_queues);
+		for (unsigned r = 0; r < receives; r++) {
+			end_post_recv(&pair.client);
+			end_post_recv(&pair.server);
+		}
+		began = clock_ns();
+		pair_disconnect(&pair, true);
+		for (unsigned r = 0; r < receives; r++) {
+			end_flushed_recv(&pair.client);
+			end_flushed_recv(&pair.server);
+		}
+		ns += clock_ns() - began;
+		pair_free(&pair);
+	}
+	return ns;
+}
+
+static uint64_t run_until_told(unsigned n)
+{
+	return disconnect_abruptly(n, 0);
+}
+
+static uint64_t run_until_told_flushed(unsigned n)
+{
+	return disconnect_abruptly(n, RECEIVES);
+}
+
+/* ---- threads ---- */
+
+struct runner {
+	struct pair *pair;
+	unsigned n;
+	pthread_t thread;
+};
+
+static void *runner_main(void *arg)
+{
+	struct runner *runner = arg;
+
+	ping_pong(runner->pair, runner->n);
+	return NULL;
+}
+
+static uint64_t run_threads(unsigned threads, unsigned n)
+{
+	struct runner runners[THREADS];
+	uint64_t began = clock_ns();
+
+	for (unsigned i = 0; i < threads; i++) {
+		runners[i] = (struct runner){ .pair = &pairs[i], .n = n / threads };
+		MUST(!pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]));
+	}
+	for (unsigned i = 0; i < threads; i++)
+		MUST(!pthread_join(runners[i].thread, NULL));
+	return clock_ns() - began;
+}
+
+static uint64_t run_one_thread(unsigned n)
+{
+	return run_threads(1, n);
+}
+
+static uint64_t run_four_threads(unsigned n)
+{
+	return run_threads(THREADS, n);
+}
+
+/* ---- system calls ---- */
+
+static void count_polled_round(void)
+{
+	mark_calls(POLLED_ROUND);
+	ping_pong(&pairs[0], 1);
+	mark_calls(NOT_COUNTED);
+}
+
+/* The receive has completed when this returns, because the send is acknowledged. */
+static void message_for_waiter(struct end *from)
+{
+	end_post_send(from);
+	request_await(from);
+}
+
+static void count_wait_ready(void)
+{
+	message_for_waiter(&asleep_pair.client);
+	mark_calls(WAIT_READY);
+	end_wait_recv(&asleep_pair.server);
+	mark_calls(NOT_COUNTED);
+	end_post_recv(&asleep_pair.server);
+}
+
+static void *wait_asleep(void *arg)
+{
+	mark_calls(WAIT_SLEEP);
+	end_wait_recv(&asleep_pair.server);
+	mark_calls(NOT_COUNTED);
+	end_post_recv(&asleep_pair.server);
+	return arg;
+}
+
+static void count_wait_sleep(void)
+{
+	pthread_t thread;
+
+	MUST(!pthread_create(&thread, NULL, wait_asleep, NULL));
+	mark_await_sleep(WAIT_SLEEP);
+	message_for_waiter(&asleep_pair.client);
+	MUST(!pthread_join(thread, NULL));
+}
+
+/* ---- many endpoints ---- */
+
+static uint64_t step_time(uint64_t *began)
+{
+	uint64_t now = clock_ns(), ns = now - *began;
+
+	*began = now;
+	return ns;
+}
+
+static void run_scale(unsigned n, uint64_t ns[STEPS])
+{
+	struct pair *many = calloc(n, sizeof(*many));
+	struct queues queues[2];
+	uint64_t began;
+
+	MUST(many && n <= MAX_ENDPOINTS);
+	began = clock_ns();
+	queues_open(queues, n);
+	ns[OPEN_STEP] = step_time(&began);
+	for (unsigned i = 0; i < n; i++)
+		pair_create(&many[i], queues);
+	ns[CONNECT_STEP] = step_time(&began);
+	for (unsigned i = 0; i < n; i++)
+		message_polled(&many[i].client, &many[i].server);
+	ns[MESSAGE_STEP] = step_time(&began);
+	for (unsigned i = 0; i < n; i++)
+		pair_disconnect(&many[i], true);
+	ns[DISCONNECT_STEP] = step_time(&began);
+	for (unsigned i = 0; i < n; i++)
+		pair_free(&many[i]);
+	ns[FREE_STEP] = step_time(&began);
+	queues_close(queues);
+	free(many);
+}
+
+#define PROTOCOLS_OF_SIDE                                                                          \
+	.open = protocols_open, .scale = run_scale,                                                \
+	.run = {                                                                                   \
+		[PING_PONG] = run_ping_pong,                                                       \
+		[WRITES] = run_writes,                                                             \
+		[PING_PONG_ASLEEP] = run_ping_pong_asleep,                                         \
+		[CONNECT] = run_connect,                                                           \
+		[UNTIL_TOLD] = run_until_told,                                                     \
+		[UNTIL_TOLD_FLUSHED] = run_until_told_flushed,                                     \
+		[REGISTER] = run_register,                                                         \
+		[BIND] = run_bind,                                                                 \
+		[ONE_THREAD] = run_one_thread,                                                     \
+		[FOUR_THREADS] = run_four_threads,                                                 \
+	}
+
+#endif
