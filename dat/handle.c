@@ -8,8 +8,24 @@
  * null handle.
  */
 struct ia_slot ia_slots[IA_HANDLES];
-static struct libdat_mutex ia_slots_lock = LIBDAT_MUTEX("ia_slots_lock", LIBDAT_RANK_IA_SLOTS);
+struct libdat_mutex ia_slots_lock = LIBDAT_MUTEX("ia_slots_lock", LIBDAT_RANK_IA_SLOTS);
 static unsigned ia_slots_end = 1; /* ia_slots_lock; slots from here on were never taken */
+
+/*
+ * Its owner may not exist here, so what the lock guards may be in the middle of a change; each word
+ * is valid.
+ */
+void ia_slots_after_fork(void)
+{
+	const unsigned end = ia_slots_end < IA_HANDLES ? ia_slots_end + 1 : IA_HANDLES;
+
+	(void)libdat_mutex_reset(&ia_slots_lock);
+	for (unsigned i = 1; i < end; i++) {
+		atomic_store_explicit(&ia_slots[i].ia, NULL, memory_order_relaxed);
+		ia_slots[i].closing = false;
+		ia_slots[i].taken = false;
+	}
+}
 
 static DAT_IA_HANDLE ia_slot_handle(const struct ia_slot *slot)
 {

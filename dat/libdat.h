@@ -88,25 +88,39 @@ struct registration {
 	unsigned users;		   /* registry.lock; opens in progress and open IAs */
 };
 
+/* Why every call of the registry fails; once it does, it does so for good. */
+enum registry_end {
+	REGISTRY_LIVES,
+	REGISTRY_CLOSED, /* the process is exiting */
+	/* the process was forked while another thread loaded a library or ran provider code */
+	REGISTRY_LOST,
+};
+
 /*
- * registry.lock is not held while a library is loaded or provider code runs, because either may
- * call any function of libdat. Lock order: registry.lock, then the lock of the IA table.
+ * registry.lock is not held while dat.conf is read, a library is loaded or provider code runs: the
+ * first may take long, the others may call any function of libdat. Lock order: registry.lock, then
+ * the lock of the IA table.
  */
 extern struct registry {
 	struct libdat_mutex lock;
-	pthread_cond_t idle;   /* a key stopped being busy */
+	pthread_cond_t idle;   /* a key stopped being busy, or dat.conf was read */
+	bool conf_is_read_now; /* lock */
 	bool conf_was_read;    /* lock */
 	char *text;	       /* fixed after dat.conf was read; the lines point into it */
-	bool closed;	       /* lock; the process is exiting */
-	struct conf_key *keys; /* lock; in file order; never shrinks */
+	_Atomic enum registry_end end;
+	/* threads that load a library, or are in its dat_provider_init, _fini, ia_open, ia_close */
+	atomic_uint provider_calls;
+	struct conf_key *keys;		    /* lock; in file order; fixed after dat.conf was read */
 	struct registration *registrations; /* lock */
 } registry;
 
 /*
  * Takes registry.lock and reads dat.conf if that was not done yet. On success the caller holds the
- * lock; once the process is exiting the call fails, and the lock is not held.
+ * lock; when the registry has ended the call fails, and the lock is not held.
  */
 DAT_RETURN registry_lock(void);
+/* In the child, see fork.c. */
+void registry_after_fork(void);
 
 /* Whether a key or a registration has exactly this IA name. */
 bool registry_has_name_locked(const char *name);
@@ -131,6 +145,11 @@ extern struct ia_slot {
 	struct registration *registration; /* fixed while open */
 	struct conf_key *key;		   /* fixed while open; may be NULL */
 } ia_slots[IA_HANDLES];
+
+extern struct libdat_mutex ia_slots_lock;
+
+/* In the child, see fork.c: closes all. */
+void ia_slots_after_fork(void);
 
 /* Reserves the lowest free slot; NULL if all are taken. */
 struct ia_slot *ia_slot_take(void);

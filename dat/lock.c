@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What debug builds check about the mutexes of libdat; release builds have nothing here. */
+/* The mutexes of libdat after a fork, and what debug builds check about them. */
 #include "lock.h"
+
+bool libdat_mutex_reset(struct libdat_mutex *mutex)
+{
+	const bool was_free = pthread_mutex_trylock(&mutex->os) == 0;
+
+	pthread_mutex_init(&mutex->os, NULL);
+	LIBDAT_DEBUG(libdat_debug_reset(mutex));
+	return was_free;
+}
 
 #ifdef UDAPL_DEBUG
 #include <stdatomic.h>
@@ -45,6 +54,13 @@ void libdat_debug_disown(struct libdat_mutex *mutex)
 	if (innermost != mutex)
 		libdat_debug_fail(mutex, __func__, "is released before an inner mutex");
 	innermost = mutex->outer;
+	atomic_store(&mutex->owner, NULL);
+}
+
+void libdat_debug_reset(struct libdat_mutex *mutex)
+{
+	if (innermost == mutex)
+		innermost = mutex->outer;
 	atomic_store(&mutex->owner, NULL);
 }
 #endif

@@ -8,6 +8,7 @@
 #define DAT_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /* The order: a thread takes a mutex only while every mutex that it holds has a lower rank. */
 enum libdat_rank {
@@ -39,6 +40,7 @@ void libdat_debug_may_lock(const struct libdat_mutex *mutex, const char *functio
 void libdat_debug_is_held(const struct libdat_mutex *mutex, const char *function);
 void libdat_debug_own(struct libdat_mutex *mutex);
 void libdat_debug_disown(struct libdat_mutex *mutex);
+void libdat_debug_reset(struct libdat_mutex *mutex);
 #define LIBDAT_DEBUG(call) call
 #else
 #define LIBDAT_DEBUG(call) ((void)0)
@@ -59,11 +61,24 @@ static inline void libdat_mutex_unlock(struct libdat_mutex *mutex)
 	pthread_mutex_unlock(&mutex->os);
 }
 
-/* Waits for a signal of cond; the mutex is released meanwhile. */
+/*
+ * In the child after a fork: releases the mutex, which a thread of the parent may have held.
+ * Returns whether none did.
+ */
+bool libdat_mutex_reset(struct libdat_mutex *mutex);
+
+/*
+ * Waits for a signal of cond; the mutex is released meanwhile. The thread can't be cancelled here:
+ * it would end with the mutex taken.
+ */
 static inline void libdat_mutex_wait(pthread_cond_t *cond, struct libdat_mutex *mutex)
 {
+	int cancel_state;
+
 	LIBDAT_DEBUG(libdat_debug_disown(mutex));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_cond_wait(cond, &mutex->os);
+	pthread_setcancelstate(cancel_state, NULL);
 	LIBDAT_DEBUG(libdat_debug_own(mutex));
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,16 @@ static struct dbg_settings {
 	unsigned destination;
 	bool time;
 } dbg_settings;
+
+/* Threads in a function of libc that takes a lock. */
+static atomic_uint dbg_in_libc;
+static bool dbg_libc_is_locked; /* written after a fork, by the only thread */
+
+void libdat_log_after_fork(void)
+{
+	if (dbg_in_libc > 0)
+		dbg_libc_is_locked = true;
+}
 
 /* One line; what does not fit is cut off. */
 struct dbg_line {
@@ -98,10 +109,12 @@ static void dbg_line_add_origin(struct dbg_line *line)
 	struct timespec now;
 	struct tm local;
 
-	if (dbg_settings.time && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
+	dbg_in_libc++;
+	if (dbg_settings.time && !dbg_libc_is_locked && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
 	    localtime_r(&now.tv_sec, &local))
 		dbg_line_add(line, "%02d:%02d:%02d.%06ld ", local.tm_hour, local.tm_min,
 			     local.tm_sec, now.tv_nsec / 1000);
+	dbg_in_libc--;
 	dbg_line_add(line, "libdat[%ld]: ", (long)getpid());
 }
 
@@ -125,9 +138,12 @@ static void dbg_emit(enum libdat_log_kind kind, const DAT_RETURN *ret, const cha
 	dbg_line_vadd(&line, format, args);
 	if (ret)
 		dbg_line_add_result(&line, *ret);
-	if (dbg_settings.destination & DBG_DEST_SYSLOG)
+	if ((dbg_settings.destination & DBG_DEST_SYSLOG) && !dbg_libc_is_locked) {
+		dbg_in_libc++;
 		syslog(kind == DBG_ERROR ? LOG_ERR : LOG_DEBUG, "libdat: %s", text);
-	if (dbg_settings.destination & DBG_DEST_STDERR)
+		dbg_in_libc--;
+	}
+	if (dbg_settings.destination & DBG_DEST_STDERR || dbg_libc_is_locked)
 		dbg_line_write(&line);
 	errno = saved;
 }

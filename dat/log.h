@@ -26,6 +26,12 @@ enum libdat_log_kind {
 void libdat_log(enum libdat_log_kind kind, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/*
+ * In the child after a fork. If another thread was in syslog(3) or localtime_r(3), whose locks are
+ * then held for good, lines carry no time and are written to stderr only.
+ */
+void libdat_log_after_fork(void);
+
 /* Logs the same line with ": " and the names of ret behind it, as dat_strerror gives them. */
 void libdat_log_result(enum libdat_log_kind kind, DAT_RETURN ret, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -17,17 +17,32 @@ int datx_ia_open_ro_aware(void)
 	return open_ro_aware;
 }
 
+/*
+ * Around provider code and the dynamic linker: the child of a fork meanwhile must know, see fork.c.
+ */
+static void provider_call_begin(void)
+{
+	atomic_fetch_add(&registry.provider_calls, 1);
+}
+
+static void provider_call_end(void)
+{
+	atomic_fetch_sub(&registry.provider_calls, 1);
+}
+
 static void key_become_busy_locked(struct conf_key *key)
 {
 	ASSERT_HELD(&registry.lock);
 	key->busy = true;
 	key->busy_thread = pthread_self();
+	provider_call_begin();
 }
 
 static void key_become_idle_locked(struct conf_key *key)
 {
 	ASSERT_HELD(&registry.lock);
 	key->busy = false;
+	provider_call_end();
 	pthread_cond_broadcast(&registry.idle);
 }
 
@@ -204,7 +219,9 @@ static DAT_RETURN open_call_provider(const struct registration *registration,
 
 	*ia = DAT_HANDLE_NULL;
 	open_ro_aware = request->ro_aware;
+	provider_call_begin();
 	ret = registration->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
+	provider_call_end();
 	open_ro_aware = previous;
 	libdat_log_result(DBG_PROVIDER, ret, "%s: ia_open", request->want.ia_name);
 	if (ret == DAT_SUCCESS && !is_object(*ia))
@@ -312,7 +329,9 @@ DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 	if (!slot)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
 	ia = slot->ia;
+	provider_call_begin();
 	ret = DAT_HANDLE_TO_PROVIDER(ia)->ia_close_func(ia, flags);
+	provider_call_end();
 	libdat_log_result(DBG_CONSUMER, ret, "dat_ia_close(%p, %u)", ia_handle, flags);
 	if (ret != DAT_SUCCESS) {
 		ia_slot_unretire(slot);

@@ -113,13 +113,11 @@ DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want)
 	return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, reasons[best]);
 }
 
-static struct conf_key *registry_exact_key_locked(const DAT_PROVIDER_INFO *info)
+static struct conf_key *keys_find_exact(struct conf_key *keys, const DAT_PROVIDER_INFO *info)
 {
-	ASSERT_HELD(&registry.lock);
-	for (struct conf_key *key = registry.keys; key; key = key->next)
-		if (key_is_same(&key->info, info))
-			return key;
-	return NULL;
+	while (keys && !key_is_same(&keys->info, info))
+		keys = keys->next;
+	return keys;
 }
 
 /*
@@ -158,18 +156,20 @@ void registry_remove_of_key_locked(const struct conf_key *key)
 	}
 }
 
-/* The state of reading dat.conf into the registry. */
+/*
+ * dat.conf is read without registry.lock, because that may take long: by the thread that sets
+ * registry.conf_is_read_now, which puts the result in place under the lock.
+ */
 struct conf_reader {
 	const char *path;
-	struct conf_key **end; /* the link that the next key is stored in */
+	char *text;
+	struct conf_key *keys, **end; /* end: the link that the next key is stored in */
 };
 
-static struct conf_key *reader_new_key_locked(const DAT_PROVIDER_INFO *info,
-					      struct conf_reader *reader)
+static struct conf_key *reader_new_key(const DAT_PROVIDER_INFO *info, struct conf_reader *reader)
 {
 	struct conf_key *key = calloc(1, sizeof(*key));
 
-	ASSERT_HELD(&registry.lock);
 	if (!key)
 		return NULL;
 	key->info = *info;
@@ -178,16 +178,15 @@ static struct conf_key *reader_new_key_locked(const DAT_PROVIDER_INFO *info,
 	return key;
 }
 
-static void reader_add_line_locked(void *arg, unsigned number, const struct conf_entry *found)
+static void reader_add_line(void *arg, unsigned number, const struct conf_entry *found)
 {
 	struct conf_line *line = calloc(1, sizeof(*line));
-	struct conf_key *key = registry_exact_key_locked(&found->info);
 	struct conf_reader *reader = arg;
+	struct conf_key *key = keys_find_exact(reader->keys, &found->info);
 	struct conf_line **link;
 
-	ASSERT_HELD(&registry.lock);
 	if (line && !key)
-		key = reader_new_key_locked(&found->info, reader);
+		key = reader_new_key(&found->info, reader);
 	if (!line || !key) {
 		free(line);
 		libdat_log(DBG_ERROR, "%s:%u: no memory for this line", reader->path, number);
@@ -209,7 +208,7 @@ static void reader_refuse_line(void *arg, unsigned number, const char *reason)
 }
 
 /* Reads the file to its end; the buffer has room for one more byte. Returns 0 or -errno. */
-static int registry_read_text(FILE *file, char **text, size_t *length)
+static int reader_read_text(FILE *file, char **text, size_t *length)
 {
 	char *larger;
 	size_t room = 0;
@@ -228,23 +227,22 @@ static int registry_read_text(FILE *file, char **text, size_t *length)
 }
 
 /* 0 or -errno. */
-static int registry_read_conf_locked(const char *path)
+static int reader_read(struct conf_reader *reader, const char *path)
 {
-	struct conf_reader reader = { path, &registry.keys };
-	struct conf_sink sink = { reader_add_line_locked, reader_refuse_line, &reader };
+	struct conf_sink sink = { reader_add_line, reader_refuse_line, reader };
 	FILE *file = fopen(path, "re");
 	size_t length = 0;
 	int err;
 
-	ASSERT_HELD(&registry.lock);
 	if (!file)
 		return -errno;
-	err = registry_read_text(file, &registry.text, &length);
+	err = reader_read_text(file, &reader->text, &length);
 	fclose(file);
 	if (err)
 		return err;
 	libdat_log(DBG_STATIC, "%s: %zu bytes", path, length);
-	conf_parse(registry.text, length, &sink);
+	reader->path = path;
+	conf_parse(reader->text, length, &sink);
 	return 0;
 }
 
@@ -252,22 +250,21 @@ static int registry_read_conf_locked(const char *path)
  * DAT_OVERRIDE names the only file to read. It is ignored in a program that runs with other
  * privileges than its user's, which secure_getenv checks.
  */
-static void registry_find_conf_locked(void)
+static void reader_find(struct conf_reader *reader)
 {
 	static const char *const places[] = { DAT_CONF_DIR "/dat.conf", SYSTEM_CONF };
 	const char *override = secure_getenv("DAT_OVERRIDE");
 	int err;
 
-	ASSERT_HELD(&registry.lock);
 	if (override) {
-		err = registry_read_conf_locked(override);
+		err = reader_read(reader, override);
 		if (err)
 			libdat_log(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override,
 				   strerror(-err));
 		return;
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		err = registry_read_conf_locked(places[i]);
+		err = reader_read(reader, places[i]);
 		if (!err)
 			return;
 		/* A missing file is normal on a machine without RDMA, so it is no error. */
@@ -276,26 +273,63 @@ static void registry_find_conf_locked(void)
 	}
 }
 
-DAT_RETURN registry_lock(void)
+/* Other threads wait for this one, so it can't be cancelled. */
+static void registry_read_conf_relock(void)
 {
+	struct conf_reader reader = { .end = &reader.keys };
+	int cancel_state;
+
+	ASSERT_HELD(&registry.lock);
+	registry.conf_is_read_now = true;
+	libdat_mutex_unlock(&registry.lock);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	reader_find(&reader);
+	pthread_setcancelstate(cancel_state, NULL);
 	libdat_mutex_lock(&registry.lock);
-	if (registry.closed) {
-		libdat_mutex_unlock(&registry.lock);
-		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	}
-	if (!registry.conf_was_read) {
-		registry.conf_was_read = true;
-		registry_find_conf_locked();
-	}
-	return DAT_SUCCESS;
+	registry.text = reader.text;
+	registry.keys = reader.keys;
+	registry.conf_was_read = true;
+	registry.conf_is_read_now = false;
+	pthread_cond_broadcast(&registry.idle);
 }
 
-/* Nothing is freed, because other threads may still run while the process exits. */
+DAT_RETURN registry_lock(void)
+{
+	enum registry_end end;
+
+	libdat_mutex_lock(&registry.lock);
+	while (registry.conf_is_read_now)
+		libdat_mutex_wait(&registry.idle, &registry.lock);
+	end = registry.end;
+	if (end == REGISTRY_LIVES) {
+		if (!registry.conf_was_read)
+			registry_read_conf_relock();
+		return DAT_SUCCESS;
+	}
+	libdat_mutex_unlock(&registry.lock);
+	if (end == REGISTRY_LOST)
+		libdat_log(DBG_ERROR, "this process was forked while another thread opened or "
+				      "closed an IA, so it can use none");
+	return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
+}
+
+/*
+ * Nothing is freed, because other threads may still run while the process exits. No lock is taken:
+ * in a process that was forked without the handlers of pthread_atfork its owner may not exist.
+ */
 static void __attribute__((destructor)) registry_close(void)
 {
-	libdat_mutex_lock(&registry.lock);
-	registry.closed = true;
-	libdat_mutex_unlock(&registry.lock);
+	registry.end = REGISTRY_CLOSED;
+}
+
+void registry_after_fork(void)
+{
+	const bool was_held = !libdat_mutex_reset(&registry.lock);
+
+	pthread_cond_init(&registry.idle, NULL);
+	registry.conf_is_read_now = false;
+	if (was_held || registry.provider_calls > 0)
+		registry.end = REGISTRY_LOST;
 }
 
 static bool registry_name_is_valid(const DAT_PROVIDER_INFO *info)
@@ -308,10 +342,10 @@ static bool registry_name_is_valid(const DAT_PROVIDER_INFO *info)
 static DAT_RETURN registry_add_locked(struct registration *registration)
 {
 	struct registration **link = registry_exact_link_locked(&registration->info);
-	struct conf_key *key = registry_exact_key_locked(&registration->info);
+	struct conf_key *key = keys_find_exact(registry.keys, &registration->info);
 
 	ASSERT_HELD(&registry.lock);
-	if (registry.closed)
+	if (registry.end != REGISTRY_LIVES)
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	if (*link)
 		return DAT_ERROR(DAT_PROVIDER_ALREADY_REGISTERED, DAT_NO_SUBTYPE);
@@ -349,7 +383,7 @@ static DAT_RETURN registry_remove_locked(const DAT_PROVIDER_INFO *info)
 	struct registration **link = registry_exact_link_locked(info);
 
 	ASSERT_HELD(&registry.lock);
-	if (registry.closed)
+	if (registry.end != REGISTRY_LIVES)
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	if (!*link)
 		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);

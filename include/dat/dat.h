@@ -767,7 +767,13 @@ typedef struct dat_provider_info {
 	DAT_BOOLEAN is_thread_safe;
 } DAT_PROVIDER_INFO;
 
-/* INTERFACE ADAPTER */
+/*
+ * INTERFACE ADAPTER
+ *
+ * A child of fork(2) has no open IA: every handle that it inherits is refused there with
+ * DAT_INVALID_HANDLE, and nothing that it does, its exit included, affects the parent's IAs. It may
+ * open its own. Until it ends or executes another program, it keeps the parent's device open.
+ */
 
 /*
  * dat_ia_openv opens one instance of the IA called name. A name may be opened many times.
@@ -798,6 +804,8 @@ typedef struct dat_provider_info {
  * DAT_INSUFFICIENT_RESOURCES, DEVICE: it exists, but is no RDMA device, or that cannot be opened
  * DAT_INSUFFICIENT_RESOURCES, TEVD: async_evd_qlen is above max_evd_qlen
  * DAT_INSUFFICIENT_RESOURCES, ERROR_HANDLER: the thread for asynchronous events cannot start
+ * DAT_INVALID_STATE: the process is exiting, or it was forked while another thread opened or closed
+ *	an IA
  * Source: dat_ia_open(3DAT); the order of subtypes and DAT_EVD_OUT_OF_SCOPE are our choice.
  */
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,

@@ -4,8 +4,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #pragma GCC visibility push(default)
 #include "mock_provider.h"
@@ -55,6 +57,13 @@ static bool is_ro_aware(void)
 	return ro_aware && ro_aware();
 }
 
+static void mock_block(void)
+{
+	sem_post(&mock.entered);
+	while (sem_wait(&mock.proceed) != 0)
+		;
+}
+
 static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
 			       DAT_IA_HANDLE *handle)
 {
@@ -76,6 +85,8 @@ static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_E
 		*handle = names;
 		return DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | 3U /* the device */;
 	}
+	if (has_word(name, "block-open"))
+		mock_block();
 	*evd = MOCK_ASYNC_EVD;
 	if (has_word(name, "no-ia"))
 		return DAT_SUCCESS;
@@ -113,13 +124,6 @@ static struct mock_name *mock_name_get(const DAT_PROVIDER_INFO *info)
 	name->table.ia_close_func = mock_ia_close;
 	pthread_mutex_unlock(&lock);
 	return name;
-}
-
-static void mock_block(void)
-{
-	sem_post(&mock.entered);
-	while (sem_wait(&mock.proceed) != 0)
-		;
 }
 
 /* The entry points of a provider may call all of the registry's calls. */
@@ -175,6 +179,18 @@ void dat_provider_fini(const DAT_PROVIDER_INFO *info)
 	pthread_mutex_unlock(&lock);
 }
 
+/* While the dynamic linker holds its lock. */
+static void block_loading(void)
+{
+	const char *pipes = getenv("MOCK_BLOCKS_LOADING");
+	int entered, proceed;
+	char byte = 0;
+
+	if (pipes && sscanf(pipes, "%d %d", &entered, &proceed) == 2 &&
+	    (write(entered, &byte, 1) != 1 || read(proceed, &byte, 1) != 1))
+		abort();
+}
+
 static void __attribute__((constructor)) mock_loaded(void)
 {
 	DAT_PROVIDER_INFO info = { "", 1, 2, DAT_FALSE };
@@ -183,6 +199,7 @@ static void __attribute__((constructor)) mock_loaded(void)
 
 	sem_init(&mock.entered, 0, 0);
 	sem_init(&mock.proceed, 0, 0);
+	block_loading();
 	if (!registers)
 		return;
 	strcpy(info.ia_name, registers);

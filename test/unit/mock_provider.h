@@ -15,10 +15,12 @@
  *   no-remove     dat_provider_fini does not remove what was registered
  *   block-init    dat_provider_init posts entered, then waits for proceed
  *   block-fini    dat_provider_fini does
+ *   block-open    ia_open does
  *   nested        dat_provider_init and dat_provider_fini open their own name, list the providers,
  *                 and open and close the name "other"
  * The environment variable MOCK_REGISTERS may hold a name that is registered when the library is
- * loaded.
+ * loaded. MOCK_BLOCKS_LOADING may hold the descriptors of two pipes: while the library is loaded it
+ * writes a byte to the first and waits for one from the second.
  */
 struct mock {
 	atomic_int inits, finis;

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A child that is forked while another thread is in libdat, or holds one of its locks. The registry
+ * is linked statically, so that the test sees its locks.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "libdat.h"
+#include "mock_provider.h"
+#include "registry_test.h"
+
+#define INVALID_STATE 0x80070000U
+#define COUNTED                                                                                    \
+	(DAT_CLASS_ERROR | DAT_INVALID_PARAMETER |                                                 \
+	 DAT_INVALID_ARG1) /* dat_registry_list_providers with room for none */
+#define BAD_IA (DAT_CLASS_ERROR | DAT_INVALID_HANDLE | DAT_INVALID_HANDLE_IA)
+
+#define MOCK(name, params)                                                                         \
+	name " u1.2 nonthreadsafe default " MOCK_PROVIDER " dapl.1.2 \"" params "\" \"\"\n"
+
+static DAT_RETURN open_named(const char *name, DAT_IA_HANDLE *ia)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+
+	return dat_ia_open((char *)name, 8, &evd, ia);
+}
+
+/* ---- what another thread does at the moment of the fork ---- */
+
+static sem_t entered;
+
+static void *open_blocking(void *unused)
+{
+	DAT_IA_HANDLE ia;
+
+	(void)open_named("blocking", &ia);
+	return unused;
+}
+
+static void *open_and_close_blocking(void *unused)
+{
+	DAT_IA_HANDLE ia;
+
+	ck_assert_uint_eq(open_named("blocking", &ia), DAT_SUCCESS);
+	(void)dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
+	return unused;
+}
+
+static void start(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
+}
+
+/* Until a provider that blocks is entered. The library is loaded by then. */
+static void start_blocking(const char *conf, void *(*run)(void *))
+{
+	struct mock *mock;
+	DAT_IA_HANDLE ia;
+
+	use_conf(conf);
+	ck_assert_uint_eq(open_named("m", &ia), DAT_SUCCESS);
+	start(run, NULL);
+	mock = dlsym(RTLD_DEFAULT, "mock");
+	ck_assert_ptr_nonnull(mock);
+	while (sem_wait(&mock->entered))
+		;
+}
+
+static void in_init(void)
+{
+	start_blocking(MOCK("m", "") MOCK("blocking", "block-init"), open_blocking);
+}
+
+static void in_open(void)
+{
+	start_blocking(MOCK("m", "") MOCK("blocking", "block-open"), open_blocking);
+}
+
+static void in_fini(void)
+{
+	start_blocking(MOCK("m", "") MOCK("blocking", "block-fini"), open_and_close_blocking);
+}
+
+static int loading[2]; /* a byte in this pipe lets the dynamic linker go on */
+
+static void in_dlopen(void)
+{
+	char text[32], byte;
+	int pipes[2];
+
+	use_conf(MOCK("m", "") MOCK("blocking", ""));
+	ck_assert_int_eq(pipe(pipes), 0);
+	ck_assert_int_eq(pipe(loading), 0);
+	snprintf(text, sizeof(text), "%d %d", pipes[1], loading[0]);
+	ck_assert_int_eq(setenv("MOCK_BLOCKS_LOADING", text, 1), 0);
+	start(open_blocking, NULL);
+	ck_assert_int_eq(read(pipes[0], &byte, 1), 1);
+}
+
+/* dat.conf is a FIFO: reading it takes until the writer closes it. */
+static void in_conf(void)
+{
+	char folder[] = "/tmp/fork.XXXXXX", path[32];
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/conf", folder);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+	start(open_blocking, NULL);
+	fd = open(path, O_WRONLY); /* waits for the reader */
+	ck_assert_int_ge(fd, 0);
+	unlink(path);
+	rmdir(folder);
+	use_conf(MOCK("m", "")); /* for the child */
+}
+
+static void *hold_for_ever(void *mutex)
+{
+	libdat_mutex_lock(mutex);
+	sem_post(&entered);
+	pause();
+	return NULL;
+}
+
+static void holding(struct libdat_mutex *mutex)
+{
+	DAT_IA_HANDLE ia;
+
+	use_conf(MOCK("m", ""));
+	ck_assert_uint_eq(open_named("m", &ia), DAT_SUCCESS);
+	sem_init(&entered, 0, 0);
+	start(hold_for_ever, mutex);
+	while (sem_wait(&entered))
+		;
+}
+
+static void holding_registry(void)
+{
+	holding(&registry.lock);
+}
+
+static void holding_slots(void)
+{
+	holding(&ia_slots_lock);
+}
+
+static void idle(void)
+{
+	DAT_IA_HANDLE ia;
+
+	use_conf(MOCK("m", ""));
+	ck_assert_uint_eq(open_named("m", &ia), DAT_SUCCESS);
+}
+
+static const struct moment {
+	const char *where;
+	void (*begin)(void);
+	DAT_RETURN open; /* what dat_ia_open in the child returns */
+} moments[] = {
+	{ "nowhere", idle, DAT_SUCCESS },
+	{ "reading dat.conf", in_conf, DAT_SUCCESS },
+	{ "dlopen", in_dlopen, INVALID_STATE },
+	{ "dat_provider_init", in_init, INVALID_STATE },
+	{ "ia_open", in_open, INVALID_STATE },
+	{ "dat_provider_fini", in_fini, INVALID_STATE },
+	{ "registry.lock", holding_registry, INVALID_STATE },
+	{ "ia_slots_lock", holding_slots, DAT_SUCCESS },
+};
+
+/* ---- what the child does ---- */
+
+static void child_exit(const struct moment *moment)
+{
+	(void)moment;
+	exit(0);
+}
+
+static void child_quick_exit(const struct moment *moment)
+{
+	(void)moment;
+	_exit(0);
+}
+
+static void child_exec(const struct moment *moment)
+{
+	(void)moment;
+	execl("/bin/sh", "sh", "-c", "exit 0", (char *)NULL);
+}
+
+/* In its own process an IA that it opens works, even after its parent's were refused. */
+static void child_open(const struct moment *moment)
+{
+	DAT_IA_HANDLE ia = NULL;
+
+	if (open_named("m", &ia) != moment->open)
+		_exit(1);
+	if (moment->open == DAT_SUCCESS && dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) != DAT_SUCCESS)
+		_exit(2);
+	exit(0);
+}
+
+static void child_list(const struct moment *moment)
+{
+	DAT_COUNT count = 0;
+
+	exit(dat_registry_list_providers(0, &count, NULL) != (moment->open ?: COUNTED));
+}
+
+static void (*const actions[])(const struct moment *moment) = {
+	child_exit, child_quick_exit, child_exec, child_open, child_list,
+};
+
+static int status_of_child(void (*run)(const struct moment *moment), const struct moment *moment)
+{
+	int status;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		run(moment);
+		_exit(127);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* The iteration is a pair of both tables. A child that hangs ends with the time limit. */
+START_TEST(a_child_never_waits_for_a_thread_that_it_does_not_have)
+{
+	const struct moment *moment = &moments[_i / COUNT(actions)];
+
+	moment->begin();
+	ck_assert_int_eq(status_of_child(actions[_i % COUNT(actions)], moment), 0);
+	if (moment->begin == in_dlopen) /* exit waits for the dynamic linker */
+		ck_assert_int_eq(write(loading[1], "", 1), 1);
+}
+END_TEST
+
+/* As the system call, and some language runtimes, make it. */
+START_TEST(a_child_without_the_handlers_of_pthread_atfork_exits)
+{
+	int status;
+	long pid;
+
+	holding_registry();
+	pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		exit(0);
+	ck_assert_int_eq(waitpid((pid_t)pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+/* ---- inherited IAs ---- */
+
+static DAT_IA_HANDLE inherited;
+
+static void child_uses_inherited(const struct moment *moment)
+{
+	DAT_IA_HANDLE own = NULL;
+	DAT_HANDLE_TYPE type;
+
+	(void)moment;
+	if (dat_ia_close(inherited, DAT_CLOSE_ABRUPT_FLAG) != BAD_IA ||
+	    dat_ia_query(inherited, NULL, 0, NULL, 0, NULL) != BAD_IA)
+		_exit(1);
+	if (dat_get_handle_type(inherited, &type) == DAT_SUCCESS)
+		_exit(2);
+	/* the lowest free handle, as in a process that has none */
+	if (open_named("m", &own) != DAT_SUCCESS || own != (DAT_IA_HANDLE)1)
+		_exit(3);
+	exit(dat_ia_close(own, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS ? 0 : 4);
+}
+
+START_TEST(an_inherited_ia_belongs_to_the_parent)
+{
+	struct mock *mock;
+
+	use_conf(MOCK("m", ""));
+	ck_assert_uint_eq(open_named("m", &inherited), DAT_SUCCESS);
+	ck_assert_int_eq(status_of_child(child_uses_inherited, NULL), 0);
+	mock = dlsym(RTLD_DEFAULT, "mock");
+	ck_assert_int_eq(mock->closes, 0);
+	ck_assert_uint_eq(dat_ia_close(inherited, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_int_eq(mock->closes, 1);
+}
+END_TEST
+
+/* The child inherits that the provider is initialised, and neither repeats nor undoes that. */
+static void child_opens_twice(const struct moment *moment)
+{
+	struct mock *mock = dlsym(RTLD_DEFAULT, "mock");
+	DAT_IA_HANDLE ia;
+
+	(void)moment;
+	for (int i = 0; i < 2; i++)
+		if (open_named("m", &ia) != DAT_SUCCESS ||
+		    dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) != DAT_SUCCESS)
+			_exit(1);
+	exit(mock->inits == 1 && mock->finis == 0 && mock->misuses == 0 ? 0 : 2);
+}
+
+START_TEST(a_provider_in_use_stays_initialised_in_the_child)
+{
+	use_conf(MOCK("m", ""));
+	ck_assert_uint_eq(open_named("m", &inherited), DAT_SUCCESS);
+	ck_assert_int_eq(status_of_child(child_opens_twice, NULL), 0);
+}
+END_TEST
+
+/* ---- the parent ---- */
+
+/* An open that takes long holds nothing that a fork or an exit needs. */
+START_TEST(exit_does_not_wait_for_a_slow_dat_conf)
+{
+	in_conf();
+	exit(0);
+}
+END_TEST
+
+/* A thread that waits for another one's reading of dat.conf can't be cancelled meanwhile. */
+static int conf_fifo;
+
+static void *list_count(void *count)
+{
+	ck_assert_uint_eq(dat_registry_list_providers(0, count, NULL), COUNTED);
+	return NULL;
+}
+
+START_TEST(a_cancelled_reader_of_dat_conf_finishes)
+{
+	char folder[] = "/tmp/fork.XXXXXX", path[32];
+	DAT_COUNT count = -1, again = -1;
+	pthread_t thread;
+	void *result;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/conf", folder);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, list_count, &count), 0);
+	conf_fifo = open(path, O_WRONLY);
+	unlink(path);
+	rmdir(folder);
+	ck_assert_int_eq(pthread_cancel(thread), 0);
+	ck_assert_int_eq(dprintf(conf_fifo, MOCK("m", "")), (int)strlen(MOCK("m", "")));
+	close(conf_fifo);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	ck_assert_uint_eq(dat_registry_list_providers(0, &again, NULL), COUNTED);
+	ck_assert_int_eq(again, 1);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("libdat_fork");
+
+	tcase_add_loop_test(cases, a_child_never_waits_for_a_thread_that_it_does_not_have, 0,
+			    COUNT(moments) * COUNT(actions));
+	tcase_add_test(cases, a_child_without_the_handlers_of_pthread_atfork_exits);
+	tcase_add_test(cases, an_inherited_ia_belongs_to_the_parent);
+	tcase_add_test(cases, a_provider_in_use_stays_initialised_in_the_child);
+	tcase_add_exit_test(cases, exit_does_not_wait_for_a_slow_dat_conf, 0);
+	tcase_add_test(cases, a_cancelled_reader_of_dat_conf_finishes);
+	return run_cases(argc, argv);
+}
