@@ -16,6 +16,7 @@ struct wait_entry {
 	struct cno *cno;
 	int wakefd;
 	bool listed;
+	bool woken; /* cno->lock; wakefd was signalled */
 	struct wait_entry *next;
 };
 
@@ -24,6 +25,7 @@ static void entry_wake_locked(struct cno *cno, struct wait_entry *entry)
 	assert_locked(&cno->lock);
 	cno->wait_list = entry->next;
 	entry->listed = false;
+	entry->woken = true;
 	wakefd_signal(entry->wakefd);
 }
 
@@ -50,6 +52,14 @@ static void entry_remove_locked(struct cno *cno, struct wait_entry *entry)
 		at = &(*at)->next;
 	*at = entry->next;
 	entry->listed = false;
+}
+
+/* Gives back what the thread slept on. It is not listed, so no thread wakes it. */
+static void entry_end(struct wait_entry *entry)
+{
+	if (entry->woken)
+		wakefd_clear(entry->wakefd);
+	wakefd_give(&entry->cno->obj.ia->wakefds, entry->wakefd);
 }
 
 static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
@@ -258,7 +268,7 @@ static void arm_evds(struct cno *cno)
 		struct evd *evd = container_of(obj, struct evd, obj);
 
 		if (evd->cno == cno && evd->cq)
-			evd_arm(evd);
+			evd_watch(evd);
 	}
 	mutex_unlock(&ia->lock);
 }
@@ -333,7 +343,7 @@ static void cno_wait_cancelled(void *arg)
 	if (cno->latched && cno->wait_list)
 		entry_wake_locked(cno, cno->wait_list);
 	spin_unlock(&cno->lock);
-	close(entry->wakefd);
+	entry_end(entry);
 	leave_wait(cno);
 }
 
@@ -355,7 +365,7 @@ static int cno_wait_poll(struct wait_entry *entry, uint64_t deadline,
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
 				      const struct cancellation *cancel, struct evd **evd)
 {
-	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_open() };
+	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_take(&cno->obj.ia->wakefds) };
 	DAT_RETURN ret;
 
 	if (entry.wakefd < 0)
@@ -369,8 +379,9 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		if (ret != NOT_LATCHED)
 			break;
 		ready = cno_wait_poll(&entry, deadline, cancel);
-		if (ready > 0) {
+		if (ready > 0) { /* it was woken, so it is not listed */
 			wakefd_clear(entry.wakefd);
+			entry.woken = false;
 			continue;
 		}
 		spin_lock(&cno->lock);
@@ -383,7 +394,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 	spin_lock(&cno->lock);
 	entry_remove_locked(cno, &entry);
 	spin_unlock(&cno->lock);
-	close(entry.wakefd);
+	entry_end(&entry);
 	return ret;
 }
 

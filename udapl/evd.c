@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "evd.h"
 #include "race.h"
@@ -162,7 +161,7 @@ static void evd_put_unlock(struct evd *evd)
 	if (!last)
 		return;
 	free(evd->queue.slots); /* an endpoint of another IA may have made room meanwhile */
-	mutex_destroy(&evd->arm_lock);
+	mutex_destroy(&evd->channel.lock);
 	obj_free(&evd->obj);
 }
 
@@ -249,14 +248,12 @@ static DAT_RETURN cq_create(struct evd *evd)
 			  ia->attr->max_cqe);
 		return status_of_made(err, DAT_RESOURCE_TEVD);
 	}
-	ret = status_of(service_watch(ia, evd), DAT_RESOURCE_TEVD);
+	ret = status_of(evd_channel_open(evd), DAT_RESOURCE_TEVD);
 	if (ret != DAT_SUCCESS) {
 		tp_cq_destroy(evd->cq);
 		evd->cq = NULL;
-		return ret;
 	}
-	evd_arm(evd);
-	return DAT_SUCCESS;
+	return ret;
 }
 
 static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno,
@@ -268,23 +265,19 @@ static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cn
 	assert_locked(&ia->lock);
 	if (!evd)
 		return NO_RESOURCE(MEMORY);
-	mutex_init(&evd->arm_lock, RANK_ARM);
 	spin_init(&evd->lock, RANK_EVD);
 	evd->flags = flags;
 	evd->is_sink = is_sink;
 	evd->slow_path = flags & EVD_FLAGS_COMPLETION ? 0 : EVD_NO_CQ;
 	evd->qlen = qlen;
 	evd->enabled = true;
-	evd->wakefd = wakefd_open();
-	if (evd->wakefd < 0) {
-		ret = status_of(evd->wakefd, DAT_RESOURCE_TEVD);
-		goto free_evd;
-	}
+	evd->wakefd = -1;
+	evd_channel_init(evd);
 	spin_lock(&evd->lock);
 	ret = evd_make_room_relock(evd, 1) ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 	spin_unlock(&evd->lock);
 	if (ret != DAT_SUCCESS)
-		goto close_wakefd;
+		goto free_evd;
 	if (flags & EVD_FLAGS_COMPLETION) {
 		ret = cq_create(evd);
 		if (ret != DAT_SUCCESS)
@@ -293,14 +286,12 @@ static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cn
 	if (cno) {
 		evd->cno = cno;
 		cno_attach_locked(cno);
-		evd_arm(evd);
+		evd_watch(evd);
 	}
 	*out = evd;
 	return DAT_SUCCESS;
 free_queue:
 	free(evd->queue.slots);
-close_wakefd:
-	close(evd->wakefd);
 free_evd:
 	obj_free(&evd->obj);
 	return ret;
@@ -330,29 +321,24 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
  */
 void evd_destroy_locked(struct evd *evd)
 {
-	struct tp_cq *cq;
+	struct tp_cq *cq = evd->cq;
 	struct cno *cno;
 
 	assert_locked(&evd->obj.ia->lock);
 	obj_get(&evd->obj); /* keeps the slot until the end of this function */
-	if (evd->cq)
-		service_unwatch(evd->obj.ia, evd);
-	mutex_lock(&evd->arm_lock);
+	if (cq)
+		evd_channel_close_locked(evd);
 	spin_lock(&evd->lock);
 	evd->destroyed = true; /* from here on threads of other IAs use nothing but the locks */
-	cq = evd->cq;
-	evd->cq = NULL; /* the service thread may still look at a ready event of it */
 	cno = evd->cno;
 	evd->cno = NULL;
 	free(evd->queue.slots);
 	evd->queue = (struct event_queue){ 0 };
 	spin_unlock(&evd->lock);
-	mutex_unlock(&evd->arm_lock);
 	if (cno)
 		cno_detach_locked(cno, evd, true);
 	if (cq)
 		tp_cq_destroy(cq);
-	close(evd->wakefd);
 	spin_lock(&evd->lock);
 	evd_put_unlock(evd);
 }
@@ -429,8 +415,7 @@ void evd_expel_waiter_relock(struct evd *evd)
 	assert_locked(&ia->lock);
 	spin_lock(&evd->lock);
 	evd->slow_path |= EVD_CLOSING;
-	if (evd->slow_path & EVD_WAITER)
-		wakefd_signal(evd->wakefd);
+	evd_wake_locked(evd);
 	while (evd->slow_path & EVD_WAITER) {
 		spin_unlock(&evd->lock);
 		race_reach(RACE_EXPEL);
@@ -531,8 +516,7 @@ DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	spin_lock(&evd->lock);
 	evd->slow_path |= EVD_UNWAITABLE;
-	if (evd->slow_path & EVD_WAITER)
-		wakefd_signal(evd->wakefd);
+	evd_wake_locked(evd);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }

@@ -18,12 +18,27 @@ void evd_pop_locked(struct evd *evd, DAT_EVENT *event);
  * memory, some are still in the completion queue, which will not report those again.
  */
 bool evd_drain_relock(struct evd *evd, bool *notified);
+/* Has the waiter, if there is one, look again. */
+void evd_wake_locked(struct evd *evd);
 
 /* ---- evd_queue.c: no lock is held ---- */
 
-/* As evd_arm; @leaving: the waiter that there is does not count any more. */
-void evd_arm_as(struct evd *evd, bool leaving);
+/* As evd_drain, and says whether there was something to take. */
+bool evd_drain_found(struct evd *evd);
 /* What ends a wait has changed: arms the completion queue, and whoever is notified looks again. */
 void evd_mode_changed(struct evd *evd);
+
+/* ---- evd_channel.c: there is a completion queue; evd->lock is not held ---- */
+
+void evd_channel_init(struct evd *evd);
+/* Puts it into the epoll set of the service thread, and arms it. */
+int evd_channel_open(struct evd *evd);
+/* The EVD has no completion queue from here on: the caller destroys it. ia->lock held. */
+void evd_channel_close_locked(struct evd *evd);
+/* For the next completion that matters. Then the queue is looked at again: it makes no event. */
+void evd_arm(struct evd *evd);
+/* The calling thread waits: from lend to return it sleeps on the channel, and arms the queue. */
+void evd_channel_lend(struct evd *evd);
+void evd_channel_return(struct evd *evd);
 
 #endif

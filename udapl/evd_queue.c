@@ -147,6 +147,15 @@ void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
 
 /* ---- notification ---- */
 
+void evd_wake_locked(struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	if (evd->wakefd < 0 || evd->woken)
+		return; /* the waiter looks before it sleeps */
+	evd->woken = true;
+	wakefd_signal(evd->wakefd);
+}
+
 /* An event that notifies has arrived, from a thread other than its receiver's. */
 static void notify_locked(struct evd *evd)
 {
@@ -154,63 +163,21 @@ static void notify_locked(struct evd *evd)
 	if (evd->slow_path & EVD_WAITER) {
 		if (evd->queue.count >= (unsigned)evd->threshold) {
 			evd->wait_satisfied = true;
-			wakefd_signal(evd->wakefd);
+			evd_wake_locked(evd);
 		}
 	} else if (evd->cno && evd->enabled) {
 		cno_trigger_locked(evd->cno, evd);
 	}
 }
 
-static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
-{
-	assert_locked(&evd->lock);
-	if (evd->is_sink || evd->draining)
-		return TP_ARM_ANY;
-	if (evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
-		return TP_ARM_ERRORS;
-	if (waiting || (evd->cno && evd->enabled && cno_wants_trigger(evd->cno)))
-		return TP_ARM_ANY;
-	return TP_ARM_ERRORS;
-}
-
-/*
- * On some devices the last request to be notified counts, on others the strongest. So no other
- * thread arms between the choice and the request: a change of what matters is followed by a request
- * that knows of it, and by none that does not.
- *
- * What arrived before makes no event: the caller looks at the queue afterwards, or its consumer
- * does.
- */
-void evd_arm_as(struct evd *evd, bool leaving)
-{
-	struct tp_cq *cq;
-	enum tp_arm mode;
-
-	mutex_lock(&evd->arm_lock);
-	spin_lock(&evd->lock);
-	cq = evd->cq;
-	mode = arm_mode_locked(evd, !leaving && evd->slow_path & EVD_WAITER);
-	spin_unlock(&evd->lock);
-	if (cq) {
-		race_reach(RACE_ARM);
-		(void)tp_cq_arm(cq, mode);
-	}
-	mutex_unlock(&evd->arm_lock);
-}
-
-void evd_arm(struct evd *evd)
-{
-	evd_arm_as(evd, false);
-}
-
 void evd_mode_changed(struct evd *evd)
 {
 	bool notified = false;
 
-	evd_arm(evd);
+	evd_watch(evd);
 	spin_lock(&evd->lock);
 	if (evd->slow_path & EVD_WAITER)
-		wakefd_signal(evd->wakefd);
+		evd_wake_locked(evd);
 	else if (evd->cno && evd->enabled)
 		evd_drain_relock(evd, &notified);
 	if (notified)
@@ -226,7 +193,7 @@ void evd_set_draining_locked(struct evd *evd, bool on)
 	evd->draining += on ? 1 : -1;
 	spin_unlock(&evd->lock);
 	if (on)
-		evd_arm(evd);
+		evd_watch(evd);
 }
 
 void evd_trigger_backlog(struct evd *evd)
@@ -234,7 +201,7 @@ void evd_trigger_backlog(struct evd *evd)
 	bool notified = false;
 
 	assert_locked(&evd->obj.ia->lock);
-	evd_arm(evd);
+	evd_watch(evd);
 	spin_lock(&evd->lock);
 	if (evd->cno && evd->enabled)
 		evd_drain_relock(evd, &notified);
@@ -287,14 +254,19 @@ bool evd_drain(struct evd *evd)
 	return all;
 }
 
-void evd_channel_ready_locked(struct evd *evd)
+bool evd_drain_found(struct evd *evd)
 {
-	assert_locked(&evd->obj.ia->lock);
-	if (!tp_cq_events(evd->cq))
-		return;
-	evd_drain(evd);
-	evd_arm(evd);
-	evd_drain(evd); /* what arrived before the queue was armed makes no event */
+	bool notified = false, found;
+	unsigned before;
+
+	spin_lock(&evd->lock);
+	before = evd->queue.count;
+	evd_drain_relock(evd, &notified);
+	found = notified || evd->queue.count > before;
+	if (notified)
+		notify_locked(evd);
+	spin_unlock(&evd->lock);
+	return found;
 }
 
 /*

@@ -180,19 +180,35 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 	return ret;
 }
 
+/* The thread does not sleep any more: gives back what it slept on. */
+static void sleep_end(struct evd *evd)
+{
+	bool woken;
+	int fd;
+
+	if (evd->cq)
+		evd_channel_return(evd);
+	spin_lock(&evd->lock);
+	fd = evd->wakefd;
+	woken = evd->woken;
+	evd->wakefd = -1;
+	evd->woken = false;
+	spin_unlock(&evd->lock);
+	if (woken)
+		wakefd_clear(fd);
+	if (fd >= 0)
+		wakefd_give(&evd->obj.ia->wakefds, fd);
+}
+
 /*
- * Likewise, after a sleep: gives the completion channel back. What arrives before the queue is
- * armed makes no event there, so it is an event of this wait, or counted in @nmore.
+ * Likewise, after a sleep. What arrives before the queue is armed for others makes no event there,
+ * so it is an event of this wait, or counted in @nmore.
  */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	bool notified = false;
 
-	if (evd->cq) {
-		service_reclaim(evd->obj.ia, evd);
-		evd_arm_as(evd, true);
-	}
-	wakefd_clear(evd->wakefd);
+	sleep_end(evd);
 	spin_lock(&evd->lock);
 	evd_drain_relock(evd, &notified);
 	if (ret == STILL_WAITING && wait_satisfied_locked(evd, notified))
@@ -223,21 +239,38 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until,
 	return ready;
 }
 
-/* Sleeps as the owner of the completion channel until there is a reason to return. */
+/* What woke the thread up has happened: the next one is for the next sleep. */
+static void sleep_over(struct evd *evd, struct pollfd fds[2])
+{
+	if (fds[0].revents) {
+		wakefd_clear(fds[0].fd); /* first: a thread that finds woken set does not signal */
+		spin_lock(&evd->lock);
+		evd->woken = false;
+		spin_unlock(&evd->lock);
+	}
+	if (evd->cq && fds[1].revents)
+		tp_cq_events(evd->cq);
+	/* the device is gone, and poll would not sleep again */
+	if (fds[1].revents & (POLLERR | POLLHUP))
+		fds[1].fd = -1;
+}
+
+/* Sleeps on the completion channel and on a wakefd until there is a reason to return. */
 static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct cancellation *cancel)
 {
 	struct pollfd fds[] = {
 		{ .fd = evd->wakefd, .events = POLLIN },
 		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
 	};
+	DAT_RETURN ret;
+	bool drained;
 
-	for (;;) {
-		DAT_RETURN ret;
+	do {
 		uint64_t until;
-		bool drained;
 		int ready;
 
-		evd_arm(evd);
+		if (evd->cq)
+			evd_arm(evd);
 		ret = wait_check(evd, &drained);
 		if (ret != STILL_WAITING)
 			return ret;
@@ -248,14 +281,25 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 		if (ready < 0)
 			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
 					       : status_of(ready, DAT_NO_SUBTYPE);
-		if (fds[0].revents)
-			wakefd_clear(evd->wakefd);
-		if (evd->cq && fds[1].revents)
-			tp_cq_events(evd->cq);
-		/* the device is gone, and poll would not sleep again */
-		if (fds[1].revents & (POLLERR | POLLHUP))
-			fds[1].fd = -1;
-	}
+		sleep_over(evd, fds);
+		ret = wait_check(evd, &drained);
+	} while (ret == STILL_WAITING);
+	return ret;
+}
+
+/* The EVD has this thread as its waiter. */
+static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, const struct cancellation *cancel)
+{
+	int fd = wakefd_take(&evd->obj.ia->wakefds);
+
+	if (fd < 0)
+		return status_of(fd, DAT_RESOURCE_TEVD);
+	spin_lock(&evd->lock);
+	evd->wakefd = fd;
+	spin_unlock(&evd->lock);
+	if (evd->cq)
+		evd_channel_lend(evd);
+	return wait_sleep(evd, deadline, cancel);
 }
 
 /* May this wait begin? */
@@ -297,9 +341,7 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 		return wait_leave_unlock(evd, ret, event, nmore);
 	cancel_forbid(&cancel);
 	spin_unlock(&evd->lock);
-	if (evd->cq)
-		service_lend(evd->obj.ia, evd);
-	ret = wait_sleep(evd, deadline_of(timeout), &cancel);
+	ret = wait_asleep(evd, deadline_of(timeout), &cancel);
 	ret = wait_end(evd, ret, event, nmore);
 	cancel_restore(&cancel);
 	return ret;

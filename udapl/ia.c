@@ -34,11 +34,13 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	pthread_cond_init(&ia->waiter_left, NULL);
 	spin_init(&ia->lmr_lock, RANK_LMR_TABLE);
 	release_queue_init(&ia->releases);
+	wakefds_init(&ia->wakefds);
 	return ia;
 }
 
 static void ia_free(struct ia *ia)
 {
+	wakefds_destroy(&ia->wakefds);
 	release_queue_destroy(&ia->releases);
 	pthread_cond_destroy(&ia->waiter_left);
 	mutex_destroy(&ia->lock);

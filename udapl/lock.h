@@ -26,7 +26,7 @@ enum lock_rank {
 	RANK_CM_RESULT,
 	RANK_COOKIES,
 	RANK_PROVIDERS,
-	RANK_ARM,
+	RANK_CHANNEL,
 	/* spinlocks */
 	RANK_POST,
 	RANK_EVD,
@@ -36,6 +36,7 @@ enum lock_rank {
 	RANK_CNO,
 	RANK_POOL,
 	RANK_SERVICE,
+	RANK_WAKEFDS,
 };
 
 struct lock_id {

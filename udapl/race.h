@@ -11,7 +11,7 @@
 
 enum race_point {
 	RACE_ROOM,  /* evd->lock was let go of to allocate slots of the event queue */
-	RACE_ARM,   /* how to arm is chosen, the queue is not armed yet; evd->arm_lock is held */
+	RACE_ARM,   /* how to arm is chosen, the queue is not armed yet; channel.lock is held */
 	RACE_EXPEL, /* an EVD that is freed has told its waiter to leave; ia->lock is held */
 	RACE_POINTS,
 };

@@ -2,7 +2,9 @@
 /* Threads of the provider's own, and the eventfds that wake threads up. */
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "thread.h"
 
@@ -72,4 +74,40 @@ void wakefd_clear(int fd)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	(void)eventfd_read(fd, &count);
 	pthread_setcancelstate(cancel_state, NULL);
+}
+
+void wakefds_init(struct wakefds *wakefds)
+{
+	spin_init(&wakefds->lock, RANK_WAKEFDS);
+	wakefds->count = 0;
+}
+
+void wakefds_destroy(struct wakefds *wakefds)
+{
+	while (wakefds->count)
+		close(wakefds->kept[--wakefds->count]);
+}
+
+int wakefd_take(struct wakefds *wakefds)
+{
+	int fd = -1;
+
+	spin_lock(&wakefds->lock);
+	if (wakefds->count)
+		fd = wakefds->kept[--wakefds->count];
+	spin_unlock(&wakefds->lock);
+	return fd >= 0 ? fd : wakefd_open();
+}
+
+void wakefd_give(struct wakefds *wakefds, int fd)
+{
+	bool keep;
+
+	spin_lock(&wakefds->lock);
+	keep = wakefds->count < WAKEFDS_KEPT;
+	if (keep)
+		wakefds->kept[wakefds->count++] = fd;
+	spin_unlock(&wakefds->lock);
+	if (!keep)
+		close(fd);
 }

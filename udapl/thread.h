@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include "lock.h"
+
 /*
  * Starts a thread with all signals blocked: the consumer's signal handlers run on the consumer's
  * threads. Returns 0 or a negative errno.
@@ -28,5 +30,23 @@ void cancel_restore(const struct cancellation *consumers);
 int wakefd_open(void);
 void wakefd_signal(int fd); /* any thread, under any lock */
 void wakefd_clear(int fd);
+
+/*
+ * The wakefds of threads that sleep. A few are kept for those that sleep next, so that a wait makes
+ * no system calls for its own. Any thread.
+ */
+#define WAKEFDS_KEPT 8
+
+struct wakefds {
+	struct spinlock lock;
+	unsigned count;		/* lock */
+	int kept[WAKEFDS_KEPT]; /* lock */
+};
+
+void wakefds_init(struct wakefds *wakefds);
+void wakefds_destroy(struct wakefds *wakefds);
+int wakefd_take(struct wakefds *wakefds); /* or a negative errno */
+/* It is not readable, and no thread signals it any more. */
+void wakefd_give(struct wakefds *wakefds, int fd);
 
 #endif

@@ -15,7 +15,7 @@
  *	dev->result_lock	mutex (verbs/cm_event.c); results of connection manager calls
  *	cookie_lock		mutex (cookie.c); cookies
  *	provider_lock		mutex (provider.c); the list of announced names
- *	evd->arm_lock		mutex; how the completion queue is armed is chosen and done in one
+ *	evd->channel.lock	mutex; who looks at the completion queue, and arms it
  *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
  *				direction, on a thread-safe IA
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
@@ -26,6 +26,7 @@
  *	cno->lock		spin; the latch and the wait list
  *	pool->lock		spin (object.c); the free slots of one kind of object
  *	service->lock		spin; the queue of work for the service thread
+ *	ia->wakefds.lock	spin; the descriptors kept for threads that sleep
  *   in libdat (dat/libdat.h), which shares no thread of control with the above while it holds one
  *	registry.lock		mutex; names, dat.conf, open IAs
  *	the handle table's	mutex (dat/handle.c); slots of IA handles
@@ -127,7 +128,7 @@ struct work {
 struct service {
 	pthread_t thread;
 	bool started;
-	/* holds wakefd, the device's descriptors, completion channels without another owner */
+	/* holds wakefd, the device's descriptors, completion channels */
 	int epoll;
 	int wakefd; /* work, an earlier timer, up_wake, stop */
 	int dev_fds[TP_DEV_FDS];
@@ -162,8 +163,8 @@ void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 void timer_cancel_locked(struct ia *ia, struct timer *timer);
 
 /*
- * A completion channel has one owner that sleeps on it: the service thread (watch), or, from lend
- * to reclaim, the thread in dat_evd_wait.
+ * The completion channels among the descriptors of the service thread. From lend to reclaim it does
+ * not sleep on that one, because threads in dat_evd_wait do: see evd_channel.c.
  */
 int service_watch(struct ia *ia, struct evd *evd);
 void service_unwatch(struct ia *ia, struct evd *evd);
@@ -236,6 +237,7 @@ struct ia {
 	struct spinlock lmr_lock;
 	struct lmr **lmrs; /* lmr_lock; LMR_CHAINS chains: the live ones by context */
 	struct release_queue releases;
+	struct wakefds wakefds; /* of the waiters */
 };
 
 /* ---- async_error.c: asynchronous errors, and the EVDs that take them ---- */
@@ -297,12 +299,22 @@ enum evd_slow_path {
 	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
 };
 
+/* Who looks at the completion queue: see evd_channel.c. */
+struct evd_channel {
+	struct mutex lock;
+	bool lent;	    /* lock; not in the service thread's epoll set: waiters sleep on it */
+	bool looked;	    /* lock; the service thread looks at the queue now and then */
+	bool waited;	    /* lock; a thread has waited since the last look */
+	unsigned quiet;	    /* lock; looks in a row that found nothing */
+	struct timer timer; /* the next look */
+	struct work work;   /* a look at once */
+};
+
 struct evd {
 	struct obj obj;
 	DAT_EVD_FLAGS flags; /* fixed */
 	bool is_sink;	     /* fixed; events are dropped */
 	struct tp_cq *cq;    /* fixed until it is destroyed; NULL without DTO and RMR_BIND */
-	struct mutex arm_lock;
 	struct spinlock lock;
 	unsigned slow_path;	  /* lock; enum evd_slow_path */
 	bool destroyed;		  /* lock; only endpoints of other IAs keep its slot */
@@ -319,7 +331,10 @@ struct evd {
 	unsigned dto_depth;
 	/* lock; an asynchronous event was dropped, and that was not reported yet */
 	bool overflowed;
-	int wakefd;	 /* wakes the waiter for everything that is not a completion */
+	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
+	int wakefd;
+	bool woken; /* lock; wakefd was signalled */
+	struct evd_channel channel;
 	struct cno *cno; /* ia->lock and lock */
 	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
 	unsigned config;
@@ -376,10 +391,16 @@ bool evd_flush(struct evd *evd, struct ring *ring);
 void evd_purge_ep(struct evd *evd, const struct ep *ep);
 /* What happened while notification was off triggers the CNO once. ia->lock held. */
 void evd_trigger_backlog(struct evd *evd);
+
+/* ---- evd_channel.c ---- */
+
 /* The service thread found the channel readable. ia->lock held. */
 void evd_channel_ready_locked(struct evd *evd);
-/* Arms the completion queue for what matters now. */
-void evd_arm(struct evd *evd);
+/* Each completion from here on wakes the waiter or the service thread. evd->lock is not held. */
+void evd_watch(struct evd *evd);
+
+/* ---- evd_queue.c ---- */
+
 /* ia->lock held. */
 DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen);
 

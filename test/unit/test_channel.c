@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels: who looks at a completion queue, and which descriptors that takes. */
+#include <dirent.h>
+
+#include "harness.h"
+
+#define MS	  UINT64_C(1000000)
+#define TIMED_OUT DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0)
+
+static struct pair pair;
+static struct side *const client = &pair.client, *const server = &pair.server;
+static DAT_EVENT event;
+static DAT_COUNT nmore;
+
+static void setup(void)
+{
+	pair_connect(&pair);
+	fake_wait_idle(0);
+}
+
+static void teardown(void)
+{
+	pair_close_abrupt(&pair);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+
+/* Lets time pass, during which the service threads do what is due. */
+static void sleep_for(uint64_t ns)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(client, 1, DAT_EVD_SOFTWARE_FLAG);
+
+	ck_dat_is(evd_wait(evd, (DAT_TIMEOUT)(ns / 1000), 1, &event, &nmore), TIMED_OUT);
+	ck_dat(evd_free(evd));
+}
+
+static void dequeue_dto(DAT_EVD_HANDLE evd)
+{
+	ck_dat(evd_dequeue(evd, &event));
+	ck_assert_int_eq(event.event_number, DAT_DTO_COMPLETION_EVENT);
+}
+
+/* A message from the server, which both sides poll for. */
+static void exchange(void)
+{
+	post_recv(client, 0, 0, 64, 0);
+	post_send(server, 0, 0, 8, 0);
+	dequeue_dto(client->recv_evd);
+	dequeue_dto(server->request_evd);
+}
+
+/* ---- interrupts ---- */
+
+/* On a device that is armed for failures only, and on one that is armed for everything. */
+START_TEST(polling_causes_no_interrupts)
+{
+	unsigned events;
+
+	fake_quirks(_i ? FAKE_ARM_ANY : 0);
+	exchange();
+	fake_wait_idle(0);
+	events = fake_calls("cq_events");
+	for (int round = 0; round < 500; round++) {
+		exchange();
+		fake_clock_advance(MS);
+		fake_wait_idle(0);
+	}
+	ck_assert_uint_eq(fake_calls("cq_events"), events);
+}
+END_TEST
+
+/* An idle process uses no processor time. */
+START_TEST(a_queue_that_is_not_used_is_not_looked_at)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	unsigned polls;
+
+	fake_quirks(FAKE_ARM_ANY);
+	exchange();
+	waiter.evd = client->recv_evd;
+	post_recv(client, 0, 0, 64, 0);
+	waiter_start(&waiter);
+	post_send(server, 0, 0, 8, 0);
+	ck_dat(waiter_join(&waiter));
+	sleep_for(2000 * MS);
+	polls = fake_calls("cq_poll");
+	sleep_for(3600000 * MS);
+	ck_assert_uint_eq(fake_calls("cq_poll"), polls);
+}
+END_TEST
+
+START_TEST(a_queue_is_not_looked_at_while_a_thread_waits)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	unsigned polls;
+
+	waiter.evd = client->recv_evd;
+	post_recv(client, 0, 0, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	waiter_start(&waiter);
+	post_send(server, 0, 0, 8, 0); /* from now on the service thread looks */
+	ck_dat(waiter_join(&waiter));
+	waiter_start(&waiter);
+	sleep_for(2000 * MS);
+	polls = fake_calls("cq_poll");
+	sleep_for(3600000 * MS);
+	ck_assert_uint_eq(fake_calls("cq_poll"), polls);
+	post_send(server, 1, 0, 8, 0);
+	ck_dat(waiter_join(&waiter));
+}
+END_TEST
+
+/* ---- failures ---- */
+
+static void leave_armed(void)
+{
+}
+
+static void leave_looked_at(void)
+{
+	post_recv(server, 0, 0, 64, 0);
+	post_send(client, 0, 0, 8, 0);
+	fake_wait_idle(0); /* the event of the first completion */
+	dequeue_dto(client->request_evd);
+	dequeue_dto(server->recv_evd);
+}
+
+static void leave_lent(void)
+{
+	ck_dat_is(evd_wait(client->request_evd, 1000, 1, &event, &nmore), TIMED_OUT);
+	fake_wait_idle(0);
+}
+
+static void leave_armed_again(void)
+{
+	leave_lent();
+	sleep_for(2000 * MS);
+}
+
+static void leave_after_a_long_wait(void)
+{
+	leave_lent();
+	ck_dat_is(evd_wait(client->request_evd, SECONDS(10), 1, &event, &nmore), TIMED_OUT);
+	fake_wait_idle(0);
+}
+
+static void (*const channel_states[])(void) = {
+	leave_armed, leave_looked_at, leave_lent, leave_armed_again, leave_after_a_long_wait,
+};
+
+/* No thread polls for it. Odd rounds: the device does not tell failures from other completions. */
+START_TEST(a_failure_is_noticed_within_20_ms)
+{
+	uint64_t began;
+
+	fake_quirks(_i & 1 ? FAKE_ARM_ANY : 0);
+	channel_states[_i / 2]();
+	fake_hold(true);
+	post_send(client, 1, 0, 8, 0);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	began = tp_now();
+	ck_assert(fake_step());
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert_uint_le(tp_now() - began, 20 * MS);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_TRANSPORT);
+}
+END_TEST
+
+/* ---- waits ---- */
+
+/* Each wait arms the queue once and takes one event; the service thread takes none. */
+START_TEST(a_wait_arms_once_and_takes_one_event)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	unsigned arms = 0, events = 0;
+
+	waiter.evd = client->recv_evd;
+	for (unsigned n = 0; n < 20; n++) {
+		post_recv(client, n, 0, 64, 0);
+		waiter_start(&waiter);
+		post_send(server, n, 0, 8, 0);
+		ck_dat(waiter_join(&waiter));
+		ck_assert_int_eq(waiter.nmore, 0);
+		fake_wait_idle(0);
+		dequeue_dto(server->request_evd);
+		if (n == 0) { /* the request queue, too, was armed until its first completion */
+			arms = fake_calls("cq_arm");
+			events = fake_calls("cq_events");
+		}
+	}
+	ck_assert_uint_eq(fake_calls("cq_arm"), arms + 19);
+	ck_assert_uint_eq(fake_calls("cq_events"), events + 19);
+}
+END_TEST
+
+/* While the channel is lent to waiters, a CNO is triggered as always. */
+START_TEST(a_cno_that_is_attached_after_a_wait_is_triggered)
+{
+	DAT_CNO_HANDLE cno;
+	DAT_EVD_HANDLE evd;
+
+	ck_dat_is(evd_wait(client->recv_evd, 1000, 1, &event, &nmore), TIMED_OUT);
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(client->recv_evd, cno));
+	post_recv(client, 0, 0, 64, 0);
+	post_send(server, 0, 0, 8, 0);
+	ck_dat(cno_wait(cno, SECONDS(1), &evd));
+	ck_assert_ptr_eq(evd, client->recv_evd);
+}
+END_TEST
+
+/* ---- descriptors ---- */
+
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+START_TEST(only_a_completion_queue_takes_a_descriptor)
+{
+	const unsigned before = descriptors();
+	DAT_EVD_HANDLE software = side_create_evd(client, 8, DAT_EVD_SOFTWARE_FLAG), dto;
+
+	ck_assert_uint_eq(descriptors(), before);
+	dto = side_create_evd(client, 8, DAT_EVD_DTO_FLAG);
+	ck_assert_uint_eq(descriptors(), before + 1);
+	ck_dat(evd_free(dto));
+	ck_dat(evd_free(software));
+	ck_assert_uint_eq(descriptors(), before);
+}
+END_TEST
+
+START_TEST(a_wait_without_descriptors_changes_nothing)
+{
+	limit_descriptors(0);
+	ck_dat_is(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore), NO_RESOURCE(TEVD));
+	ck_dat_is(evd_wait(client->recv_evd, 0, 1, &event, &nmore), TIMED_OUT);
+	limit_descriptors(20);
+	ck_dat_is(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore), TIMED_OUT);
+	limit_descriptors(0);
+	/* the IA has kept the one of the wait before */
+	ck_dat_is(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore), TIMED_OUT);
+	limit_descriptors(20);
+	exchange();
+}
+END_TEST
+
+/* What woke one waiter does not wake the next one that sleeps on the same descriptor. */
+START_TEST(a_descriptor_is_used_again_only_when_it_is_not_readable)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	unsigned arms;
+
+	waiter.evd = side_create_evd(client, 8, DAT_EVD_SOFTWARE_FLAG);
+	for (uintptr_t n = 0; n < 20; n++) {
+		waiter_start(&waiter);
+		post_se(waiter.evd, n);
+		post_se(waiter.evd, n);
+		ck_dat(waiter_join(&waiter));
+		while (evd_dequeue(waiter.evd, &event) == DAT_SUCCESS)
+			;
+	}
+	arms = fake_calls("cq_arm");
+	waiter.evd = client->recv_evd;
+	waiter_start(&waiter);
+	ck_assert_uint_eq(fake_calls("cq_arm"), arms + 1); /* it went to sleep at once */
+	ck_dat(evd_set_unwaitable(waiter.evd));
+	ck_dat_is(waiter_join(&waiter), BAD_STATE(EVD_UNWAITABLE));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("channel");
+
+	tcase_add_checked_fixture(cases, setup, teardown);
+	tcase_add_loop_test(cases, polling_causes_no_interrupts, 0, 2);
+	tcase_add_test(cases, a_queue_that_is_not_used_is_not_looked_at);
+	tcase_add_test(cases, a_queue_is_not_looked_at_while_a_thread_waits);
+	tcase_add_loop_test(cases, a_failure_is_noticed_within_20_ms, 0, 2 * COUNT(channel_states));
+	tcase_add_test(cases, a_wait_arms_once_and_takes_one_event);
+	tcase_add_test(cases, a_cno_that_is_attached_after_a_wait_is_triggered);
+	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
+	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);
+	tcase_add_test(cases, a_descriptor_is_used_again_only_when_it_is_not_readable);
+	return run_unit_cases(argc, argv);
+}
