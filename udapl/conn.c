@@ -187,8 +187,8 @@ static void post_marker_locked(struct ep *ep)
 	if (!marker->posted && tail != atomic_load(&sends->head) &&
 	    is_unsignalled(&sends->slots[(tail - 1) & sends->mask])) {
 		marker->covers = tail;
-		marker->uncertain = !ep->thread_safe;
 		marker->posted = tp_post_marker(ep->qp, &marker->req) == 0;
+		marker->uncertain = marker->posted && !ep->thread_safe;
 	}
 	spin_unlock(&ep->request_evd->lock);
 	if (ep->thread_safe)

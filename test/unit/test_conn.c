@@ -742,6 +742,30 @@ START_TEST(a_post_that_races_with_the_end_is_flushed_once)
 }
 END_TEST
 
+/* The device takes a request and no marker; the next request is in the middle of its post. */
+START_TEST(a_refused_marker_covers_no_request)
+{
+	struct ep *ep = client->ep;
+	struct req *req;
+
+	fake_quirks(FAKE_LATE_FLUSH);
+	pair_connect(&pair);
+	fake_hold(true);
+	conn_post_sends(client, 11, 1, 0);
+	req = ring_next(&ep->sends);
+	req->cookie = cookie_of(12);
+	req->kind = REQ_SEND;
+	req->flags = DAT_COMPLETION_SUPPRESS_FLAG;
+	atomic_fetch_add(&ep->sends.tail, 1); /* claims the slot */
+	fake_fail("post_marker", EINVAL, 1);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	spin_lock(&ep->request_evd->lock);
+	ep_marker_race(ep, &ep->sends);
+	spin_unlock(&ep->request_evd->lock);
+	conn_expect_dtos(client->request_evd, 11, 2, DAT_DTO_ERR_FLUSHED);
+}
+END_TEST
+
 /* ---- graceful disconnect ---- */
 
 START_TEST(graceful_disconnect_waits_for_requests)
@@ -1489,7 +1513,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("connections");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, connect_without_a_listener_is_rejected);
 	tcase_add_test(cases, connect_to_an_unused_address_is_unreachable);
@@ -1521,6 +1544,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, suppressed_requests_without_a_marker_are_flushed);
 	tcase_add_test(cases, a_late_marker_completion_is_dropped);
 	tcase_add_loop_test(cases, a_post_that_races_with_the_end_is_flushed_once, 0, COUNT(races));
+	tcase_add_test(cases, a_refused_marker_covers_no_request);
 	tcase_add_loop_test(cases, graceful_disconnect_waits_for_requests, 0, 2);
 	tcase_add_loop_test(cases, graceful_disconnect_has_a_time_limit, 0, 2);
 	tcase_add_test(cases, abrupt_disconnect_ends_a_graceful_one);
