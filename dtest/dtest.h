@@ -25,9 +25,9 @@ enum {
 
 /* Microseconds. */
 enum {
-	REQUEST_TIMEOUT = 20 * 1000 * 1000,
-	CONNECT_TIMEOUT = 10 * 1000 * 1000,
-	DTO_TIMEOUT = 5 * 1000 * 1000,
+	REQUEST_TIMEOUT = 60 * 1000 * 1000,
+	CONNECT_TIMEOUT = 60 * 1000 * 1000,
+	DTO_TIMEOUT = 60 * 1000 * 1000,
 };
 
 enum dtest_timer {

@@ -293,11 +293,8 @@ void device_choose_names(const char *library)
 
 /* ---- cases ---- */
 
-#define CASE_LIMIT 120 /* seconds */
-
 void add_device_cases(TCase *tcase, const struct device_case *cases, size_t n)
 {
-	tcase_set_timeout(tcase, CASE_LIMIT);
 	for (size_t i = 0; i < n; i++) {
 		const char *why = chosen ? lack_of(cases[i].needs) : NULL;
 

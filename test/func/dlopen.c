@@ -116,7 +116,6 @@ int main(int argc, char **argv)
 
 	if (!getenv("DAT_TEST_DEV") || !getenv("top_builddir"))
 		skip_all_cases("no RDMA device here: make check-vm runs this where there is one");
-	tcase_set_timeout(cases, 120);
 	tcase_add_loop_test(cases, ten_names_are_tried, 0, sizeof(scopes) / sizeof(scopes[0]));
 	return run_cases(argc, argv);
 }

@@ -12,7 +12,7 @@ both() {
 	local server rc=0
 
 	rm -f "$tmp"/*.log
-	timeout -k 5 60 "$build/dtest/dtest" -P end0 -s "$@" >"$tmp/server.log" 2>&1 &
+	timeout -k 5 600 "$build/dtest/dtest" -P end0 -s "$@" >"$tmp/server.log" 2>&1 &
 	server=$!
 	until grep -q waiting "$tmp/server.log"; do
 		kill -0 $server 2>/dev/null || break
@@ -20,7 +20,7 @@ both() {
 	done
 	# other scripts wait for this line
 	[[ $(grep -c waiting "$tmp/server.log") == 1 ]] || rc=1
-	timeout -k 5 60 "$build/dtest/dtest" -P end1 -h "$DAT_TEST_ADDR0" "$@" \
+	timeout -k 5 600 "$build/dtest/dtest" -P end1 -h "$DAT_TEST_ADDR0" "$@" \
 		>"$tmp/client.log" 2>&1 || rc=1
 	wait $server || rc=1
 	for log in "$tmp/server.log" "$tmp/client.log"; do
@@ -35,7 +35,7 @@ refuses() {
 	local rc=0
 
 	rm -f "$tmp"/*.log
-	timeout -k 5 60 "$build/dtest/dtest" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
+	timeout -k 5 600 "$build/dtest/dtest" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
 	[[ $? == "$1" && -s $tmp/err.log ]] || rc=1
 	! grep -q PASSED "$tmp/out.log" || rc=1
 	report $rc "dtest ${*:2}: status $1"

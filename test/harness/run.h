@@ -42,7 +42,7 @@ void case_skip(TCase *tcase, const TTest *test, const char *why);
  */
 void case_fixture(TCase *tcase, SFun setup, SFun teardown);
 
-/* The limit of one case of @tcase. Without a call it is 60 seconds. */
+/* The limit of one case of @tcase. Without a call it is 300 seconds. */
 void case_timeout(TCase *tcase, double seconds);
 
 /* No case of this program can run here: TAP reports the program as skipped, with @why. */

@@ -864,7 +864,6 @@ static void add_cno_cancellation_cases(void)
 {
 	TCase *cases = tcase_create("cancelled threads");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, cno_setup_side, NULL);
 	tcase_add_loop_test(cases, a_cancelled_cno_wait_leaves_the_cno_as_if_it_had_returned, 0,
 			    COUNT(cancel_types));

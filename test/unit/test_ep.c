@@ -1045,7 +1045,6 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("endpoints");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, a_freed_endpoint_is_refused);
 	tcase_add_loop_test(cases, ep_create_refuses_bad_handles, 0, COUNT(replacements));

@@ -1626,14 +1626,12 @@ static void add_evd_cancellation_cases(void)
 {
 	TCase *cases = tcase_create("cancelled threads");
 
-	tcase_set_timeout(cases, 60);
 	tcase_add_checked_fixture(cases, evd_setup_side, NULL);
 	tcase_add_loop_test(cases, a_cancelled_evd_wait_leaves_the_evd_as_if_it_had_returned, 0,
 			    COUNT(cancel_types));
 	tcase_add_test(cases, cancellation_loses_no_event);
 	tcase_add_loop_test(cases, a_waiter_may_be_cancelled_while_its_evd_is_destroyed, 0, 20);
 	cases = tcase_create("cancelled threads with completions");
-	tcase_set_timeout(cases, 60);
 	tcase_add_loop_test(cases, a_cancelled_evd_wait_gives_the_completion_channel_back, 0,
 			    COUNT(cancel_types));
 }

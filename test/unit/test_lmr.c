@@ -870,30 +870,24 @@ START_TEST(threads_create_and_free)
 }
 END_TEST
 
-/*
- * A leak of any allocation per turn adds up to more than one byte per turn. Shared memory has fewer
- * turns, because each of them reads the kernel's list of areas.
- */
+/* The smallest allocation takes 32 bytes; a leak of one per turn exceeds half of that. */
 START_TEST(create_and_free_leak_nothing)
 {
 	const DAT_MEM_TYPE type = (DAT_MEM_TYPE)_i;
-	const unsigned turns = type == DAT_MEM_TYPE_SHARED_VIRTUAL ? 10000 : 100000;
+	const unsigned turns = 1000;
 	unsigned alive;
 	size_t before = 0;
 	DAT_LMR_HANDLE lmr;
-	DAT_RETURN ret = DAT_SUCCESS; /* checked at the end: a check takes longer than a turn */
 
 	(void)describe_region(type, 8);
 	alive = fake_alive(FAKE_MR);
-	for (unsigned n = 0; n < turns && ret == DAT_SUCCESS; n++) {
+	for (unsigned n = 0; n < turns; n++) {
 		if (n == 100) /* by now tables and caches have their size */
 			before = mallinfo2().uordblks;
-		ret = try_lmr_of_type(type, 8, pz, LOCAL, &lmr);
-		if (ret == DAT_SUCCESS)
-			ret = lmr_free(lmr);
+		ck_dat(try_lmr_of_type(type, 8, pz, LOCAL, &lmr));
+		ck_dat(lmr_free(lmr));
 	}
-	ck_dat(ret);
-	ck_assert_uint_lt(mallinfo2().uordblks, before + turns);
+	ck_assert_uint_lt(mallinfo2().uordblks, before + 16 * turns);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), alive);
 }
 END_TEST
