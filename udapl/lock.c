@@ -1,10 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What debug builds check: the rank and the holder of each lock, and other invariants. */
+/*
+ * Waiting for a spinlock; and what debug builds check: the rank and the holder of each lock, and
+ * other invariants.
+ */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "lock.h"
 #include "race.h"
+
+#define SPINS_PER_YIELD 64
+#define YIELDS		16
+
+/* nanosleep is a cancellation point, and the thread may hold other locks. */
+static void take_a_nap(void)
+{
+	const struct timespec time = { .tv_nsec = 20000 };
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	(void)nanosleep(&time, NULL);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+/*
+ * The holder may be waiting for this processor. It gets it from sched_yield, unless this thread has
+ * a real-time priority and the holder a lower one: then only from a sleep.
+ */
+void spin_wait(struct spinlock *lock)
+{
+	unsigned spins = 0;
+
+	do {
+		while (atomic_load_explicit(&lock->word, memory_order_relaxed)) {
+			if (++spins % SPINS_PER_YIELD != 0)
+				continue;
+			if (spins <= SPINS_PER_YIELD * YIELDS)
+				sched_yield();
+			else
+				take_a_nap();
+		}
+	} while (atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1);
+}
 
 void debug_fail(const char *file, int line, const char *function, const char *what)
 {

@@ -8,7 +8,6 @@
 #define UDAPL_LOCK_H
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "base.h"
@@ -131,17 +130,7 @@ static inline void spin_init_as(struct spinlock *lock, struct lock_id id)
 	lock->id = id;
 }
 
-/* Another thread holds it. */
-static COLD __attribute__((unused)) void spin_wait(struct spinlock *lock)
-{
-	do {
-		unsigned spins = 0;
-
-		while (atomic_load_explicit(&lock->word, memory_order_relaxed))
-			if (++spins % 64 == 0)
-				sched_yield(); /* the holder may be waiting for this processor */
-	} while (atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1);
-}
+COLD void spin_wait(struct spinlock *lock); /* lock.c; another thread holds it */
 
 static inline void spin_lock(struct spinlock *lock)
 {
