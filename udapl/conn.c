@@ -16,6 +16,7 @@
 
 #include "completion.h"
 #include "ep.h"
+#include "race.h"
 
 #define MS UINT64_C(1000000) /* in ns */
 
@@ -121,9 +122,11 @@ void ep_set_gates(struct ep *ep)
 	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
 		      state == DAT_EP_STATE_DISCONNECTED;
 
-	atomic_store(&ep->send_gate, single && requests ? EP_OPEN : 0);
-	atomic_store(&ep->recv_gate, single && !ending ? EP_OPEN : 0);
+	/* first: a post that sees the gate open reads it */
 	ep->read_limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
+	atomic_store(&ep->send_gate, single && requests ? EP_OPEN : 0);
+	race_reach(RACE_GATE, ep);
+	atomic_store(&ep->recv_gate, single && !ending ? EP_OPEN : 0);
 }
 
 static void set_state_locked(struct ep *ep, DAT_EP_STATE state)
@@ -561,6 +564,8 @@ void ep_break_locked(struct ep *ep)
 
 void up_qp_broken(struct ep *ep)
 {
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return; /* it is being freed, and its handle is no longer the consumer's */
 	if (is_ending_locked(ep) || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
 		return; /* we put it into error ourselves */
 	async_error_post_locked(ep->obj.ia, DAT_ASYNC_ERROR_EP_BROKEN, ep,

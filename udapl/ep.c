@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ep.h"
+#include "race.h"
 
 /* ---- create ---- */
 
@@ -266,6 +267,7 @@ void ep_destroy(struct ep *ep)
 	mutex_lock(&ia->lock);
 	ep_quiesce_locked(ep);
 	mutex_unlock(&ia->lock);
+	race_reach(RACE_FREE, ep);
 	complete_executed_binds(ep);
 	destroy_qp(ep);
 	cancel_pending_binds(ep);

@@ -418,7 +418,7 @@ void evd_expel_waiter_relock(struct evd *evd)
 	evd_wake_locked(evd);
 	while (evd->slow_path & EVD_WAITER) {
 		spin_unlock(&evd->lock);
-		race_reach(RACE_EXPEL);
+		race_reach(RACE_EXPEL, evd);
 		cond_wait_relock(&ia->waiter_left, &ia->lock);
 		spin_lock(&evd->lock);
 	}

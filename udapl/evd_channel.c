@@ -79,7 +79,7 @@ static void arm_locked(struct evd *evd, bool leaving)
 	spin_lock(&evd->lock);
 	what = arm_mode_locked(evd, evd->slow_path & EVD_WAITER && !leaving);
 	spin_unlock(&evd->lock);
-	race_reach(RACE_ARM);
+	race_reach(RACE_ARM, evd);
 	(void)tp_cq_arm(evd->cq, what);
 }
 

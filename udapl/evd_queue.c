@@ -74,7 +74,7 @@ bool evd_make_room_relock(struct evd *evd, unsigned extra)
 		while (size < want)
 			size *= 2;
 		spin_unlock(&evd->lock);
-		race_reach(RACE_ROOM);
+		race_reach(RACE_ROOM, evd);
 		slots = malloc(size * sizeof(*slots));
 		spin_lock(&evd->lock);
 		if (!slots)

@@ -9,26 +9,29 @@
 
 #include <stdatomic.h>
 
+/* Each with the kind of object that it concerns, and the locks that are held. */
 enum race_point {
-	RACE_ROOM,  /* evd->lock was let go of to allocate slots of the event queue */
-	RACE_ARM,   /* how to arm is chosen, the queue is not armed yet; channel.lock is held */
-	RACE_EXPEL, /* an EVD that is freed has told its waiter to leave; ia->lock is held */
+	RACE_ROOM,  /* EVD; its lock was let go of to allocate slots of the event queue */
+	RACE_ARM,   /* EVD; how to arm is chosen, the queue is not armed yet; channel.lock */
+	RACE_EXPEL, /* EVD; it is being freed, its waiter was told to leave; ia->lock */
+	RACE_GATE,  /* EP; its gate for requests follows the state; mostly ia->lock */
+	RACE_FREE,  /* EP; it is retired and idle, and has its QP; none */
 	RACE_POINTS,
 };
 
 #ifdef UDAPL_DEBUG
-typedef void race_hook_fn(enum race_point point);
+typedef void race_hook_fn(enum race_point point, const void *object);
 extern race_hook_fn *_Atomic race_hook; /* lock.c */
 
-static inline void race_reach(enum race_point point)
+static inline void race_reach(enum race_point point, const void *object)
 {
 	race_hook_fn *hook = atomic_load_explicit(&race_hook, memory_order_acquire);
 
 	if (hook)
-		hook(point);
+		hook(point, object);
 }
 #else
-#define race_reach(point) ((void)0)
+#define race_reach(point, object) ((void)0)
 #endif
 
 #endif

@@ -9,7 +9,8 @@
 static struct trap {
 	void (*_Atomic act)(void *); /* NULL: none, or a thread has reached it */
 	void *arg;
-	atomic_bool sprung; /* the thread has arrived */
+	const void *_Atomic object; /* NULL: any */
+	atomic_bool sprung;	    /* the thread has arrived */
 } traps[RACE_POINTS];
 
 static sem_t held, go;
@@ -20,23 +21,26 @@ static void semaphore_wait(sem_t *semaphore)
 		; /* a signal handler ran */
 }
 
-static void trap_reached(enum race_point point)
+static void trap_reached(enum race_point point, const void *object)
 {
 	struct trap *trap = &traps[point];
 	void (*act)(void *) = atomic_load(&trap->act);
+	const void *wanted = atomic_load(&trap->object);
 
-	if (!act || !atomic_compare_exchange_strong(&trap->act, &act, NULL))
+	if (!act || (wanted && wanted != object) ||
+	    !atomic_compare_exchange_strong(&trap->act, &act, NULL))
 		return;
 	atomic_store(&trap->sprung, true);
 	act(trap->arg);
 }
 
-void race_call(enum race_point point, void (*act)(void *), void *arg)
+void race_call(enum race_point point, const void *object, void (*act)(void *), void *arg)
 {
 	struct trap *trap = &traps[point];
 
 	atomic_store(&trap->sprung, false);
 	trap->arg = arg;
+	atomic_store(&trap->object, object);
 	atomic_store(&trap->act, act);
 	atomic_store(&race_hook, trap_reached);
 }
@@ -53,11 +57,11 @@ static void stay(void *unused)
 	semaphore_wait(&go);
 }
 
-void race_hold(enum race_point point)
+void race_hold(enum race_point point, const void *object)
 {
 	sem_init(&held, 0, 0);
 	sem_init(&go, 0, 0);
-	race_call(point, stay, NULL);
+	race_call(point, object, stay, NULL);
 }
 
 void race_wait_held(void)

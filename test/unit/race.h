@@ -13,15 +13,15 @@
 #include "../../udapl/race.h"
 
 /*
- * The next thread that reaches @point, and only that one, calls @act there. The point's comment
- * says which locks it holds.
+ * The next thread that reaches @point with @object (NULL: with any), and only that one, calls @act
+ * there. The point's comment says which locks it holds.
  */
-void race_call(enum race_point point, void (*act)(void *), void *arg);
+void race_call(enum race_point point, const void *object, void (*act)(void *), void *arg);
 /* Has a thread reached @point since the latest race_call or race_hold of it? */
 bool race_happened(enum race_point point);
 
 /* The next thread that reaches @point stays there until race_release. One is held at a time. */
-void race_hold(enum race_point point);
+void race_hold(enum race_point point, const void *object);
 /* Returns when it is there. */
 void race_wait_held(void);
 /* May be called before the thread is there. @unused makes it an act of race_call. */

@@ -90,7 +90,7 @@ START_TEST(one_thread_waits_even_while_slots_are_allocated)
 	unsigned first = waits[_i].want == DAT_SUCCESS;
 
 	connect_with_backlog(BACKLOG + 1);
-	race_call(RACE_ROOM, expect_refusals_of_a_waiter, client->recv_evd);
+	race_call(RACE_ROOM, client->recv_evd, expect_refusals_of_a_waiter, client->recv_evd);
 	ck_dat_is(
 		evd_wait(client->recv_evd, waits[_i].timeout, waits[_i].threshold, &event, &nmore),
 		waits[_i].want);
@@ -120,8 +120,8 @@ START_TEST(an_abrupt_close_finds_a_waiter_that_allocates)
 
 	connect_with_backlog(BACKLOG + 1);
 	waiter.evd = client->recv_evd;
-	race_hold(RACE_ROOM);
-	race_call(RACE_EXPEL, race_release, NULL);
+	race_hold(RACE_ROOM, client->recv_evd);
+	race_call(RACE_EXPEL, client->recv_evd, race_release, NULL);
 	waiter.thread = consumer_thread_start(waiter_held, &waiter);
 	race_wait_held();
 	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
@@ -148,7 +148,7 @@ START_TEST(a_resize_makes_room_before_events_may_use_it)
 
 	side_open(client, "fake0");
 	evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
-	race_call(RACE_ROOM, post_all_that_fit, evd);
+	race_call(RACE_ROOM, evd, post_all_that_fit, evd);
 	ck_dat(evd_resize(evd, BACKLOG));
 	ck_assert(race_happened(RACE_ROOM));
 	post_all_that_fit(evd);
@@ -182,7 +182,7 @@ START_TEST(a_resize_makes_room_before_the_errors_of_a_borrower_may_use_it)
 	ck_dat(ia_open((DAT_NAME_PTR) "fake1", 8, &client->async_evd, &ia));
 	borrower = ia;
 	fake_wait_idle(0); /* from here on no service thread needs the lock that resize holds */
-	race_call(RACE_ROOM, fail_the_borrowers_port, NULL);
+	race_call(RACE_ROOM, client->async_evd, fail_the_borrowers_port, NULL);
 	ck_dat(evd_resize(client->async_evd, BACKLOG));
 	ck_assert(race_happened(RACE_ROOM));
 	for (DAT_COUNT n = 0; n < qlen; n++)
@@ -204,7 +204,7 @@ START_TEST(a_resize_is_refused_to_a_wait_that_begins_while_it_allocates)
 	side_open(client, "fake0");
 	waiter.evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
 	fake_wait_idle(0); /* from here on the service thread does not need the lock of resize */
-	race_call(RACE_ROOM, waiter_begins, &waiter);
+	race_call(RACE_ROOM, waiter.evd, waiter_begins, &waiter);
 	ck_dat_is(evd_resize(waiter.evd, BACKLOG), BAD_STATE(EVD_WAITER));
 	ck_assert_int_eq(qlen_of(waiter.evd), 4);
 	post_se(waiter.evd, 1);
@@ -274,7 +274,7 @@ START_TEST(a_weaker_request_does_not_follow_a_stronger_one)
 	fake_quirks(FAKE_LAST_ARM_WINS);
 	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
 	ck_dat(evd_disable(client->recv_evd));
-	race_hold(RACE_ARM);
+	race_hold(RACE_ARM, client->recv_evd);
 	thread = consumer_thread_start(enable_evd, client->recv_evd);
 	race_wait_held();
 	sleeper.waiter.evd = client->recv_evd;
@@ -302,7 +302,7 @@ START_TEST(a_waiter_looks_again_when_the_queue_is_armed)
 
 	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
 	start = tp_now();
-	race_call(RACE_ARM, send_to_client, NULL);
+	race_call(RACE_ARM, client->recv_evd, send_to_client, NULL);
 	ck_dat(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore));
 	ck_assert(race_happened(RACE_ARM));
 	ck_assert_uint_eq(cookie_in(&event), 7);
@@ -312,7 +312,7 @@ END_TEST
 
 static void send_when_armed_again(void *unused)
 {
-	race_call(RACE_ARM, send_to_client, unused);
+	race_call(RACE_ARM, client->recv_evd, send_to_client, unused);
 }
 
 static DAT_CNO_HANDLE attach_cno(DAT_EVD_HANDLE evd)
@@ -329,7 +329,7 @@ START_TEST(a_wait_that_times_out_looks_again_when_the_queue_is_armed)
 {
 	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
 	attach_cno(client->recv_evd);
-	race_call(RACE_ARM, send_when_armed_again, NULL);
+	race_call(RACE_ARM, client->recv_evd, send_when_armed_again, NULL);
 	ck_dat(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore));
 	ck_assert(race_happened(RACE_ARM));
 	ck_assert_uint_eq(cookie_in(&event), 7);
@@ -353,7 +353,7 @@ START_TEST(enabling_an_evd_looks_again_when_the_queue_is_armed)
 	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
 	ck_dat(evd_disable(client->recv_evd));
 	cno = attach_cno(client->recv_evd);
-	race_call(RACE_ARM, send_to_client, NULL);
+	race_call(RACE_ARM, client->recv_evd, send_to_client, NULL);
 	ck_dat(evd_enable(client->recv_evd));
 	expect_notification(cno, client->recv_evd);
 }
@@ -368,7 +368,7 @@ START_TEST(a_change_of_mode_looks_again_when_the_queue_is_armed)
 	connect_with_recv_flags(DAT_COMPLETION_SOLICITED_WAIT_FLAG);
 	cno = attach_cno(client->recv_evd);
 	attr = ep_attr_default(client);
-	race_call(RACE_ARM, send_to_client, NULL);
+	race_call(RACE_ARM, client->recv_evd, send_to_client, NULL);
 	side_create_ep(client, &attr);
 	expect_notification(cno, client->recv_evd);
 }
@@ -387,10 +387,58 @@ START_TEST(the_service_thread_looks_again_when_the_queue_is_armed)
 	pair_connect(&pair); /* without receives, whose flushes would be noticed */
 	post_recv(server, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
 	attach_cno(client->request_evd);
-	race_call(RACE_ARM, fail_a_send, NULL);
+	race_call(RACE_ARM, client->request_evd, fail_a_send, NULL);
 	post_send(client, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 	ck_assert(race_happened(RACE_ARM));
+}
+END_TEST
+
+/* ---- the gates of an endpoint ---- */
+
+static void read_when_connected(void *unused)
+{
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET from = target(server, 0, 8);
+
+	if (ep_get_state(client->ep) != DAT_EP_STATE_CONNECTED)
+		race_call(RACE_GATE, client->ep, read_when_connected, unused);
+	else
+		ck_dat_is(ep_post_rdma_read(client->ep, 1, &iov, cookie_of(1), &from,
+					    DAT_COMPLETION_DEFAULT_FLAG),
+			  BAD_STATE(EP_NOTREADY));
+}
+
+/* The endpoint was created with reads, and its peer takes none. */
+START_TEST(a_gate_opens_when_the_limit_of_reads_is_known)
+{
+	DAT_EP_ATTR attr;
+
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	attr.max_rdma_read_in = 0;
+	server->ep_attr = &attr;
+	race_call(RACE_GATE, client->ep, read_when_connected, NULL);
+	pair_connect(&pair);
+	ck_assert(race_happened(RACE_GATE));
+	pair_close(&pair);
+}
+END_TEST
+
+static void break_qp(void *arg)
+{
+	fake_break_qp(((struct ep *)arg)->qp);
+	fake_wait_idle(0);
+}
+
+START_TEST(no_event_names_an_endpoint_that_is_being_freed)
+{
+	pair_connect(&pair);
+	race_call(RACE_FREE, client->ep, break_qp, client->ep);
+	ck_dat(ep_free(client->ep));
+	ck_assert(race_happened(RACE_FREE));
+	expect_no_event(client->async_evd);
+	expect_no_event(client->connect_evd);
 }
 END_TEST
 
@@ -459,7 +507,7 @@ START_TEST(freeing_an_endpoint_keeps_the_order_of_the_others_events)
 	connect_eps(client, ep, server, peer);
 	receive_on(ep, peer, BACKLOG);
 	next_cookie = 0;
-	race_call(RACE_ROOM, dequeue_in_order, client->recv_evd);
+	race_call(RACE_ROOM, client->recv_evd, dequeue_in_order, client->recv_evd);
 	ck_dat(ep_free(client->ep));
 	ck_assert(race_happened(RACE_ROOM));
 	dequeue_in_order(client->recv_evd);
@@ -483,6 +531,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, enabling_an_evd_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, a_change_of_mode_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, the_service_thread_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
+	tcase_add_test(cases, no_event_names_an_endpoint_that_is_being_freed);
 	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
 	tcase_add_test(cases, freeing_an_endpoint_keeps_the_order_of_the_others_events);
 	return run_unit_cases(argc, argv);
