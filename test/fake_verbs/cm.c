@@ -404,6 +404,8 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
+	const struct fv_device *device = fv_device_of(id->verbs);
+
 	if (fv_enter_errno(CALL_rdma_init_qp_attr))
 		return -1;
 	*mask = IBV_QP_STATE;
@@ -411,12 +413,14 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
 		*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-		attr->pkey_index = 3; /* one that tests can tell from the default */
+		attr->pkey_index = device->pkey_index;
 		break;
 	case IBV_QPS_RTR:
 		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		attr->path_mtu = IBV_MTU_1024;
+		attr->ah_attr.is_global = 1;
+		attr->ah_attr.grh.sgid_index = device->gid_index;
 		break;
 	default:
 		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |

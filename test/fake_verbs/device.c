@@ -47,6 +47,8 @@ static void __attribute__((constructor)) devices_init(void)
 			.ibv = { .node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB },
 			.attr = default_attr,
 			.port = { .state = IBV_PORT_ACTIVE, .max_msg_sz = 1u << 30 },
+			.pkey_index = 3, /* not the default */
+			.gid_index = 5,
 			.max_inline = 512,
 			.max_wr = 1 << 15,
 			.max_sge = 30,

@@ -36,6 +36,7 @@
  * that result, for calls that return an errno.
  */
 void fv_fail(const char *call, int err, unsigned nth);
+#define FV_NO_ERRNO 9999 /* as @err: a call that returns NULL leaves errno as it is */
 /* All calls of @call fail; with 0, none. */
 void fv_fail_always(const char *call, int err);
 /* How often @call was made since the start of the process. */
@@ -128,6 +129,9 @@ struct fv_device {
 	struct ibv_device ibv; /* name, node_type, transport_type */
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port; /* of every port */
+	/* where the tables of P_Keys and GIDs have those of each connection: rdma_init_qp_attr */
+	uint16_t pkey_index;
+	uint8_t gid_index;
 	unsigned quirks;
 	bool absent; /* ibv_get_device_list leaves it out */
 	/* more than that fails with EINVAL; max_cqe: of creation and of resizing */

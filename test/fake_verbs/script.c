@@ -104,7 +104,7 @@ int fv_enter_errno(enum fv_call call)
 {
 	int err = fv_enter(call);
 
-	if (err)
+	if (err && err != FV_NO_ERRNO)
 		errno = err;
 	return err;
 }

@@ -73,9 +73,10 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 	cq->holders = 1;
 	cq->dev = dev;
 	cq->evd = evd;
+	errno = 0;
 	cq->channel = ibv_create_comp_channel(dev->ibv);
 	if (!cq->channel) {
-		err = -errno;
+		err = refusal();
 		goto free_cq;
 	}
 	if (fcntl(cq->channel->fd, F_SETFL, O_NONBLOCK) ||
@@ -83,9 +84,10 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 		err = -errno;
 		goto destroy_channel;
 	}
+	errno = 0;
 	cq->ibv = ibv_create_cq(dev->ibv, (int)depth, cq, cq->channel, 0);
 	if (!cq->ibv) {
-		err = -errno;
+		err = refusal();
 		goto destroy_channel;
 	}
 	dev->holders++;
@@ -124,9 +126,16 @@ unsigned tp_cq_depth(const struct tp_cq *cq)
 	return (unsigned)cq->ibv->cqe;
 }
 
+/*
+ * Objects of libibverbs may be used by several threads at once (ibv_alloc_td(3)). The providers
+ * that replace the buffer of the queue take the lock of ibv_poll_cq before the system call and keep
+ * it until completions are taken from the new one. Some return a negative errno.
+ */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth)
 {
-	return -ibv_resize_cq(cq->ibv, (int)depth);
+	int err = ibv_resize_cq(cq->ibv, (int)depth);
+
+	return err > 0 ? -err : err;
 }
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)

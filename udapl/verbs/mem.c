@@ -117,9 +117,10 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
 		return -ENOMEM;
 	pd->holders = 1;
 	pd->dev = dev;
+	errno = 0;
 	pd->ibv = ibv_alloc_pd(dev->ibv);
 	if (!pd->ibv) {
-		err = -errno;
+		err = refusal();
 		free(pd);
 		return err;
 	}

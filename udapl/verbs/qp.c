@@ -9,9 +9,21 @@
 /* Bytes; the second size to try. It is also the default on iWARP. */
 #define SMALL_INLINE 64
 
+static int qp_refused(const struct tp_dev *dev, const struct tp_qp_attr *attr)
+{
+	int err = refusal();
+
+	log_error("%s: ibv_create_qp for %u requests of %u segments and %u receives of %u: %s; the "
+		  "device supports %u queue pairs, and %u work requests or %u segments if they "
+		  "fit together",
+		  dev->attr.device, attr->max_send, attr->max_send_sge, attr->max_recv,
+		  attr->max_recv_sge, strerror(-err), dev->attr.max_qp, dev->attr.max_qp_wr,
+		  dev->attr.max_sge);
+	return err;
+}
+
 /* With less inline data, and then none, if the device refuses max_inline bytes. */
-static struct ibv_qp *qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr,
-				    struct tp_qp *qp)
+static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct tp_qp *qp)
 {
 	unsigned max_inline = dev->env.max_inline;
 
@@ -29,18 +41,37 @@ static struct ibv_qp *qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr 
 			},
 			.qp_type = IBV_QPT_RC,
 		};
-		struct ibv_qp *ibv = ibv_create_qp(attr->pd->ibv, &init);
 
-		if (ibv) {
+		errno = 0;
+		qp->ibv = ibv_create_qp(attr->pd->ibv, &init);
+		if (qp->ibv) {
 			qp->max_inline = init.cap.max_inline_data < max_inline
 						 ? init.cap.max_inline_data
 						 : max_inline;
-			return ibv;
+			return 0;
 		}
 		if (!max_inline)
-			return NULL;
+			return qp_refused(dev, attr);
 		max_inline = max_inline > SMALL_INLINE ? SMALL_INLINE : 0;
 	}
+}
+
+static int qp_modify(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	static const char *const names[] = {
+		[IBV_QPS_INIT] = "INIT",
+		[IBV_QPS_RTR] = "RTR",
+		[IBV_QPS_RTS] = "RTS",
+	};
+	int err = ibv_modify_qp(qp->ibv, attr, mask);
+
+	if (err) {
+		log_error("%s: ibv_modify_qp of QP %u to %s: %s", qp->dev->attr.device,
+			  qp->ibv->qp_num, names[attr->qp_state], strerror(err));
+		return -err;
+	}
+	qp->state = attr->qp_state;
+	return 0;
 }
 
 /*
@@ -57,12 +88,8 @@ static int qp_to_init(struct tp_qp *qp)
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				   IBV_ACCESS_REMOTE_WRITE,
 	};
-	int err = ibv_modify_qp(qp->ibv, &attr, mask);
 
-	if (err)
-		return -err;
-	qp->state = IBV_QPS_INIT;
-	return 0;
+	return qp_modify(qp, &attr, mask);
 }
 
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
@@ -87,11 +114,9 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->send_wr.num_sge = 1;
 	qp->recv_wr.sg_list = &qp->recv_sge;
 	qp->recv_wr.num_sge = 1;
-	qp->ibv = qp_ibv_create(dev, attr, qp);
-	if (!qp->ibv) {
-		err = -errno;
+	err = qp_ibv_create(dev, attr, qp);
+	if (err)
 		goto free_qp;
-	}
 	err = qp_to_init(qp);
 	if (err)
 		goto destroy_ibv;
@@ -145,20 +170,6 @@ void tp_qp_destroy(struct tp_qp *qp)
 {
 	qp->send_cq->senders--;
 	qp_put(qp);
-}
-
-static int qp_modify(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	int err = ibv_modify_qp(qp->ibv, attr, mask);
-
-	if (err) {
-		log_error("%s: ibv_modify_qp of QP %u to %s: %s", qp->dev->attr.device,
-			  qp->ibv->qp_num, attr->qp_state == IBV_QPS_RTR ? "RTR" : "RTS",
-			  strerror(err));
-		return -err;
-	}
-	qp->state = attr->qp_state;
-	return 0;
 }
 
 int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out)

@@ -150,6 +150,15 @@ static inline int post_result(int err)
 	return err > 0 ? -err : -ENOTCONN;
 }
 
+/*
+ * Why libibverbs made no object: some providers set no errno when a limit is exceeded. errno was
+ * set to 0 before the call.
+ */
+static inline int refusal(void)
+{
+	return errno ? -errno : -EINVAL;
+}
+
 /* Each gives up one hold of an object; the last one destroys it. On any thread. */
 void dev_put(struct tp_dev *dev); /* device.c */
 void pd_put(struct tp_pd *pd);	  /* mem.c */

@@ -24,9 +24,10 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw_out, DAT_RMR_CONTEXT *conte
 
 	if (!mw)
 		return -ENOMEM;
+	errno = 0;
 	mw->ibv = ibv_alloc_mw(pd->ibv, IBV_MW_TYPE_1);
 	if (!mw->ibv) {
-		err = -errno;
+		err = refusal();
 		log_util("%s: ibv_alloc_mw: %s", pd->dev->attr.device, strerror(-err));
 		free(mw);
 		return err;
