@@ -45,6 +45,21 @@ static void vendor_read(struct tp_dev *dev, uint32_t id)
 		return;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
+	dev->solicited =
+		SOLICITED_MISSES_SEND_ERRORS; /* it may: interrupts cost less than events */
+}
+
+/* The provider library of mlx5 uses no locks then, and aborts if it notices two threads. */
+static void single_threaded_check(const struct tp_dev *dev)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+	const char *value = getenv("MLX5_SINGLE_THREADED");
+
+	if (!value || strcmp(value, "1") != 0 || strcmp(dev->attr.vendor, "Mellanox") != 0)
+		return;
+	if (!atomic_flag_test_and_set(&warned))
+		log_warn("MLX5_SINGLE_THREADED=1 is unsafe, because each IA has a thread that "
+			 "uses the device, too; unset it");
 }
 
 /* No device attribute says whether ibv_resize_cq works, so it is tried on a small CQ. */
@@ -58,6 +73,21 @@ static bool can_resize_cq(struct ibv_context *ibv)
 	can = !ibv_resize_cq(cq, 64);
 	ibv_destroy_cq(cq);
 	return can;
+}
+
+/* Some devices advertise windows, but their driver or its set-up has none: one is tried, too. */
+static bool can_alloc_window(struct ibv_context *ibv)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(ibv);
+	struct ibv_mw *mw;
+
+	if (!pd)
+		return false;
+	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	if (mw)
+		ibv_dealloc_mw(mw);
+	ibv_dealloc_pd(pd);
+	return mw != NULL;
 }
 
 static unsigned clamp(int value, unsigned max)
@@ -98,9 +128,8 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	attr->max_cqe = clamp(device->max_cqe, INT_MAX);
 	attr->max_mr = clamp(device->max_mr, INT_MAX);
 	attr->max_pd = clamp(device->max_pd, INT_MAX);
-	attr->max_mw = device->device_cap_flags & IBV_DEVICE_MEM_WINDOW
-			       ? clamp(device->max_mw, INT_MAX)
-			       : 0;
+	if (device->device_cap_flags & IBV_DEVICE_MEM_WINDOW && can_alloc_window(dev->ibv))
+		attr->max_mw = clamp(device->max_mw, INT_MAX);
 	attr->max_sge = max_sge;
 	attr->max_read_wr_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
 				: dev->iwarp	       ? 1
@@ -203,6 +232,7 @@ static int context_open(struct tp_dev *dev, struct ibv_device *device, const cha
 	dev->iwarp = device->transport_type == IBV_TRANSPORT_IWARP;
 	env_read(dev);
 	attr_read(dev, &device_attr, &port_attr);
+	single_threaded_check(dev);
 	return 0;
 close_context:
 	ibv_close_device(dev->ibv);
