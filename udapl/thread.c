@@ -8,16 +8,47 @@
 
 #include "thread.h"
 
-int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+/* Bytes: enough for librdmacm, libibverbs and a line of the log. */
+#define SMALL_STACK (256 << 10)
+
+static int thread_start_with(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			     void *arg)
 {
 	sigset_t all, before;
 	int err;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(thread, NULL, run, arg);
+	err = pthread_create(thread, attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -err;
+}
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	return thread_start_with(thread, NULL, run, arg);
+}
+
+int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t detached;
+	size_t usual;
+	int err = -pthread_attr_init(&attr);
+
+	if (err)
+		return err;
+	if (!thread)
+		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_getstacksize(&attr, &usual);
+	pthread_attr_setstacksize(&attr, SMALL_STACK);
+	err = thread_start_with(thread ? thread : &detached, &attr, run, arg);
+	if (err == -EINVAL && !pthread_attr_setstacksize(&attr, usual)) {
+		/* the program's thread-local memory, which is on the stack, does not fit */
+		err = thread_start_with(thread ? thread : &detached, &attr, run, arg);
+	}
+	pthread_attr_destroy(&attr);
+	return err;
 }
 
 void cancel_forbid(struct cancellation *consumers)

@@ -12,6 +12,11 @@
  * threads. Returns 0 or a negative errno.
  */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+/*
+ * Likewise, detached if @thread is NULL, and with a small stack: for a thread that runs no code of
+ * the consumer, of which there may be many.
+ */
+int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /*
  * From cancel_forbid to cancel_restore the calling thread can't be cancelled, except between

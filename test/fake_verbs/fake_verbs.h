@@ -143,6 +143,9 @@ struct fv_device *fv_device(unsigned n);
 /* Makes @n an iWARP device. */
 void fv_make_iwarp(unsigned n);
 
+/* The next queue pair has this number, as devices use numbers again. */
+void fv_next_qp_num(uint32_t number);
+
 /* Queues an asynchronous event for each context of its device that ibv_open_device has made. */
 void fv_async_event(unsigned device, const struct ibv_async_event *event);
 

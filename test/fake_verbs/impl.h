@@ -99,6 +99,7 @@ struct fv_state {
 	struct fv_qp *qps;
 	struct fv_id_state *ids; /* newest first */
 	uint32_t next_number;	 /* of QPs, keys, handles */
+	uint32_t next_qp_num;	 /* 0: any */
 	uint16_t next_port;
 };
 extern struct fv_state fv;
@@ -114,6 +115,7 @@ void fv_unlock(void);
 /* Waits for fv.changed; the calling thread sleeps as one in a system call of RDMA would. */
 void fv_sleep_relock(const char *why);
 void fv_alive_add(enum fv_kind kind, int n);
+bool fake_is_inside(void);
 /* Ends the test: the code under test has broken a rule of the libraries. */
 void fv_require(bool kept, const char *rule);
 

@@ -274,6 +274,13 @@ static bool qp_fits(const struct fv_device *device, const struct ibv_qp_cap *cap
 	       cap->max_recv_sge <= device->max_sge;
 }
 
+void fv_next_qp_num(uint32_t number)
+{
+	fv_lock();
+	fv.next_qp_num = number;
+	fv_unlock();
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	struct fv_qp *qp;
@@ -294,10 +301,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		.pd = pd,
 		.send_cq = init->send_cq,
 		.recv_cq = init->recv_cq,
-		.qp_num = fv_number(),
+		.qp_num = fv.next_qp_num ? fv.next_qp_num : fv_number(),
 		.state = IBV_QPS_RESET,
 		.qp_type = init->qp_type,
 	};
+	fv.next_qp_num = 0;
 	qp->sq_sig_all = init->sq_sig_all;
 	qp->max_inline = init->cap.max_inline_data;
 	qp->sends.end = &qp->sends.first;

@@ -41,6 +41,10 @@
  *	REQUESTED		the peer gives up: any of these events	none; tp_accept reports it
  *									by a CM result
  *
+ * A rejection as stale does not end the attempt: to the peer, an earlier connection with the number
+ * of this queue pair has not ended yet. The state is RETRYING for STALE_RETRY_TIME, then a new
+ * identifier begins at RESOLVING_ADDR, STALE_RETRIES times.
+ *
  * In any state the core may call tp_release (or tp_reject in state REQUESTED). No upcall follows:
  *
  *	ESTABLISHED		[rdma_disconnect] LINGERING until the peer's answer, which is
@@ -49,7 +53,8 @@
  *	REQUESTED		[rdma_reject] destroyed
  *	a CM result is due	LINGERING until it is handled, however long that takes
  *	any other		destroyed [rdma_destroy_id, which notifies the peer if need be]; an
- *				iWARP attempt without an answer as an orphan (iwarp.c)
+ *				iWARP attempt without an answer as an orphan (iwarp.c), which is
+ *				LINGERING if that fails
  *
  * The owner of a struct tp_conn and its identifier, which destroys them, is in turn
  *
@@ -72,6 +77,9 @@
 #define PORT_TRIES     16
 /* ns; time for two retransmissions of a lost disconnect request */
 #define LINGER_TIME UINT64_C(10000000000)
+/* ns, times: together longer than a connection is in timewait on most networks */
+#define STALE_RETRY_TIME UINT64_C(250000000)
+#define STALE_RETRIES	 40
 
 /* The private data of a rejection by the provider. One by a consumer has none. */
 static const char rejected_by_provider[4] = { 'D', 'A', 'T', 0 };
@@ -104,6 +112,24 @@ void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
 	id_destroy(dev, id);
 }
 
+/*
+ * The address of the device has moved to another one since it was opened: queue pairs of this
+ * device can't be used there.
+ */
+static bool id_is_elsewhere(const struct tp_dev *dev, struct rdma_cm_id *id)
+{
+	char text[SOCKADDR_TEXT_SIZE];
+	const char *device = id->verbs ? ibv_get_device_name(id->verbs->device) : dev->attr.device;
+
+	if (!strcmp(device, dev->attr.device) && (!id->verbs || id->port_num == dev->port))
+		return false;
+	log_error("%s port %u: the address %s belongs to %s port %u now: no connection is possible "
+		  "until the IA is opened again",
+		  dev->attr.device, dev->port, sockaddr_text(rdma_get_local_addr(id), text), device,
+		  id->port_num);
+	return true;
+}
+
 static void log_failure(const struct tp_conn *conn, const char *call, int err)
 {
 	char text[SOCKADDR_TEXT_SIZE];
@@ -128,74 +154,118 @@ static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, en
 	return conn;
 }
 
-/* No CM result is due, or no helper thread is running and the device is being closed. */
-static void cm_conn_destroy(struct tp_conn *conn)
-{
-	conn->dev->conns--;
-	if (conn->orphaned_qp && iwarp_orphan_destroy(conn))
-		return;
-	id_destroy(conn->dev, conn->id);
-	if (conn->orphaned_qp)
-		qp_put(conn->orphaned_qp);
-	free(conn);
-}
-
-/* ---- lingering connections ---- */
-
 /*
- * While there are connections the service thread looks here after LINGER_TIME at the latest. So
- * none that begins to linger meanwhile has to wake it.
+ * No CM result is due, or no helper thread is running and the device is being closed. False: it is
+ * an orphan that can't be destroyed without sleeping.
  */
-uint64_t tp_dev_deadline(const struct tp_dev *dev)
-{
-	up_assert_locked(dev->ia);
-	if (dev->lingering)
-		return dev->lingering->deadline;
-	return dev->conns ? tp_now() + LINGER_TIME : TP_NEVER;
-}
-
-static void lingering_add(struct tp_conn *conn)
+static bool conn_try_destroy(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 
-	conn->state = CM_LINGERING;
-	conn->deadline = tp_now() + LINGER_TIME;
-	conn->next = NULL;
-	conn->back = dev->lingering_end;
-	*dev->lingering_end = conn;
-	dev->lingering_end = &conn->next;
+	if (conn->orphaned_qp && !conn->answered) {
+		if (!iwarp_orphan_destroy(conn))
+			return false;
+	} else if (conn->orphaned_qp) {
+		cm_events_discard(dev, conn->id);
+		iwarp_orphan_end(conn);
+	} else {
+		id_destroy(dev, conn->id);
+		free(conn);
+	}
+	dev->conns--;
+	return true;
 }
 
-static void lingering_remove(struct tp_conn *conn)
+/* ---- connections that wait for a time ---- */
+
+static void conn_list_init(struct conn_list *list)
+{
+	list->first = NULL;
+	list->end = &list->first;
+}
+
+static void conn_list_add(struct conn_list *list, struct tp_conn *conn, uint64_t delay)
+{
+	conn->deadline = tp_now() + delay;
+	conn->next = NULL;
+	conn->back = list->end;
+	*list->end = conn;
+	list->end = &conn->next;
+}
+
+static void conn_list_remove(struct conn_list *list, struct tp_conn *conn)
 {
 	*conn->back = conn->next;
 	if (conn->next)
 		conn->next->back = conn->back;
 	else
-		conn->dev->lingering_end = conn->back;
+		list->end = conn->back;
 }
 
-/* The peer has answered, or the CM result is handled. */
+static struct tp_conn *conn_list_due(const struct conn_list *list)
+{
+	return list->first && list->first->deadline <= tp_now() ? list->first : NULL;
+}
+
+/*
+ * While there are connections the service thread looks here after LINGER_TIME at the latest. So
+ * none that begins to linger meanwhile has to wake it. One begins to wait for its next attempt on
+ * that thread only.
+ */
+uint64_t tp_dev_deadline(const struct tp_dev *dev)
+{
+	const struct tp_conn *lingering = dev->lingering.first, *retrying = dev->retrying.first;
+	uint64_t deadline = TP_NEVER;
+
+	up_assert_locked(dev->ia);
+	if (lingering)
+		deadline = lingering->deadline;
+	else if (dev->conns)
+		deadline = tp_now() + LINGER_TIME;
+	return retrying ? min_u64(retrying->deadline, deadline) : deadline;
+}
+
+static void linger(struct tp_conn *conn)
+{
+	conn->state = CM_LINGERING;
+	conn_list_add(&conn->dev->lingering, conn, LINGER_TIME);
+}
+
+/* Later, if it is an orphan for which there are no resources. */
+static void cm_conn_destroy(struct tp_conn *conn)
+{
+	if (!conn_try_destroy(conn))
+		linger(conn);
+}
+
+/* The peer has answered, the CM result is handled, or the time is up. */
 static void linger_finish(struct tp_conn *conn)
 {
 	if (conn->result_pending)
 		return;
-	lingering_remove(conn);
+	conn_list_remove(&conn->dev->lingering, conn);
 	cm_conn_destroy(conn);
 }
 
-void cm_linger_expire(struct tp_dev *dev)
+static void linger_expire(struct tp_conn *conn)
 {
-	uint64_t now = dev->lingering ? tp_now() : 0;
+	conn_list_remove(&conn->dev->lingering, conn);
+	if (conn->result_pending)
+		linger(conn);
+	else
+		cm_conn_destroy(conn);
+}
+
+static void connect_again(struct tp_conn *conn);
+
+void cm_times_expire(struct tp_dev *dev)
+{
 	struct tp_conn *conn;
 
-	while ((conn = dev->lingering) && conn->deadline <= now) {
-		lingering_remove(conn);
-		if (conn->result_pending)
-			lingering_add(conn);
-		else
-			cm_conn_destroy(conn);
-	}
+	while ((conn = conn_list_due(&dev->lingering)))
+		linger_expire(conn);
+	while ((conn = conn_list_due(&dev->retrying)))
+		connect_again(conn);
 }
 
 /* ---- release ---- */
@@ -209,10 +279,12 @@ void tp_release(struct tp_conn *conn)
 		conn->qp->conn = NULL;
 	conn->ep = NULL;
 	conn->qp = NULL;
+	if (conn->state == CM_RETRYING)
+		conn_list_remove(&conn->dev->retrying, conn);
 	if (conn->state == CM_ESTABLISHED && !rdma_disconnect(conn->id))
-		lingering_add(conn);
+		linger(conn);
 	else if (conn->result_pending)
-		lingering_add(conn);
+		linger(conn);
 	else if (conn->state == CM_REQUESTED)
 		tp_reject(conn, false);
 	else
@@ -236,6 +308,8 @@ static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 		linger_finish(conn);
 		return;
 	}
+	if (before == CM_RETRYING)
+		conn_list_remove(&conn->dev->retrying, conn);
 	conn->state = CM_ENDED;
 	if (before == CM_ESTABLISHED)
 		up_disconnected(conn->ep);
@@ -282,6 +356,8 @@ void cm_result_handle(struct tp_conn *conn)
 	up_assert_locked(conn->dev->ia);
 	iwarp_helper_join(conn);
 	conn->result_pending = false;
+	/* a thread that was cancelled may have sent the request */
+	conn->answered |= err && err != -ECANCELED;
 	if (err && conn->state == CM_CONNECTING)
 		log_failure(conn, "rdma_connect", err);
 	if (conn->state == CM_LINGERING)
@@ -311,33 +387,45 @@ static int route_check(const struct sockaddr_storage *from, const struct sockadd
 	return err == -ENETUNREACH || err == -EHOSTUNREACH ? err : 0;
 }
 
-int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
-	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn_out)
+/* A new identifier, which begins to look for @to. */
+static int id_resolve(struct tp_dev *dev, struct sockaddr *to, struct rdma_cm_id **id_out)
 {
-	struct sockaddr_storage to, from = dev->attr.addr;
+	struct sockaddr_storage from = dev->attr.addr;
+	char text[SOCKADDR_TEXT_SIZE];
+	const char *call = "rdma_create_id";
 	struct rdma_cm_id *id;
-	struct tp_conn *conn;
 	int err;
 
-	up_assert_locked(dev->ia);
-	if (remote->sa_family != from.ss_family)
-		return -EAFNOSUPPORT;
-	sockaddr_copy(&to, remote);
-	sockaddr_set_port(&to, port);
-	err = route_check(&from, &to);
-	if (err)
-		return err;
-	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_TCP))
-		return -errno;
-	conn = cm_conn_new(dev, id, CM_RESOLVING_ADDR);
-	if (!conn) {
-		err = -ENOMEM;
+	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_TCP)) {
+		err = -errno;
+		goto report;
+	}
+	call = "rdma_resolve_addr";
+	if (rdma_resolve_addr(id, (struct sockaddr *)&from, to, (int)dev->env.arp_timeout)) {
+		err = -errno;
 		goto destroy_id;
 	}
+	*id_out = id;
+	return 0;
+destroy_id:
+	rdma_destroy_id(id);
+report:
+	log_cm("%s: peer %s: %s: %s", dev->attr.device, sockaddr_text(to, text), call,
+	       strerror(-err));
+	return err;
+}
+
+/* The parameters of rdma_connect for a request with @param. */
+static void request_prepare(struct tp_conn *conn, const struct tp_qp *qp,
+			    const struct tp_cm_param *param)
+{
+	const struct tp_dev *dev = conn->dev;
+
 	conn->max_read_in = min_u64(param->max_read_in, dev->attr.max_read_in);
 	conn->max_read_out = min_u64(param->max_read_out, dev->attr.max_read_out);
 	conn->arp_retry = dev->env.arp_retry;
 	conn->route_retry = dev->env.route_retry;
+	conn->stale_retry = STALE_RETRIES;
 	if (param->private_data_size)
 		memcpy(conn->private_data, param->private_data, param->private_data_size);
 	conn->param = (struct rdma_conn_param){
@@ -350,22 +438,56 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		.rnr_retry_count = TP_RNR_RETRY_NO_LIMIT,
 		.qp_num = qp->ibv->qp_num,
 	};
-	if (rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to,
-			      (int)dev->env.arp_timeout)) {
-		err = -errno;
-		goto free_conn;
+}
+
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn_out)
+{
+	struct sockaddr_storage to;
+	struct rdma_cm_id *id;
+	struct tp_conn *conn;
+	int err;
+
+	up_assert_locked(dev->ia);
+	if (remote->sa_family != dev->attr.addr.ss_family)
+		return -EAFNOSUPPORT;
+	sockaddr_copy(&to, remote);
+	sockaddr_set_port(&to, port);
+	err = route_check(&dev->attr.addr, &to);
+	if (err)
+		return err;
+	err = id_resolve(dev, (struct sockaddr *)&to, &id);
+	if (err)
+		return err;
+	conn = cm_conn_new(dev, id, CM_RESOLVING_ADDR);
+	if (!conn) {
+		rdma_destroy_id(id);
+		return -ENOMEM;
 	}
+	request_prepare(conn, qp, param);
 	conn->ep = ep;
 	conn->qp = qp;
 	qp->conn = conn;
 	*conn_out = conn;
 	return 0;
-free_conn:
-	dev->conns--;
-	free(conn);
-destroy_id:
-	rdma_destroy_id(id);
-	return err;
+}
+
+/* With another identifier: that of an attempt that was rejected can't be used again. */
+static void connect_again(struct tp_conn *conn)
+{
+	struct tp_dev *dev = conn->dev;
+	struct rdma_cm_id *id;
+	int err = id_resolve(dev, rdma_get_peer_addr(conn->id), &id);
+
+	if (err) {
+		cm_conn_ended(conn, cause_of_errno(err));
+		return;
+	}
+	conn_list_remove(&dev->retrying, conn);
+	conn->state = CM_RESOLVING_ADDR;
+	id_destroy(dev, conn->id);
+	conn->id = id;
+	id->context = conn;
 }
 
 static void on_addr_resolved(struct tp_conn *conn, const struct cm_event *event)
@@ -373,6 +495,10 @@ static void on_addr_resolved(struct tp_conn *conn, const struct cm_event *event)
 	(void)event;
 	if (conn->state != CM_RESOLVING_ADDR)
 		return;
+	if (id_is_elsewhere(conn->dev, conn->id)) {
+		cm_conn_ended(conn, TP_LOCAL_ERROR);
+		return;
+	}
 	conn->state = CM_RESOLVING_ROUTE;
 	if (rdma_resolve_route(conn->id, (int)conn->dev->env.route_timeout)) {
 		log_failure(conn, "rdma_resolve_route", -errno);
@@ -456,7 +582,8 @@ static struct tp_listener *listener_of_id(const struct tp_dev *dev, const struct
 static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 {
 	const struct tp_listener *listener = listener_of_id(dev, event->listen_id);
-	struct tp_conn *conn = listener ? cm_conn_new(dev, event->id, CM_REQUESTED) : NULL;
+	bool possible = listener && !id_is_elsewhere(dev, event->id);
+	struct tp_conn *conn = possible ? cm_conn_new(dev, event->id, CM_REQUESTED) : NULL;
 	struct sockaddr_storage local, remote;
 	const struct tp_request request = {
 		.local = (struct sockaddr *)&local,
@@ -608,6 +735,10 @@ void cm_comm_established(struct tp_conn *conn)
 /* The passive side, and the active side on iWARP. */
 static void on_established(struct tp_conn *conn, const struct cm_event *event)
 {
+	if (conn->state == CM_LINGERING) {
+		linger_finish(conn); /* an orphan's answer */
+		return;
+	}
 	if (conn->state != CM_CONNECTING && conn->state != CM_ACCEPTING)
 		return;
 	/* an iWARP peer without the enhanced MPA handshake does not send its read depths */
@@ -624,6 +755,18 @@ static void on_unreachable(struct tp_conn *conn, const struct cm_event *event)
 	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
+/* False: it has been tried often enough, or is given up. */
+static bool retry_if_stale(struct tp_conn *conn, const struct cm_event *event)
+{
+	if (conn->dev->iwarp || event->status != CM_REJECT_STALE || conn->state != CM_CONNECTING ||
+	    !conn->stale_retry)
+		return false;
+	conn->stale_retry--;
+	conn->state = CM_RETRYING;
+	conn_list_add(&conn->dev->retrying, conn, STALE_RETRY_TIME);
+	return true;
+}
+
 /* A rejection on iWARP has no reason code. */
 static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 {
@@ -632,6 +775,8 @@ static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 			      sizeof(rejected_by_provider));
 	bool by_consumer = conn->dev->iwarp || event->status == CM_REJECT_CONSUMER_DEFINED;
 
+	if (retry_if_stale(conn, event))
+		return;
 	cm_conn_ended(conn, by_consumer && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 }
 
@@ -663,20 +808,31 @@ static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 
 /* ---- the service thread's part ---- */
 
-static void (*const event_handlers[])(struct tp_conn *conn, const struct cm_event *event) = {
-	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_addr_resolved,
-	[RDMA_CM_EVENT_ADDR_ERROR] = on_addr_error,
-	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route_resolved,
-	[RDMA_CM_EVENT_ROUTE_ERROR] = on_route_error,
-	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_connect_response,
-	[RDMA_CM_EVENT_CONNECT_ERROR] = on_unreachable,
-	[RDMA_CM_EVENT_UNREACHABLE] = on_unreachable,
-	[RDMA_CM_EVENT_REJECTED] = on_rejected,
-	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
-	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
-	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_device_removal,
-	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_timewait_exit,
+static const struct {
+	void (*handle)(struct tp_conn *conn, const struct cm_event *event);
+	bool answers; /* iWARP: the attempt */
+} event_types[] = {
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = { on_addr_resolved, false },
+	[RDMA_CM_EVENT_ADDR_ERROR] = { on_addr_error, false },
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = { on_route_resolved, false },
+	[RDMA_CM_EVENT_ROUTE_ERROR] = { on_route_error, false },
+	[RDMA_CM_EVENT_CONNECT_RESPONSE] = { on_connect_response, false },
+	[RDMA_CM_EVENT_CONNECT_ERROR] = { on_unreachable, true },
+	[RDMA_CM_EVENT_UNREACHABLE] = { on_unreachable, true },
+	[RDMA_CM_EVENT_REJECTED] = { on_rejected, true },
+	[RDMA_CM_EVENT_ESTABLISHED] = { on_established, true },
+	[RDMA_CM_EVENT_DISCONNECTED] = { on_disconnected, true },
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = { on_device_removal, false },
+	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = { on_timewait_exit, false },
 };
+
+static void conn_event(struct tp_conn *conn, const struct cm_event *event)
+{
+	if (event->type >= ARRAY_SIZE(event_types) || !event_types[event->type].handle)
+		return;
+	conn->answered |= event_types[event->type].answers;
+	event_types[event->type].handle(conn, event);
+}
 
 void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 {
@@ -686,8 +842,8 @@ void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 	up_assert_locked(dev->ia);
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
 		on_connect_request(dev, event);
-	else if (conn && event->type < ARRAY_SIZE(event_handlers) && event_handlers[event->type])
-		event_handlers[event->type](conn, event);
+	else if (conn)
+		conn_event(conn, event);
 	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL && !dev->removed) {
 		dev->removed = true;
 		up_dev_fatal(dev->ia);
@@ -710,20 +866,25 @@ int cm_open(struct tp_dev *dev)
 	if (!dev->cm)
 		return -errno;
 	dev->pending_end = &dev->pending;
-	dev->lingering_end = &dev->lingering;
+	conn_list_init(&dev->lingering);
+	conn_list_init(&dev->retrying);
 	mutex_init(&dev->result_lock, RANK_CM_RESULT);
 	return 0;
 }
 
-/* The core has released all connections. The lingering ones are destroyed without waiting. */
+/*
+ * The core has released all connections. The lingering ones are destroyed without waiting, as long
+ * as there are resources.
+ */
 void cm_close(struct tp_dev *dev)
 {
 	struct tp_conn *conn;
 
-	while ((conn = dev->lingering)) {
-		lingering_remove(conn);
+	while ((conn = dev->lingering.first)) {
+		conn_list_remove(&dev->lingering, conn);
 		iwarp_helper_join(conn);
-		cm_conn_destroy(conn);
+		if (!conn_try_destroy(conn))
+			iwarp_orphan_end(conn);
 	}
 	mutex_destroy(&dev->result_lock);
 	rdma_destroy_event_channel(dev->cm);

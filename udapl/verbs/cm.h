@@ -5,13 +5,16 @@
 
 #include "verbs.h"
 
-#define CM_REJECT_CONSUMER_DEFINED 28 /* InfiniBand's reason code for a rejection */
+/* InfiniBand's reason codes for a rejection */
+#define CM_REJECT_STALE		   10
+#define CM_REJECT_CONSUMER_DEFINED 28
 
 /* The top of cm.c shows how a connection moves through these states. */
 enum cm_state {
 	CM_RESOLVING_ADDR,  /* active side */
 	CM_RESOLVING_ROUTE, /* active side */
 	CM_CONNECTING,	    /* active side: the request is sent */
+	CM_RETRYING,	    /* active side: waits, then begins again */
 	CM_REQUESTED,	    /* passive side: the core accepts, rejects or releases it next */
 	CM_ACCEPTING,	    /* passive side: the reply is sent, or its failure is to be reported */
 	CM_ESTABLISHED,
@@ -27,9 +30,9 @@ struct tp_conn {
 	struct tp_qp *qp; /* likewise; qp->conn is this connection */
 	/* what this side takes and sends; of a request: what the peer takes and sends */
 	unsigned max_read_in, max_read_out;
-	unsigned arp_retry, route_retry; /* that are left */
+	unsigned arp_retry, route_retry, stale_retry; /* that are left */
 
-	/* CM_LINGERING: the links of dev->lingering */
+	/* CM_LINGERING, CM_RETRYING: the links of dev->lingering, dev->retrying */
 	struct tp_conn *next, **back;
 	uint64_t deadline;
 
@@ -44,7 +47,13 @@ struct tp_conn {
 	/* iWARP */
 	bool has_helper;
 	pthread_t helper;
+	/*
+	 * The kernel does not wait for the peer any more. Set at the answer, or when rdma_connect
+	 * has failed.
+	 */
+	bool answered;
 	struct tp_qp *orphaned_qp; /* held; this is an attempt that was given up unanswered */
+	struct rdma_event_channel *own_channel; /* NULL: the identifier uses dev->cm */
 
 	/* active side */
 	struct rdma_conn_param param;
@@ -71,8 +80,8 @@ struct cm_event {
 void cm_event_handle(struct tp_dev *dev, const struct cm_event *event);
 void cm_result_handle(struct tp_conn *conn);
 
-/* Destroys the connections whose time is up. */
-void cm_linger_expire(struct tp_dev *dev);
+/* Destroys the connections that have lingered, and begins attempts again. */
+void cm_times_expire(struct tp_dev *dev);
 
 /* Rejects a request that the core has not seen, and destroys its identifier. */
 void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id);
@@ -95,9 +104,11 @@ void iwarp_release(struct tp_conn *conn);
 /* Waits for the end of the helper thread, if there is one. */
 void iwarp_helper_join(struct tp_conn *conn);
 /*
- * Destroys an orphan on a thread of its own. False: there are no resources for that, and @conn is
- * unchanged.
+ * Destroys an orphan on a thread of its own. False: there are no resources for that, and the caller
+ * still owns @conn.
  */
 bool iwarp_orphan_destroy(struct tp_conn *conn);
+/* Destroys an orphan; sleeps while it has no answer. Needs no ia->lock. */
+void iwarp_orphan_end(struct tp_conn *conn);
 
 #endif

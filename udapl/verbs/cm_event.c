@@ -27,7 +27,7 @@ static const char *const reject_reasons[] = {
 	[5] = "unsupported request",
 	[6] = "invalid communication ID",
 	[8] = "invalid service ID: no listener",
-	[10] = "stale connection",
+	[CM_REJECT_STALE] = "stale connection",
 	[12] = "invalid GID",
 	[26] = "invalid path MTU",
 	[27] = "insufficient responder resources",
@@ -179,5 +179,5 @@ void cm_progress(struct tp_dev *dev, bool ready)
 		cm_result_handle(conn);
 	if (ready || dev->pending)
 		events_handle(dev);
-	cm_linger_expire(dev);
+	cm_times_expire(dev);
 }

@@ -14,7 +14,8 @@
  *  - the struct tp_conn;
  *  - the rdma_cm_id, which moves to an event channel of its own;
  *  - a hold on the queue pair, which in turn holds its CQs, its PD and the device.
- * The thread may be running when the device is closed already. The provider library is linked with
+ * Without the resources for that, the orphan lingers until its answer, or until there are. The
+ * thread may be running when the device is closed already. The provider library is linked with
  * -z nodelete, so its code stays mapped. If the process exits, the kernel delays the end of the
  * process until the attempt has its answer.
  */
@@ -46,7 +47,7 @@ static void *helper_main(void *arg)
 
 int iwarp_connect(struct tp_conn *conn)
 {
-	int err = thread_start(&conn->helper, helper_main, conn);
+	int err = thread_start_small(&conn->helper, helper_main, conn);
 
 	if (err)
 		return err;
@@ -89,23 +90,26 @@ void iwarp_release(struct tp_conn *conn)
 		pthread_cancel(conn->helper);
 }
 
-/* Needs no ia->lock. The device may be closed. */
-static void *orphan_main(void *arg)
+/* The device may be closed. */
+void iwarp_orphan_end(struct tp_conn *conn)
 {
-	struct tp_conn *conn = arg;
-	struct rdma_event_channel *channel = conn->id->channel;
-
 	rdma_destroy_id(conn->id);
-	rdma_destroy_event_channel(channel);
+	if (conn->own_channel)
+		rdma_destroy_event_channel(conn->own_channel);
 	qp_put(conn->orphaned_qp);
 	free(conn);
+}
+
+static void *orphan_main(void *arg)
+{
+	iwarp_orphan_end(arg);
 	return NULL;
 }
 
-bool iwarp_orphan_destroy(struct tp_conn *conn)
+/* To an event channel that outlives the device's. */
+static bool orphan_migrate(struct tp_conn *conn)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	pthread_t thread;
 
 	if (!channel)
 		return false;
@@ -113,10 +117,13 @@ bool iwarp_orphan_destroy(struct tp_conn *conn)
 		rdma_destroy_event_channel(channel);
 		return false;
 	}
+	conn->own_channel = channel;
 	cm_events_discard(conn->dev, conn->id);
-	if (thread_start(&thread, orphan_main, conn))
-		orphan_main(conn);
-	else
-		pthread_detach(thread);
 	return true;
+}
+
+bool iwarp_orphan_destroy(struct tp_conn *conn)
+{
+	return (conn->own_channel || orphan_migrate(conn)) &&
+	       !thread_start_small(NULL, orphan_main, conn);
 }

@@ -70,6 +70,11 @@ enum solicited_quirk {
 	SOLICITED_MISSES_ALL,	      /* soft iWARP: none for solicited receives either */
 };
 
+/* Connections that wait for a time, by deadline. */
+struct conn_list {
+	struct tp_conn *first, **end;
+};
+
 struct tp_dev {
 	_Atomic unsigned holders; /* its owner, PDs and CQs: these need ibv, and nothing else */
 	struct ia *ia;
@@ -85,8 +90,8 @@ struct tp_dev {
 	bool removed;	/* librdmacm said so */
 	unsigned conns; /* that exist */
 	struct tp_listener *listeners;
-	struct cm_event *pending, **pending_end;    /* taken off the channel, not handled yet */
-	struct tp_conn *lingering, **lingering_end; /* by deadline */
+	struct cm_event *pending, **pending_end; /* taken off the channel, not handled yet */
+	struct conn_list lingering, retrying;
 
 	struct mutex result_lock;
 	struct tp_conn *results; /* result_lock; linked by next_result, newest first */
@@ -202,7 +207,7 @@ int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, uns
 int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
 
-/* Events, if the channel is @ready or some are pending; results; connections that lingered. */
+/* Events, if the channel is @ready or some are pending; results; what is due by time. */
 void cm_progress(struct tp_dev *dev, bool ready);
 /* IBV_EVENT_COMM_EST: data came before the peer's last message of the handshake. */
 void cm_comm_established(struct tp_conn *conn);
