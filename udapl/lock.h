@@ -29,6 +29,7 @@ enum lock_rank {
 	/* spinlocks */
 	RANK_POST,
 	RANK_EVD,
+	RANK_CQ_STRAYS,
 	RANK_RMR,
 	RANK_LMR_TABLE,
 	RANK_RELEASE_QUEUE,

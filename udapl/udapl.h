@@ -20,6 +20,7 @@
  *				direction, on a thread-safe IA
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
  *				lock of the fast paths.
+ *	cq->stray_lock		spin (verbs/stray.c); orphaned queue pairs of a completion queue
  *	rmr->lock		spin; the bindings of a window
  *	ia->lmr_lock		spin; the live LMRs by context
  *	ia->releases.lock	spin; the queue of deferred releases

@@ -100,7 +100,7 @@ START_TEST(an_open_without_memory_leaves_nothing)
 	struct tp_dev *dev;
 	int err;
 
-	alloc_fail_nth(2);
+	alloc_fail_nth(1);
 	err = tp_dev_open("fveth0 0", up_ia(), &dev);
 	ck_assert(alloc_failed());
 	ck_assert_int_eq(err, -ENOMEM);

@@ -53,7 +53,8 @@ static inline void wc_convert(struct tp_wc *to, const struct ibv_wc *from)
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	struct ibv_wc batch[TP_POLL_MAX];
-	int got = ibv_poll_cq(cq->ibv, (int)max, batch);
+	struct ibv_cq *polled = atomic_load_explicit(&cq->polled, memory_order_relaxed);
+	int got = ibv_poll_cq(polled, (int)max, batch);
 
 	if (got <= 0)
 		return 0;
@@ -90,6 +91,7 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 		err = refusal();
 		goto destroy_channel;
 	}
+	stray_init(cq);
 	dev->holders++;
 	*cq_out = cq;
 	return 0;
@@ -110,6 +112,7 @@ void cq_put(struct tp_cq *cq)
 	if (err)
 		log_error("%s: ibv_destroy_cq: %s", cq->dev->attr.device, strerror(err));
 	ibv_destroy_comp_channel(cq->channel);
+	stray_fini(cq);
 	dev_put(cq->dev);
 	free(cq);
 }

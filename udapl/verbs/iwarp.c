@@ -78,6 +78,7 @@ static void make_orphan(struct tp_conn *conn)
 		log_warn("%s: id %p is released, but ibv_modify_qp of QP %u to ERR failed: %s",
 			 conn->dev->attr.device, (void *)conn->id, qp->ibv->qp_num, strerror(-err));
 	qp->ep = NULL;
+	qp->orphaned = true;
 	qp->holders++;
 	conn->orphaned_qp = qp;
 }

@@ -56,6 +56,21 @@ static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, stru
 	}
 }
 
+/* Until its completions are dropped no more, the number of an orphan must not be used again. */
+static int qp_ibv_create_unlike_stray(struct tp_dev *dev, const struct tp_qp_attr *attr,
+				      struct tp_qp *qp)
+{
+	int err = qp_ibv_create(dev, attr, qp);
+	struct ibv_qp *alike = qp->ibv;
+
+	if (err || !dev->iwarp ||
+	    !(stray_has(attr->send_cq, alike->qp_num) || stray_has(attr->recv_cq, alike->qp_num)))
+		return err;
+	err = qp_ibv_create_unlike_stray(dev, attr, qp); /* while that one has the number */
+	ibv_destroy_qp(alike);
+	return err;
+}
+
 static int qp_modify(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	static const char *const names[] = {
@@ -114,7 +129,10 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->send_wr.num_sge = 1;
 	qp->recv_wr.sg_list = &qp->recv_sge;
 	qp->recv_wr.num_sge = 1;
-	err = qp_ibv_create(dev, attr, qp);
+	err = stray_qp_prepare(qp);
+	if (err)
+		goto free_qp;
+	err = qp_ibv_create_unlike_stray(dev, attr, qp);
 	if (err)
 		goto free_qp;
 	err = qp_to_init(qp);
@@ -134,6 +152,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 destroy_ibv:
 	ibv_destroy_qp(qp->ibv);
 free_qp:
+	stray_qp_end(qp);
 	free(qp);
 	return err;
 }
@@ -159,6 +178,7 @@ void qp_put(struct tp_qp *qp)
 	if (err)
 		log_error("%s: ibv_destroy_qp of QP %u: %s", qp->dev->attr.device, qp->ibv->qp_num,
 			  strerror(err));
+	stray_qp_end(qp);
 	cq_put(qp->recv_cq);
 	cq_put(qp->send_cq);
 	pd_put(qp->pd);
@@ -169,6 +189,8 @@ void qp_put(struct tp_qp *qp)
 void tp_qp_destroy(struct tp_qp *qp)
 {
 	qp->send_cq->senders--;
+	if (qp->orphaned)
+		stray_qp_begin(qp);
 	qp_put(qp);
 }
 

@@ -14,6 +14,7 @@
  *	cm.c		the life of a connection; cm.h has the structs
  *	cm_event.c	what the service thread handles for connections: events, CM results
  *	iwarp.c		connecting on iWARP, where librdmacm blocks
+ *	stray.c		late completions of a queue pair that an iWARP attempt still uses
  *
  * The objects that move data (protection domains, completion queues, queue pairs) are made with
  * libibverbs on a device context of our own. librdmacm makes the connections; it is given only the
@@ -121,6 +122,11 @@ struct tp_cq {
 	struct tp_dev *dev;
 	struct evd *evd;	  /* ia->lock; NULL: its owner has destroyed it */
 	_Atomic unsigned senders; /* QPs that have it as their send CQ */
+
+	_Atomic(struct ibv_cq *) polled; /* by tp_cq_poll: ibv or &filter, see stray.c */
+	struct ibv_cq filter;		 /* only its context is used */
+	struct spinlock stray_lock;
+	struct stray *strays; /* stray_lock */
 };
 
 struct tp_qp {
@@ -142,6 +148,9 @@ struct tp_qp {
 	struct tp_conn *conn; /* ia->lock */
 	/* the state that we set last; soft iWARP always reports RESET, so ibv_query_qp is no use */
 	enum ibv_qp_state state;
+	bool orphaned;		 /* ia->lock; an attempt with it was given up without an answer */
+	bool filtered;		 /* stray_qp_begin was called */
+	struct stray *strays[2]; /* iWARP; of recv_cq, and of send_cq if that is another one */
 };
 
 /*
@@ -169,6 +178,19 @@ void dev_put(struct tp_dev *dev); /* device.c */
 void pd_put(struct tp_pd *pd);	  /* mem.c */
 void cq_put(struct tp_cq *cq);	  /* cq.c */
 void qp_put(struct tp_qp *qp);	  /* qp.c */
+
+/* ---- stray.c ---- */
+
+/* @cq->ibv is set. */
+void stray_init(struct tp_cq *cq);
+void stray_fini(struct tp_cq *cq);
+/* Allocates what the other two need. On failure stray_qp_end follows, too. */
+int stray_qp_prepare(struct tp_qp *qp);
+/* Its owner destroys it; the orphan may use it for longer. Now its completions are dropped. */
+void stray_qp_begin(struct tp_qp *qp);
+void stray_qp_end(struct tp_qp *qp); /* ibv_destroy_qp has returned */
+/* Completions of a QP of this number may be dropped. */
+bool stray_has(struct tp_cq *cq, uint32_t qp_num);
 
 /* ---- resolve.c ---- */
 
