@@ -36,6 +36,12 @@ static DAT_COUNT max_dtos(const struct ia *ia)
 }
 
 /* SRQs are not offered yet. */
+/* Bytes of a message or an RDMA. */
+static DAT_VLEN max_length(const struct tp_attr *tp)
+{
+	return min_u64(tp->max_message, TP_MAX_LENGTH);
+}
+
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 {
 	const struct tp_attr *tp = ia->attr;
@@ -59,8 +65,8 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_lmr_block_size = tp->max_mr_size;
 	attr->max_lmr_virtual_address = UINTPTR_MAX;
 	attr->max_pzs = (DAT_COUNT)tp->max_pd;
-	attr->max_message_size = tp->max_message;
-	attr->max_rdma_size = tp->max_message;
+	attr->max_message_size = max_length(tp);
+	attr->max_rdma_size = max_length(tp);
 	/* without windows each bind registers a region */
 	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr);
 	attr->max_rmr_target_address = UINT64_MAX;
@@ -149,8 +155,8 @@ static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 
 	*attr = (DAT_EP_ATTR){
 		.service_type = DAT_SERVICE_TYPE_RC,
-		.max_message_size = tp->max_message,
-		.max_rdma_size = tp->max_message,
+		.max_message_size = max_length(tp),
+		.max_rdma_size = max_length(tp),
 		.qos = DAT_QOS_BEST_EFFORT,
 		.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG,
 		.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG,

@@ -117,16 +117,16 @@ DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
-	bool single = ep->qp && !ep->thread_safe;
+	unsigned open = !ep->qp ? 0 : ep->thread_safe ? EP_SHARED : EP_OPEN;
 	bool requests = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
 	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
 		      state == DAT_EP_STATE_DISCONNECTED;
 
 	/* first: a post that sees the gate open reads it */
 	ep->read_limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
-	atomic_store(&ep->send_gate, single && requests ? EP_OPEN : 0);
+	atomic_store(&ep->send_gate, requests ? open : 0);
 	race_reach(RACE_GATE, ep);
-	atomic_store(&ep->recv_gate, single && !ending ? EP_OPEN : 0);
+	atomic_store(&ep->recv_gate, ending ? 0 : open);
 }
 
 static void set_state_locked(struct ep *ep, DAT_EP_STATE state)

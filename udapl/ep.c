@@ -60,6 +60,13 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const DAT_EVD_HANDLE evds[EV
 	return DAT_SUCCESS;
 }
 
+static unsigned max_request_segments(const DAT_EP_ATTR *attr)
+{
+	return (unsigned)max_u64(
+		(unsigned)attr->max_request_iov,
+		max_u64((unsigned)attr->max_rdma_read_iov, (unsigned)attr->max_rdma_write_iov));
+}
+
 /* Without a protection zone there is no QP. */
 static DAT_RETURN create_qp(struct ep *ep)
 {
@@ -76,9 +83,7 @@ static DAT_RETURN create_qp(struct ep *ep)
 		.max_send = ep_work_requests(ep->obj.ia, attr),
 		/* some devices refuse 0 */
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
-		.max_send_sge = max_u64((unsigned)attr->max_request_iov,
-					max_u64((unsigned)attr->max_rdma_read_iov,
-						(unsigned)attr->max_rdma_write_iov)),
+		.max_send_sge = max_request_segments(attr),
 		.max_recv_sge = max_u64((unsigned)attr->max_recv_iov, 1),
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp);
@@ -109,11 +114,15 @@ static void destroy_qp(struct ep *ep)
 
 static DAT_RETURN init_rings(struct ep *ep)
 {
-	int err = ring_init(&ep->sends, ep, (unsigned)ep->attr.max_request_dtos);
+	int err = ring_init(&ep->sends, ep, (unsigned)ep->attr.max_request_dtos,
+			    max_request_segments(&ep->attr));
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY);
-	err = ring_init(&ep->recvs, ep, (unsigned)ep->attr.max_recv_dtos);
+	if (ep->signal_all)
+		ep->sends.signal_interval = ep->sends.until_signal = 1;
+	err = ring_init(&ep->recvs, ep, (unsigned)ep->attr.max_recv_dtos,
+			(unsigned)ep->attr.max_recv_iov);
 	if (err)
 		ring_fini(&ep->sends);
 	return status_of(err, DAT_RESOURCE_MEMORY);
@@ -129,7 +138,8 @@ static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
 	ep->loses_reads = ia->attr->caps & TP_CAP_LOSES_READS;
 	ep->attr = *attr;
-	ep->max_transfer = ia->attr->max_message;
+	ep->max_transfer = min_u64(ia->attr->max_message, TP_MAX_LENGTH);
+	ep_init_posts(ep);
 	ep->reads_given = given;
 	ep->read_in = attr->max_rdma_read_in;
 	ep->read_out = attr->max_rdma_read_out;

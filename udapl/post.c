@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Data transfer: the fast paths, and what they fall back to.
+ * Data transfer.
  *
- * Each call has a fast path, for one segment without flags on an open endpoint, and a slow path,
- * which refuses the call, completes it as flushed, or posts it. Every post claims a slot of
- * its ring, calls the transport, and looks at the gate again: if the connection ended meanwhile its
- * end may have missed the claim, so work for the service thread flushes late posts.
+ * All posts of requests share one body (request_post), all posts of receives another
+ * (receive_post). Each call has instances of it that constants specialise: for one and for two
+ * segments, inline in the call; for more (X_many); and for a thread-safe IA (X_shared). The slow
+ * path (request_slow, receive_slow) refuses the call, or does what the body has no place for: flags
+ * without effect, empty segments, a full ring, an endpoint that is ending.
+ *
+ * Every post claims a slot of its ring, calls the transport, and looks at the gate again: if the
+ * connection ended meanwhile its end may have missed the claim, so work for the service thread
+ * flushes late posts.
  */
 #include <errno.h>
 
@@ -20,15 +25,91 @@
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-/* The bytes of all segments; a sum that would wrap is the largest number. */
-static inline DAT_VLEN iov_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
+void ep_init_posts(struct ep *ep)
 {
-	DAT_VLEN size = 0;
+	unsigned requests = ep->attr.request_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
+	unsigned receives = ep->attr.recv_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
 
+	ep->slow_flags[REQ_SEND] = ~(SEND_FLAGS | requests);
+	ep->slow_flags[REQ_WRITE] = ~(RDMA_FLAGS | requests);
+	ep->slow_flags[REQ_READ] = ~(RDMA_FLAGS | requests);
+	ep->slow_flags[REQ_RECV] = ~receives;
+	ep->fast_read_segments = (unsigned)min_u64((unsigned)ep->attr.max_rdma_read_iov,
+						   ep->obj.ia->attr->max_read_wr_sge);
+	if (ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
+		ep->slow_flags[REQ_READ] |= DAT_COMPLETION_BARRIER_FENCE_FLAG;
+}
+
+/* ---- segments ---- */
+
+static inline struct tp_sge sge_of(const DAT_LMR_TRIPLET *segment, DAT_VLEN length)
+{
+	return (struct tp_sge){
+		.address = segment->virtual_address,
+		.length = (uint32_t)length,
+		.lmr_context = segment->lmr_context,
+	};
+}
+
+/* Converts one segment and adds it to the sum. False: it is empty, or the sum wraps. */
+static ALWAYS_INLINE bool segment_convert(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment,
+					  DAT_VLEN *size)
+{
+	DAT_VLEN length = segment->segment_length;
+
+	if (unlikely(!length) || unlikely(__builtin_add_overflow(*size, length, size)))
+		return false;
+	*sge = sge_of(segment, length);
+	return true;
+}
+
+/*
+ * Converts segments of which none is empty. Returns their sum, 0 if the slow path has to look at
+ * them: one is empty, or the sum is more than @limit. That is at most TP_MAX_LENGTH, so no length
+ * was cut. The usual numbers of segments take no loop.
+ */
+static ALWAYS_INLINE DAT_VLEN segments_convert(struct tp_sge *sge, const DAT_LMR_TRIPLET *iov,
+					       unsigned nseg, const DAT_VLEN *limit)
+{
+	DAT_VLEN size = iov->segment_length;
+
+	*sge = sge_of(iov, size);
+	if (nseg == 1)
+		return likely(size - 1 < *limit) ? size : 0; /* 0 - 1 is the largest number */
+	if (unlikely(!size) || !segment_convert(&sge[1], &iov[1], &size))
+		return 0;
+	if (nseg > 2 && !segment_convert(&sge[2], &iov[2], &size))
+		return 0;
+	for (unsigned i = 3; i < nseg; i++)
+		if (!segment_convert(&sge[i], &iov[i], &size))
+			return 0;
+	return likely(size <= *limit) ? size : 0;
+}
+
+/* Converts any segments but empty ones and what is beyond @limit. Returns how many are left. */
+static unsigned segments_convert_slow(struct tp_sge *sge, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+				      DAT_VLEN limit)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < nseg; i++) {
+		DAT_VLEN length = min_u64(iov[i].segment_length, limit);
+
+		limit -= length;
+		if (length)
+			sge[n++] = sge_of(&iov[i], length);
+	}
+	return n;
+}
+
+/* False: the sum is no number of 64 bits; no memory is that long. */
+static bool segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *size)
+{
+	*size = 0;
 	for (unsigned i = 0; i < nseg; i++)
-		if (__builtin_add_overflow(size, iov[i].segment_length, &size))
-			return UINT64_MAX;
-	return size;
+		if (__builtin_add_overflow(*size, iov[i].segment_length, size))
+			return false;
+	return true;
 }
 
 /* ---- the slow path: refusals and flushes ---- */
@@ -96,25 +177,43 @@ static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 	}
 }
 
-static DAT_RETURN send_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-			       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+/* The most segments of such a post; int, so a negative number of segments is above it. */
+static ALWAYS_INLINE unsigned max_segments(const struct ep *ep, enum req_kind kind)
 {
-	if (nseg < 0 || nseg > ep->attr.max_request_iov)
-		return BAD_ARG(2);
-	if (nseg && (!iov || iov_size(iov, (unsigned)nseg) > ep->max_transfer))
-		return BAD_ARG(3);
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
+	switch (kind) {
+	case REQ_SEND:
+		return (unsigned)ep->attr.max_request_iov;
+	case REQ_WRITE:
+		return (unsigned)ep->attr.max_rdma_write_iov;
+	case REQ_READ:
+		return (unsigned)ep->attr.max_rdma_read_iov;
+	default:
+		return (unsigned)ep->attr.max_recv_iov;
+	}
+}
+
+/* The most that the fast path takes: the transport may split a read of more. */
+static ALWAYS_INLINE unsigned fast_segments(const struct ep *ep, enum req_kind kind)
+{
+	return kind == REQ_READ ? ep->fast_read_segments : max_segments(ep, kind);
+}
+
+/* Everything but the segments. */
+static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie,
+				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+{
+	if (kind != REQ_SEND && !remote)
 		return BAD_ARG(5);
+	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
+		return kind == REQ_SEND ? BAD_ARG(5) : BAD_ARG(6);
+	if (kind == REQ_READ && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
+	    ep->attr.max_rdma_read_out == 0)
+		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
 	return request_state_refused(ep, cookie);
 }
 
-static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-				  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	if (nseg < 0 || nseg > ep->attr.max_recv_iov)
-		return BAD_ARG(2);
-	if (nseg && !iov)
-		return BAD_ARG(3);
 	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
 		return BAD_ARG(5);
 	if (!ep->qp)
@@ -124,24 +223,11 @@ static DAT_RETURN receive_refused(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_T
 	return PROCEED;
 }
 
-static DAT_RETURN rdma_refused(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-			       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-			       const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+static bool is_disconnecting(const struct ep *ep)
 {
-	bool read = kind == REQ_READ;
+	unsigned state = ep_state(ep);
 
-	if (nseg < 0 || nseg > (read ? ep->attr.max_rdma_read_iov : ep->attr.max_rdma_write_iov))
-		return BAD_ARG(2);
-	if (nseg && (!iov || iov_size(iov, (unsigned)nseg) > ep->max_transfer))
-		return BAD_ARG(3);
-	if (!remote)
-		return BAD_ARG(5);
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
-		return BAD_ARG(6);
-	if (read && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
-	    ep->attr.max_rdma_read_out == 0)
-		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
-	return request_state_refused(ep, cookie);
+	return state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED;
 }
 
 /*
@@ -177,14 +263,7 @@ static COLD DAT_RETURN receive_failed(struct ep *ep, int err)
 	return post_failed(ep, &ep->recvs, ep->recv_evd, err);
 }
 
-static bool is_disconnecting(const struct ep *ep)
-{
-	unsigned state = ep_state(ep);
-
-	return state == DAT_EP_STATE_DISCONNECT_PENDING || state == DAT_EP_STATE_DISCONNECTED;
-}
-
-/* The gate was closed during the post, or is never open because the endpoint is thread-safe. */
+/* The gate was closed during the post, or before it. */
 static COLD DAT_RETURN receive_gate_closed(struct ep *ep)
 {
 	if (is_disconnecting(ep))
@@ -204,24 +283,37 @@ static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 
 /* ---- requests ---- */
 
-static inline int request_to_transport(struct ep *ep, struct req *req, const DAT_LMR_TRIPLET *iov,
-				       unsigned nseg, DAT_VLEN size, const DAT_RMR_TRIPLET *remote,
-				       enum req_kind kind, unsigned post_flags)
+static ALWAYS_INLINE int request_to_transport(struct ep *ep, enum req_kind kind, struct req *req,
+					      unsigned nsge, uint32_t size,
+					      const DAT_RMR_TRIPLET *remote, unsigned post_flags)
 {
+	const struct tp_sge *sge = ep->sends.sges;
+
 	switch (kind) {
 	case REQ_SEND:
-		return tp_post_send(ep->qp, req, iov, nseg, size, post_flags);
+		return tp_post_send(ep->qp, req, sge, nsge, size, post_flags);
 	case REQ_WRITE:
-		return tp_post_write(ep->qp, req, iov, nseg, size, remote, post_flags);
+		return tp_post_write(ep->qp, req, sge, nsge, size, remote, post_flags);
 	default:
-		return tp_post_read(ep->qp, req, iov, nseg, size, remote, post_flags);
+		if (unlikely(nsge > 1 && nsge > fast_segments(ep, kind)))
+			return tp_post_split_read(ep->qp, req, sge, nsge, remote, post_flags);
+		return tp_post_read(ep->qp, req, sge, nsge, remote, post_flags);
 	}
 }
 
-/* One segment and no flags, tested at once. */
-static inline bool is_plain(DAT_COUNT nseg, DAT_COMPLETION_FLAGS flags)
+static COLD DAT_RETURN request_unfinished(struct ep *ep, int result)
 {
-	return (((unsigned)nseg ^ 1) | flags) == 0;
+	return result ? request_failed(ep, tp_post_error(result)) : request_gate_closed(ep);
+}
+
+/* The result of the transport and the second look at the gate, tested at once. */
+static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsigned open)
+{
+	unsigned unfinished = (unsigned)result | (gate_value(&ep->send_gate) ^ open);
+
+	if (unlikely(unfinished))
+		return request_unfinished(ep, result);
+	return (DAT_RETURN)unfinished; /* DAT_SUCCESS */
 }
 
 ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
@@ -234,47 +326,39 @@ ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
 }
 
 /*
- * One body for send, read and write, specialised by the constants of each caller. There is room in
- * the ring.
- */
-static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind,
-					     const DAT_LMR_TRIPLET *iov, unsigned nseg,
-					     DAT_VLEN size, DAT_DTO_COOKIE cookie,
-					     const DAT_RMR_TRIPLET *remote,
-					     DAT_COMPLETION_FLAGS flags, unsigned post_flags)
-{
-	struct req *req = ring_next(&ep->sends);
-	int err;
-
-	req->cookie = cookie;
-	req->size = size;
-	req->kind = kind;
-	req->flags = (uint16_t)flags;
-	ring_push(&ep->sends, req);
-	err = request_to_transport(ep, req, iov, nseg, size, remote, kind, post_flags);
-	return ep_posted(ep, err);
-}
-
-/*
  * Of a run of suppressed requests one in half a ring is signalled all the same: its completion,
  * which makes no event, retires the slots. So a full ring always has a request that will complete.
  */
-static unsigned request_post_flags(struct ep *ep, enum req_kind kind, DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind kind,
+						 DAT_COMPLETION_FLAGS flags)
 {
-	bool signal = ep->signal_all || (kind == REQ_READ && ep->loses_reads);
-	struct ring *ring = &ep->sends;
-	unsigned post_flags = 0;
+	unsigned post_flags = TP_POST_SIGNAL;
 
+	if (flags & DAT_COMPLETION_SUPPRESS_FLAG && !(kind == REQ_READ && ep->loses_reads) &&
+	    !ring_signal_due(&ep->sends))
+		post_flags = 0;
 	if (flags & DAT_COMPLETION_BARRIER_FENCE_FLAG)
 		post_flags |= TP_POST_FENCE;
 	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
 		post_flags |= TP_POST_SOLICIT;
-	if (!(flags & DAT_COMPLETION_SUPPRESS_FLAG) || signal)
-		return post_flags | TP_POST_SIGNAL;
-	if (++ring->unsignalled_run < ring->signal_interval)
-		return post_flags;
-	ring->unsignalled_run = 0;
-	return post_flags | TP_POST_SIGNAL;
+	return post_flags;
+}
+
+/* There is room in the ring, and it was taken; the segments are in the ring's array. */
+static ALWAYS_INLINE DAT_RETURN request_claim(struct ep *ep, enum req_kind kind, unsigned open,
+					      unsigned nsge, DAT_VLEN size, DAT_DTO_COOKIE cookie,
+					      const DAT_RMR_TRIPLET *remote,
+					      DAT_COMPLETION_FLAGS flags, unsigned post_flags)
+{
+	struct req *req = ring_next(&ep->sends);
+	int result;
+
+	req->cookie = cookie;
+	req->size = size;
+	req_set_kind(req, kind, flags);
+	ring_publish(&ep->sends, req);
+	result = request_to_transport(ep, kind, req, nsge, (uint32_t)size, remote, post_flags);
+	return request_posted(ep, result, open);
 }
 
 /* Completions that were not polled yet occupy slots. */
@@ -299,20 +383,6 @@ void ep_post_end(struct ep *ep)
 		spin_unlock(&ep->send_lock);
 }
 
-static DAT_RETURN request_post_serialized(struct ep *ep, enum req_kind kind,
-					  const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN size,
-					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					  DAT_COMPLETION_FLAGS flags)
-{
-	DAT_RETURN ret = NO_RESOURCE(MEMORY);
-
-	if (ep_post_begin(ep))
-		ret = request_post(ep, kind, iov, nseg, size, cookie, remote, flags,
-				   request_post_flags(ep, kind, flags));
-	ep_post_end(ep);
-	return ret;
-}
-
 struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
 			  DAT_COMPLETION_FLAGS flags)
 {
@@ -326,19 +396,102 @@ struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE
 	return req;
 }
 
-static NOINLINE DAT_RETURN send_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-				     DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+					const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
+	DAT_VLEN size;
+	unsigned nsge;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	ret = send_refused(ep, nseg, iov, cookie, flags);
+	if ((unsigned)nseg > max_segments(ep, kind))
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size) || size > ep->max_transfer)
+		return BAD_ARG(3);
+	ret = request_refused(ep, kind, cookie, remote, flags);
 	if (ret != PROCEED)
 		return ret;
-	flags = ep_effective_flags(flags, SEND_FLAGS, ep->attr.request_completion_flags);
-	return request_post_serialized(ep, REQ_SEND, iov, (unsigned)nseg,
-				       iov_size(iov, (unsigned)nseg), cookie, NULL, flags);
+	flags = ep_effective_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
+				   ep->attr.request_completion_flags);
+	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
+		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
+	ret = NO_RESOURCE(MEMORY);
+	if (ep_post_begin(ep) && ring_take_room(&ep->sends)) {
+		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
+		ret = request_claim(ep, kind, EP_OPEN, nsge, size, cookie, remote, flags,
+				    request_post_flags(ep, kind, flags));
+	}
+	ep_post_end(ep);
+	return ret;
+}
+
+/*
+ * The body of every post of a request: send, read and write. The gate was at @open, and @nseg is
+ * not 0. A suppressed request that goes to the slow path after all has counted in the run of
+ * suppressed ones, so the next one is signalled.
+ */
+static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, unsigned open,
+					     unsigned nseg, const DAT_LMR_TRIPLET *iov,
+					     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					     DAT_COMPLETION_FLAGS flags)
+{
+	struct tp_sge *sge = ep->sends.sges;
+	unsigned post_flags = TP_POST_SIGNAL;
+	DAT_RETURN ret;
+	DAT_VLEN size;
+
+	if (unlikely(nseg > 1 && nseg > fast_segments(ep, kind)))
+		goto slow;
+	if (unlikely(!iov || (kind != REQ_SEND && !remote)))
+		goto slow;
+	if (open == EP_SHARED)
+		spin_lock(&ep->send_lock);
+	if (unlikely(flags)) {
+		if (unlikely(flags & ep->slow_flags[kind]))
+			goto unlock;
+		post_flags = request_post_flags(ep, kind, flags);
+	}
+	size = segments_convert(sge, iov, nseg,
+				kind == REQ_READ ? &ep->read_limit : &ep->max_transfer);
+	if (unlikely(!size))
+		goto unlock;
+	if (unlikely(!ring_take_room(&ep->sends)))
+		goto unlock;
+	ret = request_claim(ep, kind, open, nseg, size, cookie, remote, flags, post_flags);
+	if (open == EP_SHARED)
+		spin_unlock(&ep->send_lock);
+	return ret;
+unlock:
+	ep->sends.until_signal = 1;
+	if (open == EP_SHARED)
+		spin_unlock(&ep->send_lock);
+slow:
+	return request_slow(ep, kind, (DAT_COUNT)nseg, iov, cookie, remote, flags);
+}
+
+/*
+ * The instances of the body that are not inline: of any number of segments, and those of a
+ * thread-safe IA.
+ */
+NOINLINE HOT static DAT_RETURN send_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg <= 2))
+		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
+}
+
+NOINLINE HOT static DAT_RETURN send_shared(struct ep *ep, DAT_COUNT nseg,
+					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					   DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	if (nseg == 1)
+		return request_post(ep, REQ_SEND, EP_SHARED, 1, iov, cookie, NULL, flags);
+	return request_post(ep, REQ_SEND, EP_SHARED, (unsigned)nseg, iov, cookie, NULL, flags);
 }
 
 HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -347,33 +500,33 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->send_gate)))
-		goto slow;
-	if (unlikely(!is_plain(nseg, flags)))
-		goto slow;
-	if (unlikely(!ep->sends.room || !iov || iov->segment_length > ep->max_transfer))
-		goto slow;
-	return request_post(ep, REQ_SEND, iov, 1, iov->segment_length, cookie, NULL, 0,
-			    TP_POST_SIGNAL);
-slow:
-	return send_slow(ep, nseg, iov, cookie, flags);
+		return send_shared(ep, nseg, iov, cookie, flags);
+	if (likely(nseg == 1))
+		return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
+	if (likely(nseg == 2))
+		return request_post(ep, REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, flags);
+	return send_many(ep, nseg, iov, cookie, flags);
 }
 
-static NOINLINE DAT_RETURN rdma_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-				     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				     const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					  DAT_COMPLETION_FLAGS flags)
 {
-	DAT_RETURN ret;
+	if (unlikely(nseg <= 2))
+		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
 
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
-		return BAD_HANDLE(EP);
-	ret = rdma_refused(ep, kind, nseg, iov, cookie, remote, flags);
-	if (ret != PROCEED)
-		return ret;
-	flags = ep_effective_flags(flags, RDMA_FLAGS, ep->attr.request_completion_flags);
-	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
-		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
-	return request_post_serialized(ep, kind, iov, (unsigned)nseg, iov_size(iov, (unsigned)nseg),
-				       cookie, remote, flags);
+NOINLINE HOT static DAT_RETURN write_shared(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    const DAT_RMR_TRIPLET *remote,
+					    DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	if (nseg == 1)
+		return request_post(ep, REQ_WRITE, EP_SHARED, 1, iov, cookie, remote, flags);
+	return request_post(ep, REQ_WRITE, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -383,17 +536,33 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->send_gate)))
-		goto slow;
-	if (unlikely(!is_plain(nseg, flags)))
-		goto slow;
-	if (unlikely(!remote || !iov))
-		goto slow;
-	if (unlikely(!ep->sends.room || iov->segment_length > ep->max_transfer))
-		goto slow;
-	return request_post(ep, REQ_WRITE, iov, 1, iov->segment_length, cookie, remote, 0,
-			    TP_POST_SIGNAL);
-slow:
-	return rdma_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+		return write_shared(ep, nseg, iov, cookie, remote, flags);
+	if (likely(nseg == 1))
+		return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
+	if (likely(nseg == 2))
+		return request_post(ep, REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, flags);
+	return write_many(ep, nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					 DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg <= 2))
+		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN read_shared(struct ep *ep, DAT_COUNT nseg,
+					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					   const DAT_RMR_TRIPLET *remote,
+					   DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	if (nseg == 1)
+		return request_post(ep, REQ_READ, EP_SHARED, 1, iov, cookie, remote, flags);
+	return request_post(ep, REQ_READ, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -403,61 +572,117 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->send_gate)))
-		goto slow;
-	if (unlikely(!is_plain(nseg, flags)))
-		goto slow;
-	if (unlikely(!remote || !iov))
-		goto slow;
-	/* 0 - 1 is huge */
-	if (unlikely(!ep->sends.room || iov->segment_length - 1 >= ep->read_limit))
-		goto slow;
-	return request_post(ep, REQ_READ, iov, 1, iov->segment_length, cookie, remote, 0,
-			    TP_POST_SIGNAL);
-slow:
-	return rdma_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+		return read_shared(ep, nseg, iov, cookie, remote, flags);
+	if (likely(nseg == 1))
+		return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
+	if (likely(nseg == 2))
+		return request_post(ep, REQ_READ, EP_OPEN, 2, iov, cookie, remote, flags);
+	return read_many(ep, nseg, iov, cookie, remote, flags);
 }
 
 /* ---- receives ---- */
 
-/* There is room in the ring. */
-static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, const DAT_LMR_TRIPLET *iov,
-					     unsigned nseg, DAT_DTO_COOKIE cookie,
-					     DAT_COMPLETION_FLAGS flags)
+static COLD DAT_RETURN receive_unfinished(struct ep *ep, int result)
+{
+	return result ? receive_failed(ep, tp_post_error(result)) : receive_gate_closed(ep);
+}
+
+/* There is room in the ring, and it was taken; the segments are in the ring's array. */
+static ALWAYS_INLINE DAT_RETURN receive_claim(struct ep *ep, unsigned open, unsigned nsge,
+					      DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->recvs);
-	int err;
+	unsigned unfinished;
+	int result;
 
 	req->cookie = cookie;
-	req->kind = REQ_RECV;
-	req->flags = (uint16_t)flags;
-	ring_push(&ep->recvs, req);
-	err = tp_post_recv(ep->qp, req, iov, nseg);
-	if (unlikely(err))
-		return receive_failed(ep, err);
-	if (unlikely(!gate_open(&ep->recv_gate)))
-		return receive_gate_closed(ep);
-	return DAT_SUCCESS;
+	req_set_kind(req, REQ_RECV, flags);
+	ring_publish(&ep->recvs, req);
+	result = tp_post_recv(ep->qp, req, ep->recvs.sges, nsge);
+	unfinished = (unsigned)result | (gate_value(&ep->recv_gate) ^ open);
+	if (unlikely(unfinished))
+		return receive_unfinished(ep, result);
+	return (DAT_RETURN)unfinished; /* DAT_SUCCESS */
 }
 
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
+	DAT_VLEN size;
+	unsigned nsge;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	ret = receive_refused(ep, nseg, iov, cookie, flags);
+	if ((unsigned)nseg > max_segments(ep, REQ_RECV))
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
+		return BAD_ARG(3);
+	ret = receive_refused(ep, cookie, flags);
 	if (ret != PROCEED)
 		return ret;
 	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
 	ret = NO_RESOURCE(MEMORY);
 	if (ep->thread_safe)
 		spin_lock(&ep->recv_lock);
-	if (ring_make_room(&ep->recvs, ep->recv_evd))
-		ret = receive_post(ep, iov, (unsigned)nseg, cookie, flags);
+	if (ring_make_room(&ep->recvs, ep->recv_evd) && ring_take_room(&ep->recvs)) {
+		/* no message is longer, and the device counts in 32 bits */
+		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
+		ret = receive_claim(ep, EP_OPEN, nsge, cookie, flags);
+	}
 	if (ep->thread_safe)
 		spin_unlock(&ep->recv_lock);
 	return ret;
+}
+
+/* The body of every post of a receive, as request_post. A longer buffer takes the slow path. */
+static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsigned nseg,
+					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					     DAT_COMPLETION_FLAGS flags)
+{
+	DAT_RETURN ret;
+
+	if (unlikely(nseg > 1 && nseg > max_segments(ep, REQ_RECV)))
+		goto slow;
+	if (unlikely(flags && flags & ep->slow_flags[REQ_RECV]))
+		goto slow;
+	if (unlikely(!iov))
+		goto slow;
+	if (open == EP_SHARED)
+		spin_lock(&ep->recv_lock);
+	if (unlikely(!segments_convert(ep->recvs.sges, iov, nseg, &ep->max_transfer)))
+		goto unlock;
+	if (unlikely(!ring_take_room(&ep->recvs)))
+		goto unlock;
+	ret = receive_claim(ep, open, nseg, cookie, flags);
+	if (open == EP_SHARED)
+		spin_unlock(&ep->recv_lock);
+	return ret;
+unlock:
+	if (open == EP_SHARED)
+		spin_unlock(&ep->recv_lock);
+slow:
+	return receive_slow(ep, (DAT_COUNT)nseg, iov, cookie, flags);
+}
+
+NOINLINE HOT static DAT_RETURN receive_many(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg <= 2))
+		return receive_slow(ep, nseg, iov, cookie, flags);
+	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
+}
+
+NOINLINE HOT static DAT_RETURN receive_shared(struct ep *ep, DAT_COUNT nseg,
+					      const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					      DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->recv_gate) != EP_SHARED || nseg <= 0))
+		return receive_slow(ep, nseg, iov, cookie, flags);
+	if (nseg == 1)
+		return receive_post(ep, EP_SHARED, 1, iov, cookie, flags);
+	return receive_post(ep, EP_SHARED, (unsigned)nseg, iov, cookie, flags);
 }
 
 HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -466,12 +691,10 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	struct ep *ep = handle;
 
 	if (unlikely(!gate_open(&ep->recv_gate)))
-		goto slow;
-	if (unlikely(!is_plain(nseg, flags)))
-		goto slow;
-	if (unlikely(!ep->recvs.room || !iov))
-		goto slow;
-	return receive_post(ep, iov, 1, cookie, 0);
-slow:
-	return receive_slow(ep, nseg, iov, cookie, flags);
+		return receive_shared(ep, nseg, iov, cookie, flags);
+	if (likely(nseg == 1))
+		return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
+	if (likely(nseg == 2))
+		return receive_post(ep, EP_OPEN, 2, iov, cookie, flags);
+	return receive_many(ep, nseg, iov, cookie, flags);
 }

@@ -4,24 +4,28 @@
 #include <stdlib.h>
 
 #include "ring.h"
+#include "transport.h"
 
-int ring_init(struct ring *ring, struct ep *ep, unsigned limit)
+int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segments)
 {
 	unsigned slots = 2;
 
 	while (slots < limit)
 		slots *= 2;
 	ring->slots = calloc(slots, sizeof(*ring->slots));
-	if (!ring->slots)
+	ring->sges = calloc(max_u64(segments, 1), sizeof(*ring->sges));
+	if (!ring->slots || !ring->sges) {
+		ring_fini(ring);
 		return -ENOMEM;
+	}
 	for (unsigned i = 0; i < slots; i++)
 		ring->slots[i].ring = ring;
 	ring->ep = ep;
 	ring->mask = slots - 1;
 	ring->limit = limit;
 	ring->signal_interval = limit > 1 ? limit / 2 : 1;
-	ring->unsignalled_run = 0;
-	ring->room = limit;
+	ring->until_signal = ring->signal_interval;
+	ring->room = (int)limit;
 	atomic_init(&ring->tail, 0);
 	atomic_init(&ring->head, 0);
 	return 0;
@@ -30,5 +34,7 @@ int ring_init(struct ring *ring, struct ep *ep, unsigned limit)
 void ring_fini(struct ring *ring)
 {
 	free(ring->slots);
+	free(ring->sges);
 	ring->slots = NULL;
+	ring->sges = NULL;
 }

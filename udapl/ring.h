@@ -17,6 +17,7 @@
 struct binding;
 struct ep;
 struct ring;
+struct tp_sge;
 
 enum req_kind {
 	REQ_SEND,
@@ -41,9 +42,25 @@ struct req {
 		struct binding *binding; /* REQ_BIND */
 	};
 	unsigned position; /* of its claim */
-	uint16_t kind;	   /* enum req_kind */
-	uint16_t flags;	   /* DAT_COMPLETION_FLAGS of the post; REQ_SLOW_PATH */
+	union {
+		struct {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+			uint16_t flags; /* DAT_COMPLETION_FLAGS of the post; REQ_SLOW_PATH */
+			uint16_t kind;	/* enum req_kind */
+#else
+			uint16_t kind;
+			uint16_t flags;
+#endif
+		};
+		uint32_t kind_and_flags;
+	};
 };
+
+/* In one store. */
+static inline void req_set_kind(struct req *req, enum req_kind kind, unsigned flags)
+{
+	req->kind_and_flags = (uint32_t)kind << 16 | flags;
+}
 
 /*
  * Positions count up and wrap; the slot is position & mask. One poster advances the tail, one
@@ -52,21 +69,23 @@ struct req {
  */
 struct ring {
 	struct req *slots;
+	struct tp_sge *sges; /* poster; the segments of the post that is being made */
 	struct ep *ep;
 	unsigned mask;
 	unsigned limit; /* most outstanding requests, as promised to the consumer */
 	/* of so many suppressed requests in a row the last one is signalled */
 	unsigned signal_interval;
-	unsigned unsignalled_run; /* poster; suppressed requests since the last signalled one */
-	unsigned room;		  /* poster; at least so many claims fit */
-	_Atomic unsigned tail;	  /* the next to claim */
-	_Atomic unsigned head;	  /* the oldest outstanding */
+	unsigned until_signal; /* poster; 1: the next suppressed request is signalled */
+	int room;	       /* poster; at least so many claims fit */
+	_Atomic unsigned tail; /* the next to claim */
+	_Atomic unsigned head; /* the oldest outstanding */
 };
 
 /* work requests of a QP beyond the ring: a marker while lingering, and one at the end */
 #define RING_SLACK 2
 
-int ring_init(struct ring *ring, struct ep *ep, unsigned limit);
+/* @segments: the most of one post */
+int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segments);
 void ring_fini(struct ring *ring);
 
 static inline unsigned ring_used(const struct ring *ring)
@@ -79,11 +98,23 @@ static inline unsigned ring_used(const struct ring *ring)
 static inline bool ring_has_room(struct ring *ring)
 {
 	if (!ring->room)
-		ring->room = ring->limit - ring_used(ring);
+		ring->room = (int)(ring->limit - ring_used(ring));
 	return ring->room;
 }
 
-/* The next slot; there must be room. ring_push claims it. */
+/*
+ * Takes the room of one claim; ring_publish follows. False: as far as the poster knows there is
+ * none.
+ */
+static inline bool ring_take_room(struct ring *ring)
+{
+	if (likely(--ring->room >= 0))
+		return true;
+	ring->room = 0;
+	return false;
+}
+
+/* The next slot; there must be room. ring_publish claims it. */
 static inline struct req *ring_next(struct ring *ring)
 {
 	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -98,20 +129,40 @@ static inline struct req *ring_next(struct ring *ring)
  * the thread that ends the connection writes the state, then reads the claims. So at least one of
  * them sees what the other wrote.
  */
+static inline void ring_publish(struct ring *ring, const struct req *next)
+{
+	debug_assert(ring->room >= 0);
+	atomic_store_explicit(&ring->tail, next->position + 1, memory_order_seq_cst);
+}
+
+/* Both at once, after ring_has_room. */
 static inline void ring_push(struct ring *ring, const struct req *next)
 {
 	debug_assert(ring->room > 0);
 	ring->room--;
-	atomic_store_explicit(&ring->tail, next->position + 1, memory_order_seq_cst);
+	ring_publish(ring, next);
 }
 
-/* Takes back the latest claim, which was not posted. */
+/*
+ * Takes back the latest claim, which was not posted. It may have been the one of a run of
+ * suppressed requests that was to be signalled: the next one is.
+ */
 static inline void ring_unpush(struct ring *ring)
 {
 	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
 	ring->room++;
+	ring->until_signal = 1;
 	atomic_store_explicit(&ring->tail, tail - 1, memory_order_release);
+}
+
+/* Is this suppressed request to be signalled? */
+static inline bool ring_signal_due(struct ring *ring)
+{
+	if (--ring->until_signal)
+		return false;
+	ring->until_signal = ring->signal_interval;
+	return true;
 }
 
 /*

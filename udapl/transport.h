@@ -4,16 +4,16 @@
  *
  * Each provider library is the core plus exactly one transport, joined at link time: these are
  * plain calls. A transport knows DAT objects only as opaque pointers that it passes back; the core
- * knows neither verbs nor libfabric. Plain data of DAT (triplets, privileges, completion status)
- * crosses unchanged.
+ * knows neither verbs nor libfabric. Plain data of DAT (privileges, remote triplets, completion
+ * status) crosses unchanged; local triplets are converted to struct tp_sge.
  *
- * Every int is 0 or a negative errno. No call waits for a peer. The core serialises under ia->lock
- * the calls on listeners and connections, tp_dev_deadline and tp_dev_progress. Upcalls but up_wake
- * are made from tp_dev_progress only, so they run on the service thread with ia->lock held. Calls
- * on one completion queue are serialised, except that tp_cq_arm, tp_cq_events and tp_cq_resize may
- * run beside tp_cq_poll: a resize may sleep, and the lock of a poll is a spinlock. Posts to one
- * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside
- * any.
+ * Every int is 0 or a negative errno, but for that of a post. No call waits for a peer. The core
+ * serialises under ia->lock the calls on listeners and connections, tp_dev_deadline and
+ * tp_dev_progress. Upcalls but up_wake are made from tp_dev_progress only, so they run on the
+ * service thread with ia->lock held. Calls on one completion queue are serialised, except that
+ * tp_cq_arm, tp_cq_events and tp_cq_resize may run beside tp_cq_poll: a resize may sleep, and the
+ * lock of a poll is a spinlock. Posts to one direction of one QP are serialised, except that
+ * tp_post_marker and tp_qp_error may run beside any.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -90,7 +90,8 @@ struct tp_attr {
 	unsigned max_read_in_total; /* of the whole device */
 	unsigned max_request_pdata; /* bytes of private data in a connection request */
 	unsigned max_reply_pdata;   /* and in its answer */
-	uint64_t max_mr_size, max_message;
+	uint64_t max_mr_size;
+	uint64_t max_message; /* the core posts no more than TP_MAX_LENGTH */
 };
 
 /* -ENOENT: @params names nothing that this host has. */
@@ -204,17 +205,35 @@ int tp_qp_error(struct tp_qp *qp);
 void tp_qp_destroy(struct tp_qp *qp);
 
 /*
- * -ENOTCONN: the device has ended the connection on its own. @size is the sum over @iov; segments
- * of length 0 are skipped. The caller has checked the limits given at create. The segment_length of
- * @remote is not looked at.
+ * A local segment, laid out as struct ibv_sge and as the segment of DAT 2.0: a post passes them on
+ * without another copy.
  */
-int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-		 DAT_VLEN size, unsigned flags);
-int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg);
-int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-		  DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
-int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-		 DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags);
+struct tp_sge {
+	uint64_t address;
+	uint32_t length;
+	uint32_t lmr_context;
+};
+
+#define TP_MAX_SGE    32	 /* segments of one post */
+#define TP_MAX_LENGTH UINT32_MAX /* bytes of all of them */
+
+/*
+ * These posts return 0, or what tp_post_error translates to a negative errno: only the path of
+ * failures needs that. -ENOTCONN: the device has ended the connection on its own. No segment is
+ * empty, and @size is their sum. The caller has checked the limits given at create. The
+ * segment_length of @remote is not looked at.
+ */
+int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		 uint32_t size, unsigned flags);
+int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge);
+int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		  uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags);
+/* Of at most max_read_wr_sge segments; and of more, which takes several work requests. */
+int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		 const DAT_RMR_TRIPLET *remote, unsigned flags);
+int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		       const DAT_RMR_TRIPLET *remote, unsigned flags);
+int tp_post_error(int result);
 struct tp_bind {
 	struct tp_mw *mw;
 	struct tp_mr *mr; /* the region to bind to, or to unbind from */

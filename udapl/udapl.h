@@ -562,15 +562,18 @@ struct ep_target {
 	DAT_CONNECT_FLAGS flags;
 };
 
-#define EP_OPEN 0x0DA70FE9u /* no other object has this where an endpoint has its gates */
+/* No other object has these where an endpoint has its gates. */
+#define EP_OPEN	  0x0DA70FE9u
+#define EP_SHARED 0x0DA70FEBu
 
 struct ep {
 	struct obj obj;
 	/*
-	 * What a post reads first and last, in one word each: EP_OPEN while this is a live
-	 * endpoint, no other thread may post to it, and a request may go to the transport
-	 * (send_gate: it is connected) or a receive may (recv_gate: it has a QP, and no connection
-	 * is ending). Anything else takes the slow path. They follow the state.
+	 * What a post reads first and last, in one word each. EP_OPEN: this is a live endpoint, no
+	 * other thread may post to it, and a request may go to the transport (send_gate: it is
+	 * connected) or a receive may (recv_gate: it has a QP, and no connection is ending).
+	 * EP_SHARED: so it is, but other threads may post, so a post takes send_lock or recv_lock.
+	 * Anything else takes the slow path. They follow the state.
 	 */
 	_Atomic unsigned send_gate, recv_gate;
 	_Atomic unsigned state;	   /* DAT_EP_STATE; written under ia->lock */
@@ -581,8 +584,12 @@ struct ep {
 	_Atomic bool accepted;
 	struct tp_qp *qp; /* NULL without a PZ */
 	struct spinlock send_lock, recv_lock;
-	bool thread_safe;      /* fixed; posts take those locks */
-	DAT_VLEN max_transfer; /* fixed; bytes of a message or an RDMA, the device's limit */
+	bool thread_safe; /* fixed; posts take those locks */
+	/* fixed; by enum req_kind: flags that take the slow path, for they have no effect */
+	unsigned slow_flags[REQ_RECV + 1];
+	unsigned fast_read_segments; /* fixed; a read of more takes the slow path */
+	/* fixed; bytes of a message or an RDMA, the device's limit; at most TP_MAX_LENGTH */
+	DAT_VLEN max_transfer;
 	DAT_VLEN read_limit; /* bytes of an RDMA read, 0 if there can be none; follows the state */
 	bool signal_all;     /* fixed; TP_CAP_SIGNAL_ALL */
 	bool loses_reads;    /* fixed; TP_CAP_LOSES_READS: reads are signalled */
@@ -614,9 +621,14 @@ struct ep {
 
 struct cr;
 
+static ALWAYS_INLINE unsigned gate_value(const _Atomic unsigned *gate)
+{
+	return atomic_load_explicit(gate, memory_order_seq_cst);
+}
+
 static inline bool gate_open(const _Atomic unsigned *gate)
 {
-	return atomic_load_explicit(gate, memory_order_seq_cst) == EP_OPEN;
+	return gate_value(gate) == EP_OPEN;
 }
 
 /* The state is sequentially consistent against ring_push, see there. */
@@ -668,6 +680,9 @@ DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
  */
 DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
 					DAT_COMPLETION_FLAGS configured);
+
+/* What of a new endpoint is fixed for its posts. */
+void ep_init_posts(struct ep *ep);
 
 /* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
 void ep_break_locked(struct ep *ep);

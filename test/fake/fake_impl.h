@@ -220,7 +220,7 @@ struct wr {
 	struct tp_bind bind;
 	DAT_RMR_CONTEXT from, key; /* of the window: before and after the bind */
 	unsigned nseg;
-	DAT_LMR_TRIPLET iov[FAKE_MAX_SGE];
+	struct tp_sge sges[FAKE_MAX_SGE];
 };
 
 struct wr_queue {

@@ -19,11 +19,9 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 		/* remote write includes local write, as with verbs */
 		priv = DAT_MEM_PRIV_WRITE_FLAG;
 	for (unsigned i = 0; i < wr->nseg; i++) {
-		const DAT_LMR_TRIPLET *seg = &wr->iov[i];
+		const struct tp_sge *sge = &wr->sges[i];
 
-		if (seg->segment_length > 0 &&
-		    !mem_allows(qp->pd, seg->lmr_context, false, seg->virtual_address,
-				seg->segment_length, priv))
+		if (!mem_allows(qp->pd, sge->lmr_context, false, sge->address, sge->length, priv))
 			return false;
 	}
 	return true;
@@ -38,33 +36,32 @@ static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
 					   wr->remote.target_address, wr->size, priv);
 }
 
-static void *segment_at(const DAT_LMR_TRIPLET *seg, DAT_VLEN offset)
+static void *sge_at(const struct tp_sge *sge, uint32_t offset)
 {
-	return (void *)(uintptr_t)(seg->virtual_address + offset);
+	return (void *)(uintptr_t)(sge->address + offset);
 }
 
 /* Copies @length bytes between two lists of segments. */
-static void segments_copy(const DAT_LMR_TRIPLET *to, const DAT_LMR_TRIPLET *from, DAT_VLEN length)
+static void sges_copy(const struct tp_sge *to, const struct tp_sge *from, DAT_VLEN length)
 {
-	DAT_VLEN to_done = 0, from_done = 0;
+	uint32_t to_done = 0, from_done = 0;
 
 	while (length > 0) {
-		DAT_VLEN n = length;
+		uint32_t n = (uint32_t)length;
 
-		if (n > to->segment_length - to_done)
-			n = to->segment_length - to_done;
-		if (n > from->segment_length - from_done)
-			n = from->segment_length - from_done;
-		if (n > 0)
-			memmove(segment_at(to, to_done), segment_at(from, from_done), n);
+		if (n > to->length - to_done)
+			n = to->length - to_done;
+		if (n > from->length - from_done)
+			n = from->length - from_done;
+		memmove(sge_at(to, to_done), sge_at(from, from_done), n);
 		to_done += n;
 		from_done += n;
 		length -= n;
-		if (to_done == to->segment_length) {
+		if (to_done == to->length) {
 			to++;
 			to_done = 0;
 		}
-		if (from_done == from->segment_length) {
+		if (from_done == from->length) {
 			from++;
 			from_done = 0;
 		}
@@ -82,24 +79,24 @@ static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *w
 	else if (!local_ok(peer, recv))
 		status = DAT_DTO_ERR_LOCAL_PROTECTION;
 	else
-		segments_copy(recv->iov, wr->iov, wr->size);
+		sges_copy(recv->sges, wr->sges, wr->size);
 	qp_complete(peer, recv, status, (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
 	return status == DAT_DTO_SUCCESS ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_RESPONDER;
 }
 
 static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *wr)
 {
-	const DAT_LMR_TRIPLET remote = {
-		.virtual_address = wr->remote.target_address,
-		.segment_length = wr->size,
+	const struct tp_sge remote = {
+		.address = wr->remote.target_address,
+		.length = (uint32_t)wr->size,
 	};
 
 	if (!remote_ok(peer, wr))
 		return DAT_DTO_ERR_REMOTE_ACCESS;
 	if (wr->kind == WR_READ)
-		segments_copy(wr->iov, &remote, wr->size);
+		sges_copy(wr->sges, &remote, wr->size);
 	else
-		segments_copy(&remote, wr->iov, wr->size);
+		sges_copy(&remote, wr->sges, wr->size);
 	return DAT_DTO_SUCCESS;
 }
 
@@ -187,9 +184,9 @@ static void flush_posted(struct tp_qp *qp, struct wr_queue *queue)
 		qp_flush(qp, queue);
 }
 
-/* Queues a copy of @template with the segments of @iov. */
+/* Queues a copy of @template with the segments @sges. */
 static int wr_post(enum fake_call call, struct tp_qp *qp, const struct wr *template,
-		   const DAT_LMR_TRIPLET *iov)
+		   const struct tp_sge *sges)
 {
 	struct wr_queue *queue = template->kind == WR_RECV ? &qp->recvs : &qp->sends;
 	struct wr *wr;
@@ -207,7 +204,7 @@ static int wr_post(enum fake_call call, struct tp_qp *qp, const struct wr *templ
 	}
 	*wr = *template;
 	if (wr->nseg > 0)
-		memcpy(wr->iov, iov, wr->nseg * sizeof(*iov));
+		memcpy(wr->sges, sges, wr->nseg * sizeof(*sges));
 	if (wr->kind != WR_RECV)
 		fake.seen.post_flags = wr->flags;
 	wr->seq = fake.next_seq++;
@@ -223,63 +220,84 @@ unlock:
 	return err;
 }
 
-static DAT_VLEN segments_size(const DAT_LMR_TRIPLET *iov, unsigned nseg)
+static DAT_VLEN sges_size(const struct tp_sge *sges, unsigned nsge)
 {
 	DAT_VLEN size = 0;
 
-	for (unsigned i = 0; i < nseg; i++)
-		size += iov[i].segment_length;
+	for (unsigned i = 0; i < nsge; i++) {
+		fake_require(sges[i].length > 0, "no segment is empty");
+		size += sges[i].length;
+	}
+	fake_require(size <= TP_MAX_LENGTH, "the sum of the segments fits 32 bits");
 	return size;
 }
 
-int tp_post_send(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-		 DAT_VLEN size, unsigned flags)
+int tp_post_error(int result)
 {
-	const struct wr wr = {
-		.kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nseg
-	};
-
-	fake_require(size == segments_size(iov, nseg), "a send's length is that of its segments");
-	return wr_post(CALL_POST_SEND, qp, &wr, iov);
+	return result;
 }
 
-int tp_post_recv(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg)
+int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+		 uint32_t size, unsigned flags)
+{
+	const struct wr wr = {
+		.kind = WR_SEND, .tag = tag, .flags = flags, .size = size, .nseg = nsge
+	};
+
+	fake_require(size == sges_size(sges, nsge), "a send's length is that of its segments");
+	return wr_post(CALL_POST_SEND, qp, &wr, sges);
+}
+
+int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge)
 {
 	const struct wr wr = { .kind = WR_RECV,
 			       .tag = tag,
 			       .flags = TP_POST_SIGNAL,
-			       .size = segments_size(iov, nseg),
-			       .nseg = nseg };
+			       .size = sges_size(sges, nsge),
+			       .nseg = nsge };
 
-	return wr_post(CALL_POST_RECV, qp, &wr, iov);
+	return wr_post(CALL_POST_RECV, qp, &wr, sges);
 }
 
-int tp_post_write(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-		  DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
+int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+		  uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	const struct wr wr = { .kind = WR_WRITE,
 			       .tag = tag,
 			       .flags = flags,
 			       .size = size,
 			       .remote = *remote,
-			       .nseg = nseg };
+			       .nseg = nsge };
 
-	fake_require(size == segments_size(iov, nseg), "a write's length is that of its segments");
-	return wr_post(CALL_POST_WRITE, qp, &wr, iov);
+	fake_require(size == sges_size(sges, nsge), "a write's length is that of its segments");
+	return wr_post(CALL_POST_WRITE, qp, &wr, sges);
 }
 
-int tp_post_read(struct tp_qp *qp, void *tag, const DAT_LMR_TRIPLET *iov, unsigned nseg,
-		 DAT_VLEN size, const DAT_RMR_TRIPLET *remote, unsigned flags)
+static int read_post(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+		     const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	const struct wr wr = { .kind = WR_READ,
 			       .tag = tag,
 			       .flags = flags,
-			       .size = size,
+			       .size = sges_size(sges, nsge),
 			       .remote = *remote,
-			       .nseg = nseg };
+			       .nseg = nsge };
 
-	fake_require(size <= segments_size(iov, nseg), "a read fits its buffer");
-	return wr_post(CALL_POST_READ, qp, &wr, iov);
+	return wr_post(CALL_POST_READ, qp, &wr, sges);
+}
+
+int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+		 const DAT_RMR_TRIPLET *remote, unsigned flags)
+{
+	fake_require(nsge <= qp->dev->attr.max_read_wr_sge, "one work request is enough");
+	return read_post(qp, tag, sges, nsge, remote, flags);
+}
+
+int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+		       const DAT_RMR_TRIPLET *remote, unsigned flags)
+{
+	fake_require(nsge > qp->dev->attr.max_read_wr_sge, "one work request is not enough");
+	return read_post(qp, tag, sges, nsge, remote, flags);
 }
 
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,

@@ -705,8 +705,10 @@ static const struct {
 
 START_TEST(a_post_that_races_with_the_end_is_flushed_once)
 {
+	const struct tp_sge sge = { .address = (uintptr_t)client->memory,
+				    .length = 64,
+				    .lmr_context = client->lmr_context };
 	struct ep *ep = client->ep;
-	DAT_LMR_TRIPLET iov = segment(client, 0, 64);
 	struct req *req;
 
 	conn_post_recvs(server, 1, 5);
@@ -719,7 +721,7 @@ START_TEST(a_post_that_races_with_the_end_is_flushed_once)
 	req->flags = DAT_COMPLETION_SUPPRESS_FLAG;
 	atomic_fetch_add(&ep->sends.tail, 1); /* claims the slot */
 	if (races[_i].posted_before_marker)
-		ck_assert_int_eq(tp_post_send(ep->qp, req, &iov, 1, 64, 0), 0);
+		ck_assert_int_eq(tp_post_send(ep->qp, req, &sge, 1, 64, 0), 0);
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 	if (races[_i].posted_before_marker)
 		expect_dto(client->request_evd, 13, DAT_DTO_ERR_FLUSHED);
@@ -728,7 +730,7 @@ START_TEST(a_post_that_races_with_the_end_is_flushed_once)
 	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(ring_used(&ep->sends), 0);
 	if (!races[_i].posted_before_marker && !races[_i].refused)
-		ck_assert_int_eq(tp_post_send(ep->qp, req, &iov, 1, 64, 0), 0);
+		ck_assert_int_eq(tp_post_send(ep->qp, req, &sge, 1, 64, 0), 0);
 	spin_lock(&ep->request_evd->lock);
 	ep_marker_race(ep, &ep->sends);
 	ck_assert_uint_eq(ring_used(&ep->sends), !races[_i].posted_before_marker);

@@ -3,6 +3,8 @@
  * Data transfer: the checks of each post, the bytes that are moved, limits, suppressed completions,
  * and failures.
  */
+#include <sys/mman.h>
+
 #include "harness.h"
 
 #define FULL NO_RESOURCE(MEMORY)
@@ -380,6 +382,137 @@ START_TEST(segment_lengths_that_wrap_are_refused)
 }
 END_TEST
 
+#define GIBIBYTES(n) ((DAT_VLEN)(n) << 30)
+
+/* The device would take more than 32 bits can count. */
+static const struct {
+	const char *why;
+	DAT_COUNT nseg;
+	DAT_VLEN lengths[4];
+} long_requests[] = {
+	{ "4 GiB", 1, { GIBIBYTES(4) } },
+	{ "the lower half is 8", 1, { GIBIBYTES(4) + 8 } },
+	{ "the lower half is 8", 1, { GIBIBYTES(1024) + 8 } },
+	{ "the largest number", 1, { UINT64_MAX } },
+	{ "4 GiB in the first segment", 2, { GIBIBYTES(4), 8 } },
+	{ "4 GiB in the last segment", 2, { 8, GIBIBYTES(4) } },
+	{ "the sum is 4 GiB", 2, { GIBIBYTES(2), GIBIBYTES(2) } },
+	{ "the sum is 4 GiB and 8", 2, { UINT32_MAX, 9 } },
+	{ "the sum wraps to 0", 2, { GIBIBYTES(1024), -GIBIBYTES(1024) } },
+	{ "the sum wraps to 8", 2, { 1ULL << 63, (1ULL << 63) + 8 } },
+	{ "4 GiB among four segments", 4, { 8, 0, GIBIBYTES(4), 8 } },
+	{ "the sum of four is 4 GiB",
+	  4,
+	  { GIBIBYTES(1), GIBIBYTES(1), GIBIBYTES(1), GIBIBYTES(1) } },
+	{ "the sum of four wraps to 0", 4, { 1ULL << 62, 1ULL << 62, 1ULL << 62, 1ULL << 62 } },
+	{ "the sum wraps with the last segment", 4, { 8, 8, 8, UINT64_MAX - 15 } },
+};
+
+/* None is cut to 32 bits, and no sum wraps, on a thread-safe IA or another, by any flags. */
+START_TEST(a_request_of_4_gib_or_more_is_refused)
+{
+	static const enum transfer transfers[] = { SEND, READ, WRITE };
+	static const unsigned flags[] = { 0, SUPPRESS, FENCE, EVD_THRESHOLD };
+	DAT_IA_ATTR attr;
+	DAT_RMR_TRIPLET remote;
+	DAT_LMR_TRIPLET iov[4];
+
+	fake_attr()->max_message = UINT64_MAX;
+	client->thread_safe = _i % 2;
+	pair_connect(&pair);
+	ck_dat(ia_query(client->ia, NULL, DAT_IA_FIELD_ALL, &attr, 0, NULL));
+	ck_assert_uint_eq(attr.max_message_size, UINT32_MAX);
+	ck_assert_uint_eq(attr.max_rdma_size, UINT32_MAX);
+	remote = target(server, 0, 8);
+	for (int n = 0; n < COUNT(iov); n++)
+		iov[n] = segment(client, 0, long_requests[_i / 2].lengths[n]);
+	for (int n = 0; n < COUNT(transfers); n++)
+		for (int f = 0; f < COUNT(flags); f++)
+			ck_dat_is(post_transfer(transfers[n], client->ep,
+						long_requests[_i / 2].nseg, iov, &remote, flags[f]),
+				  BAD_ARG(3));
+	ck_assert_uint_eq(fake_outstanding(), 0);
+	expect_idle(true, true);
+	expect_no_event(client->request_evd);
+	pair_close(&pair);
+}
+END_TEST
+
+/* A buffer may be longer than any message. */
+static const struct {
+	const char *why;
+	DAT_COUNT nseg;
+	DAT_VLEN lengths[4];
+} long_receives[] = {
+	{ "4 GiB", 1, { GIBIBYTES(4) } },
+	{ "the lower half is 8", 1, { GIBIBYTES(4) + 8 } },
+	{ "4 GiB in the first segment", 2, { GIBIBYTES(4), 8 } },
+	{ "4 GiB in the last segment", 2, { 8, GIBIBYTES(4) } },
+	{ "the sum is 4 GiB", 2, { GIBIBYTES(2), GIBIBYTES(2) } },
+	{ "the sum is 8 GiB", 2, { GIBIBYTES(4), GIBIBYTES(4) } },
+	{ "4 GiB among four segments", 4, { 8, 0, GIBIBYTES(4), 8 } },
+	{ "the sum of four is 16 GiB",
+	  4,
+	  { GIBIBYTES(4), GIBIBYTES(4), GIBIBYTES(4), GIBIBYTES(4) } },
+};
+
+/* All segments are in one region, which takes addresses but no memory. */
+START_TEST(a_receive_of_4_gib_or_more_takes_a_message)
+{
+	const size_t size = GIBIBYTES(4) + 4096;
+	DAT_REGION_DESCRIPTION region;
+	DAT_LMR_TRIPLET iov[4];
+	DAT_LMR_HANDLE lmr;
+	char *at;
+
+	client->thread_safe = _i % 2;
+	pair_connect(&pair);
+	at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		  -1, 0);
+	ck_assert_ptr_ne(at, MAP_FAILED);
+	region.for_va = at;
+	for (int n = 0; n < COUNT(iov); n++)
+		iov[n] = (DAT_LMR_TRIPLET){ .virtual_address = (uintptr_t)at,
+					    .segment_length = long_receives[_i / 2].lengths[n] };
+	ck_dat(lmr_create(client->ia, DAT_MEM_TYPE_VIRTUAL, region, size, client->pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &iov[0].lmr_context, NULL, NULL, NULL));
+	for (int n = 1; n < COUNT(iov); n++)
+		iov[n].lmr_context = iov[0].lmr_context;
+	ck_dat(ep_post_recv(client->ep, long_receives[_i / 2].nseg, iov, cookie_of(3), 0));
+	post_fill(server, 1);
+	post_send(server, 4, 0, 64, 0);
+	expect_completion_length(client->recv_evd, 3, 64);
+	expect_dto(server->request_evd, 4, DAT_DTO_SUCCESS);
+	if (long_receives[_i / 2].lengths[0] == 8)
+		ck_assert_mem_eq(at, server->memory + 8, 56);
+	else
+		ck_assert_mem_eq(at, server->memory, 64);
+	munmap(at, size);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* No memory is that long. */
+START_TEST(receive_lengths_that_wrap_are_refused)
+{
+	static const DAT_VLEN wraps[][3] = {
+		{ 1ULL << 63, 1ULL << 63, 0 },
+		{ 1ULL << 63, 1ULL << 63, 8 },
+		{ 8, UINT64_MAX - 8, 9 },
+		{ UINT64_MAX, UINT64_MAX, 10 },
+	};
+	DAT_LMR_TRIPLET iov[3];
+
+	for (int n = 0; n < COUNT(iov); n++)
+		iov[n] = segment(client, 0, wraps[_i][n]);
+	ck_dat_is(post_transfer(RECV, client->ep, 3, iov, NULL, 0), BAD_ARG(3));
+	ck_assert_uint_eq(fake_outstanding(), 0);
+	expect_idle(true, true);
+	expect_no_event(client->recv_evd);
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(requests_complete_in_order)
 {
 	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
@@ -557,6 +690,39 @@ START_TEST(a_ring_full_of_suppressed_requests_becomes_free)
 			post_recv(server, n, 0, 64, 0);
 	post_recv(server, 0, 0, 64, 0);
 	post_send(client, 0, 0, 0, SUPPRESS);
+	expect_no_event(client->request_evd);
+	pair_close(&pair);
+}
+END_TEST
+
+/*
+ * Just those of a run of suppressed requests that were to be signalled are refused: by the device,
+ * or because they are too long.
+ */
+START_TEST(refused_requests_do_not_stall_a_run)
+{
+	unsigned posted = 0, tried = 0;
+
+	post_connect_with_limits(1, 8);
+	fake_hold(true);
+	for (unsigned n = 0; n < 8; n++)
+		post_recv(server, n, 0, 64, 0);
+	while (posted < 8) {
+		if (tried++ % 4 < 3) {
+			post_send(client, posted++, 0, 8, SUPPRESS);
+			continue;
+		}
+		if (_i == 0)
+			fake_fail("post_send", ENOMEM, 1);
+		ck_dat_is(try_send(client, 0, 0, _i ? SIZE_MAX : 8, SUPPRESS),
+			  _i ? BAD_ARG(3) : FULL);
+	}
+	ck_dat_is(try_send(client, 8, 0, 8, SUPPRESS), FULL);
+	fake_hold(false);
+	for (unsigned n = 0; n < 8; n++)
+		expect_dto(server->recv_evd, n, DAT_DTO_SUCCESS);
+	post_recv(server, 8, 0, 64, 0);
+	post_send(client, 8, 0, 8, SUPPRESS);
 	expect_no_event(client->request_evd);
 	pair_close(&pair);
 }
@@ -957,6 +1123,7 @@ static void add_post_connected_cases(void)
 	tcase_add_loop_test(cases, the_remote_length_is_not_looked_at, 0, COUNT(remote_lengths));
 	tcase_add_loop_test(cases, segment_lengths_that_wrap_are_refused, 0,
 			    COUNT(wrapping_lengths));
+	tcase_add_loop_test(cases, receive_lengths_that_wrap_are_refused, 0, 4);
 	tcase_add_test(cases, requests_complete_in_order);
 	tcase_add_loop_test(cases, a_memory_fault_breaks_the_connection, 0, COUNT(memory_faults));
 	tcase_add_loop_test(cases, posts_after_the_disconnect_are_flushed, 0, COUNT(quirks));
@@ -970,11 +1137,16 @@ static void add_post_limit_cases(void)
 
 	tcase_add_test(cases, posts_beyond_the_limits_are_refused);
 	tcase_add_test(cases, a_post_is_limited_by_the_device_only);
+	tcase_add_loop_test(cases, a_request_of_4_gib_or_more_is_refused, 0,
+			    2 * COUNT(long_requests));
+	tcase_add_loop_test(cases, a_receive_of_4_gib_or_more_takes_a_message, 0,
+			    2 * COUNT(long_receives));
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);
 	tcase_add_test(cases, ep_recv_query_counts_outstanding_receives);
 	tcase_add_loop_test(cases, suppressing_every_request_never_stalls, 0, COUNT(sizes));
 	tcase_add_loop_test(cases, a_ring_full_of_suppressed_requests_becomes_free, 0,
 			    COUNT(sizes));
+	tcase_add_loop_test(cases, refused_requests_do_not_stall_a_run, 0, 2);
 	tcase_add_test(cases, a_success_covers_the_suppressed_requests_before_it);
 	tcase_add_test(cases, suppressed_requests_are_signalled_if_the_device_needs_it);
 	tcase_add_test(cases, internal_completions_do_not_wake_the_waiter);

@@ -11,7 +11,7 @@ static struct ring ring;
 
 static void ring_init_at(unsigned limit, unsigned position)
 {
-	ck_assert_int_eq(ring_init(&ring, NULL, limit), 0);
+	ck_assert_int_eq(ring_init(&ring, NULL, limit, 1), 0);
 	atomic_store(&ring.head, position);
 	atomic_store(&ring.tail, position);
 }

@@ -371,7 +371,7 @@ END_TEST
 /* An endpoint with receives posted, @tag up, is destroyed while its attempt has no answer. */
 static struct ibv_qp *qp_orphan(struct rdma_cm_id **id, uintptr_t tag, unsigned receives)
 {
-	const DAT_LMR_TRIPLET segment = { .virtual_address = 0x1000, .segment_length = 64 };
+	const struct tp_sge sge = { .address = 0x1000, .length = 64 };
 	struct tp_conn *conn = conn_at(AT_CONNECTING);
 	struct ibv_qp *ibv = rig.qp->ibv;
 	struct tp_wc wc;
@@ -379,7 +379,7 @@ static struct ibv_qp *qp_orphan(struct rdma_cm_id **id, uintptr_t tag, unsigned 
 	fv_device(0)->quirks |= FV_LATE_FLUSH;
 	*id = conn->id;
 	for (unsigned i = 0; i < receives; i++)
-		ck_assert_int_eq(tp_post_recv(rig.qp, (void *)(tag + i), &segment, 1), 0);
+		ck_assert_int_eq(tp_post_recv(rig.qp, (void *)(tag + i), &sge, 1), 0);
 	tp_release(conn);
 	rig_qp_destroy(rig.qp);
 	rig.qp = NULL;
@@ -427,12 +427,12 @@ END_TEST
 /* Before tp_qp_destroy the endpoint gets its flushes. */
 START_TEST(flushes_before_the_end_of_the_endpoint_are_delivered)
 {
-	const DAT_LMR_TRIPLET segment = { .virtual_address = 0x1000, .segment_length = 64 };
+	const struct tp_sge sge = { .address = 0x1000, .length = 64 };
 	struct tp_conn *conn = conn_at(AT_CONNECTING);
 	struct rdma_cm_id *id = conn->id;
 	struct tp_wc wc;
 
-	ck_assert_int_eq(tp_post_recv(rig.qp, (void *)0x77, &segment, 1), 0);
+	ck_assert_int_eq(tp_post_recv(rig.qp, (void *)0x77, &sge, 1), 0);
 	tp_release(conn);
 	ck_assert_uint_eq(tp_cq_poll(rig.recv_cq, &wc, 1), 1);
 	ck_assert_ptr_eq(wc.tag, (void *)0x77);

@@ -125,10 +125,6 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->send_cq = attr->send_cq;
 	qp->recv_cq = attr->recv_cq;
 	qp->fence = dev->iwarp ? IBV_SEND_FENCE : 0;
-	qp->send_wr.sg_list = &qp->send_sge;
-	qp->send_wr.num_sge = 1;
-	qp->recv_wr.sg_list = &qp->recv_sge;
-	qp->recv_wr.num_sge = 1;
 	err = stray_qp_prepare(qp);
 	if (err)
 		goto free_qp;

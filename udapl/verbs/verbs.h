@@ -45,8 +45,6 @@
 #include "thread.h"
 #include "transport.h"
 
-#define TP_MAX_SGE 32 /* segments of one work request; they are built on the stack */
-
 /* Settings from environment variables, see env_read. */
 struct tp_env {
 	unsigned max_inline; /* bytes; 0 = none */
@@ -130,14 +128,15 @@ struct tp_cq {
 };
 
 struct tp_qp {
-	struct ibv_qp *ibv;
 	/*
-	 * Work requests of one segment; posting fills in only the fields that vary. The core
-	 * serialises the posts of each direction.
+	 * Posting fills in only the fields that vary. The core serialises the posts of each
+	 * direction.
 	 */
 	struct ibv_send_wr send_wr;
 	struct ibv_recv_wr recv_wr;
-	struct ibv_sge send_sge, recv_sge;
+	struct ibv_send_wr *bad_send; /* where libibverbs says which one it refused; not read */
+	struct ibv_recv_wr *bad_recv;
+	struct ibv_qp *ibv;
 	unsigned max_inline;
 	unsigned fence; /* IBV_SEND_FENCE where sends and writes may overtake reads (iWARP) */
 	_Atomic unsigned holders; /* its owner, the orphaned attempt that uses it */
