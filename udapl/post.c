@@ -231,13 +231,25 @@ static bool is_disconnecting(const struct ep *ep)
 }
 
 /*
+ * Does a post that the device refuses with @status count as taken? So it does when the device has
+ * ended the connection before we know, and when we know and the consumer does not. A receive may be
+ * posted until the end, and is flushed then, whether or not the device takes it in that state.
+ */
+static bool is_taken(const struct ep *ep, const struct ring *ring, DAT_RETURN status)
+{
+	if (ring == &ep->recvs)
+		return is_disconnecting(ep) && DAT_GET_TYPE(status) != DAT_INSUFFICIENT_RESOURCES;
+	return is_ending_unasked(ep, ep_state(ep));
+}
+
+/*
  * The transport refused a post. If the end of the connection has flushed the slot meanwhile, the
- * consumer has got, or will get, its completion, so the post counts as taken. So it does when the
- * device has ended the connection before we know, and when we know and the consumer does not.
+ * consumer has got, or will get, its completion, so the post counts as taken.
  */
 static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
-	bool refuse = err != -ENOTCONN && !is_ending_unasked(ep, ep_state(ep));
+	DAT_RETURN status = status_of(err, DAT_RESOURCE_MEMORY);
+	bool refuse = err != -ENOTCONN && !is_taken(ep, ring, status);
 
 	spin_lock(&evd->lock);
 	ep_marker_race(ep, ring);
@@ -246,7 +258,7 @@ static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd,
 		ring_unpush(ring);
 	spin_unlock(&evd->lock);
 	if (refuse)
-		return status_of(err, DAT_RESOURCE_MEMORY);
+		return status;
 	atomic_store(&ep->end.flushed, true);
 	/* completes the request as flushed if it is still in the ring */
 	service_queue_work(ep->obj.ia, &ep->work);

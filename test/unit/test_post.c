@@ -985,6 +985,53 @@ START_TEST(posts_after_the_disconnect_are_flushed)
 }
 END_TEST
 
+/*
+ * A receive that is posted while the connection ends is queued, whatever the device says of it, and
+ * flushed at the end; unless a resource is short.
+ */
+static const struct {
+	int err; /* of the post; 0: as the quirk has it */
+	DAT_CLOSE_FLAGS how;
+	DAT_RETURN want;
+} ending_receives[] = {
+	{ 0, DAT_CLOSE_ABRUPT_FLAG, DAT_SUCCESS },
+	{ EINVAL, DAT_CLOSE_ABRUPT_FLAG, DAT_SUCCESS },
+	{ EIO, DAT_CLOSE_ABRUPT_FLAG, DAT_SUCCESS },
+	{ ENOTCONN, DAT_CLOSE_ABRUPT_FLAG, DAT_SUCCESS },
+	{ ENOMEM, DAT_CLOSE_ABRUPT_FLAG, FULL },
+	{ EINVAL, DAT_CLOSE_GRACEFUL_FLAG, DAT_SUCCESS },
+	{ ENOMEM, DAT_CLOSE_GRACEFUL_FLAG, FULL },
+};
+
+START_TEST(a_receive_posted_while_the_connection_ends_is_flushed)
+{
+	DAT_RETURN want = ending_receives[_i / 2].want;
+	int err = ending_receives[_i / 2].err;
+
+	client->thread_safe = _i % 2;
+	pair_connect(&pair);
+	fake_quirks(FAKE_LATE_FLUSH | FAKE_REFUSES_RECV);
+	fake_hold(true);
+	fake_clock_auto(false);
+	post_recv(client, 1, 0, 8, 0);
+	post_send(client, 2, 0, 8, 0);
+	ck_dat(ep_disconnect(client->ep, ending_receives[_i / 2].how));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	if (err)
+		fake_fail("post_recv", err, 1);
+	ck_dat_is(try_recv(client, 3, 0, 8, 0), want);
+	fake_clock_auto(true);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	if (want == DAT_SUCCESS)
+		expect_dto(client->recv_evd, 3, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->recv_evd);
+	expect_dto(client->request_evd, 2, DAT_DTO_ERR_FLUSHED);
+	expect_idle(true, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* The device completes requests that were flushed already. */
 START_TEST(late_completions_are_dropped)
 {
@@ -1141,6 +1188,8 @@ static void add_post_limit_cases(void)
 			    2 * COUNT(long_requests));
 	tcase_add_loop_test(cases, a_receive_of_4_gib_or_more_takes_a_message, 0,
 			    2 * COUNT(long_receives));
+	tcase_add_loop_test(cases, a_receive_posted_while_the_connection_ends_is_flushed, 0,
+			    2 * COUNT(ending_receives));
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);
 	tcase_add_test(cases, ep_recv_query_counts_outstanding_receives);
 	tcase_add_loop_test(cases, suppressing_every_request_never_stalls, 0, COUNT(sizes));
