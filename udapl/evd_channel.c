@@ -44,14 +44,14 @@ static bool is_urgent(struct evd *evd)
 	return urgent;
 }
 
-static bool has_waiter(struct evd *evd)
+static bool is_waited_for(struct evd_channel *channel)
 {
-	bool waiter;
+	bool waiting;
 
-	spin_lock(&evd->lock);
-	waiter = evd->slow_path & EVD_WAITER;
-	spin_unlock(&evd->lock);
-	return waiter;
+	mutex_lock(&channel->lock);
+	waiting = channel->waiting;
+	mutex_unlock(&channel->lock);
+	return waiting;
 }
 
 /* ---- armed ---- */
@@ -70,14 +70,13 @@ static enum tp_arm arm_mode_locked(const struct evd *evd, bool waiting)
 	return waiting || is_urgent_locked(evd) ? TP_ARM_ANY : TP_ARM_ERRORS;
 }
 
-/* @leaving: the waiter does not count any more. */
-static void arm_locked(struct evd *evd, bool leaving)
+static void arm_locked(struct evd *evd)
 {
 	enum tp_arm what;
 
 	assert_locked(&evd->channel.lock);
 	spin_lock(&evd->lock);
-	what = arm_mode_locked(evd, evd->slow_path & EVD_WAITER && !leaving);
+	what = arm_mode_locked(evd, evd->channel.waiting);
 	spin_unlock(&evd->lock);
 	race_reach(RACE_ARM, evd);
 	(void)tp_cq_arm(evd->cq, what);
@@ -86,7 +85,7 @@ static void arm_locked(struct evd *evd, bool leaving)
 void evd_arm(struct evd *evd)
 {
 	mutex_lock(&evd->channel.lock);
-	arm_locked(evd, false);
+	arm_locked(evd);
 	mutex_unlock(&evd->channel.lock);
 }
 
@@ -101,10 +100,10 @@ static void take_back_locked(struct evd *evd)
 void evd_watch(struct evd *evd)
 {
 	mutex_lock(&evd->channel.lock);
-	if (evd->cq && !has_waiter(evd))
+	if (evd->cq && !evd->channel.waiting)
 		take_back_locked(evd);
 	if (evd->cq)
-		arm_locked(evd, false);
+		arm_locked(evd);
 	mutex_unlock(&evd->channel.lock);
 }
 
@@ -142,12 +141,12 @@ static bool look_again(struct evd *evd, bool found)
 	mutex_lock(&channel->lock);
 	channel->quiet = found || channel->waited ? 0 : channel->quiet + 1;
 	channel->waited = false;
-	if (has_waiter(evd)) {
+	if (channel->waiting) {
 		channel->looked = false;
 	} else if (channel->quiet >= QUIET_LOOKS) {
 		channel->looked = false;
 		take_back_locked(evd);
-		arm_locked(evd, false);
+		arm_locked(evd);
 	}
 	again = channel->looked;
 	mutex_unlock(&channel->lock);
@@ -182,7 +181,8 @@ void evd_channel_ready_locked(struct evd *evd)
 	if (!tp_cq_events(evd->cq))
 		return;
 	evd_drain(evd);
-	if (is_urgent(evd) || has_waiter(evd)) { /* it was lent after the kernel had named it */
+	if (is_urgent(evd) ||
+	    is_waited_for(&evd->channel)) { /* it was lent after the kernel had named it */
 		evd_arm(evd);
 		evd_drain(evd);
 		return;
@@ -202,6 +202,7 @@ void evd_channel_lend(struct evd *evd)
 	if (!evd->channel.lent)
 		service_lend(evd->obj.ia, evd);
 	evd->channel.lent = true;
+	evd->channel.waiting = true;
 	mutex_unlock(&evd->channel.lock);
 }
 
@@ -211,16 +212,18 @@ void evd_channel_return(struct evd *evd)
 	bool look;
 
 	mutex_lock(&channel->lock);
+	channel->waiting = false;
 	channel->waited = true;
 	look = is_urgent(evd);
 	if (look) {
 		take_back_locked(evd);
-		arm_locked(evd, true);
+		arm_locked(evd);
 	}
 	look |= begin_looking(channel);
 	mutex_unlock(&channel->lock);
 	if (look)
 		service_queue_work(evd->obj.ia, &channel->work);
+	race_reach(RACE_LEFT, evd);
 }
 
 /* ---- creation and destruction ---- */

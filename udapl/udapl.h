@@ -304,6 +304,7 @@ enum evd_slow_path {
 struct evd_channel {
 	struct mutex lock;
 	bool lent;	    /* lock; not in the service thread's epoll set: waiters sleep on it */
+	bool waiting;	    /* lock; a thread sleeps on it: from lend to return */
 	bool looked;	    /* lock; the service thread looks at the queue now and then */
 	bool waited;	    /* lock; a thread has waited since the last look */
 	unsigned quiet;	    /* lock; looks in a row that found nothing */

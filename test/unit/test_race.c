@@ -394,6 +394,68 @@ START_TEST(the_service_thread_looks_again_when_the_queue_is_armed)
 }
 END_TEST
 
+/* ---- a waiter that leaves ---- */
+
+static void send_from_client(void *unused)
+{
+	(void)unused;
+	post_send(client, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+/* A wait for the completion of a send, which arrives when the thread is about to sleep. */
+static void wait_for_a_send(void)
+{
+	post_recv(server, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	race_call(RACE_ARM, client->request_evd, send_from_client, NULL);
+	expect_dto(client->request_evd, 1, DAT_DTO_SUCCESS);
+	ck_assert(race_happened(RACE_ARM));
+}
+
+static void let_the_service_thread_look(void *unused)
+{
+	(void)unused;
+	fake_clock_advance(10000000);
+	fake_wait_idle(0);
+}
+
+START_TEST(the_service_thread_looks_on_when_a_waiter_has_left)
+{
+	pair_connect(&pair);
+	wait_for_a_send();
+	fake_wait_idle(0);
+	race_call(RACE_LEFT, client->request_evd, let_the_service_thread_look, NULL);
+	wait_for_a_send();
+	ck_assert(race_happened(RACE_LEFT));
+	fail_a_send(NULL);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+}
+END_TEST
+
+static void enable_and_go_on(void *arg)
+{
+	ck_dat(evd_enable(arg));
+}
+
+/* No time passes, so the channel alone can say that there is a completion. */
+START_TEST(a_cno_takes_the_channel_from_a_waiter_that_has_left)
+{
+	DAT_EVD_HANDLE hint = POISON;
+	DAT_CNO_HANDLE cno;
+
+	pair_connect(&pair);
+	cno = attach_cno(client->request_evd);
+	ck_dat(evd_disable(client->request_evd));
+	race_call(RACE_LEFT, client->request_evd, enable_and_go_on, client->request_evd);
+	wait_for_a_send();
+	ck_assert(race_happened(RACE_LEFT));
+	post_recv(server, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	send_from_client(NULL);
+	fake_wait_idle(0);
+	ck_dat(cno_wait(cno, 0, &hint));
+	ck_assert_ptr_eq(hint, client->request_evd);
+}
+END_TEST
+
 /* ---- the gates of an endpoint ---- */
 
 static void read_when_connected(void *unused)
@@ -531,6 +593,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, enabling_an_evd_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, a_change_of_mode_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, the_service_thread_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, the_service_thread_looks_on_when_a_waiter_has_left);
+	tcase_add_test(cases, a_cno_takes_the_channel_from_a_waiter_that_has_left);
 	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
 	tcase_add_test(cases, no_event_names_an_endpoint_that_is_being_freed);
 	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
