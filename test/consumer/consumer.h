@@ -77,6 +77,7 @@ enum need {
 	NEEDS_WINDOW_RANGE = 1 << 7,   /* the range of a window is checked, not only its region's */
 	NEEDS_HUGE_PAGES = 1 << 8,     /* the system has some free */
 	NEEDS_PINNING = 1 << 9,	       /* registering a region pins its pages */
+	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
 };
 
 /* Where the standard leaves a choice: what a device does. */

@@ -57,6 +57,7 @@ static const struct device devices[] = {
 			{ NEEDS_READ_RIGHTS, "siw ignores that a region lacks remote read" },
 			{ NEEDS_RNR,
 			  "iWARP ends the connection when a message finds no receive" },
+			{ NEEDS_RESIZE, "siw cannot resize a completion queue" },
 			{ NEEDS_SOLICITED, "siw drops the solicited bit of a message" },
 		},
 	},
