@@ -54,6 +54,8 @@ void fv_trace_clear(void);
  * and no thread may make it that has called fv_ia_lock.
  */
 void fv_hold(const char *call);
+/* Likewise, but no cancellation point, as a system call that no signal interrupts. */
+void fv_hold_firmly(const char *call);
 void fv_let_go(const char *call);
 /* Returns when @call has been made @n times since the start of the process. */
 void fv_await(const char *call, unsigned n);
@@ -92,7 +94,7 @@ void fv_await_nothing(void);
 /* The network interfaces: rows that tests may change, up to one without a name. */
 struct fv_interface {
 	const char *name;
-	const char *addr; /* numeric; NULL: none */
+	const char *addr; /* numeric; NULL: none but the link address; "": not even that */
 	int device;	  /* the number of the RDMA device to which it belongs, or -1 */
 	uint8_t port;	  /* of that device */
 };

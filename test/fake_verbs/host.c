@@ -50,7 +50,7 @@ static bool addr_parse(const char *text, struct sockaddr_storage *addr)
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
 
 	memset(addr, 0, sizeof(*addr));
-	if (!text)
+	if (!text || !*text)
 		return false;
 	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
 		in->sin_family = AF_INET;
@@ -98,8 +98,10 @@ int __wrap_getifaddrs(struct ifaddrs **all)
 			.ifa_name = (char *)(uintptr_t)fv.interfaces[i].name,
 			.ifa_addr = (struct sockaddr *)&addrs[i],
 		};
-		if (!addr_parse(fv.interfaces[i].addr, &addrs[i])) /* the link address, or none */
-			rows[i].ifa_addr->sa_family = AF_PACKET;
+		if (!addr_parse(fv.interfaces[i].addr, &addrs[i]))
+			addrs[i].ss_family = AF_PACKET;
+		if (fv.interfaces[i].addr && !*fv.interfaces[i].addr)
+			rows[i].ifa_addr = NULL;
 		*all = &rows[i];
 	}
 	fv_alive_add(FV_IFADDRS, 1);

@@ -6,14 +6,14 @@
 
 #define TRACE_SIZE 8192
 
-#define FV_CALL_ROW(name, traced) { #name, traced, 0, 0, 0, 0, false },
+#define FV_CALL_ROW(name, traced) { #name, traced, 0, 0, 0, 0, false, false },
 static struct {
 	const char *name;
 	bool traced;
 	unsigned count;
 	unsigned fail_in; /* calls until the one that fails; 0: none will */
 	int err, always;
-	bool held;
+	bool held, firmly;
 } calls[] = { FV_CALLS(FV_CALL_ROW) };
 
 struct fv_state fv = {
@@ -89,6 +89,17 @@ static void trace_add(const char *name)
 	snprintf(trace + used, sizeof(trace) - used, "%s%s", used ? " " : "", name);
 }
 
+static void call_wait_relock(enum fv_call call)
+{
+	int state;
+
+	if (calls[call].firmly)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	fv_sleep_relock("a call waits under ia->lock");
+	if (calls[call].firmly)
+		pthread_setcancelstate(state, NULL);
+}
+
 int fv_enter(enum fv_call call)
 {
 	int err;
@@ -99,7 +110,7 @@ int fv_enter(enum fv_call call)
 		trace_add(calls[call].name);
 	pthread_cond_broadcast(&fv.changed);
 	while (calls[call].held)
-		fv_sleep_relock("a call waits under ia->lock");
+		call_wait_relock(call);
 	err = calls[call].always;
 	if (calls[call].fail_in && !--calls[call].fail_in)
 		err = calls[call].err;
@@ -164,13 +175,24 @@ void fv_trace_clear(void)
 	fv_unlock();
 }
 
-void fv_hold(const char *call)
+static void call_hold(const char *call, bool firmly)
 {
 	enum fv_call i = call_named(call);
 
 	fv_lock();
 	calls[i].held = true;
+	calls[i].firmly = firmly;
 	fv_unlock();
+}
+
+void fv_hold(const char *call)
+{
+	call_hold(call, false);
+}
+
+void fv_hold_firmly(const char *call)
+{
+	call_hold(call, true);
 }
 
 void fv_let_go(const char *call)

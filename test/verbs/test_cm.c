@@ -602,6 +602,11 @@ START_TEST(a_listener_has_the_port_that_is_asked_for_or_any)
 	ck_assert_uint_eq(port, 7001);
 	ck_assert_uint_ge(any, 50000);
 	ck_assert_int_eq(fv_seen().backlog, 1024);
+	fv_request(fv_id(1), NULL);
+	fv_request(fv_id(1), NULL);
+	rig_progress(&rig);
+	tp_release(upcall_is(UP_REQUEST, up_sp(0)).conn);
+	tp_release(upcall_is(UP_REQUEST, up_sp(1)).conn);
 	tp_unlisten(one); /* not the first of the list */
 	tp_unlisten(other);
 	conn_end(NULL);
@@ -804,6 +809,28 @@ START_TEST(events_are_handled_in_batches_of_sixteen)
 }
 END_TEST
 
+START_TEST(pending_events_beyond_a_batch_are_handled_next)
+{
+	struct tp_conn *conn = conn_at(AT_ESTABLISHED);
+	struct tp_listener *listener;
+	uint16_t port = 7000;
+
+	ck_assert_int_eq(tp_listen(rig.dev, &port, up_sp(0), &listener), 0);
+	for (int i = 0; i < 20; i++)
+		fv_cm_post(conn->id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	fv_cm_post(conn->id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	tp_unlisten(listener);
+	(void)up_take_wake();
+	tp_dev_progress(rig.dev, 0);
+	no_upcall();
+	ck_assert(up_take_wake());
+	tp_dev_progress(rig.dev, 0);
+	upcall_is(UP_DISCONNECTED, up_ep(0));
+	ck_assert(!up_take_wake());
+	conn_end(conn);
+}
+END_TEST
+
 /* ---- accept ---- */
 
 START_TEST(an_accepted_connection_has_the_smaller_read_depths)
@@ -990,6 +1017,7 @@ static void add_cases(TCase *tcase)
 	tcase_add_loop_test(tcase, a_connection_may_be_released_within_its_upcall, 0,
 			    COUNT(upcalls));
 	tcase_add_test(tcase, a_removal_that_no_connection_sees_is_reported_once);
+	tcase_add_test(tcase, pending_events_beyond_a_batch_are_handled_next);
 	tcase_add_test(tcase, events_are_handled_in_batches_of_sixteen);
 }
 

@@ -94,7 +94,6 @@ START_TEST(an_open_without_descriptor_flags_leaves_nothing)
 }
 END_TEST
 
-/* The first allocation is that of the list of devices, in the stand-in. */
 START_TEST(an_open_without_memory_leaves_nothing)
 {
 	struct tp_dev *dev;

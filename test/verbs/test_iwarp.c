@@ -200,6 +200,28 @@ START_TEST(a_helper_that_was_cancelled_is_handled_by_the_service_thread)
 }
 END_TEST
 
+/* What no signal interrupts is waited for, longer than connections linger. */
+START_TEST(a_helper_that_can_not_be_cancelled_is_waited_for)
+{
+	struct tp_conn *conn = conn_at(AT_RESOLVING_ROUTE);
+
+	fv_hold_firmly("rdma_connect");
+	conn_event(conn, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	fv_await("rdma_connect", 1);
+	tp_release(conn);
+	for (int i = 0; i < 3; i++) {
+		fv_clock_advance(10000000000);
+		rig_progress(&rig);
+	}
+	ck_assert_uint_eq(fv_alive(FV_ID), 1);
+	fv_fail("rdma_connect", ECONNREFUSED, 1);
+	fv_let_go("rdma_connect");
+	while (fv_alive(FV_ID))
+		rig_progress(&rig);
+	conn_end(NULL);
+}
+END_TEST
+
 START_TEST(an_answer_while_the_helper_is_cancelled_is_no_end_yet)
 {
 	struct tp_conn *conn = conn_in_helper();
@@ -646,6 +668,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, an_iwarp_rejection_has_no_reason_code, 0, 2);
 	tcase_add_test(tcase, a_release_cancels_the_helper);
 	tcase_add_test(tcase, a_helper_that_was_cancelled_is_handled_by_the_service_thread);
+	tcase_add_test(tcase, a_helper_that_can_not_be_cancelled_is_waited_for);
 	tcase_add_loop_test(tcase, an_answer_while_the_helper_is_cancelled_is_no_end_yet, 0, 2);
 	tcase_add_loop_test(tcase, an_attempt_without_an_answer_is_left_to_a_thread, 0, 2);
 	tcase_add_test(tcase, an_orphan_outlives_its_device);

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The real core over the verbs transport, on the stand-in: that the two fit together. */
+#include <arpa/inet.h>
+#include <check.h>
+
+#include "../../udapl/udapl.h"
+#include "../fake_verbs/fake_verbs.h"
+#include "../harness/run.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+#define ck_dat(call) ck_assert_uint_eq(call, DAT_SUCCESS)
+
+/* One IA, an endpoint, its EVDs, and what it transfers. */
+static DAT_IA_HANDLE ia;
+static DAT_EVD_HANDLE async_evd, dto_evd, conn_evd;
+static DAT_PZ_HANDLE pz;
+static DAT_EP_HANDLE ep;
+static DAT_LMR_HANDLE lmr;
+static DAT_LMR_TRIPLET segment;
+static char memory[4096];
+
+static void sides_open(void)
+{
+	const DAT_PROVIDER_INFO info = {
+		.ia_name = "fv",
+		.dapl_version_major = DAT_VERSION_MAJOR,
+		.dapl_version_minor = DAT_VERSION_MINOR,
+	};
+	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
+
+	dat_provider_init(&info, "fveth0 0");
+	ck_dat(ia_open((DAT_NAME_PTR) "fv", 8, &async_evd, &ia));
+	ck_dat(pz_create(ia, &pz));
+	ck_dat(evd_create(ia, 64, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &dto_evd));
+	ck_dat(evd_create(ia, 8, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, &conn_evd));
+	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &segment.lmr_context, NULL, NULL, NULL));
+	segment.virtual_address = (uintptr_t)memory;
+	segment.segment_length = 64;
+	ck_dat(ep_create(ia, pz, dto_evd, dto_evd, conn_evd, NULL, &ep));
+}
+
+static void sides_close(void)
+{
+	if (ep)
+		ck_dat(ep_free(ep));
+	ck_dat(lmr_free(lmr));
+	ck_dat(evd_free(conn_evd));
+	ck_dat(evd_free(dto_evd));
+	ck_dat(pz_free(pz));
+	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
+	fv_await_nothing();
+}
+
+static DAT_EVENT event_next(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+{
+	DAT_EVENT event;
+	DAT_COUNT more;
+
+	ck_dat(evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
+	ck_assert_uint_eq(event.event_number, number);
+	return event;
+}
+
+static void completion_is(uint64_t cookie, DAT_DTO_COMPLETION_STATUS status)
+{
+	const DAT_EVENT event = event_next(dto_evd, DAT_DTO_COMPLETION_EVENT);
+
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, cookie);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, status);
+}
+
+static void no_completion(void)
+{
+	DAT_EVENT event;
+
+	ck_assert_uint_eq(DAT_GET_TYPE(evd_dequeue(dto_evd, &event)), DAT_QUEUE_EMPTY);
+}
+
+static void recv_post(uint64_t n)
+{
+	ck_dat(ep_post_recv(ep, 1, &segment, (DAT_DTO_COOKIE){ .as_64 = n },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+/* To rdma_connect; returns the identifier. */
+static struct rdma_cm_id *connect_begin(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009) };
+	unsigned routes = fv_calls("rdma_resolve_route"), connects = fv_calls("rdma_connect");
+	struct rdma_cm_id *id;
+
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&to, 7000, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	id = fv_id(0);
+	fv_cm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	fv_await("rdma_resolve_route", routes + 1);
+	fv_cm_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	fv_await("rdma_connect", connects + 1);
+	return id;
+}
+
+static struct ibv_qp *qp_of_ep(void)
+{
+	return fv_received(0).qp;
+}
+
+START_TEST(a_connection_transfers_and_ends)
+{
+	struct rdma_cm_id *id;
+
+	sides_open();
+	recv_post(1);
+	recv_post(2);
+	id = connect_begin();
+	fv_cm_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	event_next(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(ep_post_send(ep, 1, &segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+	fv_complete_send(qp_of_ep(), IBV_WC_SUCCESS);
+	completion_is(3, DAT_DTO_SUCCESS);
+	fv_complete_recv(qp_of_ep(), IBV_WC_SUCCESS, 64);
+	completion_is(1, DAT_DTO_SUCCESS);
+	fv_cm_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	event_next(conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	completion_is(2, DAT_DTO_ERR_FLUSHED);
+	sides_close();
+}
+END_TEST
+
+/* The device flushes an orphan's receives when its endpoint, and their ring, are gone. */
+START_TEST(late_flushes_of_a_freed_endpoint_make_no_event)
+{
+	struct rdma_cm_id *id;
+	struct ibv_qp *orphan;
+
+	fv_make_iwarp(0);
+	sides_open();
+	recv_post(1);
+	recv_post(2);
+	id = connect_begin();
+	orphan = qp_of_ep();
+	fv_device(0)->quirks |= FV_LATE_FLUSH;
+	ck_dat(ep_free(ep));
+	ck_assert_uint_eq(fv_outstanding(), 2);
+	ck_dat(ep_create(ia, pz, dto_evd, dto_evd, conn_evd, NULL, &ep));
+	fv_flush(orphan);
+	no_completion();
+	fv_answer(id);
+	sides_close();
+}
+END_TEST
+
+/* The new queue pair's requests have the tags of the old one's. */
+START_TEST(late_flushes_of_a_reset_endpoint_are_not_taken_for_new_ones)
+{
+	struct rdma_cm_id *id;
+	struct ibv_qp *orphan;
+
+	fv_make_iwarp(0);
+	sides_open();
+	recv_post(1);
+	id = connect_begin();
+	orphan = qp_of_ep();
+	fv_device(0)->quirks |= FV_LATE_FLUSH;
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+	event_next(conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	completion_is(1, DAT_DTO_ERR_FLUSHED);
+	ck_dat(ep_reset(ep));
+	for (uint64_t n = 2; n < 2 + 300; n++) { /* more than the ring has slots: each is used */
+		recv_post(n);
+		if (n == 2)
+			fv_flush(orphan);
+		no_completion();
+		fv_complete_recv(qp_of_ep(), IBV_WC_SUCCESS, 64);
+		completion_is(n, DAT_DTO_SUCCESS);
+	}
+	fv_answer(id);
+	sides_close();
+}
+END_TEST
+
+/* dat_ep_reset and an immediate reconnect: the peer may not have forgotten the QP's number. */
+START_TEST(a_stale_rejection_is_not_told_to_the_consumer)
+{
+	struct rdma_cm_id *id;
+
+	sides_open();
+	recv_post(1);
+	id = connect_begin();
+	fv_cm_post(id, RDMA_CM_EVENT_REJECTED, 10);
+	fv_await("rdma_resolve_addr", 2); /* 250 ms later */
+	while (fv_alive(FV_ID) > 1)
+		sched_yield();
+	id = fv_id(0);
+	fv_cm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	fv_cm_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	fv_cm_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	event_next(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+	event_next(conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	completion_is(1, DAT_DTO_ERR_FLUSHED);
+	sides_close();
+}
+END_TEST
+
+/* What librdmacm says at once, and what the consumer gets. */
+static const struct {
+	const char *call;
+	int err;
+	DAT_RETURN want;
+} connect_failures[] = {
+	{ "rdma_resolve_addr", EADDRNOTAVAIL,
+	  DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
+	{ "rdma_resolve_addr", ENETUNREACH,
+	  DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
+	{ "rdma_resolve_addr", ENOMEM, NO_RESOURCE(TEP) },
+	{ "rdma_create_id", EMFILE, NO_RESOURCE(TEP) },
+};
+
+START_TEST(a_connect_that_fails_at_once_has_the_status_of_its_cause)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009) };
+	DAT_EP_STATE state;
+
+	sides_open();
+	fv_fail(connect_failures[_i].call, connect_failures[_i].err, 1);
+	ck_assert_uint_eq(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&to, 7000, DAT_TIMEOUT_INFINITE, 0,
+				     NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+			  connect_failures[_i].want);
+	ck_dat(ep_get_status(ep, &state, NULL, NULL));
+	ck_assert_int_eq(state, DAT_EP_STATE_UNCONNECTED);
+	sides_close();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *tcase = tcase_create("core");
+
+	tcase_add_test(tcase, a_connection_transfers_and_ends);
+	tcase_add_test(tcase, late_flushes_of_a_freed_endpoint_make_no_event);
+	tcase_add_test(tcase, late_flushes_of_a_reset_endpoint_are_not_taken_for_new_ones);
+	tcase_add_test(tcase, a_stale_rejection_is_not_told_to_the_consumer);
+	tcase_add_loop_test(tcase, a_connect_that_fails_at_once_has_the_status_of_its_cause, 0,
+			    COUNT(connect_failures));
+	return run_cases(argc, argv);
+}
