@@ -15,6 +15,12 @@
 static struct mutex loan_lock = MUTEX_INITIALIZER(RANK_ASYNC_LOAN, "loan_lock");
 static struct ia *borrowers; /* loan_lock */
 
+void async_evds_after_fork(void)
+{
+	mutex_after_fork(&loan_lock);
+	borrowers = NULL;
+}
+
 DAT_RETURN async_evd_borrow(struct ia *ia, DAT_EVD_HANDLE handle)
 {
 	struct evd *evd = handle;

@@ -129,6 +129,12 @@ void ep_set_gates(struct ep *ep)
 	atomic_store(&ep->recv_gate, ending ? 0 : open);
 }
 
+void ep_after_fork(struct ep *ep)
+{
+	atomic_store(&ep->send_gate, 0);
+	atomic_store(&ep->recv_gate, 0);
+}
+
 static void set_state_locked(struct ep *ep, DAT_EP_STATE state)
 {
 	assert_locked(&ep->obj.ia->lock);

@@ -17,6 +17,12 @@ struct cookie {
 static struct mutex cookie_lock = MUTEX_INITIALIZER(RANK_COOKIES, "cookie_lock");
 static void *cookies; /* cookie_lock, and so are their contents; a tree of tsearch(3) */
 
+void cookies_after_fork(void)
+{
+	mutex_after_fork(&cookie_lock);
+	cookies = NULL; /* those of the parent's LMRs */
+}
+
 /* A cookie is not a string: all its bytes are compared. They are its first member. */
 static int cookie_compare(const void *a, const void *b)
 {

@@ -18,8 +18,10 @@ static bool opened_ro_aware(void)
 
 static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 {
-	struct ia *ia = obj_alloc(NULL, &provider->table, DAT_HANDLE_TYPE_IA);
+	struct ia *ia;
 
+	fork_watch();
+	ia = obj_alloc(NULL, &provider->table, DAT_HANDLE_TYPE_IA);
 	if (!ia)
 		return NULL;
 	ia->lmrs = calloc(LMR_CHAINS, sizeof(*ia->lmrs));
@@ -36,6 +38,15 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	release_queue_init(&ia->releases);
 	wakefds_init(&ia->wakefds);
 	return ia;
+}
+
+void ia_after_fork(struct ia *ia, bool visible)
+{
+	mutex_after_fork(&ia->lock);
+	pthread_cond_init(&ia->waiter_left, NULL);
+	service_after_fork(ia);
+	if (visible)
+		tp_dev_after_fork(ia->dev);
 }
 
 static void ia_free(struct ia *ia)

@@ -98,6 +98,7 @@ void lock_check_release(const struct lock_id *id)
 
 	if (i == held_count)
 		rule_broken("released without being held", id, "");
+	race_reach(RACE_UNLOCK, id->name);
 	held_count--;
 	for (; i < held_count; i++)
 		held[i] = held[i + 1];

@@ -105,6 +105,12 @@ static inline void mutex_unlock(struct mutex *mutex)
 	pthread_mutex_unlock(&mutex->os);
 }
 
+/* In the child after a fork: its owner may not exist there. */
+static inline void mutex_after_fork(struct mutex *mutex)
+{
+	pthread_mutex_init(&mutex->os, NULL);
+}
+
 /* pthread_cond_wait: the lock is released while the thread waits. */
 static inline void cond_wait_relock(pthread_cond_t *cond, struct mutex *mutex)
 {
@@ -132,6 +138,11 @@ static inline void spin_init_as(struct spinlock *lock, struct lock_id id)
 }
 
 COLD void spin_wait(struct spinlock *lock); /* lock.c; another thread holds it */
+
+static inline void spin_after_fork(struct spinlock *lock)
+{
+	atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+}
 
 static inline void spin_lock(struct spinlock *lock)
 {

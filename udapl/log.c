@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <syslog.h>
@@ -22,6 +24,15 @@ enum {
 };
 
 static unsigned wanted, destination, with_time; /* fixed once read */
+
+static atomic_uint in_libc; /* threads in a function of libc that takes a lock */
+static bool libc_is_locked; /* written after a fork, by the only thread */
+
+void log_after_fork(void)
+{
+	if (in_libc > 0)
+		libc_is_locked = true;
+}
 
 static unsigned log_env_number(const char *name, unsigned fallback)
 {
@@ -69,9 +80,12 @@ static size_t write_prefix(char *line, size_t size)
 	struct tm day;
 	size_t length = 0;
 
-	if (with_time && clock_gettime(CLOCK_REALTIME, &now) == 0 && localtime_r(&now.tv_sec, &day))
+	in_libc++;
+	if (with_time && !libc_is_locked && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
+	    localtime_r(&now.tv_sec, &day))
 		length = bytes_in(size, snprintf(line, size, "%02d:%02d:%02d.%06ld ", day.tm_hour,
 						 day.tm_min, day.tm_sec, now.tv_nsec / 1000));
+	in_libc--;
 	return length +
 	       bytes_in(size - length, snprintf(line + length, size - length,
 						"%s[%d]: ", tp_library_name, (int)getpid()));
@@ -80,9 +94,12 @@ static size_t write_prefix(char *line, size_t size)
 /* In one write: the processes of a job often share a terminal. */
 static void write_line(enum log_kind kind, char *line, size_t length)
 {
-	if (destination & TO_SYSLOG)
+	if ((destination & TO_SYSLOG) && !libc_is_locked) {
+		in_libc++;
 		syslog(syslog_priority(kind), "%s", line);
-	if (destination & TO_STDERR) {
+		in_libc--;
+	}
+	if ((destination & TO_STDERR) || libc_is_locked) {
 		line[length] = '\n';
 		(void)!write(STDERR_FILENO, line, length + 1);
 	}

@@ -25,6 +25,12 @@ enum log_kind {
  */
 void log_to(enum log_kind kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * In the child after a fork. If another thread was in syslog(3) or localtime_r(3), whose locks are
+ * then taken for good, lines carry no time and are written to stderr only.
+ */
+void log_after_fork(void);
+
 #define log_error(...) log_to(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_to(LOG_WARN, __VA_ARGS__)
 #define log_cm(...)    log_to(LOG_CM, __VA_ARGS__)

@@ -225,6 +225,42 @@ struct obj *obj_any(DAT_HANDLE handle)
 	return obj;
 }
 
+/* ---- after a fork ---- */
+
+static void object_after_fork(struct obj *obj, DAT_HANDLE_TYPE type)
+{
+	const bool visible = atomic_load_explicit(&obj->tag, memory_order_relaxed) == OBJ_TAG(type);
+
+	if (type == DAT_HANDLE_TYPE_IA)
+		ia_after_fork(container_of(obj, struct ia, obj), visible);
+	if (!visible)
+		return;
+	if (type == DAT_HANDLE_TYPE_EP)
+		ep_after_fork(container_of(obj, struct ep, obj));
+	obj_hide(obj);
+}
+
+/*
+ * The parent's objects stay readable, so their handles are refused. Their slots are not reused:
+ * the free ones may be in the middle of a change.
+ */
+void objects_after_fork(void)
+{
+	for (unsigned type = 0; type < OBJ_KINDS; type++) {
+		struct slot_pool *pool = &pools[type];
+
+		spin_after_fork(&pool->lock);
+		for (const struct slab *slab = pool->slabs; slab; slab = slab->next)
+			for (size_t at = 0; at < slab->size; at += strides[type])
+				object_after_fork((struct obj *)(slab->base + at),
+						  (DAT_HANDLE_TYPE)type);
+		pool->slabs = NULL;
+		pool->slots = 0;
+		pool->free_first = NULL;
+		pool->free_last = NULL;
+	}
+}
+
 /* ---- objects by IA ---- */
 
 /* The first slot, or the one after @obj. */

@@ -87,6 +87,9 @@ struct obj *obj_any(DAT_HANDLE handle);
 /* How many visible objects of that kind belong to @ia. */
 unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE kind);
 
+/* In the child after a fork: there are none. */
+void objects_after_fork(void);
+
 /*
  * The first visible object of that kind, or the one after @obj, which may be retired meanwhile. It
  * walks the slabs, so it is for slow paths. The caller makes sure, by ia->lock, that no object is

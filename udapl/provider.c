@@ -111,6 +111,12 @@ static const DAT_PROVIDER calls = {
 static struct mutex provider_lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider_lock");
 static struct provider *providers; /* provider_lock; the latest announced first */
 
+/* A change that a missing thread began is lost; each step of one leaves a list that can be read. */
+void providers_after_fork(void)
+{
+	mutex_after_fork(&provider_lock);
+}
+
 static bool same_name_and_version(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
 {
 	return strncmp(a->ia_name, b->ia_name, DAT_NAME_MAX_LENGTH) == 0 &&

@@ -320,6 +320,20 @@ static void *service_main(void *arg)
 	return NULL;
 }
 
+/*
+ * If the service thread forked, in a proxy agent, the child has this thread alone: it ends when the
+ * agent returns, and the child with it.
+ */
+void service_after_fork(struct ia *ia)
+{
+	struct service *service = &ia->service;
+
+	spin_after_fork(&service->lock);
+	service->stop = true;
+	service->work = NULL;
+	service->work_end = &service->work;
+}
+
 int service_open(struct ia *ia)
 {
 	struct service *service = &ia->service;

@@ -97,6 +97,11 @@ struct tp_attr {
 /* -ENOENT: @params names nothing that this host has. */
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev);
 void tp_dev_close(struct tp_dev *dev);
+/*
+ * In the child after a fork, where @dev is not used otherwise: gives up what keeps connections of
+ * the parent alive after its end. Calls nothing that acts on the parent's device.
+ */
+void tp_dev_after_fork(struct tp_dev *dev);
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
 
 /*

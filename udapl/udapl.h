@@ -32,6 +32,9 @@
  *	registry.lock		mutex; names, dat.conf, open IAs
  *	the handle table's	mutex (dat/handle.c); slots of IA handles
  *
+ * A child of fork(2) releases those that outlive an IA, and all that a proxy agent's thread takes
+ * next (fork.c).
+ *
  * Under a spinlock no tp_* call is made but tp_cq_poll, the posts and tp_mw_rewind.
  *
  * Names: the caller of x_locked() holds the lock that x_locked asserts first. x_unlock() also
@@ -240,6 +243,19 @@ struct ia {
 	struct release_queue releases;
 	struct wakefds wakefds; /* of the waiters */
 };
+
+/* ---- fork.c; in the child, *_after_fork give up the state of threads that are not there ---- */
+
+/* From here on a child of fork(2) begins without objects. */
+void fork_watch(void);
+
+void providers_after_fork(void);
+void async_evds_after_fork(void);
+void cookies_after_fork(void);
+/* Of a slot: @visible if it has an open IA. */
+void ia_after_fork(struct ia *ia, bool visible);
+void service_after_fork(struct ia *ia);
+void ep_after_fork(struct ep *ep);
 
 /* ---- async_error.c: asynchronous errors, and the EVDs that take them ---- */
 

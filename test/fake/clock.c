@@ -259,6 +259,16 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	return n > 0 ? n : err;
 }
 
+void clock_after_fork(void)
+{
+	pthread_mutex_init(&clock_state.lock, NULL);
+	pthread_cond_init(&clock_state.changed, NULL);
+	clock_state.expected = 0;
+	clock_state.threads = self;
+	if (self)
+		self->next = NULL;
+}
+
 void clock_expect(int n)
 {
 	pthread_mutex_lock(&clock_state.lock);

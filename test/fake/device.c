@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -134,6 +135,23 @@ void tp_dev_close(struct tp_dev *dev)
 		clock_expect(-1);
 	channel_close(&dev->channel);
 	free(dev);
+}
+
+/* Forgets all devices. */
+void tp_dev_after_fork(struct tp_dev *dev)
+{
+	(void)dev;
+	pthread_mutex_init(&fake.lock, NULL);
+	pthread_cond_init(&fake.upcall_over, NULL);
+	memset(fake.alive, 0, sizeof(fake.alive));
+	fake.devs = NULL;
+	fake.wire = NULL;
+	fake.wire_end = &fake.wire;
+	fake.qps = NULL;
+	fake.cqs = NULL;
+	fake.mrs = NULL;
+	fake.mws = NULL;
+	clock_after_fork();
 }
 
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)

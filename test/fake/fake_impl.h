@@ -268,6 +268,8 @@ void upcall_end(struct tp_dev *dev);
 
 /* ---- clock.c ---- */
 
+/* In the child after a fork: its one thread is the only one. */
+void clock_after_fork(void);
 /* @n more service threads, or fewer, are expected to call tp_poll. */
 void clock_expect(int n);
 

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "libc_lock.h"
 #include "libdat.h"
 #include "mock_provider.h"
 #include "registry_test.h"
@@ -153,6 +154,39 @@ static void holding_slots(void)
 	holding(&ia_slots_lock);
 }
 
+/* What it logs reaches syslog, or has the time of day, whose locks are not libdat's. */
+static void *log_for_good(void *unused)
+{
+	DAT_IA_HANDLE ia;
+
+	stays_in_libc = true;
+	(void)open_named("missing", &ia);
+	return unused;
+}
+
+static void logging(const char *variable, const char *value)
+{
+	DAT_IA_HANDLE ia;
+
+	use_conf(MOCK("m", "") CONF_LINE("missing"));
+	ck_assert_int_eq(setenv(variable, value, 1), 0);
+	ck_assert_uint_eq(open_named("m", &ia), DAT_SUCCESS);
+	sem_init(&in_libc_now, 0, 0);
+	start(log_for_good, NULL);
+	while (sem_wait(&in_libc_now))
+		;
+}
+
+static void logging_to_syslog(void)
+{
+	logging("DAT_DBG_DEST", "2");
+}
+
+static void logging_the_time(void)
+{
+	logging("DAT_DBG_TIME", "1");
+}
+
 static void idle(void)
 {
 	DAT_IA_HANDLE ia;
@@ -174,6 +208,8 @@ static const struct moment {
 	{ "dat_provider_fini", in_fini, INVALID_STATE },
 	{ "registry.lock", holding_registry, INVALID_STATE },
 	{ "ia_slots_lock", holding_slots, DAT_SUCCESS },
+	{ "syslog", logging_to_syslog, INVALID_STATE },
+	{ "localtime_r", logging_the_time, INVALID_STATE },
 };
 
 /* ---- what the child does ---- */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Log messages: which are printed, where to, and their format. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "libc_lock.h"
 
 static int captured; /* the file that stderr is redirected to */
 
@@ -116,6 +120,38 @@ START_TEST(events_and_statuses_are_printed_by_name)
 }
 END_TEST
 
+/* ---- a fork while another thread is in a function of libc that takes a lock ---- */
+
+static void *log_for_ever(void *unused)
+{
+	stays_in_libc = true;
+	log_to(LOG_ERROR, "from a thread");
+	return unused;
+}
+
+/* The line of a child is where it can be read, without what would need the lock. */
+START_TEST(a_child_does_not_wait_for_a_lock_of_libc)
+{
+	pthread_t thread;
+	pid_t pid;
+	int status;
+
+	fork_watch();
+	setenv(_i ? "DAPL_DBG_TIME" : "DAPL_DBG_DEST", _i ? "1" : "2", 1);
+	sem_init(&in_libc_now, 0, 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, log_for_ever, NULL), 0);
+	while (sem_wait(&in_libc_now))
+		;
+	pid = fork();
+	if (!pid) {
+		log_to(LOG_ERROR, "from a child");
+		_exit(strcmp(log_text(), log_line("from a child")) != 0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("messages");
@@ -126,5 +162,6 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_long_message_is_cut_to_one_line);
 	tcase_add_loop_test(cases, dbg_time_puts_the_time_in_front, 0, 3);
 	tcase_add_test(cases, events_and_statuses_are_printed_by_name);
+	tcase_add_loop_test(cases, a_child_does_not_wait_for_a_lock_of_libc, 0, 2);
 	return run_unit_cases(argc, argv);
 }

@@ -336,6 +336,16 @@ void tp_dev_close(struct tp_dev *dev)
 	dev_put(dev);
 }
 
+/*
+ * The kernel ends connections, and tells their peers, when the last process closes the event
+ * channel. libibverbs and librdmacm may only be called by the parent: what they would destroy is
+ * the parent's.
+ */
+void tp_dev_after_fork(struct tp_dev *dev)
+{
+	close(dev->cm->fd);
+}
+
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 {
 	return &dev->attr;

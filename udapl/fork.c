@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A child of fork(2). Of the parent's threads it has the one that forked; locks that the others
+ * held would stay taken for good, and what they guard may be in the middle of a change. Nothing of
+ * that is used in the child: it begins without objects, and the parent's stay the parent's. So no
+ * call there can wait for a thread that does not exist, or change what the kernel has for the
+ * parent. libdat refuses opens where a thread that is missing was inside one (dat/fork.c).
+ */
+#include "udapl.h"
+
+static void provider_after_fork(void)
+{
+	log_after_fork();
+	providers_after_fork();
+	async_evds_after_fork();
+	cookies_after_fork();
+	objects_after_fork();
+}
+
+/* Fails only without memory, and then a fork is as safe as without this file. */
+static void fork_handler_add(void)
+{
+	(void)pthread_atfork(NULL, NULL, provider_after_fork);
+}
+
+void fork_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fork_handler_add);
+}
