@@ -241,6 +241,8 @@ static DAT_RETURN cq_create(struct evd *evd)
 
 	if (err && depth > qlen)
 		err = tp_cq_create(ia->dev, qlen, evd, &evd->cq);
+	if (log_descriptor_shortage("dat_evd_create", err))
+		return NO_RESOURCE(TEVD);
 	if (err) {
 		log_error("%s: making a completion queue with %u entries: %s; the device supports "
 			  "%u queues with up to %u entries",

@@ -2,7 +2,9 @@
 /* Interface adapters: open, close, query; and what a handle of any kind can be asked. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "udapl.h"
 
@@ -59,34 +61,71 @@ static void ia_free(struct ia *ia)
 	obj_free(&ia->obj);
 }
 
-/* The transport has logged why the device can't be opened. */
-static DAT_RETURN device_start(struct ia *ia, const char *params)
-{
-	DAT_RETURN ret = NO_RESOURCE(ERROR_HANDLER);
-	int err = service_open(ia);
+/*
+ * Not every library below says that descriptors ran out: then no device is found, or librdmacm is
+ * not there. None needs as many as this to open a device.
+ */
+#define OPEN_DESCRIPTORS 16
 
-	if (err)
-		goto report;
-	err = tp_dev_open(params, ia, &ia->dev);
+static bool descriptors_are_short(const struct ia *ia)
+{
+	int fds[OPEN_DESCRIPTORS];
+	unsigned n = 0;
+	bool enough;
+
+	while (n < OPEN_DESCRIPTORS &&
+	       (fds[n] = fcntl(ia->service.wakefd, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	enough = n == OPEN_DESCRIPTORS;
+	while (n)
+		close(fds[--n]);
+	return !enough;
+}
+
+/* The transport has logged why the device can't be opened. */
+static DAT_RETURN device_open(struct ia *ia, const char *params)
+{
+	int err = tp_dev_open(params, ia, &ia->dev);
+
+	if (err && descriptors_are_short(ia))
+		err = -EMFILE;
 	if (err) {
-		ret = err == -ENOENT ? DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE)
-				     : NO_RESOURCE(DEVICE);
-		goto close_service;
+		(void)log_descriptor_shortage(ia->provider->info.ia_name, err);
+		return err == -ENOENT ? DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE)
+				      : NO_RESOURCE(DEVICE);
 	}
 	ia->attr = tp_dev_attr(ia->dev);
-	err = service_start(ia);
+	return DAT_SUCCESS;
+}
+
+static DAT_RETURN service_failed(const struct ia *ia, int err)
+{
+	errno = -err;
+	if (!log_descriptor_shortage(ia->provider->info.ia_name, err))
+		log_error("%s: starting the service thread: %m", ia->provider->info.ia_name);
+	return NO_RESOURCE(ERROR_HANDLER);
+}
+
+static DAT_RETURN device_start(struct ia *ia, const char *params)
+{
+	int err = service_open(ia);
+	DAT_RETURN ret;
+
 	if (err)
+		return service_failed(ia, err);
+	ret = device_open(ia, params);
+	if (ret != DAT_SUCCESS)
+		goto close_service;
+	err = service_start(ia);
+	if (err) {
+		ret = service_failed(ia, err);
 		goto close_dev;
+	}
 	return DAT_SUCCESS;
 close_dev:
 	tp_dev_close(ia->dev);
 close_service:
 	service_close(ia);
-report:
-	if (ret == NO_RESOURCE(ERROR_HANDLER)) {
-		errno = -err;
-		log_error("%s: starting the service thread: %m", ia->provider->info.ia_name);
-	}
 	return ret;
 }
 

@@ -126,6 +126,17 @@ void log_to(enum log_kind kind, const char *format, ...)
 	errno = saved;
 }
 
+bool log_descriptor_shortage(const char *what, int err)
+{
+	if (err == -EMFILE)
+		log_error("%s: this process has no file descriptor left; ulimit -n is the limit",
+			  what);
+	else if (err == -ENFILE)
+		log_error("%s: this system has no file descriptor left; fs.file-max is the limit",
+			  what);
+	return err == -EMFILE || err == -ENFILE;
+}
+
 /* ---- names ---- */
 
 const char *event_name(DAT_EVENT_NUMBER number)

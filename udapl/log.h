@@ -3,6 +3,8 @@
 #ifndef UDAPL_LOG_H
 #define UDAPL_LOG_H
 
+#include <stdbool.h>
+
 #include <dat/udat.h>
 
 /* The bits of the environment variable DAPL_DBG_TYPE. */
@@ -36,6 +38,9 @@ void log_after_fork(void);
 #define log_cm(...)    log_to(LOG_CM, __VA_ARGS__)
 #define log_ep(...)    log_to(LOG_EP, __VA_ARGS__)
 #define log_util(...)  log_to(LOG_UTIL, __VA_ARGS__)
+
+/* Does @err say that descriptors ran out? Then a line says so of @what, and what their limit is. */
+bool log_descriptor_shortage(const char *what, int err);
 
 /* For messages: "DAT_CONNECTION_EVENT_ESTABLISHED"; "an unknown event" for other numbers. */
 const char *event_name(DAT_EVENT_NUMBER number);

@@ -425,6 +425,64 @@ START_TEST(what_the_device_refuses_is_named)
 }
 END_TEST
 
+/* ---- descriptors ---- */
+
+/* Too few: an IA has two, and the fake one for the device. */
+START_TEST(an_open_without_descriptors_names_their_limit)
+{
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia = POISON;
+	DAT_RETURN ret;
+
+	limits_open();
+	limit_descriptors((unsigned)_i);
+	ret = ia_open("fake0", 8, &async, &ia);
+	limit_descriptors(20);
+	ck_dat_is(ret, _i < 2 ? NO_RESOURCE(ERROR_HANDLER) : NO_RESOURCE(DEVICE));
+	ck_assert_ptr_null(ia);
+	ck_assert_ptr_null(async);
+	expect_line("ulimit -n");
+	limits_close();
+}
+END_TEST
+
+/* The transport need not say that it was for want of descriptors. */
+START_TEST(an_open_that_finds_no_device_for_want_of_descriptors_says_so)
+{
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+	DAT_RETURN ret;
+
+	limits_open();
+	fake_fail("dev_open", ENOENT, 1);
+	limit_descriptors(2);
+	ret = ia_open("fake0", 8, &async, &ia);
+	limit_descriptors(100);
+	ck_dat_is(ret, NO_RESOURCE(DEVICE));
+	expect_line("ulimit -n");
+	fake_fail("dev_open", ENOENT, 1);
+	ck_dat_is(ia_open("fake0", 8, &async, &ia), DAT_ERROR(DAT_INVALID_ADDRESS, 0));
+	limits_close();
+}
+END_TEST
+
+/* An EVD has one, and its completion queue another. */
+START_TEST(an_evd_without_descriptors_names_their_limit)
+{
+	DAT_EVD_HANDLE evd = POISON;
+	DAT_RETURN ret;
+
+	limits_open();
+	limit_descriptors((unsigned)_i);
+	ret = evd_create(limits.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd);
+	limit_descriptors(20);
+	ck_dat_is(ret, NO_RESOURCE(TEVD));
+	ck_assert_ptr_eq(evd, POISON);
+	expect_line("ulimit -n");
+	limits_close();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("limits");
@@ -445,5 +503,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_fixed_queue_is_smaller_if_there_is_no_memory);
 	tcase_add_loop_test(cases, what_the_device_refuses_is_named, 0,
 			    COUNT(makers) * COUNT(refusals));
+	tcase_add_loop_test(cases, an_open_without_descriptors_names_their_limit, 0, 3);
+	tcase_add_test(cases, an_open_that_finds_no_device_for_want_of_descriptors_says_so);
+	tcase_add_loop_test(cases, an_evd_without_descriptors_names_their_limit, 0, 2);
 	return run_unit_cases(argc, argv);
 }
