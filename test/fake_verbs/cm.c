@@ -286,6 +286,25 @@ static uint16_t *port_field(struct sockaddr_storage *addr)
 	return &((struct sockaddr_in *)addr)->sin_port;
 }
 
+/* An empty list: it is asked for its side effect on a device that was removed. */
+struct ibv_context **rdma_get_devices(int *n)
+{
+	static struct ibv_context *none;
+
+	fv_require(!n, "the stand-in has no list of devices");
+	if (fv_enter_errno(CALL_rdma_get_devices))
+		return NULL;
+	fv_unlock();
+	return &none;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	(void)list;
+	if (!fv_enter_errno(CALL_rdma_free_devices))
+		fv_unlock();
+}
+
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	if (fv_enter_errno(CALL_rdma_bind_addr))

@@ -52,6 +52,8 @@
 	X(ibv_post_recv, 0)                                                                        \
 	X(rdma_create_event_channel, 1)                                                            \
 	X(rdma_destroy_event_channel, 1)                                                           \
+	X(rdma_get_devices, 1)                                                                     \
+	X(rdma_free_devices, 1)                                                                    \
 	X(rdma_create_id, 1)                                                                       \
 	X(rdma_destroy_id, 1)                                                                      \
 	X(rdma_migrate_id, 1)                                                                      \

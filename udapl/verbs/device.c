@@ -330,10 +330,26 @@ void dev_put(struct tp_dev *dev)
 	free(dev);
 }
 
+/*
+ * librdmacm has a context of its own on each device, until it looks for devices and finds it gone.
+ * As long as there is a context, the driver may not be able to remove the device.
+ */
+static void librdmacm_look_for_devices(void)
+{
+	struct ibv_context **devices = rdma_get_devices(NULL);
+
+	if (devices)
+		rdma_free_devices(devices);
+}
+
 void tp_dev_close(struct tp_dev *dev)
 {
+	bool removed = dev->removed;
+
 	cm_close(dev);
 	dev_put(dev);
+	if (removed)
+		librdmacm_look_for_devices();
 }
 
 /*
