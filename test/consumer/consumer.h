@@ -78,6 +78,7 @@ enum need {
 	NEEDS_HUGE_PAGES = 1 << 8,     /* the system has some free */
 	NEEDS_PINNING = 1 << 9,	       /* registering a region pins its pages */
 	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
+	NEEDS_OWN_DEVICES = 1 << 11,   /* the test may remove them, and change the network */
 };
 
 /* Where the standard leaves a choice: what a device does. */

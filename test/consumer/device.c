@@ -127,6 +127,8 @@ static const char *lack_of(unsigned needs)
 {
 	if (needs & NEEDS_HUGE_PAGES && !has_huge_pages())
 		return "the system has no free huge pages, see /proc/sys/vm/nr_hugepages";
+	if (needs & NEEDS_OWN_DEVICES && !getenv("DAT_TEST_GUEST"))
+		return "it removes devices, and these are not the test's own";
 	for (size_t i = 0; i < COUNT(chosen->lacks); i++)
 		if (chosen->lacks[i].needs & needs)
 			return chosen->lacks[i].why;
