@@ -368,8 +368,10 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_take(&cno->obj.ia->wakefds) };
 	DAT_RETURN ret;
 
-	if (entry.wakefd < 0)
+	if (entry.wakefd < 0) {
+		(void)log_descriptor_shortage("dat_cno_wait", entry.wakefd);
 		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
+	}
 	for (;;) {
 		int ready;
 

@@ -292,8 +292,10 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, const struct c
 {
 	int fd = wakefd_take(&evd->obj.ia->wakefds);
 
-	if (fd < 0)
+	if (fd < 0) {
+		(void)log_descriptor_shortage("dat_evd_wait", fd);
 		return status_of(fd, DAT_RESOURCE_TEVD);
+	}
 	spin_lock(&evd->lock);
 	evd->wakefd = fd;
 	spin_unlock(&evd->lock);

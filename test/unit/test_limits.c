@@ -466,17 +466,26 @@ START_TEST(an_open_that_finds_no_device_for_want_of_descriptors_says_so)
 }
 END_TEST
 
-/* An EVD has one, and its completion queue another. */
-START_TEST(an_evd_without_descriptors_names_their_limit)
+/* A completion queue has one, and a thread that sleeps. */
+START_TEST(a_call_without_descriptors_names_their_limit)
 {
 	DAT_EVD_HANDLE evd = POISON;
+	DAT_CNO_HANDLE cno;
+	DAT_EVENT event;
+	DAT_COUNT nmore;
 	DAT_RETURN ret;
 
 	limits_open();
-	limit_descriptors((unsigned)_i);
-	ret = evd_create(limits.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd);
+	ck_dat(cno_create(limits.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	limit_descriptors(0);
+	if (_i == 0)
+		ret = evd_create(limits.ia, 4, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd);
+	else if (_i == 1)
+		ret = evd_wait(limits.evd, SECONDS(1), 1, &event, &nmore);
+	else
+		ret = cno_wait(cno, SECONDS(1), &evd);
 	limit_descriptors(20);
-	ck_dat_is(ret, NO_RESOURCE(TEVD));
+	ck_dat_is(ret, _i < 2 ? NO_RESOURCE(TEVD) : NO_RESOURCE(MEMORY));
 	ck_assert_ptr_eq(evd, POISON);
 	expect_line("ulimit -n");
 	limits_close();
@@ -505,6 +514,6 @@ int main(int argc, char **argv)
 			    COUNT(makers) * COUNT(refusals));
 	tcase_add_loop_test(cases, an_open_without_descriptors_names_their_limit, 0, 3);
 	tcase_add_test(cases, an_open_that_finds_no_device_for_want_of_descriptors_says_so);
-	tcase_add_loop_test(cases, an_evd_without_descriptors_names_their_limit, 0, 2);
+	tcase_add_loop_test(cases, a_call_without_descriptors_names_their_limit, 0, 3);
 	return run_unit_cases(argc, argv);
 }

@@ -150,6 +150,30 @@ START_TEST(a_later_wait_times_out)
 }
 END_TEST
 
+/* Its channel is the only one in error. */
+START_TEST(a_waiter_does_not_hide_the_removal)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	unsigned before;
+
+	side_close(client);
+	fake_quirks(FAKE_REMOVABLE);
+	client->ia = ia_open_on("fake0", false, &client->async_evd);
+	client->recv_evd = side_create_evd(client, 8, DAT_EVD_DTO_FLAG);
+	fake_quirks(0);
+	waiter.evd = client->recv_evd;
+	waiter_start(&waiter);
+	before = fake_polls();
+	fake_remove(removable(), FAKE_CQ_FDS);
+	expect_removal_reported(client);
+	expect_sleep(1, before);
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat_is(waiter_join(&waiter), DAT_ERROR(DAT_ABORT, 0));
+	side_close(server);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
 static void *removal_cno_wait(void *cno)
 {
 	DAT_EVD_HANDLE evd = POISON;
@@ -334,6 +358,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_waiter_sleeps_on_without_its_channel, 0, COUNT(removals));
 	tcase_add_loop_test(cases, a_waiter_gets_the_flushed_receives, 0, COUNT(removals));
 	tcase_add_loop_test(cases, a_later_wait_times_out, 0, COUNT(removals));
+	tcase_add_test(cases, a_waiter_does_not_hide_the_removal);
 	tcase_add_loop_test(cases, a_thread_in_cno_wait_sleeps_on_or_is_told, 0, 2);
 	tcase_add_loop_test(cases, a_hundred_connections_break, 0, COUNT(removals));
 	tcase_add_loop_test(cases, requests_are_flushed_in_order, 0, COUNT(removals));
