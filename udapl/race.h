@@ -18,6 +18,10 @@ enum race_point {
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
 	RACE_FREE,   /* EP; it is retired and idle, and has its QP; none */
 	RACE_UNLOCK, /* the name of a lock; it is about to be released */
+	/* the next three: ring; send_lock or recv_lock, if posts take them */
+	RACE_CLAIM,   /* the gate was open, the slot is filled and not claimed */
+	RACE_CLAIMED, /* it is claimed, and not posted yet */
+	RACE_RETIRED, /* the slot of a completion is free; lock of the EVD instead */
 	RACE_POINTS,
 };
 

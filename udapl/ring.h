@@ -13,6 +13,7 @@
 #include <dat/udat.h>
 
 #include "base.h"
+#include "race.h"
 
 struct binding;
 struct ep;
@@ -132,7 +133,9 @@ static inline struct req *ring_next(struct ring *ring)
 static inline void ring_publish(struct ring *ring, const struct req *next)
 {
 	debug_assert(ring->room >= 0);
+	race_reach(RACE_CLAIM, ring);
 	atomic_store_explicit(&ring->tail, next->position + 1, memory_order_seq_cst);
+	race_reach(RACE_CLAIMED, ring);
 }
 
 /* Both at once, after ring_has_room. */
@@ -177,6 +180,7 @@ static inline bool ring_retire(struct ring *ring, const struct req *req)
 	if (unlikely(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head))
 		return false;
 	atomic_store_explicit(&ring->head, req->position + 1, memory_order_release);
+	race_reach(RACE_RETIRED, ring);
 	return true;
 }
 

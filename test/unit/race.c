@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a test does with a thread that reaches a point of udapl/race.h. */
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "race.h"
 
@@ -91,4 +93,60 @@ bool race_is_asleep(pid_t thread)
 	text[size] = '\0';
 	state = strrchr(text, ')'); /* behind the name, which may have anything in it */
 	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* ---- single steps ---- */
+
+static struct {
+	volatile sig_atomic_t running, acted;
+	unsigned left; /* instructions before the act */
+	void (*act)(void *);
+	void *arg;
+} step;
+
+#ifdef __x86_64__
+#define TRAP_FLAG 0x100
+
+static void continue_stepping(ucontext_t *context, bool on)
+{
+	if (on)
+		context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+	else
+		context->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+}
+#else
+static void continue_stepping(ucontext_t *context, bool on)
+{
+	(void)context;
+	(void)on;
+}
+#endif
+
+/* The first one is raised, and the others follow instructions. */
+static void step_taken(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	continue_stepping(context, step.running && !step.acted);
+	if (!step.running || step.acted || step.left-- > 0)
+		return;
+	step.acted = true;
+	continue_stepping(context, false);
+	step.act(step.arg);
+}
+
+bool race_step(void (*run)(void *), void *run_arg, unsigned n, void (*act)(void *), void *act_arg)
+{
+	const struct sigaction action = { .sa_sigaction = step_taken, .sa_flags = SA_SIGINFO };
+
+	step.left = n;
+	step.act = act;
+	step.arg = act_arg;
+	step.acted = false;
+	step.running = true;
+	sigaction(SIGTRAP, &action, NULL);
+	raise(SIGTRAP);
+	run(run_arg);
+	step.running = false;
+	return step.acted;
 }

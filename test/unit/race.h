@@ -27,6 +27,18 @@ void race_wait_held(void);
 /* May be called before the thread is there. @unused makes it an act of race_call. */
 void race_release(void *unused);
 
+/*
+ * Calls @run, and @act, as a thread that preempts it, after @n instructions. False: it ended before
+ * that, and @act was not called. Neither may need what the other holds.
+ */
+bool race_step(void (*run)(void *), void *run_arg, unsigned n, void (*act)(void *), void *act_arg);
+/* The thread sanitizer delays signals. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define RACE_CAN_STEP true
+#else
+#define RACE_CAN_STEP false
+#endif
+
 /* Does that thread of this process sleep in the kernel, for a lock or a descriptor? */
 bool race_is_asleep(pid_t thread);
 

@@ -504,6 +504,198 @@ START_TEST(no_event_names_an_endpoint_that_is_being_freed)
 }
 END_TEST
 
+/* ---- posts, and the end of the connection ---- */
+
+static DAT_RETURN race_send(uint64_t n)
+{
+	return try_send(client, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+static DAT_RETURN race_write(uint64_t n)
+{
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET to = target(server, 0, 8);
+
+	return ep_post_rdma_write(client->ep, 1, &iov, cookie_of(n), &to,
+				  DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+static DAT_RETURN race_read(uint64_t n)
+{
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	DAT_RMR_TRIPLET from = target(server, 0, 8);
+
+	return ep_post_rdma_read(client->ep, 1, &iov, cookie_of(n), &from,
+				 DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+static DAT_RETURN race_recv(uint64_t n)
+{
+	return try_recv(client, n, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+static const struct race_post {
+	DAT_RETURN (*post)(uint64_t n);
+	enum req_kind kind;
+	unsigned lost; /* a quirk: the device never flushes what is posted in the error state */
+} posts[] = {
+	{ race_send, REQ_SEND, FAKE_SWALLOWS_SEND },
+	{ race_write, REQ_WRITE, FAKE_SWALLOWS_SEND },
+	{ race_read, REQ_READ, FAKE_SWALLOWS_SEND },
+	{ race_recv, REQ_RECV, FAKE_FORGETS_RECV },
+};
+
+static struct ring *ring_of_post(const struct race_post *post)
+{
+	struct ep *ep = client->ep;
+
+	return post->kind == REQ_RECV ? &ep->recvs : &ep->sends;
+}
+
+static DAT_EVD_HANDLE evd_of_post(const struct race_post *post)
+{
+	return post->kind == REQ_RECV ? client->recv_evd : client->request_evd;
+}
+
+static void end_connection(void *unused)
+{
+	(void)unused;
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_clock_advance(100000000); /* the device flushes nothing of what is claimed */
+	fake_wait_idle(0);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+}
+
+/*
+ * The connection ends after the gate was seen open, and before the claim (even _i) or after it. So
+ * the end of the connection misses the claim, or flushes it.
+ */
+START_TEST(a_post_that_meets_the_end_of_the_connection_is_flushed_once)
+{
+	const struct race_post *post = &posts[_i / 2];
+	const enum race_point point = _i % 2 ? RACE_CLAIMED : RACE_CLAIM;
+
+	pair_connect(&pair);
+	fake_quirks(post->lost);
+	race_call(point, ring_of_post(post), end_connection, NULL);
+	ck_dat(post->post(5));
+	ck_assert(race_happened(point));
+	expect_dto(evd_of_post(post), 5, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(evd_of_post(post));
+	ck_assert_uint_eq(ring_used(ring_of_post(post)), 0);
+}
+END_TEST
+
+static void expect_slot_filled(void *arg)
+{
+	const struct race_post *post = arg;
+	const struct ring *ring = ring_of_post(post);
+	unsigned tail = atomic_load(&ring->tail);
+	const struct req *req = &ring->slots[(tail - 1) & ring->mask];
+
+	ck_assert_uint_eq(req->position, tail - 1);
+	ck_assert_uint_eq(req->cookie.as_64, 5);
+	ck_assert_uint_eq(req->kind, post->kind);
+	ck_assert_uint_eq(req->flags, 0);
+	if (post->kind != REQ_RECV)
+		ck_assert_uint_eq(req->size, 8);
+}
+
+/* Another thread may flush it at once. */
+START_TEST(a_slot_is_filled_before_it_is_claimed)
+{
+	struct race_post post = posts[_i];
+	struct ring *ring;
+
+	pair_connect(&pair);
+	ring = ring_of_post(&post);
+	memset(&ring->slots[0].cookie, 0xff, sizeof(ring->slots[0].cookie));
+	ring->slots[0].kind_and_flags = UINT32_MAX;
+	race_call(RACE_CLAIMED, ring, expect_slot_filled, &post);
+	ck_dat(post.post(5));
+	ck_assert(race_happened(RACE_CLAIMED));
+}
+END_TEST
+
+static void post_into_the_slot(void *unused)
+{
+	(void)unused;
+	post_recv(client, 99, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+/* The poster needs no lock: it may use a slot as soon as it is free. */
+START_TEST(a_completion_is_described_before_its_slot_is_free)
+{
+	DAT_EP_ATTR attr;
+
+	side_open(client, "fake0");
+	ck_dat(ep_free(client->ep));
+	attr = ep_attr_default(client);
+	attr.max_recv_dtos = 2; /* with as many slots, so that the next claim takes the first one */
+	client->ep = side_create_ep(client, &attr);
+	pair_connect(&pair);
+	for (unsigned n = 1; n <= 2; n++) {
+		post_recv(client, n, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+		send_to_client(NULL);
+	}
+	race_call(RACE_RETIRED, &((struct ep *)client->ep)->recvs, post_into_the_slot, NULL);
+	if (_i == 0)
+		ck_dat(evd_dequeue(client->recv_evd, &event));
+	else
+		ck_dat(evd_wait(client->recv_evd, 0, _i, &event, &nmore));
+	ck_assert(race_happened(RACE_RETIRED));
+	ck_assert_uint_eq(cookie_in(&event), 1);
+}
+END_TEST
+
+/* ---- objects ---- */
+
+struct contest {
+	struct obj *obj;
+	bool held, retired;
+};
+
+static void contest_hold(void *arg)
+{
+	struct contest *contest = arg;
+
+	contest->held = obj_hold(NULL, contest->obj, DAT_HANDLE_TYPE_CNO);
+}
+
+static void contest_retire(void *arg)
+{
+	struct contest *contest = arg;
+
+	contest->retired = obj_retire(contest->obj);
+}
+
+/* One thread does the one thing, and between two of its instructions another does the other. */
+START_TEST(an_object_is_held_or_retired_but_not_both)
+{
+	void (*const first)(void *) = _i ? contest_hold : contest_retire;
+	void (*const second)(void *) = _i ? contest_retire : contest_hold;
+	bool both_ways[2] = { false, false };
+	unsigned at = 0;
+
+	side_open(client, "fake0");
+	for (bool inside = true; inside; at++) {
+		struct contest contest = { .held = false };
+
+		contest.obj = obj_alloc(client->ia, ((struct obj *)client->ia)->provider,
+					DAT_HANDLE_TYPE_CNO);
+		obj_publish(contest.obj);
+		inside = race_step(first, &contest, at, second, &contest);
+		ck_assert(!(contest.held && contest.retired));
+		both_ways[contest.held] = true;
+		if (contest.held)
+			obj_put(contest.obj);
+		ck_assert(contest.retired || obj_retire(contest.obj));
+		obj_free(contest.obj);
+	}
+	ck_assert(both_ways[0] && both_ways[1]);
+}
+END_TEST
+
 /* ---- promised slots ---- */
 
 /* Posts that complete as flushed at once, each without memory, until one is refused. */
@@ -597,6 +789,15 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_cno_takes_the_channel_from_a_waiter_that_has_left);
 	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
 	tcase_add_test(cases, no_event_names_an_endpoint_that_is_being_freed);
+	tcase_add_loop_test(cases, a_post_that_meets_the_end_of_the_connection_is_flushed_once, 0,
+			    2 * COUNT(posts));
+	tcase_add_loop_test(cases, a_slot_is_filled_before_it_is_claimed, 0, COUNT(posts));
+	tcase_add_loop_test(cases, a_completion_is_described_before_its_slot_is_free, 0, 3);
+	if (RACE_CAN_STEP)
+		tcase_add_loop_test(cases, an_object_is_held_or_retired_but_not_both, 0, 2);
+	else
+		case_skip(cases, an_object_is_held_or_retired_but_not_both,
+			  "single steps need an x86 processor, and no thread sanitizer");
 	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
 	tcase_add_test(cases, freeing_an_endpoint_keeps_the_order_of_the_others_events);
 	return run_unit_cases(argc, argv);
