@@ -7,6 +7,7 @@
  * clock threads	on more than one processor
  * clock endpoints	cost of an endpoint as their number grows
  * clock calls		system calls per operation
+ * clock raw|ours PROTOCOL N	N operations of one protocol of one side, for a profiler
  */
 #include <dirent.h>
 #include <string.h>
@@ -14,10 +15,10 @@
 
 #include "clock.h"
 
-#define TURNS	     31 /* of each side; odd, for a median */
-#define TURN_NS	     UINT64_C(60000000)
+#define TURNS	     9 /* of each side; odd, for a median */
+#define TURN_NS	     UINT64_C(40000000)
 #define SLOW_NS	     UINT64_C(1000000) /* an operation of that time takes a turn of SLOW_TURN_NS */
-#define SLOW_TURN_NS UINT64_C(150000000)
+#define SLOW_TURN_NS UINT64_C(100000000)
 #define PROBE_OPS    4 /* that tell how many make a turn */
 
 static const struct {
@@ -204,6 +205,18 @@ static void report_endpoints(void)
 		}
 }
 
+static int run_one(char **args)
+{
+	unsigned long protocol = strtoul(args[1], NULL, 0), n = strtoul(args[2], NULL, 0);
+	const struct clock_side *side = strcmp(args[0], "raw") ? &clock_dat : &clock_raw;
+
+	MUST(protocol < PROTOCOLS && n);
+	side->open();
+	printf("%s: %.1f us\n", protocols[protocol].name,
+	       turn(side, (enum protocol)protocol, (unsigned)n));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -213,6 +226,8 @@ int main(int argc, char **argv)
 		      { "threads", report_threads },
 		      { "endpoints", report_endpoints } };
 
+	if (argc == 4)
+		return run_one(argv + 1);
 	MUST(argc == 2);
 	if (!strcmp(argv[1], "calls")) {
 		count_calls();
