@@ -99,3 +99,23 @@ built() (
 		{ "$top/configure" "${@:2}" && printf '%s\n' "${*:2}" >.options; } || return
 	make -j"$(nproc)"
 )
+
+# copy_sources BUILD DIR: the files of a distribution, in DIR/src, configured in no way. Those that
+# did not change since the last copy keep their time. DIR is below BUILD. After a change of the
+# build system everything in DIR is new.
+copy_sources() {
+	local file fresh=$2/fresh
+
+	rm -rf "$fresh"
+	mkdir -p "$2/src"
+	make -s -C "$1" distdir distdir="$(realpath --relative-to="$1" -- "$fresh")" || return
+	if cmp -s "$fresh/Makefile.in" "$2/src/Makefile.in" &&
+		cmp -s "$fresh/configure" "$2/src/configure"; then
+		while IFS= read -r file; do
+			cmp -s "$fresh/$file" "$2/src/$file" || cp "$fresh/$file" "$2/src/$file"
+		done < <(cd "$fresh" && find . -type f)
+		rm -rf "$fresh"
+	else
+		mv "$fresh" "$2.fresh" && rm -rf "$2" && mkdir "$2" && mv "$2.fresh" "$2/src"
+	fi
+}

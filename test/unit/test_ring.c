@@ -57,6 +57,9 @@ START_TEST(a_slot_is_used_when_pushed)
 	ring_unpush(&ring);
 	ck_assert_uint_eq(ring_used(&ring), 0);
 	ck_assert_ptr_eq(ring_next(&ring), req);
+	for (unsigned n = 0; n < 4; n++)
+		ck_assert_ptr_nonnull(claim_slot());
+	ck_assert_ptr_null(claim_slot());
 	ring_fini(&ring);
 }
 END_TEST
