@@ -167,6 +167,63 @@ START_TEST(a_poster_and_a_poller_need_no_lock)
 }
 END_TEST
 
+#define ENDS 20000
+
+/* Each has a cache line of its own, as far as that matters. */
+static _Alignas(64) _Atomic unsigned gate;
+static _Alignas(64) atomic_uint begun;
+static _Alignas(64) atomic_uint ended;
+static unsigned used_at_end; /* what the end of the connection saw */
+
+static void meet(atomic_uint *round, unsigned n)
+{
+	for (unsigned spins = 1; atomic_load(round) != n; spins++)
+		if (spins % 1000 == 0)
+			sched_yield(); /* there may be one processor only */
+}
+
+static void *end_connections(void *unused)
+{
+	(void)unused;
+	for (unsigned n = 1; n <= ENDS; n++) {
+		meet(&begun, n);
+		atomic_store(&gate, 0);
+		used_at_end = ring_used(&ring);
+		atomic_store(&ended, n);
+	}
+	return NULL;
+}
+
+/*
+ * A claim is published before the gate is read again, on the processor, too: either the end of the
+ * connection finds the claim, or the poster finds the gate closed.
+ */
+START_TEST(a_claim_and_the_end_of_a_connection_do_not_miss_each_other)
+{
+	pthread_t thread;
+
+	ring_init_at(2, positions[_i]);
+	thread = consumer_thread_start(end_connections, NULL);
+	for (unsigned n = 1; n <= ENDS; n++) {
+		struct req *req = ring_next(&ring);
+		bool open;
+
+		ck_assert(ring_has_room(&ring));
+		atomic_store(&gate, EP_OPEN);
+		atomic_store(&begun, n);
+		for (volatile unsigned delay = n % 128; delay > 0; delay--)
+			; /* until the other thread has noticed, or a little less or more */
+		ring_push(&ring, req);
+		open = gate_open(&gate);
+		meet(&ended, n);
+		ck_assert(!open || used_at_end == 1);
+		ck_assert(ring_retire(&ring, req));
+	}
+	consumer_thread_join(thread);
+	ring_fini(&ring);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("ring");
@@ -178,5 +235,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_late_completion_is_detected, 0, COUNT(positions));
 	tcase_add_loop_test(cases, slots_are_used_again, 0, COUNT(positions));
 	tcase_add_loop_test(cases, a_poster_and_a_poller_need_no_lock, 0, COUNT(positions));
+	tcase_add_loop_test(cases, a_claim_and_the_end_of_a_connection_do_not_miss_each_other, 0,
+			    COUNT(positions));
 	return run_unit_cases(argc, argv);
 }
