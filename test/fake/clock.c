@@ -35,6 +35,7 @@ static struct {
 	struct clock_thread *threads; /* lock */
 	unsigned expected;	      /* lock; service threads */
 	unsigned polls;		      /* lock; calls of tp_poll */
+	unsigned most_polls;	      /* lock; 0: any number is allowed */
 } clock_state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.changed = PTHREAD_COND_INITIALIZER,
@@ -245,6 +246,8 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	pthread_sigmask(SIG_SETMASK, &all, &signals);
 	pthread_mutex_lock(&clock_state.lock);
 	clock_state.polls++;
+	fake_require(!clock_state.most_polls || clock_state.polls < clock_state.most_polls,
+		     "tp_poll is called more often than the test allows");
 	memcpy(thread->fds, fds, nfds * sizeof(*fds));
 	thread->nfds = nfds;
 	thread->deadline = deadline;
@@ -310,6 +313,13 @@ unsigned fake_polls(void)
 	polls = clock_state.polls;
 	pthread_mutex_unlock(&clock_state.lock);
 	return polls;
+}
+
+void fake_limit_polls(unsigned n)
+{
+	pthread_mutex_lock(&clock_state.lock);
+	clock_state.most_polls = clock_state.polls + n;
+	pthread_mutex_unlock(&clock_state.lock);
 }
 
 static unsigned waiters_asleep(void)

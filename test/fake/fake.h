@@ -150,6 +150,8 @@ enum fake_armed {
 enum fake_armed fake_armed(struct tp_cq *cq);
 /* How often tp_poll was called since the start of the process. */
 unsigned fake_polls(void);
+/* Aborts the test at the @n-th call of tp_poll from now on: a thread does not sleep any more. */
+void fake_limit_polls(unsigned n);
 
 /* ---- time ---- */
 
