@@ -27,8 +27,7 @@
 /*
  * A call is one of libibverbs or librdmacm by its name, such as "ibv_create_qp"; or one of these of
  * the C library: bind, connect, epoll_create1, epoll_ctl, eventfd, fcntl, getaddrinfo, getifaddrs,
- * if_nametoindex, pthread_create, socket, timerfd_create, timerfd_settime. ibv_reg_mr stands for
- * ibv_reg_mr_iova2, too.
+ * if_nametoindex, pthread_create, socket. ibv_reg_mr stands for ibv_reg_mr_iova2, too.
  */
 
 /*
@@ -102,7 +101,7 @@ struct fv_interface {
 /* At first: "fveth0" with 127.0.0.1, port 1 of device 0; "fveth1", 127.0.0.2, likewise device 1. */
 struct fv_interface *fv_interface(unsigned n);
 
-/* Moves the clock, and with it the deadline of each timerfd. */
+/* Moves the clock. */
 void fv_clock_advance(uint64_t ns);
 
 /* From now on standard error goes to a buffer; what is in it. */

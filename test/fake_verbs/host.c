@@ -10,13 +10,11 @@
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/timerfd.h>
 #include <time.h>
 
 #include "impl.h"
 
 #define WRAPPED __attribute__((visibility("default")))
-#define TIMERS	8
 
 /* The names are the linker's; it wants default visibility where a shared library calls, too. */
 #define PROTOTYPE(type, call, params)                                                              \
@@ -33,8 +31,6 @@ PROTOTYPE(int, getifaddrs, (struct ifaddrs * *all))
 PROTOTYPE(unsigned, if_nametoindex, (const char *name))
 PROTOTYPE(int, pthread_create,
 	  (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg))
-PROTOTYPE(int, timerfd_settime,
-	  (int fd, int flags, const struct itimerspec *when, struct itimerspec *old))
 
 /* ---- interfaces ---- */
 
@@ -167,7 +163,6 @@ WRAP_INT(connect, (int fd, const struct sockaddr *addr, socklen_t size), fd, add
 WRAP_INT(epoll_create1, (int flags), flags)
 WRAP_INT(epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), epoll, op, fd, event)
 WRAP_INT(eventfd, (unsigned count, int flags), count, flags)
-WRAP_INT(timerfd_create, (int clock, int flags), clock, flags)
 
 /* The callers pass an int, or nothing. */
 int __wrap_fcntl(int fd, int command, ...)
@@ -203,10 +198,6 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 #define NSEC 1000000000ll
 
 static long long ahead; /* fv.lock; ns that this clock is ahead of the system's */
-static struct {
-	int fd;
-	struct itimerspec when; /* as the caller set it */
-} timers[TIMERS];		/* fv.lock */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -221,43 +212,10 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 	return err;
 }
 
-/* In the system's time; one that has passed is made the first instant, as 0 is no timer. */
-static int timer_start(int fd, struct itimerspec when)
-{
-	long long ns = when.it_value.tv_sec * NSEC + when.it_value.tv_nsec;
-
-	if (ns) {
-		ns = ns > ahead ? ns - ahead : 1;
-		when.it_value.tv_sec = (time_t)(ns / NSEC);
-		when.it_value.tv_nsec = (long)(ns % NSEC);
-	}
-	return __real_timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *old)
-{
-	unsigned i = 0;
-	int err;
-
-	(void)old;
-	if (fv_enter_errno(CALL_timerfd_settime))
-		return -1;
-	fv_require(flags == TFD_TIMER_ABSTIME, "the stand-in knows absolute times only");
-	while (i < TIMERS - 1 && timers[i].fd && timers[i].fd != fd)
-		i++;
-	timers[i].fd = fd;
-	timers[i].when = *when;
-	err = timer_start(fd, *when);
-	fv_unlock();
-	return err;
-}
-
 void fv_clock_advance(uint64_t ns)
 {
 	fv_lock();
 	ahead += (long long)ns;
-	for (unsigned i = 0; i < TIMERS && timers[i].fd; i++)
-		(void)timer_start(timers[i].fd, timers[i].when);
 	fv_unlock();
 }
 

@@ -81,9 +81,7 @@
 	X(getifaddrs, 0)                                                                           \
 	X(if_nametoindex, 0)                                                                       \
 	X(pthread_create, 0)                                                                       \
-	X(socket, 0)                                                                               \
-	X(timerfd_create, 0)                                                                       \
-	X(timerfd_settime, 0)
+	X(socket, 0)
 
 #define FV_CALL_ENUM(name, traced) CALL_##name,
 enum fv_call { FV_CALLS(FV_CALL_ENUM) FV_CALL_COUNT };

@@ -332,17 +332,17 @@ END_TEST
 
 /* ---- descriptors ---- */
 
-/* Without an EVD, and after libraries below have opened what they keep. */
+/* With its asynchronous EVD, after libraries below have opened what they keep. */
 START_TEST(an_ia_has_five_descriptors)
 {
-	DAT_EVD_HANDLE async = DAT_EVD_ASYNC_EXISTS;
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	struct side side, first;
 	unsigned before;
 
 	side_open_ia(&first, ia_name(CLIENT, BY_INTERFACE), false);
 	before = count_entries("/proc/self/fd");
 	strcpy(side.name, first.name);
-	ck_dat(dat_ia_openv(side.name, 0, &async, &side.ia, 1, 2, DAT_FALSE));
+	ck_dat(dat_ia_openv(side.name, 8, &async, &side.ia, 1, 2, DAT_FALSE));
 	ck_assert_uint_le(count_entries("/proc/self/fd"), before + 5);
 	ck_dat(dat_ia_close(side.ia, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);

@@ -7,7 +7,7 @@
 
 #define MINUTE UINT64_C(60000000000) /* ns */
 
-/* Calls of tp_poll by all threads: after a removal, and in a whole case. One that spins has more. */
+/* Calls of tp_poll by all threads, after a removal and in a whole case; one that spins has more. */
 #define ENOUGH_POLLS 100
 #define MOST_POLLS   50000
 

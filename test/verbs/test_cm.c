@@ -1003,6 +1003,23 @@ START_TEST(a_removal_that_no_connection_sees_is_reported_once)
 }
 END_TEST
 
+/* librdmacm, too, must let go of it. */
+START_TEST(closing_a_removed_device_looks_for_devices)
+{
+	if (_i) {
+		uint16_t port = 7000;
+
+		ck_assert_int_eq(tp_listen(rig.dev, &port, up_sp(0), &conn_listener), 0);
+		fv_cm_post(fv_id(0), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+		rig_progress(&rig);
+		upcall_is(UP_DEV_FATAL, up_ia());
+	}
+	conn_end(NULL);
+	ck_assert_uint_eq(fv_calls("rdma_get_devices"), (unsigned)_i);
+	ck_assert_uint_eq(fv_calls("rdma_free_devices"), (unsigned)_i);
+}
+END_TEST
+
 static void add_cases(TCase *tcase)
 {
 	tcase_add_loop_test(tcase, each_event_has_its_effect_in_each_state, 0, PLACES * EVENTS);
@@ -1017,6 +1034,7 @@ static void add_cases(TCase *tcase)
 	tcase_add_loop_test(tcase, a_connection_may_be_released_within_its_upcall, 0,
 			    COUNT(upcalls));
 	tcase_add_test(tcase, a_removal_that_no_connection_sees_is_reported_once);
+	tcase_add_loop_test(tcase, closing_a_removed_device_looks_for_devices, 0, 2);
 	tcase_add_test(tcase, pending_events_beyond_a_batch_are_handled_next);
 	tcase_add_test(tcase, events_are_handled_in_batches_of_sixteen);
 }
