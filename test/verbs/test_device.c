@@ -248,6 +248,108 @@ START_TEST(a_device_has_the_quirks_of_its_vendor)
 }
 END_TEST
 
+/* Of a device that keeps them to itself as far as its vendor may. */
+START_TEST(a_failed_request_is_told_whatever_the_device_misses)
+{
+	struct rig rig = { 0 };
+	struct tp_wc wc;
+
+	fv_device(0)->attr.vendor_id = vendors[_i].id;
+	if (vendors[_i].send == FV_ARMED_ANY)
+		fv_device(0)->quirks = FV_MISSES_ERRORS;
+	rig_open(&rig);
+	ck_assert_int_eq(tp_cq_arm(rig.send_cq, TP_ARM_ERRORS), 0);
+	ck_assert_int_eq(tp_post_marker(rig.qp, &rig), 0);
+	fv_complete_send(rig.qp->ibv, IBV_WC_RETRY_EXC_ERR);
+	ck_assert(tp_cq_events(rig.send_cq));
+	ck_assert_uint_eq(tp_cq_poll(rig.send_cq, &wc, 1), 1);
+	ck_assert_int_eq(wc.status, DAT_DTO_ERR_TRANSPORT);
+	rig_close(&rig);
+}
+END_TEST
+
+/* ---- asynchronous events ---- */
+
+static const struct {
+	enum ibv_event_type type;
+	enum up_kind want;
+	bool other_port;
+} async_rows[] = {
+	{ IBV_EVENT_QP_FATAL, UP_QP_BROKEN, false },
+	{ IBV_EVENT_QP_REQ_ERR, UP_QP_BROKEN, false },
+	{ IBV_EVENT_QP_ACCESS_ERR, UP_QP_BROKEN, false },
+	{ IBV_EVENT_CQ_ERR, UP_CQ_OVERRUN, false },
+	{ IBV_EVENT_PORT_ERR, UP_PORT_DOWN, false },
+	{ IBV_EVENT_PORT_ERR, UP_NONE, true },
+	{ IBV_EVENT_DEVICE_FATAL, UP_DEV_FATAL, false },
+	{ IBV_EVENT_COMM_EST, UP_NONE, false }, /* there is no connection */
+	{ IBV_EVENT_SQ_DRAINED, UP_NONE, false },
+	{ IBV_EVENT_PORT_ACTIVE, UP_NONE, false },
+	{ IBV_EVENT_LID_CHANGE, UP_NONE, false },
+	{ IBV_EVENT_PKEY_CHANGE, UP_NONE, false },
+	{ IBV_EVENT_GID_CHANGE, UP_NONE, false },
+	{ IBV_EVENT_SM_CHANGE, UP_NONE, false },
+};
+
+static struct ibv_async_event async_event_of(const struct rig *rig, int row)
+{
+	struct ibv_async_event event = { .event_type = async_rows[row].type };
+
+	if (event.event_type == IBV_EVENT_CQ_ERR)
+		event.element.cq = rig->send_cq->ibv;
+	else if (event.event_type <= IBV_EVENT_PATH_MIG_ERR)
+		event.element.qp = rig->qp->ibv;
+	else
+		event.element.port_num = async_rows[row].other_port ? 2 : 1;
+	return event;
+}
+
+START_TEST(an_asynchronous_event_reaches_the_object_that_it_is_about)
+{
+	struct rig rig = { 0 };
+	struct ibv_async_event event;
+	const void *about;
+
+	rig_open(&rig);
+	switch (async_rows[_i].want) {
+	case UP_NONE:
+		about = NULL;
+		break;
+	case UP_QP_BROKEN:
+		about = up_ep(0);
+		break;
+	case UP_CQ_OVERRUN:
+		about = up_evd(0);
+		break;
+	default:
+		about = up_ia();
+	}
+	event = async_event_of(&rig, _i);
+	fv_async_event(0, &event);
+	rig_progress(&rig);
+	upcall_is(async_rows[_i].want, about);
+	no_upcall();
+	ck_assert_uint_eq(fv_alive(FV_ASYNC_EVENT), 0); /* acknowledged */
+	rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_event_about_what_the_core_has_destroyed_is_dropped)
+{
+	struct rig rig = { 0 };
+	struct ibv_async_event event = { .event_type = IBV_EVENT_CQ_ERR };
+
+	rig_open(&rig);
+	event.element.cq = rig.send_cq->ibv;
+	tp_cq_destroy(rig.send_cq); /* the queue pair holds it */
+	rig.send_cq = NULL;
+	fv_async_event(0, &event);
+	rig_progress(&rig);
+	no_upcall();
+	rig_close(&rig);
+}
+END_TEST
+
 /* ---- what is tried ---- */
 
 static const struct {
@@ -412,9 +514,10 @@ START_TEST(a_low_limit_of_locked_memory_is_reported)
 
 	ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	limit.rlim_cur = memlocks[_i].soft;
-	if (memlocks[_i].hard < limit.rlim_max)
+	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ memlocks[_i].soft, memlocks[_i].hard }))
+		ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0); /* no right to raise it */
+	else
 		limit.rlim_max = memlocks[_i].hard;
-	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	if (!memlocks[_i].privileged)
 		drop_capabilities();
 	else if (geteuid() != 0)
@@ -446,6 +549,11 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_port_without_a_message_size_has_2_gigabytes);
 	tcase_add_loop_test(cases, a_firmware_version_is_two_numbers, 0, ROWS(versions));
 	tcase_add_loop_test(cases, a_device_has_the_quirks_of_its_vendor, 0, ROWS(vendors));
+	tcase_add_loop_test(cases, a_failed_request_is_told_whatever_the_device_misses, 0,
+			    ROWS(vendors));
+	tcase_add_loop_test(cases, an_asynchronous_event_reaches_the_object_that_it_is_about, 0,
+			    ROWS(async_rows));
+	tcase_add_test(cases, an_event_about_what_the_core_has_destroyed_is_dropped);
 	tcase_add_loop_test(cases, windows_are_told_if_one_can_be_made, 0, ROWS(windows));
 	tcase_add_test(cases, resizing_is_told_if_it_works);
 	tcase_add_loop_test(cases, a_setting_is_a_number_within_its_range, 0, ROWS(variables));
