@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "libdat.h"
 #include "log.h"
@@ -47,6 +48,18 @@ static void key_become_idle_locked(struct conf_key *key)
 }
 
 /*
+ * Whoever starts a program that runs with other privileges than its user's chooses its working
+ * directory, too. A name without a slash is safe: the dynamic linker then ignores LD_LIBRARY_PATH.
+ */
+static const char *library_refuse(const char *library)
+{
+	if (getauxval(AT_SECURE) && *library != '/' && strchr(library, '/'))
+		return "a relative path is not used in a program with other privileges than its "
+		       "user's";
+	return NULL;
+}
+
+/*
  * Loads the first library of the chain that can be loaded. It is never unloaded, because its
  * threads may outlive its IAs.
  */
@@ -57,11 +70,12 @@ static void *key_dlopen(const struct conf_key *key, const struct conf_line **loa
 	void *library = NULL;
 
 	for (line = key->lines; line && !library; line = line->next) {
-		library = dlopen(line->library, RTLD_NOW | RTLD_GLOBAL);
+		reason = library_refuse(line->library);
+		library = reason ? NULL : dlopen(line->library, RTLD_NOW | RTLD_GLOBAL);
 		*loaded = line;
 		if (library)
 			continue;
-		reason = dlerror();
+		reason = reason ? reason : dlerror();
 		libdat_log(DBG_STATIC, "%s: line %u: %s", key->info.ia_name, line->number, reason);
 	}
 	/* One line by default; DBG_STATIC logs the reason for each library of the chain. */
