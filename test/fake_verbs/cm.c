@@ -235,12 +235,12 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
 {
 	(void)id;
-	(void)level;
-	(void)name;
-	(void)value;
-	(void)size;
 	if (fv_enter_errno(CALL_rdma_set_option))
 		return -1;
+	fv_require(size == 1, "rdma_set_option with another size");
+	fv.seen.option.level = level;
+	fv.seen.option.name = name;
+	fv.seen.option.value = *(uint8_t *)value;
 	return cm_leave(0);
 }
 

@@ -175,7 +175,11 @@ struct fv_seen {
 	int resolve_timeout;		  /* rdma_resolve_addr, rdma_resolve_route; ms */
 	int backlog;			  /* rdma_listen */
 	enum ibv_event_type notified;	  /* rdma_notify */
-	size_t stack_size;		  /* pthread_create; 0: the default */
+	struct {			  /* rdma_set_option, of one byte */
+		int level, name;
+		uint8_t value;
+	} option;
+	size_t stack_size; /* pthread_create; 0: the default */
 };
 struct fv_seen fv_seen(void);
 

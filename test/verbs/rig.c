@@ -16,8 +16,19 @@ void verbs_begin(void)
 		"DAPL_CM_ROUTE_RETRY_COUNT",
 		"DAPL_CM_ROUTE_TIMEOUT_MS",
 		"DAPL_DBG_DEST",
+		"DAPL_CM_TOS",
+		"DAPL_GLOBAL_ROUTING",
+		"DAPL_HOP_LIMIT",
+		"DAPL_IB_MTU",
+		"DAPL_IB_PKEY",
+		"DAPL_IB_SL",
+		"DAPL_MAX_CM_RESPONSE_TIME",
+		"DAPL_MAX_CM_RETRIES",
 		"DAPL_MAX_INLINE",
+		"DAPL_RNR_RETRY",
 		"DAPL_RNR_TIMER",
+		"DAPL_TCLASS",
+		"DAPL_WR_MAX",
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(settings); i++)

@@ -400,6 +400,7 @@ static int id_resolve(struct tp_dev *dev, struct sockaddr *to, struct rdma_cm_id
 		err = -errno;
 		goto report;
 	}
+	env_apply_to_id(dev, id);
 	call = "rdma_resolve_addr";
 	if (rdma_resolve_addr(id, (struct sockaddr *)&from, to, (int)dev->env.arp_timeout)) {
 		err = -errno;
@@ -435,7 +436,7 @@ static void request_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 		.initiator_depth = (uint8_t)conn->max_read_out,
 		.flow_control = 1,
 		.retry_count = (uint8_t)dev->env.ack_retry,
-		.rnr_retry_count = TP_RNR_RETRY_NO_LIMIT,
+		.rnr_retry_count = (uint8_t)dev->env.rnr_retry,
 		.qp_num = qp->ibv->qp_num,
 	};
 }
@@ -612,6 +613,7 @@ static int listener_open(struct tp_listener *listener, uint16_t port)
 
 	if (rdma_create_id(dev->cm, &listener->id, NULL, RDMA_PS_TCP))
 		return -errno;
+	env_apply_to_id(dev, listener->id);
 	sockaddr_set_port(&addr, port);
 	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&addr) &&
 	    !rdma_listen(listener->id, LISTEN_BACKLOG))
@@ -694,7 +696,7 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 		.responder_resources = (uint8_t)max_read_in,
 		.initiator_depth = (uint8_t)max_read_out,
 		.flow_control = 1,
-		.rnr_retry_count = TP_RNR_RETRY_NO_LIMIT,
+		.rnr_retry_count = (uint8_t)conn->dev->env.rnr_retry,
 		.qp_num = qp->ibv->qp_num,
 	};
 	int err = conn->state == CM_ENDED ? -ENOTCONN : 0;

@@ -123,7 +123,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 					    TP_CAP_ORDERED_READS
 				  : 0);
 	attr->max_qp = clamp(device->max_qp, INT_MAX);
-	attr->max_qp_wr = clamp(device->max_qp_wr, INT_MAX);
+	attr->max_qp_wr = clamp(device->max_qp_wr, dev->env.wr_max);
 	attr->max_cq = clamp(device->max_cq, INT_MAX);
 	attr->max_cqe = clamp(device->max_cqe, INT_MAX);
 	attr->max_mr = clamp(device->max_mr, INT_MAX);
@@ -141,42 +141,6 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	attr->max_mr_size = device->max_mr_size;
 	attr->max_message = port->max_msg_sz ? port->max_msg_sz : 1u << 31;
 	private_data_limits(dev);
-}
-
-/* Environment variables with numbers: decimal, 0x hexadecimal or 0 octal. */
-static void env_read(struct tp_dev *dev)
-{
-	struct tp_env *env = &dev->env;
-	const struct variable {
-		const char *name;
-		unsigned *value, fallback, max;
-	} variables[] = {
-		{ "DAPL_MAX_INLINE", &env->max_inline, dev->iwarp ? 64 : 200, 1 << 16 },
-		{ "DAPL_ACK_TIMER", &env->ack_timer, TP_ACK_TIMER_CM, 31 },
-		{ "DAPL_ACK_RETRY", &env->ack_retry, 6, 7 },
-		{ "DAPL_RNR_TIMER", &env->rnr_timer, 12, 31 },
-		{ "DAPL_CM_ARP_TIMEOUT_MS", &env->arp_timeout, 4000, INT_MAX },
-		{ "DAPL_CM_ARP_RETRY_COUNT", &env->arp_retry, 15, INT_MAX },
-		{ "DAPL_CM_ROUTE_TIMEOUT_MS", &env->route_timeout, 4000, INT_MAX },
-		{ "DAPL_CM_ROUTE_RETRY_COUNT", &env->route_retry, 15, INT_MAX },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
-		const struct variable *one = &variables[i];
-		const char *text = getenv(one->name);
-		unsigned long value;
-		char *end;
-
-		*one->value = one->fallback;
-		if (!text || !*text)
-			continue;
-		value = strtoul(text, &end, 0);
-		if (*end || value > one->max)
-			log_warn("%s=%s is ignored: not a number from 0 to %u", one->name, text,
-				 one->max);
-		else
-			*one->value = (unsigned)value;
-	}
 }
 
 /* ---- descriptors ---- */

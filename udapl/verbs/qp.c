@@ -209,13 +209,14 @@ int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, uns
 	rtr.min_rnr_timer = (uint8_t)env->rnr_timer;
 	/* qp_to_init set 0, before the P_Key of the connection was known */
 	rtr.pkey_index = init.pkey_index;
+	env_apply_to_path(env, &rtr.ah_attr);
 	err = qp_modify(qp, &rtr, rtr_mask | IBV_QP_PKEY_INDEX);
 	if (err)
 		return err;
 	rts.max_rd_atomic = (uint8_t)max_read_out;
 	rts.retry_cnt = (uint8_t)env->ack_retry;
-	rts.rnr_retry = TP_RNR_RETRY_NO_LIMIT;
-	if (env->ack_timer != TP_ACK_TIMER_CM)
+	rts.rnr_retry = (uint8_t)env->rnr_retry;
+	if (env->ack_timer != TP_ENV_UNSET)
 		rts.timeout = (uint8_t)env->ack_timer;
 	return qp_modify(qp, &rts, rts_mask);
 }

@@ -5,6 +5,7 @@
  *	device.c	opening a device, its limits, its descriptors and asynchronous events
  *	resolve.c	the device, port and address that the IA params of dat.conf mean
  *	sockaddr.h	socket addresses: size, copy, port, text
+ *	env.c		settings from environment variables
  *	clock.c		the time, and poll(2) with a deadline
  *	mem.c		protection domains, memory regions, the limit of locked memory
  *	window.c	memory windows
@@ -45,18 +46,22 @@
 #include "thread.h"
 #include "transport.h"
 
-/* Settings from environment variables, see env_read. */
+/* Settings from environment variables, see env.c. */
 struct tp_env {
 	unsigned max_inline; /* bytes; 0 = none */
-	/* local ACK time-out, 4.096 us * 2^n; TP_ACK_TIMER_CM = what librdmacm computes */
-	unsigned ack_timer;
-	unsigned ack_retry; /* 7 means no limit on some devices */
-	unsigned rnr_timer; /* code of the delay after which a sender repeats on an RNR NAK */
+	unsigned wr_max;     /* work requests of a queue, at most */
+	unsigned ack_timer;  /* local ACK time-out, 4.096 us * 2^n, or unset */
+	unsigned ack_retry;  /* 7 means no limit on some devices */
+	unsigned rnr_timer;  /* code of the delay after which a sender repeats on an RNR NAK */
+	unsigned rnr_retry;  /* 7 means no limit */
+	/* of the packets of a connection; unset: as librdmacm resolves the path */
+	unsigned service_level, traffic_class, hop_limit;
+	unsigned tos;			     /* of librdmacm's look for a path, or unset */
 	unsigned arp_timeout, arp_retry;     /* ms, times; of address resolution */
 	unsigned route_timeout, route_retry; /* ms, times; of route resolution */
 };
 
-#define TP_ACK_TIMER_CM	      32
+#define TP_ENV_UNSET	      UINT32_MAX
 #define TP_RNR_RETRY_NO_LIMIT 7
 
 /*
@@ -213,6 +218,14 @@ void lookup_end(struct lookup *lookup);
 
 /* Warns if this process may lock so little memory that no connection can be made. */
 void memlock_check(void);
+
+/* ---- env.c ---- */
+
+/* Reads them for a device whose kind is known. */
+void env_read(struct tp_dev *dev);
+void env_apply_to_path(const struct tp_env *env, struct ibv_ah_attr *path);
+/* Before an address is resolved, or listened on: accepted connections take it from there. */
+void env_apply_to_id(const struct tp_dev *dev, struct rdma_cm_id *id);
 
 /* ---- qp.c ---- */
 
