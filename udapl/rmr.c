@@ -413,26 +413,23 @@ static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
 }
 
 /* A spinlock may be held: the release is for the next release_run. */
-static COLD DAT_RETURN bind_not_posted(struct binding *binding, DAT_RETURN ret)
+static COLD void bind_not_posted(struct binding *binding)
 {
 	(void)rmr_bind_completed(binding, DAT_DTO_ERR_FLUSHED);
-	return ret;
 }
 
 /* The end of each post. The lock was held so that the completion waits until the key is stored. */
-static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct binding *binding,
-						   struct ep *ep, int err, DAT_RMR_CONTEXT made,
-						   DAT_RMR_CONTEXT *context)
+static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err,
+						   DAT_RMR_CONTEXT made, DAT_RMR_CONTEXT *context)
 {
 	DAT_RETURN ret;
 
 	assert_locked(&rmr->lock);
 	spin_unlock(&rmr->lock);
 	ret = ep_posted(ep, err);
-	if (unlikely(ret != DAT_SUCCESS))
-		return bind_not_posted(binding, ret);
-	*context = made; /* binding may have been completed and released by now */
-	return DAT_SUCCESS;
+	if (likely(ret == DAT_SUCCESS)) /* it may have been completed and released by now */
+		*context = made;
+	return ret;
 }
 
 /* Handles are checked by their tags alone, as everywhere on the data path. */
@@ -609,11 +606,12 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 		binding_append_locked(rmr, binding);
 		req = ep_claim_bind(ep, binding, call->cookie, call->flags);
 		*err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
-		ret = bind_posted_unlock(rmr, binding, ep, *err, context_of(binding),
-					 call->context);
+		ret = bind_posted_unlock(rmr, ep, *err, context_of(binding), call->context);
 	} else {
-		ret = bind_not_posted(binding, NO_RESOURCE(MEMORY));
+		ret = NO_RESOURCE(MEMORY);
 	}
+	if (ret != DAT_SUCCESS)
+		bind_not_posted(binding);
 	ep_post_end(ep);
 	if (ret != DAT_SUCCESS)
 		release_run(rmr->obj.ia);
@@ -725,6 +723,21 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 	return ret;
 }
 
+/* The slot of the request is free again, but has the cookie until this thread claims it. */
+static COLD DAT_RETURN bind_fast_failed(struct binding *binding, struct ep *ep, int err,
+					DAT_RETURN ret, DAT_RMR_CONTEXT *context)
+{
+	const DAT_LMR_TRIPLET triplet = triplet_of(binding);
+	const DAT_MEM_PRIV_FLAGS priv = binding->priv;
+	const DAT_RMR_COOKIE cookie = ring_next(&ep->sends)->cookie;
+	struct rmr *rmr = binding->rmr;
+
+	bind_not_posted(binding);
+	if (!is_window_refusal(err))
+		return ret;
+	return bind_slow(rmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG, context);
+}
+
 /*
  * The LMR of that context, held. Most binds stay within the LMR of the binding before, which that
  * binding holds.
@@ -779,10 +792,10 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
-	ret = bind_posted_unlock(rmr, binding, ep, err, binding->key, context);
-	if (likely(ret == DAT_SUCCESS) || !is_window_refusal(err))
-		return ret;
-	goto slow;
+	ret = bind_posted_unlock(rmr, ep, err, binding->key, context);
+	if (unlikely(ret != DAT_SUCCESS))
+		return bind_fast_failed(binding, ep, err, ret, context);
+	return DAT_SUCCESS;
 put_lmr:
 	obj_put(&lmr->obj);
 unlock:
