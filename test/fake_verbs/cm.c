@@ -529,6 +529,13 @@ struct rdma_cm_id *fv_request(struct rdma_cm_id *listen, const struct fv_cm_even
 	return id;
 }
 
+void fv_ask(struct rdma_cm_id *id)
+{
+	fv_lock();
+	state_of(id)->unanswered = true;
+	fv_unlock();
+}
+
 void fv_answer(struct rdma_cm_id *id)
 {
 	fv_lock();

@@ -248,6 +248,8 @@ struct rdma_cm_id *fv_request(struct rdma_cm_id *listen, const struct fv_cm_even
  * its QP wait for the peer's answer. This one makes no event.
  */
 void fv_answer(struct rdma_cm_id *id);
+/* As if rdma_connect had been called: its thread may be cancelled when the request is sent. */
+void fv_ask(struct rdma_cm_id *id);
 /* The identifiers that exist: the newest (0), the one before (1), ...; NULL: there is none. */
 struct rdma_cm_id *fv_id(unsigned ago);
 

@@ -388,6 +388,42 @@ START_TEST(an_orphan_without_a_thread_is_waited_for_by_close)
 }
 END_TEST
 
+/* The thread was cancelled, but the request may have been sent before. */
+START_TEST(an_attempt_whose_helper_was_cancelled_may_have_no_answer_yet)
+{
+	struct tp_conn *conn = conn_in_helper();
+	struct rdma_cm_id *id = conn->id;
+	unsigned destroys = fv_calls("rdma_destroy_id");
+
+	fv_ask(id);
+	tp_release(conn);
+	while (fv_calls("rdma_destroy_id") == destroys)
+		rig_progress(&rig);
+	ck_assert_uint_eq(fv_alive(FV_ID), 1);
+	fv_answer(id);
+	conn_end(NULL);
+}
+END_TEST
+
+START_TEST(an_attempt_that_has_failed_needs_no_thread)
+{
+	struct tp_conn *conn = conn_at(AT_RESOLVING_ROUTE);
+
+	fv_hold_firmly("rdma_connect");
+	conn_event(conn, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	fv_await("rdma_connect", 1);
+	tp_release(conn);
+	fv_fail_always("rdma_create_event_channel", EMFILE);
+	fv_fail("rdma_connect", ECONNREFUSED, 1);
+	fv_let_go("rdma_connect");
+	while (!up_take_wake())
+		sched_yield();
+	tp_dev_progress(rig.dev, 0);
+	ck_assert_uint_eq(fv_alive(FV_ID), 0);
+	conn_end(NULL);
+}
+END_TEST
+
 /* ---- stray completions ---- */
 
 /* An endpoint with receives posted, @tag up, is destroyed while its attempt has no answer. */
@@ -678,6 +714,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, an_orphan_without_a_thread_gets_one_later, 0, COUNT(shortages));
 	tcase_add_loop_test(tcase, an_orphan_without_a_thread_is_waited_for_by_close, 0,
 			    COUNT(shortages));
+	tcase_add_test(tcase, an_attempt_whose_helper_was_cancelled_may_have_no_answer_yet);
+	tcase_add_test(tcase, an_attempt_that_has_failed_needs_no_thread);
 	add_stray_cases(tcase);
 	return run_cases(argc, argv);
 }
