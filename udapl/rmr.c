@@ -419,15 +419,15 @@ static COLD void bind_not_posted(struct binding *binding)
 }
 
 /* The end of each post. The lock was held so that the completion waits until the key is stored. */
-static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err,
-						   DAT_RMR_CONTEXT made, DAT_RMR_CONTEXT *context)
+static DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err, DAT_RMR_CONTEXT made,
+				     DAT_RMR_CONTEXT *context)
 {
 	DAT_RETURN ret;
 
 	assert_locked(&rmr->lock);
 	spin_unlock(&rmr->lock);
 	ret = ep_posted(ep, err);
-	if (likely(ret == DAT_SUCCESS)) /* it may have been completed and released by now */
+	if (ret == DAT_SUCCESS) /* the binding may be over by now */
 		*context = made;
 	return ret;
 }
@@ -723,15 +723,20 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 	return ret;
 }
 
-/* The slot of the request is free again, but has the cookie until this thread claims it. */
-static COLD DAT_RETURN bind_fast_failed(struct binding *binding, struct ep *ep, int err,
-					DAT_RETURN ret, DAT_RMR_CONTEXT *context)
+/* If it was not posted its slot is free again, but has the cookie until this thread claims it. */
+static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *binding,
+					       struct ep *ep, int err, DAT_RMR_CONTEXT *context)
 {
 	const DAT_LMR_TRIPLET triplet = triplet_of(binding);
 	const DAT_MEM_PRIV_FLAGS priv = binding->priv;
-	const DAT_RMR_COOKIE cookie = ring_next(&ep->sends)->cookie;
-	struct rmr *rmr = binding->rmr;
+	DAT_RMR_COOKIE cookie;
+	DAT_RETURN ret;
 
+	assert_locked(&rmr->lock);
+	ret = bind_posted_unlock(rmr, ep, err, binding->key, context);
+	if (ret == DAT_SUCCESS)
+		return ret;
+	cookie = ring_next(&ep->sends)->cookie;
 	bind_not_posted(binding);
 	if (!is_window_refusal(err))
 		return ret;
@@ -767,7 +772,6 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	struct tp_bind bind;
 	struct req *req;
 	struct lmr *lmr;
-	DAT_RETURN ret;
 	int err;
 
 	if (unlikely(!ep || !triplet || !context || flags))
@@ -792,10 +796,11 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
-	ret = bind_posted_unlock(rmr, ep, err, binding->key, context);
-	if (unlikely(ret != DAT_SUCCESS))
-		return bind_fast_failed(binding, ep, err, ret, context);
-	return DAT_SUCCESS;
+	if (unlikely(err))
+		return bind_fast_failed_unlock(rmr, binding, ep, err, context);
+	*context = binding->key;
+	spin_unlock(&rmr->lock);
+	return ep_posted(ep, 0); /* DAT_SUCCESS */
 put_lmr:
 	obj_put(&lmr->obj);
 unlock:
