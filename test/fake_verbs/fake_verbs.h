@@ -101,7 +101,9 @@ struct fv_interface {
 /* At first: "fveth0" with 127.0.0.1, port 1 of device 0; "fveth1", 127.0.0.2, likewise device 1. */
 struct fv_interface *fv_interface(unsigned n);
 
-/* Moves the clock. */
+/* Time does not pass by itself any more. */
+void fv_clock_stop(void);
+/* Moves the clock, whether it stands still or not. */
 void fv_clock_advance(uint64_t ns);
 
 /* From now on standard error goes to a buffer; what is in it. */

@@ -197,7 +197,10 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 
 #define NSEC 1000000000ll
 
-static long long ahead; /* fv.lock; ns that this clock is ahead of the system's */
+/* fv.lock */
+static long long ahead; /* ns that this clock is ahead of the system's */
+static bool stopped;
+static struct timespec stopped_at;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -205,11 +208,21 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 	int err = __real_clock_gettime(clock, now);
 
 	fv_lock();
+	if (stopped && clock == CLOCK_MONOTONIC)
+		*now = stopped_at;
 	ns = now->tv_nsec + ahead;
 	fv_unlock();
 	now->tv_sec += (time_t)(ns / NSEC);
 	now->tv_nsec = (long)(ns % NSEC);
 	return err;
+}
+
+void fv_clock_stop(void)
+{
+	fv_lock();
+	stopped = true;
+	__real_clock_gettime(CLOCK_MONOTONIC, &stopped_at);
+	fv_unlock();
 }
 
 void fv_clock_advance(uint64_t ns)

@@ -33,6 +33,7 @@ void verbs_begin(void)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(settings); i++)
 		unsetenv(settings[i]);
+	fv_clock_stop();
 	setenv("DAPL_DBG_TYPE", "0xffff", 1);
 	fv_ia_lock();
 }

@@ -12,8 +12,8 @@
 #include "../harness/run.h"
 
 /*
- * Each case holds "ia->lock" from its set-up on. Its last step is verbs_end or devices_close, which
- * prove that nothing is left.
+ * Each case holds "ia->lock" from its set-up on, and moves the clock itself. Its last step is
+ * rig_close or dev_close, which prove that nothing is left.
  */
 void verbs_begin(void); /* a fixture */
 
