@@ -112,8 +112,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	state_of(event->id)->unacked--;
 	if (event->listen_id)
 		state_of(event->listen_id)->unacked--;
-	memset(event, 0xee, sizeof(struct fv_got_event));
-	free(event);
+	fv_free_poisoned(event, sizeof(struct fv_got_event));
 	fv_alive_add(FV_CM_EVENT, -1);
 	return cm_leave(0);
 }
@@ -178,8 +177,7 @@ static void id_free(struct fv_id_state *id)
 	while (*link != id)
 		link = &(*link)->next;
 	*link = id->next;
-	memset(id, 0xee, sizeof(*id));
-	free(id);
+	fv_free_poisoned(id, sizeof(*id));
 	fv_alive_add(FV_ID, -1);
 }
 

@@ -119,6 +119,8 @@ bool fake_is_inside(void);
 /* Ends the test: the code under test has broken a rule of the libraries. */
 void fv_require(bool kept, const char *rule);
 
+/* Frees it so that a later use of its pointers crashes. */
+void fv_free_poisoned(void *object, size_t size);
 /* A number of its own for each object. The lock is held. */
 uint32_t fv_number(void);
 /* An eventfd that is readable as often as fv_fd_add was called more than fv_fd_take. */

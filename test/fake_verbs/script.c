@@ -267,6 +267,13 @@ void fv_await_nothing(void)
 	fv_unlock();
 }
 
+void fv_free_poisoned(void *object, size_t size)
+{
+	memset(object, 0xee, size);
+	__asm__ volatile("" : : "r"(object) : "memory"); /* or the compiler leaves that out */
+	free(object);
+}
+
 uint32_t fv_number(void)
 {
 	return fv.next_number += 0x100;

@@ -300,6 +300,46 @@ START_TEST(an_orphan_outlives_its_device)
 }
 END_TEST
 
+/* The endpoint may be freed by now. */
+START_TEST(events_of_an_orphan_s_queue_pair_are_not_told)
+{
+	const struct ibv_async_event event = {
+		.event_type = IBV_EVENT_QP_FATAL,
+		.element.qp = rig.qp->ibv,
+	};
+	struct tp_conn *conn = conn_at(AT_CONNECTING);
+	struct rdma_cm_id *id = conn->id;
+
+	tp_release(conn);
+	rig_qp_destroy(rig.qp);
+	rig.qp = NULL;
+	fv_async_event(0, &event);
+	rig_progress(&rig);
+	no_upcall();
+	fv_answer(id);
+	conn_end(NULL);
+}
+END_TEST
+
+START_TEST(pending_events_of_an_orphan_are_dropped)
+{
+	struct tp_conn *conn = conn_at(AT_CONNECTING);
+	struct rdma_cm_id *id = conn->id;
+	struct tp_listener *listener;
+	uint16_t port = 7000;
+
+	ck_assert_int_eq(tp_listen(rig.dev, &port, up_sp(0), &listener), 0);
+	fv_cm_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	tp_unlisten(listener); /* takes it off the channel */
+	tp_release(conn);
+	fv_answer(id);
+	while (fv_alive(FV_ID))
+		sched_yield();
+	rig_progress(&rig);
+	conn_end(NULL);
+}
+END_TEST
+
 START_TEST(a_qp_that_can_not_be_put_into_error_is_logged)
 {
 	struct tp_conn *conn = conn_at(AT_CONNECTING);
@@ -708,6 +748,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, an_answer_while_the_helper_is_cancelled_is_no_end_yet, 0, 2);
 	tcase_add_loop_test(tcase, an_attempt_without_an_answer_is_left_to_a_thread, 0, 2);
 	tcase_add_test(tcase, an_orphan_outlives_its_device);
+	tcase_add_test(tcase, events_of_an_orphan_s_queue_pair_are_not_told);
+	tcase_add_test(tcase, pending_events_of_an_orphan_are_dropped);
 	tcase_add_test(tcase, a_qp_that_can_not_be_put_into_error_is_logged);
 	tcase_add_loop_test(tcase, an_orphan_without_a_thread_ends_with_its_answer, 0,
 			    (COUNT(shortages) - 1) * COUNT(answers));
