@@ -45,8 +45,8 @@ static void vendor_read(struct tp_dev *dev, uint32_t id)
 		return;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
-	dev->solicited =
-		SOLICITED_MISSES_SEND_ERRORS; /* it may: interrupts cost less than events */
+	/* it may: an interrupt too many costs less than a failure that nobody sees */
+	dev->solicited = SOLICITED_MISSES_SEND_ERRORS;
 }
 
 /* The provider library of mlx5 uses no locks then, and aborts if it notices two threads. */
