@@ -112,27 +112,46 @@ END_TEST
 
 /* ---- the end of objects ---- */
 
+/* The object is lost to the transport; the test destroys it. */
 START_TEST(a_refused_destruction_is_reported)
 {
-	struct tp_mw *mw;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_mw *mw;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
 	void *out;
 
 	ck_assert_int_eq(make_mw(&out), 0);
-	mw = out;
+	mw = ((struct tp_mw *)out)->ibv;
 	fv_fail("ibv_dealloc_mw", EBUSY, 1);
-	tp_mw_destroy(mw);
+	tp_mw_destroy(out);
 	logged("ibv_dealloc_mw of rkey");
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+
 	ck_assert_int_eq(make_pd(&out), 0);
+	pd = ((struct tp_pd *)out)->ibv;
 	fv_fail("ibv_dealloc_pd", EBUSY, 1);
 	tp_pd_destroy(out);
 	logged("fv0: ibv_dealloc_pd: ");
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+
 	ck_assert_int_eq(make_cq(&out), 0);
+	cq = ((struct tp_cq *)out)->ibv;
+	channel = ((struct tp_cq *)out)->channel;
 	fv_fail("ibv_destroy_cq", EBUSY, 1);
 	tp_cq_destroy(out);
 	logged("fv0: ibv_destroy_cq: ");
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
+
+	qp = rig.qp->ibv;
 	fv_fail("ibv_destroy_qp", EINVAL, 1);
 	rig_qp_destroy(rig.qp);
 	logged("fv0: ibv_destroy_qp of QP ");
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	rig.qp = NULL;
+	rig_close(&rig);
 }
 END_TEST
 
