@@ -1329,6 +1329,24 @@ START_TEST(a_range_that_can_not_be_registered_either_is_refused)
 }
 END_TEST
 
+/* The device has ended the connection, and the core does not know yet. */
+START_TEST(a_bind_behind_the_end_of_the_connection_is_flushed)
+{
+	DAT_RMR_CONTEXT before;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_fail("post_bind", ENOTCONN, 1);
+	bind_posted(segment(server, 8, 8), READ_ONLY, 2);
+	disconnect_pair();
+	expect_rmr_event(rmr, 2, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(server->request_evd);
+	ck_assert_uint_eq(rmr_param().rmr_context, before);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_pair_close();
+}
+END_TEST
+
 static const struct {
 	int err;
 	DAT_RETURN want;
@@ -1963,6 +1981,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_registered_range_ends_the_window_before_it);
 	tcase_add_loop_test(cases, a_registered_range_keeps_its_place_among_the_requests, 0, 2);
 	tcase_add_test(cases, a_range_that_can_not_be_registered_either_is_refused);
+	tcase_add_test(cases, a_bind_behind_the_end_of_the_connection_is_flushed);
 	tcase_add_loop_test(cases, a_refused_window_is_told_from_other_failures, 0,
 			    COUNT(bind_refusals));
 	tcase_add_loop_test(cases, suppressed_binds_free_their_regions, 0, METHODS);
