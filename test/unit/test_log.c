@@ -50,6 +50,7 @@ static const struct {
 	{ "010", NULL, LOG_CM, true },	    { "8", NULL, LOG_CM, true },
 	{ "8", NULL, LOG_ERROR, false },    { "0xffff", "1", LOG_API, true },
 	{ "0xffff", "3", LOG_ERROR, true }, { "0xffff", "2", LOG_ERROR, false }, /* syslog alone */
+	{ "0xffff", "2", LOG_WARN, false }, { "0xffff", "2", LOG_API, false },
 };
 
 START_TEST(dbg_type_and_dest_select_the_messages)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Public service points, and the mapping of connection qualifiers to ports. */
+#include <netinet/in.h>
+
 #include "alloc.h"
 #include "harness.h"
 
@@ -50,6 +52,20 @@ static const struct {
 START_TEST(qualifiers_map_to_ports)
 {
 	ck_assert_uint_eq(port_of_qual(ports[_i].qual), ports[_i].port);
+}
+END_TEST
+
+START_TEST(the_port_of_an_address_depends_on_its_family)
+{
+	struct sockaddr_storage addr = { .ss_family = AF_INET6 };
+
+	((struct sockaddr_in6 *)&addr)->sin6_port = htons(45248);
+	ck_assert_uint_eq(port_of_addr(&addr), 45248);
+	addr = (struct sockaddr_storage){ .ss_family = AF_INET };
+	((struct sockaddr_in *)&addr)->sin_port = htons(1);
+	ck_assert_uint_eq(port_of_addr(&addr), 1);
+	addr.ss_family = AF_UNIX;
+	ck_assert_uint_eq(port_of_addr(&addr), 0);
 }
 END_TEST
 
@@ -385,6 +401,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, psp_create_without_memory_changes_nothing);
 	tcase_add_test(cases, create_any_returns_unused_port_numbers);
 	tcase_add_loop_test(cases, large_qualifiers_connect, 0, 3);
+	tcase_add_test(cases, the_port_of_an_address_depends_on_its_family);
 	tcase_add_test(cases, free_keeps_reported_requests);
 	tcase_add_test(cases, requests_beyond_the_queue_are_rejected);
 	tcase_add_test(cases, a_request_without_memory_is_rejected);
