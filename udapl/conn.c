@@ -118,12 +118,14 @@ void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 	unsigned open = !ep->qp ? 0 : ep->thread_safe ? EP_SHARED : EP_OPEN;
+	DAT_VLEN limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
 	bool requests = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
 	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
 		      state == DAT_EP_STATE_DISCONNECTED;
 
-	/* first: a post that sees the gate open reads it */
-	ep->read_limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
+	/* first: a post that sees the gate open reads it; while it is open this does not change */
+	if (ep->read_limit != limit)
+		ep->read_limit = limit;
 	atomic_store(&ep->send_gate, requests ? open : 0);
 	race_reach(RACE_GATE, ep);
 	atomic_store(&ep->recv_gate, ending ? 0 : open);

@@ -279,7 +279,7 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("storm");
 
-	tcase_set_timeout(cases, 60 + 2 * (double)storm_seconds());
+	tcase_set_timeout(cases, 300 + 2 * (double)storm_seconds());
 	tcase_add_test(cases, each_event_arrives_and_each_wait_ends);
 	return run_unit_cases(argc, argv);
 }
