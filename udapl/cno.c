@@ -4,6 +4,7 @@
  * agent beside it.
  */
 #include <errno.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "udapl.h"
@@ -67,12 +68,65 @@ static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 	return agent->proxy_agent_func != NULL;
 }
 
+/* ---- EVDs that missed a trigger ---- */
+
+static void missed_add_locked(struct cno *cno, struct evd *evd)
+{
+	assert_locked(&cno->lock);
+	if (evd->back_missed)
+		return;
+	evd->next_missed = NULL;
+	evd->back_missed = cno->missed_end;
+	*cno->missed_end = evd;
+	cno->missed_end = &evd->next_missed;
+}
+
+static void missed_remove_locked(struct cno *cno, struct evd *evd)
+{
+	assert_locked(&cno->lock);
+	if (!evd->back_missed)
+		return;
+	*evd->back_missed = evd->next_missed;
+	if (evd->next_missed)
+		evd->next_missed->back_missed = evd->back_missed;
+	else
+		cno->missed_end = evd->back_missed;
+	evd->back_missed = NULL;
+}
+
+/*
+ * Calls @visit for each EVD that is on the list now; it may add the EVD again. Returns how often
+ * that returned true. ia->lock keeps the EVDs alive.
+ */
+static unsigned missed_visit_locked(struct cno *cno, bool (*visit)(struct evd *))
+{
+	struct evd *evd, *last;
+	unsigned yes = 0;
+
+	assert_locked(&cno->obj.ia->lock);
+	spin_lock(&cno->lock);
+	last = cno->missed ? container_of(cno->missed_end, struct evd, next_missed) : NULL;
+	do {
+		evd = cno->missed;
+		if (evd)
+			missed_remove_locked(cno, evd);
+		spin_unlock(&cno->lock);
+		if (evd)
+			yes += visit(evd);
+		spin_lock(&cno->lock);
+	} while (evd && evd != last);
+	spin_unlock(&cno->lock);
+	return yes;
+}
+
 /* ---- triggering ---- */
 
 void cno_trigger_locked(struct cno *cno, struct evd *evd)
 {
 	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
+	if (cno->latched && cno->latched != evd)
+		missed_add_locked(cno, evd);
 	if (!cno->latched) {
 		cno->latched = evd;
 		if (cno->wait_list)
@@ -86,14 +140,17 @@ void cno_trigger_locked(struct cno *cno, struct evd *evd)
 	spin_unlock(&cno->lock);
 }
 
-bool cno_wants_trigger(struct cno *cno)
+bool cno_awaits_trigger(struct cno *cno, struct evd *evd)
 {
-	bool wants;
+	bool awaits;
 
+	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
-	wants = !cno->latched || has_agent(&cno->agent);
+	awaits = !cno->latched || has_agent(&cno->agent);
+	if (!awaits)
+		missed_add_locked(cno, evd);
 	spin_unlock(&cno->lock);
-	return wants;
+	return awaits;
 }
 
 /*
@@ -141,21 +198,10 @@ void cno_attach_locked(struct cno *cno)
 	cno->evds++;
 }
 
-/*
- * The EVD that was latched is gone. While it was latched, events of other EVDs triggered nothing.
- */
-static void trigger_backlogs_locked(struct cno *cno)
+static bool trigger_backlog(struct evd *evd)
 {
-	struct ia *ia = cno->obj.ia;
-
-	assert_locked(&ia->lock);
-	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
-	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
-		struct evd *evd = container_of(obj, struct evd, obj);
-
-		if (evd->cno == cno)
-			evd_trigger_backlog(evd);
-	}
+	evd_trigger_backlog(evd);
+	return true;
 }
 
 void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
@@ -164,6 +210,7 @@ void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
 
 	assert_locked(&cno->obj.ia->lock);
 	spin_lock(&cno->lock);
+	missed_remove_locked(cno, evd);
 	latched = cno->latched == evd;
 	if (latched)
 		cno->latched = NULL;
@@ -171,11 +218,103 @@ void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
 	if (due)
 		cno->agent_due = false; /* it stays attached */
 	spin_unlock(&cno->lock);
-	if (latched || due)
-		trigger_backlogs_locked(cno);
+	if (latched || due) /* meanwhile events of other EVDs triggered nothing */
+		(void)missed_visit_locked(cno, trigger_backlog);
 	if (--cno->evds == 0 && freed)
 		wake_all(cno);
 	obj_put(&cno->obj);
+}
+
+/* ---- completion channels ---- */
+
+#define CHANNEL_BATCH 16 /* that one epoll_wait may return */
+
+static struct cno *cno_of_watch(struct watch *watch)
+{
+	return container_of(watch, struct cno, watch);
+}
+
+/* Returns how many were readable. */
+static int channels_handle_locked(struct cno *cno)
+{
+	struct epoll_event events[CHANNEL_BATCH];
+	struct ia *ia = cno->obj.ia;
+	int n;
+
+	assert_locked(&ia->lock);
+	n = epoll_wait(cno->watch.fd, events, CHANNEL_BATCH, 0);
+	for (int i = 0; i < n; i++)
+		service_channel_event_locked(ia, events[i].data.ptr,
+					     events[i].events & (EPOLLERR | EPOLLHUP));
+	return n;
+}
+
+void cno_channels_ready_locked(struct cno *cno)
+{
+	if (cno->watch.fd >= 0) /* or it was freed since the kernel named it */
+		(void)channels_handle_locked(cno);
+}
+
+/* Failures in queues that are not armed are among what this finds. */
+static bool cno_look_locked(struct watch *watch)
+{
+	struct cno *cno = cno_of_watch(watch);
+	bool ready = channels_handle_locked(cno) > 0;
+
+	return missed_visit_locked(cno, evd_look_missed_locked) > 0 || ready;
+}
+
+static bool arm_missed(struct evd *evd)
+{
+	evd_arm(evd);
+	return true;
+}
+
+static void cno_arm_locked(struct watch *watch)
+{
+	(void)missed_visit_locked(cno_of_watch(watch), arm_missed);
+}
+
+static const struct watch_ops cno_ops = {
+	.arm_locked = cno_arm_locked,
+	.look_locked = cno_look_locked,
+};
+
+/* The latch is clear, or an agent is attached: the next completion of each EVD counts. */
+static void arm_all_missed(struct cno *cno)
+{
+	struct ia *ia = cno->obj.ia;
+
+	mutex_lock(&ia->lock);
+	(void)missed_visit_locked(cno, arm_missed);
+	mutex_unlock(&ia->lock);
+}
+
+static int cno_channels_open(struct cno *cno)
+{
+	int set = epoll_create1(EPOLL_CLOEXEC), err;
+
+	if (set < 0)
+		return log_descriptor_shortage("dat_cno_create", -errno);
+	mutex_init(&cno->watch.lock, RANK_CNO_WATCH);
+	watch_init(&cno->watch, cno->obj.ia, &cno_ops);
+	err = watch_open(&cno->watch, set, cno, NULL);
+	if (err)
+		close(set);
+	return err;
+}
+
+static void cno_channels_close(struct cno *cno)
+{
+	struct ia *ia = cno->obj.ia;
+	int set = cno->watch.fd;
+
+	mutex_lock(&ia->lock);
+	watch_close_locked(&cno->watch);
+	cno->watch.fd = -1;
+	mutex_unlock(&ia->lock);
+	mutex_destroy(&cno->watch.lock);
+	close(set);
 }
 
 /* ---- the calls ---- */
@@ -184,6 +323,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 {
 	struct ia *ia = ia_handle;
 	struct cno *cno;
+	int err;
 
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
@@ -192,7 +332,13 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 	cno = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_CNO);
 	if (!cno)
 		return NO_RESOURCE(MEMORY);
+	err = cno_channels_open(cno);
+	if (err) {
+		obj_free(&cno->obj);
+		return status_of(err, DAT_RESOURCE_MEMORY);
+	}
 	spin_init(&cno->lock, RANK_CNO);
+	cno->missed_end = &cno->missed;
 	cno->agent = agent;
 	cno->work.run = agent_run;
 	cno->work.unlocked = true;
@@ -203,6 +349,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 void cno_destroy(struct cno *cno)
 {
 	service_cancel_unlocked_work(cno->obj.ia, &cno->work);
+	cno_channels_close(cno);
 	obj_free(&cno->obj);
 }
 
@@ -255,24 +402,6 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 	return DAT_SUCCESS;
 }
 
-/*
- * The latch is clear, or an agent is attached: from here on the next completion of each EVD counts.
- */
-static void arm_evds(struct cno *cno)
-{
-	struct ia *ia = cno->obj.ia;
-
-	mutex_lock(&ia->lock);
-	for (struct obj *obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;
-	     obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, obj)) {
-		struct evd *evd = container_of(obj, struct evd, obj);
-
-		if (evd->cno == cno && evd->cq)
-			evd_watch(evd);
-	}
-	mutex_unlock(&ia->lock);
-}
-
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent)
 {
 	struct cno *cno = handle;
@@ -282,8 +411,10 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 	spin_lock(&cno->lock);
 	cno->agent = agent;
 	spin_unlock(&cno->lock);
-	if (has_agent(&agent))
-		arm_evds(cno);
+	if (has_agent(&agent)) {
+		watch_take_back(&cno->watch);
+		arm_all_missed(cno);
+	}
 	return DAT_SUCCESS;
 }
 
@@ -332,38 +463,100 @@ static void leave_wait(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
+/* Gives back what the thread slept on. */
+static void sleep_ends(struct cno *cno, struct wait_entry *entry)
+{
+	bool agent;
+
+	spin_lock(&cno->lock);
+	entry_remove_locked(cno, entry);
+	agent = has_agent(&cno->agent);
+	spin_unlock(&cno->lock);
+	entry_end(entry);
+	(void)watch_return(&cno->watch,
+			   agent); /* what is to be armed is, when the latch is taken */
+}
+
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */
 static void cno_wait_cancelled(void *arg)
 {
 	struct wait_entry *entry = arg;
 	struct cno *cno = entry->cno;
 
+	sleep_ends(cno, entry);
 	spin_lock(&cno->lock);
-	entry_remove_locked(cno, entry);
 	if (cno->latched && cno->wait_list)
 		entry_wake_locked(cno, cno->wait_list);
 	spin_unlock(&cno->lock);
-	entry_end(entry);
 	leave_wait(cno);
 }
 
 /* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
-static int cno_wait_poll(struct wait_entry *entry, uint64_t deadline,
+static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_t deadline,
 			 const struct cancellation *cancel)
 {
-	struct pollfd pollfd = { .fd = entry->wakefd, .events = POLLIN };
 	int ready;
 
 	pthread_cleanup_push(cno_wait_cancelled, entry);
 	cancel_allow(cancel);
-	ready = tp_poll(&pollfd, 1, deadline);
+	ready = tp_poll(fds, 2, deadline);
 	cancel_forbid_again();
 	pthread_cleanup_pop(0);
 	return ready;
 }
 
+/*
+ * Handles what woke the thread up. It is not on the wait list meanwhile: a trigger of its own needs
+ * no wake-up.
+ */
+static void woken_up(struct cno *cno, struct wait_entry *entry, const struct pollfd fds[2])
+{
+	struct ia *ia = cno->obj.ia;
+
+	if (fds[1].revents) {
+		spin_lock(&cno->lock);
+		entry_remove_locked(cno, entry);
+		spin_unlock(&cno->lock);
+		mutex_lock(&ia->lock);
+		(void)channels_handle_locked(cno);
+		mutex_unlock(&ia->lock);
+	}
+	if (entry->woken) { /* it is not listed */
+		wakefd_clear(entry->wakefd);
+		entry->woken = false;
+	}
+}
+
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				      const struct cancellation *cancel, struct evd **evd)
+				      const struct cancellation *cancel, struct wait_entry *entry,
+				      struct evd **evd)
+{
+	struct pollfd fds[] = {
+		{ .fd = entry->wakefd, .events = POLLIN },
+		{ .fd = cno->watch.fd, .events = POLLIN },
+	};
+	DAT_RETURN ret;
+	int ready;
+
+	for (;;) {
+		spin_lock(&cno->lock);
+		ret = check_latch_locked(cno, broadcasts, entry, evd);
+		spin_unlock(&cno->lock);
+		if (ret != NOT_LATCHED)
+			return ret;
+		ready = cno_wait_poll(entry, fds, deadline, cancel);
+		if (ready <= 0)
+			break;
+		woken_up(cno, entry, fds);
+	}
+	spin_lock(&cno->lock);
+	ret = check_latch_locked(cno, broadcasts, NULL, evd);
+	spin_unlock(&cno->lock);
+	return ret == NOT_LATCHED && ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : ret;
+}
+
+static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t deadline,
+				  const struct cancellation *cancel, struct evd **evd)
 {
 	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_take(&cno->obj.ia->wakefds) };
 	DAT_RETURN ret;
@@ -372,41 +565,19 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		(void)log_descriptor_shortage("dat_cno_wait", entry.wakefd);
 		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
 	}
-	for (;;) {
-		int ready;
-
-		spin_lock(&cno->lock);
-		ret = check_latch_locked(cno, broadcasts, &entry, evd);
-		spin_unlock(&cno->lock);
-		if (ret != NOT_LATCHED)
-			break;
-		ready = cno_wait_poll(&entry, deadline, cancel);
-		if (ready > 0) { /* it was woken, so it is not listed */
-			wakefd_clear(entry.wakefd);
-			entry.woken = false;
-			continue;
-		}
-		spin_lock(&cno->lock);
-		ret = check_latch_locked(cno, broadcasts, NULL, evd);
-		spin_unlock(&cno->lock);
-		if (ret == NOT_LATCHED && ready == -EINTR)
-			ret = DAT_ERROR(DAT_INTERRUPTED_CALL, 0);
-		break;
-	}
-	spin_lock(&cno->lock);
-	entry_remove_locked(cno, &entry);
-	spin_unlock(&cno->lock);
-	entry_end(&entry);
+	watch_lend(&cno->watch);
+	ret = sleep_until_latched(cno, broadcasts, deadline, cancel, &entry, evd);
+	sleep_ends(cno, &entry);
 	return ret;
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
 	struct cno *cno = handle;
-	uint64_t deadline = deadline_of(timeout);
+	struct cancellation cancel;
 	struct evd *evd = NULL;
 	unsigned broadcasts;
-	struct cancellation cancel;
+	bool missed;
 	DAT_RETURN ret;
 
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
@@ -419,10 +590,13 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 	cno->waiters++;
 	ret = check_latch_locked(cno, broadcasts, NULL, &evd);
 	spin_unlock(&cno->lock);
-	if (ret == NOT_LATCHED && timeout != 0)
-		ret = sleep_until_latched(cno, broadcasts, deadline, &cancel, &evd);
-	if (evd)
-		arm_evds(cno);
+	if (ret == NOT_LATCHED)
+		ret = cno_wait_asleep(cno, broadcasts, deadline_of(timeout), &cancel, &evd);
+	spin_lock(&cno->lock);
+	missed = evd && cno->missed;
+	spin_unlock(&cno->lock);
+	if (missed)
+		arm_all_missed(cno);
 	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
 	leave_wait(cno);

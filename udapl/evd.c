@@ -161,7 +161,7 @@ static void evd_put_unlock(struct evd *evd)
 	if (!last)
 		return;
 	free(evd->queue.slots); /* an endpoint of another IA may have made room meanwhile */
-	mutex_destroy(&evd->channel.lock);
+	mutex_destroy(&evd->watch.lock);
 	obj_free(&evd->obj);
 }
 
@@ -232,7 +232,7 @@ static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 	return (unsigned)max_u64(qlen, min_u64(wanted, attr->max_cqe));
 }
 
-static DAT_RETURN cq_create(struct evd *evd)
+static DAT_RETURN cq_create(struct evd *evd, struct cno *cno)
 {
 	struct ia *ia = evd->obj.ia;
 	unsigned qlen = (unsigned)evd->qlen, depth = cq_depth(ia->attr, qlen);
@@ -250,7 +250,7 @@ static DAT_RETURN cq_create(struct evd *evd)
 			  ia->attr->max_cqe);
 		return status_of_made(err, DAT_RESOURCE_TEVD);
 	}
-	ret = status_of(evd_channel_open(evd), DAT_RESOURCE_TEVD);
+	ret = status_of(evd_channel_open(evd, cno), DAT_RESOURCE_TEVD);
 	if (ret != DAT_SUCCESS) {
 		tp_cq_destroy(evd->cq);
 		evd->cq = NULL;
@@ -281,14 +281,14 @@ static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cn
 	if (ret != DAT_SUCCESS)
 		goto free_evd;
 	if (flags & EVD_FLAGS_COMPLETION) {
-		ret = cq_create(evd);
+		ret = cq_create(evd, cno);
 		if (ret != DAT_SUCCESS)
 			goto free_queue;
 	}
 	if (cno) {
 		evd->cno = cno;
 		cno_attach_locked(cno);
-		evd_watch(evd);
+		evd_watch_locked(evd);
 	}
 	*out = evd;
 	return DAT_SUCCESS;
@@ -473,6 +473,8 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 	before = evd->cno;
 	evd->cno = cno;
 	spin_unlock(&evd->lock);
+	if (cno != before && evd->cq)
+		watch_move_locked(&evd->watch, cno ? &((struct cno *)cno)->watch : NULL);
 	if (before)
 		cno_detach_locked(before, evd, false);
 	if (cno != before)

@@ -31,14 +31,11 @@ void evd_mode_changed(struct evd *evd);
 /* ---- evd_channel.c: there is a completion queue; evd->lock is not held ---- */
 
 void evd_channel_init(struct evd *evd);
-/* Puts it into the epoll set of the service thread, and arms it. */
-int evd_channel_open(struct evd *evd);
+/* Has the service thread, or @cno unless that is NULL, sleep on it, and arms it. */
+int evd_channel_open(struct evd *evd, struct cno *cno);
 /* The EVD has no completion queue from here on: the caller destroys it. ia->lock held. */
 void evd_channel_close_locked(struct evd *evd);
-/* For the next completion that matters. Then the queue is looked at again: it makes no event. */
-void evd_arm(struct evd *evd);
-/* The calling thread waits: from lend to return it sleeps on the channel, and arms the queue. */
-void evd_channel_lend(struct evd *evd);
+/* The end of a wait that slept on the channel, which watch_lend began. */
 void evd_channel_return(struct evd *evd);
 
 #endif

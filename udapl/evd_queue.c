@@ -174,7 +174,7 @@ void evd_mode_changed(struct evd *evd)
 {
 	bool notified = false;
 
-	evd_watch(evd);
+	evd_arm(evd);
 	spin_lock(&evd->lock);
 	if (evd->slow_path & EVD_WAITER)
 		evd_wake_locked(evd);
@@ -193,7 +193,7 @@ void evd_set_draining_locked(struct evd *evd, bool on)
 	evd->draining += on ? 1 : -1;
 	spin_unlock(&evd->lock);
 	if (on)
-		evd_watch(evd);
+		evd_watch_locked(evd);
 }
 
 void evd_trigger_backlog(struct evd *evd)
@@ -201,7 +201,7 @@ void evd_trigger_backlog(struct evd *evd)
 	bool notified = false;
 
 	assert_locked(&evd->obj.ia->lock);
-	evd_watch(evd);
+	evd_watch_locked(evd);
 	spin_lock(&evd->lock);
 	if (evd->cno && evd->enabled)
 		evd_drain_relock(evd, &notified);

@@ -300,7 +300,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, const struct c
 	evd->wakefd = fd;
 	spin_unlock(&evd->lock);
 	if (evd->cq)
-		evd_channel_lend(evd);
+		watch_lend(&evd->watch);
 	return wait_sleep(evd, deadline, cancel);
 }
 

@@ -25,6 +25,7 @@ enum lock_rank {
 	RANK_CM_RESULT,
 	RANK_COOKIES,
 	RANK_PROVIDERS,
+	RANK_CNO_WATCH,
 	RANK_CHANNEL,
 	/* spinlocks */
 	RANK_POST,

@@ -108,12 +108,6 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 	return (struct obj *)slab->base;
 }
 
-/* Of a visible object, an invisible one or a free slot. */
-static inline unsigned kind_of(const struct obj *obj)
-{
-	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_HIDDEN(0);
-}
-
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
@@ -135,7 +129,7 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 
 void obj_free(struct obj *obj)
 {
-	struct slot_pool *pool = &pools[kind_of(obj)];
+	struct slot_pool *pool = &pools[obj_kind(obj)];
 
 	debug_assert(atomic_load(&obj->uses) & OBJ_RETIRED);
 	spin_lock(&pool->lock);
@@ -148,13 +142,13 @@ void obj_free(struct obj *obj)
 DAT_HANDLE obj_publish(struct obj *obj)
 {
 	atomic_fetch_and_explicit(&obj->uses, ~OBJ_RETIRED, memory_order_release);
-	atomic_store_explicit(&obj->tag, OBJ_TAG(kind_of(obj)), memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_TAG(obj_kind(obj)), memory_order_release);
 	return obj;
 }
 
 static void obj_hide(struct obj *obj)
 {
-	atomic_store_explicit(&obj->tag, OBJ_HIDDEN(kind_of(obj)), memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_HIDDEN(obj_kind(obj)), memory_order_release);
 }
 
 bool obj_retire(struct obj *obj)

@@ -45,6 +45,12 @@ static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 	return atomic_load_explicit(&obj->tag, memory_order_relaxed) == OBJ_TAG(kind);
 }
 
+/* DAT_HANDLE_TYPE_* of a visible object, an invisible one or a free slot. */
+static inline unsigned obj_kind(const struct obj *obj)
+{
+	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_HIDDEN(0);
+}
+
 /*
  * An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA
  * itself.

@@ -143,10 +143,11 @@ void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 
 static void timers_run_locked(struct ia *ia)
 {
+	uint64_t now = ia->service.timers.first ? tp_now() : 0;
 	struct timer *timer;
 
 	assert_locked(&ia->lock);
-	while ((timer = ia->service.timers.first) && timer->deadline <= tp_now()) {
+	while ((timer = ia->service.timers.first) && timer->deadline <= now) {
 		timer_cancel_locked(ia, timer);
 		timer->run(timer);
 	}
@@ -154,40 +155,13 @@ static void timers_run_locked(struct ia *ia)
 
 /* ---- completion channels ---- */
 
-static int channel_control(struct ia *ia, struct evd *evd, int op, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.ptr = evd };
-
-	return epoll_ctl(ia->service.epoll, op, tp_cq_fd(evd->cq), &event) == 0 ? 0 : -errno;
-}
-
-int service_watch(struct ia *ia, struct evd *evd)
-{
-	return channel_control(ia, evd, EPOLL_CTL_ADD, EPOLLIN);
-}
-
-void service_unwatch(struct ia *ia, struct evd *evd)
-{
-	(void)channel_control(ia, evd, EPOLL_CTL_DEL, 0);
-}
-
-void service_lend(struct ia *ia, struct evd *evd)
-{
-	(void)channel_control(ia, evd, EPOLL_CTL_MOD, 0);
-}
-
-void service_reclaim(struct ia *ia, struct evd *evd)
-{
-	(void)channel_control(ia, evd, EPOLL_CTL_MOD, EPOLLIN);
-}
-
 /*
  * An EVD may have been freed since the kernel named it. Its memory stays readable; a freed one has
  * no completion queue, and a new one in the same slot is polled without need, which does no harm.
  * The kernel names a channel in error, too, while it is lent: nobody watches it any more, or this
  * thread would never sleep again.
  */
-static void handle_channel_locked(struct ia *ia, struct evd *evd, bool in_error)
+static void evd_event_locked(struct ia *ia, struct evd *evd, bool in_error)
 {
 	assert_locked(&ia->lock);
 	if (evd->obj.ia != ia || !evd->cq)
@@ -196,9 +170,18 @@ static void handle_channel_locked(struct ia *ia, struct evd *evd, bool in_error)
 		evd_channel_ready_locked(evd);
 		return;
 	}
-	service_unwatch(ia, evd);
+	watch_close_locked(&evd->watch);
 	(void)evd_drain(evd);
 	up_dev_fatal(ia);
+}
+
+void service_channel_event_locked(struct ia *ia, void *what, bool in_error)
+{
+	assert_locked(&ia->lock);
+	if (obj_kind(what) == DAT_HANDLE_TYPE_CNO)
+		cno_channels_ready_locked(what);
+	else
+		evd_event_locked(ia, what, in_error);
 }
 
 /* ---- the device ---- */
@@ -271,7 +254,7 @@ static void handle_events_locked(struct ia *ia, const struct epoll_event *events
 		if (what == service)
 			wakefd_clear(service->wakefd);
 		else if (!bits)
-			handle_channel_locked(ia, what, in_error);
+			service_channel_event_locked(ia, what, in_error);
 	}
 	handle_device_locked(ia, dev_ready, dev_in_error);
 }

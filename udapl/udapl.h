@@ -15,7 +15,8 @@
  *	dev->result_lock	mutex (verbs/cm_event.c); results of connection manager calls
  *	cookie_lock		mutex (cookie.c); cookies
  *	provider_lock		mutex (provider.c); the list of announced names
- *	evd->channel.lock	mutex; who looks at the completion queue, and arms it
+ *	cno->watch.lock		mutex; who sleeps on the completion channels of its EVDs
+ *	evd->watch.lock		mutex; who sleeps on the completion channel; arming the queue
  *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
  *				direction, on a thread-safe IA
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
@@ -24,7 +25,7 @@
  *	rmr->lock		spin; the bindings of a window
  *	ia->lmr_lock		spin; the live LMRs by context
  *	ia->releases.lock	spin; the queue of deferred releases
- *	cno->lock		spin; the latch and the wait list
+ *	cno->lock		spin; the latch, the wait list, the EVDs that missed a trigger
  *	pool->lock		spin (object.c); the free slots of one kind of object
  *	service->lock		spin; the queue of work for the service thread
  *	ia->wakefds.lock	spin; the descriptors kept for threads that sleep
@@ -166,14 +167,53 @@ void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 		      void (*run)(struct timer *));
 void timer_cancel_locked(struct ia *ia, struct timer *timer);
 
+/* ---- watch.c: descriptors on which the service thread sleeps, unless a waiter does ---- */
+
+struct watch;
+
+struct watch_ops {
+	/* Arms what is not armed. ia->lock and watch->lock held. */
+	void (*arm_locked)(struct watch *watch);
+	/* Takes what is there. True: there was something. ia->lock held. */
+	bool (*look_locked)(struct watch *watch);
+};
+
+/* The completion channel of an EVD, or the epoll set of a CNO, with the channels of its EVDs. */
+struct watch {
+	const struct watch_ops *ops;
+	struct ia *ia;
+	int fd;
+	void *what; /* the kernel names it by this */
+	struct mutex lock;
+	struct watch *parent; /* ia->lock and lock; of the CNO, whose epoll set has it */
+	bool lent;	      /* lock; the epoll set does not report it: waiters sleep on it */
+	bool looked;	      /* lock; the service thread looks now and then */
+	unsigned waiters;     /* lock; threads that sleep on it: from lend to return */
+	bool waited;	      /* lock; a wait has ended since the last look */
+	unsigned quiet;	      /* lock; looks in a row that found nothing */
+	struct timer timer;   /* the next look */
+	struct work work;     /* a look at once */
+};
+
+/* The caller initialises the lock, whose rank it knows. */
+void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops);
+/* Puts @fd into the epoll set of @parent, or else of the service thread. */
+int watch_open(struct watch *watch, int fd, void *what, struct watch *parent);
+/* Takes it out again. ia->lock held. */
+void watch_close_locked(struct watch *watch);
+/* Moves it to the epoll set of another parent. ia->lock held. */
+void watch_move_locked(struct watch *watch, struct watch *parent);
+/* It is not armed any more: from now on the service thread looks. ia->lock held. */
+void watch_look_locked(struct watch *watch);
 /*
- * The completion channels among the descriptors of the service thread. From lend to reclaim it does
- * not sleep on that one, because threads in dat_evd_wait do: see evd_channel.c.
+ * A waiter sleeps on it from lend to return. True, always if it is @urgent: the service thread or
+ * the CNO sleeps on it again, so the caller arms, and has the service thread look.
  */
-int service_watch(struct ia *ia, struct evd *evd);
-void service_unwatch(struct ia *ia, struct evd *evd);
-void service_lend(struct ia *ia, struct evd *evd);
-void service_reclaim(struct ia *ia, struct evd *evd);
+void watch_lend(struct watch *watch);
+bool watch_return(struct watch *watch, bool urgent);
+bool watch_is_waited_for(struct watch *watch);
+/* The service thread sleeps on it again, unless there is a waiter. */
+void watch_take_back(struct watch *watch);
 
 /* ---- release.c: deferred release ---- */
 
@@ -316,18 +356,6 @@ enum evd_slow_path {
 	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
 };
 
-/* Who looks at the completion queue: see evd_channel.c. */
-struct evd_channel {
-	struct mutex lock;
-	bool lent;	    /* lock; not in the service thread's epoll set: waiters sleep on it */
-	bool waiting;	    /* lock; a thread sleeps on it: from lend to return */
-	bool looked;	    /* lock; the service thread looks at the queue now and then */
-	bool waited;	    /* lock; a thread has waited since the last look */
-	unsigned quiet;	    /* lock; looks in a row that found nothing */
-	struct timer timer; /* the next look */
-	struct work work;   /* a look at once */
-};
-
 struct evd {
 	struct obj obj;
 	DAT_EVD_FLAGS flags; /* fixed */
@@ -351,9 +379,10 @@ struct evd {
 	bool overflowed;
 	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
 	int wakefd;
-	bool woken; /* lock; wakefd was signalled */
-	struct evd_channel channel;
-	struct cno *cno; /* ia->lock and lock */
+	bool woken;				/* lock; wakefd was signalled */
+	struct watch watch;			/* its completion channel */
+	struct evd *next_missed, **back_missed; /* cno->lock; on the list of its CNO, else NULL */
+	struct cno *cno;			/* ia->lock and lock */
 	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
 	unsigned config;
 	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
@@ -414,8 +443,15 @@ void evd_trigger_backlog(struct evd *evd);
 
 /* The service thread found the channel readable. ia->lock held. */
 void evd_channel_ready_locked(struct evd *evd);
-/* Each completion from here on wakes the waiter or the service thread. evd->lock is not held. */
-void evd_watch(struct evd *evd);
+/* Each completion from here on wakes a waiter or the service thread. ia->lock held. */
+void evd_watch_locked(struct evd *evd);
+/*
+ * An EVD whose queue is not armed, and whose events may have triggered nothing: takes what is
+ * there. It remains such an EVD, or is armed. True: there was something. ia->lock held.
+ */
+bool evd_look_missed_locked(struct evd *evd);
+/* For the next completion that matters. Then the queue is looked at again: it makes no event. */
+void evd_arm(struct evd *evd);
 
 /* ---- evd_queue.c ---- */
 
@@ -440,12 +476,26 @@ struct cno {
 	bool agent_due;		       /* lock; it is to be called */
 	struct evd *agent_evd;	       /* lock; the EVD to call it with */
 	struct work work;	       /* runs the agent on the service thread, unlocked */
+	/* an epoll set, with the completion channels of its EVDs */
+	struct watch watch;
+	/*
+	 * lock; EVDs whose completion queue is not armed, or whose events triggered nothing,
+	 * because the latch was set
+	 */
+	struct evd *missed, **missed_end;
 };
 
 /* evd->lock of @evd is held. */
 void cno_trigger_locked(struct cno *cno, struct evd *evd);
-/* Would a trigger change anything? If not, its EVDs need no interrupt. */
-bool cno_wants_trigger(struct cno *cno);
+/*
+ * Would a trigger change anything? If not, the queue of @evd needs no interrupt until the latch is
+ * taken. evd->lock of @evd held.
+ */
+bool cno_awaits_trigger(struct cno *cno, struct evd *evd);
+/* A completion channel of the CNO's EVDs is readable. ia->lock held. */
+void cno_channels_ready_locked(struct cno *cno);
+/* What the kernel names by @what, an EVD or a CNO, is readable, or @in_error. ia->lock held. */
+void service_channel_event_locked(struct ia *ia, void *what, bool in_error);
 void cno_attach_locked(struct cno *cno); /* ia->lock held; takes a use */
 /* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
 void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed);

@@ -208,6 +208,169 @@ START_TEST(a_cno_that_is_attached_after_a_wait_is_triggered)
 }
 END_TEST
 
+/* ---- CNOs ---- */
+
+/* A thread in dat_cno_wait. */
+struct sleeper {
+	DAT_CNO_HANDLE cno;
+	DAT_EVD_HANDLE evd;
+	pthread_t thread;
+};
+
+static void *sleeper_run(void *arg)
+{
+	struct sleeper *sleeper = arg;
+
+	ck_dat(cno_wait(sleeper->cno, DAT_TIMEOUT_INFINITE, &sleeper->evd));
+	return NULL;
+}
+
+static void sleeper_start(struct sleeper *sleeper)
+{
+	sleeper->evd = POISON;
+	sleeper->thread = consumer_thread_start(sleeper_run, sleeper);
+	fake_wait_idle(1);
+}
+
+static DAT_CNO_HANDLE cno_of_client(void)
+{
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(client->recv_evd, cno));
+	return cno;
+}
+
+/* The thread that waits takes the event; the service threads sleep on. */
+START_TEST(a_cno_wait_arms_once_and_takes_one_event)
+{
+	struct sleeper sleeper = { .cno = cno_of_client() };
+	unsigned arms = 0, events = 0, polls = 0;
+
+	for (unsigned n = 0; n < 20; n++) {
+		post_recv(client, n, 0, 64, 0);
+		sleeper_start(&sleeper);
+		post_send(server, n, 0, 8, 0);
+		consumer_thread_join(sleeper.thread);
+		ck_assert_ptr_eq(sleeper.evd, client->recv_evd);
+		fake_wait_idle(0);
+		dequeue_dto(client->recv_evd);
+		dequeue_dto(server->request_evd);
+		if (n == 0) {
+			arms = fake_calls("cq_arm");
+			events = fake_calls("cq_events");
+			polls = fake_polls();
+		}
+	}
+	ck_assert_uint_eq(fake_calls("cq_arm"), arms + 19);
+	ck_assert_uint_eq(fake_calls("cq_events"), events + 19);
+	ck_assert_uint_eq(fake_polls(), polls + 19); /* the sleeps of the threads that wait */
+}
+END_TEST
+
+/* Odd rounds: the EVDs are disabled, or their CNO is latched, when the failure comes. */
+START_TEST(a_failure_below_a_cno_is_noticed_within_20_ms)
+{
+	DAT_CNO_HANDLE cno = cno_of_client();
+	DAT_EVD_HANDLE evd;
+	uint64_t began;
+
+	fake_quirks(FAKE_ARM_ANY);
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+	post_recv(server, 0, 0, 64, 0);
+	if (_i & 1)
+		ck_dat(evd_disable(client->request_evd));
+	if (_i & 2)
+		ck_dat_is(cno_wait(cno, 1000, &evd), DAT_QUEUE_EMPTY); /* lent from now on */
+	post_send(client, 0, 0, 8, 0); /* the queue is not armed after this */
+	fake_wait_idle(0);
+	dequeue_dto(client->request_evd);
+	fake_hold(true);
+	post_send(client, 1, 0, 8, 0);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	began = tp_now();
+	ck_assert(fake_step());
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert_uint_le(tp_now() - began, 20 * MS);
+}
+END_TEST
+
+/* A completion that came while no thread waited, and the channels were lent, is latched. */
+START_TEST(completions_between_two_waits_trigger_the_cno)
+{
+	struct sleeper sleeper = { .cno = cno_of_client() };
+	DAT_EVD_HANDLE evd = POISON;
+
+	post_recv(client, 0, 0, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	sleeper_start(&sleeper);
+	post_send(server, 0, 0, 8, 0);
+	consumer_thread_join(sleeper.thread);
+	dequeue_dto(client->recv_evd);
+	post_send(server, 1, 0, 8, 0);
+	ck_dat(cno_wait(sleeper.cno, SECONDS(1), &evd));
+	ck_assert_ptr_eq(evd, client->recv_evd);
+	dequeue_dto(client->recv_evd);
+	ck_dat_is(cno_wait(sleeper.cno, SECONDS(5), &evd), DAT_QUEUE_EMPTY);
+}
+END_TEST
+
+static DAT_EVD_HANDLE agent_evd;
+
+static void record_agent_evd(DAT_PVOID instance, DAT_EVD_HANDLE evd)
+{
+	(void)instance;
+	agent_evd = evd;
+}
+
+/* Even if a wait has lent the channels, and its thread did not come back. */
+START_TEST(an_agent_is_called_at_once_after_waits)
+{
+	const DAT_OS_WAIT_PROXY_AGENT agent = { .proxy_agent_func = record_agent_evd };
+	DAT_CNO_HANDLE cno = cno_of_client();
+	DAT_EVD_HANDLE evd;
+
+	post_recv(client, 0, 0, 64, 0);
+	if (_i)
+		ck_dat(cno_modify_agent(cno, agent));
+	ck_dat_is(cno_wait(cno, 1000, &evd), DAT_QUEUE_EMPTY);
+	if (!_i)
+		ck_dat(cno_modify_agent(cno, agent));
+	fake_wait_idle(0);
+	post_send(server, 0, 0, 8, 0);
+	fake_wait_idle(0);
+	ck_assert_ptr_eq(agent_evd, client->recv_evd);
+}
+END_TEST
+
+/* An EVD changes its CNO while threads wait on the old one, on the new one and on itself. */
+START_TEST(a_channel_moves_with_its_evd)
+{
+	struct sleeper old = { .cno = cno_of_client() }, new = { 0 };
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &new.cno));
+	for (unsigned n = 0; n < 3; n++)
+		post_recv(client, n, 0, 64, 0);
+	old.thread = consumer_thread_start(sleeper_run, &old);
+	new.thread = consumer_thread_start(sleeper_run, &new);
+	fake_wait_idle(2);
+	waiter.evd = client->recv_evd;
+	waiter_start(&waiter);
+	ck_dat(evd_modify_cno(client->recv_evd, new.cno));
+	post_send(server, 0, 0, 8, 0);
+	ck_dat(waiter_join(&waiter));
+	post_send(server, 1, 0, 8, 0);
+	consumer_thread_join(new.thread);
+	ck_assert_ptr_eq(new.evd, client->recv_evd);
+	dequeue_dto(client->recv_evd);
+	ck_dat(evd_modify_cno(client->recv_evd, old.cno));
+	post_send(server, 2, 0, 8, 0);
+	consumer_thread_join(old.thread);
+	ck_assert_ptr_eq(old.evd, client->recv_evd);
+}
+END_TEST
+
 /* ---- descriptors ---- */
 
 static unsigned descriptors(void)
@@ -286,6 +449,11 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_failure_is_noticed_within_20_ms, 0, 2 * COUNT(channel_states));
 	tcase_add_test(cases, a_wait_arms_once_and_takes_one_event);
 	tcase_add_test(cases, a_cno_that_is_attached_after_a_wait_is_triggered);
+	tcase_add_test(cases, a_cno_wait_arms_once_and_takes_one_event);
+	tcase_add_loop_test(cases, a_failure_below_a_cno_is_noticed_within_20_ms, 0, 4);
+	tcase_add_test(cases, completions_between_two_waits_trigger_the_cno);
+	tcase_add_loop_test(cases, an_agent_is_called_at_once_after_waits, 0, 2);
+	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);
 	tcase_add_test(cases, a_descriptor_is_used_again_only_when_it_is_not_readable);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who looks at completion queues, and when.
+ *
+ * A consumer that polls and a thread that sleeps in a wait take completions themselves. The service
+ * thread takes them beside those two, because a failure ends its connection even if no one polls,
+ * because completions trigger the CNO, and because flushes come before the end event. For the
+ * service thread the completion channel of an EVD, or the channels of all EVDs of a CNO together,
+ * are in one of three states:
+ *	armed	A failure makes the descriptor readable, on many devices any completion. What is not
+ *		used stays so.
+ *	looked	The queues are not armed, so that a consumer that polls causes no interrupts. The
+ *		service thread looks at them every LOOK_INTERVAL, and arms them again when it has
+ *		found nothing for a while.
+ *	lent	Likewise, and the descriptor is not in the epoll set of the service thread. A thread
+ *		that waits arms the queues and sleeps on the descriptor. While it sleeps, the
+ *		service thread does not look.
+ * The first event of an armed queue makes it looked at; the first wait that sleeps has it lent. It
+ * is armed again at once if each completion is urgent for the service thread: a CNO awaits a
+ * trigger, or an endpoint is draining.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "udapl.h"
+
+#define LOOK_INTERVAL UINT64_C(10000000) /* ns; the latest that a failure is noticed */
+#define QUIET_LOOKS   100		 /* in a row, before the queues are armed */
+
+/* ---- epoll sets ---- */
+
+static int set_control(struct watch *watch, int op, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = watch->what };
+	int set = watch->parent ? watch->parent->fd : watch->ia->service.epoll;
+
+	return epoll_ctl(set, op, watch->fd, &event) == 0 ? 0 : -errno;
+}
+
+static void watch_take_back_locked(struct watch *watch)
+{
+	assert_locked(&watch->lock);
+	if (watch->lent)
+		(void)set_control(watch, EPOLL_CTL_MOD, EPOLLIN);
+	watch->lent = false;
+}
+
+void watch_take_back(struct watch *watch)
+{
+	mutex_lock(&watch->lock);
+	if (!watch->waiters)
+		watch_take_back_locked(watch);
+	mutex_unlock(&watch->lock);
+}
+
+/* ---- looking ---- */
+
+static void look_timer_locked(struct timer *timer);
+
+/* At the same time as others: the service thread wakes up once for all of them. */
+static void look_later_locked(struct watch *watch)
+{
+	uint64_t next = (tp_now() / LOOK_INTERVAL + 1) * LOOK_INTERVAL;
+
+	timer_set_locked(watch->ia, &watch->timer, next, look_timer_locked);
+}
+
+/* True: the caller has the service thread look. */
+static bool looking_begin_locked(struct watch *watch)
+{
+	bool begin = !watch->looked;
+
+	assert_locked(&watch->lock);
+	watch->looked = true;
+	watch->quiet = 0;
+	return begin;
+}
+
+/*
+ * What follows from a look. A thread that sleeps for long takes all completions, so the looks end;
+ * when it leaves it has them begin again. Those of short waits go on.
+ */
+static bool look_again_locked(struct watch *watch, bool found)
+{
+	bool again;
+
+	assert_locked(&watch->ia->lock);
+	mutex_lock(&watch->lock);
+	watch->quiet = found || watch->waited ? 0 : watch->quiet + 1;
+	if (watch->waiters) {
+		watch->looked = watch->waited;
+	} else if (watch->quiet >= QUIET_LOOKS || watch->ia->failed) {
+		watch->looked = false;
+		watch_take_back_locked(watch);
+		watch->ops->arm_locked(watch);
+	}
+	watch->waited = false;
+	again = watch->looked;
+	mutex_unlock(&watch->lock);
+	return again;
+}
+
+static void look_timer_locked(struct timer *timer)
+{
+	struct watch *watch = container_of(timer, struct watch, timer);
+
+	assert_locked(&watch->ia->lock);
+	if (look_again_locked(watch, watch->ops->look_locked(watch)))
+		look_later_locked(watch);
+	else
+		watch->ops->look_locked(watch); /* what came before the queues were armed */
+}
+
+static void look_now_locked(struct work *work)
+{
+	struct watch *watch = container_of(work, struct watch, work);
+
+	assert_locked(&watch->ia->lock);
+	watch->ops->look_locked(watch);
+	look_later_locked(watch);
+}
+
+void watch_look_locked(struct watch *watch)
+{
+	bool begin;
+
+	assert_locked(&watch->ia->lock);
+	mutex_lock(&watch->lock);
+	begin = !watch->waiters && looking_begin_locked(watch);
+	mutex_unlock(&watch->lock);
+	if (begin)
+		look_later_locked(watch);
+}
+
+/* ---- waiters ---- */
+
+void watch_lend(struct watch *watch)
+{
+	mutex_lock(&watch->lock);
+	if (!watch->lent)
+		(void)set_control(watch, EPOLL_CTL_MOD, 0);
+	watch->lent = true;
+	watch->waiters++;
+	mutex_unlock(&watch->lock);
+}
+
+bool watch_is_waited_for(struct watch *watch)
+{
+	bool waited_for;
+
+	mutex_lock(&watch->lock);
+	waited_for = watch->waiters > 0;
+	mutex_unlock(&watch->lock);
+	return waited_for;
+}
+
+bool watch_return(struct watch *watch, bool urgent)
+{
+	bool back, begin = false;
+
+	mutex_lock(&watch->lock);
+	watch->waiters--;
+	watch->waited = true;
+	back = (urgent || watch->parent) && !watch->waiters; /* below a CNO nothing is put off */
+	if (back)
+		watch_take_back_locked(watch);
+	if (!watch->parent && !watch->waiters)
+		begin = looking_begin_locked(watch);
+	mutex_unlock(&watch->lock);
+	if (begin)
+		service_queue_work(watch->ia, &watch->work);
+	return back;
+}
+
+/* ---- opening and closing ---- */
+
+void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops)
+{
+	watch->ia = ia;
+	watch->ops = ops;
+	watch->fd = -1;
+	watch->work.run = look_now_locked;
+}
+
+int watch_open(struct watch *watch, int fd, void *what, struct watch *parent)
+{
+	watch->fd = fd;
+	watch->what = what;
+	watch->parent = parent;
+	return set_control(watch, EPOLL_CTL_ADD, EPOLLIN);
+}
+
+static void looking_end_locked(struct watch *watch)
+{
+	timer_cancel_locked(watch->ia, &watch->timer);
+	service_cancel_work_locked(watch->ia, &watch->work);
+}
+
+void watch_move_locked(struct watch *watch, struct watch *parent)
+{
+	assert_locked(&watch->ia->lock);
+	looking_end_locked(watch);
+	mutex_lock(&watch->lock);
+	(void)set_control(watch, EPOLL_CTL_DEL, 0);
+	watch->parent = parent;
+	watch->looked = false;
+	watch->lent = watch->waiters > 0;
+	if (set_control(watch, EPOLL_CTL_ADD, watch->lent ? 0 : EPOLLIN))
+		log_error("epoll_ctl: %m; completions are noticed by those who poll only");
+	mutex_unlock(&watch->lock);
+}
+
+void watch_close_locked(struct watch *watch)
+{
+	assert_locked(&watch->ia->lock);
+	looking_end_locked(watch);
+	(void)set_control(watch, EPOLL_CTL_DEL, 0);
+}
