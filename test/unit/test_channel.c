@@ -401,16 +401,19 @@ END_TEST
 
 START_TEST(a_wait_without_descriptors_changes_nothing)
 {
+	DAT_EVD_HANDLE async;
+	DAT_IA_HANDLE ia = ia_open_on("fake2", false, &async); /* no thread has slept here */
+
 	limit_descriptors(0);
-	ck_dat_is(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore), NO_RESOURCE(TEVD));
-	ck_dat_is(evd_wait(client->recv_evd, 0, 1, &event, &nmore), TIMED_OUT);
+	ck_dat_is(evd_wait(async, SECONDS(1), 1, &event, &nmore), NO_RESOURCE(TEVD));
+	ck_dat_is(evd_wait(async, 0, 1, &event, &nmore), TIMED_OUT);
 	limit_descriptors(20);
-	ck_dat_is(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore), TIMED_OUT);
+	ck_dat_is(evd_wait(async, SECONDS(1), 1, &event, &nmore), TIMED_OUT);
 	limit_descriptors(0);
 	/* the IA has kept the one of the wait before */
-	ck_dat_is(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore), TIMED_OUT);
+	ck_dat_is(evd_wait(async, SECONDS(1), 1, &event, &nmore), TIMED_OUT);
 	limit_descriptors(20);
-	exchange();
+	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 }
 END_TEST
 
