@@ -399,6 +399,24 @@ START_TEST(only_a_completion_queue_takes_a_descriptor)
 }
 END_TEST
 
+static void run_nothing_locked(struct timer *timer)
+{
+	(void)timer;
+}
+
+START_TEST(a_freed_evd_has_no_timer)
+{
+	struct evd *evd = side_create_evd(client, 8, DAT_EVD_DTO_FLAG);
+	struct ia *ia = client->ia;
+
+	mutex_lock(&ia->lock);
+	timer_set_locked(ia, &evd->watch.timer, tp_now() + SECONDS(1000), run_nothing_locked);
+	mutex_unlock(&ia->lock);
+	ck_dat(evd_free(evd));
+	ck_assert_uint_eq(evd->watch.timer.deadline, 0); /* its memory stays readable */
+}
+END_TEST
+
 START_TEST(a_wait_without_descriptors_changes_nothing)
 {
 	DAT_EVD_HANDLE async;
@@ -459,6 +477,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);
+	tcase_add_test(cases, a_freed_evd_has_no_timer);
 	tcase_add_test(cases, a_descriptor_is_used_again_only_when_it_is_not_readable);
 	return run_unit_cases(argc, argv);
 }

@@ -344,7 +344,38 @@ START_TEST(slots_for_connection_events_are_reserved)
 }
 END_TEST
 
+START_TEST(an_ended_attempt_keeps_no_slots)
+{
+	struct evd *evd = client->connect_evd;
+
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, 7, DAT_TIMEOUT_INFINITE,
+			  0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	expect_end_event(client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(evd->reserved, 0);
+}
+END_TEST
+
 /* ---- abrupt disconnect ---- */
+
+/* The device does not flush the request, so we do. */
+START_TEST(a_flush_wakes_who_waits_for_the_request)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+
+	reopen_with_separate_evds();
+	fake_quirks(FAKE_LATE_FLUSH);
+	conn_post_recvs(client, 1, 1);
+	pair_connect(&pair);
+	waiter.evd = client->recv_evd;
+	waiter_start(&waiter);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(waiter_join(&waiter));
+	ck_assert_int_eq(waiter.event.event_data.dto_completion_event_data.status,
+			 DAT_DTO_ERR_FLUSHED);
+}
+END_TEST
 
 static const unsigned quirks[] = {
 	0,
@@ -1529,6 +1560,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_fault_before_established_is_reported_after_it);
 	tcase_add_loop_test(cases, read_depths_are_negotiated, 0, COUNT(reads));
 	tcase_add_test(cases, slots_for_connection_events_are_reserved);
+	tcase_add_test(cases, an_ended_attempt_keeps_no_slots);
+	tcase_add_test(cases, a_flush_wakes_who_waits_for_the_request);
 	tcase_add_loop_test(cases, abrupt_disconnect_flushes_each_request_once_in_order, 0,
 			    COUNT(quirks));
 	tcase_add_loop_test(cases, the_end_event_waits_for_memory_for_the_flushes, 0, 2);

@@ -1098,6 +1098,26 @@ END_TEST
 
 /* ---- full queues, and queues that grow ---- */
 
+/* _i events came and went before. */
+START_TEST(a_queue_that_grows_keeps_its_events_in_order)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(&side, 4, DAT_EVD_SOFTWARE_FLAG);
+
+	for (uintptr_t n = 1; n <= (uintptr_t)_i; n++) {
+		post_se(evd, n);
+		expect_se(evd, n);
+	}
+	for (uintptr_t n = 1; n <= 4; n++)
+		post_se(evd, n);
+	ck_dat(evd_resize(evd, 100));
+	for (uintptr_t n = 5; n <= 100; n++)
+		post_se(evd, n);
+	for (uintptr_t n = 1; n <= 100; n++)
+		expect_se(evd, n);
+	ck_dat(evd_free(evd));
+}
+END_TEST
+
 START_TEST(the_event_queue_grows_for_flushes)
 {
 	DAT_EP_ATTR attr;
@@ -1561,6 +1581,7 @@ static void add_evd_side_cases(void)
 	TCase *cases = tcase_create("one");
 
 	tcase_add_checked_fixture(cases, evd_setup_side, NULL);
+	tcase_add_loop_test(cases, a_queue_that_grows_keeps_its_events_in_order, 0, 10);
 	tcase_add_loop_test(cases, evd_create_checks_its_arguments, 0, COUNT(creations));
 	tcase_add_test(cases, evd_create_checks_handles_first);
 	tcase_add_test(cases, only_completion_streams_need_a_completion_queue);

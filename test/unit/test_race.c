@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Races, each decided by the test: one thread acts while another one is at the worst point. */
 #include <sched.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "alloc.h"
@@ -504,6 +505,51 @@ START_TEST(no_event_names_an_endpoint_that_is_being_freed)
 }
 END_TEST
 
+static sem_t agent_runs, agent_may_end;
+
+static void occupy_service_thread(DAT_PVOID unused, DAT_EVD_HANDLE evd)
+{
+	(void)unused;
+	(void)evd;
+	sem_post(&agent_runs);
+	while (sem_wait(&agent_may_end) < 0)
+		;
+}
+
+static void queue_work(void *arg)
+{
+	struct ep *ep = arg;
+
+	service_queue_work(ep->obj.ia, &ep->work);
+}
+
+/* As completions do that another thread takes meanwhile. */
+START_TEST(a_freed_endpoint_leaves_no_work)
+{
+	const DAT_OS_WAIT_PROXY_AGENT agent = { NULL, occupy_service_thread };
+	DAT_EVD_HANDLE evd;
+	DAT_CNO_HANDLE cno;
+	struct ep *ep;
+
+	side_open(client, "fake0");
+	sem_init(&agent_runs, 0, 0);
+	sem_init(&agent_may_end, 0, 0);
+	ck_dat(cno_create(client->ia, agent, &cno));
+	evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
+	ck_dat(evd_modify_cno(evd, cno));
+	post_se(evd, 1);
+	while (sem_wait(&agent_runs) < 0)
+		;
+	ep = client->ep;
+	race_call(RACE_FREE, ep, queue_work, ep);
+	ck_dat(ep_free(ep));
+	ck_assert(race_happened(RACE_FREE));
+	ck_assert(!ep->work.queued); /* its memory stays readable */
+	sem_post(&agent_may_end);
+	fake_wait_idle(0);
+}
+END_TEST
+
 /* ---- posts, and the end of the connection ---- */
 
 static DAT_RETURN race_send(uint64_t n)
@@ -583,6 +629,37 @@ START_TEST(a_post_that_meets_the_end_of_the_connection_is_flushed_once)
 	expect_dto(evd_of_post(post), 5, DAT_DTO_ERR_FLUSHED);
 	expect_no_event(evd_of_post(post));
 	ck_assert_uint_eq(ring_used(ring_of_post(post)), 0);
+}
+END_TEST
+
+static void *bind_main(void *arg)
+{
+	DAT_LMR_TRIPLET range = segment(client, 0, 64);
+	DAT_RMR_CONTEXT context;
+
+	ck_dat(rmr_bind(arg, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(5), 0,
+			&context));
+	return NULL;
+}
+
+/* In a thread of its own, because it holds the lock of the window before the claim. */
+START_TEST(a_bind_that_meets_the_end_of_the_connection_is_flushed_once)
+{
+	DAT_RMR_HANDLE rmr;
+	pthread_t thread;
+
+	pair_connect(&pair);
+	ck_dat(rmr_create(client->pz, &rmr));
+	fake_quirks(FAKE_SWALLOWS_SEND);
+	race_hold(RACE_CLAIM, &((struct ep *)client->ep)->sends);
+	thread = consumer_thread_start(bind_main, rmr);
+	race_wait_held();
+	end_connection(NULL);
+	race_release(NULL);
+	consumer_thread_join(thread);
+	event = expect_event(client->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	ck_assert_int_eq(event.event_data.rmr_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
 }
 END_TEST
 
@@ -789,6 +866,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_cno_takes_the_channel_from_a_waiter_that_has_left);
 	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
 	tcase_add_test(cases, no_event_names_an_endpoint_that_is_being_freed);
+	tcase_add_test(cases, a_freed_endpoint_leaves_no_work);
+	tcase_add_test(cases, a_bind_that_meets_the_end_of_the_connection_is_flushed_once);
 	tcase_add_loop_test(cases, a_post_that_meets_the_end_of_the_connection_is_flushed_once, 0,
 			    2 * COUNT(posts));
 	tcase_add_loop_test(cases, a_slot_is_filled_before_it_is_claimed, 0, COUNT(posts));

@@ -831,6 +831,26 @@ START_TEST(pending_events_beyond_a_batch_are_handled_next)
 }
 END_TEST
 
+/* ---- release ---- */
+
+/* The event comes while the result of the accept is still on its way to the service thread. */
+START_TEST(a_released_connection_lives_until_its_result_is_handled)
+{
+	struct tp_conn *conn = conn_at(AT_REQUESTED);
+	struct cm_event event = { .id = conn->id, .type = RDMA_CM_EVENT_DISCONNECTED };
+
+	fv_fail("rdma_accept", EINVAL, 1);
+	ck_assert_int_eq(conn_accept(conn), 0);
+	tp_release(conn);
+	ck_assert_ptr_eq(rig.dev->lingering.first, conn);
+	cm_event_handle(rig.dev, &event);
+	ck_assert_ptr_eq(rig.dev->lingering.first, conn);
+	rig_progress(&rig);
+	ck_assert_ptr_null(rig.dev->lingering.first);
+	conn_end(NULL);
+}
+END_TEST
+
 /* ---- accept ---- */
 
 START_TEST(an_accepted_connection_has_the_smaller_read_depths)
@@ -1095,5 +1115,6 @@ int main(int argc, char **argv)
 	add_cases(tcase);
 	add_active_cases(tcase);
 	add_passive_cases(tcase);
+	tcase_add_test(tcase, a_released_connection_lives_until_its_result_is_handled);
 	return run_cases(argc, argv);
 }

@@ -4,6 +4,7 @@
  * completions that they leave.
  */
 #include <pthread.h>
+#include <stdio.h>
 
 #include "../unit/alloc.h"
 #include "conn.h"
@@ -79,6 +80,34 @@ START_TEST(the_answer_may_come_before_the_result)
 	no_upcall();
 	fv_answer(conn->id);
 	conn_end(conn);
+}
+END_TEST
+
+static unsigned count_areas(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned lines = 0;
+	int c;
+
+	ck_assert_ptr_nonnull(maps);
+	while ((c = getc(maps)) != EOF)
+		lines += c == '\n';
+	fclose(maps);
+	return lines;
+}
+
+/* A thread that nobody joins keeps its stack. */
+START_TEST(helpers_leave_no_stacks)
+{
+	unsigned before = 0;
+
+	for (unsigned n = 0; n < 200; n++) {
+		if (n == 20) /* some stacks are kept for the next threads */
+			before = count_areas();
+		tp_release(conn_at(AT_ENDED));
+	}
+	ck_assert_uint_lt(count_areas(), before + 100);
+	conn_end(NULL);
 }
 END_TEST
 
@@ -736,6 +765,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_connect_does_not_block_the_service_thread);
 	tcase_add_test(tcase, a_peer_without_read_depths_leaves_them);
 	tcase_add_test(tcase, the_answer_may_come_before_the_result);
+	tcase_add_test(tcase, helpers_leave_no_stacks);
 	tcase_add_test(tcase, a_helper_has_a_small_stack);
 	tcase_add_test(tcase, a_helper_has_a_stack_of_the_usual_size_if_a_small_one_is_refused);
 	tcase_add_test(tcase, a_helper_that_does_not_start_ends_the_attempt);
