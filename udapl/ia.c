@@ -26,7 +26,7 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	ia = obj_alloc(NULL, &provider->table, DAT_HANDLE_TYPE_IA);
 	if (!ia)
 		return NULL;
-	ia->lmrs = calloc(LMR_CHAINS, sizeof(*ia->lmrs));
+	ia->lmrs = lmr_table_new();
 	if (!ia->lmrs) {
 		obj_free(&ia->obj);
 		return NULL;
@@ -57,7 +57,7 @@ static void ia_free(struct ia *ia)
 	release_queue_destroy(&ia->releases);
 	pthread_cond_destroy(&ia->waiter_left);
 	mutex_destroy(&ia->lock);
-	free(ia->lmrs);
+	lmr_table_destroy(ia->lmrs);
 	obj_free(&ia->obj);
 }
 

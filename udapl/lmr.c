@@ -4,6 +4,7 @@
  * at a peer.
  */
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "udapl.h"
 
@@ -155,6 +156,20 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool re
 }
 
 /* ---- the live LMRs by context ---- */
+
+/* Not from the heap, where calloc writes to all of a table that was in use before. */
+struct lmr **lmr_table_new(void)
+{
+	void *table = mmap(NULL, LMR_CHAINS * sizeof(struct lmr *), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return table != MAP_FAILED ? table : NULL;
+}
+
+void lmr_table_destroy(struct lmr **table)
+{
+	munmap(table, LMR_CHAINS * sizeof(struct lmr *));
+}
 
 /*
  * A multiplicative hash: devices put an index into the upper bits of a context. Source: our choice.

@@ -796,9 +796,10 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
+	/* the latest is this one: to read it again is cheaper than to keep it in a register */
 	if (unlikely(err))
-		return bind_fast_failed_unlock(rmr, binding, ep, err, context);
-	*context = binding->key;
+		return bind_fast_failed_unlock(rmr, rmr->latest, ep, err, context);
+	*context = rmr->latest->key;
 	spin_unlock(&rmr->lock);
 	return ep_posted(ep, 0); /* DAT_SUCCESS */
 put_lmr:

@@ -529,6 +529,9 @@ struct lmr {
 
 void pz_destroy(struct pz *pz);
 void lmr_destroy(struct lmr *lmr); /* retired already */
+/* LMR_CHAINS empty chains; NULL: no memory. */
+struct lmr **lmr_table_new(void);
+void lmr_table_destroy(struct lmr **table);
 /* The live LMR of that context, held; NULL if there is none. */
 struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
 

@@ -432,6 +432,7 @@ START_TEST(cno_is_usable_after_its_waiter_was_cancelled)
 	struct waiter waiter = { .cancel_async = true }, other = { 0 };
 	DAT_EVENT event = { .event_number = DAT_SOFTWARE_EVENT };
 	DAT_EVD_HANDLE evd;
+	unsigned files = 0;
 	struct side side;
 
 	side_open_bare(&side, SERVER);
@@ -439,12 +440,11 @@ START_TEST(cno_is_usable_after_its_waiter_was_cancelled)
 	ck_dat(dat_evd_create(side.ia, 8, waiter.cno, DAT_EVD_SOFTWARE_FLAG, &evd));
 	other.cno = waiter.cno;
 	for (int i = 0; i < CANCELS; i++) {
-		unsigned files;
-
 		waiter_start(&other);
-		files = count_entries("/proc/self/fd");
 		waiter_start(&waiter);
 		cancel_waiter(&waiter);
+		if (i == 0) /* the library keeps what the first two slept on for the next */
+			files = count_entries("/proc/self/fd");
 		ck_assert_uint_eq(count_entries("/proc/self/fd"), files);
 		ck_dat(dat_evd_post_se(evd, &event));
 		ck_dat(waiter_join(&other));
@@ -1369,7 +1369,9 @@ START_TEST(failed_opens_leave_no_files_and_threads)
 		}
 	ck_assert_uint_eq(opened, 6);
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), files);
-	ck_assert_uint_eq(count_entries("/proc/self/task"), threads);
+	/* a thread that was joined may still be on its way out of the kernel */
+	while (count_entries("/proc/self/task") > threads)
+		sched_yield();
 }
 END_TEST
 
