@@ -7,6 +7,7 @@
 
 #include "completion.h"
 #include "evd.h"
+#include "race.h"
 
 /*
  * Peers must have lost what a completed bind replaced when the consumer sees the bind's completion.
@@ -244,6 +245,7 @@ static void sleep_over(struct evd *evd, struct pollfd fds[2])
 {
 	if (fds[0].revents) {
 		wakefd_clear(fds[0].fd); /* first: a thread that finds woken set does not signal */
+		race_reach(RACE_WOKEN, evd);
 		spin_lock(&evd->lock);
 		evd->woken = false;
 		spin_unlock(&evd->lock);

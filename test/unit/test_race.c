@@ -4,6 +4,7 @@
 #include <semaphore.h>
 #include <unistd.h>
 
+#include "../../udapl/evd.h"
 #include "alloc.h"
 #include "harness.h"
 #include "race.h"
@@ -550,6 +551,35 @@ START_TEST(a_freed_endpoint_leaves_no_work)
 }
 END_TEST
 
+/* ---- a waiter that is woken ---- */
+
+static void mode_changes(void *arg)
+{
+	struct evd *evd = arg;
+
+	mutex_lock(&evd->obj.ia->lock);
+	evd_mode_changed(evd);
+	mutex_unlock(&evd->obj.ia->lock);
+}
+
+/* It is woken once more before it looks, and is asleep again when the event comes. */
+START_TEST(a_waiter_that_is_woken_twice_can_be_woken_again)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+
+	side_open(client, "fake0");
+	waiter.evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
+	waiter_start(&waiter);
+	race_call(RACE_WOKEN, waiter.evd, mode_changes, waiter.evd);
+	mode_changes(waiter.evd);
+	while (!race_happened(RACE_WOKEN))
+		sched_yield();
+	fake_wait_idle(1);
+	post_se(waiter.evd, 1);
+	ck_dat(waiter_join(&waiter));
+}
+END_TEST
+
 /* ---- posts, and the end of the connection ---- */
 
 static DAT_RETURN race_send(uint64_t n)
@@ -867,6 +897,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
 	tcase_add_test(cases, no_event_names_an_endpoint_that_is_being_freed);
 	tcase_add_test(cases, a_freed_endpoint_leaves_no_work);
+	tcase_add_test(cases, a_waiter_that_is_woken_twice_can_be_woken_again);
 	tcase_add_test(cases, a_bind_that_meets_the_end_of_the_connection_is_flushed_once);
 	tcase_add_loop_test(cases, a_post_that_meets_the_end_of_the_connection_is_flushed_once, 0,
 			    2 * COUNT(posts));
