@@ -11,10 +11,10 @@
 
 /* Each with the kind of object that it concerns, and the locks that are held. */
 enum race_point {
-	RACE_ROOM, /* EVD; its lock was let go of to allocate slots of the event queue */
-	RACE_ARM,  /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
-	RACE_LEFT, /* EVD; its waiter has given the channel back, and is still its waiter; none */
-	RACE_WOKEN, /* EVD; its waiter has cleared what woke it, and others think it is woken; none */
+	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
+	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
+	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
+	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
 	RACE_EXPEL,  /* EVD; it is being freed, its waiter was told to leave; ia->lock */
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
 	RACE_FREE,   /* EP; it is retired and idle, and has its QP; none */

@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -397,6 +399,52 @@ START_TEST(a_cancelled_reader_of_dat_conf_finishes)
 }
 END_TEST
 
+static _Atomic pid_t second;
+
+static void *list_second(void *count)
+{
+	second = (pid_t)syscall(SYS_gettid);
+	return list_count(count);
+}
+
+static bool second_is_asleep(void)
+{
+	char path[64], state = 0;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)second);
+	stat = fopen(path, "r");
+	ck_assert_ptr_nonnull(stat);
+	ck_assert_int_eq(fscanf(stat, "%*d (%*[^)]) %c", &state), 1);
+	fclose(stat);
+	return state == 'S';
+}
+
+START_TEST(a_thread_that_waits_for_the_reader_of_dat_conf_goes_on)
+{
+	char folder[] = "/tmp/fork.XXXXXX", path[32];
+	DAT_COUNT count = -1, again = -1;
+	pthread_t threads[2];
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/conf", folder);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, list_count, &count), 0);
+	conf_fifo = open(path, O_WRONLY);
+	unlink(path);
+	rmdir(folder);
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, list_second, &again), 0);
+	while (!second || !second_is_asleep())
+		sched_yield();
+	close(conf_fifo);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+	ck_assert_int_eq(count, 0);
+	ck_assert_int_eq(again, 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("libdat_fork");
@@ -408,5 +456,6 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_provider_in_use_stays_initialised_in_the_child);
 	tcase_add_exit_test(cases, exit_does_not_wait_for_a_slow_dat_conf, 0);
 	tcase_add_test(cases, a_cancelled_reader_of_dat_conf_finishes);
+	tcase_add_test(cases, a_thread_that_waits_for_the_reader_of_dat_conf_goes_on);
 	return run_cases(argc, argv);
 }

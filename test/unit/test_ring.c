@@ -52,6 +52,7 @@ START_TEST(a_slot_is_used_when_pushed)
 	req = ring_next(&ring);
 	ck_assert_ptr_eq(ring_next(&ring), req);
 	ck_assert_uint_eq(ring_used(&ring), 0);
+	ck_assert(!ring_retire(&ring, req)); /* by a late completion of its last request */
 	ring_push(&ring, req);
 	ck_assert_ptr_ne(ring_next(&ring), req);
 	ring_unpush(&ring);
