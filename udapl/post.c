@@ -402,8 +402,7 @@ struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE
 
 	req->cookie = cookie;
 	req->binding = binding;
-	req->kind = REQ_BIND;
-	req->flags = (uint16_t)(flags | REQ_SLOW_PATH);
+	req_set_kind(req, REQ_BIND, flags | REQ_SLOW_PATH);
 	ring_push(&ep->sends, req);
 	return req;
 }

@@ -781,14 +781,14 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
 		goto slow;
 	spin_lock(&rmr->lock);
-	binding = rmr->spares;
-	if (unlikely(!binding))
-		goto unlock;
 	lmr = lmr_of_bind_locked(rmr, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
 	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never ||
 		     !lmr_covers(lmr, triplet)))
+		goto put_lmr;
+	binding = rmr->spares; /* not before the look-up, which then needs no register more */
+	if (unlikely(!binding))
 		goto put_lmr;
 	rmr->spares = binding->next_spare;
 	bind = bind_of(rmr, lmr, triplet, priv);
@@ -796,10 +796,9 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, 0);
 	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
-	/* the latest is this one: to read it again is cheaper than to keep it in a register */
 	if (unlikely(err))
-		return bind_fast_failed_unlock(rmr, rmr->latest, ep, err, context);
-	*context = rmr->latest->key;
+		return bind_fast_failed_unlock(rmr, binding, ep, err, context);
+	*context = binding->key;
 	spin_unlock(&rmr->lock);
 	return ep_posted(ep, 0); /* DAT_SUCCESS */
 put_lmr:
