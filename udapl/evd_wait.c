@@ -253,8 +253,10 @@ static void sleep_over(struct evd *evd, struct pollfd fds[2])
 	if (evd->cq && fds[1].revents)
 		tp_cq_events(evd->cq);
 	/* the device is gone, and poll would not sleep again */
-	if (fds[1].revents & (POLLERR | POLLHUP))
+	if (fds[1].revents & (POLLERR | POLLHUP)) {
 		fds[1].fd = -1;
+		watch_surrender(&evd->watch);
+	}
 }
 
 /* Sleeps on the completion channel and on a wakefd until there is a reason to return. */

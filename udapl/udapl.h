@@ -211,6 +211,8 @@ void watch_look_locked(struct watch *watch);
  */
 void watch_lend(struct watch *watch);
 bool watch_return(struct watch *watch, bool urgent);
+/* It is in error, so the waiter does not sleep on it any more: the service thread reports that. */
+void watch_surrender(struct watch *watch);
 bool watch_is_waited_for(struct watch *watch);
 /* The service thread sleeps on it again, unless there is a waiter. */
 void watch_take_back(struct watch *watch);

@@ -29,27 +29,48 @@
 
 /* ---- epoll sets ---- */
 
-static int set_control(struct watch *watch, int op, uint32_t events)
+static int set_control(struct watch *watch, int op)
 {
-	struct epoll_event event = { .events = events, .data.ptr = watch->what };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = watch->what };
 	int set = watch->parent ? watch->parent->fd : watch->ia->service.epoll;
 
 	return epoll_ctl(set, op, watch->fd, &event) == 0 ? 0 : -errno;
 }
 
-static void watch_take_back_locked(struct watch *watch)
+/*
+ * Out of the set: a descriptor that is only muted there wakes the thread that sleeps on the set all
+ * the same, because the kernel does not say what has happened when it wakes the pollers of a
+ * completion channel.
+ */
+static void watch_lend_locked(struct watch *watch)
+{
+	assert_locked(&watch->lock);
+	if (!watch->lent)
+		(void)set_control(watch, EPOLL_CTL_DEL);
+	watch->lent = true;
+}
+
+/* False: the kernel has no memory. It remains lent, and so it is looked at. */
+static bool watch_take_back_locked(struct watch *watch)
 {
 	assert_locked(&watch->lock);
 	if (watch->lent)
-		(void)set_control(watch, EPOLL_CTL_MOD, EPOLLIN);
-	watch->lent = false;
+		watch->lent = set_control(watch, EPOLL_CTL_ADD) != 0;
+	return !watch->lent;
 }
 
 void watch_take_back(struct watch *watch)
 {
 	mutex_lock(&watch->lock);
 	if (!watch->waiters)
-		watch_take_back_locked(watch);
+		(void)watch_take_back_locked(watch);
+	mutex_unlock(&watch->lock);
+}
+
+void watch_surrender(struct watch *watch)
+{
+	mutex_lock(&watch->lock);
+	(void)watch_take_back_locked(watch);
 	mutex_unlock(&watch->lock);
 }
 
@@ -89,9 +110,9 @@ static bool look_again_locked(struct watch *watch, bool found)
 	watch->quiet = found || watch->waited ? 0 : watch->quiet + 1;
 	if (watch->waiters) {
 		watch->looked = watch->waited;
-	} else if (watch->quiet >= QUIET_LOOKS || watch->ia->failed) {
+	} else if ((watch->quiet >= QUIET_LOOKS || watch->ia->failed) &&
+		   watch_take_back_locked(watch)) {
 		watch->looked = false;
-		watch_take_back_locked(watch);
 		watch->ops->arm_locked(watch);
 	}
 	watch->waited = false;
@@ -137,9 +158,7 @@ void watch_look_locked(struct watch *watch)
 void watch_lend(struct watch *watch)
 {
 	mutex_lock(&watch->lock);
-	if (!watch->lent)
-		(void)set_control(watch, EPOLL_CTL_MOD, 0);
-	watch->lent = true;
+	watch_lend_locked(watch);
 	watch->waiters++;
 	mutex_unlock(&watch->lock);
 }
@@ -163,7 +182,7 @@ bool watch_return(struct watch *watch, bool urgent)
 	watch->waited = true;
 	back = (urgent || watch->parent) && !watch->waiters; /* below a CNO nothing is put off */
 	if (back)
-		watch_take_back_locked(watch);
+		(void)watch_take_back_locked(watch);
 	if (!watch->parent && !watch->waiters)
 		begin = looking_begin_locked(watch);
 	mutex_unlock(&watch->lock);
@@ -187,7 +206,7 @@ int watch_open(struct watch *watch, int fd, void *what, struct watch *parent)
 	watch->fd = fd;
 	watch->what = what;
 	watch->parent = parent;
-	return set_control(watch, EPOLL_CTL_ADD, EPOLLIN);
+	return set_control(watch, EPOLL_CTL_ADD);
 }
 
 static void looking_end_locked(struct watch *watch)
@@ -201,11 +220,10 @@ void watch_move_locked(struct watch *watch, struct watch *parent)
 	assert_locked(&watch->ia->lock);
 	looking_end_locked(watch);
 	mutex_lock(&watch->lock);
-	(void)set_control(watch, EPOLL_CTL_DEL, 0);
+	watch_lend_locked(watch);
 	watch->parent = parent;
 	watch->looked = false;
-	watch->lent = watch->waiters > 0;
-	if (set_control(watch, EPOLL_CTL_ADD, watch->lent ? 0 : EPOLLIN))
+	if (!watch->waiters && !watch_take_back_locked(watch))
 		log_error("epoll_ctl: %m; completions are noticed by those who poll only");
 	mutex_unlock(&watch->lock);
 }
@@ -214,5 +232,5 @@ void watch_close_locked(struct watch *watch)
 {
 	assert_locked(&watch->ia->lock);
 	looking_end_locked(watch);
-	(void)set_control(watch, EPOLL_CTL_DEL, 0);
+	(void)set_control(watch, EPOLL_CTL_DEL);
 }
