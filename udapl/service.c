@@ -282,20 +282,19 @@ static void *service_main(void *arg)
 {
 	struct ia *ia = arg;
 	struct service *service = &ia->service;
-	struct pollfd pollfd = { .fd = service->epoll, .events = POLLIN };
 	struct epoll_event events[EPOLL_BATCH];
 
 	mutex_lock(&ia->lock);
 	while (!stop_requested(service)) {
 		uint64_t deadline = next_deadline_locked(ia);
+		int ready;
 
 		service->sleeps_until = deadline;
 		mutex_unlock(&ia->lock);
-		(void)tp_poll(&pollfd, 1, deadline);
+		ready = tp_epoll(service->epoll, events, EPOLL_BATCH, deadline);
 		mutex_lock(&ia->lock);
 		service->sleeps_until = 0;
-		handle_events_locked(ia, events,
-				     epoll_wait(service->epoll, events, EPOLL_BATCH, 0));
+		handle_events_locked(ia, events, ready);
 		timers_run_locked(ia);
 		work_run_all_relock(ia);
 	}

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <dat/udat.h>
@@ -55,6 +56,8 @@ uint64_t tp_now(void);
  * (-EINTR).
  */
 int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline);
+/* Likewise epoll_wait(2), with the descriptors that are ready in @events. */
+int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline);
 
 /*
  * The device. @params is the IA params field of dat.conf ("eth0 0", "10.0.0.1 0", "mlx5_0 1", "host

@@ -262,6 +262,14 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	return n > 0 ? n : err;
 }
 
+int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
+{
+	struct pollfd pollfd = { .fd = epoll, .events = POLLIN };
+	int n = tp_poll(&pollfd, 1, deadline);
+
+	return n > 0 ? epoll_wait(epoll, events, max, 0) : n;
+}
+
 void clock_after_fork(void)
 {
 	pthread_mutex_init(&clock_state.lock, NULL);

@@ -34,7 +34,7 @@ struct tm *localtime_r(const time_t *now, struct tm *day)
 	return gmtime_r(now, day);
 }
 
-void syslog(int priority, const char *format, ...)
+void(syslog)(int priority, const char *format, ...)
 {
 	(void)priority;
 	(void)format;

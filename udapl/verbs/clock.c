@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The time, and poll(2) with a deadline. */
+/* The time, and poll(2) and epoll_wait(2) with a deadline. */
 #include <errno.h>
 #include <time.h>
 
@@ -15,24 +15,67 @@ uint64_t tp_now(void)
 	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
+/* The time that is left until the deadline; NULL: any. */
+static const struct timespec *time_left(uint64_t deadline, struct timespec *left)
+{
+	uint64_t now;
+
+	if (deadline == TP_NEVER)
+		return NULL;
+	now = tp_now();
+	*left = (struct timespec){ 0 };
+	if (deadline > now) {
+		left->tv_sec = (time_t)((deadline - now) / NSEC_PER_SEC);
+		left->tv_nsec = (long)((deadline - now) % NSEC_PER_SEC);
+	}
+	return left;
+}
+
 int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 {
-	struct timespec left = { 0 };
-	uint64_t now;
-	int n;
+	struct timespec left;
 
 	for (;;) {
-		now = deadline == TP_NEVER ? 0 : tp_now();
-		if (deadline > now) {
-			left.tv_sec = (time_t)((deadline - now) / NSEC_PER_SEC);
-			left.tv_nsec = (long)((deadline - now) % NSEC_PER_SEC);
-		} else {
-			left = (struct timespec){ 0 };
-		}
-		n = ppoll(fds, nfds, deadline == TP_NEVER ? NULL : &left, NULL);
+		int n = ppoll(fds, nfds, time_left(deadline, &left), NULL);
+
 		if (n < 0)
 			return -errno;
 		if (n > 0 || tp_now() >= deadline)
 			return n;
 	}
 }
+
+/* On kernels before 5.11, which have no epoll_wait(2) with a time-out in nanoseconds. */
+static int poll_then_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
+{
+	struct pollfd pollfd = { .fd = epoll, .events = POLLIN };
+	int n = tp_poll(&pollfd, 1, deadline);
+
+	if (n <= 0)
+		return n;
+	n = epoll_wait(epoll, events, max, 0);
+	return n < 0 ? -errno : n;
+}
+
+#ifdef HAVE_EPOLL_PWAIT2
+int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
+{
+	struct timespec left;
+
+	for (;;) {
+		int n = epoll_pwait2(epoll, events, max, time_left(deadline, &left), NULL);
+
+		if (n < 0 && errno == ENOSYS)
+			return poll_then_epoll(epoll, events, max, deadline);
+		if (n < 0)
+			return -errno;
+		if (n > 0 || tp_now() >= deadline)
+			return n;
+	}
+}
+#else
+int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
+{
+	return poll_then_epoll(epoll, events, max, deadline);
+}
+#endif
