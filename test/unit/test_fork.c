@@ -292,5 +292,9 @@ int main(int argc, char **argv)
 			    (int)(ARRAY_SIZE(locks) * ARRAY_SIZE(actions)));
 	tcase_add_test(cases, the_parent_goes_on);
 	tcase_add_test(cases, a_child_of_a_proxy_agent_ends_with_its_thread);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip_all_cases(
+		"a sanitizer's allocator does not work in a child of a process with threads");
+#endif
 	return run_unit_cases(argc, argv);
 }

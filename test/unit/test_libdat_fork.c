@@ -457,5 +457,9 @@ int main(int argc, char **argv)
 	tcase_add_exit_test(cases, exit_does_not_wait_for_a_slow_dat_conf, 0);
 	tcase_add_test(cases, a_cancelled_reader_of_dat_conf_finishes);
 	tcase_add_test(cases, a_thread_that_waits_for_the_reader_of_dat_conf_goes_on);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip_all_cases(
+		"a sanitizer's allocator does not work in a child of a process with threads");
+#endif
 	return run_cases(argc, argv);
 }
