@@ -6,7 +6,10 @@ bool libdat_mutex_reset(struct libdat_mutex *mutex)
 {
 	const bool was_free = pthread_mutex_trylock(&mutex->os) == 0;
 
-	pthread_mutex_init(&mutex->os, NULL);
+	if (was_free)
+		pthread_mutex_unlock(&mutex->os);
+	else
+		pthread_mutex_init(&mutex->os, NULL);
 	LIBDAT_DEBUG(libdat_debug_reset(mutex));
 	return was_free;
 }

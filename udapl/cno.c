@@ -512,19 +512,21 @@ static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_
 static void woken_up(struct cno *cno, struct wait_entry *entry, const struct pollfd fds[2])
 {
 	struct ia *ia = cno->obj.ia;
+	bool woken;
 
-	if (fds[1].revents) {
-		spin_lock(&cno->lock);
+	spin_lock(&cno->lock);
+	if (fds[1].revents)
 		entry_remove_locked(cno, entry);
-		spin_unlock(&cno->lock);
-		mutex_lock(&ia->lock);
-		(void)channels_handle_locked(cno);
-		mutex_unlock(&ia->lock);
-	}
-	if (entry->woken) { /* it is not listed */
+	woken = entry->woken; /* then it is not listed */
+	entry->woken = false;
+	spin_unlock(&cno->lock);
+	if (woken)
 		wakefd_clear(entry->wakefd);
-		entry->woken = false;
-	}
+	if (!fds[1].revents)
+		return;
+	mutex_lock(&ia->lock);
+	(void)channels_handle_locked(cno);
+	mutex_unlock(&ia->lock);
 }
 
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
