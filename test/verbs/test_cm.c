@@ -809,6 +809,27 @@ START_TEST(one_event_of_the_channel_is_handled_at_a_time)
 }
 END_TEST
 
+/* The requests of a listener are taken off the channel, and dropped, when it is closed. */
+START_TEST(an_event_can_be_pending_after_all_before_it_were_dropped)
+{
+	struct tp_conn *conn = conn_at(AT_ESTABLISHED);
+	struct tp_listener *listener;
+	uint16_t port = 7000;
+
+	for (int round = 0; round < 2; round++) {
+		ck_assert_int_eq(tp_listen(rig.dev, &port, up_sp(0), &listener), 0);
+		if (!round)
+			fv_request(fv_id(0), NULL);
+		else
+			fv_cm_post(conn->id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		tp_unlisten(listener);
+	}
+	tp_dev_progress(rig.dev, 0);
+	upcall_is(UP_DISCONNECTED, up_ep(0));
+	conn_end(conn);
+}
+END_TEST
+
 START_TEST(pending_events_beyond_a_batch_are_handled_next)
 {
 	struct tp_conn *conn = conn_at(AT_ESTABLISHED);
@@ -1055,6 +1076,7 @@ static void add_cases(TCase *tcase)
 			    COUNT(upcalls));
 	tcase_add_test(tcase, a_removal_that_no_connection_sees_is_reported_once);
 	tcase_add_loop_test(tcase, closing_a_removed_device_looks_for_devices, 0, 2);
+	tcase_add_test(tcase, an_event_can_be_pending_after_all_before_it_were_dropped);
 	tcase_add_test(tcase, pending_events_beyond_a_batch_are_handled_next);
 	tcase_add_test(tcase, one_event_of_the_channel_is_handled_at_a_time);
 }
