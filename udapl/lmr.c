@@ -172,11 +172,12 @@ void lmr_table_destroy(struct lmr **table)
 }
 
 /*
- * A multiplicative hash: devices put an index into the upper bits of a context. Source: our choice.
+ * Devices put an index above the lowest 8 bits of a context, and count it up: neighbours share a
+ * page of the table. Source: our choice.
  */
 static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
 {
-	return &ia->lmrs[(context * UINT32_C(0x9e3779b1)) >> (32 - __builtin_ctz(LMR_CHAINS))];
+	return &ia->lmrs[(context >> 8) % LMR_CHAINS];
 }
 
 struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context)
