@@ -4,7 +4,6 @@
  * what each of its threads does; this process traces it and counts. A thread that exists since the
  * devices were opened is the provider's.
  */
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -64,12 +63,13 @@ static bool sleeps(int tid)
 	return state == 'S';
 }
 
+/* Asleep in between: the tracer would handle the stops of a thread that spins, and no others. */
 void mark_await_sleep(enum counted row)
 {
 	int tid;
 
 	do {
-		sched_yield();
+		usleep(1000);
 		tid = atomic_load(&shared->marked);
 	} while (atomic_load(&shared->row_of[tid % TIDS]) != (int)row || !sleeps(tid));
 }
