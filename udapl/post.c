@@ -482,27 +482,42 @@ slow:
 	return request_slow(ep, kind, (DAT_COUNT)nseg, iov, cookie, remote, flags);
 }
 
-/*
- * The instances of the body that are not inline: of any number of segments, and those of a
- * thread-safe IA.
- */
+/* More than two segments. */
+static ALWAYS_INLINE DAT_RETURN request_many(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					     const DAT_RMR_TRIPLET *remote,
+					     DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg <= 2))
+		return request_slow(ep, kind, nseg, iov, cookie, remote, flags);
+	return request_post(ep, kind, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+/* On a thread-safe IA. */
+static ALWAYS_INLINE DAT_RETURN request_shared(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					       const DAT_RMR_TRIPLET *remote,
+					       DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, kind, nseg, iov, cookie, remote, flags);
+	if (nseg == 1)
+		return request_post(ep, kind, EP_SHARED, 1, iov, cookie, remote, flags);
+	return request_post(ep, kind, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+/* Their instances, which are not inline: the calls have those of one and of two segments. */
 NOINLINE HOT static DAT_RETURN send_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 2))
-		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
-	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
+	return request_many(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
 }
 
 NOINLINE HOT static DAT_RETURN send_shared(struct ep *ep, DAT_COUNT nseg,
 					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					   DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
-	if (nseg == 1)
-		return request_post(ep, REQ_SEND, EP_SHARED, 1, iov, cookie, NULL, flags);
-	return request_post(ep, REQ_SEND, EP_SHARED, (unsigned)nseg, iov, cookie, NULL, flags);
+	return request_shared(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
 }
 
 HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -523,9 +538,7 @@ NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const D
 					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					  DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 2))
-		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+	return request_many(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
 NOINLINE HOT static DAT_RETURN write_shared(struct ep *ep, DAT_COUNT nseg,
@@ -533,11 +546,7 @@ NOINLINE HOT static DAT_RETURN write_shared(struct ep *ep, DAT_COUNT nseg,
 					    const DAT_RMR_TRIPLET *remote,
 					    DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
-	if (nseg == 1)
-		return request_post(ep, REQ_WRITE, EP_SHARED, 1, iov, cookie, remote, flags);
-	return request_post(ep, REQ_WRITE, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
+	return request_shared(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -559,9 +568,7 @@ NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DA
 					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					 DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 2))
-		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+	return request_many(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
 NOINLINE HOT static DAT_RETURN read_shared(struct ep *ep, DAT_COUNT nseg,
@@ -569,11 +576,7 @@ NOINLINE HOT static DAT_RETURN read_shared(struct ep *ep, DAT_COUNT nseg,
 					   const DAT_RMR_TRIPLET *remote,
 					   DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
-	if (nseg == 1)
-		return request_post(ep, REQ_READ, EP_SHARED, 1, iov, cookie, remote, flags);
-	return request_post(ep, REQ_READ, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
+	return request_shared(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
