@@ -9,7 +9,7 @@
 /* Waits for one event, timeout microseconds at most; a signal does not end the wait. */
 int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event)
 {
-	double deadline = dtest_usec_now() + timeout, left;
+	double deadline = tool_usec_now() + timeout, left;
 	DAT_TIMEOUT usec = timeout;
 	DAT_COUNT more;
 	DAT_RETURN ret;
@@ -21,7 +21,7 @@ int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event)
 			return dtest_call_end("dat_evd_wait", ret);
 		if (timeout == DAT_TIMEOUT_INFINITE)
 			continue;
-		left = deadline - dtest_usec_now();
+		left = deadline - tool_usec_now();
 		usec = left > 0 ? (DAT_TIMEOUT)left : 0;
 	}
 }
@@ -34,12 +34,12 @@ static int dtest_expect_connection_event(struct dtest *t, DAT_EVENT_NUMBER wante
 	if (dtest_event_wait(t->connect_evd, timeout, &event) < 0)
 		return -1;
 	if (event.event_number != wanted) {
-		dtest_error("dat_evd_wait", "%s instead of %s",
-			    dtest_event_name(event.event_number), dtest_event_name(wanted));
+		dtest_error("dat_evd_wait", "%s instead of %s", tool_event_name(event.event_number),
+			    tool_event_name(wanted));
 		return -1;
 	}
 	if (event.event_data.connect_event_data.ep_handle != t->ep) {
-		dtest_error("dat_evd_wait", "%s of another endpoint", dtest_event_name(wanted));
+		dtest_error("dat_evd_wait", "%s of another endpoint", tool_event_name(wanted));
 		return -1;
 	}
 	return 0;
@@ -70,7 +70,7 @@ static int dtest_accept_request(struct dtest *t)
 		return -1;
 	if (event.event_number != DAT_CONNECTION_REQUEST_EVENT) {
 		dtest_error("dat_evd_wait", "%s instead of a connection request",
-			    dtest_event_name(event.event_number));
+			    tool_event_name(event.event_number));
 		return -1;
 	}
 	request = &event.event_data.cr_arrival_event_data;
@@ -87,32 +87,21 @@ reject:
 	return -1;
 }
 
-/*
- * A host name may stand for addresses of both families, but an IA has one address: takes the first
- * of the IA's family, else the last.
- */
+/* The host's address of the family that the IA's address has. */
 static int dtest_server_address(struct dtest *t, struct sockaddr_storage *address)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	const struct addrinfo *chosen;
-	struct addrinfo *list;
 	DAT_IA_ATTR attr = { .ia_address_ptr = NULL };
-	int error;
+	const char *reason;
 
 	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL) < 0)
 		return -1;
-	error = getaddrinfo(t->opt.host, NULL, &hints, &list);
-	if (error) {
-		dtest_error("getaddrinfo", "%s: %s", t->opt.host, gai_strerror(error));
-		return -1;
-	}
-	chosen = list;
-	while (chosen->ai_next && attr.ia_address_ptr &&
-	       chosen->ai_family != attr.ia_address_ptr->sa_family)
-		chosen = chosen->ai_next;
-	memcpy(address, chosen->ai_addr, chosen->ai_addrlen);
-	freeaddrinfo(list);
-	return 0;
+	reason = tool_address_find(t->opt.host,
+				   attr.ia_address_ptr ? attr.ia_address_ptr->sa_family : AF_UNSPEC,
+				   address);
+	if (!reason)
+		return 0;
+	dtest_error("getaddrinfo", "%s: %s", t->opt.host, reason);
+	return -1;
 }
 
 static int dtest_send_request(struct dtest *t)
@@ -123,7 +112,7 @@ static int dtest_send_request(struct dtest *t)
 
 	if (dtest_server_address(t, &address) < 0)
 		return -1;
-	if (dtest_address_text(remote, text, sizeof(text)) < 0) {
+	if (tool_address_text(remote, text, sizeof(text)) < 0) {
 		dtest_error("getnameinfo", "no text for the address of %s", t->opt.host);
 		return -1;
 	}
@@ -155,7 +144,7 @@ static int dtest_print_address(const char *side, const struct sockaddr *address,
 {
 	char text[NI_MAXHOST];
 
-	if (!address || dtest_address_text(address, text, sizeof(text)) < 0) {
+	if (!address || tool_address_text(address, text, sizeof(text)) < 0) {
 		dtest_error("dat_ep_query", "no %s address", side);
 		return -1;
 	}

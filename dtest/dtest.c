@@ -156,11 +156,11 @@ refuse:
 
 static int dtest_call_step(struct dtest *t, int (*call)(struct dtest *), enum dtest_timer timer)
 {
-	double begun = dtest_usec_now();
+	double begun = tool_usec_now();
 	int result = call(t);
 
 	if (timer != UNTIMED)
-		t->timers[timer] = dtest_usec_now() - begun;
+		t->timers[timer] = tool_usec_now() - begun;
 	return result;
 }
 

@@ -6,12 +6,13 @@
 #ifndef DTEST_H
 #define DTEST_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <dat/udat.h>
+
+#include "tools/tools.h"
 
 enum {
 	CONN_QUAL = 45248,
@@ -110,10 +111,6 @@ void dtest_call_begin(const char *call);
 int dtest_call_end(const char *call, DAT_RETURN ret);
 void dtest_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void dtest_error(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *dtest_event_name(DAT_EVENT_NUMBER number);
-const char *dtest_status_name(DAT_DTO_COMPLETION_STATUS status);
-int dtest_address_text(const struct sockaddr *address, char *text, size_t size);
-double dtest_usec_now(void);
 void dtest_print_result(const struct dtest *t);
 
 /* Makes a DAT call, traces it if asked, and reports a failure. Returns 0 or -1. */

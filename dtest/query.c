@@ -151,7 +151,7 @@ int dtest_print_attributes(struct dtest *t)
 		return -1;
 	dtest_print_fields("IA", ia_fields, sizeof(ia_fields) / sizeof(ia_fields[0]), &ia);
 	if (ia.ia_address_ptr &&
-	    dtest_address_text(ia.ia_address_ptr, address, sizeof(address)) == 0)
+	    tool_address_text(ia.ia_address_ptr, address, sizeof(address)) == 0)
 		dtest_print("IA ia_address: %s", address);
 	dtest_print_named("IA", "transport_attr", ia.num_transport_attr, ia.transport_attr);
 	dtest_print_named("IA", "vendor_attr", ia.num_vendor_attr, ia.vendor_attr);

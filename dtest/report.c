@@ -5,50 +5,11 @@
  */
 #include "dtest.h"
 
-#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool tracing;
-
-static const struct {
-	DAT_EVENT_NUMBER number;
-	const char *name;
-} events[] = {
-/* clang-format off */
-#define EVENT(number)	{ number, #number }
-	/* clang-format on */
-	EVENT(DAT_DTO_COMPLETION_EVENT),
-	EVENT(DAT_RMR_BIND_COMPLETION_EVENT),
-	EVENT(DAT_CONNECTION_REQUEST_EVENT),
-	EVENT(DAT_CONNECTION_EVENT_ESTABLISHED),
-	EVENT(DAT_CONNECTION_EVENT_PEER_REJECTED),
-	EVENT(DAT_CONNECTION_EVENT_NON_PEER_REJECTED),
-	EVENT(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR),
-	EVENT(DAT_CONNECTION_EVENT_DISCONNECTED),
-	EVENT(DAT_CONNECTION_EVENT_BROKEN),
-	EVENT(DAT_CONNECTION_EVENT_TIMED_OUT),
-	EVENT(DAT_CONNECTION_EVENT_UNREACHABLE),
-#undef EVENT
-};
-
-static const char *const statuses[] = {
-#define STATUS(status) [status] = #status
-	STATUS(DAT_DTO_SUCCESS),
-	STATUS(DAT_DTO_ERR_FLUSHED),
-	STATUS(DAT_DTO_ERR_LOCAL_LENGTH),
-	STATUS(DAT_DTO_ERR_LOCAL_EP),
-	STATUS(DAT_DTO_ERR_LOCAL_PROTECTION),
-	STATUS(DAT_DTO_ERR_BAD_RESPONSE),
-	STATUS(DAT_DTO_ERR_REMOTE_ACCESS),
-	STATUS(DAT_DTO_ERR_REMOTE_RESPONDER),
-	STATUS(DAT_DTO_ERR_TRANSPORT),
-	STATUS(DAT_DTO_ERR_RECEIVER_NOT_READY),
-	STATUS(DAT_DTO_ERR_PARTIAL_PACKET),
-#undef STATUS
-};
 
 static const char *const timer_names[TIMERS] = {
 	[TIME_OPEN] = "open:",
@@ -111,38 +72,6 @@ void dtest_error(const char *what, const char *format, ...)
 	vfprintf(stderr, format, args);
 	va_end(args);
 	putc('\n', stderr);
-}
-
-const char *dtest_event_name(DAT_EVENT_NUMBER number)
-{
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
-		if (events[i].number == number)
-			return events[i].name;
-	return "an unknown event";
-}
-
-const char *dtest_status_name(DAT_DTO_COMPLETION_STATUS status)
-{
-	if (status >= sizeof(statuses) / sizeof(statuses[0]))
-		return "an unknown status";
-	return statuses[status];
-}
-
-int dtest_address_text(const struct sockaddr *address, char *text, size_t size)
-{
-	socklen_t length = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							  : sizeof(struct sockaddr_in);
-
-	return getnameinfo(address, length, text, (socklen_t)size, NULL, 0, NI_NUMERICHOST) ? -1
-											    : 0;
-}
-
-double dtest_usec_now(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
 static void dtest_print_measure(const char *name, double total, unsigned count, double each,

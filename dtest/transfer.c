@@ -111,12 +111,11 @@ static DAT_DTO_COOKIE dtest_cookie(DAT_UINT64 value)
 /* Compares the whole word with DAT_QUEUE_EMPTY, as consumers of DAT 1.2 do. */
 static int dtest_event_poll(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
-	double deadline = dtest_usec_now() + DTO_TIMEOUT;
+	double deadline = tool_usec_now() + DTO_TIMEOUT;
 	DAT_RETURN ret;
 
 	dtest_call_begin("dat_evd_dequeue");
-	while ((ret = dat_evd_dequeue(evd, event)) == DAT_QUEUE_EMPTY &&
-	       dtest_usec_now() < deadline)
+	while ((ret = dat_evd_dequeue(evd, event)) == DAT_QUEUE_EMPTY && tool_usec_now() < deadline)
 		t->polls++;
 	return dtest_call_end("dat_evd_dequeue", ret);
 }
@@ -127,14 +126,14 @@ static int dtest_event_poll(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *even
  */
 static int dtest_event_by_cno(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
-	double deadline = dtest_usec_now() + DTO_TIMEOUT, left;
+	double deadline = tool_usec_now() + DTO_TIMEOUT, left;
 	DAT_EVD_HANDLE hint;
 	DAT_RETURN ret;
 
 	dtest_call_begin("dat_evd_dequeue");
 	while ((ret = dat_evd_dequeue(evd, event)) == DAT_QUEUE_EMPTY) {
 		t->polls++;
-		left = deadline - dtest_usec_now();
+		left = deadline - tool_usec_now();
 		dtest_call_begin("dat_cno_wait");
 		ret = dat_cno_wait(t->cno, left > 0 ? (DAT_TIMEOUT)left : 0, &hint);
 		if (DAT_GET_TYPE(ret) == DAT_INTERRUPTED_CALL)
@@ -165,9 +164,9 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
 
 	if (event->event_number != DAT_DTO_COMPLETION_EVENT)
 		dtest_error(what, "%s instead of a completion",
-			    dtest_event_name(event->event_number));
+			    tool_event_name(event->event_number));
 	else if (dto->status != DAT_DTO_SUCCESS)
-		dtest_error(what, "completed with %s", dtest_status_name(dto->status));
+		dtest_error(what, "completed with %s", tool_status_name(dto->status));
 	else if (dto->ep_handle != t->ep)
 		dtest_error(what, "completed on another endpoint");
 	else if (dto->user_cookie.as_64 != cookie)
@@ -194,7 +193,7 @@ static void dtest_print_failed_request(const struct dtest *t)
 		if (event.event_number == DAT_DTO_COMPLETION_EVENT &&
 		    dto->status != DAT_DTO_SUCCESS) {
 			dtest_error("request", "cookie %#lx completed with %s",
-				    dto->user_cookie.as_64, dtest_status_name(dto->status));
+				    dto->user_cookie.as_64, tool_status_name(dto->status));
 			return;
 		}
 	}
@@ -285,12 +284,12 @@ static int dtest_exchange(struct dtest *t, int (*send)(struct dtest *),
 static void dtest_measure_begin(struct dtest *t, struct dtest_measure *measure)
 {
 	t->polls = 0;
-	measure->usec = dtest_usec_now();
+	measure->usec = tool_usec_now();
 }
 
 static void dtest_measure_end(struct dtest *t, struct dtest_measure *measure)
 {
-	measure->usec = dtest_usec_now() - measure->usec;
+	measure->usec = tool_usec_now() - measure->usec;
 	measure->polls = t->polls;
 }
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What dtest and dapltest share: numbers of the command line, addresses, names of events and
+ * statuses, percentiles, progress on a terminal, and one plain sentence for each common failure.
+ *
+ * No function prints anything, except those of progress. All may be called by any thread, but one
+ * set of samples only by one thread at a time.
+ */
+#ifndef TOOLS_H
+#define TOOLS_H
+
+#include <dat/udat.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* ---- text.c ---- */
+
+/* Microseconds of a clock that no one sets. */
+double tool_usec_now(void);
+
+/* A decimal number from min to max and nothing else. Returns 0, or -1 with *value as it was. */
+int tool_number_parse(const char *text, unsigned long min, unsigned long max, unsigned long *value);
+
+/* "DAT_CONNECTION_EVENT_ESTABLISHED" */
+const char *tool_event_name(DAT_EVENT_NUMBER number);
+/* "DAT_DTO_ERR_FLUSHED" */
+const char *tool_status_name(DAT_DTO_COMPLETION_STATUS status);
+
+/* The address in numbers. Returns 0, or -1 for an address that is neither IPv4 nor IPv6. */
+int tool_address_text(const struct sockaddr *address, char *text, size_t size);
+
+/*
+ * A host name may stand for addresses of both families, but an IA has one address: takes the first
+ * of this family, else the last. Asks the resolver, so it may block for seconds. Returns NULL, or
+ * why there is none.
+ */
+const char *tool_address_find(const char *host, sa_family_t family,
+			      struct sockaddr_storage *address);
+
+/*
+ * One line on the terminal that the next one replaces. Prints nothing if standard error is no
+ * terminal, and no more than five lines a second.
+ */
+void tool_progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Before any other output, and at the end. */
+void tool_progress_clear(void);
+
+/* ---- samples.c: times of many operations ---- */
+
+struct samples {
+	double *kept;
+	size_t room;  /* elements of kept */
+	size_t count; /* of all that were added */
+	double min, max, sum;
+	bool sorted;
+	unsigned long long random;
+};
+
+/*
+ * Room for so many, at least one. Of more that are added a random choice is kept, so that the
+ * percentiles are estimates then; count, minimum, maximum and mean are exact. Returns 0, or -1 if
+ * there is no memory.
+ */
+int samples_create(struct samples *samples, size_t room);
+void samples_destroy(struct samples *samples);
+/* Forgets all samples and keeps the room. */
+void samples_clear(struct samples *samples);
+void samples_add(struct samples *samples, double value);
+/* 0 without samples, as the next one. */
+double samples_mean(const struct samples *samples);
+/*
+ * The smallest kept value that percent of the kept values do not exceed: 50 is the median, 99 what
+ * one in a hundred exceeds.
+ */
+double samples_percentile(struct samples *samples, double percent);
+
+/* ---- sentences.c: what to tell a person who did not write the program ---- */
+
+enum {
+	TOOL_SENTENCE = 1024, /* bytes that are enough for every sentence and its NUL */
+};
+
+/*
+ * Each writes one sentence, without a full stop, or returns NULL if it knows none for this result;
+ * else it returns text. No sentence has one of the words ERR, FAIL, PASSED or waiting, for which
+ * scripts look.
+ */
+
+/* dat_ia_open of this name returned ret. */
+const char *tool_open_sentence(DAT_RETURN ret, const char *name, char *text);
+
+/* dat_psp_create for this port returned ret. */
+const char *tool_listen_sentence(DAT_RETURN ret, DAT_CONN_QUAL port, char *text);
+
+/* A connection attempt to this server. */
+struct tool_attempt {
+	const struct sockaddr *local; /* the IA's address; may be NULL */
+	const struct sockaddr *server;
+	DAT_CONN_QUAL port;
+	DAT_TIMEOUT timeout; /* of dat_ep_connect, in microseconds */
+};
+
+/* dat_ep_connect returned ret. */
+const char *tool_connect_sentence(DAT_RETURN ret, const struct tool_attempt *attempt, char *text);
+/* The attempt ended with this event. */
+const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_attempt *attempt,
+				  char *text);
+/* A connection that was established has ended with this event. */
+const char *tool_end_sentence(DAT_EVENT_NUMBER event, char *text);
+/* A transfer completed with this status. */
+const char *tool_status_sentence(DAT_DTO_COMPLETION_STATUS status, char *text);
+/* The interface of this address of an IA is down. NULL: it is up, or not of this host. */
+const char *tool_interface_sentence(const struct sockaddr *local, char *text);
+
+#endif
