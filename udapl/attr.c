@@ -102,7 +102,7 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->completion_flags_supported = (DAT_COMPLETION_FLAGS)ALL_COMPLETION_FLAGS;
 	attr->is_thread_safe = ia->provider->info.is_thread_safe;
 	attr->max_private_data_size = (DAT_COUNT)ia->attr->max_request_pdata;
-	attr->ep_creator = DAT_PSP_CREATES_EP_NEVER;
+	attr->ep_creator = DAT_PSP_CREATES_EP_IFASKED;
 	attr->pz_support = DAT_PZ_UNIQUE;
 	attr->optimal_buffer_alignment = BUFFER_ALIGNMENT;
 	for (size_t i = 0; i < streams; i++)

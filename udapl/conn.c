@@ -48,9 +48,23 @@ static const struct move {
 /* clang-format on */
 	[DAT_EP_STATE_UNCONNECTED] = {
 		[ON_CONNECT] = GO_TO(ACTIVE_CONNECTION_PENDING),
+		[ON_RESERVE] = GO_TO(RESERVED),
+		[ON_REQUEST] = GO_TO(TENTATIVE_CONNECTION_PENDING),
 		[ON_ACCEPT] = GO_TO(COMPLETION_PENDING),
 		[ON_RESET] = STAY_HERE,
 		[ON_FREE] = STAY_HERE,
+	},
+	[DAT_EP_STATE_RESERVED] = {
+		[ON_REQUEST] = GO_TO(PASSIVE_CONNECTION_PENDING),
+		[ON_UNRESERVE] = GO_TO(UNCONNECTED),
+	},
+	[DAT_EP_STATE_PASSIVE_CONNECTION_PENDING] = {
+		[ON_REQUEST_LOST] = GO_TO(RESERVED),
+		[ON_REJECT] = GO_TO(UNCONNECTED),
+		[ON_ACCEPT_OWN] = GO_TO(COMPLETION_PENDING),
+	},
+	[DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING] = {
+		[ON_ACCEPT_OWN] = GO_TO(COMPLETION_PENDING),
 	},
 	[DAT_EP_STATE_ACTIVE_CONNECTION_PENDING] = {
 		[ON_ESTABLISHED] = GO_TO(CONNECTED),
@@ -517,14 +531,21 @@ static void update_address(struct sockaddr_storage *known, const struct sockaddr
 		*known = *now;
 }
 
-static void update_addresses_locked(struct ep *ep)
+static void update_addresses_locked(struct ep *ep, const struct tp_conn *conn)
 {
 	struct sockaddr_storage local, remote;
 
 	assert_locked(&ep->obj.ia->lock);
-	tp_conn_addr(ep->conn, &local, &remote);
+	tp_conn_addr(conn, &local, &remote);
 	update_address(&ep->local, &local);
 	update_address(&ep->remote, &remote);
+}
+
+void ep_request_locked(struct ep *ep, const struct tp_conn *conn)
+{
+	assert_locked(&ep->obj.ia->lock);
+	update_addresses_locked(ep, conn);
+	ep_trigger_locked(ep, ON_REQUEST);
 }
 
 void up_established(struct ep *ep, const struct tp_established *established)
@@ -532,7 +553,7 @@ void up_established(struct ep *ep, const struct tp_established *established)
 	unsigned size = min_u64(established->private_data_size, ep->obj.ia->attr->max_reply_pdata);
 
 	timer_cancel_locked(ep->obj.ia, &ep->timer);
-	update_addresses_locked(ep);
+	update_addresses_locked(ep, ep->conn);
 	ep->attr.max_rdma_read_in = reads_agreed(ep, ep->read_in, established->max_read_in);
 	ep->attr.max_rdma_read_out = reads_agreed(ep, ep->read_out, established->max_read_out);
 	if (established->private_data && size) {
@@ -607,10 +628,10 @@ static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 	return DAT_SUCCESS;
 }
 
-static void undo_start_locked(struct ep *ep)
+static void undo_start_locked(struct ep *ep, DAT_EP_STATE before)
 {
 	assert_locked(&ep->obj.ia->lock);
-	set_state_locked(ep, DAT_EP_STATE_UNCONNECTED);
+	set_state_locked(ep, before);
 	unreserve_events_locked(ep);
 }
 
@@ -717,13 +738,13 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 	if (ret != DAT_SUCCESS)
 		goto undo;
 	ep->remote = *remote;
-	update_addresses_locked(ep);
+	update_addresses_locked(ep, ep->conn);
 	ep->target = (struct ep_target){ *remote, args->qual, args->flags };
 	if (deadline != TP_NEVER)
 		timer_set_locked(ia, &ep->timer, deadline, timer_expired_locked);
 	return DAT_SUCCESS;
 undo:
-	undo_start_locked(ep);
+	undo_start_locked(ep, DAT_EP_STATE_UNCONNECTED);
 	return ret;
 }
 
@@ -771,19 +792,20 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 		.max_read_in = min_u64((unsigned)ep->read_in, cr->max_read_out),
 		.max_read_out = min_u64((unsigned)ep->read_out, cr->max_read_in),
 	};
+	const DAT_EP_STATE before = (DAT_EP_STATE)ep_state(ep);
 	DAT_RETURN ret;
 
 	assert_locked(&ep->obj.ia->lock);
-	ret = start_connection_locked(ep, ON_ACCEPT);
+	ret = start_connection_locked(ep, cr->ep ? ON_ACCEPT_OWN : ON_ACCEPT);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ret = status_of(tp_accept(cr->conn, ep->qp, ep, &param), DAT_RESOURCE_TEP);
 	if (ret != DAT_SUCCESS) {
-		undo_start_locked(ep);
+		undo_start_locked(ep, before);
 		return ret;
 	}
 	ep->conn = cr->conn;
-	update_addresses_locked(ep);
+	update_addresses_locked(ep, ep->conn);
 	if (!param.max_read_out)
 		ep->attr.max_rdma_read_out = 0; /* early reads, too, would break the connection */
 	atomic_store(&ep->accepted, true);

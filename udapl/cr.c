@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "udapl.h"
+#include "ep.h"
+#include "race.h"
 
 static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 		    const struct tp_request *request)
@@ -25,11 +26,44 @@ static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 	cr->private_data_size = (DAT_COUNT)size;
 }
 
-/* The request is published before its event, so a thread that dequeues that may answer at once. */
-void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request)
+/* Some service points bring an endpoint, which waits for the answer from here on. */
+static DAT_RETURN ep_take_locked(struct cr *cr)
 {
-	struct ia *ia = sp->obj.ia;
-	struct cr *cr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_CR);
+	const struct sp *sp = cr->sp;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	assert_locked(&cr->obj.ia->lock);
+	if (sp->flags == DAT_PSP_PROVIDER_FLAG) {
+		ret = ep_new_tentative_locked(cr, &cr->ep);
+		if (ret == DAT_SUCCESS)
+			obj_publish(&cr->ep->obj);
+	} else if (sp->ep) {
+		cr->ep = sp->ep;
+		ep_request_locked(cr->ep, cr->conn);
+	}
+	return ret;
+}
+
+/* The request was given to no one. */
+static void ep_return_locked(struct cr *cr)
+{
+	assert_locked(&cr->obj.ia->lock);
+	if (cr->sp->flags == DAT_PSP_PROVIDER_FLAG) {
+		obj_retire_forced(&cr->ep->obj);
+		ep_discard_locked(cr->ep);
+	} else if (cr->ep) {
+		ep_trigger_locked(cr->ep, ON_REQUEST_LOST);
+	}
+}
+
+/*
+ * Gives a new request to the consumer. All is published before the event, so a thread that dequeues
+ * that may answer at once. An RSP has done its work then.
+ */
+static DAT_RETURN cr_deliver_locked(struct cr *cr)
+{
+	struct ia *ia = cr->obj.ia;
+	struct sp *sp = cr->sp;
 	DAT_EVENT event = {
 		.event_number = DAT_CONNECTION_REQUEST_EVENT,
 		.event_data.cr_arrival_event_data = {
@@ -38,26 +72,73 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 			.conn_qual = sp->conn_qual,
 		},
 	};
+	DAT_RETURN ret;
 
-	if (!cr)
-		goto refuse;
-	cr_init(cr, sp, conn, request);
+	assert_locked(&ia->lock);
+	ret = ep_take_locked(cr);
+	if (ret != DAT_SUCCESS)
+		return ret;
 	event.event_data.cr_arrival_event_data.cr_handle = obj_publish(&cr->obj);
-	if (evd_post_bounded(sp->evd, &event) == 0)
-		return;
-	obj_retire_forced(&cr->obj); /* its handle was given to no one */
-	obj_free(&cr->obj);
-refuse:
-	log_cm("PSP %p, qualifier %llu: connection request rejected: no memory or event queue full",
+	race_reach(RACE_REQUEST, sp);
+	if (evd_post_bounded(sp->evd, &event)) {
+		obj_retire_forced(&cr->obj); /* its handle was given to no one */
+		ep_return_locked(cr);
+		return NO_RESOURCE(MEMORY);
+	}
+	if (obj_kind(&sp->obj) == DAT_HANDLE_TYPE_RSP) {
+		sp->ep = cr->ep;
+		sp_stop_locked(sp);
+	}
+	return DAT_SUCCESS;
+}
+
+void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request)
+{
+	struct ia *ia = sp->obj.ia;
+	struct cr *cr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_CR);
+
+	if (cr) {
+		cr_init(cr, sp, conn, request);
+		if (cr_deliver_locked(cr) == DAT_SUCCESS)
+			return;
+		obj_free(&cr->obj);
+	}
+	log_cm("service point %p, qualifier %llu: connection request rejected: no memory or event "
+	       "queue full",
 	       (void *)sp, (unsigned long long)sp->conn_qual);
 	tp_reject(conn, false);
 }
 
-void cr_destroy_locked(struct cr *cr, bool by_consumer)
+/*
+ * The request has been answered, but not accepted. Returns its endpoint if that is to be destroyed,
+ * without locks; else the consumer has it back.
+ */
+static struct ep *cr_end_locked(struct cr *cr)
 {
+	struct ep *ep = cr->ep;
+
 	assert_locked(&cr->obj.ia->lock);
-	tp_reject(cr->conn, by_consumer);
 	obj_free(&cr->obj);
+	if (ep && ep_state(ep) == DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING) {
+		obj_retire_forced(&ep->obj); /* no object holds one */
+		return ep;
+	}
+	if (ep)
+		ep_trigger_locked(ep, ON_REJECT);
+	return NULL;
+}
+
+void cr_destroy(struct cr *cr, bool by_consumer)
+{
+	struct ia *ia = cr->obj.ia;
+	struct ep *unused;
+
+	mutex_lock(&ia->lock);
+	tp_reject(cr->conn, by_consumer);
+	unused = cr_end_locked(cr);
+	mutex_unlock(&ia->lock);
+	if (unused)
+		ep_destroy(unused);
 }
 
 DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param)
@@ -75,7 +156,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
 		.remote_port_qual = port_of_addr(&cr->remote),
 		.private_data_size = cr->private_data_size,
 		.private_data = cr->private_data,
-		.local_ep_handle = DAT_HANDLE_NULL,
+		.local_ep_handle = cr->ep,
 	};
 	return DAT_SUCCESS;
 }
@@ -90,14 +171,14 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	ia = cr->obj.ia;
-	if (!obj_valid(ia, ep, DAT_HANDLE_TYPE_EP))
+	if (cr->ep ? ep != DAT_HANDLE_NULL : !obj_valid(ia, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	if (private_data_size > 0 && !private_data)
 		return BAD_ARG(4);
 	if (private_data_size < 0 || (unsigned)private_data_size > ia->attr->max_reply_pdata)
 		return BAD_ARG(3);
 	mutex_lock(&ia->lock);
-	ret = ep_accept_locked(ep, cr, private_data, (unsigned)private_data_size);
+	ret = ep_accept_locked(cr->ep ? cr->ep : ep, cr, private_data, (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
 		obj_retire_forced(&cr->obj); /* no object holds one */
 		obj_free(&cr->obj);
@@ -109,14 +190,66 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 {
 	struct cr *cr = handle;
+
+	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR) || !obj_retire(&cr->obj))
+		return BAD_HANDLE(CR);
+	cr_destroy(cr, true);
+	return DAT_SUCCESS;
+}
+
+/* The connection and what the peer sent, as they arrived at another service point. */
+static struct cr *cr_copy(const struct cr *cr, struct sp *sp)
+{
+	struct cr *copy = obj_alloc(cr->obj.ia, cr->obj.provider, DAT_HANDLE_TYPE_CR);
+
+	if (!copy)
+		return NULL;
+	copy->conn = cr->conn;
+	copy->sp = sp;
+	copy->remote = cr->remote;
+	copy->max_read_in = cr->max_read_in;
+	copy->max_read_out = cr->max_read_out;
+	copy->private_data_size = cr->private_data_size;
+	memcpy(copy->private_data, cr->private_data, sizeof(copy->private_data));
+	return copy;
+}
+
+static DAT_RETURN cr_move_locked(const struct cr *cr, DAT_CONN_QUAL qual)
+{
+	struct sp *sp = sp_on_port_locked(cr->obj.ia, port_of_qual(qual));
+	struct cr *copy;
+	DAT_RETURN ret;
+
+	assert_locked(&cr->obj.ia->lock);
+	if (!sp || sp->conn_qual != qual || sp == cr->sp)
+		return BAD_ARG(2);
+	copy = cr_copy(cr, sp);
+	if (!copy)
+		return NO_RESOURCE(MEMORY);
+	ret = cr_deliver_locked(copy);
+	if (ret != DAT_SUCCESS)
+		obj_free(&copy->obj);
+	return ret;
+}
+
+DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qual)
+{
+	struct cr *cr = handle;
+	struct ep *unused = NULL;
 	struct ia *ia;
+	DAT_RETURN ret;
 
 	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	ia = cr->obj.ia;
 	mutex_lock(&ia->lock);
-	obj_retire_forced(&cr->obj);
-	cr_destroy_locked(cr, true);
+	ret = cr_move_locked(cr, qual);
+	if (ret == DAT_SUCCESS) {
+		obj_retire_forced(&cr->obj); /* no object holds one */
+		unused = cr_end_locked(cr);
+	}
 	mutex_unlock(&ia->lock);
-	return DAT_SUCCESS;
+	if (unused)
+		ep_destroy(unused);
+	return ret;
 }

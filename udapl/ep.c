@@ -47,8 +47,9 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const DAT_EVD_HANDLE evds[EV
 		struct evd *evd = evds[role];
 		DAT_RETURN ret = DAT_SUCCESS;
 
-		if (!evd && role != EVD_ROLE_CONNECT)
-			ret = evd_sink_locked(ep->obj.ia, &evd); /* completions need an EVD */
+		/* completions need an EVD, and without a zone there are none */
+		if (!evd && role != EVD_ROLE_CONNECT && ep->pz)
+			ret = evd_sink_locked(ep->obj.ia, &evd);
 		if (evd)
 			ret = evd_attach_locked(ep->obj.ia, evd, (enum evd_role)role, &ep->attr);
 		if (ret != DAT_SUCCESS) {
@@ -211,6 +212,31 @@ static DAT_RETURN create_refused(struct ia *ia, DAT_PZ_HANDLE pz,
 	return out ? DAT_SUCCESS : BAD_ARG(7);
 }
 
+/* What the peer will not use is not offered. */
+static void fit_to_request(DAT_EP_ATTR *attr, const struct cr *cr)
+{
+	attr->max_rdma_read_in = (DAT_COUNT)min_u64((unsigned)attr->max_rdma_read_in,
+						    cr->max_read_out);
+	attr->max_rdma_read_out = (DAT_COUNT)min_u64((unsigned)attr->max_rdma_read_out,
+						     cr->max_read_in);
+}
+
+DAT_RETURN ep_new_tentative_locked(const struct cr *cr, struct ep **out)
+{
+	static const DAT_EVD_HANDLE no_evds[EVD_ROLES];
+	struct ia *ia = cr->obj.ia;
+	DAT_EP_ATTR attr;
+	DAT_RETURN ret;
+
+	assert_locked(&ia->lock);
+	attr_ep_default(ia, &attr);
+	fit_to_request(&attr, cr);
+	ret = ep_new_locked(ia, DAT_HANDLE_NULL, no_evds, &attr, false, out);
+	if (ret == DAT_SUCCESS)
+		ep_request_locked(*out, cr->conn);
+	return ret;
+}
+
 DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
 		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 		     const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
@@ -270,6 +296,18 @@ static void cancel_pending_binds(struct ep *ep)
 	release_run(ep->obj.ia);
 }
 
+void ep_discard_locked(struct ep *ep)
+{
+	assert_locked(&ep->obj.ia->lock);
+	detach_evds_locked(ep, EVD_ROLES);
+	if (ep->pz)
+		obj_put(&ep->pz->obj);
+	ring_fini(&ep->recvs);
+	ring_fini(&ep->sends);
+	free(ep->private_data);
+	obj_free(&ep->obj);
+}
+
 void ep_destroy(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
@@ -283,14 +321,8 @@ void ep_destroy(struct ep *ep)
 	cancel_pending_binds(ep);
 	mutex_lock(&ia->lock);
 	service_cancel_work_locked(ia, &ep->work); /* the last completions may have queued it */
-	detach_evds_locked(ep, EVD_ROLES);
-	if (ep->pz)
-		obj_put(&ep->pz->obj);
+	ep_discard_locked(ep);
 	mutex_unlock(&ia->lock);
-	ring_fini(&ep->recvs);
-	ring_fini(&ep->sends);
-	free(ep->private_data);
-	obj_free(&ep->obj);
 }
 
 DAT_RETURN ep_free(DAT_EP_HANDLE handle)
@@ -371,7 +403,7 @@ static bool has_peer(const struct ep *ep)
 
 static DAT_EVD_HANDLE evd_shown(struct evd *evd)
 {
-	return evd->is_sink ? DAT_HANDLE_NULL : evd;
+	return evd && evd->is_sink ? DAT_HANDLE_NULL : evd;
 }
 
 DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param)

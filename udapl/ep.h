@@ -11,7 +11,13 @@
 /* What changes the state; the table of moves is in conn.c. */
 enum trigger {
 	ON_CONNECT,
-	ON_ACCEPT,
+	ON_RESERVE, /* an RSP listens for it */
+	ON_UNRESERVE,
+	ON_REQUEST,	 /* a request arrived for it, or it was made for one */
+	ON_REQUEST_LOST, /* the consumer can't be told of that request */
+	ON_REJECT,
+	ON_ACCEPT,     /* named by the consumer */
+	ON_ACCEPT_OWN, /* the endpoint that a request brings */
 	ON_ESTABLISHED,
 	ON_PEER_REJECTED,
 	ON_NON_PEER_REJECTED,
@@ -41,6 +47,9 @@ bool ep_flush_locked(struct ep *ep);
 
 /* Afterwards neither the service thread nor the transport touches it, and no event is posted. */
 void ep_quiesce_locked(struct ep *ep);
+
+/* A request, which has the addresses of @conn, waits for the consumer's answer. */
+void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 
 /* What the data path queues for the service thread. */
 void ep_work_locked(struct work *work);

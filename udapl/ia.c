@@ -232,10 +232,9 @@ static void close_sp_locked(struct obj *obj)
 	sp_destroy_locked(container_of(obj, struct sp, obj));
 }
 
-static void close_cr_locked(struct obj *obj)
+static void close_cr(struct obj *obj)
 {
-	assert_locked(&obj->ia->lock);
-	cr_destroy_locked(container_of(obj, struct cr, obj), false);
+	cr_destroy(container_of(obj, struct cr, obj), false);
 }
 
 static void close_rmr(struct obj *obj)
@@ -287,8 +286,9 @@ static const struct close_step {
 	bool locked; /* with ia->lock held */
 	void (*close)(struct obj *obj);
 } close_steps[] = {
-	{ DAT_HANDLE_TYPE_PSP, true, close_sp_locked }, /* no connection requests from here on */
-	{ DAT_HANDLE_TYPE_CR, true, close_cr_locked },
+	{ DAT_HANDLE_TYPE_PSP, true, close_sp_locked },
+	{ DAT_HANDLE_TYPE_RSP, true, close_sp_locked }, /* no connection requests from here on */
+	{ DAT_HANDLE_TYPE_CR, false, close_cr },
 	{ DAT_HANDLE_TYPE_RMR, false, close_rmr },
 	{ DAT_HANDLE_TYPE_EP, false, close_ep },
 	{ DAT_HANDLE_TYPE_LMR, false, close_lmr },
@@ -314,14 +314,21 @@ static void close_all(struct ia *ia, const struct close_step *step)
 	mutex_unlock(&ia->lock);
 }
 
-/* Are there objects other than those that ia_open made? */
-static bool has_objects(struct ia *ia)
+/*
+ * Are there objects other than those that ia_open made, and RSPs whose request has arrived? By the
+ * standard the latter exist no more.
+ */
+static bool has_objects_locked(struct ia *ia)
 {
-	unsigned count = 0;
+	unsigned count = 0, ignored = ia->async_evd ? 1 : 0;
+	struct obj *obj = NULL;
 
+	assert_locked(&ia->lock);
 	for (unsigned kind = 0; kind < OBJ_KINDS; kind++)
 		count += obj_count(ia, (DAT_HANDLE_TYPE)kind);
-	return count > (ia->async_evd ? 1 : 0);
+	while ((obj = obj_next(ia, DAT_HANDLE_TYPE_RSP, obj)))
+		ignored += !container_of(obj, struct sp, obj)->listener;
+	return count > ignored;
 }
 
 static void ia_destroy(struct ia *ia)
@@ -347,7 +354,8 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
-	busy = flags == DAT_CLOSE_GRACEFUL_FLAG && (has_objects(ia) || async_evd_is_lent(ia));
+	busy = flags == DAT_CLOSE_GRACEFUL_FLAG &&
+	       (has_objects_locked(ia) || async_evd_is_lent(ia));
 	if (!busy)
 		obj_retire_forced(&ia->obj);
 	mutex_unlock(&ia->lock);

@@ -33,7 +33,7 @@ static const size_t strides[OBJ_KINDS] = {
 	[DAT_HANDLE_TYPE_EVD] = STRIDE(struct evd), [DAT_HANDLE_TYPE_CNO] = STRIDE(struct cno),
 	[DAT_HANDLE_TYPE_PZ] = STRIDE(struct pz),   [DAT_HANDLE_TYPE_LMR] = STRIDE(struct lmr),
 	[DAT_HANDLE_TYPE_RMR] = STRIDE(struct rmr), [DAT_HANDLE_TYPE_PSP] = STRIDE(struct sp),
-	[DAT_HANDLE_TYPE_CR] = STRIDE(struct cr),
+	[DAT_HANDLE_TYPE_RSP] = STRIDE(struct sp),  [DAT_HANDLE_TYPE_CR] = STRIDE(struct cr),
 };
 
 /* ---- slots ---- */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Public service points: listeners of an IA; and the mapping of qualifiers to ports. */
+/*
+ * Service points: listeners of an IA; and the mapping of qualifiers to ports. A public one (PSP)
+ * listens until it is freed, a reserved one (RSP) until its request arrives.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 
-#include "udapl.h"
+#include "ep.h"
 
 /* OFED's numbers: qualifiers above 65535 are mapped to the upper ports */
 #define ALIAS_MODULUS 32001
@@ -27,25 +30,39 @@ uint16_t port_of_addr(const struct sockaddr_storage *addr)
 }
 
 /* Two qualifiers with one port can't be told apart on the wire. */
-static bool port_is_taken_locked(struct ia *ia, uint16_t port)
+struct sp *sp_on_port_locked(struct ia *ia, uint16_t port)
 {
-	struct obj *obj = NULL;
+	static const DAT_HANDLE_TYPE kinds[] = { DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_RSP };
 
 	assert_locked(&ia->lock);
-	while ((obj = obj_next(ia, DAT_HANDLE_TYPE_PSP, obj)))
-		if (port_of_qual(container_of(obj, struct sp, obj)->conn_qual) == port)
-			return true;
-	return false;
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct obj *obj = NULL;
+
+		while ((obj = obj_next(ia, kinds[i], obj))) {
+			struct sp *sp = container_of(obj, struct sp, obj);
+
+			if (sp->listener && port_of_qual(sp->conn_qual) == port)
+				return sp;
+		}
+	}
+	return NULL;
 }
 
+static bool takes_requests(struct ia *ia, const struct evd *evd)
+{
+	return obj_valid(ia, (DAT_HANDLE)(uintptr_t)evd, DAT_HANDLE_TYPE_EVD) &&
+	       evd->flags & DAT_EVD_CR_FLAG;
+}
+
+/* ---- public service points ---- */
+
 /* Checks the arguments that psp_create and psp_create_any have in common, in the same places. */
-static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const struct evd *evd,
-			     DAT_PSP_FLAGS flags, const DAT_PSP_HANDLE *out)
+static DAT_RETURN psp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const struct evd *evd,
+			      DAT_PSP_FLAGS flags, const DAT_PSP_HANDLE *out)
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
-	if (!obj_valid(ia, (DAT_HANDLE)(uintptr_t)evd, DAT_HANDLE_TYPE_EVD) ||
-	    !(evd->flags & DAT_EVD_CR_FLAG))
+	if (!takes_requests(ia, evd))
 		return BAD_HANDLE(EVD_CR);
 	if (!qual)
 		return BAD_ARG(2);
@@ -57,17 +74,20 @@ static DAT_RETURN sp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const str
 }
 
 /*
- * Listens on a port; with port 0 on one that is free, whose number becomes the qualifier.
+ * Listens on the port of @qual; with 0 on a port that is free, whose number becomes the qualifier.
  */
-static DAT_RETURN sp_new_locked(struct ia *ia, DAT_CONN_QUAL qual, struct evd *evd,
-				DAT_PSP_FLAGS flags, struct sp **out)
+static DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual,
+				struct evd *evd, DAT_PSP_FLAGS flags, struct sp **out)
 {
-	struct sp *sp = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_PSP);
 	uint16_t port = port_of_qual(qual);
+	struct sp *sp;
 	DAT_RETURN ret;
 	int err;
 
 	assert_locked(&ia->lock);
+	if (qual && sp_on_port_locked(ia, port))
+		return DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE);
+	sp = obj_alloc(ia, ia->obj.provider, kind);
 	if (!sp)
 		return NO_RESOURCE(MEMORY);
 	if (!obj_hold(ia, evd, DAT_HANDLE_TYPE_EVD)) {
@@ -98,17 +118,13 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDL
 	struct sp *sp;
 	DAT_RETURN ret;
 
-	ret = sp_refused(ia, &qual, evd, flags, out);
+	ret = psp_refused(ia, &qual, evd, flags, out);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!qual)
 		return BAD_ARG(2);
-	if (flags == DAT_PSP_PROVIDER_FLAG)
-		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	mutex_lock(&ia->lock);
-	ret = port_is_taken_locked(ia, port_of_qual(qual))
-		      ? DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE)
-		      : sp_new_locked(ia, qual, evd, flags, &sp);
+	ret = sp_new_locked(ia, DAT_HANDLE_TYPE_PSP, qual, evd, flags, &sp);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&sp->obj);
 	mutex_unlock(&ia->lock);
@@ -122,13 +138,11 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_
 	struct sp *sp;
 	DAT_RETURN ret;
 
-	ret = sp_refused(ia, qual, evd, flags, out);
+	ret = psp_refused(ia, qual, evd, flags, out);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	if (flags == DAT_PSP_PROVIDER_FLAG)
-		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	mutex_lock(&ia->lock);
-	ret = sp_new_locked(ia, 0, evd, flags, &sp);
+	ret = sp_new_locked(ia, DAT_HANDLE_TYPE_PSP, 0, evd, flags, &sp);
 	if (ret == DAT_SUCCESS) {
 		*qual = sp->conn_qual;
 		*out = obj_publish(&sp->obj);
@@ -140,11 +154,21 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_
 	return ret;
 }
 
-void sp_destroy_locked(struct sp *sp)
+void sp_stop_locked(struct sp *sp)
 {
 	assert_locked(&sp->obj.ia->lock);
 	tp_unlisten(sp->listener);
+	sp->listener = NULL;
 	obj_put(&sp->evd->obj);
+}
+
+void sp_destroy_locked(struct sp *sp)
+{
+	assert_locked(&sp->obj.ia->lock);
+	if (sp->listener && sp->ep)
+		ep_trigger_locked(sp->ep, ON_UNRESERVE);
+	if (sp->listener)
+		sp_stop_locked(sp);
 	obj_free(&sp->obj);
 }
 
@@ -179,5 +203,86 @@ DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK mask, DAT_PSP_PAR
 		.evd_handle = sp->evd,
 		.psp_flags = sp->flags,
 	};
+	return DAT_SUCCESS;
+}
+
+/* ---- reserved service points ---- */
+
+static DAT_RETURN rsp_refused(struct ia *ia, DAT_CONN_QUAL qual, const struct ep *ep,
+			      const struct evd *evd, const DAT_RSP_HANDLE *out)
+{
+	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
+		return BAD_HANDLE(IA);
+	if (ep && !obj_valid(ia, (DAT_HANDLE)(uintptr_t)ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	if (!takes_requests(ia, evd))
+		return BAD_HANDLE(EVD_CR);
+	if (!out)
+		return BAD_ARG(5);
+	return qual ? DAT_SUCCESS : BAD_ARG(2);
+}
+
+DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep_handle,
+		      DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *out)
+{
+	struct ia *ia = ia_handle;
+	struct ep *ep = ep_handle;
+	struct sp *sp;
+	DAT_RETURN ret;
+
+	ret = rsp_refused(ia, qual, ep, evd, out);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	mutex_lock(&ia->lock);
+	if (ep)
+		ret = ep_may(ep, ON_RESERVE);
+	if (ret == DAT_SUCCESS)
+		ret = sp_new_locked(ia, DAT_HANDLE_TYPE_RSP, qual, evd,
+				    ep ? DAT_PSP_CONSUMER_FLAG : DAT_PSP_PROVIDER_FLAG, &sp);
+	if (ret == DAT_SUCCESS) {
+		sp->ep = ep;
+		if (ep)
+			ep_trigger_locked(ep, ON_RESERVE);
+		*out = obj_publish(&sp->obj);
+	}
+	mutex_unlock(&ia->lock);
+	return ret;
+}
+
+DAT_RETURN rsp_free(DAT_RSP_HANDLE handle)
+{
+	struct sp *sp = handle;
+	struct ia *ia;
+
+	if (!obj_valid(NULL, sp, DAT_HANDLE_TYPE_RSP))
+		return BAD_HANDLE(RSP);
+	ia = sp->obj.ia;
+	mutex_lock(&ia->lock);
+	obj_retire_forced(&sp->obj); /* no object holds one */
+	sp_destroy_locked(sp);
+	mutex_unlock(&ia->lock);
+	return DAT_SUCCESS;
+}
+
+DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param)
+{
+	struct sp *sp = handle;
+	struct ia *ia;
+
+	if (!obj_valid(NULL, sp, DAT_HANDLE_TYPE_RSP))
+		return BAD_HANDLE(RSP);
+	if (!param)
+		return BAD_ARG(3);
+	if (mask & ~(unsigned)DAT_RSP_FIELD_ALL)
+		return BAD_ARG(2);
+	ia = sp->obj.ia;
+	mutex_lock(&ia->lock);
+	*param = (DAT_RSP_PARAM){
+		.ia_handle = ia,
+		.conn_qual = sp->conn_qual,
+		.evd_handle = sp->evd,
+		.ep_handle = sp->ep,
+	};
+	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

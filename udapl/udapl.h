@@ -395,7 +395,7 @@ struct evd {
 /* Not only with DAT_EVD_RMR_BIND_FLAG: no provider has asked for that. */
 static inline bool evd_takes_binds(const struct evd *evd)
 {
-	return !evd->is_sink;
+	return evd && !evd->is_sink;
 }
 
 /* The longest queue a consumer may ask for. */
@@ -670,8 +670,9 @@ struct ep {
 
 	struct pz *pz;	    /* held, may be NULL */
 	struct pz *bind_pz; /* fixed; pz, if the request EVD takes binds, else NULL */
-	struct evd *recv_evd, *request_evd; /* for completions: the consumer's or the IA's sink */
-	struct evd *connect_evd;	    /* may be NULL */
+	/* for completions: the consumer's or the IA's sink; may be NULL without a PZ */
+	struct evd *recv_evd, *request_evd;
+	struct evd *connect_evd; /* may be NULL */
 
 	struct ep_marker marker;
 	struct ep_end end;
@@ -763,21 +764,31 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 			    unsigned size);
 /* Tears down QP and rings. Retired already. No lock is held: it waits for upcalls. */
 void ep_destroy(struct ep *ep);
+/*
+ * An invisible endpoint for a request, without zone and EVDs: the consumer sets them before it
+ * accepts. ia->lock held.
+ */
+DAT_RETURN ep_new_tentative_locked(const struct cr *cr, struct ep **ep);
+/* It was never shown to the consumer, and has no QP. ia->lock held. */
+void ep_discard_locked(struct ep *ep);
 
 /* ---- sp.c, cr.c ---- */
 
 struct sp {
-	struct obj obj; /* a PSP; later RSPs */
+	struct obj obj; /* a PSP or an RSP */
 	DAT_CONN_QUAL conn_qual;
-	DAT_PSP_FLAGS flags;
-	struct evd *evd; /* held */
-	struct tp_listener *listener;
+	DAT_PSP_FLAGS flags;	      /* of an RSP: does the provider make its endpoint? */
+	struct evd *evd;	      /* held while it listens */
+	struct tp_listener *listener; /* ia->lock; NULL: of an RSP whose request has arrived */
+	struct ep *ep;		      /* of an RSP; reserved while it listens, may be NULL */
 };
 
 struct cr {
 	struct obj obj;
 	struct tp_conn *conn;
 	struct sp *sp; /* may be stale: the CR outlives it */
+	/* waits for the answer; the provider made it if it is tentative. NULL: there is none */
+	struct ep *ep;
 	struct sockaddr_storage remote;
 	unsigned max_read_in, max_read_out; /* the peer's */
 	DAT_COUNT private_data_size;
@@ -789,9 +800,16 @@ struct cr {
  */
 uint16_t port_of_qual(DAT_CONN_QUAL qual);
 uint16_t port_of_addr(const struct sockaddr_storage *addr); /* 0 where there is none */
-void sp_destroy_locked(struct sp *sp);			    /* ia->lock held */
-/* Rejects the request, in the consumer's name or the provider's. ia->lock held. */
-void cr_destroy_locked(struct cr *cr, bool by_consumer);
+/* The service point of @ia that listens on that port, or NULL. ia->lock held. */
+struct sp *sp_on_port_locked(struct ia *ia, uint16_t port);
+/* The request of an RSP has arrived: no other will. ia->lock held. */
+void sp_stop_locked(struct sp *sp);
+void sp_destroy_locked(struct sp *sp); /* ia->lock held */
+/*
+ * Rejects the request, in the consumer's name or the provider's, and destroys an endpoint that was
+ * made for it. Retired already. No lock is held.
+ */
+void cr_destroy(struct cr *cr, bool by_consumer);
 
 /* ---- the calls, as they stand in the provider table ---- */
 
@@ -880,10 +898,15 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE 
 			  DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp);
 DAT_RETURN psp_query(DAT_PSP_HANDLE psp, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM *param);
 DAT_RETURN psp_free(DAT_PSP_HANDLE psp);
+DAT_RETURN rsp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd,
+		      DAT_RSP_HANDLE *rsp);
+DAT_RETURN rsp_query(DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param);
+DAT_RETURN rsp_free(DAT_RSP_HANDLE rsp);
 
 DAT_RETURN cr_query(DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param);
 DAT_RETURN cr_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT private_data_size,
 		     const DAT_PVOID private_data);
 DAT_RETURN cr_reject(DAT_CR_HANDLE cr);
+DAT_RETURN cr_handoff(DAT_CR_HANDLE cr, DAT_CONN_QUAL qual);
 
 #endif

@@ -1406,7 +1406,11 @@ DAT_RETURN dat_rmr_free(DAT_RMR_HANDLE rmr);
  * dat_psp_create listens on conn_qual until the service point is freed. Each connection request is
  * a DAT_CONNECTION_REQUEST_EVENT on evd; the first may arrive before the call returns. A request
  * is refused if evd has no room, and the peer receives NON_PEER_REJECTED. flags tells whether the
- * consumer or the provider creates the endpoints, see DAT_PSP_FLAGS.
+ * consumer or the provider creates the endpoints, see DAT_PSP_FLAGS. An endpoint of the provider
+ * comes with the request (local_ep_handle of dat_cr_query). It has the default attributes, no more
+ * RDMA reads than the peer takes and sends, and no zone and EVDs: dat_ep_modify sets them, then
+ * dat_cr_accept is called with a null endpoint. It is destroyed if the request is rejected. Without
+ * memory for it the request is refused.
  *
  * Blocks until it listens. Safe.
  * DAT_INVALID_HANDLE, EVD_CR: evd is invalid or lacks DAT_EVD_CR_FLAG
@@ -1453,8 +1457,10 @@ DAT_RETURN dat_psp_free(DAT_PSP_HANDLE psp);
 /*
  * dat_rsp_create listens on conn_qual for one connection request, for the endpoint ep. ep becomes
  * reserved, and passive when the request arrives as DAT_CONNECTION_REQUEST_EVENT on evd. Then the
- * listener is closed; the handle remains valid for query and free. If ep is null the provider
- * creates an endpoint, as with DAT_PSP_PROVIDER_FLAG.
+ * listener is closed, conn_qual and evd are no longer in use, and a later request is refused as if
+ * nobody listened; the handle remains valid for query and free, and does not prevent a graceful
+ * close of the IA. If ep is null the provider creates an endpoint when the request arrives, as with
+ * DAT_PSP_PROVIDER_FLAG.
  *
  * Blocks until it listens. Safe.
  * DAT_INVALID_HANDLE, EP: invalid; EVD_CR: evd is invalid or lacks DAT_EVD_CR_FLAG
@@ -1468,7 +1474,8 @@ DAT_RETURN dat_rsp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL conn_qual, DAT_EP_HAND
 			  DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *rsp);
 
 /*
- * dat_rsp_query returns the qualifier, EVD and endpoint of a service point.
+ * dat_rsp_query returns the qualifier, EVD and endpoint of a service point. An endpoint that the
+ * provider makes is null until the request has arrived.
  *
  * Safe.
  * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null

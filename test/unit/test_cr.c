@@ -394,6 +394,151 @@ START_TEST(an_unanswered_request_refuses_a_graceful_close)
 }
 END_TEST
 
+/* ---- handoff ---- */
+
+#define OTHER_QUAL 40001
+
+static DAT_PSP_HANDLE psp_other(DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags)
+{
+	DAT_PSP_HANDLE psp = POISON;
+
+	ck_dat(psp_create(server->ia, OTHER_QUAL, evd, flags, &psp));
+	return psp;
+}
+
+START_TEST(a_request_is_handed_to_another_service_point)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(server, 8, DAT_EVD_CR_FLAG);
+	DAT_PSP_HANDLE psp = psp_other(evd, DAT_PSP_CONSUMER_FLAG);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 3, "abc");
+	DAT_CR_ARRIVAL_EVENT_DATA arrival;
+	DAT_CR_PARAM before, after;
+	struct sockaddr_in remote;
+
+	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &before));
+	remote = *(struct sockaddr_in *)before.remote_ia_address_ptr;
+	ck_dat(cr_handoff(cr, OTHER_QUAL));
+	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, &after), BAD_HANDLE(CR));
+	ck_dat_is(cr_handoff(cr, QUAL), BAD_HANDLE(CR));
+	arrival = expect_event(evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data;
+	ck_assert_ptr_eq(arrival.sp_handle.psp_handle, psp);
+	ck_assert_uint_eq(arrival.conn_qual, OTHER_QUAL);
+	ck_dat(cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &after));
+	ck_assert_mem_eq(after.remote_ia_address_ptr, &remote, sizeof(remote));
+	ck_assert_int_eq(after.private_data_size, 3);
+	ck_assert_mem_eq(after.private_data, "abc", 3);
+	ck_dat(cr_handoff(arrival.cr_handle, QUAL)); /* and back */
+	arrival = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			  .event_data.cr_arrival_event_data;
+	ck_dat(psp_free(psp));
+	ck_dat(evd_free(evd));
+	expect_no_event(client->connect_evd);
+	ck_dat(cr_accept(arrival.cr_handle, server->ep, 3, (DAT_PVOID)(uintptr_t) "def"));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	post_recv(server, 1, 0, 64, 0);
+	post_send(client, 2, 0, 64, 0);
+	expect_dto(server->recv_evd, 1, DAT_DTO_SUCCESS);
+}
+END_TEST
+
+/* The endpoints of both service points follow the request. */
+START_TEST(the_endpoints_of_a_handoff_are_as_if_one_was_rejected_and_one_requested)
+{
+	DAT_EP_HANDLE passive = side_create_ep(server, NULL), made, next;
+	DAT_RSP_HANDLE rsp[2];
+	DAT_PSP_HANDLE psp;
+	DAT_CR_HANDLE cr;
+	DAT_CR_PARAM param;
+
+	ck_dat(rsp_create(server->ia, 42000, passive, server->cr_evd, &rsp[0]));
+	ck_dat(rsp_create(server->ia, 42001, server->ep, server->cr_evd, &rsp[1]));
+	ck_dat(psp_create(server->ia, 42002, server->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp));
+	cr = cr_request(client->ep, 0, NULL);
+	ck_dat(cr_handoff(cr, 42000));
+	ck_assert_int_eq(ep_get_state(passive), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+	cr = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		     .event_data.cr_arrival_event_data.cr_handle;
+	ck_dat(cr_handoff(cr, 42002));
+	ck_assert_int_eq(ep_get_state(passive), DAT_EP_STATE_UNCONNECTED);
+	cr = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		     .event_data.cr_arrival_event_data.cr_handle;
+	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
+	made = param.local_ep_handle;
+	ck_assert_int_eq(ep_get_state(made), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+	ck_dat(cr_handoff(cr, 42001));
+	ck_dat_is(ep_free(made), BAD_HANDLE(EP));
+	cr = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+		     .event_data.cr_arrival_event_data.cr_handle;
+	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
+	next = param.local_ep_handle;
+	ck_assert_ptr_eq(next, server->ep);
+	ck_dat_is(cr_handoff(cr, 42000), BAD_ARG(2)); /* it listens no more */
+	ck_dat(cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+END_TEST
+
+START_TEST(a_handoff_that_is_refused_leaves_the_request)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(server, 1, DAT_EVD_CR_FLAG | DAT_EVD_SOFTWARE_FLAG);
+	unsigned eps = obj_count(server->ia, DAT_HANDLE_TYPE_EP);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
+	DAT_PSP_HANDLE psp;
+
+	ck_dat_is(cr_handoff(POISON, QUAL), BAD_HANDLE(CR));
+	ck_dat_is(cr_handoff(cr, OTHER_QUAL), BAD_ARG(2));
+	ck_dat_is(cr_handoff(cr, 0), BAD_ARG(2));
+	ck_dat_is(cr_handoff(cr, QUAL), BAD_ARG(2)); /* its own */
+	/* another IA listens there, even of this process; and another qualifier of that port */
+	ck_dat(psp_create(client->ia, OTHER_QUAL, client->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat_is(cr_handoff(cr, OTHER_QUAL), BAD_ARG(2));
+	ck_dat(psp_free(psp));
+	psp_other(evd, _i ? DAT_PSP_PROVIDER_FLAG : DAT_PSP_CONSUMER_FLAG);
+	ck_dat_is(cr_handoff(cr, OTHER_QUAL - 33534 + 4 * 32001), BAD_ARG(2));
+	post_se(evd, 1);
+	ck_dat_is(cr_handoff(cr, OTHER_QUAL), NO_RESOURCE(MEMORY));
+	expect_se(evd, 1);
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_CR), 1);
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP), eps);
+	expect_no_event(client->connect_evd);
+	ck_dat(cr_accept(cr, server->ep, 0, NULL));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+END_TEST
+
+START_TEST(a_handoff_without_memory_leaves_the_request)
+{
+	unsigned failures = 0, eps = obj_count(server->ia, DAT_HANDLE_TYPE_EP);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
+	DAT_CONN_QUAL from = QUAL, to = OTHER_QUAL, swap;
+	DAT_RETURN ret;
+
+	psp_other(server->cr_evd, DAT_PSP_PROVIDER_FLAG);
+	for (int i = 0; i < 40; i++) {
+		for (unsigned n = 1; alloc_fail_nth(n), ret = cr_handoff(cr, to), alloc_failed();
+		     n++) {
+			ck_dat_is(ret, NO_RESOURCE(MEMORY));
+			ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_CR), 1);
+			ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP),
+					  eps + (from == OTHER_QUAL));
+			expect_no_event(server->cr_evd);
+			failures++;
+		}
+		ck_dat(ret);
+		cr = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			     .event_data.cr_arrival_event_data.cr_handle;
+		swap = from;
+		from = to;
+		to = swap;
+	}
+	ck_assert_uint_ge(failures, 4); /* the rings of the endpoint that is made */
+	expect_no_event(client->connect_evd);
+}
+END_TEST
+
 START_TEST(an_ia_may_connect_to_itself)
 {
 	DAT_PSP_HANDLE psp;
@@ -437,5 +582,10 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_request_may_be_answered_after_the_peer_gave_up, 0, 2);
 	tcase_add_test(cases, an_unanswered_request_refuses_a_graceful_close);
 	tcase_add_test(cases, an_ia_may_connect_to_itself);
+	tcase_add_test(cases, a_request_is_handed_to_another_service_point);
+	tcase_add_test(cases,
+		       the_endpoints_of_a_handoff_are_as_if_one_was_rejected_and_one_requested);
+	tcase_add_loop_test(cases, a_handoff_that_is_refused_leaves_the_request, 0, 2);
+	tcase_add_test(cases, a_handoff_without_memory_leaves_the_request);
 	return run_unit_cases(argc, argv);
 }

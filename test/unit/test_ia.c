@@ -239,21 +239,16 @@ START_TEST(calls_of_the_standard_that_are_absent_say_so)
 {
 	const DAT_PROVIDER *calls;
 	DAT_EP_HANDLE ep = POISON;
-	DAT_RSP_HANDLE rsp = POISON;
 	DAT_SRQ_HANDLE srq = POISON;
 	DAT_DTO_COOKIE cookie = cookie_of(1);
 
 	register_name("roe0", "fake0 0", false);
 	calls = registry.provider;
-	ck_dat_is(calls->cr_handoff_func(NULL, 1), DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->ep_modify_func(NULL, 0, NULL), DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->ep_dup_connect_func(NULL, NULL, 1, 0, NULL, DAT_QOS_BEST_EFFORT),
 		  DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->ep_create_with_srq_func(NULL, NULL, NULL, NULL, NULL, NULL, NULL, &ep),
 		  DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->rsp_create_func(NULL, 1, NULL, NULL, &rsp), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->rsp_query_func(NULL, 0, NULL), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->rsp_free_func(NULL), DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->srq_create_func(NULL, NULL, NULL, &srq), DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->srq_free_func(NULL), DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->srq_post_recv_func(NULL, 0, NULL, cookie), DAT_NOT_IMPLEMENTED);
@@ -261,7 +256,6 @@ START_TEST(calls_of_the_standard_that_are_absent_say_so)
 	ck_dat_is(calls->srq_resize_func(NULL, 1), DAT_NOT_IMPLEMENTED);
 	ck_dat_is(calls->srq_set_lw_func(NULL, 1), DAT_NOT_IMPLEMENTED);
 	ck_assert_ptr_eq(ep, POISON);
-	ck_assert_ptr_eq(rsp, POISON);
 	ck_assert_ptr_eq(srq, POISON);
 }
 END_TEST

@@ -337,6 +337,10 @@ CALL(call_psp_query, psp_query(h, 0, NULL))
 CALL(call_cr_query, cr_query(h, 0, NULL))
 CALL(call_cr_accept, cr_accept(h, NULL, 0, NULL))
 CALL(call_cr_reject, cr_reject(h))
+CALL(call_cr_handoff, cr_handoff(h, 1))
+CALL(call_rsp_create, rsp_create(h, 1, NULL, NULL, NULL))
+CALL(call_rsp_free, rsp_free(h))
+CALL(call_rsp_query, rsp_query(h, 0, NULL))
 CALL(call_ia_close, ia_close(h, DAT_CLOSE_ABRUPT_FLAG))
 CALL(call_ia_query, ia_query(h, NULL, 0, NULL, 0, NULL))
 CALL(call_set, context_set(h, cookie_of(0)))
@@ -393,6 +397,10 @@ static const struct {
 	{ "cr_query", call_cr_query, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
 	{ "cr_accept", call_cr_accept, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
 	{ "cr_reject", call_cr_reject, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
+	{ "cr_handoff", call_cr_handoff, DAT_HANDLE_TYPE_CR, BAD_HANDLE(CR) },
+	{ "rsp_create", call_rsp_create, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
+	{ "rsp_free", call_rsp_free, DAT_HANDLE_TYPE_RSP, BAD_HANDLE(RSP) },
+	{ "rsp_query", call_rsp_query, DAT_HANDLE_TYPE_RSP, BAD_HANDLE(RSP) },
 	{ "ia_close", call_ia_close, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
 	{ "ia_query", call_ia_query, DAT_HANDLE_TYPE_IA, BAD_HANDLE(IA) },
 	{ "set_consumer_context", call_set, OBJ_KINDS, HANDLE1 },
@@ -405,9 +413,10 @@ struct objects {
 	struct side peer;
 	DAT_CNO_HANDLE cno;
 	DAT_PSP_HANDLE psp;
+	DAT_RSP_HANDLE rsp;
 	DAT_CR_HANDLE cr;
 	DAT_RMR_HANDLE rmr;
-	DAT_HANDLE all[9];
+	DAT_HANDLE all[10];
 };
 
 static void objects_create(struct objects *objects)
@@ -417,6 +426,7 @@ static void objects_create(struct objects *objects)
 	side_open(&objects->peer, "fake1");
 	ck_dat(cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &objects->cno));
 	ck_dat(rmr_create(side.pz, &objects->rmr));
+	ck_dat(rsp_create(side.ia, 9, DAT_HANDLE_NULL, side.cr_evd, &objects->rsp));
 	ck_dat(psp_create_any(side.ia, &qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &objects->psp));
 	ck_dat(ep_connect(objects->peer.ep, (DAT_IA_ADDRESS_PTR)&side.address, qual,
 			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
@@ -425,7 +435,7 @@ static void objects_create(struct objects *objects)
 			      .event_data.cr_arrival_event_data.cr_handle;
 	memcpy(objects->all,
 	       (DAT_HANDLE[]){ side.ia, side.ep, side.recv_evd, objects->cno, side.pz, side.lmr,
-			       objects->psp, objects->cr, objects->rmr },
+			       objects->psp, objects->cr, objects->rmr, objects->rsp },
 	       sizeof(objects->all));
 }
 
@@ -433,7 +443,7 @@ static const DAT_HANDLE_TYPE object_kinds[] = { DAT_HANDLE_TYPE_IA,  DAT_HANDLE_
 						DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO,
 						DAT_HANDLE_TYPE_PZ,  DAT_HANDLE_TYPE_LMR,
 						DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_CR,
-						DAT_HANDLE_TYPE_RMR };
+						DAT_HANDLE_TYPE_RMR, DAT_HANDLE_TYPE_RSP };
 
 /* All but null handles, which the registry refuses. */
 START_TEST(a_handle_of_another_kind_is_refused)

@@ -128,21 +128,6 @@ START_TEST(psp_create_checks_its_arguments)
 }
 END_TEST
 
-/* The provider attribute ep_creator says so. */
-START_TEST(endpoints_created_by_the_provider_are_not_supported)
-{
-	DAT_PSP_HANDLE psp = POISON;
-	DAT_CONN_QUAL qual = 77;
-
-	ck_dat_is(psp_create(server->ia, 1, server->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp),
-		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
-	ck_dat_is(psp_create_any(server->ia, &qual, server->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp),
-		  DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
-	ck_assert_ptr_eq(psp, POISON);
-	ck_assert_uint_eq(qual, 77);
-}
-END_TEST
-
 START_TEST(an_address_and_port_has_one_listener)
 {
 	DAT_PSP_HANDLE psp[2] = { POISON, POISON };
@@ -387,6 +372,192 @@ START_TEST(a_thousand_requests_may_arrive_at_once)
 }
 END_TEST
 
+/* ---- endpoints that the provider makes ---- */
+
+static DAT_PSP_HANDLE psp_listen_provider(DAT_EVD_HANDLE evd)
+{
+	DAT_PSP_HANDLE psp = POISON;
+
+	ck_dat(psp_create(server->ia, 40000, evd, DAT_PSP_PROVIDER_FLAG, &psp));
+	return psp;
+}
+
+/* The next request, and the endpoint that it brings. */
+static DAT_CR_HANDLE take_request(DAT_EP_HANDLE *ep)
+{
+	DAT_CR_HANDLE cr = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+				   .event_data.cr_arrival_event_data.cr_handle;
+	DAT_CR_PARAM param;
+
+	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
+	*ep = param.local_ep_handle;
+	return cr;
+}
+
+START_TEST(a_service_point_makes_endpoints_if_asked)
+{
+	DAT_PROVIDER_ATTR attr;
+	DAT_PSP_PARAM param;
+	DAT_PSP_HANDLE psp;
+	DAT_CONN_QUAL qual;
+
+	ck_dat(ia_query(server->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_ALL, &attr));
+	ck_assert_int_eq(attr.ep_creator, DAT_PSP_CREATES_EP_IFASKED);
+	ck_dat(psp_create_any(server->ia, &qual, server->cr_evd, DAT_PSP_PROVIDER_FLAG, &psp));
+	ck_dat(psp_query(psp, DAT_PSP_FIELD_ALL, &param));
+	ck_assert_int_eq(param.psp_flags, DAT_PSP_PROVIDER_FLAG);
+	ck_dat(psp_free(psp));
+}
+END_TEST
+
+/* It has the defaults, but no more RDMA reads than the peer takes and sends. */
+START_TEST(each_request_brings_an_endpoint_of_its_own)
+{
+	DAT_EP_ATTR attr = ep_attr_default(client), made;
+	DAT_EP_PARAM param;
+	DAT_EP_HANDLE ep[2], from;
+	DAT_CR_HANDLE cr[2];
+
+	psp_listen_provider(server->cr_evd);
+	attr.max_rdma_read_in = 3;
+	attr.max_rdma_read_out = 5;
+	from = side_create_ep(client, &attr);
+	ck_dat(ep_connect(from, (DAT_IA_ADDRESS_PTR)&server->address, 40000, DAT_TIMEOUT_INFINITE,
+			  0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	psp_request(40000);
+	for (int i = 0; i < 2; i++)
+		cr[i] = take_request(&ep[i]);
+	ck_assert_ptr_ne(ep[0], ep[1]);
+	made = ep_attr_default(server);
+	made.max_rdma_read_in = 5;
+	made.max_rdma_read_out = 3;
+	ck_dat(ep_query(ep[0], DAT_EP_FIELD_ALL, &param));
+	ck_assert_mem_eq(&param.ep_attr, &made, sizeof(made));
+	ck_assert_int_eq(param.ep_state, DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+	ck_assert_ptr_eq(param.ia_handle, server->ia);
+	ck_assert_ptr_null(param.pz_handle);
+	ck_assert_ptr_null(param.recv_evd_handle);
+	ck_assert_ptr_null(param.request_evd_handle);
+	ck_assert_ptr_null(param.connect_evd_handle);
+	ck_assert_uint_eq(((struct sockaddr_in *)param.remote_ia_address_ptr)->sin_addr.s_addr,
+			  client->address.sin_addr.s_addr);
+	ck_assert_uint_ne(param.remote_port_qual, 0);
+	ck_assert_uint_eq(fake_alive(FAKE_QP), 4); /* of the two sides, and of the client's two */
+	for (int i = 0; i < 2; i++) {
+		ck_dat(cr_reject(cr[i]));
+		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+		ck_dat_is(ep_free(ep[i]), BAD_HANDLE(EP)); /* it went with its request */
+	}
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP), 1);
+}
+END_TEST
+
+START_TEST(an_endpoint_of_the_provider_is_incomplete_at_first)
+{
+	DAT_EP_HANDLE ep;
+	DAT_CR_HANDLE cr;
+
+	psp_listen_provider(server->cr_evd);
+	psp_request(40000);
+	cr = take_request(&ep);
+	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), BAD_HANDLE(EP));
+	ck_dat_is(cr_accept(cr, ep, 0, NULL), BAD_HANDLE(EP));
+	ck_dat_is(cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+	ck_dat(cr_reject(cr));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+END_TEST
+
+START_TEST(the_endpoint_of_a_request_that_vanished_waits_for_the_answer)
+{
+	DAT_EP_HANDLE from, ep;
+	DAT_CR_HANDLE cr;
+
+	psp_listen_provider(server->cr_evd);
+	from = psp_request(40000);
+	cr = take_request(&ep);
+	ck_dat(ep_disconnect(from, DAT_CLOSE_ABRUPT_FLAG));
+	fake_wait_idle(0);
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+	ck_dat(cr_reject(cr));
+	ck_dat_is(ep_query(ep, 0, &(DAT_EP_PARAM){ 0 }), BAD_HANDLE(EP));
+}
+END_TEST
+
+START_TEST(a_request_whose_endpoint_can_not_be_told_of_is_rejected)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(server, 1, DAT_EVD_CR_FLAG | DAT_EVD_SOFTWARE_FLAG);
+
+	psp_listen_provider(evd);
+	post_se(evd, 1);
+	psp_request(40000);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP), 1);
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_CR), 0);
+	expect_se(evd, 1);
+	psp_request(40000);
+	expect_event(evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP), 2);
+}
+END_TEST
+
+/* Each allocation that the service thread makes for a request fails in turn. */
+START_TEST(a_request_without_memory_for_its_endpoint_is_rejected)
+{
+	unsigned rejected = 0, made = 0;
+	DAT_EP_HANDLE from[30];
+	DAT_EVENT event;
+
+	psp_listen_provider(server->cr_evd);
+	for (int i = 0; i < COUNT(from); i++)
+		from[i] = side_create_ep(client, NULL);
+	fake_wait_idle(0);
+	alloc_starve_others(true);
+	for (int i = 0; i < COUNT(from); i++) {
+		ck_dat(ep_connect(from[i], (DAT_IA_ADDRESS_PTR)&server->address, 40000,
+				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+				  DAT_CONNECT_DEFAULT_FLAG));
+		fake_wait_idle(0);
+		if (evd_dequeue(client->connect_evd, &event) == DAT_SUCCESS) {
+			ck_assert_int_eq(event.event_number,
+					 DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+			rejected++;
+		} else {
+			made++;
+		}
+		ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_CR), made);
+		ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP), made + 1);
+		ck_assert_uint_eq(fake_alive(FAKE_CONN), 2 * made);
+	}
+	alloc_starve_others(false);
+	ck_assert_uint_gt(rejected, 0);
+	psp_request(40000);
+	expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+}
+END_TEST
+
+START_TEST(a_close_takes_down_the_endpoints_of_waiting_requests)
+{
+	DAT_EP_HANDLE ep;
+	DAT_CR_HANDLE cr;
+
+	ck_dat(psp_free(psp_listen_provider(server->cr_evd)));
+	psp_listen_provider(server->cr_evd);
+	psp_request(40000);
+	cr = take_request(&ep);
+	ck_dat_is(ep_free(ep), BAD_STATE(EP_TENTCONNPENDING));
+	ck_dat_is(ia_close(server->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	free(server->memory);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(ep_free(ep), BAD_HANDLE(EP));
+	*server = (struct side){ 0 };
+	side_open(server, "fake1");
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("service points");
@@ -395,7 +566,6 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, qualifiers_map_to_ports, 0, COUNT(ports));
 	tcase_add_test(cases, a_freed_psp_is_refused);
 	tcase_add_test(cases, psp_create_checks_its_arguments);
-	tcase_add_test(cases, endpoints_created_by_the_provider_are_not_supported);
 	tcase_add_test(cases, an_address_and_port_has_one_listener);
 	tcase_add_loop_test(cases, a_failed_listen_changes_nothing, 0, COUNT(listen_failures));
 	tcase_add_test(cases, psp_create_without_memory_changes_nothing);
@@ -406,5 +576,12 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, requests_beyond_the_queue_are_rejected);
 	tcase_add_test(cases, a_request_without_memory_is_rejected);
 	tcase_add_test(cases, a_thousand_requests_may_arrive_at_once);
+	tcase_add_test(cases, a_service_point_makes_endpoints_if_asked);
+	tcase_add_test(cases, each_request_brings_an_endpoint_of_its_own);
+	tcase_add_test(cases, an_endpoint_of_the_provider_is_incomplete_at_first);
+	tcase_add_test(cases, the_endpoint_of_a_request_that_vanished_waits_for_the_answer);
+	tcase_add_test(cases, a_request_whose_endpoint_can_not_be_told_of_is_rejected);
+	tcase_add_test(cases, a_request_without_memory_for_its_endpoint_is_rejected);
+	tcase_add_test(cases, a_close_takes_down_the_endpoints_of_waiting_requests);
 	return run_unit_cases(argc, argv);
 }
