@@ -7,6 +7,7 @@
 
 void add_limit_cases(TCase *cases);
 void add_memory_cases(TCase *cases);
+void add_sheet_cases(TCase *cases);
 void add_window_cases(TCase *cases);
 
 #endif

@@ -33,6 +33,8 @@
 
 /* "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)"; in a buffer of this thread. */
 const char *status_text(DAT_RETURN ret);
+/* "ESTABLISHED", or "unknown". */
+const char *event_name(DAT_EVENT_NUMBER number);
 
 /* @call returns exactly @want. */
 #define ck_dat_is(call, want)                                                                      \
@@ -116,6 +118,8 @@ void device_choose_names(const char *library);
 
 const struct device *device(void);
 bool device_has(unsigned needs); /* enum need */
+/* Why a case with these needs cannot run. NULL: it can. */
+const char *device_lack(unsigned needs);
 
 enum end { SERVER, CLIENT, ENDS };
 

@@ -122,8 +122,7 @@ static bool has_huge_pages(void)
 	return free_pages > 0;
 }
 
-/* Why a case with these needs cannot run. NULL: it can. */
-static const char *lack_of(unsigned needs)
+const char *device_lack(unsigned needs)
 {
 	if (needs & NEEDS_HUGE_PAGES && !has_huge_pages())
 		return "the system has no free huge pages, see /proc/sys/vm/nr_hugepages";
@@ -137,7 +136,7 @@ static const char *lack_of(unsigned needs)
 
 bool device_has(unsigned needs)
 {
-	return !lack_of(needs);
+	return !device_lack(needs);
 }
 
 /* ---- names in dat.conf ---- */
@@ -299,7 +298,7 @@ void device_choose_names(const char *library)
 void add_device_cases(TCase *tcase, const struct device_case *cases, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *why = chosen ? lack_of(cases[i].needs) : NULL;
+		const char *why = chosen ? device_lack(cases[i].needs) : NULL;
 
 		if (why)
 			case_skip(tcase, cases[i].test, why);

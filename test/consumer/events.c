@@ -41,7 +41,7 @@ static const struct {
 	{ DAT_SOFTWARE_EVENT, "SOFTWARE" },
 };
 
-static const char *name_of_event(DAT_EVENT_NUMBER number)
+const char *event_name(DAT_EVENT_NUMBER number)
 {
 	for (size_t i = 0; i < COUNT(event_names); i++)
 		if (event_names[i].number == number)
@@ -58,7 +58,7 @@ static const char *event_text(const DAT_EVENT *event, char text[160])
 			 dto->ep_handle, (unsigned long long)dto->user_cookie.as_64, dto->status,
 			 (unsigned long long)dto->transfered_length);
 	else
-		snprintf(text, 160, "%s (0x%x)", name_of_event(event->event_number),
+		snprintf(text, 160, "%s (0x%x)", event_name(event->event_number),
 			 event->event_number);
 	return text;
 }
@@ -91,12 +91,12 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 
 DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
 {
-	DAT_EVENT event = next_event(evd, name_of_event(number));
+	DAT_EVENT event = next_event(evd, event_name(number));
 	char text[160];
 
 	if (event.event_number != number)
 		ck_abort_msg("%s:%d: %s, not %s", test_file, test_line, event_text(&event, text),
-			     name_of_event(number));
+			     event_name(number));
 	return event;
 }
 
@@ -156,9 +156,8 @@ DAT_EVENT expect_connection_of(const struct side *side, DAT_EP_HANDLE ep, DAT_EV
 	DAT_EVENT event = expect_event(side->connect_evd, number);
 
 	if (event.event_data.connect_event_data.ep_handle != ep)
-		ck_abort_msg("%s:%d: %s of %p, not of %p", test_file, test_line,
-			     name_of_event(number), event.event_data.connect_event_data.ep_handle,
-			     ep);
+		ck_abort_msg("%s:%d: %s of %p, not of %p", test_file, test_line, event_name(number),
+			     event.event_data.connect_event_data.ep_handle, ep);
 	return event;
 }
 

@@ -2,10 +2,14 @@
 /* The runner of the test programs: see run.h. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "run.h"
 
@@ -30,15 +34,19 @@ struct group {
 	struct fixture fixtures[FIXTURES];
 	unsigned n_fixtures;
 	double timeout; /* seconds, 0: CASE_TIMEOUT */
+	bool shared;	/* one process runs its cases */
 };
 
+enum result { NOT_RUN, PASSED, FAILED, SKIPPED, RESULTS };
+
 struct test_case {
-	char name[128]; /* as --list prints it */
+	char name[256]; /* as --list prints it */
 	const struct group *group;
 	const TTest *test;
 	int signal, exit_status;
 	int i;		  /* the loop variable */
 	const char *skip; /* why it is not run, or NULL */
+	bool named;	  /* the scoreboard counts it */
 	bool chosen;
 };
 
@@ -46,6 +54,7 @@ static struct group *groups;
 static struct test_case *cases;
 static size_t n_cases;
 static const char *skip_all;
+static unsigned char *results; /* enum result of each case; processes that run cases write it */
 
 /* ---- registration ---- */
 
@@ -90,6 +99,21 @@ void case_add(TCase *tcase, const TTest *test, int signal, int exit_status, int 
 		if (loop)
 			snprintf(new->name, sizeof(new->name), "%s:%d", test->name, i);
 	}
+}
+
+void case_add_named(TCase *tcase, const TTest *test, const char *name, int i, const char *skip)
+{
+	struct test_case *new = new_case(tcase, test);
+
+	new->i = i;
+	new->skip = skip;
+	new->named = true;
+	snprintf(new->name, sizeof(new->name), "%s: %s", test->name, name);
+}
+
+void case_share_process(TCase *tcase)
+{
+	group_of(tcase)->shared = true;
 }
 
 void case_skip(TCase *tcase, const TTest *test, const char *why)
@@ -154,30 +178,98 @@ static void print_result(TestResult *result)
 	putchar('\n');
 }
 
-static bool run_case(const struct test_case *this, size_t number, enum fork_status fork_status)
+static enum result run_case(const struct test_case *this, size_t number, enum fork_status status)
 {
 	SRunner *runner;
-	TestResult **results;
+	TestResult **of_runner;
 	bool passed;
 
 	if (this->skip) {
 		printf("ok %zu - %s # SKIP %s\n", number, this->name, this->skip);
 		fflush(stdout);
-		return true;
+		return SKIPPED;
 	}
-	runner = runner_of(this, fork_status);
+	runner = runner_of(this, status);
 	srunner_run(runner, "", this->name, CK_SILENT); /* whatever CK_RUN_CASE says */
 	passed = srunner_ntests_run(runner) == 1 && srunner_ntests_failed(runner) == 0;
 	printf("%sok %zu - %s\n", passed ? "" : "not ", number, this->name);
 	if (!passed) {
-		results = srunner_results(runner);
+		of_runner = srunner_results(runner);
 		for (int i = 0; i < srunner_ntests_run(runner); i++)
-			print_result(results[i]);
-		free(results);
+			print_result(of_runner[i]);
+		free(of_runner);
 	}
 	fflush(stdout); /* the next case writes to the same file, from its own process */
 	srunner_free(runner);
-	return passed;
+	return passed ? PASSED : FAILED;
+}
+
+/* In seconds, as Check extends the limits of the cases that it runs in processes of their own. */
+static unsigned shared_time_limit(const struct group *group)
+{
+	const char *multiplier = getenv("CK_TIMEOUT_MULTIPLIER");
+	double limit = group->timeout ? group->timeout : CASE_TIMEOUT;
+
+	return (unsigned)(limit * (multiplier && atoi(multiplier) > 0 ? atoi(multiplier) : 1));
+}
+
+/* The chosen cases of the group of case @i, up to the next case of another group. */
+static void run_group(size_t i, size_t number)
+{
+	const struct group *group = cases[i].group;
+
+	for (; i < n_cases && cases[i].group == group; i++) {
+		if (!cases[i].chosen)
+			continue;
+		alarm(shared_time_limit(group)); /* ends this process */
+		results[i] = (unsigned char)run_case(&cases[i], number++, CK_NOFORK);
+	}
+}
+
+/* Case @i has ended the process that ran it. */
+static void print_end(size_t i, size_t number, int status)
+{
+	printf("not ok %zu - %s\n# the process ended ", number, cases[i].name);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		printf("by the time limit\n");
+	else if (WIFSIGNALED(status))
+		printf("by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		printf("with status %d\n", WEXITSTATUS(status));
+	fflush(stdout);
+}
+
+/*
+ * Runs case @i and what follows in its group, in one process as long as none of them ends it.
+ * false: that process failed after its cases.
+ */
+static bool run_shared(size_t i, size_t number)
+{
+	const struct group *group = cases[i].group;
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		abort();
+	if (pid == 0) {
+		run_group(i, number);
+		exit(0); /* the sanitizers look for leaks in exit */
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	for (; i < n_cases && cases[i].group == group; i++) {
+		if (!cases[i].chosen)
+			continue;
+		if (results[i] == NOT_RUN) {
+			print_end(i, number, status);
+			results[i] = FAILED;
+			return true;
+		}
+		number++;
+	}
+	if (status)
+		printf("Bail out! The process of these cases ended with status %#x\n", status);
+	return status == 0;
 }
 
 static int run_chosen(enum fork_status fork_status)
@@ -187,12 +279,59 @@ static int run_chosen(enum fork_status fork_status)
 
 	for (size_t i = 0; i < n_cases; i++)
 		n += cases[i].chosen;
+	results = mmap(NULL, n_cases, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (results == MAP_FAILED)
+		abort();
 	printf("1..%zu\n", n);
 	fflush(stdout);
-	for (size_t i = 0; i < n_cases; i++)
-		if (cases[i].chosen)
-			passed = run_case(&cases[i], ++number, fork_status) && passed;
+	for (size_t i = 0; i < n_cases; i++) {
+		if (!cases[i].chosen)
+			continue;
+		number++;
+		if (results[i] == NOT_RUN && cases[i].group->shared && fork_status != CK_NOFORK)
+			passed = run_shared(i, number) && passed;
+		else if (results[i] == NOT_RUN)
+			results[i] = (unsigned char)run_case(&cases[i], number, fork_status);
+		passed = passed && results[i] != FAILED;
+	}
 	return !passed;
+}
+
+/* ---- the scoreboard ---- */
+
+static void print_score(const char *name, const unsigned counts[RESULTS])
+{
+	printf("# %-32s %6u %6u %6u %6u\n", name, counts[PASSED] + counts[FAILED] + counts[SKIPPED],
+	       counts[PASSED], counts[FAILED], counts[SKIPPED]);
+}
+
+/* Whether a case before @i belongs to the same test. */
+static bool is_counted(size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (cases[k].named && !strcmp(cases[k].test->name, cases[i].test->name))
+			return true;
+	return false;
+}
+
+static void print_scoreboard(void)
+{
+	unsigned all[RESULTS] = { 0 };
+
+	printf("# %-32s %6s %6s %6s %6s\n", "", "rows", "passed", "failed", "skipped");
+	for (size_t i = 0; i < n_cases; i++) {
+		unsigned counts[RESULTS] = { 0 };
+
+		if (!cases[i].named || is_counted(i))
+			continue;
+		for (size_t k = i; k < n_cases; k++)
+			if (cases[k].named && !strcmp(cases[k].test->name, cases[i].test->name))
+				counts[results[k]]++;
+		for (unsigned k = 0; k < RESULTS; k++)
+			all[k] += counts[k];
+		print_score(cases[i].test->name, counts);
+	}
+	print_score("all", all);
 }
 
 /* ---- the command line ---- */
@@ -208,10 +347,13 @@ static const char *program_name(void)
 static int usage(FILE *out, int status)
 {
 	fprintf(out,
-		"usage: %s [--no-fork] [NAME...]  run the cases of these names, or all\n"
-		"       %s --list                 print the names of the cases, one a line\n"
-		"Each case runs in a process of its own, and has a time limit; with --no-fork it\n"
-		"runs in this one and has none. Results are printed as TAP.\n"
+		"usage: %s [--no-fork] [--scoreboard] [NAME...]\n"
+		"                         run the cases of these names, or all\n"
+		"       %s --list         print the names of the cases, one a line\n"
+		"Each case runs in a process of its own, or in one that it shares with its group, "
+		"and\n"
+		"has a time limit; with --no-fork all run in this one and have none. Results are\n"
+		"printed as TAP, and with --scoreboard they are counted.\n"
 		"Status: 0 passed, 1 a case failed, 2 wrong usage.\n",
 		program_name(), program_name());
 	return status;
@@ -254,16 +396,20 @@ static bool choose_all(int n, char **names)
 int run_cases(int argc, char **argv)
 {
 	enum fork_status fork_status = CK_FORK_GETENV;
-	int at;
+	bool scoreboard = false;
+	int at, status;
 
 	for (at = 1; at < argc && argv[at][0] == '-'; at++) {
 		if (!strcmp(argv[at], "--help"))
 			return usage(stdout, 0);
 		if (!strcmp(argv[at], "--list"))
 			return list_names();
-		if (strcmp(argv[at], "--no-fork"))
+		if (!strcmp(argv[at], "--no-fork"))
+			fork_status = CK_NOFORK;
+		else if (!strcmp(argv[at], "--scoreboard"))
+			scoreboard = true;
+		else
 			return usage(stderr, 2);
-		fork_status = CK_NOFORK;
 	}
 	if (!choose_all(argc - at, argv + at))
 		return 2;
@@ -272,5 +418,8 @@ int run_cases(int argc, char **argv)
 		return 0;
 	}
 	unsetenv("CK_TAP_LOG_FILE_NAME"); /* or Check prints TAP of its own in between */
-	return run_chosen(fork_status);
+	status = run_chosen(fork_status);
+	if (scoreboard)
+		print_scoreboard();
+	return status;
 }

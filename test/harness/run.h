@@ -8,10 +8,12 @@
  * which runs each case in a process of its own and prints TAP. Cases can be chosen by name:
  *
  *	program [--no-fork] [NAME...]	run the cases of these names, or all
+ *	program --scoreboard ...	count the results of each test that has named cases
  *	program --list			print the names, one a line
  *	program --help
  *
- * The iterations of a loop test are cases called name:0, name:1, ...; "name" means all of them.
+ * The iterations of a loop test are cases called name:0, name:1, ...; "name" means all of them, and
+ * likewise of a test with named cases.
  */
 #ifndef RUN_H
 #define RUN_H
@@ -33,6 +35,12 @@
  */
 void case_add(TCase *tcase, const TTest *test, int signal, int exit_status, int from, int to);
 
+/*
+ * Registers @test as one case that is called "@test: @name", which the scoreboard counts. Its loop
+ * variable is @i. @skip: why it is not run, or NULL. The strings must stay.
+ */
+void case_add_named(TCase *tcase, const TTest *test, const char *name, int i, const char *skip);
+
 /* Registers @test as one case that is not run: TAP reports it as skipped, with @why. */
 void case_skip(TCase *tcase, const TTest *test, const char *why);
 
@@ -41,6 +49,13 @@ void case_skip(TCase *tcase, const TTest *test, const char *why);
  * process of the case. @tcase NULL: of every case, after the set-ups of its own TCase.
  */
 void case_fixture(TCase *tcase, SFun setup, SFun teardown);
+
+/*
+ * The cases of @tcase run one after the other in one process, so that they can share what is
+ * expensive to set up. If one of them ends that process, it has failed, and the next begins a new
+ * one.
+ */
+void case_share_process(TCase *tcase);
 
 /* The limit of one case of @tcase. Without a call it is 300 seconds. */
 void case_timeout(TCase *tcase, double seconds);
