@@ -972,7 +972,8 @@ DAT_RETURN dat_evd_resize(DAT_EVD_HANDLE evd, DAT_COUNT evd_qlen);
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG1: the EVD lacks DAT_EVD_SOFTWARE_FLAG; ARG2: event is null or has
  *	another number
- * DAT_QUEUE_FULL: evd_qlen events are queued; no asynchronous overflow event is queued
+ * DAT_QUEUE_FULL: evd_qlen software events, connection requests and asynchronous errors are queued;
+ *	no asynchronous overflow event is queued
  * Source: dat_evd_post_se(3DAT)
  */
 DAT_RETURN dat_evd_post_se(DAT_EVD_HANDLE evd, const DAT_EVENT *event);
@@ -1005,9 +1006,9 @@ DAT_RETURN dat_evd_query(DAT_EVD_HANDLE evd, DAT_EVD_PARAM_MASK mask, DAT_EVD_PA
  * dat_evd_free destroys an EVD and the events on it; the objects that those belong to are
  * unaffected. If it was the last EVD of its CNO, threads that wait on the CNO return with
  * DAT_HANDLE_NULL, and an agent that is set is called with DAT_HANDLE_NULL. A thread that waits on
- * the EVD returns with DAT_ABORT, and the call blocks until it has left.
+ * the EVD returns with DAT_ABORT.
  *
- * Unsafe.
+ * Blocks until a thread that waited has left. Unsafe.
  * DAT_INVALID_STATE, EVD_IN_USE: an endpoint, a service point or an IA uses it
  * Source: dat_evd_free(3DAT); what a waiting thread returns is our choice.
  */
@@ -1081,7 +1082,7 @@ DAT_RETURN dat_ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_
  *	0; ARG8: unknown flags
  * DAT_INVALID_ADDRESS, MALFORMED: unknown family (AF_UNSPEC is taken for IPv4); UNSUPPORTED:
  *	multicast, broadcast, unspecified, or a family that this interface lacks; UNREACHABLE: no
- *	route
+ *	route, or the interface has lost its address
  * DAT_INVALID_STATE, EP_<state>: not unconnected; EP_NOTREADY: it has no protection zone
  * DAT_MODEL_NOT_SUPPORTED: quality of service, or multipath
  * DAT_INSUFFICIENT_RESOURCES, TEP: the transport has no more connections
@@ -1098,9 +1099,9 @@ DAT_RETURN dat_ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_CONN
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG3: timeout is 0; ARG4: private_data_size; ARG5: private_data
- * DAT_INVALID_STATE, EP_<state>: ep is not unconnected, or dup_ep is not connected or, with
- *	EP_CONNECTED, has accepted its connection All other errors and the events are those of
- *	dat_ep_connect.
+ * DAT_INVALID_STATE, EP_<state>: ep is not unconnected, or dup_ep is not connected; EP_CONNECTED:
+ *	dup_ep has accepted its connection
+ * All other errors, and the events, are those of dat_ep_connect.
  * Source: dat_ep_dup_connect(3DAT)
  */
 DAT_RETURN dat_ep_dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE dup_ep, DAT_TIMEOUT timeout,
@@ -1394,7 +1395,7 @@ DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_
  * dat_rmr_free destroys a window, bound or not. Peers that use its context fail as after
  * dat_lmr_free. The completion of a bind in flight is still delivered.
  *
- * Unsafe.
+ * Blocks for the kernel's work. Unsafe.
  * DAT_INVALID_HANDLE, RMR: not a live window
  * Source: dat_rmr_free(3DAT)
  */
@@ -1418,6 +1419,7 @@ DAT_RETURN dat_rmr_free(DAT_RMR_HANDLE rmr);
  *	psp is null
  * DAT_CONN_QUAL_IN_USE: conn_qual is in use, or another qualifier with the same port
  * DAT_MODEL_NOT_SUPPORTED: ep_creator does not allow flags
+ * DAT_INVALID_ADDRESS, UNREACHABLE: the interface has lost its address
  * DAT_INSUFFICIENT_RESOURCES, DEVICE: the transport has no more listeners
  * Source: dat_psp_create(3DAT)
  */
@@ -1429,7 +1431,8 @@ DAT_RETURN dat_psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL conn_qual, DAT_EVD_HAN
  *
  * Blocks until it listens. Safe.
  * DAT_INVALID_PARAMETER, ARG2: conn_qual is null
- * DAT_CONN_QUAL_UNAVAILABLE: no qualifier is free Otherwise as dat_psp_create.
+ * DAT_CONN_QUAL_UNAVAILABLE: no qualifier is free
+ * Otherwise as dat_psp_create.
  * Source: dat_psp_create_any(3DAT)
  */
 DAT_RETURN dat_psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL *conn_qual, DAT_EVD_HANDLE evd,
@@ -1467,6 +1470,7 @@ DAT_RETURN dat_psp_free(DAT_PSP_HANDLE psp);
  * DAT_INVALID_PARAMETER, ARG2: conn_qual is 0, or a port that needs privileges; ARG5: rsp is null
  * DAT_INVALID_STATE, EP_<state>: ep is not unconnected
  * DAT_CONN_QUAL_IN_USE: conn_qual is in use, or another qualifier with the same port
+ * DAT_INVALID_ADDRESS, UNREACHABLE: the interface has lost its address
  * DAT_INSUFFICIENT_RESOURCES, DEVICE: the transport has no more listeners
  * Source: dat_rsp_create(3DAT); how long the handle is valid is our choice.
  */
@@ -1612,6 +1616,8 @@ DAT_RETURN dat_srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
  * DAT_INVALID_PARAMETER, ARG1: max_to_return is 0, and *num is set to the number of entries; or it
  *	is negative
  * DAT_INVALID_PARAMETER, ARG2: num is null; ARG3: list, or one of the pointers to be used, is null
+ * DAT_INVALID_STATE: the process is exiting, or it was forked while another thread opened or closed
+ *	an IA
  * Source: dat_registry_list_providers(3DAT); success with a short list is our choice, OFED's.
  */
 DAT_RETURN dat_registry_list_providers(DAT_COUNT max_to_return, DAT_COUNT *num,

@@ -29,8 +29,8 @@ typedef void (*DAT_PROVIDER_FINI_FUNC)(const DAT_PROVIDER_INFO *info);
  * info, or nothing if it fails, and then the open fails with DAT_PROVIDER_NOT_FOUND. instance_data
  * is the seventh field of the line in dat.conf, unchanged.
  *
- * Called by one thread at a time. It must not call dat_ia_open or dat_ia_close, because a registry
- * may hold its lock.
+ * Called by one thread at a time for a name, for different names perhaps by several. It must not
+ * call dat_ia_open or dat_ia_close, because a registry may hold its lock.
  * Source: dat_provider_init(3DAT)
  */
 void DAT_PROVIDER_INIT_FUNC_NAME(const DAT_PROVIDER_INFO *info, const char *instance_data);
@@ -64,7 +64,8 @@ DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PRO
  * No instance of the name may be open.
  *
  * Safe; may be called from dat_provider_fini.
- * DAT_INVALID_PARAMETER, ARG1: provider is null; ARG2: info is null
+ * DAT_INVALID_PARAMETER, ARG1: provider is null; ARG2: info is null, or its name is empty or not
+ *	terminated
  * DAT_PROVIDER_NOT_FOUND, NAME_NOT_REGISTERED: it is not registered
  * DAT_PROVIDER_IN_USE: an instance is open
  * DAT_INVALID_STATE: the process is exiting

@@ -91,9 +91,9 @@ struct dat_lmr_param {
 };
 
 /*
- * Called with its instance data and the EVD that triggered the CNO, on the thread that queued the
- * event: one of the provider, or that of the consumer within dat_evd_post_se. It must not block or
- * free DAT objects. DAT_HANDLE_NULL: the IA was closed, or the last EVD of the CNO was freed.
+ * Called with its instance data and the EVD that triggered the CNO last, on a thread of the
+ * provider, which does nothing else meanwhile. It must not block or free DAT objects.
+ * DAT_HANDLE_NULL: the IA was closed, or the last EVD of the CNO was freed.
  */
 typedef void (*DAT_AGENT_FUNC)(DAT_PVOID instance_data, DAT_EVD_HANDLE evd);
 
@@ -263,8 +263,8 @@ DAT_RETURN dat_lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE mem_type, DAT_REGION_DE
  * DAT_INVALID_HANDLE, IA or CNO
  * DAT_INVALID_PARAMETER, ARG2: evd_qlen is 0 or less; ARG4: no stream, an unknown one, or two that
  *	evd_stream_merging_supported excludes; ARG5: evd is null
- * DAT_INSUFFICIENT_RESOURCES, TEVD: evd_qlen is above max_evd_qlen, or the device has no more
- *	queues
+ * DAT_INSUFFICIENT_RESOURCES, TEVD: evd_qlen is above max_evd_qlen, the device has no more queues,
+ *	or the process no file descriptor for one
  * Source: uDAPL 1.2; there is no manual page for it, so its errors are our choice.
  */
 DAT_RETURN dat_evd_create(DAT_IA_HANDLE ia, DAT_COUNT evd_qlen, DAT_CNO_HANDLE cno,
@@ -311,7 +311,8 @@ DAT_RETURN dat_evd_disable(DAT_EVD_HANDLE evd);
  * Blocks until then; a thread can be cancelled while it sleeps. Safe.
  * DAT_TIMEOUT_EXPIRED: no event was dequeued; *nmore is the number queued
  * DAT_INTERRUPTED_CALL: a signal handler ran; otherwise as the time-out
- * DAT_ABORT: the IA was closed abruptly, or the EVD freed
+ * DAT_ABORT: the IA was closed abruptly, or the EVD freed; *nmore is the number queued
+ * DAT_INSUFFICIENT_RESOURCES, TEVD: the process has no file descriptor for a thread that sleeps
  * DAT_INVALID_PARAMETER, ARG3: threshold; ARG4: event is null; ARG5: nmore is null
  * DAT_INVALID_STATE, EVD_WAITER: a thread waits already; EVD_UNWAITABLE: it is unwaitable, or
  *	became so during the wait
@@ -381,7 +382,7 @@ DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PA
 /*
  * dat_cno_free destroys a CNO that is not in use.
  *
- * Unsafe.
+ * Blocks while its agent runs, unless the agent calls it. Unsafe.
  * DAT_INVALID_STATE, CNO_IN_USE: an EVD refers to it, or a thread waits on it
  * Source: dat_cno_free(3DAT)
  */
@@ -397,6 +398,7 @@ DAT_RETURN dat_cno_free(DAT_CNO_HANDLE cno);
  * DAT_QUEUE_EMPTY: the time-out expired; *evd is DAT_HANDLE_NULL. Returned without a class, as
  *	0x000d0000
  * DAT_INTERRUPTED_CALL: a signal handler ran
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: the process has no file descriptor for a thread that sleeps
  * DAT_INVALID_PARAMETER, ARG3: evd is null
  * Source: dat_cno_wait(3DAT); the missing class is our choice, because programs compare the whole
  *	word.
