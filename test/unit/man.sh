@@ -1,10 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# The manual pages: mandoc has no warning, synopses and names agree with the public headers, and
-# examples compile. Prints TAP.
+# The manual pages: mandoc and groff have no warning; every public function has a page, whose
+# synopsis, statuses, blocking and thread safety are those of the public headers; examples compile;
+# the pages have every environment variable, range and debug bit of the code, and no other. Prints
+# TAP.
 
 cd "${top_srcdir:-.}" || exit 99
 cc=${CC:-cc}
+headers='include/dat/dat.h include/dat/udat.h include/dat/dat_registry.h'
 number=0
 
 # result NAME PROBLEMS: a list of none is good
@@ -18,22 +21,122 @@ result() {
 	fi
 }
 
-lint() {
-	if command -v mandoc >/dev/null; then
-		result "$1 is good mdoc" "$(mandoc -Tlint -W warning "$1" 2>&1)"
+# check NAME COMMAND...: it prints problems; its own errors are problems, too
+check() {
+	name=$1
+	shift
+	result "$name" "$("$@" 2>&1)"
+}
+
+# check_by TOOL NAME COMMAND...: skipped where there is no such tool
+check_by() {
+	tool=$1 name=$2
+	shift
+	if command -v "$tool" >/dev/null; then
+		check "$@"
 	else
 		number=$((number + 1))
-		echo "ok $number - $1 is good mdoc # SKIP no mandoc (Debian: mandoc)"
+		echo "ok $number - $name # SKIP there is no $tool"
 	fi
 }
 
-# The calls that the headers declare, one per line, each parameter with type and name.
+# ---- what the headers say
+
+# The functions that the headers declare, one per line, each parameter with type and name.
+# dat_ia_open is a macro with the first parameters of dat_ia_openv.
 declared() {
-	sed 's,/\*.*\*/,,; /\/\*/,/\*\//d' include/dat/dat.h include/dat/udat.h | tr '\n\t' '  ' |
-		grep -o 'DAT_RETURN dat_[a-z_]*([^)]*)' | tr -s ' '
+	# shellcheck disable=SC2086 # paths without blanks
+	sed 's/DAT_PROVIDER_INIT_FUNC_NAME(/dat_provider_init(/
+		s/DAT_PROVIDER_FINI_FUNC_NAME(/dat_provider_fini(/
+		s,/\*.*\*/,,; /\/\*/,/\*\//d; /^#/d' $headers | tr '\n\t' '  ' | tr -s ' ' |
+		grep -o '\(DAT_RETURN\|void\) dat_[a-z_]*([^)]*)' |
+		sed 'p; /dat_ia_openv(/!d; s/dat_ia_openv/dat_ia_open/; s/, DAT_UINT32 major.*/)/'
 }
 
-# The same for the synopsis of a page.
+# For each function the lines of its comment: NAME TEXT.
+commented() {
+	# shellcheck disable=SC2086
+	awk '
+		/^\/\*/ { n = 0 }
+		/^ \*[ \t]/ { line[++n] = substr($0, 3) }
+		/^(DAT_RETURN|void) (dat_[a-z_]*|DAT_PROVIDER_(INIT|FINI)_FUNC_NAME)\(/ {
+			name = $2
+			sub(/\(.*/, "", name)
+			sub(/DAT_PROVIDER_INIT_FUNC_NAME/, "dat_provider_init", name)
+			sub(/DAT_PROVIDER_FINI_FUNC_NAME/, "dat_provider_fini", name)
+			for (i = 1; i <= n; i++)
+				print name " " line[i]
+			for (i = 1; i <= n && name == "dat_ia_openv"; i++)
+				print "dat_ia_open " line[i]
+			n = 0
+		}
+	' $headers
+}
+
+# The statuses that the comments name: NAME TYPE SUBTYPE. A comment that refers to another call has
+# the statuses of that one, too: NAME like OTHER.
+documented() {
+	echo "$comments" | awk '
+		BEGIN {
+			while ((getline text < "include/dat/dat_error.h") > 0)
+				if (match(text, /DAT_[A-Z0-9_]+ = /))
+					known[substr(text, RSTART, RLENGTH - 3)]
+			prefix["DAT_INSUFFICIENT_RESOURCES"] = "DAT_RESOURCE_"
+			prefix["DAT_INVALID_PARAMETER"] = "DAT_INVALID_"
+			prefix["DAT_PROVIDER_NOT_FOUND"] = "DAT_"
+			prefix["DAT_PRIVILEGES_VIOLATION"] = "DAT_PRIVILEGES_"
+			prefix["DAT_PROTECTION_VIOLATION"] = "DAT_PROTECTION_"
+		}
+		function item_end(    rest, word, subtype, found, before) {
+			if (!type)
+				return
+			before = type in prefix ? prefix[type] : type "_"
+			gsub(/[ \t]+/, " ", item)
+			rest = item
+			found = item ~ /^:|without subtype/
+			if (found)
+				print call, type, "DAT_NO_SUBTYPE"
+			while (match(rest, /[A-Z][A-Z0-9_]*(<state>)?/)) {
+				word = substr(rest, RSTART, RLENGTH)
+				rest = substr(rest, RSTART + RLENGTH)
+				subtype = word ~ /^DAT_/ ? word : before word
+				if (word ~ /^HANDLE[0-9]/)
+					subtype = "DAT_INVALID_" word
+				if (word == "EP_<state>")
+					subtype = before "EP_state"
+				else if (!(subtype in known) || subtype ~ /^DAT_[A-Z]+_FLAG/)
+					continue
+				print call, type, subtype
+				found = 1
+			}
+			if (!found)
+				print call, type, "DAT_NO_SUBTYPE"
+			type = ""
+		}
+		{ rest = $0; sub(/^[^ ]* ?/, "", rest) }
+		$1 != call || rest ~ /^ ?[A-Z]/ { item_end() }
+		{ call = $1 }
+		rest ~ /^ ?DAT_[A-Z_]+[,:]/ {
+			match(rest, /DAT_[A-Z_]+/)
+			type = substr(rest, RSTART, RLENGTH)
+			item = substr(rest, RSTART + RLENGTH)
+			if (!(type in known))
+				type = ""
+		}
+		type && rest !~ /^ ?DAT_[A-Z_]+[,:]/ { item = item " " rest }
+		/([Oo]therwise as|as for|as|[Tt]hose of) dat_/ {
+			match($0, /(as|as for|those of) dat_[a-z_]*/)
+			other = substr($0, RSTART, RLENGTH)
+			sub(/.* /, "", other)
+			print call, "like", other
+		}
+		END { item_end() }
+	' | sort -u
+}
+
+# ---- what a page says
+
+# The synopsis in the form of declared.
 described() {
 	awk '
 		/^\.Ft / { type = substr($0, 5) }
@@ -43,11 +146,31 @@ described() {
 	' "$1"
 }
 
+names_of() {
+	awk '/^\.Sh (LIBRARY|SYNOPSIS)/ { exit } /^\.Nm / { print $2 }' "$1"
+}
+
+# The statuses that it lists: TYPE SUBTYPE.
+listed() {
+	awk '
+		/^\.Sh / { inside = $2 == "ERRORS" }
+		inside && /^\.It Dv DAT_/ {
+			sub(/^\.It Dv /, "")
+			gsub(/ Ns Ar | Dv/, "")
+			gsub(/,/, " ")
+			print $1, (NF > 1 ? $2 : "DAT_NO_SUBTYPE")
+			for (i = 3; i <= NF; i++)
+				print $1, $i
+		}
+	' "$1" | sort -u
+}
+
+# ---- the checks of a page
+
 # NAME and SYNOPSIS have the same calls, and the headers declare them.
 synopsis() {
-	names=$(awk '/^\.Sh LIBRARY/ { exit } /^\.Nm / { print $2 }' "$1")
 	calls=$(described "$1")
-	[ "$names" = "$(echo "$calls" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/')" ] ||
+	[ "$(names_of "$1")" = "$(echo "$calls" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/')" ] ||
 		echo "NAME and SYNOPSIS differ"
 	echo "$calls" | while IFS= read -r call; do
 		echo "$declarations" | grep -Fqx -- "$call" || echo "not in the headers: $call"
@@ -56,41 +179,275 @@ synopsis() {
 
 # The headers have every constant that a page names; a name that ends in _ is a common prefix.
 constants() {
-	grep -o 'DAT_[A-Z0-9_]*' "$1" | sort -u | while read -r name; do
+	awk '
+		FILENAME ~ /names$/ { known[$0]; all = all " " $0; next }
+		/^\.Dt|^\.Ev|^\.It Ev/ { next }
+		{
+			while (match($0, /DAT_[A-Z0-9_]*/)) {
+				name = substr($0, RSTART, RLENGTH)
+				$0 = substr($0, RSTART + RLENGTH)
+				is_prefix = name ~ /_$/ && index(all, " " name)
+				if (!is_prefix && !(name in known) && name !~ /^DAT_DBG_/)
+					print "not in the headers: " name
+			}
+		}
+	' "$work/names" "$1" | sort -u
+}
+
+# A page lists each status of the headers. The reverse holds except for those that the headers
+# state once for all calls.
+statuses() {
+	for name in $(names_of "$1"); do
+		echo "$documents" | grep "^$name "
+		parameters=$(echo "$declarations" | grep " $name(" | tr -cd , | wc -c)
+		echo "- parameters $((parameters + 1))"
+	done >"$work/header"
+	grep ' like ' "$work/header" | while read -r _ _ other; do
+		echo "$documents" | grep "^$other " | sed 's/^[^ ]*/-/'
+	done >"$work/like"
+	listed "$1" | awk '
+		FILENAME ~ /header$/ && $2 == "like" { next }
+		FILENAME ~ /header$/ && $2 == "parameters" {
+			most = $3 > most ? $3 : most
+			next
+		}
+		FILENAME ~ /header$/ { header[$2 " " $3] = 1; next }
+		FILENAME ~ /like$/ { like[$2 " " $3] = 1; next }
+		{ page[$0] = 1 }
+		END {
+			for (status in header)
+				if (!(status in page))
+					print "only in the headers: " status
+			for (status in page) {
+				split(status, part)
+				if (status in header || status in like)
+					continue
+				if (status == "DAT_INTERNAL_ERROR DAT_NO_SUBTYPE" ||
+				    status == "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY" ||
+				    part[1] == "DAT_INVALID_HANDLE")
+					continue
+				if (part[2] ~ /^DAT_INVALID_ARG/ && substr(part[2], 16) + 0 <= most)
+					continue
+				print "only on the page: " status
+			}
+		}
+	' "$work/header" "$work/like" -
+}
+
+# "Safe", "Unsafe" and "Blocks" of the headers, in the words of the page.
+conduct() {
+	text=$(tr '\n' ' ' <"$1")
+	for name in $(names_of "$1"); do
+		comment=$(echo "$comments" | sed -n "s/^$name //p")
+		case $text in
+		*"is unsafe"* | *"are unsafe"*) page=Unsafe ;;
+		*"is safe"* | *"are safe"*) page=Safe ;;
+		*) page=neither ;;
+		esac
+		header=$(echo "$comment" | grep -ow 'Safe\|Unsafe')
+		[ "$page" = "${header:-neither}" ] ||
+			echo "$name: $page on the page, ${header:-neither} in the header"
+		case $text in
+		*"call blocks"* | *"calls block "* | *"it blocks"*) page=blocks ;;
+		*"not block"*) page='does not block' ;;
+		*) page='does neither' ;;
+		esac
+		header='does not block'
+		echo "$comment" | grep -qi '\<blocks\>' && header=blocks
+		[ "$page" = "$header" ] || echo "$name: $page on the page, $header in the header"
+	done
+}
+
+# The examples of a page compile, each as it is, with all its includes.
+examples() {
+	awk -v file="$work/example" '
+		/^\.Sh / { inside = $2 == "EXAMPLES" }
+		/^\.Ed/ { literal = 0 }
+		inside && literal { gsub(/\\e/, "\\"); sub(/^\\&/, ""); print > (file n ".c") }
+		/^\.Bd -literal/ { literal = 1; n++ }
+	' "$1"
+	[ -e "$work/example1.c" ] || echo "there is none"
+	for code in "$work"/example*.c; do
+		$cc -std=c99 -D_GNU_SOURCE -Wall -Wextra -pedantic -Werror -Iinclude -fsyntax-only \
+			"$code" 2>&1
+	done
+	rm -f "$work"/example*.c
+}
+
+# A page that is a link leads to one that has its name.
+link() {
+	target=doc/$(sed -n 's/^\.so //p' "$1" | sed 's,man7/,,')
+	[ -f "$target" ] || { echo "no page $target"; return; }
+	name=$(basename "$1")
+	names_of "$target" | grep -qx "${name%.*}" || echo "$target does not have the name"
+}
+
+# ---- the checks of all pages
+
+# Every public function has a page, and every page is installed.
+all_there() {
+	echo "$declarations" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/' | while read -r name; do
+		[ -f "doc/man3/$name.3" ] || echo "no page for $name"
+	done
+	for page in doc/*.[157] doc/man3/*.3; do
+		grep -qw "$page" Makefile.am || echo "Makefile.am does not install $page"
+	done
+}
+
+# Our own pages that are referred to exist.
+references() {
+	grep -o '^\.\(It \)\?Xr [^ ]* [0-9]' "$@" | while read -r place name section; do
+		name=${name#Xr } file=${place%%:*}
 		case $name in
-		"$(basename "$1" .3 | tr '[:lower:]' '[:upper:]')") ;;
-		*_) grep -q "\\<$name" include/dat/*.h || echo "nothing begins with $name" ;;
-		*) grep -qw "$name" include/dat/*.h || echo "unknown: $name" ;;
+		dat_*) target=doc/man3/$name.3 ;;
+		dat | udapl | dat.conf | libdaplcma | dtest | dapltest) target=doc/$name.$section ;;
+		*) continue ;;
+		esac
+		[ -f "$target" ] || echo "$file: no page $name($section)"
+	done
+}
+
+# ---- environment variables and debug bits
+
+read_by_code() {
+	grep -rho '"DA\(T\|PL\)_[A-Z0-9_]*"\|getenv("[A-Z0-9_]*")' dat udapl --include='*.c' |
+		grep -o '[A-Z][A-Z0-9_]*' | sort -u
+}
+
+variables() {
+	sed -n 's/^\.It Ev //p' "$@" | sort -u >"$work/pages"
+	read_by_code >"$work/code"
+	comm -23 "$work/code" "$work/pages" | sed 's/^/on no page: /'
+	comm -13 "$work/code" "$work/pages" | sed 's/^/not read by the code: /'
+}
+
+# "DAPL_ACK_RETRY 6 0 7": default and range of a table in env.c. A default that is no number is
+# written -, as it is where the page says it in words.
+ranges_of_code() {
+	sed -n 's/^\t\t{ "\(DAPL_[A-Z_]*\)", &env->[a-z_]*, \(.*\) },$/\1|\2/p' \
+		udapl/verbs/env.c | sed 's/, /|/g; s/|[^|0-9][^|]*|/|-|/
+			s/1 << 16/65536/; s/INT_MAX/2147483647/' | tr '|' ' '
+}
+
+# A page writes ".It Ev NAME" and then "MIN to MAX, default N." or "MIN to MAX." in one line.
+ranges() {
+	ranges_of_code | while read -r name default least most; do
+		text=$(sed -n "/^\\.It Ev $name\$/,/^\\.It/p" "$1" | grep "^$least to $most")
+		case $default in
+		-) [ "$text" ] || echo "$name: not \"$least to $most\"" ;;
+		*) case $text in
+			*"default $default"*) ;;
+			*) echo "$name: not \"$least to $most, default $default\"" ;;
+			esac ;;
 		esac
 	done
 }
 
-# The example of a page compiles as it is, with all its includes.
-example() {
-	code=$(awk '
-		/^\.Sh / { inside = $2 == "EXAMPLES" }
-		/^\.Ed/ { literal = 0 }
-		inside && literal
-		/^\.Bd -literal/ { literal = 1 }
-	' "$1" | sed 's/\\e/\\/g')
-	[ "$code" ] || echo "there is none"
-	echo "$code" |
-		$cc -x c -std=c99 -Wall -Wextra -pedantic -Werror -Iinclude -fsyntax-only - 2>&1
+# The bits in the lists of a page are those of the enumeration in a header.
+bits() {
+	sed -n 's/^\t\(LOG\|DBG\)_[A-Z]* = 0x0*\([0-9a-f]*\),.*/\2/p' "$1" | sort -u >"$work/code"
+	awk -v section="$3" '
+		/^\.(Sh|Ss) / { inside = substr($0, 5) == section }
+		inside && /^\.It 0x/ { sub(/^\.It 0x0*/, ""); print }
+	' "$2" | sort -u >"$work/pages"
+	comm -3 "$work/code" "$work/pages" | tr -d '\t' | sed 's/^/not in both: 0x/'
 }
 
-set -- doc/man3/*.3
+# The fixed texts of the errors and warnings of the provider, one message per line, with ... in
+# place of what varies.
+messages_of_code() {
+	# shellcheck disable=SC2046
+	awk '
+		/log_(error|warn)\(/ && !/define/ { call = ""; inside = 1 }
+		inside { sub(/^[ \t]*/, ""); call = call $0 }
+		inside && /;$/ {
+			inside = 0
+			sub(/.*log_(error|warn)\(/, "", call)
+			text = ""
+			while (match(call, /^"([^"\\]|\\.)*"/)) {
+				text = text substr(call, 2, RLENGTH - 2)
+				call = substr(call, RLENGTH + 1)
+				sub(/^ */, "", call)
+			}
+			gsub(/\\"/, "\"", text)
+			gsub(/%[-+ #0-9.]*(\*|l|z|ll)*[a-z]/, "...", text)
+			print text
+		}
+	' $(find udapl -name '*.c')
+}
+
+# Each of them has an entry in DIAGNOSTICS of the page, and each entry is in the code. An entry is a
+# piece of the message, with ... in place of what varies.
+messages() {
+	messages_of_code >"$work/code"
+	awk '/^\.Sh / { inside = $2 == "DIAGNOSTICS" } inside && sub(/^\.It Li "/, "") {
+		sub(/"$/, ""); print }' "$1" >"$work/pages"
+	while IFS= read -r text; do
+		while IFS= read -r entry; do
+			case $text in
+			*"$entry"*) continue 2 ;;
+			esac
+		done <"$work/pages"
+		echo "on no page: $text"
+	done <"$work/code"
+	while IFS= read -r entry; do
+		grep -qF "$entry" "$work/code" || echo "not in the code: $entry"
+	done <"$work/pages"
+}
+
+# The README leads to the pages that say all.
+from_readme() {
+	for page in 'dat(7)' 'libdaplcma(7)' 'dat.conf(5)'; do
+		grep -qF "$page" README.md || echo "README.md does not name $page"
+	done
+}
+
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+set -- doc/man3/*.3 doc/*.[157]
 [ -f "$1" ] || { echo "Bail out! no pages below doc/man3"; exit 1; }
+links=$(grep -l '^\.so ' "$@")
+pages=$(grep -L '^\.so ' doc/man3/*.3)
+others=$(grep -L '^\.so ' doc/*.[157])
+with_examples=$(grep -l '^\.Sh EXAMPLES' doc/man3/*.3)
 declarations=$(declared)
-examples=$(grep -l '^\.Sh EXAMPLES' "$@")
+comments=$(commented)
+documents=$(documented)
+grep -oh 'DAT_[A-Z0-9_]*' include/dat/*.h | sort -u >"$work/names"
+count() {
+	echo $#
+}
 # shellcheck disable=SC2086 # paths without blanks
-echo "1..$(($# * 3 + 2 + $(printf '%s\n' $examples | wc -l)))"
-lint doc/dtest.1
-lint doc/dat.conf.5
-for page; do
-	lint "$page"
-	result "$page declares its calls as the headers do" "$(synopsis "$page")"
-	result "$page uses names of the headers" "$(constants "$page")"
-done
-for page in $examples; do
-	result "$page has an example that compiles" "$(example "$page")"
-done
+{
+	once=11
+	echo "1..$((5 * $(count $pages) + $(count $others $links $with_examples) + once))"
+	for page in $pages $others; do
+		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
+	done
+	check_by groff "groff formats all pages without a warning" \
+		groff -ww -mandoc -Tutf8 -z $pages $others
+	for page in $pages; do
+		check "$page declares its calls as the headers do" synopsis "$page"
+		check "$page uses names of the headers" constants "$page"
+		check "$page lists the statuses of the headers" statuses "$page"
+		check "$page blocks and is safe as the headers say" conduct "$page"
+	done
+	for page in $links; do
+		check "$page leads to its page" link "$page"
+	done
+	for page in $with_examples; do
+		check "$page has examples that compile" examples "$page"
+	done
+	check "every function has a page, and every page is installed" all_there
+	check "every page referred to exists" references $pages $others
+	check "dat(7) uses names of the headers" constants doc/dat.7
+	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
+	check "the pages have the variables of the code" variables doc/libdaplcma.7 doc/dat.conf.5
+	check "libdaplcma(7) has defaults and ranges of the code" ranges doc/libdaplcma.7
+	check "libdaplcma(7) has the debug bits of the code" \
+		bits udapl/log.h doc/libdaplcma.7 'Debug bits'
+	check "dat.conf(5) has the debug bits of the code" \
+		bits dat/log.h doc/dat.conf.5 'Debug bits'
+	check "libdaplcma(7) has the messages of the code" messages doc/libdaplcma.7
+	check "README.md names the pages" from_readme
+}

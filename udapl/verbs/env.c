@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Settings from environment variables, of which most have the names that OFED's providers gave
- * them. The table of README.md says what they mean. A program that runs with other privileges than
- * its user's ignores them all.
+ * them. libdaplcma(7) says what they mean. A program that runs with other privileges than its
+ * user's ignores them all.
  */
 #include <limits.h>
 #include <stdlib.h>
