@@ -3,6 +3,7 @@
 #include "dtest.h"
 
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,19 +27,46 @@ int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event)
 	}
 }
 
-static int dtest_expect_connection_event(struct dtest *t, DAT_EVENT_NUMBER wanted,
-					 DAT_TIMEOUT timeout)
+DAT_TIMEOUT dtest_wait_limit(const struct dtest *t, unsigned seconds)
 {
-	DAT_EVENT event;
+	return (t->opt.wait ? t->opt.wait : seconds) * 1000000;
+}
 
-	if (dtest_event_wait(t->connect_evd, timeout, &event) < 0)
+static struct tool_attempt dtest_attempt(const struct dtest *t)
+{
+	return (struct tool_attempt){
+		.local = t->local.ss_family ? (const struct sockaddr *)&t->local : NULL,
+		.server = (const struct sockaddr *)&t->remote,
+		.port = t->opt.port,
+		.timeout = dtest_wait_limit(t, CONNECT_WAIT),
+	};
+}
+
+/* wanted tells an attempt from a connection: what ends the one has other reasons. */
+static void dtest_explain_event(const struct dtest *t, DAT_EVENT_NUMBER wanted,
+				DAT_EVENT_NUMBER number)
+{
+	const struct tool_attempt attempt = dtest_attempt(t);
+	char text[TOOL_SENTENCE];
+
+	if (wanted == DAT_CONNECTION_EVENT_ESTABLISHED && !t->server)
+		dtest_explain(tool_attempt_sentence(number, &attempt, text));
+	else
+		dtest_explain(tool_end_sentence(number, text));
+}
+
+static int dtest_expect_connection_event(struct dtest *t, DAT_EVENT_NUMBER wanted,
+					 DAT_TIMEOUT timeout, DAT_EVENT *event)
+{
+	if (dtest_event_wait(t->connect_evd, timeout, event) < 0)
 		return -1;
-	if (event.event_number != wanted) {
-		dtest_error("dat_evd_wait", "%s instead of %s", tool_event_name(event.event_number),
-			    tool_event_name(wanted));
+	if (event->event_number != wanted) {
+		dtest_error("dat_evd_wait", "%s instead of %s",
+			    tool_event_name(event->event_number), tool_event_name(wanted));
+		dtest_explain_event(t, wanted, event->event_number);
 		return -1;
 	}
-	if (event.event_data.connect_event_data.ep_handle != t->ep) {
+	if (event->event_data.connect_event_data.ep_handle != t->ep) {
 		dtest_error("dat_evd_wait", "%s of another endpoint", tool_event_name(wanted));
 		return -1;
 	}
@@ -47,9 +75,9 @@ static int dtest_expect_connection_event(struct dtest *t, DAT_EVENT_NUMBER wante
 
 static int dtest_check_request(const struct dtest *t, const DAT_CR_ARRIVAL_EVENT_DATA *request)
 {
-	if (request->conn_qual != CONN_QUAL) {
-		dtest_error("dat_evd_wait", "request for qualifier %lu instead of %d",
-			    request->conn_qual, CONN_QUAL);
+	if (request->conn_qual != t->opt.port) {
+		dtest_error("dat_evd_wait", "request for qualifier %lu instead of %u",
+			    request->conn_qual, t->opt.port);
 		return -1;
 	}
 	if (request->sp_handle.psp_handle != t->psp) {
@@ -59,14 +87,44 @@ static int dtest_check_request(const struct dtest *t, const DAT_CR_ARRIVAL_EVENT
 	return 0;
 }
 
+/* A client that says nothing about its parameters is not told ours. */
+static int dtest_answer_request(struct dtest *t, DAT_CR_HANDLE cr)
+{
+	struct dtest_hello hello = dtest_hello_make(t);
+	DAT_CR_PARAM param;
+	DAT_COUNT size;
+
+	if (CALL(dat_cr_query, cr, DAT_CR_FIELD_ALL, &param) < 0)
+		return -1;
+	dtest_hello_read(t, param.private_data, param.private_data_size);
+	size = dtest_hello_known(t) ? (DAT_COUNT)sizeof(hello) : 0;
+	for (unsigned left = t->opt.delay; left > 0; left = sleep(left))
+		;
+	return CALL(dat_cr_accept, cr, t->ep, size, size ? &hello : NULL);
+}
+
+static int dtest_wait_for_request(struct dtest *t, DAT_EVENT *event)
+{
+	const DAT_TIMEOUT limit = dtest_wait_limit(t, REQUEST_WAIT);
+	const struct tool_attempt attempt = dtest_attempt(t);
+	char text[TOOL_SENTENCE];
+
+	dtest_print("Server waiting for connect request..");
+	if (dtest_event_wait(t->cr_evd, limit, event) == 0)
+		return 0;
+	if (!tool_interface_sentence(attempt.local, true, text))
+		(void)snprintf(text, sizeof(text), "no client has come within %u s",
+			       limit / 1000000);
+	dtest_explain(text);
+	return -1;
+}
+
 static int dtest_accept_request(struct dtest *t)
 {
 	const DAT_CR_ARRIVAL_EVENT_DATA *request;
 	DAT_EVENT event;
-	unsigned left;
 
-	dtest_print("Server waiting for connect request..");
-	if (dtest_event_wait(t->cr_evd, REQUEST_TIMEOUT, &event) < 0)
+	if (dtest_wait_for_request(t, &event) < 0)
 		return -1;
 	if (event.event_number != DAT_CONNECTION_REQUEST_EVENT) {
 		dtest_error("dat_evd_wait", "%s instead of a connection request",
@@ -74,55 +132,72 @@ static int dtest_accept_request(struct dtest *t)
 		return -1;
 	}
 	request = &event.event_data.cr_arrival_event_data;
-	if (dtest_check_request(t, request) < 0)
-		goto reject;
-	for (left = t->opt.delay; left > 0; left = sleep(left))
-		;
-	if (CALL(dat_cr_accept, request->cr_handle, t->ep, 0, NULL) < 0)
-		goto reject;
-	return 0;
-reject:
+	if (dtest_check_request(t, request) == 0 &&
+	    dtest_answer_request(t, request->cr_handle) == 0)
+		return 0;
 	/* without a reject the client would wait until its time-out */
 	(void)CALL(dat_cr_reject, request->cr_handle);
 	return -1;
 }
 
-/* The host's address of the family that the IA's address has. */
-static int dtest_server_address(struct dtest *t, struct sockaddr_storage *address)
+static int dtest_find_server(struct dtest *t)
 {
-	DAT_IA_ATTR attr = { .ia_address_ptr = NULL };
-	const char *reason;
-
-	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL) < 0)
-		return -1;
-	reason = tool_address_find(t->opt.host,
-				   attr.ia_address_ptr ? attr.ia_address_ptr->sa_family : AF_UNSPEC,
-				   address);
-	if (!reason)
-		return 0;
-	dtest_error("getaddrinfo", "%s: %s", t->opt.host, reason);
-	return -1;
-}
-
-static int dtest_send_request(struct dtest *t)
-{
-	struct sockaddr_storage address;
-	struct sockaddr *remote = (struct sockaddr *)&address;
+	const struct sockaddr *remote = (const struct sockaddr *)&t->remote;
+	const char *reason = tool_address_find(t->opt.host, t->local.ss_family, &t->remote);
 	char text[NI_MAXHOST];
 
-	if (dtest_server_address(t, &address) < 0)
+	if (reason) {
+		dtest_error("getaddrinfo", "%s: %s", t->opt.host, reason);
 		return -1;
+	}
 	if (tool_address_text(remote, text, sizeof(text)) < 0) {
 		dtest_error("getnameinfo", "no text for the address of %s", t->opt.host);
 		return -1;
 	}
 	dtest_print("Server Name: %s", t->opt.host);
 	dtest_print("Server Net Address: %s", text);
-	if (CALL(dat_ep_connect, t->ep, remote, CONN_QUAL, CONNECT_TIMEOUT, 0, NULL,
-		 DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG) < 0)
+	return 0;
+}
+
+static int dtest_send_request(struct dtest *t)
+{
+	struct dtest_hello hello = dtest_hello_make(t);
+	struct tool_attempt attempt;
+	char text[TOOL_SENTENCE];
+	DAT_RETURN ret;
+
+	if (dtest_find_server(t) < 0)
 		return -1;
+	attempt = dtest_attempt(t);
+	dtest_call_begin("dat_ep_connect");
+	ret = dat_ep_connect(t->ep, (struct sockaddr *)&t->remote, t->opt.port, attempt.timeout,
+			     t->opt.old ? 0 : sizeof(hello), t->opt.old ? NULL : &hello,
+			     DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+	if (dtest_call_end("dat_ep_connect", ret) < 0) {
+		dtest_explain(tool_connect_sentence(ret, &attempt, text));
+		return -1;
+	}
 	dtest_print("Waiting for connect response");
 	return 0;
+}
+
+/*
+ * Each side knows the parameters of the other: the client from the event, the server from the
+ * request. The server leaves it to the client to disconnect, which needs the connection to learn
+ * why it ends; but an older client does not know.
+ */
+static int dtest_compare_parameters(struct dtest *t, const DAT_CONNECTION_EVENT_DATA *established)
+{
+	DAT_EVENT event;
+
+	if (!t->server)
+		dtest_hello_read(t, established->private_data, established->private_data_size);
+	if (dtest_hello_check(t) == 0)
+		return 0;
+	if ((t->server && dtest_hello_known(t)) ||
+	    CALL(dat_ep_disconnect, t->ep, DAT_CLOSE_DEFAULT) == 0)
+		(void)dtest_event_wait(t->connect_evd, dtest_wait_limit(t, CONNECT_WAIT), &event);
+	return -1;
 }
 
 /*
@@ -131,10 +206,14 @@ static int dtest_send_request(struct dtest *t)
  */
 int dtest_connect(struct dtest *t)
 {
+	DAT_EVENT event;
+
 	if ((t->server ? dtest_accept_request(t) : dtest_send_request(t)) < 0)
 		return -1;
-	if (dtest_expect_connection_event(t, DAT_CONNECTION_EVENT_ESTABLISHED,
-					  DAT_TIMEOUT_INFINITE) < 0)
+	if (dtest_expect_connection_event(t, DAT_CONNECTION_EVENT_ESTABLISHED, DAT_TIMEOUT_INFINITE,
+					  &event) < 0)
+		return -1;
+	if (dtest_compare_parameters(t, &event.event_data.connect_event_data) < 0)
 		return -1;
 	dtest_print("CONNECTED!");
 	return 0;
@@ -164,18 +243,18 @@ int dtest_print_addresses(struct dtest *t)
 }
 
 /*
- * After a run that passed the client disconnects, and the server waits for that without limit.
- * After a failure the side that noticed it disconnects at once, so that the other does not wait for
- * data that will not come; any event may follow then.
+ * After a run that passed the client disconnects, and the server waits for that. After a failure
+ * the side that noticed it disconnects at once, so that the other does not wait for data that will
+ * not come; any event may follow then.
  */
 int dtest_disconnect(struct dtest *t)
 {
+	const DAT_TIMEOUT limit = dtest_wait_limit(t, REQUEST_WAIT);
 	DAT_EVENT event;
 
 	if ((t->failed || !t->server) && CALL(dat_ep_disconnect, t->ep, DAT_CLOSE_DEFAULT) < 0)
 		return -1;
 	if (t->failed)
-		return dtest_event_wait(t->connect_evd, DTO_TIMEOUT, &event);
-	return dtest_expect_connection_event(t, DAT_CONNECTION_EVENT_DISCONNECTED,
-					     DAT_TIMEOUT_INFINITE);
+		return dtest_event_wait(t->connect_evd, limit, &event);
+	return dtest_expect_connection_event(t, DAT_CONNECTION_EVENT_DISCONNECTED, limit, &event);
 }

@@ -5,89 +5,169 @@
  */
 #include "dtest.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Options without a short form, beyond the characters. */
 enum {
-	OPTION_HELP = 256, /* beyond the characters, because it has no short form */
+	OPTION_HELP = 256,
+	OPTION_LIST,
+	OPTION_OLD,
+	OPTION_WAIT,
+};
+
+enum {
 	STATUS_FAILED = 1,
 	STATUS_USAGE = 244,
 	SIZE_MAX_BYTES = 1 << 30,
 	BURST_MAX = 65535,
 	DELAY_MAX = 24 * 60 * 60, /* seconds */
+	WAIT_MAX = 60 * 60,	  /* seconds, less than a DAT_TIMEOUT holds */
+	SIGNAL_MAX = SWEEP_WINDOW / 2,
+};
+
+enum {
+	DEFAULT_SIZE = 64,
+	DEFAULT_BURST = 10,
+	DEFAULT_SWEEP_SIZE = 4 * 1024 * 1024,
+	DEFAULT_SWEEP_BURST = 1000,
+};
+
+enum {
+	ANY_TEST = MODE_CHECK | MODE_WRITES | MODE_SWEEP,
+	ANY_OPEN = ANY_TEST | MODE_QUERY,
 };
 
 /* Steps are done in the order of their table, and undone in reverse, from the last one done. */
 struct dtest_step {
 	const char *name;
+	unsigned modes;
 	int (*setup)(struct dtest *t);
 	int (*teardown)(struct dtest *t); /* NULL: nothing to undo */
 	enum dtest_timer setup_timer;
 	enum dtest_timer teardown_timer;
 };
 
-static const struct dtest_step test_steps[] = {
-	{ "open the IA", dtest_ia_open, dtest_ia_close, TIME_OPEN, TIME_CLOSE },
-	{ "create the PZ", dtest_pz_create, dtest_pz_free, TIME_PZ_CREATE, TIME_PZ_FREE },
-	{ "register the buffers", dtest_buffers_create, dtest_buffers_free, TIME_LMR_CREATE,
-	  TIME_LMR_FREE },
-	{ "create the CNO", dtest_cno_create, dtest_cno_free, TIME_CNO_CREATE, TIME_CNO_FREE },
-	{ "create the EVDs", dtest_evds_create, dtest_evds_free, TIME_EVD_CREATE, TIME_EVD_FREE },
-	{ "create the EP", dtest_ep_create, dtest_ep_free, TIME_EP_CREATE, TIME_EP_FREE },
-	{ "register the messages", dtest_messages_create, dtest_messages_free, UNTIMED, UNTIMED },
-	{ "post the receives", dtest_post_receives, NULL, UNTIMED, UNTIMED },
-	{ "create the PSP", dtest_psp_create, dtest_psp_free, UNTIMED, UNTIMED },
-	{ "connect", dtest_connect, dtest_disconnect, UNTIMED, UNTIMED },
-	{ "exchange RMRs", dtest_exchange_rmrs, NULL, UNTIMED, UNTIMED },
-	{ "query the EP", dtest_print_addresses, NULL, UNTIMED, UNTIMED },
-	{ "RDMA write", dtest_rdma_write, NULL, UNTIMED, UNTIMED },
-	{ "RDMA read", dtest_rdma_read, NULL, UNTIMED, UNTIMED },
-	{ "ping", dtest_ping_pong, NULL, UNTIMED, UNTIMED },
-};
-
-static const struct dtest_step query_steps[] = {
-	{ "open the IA", dtest_ia_open, dtest_ia_close, TIME_OPEN, TIME_CLOSE },
-	{ "query the IA", dtest_print_attributes, NULL, UNTIMED, UNTIMED },
+static const struct dtest_step steps[] = {
+	{ "open the IA", ANY_OPEN, dtest_ia_open, dtest_ia_close, TIME_OPEN, TIME_CLOSE },
+	{ "query the IA", MODE_QUERY, dtest_print_attributes, NULL, UNTIMED, UNTIMED },
+	{ "create the PZ", ANY_TEST, dtest_pz_create, dtest_pz_free, TIME_PZ_CREATE, TIME_PZ_FREE },
+	{ "register the buffers", ANY_TEST, dtest_buffers_create, dtest_buffers_free,
+	  TIME_LMR_CREATE, TIME_LMR_FREE },
+	{ "create the CNO", ANY_TEST, dtest_cno_create, dtest_cno_free, TIME_CNO_CREATE,
+	  TIME_CNO_FREE },
+	{ "create the EVDs", ANY_TEST, dtest_evds_create, dtest_evds_free, TIME_EVD_CREATE,
+	  TIME_EVD_FREE },
+	{ "create the EP", ANY_TEST, dtest_ep_create, dtest_ep_free, TIME_EP_CREATE, TIME_EP_FREE },
+	{ "register the messages", ANY_TEST, dtest_messages_create, dtest_messages_free, UNTIMED,
+	  UNTIMED },
+	{ "post the receives", ANY_TEST, dtest_post_receives, NULL, UNTIMED, UNTIMED },
+	{ "post the receives of pings", MODE_SWEEP, dtest_sweep_prepare, NULL, UNTIMED, UNTIMED },
+	{ "create the PSP", ANY_TEST, dtest_psp_create, dtest_psp_free, UNTIMED, UNTIMED },
+	{ "connect", ANY_TEST, dtest_connect, dtest_disconnect, UNTIMED, UNTIMED },
+	{ "exchange RMRs", ANY_TEST, dtest_exchange_rmrs, NULL, UNTIMED, UNTIMED },
+	{ "query the EP", ANY_TEST, dtest_print_addresses, NULL, UNTIMED, UNTIMED },
+	{ "RDMA write", MODE_CHECK | MODE_WRITES, dtest_rdma_write, NULL, UNTIMED, UNTIMED },
+	{ "RDMA read", MODE_CHECK, dtest_rdma_read, NULL, UNTIMED, UNTIMED },
+	{ "ping", MODE_CHECK, dtest_ping_pong, NULL, UNTIMED, UNTIMED },
+	{ "sweep", MODE_SWEEP, dtest_sweep, NULL, UNTIMED, UNTIMED },
 };
 
 static void dtest_usage(FILE *to)
 {
-	fputs("usage: dtest [-s | -h HOST] [-P NAME] [-b N] [-B N] [-d SEC] [-cpv]\n"
+	fputs("usage: dtest [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-d SEC] [-cpvw]\n"
+	      "       dtest -a [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-S N] [-cpvwW]\n"
 	      "       dtest -q [-P NAME] [-v]\n"
-	      "       dtest -U | --help | -V | --version\n"
+	      "       dtest --list | -U | --help | -V | --version\n"
 	      "  -s       be the server (also the default without -h)\n"
 	      "  -h HOST  be the client of the server on HOST\n"
 	      "  -P NAME  interface adapter to open, as dat.conf names it (OpenIB-cma)\n"
-	      "  -b N     bytes of a buffer, 26 or more (64); the same on both sides\n"
-	      "  -B N     RDMA writes and pings in a burst (10); the same on both sides\n"
+	      "  -n PORT  connection qualifier of the server, as --port (45248)\n"
+	      "  -b N     bytes of a buffer, 26 or more (64); with -a the largest size (4194304)\n"
+	      "  -B N     RDMA writes and pings in a burst (10), with -a of each size (1000)\n"
+	      "  -a       all sizes: latency and bandwidth from 1 byte to -b, doubling\n"
+	      "  -w       RDMA writes only: no reads and no pings\n"
+	      "  -W       with -a: pings are RDMA writes that the other side polls for\n"
+	      "  -S N     with -a: signal one of N RDMA writes, 1 to 32 (1)\n"
+	      "  -D -t -u validate data, print times, write one way: always done\n"
 	      "  -d SEC   server: seconds between a request and its accept (0)\n"
 	      "  -c       wait for completions on a CNO\n"
 	      "  -p       poll for completions\n"
 	      "  -v       trace every DAT call\n"
+	      "  --wait SEC  time-out of each wait, 1 to 3600 (20 for a request, 10 to connect,\n"
+	      "           5 and more for a long burst for a transfer)\n"
+	      "  --old    send no parameters and check none, as older programs of this name\n"
 	      "  -q       only print the attributes of the interface adapter and its provider\n"
+	      "  --list   only print the names of dat.conf, and which of them can be opened\n"
 	      "  -U       print this text, with exit status 244; --help is the same with 0\n"
-	      "  -V       print the version, as --version\n",
+	      "  -V       print the version, as --version\n"
+	      "-a, -b, -B, -w and -W are the same on both sides.\n",
 	      to);
 }
 
-static int dtest_parse_number(int option, const char *text, unsigned min, unsigned max,
+static int dtest_parse_number(const char *option, const char *text, unsigned min, unsigned max,
 			      unsigned *value)
 {
-	char *end;
-	long long number;
+	unsigned long number;
 
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	if (errno || end == text || *end || number < min || number > max) {
-		fprintf(stderr, "dtest: -%c %s: not a number from %u to %u\n", option, text, min,
+	if (tool_number_parse(text, min, max, &number) < 0) {
+		fprintf(stderr, "dtest: %s %s: not a number from %u to %u\n", option, text, min,
 			max);
 		return -1;
 	}
 	*value = (unsigned)number;
 	return 0;
+}
+
+/* Those that end the run, and those without effect. */
+static int dtest_parse_flag(struct dtest_options *opt, int option)
+{
+	switch (option) {
+	case 'c':
+		opt->cno = true;
+		return 0;
+	case 'p':
+		opt->poll = true;
+		return 0;
+	case 'w':
+		opt->write_only = true;
+		return 0;
+	case 'W':
+		opt->write_pings = true;
+		return 0;
+	case 'v':
+		dtest_trace_on();
+		return 0;
+	case 'a':
+		opt->mode |= MODE_SWEEP;
+		return 0;
+	case 'q':
+		opt->mode |= MODE_QUERY;
+		return 0;
+	case OPTION_OLD:
+		opt->old = true;
+		return 0;
+	case OPTION_LIST:
+		opt->mode |= MODE_LIST;
+		return 0;
+	case 'D':
+	case 't':
+	case 'u':
+		return 0; /* always done; scripts have these options */
+	case 'U':
+		dtest_usage(stdout);
+		exit(STATUS_USAGE);
+	case OPTION_HELP:
+		dtest_usage(stdout);
+		exit(0);
+	case 'V':
+		puts("dtest (" PACKAGE_NAME ") " PACKAGE_VERSION);
+		exit(0);
+	default:
+		return -1; /* getopt_long has printed the reason */
+	}
 }
 
 static int dtest_parse_option(struct dtest_options *opt, int option, char *argument)
@@ -103,52 +183,80 @@ static int dtest_parse_option(struct dtest_options *opt, int option, char *argum
 		opt->ia_name = argument;
 		return 0;
 	case 'b':
-		return dtest_parse_number(option, argument, SIZE_MIN, SIZE_MAX_BYTES, &opt->size);
+		return dtest_parse_number("-b", argument, 1, SIZE_MAX_BYTES, &opt->size);
 	case 'B':
-		return dtest_parse_number(option, argument, 1, BURST_MAX, &opt->burst);
+		return dtest_parse_number("-B", argument, 1, BURST_MAX, &opt->burst);
 	case 'd':
-		return dtest_parse_number(option, argument, 0, DELAY_MAX, &opt->delay);
-	case 'c':
-		opt->cno = true;
-		return 0;
-	case 'p':
-		opt->poll = true;
-		return 0;
-	case 'v':
-		dtest_trace_on();
-		return 0;
-	case 'q':
-		opt->query = true;
-		return 0;
-	case 'U':
-		dtest_usage(stdout);
-		exit(STATUS_USAGE);
-	case OPTION_HELP:
-		dtest_usage(stdout);
-		exit(0);
-	case 'V':
-		puts("dtest (" PACKAGE_NAME ") " PACKAGE_VERSION);
-		exit(0);
+		return dtest_parse_number("-d", argument, 0, DELAY_MAX, &opt->delay);
+	case 'n':
+		return dtest_parse_number("-n", argument, 1, UINT16_MAX, &opt->port);
+	case 'S':
+		return dtest_parse_number("-S", argument, 1, SIGNAL_MAX, &opt->signal);
+	case OPTION_WAIT:
+		return dtest_parse_number("--wait", argument, 1, WAIT_MAX, &opt->wait);
 	default:
-		return -1; /* getopt_long has printed the reason */
+		return dtest_parse_flag(opt, option);
 	}
+}
+
+/* What depends on other options, in whatever order they are given. Returns 0 or -1. */
+static int dtest_complete_options(struct dtest_options *opt)
+{
+	const bool sweep = opt->mode & MODE_SWEEP;
+
+	if (opt->mode & MODE_LIST)
+		opt->mode = MODE_LIST;
+	else if (opt->mode & MODE_QUERY)
+		opt->mode = MODE_QUERY;
+	else
+		opt->mode = sweep ? MODE_SWEEP : opt->write_only ? MODE_WRITES : MODE_CHECK;
+	if (!opt->size)
+		opt->size = sweep ? DEFAULT_SWEEP_SIZE : DEFAULT_SIZE;
+	if (!opt->burst)
+		opt->burst = sweep ? DEFAULT_SWEEP_BURST : DEFAULT_BURST;
+	if (!sweep && opt->size < SIZE_MIN) {
+		fprintf(stderr, "dtest: -b %u: not a number from %d to %d without -a\n", opt->size,
+			SIZE_MIN, SIZE_MAX_BYTES);
+		return -1;
+	}
+	if (opt->old && opt->mode & (MODE_SWEEP | MODE_WRITES)) {
+		fprintf(stderr, "dtest: --old: not with -%c\n", sweep ? 'a' : 'w');
+		return -1;
+	}
+	if (!sweep && (opt->write_pings || opt->signal)) {
+		fprintf(stderr, "dtest: -%c: only with -a\n", opt->write_pings ? 'W' : 'S');
+		return -1;
+	}
+	if (opt->write_only && opt->write_pings) {
+		fprintf(stderr, "dtest: -W: not with -w, which has no pings\n");
+		return -1;
+	}
+	if (!opt->signal)
+		opt->signal = 1;
+	return 0;
 }
 
 static void dtest_parse_options(struct dtest_options *opt, int argc, char **argv)
 {
 	static const struct option long_options[] = {
 		{ "help", no_argument, NULL, OPTION_HELP },
+		{ "list", no_argument, NULL, OPTION_LIST },
+		{ "old", no_argument, NULL, OPTION_OLD },
+		{ "port", required_argument, NULL, 'n' },
 		{ "version", no_argument, NULL, 'V' },
+		{ "wait", required_argument, NULL, OPTION_WAIT },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "sh:P:b:B:d:cpvqUV", long_options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "sh:P:n:b:B:d:S:acpqtuvwDUVW", long_options,
+				     NULL)) != -1)
 		if (dtest_parse_option(opt, option, optarg) < 0)
 			goto refuse;
-	if (optind == argc)
+	if (optind == argc && dtest_complete_options(opt) == 0)
 		return;
-	fprintf(stderr, "dtest: %s: not an option\n", argv[optind]);
+	if (optind < argc)
+		fprintf(stderr, "dtest: %s: not an option\n", argv[optind]);
 refuse:
 	dtest_usage(stderr);
 	exit(STATUS_USAGE);
@@ -164,18 +272,20 @@ static int dtest_call_step(struct dtest *t, int (*call)(struct dtest *), enum dt
 	return result;
 }
 
-static void dtest_run(struct dtest *t, const struct dtest_step *steps, size_t count)
+static void dtest_run(struct dtest *t)
 {
+	const size_t count = sizeof(steps) / sizeof(steps[0]);
 	size_t done;
 
 	for (done = 0; done < count; done++)
-		if (dtest_call_step(t, steps[done].setup, steps[done].setup_timer) < 0) {
+		if (steps[done].modes & t->opt.mode &&
+		    dtest_call_step(t, steps[done].setup, steps[done].setup_timer) < 0) {
 			dtest_error("in step", "%s", steps[done].name);
 			t->failed = true;
 			break;
 		}
 	while (done-- > 0)
-		if (steps[done].teardown &&
+		if (steps[done].modes & t->opt.mode && steps[done].teardown &&
 		    dtest_call_step(t, steps[done].teardown, steps[done].teardown_timer) < 0) {
 			dtest_error("in undoing step", "%s", steps[done].name);
 			t->failed = true;
@@ -185,17 +295,17 @@ static void dtest_run(struct dtest *t, const struct dtest_step *steps, size_t co
 int main(int argc, char **argv)
 {
 	static char default_name[] = "OpenIB-cma";
-	struct dtest t = { .opt = { .ia_name = default_name, .size = 64, .burst = 10 } };
+	struct dtest t = { .opt = { .ia_name = default_name, .port = PORT } };
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* scripts read the output during the run */
 	dtest_parse_options(&t.opt, argc, argv);
-	if (t.opt.query) {
-		dtest_run(&t, query_steps, sizeof(query_steps) / sizeof(query_steps[0]));
-		return t.failed ? STATUS_FAILED : 0;
-	}
+	if (t.opt.mode == MODE_LIST)
+		return dtest_list_names() < 0 ? STATUS_FAILED : 0;
 	t.server = !t.opt.host;
-	dtest_print("Running as %s - %s", t.server ? "server" : "client", t.opt.ia_name);
-	dtest_run(&t, test_steps, sizeof(test_steps) / sizeof(test_steps[0]));
-	dtest_print_result(&t);
+	if (t.opt.mode & ANY_TEST)
+		dtest_print("Running as %s - %s", t.server ? "server" : "client", t.opt.ia_name);
+	dtest_run(&t);
+	if (t.opt.mode & ANY_TEST)
+		dtest_print_result(&t);
 	return t.failed ? STATUS_FAILED : 0;
 }

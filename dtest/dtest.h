@@ -15,20 +15,37 @@
 #include "tools/tools.h"
 
 enum {
-	CONN_QUAL = 45248,
+	PORT = 45248,
 	/* receives posted before connecting: one for each message of the peer that is no ping */
 	MESSAGES = 3,
 	SEGMENTS = 2, /* of an RDMA write */
 	READS = 4,
-	RMR_LENGTH = 64, /* bytes; every dtest sends this length, whatever -b says */
-	SIZE_MIN = 26,	 /* "client RDMA write data..." and its NUL */
+	RMR_LENGTH = 64,    /* bytes; every dtest sends this length, whatever -b says */
+	SIZE_MIN = 26,	    /* "client RDMA write data..." and its NUL */
+	SWEEP_WINDOW = 64,  /* RDMA writes in flight */
+	SWEEP_RECEIVES = 4, /* posted at any time */
 };
 
-/* Microseconds. */
+/* Seconds, unless --wait gives another number for all of them. */
 enum {
-	REQUEST_TIMEOUT = 60 * 1000 * 1000,
-	CONNECT_TIMEOUT = 60 * 1000 * 1000,
-	DTO_TIMEOUT = 60 * 1000 * 1000,
+	REQUEST_WAIT = 20,
+	CONNECT_WAIT = 10,
+	TRANSFER_WAIT = 5,
+};
+
+enum {
+	/* of a sweep: from some size on there are fewer pings and writes, so many bytes suffice, */
+	SWEEP_BYTES = 64 * 1024 * 1024,
+	SWEEP_COUNT_MIN = 10, /* but never fewer than these */
+};
+
+/* What a run does; bits, because a step can belong to several. */
+enum dtest_mode {
+	MODE_CHECK = 1,
+	MODE_WRITES = 2, /* -w */
+	MODE_SWEEP = 4,	 /* -a */
+	MODE_QUERY = 8,	 /* -q */
+	MODE_LIST = 16,	 /* --list */
 };
 
 enum dtest_timer {
@@ -51,12 +68,18 @@ enum dtest_timer {
 struct dtest_options {
 	char *ia_name;
 	const char *host; /* NULL: this process is the server */
-	unsigned size;	  /* bytes of one buffer and of each ping */
-	unsigned burst;	  /* number of RDMA writes, and of pings */
+	unsigned size;	  /* bytes of one buffer and of each ping; of a sweep, the largest */
+	unsigned burst;	  /* number of RDMA writes, and of pings; of a sweep, for each size */
 	unsigned delay;	  /* seconds between the connection request and its accept */
+	unsigned port;
+	unsigned wait;	 /* seconds; 0: REQUEST_WAIT and so on */
+	unsigned signal; /* of so many RDMA writes of a sweep one is signalled */
 	bool cno;
 	bool poll;
-	bool query;
+	bool old; /* exchanges no parameters */
+	bool write_only;
+	bool write_pings;
+	enum dtest_mode mode;
 };
 
 /* Registered memory. */
@@ -72,6 +95,14 @@ struct dtest_measure {
 	unsigned long polls; /* dequeues that found the EVD empty */
 };
 
+/* What both sides tell each other as private data; in network byte order. */
+struct dtest_hello {
+	char magic[8];
+	uint32_t flags;
+	uint32_t size;
+	uint32_t burst;
+};
+
 struct dtest {
 	struct dtest_options opt;
 	bool server;
@@ -79,6 +110,8 @@ struct dtest {
 
 	DAT_EVD_HANDLE async_evd;
 	DAT_IA_HANDLE ia;
+	struct sockaddr_storage local;	/* the IA's address */
+	struct sockaddr_storage remote; /* the server's; of the client */
 	DAT_PZ_HANDLE pz;
 	DAT_CNO_HANDLE cno; /* NULL without -c */
 	DAT_EVD_HANDLE cr_evd;
@@ -95,6 +128,8 @@ struct dtest {
 	struct dtest_buffer msg_out; /* one DAT_RMR_TRIPLET */
 	struct dtest_buffer msg_in;  /* MESSAGES of them */
 	unsigned messages_in;	     /* messages received; also the cookie of the next receive */
+	unsigned pings_in;	     /* the same for the messages of a sweep */
+	struct dtest_hello hello;    /* the peer's; all 0 from a dtest that sends none */
 	/* the peer's "in"; pad is its buffer size, or 0 from a dtest that does not send it */
 	DAT_RMR_TRIPLET peer;
 
@@ -111,6 +146,8 @@ void dtest_call_begin(const char *call);
 int dtest_call_end(const char *call, DAT_RETURN ret);
 void dtest_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void dtest_error(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* One sentence for the user; NULL prints nothing. */
+void dtest_explain(const char *sentence);
 void dtest_print_result(const struct dtest *t);
 
 /* Makes a DAT call, traces it if asked, and reports a failure. Returns 0 or -1. */
@@ -144,6 +181,14 @@ int dtest_connect(struct dtest *t);
 int dtest_disconnect(struct dtest *t);
 int dtest_print_addresses(struct dtest *t);
 int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event);
+/* The limit of a wait in microseconds: of so many seconds, or of those of --wait. */
+DAT_TIMEOUT dtest_wait_limit(const struct dtest *t, unsigned seconds);
+
+/* hello.c */
+struct dtest_hello dtest_hello_make(const struct dtest *t);
+void dtest_hello_read(struct dtest *t, const void *data, DAT_COUNT size);
+bool dtest_hello_known(const struct dtest *t);
+int dtest_hello_check(const struct dtest *t);
 
 /* transfer.c */
 int dtest_post_receives(struct dtest *t);
@@ -151,8 +196,22 @@ int dtest_exchange_rmrs(struct dtest *t);
 int dtest_rdma_write(struct dtest *t);
 int dtest_rdma_read(struct dtest *t);
 int dtest_ping_pong(struct dtest *t);
+DAT_LMR_TRIPLET dtest_iov(const struct dtest_buffer *buffer, size_t offset, size_t length);
+DAT_DTO_COOKIE dtest_cookie(DAT_UINT64 value);
+DAT_RMR_TRIPLET dtest_peer_buffer(const struct dtest *t, size_t length);
+DAT_TIMEOUT dtest_transfer_limit(const struct dtest *t);
+int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE evd,
+			    DAT_UINT64 cookie, DAT_VLEN length);
+void dtest_print_failed_request(const struct dtest *t);
+
+/* sweep.c */
+int dtest_sweep_prepare(struct dtest *t);
+int dtest_sweep(struct dtest *t);
 
 /* query.c */
 int dtest_print_attributes(struct dtest *t);
+
+/* list.c */
+int dtest_list_names(void);
 
 #endif

@@ -12,10 +12,42 @@ enum {
 	RDMA_SIZE = 64 * 1024,
 };
 
+/* The address is for the messages of failures: without one there is less to say. */
+static int dtest_read_address(struct dtest *t)
+{
+	DAT_IA_ATTR attr = { .ia_address_ptr = NULL };
+
+	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL) < 0)
+		return -1;
+	if (!attr.ia_address_ptr)
+		return 0;
+	memcpy(&t->local, attr.ia_address_ptr,
+	       attr.ia_address_ptr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in));
+	return 0;
+}
+
 int dtest_ia_open(struct dtest *t)
 {
+	char text[TOOL_SENTENCE];
+	DAT_RETURN ret;
+
 	t->async_evd = DAT_HANDLE_NULL;
-	return CALL(dat_ia_open, t->opt.ia_name, ASYNC_QLEN, &t->async_evd, &t->ia);
+	dtest_call_begin("dat_ia_open");
+	ret = dat_ia_open(t->opt.ia_name, ASYNC_QLEN, &t->async_evd, &t->ia);
+	if (dtest_call_end("dat_ia_open", ret) < 0) {
+		dtest_explain(tool_open_sentence(ret, t->opt.ia_name, text));
+		return -1;
+	}
+	if (dtest_read_address(t) < 0)
+		goto close_ia;
+	if (t->opt.mode == MODE_QUERY || !t->local.ss_family ||
+	    !tool_interface_sentence((const struct sockaddr *)&t->local, false, text))
+		return 0;
+	dtest_explain(text); /* a client would not be found, nor find its server */
+close_ia:
+	(void)dtest_ia_close(t);
+	return -1;
 }
 
 int dtest_ia_close(struct dtest *t)
@@ -87,7 +119,9 @@ static int dtest_buffer_pair_free(struct dtest_buffer *out, struct dtest_buffer 
 
 int dtest_buffers_create(struct dtest *t)
 {
-	return dtest_buffer_pair_create(t, &t->out, t->opt.burst, &t->in, t->opt.burst, t->opt.size,
+	size_t count = t->opt.mode == MODE_SWEEP ? 1 : t->opt.burst;
+
+	return dtest_buffer_pair_create(t, &t->out, count, &t->in, count, t->opt.size,
 					DAT_MEM_PRIV_ALL_FLAG);
 }
 
@@ -121,12 +155,19 @@ int dtest_cno_free(struct dtest *t)
 	return t->cno ? CALL(dat_cno_free, t->cno) : 0;
 }
 
+/* Transfers in flight: a sweep has a window, whatever its burst is. */
+static DAT_COUNT dtest_burst(const struct dtest *t)
+{
+	return t->opt.mode == MODE_SWEEP ? SWEEP_WINDOW : (DAT_COUNT)t->opt.burst;
+}
+
 /*
  * The length of the receive EVD is less than a burst of pings: a provider makes an EVD long enough
  * for all receives that its endpoints may post.
  */
 int dtest_evds_create(struct dtest *t)
 {
+	const DAT_COUNT requests = dtest_burst(t);
 	const struct {
 		DAT_EVD_HANDLE *evd;
 		DAT_COUNT qlen;
@@ -135,7 +176,7 @@ int dtest_evds_create(struct dtest *t)
 	} wanted[] = {
 		{ &t->cr_evd, CR_QLEN, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG },
 		{ &t->connect_evd, CONNECT_QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG },
-		{ &t->request_evd, 7 + 2 * (DAT_COUNT)t->opt.burst, t->cno, DAT_EVD_DTO_FLAG },
+		{ &t->request_evd, 7 + 2 * requests, t->cno, DAT_EVD_DTO_FLAG },
 		{ &t->recv_evd, MESSAGES, t->cno, DAT_EVD_DTO_FLAG },
 	};
 	size_t made;
@@ -170,8 +211,8 @@ int dtest_ep_create(struct dtest *t)
 		.qos = DAT_QOS_BEST_EFFORT,
 		.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
 		.request_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
-		.max_recv_dtos = MESSAGES + 3 * (DAT_COUNT)t->opt.burst,
-		.max_request_dtos = MESSAGES + READS + 3 * (DAT_COUNT)t->opt.burst,
+		.max_recv_dtos = MESSAGES + 3 * dtest_burst(t),
+		.max_request_dtos = MESSAGES + READS + 3 * dtest_burst(t),
 		.max_recv_iov = SEGMENTS,
 		.max_request_iov = SEGMENTS,
 		.max_rdma_read_in = READS,
@@ -189,9 +230,17 @@ int dtest_ep_free(struct dtest *t)
 
 int dtest_psp_create(struct dtest *t)
 {
+	char text[TOOL_SENTENCE];
+	DAT_RETURN ret;
+
 	if (!t->server)
 		return 0;
-	return CALL(dat_psp_create, t->ia, CONN_QUAL, t->cr_evd, DAT_PSP_CONSUMER_FLAG, &t->psp);
+	dtest_call_begin("dat_psp_create");
+	ret = dat_psp_create(t->ia, t->opt.port, t->cr_evd, DAT_PSP_CONSUMER_FLAG, &t->psp);
+	if (dtest_call_end("dat_psp_create", ret) == 0)
+		return 0;
+	dtest_explain(tool_listen_sentence(ret, t->opt.port, text));
+	return -1;
 }
 
 int dtest_psp_free(struct dtest *t)

@@ -56,6 +56,7 @@ void dtest_print(const char *format, ...)
 {
 	va_list args;
 
+	tool_progress_clear();
 	printf("%d ", getpid());
 	va_start(args, format);
 	vprintf(format, args);
@@ -67,11 +68,18 @@ void dtest_error(const char *what, const char *format, ...)
 {
 	va_list args;
 
+	tool_progress_clear();
 	fprintf(stderr, "%d Error %s: ", getpid(), what);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
 	putc('\n', stderr);
+}
+
+void dtest_explain(const char *sentence)
+{
+	if (sentence)
+		fprintf(stderr, "%d Error: %s\n", getpid(), sentence);
 }
 
 static void dtest_print_measure(const char *name, double total, unsigned count, double each,
@@ -81,19 +89,27 @@ static void dtest_print_measure(const char *name, double total, unsigned count, 
 	       name, total, count, each, polls);
 }
 
+static void dtest_print_transfer_times(const struct dtest *t)
+{
+	double sum = 0;
+
+	if (t->opt.mode == MODE_CHECK)
+		dtest_print_measure("Message RTT:", t->pings.usec, t->opt.burst,
+				    t->pings.usec / t->opt.burst, t->pings.polls);
+	if (t->opt.mode & (MODE_CHECK | MODE_WRITES))
+		dtest_print_measure("RDMA write:", t->writes.usec, t->opt.burst,
+				    t->writes.usec / t->opt.burst, t->writes.polls);
+	for (unsigned i = 0; i < READS; i++)
+		sum += t->reads[i].usec;
+	for (unsigned i = 0; i < READS && t->opt.mode == MODE_CHECK; i++)
+		dtest_print_measure("RDMA read:", sum, READS, t->reads[i].usec, t->reads[i].polls);
+}
+
 static void dtest_print_times(const struct dtest *t)
 {
 	double sum = 0;
 
-	dtest_print_measure("Message RTT:", t->pings.usec, t->opt.burst,
-			    t->pings.usec / t->opt.burst, t->pings.polls);
-	dtest_print_measure("RDMA write:", t->writes.usec, t->opt.burst,
-			    t->writes.usec / t->opt.burst, t->writes.polls);
-	for (unsigned i = 0; i < READS; i++)
-		sum += t->reads[i].usec;
-	for (unsigned i = 0; i < READS; i++)
-		dtest_print_measure("RDMA read:", sum, READS, t->reads[i].usec, t->reads[i].polls);
-	sum = 0;
+	dtest_print_transfer_times(t);
 	for (unsigned i = 0; i < TIMERS; i++) {
 		sum += t->timers[i];
 		if (t->opt.cno || (i != TIME_CNO_CREATE && i != TIME_CNO_FREE))

@@ -96,22 +96,45 @@ static struct dtest_payload dtest_ping_payload(bool server, unsigned number)
 				       .salt = 2 * number + (server ? 17 : 18) };
 }
 
-static DAT_LMR_TRIPLET dtest_iov(const struct dtest_buffer *buffer, size_t offset, size_t length)
+DAT_LMR_TRIPLET dtest_iov(const struct dtest_buffer *buffer, size_t offset, size_t length)
 {
 	return (DAT_LMR_TRIPLET){ .lmr_context = buffer->lmr_context,
 				  .virtual_address = (DAT_VADDR)(uintptr_t)(buffer->mem + offset),
 				  .segment_length = length };
 }
 
-static DAT_DTO_COOKIE dtest_cookie(DAT_UINT64 value)
+DAT_DTO_COOKIE dtest_cookie(DAT_UINT64 value)
 {
 	return (DAT_DTO_COOKIE){ .as_64 = value };
+}
+
+static double dtest_burst_bytes(const struct dtest *t)
+{
+	double bytes = (double)t->opt.burst * t->opt.size;
+	double least = (double)SWEEP_COUNT_MIN * t->opt.size;
+
+	if (t->opt.mode != MODE_SWEEP || bytes < SWEEP_BYTES)
+		return bytes;
+	return least < SWEEP_BYTES ? SWEEP_BYTES : least;
+}
+
+/*
+ * Some completions come when a burst has been transferred, so the limit grows with it: by a
+ * millisecond for each transfer and a second for each 16 MB.
+ */
+DAT_TIMEOUT dtest_transfer_limit(const struct dtest *t)
+{
+	const double most = 4e9; /* a DAT_TIMEOUT has 32 bits */
+	double limit = dtest_wait_limit(t, TRANSFER_WAIT) + 1000.0 * t->opt.burst +
+		       dtest_burst_bytes(t) / 16;
+
+	return (DAT_TIMEOUT)(limit < most ? limit : most);
 }
 
 /* Compares the whole word with DAT_QUEUE_EMPTY, as consumers of DAT 1.2 do. */
 static int dtest_event_poll(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
-	double deadline = tool_usec_now() + DTO_TIMEOUT;
+	double deadline = tool_usec_now() + dtest_transfer_limit(t);
 	DAT_RETURN ret;
 
 	dtest_call_begin("dat_evd_dequeue");
@@ -126,7 +149,7 @@ static int dtest_event_poll(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *even
  */
 static int dtest_event_by_cno(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
-	double deadline = tool_usec_now() + DTO_TIMEOUT, left;
+	double deadline = tool_usec_now() + dtest_transfer_limit(t), left;
 	DAT_EVD_HANDLE hint;
 	DAT_RETURN ret;
 
@@ -154,13 +177,14 @@ static int dtest_event_take(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *even
 		return dtest_event_by_cno(t, evd, event);
 	if (t->opt.poll)
 		return dtest_event_poll(t, evd, event);
-	return dtest_event_wait(evd, DTO_TIMEOUT, event);
+	return dtest_event_wait(evd, dtest_transfer_limit(t), event);
 }
 
 static int dtest_check_completion(const struct dtest *t, const char *what, const DAT_EVENT *event,
 				  DAT_UINT64 cookie, DAT_VLEN length)
 {
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+	char text[TOOL_SENTENCE];
 
 	if (event->event_number != DAT_DTO_COMPLETION_EVENT)
 		dtest_error(what, "%s instead of a completion",
@@ -175,6 +199,8 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
 		dtest_error(what, "length %lu instead of %lu", dto->transfered_length, length);
 	else
 		return 0;
+	if (event->event_number == DAT_DTO_COMPLETION_EVENT)
+		dtest_explain(tool_status_sentence(dto->status, text));
 	return -1;
 }
 
@@ -182,7 +208,7 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
  * For a wait or a post that failed: the cause is often a request that failed before. Prints the
  * first one.
  */
-static void dtest_print_failed_request(const struct dtest *t)
+void dtest_print_failed_request(const struct dtest *t)
 {
 	DAT_EVENT event;
 
@@ -199,8 +225,8 @@ static void dtest_print_failed_request(const struct dtest *t)
 	}
 }
 
-static int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE evd,
-				   DAT_UINT64 cookie, DAT_VLEN length)
+int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE evd,
+			    DAT_UINT64 cookie, DAT_VLEN length)
 {
 	DAT_EVENT event;
 
@@ -221,10 +247,15 @@ static int dtest_post_receive(struct dtest *t, const struct dtest_buffer *buffer
 		    DAT_COMPLETION_DEFAULT_FLAG);
 }
 
-/* Posted before the connection exists, so that the peer's first messages find their buffers. */
+/*
+ * Posted before the connection exists, so that the peer's first messages find their buffers. What
+ * follows the first one in a sweep has other buffers.
+ */
 int dtest_post_receives(struct dtest *t)
 {
-	for (unsigned i = 0; i < MESSAGES; i++)
+	unsigned messages = t->opt.mode == MODE_SWEEP ? 1 : MESSAGES;
+
+	for (unsigned i = 0; i < messages; i++)
 		if (dtest_post_receive(t, &t->msg_in, i, sizeof(DAT_RMR_TRIPLET)) < 0)
 			return -1;
 	return 0;
@@ -333,22 +364,22 @@ int dtest_exchange_rmrs(struct dtest *t)
 }
 
 /*
- * The peer's buffer with its real length: the one in the message is always RMR_LENGTH, but both
- * sides have the same -b.
+ * The head of the peer's buffer, with its real length: the one in the message is always RMR_LENGTH,
+ * but both sides have the same -b.
  */
-static DAT_RMR_TRIPLET dtest_peer_buffer(const struct dtest *t)
+DAT_RMR_TRIPLET dtest_peer_buffer(const struct dtest *t, size_t length)
 {
 	DAT_RMR_TRIPLET rmr = t->peer;
 
 	rmr.pad = 0;
-	rmr.segment_length = t->opt.size;
+	rmr.segment_length = length;
 	return rmr;
 }
 
 static int dtest_writes_send(struct dtest *t)
 {
 	const struct dtest_payload payload = dtest_write_payload(t->server);
-	const DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t);
+	const DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t, t->opt.size);
 	size_t half = t->opt.size / 2;
 	DAT_LMR_TRIPLET iov[SEGMENTS] = { dtest_iov(&t->out, 0, half),
 					  dtest_iov(&t->out, half, t->opt.size - half) };
@@ -392,7 +423,7 @@ int dtest_rdma_write(struct dtest *t)
 
 static int dtest_read_one(struct dtest *t, struct dtest_measure *measure)
 {
-	const DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t);
+	const DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t, t->opt.size);
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->out, 0, t->opt.size);
 
 	memset(t->out.mem, 0, t->opt.size);

@@ -150,7 +150,7 @@ static bool address_same(const struct sockaddr *left, const struct sockaddr *rig
 		      sizeof(struct in6_addr)) == 0;
 }
 
-const char *tool_interface_sentence(const struct sockaddr *local, char *text)
+const char *tool_interface_sentence(const struct sockaddr *local, bool need_link, char *text)
 {
 	const char *found = NULL;
 	struct ifaddrs *all;
@@ -162,7 +162,7 @@ const char *tool_interface_sentence(const struct sockaddr *local, char *text)
 			continue;
 		if (!(one->ifa_flags & IFF_UP))
 			found = sentence_print(text, "the interface %s is down", one->ifa_name);
-		else if (!(one->ifa_flags & IFF_RUNNING))
+		else if (need_link && !(one->ifa_flags & IFF_RUNNING))
 			found = sentence_print(text, "the interface %s has no link", one->ifa_name);
 		else
 			break;
@@ -182,7 +182,7 @@ const char *tool_connect_sentence(DAT_RETURN ret, const struct tool_attempt *att
 
 	if (DAT_GET_TYPE(ret) != DAT_INVALID_ADDRESS)
 		return NULL;
-	if (tool_interface_sentence(attempt->local, text))
+	if (tool_interface_sentence(attempt->local, true, text))
 		return text;
 	return sentence_print(text, "there is no way from this interface to %s",
 			      server_text(attempt, server, sizeof(server)));
@@ -201,13 +201,13 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
 		return sentence_print(text, "nobody listens at %s port %lu", server, attempt->port);
 	case DAT_CONNECTION_EVENT_UNREACHABLE:
-		if (tool_interface_sentence(attempt->local, text))
+		if (tool_interface_sentence(attempt->local, true, text))
 			return text;
 		return sentence_print(text, "%s can't be reached from this interface", server);
 	case DAT_CONNECTION_EVENT_TIMED_OUT:
-		if (tool_interface_sentence(attempt->local, text))
+		if (tool_interface_sentence(attempt->local, true, text))
 			return text;
-		return sentence_print(text, "no answer from %s port %lu within %u seconds", server,
+		return sentence_print(text, "no answer from %s port %lu within %u s", server,
 				      attempt->port, attempt->timeout / 1000000);
 	default:
 		return NULL;

@@ -132,9 +132,11 @@ void tool_progress_show(const char *format, ...)
 	double now = tool_usec_now();
 	va_list args;
 
-	if (now < progress_next || !isatty(STDERR_FILENO))
+	if (now < progress_next)
 		return;
 	progress_next = now + PROGRESS_INTERVAL;
+	if (!isatty(STDERR_FILENO))
+		return;
 	progress_shown = true;
 	putc('\r', stderr);
 	va_start(args, format);

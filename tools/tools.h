@@ -111,7 +111,10 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 const char *tool_end_sentence(DAT_EVENT_NUMBER event, char *text);
 /* A transfer completed with this status. */
 const char *tool_status_sentence(DAT_DTO_COMPLETION_STATUS status, char *text);
-/* The interface of this address of an IA is down. NULL: it is up, or not of this host. */
-const char *tool_interface_sentence(const struct sockaddr *local, char *text);
+/*
+ * The interface of this address of an IA is down, or, if need_link, has no link. NULL: it is up, or
+ * not of this host.
+ */
+const char *tool_interface_sentence(const struct sockaddr *local, bool need_link, char *text);
 
 #endif

@@ -1,47 +1,100 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# dtest between two processes on the device: with every set of options both ends pass, and invalid
-# options are refused.
+# dtest between two processes on the device: with every set of options both ends pass, what differs
+# between them is said by both, and each common failure has its sentence.
 
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
-# both OPTION...: a server and a client with these options pass
-both() {
-	local server rc=0
+# dtest LOG OPTION...: with time-outs that a slow guest does not reach, unless there are others
+dtest() { timeout -k 5 600 "$build/dtest/dtest" --wait 120 "${@:2}" >"$tmp/$1.log" 2>&1; }
 
-	rm -f "$tmp"/*.log
-	timeout -k 5 600 "$build/dtest/dtest" -P end0 -s "$@" >"$tmp/server.log" 2>&1 &
+# server OPTION...: in the background, as $server; returns when it listens or has ended
+server() {
+	: >"$tmp/server.log"
+	dtest server -P end0 -s "$@" &
 	server=$!
 	until grep -q waiting "$tmp/server.log"; do
 		kill -0 $server 2>/dev/null || break
 		read -rt 0.02 <> <(:) || :
 	done
-	# other scripts wait for this line
-	[[ $(grep -c waiting "$tmp/server.log") == 1 ]] || rc=1
-	timeout -k 5 600 "$build/dtest/dtest" -P end1 -h "$DAT_TEST_ADDR0" "$@" \
-		>"$tmp/client.log" 2>&1 || rc=1
-	wait $server || rc=1
+}
+
+client() { dtest client -P end1 -h "$DAT_TEST_ADDR0" "$@"; }
+
+# pass: other scripts look for these words
+pass() {
+	[[ $(grep -c waiting "$tmp/server.log") == 1 ]] || return
 	for log in "$tmp/server.log" "$tmp/client.log"; do
-		[[ $(grep -c PASSED "$log") == 1 ]] || rc=1
-		! grep -q -e ERR -e FAIL "$log" || rc=1
+		[[ $(grep -c PASSED "$log") == 1 ]] || return
+		! grep -q -e ERR -e FAIL "$log" || return
 	done
+}
+
+# both OPTION...: a server and a client with these options pass
+both() {
+	local rc=0
+
+	server "$@"
+	client "$@" || rc=1
+	wait $server || rc=1
+	pass || rc=1
 	report $rc "dtest $*"
 }
 
-# refuses STATUS OPTION...: dtest exits with STATUS and an error message
+# rows NUMBER COLUMNS OPTION...: both pass, and the client prints so many sizes
+rows() {
+	local rc=0
+
+	server "${@:3}"
+	client "${@:3}" || rc=1
+	wait $server || rc=1
+	pass || rc=1
+	[[ $(awk -v columns="$2" '$2 ~ /^[0-9]+$/ && NF == columns + 1' "$tmp/client.log" |
+		wc -l) == "$1" ]] || rc=1
+	report $rc "dtest ${*:3}: $1 sizes"
+}
+
+# says LOG SENTENCE: one line "PID Error: SENTENCE", and the test FAILED
+says() {
+	[[ $(grep -c "^[0-9]* Error: $2\$" "$tmp/$1.log") == 1 ]] && grep -q FAILED "$tmp/$1.log"
+}
+
+# fail NAME SERVER-SENTENCE CLIENT-SENTENCE SERVER-OPTION... -- CLIENT-OPTION...: both fail and say
+# why; of an empty sentence only the status counts
+fail() {
+	local name=$1 server_says=$2 client_says=$3 rc=0 options=()
+
+	shift 3
+	while [[ $1 != -- ]]; do
+		options+=("$1")
+		shift
+	done
+	server "${options[@]}"
+	client "${@:2}"
+	[[ $? == 1 ]] || rc=1
+	wait $server
+	[[ $? == 1 ]] || rc=1
+	[[ -z $server_says ]] || says server "$server_says" || rc=1
+	[[ -z $client_says ]] || says client "$client_says" || rc=1
+	report $rc "$name"
+}
+
+# refuses STATUS SENTENCE OPTION...: dtest alone exits with STATUS, and says so
 refuses() {
 	local rc=0
 
 	rm -f "$tmp"/*.log
-	timeout -k 5 600 "$build/dtest/dtest" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
-	[[ $? == "$1" && -s $tmp/err.log ]] || rc=1
-	! grep -q PASSED "$tmp/out.log" || rc=1
-	report $rc "dtest ${*:2}: status $1"
+	dtest client "${@:3}"
+	[[ $? == "$1" ]] || rc=1
+	[[ $1 == 244 ]] || says client "$2" || rc=1
+	! grep -q PASSED "$tmp/client.log" || rc=1
+	report $rc "dtest ${*:3}: status $1"
 }
 
-echo 1..11
+a=$DAT_TEST_ADDR0
+echo 1..29
 both
 both -c
 both -p
@@ -49,7 +102,77 @@ both -c -p
 both -v
 both -b 26 -B 1
 both -B 50 -b 4096
-refuses 244 -P end0 -b none
-refuses 244 -P end0 -Z
-refuses 1 -P nosuchname
-refuses 1 -P end1 -h "$DAT_TEST_ADDR0" # there is no listener
+both -w -D -t -u
+both --port 45999
+rows 23 7 -a -B 2
+rows 12 7 -a -W -p -b 1025 -B 12
+rows 2 3 -a -w -b 2 -B 65 -S 32
+rows 1 7 -a -c -b 1 -B 1
+
+fail 'a size that differs is told by both' \
+	'the client was started with -b 128 -B 10, this server with -b 64 -B 10' \
+	'the server was started with -b 64 -B 10, this client with -b 128 -B 10' -- -b 128
+fail 'a burst that differs is told by both' \
+	'the client was started with -b 64 -B 10, this server with -b 64 -B 11' \
+	'the server was started with -b 64 -B 11, this client with -b 64 -B 10' -B 11 --
+fail 'a kind of test that differs is told by both' \
+	'the client was started with -b 64 -B 10, this server with -a -W -b 64 -B 10' \
+	'the server was started with -a -W -b 64 -B 10, this client with -b 64 -B 10' \
+	-a -W -b 64 -B 10 --
+server --old
+client; rc=$?
+wait $server || rc=1
+pass || rc=1
+report $rc 'a client passes with a server that says nothing about its parameters'
+server
+client --old; rc=$?
+wait $server || rc=1
+pass || rc=1
+report $rc 'a server passes with a client that says nothing about its parameters'
+fail 'a server that knows no sizes is told from one that does' '' \
+	'the server is an older dtest without -a' --old -- -a
+fail 'a client that knows no sizes is told from one that does' \
+	'the client is an older dtest without -w' '' -w -- --old
+fail 'a server that accepts too late is given up' \
+	'the client gave up before the connection was made' \
+	"no answer from $a port 45248 within 1 s" -d 5 -- --wait 1
+server -a -p -B 65535
+client -a -p -B 65535 &
+until grep -q CONNECTED "$tmp/client.log"; do
+	kill -0 $! 2>/dev/null || break
+	read -rt 0.02 <> <(:) || :
+done
+kill -9 "$(sed -n '1s/ .*//p' "$tmp/client.log")"
+wait $!
+wait $server
+rc=$(($? != 1))
+grep -q ' Error: ' "$tmp/server.log" || rc=1
+report $rc 'a client that is killed ends the server'
+
+server --wait 600
+dtest client -P end0
+rc=$(($? != 1))
+says client 'port 45248 is taken by another server' || rc=1
+client || rc=1
+wait $server || rc=1
+report $rc 'a port that is taken is told, and its server goes on'
+refuses 1 "nobody listens at $a port 45250" -P end1 -h "$a" -n 45250
+refuses 1 'no client has come within 1 s' -P end0 --wait 1
+refuses 1 'dat.conf has no line for nosuchname; it has end0, end1' -P nosuchname
+if [[ -n ${DAT_TEST_GUEST:-} ]]; then
+	ip link set "$DAT_TEST_IF1" down
+	refuses 1 "the interface $DAT_TEST_IF1 is down" -P end1
+	# what the kernel has forgotten
+	ip link set "$DAT_TEST_IF1" up
+	ip route replace "$a" dev "$DAT_TEST_IF1" src "$DAT_TEST_ADDR1" table 102
+	ip neighbour replace "$a" lladdr 02:00:00:00:00:01 dev "$DAT_TEST_IF1" nud permanent
+else
+	report 0 'an interface that is down is told # SKIP only in the guest'
+fi
+refuses 244 '' -P end0 -b none
+DAT_TEST_NAMES=$("$build/dtest/dtest" --list 2>"$tmp/client.log")
+rc=$?
+for end in "end0.*$DAT_TEST_ADDR0" "end1.*$DAT_TEST_ADDR1"; do
+	grep -q "^[0-9]* $end\$" <<<"$DAT_TEST_NAMES" || rc=1
+done
+report $rc 'dtest --list prints the address of each name'

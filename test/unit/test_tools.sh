@@ -28,7 +28,7 @@ messages() {
 		sed -n '/libdat/p; s/^\([0-9]*\) Error in step.*/process \1/p'
 }
 
-echo 1..12
+echo 1..43
 result 'dtest --version prints name, package and version' "$("$dtest" --version)" \
 	"dtest \\(dat\\) $version"
 result 'dtest -V is --version' "$("$dtest" -V)" "dtest \\(dat\\) $version"
@@ -40,6 +40,32 @@ result 'dtest --help succeeds' $? 0
 result 'dtest -U has status 244' $? 244
 result 'dtest -U and --help print the same text on standard output' \
 	"$(cmp "$tmp/help" "$tmp/usage")$(cat "$tmp/errors")" ''
+result 'dtest -U has the words that scripts look for' \
+	"$(grep -c 'validate data' "$tmp/usage")" 1
+
+# refused ERROR OPTION...: dtest has status 244, begins with the error and then prints the usage
+refused() {
+	want=$1
+	shift
+	"$dtest" "$@" >"$tmp/usage" 2>"$tmp/errors"
+	result "dtest $*: $want" "$?$(cat "$tmp/usage")$(sed -n '2s/:.*//p' "$tmp/errors")" 244usage
+	result "dtest $* says why" "$(head -n 1 "$tmp/errors")" "$want"
+}
+refused "[^ ]*dtest: invalid option -- 'i'" -i 4 # another program's, with another meaning
+refused "[^ ]*dtest: option requires an argument -- 'b'" -b
+refused 'dtest: more: not an option' -s more
+refused 'dtest: -b 25: not a number from 26 to 1073741824 without -a' -b 25
+refused 'dtest: -b 0: not a number from 1 to 1073741824' -a -b 0
+refused 'dtest: -B 65536: not a number from 1 to 65535' -B 65536
+refused 'dtest: -n 65536: not a number from 1 to 65535' --port 65536
+refused 'dtest: -d -1: not a number from 0 to 86400' -d -1
+refused 'dtest: -S 33: not a number from 1 to 32' -a -S 33
+refused 'dtest: --wait 0: not a number from 1 to 3600' --wait 0
+refused 'dtest: -W: only with -a' -W
+refused 'dtest: -S: only with -a' -S 2
+refused 'dtest: -W: not with -w, which has no pings' -w -W -a
+refused 'dtest: --old: not with -a' --old -a
+
 result 'libdat.so.1 contains its version' \
 	"$(tr '\0' '\n' <"$top/dat/.libs/libdat.so.1" | grep -ax 'libdat [0-9.]*')" \
 	"libdat $version"
@@ -59,3 +85,14 @@ result 'results are logged by their names' "$(messages DAT_DBG_TYPE=32 | head -n
 long=$(printf '%04000d' 0)
 result 'a message that is too long is cut to one line' \
 	"$(messages DAT_OVERRIDE="/$long" | grep -c '^libdat\[[0-9]*\]: .* cannot read "/0*$')" 1
+
+echo "old u2.0 nonthreadsafe default libnone.so dapl.2.0 \"ib0 0\" \"\"
+no u1.2 nonthreadsafe default /nonexistent/libnone.so dapl.1.2 \"ib0 0\" \"\"" >"$tmp/dat.conf"
+export DAT_OVERRIDE="$tmp/dat.conf" DAT_DBG_TYPE=0
+"$dtest" --list >"$tmp/list" 2>&1
+result 'dtest --list fails without a name that can be opened' "$?" 1
+result 'dtest --list has a line for each name, and says why none is of use' \
+	"$(sed 's/^[0-9]* //' "$tmp/list" | tr '\n' '|')" \
+	"old u2.0 nonthreadsafe: not for programs of DAT 1.2\\|no u1.2 nonthreadsafe: the \
+library that dat.conf has for no can't be loaded\\|Error: no name of dat.conf can be opened on \
+this host\\|"
