@@ -144,7 +144,7 @@ until grep -qs CONNECTED "$tmp/client.log"; do
 	read -rt 0.02 <> <(:) || :
 done
 kill -9 "$(sed -n '1s/ .*//p' "$tmp/client.log")"
-wait $client
+{ wait $client; } 2>/dev/null # bash would print how it ended
 wait $server
 rc=$(($? != 1))
 grep -q ' Error: ' "$tmp/server.log" || rc=1
