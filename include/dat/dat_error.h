@@ -34,8 +34,9 @@ typedef DAT_UINT32 DAT_RETURN;
  */
 __extension__ typedef enum dat_return_type {
 	DAT_SUCCESS = 0x00000000,
-	DAT_ABORT = 0x00010000,		   /* the IA was closed abruptly while a thread waited */
-	DAT_CONN_QUAL_IN_USE = 0x00020000, /* the qualifier is in use by a listener */
+	/* while a thread waited the IA was closed abruptly, or the EVD freed */
+	DAT_ABORT = 0x00010000,
+	DAT_CONN_QUAL_IN_USE = 0x00020000,	 /* the qualifier is in use by a listener */
 	DAT_INSUFFICIENT_RESOURCES = 0x00030000, /* the subtype is the resource */
 	/* an invariant of the provider is broken, or an errno without equivalent */
 	DAT_INTERNAL_ERROR = 0x00040000,
@@ -79,7 +80,7 @@ typedef enum dat_return_subtype {
 	DAT_RESOURCE_MEMORY = 2, /* host memory, or the slots of a queue */
 	DAT_RESOURCE_DEVICE = 3,
 	DAT_RESOURCE_TEP = 4,  /* transport endpoints */
-	DAT_RESOURCE_TEVD = 5, /* transport completion queues */
+	DAT_RESOURCE_TEVD = 5, /* transport completion queues, and descriptors to wait on them */
 	DAT_RESOURCE_PROTECTION_DOMAIN = 6,
 	DAT_RESOURCE_MEMORY_REGION = 7,
 	DAT_RESOURCE_ERROR_HANDLER = 8, /* the thread that delivers asynchronous events */

@@ -307,6 +307,73 @@ references() {
 	done
 }
 
+# What the rows of the conformance tests want: NAME TYPE SUBTYPE.
+wanted() {
+	awk '
+		function want(text,    type, argument) {
+			type = argument = text
+			sub(/\(.*/, "", type)
+			sub(/[^(]*\(?/, "", argument)
+			sub(/\)$/, "", argument)
+			if (type in prefix)
+				print call, "DAT_" meaning[type], prefix[type] argument
+			else if (type == "PLAIN")
+				print call, "DAT_" argument, "DAT_NO_SUBTYPE"
+			else if (type == "DAT_ERROR" && sub(/, */, " ", argument))
+				print call, argument
+			else if (type in plain)
+				print call, plain[type]
+		}
+		BEGIN {
+			meaning["BAD_ARG"] = "INVALID_PARAMETER"
+			prefix["BAD_ARG"] = "DAT_INVALID_ARG"
+			meaning["BAD_HANDLE"] = "INVALID_HANDLE"
+			prefix["BAD_HANDLE"] = "DAT_INVALID_HANDLE_"
+			meaning["BAD_STATE"] = "INVALID_STATE"
+			prefix["BAD_STATE"] = "DAT_INVALID_STATE_"
+			meaning["NO_RESOURCE"] = "INSUFFICIENT_RESOURCES"
+			prefix["NO_RESOURCE"] = "DAT_RESOURCE_"
+			plain["BAD_HANDLE1"] = "DAT_INVALID_HANDLE DAT_INVALID_HANDLE1"
+			plain["BAD_STATE_PLAIN"] = "DAT_INVALID_STATE DAT_NO_SUBTYPE"
+			plain["NOT_SUPPORTED"] = "DAT_MODEL_NOT_SUPPORTED DAT_NO_SUBTYPE"
+			plain["DAT_QUEUE_EMPTY"] = "DAT_QUEUE_EMPTY DAT_NO_SUBTYPE"
+			status = "(BAD_ARG|BAD_HANDLE|BAD_STATE|NO_RESOURCE|PLAIN)\\([A-Z0-9_]+" \
+				"\\)|BAD_HANDLE1|BAD_STATE_PLAIN|NOT_SUPPORTED|DAT_SUCCESS" \
+				"|DAT_QUEUE_EMPTY|DAT_ERROR\\(DAT_[A-Z_]+, *DAT_[A-Z_]+\\)"
+		}
+		/^(ROW|ROW_DO|HANDLE_ROWS)\(/ { row = "" ; inside = 1 }
+		inside { gsub(/"([^"\\]|\\.)*"/, ""); row = row $0 }
+		inside && (/;$/ || /\)$/) {
+			match(row, /dat_[a-z_]+/)
+			call = substr(row, RSTART, RLENGTH)
+			if (match(row, status))
+				want(substr(row, RSTART, RLENGTH))
+			if (sub(/.*\.on = /, "", row))
+				while (match(row, status)) {
+					want(substr(row, RSTART, RLENGTH))
+					row = substr(row, RSTART + RLENGTH)
+				}
+			inside = 0
+		}
+	' test/conform/sheet_*.c | sort -u
+}
+
+# Each is on the page of the call.
+conformance() {
+	for page in "$@"; do
+		for name in $(names_of "$page"); do
+			listed "$page" | sed "s/^/$name /"
+		done
+	done >"$work/pages"
+	wanted >"$work/wanted"
+	[ -s "$work/wanted" ] || echo "no rows were found"
+	awk '
+		FILENAME ~ /pages$/ { page[$0]; next }
+		{ any = $0; sub(/ DAT_INVALID_STATE_EP_.*/, " DAT_INVALID_STATE_EP_state", any) }
+		!($0 in page) && !(any in page) { print "not on its page: " $0 }
+	' "$work/pages" "$work/wanted"
+}
+
 # ---- environment variables and debug bits
 
 read_by_code() {
@@ -419,7 +486,7 @@ count() {
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=11
+	once=12
 	echo "1..$((5 * $(count $pages) + $(count $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
@@ -439,6 +506,7 @@ count() {
 		check "$page has examples that compile" examples "$page"
 	done
 	check "every function has a page, and every page is installed" all_there
+	check "the pages have the statuses of the conformance tests" conformance $pages
 	check "every page referred to exists" references $pages $others
 	check "dat(7) uses names of the headers" constants doc/dat.7
 	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
