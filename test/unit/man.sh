@@ -177,6 +177,28 @@ synopsis() {
 	done
 }
 
+# The text says something of every parameter.
+parameters() {
+	awk '
+		/^\.Sh / { inside = $2 == "SYNOPSIS" }
+		inside && /^\.Fa "/ {
+			sub(/(\[\])?"$/, "")
+			sub(/.*[ *]/, "")
+			name[$0]
+		}
+		!inside && /^\.(Fa|It|Pq)/ {
+			gsub(/[*,()]/, " ")
+			for (i = 2; i <= NF; i++)
+				said[$i]
+		}
+		END {
+			for (parameter in name)
+				if (!(parameter in said))
+					print "nothing about " parameter
+		}
+	' "$1"
+}
+
 # The headers have every constant that a page names; a name that ends in _ is a common prefix.
 constants() {
 	awk '
@@ -487,7 +509,7 @@ count() {
 # shellcheck disable=SC2086 # paths without blanks
 {
 	once=12
-	echo "1..$((5 * $(count $pages) + $(count $others $links $with_examples) + once))"
+	echo "1..$((6 * $(count $pages) + $(count $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
 	done
@@ -495,6 +517,7 @@ count() {
 		groff -ww -mandoc -Tutf8 -z $pages $others
 	for page in $pages; do
 		check "$page declares its calls as the headers do" synopsis "$page"
+		check "$page says something of every parameter" parameters "$page"
 		check "$page uses names of the headers" constants "$page"
 		check "$page lists the statuses of the headers" statuses "$page"
 		check "$page blocks and is safe as the headers say" conduct "$page"
