@@ -484,6 +484,46 @@ messages() {
 	done <"$work/pages"
 }
 
+# The rows of the table of calls by state that the code decides by its table of moves.
+moves() {
+	awk '
+		FILENAME ~ /conn.c$/ && match($0, /\[DAT_EP_STATE_[A-Z_]*\]/) {
+			state = substr($0, RSTART + 14, 3)
+			state = state == "DIS" && /PENDING/ ? "D_P" : state
+		}
+		FILENAME ~ /conn.c$/ && match($0, /\[ON_[A-Z_]*\]/) {
+			kind = /STAY_HERE/ ? "0" : "+"
+			move[state " " substr($0, RSTART + 1, RLENGTH - 2)] = kind
+		}
+		FILENAME ~ /conn.c$/ { next }
+		$1 == "UNC" { columns = split($0, column); next }
+		columns && $1 in trigger && NF == columns + 1 {
+			for (i = 1; i <= columns; i++) {
+				at = column[i] " " trigger[$1]
+				want = at in move ? move[at] : "-"
+				if (want == "0" && always[$1])
+					want = "+"
+				if (column[i] " " own[$1] in move)
+					want = "*"
+				if ($(i + 1) != want)
+					print $1 " in " column[i] ": " $(i + 1) ", code: " want
+			}
+			rows++
+		}
+		BEGIN {
+			trigger["dat_ep_connect"] = "ON_CONNECT"
+			trigger["dat_rsp_create"] = "ON_RESERVE"
+			trigger["dat_cr_accept"] = "ON_ACCEPT"
+			own["dat_cr_accept"] = "ON_ACCEPT_OWN"
+			trigger["dat_ep_disconnect"] = "ON_ABRUPT"
+			trigger["dat_ep_reset"] = "ON_RESET"
+			trigger["dat_ep_free"] = "ON_FREE"
+			always["dat_ep_free"] = 1 # it ends every state
+		}
+		END { if (rows != 6) print "not 6 rows, but " rows }
+	' udapl/conn.c "$1"
+}
+
 # The README leads to the pages that say all.
 from_readme() {
 	for page in 'dat(7)' 'libdaplcma(7)' 'dat.conf(5)'; do
@@ -508,7 +548,7 @@ count() {
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=12
+	once=13
 	echo "1..$((6 * $(count $pages) + $(count $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
@@ -532,6 +572,7 @@ count() {
 	check "the pages have the statuses of the conformance tests" conformance $pages
 	check "every page referred to exists" references $pages $others
 	check "dat(7) uses names of the headers" constants doc/dat.7
+	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
 	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
 	check "the pages have the variables of the code" variables doc/libdaplcma.7 doc/dat.conf.5
 	check "libdaplcma(7) has defaults and ranges of the code" ranges doc/libdaplcma.7
