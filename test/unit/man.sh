@@ -442,16 +442,16 @@ bits() {
 	comm -3 "$work/code" "$work/pages" | tr -d '\t' | sed 's/^/not in both: 0x/'
 }
 
-# The fixed texts of the errors and warnings of the provider, one message per line, with ... in
-# place of what varies.
+# The fixed texts of errors and warnings in the files below a folder, one message per line, with ...
+# in place of what varies.
 messages_of_code() {
 	# shellcheck disable=SC2046
 	awk '
-		/log_(error|warn)\(/ && !/define/ { call = ""; inside = 1 }
+		/(log_(error|warn)|libdat_log)\(/ && !/define/ { call = ""; inside = 1 }
 		inside { sub(/^[ \t]*/, ""); call = call $0 }
 		inside && /;$/ {
 			inside = 0
-			sub(/.*log_(error|warn)\(/, "", call)
+			sub(/.*(log_(error|warn)\(|libdat_log\(DBG_ERROR, )/, "", call)
 			text = ""
 			while (match(call, /^"([^"\\]|\\.)*"/)) {
 				text = text substr(call, 2, RLENGTH - 2)
@@ -462,15 +462,25 @@ messages_of_code() {
 			gsub(/%[-+ #0-9.]*(\*|l|z|ll)*[a-z]/, "...", text)
 			print text
 		}
-	' $(find udapl -name '*.c')
+	' $(find "$1" -name '*.c')
 }
 
-# Each of them has an entry in DIAGNOSTICS of the page, and each entry is in the code. An entry is a
-# piece of the message, with ... in place of what varies.
+messages_of_provider() {
+	messages_of_code udapl
+}
+
+# The reasons why a line of dat.conf is ignored are logged elsewhere than where they are found.
+messages_of_registry() {
+	messages_of_code dat | grep '[a-z]'
+	grep -o '"[a-zA-Z][^"]* [^"]*"' dat/conf.c | tr -d '"'
+}
+
+# messages OF PAGE: each of them has an entry in DIAGNOSTICS of the page, and each entry is in the
+# code. An entry is a piece of the message, with ... in place of what varies.
 messages() {
-	messages_of_code >"$work/code"
+	"messages_of_$1" >"$work/code"
 	awk '/^\.Sh / { inside = $2 == "DIAGNOSTICS" } inside && sub(/^\.It Li "/, "") {
-		sub(/"$/, ""); print }' "$1" >"$work/pages"
+		sub(/"$/, ""); print }' "$2" >"$work/pages"
 	while IFS= read -r text; do
 		while IFS= read -r entry; do
 			case $text in
@@ -548,7 +558,7 @@ count() {
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=13
+	once=14
 	echo "1..$((6 * $(count $pages) + $(count $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
@@ -580,6 +590,7 @@ count() {
 		bits udapl/log.h doc/libdaplcma.7 'Debug bits'
 	check "dat.conf(5) has the debug bits of the code" \
 		bits dat/log.h doc/dat.conf.5 'Debug bits'
-	check "libdaplcma(7) has the messages of the code" messages doc/libdaplcma.7
+	check "libdaplcma(7) has the messages of the code" messages provider doc/libdaplcma.7
+	check "dat.conf(5) has the messages of the code" messages registry doc/dat.conf.5
 	check "README.md names the pages" from_readme
 }
