@@ -462,12 +462,17 @@ struct pair *new_connection(const DAT_EP_ATTR *attr)
 	return pair;
 }
 
-struct pair *new_disconnected(void)
+struct pair *new_disconnected_with(const DAT_EP_ATTR *attr)
 {
-	struct pair *pair = new_connection(NULL);
+	struct pair *pair = new_connection(attr);
 
 	pair_disconnect(pair, DAT_CLOSE_ABRUPT_FLAG);
 	return pair;
+}
+
+struct pair *new_disconnected(void)
+{
+	return new_disconnected_with(NULL);
 }
 
 struct pair *new_request(DAT_CR_HANDLE *cr)

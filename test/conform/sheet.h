@@ -99,26 +99,28 @@ uint32_t row_want(const struct row *row); /* on the device */
 	{                                                                                          \
 		return expression;                                                                 \
 	}                                                                                          \
-	ROW_BAD(null, call, param " is null", want, NULL)                                          \
-	ROW_BAD(freed, call, param " was freed", want, freed_handle(HANDLE_##kind))                \
-	ROW_BAD(other, call, param " is of another kind", want, other_handle(HANDLE_##kind))       \
+	ROW_OF(null, ROW_NAME(handle_run), call, param " is null", want, NULL)                     \
+	ROW_OF(freed, ROW_NAME(handle_run), call, param " was freed", want,                        \
+	       freed_handle(HANDLE_##kind))                                                        \
+	ROW_OF(other, ROW_NAME(handle_run), call, param " is of another kind", want,               \
+	       other_handle(HANDLE_##kind))                                                        \
 	struct row
 
-#define ROW_BAD(name, call_, when_, want_, handle)                                                 \
-	static uint32_t ROW_NAME(name##_run)(void)                                                 \
+/* For macros that make several rows: one, whose value is that of run(handle). @name tells them apart. */
+#define ROW_OF(name, run_, call_, when_, want_, handle, ...)                                       \
+	static uint32_t ROW_NAME(name##_row)(void)                                                 \
 	{                                                                                          \
-		return ROW_NAME(handle_run)(handle);                                               \
+		return run_(handle);                                                               \
 	}                                                                                          \
 	static void __attribute__((constructor)) ROW_NAME(name##_register)(void)                   \
 	{                                                                                          \
-		static struct row row = {                                                          \
-			.call = sizeof(&call_) ? #call_ : NULL,                                    \
-			.when = when_,                                                             \
-			.file = __FILE__,                                                          \
-			.line = __LINE__,                                                          \
-			.want = want_,                                                             \
-			.run = ROW_NAME(name##_run),                                               \
-		};                                                                                 \
+		static struct row row = { .call = sizeof(&call_) ? #call_ : NULL,                  \
+					  .when = when_,                                           \
+					  .file = __FILE__,                                        \
+					  .line = __LINE__,                                        \
+					  .want = want_,                                           \
+					  .run = ROW_NAME(name##_row),                             \
+					  __VA_ARGS__ };                                           \
 		row_add(&row);                                                                     \
 	}
 
@@ -186,6 +188,9 @@ struct pair *new_connection(const DAT_EP_ATTR *attr);
 struct pair *new_request(DAT_CR_HANDLE *cr);
 /* As new_connection, disconnected. */
 struct pair *new_disconnected(void);
+struct pair *new_disconnected_with(const DAT_EP_ATTR *attr);
+/* An endpoint of the server's that is in this state. */
+DAT_EP_HANDLE new_ep_in(DAT_EP_STATE state);
 
 void post_software_events(DAT_EVD_HANDLE evd, unsigned n);
 /* The status of the next completion on the EVD, which must have that cookie. */
