@@ -123,6 +123,11 @@ DAT_HANDLE keep(DAT_HANDLE handle)
 	return kept[n_kept++] = handle;
 }
 
+DAT_HANDLE last_kept(void)
+{
+	return kept[n_kept - 1];
+}
+
 static void stage_close_abrupt(void)
 {
 	if (!is_open)
@@ -445,7 +450,7 @@ DAT_EP_HANDLE new_ep(const DAT_EP_ATTR *attr)
 
 struct pair *new_pair(const DAT_EP_ATTR *attr)
 {
-	static struct pair pairs[4];
+	static struct pair pairs[8];
 	static unsigned next;
 	struct pair *pair = &pairs[next++ % COUNT(pairs)];
 

@@ -162,6 +162,7 @@ DAT_EVD_HANDLE foreign_evd(DAT_EVD_FLAGS flags);
 
 /* Frees it after the row, if it still exists; the latest first. Returns it. */
 DAT_HANDLE keep(DAT_HANDLE handle);
+DAT_HANDLE last_kept(void);
 
 /* These are the client's. */
 DAT_EVD_HANDLE new_evd(DAT_COUNT qlen, DAT_EVD_FLAGS flags);
