@@ -106,7 +106,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 	       other_handle(HANDLE_##kind))                                                        \
 	struct row
 
-/* For macros that make several rows: one, whose value is that of run(handle). @name tells them apart. */
+/* For macros that make several rows: one, whose value is run(handle). @name tells them apart. */
 #define ROW_OF(name, run_, call_, when_, want_, handle, ...)                                       \
 	static uint32_t ROW_NAME(name##_row)(void)                                                 \
 	{                                                                                          \
