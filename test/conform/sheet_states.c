@@ -186,7 +186,7 @@ static DAT_RETURN post_a_bind(DAT_EP_HANDLE ep)
 			    &context);
 }
 
-/* ---- the table; UNCONNECTED, RESERVED, PASSIVE, TENTATIVE, ACTIVE, CONNECTED, two of the end ---- */
+/* ---- the table: UNCONNECTED, RESERVED, PASSIVE, TENTATIVE, ACTIVE, CONNECTED, and the end ---- */
 
 STATE_ROWS(dat_ep_query, "query", dat_ep_query(ep, DAT_EP_FIELD_ALL, &param), OK, OK, OK, OK, OK,
 	   OK, OK, OK);
