@@ -4,8 +4,11 @@
  * the provider that the library registered. dat_ia_close undoes the same steps.
  */
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include "libdat.h"
 #include "log.h"
@@ -59,6 +62,38 @@ static const char *library_refuse(const char *library)
 	return NULL;
 }
 
+/* Where this library is: "/opt/dat/lib/". False: not known, or the path is too long. */
+static bool own_folder(char *path, size_t size)
+{
+	Dl_info self;
+	char *slash;
+
+	if (!dladdr((void *)(uintptr_t)own_folder, &self) || !self.dli_fname ||
+	    (size_t)snprintf(path, size, "%s", self.dli_fname) >= size)
+		return false;
+	slash = strrchr(path, '/');
+	if (slash)
+		slash[1] = '\0';
+	return slash;
+}
+
+/*
+ * A bare name is looked for where the dynamic linker looks, and then beside this library: a provider
+ * that was installed with it is found whatever the prefix. dlerror() tells why it
+ * failed where it was found, or that it was not.
+ */
+static void *library_load(const char *name)
+{
+	char path[PATH_MAX];
+	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+
+	if (library || strchr(name, '/') || !own_folder(path, sizeof(path)) ||
+	    strlen(path) + strlen(name) >= sizeof(path))
+		return library;
+	strcat(path, name);
+	return access(path, F_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+}
+
 /*
  * Loads the first library of the chain that can be loaded. It is never unloaded, because its
  * threads may outlive its IAs.
@@ -71,7 +106,7 @@ static void *key_dlopen(const struct conf_key *key, const struct conf_line **loa
 
 	for (line = key->lines; line && !library; line = line->next) {
 		reason = library_refuse(line->library);
-		library = reason ? NULL : dlopen(line->library, RTLD_NOW | RTLD_GLOBAL);
+		library = reason ? NULL : library_load(line->library);
 		*loaded = line;
 		if (library)
 			continue;

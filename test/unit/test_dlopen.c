@@ -5,6 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "mock_provider.h"
 #include "registry_test.h"
@@ -17,15 +20,20 @@ struct libdat {
 	__typeof__(dat_ia_close) *close;
 };
 
-static struct libdat libdat_load(void)
+static struct libdat libdat_load_from(const char *path)
 {
-	struct libdat libdat = { .library = dlopen(LIBDAT, RTLD_NOW | RTLD_LOCAL) };
+	struct libdat libdat = { .library = dlopen(path, RTLD_NOW | RTLD_LOCAL) };
 
 	ck_assert_msg(libdat.library != NULL, "%s", dlerror());
 	libdat.openv = (__typeof__(dat_ia_openv) *)dlsym(libdat.library, "dat_ia_openv");
 	libdat.close = (__typeof__(dat_ia_close) *)dlsym(libdat.library, "dat_ia_close");
 	ck_assert(libdat.openv && libdat.close);
 	return libdat;
+}
+
+static struct libdat libdat_load(void)
+{
+	return libdat_load_from(LIBDAT);
 }
 
 static DAT_IA_HANDLE libdat_open(const struct libdat *libdat, const char *name)
@@ -80,6 +88,31 @@ START_TEST(libdat_is_never_unloaded)
 }
 END_TEST
 
+/* The dynamic linker does not look there; a path in dat.conf is for other folders. */
+START_TEST(bare_name_is_found_beside_libdat)
+{
+	static const char beside[] = "m u1.2 nonthreadsafe default beside.so dapl.1.2 \"\" \"\"\n"
+				     "n u1.2 nonthreadsafe default absent.so dapl.1.2 \"\" \"\"\n";
+	char folder[] = "/tmp/dat-beside-XXXXXX", libdat_path[64], provider_path[64];
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	struct libdat libdat;
+	DAT_IA_HANDLE ia;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(libdat_path, sizeof(libdat_path), "%s/libdat.so.1", folder);
+	snprintf(provider_path, sizeof(provider_path), "%s/beside.so", folder);
+	ck_assert_int_eq(symlink(LIBDAT, libdat_path) | symlink(MOCK_PROVIDER, provider_path), 0);
+	libdat = libdat_load_from(libdat_path);
+	use_conf(beside);
+	ia = libdat_open(&libdat, "m");
+	ck_assert_uint_eq(libdat.close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq(libdat.openv((char *)"n", 8, &evd, &ia, 1, 2, DAT_FALSE),
+			  DAT_CLASS_ERROR | (DAT_RETURN)DAT_PROVIDER_NOT_FOUND |
+				  (DAT_RETURN)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(unlink(libdat_path) | unlink(provider_path) | rmdir(folder), 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("dlopen");
@@ -87,5 +120,6 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, ro_aware_reaches_a_provider_in_local_scope);
 	tcase_add_test(cases, open_ias_survive_dlclose);
 	tcase_add_test(cases, libdat_is_never_unloaded);
+	tcase_add_test(cases, bare_name_is_found_beside_libdat);
 	return run_cases(argc, argv);
 }
