@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What raw.c and dat.c share. The function measure_X of each makes CALLS calls, so that callgrind's
- * inclusive count of it, divided by CALLS, is the cost of one call with the loop around it.
- * Functions of the same name do the same on purpose, once over verbs and once over DAT.
+ * What raw.c and dat.c share. Each row X of the table is a function measure_X in both, which do the
+ * same on purpose, once over verbs and once over DAT. It makes CALLS calls and is called TURNS
+ * times, or it makes one and is called as often as that is in all. callgrind's count of it and of
+ * what it calls, divided by CALLS * TURNS, is the cost of one call with the loop around it.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -10,8 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CALLS	64   /* transfers posted in one go */
+#define CALLS 64 /* transfers posted in one go */
+/*
+ * The queues hold CALLS * TURNS: so each row goes once around the rings, and has its share of what
+ * that costs.
+ */
+#define TURNS	2
 #define SIZE	1024 /* bytes of each; more than a provider sends inline */
+#define SMALL	32   /* bytes that it sends inline */
 #define MEASURE static __attribute__((noinline, noclone)) void
 
 /* A failure ends the program without a result. */

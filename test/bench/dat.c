@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of DAT: two connected endpoints of one IA make the same transfers as raw.c. */
+/*
+ * The calls of DAT: two connected endpoints of one IA make the same transfers as raw.c.
+ *
+ *	dat NAME [threadsafe]
+ */
 #include <dat/udat.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "bench.h"
 
@@ -9,26 +17,34 @@
 
 static DAT_IA_HANDLE ia;
 static DAT_PZ_HANDLE pz;
+static DAT_CNO_HANDLE cno;
 static DAT_EVD_HANDLE async_evd, cr_evd, conn_evd, send_evd, recv_evd, idle_evd;
+static DAT_EVD_HANDLE software_evd; /* of the CNO */
 static DAT_EP_HANDLE client, server;
 static DAT_RMR_HANDLE rmr;
-static DAT_LMR_TRIPLET local;
-static DAT_LMR_CONTEXT other_context; /* of another region of the same memory */
+static DAT_LMR_TRIPLET local, pieces[4]; /* the same bytes in one segment and in several */
+static DAT_LMR_TRIPLET small;		 /* so few that they are sent inline */
+static DAT_LMR_TRIPLET read_only;	 /* memory on which the device takes no window */
+static DAT_LMR_CONTEXT other_context;	 /* of another region of the same memory */
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
 
-static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv)
+static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_EP_ATTR attr = {
 		.service_type = DAT_SERVICE_TYPE_RC,
 		.max_message_size = 65536,
 		.max_rdma_size = 65536,
-		.max_recv_dtos = 2 * CALLS,
-		.max_request_dtos = 2 * CALLS,
+		.max_recv_dtos = TURNS * CALLS,
+		.max_request_dtos = TURNS * (CALLS + 1),
 		.max_recv_iov = 4,
 		.max_request_iov = 4,
 		.max_rdma_read_in = 4,
 		.max_rdma_read_out = 4,
+		.max_rdma_read_iov = 4,
+		.max_rdma_write_iov = 4,
+		.recv_completion_flags = flags,
+		.request_completion_flags = flags,
 	};
 	DAT_EP_HANDLE ep;
 
@@ -61,6 +77,7 @@ static void connect_client(void)
 	     DAT_SUCCESS);
 	bench_wait(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	bench_wait(conn_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	MUST(dat_psp_free(psp) == DAT_SUCCESS);
 }
 
 static DAT_EVD_HANDLE bench_evd(DAT_EVD_FLAGS flags)
@@ -71,32 +88,112 @@ static DAT_EVD_HANDLE bench_evd(DAT_EVD_FLAGS flags)
 	return evd;
 }
 
-static void open_all(const char *name)
+/* The endpoints of what is measured from here on, and their EVDs. */
+static void open_connection(DAT_COMPLETION_FLAGS flags)
 {
-	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
-	DAT_LMR_HANDLE lmr;
-
-	MUST(dat_ia_open((DAT_NAME_PTR)name, 8, &async_evd, &ia) == DAT_SUCCESS);
-	MUST(dat_pz_create(ia, &pz) == DAT_SUCCESS);
-	cr_evd = bench_evd(DAT_EVD_CR_FLAG);
-	conn_evd = bench_evd(DAT_EVD_CONNECTION_FLAG);
 	send_evd = bench_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
 	recv_evd = bench_evd(DAT_EVD_DTO_FLAG);
 	idle_evd = bench_evd(DAT_EVD_DTO_FLAG);
+	client = bench_ep(idle_evd, flags);
+	server = bench_ep(recv_evd, flags);
+	connect_client();
+}
+
+static DAT_LMR_TRIPLET bench_segment(DAT_LMR_CONTEXT context, char *address, size_t length)
+{
+	return (DAT_LMR_TRIPLET){ .lmr_context = context,
+				  .virtual_address = (DAT_VADDR)(uintptr_t)address,
+				  .segment_length = length };
+}
+
+static DAT_LMR_CONTEXT bench_region(DAT_RMR_CONTEXT *rmr_context)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_HANDLE lmr;
+
 	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
-			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &local.lmr_context, &remote.rmr_context,
-			    NULL, NULL) == DAT_SUCCESS);
-	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
-			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &other_context, NULL, NULL,
+			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, rmr_context, NULL,
 			    NULL) == DAT_SUCCESS);
-	local.virtual_address = (DAT_VADDR)(uintptr_t)buffer;
-	local.segment_length = SIZE;
+	return lmr_context;
+}
+
+/* A device that pins what a window may reach for writing takes none on this. */
+static DAT_LMR_TRIPLET read_only_region(void)
+{
+	char *memory = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	DAT_REGION_DESCRIPTION region = { .for_va = memory };
+	DAT_LMR_CONTEXT context;
+	DAT_LMR_HANDLE lmr;
+
+	MUST(memory != MAP_FAILED);
+	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_READ_FLAG,
+			    &lmr, &context, NULL, NULL, NULL) == DAT_SUCCESS);
+	return bench_segment(context, memory, SIZE);
+}
+
+/*
+ * The service thread takes completions from the queues when it runs, and with them their cost. So
+ * it stays in a proxy agent while calls are measured.
+ */
+static sem_t parked, resumed;
+
+static void park(void *arg, DAT_EVD_HANDLE evd)
+{
+	(void)arg, (void)evd;
+	MUST(!sem_post(&parked));
+	while (sem_wait(&resumed))
+		;
+}
+
+static void service_park(void)
+{
+	static const DAT_EVENT event = { .event_number = DAT_SOFTWARE_EVENT };
+	DAT_OS_WAIT_PROXY_AGENT agent = { .proxy_agent_func = park };
+	static DAT_EVD_HANDLE evd;
+	static DAT_CNO_HANDLE own;
+	DAT_EVENT taken;
+
+	if (evd) {
+		MUST(dat_cno_modify_agent(own, agent) == DAT_SUCCESS);
+	} else {
+		MUST(dat_cno_create(ia, agent, &own) == DAT_SUCCESS);
+		MUST(dat_evd_create(ia, 1, own, DAT_EVD_SOFTWARE_FLAG, &evd) == DAT_SUCCESS);
+	}
+	MUST(dat_evd_post_se(evd, &event) == DAT_SUCCESS);
+	while (sem_wait(&parked))
+		;
+	MUST(dat_evd_dequeue(evd, &taken) == DAT_SUCCESS);
+}
+
+static void service_resume(void)
+{
+	MUST(!sem_post(&resumed));
+}
+
+static void open_all(const char *name, DAT_BOOLEAN thread_safe)
+{
+	DAT_LMR_CONTEXT context;
+
+	MUST(dat_ia_openv((DAT_NAME_PTR)name, 8, &async_evd, &ia, DAT_VERSION_MAJOR,
+			  DAT_VERSION_MINOR, thread_safe) == DAT_SUCCESS);
+	MUST(dat_pz_create(ia, &pz) == DAT_SUCCESS);
+	MUST(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno) == DAT_SUCCESS);
+	cr_evd = bench_evd(DAT_EVD_CR_FLAG);
+	conn_evd = bench_evd(DAT_EVD_CONNECTION_FLAG);
+	MUST(dat_evd_create(ia, 4 * CALLS, cno, DAT_EVD_SOFTWARE_FLAG, &software_evd) ==
+	     DAT_SUCCESS);
+	context = bench_region(&remote.rmr_context);
+	other_context = bench_region(NULL);
+	local = bench_segment(context, buffer, SIZE);
+	small = bench_segment(context, buffer, SMALL);
+	for (size_t i = 0; i < 4; i++)
+		pieces[i] = bench_segment(context, buffer + i * SIZE / 4, SIZE / 4);
+	read_only = read_only_region();
 	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
 	remote.segment_length = SIZE;
 	MUST(dat_rmr_create(pz, &rmr) == DAT_SUCCESS);
-	client = bench_ep(idle_evd);
-	server = bench_ep(recv_evd);
-	connect_client();
+	open_connection(DAT_COMPLETION_DEFAULT_FLAG);
 }
 
 static void take_bind_completions(int calls)
@@ -117,33 +214,137 @@ static void take_completions(DAT_EVD_HANDLE evd, int calls)
 	}
 }
 
-MEASURE measure_post_recv(void)
+/* ---- posts ---- */
+
+static inline void recv_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_recv(server, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
-				       DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_recv(server, n, iov, (DAT_DTO_COOKIE){ .as_64 = i }, flags));
 }
 
-MEASURE measure_post_send(void)
+static inline void send_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_send(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
-				       DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_send(client, n, iov, (DAT_DTO_COOKIE){ .as_64 = i }, flags));
 }
 
-MEASURE measure_post_rdma_write(void)
+static inline void write_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_write(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
-					     &remote, DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_rdma_write(client, n, iov, (DAT_DTO_COOKIE){ .as_64 = i },
+					     &remote, flags));
 }
 
-MEASURE measure_post_rdma_read(void)
+static inline void read_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_read(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
-					    &remote, DAT_COMPLETION_DEFAULT_FLAG));
+		MUST(!dat_ep_post_rdma_read(client, n, iov, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
+					    flags));
 }
+
+static void post_write(void)
+{
+	MUST(!dat_ep_post_rdma_write(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = 0 }, &remote,
+				     DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+#define WAY(call, name, iov, n, flags)                                                             \
+	MEASURE measure_##name(void)                                                               \
+	{                                                                                          \
+		call##_all(iov, n, flags);                                                         \
+	}
+
+WAY(recv, post_recv, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(recv, post_recv_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(recv, post_recv_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(recv, post_recv_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
+WAY(send, post_send, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(send, post_send_inline, &small, 1, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(send, post_send_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(send, post_send_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(send, post_send_suppressed, &local, 1, DAT_COMPLETION_SUPPRESS_FLAG)
+WAY(send, post_send_fenced, &local, 1, DAT_COMPLETION_BARRIER_FENCE_FLAG)
+WAY(send, post_send_solicited, &local, 1, DAT_COMPLETION_SOLICITED_WAIT_FLAG)
+WAY(send, post_send_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
+WAY(send, post_send_two_suppressed, pieces, 2, DAT_COMPLETION_SUPPRESS_FLAG)
+WAY(write, post_rdma_write, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(write, post_rdma_write_inline, &small, 1, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(write, post_rdma_write_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(write, post_rdma_write_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(write, post_rdma_write_suppressed, &local, 1, DAT_COMPLETION_SUPPRESS_FLAG)
+WAY(write, post_rdma_write_fenced, &local, 1, DAT_COMPLETION_BARRIER_FENCE_FLAG)
+WAY(write, post_rdma_write_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
+WAY(read, post_rdma_read, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(read, post_rdma_read_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(read, post_rdma_read_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
+WAY(read, post_rdma_read_suppressed, &local, 1, DAT_COMPLETION_SUPPRESS_FLAG)
+WAY(read, post_rdma_read_fenced, &local, 1, DAT_COMPLETION_BARRIER_FENCE_FLAG)
+WAY(read, post_rdma_read_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
+
+/*
+ * One more request follows those that are measured. If they were suppressed, it is the only one
+ * that has an event.
+ */
+static void request_turns(void (*measure)(void), bool suppressed)
+{
+	for (int i = 0; i < TURNS; i++) {
+		measure();
+		post_write();
+		take_completions(send_evd, suppressed ? 1 : CALLS + 1);
+	}
+}
+
+static void send_turns(void (*measure_recv)(void), void (*measure_send)(void), bool suppressed)
+{
+	for (int i = 0; i < TURNS; i++) {
+		measure_recv();
+		measure_send();
+		post_write();
+		take_completions(send_evd, suppressed ? 1 : CALLS + 1);
+		take_completions(recv_evd, CALLS);
+	}
+}
+
+static void recv_unmeasured(void)
+{
+	recv_all(&local, 1, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+static void measure_posts(void)
+{
+	send_turns(measure_post_recv, measure_post_send, false);
+	send_turns(measure_post_recv_two, measure_post_send_two, false);
+	send_turns(measure_post_recv_four, measure_post_send_four, false);
+	send_turns(recv_unmeasured, measure_post_send_inline, false);
+	send_turns(recv_unmeasured, measure_post_send_suppressed, true);
+	send_turns(recv_unmeasured, measure_post_send_fenced, false);
+	send_turns(recv_unmeasured, measure_post_send_solicited, false);
+	send_turns(recv_unmeasured, measure_post_send_two_suppressed, true);
+	request_turns(measure_post_rdma_write, false);
+	request_turns(measure_post_rdma_write_inline, false);
+	request_turns(measure_post_rdma_write_two, false);
+	request_turns(measure_post_rdma_write_four, false);
+	request_turns(measure_post_rdma_write_suppressed, true);
+	request_turns(measure_post_rdma_write_fenced, false);
+	request_turns(measure_post_rdma_read, false);
+	request_turns(measure_post_rdma_read_two, false);
+	request_turns(measure_post_rdma_read_four, false);
+	request_turns(measure_post_rdma_read_suppressed, true);
+	request_turns(measure_post_rdma_read_fenced, false);
+}
+
+/* Their completions end no wait, so those of the requests that follow do. */
+static void measure_unsignalled(void)
+{
+	open_connection(DAT_COMPLETION_UNSIGNALLED_FLAG);
+	service_park();
+	send_turns(measure_post_recv_unsignalled, measure_post_send_unsignalled, false);
+	request_turns(measure_post_rdma_write_unsignalled, false);
+	request_turns(measure_post_rdma_read_unsignalled, false);
+	service_resume();
+}
+
+/* ---- binds and regions ---- */
 
 static void bind_all(void)
 {
@@ -173,7 +374,16 @@ MEASURE measure_bind_elsewhere(void)
 				   &context));
 }
 
-MEASURE measure_register(void)
+/* It registers the range, and posts a write of no bytes behind which that is in force. */
+MEASURE measure_bind_emulated(void)
+{
+	DAT_RMR_CONTEXT context;
+
+	MUST(!dat_rmr_bind(rmr, &read_only, DAT_MEM_PRIV_REMOTE_READ_FLAG, client,
+			   (DAT_RMR_COOKIE){ .as_64 = 0 }, DAT_COMPLETION_DEFAULT_FLAG, &context));
+}
+
+static inline void register_all(void)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
 
@@ -190,6 +400,34 @@ MEASURE measure_register(void)
 		MUST(!dat_lmr_free(lmr));
 	}
 }
+
+/* With few live regions, and with ten thousand. */
+MEASURE measure_register(void)
+{
+	register_all();
+}
+
+MEASURE measure_register_crowded(void)
+{
+	__asm__ volatile("# the compiler must not merge it with measure_register");
+	register_all();
+}
+
+static void measure_regions(void)
+{
+	int live = 3;
+
+	for (; live < 10; live++)
+		bench_region(NULL);
+	for (int i = 0; i < TURNS; i++)
+		measure_register();
+	for (; live < 10000; live++)
+		bench_region(NULL);
+	for (int i = 0; i < TURNS; i++)
+		measure_register_crowded();
+}
+
+/* ---- events ---- */
 
 MEASURE measure_dequeue(void)
 {
@@ -215,37 +453,132 @@ MEASURE measure_wait(void)
 	MUST(dat_evd_wait(recv_evd, FOREVER, 1, &event, &more) == DAT_SUCCESS);
 }
 
-int main(int argc, char **argv)
+MEASURE measure_dequeue_bind(void)
 {
-	MUST(argc == 2);
-	open_all(argv[1]);
-	measure_register();
-	measure_post_recv();
-	measure_post_send();
-	take_completions(send_evd, CALLS); /* acknowledged: all receives have completed */
-	measure_dequeue();
-	measure_dequeue_nothing();
-	measure_post_rdma_write();
-	take_completions(send_evd, CALLS);
-	measure_post_rdma_read();
-	take_completions(send_evd, CALLS);
-	/* So many outstanding binds take memory, which is reused by those that are measured. */
-	for (int i = 0; i < 2; i++) {
-		bind_all();
-		take_bind_completions(CALLS);
+	DAT_EVENT event;
+
+	for (int i = 0; i < CALLS; i++) {
+		MUST(dat_evd_dequeue(send_evd, &event) == DAT_SUCCESS);
+		MUST(event.event_number == DAT_RMR_BIND_COMPLETION_EVENT);
 	}
-	measure_bind();
-	take_bind_completions(CALLS);
-	measure_bind_elsewhere();
-	take_bind_completions(CALLS);
-	for (DAT_UINT64 i = 0; i < CALLS; i++) {
-		MUST(!dat_ep_post_recv(server, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
-				       DAT_COMPLETION_DEFAULT_FLAG));
-		MUST(!dat_ep_post_send(client, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i },
-				       DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+MEASURE measure_dequeue_software(void)
+{
+	DAT_EVENT event;
+
+	for (int i = 0; i < CALLS; i++)
+		MUST(dat_evd_dequeue(software_evd, &event) == DAT_SUCCESS);
+}
+
+MEASURE measure_wait_cno(void)
+{
+	DAT_EVD_HANDLE evd;
+
+	MUST(dat_cno_wait(cno, FOREVER, &evd) == DAT_SUCCESS);
+}
+
+static void post_software_event(void)
+{
+	DAT_EVENT event = { .event_number = DAT_SOFTWARE_EVENT };
+
+	MUST(dat_evd_post_se(software_evd, &event) == DAT_SUCCESS);
+}
+
+static void post_one(DAT_EP_HANDLE from, DAT_EP_HANDLE to)
+{
+	MUST(!dat_ep_post_recv(to, 1, &local, (DAT_DTO_COOKIE){ .as_64 = 0 },
+			       DAT_COMPLETION_DEFAULT_FLAG));
+	MUST(!dat_ep_post_send(from, 1, &local, (DAT_DTO_COOKIE){ .as_64 = 0 },
+			       DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void measure_completions(void)
+{
+	for (int i = 0; i < TURNS; i++) {
+		recv_unmeasured();
+		send_all(&local, 1, DAT_COMPLETION_DEFAULT_FLAG);
+		take_completions(send_evd, CALLS); /* acknowledged: all receives have completed */
+		measure_dequeue();
+		measure_dequeue_nothing();
+	}
+	for (int i = 0; i < CALLS * TURNS; i++) {
+		post_one(client, server);
 		take_completions(send_evd, 1);
 		measure_wait();
 	}
+}
+
+static void measure_software_events(void)
+{
+	DAT_EVENT event;
+	DAT_EVD_HANDLE evd;
+
+	for (int i = 0; i < TURNS; i++) {
+		for (int n = 0; n < CALLS; n++)
+			post_software_event();
+		measure_dequeue_software();
+	}
+	MUST(dat_cno_wait(cno, FOREVER, &evd) == DAT_SUCCESS);
+	for (int i = 0; i < CALLS * TURNS; i++) {
+		post_software_event();
+		measure_wait_cno();
+		MUST(dat_evd_dequeue(software_evd, &event) == DAT_SUCCESS);
+	}
+}
+
+/*
+ * When the peer has answered a message that was sent behind the binds, these have completed. The
+ * completions of the messages are behind theirs.
+ */
+static void measure_bind_completions(void)
+{
+	for (int i = 0; i < TURNS; i++) {
+		bind_all();
+		post_one(client, server);
+		take_completions(recv_evd, 1);
+		post_one(server, client);
+		take_completions(idle_evd, 1);
+		measure_dequeue_bind();
+		take_completions(send_evd, 2);
+	}
+}
+
+static void bind_turns(void (*bind)(void))
+{
+	for (int i = 0; i < TURNS; i++) {
+		bind();
+		take_bind_completions(CALLS);
+		post_write();
+		take_completions(send_evd, 1);
+	}
+}
+
+static void measure_binds(void)
+{
+	/* So many outstanding binds take memory, which is reused by those that are measured. */
+	bind_turns(bind_all);
+	bind_turns(measure_bind);
+	bind_turns(measure_bind_elsewhere);
+	measure_bind_completions();
+	for (int i = 0; i < CALLS * TURNS; i++) {
+		measure_bind_emulated();
+		take_bind_completions(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	MUST(argc == 2 || (argc == 3 && !strcmp(argv[2], "threadsafe")));
+	open_all(argv[1], argc == 3);
+	service_park();
+	measure_posts();
+	measure_completions();
+	measure_software_events();
+	measure_binds();
+	measure_regions();
+	service_resume();
+	measure_unsignalled();
 	MUST(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -16,6 +18,7 @@ static struct ibv_pd *pd;
 static struct ibv_qp *client, *server;
 static struct ibv_mr *mr;
 static struct ibv_mw *mw;
+static char *read_only;
 static char buffer[2 * SIZE];
 static struct ibv_gid_entry gid;
 
@@ -37,10 +40,11 @@ static struct ibv_qp *bench_qp(struct ibv_cq *recv)
 	struct ibv_qp_init_attr init = {
 		.send_cq = send_cq,
 		.recv_cq = recv,
-		.cap = { .max_send_wr = 2 * CALLS,
-			 .max_recv_wr = 2 * CALLS,
+		.cap = { .max_send_wr = TURNS * (CALLS + 1),
+			 .max_recv_wr = TURNS * CALLS,
 			 .max_send_sge = 4,
-			 .max_recv_sge = 4 },
+			 .max_recv_sge = 4,
+			 .max_inline_data = SMALL },
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp_attr attr = {
@@ -102,7 +106,8 @@ static void open_all(void)
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
 				IBV_ACCESS_MW_BIND);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
-	MUST(mr && mw);
+	read_only = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(mr && mw && read_only != MAP_FAILED);
 	client = bench_qp(idle_cq);
 	server = bench_qp(recv_cq);
 	qp_connect(client, server);
@@ -121,18 +126,18 @@ static void take_completions(struct ibv_cq *cq, int calls)
 	}
 }
 
-static struct ibv_sge sge;
-static struct ibv_send_wr send_wr, write_wr, read_wr;
-static struct ibv_recv_wr recv_wr;
+static struct ibv_sge sge, pieces[4], small;
 static struct ibv_mw_bind bind_wr;
 
-MEASURE measure_post_recv(void)
+/* ---- posts ---- */
+
+static inline void recv_all(struct ibv_recv_wr *wr)
 {
 	struct ibv_recv_wr *bad;
 
 	for (uint64_t i = 0; i < CALLS; i++) {
-		recv_wr.wr_id = i;
-		MUST(!ibv_post_recv(server, &recv_wr, &bad));
+		wr->wr_id = i;
+		MUST(!ibv_post_recv(server, wr, &bad));
 	}
 }
 
@@ -146,12 +151,111 @@ static inline void post_all(struct ibv_send_wr *wr)
 	}
 }
 
-MEASURE measure_post_send(void)
+#define RECV_WAY(name, sges, n)                                                                    \
+	static struct ibv_recv_wr name##_wr = { .sg_list = (sges), .num_sge = (n) };               \
+	MEASURE measure_##name(void)                                                               \
+	{                                                                                          \
+		recv_all(&name##_wr);                                                              \
+	}
+
+#define WAY(name, op, sges, n, flags)                                                              \
+	static struct ibv_send_wr name##_wr = {                                                    \
+		.sg_list = (sges),                                                                 \
+		.num_sge = (n),                                                                    \
+		.opcode = IBV_WR_##op,                                                             \
+		.send_flags = (flags),                                                             \
+	};                                                                                         \
+	MEASURE measure_##name(void)                                                               \
+	{                                                                                          \
+		name##_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;                          \
+		name##_wr.wr.rdma.rkey = mr->rkey;                                                 \
+		post_all(&name##_wr);                                                              \
+	}
+
+RECV_WAY(post_recv, &sge, 1)
+RECV_WAY(post_recv_two, pieces, 2)
+RECV_WAY(post_recv_four, pieces, 4)
+WAY(post_send, SEND, &sge, 1, IBV_SEND_SIGNALED)
+WAY(post_send_inline, SEND, &small, 1, IBV_SEND_SIGNALED | IBV_SEND_INLINE)
+WAY(post_send_two, SEND, pieces, 2, IBV_SEND_SIGNALED)
+WAY(post_send_four, SEND, pieces, 4, IBV_SEND_SIGNALED)
+WAY(post_send_suppressed, SEND, &sge, 1, 0)
+WAY(post_send_two_suppressed, SEND, pieces, 2, 0)
+WAY(post_send_fenced, SEND, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE)
+WAY(post_send_solicited, SEND, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
+WAY(post_rdma_write, RDMA_WRITE, &sge, 1, IBV_SEND_SIGNALED)
+WAY(post_rdma_write_inline, RDMA_WRITE, &small, 1, IBV_SEND_SIGNALED | IBV_SEND_INLINE)
+WAY(post_rdma_write_two, RDMA_WRITE, pieces, 2, IBV_SEND_SIGNALED)
+WAY(post_rdma_write_four, RDMA_WRITE, pieces, 4, IBV_SEND_SIGNALED)
+WAY(post_rdma_write_suppressed, RDMA_WRITE, &sge, 1, 0)
+WAY(post_rdma_write_fenced, RDMA_WRITE, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE)
+WAY(post_rdma_read, RDMA_READ, &sge, 1, IBV_SEND_SIGNALED)
+WAY(post_rdma_read_two, RDMA_READ, pieces, 2, IBV_SEND_SIGNALED)
+WAY(post_rdma_read_four, RDMA_READ, pieces, 4, IBV_SEND_SIGNALED)
+WAY(post_rdma_read_suppressed, RDMA_READ, &sge, 1, 0)
+WAY(post_rdma_read_fenced, RDMA_READ, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE)
+
+/* As in dat.c. */
+static void post_write(void)
 {
-	post_all(&send_wr);
+	struct ibv_send_wr *bad;
+
+	post_rdma_write_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;
+	post_rdma_write_wr.wr.rdma.rkey = mr->rkey;
+	MUST(!ibv_post_send(client, &post_rdma_write_wr, &bad));
 }
 
-static inline void bind_all(void)
+static void request_turns(void (*measure)(void), bool suppressed)
+{
+	for (int i = 0; i < TURNS; i++) {
+		measure();
+		post_write();
+		take_completions(send_cq, suppressed ? 1 : CALLS + 1);
+	}
+}
+
+static void send_turns(void (*measure_recv)(void), void (*measure_send)(void), bool suppressed)
+{
+	for (int i = 0; i < TURNS; i++) {
+		measure_recv();
+		measure_send();
+		post_write();
+		take_completions(send_cq, suppressed ? 1 : CALLS + 1);
+		take_completions(recv_cq, CALLS);
+	}
+}
+
+static void recv_unmeasured(void)
+{
+	recv_all(&post_recv_wr);
+}
+
+static void measure_posts(void)
+{
+	send_turns(measure_post_recv, measure_post_send, false);
+	send_turns(measure_post_recv_two, measure_post_send_two, false);
+	send_turns(measure_post_recv_four, measure_post_send_four, false);
+	send_turns(recv_unmeasured, measure_post_send_inline, false);
+	send_turns(recv_unmeasured, measure_post_send_suppressed, true);
+	send_turns(recv_unmeasured, measure_post_send_fenced, false);
+	send_turns(recv_unmeasured, measure_post_send_solicited, false);
+	send_turns(recv_unmeasured, measure_post_send_two_suppressed, true);
+	request_turns(measure_post_rdma_write, false);
+	request_turns(measure_post_rdma_write_inline, false);
+	request_turns(measure_post_rdma_write_two, false);
+	request_turns(measure_post_rdma_write_four, false);
+	request_turns(measure_post_rdma_write_suppressed, true);
+	request_turns(measure_post_rdma_write_fenced, false);
+	request_turns(measure_post_rdma_read, false);
+	request_turns(measure_post_rdma_read_two, false);
+	request_turns(measure_post_rdma_read_four, false);
+	request_turns(measure_post_rdma_read_suppressed, true);
+	request_turns(measure_post_rdma_read_fenced, false);
+}
+
+/* ---- binds and regions ---- */
+
+MEASURE measure_bind(void)
 {
 	for (uint64_t i = 0; i < CALLS; i++) {
 		bind_wr.wr_id = i;
@@ -159,9 +263,30 @@ static inline void bind_all(void)
 	}
 }
 
-MEASURE measure_bind(void)
+/* What an emulated bind asks of the device. Returns the region, which is not part of the figure. */
+static __attribute__((noinline, noclone)) struct ibv_mr *measure_bind_emulated(void)
 {
-	bind_all();
+	struct ibv_send_wr *bad,
+		wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_mr *region = ibv_reg_mr(pd, read_only, SIZE, IBV_ACCESS_REMOTE_READ);
+
+	MUST(region);
+	MUST(!ibv_post_send(client, &wr, &bad));
+	return region;
+}
+
+static void measure_binds(void)
+{
+	for (int i = 0; i < TURNS; i++) {
+		measure_bind();
+		take_completions(send_cq, CALLS);
+	}
+	for (int i = 0; i < CALLS * TURNS; i++) {
+		struct ibv_mr *region = measure_bind_emulated();
+
+		take_completions(send_cq, 1);
+		MUST(!ibv_dereg_mr(region));
+	}
 }
 
 /* With the access flags that the provider uses. */
@@ -178,15 +303,7 @@ MEASURE measure_register(void)
 	}
 }
 
-MEASURE measure_post_rdma_write(void)
-{
-	post_all(&write_wr);
-}
-
-MEASURE measure_post_rdma_read(void)
-{
-	post_all(&read_wr);
-}
+/* ---- completions ---- */
 
 MEASURE measure_dequeue(void)
 {
@@ -211,6 +328,26 @@ MEASURE measure_dequeue_nothing(void)
 		MUST(ibv_poll_cq(recv_cq, 1, &wc) == 0);
 }
 
+static void measure_completions(void)
+{
+	for (int i = 0; i < TURNS; i++) {
+		recv_unmeasured();
+		post_all(&post_send_wr);
+		take_completions(send_cq, CALLS); /* acknowledged: all receives have completed */
+		measure_dequeue();
+		measure_dequeue_nothing();
+	}
+	for (int i = 0; i < CALLS * TURNS; i++) {
+		struct ibv_recv_wr *bad_recv;
+		struct ibv_send_wr *bad_send;
+
+		MUST(!ibv_post_recv(server, &post_recv_wr, &bad_recv));
+		MUST(!ibv_post_send(client, &post_send_wr, &bad_send));
+		take_completions(send_cq, 1);
+		measure_wait();
+	}
+}
+
 /*
  * With a second thread the C library's system calls cost a little more. Every program that uses a
  * provider has one, so this one has it, too.
@@ -228,17 +365,11 @@ int main(void)
 	MUST(!pthread_create(&thread, NULL, idle, NULL));
 	open_all();
 	sge = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SIZE, .lkey = mr->lkey };
-	recv_wr = (struct ibv_recv_wr){ .sg_list = &sge, .num_sge = 1 };
-	send_wr = (struct ibv_send_wr){ .sg_list = &sge,
-					.num_sge = 1,
-					.opcode = IBV_WR_SEND,
-					.send_flags = IBV_SEND_SIGNALED };
-	write_wr = send_wr;
-	write_wr.opcode = IBV_WR_RDMA_WRITE;
-	write_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;
-	write_wr.wr.rdma.rkey = mr->rkey;
-	read_wr = write_wr;
-	read_wr.opcode = IBV_WR_RDMA_READ;
+	small = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SMALL, .lkey = mr->lkey };
+	for (uint32_t i = 0; i < 4; i++)
+		pieces[i] = (struct ibv_sge){ .addr = (uintptr_t)buffer + i * SIZE / 4,
+					      .length = SIZE / 4,
+					      .lkey = mr->lkey };
 	bind_wr = (struct ibv_mw_bind){
 		.send_flags = IBV_SEND_SIGNALED,
 		.bind_info = { .mr = mr,
@@ -248,30 +379,10 @@ int main(void)
 						  IBV_ACCESS_REMOTE_WRITE },
 	};
 
-	measure_register();
-	measure_post_recv();
-	measure_post_send();
-	take_completions(send_cq, CALLS); /* acknowledged: all receives have completed */
-	measure_dequeue();
-	measure_dequeue_nothing();
-	measure_post_rdma_write();
-	take_completions(send_cq, CALLS);
-	measure_post_rdma_read();
-	take_completions(send_cq, CALLS);
-	for (int n = 0; n < 2; n++) { /* as in dat.c */
-		bind_all();
-		take_completions(send_cq, CALLS);
-	}
-	measure_bind();
-	take_completions(send_cq, CALLS);
-	for (int i = 0; i < CALLS; i++) {
-		struct ibv_recv_wr *bad_recv;
-		struct ibv_send_wr *bad_send;
-
-		MUST(!ibv_post_recv(server, &recv_wr, &bad_recv));
-		MUST(!ibv_post_send(client, &send_wr, &bad_send));
-		take_completions(send_cq, 1);
-		measure_wait();
-	}
+	measure_posts();
+	measure_completions();
+	measure_binds();
+	for (int i = 0; i < TURNS; i++)
+		measure_register();
 	return 0;
 }
