@@ -4,9 +4,10 @@
  *
  * All posts of requests share one body (request_post), all posts of receives another
  * (receive_post). Each call has instances of it that constants specialise: for one and for two
- * segments, inline in the call; for more (X_many); and for a thread-safe IA (X_shared). The slow
- * path (request_slow, receive_slow) refuses the call, or does what the body has no place for: flags
- * without effect, empty segments, a full ring, an endpoint that is ending.
+ * segments without flags, inline in the call; for one with flags (X_flagged); for everything else
+ * (X_general); and for a thread-safe IA (X_shared). The slow path (request_slow, receive_slow)
+ * refuses the call, or does what the body has no place for: flags without effect, empty segments, a
+ * full ring, an endpoint that is ending.
  *
  * Every post claims a slot of its ring, calls the transport, and looks at the gate again: if the
  * connection ended meanwhile its end may have missed the claim, so work for the service thread
@@ -42,25 +43,28 @@ void ep_init_posts(struct ep *ep)
 
 /* ---- segments ---- */
 
-static inline struct tp_sge sge_of(const DAT_LMR_TRIPLET *segment, DAT_VLEN length)
+/* Field by field, which takes one register less for each. */
+static ALWAYS_INLINE void sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment,
+				  DAT_VLEN length)
 {
-	return (struct tp_sge){
-		.address = segment->virtual_address,
-		.length = (uint32_t)length,
-		.lmr_context = segment->lmr_context,
-	};
+	sge->address = segment->virtual_address;
+	sge->length = (uint32_t)length;
+	sge->lmr_context = segment->lmr_context;
 }
 
-/* Converts one segment and adds it to the sum. False: it is empty, or the sum wraps. */
-static ALWAYS_INLINE bool segment_convert(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment,
-					  DAT_VLEN *size)
+/*
+ * Converts a further segment. *last is the offset of the last byte, which each segment that is not
+ * empty moves on, unless the sum wraps. If the first one was empty it is the largest number, and so
+ * it wraps.
+ */
+static ALWAYS_INLINE bool segment_add(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment,
+				      DAT_VLEN *last)
 {
-	DAT_VLEN length = segment->segment_length;
+	const DAT_VLEN before = *last, length = segment->segment_length;
 
-	if (unlikely(!length) || unlikely(__builtin_add_overflow(*size, length, size)))
-		return false;
-	*sge = sge_of(segment, length);
-	return true;
+	sge_set(sge, segment, length);
+	*last += length;
+	return likely(*last > before);
 }
 
 /*
@@ -71,19 +75,19 @@ static ALWAYS_INLINE bool segment_convert(struct tp_sge *sge, const DAT_LMR_TRIP
 static ALWAYS_INLINE DAT_VLEN segments_convert(struct tp_sge *sge, const DAT_LMR_TRIPLET *iov,
 					       unsigned nseg, const DAT_VLEN *limit)
 {
-	DAT_VLEN size = iov->segment_length;
+	DAT_VLEN last = iov->segment_length - 1;
 
-	*sge = sge_of(iov, size);
-	if (nseg == 1)
-		return likely(size - 1 < *limit) ? size : 0; /* 0 - 1 is the largest number */
-	if (unlikely(!size) || !segment_convert(&sge[1], &iov[1], &size))
+	sge_set(&sge[0], &iov[0], iov->segment_length);
+	if (nseg > 1 && !segment_add(&sge[1], &iov[1], &last))
 		return 0;
-	if (nseg > 2 && !segment_convert(&sge[2], &iov[2], &size))
+	if (nseg > 2 && !segment_add(&sge[2], &iov[2], &last))
 		return 0;
-	for (unsigned i = 3; i < nseg; i++)
-		if (!segment_convert(&sge[i], &iov[i], &size))
+	if (nseg > 3 && !segment_add(&sge[3], &iov[3], &last))
+		return 0;
+	for (unsigned i = 4; i < nseg; i++)
+		if (!segment_add(&sge[i], &iov[i], &last))
 			return 0;
-	return likely(size <= *limit) ? size : 0;
+	return likely(last < *limit) ? last + 1 : 0;
 }
 
 /* Converts any segments but empty ones and what is beyond @limit. Returns how many are left. */
@@ -97,7 +101,7 @@ static unsigned segments_convert_slow(struct tp_sge *sge, const DAT_LMR_TRIPLET 
 
 		limit -= length;
 		if (length)
-			sge[n++] = sge_of(&iov[i], length);
+			sge_set(&sge[n++], &iov[i], length);
 	}
 	return n;
 }
@@ -295,19 +299,19 @@ static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 
 /* ---- requests ---- */
 
+/* @split: a read of so many segments takes several work requests. */
 static ALWAYS_INLINE int request_to_transport(struct ep *ep, enum req_kind kind, struct req *req,
-					      unsigned nsge, uint32_t size,
-					      const DAT_RMR_TRIPLET *remote, unsigned post_flags)
+					      const struct tp_sge *sge, unsigned nsge, bool split,
+					      uint32_t size, const DAT_RMR_TRIPLET *remote,
+					      unsigned post_flags)
 {
-	const struct tp_sge *sge = ep->sends.sges;
-
 	switch (kind) {
 	case REQ_SEND:
 		return tp_post_send(ep->qp, req, sge, nsge, size, post_flags);
 	case REQ_WRITE:
 		return tp_post_write(ep->qp, req, sge, nsge, size, remote, post_flags);
 	default:
-		if (unlikely(nsge > 1 && nsge > fast_segments(ep, kind)))
+		if (split)
 			return tp_post_split_read(ep->qp, req, sge, nsge, remote, post_flags);
 		return tp_post_read(ep->qp, req, sge, nsge, remote, post_flags);
 	}
@@ -349,16 +353,15 @@ static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind ki
 	if (flags & DAT_COMPLETION_SUPPRESS_FLAG && !(kind == REQ_READ && ep->loses_reads) &&
 	    !ring_signal_due(&ep->sends))
 		post_flags = 0;
-	if (flags & DAT_COMPLETION_BARRIER_FENCE_FLAG)
-		post_flags |= TP_POST_FENCE;
-	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
-		post_flags |= TP_POST_SOLICIT;
+	post_flags |= flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
+	post_flags |= flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG ? TP_POST_SOLICIT : 0;
 	return post_flags;
 }
 
-/* There is room in the ring, and it was taken; the segments are in the ring's array. */
+/* There is room in the ring, and it was taken; the segments are in the ring's array, @sge. */
 static ALWAYS_INLINE DAT_RETURN request_claim(struct ep *ep, enum req_kind kind, unsigned open,
-					      unsigned nsge, DAT_VLEN size, DAT_DTO_COOKIE cookie,
+					      const struct tp_sge *sge, unsigned nsge, bool split,
+					      DAT_VLEN size, DAT_DTO_COOKIE cookie,
 					      const DAT_RMR_TRIPLET *remote,
 					      DAT_COMPLETION_FLAGS flags, unsigned post_flags)
 {
@@ -369,7 +372,8 @@ static ALWAYS_INLINE DAT_RETURN request_claim(struct ep *ep, enum req_kind kind,
 	req->size = size;
 	req_set_kind(req, kind, flags);
 	ring_publish(&ep->sends, req);
-	result = request_to_transport(ep, kind, req, nsge, (uint32_t)size, remote, post_flags);
+	result = request_to_transport(ep, kind, req, sge, nsge, split, (uint32_t)size, remote,
+				      post_flags);
 	return request_posted(ep, result, open);
 }
 
@@ -411,6 +415,7 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 					const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
+	struct tp_sge *sge;
 	DAT_RETURN ret;
 	DAT_VLEN size;
 	unsigned nsge;
@@ -430,19 +435,17 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
 	ret = NO_RESOURCE(MEMORY);
 	if (ep_post_begin(ep) && ring_take_room(&ep->sends)) {
-		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
-		ret = request_claim(ep, kind, EP_OPEN, nsge, size, cookie, remote, flags,
+		sge = ep->sends.sges;
+		nsge = segments_convert_slow(sge, iov, (unsigned)nseg, size);
+		ret = request_claim(ep, kind, EP_OPEN, sge, nsge, nsge > fast_segments(ep, kind),
+				    size, cookie, remote, flags,
 				    request_post_flags(ep, kind, flags));
 	}
 	ep_post_end(ep);
 	return ret;
 }
 
-/*
- * The body of every post of a request: send, read and write. The gate was at @open, and @nseg is
- * not 0. A suppressed request that goes to the slow path after all has counted in the run of
- * suppressed ones, so the next one is signalled.
- */
+/* The body of every post of a request: send, read and write. The gate was at @open. */
 static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, unsigned open,
 					     unsigned nseg, const DAT_LMR_TRIPLET *iov,
 					     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
@@ -453,47 +456,37 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 	DAT_RETURN ret;
 	DAT_VLEN size;
 
+	if (unlikely(!iov))
+		goto slow;
 	if (unlikely(nseg > 1 && nseg > fast_segments(ep, kind)))
 		goto slow;
-	if (unlikely(!iov || (kind != REQ_SEND && !remote)))
+	if (kind != REQ_SEND && unlikely(!remote))
+		goto slow;
+	if (unlikely(flags & ep->slow_flags[kind]))
 		goto slow;
 	if (open == EP_SHARED)
 		spin_lock(&ep->send_lock);
-	if (unlikely(flags)) {
-		if (unlikely(flags & ep->slow_flags[kind]))
-			goto unlock;
-		post_flags = request_post_flags(ep, kind, flags);
-	}
 	size = segments_convert(sge, iov, nseg,
 				kind == REQ_READ ? &ep->read_limit : &ep->max_transfer);
 	if (unlikely(!size))
 		goto unlock;
 	if (unlikely(!ring_take_room(&ep->sends)))
 		goto unlock;
-	ret = request_claim(ep, kind, open, nseg, size, cookie, remote, flags, post_flags);
+	if (unlikely(flags))
+		post_flags = request_post_flags(ep, kind, flags);
+	ret = request_claim(ep, kind, open, sge, nseg, false, size, cookie, remote, flags,
+			    post_flags);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->send_lock);
 	return ret;
 unlock:
-	ep->sends.until_signal = 1;
 	if (open == EP_SHARED)
 		spin_unlock(&ep->send_lock);
 slow:
 	return request_slow(ep, kind, (DAT_COUNT)nseg, iov, cookie, remote, flags);
 }
 
-/* More than two segments. */
-static ALWAYS_INLINE DAT_RETURN request_many(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					     const DAT_RMR_TRIPLET *remote,
-					     DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg <= 2))
-		return request_slow(ep, kind, nseg, iov, cookie, remote, flags);
-	return request_post(ep, kind, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-/* On a thread-safe IA. */
+/* On a thread-safe IA, or the gate is closed. */
 static ALWAYS_INLINE DAT_RETURN request_shared(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
 					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					       const DAT_RMR_TRIPLET *remote,
@@ -506,11 +499,23 @@ static ALWAYS_INLINE DAT_RETURN request_shared(struct ep *ep, enum req_kind kind
 	return request_post(ep, kind, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
-/* Their instances, which are not inline: the calls have those of one and of two segments. */
-NOINLINE HOT static DAT_RETURN send_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+/* Their instances, which are not inline. */
+NOINLINE HOT static DAT_RETURN send_general(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    DAT_COMPLETION_FLAGS flags)
 {
-	return request_many(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	if (unlikely(nseg <= 0))
+		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
+}
+
+NOINLINE HOT static DAT_RETURN send_flagged(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 1))
+		return send_general(ep, nseg, iov, cookie, flags);
+	return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
 }
 
 NOINLINE HOT static DAT_RETURN send_shared(struct ep *ep, DAT_COUNT nseg,
@@ -527,18 +532,33 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 
 	if (unlikely(!gate_open(&ep->send_gate)))
 		return send_shared(ep, nseg, iov, cookie, flags);
+	if (unlikely(flags))
+		return send_flagged(ep, nseg, iov, cookie, flags);
 	if (likely(nseg == 1))
-		return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
+		return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, 0);
 	if (likely(nseg == 2))
-		return request_post(ep, REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, flags);
-	return send_many(ep, nseg, iov, cookie, flags);
+		return request_post(ep, REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, 0);
+	return send_general(ep, nseg, iov, cookie, 0);
 }
 
-NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					  DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN write_general(struct ep *ep, DAT_COUNT nseg,
+					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					     const DAT_RMR_TRIPLET *remote,
+					     DAT_COMPLETION_FLAGS flags)
 {
-	return request_many(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	if (unlikely(nseg <= 0))
+		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN write_flagged(struct ep *ep, DAT_COUNT nseg,
+					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					     const DAT_RMR_TRIPLET *remote,
+					     DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 1))
+		return write_general(ep, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
 NOINLINE HOT static DAT_RETURN write_shared(struct ep *ep, DAT_COUNT nseg,
@@ -557,18 +577,33 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 
 	if (unlikely(!gate_open(&ep->send_gate)))
 		return write_shared(ep, nseg, iov, cookie, remote, flags);
+	if (unlikely(flags))
+		return write_flagged(ep, nseg, iov, cookie, remote, flags);
 	if (likely(nseg == 1))
-		return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
+		return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
-		return request_post(ep, REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, flags);
-	return write_many(ep, nseg, iov, cookie, remote, flags);
+		return request_post(ep, REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, 0);
+	return write_general(ep, nseg, iov, cookie, remote, 0);
 }
 
-NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					 DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN read_general(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    const DAT_RMR_TRIPLET *remote,
+					    DAT_COMPLETION_FLAGS flags)
 {
-	return request_many(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	if (unlikely(nseg <= 0))
+		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN read_flagged(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    const DAT_RMR_TRIPLET *remote,
+					    DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 1))
+		return read_general(ep, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
 NOINLINE HOT static DAT_RETURN read_shared(struct ep *ep, DAT_COUNT nseg,
@@ -587,11 +622,13 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 
 	if (unlikely(!gate_open(&ep->send_gate)))
 		return read_shared(ep, nseg, iov, cookie, remote, flags);
+	if (unlikely(flags))
+		return read_flagged(ep, nseg, iov, cookie, remote, flags);
 	if (likely(nseg == 1))
-		return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
+		return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
-		return request_post(ep, REQ_READ, EP_OPEN, 2, iov, cookie, remote, flags);
-	return read_many(ep, nseg, iov, cookie, remote, flags);
+		return request_post(ep, REQ_READ, EP_OPEN, 2, iov, cookie, remote, 0);
+	return read_general(ep, nseg, iov, cookie, remote, 0);
 }
 
 /* ---- receives ---- */
@@ -601,8 +638,9 @@ static COLD DAT_RETURN receive_unfinished(struct ep *ep, int result)
 	return result ? receive_failed(ep, tp_post_error(result)) : receive_gate_closed(ep);
 }
 
-/* There is room in the ring, and it was taken; the segments are in the ring's array. */
-static ALWAYS_INLINE DAT_RETURN receive_claim(struct ep *ep, unsigned open, unsigned nsge,
+/* As request_claim. */
+static ALWAYS_INLINE DAT_RETURN receive_claim(struct ep *ep, unsigned open,
+					      const struct tp_sge *sge, unsigned nsge,
 					      DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->recvs);
@@ -612,7 +650,7 @@ static ALWAYS_INLINE DAT_RETURN receive_claim(struct ep *ep, unsigned open, unsi
 	req->cookie = cookie;
 	req_set_kind(req, REQ_RECV, flags);
 	ring_publish(&ep->recvs, req);
-	result = tp_post_recv(ep->qp, req, ep->recvs.sges, nsge);
+	result = tp_post_recv(ep->qp, req, sge, nsge);
 	unfinished = (unsigned)result | (gate_value(&ep->recv_gate) ^ open);
 	if (unlikely(unfinished))
 		return receive_unfinished(ep, result);
@@ -622,6 +660,7 @@ static ALWAYS_INLINE DAT_RETURN receive_claim(struct ep *ep, unsigned open, unsi
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
+	struct tp_sge *sge;
 	DAT_RETURN ret;
 	DAT_VLEN size;
 	unsigned nsge;
@@ -641,8 +680,9 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		spin_lock(&ep->recv_lock);
 	if (ring_make_room(&ep->recvs, ep->recv_evd) && ring_take_room(&ep->recvs)) {
 		/* no message is longer, and the device counts in 32 bits */
-		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
-		ret = receive_claim(ep, EP_OPEN, nsge, cookie, flags);
+		sge = ep->recvs.sges;
+		nsge = segments_convert_slow(sge, iov, (unsigned)nseg, TP_MAX_LENGTH);
+		ret = receive_claim(ep, EP_OPEN, sge, nsge, cookie, flags);
 	}
 	if (ep->thread_safe)
 		spin_unlock(&ep->recv_lock);
@@ -654,21 +694,22 @@ static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsig
 					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					     DAT_COMPLETION_FLAGS flags)
 {
+	struct tp_sge *sge = ep->recvs.sges;
 	DAT_RETURN ret;
 
+	if (unlikely(!iov))
+		goto slow;
 	if (unlikely(nseg > 1 && nseg > max_segments(ep, REQ_RECV)))
 		goto slow;
 	if (unlikely(flags && flags & ep->slow_flags[REQ_RECV]))
 		goto slow;
-	if (unlikely(!iov))
-		goto slow;
 	if (open == EP_SHARED)
 		spin_lock(&ep->recv_lock);
-	if (unlikely(!segments_convert(ep->recvs.sges, iov, nseg, &ep->max_transfer)))
+	if (unlikely(!segments_convert(sge, iov, nseg, &ep->max_transfer)))
 		goto unlock;
 	if (unlikely(!ring_take_room(&ep->recvs)))
 		goto unlock;
-	ret = receive_claim(ep, open, nseg, cookie, flags);
+	ret = receive_claim(ep, open, sge, nseg, cookie, flags);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->recv_lock);
 	return ret;
@@ -679,11 +720,11 @@ slow:
 	return receive_slow(ep, (DAT_COUNT)nseg, iov, cookie, flags);
 }
 
-NOINLINE HOT static DAT_RETURN receive_many(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN receive_general(struct ep *ep, DAT_COUNT nseg,
+					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					       DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 2))
+	if (unlikely(nseg <= 0))
 		return receive_slow(ep, nseg, iov, cookie, flags);
 	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
 }
@@ -710,5 +751,5 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 		return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
 	if (likely(nseg == 2))
 		return receive_post(ep, EP_OPEN, 2, iov, cookie, flags);
-	return receive_many(ep, nseg, iov, cookie, flags);
+	return receive_general(ep, nseg, iov, cookie, flags);
 }

@@ -103,12 +103,13 @@ static inline bool ring_has_room(struct ring *ring)
 	return ring->room;
 }
 
-/*
- * Takes the room of one claim; ring_publish follows. False: as far as the poster knows there is
- * none.
- */
+/* Takes the room of one claim; ring_publish follows. False: there is none. */
 static inline bool ring_take_room(struct ring *ring)
 {
+	if (likely(--ring->room >= 0))
+		return true;
+	ring->room = (int)(ring->limit - atomic_load_explicit(&ring->tail, memory_order_relaxed));
+	ring->room += (int)atomic_load_explicit(&ring->head, memory_order_acquire);
 	if (likely(--ring->room >= 0))
 		return true;
 	ring->room = 0;
@@ -134,7 +135,8 @@ static inline void ring_publish(struct ring *ring, const struct req *next)
 {
 	debug_assert(ring->room >= 0);
 	race_reach(RACE_CLAIM, ring);
-	atomic_store_explicit(&ring->tail, next->position + 1, memory_order_seq_cst);
+	debug_assert(next == ring_next(ring));
+	atomic_fetch_add_explicit(&ring->tail, 1, memory_order_seq_cst);
 	race_reach(RACE_CLAIMED, ring);
 }
 
@@ -175,11 +177,11 @@ static inline bool ring_signal_due(struct ring *ring)
 static inline bool ring_retire(struct ring *ring, const struct req *req)
 {
 	unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	unsigned ahead = req->position - head;
+	unsigned position = req->position, ahead = position - head;
 
 	if (unlikely(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head))
 		return false;
-	atomic_store_explicit(&ring->head, req->position + 1, memory_order_release);
+	atomic_store_explicit(&ring->head, position + 1, memory_order_release);
 	race_reach(RACE_RETIRED, ring);
 	return true;
 }
