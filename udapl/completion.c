@@ -2,7 +2,7 @@
 /* Completions that take the slow path: failures, binds, suppressed requests, markers. */
 #include "completion.h"
 
-void completion_describe_bind(struct evd *evd, const struct req *req,
+void completion_describe_bind(struct evd *evd, const struct binding *binding, DAT_DTO_COOKIE cookie,
 			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
 {
 	DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind = &event->event_data.rmr_completion_event_data;
@@ -10,26 +10,27 @@ void completion_describe_bind(struct evd *evd, const struct req *req,
 
 	event->event_number = DAT_RMR_BIND_COMPLETION_EVENT;
 	event->evd_handle = evd;
-	bind->rmr_handle = req->binding->rmr;
-	bind->user_cookie = req->cookie;
+	bind->rmr_handle = binding->rmr;
+	bind->user_cookie = cookie;
 	bind->status = failed ? DAT_RMR_OPERATION_FAILED : status;
 }
 
 /*
- * The binding exists as long as its bind is in the ring, because only the thread that retires the
- * slot completes it. So it is described between the two.
+ * The slot is read before it is retired, because from then on it may be in use again. The binding
+ * exists as long as its bind is in the ring, because only the thread that retires the slot
+ * completes it. So it is described between the two.
  */
 bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
 				   DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
 {
-	const struct req copy = *req; /* once retired the slot may be in use again */
+	struct binding *binding = req->binding;
+	const DAT_DTO_COOKIE cookie = req->cookie;
 
 	assert_locked(&evd->lock);
 	if (!ring_retire(req->ring, req))
 		return false;
-	if (event)
-		completion_describe_bind(evd, &copy, status, event);
-	if (rmr_bind_completed(copy.binding, status))
+	completion_describe_bind(evd, binding, cookie, status, event);
+	if (rmr_bind_completed(binding, status))
 		evd->slow_path |= EVD_RELEASE_DUE;
 	return true;
 }
@@ -64,7 +65,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVEN
 	if (copy.kind == REQ_BIND) {
 		retired = completion_retire_bind_locked(evd, req, wc.status, event);
 	} else {
-		completion_describe(evd, &copy, wc, event);
+		completion_describe(evd, &copy, ep, wc, event);
 		if (wc.status)
 			event->event_data.dto_completion_event_data.transfered_length = 0;
 		retired = ring_retire(copy.ring, req);

@@ -15,43 +15,49 @@
 bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
 /* completion.c: all that is not a plain, successful transfer. True: it is an event. */
 bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event);
-/* The event of a bind that ended with @status. */
-void completion_describe_bind(struct evd *evd, const struct req *req,
+/* The event of a bind with this cookie that ended with @status. */
+void completion_describe_bind(struct evd *evd, const struct binding *binding, DAT_DTO_COOKIE cookie,
 			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
 /*
- * Retires the slot of a bind and completes its binding, unless the slot was retired before. @event
- * may be NULL.
+ * Retires the slot of a bind, describes it and completes its binding. False: the slot was retired
+ * before.
  */
 bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
 				   DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
 
 /*
- * The request that completed. In terms of the C memory model a device that completes what was
- * posted orders nothing: the acquire load pairs with the poster's store of the tail.
+ * The request that completed, and its ring. In terms of the C memory model a device that completes
+ * what was posted orders nothing: the acquire load pairs with the poster's store of the tail. What
+ * is read before it is fixed, and is not read again.
  */
-static ALWAYS_INLINE const struct req *completion_req(const struct tp_wc *wc)
+static ALWAYS_INLINE const struct req *completion_req(const struct tp_wc *wc, struct ring **ring)
 {
 	const struct req *req = wc->tag;
 
-	(void)atomic_load_explicit(&req->ring->tail, memory_order_acquire);
+	*ring = req->ring;
+	(void)atomic_load_explicit(&(*ring)->tail, memory_order_acquire);
 	return req;
 }
 
-/* A failure, a bind, a suppressed request, a marker, or an endpoint that is draining. */
-static ALWAYS_INLINE bool completion_is_slow(const struct req *req, struct tp_wc wc)
+/*
+ * 0: a transfer that has succeeded, and is an event. REQ_SLOW_PATH: likewise, but of a kind that
+ * takes the slow path. Anything else: it failed, is suppressed, or its endpoint is draining.
+ */
+static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ep *ep,
+						  struct tp_wc wc)
 {
 	return wc.status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) |
-	       atomic_load_explicit(&req->ring->ep->draining, memory_order_relaxed);
+	       atomic_load_explicit(&ep->draining, memory_order_relaxed);
 }
 
-static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req,
+static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req, struct ep *ep,
 					      struct tp_wc wc, DAT_EVENT *event)
 {
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
 	event->event_number = DAT_DTO_COMPLETION_EVENT;
 	event->evd_handle = evd;
-	dto->ep_handle = req->ring->ep;
+	dto->ep_handle = ep;
 	dto->user_cookie = req->cookie;
 	dto->status = wc.status;
 	dto->transfered_length = req->kind == REQ_RECV ? wc.length : req->size;
@@ -63,20 +69,24 @@ static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req 
  */
 static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
-	const struct req *req = completion_req(&wc);
+	struct ring *ring;
+	const struct req *req = completion_req(&wc, &ring);
+	struct ep *ep = ring->ep;
 
 	assert_locked(&evd->lock);
-	if (unlikely(completion_is_slow(req, wc)))
+	if (unlikely(completion_slowness(req, ep, wc)))
 		return completion_take_slow_locked(evd, wc, event);
-	completion_describe(evd, req, wc, event);
-	return ring_retire(req->ring, req);
+	completion_describe(evd, req, ep, wc, event);
+	return ring_retire(ring, req);
 }
 
 /* Does this completion, not taken yet, end a wait? UNSIGNALLED counts in notify mode only. */
 static inline bool completion_notifies(const struct evd *evd, const struct tp_wc *wc)
 {
+	struct ring *ring;
+
 	return wc->status || evd->config != DAT_EVD_STATE_CONFIG_NOTIFY ||
-	       !(completion_req(wc)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
+	       !(completion_req(wc, &ring)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
 }
 
 #endif

@@ -93,14 +93,7 @@ static bool is_async_error(DAT_EVENT_NUMBER number)
 	       number <= DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR;
 }
 
-/* Does qlen limit the stream of this event? */
-static bool is_bounded(DAT_EVENT_NUMBER number)
-{
-	return number == DAT_SOFTWARE_EVENT || number == DAT_CONNECTION_REQUEST_EVENT ||
-	       is_async_error(number);
-}
-
-void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify)
+static void queue_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify, bool bounded)
 {
 	struct event_queue *queue = &evd->queue;
 	struct queued_event *slot;
@@ -110,11 +103,18 @@ void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify)
 	slot->event = *event;
 	slot->event.evd_handle = evd;
 	slot->notify = notify;
+	slot->bounded = bounded;
 	evd->notifying += notify;
+	evd->bounded += bounded;
+}
+
+void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify)
+{
+	queue_push_locked(evd, event, notify, false);
 }
 
 /* The loss of asynchronous errors is reported as soon as there is room for that. */
-static void push_overflow_locked(struct evd *evd)
+static COLD void push_overflow_locked(struct evd *evd)
 {
 	DAT_EVENT event = {
 		.event_number = DAT_ASYNC_ERROR_EVD_OVERFLOW,
@@ -124,25 +124,24 @@ static void push_overflow_locked(struct evd *evd)
 
 	assert_locked(&evd->lock);
 	evd->overflowed = false;
-	evd->bounded++;
-	evd_push_locked(evd, &event, true);
+	queue_push_locked(evd, &event, true, true);
 }
 
 void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
 {
 	struct event_queue *queue = &evd->queue;
-	struct queued_event *slot = &queue->slots[queue->head++ & (queue->size - 1)];
+	const struct queued_event *slot = &queue->slots[queue->head & (queue->size - 1)];
+	const bool bounded = slot->bounded;
 
 	assert_locked(&evd->lock);
 	debug_assert(queue->count > 0);
 	*event = slot->event;
-	evd->notifying -= slot->notify;
+	queue->head++;
 	queue->count--;
-	if (is_bounded(event->event_number)) {
-		evd->bounded--;
-		if (unlikely(evd->overflowed))
-			push_overflow_locked(evd);
-	}
+	evd->notifying -= slot->notify;
+	evd->bounded -= bounded;
+	if (unlikely(evd->overflowed) && bounded)
+		push_overflow_locked(evd);
 }
 
 /* ---- notification ---- */
@@ -294,15 +293,16 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 	for (;;) {
 		bool room = make_request_room_relock(evd), notify;
 		const struct req *req;
+		struct ring *ring;
 
 		if (!tp_cq_poll(evd->cq, &wc, 1))
 			break;
-		req = completion_req(&wc);
+		req = completion_req(&wc, &ring);
 		notify = completion_notifies(evd, &wc);
-		if (req->ring->ep == ep) {
+		if (ring->ep == ep) {
 			/* the window outlives the endpoint, and keeps what the bind did */
 			if (req->kind == REQ_BIND)
-				(void)completion_retire_bind_locked(evd, req, wc.status, NULL);
+				(void)completion_retire_bind_locked(evd, req, wc.status, &event);
 			continue;
 		}
 		if (!completion_take_locked(evd, wc, &event) || evd->is_sink)
@@ -321,20 +321,14 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 
 /* ---- flushes ---- */
 
-static void push_flushed_locked(struct evd *evd, const struct req *req)
+static DAT_EVENT flushed_event(const struct req *req)
 {
-	DAT_EVENT event = {
+	return (DAT_EVENT){
 		.event_number = DAT_DTO_COMPLETION_EVENT,
 		.event_data.dto_completion_event_data = { .ep_handle = req->ring->ep,
 							  .user_cookie = req->cookie,
 							  .status = DAT_DTO_ERR_FLUSHED },
 	};
-
-	assert_locked(&evd->lock);
-	if (req->kind == REQ_BIND)
-		completion_describe_bind(evd, req, DAT_DTO_ERR_FLUSHED, &event);
-	if (!evd->is_sink)
-		evd_push_locked(evd, &event, true);
 }
 
 bool evd_flush(struct evd *evd, struct ring *ring)
@@ -344,15 +338,20 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 	spin_lock(&evd->lock);
 	while (all && ring_used(ring)) {
 		const struct req *req;
+		DAT_EVENT event;
+		bool retired;
 
 		all = make_request_room_relock(evd);
 		if (!all || !ring_used(ring))
 			break; /* another thread polled while the lock was released */
 		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
-		push_flushed_locked(evd, req);
-		any |= req->kind == REQ_BIND
-			       ? completion_retire_bind_locked(evd, req, DAT_DTO_ERR_FLUSHED, NULL)
-			       : ring_retire(ring, req);
+		event = flushed_event(req);
+		retired = req->kind == REQ_BIND ? completion_retire_bind_locked(
+							  evd, req, DAT_DTO_ERR_FLUSHED, &event)
+						: ring_retire(ring, req);
+		any |= retired;
+		if (retired && !evd->is_sink)
+			evd_push_locked(evd, &event, true);
 	}
 	if (any)
 		notify_locked(evd);
@@ -362,14 +361,18 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 
 bool evd_post_flushed(struct evd *evd, const struct req *req)
 {
+	DAT_EVENT event = flushed_event(req);
 	bool ok;
 
+	if (req->kind == REQ_BIND)
+		completion_describe_bind(evd, req->binding, req->cookie, DAT_DTO_ERR_FLUSHED,
+					 &event);
 	spin_lock(&evd->lock);
 	ok = make_request_room_relock(evd);
-	if (ok) {
-		push_flushed_locked(evd, req);
+	if (ok && !evd->is_sink)
+		evd_push_locked(evd, &event, true);
+	if (ok)
 		notify_locked(evd);
-	}
 	spin_unlock(&evd->lock);
 	return ok;
 }
@@ -419,8 +422,7 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
 		err = -ENOSPC;
 		evd->overflowed |= is_async_error(event->event_number);
 	} else {
-		evd->bounded++;
-		evd_push_locked(evd, event, true);
+		queue_push_locked(evd, event, true, true);
 		notify_locked(evd);
 	}
 	spin_unlock(&evd->lock);

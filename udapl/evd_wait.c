@@ -17,13 +17,15 @@
 static void run_release_unlock(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
-	bool due = evd->slow_path & EVD_RELEASE_DUE;
 
 	assert_locked(&evd->lock);
+	if (likely(!(evd->slow_path & EVD_RELEASE_DUE))) {
+		spin_unlock(&evd->lock);
+		return;
+	}
 	evd->slow_path &= ~(unsigned)EVD_RELEASE_DUE;
 	spin_unlock(&evd->lock);
-	if (unlikely(due))
-		release_run(ia);
+	release_run(ia);
 }
 
 /* ---- dequeue ---- */
@@ -40,8 +42,55 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 }
 
-/* There is a waiter, or events are queued, or there is no completion queue. */
-static COLD DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
+/* This completion is no event, or takes the slow path. */
+static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+{
+	DAT_RETURN ret = completion_take_locked(evd, wc, event)
+				 ? DAT_SUCCESS
+				 : dequeue_completion_locked(evd, event);
+
+	assert_locked(&evd->lock);
+	run_release_unlock(evd);
+	return ret;
+}
+
+/* Nothing is queued. */
+NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT *event)
+{
+	const struct req *req;
+	struct ring *ring;
+	unsigned slowness;
+	struct tp_wc wc;
+	struct ep *ep;
+
+	assert_locked(&evd->lock);
+	if (!tp_cq_poll(evd->cq, &wc, 1)) {
+		spin_unlock(&evd->lock);
+		return DAT_QUEUE_EMPTY;
+	}
+	req = completion_req(&wc, &ring);
+	ep = ring->ep;
+	slowness = completion_slowness(req, ep, wc);
+	if (likely(!slowness)) {
+		completion_describe(evd, req, ep, wc, event);
+		if (unlikely(!ring_retire(ring, req)))
+			return dequeue_slow_unlock(evd, wc, event);
+	} else if (slowness != REQ_SLOW_PATH || req->kind != REQ_BIND) {
+		return dequeue_slow_unlock(evd, wc, event);
+	} else {
+		if (unlikely(!completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
+			return dequeue_slow_unlock(evd, wc, event);
+		if (unlikely(evd->slow_path)) {
+			run_release_unlock(evd);
+			return DAT_SUCCESS;
+		}
+	}
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
+}
+
+/* There is a waiter, no completion queue, or a release is due. */
+static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 
@@ -58,43 +107,38 @@ static COLD DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
 	return ret;
 }
 
-/* This completion takes the slow path, or its slot was retired before. */
-static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+/* Events are queued, or polling is not all there is to do. */
+NOINLINE HOT static DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
 {
-	DAT_RETURN ret = completion_take_locked(evd, wc, event)
-				 ? DAT_SUCCESS
-				 : dequeue_completion_locked(evd, event);
-
 	assert_locked(&evd->lock);
-	run_release_unlock(evd);
-	return ret;
+	if (unlikely(evd->slow_path & (EVD_WAITER | EVD_RELEASE_DUE) || !evd->queue.count))
+		return dequeue_rare_unlock(evd, event);
+	evd_pop_locked(evd, event);
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
 }
 
+static NOINLINE DAT_RETURN dequeue_contended(struct evd *evd, DAT_EVENT *event)
+{
+	spin_lock(&evd->lock);
+	return evd->queue.count | evd->slow_path ? dequeue_queued_unlock(evd, event)
+						 : dequeue_polled_unlock(evd, event);
+}
+
+/* Each way is a function of its own, so that none saves registers for another. */
 HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 {
 	struct evd *evd = handle;
-	const struct req *req;
-	struct tp_wc wc;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	if (unlikely(!event))
 		return BAD_ARG(2);
-	spin_lock(&evd->lock);
+	if (unlikely(!spin_trylock(&evd->lock)))
+		return dequeue_contended(evd, event);
 	if (unlikely(evd->queue.count | evd->slow_path))
 		return dequeue_queued_unlock(evd, event);
-	if (!tp_cq_poll(evd->cq, &wc, 1)) {
-		spin_unlock(&evd->lock);
-		return DAT_QUEUE_EMPTY;
-	}
-	req = completion_req(&wc);
-	if (unlikely(completion_is_slow(req, wc)))
-		return dequeue_slow_unlock(evd, wc, event);
-	completion_describe(evd, req, wc, event);
-	if (unlikely(!ring_retire(req->ring, req)))
-		return dequeue_slow_unlock(evd, wc, event);
-	spin_unlock(&evd->lock);
-	return DAT_SUCCESS;
+	return dequeue_polled_unlock(evd, event);
 }
 
 /* ---- wait ---- */

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base.h"
 
@@ -150,6 +151,15 @@ static inline void spin_lock(struct spinlock *lock)
 	lock_check_take(&lock->id);
 	if (unlikely(atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1))
 		spin_wait(lock);
+}
+
+/* False: another thread holds it. */
+static inline bool spin_trylock(struct spinlock *lock)
+{
+	if (unlikely(atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1))
+		return false;
+	lock_check_take(&lock->id);
+	return true;
 }
 
 static inline void spin_unlock(struct spinlock *lock)

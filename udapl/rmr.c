@@ -34,9 +34,14 @@
 
 /* ---- the list of bindings, and the spares ---- */
 
+static bool is_complete(const struct binding *binding)
+{
+	return binding->flags & BINDING_COMPLETE;
+}
+
 static bool uses_window(const struct binding *binding)
 {
-	return binding->lmr && !binding->region;
+	return binding->flags & BINDING_WINDOW;
 }
 
 /* A spare one, or a new one. */
@@ -47,7 +52,7 @@ static struct binding *binding_get(struct rmr *rmr)
 	spin_lock(&rmr->lock);
 	binding = rmr->spares;
 	if (binding)
-		rmr->spares = binding->next_spare;
+		rmr->spares = binding->next;
 	spin_unlock(&rmr->lock);
 	if (!binding)
 		binding = malloc(sizeof(*binding));
@@ -59,17 +64,16 @@ static struct binding *binding_get(struct rmr *rmr)
 static void spare_add_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
-	binding->lmr = NULL;
-	binding->complete = false;
-	binding->next = NULL;
-	binding->next_spare = rmr->spares;
+	binding->flags = BINDING_WINDOW; /* what the fast path makes of it */
+	binding->next = rmr->spares;
 	rmr->spares = binding;
 }
 
 static void binding_append_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
-	debug_assert(!rmr->latest->next && !binding->next);
+	debug_assert(!rmr->latest->next && !is_complete(binding));
+	binding->next = NULL;
 	rmr->latest->next = binding;
 	rmr->latest = binding;
 }
@@ -106,7 +110,7 @@ static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
 static void rmr_free_memory(struct rmr *rmr)
 {
 	while (rmr->spares) {
-		struct binding *next = rmr->spares->next_spare;
+		struct binding *next = rmr->spares->next;
 
 		free(rmr->spares);
 		rmr->spares = next;
@@ -127,7 +131,7 @@ static void binding_released(struct release *release)
 }
 
 /* The binding is in no list; @window, if any, is freed with it. */
-static void binding_defer_release(struct binding *binding, struct tp_mw *window)
+static COLD void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
 	struct rmr *rmr = binding->rmr;
 
@@ -161,7 +165,7 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 	return false;
 }
 
-/* The last complete binding is in force: releases those complete before it. */
+/* If two bindings are complete, the last one is in force: releases the other one. */
 static bool release_superseded_locked(struct rmr *rmr)
 {
 	struct binding **at = &rmr->bindings, *in_force = NULL;
@@ -169,13 +173,13 @@ static bool release_superseded_locked(struct rmr *rmr)
 
 	assert_locked(&rmr->lock);
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		if (binding->complete)
+		if (is_complete(binding))
 			in_force = binding;
 	debug_assert(in_force);
 	while (*at != in_force) {
 		struct binding *binding = *at;
 
-		if (binding->complete) {
+		if (is_complete(binding)) {
 			*at = binding->next;
 			queued |= binding_release_locked(rmr, binding);
 		} else {
@@ -186,6 +190,13 @@ static bool release_superseded_locked(struct rmr *rmr)
 }
 
 /* ---- the end of a bind ---- */
+
+static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	binding->flags |= BINDING_COMPLETE;
+	return release_superseded_locked(rmr);
+}
 
 /* The bind was never executed. The next one derives its key from the one before. */
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
@@ -209,17 +220,20 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 
 	assert_locked(&rmr->lock);
 	for (struct binding *later = binding->next; later; later = later->next)
-		if (later->complete && uses_window(later))
+		if (is_complete(later) && uses_window(later))
 			lost = later;
 	binding_unlink_locked(rmr, &rmr->unbound);
 	binding_insert_locked(rmr, &rmr->unbound, lost);
 	binding_unlink_locked(rmr, binding);
 	rmr->mw = NULL;
+	rmr->reuses = false;
 	binding_defer_release(binding, window);
 	while ((spare = rmr->spares)) {
-		rmr->spares = spare->next_spare;
+		rmr->spares = spare->next;
+		spare->lmr = NULL;		    /* it is not held any more */
 		binding_defer_release(spare, NULL); /* free() is not for spinlocks */
 	}
+	(void)release_superseded_locked(rmr);
 	return true;
 }
 
@@ -233,30 +247,57 @@ static bool is_idle_locked(const struct rmr *rmr)
  * No bind is in flight, and no handle leads here any more. The lock is not held, because from here
  * on any thread may run the release.
  */
-static void rmr_defer_release(struct rmr *rmr)
+static COLD void rmr_defer_release(struct rmr *rmr)
 {
 	rmr->latest->last = true;
 	binding_defer_release(rmr->latest, rmr->mw);
 }
 
-bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+static COLD bool bind_completed_unlock(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 {
 	struct rmr *rmr = binding->rmr;
-	bool queued = false, over;
+	bool queued, over;
 
-	spin_lock(&rmr->lock);
+	assert_locked(&rmr->lock);
 	if (status == DAT_DTO_SUCCESS)
-		binding->complete = true;
+		queued = binding_complete_locked(rmr, binding);
 	else if (status == DAT_DTO_ERR_FLUSHED)
 		queued = binding_cancel_locked(rmr, binding);
 	else
 		queued = binding_fail_locked(rmr, binding);
-	queued |= release_superseded_locked(rmr);
 	over = rmr->freed && is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
 	if (over)
 		rmr_defer_release(rmr);
 	return queued || over;
+}
+
+static COLD bool bind_completed_contended(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+{
+	spin_lock(&binding->rmr->lock);
+	return bind_completed_unlock(binding, status);
+}
+
+/*
+ * The fast path: the first of the list is in force until now, so @binding is behind it and replaces
+ * it, and it becomes a spare one.
+ */
+bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+{
+	struct rmr *rmr = binding->rmr;
+	struct binding *first;
+
+	if (unlikely(!spin_trylock(&rmr->lock)))
+		return bind_completed_contended(binding, status);
+	first = rmr->bindings;
+	if (unlikely(status || first->flags != (BINDING_COMPLETE | BINDING_WINDOW) || !rmr->reuses))
+		return bind_completed_unlock(binding, status);
+	binding->flags |= BINDING_COMPLETE;
+	rmr->bindings = first->next;
+	obj_put(&first->lmr->obj);
+	spare_add_locked(rmr, first);
+	spin_unlock(&rmr->lock);
+	return false;
 }
 
 /* ---- create and free ---- */
@@ -278,12 +319,13 @@ static bool spares_add(struct rmr *rmr)
 static DAT_RETURN rmr_init(struct rmr *rmr)
 {
 	spin_init(&rmr->lock, RANK_RMR);
-	rmr->unbound = (struct binding){ .rmr = rmr, .complete = true };
+	rmr->unbound = (struct binding){ .rmr = rmr, .flags = BINDING_COMPLETE };
 	rmr->bindings = rmr->latest = &rmr->unbound;
 	if (!rmr->obj.ia->attr->max_mw)
 		return DAT_SUCCESS;
 	if (!spares_add(rmr))
 		return NO_RESOURCE(MEMORY);
+	rmr->reuses = true;
 	return status_of_made(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
 			      DAT_RESOURCE_MEMORY_REGION);
 }
@@ -327,6 +369,7 @@ void rmr_destroy(struct rmr *rmr)
 
 	spin_lock(&rmr->lock);
 	rmr->freed = true;
+	rmr->reuses = false;
 	idle = is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
 	if (idle)
@@ -508,6 +551,7 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
 	spin_lock(&rmr->lock);
 	rmr->mw = mw;
+	rmr->reuses = !rmr->freed;
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
 		binding->key = key; /* the next bind derives its key from one of these */
 	spin_unlock(&rmr->lock);
@@ -555,6 +599,8 @@ static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const struct bi
 		binding_fill(binding, lmr, call->triplet, call->priv);
 	if (lmr && (call->by_region || !lmr->window_pz))
 		ret = region_register(binding, rmr->pz);
+	else if (lmr)
+		binding->flags = BINDING_WINDOW;
 	if (ret != DAT_SUCCESS) {
 		free(binding);
 		return ret;
@@ -790,7 +836,7 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding = rmr->spares; /* not before the look-up, which then needs no register more */
 	if (unlikely(!binding))
 		goto put_lmr;
-	rmr->spares = binding->next_spare;
+	rmr->spares = binding->next;
 	bind = bind_of(rmr, lmr, triplet, priv);
 	binding_fill(binding, lmr, triplet, priv);
 	binding_append_locked(rmr, binding);

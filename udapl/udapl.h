@@ -333,7 +333,8 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 
 struct queued_event {
 	DAT_EVENT event;
-	bool notify; /* ends a wait, triggers the CNO */
+	bool notify;  /* ends a wait, triggers the CNO */
+	bool bounded; /* qlen limits its stream */
 };
 
 /* A circular buffer that grows; count events from head on. */
@@ -558,17 +559,21 @@ DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 
 /* ---- rmr.c ---- */
 
+enum binding_flags {
+	BINDING_COMPLETE = 1 << 0, /* the bind has completed successfully */
+	BINDING_WINDOW = 1 << 1,   /* the window is bound for it, to its LMR */
+};
+
 /* One bind: what the window covers from its completion on. NULL for an LMR: nothing. */
 struct binding {
 	struct rmr *rmr;
-	struct binding *next;	    /* rmr->lock; posted after this one */
-	struct binding *next_spare; /* rmr->lock; while it is not in use */
-	struct lmr *lmr;	    /* held */
+	struct binding *next; /* rmr->lock; posted after this one, or the next spare one */
+	struct lmr *lmr;      /* held */
 	DAT_VADDR address;
 	DAT_VLEN size;
 	DAT_MEM_PRIV_FLAGS priv;
 	DAT_RMR_CONTEXT key;  /* rmr->lock; the window's own after this bind, bound or not */
-	bool complete;	      /* rmr->lock; the bind has completed successfully */
+	unsigned flags;	      /* rmr->lock; enum binding_flags */
 	struct tp_mr *region; /* the range registered by itself, where no window can be bound */
 	DAT_RMR_CONTEXT region_key;
 	struct release release; /* what goes back to the device when the binding is over */
@@ -581,11 +586,12 @@ struct rmr {
 	struct spinlock lock;
 	/* lock; NULL: the device has no windows, or it was released after a failed bind */
 	struct tp_mw *mw;
-	/* lock; as posted, never empty: the last complete one is in force */
+	/* lock; as posted; exactly one is complete: that is in force */
 	struct binding *bindings, *latest;
 	struct binding *spares; /* lock; for the fast path: none without a window */
 	struct binding unbound; /* lock; in force at first, and after a bind that failed */
 	bool freed;		/* lock; the last bind in flight destroys it */
+	bool reuses; /* lock; it has a window and was not freed: bindings become spares */
 };
 
 /*

@@ -1396,7 +1396,7 @@ START_TEST(suppressed_binds_free_their_regions)
 		ck_dat(try_rmr_bind(segment(server, n, 64), REMOTE_BOTH, n, SUPPRESS, &context));
 	expect_no_event(server->request_evd);
 	ck_assert_uint_le(fake_alive(FAKE_MR), 3);
-	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->next_spare)
+	for (struct binding *spare = ((struct rmr *)rmr)->spares; spare; spare = spare->next)
 		spares++;
 	ck_assert_uint_le(spares, 300);
 	rmr_pair_close();
