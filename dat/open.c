@@ -62,14 +62,17 @@ static const char *library_refuse(const char *library)
 	return NULL;
 }
 
-/* Where this library is: "/opt/dat/lib/". False: not known, or the path is too long. */
+/*
+ * Where this library is: "/opt/dat/lib/". False: not known, or the path is too long. In a program
+ * that has the registry in itself this is argv[0], which other users choose.
+ */
 static bool own_folder(char *path, size_t size)
 {
 	Dl_info self;
 	char *slash;
 
-	if (!dladdr((void *)(uintptr_t)own_folder, &self) || !self.dli_fname ||
-	    (size_t)snprintf(path, size, "%s", self.dli_fname) >= size)
+	if (getauxval(AT_SECURE) || !dladdr((void *)(uintptr_t)own_folder, &self) ||
+	    !self.dli_fname || (size_t)snprintf(path, size, "%s", self.dli_fname) >= size)
 		return false;
 	slash = strrchr(path, '/');
 	if (slash)
