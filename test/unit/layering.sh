@@ -44,7 +44,8 @@ none 'the registry knows no provider' "(\.\./|udapl|object|transport|$verbs)" da
 none 'the core knows no device library' "($verbs)" udapl/*.[ch]
 none 'the core includes no header of another folder' \
 	'(\.\./|verbs/|ofi/|dat\.h|libdat)' udapl/*.[ch]
-none 'tools are consumers' "(\.\./|udapl\.h|transport|libdat|$verbs)" tools/*.[ch] dtest/*.[ch]
+none 'tools are consumers' "(\.\./|udapl\.h|transport|libdat|$verbs)" \
+	tools/*.[ch] dtest/*.[ch] dapltest/*.[ch]
 # shellcheck disable=SC2046 # paths without blanks
 {
 	none 'examples are consumers' "($private|$verbs)" $(sources examples)

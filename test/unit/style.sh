@@ -28,7 +28,7 @@ skip() {
 
 # ---- the files: what a build leaves in these folders is no part of them
 
-folders='include dat udapl tools dtest examples doc test'
+folders='include dat udapl tools dtest dapltest examples doc test'
 
 below() { # FIND-ARGUMENT...
 	# shellcheck disable=SC2086 # a list
@@ -114,7 +114,7 @@ defined_twice() {
 			for (i = 1; i <= n; i++)
 				print twice[i] ":" where[twice[i]]
 		}
-	' $(echo "$c_files" | grep -E '^(dat|udapl|tools|dtest|examples)/')
+	' $(echo "$c_files" | grep -E '^(dat|udapl|tools|dtest|dapltest|examples)/')
 }
 
 echo 1..6

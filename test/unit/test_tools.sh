@@ -4,6 +4,7 @@
 
 top=${top_builddir:-.}
 dtest=$top/dtest/dtest
+dapltest=$top/dapltest/dapltest
 version=$(sed -n 's/^Version: //p' "$top/dat.pc")
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -28,10 +29,21 @@ messages() {
 		sed -n '/libdat/p; s/^\([0-9]*\) Error in step.*/process \1/p'
 }
 
-echo 1..43
+echo 1..47
 result 'dtest --version prints name, package and version' "$("$dtest" --version)" \
 	"dtest \\(dat\\) $version"
 result 'dtest -V is --version' "$("$dtest" -V)" "dtest \\(dat\\) $version"
+result 'dapltest --version prints name, package and version' "$("$dapltest" --version)" \
+	"dapltest \\(dat\\) $version"
+"$dapltest" --help >"$tmp/help" 2>"$tmp/errors"
+result 'dapltest --help prints the usage on standard output, and succeeds' \
+	"$? $(head -n 1 "$tmp/help" | cut -d ' ' -f 1,2)$(cat "$tmp/errors")" '0 usage: dapltest'
+printf '%s\n' '# a server' '-T S' '-Z # unknown' >"$tmp/arguments"
+"$dapltest" -f "$tmp/arguments" >"$tmp/out" 2>"$tmp/errors"
+result 'dapltest -f reads arguments, and has status 1 for a wrong one' \
+	"$? $(head -n 1 "$tmp/errors")$(cat "$tmp/out")" '1 dapltest: -Z: not an option of -T S'
+result 'dapltest prints the usage on standard error then' \
+	"$(tail -n +2 "$tmp/errors" | cmp - "$tmp/help")" ''
 result 'window --version prints name, package and version' \
 	"$("$top/examples/window" --version)" "window \\(dat\\) $version"
 "$dtest" --help >"$tmp/help" 2>&1

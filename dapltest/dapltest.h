@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of dapltest share: the options, the objects of one connection, and the output.
+ *
+ * A client and a server have a control connection, on which the client says what it wants and both
+ * say how it went. The transfers of a test have connections of their own, the lanes.
+ */
+#ifndef DAPLTEST_H
+#define DAPLTEST_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <dat/udat.h>
+
+#include "tools/tools.h"
+
+enum {
+	SERVER_PORT = 45278, /* the lanes have the ports behind it */
+	OPS_MAX = 100,
+	BARRIERS = 3, /* operations that -V appends */
+	SEGMENTS_MAX = 256,
+	SEGMENT_SIZE_MAX = 1 << 30,
+	LANES_MAX = 10000, /* of all threads together */
+	CONNECT_TRIES = 8,
+};
+
+/* Microseconds. */
+enum {
+	CONNECT_TIMEOUT = 30 * 1000 * 1000,
+	PEER_TIMEOUT = 60 * 1000 * 1000, /* for the next message or completion */
+};
+
+/* ---- options.c: the command line ---- */
+
+enum mode {
+	MODE_SERVER,
+	MODE_QUIT,
+	MODE_TRANSACTION,
+	MODE_PERFORMANCE,
+	MODE_LIMIT,
+	MODE_FUNCTION,
+};
+
+enum transfer { TRANSFER_SEND, TRANSFER_WRITE, TRANSFER_READ };
+
+/* One operation of a test, which each iteration does once on each lane. */
+struct operation {
+	bool by_server; /* the side that posts the request */
+	enum transfer transfer;
+	unsigned segment_size; /* bytes */
+	unsigned segments;
+	bool reap_late; /* the completion of the send is taken with the next receive */
+};
+
+/* What a client tells the server about its test. */
+struct plan {
+	enum mode mode; /* quit, transaction or performance */
+	unsigned iterations;
+	unsigned threads;
+	unsigned lanes; /* of each thread */
+	bool validate;
+	bool poll;
+	bool cno;
+	bool rsp;	   /* the server waits at reserved service points */
+	unsigned pipeline; /* requests in flight; performance only, 0: as many as possible */
+	DAT_QOS qos;
+	unsigned op_count;
+	struct operation ops[OPS_MAX + BARRIERS];
+};
+
+struct options {
+	enum mode mode;
+	char *ia_name;
+	const char *host;
+	DAT_CONN_QUAL port; /* 0, server only: the provider chooses it */
+	unsigned debug;	    /* 1: steps, 2: and calls */
+	struct plan plan;
+	unsigned limit_tests; /* bit i: limit_test_names[i]; 0: all */
+	unsigned width;
+	unsigned max;
+	const char *family;
+	uint32_t cases; /* bit i: case i of the family; 0: all */
+};
+
+/*
+ * Returns 0, or -1 after a line on standard error that says what is wrong. The options point into
+ * the arguments.
+ */
+int options_parse(struct options *options, int argc, char **argv);
+void options_usage(FILE *to);
+
+/* The arguments in a file, as those of main. */
+struct argument_file {
+	int argc;
+	char **argv;
+	char *text;
+};
+/* Returns 0, or -1 after a line on standard error. */
+int argument_file_read(struct argument_file *file, const char *path, char *program);
+void argument_file_free(struct argument_file *file);
+
+/* "client SR 4096 1" */
+const char *operation_text(const struct operation *op, char *text, size_t size);
+size_t operation_bytes(const struct operation *op);
+
+/* ---- report.c: all output, a whole line at a time ---- */
+
+/* Which part of the program a line is about: "Test[45279]", and the number of the lane or -1. */
+struct origin {
+	char name[32];
+	int lane;
+};
+
+void report_debug_set(unsigned level);
+unsigned report_debug(void);
+/* A line on standard output, and on standard error. */
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A line on standard output with -d. */
+void report_step(const struct origin *origin, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* A failure that scripts look for, on standard output: "NAME: what #lane error: text". */
+void report_failure(const struct origin *origin, const char *what, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The end of a DAT call: 0, or -1 after its failure was reported. */
+int report_call(const struct origin *origin, const char *call, DAT_RETURN ret);
+/* "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY" */
+enum {
+	RETURN_TEXT = 128, /* bytes */
+};
+const char *return_text(DAT_RETURN ret, char *text, size_t size);
+
+#define TRY(origin, call, ...) report_call(origin, #call, call(__VA_ARGS__))
+
+/* ---- event.c: waiting, with a limit and for as long as nobody wants the end ---- */
+
+enum wait_way { WAIT_EVD, WAIT_POLL, WAIT_CNO };
+
+struct patience {
+	enum wait_way way;
+	DAT_CNO_HANDLE cno;
+	atomic_bool *stop; /* set: give up */
+};
+
+enum wait_result { WAIT_EVENT, WAIT_LATE, WAIT_STOPPED, WAIT_FAILED };
+
+/* Set by Ctrl-C: everything that waits gives up. */
+extern volatile sig_atomic_t interrupted;
+void interrupt_catch(void);
+
+/* How long it may take to notice an end, in microseconds; tests shorten it. */
+extern DAT_TIMEOUT event_moment;
+
+bool patience_ended(const struct patience *patience);
+
+/*
+ * limit: microseconds, or DAT_TIMEOUT_INFINITE. WAIT_FAILED: *ret is the result of the call that
+ * failed.
+ */
+enum wait_result event_wait(const struct patience *patience, DAT_EVD_HANDLE evd, DAT_TIMEOUT limit,
+			    DAT_EVENT *event, DAT_RETURN *ret);
+
+/* ---- wire.c: messages of the control connection ---- */
+
+/* The same on every host: words of four and eight bytes, the lowest byte first. */
+enum {
+	WIRE_VERSION = 7, /* 6 is that of OFED's dapltest, which continues in another way */
+	MESSAGE_MAX = 4096,
+	SETUP_BYTES = 24,
+	INVITATION_BYTES = 16,
+};
+
+enum message_kind {
+	MESSAGE_PLAN = 1, /* client: what to do */
+	MESSAGE_ANSWER,	  /* server: where the lanes are */
+	MESSAGE_PING,	  /* client, during the test */
+	MESSAGE_PONG,
+	MESSAGE_DONE,	/* client: the test is over */
+	MESSAGE_RESULT, /* server: and how it went here */
+};
+
+enum message_code { CODE_GOOD, CODE_BAD, CODE_VERSION };
+
+struct tally {
+	uint64_t requests;
+	uint64_t sent, received, written, read; /* bytes */
+};
+
+struct message {
+	enum message_kind kind;
+	enum message_code code; /* of ANSWER, DONE and RESULT */
+	uint32_t port;		/* ANSWER: of the first lane; the others follow */
+	struct tally tally;	/* RESULT */
+	struct plan plan;	/* PLAN */
+};
+
+size_t message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
+/* CODE_VERSION: of another program. CODE_BAD: of none, or values that no plan has. */
+enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size);
+
+/* The first message of a lane: the memory of the sender. */
+void setup_encode(const DAT_RMR_TRIPLET *memory, unsigned char bytes[SETUP_BYTES]);
+void setup_decode(DAT_RMR_TRIPLET *memory, const unsigned char bytes[SETUP_BYTES]);
+
+/* The private data of the connection request for a lane. */
+struct invitation {
+	uint32_t port; /* of the first lane */
+	uint32_t thread;
+	uint32_t lane;
+};
+void invitation_encode(const struct invitation *invitation, unsigned char bytes[INVITATION_BYTES]);
+bool invitation_equals(const struct invitation *invitation, const void *bytes, size_t size);
+
+/* ---- channel.c: one connection and its DAT objects ---- */
+
+struct adapter {
+	DAT_IA_HANDLE ia;
+	DAT_EVD_HANDLE async_evd;
+	DAT_IA_ATTR attr;
+};
+
+/* All return 0, or -1 after a line that says why. A create that fails leaves nothing behind. */
+int adapter_open(struct adapter *adapter, char *name);
+int adapter_close(struct adapter *adapter);
+
+struct memory {
+	unsigned char *at;
+	size_t size;
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT rmr_context;
+};
+
+int memory_create(struct memory *memory, const struct adapter *adapter, DAT_PZ_HANDLE pz,
+		  const struct origin *origin, size_t size);
+int memory_free(struct memory *memory, const struct origin *origin);
+DAT_LMR_TRIPLET memory_segment(const struct memory *memory, size_t offset, size_t length);
+/* The bytes that a seed stands for; check returns where they differ, or -1. */
+void pattern_fill(unsigned char *at, size_t size, unsigned seed);
+ptrdiff_t pattern_check(const unsigned char *at, size_t size, unsigned seed);
+
+struct channel {
+	const struct adapter *adapter;
+	const struct patience *patience;
+	struct origin origin;
+	DAT_EVD_HANDLE connect_evd;
+	DAT_EVD_HANDLE recv_evd;
+	DAT_EVD_HANDLE request_evd;
+	DAT_EP_HANDLE ep;
+};
+
+/* adapter, patience and origin are set. */
+int channel_create(struct channel *channel, DAT_PZ_HANDLE pz, const DAT_EP_ATTR *attr);
+int channel_free(struct channel *channel);
+
+/* Where a channel connects to. */
+struct target {
+	const struct sockaddr *address;
+	DAT_CONN_QUAL port;
+	DAT_QOS qos;
+	void *private_data;
+	DAT_COUNT private_data_size;
+};
+/* Between two attempts: microseconds, which tests shorten. */
+extern DAT_TIMEOUT retry_pause;
+/* prepare posts receives, before each attempt. */
+int channel_connect(struct channel *channel, const struct target *target,
+		    int (*prepare)(struct channel *channel));
+int channel_expect_established(struct channel *channel);
+/* Ends the connection if there is one; errors have no effect. */
+void channel_disconnect(struct channel *channel);
+
+/*
+ * The next completion, which must be a success with this cookie. *length may be NULL. An end that
+ * is wanted makes it fail without a line.
+ */
+int channel_complete(struct channel *channel, DAT_EVD_HANDLE evd, DAT_UINT64 cookie,
+		     DAT_TIMEOUT limit, DAT_VLEN *length);
+
+/* ---- control.c: the control connection ---- */
+
+struct control {
+	struct channel channel; /* first member */
+	struct memory memory;
+	DAT_PZ_HANDLE pz;
+	unsigned received;
+};
+
+int control_create(struct control *control, const struct adapter *adapter,
+		   const struct patience *patience, const char *name, DAT_QOS qos);
+int control_free(struct control *control);
+int control_connect(struct control *control, const struct target *target);
+int control_accept(struct control *control, DAT_CR_HANDLE cr);
+int control_send(struct control *control, const struct message *message);
+/* A message of another version is returned with the code CODE_VERSION and no kind. */
+int control_receive(struct control *control, struct message *message);
+
+/* ---- test.c: the threads and lanes of a test ---- */
+
+struct lane {
+	struct channel channel; /* first member */
+	struct crew *crew;
+	struct memory memory; /* messages of the setup, then a buffer for each operation */
+	DAT_PSP_HANDLE psp;   /* of the server, or rsp */
+	DAT_RSP_HANDLE rsp;
+	DAT_RMR_TRIPLET peer; /* the other side's memory */
+	/* counts; the number of a request or of a receive is its cookie */
+	unsigned posted, reaped;
+	unsigned recv_posted, received;
+};
+
+/* A thread and its lanes. */
+struct crew {
+	struct test *test;
+	unsigned number;
+	pthread_t thread;
+	struct patience patience;
+	struct origin origin;
+	DAT_PZ_HANDLE pz;
+	DAT_EVD_HANDLE cr_evd; /* of the server */
+	struct lane *lanes;
+	struct tally tally;
+	double begun, ended;	/* microseconds, of the transfers */
+	atomic_uint iterations; /* that are done */
+	bool failed;
+};
+
+struct test {
+	/* set by the caller of test_open */
+	const struct adapter *adapter;
+	const struct plan *plan;
+	bool server;
+	const struct sockaddr *address; /* of the server, for the client */
+	uint32_t port;			/* of the first lane; the server's is free from here on */
+	struct card *card;		/* of the client of a performance test */
+
+	size_t offsets[OPS_MAX + BARRIERS + 1]; /* of the operations, in the memory of a lane */
+	atomic_bool stop;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned ready; /* lock; crews that wait for the others */
+	unsigned ended; /* lock */
+	unsigned started;
+	struct crew *crews;
+};
+
+/* The server listens when it returns, from test->port on. */
+int test_open(struct test *test);
+int test_close(struct test *test);
+int test_start(struct test *test);
+/* Makes all threads end early. */
+void test_stop(struct test *test);
+/* Waits so many microseconds; true: all threads have ended. */
+bool test_wait(struct test *test, unsigned usec);
+/* Waits for all threads; -1: one has failed. */
+int test_join(struct test *test);
+
+const struct operation *lane_operation(const struct lane *lane, unsigned i);
+int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size);
+/* The next receive, which must have this length. limit as that of event_wait. */
+int lane_receive(struct lane *lane, size_t length, DAT_TIMEOUT limit);
+/* The small message that begins and ends what a lane does. */
+int lane_send_setup(struct lane *lane);
+int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit);
+/* What this side's operation asks for; the caller counts it. */
+int lane_post_operation(struct lane *lane, unsigned i);
+/* All requests that are posted; the last one is of operation i. */
+int lane_reap_all(struct lane *lane, unsigned i);
+unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration);
+
+/* transaction.c, performance.c: the transfers of a crew whose lanes are set up */
+int transaction_prepare(struct lane *lane); /* before the connection */
+int transaction_run(struct crew *crew);
+void transaction_print(const struct test *test, const struct tally *server);
+void performance_prepare(struct lane *lane);
+int performance_run(struct crew *crew);
+
+/* ---- performance.c: what a performance test measures, in microseconds ---- */
+
+struct card {
+	struct samples latency, posts, reaps;
+	double cpu; /* percent */
+	unsigned pipeline;
+};
+
+int card_create(struct card *card, unsigned operations);
+void card_destroy(struct card *card);
+void performance_print(const struct test *test);
+
+/* ---- foundation.c: what objects of any kind need, for tests of one process ---- */
+
+enum {
+	FOUNDATION_BUFFER = 4096, /* bytes */
+};
+
+struct foundation {
+	struct adapter adapter;
+	DAT_PZ_HANDLE pz;
+	DAT_EVD_HANDLE dto_evd;
+	DAT_EVD_HANDLE connect_evd;
+	DAT_EVD_HANDLE cr_evd;
+	void *buffer;
+};
+
+int foundation_create(struct foundation *base, const struct origin *origin, char *name);
+int foundation_free(struct foundation *base, const struct origin *origin);
+/* For an adapter that is closed abruptly: what is not the provider's. */
+void foundation_forget(struct foundation *base);
+DAT_RETURN foundation_make_ep(struct foundation *base, DAT_EP_HANDLE *ep);
+DAT_RETURN foundation_register(struct foundation *base, void *at, size_t size, DAT_LMR_HANDLE *lmr);
+
+/* ---- the modes: each returns 0 if everything passed, else -1 ---- */
+
+int server_run(const struct options *options);	 /* server.c */
+int client_run(const struct options *options);	 /* client.c */
+int limit_run(const struct options *options);	 /* limit.c */
+int function_run(const struct options *options); /* function.c */
+
+/* limit.c: its number, or -1 */
+int limit_test_find(const char *name);
+/* function.c */
+bool function_family_known(const char *name);
+unsigned function_case_count(const char *family);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All output. Threads write whole lines, which are complete when the function returns. */
+#include "dapltest.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static unsigned debug_level;
+
+void report_debug_set(unsigned level)
+{
+	debug_level = level;
+}
+
+unsigned report_debug(void)
+{
+	return debug_level;
+}
+
+static void line_print(FILE *to, const char *head, const char *format, va_list args)
+{
+	flockfile(to);
+	fputs(head, to);
+	vfprintf(to, format, args);
+	putc_unlocked('\n', to);
+	(void)fflush(to); /* scripts read the output during the run */
+	funlockfile(to);
+}
+
+void report(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	line_print(stdout, "", format, args);
+	va_end(args);
+}
+
+void complain(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	line_print(stderr, "", format, args);
+	va_end(args);
+}
+
+void report_step(const struct origin *origin, const char *format, ...)
+{
+	char head[64];
+	va_list args;
+
+	if (debug_level == 0)
+		return;
+	if (origin->lane < 0)
+		(void)snprintf(head, sizeof(head), "%s: ", origin->name);
+	else
+		(void)snprintf(head, sizeof(head), "%s: #%d ", origin->name, origin->lane);
+	va_start(args, format);
+	line_print(stdout, head, format, args);
+	va_end(args);
+}
+
+void report_failure(const struct origin *origin, const char *what, const char *format, ...)
+{
+	char head[128];
+	va_list args;
+
+	if (origin->lane < 0)
+		(void)snprintf(head, sizeof(head), "%s: %s error: ", origin->name, what);
+	else
+		(void)snprintf(head, sizeof(head), "%s: %s #%d error: ", origin->name, what,
+			       origin->lane);
+	va_start(args, format);
+	line_print(stdout, head, format, args);
+	va_end(args);
+}
+
+const char *return_text(DAT_RETURN ret, char *text, size_t size)
+{
+	const char *major = "unknown error", *minor = "";
+
+	/* it writes a text also for a code that it does not know */
+	(void)dat_strerror(ret, &major, &minor);
+	(void)snprintf(text, size, "%s%s%s", major, *minor ? " " : "", minor);
+	return text;
+}
+
+int report_call(const struct origin *origin, const char *call, DAT_RETURN ret)
+{
+	char text[RETURN_TEXT];
+
+	if (ret == DAT_SUCCESS) {
+		if (debug_level > 1)
+			report_step(origin, "%s", call);
+		return 0;
+	}
+	report_failure(origin, call, "%s", return_text(ret, text, sizeof(text)));
+	return -1;
+}

@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The threads of a test and their lanes: from their objects to the moment when both sides know the
+ * other's memory and have posted their receives.
+ */
+#include "dapltest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	/* slots of the setup messages at the start of a lane's memory: out, in, and at the end */
+	SLOT_SIZE = 64,
+	SLOTS = 3,
+	ALIGNMENT = 64, /* of the operations' buffers */
+	READS = 4,	/* in flight, at most */
+	PORTS_SKIPPED = 10000,
+};
+
+/* ---- one lane ---- */
+
+const struct operation *lane_operation(const struct lane *lane, unsigned i)
+{
+	return &lane->crew->test->plan->ops[i];
+}
+
+/* Different for any two payloads that could be mistaken for each other. */
+unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration)
+{
+	unsigned number = (unsigned)lane->channel.origin.lane + 1000 * lane->crew->number;
+
+	return (number * (OPS_MAX + BARRIERS) + i) * 31 + iteration;
+}
+
+static unsigned lane_iov(const struct lane *lane, size_t offset, unsigned segments, unsigned size,
+			 DAT_LMR_TRIPLET iov[SEGMENTS_MAX])
+{
+	for (unsigned i = 0; i < segments; i++)
+		iov[i] = memory_segment(&lane->memory, offset + (size_t)i * size, size);
+	return segments;
+}
+
+int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size)
+{
+	DAT_LMR_TRIPLET iov[SEGMENTS_MAX];
+	DAT_COUNT count = (DAT_COUNT)lane_iov(lane, offset, segments, size, iov);
+
+	return TRY(&lane->channel.origin, dat_ep_post_recv, lane->channel.ep, count, iov,
+		   (DAT_DTO_COOKIE){ .as_64 = lane->recv_posted++ }, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+int lane_receive(struct lane *lane, size_t length, DAT_TIMEOUT limit)
+{
+	DAT_VLEN got;
+
+	if (channel_complete(&lane->channel, lane->channel.recv_evd, lane->received, limit, &got) <
+	    0)
+		return -1;
+	if (got != length) {
+		report_failure(&lane->channel.origin, "receive", "length %lu in place of %zu",
+			       (unsigned long)got, length);
+		return -1;
+	}
+	lane->received++;
+	return 0;
+}
+
+int lane_post_operation(struct lane *lane, unsigned i)
+{
+	const struct operation *op = lane_operation(lane, i);
+	const size_t offset = lane->crew->test->offsets[i];
+	const DAT_DTO_COOKIE cookie = { .as_64 = lane->posted };
+	DAT_RMR_TRIPLET remote = { .rmr_context = lane->peer.rmr_context,
+				   .target_address = lane->peer.target_address + offset,
+				   .segment_length = operation_bytes(op) };
+	DAT_LMR_TRIPLET iov[SEGMENTS_MAX];
+	DAT_COUNT count = (DAT_COUNT)lane_iov(lane, offset, op->segments, op->segment_size, iov);
+	const struct origin *origin = &lane->channel.origin;
+	const DAT_EP_HANDLE ep = lane->channel.ep;
+	int result;
+
+	switch (op->transfer) {
+	case TRANSFER_WRITE:
+		result = TRY(origin, dat_ep_post_rdma_write, ep, count, iov, cookie, &remote,
+			     DAT_COMPLETION_DEFAULT_FLAG);
+		break;
+	case TRANSFER_READ:
+		result = TRY(origin, dat_ep_post_rdma_read, ep, count, iov, cookie, &remote,
+			     DAT_COMPLETION_DEFAULT_FLAG);
+		break;
+	default:
+		result = TRY(origin, dat_ep_post_send, ep, count, iov, cookie,
+			     DAT_COMPLETION_DEFAULT_FLAG);
+	}
+	if (result == 0)
+		lane->posted++;
+	return result;
+}
+
+int lane_reap_all(struct lane *lane, unsigned i)
+{
+	DAT_VLEN length = operation_bytes(lane_operation(lane, i));
+
+	while (lane->reaped < lane->posted) {
+		if (channel_complete(&lane->channel, lane->channel.request_evd, lane->reaped,
+				     PEER_TIMEOUT, &length) < 0)
+			return -1;
+		lane->reaped++;
+	}
+	if (length == operation_bytes(lane_operation(lane, i)))
+		return 0;
+	report_failure(&lane->channel.origin, "completion", "length %lu in place of %zu",
+		       (unsigned long)length, operation_bytes(lane_operation(lane, i)));
+	return -1;
+}
+
+int lane_send_setup(struct lane *lane)
+{
+	const DAT_RMR_TRIPLET own = {
+		.rmr_context = lane->memory.rmr_context,
+		.target_address = (DAT_VADDR)(uintptr_t)lane->memory.at,
+		.segment_length = lane->memory.size,
+	};
+	DAT_LMR_TRIPLET iov = memory_segment(&lane->memory, 0, SETUP_BYTES);
+
+	setup_encode(&own, lane->memory.at);
+	if (TRY(&lane->channel.origin, dat_ep_post_send, lane->channel.ep, 1, &iov,
+		(DAT_DTO_COOKIE){ .as_64 = lane->posted }, DAT_COMPLETION_DEFAULT_FLAG) < 0)
+		return -1;
+	lane->posted++;
+	if (channel_complete(&lane->channel, lane->channel.request_evd, lane->reaped, PEER_TIMEOUT,
+			     NULL) < 0)
+		return -1;
+	lane->reaped++;
+	return 0;
+}
+
+int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit)
+{
+	unsigned slot = 1 + (lane->received > 0);
+
+	if (lane_receive(lane, SETUP_BYTES, limit) < 0)
+		return -1;
+	setup_decode(&lane->peer, lane->memory.at + (size_t)slot * SLOT_SIZE);
+	if (lane->peer.segment_length == lane->memory.size)
+		return 0;
+	report_failure(&lane->channel.origin, "setup", "the peer's memory has %lu bytes, not %zu",
+		       (unsigned long)lane->peer.segment_length, lane->memory.size);
+	return -1;
+}
+
+/* Receives for the setup messages, then those of the test, before the connection exists. */
+static int lane_prepare(struct channel *channel)
+{
+	struct lane *lane = (struct lane *)channel;
+
+	lane->recv_posted = lane->received = 0;
+	if (lane_post_receive(lane, SLOT_SIZE, 1, SETUP_BYTES) < 0)
+		return -1;
+	if (lane->crew->test->plan->mode == MODE_TRANSACTION)
+		return transaction_prepare(lane);
+	performance_prepare(lane);
+	return lane_post_receive(lane, 2 * SLOT_SIZE, 1, SETUP_BYTES);
+}
+
+static DAT_COUNT at_most(DAT_COUNT wanted, DAT_COUNT limit)
+{
+	return limit > 0 && wanted > limit ? limit : wanted;
+}
+
+static DAT_EP_ATTR lane_attr(const struct test *test)
+{
+	const DAT_IA_ATTR *ia = &test->adapter->attr;
+	DAT_EP_ATTR attr = {
+		.service_type = DAT_SERVICE_TYPE_RC,
+		.max_message_size = SETUP_BYTES,
+		.max_rdma_size = SETUP_BYTES,
+		.qos = test->plan->qos,
+		.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
+		.request_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
+		.max_recv_dtos = 2,
+		.max_request_dtos = 2 + (DAT_COUNT)test->plan->pipeline,
+		.max_recv_iov = 1,
+		.max_request_iov = 1,
+		.max_rdma_read_in = at_most(READS, ia->max_rdma_read_per_ep_in),
+		.max_rdma_read_out = at_most(READS, ia->max_rdma_read_per_ep_out),
+		.max_rdma_read_iov = 1,
+		.max_rdma_write_iov = 1,
+	};
+
+	for (unsigned i = 0; i < test->plan->op_count; i++) {
+		const struct operation *op = &test->plan->ops[i];
+		const DAT_COUNT segments = (DAT_COUNT)op->segments;
+		const bool ours = op->by_server == test->server;
+		DAT_COUNT *iov = op->transfer == TRANSFER_WRITE	 ? &attr.max_rdma_write_iov
+				 : op->transfer == TRANSFER_READ ? &attr.max_rdma_read_iov
+				 : ours				 ? &attr.max_request_iov
+								 : &attr.max_recv_iov;
+		DAT_VLEN *size = op->transfer == TRANSFER_SEND ? &attr.max_message_size
+							       : &attr.max_rdma_size;
+
+		if (ours || op->transfer == TRANSFER_SEND)
+			*iov = *iov < segments ? segments : *iov;
+		*size = *size < operation_bytes(op) ? operation_bytes(op) : *size;
+		attr.max_request_dtos += ours;
+		attr.max_recv_dtos += !ours && op->transfer == TRANSFER_SEND;
+	}
+	/* a provider without limits of its own for RDMA takes that of sends */
+	if (attr.max_request_iov < attr.max_rdma_write_iov)
+		attr.max_request_iov = attr.max_rdma_write_iov;
+	return attr;
+}
+
+static int lane_open(struct lane *lane, struct crew *crew, unsigned number)
+{
+	const struct test *test = crew->test;
+	const DAT_EP_ATTR attr = lane_attr(test);
+	struct channel *channel = &lane->channel;
+
+	*lane = (struct lane){ .channel = { .adapter = test->adapter,
+					    .patience = &crew->patience,
+					    .origin = crew->origin },
+			       .crew = crew };
+	channel->origin.lane = (int)number;
+	if (memory_create(&lane->memory, test->adapter, crew->pz, &channel->origin,
+			  test->offsets[test->plan->op_count]) < 0)
+		return -1;
+	if (channel_create(channel, crew->pz, &attr) < 0)
+		goto free_memory;
+	return 0;
+free_memory:
+	(void)memory_free(&lane->memory, &channel->origin);
+	return -1;
+}
+
+static int lane_close(struct lane *lane)
+{
+	const struct origin *origin = &lane->channel.origin;
+	int result = 0;
+
+	if (lane->psp)
+		result = TRY(origin, dat_psp_free, lane->psp);
+	if (lane->rsp && TRY(origin, dat_rsp_free, lane->rsp) < 0)
+		result = -1;
+	if (channel_free(&lane->channel) < 0 || memory_free(&lane->memory, origin) < 0)
+		result = -1;
+	return result;
+}
+
+/* ---- connections ---- */
+
+static uint32_t lane_number_of_test(const struct lane *lane)
+{
+	return lane->crew->number * lane->crew->test->plan->lanes +
+	       (uint32_t)lane->channel.origin.lane;
+}
+
+static struct invitation lane_invitation(const struct lane *lane)
+{
+	return (struct invitation){ .port = lane->crew->test->port,
+				    .thread = lane->crew->number,
+				    .lane = (uint32_t)lane->channel.origin.lane };
+}
+
+static int lane_connect(struct lane *lane)
+{
+	const struct test *test = lane->crew->test;
+	const struct invitation invitation = lane_invitation(lane);
+	unsigned char data[INVITATION_BYTES];
+	const struct target target = { .address = test->address,
+				       .port = test->port + lane_number_of_test(lane),
+				       .qos = test->plan->qos,
+				       .private_data = data,
+				       .private_data_size = sizeof(data) };
+
+	invitation_encode(&invitation, data);
+	return channel_connect(&lane->channel, &target, lane_prepare);
+}
+
+static DAT_RETURN lane_listen(struct lane *lane, DAT_CONN_QUAL port)
+{
+	const struct crew *crew = lane->crew;
+
+	if (crew->test->plan->rsp)
+		return dat_rsp_create(crew->test->adapter->ia, port, lane->channel.ep, crew->cr_evd,
+				      &lane->rsp);
+	return dat_psp_create(crew->test->adapter->ia, port, crew->cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &lane->psp);
+}
+
+static void lane_unlisten(struct lane *lane)
+{
+	if (lane->psp)
+		(void)TRY(&lane->channel.origin, dat_psp_free, lane->psp);
+	if (lane->rsp)
+		(void)TRY(&lane->channel.origin, dat_rsp_free, lane->rsp);
+	lane->psp = DAT_HANDLE_NULL;
+	lane->rsp = DAT_HANDLE_NULL;
+}
+
+static struct lane *crew_find_lane(struct crew *crew, const DAT_CR_ARRIVAL_EVENT_DATA *request)
+{
+	for (unsigned i = 0; i < crew->test->plan->lanes; i++)
+		if (crew->lanes[i].rsp ? crew->lanes[i].rsp == request->sp_handle.rsp_handle
+				       : crew->lanes[i].psp == request->sp_handle.psp_handle)
+			return &crew->lanes[i];
+	return NULL;
+}
+
+static bool lane_invited(const struct lane *lane, const DAT_CR_PARAM *param)
+{
+	const struct invitation invitation = lane_invitation(lane);
+
+	return invitation_equals(&invitation, param->private_data,
+				 (size_t)param->private_data_size);
+}
+
+static int lane_accept(struct lane *lane, DAT_CR_HANDLE cr)
+{
+	if (lane_prepare(&lane->channel) < 0)
+		return -1;
+	/* a reserved service point has the endpoint, and a second one would be refused */
+	return TRY(&lane->channel.origin, dat_cr_accept, cr,
+		   lane->rsp ? DAT_HANDLE_NULL : lane->channel.ep, 0, NULL);
+}
+
+/* 1: accepted; 0: it was another's request. */
+static int crew_answer(struct crew *crew, const DAT_CR_ARRIVAL_EVENT_DATA *request)
+{
+	struct lane *lane = crew_find_lane(crew, request);
+	DAT_CR_PARAM param;
+	int result = 0;
+
+	if (TRY(&crew->origin, dat_cr_query, request->cr_handle, DAT_CR_FIELD_ALL, &param) < 0)
+		result = -1;
+	else if (!lane || !lane_invited(lane, &param))
+		report_failure(lane ? &lane->channel.origin : &crew->origin, "accept",
+			       "a connection request with other private data than the client's");
+	else if (lane_accept(lane, request->cr_handle) < 0)
+		result = -1;
+	else
+		return 1;
+	/* without a reject the client would wait until its time-out */
+	(void)TRY(&crew->origin, dat_cr_reject, request->cr_handle);
+	return result;
+}
+
+static int crew_accept(struct crew *crew)
+{
+	const struct patience patience = { .way = WAIT_EVD, .stop = &crew->test->stop };
+	unsigned accepted = 0;
+	DAT_EVENT event;
+	DAT_RETURN ret;
+	int answer;
+
+	while (accepted < crew->test->plan->lanes) {
+		switch (event_wait(&patience, crew->cr_evd, PEER_TIMEOUT, &event, &ret)) {
+		case WAIT_EVENT:
+			answer = crew_answer(crew, &event.event_data.cr_arrival_event_data);
+			if (answer < 0)
+				return -1;
+			accepted += (unsigned)answer;
+			break;
+		case WAIT_LATE:
+			report_failure(&crew->origin, "accept", "%u of %u connections came",
+				       accepted, crew->test->plan->lanes);
+			return -1;
+		case WAIT_STOPPED:
+			return -1;
+		default:
+			return report_call(&crew->origin, "dat_evd_wait", ret);
+		}
+	}
+	for (unsigned i = 0; i < accepted; i++)
+		if (channel_expect_established(&crew->lanes[i].channel) < 0)
+			return -1;
+	return 0;
+}
+
+static int crew_set_up_server(struct crew *crew)
+{
+	const unsigned lanes = crew->test->plan->lanes;
+
+	if (crew_accept(crew) < 0)
+		return -1;
+	for (unsigned i = 0; i < lanes; i++)
+		if (lane_receive_setup(&crew->lanes[i], PEER_TIMEOUT) < 0 ||
+		    lane_send_setup(&crew->lanes[i]) < 0)
+			return -1;
+	return 0;
+}
+
+/* The client sends first, as iWARP requires of the active side. */
+static int crew_set_up_client(struct crew *crew)
+{
+	const unsigned lanes = crew->test->plan->lanes;
+
+	for (unsigned i = 0; i < lanes; i++)
+		if (lane_connect(&crew->lanes[i]) < 0)
+			return -1;
+	for (unsigned i = 0; i < lanes; i++)
+		if (lane_send_setup(&crew->lanes[i]) < 0)
+			return -1;
+	for (unsigned i = 0; i < lanes; i++)
+		if (lane_receive_setup(&crew->lanes[i], PEER_TIMEOUT) < 0) {
+			report("FAIL: %u Server test connections did not report ready.", lanes - i);
+			return -1;
+		}
+	return 0;
+}
+
+/* ---- a thread ---- */
+
+static int crew_set_up(struct crew *crew)
+{
+	return crew->test->server ? crew_set_up_server(crew) : crew_set_up_client(crew);
+}
+
+/* All crews begin together, or none: the times of one would not be those of the test. */
+static int crew_wait_others(struct crew *crew)
+{
+	struct test *test = crew->test;
+	bool stopped;
+
+	pthread_mutex_lock(&test->lock);
+	if (++test->ready == test->plan->threads)
+		pthread_cond_broadcast(&test->changed);
+	while (test->ready < test->plan->threads && !atomic_load(&test->stop))
+		pthread_cond_wait(&test->changed, &test->lock);
+	stopped = atomic_load(&test->stop);
+	pthread_mutex_unlock(&test->lock);
+	return stopped ? -1 : 0;
+}
+
+static int crew_work(struct crew *crew)
+{
+	if (crew_set_up(crew) < 0 || crew_wait_others(crew) < 0)
+		return -1;
+	report_step(&crew->origin, "begins");
+	return crew->test->plan->mode == MODE_TRANSACTION ? transaction_run(crew)
+							  : performance_run(crew);
+}
+
+/* The connections of a crew that has failed end at once, so that the peer does not wait. */
+static void crew_give_up(struct crew *crew)
+{
+	DAT_EVENT event;
+
+	test_stop(crew->test);
+	for (unsigned i = 0; i < crew->test->plan->lanes; i++) {
+		lane_unlisten(&crew->lanes[i]);
+		channel_disconnect(&crew->lanes[i].channel);
+	}
+	while (crew->cr_evd && dat_evd_dequeue(crew->cr_evd, &event) == DAT_SUCCESS)
+		(void)dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle);
+}
+
+static void *crew_main(void *argument)
+{
+	struct crew *crew = argument;
+	struct test *test = crew->test;
+
+	crew->failed = crew_work(crew) < 0;
+	if (crew->failed)
+		crew_give_up(crew);
+	pthread_mutex_lock(&test->lock);
+	test->ended++;
+	pthread_cond_broadcast(&test->changed);
+	pthread_mutex_unlock(&test->lock);
+	return NULL;
+}
+
+static enum wait_way plan_wait_way(const struct plan *plan)
+{
+	return plan->cno ? WAIT_CNO : plan->poll ? WAIT_POLL : WAIT_EVD;
+}
+
+static int crew_open(struct crew *crew, struct test *test, unsigned number)
+{
+	const struct plan *plan = test->plan;
+	const DAT_IA_HANDLE ia = test->adapter->ia;
+	unsigned made = 0;
+
+	*crew = (struct crew){ .test = test,
+			       .number = number,
+			       .origin = { .lane = -1 },
+			       .patience = { .way = plan_wait_way(plan), .stop = &test->stop } };
+	(void)snprintf(crew->origin.name, sizeof(crew->origin.name), "Test[%u]",
+		       test->port + number * plan->lanes);
+	crew->lanes = calloc(plan->lanes, sizeof(*crew->lanes));
+	if (!crew->lanes) {
+		report_failure(&crew->origin, "calloc", "%s", strerror(errno));
+		return -1;
+	}
+	if (TRY(&crew->origin, dat_pz_create, ia, &crew->pz) < 0)
+		goto free_lanes;
+	if (plan->cno && TRY(&crew->origin, dat_cno_create, ia, DAT_OS_WAIT_PROXY_AGENT_NULL,
+			     &crew->patience.cno) < 0)
+		goto free_pz;
+	if (test->server && TRY(&crew->origin, dat_evd_create, ia, (DAT_COUNT)plan->lanes + 1,
+				DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &crew->cr_evd) < 0)
+		goto free_cno;
+	for (; made < plan->lanes; made++)
+		if (lane_open(&crew->lanes[made], crew, made) < 0)
+			goto close_lanes;
+	return 0;
+close_lanes:
+	while (made-- > 0)
+		(void)lane_close(&crew->lanes[made]);
+	if (crew->cr_evd)
+		(void)TRY(&crew->origin, dat_evd_free, crew->cr_evd);
+free_cno:
+	if (crew->patience.cno)
+		(void)TRY(&crew->origin, dat_cno_free, crew->patience.cno);
+free_pz:
+	(void)TRY(&crew->origin, dat_pz_free, crew->pz);
+free_lanes:
+	free(crew->lanes);
+	return -1;
+}
+
+static int crew_close(struct crew *crew)
+{
+	int result = 0;
+
+	for (unsigned i = 0; i < crew->test->plan->lanes; i++)
+		if (lane_close(&crew->lanes[i]) < 0)
+			result = -1;
+	if (crew->cr_evd && TRY(&crew->origin, dat_evd_free, crew->cr_evd) < 0)
+		result = -1;
+	if (crew->patience.cno && TRY(&crew->origin, dat_cno_free, crew->patience.cno) < 0)
+		result = -1;
+	if (TRY(&crew->origin, dat_pz_free, crew->pz) < 0)
+		result = -1;
+	free(crew->lanes);
+	return result;
+}
+
+/* ---- the test ---- */
+
+static struct lane *test_lane(const struct test *test, uint32_t number)
+{
+	return &test->crews[number / test->plan->lanes].lanes[number % test->plan->lanes];
+}
+
+/*
+ * The qualifiers of a test follow each other, so that the client needs the first one only. One that
+ * is taken moves all of them behind it.
+ */
+static int test_listen(struct test *test)
+{
+	const uint32_t total = test->plan->threads * test->plan->lanes;
+	uint32_t skipped = 0, made = 0;
+	DAT_RETURN ret;
+
+	while (made < total) {
+		ret = lane_listen(test_lane(test, made), test->port + made);
+		if (ret == DAT_SUCCESS) {
+			made++;
+			continue;
+		}
+		if (DAT_GET_TYPE(ret) != DAT_CONN_QUAL_IN_USE || skipped++ == PORTS_SKIPPED)
+			return report_call(&test_lane(test, made)->channel.origin,
+					   test->plan->rsp ? "dat_rsp_create" : "dat_psp_create",
+					   ret);
+		test->port += made + 1;
+		while (made > 0)
+			lane_unlisten(test_lane(test, --made));
+	}
+	return 0;
+}
+
+/* The origins of lines have the port, which is known only now. */
+static void test_name_crews(struct test *test)
+{
+	for (unsigned i = 0; i < test->plan->threads; i++) {
+		struct crew *crew = &test->crews[i];
+
+		(void)snprintf(crew->origin.name, sizeof(crew->origin.name), "Test[%u]",
+			       test->port + i * test->plan->lanes);
+		for (unsigned j = 0; j < test->plan->lanes; j++)
+			memcpy(crew->lanes[j].channel.origin.name, crew->origin.name,
+			       sizeof(crew->origin.name));
+	}
+}
+
+static void test_lay_out(struct test *test)
+{
+	size_t offset = (size_t)SLOTS * SLOT_SIZE;
+
+	for (unsigned i = 0; i < test->plan->op_count; i++) {
+		test->offsets[i] = offset;
+		offset += operation_bytes(&test->plan->ops[i]) + ALIGNMENT - 1;
+		offset -= offset % ALIGNMENT;
+	}
+	test->offsets[test->plan->op_count] = offset;
+}
+
+/* The clock of test_wait is one that nobody sets. */
+static void test_init_lock(struct test *test)
+{
+	pthread_condattr_t attr;
+
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&test->lock, NULL);
+	(void)pthread_cond_init(&test->changed, &attr);
+	(void)pthread_condattr_destroy(&attr);
+}
+
+int test_open(struct test *test)
+{
+	unsigned made = 0;
+
+	test_lay_out(test);
+	test->crews = calloc(test->plan->threads, sizeof(*test->crews));
+	if (!test->crews) {
+		complain("dapltest: no memory for %u threads", test->plan->threads);
+		return -1;
+	}
+	test_init_lock(test);
+	for (; made < test->plan->threads; made++)
+		if (crew_open(&test->crews[made], test, made) < 0)
+			goto close_crews;
+	if (test->server && test_listen(test) < 0)
+		goto close_crews;
+	test_name_crews(test);
+	return 0;
+close_crews:
+	while (made-- > 0)
+		(void)crew_close(&test->crews[made]);
+	pthread_cond_destroy(&test->changed);
+	pthread_mutex_destroy(&test->lock);
+	free(test->crews);
+	return -1;
+}
+
+int test_close(struct test *test)
+{
+	int result = 0;
+
+	for (unsigned i = 0; i < test->plan->threads; i++)
+		if (crew_close(&test->crews[i]) < 0)
+			result = -1;
+	pthread_cond_destroy(&test->changed);
+	pthread_mutex_destroy(&test->lock);
+	free(test->crews);
+	return result;
+}
+
+void test_stop(struct test *test)
+{
+	pthread_mutex_lock(&test->lock);
+	atomic_store(&test->stop, true);
+	pthread_cond_broadcast(&test->changed);
+	pthread_mutex_unlock(&test->lock);
+}
+
+int test_start(struct test *test)
+{
+	int error;
+
+	for (; test->started < test->plan->threads; test->started++) {
+		struct crew *crew = &test->crews[test->started];
+
+		error = pthread_create(&crew->thread, NULL, crew_main, crew);
+		if (error) {
+			complain("dapltest: no more threads: %s", strerror(error));
+			test_stop(test);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+bool test_wait(struct test *test, unsigned usec)
+{
+	struct timespec until;
+	bool all;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += usec % 1000000 * 1000;
+	until.tv_sec += usec / 1000000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&test->lock);
+	while (test->ended < test->started)
+		if (pthread_cond_timedwait(&test->changed, &test->lock, &until))
+			break;
+	all = test->ended == test->started;
+	pthread_mutex_unlock(&test->lock);
+	return all;
+}
+
+int test_join(struct test *test)
+{
+	int result = test->started < test->plan->threads ? -1 : 0;
+
+	for (unsigned i = 0; i < test->started; i++) {
+		(void)pthread_join(test->crews[i].thread, NULL);
+		if (test->crews[i].failed)
+			result = -1;
+	}
+	return result;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The messages of the control connection as bytes. Version and byte order come first, so that
+ * programs that continue in different ways notice it.
+ */
+#include "dapltest.h"
+
+#include <string.h>
+
+#define BYTE_ORDER_MARK 0x01020304u
+#define INVITATION_MARK 0x64617431u
+
+/* Where to write or read next; good becomes false at the end. */
+struct cursor {
+	unsigned char *to;
+	const unsigned char *from;
+	size_t left;
+	bool good;
+};
+
+static void cursor_put(struct cursor *cursor, uint64_t value, size_t bytes)
+{
+	if (cursor->left < bytes) {
+		cursor->good = false;
+		return;
+	}
+	for (size_t i = 0; i < bytes; i++)
+		*cursor->to++ = (unsigned char)(value >> (8 * i));
+	cursor->left -= bytes;
+}
+
+static uint64_t cursor_get(struct cursor *cursor, size_t bytes)
+{
+	uint64_t value = 0;
+
+	if (cursor->left < bytes) {
+		cursor->good = false;
+		return 0;
+	}
+	for (size_t i = 0; i < bytes; i++)
+		value |= (uint64_t)*cursor->from++ << (8 * i);
+	cursor->left -= bytes;
+	return value;
+}
+
+static void put_word(struct cursor *cursor, uint32_t value)
+{
+	cursor_put(cursor, value, sizeof(value));
+}
+
+static uint32_t get_word(struct cursor *cursor)
+{
+	return (uint32_t)cursor_get(cursor, sizeof(uint32_t));
+}
+
+/* A word from min to max; another one ends the decoding. */
+static uint32_t get_within(struct cursor *cursor, uint32_t min, uint32_t max)
+{
+	uint32_t value = get_word(cursor);
+
+	if (value < min || value > max)
+		cursor->good = false;
+	return value;
+}
+
+static void plan_put(struct cursor *cursor, const struct plan *plan)
+{
+	put_word(cursor, plan->mode);
+	put_word(cursor, plan->iterations);
+	put_word(cursor, plan->threads);
+	put_word(cursor, plan->lanes);
+	put_word(cursor, plan->validate);
+	put_word(cursor, plan->poll);
+	put_word(cursor, plan->cno);
+	put_word(cursor, plan->rsp);
+	put_word(cursor, plan->pipeline);
+	put_word(cursor, plan->qos);
+	put_word(cursor, plan->op_count);
+	for (unsigned i = 0; i < plan->op_count; i++) {
+		put_word(cursor, plan->ops[i].by_server);
+		put_word(cursor, plan->ops[i].transfer);
+		put_word(cursor, plan->ops[i].segment_size);
+		put_word(cursor, plan->ops[i].segments);
+		put_word(cursor, plan->ops[i].reap_late);
+	}
+}
+
+static void plan_get(struct cursor *cursor, struct plan *plan)
+{
+	*plan = (struct plan){ .mode = get_within(cursor, MODE_QUIT, MODE_PERFORMANCE) };
+	plan->iterations = get_within(cursor, 1, INT32_MAX);
+	plan->threads = get_within(cursor, 1, LANES_MAX);
+	plan->lanes = get_within(cursor, 1, LANES_MAX);
+	plan->validate = get_within(cursor, 0, 1);
+	plan->poll = get_within(cursor, 0, 1);
+	plan->cno = get_within(cursor, 0, 1);
+	plan->rsp = get_within(cursor, 0, 1);
+	plan->pipeline = get_within(cursor, 0, INT32_MAX);
+	plan->qos = (DAT_QOS)get_word(cursor);
+	plan->op_count = get_within(cursor, plan->mode == MODE_QUIT ? 0 : 1, OPS_MAX + BARRIERS);
+	for (unsigned i = 0; cursor->good && i < plan->op_count; i++) {
+		plan->ops[i].by_server = get_within(cursor, 0, 1);
+		plan->ops[i].transfer = get_within(cursor, TRANSFER_SEND, TRANSFER_READ);
+		plan->ops[i].segment_size = get_within(cursor, 1, SEGMENT_SIZE_MAX);
+		plan->ops[i].segments = get_within(cursor, 1, SEGMENTS_MAX);
+		plan->ops[i].reap_late = get_within(cursor, 0, 1);
+	}
+	if ((uint64_t)plan->threads * plan->lanes > LANES_MAX)
+		cursor->good = false;
+}
+
+static void tally_put(struct cursor *cursor, const struct tally *tally)
+{
+	cursor_put(cursor, tally->requests, sizeof(tally->requests));
+	cursor_put(cursor, tally->sent, sizeof(tally->sent));
+	cursor_put(cursor, tally->received, sizeof(tally->received));
+	cursor_put(cursor, tally->written, sizeof(tally->written));
+	cursor_put(cursor, tally->read, sizeof(tally->read));
+}
+
+static void tally_get(struct cursor *cursor, struct tally *tally)
+{
+	tally->requests = cursor_get(cursor, sizeof(tally->requests));
+	tally->sent = cursor_get(cursor, sizeof(tally->sent));
+	tally->received = cursor_get(cursor, sizeof(tally->received));
+	tally->written = cursor_get(cursor, sizeof(tally->written));
+	tally->read = cursor_get(cursor, sizeof(tally->read));
+}
+
+size_t message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX])
+{
+	struct cursor cursor = { .to = bytes, .left = MESSAGE_MAX, .good = true };
+
+	put_word(&cursor, WIRE_VERSION);
+	put_word(&cursor, BYTE_ORDER_MARK);
+	put_word(&cursor, message->kind);
+	put_word(&cursor, message->code);
+	put_word(&cursor, message->port);
+	if (message->kind == MESSAGE_RESULT)
+		tally_put(&cursor, &message->tally);
+	if (message->kind == MESSAGE_PLAN)
+		plan_put(&cursor, &message->plan);
+	return MESSAGE_MAX - cursor.left;
+}
+
+enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size)
+{
+	struct cursor cursor = { .from = bytes, .left = size, .good = true };
+
+	if (get_word(&cursor) != WIRE_VERSION || get_word(&cursor) != BYTE_ORDER_MARK)
+		return cursor.good ? CODE_VERSION : CODE_BAD;
+	message->kind = get_within(&cursor, MESSAGE_PLAN, MESSAGE_RESULT);
+	message->code = get_within(&cursor, CODE_GOOD, CODE_VERSION);
+	message->port = get_word(&cursor);
+	if (message->kind == MESSAGE_RESULT)
+		tally_get(&cursor, &message->tally);
+	if (message->kind == MESSAGE_PLAN)
+		plan_get(&cursor, &message->plan);
+	return cursor.good && cursor.left == 0 ? CODE_GOOD : CODE_BAD;
+}
+
+void setup_encode(const DAT_RMR_TRIPLET *memory, unsigned char bytes[SETUP_BYTES])
+{
+	struct cursor cursor = { .to = bytes, .left = SETUP_BYTES, .good = true };
+
+	cursor_put(&cursor, memory->rmr_context, 8);
+	cursor_put(&cursor, memory->target_address, 8);
+	cursor_put(&cursor, memory->segment_length, 8);
+}
+
+void setup_decode(DAT_RMR_TRIPLET *memory, const unsigned char bytes[SETUP_BYTES])
+{
+	struct cursor cursor = { .from = bytes, .left = SETUP_BYTES, .good = true };
+
+	*memory = (DAT_RMR_TRIPLET){ .rmr_context = (DAT_RMR_CONTEXT)cursor_get(&cursor, 8) };
+	memory->target_address = cursor_get(&cursor, 8);
+	memory->segment_length = cursor_get(&cursor, 8);
+}
+
+void invitation_encode(const struct invitation *invitation, unsigned char bytes[INVITATION_BYTES])
+{
+	struct cursor cursor = { .to = bytes, .left = INVITATION_BYTES, .good = true };
+
+	put_word(&cursor, INVITATION_MARK);
+	put_word(&cursor, invitation->port);
+	put_word(&cursor, invitation->thread);
+	put_word(&cursor, invitation->lane);
+}
+
+/* A transport may pad private data. */
+bool invitation_equals(const struct invitation *invitation, const void *bytes, size_t size)
+{
+	unsigned char wanted[INVITATION_BYTES];
+
+	invitation_encode(invitation, wanted);
+	return size >= sizeof(wanted) && memcmp(bytes, wanted, sizeof(wanted)) == 0;
+}

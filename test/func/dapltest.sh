@@ -1,0 +1,150 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# dapltest on the device: a server with clients of every mode, the modes of one process, and what
+# ends a run early.
+
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
+# shellcheck source=ends.sh
+. "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
+
+dapltest() { timeout -k 5 600 "$build/dapltest/dapltest" "$@"; }
+
+# until_line WORDS FILE PID [N]: FILE has N lines (1) with WORDS, or the process has ended
+until_line() {
+	until (($(grep -c -e "$1" "$2") >= ${4:-1})); do
+		kill -0 "$3" 2>/dev/null || return
+		read -rt 0.02 <> <(:) || :
+	done
+}
+
+# start NAME ARG...: in the background, with its output in NAME.log; its process is $started
+start() {
+	: >"$tmp/$1.log"
+	"$build/dapltest/dapltest" "${@:2}" >"$tmp/$1.log" 2>&1 &
+	started=$!
+}
+
+start_server() {
+	start server -T S -D end0
+	server=$started
+	until_line 'Service Point Ready - end0' "$tmp/server.log" "$server"
+}
+
+client() { # MODE ARG...
+	dapltest -T "$1" -s "$DAT_TEST_ADDR0" -D end1 "${@:2}" \
+		>"$tmp/client.log" 2>"$tmp/errors.log"
+}
+
+# passes WORDS ARG...: the client passes, has one line with WORDS, and the server goes on
+passes() {
+	local rc=0 ready
+
+	ready=$(grep -c 'Service Point Ready' "$tmp/server.log")
+	client "${@:2}" || rc=1
+	[[ $(grep -c -e "$1" "$tmp/client.log") == 1 && ! -s $tmp/errors.log ]] || rc=1
+	! grep -q -e FAIL -e rror "$tmp/client.log" || rc=1
+	until_line 'Service Point Ready' "$tmp/server.log" "$server" $((ready + 1))
+	report $rc "dapltest -T ${*:2}"
+}
+
+# alone WORDS N ARG...: passes without a peer, with N lines of WORDS
+alone() {
+	local rc=0
+
+	dapltest "${@:3}" >"$tmp/client.log" 2>"$tmp/errors.log" || rc=1
+	[[ $(grep -c -e "$1" "$tmp/client.log") == "$2" && ! -s $tmp/errors.log ]] || rc=1
+	report $rc "dapltest ${*:3}: $2 x $1"
+}
+
+# refuses WORDS ARG...: ends with status 1 and WORDS in the first line on standard error
+refuses() {
+	local rc=0
+
+	dapltest "${@:2}" >"$tmp/client.log" 2>"$tmp/errors.log"
+	[[ $? == 1 ]] || rc=1
+	head -n 1 "$tmp/errors.log" | grep -q -e "$1" || rc=1
+	report $rc "dapltest ${*:2}: $1"
+}
+
+# start_long: a client that works until something ends it; returns when it does
+start_long() {
+	start client -T T -s "$DAT_TEST_ADDR0" -D end1 -d -i 1000000000 -t 2 \
+		client SR 256 server SR 256
+	until_line 'begins' "$tmp/client.log" "$started" 2
+}
+
+started='' server=''
+echo 1..34
+start_server
+passes 'Total WQE' T -i 50 client SR 256 server RW 4096 server SR 256
+passes 'Total WQE' T -i 50 client SR 256 server RR 4096 server SR 256
+passes 'Total WQE' T -i 20 -V client SR 4000 server SR 1 client RW 70000 server RR 4097 \
+	client RR 100 server RW 64
+passes 'Total WQE' T -i 20 -V -P -t 2 -w 2 client SR server SR server RW
+passes 'Total WQE' T -i 20 -V -Q -w 3 client SR 3000 2 server SR client RW 64 4
+passes 'Total WQE' T -i 20 -r -t 2 -w 4 client SR server SR
+passes 'Total WQE' T -i 20 client SR 10 -f server SR 10 -f client SR 10 server SR 9
+passes 'raw: RW, 200, 4096, 2,' P -i 200 RW 4096 2
+passes 'raw: RR, 200, 4096, 1, 4,' P -i 200 -m p -p 4 RR
+
+refuses 'port 45278 is taken by another server' -T S -D end0
+start other -T S -D end0 -n 0
+until_line 'Service Point Ready' "$tmp/other.log" "$started"
+port=$(sed -n 's/^Dapltest: Service Point Port - //p' "$tmp/other.log")
+client P -n "$port" -i 10 RW
+report $? 'a server at a port of its own has clients'
+client Q -n "$port" && wait "$started"
+report $? 'and is ended there'
+
+start_long
+kill -9 "$started"
+wait "$started" 2>/dev/null
+until_line 'the test of this client failed' "$tmp/server.log" "$server"
+grep -q 'the test of this client failed' "$tmp/server.log"
+report $? 'a client that dies ends its test at the server'
+start_long
+kill -TERM "$started"
+wait "$started"
+[[ $? == 1 ]] && grep -q interrupted "$tmp/client.log"
+report $? 'an interrupted client ends with a message'
+until_line 'the test of this client failed' "$tmp/server.log" "$server" 2
+passes 'Total WQE' T -i 10 client SR server SR # all the same
+client Q
+report $? 'dapltest -T Q'
+wait "$server"
+[[ $? == 1 && $(grep -c 'DT_cs_Server (end0):  Exiting.' "$tmp/server.log") == 1 ]]
+report $? 'a server exits with 1 if a test of it has failed'
+
+start_server
+start_long
+kill -9 "$server"
+wait "$server" 2>/dev/null
+wait "$started"
+[[ $? == 1 ]] && grep -q 'ended the connection' "$tmp/client.log"
+report $? 'a server that dies ends the test at the client'
+start_server
+start_long
+kill -TERM "$server"
+wait "$server"
+[[ $? == 1 ]] && grep -q interrupted "$tmp/server.log"
+report $? 'an interrupted server ends with a message'
+wait "$started"
+[[ $? == 1 ]]
+report $? 'and so does its client'
+start_server
+client Q
+wait "$server"
+report $? 'a server that had no failure exits with 0'
+
+refuses "nobody listens at $DAT_TEST_ADDR0 port 45278" -T T -s "$DAT_TEST_ADDR0" -D end1 \
+	client SR server SR
+refuses 'dat.conf has no line for nosuchname' -T S -D nosuchname
+refuses 'nosuchhost' -T Q -s nosuchhost.invalid -D end1
+refuses '-s HOST' -T Q
+refuses '-Z: not an option' -T S -Z
+
+for family in hwconn:4 endpoint:3 pz:3 mem:5 connmgt:2 queryinfo:18; do
+	alone 'Result: PASS' "${family#*:}" -T F -D end0 -f "${family%:*}"
+done
+alone 'LimitTest: ' 10 -T L -D end0 -m 50
+alone 'LimitTest: .*: 12$' 11 -T L -D end0 -m 12 -w 3

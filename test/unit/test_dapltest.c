@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dapltest without a device: its command line, its messages, and its modes on the fake provider,
+ * where server and client are two threads of one process.
+ */
+#include <pthread.h>
+
+#include "dapltest/dapltest.h"
+#include "registry_test.h"
+
+static const char conf[] = "fake u1.2 nonthreadsafe default " FAKE_PROVIDER
+			   " dapl.1.2 \"fake0 0\" \"\"\n";
+
+#define FAKE_ADDRESS "10.66.0.1"
+
+/* ---- calls that fail ---- */
+
+/* The n-th of the calls below fails from now on, once; 0: none. */
+static atomic_int fail_nth;
+static atomic_bool failed_call;
+
+/* Its calls do not count: if it can't serve a client, the client's next attempt succeeds. */
+static _Atomic pthread_t first_thread_of_server;
+
+static bool call_fails(void)
+{
+	if (pthread_equal(pthread_self(), atomic_load(&first_thread_of_server)))
+		return false;
+	if (atomic_load(&fail_nth) == 0 || atomic_fetch_sub(&fail_nth, 1) != 1)
+		return false;
+	atomic_store(&failed_call, true);
+	return true;
+}
+
+#define FAILURE ((DAT_RETURN)(DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | DAT_RESOURCE_MEMORY))
+
+/* clang-format off */
+#define WRAP(call, parameters, arguments)				\
+	DAT_RETURN __real_##call parameters;				\
+	DAT_RETURN __wrap_##call parameters;				\
+	DAT_RETURN __wrap_##call parameters				\
+	{								\
+		return call_fails() ? FAILURE : __real_##call arguments;\
+	}
+/* clang-format on */
+
+WRAP(dat_ia_query,
+     (DAT_IA_HANDLE ia, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *attr,
+      DAT_PROVIDER_ATTR_MASK mask, DAT_PROVIDER_ATTR *provider),
+     (ia, async_evd, ia_mask, attr, mask, provider))
+WRAP(dat_pz_create, (DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz), (ia, pz))
+WRAP(dat_cno_create, (DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno),
+     (ia, agent, cno))
+WRAP(dat_evd_create,
+     (DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
+      DAT_EVD_HANDLE *evd),
+     (ia, qlen, cno, flags, evd))
+WRAP(dat_ep_create,
+     (DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
+      DAT_EVD_HANDLE connect_evd, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep),
+     (ia, pz, recv_evd, request_evd, connect_evd, attr, ep))
+WRAP(dat_lmr_create,
+     (DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+      DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+      DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *size, DAT_VADDR *address),
+     (ia, type, region, length, pz, priv, lmr, lmr_context, rmr_context, size, address))
+WRAP(dat_psp_create,
+     (DAT_IA_HANDLE ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
+      DAT_PSP_HANDLE *psp),
+     (ia, qualifier, evd, flags, psp))
+WRAP(dat_rsp_create,
+     (DAT_IA_HANDLE ia, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd,
+      DAT_RSP_HANDLE *rsp),
+     (ia, qualifier, ep, evd, rsp))
+WRAP(dat_ep_connect,
+     (DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_CONN_QUAL qualifier, DAT_TIMEOUT timeout,
+      DAT_COUNT size, const DAT_PVOID data, DAT_QOS qos, DAT_CONNECT_FLAGS flags),
+     (ep, address, qualifier, timeout, size, data, qos, flags))
+WRAP(dat_cr_query, (DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param),
+     (cr, mask, param))
+WRAP(dat_cr_accept, (DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT size, const DAT_PVOID data),
+     (cr, ep, size, data))
+WRAP(dat_ep_post_send,
+     (DAT_EP_HANDLE ep, DAT_COUNT count, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+      DAT_COMPLETION_FLAGS flags),
+     (ep, count, iov, cookie, flags))
+WRAP(dat_ep_post_recv,
+     (DAT_EP_HANDLE ep, DAT_COUNT count, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+      DAT_COMPLETION_FLAGS flags),
+     (ep, count, iov, cookie, flags))
+WRAP(dat_ep_post_rdma_read,
+     (DAT_EP_HANDLE ep, DAT_COUNT count, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+      const DAT_RMR_TRIPLET *from, DAT_COMPLETION_FLAGS flags),
+     (ep, count, iov, cookie, from, flags))
+WRAP(dat_ep_post_rdma_write,
+     (DAT_EP_HANDLE ep, DAT_COUNT count, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+      const DAT_RMR_TRIPLET *to, DAT_COMPLETION_FLAGS flags),
+     (ep, count, iov, cookie, to, flags))
+
+/* ---- running it ---- */
+
+enum { WORDS_MAX = 32 };
+
+static char *argument_vector[WORDS_MAX];
+
+/* The words of @text, which is changed, as the arguments of main. */
+static int arguments_of(char *text)
+{
+	int count = 1;
+
+	argument_vector[0] = (char *)"dapltest";
+	for (char *word; (word = strtok_r(text, " ", &text)); count++) {
+		ck_assert_int_lt(count, WORDS_MAX - 1);
+		argument_vector[count] = word;
+	}
+	argument_vector[count] = NULL;
+	return count;
+}
+
+static int parse(struct options *options, const char *command)
+{
+	/* the options point into it */
+	char *text = strdup(command);
+
+	return options_parse(options, arguments_of(text), argument_vector);
+}
+
+static int run_mode(const struct options *options)
+{
+	switch (options->mode) {
+	case MODE_SERVER:
+		return server_run(options);
+	case MODE_LIMIT:
+		return limit_run(options);
+	case MODE_FUNCTION:
+		return function_run(options);
+	default:
+		return client_run(options);
+	}
+}
+
+static int run(const char *command)
+{
+	struct options options;
+
+	ck_assert_int_eq(parse(&options, command), 0);
+	return run_mode(&options);
+}
+
+static int output; /* of standard output and standard error */
+
+static void capture(void)
+{
+	char path[32];
+
+	output = scratch_file(path);
+	fflush(stdout);
+	ck_assert_int_eq(dup2(output, STDOUT_FILENO), STDOUT_FILENO);
+	ck_assert_int_eq(dup2(output, STDERR_FILENO), STDERR_FILENO);
+}
+
+/* How many lines of the output have these words. */
+static unsigned lines_with(const char *words)
+{
+	FILE *file = fdopen(dup(output), "r");
+	char *line = NULL;
+	size_t room = 0;
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(file);
+	rewind(file);
+	while (getline(&line, &room, file) > 0)
+		count += strstr(line, words) != NULL;
+	free(line);
+	fclose(file);
+	lseek(output, 0, SEEK_END);
+	return count;
+}
+
+static void expect_line(const char *words)
+{
+	ck_assert_msg(lines_with(words) > 0, "no line has: %s", words);
+}
+
+/* ---- the command line ---- */
+
+static const char *const good_commands[] = {
+	"",
+	"-T S",
+	"-T S -D fake -n 0 -d -R BE",
+	"-TS -n 1",
+	"-T Q -s host",
+	"-T T -s host client SR server SR",
+	"-T T -s host client SR 256 server rw 4096 2 server SR 256 1",
+	"-T T -s host -i 1 -t 4 -w 8 -V -P -Q -r -R HT client SR -f server SR -f",
+	"-T P -s host RW",
+	"-T P -s host -m p -i 5 -p 16 RR 1073741824 256",
+	"-T L",
+	"-T L -w 4 -m 7 limit_ia limit_size_lmr",
+	"-T F -f mem",
+	"-T F -f queryinfo -s host -i x -t y -v z case0 case17",
+};
+
+START_TEST(command_is_understood)
+{
+	struct options options;
+
+	ck_assert_int_eq(parse(&options, good_commands[_i]), 0);
+}
+END_TEST
+
+static const struct {
+	const char *command, *message;
+} bad_commands[] = {
+	{ "-D fake", "the first option is -T" },
+	{ "-T", "the modes are" },
+	{ "-T X", "the modes are" },
+	{ "-T SS", "the modes are" },
+	{ "-T S -Z", "-Z: not an option of -T S" },
+	{ "-T S -s host", "-s: not an option of -T S" },
+	{ "-T S -n", "-n: lacks its value" },
+	{ "-T S -n 4294967296", "not a number from 0" },
+	{ "-T S word", "no operands" },
+	{ "-T Q", "-s HOST" },
+	{ "-T Q -s host -n 0", "not a number from 1" },
+	{ "-T Q -s host word", "no operands" },
+	{ "-T T client SR server SR", "-s HOST" },
+	{ "-T T -s host", "a client SR and a server SR" },
+	{ "-T T -s host client SR", "a client SR and a server SR" },
+	{ "-T T -s host -i 0 client SR server SR", "-i 0: not a number" },
+	{ "-T T -s host -t 1001 client SR server SR", "-t 1001: not a number" },
+	{ "-T T -s host -t 1000 -w 11 client SR server SR", "more than 10000" },
+	{ "-T T -s host both SR", "client or server" },
+	{ "-T T -s host client", "SR, RW or RR" },
+	{ "-T T -s host client XX", "SR, RW or RR" },
+	{ "-T T -s host client SR 0", "not a segment size" },
+	{ "-T T -s host client SR 1073741825", "not a segment size" },
+	{ "-T T -s host client SR 1k", "not a segment size" },
+	{ "-T T -s host client SR 1 257", "not a number of segments" },
+	{ "-T T -s host client SR 1 1 1", "client or server" },
+	{ "-T T -s host client RW -f", "only SR has it" },
+	{ "-T T -s host client SR server SR -f", "must follow each other" },
+	{ "-T T -s host client SR -f server SR", "must follow each other" },
+	{ "-T T -s host client SR -f client SR -f server SR", "must follow each other" },
+	{ "-T T -s host client SR server SR -P", "client or server" },
+	{ "-T P -s host", "SR, RW or RR" },
+	{ "-T P -s host SR", "SR is no operation" },
+	{ "-T P -s host client RW", "SR, RW or RR" },
+	{ "-T P -s host RW 1 1 RW", "one operation" },
+	{ "-T P -s host -p 0 RW", "-p 0: not a number" },
+	{ "-T P -s host -m x RW", "neither b nor p" },
+	{ "-T L -m 0", "-m 0: not a number" },
+	{ "-T L -w none", "-w none: not a number" },
+	{ "-T L limit_all", "not a limit test" },
+	{ "-T F", "-f FAMILY" },
+	{ "-T F -f cqmgt", "the families are" },
+	{ "-T F -f pz case3", "case0 to case2" },
+	{ "-T F -f pz 0", "case0 to case2" },
+};
+
+START_TEST(wrong_command_is_refused_with_the_reason)
+{
+	struct options options;
+
+	capture();
+	ck_assert_int_eq(parse(&options, bad_commands[_i].command), -1);
+	expect_line(bad_commands[_i].message);
+	ck_assert_uint_eq(lines_with(""), 1);
+}
+END_TEST
+
+/* An operation may be one quoted argument, or all of them may. */
+START_TEST(more_operations_than_fit_are_refused)
+{
+	for (unsigned sends = OPS_MAX - 1; sends <= OPS_MAX; sends++) {
+		char text[OPS_MAX * sizeof("client SR")] = "client SR";
+		char *arguments[] = { (char *)"dapltest",  (char *)"-T", (char *)"T",
+				      (char *)"-s",	   (char *)"h",	 text,
+				      (char *)"server SR", NULL };
+		struct options options;
+
+		for (unsigned i = 1; i < sends; i++)
+			strcat(text, " client SR");
+		ck_assert_int_eq(options_parse(&options, 7, arguments), sends < OPS_MAX ? 0 : -1);
+	}
+}
+END_TEST
+
+START_TEST(defaults_are_those_that_people_know)
+{
+	struct options options;
+
+	ck_assert_int_eq(parse(&options, ""), 0);
+	ck_assert_int_eq(options.mode, MODE_SERVER);
+	ck_assert_str_eq(options.ia_name, "OpenIB-cma");
+	ck_assert_uint_eq(options.port, 45278);
+	ck_assert_int_eq(parse(&options, "-T T -s h client SR server RR 10 3 server SR"), 0);
+	ck_assert_uint_eq(options.plan.iterations, 1000);
+	ck_assert_uint_eq(options.plan.threads, 1);
+	ck_assert_uint_eq(options.plan.lanes, 1);
+	ck_assert_uint_eq(options.plan.ops[0].segment_size, 4096);
+	ck_assert_uint_eq(options.plan.ops[0].segments, 1);
+	ck_assert_uint_eq(options.plan.ops[1].segment_size, 10);
+	ck_assert_uint_eq(options.plan.ops[1].segments, 3);
+	ck_assert(options.plan.ops[1].by_server);
+	ck_assert_int_eq(options.plan.ops[1].transfer, TRANSFER_READ);
+	ck_assert_int_eq(parse(&options, "-T L"), 0);
+	ck_assert_uint_eq(options.max, 1000);
+	ck_assert_uint_eq(options.width, 1);
+}
+END_TEST
+
+START_TEST(validation_adds_three_sends)
+{
+	struct options options;
+
+	capture();
+	ck_assert_int_eq(parse(&options, "-T T -s h -V client SR server SR"), 0);
+	ck_assert_uint_eq(options.plan.op_count, 5);
+	ck_assert(options.plan.ops[2].by_server && !options.plan.ops[3].by_server &&
+		  options.plan.ops[4].by_server);
+	ck_assert_uint_eq(lines_with("NOTE: Adding OP"), 3);
+}
+END_TEST
+
+START_TEST(arguments_come_from_a_file)
+{
+	static const char text[] = "# a comment\n-T T\t-s host # -Z\r\n\n client SR 5#x\nserver SR";
+	static const char *const words[] = { "p",      "-T", "T",   "-s",     "host",
+					     "client", "SR", "5#x", "server", "SR" };
+	struct argument_file file;
+	char path[32];
+	int fd = scratch_file(path);
+
+	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), (int)sizeof(text) - 1);
+	ck_assert_int_eq(argument_file_read(&file, path, (char *)"p"), 0);
+	ck_assert_int_eq(file.argc, COUNT(words));
+	for (int i = 0; i < file.argc; i++)
+		ck_assert_str_eq(file.argv[i], words[i]);
+	ck_assert_ptr_null(file.argv[file.argc]);
+	argument_file_free(&file);
+	fd = scratch_file(path); /* an empty one */
+	ck_assert_int_eq(argument_file_read(&file, path, (char *)"p"), 0);
+	ck_assert_int_eq(file.argc, 1);
+	argument_file_free(&file);
+	capture();
+	ck_assert_int_eq(argument_file_read(&file, "/nonexistent", (char *)"p"), -1);
+	expect_line("/nonexistent: No such file");
+}
+END_TEST
+
+/* ---- messages ---- */
+
+START_TEST(plan_survives_the_wire)
+{
+	struct message sent = { .kind = MESSAGE_PLAN }, got;
+	unsigned char bytes[MESSAGE_MAX];
+	struct options options;
+	size_t size;
+
+	ck_assert_int_eq(parse(&options, "-T T -s h -i 7 -t 3 -w 2 -P -r -R LL client SR 5 2 -f "
+					 "server SR -f client RR"),
+			 0);
+	sent.plan = options.plan;
+	size = message_encode(&sent, bytes);
+	ck_assert_int_eq(message_decode(&got, bytes, size), CODE_GOOD);
+	ck_assert_mem_eq(&got.plan, &sent.plan, sizeof(sent.plan));
+	for (size_t cut = 0; cut < size; cut++)
+		ck_assert_int_ne(message_decode(&got, bytes, cut), CODE_GOOD);
+	ck_assert_int_eq(message_decode(&got, bytes, size + 1), CODE_BAD);
+}
+END_TEST
+
+START_TEST(largest_plan_fits_a_message)
+{
+	struct message sent = { .kind = MESSAGE_PLAN, .plan = { .op_count = OPS_MAX + BARRIERS } };
+	unsigned char bytes[MESSAGE_MAX];
+
+	ck_assert_uint_lt(message_encode(&sent, bytes), MESSAGE_MAX);
+}
+END_TEST
+
+/* The words of a plan are 5 to 15, then those of its operation. */
+static const struct {
+	unsigned word;
+	uint32_t value;
+	enum message_code code;
+} bad_words[] = {
+	{ 0, 6, CODE_VERSION },	      { 0, 0, CODE_VERSION }, { 1, 0x04030201, CODE_VERSION },
+	{ 2, 0, CODE_BAD },	      { 2, 7, CODE_BAD },     { 3, 3, CODE_BAD },
+	{ 5, 0, CODE_BAD },	      { 5, 4, CODE_BAD },     { 6, 0, CODE_BAD },
+	{ 6, UINT32_MAX, CODE_BAD },  { 7, 0, CODE_BAD },     { 7, 10001, CODE_BAD },
+	{ 8, 0, CODE_BAD },	      { 8, 10001, CODE_BAD }, { 9, 2, CODE_BAD },
+	{ 10, 2, CODE_BAD },	      { 11, 2, CODE_BAD },    { 12, 2, CODE_BAD },
+	{ 13, UINT32_MAX, CODE_BAD }, { 15, 0, CODE_BAD },    { 15, 1, CODE_BAD },
+	{ 15, 3, CODE_BAD },	      { 15, 104, CODE_BAD },  { 15, UINT32_MAX, CODE_BAD },
+	{ 16, 2, CODE_BAD },	      { 17, 3, CODE_BAD },    { 18, 0, CODE_BAD },
+	{ 18, UINT32_MAX, CODE_BAD }, { 19, 0, CODE_BAD },    { 19, 257, CODE_BAD },
+	{ 20, 2, CODE_BAD },
+};
+
+START_TEST(message_with_a_wrong_word_is_refused)
+{
+	struct message sent = { .kind = MESSAGE_PLAN }, got;
+	unsigned char bytes[MESSAGE_MAX];
+	struct options options;
+	size_t size;
+
+	ck_assert_int_eq(parse(&options, "-T T -s h client SR server SR"), 0);
+	sent.plan = options.plan;
+	size = message_encode(&sent, bytes);
+	for (unsigned i = 0; i < 4; i++)
+		bytes[4 * bad_words[_i].word + i] = (unsigned char)(bad_words[_i].value >> 8 * i);
+	ck_assert_int_eq(message_decode(&got, bytes, size), bad_words[_i].code);
+}
+END_TEST
+
+START_TEST(more_threads_times_endpoints_than_fit_are_refused)
+{
+	struct message sent = { .kind = MESSAGE_PLAN }, got;
+	unsigned char bytes[MESSAGE_MAX];
+	struct options options;
+
+	ck_assert_int_eq(parse(&options, "-T T -s h client SR server SR"), 0);
+	sent.plan = options.plan;
+	sent.plan.threads = sent.plan.lanes = 10000;
+	ck_assert_int_eq(message_decode(&got, bytes, message_encode(&sent, bytes)), CODE_BAD);
+}
+END_TEST
+
+START_TEST(invitation_to_another_lane_is_none)
+{
+	const struct invitation one = { .port = 1, .thread = 2, .lane = 3 };
+	struct invitation other = one;
+	unsigned char bytes[INVITATION_BYTES + 10] = { 0 };
+
+	invitation_encode(&one, bytes);
+	ck_assert(invitation_equals(&one, bytes, INVITATION_BYTES));
+	ck_assert(invitation_equals(&one, bytes, sizeof(bytes))); /* padded */
+	ck_assert(!invitation_equals(&one, bytes, INVITATION_BYTES - 1));
+	ck_assert(!invitation_equals(&one, NULL, 0));
+	other.lane = 4;
+	ck_assert(!invitation_equals(&other, bytes, INVITATION_BYTES));
+	bytes[0] ^= 1;
+	ck_assert(!invitation_equals(&one, bytes, INVITATION_BYTES));
+}
+END_TEST
+
+/* ---- the modes ---- */
+
+static struct options server_options;
+
+static void *server_thread(void *argument)
+{
+	(void)argument;
+	return (void *)(intptr_t)server_run(&server_options);
+}
+
+static pthread_t server_start(const char *command)
+{
+	pthread_t thread;
+
+	event_moment = 2000;
+	retry_pause = 1000;
+	use_conf(conf);
+	capture();
+	ck_assert_int_eq(parse(&server_options, command), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, server_thread, NULL), 0);
+	while (lines_with("Service Point Ready - fake") == 0)
+		sched_yield();
+	return thread;
+}
+
+static int server_join(pthread_t thread)
+{
+	void *result;
+
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	return (int)(intptr_t)result;
+}
+
+static char client_command[256];
+
+/* @rest is what follows the common options. */
+static int run_client(const char *mode, const char *rest)
+{
+	snprintf(client_command, sizeof(client_command), "-T %s -s " FAKE_ADDRESS " -D fake %s",
+		 mode, rest);
+	return run(client_command);
+}
+
+static const struct {
+	const char *mode, *rest, *line;
+} transfers[] = {
+	{ "T", "-i 200 client SR 256 server RW 4096 server SR 256", "Total WQE" },
+	{ "T", "-i 200 client SR 256 server RR 4096 server SR 256", "Total RDMA Read" },
+	{ "T", "-i 200 -V client SR 100 2 server SR client RW 70000 server RR client RR server RW",
+	  "Total RDMA Write" },
+	{ "T", "-i 200 -V -P -t 3 -w 2 client SR server SR client RW", "3 threads, 2 EPs" },
+	{ "T", "-i 200 -V -Q -t 2 -w 3 client SR server SR server RW", "2 threads, 3 EPs" },
+	{ "T", "-i 200 -r -t 2 -w 2 client SR server SR", "2 threads, 2 EPs" },
+	{ "T", "-i 200 client SR -f server SR -f client SR server SR", "Total Send" },
+	{ "T", "-d -d -i 300 -V client SR server SR", "Total Recv" },
+	{ "P", "-i 100 RW 4096 2", "raw: RW, 100, 4096, 2, " },
+	{ "P", "-i 100 -m p -p 7 RR 10", "raw: RR, 100, 10, 1, 7, " },
+	{ "P", "-i 100 -p 1000000 RR 10", "NOTE: the pipeline has " },
+};
+
+START_TEST(transfers_pass_at_both_sides)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	ck_assert_int_eq(run_client(transfers[_i].mode, transfers[_i].rest), 0);
+	ck_assert_uint_eq(lines_with(transfers[_i].line), 1);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+	ck_assert_uint_eq(lines_with("Test Finished for this client"), 1);
+	ck_assert_uint_eq(lines_with("DT_cs_Server (fake):  Exiting."), 1);
+	ck_assert_uint_eq(lines_with("rror"), 0);
+}
+END_TEST
+
+/* Each call in turn, of either side; the server survives, and both sides free what they made. */
+START_TEST(failed_call_fails_the_test_and_nothing_else)
+{
+	static const struct {
+		const char *mode, *rest;
+	} tests[] = {
+		{ "T", "-i 2 -t 1 -w 2 -Q -V client SR server SR server RR client RW" },
+		{ "T", "-i 2 -r -t 2 client SR -f server SR -f" },
+		{ "P", "-i 3 RW 64" },
+	};
+	pthread_t server = server_start("-T S -D fake");
+	unsigned n = 0;
+	bool passed;
+
+	atomic_store(&first_thread_of_server, server);
+
+	do {
+		atomic_store(&failed_call, false);
+		atomic_store(&fail_nth, ++n);
+		passed = run_client(tests[_i].mode, tests[_i].rest) == 0;
+		ck_assert_msg(passed == !atomic_load(&failed_call), "call %u", n);
+		ck_assert_uint_eq(lines_with("IN_USE"), 0);
+	} while (atomic_load(&failed_call));
+	atomic_store(&fail_nth, 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1); /* a test of it has failed */
+	ck_assert_uint_eq(lines_with("IN_USE"), 0);
+	ck_assert_uint_gt(n, 10);
+}
+END_TEST
+
+static const char *const alone[] = {
+	"-T L -D fake -m 3 -w 2",    "-T F -D fake -f hwconn", "-T F -D fake -f endpoint",
+	"-T F -D fake -f pz",	     "-T F -D fake -f mem",    "-T F -D fake -f connmgt",
+	"-T F -D fake -f queryinfo",
+};
+
+START_TEST(modes_of_one_process_pass)
+{
+	use_conf(conf);
+	capture();
+	ck_assert_int_eq(run(alone[_i]), 0);
+	ck_assert_uint_eq(lines_with("FAIL"), 0);
+	ck_assert_uint_eq(lines_with("error"), 0);
+}
+END_TEST
+
+/* For the limit tests a refusal is a success, but not that of the first object. */
+START_TEST(failed_call_fails_a_case_and_nothing_else)
+{
+	unsigned n = 0;
+
+	use_conf(conf);
+	capture();
+	do {
+		atomic_store(&failed_call, false);
+		atomic_store(&fail_nth, ++n);
+		if (run(alone[_i]) == 0 && _i > 0)
+			ck_assert(!atomic_load(&failed_call) || lines_with("UNSUPP"));
+		ck_assert_uint_eq(lines_with("IN_USE"), 0);
+	} while (atomic_load(&failed_call));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *command = tcase_create("command"), *wire = tcase_create("wire");
+	TCase *modes = tcase_create("modes");
+
+	tcase_add_loop_test(command, command_is_understood, 0, COUNT(good_commands));
+	tcase_add_loop_test(command, wrong_command_is_refused_with_the_reason, 0,
+			    COUNT(bad_commands));
+	tcase_add_test(command, more_operations_than_fit_are_refused);
+	tcase_add_test(command, defaults_are_those_that_people_know);
+	tcase_add_test(command, validation_adds_three_sends);
+	tcase_add_test(command, arguments_come_from_a_file);
+	tcase_add_test(wire, plan_survives_the_wire);
+	tcase_add_test(wire, largest_plan_fits_a_message);
+	tcase_add_loop_test(wire, message_with_a_wrong_word_is_refused, 0, COUNT(bad_words));
+	tcase_add_test(wire, more_threads_times_endpoints_than_fit_are_refused);
+	tcase_add_test(wire, invitation_to_another_lane_is_none);
+	tcase_add_loop_test(modes, transfers_pass_at_both_sides, 0, COUNT(transfers));
+	tcase_add_loop_test(modes, failed_call_fails_the_test_and_nothing_else, 0, 3);
+	tcase_add_loop_test(modes, modes_of_one_process_pass, 0, COUNT(alone));
+	tcase_add_loop_test(modes, failed_call_fails_a_case_and_nothing_else, 0, COUNT(alone));
+	return run_cases(argc, argv);
+}
