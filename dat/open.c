@@ -81,9 +81,9 @@ static bool own_folder(char *path, size_t size)
 }
 
 /*
- * A bare name is looked for where the dynamic linker looks, and then beside this library: a provider
- * that was installed with it is found whatever the prefix. dlerror() tells why it
- * failed where it was found, or that it was not.
+ * A bare name is looked for where the dynamic linker looks, and then beside this library: a
+ * provider that was installed with it is found whatever the prefix. dlerror() tells why it failed
+ * where it was found, or that it was not.
  */
 static void *library_load(const char *name)
 {
