@@ -363,13 +363,19 @@ wanted() {
 				"\\)|BAD_HANDLE1|BAD_STATE_PLAIN|NOT_SUPPORTED|DAT_SUCCESS" \
 				"|DAT_QUEUE_EMPTY|DAT_ERROR\\(DAT_[A-Z_]+, *DAT_[A-Z_]+\\)"
 		}
-		/^(ROW|ROW_DO|HANDLE_ROWS)\(/ { row = "" ; inside = 1 }
+		/^#define [A-Z_]+[ \t]+BAD_[A-Z]+\(/ { short[$2] = $3 }
+		/^(ROW|ROW_DO|HANDLE_ROWS|ATTR_ROW|STATE_ROWS)\(/ { row = "" ; inside = 1 }
 		inside { gsub(/"([^"\\]|\\.)*"/, ""); row = row $0 }
 		inside && (/;$/ || /\)$/) {
-			match(row, /dat_[a-z_]+/)
-			call = substr(row, RSTART, RLENGTH)
-			if (match(row, status))
+			call = "dat_ep_create" # of ATTR_ROW
+			if (row !~ /^ATTR_ROW/ && match(row, /dat_[a-z_]+/))
+				call = substr(row, RSTART, RLENGTH)
+			if (row !~ /^STATE_ROWS/ && match(row, status))
 				want(substr(row, RSTART, RLENGTH))
+			n = split(row, word, /[^A-Z_]+/)
+			for (i = 1; i <= n && row ~ /^STATE_ROWS/; i++)
+				if (word[i] in short)
+					want(short[word[i]])
 			if (sub(/.*\.on = /, "", row))
 				while (match(row, status)) {
 					want(substr(row, RSTART, RLENGTH))
@@ -391,7 +397,7 @@ conformance() {
 	[ -s "$work/wanted" ] || echo "no rows were found"
 	awk '
 		FILENAME ~ /pages$/ { page[$0]; next }
-		{ any = $0; sub(/ DAT_INVALID_STATE_EP_.*/, " DAT_INVALID_STATE_EP_state", any) }
+		{ any = $0; sub(/DAT_INVALID_STATE_EP_.*/, "DAT_INVALID_STATE_EP_state", any) }
 		!($0 in page) && !(any in page) { print "not on its page: " $0 }
 	' "$work/pages" "$work/wanted"
 }
