@@ -318,7 +318,7 @@ all_there() {
 
 # Our own pages that are referred to exist.
 references() {
-	grep -o '^\.\(It \)\?Xr [^ ]* [0-9]' "$@" | while read -r place name section; do
+	grep -o '^\.\(It \)\?Xr [^ ]* [^ ]*' "$@" | while read -r place name section; do
 		name=${name#Xr } file=${place%%:*}
 		case $name in
 		dat_*) target=doc/man3/$name.3 ;;
@@ -542,7 +542,7 @@ moves() {
 
 # The README leads to the pages that say all.
 from_readme() {
-	for page in 'dat(7)' 'libdaplcma(7)' 'dat.conf(5)'; do
+	for page in 'dat(7)' 'libdaplcma(7)' 'dat.conf(5)' 'dtest(1)' 'dapltest(1)'; do
 		grep -qF "$page" README.md || echo "README.md does not name $page"
 	done
 }
