@@ -133,16 +133,14 @@ void ep_set_gates(struct ep *ep)
 	unsigned state = ep_state(ep);
 	unsigned open = !ep->qp ? 0 : ep->thread_safe ? EP_SHARED : EP_OPEN;
 	DAT_VLEN limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
-	bool requests = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
-	bool ending = state == DAT_EP_STATE_DISCONNECT_PENDING ||
-		      state == DAT_EP_STATE_DISCONNECTED;
+	bool fast = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
 
 	/* first: a post that sees the gate open reads it; while it is open this does not change */
 	if (ep->read_limit != limit)
 		ep->read_limit = limit;
-	atomic_store(&ep->send_gate, requests ? open : 0);
+	atomic_store(&ep->send_gate, fast ? open : 0);
 	race_reach(RACE_GATE, ep);
-	atomic_store(&ep->recv_gate, ending ? 0 : open);
+	atomic_store(&ep->recv_gate, fast ? open : 0);
 }
 
 void ep_after_fork(struct ep *ep)
@@ -519,9 +517,9 @@ void ep_quiesce_locked(struct ep *ep)
  * What the connection leaves of the RDMA reads. A number that the consumer gave stays, unless there
  * can be none at all.
  */
-static DAT_COUNT reads_agreed(const struct ep *ep, DAT_COUNT created, unsigned agreed)
+static DAT_COUNT reads_agreed(bool given, DAT_COUNT asked, unsigned agreed)
 {
-	return ep->reads_given && agreed ? created : (DAT_COUNT)min_u64((unsigned)created, agreed);
+	return given && agreed ? asked : (DAT_COUNT)min_u64((unsigned)asked, agreed);
 }
 
 /* Consumers keep a pointer to it and read it at any time: it is written only if it changes. */
@@ -554,8 +552,10 @@ void up_established(struct ep *ep, const struct tp_established *established)
 
 	timer_cancel_locked(ep->obj.ia, &ep->timer);
 	update_addresses_locked(ep, ep->conn);
-	ep->attr.max_rdma_read_in = reads_agreed(ep, ep->read_in, established->max_read_in);
-	ep->attr.max_rdma_read_out = reads_agreed(ep, ep->read_out, established->max_read_out);
+	ep->attr.max_rdma_read_in = reads_agreed(ep->read_in_given, ep->read_in,
+						 established->max_read_in);
+	ep->attr.max_rdma_read_out = reads_agreed(ep->read_out_given, ep->read_out,
+						  established->max_read_out);
 	if (established->private_data && size) {
 		memcpy(ep->private_data, established->private_data, size);
 		ep->private_data_size = (DAT_COUNT)size;
@@ -688,19 +688,26 @@ struct connect_args {
 	DAT_CONNECT_FLAGS flags;
 };
 
-static DAT_RETURN connect_refused(const struct ia *ia, const struct connect_args *args)
+/* Position @n among the arguments of a call. */
+static DAT_RETURN bad_arg(unsigned n)
+{
+	return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + n - 1);
+}
+
+/* @at: the position of the time-out in the call; size and private data follow it. */
+static DAT_RETURN connect_refused(const struct ia *ia, const struct connect_args *args, unsigned at)
 {
 	if (!args->remote)
 		return BAD_ARG(2);
 	if (args->private_data_size > 0 && !args->private_data)
-		return BAD_ARG(6);
+		return bad_arg(at + 2);
 	if (!args->qual)
 		return BAD_ARG(3);
 	if (!args->timeout)
-		return BAD_ARG(4);
+		return bad_arg(at);
 	if (args->private_data_size < 0 ||
 	    (unsigned)args->private_data_size > ia->attr->max_request_pdata)
-		return BAD_ARG(5);
+		return bad_arg(at + 1);
 	if (args->flags & ~(unsigned)DAT_CONNECT_MULTIPATH_FLAG)
 		return BAD_ARG(8);
 	if (args->qos != DAT_QOS_BEST_EFFORT || args->flags & DAT_CONNECT_MULTIPATH_FLAG)
@@ -771,7 +778,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	if (!ep->connect_evd)
 		return BAD_HANDLE(EVD_CONN);
 	ia = ep->obj.ia;
-	ret = connect_refused(ia, &args);
+	ret = connect_refused(ia, &args, 4);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ret = copy_remote_address(remote, qual, &address);
@@ -779,6 +786,56 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 		return ret;
 	mutex_lock(&ia->lock);
 	ret = connect_locked(ep, &args, &address);
+	mutex_unlock(&ia->lock);
+	return ret;
+}
+
+/* The target of another connection. One that was accepted has none: its peer does not listen. */
+static DAT_RETURN target_get_locked(const struct ep *other, struct ep_target *target)
+{
+	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(other);
+
+	assert_locked(&other->obj.ia->lock);
+	if (state != DAT_EP_STATE_CONNECTED || !other->target.qual)
+		return status_of_ep_state(state);
+	*target = other->target;
+	return DAT_SUCCESS;
+}
+
+DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_TIMEOUT timeout,
+			  DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos)
+{
+	struct ep_target target = { 0 };
+	struct connect_args args = {
+		.remote = (DAT_IA_ADDRESS_PTR)&target.remote,
+		.qual = 1, /* until the target is known */
+		.timeout = timeout,
+		.private_data_size = private_data_size,
+		.private_data = private_data,
+		.qos = qos,
+	};
+	struct ep *ep = handle, *other = other_handle;
+	struct ia *ia;
+	DAT_RETURN ret;
+
+	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	ia = ep->obj.ia;
+	if (!obj_valid(ia, other, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	if (!ep->connect_evd)
+		return BAD_HANDLE(EVD_CONN);
+	ret = connect_refused(ia, &args, 3);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	mutex_lock(&ia->lock);
+	ret = ep_may(ep, ON_CONNECT);
+	if (ret == DAT_SUCCESS)
+		ret = target_get_locked(other, &target);
+	args.qual = target.qual;
+	args.flags = target.flags;
+	if (ret == DAT_SUCCESS)
+		ret = connect_locked(ep, &args, &target.remote);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -805,6 +862,7 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 		return ret;
 	}
 	ep->conn = cr->conn;
+	ep->target = (struct ep_target){ 0 };
 	update_addresses_locked(ep, ep->conn);
 	if (!param.max_read_out)
 		ep->attr.max_rdma_read_out = 0; /* early reads, too, would break the connection */

@@ -7,16 +7,22 @@
 
 /* ---- create ---- */
 
-static const struct ep_role {
-	DAT_EVD_FLAGS stream;
-	DAT_RETURN_SUBTYPE name;
-} ep_roles[EVD_ROLES] = {
+const struct ep_role ep_roles[EVD_ROLES] = {
 	[EVD_ROLE_RECV] = { DAT_EVD_DTO_FLAG, DAT_INVALID_HANDLE_EVD_RECV },
 	[EVD_ROLE_REQUEST] = { DAT_EVD_DTO_FLAG, DAT_INVALID_HANDLE_EVD_REQUEST },
 	[EVD_ROLE_CONNECT] = { DAT_EVD_CONNECTION_FLAG, DAT_INVALID_HANDLE_EVD_CONN },
 };
 
-static struct evd **evd_of_role(struct ep *ep, unsigned role)
+/* Connection events may go to an EVD of any IA of this library. */
+bool ep_role_possible(struct ia *ia, const struct evd *evd, enum evd_role role)
+{
+	struct ia *owner = role == EVD_ROLE_CONNECT ? NULL : ia;
+
+	return !evd || (obj_valid(owner, (DAT_HANDLE)(uintptr_t)evd, DAT_HANDLE_TYPE_EVD) &&
+			evd->flags & ep_roles[role].stream);
+}
+
+struct evd **ep_evd_of_role(struct ep *ep, unsigned role)
 {
 	switch (role) {
 	case EVD_ROLE_RECV:
@@ -33,30 +39,37 @@ static void detach_evds_locked(struct ep *ep, unsigned roles)
 {
 	assert_locked(&ep->obj.ia->lock);
 	while (roles-- > 0) {
-		struct evd *evd = *evd_of_role(ep, roles);
+		struct evd *evd = *ep_evd_of_role(ep, roles);
 
 		if (evd)
 			evd_detach_locked(ep->obj.ia, evd, (enum evd_role)roles, &ep->attr);
 	}
 }
 
-static DAT_RETURN attach_evds_locked(struct ep *ep, const DAT_EVD_HANDLE evds[EVD_ROLES])
+/* The attributes with which the heir uses @evd in that role; NULL: it does not. */
+static const DAT_EP_ATTR *attr_of_heir(struct ep *heir, const struct evd *evd, unsigned role)
+{
+	return heir && *ep_evd_of_role(heir, role) == evd ? &heir->attr : NULL;
+}
+
+static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts)
 {
 	assert_locked(&ep->obj.ia->lock);
 	for (unsigned role = 0; role < EVD_ROLES; role++) {
-		struct evd *evd = evds[role];
+		struct evd *evd = parts->evds[role];
 		DAT_RETURN ret = DAT_SUCCESS;
 
 		/* completions need an EVD, and without a zone there are none */
 		if (!evd && role != EVD_ROLE_CONNECT && ep->pz)
 			ret = evd_sink_locked(ep->obj.ia, &evd);
 		if (evd)
-			ret = evd_attach_locked(ep->obj.ia, evd, (enum evd_role)role, &ep->attr);
+			ret = evd_attach_locked(ep->obj.ia, evd, (enum evd_role)role, &ep->attr,
+						attr_of_heir(parts->heir, evd, role));
 		if (ret != DAT_SUCCESS) {
 			detach_evds_locked(ep, role);
 			return ret;
 		}
-		*evd_of_role(ep, role) = evd;
+		*ep_evd_of_role(ep, role) = evd;
 	}
 	return DAT_SUCCESS;
 }
@@ -68,8 +81,8 @@ static unsigned max_request_segments(const DAT_EP_ATTR *attr)
 		max_u64((unsigned)attr->max_rdma_read_iov, (unsigned)attr->max_rdma_write_iov));
 }
 
-/* Without a protection zone there is no QP. */
-static DAT_RETURN create_qp(struct ep *ep)
+/* Without a protection zone there is no QP. The transport knows it as the queue pair of @owner. */
+static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 {
 	const DAT_EP_ATTR *attr = &ep->attr;
 	struct tp_qp_attr asked;
@@ -87,7 +100,7 @@ static DAT_RETURN create_qp(struct ep *ep)
 		.max_send_sge = max_request_segments(attr),
 		.max_recv_sge = max_u64((unsigned)attr->max_recv_iov, 1),
 	};
-	err = tp_qp_create(ep->obj.ia->dev, &asked, ep, &ep->qp);
+	err = tp_qp_create(ep->obj.ia->dev, &asked, owner, &ep->qp);
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_TEP);
 	ep_set_gates(ep);
@@ -113,8 +126,16 @@ static void destroy_qp(struct ep *ep)
 	atomic_store(&ep->draining, 0);
 }
 
+static void fini_rings(struct ep *ep)
+{
+	ring_fini(&ep->recvs);
+	ring_fini(&ep->sends);
+	free(ep->early.records);
+}
+
 static DAT_RETURN init_rings(struct ep *ep)
 {
+	DAT_RETURN ret;
 	int err = ring_init(&ep->sends, ep, (unsigned)ep->attr.max_request_dtos,
 			    max_request_segments(&ep->attr));
 
@@ -124,12 +145,28 @@ static DAT_RETURN init_rings(struct ep *ep)
 		ep->sends.signal_interval = ep->sends.until_signal = 1;
 	err = ring_init(&ep->recvs, ep, (unsigned)ep->attr.max_recv_dtos,
 			(unsigned)ep->attr.max_recv_iov);
-	if (err)
-		ring_fini(&ep->sends);
-	return status_of(err, DAT_RESOURCE_MEMORY);
+	ret = err ? status_of(err, DAT_RESOURCE_MEMORY) : early_recvs_init(ep);
+	if (ret != DAT_SUCCESS)
+		fini_rings(ep);
+	return ret;
 }
 
-static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
+static DAT_RETURN make_queues(struct ep *ep, const struct ep_parts *parts)
+{
+	DAT_RETURN ret;
+
+	if (parts->no_queues)
+		return DAT_SUCCESS;
+	ret = init_rings(ep);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	ret = create_qp(ep, parts->heir ? parts->heir : ep);
+	if (ret != DAT_SUCCESS)
+		fini_rings(ep);
+	return ret;
+}
+
+static void ep_init(struct ep *ep, const struct ep_parts *parts)
 {
 	struct ia *ia = ep->obj.ia;
 
@@ -138,22 +175,21 @@ static void ep_init(struct ep *ep, const DAT_EP_ATTR *attr, bool given)
 	ep->thread_safe = ia->thread_safe;
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
 	ep->loses_reads = ia->attr->caps & TP_CAP_LOSES_READS;
-	ep->attr = *attr;
+	ep->attr = parts->attr;
 	ep->max_transfer = min_u64(ia->attr->max_message, TP_MAX_LENGTH);
 	ep_init_posts(ep);
-	ep->reads_given = given;
-	ep->read_in = attr->max_rdma_read_in;
-	ep->read_out = attr->max_rdma_read_out;
+	ep->read_in_given = parts->read_in_given;
+	ep->read_out_given = parts->read_out_given;
+	ep->read_in = parts->attr.max_rdma_read_in;
+	ep->read_out = parts->attr.max_rdma_read_out;
 	ep->local = ia->attr->addr;
 	ep->work.run = ep_work_locked;
+	ep->sends.ep = ep->recvs.ep = ep;
 	ep->marker.req.ring = &ep->sends;
 	ep->marker.req.kind = REQ_MARKER;
 }
 
-/* All but publishing. */
-static DAT_RETURN ep_new_locked(struct ia *ia, DAT_PZ_HANDLE pz,
-				const DAT_EVD_HANDLE evds[EVD_ROLES], const DAT_EP_ATTR *attr,
-				bool given, struct ep **out)
+DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **out)
 {
 	struct ep *ep = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_EP);
 	DAT_RETURN ret;
@@ -161,28 +197,22 @@ static DAT_RETURN ep_new_locked(struct ia *ia, DAT_PZ_HANDLE pz,
 	assert_locked(&ia->lock);
 	if (!ep)
 		return NO_RESOURCE(MEMORY);
-	ep_init(ep, attr, given);
-	if (pz && !obj_hold(ia, pz, DAT_HANDLE_TYPE_PZ)) {
+	ep_init(ep, parts);
+	if (parts->pz && !obj_hold(ia, parts->pz, DAT_HANDLE_TYPE_PZ)) {
 		ret = BAD_HANDLE(PZ);
 		goto discard_ep;
 	}
-	ep->pz = pz;
-	ret = attach_evds_locked(ep, evds);
+	ep->pz = parts->pz;
+	ret = attach_evds_locked(ep, parts);
 	if (ret != DAT_SUCCESS)
 		goto put_pz;
 	if (evd_takes_binds(ep->request_evd))
 		ep->bind_pz = ep->pz;
-	ret = init_rings(ep);
+	ret = make_queues(ep, parts);
 	if (ret != DAT_SUCCESS)
 		goto detach;
-	ret = create_qp(ep);
-	if (ret != DAT_SUCCESS)
-		goto fini_rings;
 	*out = ep;
 	return DAT_SUCCESS;
-fini_rings:
-	ring_fini(&ep->recvs);
-	ring_fini(&ep->sends);
 detach:
 	detach_evds_locked(ep, EVD_ROLES);
 put_pz:
@@ -193,22 +223,16 @@ discard_ep:
 	return ret;
 }
 
-static DAT_RETURN create_refused(struct ia *ia, DAT_PZ_HANDLE pz,
-				 const DAT_EVD_HANDLE evds[EVD_ROLES], const DAT_EP_HANDLE *out)
+static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts,
+				 const DAT_EP_HANDLE *out)
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
-	if (pz && !obj_valid(ia, pz, DAT_HANDLE_TYPE_PZ))
+	if (parts->pz && !obj_valid(ia, parts->pz, DAT_HANDLE_TYPE_PZ))
 		return BAD_HANDLE(PZ);
-	for (unsigned role = 0; role < EVD_ROLES; role++) {
-		const struct evd *evd = evds[role];
-		/* connection events may go to an EVD of any IA of this library */
-		struct ia *owner = role == EVD_ROLE_CONNECT ? NULL : ia;
-
-		if (evd && !(obj_valid(owner, evds[role], DAT_HANDLE_TYPE_EVD) &&
-			     evd->flags & ep_roles[role].stream))
+	for (unsigned role = 0; role < EVD_ROLES; role++)
+		if (!ep_role_possible(ia, parts->evds[role], (enum evd_role)role))
 			return DAT_ERROR(DAT_INVALID_HANDLE, ep_roles[role].name);
-	}
 	return out ? DAT_SUCCESS : BAD_ARG(7);
 }
 
@@ -223,15 +247,14 @@ static void fit_to_request(DAT_EP_ATTR *attr, const struct cr *cr)
 
 DAT_RETURN ep_new_tentative_locked(const struct cr *cr, struct ep **out)
 {
-	static const DAT_EVD_HANDLE no_evds[EVD_ROLES];
+	struct ep_parts parts = { .no_queues = true };
 	struct ia *ia = cr->obj.ia;
-	DAT_EP_ATTR attr;
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);
-	attr_ep_default(ia, &attr);
-	fit_to_request(&attr, cr);
-	ret = ep_new_locked(ia, DAT_HANDLE_NULL, no_evds, &attr, false, out);
+	attr_ep_default(ia, &parts.attr);
+	fit_to_request(&parts.attr, cr);
+	ret = ep_new_locked(ia, &parts, out);
 	if (ret == DAT_SUCCESS)
 		ep_request_locked(*out, cr->conn);
 	return ret;
@@ -241,20 +264,24 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 		     const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
 {
-	const DAT_EVD_HANDLE evds[EVD_ROLES] = { recv_evd, request_evd, connect_evd };
+	struct ep_parts parts = {
+		.pz = pz,
+		.evds = { recv_evd, request_evd, connect_evd },
+		.read_in_given = asked != NULL,
+		.read_out_given = asked != NULL,
+	};
 	struct ia *ia = ia_handle;
 	struct ep *ep = NULL;
-	DAT_EP_ATTR attr;
 	DAT_RETURN ret;
 
-	ret = create_refused(ia, pz, evds, out);
+	ret = create_refused(ia, &parts, out);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	ret = attr_ep_check(ia, asked, BAD_ARG(6), &attr);
+	ret = attr_ep_check(ia, asked, BAD_ARG(6), &parts.attr);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
-	ret = ep_new_locked(ia, pz, evds, &attr, asked != NULL, &ep);
+	ret = ep_new_locked(ia, &parts, &ep);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&ep->obj);
 	mutex_unlock(&ia->lock);
@@ -302,8 +329,7 @@ void ep_discard_locked(struct ep *ep)
 	detach_evds_locked(ep, EVD_ROLES);
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
-	ring_fini(&ep->recvs);
-	ring_fini(&ep->sends);
+	fini_rings(ep);
 	free(ep->private_data);
 	obj_free(&ep->obj);
 }
@@ -357,9 +383,10 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 	mutex_unlock(&ia->lock);
 	destroy_qp(ep);
 	mutex_lock(&ia->lock);
-	ret = create_qp(ep);
+	ret = create_qp(ep, ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
+	early_recvs_clear(ep);
 	free(ep->private_data);
 	ep->private_data = NULL;
 	ep->private_data_size = 0;
@@ -399,11 +426,6 @@ static bool has_peer(const struct ep *ep)
 	default:
 		return true;
 	}
-}
-
-static DAT_EVD_HANDLE evd_shown(struct evd *evd)
-{
-	return evd && evd->is_sink ? DAT_HANDLE_NULL : evd;
 }
 
 DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param)

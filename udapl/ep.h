@@ -51,6 +51,34 @@ void ep_quiesce_locked(struct ep *ep);
 /* A request, which has the addresses of @conn, waits for the consumer's answer. */
 void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 
+/* What an endpoint is made of. */
+struct ep_parts {
+	DAT_PZ_HANDLE pz;
+	DAT_EVD_HANDLE evds[EVD_ROLES];
+	DAT_EP_ATTR attr;
+	bool read_in_given, read_out_given;
+	bool no_queues; /* neither queue pair nor rings */
+	/* the endpoint that will take over what is made; NULL: it is a new one */
+	struct ep *heir;
+};
+
+/* The stream that an EVD must take for a role, and the subtype that names the role. */
+struct ep_role {
+	DAT_EVD_FLAGS stream;
+	DAT_RETURN_SUBTYPE name;
+};
+extern const struct ep_role ep_roles[EVD_ROLES];
+/* May @evd, which may be any value or null, have that role for an endpoint of @ia? */
+bool ep_role_possible(struct ia *ia, const struct evd *evd, enum evd_role role);
+struct evd **ep_evd_of_role(struct ep *ep, unsigned role);
+
+/* An invisible endpoint. */
+DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
+
+/* ep_modify.c: the memory for the early receives of as many as @ep may have outstanding. */
+DAT_RETURN early_recvs_init(struct ep *ep);
+void early_recvs_clear(struct ep *ep);
+
 /* What the data path queues for the service thread. */
 void ep_work_locked(struct work *work);
 

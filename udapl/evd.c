@@ -166,9 +166,11 @@ static void evd_put_unlock(struct evd *evd)
 }
 
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
-			     const DAT_EP_ATTR *attr)
+			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced)
 {
-	const unsigned depth = role_depth(ia, role, attr);
+	const unsigned all = role_depth(ia, role, attr);
+	const unsigned there = replaced ? role_depth(ia, role, replaced) : 0;
+	const unsigned depth = all > there ? all - there : 0;
 	bool ok, changed = false;
 	DAT_RETURN ret;
 

@@ -683,6 +683,8 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		sge = ep->recvs.sges;
 		nsge = segments_convert_slow(sge, iov, (unsigned)nseg, TP_MAX_LENGTH);
 		ret = receive_claim(ep, EP_OPEN, sge, nsge, cookie, flags);
+		if (ret == DAT_SUCCESS)
+			ep_remember_recv(ep, nsge, cookie, flags);
 	}
 	if (ep->thread_safe)
 		spin_unlock(&ep->recv_lock);

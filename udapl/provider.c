@@ -20,9 +20,6 @@
 ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
        DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq,
        const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
-ABSENT(ep_modify, DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
-ABSENT(ep_dup_connect, DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout,
-       DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos)
 ABSENT(srq_create, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq)
 ABSENT(srq_free, DAT_SRQ_HANDLE srq)
 ABSENT(srq_post_recv, DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,

@@ -6,6 +6,12 @@
 #include "ring.h"
 #include "transport.h"
 
+static void slots_aim(struct ring *ring)
+{
+	for (unsigned i = 0; ring->slots && i <= ring->mask; i++)
+		ring->slots[i].ring = ring;
+}
+
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segments)
 {
 	unsigned slots = 2;
@@ -18,10 +24,9 @@ int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segment
 		ring_fini(ring);
 		return -ENOMEM;
 	}
-	for (unsigned i = 0; i < slots; i++)
-		ring->slots[i].ring = ring;
 	ring->ep = ep;
 	ring->mask = slots - 1;
+	slots_aim(ring);
 	ring->limit = limit;
 	ring->signal_interval = limit > 1 ? limit / 2 : 1;
 	ring->until_signal = ring->signal_interval;
@@ -29,6 +34,19 @@ int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segment
 	atomic_init(&ring->tail, 0);
 	atomic_init(&ring->head, 0);
 	return 0;
+}
+
+void ring_swap(struct ring *a, struct ring *b)
+{
+	const struct ring swapped = *a;
+	struct ep *ep_of_a = a->ep, *ep_of_b = b->ep;
+
+	*a = *b;
+	*b = swapped;
+	a->ep = ep_of_a;
+	b->ep = ep_of_b;
+	slots_aim(a);
+	slots_aim(b);
 }
 
 void ring_fini(struct ring *ring)

@@ -88,6 +88,8 @@ struct ring {
 /* @segments: the most of one post */
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segments);
 void ring_fini(struct ring *ring);
+/* All but the endpoints that they belong to. Nobody posts, and nothing completes. */
+void ring_swap(struct ring *a, struct ring *b);
 
 static inline unsigned ring_used(const struct ring *ring)
 {

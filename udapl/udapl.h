@@ -399,6 +399,12 @@ static inline bool evd_takes_binds(const struct evd *evd)
 	return evd && !evd->is_sink;
 }
 
+/* The handle that an endpoint with it shows. */
+static inline DAT_EVD_HANDLE evd_shown(struct evd *evd)
+{
+	return evd && evd->is_sink ? DAT_HANDLE_NULL : evd;
+}
+
 /* The longest queue a consumer may ask for. */
 DAT_COUNT evd_max_qlen(const struct ia *ia);
 
@@ -414,10 +420,11 @@ void evd_expel_waiter_relock(struct evd *evd);
 
 /*
  * Roles for an endpoint of @ia, whose lock is held. attach makes room, and takes a use. Only in the
- * connect role the EVD may belong to another IA.
+ * connect role the EVD may belong to another IA. An attachment with the attributes @replaced, which
+ * is detached next, makes its room available; NULL: there is none.
  */
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
-			     const DAT_EP_ATTR *attr);
+			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced);
 void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
 /* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
 void evd_set_draining_locked(struct evd *evd, bool on);
@@ -640,6 +647,17 @@ struct ep_target {
 	DAT_CONNECT_FLAGS flags;
 };
 
+/*
+ * The receives that were posted before a connection was begun, oldest first. None has completed, so
+ * they are the oldest ones of the ring. dat_ep_modify posts them to a new queue pair. There is room
+ * for as many as may be outstanding, so that a post never needs memory.
+ */
+struct early_recvs {
+	char *records;
+	size_t size; /* bytes */
+	unsigned count;
+};
+
 /* No other object has these where an endpoint has its gates. */
 #define EP_OPEN	  0x0DA70FE9u
 #define EP_SHARED 0x0DA70FEBu
@@ -649,7 +667,7 @@ struct ep {
 	/*
 	 * What a post reads first and last, in one word each. EP_OPEN: this is a live endpoint, no
 	 * other thread may post to it, and a request may go to the transport (send_gate: it is
-	 * connected) or a receive may (recv_gate: it has a QP, and no connection is ending).
+	 * connected) or a receive may (recv_gate: likewise; early receives take the slow path).
 	 * EP_SHARED: so it is, but other threads may post, so a post takes send_lock or recv_lock.
 	 * Anything else takes the slow path. They follow the state.
 	 */
@@ -663,9 +681,9 @@ struct ep {
 	struct tp_qp *qp; /* NULL without a PZ */
 	struct spinlock send_lock, recv_lock;
 	bool thread_safe; /* fixed; posts take those locks */
-	/* fixed; by enum req_kind: flags that take the slow path, for they have no effect */
+	/* by enum req_kind: flags that take the slow path, for they have no effect */
 	unsigned slow_flags[REQ_RECV + 1];
-	unsigned fast_read_segments; /* fixed; a read of more takes the slow path */
+	unsigned fast_read_segments; /* a read of more takes the slow path */
 	/* fixed; bytes of a message or an RDMA, the device's limit; at most TP_MAX_LENGTH */
 	DAT_VLEN max_transfer;
 	DAT_VLEN read_limit; /* bytes of an RDMA read, 0 if there can be none; follows the state */
@@ -675,7 +693,7 @@ struct ep {
 	DAT_EP_ATTR attr; /* what it really has */
 
 	struct pz *pz;	    /* held, may be NULL */
-	struct pz *bind_pz; /* fixed; pz, if the request EVD takes binds, else NULL */
+	struct pz *bind_pz; /* pz, if the request EVD takes binds, else NULL */
 	/* for completions: the consumer's or the IA's sink; may be NULL without a PZ */
 	struct evd *recv_evd, *request_evd;
 	struct evd *connect_evd; /* may be NULL */
@@ -688,14 +706,15 @@ struct ep {
 	struct tp_conn *conn;
 	unsigned events_reserved; /* slots of connect_evd, for this connection's events */
 	struct timer timer;	  /* time-out of connect, of lingering, of draining */
-	/* fixed; the consumer gave the number of RDMA reads, so a connection may not lower it */
-	bool reads_given;
-	/* fixed; RDMA reads as created; attr has what the connection agreed on */
+	/* the consumer gave the number of RDMA reads, so a connection may not lower it */
+	bool read_in_given, read_out_given;
+	/* RDMA reads as asked for; attr has what the connection agreed on */
 	DAT_COUNT read_in, read_out;
 	struct sockaddr_storage local, remote; /* of the latest connection, ports set */
 	struct ep_target target;
 	void *private_data; /* the acceptor's; lives until reset or free */
 	DAT_COUNT private_data_size;
+	struct early_recvs early;
 };
 
 struct cr;
@@ -760,8 +779,14 @@ DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
 DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
 					DAT_COMPLETION_FLAGS configured);
 
-/* What of a new endpoint is fixed for its posts. */
+/* What follows from the attributes, for posts. */
 void ep_init_posts(struct ep *ep);
+/*
+ * A receive of @nsge segments, those in the array of its ring, was posted to an endpoint that was
+ * not connected. Serialised as posts of receives are.
+ */
+void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
+		      DAT_COMPLETION_FLAGS flags);
 
 /* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
 void ep_break_locked(struct ep *ep);
@@ -870,11 +895,14 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd
 		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 		     const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep);
 DAT_RETURN ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param);
+DAT_RETURN ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param);
 DAT_RETURN ep_get_status(DAT_EP_HANDLE ep, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
 			 DAT_BOOLEAN *request_idle);
 DAT_RETURN ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qual,
 		      DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
 		      const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags);
+DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout,
+			  DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos);
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep, DAT_CLOSE_FLAGS flags);
 DAT_RETURN ep_reset(DAT_EP_HANDLE ep);
 DAT_RETURN ep_free(DAT_EP_HANDLE ep);

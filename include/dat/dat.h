@@ -1051,16 +1051,21 @@ DAT_RETURN dat_ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 
 /*
  * dat_ep_modify sets the members that mask selects, all of them or none. The zone can be changed
- * while the endpoint is unconnected or tentative; EVDs, sizes, counts and completion flags also
- * while it is reserved or passive; the other members never. Posted receives stay posted, but may
- * fail for protection in a new zone; while there are any, recv_completion_flags cannot be changed.
+ * while the endpoint is unconnected or tentative; EVDs and the members of ep_attr also while it is
+ * reserved or passive; the transport and provider specific attributes only while it is unconnected;
+ * handle of the IA, state, addresses, ports and shared receive queue never. A null zone or EVD is
+ * as in dat_ep_create, and the members of ep_attr mean what they mean there. The numbers of RDMA
+ * reads are what the next connection requests. Posted receives stay posted, but may fail for
+ * protection in a new zone; while there are any, recv_completion_flags cannot be changed.
  *
- * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: a member that cannot be changed, or unknown bits; ARG3: param is
- *	null, a value out of range, an invalid handle, an EVD without the flag for its role, or
- *	completion flags that conflict
- * DAT_INVALID_STATE, EP_<state>: the member cannot be changed in this state
- * DAT_INSUFFICIENT_RESOURCES, TEP: the device has nothing with these attributes
+ * Some members take another queue pair; while the call lasts the device has both. Unsafe.
+ * DAT_INVALID_PARAMETER, ARG2: a member that can never be changed, or unknown bits; ARG3: param is
+ *	null, a value out of range, an invalid handle, an EVD without the flag for its role,
+ *	specific attributes, or too few receives or segments for what is posted
+ * DAT_INVALID_STATE, EP_<state>: a member cannot be changed in this state
+ * DAT_MODEL_NOT_SUPPORTED: an unknown quality of service
+ * DAT_INSUFFICIENT_RESOURCES, TEP: the device has nothing with these attributes; TEVD: as in
+ *	dat_ep_create
  * Source: dat_ep_modify(3DAT)
  */
 DAT_RETURN dat_ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param);
@@ -1098,6 +1103,7 @@ DAT_RETURN dat_ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_CONN
  * connection does not listen.
  *
  * Unsafe.
+ * DAT_INVALID_HANDLE, EP: ep or dup_ep is invalid, or they are not of one instance
  * DAT_INVALID_PARAMETER, ARG3: timeout is 0; ARG4: private_data_size; ARG5: private_data
  * DAT_INVALID_STATE, EP_<state>: ep is not unconnected, or dup_ep is not connected; EP_CONNECTED:
  *	dup_ep has accepted its connection

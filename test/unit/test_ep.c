@@ -771,6 +771,204 @@ START_TEST(the_state_decides_which_calls_are_legal)
 }
 END_TEST
 
+/* ---- every member in every state ---- */
+
+#define ATTRS(name) DAT_EP_FIELD_EP_ATTR_##name
+#define ZONE	    DAT_EP_FIELD_PZ_HANDLE
+#define PARTS                                                                                      \
+	(DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE |                          \
+	 DAT_EP_FIELD_CONNECT_EVD_HANDLE | ATTRS(SERVICE_TYPE) | ATTRS(MAX_MESSAGE_SIZE) |         \
+	 ATTRS(MAX_RDMA_SIZE) | ATTRS(QOS) | ATTRS(RECV_COMPLETION_FLAGS) |                        \
+	 ATTRS(REQUEST_COMPLETION_FLAGS) | ATTRS(MAX_RECV_DTOS) | ATTRS(MAX_REQUEST_DTOS) |        \
+	 ATTRS(MAX_RECV_IOV) | ATTRS(MAX_REQUEST_IOV) | ATTRS(MAX_RDMA_READ_IN) |                  \
+	 ATTRS(MAX_RDMA_READ_OUT) | ATTRS(SRQ_SOFT_HW) | ATTRS(MAX_RDMA_READ_IOV) |                \
+	 ATTRS(MAX_RDMA_WRITE_IOV))
+#define SPECIFIC                                                                                   \
+	(ATTRS(NUM_TRANSPORT_ATTR) | ATTRS(TRANSPORT_SPECIFIC_ATTR) | ATTRS(NUM_PROVIDER_ATTR) |   \
+	 ATTRS(PROVIDER_SPECIFIC_ATTR))
+
+static const struct {
+	DAT_EP_STATE state;
+	DAT_EP_PARAM_MASK legal;
+	DAT_RETURN refusal; /* of the others */
+} members[] = {
+	{ STATE(UNCONNECTED), ZONE | PARTS | SPECIFIC, REFUSED(UNCONNECTED) },
+	{ STATE(RESERVED), PARTS, REFUSED(RESERVED) },
+	{ STATE(PASSIVE_CONNECTION_PENDING), PARTS, REFUSED(PASSCONNPENDING) },
+	{ STATE(TENTATIVE_CONNECTION_PENDING), ZONE | PARTS, REFUSED(TENTCONNPENDING) },
+	{ STATE(ACTIVE_CONNECTION_PENDING), 0, REFUSED(ACTCONNPENDING) },
+	{ STATE(COMPLETION_PENDING), 0, REFUSED(COMPLPENDING) },
+	{ STATE(CONNECTED), 0, REFUSED(CONNECTED) },
+	{ STATE(DISCONNECT_PENDING), 0, REFUSED(DISCPENDING) },
+	{ STATE(DISCONNECTED), 0, REFUSED(DISCONNECTED) },
+};
+
+/* Of two members, one that can be changed and one that can't, none is. */
+START_TEST(the_state_decides_which_members_can_be_changed)
+{
+	DAT_EP_PARAM_MASK legal = members[_i].legal, rest = ZONE | PARTS | SPECIFIC;
+	DAT_EP_PARAM param, changed;
+
+	ep_enter_state(members[_i].state);
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &param));
+	for (unsigned bit = 0; bit < 64; bit++) {
+		DAT_EP_PARAM_MASK mask = UINT64_C(1) << bit;
+
+		ck_dat_is(ep_modify(client->ep, mask, &param), mask & legal  ? DAT_SUCCESS
+							       : mask & rest ? members[_i].refusal
+									     : BAD_ARG(2));
+	}
+	ck_dat(ep_modify(client->ep, 0, &param));
+	changed = param;
+	changed.ep_attr.max_message_size = 5;
+	if (legal != rest)
+		ck_dat_is(ep_modify(client->ep, ATTRS(MAX_MESSAGE_SIZE) | SPECIFIC, &changed),
+			  members[_i].refusal);
+	ck_dat(ep_query(client->ep, DAT_EP_FIELD_ALL, &changed));
+	ck_assert_uint_eq(changed.ep_attr.max_message_size, param.ep_attr.max_message_size);
+	ck_assert_int_eq(ep_get_state(client->ep), members[_i].state);
+}
+END_TEST
+
+/* ---- dat_ep_dup_connect ---- */
+
+static DAT_RETURN ep_try_dup(DAT_EP_HANDLE ep, DAT_EP_HANDLE other)
+{
+	return ep_dup_connect(ep, other, DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT);
+}
+
+/* A connection to a service point of the server, which stays; of a qualifier that is no port. */
+static DAT_PSP_HANDLE ep_connect_to_psp(void)
+{
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create(server->ia, 100000, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(ep_try_connect(client->ep, server, 100000));
+	ck_dat(cr_accept(expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+				 .event_data.cr_arrival_event_data.cr_handle,
+			 server->ep, 0, NULL));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	return psp;
+}
+
+START_TEST(dup_connect_goes_where_the_other_endpoint_went)
+{
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL), peer = side_create_ep(server, NULL);
+	DAT_CR_ARRIVAL_EVENT_DATA arrival;
+	DAT_CONNECTION_EVENT_DATA data;
+	DAT_CR_PARAM request;
+
+	ep_connect_to_psp();
+	ck_dat(ep_dup_connect(ep, client->ep, DAT_TIMEOUT_INFINITE, 3, (DAT_PVOID) "abc",
+			      DAT_QOS_BEST_EFFORT));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+	arrival = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			  .event_data.cr_arrival_event_data;
+	ck_assert_uint_eq(arrival.conn_qual, 100000);
+	ck_dat(cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &request));
+	ck_assert_int_eq(request.private_data_size, 3);
+	ck_assert_mem_eq(request.private_data, "abc", 3);
+	ck_dat(cr_accept(arrival.cr_handle, peer, 2, (DAT_PVOID) "de"));
+	data = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+		       .event_data.connect_event_data;
+	ck_assert_ptr_eq(data.ep_handle, ep);
+	ck_assert_int_eq(data.private_data_size, 2);
+	/* the copy is an original for the next one */
+	ck_dat(ep_try_dup(side_create_ep(client, NULL), ep));
+	expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+}
+END_TEST
+
+START_TEST(dup_connect_has_the_events_of_a_connect)
+{
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL);
+	DAT_PSP_HANDLE psp = ep_connect_to_psp();
+	DAT_EVENT event;
+
+	ck_dat(ep_try_dup(ep, client->ep));
+	event = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+	ck_dat(cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ck_dat(ep_reset(ep));
+	ck_dat(ep_dup_connect(ep, client->ep, SECONDS(1), 0, NULL, DAT_QOS_BEST_EFFORT));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
+	ck_dat(ep_reset(ep));
+	ck_dat(psp_free(psp));
+	ck_dat(ep_try_dup(ep, client->ep));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat(ep_reset(ep));
+	fake_fail("connect", ENOMEM, 1);
+	ck_dat_is(ep_try_dup(ep, client->ep), NO_RESOURCE(TEP));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
+}
+END_TEST
+
+START_TEST(dup_connect_checks_its_arguments)
+{
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL), incomplete;
+	DAT_EP_HANDLE freed = side_create_ep(client, NULL), of_server;
+	char data[64];
+
+	ck_dat(ep_free(freed));
+	ep_connect_to_psp();
+	of_server = server->ep;
+	ck_dat_is(ep_try_dup(POISON, client->ep), BAD_HANDLE(EP));
+	ck_dat_is(ep_try_dup(freed, client->ep), BAD_HANDLE(EP));
+	ck_dat_is(ep_try_dup(ep, POISON), BAD_HANDLE(EP));
+	ck_dat_is(ep_try_dup(ep, freed), BAD_HANDLE(EP));
+	ck_dat_is(ep_try_dup(ep, NULL), BAD_HANDLE(EP));
+	ck_dat_is(ep_try_dup(ep, of_server), BAD_HANDLE(EP)); /* of another IA */
+	ck_dat_is(ep_dup_connect(ep, client->ep, 0, 0, NULL, 0), BAD_ARG(3));
+	ck_dat_is(ep_dup_connect(ep, client->ep, 1000, -1, data, 0), BAD_ARG(4));
+	ck_dat_is(ep_dup_connect(ep, client->ep, 1000, 57, data, 0), BAD_ARG(4));
+	ck_dat_is(ep_dup_connect(ep, client->ep, 1000, 1, NULL, 0), BAD_ARG(5));
+	ck_dat_is(ep_dup_connect(ep, client->ep, 1000, 0, NULL, DAT_QOS_LOW_LATENCY), MODEL);
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			 DAT_HANDLE_NULL, NULL, &incomplete));
+	ck_dat_is(ep_try_dup(incomplete, client->ep), BAD_HANDLE(EVD_CONN));
+	ck_dat(ep_create(client->ia, DAT_HANDLE_NULL, client->recv_evd, client->request_evd,
+			 client->connect_evd, NULL, &incomplete));
+	ck_dat_is(ep_try_dup(incomplete, client->ep), BAD_STATE(EP_NOTREADY));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
+	expect_no_event(client->connect_evd);
+	ck_dat(ep_try_dup(ep, client->ep));
+}
+END_TEST
+
+/* Its peer listens nowhere, even if the endpoint was on the active side before. */
+START_TEST(an_accepted_connection_has_no_target)
+{
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL);
+
+	ep_connect_to_psp();
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(cr_accept(ep_request(server, client), client->ep, 0, NULL));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat_is(ep_try_dup(ep, client->ep), BAD_STATE(EP_CONNECTED));
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
+}
+END_TEST
+
+/* As the endpoint that connects, and as the one that shows the way. */
+START_TEST(dup_connect_needs_a_connected_endpoint)
+{
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL), other;
+
+	ep_enter_state(members[_i].state);
+	other = client->ep;
+	if (members[_i].state == STATE(CONNECTED))
+		ck_dat(ep_try_dup(ep, other));
+	else
+		ck_dat_is(ep_try_dup(ep, other), members[_i].refusal);
+	if (members[_i].state != STATE(UNCONNECTED) &&
+	    members[_i].state != STATE(TENTATIVE_CONNECTION_PENDING)) /* it has no EVDs */
+		ck_dat_is(ep_try_dup(other, other), members[_i].refusal);
+}
+END_TEST
+
 START_TEST(disconnect_checks_its_flags)
 {
 	pair_connect(&pair);
@@ -1128,6 +1326,13 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_failed_connect_changes_nothing);
 	tcase_add_test(cases, connect_without_memory_changes_nothing);
 	tcase_add_loop_test(cases, the_state_decides_which_calls_are_legal, 0, COUNT(transitions));
+	tcase_add_loop_test(cases, the_state_decides_which_members_can_be_changed, 0,
+			    COUNT(members));
+	tcase_add_test(cases, dup_connect_goes_where_the_other_endpoint_went);
+	tcase_add_test(cases, dup_connect_has_the_events_of_a_connect);
+	tcase_add_test(cases, dup_connect_checks_its_arguments);
+	tcase_add_test(cases, an_accepted_connection_has_no_target);
+	tcase_add_loop_test(cases, dup_connect_needs_a_connected_endpoint, 0, COUNT(members));
 	tcase_add_test(cases, disconnect_checks_its_flags);
 	tcase_add_test(cases, free_discards_posted_receives);
 	tcase_add_test(cases, free_gives_an_event_to_the_peer_only);

@@ -337,6 +337,8 @@ CALL(call_psp_query, psp_query(h, 0, NULL))
 CALL(call_cr_query, cr_query(h, 0, NULL))
 CALL(call_cr_accept, cr_accept(h, NULL, 0, NULL))
 CALL(call_cr_reject, cr_reject(h))
+CALL(call_ep_dup_connect, ep_dup_connect(h, NULL, 0, 0, NULL, DAT_QOS_BEST_EFFORT))
+CALL(call_ep_modify, ep_modify(h, 0, NULL))
 CALL(call_cr_handoff, cr_handoff(h, 1))
 CALL(call_rsp_create, rsp_create(h, 1, NULL, NULL, NULL))
 CALL(call_rsp_free, rsp_free(h))
@@ -384,6 +386,8 @@ static const struct {
 	{ "ep_query", call_ep_query, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
 	{ "ep_get_status", call_ep_status, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
 	{ "ep_connect", call_ep_connect, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_dup_connect", call_ep_dup_connect, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
+	{ "ep_modify", call_ep_modify, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
 	{ "ep_disconnect", call_ep_disconnect, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
 	{ "ep_reset", call_ep_reset, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },
 	{ "ep_post_send", call_ep_send, DAT_HANDLE_TYPE_EP, BAD_HANDLE(EP) },

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Endpoints: dat_ep_modify.
+ *
+ * What is to change is made in a second, invisible endpoint, with the queue pair that it takes.
+ * When nothing can fail any more the two swap what they have, and the second one is destroyed, with
+ * the old parts, as any endpoint is. So an endpoint is never half modified.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ep.h"
+
+/* ---- receives that were posted before a connection ---- */
+
+struct early_recv {
+	DAT_DTO_COOKIE cookie;
+	DAT_COMPLETION_FLAGS flags;
+	unsigned nsge;
+	struct tp_sge sges[];
+};
+
+static size_t early_recv_size(unsigned nsge)
+{
+	return sizeof(struct early_recv) + nsge * sizeof(struct tp_sge);
+}
+
+DAT_RETURN early_recvs_init(struct ep *ep)
+{
+	const size_t most = early_recv_size((unsigned)ep->attr.max_recv_iov);
+
+	ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
+	return ep->early.records ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
+}
+
+void early_recvs_clear(struct ep *ep)
+{
+	ep->early.size = 0;
+	ep->early.count = 0;
+}
+
+static bool has_been_connected(const struct ep *ep)
+{
+	switch (ep_state(ep)) {
+	case DAT_EP_STATE_CONNECTED:
+	case DAT_EP_STATE_DISCONNECT_PENDING:
+	case DAT_EP_STATE_DISCONNECTED:
+		return true;
+	default:
+		return ep_takes_early_requests(ep);
+	}
+}
+
+/*
+ * While a connection is begun receives may complete, and be posted again, before the state tells
+ * it. Then the endpoint can't be modified any more, and what is beyond the limit is not needed.
+ */
+void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
+		      DAT_COMPLETION_FLAGS flags)
+{
+	struct early_recvs *early = &ep->early;
+	struct early_recv *recv = (struct early_recv *)(early->records + early->size);
+
+	if (has_been_connected(ep) || early->count >= ep->recvs.limit)
+		return;
+	recv->cookie = cookie;
+	recv->flags = flags;
+	recv->nsge = nsge;
+	memcpy(recv->sges, ep->recvs.sges, nsge * sizeof(*recv->sges));
+	early->size += early_recv_size(nsge);
+	early->count++;
+}
+
+static const struct early_recv *early_recv_after(const struct early_recv *recv)
+{
+	return (const struct early_recv *)((const char *)recv + early_recv_size(recv->nsge));
+}
+
+static bool recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr)
+{
+	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
+
+	if (ep->early.count > (unsigned)attr->max_recv_dtos)
+		return false;
+	for (unsigned i = 0; i < ep->early.count; i++, recv = early_recv_after(recv))
+		if (recv->nsge > (unsigned)attr->max_recv_iov)
+			return false;
+	return true;
+}
+
+/* Without a zone they wait in the ring. */
+static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
+{
+	struct req *req = ring_next(&next->recvs);
+	int err = 0;
+
+	req->cookie = recv->cookie;
+	req_set_kind(req, REQ_RECV, recv->flags);
+	ring_push(&next->recvs, req);
+	memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
+	ep_remember_recv(next, recv->nsge, recv->cookie, recv->flags);
+	if (next->qp)
+		err = tp_post_recv(next->qp, req, next->recvs.sges, recv->nsge);
+	return err ? status_of(tp_post_error(err), DAT_RESOURCE_MEMORY) : DAT_SUCCESS;
+}
+
+static DAT_RETURN recvs_repeat(const struct ep *ep, struct ep *next)
+{
+	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	for (unsigned i = 0; i < ep->early.count && ret == DAT_SUCCESS; i++) {
+		ret = recv_repeat(next, recv);
+		recv = early_recv_after(recv);
+	}
+	return ret;
+}
+
+/* ---- the members, and when each may be changed ---- */
+
+#define WHEN(state) (1u << DAT_EP_STATE_##state)
+#define BEFORE_CONNECT                                                                             \
+	(WHEN(UNCONNECTED) | WHEN(RESERVED) | WHEN(PASSIVE_CONNECTION_PENDING) |                   \
+	 WHEN(TENTATIVE_CONNECTION_PENDING))
+
+static const struct ep_field {
+	DAT_EP_PARAM_MASK bit;
+	size_t offset, size; /* in DAT_EP_PARAM */
+	unsigned states;     /* in which it may be changed */
+	bool queues;	     /* a change takes another queue pair */
+} ep_fields[] = {
+#define FIELD(name, member, states, queues)                                                        \
+	{                                                                                          \
+		DAT_EP_FIELD_##name, offsetof(DAT_EP_PARAM, member),                               \
+			sizeof(((DAT_EP_PARAM *)NULL)->member), states, queues                     \
+	}
+#define ATTR(name, member, queues) FIELD(EP_ATTR_##name, ep_attr.member, BEFORE_CONNECT, queues)
+#define SPECIFIC(name, member)	   FIELD(EP_ATTR_##name, ep_attr.member, WHEN(UNCONNECTED), false)
+	FIELD(PZ_HANDLE, pz_handle, WHEN(UNCONNECTED) | WHEN(TENTATIVE_CONNECTION_PENDING), true),
+	FIELD(RECV_EVD_HANDLE, recv_evd_handle, BEFORE_CONNECT, true),
+	FIELD(REQUEST_EVD_HANDLE, request_evd_handle, BEFORE_CONNECT, true),
+	FIELD(CONNECT_EVD_HANDLE, connect_evd_handle, BEFORE_CONNECT, false),
+	ATTR(SERVICE_TYPE, service_type, false),
+	ATTR(MAX_MESSAGE_SIZE, max_message_size, false),
+	ATTR(MAX_RDMA_SIZE, max_rdma_size, false),
+	ATTR(QOS, qos, false),
+	ATTR(RECV_COMPLETION_FLAGS, recv_completion_flags, false),
+	ATTR(REQUEST_COMPLETION_FLAGS, request_completion_flags, false),
+	ATTR(MAX_RECV_DTOS, max_recv_dtos, true),
+	ATTR(MAX_REQUEST_DTOS, max_request_dtos, true),
+	ATTR(MAX_RECV_IOV, max_recv_iov, true),
+	ATTR(MAX_REQUEST_IOV, max_request_iov, true),
+	ATTR(MAX_RDMA_READ_IN, max_rdma_read_in, false),
+	ATTR(MAX_RDMA_READ_OUT, max_rdma_read_out, false),
+	ATTR(SRQ_SOFT_HW, srq_soft_hw, false),
+	ATTR(MAX_RDMA_READ_IOV, max_rdma_read_iov, true),
+	ATTR(MAX_RDMA_WRITE_IOV, max_rdma_write_iov, true),
+	SPECIFIC(NUM_TRANSPORT_ATTR, ep_transport_specific_count),
+	SPECIFIC(TRANSPORT_SPECIFIC_ATTR, ep_transport_specific),
+	SPECIFIC(NUM_PROVIDER_ATTR, ep_provider_specific_count),
+	SPECIFIC(PROVIDER_SPECIFIC_ATTR, ep_provider_specific),
+#undef SPECIFIC
+#undef ATTR
+#undef FIELD
+};
+
+static void *member(DAT_EP_PARAM *param, const struct ep_field *field)
+{
+	return (char *)param + field->offset;
+}
+
+/* No others can be changed in any state. */
+static DAT_EP_PARAM_MASK changeable(void)
+{
+	DAT_EP_PARAM_MASK mask = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ep_fields); i++)
+		mask |= ep_fields[i].bit;
+	return mask;
+}
+
+static DAT_RETURN state_refused(const struct ep *ep, DAT_EP_PARAM_MASK mask)
+{
+	unsigned state = ep_state(ep);
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ep_fields); i++)
+		if (mask & ep_fields[i].bit && !(ep_fields[i].states & 1u << state))
+			return status_of_ep_state((DAT_EP_STATE)state);
+	return DAT_SUCCESS;
+}
+
+/* What the members that can be changed are. The RDMA reads are those that were asked for. */
+static DAT_EP_PARAM members_locked(const struct ep *ep)
+{
+	DAT_EP_PARAM now = {
+		.pz_handle = ep->pz,
+		.recv_evd_handle = evd_shown(ep->recv_evd),
+		.request_evd_handle = evd_shown(ep->request_evd),
+		.connect_evd_handle = ep->connect_evd,
+		.ep_attr = ep->attr,
+	};
+
+	assert_locked(&ep->obj.ia->lock);
+	now.ep_attr.max_rdma_read_in = ep->read_in;
+	now.ep_attr.max_rdma_read_out = ep->read_out;
+	return now;
+}
+
+/* The parts that @want describes, checked. */
+static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
+				     struct ep_parts *parts)
+{
+	struct ia *ia = ep->obj.ia;
+
+	assert_locked(&ia->lock);
+	*parts = (struct ep_parts){
+		.pz = want->pz_handle,
+		.evds = { want->recv_evd_handle, want->request_evd_handle,
+			  want->connect_evd_handle },
+		.read_in_given = ep->read_in_given,
+		.read_out_given = ep->read_out_given,
+		.heir = ep,
+	};
+	if (parts->pz && !obj_valid(ia, parts->pz, DAT_HANDLE_TYPE_PZ))
+		return BAD_ARG(3);
+	for (unsigned role = 0; role < EVD_ROLES; role++)
+		if (!ep_role_possible(ia, parts->evds[role], (enum evd_role)role))
+			return BAD_ARG(3);
+	if (want->ep_attr.ep_transport_specific_count || want->ep_attr.ep_provider_specific_count)
+		return BAD_ARG(3); /* there are none */
+	return attr_ep_check(ia, &want->ep_attr, BAD_ARG(3), &parts->attr);
+}
+
+/* ---- the call ---- */
+
+/* Receives that are posted keep the flags with which they were. */
+static DAT_RETURN recvs_refused(const struct ep *ep, const DAT_EP_ATTR *attr)
+{
+	if (!recvs_fit(ep, attr))
+		return BAD_ARG(3);
+	if (ep->early.count && attr->recv_completion_flags != ep->attr.recv_completion_flags)
+		return status_of_ep_state((DAT_EP_STATE)ep_state(ep));
+	return DAT_SUCCESS;
+}
+
+/* The parts to be made; no_queues: those that the endpoint has will do. */
+static DAT_RETURN parts_choose_locked(struct ep *ep, DAT_EP_PARAM_MASK mask,
+				      const DAT_EP_PARAM *param, struct ep_parts *parts)
+{
+	DAT_EP_PARAM now = members_locked(ep), want = now, from = *param;
+	DAT_RETURN ret;
+
+	assert_locked(&ep->obj.ia->lock);
+	for (unsigned i = 0; i < ARRAY_SIZE(ep_fields); i++)
+		if (mask & ep_fields[i].bit)
+			memcpy(member(&want, &ep_fields[i]), member(&from, &ep_fields[i]),
+			       ep_fields[i].size);
+	ret = parts_check_locked(ep, &want, parts);
+	if (ret == DAT_SUCCESS)
+		ret = state_refused(ep, mask);
+	if (ret == DAT_SUCCESS)
+		ret = recvs_refused(ep, &parts->attr);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	parts->read_in_given |= (mask & DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN) != 0;
+	parts->read_out_given |= (mask & DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT) != 0;
+	want.ep_attr = parts->attr; /* what the consumer left open is filled in */
+	parts->no_queues = true;
+	for (unsigned i = 0; i < ARRAY_SIZE(ep_fields); i++)
+		if (ep_fields[i].queues && memcmp(member(&want, &ep_fields[i]),
+						  member(&now, &ep_fields[i]), ep_fields[i].size))
+			parts->no_queues = false;
+	return DAT_SUCCESS;
+}
+
+#define SWAP(a, b)                                                                                 \
+	do {                                                                                       \
+		__typeof__(a) a_ = (a);                                                            \
+		(a) = (b);                                                                         \
+		(b) = a_;                                                                          \
+	} while (0)
+
+static void queues_swap_locked(struct ep *ep, struct ep *next)
+{
+	assert_locked(&ep->obj.ia->lock);
+	SWAP(ep->qp, next->qp);
+	SWAP(ep->early, next->early);
+	ring_swap(&ep->sends, &next->sends);
+	ring_swap(&ep->recvs, &next->recvs);
+}
+
+static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)
+{
+	assert_locked(&ep->obj.ia->lock);
+	SWAP(ep->pz, next->pz);
+	SWAP(ep->bind_pz, next->bind_pz);
+	SWAP(ep->recv_evd, next->recv_evd);
+	SWAP(ep->request_evd, next->request_evd);
+	SWAP(ep->connect_evd, next->connect_evd);
+	SWAP(ep->attr, next->attr);
+	ep->read_in_given = next->read_in_given;
+	ep->read_out_given = next->read_out_given;
+	ep->read_in = next->read_in;
+	ep->read_out = next->read_out;
+	if (with_queues)
+		queues_swap_locked(ep, next);
+	ep_init_posts(ep);
+	ep_set_gates(ep);
+}
+
+/* *left: what is to be destroyed without locks. */
+static DAT_RETURN ep_change_locked(struct ep *ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param,
+				   struct ep **left)
+{
+	struct ep_parts parts;
+	DAT_RETURN ret;
+
+	assert_locked(&ep->obj.ia->lock);
+	ret = parts_choose_locked(ep, mask, param, &parts);
+	if (ret == DAT_SUCCESS)
+		ret = ep_new_locked(ep->obj.ia, &parts, left);
+	if (ret == DAT_SUCCESS && !parts.no_queues)
+		ret = recvs_repeat(ep, *left);
+	if (ret == DAT_SUCCESS)
+		parts_swap_locked(ep, *left, !parts.no_queues);
+	return ret;
+}
+
+DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
+{
+	struct ep *ep = handle, *left = NULL;
+	struct ia *ia;
+	DAT_RETURN ret;
+
+	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	if (!param)
+		return BAD_ARG(3);
+	if (mask & ~changeable())
+		return BAD_ARG(2);
+	if (!mask)
+		return DAT_SUCCESS;
+	ia = ep->obj.ia;
+	mutex_lock(&ia->lock);
+	ret = ep_change_locked(ep, mask, param, &left);
+	mutex_unlock(&ia->lock);
+	if (left)
+		ep_destroy(left);
+	return ret;
+}
