@@ -321,7 +321,7 @@ references() {
 	grep -o '^\.\(It \)\?Xr [^ ]* [^ ]*' "$@" | while read -r place name section; do
 		name=${name#Xr } file=${place%%:*}
 		case $name in
-		dat_*) target=doc/man3/$name.3 ;;
+		dat_*) target=doc/man3/$name.$section ;;
 		dat | udapl | dat.conf | libdaplcma | dtest | dapltest) target=doc/$name.$section ;;
 		*) continue ;;
 		esac
