@@ -131,6 +131,8 @@ struct registration *registry_find_locked(const DAT_PROVIDER_INFO *want,
 					  const struct conf_key *key);
 /* The error of an open for which nothing matches. */
 DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want);
+/* dat.conf has names, but none of them is for this major version. */
+bool registry_lacks_major_locked(DAT_UINT32 major);
 /* Removes the registrations that were made by key and are still there. */
 void registry_remove_of_key_locked(const struct conf_key *key);
 

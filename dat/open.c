@@ -229,19 +229,37 @@ static void key_put(struct conf_key *key)
 	libdat_mutex_unlock(&registry.lock);
 }
 
+/*
+ * Where two generations of DAT are installed, the file may be that of the other one: then programs
+ * find no provider at all, and many do not say why.
+ */
+static void open_warn_of_version(const DAT_PROVIDER_INFO *want)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&warned))
+		libdat_log(DBG_ERROR, "%s: no line of dat.conf is for DAT %u", want->ia_name,
+			   want->dapl_version_major);
+}
+
 static DAT_RETURN registration_hold(const DAT_PROVIDER_INFO *want, const struct conf_key *key,
 				    struct registration **held)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct registration *registration;
+	bool lacks_major = false;
 
 	libdat_mutex_lock(&registry.lock);
 	registration = registry_find_locked(want, key);
-	if (registration)
+	if (registration) {
 		registration->users++;
-	else
+	} else {
 		ret = registry_not_found_locked(want);
+		lacks_major = registry_lacks_major_locked(want->dapl_version_major);
+	}
 	libdat_mutex_unlock(&registry.lock);
+	if (lacks_major)
+		open_warn_of_version(want);
 	*held = registration;
 	return ret;
 }

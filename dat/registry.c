@@ -113,6 +113,15 @@ DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want)
 	return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, reasons[best]);
 }
 
+bool registry_lacks_major_locked(DAT_UINT32 major)
+{
+	ASSERT_HELD(&registry.lock);
+	for (const struct conf_key *key = registry.keys; key; key = key->next)
+		if (key->info.dapl_version_major == major)
+			return false;
+	return registry.keys != NULL;
+}
+
 static struct conf_key *keys_find_exact(struct conf_key *keys, const DAT_PROVIDER_INFO *info)
 {
 	while (keys && !key_is_same(&keys->info, info))

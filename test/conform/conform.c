@@ -526,6 +526,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, write_is_placed, 0, COUNT(lengths));
 	tcase_add_loop_test(tcase, read_returns_the_bytes, 0, COUNT(lengths));
 	tcase_add_loop_test(tcase, end_flushes_receives, 0, 2);
+	add_habit_cases(tcase);
 	add_limit_cases(tcase);
 	add_memory_cases(tcase);
 	add_window_cases(tcase);

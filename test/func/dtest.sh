@@ -58,7 +58,8 @@ rows() {
 
 # says LOG SENTENCE: one line "PID Error: SENTENCE", and the test FAILED
 says() {
-	[[ $(grep -c "^[0-9]* Error: $2\$" "$tmp/$1.log") == 1 ]] && grep -q FAILED "$tmp/$1.log"
+	[[ $(grep -Ec "^[0-9]* Error: ($2)\$" "$tmp/$1.log") == 1 ]] &&
+		grep -q FAILED "$tmp/$1.log"
 }
 
 # fail NAME SERVER-SENTENCE CLIENT-SENTENCE SERVER-OPTION... -- CLIENT-OPTION...: both fail and say
@@ -133,8 +134,10 @@ fail 'a server that knows no sizes is told from one that does' '' \
 	'the server is an older dtest without -a' --old -- -a
 fail 'a client that knows no sizes is told from one that does' \
 	'the client is an older dtest without -w' '' -w -- --old
+# on iWARP the connection may stand for a moment
+gave_up='the client gave up before the connection was made'
 fail 'a server that accepts too late is given up' \
-	'the client gave up before the connection was made' \
+	"$gave_up|the connection ended before this transfer" \
 	"no answer from $a port 45248 within 1 s" -d 5 -- --wait 1
 server -a -p -B 65535
 client -a -p -B 65535 &

@@ -192,6 +192,27 @@ START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 }
 END_TEST
 
+/* A program of DAT 1.2 meets the file of DAT 2.0: one line says so, for however many names. */
+START_TEST(a_file_for_another_version_only_is_told_once)
+{
+	static const char other[] = "b u2.0 nonthreadsafe default libnone.so d.2.0 \"\" \"\"\n"
+				    "c u2.0 nonthreadsafe default libnone.so d.2.0 \"\" \"\"\n";
+	char conf[512];
+	int err_fd = capture_stderr();
+	DAT_IA_HANDLE ia;
+
+	snprintf(conf, sizeof(conf), "%s%s", other, _i ? CONF_LINE("a") : "");
+	use_conf(conf);
+	ck_assert_uint_eq(open_name("b", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
+	ck_assert_uint_eq(open_name("c", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
+	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), !_i);
+	ck_assert_int_eq(strstr(captured_text(err_fd), "b: no line of dat.conf is for DAT 1\n") !=
+				 NULL,
+			 !_i);
+}
+END_TEST
+
 START_TEST(dbg_type_0_silences_errors)
 {
 	int err_fd = capture_stderr();
@@ -456,6 +477,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_file_at_its_limits_is_accepted);
 	tcase_add_loop_test(cases, a_file_that_is_missing_or_empty_has_no_entries, 0,
 			    COUNT(empty_files));
+	tcase_add_loop_test(cases, a_file_for_another_version_only_is_told_once, 0, 2);
 	tcase_add_test(cases, dbg_type_0_silences_errors);
 	tcase_add_test(cases, dbg_dest_2_prints_nothing_on_stderr);
 	tcase_add_test(cases, add_refuses_bad_arguments);

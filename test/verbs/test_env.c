@@ -123,6 +123,22 @@ START_TEST(a_refused_setting_fails_no_connection)
 }
 END_TEST
 
+/* A resolution is tried again so often, each time with this time-out, and then has failed. */
+static void conn_env_retries(enum place place, enum rdma_cm_event_type failure, int timeout,
+			     unsigned retries)
+{
+	struct tp_conn *conn = conn_at(place);
+
+	for (unsigned i = 0; i < retries; i++) {
+		conn_event(conn, failure, -ETIMEDOUT);
+		ck_assert_int_eq(fv_seen().resolve_timeout, timeout);
+	}
+	no_upcall();
+	conn_event(conn, failure, -ETIMEDOUT);
+	ck_assert_uint_eq(upcall_is(UP_FAILED, up_ep(0)).cause, TP_UNREACHABLE);
+	tp_release(conn);
+}
+
 static const char *const unsupported[] = {
 	"DAPL_IB_MTU",	       "DAPL_IB_PKEY", "DAPL_GLOBAL_ROUTING", "DAPL_MAX_CM_RESPONSE_TIME",
 	"DAPL_MAX_CM_RETRIES",
@@ -142,6 +158,41 @@ START_TEST(a_setting_that_nothing_can_be_done_for_is_named_once)
 	ck_assert_ptr_nonnull(strstr(text, "=1 has no effect: "));
 	ck_assert_ptr_null(strstr(text + 1, unsupported[_i]));
 	conn_end(NULL);
+}
+END_TEST
+
+/*
+ * What job scripts of climate models set for OFED's provider takes effect; what can't is named, and
+ * nothing else is.
+ */
+START_TEST(the_settings_of_job_scripts_take_effect_or_are_named)
+{
+	static const char *const script[][2] = {
+		{ "DAPL_CM_ARP_TIMEOUT_MS", "8000" },
+		{ "DAPL_CM_ARP_RETRY_COUNT", "25" },
+		{ "DAPL_CM_ROUTE_TIMEOUT_MS", "20000" },
+		{ "DAPL_CM_ROUTE_RETRY_COUNT", "15" },
+		{ "DAPL_ACK_TIMER", "23" },
+		{ "DAPL_MAX_CM_RESPONSE_TIME", "20" },
+	};
+	static const char named[] = "DAPL_MAX_CM_RESPONSE_TIME=20 has no effect: ";
+	struct tp_conn *conn;
+	const char *text;
+
+	for (size_t i = 0; i < ARRAY_SIZE(script); i++)
+		setenv(script[i][0], script[i][1], 1);
+	fv_log_capture();
+	conn_setup();
+	conn_env_retries(AT_RESOLVING_ADDR, RDMA_CM_EVENT_ADDR_ERROR, 8000, 25);
+	conn_env_retries(AT_RESOLVING_ROUTE, RDMA_CM_EVENT_ROUTE_ERROR, 20000, 15);
+	conn = conn_at(AT_ESTABLISHED);
+	ck_assert_uint_eq(seen_at(SEEN_RTS_TIMEOUT), 23);
+	text = strstr(fv_log(), named);
+	ck_assert_ptr_nonnull(text);
+	ck_assert_ptr_null(strstr(text + 1, named));
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(script); i++)
+		ck_assert_ptr_null(strstr(fv_log(), script[i][0]));
+	conn_end(conn);
 }
 END_TEST
 
@@ -166,6 +217,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_refused_setting_fails_no_connection, 0, 2);
 	tcase_add_loop_test(cases, a_setting_that_nothing_can_be_done_for_is_named_once, 0,
 			    (int)ARRAY_SIZE(unsupported));
+	tcase_add_test(cases, the_settings_of_job_scripts_take_effect_or_are_named);
 	tcase_add_test(cases, wr_max_limits_the_queues);
 	return run_cases(argc, argv);
 }

@@ -224,6 +224,25 @@ START_TEST(a_completion_has_the_status_of_dat)
 }
 END_TEST
 
+/* An acknowledgement timer that is too short for a large fabric is found by its name. */
+START_TEST(a_lost_peer_names_the_acknowledgement_timer_once)
+{
+	struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR };
+	const char *named;
+	struct tp_wc got;
+
+	for (int i = 0; i < 4; i++) {
+		fv_complete(rig.recv_cq->ibv, &wc, false);
+		ck_assert_uint_eq(tp_cq_poll(rig.recv_cq, &got, 1), 1);
+		named = strstr(fv_log(), "DAPL_ACK_TIMER");
+		ck_assert_int_eq(named != NULL, i > 0);
+		wc.status = IBV_WC_RETRY_EXC_ERR;
+	}
+	ck_assert_ptr_null(strstr(named + 1, "DAPL_ACK_TIMER"));
+	rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_poll_takes_at_most_what_it_asks_for)
 {
 	struct ibv_wc wc = { 0 };
@@ -777,6 +796,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_refused_destruction_is_reported);
 	tcase_add_test(cases, objects_wait_for_those_that_use_them);
 	tcase_add_loop_test(cases, a_completion_has_the_status_of_dat, 0, ROWS(statuses));
+	tcase_add_test(cases, a_lost_peer_names_the_acknowledgement_timer_once);
 	tcase_add_test(cases, a_poll_takes_at_most_what_it_asks_for);
 	tcase_add_loop_test(cases, a_failed_resize_keeps_the_queue, 0, ROWS(resizes));
 	tcase_add_test(cases, an_armed_queue_makes_one_event);

@@ -34,11 +34,22 @@ static const DAT_DTO_COMPLETION_STATUS dto_statuses[] = {
 	[IBV_WC_GENERAL_ERR] = DAT_DTO_ERR_TRANSPORT,
 };
 
+/* What an administrator can do for a network that is too slow; once, as all peers may be lost. */
+static COLD void wc_name_settings(enum ibv_wc_status status)
+{
+	static atomic_flag named = ATOMIC_FLAG_INIT;
+
+	if (status == IBV_WC_RETRY_EXC_ERR && !atomic_flag_test_and_set(&named))
+		log_warn("a peer did not acknowledge a transfer, however often it was sent: the "
+			 "peer is gone, or the network needs a larger DAPL_ACK_TIMER");
+}
+
 static COLD DAT_DTO_COMPLETION_STATUS wc_failure(enum ibv_wc_status status, uint32_t vendor_err)
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
 		log_to(LOG_DTO, "work completion: %s, vendor error 0x%x", ibv_wc_status_str(status),
 		       vendor_err);
+	wc_name_settings(status);
 	return status < ARRAY_SIZE(dto_statuses) ? dto_statuses[status] : DAT_DTO_ERR_TRANSPORT;
 }
 

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# What an installation brings: the names of dat.conf, a dat.conf that is never overwritten, and a
+# provider that finds libdat however the program has loaded it. Prints TAP.
+
+top=${top_srcdir:-.}
+build=${top_builddir:-.}
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+number=0
+
+# result NAME GOT WANTED
+result() {
+	number=$((number + 1))
+	if [ "$2" = "$3" ]; then
+		echo "ok $number - $1"
+	else
+		echo "not ok $number - $1"
+		printf 'got: %s\nwanted: %s\n' "$2" "$3" | sed 's/^/# /'
+	fi
+}
+
+skip() {
+	number=$((number + 1))
+	echo "ok $number - $1 # SKIP $2"
+}
+
+echo 1..8
+
+# ---- the names
+
+# All lines, those that are comments too, as an administrator uncomments them.
+sed 's/^#\([A-Za-z]\)/\1/' "$top/dat.conf" >"$tmp/all.conf"
+DAT_OVERRIDE="$tmp/all.conf" DAT_DBG_TYPE=1 "$build/dtest/dtest" --list >"$tmp/list" 2>"$tmp/errors"
+result 'every line of dat.conf can be used' "$(grep 'all.conf:[0-9]' "$tmp/errors")" ''
+for name in OpenIB-cma OpenIB-cma-1 OpenIB-cma-2 OpenIB-cma-3 OpenIB-bond OpenIB-mthca0-1 \
+	OpenIB-mlx4_0-1 OpenIB-mlx5_0-1 OpenIB-ipath0-1 OpenIB-iwarp OpenIB-cma-roe-eth2; do
+	grep -q " $name u1.2 nonthreadsafe: " "$tmp/list" || echo "$name"
+done >"$tmp/missing"
+result 'dat.conf has the names that recipes expect' "$(cat "$tmp/missing")" ''
+result 'the first name is the one that programs take without being told' \
+	"$(grep -v '^ *\(#\|$\)' "$top/dat.conf" | head -n 1 | cut -d ' ' -f 1)" OpenIB-cma
+
+# ---- installation
+
+confdir=$(sed -n 's/^sysconfdir = //p' "$build/Makefile")
+prefix=$(sed -n 's/^prefix = //p' "$build/Makefile")
+conf=$tmp/root$(printf '%s\n' "$confdir" | sed "s,\${prefix},$prefix,")/dat.conf
+install() { make -s -C "$build" "$1" DESTDIR="$tmp/root" >"$tmp/log" 2>&1; }
+install install-data-local
+result 'dat.conf is installed where there is none' "$(cmp "$conf" "$top/dat.conf" 2>&1)" ''
+echo '# of the administrator' >"$conf"
+install install-data-local
+result 'an installation keeps the dat.conf that is there' "$(cat "$conf")" \
+	'# of the administrator'
+install uninstall-local
+result 'a dat.conf that was changed stays' "$(cat "$conf")" '# of the administrator'
+
+# ---- the provider
+
+for library in "$build/udapl/.libs/libdaplcma.so.1" "$build/test/fake/.libs/libfakedat.so"; do
+	name="${library##*/} names libdat.so.1 among the libraries that it needs"
+	if ! command -v readelf >/dev/null; then
+		skip "$name" 'no readelf (Debian: binutils)'
+	elif [ ! -e "$library" ]; then
+		skip "$name" 'not built'
+	else
+		result "$name" "$(readelf -d "$library" | grep -c 'NEEDED.*\[libdat\.so\.1\]')" 1
+	fi
+done
