@@ -186,7 +186,29 @@ static DAT_RETURN post_a_bind(DAT_EP_HANDLE ep)
 			    &context);
 }
 
-/* ---- the table: UNCONNECTED, RESERVED, PASSIVE, TENTATIVE, ACTIVE, CONNECTED, and the end ---- */
+/* A member of an endpoint that is set to what it may be. */
+#define MODIFY(ep, field, member, value)                                                           \
+	({                                                                                         \
+		const DAT_EP_PARAM param_ = { .member = value };                                   \
+                                                                                                   \
+		dat_ep_modify(ep, DAT_EP_FIELD_##field, &param_);                                  \
+	})
+
+static DAT_RETURN dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE of)
+{
+	return dat_ep_dup_connect(ep, of, TIME_LIMIT, 0, NULL, DAT_QOS_BEST_EFFORT);
+}
+
+/* An endpoint of the server's that has connected. */
+static DAT_EP_HANDLE ep_connected(void)
+{
+	struct pair *pair = new_pair(NULL);
+
+	connect_eps(&pair->server, pair->server.ep, &pair->client, pair->client.ep);
+	return pair->server.ep;
+}
+
+/* ---- the table; UNCONNECTED, RESERVED, PASSIVE, TENTATIVE, ACTIVE, CONNECTED, and the end ---- */
 
 STATE_ROWS(dat_ep_query, "query", dat_ep_query(ep, DAT_EP_FIELD_ALL, &param), OK, OK, OK, OK, OK,
 	   OK, OK, OK);
@@ -222,3 +244,25 @@ STATE_ROWS(dat_ep_post_rdma_read, "post", post_rdma(dat_ep_post_rdma_read, ep), 
 	   IN_PASS, IN_TENT, IN_ACT, OK, IN_PEND, OK);
 STATE_ROWS(dat_rmr_bind, "bind", post_a_bind(ep), IN_UNC, IN_RES, IN_PASS, BAD_HANDLE(EVD_REQUEST),
 	   IN_ACT, OK, IN_PEND, OK);
+STATE_ROWS(dat_ep_modify, "the zone", MODIFY(ep, PZ_HANDLE, pz_handle, there->pz), OK, IN_RES,
+	   IN_PASS, OK, IN_ACT, IN_CONN, IN_PEND, IN_DISC);
+STATE_ROWS(dat_ep_modify, "the receive EVD",
+	   MODIFY(ep, RECV_EVD_HANDLE, recv_evd_handle, there->recv_evd), OK, OK, OK, OK, IN_ACT,
+	   IN_CONN, IN_PEND, IN_DISC);
+STATE_ROWS(dat_ep_modify, "the number of requests",
+	   MODIFY(ep, EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 20), OK, OK, OK, OK,
+	   IN_ACT, IN_CONN, IN_PEND, IN_DISC);
+STATE_ROWS(dat_ep_modify, "flags of requests",
+	   MODIFY(ep, EP_ATTR_REQUEST_COMPLETION_FLAGS, ep_attr.request_completion_flags,
+		  DAT_COMPLETION_UNSIGNALLED_FLAG),
+	   OK, OK, OK, OK, IN_ACT, IN_CONN, IN_PEND, IN_DISC);
+STATE_ROWS(dat_ep_modify, "attributes of a transport",
+	   MODIFY(ep, EP_ATTR_NUM_TRANSPORT_ATTR, ep_attr.ep_transport_specific_count, 0), OK,
+	   IN_RES, IN_PASS, IN_TENT, IN_ACT, IN_CONN, IN_PEND, IN_DISC);
+/* Again it has no connect EVD in TENTATIVE_CONNECTION_PENDING. */
+STATE_ROWS(dat_ep_dup_connect, "connect", dup_connect(ep, ep_connected()), OK, IN_RES, IN_PASS,
+	   BAD_HANDLE(EVD_CONN), IN_ACT, IN_CONN, IN_PEND, IN_DISC);
+/* The connected one has accepted: nobody is known to listen at its peer. */
+STATE_ROWS(dat_ep_dup_connect, "the other endpoint",
+	   dup_connect(new_ep_in(DAT_EP_STATE_UNCONNECTED), ep), IN_UNC, IN_RES, IN_PASS, IN_TENT,
+	   IN_ACT, IN_CONN, IN_PEND, IN_DISC);
