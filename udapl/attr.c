@@ -21,6 +21,9 @@ static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSIO
 /* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
 #define RECV_INFO_BUFFERS 0x01
 #define RECV_INFO_SPAN	  0x10
+/* srq_watermarks_supported, srq_info_supported: likewise */
+#define SRQ_WATERMARK_LOW    0x001
+#define SRQ_INFO_OUTSTANDING 0x10
 
 /*
  * Of one direction, whose completions have an EVD of their own: the queue pair holds so many, and
@@ -35,11 +38,18 @@ static DAT_COUNT max_dtos(const struct ia *ia)
 	return (DAT_COUNT)min_u64(max_qp_wr - RING_SLACK, (unsigned)evd_max_qlen(ia));
 }
 
-/* SRQs are not offered yet. */
 /* Bytes of a message or an RDMA. */
 static DAT_VLEN max_length(const struct tp_attr *tp)
 {
 	return min_u64(tp->max_message, TP_MAX_LENGTH);
+}
+
+/* All of them may complete on one EVD. */
+DAT_COUNT attr_max_srq_dtos(const struct ia *ia)
+{
+	const struct tp_attr *tp = ia->attr;
+
+	return tp->max_srq ? (DAT_COUNT)min_u64(tp->max_srq_wr, (unsigned)evd_max_qlen(ia)) : 0;
 }
 
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
@@ -70,6 +80,9 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	/* without windows each bind registers a region */
 	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr);
 	attr->max_rmr_target_address = UINT64_MAX;
+	attr->max_srqs = (DAT_COUNT)tp->max_srq;
+	attr->max_ep_per_srq = (DAT_COUNT)(tp->max_srq ? tp->max_qp : 0);
+	attr->max_recv_per_srq = attr_max_srq_dtos(ia);
 	attr->max_iov_segments_per_rdma_read = (DAT_COUNT)tp->max_read_sge;
 	attr->max_iov_segments_per_rdma_write = (DAT_COUNT)tp->max_sge;
 	attr->max_rdma_read_in = (DAT_COUNT)tp->max_read_in_total;
@@ -107,6 +120,12 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->optimal_buffer_alignment = BUFFER_ALIGNMENT;
 	for (size_t i = 0; i < streams; i++)
 		merging[i] = DAT_TRUE;
+	if (ia->attr->max_srq) {
+		attr->srq_supported = DAT_TRUE;
+		attr->srq_watermarks_supported = SRQ_WATERMARK_LOW;
+		attr->srq_ep_pz_difference_supported = !!(ia->attr->caps & TP_CAP_SRQ_ANY_PD);
+		attr->srq_info_supported = SRQ_INFO_OUTSTANDING;
+	}
 	attr->ep_recv_info_supported = RECV_INFO_BUFFERS | RECV_INFO_SPAN;
 	attr->dto_async_return_guaranteed = DAT_TRUE;
 	attr->rdma_write_for_rdma_read_req = (ia->attr->caps & TP_CAP_READ_NEEDS_WRITE) != 0;

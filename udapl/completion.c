@@ -46,13 +46,30 @@ bool completion_is_behind_lost_read(const struct ring *ring, unsigned until)
 	return false;
 }
 
-COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+/* What the free of an endpoint flushes is for nobody. */
+COLD bool completion_seen_srq(struct ep *ep, const struct req *req,
+			      DAT_DTO_COMPLETION_STATUS status)
+{
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return false;
+	ep_completion_seen(ep, req, status);
+	return true;
+}
+
+COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, unsigned n,
+				      DAT_EVENT *event)
 {
 	const struct req *req = wc.tag, copy = *req; /* once retired it may be in use again */
 	struct ep *ep = copy.ring->ep;
 	bool suppressed = copy.flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status, retired;
 
 	assert_locked(&evd->lock);
+	if (copy.kind == REQ_SRQ_RECV) {
+		bool described = completion_describe_srq_locked(evd, wc, n, event);
+
+		srq_return(srq_of(req), wc.tag);
+		return described;
+	}
 	if (copy.kind == REQ_MARKER) {
 		ep_completion_seen(ep, &copy, wc.status);
 		return false;

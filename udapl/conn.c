@@ -140,7 +140,7 @@ void ep_set_gates(struct ep *ep)
 		ep->read_limit = limit;
 	atomic_store(&ep->send_gate, fast ? open : 0);
 	race_reach(RACE_GATE, ep);
-	atomic_store(&ep->recv_gate, fast ? open : 0);
+	atomic_store(&ep->recv_gate, fast && !ep->srq ? open : 0);
 }
 
 void ep_after_fork(struct ep *ep)
@@ -390,9 +390,16 @@ static void finish_locked(struct ep *ep)
 	unreserve_events_locked(ep);
 }
 
+/* A device that never says that the SRQ's receives are complete is not waited for. */
+static bool awaits_last_receive(const struct ep *ep)
+{
+	return ep->srq && ep->obj.ia->says_last_receive && !ep->end.last_receive;
+}
+
 static bool is_drained(struct ep *ep)
 {
-	return drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs);
+	return drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs) &&
+	       !awaits_last_receive(ep);
 }
 
 /* Done when the rings are empty, or when the time is up: then the timer is not set. */
@@ -600,6 +607,15 @@ void up_qp_broken(struct ep *ep)
 	async_error_post_locked(ep->obj.ia, DAT_ASYNC_ERROR_EP_BROKEN, ep,
 				DAT_EP_TRANSFER_TO_ERROR);
 	ep_break_locked(ep);
+}
+
+/* The completions are in the queue, and step_locked takes them. */
+void up_qp_last_receive(struct ep *ep)
+{
+	ep->obj.ia->says_last_receive = true;
+	ep->end.last_receive = true;
+	if (is_ending_locked(ep))
+		step_locked(ep);
 }
 
 /* ---- connect, accept, disconnect ---- */

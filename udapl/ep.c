@@ -34,6 +34,44 @@ struct evd **ep_evd_of_role(struct ep *ep, unsigned role)
 	}
 }
 
+/* With an SRQ the queue decides how many receives may complete, not the endpoint. */
+static DAT_EP_ATTR role_attr(const struct ep *ep)
+{
+	DAT_EP_ATTR attr = ep->attr;
+
+	if (ep->srq)
+		attr.max_recv_dtos = 0;
+	return attr;
+}
+
+static void detach_role_locked(struct ep *ep, struct evd *evd, enum evd_role role)
+{
+	const DAT_EP_ATTR attr = role_attr(ep);
+
+	assert_locked(&ep->obj.ia->lock);
+	if (ep->srq && role == EVD_ROLE_RECV)
+		evd_detach_srq_locked(evd, ep->srq);
+	evd_detach_locked(ep->obj.ia, evd, role, &attr);
+}
+
+/* What the heir, if there is one, has there already is not needed twice. */
+static DAT_RETURN attach_role_locked(struct ep *ep, struct evd *evd, enum evd_role role,
+				     struct ep *heir)
+{
+	const bool replaces = heir && *ep_evd_of_role(heir, role) == evd;
+	const DAT_EP_ATTR attr = role_attr(ep), replaced = role_attr(replaces ? heir : ep);
+	DAT_RETURN ret = evd_attach_locked(ep->obj.ia, evd, role, &attr,
+					   replaces ? &replaced : NULL);
+
+	assert_locked(&ep->obj.ia->lock);
+	if (ret != DAT_SUCCESS || !ep->srq || role != EVD_ROLE_RECV)
+		return ret;
+	ret = evd_attach_srq_locked(evd, ep->srq);
+	if (ret != DAT_SUCCESS)
+		evd_detach_locked(ep->obj.ia, evd, role, &attr);
+	return ret;
+}
+
 /* Detaches the EVDs of the first @roles roles. */
 static void detach_evds_locked(struct ep *ep, unsigned roles)
 {
@@ -42,14 +80,8 @@ static void detach_evds_locked(struct ep *ep, unsigned roles)
 		struct evd *evd = *ep_evd_of_role(ep, roles);
 
 		if (evd)
-			evd_detach_locked(ep->obj.ia, evd, (enum evd_role)roles, &ep->attr);
+			detach_role_locked(ep, evd, (enum evd_role)roles);
 	}
-}
-
-/* The attributes with which the heir uses @evd in that role; NULL: it does not. */
-static const DAT_EP_ATTR *attr_of_heir(struct ep *heir, const struct evd *evd, unsigned role)
-{
-	return heir && *ep_evd_of_role(heir, role) == evd ? &heir->attr : NULL;
 }
 
 static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts)
@@ -63,8 +95,7 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts
 		if (!evd && role != EVD_ROLE_CONNECT && ep->pz)
 			ret = evd_sink_locked(ep->obj.ia, &evd);
 		if (evd)
-			ret = evd_attach_locked(ep->obj.ia, evd, (enum evd_role)role, &ep->attr,
-						attr_of_heir(parts->heir, evd, role));
+			ret = attach_role_locked(ep, evd, (enum evd_role)role, parts->heir);
 		if (ret != DAT_SUCCESS) {
 			detach_evds_locked(ep, role);
 			return ret;
@@ -94,6 +125,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 		.pd = ep->pz->pd,
 		.send_cq = ep->request_evd->cq,
 		.recv_cq = ep->recv_evd->cq,
+		.srq = ep->srq ? ep->srq->tp : NULL,
 		.max_send = ep_work_requests(ep->obj.ia, attr),
 		/* some devices refuse 0 */
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
@@ -103,6 +135,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 	err = tp_qp_create(ep->obj.ia->dev, &asked, owner, &ep->qp);
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_TEP);
+	owner->end.last_receive = false;
 	ep_set_gates(ep);
 	return DAT_SUCCESS;
 }
@@ -113,14 +146,22 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
  */
 static void destroy_qp(struct ep *ep)
 {
+	struct tp_qp *qp = ep->qp;
+
 	assert_no_lock_held();
-	if (!ep->qp)
+	if (!qp)
 		return;
-	tp_qp_destroy(ep->qp);
+	if (ep->srq) { /* some devices drop completions with the QP, and slots would be lost */
+		(void)tp_qp_error(qp);
+		evd_purge_ep(ep->recv_evd, ep);
+	}
+	tp_qp_destroy(qp);
 	ep->qp = NULL;
 	ep_set_gates(ep);
 	evd_purge_ep(ep->recv_evd, ep);
 	evd_purge_ep(ep->request_evd, ep);
+	if (ep->srq)
+		tp_qp_forget(qp);
 	ep->marker.posted = false;
 	ep->marker.uncertain = false;
 	atomic_store(&ep->draining, 0);
@@ -143,7 +184,7 @@ static DAT_RETURN init_rings(struct ep *ep)
 		return status_of(err, DAT_RESOURCE_MEMORY);
 	if (ep->signal_all)
 		ep->sends.signal_interval = ep->sends.until_signal = 1;
-	err = ring_init(&ep->recvs, ep, (unsigned)ep->attr.max_recv_dtos,
+	err = ring_init(&ep->recvs, ep, ep->srq ? 0 : (unsigned)ep->attr.max_recv_dtos,
 			(unsigned)ep->attr.max_recv_iov);
 	ret = err ? status_of(err, DAT_RESOURCE_MEMORY) : early_recvs_init(ep);
 	if (ret != DAT_SUCCESS)
@@ -203,9 +244,14 @@ DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep 
 		goto discard_ep;
 	}
 	ep->pz = parts->pz;
+	if (parts->srq && !obj_hold(ia, parts->srq, DAT_HANDLE_TYPE_SRQ)) {
+		ret = BAD_HANDLE(SRQ);
+		goto put_pz;
+	}
+	ep->srq = parts->srq;
 	ret = attach_evds_locked(ep, parts);
 	if (ret != DAT_SUCCESS)
-		goto put_pz;
+		goto put_srq;
 	if (evd_takes_binds(ep->request_evd))
 		ep->bind_pz = ep->pz;
 	ret = make_queues(ep, parts);
@@ -215,6 +261,9 @@ DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep 
 	return DAT_SUCCESS;
 detach:
 	detach_evds_locked(ep, EVD_ROLES);
+put_srq:
+	if (ep->srq)
+		obj_put(&ep->srq->obj);
 put_pz:
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
@@ -223,8 +272,7 @@ discard_ep:
 	return ret;
 }
 
-static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts,
-				 const DAT_EP_HANDLE *out)
+static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts)
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
@@ -233,7 +281,7 @@ static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts,
 	for (unsigned role = 0; role < EVD_ROLES; role++)
 		if (!ep_role_possible(ia, parts->evds[role], (enum evd_role)role))
 			return DAT_ERROR(DAT_INVALID_HANDLE, ep_roles[role].name);
-	return out ? DAT_SUCCESS : BAD_ARG(7);
+	return DAT_SUCCESS;
 }
 
 /* What the peer will not use is not offered. */
@@ -274,9 +322,11 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 	struct ep *ep = NULL;
 	DAT_RETURN ret;
 
-	ret = create_refused(ia, &parts, out);
+	ret = create_refused(ia, &parts);
 	if (ret != DAT_SUCCESS)
 		return ret;
+	if (!out)
+		return BAD_ARG(7);
 	ret = attr_ep_check(ia, asked, BAD_ARG(6), &parts.attr);
 	if (ret != DAT_SUCCESS)
 		return ret;
@@ -285,6 +335,82 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&ep->obj);
 	mutex_unlock(&ia->lock);
+	return ret;
+}
+
+/* ---- with a shared receive queue ---- */
+
+/* What the queue decides is not looked at. */
+DAT_RETURN ep_attr_check(const struct ia *ia, const struct srq *srq, const DAT_EP_ATTR *asked,
+			 DAT_RETURN bad, DAT_EP_ATTR *attr)
+{
+	DAT_EP_ATTR own = *asked;
+	DAT_RETURN ret;
+
+	if (srq)
+		own.max_recv_iov = 1;
+	ret = attr_ep_check(ia, &own, bad, attr);
+	if (srq)
+		attr->max_recv_iov = (DAT_COUNT)srq->max_segments;
+	return ret;
+}
+
+bool ep_zone_possible(const struct srq *srq, const struct pz *pz)
+{
+	return !srq || !pz || pz == srq->pz || srq->obj.ia->attr->caps & TP_CAP_SRQ_ANY_PD;
+}
+
+/* The caller holds the queue. */
+static DAT_RETURN create_with_srq(struct ep_parts *parts, const DAT_EP_ATTR *asked,
+				  DAT_EP_HANDLE *out)
+{
+	const struct srq *srq = parts->srq;
+	struct ia *ia = srq->obj.ia;
+	struct ep *ep = NULL;
+	DAT_RETURN ret;
+
+	if (!asked)
+		return BAD_ARG(7);
+	if (!out)
+		return BAD_ARG(8);
+	if (!ep_zone_possible(srq, parts->pz))
+		return BAD_ARG(2);
+	if (atomic_load(&srq->state) != DAT_SRQ_STATE_OPERATIONAL)
+		return BAD_STATE(SRQ_ERROR);
+	ret = ep_attr_check(ia, srq, asked, BAD_ARG(7), &parts->attr);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	mutex_lock(&ia->lock);
+	ret = ep_new_locked(ia, parts, &ep);
+	if (ret == DAT_SUCCESS)
+		*out = obj_publish(&ep->obj);
+	mutex_unlock(&ia->lock);
+	return ret;
+}
+
+DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+			      DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+			      DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
+{
+	struct ep_parts parts = {
+		.pz = pz,
+		.evds = { recv_evd, request_evd, connect_evd },
+		.srq = srq,
+		.read_in_given = true,
+		.read_out_given = true,
+	};
+	struct ia *ia = ia_handle;
+	DAT_RETURN ret;
+
+	ret = create_refused(ia, &parts);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	if (!attr_max_srq_dtos(ia))
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	if (!obj_hold(ia, srq, DAT_HANDLE_TYPE_SRQ))
+		return BAD_HANDLE(SRQ);
+	ret = create_with_srq(&parts, asked, out);
+	obj_put(srq);
 	return ret;
 }
 
@@ -327,6 +453,8 @@ void ep_discard_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	detach_evds_locked(ep, EVD_ROLES);
+	if (ep->srq)
+		obj_put(&ep->srq->obj);
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
 	fini_rings(ep);
@@ -379,6 +507,8 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 	assert_locked(&ia->lock);
 	if (ep->end.phase != PHASE_NONE || !ep_flush_locked(ep))
 		return NO_RESOURCE(MEMORY); /* for events that are not posted yet */
+	if (ep->srq && !evd_drain(ep->recv_evd))
+		return NO_RESOURCE(MEMORY); /* for receives that came after the end */
 	timer_cancel_locked(ia, &ep->timer);
 	mutex_unlock(&ia->lock);
 	destroy_qp(ep);
@@ -452,8 +582,9 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		.recv_evd_handle = evd_shown(ep->recv_evd),
 		.request_evd_handle = evd_shown(ep->request_evd),
 		.connect_evd_handle = ep->connect_evd,
-		.ep_attr = ep->attr,
+		.srq_handle = ep->srq,
 	};
+	param->ep_attr = ep->attr;
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }
@@ -476,7 +607,7 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN 
 
 /*
  * Without a shared receive queue each message takes the next buffer, so there are no gaps and both
- * counts are the same.
+ * counts are the same. With one the device knows what the endpoint has taken, and does not tell.
  */
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span)
 {
@@ -485,7 +616,7 @@ DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span
 
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	posted = (DAT_COUNT)ring_used(&ep->recvs);
+	posted = ep->srq ? DAT_VALUE_UNKNOWN : (DAT_COUNT)ring_used(&ep->recvs);
 	if (nbufs)
 		*nbufs = posted;
 	if (span)

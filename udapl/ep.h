@@ -55,6 +55,7 @@ void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 struct ep_parts {
 	DAT_PZ_HANDLE pz;
 	DAT_EVD_HANDLE evds[EVD_ROLES];
+	DAT_SRQ_HANDLE srq;
 	DAT_EP_ATTR attr;
 	bool read_in_given, read_out_given;
 	bool no_queues; /* neither queue pair nor rings */
@@ -72,6 +73,11 @@ extern const struct ep_role ep_roles[EVD_ROLES];
 bool ep_role_possible(struct ia *ia, const struct evd *evd, enum evd_role role);
 struct evd **ep_evd_of_role(struct ep *ep, unsigned role);
 
+/* As attr_ep_check, of an endpoint that has its receives from @srq, unless that is NULL. */
+DAT_RETURN ep_attr_check(const struct ia *ia, const struct srq *srq, const DAT_EP_ATTR *asked,
+			 DAT_RETURN bad, DAT_EP_ATTR *attr);
+/* May an endpoint with that zone have its receives from @srq? */
+bool ep_zone_possible(const struct srq *srq, const struct pz *pz);
 /* An invisible endpoint. */
 DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
 

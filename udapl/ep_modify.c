@@ -217,6 +217,7 @@ static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 		.pz = want->pz_handle,
 		.evds = { want->recv_evd_handle, want->request_evd_handle,
 			  want->connect_evd_handle },
+		.srq = ep->srq,
 		.read_in_given = ep->read_in_given,
 		.read_out_given = ep->read_out_given,
 		.heir = ep,
@@ -226,9 +227,11 @@ static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 	for (unsigned role = 0; role < EVD_ROLES; role++)
 		if (!ep_role_possible(ia, parts->evds[role], (enum evd_role)role))
 			return BAD_ARG(3);
+	if (!ep_zone_possible(ep->srq, parts->pz))
+		return BAD_ARG(3);
 	if (want->ep_attr.ep_transport_specific_count || want->ep_attr.ep_provider_specific_count)
 		return BAD_ARG(3); /* there are none */
-	return attr_ep_check(ia, &want->ep_attr, BAD_ARG(3), &parts->attr);
+	return ep_attr_check(ia, ep->srq, &want->ep_attr, BAD_ARG(3), &parts->attr);
 }
 
 /* ---- the call ---- */

@@ -216,6 +216,118 @@ void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const
 	evd_put_unlock(evd);
 }
 
+/* ---- shared receive queues of endpoints ---- */
+
+/* Room for @more completions. */
+static DAT_RETURN depth_add_locked(struct evd *evd, unsigned more)
+{
+	DAT_RETURN ret = cq_grow(evd, more);
+	bool ok;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	spin_lock(&evd->lock);
+	ok = evd_make_room_relock(evd, more + TP_POLL_MAX);
+	if (ok)
+		evd->dto_depth += more;
+	spin_unlock(&evd->lock);
+	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
+}
+
+static void depth_drop_locked(struct evd *evd, unsigned less)
+{
+	assert_locked(&evd->obj.ia->lock);
+	spin_lock(&evd->lock);
+	evd->dto_depth -= less;
+	spin_unlock(&evd->lock);
+}
+
+/* Programs have few of these queues. */
+static struct srq_share **share_find_locked(struct evd *evd, const struct srq *srq)
+{
+	struct srq_share **link = &evd->shares;
+
+	assert_locked(&evd->obj.ia->lock);
+	while (*link && (*link)->srq != srq)
+		link = &(*link)->next_of_evd;
+	return link;
+}
+
+DAT_RETURN evd_attach_srq_locked(struct evd *evd, struct srq *srq)
+{
+	struct srq_share **link = share_find_locked(evd, srq), *share = *link;
+	DAT_RETURN ret;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (share) {
+		share->eps++;
+		return DAT_SUCCESS;
+	}
+	share = malloc(sizeof(*share));
+	if (!share)
+		return NO_RESOURCE(MEMORY);
+	*share = (struct srq_share){ .srq = srq, .evd = evd, .eps = 1 };
+	share->depth = (unsigned)srq->max_recv_dtos;
+	ret = depth_add_locked(evd, share->depth);
+	if (ret != DAT_SUCCESS) {
+		free(share);
+		return ret;
+	}
+	*link = share;
+	share->next_of_srq = srq->evds;
+	share->back_of_srq = &srq->evds;
+	if (srq->evds)
+		srq->evds->back_of_srq = &share->next_of_srq;
+	srq->evds = share;
+	return DAT_SUCCESS;
+}
+
+void evd_detach_srq_locked(struct evd *evd, struct srq *srq)
+{
+	struct srq_share **link = share_find_locked(evd, srq), *share = *link;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (--share->eps > 0)
+		return;
+	depth_drop_locked(evd, share->depth);
+	*link = share->next_of_evd;
+	*share->back_of_srq = share->next_of_srq;
+	if (share->next_of_srq)
+		share->next_of_srq->back_of_srq = share->back_of_srq;
+	free(share);
+}
+
+/* The EVDs before @end. */
+static void shares_shrink_locked(struct srq *srq, const struct srq_share *end, unsigned depth)
+{
+	assert_locked(&srq->obj.ia->lock);
+	for (struct srq_share *share = srq->evds; share != end; share = share->next_of_srq) {
+		depth_drop_locked(share->evd, share->depth - depth);
+		share->depth = depth;
+	}
+}
+
+DAT_RETURN evd_grow_srq_locked(struct srq *srq, unsigned depth)
+{
+	assert_locked(&srq->obj.ia->lock);
+	for (struct srq_share *share = srq->evds; share; share = share->next_of_srq) {
+		DAT_RETURN ret = depth_add_locked(share->evd, depth - share->depth);
+
+		if (ret != DAT_SUCCESS) {
+			shares_shrink_locked(srq, share, share->depth);
+			return ret;
+		}
+		share->depth = depth;
+	}
+	return DAT_SUCCESS;
+}
+
+void evd_shrink_srq_locked(struct srq *srq, unsigned depth)
+{
+	shares_shrink_locked(srq, NULL, depth);
+}
+
 /* ---- create and free ---- */
 
 /*

@@ -104,6 +104,7 @@ static void queue_push_locked(struct evd *evd, const DAT_EVENT *event, bool noti
 	slot->event.evd_handle = evd;
 	slot->notify = notify;
 	slot->bounded = bounded;
+	slot->receive = NULL;
 	evd->notifying += notify;
 	evd->bounded += bounded;
 }
@@ -142,6 +143,30 @@ void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
 	evd->bounded -= bounded;
 	if (unlikely(evd->overflowed) && bounded)
 		push_overflow_locked(evd);
+}
+
+/* The consumer takes the event of a shared receive queue, or will never see it. */
+static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
+{
+	struct srq *srq = srq_of(queued->receive);
+
+	assert_locked(&evd->lock);
+	srq_return(srq, queued->receive);
+	atomic_fetch_sub(&srq->queued, 1);
+	queued->receive = NULL;
+	if (!--evd->receives)
+		evd->slow_path &= ~(unsigned)EVD_RECEIVES;
+}
+
+void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event)
+{
+	struct event_queue *queue = &evd->queue;
+	struct queued_event *first = &queue->slots[queue->head & (queue->size - 1)];
+
+	assert_locked(&evd->lock);
+	if (first->receive)
+		receive_taken_locked(evd, first);
+	evd_pop_locked(evd, event);
 }
 
 /* ---- notification ---- */
@@ -211,10 +236,43 @@ void evd_trigger_backlog(struct evd *evd)
 
 /* ---- completions ---- */
 
+/* The slot of a shared receive queue stays in use until the consumer takes the event. */
+static bool queue_receive_locked(struct evd *evd, struct tp_wc wc, unsigned n)
+{
+	struct event_queue *queue = &evd->queue;
+	struct srq *srq = srq_of(wc.tag);
+	DAT_EVENT event;
+
+	assert_locked(&evd->lock);
+	if (!completion_describe_srq_locked(evd, wc, n, &event) || evd->is_sink) {
+		srq_return(srq, wc.tag);
+		return false;
+	}
+	evd_push_locked(evd, &event, true);
+	queue->slots[(queue->head + queue->count - 1) & (queue->size - 1)].receive = wc.tag;
+	evd->receives++;
+	evd->slow_path |= EVD_RECEIVES;
+	atomic_fetch_add(&srq->queued, 1);
+	return true;
+}
+
+void evd_queue_completion_locked(struct evd *evd, struct tp_wc wc, unsigned n, bool *notified)
+{
+	bool notify = completion_notifies(evd, &wc);
+	DAT_EVENT event;
+
+	assert_locked(&evd->lock);
+	if (completion_srq_slot(&wc)) {
+		*notified |= queue_receive_locked(evd, wc, n);
+	} else if (completion_take_locked(evd, wc, n, &event) && !evd->is_sink) {
+		evd_push_locked(evd, &event, notify);
+		*notified |= notify;
+	}
+}
+
 bool evd_drain_relock(struct evd *evd, bool *notified)
 {
 	struct tp_wc wc[TP_POLL_MAX];
-	DAT_EVENT event;
 
 	assert_locked(&evd->lock);
 	while (evd->cq) {
@@ -227,14 +285,8 @@ bool evd_drain_relock(struct evd *evd, bool *notified)
 		if (!evd->cq)
 			break; /* it was destroyed meanwhile */
 		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
-		for (unsigned i = 0; i < n; i++) {
-			bool notify = completion_notifies(evd, &wc[i]);
-
-			if (completion_take_locked(evd, wc[i], &event) && !evd->is_sink) {
-				evd_push_locked(evd, &event, notify);
-				*notified |= notify;
-			}
-		}
+		for (unsigned i = 0; i < n; i++)
+			evd_queue_completion_locked(evd, wc[i], i, notified);
 		if (n < TP_POLL_MAX)
 			break;
 	}
@@ -279,6 +331,52 @@ static bool make_request_room_relock(struct evd *evd)
 	       slots_free_locked(evd) > slots_promised_locked(evd);
 }
 
+static const struct ep *completion_ep(const struct evd *evd, const struct tp_wc *wc)
+{
+	struct ring *ring;
+
+	return completion_req(wc, &ring)->kind == REQ_SRQ_RECV ? tp_wc_ep(evd->cq, 0) : ring->ep;
+}
+
+/* A completion of an endpoint whose QP is gone, or in error. */
+static void drop_completion_locked(struct evd *evd, const struct tp_wc *wc)
+{
+	struct req *receive = completion_srq_slot(wc);
+	const struct req *req = wc->tag;
+	DAT_EVENT event;
+
+	assert_locked(&evd->lock);
+	if (receive)
+		srq_return(srq_of(receive), receive);
+	/* the window outlives the endpoint, and keeps what the bind did */
+	if (req->kind == REQ_BIND)
+		(void)completion_retire_bind_locked(evd, req, wc->status, &event);
+}
+
+static void lose_completion_locked(struct evd *evd, struct tp_wc wc)
+{
+	DAT_EVENT event;
+
+	assert_locked(&evd->lock);
+	if (completion_take_locked(evd, wc, 0, &event) && !evd->is_sink)
+		log_error("EVD %p: out of memory, a completion is lost", (void *)evd);
+}
+
+/* Its events stay for the consumer, but the slots of an SRQ, which it may free next, are free. */
+static void free_receives_locked(struct evd *evd, const struct ep *ep)
+{
+	struct event_queue *queue = &evd->queue;
+
+	assert_locked(&evd->lock);
+	for (unsigned i = 0; i < queue->count; i++) {
+		struct queued_event *queued = &queue->slots[(queue->head + i) & (queue->size - 1)];
+		DAT_EP_HANDLE of = queued->event.event_data.dto_completion_event_data.ep_handle;
+
+		if (queued->receive && of == ep)
+			receive_taken_locked(evd, queued);
+	}
+}
+
 /*
  * There is room before a completion is taken: with one in hand the lock is not let go of, or
  * another thread would take a newer one first.
@@ -286,34 +384,23 @@ static bool make_request_room_relock(struct evd *evd)
 void evd_purge_ep(struct evd *evd, const struct ep *ep)
 {
 	struct tp_wc wc;
-	DAT_EVENT event;
 	bool notified = false;
 
 	spin_lock(&evd->lock);
 	for (;;) {
-		bool room = make_request_room_relock(evd), notify;
-		const struct req *req;
-		struct ring *ring;
+		bool room = make_request_room_relock(evd);
 
 		if (!tp_cq_poll(evd->cq, &wc, 1))
 			break;
-		req = completion_req(&wc, &ring);
-		notify = completion_notifies(evd, &wc);
-		if (ring->ep == ep) {
-			/* the window outlives the endpoint, and keeps what the bind did */
-			if (req->kind == REQ_BIND)
-				(void)completion_retire_bind_locked(evd, req, wc.status, &event);
-			continue;
-		}
-		if (!completion_take_locked(evd, wc, &event) || evd->is_sink)
-			continue;
-		if (!room) {
-			log_error("EVD %p: out of memory, a completion is lost", (void *)evd);
-			continue;
-		}
-		evd_push_locked(evd, &event, notify);
-		notified |= notify;
+		if (completion_ep(evd, &wc) == ep)
+			drop_completion_locked(evd, &wc);
+		else if (room)
+			evd_queue_completion_locked(evd, wc, 0, &notified);
+		else
+			lose_completion_locked(evd, wc);
 	}
+	if (ep->srq)
+		free_receives_locked(evd, ep);
 	if (notified)
 		notify_locked(evd);
 	spin_unlock(&evd->lock);

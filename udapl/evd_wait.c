@@ -37,7 +37,7 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 
 	assert_locked(&evd->lock);
 	while (tp_cq_poll(evd->cq, &wc, 1))
-		if (completion_take_locked(evd, wc, event))
+		if (completion_take_locked(evd, wc, 0, event))
 			return DAT_SUCCESS;
 	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 }
@@ -45,13 +45,25 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 /* This completion is no event, or takes the slow path. */
 static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
 {
-	DAT_RETURN ret = completion_take_locked(evd, wc, event)
+	DAT_RETURN ret = completion_take_locked(evd, wc, 0, event)
 				 ? DAT_SUCCESS
 				 : dequeue_completion_locked(evd, event);
 
 	assert_locked(&evd->lock);
 	run_release_unlock(evd);
 	return ret;
+}
+
+/* A receive of a shared receive queue. */
+NOINLINE HOT static DAT_RETURN dequeue_srq_unlock(struct evd *evd, struct tp_wc wc,
+						  DAT_EVENT *event)
+{
+	assert_locked(&evd->lock);
+	if (unlikely(!completion_describe_srq_locked(evd, wc, 0, event)))
+		return dequeue_slow_unlock(evd, wc, event);
+	srq_return(srq_of(wc.tag), wc.tag);
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
 }
 
 /* Nothing is queued. */
@@ -75,6 +87,8 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 		completion_describe(evd, req, ep, wc, event);
 		if (unlikely(!ring_retire(ring, req)))
 			return dequeue_slow_unlock(evd, wc, event);
+	} else if (req->kind == REQ_SRQ_RECV) {
+		return dequeue_srq_unlock(evd, wc, event);
 	} else if (slowness != REQ_SLOW_PATH || req->kind != REQ_BIND) {
 		return dequeue_slow_unlock(evd, wc, event);
 	} else {
@@ -98,7 +112,7 @@ static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 	if (evd->slow_path & EVD_WAITER)
 		ret = BAD_STATE(EVD_WAITER);
 	else if (evd->queue.count)
-		evd_pop_locked(evd, event);
+		evd_pop_any_locked(evd, event);
 	else if (!evd->cq)
 		ret = DAT_QUEUE_EMPTY;
 	else
@@ -111,7 +125,8 @@ static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 NOINLINE HOT static DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
-	if (unlikely(evd->slow_path & (EVD_WAITER | EVD_RELEASE_DUE) || !evd->queue.count))
+	if (unlikely(evd->slow_path & (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES) ||
+		     !evd->queue.count))
 		return dequeue_rare_unlock(evd, event);
 	evd_pop_locked(evd, event);
 	spin_unlock(&evd->lock);
@@ -152,7 +167,7 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 {
 	assert_locked(&evd->lock);
 	if (ret == DAT_SUCCESS)
-		evd_pop_locked(evd, event);
+		evd_pop_any_locked(evd, event);
 	*nmore = (DAT_COUNT)evd->queue.count;
 	return ret;
 }
@@ -405,15 +420,10 @@ static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const s
 					    DAT_TIMEOUT timeout, DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	bool notified = false;
-	DAT_EVENT next;
 
 	assert_locked(&evd->lock);
-	if (second) {
-		bool notify = completion_notifies(evd, second);
-
-		if (completion_take_locked(evd, *second, &next))
-			evd_push_locked(evd, &next, notify);
-	}
+	if (second)
+		evd_queue_completion_locked(evd, *second, 1, &notified);
 	if (!taken)
 		return wait_slow_unlock(evd, timeout, 1, event, nmore);
 	wait_begin_locked(evd, 1);
@@ -446,7 +456,7 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	n = tp_cq_poll(evd->cq, wc, 2);
 	if (unlikely(n == 0))
 		return wait_slow_unlock(evd, timeout, threshold, event, nmore);
-	taken = completion_take_locked(evd, wc[0], event);
+	taken = completion_take_locked(evd, wc[0], 0, event);
 	if (unlikely(!taken || n == 2 || evd->slow_path))
 		return wait_more_unlock(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
 	*nmore = 0;

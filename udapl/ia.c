@@ -247,6 +247,12 @@ static void close_ep(struct obj *obj)
 	ep_destroy(container_of(obj, struct ep, obj));
 }
 
+static void close_srq_locked(struct obj *obj)
+{
+	assert_locked(&obj->ia->lock);
+	srq_destroy_locked(container_of(obj, struct srq, obj));
+}
+
 static void close_lmr(struct obj *obj)
 {
 	lmr_destroy(container_of(obj, struct lmr, obj));
@@ -291,6 +297,7 @@ static const struct close_step {
 	{ DAT_HANDLE_TYPE_CR, false, close_cr },
 	{ DAT_HANDLE_TYPE_RMR, false, close_rmr },
 	{ DAT_HANDLE_TYPE_EP, false, close_ep },
+	{ DAT_HANDLE_TYPE_SRQ, true, close_srq_locked },
 	{ DAT_HANDLE_TYPE_LMR, false, close_lmr },
 	{ DAT_HANDLE_TYPE_PZ, false, close_pz },
 	{ DAT_HANDLE_TYPE_EVD, true, close_evd_relock },

@@ -34,6 +34,7 @@ static const size_t strides[OBJ_KINDS] = {
 	[DAT_HANDLE_TYPE_PZ] = STRIDE(struct pz),   [DAT_HANDLE_TYPE_LMR] = STRIDE(struct lmr),
 	[DAT_HANDLE_TYPE_RMR] = STRIDE(struct rmr), [DAT_HANDLE_TYPE_PSP] = STRIDE(struct sp),
 	[DAT_HANDLE_TYPE_RSP] = STRIDE(struct sp),  [DAT_HANDLE_TYPE_CR] = STRIDE(struct cr),
+	[DAT_HANDLE_TYPE_SRQ] = STRIDE(struct srq),
 };
 
 /* ---- slots ---- */
@@ -231,6 +232,8 @@ static void object_after_fork(struct obj *obj, DAT_HANDLE_TYPE type)
 		return;
 	if (type == DAT_HANDLE_TYPE_EP)
 		ep_after_fork(container_of(obj, struct ep, obj));
+	if (type == DAT_HANDLE_TYPE_SRQ)
+		srq_after_fork(container_of(obj, struct srq, obj));
 	obj_hide(obj);
 }
 

@@ -667,6 +667,8 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
+	if (ep->srq)
+		return BAD_ARG(1);
 	if ((unsigned)nseg > max_segments(ep, REQ_RECV))
 		return BAD_ARG(2);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
@@ -754,4 +756,116 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	if (likely(nseg == 2))
 		return receive_post(ep, EP_OPEN, 2, iov, cookie, flags);
 	return receive_general(ep, nseg, iov, cookie, flags);
+}
+
+/* ---- receives of shared receive queues ---- */
+
+/* A free slot; NULL: as many receives are outstanding as there may be. */
+static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
+{
+	struct req *slot = srq->spares;
+
+	if (unlikely(!slot))
+		slot = atomic_exchange_explicit(&srq->returned, NULL, memory_order_acquire);
+	if (likely(slot))
+		srq->spares = slot->next_free;
+	return slot;
+}
+
+/* The device refused it. */
+static COLD DAT_RETURN slot_post_failed(struct srq *srq, struct req *slot, int result)
+{
+	srq_return(srq, slot);
+	return status_of(tp_post_error(result), DAT_RESOURCE_MEMORY);
+}
+
+/* The segments are in the queue's array. */
+static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, unsigned nsge, DAT_DTO_COOKIE cookie)
+{
+	unsigned posts = atomic_load_explicit(&srq->ring.tail, memory_order_relaxed);
+	struct req *slot = slot_take(srq);
+	int result;
+
+	if (unlikely(!slot))
+		return NO_RESOURCE(MEMORY);
+	slot->cookie = cookie;
+	atomic_store_explicit(&srq->ring.tail, posts + 1, memory_order_release);
+	result = tp_srq_post(srq->tp, slot, srq->ring.sges, nsge);
+	if (unlikely(result))
+		return slot_post_failed(srq, slot, result);
+	return (DAT_RETURN)result; /* DAT_SUCCESS */
+}
+
+/* Refuses the post, or makes one whose segments the fast path does not convert. */
+static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
+					 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+{
+	DAT_RETURN ret;
+	DAT_VLEN size;
+
+	if (!obj_is(srq, DAT_HANDLE_TYPE_SRQ))
+		return BAD_HANDLE(SRQ);
+	if ((unsigned)nseg > srq->max_segments)
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
+		return BAD_ARG(3);
+	if (atomic_load(&srq->state) != DAT_SRQ_STATE_OPERATIONAL)
+		return BAD_STATE(SRQ_ERROR);
+	spin_lock(&srq->post_lock);
+	ret = slot_post(srq,
+			segments_convert_slow(srq->ring.sges, iov, (unsigned)nseg, TP_MAX_LENGTH),
+			cookie);
+	spin_unlock(&srq->post_lock);
+	return ret;
+}
+
+/* As receive_post. */
+static ALWAYS_INLINE DAT_RETURN srq_post(struct srq *srq, unsigned open, unsigned nseg,
+					 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+{
+	DAT_RETURN ret;
+
+	if (unlikely(nseg > srq->max_segments || !iov))
+		goto slow;
+	if (open == SRQ_SHARED)
+		spin_lock(&srq->post_lock);
+	if (unlikely(!segments_convert(srq->ring.sges, iov, nseg, &srq->max_transfer)))
+		goto unlock;
+	ret = slot_post(srq, nseg, cookie);
+	if (open == SRQ_SHARED)
+		spin_unlock(&srq->post_lock);
+	return ret;
+unlock:
+	if (open == SRQ_SHARED)
+		spin_unlock(&srq->post_lock);
+slow:
+	return srq_post_slow(srq, (DAT_COUNT)nseg, iov, cookie);
+}
+
+NOINLINE HOT static DAT_RETURN srq_post_shared(struct srq *srq, DAT_COUNT nseg,
+					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+{
+	if (unlikely(gate_value(&srq->gate) != SRQ_SHARED || nseg <= 0))
+		return srq_post_slow(srq, nseg, iov, cookie);
+	return srq_post(srq, SRQ_SHARED, (unsigned)nseg, iov, cookie);
+}
+
+NOINLINE HOT static DAT_RETURN srq_post_many(struct srq *srq, DAT_COUNT nseg,
+					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+{
+	if (unlikely(nseg <= 0))
+		return srq_post_slow(srq, nseg, iov, cookie);
+	return srq_post(srq, SRQ_OPEN, (unsigned)nseg, iov, cookie);
+}
+
+HOT DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			     DAT_DTO_COOKIE cookie)
+{
+	struct srq *srq = handle;
+
+	if (unlikely(gate_value(&srq->gate) != SRQ_OPEN))
+		return srq_post_shared(srq, nseg, iov, cookie);
+	if (likely(nseg == 1))
+		return srq_post(srq, SRQ_OPEN, 1, iov, cookie);
+	return srq_post_many(srq, nseg, iov, cookie);
 }

@@ -8,27 +8,6 @@
 
 #include "udapl.h"
 
-/* Calls that are not implemented yet. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#define ABSENT(call, ...)                                                                          \
-	static DAT_RETURN call(__VA_ARGS__)                                                        \
-	{                                                                                          \
-		return DAT_NOT_IMPLEMENTED;                                                        \
-	}
-
-ABSENT(ep_create_with_srq, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
-       DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq,
-       const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep)
-ABSENT(srq_create, DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq)
-ABSENT(srq_free, DAT_SRQ_HANDLE srq)
-ABSENT(srq_post_recv, DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-       DAT_DTO_COOKIE cookie)
-ABSENT(srq_query, DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param)
-ABSENT(srq_resize, DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos)
-ABSENT(srq_set_lw, DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark)
-#pragma GCC diagnostic pop
-
 /* Each announced name has a copy, with its own name and ia_open. */
 static const DAT_PROVIDER calls = {
 	.ia_query_func = ia_query,

@@ -25,6 +25,7 @@ enum req_kind {
 	REQ_READ,
 	REQ_WRITE,
 	REQ_RECV,
+	REQ_SRQ_RECV,
 	REQ_BIND,
 	REQ_MARKER, /* our own: covers the requests before it, makes no event */
 };
@@ -41,6 +42,7 @@ struct req {
 	union {
 		DAT_VLEN size; /* bytes of a request; a receive has its own from the device */
 		struct binding *binding; /* REQ_BIND */
+		struct req *next_free;	 /* REQ_SRQ_RECV, while it is not posted */
 	};
 	unsigned position; /* of its claim */
 	union {

@@ -13,7 +13,8 @@
  * service thread with ia->lock held. Calls on one completion queue are serialised, except that
  * tp_cq_arm, tp_cq_events and tp_cq_resize may run beside tp_cq_poll: a resize may sleep, and the
  * lock of a poll is a spinlock. Posts to one direction of one QP are serialised, except that
- * tp_post_marker and tp_qp_error may run beside any.
+ * tp_post_marker and tp_qp_error may run beside any. So are posts to one shared receive queue;
+ * tp_srq_resize and tp_srq_arm may run beside them.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -31,13 +32,16 @@ struct ia;
 struct evd;
 struct ep;
 struct sp;
+struct srq;
 
 struct tp_dev;
 struct tp_pd;
 struct tp_mr;
 struct tp_mw;
 struct tp_cq;
+struct tp_srq;
 struct tp_qp;
+struct tp_sge;
 struct tp_listener;
 struct tp_conn;
 
@@ -75,6 +79,8 @@ enum {
 	TP_CAP_ORDERED_READS = 1 << 4,
 	/* reads behind one that fails may never complete (soft-iWARP) */
 	TP_CAP_LOSES_READS = 1 << 5,
+	/* a queue pair and its shared receive queue may have different protection domains */
+	TP_CAP_SRQ_ANY_PD = 1 << 6,
 };
 
 struct tp_attr {
@@ -85,7 +91,9 @@ struct tp_attr {
 	unsigned caps;
 	/* what the device grants, clamped to INT_MAX */
 	unsigned max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_pd;
-	unsigned max_mw; /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
+	unsigned max_mw;  /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
+	unsigned max_srq; /* 0: it has no shared receive queues, tp_srq_create is never called */
+	unsigned max_srq_wr, max_srq_sge;
 	unsigned max_sge, max_read_sge;
 	unsigned max_read_wr_sge; /* segments of one read work request; more take several */
 	/* RDMA reads in flight per QP, as target and as originator */
@@ -178,10 +186,40 @@ int tp_cq_resize(struct tp_cq *cq, unsigned depth);
  */
 #define TP_POLL_MAX 8
 unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
+/*
+ * Of a receive of a shared receive queue: the endpoint that took it. @n counts the completions of
+ * the latest tp_cq_poll from 0. NULL: its queue pair was forgotten.
+ */
+struct ep *tp_wc_ep(const struct tp_cq *cq, unsigned n);
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
 int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
 /* Takes and acknowledges the event that made the descriptor readable. False: there was none. */
 bool tp_cq_events(struct tp_cq *cq);
+
+/*
+ * Shared receive queues. A receive that is on the queue stays there when a queue pair ends; one
+ * that a queue pair has taken completes on its completion queue.
+ */
+struct tp_srq_attr {
+	struct tp_pd *pd;
+	unsigned max_recv; /* work requests */
+	unsigned max_sge;  /* segments */
+};
+
+int tp_srq_create(struct tp_dev *dev, const struct tp_srq_attr *attr, struct srq *srq,
+		  struct tp_srq **tp);
+/* It has no queue pairs. ia->lock is held, so no upcall about it is under way. */
+void tp_srq_destroy(struct tp_srq *srq);
+/* To at least @max_recv work requests, which is more than before. -EOPNOTSUPP: can't be done. */
+int tp_srq_resize(struct tp_srq *srq, unsigned max_recv);
+/*
+ * One up_srq_limit follows as soon as a receive is taken and fewer than @limit are left then. Takes
+ * the place of what was armed before; 0: nothing is. -EOPNOTSUPP: the device can't do that, and the
+ * transport does not count.
+ */
+int tp_srq_arm(struct tp_srq *srq, unsigned limit);
+/* As tp_post_recv. */
+int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigned nsge);
 
 /*
  * Queue pairs. Receives may be posted as soon as one is created.
@@ -189,7 +227,8 @@ bool tp_cq_events(struct tp_cq *cq);
 struct tp_qp_attr {
 	struct tp_pd *pd;
 	struct tp_cq *send_cq, *recv_cq;
-	unsigned max_send, max_recv;	     /* work requests */
+	struct tp_srq *srq;		     /* NULL: it has receives of its own */
+	unsigned max_send, max_recv;	     /* work requests; without an srq */
 	unsigned max_send_sge, max_recv_sge; /* segments */
 };
 
@@ -211,6 +250,11 @@ int tp_qp_error(struct tp_qp *qp);
  * ia->lock is not held.
  */
 void tp_qp_destroy(struct tp_qp *qp);
+/*
+ * Follows tp_qp_destroy, if it has an srq, when none of its completions is left in a completion
+ * queue: until then tp_wc_ep knows its endpoint.
+ */
+void tp_qp_forget(struct tp_qp *qp);
 
 /*
  * A local segment, laid out as struct ibv_sge and as the segment of DAT 2.0: a post passes them on
@@ -328,6 +372,13 @@ void up_established(struct ep *ep, const struct tp_established *established);
 void up_failed(struct ep *ep, enum tp_cause cause);
 void up_disconnected(struct ep *ep);
 void up_qp_broken(struct ep *ep); /* the device has put it into the error state */
+/*
+ * A queue pair with an srq is in error, and has completed all receives that it took. Some devices
+ * never say so.
+ */
+void up_qp_last_receive(struct ep *ep);
+void up_srq_limit(struct srq *srq);  /* see tp_srq_arm */
+void up_srq_broken(struct srq *srq); /* the device has put it into the error state */
 void up_cq_overrun(struct evd *evd);
 void up_port_down(struct ia *ia);
 /* Has failed, or was removed. All connections end: @conn of each may be released in the upcall. */

@@ -18,7 +18,7 @@
  *	cno->watch.lock		mutex; who sleeps on the completion channels of its EVDs
  *	evd->watch.lock		mutex; who sleeps on the completion channel; arming the queue
  *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
- *				direction, on a thread-safe IA
+ *				direction, on a thread-safe IA; srq->post_lock likewise
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
  *				lock of the fast paths.
  *	cq->stray_lock		spin (verbs/stray.c); orphaned queue pairs of a completion queue
@@ -272,8 +272,10 @@ struct ia {
 	struct mutex lock;
 	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
 	struct service service;
-	bool failed;	       /* lock; the device has failed or was removed, which was reported */
-	struct evd *async_evd; /* made by open; NULL if it was borrowed or is out of scope */
+	bool failed; /* lock; the device has failed or was removed, which was reported */
+	/* lock; the device has called up_qp_last_receive, so it may be waited for */
+	bool says_last_receive;
+	struct evd *async_evd;	  /* made by open; NULL if it was borrowed or is out of scope */
 	struct evd *borrowed_evd; /* loan_lock; the asynchronous EVD of another IA */
 	struct ia *next_borrower; /* loan_lock */
 	/*
@@ -328,6 +330,8 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
  */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad,
 			 DAT_EP_ATTR *attr);
+/* Receives that a shared receive queue can have; 0: there are none. */
+DAT_COUNT attr_max_srq_dtos(const struct ia *ia);
 
 /* ---- evd.c: the object; evd_queue.c: its events; evd_wait.c: dequeue and wait ---- */
 
@@ -335,6 +339,8 @@ struct queued_event {
 	DAT_EVENT event;
 	bool notify;  /* ends a wait, triggers the CNO */
 	bool bounded; /* qlen limits its stream */
+	/* the slot of an SRQ's receive, which is free when the consumer takes the event; or NULL */
+	struct req *receive;
 };
 
 /* A circular buffer that grows; count events from head on. */
@@ -357,6 +363,20 @@ enum evd_slow_path {
 	EVD_UNWAITABLE = 1 << 2,
 	EVD_CLOSING = 1 << 3,	  /* it is being freed: the waiter leaves */
 	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
+	EVD_RECEIVES = 1 << 5,	  /* events of shared receive queues are queued */
+};
+
+/*
+ * Endpoints of one shared receive queue have this EVD for their receives: together they have at
+ * most as many completions there as the queue has slots. ia->lock.
+ */
+struct srq_share {
+	struct srq *srq;
+	struct evd *evd;
+	unsigned eps;	/* how many */
+	unsigned depth; /* completions for which the EVD has room */
+	struct srq_share *next_of_evd;
+	struct srq_share *next_of_srq, **back_of_srq;
 };
 
 struct evd {
@@ -375,6 +395,7 @@ struct evd {
 	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
 	unsigned bounded;
 	unsigned notifying; /* lock; queued events that notify */
+	unsigned receives;  /* lock; queued events of shared receive queues */
 	unsigned reserved;  /* lock; slots kept free for connection events */
 	/* lock; slots kept free for flushes: at most all transfers of the attached roles */
 	unsigned dto_depth;
@@ -391,6 +412,7 @@ struct evd {
 	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
 	unsigned roles[EVD_ROLES];		/* lock; how many endpoints use it as what */
 	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
+	struct srq_share *shares; /* ia->lock */
 };
 
 /* Not only with DAT_EVD_RMR_BIND_FLAG: no provider has asked for that. */
@@ -426,6 +448,15 @@ void evd_expel_waiter_relock(struct evd *evd);
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced);
 void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
+/*
+ * One more or one less endpoint of @srq has @evd for its receives, after the role was attached and
+ * before it is detached. ia->lock held.
+ */
+DAT_RETURN evd_attach_srq_locked(struct evd *evd, struct srq *srq);
+void evd_detach_srq_locked(struct evd *evd, struct srq *srq);
+/* All EVDs of @srq get room for @depth completions of it, or none does. ia->lock held. */
+DAT_RETURN evd_grow_srq_locked(struct srq *srq, unsigned depth);
+void evd_shrink_srq_locked(struct srq *srq, unsigned depth);
 /* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
 void evd_set_draining_locked(struct evd *evd, bool on);
 
@@ -608,6 +639,70 @@ struct rmr {
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
 void rmr_destroy(struct rmr *rmr); /* retired already; binds may be in flight */
 
+/* ---- srq.c ---- */
+
+/* As the gates of an endpoint, see there. */
+#define SRQ_OPEN   0x0DA70FEDu
+#define SRQ_SHARED 0x0DA70FEFu
+
+struct srq_slots;
+
+struct srq {
+	struct obj obj;
+	_Atomic unsigned state; /* DAT_SRQ_STATE; written under ia->lock */
+	/* SRQ_OPEN or SRQ_SHARED: post; else the slow path says why not */
+	_Atomic unsigned gate;
+	struct tp_srq *tp;
+	/*
+	 * What a completion expects of its request: where it is from, and an endpoint that is not
+	 * draining. The slots are not in order, so there is no array. tail counts the posts, head
+	 * the slots that came back.
+	 */
+	struct ring ring;
+	struct req *spares;		/* poster; free slots */
+	_Atomic(struct req *) returned; /* free slots that came back since the poster looked */
+	_Atomic unsigned queued;	/* completed slots whose event is in the queue of an EVD */
+	struct spinlock post_lock;
+	unsigned max_segments;	 /* fixed; of one receive */
+	DAT_VLEN max_transfer;	 /* fixed; as an endpoint's */
+	struct pz *pz;		 /* held */
+	struct srq_slots *slots; /* ia->lock; the memory of all slots */
+	DAT_COUNT max_recv_dtos; /* ia->lock */
+	DAT_COUNT low_watermark; /* ia->lock */
+	bool watched;		 /* ia->lock; the event of the low watermark is to come */
+	struct srq_share *evds;	 /* ia->lock */
+};
+
+/* Posted, and the consumer has not taken the completion. Its posts must not run beside this. */
+static inline unsigned srq_outstanding(const struct srq *srq)
+{
+	return ring_used(&srq->ring);
+}
+
+/*
+ * The slot is free. Any thread: the poster takes all that came back at once, so a slot that is the
+ * first one again is as good as the one that was there.
+ */
+static ALWAYS_INLINE void srq_return(struct srq *srq, struct req *slot)
+{
+	struct req *first = atomic_load_explicit(&srq->returned, memory_order_relaxed);
+
+	do
+		slot->next_free = first;
+	while (!atomic_compare_exchange_weak_explicit(&srq->returned, &first, slot,
+						      memory_order_release, memory_order_relaxed));
+	atomic_fetch_add_explicit(&srq->ring.head, 1, memory_order_release);
+}
+
+static inline struct srq *srq_of(const struct req *slot)
+{
+	return container_of(slot->ring, struct srq, ring);
+}
+
+void srq_after_fork(struct srq *srq);
+/* Retired already, and no endpoint uses it. ia->lock held. */
+void srq_destroy_locked(struct srq *srq);
+
 /* ---- ep.c, conn.c, post.c ---- */
 
 /* How far the end of a connection has come. */
@@ -627,6 +722,8 @@ struct ep_end {
 	_Atomic bool requested; /* set before the state; the consumer has called disconnect */
 	_Atomic bool failed;	/* a completion failed, not by flush */
 	_Atomic bool flushed;	/* a completion was flushed though neither side disconnected */
+	/* ia->lock; all receives that it took from the SRQ have completed; the device said so */
+	bool last_receive;
 };
 
 /*
@@ -692,6 +789,7 @@ struct ep {
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
 
+	struct srq *srq;    /* fixed; held; NULL: it has receives of its own */
 	struct pz *pz;	    /* held, may be NULL */
 	struct pz *bind_pz; /* pz, if the request EVD takes binds, else NULL */
 	/* for completions: the consumer's or the IA's sink; may be NULL without a PZ */
@@ -918,6 +1016,17 @@ DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET 
 			      DAT_COMPLETION_FLAGS flags);
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep, DAT_COUNT *nbufs, DAT_COUNT *span);
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep, DAT_COUNT soft, DAT_COUNT hard);
+
+DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+			      DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+			      DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep);
+DAT_RETURN srq_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq);
+DAT_RETURN srq_free(DAT_SRQ_HANDLE srq);
+DAT_RETURN srq_query(DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param);
+DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos);
+DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
+DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			 DAT_DTO_COOKIE cookie);
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param);

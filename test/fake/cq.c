@@ -110,7 +110,7 @@ static void slots_free(const struct cqe *cqe)
 {
 	struct wr_queue *queue;
 
-	if (!cqe->qp)
+	if (!cqe->qp || cqe->shared)
 		return;
 	queue = cqe->is_send ? &cqe->qp->sends : &cqe->qp->recvs;
 	queue->retired = cqe->number + 1;
@@ -127,6 +127,7 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 		const struct cqe *cqe = &cq->entries[cq->head];
 
 		wc[n] = cqe->wc;
+		cq->polled[n] = cqe->shared;
 		slots_free(cqe);
 		cq->head = (cq->head + 1) % cq->depth;
 		cq->count--;

@@ -242,11 +242,24 @@ static void event_dispatch(struct tp_dev *dev, struct event *event)
 {
 	struct tp_qp *qp = event->about;
 	struct tp_cq *cq = event->about;
+	struct tp_srq *srq = event->about;
 
 	switch (event->kind) {
 	case EV_QP_BROKEN:
 		upcall_begin(dev, qp);
 		up_qp_broken(qp->ep);
+		break;
+	case EV_LAST_RECEIVE:
+		upcall_begin(dev, qp);
+		up_qp_last_receive(qp->ep);
+		break;
+	case EV_SRQ_LIMIT:
+		upcall_begin(dev, srq);
+		up_srq_limit(srq->srq);
+		break;
+	case EV_SRQ_BROKEN:
+		upcall_begin(dev, srq);
+		up_srq_broken(srq->srq);
 		break;
 	case EV_CQ_OVERRUN:
 		upcall_begin(dev, cq);

@@ -45,6 +45,9 @@ enum {
 	FAKE_LAST_ARM_WINS = 1 << 13, /* TP_ARM_ERRORS takes the place of TP_ARM_ANY */
 	FAKE_SHORT_WINDOWS = 1 << 14, /* -EINVAL: a bind to more than FAKE_WINDOW bytes */
 	FAKE_REMOVABLE = 1 << 16,     /* fake_remove works on devices and queues made from now on */
+	FAKE_LAST_RECEIVE = 1 << 17,  /* up_qp_last_receive, when all of an SRQ's are flushed */
+	FAKE_NO_SRQ_LIMIT = 1 << 18,  /* tp_srq_arm: -EOPNOTSUPP */
+	FAKE_NO_SRQ_RESIZE = 1 << 19, /* tp_srq_resize likewise */
 };
 #define FAKE_WINDOW 4096
 void fake_quirks(unsigned quirks);
@@ -71,6 +74,12 @@ void fake_give_up(void);
 /* Work requests, receives included, that are posted and not complete. */
 unsigned fake_outstanding(void);
 
+/*
+ * A message begins to arrive: @qp takes the oldest receive of its shared receive queue. The next
+ * message uses it, or it is flushed.
+ */
+void fake_take_receive(struct tp_qp *qp);
+
 /* ---- the connection manager ---- */
 
 /*
@@ -82,7 +91,8 @@ bool fake_step_cm(void);
 
 /* ---- asynchronous events of a device ---- */
 
-void fake_break_qp(struct tp_qp *qp); /* the QP enters the error state: up_qp_broken */
+void fake_break_qp(struct tp_qp *qp);	 /* the QP enters the error state: up_qp_broken */
+void fake_break_srq(struct tp_srq *srq); /* likewise: up_srq_broken */
 void fake_overrun(struct tp_cq *cq);
 void fake_port_down(struct tp_dev *dev);
 void fake_dev_fatal(struct tp_dev *dev);
@@ -124,6 +134,7 @@ enum fake_kind {
 	FAKE_MR,
 	FAKE_MW,
 	FAKE_CQ,
+	FAKE_SRQ,
 	FAKE_QP,
 	FAKE_LISTENER,
 	FAKE_CONN,
@@ -136,6 +147,7 @@ struct fake_seen {
 	DAT_MEM_PRIV_FLAGS priv; /* of the latest registration */
 	bool relaxed;		 /* likewise: relaxed ordering */
 	unsigned post_flags;	 /* of the latest request */
+	struct tp_srq_attr srq;	 /* of the latest SRQ */
 	struct tp_qp_attr qp;	 /* of the latest QP */
 	struct tp_cm_param cm;	 /* of the latest connect or accept; without the private data */
 };

@@ -32,9 +32,15 @@ enum fake_call {
 	CALL_CQ_POLL,
 	CALL_CQ_ARM,
 	CALL_CQ_EVENTS,
+	CALL_SRQ_CREATE,
+	CALL_SRQ_DESTROY,
+	CALL_SRQ_RESIZE,
+	CALL_SRQ_ARM,
+	CALL_SRQ_POST,
 	CALL_QP_CREATE,
 	CALL_QP_ERROR,
 	CALL_QP_DESTROY,
+	CALL_QP_FORGET,
 	CALL_POST_SEND,
 	CALL_POST_RECV,
 	CALL_POST_WRITE,
@@ -61,6 +67,7 @@ struct fake {
 	struct tp_dev *devs;
 	struct tp_qp *qps;
 	struct tp_cq *cqs;
+	struct tp_srq *srqs;
 	struct tp_mr *mrs;
 	struct tp_mw *mws;
 	uint32_t next_key;
@@ -99,6 +106,9 @@ enum event_kind {
 	EV_FAILED,
 	EV_DISCONNECTED,
 	EV_QP_BROKEN,
+	EV_LAST_RECEIVE,
+	EV_SRQ_LIMIT,
+	EV_SRQ_BROKEN,
 	EV_CQ_OVERRUN,
 	EV_PORT_DOWN,
 	EV_DEV_FATAL,
@@ -178,7 +188,8 @@ bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT
 
 struct cqe {
 	struct tp_wc wc;
-	struct tp_qp *qp; /* NULL once it is destroyed */
+	struct tp_qp *qp;     /* NULL once it is destroyed */
+	struct tp_qp *shared; /* its receive was of a shared receive queue; valid until forgotten */
 	bool is_send;
 	unsigned number; /* of the work request, in its queue */
 };
@@ -192,6 +203,7 @@ struct tp_cq {
 	unsigned users;
 	unsigned depth, head, count; /* of a circular buffer */
 	struct cqe *entries;
+	const struct tp_qp *polled[TP_POLL_MAX]; /* shared, of the latest poll */
 };
 
 void cq_push(struct tp_cq *cq, const struct cqe *cqe, bool solicited);
@@ -236,6 +248,16 @@ enum qp_state {
 	QP_GONE, /* its device is removed: what is posted never completes */
 };
 
+struct tp_srq {
+	struct tp_srq *next;
+	struct tp_dev *dev;
+	struct srq *srq;
+	struct tp_pd *pd;
+	unsigned users;
+	unsigned limit;	       /* armed; 0: not */
+	struct wr_queue recvs; /* retired: taken by a queue pair */
+};
+
 struct tp_qp {
 	struct tp_qp *next;
 	struct tp_dev *dev;
@@ -245,15 +267,25 @@ struct tp_qp {
 	enum qp_state state;
 	struct tp_qp *peer;
 	struct tp_conn *conn;
+	struct tp_srq *srq; /* then recvs has what was taken from it for a message */
+	bool destroyed;	    /* and not forgotten */
 	struct wr_queue sends, recvs;
 };
 
+void queue_init(struct wr_queue *queue, unsigned limit, unsigned max_sge);
+void queue_drop(struct wr_queue *queue);
+
 /* Enters the error state and flushes what is queued; up_qp_broken follows if @notify. */
+void qp_report_last_receive(struct tp_qp *qp);
 void qp_break(struct tp_qp *qp, bool notify);
 void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
 		 bool solicited);
 void qp_flush(struct tp_qp *qp, struct wr_queue *queue);
 struct wr *wr_take(struct wr_queue *queue);
+/* A receive with a copy of @sges; NULL: no memory. */
+struct wr *wr_receive(void *tag, const struct tp_sge *sges, unsigned nsge);
+/* The oldest receive, which there must be. */
+struct wr *srq_take(struct tp_srq *srq);
 /* Executes what can make progress between @qp and its peer, unless transfers are held. */
 void transfers_run(struct tp_qp *qp);
 

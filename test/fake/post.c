@@ -11,6 +11,7 @@
 
 static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 {
+	const struct tp_pd *pd = wr->kind == WR_RECV && qp->srq ? qp->srq->pd : qp->pd;
 	unsigned priv = 0;
 
 	if (wr->kind == WR_READ && (qp->dev->attr.caps & TP_CAP_READ_NEEDS_WRITE))
@@ -21,7 +22,7 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 	for (unsigned i = 0; i < wr->nseg; i++) {
 		const struct tp_sge *sge = &wr->sges[i];
 
-		if (!mem_allows(qp->pd, sge->lmr_context, false, sge->address, sge->length, priv))
+		if (!mem_allows(pd, sge->lmr_context, false, sge->address, sge->length, priv))
 			return false;
 	}
 	return true;
@@ -68,10 +69,15 @@ static void sges_copy(const struct tp_sge *to, const struct tp_sge *from, DAT_VL
 	}
 }
 
+static bool has_receive(const struct tp_qp *qp)
+{
+	return qp->recvs.first || (qp->srq && qp->srq->recvs.first);
+}
+
 /* Completes the receive of the peer; returns the status of the send. */
 static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *wr)
 {
-	struct wr *recv = wr_take(&peer->recvs);
+	struct wr *recv = peer->recvs.first ? wr_take(&peer->recvs) : srq_take(peer->srq);
 	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS;
 
 	if (wr->size > recv->size)
@@ -133,7 +139,7 @@ static bool runnable(const struct tp_qp *qp)
 		return true;
 	if (!qp->peer || qp->peer->state != QP_UP)
 		return false;
-	return wr->kind != WR_SEND || qp->peer->recvs.first;
+	return wr->kind != WR_SEND || has_receive(qp->peer);
 }
 
 static void run_first(struct tp_qp *qp)
@@ -166,6 +172,7 @@ static int post_check(const struct tp_qp *qp, const struct wr_queue *queue, cons
 {
 	bool recv = wr->kind == WR_RECV;
 
+	fake_require(!recv || !qp->srq, "receives are posted to the shared receive queue");
 	if (wr->nseg > queue->max_sge || (qp->state == QP_READY && !recv))
 		return -EINVAL;
 	if (qp->state == QP_ERROR && recv && (fake.quirks & FAKE_REFUSES_RECV))
@@ -246,6 +253,22 @@ int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigne
 
 	fake_require(size == sges_size(sges, nsge), "a send's length is that of its segments");
 	return wr_post(CALL_POST_SEND, qp, &wr, sges);
+}
+
+struct wr *wr_receive(void *tag, const struct tp_sge *sges, unsigned nsge)
+{
+	struct wr *wr = malloc(sizeof(*wr));
+
+	if (!wr)
+		return NULL;
+	*wr = (struct wr){ .kind = WR_RECV,
+			   .tag = tag,
+			   .flags = TP_POST_SIGNAL,
+			   .size = sges_size(sges, nsge),
+			   .nseg = nsge };
+	if (nsge > 0)
+		memcpy(wr->sges, sges, nsge * sizeof(*sges));
+	return wr;
 }
 
 int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge)
@@ -360,10 +383,12 @@ bool fake_step(void)
 		if (flush)
 			pick_older(&qp->recvs, qp, &oldest, &of);
 	}
-	if (oldest && of->state == QP_ERROR)
+	if (oldest && of->state == QP_ERROR) {
 		qp_complete(of, wr_take(oldest), DAT_DTO_ERR_FLUSHED, 0, false);
-	else if (oldest)
+		qp_report_last_receive(of);
+	} else if (oldest) {
 		run_first(of);
+	}
 	fake_unlock();
 	return oldest != NULL;
 }
@@ -400,6 +425,9 @@ unsigned fake_outstanding(void)
 		for (struct wr *wr = qp->recvs.first; wr; wr = wr->next)
 			n++;
 	}
+	for (struct tp_srq *srq = fake.srqs; srq; srq = srq->next)
+		for (struct wr *wr = srq->recvs.first; wr; wr = wr->next)
+			n++;
 	fake_unlock();
 	return n;
 }

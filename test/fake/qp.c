@@ -5,7 +5,7 @@
 
 #include "fake_impl.h"
 
-static void queue_init(struct wr_queue *queue, unsigned limit, unsigned max_sge)
+void queue_init(struct wr_queue *queue, unsigned limit, unsigned max_sge)
 {
 	queue->end = &queue->first;
 	queue->limit = limit;
@@ -14,6 +14,8 @@ static void queue_init(struct wr_queue *queue, unsigned limit, unsigned max_sge)
 
 static bool attr_fits(const struct tp_attr *have, const struct tp_qp_attr *want)
 {
+	if (want->srq && want->srq->pd != want->pd && !(have->caps & TP_CAP_SRQ_ANY_PD))
+		return false;
 	return want->max_send <= have->max_qp_wr && want->max_recv <= have->max_qp_wr &&
 	       want->max_send_sge <= have->max_sge && want->max_recv_sge <= have->max_sge;
 }
@@ -42,6 +44,9 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 		qp->pd->users++;
 		qp->send_cq->users++;
 		qp->recv_cq->users++;
+		qp->srq = attr->srq;
+		if (qp->srq)
+			qp->srq->users++;
 		qp->next = fake.qps;
 		fake.qps = qp;
 		alive_add(dev, FAKE_QP, 1);
@@ -70,6 +75,7 @@ void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS stat
 		/* where the length is undefined it is garbage, so that no code relies on it */
 		.wc = { wr->tag, status, !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
 		.qp = qp,
+		.shared = is_send || !qp->srq ? NULL : qp,
 		.is_send = is_send,
 		.number = wr->number,
 	};
@@ -85,6 +91,12 @@ void qp_flush(struct tp_qp *qp, struct wr_queue *queue)
 		qp_complete(qp, wr_take(queue), DAT_DTO_ERR_FLUSHED, 0, false);
 }
 
+void qp_report_last_receive(struct tp_qp *qp)
+{
+	if (qp->srq && !qp->recvs.first && fake.quirks & FAKE_LAST_RECEIVE)
+		event_post(qp->dev, EV_LAST_RECEIVE, qp, 0);
+}
+
 void qp_break(struct tp_qp *qp, bool notify)
 {
 	if (qp->state == QP_ERROR || qp->state == QP_GONE)
@@ -96,6 +108,7 @@ void qp_break(struct tp_qp *qp, bool notify)
 	}
 	if (notify)
 		event_post(qp->dev, EV_QP_BROKEN, qp, 0);
+	qp_report_last_receive(qp);
 }
 
 int tp_qp_error(struct tp_qp *qp)
@@ -113,7 +126,7 @@ int tp_qp_error(struct tp_qp *qp)
 	return err;
 }
 
-static void queue_drop(struct wr_queue *queue)
+void queue_drop(struct wr_queue *queue)
 {
 	while (queue->first)
 		free(wr_take(queue));
@@ -141,9 +154,14 @@ void tp_qp_destroy(struct tp_qp *qp)
 	qp->pd->users--;
 	qp->send_cq->users--;
 	qp->recv_cq->users--;
-	alive_add(qp->dev, FAKE_QP, -1);
+	qp->destroyed = qp->srq;
+	if (qp->srq)
+		qp->srq->users--;
+	else
+		alive_add(qp->dev, FAKE_QP, -1);
 	fake_unlock();
-	free(qp);
+	if (!qp->destroyed)
+		free(qp);
 }
 
 void fake_break_qp(struct tp_qp *qp)

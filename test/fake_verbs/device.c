@@ -14,6 +14,7 @@ const struct ibv_context_ops fv_ops = {
 	.req_notify_cq = fv_req_notify_cq,
 	.post_send = fv_post_send,
 	.post_recv = fv_post_recv,
+	.post_srq_recv = fv_post_srq_recv,
 };
 
 /* Generous limits, vendor "Mellanox". */

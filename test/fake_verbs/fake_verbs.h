@@ -74,6 +74,7 @@ enum fv_kind {
 	FV_MW,
 	FV_COMP_CHANNEL,
 	FV_CQ,
+	FV_SRQ,
 	FV_QP,
 	FV_EVENT_CHANNEL,
 	FV_ID,
@@ -124,7 +125,10 @@ enum {
 	FV_LATE_FLUSH = 1 << 7,	   /* outstanding requests are flushed by fv_flush only */
 	FV_CLEANS_QUEUES = 1 << 8, /* ibv_destroy_qp removes the QP's completions */
 	FV_READ_ONLY_PLAIN =
-		1 << 9, /* a region without local write: EPERM with IBV_ACCESS_MW_BIND */
+		1 << 9,		  /* a region without local write: EPERM with IBV_ACCESS_MW_BIND */
+	FV_NO_SRQ = 1 << 10,	  /* ibv_create_srq: EOPNOTSUPP, whatever the attributes say */
+	FV_SRQ_SAME_PD = 1 << 11, /* ibv_create_qp: EINVAL with an SRQ of another PD */
+	FV_NO_SRQ_MODIFY = 1 << 12, /* ibv_modify_srq: -1 and errno EOPNOTSUPP */
 };
 
 /* A device: a row that tests may change before it is opened; quirks and limits at any time. */
@@ -160,6 +164,9 @@ struct fv_pdata {
 };
 
 struct fv_seen {
+	struct ibv_srq_init_attr srq; /* ibv_create_srq */
+	struct ibv_srq_attr srq_attr; /* ibv_modify_srq */
+	int srq_mask;
 	struct ibv_qp_init_attr qp; /* ibv_create_qp */
 	/* ibv_modify_qp to each state */
 	struct {
@@ -192,7 +199,8 @@ struct fv_sent {
 	struct ibv_sge sge[FV_MAX_SGE];
 };
 struct fv_received {
-	struct ibv_qp *qp;
+	struct ibv_qp *qp;   /* NULL: of an SRQ */
+	struct ibv_srq *srq; /* NULL: of a QP */
 	struct ibv_recv_wr wr;
 	struct ibv_sge sge[FV_MAX_SGE];
 };
@@ -210,6 +218,8 @@ void fv_complete(struct ibv_cq *cq, const struct ibv_wc *wc, bool solicited);
  */
 void fv_complete_send(struct ibv_qp *qp, enum ibv_wc_status status);
 void fv_complete_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t length);
+/* Likewise, the oldest receive of the SRQ of @qp. */
+void fv_complete_srq_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t length);
 /* Completes all of @qp as flushed. */
 void fv_flush(struct ibv_qp *qp);
 /* Requests and receives of all QPs that are posted and not complete. */

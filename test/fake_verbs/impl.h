@@ -45,6 +45,10 @@
 	X(ibv_poll_cq, 0)                                                                          \
 	X(ibv_get_cq_event, 0)                                                                     \
 	X(ibv_ack_cq_events, 0)                                                                    \
+	X(ibv_create_srq, 1)                                                                       \
+	X(ibv_modify_srq, 1)                                                                       \
+	X(ibv_destroy_srq, 1)                                                                      \
+	X(ibv_post_srq_recv, 0)                                                                    \
 	X(ibv_create_qp, 1)                                                                        \
 	X(ibv_modify_qp, 1)                                                                        \
 	X(ibv_destroy_qp, 1)                                                                       \
@@ -179,6 +183,12 @@ struct fv_wr_list {
 	struct fv_wr *first, **end;
 };
 
+struct fv_srq {
+	struct ibv_srq ibv;
+	unsigned users; /* QPs */
+	struct fv_wr_list recvs;
+};
+
 struct fv_qp {
 	struct ibv_qp ibv;
 	struct fv_qp *next;
@@ -196,6 +206,8 @@ void fv_qp_wait_answer_relock(uint32_t qp_num);
 int fv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int fv_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int fv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int fv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void fv_srq_forget(struct fv_srq *srq);
 int fv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_mw *fv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int fv_dealloc_mw(struct ibv_mw *mw);

@@ -265,6 +265,69 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
+/* ---- shared receive queues ---- */
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	struct fv_srq *srq;
+
+	if (fv_enter_errno(CALL_ibv_create_srq))
+		return NULL;
+	fv.seen.srq = *init;
+	if (fv_device_of(pd->context)->quirks & FV_NO_SRQ) {
+		fv_unlock();
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	srq = calloc(1, sizeof(*srq));
+	fv_require(srq, "no memory for a shared receive queue");
+	srq->ibv = (struct ibv_srq){ .context = pd->context,
+				     .srq_context = init->srq_context,
+				     .pd = pd };
+	srq->recvs.end = &srq->recvs.first;
+	pd_users_add(pd, 1);
+	fv_alive_add(FV_SRQ, 1);
+	fv_unlock();
+	return &srq->ibv;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
+{
+	int err = fv_enter(CALL_ibv_modify_srq);
+
+	if (err)
+		return err;
+	if (fv_device_of(ibv->context)->quirks & FV_NO_SRQ_MODIFY) {
+		errno = EOPNOTSUPP;
+		err = -1;
+	} else {
+		fv.seen.srq_attr = *attr;
+		fv.seen.srq_mask = mask;
+	}
+	fv_unlock();
+	return err;
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibv)
+{
+	struct fv_srq *srq = (struct fv_srq *)ibv;
+	int err = fv_enter(CALL_ibv_destroy_srq);
+
+	if (err)
+		return err;
+	if (srq->users) {
+		fv_unlock();
+		return EBUSY;
+	}
+	fv_async_drop_relock(ibv);
+	fv_srq_forget(srq);
+	pd_users_add(ibv->pd, -1);
+	free(srq);
+	fv_alive_add(FV_SRQ, -1);
+	fv_unlock();
+	return 0;
+}
+
 /* ---- queue pairs ---- */
 
 static bool qp_fits(const struct fv_device *device, const struct ibv_qp_cap *cap)
@@ -288,7 +351,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	if (fv_enter_errno(CALL_ibv_create_qp))
 		return NULL;
 	fv.seen.qp = *init;
-	if (!qp_fits(fv_device_of(pd->context), &init->cap)) {
+	if (!qp_fits(fv_device_of(pd->context), &init->cap) ||
+	    (init->srq && init->srq->pd != pd &&
+	     fv_device_of(pd->context)->quirks & FV_SRQ_SAME_PD)) {
 		fv_unlock();
 		errno = EINVAL;
 		return NULL;
@@ -301,6 +366,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		.pd = pd,
 		.send_cq = init->send_cq,
 		.recv_cq = init->recv_cq,
+		.srq = init->srq,
 		.qp_num = fv.next_qp_num ? fv.next_qp_num : fv_number(),
 		.state = IBV_QPS_RESET,
 		.qp_type = init->qp_type,
@@ -315,6 +381,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	pd_users_add(pd, 1);
 	((struct fv_cq *)init->send_cq)->users++;
 	((struct fv_cq *)init->recv_cq)->users++;
+	if (init->srq)
+		((struct fv_srq *)init->srq)->users++;
 	fv_alive_add(FV_QP, 1);
 	fv_unlock();
 	return &qp->ibv;
@@ -352,6 +420,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	pd_users_add(ibv->pd, -1);
 	((struct fv_cq *)ibv->send_cq)->users--;
 	((struct fv_cq *)ibv->recv_cq)->users--;
+	if (ibv->srq)
+		((struct fv_srq *)ibv->srq)->users--;
 	free(qp);
 	fv_alive_add(FV_QP, -1);
 	fv_unlock();

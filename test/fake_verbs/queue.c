@@ -86,6 +86,7 @@ static int receive_one(struct fv_qp *qp, const struct ibv_recv_wr *wr)
 		return err;
 	record = &received[n_received++ % RECORDED];
 	record->qp = &qp->ibv;
+	record->srq = NULL;
 	record->wr = *wr;
 	record->wr.sg_list = record->sge;
 	sge_record(record->sge, wr->sg_list, wr->num_sge);
@@ -109,6 +110,34 @@ int fv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 		}
 	}
 	return err;
+}
+
+int fv_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct fv_received *record;
+	int err = fv_enter(CALL_ibv_post_srq_recv);
+
+	if (err) {
+		*bad = wr;
+		return err;
+	}
+	record = &received[n_received++ % RECORDED];
+	record->qp = NULL;
+	record->srq = ibv;
+	record->wr = *wr;
+	record->wr.sg_list = record->sge;
+	sge_record(record->sge, wr->sg_list, wr->num_sge);
+	fv_wr_add(&((struct fv_srq *)ibv)->recvs, wr->wr_id, true);
+	fv_unlock();
+	return 0;
+}
+
+void fv_srq_forget(struct fv_srq *srq)
+{
+	struct fv_wr wr;
+
+	while (wr_take(&srq->recvs, &wr))
+		;
 }
 
 struct fv_sent fv_sent(unsigned ago)
@@ -201,6 +230,21 @@ void fv_complete_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t len
 	fv_lock();
 	fv_require(wr_complete((struct fv_qp *)qp, false, status, length),
 		   "no receive is outstanding");
+	fv_unlock();
+}
+
+void fv_complete_srq_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t length)
+{
+	struct ibv_wc wc = {
+		.status = status, .qp_num = qp->qp_num, .byte_len = length, .opcode = IBV_WC_RECV
+	};
+	struct fv_wr wr;
+
+	fv_lock();
+	fv_require(qp->srq && wr_take(&((struct fv_srq *)qp->srq)->recvs, &wr),
+		   "no receive is outstanding");
+	wc.wr_id = wr.wr_id;
+	complete_locked((struct fv_cq *)qp->recv_cq, &wc, false);
 	fv_unlock();
 }
 

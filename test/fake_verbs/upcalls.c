@@ -126,6 +126,21 @@ void up_qp_broken(struct ep *ep)
 	upcall_plain(UP_QP_BROKEN, ep);
 }
 
+void up_qp_last_receive(struct ep *ep)
+{
+	upcall_plain(UP_LAST_RECEIVE, ep);
+}
+
+void up_srq_limit(struct srq *srq)
+{
+	upcall_plain(UP_SRQ_LIMIT, srq);
+}
+
+void up_srq_broken(struct srq *srq)
+{
+	upcall_plain(UP_SRQ_BROKEN, srq);
+}
+
 void up_cq_overrun(struct evd *evd)
 {
 	upcall_plain(UP_CQ_OVERRUN, evd);

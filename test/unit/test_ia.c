@@ -235,28 +235,6 @@ START_TEST(the_provider_table_has_no_empty_entry)
 }
 END_TEST
 
-START_TEST(calls_of_the_standard_that_are_absent_say_so)
-{
-	const DAT_PROVIDER *calls;
-	DAT_EP_HANDLE ep = POISON;
-	DAT_SRQ_HANDLE srq = POISON;
-	DAT_DTO_COOKIE cookie = cookie_of(1);
-
-	register_name("roe0", "fake0 0", false);
-	calls = registry.provider;
-	ck_dat_is(calls->ep_create_with_srq_func(NULL, NULL, NULL, NULL, NULL, NULL, NULL, &ep),
-		  DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->srq_create_func(NULL, NULL, NULL, &srq), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->srq_free_func(NULL), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->srq_post_recv_func(NULL, 0, NULL, cookie), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->srq_query_func(NULL, 0, NULL), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->srq_resize_func(NULL, 1), DAT_NOT_IMPLEMENTED);
-	ck_dat_is(calls->srq_set_lw_func(NULL, 1), DAT_NOT_IMPLEMENTED);
-	ck_assert_ptr_eq(ep, POISON);
-	ck_assert_ptr_eq(srq, POISON);
-}
-END_TEST
-
 /* dat_provider_init returns no status: the name is not registered, and can be registered later. */
 START_TEST(a_registration_without_memory_can_be_repeated)
 {
@@ -1064,7 +1042,6 @@ static void add_ia_open_cases(TCase *cases)
 	tcase_add_test(cases, the_device_parameters_may_be_absent);
 	tcase_add_test(cases, a_name_has_one_provider_per_thread_model);
 	tcase_add_test(cases, the_provider_table_has_no_empty_entry);
-	tcase_add_test(cases, calls_of_the_standard_that_are_absent_say_so);
 	tcase_add_test(cases, a_registration_without_memory_can_be_repeated);
 	tcase_add_test(cases, ia_open_checks_its_arguments);
 	tcase_add_test(cases, ia_open_without_a_device_logs_nothing);

@@ -437,6 +437,7 @@ static void request_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 		.flow_control = 1,
 		.retry_count = (uint8_t)dev->env.ack_retry,
 		.rnr_retry_count = (uint8_t)dev->env.rnr_retry,
+		.srq = qp->srq != NULL,
 		.qp_num = qp->ibv->qp_num,
 	};
 }
@@ -697,6 +698,7 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 		.initiator_depth = (uint8_t)max_read_out,
 		.flow_control = 1,
 		.rnr_retry_count = (uint8_t)conn->dev->env.rnr_retry,
+		.srq = qp->srq != NULL,
 		.qp_num = qp->ibv->qp_num,
 	};
 	int err = conn->state == CM_ENDED ? -ENOTCONN : 0;

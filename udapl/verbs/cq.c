@@ -63,7 +63,7 @@ static inline void wc_convert(struct tp_wc *to, const struct ibv_wc *from)
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
-	struct ibv_wc batch[TP_POLL_MAX];
+	struct ibv_wc *batch = cq->batch;
 	struct ibv_cq *polled = atomic_load_explicit(&cq->polled, memory_order_relaxed);
 	int got = ibv_poll_cq(polled, (int)max, batch);
 

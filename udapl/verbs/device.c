@@ -130,6 +130,12 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	attr->max_pd = clamp(device->max_pd, INT_MAX);
 	if (device->device_cap_flags & IBV_DEVICE_MEM_WINDOW && can_alloc_window(dev->ibv))
 		attr->max_mw = clamp(device->max_mw, INT_MAX);
+	attr->max_srq_wr = clamp(device->max_srq_wr, dev->env.wr_max);
+	attr->max_srq_sge = clamp(device->max_srq_sge, TP_MAX_SGE);
+	if (attr->max_srq_wr && attr->max_srq_sge)
+		attr->max_srq = clamp(device->max_srq, INT_MAX);
+	if (attr->max_srq)
+		srq_probe(dev);
 	attr->max_sge = max_sge;
 	attr->max_read_wr_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
 				: dev->iwarp	       ? 1
@@ -291,6 +297,7 @@ void dev_put(struct tp_dev *dev)
 	if (--dev->holders)
 		return;
 	ibv_close_device(dev->ibv);
+	srq_table_destroy(dev);
 	free(dev);
 }
 
@@ -337,6 +344,7 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 {
 	const struct tp_cq *cq;
 	const struct tp_qp *qp;
+	const struct tp_srq *srq;
 
 	log_util("%s: asynchronous event: %s", dev->attr.device,
 		 ibv_event_type_str(event->event_type));
@@ -347,6 +355,21 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 		qp = event->element.qp->qp_context;
 		if (qp->ep)
 			up_qp_broken(qp->ep);
+		break;
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		qp = event->element.qp->qp_context;
+		if (qp->ep)
+			up_qp_last_receive(qp->ep);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		srq = event->element.srq->srq_context;
+		if (srq->srq)
+			up_srq_limit(srq->srq);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+		srq = event->element.srq->srq_context;
+		if (srq->srq)
+			up_srq_broken(srq->srq);
 		break;
 	case IBV_EVENT_COMM_EST:
 		qp = event->element.qp->qp_context;

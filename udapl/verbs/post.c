@@ -142,6 +142,20 @@ HOT int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 	return ibv_post_recv(qp->ibv, wr, &qp->bad_recv);
 }
 
+HOT int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigned nsge)
+{
+	struct ibv_recv_wr *wr = &srq->wr;
+
+	if (unlikely(!nsge) && srq->dev->iwarp) {
+		sge = &empty_sge;
+		nsge = 1;
+	}
+	wr->wr_id = (uintptr_t)tag;
+	wr->sg_list = ibv_sge_of(sge);
+	wr->num_sge = (int)nsge;
+	return ibv_post_srq_recv(srq->ibv, wr, &srq->bad);
+}
+
 /*
  * It may run beside a post, so the work request is on the stack. A write of no bytes accesses no
  * memory, so any rkey and address are valid.

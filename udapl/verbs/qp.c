@@ -32,11 +32,12 @@ static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, stru
 			.qp_context = qp,
 			.send_cq = attr->send_cq->ibv,
 			.recv_cq = attr->recv_cq->ibv,
+			.srq = attr->srq ? attr->srq->ibv : NULL,
 			.cap = {
 				.max_send_wr = attr->max_send,
-				.max_recv_wr = attr->max_recv,
+				.max_recv_wr = attr->srq ? 0 : attr->max_recv,
 				.max_send_sge = attr->max_send_sge,
-				.max_recv_sge = attr->max_recv_sge,
+				.max_recv_sge = attr->srq ? 0 : attr->max_recv_sge,
 				.max_inline_data = max_inline,
 			},
 			.qp_type = IBV_QPT_RC,
@@ -56,15 +57,25 @@ static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, stru
 	}
 }
 
-/* Until its completions are dropped no more, the number of an orphan must not be used again. */
+/*
+ * Until its completions are dropped no more, the number of an orphan must not be used again; nor
+ * that of a queue pair with an SRQ, until its completions were taken.
+ */
+static bool number_is_in_use(const struct tp_dev *dev, const struct tp_qp_attr *attr,
+			     uint32_t number)
+{
+	if (attr->srq && srq_has_number(dev, number))
+		return true;
+	return dev->iwarp && (stray_has(attr->send_cq, number) || stray_has(attr->recv_cq, number));
+}
+
 static int qp_ibv_create_unlike_stray(struct tp_dev *dev, const struct tp_qp_attr *attr,
 				      struct tp_qp *qp)
 {
 	int err = qp_ibv_create(dev, attr, qp);
 	struct ibv_qp *alike = qp->ibv;
 
-	if (err || !dev->iwarp ||
-	    !(stray_has(attr->send_cq, alike->qp_num) || stray_has(attr->recv_cq, alike->qp_num)))
+	if (err || !number_is_in_use(dev, attr, alike->qp_num))
 		return err;
 	err = qp_ibv_create_unlike_stray(dev, attr, qp); /* while that one has the number */
 	ibv_destroy_qp(alike);
@@ -119,11 +130,13 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	if (!qp)
 		return -ENOMEM;
 	qp->holders = 1;
+	qp->memory = attr->srq ? 2 : 1;
 	qp->dev = dev;
 	qp->ep = ep;
 	qp->pd = attr->pd;
 	qp->send_cq = attr->send_cq;
 	qp->recv_cq = attr->recv_cq;
+	qp->srq = attr->srq;
 	qp->fence = dev->iwarp ? IBV_SEND_FENCE : 0;
 	err = stray_qp_prepare(qp);
 	if (err)
@@ -131,7 +144,10 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	err = qp_ibv_create_unlike_stray(dev, attr, qp);
 	if (err)
 		goto free_qp;
+	qp->number = qp->ibv->qp_num;
 	err = qp_to_init(qp);
+	if (!err && qp->srq)
+		err = srq_qp_begin(qp);
 	if (err)
 		goto destroy_ibv;
 	qp->pd->holders++;
@@ -175,10 +191,18 @@ void qp_put(struct tp_qp *qp)
 		log_error("%s: ibv_destroy_qp of QP %u: %s", qp->dev->attr.device, qp->ibv->qp_num,
 			  strerror(err));
 	stray_qp_end(qp);
+	if (qp->srq)
+		srq_put(qp->srq);
 	cq_put(qp->recv_cq);
 	cq_put(qp->send_cq);
 	pd_put(qp->pd);
-	free(qp);
+	qp_memory_put(qp);
+}
+
+void qp_memory_put(struct tp_qp *qp)
+{
+	if (!--qp->memory)
+		free(qp);
 }
 
 /* If an orphaned attempt still holds the QP, iwarp_release has put it into the error state. */

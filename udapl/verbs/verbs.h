@@ -10,6 +10,7 @@
  *	mem.c		protection domains, memory regions, the limit of locked memory
  *	window.c	memory windows
  *	cq.c		completion queues
+ *	srq.c		shared receive queues, and which endpoint took a receive
  *	qp.c		queue pairs and their states
  *	post.c		work requests
  *	cm.c		the life of a connection; cm.h has the structs
@@ -29,8 +30,8 @@
  *
  * An iWARP attempt that is given up keeps its queue pair in use until the kernel has the peer's
  * answer, which may be after the device was closed. So objects below the device count their
- * holders: a queue pair holds its completion queues and its protection domain, and these hold the
- * device. The last holder destroys the object.
+ * holders: a queue pair holds its completion queues, its protection domain and its shared receive
+ * queue, and these hold the device. The last holder destroys the object.
  */
 #ifndef UDAPL_VERBS_H
 #define UDAPL_VERBS_H
@@ -88,6 +89,8 @@ struct tp_dev {
 	uint8_t port;
 	bool iwarp;
 	enum solicited_quirk solicited;
+	/* ia->lock to add; endpoints by the numbers of their queue pairs; NULL: none has an SRQ */
+	struct qp_leaf **qp_table;
 
 	/* ia->lock */
 	struct rdma_event_channel *cm;
@@ -123,13 +126,24 @@ struct tp_cq {
 	struct ibv_cq *ibv;
 	struct ibv_comp_channel *channel;
 	struct tp_dev *dev;
-	struct evd *evd;	  /* ia->lock; NULL: its owner has destroyed it */
-	_Atomic unsigned senders; /* QPs that have it as their send CQ */
+	struct evd *evd;		  /* ia->lock; NULL: its owner has destroyed it */
+	_Atomic unsigned senders;	  /* QPs that have it as their send CQ */
+	struct ibv_wc batch[TP_POLL_MAX]; /* of the latest poll */
 
 	_Atomic(struct ibv_cq *) polled; /* by tp_cq_poll: ibv or &filter, see stray.c */
 	struct ibv_cq filter;		 /* only its context is used */
 	struct spinlock stray_lock;
 	struct stray *strays; /* stray_lock */
+};
+
+struct tp_srq {
+	struct ibv_recv_wr wr; /* of the post being made, as in a tp_qp */
+	struct ibv_recv_wr *bad;
+	struct ibv_srq *ibv;
+	_Atomic unsigned holders; /* its owner, QPs */
+	struct tp_dev *dev;
+	struct tp_pd *pd;
+	struct srq *srq; /* ia->lock; NULL: its owner has destroyed it */
 };
 
 struct tp_qp {
@@ -148,8 +162,11 @@ struct tp_qp {
 	struct tp_dev *dev;
 	struct tp_pd *pd;
 	struct tp_cq *send_cq, *recv_cq;
-	struct ep *ep;	      /* ia->lock; NULL: its attempt was given up */
-	struct tp_conn *conn; /* ia->lock */
+	struct tp_srq *srq;	 /* NULL: none */
+	uint32_t number;	 /* that of ibv, which may be gone */
+	_Atomic unsigned memory; /* uses of this struct: ibv, and with an SRQ until forgotten */
+	struct ep *ep;		 /* ia->lock; NULL: its attempt was given up */
+	struct tp_conn *conn;	 /* ia->lock */
 	/* the state that we set last; soft iWARP always reports RESET, so ibv_query_qp is no use */
 	enum ibv_qp_state state;
 	bool orphaned;		 /* ia->lock; an attempt with it was given up without an answer */
@@ -182,6 +199,19 @@ void dev_put(struct tp_dev *dev); /* device.c */
 void pd_put(struct tp_pd *pd);	  /* mem.c */
 void cq_put(struct tp_cq *cq);	  /* cq.c */
 void qp_put(struct tp_qp *qp);	  /* qp.c */
+void srq_put(struct tp_srq *srq); /* srq.c */
+/* Likewise, of the struct. */
+void qp_memory_put(struct tp_qp *qp); /* qp.c */
+
+/* ---- srq.c ---- */
+
+/* Is there a queue pair of this number, with an SRQ, that was not forgotten? ia->lock held. */
+bool srq_has_number(const struct tp_dev *dev, uint32_t number);
+/* The queue pair is found by its number, and holds its SRQ. ia->lock held. */
+int srq_qp_begin(struct tp_qp *qp);
+/* What the attributes say about SRQs becomes what there is. */
+void srq_probe(struct tp_dev *dev);
+void srq_table_destroy(struct tp_dev *dev);
 
 /* ---- stray.c ---- */
 
