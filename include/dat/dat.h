@@ -1249,9 +1249,14 @@ DAT_RETURN dat_ep_reset(DAT_EP_HANDLE ep);
 
 /*
  * dat_ep_create_with_srq creates an endpoint that takes its receives from srq until it is freed.
- * As dat_ep_create, except: attr is required; its max_recv_iov is ignored; and max_recv_dtos is
- * the number of receive completions that the endpoint may have on its receive EVD. The zone of the
- * endpoint applies to its requests, that of the queue to its receives.
+ * As dat_ep_create, except: attr is required; its max_recv_iov and srq_soft_hw are ignored; and
+ * max_recv_dtos limits nothing. All receives of the queue may complete for one endpoint, so the
+ * receive EVD gets room for as many completions as the queue is long, once for all endpoints of the
+ * queue that have this EVD. The zone of the endpoint applies to its requests, that of the queue to
+ * its receives. dat_ep_post_recv is refused.
+ *
+ * When the connection ends, the receives on the queue stay there. One that the endpoint had taken
+ * completes, on most devices before the event of the end.
  *
  * Safe.
  * DAT_INVALID_HANDLE, SRQ and those of dat_ep_create
@@ -1259,8 +1264,9 @@ DAT_RETURN dat_ep_reset(DAT_EP_HANDLE ep);
  *	ARG7: attr is null, or invalid as in dat_ep_create; ARG8: ep is null
  * DAT_INVALID_STATE, SRQ_ERROR: the queue is in error
  * DAT_MODEL_NOT_SUPPORTED: shared receive queues, or the quality of service
- * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes
- * Source: dat_ep_create_with_srq(3DAT)
+ * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes; TEVD: an
+ *	EVD cannot be made long enough
+ * Source: dat_ep_create_with_srq(3DAT); that max_recv_dtos limits nothing is our choice.
  */
 DAT_RETURN dat_ep_create_with_srq(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
 				  DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
@@ -1537,12 +1543,13 @@ DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz);
 /* SHARED RECEIVE QUEUE (SRQ) */
 
 /*
- * dat_srq_create creates an empty queue of receives for several endpoints. The queue may be larger
- * than attr requests.
+ * dat_srq_create creates an empty queue of receives for several endpoints. max_recv_dtos is at most
+ * max_recv_per_srq. max_recv_iov may be 0; some devices have fewer segments for a shared queue than
+ * max_iov_segments_per_dto.
  *
- * Safe.
- * DAT_INVALID_PARAMETER, ARG3: attr is null, max_recv_dtos is 0 or less, a count is above the
- *	device's, or low_watermark is not DAT_SRQ_LW_DEFAULT; ARG4: srq is null
+ * May take a system call. Safe.
+ * DAT_INVALID_PARAMETER, ARG3: attr is null, max_recv_dtos is 0 or less, max_recv_iov is negative,
+ *	a count is above the device's, or low_watermark is not DAT_SRQ_LW_DEFAULT; ARG4: srq is null
  * DAT_INSUFFICIENT_RESOURCES, SRQ: the device has no more
  * DAT_MODEL_NOT_SUPPORTED: srq_supported is DAT_FALSE
  * Source: dat_srq_create(3DAT); that a new queue can have no watermark, because it would be
@@ -1563,8 +1570,10 @@ DAT_RETURN dat_srq_free(DAT_SRQ_HANDLE srq);
 /*
  * dat_srq_post_recv posts a receive for one message to any endpoint of the queue. It completes on
  * the receive EVD of that endpoint, always with a notifying event that names the endpoint.
- * Segments need local write and the zone of the queue.
+ * Segments need local write and the zone of the queue. A message that finds no receive waits for
+ * one; on iWARP it ends its connection. The array iov may be reused when the call returns.
  *
+ * Does not block.
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_recv_iov; ARG3: iov is null
  *	and there are segments
@@ -1577,8 +1586,9 @@ DAT_RETURN dat_srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT num_segments, DAT_LMR
 
 /*
  * dat_srq_query returns the state, limits and counts of a queue. A count that the device does not
- * report is DAT_VALUE_UNKNOWN. outstanding_dto_count is an upper bound after an endpoint of the
- * queue has broken, until the queue has no endpoints.
+ * report is DAT_VALUE_UNKNOWN. outstanding_dto_count has the receives that were posted and whose
+ * completion the consumer has not taken from an EVD. It is exact, except that a device may drop a
+ * receive of which an endpoint had got only a part when it was freed: this one stays in the count.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
@@ -1588,20 +1598,23 @@ DAT_RETURN dat_srq_query(DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PA
 
 /*
  * dat_srq_resize changes the length of a queue to max_recv_dtos receives or more; a smaller length
- * may have no effect. No receive is lost.
+ * may have no effect. The receive EVDs of its endpoints get room for that many. No receive is lost.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: 0 or less, or above max_recv_per_srq
  * DAT_INVALID_STATE: less than what is outstanding, or than the low watermark
- * DAT_INSUFFICIENT_RESOURCES, SRQ: the device cannot resize it
+ * DAT_INSUFFICIENT_RESOURCES, SRQ: the device cannot resize it; TEVD: an EVD cannot be made long
+ *	enough; the length is what it was
  * Source: dat_srq_resize(3DAT)
  */
 DAT_RETURN dat_srq_resize(DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos);
 
 /*
- * dat_srq_set_lw arms the low watermark: one asynchronous event, DAT_SRQ_LOW_WATERMARK_EVENT, when
- * fewer receives than that are left, possibly before the call returns. Another call arms it again;
- * DAT_SRQ_LW_DEFAULT disarms it.
+ * dat_srq_set_lw arms the low watermark: one asynchronous event when fewer receives than that are
+ * on the queue, possibly before the call returns. Its number is
+ * DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, because the standard has none for it; dat_handle is the
+ * queue, and reason DAT_SRQ_LOW_WATERMARK_EVENT. Another call arms it again; DAT_SRQ_LW_DEFAULT
+ * disarms it.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: negative, or above max_recv_dtos

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues: arguments, which endpoint gets a receive, counts, the low watermark, resize,
- * what is left of a receive when an endpoint ends, and posts from several threads.
+ * Shared receive queues: arguments, which endpoint gets a receive, counts, the low watermark,
+ * resize, what becomes of a receive when an endpoint ends, and posts from several threads.
  */
 #include <sys/wait.h>
 #include <unistd.h>

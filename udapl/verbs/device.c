@@ -19,22 +19,28 @@ static const struct vendor {
 	uint32_t id;
 	const char *name;
 	enum solicited_quirk solicited;
-	unsigned caps; /* beside those that are asked for */
+	unsigned caps;	  /* beside those that are asked for */
+	unsigned no_caps; /* that it does not have although it seems to */
 } vendors[] = {
-	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0 }, /* before Linux 5.11 */
-	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0 },
-	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL, TP_CAP_LOSES_READS },
-	{ 0x0002c9, "Mellanox", SOLICITED_WORKS, 0 },
-	{ 0x001077, "QLogic", SOLICITED_WORKS, 0 },
-	{ 0x001175, "QLogic", SOLICITED_WORKS, 0 },
-	{ 0x001425, "Chelsio", SOLICITED_WORKS, 0 },
-	{ 0x0014e4, "Broadcom", SOLICITED_WORKS, 0 },
-	{ 0x0015b3, "Mellanox", SOLICITED_WORKS, 0 },
-	{ 0x0019e5, "Huawei", SOLICITED_WORKS, 0 },
-	{ 0x008086, "Intel", SOLICITED_WORKS, 0 },
+	/*
+	 * It checks the receives of an SRQ against the protection domain of the queue pair. The
+	 * first number was used before Linux 5.11.
+	 */
+	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
+	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
+	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL, TP_CAP_LOSES_READS, 0 },
+	{ 0x0002c9, "Mellanox", SOLICITED_WORKS, 0, 0 },
+	{ 0x001077, "QLogic", SOLICITED_WORKS, 0, 0 },
+	{ 0x001175, "QLogic", SOLICITED_WORKS, 0, 0 },
+	{ 0x001425, "Chelsio", SOLICITED_WORKS, 0, 0 },
+	{ 0x0014e4, "Broadcom", SOLICITED_WORKS, 0, 0 },
+	{ 0x0015b3, "Mellanox", SOLICITED_WORKS, 0, 0 },
+	{ 0x0019e5, "Huawei", SOLICITED_WORKS, 0, 0 },
+	{ 0x008086, "Intel", SOLICITED_WORKS, 0, 0 },
 };
 
-static void vendor_read(struct tp_dev *dev, uint32_t id)
+/* Returns the capabilities that the device does not have whatever is found out about it. */
+static unsigned vendor_read(struct tp_dev *dev, uint32_t id)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(vendors); i++) {
 		if (vendors[i].id != id)
@@ -42,11 +48,12 @@ static void vendor_read(struct tp_dev *dev, uint32_t id)
 		snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "%s", vendors[i].name);
 		dev->solicited = vendors[i].solicited;
 		dev->attr.caps |= vendors[i].caps;
-		return;
+		return vendors[i].no_caps;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
 	/* it may: an interrupt too many costs less than a failure that nobody sees */
 	dev->solicited = SOLICITED_MISSES_SEND_ERRORS;
+	return TP_CAP_SRQ_ANY_PD;
 }
 
 /* The provider library of mlx5 uses no locks then, and aborts if it notices two threads. */
@@ -110,10 +117,10 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 		      const struct ibv_port_attr *port)
 {
 	struct tp_attr *attr = &dev->attr;
-	unsigned max_sge = clamp(device->max_sge, TP_MAX_SGE);
+	unsigned max_sge = clamp(device->max_sge, TP_MAX_SGE), no_caps;
 
 	snprintf(attr->device, sizeof(attr->device), "%s", ibv_get_device_name(dev->ibv->device));
-	vendor_read(dev, device->vendor_id);
+	no_caps = vendor_read(dev, device->vendor_id);
 	attr->hw_version = device->hw_ver;
 	if (sscanf(device->fw_ver, "%u.%u", &attr->fw_major, &attr->fw_minor) < 1)
 		log_util("%s: firmware version \"%s\" is not of the form major.minor", attr->device,
@@ -136,6 +143,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 		attr->max_srq = clamp(device->max_srq, INT_MAX);
 	if (attr->max_srq)
 		srq_probe(dev);
+	attr->caps &= ~no_caps;
 	attr->max_sge = max_sge;
 	attr->max_read_wr_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
 				: dev->iwarp	       ? 1
