@@ -105,16 +105,24 @@ static void write_line(enum log_kind kind, char *line, size_t length)
 	}
 }
 
-void log_to(enum log_kind kind, const char *format, ...)
+bool log_wants(enum log_kind kind)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const int saved = errno;
+
+	pthread_once(&once, log_read_env);
+	errno = saved;
+	return wanted & kind;
+}
+
+void log_to(enum log_kind kind, const char *format, ...)
+{
 	const int saved = errno;
 	char line[LINE_SIZE];
 	size_t length;
 	va_list args;
 
-	pthread_once(&once, log_read_env);
-	if (!(wanted & kind))
+	if (!log_wants(kind))
 		return;
 	length = write_prefix(line, sizeof(line));
 	va_start(args, format);

@@ -33,11 +33,15 @@ void log_to(enum log_kind kind, const char *format, ...) __attribute__((format(p
  */
 void log_after_fork(void);
 
+/* Are lines of this kind wanted? Keeps errno. */
+bool log_wants(enum log_kind kind);
+
 #define log_error(...) log_to(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_to(LOG_WARN, __VA_ARGS__)
-#define log_cm(...)    log_to(LOG_CM, __VA_ARGS__)
-#define log_ep(...)    log_to(LOG_EP, __VA_ARGS__)
-#define log_util(...)  log_to(LOG_UTIL, __VA_ARGS__)
+/* Their arguments are evaluated only if the line is wanted: names and texts take time. */
+#define log_cm(...)   (log_wants(LOG_CM) ? log_to(LOG_CM, __VA_ARGS__) : (void)0)
+#define log_ep(...)   (log_wants(LOG_EP) ? log_to(LOG_EP, __VA_ARGS__) : (void)0)
+#define log_util(...) (log_wants(LOG_UTIL) ? log_to(LOG_UTIL, __VA_ARGS__) : (void)0)
 
 /* Does @err say that descriptors ran out? Then a line says so of @what, and what their limit is. */
 bool log_descriptor_shortage(const char *what, int err);

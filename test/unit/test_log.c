@@ -66,6 +66,29 @@ START_TEST(dbg_type_and_dest_select_the_messages)
 }
 END_TEST
 
+static const char *text_made(unsigned *made)
+{
+	(*made)++;
+	return "text";
+}
+
+/* To make names and texts takes time. */
+START_TEST(what_is_not_printed_is_not_evaluated)
+{
+	unsigned made = 0;
+
+	setenv("DAPL_DBG_TYPE", "0x10", 1);
+	errno = ENODEV;
+	log_cm("%s", text_made(&made));
+	log_util("%s", text_made(&made));
+	ck_assert_uint_eq(made, 0);
+	ck_assert_int_eq(errno, ENODEV);
+	log_ep("%s", text_made(&made));
+	ck_assert_uint_eq(made, 1);
+	ck_assert_str_eq(log_text(), log_line("text"));
+}
+END_TEST
+
 START_TEST(errno_is_kept_and_printed)
 {
 	errno = ENODEV;
@@ -160,6 +183,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_loop_test(cases, dbg_type_and_dest_select_the_messages, 0, COUNT(messages));
 	tcase_add_test(cases, errno_is_kept_and_printed);
+	tcase_add_test(cases, what_is_not_printed_is_not_evaluated);
 	tcase_add_test(cases, a_long_message_is_cut_to_one_line);
 	tcase_add_loop_test(cases, dbg_time_puts_the_time_in_front, 0, 3);
 	tcase_add_test(cases, events_and_statuses_are_printed_by_name);
