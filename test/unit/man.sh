@@ -329,61 +329,44 @@ references() {
 	done
 }
 
-# What the rows of the conformance tests want: NAME TYPE SUBTYPE.
+# What the rows of the conformance tests want: NAME TYPE SUBTYPE. The preprocessor leaves a
+# structure of each row, in which constants have their names.
 wanted() {
-	awk '
-		function want(text,    type, argument) {
-			type = argument = text
-			sub(/\(.*/, "", type)
-			sub(/[^(]*\(?/, "", argument)
-			sub(/\)$/, "", argument)
-			if (type in prefix)
-				print call, "DAT_" meaning[type], prefix[type] argument
-			else if (type == "PLAIN")
-				print call, "DAT_" argument, "DAT_NO_SUBTYPE"
-			else if (type == "DAT_ERROR" && sub(/, */, " ", argument))
-				print call, argument
-			else if (type in plain)
-				print call, plain[type]
+	for file in test/conform/sheet_*.c; do
+		$cc -E -P -D_GNU_SOURCE= -Iinclude "$file"
+	done | tr '\n' ' ' | sed 's/"\([^"\\]\|\\.\)*"//g; s/\.call = sizeof(&/\n/g' | awk '
+		function want(text,    type, subtype, name) {
+			type = ""
+			subtype = "DAT_NO_SUBTYPE"
+			while (match(text, /DAT_[A-Z0-9_]+/)) {
+				name = substr(text, RSTART, RLENGTH)
+				text = substr(text, RSTART + RLENGTH)
+				if (name == "DAT_RETURN")
+					continue
+				if (type)
+					subtype = name
+				type = type ? type : name
+			}
+			if (type && type != "DAT_SUCCESS")
+				print call, type, subtype
 		}
-		BEGIN {
-			meaning["BAD_ARG"] = "INVALID_PARAMETER"
-			prefix["BAD_ARG"] = "DAT_INVALID_ARG"
-			meaning["BAD_HANDLE"] = "INVALID_HANDLE"
-			prefix["BAD_HANDLE"] = "DAT_INVALID_HANDLE_"
-			meaning["BAD_STATE"] = "INVALID_STATE"
-			prefix["BAD_STATE"] = "DAT_INVALID_STATE_"
-			meaning["NO_RESOURCE"] = "INSUFFICIENT_RESOURCES"
-			prefix["NO_RESOURCE"] = "DAT_RESOURCE_"
-			plain["BAD_HANDLE1"] = "DAT_INVALID_HANDLE DAT_INVALID_HANDLE1"
-			plain["BAD_STATE_PLAIN"] = "DAT_INVALID_STATE DAT_NO_SUBTYPE"
-			plain["NOT_SUPPORTED"] = "DAT_MODEL_NOT_SUPPORTED DAT_NO_SUBTYPE"
-			plain["DAT_QUEUE_EMPTY"] = "DAT_QUEUE_EMPTY DAT_NO_SUBTYPE"
-			status = "(BAD_ARG|BAD_HANDLE|BAD_STATE|NO_RESOURCE|PLAIN)\\([A-Z0-9_]+" \
-				"\\)|BAD_HANDLE1|BAD_STATE_PLAIN|NOT_SUPPORTED|DAT_SUCCESS" \
-				"|DAT_QUEUE_EMPTY|DAT_ERROR\\(DAT_[A-Z_]+, *DAT_[A-Z_]+\\)"
+		!/^dat_/ || /\.kind = ROW_(EVENT|COMPLETION|STATE)/ { next }
+		{
+			call = $0
+			sub(/\).*/, "", call)
+			rest = $0
+			sub(/ };.*/, "", rest)
+			others = rest
+			sub(/.*\.want = /, "", rest)
+			sub(/, \.run.*/, "", rest)
+			want(rest)
+			if (!sub(/.*\.on = /, "", others))
+				next
+			n = split(others, other, "{")
+			for (i = 1; i <= n; i++)
+				want(other[i])
 		}
-		/^#define [A-Z_]+[ \t]+BAD_[A-Z]+\(/ { short[$2] = $3 }
-		/^(ROW|ROW_DO|HANDLE_ROWS|ATTR_ROW|STATE_ROWS)\(/ { row = "" ; inside = 1 }
-		inside { gsub(/"([^"\\]|\\.)*"/, ""); row = row $0 }
-		inside && (/;$/ || /\)$/) {
-			call = "dat_ep_create" # of ATTR_ROW
-			if (row !~ /^ATTR_ROW/ && match(row, /dat_[a-z_]+/))
-				call = substr(row, RSTART, RLENGTH)
-			if (row !~ /^STATE_ROWS/ && match(row, status))
-				want(substr(row, RSTART, RLENGTH))
-			n = split(row, word, /[^A-Z_]+/)
-			for (i = 1; i <= n && row ~ /^STATE_ROWS/; i++)
-				if (word[i] in short)
-					want(short[word[i]])
-			if (sub(/.*\.on = /, "", row))
-				while (match(row, status)) {
-					want(substr(row, RSTART, RLENGTH))
-					row = substr(row, RSTART + RLENGTH)
-				}
-			inside = 0
-		}
-	' test/conform/sheet_*.c | sort -u
+	' | sort -u
 }
 
 # Each is on the page of the call.
