@@ -6,6 +6,7 @@
 #include "../consumer/consumer.h"
 
 void add_habit_cases(TCase *cases);
+void add_code_cases(TCase *cases);
 void add_limit_cases(TCase *cases);
 void add_memory_cases(TCase *cases);
 void add_sheet_cases(TCase *cases);

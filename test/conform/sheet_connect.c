@@ -633,6 +633,25 @@ ROW_DO(dat_cr_handoff, "the other service point's EVD is full", NO_RESOURCE(MEMO
 	return ret;
 }
 
+ROW_DO(dat_cr_handoff, "another service point listens there, and learns the peer", DAT_SUCCESS)
+{
+	DAT_CONN_QUAL qual = free_qual();
+	DAT_EVD_HANDLE evd = new_cr_evd(8);
+	DAT_CR_HANDLE cr = new_cr();
+	DAT_PORT_QUAL port;
+	DAT_RETURN ret;
+
+	ck_dat(create(qual, evd, CONSUMER));
+	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &cr_param));
+	port = cr_param.remote_port_qual;
+	ret = dat_cr_handoff(cr, qual);
+	cr = keep(expect_event(evd, DAT_CONNECTION_REQUEST_EVENT)
+			  .event_data.cr_arrival_event_data.cr_handle);
+	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &cr_param));
+	ck_assert_uint_eq(cr_param.remote_port_qual, port);
+	return ret;
+}
+
 EVENT_ROW(dat_cr_handoff, "another service point listens there", DAT_CONNECTION_REQUEST_EVENT)
 {
 	DAT_CONN_QUAL qual = free_qual();
