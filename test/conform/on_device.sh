@@ -9,4 +9,4 @@
 # The log has the provider's errors, warnings and messages about connections and endpoints, each
 # before the result of its case.
 export CONFORM_NAMES='end0 end1' DAPL_DBG_TYPE=0x1b
-stdbuf -oL "$build/test/conform/conform" 2>&1
+stdbuf -oL "$build/test/conform/conform" --scoreboard 2>&1
