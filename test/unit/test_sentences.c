@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
+#include "alloc.h"
 #include "registry_test.h"
 #include "tools/tools.h"
 
@@ -136,13 +137,17 @@ END_TEST
 START_TEST(there_is_room_for_one_sample_at_least)
 {
 	struct samples samples;
+	int result;
 
 	ck_assert_int_eq(samples_create(&samples, 0), 0);
 	samples_add(&samples, 3);
 	samples_add(&samples, 4);
 	ck_assert(samples.max == 4);
 	samples_destroy(&samples);
-	ck_assert_int_eq(samples_create(&samples, (size_t)-1 / 4), -1);
+	alloc_fail_nth(1);
+	result = samples_create(&samples, 1);
+	ck_assert(alloc_failed());
+	ck_assert_int_eq(result, -1);
 }
 END_TEST
 
