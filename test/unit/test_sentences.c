@@ -111,6 +111,10 @@ START_TEST(percentiles_are_those_of_the_samples)
 	samples_add(&samples, 7);
 	ck_assert(samples_percentile(&samples, 1) == 7 && samples_percentile(&samples, 99) == 7);
 	ck_assert(samples.min == 7 && samples.max == 7 && samples.count == 1);
+	for (int i = 1; i <= 10; i++)
+		samples_add(&samples, 10 * i);
+	ck_assert(samples_percentile(&samples, 99) == 100); /* rank 10.89 of 11 */
+	ck_assert(samples_percentile(&samples, 30) == 30);  /* rank 3.3: 7, 10, 20, 30 */
 	samples_destroy(&samples);
 }
 END_TEST
