@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Service points that bring an endpoint, reserved or made by the provider; and the handoff. */
+/*
+ * Service points that bring an endpoint, reserved or made by the provider; the handoff; endpoints
+ * that are modified, and connections that are copied.
+ */
+#include <string.h>
 #include <unistd.h>
 
 #include "../consumer/consumer.h"
@@ -174,6 +178,218 @@ START_TEST(close_ends_requests_and_reservations)
 }
 END_TEST
 
+/* ---- endpoints of the provider ---- */
+
+#define WHOLE                                                                                      \
+	(DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE | \
+	 DAT_EP_FIELD_CONNECT_EVD_HANDLE)
+
+static DAT_EP_PARAM parts_of(const struct side *side)
+{
+	return (DAT_EP_PARAM){
+		.pz_handle = side->pz,
+		.recv_evd_handle = side->recv_evd,
+		.request_evd_handle = side->request_evd,
+		.connect_evd_handle = side->connect_evd,
+	};
+}
+
+/* Completes the endpoint of the next request, which becomes the side's. */
+static DAT_CR_HANDLE complete_next(struct side *side)
+{
+	DAT_EP_PARAM parts = parts_of(side);
+	DAT_CR_HANDLE cr = expect_cr(side);
+	DAT_CR_PARAM request;
+
+	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
+	side->ep = request.local_ep_handle;
+	ck_assert_int_eq(ep_get_state(side->ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+	ck_dat_is(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), BAD_STATE(EP_NOTREADY));
+	ck_dat(dat_ep_modify(side->ep, WHOLE, &parts));
+	return cr;
+}
+
+START_TEST(provider_makes_endpoints_for_requests)
+{
+	DAT_PSP_HANDLE psp;
+	struct pair pair;
+	DAT_CR_HANDLE cr;
+
+	pair_open_unconnected(&pair, NULL);
+	ck_dat(dat_ep_free(pair.server.ep));
+	ck_assert_int_eq(pair.server.provider.ep_creator, DAT_PSP_CREATES_EP_IFASKED);
+	ck_dat(dat_psp_create(pair.server.ia, QUAL, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
+			      &psp));
+	for (int n = 0; n < 3; n++) {
+		connect_to(&pair, pair.client.ep, QUAL);
+		cr = complete_next(&pair.server);
+		if (n == 1) {
+			ck_dat(dat_cr_reject(cr));
+			expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
+			ck_dat_is(dat_ep_free(pair.server.ep), BAD_HANDLE(EP));
+		} else {
+			ck_dat(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
+			expect_established(&pair);
+			exchange_messages(&pair);
+			expect_write(&pair, target(&pair.server, 0, 64));
+			expect_read(&pair, target(&pair.server, 0, 64));
+			pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+			ck_dat(dat_ep_free(pair.server.ep));
+		}
+		ck_dat(dat_ep_reset(pair.client.ep));
+	}
+	pair.server.ep = DAT_HANDLE_NULL;
+	ck_dat(dat_psp_free(psp));
+	pair_close(&pair);
+}
+END_TEST
+
+/* They need nothing of the device before they are accepted. */
+START_TEST(many_endpoints_of_the_provider_connect)
+{
+	enum { MANY = 40 };
+	DAT_EP_HANDLE eps[MANY];
+	DAT_PSP_HANDLE psp;
+	struct pair pair;
+
+	pair_open_unconnected(&pair, NULL);
+	ck_dat(dat_psp_create(pair.server.ia, QUAL, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
+			      &psp));
+	for (int n = 0; n < MANY; n++) {
+		eps[n] = side_create_ep(&pair.client, NULL);
+		connect_to(&pair, eps[n], QUAL);
+	}
+	for (int n = 0; n < MANY; n++)
+		ck_dat(dat_cr_accept(complete_next(&pair.server), DAT_HANDLE_NULL, 0, NULL));
+	for (int n = 0; n < MANY; n++) {
+		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* ---- dat_ep_modify ---- */
+
+static DAT_EP_PARAM queried(DAT_EP_HANDLE ep)
+{
+	DAT_EP_PARAM param;
+
+	ck_dat(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
+	return param;
+}
+
+START_TEST(modified_endpoint_keeps_its_receives)
+{
+	struct pair pair;
+	DAT_EP_PARAM param;
+
+	pair_open_unconnected(&pair, NULL);
+	for (uint64_t n = 0; n < 8; n++)
+		post_recv(pair.server.ep, n, segment(&pair.server, 64 * n, 64));
+	param = queried(pair.server.ep);
+	param.ep_attr.max_recv_dtos = 100;
+	param.ep_attr.max_request_dtos = 50;
+	param.ep_attr.max_message_size = 4096;
+	ck_dat(dat_ep_modify(pair.server.ep, DAT_EP_FIELD_EP_ATTR_ALL, &param));
+	for (uint64_t n = 8; n < 100; n++)
+		post_recv(pair.server.ep, n, segment(&pair.server, 64 * n, 64));
+	ck_dat_is(dat_ep_modify(pair.server.ep, DAT_EP_FIELD_ALL, &param), BAD_ARG(2));
+	pair_connect(&pair);
+	ck_dat_is(dat_ep_modify(pair.server.ep, DAT_EP_FIELD_EP_ATTR_ALL, &param),
+		  BAD_STATE(EP_CONNECTED));
+	for (uint64_t n = 0; n < 100; n++) {
+		pattern_fill(pair.client.memory, 64, (unsigned)n);
+		post_send(pair.client.ep, n, segment(&pair.client, 0, 64), 0);
+		expect_request_done(&pair.client, n, 64);
+		expect_recv_done(&pair.server, n, 64);
+		pattern_check(pair.server.memory + 64 * n, 64, (unsigned)n);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+/* In the state in which it waits for the consumer's answer, with another zone and EVDs. */
+START_TEST(passive_endpoint_is_modified)
+{
+	struct pair pair;
+	DAT_EP_PARAM param;
+	DAT_CR_HANDLE cr;
+
+	pair_open_unconnected(&pair, NULL);
+	rsp_listen(&pair.server, QUAL, pair.server.ep);
+	connect_to(&pair, pair.client.ep, QUAL);
+	cr = expect_cr(&pair.server);
+	param = queried(pair.server.ep);
+	ck_dat_is(dat_ep_modify(pair.server.ep, DAT_EP_FIELD_PZ_HANDLE, &param),
+		  BAD_STATE(EP_PASSCONNPENDING));
+	param.recv_evd_handle = param.request_evd_handle = side_create_evd(&pair.server, 32,
+									   DAT_EVD_DTO_FLAG);
+	ck_dat(dat_ep_modify(pair.server.ep,
+			     DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE,
+			     &param));
+	ck_dat(dat_evd_free(pair.server.recv_evd));
+	ck_dat(dat_evd_free(pair.server.request_evd));
+	pair.server.recv_evd = pair.server.request_evd = param.recv_evd_handle;
+	ck_dat(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
+	expect_established(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* The peer, which left its numbers to the provider, sees those of the connection. */
+START_TEST(modified_reads_are_agreed_on)
+{
+	struct pair pair;
+	DAT_EP_PARAM param;
+
+	pair_open_unconnected(&pair, NULL);
+	param = queried(pair.client.ep);
+	param.ep_attr.max_rdma_read_in = 2;
+	param.ep_attr.max_rdma_read_out = 3;
+	ck_dat(dat_ep_modify(pair.client.ep,
+			     DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN |
+				     DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT,
+			     &param));
+	pair_connect(&pair);
+	param = queried(pair.server.ep);
+	ck_assert_int_eq(param.ep_attr.max_rdma_read_in, 3);
+	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 2);
+	expect_read(&pair, target(&pair.server, 0, 64));
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- dat_ep_dup_connect ---- */
+
+START_TEST(connection_is_copied)
+{
+	const DAT_CONN_QUAL qual = 100000; /* no port has this number */
+	struct pair pair, copy;
+	DAT_PSP_HANDLE psp;
+
+	pair_open_unconnected(&pair, NULL);
+	ck_dat(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &psp));
+	connect_and_accept(&pair, qual);
+	expect_established(&pair);
+	memcpy(&copy, &pair, sizeof(copy));
+	copy.client.ep = side_create_ep(&pair.client, NULL);
+	copy.server.ep = side_create_ep(&pair.server, NULL);
+	ck_dat_is(dat_ep_dup_connect(copy.server.ep, pair.server.ep, TIME_LIMIT, 0, NULL,
+				     DAT_QOS_BEST_EFFORT),
+		  BAD_STATE(EP_CONNECTED)); /* it accepted */
+	ck_dat(dat_ep_dup_connect(copy.client.ep, pair.client.ep, TIME_LIMIT, 0, NULL,
+				  DAT_QOS_BEST_EFFORT));
+	ck_dat(dat_cr_accept(expect_cr(&pair.server), copy.server.ep, 0, NULL));
+	expect_established(&copy);
+	exchange_messages(&copy);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
@@ -183,6 +399,12 @@ int main(int argc, char **argv)
 		{ reserved_qualifier_is_taken_by_one_process, NEEDS_NOTHING },
 		{ handed_off_request_connects, NEEDS_NOTHING },
 		{ close_ends_requests_and_reservations, NEEDS_NOTHING },
+		{ provider_makes_endpoints_for_requests, NEEDS_NOTHING },
+		{ many_endpoints_of_the_provider_connect, NEEDS_NOTHING },
+		{ modified_endpoint_keeps_its_receives, NEEDS_NOTHING },
+		{ passive_endpoint_is_modified, NEEDS_NOTHING },
+		{ modified_reads_are_agreed_on, NEEDS_NOTHING },
+		{ connection_is_copied, NEEDS_NOTHING },
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));
