@@ -454,6 +454,7 @@ static void check_state_and_free(void *arg)
 {
 	pthread_t *thread = arg;
 
+	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_CR), 1);
 	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
 	*thread = consumer_thread_start(free_the_rsp,
 					obj_next(server->ia, DAT_HANDLE_TYPE_RSP, NULL));
