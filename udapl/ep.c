@@ -156,6 +156,7 @@ static void destroy_qp(struct ep *ep)
 		evd_purge_ep(ep->recv_evd, ep);
 	}
 	tp_qp_destroy(qp);
+	race_reach(RACE_GONE, ep);
 	ep->qp = NULL;
 	ep_set_gates(ep);
 	evd_purge_ep(ep->recv_evd, ep);

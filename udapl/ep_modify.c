@@ -283,6 +283,21 @@ static DAT_RETURN parts_choose_locked(struct ep *ep, DAT_EP_PARAM_MASK mask,
 		(b) = a_;                                                                          \
 	} while (0)
 
+/*
+ * The receives of @left are posted elsewhere. Some devices flush them when its queue pair is
+ * destroyed: those completions are dropped, as ones that come late.
+ */
+static void recvs_forget(struct ep *left)
+{
+	struct ring *ring = &left->recvs;
+
+	if (!left->qp)
+		return;
+	spin_lock(&left->recv_evd->lock);
+	atomic_store(&ring->head, atomic_load(&ring->tail));
+	spin_unlock(&left->recv_evd->lock);
+}
+
 static void queues_swap_locked(struct ep *ep, struct ep *next)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -290,6 +305,7 @@ static void queues_swap_locked(struct ep *ep, struct ep *next)
 	SWAP(ep->early, next->early);
 	ring_swap(&ep->sends, &next->sends);
 	ring_swap(&ep->recvs, &next->recvs);
+	recvs_forget(next);
 }
 
 static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)

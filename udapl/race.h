@@ -17,6 +17,7 @@ enum race_point {
 	RACE_WOKEN, /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
 	RACE_EXPEL, /* EVD; it is being freed, its waiter was told to leave; ia->lock */
 	RACE_GATE,  /* EP; its gate for requests follows the state; mostly ia->lock */
+	RACE_GONE,  /* EP; its QP is destroyed, completions of it may be queued; none */
 	RACE_FREE,  /* EP; it is retired and idle, and has its QP; none */
 	RACE_REQUEST, /* PSP or RSP; a request is visible, its event is not posted yet; ia->lock */
 	RACE_UNLOCK,  /* the name of a lock; it is about to be released */

@@ -44,6 +44,7 @@ enum {
 	FAKE_LOSES_READS = 1 << 12,   /* reads right behind one that fails never complete */
 	FAKE_LAST_ARM_WINS = 1 << 13, /* TP_ARM_ERRORS takes the place of TP_ARM_ANY */
 	FAKE_SHORT_WINDOWS = 1 << 14, /* -EINVAL: a bind to more than FAKE_WINDOW bytes */
+	FAKE_FLUSHES_DESTROYED = 1 << 15, /* tp_qp_destroy flushes what is outstanding */
 	FAKE_REMOVABLE = 1 << 16,     /* fake_remove works on devices and queues made from now on */
 	FAKE_LAST_RECEIVE = 1 << 17,  /* up_qp_last_receive, when all of an SRQ's are flushed */
 	FAKE_NO_SRQ_LIMIT = 1 << 18,  /* tp_srq_arm: -EOPNOTSUPP */

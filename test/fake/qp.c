@@ -147,6 +147,10 @@ void tp_qp_destroy(struct tp_qp *qp)
 	if (qp->peer)
 		qp->peer->peer = NULL;
 	conn_detach_qp(qp);
+	if (fake.quirks & FAKE_FLUSHES_DESTROYED) {
+		qp_flush(qp, &qp->sends);
+		qp_flush(qp, &qp->recvs);
+	}
 	queue_drop(&qp->sends);
 	queue_drop(&qp->recvs);
 	cq_detach_qp(qp->send_cq, qp);

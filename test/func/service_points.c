@@ -247,21 +247,21 @@ END_TEST
 /* They need nothing of the device before they are accepted. */
 START_TEST(many_endpoints_of_the_provider_connect)
 {
-	enum { MANY = 40 };
-	DAT_EP_HANDLE eps[MANY];
+	const unsigned many = device()->max_eps - 1; /* the side has one */
+	DAT_EP_HANDLE ep;
 	DAT_PSP_HANDLE psp;
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
 	ck_dat(dat_psp_create(pair.server.ia, QUAL, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
 			      &psp));
-	for (int n = 0; n < MANY; n++) {
-		eps[n] = side_create_ep(&pair.client, NULL);
-		connect_to(&pair, eps[n], QUAL);
+	for (unsigned n = 0; n < many; n++) {
+		ep = side_create_ep(&pair.client, NULL);
+		connect_to(&pair, ep, QUAL);
 	}
-	for (int n = 0; n < MANY; n++)
+	for (unsigned n = 0; n < many; n++)
 		ck_dat(dat_cr_accept(complete_next(&pair.server), DAT_HANDLE_NULL, 0, NULL));
-	for (int n = 0; n < MANY; n++) {
+	for (unsigned n = 0; n < many; n++) {
 		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 		expect_event(pair.server.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	}

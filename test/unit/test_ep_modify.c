@@ -756,6 +756,28 @@ static void request_the_reserved(void *arg)
 	fake_wait_idle(0);
 }
 
+static void expect_queue_empty(void *evd)
+{
+	DAT_EVENT event;
+
+	ck_dat_is(evd_dequeue(evd, &event), DAT_QUEUE_EMPTY);
+}
+
+/* They would be events of an endpoint that the consumer does not know. */
+START_TEST(flushes_of_the_old_queue_pair_are_no_events)
+{
+	fake_quirks(FAKE_FLUSHES_DESTROYED);
+	post_recvs(0, 3);
+	race_call(RACE_GONE, NULL, expect_queue_empty, client->recv_evd);
+	ck_dat(modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 20));
+	ck_assert(race_happened(RACE_GONE));
+	expect_no_event(client->recv_evd);
+	ck_assert_int_eq(recvs_posted(), 3);
+	pair_connect(&pair);
+	expect_messages(client->recv_evd, 0, 3);
+}
+END_TEST
+
 /* It arrives while the old queue pair is destroyed, when no lock is held. */
 START_TEST(a_request_may_arrive_during_a_modify)
 {
@@ -807,6 +829,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_refused_queue_pair_is_told_as_such);
 	tcase_add_test(cases, modify_without_memory_changes_nothing);
 	tcase_add_test(cases, a_full_evd_has_room_for_the_modified_endpoint);
+	tcase_add_test(cases, flushes_of_the_old_queue_pair_are_no_events);
 	tcase_add_test(cases, a_request_may_arrive_during_a_modify);
 	return run_unit_cases(argc, argv);
 }
