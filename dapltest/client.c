@@ -5,11 +5,11 @@
 #include <netdb.h>
 #include <string.h>
 
-/* Microseconds. */
+/* In moments: a second, five seconds, and two, then twice that time and so on. */
 enum {
-	TICK = 1000 * 1000,
-	PING_INTERVAL = 5 * TICK,
-	PROGRESS_FIRST = 2 * TICK, /* then after twice that time, and so on */
+	TICK = 5,
+	PING_INTERVAL = 25,
+	PROGRESS_FIRST = 10,
 };
 
 struct client {
@@ -138,12 +138,13 @@ static int client_connect(struct client *client)
 static int client_expect(struct client *client, enum message_kind kind, struct message *message)
 {
 	do
-		if (control_receive(&client->control, message) < 0 || message->code == CODE_VERSION)
+		if (control_receive(&client->control, message) < 0)
 			return -1;
 	while (message->kind == MESSAGE_PONG && kind == MESSAGE_RESULT); /* from before an end */
 	if (message->kind == kind)
 		return 0;
-	complain("dapltest: the server sent message %d, not %d", message->kind, kind);
+	if (message->kind) /* else it is of another version, which has been reported */
+		complain("dapltest: the server sent message %d, not %d", message->kind, kind);
 	return -1;
 }
 
@@ -155,10 +156,12 @@ static int client_send_plan(struct client *client, uint32_t *port)
 	if (control_send(&client->control, &message) < 0 ||
 	    client_expect(client, MESSAGE_ANSWER, &message) < 0)
 		return -1;
-	if (message.code != CODE_GOOD) {
+	if (message.code == CODE_VERSION)
+		report("DAPLTEST VERSION MISMATCH");
+	else if (message.code != CODE_GOOD)
 		complain("dapltest: the server can't do this test; its output tells why");
+	if (message.code != CODE_GOOD)
 		return -1;
-	}
 	*port = message.port;
 	return 0;
 }
@@ -206,9 +209,11 @@ static void progress_print(const struct test *test, double seconds)
 /* The pings show the server, and the answers show the client, that the other one still works. */
 static int client_attend(struct client *client, struct test *test)
 {
-	double begun = tool_usec_now(), next_ping = PING_INTERVAL, next_print = PROGRESS_FIRST;
+	const double moment = event_moment;
+	double begun = tool_usec_now();
+	double next_ping = PING_INTERVAL * moment, next_print = PROGRESS_FIRST * moment;
 
-	while (!test_wait(test, TICK)) {
+	while (!test_wait(test, TICK * event_moment)) {
 		double passed = tool_usec_now() - begun;
 
 		if (passed >= next_print) {
@@ -217,7 +222,7 @@ static int client_attend(struct client *client, struct test *test)
 		}
 		if (passed < next_ping || patience_ended(&client->patience))
 			continue;
-		next_ping += PING_INTERVAL;
+		next_ping += PING_INTERVAL * moment;
 		if (client_ping(client) < 0) {
 			test_stop(test);
 			return -1;

@@ -164,7 +164,8 @@ static int crew_check_targets(struct crew *crew, unsigned iteration)
 			    !operation_is_ours(lane, &plan->ops[i]) &&
 			    lane_check(lane, i, iteration) < 0)
 				return -1;
-		lane_offer(lane, iteration + 1);
+		if (iteration + 1 < plan->iterations)
+			lane_offer(lane, iteration + 1);
 	}
 	return 0;
 }

@@ -97,6 +97,60 @@ WRAP(dat_ep_post_rdma_write,
       const DAT_RMR_TRIPLET *to, DAT_COMPLETION_FLAGS flags),
      (ep, count, iov, cookie, to, flags))
 
+/* ---- what is wrong on purpose ---- */
+
+static atomic_int corrupt_nth; /* of the patterns that are filled from now on */
+
+void __real_pattern_fill(unsigned char *at, size_t size, unsigned seed);
+void __wrap_pattern_fill(unsigned char *at, size_t size, unsigned seed);
+void __wrap_pattern_fill(unsigned char *at, size_t size, unsigned seed)
+{
+	__real_pattern_fill(at, size, seed);
+	if (atomic_load(&corrupt_nth) && atomic_fetch_sub(&corrupt_nth, 1) == 1)
+		at[size - 1] ^= 1;
+}
+
+static bool wrong_invitations; /* the client sends */
+
+void __real_invitation_encode(const struct invitation *invitation,
+			      unsigned char bytes[INVITATION_BYTES]);
+void __wrap_invitation_encode(const struct invitation *invitation,
+			      unsigned char bytes[INVITATION_BYTES]);
+void __wrap_invitation_encode(const struct invitation *invitation,
+			      unsigned char bytes[INVITATION_BYTES])
+{
+	__real_invitation_encode(invitation, bytes);
+	bytes[INVITATION_BYTES - 1] ^= wrong_invitations;
+}
+
+/* The byte of messages of this kind that is wrong, and its value; kind 0: none. */
+static struct {
+	enum message_kind kind;
+	size_t at;
+	unsigned char value;
+} wrong_byte;
+
+size_t __real_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
+size_t __wrap_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
+size_t __wrap_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX])
+{
+	size_t size = __real_message_encode(message, bytes);
+
+	if (message->kind == wrong_byte.kind)
+		bytes[wrong_byte.at] = wrong_byte.value;
+	return size;
+}
+
+/* How far the clock is ahead, in microseconds. */
+static _Atomic double clock_ahead;
+
+double __real_tool_usec_now(void);
+double __wrap_tool_usec_now(void);
+double __wrap_tool_usec_now(void)
+{
+	return __real_tool_usec_now() + atomic_load(&clock_ahead);
+}
+
 /* ---- running it ---- */
 
 enum { WORDS_MAX = 32 };
@@ -147,33 +201,30 @@ static int run(const char *command)
 	return run_mode(&options);
 }
 
-static int output; /* of standard output and standard error */
+static char output[32]; /* the file of standard output and standard error */
 
 static void capture(void)
 {
-	char path[32];
+	int fd = scratch_file(output);
 
-	output = scratch_file(path);
 	fflush(stdout);
-	ck_assert_int_eq(dup2(output, STDOUT_FILENO), STDOUT_FILENO);
-	ck_assert_int_eq(dup2(output, STDERR_FILENO), STDERR_FILENO);
+	ck_assert_int_eq(dup2(fd, STDOUT_FILENO), STDOUT_FILENO);
+	ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
 }
 
 /* How many lines of the output have these words. */
 static unsigned lines_with(const char *words)
 {
-	FILE *file = fdopen(dup(output), "r");
+	FILE *file = fopen(output, "r"); /* with an offset of its own: threads may write */
 	char *line = NULL;
 	size_t room = 0;
 	unsigned count = 0;
 
 	ck_assert_ptr_nonnull(file);
-	rewind(file);
 	while (getline(&line, &room, file) > 0)
 		count += strstr(line, words) != NULL;
 	free(line);
 	fclose(file);
-	lseek(output, 0, SEEK_END);
 	return count;
 }
 
@@ -551,6 +602,299 @@ START_TEST(failed_call_fails_the_test_and_nothing_else)
 }
 END_TEST
 
+START_TEST(every_wrong_byte_is_found)
+{
+	static const char *const rests[] = {
+		"-i 2 -V client SR 9 server SR 9 client RW 9 server RW 9 client RR 9 server RR 9",
+		"-i 2 -V -w 2 server RR 5000 client SR 1 1 -f server SR 3000 2 -f",
+	};
+	pthread_t server = server_start("-T S -D fake");
+	unsigned n = 0;
+
+	while (atomic_load(&corrupt_nth) == 0) {
+		atomic_store(&corrupt_nth, (int)++n);
+		ck_assert_int_eq(run_client("T", rests[_i]),
+				 atomic_load(&corrupt_nth) == 0 ? -1 : 0);
+		ck_assert_uint_eq(lines_with("Validation Error"),
+				  n - (atomic_load(&corrupt_nth) != 0));
+	}
+	atomic_store(&corrupt_nth, 0);
+	ck_assert_uint_gt(n, 2 * 8);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1);
+}
+END_TEST
+
+START_TEST(performance_test_checks_the_data)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	atomic_store(&corrupt_nth, 1);
+	ck_assert_int_eq(run_client("P", _i ? "-i 2 RW 100" : "-i 2 RR 100"), -1);
+	ck_assert_uint_eq(lines_with("Validation Error"), 1);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1);
+}
+END_TEST
+
+START_TEST(long_test_tells_its_progress)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	event_moment = 100;
+	ck_assert_int_eq(run_client("T", "-i 20000 -t 2 client SR server SR"), 0);
+	ck_assert_uint_gt(lines_with(" of 40000 iterations, "), 1);
+	ck_assert_uint_lt(lines_with(" of 40000 iterations, "), 20);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+START_TEST(test_that_is_too_short_has_no_rates)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	ck_assert_int_eq(run_client("T", "-i 1 client SR 1 server SR 1"), 0);
+	ck_assert_uint_eq(lines_with("----- Test completed successfully, but cannot calculate "
+				     "stats as not"),
+			  1);
+	ck_assert_uint_eq(lines_with("Total WQE"), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+/* The next client comes while the first one works. */
+static void *second_client(void *result)
+{
+	struct options options;
+
+	ck_assert_int_eq(parse(&options, "-T T -s " FAKE_ADDRESS " -D fake -i 2000 -V "
+					 "client SR server SR"),
+			 0);
+	*(int *)result = client_run(&options);
+	return NULL;
+}
+
+START_TEST(clients_are_served_at_once)
+{
+	pthread_t server = server_start("-T S -D fake"), client;
+	struct options options;
+	int result;
+
+	ck_assert_int_eq(parse(&options, "-T T -s " FAKE_ADDRESS " -D fake -i 2000 -V "
+					 "client SR server SR"),
+			 0);
+	ck_assert_int_eq(pthread_create(&client, NULL, second_client, &result), 0);
+	ck_assert_int_eq(client_run(&options), 0);
+	ck_assert_int_eq(pthread_join(client, NULL), 0);
+	ck_assert_int_eq(result, 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+START_TEST(other_private_data_are_rejected)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	wrong_invitations = true;
+	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
+	wrong_invitations = false;
+	ck_assert_uint_eq(lines_with("other private data than the client's"), CONNECT_TRIES);
+	ck_assert_uint_eq(lines_with("DAT_CONNECTION_EVENT_PEER_REJECTED"), 1);
+	ck_assert_int_eq(run_client("T", "client SR server SR"), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1);
+}
+END_TEST
+
+/* Byte 0 is of the version, 4 of the byte order, 8 of the kind. */
+static const struct {
+	enum message_kind kind;
+	size_t at;
+	unsigned char value;
+	const char *line;
+} wrong_bytes[] = {
+	{ MESSAGE_PLAN, 0, 6, "DAPLTEST VERSION MISMATCH" },
+	{ MESSAGE_PLAN, 4, 1, "DAPLTEST VERSION MISMATCH" },
+	{ MESSAGE_ANSWER, 0, 6, "DAPLTEST VERSION MISMATCH" },
+	{ MESSAGE_PLAN, 8, 77, "not a message of dapltest" },
+	{ MESSAGE_PLAN, 12, 3, "not a message of dapltest" },
+	{ MESSAGE_ANSWER, 8, MESSAGE_PONG, "the server sent message 4, not 2" },
+	{ MESSAGE_DONE, 8, MESSAGE_ANSWER, "message 2 during the test" },
+	{ MESSAGE_RESULT, 12, CODE_BAD, "the test failed at the server" },
+};
+
+START_TEST(wrong_message_ends_the_test)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	wrong_byte.kind = wrong_bytes[_i].kind;
+	wrong_byte.at = wrong_bytes[_i].at;
+	wrong_byte.value = wrong_bytes[_i].value;
+	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), -1);
+	expect_line(wrong_bytes[_i].line);
+	wrong_byte.kind = 0;
+	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	(void)server_join(server);
+}
+END_TEST
+
+/* Both sides know; a program of that version may understand the answer. */
+START_TEST(version_mismatch_is_told_by_both_sides)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	wrong_byte.kind = MESSAGE_PLAN;
+	wrong_byte.value = 6;
+	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
+	ck_assert_uint_eq(lines_with("DAPLTEST VERSION MISMATCH"), 2);
+	wrong_byte.kind = 0;
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1);
+}
+END_TEST
+
+START_TEST(server_that_is_not_there_has_a_sentence)
+{
+	use_conf(conf);
+	capture();
+	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
+	expect_line("dapltest: nobody listens at " FAKE_ADDRESS " port 45278");
+	ck_assert_int_eq(run_client("Q", "-n 9"), -1);
+	expect_line("dapltest: nobody listens at " FAKE_ADDRESS " port 9");
+	ck_assert_int_eq(run("-T S -D other"), -1);
+	expect_line("dapltest: dat_ia_open other: dat.conf has no line for other");
+}
+END_TEST
+
+START_TEST(port_that_is_taken_has_a_sentence)
+{
+	pthread_t server = server_start("-T S -D fake -n 777");
+
+	expect_line("Dapltest: Service Point Port - 777");
+	ck_assert_int_eq(run("-T S -D fake -n 777"), -1);
+	expect_line("dapltest: port 777 is taken by another server");
+	ck_assert_int_eq(run_client("Q", "-n 777"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+/* The ports behind the server's are another's: those of the test begin behind them. */
+START_TEST(ports_that_are_taken_are_skipped)
+{
+	struct foundation base;
+	const struct origin origin = { .name = "test", .lane = -1 };
+	DAT_PSP_HANDLE psps[2];
+	pthread_t server = server_start("-T S -D fake -n 777");
+
+	ck_assert_int_eq(foundation_create(&base, &origin, (char *)"fake"), 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(dat_psp_create(base.adapter.ia, 779 + 3 * i, base.cr_evd,
+						 DAT_PSP_CONSUMER_FLAG, &psps[i]),
+				  DAT_SUCCESS);
+	ck_assert_int_eq(run_client("T", _i ? "-r -d -n 777 -i 2 -w 3 client SR server SR"
+					    : "-d -n 777 -i 2 -w 3 client SR server SR"),
+			 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(dat_psp_free(psps[i]), DAT_SUCCESS);
+	ck_assert_int_eq(foundation_free(&base, &origin), 0);
+	ck_assert_int_eq(run_client("Q", "-n 777"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+START_TEST(other_quality_of_service_is_refused)
+{
+	pthread_t server = server_start("-T S -D fake -R BE");
+
+	ck_assert_int_eq(run_client("T", "-R LL client SR server SR"), -1);
+	expect_line("dat_ep_connect error: DAT_MODEL_NOT_SUPPORTED");
+	ck_assert_int_eq(run_client("T", "-R BE -i 2 client SR server SR"), 0);
+	ck_assert_int_eq(run_client("Q", "-R BE"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+/* It accepts, and says nothing. */
+static void *silent_server(void *argument)
+{
+	struct foundation *base = argument;
+	atomic_bool stop = false;
+	const struct patience patience = { .way = WAIT_EVD, .stop = &stop };
+	struct control control;
+	DAT_EVENT event;
+	DAT_RETURN ret;
+
+	ck_assert_int_eq(control_create(&control, &base->adapter, &patience, "silent", 0), 0);
+	ck_assert_int_eq(event_wait(&patience, base->cr_evd, DAT_TIMEOUT_INFINITE, &event, &ret),
+			 WAIT_EVENT);
+	ck_assert_int_eq(control_accept(&control, event.event_data.cr_arrival_event_data.cr_handle),
+			 0);
+	ck_assert_int_eq(channel_expect_established(&control.channel), 0);
+	while (lines_with("Starting Test") == 0)
+		sched_yield();
+	atomic_store(&clock_ahead, PEER_TIMEOUT);
+	ck_assert_int_eq(event_wait(&patience, control.channel.connect_evd, DAT_TIMEOUT_INFINITE,
+				    &event, &ret),
+			 WAIT_EVENT);
+	ck_assert_int_eq(control_free(&control), 0);
+	return NULL;
+}
+
+START_TEST(silent_server_is_not_waited_for_without_end)
+{
+	const struct origin origin = { .name = "test", .lane = -1 };
+	struct foundation base;
+	DAT_PSP_HANDLE psp;
+	pthread_t server;
+
+	event_moment = 2000;
+	use_conf(conf);
+	capture();
+	ck_assert_int_eq(foundation_create(&base, &origin, (char *)"fake"), 0);
+	ck_assert_uint_eq(
+		dat_psp_create(base.adapter.ia, 777, base.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+		DAT_SUCCESS);
+	ck_assert_int_eq(pthread_create(&server, NULL, silent_server, &base), 0);
+	ck_assert_int_eq(run_client("Q", "-n 777"), -1);
+	expect_line("completion error: none within 60 seconds");
+	ck_assert_int_eq(pthread_join(server, NULL), 0);
+	ck_assert_uint_eq(dat_psp_free(psp), DAT_SUCCESS);
+	ck_assert_int_eq(foundation_free(&base, &origin), 0);
+}
+END_TEST
+
+/* A second signal would end the program, so that a program that hangs can be ended. */
+START_TEST(interrupt_ends_a_server_and_its_clients)
+{
+	pthread_t server = server_start("-T S -D fake"), client;
+	int result;
+
+	interrupt_catch();
+	ck_assert_int_eq(pthread_create(&client, NULL, second_client, &result), 0);
+	while (lines_with("Starting Test") == 0)
+		sched_yield();
+	ck_assert_int_eq(raise(_i ? SIGINT : SIGTERM), 0);
+	ck_assert_int_eq(pthread_join(client, NULL), 0);
+	ck_assert_int_eq(result, -1);
+	ck_assert_int_eq(server_join(server), -1);
+	ck_assert_uint_eq(lines_with("dapltest: interrupted"), 2);
+	ck_assert_uint_eq(lines_with("IN_USE"), 0);
+}
+END_TEST
+
+START_TEST(ignored_signal_stays_ignored)
+{
+	ck_assert(signal(SIGINT, SIG_IGN) != SIG_ERR);
+	interrupt_catch();
+	ck_assert_int_eq(raise(SIGINT), 0);
+	ck_assert(!interrupted);
+}
+END_TEST
+
 static const char *const alone[] = {
 	"-T L -D fake -m 3 -w 2",    "-T F -D fake -f hwconn", "-T F -D fake -f endpoint",
 	"-T F -D fake -f pz",	     "-T F -D fake -f mem",    "-T F -D fake -f connmgt",
@@ -603,6 +947,21 @@ int main(int argc, char **argv)
 	tcase_add_test(wire, invitation_to_another_lane_is_none);
 	tcase_add_loop_test(modes, transfers_pass_at_both_sides, 0, COUNT(transfers));
 	tcase_add_loop_test(modes, failed_call_fails_the_test_and_nothing_else, 0, 3);
+	tcase_add_loop_test(modes, every_wrong_byte_is_found, 0, 2);
+	tcase_add_loop_test(modes, performance_test_checks_the_data, 0, 2);
+	tcase_add_test(modes, long_test_tells_its_progress);
+	tcase_add_test(modes, test_that_is_too_short_has_no_rates);
+	tcase_add_test(modes, clients_are_served_at_once);
+	tcase_add_test(modes, other_private_data_are_rejected);
+	tcase_add_loop_test(modes, wrong_message_ends_the_test, 0, COUNT(wrong_bytes));
+	tcase_add_test(modes, version_mismatch_is_told_by_both_sides);
+	tcase_add_test(modes, server_that_is_not_there_has_a_sentence);
+	tcase_add_test(modes, port_that_is_taken_has_a_sentence);
+	tcase_add_loop_test(modes, ports_that_are_taken_are_skipped, 0, 2);
+	tcase_add_test(modes, other_quality_of_service_is_refused);
+	tcase_add_test(modes, silent_server_is_not_waited_for_without_end);
+	tcase_add_loop_test(modes, interrupt_ends_a_server_and_its_clients, 0, 2);
+	tcase_add_test(modes, ignored_signal_stays_ignored);
 	tcase_add_loop_test(modes, modes_of_one_process_pass, 0, COUNT(alone));
 	tcase_add_loop_test(modes, failed_call_fails_a_case_and_nothing_else, 0, COUNT(alone));
 	return run_cases(argc, argv);
