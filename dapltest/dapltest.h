@@ -10,7 +10,6 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -152,7 +151,7 @@ struct patience {
 enum wait_result { WAIT_EVENT, WAIT_LATE, WAIT_STOPPED, WAIT_FAILED };
 
 /* Set by Ctrl-C: everything that waits gives up. */
-extern volatile sig_atomic_t interrupted;
+extern atomic_bool interrupted;
 void interrupt_catch(void);
 
 /* How long it may take to notice an end, in microseconds; tests shorten it. */

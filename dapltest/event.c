@@ -6,6 +6,7 @@
 #include "dapltest.h"
 
 #include <sched.h>
+#include <signal.h>
 
 enum {
 	POLLS_IN_A_ROW = 1000, /* then other threads may have the processor */
@@ -13,12 +14,12 @@ enum {
 
 DAT_TIMEOUT event_moment = 200 * 1000;
 
-volatile sig_atomic_t interrupted;
+atomic_bool interrupted;
 
 static void interrupt_note(int signal)
 {
 	(void)signal;
-	interrupted = 1;
+	atomic_store(&interrupted, true);
 }
 
 /* What the program was started to ignore, as a shell does for its background, stays ignored. */
@@ -40,7 +41,7 @@ void interrupt_catch(void)
 
 bool patience_ended(const struct patience *patience)
 {
-	return interrupted || atomic_load(patience->stop);
+	return atomic_load(&interrupted) || atomic_load(patience->stop);
 }
 
 static DAT_RETURN event_poll(DAT_EVD_HANDLE evd, DAT_EVENT *event)

@@ -5,6 +5,10 @@
 #include <stdarg.h>
 #include <string.h>
 
+enum {
+	LINE_BYTES = 2048, /* what is longer is cut */
+};
+
 static unsigned debug_level;
 
 void report_debug_set(unsigned level)
@@ -17,14 +21,17 @@ unsigned report_debug(void)
 	return debug_level;
 }
 
+/* One call writes the line, so that those of other threads stand before it or after it. */
 static void line_print(FILE *to, const char *head, const char *format, va_list args)
 {
-	flockfile(to);
-	fputs(head, to);
-	vfprintf(to, format, args);
-	putc_unlocked('\n', to);
+	char line[LINE_BYTES];
+	const size_t room = sizeof(line) - 1, begin = strlen(head);
+
+	memcpy(line, head, begin);
+	(void)vsnprintf(line + begin, room - begin, format, args);
+	strcat(line, "\n");
+	fputs(line, to);
 	(void)fflush(to); /* scripts read the output during the run */
-	funlockfile(to);
 }
 
 void report(const char *format, ...)
