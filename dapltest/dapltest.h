@@ -301,7 +301,11 @@ int control_send(struct control *control, const struct message *message);
 /* A message of another version is returned with the code CODE_VERSION and no kind. */
 int control_receive(struct control *control, struct message *message);
 
-/* ---- test.c: the threads and lanes of a test ---- */
+/* ---- lane.c: one connection of a test ---- */
+
+enum {
+	LANE_SETUP = 192, /* bytes at the start of its memory, for the setup messages */
+};
 
 struct lane {
 	struct channel channel; /* first member */
@@ -314,6 +318,32 @@ struct lane {
 	unsigned posted, reaped;
 	unsigned recv_posted, received;
 };
+
+int lane_open(struct lane *lane, struct crew *crew, unsigned number);
+int lane_close(struct lane *lane);
+/* The client's; after it both sides send a setup message. */
+int lane_connect(struct lane *lane);
+/* The server's: at a service point of the lane, which unlisten frees. */
+DAT_RETURN lane_listen(struct lane *lane, DAT_CONN_QUAL port);
+void lane_unlisten(struct lane *lane);
+/* Whether this request is that of the client's lane. */
+bool lane_invited(const struct lane *lane, const DAT_CR_PARAM *param);
+int lane_accept(struct lane *lane, DAT_CR_HANDLE cr);
+
+const struct operation *lane_operation(const struct lane *lane, unsigned i);
+int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size);
+/* The next receive, which must have this length. limit as that of event_wait. */
+int lane_receive(struct lane *lane, size_t length, DAT_TIMEOUT limit);
+/* The small message that begins and ends what a lane does. */
+int lane_send_setup(struct lane *lane);
+int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit);
+/* What this side's operation asks for; the caller counts it. */
+int lane_post_operation(struct lane *lane, unsigned i);
+/* All requests that are posted; the last one is of operation i. */
+int lane_reap_all(struct lane *lane, unsigned i);
+unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration);
+
+/* ---- test.c: the threads of a test ---- */
 
 /* A thread and its lanes. */
 struct crew {
@@ -360,19 +390,6 @@ void test_stop(struct test *test);
 bool test_wait(struct test *test, unsigned usec);
 /* Waits for all threads; -1: one has failed. */
 int test_join(struct test *test);
-
-const struct operation *lane_operation(const struct lane *lane, unsigned i);
-int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size);
-/* The next receive, which must have this length. limit as that of event_wait. */
-int lane_receive(struct lane *lane, size_t length, DAT_TIMEOUT limit);
-/* The small message that begins and ends what a lane does. */
-int lane_send_setup(struct lane *lane);
-int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit);
-/* What this side's operation asks for; the caller counts it. */
-int lane_post_operation(struct lane *lane, unsigned i);
-/* All requests that are posted; the last one is of operation i. */
-int lane_reap_all(struct lane *lane, unsigned i);
-unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration);
 
 /* transaction.c, performance.c: the transfers of a crew whose lanes are set up */
 int transaction_prepare(struct lane *lane); /* before the connection */

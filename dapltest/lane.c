@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane: one connection of a test with its memory, from its objects to the moment when both sides
+ * know the other's memory and have posted their receives, and its posts and completions.
+ */
+#include "dapltest.h"
+
+#include <string.h>
+
+enum {
+	SLOT_SIZE = LANE_SETUP / 3, /* of a setup message: out, in, and in at the end */
+	READS = 4,		    /* in flight, at most */
+};
+
+/* ---- posts and completions ---- */
+
+const struct operation *lane_operation(const struct lane *lane, unsigned i)
+{
+	return &lane->crew->test->plan->ops[i];
+}
+
+/* Different for any two payloads that could be mistaken for each other. */
+unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration)
+{
+	unsigned number = (unsigned)lane->channel.origin.lane + 1000 * lane->crew->number;
+
+	return (number * (OPS_MAX + BARRIERS) + i) * 31 + iteration;
+}
+
+static unsigned lane_iov(const struct lane *lane, size_t offset, unsigned segments, unsigned size,
+			 DAT_LMR_TRIPLET iov[SEGMENTS_MAX])
+{
+	for (unsigned i = 0; i < segments; i++)
+		iov[i] = memory_segment(&lane->memory, offset + (size_t)i * size, size);
+	return segments;
+}
+
+int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size)
+{
+	DAT_LMR_TRIPLET iov[SEGMENTS_MAX];
+	DAT_COUNT count = (DAT_COUNT)lane_iov(lane, offset, segments, size, iov);
+
+	return TRY(&lane->channel.origin, dat_ep_post_recv, lane->channel.ep, count, iov,
+		   (DAT_DTO_COOKIE){ .as_64 = lane->recv_posted++ }, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+int lane_receive(struct lane *lane, size_t length, DAT_TIMEOUT limit)
+{
+	DAT_VLEN got;
+
+	if (channel_complete(&lane->channel, lane->channel.recv_evd, lane->received, limit, &got) <
+	    0)
+		return -1;
+	if (got != length) {
+		report_failure(&lane->channel.origin, "receive", "length %lu in place of %zu",
+			       (unsigned long)got, length);
+		return -1;
+	}
+	lane->received++;
+	return 0;
+}
+
+int lane_post_operation(struct lane *lane, unsigned i)
+{
+	const struct operation *op = lane_operation(lane, i);
+	const size_t offset = lane->crew->test->offsets[i];
+	const DAT_DTO_COOKIE cookie = { .as_64 = lane->posted };
+	DAT_RMR_TRIPLET remote = { .rmr_context = lane->peer.rmr_context,
+				   .target_address = lane->peer.target_address + offset,
+				   .segment_length = operation_bytes(op) };
+	DAT_LMR_TRIPLET iov[SEGMENTS_MAX];
+	DAT_COUNT count = (DAT_COUNT)lane_iov(lane, offset, op->segments, op->segment_size, iov);
+	const struct origin *origin = &lane->channel.origin;
+	const DAT_EP_HANDLE ep = lane->channel.ep;
+	int result;
+
+	switch (op->transfer) {
+	case TRANSFER_WRITE:
+		result = TRY(origin, dat_ep_post_rdma_write, ep, count, iov, cookie, &remote,
+			     DAT_COMPLETION_DEFAULT_FLAG);
+		break;
+	case TRANSFER_READ:
+		result = TRY(origin, dat_ep_post_rdma_read, ep, count, iov, cookie, &remote,
+			     DAT_COMPLETION_DEFAULT_FLAG);
+		break;
+	default:
+		result = TRY(origin, dat_ep_post_send, ep, count, iov, cookie,
+			     DAT_COMPLETION_DEFAULT_FLAG);
+	}
+	if (result == 0)
+		lane->posted++;
+	return result;
+}
+
+int lane_reap_all(struct lane *lane, unsigned i)
+{
+	DAT_VLEN length = operation_bytes(lane_operation(lane, i));
+
+	while (lane->reaped < lane->posted) {
+		if (channel_complete(&lane->channel, lane->channel.request_evd, lane->reaped,
+				     PEER_TIMEOUT, &length) < 0)
+			return -1;
+		lane->reaped++;
+	}
+	if (length == operation_bytes(lane_operation(lane, i)))
+		return 0;
+	report_failure(&lane->channel.origin, "completion", "length %lu in place of %zu",
+		       (unsigned long)length, operation_bytes(lane_operation(lane, i)));
+	return -1;
+}
+
+int lane_send_setup(struct lane *lane)
+{
+	const DAT_RMR_TRIPLET own = {
+		.rmr_context = lane->memory.rmr_context,
+		.target_address = (DAT_VADDR)(uintptr_t)lane->memory.at,
+		.segment_length = lane->memory.size,
+	};
+	DAT_LMR_TRIPLET iov = memory_segment(&lane->memory, 0, SETUP_BYTES);
+
+	setup_encode(&own, lane->memory.at);
+	if (TRY(&lane->channel.origin, dat_ep_post_send, lane->channel.ep, 1, &iov,
+		(DAT_DTO_COOKIE){ .as_64 = lane->posted }, DAT_COMPLETION_DEFAULT_FLAG) < 0)
+		return -1;
+	lane->posted++;
+	if (channel_complete(&lane->channel, lane->channel.request_evd, lane->reaped, PEER_TIMEOUT,
+			     NULL) < 0)
+		return -1;
+	lane->reaped++;
+	return 0;
+}
+
+int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit)
+{
+	unsigned slot = 1 + (lane->received > 0);
+
+	if (lane_receive(lane, SETUP_BYTES, limit) < 0)
+		return -1;
+	setup_decode(&lane->peer, lane->memory.at + (size_t)slot * SLOT_SIZE);
+	if (lane->peer.segment_length == lane->memory.size)
+		return 0;
+	report_failure(&lane->channel.origin, "setup", "the peer's memory has %lu bytes, not %zu",
+		       (unsigned long)lane->peer.segment_length, lane->memory.size);
+	return -1;
+}
+
+/* Receives for the setup messages, then those of the test, before the connection exists. */
+static int lane_prepare(struct channel *channel)
+{
+	struct lane *lane = (struct lane *)channel;
+
+	lane->recv_posted = lane->received = 0;
+	if (lane_post_receive(lane, SLOT_SIZE, 1, SETUP_BYTES) < 0)
+		return -1;
+	if (lane->crew->test->plan->mode == MODE_TRANSACTION)
+		return transaction_prepare(lane);
+	performance_prepare(lane);
+	return lane_post_receive(lane, 2 * SLOT_SIZE, 1, SETUP_BYTES);
+}
+
+static DAT_COUNT at_most(DAT_COUNT wanted, DAT_COUNT limit)
+{
+	return limit > 0 && wanted > limit ? limit : wanted;
+}
+
+static DAT_EP_ATTR lane_attr(const struct test *test)
+{
+	const DAT_IA_ATTR *ia = &test->adapter->attr;
+	DAT_EP_ATTR attr = {
+		.service_type = DAT_SERVICE_TYPE_RC,
+		.max_message_size = SETUP_BYTES,
+		.max_rdma_size = SETUP_BYTES,
+		.qos = test->plan->qos,
+		.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
+		.request_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
+		.max_recv_dtos = 2,
+		.max_request_dtos = 2 + (DAT_COUNT)test->plan->pipeline,
+		.max_recv_iov = 1,
+		.max_request_iov = 1,
+		.max_rdma_read_in = at_most(READS, ia->max_rdma_read_per_ep_in),
+		.max_rdma_read_out = at_most(READS, ia->max_rdma_read_per_ep_out),
+		.max_rdma_read_iov = 1,
+		.max_rdma_write_iov = 1,
+	};
+
+	for (unsigned i = 0; i < test->plan->op_count; i++) {
+		const struct operation *op = &test->plan->ops[i];
+		const DAT_COUNT segments = (DAT_COUNT)op->segments;
+		const bool ours = op->by_server == test->server;
+		DAT_COUNT *iov = op->transfer == TRANSFER_WRITE	 ? &attr.max_rdma_write_iov
+				 : op->transfer == TRANSFER_READ ? &attr.max_rdma_read_iov
+				 : ours				 ? &attr.max_request_iov
+								 : &attr.max_recv_iov;
+		DAT_VLEN *size = op->transfer == TRANSFER_SEND ? &attr.max_message_size
+							       : &attr.max_rdma_size;
+
+		if (ours || op->transfer == TRANSFER_SEND)
+			*iov = *iov < segments ? segments : *iov;
+		*size = *size < operation_bytes(op) ? operation_bytes(op) : *size;
+		attr.max_request_dtos += ours;
+		attr.max_recv_dtos += !ours && op->transfer == TRANSFER_SEND;
+	}
+	/* a provider without limits of its own for RDMA takes that of sends */
+	if (attr.max_request_iov < attr.max_rdma_write_iov)
+		attr.max_request_iov = attr.max_rdma_write_iov;
+	return attr;
+}
+
+int lane_open(struct lane *lane, struct crew *crew, unsigned number)
+{
+	const struct test *test = crew->test;
+	const DAT_EP_ATTR attr = lane_attr(test);
+	struct channel *channel = &lane->channel;
+
+	*lane = (struct lane){ .channel = { .adapter = test->adapter,
+					    .patience = &crew->patience,
+					    .origin = crew->origin },
+			       .crew = crew };
+	channel->origin.lane = (int)number;
+	if (memory_create(&lane->memory, test->adapter, crew->pz, &channel->origin,
+			  test->offsets[test->plan->op_count]) < 0)
+		return -1;
+	if (channel_create(channel, crew->pz, &attr) < 0)
+		goto free_memory;
+	return 0;
+free_memory:
+	(void)memory_free(&lane->memory, &channel->origin);
+	return -1;
+}
+
+int lane_close(struct lane *lane)
+{
+	const struct origin *origin = &lane->channel.origin;
+	int result = 0;
+
+	if (lane->psp)
+		result = TRY(origin, dat_psp_free, lane->psp);
+	if (lane->rsp && TRY(origin, dat_rsp_free, lane->rsp) < 0)
+		result = -1;
+	if (channel_free(&lane->channel) < 0 || memory_free(&lane->memory, origin) < 0)
+		result = -1;
+	return result;
+}
+
+/* ---- connections ---- */
+
+static uint32_t lane_number_of_test(const struct lane *lane)
+{
+	return lane->crew->number * lane->crew->test->plan->lanes +
+	       (uint32_t)lane->channel.origin.lane;
+}
+
+static struct invitation lane_invitation(const struct lane *lane)
+{
+	return (struct invitation){ .port = lane->crew->test->port,
+				    .thread = lane->crew->number,
+				    .lane = (uint32_t)lane->channel.origin.lane };
+}
+
+int lane_connect(struct lane *lane)
+{
+	const struct test *test = lane->crew->test;
+	const struct invitation invitation = lane_invitation(lane);
+	unsigned char data[INVITATION_BYTES];
+	const struct target target = { .address = test->address,
+				       .port = test->port + lane_number_of_test(lane),
+				       .qos = test->plan->qos,
+				       .private_data = data,
+				       .private_data_size = sizeof(data) };
+
+	invitation_encode(&invitation, data);
+	return channel_connect(&lane->channel, &target, lane_prepare);
+}
+
+DAT_RETURN lane_listen(struct lane *lane, DAT_CONN_QUAL port)
+{
+	const struct crew *crew = lane->crew;
+
+	if (crew->test->plan->rsp)
+		return dat_rsp_create(crew->test->adapter->ia, port, lane->channel.ep, crew->cr_evd,
+				      &lane->rsp);
+	return dat_psp_create(crew->test->adapter->ia, port, crew->cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &lane->psp);
+}
+
+void lane_unlisten(struct lane *lane)
+{
+	if (lane->psp)
+		(void)TRY(&lane->channel.origin, dat_psp_free, lane->psp);
+	if (lane->rsp)
+		(void)TRY(&lane->channel.origin, dat_rsp_free, lane->rsp);
+	lane->psp = DAT_HANDLE_NULL;
+	lane->rsp = DAT_HANDLE_NULL;
+}
+
+bool lane_invited(const struct lane *lane, const DAT_CR_PARAM *param)
+{
+	const struct invitation invitation = lane_invitation(lane);
+
+	return invitation_equals(&invitation, param->private_data,
+				 (size_t)param->private_data_size);
+}
+
+int lane_accept(struct lane *lane, DAT_CR_HANDLE cr)
+{
+	if (lane_prepare(&lane->channel) < 0)
+		return -1;
+	/* a reserved service point has the endpoint, and a second one would be refused */
+	return TRY(&lane->channel.origin, dat_cr_accept, cr,
+		   lane->rsp ? DAT_HANDLE_NULL : lane->channel.ep, 0, NULL);
+}
