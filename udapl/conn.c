@@ -396,18 +396,32 @@ static bool awaits_last_receive(const struct ep *ep)
 	return ep->srq && ep->obj.ia->says_last_receive && !ep->end.last_receive;
 }
 
+static bool is_idle(const struct ep *ep)
+{
+	return !ring_used(&ep->sends) && !ring_used(&ep->recvs) && !awaits_last_receive(ep);
+}
+
+/* With nothing outstanding there is nothing to watch, which takes system calls. */
+static void watch_outstanding_locked(struct ep *ep)
+{
+	assert_locked(&ep->obj.ia->lock);
+	if (!is_idle(ep))
+		set_draining_locked(ep, true);
+}
+
 static bool is_drained(struct ep *ep)
 {
-	return drain_evds(ep) && !ring_used(&ep->sends) && !ring_used(&ep->recvs) &&
-	       !awaits_last_receive(ep);
+	return drain_evds(ep) && is_idle(ep);
 }
 
 /* Done when the rings are empty, or when the time is up: then the timer is not set. */
 static void step_draining_locked(struct ep *ep)
 {
-	bool drained = is_drained(ep);
+	bool drained;
 
 	assert_locked(&ep->obj.ia->lock);
+	watch_outstanding_locked(ep);
+	drained = is_drained(ep);
 	if (drained || !ep->timer.deadline)
 		finish_locked(ep);
 }
@@ -419,12 +433,13 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 	ep->end.event = event;
 	if (ep_state(ep) == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep))
 		set_state_locked(ep, DAT_EP_STATE_DISCONNECT_PENDING);
-	set_draining_locked(ep, true);
+	watch_outstanding_locked(ep);
 	post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
 	if (tp_qp_error(ep->qp) && !ep->obj.ia->failed)
 		log_warn("EP %p: the device refuses to put the QP into error", (void *)ep);
 	release_conn_locked(ep);
 	timer_cancel_locked(ep->obj.ia, &ep->timer);
+	watch_outstanding_locked(ep); /* a receive may have been posted meanwhile */
 	if (is_drained(ep))
 		finish_locked(ep);
 	else
@@ -436,7 +451,6 @@ static void linger_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	ep->end.phase = PHASE_LINGERING;
-	set_draining_locked(ep, true);
 	step_locked(ep);
 	if (ep->end.phase == PHASE_LINGERING)
 		set_timer_locked(ep, LINGER_LIMIT);
@@ -445,6 +459,8 @@ static void linger_locked(struct ep *ep)
 static void step_lingering_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
+	if (ring_used(&ep->sends))
+		set_draining_locked(ep, true);
 	drain_evds(ep);
 	if (atomic_load(&ep->end.failed))
 		ep_trigger_locked(ep, ON_FAULT);

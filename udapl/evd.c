@@ -78,6 +78,12 @@ static unsigned config_locked(const struct evd *evd)
 	return DAT_EVD_STATE_CONFIG_THRESHOLD;
 }
 
+/* Without an endpoint a wait ends as in threshold mode. */
+static unsigned wait_mode(unsigned config)
+{
+	return config ? config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD;
+}
+
 /*
  * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. True: that changes
  * what ends a wait, so evd_mode_changed is due.
@@ -95,7 +101,7 @@ static bool role_change_locked(struct ia *ia, struct evd *evd, enum evd_role rol
 	if (config == DAT_EVD_STATE_CONFIG_SOLICITED)
 		evd->solicited_roles += (unsigned)change;
 	evd->config = config_locked(evd);
-	return before && before != evd->config;
+	return before && wait_mode(before) != wait_mode(evd->config);
 }
 
 /* Afterwards the completion queue holds at least @depth entries. */

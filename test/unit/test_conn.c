@@ -614,6 +614,21 @@ START_TEST(both_sides_may_disconnect_at_once)
 }
 END_TEST
 
+/* Arming takes two system calls on some devices. */
+START_TEST(a_disconnect_with_nothing_outstanding_arms_no_queue)
+{
+	unsigned arms;
+
+	pair_connect(&pair);
+	fake_wait_idle(0);
+	arms = fake_calls("cq_arm");
+	ck_dat(ep_disconnect(client->ep, _i ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG));
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_end_event(server, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_uint_eq(fake_calls("cq_arm"), arms);
+}
+END_TEST
+
 /* Requests that completed before the end, but were not polled for, are successes. */
 START_TEST(completed_requests_are_reported_before_the_end_event)
 {
@@ -1572,6 +1587,7 @@ int main(int argc, char **argv)
 			    COUNT(flush_quirks));
 	tcase_add_test(cases, requests_after_a_disconnect_call_are_refused);
 	tcase_add_test(cases, both_sides_may_disconnect_at_once);
+	tcase_add_loop_test(cases, a_disconnect_with_nothing_outstanding_arms_no_queue, 0, 2);
 	tcase_add_test(cases, completed_requests_are_reported_before_the_end_event);
 	tcase_add_test(cases, an_endpoint_without_dto_evds_gets_the_end_event);
 	tcase_add_loop_test(cases, the_marker_covers_completed_suppressed_requests, 0, 2);

@@ -1054,6 +1054,30 @@ END_TEST
 
 /* ---- arming ---- */
 
+/* Without an endpoint a wait ends as in threshold mode, and otherwise it does not. */
+static const struct {
+	DAT_COMPLETION_FLAGS flags;
+	unsigned arms;
+} last_endpoints[] = {
+	{ DAT_COMPLETION_DEFAULT_FLAG, 0 },
+	{ DAT_COMPLETION_SOLICITED_WAIT_FLAG, 1 },
+	{ DAT_COMPLETION_UNSIGNALLED_FLAG, 1 },
+};
+
+START_TEST(the_last_endpoint_of_a_queue_changes_how_waits_end_if_it_had_a_mode)
+{
+	unsigned arms;
+
+	evd_connect_with_flags(last_endpoints[_i].flags, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_wait_idle(0);
+	arms = fake_calls("cq_arm");
+	ck_dat(ep_free(client->ep));
+	client->ep = NULL;
+	ck_assert_uint_eq(fake_calls("cq_arm"), arms + last_endpoints[_i].arms);
+}
+END_TEST
+
 START_TEST(a_queue_without_a_waiter_is_armed_for_errors_only)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
@@ -1633,6 +1657,9 @@ static void add_evd_pair_cases(void)
 	tcase_add_loop_test(cases, a_waiter_is_armed_anew_when_the_mode_changes, 0, 4);
 	tcase_add_test(cases, a_cno_is_triggered_when_the_mode_has_changed);
 	tcase_add_test(cases, a_queue_without_a_waiter_is_armed_for_errors_only);
+	tcase_add_loop_test(cases,
+			    the_last_endpoint_of_a_queue_changes_how_waits_end_if_it_had_a_mode, 0,
+			    COUNT(last_endpoints));
 	tcase_add_loop_test(cases, a_failure_is_reported_without_polling, 0, 2);
 	tcase_add_test(cases, the_event_queue_grows_for_flushes);
 	tcase_add_loop_test(cases, a_wake_up_needs_no_memory, 0, 40);
