@@ -817,7 +817,9 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
+	service_attend_locked(ia);
 	ret = connect_locked(ep, &args, &address);
+	service_attended_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -916,11 +918,13 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 		return BAD_ARG(2);
 	ia = ep->obj.ia;
 	mutex_lock(&ia->lock);
+	service_attend_locked(ia);
 	ret = ep_may(ep, trigger);
 	if (ret == DAT_SUCCESS) {
 		atomic_store(&ep->end.requested, true);
 		ep_trigger_locked(ep, trigger);
 	}
+	service_attended_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }

@@ -178,11 +178,13 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 	if (private_data_size < 0 || (unsigned)private_data_size > ia->attr->max_reply_pdata)
 		return BAD_ARG(3);
 	mutex_lock(&ia->lock);
+	service_attend_locked(ia);
 	ret = ep_accept_locked(cr->ep ? cr->ep : ep, cr, private_data, (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
 		obj_retire_forced(&cr->obj); /* no object holds one */
 		obj_free(&cr->obj);
 	}
+	service_attended_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }

@@ -210,6 +210,77 @@ static int device_watch(struct ia *ia)
 	return err;
 }
 
+/* ---- calls that attend to the device ---- */
+
+static uint64_t next_deadline_locked(struct ia *ia)
+{
+	const struct timer *timer = ia->service.timers.first;
+	uint64_t deadline = tp_dev_deadline(ia->dev);
+
+	assert_locked(&ia->lock);
+	return timer ? min_u64(timer->deadline, deadline) : deadline;
+}
+
+static void take_back_timer_locked(struct timer *timer);
+
+/* The kernel may have no memory for it: until it has, the service thread looks now and then. */
+static void device_fd_take_back_locked(struct ia *ia)
+{
+	struct service *service = &ia->service;
+
+	assert_locked(&ia->lock);
+	service->attended = epoll_add(service, service->dev_fds[0], &service->dev_fds[0]) != 0;
+	if (service->attended)
+		timer_set_locked(ia, &service->attend_timer, tp_now() + NO_MEMORY_RETRY,
+				 take_back_timer_locked);
+}
+
+static void take_back_timer_locked(struct timer *timer)
+{
+	struct ia *ia = container_of(timer, struct ia, service.attend_timer);
+
+	assert_locked(&ia->lock);
+	if (!ia->service.attended)
+		return;
+	(void)tp_dev_progress(ia->dev, 1);
+	device_fd_take_back_locked(ia);
+}
+
+void service_attend_locked(struct ia *ia)
+{
+	struct service *service = &ia->service;
+
+	assert_locked(&ia->lock);
+	if (!service->attended) /* it is not in the set, either, once it was in error */
+		service->attended = !epoll_ctl(service->epoll, EPOLL_CTL_DEL, service->dev_fds[0],
+					       NULL);
+}
+
+/* The service thread may sleep, and it need not know of a later deadline. */
+static void deadline_check_locked(struct ia *ia)
+{
+	assert_locked(&ia->lock);
+	if (next_deadline_locked(ia) < ia->service.sleeps_until) {
+		ia->service.sleeps_until = 0;
+		wakefd_signal(ia->service.wakefd);
+	}
+}
+
+void service_attended_locked(struct ia *ia)
+{
+	struct service *service = &ia->service;
+
+	assert_locked(&ia->lock);
+	if (!service->attended)
+		return;
+	while (tp_dev_progress(ia->dev, 1))
+		;
+	deadline_check_locked(ia);
+	device_fd_take_back_locked(ia);
+}
+
+/* ---- the device's events ---- */
+
 static bool device_is_due_locked(struct ia *ia)
 {
 	uint64_t deadline = tp_dev_deadline(ia->dev);
@@ -267,15 +338,6 @@ static bool stop_requested(struct service *service)
 	stop = service->stop;
 	spin_unlock(&service->lock);
 	return stop;
-}
-
-static uint64_t next_deadline_locked(struct ia *ia)
-{
-	const struct timer *timer = ia->service.timers.first;
-	uint64_t deadline = tp_dev_deadline(ia->dev);
-
-	assert_locked(&ia->lock);
-	return timer ? min_u64(timer->deadline, deadline) : deadline;
 }
 
 static void *service_main(void *arg)

@@ -9,12 +9,12 @@
  *
  * Every int is 0 or a negative errno, but for that of a post. No call waits for a peer. The core
  * serialises under ia->lock the calls on listeners and connections, tp_dev_deadline and
- * tp_dev_progress. Upcalls but up_wake are made from tp_dev_progress only, so they run on the
- * service thread with ia->lock held. Calls on one completion queue are serialised, except that
- * tp_cq_arm, tp_cq_events and tp_cq_resize may run beside tp_cq_poll: a resize may sleep, and the
- * lock of a poll is a spinlock. Posts to one direction of one QP are serialised, except that
- * tp_post_marker and tp_qp_error may run beside any. So are posts to one shared receive queue;
- * tp_srq_resize and tp_srq_arm may run beside them.
+ * tp_dev_progress. Upcalls but up_wake are made from tp_dev_progress only, so they run with
+ * ia->lock held, on the service thread or in a call that attends to the device (udapl.h). Calls on
+ * one completion queue are serialised, except that tp_cq_arm, tp_cq_events and tp_cq_resize may run
+ * beside tp_cq_poll: a resize may sleep, and the lock of a poll is a spinlock. Posts to one
+ * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside
+ * any. So are posts to one shared receive queue; tp_srq_resize and tp_srq_arm may run beside them.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -117,16 +117,21 @@ const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
 
 /*
  * The service thread calls tp_dev_progress when a descriptor of the device is readable or in error,
- * when the deadline has passed, and after up_wake. The descriptors stay the same while the device
- * is open. The deadline is asked for each time before the thread sleeps; a call on another thread
- * that makes it earlier than that answer has to call up_wake.
+ * when the deadline has passed, and after up_wake; a call that attends to the device does, too. The
+ * descriptors stay the same while the device is open. The deadline is asked for each time before
+ * the thread sleeps; a call on another thread that makes it earlier than that answer has to call
+ * up_wake, except in tp_dev_progress.
  */
 #define TP_DEV_FDS 2
-/* Returns how many there are. */
+/* Returns how many there are. The first one is the connection manager's. */
 unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS]);
 uint64_t tp_dev_deadline(const struct tp_dev *dev);
-/* @ready has a bit for each descriptor, in the order of tp_dev_fds. */
-void tp_dev_progress(struct tp_dev *dev, unsigned ready);
+/*
+ * @ready has a bit for each descriptor, in the order of tp_dev_fds. With the first bit it takes an
+ * event of the connection manager, if there is one. True: that led to a step on this host, whose
+ * event may be there at once.
+ */
+bool tp_dev_progress(struct tp_dev *dev, unsigned ready);
 
 /*
  * Memory.

@@ -137,7 +137,9 @@ struct service {
 	int epoll;
 	int wakefd; /* work, an earlier timer, up_wake, stop */
 	int dev_fds[TP_DEV_FDS];
-	_Atomic bool dev_due;  /* up_wake was called: tp_dev_progress is due */
+	bool attended;		   /* ia->lock; dev_fds[0] is not in the set */
+	struct timer attend_timer; /* the kernel is asked again to take it back */
+	_Atomic bool dev_due;	   /* up_wake was called: tp_dev_progress is due */
 	uint64_t sleeps_until; /* ia->lock; a timer later than this wakes nobody; 0: not asleep */
 	struct spinlock lock;
 	struct work *work, **work_end; /* lock */
@@ -161,6 +163,14 @@ void service_queue_work(struct ia *ia, struct work *work);
 void service_cancel_work_locked(struct ia *ia, struct work *work);
 /* Afterwards @work is neither queued nor running. For unlocked work; waits, no lock is held. */
 void service_cancel_unlocked_work(struct ia *ia, struct work *work);
+
+/*
+ * Between the two, a call with ia->lock held makes the transport cause events: of a connection that
+ * is local or fast, some arrive before it returns. It handles these itself. The service thread
+ * would wake up for each, wait for the lock, and be woken up once more.
+ */
+void service_attend_locked(struct ia *ia);
+void service_attended_locked(struct ia *ia);
 
 /* ia->lock held. */
 void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,

@@ -281,7 +281,7 @@ static void event_dispatch(struct tp_dev *dev, struct event *event)
 }
 
 /* It has one descriptor, and looks at its events whatever is @ready. */
-void tp_dev_progress(struct tp_dev *dev, unsigned ready)
+bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
 	(void)ready;
 	fake_lock();
@@ -296,6 +296,7 @@ void tp_dev_progress(struct tp_dev *dev, unsigned ready)
 		free(event);
 	}
 	fake_unlock();
+	return false;
 }
 
 void fake_port_down(struct tp_dev *dev)

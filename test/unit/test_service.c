@@ -390,6 +390,30 @@ END_TEST
 
 /* ---- the device ---- */
 
+/* The service thread can't: a proxy agent has it. */
+START_TEST(a_call_handles_the_events_that_it_causes)
+{
+	struct work_probe probe = work_probe_init(true);
+	struct sockaddr_in to = side.address;
+	sem_t started, resume;
+	DAT_EVENT event;
+
+	sem_init(&started, 0, 0);
+	sem_init(&resume, 0, 0);
+	probe.started = &started;
+	probe.resume = &resume;
+	service_queue_work(ia, &probe.work);
+	sem_wait(&started);
+	ck_dat(ep_connect(side.ep, (DAT_IA_ADDRESS_PTR)&to, 4242, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	ck_dat(evd_dequeue(side.connect_evd, &event));
+	ck_assert_uint_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	sem_post(&resume);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(probe.runs, 1);
+}
+END_TEST
+
 START_TEST(the_deadline_of_the_device_is_kept)
 {
 	struct timer_probe late = { 0 };
@@ -583,6 +607,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_timer_may_set_itself_again);
 	tcase_add_test(cases, a_timer_may_cancel_another);
 	tcase_add_loop_test(cases, an_idle_disconnect_sets_no_timer, 0, 2);
+	tcase_add_test(cases, a_call_handles_the_events_that_it_causes);
 	tcase_add_test(cases, the_deadline_of_the_device_is_kept);
 	tcase_add_test(cases, an_open_ia_has_two_descriptors_of_its_own);
 	tcase_add_test(cases, all_ready_channels_are_served);

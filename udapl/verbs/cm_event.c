@@ -136,17 +136,18 @@ static bool event_next(struct tp_dev *dev, struct cm_event *event)
  * One event each time that the channel is readable: a call that only finds that there are no more
  * costs as much as the next wake-up, and mostly there are none.
  */
-static void events_handle(struct tp_dev *dev)
+static bool events_handle(struct tp_dev *dev)
 {
 	struct cm_event event;
 
 	for (unsigned n = 0; n < EVENT_BATCH && event_next(dev, &event); n++) {
 		cm_event_handle(dev, &event);
 		if (!dev->pending)
-			return;
+			return event.type == RDMA_CM_EVENT_ADDR_RESOLVED;
 	}
 	if (dev->pending)
 		up_wake(dev->ia);
+	return false;
 }
 
 /* ---- CM results ---- */
@@ -177,14 +178,16 @@ static struct tp_conn *result_next(struct tp_dev *dev)
 
 /* ---- the service thread ---- */
 
-void cm_progress(struct tp_dev *dev, bool ready)
+bool cm_progress(struct tp_dev *dev, bool ready)
 {
 	struct tp_conn *conn;
+	bool more = false;
 
 	up_assert_locked(dev->ia);
 	while ((conn = result_next(dev)))
 		cm_result_handle(conn);
 	if (ready || dev->pending)
-		events_handle(dev);
+		more = events_handle(dev);
 	cm_times_expire(dev);
+	return more;
 }

@@ -176,12 +176,12 @@ static int fd_prepare(int fd)
 	return fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC) ? -errno : 0;
 }
 
-void tp_dev_progress(struct tp_dev *dev, unsigned ready)
+bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
 	up_assert_locked(dev->ia);
 	if (ready & 1u << FD_ASYNC)
 		async_events(dev);
-	cm_progress(dev, ready & 1u << FD_CM);
+	return cm_progress(dev, ready & 1u << FD_CM);
 }
 
 /* ---- open and close ---- */

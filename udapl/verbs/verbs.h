@@ -271,8 +271,11 @@ int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, uns
 int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
 
-/* Events, if the channel is @ready or some are pending; results; what is due by time. */
-void cm_progress(struct tp_dev *dev, bool ready);
+/*
+ * Events, if the channel is @ready or some are pending; results; what is due by time. True: an
+ * address was resolved, and next is its route.
+ */
+bool cm_progress(struct tp_dev *dev, bool ready);
 /* IBV_EVENT_COMM_EST: data came before the peer's last message of the handshake. */
 void cm_comm_established(struct tp_conn *conn);
 
