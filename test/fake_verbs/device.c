@@ -47,7 +47,9 @@ static void __attribute__((constructor)) devices_init(void)
 		*device = (struct fv_device){
 			.ibv = { .node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB },
 			.attr = default_attr,
-			.port = { .state = IBV_PORT_ACTIVE, .max_msg_sz = 1u << 30 },
+			.port = { .state = IBV_PORT_ACTIVE,
+				  .max_msg_sz = 1u << 30,
+				  .pkey_tbl_len = 8 },
 			.pkey_index = 3, /* not the default */
 			.gid_index = 5,
 			.max_inline = 512,

@@ -79,8 +79,10 @@ static struct tp_conn *active_at(enum place place)
 	conn_event(conn,
 		   rig.dev->iwarp ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	upcall_is(UP_ESTABLISHED, up_ep(0));
-	if (place == AT_LINGERING)
+	if (place == AT_LINGERING || place == AT_DONE)
 		tp_release(conn);
+	if (place == AT_DONE)
+		conn_event(conn, RDMA_CM_EVENT_DISCONNECTED, 0);
 	return conn;
 }
 

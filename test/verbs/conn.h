@@ -27,6 +27,7 @@ enum place {
 	AT_ESTABLISHED,
 	AT_ENDED,
 	AT_LINGERING, /* released when established */
+	AT_DONE,      /* likewise, and the peer has answered; not on iWARP */
 	AT_REQUESTED,
 	AT_ACCEPTING,
 	AT_ACCEPTED,  /* passive, established */

@@ -14,10 +14,11 @@
 
 enum effect {
 	IGNORED,
-	MOVES,	/* to the state, without an upcall */
-	TELLS,	/* likewise, with the upcall */
-	GONE,	/* the connection is destroyed */
-	RETOLD, /* the device's removal, for a connection that has an endpoint */
+	MOVES,	 /* to the state, without an upcall */
+	TELLS,	 /* likewise, with the upcall */
+	SETTLES, /* the connection is done with, and will be destroyed */
+	GONE,	 /* the connection is destroyed */
+	RETOLD,	 /* the device's removal, for a connection that has an endpoint */
 };
 
 struct outcome {
@@ -42,6 +43,10 @@ struct outcome {
 #define DISCONNECTS                                                                                \
 	{                                                                                          \
 		TELLS, CM_ENDED, UP_DISCONNECTED, TP_LOCAL_ERROR                                   \
+	}
+#define IS_DONE                                                                                    \
+	{                                                                                          \
+		SETTLES, CM_DONE, UP_NONE, TP_LOCAL_ERROR                                          \
 	}
 #define DESTROYS                                                                                   \
 	{                                                                                          \
@@ -74,8 +79,9 @@ static const struct outcome outcomes[PLACES][EVENTS] = {
 	[AT_RETRYING] = { ENDINGS },
 	[AT_ESTABLISHED] = { ENDINGS_WITH(DISCONNECTS), EV(DEVICE_REMOVAL) = REMOVED },
 	[AT_ENDED] = { EV(DEVICE_REMOVAL) = REMOVED },
-	[AT_LINGERING] = { ENDINGS_WITH(DESTROYS), EV(DEVICE_REMOVAL) = DESTROYS,
-			   EV(ESTABLISHED) = DESTROYS, EV(TIMEWAIT_EXIT) = DESTROYS },
+	[AT_LINGERING] = { ENDINGS_WITH(IS_DONE), EV(DEVICE_REMOVAL) = DESTROYS,
+			   EV(ESTABLISHED) = IS_DONE, EV(TIMEWAIT_EXIT) = IS_DONE },
+	[AT_DONE] = { EV(DEVICE_REMOVAL) = DESTROYS, EV(TIMEWAIT_EXIT) = DESTROYS },
 	[AT_REQUESTED] = { ENDINGS_WITH(MOVES_TO(CM_ENDED)),
 			   EV(DEVICE_REMOVAL) = MOVES_TO(CM_ENDED) },
 	[AT_ACCEPTING] = { ENDINGS, EV(ESTABLISHED) = ESTABLISHES },
@@ -91,10 +97,11 @@ START_TEST(each_event_has_its_effect_in_each_state)
 	bool removal = type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	struct tp_conn *conn = conn_at(place);
 	enum cm_state before = conn->state;
+	bool released = place == AT_LINGERING || place == AT_DONE;
 	unsigned ids = fv_alive(FV_ID);
 
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) { /* it is a listener's; see below */
-		conn_end(place == AT_LINGERING ? NULL : conn);
+		conn_end(released ? NULL : conn);
 		return;
 	}
 	conn_event(conn, type, type == RDMA_CM_EVENT_REJECTED ? IBCM_REJECT_NO_LISTENER : 0);
@@ -105,11 +112,11 @@ START_TEST(each_event_has_its_effect_in_each_state)
 		upcall_is(UP_DEV_FATAL, up_ia());
 	no_upcall();
 	ck_assert_uint_eq(fv_alive(FV_ID), outcome->effect == GONE ? ids - 1 : ids);
-	if (outcome->effect == MOVES || outcome->effect == TELLS)
+	if (outcome->effect == MOVES || outcome->effect == TELLS || outcome->effect == SETTLES)
 		ck_assert_int_eq(conn->state, outcome->to);
 	else if (outcome->effect != GONE)
 		ck_assert_int_eq(conn->state, before);
-	conn_end(place == AT_LINGERING ? NULL : conn);
+	conn_end(released ? NULL : conn);
 }
 END_TEST
 
@@ -119,17 +126,18 @@ static const struct {
 	enum place place;
 	const char *calls;
 	bool lingers;
+	unsigned done; /* connections that are destroyed later */
 } releases[] = {
-	{ AT_RESOLVING_ADDR, "rdma_destroy_id", false },
-	{ AT_RESOLVING_ROUTE, "rdma_destroy_id", false },
-	{ AT_CONNECTING, "rdma_destroy_id", false },
-	{ AT_RETRYING, "rdma_destroy_id", false },
-	{ AT_ESTABLISHED, "rdma_disconnect", true },
-	{ AT_ENDED, "rdma_destroy_id", false },
-	{ AT_REQUESTED, "rdma_reject rdma_destroy_id", false },
-	{ AT_ACCEPTING, "rdma_destroy_id", false },
-	{ AT_ACCEPTED, "rdma_disconnect", true },
-	{ AT_WITHDRAWN, "rdma_destroy_id", false },
+	{ AT_RESOLVING_ADDR, "rdma_destroy_id", false, 0 },
+	{ AT_RESOLVING_ROUTE, "rdma_destroy_id", false, 0 },
+	{ AT_CONNECTING, "rdma_destroy_id", false, 0 },
+	{ AT_RETRYING, "rdma_destroy_id", false, 0 },
+	{ AT_ESTABLISHED, "rdma_disconnect", true, 1 },
+	{ AT_ENDED, "", false, 1 },
+	{ AT_REQUESTED, "rdma_reject rdma_destroy_id", false, 0 },
+	{ AT_ACCEPTING, "rdma_destroy_id", false, 0 },
+	{ AT_ACCEPTED, "rdma_disconnect", true, 1 },
+	{ AT_WITHDRAWN, "", false, 1 },
 };
 
 START_TEST(a_release_notifies_the_peer_and_makes_no_upcall)
@@ -142,7 +150,82 @@ START_TEST(a_release_notifies_the_peer_and_makes_no_upcall)
 	if (releases[_i].lingers)
 		fv_cm_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	rig_progress(&rig);
-	ck_assert_uint_eq(fv_alive(FV_ID), conn_listener ? 1 : 0);
+	ck_assert_uint_eq(fv_alive(FV_ID), (conn_listener ? 1u : 0) + releases[_i].done);
+	conn_end(NULL);
+}
+END_TEST
+
+/* ---- connections that are done with ---- */
+
+START_TEST(the_next_connections_destroy_those_that_are_done_with)
+{
+	struct tp_conn *conn;
+
+	for (int i = 0; i < 5; i++)
+		tp_release(conn_at(AT_ENDED));
+	ck_assert_uint_eq(fv_alive(FV_ID), 1); /* each destroyed the one before */
+	fv_trace_clear();
+	ck_assert_int_eq(conn_connect(&conn), 0);
+	ck_assert_str_eq(fv_trace(), "rdma_destroy_id rdma_create_id rdma_resolve_addr");
+	conn_end(conn);
+}
+END_TEST
+
+START_TEST(a_request_destroys_those_that_are_done_with)
+{
+	struct tp_conn *conns[4];
+
+	for (int i = 0; i < COUNT(conns); i++)
+		conns[i] = conn_at(AT_LINGERING);
+	for (int i = 0; i < COUNT(conns); i++)
+		conn_event(conns[i], RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert_uint_eq(fv_alive(FV_ID), 4);
+	tp_release(conn_at(AT_WITHDRAWN)); /* the listener's, and its own, for two of those */
+	ck_assert_uint_eq(fv_alive(FV_ID), 4);
+	conn_end(NULL);
+}
+END_TEST
+
+START_TEST(those_that_are_done_with_are_destroyed_after_ten_seconds)
+{
+	const uint64_t now = tp_now();
+
+	conn_at(AT_DONE);
+	ck_assert_uint_le(tp_dev_deadline(rig.dev), now + 10000000000);
+	fv_clock_advance(10000000000);
+	rig_progress(&rig);
+	ck_assert_uint_eq(fv_alive(FV_ID), 0);
+	conn_end(NULL);
+}
+END_TEST
+
+/* The kernel waits for them. */
+START_TEST(the_removal_of_the_device_destroys_all_that_are_done_with)
+{
+	struct tp_conn *conns[3], *conn;
+
+	for (int i = 0; i < COUNT(conns); i++)
+		conns[i] = conn_at(AT_LINGERING);
+	conn = conn_at(AT_LINGERING);
+	for (int i = 0; i < COUNT(conns); i++)
+		conn_event(conns[i], RDMA_CM_EVENT_DISCONNECTED, 0);
+	conn_event(conn, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	upcall_is(UP_DEV_FATAL, up_ia());
+	ck_assert_uint_eq(fv_alive(FV_ID), 0);
+	conn_end(NULL);
+}
+END_TEST
+
+START_TEST(after_the_removal_of_the_device_nothing_is_put_off)
+{
+	struct tp_conn *conn = conn_at(AT_ESTABLISHED);
+
+	conn_event(conn, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	upcall_is(UP_DEV_FATAL, up_ia());
+	upcall_is(UP_DEV_FATAL, up_ia());
+	tp_release(conn);
+	conn_event(conn, RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert_uint_eq(fv_alive(FV_ID), 0);
 	conn_end(NULL);
 }
 END_TEST
@@ -193,10 +276,12 @@ START_TEST(lingering_connections_end_in_any_order)
 		conns[i] = conn_at(AT_LINGERING);
 	conn_event(conns[1], RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	conn_event(conns[2], RDMA_CM_EVENT_DISCONNECTED, 0);
-	ck_assert_uint_eq(fv_alive(FV_ID), 1);
+	ck_assert_int_eq(conns[0]->state, CM_LINGERING);
+	ck_assert_uint_eq(fv_alive(FV_ID), 3);
 	tp_release(conn_at(AT_ESTABLISHED));
+	ck_assert_uint_eq(fv_alive(FV_ID), 2);
 	conn_event(conns[0], RDMA_CM_EVENT_DISCONNECTED, 0);
-	ck_assert_uint_eq(fv_alive(FV_ID), 1);
+	ck_assert_uint_eq(fv_alive(FV_ID), 2);
 	fv_clock_advance(10000000000);
 	rig_progress(&rig);
 	ck_assert_uint_eq(fv_alive(FV_ID), 0);
@@ -302,6 +387,43 @@ START_TEST(a_connect_without_memory_leaves_nothing)
 	ck_assert_int_eq(err, -ENOMEM);
 	ck_assert_uint_eq(fv_alive(FV_ID), 0);
 	conn_end(NULL);
+}
+END_TEST
+
+START_TEST(an_address_that_has_a_route_is_not_asked_about_again_for_a_second)
+{
+	unsigned asked;
+	struct tp_conn *conn;
+
+	conn = conn_at(AT_RESOLVING_ADDR);
+	asked = fv_calls("socket");
+	tp_release(conn);
+	fv_clock_advance(999999999);
+	tp_release(conn_at(AT_RESOLVING_ADDR));
+	ck_assert_uint_eq(fv_calls("socket"), asked);
+	fv_clock_advance(1);
+	conn = conn_at(AT_RESOLVING_ADDR);
+	ck_assert_uint_eq(fv_calls("socket"), asked + 1);
+	conn_end(conn);
+}
+END_TEST
+
+START_TEST(each_address_is_asked_about)
+{
+	const struct sockaddr_in to = { .sin_family = AF_INET,
+					.sin_addr.s_addr = htonl(0x7f000008) };
+	const struct tp_cm_param param = { 0 };
+	struct tp_conn *conn;
+
+	tp_release(conn_at(AT_RESOLVING_ADDR));
+	fv_fail("connect", ENETUNREACH, 1);
+	ck_assert_int_eq(tp_connect(rig.dev, (const struct sockaddr *)&to, 7000, rig.qp, up_ep(0),
+				    &param, &conn),
+			 -ENETUNREACH);
+	ck_assert_int_eq(tp_connect(rig.dev, (const struct sockaddr *)&to, 7000, rig.qp, up_ep(0),
+				    &param, &conn),
+			 0); /* that it had none is not remembered */
+	conn_end(conn);
 }
 END_TEST
 
@@ -943,15 +1065,16 @@ END_TEST
 
 START_TEST(a_failed_accept_that_is_released_first_is_not_reported)
 {
-	struct tp_conn *conn = conn_at(AT_WITHDRAWN), *other = conn_at(AT_LINGERING);
+	struct tp_conn *conn = conn_at(AT_WITHDRAWN);
 
+	(void)conn_at(AT_LINGERING);
 	ck_assert_int_eq(conn_accept(conn), 0);
 	tp_release(conn);
 	/* neither the time nor an event destroys what a result refers to */
 	fv_clock_advance(10000000000);
 	tp_dev_progress(rig.dev, 0);
-	ck_assert_uint_eq(fv_alive(FV_ID), 1);
-	(void)other;
+	ck_assert_int_eq(conn->state, CM_DONE);
+	ck_assert_uint_eq(fv_alive(FV_ID), 2); /* its own and the listener's */
 	conn_end(NULL);
 }
 END_TEST
@@ -1070,6 +1193,11 @@ static void add_cases(TCase *tcase)
 	tcase_add_test(tcase, a_disconnect_that_the_device_refuses_ends_without_lingering);
 	tcase_add_test(tcase, a_peer_that_does_not_answer_a_disconnect_is_waited_for_ten_seconds);
 	tcase_add_test(tcase, lingering_connections_end_in_any_order);
+	tcase_add_test(tcase, the_next_connections_destroy_those_that_are_done_with);
+	tcase_add_test(tcase, a_request_destroys_those_that_are_done_with);
+	tcase_add_test(tcase, those_that_are_done_with_are_destroyed_after_ten_seconds);
+	tcase_add_test(tcase, the_removal_of_the_device_destroys_all_that_are_done_with);
+	tcase_add_test(tcase, after_the_removal_of_the_device_nothing_is_put_off);
 	tcase_add_test(tcase, close_waits_for_no_lingering_connection);
 	tcase_add_test(tcase, the_service_thread_looks_again_when_something_is_due);
 	tcase_add_loop_test(tcase, a_connection_may_be_released_within_its_upcall, 0,
@@ -1087,6 +1215,8 @@ static void add_active_cases(TCase *tcase)
 	tcase_add_loop_test(tcase, a_connect_that_fails_at_once_leaves_nothing, 0,
 			    COUNT(connect_failures));
 	tcase_add_test(tcase, a_connect_without_memory_leaves_nothing);
+	tcase_add_test(tcase, an_address_that_has_a_route_is_not_asked_about_again_for_a_second);
+	tcase_add_test(tcase, each_address_is_asked_about);
 	tcase_add_loop_test(tcase, a_connect_needs_no_routing_table, 0, COUNT(route_questions));
 	tcase_add_test(tcase, an_address_of_another_family_is_refused);
 	tcase_add_loop_test(tcase, a_step_that_fails_ends_the_attempt, 0, COUNT(step_failures));

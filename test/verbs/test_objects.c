@@ -502,6 +502,26 @@ START_TEST(each_connection_has_the_keys_and_addresses_of_the_tables_now)
 }
 END_TEST
 
+/* As on RoCE: its index can't be another one than 0. */
+START_TEST(the_only_key_is_not_asked_for)
+{
+	struct rdma_cm_id *id;
+
+	rig_close(&rig);
+	fv_device(0)->port.pkey_tbl_len = 1;
+	rig_open(&rig);
+	id = id_open();
+	fv_trace_clear();
+	ck_assert_int_eq(qp_to_rts(rig.qp, id, 4, 2), 0);
+	ck_assert_str_eq(fv_trace(),
+			 "rdma_init_qp_attr rdma_init_qp_attr ibv_modify_qp ibv_modify_qp");
+	ck_assert_int_ne(fv_seen().modified[IBV_QPS_RTR].mask & IBV_QP_PKEY_INDEX, 0);
+	ck_assert_uint_eq(fv_seen().modified[IBV_QPS_RTR].attr.pkey_index, 0);
+	ck_assert_int_eq(rdma_destroy_id(id), 0);
+	rig_close(&rig);
+}
+END_TEST
+
 static const struct {
 	const char *call;
 	int err;
@@ -809,6 +829,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_new_queue_pair_takes_receives, 0, 2);
 	tcase_add_test(cases, a_queue_pair_can_be_put_into_the_error_state_again);
 	tcase_add_test(cases, each_connection_has_the_keys_and_addresses_of_the_tables_now);
+	tcase_add_test(cases, the_only_key_is_not_asked_for);
 	tcase_add_loop_test(cases, a_queue_pair_that_can_not_connect_is_reported, 0,
 			    ROWS(rts_failures));
 	tcase_add_loop_test(cases, a_connection_has_the_time_outs_that_are_set, 0, ROWS(timers));

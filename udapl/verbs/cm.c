@@ -51,21 +51,27 @@
  *				DISCONNECTED, TIMEWAIT_EXIT or another event that ends a
  *				connection, or for LINGER_TIME
  *	REQUESTED		[rdma_reject] destroyed
+ *	ENDED			DONE, not on iWARP
  *	a CM result is due	LINGERING until it is handled, however long that takes
  *	any other		destroyed [rdma_destroy_id, which notifies the peer if need be]; an
  *				iWARP attempt without an answer as an orphan (iwarp.c), which is
  *				LINGERING if that fails
  *
+ * A connection that has lingered is DONE, too, except on iWARP. It is destroyed [rdma_destroy_id]
+ * when a later one begins, at TIMEWAIT_EXIT or DEVICE_REMOVAL, or after LINGER_TIME.
+ *
  * The owner of a struct tp_conn and its identifier, which destroys them, is in turn
  *
  *	the core		from tp_connect or up_request to tp_release or tp_reject
  *	dev->lingering		in state LINGERING
+ *	dev->done		in state DONE
  *	the orphan's thread	after iwarp_orphan_destroy
  *
  * While a CM result is due, the helper thread or dev->results refers to the connection, too.
  * conn->ep and conn->qp belong to the core and are used until tp_release; an orphan goes on holding
  * its queue pair.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +86,10 @@
 /* ns, times: together longer than a connection is in timewait on most networks */
 #define STALE_RETRY_TIME UINT64_C(250000000)
 #define STALE_RETRIES	 40
+/* ns; for this time an address that had a route is taken to have one */
+#define ROUTE_TIME   UINT64_C(1000000000)
+#define DONE_AT_ONCE 2	/* connections, destroyed when another one begins; so few are left */
+#define DONE_BATCH   16 /* destroyed when their time is up; then other threads can take ia->lock */
 
 /* The private data of a rejection by the provider. One by a consumer has none. */
 static const char rejected_by_provider[4] = { 'D', 'A', 'T', 0 };
@@ -209,12 +219,13 @@ static struct tp_conn *conn_list_due(const struct conn_list *list)
 
 /*
  * While there are connections the service thread looks here after LINGER_TIME at the latest. So
- * none that begins to linger meanwhile has to wake it. One begins to wait for its next attempt on
- * that thread only.
+ * none that begins to linger, or is done with, meanwhile has to wake it. One begins to wait for its
+ * next attempt in tp_dev_progress only.
  */
 uint64_t tp_dev_deadline(const struct tp_dev *dev)
 {
 	const struct tp_conn *lingering = dev->lingering.first, *retrying = dev->retrying.first;
+	const struct tp_conn *done = dev->done.first;
 	uint64_t deadline = TP_NEVER;
 
 	up_assert_locked(dev->ia);
@@ -222,6 +233,8 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 		deadline = lingering->deadline;
 	else if (dev->conns)
 		deadline = tp_now() + LINGER_TIME;
+	if (done)
+		deadline = min_u64(done->deadline, deadline);
 	return retrying ? min_u64(retrying->deadline, deadline) : deadline;
 }
 
@@ -238,13 +251,42 @@ static void cm_conn_destroy(struct tp_conn *conn)
 		linger(conn);
 }
 
+/*
+ * Both sides know the end. To destroy the identifier sleeps a little in the kernel, so the consumer
+ * is told first, and the next connection or the end of a time does it. A device that is being
+ * removed waits for its identifiers.
+ */
+static void conn_put_off(struct tp_conn *conn)
+{
+	struct tp_dev *dev = conn->dev;
+
+	if (dev->iwarp || dev->removed) {
+		cm_conn_destroy(conn);
+		return;
+	}
+	conn->state = CM_DONE;
+	conn_list_add(&dev->done, conn, LINGER_TIME);
+}
+
+static void done_destroy(struct tp_conn *conn)
+{
+	conn_list_remove(&conn->dev->done, conn);
+	cm_conn_destroy(conn);
+}
+
+static void done_destroy_some(struct tp_dev *dev, unsigned max)
+{
+	for (; max && dev->done.first; max--)
+		done_destroy(dev->done.first);
+}
+
 /* The peer has answered, the CM result is handled, or the time is up. */
 static void linger_finish(struct tp_conn *conn)
 {
 	if (conn->result_pending)
 		return;
 	conn_list_remove(&conn->dev->lingering, conn);
-	cm_conn_destroy(conn);
+	conn_put_off(conn);
 }
 
 static void linger_expire(struct tp_conn *conn)
@@ -264,6 +306,8 @@ void cm_times_expire(struct tp_dev *dev)
 
 	while ((conn = conn_list_due(&dev->lingering)))
 		linger_expire(conn);
+	for (unsigned n = 0; n < DONE_BATCH && (conn = conn_list_due(&dev->done)); n++)
+		done_destroy(conn);
 	while ((conn = conn_list_due(&dev->retrying)))
 		connect_again(conn);
 }
@@ -287,6 +331,8 @@ void tp_release(struct tp_conn *conn)
 		linger(conn);
 	else if (conn->state == CM_REQUESTED)
 		tp_reject(conn, false);
+	else if (conn->state == CM_ENDED)
+		conn_put_off(conn);
 	else
 		cm_conn_destroy(conn);
 }
@@ -304,10 +350,10 @@ static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 {
 	enum cm_state before = conn->state;
 
-	if (before == CM_LINGERING) {
+	if (before == CM_LINGERING)
 		linger_finish(conn);
+	if (before == CM_LINGERING || before == CM_DONE)
 		return;
-	}
 	if (before == CM_RETRYING)
 		conn_list_remove(&conn->dev->retrying, conn);
 	conn->state = CM_ENDED;
@@ -373,18 +419,29 @@ void cm_result_handle(struct tp_conn *conn)
  * routing table answers at once. It is asked by connecting a UDP socket, which sends nothing. 0:
  * there is a route, or that is not known.
  */
-static int route_check(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
+static int route_ask(const struct sockaddr *from, const struct sockaddr *to)
 {
-	const struct sockaddr *local = (const struct sockaddr *)from;
-	const struct sockaddr *remote = (const struct sockaddr *)to;
-	int err = 0, fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = 0, fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return 0;
-	if (!bind(fd, local, sockaddr_size(local)) && connect(fd, remote, sockaddr_size(remote)))
+	if (!bind(fd, from, sockaddr_size(from)) && connect(fd, to, sockaddr_size(to)))
 		err = -errno;
 	close(fd);
 	return err == -ENETUNREACH || err == -EHOSTUNREACH ? err : 0;
+}
+
+/* A program that makes many connections to one host asks once in a while. @to has no port. */
+static int route_check(struct tp_dev *dev, const struct sockaddr_storage *to)
+{
+	int err;
+
+	if (tp_now() < dev->route.until && !memcmp(&dev->route.to, to, sizeof(*to)))
+		return 0;
+	err = route_ask((struct sockaddr *)&dev->attr.addr, (const struct sockaddr *)to);
+	if (!err)
+		dev->route = (struct cm_route){ *to, tp_now() + ROUTE_TIME };
+	return err;
 }
 
 /* A new identifier, which begins to look for @to. */
@@ -454,10 +511,12 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	if (remote->sa_family != dev->attr.addr.ss_family)
 		return -EAFNOSUPPORT;
 	sockaddr_copy(&to, remote);
-	sockaddr_set_port(&to, port);
-	err = route_check(&dev->attr.addr, &to);
+	sockaddr_set_port(&to, 0);
+	err = route_check(dev, &to);
 	if (err)
 		return err;
+	sockaddr_set_port(&to, port);
+	done_destroy_some(dev, DONE_AT_ONCE);
 	err = id_resolve(dev, (struct sockaddr *)&to, &id);
 	if (err)
 		return err;
@@ -596,6 +655,7 @@ static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 		.max_read_out = event->peer_out,
 	};
 
+	done_destroy_some(dev, DONE_AT_ONCE);
 	if (!conn) {
 		cm_id_refuse(dev, event->id);
 		return;
@@ -808,6 +868,8 @@ static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 	(void)event;
 	if (conn->state == CM_LINGERING)
 		linger_finish(conn);
+	else if (conn->state == CM_DONE)
+		done_destroy(conn);
 }
 
 /* ---- the service thread's part ---- */
@@ -850,6 +912,7 @@ void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 		conn_event(conn, event);
 	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL && !dev->removed) {
 		dev->removed = true;
+		done_destroy_some(dev, UINT_MAX);
 		up_dev_fatal(dev->ia);
 	}
 }
@@ -872,6 +935,7 @@ int cm_open(struct tp_dev *dev)
 	dev->pending_end = &dev->pending;
 	conn_list_init(&dev->lingering);
 	conn_list_init(&dev->retrying);
+	conn_list_init(&dev->done);
 	mutex_init(&dev->result_lock, RANK_CM_RESULT);
 	return 0;
 }
@@ -884,6 +948,7 @@ void cm_close(struct tp_dev *dev)
 {
 	struct tp_conn *conn;
 
+	done_destroy_some(dev, UINT_MAX);
 	while ((conn = dev->lingering.first)) {
 		conn_list_remove(&dev->lingering, conn);
 		iwarp_helper_join(conn);

@@ -20,6 +20,7 @@ enum cm_state {
 	CM_ESTABLISHED,
 	CM_ENDED,     /* the core releases it next */
 	CM_LINGERING, /* released; waits for the peer, or for a CM result */
+	CM_DONE,      /* likewise, but for nothing: it is destroyed when there is time */
 };
 
 struct tp_conn {
@@ -32,7 +33,7 @@ struct tp_conn {
 	unsigned max_read_in, max_read_out;
 	unsigned arp_retry, route_retry, stale_retry; /* that are left */
 
-	/* CM_LINGERING, CM_RETRYING: the links of dev->lingering, dev->retrying */
+	/* CM_LINGERING, CM_RETRYING, CM_DONE: the links of the list of the device */
 	struct tp_conn *next, **back;
 	uint64_t deadline;
 

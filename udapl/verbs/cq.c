@@ -156,7 +156,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 {
 	enum solicited_quirk quirk = cq->dev->solicited;
 	bool misses = quirk == SOLICITED_MISSES_ALL ||
-		      (quirk == SOLICITED_MISSES_SEND_ERRORS && cq->senders);
+		      (quirk == SOLICITED_MISSES_SEND_ERRORS && cq->sends);
 
 	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !misses);
 }

@@ -208,6 +208,7 @@ static int context_open(struct tp_dev *dev, struct ibv_device *device, const cha
 	if (err)
 		goto close_context;
 	dev->iwarp = device->transport_type == IBV_TRANSPORT_IWARP;
+	dev->has_pkeys = port_attr.pkey_tbl_len > 1;
 	env_read(dev);
 	attr_read(dev, &device_attr, &port_attr);
 	single_threaded_check(dev);

@@ -157,7 +157,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	 * Where solicited-only arming misses send errors, the first sender changes how tp_cq_arm
 	 * arms the CQ for errors. It may be armed already, so it is armed again.
 	 */
-	if (!qp->send_cq->senders++ && dev->solicited != SOLICITED_WORKS)
+	if (!atomic_exchange(&qp->send_cq->sends, true) && dev->solicited != SOLICITED_WORKS)
 		tp_cq_arm(qp->send_cq, TP_ARM_ERRORS);
 	*qp_out = qp;
 	return 0;
@@ -208,7 +208,6 @@ void qp_memory_put(struct tp_qp *qp)
 /* If an orphaned attempt still holds the QP, iwarp_release has put it into the error state. */
 void tp_qp_destroy(struct tp_qp *qp)
 {
-	qp->send_cq->senders--;
 	if (qp->orphaned)
 		stray_qp_begin(qp);
 	qp_put(qp);
@@ -222,8 +221,8 @@ int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, uns
 	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS };
 	int err, init_mask, rtr_mask, rts_mask;
 
-	if (rdma_init_qp_attr(id, &init, &init_mask) || rdma_init_qp_attr(id, &rtr, &rtr_mask) ||
-	    rdma_init_qp_attr(id, &rts, &rts_mask)) {
+	if ((qp->dev->has_pkeys && rdma_init_qp_attr(id, &init, &init_mask)) ||
+	    rdma_init_qp_attr(id, &rtr, &rtr_mask) || rdma_init_qp_attr(id, &rts, &rts_mask)) {
 		log_cm("%s: id %p: rdma_init_qp_attr: %s", qp->dev->attr.device, (void *)id,
 		       strerror(errno));
 		return -ENOTCONN;

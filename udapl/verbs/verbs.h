@@ -80,6 +80,12 @@ struct conn_list {
 	struct tp_conn *first, **end;
 };
 
+/* The address that had a route when it was last asked for, and until when that is believed. */
+struct cm_route {
+	struct sockaddr_storage to; /* without a port */
+	uint64_t until;
+};
+
 struct tp_dev {
 	_Atomic unsigned holders; /* its owner, PDs and CQs: these need ibv, and nothing else */
 	struct ia *ia;
@@ -88,6 +94,7 @@ struct tp_dev {
 	struct tp_env env;
 	uint8_t port;
 	bool iwarp;
+	bool has_pkeys; /* more than one, so that the index of a connection's is not always 0 */
 	enum solicited_quirk solicited;
 	/* ia->lock to add; endpoints by the numbers of their queue pairs; NULL: none has an SRQ */
 	struct qp_leaf **qp_table;
@@ -98,7 +105,8 @@ struct tp_dev {
 	unsigned conns; /* that exist */
 	struct tp_listener *listeners;
 	struct cm_event *pending, **pending_end; /* taken off the channel, not handled yet */
-	struct conn_list lingering, retrying;
+	struct conn_list lingering, retrying, done;
+	struct cm_route route;
 
 	struct mutex result_lock;
 	struct tp_conn *results; /* result_lock; linked by next_result, newest first */
@@ -127,7 +135,7 @@ struct tp_cq {
 	struct ibv_comp_channel *channel;
 	struct tp_dev *dev;
 	struct evd *evd;		  /* ia->lock; NULL: its owner has destroyed it */
-	_Atomic unsigned senders;	  /* QPs that have it as their send CQ */
+	_Atomic bool sends;		  /* it is, or was, the send CQ of a QP */
 	struct ibv_wc batch[TP_POLL_MAX]; /* of the latest poll */
 
 	_Atomic(struct ibv_cq *) polled; /* by tp_cq_poll: ibv or &filter, see stray.c */
