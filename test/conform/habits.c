@@ -400,7 +400,7 @@ void add_habit_cases(TCase *cases)
 		{ an_event_names_its_endpoint_in_either_data, NEEDS_NOTHING },
 		{ connections_made_in_sequence_keep_it, NEEDS_NOTHING },
 		{ private_data_stays_as_long_as_its_endpoint, NEEDS_NOTHING },
-		{ a_queue_can_be_resized_to_the_limit_but_not_beyond, NEEDS_NOTHING },
+		{ a_queue_can_be_resized_to_the_limit_but_not_beyond, NEEDS_RESIZE },
 		{ an_empty_dequeue_makes_no_system_call, NEEDS_NOTHING },
 		{ exit_ends_a_connection_thread_that_waits, NEEDS_NOTHING },
 		{ handles_of_a_closed_ia_are_refused, NEEDS_NOTHING },

@@ -140,14 +140,14 @@ fail 'a server that accepts too late is given up' \
 	"$gave_up|the connection ended before this transfer" \
 	"no answer from $a port 45248 within 1 s" -d 5 -- --wait 1
 server -a -p -B 65535
-client -a -p -B 65535 &
+client -a -p -B 65535 2>/dev/null & # bash would print how it ended
 client=$!
 until grep -qs CONNECTED "$tmp/client.log"; do
 	kill -0 $client 2>/dev/null || break
 	read -rt 0.02 <> <(:) || :
 done
 kill -9 "$(sed -n '1s/ .*//p' "$tmp/client.log")"
-{ wait $client; } 2>/dev/null # bash would print how it ended
+wait $client
 wait $server
 rc=$(($? != 1))
 grep -q ' Error: ' "$tmp/server.log" || rc=1

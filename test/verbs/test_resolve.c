@@ -2,6 +2,7 @@
 /* resolve.c: the device, port and address that the IA params of dat.conf mean. */
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <stdlib.h>
 
 #include "verbs_test.h"
 
@@ -173,7 +174,7 @@ static const struct {
 	  0,
 	  0,
 	  -ENOENT,
-	  "open 127.0.0.9: rdma_bind_addr to 127.0.0.9" },
+	  "open 127.0.0.9: this host does not have the address 127.0.0.9" },
 	{ "nohost 0",
 	  { { "a", "127.0.0.1", 0, 1 } },
 	  NULL,
@@ -216,6 +217,20 @@ START_TEST(params_that_mean_nothing_here_are_refused)
 	ck_assert_ptr_null(dev);
 	ck_assert_ptr_nonnull(strstr(fv_log(), refusals[_i].text));
 	ck_assert_uint_eq(fv_alive(FV_KINDS), 0);
+}
+END_TEST
+
+/* Programs try every name of a dat.conf that was written for many hosts. */
+START_TEST(what_this_host_lacks_is_not_told_unless_asked)
+{
+	static const char *const params[] = { "ib0 0", "mlx5_7 1", "127.0.0.9 0", "nohost 0" };
+	struct tp_dev *dev;
+
+	host_is(refusals[0].rows);
+	setenv("DAPL_DBG_TYPE", "3", 1); /* errors and warnings, the default */
+	fv_log_capture();
+	ck_assert_int_eq(tp_dev_open(params[_i], up_ia(), &dev), -ENOENT);
+	ck_assert_str_eq(fv_log(), "");
 }
 END_TEST
 
@@ -291,6 +306,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, params_mean_a_device_an_interface_an_address_or_a_host, 0,
 			    COUNT(opens));
 	tcase_add_loop_test(tcase, params_that_mean_nothing_here_are_refused, 0, COUNT(refusals));
+	tcase_add_loop_test(tcase, what_this_host_lacks_is_not_told_unless_asked, 0, 4);
 	tcase_add_loop_test(tcase, a_name_like_a_device_s_is_not_looked_up_as_a_host, 0,
 			    COUNT(names));
 	tcase_add_test(tcase, a_device_without_a_driver_is_named);

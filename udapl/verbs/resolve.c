@@ -252,10 +252,15 @@ int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **de
 			  sockaddr_text(addr, text));
 		return err;
 	}
+	if (err == -EADDRNOTAVAIL) { /* of another host, whose dat.conf this may be */
+		log_util("open %s: this host does not have the address %s", lookup->name,
+			 sockaddr_text(addr, text));
+		return -ENOENT;
+	}
 	if (err) {
 		log_error("open %s: rdma_bind_addr to %s: %s", lookup->name,
 			  sockaddr_text(addr, text), strerror(-err));
-		return err == -EADDRNOTAVAIL ? -ENOENT : err;
+		return err;
 	}
 	*device = device_named(lookup, port.device);
 	if (!*device) {
