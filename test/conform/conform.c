@@ -2,11 +2,16 @@
 /*
  * What any provider must do for consumers of the public API, tested in one process with two IAs.
  *
- * Runs on the fake provider. CONFORM_NAMES="x y" names two IAs of another provider instead, the
- * client's and the server's, which dat.conf must know; both may be the same. DAT_TEST_DEV then
+ * Runs on the fake provider, or on IAs that dat.conf has, of any provider, through any libdat that
+ * the dynamic linker finds:
+ *
+ *	conform --ia CLIENT [--server SERVER] [OPTIONS OF run.h]
+ *
+ * or CONFORM_NAMES="CLIENT SERVER" in the environment; both may be the same. DAT_TEST_DEV then
  * names the kind of their device, as for the other tests of devices.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -497,6 +502,30 @@ START_TEST(abrupt_close_frees_all)
 }
 END_TEST
 
+/* Takes --ia and --server off the command line. */
+static void take_names(int *argc, char **argv)
+{
+	const char *client = NULL, *server = NULL;
+	char names[2 * DAT_NAME_MAX_LENGTH];
+	int used = 1;
+
+	while (*argc > used + 1 &&
+	       (!strcmp(argv[used], "--ia") || !strcmp(argv[used], "--server"))) {
+		if (!strcmp(argv[used], "--ia"))
+			client = argv[used + 1];
+		else
+			server = argv[used + 1];
+		used += 2;
+	}
+	for (int i = used; i <= *argc; i++)
+		argv[i - used + 1] = argv[i];
+	*argc -= used - 1;
+	if (!client)
+		return;
+	snprintf(names, sizeof(names), "%s %s", client, server ? server : client);
+	setenv("CONFORM_NAMES", names, 1);
+}
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("conform");
@@ -521,6 +550,7 @@ int main(int argc, char **argv)
 		{ abrupt_close_frees_all, NEEDS_NOTHING },
 	};
 
+	take_names(&argc, argv);
 	/* An address that nobody has is found out in seconds; the default takes a minute. */
 	setenv("DAPL_CM_ARP_RETRY_COUNT", "1", 0);
 	device_choose_names(FAKE_PROVIDER);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "run.h"
@@ -205,23 +206,48 @@ static enum result run_case(const struct test_case *this, size_t number, enum fo
 }
 
 /* In seconds, as Check extends the limits of the cases that it runs in processes of their own. */
-static unsigned shared_time_limit(const struct group *group)
+static time_t shared_time_limit(const struct group *group)
 {
 	const char *multiplier = getenv("CK_TIMEOUT_MULTIPLIER");
 	double limit = group->timeout ? group->timeout : CASE_TIMEOUT;
 
-	return (unsigned)(limit * (multiplier && atoi(multiplier) > 0 ? atoi(multiplier) : 1));
+	return (time_t)(limit * (multiplier && atoi(multiplier) > 0 ? atoi(multiplier) : 1));
+}
+
+/*
+ * What ends a process of several cases at the time limit of one. It is not SIGALRM, for which Check
+ * has a handler that ends the whole process group.
+ */
+#define LIMIT_SIGNAL SIGVTALRM
+
+static timer_t limit_create(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = LIMIT_SIGNAL };
+	timer_t limit;
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &limit))
+		abort();
+	return limit;
+}
+
+static void limit_start(timer_t limit, const struct group *group)
+{
+	const struct itimerspec when = { .it_value.tv_sec = shared_time_limit(group) };
+
+	if (timer_settime(limit, 0, &when, NULL))
+		abort();
 }
 
 /* The chosen cases of the group of case @i, up to the next case of another group. */
 static void run_group(size_t i, size_t number)
 {
 	const struct group *group = cases[i].group;
+	timer_t limit = limit_create();
 
 	for (; i < n_cases && cases[i].group == group; i++) {
 		if (!cases[i].chosen)
 			continue;
-		alarm(shared_time_limit(group)); /* ends this process */
+		limit_start(limit, group);
 		results[i] = (unsigned char)run_case(&cases[i], number++, CK_NOFORK);
 	}
 }
@@ -230,7 +256,7 @@ static void run_group(size_t i, size_t number)
 static void print_end(size_t i, size_t number, int status)
 {
 	printf("not ok %zu - %s\n# the process ended ", number, cases[i].name);
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+	if (WIFSIGNALED(status) && WTERMSIG(status) == LIMIT_SIGNAL)
 		printf("by the time limit\n");
 	else if (WIFSIGNALED(status))
 		printf("by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -301,7 +327,7 @@ static int run_chosen(enum fork_status fork_status)
 
 static void print_score(const char *name, const unsigned counts[RESULTS])
 {
-	printf("# %-32s %6u %6u %6u %6u\n", name, counts[PASSED] + counts[FAILED] + counts[SKIPPED],
+	printf("# %-32s %6u %6u %6u %7u\n", name, counts[PASSED] + counts[FAILED] + counts[SKIPPED],
 	       counts[PASSED], counts[FAILED], counts[SKIPPED]);
 }
 
@@ -318,7 +344,7 @@ static void print_scoreboard(void)
 {
 	unsigned all[RESULTS] = { 0 };
 
-	printf("# %-32s %6s %6s %6s %6s\n", "", "rows", "passed", "failed", "skipped");
+	printf("# %-32s %6s %6s %6s %7s\n", "", "rows", "passed", "failed", "skipped");
 	for (size_t i = 0; i < n_cases; i++) {
 		unsigned counts[RESULTS] = { 0 };
 
