@@ -125,7 +125,8 @@ END_TEST
 START_TEST(name_of_a_test_chooses_its_named_cases)
 {
 	ck_assert_int_eq(subject("'call: one' other"), 1);
-	prints("1..4\nok 1 - call: one\nnot ok 2 - other: a\n"); /* it runs in the first's process */
+	/* The second runs in the process of the first. */
+	prints("1..4\nok 1 - call: one\nnot ok 2 - other: a\n");
 	ck_assert_int_eq(subject("'call: one'"), 0);
 	ck_assert_int_eq(subject("'call: five'"), 2);
 }
