@@ -4,10 +4,10 @@
  *
  * All posts of requests share one body (request_post), all posts of receives another
  * (receive_post). Each call has instances of it that constants specialise: for one and for two
- * segments without flags, inline in the call; for one with flags (X_flagged); for everything else
- * (X_general); and for a thread-safe IA (X_shared). The slow path (request_slow, receive_slow)
- * refuses the call, or does what the body has no place for: flags without effect, empty segments, a
- * full ring, an endpoint that is ending.
+ * segments without flags, inline in the call; for one with flags (X_flagged), for up to four
+ * (X_some), and for more (X_many); and for a thread-safe IA (X_shared). The slow path
+ * (request_slow, receive_slow) refuses the call, or does what the body has no place for: flags
+ * without effect, empty segments, a full ring, an endpoint that is ending.
  *
  * Every post claims a slot of its ring, calls the transport, and looks at the gate again: if the
  * connection ended meanwhile its end may have missed the claim, so work for the service thread
@@ -500,12 +500,19 @@ static ALWAYS_INLINE DAT_RETURN request_shared(struct ep *ep, enum req_kind kind
 }
 
 /* Their instances, which are not inline. */
-NOINLINE HOT static DAT_RETURN send_general(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN send_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 0))
+	if (unlikely(nseg <= 4))
 		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
+}
+
+NOINLINE HOT static DAT_RETURN send_some(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg < 2 || nseg > 4))
+		return send_many(ep, nseg, iov, cookie, flags);
 	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
 }
 
@@ -514,7 +521,7 @@ NOINLINE HOT static DAT_RETURN send_flagged(struct ep *ep, DAT_COUNT nseg,
 					    DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg != 1))
-		return send_general(ep, nseg, iov, cookie, flags);
+		return send_some(ep, nseg, iov, cookie, flags);
 	return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
 }
 
@@ -538,16 +545,24 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 		return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, 0);
 	if (likely(nseg == 2))
 		return request_post(ep, REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, 0);
-	return send_general(ep, nseg, iov, cookie, 0);
+	return send_some(ep, nseg, iov, cookie, 0);
 }
 
-NOINLINE HOT static DAT_RETURN write_general(struct ep *ep, DAT_COUNT nseg,
-					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					     const DAT_RMR_TRIPLET *remote,
-					     DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					  DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 0))
+	if (unlikely(nseg <= 4))
 		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN write_some(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					  DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg < 2 || nseg > 4))
+		return write_many(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
@@ -557,7 +572,7 @@ NOINLINE HOT static DAT_RETURN write_flagged(struct ep *ep, DAT_COUNT nseg,
 					     DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg != 1))
-		return write_general(ep, nseg, iov, cookie, remote, flags);
+		return write_some(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
@@ -583,16 +598,24 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 		return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
 		return request_post(ep, REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, 0);
-	return write_general(ep, nseg, iov, cookie, remote, 0);
+	return write_some(ep, nseg, iov, cookie, remote, 0);
 }
 
-NOINLINE HOT static DAT_RETURN read_general(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    const DAT_RMR_TRIPLET *remote,
-					    DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					 DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 0))
+	if (unlikely(nseg <= 4))
 		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN read_some(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					 DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg < 2 || nseg > 4))
+		return read_many(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
@@ -602,7 +625,7 @@ NOINLINE HOT static DAT_RETURN read_flagged(struct ep *ep, DAT_COUNT nseg,
 					    DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg != 1))
-		return read_general(ep, nseg, iov, cookie, remote, flags);
+		return read_some(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
@@ -628,7 +651,7 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 		return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
 		return request_post(ep, REQ_READ, EP_OPEN, 2, iov, cookie, remote, 0);
-	return read_general(ep, nseg, iov, cookie, remote, 0);
+	return read_some(ep, nseg, iov, cookie, remote, 0);
 }
 
 /* ---- receives ---- */
@@ -724,9 +747,9 @@ slow:
 	return receive_slow(ep, (DAT_COUNT)nseg, iov, cookie, flags);
 }
 
-NOINLINE HOT static DAT_RETURN receive_general(struct ep *ep, DAT_COUNT nseg,
-					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					       DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN receive_many(struct ep *ep, DAT_COUNT nseg,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg <= 0))
 		return receive_slow(ep, nseg, iov, cookie, flags);
@@ -755,7 +778,7 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 		return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
 	if (likely(nseg == 2))
 		return receive_post(ep, EP_OPEN, 2, iov, cookie, flags);
-	return receive_general(ep, nseg, iov, cookie, flags);
+	return receive_many(ep, nseg, iov, cookie, flags);
 }
 
 /* ---- receives of shared receive queues ---- */

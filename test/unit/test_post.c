@@ -327,6 +327,78 @@ START_TEST(reads_scatter)
 }
 END_TEST
 
+#define MANY 8
+
+static const struct {
+	const char *why;
+	bool thread_safe;
+	unsigned flags;
+	DAT_COUNT empty; /* this segment has no bytes; -1: none */
+} many_segments[] = {
+	{ "plain", false, 0, -1 },
+	{ "a fence", false, FENCE, -1 },
+	{ "thread-safe", true, 0, -1 },
+	{ "thread-safe, a fence", true, FENCE, -1 },
+	{ "the first is empty", false, 0, 0 },
+	{ "the second is empty", false, 0, 1 },
+	{ "the third is empty", false, FENCE, 2 },
+	{ "the fifth is empty", true, 0, 4 },
+	{ "the last is empty", false, 0, MANY - 1 },
+};
+
+/* The client moves @iov there and back again, between 0 and all bytes of it. */
+static void move_segments(enum transfer transfer, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			  DAT_VLEN length, unsigned flags)
+{
+	const DAT_RMR_TRIPLET remote = target(server, 1000, length);
+	DAT_LMR_TRIPLET peer = segment(server, 1000, length);
+
+	post_fill(client, (char)nseg);
+	post_fill(server, (char)(nseg + 1));
+	if (transfer == SEND)
+		ck_dat(ep_post_recv(server->ep, 1, &peer, cookie_of(2), 0));
+	ck_dat(post_transfer(transfer, client->ep, nseg, iov, &remote, flags));
+	expect_completion_length(client->request_evd, 1, length);
+	if (transfer == SEND)
+		expect_completion_length(server->recv_evd, 2, length);
+	expect_same_bytes(iov, (unsigned)nseg, &peer, 1, length);
+	post_fill(server, (char)(nseg + 2));
+	ck_dat(ep_post_recv(client->ep, nseg, iov, cookie_of(3), 0));
+	ck_dat(ep_post_send(server->ep, 1, &peer, cookie_of(4), 0));
+	expect_completion_length(client->recv_evd, 3, length);
+	expect_completion_length(server->request_evd, 4, length);
+	expect_same_bytes(iov, (unsigned)nseg, &peer, 1, length);
+}
+
+/* The number and the flags decide which instance of the body is called. */
+START_TEST(any_number_of_segments_is_one_transfer)
+{
+	static const enum transfer transfers[] = { SEND, READ, WRITE };
+	DAT_LMR_TRIPLET iov[MANY];
+	static DAT_EP_ATTR attr;
+
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
+	attr.max_recv_iov = attr.max_request_iov = MANY;
+	attr.max_rdma_read_iov = attr.max_rdma_write_iov = MANY;
+	client->ep_attr = &attr;
+	client->thread_safe = many_segments[_i].thread_safe;
+	pair_connect(&pair);
+	for (DAT_COUNT nseg = 1; nseg <= MANY; nseg++) {
+		DAT_VLEN length = 0;
+
+		for (int i = 0; i < nseg; i++) {
+			iov[i] = segment(client, (unsigned)i * 100,
+					 i == many_segments[_i].empty ? 0 : (unsigned)i + 1);
+			length += iov[i].segment_length;
+		}
+		for (int n = 0; n < COUNT(transfers); n++)
+			move_segments(transfers[n], nseg, iov, length, many_segments[_i].flags);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
 static const DAT_VLEN remote_lengths[] = { 0, 1, 63, 65, 1ULL << 40, UINT64_MAX };
 
 /* The local segments decide how much is moved. */
@@ -1184,6 +1256,7 @@ static void add_post_limit_cases(void)
 
 	tcase_add_test(cases, posts_beyond_the_limits_are_refused);
 	tcase_add_test(cases, a_post_is_limited_by_the_device_only);
+	tcase_add_loop_test(cases, any_number_of_segments_is_one_transfer, 0, COUNT(many_segments));
 	tcase_add_loop_test(cases, a_request_of_4_gib_or_more_is_refused, 0,
 			    2 * COUNT(long_requests));
 	tcase_add_loop_test(cases, a_receive_of_4_gib_or_more_takes_a_message, 0,
