@@ -142,7 +142,8 @@ static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
 
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool relaxed)
 {
-	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, relaxed, &lmr->mr,
+	unsigned flags = TP_REG_WINDOWS | (relaxed ? TP_REG_RELAXED : 0);
+	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, flags, &lmr->mr,
 			    &lmr->info);
 
 	if (err)

@@ -44,6 +44,15 @@ static bool uses_window(const struct binding *binding)
 	return binding->flags & BINDING_WINDOW;
 }
 
+static struct binding *binding_new(struct rmr *rmr)
+{
+	struct binding *binding = malloc(sizeof(*binding));
+
+	if (binding)
+		*binding = (struct binding){ .rmr = rmr };
+	return binding;
+}
+
 /* A spare one, or a new one. */
 static struct binding *binding_get(struct rmr *rmr)
 {
@@ -55,9 +64,8 @@ static struct binding *binding_get(struct rmr *rmr)
 		rmr->spares = binding->next;
 	spin_unlock(&rmr->lock);
 	if (!binding)
-		binding = malloc(sizeof(*binding));
-	if (binding)
-		*binding = (struct binding){ .rmr = rmr };
+		return binding_new(rmr);
+	*binding = (struct binding){ .rmr = rmr };
 	return binding;
 }
 
@@ -562,7 +570,7 @@ static DAT_RETURN region_register(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
 	int err = tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size,
-			    binding->priv, false, &binding->region, &info);
+			    binding->priv, 0, &binding->region, &info);
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
@@ -581,32 +589,50 @@ struct bind_call {
 	DAT_RMR_CONTEXT *context;
 };
 
-/* On success the binding owns the hold on @lmr. */
-static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
-			       struct binding **out)
+static DAT_RETURN bind_prepare_window(struct rmr *rmr, struct lmr *lmr,
+				      const struct bind_call *call, struct binding **out)
 {
 	struct binding *binding;
-	DAT_RETURN ret;
+	DAT_RETURN ret = window_renew(rmr);
 
-	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
-	ret = window_renew(rmr);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	binding = binding_get(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
-	if (lmr)
+	if (lmr) {
 		binding_fill(binding, lmr, call->triplet, call->priv);
-	if (lmr && (call->by_region || !lmr->window_pz))
-		ret = region_register(binding, rmr->pz);
-	else if (lmr)
 		binding->flags = BINDING_WINDOW;
-	if (ret != DAT_SUCCESS) {
-		free(binding);
-		return ret;
 	}
 	*out = binding;
 	return DAT_SUCCESS;
+}
+
+/* Not a spare one: this one is freed when it is over. */
+static DAT_RETURN bind_prepare_region(struct rmr *rmr, struct lmr *lmr,
+				      const struct bind_call *call, struct binding **out)
+{
+	struct binding *binding = binding_new(rmr);
+	DAT_RETURN ret;
+
+	if (!binding)
+		return NO_RESOURCE(MEMORY);
+	binding_fill(binding, lmr, call->triplet, call->priv);
+	ret = region_register(binding, rmr->pz);
+	if (ret != DAT_SUCCESS)
+		free(binding);
+	*out = binding;
+	return ret;
+}
+
+/* On success the binding owns the hold on @lmr. */
+static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
+			       struct binding **out)
+{
+	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
+	if (lmr && (call->by_region || !lmr->window_pz))
+		return bind_prepare_region(rmr, lmr, call, out);
+	return bind_prepare_window(rmr, lmr, call, out);
 }
 
 /*
@@ -805,6 +831,34 @@ static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_L
 }
 
 /*
+ * The LMR, which is held, takes no window, so the range is registered: bind_slow without the checks
+ * that the fast path has made.
+ */
+NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *lmr,
+						  const DAT_LMR_TRIPLET *triplet,
+						  DAT_MEM_PRIV_FLAGS priv, struct ep *ep,
+						  DAT_RMR_COOKIE cookie, DAT_RMR_CONTEXT *context)
+{
+	const struct bind_call call = {
+		.triplet = triplet, .priv = priv, .ep = ep, .cookie = cookie, .context = context
+	};
+	struct binding *binding;
+	DAT_RETURN ret;
+	int err;
+
+	assert_locked(&rmr->lock);
+	spin_unlock(&rmr->lock);
+	release_run(rmr->obj.ia);
+	ret = DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
+	if (likely(lmr->pz == rmr->pz))
+		ret = bind_prepare_region(rmr, lmr, &call, &binding);
+	if (likely(ret == DAT_SUCCESS))
+		return bind_post_serialized(rmr, binding, &call, &err);
+	obj_put(&lmr->obj);
+	return ret;
+}
+
+/*
  * The fast path: a window that exists is bound to bytes of an LMR that allows it, through an
  * endpoint whose gate is open. All else is for bind_slow.
  */
@@ -824,15 +878,17 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 		goto slow;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
 		goto slow;
-	if (unlikely(ep->bind_pz != rmr->pz || !ep->sends.room))
+	if (unlikely(ep->bind_pz != rmr->pz || !ring_has_room(&ep->sends)))
 		goto slow;
-	spin_lock(&rmr->lock);
+	if (unlikely(!spin_trylock(&rmr->lock)))
+		goto slow;
 	lmr = lmr_of_bind_locked(rmr, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
-	if (unlikely(lmr->window_pz != rmr->pz || priv & lmr->window_never ||
-		     !lmr_covers(lmr, triplet)))
+	if (unlikely(priv & lmr->window_never || !lmr_covers(lmr, triplet)))
 		goto put_lmr;
+	if (unlikely(lmr->window_pz != rmr->pz))
+		return bind_region_unlock(rmr, lmr, triplet, priv, ep, cookie, context);
 	binding = rmr->spares; /* not before the look-up, which then needs no register more */
 	if (unlikely(!binding))
 		goto put_lmr;

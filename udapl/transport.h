@@ -147,7 +147,12 @@ struct tp_mr_info {
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd);
 void tp_pd_destroy(struct tp_pd *pd);
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+enum {
+	TP_REG_RELAXED = 1 << 0, /* its accesses need no order */
+	TP_REG_WINDOWS = 1 << 1, /* windows may be bound to it, if the device can do that */
+};
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr, struct tp_mr_info *info);
 int tp_mr_dereg(struct tp_mr *mr);
 

@@ -147,6 +147,7 @@ unsigned fake_alive(enum fake_kind kind);
 struct fake_seen {
 	DAT_MEM_PRIV_FLAGS priv; /* of the latest registration */
 	bool relaxed;		 /* likewise: relaxed ordering */
+	bool windows;		 /* likewise: windows may be bound to it */
 	unsigned post_flags;	 /* of the latest request */
 	struct tp_srq_attr srq;	 /* of the latest SRQ */
 	struct tp_qp_attr qp;	 /* of the latest QP */

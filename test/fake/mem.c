@@ -74,7 +74,7 @@ static void mr_range(struct tp_mr *mr, void *address, size_t size)
 	}
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **out, struct tp_mr_info *info)
 {
 	struct tp_mr *mr = NULL;
@@ -90,13 +90,15 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 		mr->key = fake.next_key++;
 		mr->priv = priv;
 		mr_range(mr, address, size);
-		mr->bindable = !(fake.quirks & FAKE_UNBINDABLE) || priv & DAT_MEM_PRIV_WRITE_FLAG;
+		mr->bindable = flags & TP_REG_WINDOWS &&
+			       (!(fake.quirks & FAKE_UNBINDABLE) || priv & DAT_MEM_PRIV_WRITE_FLAG);
 		mr->next = fake.mrs;
 		fake.mrs = mr;
 		pd->users++;
 		alive_add(pd->dev, FAKE_MR, 1);
 		fake.seen.priv = priv;
-		fake.seen.relaxed = relaxed;
+		fake.seen.relaxed = flags & TP_REG_RELAXED;
+		fake.seen.windows = flags & TP_REG_WINDOWS;
 		*info = (struct tp_mr_info){
 			.lmr_context = mr->key,
 			.rmr_context = mr->key | REMOTE_KEY,

@@ -294,6 +294,7 @@ START_TEST(a_region_without_local_write_can_be_bound)
 	rmr_access_is(READS, bind_completed(other_segment(context, 100, 50), READ_ONLY), 100, 50,
 		      DAT_DTO_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions + 1);
+	ck_assert(!fake_seen().windows); /* nothing is bound to that one */
 	ck_dat(rmr_free(rmr));
 	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
 	ck_dat(lmr_free(lmr));

@@ -590,7 +590,9 @@ END_TEST
 static int try_reg(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
 		   struct tp_mr **mr, struct tp_mr_info *info)
 {
-	return tp_mr_reg(rig.pd, address, size, priv, relaxed, mr, info);
+	unsigned flags = TP_REG_WINDOWS | (relaxed ? TP_REG_RELAXED : 0);
+
+	return tp_mr_reg(rig.pd, address, size, priv, flags, mr, info);
 }
 
 static const struct {
@@ -637,6 +639,24 @@ START_TEST(a_region_of_read_only_memory_is_not_bindable)
 	ck_assert_int_eq(try_reg(memory, 100, DAT_MEM_PRIV_ALL_FLAG, false, &mr, &info), 0);
 	ck_assert(info.bindable);
 	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	rig_close(&rig);
+}
+END_TEST
+
+/* By one call: a device that refuses windows on such memory is not asked for them. */
+START_TEST(a_region_is_registered_for_windows_only_if_they_are_wanted)
+{
+	struct tp_mr_info info;
+	struct tp_mr *mr;
+
+	fv_device(0)->quirks = FV_READ_ONLY_PLAIN;
+	fv_fail("ibv_reg_mr", ENOMEM, 2);
+	ck_assert_int_eq(tp_mr_reg(rig.pd, memory, 100, DAT_MEM_PRIV_READ_FLAG, 0, &mr, &info), 0);
+	ck_assert(!info.bindable);
+	ck_assert_uint_eq(fv_seen().access, IBV_ACCESS_REMOTE_READ);
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	ck_assert_int_eq(tp_mr_reg(rig.pd, memory, 100, DAT_MEM_PRIV_READ_FLAG, 0, &mr, &info),
+			 -ENOMEM);
 	rig_close(&rig);
 }
 END_TEST
@@ -836,6 +856,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_region_has_the_access_that_was_asked_for, 0, ROWS(accesses));
 	tcase_add_test(cases, a_region_of_read_only_memory_is_not_bindable);
 	tcase_add_test(cases, a_region_of_a_device_without_windows_is_not_bindable);
+	tcase_add_test(cases, a_region_is_registered_for_windows_only_if_they_are_wanted);
 	tcase_add_test(cases, a_refused_deregistration_keeps_the_region);
 	tcase_add_loop_test(cases, a_failed_registration_names_the_limit, 0, ROWS(reg_failures));
 	tcase_add_loop_test(cases, a_bind_has_the_range_and_the_access_that_were_asked_for, 0,

@@ -165,32 +165,30 @@ static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 }
 
 /*
- * On a device with windows every region is registered for binds if possible. Some devices pin the
- * memory of such a region for writing. If the memory is read-only that fails, and the region is
- * registered without binds.
+ * Some devices pin the memory of a region for windows for writing. If the memory is read-only that
+ * fails, and the region is registered without windows.
  */
 static struct ibv_mr *mr_reg(struct tp_pd *pd, void *address, size_t size, unsigned access,
 			     bool *bindable)
 {
-	struct ibv_mr *mr;
+	struct ibv_mr *mr = ibv_reg_mr(pd->ibv, address, size,
+				       (int)(access | (*bindable ? IBV_ACCESS_MW_BIND : 0)));
 
-	*bindable = pd->dev->attr.max_mw > 0;
-	mr = ibv_reg_mr(pd->ibv, address, size,
-			(int)(access | (*bindable ? IBV_ACCESS_MW_BIND : 0)));
 	if (likely(mr) || !*bindable || access & IBV_ACCESS_LOCAL_WRITE)
 		return mr;
 	*bindable = false;
 	return ibv_reg_mr(pd->ibv, address, size, (int)access);
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr_out, struct tp_mr_info *info)
 {
 	unsigned access = access_of(priv);
 	struct ibv_mr *mr;
 
-	if (relaxed)
+	if (flags & TP_REG_RELAXED)
 		access |= IBV_ACCESS_RELAXED_ORDERING; /* ignored by devices without it */
+	info->bindable = flags & TP_REG_WINDOWS && pd->dev->attr.max_mw > 0;
 	mr = mr_reg(pd, address, size, access, &info->bindable);
 	if (!mr)
 		return reg_failed(pd->dev, address, size, errno);
