@@ -27,6 +27,26 @@ bool evd_drain_relock(struct evd *evd, bool *notified);
 /* Has the waiter, if there is one, look again. */
 void evd_wake_locked(struct evd *evd);
 
+/*
+ * evd_pop_locked, while neither an overflow is to be reported nor receives of a shared queue are
+ * queued. Returns whether qlen limits the event's stream.
+ */
+static inline bool evd_take_locked(struct evd *evd, DAT_EVENT *event)
+{
+	struct event_queue *queue = &evd->queue;
+	const struct queued_event *slot = &queue->slots[queue->head & (queue->size - 1)];
+	const bool bounded = slot->bounded;
+
+	assert_locked(&evd->lock);
+	debug_assert(queue->count > 0);
+	queue->head++;
+	queue->count--;
+	evd->notifying -= slot->notify;
+	evd->bounded -= bounded;
+	*event = slot->event;
+	return bounded;
+}
+
 /* ---- evd_queue.c: no lock is held ---- */
 
 /* As evd_drain, and says whether there was something to take. */

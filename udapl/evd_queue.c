@@ -124,24 +124,13 @@ static COLD void push_overflow_locked(struct evd *evd)
 	};
 
 	assert_locked(&evd->lock);
-	evd->overflowed = false;
+	evd->slow_path &= ~(unsigned)EVD_OVERFLOWED;
 	queue_push_locked(evd, &event, true, true);
 }
 
 void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
 {
-	struct event_queue *queue = &evd->queue;
-	const struct queued_event *slot = &queue->slots[queue->head & (queue->size - 1)];
-	const bool bounded = slot->bounded;
-
-	assert_locked(&evd->lock);
-	debug_assert(queue->count > 0);
-	*event = slot->event;
-	queue->head++;
-	queue->count--;
-	evd->notifying -= slot->notify;
-	evd->bounded -= bounded;
-	if (unlikely(evd->overflowed) && bounded)
+	if (unlikely(evd_take_locked(evd, event) && evd->slow_path & EVD_OVERFLOWED))
 		push_overflow_locked(evd);
 }
 
@@ -507,7 +496,8 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
 		err = -ENOENT;
 	} else if (evd->bounded >= (unsigned)evd->qlen) {
 		err = -ENOSPC;
-		evd->overflowed |= is_async_error(event->event_number);
+		if (is_async_error(event->event_number))
+			evd->slow_path |= EVD_OVERFLOWED;
 	} else {
 		queue_push_locked(evd, event, true, true);
 		notify_locked(evd);

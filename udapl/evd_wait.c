@@ -103,7 +103,9 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	return DAT_SUCCESS;
 }
 
-/* There is a waiter, no completion queue, or a release is due. */
+#define EVD_RARE (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
+
+/* One of EVD_RARE is set, or nothing is queued. */
 static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
@@ -125,10 +127,9 @@ static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 NOINLINE HOT static DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
-	if (unlikely(evd->slow_path & (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES) ||
-		     !evd->queue.count))
+	if (unlikely(evd->slow_path & EVD_RARE || !evd->queue.count))
 		return dequeue_rare_unlock(evd, event);
-	evd_pop_locked(evd, event);
+	(void)evd_take_locked(evd, event);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }

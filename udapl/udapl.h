@@ -374,6 +374,8 @@ enum evd_slow_path {
 	EVD_CLOSING = 1 << 3,	  /* it is being freed: the waiter leaves */
 	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
 	EVD_RECEIVES = 1 << 5,	  /* events of shared receive queues are queued */
+	/* an asynchronous event was dropped, and that was not reported yet */
+	EVD_OVERFLOWED = 1 << 6,
 };
 
 /*
@@ -409,8 +411,6 @@ struct evd {
 	unsigned reserved;  /* lock; slots kept free for connection events */
 	/* lock; slots kept free for flushes: at most all transfers of the attached roles */
 	unsigned dto_depth;
-	/* lock; an asynchronous event was dropped, and that was not reported yet */
-	bool overflowed;
 	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
 	int wakefd;
 	bool woken;				/* lock; wakefd was signalled */
@@ -585,6 +585,8 @@ struct lmr **lmr_table_new(void);
 void lmr_table_destroy(struct lmr **table);
 /* The live LMR of that context, held; NULL if there is none. */
 struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
+/* Likewise; NULL also if another thread looks one up. */
+struct lmr *lmr_try_hold(struct ia *ia, DAT_LMR_CONTEXT context);
 
 /* Is the segment not empty, and within the LMR? */
 static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segment)
