@@ -140,9 +140,9 @@ static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
 	return ~(LOCAL_PRIVS | (priv & LOCAL_PRIVS) << 1);
 }
 
-static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, bool relaxed)
+/* @flags: TP_REG_* */
+static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, unsigned flags)
 {
-	unsigned flags = TP_REG_WINDOWS | (relaxed ? TP_REG_RELAXED : 0);
 	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, flags, &lmr->mr,
 			    &lmr->info);
 
@@ -181,18 +181,28 @@ static struct lmr **chain_of(struct ia *ia, DAT_LMR_CONTEXT context)
 	return &ia->lmrs[(context >> 8) % LMR_CHAINS];
 }
 
-struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context)
+static inline struct lmr *lmr_hold_unlock(struct ia *ia, DAT_LMR_CONTEXT context)
 {
-	struct lmr *lmr;
+	struct lmr *lmr = *chain_of(ia, context);
 
-	spin_lock(&ia->lmr_lock);
-	lmr = *chain_of(ia, context);
+	assert_locked(&ia->lmr_lock);
 	while (lmr && lmr->info.lmr_context != context)
 		lmr = lmr->next;
 	if (likely(lmr))
 		obj_get(&lmr->obj);
 	spin_unlock(&ia->lmr_lock);
 	return lmr;
+}
+
+struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context)
+{
+	spin_lock(&ia->lmr_lock);
+	return lmr_hold_unlock(ia, context);
+}
+
+struct lmr *lmr_try_hold(struct ia *ia, DAT_LMR_CONTEXT context)
+{
+	return likely(spin_trylock(&ia->lmr_lock)) ? lmr_hold_unlock(ia, context) : NULL;
 }
 
 static DAT_HANDLE lmr_publish(struct lmr *lmr)
@@ -243,6 +253,7 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 	const struct mem_kind *kind = mem_kind(type);
 	struct ia *ia = ia_handle;
 	struct pz *pz = pz_handle;
+	unsigned flags = TP_REG_WINDOWS;
 	struct span span;
 	struct lmr *lmr;
 	DAT_RETURN ret;
@@ -272,9 +283,9 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 		ret = lmr_use_cookie(lmr, &span);
 	if (ret != DAT_SUCCESS)
 		goto free_lmr;
-	ret = lmr_register(lmr, &span,
-			   kind->may_relax && ia->ro_aware &&
-				   !(priv & DAT_MEM_PRIV_RO_DISABLE_FLAG));
+	if (kind->may_relax && ia->ro_aware && !(priv & DAT_MEM_PRIV_RO_DISABLE_FLAG))
+		flags |= TP_REG_RELAXED;
+	ret = lmr_register(lmr, &span, flags);
 	if (ret != DAT_SUCCESS)
 		goto put_cookie;
 	lmr_report(lmr, lmr_context, rmr_context, registered_size, registered_address);

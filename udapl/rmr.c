@@ -825,7 +825,7 @@ static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_L
 
 	assert_locked(&rmr->lock);
 	if (unlikely(!lmr) || unlikely(lmr->info.lmr_context != context))
-		return lmr_hold(rmr->obj.ia, context);
+		return lmr_try_hold(rmr->obj.ia, context);
 	obj_get(&lmr->obj);
 	return lmr;
 }

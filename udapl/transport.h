@@ -148,8 +148,8 @@ struct tp_mr_info {
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd);
 void tp_pd_destroy(struct tp_pd *pd);
 enum {
-	TP_REG_RELAXED = 1 << 0, /* its accesses need no order */
-	TP_REG_WINDOWS = 1 << 1, /* windows may be bound to it, if the device can do that */
+	TP_REG_WINDOWS = 1 << 4,  /* windows may be bound to it, if the device can do that */
+	TP_REG_RELAXED = 1 << 20, /* its accesses need no order */
 };
 
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,

@@ -164,38 +164,41 @@ static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 	return access;
 }
 
+_Static_assert((int)TP_REG_WINDOWS == IBV_ACCESS_MW_BIND &&
+		       (int)TP_REG_RELAXED == IBV_ACCESS_RELAXED_ORDERING,
+	       "TP_REG_* flags are passed to the device unchanged, which may ignore RELAXED");
+
 /*
  * Some devices pin the memory of a region for windows for writing. If the memory is read-only that
  * fails, and the region is registered without windows.
  */
-static struct ibv_mr *mr_reg(struct tp_pd *pd, void *address, size_t size, unsigned access,
-			     bool *bindable)
+static COLD struct ibv_mr *mr_reg_unbindable(struct tp_pd *pd, void *address, size_t size,
+					     unsigned *access)
 {
-	struct ibv_mr *mr = ibv_reg_mr(pd->ibv, address, size,
-				       (int)(access | (*bindable ? IBV_ACCESS_MW_BIND : 0)));
-
-	if (likely(mr) || !*bindable || access & IBV_ACCESS_LOCAL_WRITE)
-		return mr;
-	*bindable = false;
-	return ibv_reg_mr(pd->ibv, address, size, (int)access);
+	if (!(*access & IBV_ACCESS_MW_BIND) || *access & IBV_ACCESS_LOCAL_WRITE)
+		return NULL;
+	*access &= ~(unsigned)IBV_ACCESS_MW_BIND;
+	return ibv_reg_mr(pd->ibv, address, size, (int)*access);
 }
 
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr_out, struct tp_mr_info *info)
 {
-	unsigned access = access_of(priv);
+	unsigned access = access_of(priv) | flags;
 	struct ibv_mr *mr;
 
-	if (flags & TP_REG_RELAXED)
-		access |= IBV_ACCESS_RELAXED_ORDERING; /* ignored by devices without it */
-	info->bindable = flags & TP_REG_WINDOWS && pd->dev->attr.max_mw > 0;
-	mr = mr_reg(pd, address, size, access, &info->bindable);
-	if (!mr)
+	if (!pd->dev->attr.max_mw)
+		access &= ~(unsigned)IBV_ACCESS_MW_BIND;
+	mr = ibv_reg_mr(pd->ibv, address, size, (int)access);
+	if (unlikely(!mr))
+		mr = mr_reg_unbindable(pd, address, size, &access);
+	if (unlikely(!mr))
 		return reg_failed(pd->dev, address, size, errno);
 	info->lmr_context = mr->lkey;
 	info->rmr_context = mr->rkey;
 	info->address = (uintptr_t)address;
 	info->size = size;
+	info->bindable = access & IBV_ACCESS_MW_BIND;
 	*mr_out = (struct tp_mr *)mr;
 	return 0;
 }
