@@ -5,7 +5,7 @@
  * All posts of requests share one body (request_post), all posts of receives another
  * (receive_post). Each call has instances of it that constants specialise: for one and for two
  * segments without flags, inline in the call; for one with flags (X_flagged), for up to four
- * (X_some), and for more (X_many); and for a thread-safe IA (X_shared). The slow path
+ * (X_few), and for more (X_many); and for a thread-safe IA (X_shared). The slow path
  * (request_slow, receive_slow) refuses the call, or does what the body has no place for: flags
  * without effect, empty segments, a full ring, an endpoint that is ending.
  *
@@ -52,6 +52,8 @@ static ALWAYS_INLINE void sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *seg
 	sge->lmr_context = segment->lmr_context;
 }
 
+#define FEW_SEGMENTS 4 /* X_few */
+
 /*
  * Converts a further segment. *last is the offset of the last byte, which each segment that is not
  * empty moves on, unless the sum wraps. If the first one was empty it is the largest number, and so
@@ -70,7 +72,7 @@ static ALWAYS_INLINE bool segment_add(struct tp_sge *sge, const DAT_LMR_TRIPLET 
 /*
  * Converts segments of which none is empty. Returns their sum, 0 if the slow path has to look at
  * them: one is empty, or the sum is more than @limit. That is at most TP_MAX_LENGTH, so no length
- * was cut. The usual numbers of segments take no loop.
+ * was cut. FEW_SEGMENTS segments take no loop.
  */
 static ALWAYS_INLINE DAT_VLEN segments_convert(struct tp_sge *sge, const DAT_LMR_TRIPLET *iov,
 					       unsigned nseg, const DAT_VLEN *limit)
@@ -378,12 +380,15 @@ static ALWAYS_INLINE DAT_RETURN request_claim(struct ep *ep, enum req_kind kind,
 }
 
 /* Completions that were not polled yet occupy slots. */
-static bool ring_make_room(struct ring *ring, struct evd *evd)
+static COLD bool ring_poll_room(struct ring *ring, struct evd *evd)
 {
-	if (ring_has_room(ring))
-		return true;
 	evd_drain(evd);
 	return ring_has_room(ring);
+}
+
+static bool ring_make_room(struct ring *ring, struct evd *evd)
+{
+	return likely(ring_has_room(ring)) || ring_poll_room(ring, evd);
 }
 
 bool ep_post_begin(struct ep *ep)
@@ -503,15 +508,15 @@ static ALWAYS_INLINE DAT_RETURN request_shared(struct ep *ep, enum req_kind kind
 NOINLINE HOT static DAT_RETURN send_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 4))
+	if (unlikely(nseg <= FEW_SEGMENTS))
 		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
 	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
 }
 
-NOINLINE HOT static DAT_RETURN send_some(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN send_few(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg < 2 || nseg > 4))
+	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
 		return send_many(ep, nseg, iov, cookie, flags);
 	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
 }
@@ -521,7 +526,7 @@ NOINLINE HOT static DAT_RETURN send_flagged(struct ep *ep, DAT_COUNT nseg,
 					    DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg != 1))
-		return send_some(ep, nseg, iov, cookie, flags);
+		return send_few(ep, nseg, iov, cookie, flags);
 	return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
 }
 
@@ -545,23 +550,23 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 		return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, 0);
 	if (likely(nseg == 2))
 		return request_post(ep, REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, 0);
-	return send_some(ep, nseg, iov, cookie, 0);
+	return send_few(ep, nseg, iov, cookie, 0);
 }
 
 NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					  DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 4))
+	if (unlikely(nseg <= FEW_SEGMENTS))
 		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
-NOINLINE HOT static DAT_RETURN write_some(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					  DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN write_few(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					 DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg < 2 || nseg > 4))
+	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
 		return write_many(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
@@ -572,7 +577,7 @@ NOINLINE HOT static DAT_RETURN write_flagged(struct ep *ep, DAT_COUNT nseg,
 					     DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg != 1))
-		return write_some(ep, nseg, iov, cookie, remote, flags);
+		return write_few(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
@@ -598,23 +603,23 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 		return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
 		return request_post(ep, REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, 0);
-	return write_some(ep, nseg, iov, cookie, remote, 0);
+	return write_few(ep, nseg, iov, cookie, remote, 0);
 }
 
 NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					 DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 4))
+	if (unlikely(nseg <= FEW_SEGMENTS))
 		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
-NOINLINE HOT static DAT_RETURN read_some(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					 DAT_COMPLETION_FLAGS flags)
+NOINLINE HOT static DAT_RETURN read_few(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+					DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg < 2 || nseg > 4))
+	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
 		return read_many(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
@@ -625,7 +630,7 @@ NOINLINE HOT static DAT_RETURN read_flagged(struct ep *ep, DAT_COUNT nseg,
 					    DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(nseg != 1))
-		return read_some(ep, nseg, iov, cookie, remote, flags);
+		return read_few(ep, nseg, iov, cookie, remote, flags);
 	return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
@@ -651,7 +656,7 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 		return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
 		return request_post(ep, REQ_READ, EP_OPEN, 2, iov, cookie, remote, 0);
-	return read_some(ep, nseg, iov, cookie, remote, 0);
+	return read_few(ep, nseg, iov, cookie, remote, 0);
 }
 
 /* ---- receives ---- */
