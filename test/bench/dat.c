@@ -21,6 +21,7 @@ static DAT_CNO_HANDLE cno;
 static DAT_EVD_HANDLE async_evd, cr_evd, conn_evd, send_evd, recv_evd, idle_evd;
 static DAT_EVD_HANDLE software_evd; /* of the CNO */
 static DAT_EP_HANDLE client, server;
+static DAT_SRQ_HANDLE srq;
 static DAT_RMR_HANDLE rmr;
 static DAT_LMR_TRIPLET local, pieces[4]; /* the same bytes in one segment and in several */
 static DAT_LMR_TRIPLET small;		 /* so few that they are sent inline */
@@ -29,7 +30,8 @@ static DAT_LMR_CONTEXT other_context;	 /* of another region of the same memory *
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
 
-static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv, DAT_COMPLETION_FLAGS flags)
+/* Its receives come from @from, unless that is null. */
+static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv, DAT_COMPLETION_FLAGS flags, DAT_SRQ_HANDLE from)
 {
 	DAT_EP_ATTR attr = {
 		.service_type = DAT_SERVICE_TYPE_RC,
@@ -48,7 +50,11 @@ static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv, DAT_COMPLETION_FLAGS flags)
 	};
 	DAT_EP_HANDLE ep;
 
-	MUST(dat_ep_create(ia, pz, recv, send_evd, conn_evd, &attr, &ep) == DAT_SUCCESS);
+	if (from)
+		MUST(dat_ep_create_with_srq(ia, pz, recv, send_evd, conn_evd, from, &attr, &ep) ==
+		     DAT_SUCCESS);
+	else
+		MUST(dat_ep_create(ia, pz, recv, send_evd, conn_evd, &attr, &ep) == DAT_SUCCESS);
 	return ep;
 }
 
@@ -89,13 +95,13 @@ static DAT_EVD_HANDLE bench_evd(DAT_EVD_FLAGS flags)
 }
 
 /* The endpoints of what is measured from here on, and their EVDs. */
-static void open_connection(DAT_COMPLETION_FLAGS flags)
+static void open_connection(DAT_COMPLETION_FLAGS flags, DAT_SRQ_HANDLE from)
 {
 	send_evd = bench_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
 	recv_evd = bench_evd(DAT_EVD_DTO_FLAG);
 	idle_evd = bench_evd(DAT_EVD_DTO_FLAG);
-	client = bench_ep(idle_evd, flags);
-	server = bench_ep(recv_evd, flags);
+	client = bench_ep(idle_evd, flags, DAT_HANDLE_NULL);
+	server = bench_ep(recv_evd, flags, from);
 	connect_client();
 }
 
@@ -193,7 +199,7 @@ static void open_all(const char *name, DAT_BOOLEAN thread_safe)
 	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
 	remote.segment_length = SIZE;
 	MUST(dat_rmr_create(pz, &rmr) == DAT_SUCCESS);
-	open_connection(DAT_COMPLETION_DEFAULT_FLAG);
+	open_connection(DAT_COMPLETION_DEFAULT_FLAG, DAT_HANDLE_NULL);
 }
 
 static void take_bind_completions(int calls)
@@ -336,7 +342,7 @@ static void measure_posts(void)
 /* Their completions end no wait, so those of the requests that follow do. */
 static void measure_unsignalled(void)
 {
-	open_connection(DAT_COMPLETION_UNSIGNALLED_FLAG);
+	open_connection(DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_HANDLE_NULL);
 	service_park();
 	send_turns(measure_post_recv_unsignalled, measure_post_send_unsignalled, false);
 	request_turns(measure_post_rdma_write_unsignalled, false);
@@ -509,6 +515,38 @@ static void measure_completions(void)
 	}
 }
 
+MEASURE measure_srq_post_recv(void)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_srq_post_recv(srq, 1, &local, (DAT_DTO_COOKIE){ .as_64 = i }));
+}
+
+MEASURE measure_dequeue_srq(void)
+{
+	DAT_EVENT event;
+
+	for (int i = 0; i < CALLS; i++)
+		MUST(dat_evd_dequeue(recv_evd, &event) == DAT_SUCCESS);
+}
+
+static void measure_shared_receives(void)
+{
+	DAT_SRQ_ATTR attr = { .max_recv_dtos = TURNS * CALLS,
+			      .max_recv_iov = 4,
+			      .low_watermark = DAT_SRQ_LW_DEFAULT };
+
+	MUST(dat_srq_create(ia, pz, &attr, &srq) == DAT_SUCCESS);
+	open_connection(DAT_COMPLETION_DEFAULT_FLAG, srq);
+	service_park();
+	for (int i = 0; i < TURNS; i++) {
+		measure_srq_post_recv();
+		send_all(&local, 1, DAT_COMPLETION_DEFAULT_FLAG);
+		take_completions(send_evd, CALLS);
+		measure_dequeue_srq();
+	}
+	service_resume();
+}
+
 static void measure_software_events(void)
 {
 	DAT_EVENT event;
@@ -579,6 +617,7 @@ int main(int argc, char **argv)
 	measure_regions();
 	service_resume();
 	measure_unsignalled();
+	measure_shared_receives();
 	MUST(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
 	return 0;
 }

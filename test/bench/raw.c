@@ -16,6 +16,7 @@ static struct ibv_context *context;
 static struct ibv_cq *send_cq, *recv_cq, *idle_cq;
 static struct ibv_pd *pd;
 static struct ibv_qp *client, *server;
+static struct ibv_srq *srq;
 static struct ibv_mr *mr;
 static struct ibv_mw *mw;
 static char *read_only;
@@ -35,11 +36,12 @@ static void find_gid(void)
 	MUST(gid.port_num);
 }
 
-static struct ibv_qp *bench_qp(struct ibv_cq *recv)
+static struct ibv_qp *bench_qp(struct ibv_cq *recv, struct ibv_srq *from)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = send_cq,
 		.recv_cq = recv,
+		.srq = from,
 		.cap = { .max_send_wr = TURNS * (CALLS + 1),
 			 .max_recv_wr = TURNS * CALLS,
 			 .max_send_sge = 4,
@@ -89,6 +91,15 @@ static void qp_connect(struct ibv_qp *qp, struct ibv_qp *peer)
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
+/* The receives of the server come from @from, unless that is null. */
+static void open_connection(struct ibv_srq *from)
+{
+	client = bench_qp(idle_cq, NULL);
+	server = bench_qp(recv_cq, from);
+	qp_connect(client, server);
+	qp_connect(server, client);
+}
+
 static void open_all(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -108,10 +119,7 @@ static void open_all(void)
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	read_only = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	MUST(mr && mw && read_only != MAP_FAILED);
-	client = bench_qp(idle_cq);
-	server = bench_qp(recv_cq);
-	qp_connect(client, server);
-	qp_connect(server, client);
+	open_connection(NULL);
 }
 
 static void take_completions(struct ibv_cq *cq, int calls)
@@ -348,6 +356,31 @@ static void measure_completions(void)
 	}
 }
 
+MEASURE measure_srq_post_recv(void)
+{
+	struct ibv_recv_wr *bad;
+
+	for (uint64_t i = 0; i < CALLS; i++) {
+		post_recv_wr.wr_id = i;
+		MUST(!ibv_post_srq_recv(srq, &post_recv_wr, &bad));
+	}
+}
+
+static void measure_shared_receives(void)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = TURNS * CALLS, .max_sge = 4 } };
+
+	srq = ibv_create_srq(pd, &attr);
+	MUST(srq);
+	open_connection(srq);
+	for (int i = 0; i < TURNS; i++) {
+		measure_srq_post_recv();
+		post_all(&post_send_wr);
+		take_completions(send_cq, CALLS);
+		take_completions(recv_cq, CALLS);
+	}
+}
+
 /*
  * With a second thread the C library's system calls cost a little more. Every program that uses a
  * provider has one, so this one has it, too.
@@ -384,5 +417,6 @@ int main(void)
 	measure_binds();
 	for (int i = 0; i < TURNS; i++)
 		measure_register();
+	measure_shared_receives();
 	return 0;
 }
