@@ -151,4 +151,5 @@ for family in hwconn:4 endpoint:3 pz:3 mem:5 connmgt:2 queryinfo:18; do
 	alone 'Result: PASS' "${family#*:}" -T F -D end0 -f "${family%:*}"
 done
 alone 'LimitTest: ' 10 -T L -D end0 -m 50
-alone 'LimitTest: .*: 12$' 11 -T L -D end0 -m 12 -w 3
+alone 'LimitTest: .*: 12$' 9 -T L -D end0 -m 12 -w 3 limit_pz limit_cno limit_evd limit_ep \
+	limit_psp limit_lmr limit_rpost

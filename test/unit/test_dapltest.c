@@ -131,12 +131,15 @@ static struct {
 	unsigned char value;
 } wrong_byte;
 
+static atomic_uint messages_sent[MESSAGE_RESULT + 1];
+
 size_t __real_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
 size_t __wrap_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
 size_t __wrap_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX])
 {
 	size_t size = __real_message_encode(message, bytes);
 
+	atomic_fetch_add(&messages_sent[message->kind], 1);
 	if (message->kind == wrong_byte.kind)
 		bytes[wrong_byte.at] = wrong_byte.value;
 	return size;
@@ -656,7 +659,7 @@ START_TEST(performance_test_checks_the_data)
 }
 END_TEST
 
-START_TEST(long_test_tells_its_progress)
+START_TEST(long_test_tells_its_progress_and_that_it_lives)
 {
 	pthread_t server;
 
@@ -665,6 +668,9 @@ START_TEST(long_test_tells_its_progress)
 	ck_assert_int_eq(run_client("T", "-i 20000 -t 2 client SR server SR"), 0);
 	ck_assert_uint_gt(lines_with(" of 40000 iterations, "), 1);
 	ck_assert_uint_lt(lines_with(" of 40000 iterations, "), 20);
+	ck_assert_uint_gt(atomic_load(&messages_sent[MESSAGE_PING]), 0);
+	ck_assert_uint_eq(atomic_load(&messages_sent[MESSAGE_PING]),
+			  atomic_load(&messages_sent[MESSAGE_PONG]));
 	ck_assert_int_eq(run_client("Q", ""), 0);
 	ck_assert_int_eq(server_join(server), 0);
 }
@@ -934,7 +940,28 @@ START_TEST(modes_of_one_process_pass)
 }
 END_TEST
 
-/* For the limit tests a refusal is a success, but not that of the first object. */
+/* The first object, or what it needs: a limit of none is a failure. */
+START_TEST(limit_of_none_fails)
+{
+	static const char command[] = "-T L -D fake -m 1 limit_pz limit_cno limit_evd limit_ep "
+				      "limit_rsp limit_psp limit_lmr limit_rpost";
+	unsigned n = 0;
+
+	use_conf(conf);
+	capture();
+	do {
+		atomic_store(&failed_call, false);
+		atomic_store(&fail_nth, ++n);
+		ck_assert_int_eq(run(command), atomic_load(&failed_call) ? -1 : 0);
+		ck_assert_uint_eq(lines_with("FAIL: limit_"), n - !atomic_load(&failed_call));
+		ck_assert_uint_eq(lines_with("IN_USE"), 0);
+	} while (atomic_load(&failed_call));
+	expect_line("error occurs, can not continue with limit test");
+	expect_line("refused: DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY");
+}
+END_TEST
+
+/* For the limit tests the refusal of a second object is a success. */
 START_TEST(failed_call_fails_a_case_and_nothing_else)
 {
 	unsigned n = 0;
@@ -972,7 +999,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(modes, failed_call_fails_the_test_and_nothing_else, 0, 3);
 	tcase_add_loop_test(modes, every_wrong_byte_is_found, 0, 2);
 	tcase_add_loop_test(modes, performance_test_checks_the_data, 0, 2);
-	tcase_add_test(modes, long_test_tells_its_progress);
+	tcase_add_test(modes, long_test_tells_its_progress_and_that_it_lives);
 	tcase_add_test(modes, test_that_is_too_short_has_no_rates);
 	tcase_add_test(modes, clients_are_served_at_once);
 	tcase_add_test(modes, other_private_data_are_rejected);
@@ -986,6 +1013,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(modes, interrupt_ends_a_server_and_its_clients, 0, 2);
 	tcase_add_test(modes, ignored_signal_stays_ignored);
 	tcase_add_loop_test(modes, modes_of_one_process_pass, 0, COUNT(alone));
+	tcase_add_test(modes, limit_of_none_fails);
 	tcase_add_loop_test(modes, failed_call_fails_a_case_and_nothing_else, 0, COUNT(alone));
 	return run_cases(argc, argv);
 }
