@@ -166,6 +166,42 @@ START_TEST(an_endpoint_of_the_provider_is_completed_and_accepted)
 }
 END_TEST
 
+/* What a device is asked for. */
+struct device_calls {
+	unsigned qps, cqs, resizes, errors, destroys;
+};
+
+static struct device_calls calls_so_far(void)
+{
+	return (struct device_calls){
+		.qps = fake_calls("qp_create"),
+		.cqs = fake_calls("cq_create"),
+		.resizes = fake_calls("cq_resize"),
+		.errors = fake_calls("qp_error"),
+		.destroys = fake_calls("qp_destroy"),
+	};
+}
+
+/* One queue pair, as for an endpoint that the consumer makes. */
+START_TEST(an_endpoint_of_the_provider_costs_the_device_what_any_does)
+{
+	DAT_EP_PARAM parts = parts_of_server();
+	struct device_calls before, after;
+	DAT_CR_HANDLE cr;
+
+	before = calls_so_far();
+	cr = request_provider(&server->ep);
+	after = calls_so_far();
+	ck_assert_mem_eq(&after, &before, sizeof(after)); /* nothing for the request */
+	ck_dat(ep_modify(server->ep, WHOLE, &parts));
+	ck_dat(cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	after = calls_so_far();
+	before.qps++;
+	ck_assert_mem_eq(&after, &before, sizeof(after));
+}
+END_TEST
+
 /* Reject and handoff take the parts back. */
 START_TEST(a_completed_endpoint_is_destroyed_with_its_request)
 {
@@ -444,12 +480,30 @@ START_TEST(the_modes_of_evds_follow)
 	ck_assert_uint_eq(param.evd_state & DAT_EVD_STATE_CONFIG_THRESHOLD,
 			  DAT_EVD_STATE_CONFIG_THRESHOLD);
 	ck_assert_uint_eq(((struct evd *)client->recv_evd)->dto_depth, 0);
-	/* the posts follow, too */
+}
+END_TEST
+
+/* What has no effect any more is ignored, and what is too much is refused. */
+START_TEST(posts_follow_the_new_attributes)
+{
+	DAT_LMR_TRIPLET iov[3] = { segment(client, 0, 8), segment(client, 8, 8),
+				   segment(client, 16, 8) };
+	DAT_RMR_TRIPLET from = target(server, 0, 24);
+	DAT_EP_ATTR attr = ep_attr_default(client);
+	struct ep *ep;
+
+	attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+	client->ep = side_create_ep(client, &attr);
+	ep = client->ep;
+	ck_dat(modify(EP_ATTR_REQUEST_COMPLETION_FLAGS, ep_attr.request_completion_flags,
+		      _i ? DAT_COMPLETION_UNSIGNALLED_FLAG : DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(modify(EP_ATTR_MAX_RDMA_READ_IOV, ep_attr.max_rdma_read_iov, _i ? 3 : 2));
 	pair_connect(&pair);
 	post_recv(server, 1, 0, 64, 0);
 	post_send(client, 1, 0, 64, DAT_COMPLETION_UNSIGNALLED_FLAG);
-	ck_assert_uint_eq(((struct ep *)client->ep)->sends.slots[0].flags,
-			  DAT_COMPLETION_UNSIGNALLED_FLAG);
+	ck_assert_uint_eq(ep->sends.slots[0].flags, _i ? DAT_COMPLETION_UNSIGNALLED_FLAG : 0);
+	ck_dat_is(ep_post_rdma_read(client->ep, 3, iov, cookie_of(2), &from, 0),
+		  _i ? DAT_SUCCESS : BAD_ARG(2));
 }
 END_TEST
 
@@ -806,6 +860,7 @@ int main(int argc, char **argv)
 
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_loop_test(cases, an_endpoint_of_the_provider_is_completed_and_accepted, 0, 2);
+	tcase_add_test(cases, an_endpoint_of_the_provider_costs_the_device_what_any_does);
 	tcase_add_loop_test(cases, a_completed_endpoint_is_destroyed_with_its_request, 0, 2);
 	tcase_add_test(cases, all_attributes_change_at_once);
 	tcase_add_test(cases, a_size_of_0_is_the_limit_of_the_device);
@@ -817,6 +872,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_null_handle_detaches);
 	tcase_add_test(cases, members_without_effect_on_the_queue_pair_make_no_new_one);
 	tcase_add_test(cases, the_modes_of_evds_follow);
+	tcase_add_loop_test(cases, posts_follow_the_new_attributes, 0, 2);
 	tcase_add_test(cases, modified_rdma_reads_are_what_a_connect_requests);
 	tcase_add_test(cases, a_number_of_reads_that_was_not_given_is_lowered);
 	tcase_add_loop_test(cases, posted_receives_move_to_the_new_queue_pair, 0,
