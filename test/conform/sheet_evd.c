@@ -563,6 +563,11 @@ ROW_DO(dat_evd_post_se, "the EVD has a CNO, which is triggered", DAT_SUCCESS)
 
 /* ---- dat_evd_resize ---- */
 
+static DAT_COUNT longest(void)
+{
+	return here->attr.max_evd_qlen < 100000 ? here->attr.max_evd_qlen : 100000; /* memory */
+}
+
 HANDLE_ROWS(dat_evd_resize, "the EVD", EVD, BAD_HANDLE1, dat_evd_resize(h, 16));
 ROW(dat_evd_resize, "the new length is 0", BAD_ARG(2), dat_evd_resize(software_evd(0), 0));
 ROW(dat_evd_resize, "the new length is negative", BAD_ARG(2), dat_evd_resize(software_evd(0), -1));
@@ -602,6 +607,9 @@ ROW_DO(dat_evd_resize, "a thread waits", BAD_STATE(EVD_WAITER))
 
 ROW(dat_evd_resize, "an endpoint uses it, and it becomes longer", DAT_SUCCESS,
     dat_evd_resize(new_connection(NULL)->client.recv_evd, 4096));
+ROW(dat_evd_resize, "it becomes as long as the device has", DAT_SUCCESS,
+    dat_evd_resize(new_evd(8, DAT_EVD_DTO_FLAG), longest()),
+    .on = { { "siw", NO_RESOURCE(TEVD), "siw cannot resize a completion queue" } });
 ROW(dat_evd_resize, "an endpoint uses it, and it becomes shorter", DAT_SUCCESS,
     dat_evd_resize(new_connection(NULL)->client.recv_evd, 32));
 

@@ -47,7 +47,7 @@ static void subject_hangs(int i)
 static void subject_exits(int i)
 {
 	(void)i;
-	exit(3);
+	_exit(3);
 }
 
 static int run_subject(int argc, char **argv)
@@ -134,10 +134,11 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	TCase *tcase = tcase_create("run");
+	TCase *tcase;
 
 	if (argc > 1 && !strcmp(argv[1], "subject"))
 		return run_subject(argc - 1, argv + 1);
+	tcase = tcase_create("run");
 	tcase_add_test(tcase, cases_share_a_process_until_one_ends_it);
 	tcase_add_test(tcase, scoreboard_counts_named_cases_by_test);
 	tcase_add_test(tcase, name_of_a_test_chooses_its_named_cases);
