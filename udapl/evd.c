@@ -352,39 +352,33 @@ static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 	return (unsigned)max_u64(qlen, min_u64(wanted, attr->max_cqe));
 }
 
-static DAT_RETURN cq_create(struct evd *evd, struct cno *cno)
+static DAT_RETURN cq_create(struct evd *evd)
 {
 	struct ia *ia = evd->obj.ia;
 	unsigned qlen = (unsigned)evd->qlen, depth = cq_depth(ia->attr, qlen);
-	int err = tp_cq_create(ia->dev, depth, evd, &evd->cq);
-	DAT_RETURN ret;
+	int err;
 
+	race_reach(RACE_CREATE, evd);
+	err = tp_cq_create(ia->dev, depth, evd, &evd->cq);
 	if (err && depth > qlen)
 		err = tp_cq_create(ia->dev, qlen, evd, &evd->cq);
 	if (log_descriptor_shortage("dat_evd_create", err))
 		return NO_RESOURCE(TEVD);
-	if (err) {
+	if (err)
 		log_error("%s: making a completion queue with %u entries: %s; the device supports "
 			  "%u queues with up to %u entries",
 			  ia->attr->device, qlen, strerror(-err), ia->attr->max_cq,
 			  ia->attr->max_cqe);
-		return status_of_made(err, DAT_RESOURCE_TEVD);
-	}
-	ret = status_of(evd_channel_open(evd, cno), DAT_RESOURCE_TEVD);
-	if (ret != DAT_SUCCESS) {
-		tp_cq_destroy(evd->cq);
-		evd->cq = NULL;
-	}
-	return ret;
+	return status_of_made(err, DAT_RESOURCE_TEVD);
 }
 
-static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno,
-				   DAT_EVD_FLAGS flags, bool is_sink, struct evd **out)
+/* What needs no lock, among it the call of the device, which may take its time. */
+static DAT_RETURN evd_prepare(struct ia *ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, bool is_sink,
+			      struct evd **out)
 {
 	struct evd *evd = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_EVD);
 	DAT_RETURN ret;
 
-	assert_locked(&ia->lock);
 	if (!evd)
 		return NO_RESOURCE(MEMORY);
 	spin_init(&evd->lock, RANK_EVD);
@@ -401,14 +395,9 @@ static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cn
 	if (ret != DAT_SUCCESS)
 		goto free_evd;
 	if (flags & EVD_FLAGS_COMPLETION) {
-		ret = cq_create(evd, cno);
+		ret = cq_create(evd);
 		if (ret != DAT_SUCCESS)
 			goto free_queue;
-	}
-	if (cno) {
-		evd->cno = cno;
-		cno_attach_locked(cno);
-		evd_watch_locked(evd);
 	}
 	*out = evd;
 	return DAT_SUCCESS;
@@ -416,6 +405,49 @@ free_queue:
 	free(evd->queue.slots);
 free_evd:
 	obj_free(&evd->obj);
+	return ret;
+}
+
+/* The opposite of evd_prepare. */
+static void evd_discard_locked(struct evd *evd)
+{
+	assert_locked(&evd->obj.ia->lock);
+	if (evd->cq)
+		tp_cq_destroy(evd->cq);
+	evd->cq = NULL;
+	free(evd->queue.slots);
+	obj_free(&evd->obj);
+}
+
+/* The service thread, or @cno, gets to know it. On failure it is gone. */
+static DAT_RETURN evd_complete_locked(struct evd *evd, struct cno *cno)
+{
+	int err = evd->cq ? evd_channel_open(evd, cno) : 0;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (err) {
+		evd_discard_locked(evd);
+		return status_of(err, DAT_RESOURCE_TEVD);
+	}
+	if (cno) {
+		evd->cno = cno;
+		cno_attach_locked(cno);
+		evd_watch_locked(evd);
+	}
+	return DAT_SUCCESS;
+}
+
+static DAT_RETURN evd_build_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno,
+				   DAT_EVD_FLAGS flags, bool is_sink, struct evd **out)
+{
+	struct evd *evd;
+	DAT_RETURN ret = evd_prepare(ia, qlen, flags, is_sink, &evd);
+
+	assert_locked(&ia->lock);
+	if (ret == DAT_SUCCESS)
+		ret = evd_complete_locked(evd, cno);
+	if (ret == DAT_SUCCESS)
+		*out = evd;
 	return ret;
 }
 
@@ -465,6 +497,23 @@ void evd_destroy_locked(struct evd *evd)
 	evd_put_unlock(evd);
 }
 
+/* The IA may have been closed, or the CNO freed, while the lock was not held. */
+static DAT_RETURN evd_finish_locked(struct evd *evd, DAT_CNO_HANDLE cno)
+{
+	struct ia *ia = evd->obj.ia;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	assert_locked(&ia->lock);
+	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
+		ret = BAD_HANDLE(IA);
+	else if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO))
+		ret = BAD_HANDLE(CNO);
+	if (ret == DAT_SUCCESS)
+		return evd_complete_locked(evd, cno);
+	evd_discard_locked(evd);
+	return ret;
+}
+
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
 		      DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *out)
 {
@@ -484,10 +533,15 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 		return BAD_ARG(4);
 	if (qlen > evd_max_qlen(ia))
 		return NO_RESOURCE(TEVD);
+	if (!ia_creation_begin(ia))
+		return BAD_HANDLE(IA);
+	ret = evd_prepare(ia, qlen, flags, false, &evd);
 	mutex_lock(&ia->lock);
-	ret = evd_new_locked(ia, qlen, cno, flags, &evd);
+	if (ret == DAT_SUCCESS)
+		ret = evd_finish_locked(evd, cno);
 	if (ret == DAT_SUCCESS)
 		*out = obj_publish(&evd->obj);
+	ia_creation_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }

@@ -338,6 +338,24 @@ static bool has_objects_locked(struct ia *ia)
 	return count > ignored;
 }
 
+bool ia_creation_begin(struct ia *ia)
+{
+	bool valid;
+
+	mutex_lock(&ia->lock);
+	valid = obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA);
+	ia->creating += valid;
+	mutex_unlock(&ia->lock);
+	return valid;
+}
+
+void ia_creation_end_locked(struct ia *ia)
+{
+	assert_locked(&ia->lock);
+	if (--ia->creating == 0)
+		pthread_cond_broadcast(&ia->waiter_left);
+}
+
 static void ia_destroy(struct ia *ia)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(close_steps); i++)
@@ -362,9 +380,11 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
 	busy = flags == DAT_CLOSE_GRACEFUL_FLAG &&
-	       (has_objects_locked(ia) || async_evd_is_lent(ia));
+	       (ia->creating || has_objects_locked(ia) || async_evd_is_lent(ia));
 	if (!busy)
 		obj_retire_forced(&ia->obj);
+	while (!busy && ia->creating)
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
 	mutex_unlock(&ia->lock);
 	if (busy)
 		return BAD_STATE(IA_IN_USE);

@@ -11,14 +11,15 @@
 
 /* Each with the kind of object that it concerns, and the locks that are held. */
 enum race_point {
-	RACE_ROOM,  /* EVD; its lock was let go of to allocate slots of the event queue */
-	RACE_ARM,   /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
-	RACE_LEFT,  /* EVD; its waiter has given the channel back, and is still its waiter; none */
-	RACE_WOKEN, /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
-	RACE_EXPEL, /* EVD; it is being freed, its waiter was told to leave; ia->lock */
-	RACE_GATE,  /* EP; its gate for requests follows the state; mostly ia->lock */
-	RACE_GONE,  /* EP; its QP is destroyed, completions of it may be queued; none */
-	RACE_FREE,  /* EP; it is retired and idle, and has its QP; none */
+	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
+	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
+	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
+	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
+	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
+	RACE_EXPEL,  /* EVD; it is being freed, its waiter was told to leave; ia->lock */
+	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
+	RACE_GONE,   /* EP; its QP is destroyed, completions of it may be queued; none */
+	RACE_FREE,   /* EP; it is retired and idle, and has its QP; none */
 	RACE_REQUEST, /* PSP or RSP; a request is visible, its event is not posted yet; ia->lock */
 	RACE_UNLOCK,  /* the name of a lock; it is about to be released */
 	/* the next three: ring; send_lock or recv_lock, if posts take them */

@@ -280,6 +280,7 @@ struct ia {
 	struct tp_dev *dev;
 	const struct tp_attr *attr;
 	struct mutex lock;
+	unsigned creating;	    /* lock; calls that make an object without the lock */
 	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
 	struct service service;
 	bool failed; /* lock; the device has failed or was removed, which was reported */
@@ -440,6 +441,12 @@ static inline DAT_EVD_HANDLE evd_shown(struct evd *evd)
 /* The longest queue a consumer may ask for. */
 DAT_COUNT evd_max_qlen(const struct ia *ia);
 
+/*
+ * Between the two an object is made without ia->lock, so that connection events are handled
+ * meanwhile; the IA is not destroyed. False: the IA has been closed.
+ */
+bool ia_creation_begin(struct ia *ia);
+void ia_creation_end_locked(struct ia *ia);
 /* All but publishing; for ia.c too (asynchronous EVD). ia->lock held. */
 DAT_RETURN evd_new_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
 			  struct evd **evd);

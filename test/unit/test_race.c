@@ -25,6 +25,97 @@ static DAT_COUNT qlen_of(DAT_EVD_HANDLE evd)
 	return param.evd_qlen;
 }
 
+/* ---- a queue is made ---- */
+
+static DAT_EVD_HANDLE made;
+
+static void *make_queue(void *ret)
+{
+	*(DAT_RETURN *)ret = evd_create(client->ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &made);
+	return NULL;
+}
+
+static void *close_abruptly(void *ia)
+{
+	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
+	return NULL;
+}
+
+START_TEST(connection_events_are_handled_while_a_queue_is_made)
+{
+	DAT_RETURN ret;
+	pthread_t thread;
+
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	race_hold(RACE_CREATE, NULL);
+	thread = consumer_thread_start(make_queue, &ret);
+	race_wait_held();
+	pair_connect(&pair);
+	race_release(NULL);
+	consumer_thread_join(thread);
+	ck_dat(ret);
+	ck_dat(evd_free(made));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+START_TEST(an_ia_is_in_use_while_a_queue_is_made)
+{
+	DAT_EVD_HANDLE async_evd;
+	DAT_IA_HANDLE ia;
+	DAT_RETURN ret;
+	pthread_t thread;
+
+	client->ia = ia = ia_open_on("fake0", false, &async_evd);
+	race_hold(RACE_CREATE, NULL);
+	thread = consumer_thread_start(make_queue, &ret);
+	race_wait_held();
+	ck_dat_is(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	race_release(NULL);
+	consumer_thread_join(thread);
+	ck_dat(ret);
+	ck_dat(evd_free(made));
+	ck_dat(ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
+}
+END_TEST
+
+START_TEST(an_abrupt_close_waits_for_a_queue_that_is_made)
+{
+	DAT_RETURN ret;
+	pthread_t maker, closer;
+
+	side_open(client, "fake0");
+	race_hold(RACE_CREATE, NULL);
+	maker = consumer_thread_start(make_queue, &ret);
+	race_wait_held();
+	closer = consumer_thread_start(close_abruptly, client->ia);
+	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
+		sched_yield();
+	race_release(NULL);
+	consumer_thread_join(maker);
+	consumer_thread_join(closer);
+	ck_dat_is(ret, BAD_HANDLE(IA));
+}
+END_TEST
+
+static void free_cno(void *cno)
+{
+	ck_dat(cno_free(cno));
+}
+
+START_TEST(a_cno_that_is_freed_while_a_queue_is_made_is_refused)
+{
+	DAT_CNO_HANDLE cno;
+
+	side_open(client, "fake0");
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	race_call(RACE_CREATE, NULL, free_cno, cno);
+	ck_dat_is(evd_create(client->ia, 8, cno, DAT_EVD_DTO_FLAG, &made), BAD_HANDLE(CNO));
+	side_close(client);
+}
+END_TEST
+
 /* ---- the lock of an EVD is let go of to allocate slots ---- */
 
 #define BACKLOG 100 /* completions of the client, more than its event queue has slots for */
@@ -880,6 +971,10 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("race");
 
+	tcase_add_test(cases, connection_events_are_handled_while_a_queue_is_made);
+	tcase_add_test(cases, an_ia_is_in_use_while_a_queue_is_made);
+	tcase_add_test(cases, an_abrupt_close_waits_for_a_queue_that_is_made);
+	tcase_add_test(cases, a_cno_that_is_freed_while_a_queue_is_made_is_refused);
 	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,
 			    COUNT(waits));
 	tcase_add_loop_test(cases, an_abrupt_close_finds_a_waiter_that_allocates, 0, 2);
