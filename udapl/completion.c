@@ -47,49 +47,53 @@ bool completion_is_behind_lost_read(const struct ring *ring, unsigned until)
 }
 
 /* What the free of an endpoint flushes is for nobody. */
-COLD bool completion_seen_srq(struct ep *ep, const struct req *req,
-			      DAT_DTO_COMPLETION_STATUS status)
+bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
 {
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+	const struct req *req = wc->tag;
+	struct ep *ep = tp_wc_ep(evd->cq, wc);
+
+	assert_locked(&evd->lock);
+	if (!ep || (wc->status && !obj_is(ep, DAT_HANDLE_TYPE_EP)))
 		return false;
-	ep_completion_seen(ep, req, status);
+	completion_describe_srq(evd, req, ep, wc->status, wc->status ? 0 : wc->length, event);
+	if (wc->status || atomic_load_explicit(&ep->draining, memory_order_relaxed))
+		ep_completion_seen(ep, req, wc->status);
 	return true;
 }
 
-COLD bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, unsigned n,
-				      DAT_EVENT *event)
+COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
 {
-	const struct req *req = wc.tag, copy = *req; /* once retired it may be in use again */
+	const struct req *req = wc->tag, copy = *req; /* once retired it may be in use again */
 	struct ep *ep = copy.ring->ep;
-	bool suppressed = copy.flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc.status, retired;
+	bool suppressed = copy.flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc->status, retired;
 
 	assert_locked(&evd->lock);
 	if (copy.kind == REQ_SRQ_RECV) {
-		bool described = completion_describe_srq_locked(evd, wc, n, event);
+		bool described = completion_take_srq_locked(evd, wc, event);
 
-		srq_return(srq_of(req), wc.tag);
+		srq_return(srq_of(req), wc->tag);
 		return described;
 	}
 	if (copy.kind == REQ_MARKER) {
-		ep_completion_seen(ep, &copy, wc.status);
+		ep_completion_seen(ep, &copy, wc->status);
 		return false;
 	}
-	if (wc.status == DAT_DTO_ERR_FLUSHED &&
+	if (wc->status == DAT_DTO_ERR_FLUSHED &&
 	    completion_is_behind_lost_read(copy.ring, copy.position)) {
-		ep_completion_seen(ep, &copy, wc.status);
+		ep_completion_seen(ep, &copy, wc->status);
 		return false;
 	}
 	if (copy.kind == REQ_BIND) {
-		retired = completion_retire_bind_locked(evd, req, wc.status, event);
+		retired = completion_retire_bind_locked(evd, req, wc->status, event);
 	} else {
 		completion_describe(evd, &copy, ep, wc, event);
-		if (wc.status)
+		if (wc->status)
 			event->event_data.dto_completion_event_data.transfered_length = 0;
 		retired = ring_retire(copy.ring, req);
 	}
 	if (!retired)
 		return false;
-	if (wc.status || atomic_load_explicit(&ep->draining, memory_order_relaxed))
-		ep_completion_seen(ep, &copy, wc.status);
+	if (wc->status || atomic_load_explicit(&ep->draining, memory_order_relaxed))
+		ep_completion_seen(ep, &copy, wc->status);
 	return !suppressed;
 }

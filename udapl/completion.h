@@ -14,10 +14,10 @@
  */
 bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
 /*
- * completion.c: all that is not a plain, successful transfer of an endpoint's own queues. @n: as in
- * tp_wc_ep. True: it is an event.
+ * completion.c: all that is not a plain, successful transfer of an endpoint's own queues. True: it
+ * is an event.
  */
-bool completion_take_slow_locked(struct evd *evd, struct tp_wc wc, unsigned n, DAT_EVENT *event);
+bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
 /* The event of a bind with this cookie that ended with @status. */
 void completion_describe_bind(struct evd *evd, const struct binding *binding, DAT_DTO_COOKIE cookie,
 			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
@@ -55,14 +55,14 @@ static inline struct req *completion_srq_slot(const struct tp_wc *wc)
  * takes the slow path. Anything else: it failed, is suppressed, or its endpoint is draining.
  */
 static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ep *ep,
-						  struct tp_wc wc)
+						  const struct tp_wc *wc)
 {
-	return wc.status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) |
+	return wc->status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) |
 	       atomic_load_explicit(&ep->draining, memory_order_relaxed);
 }
 
 static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req, struct ep *ep,
-					      struct tp_wc wc, DAT_EVENT *event)
+					      const struct tp_wc *wc, DAT_EVENT *event)
 {
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
@@ -70,52 +70,45 @@ static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req 
 	event->evd_handle = evd;
 	dto->ep_handle = ep;
 	dto->user_cookie = req->cookie;
-	dto->status = wc.status;
-	dto->transfered_length = req->kind == REQ_RECV ? wc.length : req->size;
+	dto->status = wc->status;
+	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
 }
 
-/* A failure, or the endpoint is draining. False: the endpoint is being freed. */
-bool completion_seen_srq(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+/* Of a shared receive queue. */
+static ALWAYS_INLINE void completion_describe_srq(struct evd *evd, const struct req *req,
+						  struct ep *ep, DAT_DTO_COMPLETION_STATUS status,
+						  uint32_t length, DAT_EVENT *event)
+{
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+
+	event->event_number = DAT_DTO_COMPLETION_EVENT;
+	event->evd_handle = evd;
+	dto->ep_handle = ep;
+	dto->user_cookie = req->cookie;
+	dto->status = status;
+	dto->transfered_length = length;
+}
 
 /*
- * Describes a receive of a shared receive queue, whose slot then has to go back. False: it is no
+ * Describes any receive of a shared receive queue, whose slot then has to go back. False: it is no
  * event, because its endpoint is gone.
  */
-static ALWAYS_INLINE bool completion_describe_srq_locked(struct evd *evd, struct tp_wc wc,
-							 unsigned n, DAT_EVENT *event)
-{
-	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
-	const struct req *req = wc.tag;
-	struct ep *ep = tp_wc_ep(evd->cq, n);
-
-	assert_locked(&evd->lock);
-	if (unlikely(!ep))
-		return false;
-	event->event_number = DAT_DTO_COMPLETION_EVENT;
-	event->evd_handle = evd;
-	dto->ep_handle = ep;
-	dto->user_cookie = req->cookie;
-	dto->status = wc.status;
-	dto->transfered_length = unlikely(wc.status) ? 0 : wc.length;
-	if (unlikely(wc.status | atomic_load_explicit(&ep->draining, memory_order_relaxed)))
-		return completion_seen_srq(ep, req, wc.status);
-	return true;
-}
+bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
 
 /*
- * Retires the slot of a completion and describes it; @n: as in tp_wc_ep. True: it is an event. The
- * slot is read before it is retired, because from then on its poster may use it again.
+ * Retires the slot of a completion and describes it. True: it is an event. The slot is read before
+ * it is retired, because from then on its poster may use it again.
  */
-static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, struct tp_wc wc, unsigned n,
+static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, const struct tp_wc *wc,
 						 DAT_EVENT *event)
 {
 	struct ring *ring;
-	const struct req *req = completion_req(&wc, &ring);
+	const struct req *req = completion_req(wc, &ring);
 	struct ep *ep = ring->ep;
 
 	assert_locked(&evd->lock);
 	if (unlikely(completion_slowness(req, ep, wc)))
-		return completion_take_slow_locked(evd, wc, n, event);
+		return completion_take_slow_locked(evd, wc, event);
 	completion_describe(evd, req, ep, wc, event);
 	return ring_retire(ring, req);
 }

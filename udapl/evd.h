@@ -12,10 +12,10 @@ bool evd_make_room_relock(struct evd *evd, unsigned extra);
 /* There must be room. @notify: the event ends a wait. */
 void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify);
 /*
- * Takes a completion, the @n-th of the latest poll, into the queue, which has room. *notified as in
- * evd_drain_relock; else it is not changed.
+ * Takes a completion into the queue, which has room. *notified as in evd_drain_relock; else it is
+ * not changed.
  */
-void evd_queue_completion_locked(struct evd *evd, struct tp_wc wc, unsigned n, bool *notified);
+void evd_queue_completion_locked(struct evd *evd, const struct tp_wc *wc, bool *notified);
 /* There must be an event; none of a shared receive queue, or any. */
 void evd_pop_locked(struct evd *evd, DAT_EVENT *event);
 void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event);

@@ -226,34 +226,34 @@ void evd_trigger_backlog(struct evd *evd)
 /* ---- completions ---- */
 
 /* The slot of a shared receive queue stays in use until the consumer takes the event. */
-static bool queue_receive_locked(struct evd *evd, struct tp_wc wc, unsigned n)
+static bool queue_receive_locked(struct evd *evd, const struct tp_wc *wc)
 {
 	struct event_queue *queue = &evd->queue;
-	struct srq *srq = srq_of(wc.tag);
+	struct srq *srq = srq_of(wc->tag);
 	DAT_EVENT event;
 
 	assert_locked(&evd->lock);
-	if (!completion_describe_srq_locked(evd, wc, n, &event) || evd->is_sink) {
-		srq_return(srq, wc.tag);
+	if (!completion_take_srq_locked(evd, wc, &event) || evd->is_sink) {
+		srq_return(srq, wc->tag);
 		return false;
 	}
 	evd_push_locked(evd, &event, true);
-	queue->slots[(queue->head + queue->count - 1) & (queue->size - 1)].receive = wc.tag;
+	queue->slots[(queue->head + queue->count - 1) & (queue->size - 1)].receive = wc->tag;
 	evd->receives++;
 	evd->slow_path |= EVD_RECEIVES;
 	atomic_fetch_add(&srq->queued, 1);
 	return true;
 }
 
-void evd_queue_completion_locked(struct evd *evd, struct tp_wc wc, unsigned n, bool *notified)
+void evd_queue_completion_locked(struct evd *evd, const struct tp_wc *wc, bool *notified)
 {
-	bool notify = completion_notifies(evd, &wc);
+	bool notify = completion_notifies(evd, wc);
 	DAT_EVENT event;
 
 	assert_locked(&evd->lock);
-	if (completion_srq_slot(&wc)) {
-		*notified |= queue_receive_locked(evd, wc, n);
-	} else if (completion_take_locked(evd, wc, n, &event) && !evd->is_sink) {
+	if (completion_srq_slot(wc)) {
+		*notified |= queue_receive_locked(evd, wc);
+	} else if (completion_take_locked(evd, wc, &event) && !evd->is_sink) {
 		evd_push_locked(evd, &event, notify);
 		*notified |= notify;
 	}
@@ -275,7 +275,7 @@ bool evd_drain_relock(struct evd *evd, bool *notified)
 			break; /* it was destroyed meanwhile */
 		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
 		for (unsigned i = 0; i < n; i++)
-			evd_queue_completion_locked(evd, wc[i], i, notified);
+			evd_queue_completion_locked(evd, &wc[i], notified);
 		if (n < TP_POLL_MAX)
 			break;
 	}
@@ -324,7 +324,7 @@ static const struct ep *completion_ep(const struct evd *evd, const struct tp_wc 
 {
 	struct ring *ring;
 
-	return completion_req(wc, &ring)->kind == REQ_SRQ_RECV ? tp_wc_ep(evd->cq, 0) : ring->ep;
+	return completion_req(wc, &ring)->kind == REQ_SRQ_RECV ? tp_wc_ep(evd->cq, wc) : ring->ep;
 }
 
 /* A completion of an endpoint whose QP is gone, or in error. */
@@ -342,12 +342,12 @@ static void drop_completion_locked(struct evd *evd, const struct tp_wc *wc)
 		(void)completion_retire_bind_locked(evd, req, wc->status, &event);
 }
 
-static void lose_completion_locked(struct evd *evd, struct tp_wc wc)
+static void lose_completion_locked(struct evd *evd, const struct tp_wc *wc)
 {
 	DAT_EVENT event;
 
 	assert_locked(&evd->lock);
-	if (completion_take_locked(evd, wc, 0, &event) && !evd->is_sink)
+	if (completion_take_locked(evd, wc, &event) && !evd->is_sink)
 		log_error("EVD %p: out of memory, a completion is lost", (void *)evd);
 }
 
@@ -384,9 +384,9 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 		if (completion_ep(evd, &wc) == ep)
 			drop_completion_locked(evd, &wc);
 		else if (room)
-			evd_queue_completion_locked(evd, wc, 0, &notified);
+			evd_queue_completion_locked(evd, &wc, &notified);
 		else
-			lose_completion_locked(evd, wc);
+			lose_completion_locked(evd, &wc);
 	}
 	if (ep->srq)
 		free_receives_locked(evd, ep);

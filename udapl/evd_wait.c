@@ -37,15 +37,15 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 
 	assert_locked(&evd->lock);
 	while (tp_cq_poll(evd->cq, &wc, 1))
-		if (completion_take_locked(evd, wc, 0, event))
+		if (completion_take_locked(evd, &wc, event))
 			return DAT_SUCCESS;
 	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 }
 
-/* This completion is no event, or takes the slow path. */
-static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT_EVENT *event)
+/* The completion that was polled is no event, or takes the slow path. */
+static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, DAT_EVENT *event)
 {
-	DAT_RETURN ret = completion_take_locked(evd, wc, 0, event)
+	DAT_RETURN ret = completion_take_locked(evd, &evd->polled, event)
 				 ? DAT_SUCCESS
 				 : dequeue_completion_locked(evd, event);
 
@@ -54,46 +54,38 @@ static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, struct tp_wc wc, DAT
 	return ret;
 }
 
-/* A receive of a shared receive queue. */
-NOINLINE HOT static DAT_RETURN dequeue_srq_unlock(struct evd *evd, struct tp_wc wc,
-						  DAT_EVENT *event)
-{
-	assert_locked(&evd->lock);
-	if (unlikely(!completion_describe_srq_locked(evd, wc, 0, event)))
-		return dequeue_slow_unlock(evd, wc, event);
-	srq_return(srq_of(wc.tag), wc.tag);
-	spin_unlock(&evd->lock);
-	return DAT_SUCCESS;
-}
-
 /* Nothing is queued. */
 NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	const struct req *req;
 	struct ring *ring;
 	unsigned slowness;
-	struct tp_wc wc;
 	struct ep *ep;
 
 	assert_locked(&evd->lock);
-	if (!tp_cq_poll(evd->cq, &wc, 1)) {
+	if (!tp_cq_poll(evd->cq, &evd->polled, 1)) {
 		spin_unlock(&evd->lock);
 		return DAT_QUEUE_EMPTY;
 	}
-	req = completion_req(&wc, &ring);
+	req = completion_req(&evd->polled, &ring);
 	ep = ring->ep;
-	slowness = completion_slowness(req, ep, wc);
+	slowness = completion_slowness(req, ep, &evd->polled);
 	if (likely(!slowness)) {
-		completion_describe(evd, req, ep, wc, event);
+		completion_describe(evd, req, ep, &evd->polled, event);
 		if (unlikely(!ring_retire(ring, req)))
-			return dequeue_slow_unlock(evd, wc, event);
+			return dequeue_slow_unlock(evd, event);
+	} else if (unlikely(slowness != REQ_SLOW_PATH)) {
+		return dequeue_slow_unlock(evd, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
-		return dequeue_srq_unlock(evd, wc, event);
-	} else if (slowness != REQ_SLOW_PATH || req->kind != REQ_BIND) {
-		return dequeue_slow_unlock(evd, wc, event);
+		ep = tp_wc_ep(evd->cq, &evd->polled);
+		if (unlikely(!ep || atomic_load_explicit(&ep->draining, memory_order_relaxed)))
+			return dequeue_slow_unlock(evd, event);
+		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, evd->polled.length, event);
+		srq_return(container_of(ring, struct srq, ring), (struct req *)(uintptr_t)req);
 	} else {
-		if (unlikely(!completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
-			return dequeue_slow_unlock(evd, wc, event);
+		if (unlikely(req->kind != REQ_BIND ||
+			     !completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
+			return dequeue_slow_unlock(evd, event);
 		if (unlikely(evd->slow_path)) {
 			run_release_unlock(evd);
 			return DAT_SUCCESS;
@@ -424,7 +416,7 @@ static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const s
 
 	assert_locked(&evd->lock);
 	if (second)
-		evd_queue_completion_locked(evd, *second, 1, &notified);
+		evd_queue_completion_locked(evd, second, &notified);
 	if (!taken)
 		return wait_slow_unlock(evd, timeout, 1, event, nmore);
 	wait_begin_locked(evd, 1);
@@ -457,7 +449,7 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	n = tp_cq_poll(evd->cq, wc, 2);
 	if (unlikely(n == 0))
 		return wait_slow_unlock(evd, timeout, threshold, event, nmore);
-	taken = completion_take_locked(evd, wc[0], 0, event);
+	taken = completion_take_locked(evd, &wc[0], event);
 	if (unlikely(!taken || n == 2 || evd->slow_path))
 		return wait_more_unlock(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
 	*nmore = 0;

@@ -177,7 +177,10 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 struct tp_wc {
 	void *tag;			  /* of the post */
 	DAT_DTO_COMPLETION_STATUS status; /* DAT_DTO_SUCCESS is 0 */
-	uint32_t length;		  /* bytes received; of a receive only */
+	uint32_t transport_0[2];
+	uint32_t length; /* bytes received; of a receive only */
+	/* and transport_0: what else the transport has; here, so that nothing is copied */
+	uint64_t transport[3];
 };
 
 enum tp_arm {
@@ -197,10 +200,10 @@ int tp_cq_resize(struct tp_cq *cq, unsigned depth);
 #define TP_POLL_MAX 8
 unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 /*
- * Of a receive of a shared receive queue: the endpoint that took it. @n counts the completions of
- * the latest tp_cq_poll from 0. NULL: its queue pair was forgotten.
+ * Of a receive of a shared receive queue: the endpoint that took it. NULL: its queue pair was
+ * forgotten.
  */
-struct ep *tp_wc_ep(const struct tp_cq *cq, unsigned n);
+struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc);
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
 int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
 /* Takes and acknowledges the event that made the descriptor readable. False: there was none. */

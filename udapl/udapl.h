@@ -350,7 +350,7 @@ struct queued_event {
 	DAT_EVENT event;
 	bool notify;  /* ends a wait, triggers the CNO */
 	bool bounded; /* qlen limits its stream */
-	/* the slot of an SRQ's receive, which is free when the consumer takes the event; or NULL */
+	/* the slot of an SRQ's receive, which is free when the consumer takes the event */
 	struct req *receive;
 };
 
@@ -407,6 +407,8 @@ struct evd {
 	struct event_queue queue; /* lock */
 	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
 	unsigned bounded;
+	/* lock; the completion that dequeue translates: here it takes no register for its address */
+	struct tp_wc polled;
 	unsigned notifying; /* lock; queued events that notify */
 	unsigned receives;  /* lock; queued events of shared receive queues */
 	unsigned reserved;  /* lock; slots kept free for connection events */

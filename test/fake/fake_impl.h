@@ -203,7 +203,6 @@ struct tp_cq {
 	unsigned users;
 	unsigned depth, head, count; /* of a circular buffer */
 	struct cqe *entries;
-	const struct tp_qp *polled[TP_POLL_MAX]; /* shared, of the latest poll */
 };
 
 void cq_push(struct tp_cq *cq, const struct cqe *cqe, bool solicited);

@@ -73,7 +73,9 @@ void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS stat
 	bool is_send = wr->kind != WR_RECV;
 	struct cqe cqe = {
 		/* where the length is undefined it is garbage, so that no code relies on it */
-		.wc = { wr->tag, status, !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
+		.wc = { .tag = wr->tag,
+			.status = status,
+			.length = !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
 		.qp = qp,
 		.shared = is_send || !qp->srq ? NULL : qp,
 		.is_send = is_send,

@@ -120,11 +120,13 @@ struct wr *srq_take(struct tp_srq *tp)
 	return wr;
 }
 
-struct ep *tp_wc_ep(const struct tp_cq *cq, unsigned n)
+struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
 {
-	fake_require(n < TP_POLL_MAX && cq->polled[n],
+	const struct tp_qp *qp = (const struct tp_qp *)(uintptr_t)wc->transport[0];
+
+	fake_require(qp && qp->recv_cq == cq,
 		     "tp_wc_ep is asked about a receive of a shared receive queue");
-	return cq->polled[n]->ep;
+	return qp->ep;
 }
 
 /* A completion that is left would have to be the endpoint's. */

@@ -96,7 +96,7 @@ static void expect_receive(uint64_t tag, unsigned n, DAT_DTO_COMPLETION_STATUS s
 	ck_assert_uint_eq(tp_cq_poll(rig.recv_cq, &wc, 1), 1);
 	ck_assert_uint_eq((uintptr_t)wc.tag, tag);
 	ck_assert_int_eq(wc.status, status);
-	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, 0), up_ep(n));
+	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, &wc), up_ep(n));
 }
 
 /* ---- what a device has ---- */
@@ -272,9 +272,9 @@ START_TEST(each_completion_names_its_endpoint)
 	fv_complete_srq_recv(one->ibv, IBV_WC_SUCCESS, 12);
 	fv_complete_srq_recv(two->ibv, IBV_WC_WR_FLUSH_ERR, 13);
 	ck_assert_uint_eq(tp_cq_poll(rig.recv_cq, wc, 3), 3);
-	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, 0), up_ep(2));
-	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, 1), up_ep(1));
-	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, 2), up_ep(2));
+	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, &wc[0]), up_ep(2));
+	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, &wc[1]), up_ep(1));
+	ck_assert_ptr_eq(tp_wc_ep(rig.recv_cq, &wc[2]), up_ep(2));
 	ck_assert_uint_eq(wc[1].length, 12);
 	destroy(two);
 	fv_complete_srq_recv(one->ibv, IBV_WC_SUCCESS, 14);

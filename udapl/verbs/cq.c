@@ -53,25 +53,30 @@ static COLD DAT_DTO_COMPLETION_STATUS wc_failure(enum ibv_wc_status status, uint
 	return status < ARRAY_SIZE(dto_statuses) ? dto_statuses[status] : DAT_DTO_ERR_TRANSPORT;
 }
 
-static inline void wc_convert(struct tp_wc *to, const struct ibv_wc *from)
+_Static_assert(sizeof(struct tp_wc) == sizeof(struct ibv_wc) &&
+		       offsetof(struct tp_wc, tag) == offsetof(struct ibv_wc, wr_id) &&
+		       offsetof(struct tp_wc, status) == offsetof(struct ibv_wc, status) &&
+		       offsetof(struct tp_wc, length) == offsetof(struct ibv_wc, byte_len) &&
+		       (int)IBV_WC_SUCCESS == (int)DAT_DTO_SUCCESS,
+	       "completions are polled in place");
+
+static inline void wc_convert(union wc *wc)
 {
-	to->tag = (void *)(uintptr_t)from->wr_id;
-	to->status = likely(!from->status) ? DAT_DTO_SUCCESS
-					   : wc_failure(from->status, from->vendor_err);
-	to->length = from->byte_len;
+	if (unlikely(wc->ibv.status))
+		wc->tp.status = wc_failure(wc->ibv.status, wc->ibv.vendor_err);
 }
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
-	struct ibv_wc *batch = cq->batch;
+	union wc *batch = (union wc *)wc;
 	struct ibv_cq *polled = atomic_load_explicit(&cq->polled, memory_order_relaxed);
-	int got = ibv_poll_cq(polled, (int)max, batch);
+	int got = ibv_poll_cq(polled, (int)max, &batch->ibv);
 
 	if (got <= 0)
 		return 0;
-	wc_convert(&wc[0], &batch[0]);
+	wc_convert(&batch[0]);
 	for (int i = 1; i < got && max > 1; i++)
-		wc_convert(&wc[i], &batch[i]);
+		wc_convert(&batch[i]);
 	return (unsigned)got;
 }
 

@@ -73,9 +73,10 @@ void srq_table_destroy(struct tp_dev *dev)
 	free(dev->qp_table);
 }
 
-struct ep *tp_wc_ep(const struct tp_cq *cq, unsigned n)
+struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
 {
-	return atomic_load_explicit(entry_of(cq->dev, cq->batch[n].qp_num), memory_order_acquire);
+	return atomic_load_explicit(entry_of(cq->dev, ((const union wc *)wc)->ibv.qp_num),
+				    memory_order_acquire);
 }
 
 void tp_qp_forget(struct tp_qp *qp)

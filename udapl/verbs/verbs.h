@@ -129,14 +129,19 @@ struct tp_mw {
 	struct ibv_mw *ibv;
 };
 
+/* A completion is polled in place: one has the members of the other. */
+union wc {
+	struct tp_wc tp;
+	struct ibv_wc ibv;
+};
+
 struct tp_cq {
 	_Atomic unsigned holders; /* its owner, QPs */
 	struct ibv_cq *ibv;
 	struct ibv_comp_channel *channel;
 	struct tp_dev *dev;
-	struct evd *evd;		  /* ia->lock; NULL: its owner has destroyed it */
-	_Atomic bool sends;		  /* it is, or was, the send CQ of a QP */
-	struct ibv_wc batch[TP_POLL_MAX]; /* of the latest poll */
+	struct evd *evd;    /* ia->lock; NULL: its owner has destroyed it */
+	_Atomic bool sends; /* it is, or was, the send CQ of a QP */
 
 	_Atomic(struct ibv_cq *) polled; /* by tp_cq_poll: ibv or &filter, see stray.c */
 	struct ibv_cq filter;		 /* only its context is used */
