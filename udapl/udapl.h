@@ -407,7 +407,7 @@ struct evd {
 	struct event_queue queue; /* lock */
 	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
 	unsigned bounded;
-	/* lock; the completion that dequeue translates: here it takes no register for its address */
+	/* lock; what dequeue translates: here it takes no register for its address */
 	struct tp_wc polled;
 	unsigned notifying; /* lock; queued events that notify */
 	unsigned receives;  /* lock; queued events of shared receive queues */
