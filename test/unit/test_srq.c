@@ -984,11 +984,16 @@ END_TEST
 
 START_TEST(a_device_that_cannot_resize_keeps_its_length)
 {
+	const unsigned before[EPS] = { ((struct evd *)recv_evd[0])->dto_depth,
+				       ((struct evd *)recv_evd[1])->dto_depth };
+
 	fake_quirks(FAKE_NO_SRQ_RESIZE);
 	post_to_srq(1);
 	ck_dat(srq_resize(srq, 2));
 	ck_dat_is(srq_resize(srq, RECEIVES + 1), NO_RESOURCE(SRQ));
 	ck_assert_int_eq(srq_param().max_recv_dtos, RECEIVES);
+	for (int i = 0; i < EPS; i++)
+		ck_assert_uint_eq(((struct evd *)recv_evd[i])->dto_depth, before[i]);
 	send_from(from[0], 1, PIECE);
 	dequeue_receive(0, 1, DAT_DTO_SUCCESS);
 	expect_whole(0, RECEIVES);
@@ -1086,6 +1091,20 @@ START_TEST(a_watermark_that_is_reached_already_is_reported_at_once)
 	ck_dat(srq_set_lw(srq, 5));
 	expect_watermark();
 	receive_one(0);
+	expect_no_event(server->async_evd);
+}
+END_TEST
+
+/* The device, too, saw that there were too few, before the core disarmed it. */
+START_TEST(a_late_event_of_the_device_reports_nothing)
+{
+	struct ia *ia = server->ia;
+
+	ck_dat(srq_set_lw(srq, 1));
+	expect_watermark();
+	mutex_lock(&ia->lock);
+	up_srq_limit(srq);
+	mutex_unlock(&ia->lock);
 	expect_no_event(server->async_evd);
 }
 END_TEST
@@ -1428,6 +1447,7 @@ static void add_queue(TCase *cases)
 	tcase_add_loop_test(cases, a_resize_that_fails_changes_nothing, 0, 2);
 	tcase_add_test(cases, the_low_watermark_is_reported_once_for_each_arming);
 	tcase_add_test(cases, a_watermark_that_is_reached_already_is_reported_at_once);
+	tcase_add_test(cases, a_late_event_of_the_device_reports_nothing);
 	tcase_add_test(cases, completed_receives_are_below_the_watermark);
 	tcase_add_test(cases, zero_disarms_the_watermark);
 	tcase_add_test(cases, a_device_without_a_watermark_refuses_one);
