@@ -396,6 +396,22 @@ START_TEST(events_reach_their_object)
 }
 END_TEST
 
+/* As the queue pair of an orphaned attempt does. */
+START_TEST(events_of_a_queue_that_only_a_queue_pair_holds_are_dropped)
+{
+	struct tp_qp *qp = make_srq_qp(4);
+	const struct ibv_async_event event = { .event_type = srq_events[_i].type,
+					       .element.srq = srq->ibv };
+
+	tp_srq_destroy(srq);
+	srq = NULL;
+	fv_async_event(0, &event);
+	rig_progress(&rig);
+	no_upcall();
+	destroy(qp);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *devices = tcase_create("devices"), *queues = tcase_create("queues");
@@ -418,5 +434,7 @@ int main(int argc, char **argv)
 	tcase_add_test(queues, a_number_is_not_used_again_before_it_is_forgotten);
 	tcase_add_test(queues, a_queue_pair_that_fails_leaves_nothing);
 	tcase_add_loop_test(queues, events_reach_their_object, 0, ROWS(srq_events));
+	tcase_add_loop_test(queues, events_of_a_queue_that_only_a_queue_pair_holds_are_dropped, 0,
+			    2);
 	return run_cases(argc, argv);
 }
