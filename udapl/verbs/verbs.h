@@ -4,9 +4,7 @@
  *
  *	device.c	opening a device, its limits, its descriptors and asynchronous events
  *	resolve.c	the device, port and address that the IA params of dat.conf mean
- *	sockaddr.h	socket addresses: size, copy, port, text
  *	env.c		settings from environment variables
- *	clock.c		the time, and poll(2) with a deadline
  *	mem.c		protection domains, memory regions, the limit of locked memory
  *	window.c	memory windows
  *	cq.c		completion queues

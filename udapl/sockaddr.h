@@ -33,6 +33,12 @@ static inline void sockaddr_set_port(struct sockaddr_storage *addr, uint16_t por
 		((struct sockaddr_in *)addr)->sin_port = htons(port);
 }
 
+static inline uint16_t sockaddr_port(const struct sockaddr_storage *addr)
+{
+	return ntohs(addr->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port
+						 : ((const struct sockaddr_in *)addr)->sin_port);
+}
+
 /* For log lines: numeric, with the port if it is set. @text has SOCKADDR_TEXT_SIZE bytes. */
 static inline const char *sockaddr_text(const struct sockaddr *addr, char *text)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The time, and poll(2) and epoll_wait(2) with a deadline. */
+/* For the transports of real devices: the time, and poll(2) and epoll_wait(2) with a deadline. */
 #include <errno.h>
 #include <time.h>
 
-#include "verbs.h"
+#include "transport.h"
 
 #define NSEC_PER_SEC 1000000000ull
 

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections, over the passive and active endpoints of libfabric and one event queue for all.
+ *
+ * Each message of the handshake begins with a header of ours, in front of the consumer's private
+ * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider, and
+ * carries the numbers of RDMA reads, which libfabric has no place for.
+ */
+#include <stdlib.h>
+
+#include "ofi.h"
+
+#define MAX_DATA 256 /* bytes of private data, with our header, that any provider carries */
+
+enum {
+	WIRE_MAGIC = 0xDA,
+	WIRE_REQUEST = 0x11, /* version 1 in the upper half */
+	WIRE_REPLY = 0x12,
+	WIRE_REJECT_CONSUMER = 0x13,
+	WIRE_REJECT_PROVIDER = 0x14,
+};
+
+struct wire_header {
+	uint8_t magic, kind;
+	uint8_t max_read_in, max_read_out; /* that the sender takes, and issues */
+};
+
+struct wire_message {
+	struct wire_header header;
+	char data[MAX_DATA - sizeof(struct wire_header)];
+};
+
+_Static_assert(sizeof(struct wire_header) == WIRE_HEADER_SIZE, "what device.c subtracts");
+
+struct tp_listener {
+	struct tp_dev *dev;
+	struct tp_listener *next;
+	struct sp *sp;
+	struct fid_pep *pep;
+};
+
+enum conn_state {
+	CONN_REQUESTED,	 /* passive side: the core accepts, rejects or releases it next */
+	CONN_LOST,	 /* likewise, but the request can't be answered any more */
+	CONN_CONNECTING, /* either side: libfabric reports what comes of it */
+	CONN_UP,
+	CONN_ENDED, /* the core releases it next */
+};
+
+struct tp_conn {
+	struct tp_dev *dev;
+	enum conn_state state;
+	bool active;
+	struct fi_info *info;	       /* of a request, until it is answered */
+	struct tp_listener *listener;  /* of a request; NULL when it is gone */
+	struct tp_qp *qp;	       /* from tp_connect or tp_accept to tp_release */
+	unsigned max_read_in, max_read_out; /* as asked or agreed */
+	struct sockaddr_storage local, remote;
+};
+
+/* What was read from the event queue. */
+struct cm_event {
+	struct cm_event *next; /* dev->pending */
+	uint32_t type;	       /* FI_CONNREQ, ...; 0: a failure */
+	fid_t fid;
+	struct fi_info *info; /* of FI_CONNREQ */
+	int err;
+	size_t size; /* of the message, 0: it is not one of ours */
+	struct wire_message message;
+};
+
+/* ---- messages ---- */
+
+static size_t wire_fill(struct wire_message *message, uint8_t kind, const struct tp_cm_param *param)
+{
+	*message = (struct wire_message){ .header = { .magic = WIRE_MAGIC, .kind = kind } };
+	if (!param)
+		return sizeof(message->header);
+	message->header.max_read_in = (uint8_t)min_u64(param->max_read_in, UINT8_MAX);
+	message->header.max_read_out = (uint8_t)min_u64(param->max_read_out, UINT8_MAX);
+	if (param->private_data_size)
+		memcpy(message->data, param->private_data, param->private_data_size);
+	return sizeof(message->header) + param->private_data_size;
+}
+
+/* Keeps the message if it is one of ours. */
+static void wire_read(struct cm_event *event, const void *data, size_t size)
+{
+	event->size = 0;
+	if (size < sizeof(event->message.header) || size > sizeof(event->message))
+		return;
+	memcpy(&event->message, data, size);
+	if (event->message.header.magic == WIRE_MAGIC)
+		event->size = size;
+}
+
+static bool wire_is(const struct cm_event *event, uint8_t kind)
+{
+	return event->size && event->message.header.kind == kind;
+}
+
+static unsigned wire_data_size(const struct cm_event *event)
+{
+	return (unsigned)(event->size - sizeof(event->message.header));
+}
+
+/* ---- rejecting ---- */
+
+/*
+ * Through the listener, or, if that is gone, another passive endpoint. libfabric's tcp sends the
+ * answer over the socket of the request.
+ */
+static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_info *info,
+			   bool by_consumer)
+{
+	struct fid_pep *own = NULL;
+	struct wire_message message;
+	size_t size = wire_fill(&message, by_consumer ? WIRE_REJECT_CONSUMER : WIRE_REJECT_PROVIDER,
+				NULL);
+
+	if (!pep && !fi_passive_ep(dev->fabric, dev->info, &own, NULL))
+		pep = own;
+	if (pep)
+		(void)fi_reject(pep, info->handle, &message, size);
+	if (own)
+		fi_close(&own->fid);
+	libfabric.freeinfo(info);
+}
+
+/* ---- events ---- */
+
+/* libfabric reports, from oldest to newest. False: there is none. */
+static bool event_read(struct tp_dev *dev, struct cm_event *event)
+{
+	struct {
+		struct fi_eq_cm_entry entry;
+		char data[MAX_DATA];
+	} buffer;
+	struct fi_eq_err_entry failure = { 0 };
+	uint32_t type;
+	ssize_t got;
+
+	memset(event, 0, offsetof(struct cm_event, message));
+	got = fi_eq_read(dev->eq, &type, &buffer, sizeof(buffer), 0);
+	if (got == -FI_EAVAIL) {
+		failure.err_data = buffer.data;
+		failure.err_data_size = sizeof(buffer.data);
+		if (fi_eq_readerr(dev->eq, &failure, 0) <= 0)
+			return false;
+		event->fid = failure.fid;
+		event->err = failure.err;
+		wire_read(event, failure.err_data, failure.err_data_size);
+		return true;
+	}
+	if (got < (ssize_t)sizeof(buffer.entry))
+		return false;
+	event->type = type;
+	event->fid = buffer.entry.fid;
+	event->info = type == FI_CONNREQ ? buffer.entry.info : NULL;
+	wire_read(event, buffer.entry.data, (size_t)got - sizeof(buffer.entry));
+	return true;
+}
+
+static struct cm_event *pending_take_locked(struct tp_dev *dev)
+{
+	struct cm_event *event = dev->pending;
+
+	assert_locked(&dev->events_lock);
+	if (!event)
+		return NULL;
+	dev->pending = event->next;
+	if (!dev->pending)
+		dev->pending_end = &dev->pending;
+	return event;
+}
+
+static void pending_add_locked(struct tp_dev *dev, struct cm_event *event)
+{
+	assert_locked(&dev->events_lock);
+	event->next = NULL;
+	*dev->pending_end = event;
+	dev->pending_end = &event->next;
+}
+
+/* Removes the events about @fid; with @pep requests among them are rejected through it. */
+static void pending_drop_locked(struct tp_dev *dev, fid_t fid, struct fid_pep *pep)
+{
+	struct cm_event **link = &dev->pending, *event;
+
+	assert_locked(&dev->events_lock);
+	while ((event = *link)) {
+		if (event->fid != fid) {
+			link = &event->next;
+			continue;
+		}
+		*link = event->next;
+		if (event->info)
+			request_reject(dev, pep, event->info, false);
+		free(event);
+	}
+	dev->pending_end = link;
+}
+
+void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp)
+{
+	pending_drop_locked(dev, &qp->fi->fid, NULL);
+}
+
+/* ---- handling ---- */
+
+static enum tp_cause cause_of(const struct cm_event *event)
+{
+	if (wire_is(event, WIRE_REJECT_CONSUMER))
+		return TP_PEER_REJECTED;
+	switch (event->err) {
+	case FI_ETIMEDOUT:
+	case FI_EHOSTUNREACH:
+	case FI_ENETUNREACH:
+	case EHOSTDOWN:
+		return TP_UNREACHABLE;
+	default:
+		return TP_NON_PEER_REJECTED;
+	}
+}
+
+static void conn_failed(struct tp_conn *conn, enum tp_cause cause)
+{
+	struct ep *ep = conn->qp->ep;
+
+	conn->state = CONN_ENDED;
+	up_failed(ep, cause);
+}
+
+static void conn_ended(struct tp_conn *conn)
+{
+	struct ep *ep = conn->qp->ep;
+
+	conn->state = CONN_ENDED;
+	up_disconnected(ep);
+}
+
+static void conn_read_addresses(struct tp_conn *conn)
+{
+	struct sockaddr_storage local = { 0 }, remote = { 0 };
+	size_t local_size = sizeof(local), remote_size = sizeof(remote);
+
+	if (!fi_getname(&conn->qp->fi->fid, &local, &local_size))
+		conn->local = local;
+	if (!fi_getpeer(conn->qp->fi, &remote, &remote_size))
+		conn->remote = remote;
+}
+
+static void conn_established(struct tp_conn *conn, const struct cm_event *event)
+{
+	struct tp_established established = {
+		.max_read_in = conn->max_read_in,
+		.max_read_out = conn->max_read_out,
+	};
+
+	if (conn->active && !wire_is(event, WIRE_REPLY)) {
+		log_cm("%s: the peer of a connection is no uDAPL provider",
+		       conn->dev->attr.device);
+		conn_failed(conn, TP_NON_PEER_REJECTED);
+		return;
+	}
+	if (conn->active) {
+		const struct wire_header *header = &event->message.header;
+
+		established.private_data = event->message.data;
+		established.private_data_size = wire_data_size(event);
+		established.max_read_in = (unsigned)min_u64(conn->max_read_in,
+							    header->max_read_out);
+		established.max_read_out = (unsigned)min_u64(conn->max_read_out,
+							     header->max_read_in);
+	}
+	conn->state = CONN_UP;
+	conn_read_addresses(conn);
+	qp_connected(conn->qp);
+	up_established(conn->qp->ep, &established);
+}
+
+static struct tp_listener *listener_of(const struct tp_dev *dev, fid_t fid)
+{
+	struct tp_listener *listener = dev->listeners;
+
+	while (listener && &listener->pep->fid != fid)
+		listener = listener->next;
+	return listener;
+}
+
+static void copy_address(struct sockaddr_storage *to, const void *from)
+{
+	memset(to, 0, sizeof(*to));
+	if (from)
+		sockaddr_copy(to, from);
+}
+
+static void request_arrived(struct tp_dev *dev, const struct cm_event *event)
+{
+	struct tp_listener *listener = listener_of(dev, event->fid);
+	struct tp_request request = {
+		.private_data = event->message.data,
+		.max_read_in = event->message.header.max_read_in,
+		.max_read_out = event->message.header.max_read_out,
+	};
+	struct tp_conn *conn;
+
+	conn = listener && wire_is(event, WIRE_REQUEST) ? calloc(1, sizeof(*conn)) : NULL;
+	if (!conn) {
+		log_cm("%s: a connection request is refused: %s", dev->attr.device,
+		       event->size ? "no memory, or nobody listens" : "its sender is no uDAPL "
+								      "provider");
+		request_reject(dev, listener ? listener->pep : NULL, event->info, false);
+		return;
+	}
+	conn->dev = dev;
+	conn->state = CONN_REQUESTED;
+	conn->listener = listener;
+	conn->info = event->info;
+	copy_address(&conn->local, event->info->src_addr);
+	copy_address(&conn->remote, event->info->dest_addr);
+	request.local = (struct sockaddr *)&conn->local;
+	request.remote = (struct sockaddr *)&conn->remote;
+	request.private_data_size = wire_data_size(event);
+	up_request(listener->sp, conn, &request);
+}
+
+/* @fid of all but FI_CONNREQ is that of a live queue pair: cm_forget_locked sees to that. */
+static void event_handle(struct tp_dev *dev, const struct cm_event *event)
+{
+	struct tp_qp *qp;
+	struct tp_conn *conn;
+
+	if (event->type == FI_CONNREQ) {
+		request_arrived(dev, event);
+		return;
+	}
+	qp = event->fid ? event->fid->context : NULL;
+	conn = qp ? qp->conn : NULL;
+	if (!conn || conn->state == CONN_ENDED)
+		return;
+	if (event->type == FI_CONNECTED && conn->state == CONN_CONNECTING)
+		conn_established(conn, event);
+	else if (event->type != FI_CONNECTED && conn->state == CONN_CONNECTING)
+		conn_failed(conn, cause_of(event));
+	else if (event->type != FI_CONNECTED)
+		conn_ended(conn);
+}
+
+void cm_progress(struct tp_dev *dev)
+{
+	struct fid *fid = &dev->eq->fid;
+	struct cm_event event, *pending;
+
+	mutex_lock(&dev->events_lock);
+	dev->handling = true;
+	do {
+		while ((pending = pending_take_locked(dev))) {
+			event_handle(dev, pending);
+			free(pending);
+		}
+		while (event_read(dev, &event))
+			event_handle(dev, &event);
+		/* the descriptor stays readable until this says that there is nothing */
+	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && dev->pending);
+	dev->handling = false;
+	mutex_unlock(&dev->events_lock);
+}
+
+/* ---- listening ---- */
+
+static struct fi_info *info_with_port(struct tp_dev *dev, uint16_t port)
+{
+	struct fi_info *info = libfabric.dupinfo(dev->info);
+
+	if (info)
+		sockaddr_set_port(info->src_addr, port);
+	return info;
+}
+
+static int listener_open(struct tp_listener *listener, uint16_t *port)
+{
+	struct tp_dev *dev = listener->dev;
+	struct fi_info *info = info_with_port(dev, *port);
+	struct sockaddr_storage name = { 0 };
+	size_t size = sizeof(name);
+	int ret;
+
+	if (!info)
+		return -ENOMEM;
+	ret = fi_passive_ep(dev->fabric, info, &listener->pep, listener);
+	libfabric.freeinfo(info);
+	if (ret)
+		return ofi_errno(ret);
+	ret = fi_pep_bind(listener->pep, &dev->eq->fid, 0);
+	if (!ret)
+		ret = fi_listen(listener->pep);
+	if (!ret)
+		ret = fi_getname(&listener->pep->fid, &name, &size);
+	if (ret) {
+		fi_close(&listener->pep->fid);
+		return ofi_errno(ret);
+	}
+	*port = sockaddr_port(&name);
+	return 0;
+}
+
+int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_listener **out)
+{
+	struct tp_listener *listener = calloc(1, sizeof(*listener));
+	int err;
+
+	up_assert_locked(dev->ia);
+	if (!listener)
+		return -ENOMEM;
+	listener->dev = dev;
+	listener->sp = sp;
+	err = listener_open(listener, port);
+	if (err) {
+		free(listener);
+		return err;
+	}
+	listener->next = dev->listeners;
+	dev->listeners = listener;
+	*out = listener;
+	return 0;
+}
+
+/* Events about other objects are kept for the service thread. */
+static void events_fetch_locked(struct tp_dev *dev)
+{
+	struct cm_event event, *copy;
+
+	assert_locked(&dev->events_lock);
+	while (event_read(dev, &event)) {
+		copy = malloc(sizeof(*copy));
+		if (copy) {
+			*copy = event;
+			pending_add_locked(dev, copy);
+		} else if (event.info) {
+			request_reject(dev, NULL, event.info, false);
+		}
+	}
+	if (dev->pending)
+		up_wake(dev->ia);
+}
+
+void tp_unlisten(struct tp_listener *listener)
+{
+	struct tp_dev *dev = listener->dev;
+	struct tp_listener **link = &dev->listeners;
+	const bool nested = dev->handling;
+
+	up_assert_locked(dev->ia);
+	if (!nested)
+		mutex_lock(&dev->events_lock);
+	events_fetch_locked(dev);
+	pending_drop_locked(dev, &listener->pep->fid, listener->pep);
+	while (*link != listener)
+		link = &(*link)->next;
+	*link = listener->next;
+	fi_close(&listener->pep->fid);
+	if (!nested)
+		mutex_unlock(&dev->events_lock);
+	free(listener);
+}
+
+/* ---- connecting ---- */
+
+static struct tp_conn *conn_new(struct tp_dev *dev, struct tp_qp *qp,
+				const struct tp_cm_param *param)
+{
+	struct tp_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->dev = dev;
+	conn->qp = qp;
+	conn->max_read_in = param->max_read_in;
+	conn->max_read_out = param->max_read_out;
+	return conn;
+}
+
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **out)
+{
+	struct sockaddr_storage address;
+	struct wire_message message;
+	struct tp_conn *conn;
+	size_t size;
+	int err;
+
+	up_assert_locked(dev->ia);
+	(void)ep;
+	if (remote->sa_family != dev->attr.addr.ss_family)
+		return -EAFNOSUPPORT;
+	if (param->private_data_size > dev->attr.max_request_pdata)
+		return -EINVAL;
+	sockaddr_copy(&address, remote);
+	sockaddr_set_port(&address, port);
+	size = wire_fill(&message, WIRE_REQUEST, param);
+	conn = conn_new(dev, qp, param);
+	if (!conn)
+		return -ENOMEM;
+	err = qp_attach(qp, dev->info);
+	if (err)
+		goto free_conn;
+	err = ofi_errno(fi_connect(qp->fi, &address, &message, size));
+	if (err)
+		goto detach;
+	conn->active = true;
+	conn->state = CONN_CONNECTING;
+	conn->remote = address;
+	conn->local = dev->attr.addr;
+	qp->conn = conn;
+	qp_connecting(qp);
+	*out = conn;
+	return 0;
+detach:
+	qp_detach(qp);
+free_conn:
+	free(conn);
+	return err;
+}
+
+/* The endpoint takes over the request, so afterwards it can't be answered in another way. */
+int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
+	      const struct tp_cm_param *param)
+{
+	struct tp_dev *dev = conn->dev;
+	struct wire_message message;
+	size_t size;
+	int err;
+
+	up_assert_locked(dev->ia);
+	(void)ep;
+	if (param->private_data_size > dev->attr.max_reply_pdata)
+		return -EINVAL;
+	if (conn->state == CONN_LOST)
+		return -ECONNABORTED;
+	size = wire_fill(&message, WIRE_REPLY, param);
+	err = qp_attach(qp, conn->info);
+	if (err)
+		return err;
+	err = ofi_errno(fi_accept(qp->fi, &message, size));
+	libfabric.freeinfo(conn->info);
+	conn->info = NULL;
+	if (err) {
+		conn->state = CONN_LOST;
+		qp_detach(qp);
+		return err;
+	}
+	conn->state = CONN_CONNECTING;
+	conn->qp = qp;
+	conn->max_read_in = param->max_read_in;
+	conn->max_read_out = param->max_read_out;
+	qp->conn = conn;
+	qp_connecting(qp);
+	return 0;
+}
+
+/* ---- ending ---- */
+
+void tp_reject(struct tp_conn *conn, bool by_consumer)
+{
+	struct tp_listener *listener;
+
+	up_assert_locked(conn->dev->ia);
+	listener = conn->dev->listeners;
+	while (listener && listener != conn->listener)
+		listener = listener->next;
+	if (conn->info)
+		request_reject(conn->dev, listener ? listener->pep : NULL, conn->info, by_consumer);
+	free(conn);
+}
+
+void tp_release(struct tp_conn *conn)
+{
+	up_assert_locked(conn->dev->ia);
+	if (!conn->qp) {
+		tp_reject(conn, false);
+		return;
+	}
+	(void)fi_shutdown(conn->qp->fi, 0);
+	conn->qp->conn = NULL;
+	free(conn);
+}
+
+void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
+		  struct sockaddr_storage *remote)
+{
+	*local = conn->local;
+	*remote = conn->remote;
+}
+
+/* ---- opening and closing ---- */
+
+int cm_open(struct tp_dev *dev)
+{
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
+	int fd, ret;
+
+	mutex_init(&dev->events_lock, RANK_CM_EVENTS);
+	dev->pending_end = &dev->pending;
+	ret = fi_eq_open(dev->fabric, &attr, &dev->eq, dev);
+	if (ret)
+		return ofi_errno(ret);
+	ret = fi_control(&dev->eq->fid, FI_GETWAIT, &fd);
+	ret = ret ? ofi_errno(ret) : epoll_watch(dev->epoll, fd);
+	if (ret)
+		fi_close(&dev->eq->fid);
+	return ret;
+}
+
+void cm_close(struct tp_dev *dev)
+{
+	mutex_lock(&dev->events_lock);
+	events_fetch_locked(dev);
+	while (dev->pending)
+		pending_drop_locked(dev, dev->pending->fid, NULL);
+	mutex_unlock(&dev->events_lock);
+	fi_close(&dev->eq->fid);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues. A consumer takes completions itself, and so does the service thread while no
+ * consumer polls (progress.c). Whoever reads libfabric's queue appends what is complete to a list,
+ * in the order of the posts; tp_cq_poll reports that list.
+ *
+ * libfabric's descriptor is readable when bytes have arrived, and everybody who reads the queue
+ * makes it unreadable again. So tp_cq_fd is an epoll set of ours: it reports libfabric's descriptor
+ * when the queue is armed, once, and ready_fd when somebody else has taken a completion.
+ */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "ofi.h"
+
+#define HARVEST 8 /* entries that are read at once */
+
+/* ---- completions ---- */
+
+/* Of a failed transfer, by the numbers of libfabric; those of verbs are in prov_errno. */
+static DAT_DTO_COMPLETION_STATUS status_of_device(int prov_errno)
+{
+	/* enum ibv_wc_status */
+	static const DAT_DTO_COMPLETION_STATUS statuses[] = {
+		[1] = DAT_DTO_ERR_LOCAL_LENGTH,	     [2] = DAT_DTO_ERR_LOCAL_EP,
+		[4] = DAT_DTO_ERR_LOCAL_PROTECTION,  [5] = DAT_DTO_ERR_FLUSHED,
+		[7] = DAT_DTO_ERR_BAD_RESPONSE,	     [8] = DAT_DTO_ERR_LOCAL_PROTECTION,
+		[9] = DAT_DTO_ERR_REMOTE_RESPONDER,  [10] = DAT_DTO_ERR_REMOTE_ACCESS,
+		[11] = DAT_DTO_ERR_REMOTE_RESPONDER, [13] = DAT_DTO_ERR_RECEIVER_NOT_READY,
+	};
+
+	if (prov_errno > 0 && prov_errno < (int)ARRAY_SIZE(statuses) && statuses[prov_errno])
+		return statuses[prov_errno];
+	return DAT_DTO_ERR_TRANSPORT;
+}
+
+static DAT_DTO_COMPLETION_STATUS status_of_entry(const struct fi_cq_err_entry *entry)
+{
+	switch (entry->err) {
+	case FI_ECANCELED:
+	case FI_ENOTCONN:
+	case FI_ECONNRESET:
+	case FI_ECONNABORTED:
+	case FI_ESHUTDOWN:
+	case EPIPE:
+		return DAT_DTO_ERR_FLUSHED;
+	case FI_ETRUNC:
+	case FI_EMSGSIZE:
+		return DAT_DTO_ERR_LOCAL_LENGTH;
+	case FI_EACCES:
+	case FI_EPERM:
+		return DAT_DTO_ERR_REMOTE_ACCESS;
+	case FI_EIO:
+		return status_of_device(entry->prov_errno);
+	default:
+		return DAT_DTO_ERR_TRANSPORT;
+	}
+}
+
+static COLD bool cq_take_failure_locked(struct tp_cq *cq)
+{
+	struct fi_cq_err_entry entry = { 0 };
+	DAT_DTO_COMPLETION_STATUS status;
+
+	if (fi_cq_readerr(cq->fi, &entry, 0) <= 0 || !entry.op_context)
+		return false;
+	status = status_of_entry(&entry);
+	if (status != DAT_DTO_ERR_FLUSHED)
+		log_to(LOG_DTO, "completion: %s, provider error %d", libfabric.strerror(entry.err),
+		       entry.prov_errno);
+	qp_complete_locked(entry.op_context, status, 0);
+	return true;
+}
+
+static COLD void cq_unstall_locked(struct tp_cq *cq)
+{
+	atomic_store(&cq->stalled, 0);
+	for (struct tp_qp *qp = cq->senders; qp; qp = qp->next_sender)
+		queue_advance_locked(qp, &qp->sends);
+	for (struct tp_qp *qp = cq->receivers; qp; qp = qp->next_receiver)
+		queue_advance_locked(qp, &qp->recvs);
+}
+
+unsigned cq_harvest_locked(struct tp_cq *cq)
+{
+	struct fi_cq_msg_entry entries[HARVEST];
+	unsigned taken = 0;
+	ssize_t got;
+
+	assert_locked(&cq->lock);
+	got = fi_cq_read(cq->fi, entries, HARVEST);
+	for (ssize_t i = 0; i < got; i++, taken++)
+		qp_complete_locked(entries[i].op_context, DAT_DTO_SUCCESS,
+				   (uint32_t)entries[i].len);
+	if (unlikely(got == -FI_EAVAIL))
+		taken += cq_take_failure_locked(cq);
+	if (unlikely(atomic_load_explicit(&cq->stalled, memory_order_relaxed)))
+		cq_unstall_locked(cq);
+	return taken;
+}
+
+void cq_push_locked(struct tp_cq *cq, struct transfer *transfer)
+{
+	assert_locked(&cq->lock);
+	transfer->next = NULL;
+	*cq->ready_end = transfer;
+	cq->ready_end = &transfer->next;
+}
+
+static unsigned cq_take_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	struct transfer *transfer;
+	unsigned taken = 0;
+
+	assert_locked(&cq->lock);
+	while (taken < max && (transfer = cq->ready)) {
+		cq->ready = transfer->next;
+		if (!cq->ready)
+			cq->ready_end = &cq->ready;
+		wc[taken++] = (struct tp_wc){
+			.tag = transfer->tag,
+			.status = transfer->status,
+			.length = transfer->length,
+		};
+	}
+	return taken;
+}
+
+/*
+ * If the service thread is at the queue this finds nothing: what that thread takes is reported by
+ * tp_cq_fd if the queue is armed, and is here at the next poll otherwise.
+ */
+HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	unsigned got;
+
+	if (!progress_is_service_thread())
+		atomic_store_explicit(&cq->polls,
+				      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	if (!spin_trylock(&cq->lock))
+		return 0;
+	got = cq_take_locked(cq, wc, max);
+	while (got < max && cq_harvest_locked(cq))
+		got += cq_take_locked(cq, wc + got, max - got);
+	spin_unlock(&cq->lock);
+	return got;
+}
+
+/* ---- arming ---- */
+
+int epoll_once(int epoll, int op, int fd, void *what, bool on)
+{
+	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = what };
+
+	if (on)
+		event.events |= EPOLLIN;
+	return epoll_ctl(epoll, op, fd, &event) ? -errno : 0;
+}
+
+int epoll_watch(int epoll, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void cq_signal_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	if (cq->armed != CQ_UNARMED)
+		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->dev->ready_fd, NULL, true);
+}
+
+bool cq_quiet_locked(struct tp_cq *cq)
+{
+	struct fid *fid = &cq->fi->fid;
+
+	assert_locked(&cq->lock);
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned found = 0;
+
+		if (fi_trywait(cq->dev->fabric, &fid, 1) == FI_SUCCESS)
+			return true;
+		while (cq_harvest_locked(cq))
+			found++;
+		if (found)
+			cq_signal_locked(cq);
+	}
+	return false;
+}
+
+/*
+ * Without solicited events every completion counts as one. A queue that is armed for failures is
+ * not slept on by a consumer that is in a hurry, so it is left to the service thread.
+ */
+int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
+{
+	bool quiet = true;
+
+	spin_lock(&cq->lock);
+	cq->armed = what == TP_ARM_ANY ? CQ_ARMED_DIRECT : CQ_ARMED;
+	if (what == TP_ARM_ANY)
+		quiet = cq_quiet_locked(cq);
+	if (what == TP_ARM_ANY && quiet)
+		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
+	if (cq->ready)
+		cq_signal_locked(cq);
+	spin_unlock(&cq->lock);
+	if (!quiet)
+		progress_poke(cq);
+	return 0;
+}
+
+int tp_cq_fd(const struct tp_cq *cq)
+{
+	return cq->epoll;
+}
+
+bool tp_cq_events(struct tp_cq *cq)
+{
+	struct epoll_event events[2];
+
+	if (epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) <= 0)
+		return false;
+	spin_lock(&cq->lock);
+	cq->armed = CQ_UNARMED;
+	spin_unlock(&cq->lock);
+	return true;
+}
+
+/* ---- creating and destroying ---- */
+
+static int cq_open(struct tp_cq *cq)
+{
+	struct fi_cq_attr attr = {
+		.size = cq->depth,
+		.format = FI_CQ_FORMAT_MSG,
+		.wait_obj = FI_WAIT_FD,
+	};
+	struct tp_dev *dev = cq->dev;
+	int ret = fi_cq_open(dev->domain, &attr, &cq->fi, cq);
+
+	if (ret)
+		return ofi_errno(ret);
+	ret = fi_control(&cq->fi->fid, FI_GETWAIT, &cq->fi_fd);
+	if (ret) {
+		ret = ofi_errno(ret);
+		goto close_fi;
+	}
+	cq->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (cq->epoll < 0) {
+		ret = -errno;
+		goto close_fi;
+	}
+	ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, cq->fi_fd, NULL, false);
+	if (!ret)
+		ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, dev->ready_fd, NULL, false);
+	if (!ret)
+		ret = progress_add(cq);
+	if (!ret)
+		return 0;
+	close(cq->epoll);
+close_fi:
+	fi_close(&cq->fi->fid);
+	return ret;
+}
+
+int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **out)
+{
+	struct tp_cq *cq = calloc(1, sizeof(*cq));
+	int err;
+
+	if (!cq)
+		return -ENOMEM;
+	cq->dev = dev;
+	cq->evd = evd;
+	cq->depth = depth;
+	cq->ready_end = &cq->ready;
+	spin_init(&cq->lock, RANK_CQ);
+	err = cq_open(cq);
+	if (err)
+		free(cq);
+	else
+		*out = cq;
+	return err;
+}
+
+void tp_cq_destroy(struct tp_cq *cq)
+{
+	int ret;
+
+	progress_remove(cq);
+	close(cq->epoll);
+	ret = fi_close(&cq->fi->fid);
+	if (ret)
+		log_error("%s: fi_close of a completion queue: %s", cq->dev->attr.device,
+			  libfabric.strerror(-ret));
+	free(cq);
+}
+
+unsigned tp_cq_depth(const struct tp_cq *cq)
+{
+	return cq->depth;
+}
+
+/* libfabric resizes none: the core makes them large from the start. */
+int tp_cq_resize(struct tp_cq *cq, unsigned depth)
+{
+	return depth <= cq->depth ? 0 : -EOPNOTSUPP;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing a domain of libfabric, its limits, its descriptors. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ofi.h"
+
+const char tp_library_name[] = "libdaplofi";
+
+#define MAX_READS    128u   /* in flight; libfabric has no limit, the header of a request has */
+#define MAX_DEPTH    65536u /* work requests or completions that are asked for at most */
+#define LEAST_DEPTH  64u
+
+/* ---- limits ---- */
+
+static unsigned clamp(uint64_t value)
+{
+	return (unsigned)min_u64(value, INT_MAX);
+}
+
+/* Bytes of private data that libfabric carries, as a passive endpoint says. */
+static int data_size_read(struct tp_dev *dev, unsigned *size)
+{
+	struct fid_pep *pep;
+	size_t most = 0, length = sizeof(most);
+	int ret = fi_passive_ep(dev->fabric, dev->info, &pep, NULL);
+
+	if (ret)
+		return ofi_errno(ret);
+	ret = fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &most, &length);
+	fi_close(&pep->fid);
+	if (ret || most <= WIRE_HEADER_SIZE)
+		return ret ? ofi_errno(ret) : -EOPNOTSUPP;
+	*size = (unsigned)min_u64(most, 256) - WIRE_HEADER_SIZE;
+	return 0;
+}
+
+static int attr_read(struct tp_dev *dev)
+{
+	const struct fi_info *info = dev->info;
+	const struct fi_domain_attr *domain = info->domain_attr;
+	struct tp_attr *attr = &dev->attr;
+	unsigned sge = clamp(min_u64(info->tx_attr->iov_limit, info->rx_attr->iov_limit));
+	unsigned data = 0;
+	int err = data_size_read(dev, &data);
+
+	if (err)
+		return err;
+	sge = (unsigned)min_u64(sge, TP_MAX_SGE);
+	*attr = (struct tp_attr){
+		.caps = TP_CAP_SIGNAL_ALL |
+			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
+			(info->tx_attr->msg_order & FI_ORDER_RAR ? TP_CAP_ORDERED_READS : 0),
+		.max_qp = clamp(domain->ep_cnt),
+		.max_qp_wr = clamp(min_u64(info->tx_attr->size, info->rx_attr->size)),
+		.max_cq = clamp(domain->cq_cnt),
+		.max_cqe = MAX_DEPTH,
+		.max_mr = MR_CHUNK * MR_CHUNKS - 1,
+		.max_pd = INT_MAX,
+		.max_sge = sge,
+		.max_read_sge = sge,
+		.max_read_wr_sge = sge,
+		.max_read_in = MAX_READS,
+		.max_read_out = MAX_READS,
+		.max_read_in_total = INT_MAX,
+		.max_request_pdata = data,
+		.max_reply_pdata = data,
+		.max_mr_size = SIZE_MAX,
+		.max_message = info->ep_attr->max_msg_size,
+		.fw_major = FI_MAJOR(info->fabric_attr->prov_version),
+		.fw_minor = FI_MINOR(info->fabric_attr->prov_version),
+	};
+	snprintf(attr->device, sizeof(attr->device), "%s", domain->name);
+	snprintf(attr->vendor, sizeof(attr->vendor), "libfabric %s", info->fabric_attr->prov_name);
+	sockaddr_copy(&attr->addr, info->src_addr);
+	sockaddr_set_port(&attr->addr, 0);
+	return 0;
+}
+
+/* ---- open and close ---- */
+
+static int domain_open(struct tp_dev *dev)
+{
+	struct fi_info *info = dev->info;
+	const char *call = "fi_fabric";
+	int ret = libfabric.fabric(info->fabric_attr, &dev->fabric, dev);
+
+	if (ret)
+		goto report;
+	call = "fi_domain";
+	ret = fi_domain(dev->fabric, info, &dev->domain, dev);
+	if (ret)
+		goto close_fabric;
+	return 0;
+close_fabric:
+	fi_close(&dev->fabric->fid);
+report:
+	log_error("open %s: %s of libfabric's %s: %s", info->domain_attr->name, call,
+		  info->fabric_attr->prov_name, libfabric.strerror(-ret));
+	return ofi_errno(ret);
+}
+
+static int descriptors_open(struct tp_dev *dev)
+{
+	int err;
+
+	dev->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (dev->epoll < 0)
+		return -errno;
+	dev->ready_fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (dev->ready_fd >= 0)
+		return 0;
+	err = -errno;
+	close(dev->epoll);
+	return err;
+}
+
+static int dev_new(struct fi_info *info, struct ia *ia, struct tp_dev **out)
+{
+	struct tp_dev *dev = calloc(1, sizeof(*dev));
+	int err;
+
+	if (!dev)
+		return -ENOMEM;
+	dev->ia = ia;
+	dev->info = info;
+	dev->next_visit = TP_NEVER;
+	dev->write_flags = FI_COMPLETION | (info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
+	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
+			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
+	mutex_init(&dev->cqs_lock, RANK_CQS);
+	spin_init(&dev->mrs_lock, RANK_MRS);
+	err = descriptors_open(dev);
+	if (err)
+		goto free_dev;
+	err = domain_open(dev);
+	if (err)
+		goto close_descriptors;
+	err = attr_read(dev);
+	if (!err)
+		err = cm_open(dev);
+	if (err)
+		goto close_domain;
+	*out = dev;
+	return 0;
+close_domain:
+	fi_close(&dev->domain->fid);
+	fi_close(&dev->fabric->fid);
+close_descriptors:
+	close(dev->ready_fd);
+	close(dev->epoll);
+free_dev:
+	free(dev);
+	return err;
+}
+
+int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
+{
+	struct fi_info *info;
+	int err = libfabric_load();
+
+	if (err)
+		return err;
+	err = select_info(params, &info);
+	if (err)
+		return err;
+	err = dev_new(info, ia, dev);
+	if (err)
+		libfabric.freeinfo(info);
+	return err;
+}
+
+void tp_dev_close(struct tp_dev *dev)
+{
+	int ret;
+
+	cm_close(dev);
+	ret = fi_close(&dev->domain->fid);
+	if (ret)
+		log_error("%s: fi_close of the domain: %s", dev->attr.device,
+			  libfabric.strerror(-ret));
+	fi_close(&dev->fabric->fid);
+	libfabric.freeinfo(dev->info);
+	mem_close(dev);
+	close(dev->ready_fd);
+	close(dev->epoll);
+	free(dev);
+}
+
+/* libfabric keeps its sockets to itself: a child keeps those of its parent open until it ends. */
+void tp_dev_after_fork(struct tp_dev *dev)
+{
+	(void)dev;
+}
+
+const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
+{
+	return &dev->attr;
+}
+
+/* ---- the service thread ---- */
+
+unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS])
+{
+	fds[0] = dev->epoll;
+	return 1;
+}
+
+uint64_t tp_dev_deadline(const struct tp_dev *dev)
+{
+	return dev->next_visit;
+}
+
+void tp_dev_progress(struct tp_dev *dev, unsigned ready)
+{
+	(void)ready;
+	up_assert_locked(dev->ia);
+	progress_run(dev);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains and memory regions.
+ *
+ * libfabric's tcp looks at nothing of a local buffer, and every region of a domain is open to every
+ * endpoint of it. So the check of local buffers is made here: whether a segment is in a live region
+ * of the protection domain, with the privilege that it takes. What peers may reach is checked by
+ * libfabric, by key and range, but without regard to protection domains.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "ofi.h"
+
+#define GENERATION_BITS 8
+#define KEY_ATTEMPTS	16
+
+/* ---- protection domains ---- */
+
+int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
+{
+	struct tp_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return -ENOMEM;
+	pd->dev = dev;
+	*out = pd;
+	return 0;
+}
+
+void tp_pd_destroy(struct tp_pd *pd)
+{
+	free(pd);
+}
+
+/* ---- the table of regions ---- */
+
+static struct tp_mr *mr_at(struct tp_dev *dev, uint32_t context)
+{
+	uint32_t index = context >> GENERATION_BITS;
+	struct tp_mr *chunk = atomic_load_explicit(&dev->mrs[index / MR_CHUNK % MR_CHUNKS],
+						   memory_order_acquire);
+
+	return chunk ? &chunk[index % MR_CHUNK] : NULL;
+}
+
+/* A slot that was never used; its context has no generation yet. NULL: no memory, or none left. */
+static struct tp_mr *mr_new_locked(struct tp_dev *dev, uint32_t *context)
+{
+	uint32_t index = dev->mr_count + 1; /* no context is 0 */
+	_Atomic(struct tp_mr *) *chunk = &dev->mrs[index / MR_CHUNK];
+	struct tp_mr *slots;
+
+	assert_locked(&dev->mrs_lock);
+	if (index / MR_CHUNK >= MR_CHUNKS)
+		return NULL;
+	if (!atomic_load(chunk)) {
+		slots = calloc(MR_CHUNK, sizeof(*slots));
+		if (!slots)
+			return NULL;
+		atomic_store_explicit(chunk, slots, memory_order_release);
+	}
+	dev->mr_count = index;
+	*context = index << GENERATION_BITS;
+	return mr_at(dev, *context);
+}
+
+/* @context is the one of its next life. */
+static struct tp_mr *mr_take(struct tp_dev *dev, uint32_t *context)
+{
+	struct tp_mr *mr;
+
+	spin_lock(&dev->mrs_lock);
+	mr = dev->free_mr;
+	if (mr) {
+		dev->free_mr = mr->next_free;
+		*context = (uint32_t)mr->last; /* mr_give left it there */
+	} else {
+		mr = mr_new_locked(dev, context);
+	}
+	spin_unlock(&dev->mrs_lock);
+	return mr;
+}
+
+/* Its next context differs in the generation, so that a stale one is found out. */
+static void mr_give(struct tp_dev *dev, struct tp_mr *mr, uint32_t context)
+{
+	const uint32_t generation = (1u << GENERATION_BITS) - 1;
+
+	atomic_store(&mr->context, 0);
+	spin_lock(&dev->mrs_lock);
+	mr->last = (context & ~generation) | ((context + 1) & generation);
+	mr->next_free = dev->free_mr;
+	dev->free_mr = mr;
+	spin_unlock(&dev->mrs_lock);
+}
+
+void mem_close(struct tp_dev *dev)
+{
+	for (unsigned i = 0; i < MR_CHUNKS; i++)
+		free(dev->mrs[i]);
+}
+
+/* As with devices, local read needs no privilege, and either write privilege grants local write. */
+bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
+	     unsigned nsge, struct iovec *iov, void **desc)
+{
+	const unsigned writes = DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+
+	for (unsigned i = 0; i < nsge; i++) {
+		const struct tp_mr *mr = mr_at(dev, sge[i].lmr_context);
+		uint64_t first = sge[i].address, last = first + sge[i].length - 1;
+
+		if (!mr || mr->context != sge[i].lmr_context || mr->pd != pd ||
+		    (write && !(mr->priv & writes)) || first < mr->first || last > mr->last || last < first)
+			return false;
+		iov[i] = (struct iovec){ (void *)(uintptr_t)first, sge[i].length };
+		desc[i] = mr->desc;
+	}
+	return true;
+}
+
+/* ---- registration ---- */
+
+/* libfabric's rights of a region; a remote right takes the local one with some providers. */
+static uint64_t access_of(DAT_MEM_PRIV_FLAGS priv)
+{
+	uint64_t access = FI_SEND | FI_WRITE;
+
+	if (priv & (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
+		access |= FI_RECV | FI_READ;
+	if (priv & DAT_MEM_PRIV_REMOTE_READ_FLAG)
+		access |= FI_REMOTE_READ;
+	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
+		access |= FI_REMOTE_WRITE;
+	return access;
+}
+
+/*
+ * libfabric's tcp registers whatever it is told, and a wrong address would crash the process in the
+ * middle of a transfer. So the kernel is asked to map the pages, as it does where a device pins
+ * them.
+ */
+static int range_check(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv)
+{
+	bool writable = priv & (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)address;
+	uintptr_t start = from & ~(page - 1);
+	size_t length = from + size - start;
+
+	if (from + size < from)
+		return -EFAULT;
+	if (!madvise((void *)start, length, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	if (errno == EINVAL && !msync((void *)start, length, MS_ASYNC))
+		return 0; /* before Linux 5.14, or memory of a kind that can't be populated */
+	return errno == ENOMEM || errno == EINVAL ? -EFAULT : -errno;
+}
+
+/* A random key, so that a peer can't guess one. */
+static uint64_t key_choose(void)
+{
+	uint32_t key = 0;
+
+	while (!key)
+		if (getrandom(&key, sizeof(key), 0) < 0 && errno != EINTR)
+			key = (uint32_t)tp_now();
+	return key;
+}
+
+/* A key that is in use is refused, and another one tried. */
+static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t access,
+		       struct fid_mr **fi)
+{
+	const struct iovec iov = { address, size };
+	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = access };
+	int ret = -FI_ENOKEY;
+
+	for (unsigned i = 0; i < KEY_ATTEMPTS && ret == -FI_ENOKEY; i++) {
+		attr.requested_key = dev->provider_keys ? 0 : key_choose();
+		ret = fi_mr_regattr(dev->domain, &attr, 0, fi);
+	}
+	if (ret)
+		return ofi_errno(ret);
+	if (fi_mr_key(*fi) <= UINT32_MAX)
+		return 0;
+	log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
+	fi_close(&(*fi)->fid);
+	return -ENOSPC;
+}
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+	      struct tp_mr **out, struct tp_mr_info *info)
+{
+	struct tp_dev *dev = pd->dev;
+	struct fid_mr *fi;
+	struct tp_mr *mr;
+	uint32_t context;
+	int err;
+
+	(void)relaxed; /* a stream keeps the order in any case */
+	err = range_check(address, size, priv);
+	if (err)
+		return err;
+	mr = mr_take(dev, &context);
+	if (!mr)
+		return -ENOMEM;
+	err = mr_register(dev, address, size, access_of(priv), &fi);
+	if (err) {
+		mr_give(dev, mr, context);
+		return err;
+	}
+	mr->fi = fi;
+	mr->desc = fi_mr_desc(fi);
+	mr->pd = pd;
+	mr->priv = priv;
+	mr->first = (uintptr_t)address;
+	mr->last = mr->first + size - 1;
+	atomic_store_explicit(&mr->context, context, memory_order_release);
+	*info = (struct tp_mr_info){
+		.lmr_context = context,
+		.rmr_context = (DAT_RMR_CONTEXT)fi_mr_key(fi),
+		.address = mr->first,
+		.size = size,
+	};
+	*out = mr;
+	return 0;
+}
+
+int tp_mr_dereg(struct tp_mr *mr)
+{
+	uint32_t context = mr->context;
+	struct tp_dev *dev = mr->pd->dev;
+	int ret;
+
+	atomic_store(&mr->context, 0); /* local use ends first */
+	ret = fi_close(&mr->fi->fid);
+	if (ret) {
+		atomic_store(&mr->context, context);
+		return ofi_errno(ret);
+	}
+	mr_give(dev, mr, context);
+	return 0;
+}
+
+/* ---- windows: there are none; the core registers the range of each bind ---- */
+
+int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
+{
+	(void)pd, (void)mw, (void)context;
+	return -EOPNOTSUPP;
+}
+
+void tp_mw_destroy(struct tp_mw *mw)
+{
+	(void)mw;
+}
+
+void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
+{
+	(void)mw, (void)context;
+}
+
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		 DAT_RMR_CONTEXT *context)
+{
+	(void)qp, (void)tag, (void)bind, (void)flags, (void)context;
+	return -EOPNOTSUPP;
+}

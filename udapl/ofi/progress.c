@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Serving the peers. libfabric's tcp sends, places and answers nothing unless a completion queue is
+ * read. A consumer that polls reads it often enough, and if the service thread came in between at
+ * each message, both would be slower. So for each queue the service thread is in one of two states:
+ *	watching	dev->epoll reports libfabric's descriptor: the consumer is busy elsewhere,
+ *			and the service thread takes what arrives, at once.
+ *	visiting	The consumer has polled since it was looked at last. It is looked at again
+ *			after VISIT_INTERVAL; when it has not polled meanwhile, it is watched.
+ * If something has arrived that can't be taken in, because no receive is posted for it, libfabric's
+ * descriptor stays readable: such a queue is not watched but visited, now and then, and when a
+ * receive is posted.
+ */
+#include <sys/epoll.h>
+
+#include "ofi.h"
+
+#define VISIT_INTERVAL	UINT64_C(1000000)  /* ns */
+#define STARVE_INTERVAL UINT64_C(10000000) /* ns */
+#define BATCH		16		   /* ready descriptors that one epoll_wait may return */
+
+static _Thread_local bool is_service_thread;
+
+bool progress_is_service_thread(void)
+{
+	return is_service_thread;
+}
+
+void progress_poke(struct tp_cq *cq)
+{
+	atomic_store(&cq->starved, true);
+	up_wake(cq->dev->ia);
+}
+
+/* ---- one queue ---- */
+
+/* The next visit is due after so many ns; 0: none is, the queue is watched. */
+static uint64_t cq_serve(struct tp_cq *cq)
+{
+	unsigned polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
+	bool quiet;
+
+	if (polls != cq->polls_seen) {
+		cq->polls_seen = polls;
+		return VISIT_INTERVAL;
+	}
+	if (!spin_trylock(&cq->lock))
+		return VISIT_INTERVAL; /* the consumer is at it */
+	while (cq_harvest_locked(cq))
+		;
+	if (cq->ready)
+		cq_signal_locked(cq);
+	quiet = cq_quiet_locked(cq) && !atomic_load(&cq->stalled);
+	if (quiet && cq->armed == CQ_ARMED_DIRECT && atomic_load(&cq->starved))
+		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
+	atomic_store(&cq->starved, !quiet);
+	spin_unlock(&cq->lock);
+	if (!quiet)
+		return atomic_load(&cq->stalled) ? VISIT_INTERVAL : STARVE_INTERVAL;
+	cq->watched = !epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->fi_fd, cq, true);
+	return cq->watched ? 0 : VISIT_INTERVAL;
+}
+
+/* ---- all of them ---- */
+
+static void visit_all(struct tp_dev *dev)
+{
+	uint64_t soonest = TP_NEVER;
+
+	mutex_lock(&dev->cqs_lock);
+	for (struct tp_cq *cq = dev->cqs; cq; cq = cq->next) {
+		uint64_t delay = cq->watched ? 0 : cq_serve(cq);
+
+		if (delay)
+			soonest = min_u64(soonest, tp_now() + delay);
+	}
+	dev->next_visit = soonest;
+	mutex_unlock(&dev->cqs_lock);
+}
+
+static bool cq_exists_locked(const struct tp_dev *dev, const struct tp_cq *cq)
+{
+	const struct tp_cq *at = dev->cqs;
+
+	assert_locked(&dev->cqs_lock);
+	while (at && at != cq)
+		at = at->next;
+	return at;
+}
+
+void progress_run(struct tp_dev *dev)
+{
+	struct epoll_event events[BATCH];
+	int n = epoll_wait(dev->epoll, events, BATCH, 0);
+
+	is_service_thread = true;
+	mutex_lock(&dev->cqs_lock);
+	for (int i = 0; i < n; i++) {
+		struct tp_cq *cq = events[i].data.ptr;
+
+		if (cq_exists_locked(dev, cq))
+			cq->watched = false;
+	}
+	mutex_unlock(&dev->cqs_lock);
+	visit_all(dev);
+	cm_progress(dev);
+}
+
+int progress_add(struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+	int err = epoll_once(dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
+
+	if (err)
+		return err;
+	cq->watched = true;
+	mutex_lock(&dev->cqs_lock);
+	cq->next = dev->cqs;
+	dev->cqs = cq;
+	mutex_unlock(&dev->cqs_lock);
+	return 0;
+}
+
+void progress_remove(struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+	struct tp_cq **link = &dev->cqs;
+
+	mutex_lock(&dev->cqs_lock);
+	while (*link != cq)
+		link = &(*link)->next;
+	*link = cq->next;
+	(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+	mutex_unlock(&dev->cqs_lock);
+}

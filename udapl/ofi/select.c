@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The IA params of dat.conf: the name of a libfabric provider, and which of its interfaces, by the
+ * name of a network interface ("tcp eth0"), an IP address ("tcp 10.0.0.1") or the name of a
+ * libfabric domain ("verbs mlx5_0"). Without the second word, or if it is 0: the first interface
+ * that is up, loopback last.
+ */
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdlib.h>
+
+#include "ofi.h"
+
+struct selection {
+	char provider[64], place[64];
+	bool any;	      /* no place was given */
+	bool interface_known; /* the place is the name of an interface of this host */
+	bool interface_up;
+};
+
+static int params_parse(const char *params, struct selection *selection)
+{
+	int words = params ? sscanf(params, "%63s %63s", selection->provider, selection->place) : 0;
+
+	if (words < 1) {
+		log_error("open: the IA params name no libfabric provider; \"tcp eth0\" does");
+		return -ENOENT;
+	}
+	selection->any = words < 2 || !strcmp(selection->place, "0");
+	return 0;
+}
+
+/* ---- hints ---- */
+
+/*
+ * Virtual addresses are asked for, and keys of either kind. The order is that of RDMA: a later
+ * message or write is not seen before an earlier one.
+ */
+static struct fi_info *hints_new(const char *provider, int mr_mode, uint64_t write_flags)
+{
+	struct fi_info *hints = libfabric.dupinfo(NULL);
+
+	if (!hints)
+		return NULL;
+	hints->caps = FI_MSG | FI_RMA;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	hints->domain_attr->mr_mode = mr_mode;
+	hints->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
+				    FI_ORDER_RAS;
+	hints->rx_attr->msg_order = hints->tx_attr->msg_order;
+	hints->tx_attr->op_flags = write_flags;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (hints->fabric_attr->prov_name)
+		return hints;
+	libfabric.freeinfo(hints);
+	return NULL;
+}
+
+static int info_get(const char *provider, int mr_mode, uint64_t write_flags, struct fi_info **info)
+{
+	struct fi_info *hints = hints_new(provider, mr_mode, write_flags);
+	int ret;
+
+	if (!hints)
+		return -FI_ENOMEM;
+	ret = libfabric_getinfo(hints, info);
+	libfabric.freeinfo(hints);
+	return ret;
+}
+
+/*
+ * A DAT triplet has a virtual address. A provider that counts addresses from the beginning of a
+ * region is asked for the older mode in which it does not; that comes with keys that it chooses
+ * itself.
+ */
+static int info_get_virtual(const char *provider, uint64_t write_flags, struct fi_info **info)
+{
+	const int modes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	int ret = info_get(provider, modes, write_flags, info);
+
+	if (!ret && ((*info)->domain_attr->mr_mode & FI_MR_VIRT_ADDR))
+		return 0;
+	if (!ret)
+		libfabric.freeinfo(*info);
+	return info_get(provider, FI_MR_BASIC, write_flags, info);
+}
+
+/* Writes that complete when they are placed, where the provider has such writes. */
+static int info_get_all(const char *provider, struct fi_info **info)
+{
+	int ret = info_get_virtual(provider, FI_DELIVERY_COMPLETE, info);
+
+	return ret == -FI_ENODATA ? info_get_virtual(provider, 0, info) : ret;
+}
+
+/* ---- choosing ---- */
+
+static bool addr_equal(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (!a || !b || a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	return a->sa_family == AF_INET6 && !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+						   &((const struct sockaddr_in6 *)b)->sin6_addr,
+						   sizeof(struct in6_addr));
+}
+
+static bool addr_is_named(const struct sockaddr *addr, const char *text)
+{
+	char buffer[SOCKADDR_TEXT_SIZE];
+
+	return addr && !strcmp(sockaddr_text(addr, buffer), text);
+}
+
+/* The higher the better; 0: not meant. */
+static unsigned preference(const struct selection *selection, const struct fi_info *info,
+			   const struct ifaddrs *interface)
+{
+	const struct sockaddr *addr = info->src_addr;
+	unsigned family;
+
+	if (!addr || (addr->sa_family != AF_INET && addr->sa_family != AF_INET6))
+		return 0;
+	family = addr->sa_family == AF_INET;
+	if (selection->any) {
+		if (!interface || !(interface->ifa_flags & IFF_UP))
+			return 0;
+		return 1 + family + (interface->ifa_flags & IFF_LOOPBACK ? 0 : 2);
+	}
+	if (addr_is_named(addr, selection->place))
+		return 6;
+	if (interface && !strcmp(interface->ifa_name, selection->place))
+		return 4 + family;
+	if (!strcmp(info->domain_attr->name, selection->place))
+		return 2 + family;
+	return 0;
+}
+
+static const struct ifaddrs *interface_of(const struct ifaddrs *all, const struct fi_info *info)
+{
+	while (all && !addr_equal(all->ifa_addr, info->src_addr))
+		all = all->ifa_next;
+	return all;
+}
+
+static struct fi_info *choose(struct selection *selection, struct fi_info *list)
+{
+	struct fi_info *best = NULL;
+	struct ifaddrs *interfaces = NULL;
+	unsigned most = 0;
+
+	if (getifaddrs(&interfaces))
+		interfaces = NULL;
+	for (const struct ifaddrs *one = interfaces; one; one = one->ifa_next) {
+		if (strcmp(one->ifa_name, selection->place) != 0)
+			continue;
+		selection->interface_known = true;
+		selection->interface_up |= (one->ifa_flags & IFF_UP) != 0;
+	}
+	for (struct fi_info *info = list; info; info = info->next) {
+		unsigned mark = preference(selection, info, interface_of(interfaces, info));
+
+		if (mark > most) {
+			most = mark;
+			best = info;
+		}
+	}
+	freeifaddrs(interfaces);
+	return best;
+}
+
+static int nothing_chosen(const struct selection *selection)
+{
+	const char *provider = selection->provider, *place = selection->place;
+
+	if (selection->any)
+		log_error("open: no network interface that is up has an address for libfabric's %s",
+			  provider);
+	else if (selection->interface_known && !selection->interface_up)
+		log_error("open %s: this network interface is down", place);
+	else if (selection->interface_known)
+		log_error("open %s: this network interface has no address for libfabric's %s", place,
+			  provider);
+	else
+		log_error("open %s: libfabric's %s has no interface, address or domain of that "
+			  "name",
+			  place, provider);
+	return -ENOENT;
+}
+
+int select_info(const char *params, struct fi_info **out)
+{
+	struct selection selection = { 0 };
+	struct fi_info *list = NULL, *chosen;
+	int err = params_parse(params, &selection);
+	int ret;
+
+	if (err)
+		return err;
+	ret = info_get_all(selection.provider, &list);
+	if (ret == -FI_ENODATA) {
+		log_error("open: libfabric has no provider %s, or that has no connected endpoints "
+			  "with RMA in the order of RDMA and virtual addresses (fi_info -p %s)",
+			  selection.provider, selection.provider);
+		return -EOPNOTSUPP;
+	}
+	if (ret) {
+		log_error("open: fi_getinfo of provider %s: %s", selection.provider,
+			  libfabric.strerror(-ret));
+		return ofi_errno(ret);
+	}
+	chosen = choose(&selection, list);
+	err = chosen ? 0 : nothing_chosen(&selection);
+	if (chosen) {
+		*out = libfabric.dupinfo(chosen);
+		err = *out ? 0 : -ENOMEM;
+	}
+	libfabric.freeinfo(list);
+	return err;
+}
