@@ -80,12 +80,17 @@ enum need {
 	NEEDS_HUGE_PAGES = 1 << 8,     /* the system has some free */
 	NEEDS_PINNING = 1 << 9,	       /* registering a region pins its pages */
 	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
-	NEEDS_OWN_DEVICES = 1 << 11,   /* the test may remove them, and change the network */
+	NEEDS_REMOTE_ZONES = 1 << 12,  /* a region serves only endpoints of its protection zone */
+	NEEDS_SEND_PLACEMENT = 1 << 13, /* a send completes when a receive has taken it */
+	NEEDS_IBVERBS = 1 << 14,	/* the test intercepts calls of libibverbs */
+	NEEDS_OWN_DEVICES = 1 << 11,	/* the test may remove them, and change the network */
 };
 
 /* Where the standard leaves a choice: what a device does. */
 struct device {
 	const char *kind;			 /* as DAT_TEST_DEV names it, or "fake" */
+	const char *provider;			 /* its library; NULL: libdaplcma */
+	const char *params;			 /* IA params for an interface; NULL: "%s 0" */
 	DAT_DTO_COMPLETION_STATUS bad_segment;	 /* a request's local region is unusable */
 	DAT_DTO_COMPLETION_STATUS bad_range;	 /* a request exceeds its local region */
 	DAT_DTO_COMPLETION_STATUS bad_read_sink; /* either of them, of an RDMA read */
@@ -101,7 +106,7 @@ struct device {
 	struct {
 		unsigned needs; /* enum need */
 		const char *why;
-	} lacks[8];
+	} lacks[12];
 };
 
 /*

@@ -62,6 +62,34 @@ static const struct device devices[] = {
 		},
 	},
 	{
+		/*
+		 * libfabric's tcp: the provider checks local memory itself. Whatever a peer
+		 * refuses ends the connection, and nobody says why.
+		 */
+		.kind = "tcp",
+		.provider = "libdaplofi",
+		.params = "tcp %s",
+		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
+		.max_eps = 64,
+		.late_accept_error = true,
+		.lacks = {
+			{ NEEDS_REMOTE_STATUS, "libfabric's tcp only ends the connection" },
+			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
+			{ NEEDS_SEND_PLACEMENT, "a send completes as soon as TCP has it" },
+			{ NEEDS_IBVERBS, "it does not use libibverbs" },
+			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
+			{ NEEDS_RESIZE, "libfabric cannot resize a completion queue" },
+			{ NEEDS_PINNING, "libfabric's tcp pins no pages" },
+			{ NEEDS_TCP, "only an iWARP device has RDMA connections over TCP" },
+			{ NEEDS_FREE_ADDRESSES, "all addresses of the loopback are in use" },
+			{ NEEDS_OWN_DEVICES, "there is no device to remove" },
+		},
+	},
+	{
 		.kind = "hw",
 		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
 		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
@@ -217,7 +245,8 @@ static const char *provider_library(void)
 {
 	static char path[512];
 
-	snprintf(path, sizeof(path), "%s/udapl/.libs/libdaplcma.so", getenv("top_builddir"));
+	snprintf(path, sizeof(path), "%s/udapl/.libs/%s.so", getenv("top_builddir"),
+		 chosen->provider ? chosen->provider : "libdaplcma");
 	return path;
 }
 
@@ -229,7 +258,10 @@ static void add_name(FILE *conf, enum end end, enum naming by, const char *param
 
 	snprintf(name, sizeof(names[end][by]), "%s-%s", end == SERVER ? "server" : "client",
 		 kinds[by]);
-	snprintf(all_params, sizeof(all_params), "%s %d", params, by == BY_DEVICE);
+	if (chosen->params)
+		snprintf(all_params, sizeof(all_params), chosen->params, params);
+	else
+		snprintf(all_params, sizeof(all_params), "%s %d", params, by == BY_DEVICE);
 	conf_line(conf, name, false, library, all_params);
 	conf_line(conf, name, true, library, all_params);
 }
@@ -261,11 +293,13 @@ bool device_choose(void)
 void choose_conf(const char *const params[], size_t n)
 {
 	FILE *conf = conf_open();
-	char name[32];
+	char name[32], all_params[80];
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "ia%zu", i);
-		conf_line(conf, name, false, provider_library(), params[i]);
+		snprintf(all_params, sizeof(all_params), chosen->params ? chosen->params : "%s",
+			 params[i]);
+		conf_line(conf, name, false, provider_library(), all_params);
 	}
 	fclose(conf);
 }

@@ -817,8 +817,8 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ abrupt_disconnect_flushes_receives, NEEDS_NOTHING },
 		{ graceful_disconnect_completes_sends, NEEDS_NOTHING },
-		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR },
-		{ graceful_disconnect_times_out, NEEDS_RNR },
+		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR | NEEDS_SEND_PLACEMENT },
+		{ graceful_disconnect_times_out, NEEDS_RNR | NEEDS_SEND_PLACEMENT },
 		{ both_sides_disconnect_at_once, NEEDS_NOTHING },
 		{ outstanding_requests_complete_once_in_order, NEEDS_RNR },
 		{ posts_after_the_end_are_flushed, NEEDS_NOTHING },

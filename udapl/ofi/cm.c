@@ -6,6 +6,8 @@
  * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider, and
  * carries the numbers of RDMA reads, which libfabric has no place for.
  */
+#include <ctype.h>
+#include <dirent.h>
 #include <stdlib.h>
 
 #include "ofi.h"
@@ -51,11 +53,13 @@ struct tp_conn {
 	struct tp_dev *dev;
 	enum conn_state state;
 	bool active;
-	struct fi_info *info;	       /* of a request, until it is answered */
-	struct tp_listener *listener;  /* of a request; NULL when it is gone */
-	struct tp_qp *qp;	       /* from tp_connect or tp_accept to tp_release */
+	struct fi_info *info;		    /* of a request, until it is answered */
+	struct tp_listener *listener;	    /* of a request; NULL when it is gone */
+	struct tp_qp *qp;		    /* from tp_connect or tp_accept to tp_release */
 	unsigned max_read_in, max_read_out; /* as asked or agreed */
 	struct sockaddr_storage local, remote;
+	int socket;		      /* libfabric's; -1: not known */
+	struct tp_conn *next, **back; /* dev->conns */
 };
 
 /* What was read from the event queue. */
@@ -258,8 +262,7 @@ static void conn_established(struct tp_conn *conn, const struct cm_event *event)
 	};
 
 	if (conn->active && !wire_is(event, WIRE_REPLY)) {
-		log_cm("%s: the peer of a connection is no uDAPL provider",
-		       conn->dev->attr.device);
+		log_cm("%s: the peer of a connection is no uDAPL provider", conn->dev->attr.device);
 		conn_failed(conn, TP_NON_PEER_REJECTED);
 		return;
 	}
@@ -308,8 +311,9 @@ static void request_arrived(struct tp_dev *dev, const struct cm_event *event)
 	conn = listener && wire_is(event, WIRE_REQUEST) ? calloc(1, sizeof(*conn)) : NULL;
 	if (!conn) {
 		log_cm("%s: a connection request is refused: %s", dev->attr.device,
-		       event->size ? "no memory, or nobody listens" : "its sender is no uDAPL "
-								      "provider");
+		       event->size ? "no memory, or nobody listens"
+				   : "its sender is no uDAPL "
+				     "provider");
 		request_reject(dev, listener ? listener->pep : NULL, event->info, false);
 		return;
 	}
@@ -365,6 +369,82 @@ void cm_progress(struct tp_dev *dev)
 	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && dev->pending);
 	dev->handling = false;
 	mutex_unlock(&dev->events_lock);
+}
+
+/* ---- connections that are closed behind a message ---- */
+
+static bool socket_is_of(int fd, const struct tp_conn *conn)
+{
+	struct sockaddr_storage local = { 0 }, remote = { 0 };
+	socklen_t size = sizeof(local);
+
+	if (getsockname(fd, (struct sockaddr *)&local, &size) ||
+	    sockaddr_port(&local) != sockaddr_port(&conn->local))
+		return false;
+	size = sizeof(remote);
+	return !getpeername(fd, (struct sockaddr *)&remote, &size) &&
+	       !memcmp(&local, &conn->local, sizeof(local)) &&
+	       !memcmp(&remote, &conn->remote, sizeof(remote));
+}
+
+/* libfabric doesn't tell, so all descriptors of the process are looked at. -1: none is. */
+static int socket_find(const struct tp_conn *conn)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	int found = -1;
+
+	while (dir && found < 0 && (entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]) &&
+		    socket_is_of(atoi(entry->d_name), conn))
+			found = atoi(entry->d_name);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static bool is_closed_by_peer(struct tp_conn *conn)
+{
+	struct pollfd pollfd = { .events = POLLRDHUP };
+
+	if (conn->socket < 0)
+		conn->socket = socket_find(conn);
+	pollfd.fd = conn->socket;
+	return conn->socket >= 0 && poll(&pollfd, 1, 0) > 0 &&
+	       pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+void cm_end_starved(struct tp_dev *dev)
+{
+	struct tp_conn *conn = dev->conns, *next;
+
+	for (; conn; conn = next) {
+		next = conn->next;
+		if (conn->state != CONN_UP || !atomic_load(&conn->qp->recvs.cq->starved) ||
+		    !is_closed_by_peer(conn))
+			continue;
+		conn_ended(conn);
+		next = dev->conns; /* the upcall may have released any */
+	}
+}
+
+static void conns_add(struct tp_conn *conn)
+{
+	struct tp_dev *dev = conn->dev;
+
+	conn->socket = -1;
+	conn->next = dev->conns;
+	conn->back = &dev->conns;
+	if (conn->next)
+		conn->next->back = &conn->next;
+	dev->conns = conn;
+}
+
+static void conns_remove(struct tp_conn *conn)
+{
+	*conn->back = conn->next;
+	if (conn->next)
+		conn->next->back = conn->back;
 }
 
 /* ---- listening ---- */
@@ -513,6 +593,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	conn->remote = address;
 	conn->local = dev->attr.addr;
 	qp->conn = conn;
+	conns_add(conn);
 	qp_connecting(qp);
 	*out = conn;
 	return 0;
@@ -555,6 +636,7 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	conn->max_read_in = param->max_read_in;
 	conn->max_read_out = param->max_read_out;
 	qp->conn = conn;
+	conns_add(conn);
 	qp_connecting(qp);
 	return 0;
 }
@@ -583,6 +665,7 @@ void tp_release(struct tp_conn *conn)
 	}
 	(void)fi_shutdown(conn->qp->fi, 0);
 	conn->qp->conn = NULL;
+	conns_remove(conn);
 	free(conn);
 }
 

@@ -11,9 +11,8 @@
 
 const char tp_library_name[] = "libdaplofi";
 
-#define MAX_READS    128u   /* in flight; libfabric has no limit, the header of a request has */
-#define MAX_DEPTH    65536u /* work requests or completions that are asked for at most */
-#define LEAST_DEPTH  64u
+#define MAX_READS 128u	 /* in flight; libfabric has no limit, the header of a request has */
+#define MAX_DEPTH 65536u /* completions of one queue */
 
 /* ---- limits ---- */
 
@@ -56,7 +55,7 @@ static int attr_read(struct tp_dev *dev)
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_RAR ? TP_CAP_ORDERED_READS : 0),
 		.max_qp = clamp(domain->ep_cnt),
-		.max_qp_wr = clamp(min_u64(info->tx_attr->size, info->rx_attr->size)),
+		.max_qp_wr = MAX_DEPTH / 4, /* those that libfabric takes no more of wait */
 		.max_cq = clamp(domain->cq_cnt),
 		.max_cqe = MAX_DEPTH,
 		.max_mr = MR_CHUNK * MR_CHUNKS - 1,
@@ -132,6 +131,7 @@ static int dev_new(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	dev->write_flags = FI_COMPLETION | (info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
+	select_sizes(info, &dev->max_tx, &dev->max_rx);
 	mutex_init(&dev->cqs_lock, RANK_CQS);
 	spin_init(&dev->mrs_lock, RANK_MRS);
 	err = descriptors_open(dev);

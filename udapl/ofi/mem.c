@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "maps.h"
 #include "ofi.h"
 
 #define GENERATION_BITS 8
@@ -114,7 +115,8 @@ bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struc
 		uint64_t first = sge[i].address, last = first + sge[i].length - 1;
 
 		if (!mr || mr->context != sge[i].lmr_context || mr->pd != pd ||
-		    (write && !(mr->priv & writes)) || first < mr->first || last > mr->last || last < first)
+		    (write && !(mr->priv & writes)) || first < mr->first || last > mr->last ||
+		    last < first)
 			return false;
 		iov[i] = (struct iovec){ (void *)(uintptr_t)first, sge[i].length };
 		desc[i] = mr->desc;
@@ -149,14 +151,19 @@ static int range_check(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)address;
 	uintptr_t start = from & ~(page - 1);
 	size_t length = from + size - start;
+	enum mapping mapping;
 
 	if (from + size < from)
 		return -EFAULT;
 	if (!madvise((void *)start, length, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 0;
-	if (errno == EINVAL && !msync((void *)start, length, MS_ASYNC))
-		return 0; /* before Linux 5.14, or memory of a kind that can't be populated */
-	return errno == ENOMEM || errno == EINVAL ? -EFAULT : -errno;
+	if (errno != EINVAL)
+		return errno == ENOMEM ? -EFAULT : -errno;
+	/* before Linux 5.14, memory of a kind that can't be populated, or without the right */
+	mapping = mapping_of(&(struct span){ address, size });
+	if (mapping == MAPPING_HOLES)
+		return -EFAULT;
+	return mapping == MAPPING_READONLY && writable ? -EACCES : 0;
 }
 
 /* A random key, so that a peer can't guess one. */

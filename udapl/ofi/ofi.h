@@ -73,6 +73,8 @@ int ofi_errno(ssize_t ret);
 
 /* What the params mean; freed with libfabric.freeinfo. The cause of a failure was logged. */
 int select_info(const char *params, struct fi_info **info);
+/* The most transfers in flight that libfabric grants an endpoint, in each direction. */
+void select_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx);
 
 /* ---- device.c ---- */
 
@@ -86,16 +88,18 @@ struct tp_dev {
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_eq *eq;
-	uint64_t write_flags; /* FI_DELIVERY_COMPLETE where the provider has it */
-	bool provider_keys;   /* libfabric chooses the keys of regions */
-	int epoll;	      /* descriptors of the event queue and of watched completion queues */
-	int ready_fd;	      /* an eventfd that is always readable */
+	uint64_t write_flags;  /* FI_DELIVERY_COMPLETE where the provider has it */
+	bool provider_keys;    /* libfabric chooses the keys of regions */
+	size_t max_tx, max_rx; /* transfers of one endpoint that libfabric takes */
+	int epoll;	       /* descriptors of the event queue and of watched completion queues */
+	int ready_fd;	       /* an eventfd that is always readable */
 
 	/* held from the reading of an event until it was handled, and while endpoints are closed */
 	struct mutex events_lock;
 	bool handling;				 /* ia->lock; in an upcall about an event */
 	struct cm_event *pending, **pending_end; /* events_lock; read, not handled yet */
 	struct tp_listener *listeners;		 /* ia->lock */
+	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 
 	struct mutex cqs_lock;
 	struct tp_cq *cqs;   /* cqs_lock */
@@ -140,7 +144,7 @@ void mem_close(struct tp_dev *dev);
 /* How a completion queue is armed: what makes tp_cq_fd readable. */
 enum cq_arm {
 	CQ_UNARMED,
-	CQ_ARMED,	  /* a completion that somebody else than the caller of tp_cq_poll takes */
+	CQ_ARMED,	 /* a completion that somebody else than the caller of tp_cq_poll takes */
 	CQ_ARMED_DIRECT, /* and whatever arrives at libfabric's own descriptor */
 };
 
@@ -246,10 +250,11 @@ struct tp_qp {
 	struct tp_pd *pd;
 	struct ep *ep;
 	struct tp_conn *conn; /* ia->lock */
-	struct fid_ep *fi; /* set once, before the phase says so */
+	struct fid_ep *fi;    /* set once, before the phase says so */
 	struct spinlock lock;
 	_Atomic unsigned phase; /* lock; enum qp_phase */
 	unsigned reads;		/* lock; in flight */
+	bool shut;		/* ia->lock; fi_shutdown was called */
 	struct transfer_queue sends, recvs;
 	struct tp_qp *next_sender, *next_receiver; /* lock of the queue where they complete */
 };
@@ -291,6 +296,11 @@ int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
 /* Handles all events. ia->lock held. */
 void cm_progress(struct tp_dev *dev);
+/*
+ * Ends connections that their peers have closed, but libfabric doesn't say so, because a message
+ * waits for a receive. ia->lock held.
+ */
+void cm_end_starved(struct tp_dev *dev);
 /* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
 

@@ -25,7 +25,8 @@ int transfer_issue(struct tp_qp *qp, struct transfer *transfer, const struct tp_
 		return issued(fi_sendv(qp->fi, iov, desc, transfer->nsge, 0, transfer));
 	if (transfer->kind == TRANSFER_RECV)
 		return issued(fi_recvv(qp->fi, iov, desc, transfer->nsge, 0, transfer));
-	remote = (struct fi_rma_iov){ .addr = transfer->remote_address, .key = transfer->remote_key };
+	remote = (struct fi_rma_iov){ .addr = transfer->remote_address,
+				      .key = transfer->remote_key };
 	for (unsigned i = 0; i < transfer->nsge; i++)
 		remote.len += sge[i].length;
 	const struct fi_msg_rma message = {

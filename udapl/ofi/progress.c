@@ -104,6 +104,7 @@ void progress_run(struct tp_dev *dev)
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
 	cm_progress(dev);
+	cm_end_starved(dev);
 }
 
 int progress_add(struct tp_cq *cq)

@@ -116,6 +116,8 @@ void queue_advance_locked(struct tp_qp *qp, struct transfer_queue *queue)
 		qp->reads += transfer->counted;
 		if (err || transfer->kind == TRANSFER_NOTHING)
 			transfer_end_locked(qp, transfer, transfer_status(err), 0);
+		if (err)
+			qp->phase = QP_ERROR; /* as a device does: nothing follows a failure */
 	}
 	if (err == -EAGAIN)
 		atomic_store(&queue->cq->stalled, 1);
@@ -145,6 +147,7 @@ void queue_transfer_failed(struct tp_qp *qp, struct transfer_queue *queue,
 		atomic_store(&queue->cq->stalled, 1);
 	} else {
 		transfer_end_locked(qp, transfer, transfer_status(err), 0);
+		qp->phase = QP_ERROR;
 		queue_report_locked(qp, queue);
 	}
 	spin_unlock(&qp->lock);
@@ -184,8 +187,11 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 {
 	struct tp_dev *dev = qp->dev;
 	struct fid_ep *fi;
-	int ret = fi_endpoint(dev->domain, info, &fi, qp);
+	int ret;
 
+	info->tx_attr->size = min_u64(qp->sends.mask + 1, dev->max_tx);
+	info->rx_attr->size = min_u64(qp->recvs.mask + 1, dev->max_rx);
+	ret = fi_endpoint(dev->domain, info, &fi, qp);
 	if (ret)
 		return ofi_errno(ret);
 	ret = fi_ep_bind(fi, &dev->eq->fid, 0);
@@ -240,11 +246,10 @@ static void queue_flush_waiting(struct tp_qp *qp, struct transfer_queue *queue)
 
 int tp_qp_error(struct tp_qp *qp)
 {
-	bool first = qp->phase != QP_ERROR;
-
 	set_phase(qp, QP_ERROR);
-	if (first && qp->fi)
+	if (qp->fi && !qp->shut)
 		(void)fi_shutdown(qp->fi, 0);
+	qp->shut = true;
 	queue_flush_waiting(qp, &qp->sends);
 	queue_flush_waiting(qp, &qp->recvs);
 	return 0;

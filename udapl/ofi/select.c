@@ -11,6 +11,8 @@
 
 #include "ofi.h"
 
+#define MOST_TRANSFERS 65536 /* in flight, that are asked for */
+
 struct selection {
 	char provider[64], place[64];
 	bool any;	      /* no place was given */
@@ -95,6 +97,35 @@ static int info_get_all(const char *provider, struct fi_info **info)
 	return ret == -FI_ENODATA ? info_get_virtual(provider, 0, info) : ret;
 }
 
+/* Is there such a provider with queues of these sizes? */
+static bool has_sizes(const struct fi_info *info, size_t tx, size_t rx)
+{
+	struct fi_info *hints = hints_new(info->fabric_attr->prov_name,
+					  (int)info->domain_attr->mr_mode, 0);
+	struct fi_info *found = NULL;
+
+	if (!hints)
+		return false;
+	hints->tx_attr->size = tx;
+	hints->rx_attr->size = rx;
+	if (libfabric_getinfo(hints, &found))
+		found = NULL;
+	libfabric.freeinfo(hints);
+	if (found)
+		libfabric.freeinfo(found);
+	return found;
+}
+
+void select_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx)
+{
+	*max_tx = info->tx_attr->size;
+	*max_rx = info->rx_attr->size;
+	while (*max_tx < MOST_TRANSFERS && has_sizes(info, 2 * *max_tx, 0))
+		*max_tx *= 2;
+	while (*max_rx < MOST_TRANSFERS && has_sizes(info, 0, 2 * *max_rx))
+		*max_rx *= 2;
+}
+
 /* ---- choosing ---- */
 
 static bool addr_equal(const struct sockaddr *a, const struct sockaddr *b)
@@ -104,9 +135,9 @@ static bool addr_equal(const struct sockaddr *a, const struct sockaddr *b)
 	if (a->sa_family == AF_INET)
 		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
 		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 && !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-						   &((const struct sockaddr_in6 *)b)->sin6_addr,
-						   sizeof(struct in6_addr));
+	return a->sa_family == AF_INET6 &&
+	       !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+		       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
 }
 
 static bool addr_is_named(const struct sockaddr *addr, const char *text)
@@ -183,8 +214,8 @@ static int nothing_chosen(const struct selection *selection)
 	else if (selection->interface_known && !selection->interface_up)
 		log_error("open %s: this network interface is down", place);
 	else if (selection->interface_known)
-		log_error("open %s: this network interface has no address for libfabric's %s", place,
-			  provider);
+		log_error("open %s: this network interface has no address for libfabric's %s",
+			  place, provider);
 	else
 		log_error("open %s: libfabric's %s has no interface, address or domain of that "
 			  "name",
