@@ -324,19 +324,23 @@ static DAT_RMR_CONTEXT unknown_context(void)
 
 static const struct {
 	DAT_RMR_CONTEXT (*make)(void);
-	bool writes, reads; /* are refused */
-	bool by_privilege;  /* the context itself is valid */
+	bool writes, reads;	    /* are refused */
+	unsigned needs, read_needs; /* of the device, to refuse it; to refuse a read */
 } refusals[] = {
-	{ after_rebind, true, true, false },	{ after_unbind, true, true, false },
-	{ after_free, true, true, false },	{ of_another_zone, true, true, false },
-	{ unknown_context, true, true, false }, { without_privileges, true, true, true },
-	{ for_reading, true, false, true },	{ for_writing, false, true, true },
+	{ after_rebind, true, true, 0, 0 },
+	{ after_unbind, true, true, 0, 0 },
+	{ after_free, true, true, 0, 0 },
+	{ of_another_zone, true, true, NEEDS_REMOTE_ZONES, 0 },
+	{ unknown_context, true, true, 0, 0 },
+	{ without_privileges, true, true, 0, NEEDS_READ_RIGHTS },
+	{ for_reading, true, false, 0, 0 },
+	{ for_writing, false, true, 0, NEEDS_READ_RIGHTS },
 };
 
 START_TEST(refused_write_changes_no_byte)
 {
 	for (size_t i = 0; i < COUNT(refusals); i++) {
-		if (!refusals[i].writes)
+		if (!refusals[i].writes || !device_has(refusals[i].needs))
 			continue;
 		window_open(&window);
 		expect_write_refused(pair, usual(refusals[i].make()));
@@ -348,8 +352,7 @@ END_TEST
 START_TEST(refused_read_returns_no_byte)
 {
 	for (size_t i = 0; i < COUNT(refusals); i++) {
-		if (!refusals[i].reads ||
-		    (refusals[i].by_privilege && !device_has(NEEDS_READ_RIGHTS)))
+		if (!refusals[i].reads || !device_has(refusals[i].needs | refusals[i].read_needs))
 			continue;
 		window_open(&window);
 		expect_read_refused(pair, usual(refusals[i].make()));

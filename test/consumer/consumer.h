@@ -82,7 +82,7 @@ enum need {
 	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
 	NEEDS_REMOTE_ZONES = 1 << 12,  /* a region serves only endpoints of its protection zone */
 	NEEDS_SEND_PLACEMENT = 1 << 13, /* a send completes when a receive has taken it */
-	NEEDS_IBVERBS = 1 << 14,	/* the test intercepts calls of libibverbs */
+	NEEDS_RDMA_DEVICE = 1 << 14,	/* one of libibverbs; other interfaces have none */
 	NEEDS_OWN_DEVICES = 1 << 11,	/* the test may remove them, and change the network */
 };
 

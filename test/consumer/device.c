@@ -80,7 +80,7 @@ static const struct device devices[] = {
 			{ NEEDS_REMOTE_STATUS, "libfabric's tcp only ends the connection" },
 			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
 			{ NEEDS_SEND_PLACEMENT, "a send completes as soon as TCP has it" },
-			{ NEEDS_IBVERBS, "it does not use libibverbs" },
+			{ NEEDS_RDMA_DEVICE, "it is no RDMA device" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
 			{ NEEDS_RESIZE, "libfabric cannot resize a completion queue" },
 			{ NEEDS_PINNING, "libfabric's tcp pins no pages" },

@@ -820,7 +820,7 @@ int main(int argc, char **argv)
 		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR | NEEDS_SEND_PLACEMENT },
 		{ graceful_disconnect_times_out, NEEDS_RNR | NEEDS_SEND_PLACEMENT },
 		{ both_sides_disconnect_at_once, NEEDS_NOTHING },
-		{ outstanding_requests_complete_once_in_order, NEEDS_RNR },
+		{ outstanding_requests_complete_once_in_order, NEEDS_RNR | NEEDS_SEND_PLACEMENT },
 		{ posts_after_the_end_are_flushed, NEEDS_NOTHING },
 		{ end_event_is_behind_the_flushed_receives, NEEDS_NOTHING },
 		{ disconnect_while_connecting, NEEDS_NOTHING },

@@ -1390,7 +1390,7 @@ int main(int argc, char **argv)
 		{ evd_is_usable_after_its_waiter_was_cancelled, NEEDS_NOTHING },
 		{ cno_is_usable_after_its_waiter_was_cancelled, NEEDS_NOTHING },
 		{ accept_with_a_connecting_endpoint_changes_nothing, NEEDS_NOTHING },
-		{ failed_open_leaves_the_variable_of_the_async_evd, NEEDS_NOTHING },
+		{ failed_open_leaves_the_variable_of_the_async_evd, NEEDS_RDMA_DEVICE },
 		{ zone_is_freed_before_the_evds, NEEDS_NOTHING },
 		{ server_answers_a_write_before_its_established_event, NEEDS_NOTHING },
 		{ early_requests_are_flushed_when_the_client_has_gone, NEEDS_NOTHING },
@@ -1406,8 +1406,8 @@ int main(int argc, char **argv)
 		{ outstanding_reads_of_segments_complete_in_order, NEEDS_NOTHING },
 		{ read_into_a_bad_segment_completes_once, NEEDS_NOTHING },
 		{ failed_reads_do_not_overrun_the_queue, NEEDS_NOTHING },
-		{ open_of_what_the_host_lacks_is_an_invalid_address, NEEDS_NOTHING },
-		{ failed_opens_leave_no_files_and_threads, NEEDS_NOTHING },
+		{ open_of_what_the_host_lacks_is_an_invalid_address, NEEDS_RDMA_DEVICE },
+		{ failed_opens_leave_no_files_and_threads, NEEDS_RDMA_DEVICE },
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));

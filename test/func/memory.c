@@ -710,7 +710,7 @@ int main(int argc, char **argv)
 		{ invalid_context_permits_no_access, NEEDS_REMOTE_ZONES },
 		{ derived_regions_are_freed_in_any_order, NEEDS_NOTHING },
 		{ source_and_derived_region_serve_their_own_zones, NEEDS_REMOTE_ZONES },
-		{ privileges_and_ordering_reach_the_device, NEEDS_IBVERBS },
+		{ privileges_and_ordering_reach_the_device, NEEDS_RDMA_DEVICE },
 		{ memfd_is_shared_with_another_process, NEEDS_NOTHING },
 		{ posix_memory_is_shared_with_another_process, NEEDS_NOTHING },
 		{ file_is_shared_with_another_process, NEEDS_NOTHING },

@@ -210,6 +210,55 @@ void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp)
 	pending_drop_locked(dev, &qp->fi->fid, NULL);
 }
 
+/* ---- the socket of a connection ---- */
+
+static bool socket_is_of(int fd, const struct tp_conn *conn)
+{
+	struct sockaddr_storage local = { 0 }, remote = { 0 };
+	socklen_t size = sizeof(local);
+
+	if (getsockname(fd, (struct sockaddr *)&local, &size) ||
+	    memcmp(&local, &conn->local, sizeof(local)) != 0)
+		return false;
+	size = sizeof(remote);
+	return !getpeername(fd, (struct sockaddr *)&remote, &size) &&
+	       !memcmp(&remote, &conn->remote, sizeof(remote));
+}
+
+#define SOCKET_GUESSES 8
+
+/*
+ * libfabric doesn't tell it, and it must be found while both ends are open. Sockets of one process
+ * are mostly opened one after the other; otherwise all descriptors are looked at. -1: none is.
+ */
+static int socket_find(const struct tp_conn *conn)
+{
+	const int last = conn->dev->last_socket;
+	const struct dirent *entry;
+	int found = -1;
+	DIR *dir;
+
+	for (int fd = last + 1; fd <= last + SOCKET_GUESSES; fd++)
+		if (socket_is_of(fd, conn))
+			return fd;
+	dir = opendir("/proc/self/fd");
+	while (dir && found < 0 && (entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]) &&
+		    socket_is_of(atoi(entry->d_name), conn))
+			found = atoi(entry->d_name);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static bool socket_is_closed_by_peer(const struct tp_conn *conn)
+{
+	struct pollfd pollfd = { .fd = conn->socket, .events = POLLRDHUP };
+
+	return conn->socket >= 0 && poll(&pollfd, 1, 0) > 0 &&
+	       pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
 /* ---- handling ---- */
 
 static enum tp_cause cause_of(const struct cm_event *event)
@@ -278,6 +327,9 @@ static void conn_established(struct tp_conn *conn, const struct cm_event *event)
 	}
 	conn->state = CONN_UP;
 	conn_read_addresses(conn);
+	conn->socket = socket_find(conn);
+	if (conn->socket >= 0)
+		conn->dev->last_socket = conn->socket;
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);
 }
@@ -371,48 +423,7 @@ void cm_progress(struct tp_dev *dev)
 	mutex_unlock(&dev->events_lock);
 }
 
-/* ---- connections that are closed behind a message ---- */
-
-static bool socket_is_of(int fd, const struct tp_conn *conn)
-{
-	struct sockaddr_storage local = { 0 }, remote = { 0 };
-	socklen_t size = sizeof(local);
-
-	if (getsockname(fd, (struct sockaddr *)&local, &size) ||
-	    sockaddr_port(&local) != sockaddr_port(&conn->local))
-		return false;
-	size = sizeof(remote);
-	return !getpeername(fd, (struct sockaddr *)&remote, &size) &&
-	       !memcmp(&local, &conn->local, sizeof(local)) &&
-	       !memcmp(&remote, &conn->remote, sizeof(remote));
-}
-
-/* libfabric doesn't tell, so all descriptors of the process are looked at. -1: none is. */
-static int socket_find(const struct tp_conn *conn)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *entry;
-	int found = -1;
-
-	while (dir && found < 0 && (entry = readdir(dir)))
-		if (isdigit((unsigned char)entry->d_name[0]) &&
-		    socket_is_of(atoi(entry->d_name), conn))
-			found = atoi(entry->d_name);
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-static bool is_closed_by_peer(struct tp_conn *conn)
-{
-	struct pollfd pollfd = { .events = POLLRDHUP };
-
-	if (conn->socket < 0)
-		conn->socket = socket_find(conn);
-	pollfd.fd = conn->socket;
-	return conn->socket >= 0 && poll(&pollfd, 1, 0) > 0 &&
-	       pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
-}
+/* ---- the connections ---- */
 
 void cm_end_starved(struct tp_dev *dev)
 {
@@ -421,7 +432,7 @@ void cm_end_starved(struct tp_dev *dev)
 	for (; conn; conn = next) {
 		next = conn->next;
 		if (conn->state != CONN_UP || !atomic_load(&conn->qp->recvs.cq->starved) ||
-		    !is_closed_by_peer(conn))
+		    !socket_is_closed_by_peer(conn))
 			continue;
 		conn_ended(conn);
 		next = dev->conns; /* the upcall may have released any */

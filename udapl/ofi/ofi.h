@@ -100,6 +100,7 @@ struct tp_dev {
 	struct cm_event *pending, **pending_end; /* events_lock; read, not handled yet */
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
+	int last_socket;			 /* ia->lock; of the newest connection */
 
 	struct mutex cqs_lock;
 	struct tp_cq *cqs;   /* cqs_lock */
@@ -236,6 +237,7 @@ struct transfer_queue {
 	unsigned max_sge;
 	struct tp_cq *cq;	     /* where they complete */
 	unsigned head, issued, tail; /* qp->lock */
+	bool failed;		     /* qp->lock; a failure was reported */
 };
 
 enum qp_phase {

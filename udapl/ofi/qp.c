@@ -39,7 +39,10 @@ static void slots_bind(struct tp_qp *qp, struct transfer_queue *queue)
 
 /* ---- completing ---- */
 
-/* Reports what is complete and has nothing before it. */
+/*
+ * Reports what is complete and has nothing before it. Behind a failure all is flushed: that
+ * libfabric had executed some of it already would contradict the order.
+ */
 static void queue_report_locked(struct tp_qp *qp, struct transfer_queue *queue)
 {
 	assert_locked(&qp->lock);
@@ -48,6 +51,9 @@ static void queue_report_locked(struct tp_qp *qp, struct transfer_queue *queue)
 
 		if (!first->complete)
 			break;
+		if (queue->failed)
+			first->status = DAT_DTO_ERR_FLUSHED;
+		queue->failed |= first->status != DAT_DTO_SUCCESS;
 		queue->head++;
 		cq_push_locked(queue->cq, first);
 	}
