@@ -187,11 +187,14 @@ int main(int argc, char **argv)
 	status = window_transfer_status(&client);
 	if (status == DAT_DTO_ERR_REMOTE_ACCESS)
 		printf("client: write refused: DAT_DTO_ERR_REMOTE_ACCESS\n");
+	else if (status == DAT_DTO_ERR_FLUSHED) /* libfabric's tcp */
+		printf("client: write flushed: the peer has ended the connection\n");
 	else /* iWARP completes a write when TCP has taken the data */
 		printf("client: write completed with status %d, before the peer refused it\n",
 		       status);
-	window_wait(&client, status == DAT_DTO_SUCCESS ? DAT_CONNECTION_EVENT_DISCONNECTED
-						       : DAT_CONNECTION_EVENT_BROKEN);
+	window_wait(&client, status == DAT_DTO_ERR_REMOTE_ACCESS
+				     ? DAT_CONNECTION_EVENT_BROKEN
+				     : DAT_CONNECTION_EVENT_DISCONNECTED);
 	printf("client: connection ended\n");
 	printf("server: line 1 is still \"%s\"\n", server.memory[1]);
 	DO(dat_ia_close(client.ia, DAT_CLOSE_ABRUPT_FLAG));

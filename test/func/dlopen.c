@@ -7,8 +7,10 @@
 #include <check.h>
 #include <dat/udat.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ static void ten_names_in_conf(void)
 {
 	static const char *const absent[] = { "ib0 0",	 "ib1 0",    "mlx5_0 1",    "ehca0 1",
 					      "eth77 0", "hfi1_0 1", "192.0.2.1 0", "lo 0" };
+	const bool tcp = !strcmp(getenv("DAT_TEST_DEV"), "tcp");
 	int fd = memfd_create("dat.conf", 0);
 	FILE *conf = fdopen(fd, "w");
 	char path[32];
@@ -31,12 +34,12 @@ static void ten_names_in_conf(void)
 		if (i < NAMES - 2)
 			snprintf(params, sizeof(params), "%s", absent[i]);
 		else
-			snprintf(params, sizeof(params), "%s 0",
+			snprintf(params, sizeof(params), tcp ? "tcp %s" : "%s 0",
 				 getenv(i % 2 ? "DAT_TEST_IF1" : "DAT_TEST_IF0"));
 		fprintf(conf,
-			"ia%d u1.2 nonthreadsafe default %s/udapl/.libs/libdaplcma.so dapl.1.2 "
+			"ia%d u1.2 nonthreadsafe default %s/udapl/.libs/libdapl%s.so dapl.1.2 "
 			"\"%s\" \"\"\n",
-			i, getenv("top_builddir"), params);
+			i, getenv("top_builddir"), tcp ? "ofi" : "cma", params);
 	}
 	fflush(conf);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

@@ -14,10 +14,14 @@ build=${top_builddir:-$PWD}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export DAT_OVERRIDE=$tmp/dat.conf
-provider=$build/udapl/.libs/libdaplcma.so
 for end in 0 1; do
 	interface=DAT_TEST_IF$end
-	echo "end$end u1.2 nonthreadsafe default $provider dapl.1.2 \"${!interface} 0\" \"\""
+	case $DAT_TEST_DEV in
+	tcp) provider=libdaplofi params="tcp ${!interface}" ;;
+	*) provider=libdaplcma params="${!interface} 0" ;;
+	esac
+	echo "end$end u1.2 nonthreadsafe default $build/udapl/.libs/$provider.so dapl.1.2" \
+		"\"$params\" \"\""
 done >"$DAT_OVERRIDE"
 
 count=0

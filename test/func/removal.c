@@ -408,7 +408,7 @@ int main(int argc, char **argv)
 		{ device_may_come_back_and_go_again, NEEDS_OWN_DEVICES },
 		{ connections_outlive_a_port_that_is_down, NEEDS_OWN_DEVICES },
 		{ address_may_go_and_come_back, NEEDS_OWN_DEVICES },
-		{ an_ia_has_five_descriptors, NEEDS_NOTHING },
+		{ an_ia_has_five_descriptors, NEEDS_RDMA_DEVICE },
 		{ an_open_without_descriptors_names_their_limit, NEEDS_NOTHING },
 	};
 
