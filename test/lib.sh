@@ -10,7 +10,7 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 
 	# the compiler, and what configure looks for
 	build_packages=(autoconf automake gcc libc6-dev libtool make pkg-config
-		libibverbs-dev librdmacm-dev)
+		libfabric-dev libibverbs-dev librdmacm-dev)
 	# for the guest, and to find RDMA devices
 	vm_packages=(busybox-static cpio ibverbs-providers ibverbs-utils iproute2 kmod
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)

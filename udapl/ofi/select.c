@@ -234,10 +234,11 @@ int select_info(const char *params, struct fi_info **out)
 		return err;
 	ret = info_get_all(selection.provider, &list);
 	if (ret == -FI_ENODATA) {
-		log_error("open: libfabric has no provider %s, or that has no connected endpoints "
-			  "with RMA in the order of RDMA and virtual addresses (fi_info -p %s)",
-			  selection.provider, selection.provider);
-		return -EOPNOTSUPP;
+		/* quietly, as for a device that this host lacks: a dat.conf may serve many hosts */
+		log_util("open: libfabric's %s is not there, finds no device, or has no connected "
+			 "endpoints with RMA in the order of RDMA (see fi_info -p %s)",
+			 selection.provider, selection.provider);
+		return -ENODEV;
 	}
 	if (ret) {
 		log_error("open: fi_getinfo of provider %s: %s", selection.provider,
