@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* datinfo: lists, checks and generates dat.conf, and tells why a name does not open. */
+#include "datinfo.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	OPTION_JSON = 256,
+	OPTION_CHECK,
+	OPTION_GENERATE,
+};
+
+static void usage(FILE *to)
+{
+	fputs("usage: datinfo [--json] [NAME...]\n"
+	      "       datinfo --check FILE...\n"
+	      "       datinfo --generate\n"
+	      "       datinfo -h | --help | -V | --version\n"
+	      "Without options: the names of dat.conf in its order; which of them open, and why "
+	      "the\n"
+	      "others don't. With NAMEs: these, with their attributes.\n"
+	      "  --json      the same for programs\n"
+	      "  --check     only look for bad lines; exit status 1 if there are any\n"
+	      "  --generate  print a dat.conf for the devices and interfaces of this host; to add "
+	      "it\n"
+	      "              to another one: datinfo --generate >>/etc/dat.conf\n",
+	      to);
+}
+
+/* ---- datinfo [NAME...] ---- */
+
+static bool is_wanted(const struct conf_name *name, char **wanted, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (name->name && !strcmp(name->name, wanted[i]))
+			return true;
+	return !count;
+}
+
+static void names_print(const struct conf_file *file)
+{
+	fprintf(stderr, "The names of %s are:", file->path);
+	for (size_t i = 0; i < file->count; i++)
+		if (file->names[i].name)
+			fprintf(stderr, " %s", file->names[i].name);
+	fputc('\n', stderr);
+}
+
+/* Every name that was asked for is there. */
+static bool names_exist(const struct conf_file *file, char **wanted, int count)
+{
+	bool all = true;
+
+	for (int i = 0; i < count; i++) {
+		bool found = false;
+
+		for (size_t n = 0; n < file->count; n++)
+			found |= file->names[n].name && !strcmp(file->names[n].name, wanted[i]);
+		if (!found)
+			fprintf(stderr, "datinfo: %s has no name %s\n", file->path, wanted[i]);
+		all &= found;
+	}
+	if (!all)
+		names_print(file);
+	return all;
+}
+
+static int list(bool json, char **wanted, int count)
+{
+	struct conf_file file;
+	struct host host;
+	struct report report = { &file, &host, json, count > 0, 0 };
+	bool all_open = true;
+	int err = conf_file_read(conf_file_find(), &file);
+
+	if (err) {
+		fprintf(stderr, "datinfo: %s: %s; datinfo --generate prints one for this host\n",
+			file.path, strerror(-err));
+		return 1;
+	}
+	if (!names_exist(&file, wanted, count)) {
+		conf_file_free(&file);
+		return 1;
+	}
+	host_read(&host);
+	report_begin(&report);
+	for (size_t i = 0; i < file.count; i++) {
+		const struct conf_name *name = &file.names[i];
+		struct probe probe;
+
+		if (!is_wanted(name, wanted, count))
+			continue;
+		if (name->refused || name->major != 1) {
+			report_name(&report, name, NULL);
+			continue;
+		}
+		probe_run(name, &probe);
+		report_name(&report, name, &probe);
+		all_open &= probe.stage == PROBE_OPENED;
+	}
+	report_end(&report);
+	host_free(&host);
+	conf_file_free(&file);
+	return count && !all_open ? 1 : 0;
+}
+
+/* ---- datinfo --check FILE... ---- */
+
+static int check(const char *path)
+{
+	struct conf_file file;
+	int err = conf_file_read(path, &file), bad = 0;
+
+	if (err) {
+		fprintf(stderr, "datinfo: %s: %s\n", path, strerror(-err));
+		return 1;
+	}
+	for (size_t i = 0; i < file.count; i++) {
+		if (!file.names[i].refused)
+			continue;
+		printf("%s:%u: %s\n", path, file.names[i].line, file.names[i].refused);
+		bad = 1;
+	}
+	conf_file_free(&file);
+	return bad;
+}
+
+/* ---- main ---- */
+
+static int check_all(char **paths, int count)
+{
+	int rc = 0;
+
+	if (!count) {
+		fprintf(stderr, "datinfo: --check wants a file\n");
+		return 2;
+	}
+	for (int i = 0; i < count; i++)
+		rc |= check(paths[i]);
+	return rc;
+}
+
+static int generate_all(int count)
+{
+	struct host host;
+
+	if (count) {
+		fprintf(stderr, "datinfo: --generate takes no argument\n");
+		return 2;
+	}
+	host_read(&host);
+	generate(&host, stdout);
+	host_free(&host);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, OPTION_JSON },
+		{ "check", no_argument, NULL, OPTION_CHECK },
+		{ "generate", no_argument, NULL, OPTION_GENERATE },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option, action = 0;
+	bool json = false;
+
+	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
+		switch (option) {
+		case 'h':
+			usage(stdout);
+			return 0;
+		case 'V':
+			puts("datinfo " PACKAGE_VERSION);
+			return 0;
+		case OPTION_JSON:
+			json = true;
+			break;
+		case OPTION_CHECK:
+		case OPTION_GENERATE:
+			action = option;
+			break;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	argv += optind;
+	argc -= optind;
+	if (action == OPTION_CHECK)
+		return check_all(argv, argc);
+	if (action == OPTION_GENERATE)
+		return generate_all(argc);
+	return list(json, argv, argc);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lines of dat.conf, as libdat parses them. */
+#include "datinfo.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../dat/conf.h"
+
+#define SYSTEM_CONF "/etc/dat.conf"
+
+const char *conf_file_find(void)
+{
+	static const char *const places[] = { DAT_CONF_DIR "/dat.conf", SYSTEM_CONF };
+	const char *override = getenv("DAT_OVERRIDE");
+
+	if (override)
+		return override;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (access(places[i], R_OK) == 0)
+			return places[i];
+	return places[0];
+}
+
+static struct conf_name *conf_file_add(struct conf_file *file, unsigned line)
+{
+	struct conf_name *more = realloc(file->names, (file->count + 1) * sizeof(*more));
+
+	if (!more) {
+		perror("datinfo");
+		exit(1);
+	}
+	file->names = more;
+	more += file->count++;
+	memset(more, 0, sizeof(*more));
+	more->line = line;
+	return more;
+}
+
+static char *copy(const char *text)
+{
+	char *copied = strdup(text);
+
+	if (!copied) {
+		perror("datinfo");
+		exit(1);
+	}
+	return copied;
+}
+
+static void add_entry(void *arg, unsigned line, const struct conf_entry *entry)
+{
+	struct conf_name *name = conf_file_add(arg, line);
+
+	name->name = copy(entry->info.ia_name);
+	name->library = copy(entry->library);
+	name->params = copy(entry->ia_params);
+	name->major = entry->info.dapl_version_major;
+	name->minor = entry->info.dapl_version_minor;
+	name->thread_safe = entry->info.is_thread_safe;
+}
+
+static void add_refused(void *arg, unsigned line, const char *reason)
+{
+	conf_file_add(arg, line)->refused = reason;
+}
+
+/* With room for the byte that the parser writes behind the text. */
+static int read_text(FILE *stream, char **text, size_t *length)
+{
+	size_t size = 0;
+
+	*text = NULL;
+	*length = 0;
+	do {
+		char *more;
+
+		size = size ? 2 * size : 4096;
+		more = realloc(*text, size + 1);
+		if (!more)
+			return -ENOMEM;
+		*text = more;
+		*length += fread(*text + *length, 1, size - *length, stream);
+	} while (*length == size);
+	return ferror(stream) ? -errno : 0;
+}
+
+int conf_file_read(const char *path, struct conf_file *file)
+{
+	const struct conf_sink sink = { add_entry, add_refused, file };
+	FILE *stream = fopen(path, "re");
+	size_t length;
+	int err;
+
+	*file = (struct conf_file){ .path = path };
+	if (!stream)
+		return -errno;
+	err = read_text(stream, &file->text, &length);
+	fclose(stream);
+	if (!err)
+		conf_parse(file->text, length, &sink);
+	return err;
+}
+
+void conf_file_free(struct conf_file *file)
+{
+	for (size_t i = 0; i < file->count; i++) {
+		free(file->names[i].name);
+		free(file->names[i].library);
+		free(file->names[i].params);
+	}
+	free(file->names);
+	free(file->text);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opening a name in a process of its own: a provider may crash, hang, or print. The child has a
+ * dat.conf with this line alone, and tells through a pipe how far it came.
+ */
+#define _GNU_SOURCE
+#include "datinfo.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../tools/tools.h"
+
+#define PROBE_LIMIT 30 /* s */
+
+/* ---- the child ---- */
+
+/* The dat.conf has no name in the file system, so that none is left behind. */
+static void use_line(const struct conf_name *name)
+{
+	int fd = memfd_create("dat.conf", 0);
+	char path[64];
+	FILE *conf = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!conf)
+		_exit(1);
+	fprintf(conf, "%s u1.2 %s default \"%s\" dapl.1.2 \"%s\" \"\"\n", name->name,
+		name->thread_safe ? "threadsafe" : "nonthreadsafe", name->library, name->params);
+	fflush(conf);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	setenv("DAT_OVERRIDE", path, 1);
+	setenv("DAPL_DBG_TYPE", "0x23", 0); /* errors, warnings, and quiet reasons */
+	setenv("DAPL_DBG_DEST", "1", 1);
+	setenv("DAT_DBG_DEST", "1", 1);
+}
+
+/* As libdat looks for it; NULL: it can't be loaded, and the reason was printed. */
+static void *library_open(const char *name, struct probe *probe)
+{
+	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+	const char *reason = dlerror(), *slash;
+	char path[TEXT];
+	Dl_info self;
+
+	snprintf(probe->library, sizeof(probe->library), "%s", name);
+	if (library || strchr(name, '/') || !dladdr((void *)dat_ia_openv, &self))
+		goto end;
+	slash = strrchr(self.dli_fname, '/');
+	snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash + 1 - self.dli_fname) : 0,
+		 self.dli_fname, name);
+	if (access(path, F_OK))
+		goto end;
+	snprintf(probe->library, sizeof(probe->library), "%s", path);
+	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	reason = dlerror();
+end:
+	if (!library)
+		fprintf(stderr, "%s\n", reason ? reason : "unknown reason");
+	return library;
+}
+
+static void library_locate(void *library, struct probe *probe)
+{
+	void *init = dlsym(library, "dat_provider_init");
+	Dl_info where;
+
+	if (init && dladdr(init, &where))
+		snprintf(probe->library, sizeof(probe->library), "%s", where.dli_fname);
+}
+
+static void child_open(const struct conf_name *name, struct probe *probe)
+{
+	void *library = library_open(name->library, probe);
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+
+	probe->stage = PROBE_NO_LIBRARY;
+	if (!library)
+		return;
+	probe->stage = PROBE_NO_PROVIDER;
+	if (!dlsym(library, "dat_provider_init"))
+		return;
+	library_locate(library, probe);
+	probe->stage = PROBE_REFUSED;
+	probe->ret = dat_ia_openv(name->name, 8, &async, &ia, name->major, name->minor,
+				  name->thread_safe);
+	if (probe->ret != DAT_SUCCESS)
+		return;
+	probe->stage = PROBE_OPENED;
+	if (dat_ia_query(ia, NULL, DAT_IA_FIELD_ALL, &probe->ia, DAT_PROVIDER_FIELD_ALL,
+			 &probe->provider) == DAT_SUCCESS &&
+	    probe->ia.ia_address_ptr)
+		(void)tool_address_text(probe->ia.ia_address_ptr, probe->address,
+					sizeof(probe->address));
+	(void)dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
+}
+
+static _Noreturn void child_main(const struct conf_name *name, int result, int output)
+{
+	struct probe probe = { .stage = PROBE_CRASHED };
+
+	dup2(output, STDOUT_FILENO);
+	dup2(output, STDERR_FILENO);
+	use_line(name);
+	child_open(name, &probe);
+	fflush(stderr);
+	_exit(write(result, &probe, sizeof(probe)) == (ssize_t)sizeof(probe) ? 0 : 1);
+}
+
+/* ---- the parent ---- */
+
+/* "libdaplcma[123]: reason" */
+static const char *without_prefix(const char *line)
+{
+	const char *bracket = strchr(line, '[');
+	const char *colon = bracket ? strstr(bracket, "]: ") : NULL;
+
+	return colon && !memchr(line, ' ', (size_t)(bracket - line)) ? colon + 3 : line;
+}
+
+/* The last line that is not empty. */
+static void keep_message(char *text, struct probe *probe)
+{
+	char *line, *rest = text;
+
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			snprintf(probe->message, sizeof(probe->message), "%s",
+				 without_prefix(line));
+}
+
+/* Until the child has closed both, or the time is up. False: it is. */
+static bool collect(int result, int output, struct probe *probe)
+{
+	const time_t end = time(NULL) + PROBE_LIMIT;
+	struct pollfd fds[] = { { .fd = result, .events = POLLIN },
+				{ .fd = output, .events = POLLIN } };
+	char text[4096];
+	size_t got = 0;
+
+	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+		long left = end - time(NULL);
+
+		if (left <= 0 || poll(fds, 2, (int)left * 1000) <= 0)
+			return false;
+		if (fds[0].revents) {
+			if (read(result, probe, sizeof(*probe)) != (ssize_t)sizeof(*probe))
+				probe->stage = PROBE_CRASHED;
+			fds[0].fd = -1;
+		}
+		if (fds[1].revents) {
+			ssize_t n = read(output, text + got, sizeof(text) - 1 - got);
+
+			if (n <= 0)
+				fds[1].fd = -1;
+			else
+				got += (size_t)n;
+			if (got > sizeof(text) / 2) { /* only the end matters */
+				memmove(text, text + got / 2, got - got / 2);
+				got -= got / 2;
+			}
+		}
+	}
+	text[got] = '\0';
+	keep_message(text, probe);
+	return true;
+}
+
+void probe_run(const struct conf_name *name, struct probe *probe)
+{
+	int result[2], output[2], status;
+	pid_t child;
+
+	memset(probe, 0, sizeof(*probe));
+	if (pipe2(result, O_CLOEXEC))
+		return;
+	if (pipe2(output, O_CLOEXEC)) {
+		close(result[0]);
+		close(result[1]);
+		return;
+	}
+	child = fork();
+	if (!child)
+		child_main(name, result[1], output[1]);
+	close(result[1]);
+	close(output[1]);
+	if (child > 0 && !collect(result[0], output[0], probe)) {
+		probe->stage = PROBE_TIMED_OUT;
+		kill(child, SIGKILL);
+	}
+	if (child > 0)
+		waitpid(child, &status, 0);
+	close(result[0]);
+	close(output[0]);
+}
