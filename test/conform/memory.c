@@ -776,7 +776,7 @@ void add_memory_cases(TCase *tcase)
 		{ all_outputs_but_the_handle_are_optional, NEEDS_NOTHING },
 		{ invalid_argument_is_identified, NEEDS_NOTHING },
 		{ unmapped_and_read_only_pages_are_refused, NEEDS_PINNING },
-		{ memlock_limit_is_reported, NEEDS_PINNING },
+		{ memlock_limit_is_reported, NEEDS_MEMLOCK },
 		{ freed_region_refuses_reads, NEEDS_NOTHING },
 		{ cookie_shares_memory_between_processes, NEEDS_NOTHING },
 		{ cookie_names_one_object, NEEDS_NOTHING },

@@ -78,12 +78,15 @@ enum need {
 	NEEDS_TCP = 1 << 6,	       /* a connection runs over TCP */
 	NEEDS_WINDOW_RANGE = 1 << 7,   /* the range of a window is checked, not only its region's */
 	NEEDS_HUGE_PAGES = 1 << 8,     /* the system has some free */
-	NEEDS_PINNING = 1 << 9,	       /* registering a region pins its pages */
+	NEEDS_PINNING = 1 << 9,	       /* registering a region needs its pages to be there */
 	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
+	NEEDS_OWN_DEVICES = 1 << 11,   /* the test may remove them, and change the network */
 	NEEDS_REMOTE_ZONES = 1 << 12,  /* a region serves only endpoints of its protection zone */
 	NEEDS_SEND_PLACEMENT = 1 << 13, /* a send completes when a receive has taken it */
 	NEEDS_RDMA_DEVICE = 1 << 14,	/* one of libibverbs; other interfaces have none */
-	NEEDS_OWN_DEVICES = 1 << 11,	/* the test may remove them, and change the network */
+	NEEDS_SRQ = 1 << 15,		/* shared receive queues */
+	NEEDS_MEMLOCK = 1 << 17,	/* pinned pages count for RLIMIT_MEMLOCK */
+	NEEDS_QUIET_POLL = 1 << 16,	/* a poll makes no system call */
 };
 
 /* Where the standard leaves a choice: what a device does. */

@@ -703,7 +703,7 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ read_only_file_refuses_write_privileges, NEEDS_NOTHING },
 		{ huge_pages_are_registered_exactly, NEEDS_HUGE_PAGES },
-		{ open_warns_of_a_low_memlock_limit, NEEDS_PINNING },
+		{ open_warns_of_a_low_memlock_limit, NEEDS_MEMLOCK },
 		{ peer_reads_read_only_memory, NEEDS_NOTHING },
 		{ derived_region_has_the_limits_of_its_pages, NEEDS_NOTHING },
 		{ region_permits_its_range_and_no_byte_beyond, NEEDS_NOTHING },

@@ -425,19 +425,19 @@ END_TEST
 int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
-		{ each_endpoint_completes_what_it_was_sent, NEEDS_NOTHING },
-		{ every_byte_arrives, NEEDS_NOTHING },
-		{ a_receive_may_have_no_segment_or_two, NEEDS_NOTHING },
-		{ a_sender_waits_for_a_receive, NEEDS_RNR },
-		{ a_waiter_is_woken_by_its_endpoint, NEEDS_NOTHING },
-		{ receives_stay_when_an_endpoint_ends, NEEDS_NOTHING },
-		{ no_receive_is_lost_when_endpoints_are_freed, NEEDS_NOTHING },
-		{ a_queue_in_use_is_not_freed, NEEDS_NOTHING },
-		{ the_low_watermark_is_reported_once, NEEDS_NOTHING },
-		{ a_queue_grows_with_receives_posted, NEEDS_NOTHING },
-		{ zones_may_differ_if_the_device_says_so, NEEDS_NOTHING },
-		{ a_message_that_is_too_long_ends_one_connection, NEEDS_NOTHING },
-		{ many_messages_of_several_senders, NEEDS_RNR },
+		{ each_endpoint_completes_what_it_was_sent, NEEDS_SRQ },
+		{ every_byte_arrives, NEEDS_SRQ },
+		{ a_receive_may_have_no_segment_or_two, NEEDS_SRQ },
+		{ a_sender_waits_for_a_receive, NEEDS_SRQ | NEEDS_RNR },
+		{ a_waiter_is_woken_by_its_endpoint, NEEDS_SRQ },
+		{ receives_stay_when_an_endpoint_ends, NEEDS_SRQ },
+		{ no_receive_is_lost_when_endpoints_are_freed, NEEDS_SRQ },
+		{ a_queue_in_use_is_not_freed, NEEDS_SRQ },
+		{ the_low_watermark_is_reported_once, NEEDS_SRQ },
+		{ a_queue_grows_with_receives_posted, NEEDS_SRQ },
+		{ zones_may_differ_if_the_device_says_so, NEEDS_SRQ },
+		{ a_message_that_is_too_long_ends_one_connection, NEEDS_SRQ },
+		{ many_messages_of_several_senders, NEEDS_SRQ | NEEDS_RNR },
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));

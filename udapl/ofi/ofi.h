@@ -11,6 +11,7 @@
  *	qp.c		queue pairs: requests and receives in flight, in the order of their posts
  *	post.c		posts
  *	cm.c		connections
+ *	absent.c	windows and shared receive queues, which libfabric can't serve
  *
  * libfabric's tcp does nothing by itself: data move, and peers are served, only while somebody
  * reads a completion queue. A consumer that polls or sleeps on a queue does that as it goes. For
