@@ -274,7 +274,7 @@ void add_sheet_cases(TCase *cases)
 		if (!test || asprintf(&name, "%s -> %s", row->when, want) < 0)
 			abort();
 		*test = (TTest){ row->call, run_row, row->file, row->line };
-		case_add_named(cases, test, name, i, device_lack(row->needs));
+		case_add_named(cases, test, name, i, device_lack(row->needs | row->chapter_needs));
 		free(name);
 	}
 	tcase_add_test(cases, rows_leave_nothing_behind);

@@ -29,6 +29,11 @@
 
 #include "../consumer/consumer.h"
 
+/* What all rows of a file need; a file may define it before it includes this one. */
+#ifndef ROW_NEEDS
+#define ROW_NEEDS NEEDS_NOTHING
+#endif
+
 /* What a row's function returns, and the sheet compares. */
 enum row_kind {
 	ROW_RETURN,	/* DAT_RETURN */
@@ -43,7 +48,8 @@ struct row {
 	enum row_kind kind;
 	uint32_t want;
 	uint32_t (*run)(void);
-	unsigned needs; /* enum need */
+	unsigned needs;		/* enum need */
+	unsigned chapter_needs; /* likewise, ROW_NEEDS */
 	struct {
 		const char *device; /* struct device, kind */
 		uint32_t want;
@@ -72,6 +78,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 					  .kind = kind_,                                           \
 					  .want = want_,                                           \
 					  .run = ROW_NAME(row_run),                                \
+					  .chapter_needs = ROW_NEEDS,                              \
 					  __VA_ARGS__ };                                           \
 		row_add(&row);                                                                     \
 	}                                                                                          \
@@ -120,6 +127,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 					  .line = __LINE__,                                        \
 					  .want = want_,                                           \
 					  .run = ROW_NAME(name##_row),                             \
+					  .chapter_needs = ROW_NEEDS,                              \
 					  __VA_ARGS__ };                                           \
 		row_add(&row);                                                                     \
 	}

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
+#define ROW_NEEDS NEEDS_SRQ
 #include "sheet.h"
 
 static DAT_SRQ_HANDLE srq_out;
