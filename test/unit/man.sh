@@ -322,7 +322,7 @@ references() {
 		name=${name#Xr } file=${place%%:*}
 		case $name in
 		dat_*) target=doc/man3/$name.$section ;;
-		dat | udapl | dat.conf | libdaplcma | dtest | dapltest) target=doc/$name.$section ;;
+		dat | udapl | dat.conf | libdapl* | dtest | dapltest | datinfo) target=doc/$name.$section ;;
 		*) continue ;;
 		esac
 		[ -f "$target" ] || echo "$file: no page $name($section)"
@@ -431,8 +431,8 @@ bits() {
 	comm -3 "$work/code" "$work/pages" | tr -d '\t' | sed 's/^/not in both: 0x/'
 }
 
-# The fixed texts of errors and warnings in the files below a folder, one message per line, with ...
-# in place of what varies.
+# The fixed texts of errors and warnings in files and the files below folders, one message per line,
+# with ... in place of what varies.
 messages_of_code() {
 	# shellcheck disable=SC2046
 	awk '
@@ -451,11 +451,16 @@ messages_of_code() {
 			gsub(/%[-+ #0-9.]*(\*|l|z|ll)*[a-z]/, "...", text)
 			print text
 		}
-	' $(find "$1" -name '*.c')
+	' $(find "$@" -name '*.c')
 }
 
-messages_of_provider() {
-	messages_of_code udapl
+# What the core says is on the page of libdaplcma, to which that of libdaplofi refers.
+messages_of_libdaplcma() {
+	messages_of_code udapl/*.c udapl/verbs
+}
+
+messages_of_libdaplofi() {
+	messages_of_code udapl/ofi
 }
 
 # The reasons why a line of dat.conf is ignored are logged elsewhere than where they are found.
@@ -525,7 +530,8 @@ moves() {
 
 # The README leads to the pages that say all.
 from_readme() {
-	for page in 'dat(7)' 'libdaplcma(7)' 'dat.conf(5)' 'dtest(1)' 'dapltest(1)'; do
+	for page in 'dat(7)' 'libdaplcma(7)' 'libdaplofi(7)' 'dat.conf(5)' 'datinfo(1)' 'dtest(1)' \
+		'dapltest(1)'; do
 		grep -qF "$page" README.md || echo "README.md does not name $page"
 	done
 }
@@ -547,7 +553,7 @@ count() {
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=14
+	once=16
 	echo "1..$((6 * $(count $pages) + $(count $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
@@ -573,13 +579,15 @@ count() {
 	check "dat(7) uses names of the headers" constants doc/dat.7
 	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
 	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
+	check "libdaplofi(7) uses names of the headers" constants doc/libdaplofi.7
 	check "the pages have the variables of the code" variables doc/libdaplcma.7 doc/dat.conf.5
 	check "libdaplcma(7) has defaults and ranges of the code" ranges doc/libdaplcma.7
 	check "libdaplcma(7) has the debug bits of the code" \
 		bits udapl/log.h doc/libdaplcma.7 'Debug bits'
 	check "dat.conf(5) has the debug bits of the code" \
 		bits dat/log.h doc/dat.conf.5 'Debug bits'
-	check "libdaplcma(7) has the messages of the code" messages provider doc/libdaplcma.7
+	check "libdaplcma(7) has the messages of the code" messages libdaplcma doc/libdaplcma.7
+	check "libdaplofi(7) has the messages of the code" messages libdaplofi doc/libdaplofi.7
 	check "dat.conf(5) has the messages of the code" messages registry doc/dat.conf.5
 	check "README.md names the pages" from_readme
 }
