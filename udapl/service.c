@@ -16,6 +16,11 @@ bool service_is_current(const struct ia *ia)
 	return ia->service.started && pthread_equal(ia->service.thread, pthread_self());
 }
 
+bool up_is_service_thread(const struct ia *ia)
+{
+	return service_is_current(ia);
+}
+
 /* ---- work ---- */
 
 void service_queue_work(struct ia *ia, struct work *work)

@@ -398,6 +398,8 @@ void up_port_down(struct ia *ia);
 void up_dev_fatal(struct ia *ia);
 /* Has the service thread call tp_dev_progress. Any thread, any lock, while the device is open. */
 void up_wake(struct ia *ia);
+/* Does the service thread call? Any thread, any lock. */
+bool up_is_service_thread(const struct ia *ia);
 
 /*
  * Debug builds abort if the calling thread does not hold ia->lock. The transport checks its callers

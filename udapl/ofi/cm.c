@@ -403,10 +403,11 @@ static void event_handle(struct tp_dev *dev, const struct cm_event *event)
 		conn_ended(conn);
 }
 
-void cm_progress(struct tp_dev *dev)
+bool cm_progress(struct tp_dev *dev)
 {
 	struct fid *fid = &dev->eq->fid;
 	struct cm_event event, *pending;
+	bool handled = false;
 
 	mutex_lock(&dev->events_lock);
 	dev->handling = true;
@@ -414,13 +415,17 @@ void cm_progress(struct tp_dev *dev)
 		while ((pending = pending_take_locked(dev))) {
 			event_handle(dev, pending);
 			free(pending);
+			handled = true;
 		}
-		while (event_read(dev, &event))
+		while (event_read(dev, &event)) {
 			event_handle(dev, &event);
+			handled = true;
+		}
 		/* the descriptor stays readable until this says that there is nothing */
 	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && dev->pending);
 	dev->handling = false;
 	mutex_unlock(&dev->events_lock);
+	return handled;
 }
 
 /* ---- the connections ---- */

@@ -135,7 +135,7 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	unsigned got;
 
-	if (!progress_is_service_thread())
+	if (!up_is_service_thread(cq->dev->ia))
 		atomic_store_explicit(&cq->polls,
 				      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
 				      memory_order_relaxed);

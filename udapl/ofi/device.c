@@ -221,9 +221,9 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 	return dev->next_visit;
 }
 
-void tp_dev_progress(struct tp_dev *dev, unsigned ready)
+bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
 	(void)ready;
 	up_assert_locked(dev->ia);
-	progress_run(dev);
+	return progress_run(dev);
 }

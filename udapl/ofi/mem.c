@@ -198,7 +198,7 @@ static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t 
 	return -ENOSPC;
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, bool relaxed,
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **out, struct tp_mr_info *info)
 {
 	struct tp_dev *dev = pd->dev;
@@ -207,7 +207,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	uint32_t context;
 	int err;
 
-	(void)relaxed; /* a stream keeps the order in any case */
+	(void)flags; /* there are no windows, and a stream keeps the order in any case */
 	err = range_check(address, size, priv);
 	if (err)
 		return err;

@@ -191,11 +191,13 @@ int epoll_watch(int epoll, int fd);
 
 int progress_add(struct tp_cq *cq);
 void progress_remove(struct tp_cq *cq);
-/* Does what is due: after an event of dev->epoll, by time, or after up_wake. ia->lock held. */
-void progress_run(struct tp_dev *dev);
+/*
+ * Does what is due: after an event of dev->epoll, by time, or after up_wake. True: an event of a
+ * connection was handled. ia->lock held.
+ */
+bool progress_run(struct tp_dev *dev);
 /* Has the service thread visit a queue that nobody can sleep on now. Any thread. */
 void progress_poke(struct tp_cq *cq);
-bool progress_is_service_thread(void);
 
 /* ---- qp.c ---- */
 
@@ -297,8 +299,8 @@ struct cm_event;
 
 int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
-/* Handles all events. ia->lock held. */
-void cm_progress(struct tp_dev *dev);
+/* Handles all events. True: there was one. ia->lock held. */
+bool cm_progress(struct tp_dev *dev);
 /*
  * Ends connections that their peers have closed, but libfabric doesn't say so, because a message
  * waits for a receive. ia->lock held.

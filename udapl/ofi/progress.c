@@ -19,13 +19,6 @@
 #define STARVE_INTERVAL UINT64_C(10000000) /* ns */
 #define BATCH		16		   /* ready descriptors that one epoll_wait may return */
 
-static _Thread_local bool is_service_thread;
-
-bool progress_is_service_thread(void)
-{
-	return is_service_thread;
-}
-
 void progress_poke(struct tp_cq *cq)
 {
 	atomic_store(&cq->starved, true);
@@ -88,12 +81,12 @@ static bool cq_exists_locked(const struct tp_dev *dev, const struct tp_cq *cq)
 	return at;
 }
 
-void progress_run(struct tp_dev *dev)
+bool progress_run(struct tp_dev *dev)
 {
 	struct epoll_event events[BATCH];
+	bool handled;
 	int n = epoll_wait(dev->epoll, events, BATCH, 0);
 
-	is_service_thread = true;
 	mutex_lock(&dev->cqs_lock);
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
@@ -103,8 +96,9 @@ void progress_run(struct tp_dev *dev)
 	}
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
-	cm_progress(dev);
+	handled = cm_progress(dev);
 	cm_end_starved(dev);
+	return handled;
 }
 
 int progress_add(struct tp_cq *cq)
