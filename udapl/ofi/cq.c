@@ -127,10 +127,6 @@ static unsigned cq_take_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	return taken;
 }
 
-/*
- * If the service thread is at the queue this finds nothing: what that thread takes is reported by
- * tp_cq_fd if the queue is armed, and is here at the next poll otherwise.
- */
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	unsigned got;
@@ -139,8 +135,7 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 		atomic_store_explicit(&cq->polls,
 				      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
 				      memory_order_relaxed);
-	if (!spin_trylock(&cq->lock))
-		return 0;
+	spin_lock(&cq->lock);
 	got = cq_take_locked(cq, wc, max);
 	while (got < max && cq_harvest_locked(cq))
 		got += cq_take_locked(cq, wc + got, max - got);
