@@ -11,41 +11,52 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define NODES "/dev/infiniband"
 
-/* A sentence, or false: that is not the cause. */
-static bool say(char text[TEXT], const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Both are true, so that one can follow the other: what returns true has found the cause. */
+static bool reason_say(struct cause *cause, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static bool remedy_say(struct cause *cause, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static bool say(char text[TEXT], const char *format, ...)
+static bool reason_say(struct cause *cause, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, TEXT, format, args);
+	vsnprintf(cause->reason, sizeof(cause->reason), format, args);
+	va_end(args);
+	return true;
+}
+
+static bool remedy_say(struct cause *cause, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(cause->remedy, sizeof(cause->remedy), format, args);
 	va_end(args);
 	return true;
 }
 
 /* ---- device nodes ---- */
 
-static bool node_is_closed(const char *node, char text[TEXT])
+static bool node_is_closed(const char *node, struct cause *cause)
 {
 	struct stat stat_of;
 	const struct group *group;
 	char path[300];
 
 	snprintf(path, sizeof(path), NODES "/%s", node);
-	if (access(path, F_OK))
-		return false;
 	if (!access(path, R_OK | W_OK) || errno != EACCES || stat(path, &stat_of))
 		return false;
 	group = getgrgid(stat_of.st_gid);
-	return say(text,
-		   "no permission to open %s (mode %03o, group %s); run as a member of that group, "
-		   "or have udev give it mode 0666",
-		   path, stat_of.st_mode & 0777, group ? group->gr_name : "unknown");
+	return reason_say(cause, "no permission to open %s (mode %03o, group %s)", path,
+			  stat_of.st_mode & 0777, group ? group->gr_name : "unknown") &&
+	       remedy_say(cause, "run as a member of that group, or have udev give it mode 0666");
 }
 
 static bool any_node(const char *prefix, char name[64])
@@ -64,25 +75,29 @@ static bool any_node(const char *prefix, char name[64])
 	return found;
 }
 
-static bool nodes_are_missing(const struct host *host, char text[TEXT])
+static bool nodes_are_missing(const struct host *host, struct cause *cause)
 {
 	char node[64];
 
 	if (!host->port_count)
-		return say(text,
-			   "this host has no RDMA device: /sys/class/infiniband is empty; load the "
-			   "driver of the adapter, or make a software device (rdma link add rxe0 "
-			   "type rxe netdev INTERFACE), or use a name of libdaplofi (ofi-tcp)");
+		return reason_say(cause, "this host has no RDMA device: /sys/class/infiniband is "
+					 "empty") &&
+		       remedy_say(cause, "load the driver of the adapter, or make a software "
+					 "device (rdma link add rxe0 type rxe netdev INTERFACE), "
+					 "or use a name of libdaplofi, such as ofi-tcp");
 	if (access(NODES, F_OK))
-		return say(text, "there is no " NODES "; load the module ib_uverbs, or give the "
-				 "container the device nodes");
+		return reason_say(cause, "there is no " NODES) &&
+		       remedy_say(cause, "load the module ib_uverbs, or give the container the "
+					 "device nodes");
 	if (!any_node("uverbs", node))
-		return say(text, "there is no " NODES "/uverbs0; load the module ib_uverbs");
-	if (node_is_closed(node, text))
+		return reason_say(cause, "there is no " NODES "/uverbs0") &&
+		       remedy_say(cause, "load the module ib_uverbs");
+	if (node_is_closed(node, cause))
 		return true;
 	if (access(NODES "/rdma_cm", F_OK))
-		return say(text, "there is no " NODES "/rdma_cm; load the module rdma_ucm");
-	return node_is_closed("rdma_cm", text);
+		return reason_say(cause, "there is no " NODES "/rdma_cm") &&
+		       remedy_say(cause, "load the module rdma_ucm");
+	return node_is_closed("rdma_cm", cause);
 }
 
 /* ---- interfaces ---- */
@@ -103,111 +118,166 @@ static bool device_exists(const struct host *host, const char *name)
 	return false;
 }
 
-static const struct host_interface *interface_by_address(const struct host *host, const char *text)
-{
-	for (size_t i = 0; i < host->interface_count; i++)
-		if (host->interfaces[i].address[0] && !strcmp(host->interfaces[i].address, text))
-			return &host->interfaces[i];
-	return NULL;
-}
-
-static bool is_address(const char *word)
-{
-	return strspn(word, "0123456789.") == strlen(word) && strchr(word, '.');
-}
-
 static bool interface_is_unfit(const struct host *host, const char *word, bool rdma,
-			       char text[TEXT])
+			       struct cause *cause)
 {
 	const struct host_interface *interface = host_interface_find(host, word);
 
-	if (!interface && is_address(word))
-		interface = interface_by_address(host, word);
-	if (!interface && is_address(word))
-		return say(text, "no interface of this host has the address %s", word);
+	if (!interface && text_is_address(word)) {
+		interface = host_interface_of_address(host, word);
+		if (!interface)
+			return reason_say(cause, "no interface of this host has the address %s",
+					  word) &&
+			       remedy_say(cause, "correct the line, or give an interface this "
+						 "address");
+	}
 	if (!interface)
 		return !device_exists(host, word) &&
-		       say(text,
-			   "this host has no interface and no device %s; datinfo --generate prints "
-			   "lines for those that it has",
-			   word);
+		       reason_say(cause, "this host has no interface and no device %s", word) &&
+		       remedy_say(cause, "datinfo --generate prints lines for those that it has");
 	if (!interface->up)
-		return say(text, "interface %s is down; ip link set %s up", interface->name,
-			   interface->name);
+		return reason_say(cause, "interface %s is down", interface->name) &&
+		       remedy_say(cause, "ip link set %s up", interface->name);
 	if (!interface->address[0])
-		return say(text, "interface %s has no IPv4 address; ip address add ADDRESS dev %s",
-			   interface->name, interface->name);
+		return reason_say(cause, "interface %s has no IP address", interface->name) &&
+		       remedy_say(cause, "ip address add ADDRESS dev %s", interface->name);
 	if (rdma && !port_of_interface(host, interface->name))
-		return say(text, "interface %s (%s) belongs to no RDMA device", interface->name,
-			   interface->address);
+		return reason_say(cause, "interface %s (%s) belongs to no RDMA device",
+				  interface->name, interface->address) &&
+		       remedy_say(cause, "name an interface of an RDMA device (rdma link shows "
+					 "them), or use a name of libdaplofi, such as ofi-tcp");
 	return false;
 }
 
 /* ---- limits ---- */
 
-static bool memlock_is_small(char text[TEXT])
+static bool memlock_is_small(struct cause *cause)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
 	    limit.rlim_cur >= 4 << 20 || geteuid() == 0)
 		return false;
-	return say(text,
-		   "only %llu KiB may be locked (ulimit -l); raise it in limits.conf, or as "
-		   "LimitMEMLOCK of the service",
-		   (unsigned long long)limit.rlim_cur / 1024);
+	return reason_say(cause, "only %llu KiB may be locked (ulimit -l)",
+			  (unsigned long long)limit.rlim_cur / 1024) &&
+	       remedy_say(cause, "raise it in /etc/security/limits.conf, or as LimitMEMLOCK of the "
+				 "service");
+}
+
+/* ---- what the provider says ---- */
+
+static void message_tell(const struct conf_name *name, const struct probe *probe,
+			 struct cause *cause)
+{
+	const char *major = "unknown", *minor = "", *text = probe->message;
+
+	if (!strncmp(text, "open: ", 6))
+		text += 6;
+	(void)dat_strerror(probe->ret, &major, &minor);
+	if (*text)
+		reason_say(cause, "%s", text);
+	else
+		reason_say(cause, "dat_ia_open returned %s %s", major, minor);
+	if (strstr(text, "fi_info"))
+		remedy_say(cause, "fi_info -t FI_EP_MSG lists what libfabric has on this host");
+	else if (strstr(text, "libfabric can't be loaded"))
+		remedy_say(cause, "install libfabric, 1.11 or later");
+	else if (strstr(name->library, "libdaplofi") || strstr(name->library, "libdaplcma"))
+		remedy_say(cause, "look for this message in %s(7)",
+			   strstr(name->library, "ofi") ? "libdaplofi" : "libdaplcma");
+	else
+		remedy_say(cause, "ask the documentation of the provider");
+}
+
+static void refused_tell(const struct host *host, const struct conf_name *name,
+			 const struct probe *probe, struct cause *cause)
+{
+	const bool ofi = strstr(name->library, "libdaplofi"),
+		   cma = strstr(name->library, "libdaplcma");
+	char first[128] = "", second[128] = "";
+	const char *word = ofi ? second : first;
+	bool rdma;
+
+	if (name->minor < DAT_VERSION_MINOR) {
+		reason_say(cause, "the line is for DAT %u.%u, and programs want 1.2", name->major,
+			   name->minor);
+		remedy_say(cause, "write u1.2 in the second field");
+		return;
+	}
+	sscanf(name->params, "%127s %127s", first, second);
+	if (ofi && !*first) {
+		reason_say(cause, "the seventh field names no libfabric provider");
+		remedy_say(cause, "write \"tcp 0\" there, for TCP");
+		return;
+	}
+	rdma = cma || (ofi && !strcmp(first, "verbs"));
+	if (rdma && nodes_are_missing(host, cause))
+		return;
+	if ((cma || ofi) && *word && strcmp(word, "0") != 0 &&
+	    interface_is_unfit(host, word, rdma, cause))
+		return;
+	if (rdma && memlock_is_small(cause))
+		return;
+	message_tell(name, probe, cause);
 }
 
 /* ---- all ---- */
 
-static bool is_library(const struct conf_name *name, const char *part)
+static void crash_tell(const struct probe *probe, struct cause *cause)
 {
-	return strstr(name->library, part) != NULL;
-}
+	const char *colon = *probe->message ? ": " : "";
 
-static void refused_write(const struct host *host, const struct conf_name *name,
-			  const struct probe *probe, char text[TEXT])
-{
-	const bool rdma = is_library(name, "libdaplcma") || !strncmp(name->params, "verbs", 5);
-	const char *major = "unknown", *minor = "";
-	char first[128] = "", second[128] = "";
-	const char *word;
-
-	sscanf(name->params, "%127s %127s", first, second);
-	word = is_library(name, "libdaplofi") ? second : first;
-	if (rdma && nodes_are_missing(host, text))
-		return;
-	if (*word && strcmp(word, "0") != 0 && interface_is_unfit(host, word, rdma, text))
-		return;
-	if (rdma && memlock_is_small(text))
-		return;
-	(void)dat_strerror(probe->ret, &major, &minor);
-	if (probe->message[0])
-		say(text, "%s", probe->message);
+	if (WIFSIGNALED(probe->status))
+		reason_say(cause, "the process that opened it crashed (%s)%s%s",
+			   strsignal(WTERMSIG(probe->status)), colon, probe->message);
 	else
-		say(text, "dat_ia_open returned %s %s", major, minor);
+		reason_say(cause, "the provider ended the process (status %d)%s%s",
+			   WEXITSTATUS(probe->status), colon, probe->message);
+	remedy_say(cause, "install another version of it; a debugger shows where it failed");
 }
 
-void cause_write(const struct host *host, const struct conf_name *name, const struct probe *probe,
-		 char text[TEXT])
+static void library_tell(const struct conf_name *name, const struct probe *probe,
+			 struct cause *cause)
 {
-	text[0] = '\0';
+	const bool itself = !strncmp(probe->message, name->library, strlen(name->library));
+
+	reason_say(cause, "the library can't be loaded: %s", probe->message);
+	if (itself && strstr(probe->message, "No such file"))
+		remedy_say(cause, "install it, or correct the fifth field; then run ldconfig");
+	else if (itself)
+		remedy_say(cause, "install a library that fits this host");
+	else
+		remedy_say(cause, "install what the library needs; then run ldconfig");
+}
+
+void cause_find(const struct host *host, const struct conf_name *name, const struct probe *probe,
+		struct cause *cause)
+{
+	memset(cause, 0, sizeof(*cause));
 	switch (probe->stage) {
 	case PROBE_CRASHED:
-		say(text, "the process that opened it crashed%s%s", *probe->message ? ": " : "",
-		    probe->message);
+		crash_tell(probe, cause);
 		break;
 	case PROBE_TIMED_OUT:
-		say(text, "dat_ia_open did not return within 30 s; does a name server answer?");
+		reason_say(cause, "dat_ia_open did not return within 30 s");
+		remedy_say(cause, "see whether a name server answers, and what the kernel's log "
+				  "says about the device");
 		break;
 	case PROBE_NO_LIBRARY:
-		say(text, "the library can't be loaded: %s", probe->message);
+		library_tell(name, probe, cause);
 		break;
 	case PROBE_NO_PROVIDER:
-		say(text, "%s is no DAT provider: it has no dat_provider_init", name->library);
+		reason_say(cause, "%s is no DAT provider: it has no dat_provider_init",
+			   name->library);
+		remedy_say(cause, "correct the fifth field; libdaplcma.so.1 and libdaplofi.so.1 "
+				  "are providers");
 		break;
 	case PROBE_REFUSED:
-		refused_write(host, name, probe, text);
+		refused_tell(host, name, probe, cause);
+		break;
+	case PROBE_NOT_TRIED:
+		reason_say(cause, "no process could be started: %s", probe->message);
+		remedy_say(cause, "see the limits of processes and descriptors (ulimit -a)");
 		break;
 	case PROBE_OPENED:
 		break;

@@ -30,6 +30,13 @@ static void usage(FILE *to)
 	      to);
 }
 
+static int usage_wrong(const char *what)
+{
+	fprintf(stderr, "datinfo: %s\n", what);
+	usage(stderr);
+	return 2;
+}
+
 /* ---- datinfo [NAME...] ---- */
 
 static bool is_wanted(const struct conf_name *name, char **wanted, int count)
@@ -40,11 +47,20 @@ static bool is_wanted(const struct conf_name *name, char **wanted, int count)
 	return !count;
 }
 
+/* Does no line before it have the same name? */
+static bool is_first(const struct conf_file *file, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (file->names[i].name && !strcmp(file->names[i].name, file->names[index].name))
+			return false;
+	return true;
+}
+
 static void names_print(const struct conf_file *file)
 {
 	fprintf(stderr, "The names of %s are:", file->path);
 	for (size_t i = 0; i < file->count; i++)
-		if (file->names[i].name)
+		if (file->names[i].name && is_first(file, i))
 			fprintf(stderr, " %s", file->names[i].name);
 	fputc('\n', stderr);
 }
@@ -72,7 +88,7 @@ static int list(bool json, char **wanted, int count)
 {
 	struct conf_file file;
 	struct host host;
-	struct report report = { &file, &host, json, count > 0, 0 };
+	struct report report = { .file = &file, .host = &host, .json = json, .details = count > 0 };
 	bool all_open = true;
 	int err = conf_file_read(conf_file_find(), &file);
 
@@ -93,7 +109,7 @@ static int list(bool json, char **wanted, int count)
 
 		if (!is_wanted(name, wanted, count))
 			continue;
-		if (name->refused || name->major != 1) {
+		if (name->refused || name->major != DAT_VERSION_MAJOR) {
 			report_name(&report, name, NULL);
 			continue;
 		}
@@ -119,9 +135,14 @@ static int check(const char *path)
 		return 1;
 	}
 	for (size_t i = 0; i < file.count; i++) {
-		if (!file.names[i].refused)
+		const struct conf_name *name = &file.names[i];
+		const char *reason = name->refused;
+
+		if (!reason && name->major == DAT_VERSION_MAJOR)
+			reason = conf_params_refused(name);
+		if (!reason)
 			continue;
-		printf("%s:%u: %s\n", path, file.names[i].line, file.names[i].refused);
+		printf("%s:%u: %s\n", path, name->line, reason);
 		bad = 1;
 	}
 	conf_file_free(&file);
@@ -134,10 +155,8 @@ static int check_all(char **paths, int count)
 {
 	int rc = 0;
 
-	if (!count) {
-		fprintf(stderr, "datinfo: --check wants a file\n");
-		return 2;
-	}
+	if (!count)
+		return usage_wrong("--check wants a file");
 	for (int i = 0; i < count; i++)
 		rc |= check(paths[i]);
 	return rc;
@@ -147,10 +166,8 @@ static int generate_all(int count)
 {
 	struct host host;
 
-	if (count) {
-		fprintf(stderr, "datinfo: --generate takes no argument\n");
-		return 2;
-	}
+	if (count)
+		return usage_wrong("--generate takes no argument");
 	host_read(&host);
 	generate(&host, stdout);
 	host_free(&host);
@@ -183,6 +200,8 @@ int main(int argc, char **argv)
 			break;
 		case OPTION_CHECK:
 		case OPTION_GENERATE:
+			if (action && action != option)
+				return usage_wrong("--check and --generate don't go together");
 			action = option;
 			break;
 		default:
@@ -190,6 +209,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
+	if (json && action)
+		return usage_wrong("--json goes with the list only");
 	argv += optind;
 	argc -= optind;
 	if (action == OPTION_CHECK)

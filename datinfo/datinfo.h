@@ -42,6 +42,8 @@ const char *conf_file_find(void);
 /* 0 or -errno. @path must live as long. */
 int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
+/* Why the provider can't use the params of an entry, if it is one of ours; NULL: it can. */
+const char *conf_params_refused(const struct conf_name *name);
 
 /* ---- probe.c ---- */
 
@@ -52,11 +54,13 @@ enum probe_stage {
 	PROBE_NO_PROVIDER, /* it is loaded, and is no provider */
 	PROBE_REFUSED,	   /* dat_ia_open has failed */
 	PROBE_OPENED,
+	PROBE_NOT_TRIED, /* this process had no means to; the message says which */
 };
 
 struct probe {
 	enum probe_stage stage;
 	DAT_RETURN ret;	    /* of dat_ia_open */
+	int status;	    /* PROBE_CRASHED: of the process, as waitpid returns it */
 	char message[TEXT]; /* the last line that the provider or the dynamic linker printed */
 	char library[TEXT]; /* the file that was loaded */
 	char address[128];
@@ -64,15 +68,16 @@ struct probe {
 	DAT_PROVIDER_ATTR provider;
 };
 
-/* Takes up to 30 s, as a provider may wait for a name server. */
+/* Opens the name as a program of DAT 1.2 does. Takes up to 30 s, as a provider may wait for a name server. */
 void probe_run(const struct conf_name *name, struct probe *probe);
 
 /* ---- host.c ---- */
 
 struct host_interface {
 	char name[32];
-	char address[64]; /* IPv4, in numbers; empty: it has none */
+	char address[64]; /* in numbers: IPv4, else IPv6; empty: it has none */
 	char mac[64];
+	char speed[32]; /* Mb/s; empty: not known */
 	bool up, loopback;
 	unsigned type; /* ARPHRD_* */
 };
@@ -97,12 +102,19 @@ struct host {
 void host_read(struct host *host);
 void host_free(struct host *host);
 const struct host_interface *host_interface_find(const struct host *host, const char *name);
+/* It may have several addresses. */
+const struct host_interface *host_interface_of_address(const struct host *host, const char *text);
+bool text_is_address(const char *text);
 
 /* ---- cause.c ---- */
 
-/* Why the name does not open, as one sentence, and what to do, as another one, in @text. */
-void cause_write(const struct host *host, const struct conf_name *name, const struct probe *probe,
-		 char text[TEXT]);
+struct cause {
+	char reason[2 * TEXT], remedy[TEXT];
+};
+
+/* Why the name does not open, and what to do. Both are empty if it does. */
+void cause_find(const struct host *host, const struct conf_name *name, const struct probe *probe,
+		struct cause *cause);
 
 /* ---- print.c ---- */
 
@@ -111,6 +123,7 @@ struct report {
 	const struct host *host;
 	bool json, details;
 	size_t printed;
+	int width; /* of the column of names */
 };
 
 void report_begin(struct report *report);

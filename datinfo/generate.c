@@ -100,13 +100,14 @@ void generate(const struct host *host, FILE *to)
 		snprintf(params, sizeof(params), "tcp %s", interface->name);
 		line_print(to, OFI, params, "ofi-tcp-%s", interface->name);
 	}
-	for (size_t i = 0; i < host->port_count; i++) {
+	for (size_t i = 0, count = 0; i < host->port_count; i++) {
 		char params[96];
 
 		if (!*host->ports[i].interface)
 			continue;
 		snprintf(params, sizeof(params), "verbs %s", host->ports[i].interface);
-		line_print(to, OFI, params, "ofi-verbs%s%s", i ? "-" : "",
-			   i ? host->ports[i].interface : "");
+		line_print(to, OFI, params, "ofi-verbs%s%s", count ? "-" : "",
+			   count ? host->ports[i].interface : "");
+		count++;
 	}
 }

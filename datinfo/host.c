@@ -62,6 +62,20 @@ static void interface_add(struct host *host, const char *name)
 	read_line(interface->mac, sizeof(interface->mac), INTERFACES "/%s/address", name);
 	read_line(type, sizeof(type), INTERFACES "/%s/type", name);
 	interface->type = (unsigned)strtoul(type, NULL, 10);
+	read_line(interface->speed, sizeof(interface->speed), INTERFACES "/%s/speed", name);
+	if (interface->speed[0] == '-')
+		interface->speed[0] = '\0';
+}
+
+/* False: it is no IP address. */
+static bool address_write(const struct sockaddr *addr, char text[64])
+{
+	const struct sockaddr_in *in = (const void *)addr;
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+
+	if (addr->sa_family == AF_INET)
+		return inet_ntop(AF_INET, &in->sin_addr, text, 64);
+	return addr->sa_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, text, 64);
 }
 
 static void addresses_read(struct host *host)
@@ -73,15 +87,16 @@ static void addresses_read(struct host *host)
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
 		struct host_interface *interface = (struct host_interface *)host_interface_find(
 			host, one->ifa_name);
-		const struct sockaddr_in *in = (const void *)one->ifa_addr;
+		char text[64];
 
 		if (!interface)
 			continue;
 		interface->up |= (one->ifa_flags & IFF_UP) != 0;
 		interface->loopback |= (one->ifa_flags & IFF_LOOPBACK) != 0;
-		if (in && in->sin_family == AF_INET && !interface->address[0])
-			inet_ntop(AF_INET, &in->sin_addr, interface->address,
-				  sizeof(interface->address));
+		if (one->ifa_addr && address_write(one->ifa_addr, text) &&
+		    (!interface->address[0] ||
+		     (strchr(interface->address, ':') && one->ifa_addr->sa_family == AF_INET)))
+			memcpy(interface->address, text, sizeof(interface->address));
 	}
 	freeifaddrs(all);
 }
@@ -92,6 +107,28 @@ const struct host_interface *host_interface_find(const struct host *host, const 
 		if (!strcmp(host->interfaces[i].name, name))
 			return &host->interfaces[i];
 	return NULL;
+}
+
+bool text_is_address(const char *text)
+{
+	struct in6_addr binary;
+
+	return inet_pton(AF_INET, text, &binary) == 1 || inet_pton(AF_INET6, text, &binary) == 1;
+}
+
+const struct host_interface *host_interface_of_address(const struct host *host, const char *text)
+{
+	const struct host_interface *found = NULL;
+	struct ifaddrs *all;
+	char other[64];
+
+	if (getifaddrs(&all))
+		return NULL;
+	for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next)
+		if (one->ifa_addr && address_write(one->ifa_addr, other) && !strcmp(other, text))
+			found = host_interface_find(host, one->ifa_name);
+	freeifaddrs(all);
+	return found;
 }
 
 /* ---- ports ---- */

@@ -24,6 +24,17 @@
 
 /* ---- the child ---- */
 
+static void quoted_print(FILE *to, const char *text)
+{
+	fputc('"', to);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', to);
+		fputc(*text, to);
+	}
+	fputs("\" ", to);
+}
+
 /* The dat.conf has no name in the file system, so that none is left behind. */
 static void use_line(const struct conf_name *name)
 {
@@ -33,8 +44,13 @@ static void use_line(const struct conf_name *name)
 
 	if (!conf)
 		_exit(1);
-	fprintf(conf, "%s u1.2 %s default \"%s\" dapl.1.2 \"%s\" \"\"\n", name->name,
-		name->thread_safe ? "threadsafe" : "nonthreadsafe", name->library, name->params);
+	quoted_print(conf, name->name);
+	fprintf(conf, " u%u.%u %s default ", name->major, name->minor,
+		name->thread_safe ? "threadsafe" : "nonthreadsafe");
+	quoted_print(conf, name->library);
+	fputs("dapl.1.2 ", conf);
+	quoted_print(conf, name->params);
+	fputs("\"\"\n", conf);
 	fflush(conf);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	setenv("DAT_OVERRIDE", path, 1);
@@ -91,7 +107,7 @@ static void child_open(const struct conf_name *name, struct probe *probe)
 		return;
 	library_locate(library, probe);
 	probe->stage = PROBE_REFUSED;
-	probe->ret = dat_ia_openv(name->name, 8, &async, &ia, name->major, name->minor,
+	probe->ret = dat_ia_openv(name->name, 8, &async, &ia, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
 				  name->thread_safe);
 	if (probe->ret != DAT_SUCCESS)
 		return;
@@ -175,15 +191,24 @@ static bool collect(int result, int output, struct probe *probe)
 	return true;
 }
 
+static void probe_not_tried(struct probe *probe)
+{
+	probe->stage = PROBE_NOT_TRIED;
+	snprintf(probe->message, sizeof(probe->message), "%s", strerror(errno));
+}
+
 void probe_run(const struct conf_name *name, struct probe *probe)
 {
-	int result[2], output[2], status;
+	int result[2], output[2];
 	pid_t child;
 
 	memset(probe, 0, sizeof(*probe));
-	if (pipe2(result, O_CLOEXEC))
+	if (pipe2(result, O_CLOEXEC)) {
+		probe_not_tried(probe);
 		return;
+	}
 	if (pipe2(output, O_CLOEXEC)) {
+		probe_not_tried(probe);
 		close(result[0]);
 		close(result[1]);
 		return;
@@ -191,6 +216,8 @@ void probe_run(const struct conf_name *name, struct probe *probe)
 	child = fork();
 	if (!child)
 		child_main(name, result[1], output[1]);
+	if (child < 0)
+		probe_not_tried(probe);
 	close(result[1]);
 	close(output[1]);
 	if (child > 0 && !collect(result[0], output[0], probe)) {
@@ -198,7 +225,7 @@ void probe_run(const struct conf_name *name, struct probe *probe)
 		kill(child, SIGKILL);
 	}
 	if (child > 0)
-		waitpid(child, &status, 0);
+		waitpid(child, &probe->status, 0);
 	close(result[0]);
 	close(output[0]);
 }

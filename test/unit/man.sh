@@ -322,7 +322,8 @@ references() {
 		name=${name#Xr } file=${place%%:*}
 		case $name in
 		dat_*) target=doc/man3/$name.$section ;;
-		dat | udapl | dat.conf | libdapl* | dtest | dapltest | datinfo) target=doc/$name.$section ;;
+		dat | udapl | dat.conf | libdapl* | dtest | dapltest | datinfo)
+			target=doc/$name.$section ;;
 		*) continue ;;
 		esac
 		[ -f "$target" ] || echo "$file: no page $name($section)"

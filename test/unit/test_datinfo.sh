@@ -1,0 +1,355 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# datinfo: each cause that it tells is provoked, by libraries made here and by hosts that namespaces
+# pretend; its options, its columns, its JSON. Prints TAP.
+
+top=${top_builddir:-.}
+src=${top_srcdir:-.}
+cc=${CC:-cc}
+datinfo=$top/datinfo/datinfo
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+chmod 755 "$tmp" # another user reads it below
+export DAT_OVERRIDE="$tmp/dat.conf"
+unset DAT_DBG_TYPE DAPL_DBG_TYPE
+# what is preloaded below comes before the sanitizer's library
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"
+number=0
+
+# result NAME GOT WANTED: GOT matches the extended regular expression WANTED; lines are joined by |
+result() {
+	number=$((number + 1))
+	if printf '%s\n' "$2" | tr '\n' '|' | sed 's/|$//' | grep -Eqx -- "$3"; then
+		echo "ok $number - $1"
+	else
+		echo "not ok $number - $1"
+		printf 'got: %s\nwanted: %s\n' "$2" "$3" | sed 's/^/# /'
+	fi
+}
+
+skip() {
+	number=$((number + 1))
+	echo "ok $number - $1 # SKIP $2"
+}
+
+# line NAME LIBRARY PARAMS: a line of dat.conf
+line() {
+	echo "$1 u1.2 nonthreadsafe default $2 dapl.1.2 \"$3\" \"\""
+}
+
+# told: what the list says of the first name: state, cause|remedy, without the blanks between
+told() {
+	sed -n '3,$p' | sed '/^ *[0-9]/s/^ *[0-9]* [^ ]* *//; s/^  *//; s/   */ /g'
+}
+
+# cause TEXT WANTED LIBRARY PARAMS: the list has WANTED, which is reason|remedy, for such a line
+cause() {
+	line it "$3" "$4" >"$tmp/dat.conf"
+	result "$1" "$("$datinfo" | told)" "unusable $2"
+}
+
+echo 1..61
+
+# ---- options
+
+# refused WHY OPTION...: status 2, WHY, and the usage on standard error
+refused() {
+	why=$1
+	shift
+	"$datinfo" "$@" >"$tmp/out" 2>"$tmp/errors"
+	result "datinfo $*: $why" \
+		"$?$(cat "$tmp/out") $(sed -n '1p; 2s/:.*//p' "$tmp/errors")" "2 .*$why\\|usage"
+}
+refused "unrecognized option '--none'" --none
+refused '--check wants a file' --check
+refused "--check and --generate don't go together" --check --generate
+refused '--generate takes no argument' --generate x
+refused '--json goes with the list only' --json --check x
+result 'datinfo --help prints the usage' "$("$datinfo" --help | head -n 1)" 'usage: datinfo .*'
+result 'datinfo --version prints name and version' "$("$datinfo" --version)" \
+	"datinfo $(sed -n 's/^Version: //p' "$top/dat.pc")"
+
+# ---- libraries
+
+cat >"$tmp/provider.c" <<'END'
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+void dat_provider_init(const void *info, const char *params);
+void dat_provider_fini(const void *info);
+int needed(void);
+void dat_provider_init(const void *info, const char *params) { (void)info, (void)params; ACT; }
+void dat_provider_fini(const void *info) { (void)info; }
+END
+# provider NAME ACT [OPTION...]: a library whose dat_provider_init does ACT
+provider() {
+	name=$1 act=$2
+	shift 2
+	$cc -shared -fPIC -DACT="$act" -o "$tmp/$name.so" "$tmp/provider.c" "$@" || exit 99
+}
+provider crash 'puts("last words"), fflush(stdout), signal(SIGSEGV, SIG_DFL), raise(SIGSEGV)'
+provider leave '_exit(3)'
+provider hang 'pause()'
+provider idle '(void)0'
+echo 'int needed(void); int needed(void) { return 0; }' >"$tmp/needed.c"
+$cc -shared -fPIC -o "$tmp/libneeded.so" "$tmp/needed.c" || exit 99
+provider needy 'needed()' -L"$tmp" -lneeded
+echo 'int poll(void); int poll(void) { return 0; }' >"$tmp/poll.c"
+$cc -shared -fPIC -fno-builtin -o "$tmp/poll.so" "$tmp/poll.c" || exit 99
+echo 'no library' >"$tmp/text.so"
+
+cause 'a library is missing' \
+	"the library can't be loaded: libnone.so: cannot open [^|]*\\|install it, or .* ldconfig" \
+	libnone.so 'ib0 0'
+mv "$tmp/libneeded.so" "$tmp/gone.so"
+cause 'a library that the library needs is missing' \
+	"the library can't be loaded: libneeded.so: .*\\|install what the library needs; .*" \
+	"$tmp/needy.so" 'ib0 0'
+cause 'a library is no library' \
+	"the library can't be loaded: .*/text.so: .*\\|install a library that fits this host" \
+	"$tmp/text.so" 'ib0 0'
+cause 'a library is no provider' \
+	'.*/gone.so is no DAT provider: it has no dat_provider_init\|correct the fifth field; .*' \
+	"$tmp/gone.so" 'ib0 0'
+cause 'a provider crashes' \
+	'the process that opened it crashed \(Segmentation fault\): last words\|install .*' \
+	"$tmp/crash.so" 'ib0 0'
+cause 'a provider ends the process' \
+	'the provider ended the process \(status 3\)\|install .*' "$tmp/leave.so" 'ib0 0'
+cause 'a provider does not register the name' \
+	'dat_ia_open returned DAT_PROVIDER_NOT_FOUND DAT_.*\|ask the documentation .*' \
+	"$tmp/idle.so" 'ib0 0'
+# The wait for it ends at once, as if 30 s were over.
+line it "$tmp/hang.so" '' >"$tmp/dat.conf"
+result 'a provider hangs' "$(LD_PRELOAD="$tmp/poll.so" "$datinfo" 2>&1 | told)" \
+	'unusable dat_ia_open did not return within 30 s\|see whether a name server answers.*'
+
+# ---- lines
+
+fake=$top/test/fake/.libs/libfakedat.so
+line it "$fake" fake0 >"$tmp/dat.conf"
+result 'a name opens' "$("$datinfo" | told)" 'opens [^|]*'
+result 'a name that was asked for has library and attributes' \
+	"$("$datinfo" it |
+		sed -n 's/ *library .*libfakedat.so/library/p; s/ *max_eps .*/max_eps/p')" \
+	'library\|max_eps'
+result 'columns have names' "$("$datinfo" | sed -n 1,2p)" \
+	"$tmp/dat.conf\\| line name state    address, or cause and remedy"
+echo "\"a \\\"name\\\" \" u1.2 nonthreadsafe default $fake dapl.1.2 fake0 \"\"" >"$tmp/dat.conf"
+result 'a name may have blanks and quotes' "$("$datinfo" | sed -n 3p)" \
+	' *1 a "name"  *opens .*'
+line it "$fake" fake0 | sed 's/u1.2/u2.0/' >"$tmp/dat.conf"
+result 'a line for DAT 2.0 is not opened' "$("$datinfo" | told)" \
+	'other for DAT 2.0 \(libdat2\)'
+line it "$fake" fake0 | sed 's/u1.2/u1.1/' >"$tmp/dat.conf"
+result 'a line for DAT 1.1 is of no use to programs' "$("$datinfo" | told)" \
+	'unusable the line is for DAT 1.1, and programs want 1.2\|write u1.2 in the second field'
+line it "$fake" fake0 | sed 's/u1.2/u1.3/' >"$tmp/dat.conf"
+result 'a line for DAT 1.3 opens' "$("$datinfo" | told)" 'opens [^|]*'
+echo 'too few' >"$tmp/dat.conf"
+result 'a bad line is listed' "$("$datinfo")" \
+	'.*\| *1 - *bad line fewer than eight fields'
+{ line one "$fake" fake0; line two "$tmp/idle.so" ''; line two "$fake" fake0; } >"$tmp/dat.conf"
+result 'an unknown name lists the names and the file' "$("$datinfo" three 2>&1; echo $?)" \
+	"datinfo: $tmp/dat.conf has no name three\\|The names of $tmp/dat.conf are: one two\\|1"
+result 'a name that opens has status 0' "$("$datinfo" one >"$tmp/out"; echo $?)" 0
+result 'a name that does not open has status 1' "$("$datinfo" two >"$tmp/out"; echo $?)" 1
+result 'a list has status 0' "$("$datinfo" >"$tmp/out"; echo $?)" 0
+result 'only the name that was asked for is opened' \
+	"$("$datinfo" one | sed -n 's/ *\([0-9]\) \([a-z]*\) .*/\1 \2/p' | grep -v 0)" '1 one'
+result 'the library that opens counts, not its neighbour' \
+	"$("$datinfo" two | sed -n 's/ *\([0-9]\) two *\([a-z]*\) .*/\1 \2/p')" \
+	'2 unusable\|3 opens'
+result 'a file that is not there is said' "$(DAT_OVERRIDE=$tmp/none "$datinfo" 2>&1; echo $?)" \
+	"datinfo: $tmp/none: No such file .*; datinfo --generate prints one for this host\\|1"
+
+# ---- --check
+
+result 'the dat.conf that is installed has no bad line' \
+	"$("$datinfo" --check "$src/dat.conf"; echo $?)" 0
+{
+	line good libdaplcma.so.1 'ib0 0'
+	echo
+	echo 'too few'
+	line bad libdaplcma.so.1 'ib0 0 junk'
+	line bad libdaplcma.so.1 'ib0 0x'
+	line bad libdaplcma.so.1 ''
+	line good libdaplofi.so.1 'tcp'
+	line bad libdaplofi.so.1 'tcp eth0 junk'
+	line bad libdaplofi.so.1 ' '
+	line good other.so 'as it likes 1 2 3'
+} >"$tmp/check"
+result '--check prints file, line and reason of each bad line' \
+	"$("$datinfo" --check "$tmp/check" | sed "s,$tmp/,,")" "check:3: fewer than eight fields\
+\\|check:4: field 7 must be .*\\|check:5: field 7 must be .*\
+\\|check:6: field 7 names no interface.*\\|check:8: field 7 must have .*\\|check:9: field 7 names no libfabric provider"
+result '--check has status 1 then' "$("$datinfo" --check "$tmp/check" >"$tmp/out"; echo $?)" 1
+result '--check says that a file is not there' \
+	"$("$datinfo" --check "$tmp/none" 2>&1; echo $?)" "datinfo: $tmp/none: No such file .*\\|1"
+
+# ---- --json
+
+{
+	line one "$fake" fake0
+	line two libnone.so 'ib0 0'
+	printf '"b\303\244r-\377-\\"\\\\" u1.2 nonthreadsafe default'
+	printf ' libnone.so dapl.1.2 "\001" ""\n'
+	line it "$fake" fake0 | sed 's/u1.2/u2.0/'
+	echo 'too few'
+} >"$tmp/dat.conf"
+"$datinfo" --json >"$tmp/json"
+if python3 -c '' 2>"$tmp/out"; then
+	result 'JSON has each line, with reason and remedy apart' "$(python3 -c '
+import json, sys
+for name in json.load(open(sys.argv[1], encoding="utf-8"))["names"]:
+    print(name["line"], name["state"], sorted(set(name) & {"reason", "remedy", "attributes"}))
+' "$tmp/json" 2>&1)" "1 opens \\['attributes'\\]\\|2 unusable \\['reason', 'remedy'\\]\
+\\|3 unusable \\['reason', 'remedy'\\]\\|4 other \\['reason'\\]\\|5 bad line \\['reason'\\]"
+else
+	skip 'JSON has each line, with reason and remedy apart' 'there is no python3'
+fi
+
+# ---- hosts: a network of its own, and /sys/class and /dev as a script makes them
+
+# shellcheck disable=SC2016 # the shell there expands it
+host() {
+	unshare -m -n sh -ec 'mount -t tmpfs none /sys/class; mount -t tmpfs none /dev
+		: >/dev/null; chmod 666 /dev/null; mkdir -p /sys/class/net/lo
+		has_device() {
+			port=/sys/class/infiniband/fake0/ports/1
+			mkdir -p $port/gid_attrs/ndevs
+			echo "4: ACTIVE" >$port/state
+			echo Ethernet >$port/link_layer
+			echo "${1:-}" >$port/gid_attrs/ndevs/0
+		}
+		has_nodes() {
+			mkdir -p /dev/infiniband
+			for node; do : >/dev/infiniband/$node; chmod 666 /dev/infiniband/$node; done
+		}
+		'"$1" 2>&1
+}
+as_nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
+no_host=
+if ! host 'ip link set lo up; ip link add eth7 type veth peer name eth8' >"$tmp/out"; then
+	no_host='namespaces cannot be made here, or there is no ip'
+fi
+no_user=$no_host
+if [ -z "$no_user" ] && ! $as_nobody test -x "$datinfo" 2>"$tmp/out"; then
+	no_user='no other user can run datinfo here'
+fi
+
+# on_host TEXT WANTED LIBRARY PARAMS SCRIPT: as cause, on a host that SCRIPT makes
+on_host() {
+	if [ -n "$no_host" ]; then
+		skip "$1" "$no_host"
+	elif [ ! -e "$3" ]; then
+		skip "$1" "$(basename "$3") was not built"
+	else
+		line it "$3" "$4" >"$tmp/dat.conf"
+		result "$1" "$(host "$5; $datinfo" | told)" "$2"
+	fi
+}
+# by_nobody: the same, but datinfo runs as another user
+by_nobody() {
+	if [ -n "$no_user" ]; then
+		skip "$1" "$no_user"
+	else
+		on_host "$1" "$2" "$3" "$4" "$5; exec $as_nobody $datinfo"
+	fi
+}
+cma=$top/udapl/.libs/libdaplcma.so
+ofi=$top/udapl/.libs/libdaplofi.so
+all='has_device lo; has_nodes uverbs0 rdma_cm'
+
+on_host 'libdaplcma on a host without an RDMA device' \
+	'unusable this host has no RDMA device: .*\|load the driver .* ofi-tcp' "$cma" 'ib0 0' :
+on_host "libfabric's verbs on a host without an RDMA device" \
+	'unusable this host has no RDMA device: .*\|load the driver .* ofi-tcp' "$ofi" verbs :
+on_host 'there are no device nodes' \
+	'unusable there is no /dev/infiniband\|load the module ib_uverbs, or give .*' \
+	"$cma" 'lo 0' 'has_device lo'
+on_host 'there is no node of a device' \
+	'unusable there is no /dev/infiniband/uverbs0\|load the module ib_uverbs' \
+	"$cma" 'lo 0' 'has_device lo; has_nodes rdma_cm'
+on_host 'there is no node of the connection manager' \
+	'unusable there is no /dev/infiniband/rdma_cm\|load the module rdma_ucm' \
+	"$cma" 'lo 0' 'has_device lo; has_nodes uverbs0'
+by_nobody 'the node of a device is closed to this user' \
+	'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, group .*\)\|run as .*' \
+	"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/uverbs0"
+by_nobody 'the node of the connection manager is closed to this user' \
+	'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660, group .*\)\|run as .*' \
+	"$cma" 'lo 0' "$all; chmod 660 /dev/infiniband/rdma_cm"
+on_host 'there is no such interface or device' \
+	'unusable this host has no interface and no device ib7\|datinfo --generate .*' \
+	"$cma" 'ib7 0' "$all"
+on_host 'an interface is down' 'unusable interface lo is down\|ip link set lo up' \
+	"$cma" 'lo 0' "$all"
+on_host 'an interface has no address' \
+	'unusable interface lo has no IP address\|ip address add ADDRESS dev lo' \
+	"$cma" 'lo 0' "$all; ip link set lo up; ip address flush dev lo"
+on_host 'no interface has the address' \
+	'unusable no interface of this host has the address 192.0.2.7\|correct the line, .*' \
+	"$cma" '192.0.2.7 0' "$all; ip link set lo up"
+on_host 'an interface belongs to no RDMA device' \
+	'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
+	"$cma" 'lo 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
+on_host 'an address belongs to no RDMA device' \
+	'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
+	"$cma" '127.0.0.1 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
+by_nobody 'too little memory may be locked' \
+	'unusable only 64 KiB may be locked \(ulimit -l\)\|raise it in .*' \
+	"$cma" 'lo 0' "$all; ip link set lo up; ulimit -l 64"
+on_host "otherwise the provider's own words are printed" \
+	'unusable .+\|look for this message in libdaplcma\(7\)' \
+	"$cma" 'lo 0' "$all; ip link set lo up"
+
+on_host 'libdaplofi opens an interface' 'opens 127.0.0.1, libfabric tcp' \
+	"$ofi" 'tcp lo' 'ip link set lo up'
+eth7='mkdir /sys/class/net/eth7; ip link add eth7 type veth peer name eth8'
+on_host 'libdaplofi on an interface that is down' \
+	'unusable interface eth7 is down\|ip link set eth7 up' "$ofi" 'tcp eth7' "$eth7"
+on_host 'libdaplofi on an interface without an address' \
+	'unusable interface eth7 has no IP address\|ip address add ADDRESS dev eth7' \
+	"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up"
+on_host 'libdaplofi without such an interface' \
+	'unusable this host has no interface and no device eth7\|datinfo --generate .*' \
+	"$ofi" 'tcp eth7' :
+on_host 'libdaplofi with an IPv6 address of no interface' \
+	'unusable no interface of this host has the address 2001:db8::7\|correct the line, .*' \
+	"$ofi" 'tcp 2001:db8::7' 'ip link set lo up'
+on_host 'a libfabric provider that there is not' \
+	"unusable libfabric's none is not there, .*\\|fi_info .*" "$ofi" 'none 0' :
+on_host 'libdaplofi without params' \
+	'unusable the seventh field names no libfabric provider\|write "tcp 0" there, for TCP' \
+	"$ofi" '' :
+on_host 'no interface is up' \
+	"unusable no network interface that is up has .*\\|look for .* libdaplofi\\(7\\)" \
+	"$ofi" 'tcp 0' :
+
+# A file that is no library stands where the loader looks first.
+: >"$tmp/libfabric.so.1"
+if [ -e "$ofi" ]; then
+	line it "$ofi" 'tcp lo' >"$tmp/dat.conf"
+	result 'libfabric is missing' "$(LD_LIBRARY_PATH=$tmp "$datinfo" | told)" \
+		"unusable libfabric can't be loaded: .*\\|install libfabric, 1.11 or later"
+else
+	skip 'libfabric is missing' 'libdaplofi.so was not built'
+fi
+
+# ---- --generate
+
+"$datinfo" --generate >"$tmp/generated"
+result '--generate prints lines that --check accepts' \
+	"$(grep -c . "$tmp/generated" | sed 's/[1-9].*/some/'
+	"$datinfo" --check "$tmp/generated")" some
+if [ -n "$no_host" ]; then
+	skip '--generate has the names that programs know' "$no_host"
+else
+	host "$all; ip link set lo up; $datinfo --generate" >"$tmp/generated"
+	result '--generate has the names that programs know' \
+		"$("$datinfo" --check "$tmp/generated"
+		sed -n 's/ u1.2 .*dapl.1.2 "\(.*\)" ""/:\1/p' "$tmp/generated" | grep -v '^ofi')" \
+		'OpenIB-cma:lo 0\|OpenIB-cma-roe-lo:lo 0\|OpenIB-fake0-1:fake0 1'
+fi
