@@ -183,7 +183,8 @@ result 'the dat.conf that is installed has no bad line' \
 result '--check prints file, line and reason of each bad line' \
 	"$("$datinfo" --check "$tmp/check" | sed "s,$tmp/,,")" "check:3: fewer than eight fields\
 \\|check:4: field 7 must be .*\\|check:5: field 7 must be .*\
-\\|check:6: field 7 names no interface.*\\|check:8: field 7 must have .*\\|check:9: field 7 names no libfabric provider"
+\\|check:6: field 7 names no interface.*\\|check:8: field 7 must have .*\
+\\|check:9: field 7 names no libfabric provider"
 result '--check has status 1 then' "$("$datinfo" --check "$tmp/check" >"$tmp/out"; echo $?)" 1
 result '--check says that a file is not there' \
 	"$("$datinfo" --check "$tmp/none" 2>&1; echo $?)" "datinfo: $tmp/none: No such file .*\\|1"
