@@ -63,9 +63,9 @@ int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigne
 	return -EOPNOTSUPP;
 }
 
-struct ep *tp_wc_ep(const struct tp_cq *cq, unsigned n)
+struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
 {
-	(void)cq, (void)n;
+	(void)cq, (void)wc;
 	return NULL;
 }
 

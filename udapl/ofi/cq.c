@@ -118,11 +118,10 @@ static unsigned cq_take_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 		cq->ready = transfer->next;
 		if (!cq->ready)
 			cq->ready_end = &cq->ready;
-		wc[taken++] = (struct tp_wc){
-			.tag = transfer->tag,
-			.status = transfer->status,
-			.length = transfer->length,
-		};
+		wc[taken].tag = transfer->tag;
+		wc[taken].status = transfer->status;
+		wc[taken].length = transfer->length;
+		taken++;
 	}
 	return taken;
 }
