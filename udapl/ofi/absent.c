@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What this transport does not have: windows, because the core registers the range of each bind
- * instead; shared receive queues, because a completion of libfabric does not say which endpoint took
- * the receive. The attributes say so, and the core calls none of these.
+ * instead; shared receive queues, because a completion of libfabric does not say which endpoint
+ * took the receive. The attributes say so, and the core calls none of these.
  */
 #include "ofi.h"
 

@@ -3,8 +3,8 @@
  * Connections, over the passive and active endpoints of libfabric and one event queue for all.
  *
  * Each message of the handshake begins with a header of ours, in front of the consumer's private
- * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider, and
- * carries the numbers of RDMA reads, which libfabric has no place for.
+ * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider,
+ * and carries the numbers of RDMA reads, which libfabric has no place for.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -63,8 +63,8 @@ struct tp_conn {
 };
 
 /* What was read from the event queue. */
-struct cm_event {
-	struct cm_event *next; /* dev->pending */
+struct eq_event {
+	struct eq_event *next; /* dev->pending */
 	uint32_t type;	       /* FI_CONNREQ, ...; 0: a failure */
 	fid_t fid;
 	struct fi_info *info; /* of FI_CONNREQ */
@@ -88,7 +88,7 @@ static size_t wire_fill(struct wire_message *message, uint8_t kind, const struct
 }
 
 /* Keeps the message if it is one of ours. */
-static void wire_read(struct cm_event *event, const void *data, size_t size)
+static void wire_read(struct eq_event *event, const void *data, size_t size)
 {
 	event->size = 0;
 	if (size < sizeof(event->message.header) || size > sizeof(event->message))
@@ -98,12 +98,12 @@ static void wire_read(struct cm_event *event, const void *data, size_t size)
 		event->size = size;
 }
 
-static bool wire_is(const struct cm_event *event, uint8_t kind)
+static bool wire_is(const struct eq_event *event, uint8_t kind)
 {
 	return event->size && event->message.header.kind == kind;
 }
 
-static unsigned wire_data_size(const struct cm_event *event)
+static unsigned wire_data_size(const struct eq_event *event)
 {
 	return (unsigned)(event->size - sizeof(event->message.header));
 }
@@ -134,7 +134,7 @@ static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_in
 /* ---- events ---- */
 
 /* libfabric reports, from oldest to newest. False: there is none. */
-static bool event_read(struct tp_dev *dev, struct cm_event *event)
+static bool eq_event_read(struct tp_dev *dev, struct eq_event *event)
 {
 	struct {
 		struct fi_eq_cm_entry entry;
@@ -144,7 +144,7 @@ static bool event_read(struct tp_dev *dev, struct cm_event *event)
 	uint32_t type;
 	ssize_t got;
 
-	memset(event, 0, offsetof(struct cm_event, message));
+	memset(event, 0, offsetof(struct eq_event, message));
 	got = fi_eq_read(dev->eq, &type, &buffer, sizeof(buffer), 0);
 	if (got == -FI_EAVAIL) {
 		failure.err_data = buffer.data;
@@ -165,9 +165,9 @@ static bool event_read(struct tp_dev *dev, struct cm_event *event)
 	return true;
 }
 
-static struct cm_event *pending_take_locked(struct tp_dev *dev)
+static struct eq_event *pending_take_locked(struct tp_dev *dev)
 {
-	struct cm_event *event = dev->pending;
+	struct eq_event *event = dev->pending;
 
 	assert_locked(&dev->events_lock);
 	if (!event)
@@ -178,7 +178,7 @@ static struct cm_event *pending_take_locked(struct tp_dev *dev)
 	return event;
 }
 
-static void pending_add_locked(struct tp_dev *dev, struct cm_event *event)
+static void pending_add_locked(struct tp_dev *dev, struct eq_event *event)
 {
 	assert_locked(&dev->events_lock);
 	event->next = NULL;
@@ -189,7 +189,7 @@ static void pending_add_locked(struct tp_dev *dev, struct cm_event *event)
 /* Removes the events about @fid; with @pep requests among them are rejected through it. */
 static void pending_drop_locked(struct tp_dev *dev, fid_t fid, struct fid_pep *pep)
 {
-	struct cm_event **link = &dev->pending, *event;
+	struct eq_event **link = &dev->pending, *event;
 
 	assert_locked(&dev->events_lock);
 	while ((event = *link)) {
@@ -261,7 +261,7 @@ static bool socket_is_closed_by_peer(const struct tp_conn *conn)
 
 /* ---- handling ---- */
 
-static enum tp_cause cause_of(const struct cm_event *event)
+static enum tp_cause cause_of(const struct eq_event *event)
 {
 	if (wire_is(event, WIRE_REJECT_CONSUMER))
 		return TP_PEER_REJECTED;
@@ -303,7 +303,7 @@ static void conn_read_addresses(struct tp_conn *conn)
 		conn->remote = remote;
 }
 
-static void conn_established(struct tp_conn *conn, const struct cm_event *event)
+static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 {
 	struct tp_established established = {
 		.max_read_in = conn->max_read_in,
@@ -350,7 +350,7 @@ static void copy_address(struct sockaddr_storage *to, const void *from)
 		sockaddr_copy(to, from);
 }
 
-static void request_arrived(struct tp_dev *dev, const struct cm_event *event)
+static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 {
 	struct tp_listener *listener = listener_of(dev, event->fid);
 	struct tp_request request = {
@@ -382,7 +382,7 @@ static void request_arrived(struct tp_dev *dev, const struct cm_event *event)
 }
 
 /* @fid of all but FI_CONNREQ is that of a live queue pair: cm_forget_locked sees to that. */
-static void event_handle(struct tp_dev *dev, const struct cm_event *event)
+static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 {
 	struct tp_qp *qp;
 	struct tp_conn *conn;
@@ -403,10 +403,10 @@ static void event_handle(struct tp_dev *dev, const struct cm_event *event)
 		conn_ended(conn);
 }
 
-bool cm_progress(struct tp_dev *dev)
+bool eq_progress(struct tp_dev *dev)
 {
 	struct fid *fid = &dev->eq->fid;
-	struct cm_event event, *pending;
+	struct eq_event event, *pending;
 	bool handled = false;
 
 	mutex_lock(&dev->events_lock);
@@ -417,7 +417,7 @@ bool cm_progress(struct tp_dev *dev)
 			free(pending);
 			handled = true;
 		}
-		while (event_read(dev, &event)) {
+		while (eq_event_read(dev, &event)) {
 			event_handle(dev, &event);
 			handled = true;
 		}
@@ -474,7 +474,7 @@ static struct fi_info *info_with_port(struct tp_dev *dev, uint16_t port)
 	return info;
 }
 
-static int listener_open(struct tp_listener *listener, uint16_t *port)
+static int pep_open(struct tp_listener *listener, uint16_t *port)
 {
 	struct tp_dev *dev = listener->dev;
 	struct fi_info *info = info_with_port(dev, *port);
@@ -511,7 +511,7 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 		return -ENOMEM;
 	listener->dev = dev;
 	listener->sp = sp;
-	err = listener_open(listener, port);
+	err = pep_open(listener, port);
 	if (err) {
 		free(listener);
 		return err;
@@ -525,10 +525,10 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 /* Events about other objects are kept for the service thread. */
 static void events_fetch_locked(struct tp_dev *dev)
 {
-	struct cm_event event, *copy;
+	struct eq_event event, *copy;
 
 	assert_locked(&dev->events_lock);
-	while (event_read(dev, &event)) {
+	while (eq_event_read(dev, &event)) {
 		copy = malloc(sizeof(*copy));
 		if (copy) {
 			*copy = event;
@@ -694,7 +694,7 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 
 /* ---- opening and closing ---- */
 
-int cm_open(struct tp_dev *dev)
+int eq_open(struct tp_dev *dev)
 {
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
 	int fd, ret;
@@ -711,7 +711,7 @@ int cm_open(struct tp_dev *dev)
 	return ret;
 }
 
-void cm_close(struct tp_dev *dev)
+void eq_close(struct tp_dev *dev)
 {
 	mutex_lock(&dev->events_lock);
 	events_fetch_locked(dev);

@@ -16,7 +16,7 @@ const char tp_library_name[] = "libdaplofi";
 
 /* ---- limits ---- */
 
-static unsigned clamp(uint64_t value)
+static unsigned clamp_count(uint64_t value)
 {
 	return (unsigned)min_u64(value, INT_MAX);
 }
@@ -38,18 +38,18 @@ static int data_size_read(struct tp_dev *dev, unsigned *size)
 	return 0;
 }
 
-/* Completions beyond the size of a queue are in a list: only devices have queues of a fixed size. */
+/* Completions beyond the size of a queue go to a list: only devices have queues of fixed size. */
 static bool has_soft_queues(const struct fi_info *info)
 {
 	return info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
 }
 
-static int attr_read(struct tp_dev *dev)
+static int attr_from_info(struct tp_dev *dev)
 {
 	const struct fi_info *info = dev->info;
 	const struct fi_domain_attr *domain = info->domain_attr;
 	struct tp_attr *attr = &dev->attr;
-	unsigned sge = clamp(min_u64(info->tx_attr->iov_limit, info->rx_attr->iov_limit));
+	unsigned sge = clamp_count(min_u64(info->tx_attr->iov_limit, info->rx_attr->iov_limit));
 	unsigned data = 0;
 	int err = data_size_read(dev, &data);
 
@@ -60,9 +60,9 @@ static int attr_read(struct tp_dev *dev)
 		.caps = TP_CAP_SIGNAL_ALL | (has_soft_queues(info) ? TP_CAP_CQ_RESIZE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_RAR ? TP_CAP_ORDERED_READS : 0),
-		.max_qp = clamp(domain->ep_cnt),
+		.max_qp = clamp_count(domain->ep_cnt),
 		.max_qp_wr = MAX_DEPTH / 4, /* those that libfabric takes no more of wait */
-		.max_cq = clamp(domain->cq_cnt),
+		.max_cq = clamp_count(domain->cq_cnt),
 		.max_cqe = MAX_DEPTH,
 		.max_mr = MR_CHUNK * MR_CHUNKS - 1,
 		.max_pd = INT_MAX,
@@ -124,7 +124,7 @@ static int descriptors_open(struct tp_dev *dev)
 	return err;
 }
 
-static int dev_new(struct fi_info *info, struct ia *ia, struct tp_dev **out)
+static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 {
 	struct tp_dev *dev = calloc(1, sizeof(*dev));
 	int err;
@@ -146,9 +146,9 @@ static int dev_new(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	err = domain_open(dev);
 	if (err)
 		goto close_descriptors;
-	err = attr_read(dev);
+	err = attr_from_info(dev);
 	if (!err)
-		err = cm_open(dev);
+		err = eq_open(dev);
 	if (err)
 		goto close_domain;
 	*out = dev;
@@ -174,7 +174,7 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 	err = select_info(params, &info);
 	if (err)
 		return err;
-	err = dev_new(info, ia, dev);
+	err = dev_create(info, ia, dev);
 	if (err)
 		libfabric.freeinfo(info);
 	return err;
@@ -184,7 +184,7 @@ void tp_dev_close(struct tp_dev *dev)
 {
 	int ret;
 
-	cm_close(dev);
+	eq_close(dev);
 	ret = fi_close(&dev->domain->fid);
 	if (ret)
 		log_error("%s: fi_close of the domain: %s", dev->attr.device,

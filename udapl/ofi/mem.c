@@ -127,7 +127,7 @@ bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struc
 /* ---- registration ---- */
 
 /* libfabric's rights of a region; a remote right takes the local one with some providers. */
-static uint64_t access_of(DAT_MEM_PRIV_FLAGS priv)
+static uint64_t fi_access_of(DAT_MEM_PRIV_FLAGS priv)
 {
 	uint64_t access = FI_SEND | FI_WRITE;
 
@@ -214,7 +214,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	mr = mr_take(dev, &context);
 	if (!mr)
 		return -ENOMEM;
-	err = mr_register(dev, address, size, access_of(priv), &fi);
+	err = mr_register(dev, address, size, fi_access_of(priv), &fi);
 	if (err) {
 		mr_give(dev, mr, context);
 		return err;

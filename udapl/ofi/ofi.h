@@ -98,7 +98,7 @@ struct tp_dev {
 	/* held from the reading of an event until it was handled, and while endpoints are closed */
 	struct mutex events_lock;
 	bool handling;				 /* ia->lock; in an upcall about an event */
-	struct cm_event *pending, **pending_end; /* events_lock; read, not handled yet */
+	struct eq_event *pending, **pending_end; /* events_lock; read, not handled yet */
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 	int last_socket;			 /* ia->lock; of the newest connection */
@@ -295,12 +295,12 @@ DAT_DTO_COMPLETION_STATUS transfer_status(int err);
 
 #define WIRE_HEADER_SIZE 4 /* bytes of private data that this transport takes for itself */
 
-struct cm_event;
+struct eq_event;
 
-int cm_open(struct tp_dev *dev);
-void cm_close(struct tp_dev *dev);
+int eq_open(struct tp_dev *dev);
+void eq_close(struct tp_dev *dev);
 /* Handles all events. True: there was one. ia->lock held. */
-bool cm_progress(struct tp_dev *dev);
+bool eq_progress(struct tp_dev *dev);
 /*
  * Ends connections that their peers have closed, but libfabric doesn't say so, because a message
  * waits for a receive. ia->lock held.

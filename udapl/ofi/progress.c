@@ -96,7 +96,7 @@ bool progress_run(struct tp_dev *dev)
 	}
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
-	handled = cm_progress(dev);
+	handled = eq_progress(dev);
 	cm_end_starved(dev);
 	return handled;
 }
