@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RDMA devices and network interfaces of this host, from sysfs and getifaddrs. */
+/* RDMA devices and network interfaces of this host, from sysfs, if_nameindex and getifaddrs. */
 #include "datinfo.h"
 
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void interface_add(struct host *host, const char *name)
 
 	host->interfaces = grow(host->interfaces, host->interface_count, sizeof(*interface));
 	interface = &host->interfaces[host->interface_count++];
-	snprintf(interface->name, sizeof(interface->name), "%s", name);
+	snprintf(interface->name, sizeof(interface->name), "%.31s", name);
 	read_line(interface->mac, sizeof(interface->mac), INTERFACES "/%s/address", name);
 	read_line(type, sizeof(type), INTERFACES "/%s/type", name);
 	interface->type = (unsigned)strtoul(type, NULL, 10);
@@ -76,6 +76,17 @@ static bool address_write(const struct sockaddr *addr, char text[64])
 	if (addr->sa_family == AF_INET)
 		return inet_ntop(AF_INET, &in->sin_addr, text, 64);
 	return addr->sa_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, text, 64);
+}
+
+/* Not from sysfs, which a container may lack. */
+static void interfaces_read(struct host *host)
+{
+	struct if_nameindex *all = if_nameindex();
+
+	for (const struct if_nameindex *one = all; one && one->if_index; one++)
+		interface_add(host, one->if_name);
+	if (all)
+		if_freenameindex(all);
 }
 
 static void addresses_read(struct host *host)
@@ -243,7 +254,7 @@ static void each_entry(struct host *host, const char *path,
 void host_read(struct host *host)
 {
 	memset(host, 0, sizeof(*host));
-	each_entry(host, INTERFACES, interface_add);
+	interfaces_read(host);
 	addresses_read(host);
 	each_entry(host, DEVICES, ports_read);
 }
