@@ -238,7 +238,7 @@ void fv_complete_srq_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t
 	struct ibv_wc wc = {
 		.status = status, .qp_num = qp->qp_num, .byte_len = length, .opcode = IBV_WC_RECV
 	};
-	struct fv_wr wr;
+	struct fv_wr wr = { 0 };
 
 	fv_lock();
 	fv_require(qp->srq && wr_take(&((struct fv_srq *)qp->srq)->recvs, &wr),

@@ -136,9 +136,9 @@ static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_in
 /* libfabric reports, from oldest to newest. False: there is none. */
 static bool eq_event_read(struct tp_dev *dev, struct eq_event *event)
 {
-	struct {
+	union {
 		struct fi_eq_cm_entry entry;
-		char data[MAX_DATA];
+		char bytes[sizeof(struct fi_eq_cm_entry) + MAX_DATA];
 	} buffer;
 	struct fi_eq_err_entry failure = { 0 };
 	uint32_t type;
@@ -147,8 +147,8 @@ static bool eq_event_read(struct tp_dev *dev, struct eq_event *event)
 	memset(event, 0, offsetof(struct eq_event, message));
 	got = fi_eq_read(dev->eq, &type, &buffer, sizeof(buffer), 0);
 	if (got == -FI_EAVAIL) {
-		failure.err_data = buffer.data;
-		failure.err_data_size = sizeof(buffer.data);
+		failure.err_data = buffer.bytes;
+		failure.err_data_size = MAX_DATA;
 		if (fi_eq_readerr(dev->eq, &failure, 0) <= 0)
 			return false;
 		event->fid = failure.fid;

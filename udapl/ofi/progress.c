@@ -62,8 +62,11 @@ static void visit_all(struct tp_dev *dev)
 
 	mutex_lock(&dev->cqs_lock);
 	for (struct tp_cq *cq = dev->cqs; cq; cq = cq->next) {
-		uint64_t delay = cq->watched ? 0 : cq_serve(cq);
+		uint64_t delay;
 
+		if (cq->watched && !atomic_load(&cq->starved))
+			continue;
+		delay = cq_serve(cq);
 		if (delay)
 			soonest = min_u64(soonest, tp_now() + delay);
 	}
