@@ -77,6 +77,67 @@ DAT_EP_ATTR ep_attr_default(const struct side *side)
 	return attr;
 }
 
+struct member {
+	const char *name;
+	size_t at, size;
+};
+
+static void expect_same_members(const void *is, const void *want, const struct member *members,
+				size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (memcmp((const char *)is + members[i].at, (const char *)want + members[i].at,
+			   members[i].size) != 0)
+			ck_abort_msg("%s differs", members[i].name);
+}
+
+#define ATTR(name)                                                                                 \
+	{                                                                                          \
+#name, offsetof(DAT_EP_ATTR, name), sizeof(((DAT_EP_ATTR *)0)->name)               \
+	}
+#define PARAM(name)                                                                                \
+	{                                                                                          \
+#name, offsetof(DAT_EP_PARAM, name), sizeof(((DAT_EP_PARAM *)0)->name)             \
+	}
+
+static const struct member attr_members[] = {
+	ATTR(service_type),	     ATTR(max_message_size),
+	ATTR(max_rdma_size),	     ATTR(qos),
+	ATTR(recv_completion_flags), ATTR(request_completion_flags),
+	ATTR(max_recv_dtos),	     ATTR(max_request_dtos),
+	ATTR(max_recv_iov),	     ATTR(max_request_iov),
+	ATTR(max_rdma_read_in),	     ATTR(max_rdma_read_out),
+	ATTR(srq_soft_hw),	     ATTR(max_rdma_read_iov),
+	ATTR(max_rdma_write_iov),    ATTR(ep_transport_specific_count),
+	ATTR(ep_transport_specific), ATTR(ep_provider_specific_count),
+	ATTR(ep_provider_specific),
+};
+
+static const struct member param_members[] = {
+	PARAM(ia_handle),
+	PARAM(ep_state),
+	PARAM(local_ia_address_ptr),
+	PARAM(local_port_qual),
+	PARAM(remote_ia_address_ptr),
+	PARAM(remote_port_qual),
+	PARAM(pz_handle),
+	PARAM(recv_evd_handle),
+	PARAM(request_evd_handle),
+	PARAM(connect_evd_handle),
+	PARAM(srq_handle),
+};
+
+void expect_same_attr(const DAT_EP_ATTR *is, const DAT_EP_ATTR *want)
+{
+	expect_same_members(is, want, attr_members, ARRAY_SIZE(attr_members));
+}
+
+void expect_same_param(const DAT_EP_PARAM *is, const DAT_EP_PARAM *want)
+{
+	expect_same_members(is, want, param_members, ARRAY_SIZE(param_members));
+	expect_same_attr(&is->ep_attr, &want->ep_attr);
+}
+
 static void side_create_evds(struct side *side)
 {
 	DAT_COUNT qlen = side->qlen ? side->qlen : SIDE_QLEN;

@@ -78,6 +78,9 @@ DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_
 DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr);
 /* The attributes of an endpoint that is created without any, for a test that changes some. */
 DAT_EP_ATTR ep_attr_default(const struct side *side);
+/* Member by member: what is between them has no value. */
+void expect_same_attr(const DAT_EP_ATTR *is, const DAT_EP_ATTR *want);
+void expect_same_param(const DAT_EP_PARAM *is, const DAT_EP_PARAM *want);
 
 DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length);
 DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length);

@@ -432,7 +432,7 @@ START_TEST(each_request_brings_an_endpoint_of_its_own)
 	made.max_rdma_read_in = 5;
 	made.max_rdma_read_out = 3;
 	ck_dat(ep_query(ep[0], DAT_EP_FIELD_ALL, &param));
-	ck_assert_mem_eq(&param.ep_attr, &made, sizeof(made));
+	expect_same_attr(&param.ep_attr, &made);
 	ck_assert_int_eq(param.ep_state, DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
 	ck_assert_ptr_eq(param.ia_handle, server->ia);
 	ck_assert_ptr_null(param.pz_handle);
