@@ -213,6 +213,7 @@ void probe_run(const struct conf_name *name, struct probe *probe)
 		close(result[1]);
 		return;
 	}
+	fflush(stdout); /* or the provider, which may print, prints it once more */
 	child = fork();
 	if (!child)
 		child_main(name, result[1], output[1]);
