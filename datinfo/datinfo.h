@@ -68,7 +68,10 @@ struct probe {
 	DAT_PROVIDER_ATTR provider;
 };
 
-/* Opens the name as a program of DAT 1.2 does. Takes up to 30 s, as a provider may wait for a name server. */
+/*
+ * Opens the name as a program of DAT 1.2 does. Takes up to 30 s, as a provider may wait for a name
+ * server.
+ */
 void probe_run(const struct conf_name *name, struct probe *probe);
 
 /* ---- host.c ---- */

@@ -172,19 +172,25 @@ void sp_destroy_locked(struct sp *sp)
 	obj_free(&sp->obj);
 }
 
-DAT_RETURN psp_free(DAT_PSP_HANDLE handle)
+/* @bad: the handle is not one of @kind. */
+static DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN bad)
 {
 	struct sp *sp = handle;
 	struct ia *ia;
 
-	if (!obj_valid(NULL, sp, DAT_HANDLE_TYPE_PSP))
-		return BAD_HANDLE(PSP);
+	if (!obj_valid(NULL, sp, kind))
+		return bad;
 	ia = sp->obj.ia;
 	mutex_lock(&ia->lock);
 	obj_retire_forced(&sp->obj); /* no object holds one */
 	sp_destroy_locked(sp);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
+}
+
+DAT_RETURN psp_free(DAT_PSP_HANDLE handle)
+{
+	return sp_free(handle, DAT_HANDLE_TYPE_PSP, BAD_HANDLE(PSP));
 }
 
 DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM *param)
@@ -251,17 +257,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE handle)
 {
-	struct sp *sp = handle;
-	struct ia *ia;
-
-	if (!obj_valid(NULL, sp, DAT_HANDLE_TYPE_RSP))
-		return BAD_HANDLE(RSP);
-	ia = sp->obj.ia;
-	mutex_lock(&ia->lock);
-	obj_retire_forced(&sp->obj); /* no object holds one */
-	sp_destroy_locked(sp);
-	mutex_unlock(&ia->lock);
-	return DAT_SUCCESS;
+	return sp_free(handle, DAT_HANDLE_TYPE_RSP, BAD_HANDLE(RSP));
 }
 
 DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param)

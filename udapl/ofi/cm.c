@@ -358,6 +358,8 @@ static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 		.max_read_in = event->message.header.max_read_in,
 		.max_read_out = event->message.header.max_read_out,
 	};
+	/* the core may reject within the upcall, and @request must stay valid until it returns */
+	struct sockaddr_storage local, remote;
 	struct tp_conn *conn;
 
 	conn = listener && wire_is(event, WIRE_REQUEST) ? calloc(1, sizeof(*conn)) : NULL;
@@ -375,8 +377,10 @@ static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 	conn->info = event->info;
 	copy_address(&conn->local, event->info->src_addr);
 	copy_address(&conn->remote, event->info->dest_addr);
-	request.local = (struct sockaddr *)&conn->local;
-	request.remote = (struct sockaddr *)&conn->remote;
+	local = conn->local;
+	remote = conn->remote;
+	request.local = (struct sockaddr *)&local;
+	request.remote = (struct sockaddr *)&remote;
 	request.private_data_size = wire_data_size(event);
 	up_request(listener->sp, conn, &request);
 }

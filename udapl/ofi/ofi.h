@@ -153,7 +153,6 @@ enum cq_arm {
 struct tp_cq {
 	struct tp_dev *dev;
 	struct tp_cq *next; /* dev->cqs_lock */
-	struct evd *evd;
 	struct fid_cq *fi;
 	int fi_fd; /* libfabric's; readable when bytes or completions have arrived */
 	int epoll; /* holds fi_fd and dev->ready_fd, each in it for one event when armed */
