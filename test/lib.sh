@@ -34,7 +34,7 @@ progress() {
 	file=$(mktemp)
 	exec {log}<>"$file"
 	rm "$file"
-	file=/proc/$$/fd/$log
+	file=/proc/$BASHPID/fd/$log
 	while nap 5 && kill -0 $$ 2>/dev/null; do
 		say "  $what: $((SECONDS - began)) s: $(tail -n 1 "$file" | cut -c -100)"
 	done &
