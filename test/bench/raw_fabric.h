@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * libfabric without DAT, for the programs that measure what DAT adds: the same provider, attributes
+ * and wait objects as those of udapl/ofi, and two connected endpoints.
+ */
+#ifndef BENCH_RAW_FABRIC_H
+#define BENCH_RAW_FABRIC_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdbool.h>
+
+#include "bench.h"
+
+/* All that a region may be used for. */
+#define FABRIC_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+/* A write completes when it is placed. */
+#define FABRIC_WRITE (FI_COMPLETION | FI_DELIVERY_COMPLETE)
+
+struct fabric_node {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_pep *listener; /* on a port that the system chose; of a server */
+};
+
+/* @address: an IPv4 address of this host. @provider: "tcp". */
+void fabric_open(struct fabric_node *node, const char *provider, const char *address, bool server);
+
+struct fid_cq *fabric_cq(struct fabric_node *node, size_t size);
+/* @key: of the program's choice, unless the provider makes the keys. */
+struct fid_mr *fabric_register(struct fabric_node *node, void *memory, size_t size, uint64_t key);
+
+/* An endpoint with its queues, which is not connected. @info: of the node, or of a request. */
+struct fid_ep *fabric_endpoint(struct fabric_node *node, struct fi_info *info, struct fid_cq *tx,
+			       struct fid_cq *rx, size_t depth);
+void fabric_connect(struct fid_ep *ep, struct fabric_node *server);
+/* Waits for an event, and returns the information that came with it: of a request. */
+struct fi_info *fabric_expect(struct fabric_node *node, uint32_t event);
+
+/* Has what is in the queue, if there is something, succeeded? */
+static inline bool fabric_take(struct fid_cq *cq)
+{
+	struct fi_cq_msg_entry entry;
+	ssize_t got = fi_cq_read(cq, &entry, 1);
+
+	MUST(got == 1 || got == -FI_EAGAIN);
+	return got == 1;
+}
+
+#endif
