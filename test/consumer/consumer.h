@@ -87,6 +87,7 @@ enum need {
 	NEEDS_SRQ = 1 << 15,		/* shared receive queues */
 	NEEDS_MEMLOCK = 1 << 17,	/* pinned pages count for RLIMIT_MEMLOCK */
 	NEEDS_QUIET_POLL = 1 << 16,	/* a poll makes no system call */
+	NEEDS_UNWINDING = 1 << 18,	/* of the deep stack of a thread that is cancelled */
 };
 
 /* Where the standard leaves a choice: what a device does. */
@@ -141,6 +142,13 @@ const char *ia_name(enum end end, enum naming by);
  * selects it, and a number. To be called before any DAT call.
  */
 void choose_conf(const char *const params[], size_t n);
+
+/* The address sanitizer keeps what is freed for a while, and finds itself what is never freed. */
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZER_KEEPS_MEMORY true
+#else
+#define SANITIZER_KEEPS_MEMORY false
+#endif
 
 struct device_case {
 	const TTest *test;

@@ -1388,7 +1388,7 @@ int main(int argc, char **argv)
 		{ free_of_the_evd_ends_the_connection_threads_wait, NEEDS_NOTHING },
 		{ refused_free_of_an_evd_leaves_its_waiter, NEEDS_NOTHING },
 		{ evd_is_usable_after_its_waiter_was_cancelled, NEEDS_NOTHING },
-		{ cno_is_usable_after_its_waiter_was_cancelled, NEEDS_NOTHING },
+		{ cno_is_usable_after_its_waiter_was_cancelled, NEEDS_UNWINDING },
 		{ accept_with_a_connecting_endpoint_changes_nothing, NEEDS_NOTHING },
 		{ failed_open_leaves_the_variable_of_the_async_evd, NEEDS_RDMA_DEVICE },
 		{ zone_is_freed_before_the_evds, NEEDS_NOTHING },
