@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Passive and active endpoints, and connections between those of this process. */
+#include <arpa/inet.h>
+
+#include "impl.h"
+
+/* ---- addresses ---- */
+
+static struct sockaddr_in *port_give(struct sockaddr_storage *address)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)address;
+
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	in->sin_port = htons(ff.next_port++);
+	return in;
+}
+
+static int address_store(const void *from, void *to, size_t *size)
+{
+	const size_t most = *size;
+
+	*size = sizeof(struct sockaddr_in);
+	memcpy(to, from, most < *size ? most : *size);
+	return most < *size ? -FI_ETOOSMALL : 0;
+}
+
+static int option_get(fid_t fid, int level, int name, void *value, size_t *size)
+{
+	int err = ff_enter(CALL_fi_getopt);
+
+	(void)fid;
+	if (err)
+		return -err;
+	ff_require(level == FI_OPT_ENDPOINT && name == FI_OPT_CM_DATA_SIZE &&
+			   *size == sizeof(size_t),
+		   "an unknown option");
+	*(size_t *)value = ff.provider.cm_data_size;
+	ff_unlock();
+	return 0;
+}
+
+static struct fi_ops_ep option_ops = { .size = sizeof(option_ops), .getopt = option_get };
+
+/* ---- passive endpoints ---- */
+
+static uint16_t pep_port(const struct ff_pep *pep)
+{
+	return ((const struct sockaddr_in *)pep->info->src_addr)->sin_port;
+}
+
+static struct ff_pep *pep_of_port(uint16_t port)
+{
+	struct ff_pep *pep = ff.peps;
+
+	while (pep && pep_port(pep) != port)
+		pep = pep->next;
+	return pep;
+}
+
+static int pep_close(struct fid *fid)
+{
+	struct ff_pep *pep = (struct ff_pep *)fid, **link = &ff.peps;
+
+	ff_lock();
+	while (*link != pep)
+		link = &(*link)->next;
+	*link = pep->next;
+	if (pep->eq) {
+		ff_events_drop(pep->eq, fid);
+		pep->eq->users--;
+	}
+	pep->fabric->users--;
+	ff_info_free(pep->info);
+	ff_alive_add(FF_INFO, 1); /* not one that the program has */
+	free(pep);
+	ff_alive_add(FF_PEP, -1);
+	ff_unlock();
+	return 0;
+}
+
+static int pep_bind(struct fid *fid, struct fid *to, uint64_t flags)
+{
+	struct ff_pep *pep = (struct ff_pep *)fid;
+	int err = ff_enter(CALL_fi_pep_bind);
+
+	(void)flags;
+	if (err)
+		return -err;
+	pep->eq = (struct ff_eq *)to;
+	pep->eq->users++;
+	ff_unlock();
+	return 0;
+}
+
+static int pep_listen(struct fid_pep *fid)
+{
+	struct ff_pep *pep = (struct ff_pep *)fid;
+	int err = ff_enter(CALL_fi_listen);
+
+	if (err)
+		return -err;
+	ff_require(pep->eq, "fi_listen without an event queue");
+	pep->listening = true;
+	ff_unlock();
+	return 0;
+}
+
+static int pep_name(fid_t fid, void *address, size_t *size)
+{
+	int ret = -ff_enter(CALL_fi_getname);
+
+	if (ret)
+		return ret;
+	ret = address_store(((struct ff_pep *)fid)->info->src_addr, address, size);
+	ff_unlock();
+	return ret;
+}
+
+static void request_fail(struct ff_request *request, const void *data, size_t size)
+{
+	struct ff_event event = { .err = FI_ECONNREFUSED, .size = size };
+
+	if (request->from) {
+		event.fid = &request->from->fid.fid;
+		if (size)
+			memcpy(event.data, data, size);
+		ff_event_add(request->from->eq, &event);
+		request->from->request = NULL;
+	}
+	free(request);
+	ff_alive_add(FF_REQUEST, -1);
+}
+
+static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_t size)
+{
+	int err = ff_enter(CALL_fi_reject);
+
+	(void)fid;
+	if (err)
+		return -err;
+	ff_require(size <= FF_MAX_DATA, "too much data in a rejection");
+	request_fail((struct ff_request *)handle, data, size);
+	ff_unlock();
+	return 0;
+}
+
+static struct fi_ops pep_fi_ops = {
+	.size = sizeof(pep_fi_ops),
+	.close = pep_close,
+	.bind = pep_bind,
+};
+static struct fi_ops_cm pep_cm_ops = {
+	.size = sizeof(pep_cm_ops),
+	.getname = pep_name,
+	.listen = pep_listen,
+	.reject = pep_reject,
+};
+
+int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out,
+		void *context)
+{
+	const struct sockaddr_in *address = info->src_addr;
+	struct ff_pep *pep;
+	int err = ff_enter(CALL_fi_passive_ep);
+
+	if (err)
+		return -err;
+	if (address->sin_port && pep_of_port(address->sin_port)) {
+		ff_unlock();
+		return -FI_EADDRINUSE;
+	}
+	pep = calloc(1, sizeof(*pep));
+	ff_require(pep, "no memory for a passive endpoint");
+	pep->fid = (struct fid_pep){
+		.fid = { FI_CLASS_PEP, context, &pep_fi_ops },
+		.ops = &option_ops,
+		.cm = &pep_cm_ops,
+	};
+	pep->fabric = (struct ff_fabric *)fabric;
+	pep->fabric->users++;
+	pep->info = ff_info_copy(info);
+	ff_alive_add(FF_INFO, -1); /* not one that the program has */
+	if (!address->sin_port)
+		port_give(pep->info->src_addr);
+	pep->next = ff.peps;
+	ff.peps = pep;
+	ff_alive_add(FF_PEP, 1);
+	*out = &pep->fid;
+	ff_unlock();
+	return 0;
+}
+
+/* ---- the life of an endpoint ---- */
+
+void ff_ep_end(struct ff_ep *ep, bool told)
+{
+	struct ff_event event = { .type = FI_SHUTDOWN, .fid = &ep->fid.fid };
+	struct ff_ep *peer = ep->peer;
+
+	if (told && (ep->connected || ep->request))
+		ff_event_add(ep->eq, &event);
+	ff_receives_flush(ep);
+	ep->connected = false;
+	ep->shut = true;
+	ep->peer = NULL;
+	if (!peer)
+		return;
+	event.fid = &peer->fid.fid;
+	ff_receives_flush(peer);
+	ff_event_add(peer->eq, &event);
+	peer->connected = false;
+	peer->shut = true;
+	peer->peer = NULL;
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct ff_ep *ep = (struct ff_ep *)fid;
+
+	ff_lock();
+	if (ep->request && ep->request->from == ep)
+		ep->request->from = NULL;
+	else if (ep->request)
+		request_fail(ep->request, NULL, 0);
+	ff_ep_end(ep, false);
+	ff_messages_free(ep);
+	if (ep->eq) {
+		ff_events_drop(ep->eq, fid);
+		ep->eq->users--;
+	}
+	if (ep->tx)
+		ep->tx->users--;
+	if (ep->rx)
+		ep->rx->users--;
+	ep->domain->users--;
+	memset(ep, 0xee, sizeof(*ep));
+	__asm__ volatile("" : : "r"(ep) : "memory"); /* or the compiler leaves that out */
+	free(ep);
+	ff_alive_add(FF_EP, -1);
+	ff_unlock();
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *to, uint64_t flags)
+{
+	struct ff_ep *ep = (struct ff_ep *)fid;
+	int err = ff_enter(CALL_fi_ep_bind);
+
+	if (err)
+		return -err;
+	if (to->fclass == FI_CLASS_EQ) {
+		ep->eq = (struct ff_eq *)to;
+		ep->eq->users++;
+	}
+	if (to->fclass == FI_CLASS_CQ && flags & FI_TRANSMIT) {
+		ep->tx = (struct ff_cq *)to;
+		ep->tx->users++;
+	}
+	if (to->fclass == FI_CLASS_CQ && flags & FI_RECV) {
+		ep->rx = (struct ff_cq *)to;
+		ep->rx->users++;
+	}
+	ff_unlock();
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct ff_ep *ep = (struct ff_ep *)fid;
+	int err = ff_enter(CALL_fi_enable);
+
+	(void)arg;
+	if (err)
+		return -err;
+	ff_require(command == FI_ENABLE && ep->eq && ep->tx && ep->rx,
+		   "an endpoint is enabled before its queues are bound");
+	ep->enabled = true;
+	ff_unlock();
+	return 0;
+}
+
+/* ---- connecting ---- */
+
+static int ep_name(fid_t fid, void *address, size_t *size)
+{
+	int ret = -ff_enter(CALL_fi_getname);
+
+	if (ret)
+		return ret;
+	ret = address_store(&((struct ff_ep *)fid)->local, address, size);
+	ff_unlock();
+	return ret;
+}
+
+static int ep_peer(struct fid_ep *fid, void *address, size_t *size)
+{
+	struct ff_ep *ep = (struct ff_ep *)fid;
+	int ret = -ff_enter(CALL_fi_getpeer);
+
+	if (ret)
+		return ret;
+	ret = ep->connected ? address_store(&ep->remote, address, size) : -FI_ENOTCONN;
+	ff_unlock();
+	return ret;
+}
+
+static void request_send(struct ff_ep *ep, struct ff_pep *pep, const void *data, size_t size)
+{
+	struct ff_request *request = calloc(1, sizeof(*request));
+	struct ff_event event = { .type = FI_CONNREQ, .fid = &pep->fid.fid, .size = size };
+
+	ff_require(request, "no memory for a request");
+	request->fid.fclass = FI_CLASS_CONNREQ;
+	request->from = ep;
+	ep->request = request;
+	ff_alive_add(FF_REQUEST, 1);
+	event.info = ff_info_copy(pep->info);
+	event.info->handle = &request->fid;
+	event.info->dest_addrlen = sizeof(struct sockaddr_in);
+	event.info->dest_addr = malloc(sizeof(struct sockaddr_in));
+	ff_require(event.info->dest_addr, "no memory for an address");
+	memcpy(event.info->dest_addr, &ep->local, sizeof(struct sockaddr_in));
+	memcpy(event.data, data, size);
+	ff_event_add(pep->eq, &event);
+}
+
+static int ep_connect(struct fid_ep *fid, const void *address, const void *data, size_t size)
+{
+	const struct ff_event refused = { .fid = &fid->fid, .err = FI_ECONNREFUSED };
+	struct ff_ep *ep = (struct ff_ep *)fid;
+	struct ff_pep *pep;
+	int err = ff_enter(CALL_fi_connect);
+
+	if (err)
+		return -err;
+	ff_require(ep->enabled, "fi_connect of an endpoint that is not enabled");
+	if (ep->used || size > ff.provider.cm_data_size) {
+		ff_unlock();
+		return -FI_EINVAL;
+	}
+	ep->used = true;
+	memcpy(&ep->remote, address, sizeof(struct sockaddr_in));
+	pep = pep_of_port(((const struct sockaddr_in *)address)->sin_port);
+	if (pep && pep->listening)
+		request_send(ep, pep, data, size);
+	else
+		ff_event_add(ep->eq, &refused);
+	ff_unlock();
+	return 0;
+}
+
+static int ep_accept(struct fid_ep *fid, const void *data, size_t size)
+{
+	struct ff_event event = { .type = FI_CONNECTED, .fid = &fid->fid };
+	struct ff_ep *ep = (struct ff_ep *)fid, *peer;
+	int err = ff_enter(CALL_fi_accept);
+
+	if (err)
+		return -err;
+	ff_require(ep->enabled && ep->request, "fi_accept of no request");
+	ff_require(size <= FF_MAX_DATA, "too much data in an answer");
+	peer = ep->request->from;
+	free(ep->request);
+	ff_alive_add(FF_REQUEST, -1);
+	ep->request = NULL;
+	ep->connected = true;
+	ff_event_add(ep->eq, &event);
+	if (!peer) {
+		ff_ep_end(ep, true);
+		ff_unlock();
+		return 0;
+	}
+	ep->peer = peer;
+	peer->peer = ep;
+	peer->request = NULL;
+	peer->connected = true;
+	event.fid = &peer->fid.fid;
+	event.size = size;
+	memcpy(event.data, data, size);
+	ff_event_add(peer->eq, &event);
+	ff_unlock();
+	return 0;
+}
+
+static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+	struct ff_ep *ep = (struct ff_ep *)fid;
+	int err = ff_enter(CALL_fi_shutdown);
+
+	(void)flags;
+	if (err)
+		return -err;
+	if (!ep->shut)
+		ff_ep_end(ep, true);
+	ff_unlock();
+	return 0;
+}
+
+static struct fi_ops ep_fi_ops = {
+	.size = sizeof(ep_fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+};
+static struct fi_ops_cm ep_cm_ops = {
+	.size = sizeof(ep_cm_ops),
+	.getname = ep_name,
+	.getpeer = ep_peer,
+	.connect = ep_connect,
+	.accept = ep_accept,
+	.shutdown = ep_shutdown,
+};
+
+int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
+{
+	struct ff_ep *ep;
+	int err = ff_enter(CALL_fi_endpoint);
+
+	if (err)
+		return -err;
+	ff.seen.tx_size = info->tx_attr->size;
+	ff.seen.rx_size = info->rx_attr->size;
+	ep = calloc(1, sizeof(*ep));
+	ff_require(ep, "no memory for an endpoint");
+	ep->fid = (struct fid_ep){
+		.fid = { FI_CLASS_EP, context, &ep_fi_ops },
+		.ops = &option_ops,
+		.cm = &ep_cm_ops,
+		.msg = &ff_msg_ops,
+		.rma = &ff_rma_ops,
+	};
+	ep->domain = (struct ff_domain *)domain;
+	ep->domain->users++;
+	ep->receives_end = &ep->receives;
+	ep->messages_end = &ep->messages;
+	port_give(&ep->local);
+	ep->request = (struct ff_request *)info->handle;
+	ep->used = ep->request != NULL;
+	if (ep->request && ep->request->from)
+		ep->remote = ep->request->from->local;
+	ff_alive_add(FF_EP, 1);
+	*out = &ep->fid;
+	ff_unlock();
+	return 0;
+}

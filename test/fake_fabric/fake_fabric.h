@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A stand-in for libfabric as tests control it: one provider, "scripted", in memory. Programs are
+ * linked with it and with udapl/ofi/, which finds it with dlopen as it would find libfabric.
+ *
+ *	script.c	counts and failures of calls, counts of objects
+ *	host.c		dlopen, and calls of the C library that can fail or are recorded
+ *	info.c		fi_getinfo: what the provider says of itself
+ *	domain.c	fabrics, domains, memory regions
+ *	queue.c		event queues and completion queues
+ *	connect.c	endpoints, and connections between those of this process
+ *	transfer.c	sends, receives, writes and reads
+ *
+ * A transfer is executed as it is posted; a message without a receive waits. What a program may not
+ * do to libfabric ends it with a message. Any thread may call these functions.
+ */
+#ifndef FAKE_FABRIC_H
+#define FAKE_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+/* ---- the provider ---- */
+
+/* A row that tests may change before a domain is opened. */
+struct ff_provider {
+	const char *name;
+	uint64_t caps;	      /* FI_MSG, FI_RMA */
+	uint64_t orders;      /* FI_ORDER_* */
+	uint64_t op_flags;    /* levels of completion beside the default one */
+	int mr_mode;	      /* FI_MR_* that it wants */
+	bool basic;	      /* knows FI_MR_BASIC as well */
+	bool basic_only;      /* and no other bits */
+	bool ignores_virtual; /* FI_MR_VIRT_ADDR written into an info has no effect */
+	bool loses_writes;    /* a write completes, and places nothing */
+	bool asynchronous;    /* refuses to register without an event queue for that */
+	uint64_t first_key;   /* of those that it chooses; they count up */
+	size_t mr_key_size, cq_data_size, cm_data_size;
+	size_t iov_limit, tx_size, rx_size;
+	uint32_t protocol;
+	bool no_device;
+};
+struct ff_provider *ff_provider(void);
+
+/* ---- calls ---- */
+
+/*
+ * A call is one of libfabric by its name, such as "fi_cq_open"; "fi_close_mr" is fi_close of a
+ * region, "fi_getwait" fi_control of FI_GETWAIT. Or it is one of these of the C library: dlopen,
+ * dlsym, epoll_create1, epoll_ctl, eventfd, getrandom, madvise.
+ */
+
+/*
+ * The @nth call of @call from now on, 1 being the next, fails with @err, once. Those that return a
+ * pointer return NULL.
+ */
+void ff_fail(const char *call, int err, unsigned nth);
+/* Is a failure still to come? Then there is none any more. */
+bool ff_fail_left(const char *call);
+/* The next @n calls of @call fail with @err. */
+void ff_fail_times(const char *call, int err, unsigned n);
+/* How often @call was made since the start of the process. */
+unsigned ff_calls(const char *call);
+/* The name of each call in turn that a failure can be asked of; NULL: no more. */
+const char *ff_call_name(unsigned n);
+
+/* ---- objects ---- */
+
+enum ff_kind {
+	FF_INFO,
+	FF_FABRIC,
+	FF_DOMAIN,
+	FF_MR,
+	FF_EQ,
+	FF_CQ,
+	FF_PEP,
+	FF_EP,
+	FF_REQUEST, /* a connection request that was neither accepted nor rejected */
+	FF_KINDS,
+};
+/* How many exist; FF_KINDS: the sum of all kinds. */
+unsigned ff_alive(enum ff_kind kind);
+
+/* ---- what was recorded: the arguments of the latest calls ---- */
+
+struct ff_seen {
+	struct fi_mr_attr mr; /* fi_mr_regattr, without the pointers */
+	uint64_t mr_flags;
+	int mr_mode;		 /* of the info of fi_domain */
+	uint64_t write_flags;	 /* fi_writemsg */
+	int hint_mode;		 /* the mr_mode of the latest hints */
+	uint64_t hint_orders;	 /* and their orders */
+	const void *desc;	 /* of the first segment of a transfer */
+	size_t tx_size, rx_size; /* fi_endpoint */
+	char library[64];	 /* the latest one that dlopen was asked for */
+};
+struct ff_seen ff_seen(void);
+
+/* The next random numbers of getrandom are these. */
+void ff_random(const uint32_t *numbers, unsigned n);
+
+/* From now on standard error goes to a buffer; what is in it. */
+void ff_log_capture(void);
+const char *ff_log(void);
+
+#endif

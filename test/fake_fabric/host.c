@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The dynamic loader, the log, and calls of the C library that can fail: the linker's --wrap
+ * redirects them to this module.
+ */
+#include <dlfcn.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "impl.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+/* The names are the linker's; it wants default visibility where a shared library calls, too. */
+#define PROTOTYPE(type, call, params)                                                              \
+	type __real_##call params;                                                                 \
+	EXPORTED type __wrap_##call params;
+
+PROTOTYPE(void *, dlopen, (const char *name, int flags))
+PROTOTYPE(void *, dlsym, (void *library, const char *name))
+PROTOTYPE(char *, dlerror, (void))
+PROTOTYPE(ssize_t, getrandom, (void *buffer, size_t size, unsigned flags))
+
+/* ---- the dynamic loader: libfabric.so.1 is this module ---- */
+
+static char a_library;
+static const char *loader_error; /* ff.lock */
+
+static const struct {
+	const char *name;
+	void *symbol;
+} symbols[] = {
+	{ "fi_getinfo", (void *)ff_getinfo },	{ "fi_freeinfo", (void *)ff_freeinfo },
+	{ "fi_dupinfo", (void *)ff_dupinfo },	{ "fi_fabric", (void *)ff_fabric_open },
+	{ "fi_strerror", (void *)ff_strerror },
+};
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+	if (!name || !strstr(name, "libfabric"))
+		return __real_dlopen(name, flags);
+	if (ff_enter(CALL_dlopen)) {
+		loader_error = "libfabric.so.1: cannot open shared object file";
+		return NULL;
+	}
+	snprintf(ff.seen.library, sizeof(ff.seen.library), "%s", name);
+	ff_unlock();
+	return &a_library;
+}
+
+void *__wrap_dlsym(void *library, const char *name)
+{
+	if (library != &a_library)
+		return __real_dlsym(library, name);
+	if (ff_enter(CALL_dlsym)) {
+		loader_error = "libfabric.so.1: undefined symbol";
+		return NULL;
+	}
+	ff_unlock();
+	for (unsigned i = 0; i < COUNT_OF(symbols); i++)
+		if (!strcmp(symbols[i].name, name))
+			return symbols[i].symbol;
+	ff_require(false, "only what every libfabric exports is looked up");
+	return NULL;
+}
+
+char *__wrap_dlerror(void)
+{
+	static char text[128];
+
+	if (!loader_error)
+		return __real_dlerror();
+	snprintf(text, sizeof(text), "%s", loader_error);
+	loader_error = NULL;
+	return text;
+}
+
+/* ---- random numbers ---- */
+
+static uint32_t randoms[64]; /* ff.lock */
+static unsigned n_randoms, next_random;
+
+void ff_random(const uint32_t *numbers, unsigned n)
+{
+	ff_lock();
+	ff_require(n <= COUNT_OF(randoms), "too many random numbers");
+	memcpy(randoms, numbers, n * sizeof(*numbers));
+	n_randoms = n;
+	next_random = 0;
+	ff_unlock();
+}
+
+ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags)
+{
+	int err = ff_enter(CALL_getrandom);
+
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	if (size == sizeof(randoms[0]) && next_random < n_randoms) {
+		memcpy(buffer, &randoms[next_random++], size);
+		ff_unlock();
+		return (ssize_t)size;
+	}
+	ff_unlock();
+	return __real_getrandom(buffer, size, flags);
+}
+
+/* ---- calls that only fail ---- */
+
+#define WRAP_INT(call, params, ...)                                                                \
+	PROTOTYPE(int, call, params)                                                               \
+	int __wrap_##call params                                                                   \
+	{                                                                                          \
+		int err = ff_enter(CALL_##call);                                                   \
+                                                                                                   \
+		if (err) {                                                                         \
+			errno = err;                                                               \
+			return -1;                                                                 \
+		}                                                                                  \
+		ff_unlock();                                                                       \
+		return __real_##call(__VA_ARGS__);                                                 \
+	}
+
+WRAP_INT(epoll_create1, (int flags), flags)
+WRAP_INT(epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), epoll, op, fd, event)
+WRAP_INT(eventfd, (unsigned count, int flags), count, flags)
+WRAP_INT(madvise, (void *address, size_t size, int advice), address, size, advice)
+
+/* ---- descriptors ---- */
+
+int ff_fd_open(void)
+{
+	int fd = __real_eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	ff_require(fd >= 0, "no descriptor is left");
+	return fd;
+}
+
+void ff_fd_set(int fd, bool readable)
+{
+	eventfd_t count;
+
+	if (fd < 0)
+		return;
+	(void)!eventfd_read(fd, &count);
+	if (readable)
+		ff_require(eventfd_write(fd, 1) == 0, "no event can be announced");
+}
+
+/* ---- the log ---- */
+
+static int log_file = -1;
+
+void ff_log_capture(void)
+{
+	log_file = memfd_create("log", 0);
+	ff_require(log_file >= 0 && dup2(log_file, STDERR_FILENO) >= 0, "no log");
+}
+
+const char *ff_log(void)
+{
+	static char text[16384];
+	ssize_t got = pread(log_file, text, sizeof(text) - 1, 0);
+
+	ff_require(got >= 0, "no log");
+	text[got] = '\0';
+	return text;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The internals of the stand-in. One lock, ff.lock, guards everything. */
+#ifndef FAKE_FABRIC_IMPL_H
+#define FAKE_FABRIC_IMPL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "fake_fabric.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define FF_MAX_DATA	256
+
+/* ---- script.c ---- */
+
+/* Every call that is counted. */
+#define FF_CALLS(X)                                                                                \
+	X(dlopen)                                                                                  \
+	X(dlsym)                                                                                   \
+	X(epoll_create1)                                                                           \
+	X(epoll_ctl)                                                                               \
+	X(eventfd)                                                                                 \
+	X(getrandom)                                                                               \
+	X(madvise)                                                                                 \
+	X(fi_getinfo)                                                                              \
+	X(fi_dupinfo)                                                                              \
+	X(fi_fabric)                                                                               \
+	X(fi_domain)                                                                               \
+	X(fi_domain_bind)                                                                          \
+	X(fi_mr_regattr)                                                                           \
+	X(fi_mr_bind)                                                                              \
+	X(fi_mr_enable)                                                                            \
+	X(fi_close_mr)                                                                             \
+	X(fi_eq_open)                                                                              \
+	X(fi_eq_read)                                                                              \
+	X(fi_eq_readerr)                                                                           \
+	X(fi_cq_open)                                                                              \
+	X(fi_cq_read)                                                                              \
+	X(fi_cq_readerr)                                                                           \
+	X(fi_getwait)                                                                              \
+	X(fi_trywait)                                                                              \
+	X(fi_passive_ep)                                                                           \
+	X(fi_pep_bind)                                                                             \
+	X(fi_listen)                                                                               \
+	X(fi_getname)                                                                              \
+	X(fi_getpeer)                                                                              \
+	X(fi_getopt)                                                                               \
+	X(fi_endpoint)                                                                             \
+	X(fi_ep_bind)                                                                              \
+	X(fi_enable)                                                                               \
+	X(fi_connect)                                                                              \
+	X(fi_accept)                                                                               \
+	X(fi_reject)                                                                               \
+	X(fi_shutdown)                                                                             \
+	X(fi_send)                                                                                 \
+	X(fi_recv)                                                                                 \
+	X(fi_write)                                                                                \
+	X(fi_read)
+
+#define FF_CALL_ENUM(name) CALL_##name,
+enum ff_call { FF_CALLS(FF_CALL_ENUM) };
+
+struct ff_state {
+	pthread_mutex_t lock;
+	unsigned alive[FF_KINDS];
+	struct ff_seen seen;
+	struct ff_provider provider;
+	struct ff_pep *peps;
+	uint16_t next_port;
+};
+extern struct ff_state ff;
+
+void ff_lock(void);
+void ff_unlock(void);
+/*
+ * Counts the call. Returns 0 with the lock taken, or the error with which it is scripted to fail,
+ * positive, without the lock.
+ */
+int ff_enter(enum ff_call call);
+void ff_alive_add(enum ff_kind kind, int n);
+bool fake_is_inside(void);
+/* Ends the test: the code under test has broken a rule of libfabric. */
+void ff_require(bool kept, const char *rule);
+
+/* ---- host.c ---- */
+
+/* Makes @fd readable, or no longer. */
+void ff_fd_set(int fd, bool readable);
+int ff_fd_open(void);
+
+/* ---- info.c ---- */
+
+struct fi_info *ff_info_copy(const struct fi_info *info);
+void ff_info_free(struct fi_info *info);
+int ff_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+	       const struct fi_info *hints, struct fi_info **info);
+void ff_freeinfo(struct fi_info *info);
+struct fi_info *ff_dupinfo(const struct fi_info *info);
+const char *ff_strerror(int number);
+
+/* ---- domain.c ---- */
+
+struct ff_fabric {
+	struct fid_fabric fid;
+	unsigned users;
+};
+
+struct ff_mr {
+	struct fid_mr fid;
+	struct ff_domain *domain;
+	struct ff_mr *next;
+	char *base;
+	size_t length;
+	uint64_t access;
+	bool enabled;
+};
+
+struct ff_domain {
+	struct fid_domain fid;
+	struct ff_fabric *fabric;
+	struct ff_eq *mr_eq; /* registrations are asynchronous */
+	struct ff_mr *mrs;
+	int mr_mode;
+	bool virtual_addresses;
+	uint64_t next_key;
+	unsigned users;
+};
+
+int ff_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+/* @length bytes at @address of the region with @key, or NULL: no peer may access it like that. */
+char *ff_mr_find(struct ff_domain *domain, uint64_t key, uint64_t address, size_t length,
+		 uint64_t access);
+/* Ends the test unless a segment's descriptor is that of a region that has it. */
+void ff_desc_check(struct ff_domain *domain, const struct iovec *iov, void **desc, size_t count,
+		   uint64_t access);
+
+/* ---- queue.c ---- */
+
+struct ff_event {
+	struct ff_event *next;
+	uint32_t type; /* 0: a failure */
+	fid_t fid;
+	void *context;
+	struct fi_info *info;
+	int err;
+	size_t size;
+	char data[FF_MAX_DATA];
+};
+
+struct ff_eq {
+	struct fid_eq fid;
+	struct ff_fabric *fabric;
+	int fd;
+	unsigned users;
+	struct ff_event *first, **end;
+	char err_data[FF_MAX_DATA];
+};
+
+struct ff_entry {
+	struct ff_entry *next;
+	struct fi_cq_err_entry entry;
+};
+
+struct ff_cq {
+	struct fid_cq fid;
+	struct ff_domain *domain;
+	enum fi_cq_format format;
+	int fd; /* -1: it has none */
+	unsigned users;
+	struct ff_entry *first, **end;
+};
+
+int ff_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+	       void *context);
+int ff_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+	       void *context);
+int ff_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+/* Queues a copy of @event. */
+void ff_event_add(struct ff_eq *eq, const struct ff_event *event);
+/* Removes the events about @fid. */
+void ff_events_drop(struct ff_eq *eq, fid_t fid);
+void ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length, int err);
+
+/* ---- connect.c, transfer.c ---- */
+
+struct ff_pep {
+	struct fid_pep fid;
+	struct ff_pep *next;
+	struct ff_fabric *fabric;
+	struct ff_eq *eq;
+	struct fi_info *info;
+	bool listening;
+};
+
+struct ff_request {
+	struct fid fid;
+	struct ff_ep *from; /* NULL: it has given up */
+};
+
+struct ff_message {
+	struct ff_message *next;
+	size_t length;
+	char bytes[];
+};
+
+struct ff_receive {
+	struct ff_receive *next;
+	void *context;
+	struct iovec iov[8];
+	size_t count;
+};
+
+struct ff_ep {
+	struct fid_ep fid;
+	struct ff_domain *domain;
+	struct ff_eq *eq;
+	struct ff_cq *tx, *rx;
+	struct ff_ep *peer;
+	struct ff_request *request; /* that it asks or answers */
+	struct sockaddr_storage local, remote;
+	bool enabled, used, connected, shut;
+	struct ff_receive *receives, **receives_end;
+	struct ff_message *messages, **messages_end; /* without a receive */
+};
+
+int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
+		void *context);
+int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+extern struct fi_ops_msg ff_msg_ops;
+extern struct fi_ops_rma ff_rma_ops;
+/* Ends its connection. @told: both sides get an event; else only the peer. */
+void ff_ep_end(struct ff_ep *ep, bool told);
+/* Its receives are flushed. */
+void ff_receives_flush(struct ff_ep *ep);
+void ff_messages_free(struct ff_ep *ep);
+
+#endif

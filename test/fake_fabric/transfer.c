@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Transfers: they are executed as they are posted, and complete in the order of the posts. */
+#include "impl.h"
+
+/* ---- bytes ---- */
+
+static size_t iov_length(const struct iovec *iov, size_t count)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < count; i++)
+		length += iov[i].iov_len;
+	return length;
+}
+
+static void iov_gather(char *to, const struct iovec *iov, size_t count)
+{
+	for (size_t i = 0; i < count; to += iov[i++].iov_len)
+		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+}
+
+static void iov_scatter(const struct iovec *iov, size_t count, const char *from, size_t length)
+{
+	for (size_t i = 0; i < count && length; i++) {
+		size_t n = length < iov[i].iov_len ? length : iov[i].iov_len;
+
+		memcpy(iov[i].iov_base, from, n);
+		from += n;
+		length -= n;
+	}
+}
+
+/* ---- messages and receives ---- */
+
+static struct ff_receive *receive_take(struct ff_ep *ep)
+{
+	struct ff_receive *receive = ep->receives;
+
+	ep->receives = receive->next;
+	if (!ep->receives)
+		ep->receives_end = &ep->receives;
+	return receive;
+}
+
+void ff_receives_flush(struct ff_ep *ep)
+{
+	while (ep->receives) {
+		struct ff_receive *receive = receive_take(ep);
+
+		ff_entry_add(ep->rx, receive->context, FI_RECV | FI_MSG, 0, FI_ECANCELED);
+		free(receive);
+	}
+}
+
+static void message_remove(struct ff_ep *ep)
+{
+	struct ff_message *message = ep->messages;
+
+	ep->messages = message->next;
+	if (!ep->messages)
+		ep->messages_end = &ep->messages;
+	free(message);
+}
+
+void ff_messages_free(struct ff_ep *ep)
+{
+	while (ep->messages)
+		message_remove(ep);
+}
+
+/* As long as there are both. */
+static void messages_deliver(struct ff_ep *ep)
+{
+	while (ep->messages && ep->receives) {
+		const struct ff_message *message = ep->messages;
+		struct ff_receive *receive = receive_take(ep);
+		int err = message->length > iov_length(receive->iov, receive->count) ? FI_ETRUNC
+										     : 0;
+
+		if (!err)
+			iov_scatter(receive->iov, receive->count, message->bytes, message->length);
+		ff_entry_add(ep->rx, receive->context, FI_RECV | FI_MSG, err ? 0 : message->length,
+			     err);
+		free(receive);
+		message_remove(ep);
+	}
+}
+
+/* ---- posts: the lock is taken, and released ---- */
+
+static void post_check(const struct ff_ep *ep, size_t count)
+{
+	ff_require(ep->enabled, "a post to an endpoint that is not enabled");
+	ff_require(count <= ff.provider.iov_limit, "too many segments");
+}
+
+static ssize_t send_post(struct ff_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 void *context)
+{
+	struct ff_message *message;
+	int err = ff_enter(CALL_fi_send);
+
+	if (err)
+		return -err;
+	post_check(ep, count);
+	ff_desc_check(ep->domain, iov, desc, count, FI_SEND);
+	ff_require(ep->connected || ep->shut, "a send on an endpoint without a connection");
+	if (!ep->connected) {
+		ff_entry_add(ep->tx, context, FI_SEND | FI_MSG, 0, FI_ENOTCONN);
+		ff_unlock();
+		return 0;
+	}
+	message = malloc(sizeof(*message) + iov_length(iov, count));
+	ff_require(message, "no memory for a message");
+	message->next = NULL;
+	message->length = iov_length(iov, count);
+	iov_gather(message->bytes, iov, count);
+	*ep->peer->messages_end = message;
+	ep->peer->messages_end = &message->next;
+	messages_deliver(ep->peer);
+	ff_entry_add(ep->tx, context, FI_SEND | FI_MSG, 0, 0);
+	ff_unlock();
+	return 0;
+}
+
+static ssize_t recv_post(struct ff_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 void *context)
+{
+	struct ff_receive *receive;
+	int err = ff_enter(CALL_fi_recv);
+
+	if (err)
+		return -err;
+	post_check(ep, count);
+	ff_desc_check(ep->domain, iov, desc, count, FI_RECV);
+	receive = calloc(1, sizeof(*receive));
+	ff_require(receive && count <= COUNT_OF(receive->iov), "no memory for a receive");
+	receive->context = context;
+	receive->count = count;
+	for (size_t i = 0; i < count; i++)
+		receive->iov[i] = iov[i];
+	*ep->receives_end = receive;
+	ep->receives_end = &receive->next;
+	messages_deliver(ep);
+	ff_unlock();
+	return 0;
+}
+
+/* A write, or a read. What the peer does not allow ends the connection. */
+static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *msg)
+{
+	const uint64_t flags = FI_RMA | (write ? FI_WRITE : FI_READ);
+	size_t length = iov_length(msg->msg_iov, msg->iov_count);
+	char *remote = NULL;
+	int err = ff_enter(write ? CALL_fi_write : CALL_fi_read);
+
+	if (err)
+		return -err;
+	post_check(ep, msg->iov_count);
+	ff_require(msg->rma_iov_count == 1 && (write ? length == msg->rma_iov->len : true),
+		   "a write is as long at the peer as here");
+	ff_desc_check(ep->domain, msg->msg_iov, msg->desc, msg->iov_count,
+		      write ? FI_WRITE : FI_READ);
+	ff_require(ep->connected || ep->shut, "RMA on an endpoint without a connection");
+	if (ep->connected)
+		remote = ff_mr_find(ep->peer->domain, msg->rma_iov->key, msg->rma_iov->addr, length,
+				    write ? FI_REMOTE_WRITE : FI_REMOTE_READ);
+	if (remote && write && !ff.provider.loses_writes)
+		iov_gather(remote, msg->msg_iov, msg->iov_count);
+	else if (remote && !write)
+		iov_scatter(msg->msg_iov, msg->iov_count, remote, length);
+	ff_entry_add(ep->tx, msg->context, flags, 0,
+		     remote	     ? 0
+		     : ep->connected ? FI_ECANCELED
+				     : FI_ENOTCONN);
+	if (ep->connected && !remote)
+		ff_ep_end(ep, true);
+	ff_unlock();
+	return 0;
+}
+
+/* ---- the tables ---- */
+
+static ssize_t msg_send(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
+			fi_addr_t to, void *context)
+{
+	const struct iovec iov = { (void *)(uintptr_t)buffer, length };
+
+	(void)to;
+	return send_post((struct ff_ep *)ep, &iov, &desc, 1, context);
+}
+
+static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t to, void *context)
+{
+	(void)to;
+	return send_post((struct ff_ep *)ep, iov, desc, count, context);
+}
+
+static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	(void)flags;
+	return send_post((struct ff_ep *)ep, msg->msg_iov, msg->desc, msg->iov_count, msg->context);
+}
+
+static ssize_t msg_recv(struct fid_ep *ep, void *buffer, size_t length, void *desc, fi_addr_t from,
+			void *context)
+{
+	const struct iovec iov = { buffer, length };
+
+	(void)from;
+	return recv_post((struct ff_ep *)ep, &iov, &desc, 1, context);
+}
+
+static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t from, void *context)
+{
+	(void)from;
+	return recv_post((struct ff_ep *)ep, iov, desc, count, context);
+}
+
+static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	(void)flags;
+	return recv_post((struct ff_ep *)ep, msg->msg_iov, msg->desc, msg->iov_count, msg->context);
+}
+
+struct fi_ops_msg ff_msg_ops = {
+	.size = sizeof(ff_msg_ops),
+	.recv = msg_recv,
+	.recvv = msg_recvv,
+	.recvmsg = msg_recvmsg,
+	.send = msg_send,
+	.sendv = msg_sendv,
+	.sendmsg = msg_sendmsg,
+};
+
+static ssize_t rma_vector(struct fid_ep *ep, bool write, const struct iovec *iov, void **desc,
+			  size_t count, uint64_t address, uint64_t key, void *context)
+{
+	const struct fi_rma_iov remote = { address, iov_length(iov, count), key };
+	const struct fi_msg_rma msg = {
+		.msg_iov = iov,
+		.desc = desc,
+		.iov_count = count,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+		.context = context,
+	};
+
+	return rma_post((struct ff_ep *)ep, write, &msg);
+}
+
+static ssize_t rma_read(struct fid_ep *ep, void *buffer, size_t length, void *desc, fi_addr_t from,
+			uint64_t address, uint64_t key, void *context)
+{
+	const struct iovec iov = { buffer, length };
+
+	(void)from;
+	return rma_vector(ep, false, &iov, &desc, 1, address, key, context);
+}
+
+static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t from, uint64_t address, uint64_t key, void *context)
+{
+	(void)from;
+	return rma_vector(ep, false, iov, desc, count, address, key, context);
+}
+
+static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	(void)flags;
+	return rma_post((struct ff_ep *)ep, false, msg);
+}
+
+static ssize_t rma_write(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
+			 fi_addr_t to, uint64_t address, uint64_t key, void *context)
+{
+	const struct iovec iov = { (void *)(uintptr_t)buffer, length };
+
+	(void)to;
+	return rma_vector(ep, true, &iov, &desc, 1, address, key, context);
+}
+
+static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			  fi_addr_t to, uint64_t address, uint64_t key, void *context)
+{
+	(void)to;
+	return rma_vector(ep, true, iov, desc, count, address, key, context);
+}
+
+static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	ff_lock();
+	ff.seen.write_flags = flags;
+	ff_unlock();
+	return rma_post((struct ff_ep *)ep, true, msg);
+}
+
+struct fi_ops_rma ff_rma_ops = {
+	.size = sizeof(ff_rma_ops),
+	.read = rma_read,
+	.readv = rma_readv,
+	.readmsg = rma_readmsg,
+	.write = rma_write,
+	.writev = rma_writev,
+	.writemsg = rma_writemsg,
+};
