@@ -554,6 +554,7 @@ int main(int argc, char **argv)
 	/* An address that nobody has is found out in seconds; the default takes a minute. */
 	setenv("DAPL_CM_ARP_RETRY_COUNT", "1", 0);
 	device_choose_names(FAKE_PROVIDER);
+	device_preload();
 	add_device_cases(tcase, cases, COUNT(cases));
 	tcase_add_loop_test(tcase, send_arrives, 0, COUNT(lengths));
 	tcase_add_loop_test(tcase, write_is_placed, 0, COUNT(lengths));

@@ -95,6 +95,7 @@ struct device {
 	const char *kind;			 /* as DAT_TEST_DEV names it, or "fake" */
 	const char *provider;			 /* its library; NULL: libdaplcma */
 	const char *params;			 /* IA params for an interface; NULL: "%s 0" */
+	const char *library;			 /* what device_preload loads; NULL: nothing */
 	DAT_DTO_COMPLETION_STATUS bad_segment;	 /* a request's local region is unusable */
 	DAT_DTO_COMPLETION_STATUS bad_range;	 /* a request exceeds its local region */
 	DAT_DTO_COMPLETION_STATUS bad_read_sink; /* either of them, of an RDMA read */
@@ -149,6 +150,12 @@ void choose_conf(const char *const params[], size_t n);
 #else
 #define SANITIZER_KEEPS_MEMORY false
 #endif
+
+/*
+ * Loads, before the cases are run in processes of their own, what each of them would load for a
+ * third of a second: libfabric.
+ */
+void device_preload(void);
 
 struct device_case {
 	const TTest *test;
