@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 	struct argument_file file;
 	int status;
 
+	tool_causes_show();
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
 		options_usage(stdout);
 		return STATUS_PASSED;

@@ -6,6 +6,7 @@
 #ifndef LIBDAT_H
 #define LIBDAT_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,6 +29,11 @@ DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia);
  * thread that runs the provider's ia_open, until that returns.
  */
 int datx_ia_open_ro_aware(void);
+/*
+ * Likewise: the line of dat.conf whose name is being opened, as "/etc/dat.conf:12". NULL: the
+ * provider registered the name without dat.conf.
+ */
+const char *datx_ia_open_line(void);
 #pragma GCC visibility pop
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -50,6 +56,9 @@ static inline bool is_object(const void *handle)
 }
 
 /* ---- registry ---- */
+
+/* Read if that of DAT_CONF_DIR, which configure sets, is not there. */
+#define SYSTEM_CONF "/etc/dat.conf"
 
 /* One line of dat.conf. Lines with the same key form a chain. Fixed after dat.conf was read. */
 struct conf_line {
@@ -107,6 +116,7 @@ extern struct registry {
 	bool conf_is_read_now; /* lock */
 	bool conf_was_read;    /* lock */
 	char *text;	       /* fixed after dat.conf was read; the lines point into it */
+	char path[PATH_MAX];   /* likewise; of the file that was read; empty: there is none */
 	_Atomic enum registry_end end;
 	/* threads that load a library, or are in its dat_provider_init, _fini, ia_open, ia_close */
 	atomic_uint provider_calls;
@@ -131,6 +141,11 @@ struct registration *registry_find_locked(const DAT_PROVIDER_INFO *want,
 					  const struct conf_key *key);
 /* The error of an open for which nothing matches. */
 DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want);
+/*
+ * For a message: the names of dat.conf for this major version, with commas between them. What does
+ * not fit is left out.
+ */
+void registry_names_locked(DAT_UINT32 major, char *text, size_t size);
 /* dat.conf has names, but none of them is for this major version. */
 bool registry_lacks_major_locked(DAT_UINT32 major);
 /* Removes the registrations that were made by key and are still there. */

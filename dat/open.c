@@ -3,22 +3,29 @@
  * dat_ia_openv: finds the key of dat.conf, loads and initialises its library, and calls ia_open of
  * the provider that the library registered. dat_ia_close undoes the same steps.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include "libdat.h"
+#include "load.h"
 #include "log.h"
 
-/* For datx_ia_open_ro_aware: ia_open has no parameter for it. */
+/* For our extensions: ia_open has no parameters for it. */
 static __thread int open_ro_aware;
+static __thread const char *open_line;
 
 int datx_ia_open_ro_aware(void)
 {
 	return open_ro_aware;
+}
+
+const char *datx_ia_open_line(void)
+{
+	return open_line;
 }
 
 /*
@@ -63,53 +70,19 @@ static const char *library_refuse(const char *library)
 }
 
 /*
- * Where this library is: "/opt/dat/lib/". False: not known, or the path is too long. In a program
- * that has the registry in itself this is argv[0], which other users choose.
- */
-static bool own_folder(char *path, size_t size)
-{
-	Dl_info self;
-	char *slash;
-
-	if (getauxval(AT_SECURE) || !dladdr((void *)(uintptr_t)own_folder, &self) ||
-	    !self.dli_fname || (size_t)snprintf(path, size, "%s", self.dli_fname) >= size)
-		return false;
-	slash = strrchr(path, '/');
-	if (slash)
-		slash[1] = '\0';
-	return slash;
-}
-
-/*
- * A bare name is looked for where the dynamic linker looks, and then beside this library: a
- * provider that was installed with it is found whatever the prefix. dlerror() tells why it failed
- * where it was found, or that it was not.
- */
-static void *library_load(const char *name)
-{
-	char path[PATH_MAX];
-	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-
-	if (library || strchr(name, '/') || !own_folder(path, sizeof(path)) ||
-	    strlen(path) + strlen(name) >= sizeof(path))
-		return library;
-	strcat(path, name);
-	return access(path, F_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
-}
-
-/*
  * Loads the first library of the chain that can be loaded. It is never unloaded, because its
  * threads may outlive its IAs.
  */
 static void *key_dlopen(const struct conf_key *key, const struct conf_line **loaded)
 {
+	const void *here = (const void *)(uintptr_t)key_dlopen;
 	const struct conf_line *line;
 	const char *reason = NULL;
 	void *library = NULL;
 
 	for (line = key->lines; line && !library; line = line->next) {
 		reason = library_refuse(line->library);
-		library = reason ? NULL : library_load(line->library);
+		library = reason ? NULL : provider_load(line->library, here);
 		*loaded = line;
 		if (library)
 			continue;
@@ -229,6 +202,53 @@ static void key_put(struct conf_key *key)
 	libdat_mutex_unlock(&registry.lock);
 }
 
+/* For messages: "/etc/dat.conf:12" */
+struct place {
+	char text[PATH_MAX + 12];
+};
+
+static const char *place_of(const struct conf_line *line, struct place *place)
+{
+	snprintf(place->text, sizeof(place->text), "%s:%u", registry.path, line->number);
+	return place->text;
+}
+
+/* A provider that does not register the name says why, if it is for us to know. */
+static void open_tell_no_provider(const struct conf_key *key)
+{
+	const enum libdat_log_kind kind = key->init ? DBG_STATIC : DBG_ERROR;
+	struct place place;
+	const char *at = place_of(key->loaded, &place);
+
+	if (key->init)
+		libdat_log(kind, "%s: %s: %s has not registered this name", key->info.ia_name, at,
+			   key->loaded->library);
+	else
+		libdat_log(kind, "%s: %s: %s is no provider: it has no dat_provider_init",
+			   key->info.ia_name, at, key->loaded->library);
+}
+
+/* Once in a process: some programs try names until one can be opened. */
+static void open_tell_unknown(const DAT_PROVIDER_INFO *want)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	enum libdat_log_kind kind = atomic_flag_test_and_set(&told) ? DBG_STATIC : DBG_ERROR;
+	char names[768];
+
+	if (!*registry.path && secure_getenv("DAT_OVERRIDE"))
+		kind = DBG_STATIC; /* that it can't be read was told when it was looked for */
+
+	libdat_mutex_lock(&registry.lock);
+	registry_names_locked(want->dapl_version_major, names, sizeof(names));
+	libdat_mutex_unlock(&registry.lock);
+	if (*registry.path)
+		libdat_log(kind, "%s: %s has no such name; it has %s", want->ia_name, registry.path,
+			   *names ? names : "none");
+	else
+		libdat_log(kind, "%s: there is neither " DAT_CONF_DIR "/dat.conf nor " SYSTEM_CONF,
+			   want->ia_name);
+}
+
 /*
  * Where two generations of DAT are installed, the file may be that of the other one: then programs
  * find no provider at all, and many do not say why.
@@ -247,7 +267,7 @@ static DAT_RETURN registration_hold(const DAT_PROVIDER_INFO *want, const struct 
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct registration *registration;
-	bool lacks_major = false;
+	bool lacks_major = false, unknown = false;
 
 	libdat_mutex_lock(&registry.lock);
 	registration = registry_find_locked(want, key);
@@ -256,10 +276,15 @@ static DAT_RETURN registration_hold(const DAT_PROVIDER_INFO *want, const struct 
 	} else {
 		ret = registry_not_found_locked(want);
 		lacks_major = registry_lacks_major_locked(want->dapl_version_major);
+		unknown = !registry_has_name_locked(want->ia_name);
 	}
 	libdat_mutex_unlock(&registry.lock);
 	if (lacks_major)
 		open_warn_of_version(want);
+	else if (unknown)
+		open_tell_unknown(want);
+	else if (!registration && key)
+		open_tell_no_provider(key);
 	*held = registration;
 	return ret;
 }
@@ -285,14 +310,18 @@ static DAT_RETURN open_call_provider(const struct registration *registration,
 {
 	DAT_EVD_HANDLE evd = *async_evd;
 	const int previous = open_ro_aware;
+	const char *previous_line = open_line;
+	struct place place;
 	DAT_RETURN ret;
 
 	*ia = DAT_HANDLE_NULL;
 	open_ro_aware = request->ro_aware;
+	open_line = registration->key ? place_of(registration->key->loaded, &place) : NULL;
 	provider_call_begin();
 	ret = registration->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
 	provider_call_end();
 	open_ro_aware = previous;
+	open_line = previous_line;
 	libdat_log_result(DBG_PROVIDER, ret, "%s: ia_open", request->want.ia_name);
 	if (ret == DAT_SUCCESS && !is_object(*ia))
 		ret = DAT_ERROR(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE);

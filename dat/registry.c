@@ -10,8 +10,6 @@
 #include "libdat.h"
 #include "log.h"
 
-#define SYSTEM_CONF "/etc/dat.conf"
-
 struct registry registry = {
 	.lock = LIBDAT_MUTEX("registry.lock", LIBDAT_RANK_REGISTRY),
 	.idle = PTHREAD_COND_INITIALIZER,
@@ -122,6 +120,36 @@ bool registry_lacks_major_locked(DAT_UINT32 major)
 	return registry.keys != NULL;
 }
 
+static bool key_has_earlier_name_locked(const struct conf_key *key)
+{
+	const struct conf_key *other = registry.keys;
+
+	ASSERT_HELD(&registry.lock);
+	while (other != key && strcmp(other->info.ia_name, key->info.ia_name) != 0)
+		other = other->next;
+	return other != key;
+}
+
+void registry_names_locked(DAT_UINT32 major, char *text, size_t size)
+{
+	static const char more[] = ", ...";
+	size_t length = 0;
+
+	ASSERT_HELD(&registry.lock);
+	*text = '\0';
+	for (const struct conf_key *key = registry.keys; key; key = key->next) {
+		const char *name = key->info.ia_name;
+
+		if (key->info.dapl_version_major != major || key_has_earlier_name_locked(key))
+			continue;
+		if (length + strlen(name) + 2 * sizeof(more) > size) {
+			strcpy(text + length, more + (length ? 0 : 2));
+			return;
+		}
+		length += (size_t)sprintf(text + length, "%s%s", length ? ", " : "", name);
+	}
+}
+
 static struct conf_key *keys_find_exact(struct conf_key *keys, const DAT_PROVIDER_INFO *info)
 {
 	while (keys && !key_is_same(&keys->info, info))
@@ -170,7 +198,7 @@ void registry_remove_of_key_locked(const struct conf_key *key)
  * registry.conf_is_read_now, which puts the result in place under the lock.
  */
 struct conf_reader {
-	const char *path;
+	const char *path; /* of the file that is read */
 	char *text;
 	struct conf_key *keys, **end; /* end: the link that the next key is stored in */
 };
@@ -296,6 +324,8 @@ static void registry_read_conf_relock(void)
 	pthread_setcancelstate(cancel_state, NULL);
 	libdat_mutex_lock(&registry.lock);
 	registry.text = reader.text;
+	if (reader.path)
+		snprintf(registry.path, sizeof(registry.path), "%s", reader.path);
 	registry.keys = reader.keys;
 	registry.conf_was_read = true;
 	registry.conf_is_read_now = false;

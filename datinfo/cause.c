@@ -4,17 +4,15 @@
 
 #include <stdarg.h>
 
-#include <dirent.h>
-#include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NODES "/dev/infiniband"
+#include "../udapl/nodes.h"
+#include "../udapl/params.h"
 
 /* Both are true, so that one can follow the other: what returns true has found the cause. */
 static bool reason_say(struct cause *cause, const char *format, ...)
@@ -44,60 +42,39 @@ static bool remedy_say(struct cause *cause, const char *format, ...)
 
 /* ---- device nodes ---- */
 
-static bool node_is_closed(const char *node, struct cause *cause)
+static bool closed_tell(const struct nodes *nodes, struct cause *cause)
 {
-	struct stat stat_of;
-	const struct group *group;
-	char path[300];
+	const struct group *group = getgrgid(nodes->group);
 
-	snprintf(path, sizeof(path), NODES "/%s", node);
-	if (!access(path, R_OK | W_OK) || errno != EACCES || stat(path, &stat_of))
+	return remedy_say(cause, "run as a member of group %s, or have udev give it mode 0666",
+			  group ? group->gr_name : "of the node");
+}
+
+static bool nodes_are_missing(struct cause *cause)
+{
+	struct nodes nodes;
+
+	nodes_look(&nodes);
+	if (nodes.state == NODES_COMPLETE)
 		return false;
-	group = getgrgid(stat_of.st_gid);
-	return reason_say(cause, "no permission to open %s (mode %03o, group %s)", path,
-			  stat_of.st_mode & 0777, group ? group->gr_name : "unknown") &&
-	       remedy_say(cause, "run as a member of that group, or have udev give it mode 0666");
-}
-
-static bool any_node(const char *prefix, char name[64])
-{
-	DIR *dir = opendir(NODES);
-	const struct dirent *entry;
-	bool found = false;
-
-	while (dir && !found && (entry = readdir(dir))) {
-		found = !strncmp(entry->d_name, prefix, strlen(prefix));
-		if (found)
-			snprintf(name, 64, "%.63s", entry->d_name);
-	}
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-static bool nodes_are_missing(const struct host *host, struct cause *cause)
-{
-	char node[64];
-
-	if (!host->port_count)
-		return reason_say(cause, "this host has no RDMA device: /sys/class/infiniband is "
-					 "empty") &&
-		       remedy_say(cause, "load the driver of the adapter, or make a software "
+	reason_say(cause, "%s", nodes.text);
+	switch (nodes.state) {
+	case NODES_NO_DEVICE:
+		return remedy_say(cause, "load the driver of the adapter, or make a software "
 					 "device (rdma link add rxe0 type rxe netdev INTERFACE), "
 					 "or use a name of libdaplofi, such as ofi-tcp");
-	if (access(NODES, F_OK))
-		return reason_say(cause, "there is no " NODES) &&
-		       remedy_say(cause, "load the module ib_uverbs, or give the container the "
+	case NODES_NO_FOLDER:
+		return remedy_say(cause, "load the module ib_uverbs, or give the container the "
 					 "device nodes");
-	if (!any_node("uverbs", node))
-		return reason_say(cause, "there is no " NODES "/uverbs0") &&
-		       remedy_say(cause, "load the module ib_uverbs");
-	if (node_is_closed(node, cause))
-		return true;
-	if (access(NODES "/rdma_cm", F_OK))
-		return reason_say(cause, "there is no " NODES "/rdma_cm") &&
-		       remedy_say(cause, "load the module rdma_ucm");
-	return node_is_closed("rdma_cm", cause);
+	case NODES_NO_UVERBS:
+		return remedy_say(cause, "load the module ib_uverbs");
+	case NODES_NO_RDMA_CM:
+		return remedy_say(cause, "load the module rdma_ucm");
+	case NODES_CLOSED:
+		return closed_tell(&nodes, cause);
+	default:
+		return remedy_say(cause, "see what the kernel's log says about the device");
+	}
 }
 
 /* ---- interfaces ---- */
@@ -194,8 +171,8 @@ static void refused_tell(const struct host *host, const struct conf_name *name,
 {
 	const bool ofi = strstr(name->library, "libdaplofi"),
 		   cma = strstr(name->library, "libdaplcma");
-	char first[128] = "", second[128] = "";
-	const char *word = ofi ? second : first;
+	struct params params;
+	const char *word = ofi ? params.second : params.first, *wrong = conf_params_refused(name);
 	bool rdma;
 
 	if (name->minor < DAT_VERSION_MINOR) {
@@ -204,14 +181,15 @@ static void refused_tell(const struct host *host, const struct conf_name *name,
 		remedy_say(cause, "write u1.2 in the second field");
 		return;
 	}
-	sscanf(name->params, "%127s %127s", first, second);
-	if (ofi && !*first) {
-		reason_say(cause, "the seventh field names no libfabric provider");
-		remedy_say(cause, "write \"tcp 0\" there, for TCP");
+	if (wrong) {
+		reason_say(cause, "%s", wrong);
+		remedy_say(cause, "dat.conf(5) says what the field has; datinfo --generate prints "
+				  "lines for this host");
 		return;
 	}
-	rdma = cma || (ofi && !strcmp(first, "verbs"));
-	if (rdma && nodes_are_missing(host, cause))
+	(void)params_parse(ofi ? PARAMS_OF_OFI : PARAMS_OF_VERBS, name->params, &params);
+	rdma = cma || (ofi && !strcmp(params.first, "verbs"));
+	if (rdma && nodes_are_missing(cause))
 		return;
 	if ((cma || ofi) && *word && strcmp(word, "0") != 0 &&
 	    interface_is_unfit(host, word, rdma, cause))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../dat/conf.h"
+#include "../udapl/params.h"
 
 #define SYSTEM_CONF "/etc/dat.conf"
 
@@ -104,32 +105,14 @@ int conf_file_read(const char *path, struct conf_file *file)
 	return err;
 }
 
-/* Digits; of decimal, hexadecimal or octal. */
-static bool text_is_number(const char *text)
-{
-	char *end;
-
-	(void)strtoul(text, &end, 0);
-	return *text >= '0' && *text <= '9' && !*end;
-}
-
 const char *conf_params_refused(const struct conf_name *name)
 {
-	char first[256], second[256] = "0", third[2];
-	int words = sscanf(name->params, "%255s %255s %1s", first, second, third);
+	struct params params;
 
-	if (strstr(name->library, "libdaplcma")) {
-		if (words < 1)
-			return "field 7 names no interface, address or device";
-		if (words > 2 || !text_is_number(second))
-			return "field 7 must be a name and a number, such as \"ib0 0\"";
-	}
-	if (strstr(name->library, "libdaplofi")) {
-		if (words < 1)
-			return "field 7 names no libfabric provider";
-		if (words > 2)
-			return "field 7 must have one word or two, such as \"tcp eth0\"";
-	}
+	if (strstr(name->library, "libdaplcma"))
+		return params_parse(PARAMS_OF_VERBS, name->params, &params);
+	if (strstr(name->library, "libdaplofi"))
+		return params_parse(PARAMS_OF_OFI, name->params, &params);
 	return NULL;
 }
 

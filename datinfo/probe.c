@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../dat/load.h"
 #include "../tools/tools.h"
 
 #define PROBE_LIMIT 30 /* s */
@@ -54,31 +55,18 @@ static void use_line(const struct conf_name *name)
 	fflush(conf);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	setenv("DAT_OVERRIDE", path, 1);
-	setenv("DAPL_DBG_TYPE", "0x23", 0); /* errors, warnings, and quiet reasons */
+	tool_causes_show();
 	setenv("DAPL_DBG_DEST", "1", 1);
 	setenv("DAT_DBG_DEST", "1", 1);
 }
 
-/* As libdat looks for it; NULL: it can't be loaded, and the reason was printed. */
+/* As libdat does; NULL: it can't be loaded, and the reason was printed. */
 static void *library_open(const char *name, struct probe *probe)
 {
-	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-	const char *reason = dlerror(), *slash;
-	char path[TEXT];
-	Dl_info self;
+	void *library = provider_load(name, dlsym(RTLD_DEFAULT, "dat_ia_openv"));
+	const char *reason = dlerror();
 
 	snprintf(probe->library, sizeof(probe->library), "%s", name);
-	if (library || strchr(name, '/') || !dladdr((void *)dat_ia_openv, &self))
-		goto end;
-	slash = strrchr(self.dli_fname, '/');
-	snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash + 1 - self.dli_fname) : 0,
-		 self.dli_fname, name);
-	if (access(path, F_OK))
-		goto end;
-	snprintf(probe->library, sizeof(probe->library), "%s", path);
-	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	reason = dlerror();
-end:
 	if (!library)
 		fprintf(stderr, "%s\n", reason ? reason : "unknown reason");
 	return library;

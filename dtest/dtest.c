@@ -298,6 +298,7 @@ int main(int argc, char **argv)
 	struct dtest t = { .opt = { .ia_name = default_name, .port = PORT } };
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* scripts read the output during the run */
+	tool_causes_show();
 	dtest_parse_options(&t.opt, argc, argv);
 	if (t.opt.mode == MODE_LIST)
 		return dtest_list_names() < 0 ? STATUS_FAILED : 0;

@@ -62,23 +62,6 @@ static const DAT_PROVIDER_INFO *name_list_find(const struct name_list *list, con
 	return found;
 }
 
-static const char *name_unknown_sentence(const struct name_list *list, const char *name, char *text)
-{
-	const char *separator = "; it has";
-	size_t length;
-
-	(void)sentence_print(text, "dat.conf has no line for %s", name);
-	for (DAT_COUNT i = 0; i < list->count; i++) {
-		if (!name_is_of_dat12(&list->infos[i]))
-			continue;
-		length = strlen(text);
-		(void)snprintf(text + length, TOOL_SENTENCE - length, "%s %s", separator,
-			       list->infos[i].ia_name);
-		separator = ",";
-	}
-	return text;
-}
-
 static const char *name_sentence(const char *name, char *text)
 {
 	const DAT_PROVIDER_INFO *info;
@@ -87,7 +70,7 @@ static const char *name_sentence(const char *name, char *text)
 	name_list_read(&list);
 	info = name_list_find(&list, name);
 	if (!info)
-		return name_unknown_sentence(&list, name, text);
+		return sentence_print(text, "dat.conf has no line for %s", name);
 	if (!name_is_of_dat12(info))
 		return sentence_print(text,
 				      "the line of %s in dat.conf is for DAT %u.%u, not for 1.2",
@@ -97,7 +80,10 @@ static const char *name_sentence(const char *name, char *text)
 				      "the line of %s in dat.conf says threadsafe, but programs "
 				      "of DAT 1.2 ask for nonthreadsafe",
 				      name);
-	return sentence_print(text, "the library that dat.conf has for %s can't be loaded", name);
+	return sentence_print(text,
+			      "the library that dat.conf has for %s can't be loaded, or is no "
+			      "provider",
+			      name);
 }
 
 const char *tool_open_sentence(DAT_RETURN ret, const char *name, char *text)
@@ -106,17 +92,15 @@ const char *tool_open_sentence(DAT_RETURN ret, const char *name, char *text)
 	case DAT_PROVIDER_NOT_FOUND:
 		return name_sentence(name, text);
 	case DAT_INVALID_ADDRESS:
-		return sentence_print(
-			text,
-			"this host lacks the interface, address or device that dat.conf "
-			"has for %s",
-			name);
+		return sentence_print(text,
+				      "this host lacks what dat.conf has for %s; datinfo "
+				      "tells what to do",
+				      name);
 	case DAT_INSUFFICIENT_RESOURCES:
-		return sentence_print(
-			text,
-			"the interface that dat.conf has for %s can't be used: is it up, "
-			"with an IP address and an RDMA device",
-			name);
+		return sentence_print(text,
+				      "what dat.conf has for %s can't be used now; datinfo "
+				      "tells what to do",
+				      name);
 	default:
 		return NULL;
 	}

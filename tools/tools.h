@@ -17,6 +17,12 @@
 
 /* ---- text.c ---- */
 
+/*
+ * Has our providers tell, too, that this host lacks what a line of dat.conf names, unless
+ * DAPL_DBG_TYPE is set. Before the first call of DAT, by a process with one thread.
+ */
+void tool_causes_show(void);
+
 /* Microseconds of a clock that no one sets. */
 double tool_usec_now(void);
 
@@ -88,7 +94,10 @@ enum {
  * scripts look.
  */
 
-/* dat_ia_open of this name returned ret. */
+/*
+ * dat_ia_open of this name returned ret. Registry and provider have told the cause, if it is known:
+ * see tool_causes_show.
+ */
 const char *tool_open_sentence(DAT_RETURN ret, const char *name, char *text);
 
 /* dat_psp_create for this port returned ret. */

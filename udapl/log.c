@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The provider's messages: which are wanted, where they are written, and names for numbers. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -53,7 +54,7 @@ static void log_read_env(void)
 	with_time = log_env_number("DAPL_DBG_TIME", 0);
 }
 
-static int syslog_priority(enum log_kind kind)
+static int syslog_priority(unsigned kind)
 {
 	switch (kind) {
 	case LOG_ERROR:
@@ -92,7 +93,7 @@ static size_t write_prefix(char *line, size_t size)
 }
 
 /* In one write: the processes of a job often share a terminal. */
-static void write_line(enum log_kind kind, char *line, size_t length)
+static void write_line(unsigned kind, char *line, size_t length)
 {
 	if ((destination & TO_SYSLOG) && !libc_is_locked) {
 		in_libc++;
@@ -105,7 +106,7 @@ static void write_line(enum log_kind kind, char *line, size_t length)
 	}
 }
 
-bool log_wants(enum log_kind kind)
+bool log_wants(unsigned kind)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const int saved = errno;
@@ -115,7 +116,7 @@ bool log_wants(enum log_kind kind)
 	return wanted & kind;
 }
 
-void log_to(enum log_kind kind, const char *format, ...)
+void log_to(unsigned kind, const char *format, ...)
 {
 	const int saved = errno;
 	char line[LINE_SIZE];
@@ -132,6 +133,15 @@ void log_to(enum log_kind kind, const char *format, ...)
 	va_end(args);
 	write_line(kind, line, length);
 	errno = saved;
+}
+
+/* Only this project's libdat has the symbol. */
+const char *log_conf_line(void)
+{
+	const char *(*ask)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_line");
+	const char *line = ask ? ask() : NULL;
+
+	return line ? line : "dat.conf";
 }
 
 bool log_descriptor_shortage(const char *what, int err)

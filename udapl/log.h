@@ -18,6 +18,11 @@ enum log_kind {
 	LOG_CALLBACK = 0x40,
 	LOG_DTO = 0x80,
 	LOG_API = 0x100,
+	/*
+	 * What a line of dat.conf names is not on this host: programs try one line after the other,
+	 * so it is off by default. The tools turn it on.
+	 */
+	LOG_ABSENT = 0x2000,
 };
 
 /*
@@ -25,7 +30,7 @@ enum log_kind {
  * DAPL_DBG_TIME is set to a number other than 0. DAPL_DBG_DEST says where to: 1 standard error (the
  * default), 2 syslog, 3 both. Thread-safe, keeps errno, does not block on a lock of ours.
  */
-void log_to(enum log_kind kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_to(unsigned kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * In the child after a fork. If another thread was in syslog(3) or localtime_r(3), whose locks are
@@ -33,8 +38,8 @@ void log_to(enum log_kind kind, const char *format, ...) __attribute__((format(p
  */
 void log_after_fork(void);
 
-/* Are lines of this kind wanted? Keeps errno. */
-bool log_wants(enum log_kind kind);
+/* Are lines of this kind, or of one of several, wanted? Keeps errno. */
+bool log_wants(unsigned kind);
 
 #define log_error(...) log_to(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_to(LOG_WARN, __VA_ARGS__)
@@ -42,6 +47,15 @@ bool log_wants(enum log_kind kind);
 #define log_cm(...)   (log_wants(LOG_CM) ? log_to(LOG_CM, __VA_ARGS__) : (void)0)
 #define log_ep(...)   (log_wants(LOG_EP) ? log_to(LOG_EP, __VA_ARGS__) : (void)0)
 #define log_util(...) (log_wants(LOG_UTIL) ? log_to(LOG_UTIL, __VA_ARGS__) : (void)0)
+
+/* With LOG_UTIL, too. */
+#define log_absent(...) log_to(LOG_ABSENT | LOG_UTIL, __VA_ARGS__)
+
+/*
+ * For messages: the line of dat.conf that is being opened, as "/etc/dat.conf:12", while it is, on
+ * the thread of dat_ia_open; else "dat.conf".
+ */
+const char *log_conf_line(void);
 
 /* Does @err say that descriptors ran out? Then a line says so of @what, and what their limit is. */
 bool log_descriptor_shortage(const char *what, int err);

@@ -441,7 +441,8 @@ messages_of_code() {
 		inside { sub(/^[ \t]*/, ""); call = call $0 }
 		inside && /;$/ {
 			inside = 0
-			sub(/.*(log_(error|warn)\(|libdat_log\(DBG_ERROR, )/, "", call)
+			sub(/.*(log_(error|warn)\(|libdat_log\((DBG_ERROR|kind), )/, "",
+				call)
 			text = ""
 			while (match(call, /^"([^"\\]|\\.)*"/)) {
 				text = text substr(call, 2, RLENGTH - 2)
@@ -455,13 +456,23 @@ messages_of_code() {
 	' $(find "$@" -name '*.c')
 }
 
+# Lines whose reason was found elsewhere are told by that.
+without_reasons() {
+	sed '/^\(open \)*\(\.\.\.\|open\): \.\.\.\(, not .*\)*$/d'
+}
+
+reasons_of() {
+	grep -ho '"[a-z%][^"]* [^"]*"' "$@" | tr -d '"' | sed 's/%[0-9]*[a-z]/.../g'
+}
+
 # What the core says is on the page of libdaplcma, to which that of libdaplofi refers.
 messages_of_libdaplcma() {
-	messages_of_code udapl/*.c udapl/verbs
+	messages_of_code udapl/*.c udapl/verbs | without_reasons
+	reasons_of udapl/nodes.c udapl/params.c
 }
 
 messages_of_libdaplofi() {
-	messages_of_code udapl/ofi
+	messages_of_code udapl/ofi | without_reasons
 }
 
 # The reasons why a line of dat.conf is ignored are logged elsewhere than where they are found.

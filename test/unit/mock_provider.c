@@ -57,6 +57,13 @@ static bool is_ro_aware(void)
 	return ro_aware && ro_aware();
 }
 
+static const char *conf_line_or_empty(void)
+{
+	const char *(*line)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_line");
+
+	return line && line() ? line() : "";
+}
+
 static void mock_block(void)
 {
 	sem_post(&mock.entered);
@@ -76,6 +83,7 @@ static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_E
 		mock.misuses++;
 	strcpy(mock.name, ia_name);
 	mock.ro_aware = is_ro_aware();
+	snprintf(mock.line, sizeof(mock.line), "%s", conf_line_or_empty());
 	mock.qlen = qlen;
 	pthread_mutex_unlock(&lock);
 	if (!name)

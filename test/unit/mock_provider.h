@@ -32,6 +32,7 @@ struct mock {
 	char params[256];
 	char name[DAT_NAME_MAX_LENGTH];
 	int ro_aware;
+	char line[64]; /* of dat.conf; empty: there is none */
 	DAT_COUNT qlen;
 	DAT_RETURN own_status, other_status; /* of opening their own name, and "other" */
 	DAT_COUNT list_count;

@@ -48,7 +48,7 @@ cause() {
 	result "$1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..61
+echo 1..90
 
 # ---- options
 
@@ -176,6 +176,7 @@ result 'the dat.conf that is installed has no bad line' \
 	line bad libdaplcma.so.1 'ib0 0x'
 	line bad libdaplcma.so.1 ''
 	line good libdaplofi.so.1 'tcp'
+	line good libdaplofi.so.1 'tcp eth0 0 '
 	line bad libdaplofi.so.1 'tcp eth0 junk'
 	line bad libdaplofi.so.1 ' '
 	line good other.so 'as it likes 1 2 3'
@@ -183,8 +184,8 @@ result 'the dat.conf that is installed has no bad line' \
 result '--check prints file, line and reason of each bad line' \
 	"$("$datinfo" --check "$tmp/check" | sed "s,$tmp/,,")" "check:3: fewer than eight fields\
 \\|check:4: field 7 must be .*\\|check:5: field 7 must be .*\
-\\|check:6: field 7 names no interface.*\\|check:8: field 7 must have .*\
-\\|check:9: field 7 names no libfabric provider"
+\\|check:6: field 7 names no interface.*\\|check:9: field 7 must have .*\
+\\|check:10: field 7 names no libfabric provider"
 result '--check has status 1 then' "$("$datinfo" --check "$tmp/check" >"$tmp/out"; echo $?)" 1
 result '--check says that a file is not there' \
 	"$("$datinfo" --check "$tmp/none" 2>&1; echo $?)" "datinfo: $tmp/none: No such file .*\\|1"
@@ -277,10 +278,10 @@ on_host 'there is no node of the connection manager' \
 	'unusable there is no /dev/infiniband/rdma_cm\|load the module rdma_ucm' \
 	"$cma" 'lo 0' 'has_device lo; has_nodes uverbs0'
 by_nobody 'the node of a device is closed to this user' \
-	'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, group .*\)\|run as .*' \
+	'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, .*\)\|run as .*' \
 	"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/uverbs0"
 by_nobody 'the node of the connection manager is closed to this user' \
-	'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660, group .*\)\|run as .*' \
+	'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660, .*\)\|run as .*' \
 	"$cma" 'lo 0' "$all; chmod 660 /dev/infiniband/rdma_cm"
 on_host 'there is no such interface or device' \
 	'unusable this host has no interface and no device ib7\|datinfo --generate .*' \
@@ -308,12 +309,17 @@ on_host "otherwise the provider's own words are printed" \
 
 on_host 'libdaplofi opens an interface' 'opens 127.0.0.1, libfabric tcp' \
 	"$ofi" 'tcp lo' 'ip link set lo up'
+on_host 'libdaplofi takes a number behind the interface, as libdaplcma does' \
+	'opens 127.0.0.1, libfabric tcp' "$ofi" 'tcp lo 0 ' 'ip link set lo up'
 eth7='ip link add eth7 type veth peer name eth8'
 on_host 'libdaplofi on an interface that is down' \
 	'unusable interface eth7 is down\|ip link set eth7 up' "$ofi" 'tcp eth7' "$eth7"
 on_host 'libdaplofi on an interface without an address' \
 	'unusable interface eth7 has no IP address\|ip address add ADDRESS dev eth7' \
 	"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up"
+on_host 'libdaplofi on an address of an interface that is down' \
+	'unusable interface lo is down\|ip link set lo up' "$ofi" 'tcp 127.0.0.1' 'ip link set lo up
+		ip link set lo down'
 on_host 'libdaplofi without such an interface' \
 	'unusable this host has no interface and no device eth7\|datinfo --generate .*' \
 	"$ofi" 'tcp eth7' :
@@ -321,9 +327,11 @@ on_host 'libdaplofi with an IPv6 address of no interface' \
 	'unusable no interface of this host has the address 2001:db8::7\|correct the line, .*' \
 	"$ofi" 'tcp 2001:db8::7' 'ip link set lo up'
 on_host 'a libfabric provider that there is not' \
-	"unusable libfabric's none is not there, .*\\|fi_info .*" "$ofi" 'none 0' :
+	"unusable libfabric has no provider none, .*\\|fi_info .*" "$ofi" 'none 0' :
+on_host 'a libfabric provider without connected endpoints' \
+	"unusable libfabric's shm has no connected endpoints .*\\|fi_info .*" "$ofi" 'shm 0' :
 on_host 'libdaplofi without params' \
-	'unusable the seventh field names no libfabric provider\|write "tcp 0" there, for TCP' \
+	'unusable field 7 names no libfabric provider\|dat.conf\(5\) .*' \
 	"$ofi" '' :
 on_host 'no interface is up' \
 	"unusable no network interface that is up has .*\\|look for .* libdaplofi\\(7\\)" \
@@ -338,6 +346,78 @@ if [ -e "$ofi" ]; then
 else
 	skip 'libfabric is missing' 'libdaplofi.so was not built'
 fi
+
+# ---- the provider's own words: what dtest prints of them, which is one line
+
+# on_host_says TEXT WANTED LIBRARY PARAMS SCRIPT: as on_host
+on_host_says() {
+	if [ -n "$no_host" ]; then
+		skip "dtest: $1" "$no_host"
+	elif [ ! -e "$3" ]; then
+		skip "dtest: $1" "$(basename "$3") was not built"
+	else
+		line it "$3" "$4" >"$tmp/dat.conf"
+		result "dtest: $1" "$(host "$5 $top/dtest/dtest -q -P it" |
+			sed -n 's/^lib[^ ]*: //p')" "$2"
+	fi
+}
+by_nobody_says() {
+	if [ -n "$no_user" ]; then
+		skip "dtest: $1" "$no_user"
+	else
+		on_host_says "$1" "$2" "$3" "$4" "$5; exec $as_nobody"
+	fi
+}
+on_host_says 'there is no device' 'open ib0: this host has no RDMA device: .*' "$cma" 'ib0 0' ''
+on_host_says 'there are no device nodes' 'open lo: there is no /dev/infiniband' \
+	"$cma" 'lo 0' 'has_device lo;'
+on_host_says 'there is no node of a device' 'open fake0: there is no /dev/infiniband/uverbs0' \
+	"$cma" 'fake0 1' 'has_device lo; has_nodes rdma_cm;'
+by_nobody_says 'the node of a device is closed' \
+	'open lo: no permission to open /dev/infiniband/uverbs0 \(mode 600, user 0, group 0\)' \
+	"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/uverbs0"
+by_nobody_says 'the node of the connection manager is closed' \
+	'open lo: no permission to open /dev/infiniband/rdma_cm \(mode 600, user 0, group 0\)' \
+	"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/rdma_cm"
+on_host_says "libfabric's verbs, there is no device" 'open: this host has no RDMA device: .*' \
+	"$ofi" 'verbs 0' ''
+on_host_says "libfabric's verbs, there are no device nodes" 'open: there is no /dev/infiniband' \
+	"$ofi" 'verbs 0' 'has_device lo;'
+by_nobody_says "libfabric's verbs, the node of a device is closed" \
+	'open: no permission to open /dev/infiniband/uverbs0 \(mode 600, user 0, group 0\)' \
+	"$ofi" 'verbs 0' "$all; chmod 600 /dev/infiniband/uverbs0"
+on_host_says 'the interface is down' 'open lo: the network interface lo is down' \
+	"$ofi" 'tcp lo' 'ip link set lo up; ip link set lo down;'
+on_host_says 'the interface of the address is down' \
+	'open 127.0.0.1: the network interface lo is down' \
+	"$ofi" 'tcp 127.0.0.1' 'ip link set lo up; ip link set lo down;'
+on_host_says 'the interface is down and has no address' \
+	'open eth7: this network interface is down' \
+	"$ofi" 'tcp eth7' "$eth7;"
+on_host_says 'the interface has no address' \
+	"open eth7: this network interface has no address for libfabric's tcp" \
+	"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up; ip address flush dev eth7;"
+on_host_says 'there is no such place' \
+	"open eth7: libfabric's tcp has no interface, address or domain of that name" \
+	"$ofi" 'tcp eth7' ''
+on_host_says 'no interface is up' \
+	"open: no network interface that is up has an address for libfabric's tcp" "$ofi" tcp ''
+for provider in udp shm 'tcp;ofi_rxm'; do
+	on_host_says "libfabric's $provider" \
+		"open: libfabric's $provider has no connected endpoints with RMA .*" \
+		"$ofi" "$provider" 'ip link set lo up;'
+done
+on_host_says 'there is no such libfabric provider' 'open: libfabric has no provider nonesuch, .*' \
+	"$ofi" 'nonesuch 0' ''
+for params in 'tcp lo junk' 'tcp lo 0 0' '^tcp lo' ' '; do
+	on_host_says "\"$params\"" "$tmp/dat.conf:1: field 7 .*, not \".*\"" "$ofi" "$params" ''
+done
+for params in 'lo 0 junk' 'lo 0x' ''; do
+	on_host_says "\"$params\"" "$tmp/dat.conf:1: field 7 .*, not \".*\"" "$cma" "$params" ''
+done
+on_host_says 'a library is no provider' \
+	"it: $tmp/dat.conf:1: .*/gone.so is no provider: it has no dat_provider_init" \
+	"$tmp/gone.so" '' ''
 
 # ---- --generate
 

@@ -33,6 +33,7 @@ want() {
 		echo "FUNC dat_$name@@DAT_1.2"
 	done
 	echo "FUNC dats_get_ia_handle@@DAT_1.2"
+	echo "FUNC datx_ia_open_line@@DATX_1.0"
 	echo "FUNC datx_ia_open_ro_aware@@DATX_1.0"
 }
 

@@ -184,9 +184,13 @@ END_TEST
 
 START_TEST(a_library_that_is_no_provider_is_refused)
 {
-	use_conf(LINE("m", "u1.2", "libm.so.6", ""));
+	int err_fd = capture_stderr();
+
+	use_conf("\n" LINE("m", "u1.2", "libm.so.6", ""));
 	open_fails("m", NO_NAME);
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), ":2: libm.so.6 is no provider: "));
 	open_fails("m", NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), 2);
 }
 END_TEST
 
@@ -200,6 +204,18 @@ START_TEST(open_fails_when_init_registers_nothing)
 	open_fails("m", NO_NAME);
 	counts_are(2, 2, 0, 0);
 	ck_assert_str_eq(captured_text(err_fd), "");
+}
+END_TEST
+
+START_TEST(debug_output_tells_that_init_registered_nothing)
+{
+	int err_fd = capture_stderr();
+
+	setenv("DAT_DBG_TYPE", "4", 1);
+	use_conf(MOCK("m", "no-register"));
+	open_fails("m", NO_NAME);
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd),
+				     ":1: " MOCK_PROVIDER " has not registered this name\n"));
 }
 END_TEST
 
@@ -361,6 +377,21 @@ START_TEST(ro_aware_reaches_the_provider)
 	ck_assert_str_eq(loaded_mock()->name, "RO_AWARE_full");
 	ck_assert_int_eq(loaded_mock()->ro_aware, 0);
 	counts_are(3, 3, 3, 3);
+}
+END_TEST
+
+/* Of a chain, that whose library was loaded. */
+START_TEST(the_line_of_dat_conf_reaches_the_provider)
+{
+	const char *datx_ia_open_line(void);
+	char want[64];
+
+	capture_stderr();
+	use_conf(MISSING("m") MOCK("m", "") MOCK("m", "third"));
+	snprintf(want, sizeof(want), "%s:2", getenv("DAT_OVERRIDE"));
+	close_abruptly(opened_ia("m"));
+	ck_assert_str_eq(loaded_mock()->line, want);
+	ck_assert_ptr_null(datx_ia_open_line());
 }
 END_TEST
 
@@ -549,6 +580,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, debug_output_has_the_reason_for_each_library);
 	tcase_add_test(cases, a_library_that_is_no_provider_is_refused);
 	tcase_add_test(cases, open_fails_when_init_registers_nothing);
+	tcase_add_test(cases, debug_output_tells_that_init_registered_nothing);
 	tcase_add_test(cases, a_library_may_register_when_it_is_loaded);
 	tcase_add_test(cases, a_failed_open_stops_the_provider);
 	tcase_add_test(cases, a_failed_open_leaves_other_names_running);
@@ -561,6 +593,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, the_smallest_sufficient_minor_is_loaded);
 	tcase_add_test(cases, thread_safety_is_part_of_the_key);
 	tcase_add_test(cases, ro_aware_reaches_the_provider);
+	tcase_add_test(cases, the_line_of_dat_conf_reaches_the_provider);
 	tcase_add_test(cases, open_and_close_leak_no_descriptors);
 	tcase_add_test(cases, init_and_fini_may_call_the_registry);
 	tcase_add_test(cases, init_blocks_only_opens_of_its_name);

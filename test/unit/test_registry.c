@@ -175,7 +175,7 @@ static DAT_RETURN open_name(const char *name, DAT_UINT32 major, DAT_UINT32 minor
 static const struct {
 	const char *file;
 	int messages;
-} empty_files[] = { { "/nonexistent/dat.conf", 1 }, { "", 1 }, { "/", 1 }, { "/dev/null", 0 } };
+} empty_files[] = { { "/nonexistent/dat.conf", 1 }, { "", 1 }, { "/", 1 }, { "/dev/null", 1 } };
 
 START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 {
@@ -189,6 +189,43 @@ START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 	ck_assert_str_eq(registry_list(8), "");
 	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), empty_files[_i].messages);
+}
+END_TEST
+
+/* Programs that try names from a list of their own are told once. */
+START_TEST(an_unknown_name_is_told_with_those_that_the_file_has)
+{
+	int err_fd = capture_stderr();
+	char want[512];
+	DAT_IA_HANDLE ia;
+
+	use_conf(CONF_LINE("a") "b u2.0 nonthreadsafe default libnone.so d.2.0 \"\" "
+				"\"\"\n" CONF_LINE("c") "a u1.3 threadsafe default libnone.so "
+							"d.1.2 \"\" \"\"\n");
+	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_uint_eq(open_name("y", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	snprintf(want, sizeof(want), "x: %s has no such name; it has a, c\n",
+		 getenv("DAT_OVERRIDE"));
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), want));
+}
+END_TEST
+
+/* More of them than the message has room for. */
+START_TEST(of_very_many_names_the_first_are_told)
+{
+	int err_fd = capture_stderr(), length = 0;
+	char conf[80 * 400];
+	DAT_IA_HANDLE ia;
+
+	for (int i = 0; i < 80; i++)
+		length += snprintf(conf + length, sizeof(conf) - (size_t)length,
+				   "%0200d u1.2 nonthreadsafe default lib.so a.1.2 \"\" \"\"\n", i);
+	use_conf(conf);
+	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "0001, 0000"));
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "0002, ...\n"));
 }
 END_TEST
 
@@ -206,10 +243,9 @@ START_TEST(a_file_for_another_version_only_is_told_once)
 	ck_assert_uint_eq(open_name("b", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
 	ck_assert_uint_eq(open_name("c", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
 	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
-	ck_assert_int_eq(captured_lines(err_fd), !_i);
-	ck_assert_int_eq(strstr(captured_text(err_fd), "b: no line of dat.conf is for DAT 1\n") !=
-				 NULL,
-			 !_i);
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_ptr_nonnull(strstr(captured_text(err_fd),
+				     _i ? "x: " : "b: no line of dat.conf is for DAT 1\n"));
 }
 END_TEST
 
@@ -477,6 +513,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_file_at_its_limits_is_accepted);
 	tcase_add_loop_test(cases, a_file_that_is_missing_or_empty_has_no_entries, 0,
 			    COUNT(empty_files));
+	tcase_add_test(cases, an_unknown_name_is_told_with_those_that_the_file_has);
+	tcase_add_test(cases, of_very_many_names_the_first_are_told);
 	tcase_add_loop_test(cases, a_file_for_another_version_only_is_told_once, 0, 2);
 	tcase_add_test(cases, dbg_type_0_silences_errors);
 	tcase_add_test(cases, dbg_dest_2_prints_nothing_on_stderr);

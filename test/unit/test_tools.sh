@@ -106,5 +106,5 @@ result 'dtest --list fails without a name that can be opened' "$?" 1
 result 'dtest --list has a line for each name, and says why none is of use' \
 	"$(sed 's/^[0-9]* //' "$tmp/list" | tr '\n' '|')" \
 	"old u2.0 nonthreadsafe: not for programs of DAT 1.2\\|no u1.2 nonthreadsafe: the \
-library that dat.conf has for no can't be loaded\\|Error: no name of dat.conf can be opened on \
-this host\\|"
+library that dat.conf has for no can't be loaded, or is no provider\\|Error: no name of dat.conf \
+can be opened on this host\\|"

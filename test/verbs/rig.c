@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "nodes.h"
 #include "verbs_test.h"
 
 void verbs_begin(void)
@@ -33,6 +34,7 @@ void verbs_begin(void)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(settings); i++)
 		unsetenv(settings[i]);
+	nodes_places = (struct nodes_places){ "/nonexistent/devices", "/nonexistent/nodes" };
 	fv_clock_stop();
 	setenv("DAPL_DBG_TYPE", "0xffff", 1);
 	fv_ia_lock();

@@ -2,8 +2,12 @@
 /* resolve.c: the device, port and address that the IA params of dat.conf mean. */
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "nodes.h"
 #include "verbs_test.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -71,6 +75,12 @@ static const struct {
 	  "127.0.0.2",
 	  2 },
 	{ "::1 0", { { "a", "::1", 0, 1 } }, "fv0", "::1", 1 },
+	/* as programs' files have them: blanks at the end, tabs, other forms of a number */
+	{ "fv0 1  ", { { "a", "127.0.0.1", 0, 1 } }, "fv0", "127.0.0.1", 1 },
+	{ "b\t0", { { "b", "127.0.0.2", 1, 2 } }, "fv1", "127.0.0.2", 2 },
+	{ " b", { { "b", "127.0.0.2", 1, 2 } }, "fv1", "127.0.0.2", 2 },
+	{ "fv0 0x1", { { "a", "127.0.0.1", 0, 1 } }, "fv0", "127.0.0.1", 1 },
+	{ "fv0 01", { { "a", "127.0.0.1", 0, 1 } }, "fv0", "127.0.0.1", 1 },
 	/* a host: "fvhost" is the first interface */
 	{ "fvhost 0", { { "a", "127.0.0.1", 1, 1 } }, "fv1", "127.0.0.1", 1 },
 };
@@ -298,6 +308,155 @@ START_TEST(without_devices_only_names_of_this_host_lack_one)
 }
 END_TEST
 
+/* ---- device nodes ---- */
+
+/* Folders for what /sys/class/infiniband and /dev/infiniband have; removed at the end. */
+static char nodes_folder[] = "/tmp/nodes.XXXXXX";
+
+static void nodes_remove(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", nodes_folder);
+	(void)!system(command);
+}
+
+static void nodes_make(const char *script)
+{
+	static char devices[64], nodes[64];
+	char command[512];
+
+	ck_assert_ptr_nonnull(mkdtemp(nodes_folder));
+	atexit(nodes_remove);
+	snprintf(command, sizeof(command), "cd %s && chmod 755 . && %s", nodes_folder, script);
+	ck_assert_int_eq(system(command), 0);
+	snprintf(devices, sizeof(devices), "%s/devices", nodes_folder);
+	snprintf(nodes, sizeof(nodes), "%s/nodes", nodes_folder);
+	nodes_places = (struct nodes_places){ devices, nodes };
+}
+
+#define ONE_DEVICE "mkdir -p devices/fv0 nodes"
+
+static const struct {
+	const char *script, *params;
+	int want;
+	const char *text;
+	bool told; /* by default */
+} node_rows[] = {
+	{ "mkdir devices nodes", "fveth0 0", -ENODEV, "this host has no RDMA device", false },
+	{ "mkdir -p devices/fv0", "fveth0 0", -ENODEV, "open fveth0: there is no /tmp/nodes.",
+	  true },
+	{ "mkdir -p devices/fv0", "fv0 1", -ENODEV, "open fv0: there is no /tmp/nodes.", true },
+	{ "mkdir -p devices/fv0", "ib0 0", -ENOENT, "open ib0: there is no /tmp/nodes.", false },
+	{ ONE_DEVICE, "fv0 1", -ENODEV, "/nodes/uverbs0", true },
+	{ ONE_DEVICE "; >nodes/uverbs0", "fv0 1", -ENODEV, "/nodes/rdma_cm", true },
+	{ ONE_DEVICE "; >nodes/uverbs3; chmod 600 nodes/uverbs3; >nodes/rdma_cm", "fv0 1", -ENODEV,
+	  "/nodes/uverbs3 (mode 600, user ", true },
+	{ ONE_DEVICE "; >nodes/uverbs0; >nodes/rdma_cm; chmod 640 nodes/rdma_cm", "fv0 1", -ENODEV,
+	  "/nodes/rdma_cm (mode 640, user ", true },
+	{ ONE_DEVICE "; mkdir nodes/uverbs0", "fv0 1", -ENODEV,
+	  "/nodes/uverbs0 can't be opened: Is a directory", true },
+	{ ONE_DEVICE "; >nodes/uverbs0; >nodes/rdma_cm", "fv0 1", -ENODEV,
+	  "libibverbs has no driver for the RDMA devices of this host", true },
+};
+
+/* As another user than root, who may open everything. */
+START_TEST(why_there_is_no_device_is_found_by_looking)
+{
+	struct tp_dev *dev;
+
+	umask(0);
+	nodes_make(node_rows[_i].script);
+	for (unsigned i = 0; i < FV_DEVICES; i++)
+		fv_device(i)->absent = true;
+	if (node_rows[_i].told)
+		setenv("DAPL_DBG_TYPE", "1", 1);
+	fv_log_capture();
+	ck_assert(geteuid() != 0 || seteuid(65534) == 0);
+	ck_assert_int_eq(tp_dev_open(node_rows[_i].params, up_ia(), &dev), node_rows[_i].want);
+	ck_assert(getuid() != 0 || seteuid(0) == 0);
+	ck_assert_ptr_nonnull(strstr(fv_log(), node_rows[_i].text));
+	ck_assert_uint_eq(fv_alive(FV_KINDS), 0);
+}
+END_TEST
+
+/* The tools ask for what is not told by default, by a bit of its own. */
+START_TEST(what_this_host_lacks_is_told_to_the_tools)
+{
+	struct tp_dev *dev;
+
+	for (unsigned i = 0; i < FV_DEVICES; i++)
+		fv_device(i)->absent = true;
+	setenv("DAPL_DBG_TYPE", _i ? "0x2000" : "3", 1);
+	fv_log_capture();
+	ck_assert_int_eq(tp_dev_open("ib0 0", up_ia(), &dev), -ENOENT);
+	ck_assert_int_eq(strstr(fv_log(), "open ib0: this host has no RDMA device") != NULL, _i);
+}
+END_TEST
+
+static const struct {
+	const char *call;
+	int err;
+} closed_nodes[] = { { "rdma_create_event_channel", ENOENT }, { "ibv_open_device", EACCES } };
+
+START_TEST(a_node_that_can_t_be_opened_is_named)
+{
+	struct tp_dev *dev;
+
+	nodes_make("mkdir -p devices/fv0 nodes; >nodes/uverbs0");
+	fv_log_capture();
+	fv_fail(closed_nodes[_i].call, closed_nodes[_i].err, 1);
+	ck_assert_int_eq(tp_dev_open("fveth0 0", up_ia(), &dev), -closed_nodes[_i].err);
+	ck_assert_ptr_nonnull(strstr(fv_log(), "open fveth0: there is no /tmp/nodes."));
+	ck_assert_ptr_null(strstr(fv_log(), closed_nodes[_i].call));
+	ck_assert_uint_eq(fv_alive(FV_KINDS), 0);
+}
+END_TEST
+
+/* ---- what is no params ---- */
+
+static const struct {
+	const char *params, *text;
+} junk[] = {
+	{ "", "names no interface, address or device, not \"\"" },
+	{ " \t", "names no interface, address or device" },
+	{ "a 0 x", "must be a name and a number, such as \"ib0 0\", not \"a 0 x\"" },
+	{ "fv0 1abc", "must be a name and a number" },
+	{ "a -1", "must be a name and a number" },
+	{ "a 0x", "must be a name and a number" },
+	{ "a b", "must be a name and a number" },
+};
+
+START_TEST(junk_in_the_params_is_refused_with_the_line)
+{
+	struct tp_dev *dev;
+
+	host_is(refusals[0].rows);
+	setenv("DAPL_DBG_TYPE", "1", 1);
+	fv_log_capture();
+	ck_assert_int_eq(tp_dev_open(junk[_i].params, up_ia(), &dev), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(fv_log(), "dat.conf: field 7 "));
+	ck_assert_ptr_nonnull(strstr(fv_log(), junk[_i].text));
+	ck_assert_uint_eq(fv_alive(FV_KINDS), 0);
+}
+END_TEST
+
+START_TEST(a_word_that_is_too_long_is_refused)
+{
+	char params[600];
+	struct tp_dev *dev;
+
+	for (unsigned second = 0; second < 2; second++) {
+		memset(params, 'x', sizeof(params));
+		params[second ? 1 : 300] = ' ';
+		params[400] = '\0';
+		fv_log_capture();
+		ck_assert_int_eq(tp_dev_open(params, up_ia(), &dev), -ENOENT);
+		ck_assert_ptr_nonnull(strstr(fv_log(), "field 7 has a word of more than 255"));
+	}
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("resolve");
@@ -312,5 +471,10 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_device_without_a_driver_is_named);
 	tcase_add_loop_test(tcase, without_devices_only_names_of_this_host_lack_one, 0,
 			    COUNT(without_devices));
+	tcase_add_loop_test(tcase, why_there_is_no_device_is_found_by_looking, 0, COUNT(node_rows));
+	tcase_add_loop_test(tcase, what_this_host_lacks_is_told_to_the_tools, 0, 2);
+	tcase_add_loop_test(tcase, a_node_that_can_t_be_opened_is_named, 0, COUNT(closed_nodes));
+	tcase_add_loop_test(tcase, junk_in_the_params_is_refused_with_the_line, 0, COUNT(junk));
+	tcase_add_test(tcase, a_word_that_is_too_long_is_refused);
 	return run_cases(argc, argv);
 }

@@ -9,28 +9,18 @@
 #include <net/if.h>
 #include <stdlib.h>
 
+#include "nodes.h"
 #include "ofi.h"
+#include "params.h"
 
 #define MOST_TRANSFERS 65536 /* in flight, that are asked for */
 
 struct selection {
-	char provider[64], place[64];
+	struct params params; /* a provider, and a place */
 	bool any;	      /* no place was given */
 	bool interface_known; /* the place is the name of an interface of this host */
 	bool interface_up;
 };
-
-static int params_parse(const char *params, struct selection *selection)
-{
-	int words = params ? sscanf(params, "%63s %63s", selection->provider, selection->place) : 0;
-
-	if (words < 1) {
-		log_error("open: the IA params name no libfabric provider; \"tcp eth0\" does");
-		return -ENOENT;
-	}
-	selection->any = words < 2 || !strcmp(selection->place, "0");
-	return 0;
-}
 
 /* ---- hints ---- */
 
@@ -87,6 +77,26 @@ static int info_get_virtual(const char *provider, uint64_t write_flags, struct f
 	if (!ret)
 		libfabric.freeinfo(*info);
 	return info_get(provider, FI_MR_BASIC, write_flags, info);
+}
+
+/* Is it there, with endpoints of whatever kind? */
+static bool provider_exists(const char *provider)
+{
+	struct fi_info *hints = libfabric.dupinfo(NULL), *found = NULL;
+
+	if (!hints)
+		return false;
+	hints->mode = ~UINT64_C(0);
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+				      FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_HMEM |
+				      FI_MR_MMU_NOTIFY;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (!hints->fabric_attr->prov_name || libfabric_getinfo(hints, &found))
+		found = NULL;
+	libfabric.freeinfo(hints);
+	if (found)
+		libfabric.freeinfo(found);
+	return found;
 }
 
 /* Writes that complete when they are placed, where the provider has such writes. */
@@ -152,6 +162,7 @@ static unsigned preference(const struct selection *selection, const struct fi_in
 			   const struct ifaddrs *interface)
 {
 	const struct sockaddr *addr = info->src_addr;
+	const char *place = selection->params.second;
 	unsigned family;
 
 	if (!addr || (addr->sa_family != AF_INET && addr->sa_family != AF_INET6))
@@ -162,11 +173,11 @@ static unsigned preference(const struct selection *selection, const struct fi_in
 			return 0;
 		return 1 + family + (interface->ifa_flags & IFF_LOOPBACK ? 0 : 2);
 	}
-	if (addr_is_named(addr, selection->place))
+	if (addr_is_named(addr, place))
 		return 6;
-	if (interface && !strcmp(interface->ifa_name, selection->place))
+	if (interface && !strcmp(interface->ifa_name, place))
 		return 4 + family;
-	if (!strcmp(info->domain_attr->name, selection->place))
+	if (!strcmp(info->domain_attr->name, place))
 		return 2 + family;
 	return 0;
 }
@@ -178,19 +189,19 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *all, const struc
 	return all;
 }
 
-static struct fi_info *choose(struct selection *selection, struct fi_info *list)
+/* Returns the best, or NULL. An interface that is down is of no use; *@down is its name then. */
+static struct fi_info *choose_among(struct selection *selection, struct fi_info *list,
+				    const struct ifaddrs *interfaces, char down[IF_NAMESIZE])
 {
 	struct fi_info *best = NULL;
-	struct ifaddrs *interfaces = NULL;
+	const struct ifaddrs *interface;
 	unsigned most = 0;
 
-	if (getifaddrs(&interfaces))
-		interfaces = NULL;
-	for (const struct ifaddrs *one = interfaces; one; one = one->ifa_next) {
-		if (strcmp(one->ifa_name, selection->place) != 0)
+	for (interface = interfaces; interface; interface = interface->ifa_next) {
+		if (strcmp(interface->ifa_name, selection->params.second) != 0)
 			continue;
 		selection->interface_known = true;
-		selection->interface_up |= (one->ifa_flags & IFF_UP) != 0;
+		selection->interface_up |= (interface->ifa_flags & IFF_UP) != 0;
 	}
 	for (struct fi_info *info = list; info; info = info->next) {
 		unsigned mark = preference(selection, info, interface_of(interfaces, info));
@@ -200,13 +211,15 @@ static struct fi_info *choose(struct selection *selection, struct fi_info *list)
 			best = info;
 		}
 	}
-	freeifaddrs(interfaces);
+	interface = best ? interface_of(interfaces, best) : NULL;
+	if (interface && !(interface->ifa_flags & IFF_UP))
+		snprintf(down, IF_NAMESIZE, "%s", interface->ifa_name);
 	return best;
 }
 
 static int nothing_chosen(const struct selection *selection)
 {
-	const char *provider = selection->provider, *place = selection->place;
+	const char *provider = selection->params.first, *place = selection->params.second;
 
 	if (selection->any)
 		log_error("open: no network interface that is up has an address for libfabric's %s",
@@ -216,41 +229,82 @@ static int nothing_chosen(const struct selection *selection)
 	else if (selection->interface_known)
 		log_error("open %s: this network interface has no address for libfabric's %s",
 			  place, provider);
-	else
-		log_error("open %s: libfabric's %s has no interface, address or domain of that "
-			  "name",
-			  place, provider);
-	return -ENOENT;
+	else /* it may be of another host, whose dat.conf this may be */
+		log_absent("open %s: libfabric's %s has no interface, address or domain of that "
+			   "name",
+			   place, provider);
+	return selection->any || selection->interface_known ? -ENODEV : -ENOENT;
 }
 
-int select_info(const char *params, struct fi_info **out)
+static int choose(struct selection *selection, struct fi_info *list, struct fi_info **out)
 {
-	struct selection selection = { 0 };
-	struct fi_info *list = NULL, *chosen;
-	int err = params_parse(params, &selection);
-	int ret;
+	char down[IF_NAMESIZE] = "";
+	struct ifaddrs *interfaces = NULL;
+	struct fi_info *best;
 
-	if (err)
-		return err;
-	ret = info_get_all(selection.provider, &list);
-	if (ret == -FI_ENODATA) {
-		/* quietly, as for a device that this host lacks: a dat.conf may serve many hosts */
-		log_util("open: libfabric's %s is not there, finds no device, or has no connected "
-			 "endpoints with RMA in the order of RDMA (see fi_info -p %s)",
-			 selection.provider, selection.provider);
+	if (getifaddrs(&interfaces))
+		interfaces = NULL;
+	best = choose_among(selection, list, interfaces, down);
+	freeifaddrs(interfaces);
+	if (!best)
+		return nothing_chosen(selection);
+	if (*down) {
+		log_error("open %s: the network interface %s is down", selection->params.second,
+			  down);
 		return -ENODEV;
 	}
+	*out = libfabric.dupinfo(best);
+	return *out ? 0 : -ENOMEM;
+}
+
+/* ---- all ---- */
+
+/* A dat.conf may serve many hosts, so it is not told by default that this one lacks a device. */
+static int provider_missing(const char *provider)
+{
+	struct nodes nodes = { .state = NODES_COMPLETE };
+
+	if (provider_exists(provider)) {
+		log_error("open: libfabric's %s has no connected endpoints with RMA in the order "
+			  "of RDMA (see fi_info -p %s)",
+			  provider, provider);
+		return -ENODEV;
+	}
+	if (!strcmp(provider, "verbs"))
+		nodes_look(&nodes);
+	if (nodes.state == NODES_NO_DEVICE)
+		log_absent("open: %s", nodes.text);
+	else if (nodes.state != NODES_COMPLETE)
+		log_error("open: %s", nodes.text);
+	else
+		log_absent("open: libfabric has no provider %s, or that finds no device (fi_info "
+			   "-l lists its providers)",
+			   provider);
+	return -ENODEV;
+}
+
+int select_info(const char *text, struct fi_info **out)
+{
+	struct selection selection = { 0 };
+	const char *wrong = params_parse(PARAMS_OF_OFI, text, &selection.params);
+	const char *provider = selection.params.first;
+	struct fi_info *list = NULL;
+	int ret;
+
+	if (wrong) {
+		log_error("%s: %s, not \"%s\"", log_conf_line(), wrong, text);
+		return -ENOENT;
+	}
+	selection.any = !strcmp(selection.params.second, "0");
+	ret = info_get_all(provider, &list);
+	if (ret == -FI_ENODATA)
+		return provider_missing(provider);
 	if (ret) {
-		log_error("open: fi_getinfo of provider %s: %s", selection.provider,
+		log_error("open: fi_getinfo of provider %s: %s", provider,
 			  libfabric.strerror(-ret));
 		return ofi_errno(ret);
 	}
-	chosen = choose(&selection, list);
-	err = chosen ? 0 : nothing_chosen(&selection);
-	if (chosen) {
-		*out = libfabric.dupinfo(chosen);
-		err = *out ? 0 : -ENOMEM;
-	}
+	ret = choose(&selection, list, out);
 	libfabric.freeinfo(list);
-	return err;
+	return ret;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "nodes.h"
 #include "verbs.h"
 
 const char tp_library_name[] = "libdaplcma";
@@ -186,6 +187,18 @@ bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 
 /* ---- open and close ---- */
 
+/* By a look at the device nodes, if they tell why. */
+static bool nodes_failed(const char *name)
+{
+	struct nodes nodes;
+
+	nodes_look(&nodes);
+	if (nodes.state == NODES_COMPLETE || nodes.state == NODES_NO_DEVICE)
+		return false;
+	log_error("open %s: %s", name, nodes.text);
+	return true;
+}
+
 /* Opens the libibverbs device and reads its limits. */
 static int context_open(struct tp_dev *dev, struct ibv_device *device, const char *name)
 {
@@ -197,6 +210,8 @@ static int context_open(struct tp_dev *dev, struct ibv_device *device, const cha
 	dev->ibv = ibv_open_device(device);
 	if (!dev->ibv) {
 		err = errno ? errno : EIO;
+		if (nodes_failed(name))
+			return -err;
 		goto report;
 	}
 	call = "ibv_query_device";
@@ -260,7 +275,9 @@ static int dev_new(struct lookup *lookup, struct ia *ia, struct tp_dev **dev_out
 	dev->ia = ia;
 	err = cm_open(dev);
 	if (err) {
-		log_error("open %s: rdma_create_event_channel: %s", lookup->name, strerror(-err));
+		if (!nodes_failed(lookup->name))
+			log_error("open %s: rdma_create_event_channel: %s", lookup->name,
+				  strerror(-err));
 		goto free_dev;
 	}
 	err = dev_find(dev, lookup);

@@ -8,11 +8,12 @@
  */
 #include <errno.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "nodes.h"
+#include "params.h"
 #include "sockaddr.h"
 #include "verbs.h"
 
@@ -181,8 +182,8 @@ static int resolve_host(struct lookup *lookup, struct sockaddr_storage *addr)
 
 	if (!code)
 		return 0;
-	log_util("open %s: not an RDMA device, network interface, IP address or host: %s",
-		 lookup->name, code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
+	log_absent("open %s: not an RDMA device, network interface, IP address or host: %s",
+		   lookup->name, code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
 	return -ENOENT;
 }
 
@@ -213,20 +214,43 @@ static bool may_be_on_this_host(const char *name)
 	return bound;
 }
 
-int lookup_begin(struct lookup *lookup, const char *params)
+/*
+ * libibverbs lists no device: the kernel has none, its nodes are missing, or it has no driver. Only
+ * who names a device or an interface of this host is told of what is missing here.
+ */
+static int devices_missing(const struct lookup *lookup)
 {
-	size_t length = strcspn(params, " ");
+	const bool here = nodes_has_device(lookup->name) || may_be_on_this_host(lookup->name);
+	struct nodes nodes;
+
+	nodes_look(&nodes);
+	if (nodes.state == NODES_COMPLETE)
+		log_error("open %s: libibverbs has no driver for the RDMA devices of this host",
+			  lookup->name);
+	else if (nodes.state == NODES_NO_DEVICE || !here)
+		log_absent("open %s: %s", lookup->name, nodes.text);
+	else
+		log_error("open %s: %s", lookup->name, nodes.text);
+	return here ? -ENODEV : -ENOENT;
+}
+
+int lookup_begin(struct lookup *lookup, const char *text)
+{
+	struct params params;
+	const char *wrong = params_parse(PARAMS_OF_VERBS, text, &params);
 
 	*lookup = (struct lookup){ 0 };
-	snprintf(lookup->name, sizeof(lookup->name), "%.*s",
-		 (int)(length < INT_MAX ? length : INT_MAX), params);
-	lookup->port = (unsigned)strtoul(params + length, NULL, 0);
+	if (wrong) {
+		log_error("%s: %s, not \"%s\"", log_conf_line(), wrong, text);
+		return -ENOENT;
+	}
+	strcpy(lookup->name, params.first);
+	lookup->port = (unsigned)strtoul(params.second, NULL, 0);
 	lookup->devices = ibv_get_device_list(&lookup->device_count);
 	if (lookup->devices && lookup->device_count)
 		return 0;
-	log_util("open %s: this host has no RDMA device", lookup->name);
 	lookup_end(lookup);
-	return may_be_on_this_host(lookup->name) ? -ENODEV : -ENOENT;
+	return devices_missing(lookup);
 }
 
 void lookup_end(struct lookup *lookup)
@@ -253,8 +277,8 @@ int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **de
 		return err;
 	}
 	if (err == -EADDRNOTAVAIL) { /* of another host, whose dat.conf this may be */
-		log_util("open %s: this host does not have the address %s", lookup->name,
-			 sockaddr_text(addr, text));
+		log_absent("open %s: this host does not have the address %s", lookup->name,
+			   sockaddr_text(addr, text));
 		return -ENOENT;
 	}
 	if (err) {

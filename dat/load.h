@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where a provider library is looked for. */
+#ifndef DAT_LOAD_H
+#define DAT_LOAD_H
+
+/*
+ * A bare name is looked for where the dynamic linker looks, and then beside libdat, in which the
+ * address @libdat is: a provider that was installed with it is found whatever the prefix. NULL: it
+ * can't be loaded; dlerror() tells why it failed where it was found, or that it was not.
+ */
+void *provider_load(const char *name, const void *libdat);
+
+#endif

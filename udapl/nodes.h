@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device nodes of RDMA: why no device can be opened, found by looking. */
+#ifndef UDAPL_NODES_H
+#define UDAPL_NODES_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+enum nodes_state {
+	NODES_COMPLETE,
+	NODES_NO_DEVICE,   /* the kernel has none */
+	NODES_NO_FOLDER,   /* there is no /dev/infiniband */
+	NODES_NO_UVERBS,   /* no node of a device in it */
+	NODES_NO_RDMA_CM,  /* no node of the connection manager */
+	NODES_CLOSED,	   /* a node may not be opened by this user */
+	NODES_OUT_OF_WORK, /* a node can't be opened for another reason */
+};
+
+struct nodes {
+	enum nodes_state state;
+	char text[400]; /* a sentence without a full stop; empty: NODES_COMPLETE */
+	gid_t group;	/* NODES_CLOSED: of the node */
+};
+
+/* Does the kernel have a device of this name? */
+int nodes_has_device(const char *name);
+
+/* Opens each node that a program needs, and closes it. Thread-safe, does not block. */
+void nodes_look(struct nodes *nodes);
+
+/* Where they are; tests have others. */
+extern struct nodes_places {
+	const char *devices, *nodes;
+} nodes_places;
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The IA params of dat.conf. The transports and datinfo are built with this file. */
+#include "params.h"
+
+#include <string.h>
+
+#define BLANKS " \t"
+
+static const struct {
+	const char *nothing, *wrong;
+	int words; /* at most, before the number */
+} kinds[] = {
+	[PARAMS_OF_VERBS] = { "field 7 names no interface, address or device",
+			      "field 7 must be a name and a number, such as \"ib0 0\"", 1 },
+	[PARAMS_OF_OFI] = { "field 7 names no libfabric provider",
+			    "field 7 must have one word or two, such as \"tcp eth0\"", 2 },
+};
+
+/* Returns what follows; NULL: the word is too long. */
+static const char *word_cut(const char *text, char *word, size_t size)
+{
+	size_t length = strcspn(text, BLANKS);
+
+	if (length >= size)
+		return NULL;
+	memcpy(word, text, length);
+	word[length] = '\0';
+	text += length;
+	return text + strspn(text, BLANKS);
+}
+
+/* Decimal, or as strtoul takes it: hexadecimal after 0x. */
+static int is_number(const char *text)
+{
+	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		return text[2] && !text[2 + strspn(text + 2, "0123456789abcdefABCDEF")];
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+const char *params_parse(enum params_kind kind, const char *text, struct params *params)
+{
+	static const char too_long[] = "field 7 has a word of more than 255 bytes";
+	char number[sizeof(params->second)] = "0";
+
+	strcpy(params->second, "0");
+	text += strspn(text, BLANKS);
+	if (!*text)
+		return kinds[kind].nothing;
+	text = word_cut(text, params->first, sizeof(params->first));
+	if (text && *text)
+		text = word_cut(text, params->second, sizeof(params->second));
+	if (text && *text && kinds[kind].words == 2)
+		text = word_cut(text, number, sizeof(number));
+	if (!text)
+		return too_long;
+	if (kind == PARAMS_OF_OFI && *params->first == '^')
+		return "field 7 must begin with the name of a libfabric provider";
+	if (*text || !is_number(kinds[kind].words == 2 ? number : params->second))
+		return kinds[kind].wrong;
+	return NULL;
+}

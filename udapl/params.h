@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The seventh field of a line of dat.conf: the IA params. */
+#ifndef UDAPL_PARAMS_H
+#define UDAPL_PARAMS_H
+
+enum params_kind {
+	PARAMS_OF_VERBS, /* "ib0 0": an interface, address, device or host, and a number */
+	/*
+	 * "tcp eth0": a libfabric provider, and an interface, address or domain. A number may
+	 * follow, which has no effect: who knows "eth0 0" writes "tcp eth0 0".
+	 */
+	PARAMS_OF_OFI,
+};
+
+struct params {
+	char first[256], second[256]; /* without the second word it is "0" */
+};
+
+/*
+ * Words are separated by blanks, which may also come first and last. Returns NULL, or why they
+ * can't be used: then @params is undefined.
+ */
+const char *params_parse(enum params_kind kind, const char *text, struct params *params);
+
+#endif
