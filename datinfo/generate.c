@@ -79,17 +79,8 @@ static bool has_libfabric(void)
 	return dlopen("libfabric.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
-void generate(const struct host *host, FILE *to)
+static void ofi_lines(const struct host *host, FILE *to)
 {
-	fprintf(to, "# Written by datinfo --generate for this host; dat.conf(5) explains it.\n");
-	if (!host->port_count)
-		fprintf(to, "# No RDMA device was found in /sys/class/infiniband.\n");
-	cma_lines(host, to);
-	other_lines(host, to);
-	if (!has_libfabric()) {
-		fprintf(to, "# libfabric is not installed: no lines for TCP.\n");
-		return;
-	}
 	line_print(to, OFI, "tcp 0", "ofi-tcp");
 	for (size_t i = 0; i < host->interface_count; i++) {
 		const struct host_interface *interface = &host->interfaces[i];
@@ -110,4 +101,22 @@ void generate(const struct host *host, FILE *to)
 			   count ? host->ports[i].interface : "");
 		count++;
 	}
+}
+
+/*
+ * The text is what an administrator appends to a file and may want to remove again, to the byte:
+ * the empty line ends the last line of a file that does not, as that of libdapl2.
+ */
+void generate(const struct host *host, FILE *to)
+{
+	fprintf(to, "\n# Written by datinfo --generate for this host; dat.conf(5) explains it.\n");
+	if (!host->port_count)
+		fprintf(to, "# No RDMA device was found in /sys/class/infiniband.\n");
+	cma_lines(host, to);
+	other_lines(host, to);
+	if (has_libfabric())
+		ofi_lines(host, to);
+	else
+		fprintf(to, "# libfabric is not installed: no lines for TCP.\n");
+	fprintf(to, "# End of what datinfo --generate has written.\n");
 }

@@ -48,7 +48,7 @@ cause() {
 	result "$1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..90
+echo 1..91
 
 # ---- options
 
@@ -425,6 +425,20 @@ on_host_says 'a library is no provider' \
 result '--generate prints lines that --check accepts' \
 	"$(grep -c . "$tmp/generated" | sed 's/[1-9].*/some/'
 	"$datinfo" --check "$tmp/generated")" some
+# as README.Debian says; the last line of libdapl2's file is not ended
+for end in '' '\n'; do
+	printf "line 1\nline 2$end" >"$tmp/before"
+	cp "$tmp/before" "$tmp/both"
+	cat "$tmp/generated" >>"$tmp/both"
+	printf 'later' >>"$tmp/before"
+	printf 'later' >>"$tmp/both"
+	cat "$tmp/generated" >>"$tmp/both"
+	sh -c "$(sed -n "s,^\t\(perl .*\) /etc/dat.conf$,\1 $tmp/both,p" \
+		"$src/debian/libdat1.README.Debian")"
+	cmp "$tmp/before" "$tmp/both"
+done >"$tmp/compared" 2>&1
+result 'what was appended to a file can be removed again, to the byte' \
+	"$(grep -c line "$tmp/both") $(cat "$tmp/compared")" '2 '
 if [ -n "$no_host" ]; then
 	skip '--generate has the names that programs know' "$no_host"
 else
