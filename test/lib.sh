@@ -14,6 +14,8 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 	# for the guest, and to find RDMA devices
 	vm_packages=(busybox-static cpio ibverbs-providers ibverbs-utils iproute2 kmod
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
+	# for packages, see test/packages
+	package_packages=(debhelper dpkg-dev lintian mmdebstrap rpm rpmlint)
 	test_packages=(check clang clang-format g++ libclang-rt-14-dev mandoc shellcheck valgrind)
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# What an installation brings: the names of dat.conf, a dat.conf that is never overwritten, and a
-# provider that finds libdat however the program has loaded it. Prints TAP.
+# What an installation brings: the names of dat.conf, a dat.conf that is never overwritten, packages
+# of one version, and a provider that finds libdat however the program has loaded it. Prints TAP.
 
 top=${top_srcdir:-.}
 build=${top_builddir:-.}
@@ -25,7 +25,7 @@ skip() {
 	echo "ok $number - $1 # SKIP $2"
 }
 
-echo 1..8
+echo 1..9
 
 # ---- the names
 
@@ -55,6 +55,15 @@ result 'an installation keeps the dat.conf that is there' "$(cat "$conf")" \
 	'# of the administrator'
 install uninstall-local
 result 'a dat.conf that was changed stays' "$(cat "$conf")" '# of the administrator'
+
+# ---- packages
+
+version=$(sed -n 's/^Version: //p' "$build/dat.pc")
+result 'the packages have the version of the libraries' \
+	"$(sed -n '1s/^dat (\(.*\)) .*/\1/p' "$top/debian/changelog") \
+$(sed -n 's/^Version: *//p' "$top/rpm/dat.spec") \
+$(sed -n 's/^\*.* \([0-9.]*\)-[0-9]*$/\1/p' "$top/rpm/dat.spec" | head -n 1)" \
+	"$version $version $version"
 
 # ---- the provider
 
