@@ -84,7 +84,6 @@ static const struct device devices[] = {
 			{ NEEDS_SEND_PLACEMENT, "a send completes as soon as TCP has it" },
 			{ NEEDS_RDMA_DEVICE, "it is no RDMA device" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
-			{ NEEDS_SRQ, "libfabric does not say whose receive completed" },
 			{ NEEDS_QUIET_POLL, "libfabric's tcp looks at its sockets at each poll" },
 			{ NEEDS_MEMLOCK, "libfabric's tcp pins no pages" },
 			{ NEEDS_TCP, "only an iWARP device has RDMA connections over TCP" },

@@ -58,28 +58,45 @@ static DAT_DTO_COMPLETION_STATUS status_of_entry(const struct fi_cq_err_entry *e
 	}
 }
 
-static COLD bool cq_take_failure_locked(struct tp_cq *cq)
+COLD struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status)
 {
 	struct fi_cq_err_entry entry = { 0 };
-	DAT_DTO_COMPLETION_STATUS status;
 
-	if (fi_cq_readerr(cq->fi, &entry, 0) <= 0 || !entry.op_context)
-		return false;
-	status = status_of_entry(&entry);
-	if (status != DAT_DTO_ERR_FLUSHED)
+	if (fi_cq_readerr(fi, &entry, 0) <= 0)
+		return NULL;
+	*status = status_of_entry(&entry);
+	if (*status != DAT_DTO_ERR_FLUSHED)
 		log_to(LOG_DTO, "completion: %s, provider error %d", libfabric.strerror(entry.err),
 		       entry.prov_errno);
-	qp_complete_locked(entry.op_context, status, 0);
-	return true;
+	return entry.op_context;
+}
+
+static COLD bool cq_take_failure_locked(struct tp_cq *cq)
+{
+	DAT_DTO_COMPLETION_STATUS status;
+	struct transfer *failed = cq_read_failure(cq->fi, &status);
+
+	if (failed)
+		qp_complete_locked(failed, status, 0);
+	return failed;
 }
 
 static COLD void cq_unstall_locked(struct tp_cq *cq)
 {
-	atomic_store(&cq->stalled, 0);
+	atomic_fetch_and(&cq->attention, ~(unsigned)CQ_STALLED);
 	for (struct tp_qp *qp = cq->senders; qp; qp = qp->next_sender)
 		queue_advance_locked(qp, &qp->sends);
 	for (struct tp_qp *qp = cq->receivers; qp; qp = qp->next_receiver)
 		queue_advance_locked(qp, &qp->recvs);
+}
+
+static NOINLINE unsigned cq_attend_locked(struct tp_cq *cq)
+{
+	unsigned attention = atomic_load_explicit(&cq->attention, memory_order_relaxed);
+
+	if (attention & CQ_STALLED)
+		cq_unstall_locked(cq);
+	return attention & CQ_MEMBERS ? members_harvest_locked(cq) : 0;
 }
 
 unsigned cq_harvest_locked(struct tp_cq *cq)
@@ -95,8 +112,8 @@ unsigned cq_harvest_locked(struct tp_cq *cq)
 				   (uint32_t)entries[i].len);
 	if (unlikely(got == -FI_EAVAIL))
 		taken += cq_take_failure_locked(cq);
-	if (unlikely(atomic_load_explicit(&cq->stalled, memory_order_relaxed)))
-		cq_unstall_locked(cq);
+	if (unlikely(atomic_load_explicit(&cq->attention, memory_order_relaxed)))
+		taken += cq_attend_locked(cq);
 	return taken;
 }
 
@@ -108,6 +125,12 @@ void cq_push_locked(struct tp_cq *cq, struct transfer *transfer)
 	cq->ready_end = &transfer->next;
 }
 
+_Static_assert(offsetof(struct done, tag) == offsetof(struct tp_wc, tag) &&
+		       offsetof(struct done, status) == offsetof(struct tp_wc, status) &&
+		       offsetof(struct done, ep) == offsetof(struct tp_wc, transport_0) &&
+		       offsetof(struct done, length) == offsetof(struct tp_wc, length),
+	       "a completion is copied as a whole");
+
 static unsigned cq_take_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	struct transfer *transfer;
@@ -118,10 +141,9 @@ static unsigned cq_take_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 		cq->ready = transfer->next;
 		if (!cq->ready)
 			cq->ready_end = &cq->ready;
-		wc[taken].tag = transfer->tag;
-		wc[taken].status = transfer->status;
-		wc[taken].length = transfer->length;
-		taken++;
+		memcpy(&wc[taken++], &transfer->done, sizeof(transfer->done));
+		if (unlikely(transfer->kind == TRANSFER_SHARED))
+			srq_recv_reported(transfer);
 	}
 	return taken;
 }
@@ -199,6 +221,8 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 		quiet = cq_quiet_locked(cq);
 	if (what == TP_ARM_ANY && quiet)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
+	if (what == TP_ARM_ANY && cq->members)
+		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
 	if (cq->ready)
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
@@ -214,7 +238,7 @@ int tp_cq_fd(const struct tp_cq *cq)
 
 bool tp_cq_events(struct tp_cq *cq)
 {
-	struct epoll_event events[2];
+	struct epoll_event events[3];
 
 	if (epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) <= 0)
 		return false;
@@ -226,23 +250,39 @@ bool tp_cq_events(struct tp_cq *cq)
 
 /* ---- creating and destroying ---- */
 
-static int cq_open(struct tp_cq *cq)
+int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd)
 {
 	struct fi_cq_attr attr = {
-		.size = cq->depth,
+		.size = depth,
 		.format = FI_CQ_FORMAT_MSG,
 		.wait_obj = FI_WAIT_FD,
 	};
-	struct tp_dev *dev = cq->dev;
-	int ret = fi_cq_open(dev->domain, &attr, &cq->fi, cq);
+	int ret = fi_cq_open(dev->domain, &attr, fi, NULL);
 
 	if (ret)
 		return ofi_errno(ret);
-	ret = fi_control(&cq->fi->fid, FI_GETWAIT, &cq->fi_fd);
-	if (ret) {
-		ret = ofi_errno(ret);
-		goto close_fi;
-	}
+	ret = fi_control(&(*fi)->fid, FI_GETWAIT, fd);
+	if (ret)
+		fi_cq_destroy(dev, *fi);
+	return ofi_errno(ret);
+}
+
+void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi)
+{
+	int ret = fi_close(&fi->fid);
+
+	if (ret)
+		log_error("%s: fi_close of a completion queue: %s", dev->attr.device,
+			  libfabric.strerror(-ret));
+}
+
+static int cq_open(struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+	int ret = fi_cq_create(dev, cq->depth, &cq->fi, &cq->fi_fd);
+
+	if (ret)
+		return ret;
 	cq->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (cq->epoll < 0) {
 		ret = -errno;
@@ -257,7 +297,7 @@ static int cq_open(struct tp_cq *cq)
 		return 0;
 	close(cq->epoll);
 close_fi:
-	fi_close(&cq->fi->fid);
+	fi_cq_destroy(dev, cq->fi);
 	return ret;
 }
 
@@ -272,6 +312,7 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 	(void)evd; /* libfabric reports no overrun of a queue */
 	cq->depth = depth;
 	cq->ready_end = &cq->ready;
+	cq->members_epoll = -1;
 	spin_init(&cq->lock, RANK_CQ);
 	err = cq_open(cq);
 	if (err)
@@ -283,14 +324,11 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 
 void tp_cq_destroy(struct tp_cq *cq)
 {
-	int ret;
-
 	progress_remove(cq);
 	close(cq->epoll);
-	ret = fi_close(&cq->fi->fid);
-	if (ret)
-		log_error("%s: fi_close of a completion queue: %s", cq->dev->attr.device,
-			  libfabric.strerror(-ret));
+	if (cq->members_epoll >= 0)
+		close(cq->members_epoll);
+	fi_cq_destroy(cq->dev, cq->fi);
 	free(cq);
 }
 

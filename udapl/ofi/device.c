@@ -151,6 +151,7 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 		err = eq_open(dev);
 	if (err)
 		goto close_domain;
+	srx_probe(dev);
 	*out = dev;
 	return 0;
 close_domain:

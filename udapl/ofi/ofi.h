@@ -11,7 +11,8 @@
  *	qp.c		queue pairs: requests and receives in flight, in the order of their posts
  *	post.c		posts
  *	cm.c		connections
- *	absent.c	windows and shared receive queues, which libfabric can't serve
+ *	srq.c		shared receive queues, and the queue pairs that have one
+ *	window.c	windows, which libfabric can't serve
  *
  * libfabric's tcp does nothing by itself: data move, and peers are served, only while somebody
  * reads a completion queue. A consumer that polls or sleeps on a queue does that as it goes. For
@@ -24,7 +25,7 @@
  * An endpoint of libfabric is good for one connection. It is made when there is one to make, so
  * what is posted before waits in those queues, too.
  *
- * Locks: events_lock before cqs_lock before cq->lock before qp->lock.
+ * Locks: events_lock before cqs_lock before cq->lock before qp->lock before srq->lock.
  */
 #ifndef UDAPL_OFI_H
 #define UDAPL_OFI_H
@@ -102,6 +103,7 @@ struct tp_dev {
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 	int last_socket;			 /* ia->lock; of the newest connection */
+	struct tp_srq *srqs;			 /* ia->lock */
 
 	struct mutex cqs_lock;
 	struct tp_cq *cqs;   /* cqs_lock */
@@ -143,6 +145,12 @@ void mem_close(struct tp_dev *dev);
 
 /* ---- cq.c, progress.c ---- */
 
+/* What a look at libfabric's queue has to look at, too. */
+enum cq_attention {
+	CQ_STALLED = 1 << 0, /* a post of one of its queue pairs waits for libfabric */
+	CQ_MEMBERS = 1 << 1, /* cq->lock; it has some */
+};
+
 /* How a completion queue is armed: what makes tp_cq_fd readable. */
 enum cq_arm {
 	CQ_UNARMED,
@@ -163,12 +171,26 @@ struct tp_cq {
 	struct tp_qp *senders, *receivers;   /* lock; that complete here */
 	enum cq_arm armed;		     /* lock */
 
-	_Atomic unsigned polls;	  /* that a consumer made */
-	_Atomic unsigned stalled; /* a post of one of its queue pairs waits for libfabric */
-	_Atomic bool starved;	  /* something has arrived that can't be taken in */
-	unsigned polls_seen;	  /* ia->lock; progress.c has seen so many */
-	bool watched;		  /* ia->lock; dev->epoll reports fi_fd, once */
+	_Atomic unsigned polls;	    /* that a consumer made */
+	_Atomic unsigned attention; /* enum cq_attention */
+	_Atomic bool starved;	    /* something has arrived that can't be taken in */
+	unsigned polls_seen;	    /* ia->lock; progress.c has seen so many */
+	bool watched;		    /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
+
+	/* of srq.c */
+	struct tp_qp *members;	  /* lock; whose receives complete here, from a shared queue */
+	unsigned starved_members; /* lock; how many */
+	int members_epoll;	  /* of their descriptors; -1 before the first one */
+	struct srq_feed *feeds;	  /* lock */
+	_Atomic bool asleep;	  /* written under lock; the service thread reads no member */
+	_Atomic bool poked;	  /* though it is, because a receive was posted */
 };
+
+/* A completion queue of libfabric, and its descriptor. */
+int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd);
+void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
+/* The transfer that failed, which fi_cq_read has announced. NULL: there is none. */
+struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
 
 /* Reads what libfabric has completed. Returns how many entries there were. */
 unsigned cq_harvest_locked(struct tp_cq *cq);
@@ -206,26 +228,37 @@ enum transfer_kind {
 	TRANSFER_READ,
 	TRANSFER_RECV,
 	TRANSFER_NOTHING, /* moves no bytes, and completes in its turn */
+	TRANSFER_SHARED,  /* a receive of a shared receive queue */
+};
+
+/* What is reported of a transfer, laid out as the beginning of struct tp_wc. */
+struct done {
+	void *tag;
+	DAT_DTO_COMPLETION_STATUS status;
+	uint32_t ep[2];	 /* the address of the endpoint, of a shared receive */
+	uint32_t length; /* received */
 };
 
 /* One post. libfabric may use what is at the address of its context while it is in flight. */
 struct transfer {
 	struct fi_context2 context;
-	struct tp_qp *qp;
+	struct tp_qp *qp;      /* NULL: it is of a shared receive queue */
 	struct transfer *next; /* cq->lock; in the list of those that are ready */
-	void *tag;
-	uint32_t length; /* received */
-	DAT_DTO_COMPLETION_STATUS status;
+	struct done done;
 	enum transfer_kind kind;
 	unsigned position;
 	bool complete; /* qp->lock */
 	bool counted;  /* qp->lock; among qp->reads */
+	bool invalid;  /* shared; its buffer is not what a receive takes */
 	/* of one that waits */
 	bool fenced;
 	unsigned nsge;
 	uint64_t remote_address;
 	uint64_t remote_key;
-	struct tp_sge *sge;
+	union {
+		struct tp_sge *sge;
+		struct tp_srq *srq; /* shared */
+	};
 };
 
 /*
@@ -261,6 +294,12 @@ struct tp_qp {
 	bool shut;		/* ia->lock; fi_shutdown was called */
 	struct transfer_queue sends, recvs;
 	struct tp_qp *next_sender, *next_receiver; /* lock of the queue where they complete */
+	/* with a shared receive queue: a member of recvs.cq, whose lock guards the rest */
+	struct tp_srq *srq;
+	struct fid_cq *own; /* where libfabric completes its receives */
+	int own_fd;
+	unsigned seen; /* posts to the srq when it was read last */
+	bool starved;  /* a message waits for a receive */
 };
 
 /* Makes the endpoint of a connection, and destroys one that came to none. ia->lock held. */
@@ -289,6 +328,50 @@ void queue_post_nothing(struct tp_qp *qp, void *tag);
 int transfer_issue(struct tp_qp *qp, struct transfer *transfer, const struct tp_sge *sge);
 /* Of a transfer that libfabric refused with @err. */
 DAT_DTO_COMPLETION_STATUS transfer_status(int err);
+
+/* ---- srq.c ---- */
+
+struct recv_block;
+struct srq_feed;
+
+struct tp_srq {
+	struct tp_dev *dev;
+	struct tp_pd *pd;
+	struct srq *srq;
+	struct fid_ep *fi;
+	struct tp_srq *next; /* ia->lock */
+	unsigned max_recv;   /* ia->lock */
+	struct spinlock lock;
+	struct transfer *spares;   /* lock */
+	struct recv_block *blocks; /* lock */
+	struct srq_feed *feeds;	   /* lock */
+	unsigned left;		   /* lock; posted, and nobody knows that they were taken */
+	unsigned limit;		   /* lock; the number of tp_srq_arm, 0: none */
+	bool limit_reached;	   /* lock; an upcall is due */
+	_Atomic unsigned posts;	   /* to libfabric */
+	_Atomic unsigned asleep;   /* completion queues whose members nobody reads */
+};
+
+/* Sets the attributes, if the domain has shared receive contexts. */
+void srx_probe(struct tp_dev *dev);
+/* A shared receive was taken from the list of those that are ready. */
+void srq_recv_reported(struct transfer *transfer);
+/* Upcalls that are due. ia->lock held. */
+void srq_report_limits(struct tp_dev *dev);
+
+/* Makes the queue pair, whose srq is set, a member of its completion queue. */
+int member_create(struct tp_qp *qp);
+/* Its endpoint is closed. */
+void member_destroy(struct tp_qp *qp);
+/* Takes what the end of its connection has completed. */
+void member_flush(struct tp_qp *qp);
+
+/* As cq_harvest_locked, of those that have something. */
+unsigned members_harvest_locked(struct tp_cq *cq);
+/* The consumer polls. Reads those to which nothing but a post may matter. */
+void members_visit(struct tp_cq *cq);
+/* Takes all that is there. From here on the service thread sleeps, unless it is poked. */
+void members_leave_locked(struct tp_cq *cq);
 
 /* ---- cm.c ---- */
 

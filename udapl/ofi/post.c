@@ -86,7 +86,7 @@ static ALWAYS_INLINE int queue_post(struct tp_qp *qp, struct transfer_queue *que
 		return -ENOTCONN;
 	}
 	transfer = &queue->slots[queue->tail & queue->mask];
-	transfer->tag = tag;
+	transfer->done.tag = tag;
 	transfer->kind = kind;
 	transfer->nsge = nsge;
 	transfer->complete = false;

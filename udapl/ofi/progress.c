@@ -31,27 +31,34 @@ void progress_poke(struct tp_cq *cq)
 static uint64_t cq_serve(struct tp_cq *cq)
 {
 	unsigned polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
-	bool quiet;
+	bool quiet, stalled, starved_members;
 
 	if (polls != cq->polls_seen) {
 		cq->polls_seen = polls;
+		if (atomic_load(&cq->attention) & CQ_MEMBERS)
+			members_visit(cq);
 		return VISIT_INTERVAL;
 	}
 	if (!spin_trylock(&cq->lock))
 		return VISIT_INTERVAL; /* the consumer is at it */
-	while (cq_harvest_locked(cq))
-		;
+	members_leave_locked(cq);
 	if (cq->ready)
 		cq_signal_locked(cq);
-	quiet = cq_quiet_locked(cq) && !atomic_load(&cq->stalled);
+	stalled = atomic_load(&cq->attention) & CQ_STALLED;
+	quiet = cq_quiet_locked(cq) && !stalled;
 	if (quiet && cq->armed == CQ_ARMED_DIRECT && atomic_load(&cq->starved))
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
-	atomic_store(&cq->starved, !quiet);
+	starved_members = cq->starved_members;
+	atomic_store(&cq->starved, !quiet || starved_members);
 	spin_unlock(&cq->lock);
+	if (cq->members_epoll >= 0)
+		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
 	if (!quiet)
-		return atomic_load(&cq->stalled) ? VISIT_INTERVAL : STARVE_INTERVAL;
+		return stalled ? VISIT_INTERVAL : STARVE_INTERVAL;
 	cq->watched = !epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->fi_fd, cq, true);
-	return cq->watched ? 0 : VISIT_INTERVAL;
+	if (!cq->watched)
+		return VISIT_INTERVAL;
+	return starved_members ? STARVE_INTERVAL : 0;
 }
 
 /* ---- all of them ---- */
@@ -64,7 +71,7 @@ static void visit_all(struct tp_dev *dev)
 	for (struct tp_cq *cq = dev->cqs; cq; cq = cq->next) {
 		uint64_t delay;
 
-		if (cq->watched && !atomic_load(&cq->starved))
+		if (cq->watched && !atomic_load(&cq->starved) && !atomic_load(&cq->poked))
 			continue;
 		delay = cq_serve(cq);
 		if (delay)
@@ -101,6 +108,7 @@ bool progress_run(struct tp_dev *dev)
 	visit_all(dev);
 	handled = eq_progress(dev);
 	cm_end_starved(dev);
+	srq_report_limits(dev);
 	return handled;
 }
 
@@ -129,5 +137,7 @@ void progress_remove(struct tp_cq *cq)
 		link = &(*link)->next;
 	*link = cq->next;
 	(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+	if (cq->members_epoll >= 0)
+		(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->members_epoll, NULL);
 	mutex_unlock(&dev->cqs_lock);
 }

@@ -52,8 +52,8 @@ static void queue_report_locked(struct tp_qp *qp, struct transfer_queue *queue)
 		if (!first->complete)
 			break;
 		if (queue->failed)
-			first->status = DAT_DTO_ERR_FLUSHED;
-		queue->failed |= first->status != DAT_DTO_SUCCESS;
+			first->done.status = DAT_DTO_ERR_FLUSHED;
+		queue->failed |= first->done.status != DAT_DTO_SUCCESS;
 		queue->head++;
 		cq_push_locked(queue->cq, first);
 	}
@@ -64,8 +64,8 @@ static void transfer_end_locked(struct tp_qp *qp, struct transfer *transfer,
 				DAT_DTO_COMPLETION_STATUS status, uint32_t length)
 {
 	assert_locked(&qp->lock);
-	transfer->status = status;
-	transfer->length = length;
+	transfer->done.status = status;
+	transfer->done.length = length;
 	transfer->complete = true;
 	if (transfer->counted)
 		qp->reads--;
@@ -126,7 +126,7 @@ void queue_advance_locked(struct tp_qp *qp, struct transfer_queue *queue)
 			qp->phase = QP_ERROR; /* as a device does: nothing follows a failure */
 	}
 	if (err == -EAGAIN)
-		atomic_store(&queue->cq->stalled, 1);
+		atomic_fetch_or(&queue->cq->attention, CQ_STALLED);
 	queue_report_locked(qp, queue);
 	spin_unlock(&qp->lock);
 }
@@ -150,7 +150,7 @@ void queue_transfer_failed(struct tp_qp *qp, struct transfer_queue *queue,
 		queue->issued = transfer->position;
 		qp->reads -= transfer->counted;
 		transfer->counted = false;
-		atomic_store(&queue->cq->stalled, 1);
+		atomic_fetch_or(&queue->cq->attention, CQ_STALLED);
 	} else {
 		transfer_end_locked(qp, transfer, transfer_status(err), 0);
 		qp->phase = QP_ERROR;
@@ -171,7 +171,7 @@ void queue_post_nothing(struct tp_qp *qp, void *tag)
 
 	spin_lock(&qp->lock);
 	transfer = &queue->slots[queue->tail & queue->mask];
-	transfer->tag = tag;
+	transfer->done.tag = tag;
 	transfer->kind = TRANSFER_NOTHING;
 	transfer->complete = false;
 	transfer->counted = false;
@@ -197,6 +197,7 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 
 	info->tx_attr->size = min_u64(qp->sends.mask + 1, dev->max_tx);
 	info->rx_attr->size = min_u64(qp->recvs.mask + 1, dev->max_rx);
+	info->ep_attr->rx_ctx_cnt = qp->srq ? FI_SHARED_CONTEXT : 1;
 	ret = fi_endpoint(dev->domain, info, &fi, qp);
 	if (ret)
 		return ofi_errno(ret);
@@ -204,7 +205,9 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	if (!ret)
 		ret = fi_ep_bind(fi, &qp->sends.cq->fi->fid, FI_TRANSMIT);
 	if (!ret)
-		ret = fi_ep_bind(fi, &qp->recvs.cq->fi->fid, FI_RECV);
+		ret = fi_ep_bind(fi, qp->srq ? &qp->own->fid : &qp->recvs.cq->fi->fid, FI_RECV);
+	if (!ret && qp->srq)
+		ret = fi_ep_bind(fi, &qp->srq->fi->fid, 0);
 	if (!ret)
 		ret = fi_enable(fi);
 	if (ret) {
@@ -258,6 +261,8 @@ int tp_qp_error(struct tp_qp *qp)
 	qp->shut = true;
 	queue_flush_waiting(qp, &qp->sends);
 	queue_flush_waiting(qp, &qp->recvs);
+	if (qp->srq)
+		member_flush(qp);
 	return 0;
 }
 
@@ -269,6 +274,8 @@ static void queue_pairs_add(struct tp_qp *qp)
 	qp->next_sender = qp->sends.cq->senders;
 	qp->sends.cq->senders = qp;
 	spin_unlock(&qp->sends.cq->lock);
+	if (qp->srq)
+		return;
 	spin_lock(&qp->recvs.cq->lock);
 	qp->next_receiver = qp->recvs.cq->receivers;
 	qp->recvs.cq->receivers = qp;
@@ -279,6 +286,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 		 struct tp_qp **out)
 {
 	struct tp_qp *qp;
+	int err;
 
 	if (attr->max_send_sge > dev->attr.max_sge || attr->max_recv_sge > dev->attr.max_sge)
 		return -EINVAL;
@@ -290,17 +298,25 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->ep = ep;
 	spin_init(&qp->lock, RANK_QP);
 	if (queue_init(&qp->sends, attr->send_cq, attr->max_send, attr->max_send_sge) ||
-	    queue_init(&qp->recvs, attr->recv_cq, attr->max_recv, attr->max_recv_sge)) {
-		queue_fini(&qp->sends);
-		queue_fini(&qp->recvs);
-		free(qp);
-		return -ENOMEM;
+	    queue_init(&qp->recvs, attr->recv_cq, attr->srq ? 0 : attr->max_recv,
+		       attr->max_recv_sge)) {
+		err = -ENOMEM;
+		goto fini_queues;
 	}
 	slots_bind(qp, &qp->sends);
 	slots_bind(qp, &qp->recvs);
+	qp->srq = attr->srq;
+	err = qp->srq ? member_create(qp) : 0;
+	if (err)
+		goto fini_queues;
 	queue_pairs_add(qp);
 	*out = qp;
 	return 0;
+fini_queues:
+	queue_fini(&qp->sends);
+	queue_fini(&qp->recvs);
+	free(qp);
+	return err;
 }
 
 static void ready_forget_locked(struct tp_cq *cq, const struct tp_qp *qp)
@@ -352,7 +368,10 @@ void tp_qp_destroy(struct tp_qp *qp)
 		mutex_unlock(&dev->events_lock);
 	}
 	queue_leave(qp, &qp->sends);
-	queue_leave(qp, &qp->recvs);
+	if (qp->srq)
+		member_destroy(qp);
+	else
+		queue_leave(qp, &qp->recvs);
 	queue_fini(&qp->sends);
 	queue_fini(&qp->recvs);
 	free(qp);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Windows, which libfabric does not have: the core registers the range of each bind instead. The
+ * attributes say so, and the core calls none of these.
+ */
+#include "ofi.h"
+
+int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
+{
+	(void)pd, (void)mw, (void)context;
+	return -EOPNOTSUPP;
+}
+
+void tp_mw_destroy(struct tp_mw *mw)
+{
+	(void)mw;
+}
+
+void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
+{
+	(void)mw, (void)context;
+}
+
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		 DAT_RMR_CONTEXT *context)
+{
+	(void)qp, (void)tag, (void)bind, (void)flags, (void)context;
+	return -EOPNOTSUPP;
+}
