@@ -109,7 +109,9 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->provider_version_minor = PROVIDER_VERSION_MINOR;
 	attr->dapl_version_major = ia->provider->info.dapl_version_major;
 	attr->dapl_version_minor = ia->provider->info.dapl_version_minor;
-	attr->lmr_mem_types_supported = DAT_MEM_TYPE_SO_VIRTUAL;
+	attr->lmr_mem_types_supported = ia->attr->caps & TP_CAP_RELAXED_ONLY
+						? DAT_MEM_TYPE_VIRTUAL
+						: DAT_MEM_TYPE_SO_VIRTUAL;
 	attr->iov_ownership_on_return = DAT_IOV_CONSUMER;
 	attr->dat_qos_supported = DAT_QOS_BEST_EFFORT;
 	attr->completion_flags_supported = (DAT_COMPLETION_FLAGS)ALL_COMPLETION_FLAGS;

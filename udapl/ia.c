@@ -91,11 +91,23 @@ static DAT_RETURN device_open(struct ia *ia, const char *params)
 		err = -EMFILE;
 	if (err) {
 		(void)log_descriptor_shortage(ia->provider->info.ia_name, err);
-		return err == -ENOENT ? DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE)
-				      : NO_RESOURCE(DEVICE);
+		switch (err) {
+		case -ENOENT:
+			return DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE);
+		case -EOPNOTSUPP:
+			return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+		default:
+			return NO_RESOURCE(DEVICE);
+		}
 	}
 	ia->attr = tp_dev_attr(ia->dev);
-	return DAT_SUCCESS;
+	if (ia->ro_aware || !(ia->attr->caps & TP_CAP_RELAXED_ONLY))
+		return DAT_SUCCESS;
+	log_error("%s: RDMA writes may be seen out of order here; a program that can take that "
+		  "opens " DAT_RO_AWARE_PREFIX "%s",
+		  ia->provider->info.ia_name, ia->provider->info.ia_name);
+	tp_dev_close(ia->dev);
+	return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_RO_COOKIE);
 }
 
 static DAT_RETURN service_failed(const struct ia *ia, int err)

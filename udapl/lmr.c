@@ -312,17 +312,18 @@ static void lmr_release(struct lmr *lmr)
 HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 {
 	struct lmr *lmr = handle;
-	DAT_RETURN ret;
+	int err;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
 		return BAD_HANDLE(LMR);
 	release_run(lmr->obj.ia);
 	if (!lmr_retire(lmr))
 		return BAD_STATE(LMR_IN_USE);
-	ret = status_of(tp_mr_dereg(lmr->mr), DAT_RESOURCE_MEMORY_REGION);
-	if (ret != DAT_SUCCESS) {
+	err = tp_mr_dereg(lmr->mr);
+	if (unlikely(err)) {
 		lmr_publish(lmr); /* the device still has it, so it still exists */
-		return ret;
+		return err == -EBUSY ? BAD_STATE(LMR_IN_USE)
+				     : status_of(err, DAT_RESOURCE_MEMORY_REGION);
 	}
 	lmr_release(lmr);
 	return DAT_SUCCESS;

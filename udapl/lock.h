@@ -30,6 +30,7 @@ enum lock_rank {
 	RANK_CNO_WATCH,
 	RANK_CHANNEL,
 	RANK_CQS,
+	RANK_MR_EVENTS,
 	/* spinlocks */
 	RANK_POST,
 	RANK_EVD,

@@ -81,6 +81,8 @@ enum {
 	TP_CAP_LOSES_READS = 1 << 5,
 	/* a queue pair and its shared receive queue may have different protection domains */
 	TP_CAP_SRQ_ANY_PD = 1 << 6,
+	/* an RDMA write may be seen before an earlier one, whatever a region was registered for */
+	TP_CAP_RELAXED_ONLY = 1 << 7,
 };
 
 struct tp_attr {
@@ -105,7 +107,10 @@ struct tp_attr {
 	uint64_t max_message; /* the core posts no more than TP_MAX_LENGTH */
 };
 
-/* -ENOENT: @params names nothing that this host has. */
+/*
+ * -ENOENT: @params names nothing that this host has. -EOPNOTSUPP: what they name can't do what DAT
+ * takes.
+ */
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev);
 void tp_dev_close(struct tp_dev *dev);
 /*
@@ -154,6 +159,7 @@ enum {
 
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr, struct tp_mr_info *info);
+/* -EBUSY: something uses it. If it fails, it stays registered. */
 int tp_mr_dereg(struct tp_mr *mr);
 
 /*

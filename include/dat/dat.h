@@ -802,6 +802,7 @@ typedef struct dat_provider_info {
  * DAT_INVALID_HANDLE, EVD_ASYNC: the EVD is not for asynchronous events of this provider
  * DAT_INVALID_ADDRESS: the interface, address or host of dat.conf does not exist on this host
  * DAT_INSUFFICIENT_RESOURCES, DEVICE: it exists, but is no RDMA device, or that cannot be opened
+ * DAT_MODEL_NOT_SUPPORTED: it exists, but can't do what DAT takes
  * DAT_INSUFFICIENT_RESOURCES, TEVD: async_evd_qlen is above max_evd_qlen
  * DAT_INSUFFICIENT_RESOURCES, ERROR_HANDLER: the thread for asynchronous events cannot start
  * DAT_INVALID_STATE: the process is exiting, or it was forked while another thread opened or closed

@@ -16,6 +16,8 @@ static int mr_close(struct fid *fid)
 	while (*link != mr)
 		link = &(*link)->next;
 	*link = mr->next;
+	if (mr->domain->mr_eq)
+		ff_events_drop(mr->domain->mr_eq, fid);
 	mr->domain->users--;
 	memset(mr, 0xee, sizeof(*mr));
 	__asm__ volatile("" : : "r"(mr) : "memory"); /* or the compiler leaves that out */
@@ -82,7 +84,11 @@ static int key_give(struct ff_domain *domain, const struct fi_mr_attr *attr, uin
 /* The region's key can't be had before the event about it was read. */
 static void registration_report(struct ff_domain *domain, struct ff_mr *mr)
 {
-	const struct ff_event event = { .type = FI_MR_COMPLETE, .fid = &mr->fid.fid };
+	const struct ff_event event = {
+		.type = FI_MR_COMPLETE,
+		.fid = &mr->fid.fid,
+		.err = ff_step_locked(CALL_fi_mr_complete),
+	};
 
 	ff_event_add(domain->mr_eq, &event);
 }

@@ -152,20 +152,20 @@ void ff_fd_set(int fd, bool readable)
 
 /* ---- the log ---- */
 
-static int log_file = -1;
-
 void ff_log_capture(void)
 {
-	log_file = memfd_create("log", 0);
-	ff_require(log_file >= 0 && dup2(log_file, STDERR_FILENO) >= 0, "no log");
+	int file = memfd_create("log", MFD_CLOEXEC);
+
+	ff_require(file >= 0 && dup2(file, STDERR_FILENO) >= 0, "no file for the log");
+	close(file);
 }
 
 const char *ff_log(void)
 {
-	static char text[16384];
-	ssize_t got = pread(log_file, text, sizeof(text) - 1, 0);
+	static char text[1 << 14];
+	ssize_t length = pread(STDERR_FILENO, text, sizeof(text) - 1, 0);
 
-	ff_require(got >= 0, "no log");
-	text[got] = '\0';
+	ff_require(length >= 0, "the log can't be read");
+	text[length] = '\0';
 	return text;
 }

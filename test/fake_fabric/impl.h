@@ -39,6 +39,7 @@
 	X(fi_domain)                                                                               \
 	X(fi_domain_bind)                                                                          \
 	X(fi_mr_regattr)                                                                           \
+	X(fi_mr_complete)                                                                          \
 	X(fi_mr_bind)                                                                              \
 	X(fi_mr_enable)                                                                            \
 	X(fi_close_mr)                                                                             \
@@ -88,6 +89,8 @@ void ff_unlock(void);
  * positive, without the lock.
  */
 int ff_enter(enum ff_call call);
+/* Likewise; the lock is taken already, and stays so. */
+int ff_step_locked(enum ff_call call);
 void ff_alive_add(enum ff_kind kind, int n);
 bool fake_is_inside(void);
 /* Ends the test: the code under test has broken a rule of libfabric. */

@@ -76,17 +76,22 @@ static enum ff_call script_named(const char *name)
 	abort();
 }
 
+int ff_step_locked(enum ff_call call)
+{
+	scripts[call].count++;
+	if (!scripts[call].fail_in || --scripts[call].fail_in)
+		return 0;
+	if (--scripts[call].times)
+		scripts[call].fail_in = 1;
+	return scripts[call].err;
+}
+
 int ff_enter(enum ff_call call)
 {
-	int err = 0;
+	int err;
 
 	ff_lock();
-	scripts[call].count++;
-	if (scripts[call].fail_in && scripts[call].fail_in-- == 1) {
-		err = scripts[call].err;
-		if (--scripts[call].times)
-			scripts[call].fail_in = 1;
-	}
+	err = ff_step_locked(call);
 	if (err)
 		ff_unlock();
 	return err;

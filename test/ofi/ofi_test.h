@@ -32,7 +32,7 @@ struct ofi_rig {
 	char *memory;
 };
 
-/* dat_ia_open of an IA with these IA params. */
+/* dat_ia_open of an IA with the IA params of the first call in the process. */
 DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params);
 /* Registers all of memory, with all privileges. */
 DAT_RETURN ofi_lmr_create(struct ofi_rig *rig);

@@ -8,6 +8,7 @@
 #include "ofi_test.h"
 
 static unsigned descriptors_open_at_first;
+static bool is_announced;
 
 static unsigned descriptors_count(void)
 {
@@ -33,7 +34,9 @@ DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params)
 	if (!descriptors_open_at_first)
 		descriptors_open_at_first = descriptors_count();
 	rig->memory = calloc(1, OFI_MEMORY);
-	dat_provider_init(&info, params);
+	if (!is_announced)
+		dat_provider_init(&info, params);
+	is_announced = true;
 	return ia_open((DAT_NAME_PTR) "ofi", 8, &rig->async_evd, &rig->ia);
 }
 

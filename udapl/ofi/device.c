@@ -59,6 +59,7 @@ static int attr_from_info(struct tp_dev *dev)
 	*attr = (struct tp_attr){
 		.caps = TP_CAP_SIGNAL_ALL | (has_soft_queues(info) ? TP_CAP_CQ_RESIZE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
+			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY) |
 			(info->tx_attr->msg_order & FI_ORDER_RAR ? TP_CAP_ORDERED_READS : 0),
 		.max_qp = clamp_count(domain->ep_cnt),
 		.max_qp_wr = MAX_DEPTH / 4, /* those that libfabric takes no more of wait */
@@ -137,8 +138,9 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	dev->write_flags = FI_COMPLETION | (info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
-	select_sizes(info, &dev->max_tx, &dev->max_rx);
+	hints_sizes(info, &dev->max_tx, &dev->max_rx);
 	mutex_init(&dev->cqs_lock, RANK_CQS);
+	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);
 	spin_init(&dev->mrs_lock, RANK_MRS);
 	err = descriptors_open(dev);
 	if (err)
@@ -148,6 +150,8 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 		goto close_descriptors;
 	err = attr_from_info(dev);
 	if (!err)
+		err = mem_open(dev);
+	if (!err)
 		err = eq_open(dev);
 	if (err)
 		goto close_domain;
@@ -156,6 +160,7 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	return 0;
 close_domain:
 	fi_close(&dev->domain->fid);
+	mem_close(dev);
 	fi_close(&dev->fabric->fid);
 close_descriptors:
 	close(dev->ready_fd);
@@ -165,6 +170,23 @@ free_dev:
 	return err;
 }
 
+/*
+ * A DAT triplet has a virtual address. Of a provider that wants none, with keys of our choice: by
+ * virtual addresses all the same, or else in the older mode that has them, but keys of its own.
+ */
+static int info_find(const char *params, struct fi_info **info)
+{
+	int err = select_info(params, false, info);
+
+	if (err || (*info)->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC))
+		return err;
+	(*info)->domain_attr->mr_mode |= FI_MR_VIRT_ADDR;
+	if (verify_virtual(*info))
+		return 0;
+	libfabric.freeinfo(*info);
+	return select_info(params, true, info);
+}
+
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 {
 	struct fi_info *info;
@@ -172,7 +194,7 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 
 	if (err)
 		return err;
-	err = select_info(params, &info);
+	err = info_find(params, &info);
 	if (err)
 		return err;
 	err = dev_create(info, ia, dev);
@@ -190,9 +212,9 @@ void tp_dev_close(struct tp_dev *dev)
 	if (ret)
 		log_error("%s: fi_close of the domain: %s", dev->attr.device,
 			  libfabric.strerror(-ret));
+	mem_close(dev);
 	fi_close(&dev->fabric->fid);
 	libfabric.freeinfo(dev->info);
-	mem_close(dev);
 	close(dev->ready_fd);
 	close(dev->epoll);
 	free(dev);

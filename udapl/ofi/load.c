@@ -97,7 +97,7 @@ int ofi_errno(ssize_t ret)
 {
 	switch (-ret) {
 	case FI_ENOKEY:
-		return -EEXIST;
+		return -ENOSPC;
 	default:
 		return -ret < FI_ERRNO_OFFSET ? (int)ret : -EIO;
 	}

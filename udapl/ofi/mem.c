@@ -16,7 +16,7 @@
 #include "ofi.h"
 
 #define GENERATION_BITS 8
-#define KEY_ATTEMPTS	16
+#define KEY_ATTEMPTS	64
 
 /* ---- protection domains ---- */
 
@@ -98,12 +98,6 @@ static void mr_give(struct tp_dev *dev, struct tp_mr *mr, uint32_t context)
 	spin_unlock(&dev->mrs_lock);
 }
 
-void mem_close(struct tp_dev *dev)
-{
-	for (unsigned i = 0; i < MR_CHUNKS; i++)
-		free(dev->mrs[i]);
-}
-
 /* As with devices, local read needs no privilege, and either write privilege grants local write. */
 bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
 	     unsigned nsge, struct iovec *iov, void **desc)
@@ -166,18 +160,65 @@ static int range_check(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv)
 	return mapping == MAPPING_READONLY && writable ? -EACCES : 0;
 }
 
-/* A random key, so that a peer can't guess one. */
-static uint64_t key_choose(void)
+/* A random one, so that a peer can't guess it, as wide as the provider's may be. */
+uint64_t mem_key_choose(const struct fi_info *info)
 {
+	const size_t size = info->domain_attr->mr_key_size;
 	uint32_t key = 0;
 
-	while (!key)
+	while (!key) {
 		if (getrandom(&key, sizeof(key), 0) < 0 && errno != EINTR)
 			key = (uint32_t)tp_now();
+		if (size && size < sizeof(key))
+			key &= (1u << 8 * size) - 1;
+	}
 	return key;
 }
 
-/* A key that is in use is refused, and another one tried. */
+/*
+ * Where the domain reports registrations through a queue: waits for the end of this one. What is
+ * left there of one that nobody waited for is dropped.
+ */
+static int mr_await(struct tp_dev *dev, const struct fid_mr *mr)
+{
+	struct fi_eq_err_entry failure;
+	struct fi_eq_entry entry;
+	uint32_t type;
+	ssize_t got;
+
+	assert_locked(&dev->mr_eq_lock);
+	do {
+		got = fi_eq_sread(dev->mr_eq, &type, &entry, sizeof(entry), -1, 0);
+		if (got == sizeof(entry) && entry.fid == &mr->fid)
+			return 0;
+		if (got == -FI_EAVAIL) {
+			failure = (struct fi_eq_err_entry){ 0 };
+			got = fi_eq_readerr(dev->mr_eq, &failure, 0);
+			if (got > 0 && failure.fid == &mr->fid)
+				return failure.err ? -failure.err : -FI_EIO;
+		}
+	} while (got > 0 || got == -FI_EAGAIN || got == -FI_EINTR);
+	return (int)got;
+}
+
+static int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *attr, struct fid_mr **fi)
+{
+	int ret;
+
+	if (!dev->mr_eq)
+		return fi_mr_regattr(dev->domain, attr, 0, fi);
+	mutex_lock(&dev->mr_eq_lock);
+	ret = fi_mr_regattr(dev->domain, attr, 0, fi);
+	if (!ret) {
+		ret = mr_await(dev, *fi);
+		if (ret)
+			fi_close(&(*fi)->fid);
+	}
+	mutex_unlock(&dev->mr_eq_lock);
+	return ret;
+}
+
+/* A key that is in use is refused, and another one tried. Returns as libfabric does. */
 static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t access,
 		       struct fid_mr **fi)
 {
@@ -186,16 +227,10 @@ static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t 
 	int ret = -FI_ENOKEY;
 
 	for (unsigned i = 0; i < KEY_ATTEMPTS && ret == -FI_ENOKEY; i++) {
-		attr.requested_key = dev->provider_keys ? 0 : key_choose();
-		ret = fi_mr_regattr(dev->domain, &attr, 0, fi);
+		attr.requested_key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
+		ret = mr_register_once(dev, &attr, fi);
 	}
-	if (ret)
-		return ofi_errno(ret);
-	if (fi_mr_key(*fi) <= UINT32_MAX)
-		return 0;
-	log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
-	fi_close(&(*fi)->fid);
-	return -ENOSPC;
+	return ret;
 }
 
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
@@ -207,14 +242,21 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	uint32_t context;
 	int err;
 
-	(void)flags; /* there are no windows, and a stream keeps the order in any case */
+	/* a bind, which has no flags, is to a part of a region that needs no order */
+	if (dev->attr.caps & TP_CAP_RELAXED_ONLY && flags == TP_REG_WINDOWS)
+		return -EOPNOTSUPP;
 	err = range_check(address, size, priv);
 	if (err)
 		return err;
 	mr = mr_take(dev, &context);
 	if (!mr)
 		return -ENOMEM;
-	err = mr_register(dev, address, size, fi_access_of(priv), &fi);
+	err = ofi_errno(mr_register(dev, address, size, fi_access_of(priv), &fi));
+	if (!err && fi_mr_key(fi) > UINT32_MAX) {
+		log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
+		fi_close(&fi->fid);
+		err = -ENOSPC;
+	}
 	if (err) {
 		mr_give(dev, mr, context);
 		return err;
@@ -236,6 +278,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	return 0;
 }
 
+/* -EBUSY: libfabric has transfers of it, and it stays as it was. */
 int tp_mr_dereg(struct tp_mr *mr)
 {
 	uint32_t context = mr->context;
@@ -250,4 +293,59 @@ int tp_mr_dereg(struct tp_mr *mr)
 	}
 	mr_give(dev, mr, context);
 	return 0;
+}
+
+/* ---- opening and closing ---- */
+
+/* For a provider that does not register without. */
+static int mr_eq_open(struct tp_dev *dev)
+{
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	int ret = fi_eq_open(dev->fabric, &attr, &dev->mr_eq, NULL);
+
+	if (ret)
+		return ret;
+	ret = fi_domain_bind(dev->domain, &dev->mr_eq->fid, FI_REG_MR);
+	if (ret) {
+		fi_close(&dev->mr_eq->fid);
+		dev->mr_eq = NULL;
+	}
+	return ret;
+}
+
+/* Registers something, to see how this provider does that. */
+int mem_open(struct tp_dev *dev)
+{
+	static char sample[64];
+	struct fid_mr *fi;
+	bool wide;
+	int ret = mr_register(dev, sample, sizeof(sample), fi_access_of(0), &fi);
+
+	if (ret == -FI_ENOEQ) {
+		ret = mr_eq_open(dev);
+		if (!ret)
+			ret = mr_register(dev, sample, sizeof(sample), fi_access_of(0), &fi);
+	}
+	if (ret) {
+		log_error("open %s: registering memory with libfabric's %s: %s", dev->attr.device,
+			  dev->info->fabric_attr->prov_name, libfabric.strerror(-ret));
+		return ofi_errno(ret);
+	}
+	wide = fi_mr_key(fi) > UINT32_MAX;
+	fi_close(&fi->fid);
+	if (!wide)
+		return 0;
+	log_error("open %s: libfabric's %s has keys of more than 32 bits, which a DAT context "
+		  "can't hold",
+		  dev->attr.device, dev->info->fabric_attr->prov_name);
+	return -EOPNOTSUPP;
+}
+
+/* After the domain, to which the queue is bound. */
+void mem_close(struct tp_dev *dev)
+{
+	if (dev->mr_eq)
+		fi_close(&dev->mr_eq->fid);
+	for (unsigned i = 0; i < MR_CHUNKS; i++)
+		free(dev->mrs[i]);
 }

@@ -5,6 +5,8 @@
  *	load.c		loading libfabric without losing the process's signal handlers
  *	device.c	opening a domain, its limits, its descriptors
  *	select.c	the libfabric provider and address that the IA params of dat.conf mean
+ *	hints.c		what is asked of that provider
+ *	verify.c	whether it takes virtual addresses that it doesn't want
  *	mem.c		protection domains, memory regions, the check of local buffers
  *	cq.c		completion queues
  *	progress.c	serving the peers while no consumer polls
@@ -25,7 +27,8 @@
  * An endpoint of libfabric is good for one connection. It is made when there is one to make, so
  * what is posted before waits in those queues, too.
  *
- * Locks: events_lock before cqs_lock before cq->lock before qp->lock before srq->lock.
+ * Locks: events_lock before cqs_lock before cq->lock before qp->lock before srq->lock; mr_eq_lock
+ * with no other lock of this transport held.
  */
 #ifndef UDAPL_OFI_H
 #define UDAPL_OFI_H
@@ -73,10 +76,26 @@ int ofi_errno(ssize_t ret);
 
 /* ---- select.c ---- */
 
-/* What the params mean; freed with libfabric.freeinfo. The cause of a failure was logged. */
-int select_info(const char *params, struct fi_info **info);
+/*
+ * What the params mean; freed with libfabric.freeinfo. @basic: with FI_MR_BASIC. The cause of a
+ * failure was logged.
+ */
+int select_info(const char *params, bool basic, struct fi_info **info);
+
+/* ---- hints.c ---- */
+
+/*
+ * All that this provider offers, as a list. @basic: with FI_MR_BASIC. -FI_ENODATA: it is not there,
+ * or has nothing that fits. -EOPNOTSUPP: DAT can't be served, which was logged.
+ */
+int hints_infos(const char *provider, bool basic, struct fi_info **infos);
 /* The most transfers in flight that libfabric grants an endpoint, in each direction. */
-void select_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx);
+void hints_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx);
+
+/* ---- verify.c ---- */
+
+/* Do peers write to virtual addresses in a domain opened with @info, as its mr_mode says? */
+bool verify_virtual(struct fi_info *info);
 
 /* ---- device.c ---- */
 
@@ -90,11 +109,13 @@ struct tp_dev {
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_eq *eq;
-	uint64_t write_flags;  /* FI_DELIVERY_COMPLETE where the provider has it */
-	bool provider_keys;    /* libfabric chooses the keys of regions */
-	size_t max_tx, max_rx; /* transfers of one endpoint that libfabric takes */
-	int epoll;	       /* descriptors of the event queue and of watched completion queues */
-	int ready_fd;	       /* an eventfd that is always readable */
+	uint64_t write_flags;	 /* FI_DELIVERY_COMPLETE where the provider has it */
+	bool provider_keys;	 /* libfabric chooses the keys of regions */
+	struct fid_eq *mr_eq;	 /* where it reports registrations; NULL: they are over at once */
+	struct mutex mr_eq_lock; /* held while one is waited for */
+	size_t max_tx, max_rx;	 /* transfers of one endpoint that libfabric takes */
+	int epoll;    /* descriptors of the event queue and of watched completion queues */
+	int ready_fd; /* an eventfd that is always readable */
 
 	/* held from the reading of an event until it was handled, and while endpoints are closed */
 	struct mutex events_lock;
@@ -140,7 +161,10 @@ struct tp_mr {
  */
 bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
 	     unsigned nsge, struct iovec *iov, void **desc);
-/* After the last region is gone. */
+/* A key for a region, where they are ours. */
+uint64_t mem_key_choose(const struct fi_info *info);
+/* Before the first region is registered, and after the last one is gone. */
+int mem_open(struct tp_dev *dev);
 void mem_close(struct tp_dev *dev);
 
 /* ---- cq.c, progress.c ---- */

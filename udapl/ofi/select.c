@@ -13,128 +13,12 @@
 #include "ofi.h"
 #include "params.h"
 
-#define MOST_TRANSFERS 65536 /* in flight, that are asked for */
-
 struct selection {
 	struct params params; /* a provider, and a place */
 	bool any;	      /* no place was given */
 	bool interface_known; /* the place is the name of an interface of this host */
 	bool interface_up;
 };
-
-/* ---- hints ---- */
-
-/*
- * Virtual addresses are asked for, and keys of either kind. The order is that of RDMA: a later
- * message or write is not seen before an earlier one.
- */
-static struct fi_info *hints_new(const char *provider, int mr_mode, uint64_t write_flags)
-{
-	struct fi_info *hints = libfabric.dupinfo(NULL);
-
-	if (!hints)
-		return NULL;
-	hints->caps = FI_MSG | FI_RMA;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
-	hints->ep_attr->type = FI_EP_MSG;
-	hints->domain_attr->threading = FI_THREAD_SAFE;
-	hints->domain_attr->mr_mode = mr_mode;
-	hints->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
-				    FI_ORDER_RAS;
-	hints->rx_attr->msg_order = hints->tx_attr->msg_order;
-	hints->tx_attr->op_flags = write_flags;
-	hints->fabric_attr->prov_name = strdup(provider);
-	if (hints->fabric_attr->prov_name)
-		return hints;
-	libfabric.freeinfo(hints);
-	return NULL;
-}
-
-static int info_get(const char *provider, int mr_mode, uint64_t write_flags, struct fi_info **info)
-{
-	struct fi_info *hints = hints_new(provider, mr_mode, write_flags);
-	int ret;
-
-	if (!hints)
-		return -FI_ENOMEM;
-	ret = libfabric_getinfo(hints, info);
-	libfabric.freeinfo(hints);
-	return ret;
-}
-
-/*
- * A DAT triplet has a virtual address. A provider that counts addresses from the beginning of a
- * region is asked for the older mode in which it does not; that comes with keys that it chooses
- * itself.
- */
-static int info_get_virtual(const char *provider, uint64_t write_flags, struct fi_info **info)
-{
-	const int modes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	int ret = info_get(provider, modes, write_flags, info);
-
-	if (!ret && ((*info)->domain_attr->mr_mode & FI_MR_VIRT_ADDR))
-		return 0;
-	if (!ret)
-		libfabric.freeinfo(*info);
-	return info_get(provider, FI_MR_BASIC, write_flags, info);
-}
-
-/* Is it there, with endpoints of whatever kind? */
-static bool provider_exists(const char *provider)
-{
-	struct fi_info *hints = libfabric.dupinfo(NULL), *found = NULL;
-
-	if (!hints)
-		return false;
-	hints->mode = ~UINT64_C(0);
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
-				      FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_HMEM |
-				      FI_MR_MMU_NOTIFY;
-	hints->fabric_attr->prov_name = strdup(provider);
-	if (!hints->fabric_attr->prov_name || libfabric_getinfo(hints, &found))
-		found = NULL;
-	libfabric.freeinfo(hints);
-	if (found)
-		libfabric.freeinfo(found);
-	return found;
-}
-
-/* Writes that complete when they are placed, where the provider has such writes. */
-static int info_get_all(const char *provider, struct fi_info **info)
-{
-	int ret = info_get_virtual(provider, FI_DELIVERY_COMPLETE, info);
-
-	return ret == -FI_ENODATA ? info_get_virtual(provider, 0, info) : ret;
-}
-
-/* Is there such a provider with queues of these sizes? */
-static bool has_sizes(const struct fi_info *info, size_t tx, size_t rx)
-{
-	struct fi_info *hints = hints_new(info->fabric_attr->prov_name,
-					  (int)info->domain_attr->mr_mode, 0);
-	struct fi_info *found = NULL;
-
-	if (!hints)
-		return false;
-	hints->tx_attr->size = tx;
-	hints->rx_attr->size = rx;
-	if (libfabric_getinfo(hints, &found))
-		found = NULL;
-	libfabric.freeinfo(hints);
-	if (found)
-		libfabric.freeinfo(found);
-	return found;
-}
-
-void select_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx)
-{
-	*max_tx = info->tx_attr->size;
-	*max_rx = info->rx_attr->size;
-	while (*max_tx < MOST_TRANSFERS && has_sizes(info, 2 * *max_tx, 0))
-		*max_tx *= 2;
-	while (*max_rx < MOST_TRANSFERS && has_sizes(info, 0, 2 * *max_rx))
-		*max_rx *= 2;
-}
 
 /* ---- choosing ---- */
 
@@ -259,6 +143,26 @@ static int choose(struct selection *selection, struct fi_info *list, struct fi_i
 
 /* ---- all ---- */
 
+/* Is it there, with endpoints of whatever kind? */
+static bool provider_exists(const char *provider)
+{
+	struct fi_info *hints = libfabric.dupinfo(NULL), *found = NULL;
+
+	if (!hints)
+		return false;
+	hints->mode = ~UINT64_C(0);
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+				      FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_HMEM |
+				      FI_MR_MMU_NOTIFY;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (!hints->fabric_attr->prov_name || libfabric_getinfo(hints, &found))
+		found = NULL;
+	libfabric.freeinfo(hints);
+	if (found)
+		libfabric.freeinfo(found);
+	return found;
+}
+
 /* A dat.conf may serve many hosts, so it is not told by default that this one lacks a device. */
 static int provider_missing(const char *provider)
 {
@@ -268,7 +172,7 @@ static int provider_missing(const char *provider)
 		log_error("open: libfabric's %s has no connected endpoints with RMA in the order "
 			  "of RDMA (see fi_info -p %s)",
 			  provider, provider);
-		return -ENODEV;
+		return -EOPNOTSUPP;
 	}
 	if (!strcmp(provider, "verbs"))
 		nodes_look(&nodes);
@@ -283,7 +187,7 @@ static int provider_missing(const char *provider)
 	return -ENODEV;
 }
 
-int select_info(const char *text, struct fi_info **out)
+int select_info(const char *text, bool basic, struct fi_info **out)
 {
 	struct selection selection = { 0 };
 	const char *wrong = params_parse(PARAMS_OF_OFI, text, &selection.params);
@@ -296,9 +200,11 @@ int select_info(const char *text, struct fi_info **out)
 		return -ENOENT;
 	}
 	selection.any = !strcmp(selection.params.second, "0");
-	ret = info_get_all(provider, &list);
+	ret = hints_infos(provider, basic, &list);
 	if (ret == -FI_ENODATA)
 		return provider_missing(provider);
+	if (ret == -EOPNOTSUPP)
+		return ret;
 	if (ret) {
 		log_error("open: fi_getinfo of provider %s: %s", provider,
 			  libfabric.strerror(-ret));

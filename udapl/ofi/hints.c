@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is asked of a libfabric provider: connected endpoints with RMA, the order of RDMA, and
+ * memory regions that one registration and a key of 32 bits can describe.
+ *
+ * Of the bits of mr_mode, each of which is something that a provider may want:
+ *	LOCAL		Each segment is passed with the descriptor of its region.
+ *	VIRT_ADDR	A DAT triplet has a virtual address; verify.c makes one that the provider
+ *			takes where it does not want that.
+ *	ALLOCATED	mem.c populates the pages before it registers them.
+ *	PROV_KEY	The keys are taken as they come. Without it they are ours, and random.
+ *	RMA_EVENT	No region has a counter of events, so none needs the flag that goes with it.
+ *	BASIC		VIRT_ADDR, ALLOCATED and PROV_KEY under their older name.
+ * The others can't be had, and an IA on such a provider is refused:
+ *	RAW		Its key and a base address do not fit into a DAT context.
+ *	ENDPOINT	A DAT region serves all endpoints of its protection zone, those that are
+ *			connected later among them, under one context; such a region serves one.
+ *	MMU_NOTIFY	Nobody tells this library when pages change.
+ */
+#include <stdlib.h>
+
+#include "ofi.h"
+
+#define MOST_TRANSFERS 65536 /* in flight, that are asked for */
+
+#define MODES_SERVED                                                                               \
+	(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT)
+
+static const struct {
+	int bit;
+	const char *why;
+} modes_refused[] = {
+	{ FI_MR_RAW, "raw keys (FI_MR_RAW), which a DAT context of 32 bits can't hold" },
+	{ FI_MR_ENDPOINT, "a registration for each endpoint (FI_MR_ENDPOINT), and a DAT region "
+			  "has one" },
+	{ FI_MR_MMU_NOTIFY, "to be told when pages change (FI_MR_MMU_NOTIFY)" },
+};
+
+/* A later message is not seen before an earlier one, nor before an earlier write. */
+#define ORDERS (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_RAW | FI_ORDER_RAS)
+
+/*
+ * From the best to what will do: writes that complete when they are placed, and that are placed in
+ * order. Without the former RDMA writes are said to complete earlier; without the latter only
+ * memory can be served that needs no order.
+ */
+static const struct wish {
+	uint64_t write_flags, orders;
+} wishes[] = {
+	{ FI_DELIVERY_COMPLETE, ORDERS | FI_ORDER_WAW },
+	{ 0, ORDERS | FI_ORDER_WAW },
+	{ FI_DELIVERY_COMPLETE, ORDERS },
+	{ 0, ORDERS },
+};
+
+static struct fi_info *hints_new(const char *provider, int mr_mode, const struct wish *wish)
+{
+	struct fi_info *hints = libfabric.dupinfo(NULL);
+
+	if (!hints)
+		return NULL;
+	hints->caps = FI_MSG | FI_RMA;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	hints->domain_attr->mr_mode = mr_mode;
+	hints->tx_attr->msg_order = wish->orders;
+	hints->rx_attr->msg_order = wish->orders;
+	hints->tx_attr->op_flags = wish->write_flags;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (hints->fabric_attr->prov_name)
+		return hints;
+	libfabric.freeinfo(hints);
+	return NULL;
+}
+
+static int info_get(const char *provider, int mr_mode, const struct wish *wish,
+		    struct fi_info **info)
+{
+	struct fi_info *hints = hints_new(provider, mr_mode, wish);
+	int ret;
+
+	if (!hints)
+		return -FI_ENOMEM;
+	ret = libfabric_getinfo(hints, info);
+	libfabric.freeinfo(hints);
+	return ret;
+}
+
+/* ---- the provider ---- */
+
+/* If the provider would be there but for what it wants of memory regions, says so. */
+static int refusal_find(const char *provider)
+{
+	const struct wish *least = &wishes[ARRAY_SIZE(wishes) - 1];
+	struct fi_info *info;
+	int all = MODES_SERVED, mode;
+	int ret;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(modes_refused); i++)
+		all |= modes_refused[i].bit;
+	ret = info_get(provider, all, least, &info);
+	if (ret)
+		return ret;
+	mode = info->domain_attr->mr_mode;
+	libfabric.freeinfo(info);
+	for (unsigned i = 0; i < ARRAY_SIZE(modes_refused); i++)
+		if (mode & modes_refused[i].bit)
+			log_error("open: libfabric's %s wants %s", provider, modes_refused[i].why);
+	return -EOPNOTSUPP;
+}
+
+int hints_infos(const char *provider, bool basic, struct fi_info **infos)
+{
+	int ret = -FI_ENODATA;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(wishes) && ret == -FI_ENODATA; i++) {
+		if (!basic)
+			ret = info_get(provider, MODES_SERVED, &wishes[i], infos);
+		if (ret == -FI_ENODATA)
+			ret = info_get(provider, FI_MR_BASIC, &wishes[i], infos);
+	}
+	if (ret != -FI_ENODATA)
+		return ret;
+	if (!basic)
+		return refusal_find(provider);
+	log_error("open: libfabric's %s counts addresses from the beginning of a region", provider);
+	return -EOPNOTSUPP;
+}
+
+/* ---- queues ---- */
+
+/* Is there such a provider with queues of these sizes? */
+static bool has_sizes(const struct fi_info *info, size_t tx, size_t rx)
+{
+	struct fi_info *hints = hints_new(info->fabric_attr->prov_name, info->domain_attr->mr_mode,
+					  &wishes[ARRAY_SIZE(wishes) - 1]);
+	struct fi_info *found = NULL;
+
+	if (!hints)
+		return false;
+	hints->tx_attr->size = tx;
+	hints->rx_attr->size = rx;
+	if (libfabric_getinfo(hints, &found))
+		found = NULL;
+	libfabric.freeinfo(hints);
+	if (found)
+		libfabric.freeinfo(found);
+	return found;
+}
+
+void hints_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx)
+{
+	*max_tx = info->tx_attr->size;
+	*max_rx = info->rx_attr->size;
+	while (*max_tx < MOST_TRANSFERS && has_sizes(info, 2 * *max_tx, 0))
+		*max_tx *= 2;
+	while (*max_rx < MOST_TRANSFERS && has_sizes(info, 0, 2 * *max_rx))
+		*max_rx *= 2;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Virtual addresses and keys of our own, where a provider wants neither.
+ *
+ * Such a provider counts addresses from the beginning of a region. Asked for FI_MR_BASIC it takes
+ * virtual addresses, but its keys are then 1, 2, 3 and so on, which any peer can guess. If the bit
+ * FI_MR_VIRT_ADDR is set in the info that a domain is opened with, libfabric's tcp takes virtual
+ * addresses and our keys. No manual promises that, so it is tried: by a write within the process,
+ * to a region whose addresses would be out of bounds otherwise.
+ */
+#include <sched.h>
+
+#include "ofi.h"
+
+#define TRIAL_TIME UINT64_C(200000000) /* ns; usually it takes a thousandth of that */
+
+enum {
+	CELL_SOURCE,
+	CELL_TARGET = 2, /* those beside it must stay 0 */
+	CELLS = 4,
+};
+
+struct trial {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_cq *cq;
+	struct fid_pep *pep;
+	struct fid_mr *mr; /* of cells */
+	struct fid_ep *from, *to;
+	struct fid *opened[8]; /* all of these, in the order in which they were opened */
+	unsigned n_opened;
+	uint32_t secret; /* the data of our request, lest another one is taken for it */
+	uint32_t cells[CELLS];
+	struct fi_context2 context;
+};
+
+/* ---- the objects ---- */
+
+/* Passes on the result of a call that has opened @fid, if that was 0. */
+#define OPENED(trial, ret, object)                                                                 \
+	((ret) ? (ret) : ((trial)->opened[(trial)->n_opened++] = &(object)->fid, 0))
+
+static int trial_ep(struct trial *trial, struct fi_info *info, struct fid_ep **ep)
+{
+	int ret = OPENED(trial, fi_endpoint(trial->domain, info, ep, NULL), *ep);
+
+	if (!ret)
+		ret = fi_ep_bind(*ep, &trial->eq->fid, 0);
+	if (!ret)
+		ret = fi_ep_bind(*ep, &trial->cq->fid, FI_TRANSMIT | FI_RECV);
+	return ret ? ret : fi_enable(*ep);
+}
+
+/* One region for both ends. */
+static int trial_register(struct trial *trial)
+{
+	const struct iovec iov = { trial->cells, sizeof(trial->cells) };
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov,
+		.iov_count = 1,
+		.access = FI_WRITE | FI_REMOTE_WRITE,
+		.requested_key = mem_key_choose(trial->info),
+	};
+
+	return fi_mr_regattr(trial->domain, &attr, 0, &trial->mr);
+}
+
+static int trial_open(struct trial *trial)
+{
+	struct fi_info *info = trial->info;
+	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_NONE };
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_NONE };
+	int ret = libfabric.fabric(info->fabric_attr, &trial->fabric, NULL);
+
+	ret = OPENED(trial, ret, trial->fabric);
+	if (!ret)
+		ret = OPENED(trial, fi_domain(trial->fabric, info, &trial->domain, NULL),
+			     trial->domain);
+	if (!ret)
+		ret = OPENED(trial, fi_eq_open(trial->fabric, &eq_attr, &trial->eq, NULL),
+			     trial->eq);
+	if (!ret)
+		ret = OPENED(trial, fi_cq_open(trial->domain, &cq_attr, &trial->cq, NULL),
+			     trial->cq);
+	if (!ret)
+		ret = OPENED(trial, trial_register(trial), trial->mr);
+	if (!ret)
+		ret = OPENED(trial, fi_passive_ep(trial->fabric, info, &trial->pep, NULL),
+			     trial->pep);
+	if (!ret)
+		ret = fi_pep_bind(trial->pep, &trial->eq->fid, 0);
+	return ret ? ret : fi_listen(trial->pep);
+}
+
+/* ---- the connection, and the write ---- */
+
+static int trial_connect(struct trial *trial)
+{
+	struct sockaddr_storage address;
+	size_t size = sizeof(address);
+	int ret = fi_getname(&trial->pep->fid, &address, &size);
+
+	if (!ret)
+		ret = trial_ep(trial, trial->info, &trial->from);
+	if (ret)
+		return ret;
+	return fi_connect(trial->from, &address, &trial->secret, sizeof(trial->secret));
+}
+
+static void request_refuse(struct trial *trial, struct fi_info *request)
+{
+	(void)fi_reject(trial->pep, request->handle, &trial->secret, 1);
+	libfabric.freeinfo(request);
+}
+
+/* The endpoint takes over the request; until then it can be refused. */
+static int request_accept(struct trial *trial, struct fi_info *request)
+{
+	const unsigned before = trial->n_opened;
+	int ret = trial_ep(trial, request, &trial->to);
+
+	if (trial->n_opened == before) {
+		request_refuse(trial, request);
+		return ret;
+	}
+	libfabric.freeinfo(request);
+	return ret ? ret : fi_accept(trial->to, &trial->secret, 1);
+}
+
+static int trial_write(struct trial *trial)
+{
+	void *desc = fi_mr_desc(trial->mr);
+	const struct iovec iov = { &trial->cells[CELL_SOURCE], sizeof(trial->cells[0]) };
+	const struct fi_rma_iov remote = {
+		.addr = (uintptr_t)&trial->cells[CELL_TARGET],
+		.len = sizeof(trial->cells[0]),
+		.key = fi_mr_key(trial->mr),
+	};
+	const struct fi_msg_rma message = {
+		.msg_iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+		.context = &trial->context,
+	};
+	const uint64_t placed = trial->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
+
+	return (int)fi_writemsg(trial->from, &message, FI_COMPLETION | placed);
+}
+
+/* Takes one event, if there is one. -FI_EAGAIN: there is none. */
+static int trial_event(struct trial *trial, bool closing)
+{
+	union {
+		struct fi_eq_cm_entry entry;
+		char bytes[sizeof(struct fi_eq_cm_entry) + sizeof(trial->secret)];
+	} buffer;
+	uint32_t type;
+	ssize_t got = fi_eq_read(trial->eq, &type, &buffer, sizeof(buffer), 0);
+	bool ours = got == sizeof(buffer.entry) + sizeof(trial->secret) &&
+		    !memcmp(buffer.entry.data, &trial->secret, sizeof(trial->secret));
+
+	if (got < 0)
+		return (int)got;
+	if (type == FI_CONNREQ && ours && !closing && !trial->to)
+		return request_accept(trial, buffer.entry.info);
+	if (type == FI_CONNREQ)
+		request_refuse(trial, buffer.entry.info);
+	if (type == FI_SHUTDOWN)
+		return -FI_ESHUTDOWN;
+	if (type != FI_CONNECTED || closing || buffer.entry.fid != &trial->from->fid)
+		return 0;
+	return trial_write(trial);
+}
+
+static bool trial_passed(const struct trial *trial)
+{
+	return *(const volatile uint32_t *)&trial->cells[CELL_TARGET] == trial->secret &&
+	       !trial->cells[CELL_TARGET - 1] && !trial->cells[CELL_TARGET + 1];
+}
+
+static void trial_close(struct trial *trial)
+{
+	while (trial->pep && trial_event(trial, true) == 0)
+		;
+	while (trial->n_opened)
+		fi_close(trial->opened[--trial->n_opened]);
+}
+
+/* Each read of a queue moves what is under way. */
+static int trial_run(struct trial *trial)
+{
+	const uint64_t deadline = tp_now() + TRIAL_TIME;
+	struct fi_cq_entry entry;
+	int ret = trial_connect(trial);
+
+	while (!ret && !trial_passed(trial)) {
+		ssize_t got = fi_cq_read(trial->cq, &entry, 1);
+
+		ret = trial_event(trial, false);
+		if (ret == -FI_EAGAIN)
+			ret = 0;
+		if (!ret && got < 0 && got != -FI_EAGAIN)
+			ret = (int)got;
+		if (!ret && tp_now() > deadline)
+			ret = -FI_ETIMEDOUT;
+		if (!ret)
+			sched_yield();
+	}
+	return ret;
+}
+
+bool verify_virtual(struct fi_info *info)
+{
+	struct trial trial = { .info = info, .secret = (uint32_t)mem_key_choose(info) };
+	int ret;
+
+	trial.cells[CELL_SOURCE] = trial.secret;
+	ret = trial_open(&trial);
+
+	if (!ret)
+		ret = trial_run(&trial);
+	trial_close(&trial);
+	if (ret)
+		log_util("open: a write to a virtual address over libfabric's %s: %s",
+			 info->fabric_attr->prov_name, libfabric.strerror(-ret));
+	return !ret;
+}
