@@ -106,6 +106,8 @@ struct device {
 	unsigned max_eps;			 /* endpoints that one IA surely can have */
 	/* ESTABLISHED may follow the accept of a request whose client has given up. */
 	bool late_accept_error;
+	/* An attempt to connect that is given up is over at once, whatever the peer does. */
+	bool ends_attempts;
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
 	struct {

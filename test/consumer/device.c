@@ -78,15 +78,15 @@ static const struct device devices[] = {
 		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
 		.max_eps = 64,
 		.late_accept_error = true,
+		.ends_attempts = true,
 		.lacks = {
 			{ NEEDS_REMOTE_STATUS, "libfabric's tcp only ends the connection" },
 			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
-			{ NEEDS_SEND_PLACEMENT, "a send completes as soon as TCP has it" },
+			{ NEEDS_SEND_PLACEMENT, "a send may complete as soon as TCP has it" },
 			{ NEEDS_RDMA_DEVICE, "it is no RDMA device" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
 			{ NEEDS_QUIET_POLL, "libfabric's tcp looks at its sockets at each poll" },
 			{ NEEDS_MEMLOCK, "libfabric's tcp pins no pages" },
-			{ NEEDS_TCP, "only an iWARP device has RDMA connections over TCP" },
 			{ NEEDS_FREE_ADDRESSES, "all addresses of the loopback are in use" },
 			{ NEEDS_OWN_DEVICES, "there is no device to remove" },
 		},
@@ -299,12 +299,15 @@ bool device_choose(void)
 void choose_conf(const char *const params[], size_t n)
 {
 	FILE *conf = conf_open();
-	char name[32], all_params[80];
+	char name[32], first[80], all_params[80];
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "ia%zu", i);
-		snprintf(all_params, sizeof(all_params), chosen->params ? chosen->params : "%s",
-			 params[i]);
+		snprintf(first, sizeof(first), "%.*s", (int)strcspn(params[i], " "), params[i]);
+		if (chosen->params)
+			snprintf(all_params, sizeof(all_params), chosen->params, first);
+		else
+			snprintf(all_params, sizeof(all_params), "%s", params[i]);
 		conf_line(conf, name, false, provider_library(), all_params);
 	}
 	fclose(conf);

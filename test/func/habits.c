@@ -554,7 +554,7 @@ END_TEST
 
 START_TEST(failed_open_leaves_the_variable_of_the_async_evd)
 {
-	const char *params[] = { "eth77 0", "192.0.2.1 0", "lo 0", good_params() };
+	const char *params[] = { "eth77 0", "192.0.2.1 0", "mlx5_7 1", good_params() };
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
 	char name[] = "ia0";
@@ -1315,13 +1315,14 @@ END_TEST
 static const struct {
 	const char *params;
 	DAT_RETURN want;
+	unsigned needs; /* of the device */
 } unusable[] = {
-	{ "eth77 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE) },
-	{ "mlx5_7 1", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE) },
-	{ "192.0.2.1 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE) },
-	{ "2001:db8::1 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE) },
-	{ "no-such-host.invalid 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE) },
-	{ "lo 0", NO_RESOURCE(DEVICE) },
+	{ "eth77 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE), 0 },
+	{ "mlx5_7 1", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE), 0 },
+	{ "192.0.2.1 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE), 0 },
+	{ "2001:db8::1 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE), 0 },
+	{ "no-such-host.invalid 0", DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE), 0 },
+	{ "lo 0", NO_RESOURCE(DEVICE), NEEDS_RDMA_DEVICE },
 };
 
 START_TEST(open_of_what_the_host_lacks_is_an_invalid_address)
@@ -1335,6 +1336,8 @@ START_TEST(open_of_what_the_host_lacks_is_an_invalid_address)
 		params[i] = unusable[i].params;
 	choose_conf(params, COUNT(params));
 	for (size_t i = 0; i < COUNT(unusable); i++, name[2]++) {
+		if (!device_has(unusable[i].needs))
+			continue;
 		printf("# %s\n", unusable[i].params);
 		fflush(stdout);
 		ck_dat_is(dat_ia_open(name, 8, &async, &ia), unusable[i].want);
@@ -1367,7 +1370,7 @@ START_TEST(failed_opens_leave_no_files_and_threads)
 				threads = count_entries("/proc/self/task");
 			}
 		}
-	ck_assert_uint_eq(opened, 6);
+	ck_assert_uint_eq(opened, device_has(NEEDS_RDMA_DEVICE) ? 6 : 9); /* lo is a device, too */
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), files);
 	/* a thread that was joined may still be on its way out of the kernel */
 	while (count_entries("/proc/self/task") > threads)
@@ -1390,7 +1393,7 @@ int main(int argc, char **argv)
 		{ evd_is_usable_after_its_waiter_was_cancelled, NEEDS_NOTHING },
 		{ cno_is_usable_after_its_waiter_was_cancelled, NEEDS_UNWINDING },
 		{ accept_with_a_connecting_endpoint_changes_nothing, NEEDS_NOTHING },
-		{ failed_open_leaves_the_variable_of_the_async_evd, NEEDS_RDMA_DEVICE },
+		{ failed_open_leaves_the_variable_of_the_async_evd, NEEDS_NOTHING },
 		{ zone_is_freed_before_the_evds, NEEDS_NOTHING },
 		{ server_answers_a_write_before_its_established_event, NEEDS_NOTHING },
 		{ early_requests_are_flushed_when_the_client_has_gone, NEEDS_NOTHING },
@@ -1406,8 +1409,8 @@ int main(int argc, char **argv)
 		{ outstanding_reads_of_segments_complete_in_order, NEEDS_NOTHING },
 		{ read_into_a_bad_segment_completes_once, NEEDS_NOTHING },
 		{ failed_reads_do_not_overrun_the_queue, NEEDS_NOTHING },
-		{ open_of_what_the_host_lacks_is_an_invalid_address, NEEDS_RDMA_DEVICE },
-		{ failed_opens_leave_no_files_and_threads, NEEDS_RDMA_DEVICE },
+		{ open_of_what_the_host_lacks_is_an_invalid_address, NEEDS_NOTHING },
+		{ failed_opens_leave_no_files_and_threads, NEEDS_NOTHING },
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));

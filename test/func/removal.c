@@ -332,8 +332,11 @@ END_TEST
 
 /* ---- descriptors ---- */
 
-/* With its asynchronous EVD, after libraries below have opened what they keep. */
-START_TEST(an_ia_has_five_descriptors)
+/*
+ * With its asynchronous EVD, after libraries below have opened what they keep. Of libfabric's there
+ * are three more: its event queue is a set of descriptors and a pair of sockets.
+ */
+START_TEST(an_ia_has_few_descriptors)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	struct side side, first;
@@ -343,7 +346,8 @@ START_TEST(an_ia_has_five_descriptors)
 	before = count_entries("/proc/self/fd");
 	strcpy(side.name, first.name);
 	ck_dat(dat_ia_openv(side.name, 8, &async, &side.ia, 1, 2, DAT_FALSE));
-	ck_assert_uint_le(count_entries("/proc/self/fd"), before + 5);
+	ck_assert_uint_le(count_entries("/proc/self/fd"),
+			  before + (device_has(NEEDS_RDMA_DEVICE) ? 5 : 7));
 	ck_dat(dat_ia_close(side.ia, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
 	ck_dat(dat_ia_close(first.ia, DAT_CLOSE_GRACEFUL_FLAG));
@@ -408,7 +412,7 @@ int main(int argc, char **argv)
 		{ device_may_come_back_and_go_again, NEEDS_OWN_DEVICES },
 		{ connections_outlive_a_port_that_is_down, NEEDS_OWN_DEVICES },
 		{ address_may_go_and_come_back, NEEDS_OWN_DEVICES },
-		{ an_ia_has_five_descriptors, NEEDS_RDMA_DEVICE },
+		{ an_ia_has_few_descriptors, NEEDS_NOTHING },
 		{ an_open_without_descriptors_names_their_limit, NEEDS_NOTHING },
 	};
 
