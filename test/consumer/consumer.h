@@ -108,6 +108,8 @@ struct device {
 	bool late_accept_error;
 	/* An attempt to connect that is given up is over at once, whatever the peer does. */
 	bool ends_attempts;
+	/* A message without a receive holds up answers to requests of the other direction. */
+	bool holds_up;
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
 	struct {

@@ -79,6 +79,7 @@ static const struct device devices[] = {
 		.max_eps = 64,
 		.late_accept_error = true,
 		.ends_attempts = true,
+		.holds_up = true,
 		.lacks = {
 			{ NEEDS_REMOTE_STATUS, "libfabric's tcp only ends the connection" },
 			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },

@@ -334,7 +334,7 @@ END_TEST
 
 /*
  * With its asynchronous EVD, after libraries below have opened what they keep. Of libfabric's there
- * are three more: its event queue is a set of descriptors and a pair of sockets.
+ * are two more: its event queue is a set of descriptors and a pair of sockets.
  */
 START_TEST(an_ia_has_few_descriptors)
 {
