@@ -131,6 +131,10 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
 		.max_send_sge = max_request_segments(attr),
 		.max_recv_sge = max_u64((unsigned)attr->max_recv_iov, 1),
+		.send_tags = { ep->sends.slots, ep->sends.mask + 1 },
+		.recv_tags = { ep->recvs.slots, ep->recvs.mask + 1 },
+		.send_segments = ep->sends.sges,
+		.recv_segments = ep->recvs.sges,
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, owner, &ep->qp);
 	if (err)

@@ -319,9 +319,23 @@ static ALWAYS_INLINE int request_to_transport(struct ep *ep, enum req_kind kind,
 	}
 }
 
+static int request_refused_late(struct ep *ep, int result)
+{
+	static const enum tp_post posts[] = {
+		[REQ_SEND] = TP_SEND, [REQ_READ] = TP_READ, [REQ_WRITE] = TP_WRITE
+	};
+	struct req *req = ring_latest(&ep->sends);
+
+	return tp_post_refused(ep->qp, posts[req->kind], req, result);
+}
+
 static COLD DAT_RETURN request_unfinished(struct ep *ep, int result)
 {
-	return result ? request_failed(ep, tp_post_error(result)) : request_gate_closed(ep);
+	int err = result ? request_refused_late(ep, result) : 0;
+
+	if (err)
+		return request_failed(ep, err);
+	return request_gate_closed(ep);
 }
 
 /* The result of the transport and the second look at the gate, tested at once. */
@@ -663,7 +677,11 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 
 static COLD DAT_RETURN receive_unfinished(struct ep *ep, int result)
 {
-	return result ? receive_failed(ep, tp_post_error(result)) : receive_gate_closed(ep);
+	int err = 0;
+
+	if (result)
+		err = tp_post_refused(ep->qp, TP_RECV, ring_latest(&ep->recvs), result);
+	return err ? receive_failed(ep, err) : receive_gate_closed(ep);
 }
 
 /* As request_claim. */

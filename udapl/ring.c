@@ -6,6 +6,8 @@
 #include "ring.h"
 #include "transport.h"
 
+_Static_assert(sizeof(struct req) == TP_TAG_SIZE, "the addresses of slots are the tags of posts");
+
 static void slots_aim(struct ring *ring)
 {
 	for (unsigned i = 0; ring->slots && i <= ring->mask; i++)

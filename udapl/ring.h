@@ -130,6 +130,14 @@ static inline struct req *ring_next(struct ring *ring)
 	return req;
 }
 
+/* For the poster: the one that it claimed last. */
+static inline struct req *ring_latest(struct ring *ring)
+{
+	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	return &ring->slots[(tail - 1) & ring->mask];
+}
+
 /*
  * Sequentially consistent: the poster publishes its claim, then reads the state of the connection;
  * the thread that ends the connection writes the state, then reads the claims. So at least one of

@@ -657,7 +657,7 @@ static int bind_post_locked(struct rmr *rmr, const struct binding *before, struc
 	} else if (uses_window(before) && rmr->mw) {
 		bind.mr = before->lmr->mr;
 	} else {
-		return tp_post_write(qp, tag, NULL, 0, 0, &nowhere, flags);
+		return tp_post_error(tp_post_write(qp, tag, NULL, 0, 0, &nowhere, flags));
 	}
 	return tp_post_bind(qp, tag, &bind, flags, &binding->key);
 }

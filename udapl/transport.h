@@ -243,12 +243,26 @@ int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigne
 /*
  * Queue pairs. Receives may be posted as soon as one is created.
  */
+/*
+ * The tags of posts to one direction of a queue pair, in turn: addresses of an array whose elements
+ * have TP_TAG_SIZE bytes. From the last one it goes on with the first. A transport that keeps
+ * something for each post finds its place by the tag.
+ */
+#define TP_TAG_SIZE 32
+struct tp_tags {
+	const void *first;
+	unsigned count; /* a power of two, or 0: no posts */
+};
+
 struct tp_qp_attr {
 	struct tp_pd *pd;
 	struct tp_cq *send_cq, *recv_cq;
 	struct tp_srq *srq;		     /* NULL: it has receives of its own */
 	unsigned max_send, max_recv;	     /* work requests; without an srq */
 	unsigned max_send_sge, max_recv_sge; /* segments */
+	/* of all posts but markers, and where their segments are, which the transport may change */
+	struct tp_tags send_tags, recv_tags;
+	struct tp_sge *send_segments, *recv_segments;
 };
 
 enum {
@@ -305,6 +319,17 @@ int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned
 int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		       const DAT_RMR_TRIPLET *remote, unsigned flags);
 int tp_post_error(int result);
+enum tp_post {
+	TP_SEND,
+	TP_WRITE,
+	TP_READ,
+	TP_RECV,
+};
+/*
+ * What follows from the result, other than 0, of the latest post to this direction of a queue pair.
+ * 0: the transport has taken it after all; else what tp_post_error returns. The poster calls this.
+ */
+int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result);
 struct tp_bind {
 	struct tp_mw *mw;
 	struct tp_mr *mr; /* the region to bind to, or to unbind from */
@@ -319,7 +344,10 @@ struct tp_bind {
  */
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		 DAT_RMR_CONTEXT *context);
-/* A signalled request without data that completes after all earlier ones, reads included. */
+/*
+ * A signalled request without data that completes after all earlier ones, reads included. Not used
+ * where everything is signalled.
+ */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 
 /*

@@ -244,6 +244,12 @@ int tp_post_error(int result)
 	return result;
 }
 
+int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result)
+{
+	(void)qp, (void)post, (void)tag;
+	return tp_post_error(result);
+}
+
 int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
 		 uint32_t size, unsigned flags)
 {

@@ -14,8 +14,6 @@
 
 #include "ofi.h"
 
-#define HARVEST 8 /* entries that are read at once */
-
 /* ---- completions ---- */
 
 /* Of a failed transfer, by the numbers of libfabric; those of verbs are in prov_errno. */
@@ -77,43 +75,65 @@ static COLD bool cq_take_failure_locked(struct tp_cq *cq)
 	struct transfer *failed = cq_read_failure(cq->fi, &status);
 
 	if (failed)
-		qp_complete_locked(failed, status, 0);
+		qp_complete_locked(failed, status, 0, false);
 	return failed;
 }
 
 static COLD void cq_unstall_locked(struct tp_cq *cq)
 {
-	atomic_fetch_and(&cq->attention, ~(unsigned)CQ_STALLED);
+	cq->backlog &= ~(unsigned)CQ_STALLED;
 	for (struct tp_qp *qp = cq->senders; qp; qp = qp->next_sender)
-		queue_advance_locked(qp, &qp->sends);
+		queue_advance_locked(&qp->sends);
 	for (struct tp_qp *qp = cq->receivers; qp; qp = qp->next_receiver)
-		queue_advance_locked(qp, &qp->recvs);
+		queue_advance_locked(&qp->recvs);
 }
 
-static NOINLINE unsigned cq_attend_locked(struct tp_cq *cq)
+/* The entries that were read and not looked at. */
+static unsigned cq_take_in_locked(struct tp_cq *cq)
 {
-	unsigned attention = atomic_load_explicit(&cq->attention, memory_order_relaxed);
+	unsigned taken = cq->read - cq->taken;
 
-	if (attention & CQ_STALLED)
-		cq_unstall_locked(cq);
-	return attention & CQ_MEMBERS ? members_harvest_locked(cq) : 0;
+	assert_locked(&cq->lock);
+	while (cq->taken != cq->read) {
+		const struct fi_cq_msg_entry *entry = &cq->entries[cq->taken++];
+
+		qp_complete_locked(entry->op_context, DAT_DTO_SUCCESS, (uint32_t)entry->len,
+				   entry->flags & FI_READ);
+	}
+	cq->backlog &= ~(unsigned)CQ_UNTAKEN;
+	return taken;
+}
+
+/* Nothing is untaken. Returns how many entries there are now. */
+static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
+}
+
+static ALWAYS_INLINE void cq_keep_locked(struct tp_cq *cq, unsigned got)
+{
+	assert_locked(&cq->lock);
+	cq->taken = 0;
+	cq->read = got;
+	cq->backlog |= CQ_UNTAKEN;
 }
 
 unsigned cq_harvest_locked(struct tp_cq *cq)
 {
-	struct fi_cq_msg_entry entries[HARVEST];
-	unsigned taken = 0;
-	ssize_t got;
+	unsigned taken = cq_take_in_locked(cq);
+	ssize_t got = cq_read_locked(cq);
 
-	assert_locked(&cq->lock);
-	got = fi_cq_read(cq->fi, entries, HARVEST);
-	for (ssize_t i = 0; i < got; i++, taken++)
-		qp_complete_locked(entries[i].op_context, DAT_DTO_SUCCESS,
-				   (uint32_t)entries[i].len);
-	if (unlikely(got == -FI_EAVAIL))
+	if (got == -FI_EAVAIL)
 		taken += cq_take_failure_locked(cq);
-	if (unlikely(atomic_load_explicit(&cq->attention, memory_order_relaxed)))
-		taken += cq_attend_locked(cq);
+	if (got > 0) {
+		cq_keep_locked(cq, (unsigned)got);
+		taken += cq_take_in_locked(cq);
+	}
+	if (cq->backlog & CQ_STALLED)
+		cq_unstall_locked(cq);
+	if (cq->backlog & CQ_MEMBERS)
+		taken += members_harvest_locked(cq);
 	return taken;
 }
 
@@ -123,6 +143,7 @@ void cq_push_locked(struct tp_cq *cq, struct transfer *transfer)
 	transfer->next = NULL;
 	*cq->ready_end = transfer;
 	cq->ready_end = &transfer->next;
+	cq->backlog |= CQ_READY;
 }
 
 _Static_assert(offsetof(struct done, tag) == offsetof(struct tp_wc, tag) &&
@@ -131,37 +152,159 @@ _Static_assert(offsetof(struct done, tag) == offsetof(struct tp_wc, tag) &&
 		       offsetof(struct done, length) == offsetof(struct tp_wc, length),
 	       "a completion is copied as a whole");
 
-static unsigned cq_take_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+/* From the list, which is older than what is untaken. */
+static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	struct transfer *transfer;
-	unsigned taken = 0;
+	unsigned n = 0;
 
 	assert_locked(&cq->lock);
-	while (taken < max && (transfer = cq->ready)) {
+	while (n < max && (transfer = cq->ready)) {
 		cq->ready = transfer->next;
-		if (!cq->ready)
-			cq->ready_end = &cq->ready;
-		memcpy(&wc[taken++], &transfer->done, sizeof(transfer->done));
+		memcpy(&wc[n++], &transfer->done, sizeof(transfer->done));
 		if (unlikely(transfer->kind == TRANSFER_SHARED))
 			srq_recv_reported(transfer);
 	}
-	return taken;
+	if (!cq->ready) {
+		cq->ready_end = &cq->ready;
+		cq->backlog &= ~(unsigned)CQ_READY;
+	}
+	return n;
+}
+
+/* Describes what is complete in its turn. */
+static ALWAYS_INLINE bool entry_is_plain(const struct fi_cq_msg_entry *entry, struct tp_wc *wc)
+{
+	struct transfer *transfer = entry->op_context;
+	struct transfer_queue *queue = transfer->queue;
+
+	if (unlikely(queue->plain != transfer))
+		return false;
+	queue->plain = transfer->following;
+	if (entry->flags & FI_READ)
+		qp_read_done_locked(queue->qp);
+	wc->tag = transfer->done.tag;
+	wc->status = DAT_DTO_SUCCESS;
+	wc->length = (uint32_t)entry->len;
+	return true;
+}
+
+static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	unsigned n = 0;
+
+	assert_locked(&cq->lock);
+	while (n < max && cq->taken != cq->read) {
+		const struct fi_cq_msg_entry *entry = &cq->entries[cq->taken++];
+
+		if (likely(entry_is_plain(entry, &wc[n]))) {
+			n++;
+			continue;
+		}
+		qp_complete_locked(entry->op_context, DAT_DTO_SUCCESS, (uint32_t)entry->len,
+				   entry->flags & FI_READ);
+		n += cq_report_ready_locked(cq, wc + n, max - n);
+	}
+	if (cq->taken == cq->read)
+		cq->backlog &= ~(unsigned)CQ_UNTAKEN;
+	return n;
+}
+
+/* What is there already; and what libfabric refused is tried again. */
+static unsigned cq_report_backlog_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	unsigned n = 0;
+
+	assert_locked(&cq->lock);
+	if (cq->backlog & CQ_STALLED)
+		cq_unstall_locked(cq);
+	if (cq->backlog & CQ_READY)
+		n = cq_report_ready_locked(cq, wc, max);
+	if (cq->backlog & CQ_UNTAKEN)
+		n += cq_report_untaken_locked(cq, wc + n, max - n);
+	return n;
+}
+
+/*
+ * All but the plain cases. libfabric's empty read is a system call, so it is not read again after
+ * less than a batch; but a failure ends a batch.
+ */
+static NOINLINE unsigned cq_poll_more_unlock(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	unsigned n = cq_report_backlog_locked(cq, wc, max);
+	ssize_t got = CQ_HARVEST;
+
+	assert_locked(&cq->lock);
+	while (n < max && (got == CQ_HARVEST || got == -FI_EAVAIL)) {
+		got = cq_read_locked(cq);
+		if (got > 0)
+			cq_keep_locked(cq, (unsigned)got);
+		else if (got == -FI_EAVAIL && !cq_take_failure_locked(cq))
+			break;
+		if (cq->backlog & CQ_MEMBERS)
+			(void)members_harvest_locked(cq);
+		n += cq_report_backlog_locked(cq, wc + n, max - n);
+	}
+	spin_unlock(&cq->lock);
+	return n;
+}
+
+/* libfabric has reported this. */
+static NOINLINE unsigned cq_poll_read_unlock(struct tp_cq *cq, ssize_t got, struct tp_wc *wc,
+					     unsigned max)
+{
+	unsigned n;
+
+	assert_locked(&cq->lock);
+	if (got == -FI_EAVAIL && cq_take_failure_locked(cq))
+		return cq_poll_more_unlock(cq, wc, max);
+	if (got > 0)
+		cq_keep_locked(cq, (unsigned)got);
+	if (got == CQ_HARVEST && max == CQ_HARVEST)
+		return cq_poll_more_unlock(cq, wc, max);
+	n = cq_report_backlog_locked(cq, wc, max);
+	spin_unlock(&cq->lock);
+	return n;
+}
+
+/* The next of a batch. */
+static NOINLINE HOT unsigned cq_poll_untaken_unlock(struct tp_cq *cq, struct tp_wc *wc,
+						    unsigned max)
+{
+	assert_locked(&cq->lock);
+	if (unlikely(max != 1 || cq->backlog != CQ_UNTAKEN) ||
+	    unlikely(!entry_is_plain(&cq->entries[cq->taken], wc)))
+		return cq_poll_more_unlock(cq, wc, max);
+	if (++cq->taken == cq->read)
+		cq->backlog = 0; /* as it was nothing else */
+	spin_unlock(&cq->lock);
+	return 1;
+}
+
+/* The service thread polls for many. */
+static ALWAYS_INLINE bool is_consumer(const struct tp_cq *cq, unsigned max)
+{
+	return max < TP_POLL_MAX || !up_is_service_thread(cq->dev->ia);
 }
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
-	unsigned got;
+	ssize_t got;
 
-	if (!up_is_service_thread(cq->dev->ia))
-		atomic_store_explicit(&cq->polls,
-				      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
+	if (is_consumer(cq, max))
+		atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
 	spin_lock(&cq->lock);
-	got = cq_take_locked(cq, wc, max);
-	while (got < max && cq_harvest_locked(cq))
-		got += cq_take_locked(cq, wc + got, max - got);
+	if (unlikely(cq->backlog))
+		return cq_poll_untaken_unlock(cq, wc, max);
+	got = cq_read_locked(cq);
+	if (likely(got == 1) && likely(entry_is_plain(&cq->entries[0], wc))) {
+		spin_unlock(&cq->lock);
+		return 1;
+	}
+	if (unlikely(got != -FI_EAGAIN))
+		return cq_poll_read_unlock(cq, got, wc, max);
 	spin_unlock(&cq->lock);
-	return got;
+	return 0;
 }
 
 /* ---- arming ---- */
@@ -223,7 +366,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
 	if (what == TP_ARM_ANY && cq->members)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
-	if (cq->ready)
+	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 	if (!quiet)

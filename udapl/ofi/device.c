@@ -59,8 +59,7 @@ static int attr_from_info(struct tp_dev *dev)
 	*attr = (struct tp_attr){
 		.caps = TP_CAP_SIGNAL_ALL | (has_soft_queues(info) ? TP_CAP_CQ_RESIZE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
-			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY) |
-			(info->tx_attr->msg_order & FI_ORDER_RAR ? TP_CAP_ORDERED_READS : 0),
+			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY),
 		.max_qp = clamp_count(domain->ep_cnt),
 		.max_qp_wr = MAX_DEPTH / 4, /* those that libfabric takes no more of wait */
 		.max_cq = clamp_count(domain->cq_cnt),
@@ -136,6 +135,7 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	dev->info = info;
 	dev->next_visit = TP_NEVER;
 	dev->write_flags = FI_COMPLETION | (info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
+	dev->ordered_reads = info->tx_attr->msg_order & FI_ORDER_RAR;
 	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	hints_sizes(info, &dev->max_tx, &dev->max_rx);

@@ -85,6 +85,46 @@ static struct tp_mr *mr_take(struct tp_dev *dev, uint32_t *context)
 	return mr;
 }
 
+/* ---- views ---- */
+
+static void view_clear_locked(struct tp_dev *dev, struct region_view *view)
+{
+	assert_locked(&dev->mrs_lock);
+	view_write(view->end, 0);
+	if (!view->mr)
+		return;
+	*view->back = view->next;
+	if (view->next)
+		view->next->back = view->back;
+	view->mr = NULL;
+}
+
+void view_clear(struct tp_dev *dev, struct region_view *view)
+{
+	spin_lock(&dev->mrs_lock);
+	view_clear_locked(dev, view);
+	spin_unlock(&dev->mrs_lock);
+}
+
+static void view_show_locked(struct tp_dev *dev, struct region_view *view, struct tp_mr *mr,
+			     uint32_t context)
+{
+	assert_locked(&dev->mrs_lock);
+	view->mr = mr;
+	view->next = mr->views;
+	view->back = &mr->views;
+	if (view->next)
+		view->next->back = &view->next;
+	mr->views = view;
+	for (unsigned i = 0; i < dev->attr.max_sge; i++)
+		view->desc[i] = mr->desc;
+	view_write(view->context, context);
+	view_write(view->first, mr->first);
+	view_write(view->end, mr->last + 1);
+}
+
+/* ---- the end of a region ---- */
+
 /* Its next context differs in the generation, so that a stale one is found out. */
 static void mr_give(struct tp_dev *dev, struct tp_mr *mr, uint32_t context)
 {
@@ -92,30 +132,53 @@ static void mr_give(struct tp_dev *dev, struct tp_mr *mr, uint32_t context)
 
 	atomic_store(&mr->context, 0);
 	spin_lock(&dev->mrs_lock);
+	while (mr->views)
+		view_clear_locked(dev, mr->views);
 	mr->last = (context & ~generation) | ((context + 1) & generation);
 	mr->next_free = dev->free_mr;
 	dev->free_mr = mr;
 	spin_unlock(&dev->mrs_lock);
 }
 
+/* ---- the check of local buffers ---- */
+
 /* As with devices, local read needs no privilege, and either write privilege grants local write. */
-bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
-	     unsigned nsge, struct iovec *iov, void **desc)
+static bool mr_allows(const struct tp_mr *mr, uint32_t context, const struct tp_pd *pd, bool write)
 {
 	const unsigned writes = DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
+	return mr && mr->context == context && mr->pd == pd && (!write || mr->priv & writes);
+}
+
+bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
+	     unsigned nsge, struct iovec *iov, void **desc)
+{
 	for (unsigned i = 0; i < nsge; i++) {
 		const struct tp_mr *mr = mr_at(dev, sge[i].lmr_context);
 		uint64_t first = sge[i].address, last = first + sge[i].length - 1;
 
-		if (!mr || mr->context != sge[i].lmr_context || mr->pd != pd ||
-		    (write && !(mr->priv & writes)) || first < mr->first || last > mr->last ||
-		    last < first)
+		if (!mr_allows(mr, sge[i].lmr_context, pd, write) || first < mr->first ||
+		    last > mr->last || last < first)
 			return false;
 		iov[i] = (struct iovec){ (void *)(uintptr_t)first, sge[i].length };
 		desc[i] = mr->desc;
 	}
 	return true;
+}
+
+void view_set(const struct transfer_queue *queue, struct region_view *view, bool write,
+	      const struct tp_sge *sge)
+{
+	const struct tp_pd *pd = queue->qp->pd;
+	struct tp_dev *dev = queue->qp->dev;
+	struct tp_mr *mr = mr_at(dev, sge->lmr_context);
+
+	spin_lock(&dev->mrs_lock);
+	view_clear_locked(dev, view);
+	if (queue_is_fast(queue) && mr && mr->last < INT64_MAX &&
+	    mr_allows(mr, sge->lmr_context, pd, write))
+		view_show_locked(dev, view, mr, sge->lmr_context);
+	spin_unlock(&dev->mrs_lock);
 }
 
 /* ---- registration ---- */

@@ -27,8 +27,8 @@
  * An endpoint of libfabric is good for one connection. It is made when there is one to make, so
  * what is posted before waits in those queues, too.
  *
- * Locks: events_lock before cqs_lock before cq->lock before qp->lock before srq->lock; mr_eq_lock
- * with no other lock of this transport held.
+ * Locks: events_lock before cqs_lock before cq->lock before srq->lock and mrs_lock; mr_eq_lock with
+ * no other lock of this transport held.
  */
 #ifndef UDAPL_OFI_H
 #define UDAPL_OFI_H
@@ -110,6 +110,7 @@ struct tp_dev {
 	struct fid_domain *domain;
 	struct fid_eq *eq;
 	uint64_t write_flags;	 /* FI_DELIVERY_COMPLETE where the provider has it */
+	bool ordered_reads;	 /* libfabric executes reads in the order of their posts */
 	bool provider_keys;	 /* libfabric chooses the keys of regions */
 	struct fid_eq *mr_eq;	 /* where it reports registrations; NULL: they are over at once */
 	struct mutex mr_eq_lock; /* held while one is waited for */
@@ -149,6 +150,7 @@ struct tp_mr {
 	struct tp_pd *pd;
 	uint64_t first, last;
 	void *desc;
+	struct region_view *views; /* mrs_lock; those of this region */
 	union {
 		struct fid_mr *fi;
 		struct tp_mr *next_free; /* mrs_lock */
@@ -156,11 +158,45 @@ struct tp_mr {
 };
 
 /*
+ * The region that posts of one kind have used last. It is what they look at first, because most
+ * segments are in the same region as those before them. The poster sets it, any thread may clear
+ * it: it is cleared before the region is gone, and when posts have to take the slow path.
+ */
+struct region_view {
+	uint32_t context;
+	uint64_t first;		/* below 2^63, as end is */
+	uint64_t end;		/* the address behind the region; 0: cleared */
+	void *desc[TP_MAX_SGE]; /* of libfabric, for each segment of a post the same */
+	struct tp_mr *mr;	/* mrs_lock; NULL: cleared */
+	struct region_view *next, **back; /* mrs_lock; mr->views */
+};
+
+/*
+ * The poster reads a view without a lock. It is a race that does no harm: what is cleared at the
+ * same time may be seen before or after. An atomic load would take an instruction of its own.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define view_read(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#else
+#define view_read(field) (field)
+#endif
+#define view_write(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
+
+/*
  * Fills in the segments for libfabric. False: one of them is not in a live region of @pd that may
  * be written, if the transfer does that.
  */
 bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
 	     unsigned nsge, struct iovec *iov, void **desc);
+struct transfer_queue;
+
+/*
+ * Has the view show the region of the segment, if the posts to the queue may be fast, and that is a
+ * live region of its protection domain, which may be written, if the transfers do that.
+ */
+void view_set(const struct transfer_queue *queue, struct region_view *view, bool write,
+	      const struct tp_sge *sge);
+void view_clear(struct tp_dev *dev, struct region_view *view);
 /* A key for a region, where they are ours. */
 uint64_t mem_key_choose(const struct fi_info *info);
 /* Before the first region is registered, and after the last one is gone. */
@@ -169,12 +205,6 @@ void mem_close(struct tp_dev *dev);
 
 /* ---- cq.c, progress.c ---- */
 
-/* What a look at libfabric's queue has to look at, too. */
-enum cq_attention {
-	CQ_STALLED = 1 << 0, /* a post of one of its queue pairs waits for libfabric */
-	CQ_MEMBERS = 1 << 1, /* cq->lock; it has some */
-};
-
 /* How a completion queue is armed: what makes tp_cq_fd readable. */
 enum cq_arm {
 	CQ_UNARMED,
@@ -182,24 +212,36 @@ enum cq_arm {
 	CQ_ARMED_DIRECT, /* and whatever arrives at libfabric's own descriptor */
 };
 
+/* What a poll finds beside what libfabric has completed. */
+enum cq_backlog {
+	CQ_READY = 1 << 0,   /* the list of transfers that are ready is not empty */
+	CQ_UNTAKEN = 1 << 1, /* entries were read and not looked at yet */
+	CQ_STALLED = 1 << 2, /* a post of one of its queue pairs waits for libfabric */
+	CQ_MEMBERS = 1 << 3, /* always: some receives complete in other queues of libfabric */
+};
+
+#define CQ_HARVEST 8 /* entries that are read at once */
+
 struct tp_cq {
 	struct tp_dev *dev;
-	struct tp_cq *next; /* dev->cqs_lock */
 	struct fid_cq *fi;
-	int fi_fd; /* libfabric's; readable when bytes or completions have arrived */
-	int epoll; /* holds fi_fd and dev->ready_fd, each in it for one event when armed */
-	unsigned depth;
-
 	struct spinlock lock;
+	unsigned backlog; /* lock; enum cq_backlog */
+	/* lock; what libfabric has reported: from taken on not looked at yet */
+	unsigned taken, read;
+	struct fi_cq_msg_entry entries[CQ_HARVEST];
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct tp_qp *senders, *receivers;   /* lock; that complete here */
 	enum cq_arm armed;		     /* lock */
 
-	_Atomic unsigned polls;	    /* that a consumer made */
-	_Atomic unsigned attention; /* enum cq_attention */
-	_Atomic bool starved;	    /* something has arrived that can't be taken in */
-	unsigned polls_seen;	    /* ia->lock; progress.c has seen so many */
-	bool watched;		    /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
+	struct tp_cq *next; /* dev->cqs_lock */
+	int fi_fd; /* libfabric's; readable when bytes or completions have arrived */
+	int epoll; /* holds fi_fd and dev->ready_fd, each in it for one event when armed */
+	unsigned depth;
+
+	_Atomic bool polled;  /* by a consumer, since progress.c has looked */
+	_Atomic bool starved; /* something has arrived that can't be taken in */
+	bool watched;	      /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
 
 	/* of srq.c */
 	struct tp_qp *members;	  /* lock; whose receives complete here, from a shared queue */
@@ -216,8 +258,14 @@ void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
 /* The transfer that failed, which fi_cq_read has announced. NULL: there is none. */
 struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
 
-/* Reads what libfabric has completed. Returns how many entries there were. */
+/* Takes in what libfabric has completed. Returns how many entries there were. */
 unsigned cq_harvest_locked(struct tp_cq *cq);
+/* Are there completions that somebody may report? */
+static inline bool cq_has_completions_locked(const struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	return cq->backlog & (CQ_READY | CQ_UNTAKEN);
+}
 /* Appends to what tp_cq_poll reports. */
 void cq_push_locked(struct tp_cq *cq, struct transfer *transfer);
 /* Makes tp_cq_fd readable, if the queue is armed. */
@@ -263,40 +311,73 @@ struct done {
 	uint32_t length; /* received */
 };
 
-/* One post. libfabric may use what is at the address of its context while it is in flight. */
+/*
+ * One post; the slot of its tag. libfabric may use what is at the address of its context while it
+ * is in flight. A plain post writes nothing here.
+ */
 struct transfer {
 	struct fi_context2 context;
-	struct tp_qp *qp;      /* NULL: it is of a shared receive queue */
-	struct transfer *next; /* cq->lock; in the list of those that are ready */
+	struct transfer_queue *queue; /* NULL: it is of a shared receive queue */
+	struct transfer *next;	      /* cq->lock; in the list of those that are ready */
 	struct done done;
-	enum transfer_kind kind;
-	unsigned position;
-	bool complete; /* qp->lock */
-	bool counted;  /* qp->lock; among qp->reads */
-	bool invalid;  /* shared; its buffer is not what a receive takes */
-	/* of one that waits */
-	bool fenced;
-	unsigned nsge;
-	uint64_t remote_address;
-	uint64_t remote_key;
 	union {
-		struct tp_sge *sge;
-		struct tp_srq *srq; /* shared */
+		struct transfer *following; /* the slot of the next post */
+		struct tp_srq *srq;	    /* shared */
 	};
+	/* of one that waits, or is not complete in its turn; cq->lock */
+	uint64_t remote_address;
+	uint32_t remote_key;
+	uint8_t kind; /* enum transfer_kind */
+	uint8_t nsge;
+	bool complete : 1; /* and not reported, because others are before it */
+	bool waiting : 1;  /* to be given to libfabric */
+	bool fenced : 1;
+	bool invalid : 1; /* shared; its buffer is not what a receive takes */
 };
 
+#define TRANSFER_SIZE 128
+_Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of multiplies by a shift");
+
 /*
- * Positions count up and wrap. From head to issued: in the hands of libfabric, or complete out of
- * order; from issued to tail: waiting to be issued.
+ * The transfers of one direction. As long as nothing is unusual, the queue is
+ *	open	posts go to libfabric at once, and change nothing here
+ *	plain	each completion is that of the oldest transfer, which needs no list
+ * It is not open while something waits, because no connection is there, or libfabric takes no more,
+ * or a fence stands before it; and for ever after the end of the connection.
  */
 struct transfer_queue {
+	uintptr_t base; /* transfer_of */
+	struct tp_sge *segments; /* poster; those of every post */
+	bool started;		 /* poster; there was a post */
+	struct region_view view;
+	atomic_bool open;	 /* cq->lock; the poster reads it */
+	struct transfer *plain;	 /* cq->lock; the oldest transfer; NULL: not plain */
+	struct transfer *oldest; /* cq->lock; when not plain */
+	struct transfer *issue;	 /* cq->lock; when not open: the first that waits */
+	unsigned early;		 /* cq->lock; how many have completed, but not in their turn */
+	bool failed;		 /* cq->lock; a failure was reported */
+	struct tp_cq *cq;	 /* where they complete */
+	struct tp_qp *qp;
 	struct transfer *slots;
 	struct tp_sge *sges;
-	unsigned mask;
+	unsigned count; /* of slots */
 	unsigned max_sge;
-	struct tp_cq *cq;	     /* where they complete */
-	unsigned head, issued, tail; /* qp->lock */
-	bool failed;		     /* qp->lock; a failure was reported */
+};
+
+static inline struct transfer *transfer_of(const struct transfer_queue *queue, const void *tag)
+{
+	return (struct transfer *)(queue->base + (uintptr_t)tag * (TRANSFER_SIZE / TP_TAG_SIZE));
+}
+
+/* May posts go to libfabric at once, and is there nothing else to do for them? */
+bool queue_is_fast(const struct transfer_queue *queue);
+/* A message waits for a receive: the next posts of receives take the slow path, which says so. */
+void cq_starve_locked(struct tp_cq *cq);
+
+/* The arguments of libfabric's calls for RMA, of which a post fills in what varies. */
+struct rma_request {
+	struct fi_msg_rma message;
+	struct fi_rma_iov remote;
 };
 
 enum qp_phase {
@@ -307,16 +388,19 @@ enum qp_phase {
 };
 
 struct tp_qp {
+	struct fid_ep *fi; /* set once, before a queue is open */
+	uint64_t write_flags;
+	struct transfer_queue sends, recvs;
+	struct region_view reads; /* local buffers of reads; sends.view is that of all others */
+	struct rma_request write, read;
+	unsigned reads_posted;	     /* poster, or lock of sends.cq while sends is not open */
+	_Atomic unsigned reads_done; /* lock of sends.cq */
+	_Atomic unsigned phase;	     /* enum qp_phase */
 	struct tp_dev *dev;
 	struct tp_pd *pd;
 	struct ep *ep;
-	struct tp_conn *conn; /* ia->lock */
-	struct fid_ep *fi;    /* set once, before the phase says so */
-	struct spinlock lock;
-	_Atomic unsigned phase; /* lock; enum qp_phase */
-	unsigned reads;		/* lock; in flight */
-	bool shut;		/* ia->lock; fi_shutdown was called */
-	struct transfer_queue sends, recvs;
+	struct tp_conn *conn;			   /* ia->lock */
+	bool shut;				   /* ia->lock; fi_shutdown was called */
 	struct tp_qp *next_sender, *next_receiver; /* lock of the queue where they complete */
 	/* with a shared receive queue: a member of recvs.cq, whose lock guards the rest */
 	struct tp_srq *srq;
@@ -326,6 +410,19 @@ struct tp_qp {
 	bool starved;  /* a message waits for a receive */
 };
 
+/* Are reads in flight? To the poster, or with the lock of sends.cq. */
+static inline bool qp_is_reading(const struct tp_qp *qp)
+{
+	return qp->reads_posted != atomic_load_explicit(&qp->reads_done, memory_order_acquire);
+}
+
+/* One more has completed, with success: one that fails ends the connection. */
+static inline void qp_read_done_locked(struct tp_qp *qp)
+{
+	assert_locked(&qp->sends.cq->lock);
+	atomic_store_explicit(&qp->reads_done, qp->reads_done + 1, memory_order_release);
+}
+
 /* Makes the endpoint of a connection, and destroys one that came to none. ia->lock held. */
 int qp_attach(struct tp_qp *qp, struct fi_info *info);
 void qp_detach(struct tp_qp *qp);
@@ -333,23 +430,32 @@ void qp_detach(struct tp_qp *qp);
 void qp_connecting(struct tp_qp *qp);
 void qp_connected(struct tp_qp *qp);
 
-/* Lock of the completion queue held, by both. */
-/* Completes in its turn, behind all that was posted earlier. */
+/*
+ * Completes in its turn, behind all that was posted earlier; @read: it is a read that has
+ * succeeded. Lock of the completion queue held, by these two.
+ */
 void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS status,
-			uint32_t length);
+			uint32_t length, bool read);
 /* Issues what waits, as far as possible. */
-void queue_advance_locked(struct tp_qp *qp, struct transfer_queue *queue);
+void queue_advance_locked(struct transfer_queue *queue);
 
+/* Before the first post, which takes the slow path, because no view shows its region. */
+void queue_start(struct transfer_queue *queue, struct transfer *first);
+/*
+ * What a post can't give to libfabric now. -ENOTCONN: the connection is over. The fields that
+ * describe the transfer are set.
+ */
+int queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge);
+/* What moves no bytes. */
+int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer);
 /* libfabric has refused it: it waits if that was for a while only, and has failed otherwise. */
-COLD void queue_transfer_failed(struct tp_qp *qp, struct transfer_queue *queue,
-				struct transfer *transfer, int err);
-/* Posts what moves no bytes. */
-void queue_post_nothing(struct tp_qp *qp, void *tag);
+COLD void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,
+				const struct tp_sge *sge, int err);
 
 /* ---- post.c ---- */
 
 /* Gives one transfer to libfabric. -EAGAIN: it takes none for now. */
-int transfer_issue(struct tp_qp *qp, struct transfer *transfer, const struct tp_sge *sge);
+int transfer_issue(struct transfer *transfer, const struct tp_sge *sge);
 /* Of a transfer that libfabric refused with @err. */
 DAT_DTO_COMPLETION_STATUS transfer_status(int err);
 

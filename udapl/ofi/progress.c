@@ -30,26 +30,28 @@ void progress_poke(struct tp_cq *cq)
 /* The next visit is due after so many ns; 0: none is, the queue is watched. */
 static uint64_t cq_serve(struct tp_cq *cq)
 {
-	unsigned polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
 	bool quiet, stalled, starved_members;
 
-	if (polls != cq->polls_seen) {
-		cq->polls_seen = polls;
-		if (atomic_load(&cq->attention) & CQ_MEMBERS)
+	if (atomic_exchange(&cq->polled, false)) {
+		if (cq->members_epoll >= 0)
 			members_visit(cq);
 		return VISIT_INTERVAL;
 	}
 	if (!spin_trylock(&cq->lock))
 		return VISIT_INTERVAL; /* the consumer is at it */
 	members_leave_locked(cq);
-	if (cq->ready)
+	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
-	stalled = atomic_load(&cq->attention) & CQ_STALLED;
-	quiet = cq_quiet_locked(cq) && !stalled;
+	quiet = cq_quiet_locked(cq);
+	stalled = cq->backlog & CQ_STALLED;
+	quiet = quiet && !stalled;
 	if (quiet && cq->armed == CQ_ARMED_DIRECT && atomic_load(&cq->starved))
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
 	starved_members = cq->starved_members;
-	atomic_store(&cq->starved, !quiet || starved_members);
+	if (quiet && !starved_members)
+		atomic_store(&cq->starved, false);
+	else
+		cq_starve_locked(cq);
 	spin_unlock(&cq->lock);
 	if (cq->members_epoll >= 0)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);

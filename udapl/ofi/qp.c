@@ -9,18 +9,41 @@
 
 /* ---- queues ---- */
 
-static int queue_init(struct transfer_queue *queue, struct tp_cq *cq, unsigned depth, unsigned sge)
+static int queue_init(struct transfer_queue *queue, struct tp_qp *qp, struct tp_cq *cq,
+		      const struct tp_tags *tags, struct tp_sge *segments, unsigned max_sge)
 {
-	unsigned size = 1;
+	const size_t sge = max_u64(max_sge, 1);
 
-	while (size < depth)
-		size *= 2;
 	queue->cq = cq;
-	queue->mask = size - 1;
-	queue->max_sge = sge;
-	queue->slots = calloc(size, sizeof(*queue->slots));
-	queue->sges = calloc((size_t)size * max_u64(sge, 1), sizeof(*queue->sges));
-	return queue->slots && queue->sges ? 0 : -ENOMEM;
+	queue->qp = qp;
+	queue->count = tags->count;
+	queue->max_sge = max_sge;
+	queue->segments = segments;
+	if (!tags->count)
+		return 0;
+	queue->slots = calloc(tags->count, sizeof(*queue->slots));
+	queue->sges = calloc(tags->count * sge, sizeof(*queue->sges));
+	if (!queue->slots || !queue->sges)
+		return -ENOMEM;
+	queue->base = (uintptr_t)queue->slots -
+		      (uintptr_t)tags->first * (TRANSFER_SIZE / TP_TAG_SIZE);
+	for (unsigned i = 0; i < tags->count; i++) {
+		struct transfer *transfer = &queue->slots[i];
+
+		transfer->queue = queue;
+		transfer->following = &queue->slots[(i + 1) % tags->count];
+		transfer->done.tag = (char *)(uintptr_t)tags->first + i * TP_TAG_SIZE;
+	}
+	queue->oldest = queue->issue = queue->slots;
+	return 0;
+}
+
+/* Where the segments of a transfer are that waits. */
+static struct tp_sge *transfer_segments(const struct transfer *transfer)
+{
+	const struct transfer_queue *queue = transfer->queue;
+
+	return &queue->sges[(size_t)(transfer - queue->slots) * max_u64(queue->max_sge, 1)];
 }
 
 static void queue_fini(struct transfer_queue *queue)
@@ -29,12 +52,52 @@ static void queue_fini(struct transfer_queue *queue)
 	free(queue->sges);
 }
 
-static void slots_bind(struct tp_qp *qp, struct transfer_queue *queue)
+/* ---- open, and plain ---- */
+
+static void queue_unplain_locked(struct transfer_queue *queue)
 {
-	for (unsigned i = 0; i <= queue->mask; i++) {
-		queue->slots[i].qp = qp;
-		queue->slots[i].sge = &queue->sges[i * queue->max_sge];
-	}
+	assert_locked(&queue->cq->lock);
+	if (queue->plain)
+		queue->oldest = queue->plain;
+	queue->plain = NULL;
+}
+
+/* If nothing stands against it. */
+static void queue_replain_locked(struct transfer_queue *queue)
+{
+	assert_locked(&queue->cq->lock);
+	if (!queue->plain && !queue->early && !queue->failed && atomic_load(&queue->open))
+		queue->plain = queue->oldest;
+}
+
+/* @issue: what waits first from now on. */
+static void queue_close_locked(struct transfer_queue *queue, struct transfer *issue)
+{
+	struct tp_qp *qp = queue->qp;
+
+	assert_locked(&queue->cq->lock);
+	queue_unplain_locked(queue);
+	if (!atomic_load(&queue->open))
+		return;
+	queue->issue = issue;
+	atomic_store(&queue->open, false); /* before the views are cleared: view_set */
+	view_clear(qp->dev, &queue->view);
+	if (queue == &qp->sends)
+		view_clear(qp->dev, &qp->reads);
+}
+
+bool queue_is_fast(const struct transfer_queue *queue)
+{
+	return atomic_load(&queue->open) &&
+	       (queue != &queue->qp->recvs || !atomic_load(&queue->cq->starved));
+}
+
+void cq_starve_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	atomic_store(&cq->starved, true); /* before the views are cleared: view_set */
+	for (struct tp_qp *qp = cq->receivers; qp; qp = qp->next_receiver)
+		view_clear(qp->dev, &qp->recvs.view);
 }
 
 /* ---- completing ---- */
@@ -43,151 +106,198 @@ static void slots_bind(struct tp_qp *qp, struct transfer_queue *queue)
  * Reports what is complete and has nothing before it. Behind a failure all is flushed: that
  * libfabric had executed some of it already would contradict the order.
  */
-static void queue_report_locked(struct tp_qp *qp, struct transfer_queue *queue)
+static void queue_report_locked(struct transfer_queue *queue)
 {
-	assert_locked(&qp->lock);
-	while (queue->head != queue->issued) {
-		struct transfer *first = &queue->slots[queue->head & queue->mask];
+	struct transfer *transfer;
 
-		if (!first->complete)
-			break;
+	assert_locked(&queue->cq->lock);
+	while ((transfer = queue->oldest)->complete) {
+		transfer->complete = false;
+		queue->early--;
 		if (queue->failed)
-			first->done.status = DAT_DTO_ERR_FLUSHED;
-		queue->failed |= first->done.status != DAT_DTO_SUCCESS;
-		queue->head++;
-		cq_push_locked(queue->cq, first);
+			transfer->done.status = DAT_DTO_ERR_FLUSHED;
+		queue->failed |= transfer->done.status != DAT_DTO_SUCCESS;
+		queue->oldest = transfer->following;
+		cq_push_locked(queue->cq, transfer);
 	}
 }
 
-/* @transfer is done with. */
-static void transfer_end_locked(struct tp_qp *qp, struct transfer *transfer,
-				DAT_DTO_COMPLETION_STATUS status, uint32_t length)
+/* @transfer is done with. The queue is not plain. */
+static void transfer_end_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS status,
+				uint32_t length)
 {
-	assert_locked(&qp->lock);
+	assert_locked(&transfer->queue->cq->lock);
 	transfer->done.status = status;
 	transfer->done.length = length;
 	transfer->complete = true;
-	if (transfer->counted)
-		qp->reads--;
-	transfer->counted = false;
+	transfer->queue->early++;
 }
 
 void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS status,
-			uint32_t length)
+			uint32_t length, bool read)
 {
-	struct tp_qp *qp = transfer->qp;
-	struct transfer_queue *queue = transfer->kind == TRANSFER_RECV ? &qp->recvs : &qp->sends;
-	bool waiting;
+	struct transfer_queue *queue = transfer->queue;
 
-	assert_locked(&queue->cq->lock);
-	spin_lock(&qp->lock);
-	transfer_end_locked(qp, transfer, status, length);
-	queue_report_locked(qp, queue);
-	waiting = queue->issued != queue->tail;
-	spin_unlock(&qp->lock);
-	if (unlikely(waiting))
-		queue_advance_locked(qp, queue);
+	queue_unplain_locked(queue);
+	transfer_end_locked(transfer, status, length);
+	if (read)
+		qp_read_done_locked(queue->qp);
+	queue_report_locked(queue);
+	if (!atomic_load(&queue->open))
+		queue_advance_locked(queue);
+	else
+		queue_replain_locked(queue);
 }
 
 /* ---- issuing ---- */
 
-static bool may_issue_locked(const struct tp_qp *qp, const struct transfer *transfer)
+static bool may_issue(const struct tp_qp *qp, const struct transfer *transfer)
 {
-	assert_locked(&qp->lock);
-	if (transfer->complete || transfer->kind == TRANSFER_NOTHING)
-		return true;
 	if (transfer->kind == TRANSFER_RECV)
 		return qp->phase == QP_CONNECTING || qp->phase == QP_CONNECTED;
-	return qp->phase == QP_CONNECTED && !(transfer->fenced && qp->reads);
+	return qp->phase == QP_CONNECTED && !(transfer->fenced && qp_is_reading(qp));
+}
+
+/* What has failed ends the connection, as devices do: nothing follows a failure. */
+static void transfer_fail_locked(struct transfer *transfer, int err)
+{
+	struct transfer_queue *queue = transfer->queue;
+
+	queue_close_locked(queue, transfer->following);
+	transfer_end_locked(transfer, transfer_status(err), 0);
+	queue->qp->phase = QP_ERROR;
+}
+
+/* False: libfabric takes none for now. */
+static bool transfer_start_locked(struct transfer *transfer)
+{
+	struct tp_qp *qp = transfer->queue->qp;
+	const bool read = transfer->kind == TRANSFER_READ;
+	int err;
+
+	if (transfer->kind == TRANSFER_NOTHING) {
+		transfer_end_locked(transfer, DAT_DTO_SUCCESS, 0);
+		return true;
+	}
+	qp->reads_posted += read;
+	err = transfer_issue(transfer, transfer_segments(transfer));
+	if (err)
+		qp->reads_posted -= read;
+	if (err && err != -EAGAIN)
+		transfer_fail_locked(transfer, err);
+	return err != -EAGAIN;
 }
 
 /* Under the lock, because another post may follow as soon as none waits. */
-void queue_advance_locked(struct tp_qp *qp, struct transfer_queue *queue)
+void queue_advance_locked(struct transfer_queue *queue)
 {
-	int err = 0;
+	const struct tp_qp *qp = queue->qp;
+	enum qp_phase needed = queue == &qp->recvs ? QP_CONNECTING : QP_CONNECTED;
+	struct transfer *transfer;
 
 	assert_locked(&queue->cq->lock);
-	spin_lock(&qp->lock);
-	while (queue->issued != queue->tail) {
-		struct transfer *transfer = &queue->slots[queue->issued & queue->mask];
-
-		if (!may_issue_locked(qp, transfer))
+	if (atomic_load(&queue->open))
+		return;
+	while ((transfer = queue->issue)->waiting && may_issue(qp, transfer)) {
+		if (!transfer_start_locked(transfer)) {
+			queue->cq->backlog |= CQ_STALLED;
 			break;
-		if (!transfer->complete && transfer->kind != TRANSFER_NOTHING)
-			err = transfer_issue(qp, transfer, transfer->sge);
-		if (err == -EAGAIN)
-			break;
-		queue->issued++;
-		transfer->counted = !err && transfer->kind == TRANSFER_READ;
-		qp->reads += transfer->counted;
-		if (err || transfer->kind == TRANSFER_NOTHING)
-			transfer_end_locked(qp, transfer, transfer_status(err), 0);
-		if (err)
-			qp->phase = QP_ERROR; /* as a device does: nothing follows a failure */
+		}
+		transfer->waiting = false;
+		queue->issue = transfer->following;
 	}
-	if (err == -EAGAIN)
-		atomic_fetch_or(&queue->cq->attention, CQ_STALLED);
-	queue_report_locked(qp, queue);
-	spin_unlock(&qp->lock);
+	queue_report_locked(queue);
+	if (queue->issue->waiting || qp->phase < needed || qp->phase == QP_ERROR)
+		return;
+	atomic_store(&queue->open, true);
+	queue_replain_locked(queue);
 }
 
-static void queue_advance(struct tp_qp *qp, struct transfer_queue *queue)
+static void queue_unlock_and_signal(struct transfer_queue *queue)
 {
-	spin_lock(&queue->cq->lock);
-	queue_advance_locked(qp, queue);
-	if (queue->cq->ready)
-		cq_signal_locked(queue->cq);
-	spin_unlock(&queue->cq->lock);
+	struct tp_cq *cq = queue->cq;
+
+	if (cq_has_completions_locked(cq))
+		cq_signal_locked(cq);
+	spin_unlock(&cq->lock);
 }
 
-void queue_transfer_failed(struct tp_qp *qp, struct transfer_queue *queue,
-			   struct transfer *transfer, int err)
+static void queue_advance(struct transfer_queue *queue)
 {
 	spin_lock(&queue->cq->lock);
-	spin_lock(&qp->lock);
-	if (err == -EAGAIN) {
-		/* it waits, with what was posted since, which moves no bytes */
-		queue->issued = transfer->position;
-		qp->reads -= transfer->counted;
-		transfer->counted = false;
-		atomic_fetch_or(&queue->cq->attention, CQ_STALLED);
+	queue_advance_locked(queue);
+	queue_unlock_and_signal(queue);
+}
+
+static void transfer_keep_locked(struct transfer *transfer, const struct tp_sge *sge)
+{
+	struct tp_sge *kept = transfer_segments(transfer);
+
+	for (unsigned i = 0; i < transfer->nsge; i++)
+		kept[i] = sge[i];
+	transfer->waiting = true;
+	queue_close_locked(transfer->queue, transfer);
+}
+
+/* Nothing to issue: as soon as all before it is complete it is, too. */
+int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer)
+{
+	spin_lock(&queue->cq->lock);
+	if (queue->qp->phase == QP_ERROR) {
+		spin_unlock(&queue->cq->lock);
+		return -ENOTCONN;
+	}
+	if (atomic_load(&queue->open)) {
+		qp_complete_locked(transfer, DAT_DTO_SUCCESS, 0, false);
 	} else {
-		transfer_end_locked(qp, transfer, transfer_status(err), 0);
-		qp->phase = QP_ERROR;
-		queue_report_locked(qp, queue);
+		transfer_keep_locked(transfer, NULL);
+		queue_advance_locked(queue);
 	}
-	spin_unlock(&qp->lock);
-	if (queue->cq->ready)
-		cq_signal_locked(queue->cq);
+	queue_unlock_and_signal(queue);
+	return 0;
+}
+
+/* Where a ring is when its queue pair is made is not known before. */
+void queue_start(struct transfer_queue *queue, struct transfer *first)
+{
+	spin_lock(&queue->cq->lock);
+	queue->started = true;
+	queue->oldest = queue->issue = first;
+	if (queue->plain)
+		queue->plain = first;
 	spin_unlock(&queue->cq->lock);
+}
+
+int queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge)
+{
+	spin_lock(&queue->cq->lock);
+	if (queue->qp->phase == QP_ERROR) {
+		spin_unlock(&queue->cq->lock);
+		return -ENOTCONN;
+	}
+	transfer_keep_locked(transfer, sge);
+	queue_advance_locked(queue);
+	queue_unlock_and_signal(queue);
+	return 0;
+}
+
+void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,
+			   const struct tp_sge *sge, int err)
+{
+	spin_lock(&queue->cq->lock);
+	if (err == -EAGAIN) {
+		transfer_keep_locked(transfer, sge);
+		queue->cq->backlog |= CQ_STALLED;
+	} else {
+		transfer_fail_locked(transfer, err);
+		queue_report_locked(queue);
+	}
+	queue_unlock_and_signal(queue);
 	if (err == -EAGAIN)
 		progress_poke(queue->cq);
 }
 
-void queue_post_nothing(struct tp_qp *qp, void *tag)
-{
-	struct transfer_queue *queue = &qp->sends;
-	struct transfer *transfer;
-
-	spin_lock(&qp->lock);
-	transfer = &queue->slots[queue->tail & queue->mask];
-	transfer->done.tag = tag;
-	transfer->kind = TRANSFER_NOTHING;
-	transfer->complete = false;
-	transfer->counted = false;
-	transfer->position = queue->tail++;
-	spin_unlock(&qp->lock);
-	queue_advance(qp, queue);
-}
-
 /* ---- the phases of a connection ---- */
-
-static void set_phase(struct tp_qp *qp, enum qp_phase phase)
-{
-	spin_lock(&qp->lock);
-	qp->phase = phase;
-	spin_unlock(&qp->lock);
-}
 
 int qp_attach(struct tp_qp *qp, struct fi_info *info)
 {
@@ -195,8 +305,9 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	struct fid_ep *fi;
 	int ret;
 
-	info->tx_attr->size = min_u64(qp->sends.mask + 1, dev->max_tx);
-	info->rx_attr->size = min_u64(qp->recvs.mask + 1, dev->max_rx);
+	info->tx_attr->size = min_u64(qp->sends.count, dev->max_tx);
+	info->rx_attr->size = min_u64(qp->recvs.count, dev->max_rx);
+	info->tx_attr->op_flags = 0; /* of messages; that of a write is in its call */
 	info->ep_attr->rx_ctx_cnt = qp->srq ? FI_SHARED_CONTEXT : 1;
 	ret = fi_endpoint(dev->domain, info, &fi, qp);
 	if (ret)
@@ -226,41 +337,42 @@ void qp_detach(struct tp_qp *qp)
 
 void qp_connecting(struct tp_qp *qp)
 {
-	set_phase(qp, QP_CONNECTING);
-	queue_advance(qp, &qp->recvs);
+	qp->phase = QP_CONNECTING;
+	queue_advance(&qp->recvs);
 }
 
 void qp_connected(struct tp_qp *qp)
 {
-	set_phase(qp, QP_CONNECTED);
-	queue_advance(qp, &qp->sends);
+	qp->phase = QP_CONNECTED;
+	queue_advance(&qp->sends);
 }
 
 /* libfabric flushes what it has; what waits is flushed here. */
-static void queue_flush_waiting(struct tp_qp *qp, struct transfer_queue *queue)
+static void queue_flush_waiting(struct transfer_queue *queue)
 {
+	struct transfer *transfer;
+
 	spin_lock(&queue->cq->lock);
-	spin_lock(&qp->lock);
-	for (; queue->issued != queue->tail; queue->issued++)
-		transfer_end_locked(qp, &queue->slots[queue->issued & queue->mask],
-				    DAT_DTO_ERR_FLUSHED, 0);
-	queue_report_locked(qp, queue);
-	spin_unlock(&qp->lock);
+	queue_close_locked(queue, queue->slots);
+	while ((transfer = queue->issue)->waiting) {
+		transfer->waiting = false;
+		queue->issue = transfer->following;
+		transfer_end_locked(transfer, DAT_DTO_ERR_FLUSHED, 0);
+	}
+	queue_report_locked(queue);
 	while (cq_harvest_locked(queue->cq))
 		;
-	if (queue->cq->ready)
-		cq_signal_locked(queue->cq);
-	spin_unlock(&queue->cq->lock);
+	queue_unlock_and_signal(queue);
 }
 
 int tp_qp_error(struct tp_qp *qp)
 {
-	set_phase(qp, QP_ERROR);
+	qp->phase = QP_ERROR;
 	if (qp->fi && !qp->shut)
 		(void)fi_shutdown(qp->fi, 0);
 	qp->shut = true;
-	queue_flush_waiting(qp, &qp->sends);
-	queue_flush_waiting(qp, &qp->recvs);
+	queue_flush_waiting(&qp->sends);
+	queue_flush_waiting(&qp->recvs);
 	if (qp->srq)
 		member_flush(qp);
 	return 0;
@@ -282,6 +394,15 @@ static void queue_pairs_add(struct tp_qp *qp)
 	spin_unlock(&qp->recvs.cq->lock);
 }
 
+static void rma_init(struct rma_request *request, struct region_view *view)
+{
+	request->message = (struct fi_msg_rma){
+		.desc = view->desc,
+		.rma_iov = &request->remote,
+		.rma_iov_count = 1,
+	};
+}
+
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **out)
 {
@@ -296,16 +417,17 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->dev = dev;
 	qp->pd = attr->pd;
 	qp->ep = ep;
-	spin_init(&qp->lock, RANK_QP);
-	if (queue_init(&qp->sends, attr->send_cq, attr->max_send, attr->max_send_sge) ||
-	    queue_init(&qp->recvs, attr->recv_cq, attr->srq ? 0 : attr->max_recv,
+	qp->write_flags = dev->write_flags;
+	qp->srq = attr->srq;
+	rma_init(&qp->write, &qp->sends.view);
+	rma_init(&qp->read, &qp->reads);
+	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->send_segments,
+		       attr->max_send_sge) ||
+	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, attr->recv_segments,
 		       attr->max_recv_sge)) {
 		err = -ENOMEM;
 		goto fini_queues;
 	}
-	slots_bind(qp, &qp->sends);
-	slots_bind(qp, &qp->recvs);
-	qp->srq = attr->srq;
 	err = qp->srq ? member_create(qp) : 0;
 	if (err)
 		goto fini_queues;
@@ -325,12 +447,14 @@ static void ready_forget_locked(struct tp_cq *cq, const struct tp_qp *qp)
 
 	assert_locked(&cq->lock);
 	while (*link) {
-		if ((*link)->qp == qp)
+		if ((*link)->queue && (*link)->queue->qp == qp)
 			*link = (*link)->next;
 		else
 			link = &(*link)->next;
 	}
 	cq->ready_end = link;
+	if (!cq->ready)
+		cq->backlog &= ~(unsigned)CQ_READY;
 }
 
 /* What the closed endpoint left in libfabric's queue has addresses of slots that are freed next. */
@@ -351,16 +475,14 @@ static void queue_leave(struct tp_qp *qp, struct transfer_queue *queue)
 		receiver = &(*receiver)->next_receiver;
 	if (*receiver)
 		*receiver = qp->next_receiver;
-	if (cq->ready)
-		cq_signal_locked(cq);
-	spin_unlock(&cq->lock);
+	queue_unlock_and_signal(queue);
 }
 
 void tp_qp_destroy(struct tp_qp *qp)
 {
 	struct tp_dev *dev = qp->dev;
 
-	set_phase(qp, QP_ERROR);
+	qp->phase = QP_ERROR;
 	if (qp->fi) {
 		mutex_lock(&dev->events_lock);
 		cm_forget_locked(dev, qp);
@@ -372,6 +494,9 @@ void tp_qp_destroy(struct tp_qp *qp)
 		member_destroy(qp);
 	else
 		queue_leave(qp, &qp->recvs);
+	view_clear(dev, &qp->sends.view);
+	view_clear(dev, &qp->reads);
+	view_clear(dev, &qp->recvs.view);
 	queue_fini(&qp->sends);
 	queue_fini(&qp->recvs);
 	free(qp);

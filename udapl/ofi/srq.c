@@ -295,7 +295,7 @@ void members_visit(struct tp_cq *cq)
 		return;
 	members_set_asleep_locked(cq, false);
 	members_sweep_locked(cq);
-	if (cq->ready)
+	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 }
@@ -409,7 +409,7 @@ static void member_link(struct tp_qp *qp, struct srq_feed *spare)
 	feed->members++;
 	qp->next_receiver = cq->members;
 	cq->members = qp;
-	atomic_fetch_or(&cq->attention, CQ_MEMBERS);
+	cq->backlog |= CQ_MEMBERS;
 	spin_unlock(&cq->lock);
 	free(spare);
 }
@@ -459,8 +459,8 @@ void member_destroy(struct tp_qp *qp)
 	else
 		feed_unlink_locked(feed);
 	if (!cq->members)
-		atomic_fetch_and(&cq->attention, ~(unsigned)CQ_MEMBERS);
-	if (cq->ready)
+		cq->backlog &= ~(unsigned)CQ_MEMBERS;
+	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 	free(feed);
@@ -473,7 +473,7 @@ void member_flush(struct tp_qp *qp)
 
 	spin_lock(&cq->lock);
 	(void)member_harvest_locked(qp);
-	if (cq->ready)
+	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 }

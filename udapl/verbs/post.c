@@ -48,6 +48,12 @@ int tp_post_error(int result)
 	return post_result(result);
 }
 
+int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result)
+{
+	(void)qp, (void)post, (void)tag;
+	return tp_post_error(result);
+}
+
 /* Fields that the opcode does not use keep older values: libibverbs providers do not read them. */
 static ALWAYS_INLINE int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
 				      const struct tp_sge *sge, unsigned nsge, unsigned flags,
