@@ -901,14 +901,14 @@ STATUS_ROW(dat_ep_disconnect, "a receive that was posted", DAT_DTO_ERR_FLUSHED)
 	return completion_of(pair->client.recv_evd, 1);
 }
 
-STATUS_ROW(dat_ep_disconnect, "abruptly: a send that the peer has no receive for",
+STATUS_ROW(dat_ep_disconnect, "abruptly: a request that waits for a receive of the peer",
 	   DAT_DTO_ERR_FLUSHED, .needs = NEEDS_RNR)
 {
 	struct pair *pair = new_connection(NULL);
 
-	post_send(pair->client.ep, 1, segment(here, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	post_outstanding(&pair->client, &pair->server, 1);
 	ck_dat(dat_ep_disconnect(pair->client.ep, DAT_CLOSE_ABRUPT_FLAG));
-	return completion_of(pair->client.request_evd, 1);
+	return completion_of(pair->client.request_evd, 0);
 }
 
 STATUS_ROW(dat_ep_disconnect, "gracefully: a send that the peer has a receive for", DAT_DTO_SUCCESS)

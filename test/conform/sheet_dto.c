@@ -151,7 +151,7 @@ static DAT_RETURN request_unsignalled(enum transfer kind)
 	return DAT_SUCCESS;
 }
 
-/* As many requests as the endpoint may have; the peer has no receive for the first. */
+/* As many requests as the endpoint may have wait for a receive of the peer. */
 static DAT_RETURN request_beyond_depth(enum transfer kind)
 {
 	const DAT_EP_ATTR attr = ep_attr_for(4, 2);
@@ -160,12 +160,11 @@ static DAT_RETURN request_beyond_depth(enum transfer kind)
 	DAT_RETURN ret;
 
 	ck_dat(dat_ep_query(pair->client.ep, DAT_EP_FIELD_ALL, &param));
-	for (DAT_COUNT i = 0; i < param.ep_attr.max_request_dtos; i++)
-		post_send(pair->client.ep, 1, segment(here, 0, 8), PLAIN_FLAGS);
+	post_outstanding(&pair->client, &pair->server, (unsigned)param.ep_attr.max_request_dtos);
 	ret = post(kind, pair->client.ep, 1, segments(1), remote_range(), PLAIN_FLAGS);
-	post_recvs(&pair->server, 0, 2); /* nothing is lost */
+	post_recvs(&pair->server, 0, 1); /* nothing is lost */
 	for (DAT_COUNT i = 0; i < param.ep_attr.max_request_dtos; i++)
-		expect_request_done(&pair->client, 1, 8);
+		expect_request_done(&pair->client, (uint64_t)i, 8);
 	return ret;
 }
 

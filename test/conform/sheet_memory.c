@@ -639,15 +639,13 @@ ROW_DO(dat_rmr_bind, "the flags and the endpoint's have UNSIGNALLED", DAT_SUCCES
 	return ret;
 }
 
-/* Requests stay outstanding as long as the peer has no receive for the first of them. */
 ROW_DO(dat_rmr_bind, "max_request_dtos requests are outstanding", NO_RESOURCE(MEMORY),
        .needs = NEEDS_RNR)
 {
 	DAT_EP_ATTR attr = ep_attr_for(4, 2);
 	struct pair *pair = new_connection(&attr);
 
-	for (unsigned i = 0; i < 2; i++)
-		post_send(pair->client.ep, i, segment(here, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	post_outstanding(&pair->client, &pair->server, 2);
 	return try_bind(new_rmr(), whole(), REMOTE, pair->client.ep, DAT_COMPLETION_DEFAULT_FLAG);
 }
 

@@ -49,12 +49,12 @@ static DAT_EP_HANDLE ep_active(void)
 	return pair->server.ep;
 }
 
-/* It waits for a send for which its peer has no receive. */
+/* It waits for a request, which waits for a receive of its peer. */
 static DAT_EP_HANDLE ep_disconnecting(void)
 {
 	struct pair *pair = new_connection(NULL);
 
-	post_send(pair->server.ep, 1, segment(there, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	post_outstanding(&pair->server, &pair->client, 1);
 	ck_dat(dat_ep_disconnect(pair->server.ep, DAT_CLOSE_GRACEFUL_FLAG));
 	return pair->server.ep;
 }

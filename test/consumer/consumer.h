@@ -312,6 +312,13 @@ void post_write(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET from, DAT_RMR_TRIP
 void post_read(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET to, DAT_RMR_TRIPLET from,
 	       DAT_COMPLETION_FLAGS flags);
 
+/*
+ * @n requests of 8 bytes, with cookies from 0 on, that stay outstanding until the peer posts a
+ * receive: a message and writes, or, where the message completes as soon as it is sent, the writes
+ * behind it. Needs NEEDS_RNR.
+ */
+void post_outstanding(const struct side *from, const struct side *to, unsigned n);
+
 /* @n receives, each of 8 bytes of the side's memory, with cookies from @first on. */
 void post_recvs(const struct side *side, uint64_t first, unsigned n);
 void expect_flushed_recvs(const struct side *side, uint64_t first, unsigned n);

@@ -45,6 +45,20 @@ void expect_flushed_recvs(const struct side *side, uint64_t first, unsigned n)
 		expect_dto(side->recv_evd, side->ep, first + i, DAT_DTO_ERR_FLUSHED, 0);
 }
 
+void post_outstanding(const struct side *from, const struct side *to, unsigned n)
+{
+	unsigned posted = 0;
+
+	post_send(from->ep, 0, segment(from, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	if (device_has(NEEDS_SEND_PLACEMENT))
+		posted = 1;
+	else
+		expect_request_done(from, 0, 8);
+	for (; posted < n; posted++)
+		post_write(from->ep, posted, segment(from, 0, 8), target(to, 0, 8),
+			   DAT_COMPLETION_DEFAULT_FLAG);
+}
+
 /* ---- patterns ---- */
 
 /* Neighbouring bytes, pages and seeds differ, so that misplaced bytes show. */

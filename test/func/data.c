@@ -593,17 +593,14 @@ START_TEST(request_beyond_the_queue_is_refused)
 	ck_dat(dat_ep_query(pair.client.ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, &param));
 	depth = param.ep_attr.max_request_dtos;
 	ck_assert_int_le(depth, 16);
-	for (DAT_COUNT i = 0; i < depth; i++)
-		post_send(pair.client.ep, (uint64_t)i, segment(&pair.client, 0, 1),
-			  DAT_COMPLETION_DEFAULT_FLAG);
+	post_outstanding(&pair.client, &pair.server, (unsigned)depth);
 	ck_dat_is(dat_ep_post_send(pair.client.ep, 0, NULL, cookie_of(99),
 				   DAT_COMPLETION_DEFAULT_FLAG),
 		  NO_RESOURCE(MEMORY));
+	post_recvs(&pair.server, 0, 1);
+	expect_recv_done(&pair.server, 0, 8);
 	for (DAT_COUNT i = 0; i < depth; i++)
-		post_recv(pair.server.ep, (uint64_t)i, segment(&pair.server, 0, 1));
-	for (DAT_COUNT i = 0; i < depth; i++) {
-		expect_message(&pair, (uint64_t)i, (uint64_t)i, 1);
-	}
+		expect_request_done(&pair.client, (uint64_t)i, 8);
 	expect_no_event(pair.client.request_evd);
 	exchange_messages(&pair);
 	pair_close_abrupt(&pair);

@@ -164,10 +164,10 @@ struct tp_mr {
  */
 struct region_view {
 	uint32_t context;
-	uint64_t first;		/* below 2^63, as end is */
-	uint64_t end;		/* the address behind the region; 0: cleared */
-	void *desc[TP_MAX_SGE]; /* of libfabric, for each segment of a post the same */
-	struct tp_mr *mr;	/* mrs_lock; NULL: cleared */
+	uint64_t first;			  /* below 2^63, as end is */
+	uint64_t end;			  /* the address behind the region; 0: cleared */
+	void *desc[TP_MAX_SGE];		  /* of libfabric, for each segment of a post the same */
+	struct tp_mr *mr;		  /* mrs_lock; NULL: cleared */
 	struct region_view *next, **back; /* mrs_lock; mr->views */
 };
 
@@ -235,8 +235,8 @@ struct tp_cq {
 	enum cq_arm armed;		     /* lock */
 
 	struct tp_cq *next; /* dev->cqs_lock */
-	int fi_fd; /* libfabric's; readable when bytes or completions have arrived */
-	int epoll; /* holds fi_fd and dev->ready_fd, each in it for one event when armed */
+	int fi_fd;	    /* libfabric's; readable when bytes or completions have arrived */
+	int epoll;	    /* holds fi_fd and dev->ready_fd, each in it for one event when armed */
 	unsigned depth;
 
 	_Atomic bool polled;  /* by a consumer, since progress.c has looked */
@@ -346,7 +346,7 @@ _Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of multiplies
  * or a fence stands before it; and for ever after the end of the connection.
  */
 struct transfer_queue {
-	uintptr_t base; /* transfer_of */
+	uintptr_t base;		 /* transfer_of */
 	struct tp_sge *segments; /* poster; those of every post */
 	bool started;		 /* poster; there was a post */
 	struct region_view view;

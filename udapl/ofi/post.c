@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct tp_sge) == sizeof(struct iovec) &&
 
 typedef size_t __attribute__((may_alias)) iov_length;
 
-static ALWAYS_INLINE struct iovec *segments_convert(const struct tp_sge *sge, unsigned nsge)
+static ALWAYS_INLINE struct iovec *iov_of_segments(const struct tp_sge *sge, unsigned nsge)
 {
 	struct iovec *iov = (struct iovec *)(uintptr_t)sge;
 
@@ -28,13 +28,13 @@ static ALWAYS_INLINE struct iovec *segments_convert(const struct tp_sge *sge, un
 }
 
 /* The other way round: all were in the region of the view. */
-static COLD void segments_restore(struct tp_sge *segments, unsigned nsge,
-				  const struct region_view *view)
+static COLD void segments_of_iov(struct tp_sge *segments, unsigned nsge,
+				 const struct region_view *view)
 {
 	const uint32_t context = view_read(view->context);
 
 	for (unsigned i = 0; i < nsge; i++) {
-		segments[i].length = (uint32_t)*(const iov_length *)&segments[i].length;
+		segments[i].length = (uint32_t) * (const iov_length *)&segments[i].length;
 		segments[i].lmr_context = context;
 	}
 }
@@ -221,7 +221,7 @@ static void message_describe(struct transfer_queue *queue, struct transfer *tran
 	unsigned nsge = converted ? transfer->nsge : 1;
 
 	if (converted)
-		segments_restore(queue->segments, nsge, &queue->view);
+		segments_of_iov(queue->segments, nsge, &queue->view);
 	transfer_describe(transfer, kind, nsge, false);
 }
 
@@ -231,7 +231,7 @@ static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum trans
 	const struct rma_request *request = read ? &qp->read : &qp->write;
 	unsigned nsge = (unsigned)request->message.iov_count;
 
-	segments_restore(qp->sends.segments, nsge, read ? &qp->reads : &qp->sends.view);
+	segments_of_iov(qp->sends.segments, nsge, read ? &qp->reads : &qp->sends.view);
 	transfer_describe(transfer, kind, nsge, false);
 	transfer->remote_address = request->remote.addr;
 	transfer->remote_key = request->remote.key;
@@ -267,7 +267,7 @@ static ALWAYS_INLINE bool must_wait(const struct tp_qp *qp, unsigned flags)
 	return unlikely(flags & TP_POST_FENCE) && unlikely(qp_is_reading(qp));
 }
 
-static ALWAYS_INLINE uint32_t segments_sum(const struct tp_sge *sge, unsigned nsge)
+static ALWAYS_INLINE uint32_t segments_size(const struct tp_sge *sge, unsigned nsge)
 {
 	uint32_t sum = 0;
 
@@ -289,7 +289,7 @@ static NOINLINE HOT int send_several(struct tp_qp *qp, const void *tag, const st
 	if (must_wait(qp, flags) || !view_has_all(&queue->view, sge, nsge))
 		return slow_post(qp, how_of(TRANSFER_SEND, flags), tag, sge, nsge, NULL);
 	transfer->nsge = (uint8_t)nsge;
-	return (int)fi_sendv(qp->fi, segments_convert(sge, nsge), queue->view.desc, nsge, 0,
+	return (int)fi_sendv(qp->fi, iov_of_segments(sge, nsge), queue->view.desc, nsge, 0,
 			     transfer);
 }
 
@@ -318,7 +318,7 @@ static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct rma_request *reque
 	request->remote.addr = remote->target_address;
 	request->remote.len = size;
 	request->remote.key = remote->rmr_context;
-	request->message.msg_iov = segments_convert(sge, nsge);
+	request->message.msg_iov = iov_of_segments(sge, nsge);
 	request->message.iov_count = nsge;
 	request->message.context = transfer;
 	return &request->message;
@@ -342,7 +342,7 @@ static NOINLINE HOT int write_several(struct tp_qp *qp, const void *tag, const s
 {
 	if (unlikely(!nsge))
 		return nothing_post(&qp->sends, tag);
-	return write_post(qp, tag, sge, nsge, segments_sum(sge, nsge), remote, flags);
+	return write_post(qp, tag, sge, nsge, segments_size(sge, nsge), remote, flags);
 }
 
 HOT int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
@@ -374,7 +374,7 @@ static NOINLINE HOT int read_several(struct tp_qp *qp, const void *tag, const st
 {
 	if (unlikely(!nsge))
 		return nothing_post(&qp->sends, tag);
-	return read_post(qp, tag, sge, nsge, segments_sum(sge, nsge), remote, flags);
+	return read_post(qp, tag, sge, nsge, segments_size(sge, nsge), remote, flags);
 }
 
 HOT int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
@@ -401,7 +401,7 @@ static NOINLINE HOT int recv_several(struct tp_qp *qp, const void *tag, const st
 	if (!view_has_all(&queue->view, sge, nsge))
 		return slow_post(qp, TRANSFER_RECV, tag, sge, nsge, NULL);
 	transfer->nsge = (uint8_t)nsge;
-	return (int)fi_recvv(qp->fi, segments_convert(sge, nsge), queue->view.desc, nsge, 0,
+	return (int)fi_recvv(qp->fi, iov_of_segments(sge, nsge), queue->view.desc, nsge, 0,
 			     transfer);
 }
 
