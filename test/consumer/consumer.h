@@ -88,6 +88,7 @@ enum need {
 	NEEDS_MEMLOCK = 1 << 17,	/* pinned pages count for RLIMIT_MEMLOCK */
 	NEEDS_QUIET_POLL = 1 << 16,	/* a poll makes no system call */
 	NEEDS_UNWINDING = 1 << 18,	/* of the deep stack of a thread that is cancelled */
+	NEEDS_RANDOM_CONTEXTS = 1 << 19,
 };
 
 /* Where the standard leaves a choice: what a device does. */

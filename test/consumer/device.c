@@ -33,6 +33,7 @@ static const struct device devices[] = {
 		.reply_padded = 196,
 		.max_eps = 64,
 		.lacks = {
+			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_WINDOW_RANGE, "rxe checks the region's range, not the window's" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 		},
@@ -53,6 +54,7 @@ static const struct device devices[] = {
 		.late_accept_error = true,
 		.early_data_waits = true,
 		.lacks = {
+			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PLACEMENT | NEEDS_REMOTE_STATUS,
 			  "iWARP completes a write or a send as soon as TCP has it" },
 			{ NEEDS_READ_RIGHTS, "siw ignores that a region lacks remote read" },
@@ -104,6 +106,7 @@ static const struct device devices[] = {
 		.reply_padded = 196,
 		.max_eps = 64,
 		.lacks = {
+			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 			{ NEEDS_FREE_ADDRESSES, "any address of a real network may be in use" },
 		},
@@ -118,6 +121,7 @@ static const struct device devices[] = {
 		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
 		.max_eps = 64,
 		.lacks = {
+			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PINNING | NEEDS_MEMLOCK, "the fake transport pins no pages" },
 			{ NEEDS_TCP | NEEDS_FREE_ADDRESSES, "the fake transport has no network" },
 		},

@@ -132,17 +132,18 @@ static void request_fail(struct ff_request *request, const void *data, size_t si
 	ff_alive_add(FF_REQUEST, -1);
 }
 
+/* If it fails, the request has ended as well. */
 static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_t size)
 {
-	int err = ff_enter(CALL_fi_reject);
+	int err;
 
 	(void)fid;
-	if (err)
-		return -err;
+	ff_lock();
+	err = ff_step_locked(CALL_fi_reject);
 	ff_require(size <= FF_MAX_DATA, "too much data in a rejection");
-	request_fail((struct ff_request *)handle, data, size);
+	request_fail((struct ff_request *)handle, data, err ? 0 : size);
 	ff_unlock();
-	return 0;
+	return -err;
 }
 
 static struct fi_ops pep_fi_ops = {
@@ -216,7 +217,7 @@ void ff_ep_end(struct ff_ep *ep, bool told)
 
 static int ep_close(struct fid *fid)
 {
-	struct ff_ep *ep = (struct ff_ep *)fid;
+	struct ff_ep *ep = (struct ff_ep *)fid, **link;
 
 	ff_lock();
 	if (ep->request && ep->request->from == ep)
@@ -225,6 +226,11 @@ static int ep_close(struct fid *fid)
 		request_fail(ep->request, NULL, 0);
 	ff_ep_end(ep, false);
 	ff_messages_free(ep);
+	for (link = ep->srx ? &ep->srx->takers : NULL; link && *link; link = &(*link)->next_taker)
+		if (*link == ep) {
+			*link = ep->next_taker;
+			break;
+		}
 	if (ep->eq) {
 		ff_events_drop(ep->eq, fid);
 		ep->eq->users--;
@@ -249,6 +255,11 @@ static int ep_bind(struct fid *fid, struct fid *to, uint64_t flags)
 
 	if (err)
 		return -err;
+	if (to->fclass == FI_CLASS_SRX_CTX) {
+		ep->srx = (struct ff_ep *)to;
+		ep->next_taker = ep->srx->takers;
+		ep->srx->takers = ep;
+	}
 	if (to->fclass == FI_CLASS_EQ) {
 		ep->eq = (struct ff_eq *)to;
 		ep->eq->users++;
@@ -441,6 +452,49 @@ int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 		ep->remote = ep->request->from->local;
 	ff_alive_add(FF_EP, 1);
 	*out = &ep->fid;
+	ff_unlock();
+	return 0;
+}
+
+/* ---- shared receive contexts ---- */
+
+static int srx_close(struct fid *fid)
+{
+	struct ff_ep *srx = (struct ff_ep *)fid;
+
+	ff_lock();
+	ff_require(!srx->takers, "a shared receive context is closed before its endpoints");
+	ff_receives_drop(srx);
+	srx->domain->users--;
+	free(srx);
+	ff_alive_add(FF_EP, -1);
+	ff_unlock();
+	return 0;
+}
+
+static struct fi_ops srx_fi_ops = { .size = sizeof(srx_fi_ops), .close = srx_close };
+
+int ff_srx_context(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out,
+		   void *context)
+{
+	struct ff_ep *srx;
+	int err = ff_enter(CALL_fi_srx_context);
+
+	(void)attr;
+	if (err)
+		return -err;
+	srx = calloc(1, sizeof(*srx));
+	ff_require(srx, "no memory for a shared receive context");
+	srx->fid = (struct fid_ep){
+		.fid = { FI_CLASS_SRX_CTX, context, &srx_fi_ops },
+		.msg = &ff_msg_ops,
+	};
+	srx->domain = (struct ff_domain *)domain;
+	srx->domain->users++;
+	srx->receives_end = &srx->receives;
+	srx->enabled = true;
+	ff_alive_add(FF_EP, 1);
+	*out = &srx->fid;
 	ff_unlock();
 	return 0;
 }

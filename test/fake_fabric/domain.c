@@ -217,6 +217,7 @@ static struct fi_ops_domain domain_ops = {
 	.size = sizeof(domain_ops),
 	.cq_open = ff_cq_open,
 	.endpoint = ff_endpoint,
+	.srx_ctx = ff_srx_context,
 };
 static struct fi_ops_mr registration_ops = {
 	.size = sizeof(registration_ops),

@@ -64,6 +64,8 @@ void ff_fail(const char *call, int err, unsigned nth);
 bool ff_fail_left(const char *call);
 /* The next @n calls of @call fail with @err. */
 void ff_fail_times(const char *call, int err, unsigned n);
+/* Each call of @call calls @hook first; NULL: no more. */
+void ff_hook(const char *call, void (*hook)(void));
 /* How often @call was made since the start of the process. */
 unsigned ff_calls(const char *call);
 /* The name of each call in turn that a failure can be asked of; NULL: no more. */
@@ -79,7 +81,7 @@ enum ff_kind {
 	FF_EQ,
 	FF_CQ,
 	FF_PEP,
-	FF_EP,
+	FF_EP,	    /* and shared receive contexts */
 	FF_REQUEST, /* a connection request that was neither accepted nor rejected */
 	FF_KINDS,
 };

@@ -58,6 +58,7 @@
 	X(fi_getpeer)                                                                              \
 	X(fi_getopt)                                                                               \
 	X(fi_endpoint)                                                                             \
+	X(fi_srx_context)                                                                          \
 	X(fi_ep_bind)                                                                              \
 	X(fi_enable)                                                                               \
 	X(fi_connect)                                                                              \
@@ -224,9 +225,13 @@ struct ff_receive {
 	size_t count;
 };
 
+/* An endpoint; or a shared receive context, which has receives, and endpoints that take them. */
 struct ff_ep {
 	struct fid_ep fid;
 	struct ff_domain *domain;
+	struct ff_ep *srx;    /* whose receives it takes */
+	struct ff_ep *takers; /* of a shared receive context */
+	struct ff_ep *next_taker;
 	struct ff_eq *eq;
 	struct ff_cq *tx, *rx;
 	struct ff_ep *peer;
@@ -239,13 +244,16 @@ struct ff_ep {
 
 int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
 		void *context);
+int ff_srx_context(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ep,
+		   void *context);
 int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 extern struct fi_ops_msg ff_msg_ops;
 extern struct fi_ops_rma ff_rma_ops;
 /* Ends its connection. @told: both sides get an event; else only the peer. */
 void ff_ep_end(struct ff_ep *ep, bool told);
-/* Its receives are flushed. */
+/* Its own receives are flushed. */
 void ff_receives_flush(struct ff_ep *ep);
+void ff_receives_drop(struct ff_ep *ep);
 void ff_messages_free(struct ff_ep *ep);
 
 #endif

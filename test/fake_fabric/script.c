@@ -2,13 +2,14 @@
 /* Counts and failures of calls, counts of objects. */
 #include "impl.h"
 
-#define FF_CALL_ROW(name) { #name, 0, 0, 0, 0 },
+#define FF_CALL_ROW(name) { #name, 0, 0, 0, 0, NULL },
 static struct {
 	const char *name;
 	unsigned count;
 	unsigned fail_in; /* calls until the one that fails; 0: none will */
 	unsigned times;	  /* that still fail from then on */
 	int err;
+	void (*hook)(void);
 } scripts[] = { FF_CALLS(FF_CALL_ROW) };
 
 struct ff_state ff = {
@@ -79,6 +80,8 @@ static enum ff_call script_named(const char *name)
 int ff_step_locked(enum ff_call call)
 {
 	scripts[call].count++;
+	if (scripts[call].hook)
+		scripts[call].hook();
 	if (!scripts[call].fail_in || --scripts[call].fail_in)
 		return 0;
 	if (--scripts[call].times)
@@ -105,6 +108,15 @@ static void script_set(const char *call, int err, unsigned nth, unsigned times)
 	scripts[i].err = err;
 	scripts[i].fail_in = nth;
 	scripts[i].times = times;
+	ff_unlock();
+}
+
+void ff_hook(const char *call, void (*hook)(void))
+{
+	enum ff_call i = script_named(call);
+
+	ff_lock();
+	scripts[i].hook = hook;
 	ff_unlock();
 }
 

@@ -42,6 +42,12 @@ static struct ff_receive *receive_take(struct ff_ep *ep)
 	return receive;
 }
 
+void ff_receives_drop(struct ff_ep *ep)
+{
+	while (ep->receives)
+		free(receive_take(ep));
+}
+
 void ff_receives_flush(struct ff_ep *ep)
 {
 	while (ep->receives) {
@@ -71,9 +77,11 @@ void ff_messages_free(struct ff_ep *ep)
 /* As long as there are both. */
 static void messages_deliver(struct ff_ep *ep)
 {
-	while (ep->messages && ep->receives) {
+	struct ff_ep *from = ep->srx ? ep->srx : ep;
+
+	while (ep->messages && from->receives) {
 		const struct ff_message *message = ep->messages;
-		struct ff_receive *receive = receive_take(ep);
+		struct ff_receive *receive = receive_take(from);
 		int err = message->length > iov_length(receive->iov, receive->count) ? FI_ETRUNC
 										     : 0;
 
@@ -132,6 +140,7 @@ static ssize_t recv_post(struct ff_ep *ep, const struct iovec *iov, void **desc,
 	if (err)
 		return -err;
 	post_check(ep, count);
+	ff_require(!ep->srx, "a receive of an endpoint that has a shared receive context");
 	ff_desc_check(ep->domain, iov, desc, count, FI_RECV);
 	receive = calloc(1, sizeof(*receive));
 	ff_require(receive && count <= COUNT_OF(receive->iov), "no memory for a receive");
@@ -142,6 +151,8 @@ static ssize_t recv_post(struct ff_ep *ep, const struct iovec *iov, void **desc,
 	*ep->receives_end = receive;
 	ep->receives_end = &receive->next;
 	messages_deliver(ep);
+	for (struct ff_ep *taker = ep->takers; taker; taker = taker->next_taker)
+		messages_deliver(taker);
 	ff_unlock();
 	return 0;
 }

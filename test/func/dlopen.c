@@ -7,6 +7,7 @@
 #include <check.h>
 #include <dat/udat.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,50 @@ START_TEST(ten_names_are_tried)
 }
 END_TEST
 
+/* ---- what the libraries below a provider do as they are loaded */
+
+static const int signals[] = { SIGINT, SIGTERM, SIGSEGV, SIGABRT, SIGBUS,  SIGILL,
+			       SIGFPE, SIGHUP,	SIGPIPE, SIGCHLD, SIGUSR1, SIGQUIT };
+
+static void on_caught(int sig)
+{
+	(void)sig;
+}
+
+/* Some are caught, some ignored, some left. */
+static struct sigaction action_for(size_t i)
+{
+	struct sigaction action = { .sa_flags = SA_RESTART };
+
+	action.sa_handler = i % 3 == 0 ? on_caught : i % 3 == 1 ? SIG_IGN : SIG_DFL;
+	return action;
+}
+
+START_TEST(signal_handlers_survive_an_open)
+{
+	struct loaded_libdat libdat = load_libdat(RTLD_NOW);
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+
+	ten_names_in_conf();
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		const struct sigaction action = action_for(i + (size_t)_i);
+
+		ck_assert_int_eq(sigaction(signals[i], &action, NULL), 0);
+	}
+	ck_assert_uint_eq(libdat.openv("ia9", 8, &async, &ia, 1, 2, DAT_FALSE), DAT_SUCCESS);
+	use_ia(&libdat, ia);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		const struct sigaction want = action_for(i + (size_t)_i);
+		struct sigaction now;
+
+		ck_assert_int_eq(sigaction(signals[i], NULL, &now), 0);
+		ck_assert_msg(now.sa_handler == want.sa_handler, "signal %d", signals[i]);
+		ck_assert_int_eq(now.sa_flags & SA_RESTART, SA_RESTART);
+	}
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("dlopen");
@@ -120,5 +165,6 @@ int main(int argc, char **argv)
 	if (!getenv("DAT_TEST_DEV") || !getenv("top_builddir"))
 		skip_all_cases("no RDMA device here: make check-vm runs this where there is one");
 	tcase_add_loop_test(cases, ten_names_are_tried, 0, sizeof(scopes) / sizeof(scopes[0]));
+	tcase_add_loop_test(cases, signal_handlers_survive_an_open, 0, 3);
 	return run_cases(argc, argv);
 }

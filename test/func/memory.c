@@ -290,6 +290,53 @@ START_TEST(invalid_context_permits_no_access)
 }
 END_TEST
 
+/* Whose bytes another region of the same IA permits. */
+START_TEST(contexts_of_a_freed_region_and_of_another_ia_permit_no_access)
+{
+	struct region valid, freed, foreign;
+	DAT_RMR_TRIPLET bad[2];
+	struct side other;
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	side_open(&other, SERVER);
+	valid = region_map(&pair.server, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+	foreign = exact_region(&other, valid.at, PAGE, false);
+	freed = exact_region(&pair.server, valid.at, PAGE, false);
+	ck_dat(dat_lmr_free(freed.lmr));
+	bad[0] = region_target(&freed, 0, 8);
+	bad[1] = region_target(&foreign, 0, 8);
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		expect_write_refused(&pair, bad[i]);
+		expect_read_refused(&pair, bad[i]);
+	}
+	expect_access(&pair, &valid);
+	side_close_abrupt(&other);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Neither in sequence nor few: a peer would find one by trying those near its own. */
+START_TEST(contexts_can_not_be_guessed)
+{
+	DAT_RMR_CONTEXT last = 0;
+	unsigned near = 0;
+	struct side side;
+
+	side_open(&side, SERVER);
+	for (unsigned i = 0; i < 8; i++) {
+		struct region region = region_map(&side, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+
+		ck_assert_uint_ne(region.rmr_context, 0);
+		near += region.rmr_context - last + 4096 < 8192 || region.rmr_context < 4096;
+		last = region.rmr_context;
+		region_unmap(&region);
+	}
+	ck_assert_uint_lt(near, 3); /* by chance once in 2^50 runs */
+	side_close(&side);
+}
+END_TEST
+
 /* A region, one derived from it, and one derived from that: those that are not freed serve. */
 START_TEST(derived_regions_are_freed_in_any_order)
 {
@@ -709,6 +756,8 @@ int main(int argc, char **argv)
 		{ derived_region_has_the_limits_of_its_pages, NEEDS_NOTHING },
 		{ region_permits_its_range_and_no_byte_beyond, NEEDS_NOTHING },
 		{ invalid_context_permits_no_access, NEEDS_REMOTE_ZONES },
+		{ contexts_of_a_freed_region_and_of_another_ia_permit_no_access, NEEDS_NOTHING },
+		{ contexts_can_not_be_guessed, NEEDS_RANDOM_CONTEXTS },
 		{ derived_regions_are_freed_in_any_order, NEEDS_NOTHING },
 		{ source_and_derived_region_serve_their_own_zones, NEEDS_REMOTE_ZONES },
 		{ privileges_and_ordering_reach_the_device, NEEDS_RDMA_DEVICE },

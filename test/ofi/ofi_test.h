@@ -32,13 +32,17 @@ struct ofi_rig {
 	char *memory;
 };
 
-/* dat_ia_open of an IA with the IA params of the first call in the process. */
+/* An empty rig; the IA params are those of the first call in the process. */
+void ofi_prepare(struct ofi_rig *rig, const char *params);
+/* And dat_ia_open. */
 DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params);
 /* Registers all of memory, with all privileges. */
 DAT_RETURN ofi_lmr_create(struct ofi_rig *rig);
 /* Each makes what comes next, and stops at the first failure. */
 DAT_RETURN ofi_objects_create(struct ofi_rig *rig);
 DAT_RETURN ofi_connect(struct ofi_rig *rig);
+/* dat_ep_connect, for its part. */
+DAT_RETURN ofi_connect_begin(struct ofi_rig *rig);
 /* All of them: an IA with a connection. */
 void ofi_rig_open(struct ofi_rig *rig);
 /* Frees what there is. Nothing of libfabric must be left, and no descriptor. */

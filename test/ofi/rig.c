@@ -22,7 +22,7 @@ static unsigned descriptors_count(void)
 	return n;
 }
 
-DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params)
+void ofi_prepare(struct ofi_rig *rig, const char *params)
 {
 	const DAT_PROVIDER_INFO info = {
 		.ia_name = "ofi",
@@ -30,13 +30,17 @@ DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params)
 		.dapl_version_minor = DAT_VERSION_MINOR,
 	};
 
-	*rig = (struct ofi_rig){ .async_evd = DAT_HANDLE_NULL };
-	if (!descriptors_open_at_first)
-		descriptors_open_at_first = descriptors_count();
-	rig->memory = calloc(1, OFI_MEMORY);
-	if (!is_announced)
-		dat_provider_init(&info, params);
+	*rig = (struct ofi_rig){ .memory = calloc(1, OFI_MEMORY) };
+	if (is_announced)
+		return;
+	descriptors_open_at_first = descriptors_count();
+	dat_provider_init(&info, params);
 	is_announced = true;
+}
+
+DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params)
+{
+	ofi_prepare(rig, params);
 	return ia_open((DAT_NAME_PTR) "ofi", 8, &rig->async_evd, &rig->ia);
 }
 
@@ -58,7 +62,9 @@ DAT_RETURN ofi_objects_create(struct ofi_rig *rig)
 	DAT_RETURN ret = pz_create(rig->ia, &rig->pz);
 
 	if (!ret)
-		ret = evd_create(rig->ia, 64, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &rig->dto_evd);
+		ret = evd_create(rig->ia, 64, DAT_HANDLE_NULL,
+				 (DAT_EVD_FLAGS)(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG),
+				 &rig->dto_evd);
 	if (!ret)
 		ret = evd_create(rig->ia, 8, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG,
 				 &rig->conn_evd);
@@ -87,15 +93,20 @@ DAT_EVENT ofi_event(DAT_EVD_HANDLE evd)
 	return event;
 }
 
-DAT_RETURN ofi_connect(struct ofi_rig *rig)
+DAT_RETURN ofi_connect_begin(struct ofi_rig *rig)
 {
 	struct sockaddr_in to = {
 		.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
-	DAT_RETURN ret = ep_connect(rig->active, (DAT_IA_ADDRESS_PTR)&to, rig->port,
-				    DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
-				    DAT_CONNECT_DEFAULT_FLAG);
+
+	return ep_connect(rig->active, (DAT_IA_ADDRESS_PTR)&to, rig->port, DAT_TIMEOUT_INFINITE, 0,
+			  NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+}
+
+DAT_RETURN ofi_connect(struct ofi_rig *rig)
+{
+	DAT_RETURN ret = ofi_connect_begin(rig);
 	DAT_EVENT event;
 
 	if (ret)

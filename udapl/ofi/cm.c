@@ -641,14 +641,17 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 		return -ECONNABORTED;
 	size = wire_fill(&message, WIRE_REPLY, param);
 	err = qp_attach(qp, conn->info);
-	if (err)
+	if (err && conn->info->handle)
 		return err;
-	err = ofi_errno(fi_accept(qp->fi, &message, size));
 	libfabric.freeinfo(conn->info);
 	conn->info = NULL;
+	if (!err) {
+		err = ofi_errno(fi_accept(qp->fi, &message, size));
+		if (err)
+			qp_detach(qp);
+	}
 	if (err) {
 		conn->state = CONN_LOST;
-		qp_detach(qp);
 		return err;
 	}
 	conn->state = CONN_CONNECTING;

@@ -423,7 +423,10 @@ static inline void qp_read_done_locked(struct tp_qp *qp)
 	atomic_store_explicit(&qp->reads_done, qp->reads_done + 1, memory_order_release);
 }
 
-/* Makes the endpoint of a connection, and destroys one that came to none. ia->lock held. */
+/*
+ * Makes the endpoint of a connection, and destroys one that came to none. The handle of a request
+ * becomes NULL as soon as it can't be rejected any more, failure or not. ia->lock held.
+ */
 int qp_attach(struct tp_qp *qp, struct fi_info *info);
 void qp_detach(struct tp_qp *qp);
 /* From here on receives go to libfabric; requests, too. */

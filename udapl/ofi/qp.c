@@ -312,6 +312,7 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	ret = fi_endpoint(dev->domain, info, &fi, qp);
 	if (ret)
 		return ofi_errno(ret);
+	info->handle = NULL;
 	ret = fi_ep_bind(fi, &dev->eq->fid, 0);
 	if (!ret)
 		ret = fi_ep_bind(fi, &qp->sends.cq->fi->fid, FI_TRANSMIT);

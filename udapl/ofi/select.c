@@ -205,6 +205,10 @@ int select_info(const char *text, bool basic, struct fi_info **out)
 		return provider_missing(provider);
 	if (ret == -EOPNOTSUPP)
 		return ret;
+	if (ret == -FI_ENOSYS) {
+		log_error("open: libfabric is older than 1.11");
+		return -ENOENT;
+	}
 	if (ret) {
 		log_error("open: fi_getinfo of provider %s: %s", provider,
 			  libfabric.strerror(-ret));

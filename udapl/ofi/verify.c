@@ -38,9 +38,15 @@ struct trial {
 
 /* ---- the objects ---- */
 
-/* Passes on the result of a call that has opened @fid, if that was 0. */
-#define OPENED(trial, ret, object)                                                                 \
-	((ret) ? (ret) : ((trial)->opened[(trial)->n_opened++] = &(object)->fid, 0))
+/* The result of a call that opens @object. */
+#define OPENED(trial, call, object)                                                                \
+	({                                                                                         \
+		int opened_ret = (call);                                                           \
+                                                                                                   \
+		if (!opened_ret)                                                                   \
+			(trial)->opened[(trial)->n_opened++] = &(object)->fid;                     \
+		opened_ret;                                                                        \
+	})
 
 static int trial_ep(struct trial *trial, struct fi_info *info, struct fid_ep **ep)
 {
@@ -72,9 +78,9 @@ static int trial_open(struct trial *trial)
 	struct fi_info *info = trial->info;
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_NONE };
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_NONE };
-	int ret = libfabric.fabric(info->fabric_attr, &trial->fabric, NULL);
+	int ret = OPENED(trial, libfabric.fabric(info->fabric_attr, &trial->fabric, NULL),
+			 trial->fabric);
 
-	ret = OPENED(trial, ret, trial->fabric);
 	if (!ret)
 		ret = OPENED(trial, fi_domain(trial->fabric, info, &trial->domain, NULL),
 			     trial->domain);
