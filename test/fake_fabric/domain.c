@@ -71,6 +71,10 @@ static int key_give(struct ff_domain *domain, const struct fi_mr_attr *attr, uin
 {
 	const size_t size = ff.provider.mr_key_size;
 
+	if (ff.provider.keys_for_peers && !(attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE))) {
+		*key = FI_KEY_NOTAVAIL;
+		return 0;
+	}
 	if (domain->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) {
 		*key = domain->next_key++;
 		return 0;

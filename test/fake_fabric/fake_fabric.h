@@ -38,6 +38,7 @@ struct ff_provider {
 	bool ignores_virtual; /* FI_MR_VIRT_ADDR written into an info has no effect */
 	bool loses_writes;    /* a write completes, and places nothing */
 	bool asynchronous;    /* refuses to register without an event queue for that */
+	bool keys_for_peers;  /* a region that no peer may access has no key */
 	uint64_t first_key;   /* of those that it chooses; they count up */
 	size_t mr_key_size, cq_data_size, cm_data_size;
 	size_t iov_limit, tx_size, rx_size;

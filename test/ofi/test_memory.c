@@ -239,6 +239,26 @@ START_TEST(keys_that_no_context_holds_are_refused_at_the_open)
 }
 END_TEST
 
+/* As libfabric's tcp since 2.0. */
+START_TEST(a_region_for_local_use_needs_no_key)
+{
+	struct ofi_rig rig;
+	DAT_REGION_DESCRIPTION region;
+	DAT_LMR_CONTEXT context;
+	DAT_LMR_HANDLE lmr;
+
+	ff_provider()->keys_for_peers = true;
+	ofi_rig_open(&rig);
+	region.for_va = rig.memory;
+	ck_dat(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig.pz,
+			  DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr, &context, NULL, NULL, NULL));
+	rig.segment.lmr_context = context;
+	ck_assert_uint_eq(ofi_write(&rig, rig.target.rmr_context), DAT_DTO_SUCCESS);
+	ck_dat(lmr_free(lmr));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(when_the_keys_of_32_bits_are_used_up_a_region_is_a_shortage)
 {
 	struct ofi_rig rig;
@@ -533,6 +553,7 @@ static TCase *keys(void)
 	tcase_add_test(tcase, a_key_is_no_wider_than_those_of_the_provider);
 	tcase_add_test(tcase, without_random_numbers_keys_still_differ);
 	tcase_add_test(tcase, keys_that_no_context_holds_are_refused_at_the_open);
+	tcase_add_test(tcase, a_region_for_local_use_needs_no_key);
 	tcase_add_test(tcase, when_the_keys_of_32_bits_are_used_up_a_region_is_a_shortage);
 	tcase_add_test(tcase, the_key_of_a_freed_region_is_refused);
 	tcase_add_test(tcase, the_key_of_another_ia_is_refused);

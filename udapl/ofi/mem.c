@@ -296,6 +296,12 @@ static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t 
 	return ret;
 }
 
+/* A region that no peer may access has no key with some providers. */
+static bool key_fits(struct fid_mr *fi)
+{
+	return fi_mr_key(fi) <= UINT32_MAX || fi_mr_key(fi) == FI_KEY_NOTAVAIL;
+}
+
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **out, struct tp_mr_info *info)
 {
@@ -315,7 +321,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	if (!mr)
 		return -ENOMEM;
 	err = ofi_errno(mr_register(dev, address, size, fi_access_of(priv), &fi));
-	if (!err && fi_mr_key(fi) > UINT32_MAX) {
+	if (!err && !key_fits(fi)) {
 		log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
 		fi_close(&fi->fid);
 		err = -ENOSPC;
@@ -382,19 +388,20 @@ int mem_open(struct tp_dev *dev)
 	static char sample[64];
 	struct fid_mr *fi;
 	bool wide;
-	int ret = mr_register(dev, sample, sizeof(sample), fi_access_of(0), &fi);
+	const uint64_t access = fi_access_of(DAT_MEM_PRIV_REMOTE_READ_FLAG);
+	int ret = mr_register(dev, sample, sizeof(sample), access, &fi);
 
 	if (ret == -FI_ENOEQ) {
 		ret = mr_eq_open(dev);
 		if (!ret)
-			ret = mr_register(dev, sample, sizeof(sample), fi_access_of(0), &fi);
+			ret = mr_register(dev, sample, sizeof(sample), access, &fi);
 	}
 	if (ret) {
 		log_error("open %s: registering memory with libfabric's %s: %s", dev->attr.device,
 			  dev->info->fabric_attr->prov_name, libfabric.strerror(-ret));
 		return ofi_errno(ret);
 	}
-	wide = fi_mr_key(fi) > UINT32_MAX;
+	wide = !key_fits(fi);
 	fi_close(&fi->fid);
 	if (!wide)
 		return 0;
