@@ -540,7 +540,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 	DAT_RETURN ret;
 	int ready;
 
-	for (;;) {
+	do {
 		spin_lock(&cno->lock);
 		ret = check_latch_locked(cno, broadcasts, entry, evd);
 		spin_unlock(&cno->lock);
@@ -550,7 +550,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		if (ready <= 0)
 			break;
 		woken_up(cno, entry, fds);
-	}
+	} while (tp_now() < deadline); /* also if there is always something to wake up for */
 	spin_lock(&cno->lock);
 	ret = check_latch_locked(cno, broadcasts, NULL, evd);
 	spin_unlock(&cno->lock);

@@ -311,7 +311,10 @@ static void sleep_over(struct evd *evd, struct pollfd fds[2])
 	}
 }
 
-/* Sleeps on the completion channel and on a wakefd until there is a reason to return. */
+/*
+ * Sleeps on the completion channel and on a wakefd until there is a reason to return. The time-out
+ * is one also while there is always something to wake up for.
+ */
 static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct cancellation *cancel)
 {
 	struct pollfd fds[] = {
@@ -339,7 +342,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 					       : status_of(ready, DAT_NO_SUBTYPE);
 		sleep_over(evd, fds);
 		ret = wait_check(evd, &drained);
-	} while (ret == STILL_WAITING);
+	} while (ret == STILL_WAITING && tp_now() < deadline);
 	return ret;
 }
 

@@ -49,6 +49,7 @@ enum {
 	FAKE_LAST_RECEIVE = 1 << 17,  /* up_qp_last_receive, when all of an SRQ's are flushed */
 	FAKE_NO_SRQ_LIMIT = 1 << 18,  /* tp_srq_arm: -EOPNOTSUPP */
 	FAKE_NO_SRQ_RESIZE = 1 << 19, /* tp_srq_resize likewise */
+	FAKE_STAYS_READABLE = 1 << 20, /* a CQ's descriptor, once it was; each look takes 1 ms */
 };
 #define FAKE_WINDOW 4096
 void fake_quirks(unsigned quirks);

@@ -571,6 +571,23 @@ START_TEST(a_wait_that_times_out_keeps_completions)
 }
 END_TEST
 
+START_TEST(a_wait_times_out_although_its_channel_stays_readable)
+{
+	struct waiter waiter = { .timeout = SECONDS(1), .threshold = 2 };
+
+	evd_connect_with_flags(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+	fake_quirks(FAKE_STAYS_READABLE);
+	post_recv(client, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	waiter.evd = client->recv_evd;
+	fake_clock_auto(false);
+	waiter_start(&waiter);
+	evd_send_from_server(NULL);
+	ck_dat_is(waiter_join(&waiter), TIMED_OUT);
+	ck_assert_int_eq(waiter.nmore, 1);
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(unsignalled_completions_do_not_wake_the_waiter)
 {
 	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
@@ -1650,6 +1667,7 @@ static void add_evd_pair_cases(void)
 	tcase_add_test(cases, completions_count_for_the_threshold);
 	tcase_add_test(cases, completions_are_dequeued_from_an_unwaitable_evd);
 	tcase_add_test(cases, a_wait_that_times_out_keeps_completions);
+	tcase_add_test(cases, a_wait_times_out_although_its_channel_stays_readable);
 	tcase_add_test(cases, unsignalled_completions_do_not_wake_the_waiter);
 	tcase_add_test(cases, a_queued_unsignalled_completion_ends_a_new_wait);
 	tcase_add_test(cases, a_failure_wakes_the_waiter_even_if_unsignalled);
