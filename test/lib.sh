@@ -51,12 +51,16 @@ progress() {
 	return "$rc"
 }
 
-# apt_get ARG...: apt-get as root; waits if another process holds the lock of the packages
-apt_get() {
-	local cmd=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@")
+as_root() {
+	local cmd=("$@")
 
 	((EUID == 0)) || cmd=(sudo "${cmd[@]}")
 	"${cmd[@]}"
+}
+
+# apt_get ARG...: apt-get as root; waits if another process holds the lock of the packages
+apt_get() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@"
 }
 
 # apt-get does not wait for the lock of the package lists, so try again
