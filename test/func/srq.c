@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues on a device: several connections take their receives from one queue. */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "../consumer/consumer.h"
 
@@ -208,6 +209,81 @@ START_TEST(a_waiter_is_woken_by_its_endpoint)
 }
 END_TEST
 
+/*
+ * What was sent to endpoint @i has been looked at when this returns: the peer has served a request
+ * that came later.
+ */
+static void expect_served(unsigned i)
+{
+	const unsigned other = (i + 1) % PEERS;
+
+	post_read(from[other], 99, segment(&pair.client, 40000, 8), target(&pair.server, 40000, 8),
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	while (expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT)
+		       .event_data.dto_completion_event_data.user_cookie.as_64 != 99)
+		;
+}
+
+static const size_t lengths[] = { 0, 8, 40000 };
+
+/* All endpoints' receives complete on @evd, which a thread waits for, or for its CNO. */
+static void expect_late_receive(DAT_EVD_HANDLE evd, DAT_CNO_HANDLE cno)
+{
+	for (unsigned n = 0; n < 5 * COUNT(lengths); n++) {
+		const size_t length = lengths[n % COUNT(lengths)];
+		struct waiter waiter = { .evd = cno ? NULL : evd, .cno = cno };
+		DAT_LMR_TRIPLET iov = segment(&pair.server, 0, length);
+
+		waiter_start(&waiter);
+		send_from(2, length);
+		expect_served(2);
+		ck_dat(dat_srq_post_recv(srq, 1, &iov, cookie_of(n)));
+		ck_dat(waiter_join(&waiter));
+		if (cno)
+			waiter.event = expect_event(waiter.triggered, DAT_DTO_COMPLETION_EVENT);
+		ck_assert_ptr_eq(waiter.event.event_data.dto_completion_event_data.ep_handle,
+				 to[2]);
+		ck_assert_uint_eq(
+			waiter.event.event_data.dto_completion_event_data.transfered_length,
+			length);
+	}
+}
+
+START_TEST(a_late_receive_wakes_a_waiter)
+{
+	open_peers();
+	expect_late_receive(evds[2], NULL);
+	close_peers();
+}
+END_TEST
+
+/* The thread waits on the EVD of the endpoint's requests, too. */
+START_TEST(a_late_receive_wakes_a_waiter_of_both_queues)
+{
+	open_peers();
+	evds[2] = pair.server.request_evd;
+	ck_dat(dat_ep_free(to[2]));
+	to[2] = make_endpoint(pair.server.pz, evds[2]);
+	expect_connection_of(&pair.client, from[2], DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(dat_ep_reset(from[2]));
+	connect_eps(&pair.client, from[2], &pair.server, to[2]);
+	expect_late_receive(evds[2], NULL);
+	close_peers();
+}
+END_TEST
+
+START_TEST(a_late_receive_triggers_a_cno)
+{
+	DAT_CNO_HANDLE cno;
+
+	open_peers();
+	ck_dat(dat_cno_create(pair.server.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(dat_evd_modify_cno(evds[2], cno));
+	expect_late_receive(evds[2], cno);
+	close_peers();
+}
+END_TEST
+
 START_TEST(receives_stay_when_an_endpoint_ends)
 {
 	open_peers();
@@ -251,6 +327,96 @@ START_TEST(no_receive_is_lost_when_endpoints_are_freed)
 		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
 	}
 	expect_whole(3, RECEIVES);
+	close_peers();
+}
+END_TEST
+
+START_TEST(a_message_that_waits_ends_with_its_endpoint)
+{
+	open_peers();
+	for (unsigned n = 0; n < COUNT(lengths); n++)
+		send_from(n, lengths[n]);
+	expect_served(2);
+	expect_no_event(evds[0]);
+	ck_dat(dat_ep_free(to[0]));
+	ck_dat(dat_ep_disconnect(to[1], DAT_CLOSE_ABRUPT_FLAG));
+	expect_connection_of(&pair.server, to[1], DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(evds[1]);
+	ck_dat(dat_ep_reset(to[1]));
+	ck_dat(dat_ep_free(to[1]));
+	ck_dat(dat_ep_free(to[2]));
+	for (unsigned n = 0; n < COUNT(lengths); n++)
+		expect_connection_of(&pair.client, from[n], DAT_CONNECTION_EVENT_DISCONNECTED);
+	while (dat_evd_dequeue(pair.client.request_evd, &(DAT_EVENT){ 0 }) == DAT_SUCCESS)
+		;
+	expect_whole(3, RECEIVES);
+	close_peers();
+}
+END_TEST
+
+/* A waiter for receives, and one for the CNO, leave; receives, and messages without one, end. */
+START_TEST(an_abrupt_close_ends_waits)
+{
+	struct waiter waiters[2] = { 0 };
+	DAT_CNO_HANDLE cno;
+
+	open_peers();
+	ck_dat(dat_cno_create(pair.server.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(dat_evd_modify_cno(evds[2], cno));
+	waiters[0].evd = evds[3];
+	waiters[1].cno = cno;
+	waiter_start(&waiters[0]);
+	waiter_start(&waiters[1]);
+	if (device_has(NEEDS_RNR)) {
+		send_from(0, 0);
+		send_from(1, 8);
+		expect_served(1);
+	}
+	post_to_srq(1);
+	ck_dat(dat_ia_close(pair.server.ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_dat_is(waiter_join(&waiters[0]), DAT_ERROR(DAT_ABORT, DAT_NO_SUBTYPE));
+	ck_dat(waiter_join(&waiters[1]));
+	ck_assert_ptr_null(waiters[1].triggered);
+	side_close_abrupt(&pair.client);
+}
+END_TEST
+
+#define MANY 200
+
+/* Receives are scarce: most senders wait for one. */
+START_TEST(many_endpoints_have_one_queue)
+{
+	const unsigned n = device_has(NEEDS_RDMA_DEVICE) ? device()->max_eps - 1 : MANY;
+	const DAT_EVD_HANDLE evd = (pair_open_unconnected(&pair, NULL),
+				    side_create_evd(&pair.server, MANY, DAT_EVD_DTO_FLAG));
+	DAT_EP_HANDLE senders[MANY], receivers[MANY];
+	struct rlimit files;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+	files.rlim_cur = files.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+	srq = make_queue(8);
+	for (unsigned i = 0; i < n; i++) {
+		senders[i] = side_create_ep(&pair.client, NULL);
+		receivers[i] = make_endpoint(pair.server.pz, evd);
+		connect_eps(&pair.client, senders[i], &pair.server, receivers[i]);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		post_to_srq(i);
+	for (unsigned i = 0; i < n; i++)
+		post_send(senders[i], i, segment(&pair.client, 0, i), DAT_COMPLETION_DEFAULT_FLAG);
+	for (unsigned i = 0; i < n; i++) {
+		DAT_EVENT event = expect_event(evd, DAT_DTO_COMPLETION_EVENT);
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
+
+		ck_assert_int_eq(dto->status, DAT_DTO_SUCCESS);
+		ck_assert_uint_lt(dto->transfered_length, n);
+		ck_assert_ptr_eq(dto->ep_handle, receivers[dto->transfered_length]);
+		receivers[dto->transfered_length] = DAT_HANDLE_NULL; /* once */
+		post_to_srq(i);
+	}
+	expect_outstanding(8);
 	close_peers();
 }
 END_TEST
@@ -430,8 +596,14 @@ int main(int argc, char **argv)
 		{ a_receive_may_have_no_segment_or_two, NEEDS_SRQ },
 		{ a_sender_waits_for_a_receive, NEEDS_SRQ | NEEDS_RNR },
 		{ a_waiter_is_woken_by_its_endpoint, NEEDS_SRQ },
+		{ a_late_receive_wakes_a_waiter, NEEDS_SRQ | NEEDS_RNR },
+		{ a_late_receive_wakes_a_waiter_of_both_queues, NEEDS_SRQ | NEEDS_RNR },
+		{ a_late_receive_triggers_a_cno, NEEDS_SRQ | NEEDS_RNR },
 		{ receives_stay_when_an_endpoint_ends, NEEDS_SRQ },
 		{ no_receive_is_lost_when_endpoints_are_freed, NEEDS_SRQ },
+		{ a_message_that_waits_ends_with_its_endpoint, NEEDS_SRQ | NEEDS_RNR },
+		{ an_abrupt_close_ends_waits, NEEDS_SRQ },
+		{ many_endpoints_have_one_queue, NEEDS_SRQ | NEEDS_RNR },
 		{ a_queue_in_use_is_not_freed, NEEDS_SRQ },
 		{ the_low_watermark_is_reported_once, NEEDS_SRQ },
 		{ a_queue_grows_with_receives_posted, NEEDS_SRQ },

@@ -456,6 +456,7 @@ int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_
 	cq->depth = depth;
 	cq->ready_end = &cq->ready;
 	cq->members_epoll = -1;
+	cq->asleep = true; /* until there is something */
 	spin_init(&cq->lock, RANK_CQ);
 	err = cq_open(cq);
 	if (err)
