@@ -105,6 +105,7 @@ struct device {
 	DAT_DTO_COMPLETION_STATUS refused_send;	 /* the peer could not receive the message */
 	DAT_COUNT request_padded, reply_padded;	 /* bytes of private data; 0: it is not padded */
 	unsigned max_eps;			 /* endpoints that one IA surely can have */
+	unsigned max_requests;			 /* at once, 0: max_eps */
 	/* ESTABLISHED may follow the accept of a request whose client has given up. */
 	bool late_accept_error;
 	/* An attempt to connect that is given up is over at once, whatever the peer does. */

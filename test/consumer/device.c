@@ -79,6 +79,7 @@ static const struct device devices[] = {
 		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
 		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
 		.max_eps = 64,
+		.max_requests = 1000,
 		.late_accept_error = true,
 		.ends_attempts = true,
 		.holds_up = true,

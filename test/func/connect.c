@@ -2,7 +2,10 @@
 /* Connections: requests, private data, addresses, and every way in which an attempt fails. */
 #include <arpa/inet.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../consumer/consumer.h"
@@ -337,6 +340,57 @@ START_TEST(qualifier_is_taken_by_one_process)
 }
 END_TEST
 
+/* Connected, and then killed with everything open. */
+static void serve_until_killed(int fd)
+{
+	DAT_PSP_HANDLE psp;
+	struct side side;
+
+	side_open(&side, SERVER);
+	ck_dat(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	channel_send(fd, "l", 1);
+	ck_dat(dat_cr_accept(expect_cr(&side), side.ep, 0, NULL));
+	expect_connection(&side, DAT_CONNECTION_EVENT_ESTABLISHED);
+	channel_send(fd, "c", 1);
+	pause();
+}
+
+static void connect_until_killed(int fd)
+{
+	struct side side, listener;
+	char word;
+
+	side_open_bare(&listener, SERVER); /* for its address */
+	side_open(&side, CLIENT);
+	channel_recv(fd, &word, 1);
+	ck_dat(try_connect(side.ep, &listener, BUSY_QUAL, TIME_LIMIT));
+	expect_connection(&side, DAT_CONNECTION_EVENT_ESTABLISHED);
+	channel_send(fd, "c", 1);
+	pause();
+}
+
+START_TEST(qualifier_of_killed_processes_is_free_at_once)
+{
+	for (int round = 0; round < 3; round++) {
+		int to_server, to_client;
+		const pid_t server = process_start(serve_until_killed, &to_server);
+		const pid_t client = process_start(connect_until_killed, &to_client);
+		char word;
+
+		channel_recv(to_server, &word, 1);
+		channel_send(to_client, "g", 1);
+		channel_recv(to_server, &word, 1);
+		channel_recv(to_client, &word, 1);
+		kill(server, SIGKILL);
+		kill(client, SIGKILL);
+		ck_assert_int_eq(waitpid(server, NULL, 0), server);
+		ck_assert_int_eq(waitpid(client, NULL, 0), client);
+		close(to_server);
+		close(to_client);
+	}
+}
+END_TEST
+
 START_TEST(chosen_qualifier_fits_16_bits)
 {
 	DAT_CONN_QUAL qual[3];
@@ -507,6 +561,47 @@ START_TEST(many_endpoints_connect_at_once)
 END_TEST
 
 /* A request that finds no room in the queue is refused, which is not a reject by the consumer. */
+START_TEST(requests_of_a_large_job_are_answered)
+{
+	const int n = (int)(device()->max_requests ? device()->max_requests : device()->max_eps);
+	const struct rlimit most = { 4096, 4096 };
+	DAT_CONN_QUAL qual;
+	struct pair pair;
+
+	(void)setrlimit(RLIMIT_NOFILE, &most);
+	side_open_bare(&pair.server, SERVER);
+	side_open_bare(&pair.client, CLIENT);
+	pair.server.cr_evd = side_create_evd(&pair.server, n, DAT_EVD_CR_FLAG);
+	pair.client.connect_evd = side_create_evd(&pair.client, n, DAT_EVD_CONNECTION_FLAG);
+	pair.server.connect_evd = side_create_evd(&pair.server, n, DAT_EVD_CONNECTION_FLAG);
+	pair.client.memory = pair.server.memory = NULL;
+	listen_any(&pair.server, &qual);
+	for (int i = 0; i < n; i++)
+		ck_dat(try_connect(side_create_ep(&pair.client, NULL), &pair.server, qual,
+				   TIME_LIMIT));
+	for (int i = 0; i < n; i++) {
+		DAT_CR_HANDLE cr = expect_cr(&pair.server);
+
+		if (i % 10)
+			ck_dat(dat_cr_reject(cr));
+		else
+			ck_dat(dat_cr_accept(cr, side_create_ep(&pair.server, NULL), 0, NULL));
+	}
+	for (int i = 0, accepted = 0; i < n; i++) {
+		DAT_EVENT event;
+		DAT_COUNT nmore;
+
+		ck_dat(dat_evd_wait(pair.client.connect_evd, TIME_LIMIT, 1, &event, &nmore));
+		accepted += event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED;
+		if (event.event_number != DAT_CONNECTION_EVENT_ESTABLISHED)
+			ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_PEER_REJECTED);
+		if (i == n - 1)
+			ck_assert_int_eq(accepted, (n + 9) / 10);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 START_TEST(request_beyond_the_queue_is_not_accepted)
 {
 	DAT_EVD_PARAM queue;
@@ -589,6 +684,7 @@ int main(int argc, char **argv)
 		{ request_is_accepted_once, NEEDS_NOTHING },
 		{ qualifier_may_exceed_16_bits, NEEDS_NOTHING },
 		{ qualifier_is_taken_by_one_process, NEEDS_NOTHING },
+		{ qualifier_of_killed_processes_is_free_at_once, NEEDS_NOTHING },
 		{ chosen_qualifier_fits_16_bits, NEEDS_NOTHING },
 		{ service_point_needs_a_request_evd, NEEDS_NOTHING },
 		{ request_outlives_its_service_point, NEEDS_NOTHING },
@@ -596,6 +692,7 @@ int main(int argc, char **argv)
 		{ message_is_received_before_established, NEEDS_NOTHING },
 		{ connection_has_both_addresses, NEEDS_NOTHING },
 		{ many_endpoints_connect_at_once, NEEDS_NOTHING },
+		{ requests_of_a_large_job_are_answered, NEEDS_NOTHING },
 		{ request_beyond_the_queue_is_not_accepted, NEEDS_NOTHING },
 		{ invalid_connect_is_refused, NEEDS_NOTHING },
 	};

@@ -1,23 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# test/habits.md names only cases that exist, and at least one for each habit. Prints TAP.
+# test/habits.md and test/situations.md name only cases that exist, and at least one for each item.
+# Prints TAP.
 
 cd "${top_srcdir:-.}/test" || exit 99
 
-# Each habit, and after it one x for each of its cases.
-habits() {
+# items FILE: each item, and after it one x for each of its cases
+items() {
 	awk '
-		/^- / { if (habit) print habit, cases; habit = $0; cases = "" }
+		/^- / { if (item) print item, cases; item = $0; cases = "" }
 		/^  - / { cases = cases "x" }
-		END { print habit, cases }
-	' habits.md
+		END { print item, cases }
+	' "$1"
 }
 
-# A case is a function of a program, or the name of a result in a script.
+conform=${top_builddir:-..}/test/conform/conform
+[ ! -x "$conform" ] || rows=$("$conform" --list)
+
+# unknown FILE: a case is a function of a program, a row of the sheet (if there is Check, without
+# which there is no sheet), or the name of a result in a script.
 unknown() {
-	sed -n 's/^  - .\(.*\).$/\1/p' habits.md | sort -u |
+	sed -n 's/^  - .\(.*\).$/\1/p' "$1" | sort -u |
 		while IFS=: read -r file name; do
 			case $file in
+			conform) [ -z "${rows:-}" ] || printf '%s\n' "$rows" |
+				sed 's/ -> .*//' | grep -Fqx -- "$name" ;;
 			*.c) grep -qs "^START_TEST($name)\$" "$file" ;;
 			*) grep -Fqs -- "$name" "$file" ;;
 			esac || echo "$file:$name"
@@ -33,8 +40,22 @@ result() { # NUMBER NAME OFFENDERS
 	fi
 }
 
-echo 1..3
-result 1 'every case of habits.md exists' "$(unknown)"
-result 2 'every habit has a case' "$(habits | grep -v ' xx*$')"
-count=$(habits | wc -l)
+# In each group of situations the numbers go up by one from 1.
+gaps() {
+	awk '/^- / {
+		group = substr($2, 1, 1)
+		want[group]++
+		if ($2 != group want[group] ":")
+			print $2, "is not", group want[group]
+	}' situations.md
+}
+
+echo 1..6
+result 1 'every case of habits.md exists' "$(unknown habits.md)"
+result 2 'every habit has a case' "$(items habits.md | grep -v ' xx*$')"
+count=$(items habits.md | wc -l)
 result 3 "the list is read ($count habits)" "$([ "$count" -ge 80 ] || echo "$count habits")"
+result 4 'every case of situations.md exists' "$(unknown situations.md)"
+result 5 'every situation has a case' "$(items situations.md | grep -v ' xx*$'; gaps)"
+count=$(items situations.md | wc -l)
+result 6 "the list is read ($count situations)" "$([ "$count" -eq 119 ] || echo "$count")"
