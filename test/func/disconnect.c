@@ -184,16 +184,18 @@ END_TEST
 START_TEST(outstanding_requests_complete_once_in_order)
 {
 	const DAT_EP_ATTR attr = ep_attr_for(16, 48);
+	/* over TCP no more than its window: the server does not see an end that is behind that */
+	const size_t size = device()->holds_up ? 600 : 60000;
 	DAT_DTO_COMPLETION_EVENT_DATA *dto;
 	bool flushed = false;
 	struct pair pair;
 
 	pair_open_sized(&pair, &attr, 1 << 20);
 	for (unsigned i = 0; i < 15; i++) {
-		post_read(pair.client.ep, 3 * i, segment(&pair.client, 0, 60000),
-			  target(&pair.server, 0, 60000), 0);
-		post_write(pair.client.ep, 3 * i + 1, segment(&pair.client, 100000, 60000),
-			   target(&pair.server, 100000, 60000), 0);
+		post_read(pair.client.ep, 3 * i, segment(&pair.client, 0, size),
+			  target(&pair.server, 0, size), 0);
+		post_write(pair.client.ep, 3 * i + 1, segment(&pair.client, 100000, size),
+			   target(&pair.server, 100000, size), 0);
 		post_send(pair.client.ep, 3 * i + 2, segment(&pair.client, 0, 10), 0);
 	}
 	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));

@@ -47,6 +47,47 @@ static DAT_LMR_TRIPLET local_past_the_end(const struct side *side)
 	return region_segment(&memory, REGION - SIZE + 1, SIZE);
 }
 
+static DAT_LMR_TRIPLET local_before_the_start(const struct side *side)
+{
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	DAT_LMR_TRIPLET bad = region_segment(&memory, 0, SIZE);
+
+	bad.virtual_address--;
+	return bad;
+}
+
+/* Its last byte is at a lower address than its first. */
+static DAT_LMR_TRIPLET local_past_all_addresses(const struct side *side)
+{
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	DAT_LMR_TRIPLET bad = region_segment(&memory, 0, SIZE);
+
+	bad.virtual_address = UINT64_MAX - SIZE / 2;
+	return bad;
+}
+
+/* The new region may have the place of the old one in the provider's tables. */
+static DAT_LMR_TRIPLET freed_and_registered_again(const struct side *side)
+{
+	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	DAT_LMR_TRIPLET bad = region_segment(&memory, 0, SIZE);
+
+	ck_dat(dat_lmr_free(memory.lmr));
+	(void)region_over(side, memory.at, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	return bad;
+}
+
+/* In another instance of the same IA. */
+static DAT_LMR_TRIPLET local_of_another_ia(const struct side *side)
+{
+	struct region memory;
+	struct side other;
+
+	side_open_bare_as(&other, side->name, false);
+	memory = region_map(&other, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	return region_segment(&memory, 0, SIZE);
+}
+
 static DAT_LMR_TRIPLET freed_local(const struct side *side)
 {
 	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
@@ -292,8 +333,12 @@ static const struct local_fault {
 } local_faults[] = {
 	{ "unknown lmr_context", unknown_local, true, false },
 	{ "past the end", local_past_the_end, true, true },
+	{ "before the start", local_before_the_start, true, true },
+	{ "past all addresses", local_past_all_addresses, true, true },
 	{ "freed LMR", freed_local, true, false },
+	{ "freed LMR, registered again", freed_and_registered_again, true, false },
 	{ "LMR of another zone", local_of_another_zone, true, false },
+	{ "LMR of another IA", local_of_another_ia, true, false },
 	{ "no local write", local_without_write, false, false },
 };
 
@@ -306,29 +351,36 @@ static DAT_DTO_COMPLETION_STATUS local_status(const struct local_fault *fault, e
 	return fault->range ? device()->bad_range : device()->bad_segment;
 }
 
-static void expect_local_fault(const struct local_fault *fault, enum op op)
+/* The segment is the last of @nseg; those before it are valid. */
+static void expect_local_fault(const struct local_fault *fault, enum op op, DAT_COUNT nseg)
 {
-	DAT_LMR_TRIPLET bad;
+	DAT_LMR_TRIPLET list[2];
+	DAT_RMR_TRIPLET remote;
 	struct pair pair;
+	DAT_RETURN ret = DAT_SUCCESS;
 
 	print_row(fault->what);
 	open_and_write(&pair);
-	bad = fault->make(&pair.client);
+	list[0] = segment(&pair.client, 0, SIZE);
+	list[nseg - 1] = fault->make(&pair.client);
+	remote = target(&pair.server, 0, (size_t)nseg * SIZE);
 	post_recvs(&pair.client, 100, POSTED);
 	post_recvs(&pair.server, 100, POSTED);
 	switch (op) {
 	case OP_SEND:
-		post_send(pair.client.ep, 2, bad, DAT_COMPLETION_DEFAULT_FLAG);
+		ret = dat_ep_post_send(pair.client.ep, nseg, list, cookie_of(2),
+				       DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	case OP_WRITE:
-		post_write(pair.client.ep, 2, bad, target(&pair.server, 0, SIZE),
-			   DAT_COMPLETION_DEFAULT_FLAG);
+		ret = dat_ep_post_rdma_write(pair.client.ep, nseg, list, cookie_of(2), &remote,
+					     DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	case OP_READ:
-		post_read(pair.client.ep, 2, bad, target(&pair.server, 0, SIZE),
-			  DAT_COMPLETION_DEFAULT_FLAG);
+		ret = dat_ep_post_rdma_read(pair.client.ep, nseg, list, cookie_of(2), &remote,
+					    DAT_COMPLETION_DEFAULT_FLAG);
 		break;
 	}
+	ck_dat(ret);
 	post_more(&pair);
 	expect_dto(pair.client.request_evd, pair.client.ep, 2, local_status(fault, op), 0);
 	expect_more_flushed(&pair);
@@ -339,23 +391,35 @@ static void expect_local_fault(const struct local_fault *fault, enum op op)
 	reuse_and_close(&pair);
 }
 
-START_TEST(request_with_an_invalid_segment_fails)
+static void expect_local_faults(DAT_COUNT nseg)
 {
 	for (size_t i = 0; i < COUNT(local_faults); i++) {
-		expect_local_fault(&local_faults[i], OP_READ);
+		expect_local_fault(&local_faults[i], OP_READ, nseg);
 		if (!local_faults[i].source)
 			continue;
-		expect_local_fault(&local_faults[i], OP_SEND);
-		expect_local_fault(&local_faults[i], OP_WRITE);
+		expect_local_fault(&local_faults[i], OP_SEND, nseg);
+		expect_local_fault(&local_faults[i], OP_WRITE, nseg);
 	}
+}
+
+START_TEST(request_with_an_invalid_segment_fails)
+{
+	expect_local_faults(1);
+}
+END_TEST
+
+START_TEST(request_with_an_invalid_second_segment_fails)
+{
+	expect_local_faults(2);
 }
 END_TEST
 
 /* A message arrives, and its receive cannot take it. */
-static void expect_bad_receive(const struct pair *pair, DAT_LMR_TRIPLET bad,
+static void expect_bad_receive(const struct pair *pair, DAT_COUNT nseg, DAT_LMR_TRIPLET *list,
 			       DAT_DTO_COMPLETION_STATUS status)
 {
-	post_recv(pair->server.ep, 99, bad);
+	ck_dat(dat_ep_post_recv(pair->server.ep, nseg, list, cookie_of(99),
+				DAT_COMPLETION_DEFAULT_FLAG));
 	post_recvs(&pair->server, 100, POSTED);
 	post_recvs(&pair->client, 100, POSTED);
 	post_send(pair->client.ep, 2, segment(&pair->client, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
@@ -370,17 +434,31 @@ static void expect_bad_receive(const struct pair *pair, DAT_LMR_TRIPLET bad,
 	expect_flushed_recvs(&pair->client, 100, POSTED);
 }
 
-START_TEST(receive_with_an_invalid_segment_fails)
+/* The invalid segment is the last of @nseg; the message is longer than those before it. */
+static void expect_bad_receives(DAT_COUNT nseg)
 {
 	for (size_t i = 0; i < COUNT(local_faults); i++) {
+		DAT_LMR_TRIPLET list[2];
 		struct pair pair;
 
 		print_row(local_faults[i].what);
 		open_and_write(&pair);
-		expect_bad_receive(&pair, local_faults[i].make(&pair.server),
-				   device()->bad_receive);
+		list[0] = segment(&pair.server, 0, SIZE / 2);
+		list[nseg - 1] = local_faults[i].make(&pair.server);
+		expect_bad_receive(&pair, nseg, list, device()->bad_receive);
 		reuse_and_close(&pair);
 	}
+}
+
+START_TEST(receive_with_an_invalid_segment_fails)
+{
+	expect_bad_receives(1);
+}
+END_TEST
+
+START_TEST(receive_with_an_invalid_second_segment_fails)
+{
+	expect_bad_receives(2);
 }
 END_TEST
 
@@ -389,11 +467,12 @@ START_TEST(receive_that_is_too_short_fails)
 	static const size_t sizes[] = { 0, 1, SIZE - 1 };
 
 	for (size_t i = 0; i < COUNT(sizes); i++) {
+		DAT_LMR_TRIPLET short_one;
 		struct pair pair;
 
 		open_and_write(&pair);
-		expect_bad_receive(&pair, segment(&pair.server, 0, sizes[i]),
-				   device()->short_receive);
+		short_one = segment(&pair.server, 0, sizes[i]);
+		expect_bad_receive(&pair, 1, &short_one, device()->short_receive);
 		bytes_check(pair.server.memory + sizes[i], REGION - sizes[i], UNTOUCHED);
 		reuse_and_close(&pair);
 	}
@@ -446,7 +525,9 @@ int main(int argc, char **argv)
 		{ suppressed_request_reports_its_failure, NEEDS_REMOTE_STATUS },
 		{ refused_write_ends_the_connection, NEEDS_NOTHING },
 		{ request_with_an_invalid_segment_fails, NEEDS_NOTHING },
+		{ request_with_an_invalid_second_segment_fails, NEEDS_NOTHING },
 		{ receive_with_an_invalid_segment_fails, NEEDS_NOTHING },
+		{ receive_with_an_invalid_second_segment_fails, NEEDS_NOTHING },
 		{ receive_that_is_too_short_fails, NEEDS_NOTHING },
 		{ freed_target_refuses_outstanding_writes, NEEDS_REMOTE_STATUS },
 	};
