@@ -54,7 +54,7 @@ struct row {
 		const char *device; /* struct device, kind */
 		uint32_t want;
 		const char *why;
-	} on[2];
+	} on[4];
 	struct row *next;
 };
 

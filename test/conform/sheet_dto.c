@@ -214,7 +214,8 @@ ROW(dat_ep_post_rdma_write, "the lengths of the segments exceed 64 bits", BAD_AR
     post_n(WRITE, 2, long_segment(~UINT64_C(0))));
 ROW(dat_ep_post_rdma_read, "the lengths of the segments exceed 64 bits", BAD_ARG(3),
     post_n(READ, 2, long_segment(~UINT64_C(0))),
-    .on = { { "siw", BAD_ARG(2), "a read of iWARP has one segment" } });
+    .on = { { "siw", BAD_ARG(2), "a read of iWARP has one segment" },
+	    { "ofi-siw", BAD_ARG(2), "a read of iWARP has one segment" } });
 ROW(dat_ep_post_send, "with UNSIGNALLED, and the endpoint is not: it has no effect", DAT_SUCCESS,
     request_done(SEND, 1, UNSIGNALLED));
 ROW(dat_ep_post_send, "with SOLICITED_WAIT", DAT_SUCCESS, request_done(SEND, 1, SOLICITED));
@@ -522,7 +523,8 @@ static DAT_DTO_COMPLETION_STATUS receive_of(struct pair *pair, DAT_LMR_TRIPLET t
 }
 
 STATUS_ROW(dat_ep_post_recv, "the message is longer than the receive", DAT_DTO_ERR_LOCAL_LENGTH,
-	   .on = { { "rxe", DAT_DTO_ERR_LOCAL_EP, RXE_SEGMENT } })
+	   .on = { { "rxe", DAT_DTO_ERR_LOCAL_EP, RXE_SEGMENT },
+		   { "ofi-rxe", DAT_DTO_ERR_LOCAL_EP, RXE_SEGMENT } })
 {
 	return receive_of(new_connection(NULL), segment(there, 0, 8), 64);
 }

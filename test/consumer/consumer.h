@@ -87,6 +87,7 @@ enum need {
 	NEEDS_SRQ = 1 << 15,		/* shared receive queues */
 	NEEDS_MEMLOCK = 1 << 17,	/* pinned pages count for RLIMIT_MEMLOCK */
 	NEEDS_QUIET_POLL = 1 << 16,	/* a poll makes no system call */
+	NEEDS_ACCESS_FLAGS = 1 << 19,	/* the provider itself chooses the rights of a region */
 	NEEDS_UNWINDING = 1 << 18,	/* of the deep stack of a thread that is cancelled */
 	NEEDS_RANDOM_CONTEXTS = 1 << 19,
 };
@@ -112,6 +113,9 @@ struct device {
 	bool ends_attempts;
 	/* A message without a receive holds up answers to requests of the other direction. */
 	bool holds_up;
+	/* The provider checks local buffers itself, and a fault ends the connection at once. */
+	bool checks_buffers;
+	size_t kept_per_reject; /* bytes that a library below keeps of each rejected request */
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
 	struct {

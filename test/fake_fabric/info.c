@@ -129,6 +129,8 @@ static bool hints_are_met(const struct fi_info *hints)
 	       !(hints->tx_attr->op_flags & ~(provider->op_flags | FI_COMPLETION)) &&
 	       hints->tx_attr->size <= provider->tx_size &&
 	       hints->rx_attr->size <= provider->rx_size &&
+	       hints->tx_attr->iov_limit <= provider->iov_limit &&
+	       hints->rx_attr->iov_limit <= provider->iov_limit &&
 	       mode_granted(hints->domain_attr->mr_mode) >= 0;
 }
 

@@ -23,7 +23,8 @@ static void ten_names_in_conf(void)
 {
 	static const char *const absent[] = { "ib0 0",	 "ib1 0",    "mlx5_0 1",    "ehca0 1",
 					      "eth77 0", "hfi1_0 1", "192.0.2.1 0", "lo 0" };
-	const bool tcp = !strcmp(getenv("DAT_TEST_DEV"), "tcp");
+	const char *kind = getenv("DAT_TEST_DEV");
+	const bool tcp = !strcmp(kind, "tcp"), ofi = tcp || !strncmp(kind, "ofi-", 4);
 	int fd = memfd_create("dat.conf", 0);
 	FILE *conf = fdopen(fd, "w");
 	char path[32];
@@ -35,12 +36,15 @@ static void ten_names_in_conf(void)
 		if (i < NAMES - 2)
 			snprintf(params, sizeof(params), "%s", absent[i]);
 		else
-			snprintf(params, sizeof(params), tcp ? "tcp %s" : "%s 0",
+			snprintf(params, sizeof(params),
+				 tcp   ? "tcp %s"
+				 : ofi ? "verbs %s"
+				       : "%s 0",
 				 getenv(i % 2 ? "DAT_TEST_IF1" : "DAT_TEST_IF0"));
 		fprintf(conf,
 			"ia%d u1.2 nonthreadsafe default %s/udapl/.libs/libdapl%s.so dapl.1.2 "
 			"\"%s\" \"\"\n",
-			i, getenv("top_builddir"), tcp ? "ofi" : "cma", params);
+			i, getenv("top_builddir"), ofi ? "ofi" : "cma", params);
 	}
 	fflush(conf);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

@@ -18,6 +18,7 @@ for end in 0 1; do
 	interface=DAT_TEST_IF$end
 	case $DAT_TEST_DEV in
 	tcp) provider=libdaplofi params="tcp ${!interface}" ;;
+	ofi-*) provider=libdaplofi params="verbs ${!interface}" ;;
 	*) provider=libdaplcma params="${!interface} 0" ;;
 	esac
 	echo "end$end u1.2 nonthreadsafe default $build/udapl/.libs/$provider.so dapl.1.2" \

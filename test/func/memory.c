@@ -760,7 +760,7 @@ int main(int argc, char **argv)
 		{ contexts_can_not_be_guessed, NEEDS_RANDOM_CONTEXTS },
 		{ derived_regions_are_freed_in_any_order, NEEDS_NOTHING },
 		{ source_and_derived_region_serve_their_own_zones, NEEDS_REMOTE_ZONES },
-		{ privileges_and_ordering_reach_the_device, NEEDS_RDMA_DEVICE },
+		{ privileges_and_ordering_reach_the_device, NEEDS_ACCESS_FLAGS },
 		{ memfd_is_shared_with_another_process, NEEDS_NOTHING },
 		{ posix_memory_is_shared_with_another_process, NEEDS_NOTHING },
 		{ file_is_shared_with_another_process, NEEDS_NOTHING },

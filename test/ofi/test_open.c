@@ -179,7 +179,7 @@ END_TEST
 
 START_TEST(a_place_that_the_provider_does_not_have_is_told)
 {
-	open_fails("scripted nowhere", NO_ADDRESS, "has no interface, address or domain");
+	open_fails("scripted nowhere", NO_ADDRESS, "has no interface, address, domain or host");
 }
 END_TEST
 

@@ -398,7 +398,7 @@ on_host_says 'the interface has no address' \
 	"open eth7: this network interface has no address for libfabric's tcp" \
 	"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up; ip address flush dev eth7;"
 on_host_says 'there is no such place' \
-	"open eth7: libfabric's tcp has no interface, address or domain of that name" \
+	"open eth7: libfabric's tcp has no interface, address, domain or host of that name" \
 	"$ofi" 'tcp eth7' ''
 on_host_says 'no interface is up' \
 	"open: no network interface that is up has an address for libfabric's tcp" "$ofi" tcp ''

@@ -43,7 +43,7 @@ struct tp_listener {
 
 enum conn_state {
 	CONN_REQUESTED,	 /* passive side: the core accepts, rejects or releases it next */
-	CONN_LOST,	 /* likewise, but the request can't be answered any more */
+	CONN_LOST,	 /* known to be in vain, which is reported next */
 	CONN_CONNECTING, /* either side: libfabric reports what comes of it */
 	CONN_UP,
 	CONN_ENDED, /* the core releases it next */
@@ -122,7 +122,8 @@ static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_in
 	size_t size = wire_fill(&message, by_consumer ? WIRE_REJECT_CONSUMER : WIRE_REJECT_PROVIDER,
 				NULL);
 
-	if (!pep && !fi_passive_ep(dev->fabric, dev->info, &own, NULL))
+	if (!pep && !fi_passive_ep(dev->fabric, dev->info, &own, NULL) &&
+	    !fi_pep_bind(own, &dev->eq->fid, 0))
 		pep = own;
 	if (pep)
 		(void)fi_reject(pep, info->handle, &message, size);
@@ -327,7 +328,8 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	}
 	conn->state = CONN_UP;
 	conn_read_addresses(conn);
-	conn->socket = socket_find(conn);
+	if (conn->dev->soft_queues)
+		conn->socket = socket_find(conn);
 	if (conn->socket >= 0)
 		conn->dev->last_socket = conn->socket;
 	qp_connected(conn->qp);
@@ -395,6 +397,11 @@ static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 		request_arrived(dev, event);
 		return;
 	}
+	if (event->fid && event->fid->fclass == FI_CLASS_PEP) {
+		log_cm("%s: a passive endpoint: %s", dev->attr.device,
+		       libfabric.strerror(event->err));
+		return;
+	}
 	qp = event->fid ? event->fid->context : NULL;
 	conn = qp ? qp->conn : NULL;
 	if (!conn || conn->state == CONN_ENDED)
@@ -434,16 +441,19 @@ bool eq_progress(struct tp_dev *dev)
 
 /* ---- the connections ---- */
 
-void cm_end_starved(struct tp_dev *dev)
+void cm_end_unnoticed(struct tp_dev *dev)
 {
 	struct tp_conn *conn = dev->conns, *next;
 
 	for (; conn; conn = next) {
 		next = conn->next;
-		if (conn->state != CONN_UP || !atomic_load(&conn->qp->recvs.cq->starved) ||
-		    !socket_is_closed_by_peer(conn))
+		if (conn->state == CONN_LOST)
+			conn_failed(conn, TP_UNREACHABLE);
+		else if (conn->state == CONN_UP && atomic_load(&conn->qp->recvs.cq->starved) &&
+			 socket_is_closed_by_peer(conn))
+			conn_ended(conn);
+		else
 			continue;
-		conn_ended(conn);
 		next = dev->conns; /* the upcall may have released any */
 	}
 }
@@ -581,6 +591,45 @@ static struct tp_conn *conn_new(struct tp_dev *dev, struct tp_qp *qp,
 	return conn;
 }
 
+struct fi_info *info_to(const struct tp_dev *dev, const struct sockaddr_storage *to)
+{
+	struct fi_info *info = libfabric.dupinfo(dev->info);
+
+	if (!info)
+		return NULL;
+	info->dest_addrlen = sockaddr_size((const struct sockaddr *)to);
+	info->dest_addr = malloc(info->dest_addrlen);
+	if (info->dest_addr) {
+		memcpy(info->dest_addr, to, info->dest_addrlen);
+		return info;
+	}
+	libfabric.freeinfo(info);
+	return NULL;
+}
+
+static int attach_active(struct tp_qp *qp, const struct sockaddr_storage *to)
+{
+	struct fi_info *info = info_to(qp->dev, to);
+	int err;
+
+	if (!info)
+		return -ENOMEM;
+	err = qp_attach(qp, info);
+	libfabric.freeinfo(info);
+	return err == -ENODEV ? -EHOSTUNREACH : err; /* no device has a route */
+}
+
+/* The attempt was in vain, which an event says. */
+static int conn_lost(struct tp_conn *conn, struct tp_qp *qp)
+{
+	conn->state = CONN_LOST;
+	conn->qp = qp;
+	qp->conn = conn;
+	conns_add(conn);
+	up_wake(conn->dev->ia);
+	return 0;
+}
+
 int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
 	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **out)
 {
@@ -602,16 +651,20 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	conn = conn_new(dev, qp, param);
 	if (!conn)
 		return -ENOMEM;
-	err = qp_attach(qp, dev->info);
+	conn->active = true;
+	conn->remote = address;
+	conn->local = dev->attr.addr;
+	err = attach_active(qp, &address);
+	if (err == -ETIMEDOUT || err == -EHOSTUNREACH) {
+		*out = conn;
+		return conn_lost(conn, qp);
+	}
 	if (err)
 		goto free_conn;
 	err = ofi_errno(fi_connect(qp->fi, &address, &message, size));
 	if (err)
 		goto detach;
-	conn->active = true;
 	conn->state = CONN_CONNECTING;
-	conn->remote = address;
-	conn->local = dev->attr.addr;
 	qp->conn = conn;
 	conns_add(conn);
 	qp_connecting(qp);
@@ -624,7 +677,20 @@ free_conn:
 	return err;
 }
 
-/* The endpoint takes over the request, so afterwards it can't be answered in another way. */
+/* The endpoint that the request came to; NULL: it is gone. */
+static struct fid_pep *listener_find(const struct tp_conn *conn)
+{
+	const struct tp_listener *listener = conn->dev->listeners;
+
+	while (listener && listener != conn->listener)
+		listener = listener->next;
+	return listener ? listener->pep : NULL;
+}
+
+/*
+ * The endpoint takes over the request, so afterwards it can't be answered in another way. A device
+ * whose peer has given up makes none, or can't accept.
+ */
 int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param)
 {
@@ -637,22 +703,17 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	(void)ep;
 	if (param->private_data_size > dev->attr.max_reply_pdata)
 		return -EINVAL;
-	if (conn->state == CONN_LOST)
-		return -ECONNABORTED;
 	size = wire_fill(&message, WIRE_REPLY, param);
 	err = qp_attach(qp, conn->info);
 	if (err && conn->info->handle)
 		return err;
+	if (!err)
+		err = ofi_errno(fi_accept(qp->fi, &message, size));
 	libfabric.freeinfo(conn->info);
 	conn->info = NULL;
-	if (!err) {
-		err = ofi_errno(fi_accept(qp->fi, &message, size));
-		if (err)
-			qp_detach(qp);
-	}
 	if (err) {
-		conn->state = CONN_LOST;
-		return err;
+		log_cm("%s: a request can't be accepted: %s", dev->attr.device, strerror(-err));
+		return conn_lost(conn, qp);
 	}
 	conn->state = CONN_CONNECTING;
 	conn->qp = qp;
@@ -668,15 +729,22 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 
 void tp_reject(struct tp_conn *conn, bool by_consumer)
 {
-	struct tp_listener *listener;
-
 	up_assert_locked(conn->dev->ia);
-	listener = conn->dev->listeners;
-	while (listener && listener != conn->listener)
-		listener = listener->next;
 	if (conn->info)
-		request_reject(conn->dev, listener ? listener->pep : NULL, conn->info, by_consumer);
+		request_reject(conn->dev, listener_find(conn), conn->info, by_consumer);
 	free(conn);
+}
+
+static void attempt_end(struct tp_qp *qp)
+{
+	struct tp_dev *dev = qp->dev;
+	const bool nested = dev->handling;
+
+	if (!nested)
+		mutex_lock(&dev->events_lock);
+	qp_close_locked(qp);
+	if (!nested)
+		mutex_unlock(&dev->events_lock);
 }
 
 void tp_release(struct tp_conn *conn)
@@ -686,7 +754,10 @@ void tp_release(struct tp_conn *conn)
 		tp_reject(conn, false);
 		return;
 	}
-	(void)fi_shutdown(conn->qp->fi, 0);
+	if (!conn->qp->was_connected)
+		attempt_end(conn->qp);
+	else
+		(void)fi_shutdown(conn->qp->fi, 0);
 	conn->qp->conn = NULL;
 	conns_remove(conn);
 	free(conn);

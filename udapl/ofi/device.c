@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "memlock.h"
 #include "ofi.h"
 
 const char tp_library_name[] = "libdaplofi";
@@ -38,10 +39,19 @@ static int data_size_read(struct tp_dev *dev, unsigned *size)
 	return 0;
 }
 
-/* Completions beyond the size of a queue go to a list: only devices have queues of fixed size. */
-static bool has_soft_queues(const struct fi_info *info)
+/* Libfabric does not tell how long a completion queue of a device can be, so some are tried. */
+static unsigned queue_size_find(const struct tp_dev *dev)
 {
-	return info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
+	struct fi_cq_attr attr = { .size = MAX_DEPTH - 1, .wait_obj = FI_WAIT_NONE };
+	struct fid_cq *cq;
+
+	if (dev->soft_queues)
+		return MAX_DEPTH;
+	while (attr.size > 1 && fi_cq_open(dev->domain, &attr, &cq, NULL))
+		attr.size /= 2;
+	if (attr.size > 1)
+		fi_close(&cq->fid);
+	return (unsigned)attr.size;
 }
 
 static int attr_from_info(struct tp_dev *dev)
@@ -50,25 +60,26 @@ static int attr_from_info(struct tp_dev *dev)
 	const struct fi_domain_attr *domain = info->domain_attr;
 	struct tp_attr *attr = &dev->attr;
 	unsigned sge = clamp_count(min_u64(info->tx_attr->iov_limit, info->rx_attr->iov_limit));
-	unsigned data = 0;
+	unsigned max_cqe = queue_size_find(dev), data = 0;
 	int err = data_size_read(dev, &data);
 
 	if (err)
 		return err;
 	sge = (unsigned)min_u64(sge, TP_MAX_SGE);
 	*attr = (struct tp_attr){
-		.caps = TP_CAP_SIGNAL_ALL | (has_soft_queues(info) ? TP_CAP_CQ_RESIZE : 0) |
+		.caps = TP_CAP_SIGNAL_ALL | (dev->soft_queues ? TP_CAP_CQ_RESIZE : 0) |
+			(dev->read_needs_write ? TP_CAP_READ_NEEDS_WRITE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY),
 		.max_qp = clamp_count(domain->ep_cnt),
 		.max_qp_wr = MAX_DEPTH / 4, /* those that libfabric takes no more of wait */
 		.max_cq = clamp_count(domain->cq_cnt),
-		.max_cqe = MAX_DEPTH,
+		.max_cqe = max_cqe,
 		.max_mr = MR_CHUNK * MR_CHUNKS - 1,
 		.max_pd = INT_MAX,
 		.max_sge = sge,
-		.max_read_sge = sge,
-		.max_read_wr_sge = sge,
+		.max_read_sge = dev->read_needs_write ? 1 : sge, /* iWARP reads into one */
+		.max_read_wr_sge = dev->read_needs_write ? 1 : sge,
 		.max_read_in = MAX_READS,
 		.max_read_out = MAX_READS,
 		.max_read_in_total = INT_MAX,
@@ -138,7 +149,10 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	dev->ordered_reads = info->tx_attr->msg_order & FI_ORDER_RAR;
 	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
-	hints_sizes(info, &dev->max_tx, &dev->max_rx);
+	dev->soft_queues = info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
+	dev->pins_pages = info->domain_attr->mr_mode & FI_MR_ALLOCATED;
+	dev->read_needs_write = info->ep_attr->protocol == FI_PROTO_IWARP;
+	hints_limits(info); /* no endpoint of the domain can have more */
 	mutex_init(&dev->cqs_lock, RANK_CQS);
 	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);
 	spin_init(&dev->mrs_lock, RANK_MRS);
@@ -156,6 +170,8 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	if (err)
 		goto close_domain;
 	srx_probe(dev);
+	if (dev->pins_pages)
+		memlock_check();
 	*out = dev;
 	return 0;
 close_domain:

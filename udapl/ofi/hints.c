@@ -21,7 +21,7 @@
 
 #include "ofi.h"
 
-#define MOST_TRANSFERS 65536 /* in flight, that are asked for */
+#define MOST_TRANSFERS 16384 /* in flight, that are asked for */
 
 #define MODES_SERVED                                                                               \
 	(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT)
@@ -128,10 +128,10 @@ int hints_infos(const char *provider, bool basic, struct fi_info **infos)
 	return -EOPNOTSUPP;
 }
 
-/* ---- queues ---- */
+/* ---- limits ---- */
 
-/* Is there such a provider with queues of these sizes? */
-static bool has_sizes(const struct fi_info *info, size_t tx, size_t rx)
+/* Is there such a provider with queues of these sizes, and so many segments? 0: any. */
+static bool has_limits(const struct fi_info *info, size_t tx, size_t rx, size_t segments)
 {
 	struct fi_info *hints = hints_new(info->fabric_attr->prov_name, info->domain_attr->mr_mode,
 					  &wishes[ARRAY_SIZE(wishes) - 1]);
@@ -141,6 +141,8 @@ static bool has_sizes(const struct fi_info *info, size_t tx, size_t rx)
 		return false;
 	hints->tx_attr->size = tx;
 	hints->rx_attr->size = rx;
+	hints->tx_attr->iov_limit = segments;
+	hints->rx_attr->iov_limit = segments;
 	if (libfabric_getinfo(hints, &found))
 		found = NULL;
 	libfabric.freeinfo(hints);
@@ -149,12 +151,34 @@ static bool has_sizes(const struct fi_info *info, size_t tx, size_t rx)
 	return found;
 }
 
-void hints_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx)
+/* From the size that is the default. Many have all that is useful, and each question takes time. */
+static size_t size_find(const struct fi_info *info, size_t size, bool tx)
 {
-	*max_tx = info->tx_attr->size;
-	*max_rx = info->rx_attr->size;
-	while (*max_tx < MOST_TRANSFERS && has_sizes(info, 2 * *max_tx, 0))
-		*max_tx *= 2;
-	while (*max_rx < MOST_TRANSFERS && has_sizes(info, 0, 2 * *max_rx))
-		*max_rx *= 2;
+	if (has_limits(info, tx ? MOST_TRANSFERS : 0, tx ? 0 : MOST_TRANSFERS, 0))
+		return MOST_TRANSFERS;
+	while (size < MOST_TRANSFERS && has_limits(info, tx ? 2 * size : 0, tx ? 0 : 2 * size, 0))
+		size *= 2;
+	return size;
+}
+
+static size_t segments_find(const struct fi_info *info)
+{
+	size_t most = min_u64(info->tx_attr->iov_limit, info->rx_attr->iov_limit);
+
+	for (size_t segments = TP_MAX_SGE; segments > most; segments /= 2)
+		if (has_limits(info, 0, 0, segments))
+			return segments;
+	return most;
+}
+
+void hints_limits(struct fi_info *info)
+{
+	size_t tx = size_find(info, info->tx_attr->size, true);
+	size_t rx = size_find(info, info->rx_attr->size, false);
+	size_t segments = segments_find(info);
+
+	info->tx_attr->size = tx;
+	info->rx_attr->size = rx;
+	info->tx_attr->iov_limit = segments;
+	info->rx_attr->iov_limit = segments;
 }

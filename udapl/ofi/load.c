@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ofi.h"
@@ -58,6 +59,8 @@ static void load_once(void)
 	void *library;
 
 	handlers_save(&handlers);
+	/* device.c tells why; it finds out whether this came too late */
+	setenv("FI_MR_CACHE_MONITOR", "disabled", false);
 	library = dlopen(LIBFABRIC, RTLD_NOW | RTLD_LOCAL);
 	handlers_restore(&handlers);
 	for (unsigned i = 0; library && i < ARRAY_SIZE(symbols); i++) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "maps.h"
+#include "memlock.h"
 #include "ofi.h"
 
 #define GENERATION_BITS 8
@@ -184,12 +185,16 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 /* ---- registration ---- */
 
 /* libfabric's rights of a region; a remote right takes the local one with some providers. */
-static uint64_t fi_access_of(DAT_MEM_PRIV_FLAGS priv)
+static uint64_t fi_access_of(const struct tp_dev *dev, DAT_MEM_PRIV_FLAGS priv)
 {
 	uint64_t access = FI_SEND | FI_WRITE;
 
 	if (priv & (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
-		access |= FI_RECV | FI_READ;
+		access |= FI_RECV;
+	/* on iWARP libfabric adds remote write, which the consumer has to grant itself */
+	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG ||
+	    (priv & DAT_MEM_PRIV_LOCAL_WRITE_FLAG && !dev->read_needs_write))
+		access |= FI_READ;
 	if (priv & DAT_MEM_PRIV_REMOTE_READ_FLAG)
 		access |= FI_REMOTE_READ;
 	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
@@ -293,6 +298,8 @@ static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t 
 		attr.requested_key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
 		ret = mr_register_once(dev, &attr, fi);
 	}
+	if (ret && dev->pins_pages)
+		memlock_name_cause(&dev->attr, "fi_mr_regattr", address, size, (int)-ret);
 	return ret;
 }
 
@@ -320,7 +327,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	mr = mr_take(dev, &context);
 	if (!mr)
 		return -ENOMEM;
-	err = ofi_errno(mr_register(dev, address, size, fi_access_of(priv), &fi));
+	err = ofi_errno(mr_register(dev, address, size, fi_access_of(dev, priv), &fi));
 	if (!err && !key_fits(fi)) {
 		log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
 		fi_close(&fi->fid);
@@ -382,13 +389,32 @@ static int mr_eq_open(struct tp_dev *dev)
 	return ret;
 }
 
+/*
+ * libfabric may keep a region after it was closed, in a cache in which all regions have all rights:
+ * then peers could access what was never granted to them. There the same pages are one region.
+ */
+static bool has_mr_cache(struct tp_dev *dev, void *address, size_t size, uint64_t access,
+			 const struct fid_mr *one)
+{
+	struct fid_mr *other;
+
+	if (!dev->provider_keys || mr_register(dev, address, size, access, &other))
+		return false;
+	if (other == one)
+		log_error("open %s: libfabric's cache of memory regions ignores their privileges; "
+			  "set FI_MR_CACHE_MONITOR=disabled",
+			  dev->attr.device);
+	fi_close(&other->fid);
+	return other == one;
+}
+
 /* Registers something, to see how this provider does that. */
 int mem_open(struct tp_dev *dev)
 {
 	static char sample[64];
 	struct fid_mr *fi;
-	bool wide;
-	const uint64_t access = fi_access_of(DAT_MEM_PRIV_REMOTE_READ_FLAG);
+	bool wide, cached;
+	const uint64_t access = fi_access_of(dev, DAT_MEM_PRIV_REMOTE_READ_FLAG);
 	int ret = mr_register(dev, sample, sizeof(sample), access, &fi);
 
 	if (ret == -FI_ENOEQ) {
@@ -402,7 +428,10 @@ int mem_open(struct tp_dev *dev)
 		return ofi_errno(ret);
 	}
 	wide = !key_fits(fi);
+	cached = has_mr_cache(dev, sample, sizeof(sample), access, fi);
 	fi_close(&fi->fid);
+	if (cached)
+		return -EOPNOTSUPP;
 	if (!wide)
 		return 0;
 	log_error("open %s: libfabric's %s has keys of more than 32 bits, which a DAT context "

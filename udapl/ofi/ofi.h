@@ -89,8 +89,8 @@ int select_info(const char *params, bool basic, struct fi_info **info);
  * or has nothing that fits. -EOPNOTSUPP: DAT can't be served, which was logged.
  */
 int hints_infos(const char *provider, bool basic, struct fi_info **infos);
-/* The most transfers in flight that libfabric grants an endpoint, in each direction. */
-void hints_sizes(const struct fi_info *info, size_t *max_tx, size_t *max_rx);
+/* Sets the limits of endpoints to the most that libfabric grants, as far as they are of use. */
+void hints_limits(struct fi_info *info);
 
 /* ---- verify.c ---- */
 
@@ -112,9 +112,11 @@ struct tp_dev {
 	uint64_t write_flags;	 /* FI_DELIVERY_COMPLETE where the provider has it */
 	bool ordered_reads;	 /* libfabric executes reads in the order of their posts */
 	bool provider_keys;	 /* libfabric chooses the keys of regions */
+	bool soft_queues;	 /* of completions: no device has them, so they have no limit */
+	bool pins_pages;	 /* of regions, when they are registered */
+	bool read_needs_write;	 /* the local buffer of an RDMA read needs remote write (iWARP) */
 	struct fid_eq *mr_eq;	 /* where it reports registrations; NULL: they are over at once */
 	struct mutex mr_eq_lock; /* held while one is waited for */
-	size_t max_tx, max_rx;	 /* transfers of one endpoint that libfabric takes */
 	int epoll;    /* descriptors of the event queue and of watched completion queues */
 	int ready_fd; /* an eventfd that is always readable */
 
@@ -388,7 +390,7 @@ enum qp_phase {
 };
 
 struct tp_qp {
-	struct fid_ep *fi; /* set once, before a queue is open */
+	struct fid_ep *fi; /* stays from when a queue is open; before that, lock of the queue */
 	uint64_t write_flags;
 	struct transfer_queue sends, recvs;
 	struct region_view reads; /* local buffers of reads; sends.view is that of all others */
@@ -400,7 +402,8 @@ struct tp_qp {
 	struct tp_pd *pd;
 	struct ep *ep;
 	struct tp_conn *conn;			   /* ia->lock */
-	bool shut;				   /* ia->lock; fi_shutdown was called */
+	bool was_connected;			   /* set once, under ia->lock */
+	unsigned max_send, max_recv;		   /* transfers in flight */
 	struct tp_qp *next_sender, *next_receiver; /* lock of the queue where they complete */
 	/* with a shared receive queue: a member of recvs.cq, whose lock guards the rest */
 	struct tp_srq *srq;
@@ -429,6 +432,8 @@ static inline void qp_read_done_locked(struct tp_qp *qp)
  */
 int qp_attach(struct tp_qp *qp, struct fi_info *info);
 void qp_detach(struct tp_qp *qp);
+/* Destroys it, which tells the peer even of an attempt, and flushes all transfers. */
+void qp_close_locked(struct tp_qp *qp);
 /* From here on receives go to libfabric; requests, too. */
 void qp_connecting(struct tp_qp *qp);
 void qp_connected(struct tp_qp *qp);
@@ -512,15 +517,21 @@ void members_leave_locked(struct tp_cq *cq);
 
 struct eq_event;
 
+/*
+ * For an endpoint that connects to @to: a device is chosen, and the address resolved, when it is
+ * made. NULL: no memory.
+ */
+struct fi_info *info_to(const struct tp_dev *dev, const struct sockaddr_storage *to);
+
 int eq_open(struct tp_dev *dev);
 void eq_close(struct tp_dev *dev);
 /* Handles all events. True: there was one. ia->lock held. */
 bool eq_progress(struct tp_dev *dev);
 /*
- * Ends connections that their peers have closed, but libfabric doesn't say so, because a message
- * waits for a receive. ia->lock held.
+ * Ends connections that libfabric says nothing about: those that their peers have closed while a
+ * message waits for a receive, and those that could not be accepted. ia->lock held.
  */
-void cm_end_starved(struct tp_dev *dev);
+void cm_end_unnoticed(struct tp_dev *dev);
 /* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
 

@@ -98,7 +98,9 @@ int transfer_issue(struct transfer *transfer, const struct tp_sge *sge)
 
 	if (!mem_map(qp->dev, qp->pd, in, sge, transfer->nsge, iov, desc))
 		return -EPERM;
-	if (transfer->kind == TRANSFER_SEND)
+	if (transfer->kind == TRANSFER_SEND && !transfer->nsge) /* whose vector verbs looks into */
+		ret = fi_send(qp->fi, NULL, 0, NULL, 0, transfer);
+	else if (transfer->kind == TRANSFER_SEND)
 		ret = fi_sendv(qp->fi, iov, desc, transfer->nsge, 0, transfer);
 	else if (transfer->kind == TRANSFER_RECV)
 		ret = fi_recvv(qp->fi, iov, desc, transfer->nsge, 0, transfer);

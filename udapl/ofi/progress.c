@@ -109,7 +109,7 @@ bool progress_run(struct tp_dev *dev)
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
 	handled = eq_progress(dev);
-	cm_end_starved(dev);
+	cm_end_unnoticed(dev);
 	srq_report_limits(dev);
 	return handled;
 }

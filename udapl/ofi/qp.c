@@ -192,7 +192,6 @@ static bool transfer_start_locked(struct transfer *transfer)
 void queue_advance_locked(struct transfer_queue *queue)
 {
 	const struct tp_qp *qp = queue->qp;
-	enum qp_phase needed = queue == &qp->recvs ? QP_CONNECTING : QP_CONNECTED;
 	struct transfer *transfer;
 
 	assert_locked(&queue->cq->lock);
@@ -207,7 +206,7 @@ void queue_advance_locked(struct transfer_queue *queue)
 		queue->issue = transfer->following;
 	}
 	queue_report_locked(queue);
-	if (queue->issue->waiting || qp->phase < needed || qp->phase == QP_ERROR)
+	if (queue->issue->waiting || qp->phase != QP_CONNECTED)
 		return;
 	atomic_store(&queue->open, true);
 	queue_replain_locked(queue);
@@ -301,12 +300,15 @@ void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transf
 
 int qp_attach(struct tp_qp *qp, struct fi_info *info)
 {
-	struct tp_dev *dev = qp->dev;
+	const struct tp_dev *dev = qp->dev;
 	struct fid_ep *fi;
 	int ret;
 
-	info->tx_attr->size = min_u64(qp->sends.count, dev->max_tx);
-	info->rx_attr->size = min_u64(qp->recvs.count, dev->max_rx);
+	/* a device's completion queue has room for no more than the core counts */
+	info->tx_attr->size = min_u64(qp->max_send, dev->info->tx_attr->size);
+	info->rx_attr->size = min_u64(max_u64(qp->max_recv, 1), dev->info->rx_attr->size);
+	info->tx_attr->iov_limit = max_u64(qp->sends.max_sge, 1);
+	info->rx_attr->iov_limit = max_u64(qp->recvs.max_sge, 1);
 	info->tx_attr->op_flags = 0; /* of messages; that of a write is in its call */
 	info->ep_attr->rx_ctx_cnt = qp->srq ? FI_SHARED_CONTEXT : 1;
 	ret = fi_endpoint(dev->domain, info, &fi, qp);
@@ -344,7 +346,9 @@ void qp_connecting(struct tp_qp *qp)
 
 void qp_connected(struct tp_qp *qp)
 {
+	qp->was_connected = true;
 	qp->phase = QP_CONNECTED;
+	queue_advance(&qp->recvs);
 	queue_advance(&qp->sends);
 }
 
@@ -366,16 +370,35 @@ static void queue_flush_waiting(struct transfer_queue *queue)
 	queue_unlock_and_signal(queue);
 }
 
-int tp_qp_error(struct tp_qp *qp)
+static void qp_flush(struct tp_qp *qp)
 {
-	qp->phase = QP_ERROR;
-	if (qp->fi && !qp->shut)
-		(void)fi_shutdown(qp->fi, 0);
-	qp->shut = true;
 	queue_flush_waiting(&qp->sends);
 	queue_flush_waiting(&qp->recvs);
 	if (qp->srq)
 		member_flush(qp);
+}
+
+void qp_close_locked(struct tp_qp *qp)
+{
+	assert_locked(&qp->dev->events_lock);
+	qp->phase = QP_ERROR;
+	qp_flush(qp); /* from here on nothing is issued */
+	if (!qp->fi)
+		return;
+	cm_forget_locked(qp->dev, qp);
+	qp_detach(qp);
+	qp_flush(qp);
+}
+
+/*
+ * A device may have to be told again, to flush what was posted late. An attempt ends in tp_release.
+ */
+int tp_qp_error(struct tp_qp *qp)
+{
+	qp->phase = QP_ERROR;
+	if (qp->was_connected)
+		(void)fi_shutdown(qp->fi, 0);
+	qp_flush(qp);
 	return 0;
 }
 
@@ -420,6 +443,8 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->ep = ep;
 	qp->write_flags = dev->write_flags;
 	qp->srq = attr->srq;
+	qp->max_send = attr->max_send;
+	qp->max_recv = attr->max_recv;
 	rma_init(&qp->write, &qp->sends.view);
 	rma_init(&qp->read, &qp->reads);
 	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->send_segments,

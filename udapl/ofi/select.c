@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The IA params of dat.conf: the name of a libfabric provider, and which of its interfaces, by the
- * name of a network interface ("tcp eth0"), an IP address ("tcp 10.0.0.1") or the name of a
- * libfabric domain ("verbs mlx5_0"). Without the second word, or if it is 0: the first interface
- * that is up, loopback last.
+ * name of a network interface ("tcp eth0"), an IP address ("tcp 10.0.0.1"), the name of a
+ * libfabric domain ("verbs mlx5_0") or that of a host. Without the second word, or if it is 0: the
+ * first interface that is up, loopback last.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -114,10 +114,27 @@ static int nothing_chosen(const struct selection *selection)
 		log_error("open %s: this network interface has no address for libfabric's %s",
 			  place, provider);
 	else /* it may be of another host, whose dat.conf this may be */
-		log_absent("open %s: libfabric's %s has no interface, address or domain of that "
-			   "name",
+		log_absent("open %s: libfabric's %s has no interface, address, domain or host of "
+			   "that name",
 			   place, provider);
 	return selection->any || selection->interface_known ? -ENODEV : -ENOENT;
+}
+
+/* The address of a host name. */
+static struct fi_info *choose_host(const char *name, struct fi_info *list)
+{
+	struct addrinfo *found = NULL;
+	struct fi_info *info;
+
+	if (getaddrinfo(name, NULL, NULL, &found))
+		return NULL;
+	for (info = list; info; info = info->next)
+		for (const struct addrinfo *one = found; one; one = one->ai_next)
+			if (addr_equal(one->ai_addr, info->src_addr))
+				goto done;
+done:
+	freeaddrinfo(found);
+	return info;
 }
 
 static int choose(struct selection *selection, struct fi_info *list, struct fi_info **out)
@@ -130,6 +147,8 @@ static int choose(struct selection *selection, struct fi_info *list, struct fi_i
 		interfaces = NULL;
 	best = choose_among(selection, list, interfaces, down);
 	freeifaddrs(interfaces);
+	if (!best && !selection->any && !selection->interface_known)
+		best = choose_host(selection->params.second, list);
 	if (!best)
 		return nothing_chosen(selection);
 	if (*down) {

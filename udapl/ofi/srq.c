@@ -159,7 +159,7 @@ static void recv_complete_locked(struct tp_qp *qp, struct transfer *slot,
 	bool reached;
 
 	assert_locked(&qp->recvs.cq->lock);
-	if (status == DAT_DTO_ERR_LOCAL_LENGTH && slot->invalid)
+	if (status != DAT_DTO_ERR_FLUSHED && slot->invalid)
 		status = DAT_DTO_ERR_LOCAL_PROTECTION;
 	spin_lock(&srq->lock);
 	reached = --srq->left < srq->limit;
@@ -558,7 +558,7 @@ int tp_srq_arm(struct tp_srq *tp, unsigned limit)
 
 static bool can_bind(struct tp_dev *dev, struct fid_ep *srx)
 {
-	struct fi_info *info = libfabric.dupinfo(dev->info);
+	struct fi_info *info = info_to(dev, &dev->attr.addr);
 	struct fid_ep *ep;
 	bool bound;
 
@@ -588,7 +588,7 @@ void srx_probe(struct tp_dev *dev)
 		unsigned most = (unsigned)min_u64(info->domain_attr->max_ep_srx_ctx, INT_MAX);
 
 		dev->attr.max_srq = most ? most : dev->attr.max_qp;
-		dev->attr.max_srq_wr = (unsigned)min_u64(dev->max_rx, INT_MAX);
+		dev->attr.max_srq_wr = (unsigned)min_u64(info->rx_attr->size, INT_MAX);
 		dev->attr.max_srq_sge = dev->attr.max_sge;
 		dev->attr.caps |= TP_CAP_SRQ_ANY_PD; /* the buffers are checked here */
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memlock.h"
 #include "nodes.h"
 #include "verbs.h"
 

@@ -1,76 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection domains, memory regions, and the limit of locked memory. */
+/* Protection domains and memory regions. */
 #include <errno.h>
-#include <linux/capability.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "memlock.h"
 #include "verbs.h"
-
-/*
- * Bytes; an endpoint's queues and a few buffers do not fit into less. Some batch systems set a
- * limit of 64 KiB.
- */
-#define MEMLOCK_NEEDED (4ul << 20)
-
-static const char memlock_remedy[] =
-	"raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
-
-/* For a process with CAP_IPC_LOCK, many devices ignore RLIMIT_MEMLOCK. */
-static bool has_cap_ipc_lock(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	if (syscall(SYS_capget, &header, data))
-		return false;
-	return data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK);
-}
-
-/* "unlimited", or the number of KiB. */
-static const char *limit_text(rlim_t limit, char *text, size_t size)
-{
-	if (limit == RLIM_INFINITY)
-		return "unlimited";
-	snprintf(text, size, "%llu KiB", (unsigned long long)limit / 1024);
-	return text;
-}
-
-void memlock_check(void)
-{
-	char soft[32], hard[32];
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur >= MEMLOCK_NEEDED ||
-	    has_cap_ipc_lock())
-		return;
-	log_warn("RLIMIT_MEMLOCK is too small for RDMA: soft limit %s, hard limit %s, needed at "
-		 "least %lu KiB; %s",
-		 limit_text(limit.rlim_cur, soft, sizeof(soft)),
-		 limit_text(limit.rlim_max, hard, sizeof(hard)), MEMLOCK_NEEDED / 1024,
-		 memlock_remedy);
-}
-
-/* Bytes that are pinned for this process; 0 if the kernel does not report them. */
-static unsigned long long pinned_bytes(void)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	unsigned long long kib = 0;
-	char line[128];
-
-	if (!file)
-		return 0;
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "VmPin: %llu kB", &kib) == 1)
-			break;
-	fclose(file);
-	return kib * 1024;
-}
 
 /*
  * With fork support ibv_reg_mr reports unmapped memory as ENOMEM, the errno of madvise(2), and not
@@ -83,28 +20,12 @@ static bool is_unmapped(const void *address, size_t size)
 	return msync((void *)start, (uintptr_t)address + size - start, MS_ASYNC) && errno == ENOMEM;
 }
 
-/* Logs why a registration failed, and which limit it exceeds. Returns the negative errno. */
+/* Logs why a registration failed. Returns the negative errno. */
 static COLD int reg_failed(const struct tp_dev *dev, const void *address, size_t size, int err)
 {
-	const char *device = dev->attr.device;
-	unsigned long long used = pinned_bytes();
-	struct rlimit limit;
-	char soft[32];
-
 	if (err == ENOMEM && is_unmapped(address, size))
 		err = EFAULT;
-	if (err != ENOMEM && err != EPERM)
-		log_util("%s: ibv_reg_mr of %zu bytes at %p: %s", device, size, address,
-			 strerror(err));
-	else if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
-		 used + size > limit.rlim_cur)
-		log_error("%s: ibv_reg_mr of %zu bytes: %s: %llu KiB are pinned already and "
-			  "RLIMIT_MEMLOCK is %s; %s",
-			  device, size, strerror(err), used / 1024,
-			  limit_text(limit.rlim_cur, soft, sizeof(soft)), memlock_remedy);
-	else
-		log_error("%s: ibv_reg_mr of %zu bytes: %s; the device supports %u regions", device,
-			  size, strerror(err), dev->attr.max_mr);
+	memlock_name_cause(&dev->attr, "ibv_reg_mr", address, size, err);
 	return -err;
 }
 

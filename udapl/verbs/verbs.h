@@ -255,11 +255,6 @@ int lookup_begin(struct lookup *lookup, const char *params);
 int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device);
 void lookup_end(struct lookup *lookup);
 
-/* ---- mem.c ---- */
-
-/* Warns if this process may lock so little memory that no connection can be made. */
-void memlock_check(void);
-
 /* ---- env.c ---- */
 
 /* Reads them for a device whose kind is known. */
