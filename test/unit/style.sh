@@ -32,7 +32,8 @@ folders='include dat udapl tools dtest dapltest examples doc test'
 
 below() { # FIND-ARGUMENT...
 	# shellcheck disable=SC2086 # a list
-	find $folders -path test/fuzz/corpus -prune -o -type f "$@" -print | sort
+	find $folders \( -path test/fuzz/corpus -o -name .libs \) -prune -o \
+		-type f "$@" -print | sort
 }
 
 c_files=$(below \( -name '*.[ch]' -o -name '*.cc' \))
