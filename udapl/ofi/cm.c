@@ -6,11 +6,13 @@
  * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider,
  * and carries the numbers of RDMA reads, which libfabric has no place for.
  */
-#include <ctype.h>
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "ofi.h"
+
+#define STRANGER_ROUNDS 1000 /* more than libfabric needs to close all sockets of a process */
 
 #define MAX_DATA 256 /* bytes of private data, with our header, that any provider carries */
 
@@ -39,6 +41,8 @@ struct tp_listener {
 	struct tp_listener *next;
 	struct sp *sp;
 	struct fid_pep *pep;
+	struct sockaddr_storage local;
+	int socket; /* libfabric's; -1: not known */
 };
 
 enum conn_state {
@@ -146,6 +150,8 @@ static bool eq_event_read(struct tp_dev *dev, struct eq_event *event)
 	ssize_t got;
 
 	memset(event, 0, offsetof(struct eq_event, message));
+	/* libfabric's tcp takes an old EAGAIN for the error of a socket that has reached its end */
+	errno = 0;
 	got = fi_eq_read(dev->eq, &type, &buffer, sizeof(buffer), 0);
 	if (got == -FI_EAVAIL) {
 		failure.err_data = buffer.bytes;
@@ -211,55 +217,6 @@ void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp)
 	pending_drop_locked(dev, &qp->fi->fid, NULL);
 }
 
-/* ---- the socket of a connection ---- */
-
-static bool socket_is_of(int fd, const struct tp_conn *conn)
-{
-	struct sockaddr_storage local = { 0 }, remote = { 0 };
-	socklen_t size = sizeof(local);
-
-	if (getsockname(fd, (struct sockaddr *)&local, &size) ||
-	    memcmp(&local, &conn->local, sizeof(local)) != 0)
-		return false;
-	size = sizeof(remote);
-	return !getpeername(fd, (struct sockaddr *)&remote, &size) &&
-	       !memcmp(&remote, &conn->remote, sizeof(remote));
-}
-
-#define SOCKET_GUESSES 8
-
-/*
- * libfabric doesn't tell it, and it must be found while both ends are open. Sockets of one process
- * are mostly opened one after the other; otherwise all descriptors are looked at. -1: none is.
- */
-static int socket_find(const struct tp_conn *conn)
-{
-	const int last = conn->dev->last_socket;
-	const struct dirent *entry;
-	int found = -1;
-	DIR *dir;
-
-	for (int fd = last + 1; fd <= last + SOCKET_GUESSES; fd++)
-		if (socket_is_of(fd, conn))
-			return fd;
-	dir = opendir("/proc/self/fd");
-	while (dir && found < 0 && (entry = readdir(dir)))
-		if (isdigit((unsigned char)entry->d_name[0]) &&
-		    socket_is_of(atoi(entry->d_name), conn))
-			found = atoi(entry->d_name);
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-static bool socket_is_closed_by_peer(const struct tp_conn *conn)
-{
-	struct pollfd pollfd = { .fd = conn->socket, .events = POLLRDHUP };
-
-	return conn->socket >= 0 && poll(&pollfd, 1, 0) > 0 &&
-	       pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
-}
-
 /* ---- handling ---- */
 
 static enum tp_cause cause_of(const struct eq_event *event)
@@ -275,6 +232,22 @@ static enum tp_cause cause_of(const struct eq_event *event)
 	default:
 		return TP_NON_PEER_REJECTED;
 	}
+}
+
+/* Something else has the port; or the process that had it has just ended. */
+static void conn_tell_stranger(const struct tp_conn *conn)
+{
+	const struct sockaddr *remote = (const struct sockaddr *)&conn->remote;
+	char text[SOCKADDR_TEXT_SIZE];
+
+	log_warn("connect to %s: what answers there is no uDAPL provider, or has ended",
+		 sockaddr_text(remote, text));
+}
+
+/* How libfabric's tcp reports an answer in another protocol, and none. */
+static bool is_of_stranger(const struct eq_event *event)
+{
+	return !event->type && (event->err == FI_ENOPROTOOPT || event->err == FI_EIO);
 }
 
 static void conn_failed(struct tp_conn *conn, enum tp_cause cause)
@@ -310,9 +283,10 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 		.max_read_in = conn->max_read_in,
 		.max_read_out = conn->max_read_out,
 	};
+	struct socket_ends ends = { &conn->local, &conn->remote };
 
 	if (conn->active && !wire_is(event, WIRE_REPLY)) {
-		log_cm("%s: the peer of a connection is no uDAPL provider", conn->dev->attr.device);
+		conn_tell_stranger(conn);
 		conn_failed(conn, TP_NON_PEER_REJECTED);
 		return;
 	}
@@ -329,7 +303,7 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	conn->state = CONN_UP;
 	conn_read_addresses(conn);
 	if (conn->dev->soft_queues)
-		conn->socket = socket_find(conn);
+		conn->socket = socket_find(&ends, conn->dev->last_socket);
 	if (conn->socket >= 0)
 		conn->dev->last_socket = conn->socket;
 	qp_connected(conn->qp);
@@ -352,6 +326,24 @@ static void copy_address(struct sockaddr_storage *to, const void *from)
 		sockaddr_copy(to, from);
 }
 
+/* Whoever finds the port can send any number of them, so one is told by default. */
+static void request_tell_refused(struct tp_dev *dev, const struct eq_event *event)
+{
+	const bool strange = !wire_is(event, WIRE_REQUEST);
+	char text[SOCKADDR_TEXT_SIZE] = "an unknown address";
+
+	if (event->info->dest_addr)
+		(void)sockaddr_text(event->info->dest_addr, text);
+	if (strange && !dev->stranger_told)
+		log_warn("%s: a connection request from %s is refused: its sender is no uDAPL "
+			 "provider",
+			 dev->attr.device, text);
+	else
+		log_cm("%s: a connection request from %s is refused: %s", dev->attr.device, text,
+		       strange ? "its sender is no uDAPL provider" : "no memory, or no listener");
+	dev->stranger_told |= strange;
+}
+
 static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 {
 	struct tp_listener *listener = listener_of(dev, event->fid);
@@ -366,10 +358,7 @@ static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 
 	conn = listener && wire_is(event, WIRE_REQUEST) ? calloc(1, sizeof(*conn)) : NULL;
 	if (!conn) {
-		log_cm("%s: a connection request is refused: %s", dev->attr.device,
-		       event->size ? "no memory, or nobody listens"
-				   : "its sender is no uDAPL "
-				     "provider");
+		request_tell_refused(dev, event);
 		request_reject(dev, listener ? listener->pep : NULL, event->info, false);
 		return;
 	}
@@ -408,9 +397,11 @@ static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 		return;
 	if (event->type == FI_CONNECTED && conn->state == CONN_CONNECTING)
 		conn_established(conn, event);
-	else if (event->type != FI_CONNECTED && conn->state == CONN_CONNECTING)
+	else if (event->type != FI_CONNECTED && conn->state == CONN_CONNECTING) {
+		if (conn->active && conn->dev->soft_queues && is_of_stranger(event))
+			conn_tell_stranger(conn);
 		conn_failed(conn, cause_of(event));
-	else if (event->type != FI_CONNECTED)
+	} else if (event->type != FI_CONNECTED)
 		conn_ended(conn);
 }
 
@@ -450,7 +441,7 @@ void cm_end_unnoticed(struct tp_dev *dev)
 		if (conn->state == CONN_LOST)
 			conn_failed(conn, TP_UNREACHABLE);
 		else if (conn->state == CONN_UP && atomic_load(&conn->qp->recvs.cq->starved) &&
-			 socket_is_closed_by_peer(conn))
+			 socket_is_closed_by_peer(conn->socket))
 			conn_ended(conn);
 		else
 			continue;
@@ -488,16 +479,26 @@ static struct fi_info *info_with_port(struct tp_dev *dev, uint16_t port)
 	return info;
 }
 
+/* The one that the kernel gives next, if no other thread is faster. */
+static int descriptor_next(const struct tp_dev *dev)
+{
+	int fd = fcntl(dev->ready_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd;
+}
+
 static int pep_open(struct tp_listener *listener, uint16_t *port)
 {
 	struct tp_dev *dev = listener->dev;
 	struct fi_info *info = info_with_port(dev, *port);
-	struct sockaddr_storage name = { 0 };
-	size_t size = sizeof(name);
-	int ret;
+	size_t size = sizeof(listener->local);
+	int ret, next;
 
 	if (!info)
 		return -ENOMEM;
+	next = descriptor_next(dev);
 	ret = fi_passive_ep(dev->fabric, info, &listener->pep, listener);
 	libfabric.freeinfo(info);
 	if (ret)
@@ -506,12 +507,13 @@ static int pep_open(struct tp_listener *listener, uint16_t *port)
 	if (!ret)
 		ret = fi_listen(listener->pep);
 	if (!ret)
-		ret = fi_getname(&listener->pep->fid, &name, &size);
+		ret = fi_getname(&listener->pep->fid, &listener->local, &size);
 	if (ret) {
 		fi_close(&listener->pep->fid);
 		return ofi_errno(ret);
 	}
-	*port = sockaddr_port(&name);
+	*port = sockaddr_port(&listener->local);
+	listener->socket = dev->soft_queues ? socket_find_listener(&listener->local, next) : -1;
 	return 0;
 }
 
@@ -555,6 +557,24 @@ static void events_fetch_locked(struct tp_dev *dev)
 		up_wake(dev->ia);
 }
 
+/*
+ * libfabric keeps connections that have sent no request yet beyond the end of their listener, and
+ * when one comes, uses the listener's freed memory. A socket that is shut down it closes, when its
+ * event queue is read.
+ */
+static void strangers_end_locked(struct tp_listener *listener)
+{
+	unsigned round = 0;
+
+	assert_locked(&listener->dev->events_lock);
+	if (listener->socket < 0)
+		return;
+	socket_listen_no_more(listener->socket);
+	while (sockets_end_strangers(&listener->local, listener->socket) &&
+	       round++ < STRANGER_ROUNDS)
+		events_fetch_locked(listener->dev);
+}
+
 void tp_unlisten(struct tp_listener *listener)
 {
 	struct tp_dev *dev = listener->dev;
@@ -564,6 +584,7 @@ void tp_unlisten(struct tp_listener *listener)
 	up_assert_locked(dev->ia);
 	if (!nested)
 		mutex_lock(&dev->events_lock);
+	strangers_end_locked(listener);
 	events_fetch_locked(dev);
 	pending_drop_locked(dev, &listener->pep->fid, listener->pep);
 	while (*link != listener)
@@ -775,15 +796,15 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 int eq_open(struct tp_dev *dev)
 {
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
-	int fd, ret;
+	int ret;
 
 	mutex_init(&dev->events_lock, RANK_CM_EVENTS);
 	dev->pending_end = &dev->pending;
 	ret = fi_eq_open(dev->fabric, &attr, &dev->eq, dev);
 	if (ret)
 		return ofi_errno(ret);
-	ret = fi_control(&dev->eq->fid, FI_GETWAIT, &fd);
-	ret = ret ? ofi_errno(ret) : epoll_watch(dev->epoll, fd);
+	ret = fi_control(&dev->eq->fid, FI_GETWAIT, &dev->eq_fd);
+	ret = ret ? ofi_errno(ret) : epoll_watch(dev->epoll, dev->eq_fd);
 	if (ret)
 		fi_close(&dev->eq->fid);
 	return ret;

@@ -13,6 +13,7 @@
  *	qp.c		queue pairs: requests and receives in flight, in the order of their posts
  *	post.c		posts
  *	cm.c		connections
+ *	socket.c	the sockets of libfabric's tcp
  *	srq.c		shared receive queues, and the queue pairs that have one
  *	window.c	windows, which libfabric can't serve
  *
@@ -128,6 +129,12 @@ struct tp_dev {
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 	int last_socket;			 /* ia->lock; of the newest connection */
 	struct tp_srq *srqs;			 /* ia->lock */
+	bool stranger_told;			 /* ia->lock; a request of no provider */
+
+	/* the event queue's descriptor; it is muted if it is readable and nothing comes of it */
+	int eq_fd;
+	unsigned eq_fruitless; /* ia->lock; rounds, one after the other */
+	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
 
 	struct mutex cqs_lock;
 	struct tp_cq *cqs;   /* cqs_lock */
@@ -510,6 +517,28 @@ unsigned members_harvest_locked(struct tp_cq *cq);
 void members_visit(struct tp_cq *cq);
 /* Takes all that is there. From here on the service thread sleeps, unless it is poked. */
 void members_leave_locked(struct tp_cq *cq);
+
+/* ---- socket.c ---- */
+
+struct socket_ends {
+	const struct sockaddr_storage *local, *remote;
+};
+
+/*
+ * Both ends must be open. @last: of the connection that was made before. Other descriptors are
+ * looked at if it isn't near. -1: it is not found.
+ */
+int socket_find(struct socket_ends *ends, int last);
+/* False for -1. A close behind more unread bytes than TCP takes is not seen. */
+bool socket_is_closed_by_peer(int socket);
+/*
+ * The socket that listens at @local; @guess is looked at first. -1: it is not found. What it
+ * accepts from here on does not block a reader.
+ */
+int socket_find_listener(struct sockaddr_storage *local, int guess);
+void socket_listen_no_more(int socket);
+/* Shuts down what was accepted at @local and has not sent a request. Returns how many. */
+unsigned sockets_end_strangers(const struct sockaddr_storage *local, int listener);
 
 /* ---- cm.c ---- */
 

@@ -11,13 +11,16 @@
  * descriptor stays readable: such a queue is not watched but visited, now and then, and when a
  * receive is posted.
  */
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "ofi.h"
 
-#define VISIT_INTERVAL	UINT64_C(1000000)  /* ns */
-#define STARVE_INTERVAL UINT64_C(10000000) /* ns */
-#define BATCH		16		   /* ready descriptors that one epoll_wait may return */
+#define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
+#define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
+#define FRUITLESS_ROUNDS 100
+#define BATCH		 16 /* ready descriptors that one epoll_wait may return */
 
 void progress_poke(struct tp_cq *cq)
 {
@@ -93,22 +96,71 @@ static bool cq_exists_locked(const struct tp_dev *dev, const struct tp_cq *cq)
 	return at;
 }
 
+/* ---- the event queue ---- */
+
+static void eq_mute(struct tp_dev *dev, bool mute)
+{
+	struct epoll_event event = { .events = mute ? 0 : EPOLLIN };
+
+	(void)epoll_ctl(dev->epoll, EPOLL_CTL_MOD, dev->eq_fd, &event);
+	dev->eq_muted = mute ? tp_now() + STARVE_INTERVAL : 0;
+}
+
+/* The usual reason why libfabric gets nowhere. */
+static void eq_tell_shortage(const struct tp_dev *dev)
+{
+	int fd = fcntl(dev->ready_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	else
+		(void)log_descriptor_shortage("connection requests", -errno);
+}
+
+/*
+ * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor.
+ * Then it is looked at now and then.
+ */
+static void eq_mind(struct tp_dev *dev, bool fruitless)
+{
+	if (dev->eq_muted) {
+		if (tp_now() < dev->eq_muted)
+			goto wait;
+		eq_mute(dev, false); /* and again after one more round without a fruit */
+		dev->eq_fruitless = FRUITLESS_ROUNDS;
+		return;
+	}
+	if (!fruitless) {
+		dev->eq_fruitless = 0;
+		return;
+	}
+	if (++dev->eq_fruitless < FRUITLESS_ROUNDS)
+		return;
+	if (dev->eq_fruitless == FRUITLESS_ROUNDS)
+		eq_tell_shortage(dev);
+	eq_mute(dev, true);
+wait:
+	dev->next_visit = min_u64(dev->next_visit, dev->eq_muted);
+}
+
 bool progress_run(struct tp_dev *dev)
 {
 	struct epoll_event events[BATCH];
-	bool handled;
+	bool handled, eq_ready = false;
 	int n = epoll_wait(dev->epoll, events, BATCH, 0);
 
 	mutex_lock(&dev->cqs_lock);
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
 
+		eq_ready |= !cq;
 		if (cq_exists_locked(dev, cq))
 			cq->watched = false;
 	}
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
 	handled = eq_progress(dev);
+	eq_mind(dev, eq_ready && !handled);
 	cm_end_unnoticed(dev);
 	srq_report_limits(dev);
 	return handled;

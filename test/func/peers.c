@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Peers that are no uDAPL providers, or end in the middle of a handshake, over libfabric's tcp:
+ * plain sockets, and programs of libfabric. Nobody hangs, nothing is left, the consumer gets the
+ * event of the standard, and clients that are as they should be get in.
+ *
+ * What a client of ours sends first is recorded, so that a socket can play it, or a part of it.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include "../consumer/consumer.h"
+
+/* ---- the provider's service thread sleeps in this call: how often ---- */
+
+static _Atomic unsigned sleeps;
+
+__attribute__((visibility("default"))) int epoll_pwait2(int epoll, struct epoll_event *events,
+							int max, const struct timespec *timeout,
+							const sigset_t *mask)
+{
+	sleeps++;
+	return (int)syscall(SYS_epoll_pwait2, epoll, events, max, timeout, mask, 8);
+}
+
+/* ---- sockets ---- */
+
+static unsigned open_sockets(void)
+{
+	struct dirent *entry;
+	unsigned count = 0;
+	DIR *folder = opendir("/proc/self/fd");
+
+	ck_assert_ptr_nonnull(folder);
+	while ((entry = readdir(folder))) {
+		char target[64] = "";
+
+		(void)!readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
+		count += strncmp(target, "socket:", 7) == 0;
+	}
+	closedir(folder);
+	return count;
+}
+
+/* The service thread closes some. */
+static void expect_open_sockets(const struct side *side, unsigned want)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	for (unsigned i = 0; i < 1000 && open_sockets() != want; i++)
+		ck_dat_is(dat_evd_wait(side->cr_evd, 10000, 1, &event, &nmore),
+			  DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+	ck_assert_uint_eq(open_sockets(), want);
+}
+
+static int socket_open(void)
+{
+	const struct timeval patience = { .tv_sec = 100 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	ck_assert_int_ge(fd, 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+static int socket_connect(const struct side *server, DAT_CONN_QUAL qual)
+{
+	struct sockaddr_in address = server->address;
+	int fd = socket_open();
+
+	address.sin_port = htons((uint16_t)qual);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+static int socket_listen(const struct side *side, DAT_CONN_QUAL *qual)
+{
+	struct sockaddr_in address = side->address;
+	socklen_t size = sizeof(address);
+	int fd = socket_open();
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(fd, 16), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	*qual = ntohs(address.sin_port);
+	return fd;
+}
+
+static void socket_send(int fd, const void *bytes, size_t size)
+{
+	ck_assert_int_eq(send(fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+/* The provider closes it, whether or not it has answered. */
+static void socket_expect_end(int fd)
+{
+	char bytes[512];
+	ssize_t got;
+
+	do
+		got = recv(fd, bytes, sizeof(bytes), 0);
+	while (got > 0);
+	ck_assert_msg(got == 0 || errno == ECONNRESET, "recv: %s", strerror(errno));
+	close(fd);
+}
+
+/* ---- what a client sends ---- */
+
+#define OUR_HEADER 4u /* bytes of the private data that are the provider's, and come last here */
+
+static struct {
+	char bytes[512];
+	size_t size;
+} request;
+
+/* Then the attempt fails, because the socket that took it is closed. */
+static void request_record(const struct pair *pair)
+{
+	DAT_CONN_QUAL qual;
+	int listener = socket_listen(&pair->server, &qual), fd;
+	ssize_t got;
+
+	ck_dat(try_connect(pair->client.ep, &pair->server, qual, TIME_LIMIT));
+	fd = accept(listener, NULL, NULL);
+	ck_assert_int_ge(fd, 0);
+	got = recv(fd, request.bytes, sizeof(request.bytes), 0);
+	ck_assert_int_gt(got, OUR_HEADER);
+	request.size = (size_t)got;
+	close(fd);
+	close(listener);
+	expect_connection(&pair->client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat(dat_ep_reset(pair->client.ep));
+}
+
+/* A client that is as it should be gets in. */
+static void well_behaved_gets_in(struct pair *pair, DAT_CONN_QUAL qual)
+{
+	connect_and_accept(pair, qual);
+	expect_established(pair);
+	exchange_messages(pair);
+	pair_disconnect(pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_reset(pair);
+}
+
+/* ---- at the listening side ---- */
+
+static const struct {
+	const char *bytes;
+	size_t size;
+	size_t lacks; /* of the request, which is sent without its last bytes */
+} garbage[] = {
+	{ "", 0, 0 },
+	{ "G", 1, 0 },
+	{ "GET / HTTP/1.1\r\nHost: example.net\r\n\r\n", 37, 0 },
+	{ "\x03\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 18, 0 },
+	{ (const char[4096]){ 0 }, 4096, 0 },
+	{ NULL, 0, OUR_HEADER + 8 },
+	{ NULL, 0, OUR_HEADER },
+	{ NULL, 0, 1 },
+};
+
+START_TEST(garbage_on_the_listening_port_is_dropped)
+{
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+	int fd;
+
+	pair_open_unconnected(&pair, NULL);
+	request_record(&pair);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	sockets = open_sockets();
+	fd = socket_connect(&pair.server, qual);
+	if (garbage[_i].bytes)
+		socket_send(fd, garbage[_i].bytes, garbage[_i].size);
+	else
+		socket_send(fd, request.bytes, request.size - garbage[_i].lacks);
+	shutdown(fd, SHUT_WR);
+	socket_expect_end(fd);
+	expect_no_event(pair.server.cr_evd);
+	well_behaved_gets_in(&pair, qual);
+	expect_open_sockets(&pair.server, sockets);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* libfabric would wait in recv(2) for what is missing, and with it the IA. */
+START_TEST(a_request_without_its_end_holds_up_nobody)
+{
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	int fds[3];
+
+	pair_open_unconnected(&pair, NULL);
+	request_record(&pair);
+	listen_any(&pair.server, &qual);
+	for (unsigned i = 0; i < COUNT(fds); i++) {
+		fds[i] = socket_connect(&pair.server, qual);
+		socket_send(fds[i], request.bytes, request.size - OUR_HEADER);
+	}
+	well_behaved_gets_in(&pair, qual);
+	for (unsigned i = 0; i < COUNT(fds); i++) {
+		shutdown(fds[i], SHUT_WR);
+		socket_expect_end(fds[i]);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+#define SILENT 200u
+
+static void connect_silently(int fds[SILENT], unsigned n, const struct side *server,
+			     DAT_CONN_QUAL qual)
+{
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = socket_connect(server, qual);
+}
+
+/* A wait of 200 ms, in which the service thread has nothing to do. */
+static unsigned sleeps_while_idle(const struct side *side)
+{
+	unsigned before = sleeps;
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	ck_dat_is(dat_evd_wait(side->cr_evd, 200000, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+	return sleeps - before;
+}
+
+START_TEST(silent_connections_use_no_time_and_leave_nothing)
+{
+	int fds[SILENT];
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+
+	pair_open_unconnected(&pair, NULL);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	sockets = open_sockets();
+	connect_silently(fds, SILENT, &pair.server, qual);
+	well_behaved_gets_in(&pair, qual);
+	ck_assert_uint_gt(sleeps, 0);
+	ck_assert_uint_lt(sleeps_while_idle(&pair.server), 150);
+	for (unsigned i = 0; i < SILENT; i++)
+		shutdown(fds[i], SHUT_WR);
+	for (unsigned i = 0; i < SILENT; i++)
+		socket_expect_end(fds[i]);
+	ck_assert_uint_lt(sleeps_while_idle(&pair.server), 150);
+	expect_open_sockets(&pair.server, sockets);
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* libfabric would handle what they send later by the listener that is gone. */
+START_TEST(silent_connections_end_with_their_listener)
+{
+	int fds[SILENT];
+	struct pair pair;
+	DAT_PSP_HANDLE psp;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+
+	pair_open_unconnected(&pair, NULL);
+	request_record(&pair);
+	sockets = open_sockets();
+	psp = listen_any(&pair.server, &qual);
+	connect_silently(fds, SILENT, &pair.server, qual);
+	socket_send(fds[0], request.bytes, request.size - OUR_HEADER);
+	connect_and_accept(&pair, qual);
+	expect_established(&pair);
+	if (_i)
+		ck_dat(dat_psp_free(psp));
+	else
+		side_close_abrupt(&pair.server);
+	for (unsigned i = 0; i < SILENT; i++) {
+		(void)!send(fds[i], request.bytes, request.size, MSG_NOSIGNAL);
+		socket_expect_end(fds[i]);
+	}
+	if (!_i) {
+		expect_end(&pair.client);
+		side_close_abrupt(&pair.client);
+		return;
+	}
+	exchange_messages(&pair); /* the connection that was made stands */
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_reset(&pair);
+	expect_open_sockets(&pair.server, sockets);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Those that find no descriptor wait, and nobody runs in circles meanwhile. */
+START_TEST(connections_beyond_the_descriptors_use_no_time)
+{
+	struct rlimit limit, few;
+	int fds[20];
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned idle;
+
+	pair_open_unconnected(&pair, NULL);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	for (unsigned i = 0; i < COUNT(fds); i++)
+		fds[i] = socket_open();
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = limit;
+	few.rlim_cur = count_entries("/proc/self/fd") + 4;
+	stderr_redirect();
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (unsigned i = 0; i < COUNT(fds); i++) {
+		struct sockaddr_in address = pair.server.address;
+
+		address.sin_port = htons((uint16_t)qual);
+		ck_assert_int_eq(connect(fds[i], (struct sockaddr *)&address, sizeof(address)), 0);
+	}
+	(void)sleeps_while_idle(&pair.server);
+	idle = sleeps_while_idle(&pair.server);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_ptr_nonnull(strstr(stderr_restore(), "has no file descriptor left"));
+	ck_assert_uint_lt(idle, 300);
+	for (unsigned i = 0; i < COUNT(fds); i++) {
+		shutdown(fds[i], SHUT_WR);
+		socket_expect_end(fds[i]);
+	}
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* ---- at the connecting side ---- */
+
+static const struct {
+	const char *bytes;
+	size_t size;
+	bool silent; /* the socket stays open */
+} answers[] = {
+	{ "", 0, false },
+	{ "", 0, true },
+	{ "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", 47, false },
+	{ "SSH-2.0-OpenSSH_9.2\r\n", 21, true },
+	{ "\x03", 1, false },
+	{ "\x03\x02\x00", 3, false },
+	{ (const char[4096]){ 0 }, 4096, false },
+};
+
+START_TEST(an_answer_of_something_else_fails_the_attempt)
+{
+	const bool times_out = answers[_i].silent && !answers[_i].size;
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+	char bytes[512];
+	int listener, fd;
+
+	pair_open_unconnected(&pair, NULL);
+	pair_connect(&pair);
+	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+	pair_reset(&pair);
+	listener = socket_listen(&pair.server, &qual);
+	sockets = open_sockets();
+	stderr_redirect();
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, times_out ? 100000 : TIME_LIMIT));
+	fd = accept(listener, NULL, NULL);
+	ck_assert_int_gt(recv(fd, bytes, sizeof(bytes), 0), 0);
+	socket_send(fd, answers[_i].bytes, answers[_i].size);
+	if (!answers[_i].silent)
+		close(fd);
+	expect_connection(&pair.client, times_out ? DAT_CONNECTION_EVENT_TIMED_OUT
+						  : DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat(dat_ep_reset(pair.client.ep));
+	if (answers[_i].silent)
+		socket_expect_end(fd);
+	expect_open_sockets(&pair.server, sockets);
+	ck_assert_int_eq(strstr(stderr_restore(), "what answers there is no uDAPL provider") !=
+				 NULL,
+			 !times_out);
+	pair_connect(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* ---- programs of libfabric ---- */
+
+struct stranger {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fid_pep *pep;
+};
+
+static struct {
+	int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+		       const struct fi_info *hints, struct fi_info **info);
+	struct fi_info *(*dupinfo)(const struct fi_info *info);
+	int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+} libfabric;
+
+static void libfabric_find(void)
+{
+	void *library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	ck_assert_ptr_nonnull(library);
+	*(void **)&libfabric.getinfo = dlsym(library, "fi_getinfo");
+	*(void **)&libfabric.dupinfo = dlsym(library, "fi_dupinfo");
+	*(void **)&libfabric.fabric = dlsym(library, "fi_fabric");
+}
+
+static void stranger_open(struct stranger *stranger)
+{
+	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
+	struct fi_info *hints;
+
+	libfabric_find();
+	memset(stranger, 0, sizeof(*stranger));
+	hints = libfabric.dupinfo(NULL);
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->caps = FI_MSG;
+	hints->fabric_attr->prov_name = strdup("tcp");
+	ck_assert_int_eq(libfabric.getinfo(FI_VERSION(1, 11), getenv("DAT_TEST_ADDR0"), "0",
+					   FI_SOURCE, hints, &stranger->info),
+			 0);
+	ck_assert_int_eq(libfabric.fabric(stranger->info->fabric_attr, &stranger->fabric, NULL), 0);
+	ck_assert_int_eq(fi_domain(stranger->fabric, stranger->info, &stranger->domain, NULL), 0);
+	ck_assert_int_eq(fi_eq_open(stranger->fabric, &eq_attr, &stranger->eq, NULL), 0);
+	ck_assert_int_eq(fi_cq_open(stranger->domain, &cq_attr, &stranger->cq, NULL), 0);
+}
+
+static void stranger_make_ep(struct stranger *stranger, struct fi_info *info)
+{
+	ck_assert_int_eq(fi_endpoint(stranger->domain, info, &stranger->ep, NULL), 0);
+	ck_assert_int_eq(fi_ep_bind(stranger->ep, &stranger->eq->fid, 0), 0);
+	ck_assert_int_eq(fi_ep_bind(stranger->ep, &stranger->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	ck_assert_int_eq(fi_enable(stranger->ep), 0);
+}
+
+static void stranger_close(struct stranger *stranger)
+{
+	if (stranger->ep)
+		fi_close(&stranger->ep->fid);
+	if (stranger->pep)
+		fi_close(&stranger->pep->fid);
+	fi_close(&stranger->cq->fid);
+	fi_close(&stranger->domain->fid);
+	fi_close(&stranger->eq->fid);
+	fi_close(&stranger->fabric->fid);
+}
+
+/* libfabric's tcp does nothing unless the queue is read. */
+static ssize_t stranger_event(struct stranger *stranger, uint32_t *type,
+			      struct fi_eq_cm_entry *entry)
+{
+	ssize_t got;
+
+	do
+		got = fi_eq_sread(stranger->eq, type, entry, sizeof(*entry), 10, 0);
+	while (got == -FI_EAGAIN);
+	return got;
+}
+
+static void stranger_connect(struct stranger *stranger, const struct side *server,
+			     DAT_CONN_QUAL qual, const void *data, size_t size)
+{
+	struct sockaddr_in address = server->address;
+
+	address.sin_port = htons((uint16_t)qual);
+	stranger_make_ep(stranger, stranger->info);
+	ck_assert_int_eq(fi_connect(stranger->ep, &address, data, size), 0);
+}
+
+/* The private data of a request: four bytes of ours come first. */
+static const struct {
+	const char *data;
+	size_t size;
+} strange[] = {
+	{ "", 0 },
+	{ "\xda", 1 },
+	{ "\xda\x11\x04", 3 },
+	{ "\xdb\x11\x04\x04", 4 },
+	{ "\xda\x21\x04\x04", 4 },
+	{ "\xda\x12\x04\x04", 4 },
+	{ "hello, here is a program of libfabric", 38 },
+};
+
+START_TEST(a_client_that_is_no_provider_is_refused)
+{
+	struct fi_eq_cm_entry entry;
+	struct stranger stranger;
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	uint32_t type;
+	unsigned sockets;
+
+	pair_open_unconnected(&pair, NULL);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	sockets = open_sockets();
+	stderr_redirect();
+	for (unsigned round = 0; round < 2; round++) {
+		stranger_open(&stranger);
+		stranger_connect(&stranger, &pair.server, qual, strange[_i].data, strange[_i].size);
+		ck_assert_int_eq(stranger_event(&stranger, &type, &entry), -FI_EAVAIL);
+		stranger_close(&stranger);
+	}
+	expect_open_sockets(&pair.server, sockets);
+	const char *text = strstr(stderr_restore(), "its sender is no uDAPL provider");
+
+	ck_assert_ptr_nonnull(text); /* once, however many there are */
+	ck_assert_ptr_null(strstr(text + 1, "its sender is no uDAPL provider"));
+	expect_no_event(pair.server.cr_evd);
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* It is as ours until then. */
+START_TEST(a_client_that_ends_before_the_accept_is_given_up)
+{
+	struct stranger stranger;
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	DAT_CR_HANDLE cr;
+	int fd;
+
+	pair_open_unconnected(&pair, NULL);
+	request_record(&pair);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	if (_i == 0) { /* in good order */
+		fd = socket_connect(&pair.server, qual);
+		socket_send(fd, request.bytes, request.size);
+		cr = expect_cr(&pair.server);
+		close(fd);
+	} else if (_i == 1) { /* by a reset */
+		const struct linger linger = { .l_onoff = 1 };
+
+		fd = socket_connect(&pair.server, qual);
+		socket_send(fd, request.bytes, request.size);
+		cr = expect_cr(&pair.server);
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+		close(fd);
+	} else {
+		struct fi_eq_cm_entry entry;
+		uint32_t type;
+
+		stranger_open(&stranger);
+		stranger_connect(&stranger, &pair.server, qual, "\xda\x11\x04\x04", 4);
+		(void)fi_eq_sread(stranger.eq, &type, &entry, sizeof(entry), 10, 0);
+		cr = expect_cr(&pair.server);
+		stranger_close(&stranger);
+	}
+	accept_given_up(&pair.server, cr);
+	ck_dat(dat_ep_reset(pair.server.ep));
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+enum act { ACCEPT, REJECT, IGNORE, LISTEN_NO_MORE };
+
+static const struct {
+	enum act act;
+	const char *data;
+	size_t size;
+	DAT_EVENT_NUMBER event;
+	bool told;
+} servers[] = {
+	{ ACCEPT, "", 0, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, true },
+	{ ACCEPT, "\xda\x12\x04", 3, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, true },
+	{ ACCEPT, "\xda\x11\x04\x04", 4, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, true },
+	{ ACCEPT, "some greeting", 13, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, true },
+	/* as ours; it ends before anything is sent */
+	{ ACCEPT, "\xda\x12\x04\x04", 4, DAT_CONNECTION_EVENT_ESTABLISHED, false },
+	{ REJECT, "", 0, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, false },
+	{ REJECT, "some reason", 11, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, false },
+	{ REJECT, "\xda\x13\x00\x00", 4, DAT_CONNECTION_EVENT_PEER_REJECTED, false },
+	{ IGNORE, "", 0, DAT_CONNECTION_EVENT_TIMED_OUT, false },
+};
+
+START_TEST(a_server_that_is_no_provider_fails_the_attempt)
+{
+	struct fi_eq_cm_entry entry;
+	struct sockaddr_in address;
+	size_t size = sizeof(address);
+	struct stranger stranger;
+	struct pair pair;
+	uint32_t type;
+
+	pair_open_unconnected(&pair, NULL);
+	stranger_open(&stranger);
+	ck_assert_int_eq(fi_passive_ep(stranger.fabric, stranger.info, &stranger.pep, NULL), 0);
+	ck_assert_int_eq(fi_pep_bind(stranger.pep, &stranger.eq->fid, 0), 0);
+	ck_assert_int_eq(fi_listen(stranger.pep), 0);
+	ck_assert_int_eq(fi_getname(&stranger.pep->fid, &address, &size), 0);
+	stderr_redirect();
+	ck_dat(try_connect(pair.client.ep, &pair.server, ntohs(address.sin_port),
+			   servers[_i].act == IGNORE ? 100000 : TIME_LIMIT));
+	ck_assert_int_gt(stranger_event(&stranger, &type, &entry), 0);
+	ck_assert_uint_eq(type, FI_CONNREQ);
+	if (servers[_i].act == ACCEPT) {
+		stranger_make_ep(&stranger, entry.info);
+		ck_assert_int_eq(fi_accept(stranger.ep, servers[_i].data, servers[_i].size), 0);
+		ck_assert_int_gt(stranger_event(&stranger, &type, &entry), 0);
+	} else if (servers[_i].act == REJECT) {
+		ck_assert_int_eq(fi_reject(stranger.pep, entry.info->handle, servers[_i].data,
+					   servers[_i].size),
+				 0);
+	}
+	expect_connection(&pair.client, servers[_i].event);
+	ck_assert_int_eq(strstr(stderr_restore(), "is no uDAPL provider") != NULL,
+			 servers[_i].told);
+	if (servers[_i].event == DAT_CONNECTION_EVENT_ESTABLISHED) {
+		post_recv(pair.client.ep, 1, segment(&pair.client, 0, 8));
+		fi_shutdown(stranger.ep, 0);
+		expect_connection(&pair.client, DAT_CONNECTION_EVENT_DISCONNECTED);
+		expect_dto(pair.client.recv_evd, pair.client.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
+	}
+	stranger_close(&stranger);
+	ck_dat(dat_ep_reset(pair.client.ep));
+	pair_connect(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *tcase;
+
+	if (!device_choose() || strcmp(device()->kind, "tcp") != 0)
+		skip_all_cases("the peers are played over libfabric's tcp");
+	device_preload();
+	tcase = tcase_create("peers");
+	tcase_add_loop_test(tcase, garbage_on_the_listening_port_is_dropped, 0,
+			    (int)COUNT(garbage));
+	tcase_add_test(tcase, a_request_without_its_end_holds_up_nobody);
+	tcase_add_test(tcase, silent_connections_use_no_time_and_leave_nothing);
+	tcase_add_loop_test(tcase, silent_connections_end_with_their_listener, 0, 2);
+	tcase_add_test(tcase, connections_beyond_the_descriptors_use_no_time);
+	tcase_add_loop_test(tcase, an_answer_of_something_else_fails_the_attempt, 0,
+			    (int)COUNT(answers));
+	tcase_add_loop_test(tcase, a_client_that_is_no_provider_is_refused, 0, (int)COUNT(strange));
+	tcase_add_loop_test(tcase, a_client_that_ends_before_the_accept_is_given_up, 0, 3);
+	tcase_add_loop_test(tcase, a_server_that_is_no_provider_fails_the_attempt, 0,
+			    (int)COUNT(servers));
+	return run_cases(argc, argv);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sockets of libfabric's tcp, which it keeps to itself. They are found by their addresses, for
+ * what libfabric doesn't do: to notice the end of a connection behind unread bytes, and to get rid
+ * of peers that connect to a listener and then send no request.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <linux/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "ofi.h"
+
+/* Bytes of the shortest request: the header of libfabric's tcp, and ours. */
+#define REQUEST_SIZE (32 + WIRE_HEADER_SIZE)
+
+/* ---- all descriptors ---- */
+
+/* Returns the first that @fits; -1: none does. */
+static int socket_search(bool (*fits)(int fd, void *what), void *what)
+{
+	const struct dirent *entry;
+	int found = -1;
+	DIR *dir = opendir("/proc/self/fd");
+
+	while (dir && found < 0 && (entry = readdir(dir))) {
+		int fd = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : -1;
+
+		if (fd >= 0 && fd != dirfd(dir) && fits(fd, what))
+			found = fd;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static bool socket_is_at(int fd, const struct sockaddr_storage *local)
+{
+	struct sockaddr_storage name = { 0 };
+	socklen_t size = sizeof(name);
+
+	return !getsockname(fd, (struct sockaddr *)&name, &size) &&
+	       !memcmp(&name, local, sizeof(name));
+}
+
+static bool socket_listens(int fd)
+{
+	socklen_t size = sizeof(int);
+	int listens = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && listens;
+}
+
+/* ---- connections ---- */
+
+static bool socket_is_of(int fd, void *what)
+{
+	const struct socket_ends *ends = what;
+	struct sockaddr_storage remote = { 0 };
+	socklen_t size = sizeof(remote);
+
+	return socket_is_at(fd, ends->local) &&
+	       !getpeername(fd, (struct sockaddr *)&remote, &size) &&
+	       !memcmp(&remote, ends->remote, sizeof(remote));
+}
+
+#define GUESSES 8
+
+/* Sockets of one process are mostly opened one after the other. */
+int socket_find(struct socket_ends *ends, int last)
+{
+	for (int fd = last + 1; fd <= last + GUESSES; fd++)
+		if (socket_is_of(fd, ends))
+			return fd;
+	return socket_search(socket_is_of, ends);
+}
+
+bool socket_is_closed_by_peer(int fd)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLRDHUP };
+
+	return fd >= 0 && poll(&pollfd, 1, 0) > 0 &&
+	       pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* ---- listeners ---- */
+
+static bool socket_is_listener(int fd, void *local)
+{
+	return socket_listens(fd) && socket_is_at(fd, local);
+}
+
+/*
+ * libfabric reads a request from a socket that blocks, so a peer that sends half of one would hold
+ * up its reader. Accepted sockets inherit the time-out.
+ */
+int socket_find_listener(struct sockaddr_storage *local, int guess)
+{
+	const struct timeval soon = { .tv_usec = 1 };
+	int fd = socket_is_listener(guess, local) ? guess
+						  : socket_search(socket_is_listener, local);
+
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+	return fd;
+}
+
+struct strangers {
+	const struct sockaddr_storage *local;
+	int listener;
+	unsigned count;
+};
+
+/* Who has sent less than a request was sent nothing, either. False: look at the next one. */
+static bool socket_end_stranger(int fd, void *what)
+{
+	struct strangers *strangers = what;
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	if (fd == strangers->listener || !socket_is_at(fd, strangers->local) ||
+	    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+	    size < offsetof(struct tcp_info, tcpi_data_segs_out) + sizeof(uint32_t) ||
+	    info.tcpi_data_segs_out || info.tcpi_bytes_received >= REQUEST_SIZE)
+		return false;
+	(void)shutdown(fd, SHUT_RDWR);
+	strangers->count++;
+	return false;
+}
+
+unsigned sockets_end_strangers(const struct sockaddr_storage *local, int listener)
+{
+	struct strangers strangers = { .local = local, .listener = listener };
+
+	(void)socket_search(socket_end_stranger, &strangers);
+	return strangers.count;
+}
+
+void socket_listen_no_more(int fd)
+{
+	(void)shutdown(fd, SHUT_RDWR);
+}
