@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -576,6 +577,33 @@ END_TEST
 
 /* ---- other processes ---- */
 
+/* They end with the other end of the channel. */
+static void leave_child(int fd)
+{
+	char word;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return;
+	while (read(fd, &word, 1) > 0)
+		;
+	_exit(0);
+}
+
+/* Handlers of pthread_atfork do not run for it. */
+static void leave_program(int fd)
+{
+	posix_spawn_file_actions_t actions;
+	char *const command[] = { (char *)"cat", NULL };
+	pid_t pid;
+
+	ck_assert_int_eq(posix_spawn_file_actions_init(&actions), 0);
+	ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO), 0);
+	ck_assert_int_eq(posix_spawnp(&pid, "cat", &actions, NULL, command, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+}
+
 /* A server that sends its qualifier, accepts, and waits for the end of its process. */
 static void doomed_server(int fd)
 {
@@ -591,7 +619,13 @@ static void doomed_server(int fd)
 	channel_send(fd, "c", 1);
 	channel_recv(fd, &word, 1);
 	switch (word) {
-	case 'x': /* nothing is closed */
+	case 'f': /* nothing is closed, and a child lives on */
+		leave_child(fd);
+		exit(0);
+	case 'e': /* and a program that was started */
+		leave_program(fd);
+		exit(0);
+	case 'x':
 		exit(0);
 	default:
 		pause();
@@ -649,6 +683,31 @@ START_TEST(peer_exits_with_all_open)
 	channel_send(fd, "x", 1);
 	process_end(pid);
 	expect_end_of_doomed(&side);
+}
+END_TEST
+
+static void peer_exits_but_not_its_child(const char *how)
+{
+	struct side side;
+	pid_t pid;
+	int fd;
+
+	pid = connect_to_doomed(&side, &fd);
+	channel_send(fd, how, 1);
+	process_end(pid);
+	expect_end_of_doomed(&side);
+	close(fd);
+}
+
+START_TEST(peer_exits_and_its_child_lives)
+{
+	peer_exits_but_not_its_child("f");
+}
+END_TEST
+
+START_TEST(peer_exits_and_a_program_of_it_lives)
+{
+	peer_exits_but_not_its_child("e");
 }
 END_TEST
 
@@ -850,6 +909,8 @@ int main(int argc, char **argv)
 		{ exit_waits_for_no_answer, NEEDS_TCP },
 		{ peer_is_killed, NEEDS_NOTHING },
 		{ peer_exits_with_all_open, NEEDS_NOTHING },
+		{ peer_exits_and_its_child_lives, NEEDS_NOTHING },
+		{ peer_exits_and_a_program_of_it_lives, NEEDS_NOTHING },
 		{ peer_is_stopped, NEEDS_NOTHING },
 		{ exit_of_a_child_keeps_the_connection, NEEDS_NOTHING },
 		{ abrupt_close_expels_waiters_at_every_stage, NEEDS_NOTHING },

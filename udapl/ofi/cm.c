@@ -449,6 +449,17 @@ void cm_end_unnoticed(struct tp_dev *dev)
 	}
 }
 
+void cm_after_fork(const struct tp_dev *dev)
+{
+	for (struct tp_conn *conn = dev->conns; conn; conn = conn->next) {
+		struct socket_ends ends = { &conn->local, &conn->remote };
+
+		socket_close_copy(conn->socket, &ends);
+	}
+	for (struct tp_listener *listener = dev->listeners; listener; listener = listener->next)
+		socket_close_listener_copy(listener->socket, &listener->local);
+}
+
 static void conns_add(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;

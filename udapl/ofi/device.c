@@ -236,10 +236,9 @@ void tp_dev_close(struct tp_dev *dev)
 	free(dev);
 }
 
-/* libfabric keeps its sockets to itself: a child keeps those of its parent open until it ends. */
 void tp_dev_after_fork(struct tp_dev *dev)
 {
-	(void)dev;
+	cm_after_fork(dev);
 }
 
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)

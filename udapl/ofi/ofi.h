@@ -526,7 +526,7 @@ struct socket_ends {
 
 /*
  * Both ends must be open. @last: of the connection that was made before. Other descriptors are
- * looked at if it isn't near. -1: it is not found.
+ * looked at if it isn't near. -1: it is not found. No program that this process executes gets it.
  */
 int socket_find(struct socket_ends *ends, int last);
 /* False for -1. A close behind more unread bytes than TCP takes is not seen. */
@@ -537,6 +537,9 @@ bool socket_is_closed_by_peer(int socket);
  */
 int socket_find_listener(struct sockaddr_storage *local, int guess);
 void socket_listen_no_more(int socket);
+/* In the child after a fork, if it is still that socket. -1 is none. */
+void socket_close_copy(int socket, struct socket_ends *ends);
+void socket_close_listener_copy(int socket, struct sockaddr_storage *local);
 /* Shuts down what was accepted at @local and has not sent a request. Returns how many. */
 unsigned sockets_end_strangers(const struct sockaddr_storage *local, int listener);
 
@@ -563,5 +566,7 @@ bool eq_progress(struct tp_dev *dev);
 void cm_end_unnoticed(struct tp_dev *dev);
 /* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
+/* In the child: closes its copies of sockets, which would keep the parent's connections open. */
+void cm_after_fork(const struct tp_dev *dev);
 
 #endif

@@ -6,10 +6,12 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "ofi.h"
 
@@ -71,10 +73,21 @@ static bool socket_is_of(int fd, void *what)
 /* Sockets of one process are mostly opened one after the other. */
 int socket_find(struct socket_ends *ends, int last)
 {
-	for (int fd = last + 1; fd <= last + GUESSES; fd++)
-		if (socket_is_of(fd, ends))
-			return fd;
-	return socket_search(socket_is_of, ends);
+	int fd = last + 1;
+
+	while (fd <= last + GUESSES && !socket_is_of(fd, ends))
+		fd++;
+	if (fd > last + GUESSES)
+		fd = socket_search(socket_is_of, ends);
+	if (fd >= 0)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
+void socket_close_copy(int fd, struct socket_ends *ends)
+{
+	if (fd >= 0 && socket_is_of(fd, ends))
+		close(fd);
 }
 
 bool socket_is_closed_by_peer(int fd)
@@ -102,9 +115,17 @@ int socket_find_listener(struct sockaddr_storage *local, int guess)
 	int fd = socket_is_listener(guess, local) ? guess
 						  : socket_search(socket_is_listener, local);
 
-	if (fd >= 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+	if (fd < 0)
+		return -1;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return fd;
+}
+
+void socket_close_listener_copy(int fd, struct sockaddr_storage *local)
+{
+	if (fd >= 0 && socket_is_listener(fd, local))
+		close(fd);
 }
 
 struct strangers {
