@@ -64,12 +64,14 @@ static bool nodes_are_missing(struct cause *cause)
 					 "device (rdma link add rxe0 type rxe netdev INTERFACE), "
 					 "or use a name of libdaplofi, such as ofi-tcp");
 	case NODES_NO_FOLDER:
-		return remedy_say(cause, "load the module ib_uverbs, or give the container the "
-					 "device nodes");
 	case NODES_NO_UVERBS:
-		return remedy_say(cause, "load the module ib_uverbs");
 	case NODES_NO_RDMA_CM:
-		return remedy_say(cause, "load the module rdma_ucm");
+		if (nodes.has_module)
+			return remedy_say(cause, "give the container the device nodes (docker: "
+						 "--device /dev/infiniband), or have udev make "
+						 "them");
+		return remedy_say(cause, "modprobe %s",
+				  nodes.state == NODES_NO_RDMA_CM ? "rdma_ucm" : "ib_uverbs");
 	case NODES_CLOSED:
 		return closed_tell(&nodes, cause);
 	default:

@@ -78,7 +78,8 @@ void probe_run(const struct conf_name *name, struct probe *probe);
 
 struct host_interface {
 	char name[32];
-	char address[64]; /* in numbers: IPv4, else IPv6; empty: it has none */
+	char address[64];     /* in numbers: IPv4, else IPv6; empty: it has none */
+	char addresses[TEXT]; /* as many as fit, with a blank between two */
 	char mac[64];
 	char speed[32]; /* Mb/s; empty: not known */
 	bool up, loopback;

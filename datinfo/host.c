@@ -104,9 +104,13 @@ static void addresses_read(struct host *host)
 			continue;
 		interface->up |= (one->ifa_flags & IFF_UP) != 0;
 		interface->loopback |= (one->ifa_flags & IFF_LOOPBACK) != 0;
-		if (one->ifa_addr && address_write(one->ifa_addr, text) &&
-		    (!interface->address[0] ||
-		     (strchr(interface->address, ':') && one->ifa_addr->sa_family == AF_INET)))
+		if (!one->ifa_addr || !address_write(one->ifa_addr, text))
+			continue;
+		if (strlen(interface->addresses) + strlen(text) + 2 <= TEXT)
+			sprintf(strchr(interface->addresses, '\0'), "%s%s",
+				*interface->addresses ? " " : "", text);
+		if (!interface->address[0] ||
+		    (strchr(interface->address, ':') && one->ifa_addr->sa_family == AF_INET))
 			memcpy(interface->address, text, sizeof(interface->address));
 	}
 	freeifaddrs(all);

@@ -12,24 +12,70 @@ struct attribute {
 	uint64_t value;
 };
 
-#define IA_ATTRIBUTES(probe, at)                                                                   \
-	const struct attribute at[] = {                                                            \
-		{ "max_eps", (uint64_t)(probe)->ia.max_eps },                                      \
-		{ "max_dto_per_ep", (uint64_t)(probe)->ia.max_dto_per_ep },                        \
-		{ "max_rdma_read_per_ep_in", (uint64_t)(probe)->ia.max_rdma_read_per_ep_in },      \
-		{ "max_rdma_read_per_ep_out", (uint64_t)(probe)->ia.max_rdma_read_per_ep_out },    \
-		{ "max_evds", (uint64_t)(probe)->ia.max_evds },                                    \
-		{ "max_evd_qlen", (uint64_t)(probe)->ia.max_evd_qlen },                            \
-		{ "max_iov_segments_per_dto", (uint64_t)(probe)->ia.max_iov_segments_per_dto },    \
-		{ "max_lmrs", (uint64_t)(probe)->ia.max_lmrs },                                    \
-		{ "max_lmr_block_size", (probe)->ia.max_lmr_block_size },                          \
-		{ "max_pzs", (uint64_t)(probe)->ia.max_pzs },                                      \
-		{ "max_message_size", (probe)->ia.max_message_size },                              \
-		{ "max_rdma_size", (probe)->ia.max_rdma_size },                                    \
-		{ "max_rmrs", (uint64_t)(probe)->ia.max_rmrs },                                    \
-		{ "max_srqs", (uint64_t)(probe)->ia.max_srqs },                                    \
-		{ "max_private_data_size", (uint64_t)(probe)->provider.max_private_data_size },    \
+#define IA(name)                                                                                   \
+	{                                                                                          \
+#name, (uint64_t)probe->ia.name                                                    \
 	}
+#define PROVIDER(name)                                                                             \
+	{                                                                                          \
+#name, (uint64_t)probe->provider.name                                              \
+	}
+
+#define ATTRIBUTES 32
+
+/* By the names that dat_ia_query has for them. Returns how many there are. */
+static size_t attributes_of(const struct probe *probe, struct attribute out[ATTRIBUTES])
+{
+	const struct attribute all[] = {
+		IA(max_eps),
+		IA(max_dto_per_ep),
+		IA(max_rdma_read_per_ep_in),
+		IA(max_rdma_read_per_ep_out),
+		IA(max_evds),
+		IA(max_evd_qlen),
+		IA(max_iov_segments_per_dto),
+		IA(max_lmrs),
+		IA(max_lmr_block_size),
+		IA(max_lmr_virtual_address),
+		IA(max_pzs),
+		IA(max_message_size),
+		IA(max_rdma_size),
+		IA(max_rmrs),
+		IA(max_rmr_target_address),
+		IA(max_srqs),
+		IA(max_ep_per_srq),
+		IA(max_recv_per_srq),
+		IA(max_iov_segments_per_rdma_read),
+		IA(max_iov_segments_per_rdma_write),
+		IA(max_rdma_read_in),
+		IA(max_rdma_read_out),
+		IA(max_rdma_read_per_ep_in_guaranteed),
+		IA(max_rdma_read_per_ep_out_guaranteed),
+		PROVIDER(max_private_data_size),
+	};
+
+	_Static_assert(sizeof(all) <= ATTRIBUTES * sizeof(all[0]), "ATTRIBUTES is too small");
+	memcpy(out, all, sizeof(all));
+	return sizeof(all) / sizeof(all[0]);
+}
+
+/* ---- interface and device ---- */
+
+/* Where an IA is: NULL is not known. */
+struct location {
+	const struct host_interface *interface;
+	const struct host_port *port;
+};
+
+static struct location location_of(const struct host *host, const struct probe *probe)
+{
+	struct location at = { host_interface_of_address(host, probe->address), NULL };
+
+	for (size_t i = 0; at.interface && i < host->port_count && !at.port; i++)
+		if (!strcmp(at.interface->name, host->ports[i].interface))
+			at.port = &host->ports[i];
+	return at;
+}
 
 /* ---- JSON ---- */
 
@@ -64,18 +110,67 @@ static void json_string(const char *name, const char *text, bool more)
 	printf(more ? "\", " : "\"");
 }
 
-static void json_attributes(const struct probe *probe)
+static void json_addresses(const struct host_interface *interface)
 {
-	IA_ATTRIBUTES(probe, at);
+	const char *text = interface->addresses;
 
+	printf("\"addresses\": [");
+	while (*text) {
+		size_t length = strcspn(text, " ");
+
+		printf("%s\"%.*s\"", text == interface->addresses ? "" : ", ", (int)length, text);
+		text += length + (text[length] != '\0');
+	}
+	printf("]");
+}
+
+static void json_location(const struct location *at)
+{
+	if (at->interface) {
+		printf(", \"interface\": {");
+		json_string("name", at->interface->name, true);
+		json_string("state", at->interface->up ? "up" : "down", true);
+		json_string("speed", at->interface->speed, true);
+		json_addresses(at->interface);
+		printf("}");
+	}
+	if (at->port) {
+		printf(", \"device\": {");
+		json_string("name", at->port->device, true);
+		printf("\"port\": %u, ", at->port->port);
+		json_string("link", at->port->layer, true);
+		json_string("state", at->port->state, true);
+		json_string("speed", at->port->rate, true);
+		json_string("firmware", at->port->firmware, false);
+		printf("}");
+	}
+}
+
+static void json_opened(const struct host *host, const struct probe *probe)
+{
+	const struct location at = location_of(host, probe);
+	struct attribute attributes[ATTRIBUTES];
+	size_t count = attributes_of(probe, attributes);
+
+	json_string("address", probe->address, true);
+	json_string("vendor", probe->ia.vendor_name, true);
+	json_string("provider", probe->provider.provider_name, true);
+	printf("\"versions\": {\"api\": \"%u.%u\", \"provider\": \"%u.%u\", "
+	       "\"hardware\": \"%u.%u\", \"firmware\": \"%u.%u\"}",
+	       probe->provider.dapl_version_major, probe->provider.dapl_version_minor,
+	       probe->provider.provider_version_major, probe->provider.provider_version_minor,
+	       probe->ia.hardware_version_major, probe->ia.hardware_version_minor,
+	       probe->ia.firmware_version_major, probe->ia.firmware_version_minor);
+	json_location(&at);
 	printf(", \"attributes\": {");
-	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", at[i].name, at[i].value);
+	for (size_t i = 0; i < count; i++)
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", attributes[i].name,
+		       attributes[i].value);
 	printf("}");
 }
 
-static void json_name(const struct conf_name *name, const struct probe *probe, const char *state,
-		      const struct cause *cause)
+static void json_name(const struct report *report, const struct conf_name *name,
+		      const struct probe *probe, const char *state, const struct cause *cause)
 {
 	printf("    {\"line\": %u, ", name->line);
 	if (name->refused) {
@@ -94,37 +189,53 @@ static void json_name(const struct conf_name *name, const struct probe *probe, c
 		json_string("reason", cause->reason, *cause->remedy);
 	if (*cause->remedy)
 		json_string("remedy", cause->remedy, false);
-	if (probe && probe->stage == PROBE_OPENED) {
-		json_string("address", probe->address, true);
-		json_string("vendor", probe->ia.vendor_name, true);
-		json_string("provider", probe->provider.provider_name, false);
-		json_attributes(probe);
-	}
+	if (probe && probe->stage == PROBE_OPENED)
+		json_opened(report->host, probe);
 	printf("}");
 }
 
 /* ---- columns ---- */
 
+/* "192.0.2.1, eth0 up 10000 Mb/s, mlx5_0 port 1 ACTIVE, Mellanox" */
+static void opened_print(const struct host *host, const struct probe *probe)
+{
+	const struct location at = location_of(host, probe);
+
+	printf("%s", probe->address);
+	if (at.interface)
+		printf(", %s %s%s%s%s", at.interface->name, at.interface->up ? "up" : "down",
+		       *at.interface->speed ? " " : "", at.interface->speed,
+		       *at.interface->speed ? " Mb/s" : "");
+	if (at.port)
+		printf(", %s port %u %s", at.port->device, at.port->port, at.port->state);
+	printf(", %s\n", probe->ia.vendor_name);
+}
+
 static void details_print(const struct host *host, const struct probe *probe)
 {
-	const struct host_interface *own = host_interface_of_address(host, probe->address);
-	IA_ATTRIBUTES(probe, at);
+	const struct location at = location_of(host, probe);
+	struct attribute attributes[ATTRIBUTES];
+	size_t count = attributes_of(probe, attributes);
 
-	if (own)
-		printf("      interface %s, %s%s%s\n", own->name, own->up ? "up" : "down",
-		       *own->speed ? ", Mb/s: " : "", own->speed);
 	printf("      library   %s\n      provider  %s, %s\n", probe->library,
 	       probe->provider.provider_name, probe->ia.vendor_name);
-	for (size_t i = 0; i < host->port_count; i++) {
-		const struct host_port *port = &host->ports[i];
-
-		if (own && !strcmp(own->name, port->interface))
-			printf("      device    %s port %u, %s, %s, %s, %s, firmware %s\n",
-			       port->device, port->port, port->interface, port->layer, port->state,
-			       port->rate, port->firmware);
-	}
-	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
-		printf("      %-28s %" PRIu64 "\n", at[i].name, at[i].value);
+	printf("      versions  DAT %u.%u, provider %u.%u, hardware %u.%u, firmware %u.%u, "
+	       "datinfo " PACKAGE_VERSION "\n",
+	       probe->provider.dapl_version_major, probe->provider.dapl_version_minor,
+	       probe->provider.provider_version_major, probe->provider.provider_version_minor,
+	       probe->ia.hardware_version_major, probe->ia.hardware_version_minor,
+	       probe->ia.firmware_version_major, probe->ia.firmware_version_minor);
+	if (at.interface)
+		printf("      interface %s, %s%s%s%s\n      addresses %s\n", at.interface->name,
+		       at.interface->up ? "up" : "down", *at.interface->speed ? ", " : "",
+		       at.interface->speed, *at.interface->speed ? " Mb/s" : "",
+		       at.interface->addresses);
+	if (at.port)
+		printf("      device    %s port %u, %s, %s, %s, firmware %s\n", at.port->device,
+		       at.port->port, at.port->layer, at.port->state, at.port->rate,
+		       at.port->firmware);
+	for (size_t i = 0; i < count; i++)
+		printf("      %-35s %" PRIu64 "\n", attributes[i].name, attributes[i].value);
 }
 
 static void columns_name(const struct report *report, const struct conf_name *name,
@@ -133,7 +244,7 @@ static void columns_name(const struct report *report, const struct conf_name *na
 	printf("%5u %-*s %-8s ", name->line, report->width, name->refused ? "-" : name->name,
 	       state);
 	if (probe && probe->stage == PROBE_OPENED)
-		printf("%s, %s\n", probe->address, probe->ia.vendor_name);
+		opened_print(report->host, probe);
 	else
 		printf("%s\n", cause->reason);
 	if (*cause->remedy)
@@ -192,7 +303,7 @@ void report_name(struct report *report, const struct conf_name *name, const stru
 		printf(",\n");
 	report->printed++;
 	if (report->json)
-		json_name(name, probe, state, &cause);
+		json_name(report, name, probe, state, &cause);
 	else
 		columns_name(report, name, probe, state, &cause);
 	fflush(stdout);

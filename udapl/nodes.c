@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct nodes_places nodes_places = { "/sys/class/infiniband", "/dev/infiniband" };
+struct nodes_places nodes_places = { "/sys/class/infiniband", "/dev/infiniband", "/sys/module" };
 
 /* The first entry of a folder that begins with @prefix and, with @opens, can be opened. */
 static int entry_find(const char *folder, const char *prefix, int opens, char *path, size_t size)
@@ -73,10 +73,18 @@ static int node_opens(struct nodes *nodes, const char *prefix)
 	return 0;
 }
 
-static void node_missing(struct nodes *nodes, enum nodes_state state, const char *name)
+static void node_missing(struct nodes *nodes, enum nodes_state state, const char *name,
+			 const char *module)
 {
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s", nodes_places.modules, module);
 	nodes->state = state;
-	snprintf(nodes->text, sizeof(nodes->text), "there is no %s%s", nodes_places.nodes, name);
+	nodes->has_module = access(path, F_OK) == 0;
+	snprintf(nodes->text, sizeof(nodes->text),
+		 nodes->has_module ? "there is no %s%s, although the module %s is loaded"
+				   : "there is no %s%s: the module %s is not loaded",
+		 nodes_places.nodes, name, module);
 }
 
 int nodes_has_device(const char *name)
@@ -98,13 +106,13 @@ void nodes_look(struct nodes *nodes)
 		snprintf(nodes->text, sizeof(nodes->text),
 			 "this host has no RDMA device: %s is empty", nodes_places.devices);
 	} else if (access(nodes_places.nodes, F_OK)) {
-		node_missing(nodes, NODES_NO_FOLDER, "");
+		node_missing(nodes, NODES_NO_FOLDER, "", "ib_uverbs");
 	} else if (!entry_find(nodes_places.nodes, "uverbs", 0, path, sizeof(path))) {
-		node_missing(nodes, NODES_NO_UVERBS, "/uverbs0");
+		node_missing(nodes, NODES_NO_UVERBS, "/uverbs0", "ib_uverbs");
 	} else if (!node_opens(nodes, "uverbs")) {
 		return;
 	} else if (!entry_find(nodes_places.nodes, "rdma_cm", 0, path, sizeof(path))) {
-		node_missing(nodes, NODES_NO_RDMA_CM, "/rdma_cm");
+		node_missing(nodes, NODES_NO_RDMA_CM, "/rdma_cm", "rdma_ucm");
 	} else {
 		(void)node_opens(nodes, "rdma_cm");
 	}

@@ -20,6 +20,7 @@ struct nodes {
 	enum nodes_state state;
 	char text[400]; /* a sentence without a full stop; empty: NODES_COMPLETE */
 	gid_t group;	/* NODES_CLOSED: of the node */
+	int has_module; /* NODES_NO_...: that makes the nodes is loaded; in a container they lack */
 };
 
 /* Does the kernel have a device of this name? */
@@ -30,7 +31,7 @@ void nodes_look(struct nodes *nodes);
 
 /* Where they are; tests have others. */
 extern struct nodes_places {
-	const char *devices, *nodes;
+	const char *devices, *nodes, *modules;
 } nodes_places;
 
 #endif

@@ -48,7 +48,7 @@ cause() {
 	result "$1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..91
+echo 1..95
 
 # ---- options
 
@@ -217,6 +217,7 @@ fi
 # shellcheck disable=SC2016 # the shell there expands it
 host() {
 	unshare -m -n sh -ec 'mount -t tmpfs none /sys/class; mount -t tmpfs none /dev
+		[ ! -d /sys/module ] || mount -t tmpfs none /sys/module
 		: >/dev/null; chmod 666 /dev/null
 		has_device() {
 			port=/sys/class/infiniband/fake0/ports/1
@@ -269,13 +270,20 @@ on_host 'libdaplcma on a host without an RDMA device' \
 on_host "libfabric's verbs on a host without an RDMA device" \
 	'unusable this host has no RDMA device: .*\|load the driver .* ofi-tcp' "$ofi" verbs :
 on_host 'there are no device nodes' \
-	'unusable there is no /dev/infiniband\|load the module ib_uverbs, or give .*' \
+	'unusable there is no /dev/infiniband: the module .* not loaded\|modprobe ib_uverbs' \
 	"$cma" 'lo 0' 'has_device lo'
+if [ -d /sys/module ]; then
+	on_host 'a container lacks the device nodes' \
+		'unusable there is no /dev/infiniband, although .* is loaded\|give .*' \
+		"$cma" 'lo 0' 'has_device lo; mkdir /sys/module/ib_uverbs'
+else
+	skip 'a container lacks the device nodes' 'there is no /sys/module'
+fi
 on_host 'there is no node of a device' \
-	'unusable there is no /dev/infiniband/uverbs0\|load the module ib_uverbs' \
+	'unusable there is no /dev/infiniband/uverbs0: .* not loaded\|modprobe ib_uverbs' \
 	"$cma" 'lo 0' 'has_device lo; has_nodes rdma_cm'
 on_host 'there is no node of the connection manager' \
-	'unusable there is no /dev/infiniband/rdma_cm\|load the module rdma_ucm' \
+	'unusable there is no /dev/infiniband/rdma_cm: .* not loaded\|modprobe rdma_ucm' \
 	"$cma" 'lo 0' 'has_device lo; has_nodes uverbs0'
 by_nobody 'the node of a device is closed to this user' \
 	'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, .*\)\|run as .*' \
@@ -307,10 +315,11 @@ on_host "otherwise the provider's own words are printed" \
 	'unusable .+\|look for this message in libdaplcma\(7\)' \
 	"$cma" 'lo 0' "$all; ip link set lo up"
 
-on_host 'libdaplofi opens an interface' 'opens 127.0.0.1, libfabric tcp' \
+on_host 'libdaplofi opens an interface' \
+	'opens 127.0.0.1, lo up, libfabric tcp' \
 	"$ofi" 'tcp lo' 'ip link set lo up'
 on_host 'libdaplofi takes a number behind the interface, as libdaplcma does' \
-	'opens 127.0.0.1, libfabric tcp' "$ofi" 'tcp lo 0 ' 'ip link set lo up'
+	'opens 127.0.0.1, lo up, libfabric tcp' "$ofi" 'tcp lo 0 ' 'ip link set lo up'
 eth7='ip link add eth7 type veth peer name eth8'
 on_host 'libdaplofi on an interface that is down' \
 	'unusable interface eth7 is down\|ip link set eth7 up' "$ofi" 'tcp eth7' "$eth7"
@@ -336,6 +345,44 @@ on_host 'libdaplofi without params' \
 on_host 'no interface is up' \
 	"unusable no network interface that is up has .*\\|look for .* libdaplofi\\(7\\)" \
 	"$ofi" 'tcp 0' :
+
+# An interface with two addresses that belongs to a device, as the details and as JSON.
+location() {
+	host "has_device eth7; $eth7; ip link set eth7 up; ip link set eth8 up
+		ip address add 192.0.2.1/24 dev eth7; ip address add 192.0.2.2/24 dev eth7
+		port=/sys/class/infiniband/fake0/ports/1; echo '100 Gb/sec (4X EDR)' >\$port/rate
+		echo 20.1 >/sys/class/infiniband/fake0/fw_ver
+		mkdir -p /sys/class/net/eth7; echo 10000 >/sys/class/net/eth7/speed
+		$datinfo $*"
+}
+if [ -n "$no_host" ] || [ ! -e "$ofi" ]; then
+	skip 'details have interface, link, speed, addresses, device and versions' 'as above'
+	skip 'the list has interface, speed and device' 'as above'
+	skip 'JSON has interface, link, speed, addresses, device and versions' 'as above'
+else
+	line it "$ofi" 'tcp 192.0.2.2' >"$tmp/dat.conf"
+	result 'details have interface, link, speed, addresses, device and versions' \
+		"$(location it | sed -n '/ versions /p; / interface /,/ device /p' | tr -s ' ')" \
+		" versions DAT 1.2, provider [0-9.]+, hardware 0.0, firmware .*, datinfo [0-9.]+\
+\\| interface eth7, up, 10000 Mb/s\\| addresses 192.0.2.1 192.0.2.2( [0-9a-f:]+)?\
+\\| device fake0 port 1, Ethernet, ACTIVE, 100 Gb/sec \\(4X EDR\\), firmware 20.1"
+	result 'the list has interface, speed and device' "$(location | told)" \
+		'opens 192.0.2.2, eth7 up 10000 Mb/s, fake0 port 1 ACTIVE, libfabric tcp'
+	location --json it >"$tmp/json"
+	if python3 -c '' 2>"$tmp/out"; then
+		result 'JSON has interface, link, speed, addresses, device and versions' \
+			"$(python3 -c '
+import json, sys
+name = json.load(open(sys.argv[1]))["names"][0]
+print(name["interface"]["name"], name["interface"]["state"], name["interface"]["speed"],
+	*name["interface"]["addresses"][:2], *name["device"].values(), name["versions"]["api"],
+	len(name["attributes"]))' "$tmp/json" 2>&1)" \
+			"eth7 up 10000 192.0.2.1 192.0.2.2 fake0 1 Ethernet\
+ ACTIVE 100 Gb/sec \\(4X EDR\\) 20.1 1.2 25"
+	else
+		skip 'JSON has interface, link, speed, addresses, device and versions' 'no python3'
+	fi
+fi
 
 # A file that is no library stands where the loader looks first.
 : >"$tmp/libfabric.so.1"
@@ -369,9 +416,10 @@ by_nobody_says() {
 	fi
 }
 on_host_says 'there is no device' 'open ib0: this host has no RDMA device: .*' "$cma" 'ib0 0' ''
-on_host_says 'there are no device nodes' 'open lo: there is no /dev/infiniband' \
+on_host_says 'there are no device nodes' \
+	'open lo: there is no /dev/infiniband: the module ib_uverbs is not loaded' \
 	"$cma" 'lo 0' 'has_device lo;'
-on_host_says 'there is no node of a device' 'open fake0: there is no /dev/infiniband/uverbs0' \
+on_host_says 'there is no node of a device' 'open fake0: there is no /dev/infiniband/uverbs0: .*' \
 	"$cma" 'fake0 1' 'has_device lo; has_nodes rdma_cm;'
 by_nobody_says 'the node of a device is closed' \
 	'open lo: no permission to open /dev/infiniband/uverbs0 \(mode 600, user 0, group 0\)' \
@@ -381,7 +429,8 @@ by_nobody_says 'the node of the connection manager is closed' \
 	"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/rdma_cm"
 on_host_says "libfabric's verbs, there is no device" 'open: this host has no RDMA device: .*' \
 	"$ofi" 'verbs 0' ''
-on_host_says "libfabric's verbs, there are no device nodes" 'open: there is no /dev/infiniband' \
+on_host_says "libfabric's verbs, there are no device nodes" \
+	'open: there is no /dev/infiniband: .*' \
 	"$ofi" 'verbs 0' 'has_device lo;'
 by_nobody_says "libfabric's verbs, the node of a device is closed" \
 	'open: no permission to open /dev/infiniband/uverbs0 \(mode 600, user 0, group 0\)' \

@@ -34,7 +34,8 @@ void verbs_begin(void)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(settings); i++)
 		unsetenv(settings[i]);
-	nodes_places = (struct nodes_places){ "/nonexistent/devices", "/nonexistent/nodes" };
+	nodes_places = (struct nodes_places){ "/nonexistent/devices", "/nonexistent/nodes",
+					      "/nonexistent/modules" };
 	fv_clock_stop();
 	setenv("DAPL_DBG_TYPE", "0xffff", 1);
 	fv_ia_lock();

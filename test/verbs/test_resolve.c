@@ -323,7 +323,7 @@ static void nodes_remove(void)
 
 static void nodes_make(const char *script)
 {
-	static char devices[64], nodes[64];
+	static char devices[64], nodes[64], modules[64];
 	char command[512];
 
 	ck_assert_ptr_nonnull(mkdtemp(nodes_folder));
@@ -332,7 +332,8 @@ static void nodes_make(const char *script)
 	ck_assert_int_eq(system(command), 0);
 	snprintf(devices, sizeof(devices), "%s/devices", nodes_folder);
 	snprintf(nodes, sizeof(nodes), "%s/nodes", nodes_folder);
-	nodes_places = (struct nodes_places){ devices, nodes };
+	snprintf(modules, sizeof(modules), "%s/modules", nodes_folder);
+	nodes_places = (struct nodes_places){ devices, nodes, modules };
 }
 
 #define ONE_DEVICE "mkdir -p devices/fv0 nodes"
@@ -348,8 +349,12 @@ static const struct {
 	  true },
 	{ "mkdir -p devices/fv0", "fv0 1", -ENODEV, "open fv0: there is no /tmp/nodes.", true },
 	{ "mkdir -p devices/fv0", "ib0 0", -ENOENT, "open ib0: there is no /tmp/nodes.", false },
-	{ ONE_DEVICE, "fv0 1", -ENODEV, "/nodes/uverbs0", true },
-	{ ONE_DEVICE "; >nodes/uverbs0", "fv0 1", -ENODEV, "/nodes/rdma_cm", true },
+	{ ONE_DEVICE, "fv0 1", -ENODEV, "/nodes/uverbs0: the module ib_uverbs is not loaded",
+	  true },
+	{ ONE_DEVICE "; mkdir -p modules/ib_uverbs", "fv0 1", -ENODEV,
+	  "/nodes/uverbs0, although the module ib_uverbs is loaded", true },
+	{ ONE_DEVICE "; >nodes/uverbs0", "fv0 1", -ENODEV,
+	  "/nodes/rdma_cm: the module rdma_ucm is not loaded", true },
 	{ ONE_DEVICE "; >nodes/uverbs3; chmod 600 nodes/uverbs3; >nodes/rdma_cm", "fv0 1", -ENODEV,
 	  "/nodes/uverbs3 (mode 600, user ", true },
 	{ ONE_DEVICE "; >nodes/uverbs0; >nodes/rdma_cm; chmod 640 nodes/rdma_cm", "fv0 1", -ENODEV,
