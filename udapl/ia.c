@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "race.h"
 #include "udapl.h"
 
 /* ---- open ---- */
@@ -400,6 +401,7 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	mutex_unlock(&ia->lock);
 	if (busy)
 		return BAD_STATE(IA_IN_USE);
+	race_reach(RACE_CLOSE, ia);
 	ia_destroy(ia);
 	return DAT_SUCCESS;
 }

@@ -20,6 +20,7 @@ enum race_point {
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
 	RACE_GONE,   /* EP; its QP is destroyed, completions of it may be queued; none */
 	RACE_FREE,   /* EP; it is retired and idle, and has its QP; none */
+	RACE_CLOSE,  /* IA; it is retired, its objects are about to be freed; none */
 	RACE_REQUEST, /* PSP or RSP; a request is visible, its event is not posted yet; ia->lock */
 	RACE_UNLOCK,  /* the name of a lock; it is about to be released */
 	/* the next three: ring; send_lock or recv_lock, if posts take them */

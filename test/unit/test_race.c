@@ -35,8 +35,11 @@ static void *make_queue(void *ret)
 	return NULL;
 }
 
+static _Atomic pid_t closer_tid;
+
 static void *close_abruptly(void *ia)
 {
+	closer_tid = gettid();
 	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
 	return NULL;
 }
@@ -80,6 +83,11 @@ START_TEST(an_ia_is_in_use_while_a_queue_is_made)
 }
 END_TEST
 
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
 START_TEST(an_abrupt_close_waits_for_a_queue_that_is_made)
 {
 	DAT_RETURN ret;
@@ -89,9 +97,13 @@ START_TEST(an_abrupt_close_waits_for_a_queue_that_is_made)
 	race_hold(RACE_CREATE, NULL);
 	maker = consumer_thread_start(make_queue, &ret);
 	race_wait_held();
+	race_call(RACE_CLOSE, client->ia, nothing, NULL);
 	closer = consumer_thread_start(close_abruptly, client->ia);
 	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
 		sched_yield();
+	while (!race_happened(RACE_CLOSE) && !race_is_asleep(closer_tid))
+		sched_yield();
+	ck_assert(!race_happened(RACE_CLOSE));
 	race_release(NULL);
 	consumer_thread_join(maker);
 	consumer_thread_join(closer);

@@ -1245,6 +1245,41 @@ static DAT_RMR_CONTEXT short_window_open(void)
 
 #define LONG_RANGE segment(server, 16, 2 * FAKE_WINDOW)
 
+/* Two binds of another endpoint are reported; the first one never is, because its endpoint goes. */
+START_TEST(a_bind_that_is_not_reported_leaves_the_last_one_in_force)
+{
+	DAT_EVD_HANDLE usual, other;
+	DAT_RMR_CONTEXT context = 0;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(_i, NULL);
+	usual = server->request_evd;
+	ck_dat(evd_create(server->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+			  &other));
+	server->request_evd = other;
+	ep = other_ep(NULL);
+	server->request_evd = usual;
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	hold_service_thread(true);
+	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
+	ck_assert(fake_step());
+	server->request_evd = other;
+	for (unsigned n = 2; n < 4; n++) {
+		ck_dat(try_rmr_bind_on(ep, segment(server, 8 * n, 8), n, &context));
+		ck_assert(fake_step());
+		expect_rmr_event(rmr, n, DAT_RMR_BIND_SUCCESS);
+	}
+	server->request_evd = usual;
+	hold_service_thread(false);
+	ck_dat(ep_free(server->ep));
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	fake_hold(false);
+	rmr_pair_close();
+}
+END_TEST
+
 START_TEST(a_range_too_long_for_a_window_is_registered)
 {
 	const DAT_RMR_CONTEXT before = short_window_open();
@@ -1978,6 +2013,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_lost_window_is_replaced_while_old_binds_are_in_flight, 0,
 			    METHODS);
 	tcase_add_test(cases, a_failed_bind_keeps_the_region_of_another_bind);
+	tcase_add_loop_test(cases, a_bind_that_is_not_reported_leaves_the_last_one_in_force, 0,
+			    METHODS);
 	tcase_add_test(cases, a_range_too_long_for_a_window_is_registered);
 	tcase_add_test(cases, a_registered_range_ends_the_window_before_it);
 	tcase_add_loop_test(cases, a_registered_range_keeps_its_place_among_the_requests, 0, 2);
