@@ -63,6 +63,26 @@ START_TEST(abrupt_disconnect_flushes_receives)
 }
 END_TEST
 
+START_TEST(a_message_without_receive_hides_no_disconnect)
+{
+	static const size_t lengths[] = { 0, 8, 40000 };
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	for (size_t i = 0; i < COUNT(lengths); i++) {
+		post_send(pair.client.ep, i, segment(&pair.client, 0, lengths[i]),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_disconnected(&pair);
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		reset_both_quietly(&pair);
+		pair_connect(&pair);
+	}
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 START_TEST(graceful_disconnect_completes_sends)
 {
 	const DAT_EP_ATTR attr = ep_attr_for(16, 16);
@@ -894,6 +914,7 @@ int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
 		{ abrupt_disconnect_flushes_receives, NEEDS_NOTHING },
+		{ a_message_without_receive_hides_no_disconnect, NEEDS_RNR },
 		{ graceful_disconnect_completes_sends, NEEDS_NOTHING },
 		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR },
 		{ graceful_disconnect_times_out, NEEDS_RNR },

@@ -8,10 +8,13 @@
  */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "ofi.h"
 
+#define CLOSED_INTERVAL UINT64_C(10000000) /* ns */
 #define STRANGER_ROUNDS 1000 /* more than libfabric needs to close all sockets of a process */
 
 #define MAX_DATA 256 /* bytes of private data, with our header, that any provider carries */
@@ -62,7 +65,10 @@ struct tp_conn {
 	struct tp_qp *qp;		    /* from tp_connect or tp_accept to tp_release */
 	unsigned max_read_in, max_read_out; /* as asked or agreed */
 	struct sockaddr_storage local, remote;
-	int socket;		      /* libfabric's; -1: not known */
+	int socket;  /* libfabric's, which dev->epoll reports; -1: not known */
+	bool closed; /* by the peer */
+	int unread;  /* bytes at the last look, since then; -1: not looked yet */
+	uint64_t looked;
 	struct tp_conn *next, **back; /* dev->conns */
 };
 
@@ -217,6 +223,48 @@ void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp)
 	pending_drop_locked(dev, &qp->fi->fid, NULL);
 }
 
+/* ---- the socket of a connection ---- */
+
+/* From here on cm_closed is called when the peer closes it. */
+static void socket_watch(struct tp_conn *conn)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = conn };
+
+	if (conn->socket >= 0)
+		conn->dev->last_socket = conn->socket;
+	if (conn->socket >= 0 && epoll_ctl(conn->dev->epoll, EPOLL_CTL_ADD, conn->socket, &event))
+		conn->socket = -1;
+}
+
+static void socket_forget(struct tp_conn *conn)
+{
+	if (conn->socket >= 0)
+		(void)epoll_ctl(conn->dev->epoll, EPOLL_CTL_DEL, conn->socket, NULL);
+	conn->socket = -1;
+}
+
+/*
+ * The peer has closed it, and libfabric has read nothing for a while: the message that waits may
+ * have been read, so it need not be seen. Any other stream comes to its end, which it reports.
+ */
+static bool socket_is_at_end(struct tp_conn *conn)
+{
+	const uint64_t now = tp_now();
+	int unread = 0;
+
+	if (atomic_load(&conn->qp->recvs.cq->starved))
+		return true;
+	if (conn->unread >= 0 && now < conn->looked + CLOSED_INTERVAL)
+		return false;
+	if (ioctl(conn->socket, FIONREAD, &unread))
+		return true;
+	if (unread == conn->unread)
+		return true;
+	conn->unread = unread;
+	conn->looked = now;
+	return false;
+}
+
 /* ---- handling ---- */
 
 static enum tp_cause cause_of(const struct eq_event *event)
@@ -304,8 +352,7 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	conn_read_addresses(conn);
 	if (conn->dev->soft_queues)
 		conn->socket = socket_find(&ends, conn->dev->last_socket);
-	if (conn->socket >= 0)
-		conn->dev->last_socket = conn->socket;
+	socket_watch(conn);
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);
 }
@@ -432,21 +479,33 @@ bool eq_progress(struct tp_dev *dev)
 
 /* ---- the connections ---- */
 
-void cm_end_unnoticed(struct tp_dev *dev)
+void cm_closed(struct tp_dev *dev, const void *what)
+{
+	for (struct tp_conn *conn = dev->conns; conn; conn = conn->next)
+		if (conn == what)
+			conn->closed = true;
+}
+
+uint64_t cm_end_unnoticed(struct tp_dev *dev)
 {
 	struct tp_conn *conn = dev->conns, *next;
+	uint64_t again = TP_NEVER;
 
 	for (; conn; conn = next) {
 		next = conn->next;
-		if (conn->state == CONN_LOST)
+		if (conn->state == CONN_LOST) {
 			conn_failed(conn, TP_UNREACHABLE);
-		else if (conn->state == CONN_UP && atomic_load(&conn->qp->recvs.cq->starved) &&
-			 socket_is_closed_by_peer(conn->socket))
-			conn_ended(conn);
-		else
-			continue;
-		next = dev->conns; /* the upcall may have released any */
+			next = dev->conns; /* the upcall may have released any */
+		} else if (conn->state == CONN_UP && conn->closed) {
+			if (socket_is_at_end(conn)) {
+				conn_ended(conn);
+				next = dev->conns;
+			} else {
+				again = min_u64(again, conn->looked + CLOSED_INTERVAL);
+			}
+		}
 	}
+	return again;
 }
 
 void cm_after_fork(const struct tp_dev *dev)
@@ -465,6 +524,7 @@ static void conns_add(struct tp_conn *conn)
 	struct tp_dev *dev = conn->dev;
 
 	conn->socket = -1;
+	conn->unread = -1;
 	conn->next = dev->conns;
 	conn->back = &dev->conns;
 	if (conn->next)
@@ -786,6 +846,7 @@ void tp_release(struct tp_conn *conn)
 		tp_reject(conn, false);
 		return;
 	}
+	socket_forget(conn);
 	if (!conn->qp->was_connected)
 		attempt_end(conn->qp);
 	else

@@ -529,8 +529,6 @@ struct socket_ends {
  * looked at if it isn't near. -1: it is not found. No program that this process executes gets it.
  */
 int socket_find(struct socket_ends *ends, int last);
-/* False for -1. A close behind more unread bytes than TCP takes is not seen. */
-bool socket_is_closed_by_peer(int socket);
 /*
  * The socket that listens at @local; @guess is looked at first. -1: it is not found. What it
  * accepts from here on does not block a reader.
@@ -559,11 +557,14 @@ int eq_open(struct tp_dev *dev);
 void eq_close(struct tp_dev *dev);
 /* Handles all events. True: there was one. ia->lock held. */
 bool eq_progress(struct tp_dev *dev);
+/* dev->epoll has reported @what: it may be a connection that the peer has closed. ia->lock held. */
+void cm_closed(struct tp_dev *dev, const void *what);
 /*
  * Ends connections that libfabric says nothing about: those that their peers have closed while a
- * message waits for a receive, and those that could not be accepted. ia->lock held.
+ * message waits for a receive, and those that could not be accepted. Returns when it is to be
+ * called again. ia->lock held.
  */
-void cm_end_unnoticed(struct tp_dev *dev);
+uint64_t cm_end_unnoticed(struct tp_dev *dev);
 /* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
 /* In the child: closes its copies of sockets, which would keep the parent's connections open. */

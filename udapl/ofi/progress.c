@@ -156,12 +156,14 @@ bool progress_run(struct tp_dev *dev)
 		eq_ready |= !cq;
 		if (cq_exists_locked(dev, cq))
 			cq->watched = false;
+		else
+			cm_closed(dev, cq);
 	}
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
 	handled = eq_progress(dev);
 	eq_mind(dev, eq_ready && !handled);
-	cm_end_unnoticed(dev);
+	dev->next_visit = min_u64(dev->next_visit, cm_end_unnoticed(dev));
 	srq_report_limits(dev);
 	return handled;
 }

@@ -90,14 +90,6 @@ void socket_close_copy(int fd, struct socket_ends *ends)
 		close(fd);
 }
 
-bool socket_is_closed_by_peer(int fd)
-{
-	struct pollfd pollfd = { .fd = fd, .events = POLLRDHUP };
-
-	return fd >= 0 && poll(&pollfd, 1, 0) > 0 &&
-	       pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
-}
-
 /* ---- listeners ---- */
 
 static bool socket_is_listener(int fd, void *local)
