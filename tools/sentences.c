@@ -183,7 +183,8 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 		return sentence_print(text, "the server at %s port %lu refused the connection",
 				      server, attempt->port);
 	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
-		return sentence_print(text, "nobody listens at %s port %lu", server, attempt->port);
+		return sentence_print(text, "no program of DAT listens at %s port %lu", server,
+				      attempt->port);
 	case DAT_CONNECTION_EVENT_UNREACHABLE:
 		if (tool_interface_sentence(attempt->local, true, text))
 			return text;

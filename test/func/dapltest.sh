@@ -148,8 +148,8 @@ client Q
 wait "$server"
 report $? 'a server that had no failure exits with 0'
 
-refuses "nobody listens at $DAT_TEST_ADDR0 port 45278" -T T -s "$DAT_TEST_ADDR0" -D end1 \
-	client SR server SR
+refuses "no program of DAT listens at $DAT_TEST_ADDR0 port 45278" \
+	-T T -s "$DAT_TEST_ADDR0" -D end1 client SR server SR
 refuses 'nosuchhost' -T Q -s nosuchhost.invalid -D end1
 
 for family in hwconn:4 endpoint:3 pz:3 mem:5 connmgt:2 queryinfo:18; do

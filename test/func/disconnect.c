@@ -169,6 +169,21 @@ START_TEST(graceful_disconnect_times_out)
 }
 END_TEST
 
+/* Nor does it post one later: what it has not received does not hide the end from it. */
+START_TEST(end_behind_messages_without_a_receive_is_noticed)
+{
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	for (unsigned i = 0; i < 8; i++)
+		post_send(pair.client.ep, i, segment(&pair.client, 0, 4096),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_disconnected(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 static pthread_barrier_t barrier;
 
 static void *disconnect_together(void *ep)
@@ -918,6 +933,7 @@ int main(int argc, char **argv)
 		{ graceful_disconnect_completes_sends, NEEDS_NOTHING },
 		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR },
 		{ graceful_disconnect_times_out, NEEDS_RNR },
+		{ end_behind_messages_without_a_receive_is_noticed, NEEDS_NOTHING },
 		{ both_sides_disconnect_at_once, NEEDS_NOTHING },
 		{ outstanding_requests_complete_once_in_order, NEEDS_RNR },
 		{ posts_after_the_end_are_flushed, NEEDS_NOTHING },

@@ -235,7 +235,7 @@ beside fail 'a server that knows no sizes is told from one that does' '' \
 	'the server is an older dtest without -a' --old -- -a
 beside fail 'a client that knows no sizes is told from one that does' \
 	'the client is an older dtest without -w' '' -w -- --old
-beside refuses 1 "nobody listens at $a port 45250" -P end1 -h "$a" -n 45250
+beside refuses 1 "no program of DAT listens at $a port 45250" -P end1 -h "$a" -n 45250
 beside refuses 1 'no client has come within 1 s' -P end0 --wait 1
 beside unknown
 beside refuses 244 '' -P end0 -b none

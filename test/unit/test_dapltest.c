@@ -791,9 +791,9 @@ START_TEST(server_that_is_not_there_has_a_sentence)
 	use_conf(conf);
 	capture();
 	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
-	expect_line("dapltest: nobody listens at " FAKE_ADDRESS " port 45278");
+	expect_line("dapltest: no program of DAT listens at " FAKE_ADDRESS " port 45278");
 	ck_assert_int_eq(run_client("Q", "-n 9"), -1);
-	expect_line("dapltest: nobody listens at " FAKE_ADDRESS " port 9");
+	expect_line("dapltest: no program of DAT listens at " FAKE_ADDRESS " port 9");
 	ck_assert_int_eq(run("-T S -D other"), -1);
 	expect_line("dapltest: dat_ia_open other: dat.conf has no line for other");
 }

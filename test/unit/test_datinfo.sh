@@ -48,7 +48,7 @@ cause() {
 	result "$1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..95
+echo 1..98
 
 # ---- options
 
@@ -464,6 +464,17 @@ done
 for params in 'lo 0 junk' 'lo 0x' ''; do
 	on_host_says "\"$params\"" "$tmp/dat.conf:1: field 7 .*, not \".*\"" "$cma" "$params" ''
 done
+if [ -n "$no_host" ] || [ ! -e "$cma" ]; then
+	skip 'dapltest: there is no device' 'as above'
+	skip 'window: there is no device' 'as above'
+else
+	line it "$cma" 'ib0 0' >"$tmp/dat.conf"
+	for tool in "dapltest/dapltest -T S -D it" 'examples/window it it'; do
+		result "${tool%% *}: there is no device" \
+			"$(host "$top/$tool" | sed -n 's/^lib[^ ]*: //p')" \
+			'open ib0: this host has no RDMA device: .*'
+	done
+fi
 on_host_says 'a library is no provider' \
 	"it: $tmp/dat.conf:1: .*/gone.so is no provider: it has no dat_provider_init" \
 	"$tmp/gone.so" '' ''
@@ -496,4 +507,30 @@ else
 		"$("$datinfo" --check "$tmp/generated"
 		sed -n 's/ u1.2 .*dapl.1.2 "\(.*\)" ""/:\1/p' "$tmp/generated" | grep -v '^ofi')" \
 		'OpenIB-cma:lo 0\|OpenIB-cma-roe-lo:lo 0\|OpenIB-fake0-1:fake0 1'
+fi
+if [ -n "$no_host" ]; then
+	skip '--generate has names for InfiniBand, iWARP and libfabric' "$no_host"
+else
+	# fake0: RoCE; hca0: InfiniBand with two ports, one without IPoIB; nic0: iWARP
+	host "$all; ip link set lo up; ip link add ib0 type veth peer name eth9
+		for port in hca0/ports/1 hca0/ports/2 nic0/ports/1; do
+			port=/sys/class/infiniband/\$port; mkdir -p \$port/gid_attrs/ndevs
+			echo InfiniBand >\$port/link_layer
+		done
+		echo Ethernet >\$port/link_layer
+		echo '4: RNIC' >/sys/class/infiniband/nic0/node_type
+		echo eth9 >\$port/gid_attrs/ndevs/0
+		echo ib0 >/sys/class/infiniband/hca0/ports/1/gid_attrs/ndevs/0
+		$datinfo --generate" >"$tmp/generated"
+	libfabric='ofi-tcp:tcp 0\|ofi-tcp-lo:tcp lo'
+	libfabric="$libfabric\\|ofi-verbs:verbs lo\\|ofi-verbs-ib0:verbs ib0"
+	libfabric="$libfabric\\|ofi-verbs-eth9:verbs eth9"
+	[ -e "$ofi" ] || libfabric='.*'
+	result '--generate has names for InfiniBand, iWARP and libfabric' \
+		"$("$datinfo" --check "$tmp/generated"
+		sed -n 's/ u1.2 .*dapl.1.2 "\(.*\)" ""/:\1/p' "$tmp/generated")" \
+		"OpenIB-cma:ib0 0\\|OpenIB-cma-1:lo 0\\|OpenIB-cma-2:eth9 0\
+\\|OpenIB-cma-roe-lo:lo 0\\|OpenIB-fake0-1:fake0 1\\|OpenIB-hca0-1:hca0 1\
+\\|OpenIB-hca0-2:hca0 2\
+\\|OpenIB-iwarp:eth9 0\\|OpenIB-nic0-1:nic0 1\\|$libfabric"
 fi

@@ -281,7 +281,7 @@ static const struct {
 	const char *want;
 } attempts[] = {
 	{ DAT_CONNECTION_EVENT_NON_PEER_REJECTED, IFF_UP | IFF_RUNNING,
-	  "nobody listens at 192.0.2.1 port 45248" },
+	  "no program of DAT listens at 192.0.2.1 port 45248" },
 	{ DAT_CONNECTION_EVENT_PEER_REJECTED, IFF_UP | IFF_RUNNING,
 	  "the server at 192.0.2.1 port 45248 refused the connection" },
 	{ DAT_CONNECTION_EVENT_UNREACHABLE, IFF_UP | IFF_RUNNING,
