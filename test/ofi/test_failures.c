@@ -332,6 +332,36 @@ START_TEST(objects_without_memory_leave_nothing_behind)
 }
 END_TEST
 
+static DAT_DTO_COMPLETION_STATUS dequeued(struct ofi_rig *rig, uint64_t cookie)
+{
+	const DAT_DTO_COMPLETION_EVENT_DATA *dto;
+	DAT_EVENT event;
+
+	ck_dat(evd_dequeue(rig->dto_evd, &event));
+	dto = &event.event_data.dto_completion_event_data;
+	ck_assert_uint_eq(dto->user_cookie.as_64, cookie);
+	return dto->status;
+}
+
+/* Otherwise the end event would be late by the time that is granted for flushes. */
+START_TEST(what_is_posted_behind_a_failure_is_flushed_by_the_post)
+{
+	DAT_LMR_TRIPLET bad;
+	struct ofi_rig rig;
+
+	ofi_rig_open(&rig);
+	bad = rig.segment;
+	bad.lmr_context ^= 0x00ffff00;
+	for (uint64_t n = 1; n < 4; n++)
+		ck_dat(ep_post_send(rig.active, 1, n == 1 ? &bad : &rig.segment,
+				    (DAT_DTO_COOKIE){ .as_64 = n }, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_assert_int_eq(dequeued(&rig, 1), DAT_DTO_ERR_LOCAL_PROTECTION);
+	ck_assert_int_eq(dequeued(&rig, 2), DAT_DTO_ERR_FLUSHED);
+	ck_assert_int_eq(dequeued(&rig, 3), DAT_DTO_ERR_FLUSHED);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("failures");
@@ -340,5 +370,6 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_call_that_fails_leaves_nothing_behind, 0, 2 * COUNT(sweeps));
 	tcase_add_test(tcase, an_open_without_memory_leaves_nothing_behind);
 	tcase_add_test(tcase, objects_without_memory_leave_nothing_behind);
+	tcase_add_test(tcase, what_is_posted_behind_a_failure_is_flushed_by_the_post);
 	return run_cases(argc, argv);
 }

@@ -456,12 +456,9 @@ void queue_advance_locked(struct transfer_queue *queue);
 
 /* Before the first post, which takes the slow path, because no view shows its region. */
 void queue_start(struct transfer_queue *queue, struct transfer *first);
-/*
- * What a post can't give to libfabric now. -ENOTCONN: the connection is over. The fields that
- * describe the transfer are set.
- */
-int queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge);
-/* What moves no bytes. */
+/* What a post can't give to libfabric now. The fields that describe the transfer are set. */
+void queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge);
+/* What moves no bytes. -ENOTCONN: the connection is over. */
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer);
 /* libfabric has refused it: it waits if that was for a while only, and has failed otherwise. */
 COLD void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,

@@ -185,8 +185,10 @@ static NOINLINE int slow_post(struct tp_qp *qp, unsigned how, const void *tag,
 		transfer->remote_address = remote->target_address;
 		transfer->remote_key = remote->rmr_context;
 	}
-	if (!atomic_load(&queue->open) || (transfer->fenced && qp_is_reading(qp)))
-		return queue_wait(queue, transfer, sge) ? POST_OVER : 0;
+	if (!atomic_load(&queue->open) || (transfer->fenced && qp_is_reading(qp))) {
+		queue_wait(queue, transfer, sge);
+		return 0;
+	}
 	if (nsge)
 		view_set(queue, read ? &qp->reads : &queue->view, read || kind == TRANSFER_RECV,
 			 sge);

@@ -238,6 +238,18 @@ static void transfer_keep_locked(struct transfer *transfer, const struct tp_sge 
 	queue_close_locked(transfer->queue, transfer);
 }
 
+static void queue_flush_waiting_locked(struct transfer_queue *queue)
+{
+	struct transfer *transfer;
+
+	while ((transfer = queue->issue)->waiting) {
+		transfer->waiting = false;
+		queue->issue = transfer->following;
+		transfer_end_locked(transfer, DAT_DTO_ERR_FLUSHED, 0);
+	}
+	queue_report_locked(queue);
+}
+
 /* Nothing to issue: as soon as all before it is complete it is, too. */
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer)
 {
@@ -267,17 +279,16 @@ void queue_start(struct transfer_queue *queue, struct transfer *first)
 	spin_unlock(&queue->cq->lock);
 }
 
-int queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge)
+/* As on a device, what is posted behind the end is flushed in its turn. */
+void queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge)
 {
 	spin_lock(&queue->cq->lock);
-	if (queue->qp->phase == QP_ERROR) {
-		spin_unlock(&queue->cq->lock);
-		return -ENOTCONN;
-	}
 	transfer_keep_locked(transfer, sge);
-	queue_advance_locked(queue);
+	if (queue->qp->phase == QP_ERROR)
+		queue_flush_waiting_locked(queue);
+	else
+		queue_advance_locked(queue);
 	queue_unlock_and_signal(queue);
-	return 0;
 }
 
 void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,
@@ -352,19 +363,12 @@ void qp_connected(struct tp_qp *qp)
 	queue_advance(&qp->sends);
 }
 
-/* libfabric flushes what it has; what waits is flushed here. */
-static void queue_flush_waiting(struct transfer_queue *queue)
+/* libfabric flushes what it has. */
+static void queue_flush(struct transfer_queue *queue)
 {
-	struct transfer *transfer;
-
 	spin_lock(&queue->cq->lock);
 	queue_close_locked(queue, queue->slots);
-	while ((transfer = queue->issue)->waiting) {
-		transfer->waiting = false;
-		queue->issue = transfer->following;
-		transfer_end_locked(transfer, DAT_DTO_ERR_FLUSHED, 0);
-	}
-	queue_report_locked(queue);
+	queue_flush_waiting_locked(queue);
 	while (cq_harvest_locked(queue->cq))
 		;
 	queue_unlock_and_signal(queue);
@@ -372,8 +376,8 @@ static void queue_flush_waiting(struct transfer_queue *queue)
 
 static void qp_flush(struct tp_qp *qp)
 {
-	queue_flush_waiting(&qp->sends);
-	queue_flush_waiting(&qp->recvs);
+	queue_flush(&qp->sends);
+	queue_flush(&qp->recvs);
 	if (qp->srq)
 		member_flush(qp);
 }
