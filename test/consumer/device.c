@@ -111,11 +111,11 @@ static const struct device devices[] = {
 		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
 		.max_eps = 64,
 		.lacks = {
+			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
 			{ NEEDS_ACCESS_FLAGS, "libfabric adds atomic access to remote write" },
 			{ NEEDS_RESIZE, "libfabric cannot resize a completion queue" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
-			{ NEEDS_SRQ, "libfabric does not say whose receive completed" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 		},
 	},
@@ -135,6 +135,7 @@ static const struct device devices[] = {
 		.late_accept_error = true,
 		.early_data_waits = true,
 		.lacks = {
+			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PLACEMENT | NEEDS_REMOTE_STATUS,
 			  "iWARP completes a write or a send as soon as TCP has it" },
 			{ NEEDS_READ_RIGHTS, "siw ignores that a region lacks remote read" },
@@ -144,7 +145,6 @@ static const struct device devices[] = {
 			{ NEEDS_ACCESS_FLAGS, "libfabric adds atomic access to remote write" },
 			{ NEEDS_RESIZE, "libfabric cannot resize a completion queue" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
-			{ NEEDS_SRQ, "libfabric does not say whose receive completed" },
 		},
 	},
 	{

@@ -137,9 +137,9 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_
 {
 	int err;
 
-	(void)fid;
 	ff_lock();
 	err = ff_step_locked(CALL_fi_reject);
+	ff_require(((struct ff_pep *)fid)->eq, "fi_reject without an event queue");
 	ff_require(size <= FF_MAX_DATA, "too much data in a rejection");
 	request_fail((struct ff_request *)handle, data, err ? 0 : size);
 	ff_unlock();
@@ -190,6 +190,20 @@ int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep 
 	*out = &pep->fid;
 	ff_unlock();
 	return 0;
+}
+
+void ff_listener_fail(int err)
+{
+	struct ff_event event = { .err = err };
+	struct ff_pep *pep = ff.peps;
+
+	ff_lock();
+	while (pep && !pep->listening)
+		pep = pep->next;
+	ff_require(pep, "no endpoint listens");
+	event.fid = &pep->fid.fid;
+	ff_event_add(pep->eq, &event);
+	ff_unlock();
 }
 
 /* ---- the life of an endpoint ---- */
@@ -430,6 +444,8 @@ int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 
 	if (err)
 		return -err;
+	ff_require(!ff.provider.resolves || info->handle || info->dest_addr,
+		   "an endpoint is made for nobody");
 	ff.seen.tx_size = info->tx_attr->size;
 	ff.seen.rx_size = info->rx_attr->size;
 	ep = calloc(1, sizeof(*ep));

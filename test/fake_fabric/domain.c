@@ -13,6 +13,11 @@ static int mr_close(struct fid *fid)
 
 	if (err)
 		return -err;
+	if (mr->users) {
+		mr->users--;
+		ff_unlock();
+		return 0;
+	}
 	while (*link != mr)
 		link = &(*link)->next;
 	*link = mr->next;
@@ -111,6 +116,12 @@ static int mr_regattr_locked(struct ff_domain *domain, const struct fi_mr_attr *
 	ff.seen.mr_flags = flags;
 	if (ff.provider.asynchronous && !domain->mr_eq)
 		return -FI_ENOEQ;
+	for (mr = ff.provider.caches ? domain->mrs : NULL; mr; mr = mr->next)
+		if (mr->base == attr->mr_iov->iov_base && mr->length == attr->mr_iov->iov_len) {
+			mr->users++;
+			*out = &mr->fid;
+			return 0;
+		}
 	ret = key_give(domain, attr, &key);
 	if (ret)
 		return ret;
@@ -169,6 +180,8 @@ void ff_desc_check(struct ff_domain *domain, const struct iovec *iov, void **des
 	for (size_t i = 0; i < count; i++) {
 		const struct ff_mr *mr = desc ? desc[i] : NULL;
 
+		if (!iov[i].iov_len)
+			continue;
 		ff_require(mr, "a segment without a descriptor");
 		ff_require(mr->access & access, "a segment in a region without the right");
 		ff_require((char *)iov[i].iov_base >= mr->base &&

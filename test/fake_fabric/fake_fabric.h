@@ -44,6 +44,9 @@ struct ff_provider {
 	size_t iov_limit, tx_size, rx_size;
 	uint32_t protocol;
 	bool no_device;
+	bool resolves;	/* an endpoint that connects is made for the address of its peer */
+	bool caches;	/* a region of the same memory is the same region */
+	size_t cq_size; /* the longest completion queue; 0: any */
 };
 struct ff_provider *ff_provider(void);
 
@@ -88,6 +91,9 @@ enum ff_kind {
 };
 /* How many exist; FF_KINDS: the sum of all kinds. */
 unsigned ff_alive(enum ff_kind kind);
+
+/* Reports @err of the endpoint that listens. */
+void ff_listener_fail(int err);
 
 /* ---- what was recorded: the arguments of the latest calls ---- */
 

@@ -127,6 +127,7 @@ struct ff_mr {
 	char *base;
 	size_t length;
 	uint64_t access;
+	unsigned users; /* beside the first one */
 	bool enabled;
 };
 

@@ -317,6 +317,10 @@ int ff_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq
 
 	if (err)
 		return -err;
+	if (ff.provider.cq_size && attr->size > ff.provider.cq_size) {
+		ff_unlock();
+		return -FI_EINVAL;
+	}
 	cq = calloc(1, sizeof(*cq));
 	ff_require(cq, "no memory for a completion queue");
 	cq->fid = (struct fid_cq){ .fid = { FI_CLASS_CQ, context, &cq_fi_ops }, .ops = &cq_ops };

@@ -205,6 +205,7 @@ static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc
 			 fi_addr_t to, void *context)
 {
 	(void)to;
+	ff_require(count, "verbs looks into the first segment of a vector");
 	return send_post((struct ff_ep *)ep, iov, desc, count, context);
 }
 

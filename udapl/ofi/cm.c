@@ -708,7 +708,7 @@ static int attach_active(struct tp_qp *qp, const struct sockaddr_storage *to)
 		return -ENOMEM;
 	err = qp_attach(qp, info);
 	libfabric.freeinfo(info);
-	return err == -ENODEV ? -EHOSTUNREACH : err; /* no device has a route */
+	return err == -ENODEV ? -ENETUNREACH : err; /* no device has a route */
 }
 
 /* The attempt was in vain, which an event says. */
