@@ -541,6 +541,28 @@ START_TEST(a_message_that_is_too_long_ends_one_connection)
 }
 END_TEST
 
+/* It is refused when a message takes it, not when it is posted. */
+START_TEST(a_bad_buffer_ends_the_connection_that_takes_it)
+{
+	DAT_LMR_TRIPLET iov;
+	DAT_EVENT event;
+
+	open_peers();
+	iov = segment(&pair.server, SIDE_MEMORY - 4, 8); /* four bytes too many */
+	ck_dat(dat_srq_post_recv(srq, 1, &iov, cookie_of(1)));
+	post_to_srq(2);
+	send_from(0, 8);
+	event = expect_event(evds[0], DAT_DTO_COMPLETION_EVENT);
+	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.ep_handle, to[0]);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 1);
+	ck_assert_int_eq(event.event_data.dto_completion_event_data.status, device()->bad_receive);
+	expect_outstanding(1);
+	send_from(1, PIECE);
+	ck_assert_uint_eq(expect_receive(1, PIECE), 2);
+	close_peers();
+}
+END_TEST
+
 #define ROUNDS 500
 
 static void *send_many(void *arg)
@@ -609,6 +631,7 @@ int main(int argc, char **argv)
 		{ a_queue_grows_with_receives_posted, NEEDS_SRQ },
 		{ zones_may_differ_if_the_device_says_so, NEEDS_SRQ },
 		{ a_message_that_is_too_long_ends_one_connection, NEEDS_SRQ },
+		{ a_bad_buffer_ends_the_connection_that_takes_it, NEEDS_SRQ },
 		{ many_messages_of_several_senders, NEEDS_SRQ | NEEDS_RNR },
 	};
 

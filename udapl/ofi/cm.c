@@ -225,10 +225,13 @@ void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp)
 
 /* ---- the socket of a connection ---- */
 
+#define CONN_MARK ((uintptr_t)1) /* in what dev->epoll reports: it is a connection */
+
 /* From here on cm_closed is called when the peer closes it. */
 static void socket_watch(struct tp_conn *conn)
 {
-	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = conn };
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET,
+				     .data.u64 = (uintptr_t)conn | CONN_MARK };
 
 	if (conn->socket >= 0)
 		conn->dev->last_socket = conn->socket;
@@ -479,11 +482,14 @@ bool eq_progress(struct tp_dev *dev)
 
 /* ---- the connections ---- */
 
-void cm_closed(struct tp_dev *dev, const void *what)
+bool cm_closed(struct tp_dev *dev, const void *what)
 {
+	if (!((uintptr_t)what & CONN_MARK))
+		return false;
 	for (struct tp_conn *conn = dev->conns; conn; conn = conn->next)
-		if (conn == what)
+		if (((uintptr_t)conn | CONN_MARK) == (uintptr_t)what)
 			conn->closed = true;
+	return true;
 }
 
 uint64_t cm_end_unnoticed(struct tp_dev *dev)

@@ -338,8 +338,8 @@ struct transfer {
 	uint32_t remote_key;
 	uint8_t kind; /* enum transfer_kind */
 	uint8_t nsge;
-	bool complete : 1; /* and not reported, because others are before it */
-	bool waiting : 1;  /* to be given to libfabric */
+	bool complete;	  /* and not reported, because others are before it */
+	bool waiting : 1; /* to be given to libfabric */
 	bool fenced : 1;
 	bool invalid : 1; /* shared; its buffer is not what a receive takes */
 };
@@ -554,8 +554,11 @@ int eq_open(struct tp_dev *dev);
 void eq_close(struct tp_dev *dev);
 /* Handles all events. True: there was one. ia->lock held. */
 bool eq_progress(struct tp_dev *dev);
-/* dev->epoll has reported @what: it may be a connection that the peer has closed. ia->lock held. */
-void cm_closed(struct tp_dev *dev, const void *what);
+/*
+ * dev->epoll has reported @what. False: it is no connection; else the peer has closed it. ia->lock
+ * held.
+ */
+bool cm_closed(struct tp_dev *dev, const void *what);
 /*
  * Ends connections that libfabric says nothing about: those that their peers have closed while a
  * message waits for a receive, and those that could not be accepted. Returns when it is to be

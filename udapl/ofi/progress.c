@@ -154,10 +154,8 @@ bool progress_run(struct tp_dev *dev)
 		struct tp_cq *cq = events[i].data.ptr;
 
 		eq_ready |= !cq;
-		if (cq_exists_locked(dev, cq))
+		if (!cm_closed(dev, cq) && cq_exists_locked(dev, cq))
 			cq->watched = false;
-		else
-			cm_closed(dev, cq);
 	}
 	mutex_unlock(&dev->cqs_lock);
 	visit_all(dev);
