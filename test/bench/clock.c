@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time of protocols over DAT beside the same over raw verbs. The two take turns, so that both meet
- * the same moods of the machine.
+ * Time of protocols over DAT beside the same over raw verbs, or libfabric. The two take turns, so
+ * that both meet the same moods of the machine.
  *
  * clock time		on the processors that the program may use: one, by taskset
+ * clock tcp		over libfabric's tcp, on all processors
  * clock threads	on more than one processor
  * clock endpoints	cost of an endpoint as their number grows
  * clock calls		system calls per operation
@@ -15,26 +16,36 @@
 
 #include "clock.h"
 
-#define TURNS	     9 /* of each side; odd, for a median */
+#define MAX_ROUNDS   101
 #define TURN_NS	     UINT64_C(40000000)
+#define TCP_TURN_NS  UINT64_C(5000000)
 #define SLOW_NS	     UINT64_C(1000000) /* an operation of that time takes a turn of SLOW_TURN_NS */
 #define SLOW_TURN_NS UINT64_C(100000000)
 #define PROBE_OPS    4 /* that tell how many make a turn */
 
+bool peers_poll;
+
+/* Turns of each side; odd, for a median. */
+static int rounds = 9;
+
 static const struct {
 	const char *name;
-	double limit; /* of ours to raw; 0: none is wanted */
+	double limit;	  /* of ours to raw; 0: none is wanted */
+	double tcp_limit; /* the same over libfabric's tcp */
 } protocols[PROTOCOLS] = {
-	[PING_PONG] = { "ping-pong, polled", 1.03 },
-	[WRITES] = { "writes of 4 KiB, ten ahead, polled", 1.03 },
-	[PING_PONG_ASLEEP] = { "ping-pong of two threads that sleep", 1.05 },
-	[CONNECT] = { "connect, disconnect, free", 1.05 },
-	[UNTIL_TOLD] = { "abrupt disconnect until both know", 1.05 },
-	[UNTIL_TOLD_FLUSHED] = { "  with 8 receives at each end", 0 },
-	[REGISTER] = { "register and release 4 KiB", 1.03 },
-	[BIND] = { "bind, and write through the window", 1.05 },
-	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03 },
-	[FOUR_THREADS] = { "four threads with an endpoint each", 1.03 },
+	[PING_PONG] = { "ping-pong, polled", 1.03, 1.1 },
+	[WRITES] = { "writes of 4 KiB, ten ahead, polled", 1.03, 0 },
+	[PING_PONG_ASLEEP] = { "ping-pong of two threads that sleep", 1.05, 1.1 },
+	[CONNECT] = { "connect, disconnect, free", 1.05, 0 },
+	[UNTIL_TOLD] = { "abrupt disconnect until both know", 1.05, 0 },
+	[UNTIL_TOLD_FLUSHED] = { "  with 8 receives at each end", 0, 0 },
+	[REGISTER] = { "register and release 4 KiB", 1.03, 0 },
+	[BIND] = { "bind, and write through the window", 1.05, 0 },
+	[PING_PONG_TWO] = { "ping-pong of two threads that poll", 0, 1.1 },
+	[LARGE_SENDS] = { "sends of 1 MiB, four ahead", 0, 1.02 },
+	[LARGE_WRITES] = { "writes of 1 MiB, four ahead", 0, 1.02 },
+	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03, 0 },
+	[FOUR_THREADS] = { "four threads with an endpoint each", 1.03, 0 },
 };
 
 static int compare(const void *a, const void *b)
@@ -45,10 +56,10 @@ static int compare(const void *a, const void *b)
 }
 
 /* Sorts the values. */
-static double median(double values[TURNS])
+static double median(double values[MAX_ROUNDS])
 {
-	qsort(values, TURNS, sizeof(*values), compare);
-	return values[TURNS / 2];
+	qsort(values, (size_t)rounds, sizeof(*values), compare);
+	return values[rounds / 2];
 }
 
 /* How often the other threads of this process went to sleep. */
@@ -84,54 +95,72 @@ struct result {
 	double raw, ours;	  /* us, medians */
 	double low, middle, high; /* of the turns' ratios */
 	double switches;	  /* of the provider's threads, per operation */
+	double processor;	  /* ratio of the times of all threads of the process */
 };
 
-static double turn(const struct clock_side *side, enum protocol protocol, unsigned n)
+static double processor_us(void)
 {
-	return (double)side->run[protocol](n) / n / 1000;
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+/* @processor: us that all threads need for one operation. */
+static double turn(const struct clock_side *side, enum protocol protocol, unsigned n,
+		   double *processor)
+{
+	double began = processor_us(), us = (double)side->run[protocol](n) / n / 1000;
+
+	*processor = (processor_us() - began) / n;
+	return us;
 }
 
 /* A multiple of the number of threads. */
 static unsigned turn_length(enum protocol protocol)
 {
 	uint64_t ns = clock_raw.run[protocol](PROBE_OPS) / PROBE_OPS;
+	uint64_t turn_ns = ns > SLOW_NS ? SLOW_TURN_NS : TURN_NS;
 
 	clock_dat.run[protocol](PROBE_OPS);
-	return (unsigned)((ns > SLOW_NS ? SLOW_TURN_NS : TURN_NS) / (ns + 1)) / THREADS * THREADS +
-	       THREADS;
+	if (peers_poll)
+		turn_ns = TCP_TURN_NS;
+	return (unsigned)(turn_ns / (ns + 1)) / THREADS * THREADS + THREADS;
 }
 
 static struct result measure(enum protocol protocol)
 {
 	unsigned n = turn_length(protocol);
-	double raw[TURNS], ours[TURNS], ratio[TURNS];
+	double raw[MAX_ROUNDS], ours[MAX_ROUNDS], ratio[MAX_ROUNDS];
+	double raw_cpu[MAX_ROUNDS], ours_cpu[MAX_ROUNDS];
 	unsigned long switches = 0;
 	struct result result;
 
-	for (int i = 0; i < TURNS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		unsigned long before;
 
 		if (i % 2)
-			raw[i] = turn(&clock_raw, protocol, n);
+			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
 		before = switches_of_others();
-		ours[i] = turn(&clock_dat, protocol, n);
+		ours[i] = turn(&clock_dat, protocol, n, &ours_cpu[i]);
 		switches += switches_of_others() - before;
 		if (i % 2 == 0)
-			raw[i] = turn(&clock_raw, protocol, n);
+			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
 		ratio[i] = ours[i] / raw[i];
 	}
 	result.raw = median(raw);
 	result.ours = median(ours);
 	result.middle = median(ratio);
 	result.low = ratio[0];
-	result.high = ratio[TURNS - 1];
-	result.switches = (double)switches / TURNS / n;
+	result.high = ratio[rounds - 1];
+	result.switches = (double)switches / rounds / n;
+	result.processor = median(ours_cpu) / median(raw_cpu);
 	return result;
 }
 
 static struct result report(enum protocol protocol)
 {
-	double limit = protocols[protocol].limit;
+	double limit = peers_poll ? protocols[protocol].tcp_limit : protocols[protocol].limit;
 	struct result result = measure(protocol);
 	double ratio = result.ours / result.raw;
 
@@ -141,17 +170,18 @@ static struct result report(enum protocol protocol)
 		printf("%8.2f", limit);
 	else
 		printf("%8s", "-");
-	printf("   %5.2f %5.2f %5.2f %8.2f%s\n", result.low, result.middle, result.high,
-	       result.switches, limit > 0 && ratio > limit ? "  over" : "");
+	printf("   %5.2f %5.2f %5.2f %8.2f %9.2f%s\n", result.low, result.middle, result.high,
+	       result.switches, result.processor, limit > 0 && ratio > limit ? "  over" : "");
 	fflush(stdout);
 	return result;
 }
 
 static void print_head(const char *where)
 {
-	printf("\nby the clock, %s: us per operation, medians of %d turns of each\n", where, TURNS);
-	printf("%-36s %9s %9s %7s %8s   %17s %8s\n", "", "raw", "ours", "ratio", "at most",
-	       "ratios of turns", "switches");
+	printf("\nby the clock, %s: us per operation, medians of %d turns of each\n", where,
+	       rounds);
+	printf("%-36s %9s %9s %7s %8s   %17s %8s %9s\n", "", "raw", "ours", "ratio", "at most",
+	       "ratios of turns", "switches", "processor");
 }
 
 /* The device may have no windows. */
@@ -161,6 +191,18 @@ static void report_time(void)
 	for (enum protocol protocol = PING_PONG; protocol <= BIND; protocol++)
 		if (protocol != BIND || raw_has_windows())
 			report(protocol);
+}
+
+static void report_tcp(void)
+{
+	static const enum protocol of_tcp[] = { PING_PONG,   PING_PONG_TWO, PING_PONG_ASLEEP,
+						LARGE_SENDS, LARGE_WRITES,  WRITES,
+						CONNECT,     UNTIL_TOLD,    REGISTER };
+
+	rounds = MAX_ROUNDS;
+	print_head("libfabric's tcp");
+	for (size_t i = 0; i < sizeof(of_tcp) / sizeof(*of_tcp); i++)
+		report(of_tcp[i]);
 }
 
 static void report_threads(void)
@@ -209,11 +251,12 @@ static int run_one(char **args)
 {
 	unsigned long protocol = strtoul(args[1], NULL, 0), n = strtoul(args[2], NULL, 0);
 	const struct clock_side *side = strcmp(args[0], "raw") ? &clock_dat : &clock_raw;
+	double processor;
 
 	MUST(protocol < PROTOCOLS && n);
 	side->open();
 	printf("%s: %.1f us\n", protocols[protocol].name,
-	       turn(side, (enum protocol)protocol, (unsigned)n));
+	       turn(side, (enum protocol)protocol, (unsigned)n, &processor));
 	return 0;
 }
 
@@ -223,6 +266,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = { { "time", report_time },
+		      { "tcp", report_tcp },
 		      { "threads", report_threads },
 		      { "endpoints", report_endpoints } };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the parts of the program "clock" share. The same protocols run over raw verbs and librdmacm
- * (clock_raw.c) and over DAT (clock_dat.c), both ends in this process.
+ * What the parts of the programs "clock" and "clock_ofi" share. The same protocols run over raw
+ * verbs and librdmacm (clock_raw.c) or libfabric (clock_raw_ofi.c), and over DAT (clock_dat.c), both
+ * ends in this process.
  */
 #ifndef CLOCK_H
 #define CLOCK_H
@@ -12,14 +13,16 @@
 
 #include "bench.h"
 
-#define MESSAGE	      64   /* bytes of a message */
-#define BLOCK	      4096 /* bytes of an RDMA write and of a region that is registered */
-#define AHEAD	      10   /* RDMA writes that are outstanding */
-#define DEPTH	      32   /* requests, and receives, of an endpoint ... */
-#define SMALL_DEPTH   4	   /* ... and of one of many */
-#define RECEIVES      8	   /* outstanding in UNTIL_TOLD_FLUSHED */
-#define THREADS	      4	   /* of FOUR_THREADS */
-#define MAX_ENDPOINTS 1000 /* pairs of them, at most */
+#define MESSAGE	      64      /* bytes of a message */
+#define BLOCK	      4096    /* bytes of an RDMA write and of a region that is registered */
+#define LARGE	      1048576 /* bytes of a transfer of LARGE_SENDS and LARGE_WRITES */
+#define LARGE_AHEAD   4	      /* of them that are outstanding */
+#define AHEAD	      10      /* RDMA writes that are outstanding */
+#define DEPTH	      32      /* requests, and receives, of an endpoint ... */
+#define SMALL_DEPTH   4	      /* ... and of one of many */
+#define RECEIVES      8	      /* outstanding in UNTIL_TOLD_FLUSHED */
+#define THREADS	      4	      /* of FOUR_THREADS */
+#define MAX_ENDPOINTS 1000    /* pairs of them, at most */
 #define CLIENT_ADDR   "DAT_TEST_ADDR1"
 #define SERVER_ADDR   "DAT_TEST_ADDR0"
 
@@ -32,7 +35,10 @@ enum protocol {
 	UNTIL_TOLD_FLUSHED, /* the same with receives outstanding */
 	REGISTER,	    /* and release */
 	BIND,		    /* and a write through the window */
-	ONE_THREAD,	    /* PING_PONG by threads that share nothing but the device */
+	PING_PONG_TWO,	    /* of two threads, which poll */
+	LARGE_SENDS,	    /* polled by one thread, LARGE_AHEAD */
+	LARGE_WRITES,
+	ONE_THREAD, /* PING_PONG by threads that share nothing but the device */
 	FOUR_THREADS,
 	PROTOCOLS,
 };
@@ -64,6 +70,9 @@ struct clock_side {
 extern const struct clock_side clock_raw, clock_dat;
 
 bool raw_has_windows(void); /* the device */
+
+/* The peer of a write has to poll, too: without that, nothing arrives there. */
+extern bool peers_poll;
 
 static inline uint64_t clock_ns(void)
 {

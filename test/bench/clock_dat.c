@@ -19,7 +19,7 @@ static struct node {
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
 	DAT_RMR_HANDLE rmr;
-	char memory[BLOCK];
+	char memory[LARGE];
 } nodes[ENDS];
 
 struct queues {
@@ -61,7 +61,7 @@ static void node_open(struct node *node, const char *name)
 	node->conn_evd = node_create_evd(node, 2 * MAX_ENDPOINTS, DAT_HANDLE_NULL,
 					 DAT_EVD_CONNECTION_FLAG);
 	node->cr_evd = node_create_evd(node, 16, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG);
-	MUST(!dat_lmr_create(node->ia, DAT_MEM_TYPE_VIRTUAL, region, BLOCK, node->pz,
+	MUST(!dat_lmr_create(node->ia, DAT_MEM_TYPE_VIRTUAL, region, LARGE, node->pz,
 			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &node->lmr_context, &node->rmr_context,
 			     NULL, NULL));
 }
@@ -109,20 +109,40 @@ static inline DAT_LMR_TRIPLET end_segment(const struct end *end, DAT_VLEN size)
 				  .segment_length = size };
 }
 
-static inline void end_post_recv(struct end *end)
+static inline void end_recv(struct end *end, DAT_VLEN size)
 {
-	DAT_LMR_TRIPLET segment = end_segment(end, MESSAGE);
+	DAT_LMR_TRIPLET segment = end_segment(end, size);
 
 	MUST(!dat_ep_post_recv(end->ep, 1, &segment, (DAT_DTO_COOKIE){ 0 },
 			       DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-static inline void end_post_send(struct end *end)
+static inline void end_post_recv(struct end *end)
 {
-	DAT_LMR_TRIPLET segment = end_segment(end, MESSAGE);
+	end_recv(end, MESSAGE);
+}
+
+static inline void end_post_large_recv(struct end *end)
+{
+	end_recv(end, LARGE);
+}
+
+static inline void end_send(struct end *end, DAT_VLEN size)
+{
+	DAT_LMR_TRIPLET segment = end_segment(end, size);
 
 	MUST(!dat_ep_post_send(end->ep, 1, &segment, (DAT_DTO_COOKIE){ 0 },
 			       DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static inline void end_post_send(struct end *end)
+{
+	end_send(end, MESSAGE);
+}
+
+static inline void end_post_large_send(struct end *end)
+{
+	end_send(end, LARGE);
 }
 
 /* To the server's memory. */
@@ -217,8 +237,8 @@ static void end_create_ep(struct end *end)
 {
 	DAT_EP_ATTR attr = {
 		.service_type = DAT_SERVICE_TYPE_RC,
-		.max_message_size = BLOCK,
-		.max_rdma_size = BLOCK,
+		.max_message_size = LARGE,
+		.max_rdma_size = LARGE,
 		.max_recv_dtos = end->queues->depth,
 		.max_request_dtos = end->queues->depth,
 		.max_recv_iov = 1,

@@ -8,6 +8,7 @@
  *	ends_open		opens what all connections share
  *	queues_open		for so many endpoints
  *	end_post_recv, end_post_send, end_post_write, end_bind
+ *	end_post_large_recv, end_post_large_send	of LARGE bytes
  *	end_poll_recv, end_poll_request		take a completion, if there is one
  *	end_flushed_recv	waits for a receive that was flushed
  *	end_wait_recv		waits for a receive, asleep if there is none
@@ -53,6 +54,14 @@ static inline void request_await(struct end *end)
 		;
 }
 
+/* Of a request that the peer has to answer. */
+static inline void answer_await(struct end *end, struct end *peer)
+{
+	while (!end_poll_request(end))
+		if (peers_poll)
+			(void)end_poll_recv(peer);
+}
+
 static inline void message_polled(struct end *from, struct end *to)
 {
 	end_post_recv(to);
@@ -87,7 +96,39 @@ static uint64_t run_writes(unsigned n)
 	for (unsigned done = 0; done < n; done++) {
 		for (; posted < n && posted < done + AHEAD; posted++)
 			end_post_write(end, BLOCK, server_key);
-		request_await(end);
+		answer_await(end, &pairs[0].server);
+	}
+	return clock_ns() - began;
+}
+
+static uint64_t run_large_sends(unsigned n)
+{
+	struct end *client = &pairs[0].client, *server = &pairs[0].server;
+	uint64_t began = clock_ns();
+	unsigned posted = 0, received = 0, sent = 0;
+
+	while (received < n || sent < n) {
+		for (; posted < n && posted < received + LARGE_AHEAD; posted++) {
+			end_post_large_recv(server);
+			end_post_large_send(client);
+		}
+		received += end_poll_recv(server);
+		if (sent < posted)
+			sent += end_poll_request(client);
+	}
+	return clock_ns() - began;
+}
+
+static uint64_t run_large_writes(unsigned n)
+{
+	struct end *client = &pairs[0].client, *server = &pairs[0].server;
+	uint64_t began = clock_ns();
+	unsigned posted = 0;
+
+	for (unsigned done = 0; done < n; done++) {
+		for (; posted < n && posted < done + LARGE_AHEAD; posted++)
+			end_post_write(client, LARGE, server_key);
+		answer_await(client, server);
 	}
 	return clock_ns() - began;
 }
@@ -110,9 +151,57 @@ static uint64_t run_bind(unsigned n)
 		uint32_t key = end_bind(&pair->server);
 
 		end_post_write(&pair->client, MESSAGE, key);
-		request_await(&pair->client);
+		answer_await(&pair->client, &pair->server);
 	}
 	return clock_ns() - began;
+}
+
+/* ---- two threads ---- */
+
+static inline void recv_await(struct end *end)
+{
+	while (!end_poll_recv(end))
+		;
+}
+
+/* The receive of the answer is posted first. */
+static inline void message_send(struct end *end)
+{
+	end_post_recv(end);
+	end_post_send(end);
+	request_await(end);
+}
+
+static void *echo_polled(void *arg)
+{
+	struct end *end = &pairs[1].server;
+
+	for (unsigned n = *(unsigned *)arg; n > 1; n--) {
+		recv_await(end);
+		message_send(end);
+	}
+	recv_await(end);
+	end_post_send(end);
+	request_await(end);
+	return NULL;
+}
+
+static uint64_t run_ping_pong_two(unsigned n)
+{
+	struct end *end = &pairs[1].client;
+	uint64_t began;
+	pthread_t thread;
+
+	end_post_recv(&pairs[1].server);
+	MUST(!pthread_create(&thread, NULL, echo_polled, &n));
+	began = clock_ns();
+	for (unsigned i = 0; i < n; i++) {
+		message_send(end);
+		recv_await(end);
+	}
+	began = clock_ns() - began;
+	MUST(!pthread_join(thread, NULL));
+	return began;
 }
 
 /* ---- asleep ---- */
@@ -329,6 +418,9 @@ static void run_scale(unsigned n, uint64_t ns[STEPS])
 		[UNTIL_TOLD_FLUSHED] = run_until_told_flushed,                                     \
 		[REGISTER] = run_register,                                                         \
 		[BIND] = run_bind,                                                                 \
+		[PING_PONG_TWO] = run_ping_pong_two,                                               \
+		[LARGE_SENDS] = run_large_sends,                                                   \
+		[LARGE_WRITES] = run_large_writes,                                                 \
 		[ONE_THREAD] = run_one_thread,                                                     \
 		[FOUR_THREADS] = run_four_threads,                                                 \
 	}

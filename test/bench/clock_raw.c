@@ -20,7 +20,7 @@ static struct node {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr; /* of memory */
 	struct ibv_mw *mw;
-	char memory[BLOCK];
+	char memory[LARGE];
 } nodes[ENDS];
 
 struct queues {
@@ -54,7 +54,7 @@ static void node_open(struct node *node, const char *addr)
 	MUST(!rdma_bind_addr(node->id, (struct sockaddr *)&node->addr));
 	node->pd = ibv_alloc_pd(node->id->verbs);
 	MUST(node->pd);
-	node->mr = ibv_reg_mr(node->pd, node->memory, BLOCK,
+	node->mr = ibv_reg_mr(node->pd, node->memory, LARGE,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
 	MUST(node->mr);
@@ -99,27 +99,47 @@ static void queues_close(struct queues queues[ENDS])
 
 /* ---- transfers ---- */
 
-static inline void end_post_recv(struct end *end)
+static inline void end_recv(struct end *end, uint32_t size)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)end->node->memory,
-			       .length = MESSAGE,
+			       .length = size,
 			       .lkey = end->node->mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
 	MUST(!ibv_post_recv(end->id->qp, &wr, &bad));
 }
 
-static inline void end_post_send(struct end *end)
+static inline void end_post_recv(struct end *end)
+{
+	end_recv(end, MESSAGE);
+}
+
+static inline void end_post_large_recv(struct end *end)
+{
+	end_recv(end, LARGE);
+}
+
+static inline void end_send(struct end *end, uint32_t size, unsigned flags)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)end->node->memory,
-			       .length = MESSAGE,
+			       .length = size,
 			       .lkey = end->node->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
 					.num_sge = 1,
 					.opcode = IBV_WR_SEND,
-					.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE };
+					.send_flags = IBV_SEND_SIGNALED | flags };
 
 	MUST(!ibv_post_send(end->id->qp, &wr, &bad));
+}
+
+static inline void end_post_send(struct end *end)
+{
+	end_send(end, MESSAGE, IBV_SEND_INLINE);
+}
+
+static inline void end_post_large_send(struct end *end)
+{
+	end_send(end, LARGE, 0);
 }
 
 /* To the server's memory. */

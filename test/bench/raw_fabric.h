@@ -23,6 +23,7 @@
 #define FABRIC_WRITE (FI_COMPLETION | FI_DELIVERY_COMPLETE)
 
 struct fabric_node {
+	struct fabric_node *next; /* all that are open */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
