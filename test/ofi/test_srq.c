@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues: what providers offer, and failures as one is made. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "../unit/alloc.h"
+#include "ofi_test.h"
+
+#define PARAMS "scripted 127.0.0.1"
+
+static DAT_RETURN queue_create(struct ofi_rig *rig, DAT_COUNT receives, DAT_SRQ_HANDLE *srq)
+{
+	DAT_SRQ_ATTR attr = { .max_recv_dtos = receives, .max_recv_iov = 1 };
+
+	return srq_create(rig->ia, rig->pz, &attr, srq);
+}
+
+static DAT_RETURN endpoint_create(struct ofi_rig *rig, DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr,
+				  DAT_EP_HANDLE *ep)
+{
+	return ep_create_with_srq(rig->ia, rig->pz, rig->dto_evd, rig->dto_evd, rig->conn_evd, srq,
+				  attr, ep);
+}
+
+START_TEST(without_shared_contexts_there_are_no_queues)
+{
+	DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+	DAT_PROVIDER_ATTR provider;
+	DAT_IA_ATTR attr;
+	struct ofi_rig rig;
+
+	ff_fail("fi_srx_context", FI_ENOSYS, 1);
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(ofi_objects_create(&rig));
+	ck_dat(ia_query(rig.ia, NULL, DAT_IA_ALL, &attr, DAT_PROVIDER_FIELD_ALL, &provider));
+	ck_assert_int_eq(attr.max_srqs, 0);
+	ck_assert_int_eq(attr.max_recv_per_srq, 0);
+	ck_assert_int_eq(provider.srq_supported, DAT_FALSE);
+	ck_dat_is(queue_create(&rig, 4, &srq), DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	ck_assert_ptr_eq(srq, DAT_HANDLE_NULL);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* A device's does not. */
+START_TEST(a_queue_of_tcp_grows)
+{
+	DAT_SRQ_HANDLE srq;
+	DAT_SRQ_PARAM param;
+	struct ofi_rig rig;
+
+	ff_provider()->protocol = _i ? FI_PROTO_RDMA_CM_IB_RC : FI_PROTO_SOCK_TCP;
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(ofi_objects_create(&rig));
+	ck_dat(queue_create(&rig, 4, &srq));
+	if (_i)
+		ck_dat_is(srq_resize(srq, 8), DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
+	else
+		ck_dat(srq_resize(srq, 8));
+	ck_dat(srq_query(srq, DAT_SRQ_FIELD_ALL, &param));
+	ck_assert_int_eq(param.max_recv_dtos, _i ? 4 : 8);
+	for (int n = 0; n < param.max_recv_dtos; n++)
+		ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+	ck_dat_is(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }),
+		  DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+	ck_dat(srq_free(srq));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+static const struct {
+	const char *call; /* NULL: an allocation */
+	int err;
+} steps[] = {
+	{ NULL, 0 },
+	{ "fi_srx_context", FI_ENOMEM },
+	{ "fi_cq_open", FI_ENOMEM },
+	{ "fi_getwait", FI_EINVAL },
+	{ "epoll_create1", EMFILE },
+	{ "epoll_ctl", ENOSPC },
+};
+
+static void step_fail(unsigned nth)
+{
+	if (steps[nth >> 16].call)
+		ff_fail(steps[nth >> 16].call, steps[nth >> 16].err, nth & 0xffff);
+	else
+		alloc_fail_nth(nth & 0xffff);
+}
+
+/* The queue and its endpoint are made afterwards, and connect. */
+START_TEST(a_step_that_fails_leaves_nothing_behind)
+{
+	bool failed = true;
+
+	setenv("DAPL_DBG_TYPE", "0", 1);
+	for (unsigned n = 1; failed; n++) {
+		DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+		DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+		DAT_EP_PARAM like;
+		struct ofi_rig rig;
+		DAT_RETURN ret;
+
+		ck_dat(ofi_ia_open(&rig, PARAMS));
+		ck_dat(ofi_objects_create(&rig));
+		ck_dat(ep_query(rig.passive, DAT_EP_FIELD_ALL, &like));
+		step_fail((unsigned)_i << 16 | n);
+		ret = queue_create(&rig, 4, &srq);
+		if (!ret)
+			ret = endpoint_create(&rig, srq, &like.ep_attr, &ep);
+		failed = steps[_i].call ? !ff_fail_left(steps[_i].call) : alloc_failed();
+		ck_assert_uint_eq(DAT_GET_TYPE(ret), failed ? DAT_INSUFFICIENT_RESOURCES : 0u);
+		if (!srq)
+			ck_dat(queue_create(&rig, 4, &srq));
+		if (!ep)
+			ck_dat(endpoint_create(&rig, srq, &like.ep_attr, &ep));
+		ck_dat(ep_free(rig.passive));
+		rig.passive = ep;
+		ck_dat(ofi_connect(&rig));
+		ck_dat(ep_free(ep));
+		rig.passive = DAT_HANDLE_NULL;
+		ck_dat(srq_free(srq));
+		ofi_rig_close(&rig);
+	}
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *tcase = tcase_create("shared receive queues");
+
+	tcase_add_test(tcase, without_shared_contexts_there_are_no_queues);
+	tcase_add_loop_test(tcase, a_queue_of_tcp_grows, 0, 2);
+	tcase_add_loop_test(tcase, a_step_that_fails_leaves_nothing_behind, 0, COUNT(steps));
+	return run_cases(argc, argv);
+}
