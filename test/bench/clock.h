@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the parts of the programs "clock" and "clock_ofi" share. The same protocols run over raw
- * verbs and librdmacm (clock_raw.c) or libfabric (clock_raw_ofi.c), and over DAT (clock_dat.c), both
- * ends in this process.
+ * verbs and librdmacm (clock_raw.c) or libfabric (clock_raw_ofi.c), and over DAT (clock_dat.c),
+ * both ends in this process.
  */
 #ifndef CLOCK_H
 #define CLOCK_H
