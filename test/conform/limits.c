@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "conform.h"
 
@@ -187,12 +188,46 @@ START_TEST(a_queue_grows_while_completions_are_taken)
 }
 END_TEST
 
+/*
+ * More than the kernel lets a descriptor wake by way of nested epoll sets: 500, and 100 where the
+ * EVDs have a CNO.
+ */
+START_TEST(an_ia_can_have_many_evds)
+{
+	DAT_COUNT n = 600, with_cno = 150;
+	struct rlimit limit;
+	DAT_CNO_HANDLE cno;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	side_open_bare(&side, SERVER);
+	ck_dat(dat_cno_create(side.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	if (n > side.attr.max_evds / 2)
+		n = side.attr.max_evds / 2;
+	if ((rlim_t)n > limit.rlim_max / 8)
+		n = (DAT_COUNT)(limit.rlim_max / 8);
+	if (with_cno > n)
+		with_cno = n;
+	printf("# %d EVDs, and %d with a CNO\n", n, with_cno);
+	for (DAT_COUNT i = 0; i < n; i++)
+		(void)side_create_evd(&side, 8, DAT_EVD_DTO_FLAG);
+	for (DAT_COUNT i = 0; i < with_cno; i++) {
+		DAT_EVD_HANDLE evd;
+
+		ck_dat(dat_evd_create(side.ia, 8, cno, DAT_EVD_DTO_FLAG, &evd));
+	}
+	side_close_abrupt(&side);
+}
+END_TEST
+
 void add_limit_cases(TCase *tcase)
 {
 	const struct device_case cases[] = {
 		{ an_evd_can_have_the_length_that_is_told, NEEDS_NOTHING },
 		{ an_endpoint_can_have_the_transfers_that_are_told, NEEDS_NOTHING },
 		{ a_queue_grows_while_completions_are_taken, NEEDS_RESIZE },
+		{ an_ia_can_have_many_evds, NEEDS_NOTHING },
 	};
 
 	add_device_cases(tcase, cases, COUNT(cases));

@@ -6,10 +6,11 @@
  *
  * libfabric's descriptor is readable when bytes have arrived, and everybody who reads the queue
  * makes it unreadable again. So tp_cq_fd is an epoll set of ours: it reports libfabric's descriptor
- * when the queue is armed, once, and ready_fd when somebody else has taken a completion.
+ * when the queue is armed, once, and always_ready when somebody else has taken a completion.
  */
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "ofi.h"
@@ -329,7 +330,7 @@ void cq_signal_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	if (cq->armed != CQ_UNARMED)
-		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->dev->ready_fd, NULL, true);
+		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->always_ready->fd, NULL, true);
 }
 
 bool cq_quiet_locked(struct tp_cq *cq)
@@ -419,6 +420,59 @@ void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi)
 			  libfabric.strerror(-ret));
 }
 
+static struct ready_fd *ready_fd_new_locked(struct tp_dev *dev)
+{
+	struct ready_fd *ready = calloc(1, sizeof(*ready));
+
+	assert_locked(&dev->cqs_lock);
+	if (!ready)
+		return NULL;
+	ready->fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (ready->fd < 0) {
+		free(ready);
+		return NULL;
+	}
+	ready->next = dev->ready_fds;
+	dev->ready_fds = ready;
+	return ready;
+}
+
+static int ready_fd_take(struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+	struct ready_fd *ready;
+	int err;
+
+	mutex_lock(&dev->cqs_lock);
+	ready = dev->ready_fds;
+	while (ready && ready->shares == READY_SHARES)
+		ready = ready->next;
+	if (!ready)
+		ready = ready_fd_new_locked(dev);
+	err = ready ? 0 : -errno;
+	if (ready)
+		ready->shares++;
+	mutex_unlock(&dev->cqs_lock);
+	cq->always_ready = ready;
+	return err;
+}
+
+static void ready_fd_give(struct tp_cq *cq)
+{
+	struct ready_fd *ready = cq->always_ready, **link;
+	struct tp_dev *dev = cq->dev;
+
+	mutex_lock(&dev->cqs_lock);
+	if (--ready->shares == 0) {
+		for (link = &dev->ready_fds; *link != ready;)
+			link = &(*link)->next;
+		*link = ready->next;
+		close(ready->fd);
+		free(ready);
+	}
+	mutex_unlock(&dev->cqs_lock);
+}
+
 static int cq_open(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
@@ -431,13 +485,18 @@ static int cq_open(struct tp_cq *cq)
 		ret = -errno;
 		goto close_fi;
 	}
+	ret = ready_fd_take(cq);
+	if (ret)
+		goto close_epoll;
 	ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, cq->fi_fd, NULL, false);
 	if (!ret)
-		ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, dev->ready_fd, NULL, false);
+		ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, cq->always_ready->fd, NULL, false);
 	if (!ret)
 		ret = progress_add(cq);
 	if (!ret)
 		return 0;
+	ready_fd_give(cq);
+close_epoll:
 	close(cq->epoll);
 close_fi:
 	fi_cq_destroy(dev, cq->fi);
@@ -470,6 +529,7 @@ void tp_cq_destroy(struct tp_cq *cq)
 {
 	progress_remove(cq);
 	close(cq->epoll);
+	ready_fd_give(cq);
 	if (cq->members_epoll >= 0)
 		close(cq->members_epoll);
 	fi_cq_destroy(cq->dev, cq->fi);

@@ -120,6 +120,7 @@ struct tp_dev {
 	struct mutex mr_eq_lock; /* held while one is waited for */
 	int epoll;    /* descriptors of the event queue and of watched completion queues */
 	int ready_fd; /* an eventfd that is always readable */
+	struct ready_fd *ready_fds; /* cqs_lock; those of the completion queues */
 
 	/* held from the reading of an event until it was handled, and while endpoints are closed */
 	struct mutex events_lock;
@@ -231,6 +232,18 @@ enum cq_backlog {
 
 #define CQ_HARVEST 8 /* entries that are read at once */
 
+/*
+ * An eventfd that is always readable, for so many completion queues: an epoll set of each holds it,
+ * and the kernel limits the sets, and those that hold these, by way of which one descriptor wakes.
+ */
+#define READY_SHARES 32
+
+struct ready_fd {
+	struct ready_fd *next; /* dev->cqs_lock */
+	int fd;
+	unsigned shares; /* dev->cqs_lock */
+};
+
 struct tp_cq {
 	struct tp_dev *dev;
 	struct fid_cq *fi;
@@ -245,7 +258,8 @@ struct tp_cq {
 
 	struct tp_cq *next; /* dev->cqs_lock */
 	int fi_fd;	    /* libfabric's; readable when bytes or completions have arrived */
-	int epoll;	    /* holds fi_fd and dev->ready_fd, each in it for one event when armed */
+	int epoll; /* holds fi_fd and that of always_ready, each for one event when armed */
+	struct ready_fd *always_ready;
 	unsigned depth;
 
 	_Atomic bool polled;  /* by a consumer, since progress.c has looked */
