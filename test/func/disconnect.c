@@ -933,7 +933,7 @@ int main(int argc, char **argv)
 		{ graceful_disconnect_completes_sends, NEEDS_NOTHING },
 		{ abrupt_disconnect_ends_the_linger, NEEDS_RNR },
 		{ graceful_disconnect_times_out, NEEDS_RNR },
-		{ end_behind_messages_without_a_receive_is_noticed, NEEDS_NOTHING },
+		{ end_behind_messages_without_a_receive_is_noticed, NEEDS_RNR },
 		{ both_sides_disconnect_at_once, NEEDS_NOTHING },
 		{ outstanding_requests_complete_once_in_order, NEEDS_RNR },
 		{ posts_after_the_end_are_flushed, NEEDS_NOTHING },
