@@ -308,6 +308,24 @@ START_TEST(a_failure_of_the_listener_is_no_failure_of_a_connection)
 }
 END_TEST
 
+/* Everything that has a place in the connection manager says so. */
+START_TEST(a_device_that_was_removed_ends_its_connections)
+{
+	struct ofi_rig rig;
+	DAT_EVENT event;
+
+	make_device(FI_PROTO_RDMA_CM_IB_RC);
+	ofi_rig_open(&rig);
+	ff_listener_fail(FI_ENODEV);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(ofi_event(rig.conn_evd).event_number,
+				  DAT_CONNECTION_EVENT_BROKEN);
+	event = ofi_event(rig.async_evd);
+	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("device");
@@ -327,5 +345,6 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, an_address_that_no_device_reaches_is_invalid);
 	tcase_add_test(tcase, a_request_is_rejected_when_its_listener_has_gone);
 	tcase_add_test(tcase, a_failure_of_the_listener_is_no_failure_of_a_connection);
+	tcase_add_test(tcase, a_device_that_was_removed_ends_its_connections);
 	return run_cases(argc, argv);
 }

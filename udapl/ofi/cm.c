@@ -436,6 +436,10 @@ static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 		request_arrived(dev, event);
 		return;
 	}
+	if (event->err == ENODEV) { /* it was removed */
+		up_dev_fatal(dev->ia);
+		return;
+	}
 	if (event->fid && event->fid->fclass == FI_CLASS_PEP) {
 		log_cm("%s: a passive endpoint: %s", dev->attr.device,
 		       libfabric.strerror(event->err));
