@@ -44,6 +44,26 @@ START_TEST(without_shared_contexts_there_are_no_queues)
 }
 END_TEST
 
+/* The descriptors of libfabric 2 are epoll sets of epoll sets already. */
+START_TEST(without_room_for_nested_sets_there_are_no_queues)
+{
+	bool refused = false;
+
+	setenv("DAPL_DBG_TYPE", "0", 1);
+	for (unsigned n = 1; n < 20 && !refused; n++) {
+		DAT_IA_ATTR attr = { .max_srqs = 1 };
+		struct ofi_rig rig;
+
+		ff_fail("epoll_ctl", ELOOP, n);
+		if (ofi_ia_open(&rig, PARAMS) == DAT_SUCCESS)
+			ck_dat(ia_query(rig.ia, NULL, DAT_IA_ALL, &attr, 0, NULL));
+		refused = !attr.max_srqs;
+		ofi_rig_close(&rig);
+	}
+	ck_assert(refused);
+}
+END_TEST
+
 /* A device's does not. */
 START_TEST(a_queue_of_tcp_grows)
 {
@@ -132,6 +152,7 @@ int main(int argc, char **argv)
 	TCase *tcase = tcase_create("shared receive queues");
 
 	tcase_add_test(tcase, without_shared_contexts_there_are_no_queues);
+	tcase_add_test(tcase, without_room_for_nested_sets_there_are_no_queues);
 	tcase_add_loop_test(tcase, a_queue_of_tcp_grows, 0, 2);
 	tcase_add_loop_test(tcase, a_step_that_fails_leaves_nothing_behind, 0, COUNT(steps));
 	return run_cases(argc, argv);

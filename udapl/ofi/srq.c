@@ -574,6 +574,35 @@ static bool can_bind(struct tp_dev *dev, struct fid_ep *srx)
 	return bound;
 }
 
+/*
+ * There are four epoll sets above a member's descriptor: those of the members, of their completion
+ * queue, of its CNO and of the service thread. With the descriptor itself that is all that Linux
+ * nests, and those of libfabric 2 have a set below: no completion would wake who waits for a CNO.
+ */
+static bool can_watch_members(const struct tp_dev *dev)
+{
+	struct fi_cq_attr attr = { .wait_obj = FI_WAIT_FD };
+	int below, sets[4], n = 0;
+	struct fid_cq *cq;
+	bool can;
+
+	if (fi_cq_open(dev->domain, &attr, &cq, NULL))
+		return false;
+	can = !fi_control(&cq->fid, FI_GETWAIT, &below);
+	while (can && n < (int)ARRAY_SIZE(sets)) {
+		sets[n] = epoll_create1(EPOLL_CLOEXEC);
+		can = sets[n] >= 0;
+		if (!can)
+			break;
+		can = !epoll_watch(sets[n], below);
+		below = sets[n++];
+	}
+	while (n)
+		close(sets[--n]);
+	fi_close(&cq->fid);
+	return can;
+}
+
 /* The number of contexts in the attributes is 0 with libfabric's tcp, which has any number. */
 void srx_probe(struct tp_dev *dev)
 {
@@ -584,7 +613,7 @@ void srx_probe(struct tp_dev *dev)
 	if (!FI_CHECK_OP(dev->domain->ops, struct fi_ops_domain, srx_ctx) ||
 	    fi_srx_context(dev->domain, &rx, &srx, NULL))
 		return;
-	if (can_bind(dev, srx)) {
+	if (can_bind(dev, srx) && can_watch_members(dev)) {
 		unsigned most = (unsigned)min_u64(info->domain_attr->max_ep_srx_ctx, INT_MAX);
 
 		dev->attr.max_srq = most ? most : dev->attr.max_qp;
