@@ -87,6 +87,7 @@ enum need {
 	NEEDS_SRQ = 1 << 15,		/* shared receive queues */
 	NEEDS_MEMLOCK = 1 << 17,	/* pinned pages count for RLIMIT_MEMLOCK */
 	NEEDS_QUIET_POLL = 1 << 16,	/* a poll makes no system call */
+	NEEDS_PORT_EVENTS = 1 << 23,	/* a port that goes down is reported */
 	NEEDS_RELEASE = 1 << 20,	/* an IA that is closed gives up its device */
 	NEEDS_ACCESS_FLAGS = 1 << 22,	/* the provider itself chooses the rights of a region */
 	NEEDS_UNWINDING = 1 << 18,	/* of the deep stack of a thread that is cancelled */

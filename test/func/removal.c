@@ -413,7 +413,7 @@ int main(int argc, char **argv)
 		{ removal_while_posting_loses_no_completion, NEEDS_OWN_DEVICES | NEEDS_RELEASE },
 		{ removal_ends_many_connections, NEEDS_OWN_DEVICES | NEEDS_RELEASE },
 		{ device_may_come_back_and_go_again, NEEDS_OWN_DEVICES | NEEDS_RELEASE },
-		{ connections_outlive_a_port_that_is_down, NEEDS_OWN_DEVICES },
+		{ connections_outlive_a_port_that_is_down, NEEDS_OWN_DEVICES | NEEDS_PORT_EVENTS },
 		{ address_may_go_and_come_back, NEEDS_OWN_DEVICES },
 		{ an_ia_has_few_descriptors, NEEDS_NOTHING },
 		{ an_open_without_descriptors_names_their_limit, NEEDS_NOTHING },
