@@ -45,6 +45,7 @@ enum lock_rank {
 	RANK_SERVICE,
 	RANK_WAKEFDS,
 	RANK_MRS,
+	RANK_DUE,
 };
 
 struct lock_id {

@@ -459,6 +459,16 @@ static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 		conn_ended(conn);
 }
 
+bool eq_has_pending(struct tp_dev *dev)
+{
+	bool pending;
+
+	mutex_lock(&dev->events_lock);
+	pending = dev->pending;
+	mutex_unlock(&dev->events_lock);
+	return pending;
+}
+
 bool eq_progress(struct tp_dev *dev)
 {
 	struct fid *fid = &dev->eq->fid;

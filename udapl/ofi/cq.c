@@ -282,19 +282,35 @@ static NOINLINE HOT unsigned cq_poll_untaken_unlock(struct tp_cq *cq, struct tp_
 	return 1;
 }
 
-/* The service thread polls for many. */
-static ALWAYS_INLINE bool is_consumer(const struct tp_cq *cq, unsigned max)
+/*
+ * A poll for many follows when dat_evd_wait has found nothing, and when the queue was armed. Then
+ * libfabric's queue is not read again: that would be one more system call each time.
+ */
+static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 {
-	return max < TP_POLL_MAX || !up_is_service_thread(cq->dev->ia);
+	const bool consumer = !up_is_service_thread(cq->dev->ia);
+	bool fresh;
+
+	if (consumer)
+		atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
+	spin_lock(&cq->lock);
+	fresh = cq->fresh;
+	cq->fresh = false;
+	if (!fresh || cq->backlog)
+		return cq_poll_more_unlock(cq, wc, TP_POLL_MAX);
+	spin_unlock(&cq->lock);
+	return 0;
 }
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	ssize_t got;
 
-	if (is_consumer(cq, max))
-		atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
+	if (max >= TP_POLL_MAX)
+		return cq_poll_many(cq, wc);
+	atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
 	spin_lock(&cq->lock);
+	cq->fresh = false;
 	if (unlikely(cq->backlog))
 		return cq_poll_untaken_unlock(cq, wc, max);
 	got = cq_read_locked(cq);
@@ -304,6 +320,8 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	}
 	if (unlikely(got != -FI_EAGAIN))
 		return cq_poll_read_unlock(cq, got, wc, max);
+	if (max > 1)
+		cq->fresh = true;
 	spin_unlock(&cq->lock);
 	return 0;
 }
@@ -365,6 +383,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 		quiet = cq_quiet_locked(cq);
 	if (what == TP_ARM_ANY && quiet)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
+	cq->fresh = what == TP_ARM_ANY && quiet; /* what comes from here on makes it readable */
 	if (what == TP_ARM_ANY && cq->members)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
 	if (cq_has_completions_locked(cq))

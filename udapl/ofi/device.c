@@ -156,6 +156,7 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	mutex_init(&dev->cqs_lock, RANK_CQS);
 	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);
 	spin_init(&dev->mrs_lock, RANK_MRS);
+	spin_init(&dev->due_lock, RANK_DUE);
 	err = descriptors_open(dev);
 	if (err)
 		goto free_dev;
@@ -261,7 +262,6 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
-	(void)ready;
 	up_assert_locked(dev->ia);
-	return progress_run(dev);
+	return progress_run(dev, ready);
 }

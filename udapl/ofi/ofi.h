@@ -28,7 +28,8 @@
  * An endpoint of libfabric is good for one connection. It is made when there is one to make, so
  * what is posted before waits in those queues, too.
  *
- * Locks: events_lock before cqs_lock before cq->lock before srq->lock and mrs_lock; mr_eq_lock with
+ * Locks: events_lock before cqs_lock before cq->lock before srq->lock, mrs_lock and
+ * due_lock; mr_eq_lock with
  * no other lock of this transport held.
  */
 #ifndef UDAPL_OFI_H
@@ -137,8 +138,9 @@ struct tp_dev {
 	unsigned eq_fruitless; /* ia->lock; rounds, one after the other */
 	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
 
-	struct mutex cqs_lock;
-	struct tp_cq *cqs;   /* cqs_lock */
+	struct mutex cqs_lock; /* held while completion queues are visited, and removed */
+	struct spinlock due_lock;
+	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
 
 	struct spinlock mrs_lock;
@@ -255,9 +257,11 @@ struct tp_cq {
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct tp_qp *senders, *receivers;   /* lock; that complete here */
 	enum cq_arm armed;		     /* lock */
+	bool fresh; /* lock; libfabric's queue was empty just now, or reports what comes */
 
-	struct tp_cq *next; /* dev->cqs_lock */
-	int fi_fd;	    /* libfabric's; readable when bytes or completions have arrived */
+	struct tp_cq *next_due; /* dev->due_lock */
+	bool due;		/* dev->due_lock; the service thread looks at it next */
+	int fi_fd;		/* libfabric's; readable when bytes or completions have arrived */
 	int epoll; /* holds fi_fd and that of always_ready, each for one event when armed */
 	struct ready_fd *always_ready;
 	unsigned depth;
@@ -311,9 +315,11 @@ void progress_remove(struct tp_cq *cq);
  * Does what is due: after an event of dev->epoll, by time, or after up_wake. True: an event of a
  * connection was handled. ia->lock held.
  */
-bool progress_run(struct tp_dev *dev);
+bool progress_run(struct tp_dev *dev, bool ready);
 /* Has the service thread visit a queue that nobody can sleep on now. Any thread. */
 void progress_poke(struct tp_cq *cq);
+/* Likewise, when it comes to visits. */
+void progress_due(struct tp_cq *cq);
 
 /* ---- qp.c ---- */
 
@@ -573,6 +579,8 @@ bool eq_progress(struct tp_dev *dev);
  * held.
  */
 bool cm_closed(struct tp_dev *dev, const void *what);
+/* Were events read that are not handled yet? */
+bool eq_has_pending(struct tp_dev *dev);
 /*
  * Ends connections that libfabric says nothing about: those that their peers have closed while a
  * message waits for a receive, and those that could not be accepted. Returns when it is to be

@@ -22,9 +22,34 @@
 #define FRUITLESS_ROUNDS 100
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
 
+void progress_due(struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+
+	spin_lock(&dev->due_lock);
+	if (!cq->due) {
+		cq->due = true;
+		cq->next_due = dev->due;
+		dev->due = cq;
+	}
+	spin_unlock(&dev->due_lock);
+}
+
+static struct tp_cq *due_take_all(struct tp_dev *dev)
+{
+	struct tp_cq *due;
+
+	spin_lock(&dev->due_lock);
+	due = dev->due;
+	dev->due = NULL;
+	spin_unlock(&dev->due_lock);
+	return due;
+}
+
 void progress_poke(struct tp_cq *cq)
 {
 	atomic_store(&cq->starved, true);
+	progress_due(cq);
 	up_wake(cq->dev->ia);
 }
 
@@ -64,36 +89,6 @@ static uint64_t cq_serve(struct tp_cq *cq)
 	if (!cq->watched)
 		return VISIT_INTERVAL;
 	return starved_members ? STARVE_INTERVAL : 0;
-}
-
-/* ---- all of them ---- */
-
-static void visit_all(struct tp_dev *dev)
-{
-	uint64_t soonest = TP_NEVER;
-
-	mutex_lock(&dev->cqs_lock);
-	for (struct tp_cq *cq = dev->cqs; cq; cq = cq->next) {
-		uint64_t delay;
-
-		if (cq->watched && !atomic_load(&cq->starved) && !atomic_load(&cq->poked))
-			continue;
-		delay = cq_serve(cq);
-		if (delay)
-			soonest = min_u64(soonest, tp_now() + delay);
-	}
-	dev->next_visit = soonest;
-	mutex_unlock(&dev->cqs_lock);
-}
-
-static bool cq_exists_locked(const struct tp_dev *dev, const struct tp_cq *cq)
-{
-	const struct tp_cq *at = dev->cqs;
-
-	assert_locked(&dev->cqs_lock);
-	while (at && at != cq)
-		at = at->next;
-	return at;
 }
 
 /* ---- the event queue ---- */
@@ -143,24 +138,66 @@ wait:
 	dev->next_visit = min_u64(dev->next_visit, dev->eq_muted);
 }
 
-bool progress_run(struct tp_dev *dev)
+/* ---- all of them ---- */
+
+/* What dev->epoll reports: the event queue, and queues that were watched. True: the event queue. */
+static bool events_take_locked(struct tp_dev *dev)
 {
 	struct epoll_event events[BATCH];
-	bool handled, eq_ready = false;
+	bool connections = false;
 	int n = epoll_wait(dev->epoll, events, BATCH, 0);
 
-	mutex_lock(&dev->cqs_lock);
+	assert_locked(&dev->cqs_lock);
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
 
-		eq_ready |= !cq;
-		if (!cm_closed(dev, cq) && cq_exists_locked(dev, cq))
+		if (cm_closed(dev, cq))
+			continue;
+		if (cq) {
 			cq->watched = false;
+			progress_due(cq);
+		} else {
+			connections = true;
+		}
 	}
+	return connections;
+}
+
+/* So a visit costs what is due, however many queues there are. */
+static void visit_due_locked(struct tp_dev *dev)
+{
+	struct tp_cq *cq = due_take_all(dev), *next;
+	uint64_t soonest = TP_NEVER;
+
+	assert_locked(&dev->cqs_lock);
+	for (; cq; cq = next) {
+		uint64_t delay;
+
+		spin_lock(&dev->due_lock);
+		next = cq->next_due;
+		cq->due = false; /* before the visit: who finds more to do meanwhile says so */
+		spin_unlock(&dev->due_lock);
+		delay = cq_serve(cq);
+		if (!delay)
+			continue;
+		soonest = min_u64(soonest, tp_now() + delay);
+		progress_due(cq);
+	}
+	dev->next_visit = soonest;
+}
+
+bool progress_run(struct tp_dev *dev, bool ready)
+{
+	bool handled = false, connections = false;
+
+	mutex_lock(&dev->cqs_lock);
+	if (ready)
+		connections = events_take_locked(dev);
+	visit_due_locked(dev);
 	mutex_unlock(&dev->cqs_lock);
-	visit_all(dev);
-	handled = eq_progress(dev);
-	eq_mind(dev, eq_ready && !handled);
+	if (connections || eq_has_pending(dev))
+		handled = eq_progress(dev);
+	eq_mind(dev, connections && !handled);
 	dev->next_visit = min_u64(dev->next_visit, cm_end_unnoticed(dev));
 	srq_report_limits(dev);
 	return handled;
@@ -168,30 +205,27 @@ bool progress_run(struct tp_dev *dev)
 
 int progress_add(struct tp_cq *cq)
 {
-	struct tp_dev *dev = cq->dev;
-	int err = epoll_once(dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
+	int err = epoll_once(cq->dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
 
-	if (err)
-		return err;
-	cq->watched = true;
-	mutex_lock(&dev->cqs_lock);
-	cq->next = dev->cqs;
-	dev->cqs = cq;
-	mutex_unlock(&dev->cqs_lock);
-	return 0;
+	cq->watched = !err;
+	return err;
 }
 
+/* No event of dev->epoll names it from here on. */
 void progress_remove(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
-	struct tp_cq **link = &dev->cqs;
+	struct tp_cq **link = &dev->due;
 
 	mutex_lock(&dev->cqs_lock);
-	while (*link != cq)
-		link = &(*link)->next;
-	*link = cq->next;
 	(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
 	if (cq->members_epoll >= 0)
 		(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->members_epoll, NULL);
+	spin_lock(&dev->due_lock);
+	while (*link && *link != cq)
+		link = &(*link)->next_due;
+	if (*link)
+		*link = cq->next_due;
+	spin_unlock(&dev->due_lock);
 	mutex_unlock(&dev->cqs_lock);
 }

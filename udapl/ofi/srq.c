@@ -117,8 +117,10 @@ static COLD void srq_poke(struct tp_srq *srq)
 
 	spin_lock(&srq->lock);
 	for (struct srq_feed *feed = srq->feeds; feed; feed = feed->next_of_srq)
-		if (atomic_load(&feed->cq->asleep))
-			wake |= !atomic_exchange(&feed->cq->poked, true);
+		if (atomic_load(&feed->cq->asleep) && !atomic_exchange(&feed->cq->poked, true)) {
+			progress_due(feed->cq);
+			wake = true;
+		}
 	spin_unlock(&srq->lock);
 	if (wake)
 		up_wake(srq->dev->ia);
