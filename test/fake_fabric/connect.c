@@ -229,6 +229,13 @@ void ff_ep_end(struct ff_ep *ep, bool told)
 	peer->peer = NULL;
 }
 
+void ff_disconnect_all(void)
+{
+	for (struct ff_ep *ep = ff.eps; ep; ep = ep->next)
+		if (ep->connected)
+			ff_ep_end(ep, true);
+}
+
 static int ep_close(struct fid *fid)
 {
 	struct ff_ep *ep = (struct ff_ep *)fid, **link;
@@ -245,6 +252,9 @@ static int ep_close(struct fid *fid)
 			*link = ep->next_taker;
 			break;
 		}
+	for (link = &ff.eps; *link != ep; link = &(*link)->next)
+		;
+	*link = ep->next;
 	if (ep->eq) {
 		ff_events_drop(ep->eq, fid);
 		ep->eq->users--;
@@ -330,6 +340,7 @@ static int ep_peer(struct fid_ep *fid, void *address, size_t *size)
 	return ret;
 }
 
+/* @ep NULL: of nobody. */
 static void request_send(struct ff_ep *ep, struct ff_pep *pep, const void *data, size_t size)
 {
 	struct ff_request *request = calloc(1, sizeof(*request));
@@ -338,21 +349,34 @@ static void request_send(struct ff_ep *ep, struct ff_pep *pep, const void *data,
 	ff_require(request, "no memory for a request");
 	request->fid.fclass = FI_CLASS_CONNREQ;
 	request->from = ep;
-	ep->request = request;
+	if (ep)
+		ep->request = request;
 	ff_alive_add(FF_REQUEST, 1);
 	event.info = ff_info_copy(pep->info);
 	event.info->handle = &request->fid;
 	event.info->dest_addrlen = sizeof(struct sockaddr_in);
 	event.info->dest_addr = malloc(sizeof(struct sockaddr_in));
 	ff_require(event.info->dest_addr, "no memory for an address");
-	memcpy(event.info->dest_addr, &ep->local, sizeof(struct sockaddr_in));
+	memcpy(event.info->dest_addr, ep ? &ep->local : pep->info->src_addr,
+	       sizeof(struct sockaddr_in));
 	memcpy(event.data, data, size);
+	if (size && ff.provider.garbles_requests)
+		event.data[0] ^= 1;
 	ff_event_add(pep->eq, &event);
+}
+
+void ff_stray_request(void)
+{
+	const char data = 'x';
+
+	for (struct ff_pep *pep = ff.peps; pep; pep = pep->next)
+		if (pep->listening)
+			request_send(NULL, pep, &data, sizeof(data));
 }
 
 static int ep_connect(struct fid_ep *fid, const void *address, const void *data, size_t size)
 {
-	const struct ff_event refused = { .fid = &fid->fid, .err = FI_ECONNREFUSED };
+	struct ff_event failure = { .fid = &fid->fid };
 	struct ff_ep *ep = (struct ff_ep *)fid;
 	struct ff_pep *pep;
 	int err = ff_enter(CALL_fi_connect);
@@ -367,10 +391,13 @@ static int ep_connect(struct fid_ep *fid, const void *address, const void *data,
 	ep->used = true;
 	memcpy(&ep->remote, address, sizeof(struct sockaddr_in));
 	pep = pep_of_port(((const struct sockaddr_in *)address)->sin_port);
-	if (pep && pep->listening)
-		request_send(ep, pep, data, size);
+	failure.err = ff_step_locked(CALL_fi_connected);
+	if (!failure.err && !(pep && pep->listening))
+		failure.err = FI_ECONNREFUSED;
+	if (failure.err)
+		ff_event_add(ep->eq, &failure);
 	else
-		ff_event_add(ep->eq, &refused);
+		request_send(ep, pep, data, size);
 	ff_unlock();
 	return 0;
 }
@@ -403,6 +430,8 @@ static int ep_accept(struct fid_ep *fid, const void *data, size_t size)
 	event.fid = &peer->fid.fid;
 	event.size = size;
 	memcpy(event.data, data, size);
+	if (size && ff.provider.garbles_answers)
+		event.data[0] ^= 1;
 	ff_event_add(peer->eq, &event);
 	ff_unlock();
 	return 0;
@@ -466,6 +495,8 @@ int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	ep->used = ep->request != NULL;
 	if (ep->request && ep->request->from)
 		ep->remote = ep->request->from->local;
+	ep->next = ff.eps;
+	ff.eps = ep;
 	ff_alive_add(FF_EP, 1);
 	*out = &ep->fid;
 	ff_unlock();

@@ -43,6 +43,9 @@ struct ff_provider {
 	size_t mr_key_size, cq_data_size, cm_data_size;
 	size_t iov_limit, tx_size, rx_size;
 	uint32_t protocol;
+	int prov_errno;	       /* of a completion that fails */
+	bool garbles_requests; /* their data are not what was sent */
+	bool garbles_answers;  /* likewise, of those that accept */
 	bool no_device;
 	bool resolves;	/* an endpoint that connects is made for the address of its peer */
 	bool caches;	/* a region of the same memory is the same region */
@@ -55,7 +58,7 @@ struct ff_provider *ff_provider(void);
 /*
  * A call is one of libfabric by its name, such as "fi_cq_open"; "fi_close_mr" is fi_close of a
  * region, "fi_getwait" fi_control of FI_GETWAIT, "fi_mr_complete" a registration that is reported
- * later. Or it is one of these of the C library: dlopen,
+ * later, "fi_connected" the end of an attempt to connect, "completion" that of a transfer. Or it is one of these of the C library: dlopen,
  * dlsym, epoll_create1, epoll_ctl, eventfd, getrandom, madvise.
  */
 
@@ -68,8 +71,14 @@ void ff_fail(const char *call, int err, unsigned nth);
 bool ff_fail_left(const char *call);
 /* The next @n calls of @call fail with @err. */
 void ff_fail_times(const char *call, int err, unsigned n);
-/* Each call of @call calls @hook first; NULL: no more. */
+/* The next call of @call calls @hook first; NULL: none does. */
 void ff_hook(const char *call, void (*hook)(void));
+/*
+ * For hooks. A request of nobody, whose data are not ours, arrives at all that listen; all
+ * connections end.
+ */
+void ff_stray_request(void);
+void ff_disconnect_all(void);
 /* How often @call was made since the start of the process. */
 unsigned ff_calls(const char *call);
 /* The name of each call in turn that a failure can be asked of; NULL: no more. */

@@ -62,6 +62,8 @@
 	X(fi_ep_bind)                                                                              \
 	X(fi_enable)                                                                               \
 	X(fi_connect)                                                                              \
+	X(fi_connected)                                                                            \
+	X(completion)                                                                              \
 	X(fi_accept)                                                                               \
 	X(fi_reject)                                                                               \
 	X(fi_shutdown)                                                                             \
@@ -79,6 +81,7 @@ struct ff_state {
 	struct ff_seen seen;
 	struct ff_provider provider;
 	struct ff_pep *peps;
+	struct ff_ep *eps;
 	uint16_t next_port;
 };
 extern struct ff_state ff;
@@ -229,6 +232,7 @@ struct ff_receive {
 /* An endpoint; or a shared receive context, which has receives, and endpoints that take them. */
 struct ff_ep {
 	struct fid_ep fid;
+	struct ff_ep *next;
 	struct ff_domain *domain;
 	struct ff_ep *srx;    /* whose receives it takes */
 	struct ff_ep *takers; /* of a shared receive context */

@@ -201,11 +201,14 @@ void ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length
 	struct ff_entry *entry = calloc(1, sizeof(*entry));
 
 	ff_require(entry, "no memory for a completion");
+	if (!err)
+		err = ff_step_locked(CALL_completion);
 	entry->entry = (struct fi_cq_err_entry){
 		.op_context = context,
 		.flags = flags,
 		.len = length,
 		.err = err,
+		.prov_errno = err ? ff.provider.prov_errno : 0,
 	};
 	*cq->end = entry;
 	cq->end = &entry->next;

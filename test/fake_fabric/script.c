@@ -79,9 +79,13 @@ static enum ff_call script_named(const char *name)
 
 int ff_step_locked(enum ff_call call)
 {
+	void (*hook)(void) = scripts[call].hook;
+
 	scripts[call].count++;
-	if (scripts[call].hook)
-		scripts[call].hook();
+	if (hook) {
+		scripts[call].hook = NULL;
+		hook();
+	}
 	if (!scripts[call].fail_in || --scripts[call].fail_in)
 		return 0;
 	if (--scripts[call].times)

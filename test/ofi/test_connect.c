@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections and transfers over libfabric that fail: what the consumer is told. */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "../unit/alloc.h"
+#include "ofi_test.h"
+
+#define PARAMS "scripted 127.0.0.1"
+
+static void objects_open(struct ofi_rig *rig)
+{
+	ck_dat(ofi_ia_open(rig, PARAMS));
+	ck_dat(ofi_objects_create(rig));
+}
+
+static void event_is(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number)
+{
+	ck_assert_uint_eq(ofi_event(evd).event_number, number);
+}
+
+static void no_event(DAT_EVD_HANDLE evd)
+{
+	DAT_EVENT event;
+
+	ck_assert_uint_eq(DAT_GET_TYPE(evd_dequeue(evd, &event)), DAT_QUEUE_EMPTY);
+}
+
+/* ---- attempts to connect ---- */
+
+static const struct {
+	int err;
+	DAT_EVENT_NUMBER event;
+} attempts[] = {
+	{ FI_ECONNREFUSED, DAT_CONNECTION_EVENT_NON_PEER_REJECTED },
+	{ EINPROGRESS, DAT_CONNECTION_EVENT_NON_PEER_REJECTED },
+	{ FI_ETIMEDOUT, DAT_CONNECTION_EVENT_UNREACHABLE },
+	{ FI_EHOSTUNREACH, DAT_CONNECTION_EVENT_UNREACHABLE },
+	{ FI_ENETUNREACH, DAT_CONNECTION_EVENT_UNREACHABLE },
+	{ EHOSTDOWN, DAT_CONNECTION_EVENT_UNREACHABLE },
+};
+
+START_TEST(an_attempt_ends_with_the_event_of_its_cause)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ff_fail("fi_connected", attempts[_i].err, 1);
+	ck_dat(ofi_connect_begin(&rig));
+	event_is(rig.conn_evd, attempts[_i].event);
+	no_event(rig.cr_evd);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(a_rejection_by_the_consumer_is_told_from_others)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect_begin(&rig));
+	ck_dat(cr_reject(ofi_event(rig.cr_evd).event_data.cr_arrival_event_data.cr_handle));
+	event_is(rig.conn_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* Nobody is asked about it. */
+START_TEST(a_request_of_no_udapl_provider_is_refused)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ff_provider()->garbles_requests = true;
+	ck_dat(ofi_connect_begin(&rig));
+	event_is(rig.conn_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	no_event(rig.cr_evd);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_answer_of_no_udapl_provider_is_a_rejection)
+{
+	struct ofi_rig rig;
+	DAT_EVENT events[2];
+
+	objects_open(&rig);
+	ff_provider()->garbles_answers = true;
+	ck_dat(ofi_connect_begin(&rig));
+	ck_dat(cr_accept(ofi_event(rig.cr_evd).event_data.cr_arrival_event_data.cr_handle,
+			 rig.passive, 0, NULL));
+	for (int i = 0; i < COUNT(events); i++)
+		events[i] = ofi_event(rig.conn_evd);
+	for (int i = 0; i < COUNT(events); i++)
+		if (events[i].event_data.connect_event_data.ep_handle == rig.active)
+			ck_assert_uint_eq(events[i].event_number,
+					  DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* It arrives while the service point is freed, which has to answer it. */
+START_TEST(a_request_to_a_service_point_that_is_freed_is_refused)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ff_hook("fi_eq_read", ff_stray_request);
+	ck_dat(psp_free(rig.psp));
+	rig.psp = DAT_HANDLE_NULL;
+	ck_assert_uint_eq(ff_calls("fi_reject"), 1);
+	ck_assert_uint_eq(ff_alive(FF_REQUEST), 0);
+	no_event(rig.cr_evd);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* What psp_free reads of other objects is for the service thread. */
+START_TEST(an_end_that_is_read_by_another_call_is_told)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	ff_hook("fi_eq_read", ff_disconnect_all);
+	ck_dat(psp_free(rig.psp));
+	rig.psp = DAT_HANDLE_NULL;
+	event_is(rig.conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	event_is(rig.conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_end_that_nobody_could_keep_for_lack_of_memory_leaves_nothing)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ff_hook("fi_eq_read", ff_stray_request);
+	alloc_fail_nth(1);
+	ck_dat(psp_free(rig.psp));
+	(void)alloc_failed();
+	rig.psp = DAT_HANDLE_NULL;
+	ck_assert_uint_eq(ff_calls("fi_reject"), 1);
+	ck_assert_uint_eq(ff_alive(FF_REQUEST), 0);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_address_of_another_family_is_refused)
+{
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_addr = in6addr_loopback };
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat_is(ep_connect(rig.active, (DAT_IA_ADDRESS_PTR)&to, rig.port, DAT_TIMEOUT_INFINITE, 0,
+			     NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+		  DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
+	ck_dat(ofi_connect(&rig));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(a_connect_without_memory_can_be_repeated)
+{
+	struct ofi_rig rig;
+	DAT_RETURN ret = DAT_SUCCESS;
+	bool failed = true;
+
+	objects_open(&rig);
+	for (unsigned n = 1; failed; n++) {
+		alloc_fail_nth(n);
+		ret = ofi_connect_begin(&rig);
+		failed = alloc_failed();
+		if (!ret)
+			break;
+		ck_assert_uint_eq(DAT_GET_TYPE(ret), DAT_INSUFFICIENT_RESOURCES);
+	}
+	ck_dat(ret);
+	ck_dat(cr_reject(ofi_event(rig.cr_evd).event_data.cr_arrival_event_data.cr_handle));
+	event_is(rig.conn_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* ---- transfers ---- */
+
+/* A completion's error of libfabric, and that of a device behind it. */
+static const struct {
+	int err, prov_errno;
+	DAT_DTO_COMPLETION_STATUS status;
+} completions[] = {
+	{ FI_ECANCELED, 0, DAT_DTO_ERR_FLUSHED },
+	{ FI_ENOTCONN, 0, DAT_DTO_ERR_FLUSHED },
+	{ FI_ECONNRESET, 0, DAT_DTO_ERR_FLUSHED },
+	{ EPIPE, 0, DAT_DTO_ERR_FLUSHED },
+	{ FI_ETRUNC, 0, DAT_DTO_ERR_LOCAL_LENGTH },
+	{ FI_EACCES, 0, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ FI_EOTHER, 0, DAT_DTO_ERR_TRANSPORT },
+	{ FI_EIO, 1, DAT_DTO_ERR_LOCAL_LENGTH },
+	{ FI_EIO, 4, DAT_DTO_ERR_LOCAL_PROTECTION },
+	{ FI_EIO, 5, DAT_DTO_ERR_FLUSHED },
+	{ FI_EIO, 10, DAT_DTO_ERR_REMOTE_ACCESS },
+	{ FI_EIO, 11, DAT_DTO_ERR_REMOTE_RESPONDER },
+	{ FI_EIO, 13, DAT_DTO_ERR_RECEIVER_NOT_READY },
+	{ FI_EIO, 12, DAT_DTO_ERR_TRANSPORT },
+	{ FI_EIO, 77, DAT_DTO_ERR_TRANSPORT },
+};
+
+START_TEST(a_completion_has_the_status_of_its_cause)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	ff_provider()->prov_errno = completions[_i].prov_errno;
+	ff_fail("completion", completions[_i].err, 1);
+	ck_assert_uint_eq(ofi_write(&rig, rig.target.rmr_context), completions[_i].status);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* As long as libfabric takes none, and whatever is posted meanwhile. */
+START_TEST(transfers_that_libfabric_takes_later_complete_in_order)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	ff_fail_times("fi_write", FI_EAGAIN, 5);
+	for (uint64_t n = 0; n < 4; n++)
+		ck_dat(ep_post_rdma_write(rig.active, 1, &rig.segment,
+					  (DAT_DTO_COOKIE){ .as_64 = n }, &rig.target,
+					  DAT_COMPLETION_DEFAULT_FLAG));
+	for (uint64_t n = 0; n < 4; n++) {
+		const DAT_EVENT event = ofi_event(rig.dto_evd);
+		const DAT_DTO_COMPLETION_EVENT_DATA *data =
+			&event.event_data.dto_completion_event_data;
+
+		ck_assert_uint_eq(data->status, DAT_DTO_SUCCESS);
+		ck_assert_uint_eq(data->user_cookie.as_64, n);
+	}
+	ck_assert(!ff_fail_left("fi_write"));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* A peer could still use it. */
+START_TEST(the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr)
+{
+	const DAT_RMR_COOKIE cookie = { .as_64 = 1 };
+	DAT_LMR_TRIPLET range;
+	DAT_RMR_CONTEXT context;
+	struct ofi_rig rig;
+	DAT_RMR_HANDLE rmr;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	ck_dat(rmr_create(rig.pz, &rmr));
+	range = rig.segment;
+	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, rig.active, cookie,
+			DAT_COMPLETION_DEFAULT_FLAG, &context));
+	event_is(rig.dto_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	range.segment_length = 0;
+	ff_fail_times("fi_close_mr", FI_EBUSY, 3);
+	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_NONE_FLAG, rig.active, cookie,
+			DAT_COMPLETION_DEFAULT_FLAG, &context));
+	event_is(rig.dto_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	ck_dat_is(lmr_free(rig.lmr), DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE);
+	ck_assert_uint_eq(ff_alive(FF_MR), 2);
+	while (ff_fail_left("fi_close_mr"))
+		;
+	ck_dat(lmr_free(rig.lmr));
+	ck_assert_uint_eq(ff_alive(FF_MR), 0);
+	rig.lmr = DAT_HANDLE_NULL;
+	ck_dat(rmr_free(rmr));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *tcase = tcase_create("connect");
+
+	tcase_add_loop_test(tcase, an_attempt_ends_with_the_event_of_its_cause, 0, COUNT(attempts));
+	tcase_add_test(tcase, a_rejection_by_the_consumer_is_told_from_others);
+	tcase_add_test(tcase, a_request_of_no_udapl_provider_is_refused);
+	tcase_add_test(tcase, an_answer_of_no_udapl_provider_is_a_rejection);
+	tcase_add_test(tcase, a_request_to_a_service_point_that_is_freed_is_refused);
+	tcase_add_test(tcase, an_end_that_is_read_by_another_call_is_told);
+	tcase_add_test(tcase, an_end_that_nobody_could_keep_for_lack_of_memory_leaves_nothing);
+	tcase_add_test(tcase, an_address_of_another_family_is_refused);
+	tcase_add_test(tcase, a_connect_without_memory_can_be_repeated);
+	tcase_add_loop_test(tcase, a_completion_has_the_status_of_its_cause, 0, COUNT(completions));
+	tcase_add_test(tcase, transfers_that_libfabric_takes_later_complete_in_order);
+	tcase_add_test(tcase, the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr);
+	return run_cases(argc, argv);
+}
