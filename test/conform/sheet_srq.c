@@ -227,7 +227,10 @@ ATTR_ROW("more receives than the queue has, which limits nothing", DAT_SUCCESS, 
 
 /* What the device does is what the attribute srq_ep_pz_difference_supported says. */
 ROW_DO(dat_ep_create_with_srq, "the queue is in another zone, on a device that cannot have that",
-       BAD_ARG(2), .on = { { "siw", DAT_SUCCESS, "siw can" }, { "tcp", DAT_SUCCESS, "tcp can" } })
+       BAD_ARG(2),
+       .on = { { "siw", DAT_SUCCESS, "siw can" },
+	       { "tcp", DAT_SUCCESS, "tcp can" },
+	       { "ofi-rxe", DAT_SUCCESS, "the provider checks the zone" } })
 {
 	DAT_RETURN ret = create_ep_on(new_pz(), here->recv_evd, here->request_evd,
 				      here->connect_evd);
@@ -302,7 +305,8 @@ ROW(dat_srq_resize, "the new length is what is outstanding", DAT_SUCCESS,
 ROW(dat_srq_resize, "the new length is the old one", DAT_SUCCESS, dat_srq_resize(new_srq(4), 4));
 
 ROW_DO(dat_srq_resize, "receives are on it, and stay", DAT_SUCCESS,
-       .on = { { "siw", NO_RESOURCE(SRQ), "siw cannot resize a shared receive queue" } })
+       .on = { { "siw", NO_RESOURCE(SRQ), "siw cannot resize a shared receive queue" },
+	       { "ofi-rxe", NO_RESOURCE(SRQ), "libfabric cannot resize one of a device" } })
 {
 	DAT_SRQ_HANDLE srq = srq_with(3);
 	DAT_RETURN ret = dat_srq_resize(srq, 16);
@@ -461,6 +465,8 @@ ROW_DO(dat_srq_post_recv, "after a message waited for it", DAT_SUCCESS, .needs =
 
 STATUS_ROW(dat_srq_post_recv, "the message is longer", DAT_DTO_ERR_LOCAL_LENGTH,
 	   .on = { { "rxe", DAT_DTO_ERR_LOCAL_EP,
+		     "rxe tells most local faults as errors of the queue pair" },
+		   { "ofi-rxe", DAT_DTO_ERR_LOCAL_EP,
 		     "rxe tells most local faults as errors of the queue pair" } })
 {
 	struct pair *pair = pair_of(srq_with(1));

@@ -342,6 +342,8 @@ END_TEST
 START_TEST(an_ia_has_few_descriptors)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	/* 8: libfabric's verbs has another descriptor in its event queue */
+	unsigned most = !device_has(NEEDS_RDMA_DEVICE) ? 7 : device_has(NEEDS_ACCESS_FLAGS) ? 5 : 8;
 	struct side side, first;
 	unsigned before;
 
@@ -349,8 +351,7 @@ START_TEST(an_ia_has_few_descriptors)
 	before = count_entries("/proc/self/fd");
 	strcpy(side.name, first.name);
 	ck_dat(dat_ia_openv(side.name, 8, &async, &side.ia, 1, 2, DAT_FALSE));
-	ck_assert_uint_le(count_entries("/proc/self/fd"),
-			  before + (device_has(NEEDS_RDMA_DEVICE) ? 5 : 7));
+	ck_assert_uint_le(count_entries("/proc/self/fd"), before + most);
 	ck_dat(dat_ia_close(side.ia, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
 	ck_dat(dat_ia_close(first.ia, DAT_CLOSE_GRACEFUL_FLAG));
