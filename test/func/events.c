@@ -420,6 +420,39 @@ START_TEST(resize_keeps_the_events)
 END_TEST
 
 /* They stay in their queue, and that of another IA has room for one event only. */
+/*
+ * The message waits, while a thread sleeps, for the receive that another one posts. It has arrived
+ * before a read of another connection is served.
+ */
+START_TEST(a_late_receive_wakes_the_waiter_of_an_evd)
+{
+	static const size_t lengths[] = { 0, 8, 40000 };
+	DAT_EP_HANDLE reader;
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	reader = side_create_ep(&pair.client, NULL);
+	connect_eps(&pair.client, reader, &pair.server, side_create_ep(&pair.server, NULL));
+	for (size_t i = 0; i < 5 * COUNT(lengths); i++) {
+		const size_t length = lengths[i % COUNT(lengths)];
+		struct waiter waiter = { .evd = pair.server.recv_evd };
+
+		waiter_start(&waiter);
+		post_send(pair.client.ep, i, segment(&pair.client, 0, length),
+			  DAT_COMPLETION_SUPPRESS_FLAG);
+		post_read(reader, 99, segment(&pair.client, 40000, 8),
+			  target(&pair.server, 40000, 8), DAT_COMPLETION_DEFAULT_FLAG);
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		post_recv(pair.server.ep, i, segment(&pair.server, 0, length));
+		ck_dat(waiter_join(&waiter));
+		ck_assert_uint_eq(
+			waiter.event.event_data.dto_completion_event_data.transfered_length,
+			length);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 START_TEST(unread_asynchronous_events_block_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
@@ -465,6 +498,7 @@ int main(int argc, char **argv)
 		{ endpoints_share_one_evd, NEEDS_NOTHING },
 		{ streams_share_one_evd, NEEDS_NOTHING },
 		{ resize_keeps_the_events, NEEDS_NOTHING },
+		{ a_late_receive_wakes_the_waiter_of_an_evd, NEEDS_RNR },
 		{ unread_asynchronous_events_block_nothing, NEEDS_NOTHING },
 	};
 

@@ -379,6 +379,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 
 	spin_lock(&cq->lock);
 	cq->armed = what == TP_ARM_ANY ? CQ_ARMED_DIRECT : CQ_ARMED;
+	atomic_store(&cq->slept_on, what == TP_ARM_ANY); /* before libfabric is asked */
 	if (what == TP_ARM_ANY)
 		quiet = cq_quiet_locked(cq);
 	if (what == TP_ARM_ANY && quiet)
@@ -407,6 +408,7 @@ bool tp_cq_events(struct tp_cq *cq)
 		return false;
 	spin_lock(&cq->lock);
 	cq->armed = CQ_UNARMED;
+	atomic_store(&cq->slept_on, false);
 	spin_unlock(&cq->lock);
 	return true;
 }

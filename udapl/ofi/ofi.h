@@ -266,9 +266,10 @@ struct tp_cq {
 	struct ready_fd *always_ready;
 	unsigned depth;
 
-	_Atomic bool polled;  /* by a consumer, since progress.c has looked */
-	_Atomic bool starved; /* something has arrived that can't be taken in */
-	bool watched;	      /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
+	_Atomic bool polled;   /* by a consumer, since progress.c has looked */
+	_Atomic bool starved;  /* something has arrived that can't be taken in */
+	_Atomic bool slept_on; /* written under lock; armed is CQ_ARMED_DIRECT */
+	bool watched;	       /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
 
 	/* of srq.c */
 	struct tp_qp *members;	  /* lock; whose receives complete here, from a shared queue */
@@ -400,6 +401,11 @@ static inline struct transfer *transfer_of(const struct transfer_queue *queue, c
 
 /* May posts go to libfabric at once, and is there nothing else to do for them? */
 bool queue_is_fast(const struct transfer_queue *queue);
+/*
+ * @receive was posted while somebody sleeps on its queue: if it is the only one, a message may have
+ * waited for it, and the service thread looks. No lock held.
+ */
+COLD void queue_poke_late(struct transfer_queue *queue, const struct transfer *receive);
 /* A message waits for a receive: the next posts of receives take the slow path, which says so. */
 void cq_starve_locked(struct tp_cq *cq);
 

@@ -200,6 +200,8 @@ static NOINLINE int slow_post(struct tp_qp *qp, unsigned how, const void *tag,
 	}
 	if (kind == TRANSFER_RECV && atomic_load(&queue->cq->starved))
 		up_wake(qp->dev->ia);
+	else if (kind == TRANSFER_RECV && atomic_load(&queue->cq->slept_on))
+		queue_poke_late(queue, transfer);
 	return 0;
 }
 
@@ -396,6 +398,18 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, un
 	return tp_post_read(qp, tag, sge, nsge, remote, flags);
 }
 
+/*
+ * Of a message without bytes libfabric's tcp reads the header, and then nothing says that it waits
+ * for a receive. So who sleeps on the queue is not woken by its descriptor.
+ */
+static ALWAYS_INLINE int recv_posted(struct transfer_queue *queue, struct transfer *transfer,
+				     ssize_t ret)
+{
+	if (unlikely(atomic_load_explicit(&queue->cq->slept_on, memory_order_relaxed)))
+		queue_poke_late(queue, transfer);
+	return (int)ret;
+}
+
 static NOINLINE HOT int recv_several(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
 				     unsigned nsge)
 {
@@ -405,13 +419,15 @@ static NOINLINE HOT int recv_several(struct tp_qp *qp, const void *tag, const st
 	if (!view_has_all(&queue->view, sge, nsge))
 		return slow_post(qp, TRANSFER_RECV, tag, sge, nsge, NULL);
 	transfer->nsge = (uint8_t)nsge;
-	return (int)fi_recvv(qp->fi, iov_of_segments(sge, nsge), queue->view.desc, nsge, 0,
-			     transfer);
+	return recv_posted(
+		queue, transfer,
+		fi_recvv(qp->fi, iov_of_segments(sge, nsge), queue->view.desc, nsge, 0, transfer));
 }
 
 HOT int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge)
 {
 	const struct region_view *view = &qp->recvs.view;
+	struct transfer *transfer;
 	void *desc;
 
 	if (nsge != 1)
@@ -419,8 +435,10 @@ HOT int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 	if (!view_has(view, sge))
 		return slow_post(qp, TRANSFER_RECV, tag, sge, 1, NULL);
 	desc = view->desc[0];
-	return (int)fi_recv(qp->fi, (void *)(uintptr_t)sge->address, sge->length, desc, 0,
-			    transfer_of(&qp->recvs, tag));
+	transfer = transfer_of(&qp->recvs, tag);
+	return recv_posted(
+		&qp->recvs, transfer,
+		fi_recv(qp->fi, (void *)(uintptr_t)sge->address, sge->length, desc, 0, transfer));
 }
 
 /* Everything is signalled. */

@@ -100,6 +100,21 @@ void cq_starve_locked(struct tp_cq *cq)
 		view_clear(qp->dev, &qp->recvs.view);
 }
 
+/* What waited for a receive while others were outstanding has got one of those. */
+void queue_poke_late(struct transfer_queue *queue, const struct transfer *receive)
+{
+	struct tp_cq *cq = queue->cq;
+	bool late;
+
+	spin_lock(&cq->lock);
+	late = receive == (queue->plain ? queue->plain : queue->oldest);
+	spin_unlock(&cq->lock);
+	if (!late)
+		return;
+	progress_due(cq);
+	up_wake(cq->dev->ia);
+}
+
 /* ---- completing ---- */
 
 /*
