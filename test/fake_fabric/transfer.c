@@ -16,7 +16,8 @@ static size_t iov_length(const struct iovec *iov, size_t count)
 static void iov_gather(char *to, const struct iovec *iov, size_t count)
 {
 	for (size_t i = 0; i < count; to += iov[i++].iov_len)
-		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		if (iov[i].iov_len)
+			memcpy(to, iov[i].iov_base, iov[i].iov_len);
 }
 
 static void iov_scatter(const struct iovec *iov, size_t count, const char *from, size_t length)
@@ -24,7 +25,8 @@ static void iov_scatter(const struct iovec *iov, size_t count, const char *from,
 	for (size_t i = 0; i < count && length; i++) {
 		size_t n = length < iov[i].iov_len ? length : iov[i].iov_len;
 
-		memcpy(iov[i].iov_base, from, n);
+		if (n)
+			memcpy(iov[i].iov_base, from, n);
 		from += n;
 		length -= n;
 	}

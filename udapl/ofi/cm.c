@@ -496,13 +496,24 @@ bool eq_progress(struct tp_dev *dev)
 
 /* ---- the connections ---- */
 
+/* libfabric notices it when the queue is read next, which is not to wait for a consumer. */
+static void conn_closed(struct tp_conn *conn)
+{
+	struct tp_cq *cq = conn->qp->recvs.cq;
+
+	conn->closed = true;
+	conn->dev->any_unnoticed = true;
+	atomic_store(&cq->polled, false);
+	progress_due(cq);
+}
+
 bool cm_closed(struct tp_dev *dev, const void *what)
 {
 	if (!((uintptr_t)what & CONN_MARK))
 		return false;
 	for (struct tp_conn *conn = dev->conns; conn; conn = conn->next)
 		if (((uintptr_t)conn | CONN_MARK) == (uintptr_t)what)
-			conn->closed = true;
+			conn_closed(conn);
 	return true;
 }
 
@@ -511,6 +522,9 @@ uint64_t cm_end_unnoticed(struct tp_dev *dev)
 	struct tp_conn *conn = dev->conns, *next;
 	uint64_t again = TP_NEVER;
 
+	if (!dev->any_unnoticed)
+		return TP_NEVER;
+	dev->any_unnoticed = false;
 	for (; conn; conn = next) {
 		next = conn->next;
 		if (conn->state == CONN_LOST) {
@@ -525,6 +539,7 @@ uint64_t cm_end_unnoticed(struct tp_dev *dev)
 			}
 		}
 	}
+	dev->any_unnoticed |= again != TP_NEVER;
 	return again;
 }
 
@@ -735,6 +750,7 @@ static int attach_active(struct tp_qp *qp, const struct sockaddr_storage *to)
 static int conn_lost(struct tp_conn *conn, struct tp_qp *qp)
 {
 	conn->state = CONN_LOST;
+	conn->dev->any_unnoticed = true;
 	conn->qp = qp;
 	qp->conn = conn;
 	conns_add(conn);

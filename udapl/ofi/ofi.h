@@ -130,6 +130,7 @@ struct tp_dev {
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 	int last_socket;			 /* ia->lock; of the newest connection */
+	bool any_unnoticed;			 /* ia->lock; cm_end_unnoticed may find something */
 	struct tp_srq *srqs;			 /* ia->lock */
 	bool stranger_told;			 /* ia->lock; a request of no provider */
 
