@@ -422,7 +422,8 @@ static void expect_bad_receive(const struct pair *pair, DAT_COUNT nseg, DAT_LMR_
 				DAT_COMPLETION_DEFAULT_FLAG));
 	post_recvs(&pair->server, 100, POSTED);
 	post_recvs(&pair->client, 100, POSTED);
-	post_send(pair->client.ep, 2, segment(&pair->client, 0, SIZE), DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(pair->client.ep, 2, segment(&pair->client, 0, (size_t)nseg * SIZE),
+		  DAT_COMPLETION_DEFAULT_FLAG);
 	expect_dto(pair->server.recv_evd, pair->server.ep, 99, status, 0);
 	expect_flushed_recvs(&pair->server, 100, POSTED);
 	expect_connection(&pair->server, DAT_CONNECTION_EVENT_BROKEN);
@@ -434,7 +435,7 @@ static void expect_bad_receive(const struct pair *pair, DAT_COUNT nseg, DAT_LMR_
 	expect_flushed_recvs(&pair->client, 100, POSTED);
 }
 
-/* The invalid segment is the last of @nseg; the message is longer than those before it. */
+/* The invalid segment is the last of @nseg, and the message needs all of it. */
 static void expect_bad_receives(DAT_COUNT nseg)
 {
 	for (size_t i = 0; i < COUNT(local_faults); i++) {
@@ -443,7 +444,7 @@ static void expect_bad_receives(DAT_COUNT nseg)
 
 		print_row(local_faults[i].what);
 		open_and_write(&pair);
-		list[0] = segment(&pair.server, 0, SIZE / 2);
+		list[0] = segment(&pair.server, 0, SIZE);
 		list[nseg - 1] = local_faults[i].make(&pair.server);
 		expect_bad_receive(&pair, nseg, list, device()->bad_receive,
 				   !device()->checks_buffers);
