@@ -487,7 +487,7 @@ result '--generate prints lines that --check accepts' \
 	"$datinfo" --check "$tmp/generated")" some
 # as README.Debian says; the last line of libdapl2's file is not ended
 for end in '' '\n'; do
-	printf "line 1\nline 2$end" >"$tmp/before"
+	printf 'line 1\nline 2%b' "$end" >"$tmp/before"
 	cp "$tmp/before" "$tmp/both"
 	cat "$tmp/generated" >>"$tmp/both"
 	printf 'later' >>"$tmp/before"

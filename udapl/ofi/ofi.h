@@ -355,15 +355,18 @@ struct transfer {
 		struct transfer *following; /* the slot of the next post */
 		struct tp_srq *srq;	    /* shared */
 	};
-	/* of one that waits, or is not complete in its turn; cq->lock */
+	/*
+	 * Of one that waits, or is not complete in its turn; cq->lock, but the poster describes it
+	 * before. So what others look at has bytes of its own.
+	 */
 	uint64_t remote_address;
 	uint32_t remote_key;
-	uint8_t kind; /* enum transfer_kind */
-	uint8_t nsge;
-	bool complete;	  /* and not reported, because others are before it */
-	bool waiting : 1; /* to be given to libfabric */
+	uint8_t kind : 6; /* enum transfer_kind */
 	bool fenced : 1;
 	bool invalid : 1; /* shared; its buffer is not what a receive takes */
+	uint8_t nsge;
+	bool complete; /* and not reported, because others are before it */
+	bool waiting;  /* to be given to libfabric */
 };
 
 #define TRANSFER_SIZE 128
