@@ -96,19 +96,20 @@ enum need {
 
 /* Where the standard leaves a choice: what a device does. */
 struct device {
-	const char *kind;			 /* as DAT_TEST_DEV names it, or "fake" */
-	const char *provider;			 /* its library; NULL: libdaplcma */
-	const char *params;			 /* IA params for an interface; NULL: "%s 0" */
-	const char *library;			 /* what device_preload loads; NULL: nothing */
-	DAT_DTO_COMPLETION_STATUS bad_segment;	 /* a request's local region is unusable */
-	DAT_DTO_COMPLETION_STATUS bad_range;	 /* a request exceeds its local region */
-	DAT_DTO_COMPLETION_STATUS bad_read_sink; /* either of them, of an RDMA read */
-	DAT_DTO_COMPLETION_STATUS bad_receive;	 /* either of them, of a receive */
-	DAT_DTO_COMPLETION_STATUS short_receive; /* a message exceeds its receive */
-	DAT_DTO_COMPLETION_STATUS refused_send;	 /* the peer could not receive the message */
-	DAT_COUNT request_padded, reply_padded;	 /* bytes of private data; 0: it is not padded */
-	unsigned max_eps;			 /* endpoints that one IA surely can have */
-	unsigned max_requests;			 /* at once, 0: max_eps */
+	const char *kind;			     /* as DAT_TEST_DEV names it, or "fake" */
+	const char *provider;			     /* its library; NULL: libdaplcma */
+	const char *params;			     /* IA params for an interface; NULL: "%s 0" */
+	const char *library;			     /* what device_preload loads; NULL: nothing */
+	DAT_DTO_COMPLETION_STATUS bad_segment;	     /* a request's local region is unusable */
+	DAT_DTO_COMPLETION_STATUS bad_range;	     /* a request exceeds its local region */
+	DAT_DTO_COMPLETION_STATUS bad_read_sink;     /* either of them, of an RDMA read */
+	DAT_DTO_COMPLETION_STATUS wrapped_read_sink; /* beyond the last address; 0: as any */
+	DAT_DTO_COMPLETION_STATUS bad_receive;	     /* either of them, of a receive */
+	DAT_DTO_COMPLETION_STATUS short_receive;     /* a message exceeds its receive */
+	DAT_DTO_COMPLETION_STATUS refused_send;	     /* the peer could not receive the message */
+	DAT_COUNT request_padded, reply_padded; /* bytes of private data; 0: it is not padded */
+	unsigned max_eps;			/* endpoints that one IA surely can have */
+	unsigned max_requests;			/* at once, 0: max_eps */
 	/* ESTABLISHED may follow the accept of a request whose client has given up. */
 	bool late_accept_error;
 	/* An attempt to connect that is given up is over at once, whatever the peer does. */
@@ -118,6 +119,8 @@ struct device {
 	/* The provider checks local buffers itself, and a fault ends the connection at once. */
 	bool checks_buffers;
 	size_t kept_per_reject; /* bytes that a library below keeps of each rejected request */
+	/* A read of no bytes may fail behind another read. */
+	bool empty_reads_fail;
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
 	struct {

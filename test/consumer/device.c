@@ -48,10 +48,12 @@ static const struct device devices[] = {
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_range = DAT_DTO_ERR_LOCAL_EP,
 		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.wrapped_read_sink = DAT_DTO_ERR_TRANSPORT,
 		.bad_receive = DAT_DTO_ERR_TRANSPORT,
 		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
 		.max_eps = 20,
 		.late_accept_error = true,
+		.empty_reads_fail = true,
 		.early_data_waits = true,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },

@@ -330,25 +330,36 @@ static const struct local_fault {
 	DAT_LMR_TRIPLET (*make)(const struct side *side);
 	bool source; /* is a fault for a send or write, too */
 	bool range;  /* only the range is invalid */
+	bool wraps;  /* and ends beyond the last address */
 } local_faults[] = {
-	{ "unknown lmr_context", unknown_local, true, false },
-	{ "past the end", local_past_the_end, true, true },
-	{ "before the start", local_before_the_start, true, true },
-	{ "past all addresses", local_past_all_addresses, true, true },
-	{ "freed LMR", freed_local, true, false },
-	{ "freed LMR, registered again", freed_and_registered_again, true, false },
-	{ "LMR of another zone", local_of_another_zone, true, false },
-	{ "LMR of another IA", local_of_another_ia, true, false },
-	{ "no local write", local_without_write, false, false },
+	{ "unknown lmr_context", unknown_local, true, false, false },
+	{ "past the end", local_past_the_end, true, true, false },
+	{ "before the start", local_before_the_start, true, true, false },
+	{ "past all addresses", local_past_all_addresses, true, true, true },
+	{ "freed LMR", freed_local, true, false, false },
+	{ "freed LMR, registered again", freed_and_registered_again, true, false, false },
+	{ "LMR of another zone", local_of_another_zone, true, false, false },
+	{ "LMR of another IA", local_of_another_ia, true, false, false },
+	{ "no local write", local_without_write, false, false, false },
 };
 
 enum op { OP_SEND, OP_WRITE, OP_READ };
 
 static DAT_DTO_COMPLETION_STATUS local_status(const struct local_fault *fault, enum op op)
 {
+	if (op == OP_READ && fault->wraps && device()->wrapped_read_sink)
+		return device()->wrapped_read_sink;
 	if (op == OP_READ)
 		return device()->bad_read_sink;
 	return fault->range ? device()->bad_range : device()->bad_segment;
+}
+
+static DAT_COUNT read_segments(DAT_EP_HANDLE ep)
+{
+	DAT_EP_PARAM param;
+
+	ck_dat(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
+	return param.ep_attr.max_rdma_read_iov;
 }
 
 /* The segment is the last of @nseg; those before it are valid. */
@@ -361,6 +372,10 @@ static void expect_local_fault(const struct local_fault *fault, enum op op, DAT_
 
 	print_row(fault->what);
 	open_and_write(&pair);
+	if (op == OP_READ && nseg > read_segments(pair.client.ep)) {
+		pair_close_abrupt(&pair);
+		return;
+	}
 	list[0] = segment(&pair.client, 0, SIZE);
 	list[nseg - 1] = fault->make(&pair.client);
 	remote = target(&pair.server, 0, (size_t)nseg * SIZE);

@@ -139,6 +139,11 @@ static const struct kind {
 	{ send_bytes, 0 },   { bind_bytes, BIG }, { bind_bytes, 0 },
 };
 
+static bool is_possible(const struct kind *kind)
+{
+	return kind->size || kind->post != read_bytes || !device()->empty_reads_fail;
+}
+
 static void expect_done(const struct request *this, uint64_t cookie, const struct kind *kind)
 {
 	if (kind->post == bind_bytes)
@@ -204,7 +209,9 @@ START_TEST(requests_of_any_kinds_complete_in_post_order)
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		for (size_t k = 0; k < COUNT(kinds); k++)
 			for (int suppressed = 0; suppressed < 2; suppressed++)
-				expect_two_in_order(&request, &kinds[i], &kinds[k], suppressed);
+				if (is_possible(&kinds[i]) && is_possible(&kinds[k]))
+					expect_two_in_order(&request, &kinds[i], &kinds[k],
+							    suppressed);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -499,8 +506,10 @@ START_TEST(idle_ia_uses_no_processor_time)
 	pair_open_unconnected(&unconnected, NULL);
 	pair_open(&connected, NULL);
 	pair_open(&ended, NULL);
-	threads = list_threads(&before);
-	ck_assert_uint_eq(threads.n, 6); /* one of each IA */
+	do /* one of each IA; those that made the connections may be listed for a while */
+		threads = list_threads(&before);
+	while (threads.n > 6);
+	ck_assert_uint_eq(threads.n, 6);
 	pair_open_unconnected(&other, NULL);
 	exchange_messages(&connected);
 	exchange_messages(&ended);
