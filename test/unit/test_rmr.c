@@ -1051,6 +1051,20 @@ static DAT_EP_HANDLE other_ep(const DAT_EP_ATTR *attr)
 	return ep;
 }
 
+/* Its requests and binds are reported on @evd, which nobody else uses. */
+static DAT_EP_HANDLE other_ep_with_evd(DAT_EVD_HANDLE *evd)
+{
+	const DAT_EVD_HANDLE usual = server->request_evd;
+	DAT_EP_HANDLE ep;
+
+	ck_dat(evd_create(server->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
+			  evd));
+	server->request_evd = *evd;
+	ep = other_ep(NULL);
+	server->request_evd = usual;
+	return ep;
+}
+
 static DAT_RETURN try_rmr_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie,
 				  DAT_RMR_CONTEXT *context)
 {
@@ -1203,11 +1217,7 @@ START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 
 	rmr_pair_open(BY_REGION, NULL);
 	usual = server->request_evd;
-	ck_dat(evd_create(server->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
-			  &other));
-	server->request_evd = other;
-	ep = other_ep(NULL);
-	server->request_evd = usual;
+	ep = other_ep_with_evd(&other);
 	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	hold_service_thread(true);
@@ -1254,11 +1264,7 @@ START_TEST(a_bind_that_is_not_reported_leaves_the_last_one_in_force)
 
 	rmr_pair_open(_i, NULL);
 	usual = server->request_evd;
-	ck_dat(evd_create(server->ia, 16, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG,
-			  &other));
-	server->request_evd = other;
-	ep = other_ep(NULL);
-	server->request_evd = usual;
+	ep = other_ep_with_evd(&other);
 	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	hold_service_thread(true);
