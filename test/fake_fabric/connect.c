@@ -180,6 +180,7 @@ int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep 
 	};
 	pep->fabric = (struct ff_fabric *)fabric;
 	pep->fabric->users++;
+	pep->given = info;
 	pep->info = ff_info_copy(info);
 	ff_alive_add(FF_INFO, -1); /* not one that the program has */
 	if (!address->sin_port)

@@ -208,6 +208,7 @@ struct ff_pep {
 	struct ff_fabric *fabric;
 	struct ff_eq *eq;
 	struct fi_info *info;
+	const struct fi_info *given; /* libfabric's sockets refers to it as long as it lives */
 	bool listening;
 };
 

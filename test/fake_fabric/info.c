@@ -79,6 +79,8 @@ void ff_freeinfo(struct fi_info *info)
 	while (info) {
 		struct fi_info *next = info->next;
 
+		for (const struct ff_pep *pep = ff.peps; pep; pep = pep->next)
+			ff_require(pep->given != info, "an info of a passive endpoint was freed");
 		ff_info_free(info);
 		info = next;
 	}

@@ -44,6 +44,7 @@ struct tp_listener {
 	struct tp_listener *next;
 	struct sp *sp;
 	struct fid_pep *pep;
+	struct fi_info *info; /* of pep; libfabric's sockets refers to it, without a copy */
 	struct sockaddr_storage local;
 	int socket; /* libfabric's; -1: not known */
 };
@@ -598,29 +599,31 @@ static int descriptor_next(const struct tp_dev *dev)
 static int pep_open(struct tp_listener *listener, uint16_t *port)
 {
 	struct tp_dev *dev = listener->dev;
-	struct fi_info *info = info_with_port(dev, *port);
 	size_t size = sizeof(listener->local);
 	int ret, next;
 
-	if (!info)
+	listener->info = info_with_port(dev, *port);
+	if (!listener->info)
 		return -ENOMEM;
 	next = descriptor_next(dev);
-	ret = fi_passive_ep(dev->fabric, info, &listener->pep, listener);
-	libfabric.freeinfo(info);
+	ret = fi_passive_ep(dev->fabric, listener->info, &listener->pep, listener);
 	if (ret)
-		return ofi_errno(ret);
+		goto free_info;
 	ret = fi_pep_bind(listener->pep, &dev->eq->fid, 0);
 	if (!ret)
 		ret = fi_listen(listener->pep);
 	if (!ret)
 		ret = fi_getname(&listener->pep->fid, &listener->local, &size);
-	if (ret) {
-		fi_close(&listener->pep->fid);
-		return ofi_errno(ret);
-	}
+	if (ret)
+		goto close_pep;
 	*port = sockaddr_port(&listener->local);
 	listener->socket = dev->soft_queues ? socket_find_listener(&listener->local, next) : -1;
 	return 0;
+close_pep:
+	fi_close(&listener->pep->fid);
+free_info:
+	libfabric.freeinfo(listener->info);
+	return ofi_errno(ret);
 }
 
 int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_listener **out)
@@ -697,6 +700,7 @@ void tp_unlisten(struct tp_listener *listener)
 		link = &(*link)->next;
 	*link = listener->next;
 	fi_close(&listener->pep->fid);
+	libfabric.freeinfo(listener->info);
 	if (!nested)
 		mutex_unlock(&dev->events_lock);
 	free(listener);
