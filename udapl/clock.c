@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For the transports of real devices: the time, and poll(2) and epoll_wait(2) with a deadline. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "transport.h"
@@ -45,7 +46,7 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	}
 }
 
-/* On kernels before 5.11, which have no epoll_wait(2) with a time-out in nanoseconds. */
+/* On kernels before 5.11, and under valgrind: they have no epoll_pwait2(2). */
 static int poll_then_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
 {
 	struct pollfd pollfd = { .fd = epoll, .events = POLLIN };
@@ -60,18 +61,22 @@ static int poll_then_epoll(int epoll, struct epoll_event *events, int max, uint6
 #ifdef HAVE_EPOLL_PWAIT2
 int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
 {
+	static atomic_bool absent; /* the kernel is asked once */
 	struct timespec left;
 
-	for (;;) {
+	while (!atomic_load_explicit(&absent, memory_order_relaxed)) {
 		int n = epoll_pwait2(epoll, events, max, time_left(deadline, &left), NULL);
 
-		if (n < 0 && errno == ENOSYS)
-			return poll_then_epoll(epoll, events, max, deadline);
+		if (n < 0 && errno == ENOSYS) {
+			atomic_store_explicit(&absent, true, memory_order_relaxed);
+			break;
+		}
 		if (n < 0)
 			return -errno;
 		if (n > 0 || tp_now() >= deadline)
 			return n;
 	}
+	return poll_then_epoll(epoll, events, max, deadline);
 }
 #else
 int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)

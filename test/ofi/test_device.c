@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A provider over devices, as libfabric's verbs is: what it needs, lacks and reports. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -22,6 +26,35 @@ static void make_device(uint32_t protocol)
 	provider->resolves = true;
 	provider->cq_size = 32767;
 }
+
+/* ---- a kernel before 5.11 ---- */
+
+static _Atomic unsigned pwait2_calls;
+
+/* In front of the C library's. */
+__attribute__((visibility("default"))) int epoll_pwait2(int epoll, struct epoll_event *events,
+							int max, const struct timespec *timeout,
+							const sigset_t *mask)
+{
+	(void)epoll, (void)events, (void)max, (void)timeout, (void)mask;
+	pwait2_calls++;
+	errno = ENOSYS;
+	return -1;
+}
+
+START_TEST(a_kernel_without_epoll_pwait2_is_asked_once)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epoll = epoll_create1(EPOLL_CLOEXEC), always_ready = eventfd(1, EFD_CLOEXEC);
+
+	ck_assert_int_eq(tp_epoll(epoll, &event, 1, tp_now()), 0);
+	ck_assert_int_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, always_ready, &event), 0);
+	ck_assert_int_eq(tp_epoll(epoll, &event, 1, TP_NEVER), 1);
+	ck_assert_uint_le(pwait2_calls, 1); /* 0: neither had the C library of the build it */
+	close(always_ready);
+	close(epoll);
+}
+END_TEST
 
 /* Up to the request of the active endpoint. */
 static DAT_CR_HANDLE rig_request(struct ofi_rig *rig)
@@ -330,6 +363,7 @@ int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("device");
 
+	tcase_add_test(tcase, a_kernel_without_epoll_pwait2_is_asked_once);
 	tcase_add_test(tcase, an_endpoint_is_made_for_its_peer_and_no_larger_than_asked);
 	tcase_add_test(tcase, a_message_without_bytes_has_no_vector);
 	tcase_add_test(tcase, a_queue_is_as_long_as_the_device_has);
