@@ -209,6 +209,48 @@ START_TEST(limits_are_those_of_the_provider)
 }
 END_TEST
 
+/* ---- settings ---- */
+
+/* What job scripts of climate models set for OFED's provider is named, once in a process. */
+START_TEST(the_settings_of_job_scripts_are_named_once)
+{
+	static const char *const script[][2] = {
+		{ "DAPL_CM_ARP_TIMEOUT_MS", "8000" },
+		{ "DAPL_CM_ARP_RETRY_COUNT", "25" },
+		{ "DAPL_CM_ROUTE_TIMEOUT_MS", "20000" },
+		{ "DAPL_CM_ROUTE_RETRY_COUNT", "15" },
+		{ "DAPL_ACK_TIMER", "23" },
+		{ "DAPL_MAX_CM_RESPONSE_TIME", "20" },
+	};
+	struct ofi_rig rig;
+
+	for (int i = 0; i < COUNT(script); i++)
+		setenv(script[i][0], script[i][1], 1);
+	setenv("DAPL_WR_MAX", "", 1); /* that is not set */
+	ff_log_capture();
+	for (unsigned i = 0; i < 2; i++) {
+		ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
+		ofi_rig_close(&rig);
+	}
+	for (int i = 0; i < COUNT(script); i++)
+		ck_assert_msg(strstr(ff_log(), script[i][0]) != NULL, "%s: %s", script[i][0],
+			      ff_log());
+	ck_assert_ptr_null(strstr(ff_log(), "DAPL_WR_MAX"));
+	ck_assert_ptr_eq(strchr(ff_log(), '\n'), strrchr(ff_log(), '\n'));
+}
+END_TEST
+
+START_TEST(without_settings_nothing_is_named)
+{
+	struct ofi_rig rig;
+
+	ff_log_capture();
+	ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
+	ck_assert_str_eq(ff_log(), "");
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("open");
@@ -225,5 +267,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_place_that_the_provider_does_not_have_is_told);
 	tcase_add_test(tcase, a_provider_whose_messages_hold_no_header_is_refused);
 	tcase_add_test(tcase, limits_are_those_of_the_provider);
+	tcase_add_test(tcase, the_settings_of_job_scripts_are_named_once);
+	tcase_add_test(tcase, without_settings_nothing_is_named);
 	return run_cases(argc, argv);
 }

@@ -217,6 +217,8 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 	err = dev_create(info, ia, dev);
 	if (err)
 		libfabric.freeinfo(info);
+	else
+		env_check();
 	return err;
 }
 

@@ -4,6 +4,7 @@
  *
  *	load.c		loading libfabric without losing the process's signal handlers
  *	device.c	opening a domain, its limits, its descriptors
+ *	env.c		environment variables without an effect
  *	select.c	the libfabric provider and address that the IA params of dat.conf mean
  *	hints.c		what is asked of that provider
  *	verify.c	whether it takes virtual addresses that it doesn't want
@@ -75,6 +76,11 @@ int libfabric_getinfo(const struct fi_info *hints, struct fi_info **info);
 
 /* A negative errno: what libfabric has beyond those of the system is mapped to one that fits. */
 int ofi_errno(ssize_t ret);
+
+/* ---- env.c ---- */
+
+/* A warning names, once in a process, the variables that are set to no effect. */
+void env_check(void);
 
 /* ---- select.c ---- */
 
