@@ -13,7 +13,11 @@
 const char tp_library_name[] = "libdaplofi";
 
 #define MAX_READS 128u	 /* in flight; libfabric has no limit, the header of a request has */
-#define MAX_DEPTH 65536u /* completions of one queue */
+#define MAX_DEPTH 65536u /* completions of one queue of a device */
+
+/* Without a device only memory limits these: one queue may serve thousands of endpoints. */
+#define MAX_SOFT_DEPTH	   (1u << 20)
+#define MAX_SOFT_TRANSFERS 32768u /* of one direction of an endpoint */
 
 /* ---- limits ---- */
 
@@ -46,7 +50,7 @@ static unsigned queue_size_find(const struct tp_dev *dev)
 	struct fid_cq *cq;
 
 	if (dev->soft_queues)
-		return MAX_DEPTH;
+		return MAX_SOFT_DEPTH;
 	while (attr.size > 1 && fi_cq_open(dev->domain, &attr, &cq, NULL))
 		attr.size /= 2;
 	if (attr.size > 1)
@@ -72,7 +76,8 @@ static int attr_from_info(struct tp_dev *dev)
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY),
 		.max_qp = clamp_count(domain->ep_cnt),
-		.max_qp_wr = MAX_DEPTH / 4, /* those that libfabric takes no more of wait */
+		/* those that libfabric takes no more of wait */
+		.max_qp_wr = dev->soft_queues ? MAX_SOFT_TRANSFERS : MAX_DEPTH / 4,
 		.max_cq = clamp_count(domain->cq_cnt),
 		.max_cqe = max_cqe,
 		.max_mr = MR_CHUNK * MR_CHUNKS - 1,

@@ -21,7 +21,7 @@
 
 #include "ofi.h"
 
-#define MOST_TRANSFERS 16384 /* in flight, that are asked for */
+#define MOST_TRANSFERS 32768 /* in flight, that are asked for */
 
 #define MODES_SERVED                                                                               \
 	(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT)
