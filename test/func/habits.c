@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "../consumer/consumer.h"
@@ -972,6 +973,125 @@ START_TEST(suppressed_sends_fill_a_deep_endpoint)
 }
 END_TEST
 
+/* ---- Intel MPI ---- */
+
+#define REGIONS 4000
+
+/* Its cache of registrations has regions that overlap, and gives them up in any order. */
+START_TEST(thousands_of_overlapping_regions_are_used)
+{
+	static struct region regions[REGIONS];
+	const size_t size = 4096, stride = 512;
+	unsigned char *memory;
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	ck_assert_int_ge(pair.server.attr.max_lmrs, 2 * REGIONS);
+	memory = mmap(NULL, REGIONS * stride + size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(memory, MAP_FAILED);
+	for (unsigned i = 0; i < REGIONS; i++)
+		regions[i] = region_over(&pair.server, memory + i * stride, size,
+					 DAT_MEM_PRIV_ALL_FLAG);
+	for (unsigned i = 0; i < REGIONS; i += 100)
+		expect_write(&pair, region_target(&regions[i], 0, 64));
+	for (unsigned i = 0; i < REGIONS; i++) {
+		const unsigned any = i * 1237 % REGIONS;
+
+		ck_dat(dat_lmr_free(regions[any].lmr));
+		if (i % 100 == 0) /* its neighbours, of which some live, are other regions */
+			expect_write(&pair,
+				     region_target(&regions[(i + 1) * 1237 % REGIONS], 0, 64));
+	}
+	exchange_messages(&pair);
+	munmap(memory, REGIONS * stride + size);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+#define ENDPOINTS 1000
+
+/* Requests and connection events come in any order, because they have one EVD. */
+static void accept_all(struct side *server, DAT_EP_HANDLE eps[], unsigned n)
+{
+	unsigned requests = 0, established = 0;
+
+	while (established < n) {
+		DAT_EVENT event;
+		DAT_COUNT nmore;
+
+		ck_dat(dat_evd_wait(server->connect_evd, TIME_LIMIT, 1, &event, &nmore));
+		if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+			established++;
+			continue;
+		}
+		ck_assert_int_eq(event.event_number, DAT_CONNECTION_REQUEST_EVENT);
+		ck_assert_uint_lt(requests, n);
+		eps[requests] = side_create_ep(server, NULL);
+		post_recv(eps[requests], requests, segment(server, 8 * (size_t)requests, 8));
+		ck_dat(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle,
+				     eps[requests], 0, NULL));
+		requests++;
+	}
+}
+
+/* Each gets one DISCONNECTED, and nothing else. */
+static void disconnect_all(const struct pair *pair, const DAT_EP_HANDLE clients[],
+			   const DAT_EP_HANDLE servers[], unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		ck_dat(dat_ep_disconnect(clients[i], DAT_CLOSE_GRACEFUL_FLAG));
+	for (unsigned i = 0; i < n; i++) {
+		expect_event(pair->client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		expect_event(pair->server.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(ep_get_state(clients[i]), DAT_EP_STATE_DISCONNECTED);
+		ck_dat(dat_ep_free(clients[i]));
+		ck_dat(dat_ep_free(servers[i]));
+	}
+	expect_no_event(pair->client.connect_evd);
+	expect_no_event(pair->server.connect_evd);
+}
+
+/* Of each side: one for connections, one for transfers. */
+START_TEST(a_thousand_endpoints_share_two_evds)
+{
+	static DAT_EP_HANDLE clients[ENDPOINTS], servers[ENDPOINTS];
+	const unsigned n = device_has(NEEDS_RDMA_DEVICE) ? device()->max_eps / 2 : ENDPOINTS;
+	const struct rlimit most = { 4096, 4096 };
+	DAT_CONN_QUAL qual;
+	struct pair pair;
+
+	(void)setrlimit(RLIMIT_NOFILE, &most);
+	side_open_bare(&pair.server, SERVER);
+	side_open_bare(&pair.client, CLIENT);
+	merge_evds(&pair.server, (DAT_COUNT)(4 * n));
+	merge_evds(&pair.client, (DAT_COUNT)(4 * n));
+	side_equip(&pair.server, NULL, SIDE_MEMORY);
+	side_equip(&pair.client, NULL, SIDE_MEMORY);
+	listen_any(&pair.server, &qual);
+	for (unsigned i = 0; i < n; i++) {
+		clients[i] = side_create_ep(&pair.client, NULL);
+		ck_dat(try_connect(clients[i], &pair.server, qual, TIME_LIMIT));
+	}
+	accept_all(&pair.server, servers, n);
+	for (unsigned i = 0; i < n; i++)
+		expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	pattern_fill(pair.client.memory, 8, 1);
+	for (unsigned i = 0; i < n; i++)
+		post_send(clients[i], i, segment(&pair.client, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	for (unsigned i = 0; i < n; i++) {
+		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
+		expect_event(pair.server.recv_evd, DAT_DTO_COMPLETION_EVENT);
+	}
+	for (unsigned i = 0; i < n; i++)
+		pattern_check(pair.server.memory + 8 * (size_t)i, 8, 1);
+	disconnect_all(&pair, clients, servers, n);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- dtest and dapltest of OFED ---- */
 
 /* What programs have in the segment_length of a remote buffer. */
@@ -1406,6 +1526,8 @@ int main(int argc, char **argv)
 		{ qualifier_may_exceed_32_bits, NEEDS_NOTHING },
 		{ suppressed_writes_to_8_mib_are_polled, NEEDS_NOTHING },
 		{ suppressed_sends_fill_a_deep_endpoint, NEEDS_NOTHING },
+		{ thousands_of_overlapping_regions_are_used, NEEDS_NOTHING },
+		{ a_thousand_endpoints_share_two_evds, NEEDS_NOTHING },
 		{ local_segments_decide_how_much_is_moved, NEEDS_NOTHING },
 		{ message_may_exceed_what_the_endpoint_asked_for, NEEDS_NOTHING },
 		{ connection_events_go_to_an_evd_of_another_ia, NEEDS_NOTHING },
