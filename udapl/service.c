@@ -197,11 +197,11 @@ void up_wake(struct ia *ia)
 	wakefd_signal(ia->service.wakefd);
 }
 
-static int epoll_add(struct service *service, int fd, void *what)
+static int epoll_set(struct service *service, int op, int fd, uint32_t events, void *what)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
+	struct epoll_event event = { .events = events, .data.ptr = what };
 
-	return epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+	return epoll_ctl(service->epoll, op, fd, &event) == 0 ? 0 : -errno;
 }
 
 static int device_watch(struct ia *ia)
@@ -211,7 +211,8 @@ static int device_watch(struct ia *ia)
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++)
-		err = epoll_add(service, service->dev_fds[i], &service->dev_fds[i]);
+		err = epoll_set(service, EPOLL_CTL_ADD, service->dev_fds[i], EPOLLIN,
+				&service->dev_fds[i]);
 	return err;
 }
 
@@ -226,29 +227,14 @@ static uint64_t next_deadline_locked(struct ia *ia)
 	return timer ? min_u64(timer->deadline, deadline) : deadline;
 }
 
-static void take_back_timer_locked(struct timer *timer);
-
-/* The kernel may have no memory for it: until it has, the service thread looks now and then. */
-static void device_fd_take_back_locked(struct ia *ia)
+/*
+ * It stays in the set: to add a descriptor that is an epoll set itself, as libfabric's is, costs
+ * the kernel a look at everything in that.
+ */
+static bool device_fd_listen(struct service *service, bool listen)
 {
-	struct service *service = &ia->service;
-
-	assert_locked(&ia->lock);
-	service->attended = epoll_add(service, service->dev_fds[0], &service->dev_fds[0]) != 0;
-	if (service->attended)
-		timer_set_locked(ia, &service->attend_timer, tp_now() + NO_MEMORY_RETRY,
-				 take_back_timer_locked);
-}
-
-static void take_back_timer_locked(struct timer *timer)
-{
-	struct ia *ia = container_of(timer, struct ia, service.attend_timer);
-
-	assert_locked(&ia->lock);
-	if (!ia->service.attended)
-		return;
-	(void)tp_dev_progress(ia->dev, 1);
-	device_fd_take_back_locked(ia);
+	return !epoll_set(service, EPOLL_CTL_MOD, service->dev_fds[0],
+			  listen ? EPOLLIN : EPOLLONESHOT, &service->dev_fds[0]);
 }
 
 void service_attend_locked(struct ia *ia)
@@ -256,9 +242,8 @@ void service_attend_locked(struct ia *ia)
 	struct service *service = &ia->service;
 
 	assert_locked(&ia->lock);
-	if (!service->attended) /* it is not in the set, either, once it was in error */
-		service->attended = !epoll_ctl(service->epoll, EPOLL_CTL_DEL, service->dev_fds[0],
-					       NULL);
+	if (!service->attended) /* it is not in the set once it was in error */
+		service->attended = device_fd_listen(service, false);
 }
 
 /* The service thread may sleep, and it need not know of a later deadline. */
@@ -281,7 +266,8 @@ void service_attended_locked(struct ia *ia)
 	while (tp_dev_progress(ia->dev, 1))
 		;
 	deadline_check_locked(ia);
-	device_fd_take_back_locked(ia);
+	(void)device_fd_listen(service, true);
+	service->attended = false;
 }
 
 /* ---- the device's events ---- */
@@ -398,7 +384,7 @@ int service_open(struct ia *ia)
 		err = service->wakefd;
 		goto close_epoll;
 	}
-	err = epoll_add(service, service->wakefd, service);
+	err = epoll_set(service, EPOLL_CTL_ADD, service->wakefd, EPOLLIN, service);
 	if (err)
 		goto close_wakefd;
 	return 0;

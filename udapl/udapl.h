@@ -137,9 +137,8 @@ struct service {
 	int epoll;
 	int wakefd; /* work, an earlier timer, up_wake, stop */
 	int dev_fds[TP_DEV_FDS];
-	bool attended;		   /* ia->lock; dev_fds[0] is not in the set */
-	struct timer attend_timer; /* the kernel is asked again to take it back */
-	_Atomic bool dev_due;	   /* up_wake was called: tp_dev_progress is due */
+	bool attended;	       /* ia->lock; dev_fds[0] is not listened to */
+	_Atomic bool dev_due;  /* up_wake was called: tp_dev_progress is due */
 	uint64_t sleeps_until; /* ia->lock; a timer later than this wakes nobody; 0: not asleep */
 	struct spinlock lock;
 	struct work *work, **work_end; /* lock */
