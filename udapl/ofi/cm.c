@@ -6,7 +6,6 @@
  * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider,
  * and carries the numbers of RDMA reads, which libfabric has no place for.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -355,7 +354,7 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	conn->state = CONN_UP;
 	conn_read_addresses(conn);
 	if (conn->dev->soft_queues)
-		conn->socket = socket_find(&ends, conn->dev->last_socket);
+		conn->socket = socket_find(conn->dev, &ends);
 	socket_watch(conn);
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);
@@ -584,16 +583,6 @@ static struct fi_info *info_with_port(struct tp_dev *dev, uint16_t port)
 	if (info)
 		sockaddr_set_port(info->src_addr, port);
 	return info;
-}
-
-/* The one that the kernel gives next, if no other thread is faster. */
-static int descriptor_next(const struct tp_dev *dev)
-{
-	int fd = fcntl(dev->ready_fd, F_DUPFD_CLOEXEC, 0);
-
-	if (fd >= 0)
-		close(fd);
-	return fd;
 }
 
 static int pep_open(struct tp_listener *listener, uint16_t *port)

@@ -557,11 +557,13 @@ struct socket_ends {
 	const struct sockaddr_storage *local, *remote;
 };
 
+/* The descriptor that the kernel gives next, if no other thread is faster. */
+int descriptor_next(const struct tp_dev *dev);
 /*
- * Both ends must be open. @last: of the connection that was made before. Other descriptors are
- * looked at if it isn't near. -1: it is not found. No program that this process executes gets it.
+ * Both ends must be open. All descriptors are looked at if it isn't near dev->last_socket or where
+ * a new one is expected. -1: it is not found. No program that this process executes gets it.
  */
-int socket_find(struct socket_ends *ends, int last);
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
 /*
  * The socket that listens at @local; @guess is looked at first. -1: it is not found. What it
  * accepts from here on does not block a reader.

@@ -68,16 +68,37 @@ static bool socket_is_of(int fd, void *what)
 	       !memcmp(&remote, ends->remote, sizeof(remote));
 }
 
+int descriptor_next(const struct tp_dev *dev)
+{
+	int fd = fcntl(dev->ready_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd;
+}
+
 #define GUESSES 8
 
-/* Sockets of one process are mostly opened one after the other. */
-int socket_find(struct socket_ends *ends, int last)
+/* -1: none of those from @fd on. */
+static int socket_guess(int fd, struct socket_ends *ends)
 {
-	int fd = last + 1;
+	for (int end = fd + GUESSES; fd < end; fd++)
+		if (socket_is_of(fd, ends))
+			return fd;
+	return -1;
+}
 
-	while (fd <= last + GUESSES && !socket_is_of(fd, ends))
-		fd++;
-	if (fd > last + GUESSES)
+/*
+ * Sockets of one process are mostly opened one after the other. Those that take the numbers of
+ * closed ones are just below the next number that is free.
+ */
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
+{
+	int fd = socket_guess(dev->last_socket, ends);
+
+	if (fd < 0)
+		fd = socket_guess(descriptor_next(dev) - GUESSES, ends);
+	if (fd < 0)
 		fd = socket_search(socket_is_of, ends);
 	if (fd >= 0)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
