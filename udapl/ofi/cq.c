@@ -83,10 +83,8 @@ static COLD bool cq_take_failure_locked(struct tp_cq *cq)
 static COLD void cq_unstall_locked(struct tp_cq *cq)
 {
 	cq->backlog &= ~(unsigned)CQ_STALLED;
-	for (struct tp_qp *qp = cq->senders; qp; qp = qp->next_sender)
-		queue_advance_locked(&qp->sends);
-	for (struct tp_qp *qp = cq->receivers; qp; qp = qp->next_receiver)
-		queue_advance_locked(&qp->recvs);
+	for (struct transfer_queue *queue = cq->queues; queue; queue = queue->next)
+		queue_advance_locked(queue);
 }
 
 /* The entries that were read and not looked at. */

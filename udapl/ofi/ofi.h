@@ -262,7 +262,7 @@ struct tp_cq {
 	unsigned taken, read;
 	struct fi_cq_msg_entry entries[CQ_HARVEST];
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
-	struct tp_qp *senders, *receivers;   /* lock; that complete here */
+	struct transfer_queue *queues;	     /* lock; that complete here */
 	enum cq_arm armed;		     /* lock */
 	bool fresh; /* lock; libfabric's queue was empty just now, or reports what comes */
 
@@ -402,6 +402,7 @@ struct transfer_queue {
 	struct tp_sge *sges;
 	unsigned count; /* of slots */
 	unsigned max_sge;
+	struct transfer_queue *next, **back; /* cq->lock; cq->queues */
 };
 
 static inline struct transfer *transfer_of(const struct transfer_queue *queue, const void *tag)
@@ -444,14 +445,14 @@ struct tp_qp {
 	struct tp_dev *dev;
 	struct tp_pd *pd;
 	struct ep *ep;
-	struct tp_conn *conn;			   /* ia->lock */
-	bool was_connected;			   /* set once, under ia->lock */
-	unsigned max_send, max_recv;		   /* transfers in flight */
-	struct tp_qp *next_sender, *next_receiver; /* lock of the queue where they complete */
+	struct tp_conn *conn;	     /* ia->lock */
+	bool was_connected;	     /* set once, under ia->lock */
+	unsigned max_send, max_recv; /* transfers in flight */
 	/* with a shared receive queue: a member of recvs.cq, whose lock guards the rest */
 	struct tp_srq *srq;
 	struct fid_cq *own; /* where libfabric completes its receives */
 	int own_fd;
+	struct tp_qp *next_member;
 	unsigned seen; /* posts to the srq when it was read last */
 	bool starved;  /* a message waits for a receive */
 };

@@ -96,8 +96,9 @@ void cq_starve_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	atomic_store(&cq->starved, true); /* before the views are cleared: view_set */
-	for (struct tp_qp *qp = cq->receivers; qp; qp = qp->next_receiver)
-		view_clear(qp->dev, &qp->recvs.view);
+	for (struct transfer_queue *queue = cq->queues; queue; queue = queue->next)
+		if (queue == &queue->qp->recvs)
+			view_clear(cq->dev, &queue->view);
 }
 
 /* What waited for a receive while others were outstanding has got one of those. */
@@ -423,18 +424,17 @@ int tp_qp_error(struct tp_qp *qp)
 
 /* ---- creating and destroying ---- */
 
-static void queue_pairs_add(struct tp_qp *qp)
+static void queue_join(struct transfer_queue *queue)
 {
-	spin_lock(&qp->sends.cq->lock);
-	qp->next_sender = qp->sends.cq->senders;
-	qp->sends.cq->senders = qp;
-	spin_unlock(&qp->sends.cq->lock);
-	if (qp->srq)
-		return;
-	spin_lock(&qp->recvs.cq->lock);
-	qp->next_receiver = qp->recvs.cq->receivers;
-	qp->recvs.cq->receivers = qp;
-	spin_unlock(&qp->recvs.cq->lock);
+	struct tp_cq *cq = queue->cq;
+
+	spin_lock(&cq->lock);
+	queue->next = cq->queues;
+	queue->back = &cq->queues;
+	if (queue->next)
+		queue->next->back = &queue->next;
+	cq->queues = queue;
+	spin_unlock(&cq->lock);
 }
 
 static void rma_init(struct rma_request *request, struct region_view *view)
@@ -476,7 +476,9 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	err = qp->srq ? member_create(qp) : 0;
 	if (err)
 		goto fini_queues;
-	queue_pairs_add(qp);
+	queue_join(&qp->sends);
+	if (!qp->srq)
+		queue_join(&qp->recvs);
 	*out = qp;
 	return 0;
 fini_queues:
@@ -506,20 +508,14 @@ static void ready_forget_locked(struct tp_cq *cq, const struct tp_qp *qp)
 static void queue_leave(struct tp_qp *qp, struct transfer_queue *queue)
 {
 	struct tp_cq *cq = queue->cq;
-	struct tp_qp **sender = &cq->senders, **receiver = &cq->receivers;
 
 	spin_lock(&cq->lock);
 	while (cq_harvest_locked(cq))
 		;
 	ready_forget_locked(cq, qp);
-	while (*sender && *sender != qp)
-		sender = &(*sender)->next_sender;
-	if (*sender)
-		*sender = qp->next_sender;
-	while (*receiver && *receiver != qp)
-		receiver = &(*receiver)->next_receiver;
-	if (*receiver)
-		*receiver = qp->next_receiver;
+	*queue->back = queue->next;
+	if (queue->next)
+		queue->next->back = queue->back;
 	queue_unlock_and_signal(queue);
 }
 

@@ -264,7 +264,7 @@ unsigned members_harvest_locked(struct tp_cq *cq)
 		taken += member_harvest_locked(events[i].data.ptr);
 	if (likely(!cq->starved_members))
 		return taken;
-	for (struct tp_qp *qp = cq->members; qp; qp = qp->next_receiver)
+	for (struct tp_qp *qp = cq->members; qp; qp = qp->next_member)
 		if (qp->starved && member_is_due_locked(qp))
 			taken += member_harvest_locked(qp);
 	return taken;
@@ -276,7 +276,7 @@ unsigned members_harvest_locked(struct tp_cq *cq)
 static void members_sweep_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	for (struct tp_qp *qp = cq->members; qp; qp = qp->next_receiver)
+	for (struct tp_qp *qp = cq->members; qp; qp = qp->next_member)
 		if (qp->sends.cq != cq && member_is_due_locked(qp))
 			(void)member_harvest_locked(qp);
 }
@@ -409,7 +409,7 @@ static void member_link(struct tp_qp *qp, struct srq_feed *spare)
 		feed_link_locked(cq, qp->srq, feed);
 	}
 	feed->members++;
-	qp->next_receiver = cq->members;
+	qp->next_member = cq->members;
 	cq->members = qp;
 	cq->backlog |= CQ_MEMBERS;
 	spin_unlock(&cq->lock);
@@ -453,8 +453,8 @@ void member_destroy(struct tp_qp *qp)
 	member_set_starved_locked(qp, false);
 	(void)epoll_ctl(cq->members_epoll, EPOLL_CTL_DEL, qp->own_fd, NULL);
 	while (*link != qp)
-		link = &(*link)->next_receiver;
-	*link = qp->next_receiver;
+		link = &(*link)->next_member;
+	*link = qp->next_member;
 	feed = feed_find_locked(cq, qp->srq);
 	if (--feed->members)
 		feed = NULL;
