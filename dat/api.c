@@ -495,6 +495,17 @@ DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz)
 	return DAT_PZ_FREE(pz);
 }
 
+/*
+ * The call is not made a jump: gcc would take every argument on the stack into a register, and put
+ * it back.
+ */
+#if defined(__has_attribute) && __has_attribute(optimize)
+#define NO_JUMP __attribute__((optimize("no-optimize-sibling-calls")))
+#else
+#define NO_JUMP
+#endif
+
+NO_JUMP
 DAT_RETURN dat_lmr_create(DAT_IA_HANDLE handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
 			  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS privileges,
 			  DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,

@@ -10,8 +10,8 @@
 
 /* ---- the range ---- */
 
-static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-			       struct span *span)
+static inline DAT_RETURN span_virtual(const struct ia *ia, DAT_REGION_DESCRIPTION region,
+				      DAT_VLEN length, struct span *span)
 {
 	if (length == 0 || length > ia->attr->max_mr_size ||
 	    length - 1 > UINTPTR_MAX - (uintptr_t)region.for_va)
@@ -25,13 +25,12 @@ static DAT_RETURN span_virtual(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT
  * The source LMR may be freed at any time, so its range is read under the lock that freeing it
  * takes. Afterwards the new region does not depend on it.
  */
-static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-			      struct span *span)
+static NOINLINE DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region,
+				       struct span *span)
 {
 	const struct lmr *source = region.for_lmr_handle;
 	DAT_RETURN ret = BAD_STATE(LMR_FREE);
 
-	(void)length;
 	spin_lock(&ia->lmr_lock);
 	if (obj_valid(ia, region.for_lmr_handle, DAT_HANDLE_TYPE_LMR)) {
 		span->address = (char *)(uintptr_t)source->address;
@@ -43,16 +42,15 @@ static DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_
 }
 
 static const struct mem_kind {
-	DAT_RETURN(*span_get)
-	(struct ia *ia, DAT_REGION_DESCRIPTION region, DAT_VLEN length, struct span *span);
+	bool has_source; /* its range is that of another LMR */
 	/* may be registered with relaxed ordering on an IA opened RO_AWARE */
 	bool may_relax;
 	bool has_cookie;
 } mem_kinds[] = {
-	[DAT_MEM_TYPE_VIRTUAL] = { span_virtual, true, false },
-	[DAT_MEM_TYPE_LMR] = { span_of_lmr, false, false },
-	[DAT_MEM_TYPE_SHARED_VIRTUAL] = { span_virtual, false, true },
-	[DAT_MEM_TYPE_SO_VIRTUAL] = { span_virtual, false, false },
+	[DAT_MEM_TYPE_VIRTUAL] = { .may_relax = true },
+	[DAT_MEM_TYPE_LMR] = { .has_source = true },
+	[DAT_MEM_TYPE_SHARED_VIRTUAL] = { .has_cookie = true },
+	[DAT_MEM_TYPE_SO_VIRTUAL] = { .may_relax = false },
 };
 
 static const struct mem_kind *mem_kind(DAT_MEM_TYPE type)
@@ -99,7 +97,8 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 		return BAD_ARG(7);
 	if (!kind)
 		return BAD_ARG(2);
-	ret = kind->span_get(ia, region, length, span);
+	ret = kind->has_source ? span_of_lmr(ia, region, span)
+			       : span_virtual(ia, region, length, span);
 	if (ret == DAT_SUCCESS && priv & ~(unsigned)ALL_PRIVILEGES)
 		ret = BAD_ARG(6);
 	return ret;
@@ -218,26 +217,25 @@ static DAT_HANDLE lmr_publish(struct lmr *lmr)
 	return lmr;
 }
 
-static void lmr_unchain_locked(struct lmr *lmr)
+static void lmr_unchain_locked(struct ia *ia, struct lmr *lmr)
 {
-	struct lmr **at = chain_of(lmr->obj.ia, lmr->info.lmr_context);
+	struct lmr **at = chain_of(ia, lmr->info.lmr_context);
 
-	assert_locked(&lmr->obj.ia->lmr_lock);
+	assert_locked(&ia->lmr_lock);
 	while (*at != lmr)
 		at = &(*at)->next;
 	*at = lmr->next;
 }
 
 /* Under the lock, so that an LMR that is found by its context can be held without a check. */
-static bool lmr_retire(struct lmr *lmr)
+static bool lmr_retire(struct ia *ia, struct lmr *lmr)
 {
-	struct ia *ia = lmr->obj.ia;
 	bool idle;
 
 	spin_lock(&ia->lmr_lock);
 	idle = obj_retire(&lmr->obj);
 	if (idle)
-		lmr_unchain_locked(lmr);
+		lmr_unchain_locked(ia, lmr);
 	spin_unlock(&ia->lmr_lock);
 	return idle;
 }
@@ -283,7 +281,7 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 		ret = lmr_use_cookie(lmr, &span);
 	if (ret != DAT_SUCCESS)
 		goto free_lmr;
-	if (kind->may_relax && ia->ro_aware && !(priv & DAT_MEM_PRIV_RO_DISABLE_FLAG))
+	if (unlikely(ia->ro_aware) && kind->may_relax && !(priv & DAT_MEM_PRIV_RO_DISABLE_FLAG))
 		flags |= TP_REG_RELAXED;
 	ret = lmr_register(lmr, &span, flags);
 	if (ret != DAT_SUCCESS)
@@ -295,7 +293,7 @@ put_cookie:
 	if (lmr->cookie)
 		cookie_put(lmr->cookie);
 free_lmr:
-	obj_free(&lmr->obj);
+	obj_free_as(&lmr->obj, DAT_HANDLE_TYPE_LMR);
 put_pz:
 	obj_put(&pz->obj);
 	return ret;
@@ -306,18 +304,20 @@ static void lmr_release(struct lmr *lmr)
 	if (lmr->cookie)
 		cookie_put(lmr->cookie);
 	obj_put(&lmr->pz->obj);
-	obj_free(&lmr->obj);
+	obj_free_as(&lmr->obj, DAT_HANDLE_TYPE_LMR);
 }
 
 HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 {
 	struct lmr *lmr = handle;
+	struct ia *ia;
 	int err;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
 		return BAD_HANDLE(LMR);
-	release_run(lmr->obj.ia);
-	if (!lmr_retire(lmr))
+	ia = lmr->obj.ia;
+	release_run(ia);
+	if (!lmr_retire(ia, lmr))
 		return BAD_STATE(LMR_IN_USE);
 	err = tp_mr_dereg(lmr->mr);
 	if (unlikely(err)) {
@@ -335,7 +335,7 @@ void lmr_destroy(struct lmr *lmr)
 
 	release_run_final(ia); /* afterwards nothing holds it */
 	spin_lock(&ia->lmr_lock);
-	lmr_unchain_locked(lmr);
+	lmr_unchain_locked(ia, lmr);
 	spin_unlock(&ia->lmr_lock);
 	(void)tp_mr_dereg(lmr->mr); /* if it fails: closing the device frees it */
 	lmr_release(lmr);

@@ -109,6 +109,18 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 	return (struct obj *)slab->base;
 }
 
+/* From obj->ia on. gcc makes of a memset an instruction that is slow to start. */
+static inline void obj_zero(struct obj *obj, size_t size)
+{
+	struct line {
+		char bytes[CACHE_LINE];
+	} *lines = (struct line *)obj;
+
+	memset(&obj->ia, 0, CACHE_LINE - offsetof(struct obj, ia));
+	for (size_t i = 1; i < size / CACHE_LINE; i++)
+		lines[i] = (struct line){ { 0 } };
+}
+
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
@@ -122,17 +134,17 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 	if (unlikely(!obj))
 		return NULL;
 	/* Another thread may be reading the words before that, through a stale handle. */
-	memset(&obj->ia, 0, strides[type] - offsetof(struct obj, ia));
+	obj_zero(obj, strides[type]);
 	obj->provider = provider;
 	obj->ia = type == DAT_HANDLE_TYPE_IA ? (struct ia *)obj : ia;
 	return obj;
 }
 
-void obj_free(struct obj *obj)
+void obj_free_as(struct obj *obj, unsigned type)
 {
-	struct slot_pool *pool = &pools[obj_kind(obj)];
+	struct slot_pool *pool = &pools[type];
 
-	debug_assert(atomic_load(&obj->uses) & OBJ_RETIRED);
+	debug_assert(atomic_load(&obj->uses) & OBJ_RETIRED && obj_kind(obj) == type);
 	spin_lock(&pool->lock);
 	slot_push_locked(pool, obj);
 	spin_unlock(&pool->lock);
@@ -179,29 +191,27 @@ static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 	return slab;
 }
 
-/* The visible object of that kind, or NULL. Reads no memory outside the slabs. */
-static inline struct obj *obj_find(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
+/* Is this a visible object of that kind? Reads no memory outside the slabs. */
+static inline bool obj_exists(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	const struct slab *slab = slab_of(type, handle);
 
-	if (unlikely(!slab || (size_t)((char *)handle - slab->base) % strides[type] != 0 ||
-		     !obj_is(handle, type)))
-		return NULL;
-	return handle;
+	return likely(slab && (size_t)((char *)handle - slab->base) % strides[type] == 0 &&
+		      obj_is(handle, type));
 }
 
 bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	const struct obj *obj = obj_find(handle, type);
+	const struct obj *obj = handle;
 
-	return obj && (!ia || obj->ia == ia);
+	return obj_exists(handle, type) && (!ia || obj->ia == ia);
 }
 
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
-	struct obj *obj = obj_find(handle, type);
+	struct obj *obj = handle;
 
-	if (!obj)
+	if (!obj_exists(handle, type))
 		return false;
 	if (likely(!(atomic_fetch_add_explicit(&obj->uses, 1, memory_order_acquire) &
 		     OBJ_RETIRED)) &&
@@ -213,11 +223,10 @@ bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 
 struct obj *obj_any(DAT_HANDLE handle)
 {
-	struct obj *obj = NULL;
-
-	for (unsigned type = 0; !obj && type < OBJ_KINDS; type++)
-		obj = obj_find(handle, (DAT_HANDLE_TYPE)type);
-	return obj;
+	for (unsigned type = 0; type < OBJ_KINDS; type++)
+		if (obj_exists(handle, (DAT_HANDLE_TYPE)type))
+			return handle;
+	return NULL;
 }
 
 /* ---- after a fork ---- */

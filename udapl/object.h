@@ -58,7 +58,11 @@ static inline unsigned obj_kind(const struct obj *obj)
 void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE kind);
 
 /* The opposite of obj_alloc. The object is invisible, and nothing holds it any more. */
-void obj_free(struct obj *obj);
+void obj_free_as(struct obj *obj, unsigned kind);
+static inline void obj_free(struct obj *obj)
+{
+	obj_free_as(obj, obj_kind(obj));
+}
 
 /* Makes it visible: the last step of a create call. Returns the handle. */
 DAT_HANDLE obj_publish(struct obj *obj);
