@@ -157,6 +157,7 @@ enum {
 	TP_REG_RELAXED = 1 << 20, /* its accesses need no order */
 };
 
+/* Without @flags it is a part of a region that stays registered. */
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr, struct tp_mr_info *info);
 /* -EBUSY: something uses it. If it fails, it stays registered. */

@@ -94,18 +94,21 @@ void ff_random(const uint32_t *numbers, unsigned n)
 ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags)
 {
 	int err = ff_enter(CALL_getrandom);
+	size_t scripted;
+	ssize_t got;
 
 	if (err) {
 		errno = err;
 		return -1;
 	}
-	if (size == sizeof(randoms[0]) && next_random < n_randoms) {
-		memcpy(buffer, &randoms[next_random++], size);
-		ff_unlock();
-		return (ssize_t)size;
-	}
+	scripted = (n_randoms - next_random) * sizeof(randoms[0]);
+	if (scripted > size)
+		scripted = size;
+	memcpy(buffer, &randoms[next_random], scripted);
+	next_random += scripted / sizeof(randoms[0]);
 	ff_unlock();
-	return __real_getrandom(buffer, size, flags);
+	got = __real_getrandom((char *)buffer + scripted, size - scripted, flags);
+	return got < 0 ? got : got + (ssize_t)scripted;
 }
 
 /* ---- calls that only fail ---- */

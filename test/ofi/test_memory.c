@@ -230,6 +230,33 @@ START_TEST(without_random_numbers_keys_still_differ)
 }
 END_TEST
 
+/* A system call for each would be the most of what a registration takes. */
+START_TEST(many_keys_are_drawn_at_once_and_none_is_used_twice)
+{
+	static DAT_RMR_CONTEXT contexts[200];
+	struct ofi_rig rig;
+	unsigned draws;
+
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(pz_create(rig.ia, &rig.pz));
+	draws = ff_calls("getrandom");
+	for (int i = 0; i < COUNT(contexts); i++) {
+		ck_dat(ofi_lmr_create(&rig));
+		contexts[i] = rig.target.rmr_context;
+		ck_dat(lmr_free(rig.lmr));
+	}
+	rig.lmr = DAT_HANDLE_NULL;
+	ck_assert_uint_le(ff_calls("getrandom") - draws, 4);
+	/* by chance once in 200,000 runs, so a few are allowed */
+	draws = 0;
+	for (int i = 1; i < COUNT(contexts); i++)
+		for (int before = 0; before < i; before++)
+			draws += contexts[i] == contexts[before];
+	ck_assert_uint_lt(draws, 3);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* The provider makes the keys. */
 START_TEST(keys_that_no_context_holds_are_refused_at_the_open)
 {
@@ -419,9 +446,12 @@ START_TEST(a_registration_whose_report_is_a_failure_leaves_nothing)
 }
 END_TEST
 
+/* The last 64 bytes of the address space: the address behind them is 0. */
+static void *const nowhere[] = { (void *)64, (void *)(UINTPTR_MAX - 63) };
+
 START_TEST(memory_that_is_not_there_is_not_registered)
 {
-	const DAT_REGION_DESCRIPTION region = { .for_va = (void *)64 };
+	const DAT_REGION_DESCRIPTION region = { .for_va = nowhere[_i] };
 	struct ofi_rig rig;
 
 	ck_dat(ofi_ia_open(&rig, PARAMS));
@@ -447,6 +477,30 @@ START_TEST(on_an_older_kernel_the_map_of_the_process_is_read)
 			     DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
 		  DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
 	ck_dat(ofi_lmr_create(&rig));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(a_bind_is_within_a_region_whose_memory_was_looked_at)
+{
+	DAT_RMR_CONTEXT context;
+	DAT_LMR_TRIPLET range;
+	DAT_RMR_HANDLE rmr;
+	struct ofi_rig rig;
+	unsigned looks;
+
+	ofi_rig_open(&rig);
+	range = rig.segment;
+	range.virtual_address = rig.target.target_address;
+	ck_dat(rmr_create(rig.pz, &rmr));
+	looks = ff_calls("madvise");
+	ck_assert_uint_eq(looks, 1);
+	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, rig.active,
+			(DAT_RMR_COOKIE){ .as_64 = 1 }, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_assert_uint_eq(ofi_event(rig.dto_evd).event_number, DAT_RMR_BIND_COMPLETION_EVENT);
+	ck_assert_uint_eq(ff_calls("madvise"), looks);
+	ck_assert_uint_eq(ofi_write(&rig, context), DAT_DTO_SUCCESS);
+	ck_dat(rmr_free(rmr));
 	ofi_rig_close(&rig);
 }
 END_TEST
@@ -552,6 +606,7 @@ static TCase *keys(void)
 	tcase_add_test(tcase, without_a_key_that_is_free_the_region_is_a_shortage);
 	tcase_add_test(tcase, a_key_is_no_wider_than_those_of_the_provider);
 	tcase_add_test(tcase, without_random_numbers_keys_still_differ);
+	tcase_add_test(tcase, many_keys_are_drawn_at_once_and_none_is_used_twice);
 	tcase_add_test(tcase, keys_that_no_context_holds_are_refused_at_the_open);
 	tcase_add_test(tcase, a_region_for_local_use_needs_no_key);
 	tcase_add_test(tcase, when_the_keys_of_32_bits_are_used_up_a_region_is_a_shortage);
@@ -570,7 +625,8 @@ static TCase *registration(void)
 	tcase_add_test(tcase, a_registration_that_is_reported_is_waited_for);
 	tcase_add_loop_test(tcase, a_registration_whose_report_is_a_failure_leaves_nothing, 0,
 			    COUNT(lost_reports));
-	tcase_add_test(tcase, memory_that_is_not_there_is_not_registered);
+	tcase_add_loop_test(tcase, memory_that_is_not_there_is_not_registered, 0, COUNT(nowhere));
+	tcase_add_test(tcase, a_bind_is_within_a_region_whose_memory_was_looked_at);
 	tcase_add_test(tcase, on_an_older_kernel_the_map_of_the_process_is_read);
 	return tcase;
 }

@@ -8,6 +8,7 @@
  * libfabric, by key and range, but without regard to protection domains.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -37,6 +38,75 @@ void tp_pd_destroy(struct tp_pd *pd)
 	free(pd);
 }
 
+/* ---- keys ---- */
+
+/*
+ * Draws up to @most random numbers, so that a peer can't guess them, as wide as the provider's keys
+ * may be. None is 0. Returns how many.
+ */
+static unsigned keys_draw(const struct fi_info *info, uint32_t *keys, unsigned most)
+{
+	const size_t size = info->domain_attr->mr_key_size;
+	const uint32_t mask = size && size < sizeof(*keys) ? (1u << 8 * size) - 1 : UINT32_MAX;
+	unsigned count = 0;
+
+	while (!count) {
+		ssize_t got = getrandom(keys, most * sizeof(*keys), 0);
+
+		if (got < 0 && errno != EINTR) {
+			keys[0] = (uint32_t)tp_now();
+			got = sizeof(*keys);
+		}
+		for (ssize_t i = 0; i < got / (ssize_t)sizeof(*keys); i++)
+			if (keys[i] & mask)
+				keys[count++] = keys[i] & mask;
+	}
+	return count;
+}
+
+uint32_t mem_key_choose(const struct fi_info *info)
+{
+	uint32_t key;
+
+	(void)keys_draw(info, &key, 1);
+	return key;
+}
+
+/* 0: the stock is used up. */
+static inline uint32_t stock_take_locked(struct tp_dev *dev)
+{
+	uint32_t key;
+
+	assert_locked(&dev->mrs_lock);
+	key = dev->keys[dev->next_key];
+	dev->next_key += key != 0;
+	return key;
+}
+
+/* Returns the first of the new keys. */
+static COLD uint32_t stock_renew(struct tp_dev *dev)
+{
+	uint32_t keys[KEY_STOCK];
+	unsigned count = keys_draw(dev->info, keys, KEY_STOCK);
+
+	spin_lock(&dev->mrs_lock);
+	memcpy(dev->keys, keys, count * sizeof(*keys));
+	dev->keys[count] = 0;
+	dev->next_key = 1;
+	spin_unlock(&dev->mrs_lock);
+	return keys[0];
+}
+
+static COLD uint32_t stock_take(struct tp_dev *dev)
+{
+	uint32_t key;
+
+	spin_lock(&dev->mrs_lock);
+	key = stock_take_locked(dev);
+	spin_unlock(&dev->mrs_lock);
+	return key ? key : stock_renew(dev);
+}
+
 /* ---- the table of regions ---- */
 
 static struct tp_mr *mr_at(struct tp_dev *dev, uint32_t context)
@@ -48,12 +118,12 @@ static struct tp_mr *mr_at(struct tp_dev *dev, uint32_t context)
 	return chunk ? &chunk[index % MR_CHUNK] : NULL;
 }
 
-/* A slot that was never used; its context has no generation yet. NULL: no memory, or none left. */
-static struct tp_mr *mr_new_locked(struct tp_dev *dev, uint32_t *context)
+/* A slot that was never used: as mr_give leaves one. NULL: no memory, or none left. */
+static NOINLINE struct tp_mr *mr_new_locked(struct tp_dev *dev)
 {
 	uint32_t index = dev->mr_count + 1; /* no context is 0 */
 	_Atomic(struct tp_mr *) *chunk = &dev->mrs[index / MR_CHUNK];
-	struct tp_mr *slots;
+	struct tp_mr *slots, *mr;
 
 	assert_locked(&dev->mrs_lock);
 	if (index / MR_CHUNK >= MR_CHUNKS)
@@ -65,25 +135,31 @@ static struct tp_mr *mr_new_locked(struct tp_dev *dev, uint32_t *context)
 		atomic_store_explicit(chunk, slots, memory_order_release);
 	}
 	dev->mr_count = index;
-	*context = index << GENERATION_BITS;
-	return mr_at(dev, *context);
+	mr = mr_at(dev, index << GENERATION_BITS);
+	mr->name = index << GENERATION_BITS;
+	return mr;
 }
 
-/* @context is the one of its next life. */
-static struct tp_mr *mr_take(struct tp_dev *dev, uint32_t *context)
+/* With a key for it; 0: the stock is used up. */
+static inline struct tp_mr *mr_take(struct tp_dev *dev, uint32_t *key)
 {
 	struct tp_mr *mr;
 
 	spin_lock(&dev->mrs_lock);
 	mr = dev->free_mr;
-	if (mr) {
+	if (likely(mr))
 		dev->free_mr = mr->next_free;
-		*context = (uint32_t)mr->last; /* mr_give left it there */
-	} else {
-		mr = mr_new_locked(dev, context);
-	}
+	else
+		mr = mr_new_locked(dev);
+	*key = stock_take_locked(dev);
 	spin_unlock(&dev->mrs_lock);
 	return mr;
+}
+
+/* The address behind it; it may be 0. */
+static uint64_t mr_end(const struct tp_mr *mr)
+{
+	return (uintptr_t)mr->range.iov_base + mr->range.iov_len;
 }
 
 /* ---- views ---- */
@@ -118,24 +194,26 @@ static void view_show_locked(struct tp_dev *dev, struct region_view *view, struc
 		view->next->back = &view->next;
 	mr->views = view;
 	for (unsigned i = 0; i < dev->attr.max_sge; i++)
-		view->desc[i] = mr->desc;
+		view->desc[i] = fi_mr_desc(mr->fi);
 	view_write(view->context, context);
-	view_write(view->first, mr->first);
-	view_write(view->end, mr->last + 1);
+	view_write(view->first, (uintptr_t)mr->range.iov_base);
+	view_write(view->end, mr_end(mr));
 }
 
 /* ---- the end of a region ---- */
 
-/* Its next context differs in the generation, so that a stale one is found out. */
-static void mr_give(struct tp_dev *dev, struct tp_mr *mr, uint32_t context)
+/*
+ * Its context is 0. That of its next life differs in the generation, so that a stale one is found
+ * out.
+ */
+static void mr_give(struct tp_dev *dev, struct tp_mr *mr)
 {
-	const uint32_t generation = (1u << GENERATION_BITS) - 1;
+	const uint32_t generation = (1u << GENERATION_BITS) - 1, name = mr->name;
 
-	atomic_store(&mr->context, 0);
 	spin_lock(&dev->mrs_lock);
-	while (mr->views)
+	while (unlikely(mr->views))
 		view_clear_locked(dev, mr->views);
-	mr->last = (context & ~generation) | ((context + 1) & generation);
+	mr->name = (name & ~generation) | ((name + 1) & generation);
 	mr->next_free = dev->free_mr;
 	dev->free_mr = mr;
 	spin_unlock(&dev->mrs_lock);
@@ -158,11 +236,11 @@ bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struc
 		const struct tp_mr *mr = mr_at(dev, sge[i].lmr_context);
 		uint64_t first = sge[i].address, last = first + sge[i].length - 1;
 
-		if (!mr_allows(mr, sge[i].lmr_context, pd, write) || first < mr->first ||
-		    last > mr->last || last < first)
+		if (!mr_allows(mr, sge[i].lmr_context, pd, write) ||
+		    first < (uintptr_t)mr->range.iov_base || last > mr_end(mr) - 1 || last < first)
 			return false;
 		iov[i] = (struct iovec){ (void *)(uintptr_t)first, sge[i].length };
-		desc[i] = mr->desc;
+		desc[i] = fi_mr_desc(mr->fi);
 	}
 	return true;
 }
@@ -176,7 +254,7 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 
 	spin_lock(&dev->mrs_lock);
 	view_clear_locked(dev, view);
-	if (queue_is_fast(queue) && mr && mr->last < INT64_MAX &&
+	if (queue_is_fast(queue) && mr && mr_end(mr) - 1 < INT64_MAX &&
 	    mr_allows(mr, sge->lmr_context, pd, write))
 		view_show_locked(dev, view, mr, sge->lmr_context);
 	spin_unlock(&dev->mrs_lock);
@@ -184,8 +262,8 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 
 /* ---- registration ---- */
 
-/* libfabric's rights of a region; a remote right takes the local one with some providers. */
-static uint64_t fi_access_of(const struct tp_dev *dev, DAT_MEM_PRIV_FLAGS priv)
+/* A remote right takes the local one with some providers. */
+static uint64_t rights_of(const struct tp_dev *dev, unsigned priv)
 {
 	uint64_t access = FI_SEND | FI_WRITE;
 
@@ -202,45 +280,34 @@ static uint64_t fi_access_of(const struct tp_dev *dev, DAT_MEM_PRIV_FLAGS priv)
 	return access;
 }
 
-/*
- * libfabric's tcp registers whatever it is told, and a wrong address would crash the process in the
- * middle of a transfer. So the kernel is asked to map the pages, as it does where a device pins
- * them.
- */
-static int range_check(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv)
+static COLD int range_refused(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
-	bool writable = priv & (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)address;
-	uintptr_t start = from & ~(page - 1);
-	size_t length = from + size - start;
 	enum mapping mapping;
 
-	if (from + size < from)
-		return -EFAULT;
-	if (!madvise((void *)start, length, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
-		return 0;
 	if (errno != EINVAL)
 		return errno == ENOMEM ? -EFAULT : -errno;
 	/* before Linux 5.14, memory of a kind that can't be populated, or without the right */
 	mapping = mapping_of(&(struct span){ address, size });
 	if (mapping == MAPPING_HOLES)
 		return -EFAULT;
-	return mapping == MAPPING_READONLY && writable ? -EACCES : 0;
+	return mapping == MAPPING_READONLY && priv & DAT_MEM_PRIV_WRITE_FLAG ? -EACCES : 0;
 }
 
-/* A random one, so that a peer can't guess it, as wide as the provider's may be. */
-uint64_t mem_key_choose(const struct fi_info *info)
+/*
+ * libfabric's tcp registers whatever it is told, and a wrong address would crash the process in the
+ * middle of a transfer. So the kernel is asked to map the pages, as it does where a device pins
+ * them.
+ */
+static inline int range_check(const struct tp_dev *dev, void *address, size_t size,
+			      DAT_MEM_PRIV_FLAGS priv)
 {
-	const size_t size = info->domain_attr->mr_key_size;
-	uint32_t key = 0;
+	const bool writable = priv & DAT_MEM_PRIV_WRITE_FLAG;
+	uintptr_t from = (uintptr_t)address, start = from & dev->page_mask;
 
-	while (!key) {
-		if (getrandom(&key, sizeof(key), 0) < 0 && errno != EINTR)
-			key = (uint32_t)tp_now();
-		if (size && size < sizeof(key))
-			key &= (1u << 8 * size) - 1;
-	}
-	return key;
+	if (likely(!madvise((void *)start, from + size - start,
+			    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)))
+		return 0;
+	return range_refused(address, size, priv);
 }
 
 /*
@@ -269,12 +336,11 @@ static int mr_await(struct tp_dev *dev, const struct fid_mr *mr)
 	return (int)got;
 }
 
-static int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *attr, struct fid_mr **fi)
+static NOINLINE int mr_register_and_await(struct tp_dev *dev, const struct fi_mr_attr *attr,
+					  struct fid_mr **fi)
 {
 	int ret;
 
-	if (!dev->mr_eq)
-		return fi_mr_regattr(dev->domain, attr, 0, fi);
 	mutex_lock(&dev->mr_eq_lock);
 	ret = fi_mr_regattr(dev->domain, attr, 0, fi);
 	if (!ret) {
@@ -286,88 +352,116 @@ static int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *attr, s
 	return ret;
 }
 
-/* A key that is in use is refused, and another one tried. Returns as libfabric does. */
-static int mr_register(struct tp_dev *dev, void *address, size_t size, uint64_t access,
-		       struct fid_mr **fi)
+static inline int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *attr,
+				   struct fid_mr **fi)
 {
-	const struct iovec iov = { address, size };
-	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = access };
-	int ret = -FI_ENOKEY;
+	if (unlikely(dev->mr_eq))
+		return mr_register_and_await(dev, attr, fi);
+	return fi_mr_regattr(dev->domain, attr, 0, fi);
+}
 
-	for (unsigned i = 0; i < KEY_ATTEMPTS && ret == -FI_ENOKEY; i++) {
-		attr.requested_key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
-		ret = mr_register_once(dev, &attr, fi);
+/* A key that is in use was refused with @ret, and another one is tried. */
+static COLD int mr_register_again(struct tp_dev *dev, struct fi_mr_attr *attr, int ret,
+				  struct fid_mr **fi)
+{
+	for (unsigned i = 1; i < KEY_ATTEMPTS && ret == -FI_ENOKEY; i++) {
+		attr->requested_key = dev->provider_keys ? 0 : stock_take(dev);
+		ret = mr_register_once(dev, attr, fi);
 	}
 	if (ret && dev->pins_pages)
-		memlock_name_cause(&dev->attr, "fi_mr_regattr", address, size, (int)-ret);
+		memlock_name_cause(&dev->attr, "fi_mr_regattr", attr->mr_iov->iov_base,
+				   attr->mr_iov->iov_len, (int)-ret);
 	return ret;
 }
 
-/* A region that no peer may access has no key with some providers. */
-static bool key_fits(struct fid_mr *fi)
+/* Returns as libfabric does. */
+static inline int mr_register(struct tp_dev *dev, const struct iovec *range, uint64_t rights,
+			      uint32_t key, struct fid_mr **fi)
 {
-	return fi_mr_key(fi) <= UINT32_MAX || fi_mr_key(fi) == FI_KEY_NOTAVAIL;
+	struct fi_mr_attr attr = {
+		.mr_iov = range,
+		.iov_count = 1,
+		.access = rights,
+		.requested_key = key,
+	};
+	int ret = mr_register_once(dev, &attr, fi);
+
+	return likely(!ret) ? 0 : mr_register_again(dev, &attr, ret, fi);
+}
+
+/* A region that no peer may access has no key with some providers. */
+static bool key_fits(uint64_t key)
+{
+	return key <= UINT32_MAX || key == FI_KEY_NOTAVAIL;
+}
+
+static COLD int key_check(const struct tp_dev *dev, struct fid_mr *fi)
+{
+	if (key_fits(fi_mr_key(fi)))
+		return 0;
+	log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
+	fi_close(&fi->fid);
+	return -ENOSPC;
 }
 
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **out, struct tp_mr_info *info)
 {
 	struct tp_dev *dev = pd->dev;
-	struct fid_mr *fi;
 	struct tp_mr *mr;
-	uint32_t context;
+	uint32_t key;
 	int err;
 
-	/* a bind, which has no flags, is to a part of a region that needs no order */
-	if (dev->attr.caps & TP_CAP_RELAXED_ONLY && flags == TP_REG_WINDOWS)
+	/* without flags it is a part of a region that needs no order, and was looked at */
+	if (unlikely(dev->attr.caps & TP_CAP_RELAXED_ONLY) && flags == TP_REG_WINDOWS)
 		return -EOPNOTSUPP;
-	err = range_check(address, size, priv);
-	if (err)
+	err = flags ? range_check(dev, address, size, priv) : 0;
+	if (unlikely(err))
 		return err;
-	mr = mr_take(dev, &context);
-	if (!mr)
+	mr = mr_take(dev, &key);
+	if (unlikely(!mr))
 		return -ENOMEM;
-	err = ofi_errno(mr_register(dev, address, size, fi_access_of(dev, priv), &fi));
-	if (!err && !key_fits(fi)) {
-		log_error("%s: no key of 32 bits is left for a memory region", dev->attr.device);
-		fi_close(&fi->fid);
-		err = -ENOSPC;
-	}
-	if (err) {
-		mr_give(dev, mr, context);
-		return err;
-	}
-	mr->fi = fi;
-	mr->desc = fi_mr_desc(fi);
+	if (unlikely(!key) && !dev->provider_keys)
+		key = stock_renew(dev);
 	mr->pd = pd;
 	mr->priv = priv;
-	mr->first = (uintptr_t)address;
-	mr->last = mr->first + size - 1;
-	atomic_store_explicit(&mr->context, context, memory_order_release);
-	*info = (struct tp_mr_info){
-		.lmr_context = context,
-		.rmr_context = (DAT_RMR_CONTEXT)fi_mr_key(fi),
-		.address = mr->first,
-		.size = size,
-	};
+	mr->range = (struct iovec){ address, size };
+	err = mr_register(dev, &mr->range, dev->rights[priv], key, &mr->fi);
+	if (unlikely(err)) {
+		err = ofi_errno(err);
+		goto give_mr;
+	}
+	info->rmr_context = (DAT_RMR_CONTEXT)fi_mr_key(mr->fi);
+	if (unlikely(info->rmr_context != fi_mr_key(mr->fi))) {
+		err = key_check(dev, mr->fi);
+		if (err)
+			goto give_mr;
+	}
+	info->lmr_context = mr->name;
+	info->address = (uintptr_t)mr->range.iov_base;
+	info->size = mr->range.iov_len;
+	info->bindable = false;
+	atomic_store_explicit(&mr->context, info->lmr_context, memory_order_release);
 	*out = mr;
 	return 0;
+give_mr:
+	mr_give(dev, mr);
+	return err;
 }
 
 /* -EBUSY: libfabric has transfers of it, and it stays as it was. */
 int tp_mr_dereg(struct tp_mr *mr)
 {
-	uint32_t context = mr->context;
-	struct tp_dev *dev = mr->pd->dev;
 	int ret;
 
-	atomic_store(&mr->context, 0); /* local use ends first */
+	/* local use ends first; mrs_lock, which mr_give takes, orders this with view_set */
+	atomic_store_explicit(&mr->context, 0, memory_order_relaxed);
 	ret = fi_close(&mr->fi->fid);
-	if (ret) {
-		atomic_store(&mr->context, context);
+	if (unlikely(ret)) {
+		atomic_store_explicit(&mr->context, mr->name, memory_order_release);
 		return ofi_errno(ret);
 	}
-	mr_give(dev, mr, context);
+	mr_give(mr->pd->dev, mr);
 	return 0;
 }
 
@@ -393,12 +487,12 @@ static int mr_eq_open(struct tp_dev *dev)
  * libfabric may keep a region after it was closed, in a cache in which all regions have all rights:
  * then peers could access what was never granted to them. There the same pages are one region.
  */
-static bool has_mr_cache(struct tp_dev *dev, void *address, size_t size, uint64_t access,
+static bool has_mr_cache(struct tp_dev *dev, const struct iovec *range, uint64_t access,
 			 const struct fid_mr *one)
 {
 	struct fid_mr *other;
 
-	if (!dev->provider_keys || mr_register(dev, address, size, access, &other))
+	if (!dev->provider_keys || mr_register(dev, range, access, 0, &other))
 		return false;
 	if (other == one)
 		log_error("open %s: libfabric's cache of memory regions ignores their privileges; "
@@ -412,23 +506,28 @@ static bool has_mr_cache(struct tp_dev *dev, void *address, size_t size, uint64_
 int mem_open(struct tp_dev *dev)
 {
 	static char sample[64];
+	const struct iovec range = { sample, sizeof(sample) };
 	struct fid_mr *fi;
 	bool wide, cached;
-	const uint64_t access = fi_access_of(dev, DAT_MEM_PRIV_REMOTE_READ_FLAG);
-	int ret = mr_register(dev, sample, sizeof(sample), access, &fi);
+	const uint64_t access = rights_of(dev, DAT_MEM_PRIV_REMOTE_READ_FLAG);
+	const uint32_t key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
+	int ret = mr_register(dev, &range, access, key, &fi);
 
+	for (unsigned priv = 0; priv < ARRAY_SIZE(dev->rights); priv++)
+		dev->rights[priv] = rights_of(dev, priv);
+	dev->page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	if (ret == -FI_ENOEQ) {
 		ret = mr_eq_open(dev);
 		if (!ret)
-			ret = mr_register(dev, sample, sizeof(sample), access, &fi);
+			ret = mr_register(dev, &range, access, key, &fi);
 	}
 	if (ret) {
 		log_error("open %s: registering memory with libfabric's %s: %s", dev->attr.device,
 			  dev->info->fabric_attr->prov_name, libfabric.strerror(-ret));
 		return ofi_errno(ret);
 	}
-	wide = !key_fits(fi);
-	cached = has_mr_cache(dev, sample, sizeof(sample), access, fi);
+	wide = !key_fits(fi_mr_key(fi));
+	cached = has_mr_cache(dev, &range, access, fi);
 	fi_close(&fi->fid);
 	if (cached)
 		return -EOPNOTSUPP;

@@ -109,6 +109,7 @@ bool verify_virtual(struct fi_info *info);
 
 #define MR_CHUNK  4096 /* regions */
 #define MR_CHUNKS 4096
+#define KEY_STOCK 64
 
 struct tp_dev {
 	struct ia *ia;
@@ -150,7 +151,15 @@ struct tp_dev {
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
 
+	uintptr_t page_mask;
+	uint64_t rights[DAT_MEM_PRIV_ALL_FLAG + 1]; /* libfabric's of a region, by privileges */
 	struct spinlock mrs_lock;
+	/*
+	 * mrs_lock; random keys for the regions to come, because a system call draws many as fast
+	 * as one; behind the last one is 0. None where libfabric chooses the keys.
+	 */
+	uint32_t keys[KEY_STOCK + 1];
+	unsigned next_key; /* mrs_lock; not used yet, nor are those behind it */
 	_Atomic(struct tp_mr *) mrs[MR_CHUNKS]; /* chunks, which are never freed or moved */
 	struct tp_mr *free_mr;			/* mrs_lock */
 	unsigned mr_count;			/* mrs_lock; slots that were ever used */
@@ -167,9 +176,9 @@ struct tp_mr {
 	_Atomic uint32_t context; /* 0: free */
 	DAT_MEM_PRIV_FLAGS priv;
 	struct tp_pd *pd;
-	uint64_t first, last;
-	void *desc;
+	struct iovec range;
 	struct region_view *views; /* mrs_lock; those of this region */
+	uint32_t name;		   /* mrs_lock; its context in this life, or in the next one */
 	union {
 		struct fid_mr *fi;
 		struct tp_mr *next_free; /* mrs_lock */
@@ -217,7 +226,7 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 	      const struct tp_sge *sge);
 void view_clear(struct tp_dev *dev, struct region_view *view);
 /* A key for a region, where they are ours. */
-uint64_t mem_key_choose(const struct fi_info *info);
+uint32_t mem_key_choose(const struct fi_info *info);
 /* Before the first region is registered, and after the last one is gone. */
 int mem_open(struct tp_dev *dev);
 void mem_close(struct tp_dev *dev);

@@ -221,7 +221,7 @@ static int trial_run(struct trial *trial)
 
 bool verify_virtual(struct fi_info *info)
 {
-	struct trial trial = { .info = info, .secret = (uint32_t)mem_key_choose(info) };
+	struct trial trial = { .info = info, .secret = mem_key_choose(info) };
 	int ret;
 
 	trial.cells[CELL_SOURCE] = trial.secret;
