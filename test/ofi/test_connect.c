@@ -134,6 +134,28 @@ START_TEST(an_end_that_is_read_by_another_call_is_told)
 }
 END_TEST
 
+/* libfabric's tcp looks at all endpoints of a queue when it is read. */
+START_TEST(ends_of_idle_connections_read_queues_rarely)
+{
+	unsigned reads = 0;
+	struct ofi_rig rig;
+
+	ofi_rig_open(&rig);
+	for (unsigned i = 0; i < 20; i++) {
+		reads -= ff_calls("fi_cq_read");
+		ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
+		event_is(rig.conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		event_is(rig.conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+		reads += ff_calls("fi_cq_read");
+		ck_dat(ep_reset(rig.active));
+		ck_dat(ep_reset(rig.passive));
+		ck_dat(ofi_connect(&rig));
+	}
+	ck_assert_uint_le(reads, 20 * 2);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(an_end_that_nobody_could_keep_for_lack_of_memory_leaves_nothing)
 {
 	struct ofi_rig rig;
@@ -296,6 +318,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, an_answer_of_no_udapl_provider_is_a_rejection);
 	tcase_add_test(tcase, a_request_to_a_service_point_that_is_freed_is_refused);
 	tcase_add_test(tcase, an_end_that_is_read_by_another_call_is_told);
+	tcase_add_test(tcase, ends_of_idle_connections_read_queues_rarely);
 	tcase_add_test(tcase, an_end_that_nobody_could_keep_for_lack_of_memory_leaves_nothing);
 	tcase_add_test(tcase, an_address_of_another_family_is_refused);
 	tcase_add_test(tcase, a_connect_without_memory_can_be_repeated);

@@ -8,6 +8,7 @@
  * makes it unreadable again. So tp_cq_fd is an epoll set of ours: it reports libfabric's descriptor
  * when the queue is armed, once, and always_ready when somebody else has taken a completion.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -123,6 +124,7 @@ unsigned cq_harvest_locked(struct tp_cq *cq)
 	unsigned taken = cq_take_in_locked(cq);
 	ssize_t got = cq_read_locked(cq);
 
+	cq->known = got == -FI_EAGAIN ? CQ_EMPTIED : 0;
 	if (got == -FI_EAVAIL)
 		taken += cq_take_failure_locked(cq);
 	if (got > 0) {
@@ -134,6 +136,28 @@ unsigned cq_harvest_locked(struct tp_cq *cq)
 	if (cq->backlog & CQ_MEMBERS)
 		taken += members_harvest_locked(cq);
 	return taken;
+}
+
+/*
+ * libfabric's tcp looks at each endpoint of a queue that it reads, so calls that end connections
+ * don't read it in vain.
+ */
+static bool cq_is_empty_locked(const struct tp_cq *cq)
+{
+	struct pollfd fd = { .fd = cq->fi_fd, .events = POLLIN };
+
+	assert_locked(&cq->lock);
+	return cq->known & CQ_EMPTIED && cq->dev->soft_queues && poll(&fd, 1, 0) == 0;
+}
+
+void cq_collect_locked(struct tp_cq *cq)
+{
+	const unsigned more = CQ_UNTAKEN | CQ_STALLED | CQ_MEMBERS;
+
+	do
+		if (!(cq->backlog & more) && cq_is_empty_locked(cq))
+			break;
+	while (cq_harvest_locked(cq));
 }
 
 void cq_push_locked(struct tp_cq *cq, struct transfer *transfer)
@@ -287,17 +311,26 @@ static NOINLINE HOT unsigned cq_poll_untaken_unlock(struct tp_cq *cq, struct tp_
 static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 {
 	const bool consumer = !up_is_service_thread(cq->dev->ia);
-	bool fresh;
+	const unsigned more = CQ_STALLED | CQ_MEMBERS;
+	uint8_t known;
+	unsigned n;
 
 	if (consumer)
 		atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
 	spin_lock(&cq->lock);
-	fresh = cq->fresh;
-	cq->fresh = false;
-	if (!fresh || cq->backlog)
+	known = cq->known;
+	cq->known &= CQ_EMPTIED;
+	if (known & CQ_FRESH && !cq->backlog) {
+		spin_unlock(&cq->lock);
+		return 0;
+	}
+	if (cq->backlog & more || !cq_is_empty_locked(cq)) {
+		cq->known = 0;
 		return cq_poll_more_unlock(cq, wc, TP_POLL_MAX);
+	}
+	n = cq_report_backlog_locked(cq, wc, TP_POLL_MAX);
 	spin_unlock(&cq->lock);
-	return 0;
+	return n;
 }
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
@@ -308,7 +341,7 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 		return cq_poll_many(cq, wc);
 	atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
 	spin_lock(&cq->lock);
-	cq->fresh = false;
+	cq->known = 0;
 	if (unlikely(cq->backlog))
 		return cq_poll_untaken_unlock(cq, wc, max);
 	got = cq_read_locked(cq);
@@ -319,7 +352,7 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	if (unlikely(got != -FI_EAGAIN))
 		return cq_poll_read_unlock(cq, got, wc, max);
 	if (max > 1)
-		cq->fresh = true;
+		cq->known = CQ_FRESH | CQ_EMPTIED;
 	spin_unlock(&cq->lock);
 	return 0;
 }
@@ -382,7 +415,10 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 		quiet = cq_quiet_locked(cq);
 	if (what == TP_ARM_ANY && quiet)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
-	cq->fresh = what == TP_ARM_ANY && quiet; /* what comes from here on makes it readable */
+	if (what == TP_ARM_ANY && quiet)
+		cq->known = CQ_FRESH | CQ_EMPTIED; /* what comes from here on makes it readable */
+	else
+		cq->known &= CQ_EMPTIED;
 	if (what == TP_ARM_ANY && cq->members)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
 	if (cq_has_completions_locked(cq))

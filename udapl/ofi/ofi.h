@@ -248,6 +248,13 @@ enum cq_backlog {
 	CQ_MEMBERS = 1 << 3, /* always: some receives complete in other queues of libfabric */
 };
 
+/* What a poll need not ask libfabric. */
+enum cq_known {
+	CQ_FRESH = 1 << 0, /* its queue was empty just now, or reports what comes */
+	/* its queue was empty when it was read last: its descriptor says if it still is */
+	CQ_EMPTIED = 1 << 1,
+};
+
 #define CQ_HARVEST 8 /* entries that are read at once */
 
 /*
@@ -273,7 +280,7 @@ struct tp_cq {
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct transfer_queue *queues;	     /* lock; that complete here */
 	enum cq_arm armed;		     /* lock */
-	bool fresh; /* lock; libfabric's queue was empty just now, or reports what comes */
+	uint8_t known;			     /* lock; enum cq_known */
 
 	struct tp_cq *next_due; /* dev->due_lock */
 	bool due;		/* dev->due_lock; the service thread looks at it next */
@@ -304,6 +311,8 @@ struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *s
 
 /* Takes in what libfabric has completed. Returns how many entries there were. */
 unsigned cq_harvest_locked(struct tp_cq *cq);
+/* Likewise, until there are none. It is for what is there: data need not move. */
+void cq_collect_locked(struct tp_cq *cq);
 /* Are there completions that somebody may report? */
 static inline bool cq_has_completions_locked(const struct tp_cq *cq)
 {

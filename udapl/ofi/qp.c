@@ -385,8 +385,7 @@ static void queue_flush(struct transfer_queue *queue)
 	spin_lock(&queue->cq->lock);
 	queue_close_locked(queue, queue->slots);
 	queue_flush_waiting_locked(queue);
-	while (cq_harvest_locked(queue->cq))
-		;
+	cq_collect_locked(queue->cq);
 	queue_unlock_and_signal(queue);
 }
 
