@@ -320,11 +320,16 @@ START_TEST(connections_beyond_the_descriptors_use_no_time)
 	int fds[20];
 	struct pair pair;
 	DAT_CONN_QUAL qual;
+	DAT_COUNT nmore;
+	DAT_EVENT event;
 	unsigned idle;
 
 	pair_open_unconnected(&pair, NULL);
 	listen_any(&pair.server, &qual);
 	well_behaved_gets_in(&pair, qual);
+	/* what a thread sleeps on is kept for the next one */
+	ck_dat_is(dat_evd_wait(pair.server.cr_evd, 1000, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
 	for (unsigned i = 0; i < COUNT(fds); i++)
 		fds[i] = socket_open();
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
