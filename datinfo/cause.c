@@ -159,6 +159,8 @@ static void message_tell(const struct conf_name *name, const struct probe *probe
 		reason_say(cause, "dat_ia_open returned %s %s", major, minor);
 	if (strstr(text, "fi_info"))
 		remedy_say(cause, "fi_info -t FI_EP_MSG lists what libfabric has on this host");
+	else if (strstr(text, "over iWARP"))
+		remedy_say(cause, "datinfo --generate prints lines of libdaplcma for it");
 	else if (strstr(text, "libfabric can't be loaded"))
 		remedy_say(cause, "install libfabric, 1.11 or later");
 	else if (strstr(name->library, "libdaplofi") || strstr(name->library, "libdaplcma"))

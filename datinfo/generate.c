@@ -94,7 +94,7 @@ static void ofi_lines(const struct host *host, FILE *to)
 	for (size_t i = 0, count = 0; i < host->port_count; i++) {
 		char params[96];
 
-		if (!*host->ports[i].interface)
+		if (!*host->ports[i].interface || host->ports[i].iwarp) /* which it refuses */
 			continue;
 		snprintf(params, sizeof(params), "verbs %s", host->ports[i].interface);
 		line_print(to, OFI, params, "ofi-verbs%s%s", count ? "-" : "",

@@ -527,8 +527,6 @@ EVENT_ROW(dat_cr_accept, "the peer accepts the reply", DAT_CONNECTION_EVENT_ESTA
 EVENT_ROW(dat_cr_accept, "the peer has given up", DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR,
 	  .on = { { "siw", DAT_CONNECTION_EVENT_ESTABLISHED,
 		    "TCP takes the reply before it learns that the peer is gone" },
-		  { "ofi-siw", DAT_CONNECTION_EVENT_ESTABLISHED,
-		    "TCP takes the reply before it learns that the peer is gone" },
 		  { "tcp", DAT_CONNECTION_EVENT_ESTABLISHED,
 		    "TCP takes the reply before it learns that the peer is gone" } })
 {

@@ -214,8 +214,7 @@ ROW(dat_ep_post_rdma_write, "the lengths of the segments exceed 64 bits", BAD_AR
     post_n(WRITE, 2, long_segment(~UINT64_C(0))));
 ROW(dat_ep_post_rdma_read, "the lengths of the segments exceed 64 bits", BAD_ARG(3),
     post_n(READ, 2, long_segment(~UINT64_C(0))),
-    .on = { { "siw", BAD_ARG(2), "a read of iWARP has one segment" },
-	    { "ofi-siw", BAD_ARG(2), "a read of iWARP has one segment" } });
+    .on = { { "siw", BAD_ARG(2), "a read of iWARP has one segment" } });
 ROW(dat_ep_post_send, "with UNSIGNALLED, and the endpoint is not: it has no effect", DAT_SUCCESS,
     request_done(SEND, 1, UNSIGNALLED));
 ROW(dat_ep_post_send, "with SOLICITED_WAIT", DAT_SUCCESS, request_done(SEND, 1, SOLICITED));

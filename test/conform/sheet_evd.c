@@ -610,7 +610,6 @@ ROW(dat_evd_resize, "an endpoint uses it, and it becomes longer", DAT_SUCCESS,
 ROW(dat_evd_resize, "it becomes as long as the device has", DAT_SUCCESS,
     dat_evd_resize(new_evd(8, DAT_EVD_DTO_FLAG), longest()),
     .on = { { "siw", NO_RESOURCE(TEVD), "siw cannot resize a completion queue" },
-	    { "ofi-siw", NO_RESOURCE(TEVD), "libfabric cannot resize a completion queue" },
 	    { "ofi-rxe", NO_RESOURCE(TEVD), "libfabric cannot resize a completion queue" } });
 ROW(dat_evd_resize, "an endpoint uses it, and it becomes shorter", DAT_SUCCESS,
     dat_evd_resize(new_connection(NULL)->client.recv_evd, 32));

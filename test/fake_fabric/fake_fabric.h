@@ -47,6 +47,7 @@ struct ff_provider {
 	bool garbles_requests; /* their data are not what was sent */
 	bool garbles_answers;  /* likewise, of those that accept */
 	bool no_device;
+	bool iwarp_too; /* the first device at its address is an iWARP one, "iw0" */
 	bool resolves;	/* an endpoint that connects is made for the address of its peer */
 	bool caches;	/* a region of the same memory is the same region */
 	size_t cq_size; /* the longest completion queue; 0: any */

@@ -176,6 +176,20 @@ static struct fi_info *info_of_provider(const struct fi_info *hints)
 	return info;
 }
 
+static struct fi_info *infos_of_provider(const struct fi_info *hints)
+{
+	struct fi_info *info = info_of_provider(hints), *first;
+
+	if (!ff.provider.iwarp_too)
+		return info;
+	first = ff_info_copy(info);
+	first->next = info;
+	first->ep_attr->protocol = FI_PROTO_IWARP;
+	free(first->domain_attr->name);
+	first->domain_attr->name = text_copy("iw0");
+	return first;
+}
+
 /* With FI_PROV_ATTR_ONLY only the name of the provider, which needs no device. */
 static int getinfo_locked(uint64_t flags, const struct fi_info *hints, struct fi_info **info)
 {
@@ -191,7 +205,7 @@ static int getinfo_locked(uint64_t flags, const struct fi_info *hints, struct fi
 		hints = nothing;
 	ff.seen.hint_mode = hints->domain_attr->mr_mode;
 	ff.seen.hint_orders = hints->tx_attr->msg_order;
-	*info = hints_are_met(hints) ? info_of_provider(hints) : NULL;
+	*info = hints_are_met(hints) ? infos_of_provider(hints) : NULL;
 	ff_info_free(nothing);
 	return *info ? 0 : -FI_ENODATA;
 }

@@ -524,7 +524,6 @@ else
 		$datinfo --generate" >"$tmp/generated"
 	libfabric='ofi-tcp:tcp 0\|ofi-tcp-lo:tcp lo'
 	libfabric="$libfabric\\|ofi-verbs:verbs lo\\|ofi-verbs-ib0:verbs ib0"
-	libfabric="$libfabric\\|ofi-verbs-eth9:verbs eth9"
 	[ -e "$ofi" ] || libfabric='.*'
 	result '--generate has names for InfiniBand, iWARP and libfabric' \
 		"$("$datinfo" --check "$tmp/generated"

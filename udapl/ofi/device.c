@@ -72,7 +72,6 @@ static int attr_from_info(struct tp_dev *dev)
 	sge = (unsigned)min_u64(sge, TP_MAX_SGE);
 	*attr = (struct tp_attr){
 		.caps = TP_CAP_SIGNAL_ALL | (dev->soft_queues ? TP_CAP_CQ_RESIZE : 0) |
-			(dev->read_needs_write ? TP_CAP_READ_NEEDS_WRITE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY),
 		.max_qp = clamp_count(domain->ep_cnt),
@@ -83,8 +82,8 @@ static int attr_from_info(struct tp_dev *dev)
 		.max_mr = MR_CHUNK * MR_CHUNKS - 1,
 		.max_pd = INT_MAX,
 		.max_sge = sge,
-		.max_read_sge = dev->read_needs_write ? 1 : sge, /* iWARP reads into one */
-		.max_read_wr_sge = dev->read_needs_write ? 1 : sge,
+		.max_read_sge = sge,
+		.max_read_wr_sge = sge,
 		.max_read_in = MAX_READS,
 		.max_read_out = MAX_READS,
 		.max_read_in_total = INT_MAX,
@@ -156,7 +155,6 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	dev->soft_queues = info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
 	dev->pins_pages = info->domain_attr->mr_mode & FI_MR_ALLOCATED;
-	dev->read_needs_write = info->ep_attr->protocol == FI_PROTO_IWARP;
 	hints_limits(info); /* no endpoint of the domain can have more */
 	mutex_init(&dev->cqs_lock, RANK_CQS);
 	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);

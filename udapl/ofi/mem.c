@@ -263,16 +263,12 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 /* ---- registration ---- */
 
 /* A remote right takes the local one with some providers. */
-static uint64_t rights_of(const struct tp_dev *dev, unsigned priv)
+static uint64_t rights_of(unsigned priv)
 {
 	uint64_t access = FI_SEND | FI_WRITE;
 
 	if (priv & (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
-		access |= FI_RECV;
-	/* on iWARP libfabric adds remote write, which the consumer has to grant itself */
-	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG ||
-	    (priv & DAT_MEM_PRIV_LOCAL_WRITE_FLAG && !dev->read_needs_write))
-		access |= FI_READ;
+		access |= FI_RECV | FI_READ;
 	if (priv & DAT_MEM_PRIV_REMOTE_READ_FLAG)
 		access |= FI_REMOTE_READ;
 	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
@@ -509,12 +505,12 @@ int mem_open(struct tp_dev *dev)
 	const struct iovec range = { sample, sizeof(sample) };
 	struct fid_mr *fi;
 	bool wide, cached;
-	const uint64_t access = rights_of(dev, DAT_MEM_PRIV_REMOTE_READ_FLAG);
+	const uint64_t access = rights_of(DAT_MEM_PRIV_REMOTE_READ_FLAG);
 	const uint32_t key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
 	int ret = mr_register(dev, &range, access, key, &fi);
 
 	for (unsigned priv = 0; priv < ARRAY_SIZE(dev->rights); priv++)
-		dev->rights[priv] = rights_of(dev, priv);
+		dev->rights[priv] = rights_of(priv);
 	dev->page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	if (ret == -FI_ENOEQ) {
 		ret = mr_eq_open(dev);

@@ -123,7 +123,6 @@ struct tp_dev {
 	bool provider_keys;	 /* libfabric chooses the keys of regions */
 	bool soft_queues;	 /* of completions: no device has them, so they have no limit */
 	bool pins_pages;	 /* of regions, when they are registered */
-	bool read_needs_write;	 /* the local buffer of an RDMA read needs remote write (iWARP) */
 	struct fid_eq *mr_eq;	 /* where it reports registrations; NULL: they are over at once */
 	struct mutex mr_eq_lock; /* held while one is waited for */
 	int epoll;    /* descriptors of the event queue and of watched completion queues */

@@ -4,6 +4,10 @@
  * name of a network interface ("tcp eth0"), an IP address ("tcp 10.0.0.1"), the name of a
  * libfabric domain ("verbs mlx5_0") or that of a host. Without the second word, or if it is 0: the
  * first interface that is up, loopback last.
+ *
+ * An iWARP device is refused. There libfabric's verbs calls rdma_connect, which may take minutes,
+ * while it reads its event queue, and does not say whose attempt has failed; and an attempt that
+ * is given up keeps fi_close until the peer has answered.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -12,6 +16,8 @@
 #include "nodes.h"
 #include "ofi.h"
 #include "params.h"
+
+#define SERVED 16 /* more than any preference: a device that can be used comes first */
 
 struct selection {
 	struct params params; /* a provider, and a place */
@@ -39,6 +45,11 @@ static bool addr_is_named(const struct sockaddr *addr, const char *text)
 	char buffer[SOCKADDR_TEXT_SIZE];
 
 	return addr && !strcmp(sockaddr_text(addr, buffer), text);
+}
+
+static bool is_iwarp(const struct fi_info *info)
+{
+	return info->ep_attr->protocol == FI_PROTO_IWARP;
 }
 
 /* The higher the better; 0: not meant. */
@@ -90,6 +101,8 @@ static struct fi_info *choose_among(struct selection *selection, struct fi_info 
 	for (struct fi_info *info = list; info; info = info->next) {
 		unsigned mark = preference(selection, info, interface_of(interfaces, info));
 
+		if (mark && !is_iwarp(info))
+			mark += SERVED;
 		if (mark > most) {
 			most = mark;
 			best = info;
@@ -155,6 +168,12 @@ static int choose(struct selection *selection, struct fi_info *list, struct fi_i
 		log_error("open %s: the network interface %s is down", selection->params.second,
 			  down);
 		return -ENODEV;
+	}
+	if (is_iwarp(best)) {
+		log_error("open %s: libfabric's %s can't connect over iWARP without blocking; use "
+			  "libdaplcma",
+			  best->domain_attr->name, selection->params.first);
+		return -EOPNOTSUPP;
 	}
 	*out = libfabric.dupinfo(best);
 	return *out ? 0 : -ENOMEM;
