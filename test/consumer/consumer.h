@@ -119,8 +119,6 @@ struct device {
 	/* The provider checks local buffers itself, and a fault ends the connection at once. */
 	bool checks_buffers;
 	size_t kept_per_reject; /* bytes that a library below keeps of each rejected request */
-	/* A read of no bytes may fail behind another read. */
-	bool empty_reads_fail;
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
 	struct {

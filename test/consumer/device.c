@@ -53,7 +53,6 @@ static const struct device devices[] = {
 		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
 		.max_eps = 20,
 		.late_accept_error = true,
-		.empty_reads_fail = true,
 		.early_data_waits = true,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },

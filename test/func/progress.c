@@ -139,11 +139,6 @@ static const struct kind {
 	{ send_bytes, 0 },   { bind_bytes, BIG }, { bind_bytes, 0 },
 };
 
-static bool is_possible(const struct kind *kind)
-{
-	return kind->size || kind->post != read_bytes || !device()->empty_reads_fail;
-}
-
 static void expect_done(const struct request *this, uint64_t cookie, const struct kind *kind)
 {
 	if (kind->post == bind_bytes)
@@ -209,9 +204,31 @@ START_TEST(requests_of_any_kinds_complete_in_post_order)
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		for (size_t k = 0; k < COUNT(kinds); k++)
 			for (int suppressed = 0; suppressed < 2; suppressed++)
-				if (is_possible(&kinds[i]) && is_possible(&kinds[k]))
-					expect_two_in_order(&request, &kinds[i], &kinds[k],
-							    suppressed);
+				expect_two_in_order(&request, &kinds[i], &kinds[k], suppressed);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* The peer still answers the first one when it gets the second. */
+START_TEST(read_of_no_bytes_behind_another_keeps_the_connection)
+{
+	const DAT_EP_ATTR attr = ep_attr_for(8, 8);
+	struct request request = { .cookie = 0 };
+	struct pair pair;
+
+	pair_open_sized(&pair, &attr, 3 * BIG);
+	request.pair = &pair;
+	for (unsigned round = 0; round < 20; round++) {
+		pattern_fill(pair.server.memory, BIG, round);
+		for (unsigned i = 0; i < 8; i++) {
+			request.cookie = i;
+			read_bytes(&request, i % 2 ? 0 : BIG);
+		}
+		for (unsigned i = 0; i < 8; i++)
+			expect_request_done(&pair.client, i, i % 2 ? 0 : BIG);
+		pattern_check(pair.client.memory, BIG, round);
+	}
+	exchange_messages(&pair);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -536,6 +553,7 @@ int main(int argc, char **argv)
 		{ peers_are_served_while_a_program_computes, NEEDS_NOTHING },
 		{ requests_are_executed_while_their_program_computes, NEEDS_NOTHING },
 		{ requests_of_any_kinds_complete_in_post_order, NEEDS_NOTHING },
+		{ read_of_no_bytes_behind_another_keeps_the_connection, NEEDS_NOTHING },
 		{ request_without_bytes_waits_for_the_read_before_it, NEEDS_RNR },
 		{ fenced_send_waits_for_reads, NEEDS_NOTHING },
 		{ fenced_send_waits_for_a_read_that_is_held_up, NEEDS_RNR },

@@ -167,26 +167,39 @@ START_TEST(a_receive_reaches_the_device_as_posted)
 }
 END_TEST
 
-/* On iWARP an empty segment stands for none, of reads and receives. */
-START_TEST(reads_and_receives_without_segments)
+/* On iWARP an empty segment stands for none. */
+START_TEST(a_receive_without_segments)
 {
 	bool iwarp = _i % 2;
 	struct fv_received received;
-	struct fv_sent sent;
 
 	post_open(iwarp);
-	ck_assert_int_eq(post_call(READ, (void *)1, 0, 0, TP_POST_SIGNAL), 0);
 	ck_assert_int_eq(post_call(RECV, (void *)2, 0, 0, 0), 0);
-	sent = fv_sent(0);
 	received = fv_received(0);
-	ck_assert_int_eq(sent.wr.num_sge, iwarp);
 	ck_assert_int_eq(received.wr.num_sge, iwarp);
 	if (iwarp) {
-		ck_assert_uint_eq(sent.sge[0].length, 0);
-		ck_assert_uint_eq(sent.sge[0].addr, 0);
 		ck_assert_uint_eq(received.sge[0].length, 0);
 		ck_assert_uint_eq(received.sge[0].addr, 0);
 	}
+	post_close();
+}
+END_TEST
+
+/* Soft iWARP may answer it with the bytes of another one; a write of none needs no answer. */
+START_TEST(on_iwarp_a_read_of_no_bytes_is_a_fenced_write_of_none)
+{
+	bool iwarp = _i % 2;
+	unsigned flags = _i / 2 ? TP_POST_SIGNAL : 0;
+	struct fv_sent sent;
+
+	post_open(iwarp);
+	ck_assert_int_eq(post_call(READ, (void *)1, 0, 0, flags), 0);
+	sent = fv_sent(0);
+	ck_assert_uint_eq(sent.wr.wr_id, 1);
+	ck_assert_int_eq(sent.wr.num_sge, 0);
+	ck_assert_int_eq(sent.wr.opcode, iwarp ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ);
+	ck_assert_uint_eq(sent.wr.send_flags, flags | (iwarp ? IBV_SEND_FENCE : 0u));
+	ck_assert_uint_eq(sent.wr.wr.rdma.rkey, far_away.rmr_context);
 	post_close();
 }
 END_TEST
@@ -291,7 +304,8 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(cases, verbs_begin, NULL);
 	tcase_add_loop_test(cases, a_request_reaches_the_device_as_posted, 0, 2 * COUNT(requests));
 	tcase_add_loop_test(cases, a_receive_reaches_the_device_as_posted, 0, 2);
-	tcase_add_loop_test(cases, reads_and_receives_without_segments, 0, 2);
+	tcase_add_loop_test(cases, a_receive_without_segments, 0, 2);
+	tcase_add_loop_test(cases, on_iwarp_a_read_of_no_bytes_is_a_fenced_write_of_none, 0, 4);
 	tcase_add_loop_test(cases, a_read_of_many_segments_is_posted_as_several, 0, 3);
 	tcase_add_loop_test(cases, a_marker_is_a_signalled_write_of_nothing, 0, 2);
 	tcase_add_loop_test(cases, a_refusal_becomes_a_negative_errno, 0, COUNT(results));

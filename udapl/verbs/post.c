@@ -21,17 +21,13 @@ static inline struct ibv_sge *ibv_sge_of(const struct tp_sge *sge)
 	return (struct ibv_sge *)(uintptr_t)sge;
 }
 
-/*
- * Soft iWARP refuses a receive without segments. It treats every read as one of one segment, and of
- * a read without any it uses the segment of an earlier request in the same slot of its ring. It
- * accepts an empty segment in both cases.
- */
-static inline bool needs_empty_sge(const struct tp_qp *qp, unsigned nsge)
+/* Soft iWARP refuses a receive without segments, but takes one of an empty segment. */
+static const struct tp_sge empty_sge;
+
+static inline bool is_empty_on_iwarp(const struct tp_qp *qp, unsigned nsge)
 {
 	return unlikely(!nsge) && qp->dev->iwarp;
 }
-
-static const struct tp_sge empty_sge;
 
 /*
  * A small message is copied at the post, and the device need not look up its region. An empty one
@@ -124,13 +120,16 @@ COLD int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sg
 	return ibv_post_send(qp->ibv, wrs, &bad);
 }
 
+/*
+ * A soft iWARP device that owes its peer two answers gives the second one, of no bytes, as many as
+ * the first, which breaks the connection. So a read of no bytes is posted as a write of none, whose
+ * fence has it complete in its turn. Neither accesses memory, so any rkey and address are valid.
+ */
 HOT int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		     const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	if (needs_empty_sge(qp, nsge)) {
-		sge = &empty_sge;
-		nsge = 1;
-	}
+	if (is_empty_on_iwarp(qp, nsge))
+		return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, 0, flags | qp->fence, remote);
 	return post_request(qp, tag, IBV_WR_RDMA_READ, sge, nsge, flags, remote);
 }
 
@@ -138,7 +137,7 @@ HOT int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 {
 	struct ibv_recv_wr *wr = &qp->recv_wr;
 
-	if (needs_empty_sge(qp, nsge)) {
+	if (is_empty_on_iwarp(qp, nsge)) {
 		sge = &empty_sge;
 		nsge = 1;
 	}
