@@ -17,14 +17,6 @@ fi
 # with $address_space kB, or as much as there is
 dapltest() { (ulimit -v "${address_space:-unlimited}" && timeout -k 5 600 "$program" "$@"); }
 
-# until_line WORDS FILE PID [N]: FILE has N lines (1) with WORDS, or the process has ended
-until_line() {
-	until (($(grep -c -e "$1" "$2") >= ${4:-1})); do
-		kill -0 "$3" 2>/dev/null || return
-		read -rt 0.02 <> <(:) || :
-	done
-}
-
 # start NAME ARG...: in the background, with its output in NAME.log; its process is $started
 start() {
 	: >"$tmp/$1.log"
@@ -35,7 +27,7 @@ start() {
 start_server() {
 	start server -T S -D end0
 	server=$started
-	until_line 'Service Point Ready - end0' "$tmp/server.log" "$server"
+	until_line "$tmp/server.log" 'Service Point Ready - end0' "$server"
 }
 
 client() { # MODE ARG...
@@ -51,7 +43,7 @@ passes() {
 	client "${@:2}" || rc=1
 	[[ $(grep -c -e "$1" "$tmp/client.log") == 1 && ! -s $tmp/errors.log ]] || rc=1
 	! grep -q -e FAIL -e rror "$tmp/client.log" || rc=1
-	until_line 'Service Point Ready' "$tmp/server.log" "$server" $((ready + 1))
+	until_line "$tmp/server.log" 'Service Point Ready' "$server" $((ready + 1))
 	report $rc "dapltest -T ${*:2}"
 }
 
@@ -80,7 +72,7 @@ refuses() {
 start_long() {
 	start client -T T -s "$DAT_TEST_ADDR0" -D end1 -d -i 1000000000 -t 2 \
 		client SR 256 server SR 256
-	until_line 'begins' "$tmp/client.log" "$started" 2
+	until_line "$tmp/client.log" 'begins' "$started" 2
 }
 
 started='' server=''
@@ -101,7 +93,7 @@ passes 'raw: RR, 200, 4096, 1, 4,' P -i 200 -m p -p 4 RR
 
 refuses 'port 45278 is taken by another server' -T S -D end0
 start other -T S -D end0 -n 0
-until_line 'Service Point Ready' "$tmp/other.log" "$started"
+until_line "$tmp/other.log" 'Service Point Ready' "$started"
 port=$(sed -n 's/^Dapltest: Service Point Port - //p' "$tmp/other.log")
 client P -n "$port" -i 10 RW
 report $? 'a server at a port of its own has clients'
@@ -111,7 +103,7 @@ report $? 'and is ended there'
 start_long
 kill -9 "$started"
 wait "$started" 2>/dev/null
-until_line 'the test of this client failed' "$tmp/server.log" "$server"
+until_line "$tmp/server.log" 'the test of this client failed' "$server"
 grep -q 'the test of this client failed' "$tmp/server.log"
 report $? 'a client that dies ends its test at the server'
 start_long
@@ -119,7 +111,7 @@ kill -TERM "$started"
 wait "$started"
 [[ $? == 1 ]] && grep -q interrupted "$tmp/client.log"
 report $? 'an interrupted client ends with a message'
-until_line 'the test of this client failed' "$tmp/server.log" "$server" 2
+until_line "$tmp/server.log" 'the test of this client failed' "$server" 2
 passes "$statistics" T -i 10 client SR server SR # all the same
 client Q
 report $? 'dapltest -T Q'

@@ -27,9 +27,7 @@ apart() {
 
 # beside FUNCTION ARG...: one case, whose result in_order prints
 beside() {
-	while (($(jobs -rp | wc -l) >= at_once)); do
-		wait -n
-	done
+	((started < at_once)) || wait -n
 	((++started))
 	apart "$@" >"$tmp/$started.tap" 2>&1 &
 }
@@ -52,10 +50,7 @@ server() {
 	: >"$tmp/server.log"
 	dtest server -P end0 -s "$@" &
 	server=$!
-	until grep -q waiting "$tmp/server.log"; do
-		kill -0 $server 2>/dev/null || break
-		read -rt 0.02 <> <(:) || :
-	done
+	until_line "$tmp/server.log" waiting $server
 }
 
 client() { dtest client -P end1 -h "$DAT_TEST_ADDR0" "$@"; }
@@ -177,12 +172,10 @@ killed() {
 	local client rc
 
 	server -a -p -B 65535
+	: >"$tmp/client.log"
 	client -a -p -B 65535 2>/dev/null & # bash would print how it ended
 	client=$!
-	until grep -qs CONNECTED "$tmp/client.log"; do
-		kill -0 $client 2>/dev/null || break
-		read -rt 0.02 <> <(:) || :
-	done
+	until_line "$tmp/client.log" CONNECTED $client
 	kill -9 "$(sed -n '1s/ .*//p' "$tmp/client.log")"
 	wait $client
 	wait $server

@@ -25,6 +25,23 @@ for end in 0 1; do
 		"\"$params\" \"\""
 done >"$DAT_OVERRIDE"
 
+# until_line FILE WORDS PID [N]: returns when FILE has N lines (1) with WORDS, or the process has
+# ended. Starts no process, because that takes long in a guest.
+exec {idle}<> <(:)
+until_line() {
+	local line n
+
+	while
+		n=0
+		while IFS= read -r line; do
+			[[ $line != *"$2"* ]] || ((++n))
+		done <"$1"
+		((n < ${4:-1})) && kill -0 "$3" 2>/dev/null
+	do
+		read -rt 0.02 -u "$idle" || :
+	done
+}
+
 count=0
 report() { # STATUS CASE: unless STATUS is 0, with the last lines of $tmp/*.log
 	((++count))
