@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What raw.c and dat.c share. Each row X of the table is a function measure_X in both, which do the
- * same on purpose, once over verbs and once over DAT. It makes CALLS calls and is called TURNS
- * times, or it makes one and is called as often as that is in all. callgrind's count of it and of
- * what it calls, divided by CALLS * TURNS, is the cost of one call with the loop around it.
+ * What raw.c, raw_ofi.c and dat.c share. Each row X of the table is a function measure_X in them,
+ * which does the same on purpose, over verbs, over libfabric and over DAT. It makes CALLS calls and
+ * is called TURNS times, or it makes one and is called as often as that is in all. callgrind's
+ * count of it and of what it calls, divided by CALLS * TURNS, is the cost of one call with the loop
+ * around it.
  */
 #ifndef BENCH_H
 #define BENCH_H
