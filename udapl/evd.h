@@ -61,7 +61,15 @@ void evd_channel_init(struct evd *evd);
 int evd_channel_open(struct evd *evd, struct cno *cno);
 /* The EVD has no completion queue from here on: the caller destroys it. ia->lock held. */
 void evd_channel_close_locked(struct evd *evd);
-/* The end of a wait that slept on the channel, which watch_lend began. */
-void evd_channel_return(struct evd *evd);
+/*
+ * Arms it for the calling thread, its waiter, which sleeps on the channel next. Returns a second
+ * descriptor to sleep on; -1: there is none.
+ */
+int evd_arm_to_sleep(struct evd *evd);
+/*
+ * The end of a wait that slept on the channel, which watch_lend began. True: the completion queue
+ * was armed for others, to whom what had arrived before makes no event.
+ */
+bool evd_channel_return(struct evd *evd);
 
 #endif

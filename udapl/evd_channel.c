@@ -44,21 +44,28 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
  * What arrived before makes no event: the caller looks at the queue afterwards, or its consumer
  * does.
  */
-static void evd_arm_locked(struct watch *watch)
+static int evd_arm_as_locked(struct evd *evd, bool sleeper)
 {
-	struct evd *evd = container_of(watch, struct evd, watch);
 	struct tp_cq *cq;
 	enum tp_arm what;
 
-	assert_locked(&watch->lock);
+	assert_locked(&evd->watch.lock);
 	spin_lock(&evd->lock);
 	cq = evd->cq;
-	what = arm_mode_locked(evd, watch->waiters > 0);
+	what = arm_mode_locked(evd, evd->watch.waiters > 0);
 	spin_unlock(&evd->lock);
 	if (!cq)
-		return;
+		return -1;
 	race_reach(RACE_ARM, evd);
+	if (sleeper && what == TP_ARM_ANY)
+		return tp_cq_sleep(cq);
 	(void)tp_cq_arm(cq, what);
+	return -1;
+}
+
+static void evd_arm_locked(struct watch *watch)
+{
+	(void)evd_arm_as_locked(container_of(watch, struct evd, watch), false);
 }
 
 void evd_arm(struct evd *evd)
@@ -66,6 +73,16 @@ void evd_arm(struct evd *evd)
 	mutex_lock(&evd->watch.lock);
 	evd_arm_locked(&evd->watch);
 	mutex_unlock(&evd->watch.lock);
+}
+
+int evd_arm_to_sleep(struct evd *evd)
+{
+	int fd;
+
+	mutex_lock(&evd->watch.lock);
+	fd = evd_arm_as_locked(evd, true);
+	mutex_unlock(&evd->watch.lock);
+	return fd;
 }
 
 /* ---- the service thread, or a thread in dat_cno_wait ---- */
@@ -126,13 +143,27 @@ void evd_channel_ready_locked(struct evd *evd)
 
 /* ---- waiters ---- */
 
-void evd_channel_return(struct evd *evd)
+/* Nobody sleeps on it. What has become urgent meanwhile was armed for that. */
+static void evd_disarm(struct evd *evd)
 {
-	if (watch_return(&evd->watch, is_urgent(evd))) {
+	mutex_lock(&evd->watch.lock);
+	if (!is_urgent(evd))
+		(void)tp_cq_arm(evd->cq, TP_ARM_NOTHING);
+	mutex_unlock(&evd->watch.lock);
+}
+
+bool evd_channel_return(struct evd *evd)
+{
+	bool back = watch_return(&evd->watch, is_urgent(evd));
+
+	if (back) {
 		evd_arm(evd);
 		service_queue_work(evd->obj.ia, &evd->watch.work);
+	} else {
+		evd_disarm(evd);
 	}
 	race_reach(RACE_LEFT, evd);
+	return back;
 }
 
 /* ---- opening and closing ---- */

@@ -233,14 +233,12 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 	return ret;
 }
 
-/* The thread does not sleep any more: gives back what it slept on. */
-static void sleep_end(struct evd *evd)
+/* The thread does not sleep any more: gives back what it slept on. True: others sleep on it now. */
+static bool sleep_end(struct evd *evd)
 {
-	bool woken;
+	bool armed = evd->cq && evd_channel_return(evd), woken;
 	int fd;
 
-	if (evd->cq)
-		evd_channel_return(evd);
 	spin_lock(&evd->lock);
 	fd = evd->wakefd;
 	woken = evd->woken;
@@ -251,6 +249,7 @@ static void sleep_end(struct evd *evd)
 		wakefd_clear(fd);
 	if (fd >= 0)
 		wakefd_give(&evd->obj.ia->wakefds, fd);
+	return armed;
 }
 
 /*
@@ -259,11 +258,11 @@ static void sleep_end(struct evd *evd)
  */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
-	bool notified = false;
+	bool notified = false, armed = sleep_end(evd);
 
-	sleep_end(evd);
 	spin_lock(&evd->lock);
-	evd_drain_relock(evd, &notified);
+	if (armed || ret != DAT_SUCCESS)
+		evd_drain_relock(evd, &notified);
 	if (ret == STILL_WAITING && wait_satisfied_locked(evd, notified))
 		ret = DAT_SUCCESS;
 	return wait_leave_unlock(evd, ret, event, nmore);
@@ -286,14 +285,14 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until,
 
 	pthread_cleanup_push(wait_cancelled, evd);
 	cancel_allow(cancel);
-	ready = tp_poll(fds, evd->cq ? 2 : 1, until);
+	ready = tp_poll(fds, fds[2].fd >= 0 ? 3 : 2, until);
 	cancel_forbid_again();
 	pthread_cleanup_pop(0);
 	return ready;
 }
 
 /* What woke the thread up has happened: the next one is for the next sleep. */
-static void sleep_over(struct evd *evd, struct pollfd fds[2])
+static void sleep_over(struct evd *evd, struct pollfd *fds)
 {
 	if (fds[0].revents) {
 		wakefd_clear(fds[0].fd); /* first: a thread that finds woken set does not signal */
@@ -320,6 +319,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 	struct pollfd fds[] = {
 		{ .fd = evd->wakefd, .events = POLLIN },
 		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
+		{ .fd = -1, .events = POLLIN },
 	};
 	DAT_RETURN ret;
 	bool drained;
@@ -329,7 +329,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 		int ready;
 
 		if (evd->cq)
-			evd_arm(evd);
+			fds[2].fd = evd_arm_to_sleep(evd);
 		ret = wait_check(evd, &drained);
 		if (ret != STILL_WAITING)
 			return ret;

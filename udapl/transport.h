@@ -191,6 +191,7 @@ struct tp_wc {
 };
 
 enum tp_arm {
+	TP_ARM_NOTHING, /* nobody sleeps on it; a device may stay armed */
 	/* failures and solicited receives; all, if the device can't be armed for those alone */
 	TP_ARM_ERRORS,
 	TP_ARM_ANY,
@@ -213,6 +214,11 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc);
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
 int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
+/*
+ * As TP_ARM_ANY, for a thread that sleeps on tp_cq_fd and on what this returns, unless it is -1:
+ * that is readable when a poll may find something, until that poll. TP_ARM_NOTHING ends it.
+ */
+int tp_cq_sleep(struct tp_cq *cq);
 /* Takes and acknowledges the event that made the descriptor readable. False: there was none. */
 bool tp_cq_events(struct tp_cq *cq);
 

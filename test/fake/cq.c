@@ -138,10 +138,10 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 {
-	enum fake_armed asked = what == TP_ARM_ANY ? FAKE_ARMED_ANY : FAKE_ARMED_ERRORS;
-	int err = fake_enter(CALL_CQ_ARM);
+	enum fake_armed asked = what == TP_ARM_ERRORS ? FAKE_ARMED_ERRORS : FAKE_ARMED_ANY;
+	int err = what == TP_ARM_NOTHING ? 0 : fake_enter(CALL_CQ_ARM);
 
-	if (err)
+	if (err || what == TP_ARM_NOTHING)
 		return err;
 	if (asked > cq->armed || fake.quirks & FAKE_LAST_ARM_WINS)
 		cq->armed = asked;
@@ -152,6 +152,12 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 int tp_cq_fd(const struct tp_cq *cq)
 {
 	return cq->channel.fd;
+}
+
+int tp_cq_sleep(struct tp_cq *cq)
+{
+	(void)tp_cq_arm(cq, TP_ARM_ANY);
+	return -1;
 }
 
 bool tp_cq_events(struct tp_cq *cq)

@@ -2,7 +2,8 @@
 /*
  * Peers that are no uDAPL providers, or end in the middle of a handshake, over libfabric's tcp:
  * plain sockets, and programs of libfabric. Nobody hangs, nothing is left, the consumer gets the
- * event of the standard, and clients that are as they should be get in.
+ * event of the standard, and clients that are as they should be get in. And what the service thread
+ * has to do with them.
  *
  * What a client of ours sends first is recorded, so that a socket can play it, or a part of it.
  */
@@ -11,12 +12,15 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rdma/fabric.h>
@@ -309,6 +313,64 @@ START_TEST(silent_connections_end_with_their_listener)
 	expect_open_sockets(&pair.server, sockets);
 	listen_any(&pair.server, &qual);
 	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* ---- who is woken up ---- */
+
+#define MESSAGES 1000u
+
+static sem_t received;
+
+static void *sleep_for_messages(void *arg)
+{
+	const struct side *side = arg;
+
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		DAT_EVENT event;
+		DAT_COUNT nmore;
+
+		ck_dat(dat_evd_wait(side->recv_evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore));
+		post_recv(side->ep, i, segment(side, 0, 8));
+		sem_post(&received);
+	}
+	return NULL;
+}
+
+static unsigned milliseconds(void)
+{
+	struct timespec now;
+
+	ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+	return (unsigned)now.tv_sec * 1000 + (unsigned)now.tv_nsec / 1000000;
+}
+
+/*
+ * The server never looks at its requests, whose queue has the same bytes. The service threads see
+ * once in a millisecond whether the consumers are still there, and are not woken by messages.
+ */
+START_TEST(messages_wake_up_the_thread_that_waits_for_them_alone)
+{
+	unsigned began, before;
+	pthread_t thread;
+	struct pair pair;
+
+	ck_assert_int_eq(sem_init(&received, 0, 0), 0);
+	pair_open(&pair, NULL);
+	post_recv(pair.server.ep, 0, segment(&pair.server, 0, 8));
+	began = milliseconds();
+	before = sleeps;
+	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_for_messages, &pair.server), 0);
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		post_send(pair.client.ep, i, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, i, 8);
+		while (sem_wait(&received))
+			;
+	}
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_le(sleeps - before, 3 * (milliseconds() - began) + 20);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -678,6 +740,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, silent_connections_use_no_time_and_leave_nothing);
 	tcase_add_loop_test(tcase, silent_connections_end_with_their_listener, 0, 2);
 	tcase_add_test(tcase, connections_beyond_the_descriptors_use_no_time);
+	tcase_add_test(tcase, messages_wake_up_the_thread_that_waits_for_them_alone);
 	tcase_add_loop_test(tcase, an_answer_of_something_else_fails_the_attempt, 0,
 			    (int)COUNT(answers));
 	tcase_add_loop_test(tcase, a_client_that_is_no_provider_is_refused, 0, (int)COUNT(strange));

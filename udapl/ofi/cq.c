@@ -5,8 +5,11 @@
  * in the order of the posts; tp_cq_poll reports that list.
  *
  * libfabric's descriptor is readable when bytes have arrived, and everybody who reads the queue
- * makes it unreadable again. So tp_cq_fd is an epoll set of ours: it reports libfabric's descriptor
- * when the queue is armed, once, and always_ready when somebody else has taken a completion.
+ * makes it unreadable again. So tp_cq_fd is an epoll set of ours: it reports always_ready, once,
+ * when somebody else has taken a completion, and libfabric's descriptor, once, when the queue is
+ * armed for others than a sleeping consumer. That one sleeps on libfabric's descriptor itself,
+ * which costs no system call. Each set that a descriptor is in makes each byte dearer, be it
+ * silent: so it is in none of ours that can do without it.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -252,7 +255,7 @@ static unsigned cq_report_backlog_locked(struct tp_cq *cq, struct tp_wc *wc, uns
  * All but the plain cases. libfabric's empty read is a system call, so it is not read again after
  * less than a batch; but a failure ends a batch.
  */
-static NOINLINE unsigned cq_poll_more_unlock(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+static NOINLINE unsigned cq_poll_more_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	unsigned n = cq_report_backlog_locked(cq, wc, max);
 	ssize_t got = CQ_HARVEST;
@@ -268,6 +271,13 @@ static NOINLINE unsigned cq_poll_more_unlock(struct tp_cq *cq, struct tp_wc *wc,
 			(void)members_harvest_locked(cq);
 		n += cq_report_backlog_locked(cq, wc + n, max - n);
 	}
+	return n;
+}
+
+static unsigned cq_poll_more_unlock(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	unsigned n = cq_poll_more_locked(cq, wc, max);
+
 	spin_unlock(&cq->lock);
 	return n;
 }
@@ -326,7 +336,11 @@ static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 	}
 	if (cq->backlog & more || !cq_is_empty_locked(cq)) {
 		cq->known = 0;
-		return cq_poll_more_unlock(cq, wc, TP_POLL_MAX);
+		n = cq_poll_more_locked(cq, wc, TP_POLL_MAX);
+		if (n)
+			cq->fruitless = 0;
+		spin_unlock(&cq->lock);
+		return n;
 	}
 	n = cq_report_backlog_locked(cq, wc, TP_POLL_MAX);
 	spin_unlock(&cq->lock);
@@ -359,6 +373,8 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 
 /* ---- arming ---- */
 
+#define FRUITLESS_SLEEPS 32 /* in a row, before the service thread takes in what arrives */
+
 int epoll_once(int epoll, int op, int fd, void *what, bool on)
 {
 	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = what };
@@ -378,7 +394,7 @@ int epoll_watch(int epoll, int fd)
 void cq_signal_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (cq->armed != CQ_UNARMED)
+	if (cq->armed)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->always_ready->fd, NULL, true);
 }
 
@@ -400,33 +416,92 @@ bool cq_quiet_locked(struct tp_cq *cq)
 	return false;
 }
 
-/*
- * Without solicited events every completion counts as one. A queue that is armed for failures is
- * not slept on by a consumer that is in a hurry, so it is left to the service thread.
- */
-int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
+/* Who slept on it does so no more, and the service thread may have left all to that one. */
+static void cq_awake(struct tp_cq *cq)
 {
-	bool quiet = true;
+	atomic_store(&cq->slept_on, false);
+	if (atomic_load(&cq->left))
+		progress_resume(cq);
+}
+
+/* False: the kernel has no memory, or the sets are nested too deep. */
+static bool cq_watch_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	if (!epoll_once(cq->epoll, cq->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, cq->fi_fd, NULL,
+			true))
+		cq->in_set = true;
+	return cq->in_set;
+}
+
+static void cq_unwatch_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	if (cq->in_set)
+		(void)epoll_ctl(cq->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+	cq->in_set = false;
+}
+
+/*
+ * Whatever arrives wakes who sleeps. False: completions only do, which others take in, because
+ * there is something that nobody can take in, or because so much has arrived that was none.
+ */
+static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
+{
+	bool quiet = true, direct = false;
 
 	spin_lock(&cq->lock);
-	cq->armed = what == TP_ARM_ANY ? CQ_ARMED_DIRECT : CQ_ARMED;
-	atomic_store(&cq->slept_on, what == TP_ARM_ANY); /* before libfabric is asked */
-	if (what == TP_ARM_ANY)
+	cq->armed = true;
+	atomic_store(&cq->slept_on, true); /* before libfabric is asked */
+	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
 		quiet = cq_quiet_locked(cq);
-	if (what == TP_ARM_ANY && quiet)
-		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
-	if (what == TP_ARM_ANY && quiet)
-		cq->known = CQ_FRESH | CQ_EMPTIED; /* what comes from here on makes it readable */
-	else
-		cq->known &= CQ_EMPTIED;
-	if (what == TP_ARM_ANY && cq->members)
+		direct = quiet && (sleeper || cq_watch_locked(cq));
+	}
+	/* what comes from here on makes the descriptor readable: then it is known to be */
+	cq->known = direct ? (uint8_t)CQ_FRESH : cq->known & CQ_EMPTIED;
+	if (direct && cq->members)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
+	if (!direct)
+		cq_awake(cq);
 	if (!quiet)
 		progress_poke(cq);
+	return direct;
+}
+
+/*
+ * Without solicited events every completion counts as one. A queue that is armed for failures is
+ * not slept on by a consumer that is in a hurry, so it is left to the service thread.
+ */
+static void cq_arm_indirect(struct tp_cq *cq, bool armed)
+{
+	spin_lock(&cq->lock);
+	cq->armed = armed;
+	cq->known &= CQ_EMPTIED;
+	cq->fruitless = 0;
+	if (armed)
+		cq_unwatch_locked(cq);
+	if (cq_has_completions_locked(cq))
+		cq_signal_locked(cq);
+	spin_unlock(&cq->lock);
+	cq_awake(cq);
+}
+
+int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
+{
+	if (what == TP_ARM_ANY)
+		(void)cq_arm_direct(cq, false);
+	else
+		cq_arm_indirect(cq, what == TP_ARM_ERRORS);
 	return 0;
+}
+
+/* Of those who are armed for, nobody else sleeps on libfabric's descriptor itself. */
+int tp_cq_sleep(struct tp_cq *cq)
+{
+	return cq_arm_direct(cq, true) ? cq->fi_fd : -1;
 }
 
 int tp_cq_fd(const struct tp_cq *cq)
@@ -441,9 +516,9 @@ bool tp_cq_events(struct tp_cq *cq)
 	if (epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) <= 0)
 		return false;
 	spin_lock(&cq->lock);
-	cq->armed = CQ_UNARMED;
-	atomic_store(&cq->slept_on, false);
+	cq->armed = false;
 	spin_unlock(&cq->lock);
+	cq_awake(cq);
 	return true;
 }
 
@@ -543,9 +618,7 @@ static int cq_open(struct tp_cq *cq)
 	ret = ready_fd_take(cq);
 	if (ret)
 		goto close_epoll;
-	ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, cq->fi_fd, NULL, false);
-	if (!ret)
-		ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, cq->always_ready->fd, NULL, false);
+	ret = epoll_once(cq->epoll, EPOLL_CTL_ADD, cq->always_ready->fd, NULL, false);
 	if (!ret)
 		ret = progress_add(cq);
 	if (!ret)

@@ -149,6 +149,7 @@ struct tp_dev {
 	struct spinlock due_lock;
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
+	unsigned pass;	     /* ia->lock; a number for all that is visited at once */
 
 	uintptr_t page_mask;
 	uint64_t rights[DAT_MEM_PRIV_ALL_FLAG + 1]; /* libfabric's of a region, by privileges */
@@ -232,13 +233,6 @@ void mem_close(struct tp_dev *dev);
 
 /* ---- cq.c, progress.c ---- */
 
-/* How a completion queue is armed: what makes tp_cq_fd readable. */
-enum cq_arm {
-	CQ_UNARMED,
-	CQ_ARMED,	 /* a completion that somebody else than the caller of tp_cq_poll takes */
-	CQ_ARMED_DIRECT, /* and whatever arrives at libfabric's own descriptor */
-};
-
 /* What a poll finds beside what libfabric has completed. */
 enum cq_backlog {
 	CQ_READY = 1 << 0,   /* the list of transfers that are ready is not empty */
@@ -278,20 +272,31 @@ struct tp_cq {
 	struct fi_cq_msg_entry entries[CQ_HARVEST];
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct transfer_queue *queues;	     /* lock; that complete here */
-	enum cq_arm armed;		     /* lock */
-	uint8_t known;			     /* lock; enum cq_known */
+	bool armed;	    /* lock; completions that others take in make tp_cq_fd readable */
+	uint8_t known;	    /* lock; enum cq_known */
+	unsigned fruitless; /* lock; times in a row that who sleeps woke up for nothing */
 
 	struct tp_cq *next_due; /* dev->due_lock */
 	bool due;		/* dev->due_lock; the service thread looks at it next */
 	int fi_fd;		/* libfabric's; readable when bytes or completions have arrived */
-	int epoll; /* holds fi_fd and that of always_ready, each for one event when armed */
+	int epoll;   /* holds that of always_ready, and fi_fd, each for one event when armed */
+	bool in_set; /* lock; epoll holds fi_fd */
 	struct ready_fd *always_ready;
 	unsigned depth;
 
 	_Atomic bool polled;   /* by a consumer, since progress.c has looked */
 	_Atomic bool starved;  /* something has arrived that can't be taken in */
-	_Atomic bool slept_on; /* written under lock; armed is CQ_ARMED_DIRECT */
+	_Atomic bool slept_on; /* whatever arrives wakes somebody who will read the queue */
+	_Atomic bool left;     /* the service thread does nothing about it as long as that is so */
 	bool watched;	       /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
+	bool in_dev_set;       /* ia->lock; dev->epoll has fi_fd, though it may not report it */
+	unsigned attended;     /* ia->lock; visits in a row that found consumers at it */
+	unsigned pass;	       /* ia->lock; of the latest visit */
+	uint64_t delay;	       /* ia->lock; ns from that to the next; 0: none is due */
+	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
+	struct tp_cq *other;
+	unsigned qps;	     /* dev->due_lock; directions of queue pairs that complete here */
+	_Atomic bool waited; /* a post of a queue pair waits for completions */
 
 	/* of srq.c */
 	struct tp_qp *members;	  /* lock; whose receives complete here, from a shared queue */
@@ -345,6 +350,11 @@ bool progress_run(struct tp_dev *dev, bool ready);
 void progress_poke(struct tp_cq *cq);
 /* Likewise, when it comes to visits. */
 void progress_due(struct tp_cq *cq);
+/* Who slept on it is awake: the service thread, which had left it alone, looks at it again. */
+void progress_resume(struct tp_cq *cq);
+/* Its queues are those of one queue pair more, or less. */
+void progress_join(const struct tp_qp *qp);
+void progress_part(const struct tp_qp *qp);
 
 /* ---- qp.c ---- */
 
@@ -507,6 +517,8 @@ void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS sta
 			uint32_t length, bool read);
 /* Issues what waits, as far as possible. */
 void queue_advance_locked(struct transfer_queue *queue);
+/* Does something wait, though there is a connection? */
+bool queue_waits_locked(const struct transfer_queue *queue);
 
 /* Before the first post, which takes the slow path, because no view shows its region. */
 void queue_start(struct transfer_queue *queue, struct transfer *first);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Serving the peers. libfabric's tcp sends, places and answers nothing unless a completion queue is
- * read. A consumer that polls reads it often enough, and if the service thread came in between at
- * each message, both would be slower. So for each queue the service thread is in one of two states:
+ * read. A consumer that polls reads it often enough, and one that sleeps is woken up to read it. If
+ * the service thread came in between at each message, both would be slower. So for each queue the
+ * service thread is in one of three states:
  *	watching	dev->epoll reports libfabric's descriptor: the consumer is busy elsewhere,
  *			and the service thread takes what arrives, at once.
  *	visiting	The consumer has polled since it was looked at last. It is looked at again
- *			after VISIT_INTERVAL; when it has not polled meanwhile, it is watched.
+ *			after VISIT_INTERVAL; when it has not polled meanwhile, it is watched, ...
+ *	leaving it	... unless somebody sleeps on it, who says so when that ends
+ *			(progress_resume); then it is visited.
+ * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
+ * queues that all their queue pairs have in common are a pair, for which it is enough that the
+ * consumer is at one of them.
+ *
  * If something has arrived that can't be taken in, because no receive is posted for it, libfabric's
  * descriptor stays readable: such a queue is not watched but visited, now and then, and when a
  * receive is posted.
@@ -19,6 +26,7 @@
 
 #define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
 #define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
+#define STEADY_VISITS	 4		    /* in a row that found consumers */
 #define FRUITLESS_ROUNDS 100
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
 
@@ -46,25 +54,92 @@ static struct tp_cq *due_take_all(struct tp_dev *dev)
 	return due;
 }
 
-void progress_poke(struct tp_cq *cq)
+void progress_resume(struct tp_cq *cq)
 {
-	atomic_store(&cq->starved, true);
 	progress_due(cq);
 	up_wake(cq->dev->ia);
 }
 
+void progress_poke(struct tp_cq *cq)
+{
+	atomic_store(&cq->starved, true);
+	progress_resume(cq);
+}
+
+/* ---- pairs ---- */
+
+static void cq_resume_if_left(struct tp_cq *cq)
+{
+	if (atomic_load(&cq->left))
+		progress_resume(cq);
+}
+
+/* @other: of a queue pair that completes here; NULL: it is none of a pair. */
+static void cq_join(struct tp_cq *cq, struct tp_cq *other)
+{
+	spin_lock(&cq->dev->due_lock);
+	if (!cq->qps++)
+		cq->other = other;
+	else if (cq->other != other)
+		cq->other = NULL;
+	spin_unlock(&cq->dev->due_lock);
+	cq_resume_if_left(cq);
+}
+
+static void cq_part(struct tp_cq *cq)
+{
+	spin_lock(&cq->dev->due_lock);
+	if (!--cq->qps)
+		cq->other = NULL;
+	spin_unlock(&cq->dev->due_lock);
+	cq_resume_if_left(cq);
+}
+
+/* A device completes by itself, and receives of a shared queue complete elsewhere. */
+void progress_join(const struct tp_qp *qp)
+{
+	const bool pair = qp->dev->soft_queues && !qp->srq;
+
+	cq_join(qp->sends.cq, pair ? qp->recvs.cq : NULL);
+	cq_join(qp->recvs.cq, pair ? qp->sends.cq : NULL);
+}
+
+void progress_part(const struct tp_qp *qp)
+{
+	cq_part(qp->sends.cq);
+	cq_part(qp->recvs.cq);
+}
+
+/* It exists as long as dev->cqs_lock is held. */
+static struct tp_cq *pair_of(const struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+	struct tp_cq *other;
+
+	spin_lock(&dev->due_lock);
+	other = cq->other && cq->other->other == cq ? cq->other : NULL;
+	spin_unlock(&dev->due_lock);
+	return other == cq ? NULL : other;
+}
+
 /* ---- one queue ---- */
+
+/* dev->epoll reports libfabric's descriptor, once. */
+static bool cq_watch(struct tp_cq *cq)
+{
+	int op = cq->in_dev_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	cq->watched = !epoll_once(cq->dev->epoll, op, cq->fi_fd, cq, true);
+	cq->in_dev_set |= cq->watched;
+	cq->attended = 0;
+	return cq->watched;
+}
 
 /* The next visit is due after so many ns; 0: none is, the queue is watched. */
 static uint64_t cq_serve(struct tp_cq *cq)
 {
 	bool quiet, stalled, starved_members;
 
-	if (atomic_exchange(&cq->polled, false)) {
-		if (cq->members_epoll >= 0)
-			members_visit(cq);
-		return VISIT_INTERVAL;
-	}
 	if (!spin_trylock(&cq->lock))
 		return VISIT_INTERVAL; /* the consumer is at it */
 	members_leave_locked(cq);
@@ -73,8 +148,6 @@ static uint64_t cq_serve(struct tp_cq *cq)
 	quiet = cq_quiet_locked(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
-	if (quiet && cq->armed == CQ_ARMED_DIRECT && atomic_load(&cq->starved))
-		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->fi_fd, NULL, true);
 	starved_members = cq->starved_members;
 	if (quiet && !starved_members)
 		atomic_store(&cq->starved, false);
@@ -85,10 +158,121 @@ static uint64_t cq_serve(struct tp_cq *cq)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
 	if (!quiet)
 		return stalled ? VISIT_INTERVAL : STARVE_INTERVAL;
-	cq->watched = !epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->fi_fd, cq, true);
-	if (!cq->watched)
+	if (!cq_watch(cq))
 		return VISIT_INTERVAL;
 	return starved_members ? STARVE_INTERVAL : 0;
+}
+
+/* ---- consumers ---- */
+
+enum { POLLED = 1 << 0, ASLEEP = 1 << 1 };
+
+static unsigned consumers_at(struct tp_cq *cq)
+{
+	unsigned at = atomic_load(&cq->slept_on) ? ASLEEP : 0;
+
+	atomic_store(&cq->left, false);
+	return at | (atomic_exchange(&cq->polled, false) ? POLLED : 0);
+}
+
+/* Does a request wait until others have completed here? */
+static bool requests_wait_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	if (!atomic_load(&cq->waited))
+		return false;
+	for (struct transfer_queue *queue = cq->queues; queue; queue = queue->next)
+		if (queue_waits_locked(queue))
+			return true;
+	atomic_store(&cq->waited, false);
+	return false;
+}
+
+/*
+ * Is it enough that consumers are at the queue, or at its pair? Then completions stay here, and are
+ * taken in now and then: failures have to be noticed. *@at: all who are at the two.
+ */
+static bool cq_is_minded(struct tp_cq *cq, unsigned here, unsigned *at)
+{
+	bool minded;
+
+	if (here & POLLED) {
+		atomic_store(&cq->starved, false); /* they read the queue after a post */
+		if (cq->members_epoll >= 0)
+			members_visit(cq);
+		return true;
+	}
+	if (!spin_trylock(&cq->lock)) {
+		*at |= POLLED;
+		return true;
+	}
+	while (!here && cq_harvest_locked(cq))
+		;
+	if (cq_has_completions_locked(cq))
+		cq_signal_locked(cq);
+	minded = !(cq->backlog & (CQ_STALLED | CQ_MEMBERS)) && !atomic_load(&cq->starved) &&
+		 (here || !requests_wait_locked(cq));
+	spin_unlock(&cq->lock);
+	return minded;
+}
+
+/* It costs time to be in a set, for each byte that arrives. */
+static void cq_attended(struct tp_cq *cq)
+{
+	cq->delay = VISIT_INTERVAL;
+	if (++cq->attended < STEADY_VISITS || cq->watched || !cq->in_dev_set)
+		return;
+	(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+	cq->in_dev_set = false;
+}
+
+/* False: who slept is awake. The store comes first: progress_resume is called if it was seen. */
+static bool cq_leave(struct tp_cq *cq)
+{
+	atomic_store(&cq->left, true);
+	cq->delay = 0;
+	return atomic_load(&cq->slept_on);
+}
+
+/* ---- a queue, or a pair ---- */
+
+/* False: no consumer is there. @pair: NULL, there is none. */
+static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
+{
+	const unsigned here = consumers_at(cq), there = pair ? consumers_at(pair) : 0;
+	unsigned at = here | there;
+
+	if (!at || !cq_is_minded(cq, here, &at) || (pair && !cq_is_minded(pair, there, &at)))
+		return false;
+	cq_attended(cq);
+	if (pair)
+		cq_attended(pair);
+	if (at & POLLED)
+		return true;
+	if (!(cq_leave(cq) | (pair && cq_leave(pair))))
+		cq->delay = VISIT_INTERVAL;
+	return true;
+}
+
+/* The next visit is due after so many ns; TP_NEVER: none is. */
+static uint64_t visit(struct tp_cq *cq)
+{
+	struct tp_cq *pair = pair_of(cq);
+	uint64_t soonest;
+
+	if (!leave_to_consumers(cq, pair)) {
+		cq->delay = cq_serve(cq);
+		if (pair)
+			pair->delay = cq_serve(pair);
+	}
+	cq->pass = cq->dev->pass;
+	soonest = cq->delay ? cq->delay : TP_NEVER;
+	if (!pair)
+		return soonest;
+	pair->pass = cq->pass;
+	if (pair->delay)
+		progress_due(pair);
+	return pair->delay ? min_u64(soonest, pair->delay) : soonest;
 }
 
 /* ---- the event queue ---- */
@@ -170,20 +354,17 @@ static void visit_due_locked(struct tp_dev *dev)
 	uint64_t soonest = TP_NEVER;
 
 	assert_locked(&dev->cqs_lock);
-	for (; cq; cq = next) {
-		uint64_t delay;
-
+	for (dev->pass++; cq; cq = next) {
 		spin_lock(&dev->due_lock);
 		next = cq->next_due;
 		cq->due = false; /* before the visit: who finds more to do meanwhile says so */
 		spin_unlock(&dev->due_lock);
-		delay = cq_serve(cq);
-		if (!delay)
-			continue;
-		soonest = min_u64(soonest, tp_now() + delay);
-		progress_due(cq);
+		if (cq->pass != dev->pass) /* else it was visited with its pair */
+			soonest = min_u64(soonest, visit(cq));
+		if (cq->delay)
+			progress_due(cq);
 	}
-	dev->next_visit = soonest;
+	dev->next_visit = soonest == TP_NEVER ? TP_NEVER : tp_now() + soonest;
 }
 
 bool progress_run(struct tp_dev *dev, bool ready)
@@ -207,7 +388,7 @@ int progress_add(struct tp_cq *cq)
 {
 	int err = epoll_once(cq->dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
 
-	cq->watched = !err;
+	cq->watched = cq->in_dev_set = !err;
 	return err;
 }
 

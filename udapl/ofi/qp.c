@@ -228,6 +228,12 @@ void queue_advance_locked(struct transfer_queue *queue)
 	queue_replain_locked(queue);
 }
 
+bool queue_waits_locked(const struct transfer_queue *queue)
+{
+	assert_locked(&queue->cq->lock);
+	return queue->qp->phase == QP_CONNECTED && queue->issue && queue->issue->waiting;
+}
+
 static void queue_unlock_and_signal(struct transfer_queue *queue)
 {
 	struct tp_cq *cq = queue->cq;
@@ -304,7 +310,11 @@ void queue_wait(struct transfer_queue *queue, struct transfer *transfer, const s
 		queue_flush_waiting_locked(queue);
 	else
 		queue_advance_locked(queue);
+	if (queue_waits_locked(queue))
+		atomic_store(&queue->cq->waited, true);
 	queue_unlock_and_signal(queue);
+	if (atomic_load(&queue->cq->left))
+		progress_resume(queue->cq);
 }
 
 void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,
@@ -478,6 +488,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	queue_join(&qp->sends);
 	if (!qp->srq)
 		queue_join(&qp->recvs);
+	progress_join(qp);
 	*out = qp;
 	return 0;
 fini_queues:
@@ -534,6 +545,7 @@ void tp_qp_destroy(struct tp_qp *qp)
 		member_destroy(qp);
 	else
 		queue_leave(qp, &qp->recvs);
+	progress_part(qp);
 	view_clear(dev, &qp->sends.view);
 	view_clear(dev, &qp->reads);
 	view_clear(dev, &qp->recvs.view);

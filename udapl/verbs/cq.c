@@ -163,12 +163,20 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 	bool misses = quirk == SOLICITED_MISSES_ALL ||
 		      (quirk == SOLICITED_MISSES_SEND_ERRORS && cq->sends);
 
+	if (what == TP_ARM_NOTHING)
+		return 0;
 	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !misses);
 }
 
 int tp_cq_fd(const struct tp_cq *cq)
 {
 	return cq->channel->fd;
+}
+
+int tp_cq_sleep(struct tp_cq *cq)
+{
+	(void)tp_cq_arm(cq, TP_ARM_ANY);
+	return -1;
 }
 
 /*
