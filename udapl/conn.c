@@ -270,12 +270,23 @@ static void set_draining_locked(struct ep *ep, bool on)
 	evd_set_draining_locked(ep->request_evd, on);
 }
 
-/* Takes what the device has completed. False: no memory, some are still in the queues. */
+bool ep_has_outstanding(const struct ep *ep)
+{
+	return ep->srq || ring_used(&ep->sends) || ring_used(&ep->recvs);
+}
+
+/*
+ * Takes what the device has completed. False: no memory, some are still in the queues. An empty
+ * queue that thousands of connections share may be slow to read.
+ */
 static bool drain_evds(struct ep *ep)
 {
-	bool recvs = evd_drain(ep->recv_evd);
-	bool requests = evd_drain(ep->request_evd);
+	bool recvs, requests;
 
+	if (!ep_has_outstanding(ep))
+		return true;
+	recvs = evd_drain(ep->recv_evd);
+	requests = evd_drain(ep->request_evd);
 	return recvs && requests;
 }
 
@@ -284,6 +295,7 @@ bool ep_flush_locked(struct ep *ep)
 	bool recvs, requests;
 
 	assert_locked(&ep->obj.ia->lock);
+	ep->end.stray |= ring_used(&ep->sends) || ring_used(&ep->recvs);
 	recvs = evd_flush(ep->recv_evd, &ep->recvs);
 	requests = evd_flush(ep->request_evd, &ep->sends);
 	return recvs && requests;

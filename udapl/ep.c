@@ -140,6 +140,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_TEP);
 	owner->end.last_receive = false;
+	owner->end.stray = false;
 	ep_set_gates(ep);
 	return DAT_SUCCESS;
 }
@@ -151,6 +152,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 static void destroy_qp(struct ep *ep)
 {
 	struct tp_qp *qp = ep->qp;
+	const bool outstanding = ep_has_outstanding(ep) || ep->end.stray || ep->marker.posted;
 
 	assert_no_lock_held();
 	if (!qp)
@@ -159,12 +161,14 @@ static void destroy_qp(struct ep *ep)
 		(void)tp_qp_error(qp);
 		evd_purge_ep(ep->recv_evd, ep);
 	}
-	tp_qp_destroy(qp);
+	tp_qp_destroy(qp, outstanding);
 	race_reach(RACE_GONE, ep);
 	ep->qp = NULL;
 	ep_set_gates(ep);
-	evd_purge_ep(ep->recv_evd, ep);
-	evd_purge_ep(ep->request_evd, ep);
+	if (outstanding) {
+		evd_purge_ep(ep->recv_evd, ep);
+		evd_purge_ep(ep->request_evd, ep);
+	}
 	if (ep->srq)
 		tp_qp_forget(qp);
 	ep->marker.posted = false;

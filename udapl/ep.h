@@ -42,6 +42,8 @@ void ep_trigger_locked(struct ep *ep, enum trigger trigger);
 /* The gates follow the state and the QP: to be called when either has changed. */
 void ep_set_gates(struct ep *ep);
 
+/* May the device still complete something? */
+bool ep_has_outstanding(const struct ep *ep);
 /* Completes as flushed what the device has not completed. False: no memory. */
 bool ep_flush_locked(struct ep *ep);
 

@@ -286,10 +286,10 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
  */
 int tp_qp_error(struct tp_qp *qp);
 /*
- * Afterwards no transfer accesses a buffer. Waits for the end of an upcall about this QP, so
- * ia->lock is not held.
+ * Afterwards no transfer accesses a buffer. @outstanding: completions of it may still come. Waits
+ * for the end of an upcall about this QP, so ia->lock is not held.
  */
-void tp_qp_destroy(struct tp_qp *qp);
+void tp_qp_destroy(struct tp_qp *qp, bool outstanding);
 /*
  * Follows tp_qp_destroy, if it has an srq, when none of its completions is left in a completion
  * queue: until then tp_wc_ep knows its endpoint.

@@ -744,6 +744,7 @@ struct ep_end {
 	_Atomic bool flushed;	/* a completion was flushed though neither side disconnected */
 	/* ia->lock; all receives that it took from the SRQ have completed; the device said so */
 	bool last_receive;
+	bool stray; /* ia->lock; completions may come of what was completed without the device */
 };
 
 /*

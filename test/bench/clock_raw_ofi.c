@@ -169,7 +169,13 @@ static void memory_register(void)
 	MUST(!fi_close(&mr->fid));
 }
 
-/* ---- connections ---- */
+/*
+ * ---- connections ----
+ *
+ * One thread drives both ends: it reads the event queues, and a completion queue for the end, in
+ * turn, and never sleeps. A program with one end in each process could not do with less than a
+ * sleep for each event, nor could one whose other threads need the processor. DAT's waits sleep.
+ */
 
 static void pair_create(struct pair *pair, struct queues queues[ENDS])
 {

@@ -134,11 +134,13 @@ void queue_drop(struct wr_queue *queue)
 		free(wr_take(queue));
 }
 
-void tp_qp_destroy(struct tp_qp *qp)
+void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 {
 	struct tp_qp **link = &fake.qps;
 
 	fake_lock();
+	fake_require(outstanding || (!qp->sends.first && !qp->recvs.first),
+		     "tp_qp_destroy is told of what is outstanding");
 	fake_count_locked(CALL_QP_DESTROY);
 	events_drop(qp->dev, qp);
 	while (qp->dev->upcall == qp)

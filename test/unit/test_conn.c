@@ -1301,6 +1301,30 @@ START_TEST(early_requests_are_flushed_if_the_connection_never_stands)
 }
 END_TEST
 
+/* An empty completion queue that thousands of endpoints share is slow to read over some devices. */
+START_TEST(the_end_of_a_connection_with_nothing_outstanding_reads_no_queue)
+{
+	unsigned polls;
+
+	reopen_with_separate_evds();
+	pair_connect(&pair);
+	post_recv(server, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_send(client, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(client->request_evd, 1, DAT_DTO_SUCCESS);
+	expect_dto(server->recv_evd, 1, DAT_DTO_SUCCESS);
+	fake_wait_idle(0);
+	polls = fake_calls("cq_poll");
+	ck_dat(ep_disconnect(client->ep, _i ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_free(client->ep));
+	ck_dat(ep_reset(server->ep));
+	ck_assert_uint_eq(fake_calls("cq_poll"), polls);
+	client->ep = side_create_ep(client, NULL);
+	pair_connect(&pair);
+}
+END_TEST
+
 START_TEST(early_requests_after_a_disconnect_call_are_refused)
 {
 	fake_quirks(FAKE_LATE_FLUSH);
@@ -1614,6 +1638,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, early_requests_are_executed_when_the_connection_stands, 0, 2);
 	tcase_add_loop_test(cases, early_requests_are_flushed_if_the_connection_never_stands, 0,
 			    2 * EARLY_ENDS * COUNT(early_quirks));
+	tcase_add_loop_test(cases, the_end_of_a_connection_with_nothing_outstanding_reads_no_queue,
+			    0, 2);
 	tcase_add_test(cases, early_requests_after_a_disconnect_call_are_refused);
 	tcase_add_loop_test(cases, early_requests_are_discarded_with_their_endpoint, 0, 2);
 	tcase_add_test(cases, requests_before_the_accept_has_returned_are_refused);

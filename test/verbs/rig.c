@@ -87,7 +87,7 @@ void rig_open(struct rig *rig)
 void rig_qp_destroy(struct tp_qp *qp)
 {
 	fv_ia_unlock();
-	tp_qp_destroy(qp);
+	tp_qp_destroy(qp, true);
 	fv_ia_lock();
 }
 

@@ -324,27 +324,32 @@ wait:
 
 /* ---- all of them ---- */
 
-/* What dev->epoll reports: the event queue, and queues that were watched. True: the event queue. */
-static bool events_take_locked(struct tp_dev *dev)
+enum {
+	TOOK_CONNECTIONS = 1 << 0, /* the event queue is readable */
+	TOOK_CLOSED = 1 << 1,	   /* a peer has closed a connection */
+};
+
+/* What dev->epoll reports, beside queues that were watched. */
+static unsigned events_take_locked(struct tp_dev *dev)
 {
 	struct epoll_event events[BATCH];
-	bool connections = false;
+	unsigned took = 0;
 	int n = epoll_wait(dev->epoll, events, BATCH, 0);
 
 	assert_locked(&dev->cqs_lock);
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
 
-		if (cm_closed(dev, cq))
-			continue;
-		if (cq) {
+		if (cm_closed(dev, cq)) {
+			took |= TOOK_CLOSED;
+		} else if (cq) {
 			cq->watched = false;
 			progress_due(cq);
 		} else {
-			connections = true;
+			took |= TOOK_CONNECTIONS;
 		}
 	}
-	return connections;
+	return took;
 }
 
 /* So a visit costs what is due, however many queues there are. */
@@ -369,16 +374,18 @@ static void visit_due_locked(struct tp_dev *dev)
 
 bool progress_run(struct tp_dev *dev, bool ready)
 {
-	bool handled = false, connections = false;
+	bool handled = false;
+	unsigned took = 0;
 
 	mutex_lock(&dev->cqs_lock);
 	if (ready)
-		connections = events_take_locked(dev);
+		took = events_take_locked(dev);
 	visit_due_locked(dev);
 	mutex_unlock(&dev->cqs_lock);
-	if (connections || eq_has_pending(dev))
+	/* a visit to the queue of a closed connection has most likely made the event of its end */
+	if (took || eq_has_pending(dev))
 		handled = eq_progress(dev);
-	eq_mind(dev, connections && !handled);
+	eq_mind(dev, took & TOOK_CONNECTIONS && !handled);
 	dev->next_visit = min_u64(dev->next_visit, cm_end_unnoticed(dev));
 	srq_report_limits(dev);
 	return handled;

@@ -515,21 +515,23 @@ static void ready_forget_locked(struct tp_cq *cq, const struct tp_qp *qp)
 }
 
 /* What the closed endpoint left in libfabric's queue has addresses of slots that are freed next. */
-static void queue_leave(struct tp_qp *qp, struct transfer_queue *queue)
+static void queue_leave(struct tp_qp *qp, struct transfer_queue *queue, bool outstanding)
 {
 	struct tp_cq *cq = queue->cq;
 
 	spin_lock(&cq->lock);
-	while (cq_harvest_locked(cq))
-		;
-	ready_forget_locked(cq, qp);
+	if (outstanding) {
+		while (cq_harvest_locked(cq))
+			;
+		ready_forget_locked(cq, qp);
+	}
 	*queue->back = queue->next;
 	if (queue->next)
 		queue->next->back = queue->back;
 	queue_unlock_and_signal(queue);
 }
 
-void tp_qp_destroy(struct tp_qp *qp)
+void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 {
 	struct tp_dev *dev = qp->dev;
 
@@ -540,11 +542,11 @@ void tp_qp_destroy(struct tp_qp *qp)
 		fi_close(&qp->fi->fid);
 		mutex_unlock(&dev->events_lock);
 	}
-	queue_leave(qp, &qp->sends);
+	queue_leave(qp, &qp->sends, outstanding);
 	if (qp->srq)
 		member_destroy(qp);
 	else
-		queue_leave(qp, &qp->recvs);
+		queue_leave(qp, &qp->recvs, outstanding);
 	progress_part(qp);
 	view_clear(dev, &qp->sends.view);
 	view_clear(dev, &qp->reads);

@@ -206,8 +206,9 @@ void qp_memory_put(struct tp_qp *qp)
 }
 
 /* If an orphaned attempt still holds the QP, iwarp_release has put it into the error state. */
-void tp_qp_destroy(struct tp_qp *qp)
+void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 {
+	(void)outstanding;
 	if (qp->orphaned)
 		stray_qp_begin(qp);
 	qp_put(qp);
