@@ -26,8 +26,9 @@
 
 /*
  * A call is one of libibverbs or librdmacm by its name, such as "ibv_create_qp"; or one of these of
- * the C library: bind, connect, epoll_create1, epoll_ctl, eventfd, fcntl, getaddrinfo, getifaddrs,
- * if_nametoindex, pthread_create, socket. ibv_reg_mr stands for ibv_reg_mr_iova2, too.
+ * the C library: bind, connect, epoll_create1, epoll_ctl (that adds a descriptor), eventfd, fcntl,
+ * getaddrinfo, getifaddrs, if_nametoindex, pthread_create, socket. ibv_reg_mr stands for
+ * ibv_reg_mr_iova2, too.
  */
 
 /*

@@ -161,8 +161,20 @@ WRAP_INT(socket, (int family, int type, int protocol), family, type, protocol)
 WRAP_INT(bind, (int fd, const struct sockaddr *addr, socklen_t size), fd, addr, size)
 WRAP_INT(connect, (int fd, const struct sockaddr *addr, socklen_t size), fd, addr, size)
 WRAP_INT(epoll_create1, (int flags), flags)
-WRAP_INT(epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), epoll, op, fd, event)
 WRAP_INT(eventfd, (unsigned count, int flags), count, flags)
+
+PROTOTYPE(int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event))
+
+/* As the kernel's, it takes memory to add a descriptor only. */
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	if (op == EPOLL_CTL_ADD) {
+		if (fv_enter_errno(CALL_epoll_ctl))
+			return -1;
+		fv_unlock();
+	}
+	return __real_epoll_ctl(epoll, op, fd, event);
+}
 
 /* The callers pass an int, or nothing. */
 int __wrap_fcntl(int fd, int command, ...)

@@ -43,6 +43,18 @@ __attribute__((visibility("default"))) int epoll_pwait2(int epoll, struct epoll_
 	return (int)syscall(SYS_epoll_pwait2, epoll, events, max, timeout, mask, 8);
 }
 
+/* ---- and looks through all descriptors with this one ---- */
+
+static _Atomic unsigned searches;
+
+__attribute__((visibility("default"))) DIR *opendir(const char *path)
+{
+	DIR *(*real)(const char *) = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
+
+	searches++;
+	return real(path);
+}
+
 /* ---- sockets ---- */
 
 static unsigned open_sockets(void)
@@ -163,6 +175,36 @@ static void well_behaved_gets_in(struct pair *pair, DAT_CONN_QUAL qual)
 	pair_disconnect(pair, DAT_CLOSE_ABRUPT_FLAG);
 	pair_reset(pair);
 }
+
+#define MANY 10
+
+/* Where descriptors between others are free, as after many connections came and went. */
+START_TEST(sockets_of_connections_are_found_without_a_search)
+{
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	int fds[60];
+	unsigned before;
+
+	pair_open_unconnected(&pair, NULL);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	for (unsigned i = 0; i < COUNT(fds); i++)
+		fds[i] = socket_open();
+	for (unsigned i = 0; i < COUNT(fds); i += 3)
+		close(fds[i]);
+	before = searches;
+	for (unsigned i = 0; i < MANY; i++) {
+		well_behaved_gets_in(&pair, qual);
+		fds[3 * i] = socket_open();
+	}
+	ck_assert_uint_eq(searches, before);
+	for (unsigned i = 0; i < COUNT(fds); i++)
+		if (i % 3 || i < 3 * MANY)
+			close(fds[i]);
+	pair_close_abrupt(&pair);
+}
+END_TEST
 
 /* ---- at the listening side ---- */
 
@@ -734,6 +776,7 @@ int main(int argc, char **argv)
 		skip_all_cases("the peers are played over libfabric's tcp");
 	device_preload();
 	tcase = tcase_create("peers");
+	tcase_add_test(tcase, sockets_of_connections_are_found_without_a_search);
 	tcase_add_loop_test(tcase, garbage_on_the_listening_port_is_dropped, 0,
 			    (int)COUNT(garbage));
 	tcase_add_test(tcase, a_request_without_its_end_holds_up_nobody);

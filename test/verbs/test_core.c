@@ -129,6 +129,23 @@ START_TEST(a_connection_transfers_and_ends)
 }
 END_TEST
 
+START_TEST(a_call_that_attends_to_the_connection_manager_needs_no_memory_to_end_that)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009) };
+
+	sides_open();
+	fv_fail_always("epoll_ctl", ENOMEM);
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&to, 7000, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	fv_cm_post(fv_id(0), RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	fv_await("rdma_resolve_route", 1);
+	fv_cm_post(fv_id(0), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	fv_await("rdma_connect", 1);
+	fv_fail_always("epoll_ctl", 0);
+	sides_close();
+}
+END_TEST
+
 /* The device flushes an orphan's receives when its endpoint, and their ring, are gone. */
 START_TEST(late_flushes_of_a_freed_endpoint_make_no_event)
 {
@@ -242,6 +259,8 @@ int main(int argc, char **argv)
 	TCase *tcase = tcase_create("core");
 
 	tcase_add_test(tcase, a_connection_transfers_and_ends);
+	tcase_add_test(tcase,
+		       a_call_that_attends_to_the_connection_manager_needs_no_memory_to_end_that);
 	tcase_add_test(tcase, late_flushes_of_a_freed_endpoint_make_no_event);
 	tcase_add_test(tcase, late_flushes_of_a_reset_endpoint_are_not_taken_for_new_ones);
 	tcase_add_test(tcase, a_stale_rejection_is_not_told_to_the_consumer);
