@@ -23,6 +23,27 @@
 #define HOT __attribute__((hot, flatten))
 #endif
 
+/*
+ * Goes to @label, a cold path, if the result of a call is not 0. Where the compiler does not see
+ * the comparison, a function returns that 0 in the register where it is.
+ */
+#if defined(__x86_64__)
+#define GOTO_IF_FAILED(result, label)                                                              \
+	__asm__ goto("test %0, %0\n\tjnz %l1" : : "r"(result) : "cc" : label)
+#else
+#define GOTO_IF_FAILED(result, label)                                                              \
+	do {                                                                                       \
+		if (unlikely(result))                                                              \
+			goto label;                                                                \
+	} while (0)
+#endif
+
+/*
+ * In a cold path, of a value that it passes on: the hot path does without the instruction that
+ * moves it to the register of the argument.
+ */
+#define LEAVE_IN_PLACE(value) __asm__ volatile("" : "+r"(value))
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 /* clang-format off */

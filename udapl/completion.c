@@ -40,10 +40,19 @@ bool completion_is_behind_lost_read(const struct ring *ring, unsigned until)
 {
 	if (!ring->ep->loses_reads)
 		return false;
-	for (unsigned at = atomic_load(&ring->head); (int)(until - at) > 0; at++)
-		if (ring->slots[at & ring->mask].kind == REQ_READ)
+	for (unsigned at = atomic_load(&ring->head); (int)(until - at) > 0; at += RING_STEP)
+		if (ring_slot(ring, at)->kind == REQ_READ)
 			return true;
 	return false;
+}
+
+/* Not if it is not outstanding any more. */
+static bool is_behind_lost_read(const struct ring *ring, const struct req *req)
+{
+	unsigned head = atomic_load(&ring->head), ahead = ring_ahead(ring, req, head);
+
+	return ahead < atomic_load(&ring->tail) - head &&
+	       completion_is_behind_lost_read(ring, head + ahead);
 }
 
 /* What the free of an endpoint flushes is for nobody. */
@@ -78,8 +87,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 		ep_completion_seen(ep, &copy, wc->status);
 		return false;
 	}
-	if (wc->status == DAT_DTO_ERR_FLUSHED &&
-	    completion_is_behind_lost_read(copy.ring, copy.position)) {
+	if (wc->status == DAT_DTO_ERR_FLUSHED && is_behind_lost_read(copy.ring, req)) {
 		ep_completion_seen(ep, &copy, wc->status);
 		return false;
 	}

@@ -132,12 +132,9 @@ void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
 	unsigned open = !ep->qp ? 0 : ep->thread_safe ? EP_SHARED : EP_OPEN;
-	DAT_VLEN limit = ep->attr.max_rdma_read_out ? ep->max_transfer : 0;
 	bool fast = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
 
-	/* first: a post that sees the gate open reads it; while it is open this does not change */
-	if (ep->read_limit != limit)
-		ep->read_limit = limit;
+	ep_limit_reads(ep);
 	atomic_store(&ep->send_gate, fast ? open : 0);
 	race_reach(RACE_GATE, ep);
 	atomic_store(&ep->recv_gate, fast && !ep->srq ? open : 0);
@@ -208,7 +205,7 @@ static void post_marker_locked(struct ep *ep)
 	spin_lock(&ep->request_evd->lock);
 	tail = atomic_load(&sends->tail);
 	if (!marker->posted && tail != atomic_load(&sends->head) &&
-	    is_unsignalled(&sends->slots[(tail - 1) & sends->mask])) {
+	    is_unsignalled(ring_slot(sends, tail - RING_STEP))) {
 		marker->covers = tail;
 		marker->posted = tp_post_marker(ep->qp, &marker->req) == 0;
 		marker->uncertain = marker->posted && !ep->thread_safe;
@@ -248,7 +245,7 @@ void ep_marker_race(struct ep *ep, const struct ring *ring)
 		return;
 	assert_locked(&ep->request_evd->lock);
 	marker->uncertain = false;
-	marker->covers--;
+	marker->covers -= RING_STEP;
 	if (!marker->posted)
 		atomic_store(&ep->sends.head, marker->covers); /* outstanding again */
 }

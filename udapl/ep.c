@@ -131,10 +131,8 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
 		.max_send_sge = max_request_segments(attr),
 		.max_recv_sge = max_u64((unsigned)attr->max_recv_iov, 1),
-		.send_tags = { ep->sends.slots, ep->sends.mask + 1 },
-		.recv_tags = { ep->recvs.slots, ep->recvs.mask + 1 },
-		.send_segments = ep->sends.sges,
-		.recv_segments = ep->recvs.sges,
+		.send_tags = { ep->sends.slots, ring_slots(&ep->sends) },
+		.recv_tags = { ep->recvs.slots, ring_slots(&ep->recvs) },
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, owner, &ep->qp);
 	if (err)
@@ -430,9 +428,10 @@ static struct req *pending_bind(struct ep *ep)
 {
 	struct ring *sends = &ep->sends;
 
-	for (unsigned at = atomic_load(&sends->head); at != atomic_load(&sends->tail); at++)
-		if (sends->slots[at & sends->mask].kind == REQ_BIND)
-			return &sends->slots[at & sends->mask];
+	for (unsigned at = atomic_load(&sends->head); at != atomic_load(&sends->tail);
+	     at += RING_STEP)
+		if (ring_slot(sends, at)->kind == REQ_BIND)
+			return ring_slot(sends, at);
 	return NULL;
 }
 

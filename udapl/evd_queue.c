@@ -420,7 +420,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 		all = make_request_room_relock(evd);
 		if (!all || !ring_used(ring))
 			break; /* another thread polled while the lock was released */
-		req = &ring->slots[atomic_load(&ring->head) & ring->mask];
+		req = ring_slot(ring, atomic_load(&ring->head));
 		event = flushed_event(req);
 		retired = req->kind == REQ_BIND ? completion_retire_bind_locked(
 							  evd, req, DAT_DTO_ERR_FLUSHED, &event)

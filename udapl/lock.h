@@ -79,6 +79,20 @@ void lock_check_none_held(const char *function);
 #define assert_locked(lock)   lock_check_held(&(lock)->id, __func__)
 #define assert_no_lock_held() lock_check_none_held(__func__)
 
+/*
+ * Of the data path: a sequentially consistent load. On x86 every load is, but a compiler compares a
+ * word in memory without a register only if it is not told that it is atomic.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define hot_load(type, field)                                                                      \
+	({                                                                                         \
+		__asm__ volatile("" ::: "memory");                                                 \
+		*(const type *)(field);                                                            \
+	})
+#else
+#define hot_load(type, field) atomic_load_explicit(field, memory_order_seq_cst)
+#endif
+
 /* ---- mutexes: for whatever may take its time ---- */
 
 struct mutex {

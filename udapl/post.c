@@ -26,6 +26,21 @@
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
+static void ep_limit_posts(struct ep *ep, enum req_kind kind, unsigned segments, DAT_VLEN bytes)
+{
+	DAT_VLEN *limits = ep->limits[kind];
+
+	for (unsigned n = 1; n <= FEW_SEGMENTS; n++)
+		if (limits[n] != (n <= segments ? bytes : 0))
+			limits[n] = n <= segments ? bytes : 0;
+}
+
+void ep_limit_reads(struct ep *ep)
+{
+	ep_limit_posts(ep, REQ_READ, ep->fast_read_segments,
+		       ep->attr.max_rdma_read_out ? ep->max_transfer : 0);
+}
+
 void ep_init_posts(struct ep *ep)
 {
 	unsigned requests = ep->attr.request_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
@@ -39,57 +54,47 @@ void ep_init_posts(struct ep *ep)
 						   ep->obj.ia->attr->max_read_wr_sge);
 	if (ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
 		ep->slow_flags[REQ_READ] |= DAT_COMPLETION_BARRIER_FENCE_FLAG;
+	ep_limit_posts(ep, REQ_SEND, (unsigned)ep->attr.max_request_iov, ep->max_transfer);
+	ep_limit_posts(ep, REQ_WRITE, (unsigned)ep->attr.max_rdma_write_iov, ep->max_transfer);
+	ep_limit_posts(ep, REQ_RECV, (unsigned)ep->attr.max_recv_iov, ep->max_transfer);
 }
 
 /* ---- segments ---- */
 
-/* Field by field, which takes one register less for each. */
-static ALWAYS_INLINE void sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment,
-				  DAT_VLEN length)
-{
-	sge->address = segment->virtual_address;
-	sge->length = (uint32_t)length;
-	sge->lmr_context = segment->lmr_context;
-}
-
-#define FEW_SEGMENTS 4 /* X_few */
-
 /*
- * Converts a further segment. *last is the offset of the last byte, which each segment that is not
- * empty moves on, unless the sum wraps. If the first one was empty it is the largest number, and so
- * it wraps.
+ * Gives the transport segments of which none is empty. False: the slow path has to look at them:
+ * one is empty, the sum is more than @limit, or no fast post can be made of them. @limit is at most
+ * TP_MAX_LENGTH.
  */
-static ALWAYS_INLINE bool segment_add(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment,
-				      DAT_VLEN *last)
+static ALWAYS_INLINE bool segments_take(struct tp_qp *qp, enum tp_post post,
+					const DAT_LMR_TRIPLET *iov, unsigned nseg,
+					const DAT_VLEN *limit, struct tp_taken *taken)
 {
-	const DAT_VLEN before = *last, length = segment->segment_length;
-
-	sge_set(sge, segment, length);
-	*last += length;
-	return likely(*last > before);
-}
-
-/*
- * Converts segments of which none is empty. Returns their sum, 0 if the slow path has to look at
- * them: one is empty, or the sum is more than @limit. That is at most TP_MAX_LENGTH, so no length
- * was cut. FEW_SEGMENTS segments take no loop.
- */
-static ALWAYS_INLINE DAT_VLEN segments_convert(struct tp_sge *sge, const DAT_LMR_TRIPLET *iov,
-					       unsigned nseg, const DAT_VLEN *limit)
-{
-	DAT_VLEN last = iov->segment_length - 1;
-
-	sge_set(&sge[0], &iov[0], iov->segment_length);
-	if (nseg > 1 && !segment_add(&sge[1], &iov[1], &last))
-		return 0;
-	if (nseg > 2 && !segment_add(&sge[2], &iov[2], &last))
-		return 0;
-	if (nseg > 3 && !segment_add(&sge[3], &iov[3], &last))
-		return 0;
+	taken->last = (DAT_VLEN)-1;
+	if (unlikely(!tp_take_segment(qp, post, 0, nseg, &iov[0], taken)))
+		return false;
+	if (nseg > 1 && unlikely(!tp_take_segment(qp, post, 1, nseg, &iov[1], taken)))
+		return false;
+	if (nseg > 2 && unlikely(!tp_take_segment(qp, post, 2, nseg, &iov[2], taken)))
+		return false;
+	if (nseg > 3 && unlikely(!tp_take_segment(qp, post, 3, nseg, &iov[3], taken)))
+		return false;
 	for (unsigned i = 4; i < nseg; i++)
-		if (!segment_add(&sge[i], &iov[i], &last))
-			return 0;
-	return likely(last < *limit) ? last + 1 : 0;
+		if (unlikely(!tp_take_segment(qp, post, i, nseg, &iov[i], taken)))
+			return false;
+	return likely(taken->last < *limit);
+}
+
+/* Of a shared receive queue. */
+static ALWAYS_INLINE bool segments_convert(struct tp_sge *sges, const DAT_LMR_TRIPLET *iov,
+					   unsigned nseg, const DAT_VLEN *limit)
+{
+	DAT_VLEN last = (DAT_VLEN)-1;
+
+	for (unsigned i = 0; i < nseg; i++)
+		if (unlikely(!tp_sge_add(sges, i, &iov[i], &last)))
+			return false;
+	return likely(last < *limit);
 }
 
 /* Converts any segments but empty ones and what is beyond @limit. Returns how many are left. */
@@ -103,7 +108,7 @@ static unsigned segments_convert_slow(struct tp_sge *sge, const DAT_LMR_TRIPLET 
 
 		limit -= length;
 		if (length)
-			sge_set(&sge[n++], &iov[i], length);
+			tp_sge_set(&sge[n++], &iov[i], length);
 	}
 	return n;
 }
@@ -301,12 +306,13 @@ static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 
 /* ---- requests ---- */
 
-/* @split: a read of so many segments takes several work requests. */
-static ALWAYS_INLINE int request_to_transport(struct ep *ep, enum req_kind kind, struct req *req,
-					      const struct tp_sge *sge, unsigned nsge, bool split,
-					      uint32_t size, const DAT_RMR_TRIPLET *remote,
-					      unsigned post_flags)
+/* A post that tp_take_segment has not taken. @split: a read takes several work requests. */
+static int request_to_transport(struct ep *ep, enum req_kind kind, struct req *req, unsigned nsge,
+				bool split, const DAT_RMR_TRIPLET *remote, unsigned post_flags)
 {
+	const struct tp_sge *sge = ep->sends.sges;
+	const uint32_t size = (uint32_t)req->size;
+
 	switch (kind) {
 	case REQ_SEND:
 		return tp_post_send(ep->qp, req, sge, nsge, size, post_flags);
@@ -319,33 +325,50 @@ static ALWAYS_INLINE int request_to_transport(struct ep *ep, enum req_kind kind,
 	}
 }
 
-static int request_refused_late(struct ep *ep, int result)
+static ALWAYS_INLINE int request_fast(struct tp_qp *qp, enum req_kind kind, struct req *req,
+				      const struct tp_taken *taken, unsigned nseg,
+				      const DAT_RMR_TRIPLET *remote, unsigned post_flags)
 {
-	static const enum tp_post posts[] = {
-		[REQ_SEND] = TP_SEND, [REQ_READ] = TP_READ, [REQ_WRITE] = TP_WRITE
-	};
+	switch (kind) {
+	case REQ_SEND:
+		return tp_fast_send(qp, req, taken, nseg, post_flags);
+	case REQ_WRITE:
+		return tp_fast_write(qp, req, taken, nseg, remote, post_flags);
+	default:
+		return tp_fast_read(qp, req, taken, nseg, remote, post_flags);
+	}
+}
+
+static ALWAYS_INLINE enum tp_post post_of(enum req_kind kind)
+{
+	switch (kind) {
+	case REQ_SEND:
+		return TP_SEND;
+	case REQ_WRITE:
+		return TP_WRITE;
+	default:
+		return TP_READ;
+	}
+}
+
+static COLD DAT_RETURN request_refused_late(struct ep *ep, int result)
+{
 	struct req *req = ring_latest(&ep->sends);
+	int err = tp_post_refused(ep->qp, post_of(req->kind), req, result);
 
-	return tp_post_refused(ep->qp, posts[req->kind], req, result);
+	return err ? request_failed(ep, err) : request_gate_closed(ep);
 }
 
-static COLD DAT_RETURN request_unfinished(struct ep *ep, int result)
-{
-	int err = result ? request_refused_late(ep, result) : 0;
-
-	if (err)
-		return request_failed(ep, err);
-	return request_gate_closed(ep);
-}
-
-/* The result of the transport and the second look at the gate, tested at once. */
+/* The second look at the gate. */
 static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsigned open)
 {
-	unsigned unfinished = (unsigned)result | (gate_value(&ep->send_gate) ^ open);
-
-	if (unlikely(unfinished))
-		return request_unfinished(ep, result);
-	return (DAT_RETURN)unfinished; /* DAT_SUCCESS */
+	GOTO_IF_FAILED(result, refused);
+	if (unlikely(gate_value(&ep->send_gate) != open))
+		return request_gate_closed(ep);
+	return (DAT_RETURN)result; /* DAT_SUCCESS */
+refused:
+	LEAVE_IN_PLACE(result);
+	return request_refused_late(ep, result);
 }
 
 ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
@@ -366,31 +389,25 @@ static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind ki
 {
 	unsigned post_flags = TP_POST_SIGNAL;
 
-	if (flags & DAT_COMPLETION_SUPPRESS_FLAG && !(kind == REQ_READ && ep->loses_reads) &&
-	    !ring_signal_due(&ep->sends))
+	if (tp_post_flags & TP_POST_SIGNAL && flags & DAT_COMPLETION_SUPPRESS_FLAG &&
+	    !(kind == REQ_READ && ep->loses_reads) && !ring_signal_due(&ep->sends))
 		post_flags = 0;
 	post_flags |= flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
 	post_flags |= flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG ? TP_POST_SOLICIT : 0;
 	return post_flags;
 }
 
-/* There is room in the ring, and it was taken; the segments are in the ring's array, @sge. */
-static ALWAYS_INLINE DAT_RETURN request_claim(struct ep *ep, enum req_kind kind, unsigned open,
-					      const struct tp_sge *sge, unsigned nsge, bool split,
-					      DAT_VLEN size, DAT_DTO_COOKIE cookie,
-					      const DAT_RMR_TRIPLET *remote,
-					      DAT_COMPLETION_FLAGS flags, unsigned post_flags)
+/* There is room in the ring, and it was taken. */
+static ALWAYS_INLINE struct req *request_claim(struct ep *ep, enum req_kind kind, DAT_VLEN size,
+					       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->sends);
-	int result;
 
 	req->cookie = cookie;
 	req->size = size;
 	req_set_kind(req, kind, flags);
 	ring_publish(&ep->sends, req);
-	result = request_to_transport(ep, kind, req, sge, nsge, split, (uint32_t)size, remote,
-				      post_flags);
-	return request_posted(ep, result, open);
+	return req;
 }
 
 /* Completions that were not polled yet occupy slots. */
@@ -434,10 +451,11 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 					const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
-	struct tp_sge *sge;
+	struct req *req;
 	DAT_RETURN ret;
 	DAT_VLEN size;
-	unsigned nsge;
+	unsigned nsge, post_flags;
+	bool split;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
@@ -454,11 +472,13 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
 	ret = NO_RESOURCE(MEMORY);
 	if (ep_post_begin(ep) && ring_take_room(&ep->sends)) {
-		sge = ep->sends.sges;
-		nsge = segments_convert_slow(sge, iov, (unsigned)nseg, size);
-		ret = request_claim(ep, kind, EP_OPEN, sge, nsge, nsge > fast_segments(ep, kind),
-				    size, cookie, remote, flags,
-				    request_post_flags(ep, kind, flags));
+		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
+		split = nsge > fast_segments(ep, kind);
+		post_flags = request_post_flags(ep, kind, flags);
+		req = request_claim(ep, kind, size, cookie, flags);
+		ret = request_posted(
+			ep, request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
+			EP_OPEN);
 	}
 	ep_post_end(ep);
 	return ret;
@@ -470,14 +490,15 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 					     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					     DAT_COMPLETION_FLAGS flags)
 {
-	struct tp_sge *sge = ep->sends.sges;
+	struct tp_taken taken = { .sges = ep->sends.sges };
+	struct tp_qp *qp = ep->qp;
 	unsigned post_flags = TP_POST_SIGNAL;
+	struct req *req;
 	DAT_RETURN ret;
-	DAT_VLEN size;
 
 	if (unlikely(!iov))
 		goto slow;
-	if (unlikely(nseg > 1 && nseg > fast_segments(ep, kind)))
+	if (unlikely(nseg > FEW_SEGMENTS && nseg > fast_segments(ep, kind)))
 		goto slow;
 	if (kind != REQ_SEND && unlikely(!remote))
 		goto slow;
@@ -485,16 +506,16 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 		goto slow;
 	if (open == EP_SHARED)
 		spin_lock(&ep->send_lock);
-	size = segments_convert(sge, iov, nseg,
-				kind == REQ_READ ? &ep->read_limit : &ep->max_transfer);
-	if (unlikely(!size))
+	if (unlikely(!segments_take(qp, post_of(kind), iov, nseg,
+				    &ep->limits[kind][nseg > FEW_SEGMENTS ? 1 : nseg], &taken)))
 		goto unlock;
 	if (unlikely(!ring_take_room(&ep->sends)))
 		goto unlock;
 	if (unlikely(flags))
 		post_flags = request_post_flags(ep, kind, flags);
-	ret = request_claim(ep, kind, open, sge, nseg, false, size, cookie, remote, flags,
-			    post_flags);
+	req = request_claim(ep, kind, taken.last + 1, cookie, flags);
+	ret = request_posted(ep, request_fast(qp, kind, req, &taken, nseg, remote, post_flags),
+			     open);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->send_lock);
 	return ret;
@@ -675,38 +696,49 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 
 /* ---- receives ---- */
 
-static COLD DAT_RETURN receive_unfinished(struct ep *ep, int result)
+static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result)
 {
-	int err = 0;
+	int err = tp_post_refused(ep->qp, TP_RECV, ring_latest(&ep->recvs), result);
 
-	if (result)
-		err = tp_post_refused(ep->qp, TP_RECV, ring_latest(&ep->recvs), result);
 	return err ? receive_failed(ep, err) : receive_gate_closed(ep);
 }
 
+static COLD DAT_RETURN receive_late(struct ep *ep)
+{
+	if (tp_recv_posted(ep->qp))
+		tp_recv_late(ep->qp, ring_latest(&ep->recvs));
+	return receive_gate_closed(ep);
+}
+
 /* As request_claim. */
-static ALWAYS_INLINE DAT_RETURN receive_claim(struct ep *ep, unsigned open,
-					      const struct tp_sge *sge, unsigned nsge,
-					      DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE struct req *receive_claim(struct ep *ep, DAT_DTO_COOKIE cookie,
+					       DAT_COMPLETION_FLAGS flags)
 {
 	struct req *req = ring_next(&ep->recvs);
-	unsigned unfinished;
-	int result;
 
 	req->cookie = cookie;
 	req_set_kind(req, REQ_RECV, flags);
 	ring_publish(&ep->recvs, req);
-	result = tp_post_recv(ep->qp, req, sge, nsge);
-	unfinished = (unsigned)result | (gate_value(&ep->recv_gate) ^ open);
-	if (unlikely(unfinished))
-		return receive_unfinished(ep, result);
-	return (DAT_RETURN)unfinished; /* DAT_SUCCESS */
+	return req;
+}
+
+/* As request_posted. */
+static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsigned open)
+{
+	GOTO_IF_FAILED(result, refused);
+	/* the queue pair is read again: a register that holds it would be saved and restored */
+	if (unlikely(tp_recv_posted(ep->qp)) || unlikely(gate_value(&ep->recv_gate) != open))
+		return receive_late(ep);
+	return (DAT_RETURN)result; /* DAT_SUCCESS */
+refused:
+	LEAVE_IN_PLACE(result);
+	return receive_refused_late(ep, result);
 }
 
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	struct tp_sge *sge;
+	struct req *req;
 	DAT_RETURN ret;
 	DAT_VLEN size;
 	unsigned nsge;
@@ -728,9 +760,9 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		spin_lock(&ep->recv_lock);
 	if (ring_make_room(&ep->recvs, ep->recv_evd) && ring_take_room(&ep->recvs)) {
 		/* no message is longer, and the device counts in 32 bits */
-		sge = ep->recvs.sges;
-		nsge = segments_convert_slow(sge, iov, (unsigned)nseg, TP_MAX_LENGTH);
-		ret = receive_claim(ep, EP_OPEN, sge, nsge, cookie, flags);
+		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
+		req = receive_claim(ep, cookie, flags);
+		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), EP_OPEN);
 		if (ret == DAT_SUCCESS)
 			ep_remember_recv(ep, nsge, cookie, flags);
 	}
@@ -744,22 +776,26 @@ static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsig
 					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					     DAT_COMPLETION_FLAGS flags)
 {
-	struct tp_sge *sge = ep->recvs.sges;
+	struct tp_taken taken = { .sges = ep->recvs.sges };
+	struct tp_qp *qp = ep->qp;
+	struct req *req;
 	DAT_RETURN ret;
 
 	if (unlikely(!iov))
 		goto slow;
-	if (unlikely(nseg > 1 && nseg > max_segments(ep, REQ_RECV)))
+	if (unlikely(nseg > FEW_SEGMENTS && nseg > max_segments(ep, REQ_RECV)))
 		goto slow;
-	if (unlikely(flags && flags & ep->slow_flags[REQ_RECV]))
+	if (unlikely(flags & ep->slow_flags[REQ_RECV]))
 		goto slow;
 	if (open == EP_SHARED)
 		spin_lock(&ep->recv_lock);
-	if (unlikely(!segments_convert(sge, iov, nseg, &ep->max_transfer)))
+	if (unlikely(!segments_take(qp, TP_RECV, iov, nseg,
+				    &ep->limits[REQ_RECV][nseg > FEW_SEGMENTS ? 1 : nseg], &taken)))
 		goto unlock;
 	if (unlikely(!ring_take_room(&ep->recvs)))
 		goto unlock;
-	ret = receive_claim(ep, open, sge, nseg, cookie, flags);
+	req = receive_claim(ep, cookie, flags);
+	ret = receive_posted(ep, tp_fast_recv(qp, req, &taken, nseg), open);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->recv_lock);
 	return ret;
@@ -774,9 +810,27 @@ NOINLINE HOT static DAT_RETURN receive_many(struct ep *ep, DAT_COUNT nseg,
 					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					    DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg <= 0))
+	if (unlikely(nseg <= FEW_SEGMENTS))
 		return receive_slow(ep, nseg, iov, cookie, flags);
 	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
+}
+
+NOINLINE HOT static DAT_RETURN receive_few(struct ep *ep, DAT_COUNT nseg,
+					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					   DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
+		return receive_many(ep, nseg, iov, cookie, flags);
+	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
+}
+
+NOINLINE HOT static DAT_RETURN receive_flagged(struct ep *ep, DAT_COUNT nseg,
+					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					       DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 1))
+		return receive_few(ep, nseg, iov, cookie, flags);
+	return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
 }
 
 NOINLINE HOT static DAT_RETURN receive_shared(struct ep *ep, DAT_COUNT nseg,
@@ -797,11 +851,13 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 
 	if (unlikely(!gate_open(&ep->recv_gate)))
 		return receive_shared(ep, nseg, iov, cookie, flags);
+	if (unlikely(flags))
+		return receive_flagged(ep, nseg, iov, cookie, flags);
 	if (likely(nseg == 1))
-		return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
+		return receive_post(ep, EP_OPEN, 1, iov, cookie, 0);
 	if (likely(nseg == 2))
-		return receive_post(ep, EP_OPEN, 2, iov, cookie, flags);
-	return receive_many(ep, nseg, iov, cookie, flags);
+		return receive_post(ep, EP_OPEN, 2, iov, cookie, 0);
+	return receive_few(ep, nseg, iov, cookie, 0);
 }
 
 /* ---- receives of shared receive queues ---- */

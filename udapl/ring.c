@@ -8,16 +8,26 @@
 
 _Static_assert(sizeof(struct req) == TP_TAG_SIZE, "the addresses of slots are the tags of posts");
 
+/* So many slots are less than half of what positions count. */
+#define RING_LIMIT (1u << 24)
+_Static_assert((uint64_t)RING_LIMIT *RING_STEP < UINT64_C(1) << 31, "positions can be compared");
+
 static void slots_aim(struct ring *ring)
 {
-	for (unsigned i = 0; ring->slots && i <= ring->mask; i++)
-		ring->slots[i].ring = ring;
+	for (unsigned at = 0; ring->slots && at <= ring->mask; at += RING_STEP) {
+		struct req *slot = ring_slot(ring, at);
+
+		slot->ring = ring;
+		slot->at = at;
+	}
 }
 
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segments)
 {
 	unsigned slots = 2;
 
+	if (limit > RING_LIMIT)
+		return -ENOMEM;
 	while (slots < limit)
 		slots *= 2;
 	ring->slots = calloc(slots, sizeof(*ring->slots));
@@ -27,7 +37,7 @@ int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segment
 		return -ENOMEM;
 	}
 	ring->ep = ep;
-	ring->mask = slots - 1;
+	ring->mask = (slots - 1) * RING_STEP;
 	slots_aim(ring);
 	ring->limit = limit;
 	ring->signal_interval = limit > 1 ? limit / 2 : 1;

@@ -44,7 +44,7 @@ struct req {
 		struct binding *binding; /* REQ_BIND */
 		struct req *next_free;	 /* REQ_SRQ_RECV, while it is not posted */
 	};
-	unsigned position; /* of its claim */
+	unsigned at; /* fixed; where it is in the array, in bytes */
 	union {
 		struct {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -66,10 +66,12 @@ static inline void req_set_kind(struct req *req, enum req_kind kind, unsigned fl
 }
 
 /*
- * Positions count up and wrap; the slot is position & mask. One poster advances the tail, one
- * poller at a time (under the lock of the EVD that takes the completions) advances the head. What
- * is between them is outstanding.
+ * Positions count up in bytes of the array and wrap; the slot is at position & mask. One poster
+ * advances the tail, one poller at a time (under the lock of the EVD that takes the completions)
+ * advances the head. What is between them is outstanding.
  */
+#define RING_STEP ((unsigned)sizeof(struct req))
+
 struct ring {
 	struct req *slots;
 	struct tp_sge *sges; /* poster; the segments of the post that is being made */
@@ -93,10 +95,28 @@ void ring_fini(struct ring *ring);
 /* All but the endpoints that they belong to. Nobody posts, and nothing completes. */
 void ring_swap(struct ring *a, struct ring *b);
 
+/* The slot of a position. */
+static inline struct req *ring_slot(const struct ring *ring, unsigned position)
+{
+	return (struct req *)((char *)ring->slots + (position & ring->mask));
+}
+
+static inline unsigned ring_slots(const struct ring *ring)
+{
+	return ring->mask / RING_STEP + 1;
+}
+
+/* How far behind the head a slot is, in bytes. It is outstanding if that is less than all are. */
+static inline unsigned ring_ahead(const struct ring *ring, const struct req *req, unsigned head)
+{
+	return (req->at - head) & ring->mask;
+}
+
 static inline unsigned ring_used(const struct ring *ring)
 {
-	return atomic_load_explicit(&ring->tail, memory_order_seq_cst) -
-	       atomic_load_explicit(&ring->head, memory_order_acquire);
+	return (atomic_load_explicit(&ring->tail, memory_order_seq_cst) -
+		atomic_load_explicit(&ring->head, memory_order_acquire)) /
+	       RING_STEP;
 }
 
 /* For the poster: is there room for a claim? Reads the head only when it must. */
@@ -112,8 +132,7 @@ static inline bool ring_take_room(struct ring *ring)
 {
 	if (likely(--ring->room >= 0))
 		return true;
-	ring->room = (int)(ring->limit - atomic_load_explicit(&ring->tail, memory_order_relaxed));
-	ring->room += (int)atomic_load_explicit(&ring->head, memory_order_acquire);
+	ring->room = (int)(ring->limit - ring_used(ring));
 	if (likely(--ring->room >= 0))
 		return true;
 	ring->room = 0;
@@ -123,19 +142,13 @@ static inline bool ring_take_room(struct ring *ring)
 /* The next slot; there must be room. ring_publish claims it. */
 static inline struct req *ring_next(struct ring *ring)
 {
-	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-	struct req *req = &ring->slots[tail & ring->mask];
-
-	req->position = tail;
-	return req;
+	return ring_slot(ring, atomic_load_explicit(&ring->tail, memory_order_relaxed));
 }
 
 /* For the poster: the one that it claimed last. */
 static inline struct req *ring_latest(struct ring *ring)
 {
-	unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-
-	return &ring->slots[(tail - 1) & ring->mask];
+	return ring_slot(ring, atomic_load_explicit(&ring->tail, memory_order_relaxed) - RING_STEP);
 }
 
 /*
@@ -148,7 +161,7 @@ static inline void ring_publish(struct ring *ring, const struct req *next)
 	debug_assert(ring->room >= 0);
 	race_reach(RACE_CLAIM, ring);
 	debug_assert(next == ring_next(ring));
-	atomic_fetch_add_explicit(&ring->tail, 1, memory_order_seq_cst);
+	atomic_fetch_add_explicit(&ring->tail, RING_STEP, memory_order_seq_cst);
 	race_reach(RACE_CLAIMED, ring);
 }
 
@@ -170,7 +183,7 @@ static inline void ring_unpush(struct ring *ring)
 
 	ring->room++;
 	ring->until_signal = 1;
-	atomic_store_explicit(&ring->tail, tail - 1, memory_order_release);
+	atomic_store_explicit(&ring->tail, tail - RING_STEP, memory_order_release);
 }
 
 /* Is this suppressed request to be signalled? */
@@ -189,11 +202,11 @@ static inline bool ring_signal_due(struct ring *ring)
 static inline bool ring_retire(struct ring *ring, const struct req *req)
 {
 	unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	unsigned position = req->position, ahead = position - head;
+	unsigned ahead = ring_ahead(ring, req, head);
 
 	if (unlikely(ahead >= atomic_load_explicit(&ring->tail, memory_order_acquire) - head))
 		return false;
-	atomic_store_explicit(&ring->head, position + 1, memory_order_release);
+	atomic_store_explicit(&ring->head, head + ahead + RING_STEP, memory_order_release);
 	race_reach(RACE_RETIRED, ring);
 	return true;
 }

@@ -267,9 +267,7 @@ struct tp_qp_attr {
 	struct tp_srq *srq;		     /* NULL: it has receives of its own */
 	unsigned max_send, max_recv;	     /* work requests; without an srq */
 	unsigned max_send_sge, max_recv_sge; /* segments */
-	/* of all posts but markers, and where their segments are, which the transport may change */
-	struct tp_tags send_tags, recv_tags;
-	struct tp_sge *send_segments, *recv_segments;
+	struct tp_tags send_tags, recv_tags; /* of all posts but markers */
 };
 
 enum {
@@ -277,6 +275,8 @@ enum {
 	TP_POST_SIGNAL = 1 << 1,  /* report success, too; failures always report */
 	TP_POST_SOLICIT = 1 << 2, /* wake the peer's solicited receive */
 };
+
+extern const unsigned tp_post_flags; /* those that mean something here */
 
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **qp);
@@ -309,11 +309,67 @@ struct tp_sge {
 #define TP_MAX_SGE    32	 /* segments of one post */
 #define TP_MAX_LENGTH UINT32_MAX /* bytes of all of them */
 
+/* Field by field, which takes one register less for each. */
+static inline void tp_sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment, DAT_VLEN length)
+{
+	sge->address = segment->virtual_address;
+	sge->length = (uint32_t)length;
+	sge->lmr_context = segment->lmr_context;
+}
+
+/* tp_take_segment of a transport that takes any. */
+static inline bool tp_sge_add(struct tp_sge *sges, unsigned i, const DAT_LMR_TRIPLET *segment,
+			      DAT_VLEN *last)
+{
+	const DAT_VLEN before = *last;
+
+	tp_sge_set(&sges[i], segment, segment->segment_length);
+	*last += segment->segment_length;
+	return !i || *last > before;
+}
+
+enum tp_post {
+	TP_SEND,
+	TP_WRITE,
+	TP_READ,
+	TP_RECV,
+};
+
 /*
- * These posts return 0, or what tp_post_error translates to a negative errno: only the path of
- * failures needs that. -ENOTCONN: the device has ended the connection on its own. No segment is
- * empty, and @size is their sum. The caller has checked the limits given at create. The
- * segment_length of @remote is not looked at.
+ * The fast posts, which are made in two steps, so that each segment is looked at once. First the
+ * segments are taken, one after the other: @i of @nseg, the latter of the post. True: the segment
+ * is not empty, the sum of the lengths is a number of 64 bits so far, and a fast post may take it.
+ * Of the first segment that may be false only with a sum that is too long: an empty one makes it
+ * the longest. Else nothing has happened, and the post has to be one of those further below.
+ */
+struct tp_taken {
+	struct tp_sge *sges; /* for the transport: a place for segments */
+	DAT_VADDR first;     /* likewise, for an address */
+	DAT_VLEN last;	     /* the offset of the last byte; before the first segment -1 */
+};
+
+bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
+		     const DAT_LMR_TRIPLET *segment, struct tp_taken *taken);
+/*
+ * These return 0, or what tp_post_refused translates. The sum of the lengths is at most
+ * TP_MAX_LENGTH.
+ */
+int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+		 unsigned flags);
+int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+		  const DAT_RMR_TRIPLET *remote, unsigned flags);
+int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+		 const DAT_RMR_TRIPLET *remote, unsigned flags);
+int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg);
+/* Follows tp_fast_recv. Other than 0: if that returned 0, tp_recv_late does, too. */
+unsigned tp_recv_posted(const struct tp_qp *qp);
+void tp_recv_late(struct tp_qp *qp, void *tag);
+
+/*
+ * These return 0, or what tp_post_error translates to a negative errno: only the path of failures
+ * needs that. -ENOTCONN: the device has ended the connection on its own. No segment is empty, and
+ * @size is their sum. The caller has checked the limits given at create. The segment_length of
+ * @remote is not looked at.
  */
 int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		 uint32_t size, unsigned flags);
@@ -326,12 +382,6 @@ int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned
 int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		       const DAT_RMR_TRIPLET *remote, unsigned flags);
 int tp_post_error(int result);
-enum tp_post {
-	TP_SEND,
-	TP_WRITE,
-	TP_READ,
-	TP_RECV,
-};
 /*
  * What follows from the result, other than 0, of the latest post to this direction of a queue pair.
  * 0: the transport has taken it after all; else what tp_post_error returns. The poster calls this.

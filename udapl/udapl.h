@@ -696,7 +696,8 @@ struct srq {
 /* Posted, and the consumer has not taken the completion. Its posts must not run beside this. */
 static inline unsigned srq_outstanding(const struct srq *srq)
 {
-	return ring_used(&srq->ring);
+	return atomic_load_explicit(&srq->ring.tail, memory_order_relaxed) -
+	       atomic_load_explicit(&srq->ring.head, memory_order_acquire);
 }
 
 /*
@@ -780,6 +781,8 @@ struct early_recvs {
 #define EP_OPEN	  0x0DA70FE9u
 #define EP_SHARED 0x0DA70FEBu
 
+#define FEW_SEGMENTS 4 /* posts of so many take no loop */
+
 struct ep {
 	struct obj obj;
 	/*
@@ -804,9 +807,13 @@ struct ep {
 	unsigned fast_read_segments; /* a read of more takes the slow path */
 	/* fixed; bytes of a message or an RDMA, the device's limit; at most TP_MAX_LENGTH */
 	DAT_VLEN max_transfer;
-	DAT_VLEN read_limit; /* bytes of an RDMA read, 0 if there can be none; follows the state */
-	bool signal_all;     /* fixed; TP_CAP_SIGNAL_ALL */
-	bool loses_reads;    /* fixed; TP_CAP_LOSES_READS: reads are signalled */
+	/*
+	 * By enum req_kind: bytes of a fast post of so many segments; 0: there may be none. Those
+	 * of reads follow the state.
+	 */
+	DAT_VLEN limits[REQ_RECV + 1][FEW_SEGMENTS + 1];
+	bool signal_all;  /* fixed; TP_CAP_SIGNAL_ALL */
+	bool loses_reads; /* fixed; TP_CAP_LOSES_READS: reads are signalled */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
 
@@ -840,7 +847,7 @@ struct cr;
 
 static ALWAYS_INLINE unsigned gate_value(const _Atomic unsigned *gate)
 {
-	return atomic_load_explicit(gate, memory_order_seq_cst);
+	return hot_load(unsigned, gate);
 }
 
 static inline bool gate_open(const _Atomic unsigned *gate)
@@ -900,6 +907,8 @@ DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned pla
 
 /* What follows from the attributes, for posts. */
 void ep_init_posts(struct ep *ep);
+/* Sets limits[REQ_READ], before the gate is opened: while it is open they do not change. */
+void ep_limit_reads(struct ep *ep);
 /*
  * A receive of @nsge segments, those in the array of its ring, was posted to an endpoint that was
  * not connected. Serialised as posts of receives are.

@@ -765,7 +765,7 @@ START_TEST(a_post_that_races_with_the_end_is_flushed_once)
 	req->cookie = cookie_of(13);
 	req->kind = REQ_SEND;
 	req->flags = DAT_COMPLETION_SUPPRESS_FLAG;
-	atomic_fetch_add(&ep->sends.tail, 1); /* claims the slot */
+	atomic_fetch_add(&ep->sends.tail, RING_STEP); /* claims the slot */
 	if (races[_i].posted_before_marker)
 		ck_assert_int_eq(tp_post_send(ep->qp, req, &sge, 1, 64, 0), 0);
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
@@ -804,7 +804,7 @@ START_TEST(a_refused_marker_covers_no_request)
 	req->cookie = cookie_of(12);
 	req->kind = REQ_SEND;
 	req->flags = DAT_COMPLETION_SUPPRESS_FLAG;
-	atomic_fetch_add(&ep->sends.tail, 1); /* claims the slot */
+	atomic_fetch_add(&ep->sends.tail, RING_STEP); /* claims the slot */
 	fake_fail("post_marker", EINVAL, 1);
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
 	spin_lock(&ep->request_evd->lock);

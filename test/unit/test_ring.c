@@ -4,13 +4,15 @@
 
 #include "harness.h"
 
-/* Positions are never reset. Each case runs from each of these; the last one wraps around. */
+/* Positions are never reset. Each case runs from each of these slots; the last one wraps around. */
 static const unsigned positions[] = { 0, 5, UINT_MAX - 2 };
 
 static struct ring ring;
 
-static void ring_init_at(unsigned limit, unsigned position)
+static void ring_init_at(unsigned limit, unsigned slot)
 {
+	unsigned position = slot * RING_STEP;
+
 	ck_assert_int_eq(ring_init(&ring, NULL, limit, 1), 0);
 	atomic_store(&ring.head, position);
 	atomic_store(&ring.tail, position);

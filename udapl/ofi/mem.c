@@ -168,6 +168,7 @@ static void view_clear_locked(struct tp_dev *dev, struct region_view *view)
 {
 	assert_locked(&dev->mrs_lock);
 	view_write(view->end, 0);
+	view_write(view->size, 0);
 	if (!view->mr)
 		return;
 	*view->back = view->next;
@@ -198,6 +199,7 @@ static void view_show_locked(struct tp_dev *dev, struct region_view *view, struc
 	view_write(view->context, context);
 	view_write(view->first, (uintptr_t)mr->range.iov_base);
 	view_write(view->end, mr_end(mr));
+	view_write(view->size, mr->range.iov_len);
 }
 
 /* ---- the end of a region ---- */
@@ -254,7 +256,7 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 
 	spin_lock(&dev->mrs_lock);
 	view_clear_locked(dev, view);
-	if (queue_is_fast(queue) && mr && mr_end(mr) - 1 < INT64_MAX &&
+	if (queue_is_fast(queue) && mr && mr_end(mr) - 1 < VIEW_LIMIT &&
 	    mr_allows(mr, sge->lmr_context, pd, write))
 		view_show_locked(dev, view, mr, sge->lmr_context);
 	spin_unlock(&dev->mrs_lock);

@@ -185,6 +185,10 @@ struct tp_mr {
 	};
 };
 
+/* No view is of a region behind this, so the sum of segments in a view is a number of 64 bits. */
+#define VIEW_LIMIT (UINT64_C(1) << 58)
+_Static_assert(TP_MAX_SGE <= 1 << (64 - 58), "that many segments are not longer");
+
 /*
  * The region that posts of one kind have used last. It is what they look at first, because most
  * segments are in the same region as those before them. The poster sets it, any thread may clear
@@ -192,8 +196,9 @@ struct tp_mr {
  */
 struct region_view {
 	uint32_t context;
-	uint64_t first;			  /* below 2^63, as end is */
+	uint64_t first;			  /* below VIEW_LIMIT, as end is */
 	uint64_t end;			  /* the address behind the region; 0: cleared */
+	uint64_t size;			  /* likewise */
 	void *desc[TP_MAX_SGE];		  /* of libfabric, for each segment of a post the same */
 	struct tp_mr *mr;		  /* mrs_lock; NULL: cleared */
 	struct region_view *next, **back; /* mrs_lock; mr->views */
@@ -413,9 +418,15 @@ _Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of multiplies
  * or a fence stands before it; and for ever after the end of the connection.
  */
 struct transfer_queue {
-	uintptr_t base;		 /* transfer_of */
-	struct tp_sge *segments; /* poster; those of every post */
-	bool started;		 /* poster; there was a post */
+	uintptr_t base; /* transfer_of */
+	/* poster; of the latest fast post, unless it was of a single segment of a message */
+	struct iovec iov[TP_MAX_SGE];
+	/* poster; the latest fast post of a message had so many segments, or this single one */
+	union {
+		uintptr_t several; /* at most TP_MAX_SGE, which is no address */
+		const DAT_LMR_TRIPLET *single;
+	};
+	bool started; /* poster; there was a post */
 	struct region_view view;
 	atomic_bool open;	 /* cq->lock; the poster reads it */
 	struct transfer *plain;	 /* cq->lock; the oldest transfer; NULL: not plain */

@@ -1,67 +1,90 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting. Plain posts into the region that the post before has used are given to libfabric at
- * once. They change nothing here, so they take no lock. All else takes the slow path.
+ * Posting. Fast posts are those into the region that the post before has used. They are given to
+ * libfabric at once, and change nothing here, so they take no lock. All else takes the slow path.
  */
 #include "ofi.h"
 
 _Static_assert(offsetof(struct transfer, context) == 0, "libfabric returns that address");
 
+/* Everything is signalled, and every completion may wake the peer. */
+const unsigned tp_post_flags = TP_POST_FENCE;
+
 /* ---- segments ---- */
 
-/* A segment of a post becomes one of libfabric in place. */
-_Static_assert(sizeof(struct tp_sge) == sizeof(struct iovec) &&
-		       offsetof(struct tp_sge, address) == offsetof(struct iovec, iov_base) &&
-		       sizeof(uint64_t) == sizeof(void *) &&
-		       offsetof(struct tp_sge, length) == offsetof(struct iovec, iov_len),
-	       "the address stays where it is");
-
-typedef size_t __attribute__((may_alias)) iov_length;
-
-static ALWAYS_INLINE struct iovec *iov_of_segments(const struct tp_sge *sge, unsigned nsge)
+/*
+ * The only segment of a post. As signed numbers: then an address that is before the region, or is
+ * none, is less. The sum of the lengths is looked at afterwards, so it does not matter that a large
+ * one wraps here.
+ */
+static ALWAYS_INLINE bool view_has(const struct region_view *view, const DAT_LMR_TRIPLET *segment)
 {
-	struct iovec *iov = (struct iovec *)(uintptr_t)sge;
+	const uint64_t address = segment->virtual_address;
 
-	for (unsigned i = 0; i < nsge; i++)
-		*(iov_length *)&iov[i].iov_len = sge[i].length;
-	return iov;
-}
-
-/* The other way round: all were in the region of the view. */
-static COLD void segments_of_iov(struct tp_sge *segments, unsigned nsge,
-				 const struct region_view *view)
-{
-	const uint32_t context = view_read(view->context);
-
-	for (unsigned i = 0; i < nsge; i++) {
-		segments[i].length = (uint32_t) * (const iov_length *)&segments[i].length;
-		segments[i].lmr_context = context;
-	}
+	return likely(view_read(view->context) == segment->lmr_context) &&
+	       likely((int64_t)address >= (int64_t)view_read(view->first)) &&
+	       likely(address + segment->segment_length <= view_read(view->end));
 }
 
 /*
- * As signed numbers: then an address that is before the region, or is none, is less, and the sum
- * does not wrap.
+ * One of several, which is not empty, either, and so short that the sum can't wrap: both offsets
+ * are within the region, and the one behind the segment is the larger one.
  */
-static ALWAYS_INLINE bool view_has(const struct region_view *view, const struct tp_sge *sge)
+static ALWAYS_INLINE bool view_has_part(const struct region_view *view, uint32_t context,
+					uint64_t address, uint64_t length)
 {
-	const uint64_t address = sge->address;
+	const uint64_t start = address - view_read(view->first), end = start + length;
 
-	return likely(view_read(view->context) == sge->lmr_context) &&
-	       likely((int64_t)address >= (int64_t)view_read(view->first)) &&
-	       likely(address + sge->length <= view_read(view->end));
+	return likely(view_read(view->context) == context) && likely(start < end) &&
+	       likely(end <= view_read(view->size));
 }
 
-/* False of no segment: nothing is known without one. */
-static ALWAYS_INLINE bool view_has_all(const struct region_view *view, const struct tp_sge *sge,
-				       unsigned nsge)
+/* The only segment of a message is no element of a vector. */
+static ALWAYS_INLINE bool is_single(enum tp_post post, unsigned nseg)
 {
-	if (unlikely(!nsge))
+	return nseg == 1 && (post == TP_SEND || post == TP_RECV);
+}
+
+HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
+			 const DAT_LMR_TRIPLET *segment, struct tp_taken *taken)
+{
+	struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
+	const struct region_view *view = post == TP_READ ? &qp->reads : &queue->view;
+	const uint64_t address = segment->virtual_address, length = segment->segment_length;
+
+	taken->last += length;
+	if (is_single(post, nseg)) {
+		taken->first = address;
+		queue->single = segment;
+		return view_has(view, segment);
+	}
+	queue->iov[i].iov_base = (void *)(uintptr_t)address;
+	queue->iov[i].iov_len = length;
+	if (nseg == 1)
+		return view_has(view, segment);
+	if (!view_has_part(view, segment->lmr_context, address, length))
 		return false;
-	for (unsigned i = 0; i < nsge; i++)
-		if (!view_has(view, &sge[i]))
-			return false;
+	/* the view is read again: it takes registers, which would be saved before */
+	__asm__ volatile("" ::: "memory");
 	return true;
+}
+
+/* The other way round: what was taken for the latest post. */
+static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
+			   struct tp_sge *segments)
+{
+	const struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
+	const struct region_view *view = post == TP_READ ? &qp->reads : &queue->view;
+	const uint32_t context = view_read(view->context);
+
+	if (is_single(post, nseg)) {
+		tp_sge_set(segments, queue->single, queue->single->segment_length);
+		return;
+	}
+	for (unsigned i = 0; i < nseg; i++)
+		segments[i] = (struct tp_sge){ .address = (uintptr_t)queue->iov[i].iov_base,
+					       .length = (uint32_t)queue->iov[i].iov_len,
+					       .lmr_context = context };
 }
 
 /* ---- to libfabric ---- */
@@ -134,6 +157,13 @@ DAT_DTO_COMPLETION_STATUS transfer_status(int err)
  */
 #define POST_OVER 1
 
+static const enum transfer_kind kinds[] = {
+	[TP_SEND] = TRANSFER_SEND,
+	[TP_WRITE] = TRANSFER_WRITE,
+	[TP_READ] = TRANSFER_READ,
+	[TP_RECV] = TRANSFER_RECV,
+};
+
 /* What a transfer that is not plain has in its slot. */
 static void transfer_describe(struct transfer *transfer, enum transfer_kind kind, unsigned nsge,
 			      bool fenced)
@@ -153,34 +183,22 @@ static struct transfer *slow_transfer(struct transfer_queue *queue, const void *
 	return transfer;
 }
 
-/* enum transfer_kind and more, in one register: slow_post takes no more than there are. */
-enum {
-	HOW_KIND = 0xf,
-	HOW_FENCED = 0x10,
-};
-
-static ALWAYS_INLINE unsigned how_of(enum transfer_kind kind, unsigned flags)
-{
-	return kind | (flags & TP_POST_FENCE ? (unsigned)HOW_FENCED : 0);
-}
-
 /*
  * A post that waits, or that is into another region than that of the view: the view shows it from
  * here on, if all is well with it. At most one thread posts to a queue, so one that is open is
  * closed by nobody else but the end of the connection.
  */
-static NOINLINE int slow_post(struct tp_qp *qp, unsigned how, const void *tag,
-			      const struct tp_sge *sge, unsigned nsge,
-			      const DAT_RMR_TRIPLET *remote)
+static int slow_post(struct tp_qp *qp, enum transfer_kind kind, const void *tag,
+		     const struct tp_sge *sge, unsigned nsge, const DAT_RMR_TRIPLET *remote,
+		     unsigned flags)
 {
-	const enum transfer_kind kind = how & HOW_KIND;
 	struct transfer_queue *queue = kind == TRANSFER_RECV ? &qp->recvs : &qp->sends;
 	struct transfer *transfer = slow_transfer(queue, tag);
 	const bool read = kind == TRANSFER_READ;
 	int err;
 
 	transfer_describe(transfer, kind, nsge,
-			  how & HOW_FENCED && !(read && qp->dev->ordered_reads));
+			  flags & TP_POST_FENCE && !(read && qp->dev->ordered_reads));
 	if (remote) {
 		transfer->remote_address = remote->target_address;
 		transfer->remote_key = remote->rmr_context;
@@ -200,13 +218,21 @@ static NOINLINE int slow_post(struct tp_qp *qp, unsigned how, const void *tag,
 	}
 	if (kind == TRANSFER_RECV && atomic_load(&queue->cq->starved))
 		up_wake(qp->dev->ia);
-	else if (kind == TRANSFER_RECV && atomic_load(&queue->cq->slept_on))
-		queue_poke_late(queue, transfer);
 	return 0;
 }
 
-/* It completes in its turn, so it needs no fence. */
-static NOINLINE int nothing_post(struct transfer_queue *queue, const void *tag)
+int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		 uint32_t size, unsigned flags)
+{
+	(void)size;
+	return slow_post(qp, TRANSFER_SEND, tag, sge, nsge, NULL, flags);
+}
+
+/*
+ * Of no bytes: it accesses no memory, so any key is valid, but libfabric would check it. It
+ * completes in its turn, so it needs no fence.
+ */
+static int nothing_post(struct transfer_queue *queue, const void *tag)
 {
 	struct transfer *transfer = slow_transfer(queue, tag);
 
@@ -214,181 +240,21 @@ static NOINLINE int nothing_post(struct transfer_queue *queue, const void *tag)
 	return queue_post_nothing(queue, transfer) ? POST_OVER : 0;
 }
 
-int tp_post_error(int result)
-{
-	return result > 0 ? -ENOTCONN : ofi_errno(result);
-}
-
-/* The transfer is described, in the words that slow_post uses, from what the post has left. */
-static void message_describe(struct transfer_queue *queue, struct transfer *transfer,
-			     enum transfer_kind kind)
-{
-	const bool converted = !queue->segments[0].lmr_context; /* as 64 bits have the length */
-	unsigned nsge = converted ? transfer->nsge : 1;
-
-	if (converted)
-		segments_of_iov(queue->segments, nsge, &queue->view);
-	transfer_describe(transfer, kind, nsge, false);
-}
-
-static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum transfer_kind kind)
-{
-	const bool read = kind == TRANSFER_READ;
-	const struct rma_request *request = read ? &qp->read : &qp->write;
-	unsigned nsge = (unsigned)request->message.iov_count;
-
-	segments_of_iov(qp->sends.segments, nsge, read ? &qp->reads : &qp->sends.view);
-	transfer_describe(transfer, kind, nsge, false);
-	transfer->remote_address = request->remote.addr;
-	transfer->remote_key = request->remote.key;
-	qp->reads_posted -= read;
-}
-
-COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result)
-{
-	static const enum transfer_kind kinds[] = {
-		[TP_SEND] = TRANSFER_SEND,
-		[TP_WRITE] = TRANSFER_WRITE,
-		[TP_READ] = TRANSFER_READ,
-		[TP_RECV] = TRANSFER_RECV,
-	};
-	struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
-	struct transfer *transfer = transfer_of(queue, tag);
-
-	if (result == POST_OVER)
-		return -ENOTCONN;
-	if (post == TP_SEND || post == TP_RECV)
-		message_describe(queue, transfer, kinds[post]);
-	else
-		rma_describe(qp, transfer, kinds[post]);
-	queue_transfer_failed(queue, transfer, queue->segments, ofi_errno(result));
-	return 0;
-}
-
-/* ---- posts ---- */
-
-/* That the reads have completed may be noticed late: the slow path looks again. */
-static ALWAYS_INLINE bool must_wait(const struct tp_qp *qp, unsigned flags)
-{
-	return unlikely(flags & TP_POST_FENCE) && unlikely(qp_is_reading(qp));
-}
-
-static ALWAYS_INLINE uint32_t segments_size(const struct tp_sge *sge, unsigned nsge)
-{
-	uint32_t sum = 0;
-
-	for (unsigned i = 0; i < nsge; i++)
-		sum += sge[i].length;
-	return sum;
-}
-
-/*
- * Each post has an instance for one segment, which is inline in the call, and an ordinary function
- * for more: that takes registers which the first one can do without.
- */
-static NOINLINE HOT int send_several(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
-				     unsigned nsge, unsigned flags)
-{
-	struct transfer_queue *queue = &qp->sends;
-	struct transfer *transfer = transfer_of(queue, tag);
-
-	if (must_wait(qp, flags) || !view_has_all(&queue->view, sge, nsge))
-		return slow_post(qp, how_of(TRANSFER_SEND, flags), tag, sge, nsge, NULL);
-	transfer->nsge = (uint8_t)nsge;
-	return (int)fi_sendv(qp->fi, iov_of_segments(sge, nsge), queue->view.desc, nsge, 0,
-			     transfer);
-}
-
-HOT int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
-		     uint32_t size, unsigned flags)
-{
-	const struct region_view *view = &qp->sends.view;
-	void *desc;
-
-	(void)size;
-	if (nsge != 1)
-		return send_several(qp, tag, sge, nsge, flags);
-	if (must_wait(qp, flags) || !view_has(view, sge))
-		return slow_post(qp, how_of(TRANSFER_SEND, flags), tag, sge, 1, NULL);
-	desc = view->desc[0];
-	return (int)fi_send(qp->fi, (void *)(uintptr_t)sge->address, sge->length, desc, 0,
-			    transfer_of(&qp->sends, tag));
-}
-
-/* The local length is that of the remote range, too. */
-static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct rma_request *request,
-						       struct transfer *transfer,
-						       const struct tp_sge *sge, unsigned nsge,
-						       uint32_t size, const DAT_RMR_TRIPLET *remote)
-{
-	request->remote.addr = remote->target_address;
-	request->remote.len = size;
-	request->remote.key = remote->rmr_context;
-	request->message.msg_iov = iov_of_segments(sge, nsge);
-	request->message.iov_count = nsge;
-	request->message.context = transfer;
-	return &request->message;
-}
-
-static ALWAYS_INLINE int write_post(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
-				    unsigned nsge, uint32_t size, const DAT_RMR_TRIPLET *remote,
-				    unsigned flags)
-{
-	const struct fi_msg_rma *message;
-
-	if (must_wait(qp, flags) || !view_has_all(&qp->sends.view, sge, nsge))
-		return slow_post(qp, how_of(TRANSFER_WRITE, flags), tag, sge, nsge, remote);
-	message = rma_fill(&qp->write, transfer_of(&qp->sends, tag), sge, nsge, size, remote);
-	return (int)fi_writemsg(qp->fi, message, qp->write_flags);
-}
-
-/* Of no bytes: it accesses no memory, so any key is valid, but libfabric would check it. */
-static NOINLINE HOT int write_several(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
-				      unsigned nsge, const DAT_RMR_TRIPLET *remote, unsigned flags)
-{
-	if (unlikely(!nsge))
-		return nothing_post(&qp->sends, tag);
-	return write_post(qp, tag, sge, nsge, segments_size(sge, nsge), remote, flags);
-}
-
-HOT int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
-		      uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags)
+int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		  uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	(void)size;
-	if (nsge != 1)
-		return write_several(qp, tag, sge, nsge, remote, flags);
-	return write_post(qp, tag, sge, 1, sge->length, remote, flags);
-}
-
-static ALWAYS_INLINE int read_post(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
-				   unsigned nsge, uint32_t size, const DAT_RMR_TRIPLET *remote,
-				   unsigned flags)
-{
-	const struct fi_msg_rma *message;
-
-	/* where reads are executed in order, a fence before one has nothing to add */
-	if ((must_wait(qp, flags) && !qp->dev->ordered_reads) ||
-	    !view_has_all(&qp->reads, sge, nsge))
-		return slow_post(qp, how_of(TRANSFER_READ, flags), tag, sge, nsge, remote);
-	message = rma_fill(&qp->read, transfer_of(&qp->sends, tag), sge, nsge, size, remote);
-	qp->reads_posted++;
-	return (int)fi_readmsg(qp->fi, message, FI_COMPLETION);
-}
-
-static NOINLINE HOT int read_several(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
-				     unsigned nsge, const DAT_RMR_TRIPLET *remote, unsigned flags)
-{
-	if (unlikely(!nsge))
+	if (!nsge)
 		return nothing_post(&qp->sends, tag);
-	return read_post(qp, tag, sge, nsge, segments_size(sge, nsge), remote, flags);
+	return slow_post(qp, TRANSFER_WRITE, tag, sge, nsge, remote, flags);
 }
 
-HOT int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
-		     const DAT_RMR_TRIPLET *remote, unsigned flags)
+int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		 const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	if (nsge != 1)
-		return read_several(qp, tag, sge, nsge, remote, flags);
-	return read_post(qp, tag, sge, 1, sge->length, remote, flags);
+	if (!nsge)
+		return nothing_post(&qp->sends, tag);
+	return slow_post(qp, TRANSFER_READ, tag, sge, nsge, remote, flags);
 }
 
 /* max_read_wr_sge is the limit of all reads. */
@@ -398,47 +264,143 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, un
 	return tp_post_read(qp, tag, sge, nsge, remote, flags);
 }
 
-/*
- * Of a message without bytes libfabric's tcp reads the header, and then nothing says that it waits
- * for a receive. So who sleeps on the queue is not woken by its descriptor.
- */
-static ALWAYS_INLINE int recv_posted(struct transfer_queue *queue, struct transfer *transfer,
-				     ssize_t ret)
+int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge)
 {
-	if (unlikely(atomic_load_explicit(&queue->cq->slept_on, memory_order_relaxed)))
-		queue_poke_late(queue, transfer);
-	return (int)ret;
+	return slow_post(qp, TRANSFER_RECV, tag, sge, nsge, NULL, 0);
 }
 
-static NOINLINE HOT int recv_several(struct tp_qp *qp, const void *tag, const struct tp_sge *sge,
-				     unsigned nsge)
+int tp_post_error(int result)
+{
+	return result > 0 ? -ENOTCONN : ofi_errno(result);
+}
+
+/* A fast post that has to wait for reads. */
+static NOINLINE int fast_wait(struct tp_qp *qp, enum tp_post post, const void *tag, unsigned nseg,
+			      const DAT_RMR_TRIPLET *remote)
+{
+	struct tp_sge segments[TP_MAX_SGE];
+
+	segments_taken(qp, post, nseg, segments);
+	return slow_post(qp, kinds[post], tag, segments, nseg, remote, TP_POST_FENCE);
+}
+
+/* The transfer is described, in the words that slow_post uses, from what the post has left. */
+static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post)
+{
+	const bool read = post == TP_READ;
+	const struct rma_request *request = read ? &qp->read : &qp->write;
+
+	transfer->remote_address = request->remote.addr;
+	transfer->remote_key = request->remote.key;
+	qp->reads_posted -= read;
+}
+
+COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result)
+{
+	struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
+	struct transfer *transfer = transfer_of(queue, tag);
+	struct tp_sge segments[TP_MAX_SGE];
+	unsigned nseg;
+
+	if (result == POST_OVER)
+		return -ENOTCONN;
+	if (post == TP_SEND || post == TP_RECV) {
+		nseg = queue->several <= TP_MAX_SGE ? (unsigned)queue->several : 1;
+	} else {
+		rma_describe(qp, transfer, post);
+		nseg = (unsigned)(post == TP_READ ? &qp->read : &qp->write)->message.iov_count;
+	}
+	segments_taken(qp, post, nseg, segments);
+	transfer_describe(transfer, kinds[post], nseg, false);
+	queue_transfer_failed(queue, transfer, segments, ofi_errno(result));
+	return 0;
+}
+
+/* ---- fast posts ---- */
+
+/* That the reads have completed may be noticed late: the slow path looks again. */
+static ALWAYS_INLINE bool must_wait(const struct tp_qp *qp, unsigned flags)
+{
+	return unlikely(flags & TP_POST_FENCE) && unlikely(qp_is_reading(qp));
+}
+
+HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+		     unsigned flags)
+{
+	struct transfer_queue *queue = &qp->sends;
+	struct transfer *transfer = transfer_of(queue, tag);
+
+	if (must_wait(qp, flags))
+		return fast_wait(qp, TP_SEND, tag, nseg, NULL);
+	if (nseg == 1)
+		return (int)fi_send(qp->fi, (void *)(uintptr_t)taken->first, taken->last + 1,
+				    queue->view.desc[0], 0, transfer);
+	queue->several = nseg;
+	return (int)fi_sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
+}
+
+/* The local length is that of the remote range, too. */
+static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct rma_request *request,
+						       struct transfer *transfer, unsigned nseg,
+						       DAT_VLEN size, const DAT_RMR_TRIPLET *remote)
+{
+	request->remote.addr = remote->target_address;
+	request->remote.len = size;
+	request->remote.key = remote->rmr_context;
+	request->message.iov_count = nseg;
+	request->message.context = transfer;
+	return &request->message;
+}
+
+HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+		      const DAT_RMR_TRIPLET *remote, unsigned flags)
+{
+	struct transfer *transfer = transfer_of(&qp->sends, tag);
+
+	if (must_wait(qp, flags))
+		return fast_wait(qp, TP_WRITE, tag, nseg, remote);
+	return (int)fi_writemsg(qp->fi,
+				rma_fill(&qp->write, transfer, nseg, taken->last + 1, remote),
+				qp->write_flags);
+}
+
+HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+		     const DAT_RMR_TRIPLET *remote, unsigned flags)
+{
+	struct transfer *transfer = transfer_of(&qp->sends, tag);
+
+	/* where reads are executed in order, a fence before one has nothing to add */
+	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
+		return fast_wait(qp, TP_READ, tag, nseg, remote);
+	qp->reads_posted++;
+	return (int)fi_readmsg(qp->fi, rma_fill(&qp->read, transfer, nseg, taken->last + 1, remote),
+			       FI_COMPLETION);
+}
+
+HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg)
 {
 	struct transfer_queue *queue = &qp->recvs;
 	struct transfer *transfer = transfer_of(queue, tag);
 
-	if (!view_has_all(&queue->view, sge, nsge))
-		return slow_post(qp, TRANSFER_RECV, tag, sge, nsge, NULL);
-	transfer->nsge = (uint8_t)nsge;
-	return recv_posted(
-		queue, transfer,
-		fi_recvv(qp->fi, iov_of_segments(sge, nsge), queue->view.desc, nsge, 0, transfer));
+	if (nseg == 1)
+		return (int)fi_recv(qp->fi, (void *)(uintptr_t)taken->first, taken->last + 1,
+				    queue->view.desc[0], 0, transfer);
+	queue->several = nseg;
+	return (int)fi_recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
 }
 
-HOT int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge)
+/*
+ * Of a message without bytes libfabric's tcp reads the header, and then nothing says that it waits
+ * for a receive. So who sleeps on the queue is not woken by its descriptor.
+ */
+HOT unsigned tp_recv_posted(const struct tp_qp *qp)
 {
-	const struct region_view *view = &qp->recvs.view;
-	struct transfer *transfer;
-	void *desc;
+	return hot_load(bool, &qp->recvs.cq->slept_on);
+}
 
-	if (nsge != 1)
-		return recv_several(qp, tag, sge, nsge);
-	if (!view_has(view, sge))
-		return slow_post(qp, TRANSFER_RECV, tag, sge, 1, NULL);
-	desc = view->desc[0];
-	transfer = transfer_of(&qp->recvs, tag);
-	return recv_posted(
-		&qp->recvs, transfer,
-		fi_recv(qp->fi, (void *)(uintptr_t)sge->address, sge->length, desc, 0, transfer));
+COLD void tp_recv_late(struct tp_qp *qp, void *tag)
+{
+	queue_poke_late(&qp->recvs, transfer_of(&qp->recvs, tag));
 }
 
 /* Everything is signalled. */

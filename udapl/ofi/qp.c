@@ -10,7 +10,7 @@
 /* ---- queues ---- */
 
 static int queue_init(struct transfer_queue *queue, struct tp_qp *qp, struct tp_cq *cq,
-		      const struct tp_tags *tags, struct tp_sge *segments, unsigned max_sge)
+		      const struct tp_tags *tags, unsigned max_sge)
 {
 	const size_t sge = max_u64(max_sge, 1);
 
@@ -18,7 +18,6 @@ static int queue_init(struct transfer_queue *queue, struct tp_qp *qp, struct tp_
 	queue->qp = qp;
 	queue->count = tags->count;
 	queue->max_sge = max_sge;
-	queue->segments = segments;
 	if (!tags->count)
 		return 0;
 	queue->slots = calloc(tags->count, sizeof(*queue->slots));
@@ -446,9 +445,10 @@ static void queue_join(struct transfer_queue *queue)
 	spin_unlock(&cq->lock);
 }
 
-static void rma_init(struct rma_request *request, struct region_view *view)
+static void rma_init(struct rma_request *request, struct tp_qp *qp, struct region_view *view)
 {
 	request->message = (struct fi_msg_rma){
+		.msg_iov = qp->sends.iov,
 		.desc = view->desc,
 		.rma_iov = &request->remote,
 		.rma_iov_count = 1,
@@ -473,12 +473,10 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->srq = attr->srq;
 	qp->max_send = attr->max_send;
 	qp->max_recv = attr->max_recv;
-	rma_init(&qp->write, &qp->sends.view);
-	rma_init(&qp->read, &qp->reads);
-	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->send_segments,
-		       attr->max_send_sge) ||
-	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, attr->recv_segments,
-		       attr->max_recv_sge)) {
+	rma_init(&qp->write, qp, &qp->sends.view);
+	rma_init(&qp->read, qp, &qp->reads);
+	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->max_send_sge) ||
+	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, attr->max_recv_sge)) {
 		err = -ENOMEM;
 		goto fini_queues;
 	}
