@@ -394,8 +394,8 @@ int epoll_watch(int epoll, int fd)
 void cq_signal_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (cq->armed)
-		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->always_ready->fd, NULL, true);
+	if (cq->armed && !epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->always_ready->fd, NULL, true))
+		cq->armed = false; /* readable until it is armed anew, or its events are taken */
 }
 
 bool cq_quiet_locked(struct tp_cq *cq)
