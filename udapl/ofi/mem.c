@@ -42,37 +42,36 @@ void tp_pd_destroy(struct tp_pd *pd)
 
 /*
  * Draws up to @most random numbers, so that a peer can't guess them, as wide as the provider's keys
- * may be. None is 0. Returns how many.
+ * may be. Returns how many.
  */
 static unsigned keys_draw(const struct fi_info *info, uint32_t *keys, unsigned most)
 {
 	const size_t size = info->domain_attr->mr_key_size;
-	const uint32_t mask = size && size < sizeof(*keys) ? (1u << 8 * size) - 1 : UINT32_MAX;
-	unsigned count = 0;
+	ssize_t got;
 
-	while (!count) {
-		ssize_t got = getrandom(keys, most * sizeof(*keys), 0);
-
-		if (got < 0 && errno != EINTR) {
-			keys[0] = (uint32_t)tp_now();
-			got = sizeof(*keys);
-		}
-		for (ssize_t i = 0; i < got / (ssize_t)sizeof(*keys); i++)
-			if (keys[i] & mask)
-				keys[count++] = keys[i] & mask;
+	do
+		got = getrandom(keys, most * sizeof(*keys), 0);
+	while (got < 0 && errno == EINTR);
+	if (got < 0) {
+		keys[0] = (uint32_t)tp_now();
+		got = sizeof(*keys);
 	}
-	return count;
+	most = (unsigned)((size_t)got / sizeof(*keys));
+	for (unsigned i = 0; size && size < sizeof(*keys) && i < most; i++)
+		keys[i] &= (1u << 8 * size) - 1;
+	return most;
 }
 
 uint32_t mem_key_choose(const struct fi_info *info)
 {
-	uint32_t key;
+	uint32_t key = 0;
 
-	(void)keys_draw(info, &key, 1);
+	while (!key)
+		(void)keys_draw(info, &key, 1);
 	return key;
 }
 
-/* 0: the stock is used up. */
+/* 0, which is no key: the stock is used up, or has that number. */
 static inline uint32_t stock_take_locked(struct tp_dev *dev)
 {
 	uint32_t key;
@@ -83,8 +82,7 @@ static inline uint32_t stock_take_locked(struct tp_dev *dev)
 	return key;
 }
 
-/* Returns the first of the new keys. */
-static COLD uint32_t stock_renew(struct tp_dev *dev)
+static void stock_renew(struct tp_dev *dev)
 {
 	uint32_t keys[KEY_STOCK];
 	unsigned count = keys_draw(dev->info, keys, KEY_STOCK);
@@ -92,19 +90,27 @@ static COLD uint32_t stock_renew(struct tp_dev *dev)
 	spin_lock(&dev->mrs_lock);
 	memcpy(dev->keys, keys, count * sizeof(*keys));
 	dev->keys[count] = 0;
-	dev->next_key = 1;
+	dev->last_key = count;
+	dev->next_key = 0;
 	spin_unlock(&dev->mrs_lock);
-	return keys[0];
 }
 
 static COLD uint32_t stock_take(struct tp_dev *dev)
 {
 	uint32_t key;
+	bool last;
 
-	spin_lock(&dev->mrs_lock);
-	key = stock_take_locked(dev);
-	spin_unlock(&dev->mrs_lock);
-	return key ? key : stock_renew(dev);
+	for (;;) {
+		spin_lock(&dev->mrs_lock);
+		key = stock_take_locked(dev);
+		last = dev->next_key == dev->last_key;
+		dev->next_key += !key && !last;
+		spin_unlock(&dev->mrs_lock);
+		if (key)
+			return key;
+		if (last)
+			stock_renew(dev);
+	}
 }
 
 /* ---- the table of regions ---- */
@@ -420,7 +426,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	if (unlikely(!mr))
 		return -ENOMEM;
 	if (unlikely(!key) && !dev->provider_keys)
-		key = stock_renew(dev);
+		key = stock_take(dev);
 	mr->pd = pd;
 	mr->priv = priv;
 	mr->range = (struct iovec){ address, size };

@@ -159,7 +159,7 @@ struct tp_dev {
 	 * as one; behind the last one is 0. None where libfabric chooses the keys.
 	 */
 	uint32_t keys[KEY_STOCK + 1];
-	unsigned next_key; /* mrs_lock; not used yet, nor are those behind it */
+	unsigned next_key, last_key;		/* mrs_lock; not used yet; the 0 behind them */
 	_Atomic(struct tp_mr *) mrs[MR_CHUNKS]; /* chunks, which are never freed or moved */
 	struct tp_mr *free_mr;			/* mrs_lock */
 	unsigned mr_count;			/* mrs_lock; slots that were ever used */

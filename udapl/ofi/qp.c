@@ -271,10 +271,19 @@ static void queue_flush_waiting_locked(struct transfer_queue *queue)
 	queue_report_locked(queue);
 }
 
-/* Nothing to issue: as soon as all before it is complete it is, too. */
+/* Nothing to issue: as soon as all before it is complete it is, too, which may be at once. */
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer)
 {
 	spin_lock(&queue->cq->lock);
+	if (likely(queue->plain == transfer)) {
+		queue->plain = transfer->following;
+		transfer->done.status = DAT_DTO_SUCCESS;
+		transfer->done.length = 0;
+		cq_push_locked(queue->cq, transfer);
+		cq_signal_locked(queue->cq);
+		spin_unlock(&queue->cq->lock);
+		return 0;
+	}
 	if (queue->qp->phase == QP_ERROR) {
 		spin_unlock(&queue->cq->lock);
 		return -ENOTCONN;
