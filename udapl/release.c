@@ -52,30 +52,28 @@ void release_defer(struct ia *ia, struct release *release)
  * As long as the device keeps a region, peers can reach it: its LMR stays in use, and the next run
  * tries again.
  */
-static bool region_free(struct ia *ia, struct release *release)
+static inline bool region_free(struct ia *ia, struct release *release)
 {
 	if (!release->region || tp_mr_dereg(release->region) == 0)
 		return true;
+	release->late = true;
 	log_error("IA %p: the device refuses to free the region of a bind that is over",
 		  (void *)ia);
 	queue_add(&ia->releases, release);
 	return false;
 }
 
-static void release_finish(struct ia *ia, struct release *release)
+static inline void release_finish(struct ia *ia, struct release *release)
 {
-	struct pz *pz = release->pz;
-
-	if (release->window)
+	if (unlikely(release->window))
 		tp_mw_destroy(release->window);
-	if (release->lmr)
+	if (likely(release->lmr))
 		obj_put(&release->lmr->obj);
 	release->done(release);
-	obj_put(&pz->obj);
 	atomic_fetch_sub_explicit(&ia->releases.pending, 1, memory_order_release);
 }
 
-static COLD void run_all(struct ia *ia)
+static NOINLINE void run_all(struct ia *ia)
 {
 	struct release *next;
 

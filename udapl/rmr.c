@@ -127,11 +127,41 @@ static void rmr_free_memory(struct rmr *rmr)
 	obj_free(&rmr->obj);
 }
 
+/*
+ * May bindings become spares? Not while the window is lost: to the fast path a spare means that
+ * there is one.
+ */
+static bool takes_spares_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->mw || !rmr->obj.ia->attr->max_mw;
+}
+
+/* False: it is to be freed. */
+static bool binding_reuse(struct rmr *rmr, struct binding *binding)
+{
+	bool reused;
+
+	binding->region = NULL;
+	spin_lock(&rmr->lock);
+	reused = takes_spares_locked(rmr);
+	if (likely(reused))
+		spare_add_locked(rmr, binding);
+	spin_unlock(&rmr->lock);
+	return reused;
+}
+
+/*
+ * Releases are done in the order in which they were queued, so the RMR is alive, unless the device
+ * had refused this one.
+ */
 static void binding_released(struct release *release)
 {
 	struct binding *binding = container_of(release, struct binding, release);
-	struct rmr *rmr = binding->rmr; /* alive only if this is its last binding */
+	struct rmr *rmr = binding->rmr;
 
+	if (likely(!release->late && !binding->last) && likely(binding_reuse(rmr, binding)))
+		return;
 	if (binding->last)
 		rmr_free_memory(rmr);
 	if (binding != &rmr->unbound)
@@ -139,19 +169,15 @@ static void binding_released(struct release *release)
 }
 
 /* The binding is in no list; @window, if any, is freed with it. */
-static COLD void binding_defer_release(struct binding *binding, struct tp_mw *window)
+static NOINLINE void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
-	struct rmr *rmr = binding->rmr;
-
 	binding->release = (struct release){
 		.region = binding->region,
 		.window = window,
 		.lmr = binding->lmr,
-		.pz = rmr->pz,
 		.done = binding_released,
 	};
-	obj_get(&rmr->pz->obj);
-	release_defer(rmr->obj.ia, &binding->release);
+	release_defer(binding->rmr->obj.ia, &binding->release);
 }
 
 /*
@@ -163,7 +189,7 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 	assert_locked(&rmr->lock);
 	if (binding == &rmr->unbound)
 		return false;
-	if (binding->region || !rmr->mw) {
+	if (binding->region || !takes_spares_locked(rmr)) {
 		binding_defer_release(binding, NULL);
 		return true;
 	}
@@ -199,11 +225,18 @@ static bool release_superseded_locked(struct rmr *rmr)
 
 /* ---- the end of a bind ---- */
 
+/* If the first of the list is complete, it was in force until now, and no other one is complete. */
 static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
 {
+	struct binding *first = rmr->bindings;
+	const bool plain = is_complete(first);
+
 	assert_locked(&rmr->lock);
 	binding->flags |= BINDING_COMPLETE;
-	return release_superseded_locked(rmr);
+	if (unlikely(!plain))
+		return release_superseded_locked(rmr);
+	rmr->bindings = first->next;
+	return binding_release_locked(rmr, first);
 }
 
 /* The bind was never executed. The next one derives its key from the one before. */
@@ -329,10 +362,10 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 	spin_init(&rmr->lock, RANK_RMR);
 	rmr->unbound = (struct binding){ .rmr = rmr, .flags = BINDING_COMPLETE };
 	rmr->bindings = rmr->latest = &rmr->unbound;
-	if (!rmr->obj.ia->attr->max_mw)
-		return DAT_SUCCESS;
 	if (!spares_add(rmr))
 		return NO_RESOURCE(MEMORY);
+	if (!rmr->obj.ia->attr->max_mw)
+		return DAT_SUCCESS;
 	rmr->reuses = true;
 	return status_of_made(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
 			      DAT_RESOURCE_MEMORY_REGION);
@@ -608,18 +641,17 @@ static DAT_RETURN bind_prepare_window(struct rmr *rmr, struct lmr *lmr,
 	return DAT_SUCCESS;
 }
 
-/* Not a spare one: this one is freed when it is over. */
 static DAT_RETURN bind_prepare_region(struct rmr *rmr, struct lmr *lmr,
 				      const struct bind_call *call, struct binding **out)
 {
-	struct binding *binding = binding_new(rmr);
+	struct binding *binding = binding_get(rmr);
 	DAT_RETURN ret;
 
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
 	binding_fill(binding, lmr, call->triplet, call->priv);
 	ret = region_register(binding, rmr->pz);
-	if (ret != DAT_SUCCESS)
+	if (ret != DAT_SUCCESS && !binding_reuse(rmr, binding))
 		free(binding);
 	*out = binding;
 	return ret;
@@ -644,6 +676,7 @@ static int bind_post_locked(struct rmr *rmr, const struct binding *before, struc
 {
 	static const DAT_RMR_TRIPLET nowhere;
 	struct tp_bind bind = { .mw = rmr->mw };
+	int result;
 
 	assert_locked(&rmr->lock);
 	binding->key = before->key;
@@ -657,7 +690,8 @@ static int bind_post_locked(struct rmr *rmr, const struct binding *before, struc
 	} else if (uses_window(before) && rmr->mw) {
 		bind.mr = before->lmr->mr;
 	} else {
-		return tp_post_error(tp_post_write(qp, tag, NULL, 0, 0, &nowhere, flags));
+		result = tp_post_write(qp, tag, NULL, 0, 0, &nowhere, flags);
+		return likely(!result) ? 0 : tp_post_error(result);
 	}
 	return tp_post_bind(qp, tag, &bind, flags, &binding->key);
 }
@@ -832,28 +866,51 @@ static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_L
 
 /*
  * The LMR, which is held, takes no window, so the range is registered: bind_slow without the checks
- * that the fast path has made.
+ * that the fast path has made, and without its locks.
  */
 NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *lmr,
 						  const DAT_LMR_TRIPLET *triplet,
 						  DAT_MEM_PRIV_FLAGS priv, struct ep *ep,
 						  DAT_RMR_COOKIE cookie, DAT_RMR_CONTEXT *context)
 {
-	const struct bind_call call = {
-		.triplet = triplet, .priv = priv, .ep = ep, .cookie = cookie, .context = context
-	};
-	struct binding *binding;
+	struct binding *binding = rmr->spares;
+	const struct binding *before;
+	struct req *req;
 	DAT_RETURN ret;
 	int err;
 
 	assert_locked(&rmr->lock);
+	if (likely(binding))
+		rmr->spares = binding->next;
 	spin_unlock(&rmr->lock);
 	release_run(rmr->obj.ia);
+	if (unlikely(!binding))
+		binding = binding_new(rmr);
+	ret = NO_RESOURCE(MEMORY);
+	if (unlikely(!binding))
+		goto put_lmr;
+	binding_fill(binding, lmr, triplet, priv);
+	binding->flags = 0;
 	ret = DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
 	if (likely(lmr->pz == rmr->pz))
-		ret = bind_prepare_region(rmr, lmr, &call, &binding);
+		ret = region_register(binding, rmr->pz);
+	if (unlikely(ret != DAT_SUCCESS))
+		goto discard_binding;
+	spin_lock(&rmr->lock);
+	before = rmr->latest;
+	binding_append_locked(rmr, binding);
+	req = ep_claim_bind(ep, binding, cookie, 0);
+	err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL);
+	ret = bind_posted_unlock(rmr, ep, err, binding->region_key, context);
 	if (likely(ret == DAT_SUCCESS))
-		return bind_post_serialized(rmr, binding, &call, &err);
+		return DAT_SUCCESS;
+	bind_not_posted(binding);
+	release_run(rmr->obj.ia);
+	return ret;
+discard_binding:
+	if (!binding_reuse(rmr, binding))
+		free(binding);
+put_lmr:
 	obj_put(&lmr->obj);
 	return ret;
 }

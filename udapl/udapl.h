@@ -234,10 +234,10 @@ void watch_take_back(struct watch *watch);
  */
 struct release {
 	struct release *next; /* releases->lock */
-	struct tp_mr *region; /* NULL: none */
+	struct tp_mr *region; /* of lmr's memory; NULL: none */
 	struct tp_mw *window; /* NULL: none */
-	struct lmr *lmr;      /* held; NULL: none */
-	struct pz *pz;	      /* held */
+	struct lmr *lmr;      /* held, and it holds their protection zone; NULL: none */
+	bool late;	      /* the device has refused the region: releases behind it came first */
 	/* Called last, without locks; frees the memory that holds the struct. */
 	void (*done)(struct release *);
 };
@@ -646,7 +646,7 @@ struct rmr {
 	struct tp_mw *mw;
 	/* lock; as posted; exactly one is complete: that is in force */
 	struct binding *bindings, *latest;
-	struct binding *spares; /* lock; for the fast path: none without a window */
+	struct binding *spares; /* lock; none while the window is lost */
 	struct binding unbound; /* lock; in force at first, and after a bind that failed */
 	bool freed;		/* lock; the last bind in flight destroys it */
 	bool reuses; /* lock; it has a window and was not freed: bindings become spares */

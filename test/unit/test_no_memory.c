@@ -157,6 +157,36 @@ START_TEST(a_window_without_memory_is_not_created)
 }
 END_TEST
 
+/* It uses the binding of one that is over. */
+START_TEST(a_bind_that_registers_a_region_takes_no_memory)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = side->memory };
+	DAT_LMR_TRIPLET whole = segment(side, 0, PAGE);
+	DAT_LMR_HANDLE lmr;
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_HANDLE rmr;
+	DAT_EVENT event;
+	DAT_RETURN ret;
+	bool failed;
+
+	fake_quirks(FAKE_UNBINDABLE);
+	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz,
+			  DAT_MEM_PRIV_READ_FLAG, &lmr, &whole.lmr_context, NULL, NULL, NULL));
+	ck_dat(rmr_create(side->pz, &rmr));
+	for (unsigned i = 0; i < MANY; i++) {
+		alloc_fail_nth(1);
+		ret = rmr_bind(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep, cookie_of(i),
+			       DAT_COMPLETION_DEFAULT_FLAG, &context);
+		failed = alloc_failed();
+		ck_dat(ret);
+		ck_assert(!failed);
+		ck_dat(evd_dequeue(side->request_evd, &event));
+	}
+	ck_dat(rmr_free(rmr));
+	ck_dat(lmr_free(lmr));
+}
+END_TEST
+
 /*
  * The device binds a window, or the bind registers a region of its own. No earlier bind is
  * complete, so its memory cannot be reused.
@@ -270,6 +300,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(memory, a_region_without_memory_is_not_created, 0, COUNT(types));
 	tcase_add_test(memory, a_window_without_memory_is_not_created);
 	tcase_add_loop_test(memory, a_bind_without_memory_is_not_posted, 0, 2);
+	tcase_add_test(memory, a_bind_that_registers_a_region_takes_no_memory);
 	tcase_add_test(memory, transfers_need_no_memory);
 	tcase_add_test(opening, an_open_without_memory_leaves_nothing_behind);
 	return run_unit_cases(argc, argv);

@@ -1018,6 +1018,7 @@ START_TEST(a_close_retries_a_failed_dereg)
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 3);
 	rmr_pair_close();
 	ck_assert_uint_eq(atomic_load(&lmr->obj.uses), OBJ_RETIRED);
+	ck_assert_ptr_null(((struct rmr *)rmr)->spares); /* it was gone before */
 }
 END_TEST
 
