@@ -102,6 +102,7 @@ struct fv_interface {
 #define FV_INTERFACES 8
 /* At first: "fveth0" with 127.0.0.1, port 1 of device 0; "fveth1", 127.0.0.2, likewise device 1. */
 struct fv_interface *fv_interface(unsigned n);
+void fv_interface_set_down(unsigned n);
 
 /* Time does not pass by itself any more. */
 void fv_clock_stop(void);

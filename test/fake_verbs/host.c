@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
@@ -78,6 +79,13 @@ const struct fv_interface *fv_interface_of(const struct sockaddr *addr)
 	return NULL;
 }
 
+void fv_interface_set_down(unsigned n)
+{
+	fv_lock();
+	fv.interface_down[n] = true;
+	fv_unlock();
+}
+
 int __wrap_getifaddrs(struct ifaddrs **all)
 {
 	static struct sockaddr_storage addrs[FV_INTERFACES];
@@ -92,6 +100,7 @@ int __wrap_getifaddrs(struct ifaddrs **all)
 		rows[i] = (struct ifaddrs){
 			.ifa_next = *all,
 			.ifa_name = (char *)(uintptr_t)fv.interfaces[i].name,
+			.ifa_flags = fv.interface_down[i] ? 0 : IFF_UP,
 			.ifa_addr = (struct sockaddr *)&addrs[i],
 		};
 		if (!addr_parse(fv.interfaces[i].addr, &addrs[i]))

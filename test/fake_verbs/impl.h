@@ -98,6 +98,7 @@ struct fv_state {
 	struct fv_seen seen;
 	struct fv_device devices[FV_DEVICES];
 	struct fv_interface interfaces[FV_INTERFACES];
+	bool interface_down[FV_INTERFACES];
 	struct fv_context *contexts;
 	struct fv_cq *cqs;
 	struct fv_qp *qps;

@@ -230,6 +230,61 @@ START_TEST(params_that_mean_nothing_here_are_refused)
 }
 END_TEST
 
+/* ---- interfaces that are down ---- */
+
+static const struct {
+	const char *params;
+	struct fv_interface row;
+	const char *text;
+} downs[] = {
+	{ "fv0 1", { "a", "127.0.0.1", 0, 1 }, "open fv0: the network interface a is down\n" },
+	{ "a 0", { "a", "127.0.0.1", 0, 1 }, "open a: the network interface a is down\n" },
+	{ "a 0", { "a", "::1", 0, 1 }, "open a: the network interface a is down\n" },
+	{ "a 0", { "a", NULL, 0, 1 }, "open a: this network interface is down\n" },
+	{ "127.0.0.1 0", { "a", "127.0.0.1", 0, 1 }, "open 127.0.0.1: the network interface a is" },
+	{ "fvhost 0",
+	  { "a", "127.0.0.1", 0, 1 },
+	  "open fvhost: the network interface a is down\n" },
+};
+
+/* librdmacm would bind to its address, and no attempt to connect would ever succeed. */
+START_TEST(an_interface_that_is_down_is_refused)
+{
+	const struct fv_interface rows[FV_INTERFACES] = { downs[_i].row };
+	struct tp_dev *dev = NULL;
+
+	host_is(rows);
+	fv_interface_set_down(0);
+	fv_log_capture();
+	ck_assert_int_eq(tp_dev_open(downs[_i].params, up_ia(), &dev), -ENODEV);
+	ck_assert_ptr_null(dev);
+	ck_assert_msg(strstr(fv_log(), downs[_i].text) != NULL, "the log: %s", fv_log());
+	ck_assert_ptr_eq(strchr(fv_log(), '\n'), strrchr(fv_log(), '\n'));
+	ck_assert_uint_eq(fv_alive(FV_KINDS), 0);
+}
+END_TEST
+
+/* Of a device the address that is preferred least; of an address, any interface that has it. */
+START_TEST(an_interface_that_is_up_is_taken)
+{
+	static const struct {
+		const char *params, *second, *addr;
+	} hosts[] = {
+		{ "fv0 1", "fe80::1", "fe80::1" },
+		{ "127.0.0.1 0", "127.0.0.1", "127.0.0.1" },
+	};
+	const struct fv_interface rows[FV_INTERFACES] = { { "a", "127.0.0.1", 0, 1 },
+							  { "b", hosts[_i].second, 0, 1 } };
+	struct tp_dev *dev;
+
+	host_is(rows);
+	fv_interface_set_down(0);
+	ck_assert_int_eq(tp_dev_open(hosts[_i].params, up_ia(), &dev), 0);
+	ck_assert_str_eq(addr_text(tp_dev_attr(dev)), hosts[_i].addr);
+	dev_close(dev);
+}
+END_TEST
+
 /* Programs try every name of a dat.conf that was written for many hosts. */
 START_TEST(what_this_host_lacks_is_not_told_unless_asked)
 {
@@ -470,6 +525,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, params_mean_a_device_an_interface_an_address_or_a_host, 0,
 			    COUNT(opens));
 	tcase_add_loop_test(tcase, params_that_mean_nothing_here_are_refused, 0, COUNT(refusals));
+	tcase_add_loop_test(tcase, an_interface_that_is_down_is_refused, 0, COUNT(downs));
+	tcase_add_loop_test(tcase, an_interface_that_is_up_is_taken, 0, 2);
 	tcase_add_loop_test(tcase, what_this_host_lacks_is_not_told_unless_asked, 0, 4);
 	tcase_add_loop_test(tcase, a_name_like_a_device_s_is_not_looked_up_as_a_host, 0,
 			    COUNT(names));

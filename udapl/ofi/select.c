@@ -28,18 +28,6 @@ struct selection {
 
 /* ---- choosing ---- */
 
-static bool addr_equal(const struct sockaddr *a, const struct sockaddr *b)
-{
-	if (!a || !b || a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET)
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 &&
-	       !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-		       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
-}
-
 static bool addr_is_named(const struct sockaddr *addr, const char *text)
 {
 	char buffer[SOCKADDR_TEXT_SIZE];
@@ -79,7 +67,7 @@ static unsigned preference(const struct selection *selection, const struct fi_in
 
 static const struct ifaddrs *interface_of(const struct ifaddrs *all, const struct fi_info *info)
 {
-	while (all && !addr_equal(all->ifa_addr, info->src_addr))
+	while (all && !sockaddr_equal(all->ifa_addr, info->src_addr))
 		all = all->ifa_next;
 	return all;
 }
@@ -143,7 +131,7 @@ static struct fi_info *choose_host(const char *name, struct fi_info *list)
 		return NULL;
 	for (info = list; info; info = info->next)
 		for (const struct addrinfo *one = found; one; one = one->ai_next)
-			if (addr_equal(one->ai_addr, info->src_addr))
+			if (sockaddr_equal(one->ai_addr, info->src_addr))
 				goto done;
 done:
 	freeaddrinfo(found);

@@ -55,16 +55,18 @@ static struct ibv_device *device_named(const struct lookup *lookup, const char *
 /* ---- addresses of this host ---- */
 
 /* The higher the better; 0 = of no use. */
-static unsigned addr_preference(const struct sockaddr *addr)
+static unsigned addr_preference(const struct ifaddrs *interface)
 {
+	const struct sockaddr *addr = interface->ifa_addr;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const unsigned up = interface->ifa_flags & IFF_UP ? 3 : 0;
 
 	if (!addr)
 		return 0;
 	if (addr->sa_family == AF_INET)
-		return 3;
+		return up + 3;
 	if (addr->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? 1 : 2;
+		return up + (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? 1 : 2);
 	return 0;
 }
 
@@ -81,9 +83,9 @@ static bool local_addr_find(struct lookup *lookup,
 		return false;
 	}
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
-		if (!fits(lookup, one) || addr_preference(one->ifa_addr) <= best)
+		if (!fits(lookup, one) || addr_preference(one) <= best)
 			continue;
-		best = addr_preference(one->ifa_addr);
+		best = addr_preference(one);
 		sockaddr_copy(addr, one->ifa_addr);
 	}
 	freeifaddrs(all);
@@ -94,8 +96,7 @@ static bool fits_rdma_port(struct lookup *lookup, const struct ifaddrs *one)
 {
 	struct rdma_port port;
 
-	return addr_preference(one->ifa_addr) &&
-	       !rdma_port_of_addr(lookup->cm, one->ifa_addr, &port) &&
+	return addr_preference(one) && !rdma_port_of_addr(lookup->cm, one->ifa_addr, &port) &&
 	       !strcmp(port.device, lookup->name) && port.number == lookup->port;
 }
 
@@ -105,7 +106,26 @@ static bool fits_interface(struct lookup *lookup, const struct ifaddrs *one)
 	bool fits = !strcmp(one->ifa_name, lookup->name);
 
 	lookup->interface_exists |= fits;
+	lookup->interface_up |= fits && one->ifa_flags & IFF_UP;
 	return fits;
+}
+
+/* The interface that has the address, if none that is up has it; empty: there is no such one. */
+static void down_interface_find(const struct sockaddr *addr, char name[IF_NAMESIZE])
+{
+	struct ifaddrs *all;
+	bool up = false;
+
+	name[0] = '\0';
+	if (getifaddrs(&all))
+		return;
+	for (const struct ifaddrs *one = all; one && !up; one = one->ifa_next) {
+		if (!sockaddr_equal(one->ifa_addr, addr))
+			continue;
+		up = one->ifa_flags & IFF_UP;
+		snprintf(name, IF_NAMESIZE, "%s", up ? "" : one->ifa_name);
+	}
+	freeifaddrs(all);
 }
 
 /* ---- resolvers ---- */
@@ -132,7 +152,10 @@ static int resolve_interface(struct lookup *lookup, struct sockaddr_storage *add
 		return 0;
 	if (!lookup->interface_exists)
 		return -ENOENT;
-	log_error("open %s: this network interface has no IP address", lookup->name);
+	if (lookup->interface_up)
+		log_error("open %s: this network interface has no IP address", lookup->name);
+	else
+		log_error("open %s: this network interface is down", lookup->name);
 	return -ENODEV;
 }
 
@@ -262,7 +285,7 @@ void lookup_end(struct lookup *lookup)
 int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device)
 {
 	struct sockaddr *addr = (struct sockaddr *)&dev->attr.addr;
-	char text[SOCKADDR_TEXT_SIZE];
+	char text[SOCKADDR_TEXT_SIZE], down[IF_NAMESIZE];
 	struct rdma_port port;
 	int err = -ENOENT;
 
@@ -270,6 +293,12 @@ int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **de
 		err = resolvers[i](lookup, &dev->attr.addr);
 	if (err)
 		return err;
+	/* librdmacm would take it, and then no peer can be reached */
+	down_interface_find(addr, down);
+	if (*down) {
+		log_error("open %s: the network interface %s is down", lookup->name, down);
+		return -ENODEV;
+	}
 	err = rdma_port_of_addr(lookup->cm, addr, &port);
 	if (err == -ENODEV) {
 		log_error("open %s: no RDMA device has the address %s", lookup->name,

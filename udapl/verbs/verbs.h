@@ -247,6 +247,7 @@ struct lookup {
 	int device_count;
 	struct rdma_event_channel *cm;
 	bool interface_exists; /* a network interface has that name */
+	bool interface_up;
 };
 
 /* -ENODEV: this host has no RDMA device. */
