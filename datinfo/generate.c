@@ -79,18 +79,21 @@ static bool has_libfabric(void)
 	return dlopen("libfabric.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
-static void ofi_lines(const struct host *host, FILE *to)
+static void tcp_lines(const struct host *host, bool loopback, FILE *to)
 {
-	line_print(to, OFI, "tcp 0", "ofi-tcp");
 	for (size_t i = 0; i < host->interface_count; i++) {
 		const struct host_interface *interface = &host->interfaces[i];
 		char params[64];
 
-		if (!interface->up || !interface->address[0])
+		if (!interface->up || !interface->address[0] || interface->loopback != loopback)
 			continue;
 		snprintf(params, sizeof(params), "tcp %s", interface->name);
 		line_print(to, OFI, params, "ofi-tcp-%s", interface->name);
 	}
+}
+
+static void verbs_lines(const struct host *host, FILE *to)
+{
 	for (size_t i = 0, count = 0; i < host->port_count; i++) {
 		char params[96];
 
@@ -101,6 +104,15 @@ static void ofi_lines(const struct host *host, FILE *to)
 			   count ? host->ports[i].interface : "");
 		count++;
 	}
+}
+
+/* Programs that try all names do so in this order: what only reaches this host comes last. */
+static void ofi_lines(const struct host *host, FILE *to)
+{
+	line_print(to, OFI, "tcp 0", "ofi-tcp");
+	tcp_lines(host, false, to);
+	verbs_lines(host, to);
+	tcp_lines(host, true, to);
 }
 
 /*

@@ -231,9 +231,9 @@ static void details_print(const struct host *host, const struct probe *probe)
 		       at.interface->speed, *at.interface->speed ? " Mb/s" : "",
 		       at.interface->addresses);
 	if (at.port)
-		printf("      device    %s port %u, %s, %s, %s, firmware %s\n", at.port->device,
+		printf("      device    %s port %u, %s, %s, %s%s%s\n", at.port->device,
 		       at.port->port, at.port->layer, at.port->state, at.port->rate,
-		       at.port->firmware);
+		       *at.port->firmware ? ", firmware " : "", at.port->firmware);
 	for (size_t i = 0; i < count; i++)
 		printf("      %-35s %" PRIu64 "\n", attributes[i].name, attributes[i].value);
 }

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# dat.conf in the guest: the lines of datinfo --generate open, and dtest passes between them; of the
+# file that is installed those open that name no interface, but not libdaplofi on iWARP.
+
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
+# shellcheck source=ends.sh
+. "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
+
+case ${DAT_TEST_GUEST:+$DAT_TEST_DEV} in
+rxe) verbs='opens 10.77.0.1, v0 up 10000 Mb/s, rxe0 port 1 ACTIVE, libfabric verbs' ;;
+siw) verbs="unusable open siw0: libfabric's verbs can't connect over iWARP without blocking; .*" ;;
+*)
+	echo '1..0 # SKIP only in the guest, and once for both providers'
+	exit 0
+	;;
+esac
+[[ -e $build/udapl/.libs/libdaplofi.so ]] || {
+	echo '1..0 # SKIP libdaplofi was not built'
+	exit 0
+}
+export FI_PROVIDER=tcp,verbs # all of libfabric's take a second to begin
+
+# The scripts that libtool puts in the place of programs take their time.
+datinfo=$build/datinfo/datinfo dtest=$build/dtest/dtest
+if [[ -x $build/dtest/.libs/dtest && -x $build/datinfo/.libs/datinfo ]]; then
+	datinfo=$build/datinfo/.libs/datinfo dtest=$build/dtest/.libs/dtest
+	export LD_LIBRARY_PATH=$build/dat/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+
+# with_built FILE: its lines, with the libraries of this build
+with_built() { sed "s, \(libdapl[a-z]*\)\.so\.1 , $build/udapl/.libs/\1.so ," "$1"; }
+
+# between SERVER CLIENT PORT: dtest passes between these names
+between() {
+	local rc=0 server
+
+	timeout -k 5 600 "$dtest" --wait 120 --port "$3" -P "$1" -s >"$tmp/$1.log" 2>&1 &
+	server=$!
+	until grep -q waiting "$tmp/$1.log"; do
+		kill -0 $server 2>/dev/null || break
+		read -rt 0.02 <> <(:) || :
+	done
+	timeout -k 5 600 "$dtest" --wait 120 --port "$3" -P "$2" -h "$DAT_TEST_ADDR0" \
+		>"$tmp/$2.log" 2>&1 || rc=1
+	wait $server || rc=1
+	grep -q PASSED "$tmp/$1.log" && grep -q PASSED "$tmp/$2.log" || rc=1
+	return $rc
+}
+
+# says NAME STATE: the list for the installed file has it for this name
+says() {
+	grep -Eq "^ [0-9]+ $1 $2 *\$" "$tmp/installed.log"
+	report $? "dat.conf as installed: $1 $2"
+}
+
+"$datinfo" --generate >"$tmp/generated"
+with_built "$tmp/generated" >"$DAT_OVERRIDE"
+with_built "${top_srcdir:-$build/..}/dat.conf" >"$tmp/installed"
+kind=$DAT_TEST_DEV
+pairs=('OpenIB-cma OpenIB-cma-1' "OpenIB-${kind}0-1 OpenIB-${kind}1-1" 'ofi-tcp-v0 ofi-tcp-v1')
+[[ $kind == siw ]] || pairs+=('ofi-verbs ofi-verbs-v1')
+echo 1..$((${#pairs[@]} + 3))
+tests=()
+for i in "${!pairs[@]}"; do
+	# shellcheck disable=SC2086 # two names
+	between ${pairs[i]} $((45700 + i)) &
+	tests+=($!)
+done
+"$datinfo" --json >"$tmp/json.log"
+[[ $(grep -c '"state": "opens", "address": "1' "$tmp/json.log") == \
+	$(grep -c '^[^#]' "$tmp/generated") ]]
+report $? 'each name of datinfo --generate opens'
+for i in "${!pairs[@]}"; do
+	wait "${tests[i]}"
+	report $? "dtest between ${pairs[i]/ / and }"
+done
+DAT_OVERRIDE=$tmp/installed "$datinfo" | tr -s ' ' >"$tmp/installed.log"
+says ofi-tcp 'opens 10.77.0.1, v0 up 10000 Mb/s, .*'
+says ofi-verbs "$verbs"
