@@ -230,7 +230,8 @@ static void report_endpoints(void)
 	} sides[] = { { "raw", &clock_raw }, { "ours", &clock_dat } };
 	uint64_t ns[STEPS];
 
-	printf("\npairs of endpoints: us per pair\n%-8s %-6s", "pairs", "");
+	printf("\npairs of endpoints: us%s per pair\n%-8s %-6s",
+	       peers_poll ? " of processor time" : "", "pairs", "");
 	for (int i = CONNECT_STEP; i < STEPS; i++)
 		printf(" %10s", steps[i]);
 	printf("\n");
