@@ -179,16 +179,31 @@ static void expect_unreachable(struct side *side, const char *address)
 	ck_dat(dat_ep_reset(side->ep));
 }
 
+static void side_open_impatient(struct side *side)
+{
+	setenv("DAPL_CM_ARP_TIMEOUT_MS", "200", 1);
+	setenv("DAPL_CM_ARP_RETRY_COUNT", "2", 1);
+	side_open_bare(side, CLIENT);
+	side->ep = side_create_ep(side, NULL);
+}
+
+START_TEST(address_without_a_route_is_unreachable)
+{
+	struct side side;
+
+	side_open_impatient(&side);
+	expect_unreachable(&side, "192.0.2.1");
+	side_close_abrupt(&side);
+}
+END_TEST
+
+/* In the network of the device. */
 START_TEST(unused_address_is_unreachable)
 {
 	struct side side;
 
-	setenv("DAPL_CM_ARP_TIMEOUT_MS", "200", 1);
-	setenv("DAPL_CM_ARP_RETRY_COUNT", "2", 1);
-	side_open_bare(&side, CLIENT);
-	side.ep = side_create_ep(&side, NULL);
-	expect_unreachable(&side, "192.0.2.1");	 /* no route */
-	expect_unreachable(&side, "10.77.0.77"); /* in the network of the device, unused */
+	side_open_impatient(&side);
+	expect_unreachable(&side, "10.77.0.77");
 	side_close_abrupt(&side);
 }
 END_TEST
@@ -679,6 +694,7 @@ int main(int argc, char **argv)
 		{ reject_flushes_receives, NEEDS_NOTHING },
 		{ refused_endpoint_connects_again, NEEDS_NOTHING },
 		{ connect_times_out_without_an_accept, NEEDS_NOTHING },
+		{ address_without_a_route_is_unreachable, NEEDS_NOTHING },
 		{ unused_address_is_unreachable, NEEDS_FREE_ADDRESSES },
 		{ requests_are_accepted_in_any_order, NEEDS_NOTHING },
 		{ request_is_accepted_once, NEEDS_NOTHING },

@@ -187,6 +187,19 @@ START_TEST(an_address_of_another_family_is_refused)
 END_TEST
 
 /* To nobody: what the call itself allocates, and what the events take that it handles. */
+/* The loopback address calls another host. */
+START_TEST(an_address_that_can_not_be_called_from_here_is_unreachable)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ff_fail("fi_connect", EINVAL, 1);
+	ck_dat_is(ofi_connect_begin(&rig), DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE);
+	ck_dat(ofi_connect(&rig));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_connect_without_memory_can_be_repeated)
 {
 	struct ofi_rig rig;
@@ -321,6 +334,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, ends_of_idle_connections_read_queues_rarely);
 	tcase_add_test(tcase, an_end_that_nobody_could_keep_for_lack_of_memory_leaves_nothing);
 	tcase_add_test(tcase, an_address_of_another_family_is_refused);
+	tcase_add_test(tcase, an_address_that_can_not_be_called_from_here_is_unreachable);
 	tcase_add_test(tcase, a_connect_without_memory_can_be_repeated);
 	tcase_add_loop_test(tcase, a_completion_has_the_status_of_its_cause, 0, COUNT(completions));
 	tcase_add_test(tcase, transfers_that_libfabric_takes_later_complete_in_order);

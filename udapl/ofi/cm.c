@@ -783,6 +783,8 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	if (err)
 		goto free_conn;
 	err = ofi_errno(fi_connect(qp->fi, &address, &message, size));
+	if (err == -EINVAL) /* the kernel's answer to the loopback address calling another host */
+		err = -ENETUNREACH;
 	if (err)
 		goto detach;
 	conn->state = CONN_CONNECTING;
