@@ -59,3 +59,19 @@ const char *params_parse(enum params_kind kind, const char *text, struct params 
 		return kinds[kind].wrong;
 	return NULL;
 }
+
+bool params_is_device_like(const char *name)
+{
+	static const char *const stems[] = { "ib",     "eth",	 "roce",    "rxe",   "siw", "mlx4_",
+					     "mlx5_",  "mthca",	 "ehca",    "ipath", "qib", "hfi1_",
+					     "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
+
+	for (size_t i = 0; i < sizeof(stems) / sizeof(*stems); i++) {
+		size_t stem = strlen(stems[i]);
+
+		if (!strncmp(name, stems[i], stem) && name[stem] &&
+		    name[stem + strspn(name + stem, "0123456789")] == '\0')
+			return true;
+	}
+	return false;
+}

@@ -3,6 +3,8 @@
 #ifndef UDAPL_PARAMS_H
 #define UDAPL_PARAMS_H
 
+#include <stdbool.h>
+
 enum params_kind {
 	PARAMS_OF_VERBS, /* "ib0 0": an interface, address, device or host, and a number */
 	/*
@@ -21,5 +23,11 @@ struct params {
  * can't be used: then @params is undefined.
  */
 const char *params_parse(enum params_kind kind, const char *text, struct params *params);
+
+/*
+ * Has it the form of a device's or an interface's name? If this host lacks it, as with a dat.conf
+ * written for another one, it is not given to the host name resolver, which may take seconds.
+ */
+bool params_is_device_like(const char *name);
 
 #endif

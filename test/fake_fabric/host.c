@@ -4,6 +4,7 @@
  * redirects them to this module.
  */
 #include <dlfcn.h>
+#include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -129,6 +130,10 @@ ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags)
 
 WRAP_INT(epoll_create1, (int flags), flags)
 WRAP_INT(epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), epoll, op, fd, event)
+WRAP_INT(getaddrinfo,
+	 (const char *host, const char *service, const struct addrinfo *hints,
+	  struct addrinfo **found),
+	 host, service, hints, found)
 WRAP_INT(eventfd, (unsigned count, int flags), count, flags)
 WRAP_INT(madvise, (void *address, size_t size, int advice), address, size, advice)
 

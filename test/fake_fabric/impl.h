@@ -31,6 +31,7 @@
 	X(epoll_create1)                                                                           \
 	X(epoll_ctl)                                                                               \
 	X(eventfd)                                                                                 \
+	X(getaddrinfo)                                                                             \
 	X(getrandom)                                                                               \
 	X(madvise)                                                                                 \
 	X(fi_getinfo)                                                                              \

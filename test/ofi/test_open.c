@@ -209,6 +209,26 @@ START_TEST(limits_are_those_of_the_provider)
 }
 END_TEST
 
+/* The host name resolver may take seconds for what a dat.conf of another host names. */
+static const struct {
+	const char *params;
+	unsigned asked;
+} places[] = {
+	{ "scripted eth7", 0 },
+	{ "scripted mlx5_3", 0 },
+	{ "scripted nosuchhost.invalid", 1 },
+};
+
+START_TEST(a_name_like_a_device_s_is_not_looked_up_as_a_host)
+{
+	struct ofi_rig rig;
+
+	ck_assert_uint_eq(ofi_ia_open(&rig, places[_i].params), NO_ADDRESS);
+	ck_assert_uint_eq(ff_calls("getaddrinfo"), places[_i].asked);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* ---- settings ---- */
 
 /* What job scripts of climate models set for OFED's provider is named, once in a process. */
@@ -267,6 +287,8 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_place_that_the_provider_does_not_have_is_told);
 	tcase_add_test(tcase, a_provider_whose_messages_hold_no_header_is_refused);
 	tcase_add_test(tcase, limits_are_those_of_the_provider);
+	tcase_add_loop_test(tcase, a_name_like_a_device_s_is_not_looked_up_as_a_host, 0,
+			    COUNT(places));
 	tcase_add_test(tcase, the_settings_of_job_scripts_are_named_once);
 	tcase_add_test(tcase, without_settings_nothing_is_named);
 	return run_cases(argc, argv);

@@ -127,7 +127,7 @@ static struct fi_info *choose_host(const char *name, struct fi_info *list)
 	struct addrinfo *found = NULL;
 	struct fi_info *info;
 
-	if (getaddrinfo(name, NULL, NULL, &found))
+	if (params_is_device_like(name) || getaddrinfo(name, NULL, NULL, &found))
 		return NULL;
 	for (info = list; info; info = info->next)
 		for (const struct addrinfo *one = found; one; one = one->ai_next)

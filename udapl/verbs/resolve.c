@@ -178,30 +178,11 @@ static int resolve_number(struct lookup *lookup, struct sockaddr_storage *addr)
 	return addr_of_host(lookup->name, AI_NUMERICHOST, addr) ? -ENOENT : 0;
 }
 
-/*
- * A name of this form is a device or an interface that this host lacks, as in a dat.conf written
- * for another host. It is not given to the host name resolver, which may take seconds to answer.
- */
-static bool is_device_like(const char *name)
-{
-	static const char *const stems[] = { "ib",     "eth",	 "roce",    "rxe",   "siw", "mlx4_",
-					     "mlx5_",  "mthca",	 "ehca",    "ipath", "qib", "hfi1_",
-					     "cxgb3_", "cxgb4_", "bnxt_re", "irdma" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(stems); i++) {
-		size_t stem = strlen(stems[i]);
-
-		if (!strncmp(name, stems[i], stem) && name[stem] &&
-		    name[stem + strspn(name + stem, "0123456789")] == '\0')
-			return true;
-	}
-	return false;
-}
-
 /* "host-ib 0" */
 static int resolve_host(struct lookup *lookup, struct sockaddr_storage *addr)
 {
-	int code = is_device_like(lookup->name) ? EAI_NONAME : addr_of_host(lookup->name, 0, addr);
+	int code = params_is_device_like(lookup->name) ? EAI_NONAME
+						       : addr_of_host(lookup->name, 0, addr);
 
 	if (!code)
 		return 0;
@@ -228,7 +209,7 @@ static bool may_be_on_this_host(const char *name)
 	int fd;
 
 	if (addr_of_host(name, AI_NUMERICHOST, &addr))
-		return if_nametoindex(name) || !is_device_like(name);
+		return if_nametoindex(name) || !params_is_device_like(name);
 	fd = socket(addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
