@@ -29,6 +29,38 @@ static void no_event(DAT_EVD_HANDLE evd)
 	ck_assert_uint_eq(DAT_GET_TYPE(evd_dequeue(evd, &event)), DAT_QUEUE_EMPTY);
 }
 
+/* ---- listening ---- */
+
+static const struct {
+	int err;
+	DAT_RETURN want;
+} listens[] = {
+	{ EADDRINUSE, DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE) },
+	{ EADDRNOTAVAIL, DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE) },
+	{ EACCES, DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2) },
+	{ EMFILE, DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE) },
+	{ ENOMEM, DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE) },
+};
+
+/* Programs take the next qualifier if one is in use, and end otherwise. */
+START_TEST(a_qualifier_is_in_use_only_if_its_port_is)
+{
+	static const char *const calls[] = { "fi_passive_ep", "fi_listen" };
+	DAT_PSP_HANDLE psp;
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	for (int i = 0; i < COUNT(calls); i++) {
+		ff_fail(calls[i], listens[_i].err, 1);
+		ck_assert_uint_eq(psp_create(rig.ia, 7000, rig.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+				  listens[_i].want);
+	}
+	ck_dat(psp_create(rig.ia, 7000, rig.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(psp_free(psp));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* ---- attempts to connect ---- */
 
 static const struct {
@@ -325,6 +357,7 @@ int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("connect");
 
+	tcase_add_loop_test(tcase, a_qualifier_is_in_use_only_if_its_port_is, 0, COUNT(listens));
 	tcase_add_loop_test(tcase, an_attempt_ends_with_the_event_of_its_cause, 0, COUNT(attempts));
 	tcase_add_test(tcase, a_rejection_by_the_consumer_is_told_from_others);
 	tcase_add_test(tcase, a_request_of_no_udapl_provider_is_refused);
