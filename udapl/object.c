@@ -154,8 +154,11 @@ void obj_free_as(struct obj *obj, unsigned type)
 
 DAT_HANDLE obj_publish(struct obj *obj)
 {
+	const uint32_t hidden = atomic_load_explicit(&obj->tag, memory_order_relaxed);
+
+	debug_assert(hidden == OBJ_HIDDEN(obj_kind(obj)));
 	atomic_fetch_and_explicit(&obj->uses, ~OBJ_RETIRED, memory_order_release);
-	atomic_store_explicit(&obj->tag, OBJ_TAG(obj_kind(obj)), memory_order_release);
+	atomic_store_explicit(&obj->tag, OBJ_VISIBLE + hidden, memory_order_release);
 	return obj;
 }
 

@@ -19,7 +19,8 @@ struct ia;
 /* The tag of an invisible object or free slot; of a visible one, with a pattern on top of it. */
 #define OBJ_KINDS	 (DAT_HANDLE_TYPE_SRQ + 1)
 #define OBJ_HIDDEN(kind) (1u + (unsigned)(kind))
-#define OBJ_TAG(kind)	 (0xDA710000u + OBJ_HIDDEN(kind))
+#define OBJ_VISIBLE	 0xDA710000u
+#define OBJ_TAG(kind)	 (OBJ_VISIBLE + OBJ_HIDDEN(kind))
 
 /*
  * Object memory is type-stable: each kind has slabs, which are never freed while the process lives,

@@ -73,7 +73,7 @@ static inline void release_finish(struct ia *ia, struct release *release)
 	atomic_fetch_sub_explicit(&ia->releases.pending, 1, memory_order_release);
 }
 
-static NOINLINE void run_all(struct ia *ia)
+NOINLINE HOT static void run_all(struct ia *ia)
 {
 	struct release *next;
 

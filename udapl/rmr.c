@@ -169,7 +169,7 @@ static void binding_released(struct release *release)
 }
 
 /* The binding is in no list; @window, if any, is freed with it. */
-static NOINLINE void binding_defer_release(struct binding *binding, struct tp_mw *window)
+static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
 	binding->release = (struct release){
 		.region = binding->region,
@@ -294,7 +294,8 @@ static COLD void rmr_defer_release(struct rmr *rmr)
 	binding_defer_release(rmr->latest, rmr->mw);
 }
 
-static COLD bool bind_completed_unlock(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
+					       DAT_DTO_COMPLETION_STATUS status)
 {
 	struct rmr *rmr = binding->rmr;
 	bool queued, over;

@@ -214,7 +214,7 @@ static void view_show_locked(struct tp_dev *dev, struct region_view *view, struc
  * Its context is 0. That of its next life differs in the generation, so that a stale one is found
  * out.
  */
-static void mr_give(struct tp_dev *dev, struct tp_mr *mr)
+static inline void mr_give(struct tp_dev *dev, struct tp_mr *mr)
 {
 	const uint32_t generation = (1u << GENERATION_BITS) - 1, name = mr->name;
 
