@@ -768,6 +768,7 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 	struct ia *ia = ep->obj.ia;
 	uint64_t deadline = deadline_of(args->timeout);
 	DAT_RETURN ret;
+	int err;
 
 	assert_locked(&ep->obj.ia->lock);
 	ret = start_connection_locked(ep, ON_CONNECT);
@@ -780,9 +781,10 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 		ret = NO_RESOURCE(MEMORY);
 		goto undo;
 	}
-	ret = status_of(tp_connect(ia->dev, (const struct sockaddr *)remote,
-				   port_of_qual(args->qual), ep->qp, ep, &param, &ep->conn),
-			DAT_RESOURCE_TEP);
+	err = tp_connect(ia->dev, (const struct sockaddr *)remote, port_of_qual(args->qual), ep->qp,
+			 ep, &param, &ep->conn);
+	(void)log_descriptor_shortage("dat_ep_connect", err);
+	ret = status_of(err, DAT_RESOURCE_TEP);
 	if (ret != DAT_SUCCESS)
 		goto undo;
 	ep->remote = *remote;

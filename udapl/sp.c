@@ -96,6 +96,7 @@ static DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QU
 	}
 	err = tp_listen(ia->dev, &port, sp, &sp->listener);
 	if (err) {
+		(void)log_descriptor_shortage("a service point", err);
 		ret = err == -EACCES ? BAD_ARG(2) : status_of(err, DAT_RESOURCE_DEVICE);
 		goto put_evd;
 	}

@@ -461,6 +461,180 @@ START_TEST(connections_beyond_the_descriptors_use_no_time)
 }
 END_TEST
 
+/* ---- no descriptor is left ---- */
+
+#define FILL 400
+
+static struct {
+	int fds[FILL];
+	unsigned used;
+	struct rlimit limit;
+} filled;
+
+static void descriptors_fill(void)
+{
+	struct rlimit few;
+	int fd;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &filled.limit), 0);
+	few = filled.limit;
+	few.rlim_cur = FILL;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while ((fd = dup(STDERR_FILENO)) >= 0)
+		filled.fds[filled.used++] = fd;
+	ck_assert_int_eq(errno, EMFILE);
+}
+
+static void descriptors_free(void)
+{
+	while (filled.used)
+		close(filled.fds[--filled.used]);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &filled.limit), 0);
+}
+
+/* What a call without descriptors would make, and makes when there are some. */
+static union {
+	DAT_PSP_HANDLE psp;
+	DAT_RSP_HANDLE rsp;
+	DAT_EVD_HANDLE evd;
+	DAT_CNO_HANDLE cno;
+	DAT_IA_HANDLE ia;
+} made;
+
+static DAT_RETURN make_psp(struct pair *pair)
+{
+	return dat_psp_create(pair->server.ia, 45999, pair->server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &made.psp);
+}
+
+static DAT_RETURN make_any_psp(struct pair *pair)
+{
+	DAT_CONN_QUAL qual;
+
+	return dat_psp_create_any(pair->server.ia, &qual, pair->server.cr_evd,
+				  DAT_PSP_CONSUMER_FLAG, &made.psp);
+}
+
+static DAT_RETURN make_rsp(struct pair *pair)
+{
+	return dat_rsp_create(pair->server.ia, 45999, pair->server.ep, pair->server.cr_evd,
+			      &made.rsp);
+}
+
+static DAT_RETURN free_psp(struct pair *pair)
+{
+	(void)pair;
+	return dat_psp_free(made.psp);
+}
+
+static DAT_RETURN free_rsp(struct pair *pair)
+{
+	(void)pair;
+	return dat_rsp_free(made.rsp);
+}
+
+static DAT_RETURN make_evd(struct pair *pair)
+{
+	return dat_evd_create(pair->server.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &made.evd);
+}
+
+static DAT_RETURN free_evd(struct pair *pair)
+{
+	(void)pair;
+	return dat_evd_free(made.evd);
+}
+
+static DAT_RETURN make_ia(struct pair *pair)
+{
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+
+	return dat_ia_open(pair->server.name, 8, &async, &made.ia);
+}
+
+static DAT_RETURN free_ia(struct pair *pair)
+{
+	(void)pair;
+	return dat_ia_close(made.ia, DAT_CLOSE_ABRUPT_FLAG);
+}
+
+static DAT_RETURN make_connection(struct pair *pair)
+{
+	DAT_EP_STATE state;
+	DAT_RETURN ret = try_connect(pair->client.ep, &pair->server, 45998, TIME_LIMIT);
+
+	ck_dat(dat_ep_get_status(pair->client.ep, &state, NULL, NULL));
+	ck_assert(!ret || state == DAT_EP_STATE_UNCONNECTED);
+	return ret;
+}
+
+/* Nobody listens there. */
+static DAT_RETURN end_connection(struct pair *pair)
+{
+	expect_connection(&pair->client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	return dat_ep_reset(pair->client.ep);
+}
+
+static const struct {
+	DAT_RETURN (*make)(struct pair *pair);
+	DAT_RETURN (*free)(struct pair *pair);
+	DAT_RETURN want;
+} makers[] = {
+	{ make_psp, free_psp, NO_RESOURCE(DEVICE) },
+	{ make_any_psp, free_psp, NO_RESOURCE(DEVICE) },
+	{ make_rsp, free_rsp, NO_RESOURCE(DEVICE) },
+	{ make_connection, end_connection, NO_RESOURCE(TEP) },
+	{ make_evd, free_evd, NO_RESOURCE(TEVD) },
+	{ make_ia, free_ia, NO_RESOURCE(ERROR_HANDLER) },
+};
+
+START_TEST(a_call_without_descriptors_says_so_and_can_be_repeated)
+{
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned before;
+	DAT_RETURN ret;
+
+	pair_open_unconnected(&pair, NULL);
+	before = count_entries("/proc/self/fd");
+	stderr_redirect();
+	descriptors_fill();
+	memset(&made, 0x55, sizeof(made));
+	ret = makers[_i].make(&pair);
+	descriptors_free();
+	ck_assert_ptr_nonnull(strstr(stderr_restore(), "ulimit -n"));
+	ck_dat_is(ret, makers[_i].want);
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
+	ck_dat(makers[_i].make(&pair));
+	ck_dat(makers[_i].free(&pair));
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* The connection has been accepted from the system when the request is told. */
+START_TEST(an_accept_needs_no_descriptor)
+{
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	DAT_CR_HANDLE cr;
+	DAT_RETURN ret;
+
+	pair_open_unconnected(&pair, NULL);
+	listen_any(&pair.server, &qual);
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	cr = expect_cr(&pair.server);
+	descriptors_fill();
+	ret = dat_cr_accept(cr, pair.server.ep, 0, NULL);
+	descriptors_free();
+	ck_dat(ret);
+	expect_established(&pair);
+	exchange_messages(&pair);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- at the connecting side ---- */
 
 static const struct {
@@ -783,6 +957,9 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, silent_connections_use_no_time_and_leave_nothing);
 	tcase_add_loop_test(tcase, silent_connections_end_with_their_listener, 0, 2);
 	tcase_add_test(tcase, connections_beyond_the_descriptors_use_no_time);
+	tcase_add_loop_test(tcase, a_call_without_descriptors_says_so_and_can_be_repeated, 0,
+			    (int)COUNT(makers));
+	tcase_add_test(tcase, an_accept_needs_no_descriptor);
 	tcase_add_test(tcase, messages_wake_up_the_thread_that_waits_for_them_alone);
 	tcase_add_loop_test(tcase, an_answer_of_something_else_fails_the_attempt, 0,
 			    (int)COUNT(answers));

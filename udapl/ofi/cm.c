@@ -499,12 +499,13 @@ bool eq_progress(struct tp_dev *dev)
 /* libfabric notices it when the queue is read next, which is not to wait for a consumer. */
 static void conn_closed(struct tp_conn *conn)
 {
-	struct tp_cq *cq = conn->qp->recvs.cq;
+	struct tp_qp *qp = conn->qp;
 
 	conn->closed = true;
 	conn->dev->any_unnoticed = true;
-	atomic_store(&cq->polled, false);
-	progress_due(cq);
+	atomic_store(&qp->sends.cq->polled, false);
+	atomic_store(&qp->recvs.cq->polled, false);
+	progress_due(qp->recvs.cq);
 }
 
 bool cm_closed(struct tp_dev *dev, const void *what)
@@ -596,6 +597,8 @@ static int pep_open(struct tp_listener *listener, uint16_t *port)
 		return -ENOMEM;
 	next = descriptor_next(dev);
 	ret = fi_passive_ep(dev->fabric, listener->info, &listener->pep, listener);
+	if (ret && next < 0)
+		ret = next; /* libfabric's tcp says EIO */
 	if (ret)
 		goto free_info;
 	ret = fi_pep_bind(listener->pep, &dev->eq->fid, 0);

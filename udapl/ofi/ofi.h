@@ -598,7 +598,7 @@ struct socket_ends {
 	const struct sockaddr_storage *local, *remote;
 };
 
-/* The descriptor that the kernel gives next, if no other thread is faster. */
+/* The descriptor that the kernel gives next, if no other thread is faster; or a negative errno. */
 int descriptor_next(const struct tp_dev *dev);
 /*
  * Both ends must be open. All descriptors are looked at if it isn't near dev->last_socket or where

@@ -72,8 +72,9 @@ int descriptor_next(const struct tp_dev *dev)
 {
 	int fd = fcntl(dev->ready_fd, F_DUPFD_CLOEXEC, 0);
 
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return -errno;
+	close(fd);
 	return fd;
 }
 
