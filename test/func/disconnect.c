@@ -639,6 +639,51 @@ static void leave_program(int fd)
 	posix_spawn_file_actions_destroy(&actions);
 }
 
+#define BUSY 6 /* requests of each kind, with cookies from 0 on */
+
+/* Of these few complete before the peer's process is stopped, or has ended. */
+static void requests_post(const struct side *side, const DAT_RMR_TRIPLET *peer)
+{
+	for (unsigned i = 0; i < BUSY; i++) {
+		post_read(side->ep, 2 * i, segment(side, 0, peer->segment_length), *peer, 0);
+		post_write(side->ep, 2 * i + 1, segment(side, 0, peer->segment_length), *peer, 0);
+	}
+}
+
+/* Behind one that has failed all are flushed. */
+static void expect_end_of_requests(const struct side *side)
+{
+	bool failed = false;
+
+	for (unsigned i = 0; i < 2 * BUSY; i++) {
+		DAT_EVENT event = expect_event(side->request_evd, DAT_DTO_COMPLETION_EVENT);
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
+
+		ck_assert_uint_eq(dto->user_cookie.as_64, i);
+		ck_assert(!failed || dto->status == DAT_DTO_ERR_FLUSHED);
+		failed = dto->status != DAT_DTO_SUCCESS;
+	}
+}
+
+/* Each end learns where the other's memory is. */
+static DAT_RMR_TRIPLET targets_exchange(const struct side *side, int fd)
+{
+	DAT_RMR_TRIPLET own = target(side, 0, side->size), peer;
+
+	channel_send(fd, &own, sizeof(own));
+	channel_recv(fd, &peer, sizeof(peer));
+	return peer;
+}
+
+static void leave_requests(const struct side *side, int fd)
+{
+	const DAT_RMR_TRIPLET peer = targets_exchange(side, fd);
+
+	requests_post(side, &peer);
+	channel_send(fd, "p", 1);
+}
+
 /* A server that sends its qualifier, accepts, and waits for the end of its process. */
 static void doomed_server(int fd)
 {
@@ -662,6 +707,10 @@ static void doomed_server(int fd)
 		exit(0);
 	case 'x':
 		exit(0);
+	case 'r':
+		leave_requests(&side, fd);
+		pause();
+		break;
 	default:
 		pause();
 	}
@@ -763,6 +812,48 @@ START_TEST(peer_is_stopped)
 	side_close_abrupt(&side);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+}
+END_TEST
+
+static void peer_is_lost_with_requests(bool killed)
+{
+	DAT_RMR_TRIPLET peer;
+	struct side side;
+	int fd, status;
+	pid_t pid;
+	char word;
+
+	pid = connect_to_doomed(&side, &fd);
+	channel_send(fd, "r", 1);
+	peer = targets_exchange(&side, fd);
+	channel_recv(fd, &word, 1);
+	kill(pid, SIGSTOP);
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	requests_post(&side, &peer);
+	if (killed) {
+		kill(pid, SIGKILL);
+		expect_end(&side);
+	} else {
+		ck_dat(dat_ep_disconnect(side.ep, DAT_CLOSE_ABRUPT_FLAG));
+		expect_connection(&side, DAT_CONNECTION_EVENT_DISCONNECTED);
+		kill(pid, SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	expect_end_of_requests(&side);
+	expect_flushed_recvs(&side, 100, POSTED);
+	reset_quietly(&side);
+	side_close_abrupt(&side);
+}
+
+START_TEST(peer_is_killed_with_requests_of_both_sides)
+{
+	peer_is_lost_with_requests(true);
+}
+END_TEST
+
+START_TEST(peer_is_stopped_with_requests_of_both_sides)
+{
+	peer_is_lost_with_requests(false);
 }
 END_TEST
 
@@ -949,6 +1040,8 @@ int main(int argc, char **argv)
 		{ peer_exits_and_its_child_lives, NEEDS_NOTHING },
 		{ peer_exits_and_a_program_of_it_lives, NEEDS_NOTHING },
 		{ peer_is_stopped, NEEDS_NOTHING },
+		{ peer_is_killed_with_requests_of_both_sides, NEEDS_NOTHING },
+		{ peer_is_stopped_with_requests_of_both_sides, NEEDS_NOTHING },
 		{ exit_of_a_child_keeps_the_connection, NEEDS_NOTHING },
 		{ abrupt_close_expels_waiters_at_every_stage, NEEDS_NOTHING },
 		{ graceful_close_needs_all_objects_freed, NEEDS_NOTHING },
