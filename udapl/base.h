@@ -44,6 +44,21 @@
  */
 #define LEAVE_IN_PLACE(value) __asm__ volatile("" : "+r"(value))
 
+/*
+ * Of a parameter that a function uses after a call: it is copied to a register that calls leave
+ * alone here, and not at the entry. So what returns before does without the saving of registers.
+ */
+#if defined(__x86_64__)
+#define LATE_COPY(parameter)                                                                       \
+	({                                                                                         \
+		__typeof__(parameter) copy_;                                                       \
+		__asm__("mov %1, %0" : "=r"(copy_) : "r"(parameter));                              \
+		copy_;                                                                             \
+	})
+#else
+#define LATE_COPY(parameter) (parameter)
+#endif
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 /* clang-format off */

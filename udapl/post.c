@@ -351,16 +351,17 @@ static ALWAYS_INLINE enum tp_post post_of(enum req_kind kind)
 	}
 }
 
-static COLD DAT_RETURN request_refused_late(struct ep *ep, int result)
+static COLD DAT_RETURN request_refused_late(struct ep *ep, int result, unsigned nseg)
 {
 	struct req *req = ring_latest(&ep->sends);
-	int err = tp_post_refused(ep->qp, post_of(req->kind), req, result);
+	int err = tp_post_refused(ep->qp, post_of(req->kind), req, nseg, result);
 
 	return err ? request_failed(ep, err) : request_gate_closed(ep);
 }
 
 /* The second look at the gate. */
-static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsigned open)
+static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsigned nseg,
+					       unsigned open)
 {
 	GOTO_IF_FAILED(result, refused);
 	if (unlikely(gate_value(&ep->send_gate) != open))
@@ -368,7 +369,7 @@ static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsign
 	return (DAT_RETURN)result; /* DAT_SUCCESS */
 refused:
 	LEAVE_IN_PLACE(result);
-	return request_refused_late(ep, result);
+	return request_refused_late(ep, result, nseg);
 }
 
 ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
@@ -478,7 +479,7 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		req = request_claim(ep, kind, size, cookie, flags);
 		ret = request_posted(
 			ep, request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
-			EP_OPEN);
+			nsge, EP_OPEN);
 	}
 	ep_post_end(ep);
 	return ret;
@@ -491,7 +492,7 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 					     DAT_COMPLETION_FLAGS flags)
 {
 	struct tp_taken taken = { .sges = ep->sends.sges };
-	struct tp_qp *qp = ep->qp;
+	struct tp_qp *qp;
 	unsigned post_flags = TP_POST_SIGNAL;
 	struct req *req;
 	DAT_RETURN ret;
@@ -500,22 +501,23 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 		goto slow;
 	if (unlikely(nseg > FEW_SEGMENTS && nseg > fast_segments(ep, kind)))
 		goto slow;
-	if (kind != REQ_SEND && unlikely(!remote))
-		goto slow;
 	if (unlikely(flags & ep->slow_flags[kind]))
+		goto slow;
+	if (kind != REQ_SEND && unlikely(!remote))
 		goto slow;
 	if (open == EP_SHARED)
 		spin_lock(&ep->send_lock);
+	qp = ep->qp;
 	if (unlikely(!segments_take(qp, post_of(kind), iov, nseg,
 				    &ep->limits[kind][nseg > FEW_SEGMENTS ? 1 : nseg], &taken)))
 		goto unlock;
 	if (unlikely(!ring_take_room(&ep->sends)))
 		goto unlock;
-	if (unlikely(flags))
+	if (!(tp_post_flags & TP_POST_SIGNAL) || unlikely(flags))
 		post_flags = request_post_flags(ep, kind, flags);
 	req = request_claim(ep, kind, taken.last + 1, cookie, flags);
 	ret = request_posted(ep, request_fast(qp, kind, req, &taken, nseg, remote, post_flags),
-			     open);
+			     nseg, open);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->send_lock);
 	return ret;
@@ -524,19 +526,6 @@ unlock:
 		spin_unlock(&ep->send_lock);
 slow:
 	return request_slow(ep, kind, (DAT_COUNT)nseg, iov, cookie, remote, flags);
-}
-
-/* On a thread-safe IA, or the gate is closed. */
-static ALWAYS_INLINE DAT_RETURN request_shared(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					       const DAT_RMR_TRIPLET *remote,
-					       DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, kind, nseg, iov, cookie, remote, flags);
-	if (nseg == 1)
-		return request_post(ep, kind, EP_SHARED, 1, iov, cookie, remote, flags);
-	return request_post(ep, kind, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
 /* Their instances, which are not inline. */
@@ -556,6 +545,16 @@ NOINLINE HOT static DAT_RETURN send_few(struct ep *ep, DAT_COUNT nseg, const DAT
 	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
 }
 
+NOINLINE HOT static DAT_RETURN send_plain(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					  DAT_DTO_COOKIE cookie)
+{
+	if (likely(nseg == 4))
+		return request_post(ep, REQ_SEND, EP_OPEN, 4, iov, cookie, NULL, 0);
+	if (likely(nseg == 3))
+		return request_post(ep, REQ_SEND, EP_OPEN, 3, iov, cookie, NULL, 0);
+	return send_many(ep, nseg, iov, cookie, 0);
+}
+
 NOINLINE HOT static DAT_RETURN send_flagged(struct ep *ep, DAT_COUNT nseg,
 					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					    DAT_COMPLETION_FLAGS flags)
@@ -565,11 +564,37 @@ NOINLINE HOT static DAT_RETURN send_flagged(struct ep *ep, DAT_COUNT nseg,
 	return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
 }
 
+/* On a thread-safe IA. */
+NOINLINE HOT static DAT_RETURN send_shared_many(struct ep *ep, DAT_COUNT nseg,
+						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						DAT_COMPLETION_FLAGS flags)
+{
+	return request_post(ep, REQ_SEND, EP_SHARED, (unsigned)nseg, iov, cookie, NULL, flags);
+}
+
+NOINLINE HOT static DAT_RETURN send_shared_four(struct ep *ep, DAT_COUNT nseg,
+						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 4))
+		return send_shared_many(ep, nseg, iov, cookie, flags);
+	return request_post(ep, REQ_SEND, EP_SHARED, 4, iov, cookie, NULL, flags);
+}
+
+/* Likewise, or the gate is closed. */
 NOINLINE HOT static DAT_RETURN send_shared(struct ep *ep, DAT_COUNT nseg,
 					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					   DAT_COMPLETION_FLAGS flags)
 {
-	return request_shared(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
+	if (likely(nseg == 1))
+		return request_post(LATE_COPY(ep), REQ_SEND, EP_SHARED, 1, iov, cookie, NULL,
+				    flags);
+	if (likely(nseg == 2))
+		return request_post(LATE_COPY(ep), REQ_SEND, EP_SHARED, 2, iov, cookie, NULL,
+				    flags);
+	return send_shared_four(ep, nseg, iov, cookie, flags);
 }
 
 HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -582,10 +607,10 @@ HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	if (unlikely(flags))
 		return send_flagged(ep, nseg, iov, cookie, flags);
 	if (likely(nseg == 1))
-		return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, 0);
+		return request_post(LATE_COPY(ep), REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, 0);
 	if (likely(nseg == 2))
-		return request_post(ep, REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, 0);
-	return send_few(ep, nseg, iov, cookie, 0);
+		return request_post(LATE_COPY(ep), REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, 0);
+	return send_plain(ep, nseg, iov, cookie);
 }
 
 NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
@@ -606,6 +631,17 @@ NOINLINE HOT static DAT_RETURN write_few(struct ep *ep, DAT_COUNT nseg, const DA
 	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
+NOINLINE HOT static DAT_RETURN write_plain(struct ep *ep, DAT_COUNT nseg,
+					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					   const DAT_RMR_TRIPLET *remote)
+{
+	if (likely(nseg == 4))
+		return request_post(ep, REQ_WRITE, EP_OPEN, 4, iov, cookie, remote, 0);
+	if (likely(nseg == 3))
+		return request_post(ep, REQ_WRITE, EP_OPEN, 3, iov, cookie, remote, 0);
+	return write_many(ep, nseg, iov, cookie, remote, 0);
+}
+
 NOINLINE HOT static DAT_RETURN write_flagged(struct ep *ep, DAT_COUNT nseg,
 					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					     const DAT_RMR_TRIPLET *remote,
@@ -616,12 +652,40 @@ NOINLINE HOT static DAT_RETURN write_flagged(struct ep *ep, DAT_COUNT nseg,
 	return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
+/* On a thread-safe IA. */
+NOINLINE HOT static DAT_RETURN write_shared_many(struct ep *ep, DAT_COUNT nseg,
+						 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						 const DAT_RMR_TRIPLET *remote,
+						 DAT_COMPLETION_FLAGS flags)
+{
+	return request_post(ep, REQ_WRITE, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN write_shared_four(struct ep *ep, DAT_COUNT nseg,
+						 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						 const DAT_RMR_TRIPLET *remote,
+						 DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 4))
+		return write_shared_many(ep, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_WRITE, EP_SHARED, 4, iov, cookie, remote, flags);
+}
+
+/* Likewise, or the gate is closed. */
 NOINLINE HOT static DAT_RETURN write_shared(struct ep *ep, DAT_COUNT nseg,
 					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					    const DAT_RMR_TRIPLET *remote,
 					    DAT_COMPLETION_FLAGS flags)
 {
-	return request_shared(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
+	if (likely(nseg == 1))
+		return request_post(LATE_COPY(ep), REQ_WRITE, EP_SHARED, 1, iov, cookie, remote,
+				    flags);
+	if (likely(nseg == 2))
+		return request_post(LATE_COPY(ep), REQ_WRITE, EP_SHARED, 2, iov, cookie, remote,
+				    flags);
+	return write_shared_four(ep, nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -635,10 +699,10 @@ HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_
 	if (unlikely(flags))
 		return write_flagged(ep, nseg, iov, cookie, remote, flags);
 	if (likely(nseg == 1))
-		return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, 0);
+		return request_post(LATE_COPY(ep), REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
-		return request_post(ep, REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, 0);
-	return write_few(ep, nseg, iov, cookie, remote, 0);
+		return request_post(LATE_COPY(ep), REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, 0);
+	return write_plain(ep, nseg, iov, cookie, remote);
 }
 
 NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
@@ -659,6 +723,16 @@ NOINLINE HOT static DAT_RETURN read_few(struct ep *ep, DAT_COUNT nseg, const DAT
 	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
 }
 
+NOINLINE HOT static DAT_RETURN read_plain(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote)
+{
+	if (likely(nseg == 4))
+		return request_post(ep, REQ_READ, EP_OPEN, 4, iov, cookie, remote, 0);
+	if (likely(nseg == 3))
+		return request_post(ep, REQ_READ, EP_OPEN, 3, iov, cookie, remote, 0);
+	return read_many(ep, nseg, iov, cookie, remote, 0);
+}
+
 NOINLINE HOT static DAT_RETURN read_flagged(struct ep *ep, DAT_COUNT nseg,
 					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					    const DAT_RMR_TRIPLET *remote,
@@ -669,12 +743,40 @@ NOINLINE HOT static DAT_RETURN read_flagged(struct ep *ep, DAT_COUNT nseg,
 	return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
 }
 
+/* On a thread-safe IA. */
+NOINLINE HOT static DAT_RETURN read_shared_many(struct ep *ep, DAT_COUNT nseg,
+						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						const DAT_RMR_TRIPLET *remote,
+						DAT_COMPLETION_FLAGS flags)
+{
+	return request_post(ep, REQ_READ, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+NOINLINE HOT static DAT_RETURN read_shared_four(struct ep *ep, DAT_COUNT nseg,
+						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						const DAT_RMR_TRIPLET *remote,
+						DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 4))
+		return read_shared_many(ep, nseg, iov, cookie, remote, flags);
+	return request_post(ep, REQ_READ, EP_SHARED, 4, iov, cookie, remote, flags);
+}
+
+/* Likewise, or the gate is closed. */
 NOINLINE HOT static DAT_RETURN read_shared(struct ep *ep, DAT_COUNT nseg,
 					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					   const DAT_RMR_TRIPLET *remote,
 					   DAT_COMPLETION_FLAGS flags)
 {
-	return request_shared(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
+		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
+	if (likely(nseg == 1))
+		return request_post(LATE_COPY(ep), REQ_READ, EP_SHARED, 1, iov, cookie, remote,
+				    flags);
+	if (likely(nseg == 2))
+		return request_post(LATE_COPY(ep), REQ_READ, EP_SHARED, 2, iov, cookie, remote,
+				    flags);
+	return read_shared_four(ep, nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -688,17 +790,17 @@ HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_T
 	if (unlikely(flags))
 		return read_flagged(ep, nseg, iov, cookie, remote, flags);
 	if (likely(nseg == 1))
-		return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, 0);
+		return request_post(LATE_COPY(ep), REQ_READ, EP_OPEN, 1, iov, cookie, remote, 0);
 	if (likely(nseg == 2))
-		return request_post(ep, REQ_READ, EP_OPEN, 2, iov, cookie, remote, 0);
-	return read_few(ep, nseg, iov, cookie, remote, 0);
+		return request_post(LATE_COPY(ep), REQ_READ, EP_OPEN, 2, iov, cookie, remote, 0);
+	return read_plain(ep, nseg, iov, cookie, remote);
 }
 
 /* ---- receives ---- */
 
-static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result)
+static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result, unsigned nseg)
 {
-	int err = tp_post_refused(ep->qp, TP_RECV, ring_latest(&ep->recvs), result);
+	int err = tp_post_refused(ep->qp, TP_RECV, ring_latest(&ep->recvs), nseg, result);
 
 	return err ? receive_failed(ep, err) : receive_gate_closed(ep);
 }
@@ -723,7 +825,8 @@ static ALWAYS_INLINE struct req *receive_claim(struct ep *ep, DAT_DTO_COOKIE coo
 }
 
 /* As request_posted. */
-static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsigned open)
+static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsigned nseg,
+					       unsigned open)
 {
 	GOTO_IF_FAILED(result, refused);
 	/* the queue pair is read again: a register that holds it would be saved and restored */
@@ -732,7 +835,7 @@ static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsign
 	return (DAT_RETURN)result; /* DAT_SUCCESS */
 refused:
 	LEAVE_IN_PLACE(result);
-	return receive_refused_late(ep, result);
+	return receive_refused_late(ep, result, nseg);
 }
 
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
@@ -762,7 +865,8 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		/* no message is longer, and the device counts in 32 bits */
 		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
 		req = receive_claim(ep, cookie, flags);
-		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), EP_OPEN);
+		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge,
+				     EP_OPEN);
 		if (ret == DAT_SUCCESS)
 			ep_remember_recv(ep, nsge, cookie, flags);
 	}
@@ -777,7 +881,7 @@ static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsig
 					     DAT_COMPLETION_FLAGS flags)
 {
 	struct tp_taken taken = { .sges = ep->recvs.sges };
-	struct tp_qp *qp = ep->qp;
+	struct tp_qp *qp;
 	struct req *req;
 	DAT_RETURN ret;
 
@@ -789,13 +893,14 @@ static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsig
 		goto slow;
 	if (open == EP_SHARED)
 		spin_lock(&ep->recv_lock);
+	qp = ep->qp;
 	if (unlikely(!segments_take(qp, TP_RECV, iov, nseg,
 				    &ep->limits[REQ_RECV][nseg > FEW_SEGMENTS ? 1 : nseg], &taken)))
 		goto unlock;
 	if (unlikely(!ring_take_room(&ep->recvs)))
 		goto unlock;
 	req = receive_claim(ep, cookie, flags);
-	ret = receive_posted(ep, tp_fast_recv(qp, req, &taken, nseg), open);
+	ret = receive_posted(ep, tp_fast_recv(qp, req, &taken, nseg), nseg, open);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->recv_lock);
 	return ret;
@@ -824,6 +929,16 @@ NOINLINE HOT static DAT_RETURN receive_few(struct ep *ep, DAT_COUNT nseg,
 	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
 }
 
+NOINLINE HOT static DAT_RETURN receive_plain(struct ep *ep, DAT_COUNT nseg,
+					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+{
+	if (likely(nseg == 4))
+		return receive_post(ep, EP_OPEN, 4, iov, cookie, 0);
+	if (likely(nseg == 3))
+		return receive_post(ep, EP_OPEN, 3, iov, cookie, 0);
+	return receive_many(ep, nseg, iov, cookie, 0);
+}
+
 NOINLINE HOT static DAT_RETURN receive_flagged(struct ep *ep, DAT_COUNT nseg,
 					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					       DAT_COMPLETION_FLAGS flags)
@@ -833,15 +948,36 @@ NOINLINE HOT static DAT_RETURN receive_flagged(struct ep *ep, DAT_COUNT nseg,
 	return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
 }
 
+/* On a thread-safe IA. */
+NOINLINE HOT static DAT_RETURN receive_shared_many(struct ep *ep, DAT_COUNT nseg,
+						   const DAT_LMR_TRIPLET *iov,
+						   DAT_DTO_COOKIE cookie,
+						   DAT_COMPLETION_FLAGS flags)
+{
+	return receive_post(ep, EP_SHARED, (unsigned)nseg, iov, cookie, flags);
+}
+
+NOINLINE HOT static DAT_RETURN receive_shared_four(struct ep *ep, DAT_COUNT nseg,
+						   const DAT_LMR_TRIPLET *iov,
+						   DAT_DTO_COOKIE cookie,
+						   DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(nseg != 4))
+		return receive_shared_many(ep, nseg, iov, cookie, flags);
+	return receive_post(ep, EP_SHARED, 4, iov, cookie, flags);
+}
+
 NOINLINE HOT static DAT_RETURN receive_shared(struct ep *ep, DAT_COUNT nseg,
 					      const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					      DAT_COMPLETION_FLAGS flags)
 {
 	if (unlikely(gate_value(&ep->recv_gate) != EP_SHARED || nseg <= 0))
 		return receive_slow(ep, nseg, iov, cookie, flags);
-	if (nseg == 1)
-		return receive_post(ep, EP_SHARED, 1, iov, cookie, flags);
-	return receive_post(ep, EP_SHARED, (unsigned)nseg, iov, cookie, flags);
+	if (likely(nseg == 1))
+		return receive_post(LATE_COPY(ep), EP_SHARED, 1, iov, cookie, flags);
+	if (likely(nseg == 2))
+		return receive_post(LATE_COPY(ep), EP_SHARED, 2, iov, cookie, flags);
+	return receive_shared_four(ep, nseg, iov, cookie, flags);
 }
 
 HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
@@ -854,10 +990,10 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 	if (unlikely(flags))
 		return receive_flagged(ep, nseg, iov, cookie, flags);
 	if (likely(nseg == 1))
-		return receive_post(ep, EP_OPEN, 1, iov, cookie, 0);
+		return receive_post(LATE_COPY(ep), EP_OPEN, 1, iov, cookie, 0);
 	if (likely(nseg == 2))
-		return receive_post(ep, EP_OPEN, 2, iov, cookie, 0);
-	return receive_few(ep, nseg, iov, cookie, 0);
+		return receive_post(LATE_COPY(ep), EP_OPEN, 2, iov, cookie, 0);
+	return receive_plain(ep, nseg, iov, cookie);
 }
 
 /* ---- receives of shared receive queues ---- */

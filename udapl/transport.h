@@ -343,9 +343,9 @@ enum tp_post {
  * the longest. Else nothing has happened, and the post has to be one of those further below.
  */
 struct tp_taken {
-	struct tp_sge *sges; /* for the transport: a place for segments */
-	DAT_VADDR first;     /* likewise, for an address */
-	DAT_VLEN last;	     /* the offset of the last byte; before the first segment -1 */
+	struct tp_sge *sges;	       /* for the transport: a place for segments */
+	const DAT_LMR_TRIPLET *single; /* likewise; read again, as no register holds what it has */
+	DAT_VLEN last; /* the offset of the last byte; before the first segment -1 */
 };
 
 bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
@@ -386,7 +386,7 @@ int tp_post_error(int result);
  * What follows from the result, other than 0, of the latest post to this direction of a queue pair.
  * 0: the transport has taken it after all; else what tp_post_error returns. The poster calls this.
  */
-int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result);
+int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result);
 struct tp_bind {
 	struct tp_mw *mw;
 	struct tp_mr *mr; /* the region to bind to, or to unbind from */

@@ -246,9 +246,9 @@ int tp_post_error(int result)
 	return result;
 }
 
-int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result)
+int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result)
 {
-	(void)qp, (void)post, (void)tag;
+	(void)qp, (void)post, (void)tag, (void)nseg;
 	return tp_post_error(result);
 }
 

@@ -421,12 +421,8 @@ struct transfer_queue {
 	uintptr_t base; /* transfer_of */
 	/* poster; of the latest fast post, unless it was of a single segment of a message */
 	struct iovec iov[TP_MAX_SGE];
-	/* poster; the latest fast post of a message had so many segments, or this single one */
-	union {
-		uintptr_t several; /* at most TP_MAX_SGE, which is no address */
-		const DAT_LMR_TRIPLET *single;
-	};
-	bool started; /* poster; there was a post */
+	const DAT_LMR_TRIPLET *single; /* poster; while it posts a message of a single segment */
+	bool started;		       /* poster; there was a post */
 	struct region_view view;
 	atomic_bool open;	 /* cq->lock; the poster reads it */
 	struct transfer *plain;	 /* cq->lock; the oldest transfer; NULL: not plain */
@@ -476,7 +472,7 @@ struct tp_qp {
 	uint64_t write_flags;
 	struct transfer_queue sends, recvs;
 	struct region_view reads; /* local buffers of reads; sends.view is that of all others */
-	struct rma_request write, read;
+	struct rma_request write, read, write_several, read_several; /* poster; of fast posts */
 	unsigned reads_posted;	     /* poster, or lock of sends.cq while sends is not open */
 	_Atomic unsigned reads_done; /* lock of sends.cq */
 	_Atomic unsigned phase;	     /* enum qp_phase */

@@ -49,12 +49,12 @@ HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsign
 			 const DAT_LMR_TRIPLET *segment, struct tp_taken *taken)
 {
 	struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
-	const struct region_view *view = post == TP_READ ? &qp->reads : &queue->view;
+	struct region_view *view = post == TP_READ ? &qp->reads : &queue->view;
 	const uint64_t address = segment->virtual_address, length = segment->segment_length;
 
 	taken->last += length;
 	if (is_single(post, nseg)) {
-		taken->first = address;
+		taken->single = segment;
 		queue->single = segment;
 		return view_has(view, segment);
 	}
@@ -64,8 +64,14 @@ HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsign
 		return view_has(view, segment);
 	if (!view_has_part(view, segment->lmr_context, address, length))
 		return false;
-	/* the view is read again: it takes registers, which would be saved before */
-	__asm__ volatile("" ::: "memory");
+	/*
+	 * What is read again for the next segment takes no register, which would have to be saved:
+	 * of two segments all of the view, as one segment has the same function.
+	 */
+	if (nseg == 2)
+		__asm__ volatile("" ::: "memory");
+	else
+		__asm__ volatile("" : "+m"(view->first), "+m"(view->size));
 	return true;
 }
 
@@ -274,6 +280,14 @@ int tp_post_error(int result)
 	return result > 0 ? -ENOTCONN : ofi_errno(result);
 }
 
+static ALWAYS_INLINE struct rma_request *rma_request_of(struct tp_qp *qp, enum tp_post post,
+							unsigned nseg)
+{
+	if (post == TP_READ)
+		return nseg == 1 ? &qp->read : &qp->read_several;
+	return nseg == 1 ? &qp->write : &qp->write_several;
+}
+
 /* A fast post that has to wait for reads. */
 static NOINLINE int fast_wait(struct tp_qp *qp, enum tp_post post, const void *tag, unsigned nseg,
 			      const DAT_RMR_TRIPLET *remote)
@@ -285,31 +299,27 @@ static NOINLINE int fast_wait(struct tp_qp *qp, enum tp_post post, const void *t
 }
 
 /* The transfer is described, in the words that slow_post uses, from what the post has left. */
-static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post)
+static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post,
+			 unsigned nseg)
 {
 	const bool read = post == TP_READ;
-	const struct rma_request *request = read ? &qp->read : &qp->write;
+	const struct rma_request *request = rma_request_of(qp, post, nseg);
 
 	transfer->remote_address = request->remote.addr;
 	transfer->remote_key = request->remote.key;
 	qp->reads_posted -= read;
 }
 
-COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, int result)
+COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result)
 {
 	struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
 	struct transfer *transfer = transfer_of(queue, tag);
 	struct tp_sge segments[TP_MAX_SGE];
-	unsigned nseg;
 
 	if (result == POST_OVER)
 		return -ENOTCONN;
-	if (post == TP_SEND || post == TP_RECV) {
-		nseg = queue->several <= TP_MAX_SGE ? (unsigned)queue->several : 1;
-	} else {
-		rma_describe(qp, transfer, post);
-		nseg = (unsigned)(post == TP_READ ? &qp->read : &qp->write)->message.iov_count;
-	}
+	if (post == TP_WRITE || post == TP_READ)
+		rma_describe(qp, transfer, post, nseg);
 	segments_taken(qp, post, nseg, segments);
 	transfer_describe(transfer, kinds[post], nseg, false);
 	queue_transfer_failed(queue, transfer, segments, ofi_errno(result));
@@ -333,9 +343,8 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (must_wait(qp, flags))
 		return fast_wait(qp, TP_SEND, tag, nseg, NULL);
 	if (nseg == 1)
-		return (int)fi_send(qp->fi, (void *)(uintptr_t)taken->first, taken->last + 1,
-				    queue->view.desc[0], 0, transfer);
-	queue->several = nseg;
+		return (int)fi_send(qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
+				    taken->last + 1, queue->view.desc[0], 0, transfer);
 	return (int)fi_sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
 }
 
@@ -347,7 +356,8 @@ static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct rma_request *reque
 	request->remote.addr = remote->target_address;
 	request->remote.len = size;
 	request->remote.key = remote->rmr_context;
-	request->message.iov_count = nseg;
+	if (nseg != 1) /* of one it has that already */
+		request->message.iov_count = nseg;
 	request->message.context = transfer;
 	return &request->message;
 }
@@ -360,7 +370,8 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 	if (must_wait(qp, flags))
 		return fast_wait(qp, TP_WRITE, tag, nseg, remote);
 	return (int)fi_writemsg(qp->fi,
-				rma_fill(&qp->write, transfer, nseg, taken->last + 1, remote),
+				rma_fill(rma_request_of(qp, TP_WRITE, nseg), transfer, nseg,
+					 taken->last + 1, remote),
 				qp->write_flags);
 }
 
@@ -373,7 +384,9 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_wait(qp, TP_READ, tag, nseg, remote);
 	qp->reads_posted++;
-	return (int)fi_readmsg(qp->fi, rma_fill(&qp->read, transfer, nseg, taken->last + 1, remote),
+	return (int)fi_readmsg(qp->fi,
+			       rma_fill(rma_request_of(qp, TP_READ, nseg), transfer, nseg,
+					taken->last + 1, remote),
 			       FI_COMPLETION);
 }
 
@@ -383,9 +396,8 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	struct transfer *transfer = transfer_of(queue, tag);
 
 	if (nseg == 1)
-		return (int)fi_recv(qp->fi, (void *)(uintptr_t)taken->first, taken->last + 1,
-				    queue->view.desc[0], 0, transfer);
-	queue->several = nseg;
+		return (int)fi_recv(qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
+				    taken->last + 1, queue->view.desc[0], 0, transfer);
 	return (int)fi_recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
 }
 

@@ -460,6 +460,7 @@ static void rma_init(struct rma_request *request, struct tp_qp *qp, struct regio
 		.msg_iov = qp->sends.iov,
 		.desc = view->desc,
 		.rma_iov = &request->remote,
+		.iov_count = 1, /* of several segments each post has its own */
 		.rma_iov_count = 1,
 	};
 }
@@ -484,6 +485,8 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->max_recv = attr->max_recv;
 	rma_init(&qp->write, qp, &qp->sends.view);
 	rma_init(&qp->read, qp, &qp->reads);
+	rma_init(&qp->write_several, qp, &qp->sends.view);
+	rma_init(&qp->read_several, qp, &qp->reads);
 	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->max_send_sge) ||
 	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, attr->max_recv_sge)) {
 		err = -ENOMEM;
