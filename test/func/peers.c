@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -31,9 +32,9 @@
 
 #include "../consumer/consumer.h"
 
-/* ---- the provider's service thread sleeps in this call: how often ---- */
+/* ---- how often the provider's service threads sleep, and those that wait ---- */
 
-static _Atomic unsigned sleeps;
+static _Atomic unsigned sleeps, waits;
 
 __attribute__((visibility("default"))) int epoll_pwait2(int epoll, struct epoll_event *events,
 							int max, const struct timespec *timeout,
@@ -41,6 +42,18 @@ __attribute__((visibility("default"))) int epoll_pwait2(int epoll, struct epoll_
 {
 	sleeps++;
 	return (int)syscall(SYS_epoll_pwait2, epoll, events, max, timeout, mask, 8);
+}
+
+__attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t count,
+						 const struct timespec *timeout,
+						 const sigset_t *mask)
+{
+	struct timespec left;
+
+	waits++;
+	if (timeout)
+		left = *timeout; /* the system call writes what is left */
+	return (int)syscall(SYS_ppoll, fds, count, timeout ? &left : NULL, mask, 8);
 }
 
 /* ---- and looks through all descriptors with this one ---- */
@@ -281,16 +294,15 @@ static void connect_silently(int fds[SILENT], unsigned n, const struct side *ser
 		fds[i] = socket_connect(server, qual);
 }
 
-/* A wait of 200 ms, in which the service thread has nothing to do. */
-static unsigned sleeps_while_idle(const struct side *side)
+/* In a wait, in which nobody has anything to do. */
+static unsigned sleeps_while_idle(DAT_EVD_HANDLE evd, DAT_TIMEOUT usec)
 {
-	unsigned before = sleeps;
+	unsigned before = sleeps + waits;
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
-	ck_dat_is(dat_evd_wait(side->cr_evd, 200000, 1, &event, &nmore),
-		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
-	return sleeps - before;
+	ck_dat_is(dat_evd_wait(evd, usec, 1, &event, &nmore), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+	return sleeps + waits - before;
 }
 
 START_TEST(silent_connections_use_no_time_and_leave_nothing)
@@ -307,12 +319,12 @@ START_TEST(silent_connections_use_no_time_and_leave_nothing)
 	connect_silently(fds, SILENT, &pair.server, qual);
 	well_behaved_gets_in(&pair, qual);
 	ck_assert_uint_gt(sleeps, 0);
-	ck_assert_uint_lt(sleeps_while_idle(&pair.server), 150);
+	ck_assert_uint_lt(sleeps_while_idle(pair.server.cr_evd, 200000), 150);
 	for (unsigned i = 0; i < SILENT; i++)
 		shutdown(fds[i], SHUT_WR);
 	for (unsigned i = 0; i < SILENT; i++)
 		socket_expect_end(fds[i]);
-	ck_assert_uint_lt(sleeps_while_idle(&pair.server), 150);
+	ck_assert_uint_lt(sleeps_while_idle(pair.server.cr_evd, 200000), 150);
 	expect_open_sockets(&pair.server, sockets);
 	well_behaved_gets_in(&pair, qual);
 	pair_close_abrupt(&pair);
@@ -417,6 +429,35 @@ START_TEST(messages_wake_up_the_thread_that_waits_for_them_alone)
 }
 END_TEST
 
+/*
+ * Of a message without bytes libfabric's tcp has the header, and reads nothing of what is behind it
+ * before there is a receive: its descriptor is readable for so long. The server sleeps first on its
+ * requests, then on its receives.
+ */
+START_TEST(what_is_behind_a_message_without_bytes_wakes_up_nobody)
+{
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	for (unsigned round = 0; round < 2; round++) {
+		DAT_EVD_HANDLE evd = round ? pair.server.recv_evd : pair.server.cr_evd;
+
+		post_send(pair.client.ep, 0, segment(&pair.client, 0, 0), 0);
+		(void)sleeps_while_idle(pair.server.cr_evd, 20000);
+		post_send(pair.client.ep, 1, segment(&pair.client, 0, 8), 0);
+		(void)sleeps_while_idle(evd, 20000);
+		ck_assert_uint_lt(sleeps_while_idle(evd, 20000), 150);
+		for (unsigned i = 0; i < 2; i++)
+			post_recv(pair.server.ep, i, segment(&pair.server, 0, 8));
+		for (unsigned i = 0; i < 2; i++) {
+			expect_recv_done(&pair.server, i, 8 * i);
+			expect_request_done(&pair.client, i, 8 * i);
+		}
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* Those that find no descriptor wait, and nobody runs in circles meanwhile. */
 START_TEST(connections_beyond_the_descriptors_use_no_time)
 {
@@ -447,8 +488,8 @@ START_TEST(connections_beyond_the_descriptors_use_no_time)
 		address.sin_port = htons((uint16_t)qual);
 		ck_assert_int_eq(connect(fds[i], (struct sockaddr *)&address, sizeof(address)), 0);
 	}
-	(void)sleeps_while_idle(&pair.server);
-	idle = sleeps_while_idle(&pair.server);
+	(void)sleeps_while_idle(pair.server.cr_evd, 200000);
+	idle = sleeps_while_idle(pair.server.cr_evd, 200000);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_ptr_nonnull(strstr(stderr_restore(), "has no file descriptor left"));
 	ck_assert_uint_lt(idle, 300);
@@ -960,6 +1001,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_call_without_descriptors_says_so_and_can_be_repeated, 0,
 			    (int)COUNT(makers));
 	tcase_add_test(tcase, an_accept_needs_no_descriptor);
+	tcase_add_test(tcase, what_is_behind_a_message_without_bytes_wakes_up_nobody);
 	tcase_add_test(tcase, messages_wake_up_the_thread_that_waits_for_them_alone);
 	tcase_add_loop_test(tcase, an_answer_of_something_else_fails_the_attempt, 0,
 			    (int)COUNT(answers));

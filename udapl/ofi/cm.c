@@ -69,6 +69,7 @@ struct tp_conn {
 	bool closed; /* by the peer */
 	int unread;  /* bytes at the last look, since then; -1: not looked yet */
 	uint64_t looked;
+	uint64_t read;		      /* bytes, when cm_is_held_up has looked */
 	struct tp_conn *next, **back; /* dev->conns */
 };
 
@@ -542,6 +543,20 @@ uint64_t cm_end_unnoticed(struct tp_dev *dev)
 	}
 	dev->any_unnoticed |= again != TP_NEVER;
 	return again;
+}
+
+bool cm_is_held_up(const struct tp_cq *cq)
+{
+	bool held_up = false;
+
+	for (struct tp_conn *conn = cq->dev->conns; conn; conn = conn->next) {
+		uint64_t before = conn->read;
+
+		if (conn->socket >= 0 && (conn->qp->recvs.cq == cq || conn->qp->sends.cq == cq) &&
+		    !socket_is_read(conn->socket, &conn->read))
+			held_up |= conn->read == before;
+	}
+	return held_up;
 }
 
 void cm_after_fork(const struct tp_dev *dev)

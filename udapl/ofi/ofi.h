@@ -296,6 +296,7 @@ struct tp_cq {
 	bool watched;	       /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
 	bool in_dev_set;       /* ia->lock; dev->epoll has fi_fd, though it may not report it */
 	unsigned attended;     /* ia->lock; visits in a row that found consumers at it */
+	unsigned vain;	       /* ia->lock; times in a row that it was served for nothing */
 	unsigned pass;	       /* ia->lock; of the latest visit */
 	uint64_t delay;	       /* ia->lock; ns from that to the next; 0: none is due */
 	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
@@ -585,8 +586,11 @@ void member_flush(struct tp_qp *qp);
 unsigned members_harvest_locked(struct tp_cq *cq);
 /* The consumer polls. Reads those to which nothing but a post may matter. */
 void members_visit(struct tp_cq *cq);
-/* Takes all that is there. From here on the service thread sleeps, unless it is poked. */
-void members_leave_locked(struct tp_cq *cq);
+/*
+ * Takes all that is there; true: there was something. From here on the service thread sleeps,
+ * unless it is poked.
+ */
+bool members_leave_locked(struct tp_cq *cq);
 
 /* ---- socket.c ---- */
 
@@ -607,6 +611,8 @@ int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
  */
 int socket_find_listener(struct sockaddr_storage *local, int guess);
 void socket_listen_no_more(int socket);
+/* Of what has arrived: were all bytes read? *read: how many. */
+bool socket_is_read(int socket, uint64_t *read);
 /* In the child after a fork, if it is still that socket. -1 is none. */
 void socket_close_copy(int socket, struct socket_ends *ends);
 void socket_close_listener_copy(int socket, struct sockaddr_storage *local);
@@ -642,6 +648,12 @@ bool eq_has_pending(struct tp_dev *dev);
  * called again. ia->lock held.
  */
 uint64_t cm_end_unnoticed(struct tp_dev *dev);
+/*
+ * Has a connection of the queue bytes that libfabric does not read, and has read none since this
+ * was asked last? Of a message without bytes it reads nothing behind the header before there is a
+ * receive, and says nothing of that. ia->lock held.
+ */
+bool cm_is_held_up(const struct tp_cq *cq);
 /* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
 /* In the child: closes its copies of sockets, which would keep the parent's connections open. */

@@ -27,6 +27,7 @@
 #define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
 #define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
 #define STEADY_VISITS	 4		    /* in a row that found consumers */
+#define VAIN_ROUNDS	 32
 #define FRUITLESS_ROUNDS 100
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
 
@@ -135,6 +136,18 @@ static bool cq_watch(struct tp_cq *cq)
 	return cq->watched;
 }
 
+/* After a while in vain: has libfabric read nothing between two rounds? */
+static bool cq_is_held_up(struct tp_cq *cq)
+{
+	bool held_up = cq->vain >= VAIN_ROUNDS && cm_is_held_up(cq);
+
+	if (cq->vain <= VAIN_ROUNDS)
+		return false;
+	if (!held_up)
+		cq->vain = 0;
+	return held_up;
+}
+
 /* The next visit is due after so many ns; 0: none is, the queue is watched. */
 static uint64_t cq_serve(struct tp_cq *cq)
 {
@@ -142,10 +155,10 @@ static uint64_t cq_serve(struct tp_cq *cq)
 
 	if (!spin_trylock(&cq->lock))
 		return VISIT_INTERVAL; /* the consumer is at it */
-	members_leave_locked(cq);
+	cq->vain = members_leave_locked(cq) ? 0 : cq->vain + 1;
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
-	quiet = cq_quiet_locked(cq);
+	quiet = cq_quiet_locked(cq) && !cq_is_held_up(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
 	starved_members = cq->starved_members;

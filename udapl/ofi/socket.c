@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -147,6 +148,19 @@ struct strangers {
 	int listener;
 	unsigned count;
 };
+
+bool socket_is_read(int fd, uint64_t *read)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+	int unread = 0;
+
+	if (ioctl(fd, FIONREAD, &unread) || !unread ||
+	    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size))
+		return true;
+	*read = info.tcpi_bytes_received - (unsigned)unread;
+	return false;
+}
 
 /* Who has sent less than a request was sent nothing, either. False: look at the next one. */
 static bool socket_end_stranger(int fd, void *what)

@@ -306,13 +306,16 @@ void members_visit(struct tp_cq *cq)
  * A post looks whether the service thread sleeps after libfabric has got the receive, and the
  * thread says so before libfabric is asked: locks of libfabric order the two.
  */
-void members_leave_locked(struct tp_cq *cq)
+bool members_leave_locked(struct tp_cq *cq)
 {
+	bool any = false;
+
 	atomic_store(&cq->poked, false);
 	members_set_asleep_locked(cq, true);
 	while (cq_harvest_locked(cq))
-		;
+		any = true;
 	members_sweep_locked(cq);
+	return any;
 }
 
 void srq_report_limits(struct tp_dev *dev)
