@@ -449,7 +449,7 @@ static inline struct transfer *transfer_of(const struct transfer_queue *queue, c
 bool queue_is_fast(const struct transfer_queue *queue);
 /*
  * @receive was posted while somebody sleeps on its queue: if it is the only one, a message may have
- * waited for it, and the service thread looks. No lock held.
+ * waited for it, and is taken in. No lock of this transport held.
  */
 COLD void queue_poke_late(struct transfer_queue *queue, const struct transfer *receive);
 /* A message waits for a receive: the next posts of receives take the slow path, which says so. */

@@ -26,7 +26,8 @@
 
 #define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
 #define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
-#define STEADY_VISITS	 4		    /* in a row that found consumers */
+#define STEADY_VISITS	 2		    /* in a row that found consumers */
+#define LOOK_VISITS	 10		    /* likewise: time to take in completions */
 #define VAIN_ROUNDS	 32
 #define FRUITLESS_ROUNDS 100
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
@@ -203,7 +204,8 @@ static bool requests_wait_locked(struct tp_cq *cq)
 
 /*
  * Is it enough that consumers are at the queue, or at its pair? Then completions stay here, and are
- * taken in now and then: failures have to be noticed. *@at: all who are at the two.
+ * taken in now and then, because failures have to be noticed; and not more often, because who reads
+ * a queue moves data, and the consumer waits for that. *@at: all who are at the two.
  */
 static bool cq_is_minded(struct tp_cq *cq, unsigned here, unsigned *at)
 {
@@ -215,6 +217,8 @@ static bool cq_is_minded(struct tp_cq *cq, unsigned here, unsigned *at)
 			members_visit(cq);
 		return true;
 	}
+	if (*at & POLLED && (cq->attended + 1) % LOOK_VISITS && !atomic_load(&cq->waited))
+		return true;
 	if (!spin_trylock(&cq->lock)) {
 		*at |= POLLED;
 		return true;

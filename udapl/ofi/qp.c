@@ -104,15 +104,11 @@ void cq_starve_locked(struct tp_cq *cq)
 void queue_poke_late(struct transfer_queue *queue, const struct transfer *receive)
 {
 	struct tp_cq *cq = queue->cq;
-	bool late;
 
 	spin_lock(&cq->lock);
-	late = receive == (queue->plain ? queue->plain : queue->oldest);
+	if (receive == (queue->plain ? queue->plain : queue->oldest) && cq_harvest_locked(cq))
+		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
-	if (!late)
-		return;
-	progress_due(cq);
-	up_wake(cq->dev->ia);
 }
 
 /* ---- completing ---- */
