@@ -62,31 +62,50 @@ static double median(double values[MAX_ROUNDS])
 	return values[rounds / 2];
 }
 
-/* How often the other threads of this process went to sleep. */
-static unsigned long switches_of_others(void)
+/* What the other threads of this process have done. */
+struct others {
+	unsigned long switches; /* they went to sleep */
+	unsigned long long ns;	/* of a processor */
+};
+
+static FILE *task_open(const char *tid, const char *what)
 {
-	unsigned long sum = 0, n;
-	struct dirent *entry;
-	char line[128], path[300];
+	char path[300];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, what);
+	return fopen(path, "r"); /* NULL: it has just ended, or the kernel does not tell */
+}
+
+static void others_add(struct others *others, const char *tid)
+{
+	FILE *status = task_open(tid, "status"), *time = task_open(tid, "schedstat");
+	unsigned long long ns;
+	unsigned long n;
+	char line[128];
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+			others->switches += n;
+	if (time && fscanf(time, "%llu", &ns) == 1)
+		others->ns += ns;
+	if (status)
+		fclose(status);
+	if (time)
+		fclose(time);
+}
+
+static struct others others_now(void)
+{
+	struct others others = { 0, 0 };
 	DIR *dir = opendir("/proc/self/task");
-	FILE *status;
+	struct dirent *entry;
 
 	MUST(dir);
-	while ((entry = readdir(dir))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
-		    atoi(entry->d_name) == getpid())
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
-		status = fopen(path, "r");
-		if (!status)
-			continue; /* a thread that has just ended */
-		while (fgets(line, sizeof(line), status))
-			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
-				sum += n;
-		fclose(status);
-	}
+	while ((entry = readdir(dir)))
+		if (atoi(entry->d_name) && atoi(entry->d_name) != getpid())
+			others_add(&others, entry->d_name);
 	closedir(dir);
-	return sum;
+	return others;
 }
 
 /* ---- one protocol ---- */
@@ -94,7 +113,8 @@ static unsigned long switches_of_others(void)
 struct result {
 	double raw, ours;	  /* us, medians */
 	double low, middle, high; /* of the turns' ratios */
-	double switches;	  /* of the provider's threads, per operation */
+	double switches;	  /* of the provider's threads, per operation ... */
+	double others;		  /* ... and us of a processor that they need for one */
 	double processor;	  /* ratio of the times of all threads of the process */
 };
 
@@ -133,17 +153,17 @@ static struct result measure(enum protocol protocol)
 	unsigned n = turn_length(protocol);
 	double raw[MAX_ROUNDS], ours[MAX_ROUNDS], ratio[MAX_ROUNDS];
 	double raw_cpu[MAX_ROUNDS], ours_cpu[MAX_ROUNDS];
-	unsigned long switches = 0;
+	struct others before, after, sum = { 0, 0 };
 	struct result result;
 
 	for (int i = 0; i < rounds; i++) {
-		unsigned long before;
-
 		if (i % 2)
 			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
-		before = switches_of_others();
+		before = others_now();
 		ours[i] = turn(&clock_dat, protocol, n, &ours_cpu[i]);
-		switches += switches_of_others() - before;
+		after = others_now();
+		sum.switches += after.switches - before.switches;
+		sum.ns += after.ns - before.ns;
 		if (i % 2 == 0)
 			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
 		ratio[i] = ours[i] / raw[i];
@@ -153,7 +173,8 @@ static struct result measure(enum protocol protocol)
 	result.middle = median(ratio);
 	result.low = ratio[0];
 	result.high = ratio[rounds - 1];
-	result.switches = (double)switches / rounds / n;
+	result.switches = (double)sum.switches / rounds / n;
+	result.others = (double)sum.ns / 1000 / rounds / n;
 	result.processor = median(ours_cpu) / median(raw_cpu);
 	return result;
 }
@@ -170,8 +191,9 @@ static struct result report(enum protocol protocol)
 		printf("%8.2f", limit);
 	else
 		printf("%8s", "-");
-	printf("   %5.2f %5.2f %5.2f %8.2f %9.2f%s\n", result.low, result.middle, result.high,
-	       result.switches, result.processor, limit > 0 && ratio > limit ? "  over" : "");
+	printf("   %5.2f %5.2f %5.2f %8.2f %8.2f %9.2f%s\n", result.low, result.middle, result.high,
+	       result.switches, result.others, result.processor,
+	       limit > 0 && ratio > limit ? "  over" : "");
 	fflush(stdout);
 	return result;
 }
@@ -180,8 +202,8 @@ static void print_head(const char *where)
 {
 	printf("\nby the clock, %s: us per operation, medians of %d turns of each\n", where,
 	       rounds);
-	printf("%-36s %9s %9s %7s %8s   %17s %8s %9s\n", "", "raw", "ours", "ratio", "at most",
-	       "ratios of turns", "switches", "processor");
+	printf("%-36s %9s %9s %7s %8s   %17s %8s %8s %9s\n", "", "raw", "ours", "ratio", "at most",
+	       "ratios of turns", "switches", "us of it", "processor");
 }
 
 /* The device may have no windows. */

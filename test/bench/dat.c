@@ -3,12 +3,15 @@
  * The calls of DAT: two connected endpoints of one IA make the same transfers as raw.c.
  *
  *	dat NAME [threadsafe]
+ *	dat NAME nothing|polled|asleep|unattended	messages, for what the provider's thread does
  */
 #include <dat/udat.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -209,6 +212,17 @@ static void take_bind_completions(int calls)
 
 		MUST(event.event_data.rmr_completion_event_data.status == DAT_RMR_BIND_SUCCESS);
 	}
+}
+
+static void dequeue_completions(DAT_EVD_HANDLE evd, int calls)
+{
+	DAT_EVENT event;
+
+	while (calls)
+		if (!dat_evd_dequeue(evd, &event)) {
+			MUST(!event.event_data.dto_completion_event_data.status);
+			calls--;
+		}
 }
 
 static void take_completions(DAT_EVD_HANDLE evd, int calls)
@@ -635,8 +649,93 @@ static void measure_binds(void)
 	}
 }
 
+/* ---- messages, while the provider's thread is not parked ---- */
+
+#define MESSAGES 500
+
+static void messages_polled(void)
+{
+	for (int i = 0; i < MESSAGES; i++) {
+		post_one(client, server);
+		dequeue_completions(recv_evd, 1);
+		dequeue_completions(send_evd, 1);
+	}
+}
+
+static sem_t asked;
+
+static void *send_when_asked(void *arg)
+{
+	for (int i = 0; i < MESSAGES; i++) {
+		while (sem_wait(&asked))
+			;
+		post_one(client, server);
+		dequeue_completions(send_evd, 1);
+	}
+	return arg;
+}
+
+static void messages_asleep(void)
+{
+	pthread_t thread;
+
+	MUST(!sem_init(&asked, 0, 0) && !pthread_create(&thread, NULL, send_when_asked, NULL));
+	for (int i = 0; i < MESSAGES; i++) {
+		MUST(!sem_post(&asked));
+		bench_wait(recv_evd, DAT_DTO_COMPLETION_EVENT);
+	}
+	MUST(!pthread_join(thread, NULL));
+}
+
+/* Until the last byte is there nobody makes a call. */
+static void messages_unattended(void)
+{
+	volatile char *last = &buffer[SIZE - 1];
+
+	local.virtual_address += SIZE;
+	for (int i = 0; i < MESSAGES; i++) {
+		DAT_LMR_TRIPLET into = local;
+
+		into.virtual_address -= SIZE;
+		buffer[2 * SIZE - 1] = (char)(i % 2 + 1);
+		MUST(!dat_ep_post_recv(server, 1, &into, (DAT_DTO_COOKIE){ 0 }, 0));
+		MUST(!dat_ep_post_send(client, 1, &local, (DAT_DTO_COOKIE){ 0 }, 0));
+		while (*last != (char)(i % 2 + 1))
+			usleep(100);
+	}
+	dequeue_completions(recv_evd, MESSAGES);
+	dequeue_completions(send_evd, MESSAGES);
+}
+
+static void no_messages(void)
+{
+}
+
+/* False: there is no such thing to do. */
+static bool run_messages(const char *name, const char *how)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} ways[] = { { "nothing", no_messages },
+		     { "polled", messages_polled },
+		     { "asleep", messages_asleep },
+		     { "unattended", messages_unattended } };
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
+		if (!strcmp(ways[i].name, how)) {
+			open_all(name, DAT_FALSE);
+			ways[i].run();
+			MUST(!dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
+			return true;
+		}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 3 && run_messages(argv[1], argv[2]))
+		return 0;
 	MUST(argc == 2 || (argc == 3 && !strcmp(argv[2], "threadsafe")));
 	open_all(argv[1], argc == 3);
 	service_park();
