@@ -3,7 +3,8 @@
  * The calls of DAT: two connected endpoints of one IA make the same transfers as raw.c.
  *
  *	dat NAME [threadsafe]
- *	dat NAME nothing|polled|asleep|unattended	messages, for what the provider's thread does
+ *	dat NAME nothing|polled|asleep|unattended
+ *		messages, for what the provider's thread does
  */
 #include <dat/udat.h>
 #include <pthread.h>
