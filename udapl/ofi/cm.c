@@ -6,6 +6,7 @@
  * data: it tells a uDAPL peer from others, a rejection by the consumer from one by the provider,
  * and carries the numbers of RDMA reads, which libfabric has no place for.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -561,6 +562,8 @@ bool cm_is_held_up(const struct tp_cq *cq)
 
 void cm_after_fork(const struct tp_dev *dev)
 {
+	if (dev->rdma_cm >= 0)
+		close(dev->rdma_cm);
 	for (struct tp_conn *conn = dev->conns; conn; conn = conn->next) {
 		struct socket_ends ends = { &conn->local, &conn->remote };
 
@@ -914,6 +917,31 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 
 /* ---- opening and closing ---- */
 
+/*
+ * The descriptor of librdmacm, in the epoll set of an event queue of libfabric's verbs; -1: there
+ * is none. Connections last as long as a copy of it is open.
+ */
+static int rdma_cm_find(int epoll)
+{
+	char path[64], text[128];
+	int fd, found = -1;
+	FILE *members;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
+	members = fopen(path, "re");
+	while (members && found < 0 && fgets(text, sizeof(text), members)) {
+		if (sscanf(text, "tfd: %d", &fd) != 1)
+			continue;
+		memset(text, 0, sizeof(text));
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (readlink(path, text, sizeof(text) - 1) > 0 && strstr(text, "/rdma_cm"))
+			found = fd;
+	}
+	if (members)
+		fclose(members);
+	return found;
+}
+
 int eq_open(struct tp_dev *dev)
 {
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
@@ -928,6 +956,7 @@ int eq_open(struct tp_dev *dev)
 	ret = ret ? ofi_errno(ret) : epoll_watch(dev->epoll, dev->eq_fd);
 	if (ret)
 		fi_close(&dev->eq->fid);
+	dev->rdma_cm = ret || dev->soft_queues ? -1 : rdma_cm_find(dev->eq_fd);
 	return ret;
 }
 

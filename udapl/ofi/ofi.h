@@ -142,6 +142,7 @@ struct tp_dev {
 
 	/* the event queue's descriptor; it is muted if it is readable and nothing comes of it */
 	int eq_fd;
+	int rdma_cm; /* librdmacm's, in which libfabric's verbs has all connections; -1: none */
 	unsigned eq_fruitless; /* ia->lock; rounds, one after the other */
 	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
 
