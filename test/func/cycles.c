@@ -35,6 +35,7 @@ struct resources {
 
 static struct resources resources_now(void)
 {
+	(void)malloc_trim(0); /* what was freed may be resident or not */
 	return (struct resources){
 		.descriptors = count_entries("/proc/self/fd"),
 		.threads = count_entries("/proc/self/task"),
