@@ -429,6 +429,50 @@ START_TEST(request_with_an_invalid_second_segment_fails)
 }
 END_TEST
 
+/* A write, or a read. */
+static void post_access(const struct pair *pair, bool read, uint64_t n, DAT_LMR_TRIPLET local)
+{
+	if (read)
+		post_read(pair->client.ep, n, local, target(&pair->server, 0, SIZE),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+	else
+		post_write(pair->client.ep, n, local, target(&pair->server, 0, SIZE),
+			   DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+/* What was found out for a request does not hold for those behind it. @range: past the end. */
+static void expect_fault_behind(bool read, bool range)
+{
+	const struct local_fault fault = { .range = range };
+	DAT_LMR_TRIPLET local;
+	struct region memory;
+	struct pair pair;
+
+	open_and_write(&pair);
+	memory = region_map(&pair.client, REGION, DAT_MEM_PRIV_ALL_FLAG);
+	local = region_segment(&memory, 0, SIZE);
+	for (uint64_t n = 10; n < 13; n++) {
+		post_access(&pair, read, n, local);
+		expect_request_done(&pair.client, n, SIZE);
+	}
+	if (range)
+		local = region_segment(&memory, REGION - SIZE + 1, SIZE);
+	else
+		ck_dat(dat_lmr_free(memory.lmr));
+	post_access(&pair, read, 2, local);
+	expect_dto(pair.client.request_evd, pair.client.ep, 2,
+		   local_status(&fault, read ? OP_READ : OP_WRITE), 0);
+	expect_ends(&pair);
+	reuse_and_close(&pair);
+}
+
+START_TEST(each_request_of_a_region_is_checked)
+{
+	for (unsigned i = 0; i < 4; i++)
+		expect_fault_behind(i & 1, i & 2);
+}
+END_TEST
+
 /* A message arrives, and its receive cannot take it. */
 static void expect_bad_receive(const struct pair *pair, DAT_COUNT nseg, DAT_LMR_TRIPLET *list,
 			       DAT_DTO_COMPLETION_STATUS status, bool arrives)
@@ -543,6 +587,7 @@ int main(int argc, char **argv)
 		{ refused_write_ends_the_connection, NEEDS_NOTHING },
 		{ request_with_an_invalid_segment_fails, NEEDS_NOTHING },
 		{ request_with_an_invalid_second_segment_fails, NEEDS_NOTHING },
+		{ each_request_of_a_region_is_checked, NEEDS_NOTHING },
 		{ receive_with_an_invalid_segment_fails, NEEDS_NOTHING },
 		{ receive_with_an_invalid_second_segment_fails, NEEDS_NOTHING },
 		{ receive_that_is_too_short_fails, NEEDS_NOTHING },

@@ -341,23 +341,27 @@ END_TEST
 /* The peer, which left its numbers to the provider, sees those of the connection. */
 START_TEST(modified_reads_are_agreed_on)
 {
-	struct pair pair;
-	DAT_EP_PARAM param;
+	for (int i = 0; i < 2; i++) {
+		struct pair pair;
+		const struct side *here = i ? &pair.server : &pair.client;
+		const struct side *there = i ? &pair.client : &pair.server;
+		DAT_EP_PARAM param;
 
-	pair_open_unconnected(&pair, NULL);
-	param = queried(pair.client.ep);
-	param.ep_attr.max_rdma_read_in = 2;
-	param.ep_attr.max_rdma_read_out = 3;
-	ck_dat(dat_ep_modify(pair.client.ep,
-			     DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN |
-				     DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT,
-			     &param));
-	pair_connect(&pair);
-	param = queried(pair.server.ep);
-	ck_assert_int_eq(param.ep_attr.max_rdma_read_in, 3);
-	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 2);
-	expect_read(&pair, target(&pair.server, 0, 64));
-	pair_close(&pair);
+		pair_open_unconnected(&pair, NULL);
+		param = queried(here->ep);
+		param.ep_attr.max_rdma_read_in = 2;
+		param.ep_attr.max_rdma_read_out = 3;
+		ck_dat(dat_ep_modify(here->ep,
+				     DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN |
+					     DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT,
+				     &param));
+		pair_connect(&pair);
+		param = queried(there->ep);
+		ck_assert_int_eq(param.ep_attr.max_rdma_read_in, 3);
+		ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 2);
+		expect_read(&pair, target(&pair.server, 0, 64));
+		pair_close(&pair);
+	}
 }
 END_TEST
 

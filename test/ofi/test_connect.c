@@ -320,6 +320,33 @@ START_TEST(transfers_that_libfabric_takes_later_complete_in_order)
 }
 END_TEST
 
+/* A read that libfabric took later than it was posted is awaited, and then is no more. */
+START_TEST(a_fence_waits_for_a_read_that_libfabric_takes_later)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	ck_dat(ep_post_rdma_read(rig.active, 1, &rig.segment, cookie, &rig.target,
+				 DAT_COMPLETION_DEFAULT_FLAG));
+	event_is(rig.dto_evd, DAT_DTO_COMPLETION_EVENT);
+	ff_fail_times("fi_read", FI_EAGAIN, 2);
+	for (unsigned i = 0; i < 2; i++)
+		ck_dat(ep_post_rdma_read(rig.active, 1, &rig.segment, cookie, &rig.target,
+					 DAT_COMPLETION_DEFAULT_FLAG));
+	for (unsigned i = 0; i < 3; i++) {
+		ck_dat(ep_post_rdma_write(rig.active, 1, &rig.segment, cookie, &rig.target,
+					  DAT_COMPLETION_BARRIER_FENCE_FLAG));
+		event_is(rig.dto_evd, DAT_DTO_COMPLETION_EVENT);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		event_is(rig.dto_evd, DAT_DTO_COMPLETION_EVENT);
+	ck_assert(!ff_fail_left("fi_read"));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* A peer could still use it. */
 START_TEST(the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr)
 {
@@ -371,6 +398,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_connect_without_memory_can_be_repeated);
 	tcase_add_loop_test(tcase, a_completion_has_the_status_of_its_cause, 0, COUNT(completions));
 	tcase_add_test(tcase, transfers_that_libfabric_takes_later_complete_in_order);
+	tcase_add_test(tcase, a_fence_waits_for_a_read_that_libfabric_takes_later);
 	tcase_add_test(tcase, the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr);
 	return run_cases(argc, argv);
 }
