@@ -347,6 +347,149 @@ START_TEST(a_fence_waits_for_a_read_that_libfabric_takes_later)
 }
 END_TEST
 
+/* The ways to post, and what libfabric is called for. */
+enum way { SEND, WRITE, READ, RECV, WAYS };
+static const char *const way_calls[WAYS] = { "fi_send", "fi_write", "fi_read", "fi_recv" };
+
+#define PIECE 64 /* bytes of each segment */
+
+static void pieces_of(const struct ofi_rig *rig, DAT_LMR_TRIPLET *pieces, int n)
+{
+	for (int i = 0; i < n; i++) {
+		pieces[i] = rig->segment;
+		pieces[i].virtual_address += (DAT_VADDR)i * PIECE;
+		pieces[i].segment_length = PIECE;
+	}
+}
+
+static DAT_RETURN way_post(const struct ofi_rig *rig, enum way way, DAT_LMR_TRIPLET *iov, int n)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+
+	switch (way) {
+	case SEND:
+		return ep_post_send(rig->active, n, iov, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+	case WRITE:
+		return ep_post_rdma_write(rig->active, n, iov, cookie, &rig->target,
+					  DAT_COMPLETION_DEFAULT_FLAG);
+	case READ:
+		return ep_post_rdma_read(rig->active, n, iov, cookie, &rig->target,
+					 DAT_COMPLETION_DEFAULT_FLAG);
+	default:
+		return ep_post_recv(rig->passive, n, iov, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+	}
+}
+
+/* From the first half of the memory to the second one, or back; messages with what they take. */
+static void way_transfer(struct ofi_rig *rig, enum way way, DAT_LMR_TRIPLET *iov, int n, int bytes)
+{
+	const bool out = way == SEND || way == WRITE;
+	DAT_LMR_TRIPLET other = { rig->segment.lmr_context, 0, rig->target.target_address,
+				  (DAT_VLEN)bytes };
+
+	memset(rig->memory, 'a', OFI_MEMORY / 2);
+	memset(rig->memory + OFI_MEMORY / 2, 'b', OFI_MEMORY / 2);
+	if (way == SEND)
+		ck_dat(way_post(rig, RECV, &other, 1));
+	ck_dat(way_post(rig, way, iov, n));
+	if (way == RECV)
+		ck_dat(way_post(rig, SEND, &other, 1));
+	for (int left = way == SEND || way == RECV ? 2 : 1; left; left--)
+		ck_assert_int_eq(ofi_completion(rig), DAT_DTO_SUCCESS);
+	for (int i = 0; i < OFI_MEMORY / 2; i++) {
+		ck_assert_int_eq(rig->memory[i], !out && i < bytes ? 'b' : 'a');
+		ck_assert_int_eq(rig->memory[OFI_MEMORY / 2 + i], out && i < bytes ? 'a' : 'b');
+	}
+}
+
+static const int piece_counts[] = { 1, 2, 3, 4 };
+
+/* Fast posts are not described anywhere, so all that they passed on is found again. */
+START_TEST(a_transfer_that_libfabric_takes_later_is_the_same)
+{
+	DAT_LMR_TRIPLET pieces[4];
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	for (int c = 0; c < COUNT(piece_counts); c++) {
+		const int n = piece_counts[c];
+
+		pieces_of(&rig, pieces, n);
+		for (int round = 0; round < 3; round++) /* the first one is not fast */
+			way_transfer(&rig, (enum way)_i, pieces, n, n * PIECE);
+		ff_fail_times(way_calls[_i], FI_EAGAIN, 3);
+		way_transfer(&rig, (enum way)_i, pieces, n, n * PIECE);
+		ck_assert(!ff_fail_left(way_calls[_i]));
+	}
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* What is wrong with a segment: where it begins, from the region's start; the context. */
+static const struct {
+	int64_t start;
+	DAT_LMR_CONTEXT change;
+} bad_segments[] = {
+	{ -1, 0 },	   { -PIECE, 0 },    { OFI_MEMORY - PIECE + 1, 0 },
+	{ OFI_MEMORY, 0 }, { INT64_MIN, 0 }, { 0, 0x00ffff00 },
+};
+
+static void bad_segment_try(enum way way, int bad, int n, int at)
+{
+	DAT_LMR_TRIPLET pieces[4];
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	pieces_of(&rig, pieces, n);
+	for (int round = 0; round < 2; round++)
+		way_transfer(&rig, way, pieces, n, n * PIECE);
+	pieces[at].virtual_address = rig.segment.virtual_address +
+				     (DAT_VADDR)bad_segments[bad].start;
+	pieces[at].lmr_context ^= bad_segments[bad].change;
+	ck_dat(way_post(&rig, way, pieces, n));
+	ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_ERR_LOCAL_PROTECTION);
+	ofi_rig_close(&rig);
+}
+
+/* Although the posts before were into the region, as most are. */
+START_TEST(a_bad_segment_is_found_wherever_it_is)
+{
+	for (int bad = 0; bad < COUNT(bad_segments); bad++)
+		for (int c = 0; c < COUNT(piece_counts); c++)
+			bad_segment_try((enum way)_i, bad, piece_counts[c], bad % piece_counts[c]);
+}
+END_TEST
+
+/* It is of no region, and nobody looks at it. */
+START_TEST(an_empty_segment_is_left_out_wherever_it_is)
+{
+	DAT_LMR_TRIPLET pieces[4];
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	for (int c = 1; c < COUNT(piece_counts); c++)
+		for (int at = 0; at < piece_counts[c]; at++) {
+			const int n = piece_counts[c];
+
+			pieces_of(&rig, pieces, n - 1);
+			memmove(&pieces[at + 1], &pieces[at],
+				(size_t)(n - 1 - at) * sizeof(*pieces));
+			pieces[at].segment_length = 0;
+			way_transfer(&rig, (enum way)_i, pieces, n, (n - 1) * PIECE);
+			pieces[at] = (DAT_LMR_TRIPLET){ .virtual_address = 1 };
+			way_transfer(&rig, (enum way)_i, pieces, n, (n - 1) * PIECE);
+			/* the sum is that of the others, if it wraps */
+			pieces[at].segment_length = -(DAT_VLEN)PIECE;
+			ck_dat_is(way_post(&rig, (enum way)_i, pieces, n), DAT_INVALID_PARAMETER,
+				  DAT_INVALID_ARG3);
+		}
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* A peer could still use it. */
 START_TEST(the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr)
 {
@@ -399,6 +542,9 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_completion_has_the_status_of_its_cause, 0, COUNT(completions));
 	tcase_add_test(tcase, transfers_that_libfabric_takes_later_complete_in_order);
 	tcase_add_test(tcase, a_fence_waits_for_a_read_that_libfabric_takes_later);
+	tcase_add_loop_test(tcase, a_transfer_that_libfabric_takes_later_is_the_same, 0, WAYS);
+	tcase_add_loop_test(tcase, a_bad_segment_is_found_wherever_it_is, 0, WAYS);
+	tcase_add_loop_test(tcase, an_empty_segment_is_left_out_wherever_it_is, 0, WAYS);
 	tcase_add_test(tcase, the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr);
 	return run_cases(argc, argv);
 }
