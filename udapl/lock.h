@@ -46,6 +46,7 @@ enum lock_rank {
 	RANK_WAKEFDS,
 	RANK_MRS,
 	RANK_DUE,
+	RANK_SRX,
 };
 
 struct lock_id {

@@ -5,6 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "../../udapl/ofi/ofi.h"
 #include "../unit/alloc.h"
 #include "ofi_test.h"
 
@@ -147,6 +148,43 @@ START_TEST(a_step_that_fails_leaves_nothing_behind)
 }
 END_TEST
 
+static const struct tp_dev *guarded;
+
+static void expect_guard(void)
+{
+	assert_locked(&guarded->srx_lock);
+}
+
+/* Or libfabric's tcp 1.17 may corrupt its buffers, when the peer ends in mid-message. */
+START_TEST(calls_that_take_or_give_shared_buffers_take_turns)
+{
+	static const char *const calls[] = { "fi_recv", "fi_cq_read", "fi_shutdown" };
+	DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+	DAT_EP_PARAM like;
+	struct ofi_rig rig;
+	DAT_EVENT event;
+
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(ofi_objects_create(&rig));
+	ck_dat(ep_query(rig.passive, DAT_EP_FIELD_ALL, &like));
+	ck_dat(ep_free(rig.passive));
+	ck_dat(queue_create(&rig, 4, &srq));
+	ck_dat(endpoint_create(&rig, srq, &like.ep_attr, &rig.passive));
+	ck_dat(ofi_connect(&rig));
+	guarded = ((struct ia *)rig.ia)->dev;
+	ff_hook(calls[_i], expect_guard);
+	ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+	(void)evd_dequeue(rig.dto_evd, &event);
+	ck_dat(ep_disconnect(rig.passive, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_ge(ff_calls(calls[_i]), 1);
+	ff_hook(calls[_i], NULL);
+	ck_dat(ep_free(rig.passive));
+	rig.passive = DAT_HANDLE_NULL;
+	ck_dat(srq_free(srq));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("shared receive queues");
@@ -155,5 +193,6 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, without_room_for_nested_sets_there_are_no_queues);
 	tcase_add_loop_test(tcase, a_queue_of_tcp_grows, 0, 2);
 	tcase_add_loop_test(tcase, a_step_that_fails_leaves_nothing_behind, 0, COUNT(steps));
+	tcase_add_loop_test(tcase, calls_that_take_or_give_shared_buffers_take_turns, 0, 3);
 	return run_cases(argc, argv);
 }

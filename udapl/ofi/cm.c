@@ -902,7 +902,7 @@ void tp_release(struct tp_conn *conn)
 	if (!conn->qp->was_connected)
 		attempt_end(conn->qp);
 	else
-		(void)fi_shutdown(conn->qp->fi, 0);
+		qp_shutdown(conn->qp);
 	conn->qp->conn = NULL;
 	conns_remove(conn);
 	free(conn);

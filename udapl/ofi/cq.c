@@ -110,8 +110,12 @@ static unsigned cq_take_in_locked(struct tp_cq *cq)
 /* Nothing is untaken. Returns how many entries there are now. */
 static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 {
+	bool guarded = srx_guard(cq->dev);
+	ssize_t got = fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
+
 	assert_locked(&cq->lock);
-	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
+	srx_unguard(cq->dev, guarded);
+	return got;
 }
 
 static ALWAYS_INLINE void cq_keep_locked(struct tp_cq *cq, unsigned got)
@@ -400,13 +404,11 @@ void cq_signal_locked(struct tp_cq *cq)
 
 bool cq_quiet_locked(struct tp_cq *cq)
 {
-	struct fid *fid = &cq->fi->fid;
-
 	assert_locked(&cq->lock);
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned found = 0;
 
-		if (fi_trywait(cq->dev->fabric, &fid, 1) == FI_SUCCESS)
+		if (fi_cq_is_quiet(cq->dev, cq->fi))
 			return true;
 		while (cq_harvest_locked(cq))
 			found++;
@@ -548,6 +550,16 @@ void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi)
 	if (ret)
 		log_error("%s: fi_close of a completion queue: %s", dev->attr.device,
 			  libfabric.strerror(-ret));
+}
+
+bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi)
+{
+	struct fid *fid = &fi->fid;
+	bool guarded = srx_guard(dev);
+	int ret = fi_trywait(dev->fabric, &fid, 1);
+
+	srx_unguard(dev, guarded);
+	return ret == FI_SUCCESS;
 }
 
 static struct ready_fd *ready_fd_new_locked(struct tp_dev *dev)

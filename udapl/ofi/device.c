@@ -160,6 +160,7 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);
 	spin_init(&dev->mrs_lock, RANK_MRS);
 	spin_init(&dev->due_lock, RANK_DUE);
+	spin_init(&dev->srx_lock, RANK_SRX);
 	err = descriptors_open(dev);
 	if (err)
 		goto free_dev;

@@ -118,13 +118,15 @@ struct tp_dev {
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_eq *eq;
-	uint64_t write_flags;	 /* FI_DELIVERY_COMPLETE where the provider has it */
-	bool ordered_reads;	 /* libfabric executes reads in the order of their posts */
-	bool provider_keys;	 /* libfabric chooses the keys of regions */
-	bool soft_queues;	 /* of completions: no device has them, so they have no limit */
-	bool pins_pages;	 /* of regions, when they are registered */
-	struct fid_eq *mr_eq;	 /* where it reports registrations; NULL: they are over at once */
-	struct mutex mr_eq_lock; /* held while one is waited for */
+	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
+	bool ordered_reads;	  /* libfabric executes reads in the order of their posts */
+	bool provider_keys;	  /* libfabric chooses the keys of regions */
+	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
+	bool pins_pages;	  /* of regions, when they are registered */
+	struct spinlock srx_lock; /* see srx_guard */
+	_Atomic bool guards_srx;  /* set once, under ia->lock */
+	struct fid_eq *mr_eq;	  /* where it reports registrations; NULL: they are over at once */
+	struct mutex mr_eq_lock;  /* held while one is waited for */
 	int epoll;    /* descriptors of the event queue and of watched completion queues */
 	int ready_fd; /* an eventfd that is always readable */
 	struct ready_fd *ready_fds; /* cqs_lock; those of the completion queues */
@@ -317,6 +319,8 @@ struct tp_cq {
 /* A completion queue of libfabric, and its descriptor. */
 int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd);
 void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
+/* Does its descriptor report what comes from here on? Else the queue is to be read first. */
+bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
 /* The transfer that failed, which fi_cq_read has announced. NULL: there is none. */
 struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
 
@@ -512,6 +516,8 @@ static inline void qp_read_done_locked(struct tp_qp *qp)
  */
 int qp_attach(struct tp_qp *qp, struct fi_info *info);
 void qp_detach(struct tp_qp *qp);
+/* Ends the connection; libfabric flushes what it has. */
+void qp_shutdown(struct tp_qp *qp);
 /* Destroys it, which tells the peer even of an attempt, and flushes all transfers. */
 void qp_close_locked(struct tp_qp *qp);
 /* From here on receives go to libfabric; requests, too. */
@@ -545,6 +551,24 @@ COLD void queue_transfer_failed(struct transfer_queue *queue, struct transfer *t
 int transfer_issue(struct transfer *transfer, const struct tp_sge *sge);
 /* Of a transfer that libfabric refused with @err. */
 DAT_DTO_COMPLETION_STATUS transfer_status(int err);
+
+/*
+ * libfabric's tcp before 1.18 takes buffers of a shared receive context under one lock, and gives
+ * them back under another when a connection ends in the middle of a message. So once a device has
+ * such a context, a call that may do either is made between these two.
+ */
+static ALWAYS_INLINE bool srx_guard(struct tp_dev *dev)
+{
+	if (likely(!atomic_load_explicit(&dev->guards_srx, memory_order_relaxed)))
+		return false;
+	spin_lock(&dev->srx_lock);
+	return true;
+}
+static ALWAYS_INLINE void srx_unguard(struct tp_dev *dev, bool guarded)
+{
+	if (unlikely(guarded))
+		spin_unlock(&dev->srx_lock);
+}
 
 /* ---- srq.c ---- */
 

@@ -373,10 +373,26 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	return 0;
 }
 
+static void qp_close_ep(struct tp_qp *qp)
+{
+	bool guarded = srx_guard(qp->dev);
+
+	fi_close(&qp->fi->fid);
+	srx_unguard(qp->dev, guarded);
+}
+
 void qp_detach(struct tp_qp *qp)
 {
-	fi_close(&qp->fi->fid);
+	qp_close_ep(qp);
 	qp->fi = NULL;
+}
+
+void qp_shutdown(struct tp_qp *qp)
+{
+	bool guarded = srx_guard(qp->dev);
+
+	(void)fi_shutdown(qp->fi, 0);
+	srx_unguard(qp->dev, guarded);
 }
 
 void qp_connecting(struct tp_qp *qp)
@@ -430,7 +446,7 @@ int tp_qp_error(struct tp_qp *qp)
 {
 	qp->phase = QP_ERROR;
 	if (qp->was_connected)
-		(void)fi_shutdown(qp->fi, 0);
+		qp_shutdown(qp);
 	qp_flush(qp);
 	return 0;
 }
@@ -545,7 +561,7 @@ void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 	if (qp->fi) {
 		mutex_lock(&dev->events_lock);
 		cm_forget_locked(dev, qp);
-		fi_close(&qp->fi->fid);
+		qp_close_ep(qp);
 		mutex_unlock(&dev->events_lock);
 	}
 	queue_leave(qp, &qp->sends, outstanding);

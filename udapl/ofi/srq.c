@@ -22,6 +22,8 @@
 
 #include "ofi.h"
 
+#define TCP_1_18 118 /* the major version of libfabric's tcp in libfabric 1.18 */
+
 #define HARVEST 8 /* entries that are read at once, and members */
 
 /* Receives that were allocated together. */
@@ -135,13 +137,16 @@ HOT int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, uns
 	struct transfer *slot = recv_claim(srq);
 	struct iovec iov[TP_MAX_SGE];
 	void *desc[TP_MAX_SGE];
+	bool guarded;
 	ssize_t ret;
 
 	if (unlikely(!slot))
 		return -ENOMEM;
 	slot->done.tag = tag;
 	slot->invalid = !mem_map(srq->dev, srq->pd, true, sge, nsge, iov, desc);
+	guarded = srx_guard(srq->dev);
 	ret = fi_recvv(srq->fi, iov, desc, slot->invalid ? 0 : nsge, FI_ADDR_UNSPEC, slot);
+	srx_unguard(srq->dev, guarded);
 	if (unlikely(ret))
 		return recv_refused(slot, ret);
 	atomic_store_explicit(&srq->posts,
@@ -198,9 +203,11 @@ static unsigned member_read_locked(struct tp_qp *qp)
 	struct fi_cq_msg_entry entries[HARVEST];
 	DAT_DTO_COMPLETION_STATUS status;
 	struct transfer *failed;
+	bool guarded = srx_guard(qp->dev);
 	ssize_t got = fi_cq_read(qp->own, entries, HARVEST);
 
 	assert_locked(&qp->recvs.cq->lock);
+	srx_unguard(qp->dev, guarded);
 	for (ssize_t i = 0; i < got; i++)
 		recv_complete_locked(qp, entries[i].op_context, DAT_DTO_SUCCESS,
 				     (uint32_t)entries[i].len);
@@ -229,7 +236,6 @@ static void member_set_starved_locked(struct tp_qp *qp, bool starved)
 /* Until libfabric's descriptor reports what is next, or something waits for a receive. */
 static unsigned member_harvest_locked(struct tp_qp *qp)
 {
-	struct fid *fid = &qp->own->fid;
 	unsigned taken = 0, fruitless = 0;
 
 	assert_locked(&qp->recvs.cq->lock);
@@ -239,7 +245,7 @@ static unsigned member_harvest_locked(struct tp_qp *qp)
 
 		taken += got;
 		fruitless = got ? 0 : fruitless + 1;
-		if (got < HARVEST && fi_trywait(qp->dev->fabric, &fid, 1) == FI_SUCCESS)
+		if (got < HARVEST && fi_cq_is_quiet(qp->dev, qp->own))
 			break;
 	}
 	member_set_starved_locked(qp, fruitless == 2);
@@ -510,6 +516,8 @@ int tp_srq_create(struct tp_dev *dev, const struct tp_srq_attr *attr, struct srq
 		goto destroy_slots;
 	tp->next = dev->srqs;
 	dev->srqs = tp;
+	if (dev->soft_queues && FI_MAJOR(dev->info->fabric_attr->prov_version) < TCP_1_18)
+		atomic_store(&dev->guards_srx, true);
 	*out = tp;
 	return 0;
 destroy_slots:
