@@ -110,10 +110,16 @@ static unsigned cq_take_in_locked(struct tp_cq *cq)
 /* Nothing is untaken. Returns how many entries there are now. */
 static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 {
-	bool guarded = srx_guard(cq->dev);
-	ssize_t got = fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
-
 	assert_locked(&cq->lock);
+	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
+}
+
+/* Likewise, of any queue: an endpoint with a shared receive queue may complete here. */
+static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
+{
+	bool guarded = srx_guard(cq->dev);
+	ssize_t got = cq_read_locked(cq);
+
 	srx_unguard(cq->dev, guarded);
 	return got;
 }
@@ -129,7 +135,7 @@ static ALWAYS_INLINE void cq_keep_locked(struct tp_cq *cq, unsigned got)
 unsigned cq_harvest_locked(struct tp_cq *cq)
 {
 	unsigned taken = cq_take_in_locked(cq);
-	ssize_t got = cq_read_locked(cq);
+	ssize_t got = cq_read_guarded_locked(cq);
 
 	cq->known = got == -FI_EAGAIN ? CQ_EMPTIED : 0;
 	if (got == -FI_EAVAIL)
@@ -266,7 +272,7 @@ static NOINLINE unsigned cq_poll_more_locked(struct tp_cq *cq, struct tp_wc *wc,
 
 	assert_locked(&cq->lock);
 	while (n < max && (got == CQ_HARVEST || got == -FI_EAVAIL)) {
-		got = cq_read_locked(cq);
+		got = cq_read_guarded_locked(cq);
 		if (got > 0)
 			cq_keep_locked(cq, (unsigned)got);
 		else if (got == -FI_EAVAIL && !cq_take_failure_locked(cq))

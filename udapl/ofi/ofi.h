@@ -247,6 +247,7 @@ enum cq_backlog {
 	CQ_UNTAKEN = 1 << 1, /* entries were read and not looked at yet */
 	CQ_STALLED = 1 << 2, /* a post of one of its queue pairs waits for libfabric */
 	CQ_MEMBERS = 1 << 3, /* always: some receives complete in other queues of libfabric */
+	CQ_GUARDED = 1 << 4, /* always: requests of endpoints that share receives complete here */
 };
 
 /* What a poll need not ask libfabric. */

@@ -440,6 +440,9 @@ int member_create(struct tp_qp *qp)
 	if (err)
 		goto free_feed;
 	member_link(qp, feed);
+	spin_lock(&qp->sends.cq->lock);
+	qp->sends.cq->backlog |= CQ_GUARDED;
+	spin_unlock(&qp->sends.cq->lock);
 	if (!epoll_ctl(cq->members_epoll, EPOLL_CTL_ADD, qp->own_fd, &event))
 		return 0;
 	err = -errno;
