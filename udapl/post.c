@@ -4,10 +4,10 @@
  *
  * All posts of requests share one body (request_post), all posts of receives another
  * (receive_post). Each call has instances of it that constants specialise: for one and for two
- * segments without flags, inline in the call; for one with flags (X_flagged), for up to four
- * (X_few), and for more (X_many); and for a thread-safe IA (X_shared). The slow path
- * (request_slow, receive_slow) refuses the call, or does what the body has no place for: flags
- * without effect, empty segments, a full ring, an endpoint that is ending.
+ * segments without flags, inline in the call, for three and for four (X_plain); for one with flags
+ * (X_flagged), for up to four (X_few), and for more (X_many); and for a thread-safe IA (X_shared).
+ * The slow path (request_slow, receive_slow) refuses the call, or does what the body has no place
+ * for: flags without effect, empty segments, a full ring, an endpoint that is ending.
  *
  * Every post claims a slot of its ring, calls the transport, and looks at the gate again: if the
  * connection ended meanwhile its end may have missed the claim, so work for the service thread

@@ -29,9 +29,8 @@
  * An endpoint of libfabric is good for one connection. It is made when there is one to make, so
  * what is posted before waits in those queues, too.
  *
- * Locks: events_lock before cqs_lock before cq->lock before srq->lock, mrs_lock and
- * due_lock; mr_eq_lock with
- * no other lock of this transport held.
+ * Locks: events_lock before cqs_lock before cq->lock before srq->lock, mrs_lock, due_lock and
+ * srx_lock; mr_eq_lock with no other lock of this transport held.
  */
 #ifndef UDAPL_OFI_H
 #define UDAPL_OFI_H
