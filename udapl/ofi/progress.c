@@ -258,6 +258,7 @@ static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
 {
 	const unsigned here = consumers_at(cq), there = pair ? consumers_at(pair) : 0;
 	unsigned at = here | there;
+	bool asleep;
 
 	if (!at || !cq_is_minded(cq, here, &at) || (pair && !cq_is_minded(pair, there, &at)))
 		return false;
@@ -266,7 +267,10 @@ static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
 		cq_attended(pair);
 	if (at & POLLED)
 		return true;
-	if (!(cq_leave(cq) | (pair && cq_leave(pair))))
+	asleep = cq_leave(cq);
+	if (pair && cq_leave(pair))
+		asleep = true;
+	if (!asleep)
 		cq->delay = VISIT_INTERVAL;
 	return true;
 }
