@@ -20,7 +20,12 @@
 #define TURNS	2
 #define SIZE	1024 /* bytes of each; more than a provider sends inline */
 #define SMALL	32   /* bytes that it sends inline */
-#define MEASURE static __attribute__((noinline, noclone)) void
+#ifdef __clang__ /* which makes no clones of functions */
+#define APART __attribute__((noinline))
+#else
+#define APART __attribute__((noinline, noclone))
+#endif
+#define MEASURE static APART void
 
 /* A failure ends the program without a result. */
 #define MUST(ok)                                                                                   \

@@ -272,7 +272,7 @@ MEASURE measure_bind(void)
 }
 
 /* What an emulated bind asks of the device. Returns the region, which is not part of the figure. */
-static __attribute__((noinline, noclone)) struct ibv_mr *measure_bind_emulated(void)
+static APART struct ibv_mr *measure_bind_emulated(void)
 {
 	struct ibv_send_wr *bad,
 		wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };

@@ -170,7 +170,7 @@ static void send_turns(void (*measure_recv)(void), void (*measure_send)(void))
 	}
 }
 
-static __attribute__((noinline, noclone)) void recv_unmeasured(void)
+static APART void recv_unmeasured(void)
 {
 	for (uintptr_t i = 0; i < CALLS; i++)
 		MUST(!fi_recv(server, buffer, SIZE, desc, 0, context_of(i)));
@@ -210,7 +210,7 @@ static void measure_posts(void)
 /* ---- regions ---- */
 
 /* What stands for a bind. Returns the region, which is not part of the figure. */
-static __attribute__((noinline, noclone)) struct fid_mr *measure_bind_emulated(void)
+static APART struct fid_mr *measure_bind_emulated(void)
 {
 	struct fid_mr *region;
 
