@@ -17,10 +17,10 @@
  * The queues hold CALLS * TURNS: so each row goes once around the rings, and has its share of what
  * that costs.
  */
-#define TURNS	2
-#define SIZE	1024 /* bytes of each; more than a provider sends inline */
-#define SMALL	32   /* bytes that it sends inline */
-#ifdef __clang__ /* which makes no clones of functions */
+#define TURNS 2
+#define SIZE  1024 /* bytes of each; more than a provider sends inline */
+#define SMALL 32   /* bytes that it sends inline */
+#ifdef __clang__   /* which makes no clones of functions */
 #define APART __attribute__((noinline))
 #else
 #define APART __attribute__((noinline, noclone))
