@@ -119,6 +119,7 @@ struct device {
 	/* The provider checks local buffers itself, and a fault ends the connection at once. */
 	bool checks_buffers;
 	size_t kept_per_reject; /* bytes that a library below keeps of each rejected request */
+	bool reply_lacks_reads; /* the numbers of reads that the acceptor has chosen */
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
 	struct {

@@ -54,6 +54,7 @@ static const struct device devices[] = {
 		.max_eps = 20,
 		.late_accept_error = true,
 		.early_data_waits = true,
+		.reply_lacks_reads = true,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PLACEMENT | NEEDS_REMOTE_STATUS,

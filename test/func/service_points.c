@@ -338,7 +338,7 @@ START_TEST(passive_endpoint_is_modified)
 }
 END_TEST
 
-/* The peer, which left its numbers to the provider, sees those of the connection. */
+/* The peer, which left its numbers to the provider, sees those of the connection if it is told. */
 START_TEST(modified_reads_are_agreed_on)
 {
 	for (int i = 0; i < 2; i++) {
@@ -357,8 +357,10 @@ START_TEST(modified_reads_are_agreed_on)
 				     &param));
 		pair_connect(&pair);
 		param = queried(there->ep);
-		ck_assert_int_eq(param.ep_attr.max_rdma_read_in, 3);
-		ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 2);
+		if (here == &pair.client || !device()->reply_lacks_reads) {
+			ck_assert_int_eq(param.ep_attr.max_rdma_read_in, 3);
+			ck_assert_int_eq(param.ep_attr.max_rdma_read_out, 2);
+		}
 		expect_read(&pair, target(&pair.server, 0, 64));
 		pair_close(&pair);
 	}
