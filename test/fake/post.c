@@ -331,47 +331,13 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sges, u
 	return read_post(qp, tag, sges, nsge, remote, flags);
 }
 
-/* Each takes all segments. */
+/* Any: fast_post.c has the posts that follow. */
 bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
 		     const DAT_LMR_TRIPLET *segment, struct tp_taken *taken)
 {
 	fake_require(i < nseg && nseg <= FAKE_MAX_SGE, "a segment is one of its post");
 	(void)qp, (void)post;
 	return tp_sge_add(taken->sges, i, segment, &taken->last);
-}
-
-int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
-		 unsigned flags)
-{
-	return tp_post_send(qp, tag, taken->sges, nseg, (uint32_t)taken->last + 1, flags);
-}
-
-int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
-		  const DAT_RMR_TRIPLET *remote, unsigned flags)
-{
-	return tp_post_write(qp, tag, taken->sges, nseg, (uint32_t)taken->last + 1, remote, flags);
-}
-
-int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
-		 const DAT_RMR_TRIPLET *remote, unsigned flags)
-{
-	return tp_post_read(qp, tag, taken->sges, nseg, remote, flags);
-}
-
-int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg)
-{
-	return tp_post_recv(qp, tag, taken->sges, nseg);
-}
-
-unsigned tp_recv_posted(const struct tp_qp *qp)
-{
-	(void)qp;
-	return 0;
-}
-
-void tp_recv_late(struct tp_qp *qp, void *tag)
-{
-	(void)qp, (void)tag;
 }
 
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,

@@ -178,45 +178,11 @@ int tp_post_marker(struct tp_qp *qp, void *tag)
 	return post_result(ibv_post_send(qp->ibv, &wr, &bad));
 }
 
-/* ---- fast posts: all posts are ---- */
+/* ---- fast posts: fast_post.c has those that follow ---- */
 
 HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
 			 const DAT_LMR_TRIPLET *segment, struct tp_taken *taken)
 {
 	(void)qp, (void)post, (void)nseg;
 	return tp_sge_add(taken->sges, i, segment, &taken->last);
-}
-
-HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
-		     unsigned flags)
-{
-	return tp_post_send(qp, tag, taken->sges, nseg, (uint32_t)taken->last + 1, flags);
-}
-
-HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
-		      const DAT_RMR_TRIPLET *remote, unsigned flags)
-{
-	return tp_post_write(qp, tag, taken->sges, nseg, (uint32_t)taken->last + 1, remote, flags);
-}
-
-HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
-		     const DAT_RMR_TRIPLET *remote, unsigned flags)
-{
-	return tp_post_read(qp, tag, taken->sges, nseg, remote, flags);
-}
-
-HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg)
-{
-	return tp_post_recv(qp, tag, taken->sges, nseg);
-}
-
-unsigned tp_recv_posted(const struct tp_qp *qp)
-{
-	(void)qp;
-	return 0;
-}
-
-void tp_recv_late(struct tp_qp *qp, void *tag)
-{
-	(void)qp, (void)tag;
 }
