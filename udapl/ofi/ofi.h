@@ -552,6 +552,8 @@ int transfer_issue(struct transfer *transfer, const struct tp_sge *sge);
 /* Of a transfer that libfabric refused with @err. */
 DAT_DTO_COMPLETION_STATUS transfer_status(int err);
 
+/* ---- srq.c ---- */
+
 /*
  * libfabric's tcp before 1.18 takes buffers of a shared receive context under one lock, and gives
  * them back under another when a connection ends in the middle of a message. So once a device has
@@ -569,8 +571,6 @@ static ALWAYS_INLINE void srx_unguard(struct tp_dev *dev, bool guarded)
 	if (unlikely(guarded))
 		spin_unlock(&dev->srx_lock);
 }
-
-/* ---- srq.c ---- */
 
 struct recv_block;
 struct srq_feed;

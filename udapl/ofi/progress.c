@@ -18,9 +18,7 @@
  * descriptor stays readable: such a queue is not watched but visited, now and then, and when a
  * receive is posted.
  */
-#include <fcntl.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "ofi.h"
 
@@ -306,17 +304,6 @@ static void eq_mute(struct tp_dev *dev, bool mute)
 	dev->eq_muted = mute ? tp_now() + STARVE_INTERVAL : 0;
 }
 
-/* The usual reason why libfabric gets nowhere. */
-static void eq_tell_shortage(const struct tp_dev *dev)
-{
-	int fd = fcntl(dev->ready_fd, F_DUPFD_CLOEXEC, 0);
-
-	if (fd >= 0)
-		close(fd);
-	else
-		(void)log_descriptor_shortage("connection requests", -errno);
-}
-
 /*
  * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor.
  * Then it is looked at now and then.
@@ -336,8 +323,8 @@ static void eq_mind(struct tp_dev *dev, bool fruitless)
 	}
 	if (++dev->eq_fruitless < FRUITLESS_ROUNDS)
 		return;
-	if (dev->eq_fruitless == FRUITLESS_ROUNDS)
-		eq_tell_shortage(dev);
+	if (dev->eq_fruitless == FRUITLESS_ROUNDS) /* the usual reason */
+		(void)log_descriptor_shortage("connection requests", descriptor_next(dev));
 	eq_mute(dev, true);
 wait:
 	dev->next_visit = min_u64(dev->next_visit, dev->eq_muted);

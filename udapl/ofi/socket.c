@@ -107,6 +107,19 @@ int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
 	return fd;
 }
 
+bool socket_is_read(int fd, uint64_t *read)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+	int unread = 0;
+
+	if (ioctl(fd, FIONREAD, &unread) || !unread ||
+	    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size))
+		return true;
+	*read = info.tcpi_bytes_received - (unsigned)unread;
+	return false;
+}
+
 void socket_close_copy(int fd, struct socket_ends *ends)
 {
 	if (fd >= 0 && socket_is_of(fd, ends))
@@ -148,19 +161,6 @@ struct strangers {
 	int listener;
 	unsigned count;
 };
-
-bool socket_is_read(int fd, uint64_t *read)
-{
-	struct tcp_info info = { 0 };
-	socklen_t size = sizeof(info);
-	int unread = 0;
-
-	if (ioctl(fd, FIONREAD, &unread) || !unread ||
-	    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size))
-		return true;
-	*read = info.tcpi_bytes_received - (unsigned)unread;
-	return false;
-}
 
 /* Who has sent less than a request was sent nothing, either. False: look at the next one. */
 static bool socket_end_stranger(int fd, void *what)
