@@ -3,6 +3,7 @@
  * dapltest without a device: its command line, its messages, and its modes on the fake provider,
  * where server and client are two threads of one process.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -539,9 +540,18 @@ static pthread_t server_start(const char *command)
 	capture();
 	ck_assert_int_eq(parse(&server_options, command), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, server_thread, NULL), 0);
-	while (lines_with("Service Point Ready - fake") == 0)
+	while (lines_with("Service Point Ready - fake") == 0) {
+		ck_assert_msg(pthread_tryjoin_np(thread, NULL) == EBUSY, "the server has ended");
 		sched_yield();
+	}
 	return thread;
+}
+
+/* A session may outlive its client. Each ends with a line about "this client". */
+static void server_wait_idle(void)
+{
+	while (lines_with(" this client") < lines_with("DT_cs_Client: Starting Test"))
+		sched_yield();
 }
 
 static int server_join(pthread_t thread)
@@ -613,6 +623,7 @@ START_TEST(failed_call_fails_the_test_and_nothing_else)
 		atomic_store(&failed_call, false);
 		atomic_store(&fail_nth, ++n);
 		passed = run_client(tests[_i].mode, tests[_i].rest) == 0;
+		server_wait_idle(); /* its calls are not those of the next client */
 		ck_assert_msg(passed == !atomic_load(&failed_call), "call %u", n);
 		ck_assert_uint_eq(lines_with("IN_USE"), 0);
 	} while (atomic_load(&failed_call));
@@ -693,31 +704,24 @@ START_TEST(test_that_is_too_short_has_no_rates)
 }
 END_TEST
 
-/* The next client comes while the first one works. */
-static void *second_client(void *result)
+static void *client_thread(void *options)
 {
-	struct options options;
-
-	ck_assert_int_eq(parse(&options, "-T T -s " FAKE_ADDRESS " -D fake -i 2000 -V "
-					 "client SR server SR"),
-			 0);
-	*(int *)result = client_run(&options);
-	return NULL;
+	return (void *)(intptr_t)client_run(options);
 }
 
 START_TEST(clients_are_served_at_once)
 {
 	pthread_t server = server_start("-T S -D fake"), client;
 	struct options options;
-	int result;
+	void *result;
 
 	ck_assert_int_eq(parse(&options, "-T T -s " FAKE_ADDRESS " -D fake -i 2000 -V "
 					 "client SR server SR"),
 			 0);
-	ck_assert_int_eq(pthread_create(&client, NULL, second_client, &result), 0);
+	ck_assert_int_eq(pthread_create(&client, NULL, client_thread, &options), 0);
 	ck_assert_int_eq(client_run(&options), 0);
-	ck_assert_int_eq(pthread_join(client, NULL), 0);
-	ck_assert_int_eq(result, 0);
+	ck_assert_int_eq(pthread_join(client, &result), 0);
+	ck_assert_int_eq((intptr_t)result, 0);
 	ck_assert_int_eq(run_client("Q", ""), 0);
 	ck_assert_int_eq(server_join(server), 0);
 }
@@ -900,15 +904,19 @@ END_TEST
 START_TEST(interrupt_ends_a_server_and_its_clients)
 {
 	pthread_t server = server_start("-T S -D fake"), client;
-	int result;
+	struct options endless;
+	void *result;
 
+	ck_assert_int_eq(parse(&endless, "-T T -s " FAKE_ADDRESS " -D fake -i 2147483647 -V "
+					 "client SR server SR"),
+			 0);
 	interrupt_catch();
-	ck_assert_int_eq(pthread_create(&client, NULL, second_client, &result), 0);
+	ck_assert_int_eq(pthread_create(&client, NULL, client_thread, &endless), 0);
 	while (lines_with("Starting Test") == 0)
 		sched_yield();
 	ck_assert_int_eq(raise(_i ? SIGINT : SIGTERM), 0);
-	ck_assert_int_eq(pthread_join(client, NULL), 0);
-	ck_assert_int_eq(result, -1);
+	ck_assert_int_eq(pthread_join(client, &result), 0);
+	ck_assert_int_eq((intptr_t)result, -1);
 	ck_assert_int_eq(server_join(server), -1);
 	ck_assert_uint_eq(lines_with("dapltest: interrupted"), 2);
 	ck_assert_uint_eq(lines_with("IN_USE"), 0);
