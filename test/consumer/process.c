@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -35,7 +34,7 @@ void stderr_redirect(void)
 {
 	fflush(stderr);
 	saved_stderr = dup(STDERR_FILENO);
-	redirected_stderr = memfd_create("stderr", 0);
+	redirected_stderr = output_file_create();
 	ck_assert_int_ge(dup2(redirected_stderr, STDERR_FILENO), 0);
 }
 

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -306,7 +305,7 @@ START_TEST(ia_open_without_a_device_logs_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = POISON;
-	const int log = memfd_create("stderr", 0);
+	const int log = output_file_create();
 
 	register_name("mlx5_7", "mlx5_7 1", false);
 	ck_assert_int_ge(dup2(log, STDERR_FILENO), 0);

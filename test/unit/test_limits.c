@@ -3,7 +3,6 @@
  * Limits: what dat_ia_query says can be had, what is beyond it is refused as a shortage that names
  * what is short, and so is what the device refuses although its limits allow it.
  */
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -31,7 +30,7 @@ static void limits_open(void)
 {
 	DAT_PROVIDER_ATTR provider;
 
-	limits.log = memfd_create("stderr", 0);
+	limits.log = output_file_create();
 	ck_assert_int_ge(dup2(limits.log, STDERR_FILENO), 0);
 	limits.ia = ia_open_on("fake0", false, &limits.async_evd);
 	ck_dat(ia_query(limits.ia, NULL, DAT_IA_FIELD_ALL, &limits.attr, 0, &provider));

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +13,7 @@ static int captured; /* the file that stderr is redirected to */
 
 static void setup(void)
 {
-	captured = memfd_create("stderr", 0);
-	ck_assert_int_ge(captured, 0);
+	captured = output_file_create();
 	ck_assert_int_ge(dup2(captured, STDERR_FILENO), 0);
 }
 

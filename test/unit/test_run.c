@@ -132,6 +132,19 @@ START_TEST(name_of_a_test_chooses_its_named_cases)
 }
 END_TEST
 
+/* Whatever offset a thread has seen. */
+START_TEST(each_line_of_output_is_appended)
+{
+	int fd = output_file_create();
+
+	for (int i = 1; i <= 2; i++) {
+		ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+		ck_assert_int_eq(write(fd, "line\n", 5), 5);
+		ck_assert_int_eq(lseek(fd, 0, SEEK_END), 5 * i);
+	}
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase;
@@ -142,5 +155,6 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, cases_share_a_process_until_one_ends_it);
 	tcase_add_test(tcase, scoreboard_counts_named_cases_by_test);
 	tcase_add_test(tcase, name_of_a_test_chooses_its_named_cases);
+	tcase_add_test(tcase, each_line_of_output_is_appended);
 	return run_cases(argc, argv);
 }
