@@ -26,7 +26,7 @@ die() { say "${*:2}"; exit "$1"; }
 nap() { read -rt "$1" <> <(:) || :; }
 
 # progress WHAT COMMAND...: runs COMMAND with its output in a log. Prints the last line of the log
-# every 5 seconds, and the end of the log if COMMAND fails.
+# every 5 seconds, and the end of the log if COMMAND fails: then $reason has its lines that tell why.
 progress() {
 	local what=$1 began=$SECONDS file log ticker rc=0
 
@@ -44,6 +44,9 @@ progress() {
 	"$@" >&"$log" 2>&1 </dev/null || rc=$?
 	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || :
 	if ((rc)); then
+		# shellcheck disable=SC2034 # for the caller
+		reason=$(grep -aE '^(FAIL|XPASS|ERROR): |: (fatal )?error: ' "$file" |
+			head -n 8 | grep . || tail -n 1 "$file")
 		tail -n 40 "$file" | sed 's/^/  | /' >&2
 		say "$what: failed with status $rc after $((SECONDS - began)) s"
 	fi
