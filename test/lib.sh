@@ -25,8 +25,8 @@ die() { say "${*:2}"; exit "$1"; }
 # nap SECONDS: sleeps without a process of its own, which could outlive the script
 nap() { read -rt "$1" <> <(:) || :; }
 
-# progress WHAT COMMAND...: runs COMMAND with its output in a log. Prints the last line of the log
-# every 5 seconds, and the end of the log if COMMAND fails: then $reason has its lines that tell why.
+# progress WHAT COMMAND...: runs COMMAND with its output in a log. Prints its last line every 5
+# seconds, and its end if COMMAND fails: then $reason has the lines that tell why.
 progress() {
 	local what=$1 began=$SECONDS file log ticker rc=0
 
