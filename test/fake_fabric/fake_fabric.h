@@ -60,8 +60,8 @@ struct ff_provider *ff_provider(void);
  * A call is one of libfabric by its name, such as "fi_cq_open"; "fi_close_mr" is fi_close of a
  * region, "fi_getwait" fi_control of FI_GETWAIT, "fi_mr_complete" a registration that is reported
  * later, "fi_connected" the end of an attempt to connect, "completion" that of a transfer. Or it is
- * one of these of the C library: dlopen, dlsym, epoll_create1, epoll_ctl, eventfd, getrandom,
- * madvise.
+ * one of these of the C library: dlopen, dlsym, epoll_create1, epoll_ctl that adds a descriptor,
+ * eventfd, getrandom, madvise.
  */
 
 /*

@@ -129,13 +129,31 @@ ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags)
 	}
 
 WRAP_INT(epoll_create1, (int flags), flags)
-WRAP_INT(epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), epoll, op, fd, event)
 WRAP_INT(getaddrinfo,
 	 (const char *host, const char *service, const struct addrinfo *hints,
 	  struct addrinfo **found),
 	 host, service, hints, found)
 WRAP_INT(eventfd, (unsigned count, int flags), count, flags)
 WRAP_INT(madvise, (void *address, size_t size, int advice), address, size, advice)
+
+PROTOTYPE(int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event))
+
+/* As the kernel's, it takes memory to add a descriptor only. */
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	int err = 0;
+
+	if (op == EPOLL_CTL_ADD) {
+		err = ff_enter(CALL_epoll_ctl);
+		if (!err)
+			ff_unlock();
+	}
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	return __real_epoll_ctl(epoll, op, fd, event);
+}
 
 /* ---- descriptors ---- */
 

@@ -404,10 +404,10 @@ static void way_transfer(struct ofi_rig *rig, enum way way, DAT_LMR_TRIPLET *iov
 
 static const int piece_counts[] = { 1, 2, 3, 4 };
 
-/* Fast posts are not described anywhere, so all that they passed on is found again. */
+/* Fast posts are not described anywhere, so all that this one passed on is found again. */
 START_TEST(a_transfer_that_libfabric_takes_later_is_the_same)
 {
-	DAT_LMR_TRIPLET pieces[4];
+	DAT_LMR_TRIPLET pieces[4], others[4];
 	struct ofi_rig rig;
 
 	objects_open(&rig);
@@ -418,23 +418,35 @@ START_TEST(a_transfer_that_libfabric_takes_later_is_the_same)
 		pieces_of(&rig, pieces, n);
 		for (int round = 0; round < 3; round++) /* the first one is not fast */
 			way_transfer(&rig, (enum way)_i, pieces, n, n * PIECE);
+		memcpy(others, pieces, sizeof(others));
+		memset(pieces, 0, sizeof(pieces));
 		ff_fail_times(way_calls[_i], FI_EAGAIN, 3);
-		way_transfer(&rig, (enum way)_i, pieces, n, n * PIECE);
+		way_transfer(&rig, (enum way)_i, others, n, n * PIECE);
 		ck_assert(!ff_fail_left(way_calls[_i]));
 	}
 	ofi_rig_close(&rig);
 }
 END_TEST
 
-/* What is wrong with a segment: where it begins, from the region's start; the context. */
+/*
+ * What is wrong with a segment: where it begins, from the region's start, or from the largest
+ * address on; its context.
+ */
 static const struct {
 	int64_t start;
+	bool at_the_top;
 	DAT_LMR_CONTEXT change;
 } bad_segments[] = {
-	{ -1, 0 },	   { -PIECE, 0 },    { OFI_MEMORY - PIECE + 1, 0 },
-	{ OFI_MEMORY, 0 }, { INT64_MIN, 0 }, { 0, 0x00ffff00 },
+	{ .start = -1 },
+	{ .start = -PIECE },
+	{ .start = OFI_MEMORY - PIECE + 1 },
+	{ .start = OFI_MEMORY },
+	{ .start = INT64_MIN },
+	{ .start = -PIECE / 2, .at_the_top = true },
+	{ .change = 0x00ffff00 },
 };
 
+/* What is not refused is flushed by the end of the connection, and so has another status. */
 static void bad_segment_try(enum way way, int bad, int n, int at)
 {
 	DAT_LMR_TRIPLET pieces[4];
@@ -445,10 +457,12 @@ static void bad_segment_try(enum way way, int bad, int n, int at)
 	pieces_of(&rig, pieces, n);
 	for (int round = 0; round < 2; round++)
 		way_transfer(&rig, way, pieces, n, n * PIECE);
-	pieces[at].virtual_address = rig.segment.virtual_address +
-				     (DAT_VADDR)bad_segments[bad].start;
+	pieces[at].virtual_address = (DAT_VADDR)bad_segments[bad].start;
+	if (!bad_segments[bad].at_the_top)
+		pieces[at].virtual_address += rig.segment.virtual_address;
 	pieces[at].lmr_context ^= bad_segments[bad].change;
 	ck_dat(way_post(&rig, way, pieces, n));
+	ck_dat(ep_disconnect(way == RECV ? rig.passive : rig.active, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_ERR_LOCAL_PROTECTION);
 	ofi_rig_close(&rig);
 }
@@ -459,6 +473,31 @@ START_TEST(a_bad_segment_is_found_wherever_it_is)
 	for (int bad = 0; bad < COUNT(bad_segments); bad++)
 		for (int c = 0; c < COUNT(piece_counts); c++)
 			bad_segment_try((enum way)_i, bad, piece_counts[c], bad % piece_counts[c]);
+}
+END_TEST
+
+/* Although the post before was from there, as it may be. */
+START_TEST(a_read_to_where_nothing_may_be_written_is_refused_behind_a_send)
+{
+	DAT_LMR_TRIPLET pieces[4];
+	DAT_REGION_DESCRIPTION region;
+	DAT_LMR_HANDLE lmr;
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	region.for_va = rig.memory;
+	pieces_of(&rig, pieces, 4);
+	ck_dat(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY / 2, rig.pz,
+			  DAT_MEM_PRIV_READ_FLAG, &lmr, &pieces[0].lmr_context, NULL, NULL, NULL));
+	for (int i = 1; i < 4; i++)
+		pieces[i].lmr_context = pieces[0].lmr_context;
+	for (int round = 0; round < 2; round++)
+		way_transfer(&rig, SEND, pieces, _i, _i * PIECE);
+	ck_dat(way_post(&rig, READ, pieces, _i));
+	ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_ERR_LOCAL_PROTECTION);
+	ck_dat(lmr_free(lmr));
+	ofi_rig_close(&rig);
 }
 END_TEST
 
@@ -544,6 +583,8 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_fence_waits_for_a_read_that_libfabric_takes_later);
 	tcase_add_loop_test(tcase, a_transfer_that_libfabric_takes_later_is_the_same, 0, WAYS);
 	tcase_add_loop_test(tcase, a_bad_segment_is_found_wherever_it_is, 0, WAYS);
+	tcase_add_loop_test(tcase, a_read_to_where_nothing_may_be_written_is_refused_behind_a_send,
+			    1, 5);
 	tcase_add_loop_test(tcase, an_empty_segment_is_left_out_wherever_it_is, 0, WAYS);
 	tcase_add_test(tcase, the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr);
 	return run_cases(argc, argv);

@@ -5,11 +5,13 @@
  * better name.
  */
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
+#include "../../udapl/ofi/ofi.h"
 #include "../unit/alloc.h"
 #include "ofi_test.h"
 
@@ -253,6 +255,7 @@ static const struct {
 	{ "fi_read", FI_EAGAIN, 0, 0 },
 	{ "fi_read", FI_EIO, 0, 0 },
 	{ "epoll_create1", EMFILE, DAT_INSUFFICIENT_RESOURCES, 0 },
+	{ "epoll_ctl", ENOSPC, DAT_INSUFFICIENT_RESOURCES, 0 },
 	{ "eventfd", EMFILE, DAT_INSUFFICIENT_RESOURCES, 0 },
 };
 
@@ -362,6 +365,112 @@ START_TEST(what_is_posted_behind_a_failure_is_flushed_by_the_post)
 }
 END_TEST
 
+/* ---- an epoll set that refuses a descriptor ---- */
+
+static void write_post(struct ofi_rig *rig)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+
+	ck_dat(ep_post_rdma_write(rig->active, 1, &rig->segment, cookie, &rig->target,
+				  DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+/* As the consumer does nothing, the service thread takes in what completes. */
+static void completions_are_noticed(struct ofi_rig *rig, DAT_CNO_HANDLE cno, DAT_EVD_HANDLE evd)
+{
+	DAT_EVD_HANDLE triggered;
+
+	if (!cno)
+		ff_fail("completion", FI_EIO, 1);
+	write_post(rig);
+	if (!cno) {
+		ck_assert_uint_eq(ofi_event(rig->conn_evd).event_number,
+				  DAT_CONNECTION_EVENT_BROKEN);
+		return;
+	}
+	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &triggered));
+	ck_assert_ptr_eq(triggered, evd);
+}
+
+/* With another one that is made afterwards, if it is not made. */
+START_TEST(an_evd_whose_descriptor_is_refused_is_not_made_or_works)
+{
+	bool failed = true;
+
+	setenv("DAPL_DBG_TYPE", "0", 1);
+	for (unsigned n = 1; failed; n++) {
+		DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+		DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+		struct ofi_rig rig;
+		DAT_RETURN ret;
+
+		ck_dat(ofi_ia_open(&rig, PARAMS));
+		ck_dat(ofi_objects_create(&rig));
+		ck_dat(ep_free(rig.active));
+		if (_i)
+			ck_dat(cno_create(rig.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+		ff_fail("epoll_ctl", ENOSPC, n);
+		ret = evd_create(rig.ia, 8, cno, DAT_EVD_DTO_FLAG, &evd);
+		failed = !ff_fail_left("epoll_ctl");
+		if (ret) {
+			ck_assert_uint_eq(DAT_GET_TYPE(ret), DAT_INSUFFICIENT_RESOURCES);
+			ck_assert_ptr_eq(evd, DAT_HANDLE_NULL);
+			ck_dat(evd_create(rig.ia, 8, cno, DAT_EVD_DTO_FLAG, &evd));
+		}
+		ck_dat(ep_create(rig.ia, rig.pz, evd, evd, rig.conn_evd, NULL, &rig.active));
+		ck_dat(ofi_connect(&rig));
+		completions_are_noticed(&rig, cno, evd);
+		ck_dat(ep_free(rig.active));
+		rig.active = DAT_HANDLE_NULL;
+		ck_dat(evd_free(evd));
+		if (cno)
+			ck_dat(cno_free(cno));
+		ofi_rig_close(&rig);
+	}
+}
+END_TEST
+
+/* Does the service thread sleep until something arrives there? */
+static bool queue_is_in_set(const struct ofi_rig *rig)
+{
+	const struct evd *evd = rig->dto_evd;
+	struct ia *ia = rig->ia;
+	bool is_in;
+
+	mutex_lock(&ia->lock);
+	is_in = evd->cq->in_dev_set;
+	mutex_unlock(&ia->lock);
+	return is_in;
+}
+
+/* The queue of a consumer that polls leaves the set. When the polls end it can't be added again. */
+START_TEST(a_queue_whose_descriptor_is_refused_is_visited)
+{
+	struct ofi_rig rig;
+	DAT_EVENT event;
+	unsigned calls;
+
+	ofi_rig_open(&rig);
+	while (queue_is_in_set(&rig)) {
+		write_post(&rig);
+		while (evd_dequeue(rig.dto_evd, &event) != DAT_SUCCESS)
+			;
+	}
+	calls = ff_calls("epoll_ctl");
+	ff_fail_times("epoll_ctl", ENOSPC, UINT_MAX);
+	while (ff_calls("epoll_ctl") < calls + 3)
+		sched_yield();
+	ff_fail("completion", FI_EIO, 1);
+	write_post(&rig);
+	ck_assert_uint_eq(ofi_event(rig.conn_evd).event_number, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert(!queue_is_in_set(&rig));
+	ck_assert(ff_fail_left("epoll_ctl"));
+	while (!queue_is_in_set(&rig))
+		sched_yield();
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("failures");
@@ -371,5 +480,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, an_open_without_memory_leaves_nothing_behind);
 	tcase_add_test(tcase, objects_without_memory_leave_nothing_behind);
 	tcase_add_test(tcase, what_is_posted_behind_a_failure_is_flushed_by_the_post);
+	tcase_add_loop_test(tcase, an_evd_whose_descriptor_is_refused_is_not_made_or_works, 0, 2);
+	tcase_add_test(tcase, a_queue_whose_descriptor_is_refused_is_visited);
 	return run_cases(argc, argv);
 }
