@@ -12,4 +12,8 @@ if [ -n "$missing" ]; then
 		"(Debian: apt-get install autoconf automake libtool pkg-config)" >&2
 	exit 1
 fi
-exec autoreconf --force --install
+trap : HUP INT TERM # they end autoreconf
+autoreconf --force --install && exit
+rc=$?
+rm -f configure # there may be one without all that it needs
+exit $rc

@@ -25,6 +25,60 @@ die() { say "${*:2}"; exit "$1"; }
 # nap SECONDS: sleeps without a process of its own, which could outlive the script
 nap() { read -rt "$1" <> <(:) || :; }
 
+# attend COMMAND...: runs it in the background and waits, so that a trap of a signal does not wait
+# until COMMAND ends
+attend() {
+	(trap - INT QUIT; "$@" || exit) &
+	wait $!
+}
+
+# family PID: stops the process, and all that it has begun, so that they begin no more. Appends them
+# to the array "stopped".
+family() {
+	local children=() child
+
+	kill -STOP "$1" 2>/dev/null || return 0
+	stopped+=("$1")
+	read -ra children < <(cat "/proc/$1/task/"*/children 2>/dev/null) || :
+	for child in "${children[@]}"; do family "$child"; done
+}
+
+# is_alive PID: and not only a record that nobody has read
+is_alive() {
+	local line
+
+	{ read -r line <"/proc/$1/stat"; } 2>/dev/null && [[ $line != *') Z '* ]]
+}
+
+# own_tmp: makes the folder $tmp for all temporary files, those of programs that this script runs,
+# too. They have its name in their environment, by which end_jobs finds those without a parent.
+own_tmp() {
+	tmp=$(mktemp -d)
+	chmod 755 "$tmp" # other users may run some of them
+	export TMPDIR=$tmp
+}
+
+# end_jobs: ends all that this script has begun, and waits for that. It is for traps of EXIT. What
+# does not end within 10 seconds is killed.
+end_jobs() {
+	local stopped=() pid began=$SECONDS
+
+	trap '' INT TERM HUP # a second signal must not interrupt this
+	for pid in $(jobs -p); do family "$pid"; done
+	while IFS=/ read -r _ _ pid _; do family "$pid"; done \
+		< <(grep -lsxz "TMPDIR=$tmp" /proc/[0-9]*/environ)
+	((${#stopped[@]})) || return 0
+	kill -TERM "${stopped[@]}" 2>/dev/null || :
+	kill -CONT "${stopped[@]}" 2>/dev/null || :
+	for pid in "${stopped[@]}"; do
+		while is_alive "$pid" && ((SECONDS - began < 10)); do nap 0.02; done
+		! is_alive "$pid" || kill -KILL "$pid" 2>/dev/null || :
+	done
+}
+
+# is_script: and no process of it that a signal has met before it was of its own
+is_script() { [[ $BASHPID == "$$" ]]; }
+
 # progress WHAT COMMAND...: runs COMMAND with its output in a log. Prints its last line every 5
 # seconds, and its end if COMMAND fails: then $reason has the lines that tell why.
 progress() {
@@ -37,9 +91,12 @@ progress() {
 	exec {log}<>"$file"
 	rm "$file"
 	file=/proc/$BASHPID/fd/$log
-	while nap 5 && kill -0 $$ 2>/dev/null; do
-		say "  $what: $((SECONDS - began)) s: $(tail -n 1 "$file" | cut -c -100)"
-	done &
+	{
+		trap - INT QUIT
+		while nap 5 && kill -0 $$ 2>/dev/null; do
+			say "  $what: $((SECONDS - began)) s: $(tail -n 1 "$file" | cut -c -100)"
+		done
+	} &
 	ticker=$!
 	"$@" >&"$log" 2>&1 </dev/null || rc=$?
 	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || :
