@@ -129,7 +129,7 @@ void cno_trigger_locked(struct cno *cno, struct evd *evd)
 		missed_add_locked(cno, evd);
 	if (!cno->latched) {
 		cno->latched = evd;
-		if (cno->wait_list)
+		if (cno->wait_list && !cno->takers)
 			entry_wake_locked(cno, cno->wait_list);
 	}
 	if (has_agent(&cno->agent)) {
@@ -146,7 +146,7 @@ bool cno_awaits_trigger(struct cno *cno, struct evd *evd)
 
 	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
-	awaits = !cno->latched || has_agent(&cno->agent);
+	awaits = !cno->latched || cno->takers || has_agent(&cno->agent);
 	if (!awaits)
 		missed_add_locked(cno, evd);
 	spin_unlock(&cno->lock);
@@ -506,15 +506,18 @@ static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_
 }
 
 /*
- * Handles what woke the thread up. It is not on the wait list meanwhile: a trigger of its own needs
- * no wake-up.
+ * Handles what woke the thread up, and takes the latch. Meanwhile the thread is not on the wait
+ * list: a trigger needs no wake-up, and leaves its EVD armed.
  */
-static void woken_up(struct cno *cno, struct wait_entry *entry, const struct pollfd fds[2])
+static DAT_RETURN woken_up(struct cno *cno, unsigned broadcasts, struct wait_entry *entry,
+			   const struct pollfd fds[2], struct evd **evd)
 {
 	struct ia *ia = cno->obj.ia;
+	DAT_RETURN ret;
 	bool woken;
 
 	spin_lock(&cno->lock);
+	cno->takers++;
 	if (fds[1].revents)
 		entry_remove_locked(cno, entry);
 	woken = entry->woken; /* then it is not listed */
@@ -522,11 +525,16 @@ static void woken_up(struct cno *cno, struct wait_entry *entry, const struct pol
 	spin_unlock(&cno->lock);
 	if (woken)
 		wakefd_clear(entry->wakefd);
-	if (!fds[1].revents)
-		return;
-	mutex_lock(&ia->lock);
-	(void)channels_handle_locked(cno);
-	mutex_unlock(&ia->lock);
+	if (fds[1].revents) {
+		mutex_lock(&ia->lock);
+		(void)channels_handle_locked(cno);
+		mutex_unlock(&ia->lock);
+	}
+	spin_lock(&cno->lock);
+	cno->takers--;
+	ret = check_latch_locked(cno, broadcasts, NULL, evd);
+	spin_unlock(&cno->lock);
+	return ret;
 }
 
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
@@ -547,10 +555,11 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		if (ret != NOT_LATCHED)
 			return ret;
 		ready = cno_wait_poll(entry, fds, deadline, cancel);
-		if (ready <= 0)
-			break;
-		woken_up(cno, entry, fds);
-	} while (tp_now() < deadline); /* also if there is always something to wake up for */
+		if (ready > 0)
+			ret = woken_up(cno, broadcasts, entry, fds, evd);
+		if (ret != NOT_LATCHED)
+			return ret;
+	} while (ready > 0 && tp_now() < deadline); /* it may always have something to wake for */
 	spin_lock(&cno->lock);
 	ret = check_latch_locked(cno, broadcasts, NULL, evd);
 	spin_unlock(&cno->lock);
@@ -573,19 +582,15 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 	return ret;
 }
 
-DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
+/* A wait that has more to do than to take the latch. */
+static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
-	struct cno *cno = handle;
 	struct cancellation cancel;
 	struct evd *evd = NULL;
 	unsigned broadcasts;
 	bool missed;
 	DAT_RETURN ret;
 
-	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
-		return BAD_HANDLE(CNO);
-	if (!out)
-		return BAD_ARG(3);
 	cancel_forbid(&cancel);
 	spin_lock(&cno->lock);
 	broadcasts = cno->broadcasts;
@@ -604,4 +609,25 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 	leave_wait(cno);
 	cancel_restore(&cancel);
 	return ret;
+}
+
+DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
+{
+	struct cno *cno = handle;
+	struct evd *evd;
+
+	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
+		return BAD_HANDLE(CNO);
+	if (!out)
+		return BAD_ARG(3);
+	spin_lock(&cno->lock);
+	evd = cno->latched;
+	if (unlikely(!evd || cno->missed)) {
+		spin_unlock(&cno->lock);
+		return cno_wait_slow(cno, timeout, out);
+	}
+	cno->latched = NULL;
+	spin_unlock(&cno->lock);
+	*out = evd;
+	return DAT_SUCCESS;
 }

@@ -85,6 +85,15 @@ int evd_arm_to_sleep(struct evd *evd)
 	return fd;
 }
 
+/* Nobody sleeps on it. What has become urgent meanwhile was armed for that. */
+static void evd_disarm(struct evd *evd)
+{
+	mutex_lock(&evd->watch.lock);
+	if (!is_urgent(evd))
+		(void)tp_cq_arm(evd->cq, TP_ARM_NOTHING);
+	mutex_unlock(&evd->watch.lock);
+}
+
 /* ---- the service thread, or a thread in dat_cno_wait ---- */
 
 void evd_watch_locked(struct evd *evd)
@@ -137,20 +146,12 @@ void evd_channel_ready_locked(struct evd *evd)
 		evd_arm(evd);
 		evd_drain(evd);
 	} else {
+		evd_disarm(evd);
 		watch_look_locked(evd->watch.parent && enabled ? evd->watch.parent : &evd->watch);
 	}
 }
 
 /* ---- waiters ---- */
-
-/* Nobody sleeps on it. What has become urgent meanwhile was armed for that. */
-static void evd_disarm(struct evd *evd)
-{
-	mutex_lock(&evd->watch.lock);
-	if (!is_urgent(evd))
-		(void)tp_cq_arm(evd->cq, TP_ARM_NOTHING);
-	mutex_unlock(&evd->watch.lock);
-}
 
 bool evd_channel_return(struct evd *evd)
 {

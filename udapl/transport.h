@@ -219,7 +219,10 @@ int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
  * that is readable when a poll may find something, until that poll. TP_ARM_NOTHING ends it.
  */
 int tp_cq_sleep(struct tp_cq *cq);
-/* Takes and acknowledges the event that made the descriptor readable. False: there was none. */
+/*
+ * Takes and acknowledges the event that made the descriptor readable. False: there was none. Else
+ * the caller polls, and calls tp_cq_arm after that.
+ */
 bool tp_cq_events(struct tp_cq *cq);
 
 /*

@@ -528,6 +528,7 @@ struct cno {
 	/* lock; threads in dat_cno_wait that were not woken yet, oldest first */
 	struct wait_entry *wait_list;
 	unsigned waiters;	       /* lock; threads in dat_cno_wait */
+	unsigned takers;	       /* lock; those that are awake and take the latch next */
 	unsigned broadcasts;	       /* lock; how often all waiters were woken without an EVD */
 	bool closing;		       /* lock; abrupt close */
 	unsigned evds;		       /* ia->lock; how many EVDs refer to it */

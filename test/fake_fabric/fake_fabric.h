@@ -83,6 +83,7 @@ void ff_stray_request(void);
 void ff_disconnect_all(void);
 /* How often @call was made since the start of the process. */
 unsigned ff_calls(const char *call);
+unsigned ff_calls_here(const char *call); /* by the calling thread */
 /* The name of each call in turn that a failure can be asked of; NULL: no more. */
 const char *ff_call_name(unsigned n);
 

@@ -34,6 +34,7 @@ struct ff_state ff = {
 };
 
 static _Thread_local bool is_inside;
+static _Thread_local unsigned counts_here[COUNT_OF(scripts)];
 
 void ff_require(bool kept, const char *rule)
 {
@@ -82,6 +83,7 @@ int ff_step_locked(enum ff_call call)
 	void (*hook)(void) = scripts[call].hook;
 
 	scripts[call].count++;
+	counts_here[call]++;
 	if (hook) {
 		scripts[call].hook = NULL;
 		hook();
@@ -155,6 +157,11 @@ unsigned ff_calls(const char *call)
 	count = scripts[i].count;
 	ff_unlock();
 	return count;
+}
+
+unsigned ff_calls_here(const char *call)
+{
+	return counts_here[script_named(call)];
 }
 
 const char *ff_call_name(unsigned n)

@@ -263,6 +263,92 @@ START_TEST(trigger_wakes_the_waiter_of_a_cno)
 }
 END_TEST
 
+#define MESSAGES 50 /* to each EVD */
+
+/* What threads take from the EVDs of a CNO. */
+static struct {
+	DAT_CNO_HANDLE cno;
+	DAT_EVD_HANDLE evds[2], end_evd;
+	DAT_TIMEOUT timeout;
+	_Atomic unsigned taken;
+} shared;
+
+/* Until there is an event in end_evd, which is passed on to the next thread. */
+static void *take_from_cno(void *arg)
+{
+	DAT_EVENT event;
+	DAT_EVD_HANDLE hint;
+	DAT_RETURN ret;
+
+	do {
+		ret = dat_cno_wait(shared.cno, shared.timeout, &hint);
+		ck_assert(ret == DAT_SUCCESS || ret == DAT_QUEUE_EMPTY);
+		for (unsigned i = 0; ret == DAT_SUCCESS && i < 2; i++)
+			while (dat_evd_dequeue(shared.evds[i], &event) == DAT_SUCCESS)
+				shared.taken++;
+	} while (ret || dat_evd_dequeue(shared.end_evd, &event));
+	ck_dat(dat_evd_post_se(shared.end_evd, &event));
+	return arg;
+}
+
+/* One completion of the server, of a receive or of a send in turn. */
+static void complete_at_server(const struct pair *pair, unsigned number)
+{
+	const bool recv = number % 2;
+	const struct side *to = recv ? &pair->server : &pair->client;
+	const struct side *from = recv ? &pair->client : &pair->server;
+
+	post_recv(to->ep, number, segment(to, 0, 8));
+	post_send(from->ep, number, segment(from, 8, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	if (recv)
+		expect_request_done(&pair->client, number, 8);
+	else
+		expect_recv_done(&pair->client, number, 8);
+}
+
+/* Each is waited for before the next one comes, so a wake-up that is lost is missed. */
+static void run_threads_at_cno(const struct pair *pair)
+{
+	const DAT_EVENT end = { .event_number = DAT_SOFTWARE_EVENT };
+	pthread_t threads[3];
+	DAT_EVENT event;
+
+	shared.taken = 0;
+	for (unsigned i = 0; i < COUNT(threads); i++)
+		threads[i] = consumer_thread_start(take_from_cno, NULL);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++) {
+		complete_at_server(pair, i);
+		while (shared.taken <= i)
+			sched_yield();
+	}
+	ck_dat(dat_evd_post_se(shared.end_evd, &end));
+	for (unsigned i = 0; i < COUNT(threads); i++)
+		consumer_thread_join(threads[i]);
+	ck_assert_uint_eq(shared.taken, 2 * MESSAGES);
+	ck_dat(dat_evd_dequeue(shared.end_evd, &event));
+}
+
+START_TEST(threads_at_one_cno_take_each_completion)
+{
+	static const DAT_TIMEOUT timeouts[] = { TIME_LIMIT, 100, 0 };
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	shared.evds[0] = pair.server.recv_evd;
+	shared.evds[1] = pair.server.request_evd;
+	ck_dat(dat_cno_create(pair.server.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &shared.cno));
+	ck_dat(dat_evd_create(pair.server.ia, 4, shared.cno, DAT_EVD_SOFTWARE_FLAG,
+			      &shared.end_evd));
+	for (unsigned i = 0; i < COUNT(shared.evds); i++)
+		ck_dat(dat_evd_modify_cno(shared.evds[i], shared.cno));
+	for (unsigned i = 0; i < COUNT(timeouts); i++) {
+		shared.timeout = timeouts[i];
+		run_threads_at_cno(&pair);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 static _Atomic unsigned agent_calls;
 static DAT_EVD_HANDLE _Atomic agent_evd;
 
@@ -494,6 +580,7 @@ int main(int argc, char **argv)
 		{ signal_interrupts_a_waiter, NEEDS_NOTHING },
 		{ evd_triggers_its_cno, NEEDS_NOTHING },
 		{ trigger_wakes_the_waiter_of_a_cno, NEEDS_NOTHING },
+		{ threads_at_one_cno_take_each_completion, NEEDS_NOTHING },
 		{ agent_is_called_once_after_it_is_set, NEEDS_NOTHING },
 		{ endpoints_share_one_evd, NEEDS_NOTHING },
 		{ streams_share_one_evd, NEEDS_NOTHING },

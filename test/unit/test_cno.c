@@ -8,6 +8,7 @@
 
 #include "alloc.h"
 #include "harness.h"
+#include "race.h"
 
 #define EMPTY	 ((DAT_RETURN)DAT_QUEUE_EMPTY) /* without a class, as dat_evd_dequeue returns it */
 #define NO_AGENT DAT_OS_WAIT_PROXY_AGENT_NULL
@@ -733,6 +734,43 @@ START_TEST(a_disabled_evd_arms_for_errors_only)
 }
 END_TEST
 
+static bool has_sleeper(void)
+{
+	struct cno *of = cno;
+	bool has;
+
+	spin_lock(&of->lock);
+	has = of->wait_list;
+	spin_unlock(&of->lock);
+	return has;
+}
+
+/* One that sleeps is not woken for that. */
+START_TEST(a_thread_that_is_awake_takes_the_trigger)
+{
+	DAT_EVD_HANDLE software;
+	struct cno_waiter awake, asleep = { .timeout = DAT_TIMEOUT_INFINITE };
+
+	attach_client_evds();
+	ck_dat(evd_create(pair.client.ia, 16, cno, DAT_EVD_SOFTWARE_FLAG, &software));
+	cno_waiter_start(&awake, 1);
+	race_hold(RACE_ARM, pair.client.recv_evd); /* for the next completion */
+	post_send(&pair.server, 0, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	race_wait_held();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
+	asleep.thread = consumer_thread_start(cno_waiter_main, &asleep);
+	while (!has_sleeper())
+		sched_yield();
+	post_se(software, 1);
+	ck_assert(has_sleeper());
+	race_release(NULL);
+	ck_assert_ptr_eq(cno_waiter_join(&awake), software);
+	fake_wait_idle(1);
+	post_send(&pair.server, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_ptr_eq(cno_waiter_join(&asleep), pair.client.recv_evd);
+}
+END_TEST
+
 /*
  * The queue of an EVD that found the latch set by another is armed again when the latch is cleared
  * with that other EVD.
@@ -855,6 +893,7 @@ static void add_cno_completion_cases(void)
 	tcase_add_checked_fixture(cases, cno_setup_pair, NULL);
 	tcase_add_test(cases, completions_trigger_the_cno);
 	tcase_add_test(cases, a_set_latch_arms_for_errors_only);
+	tcase_add_test(cases, a_thread_that_is_awake_takes_the_trigger);
 	tcase_add_test(cases, a_disabled_evd_arms_for_errors_only);
 	tcase_add_test(cases, removing_the_latched_evd_arms_the_others_again);
 	tcase_add_test(cases, flushes_trigger_the_cno);

@@ -6,9 +6,9 @@
  *
  * libfabric's descriptor is readable when bytes have arrived, and everybody who reads the queue
  * makes it unreadable again. So tp_cq_fd is an epoll set of ours: it reports always_ready, once,
- * when somebody else has taken a completion, and libfabric's descriptor, once, when the queue is
- * armed for others than a sleeping consumer. That one sleeps on libfabric's descriptor itself,
- * which costs no system call. Each set that a descriptor is in makes each byte dearer, be it
+ * when somebody else has taken a completion, and libfabric's descriptor while the queue is armed
+ * for others than a sleeping consumer. That one sleeps on libfabric's descriptor itself, which
+ * costs no system call. Each set that a descriptor is in makes each byte dearer, be it
  * silent: so it is in none of ours that can do without it.
  */
 #include <poll.h>
@@ -404,8 +404,10 @@ int epoll_watch(int epoll, int fd)
 void cq_signal_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (cq->armed && !epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->always_ready->fd, NULL, true))
-		cq->armed = false; /* readable until it is armed anew, or its events are taken */
+	if (!cq->armed)
+		return;
+	cq->signalled |= !epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->always_ready->fd, NULL, true);
+	cq->armed = !cq->signalled; /* readable until its events are taken */
 }
 
 bool cq_quiet_locked(struct tp_cq *cq)
@@ -436,9 +438,8 @@ static void cq_awake(struct tp_cq *cq)
 static bool cq_watch_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (!epoll_once(cq->epoll, cq->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, cq->fi_fd, NULL,
-			true))
-		cq->in_set = true;
+	if (!cq->in_set)
+		cq->in_set = !epoll_watch(cq->epoll, cq->fi_fd);
 	return cq->in_set;
 }
 
@@ -467,6 +468,8 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 	}
 	/* what comes from here on makes the descriptor readable: then it is known to be */
 	cq->known = direct ? (uint8_t)CQ_FRESH : cq->known & CQ_EMPTIED;
+	if (!direct)
+		cq_unwatch_locked(cq);
 	if (direct && cq->members)
 		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
 	if (cq_has_completions_locked(cq))
@@ -489,8 +492,7 @@ static void cq_arm_indirect(struct tp_cq *cq, bool armed)
 	cq->armed = armed;
 	cq->known &= CQ_EMPTIED;
 	cq->fruitless = 0;
-	if (armed)
-		cq_unwatch_locked(cq);
+	cq_unwatch_locked(cq);
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
@@ -517,17 +519,23 @@ int tp_cq_fd(const struct tp_cq *cq)
 	return cq->epoll;
 }
 
+/*
+ * libfabric's descriptor is readable until the queue is read, so there is nothing to take if it is
+ * that one. The thread that slept is awake now: it is for tp_cq_arm, which follows, to say so.
+ */
 bool tp_cq_events(struct tp_cq *cq)
 {
 	struct epoll_event events[3];
+	bool arrived, others;
 
-	if (epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) <= 0)
-		return false;
 	spin_lock(&cq->lock);
-	cq->armed = false;
+	arrived = cq->armed && cq->in_set;
+	others = !arrived || cq->signalled || cq->members;
+	cq->armed = cq->signalled = false;
+	if (arrived)
+		cq->known = 0;
 	spin_unlock(&cq->lock);
-	cq_awake(cq);
-	return true;
+	return (others && epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) > 0) || arrived;
 }
 
 /* ---- creating and destroying ---- */

@@ -281,13 +281,14 @@ struct tp_cq {
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct transfer_queue *queues;	     /* lock; that complete here */
 	bool armed;	    /* lock; completions that others take in make tp_cq_fd readable */
+	bool signalled;	    /* lock; they have; until tp_cq_events */
 	uint8_t known;	    /* lock; enum cq_known */
 	unsigned fruitless; /* lock; times in a row that who sleeps woke up for nothing */
 
 	struct tp_cq *next_due; /* dev->due_lock */
 	bool due;		/* dev->due_lock; the service thread looks at it next */
 	int fi_fd;		/* libfabric's; readable when bytes or completions have arrived */
-	int epoll;   /* holds that of always_ready, and fi_fd, each for one event when armed */
+	int epoll;   /* holds that of always_ready, for one event, and fi_fd when armed */
 	bool in_set; /* lock; epoll holds fi_fd */
 	struct ready_fd *always_ready;
 	unsigned depth;

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What makes the descriptor of a completion queue readable, and what a sleep below a CNO costs. */
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <rdma/fi_errno.h>
+
+#include "../../udapl/ofi/ofi.h"
+#include "ofi_test.h"
+
+static struct ofi_rig rig;
+static struct evd *evd;
+static struct tp_cq *cq;
+
+/* A message, which has two completions as soon as it is posted. */
+static void send_message(void)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+
+	ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void expect_message(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(ofi_completion(&rig), DAT_DTO_SUCCESS);
+}
+
+/* ---- readable ---- */
+
+static bool is_readable(void)
+{
+	struct pollfd fd = { .fd = tp_cq_fd(cq), .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+/* The service thread does nothing as long as the lock of the IA is held. */
+static void setup(void)
+{
+	ofi_rig_open(&rig);
+	evd = rig.dto_evd;
+	cq = evd->cq;
+	mutex_lock(&evd->obj.ia->lock);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ERRORS), 0);
+	mutex_unlock(&evd->obj.ia->lock);
+	ofi_rig_close(&rig);
+}
+
+START_TEST(a_queue_that_is_armed_for_nobody_is_not_readable)
+{
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	ck_assert(!is_readable());
+	send_message();
+	ck_assert(is_readable());
+	ck_assert(tp_cq_events(cq));
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert(!is_readable());
+	expect_message();
+}
+END_TEST
+
+START_TEST(a_queue_is_armed_again_when_its_event_was_taken)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+		ck_assert(!is_readable());
+		send_message();
+		ck_assert(is_readable());
+		ck_assert(tp_cq_events(cq));
+		ck_assert(evd_drain(evd));
+		expect_message();
+	}
+}
+END_TEST
+
+static void take_in_and_signal(void)
+{
+	spin_lock(&cq->lock);
+	(void)cq_harvest_locked(cq);
+	cq_signal_locked(cq);
+	spin_unlock(&cq->lock);
+}
+
+/* Even if nobody took the event before the queue was armed again. */
+START_TEST(what_others_take_in_is_signalled_once)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(tp_cq_arm(cq, _i ? TP_ARM_ANY : TP_ARM_ERRORS), 0);
+		send_message();
+		take_in_and_signal();
+		ck_assert(is_readable());
+	}
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	ck_assert(tp_cq_events(cq));
+	ck_assert(evd_drain(evd));
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	ck_assert(!is_readable());
+	expect_message();
+	expect_message();
+}
+END_TEST
+
+/* Who sleeps would wake up for ever. */
+START_TEST(a_queue_that_can_not_be_emptied_is_not_readable)
+{
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	send_message();
+	ff_fail_times("fi_trywait", FI_EAGAIN, 2);
+	ff_fail_times("fi_cq_read", FI_EAGAIN, 2);
+	ck_assert(tp_cq_events(cq));
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	ck_assert(!ff_fail_left("fi_trywait"));
+	ck_assert(!ff_fail_left("fi_cq_read"));
+	ck_assert(!is_readable());
+	expect_message();
+}
+END_TEST
+
+/* ---- calls ---- */
+
+#define ROUNDS 20
+
+/* What one sleep takes. */
+static struct counts {
+	unsigned sets, reads, tries; /* calls of epoll_ctl, fi_cq_read and fi_trywait */
+} own;
+
+static struct counts counts_here(void)
+{
+	return (struct counts){ ff_calls_here("epoll_ctl"), ff_calls_here("fi_cq_read"),
+				ff_calls_here("fi_trywait") };
+}
+
+static void *sleep_once(void *cno)
+{
+	const struct counts before = counts_here();
+	DAT_EVD_HANDLE triggered;
+	struct counts after;
+
+	ck_dat(cno_wait(cno, DAT_TIMEOUT_INFINITE, &triggered));
+	ck_assert_ptr_eq(triggered, rig.dto_evd);
+	after = counts_here();
+	own = (struct counts){ after.sets - before.sets, after.reads - before.reads,
+			       after.tries - before.tries };
+	return NULL;
+}
+
+static bool is_waited_for(struct cno *cno)
+{
+	bool waited_for;
+
+	spin_lock(&cno->lock);
+	waited_for = cno->wait_list;
+	spin_unlock(&cno->lock);
+	return waited_for;
+}
+
+static void message_for_sleeper(DAT_CNO_HANDLE cno)
+{
+	DAT_EVD_HANDLE triggered;
+	pthread_t thread;
+
+	while (cno_wait(cno, 0, &triggered) == DAT_SUCCESS)
+		; /* of an event that was taken */
+	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_once, cno), 0);
+	while (!is_waited_for(cno))
+		sched_yield();
+	send_message();
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	expect_message();
+}
+
+/* The service thread may be faster now and then, so it is the least of several sleeps. */
+START_TEST(a_sleep_below_a_cno_takes_the_calls_of_libfabric_only)
+{
+	struct counts least = { UINT_MAX, UINT_MAX, UINT_MAX };
+	DAT_CNO_HANDLE cno;
+
+	ofi_rig_open(&rig);
+	ck_dat(cno_create(rig.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(evd_modify_cno(rig.dto_evd, cno));
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		message_for_sleeper(cno);
+		least.sets = (unsigned)min_u64(least.sets, own.sets);
+		least.reads = (unsigned)min_u64(least.reads, own.reads);
+		least.tries = (unsigned)min_u64(least.tries, own.tries);
+	}
+	ck_assert_uint_eq(least.sets, 0);
+	ck_assert_uint_eq(least.reads, 1);
+	ck_assert_uint_eq(least.tries, 1);
+	ck_dat(evd_modify_cno(rig.dto_evd, DAT_HANDLE_NULL));
+	ck_dat(cno_free(cno));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *readable = tcase_create("readable"), *calls = tcase_create("calls");
+
+	tcase_add_checked_fixture(readable, setup, teardown);
+	tcase_add_test(readable, a_queue_that_is_armed_for_nobody_is_not_readable);
+	tcase_add_test(readable, a_queue_is_armed_again_when_its_event_was_taken);
+	tcase_add_loop_test(readable, what_others_take_in_is_signalled_once, 0, 2);
+	tcase_add_test(readable, a_queue_that_can_not_be_emptied_is_not_readable);
+	tcase_add_test(calls, a_sleep_below_a_cno_takes_the_calls_of_libfabric_only);
+	return run_cases(argc, argv);
+}
