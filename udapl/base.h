@@ -59,6 +59,15 @@
 #define LATE_COPY(parameter) (parameter)
 #endif
 
+/* @value is computed here, so what follows may use the registers that this takes. */
+#define COMPUTE_HERE(value) __asm__("" : "+r"(value))
+
+/*
+ * At the end of a function that stands inline several times in another one, each time with another
+ * constant @number: the compiler would merge these ends, and have all but one jump there.
+ */
+#define KEEP_APART(number) __asm__ volatile("" : : "X"(__builtin_constant_p(number) ? (number) : 0))
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 /* clang-format off */

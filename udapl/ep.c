@@ -137,6 +137,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 	err = tp_qp_create(ep->obj.ia->dev, &asked, owner, &ep->qp);
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_TEP);
+	ep->recv_cq = asked.recv_cq;
 	owner->end.last_receive = false;
 	owner->end.stray = false;
 	ep_set_gates(ep);

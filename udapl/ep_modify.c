@@ -303,6 +303,7 @@ static void queues_swap_locked(struct ep *ep, struct ep *next)
 {
 	assert_locked(&ep->obj.ia->lock);
 	SWAP(ep->qp, next->qp);
+	SWAP(ep->recv_cq, next->recv_cq);
 	SWAP(ep->early, next->early);
 	ring_swap(&ep->sends, &next->sends);
 	ring_swap(&ep->recvs, &next->recvs);

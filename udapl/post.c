@@ -89,12 +89,12 @@ static ALWAYS_INLINE bool segments_take(struct tp_qp *qp, enum tp_post post,
 static ALWAYS_INLINE bool segments_convert(struct tp_sge *sges, const DAT_LMR_TRIPLET *iov,
 					   unsigned nseg, const DAT_VLEN *limit)
 {
-	DAT_VLEN last = (DAT_VLEN)-1;
+	struct tp_taken taken = { .sges = sges, .last = (DAT_VLEN)-1 };
 
 	for (unsigned i = 0; i < nseg; i++)
-		if (unlikely(!tp_sge_add(sges, i, &iov[i], &last)))
+		if (unlikely(!tp_take_any(&taken, i, &iov[i])))
 			return false;
-	return likely(last < *limit);
+	return likely(taken.last < *limit);
 }
 
 /* Converts any segments but empty ones and what is beyond @limit. Returns how many are left. */
@@ -366,6 +366,8 @@ static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsign
 	GOTO_IF_FAILED(result, refused);
 	if (unlikely(gate_value(&ep->send_gate) != open))
 		return request_gate_closed(ep);
+	if (open == EP_OPEN)
+		KEEP_APART(nseg);
 	return (DAT_RETURN)result; /* DAT_SUCCESS */
 refused:
 	LEAVE_IN_PLACE(result);
@@ -515,7 +517,7 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 		goto unlock;
 	if (!(tp_post_flags & TP_POST_SIGNAL) || unlikely(flags))
 		post_flags = request_post_flags(ep, kind, flags);
-	req = request_claim(ep, kind, taken.last + 1, cookie, flags);
+	req = request_claim(ep, kind, tp_taken_size(&taken, nseg), cookie, flags);
 	ret = request_posted(ep, request_fast(qp, kind, req, &taken, nseg, remote, post_flags),
 			     nseg, open);
 	if (open == EP_SHARED)
@@ -807,7 +809,7 @@ static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result, unsigned 
 
 static COLD DAT_RETURN receive_late(struct ep *ep)
 {
-	if (tp_recv_posted(ep->qp))
+	if (tp_recv_posted(ep->recv_cq))
 		tp_recv_late(ep->qp, ring_latest(&ep->recvs));
 	return receive_gate_closed(ep);
 }
@@ -829,9 +831,11 @@ static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsign
 					       unsigned open)
 {
 	GOTO_IF_FAILED(result, refused);
-	/* the queue pair is read again: a register that holds it would be saved and restored */
-	if (unlikely(tp_recv_posted(ep->qp)) || unlikely(gate_value(&ep->recv_gate) != open))
+	debug_assert(ep->recv_cq == ep->recv_evd->cq);
+	if (unlikely(tp_recv_posted(ep->recv_cq)) || unlikely(gate_value(&ep->recv_gate) != open))
 		return receive_late(ep);
+	if (open == EP_OPEN)
+		KEEP_APART(nseg);
 	return (DAT_RETURN)result; /* DAT_SUCCESS */
 refused:
 	LEAVE_IN_PLACE(result);

@@ -310,6 +310,7 @@ struct tp_sge {
 };
 
 #define TP_MAX_SGE    32	 /* segments of one post */
+#define FEW_SEGMENTS  4		 /* posts of so many take no loop */
 #define TP_MAX_LENGTH UINT32_MAX /* bytes of all of them */
 
 /* Field by field, which takes one register less for each. */
@@ -318,17 +319,6 @@ static inline void tp_sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment
 	sge->address = segment->virtual_address;
 	sge->length = (uint32_t)length;
 	sge->lmr_context = segment->lmr_context;
-}
-
-/* tp_take_segment of a transport that takes any. */
-static inline bool tp_sge_add(struct tp_sge *sges, unsigned i, const DAT_LMR_TRIPLET *segment,
-			      DAT_VLEN *last)
-{
-	const DAT_VLEN before = *last;
-
-	tp_sge_set(&sges[i], segment, segment->segment_length);
-	*last += segment->segment_length;
-	return !i || *last > before;
 }
 
 enum tp_post {
@@ -348,11 +338,28 @@ enum tp_post {
 struct tp_taken {
 	struct tp_sge *sges;	       /* for the transport: a place for segments */
 	const DAT_LMR_TRIPLET *single; /* likewise; read again, as no register holds what it has */
-	DAT_VLEN last; /* the offset of the last byte; before the first segment -1 */
+	DAT_LMR_CONTEXT context;       /* likewise */
+	/*
+	 * What is less than the limit of a fast post: the offset of the last byte, or of several
+	 * segments it may be the sum. Before the first segment -1.
+	 */
+	DAT_VLEN last;
 };
+
+/* tp_take_segment of a transport that takes any. */
+static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR_TRIPLET *segment)
+{
+	const DAT_VLEN before = taken->last;
+
+	tp_sge_set(&taken->sges[i], segment, segment->segment_length);
+	taken->last += segment->segment_length;
+	return !i || taken->last > before;
+}
 
 bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
 		     const DAT_LMR_TRIPLET *segment, struct tp_taken *taken);
+/* The sum of the lengths of all @nseg segments. */
+DAT_VLEN tp_taken_size(const struct tp_taken *taken, unsigned nseg);
 /*
  * These return 0, or what tp_post_refused translates. The sum of the lengths is at most
  * TP_MAX_LENGTH.
@@ -364,8 +371,11 @@ int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, uns
 int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 		 const DAT_RMR_TRIPLET *remote, unsigned flags);
 int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg);
-/* Follows tp_fast_recv. Other than 0: if that returned 0, tp_recv_late does, too. */
-unsigned tp_recv_posted(const struct tp_qp *qp);
+/*
+ * Follows tp_fast_recv; the queue pair's completion queue for receives. Other than 0: if that
+ * returned 0, tp_recv_late does, too.
+ */
+unsigned tp_recv_posted(const struct tp_cq *recv_cq);
 void tp_recv_late(struct tp_qp *qp, void *tag);
 
 /*

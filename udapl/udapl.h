@@ -782,8 +782,6 @@ struct early_recvs {
 #define EP_OPEN	  0x0DA70FE9u
 #define EP_SHARED 0x0DA70FEBu
 
-#define FEW_SEGMENTS 4 /* posts of so many take no loop */
-
 struct ep {
 	struct obj obj;
 	/*
@@ -800,7 +798,8 @@ struct ep {
 	 * dat_cr_accept has returned: requests may be posted before the connection is established
 	 */
 	_Atomic bool accepted;
-	struct tp_qp *qp; /* NULL without a PZ */
+	struct tp_qp *qp;      /* NULL without a PZ */
+	struct tp_cq *recv_cq; /* recv_evd->cq, if there is a qp */
 	struct spinlock send_lock, recv_lock;
 	bool thread_safe; /* fixed; posts take those locks */
 	/* by enum req_kind: flags that take the slow path, for they have no effect */

@@ -337,7 +337,7 @@ bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned n
 {
 	fake_require(i < nseg && nseg <= FAKE_MAX_SGE, "a segment is one of its post");
 	(void)qp, (void)post;
-	return tp_sge_add(taken->sges, i, segment, &taken->last);
+	return tp_take_any(taken, i, segment);
 }
 
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,

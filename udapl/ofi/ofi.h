@@ -461,12 +461,6 @@ COLD void queue_poke_late(struct transfer_queue *queue, const struct transfer *r
 /* A message waits for a receive: the next posts of receives take the slow path, which says so. */
 void cq_starve_locked(struct tp_cq *cq);
 
-/* The arguments of libfabric's calls for RMA, of which a post fills in what varies. */
-struct rma_request {
-	struct fi_msg_rma message;
-	struct fi_rma_iov remote;
-};
-
 enum qp_phase {
 	QP_IDLE,       /* no connection yet */
 	QP_CONNECTING, /* receives are issued */
@@ -476,10 +470,18 @@ enum qp_phase {
 
 struct tp_qp {
 	struct fid_ep *fi; /* stays from when a queue is open; before that, lock of the queue */
+	/* copies of its tables, for fast posts: fi_send and the others look for them in fi */
+	struct fi_ops_msg messages;
+	struct fi_ops_rma rma;
 	uint64_t write_flags;
 	struct transfer_queue sends, recvs;
 	struct region_view reads; /* local buffers of reads; sends.view is that of all others */
-	struct rma_request write, read, write_several, read_several; /* poster; of fast posts */
+	/*
+	 * Poster; the arguments of libfabric's calls for RMA, of which a fast post fills in what
+	 * varies. By numbers of segments; the first one is for all other numbers.
+	 */
+	struct fi_msg_rma write_of[FEW_SEGMENTS + 1], read_of[FEW_SEGMENTS + 1];
+	struct fi_rma_iov remote;
 	unsigned reads_posted;	     /* poster, or lock of sends.cq while sends is not open */
 	_Atomic unsigned reads_done; /* lock of sends.cq */
 	_Atomic unsigned phase;	     /* enum qp_phase */

@@ -27,16 +27,15 @@ static ALWAYS_INLINE bool view_has(const struct region_view *view, const DAT_LMR
 }
 
 /*
- * One of several, which is not empty, either, and so short that the sum can't wrap: both offsets
- * are within the region, and the one behind the segment is the larger one.
+ * One of several, in the region's context, which is not empty, either, and so short that the sum
+ * can't wrap: both offsets are within the region, and the one behind the segment is larger.
  */
-static ALWAYS_INLINE bool view_has_part(const struct region_view *view, uint32_t context,
-					uint64_t address, uint64_t length)
+static ALWAYS_INLINE bool view_has_part(const struct region_view *view, uint64_t address,
+					uint64_t length)
 {
 	const uint64_t start = address - view_read(view->first), end = start + length;
 
-	return likely(view_read(view->context) == context) && likely(start < end) &&
-	       likely(end <= view_read(view->size));
+	return likely(start < end) && likely(end <= view_read(view->size));
 }
 
 /* The only segment of a message is no element of a vector. */
@@ -52,6 +51,8 @@ HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsign
 	struct region_view *view = post == TP_READ ? &qp->reads : &queue->view;
 	const uint64_t address = segment->virtual_address, length = segment->segment_length;
 
+	if (nseg > 1 && !i) /* of several none is empty, so the sum needs no subtraction */
+		taken->last = 0;
 	taken->last += length;
 	if (is_single(post, nseg)) {
 		taken->single = segment;
@@ -62,17 +63,19 @@ HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsign
 	queue->iov[i].iov_len = length;
 	if (nseg == 1)
 		return view_has(view, segment);
-	if (!view_has_part(view, segment->lmr_context, address, length))
+	if (!i)
+		taken->context = view_read(view->context);
+	if (unlikely(segment->lmr_context != taken->context) ||
+	    !view_has_part(view, address, length))
 		return false;
-	/*
-	 * What is read again for the next segment takes no register, which would have to be saved:
-	 * of two segments all of the view, as one segment has the same function.
-	 */
-	if (nseg == 2)
-		__asm__ volatile("" ::: "memory");
-	else
-		__asm__ volatile("" : "+m"(view->first), "+m"(view->size));
+	/* the rest is read again for the next segment: registers for it would have to be saved */
+	__asm__ volatile("" ::: "memory");
 	return true;
+}
+
+HOT DAT_VLEN tp_taken_size(const struct tp_taken *taken, unsigned nseg)
+{
+	return nseg == 1 ? taken->last + 1 : taken->last;
 }
 
 /* The other way round: what was taken for the latest post. */
@@ -280,14 +283,6 @@ int tp_post_error(int result)
 	return result > 0 ? -ENOTCONN : ofi_errno(result);
 }
 
-static ALWAYS_INLINE struct rma_request *rma_request_of(struct tp_qp *qp, enum tp_post post,
-							unsigned nseg)
-{
-	if (post == TP_READ)
-		return nseg == 1 ? &qp->read : &qp->read_several;
-	return nseg == 1 ? &qp->write : &qp->write_several;
-}
-
 /* A fast post that has to wait for reads. */
 static NOINLINE int fast_wait(struct tp_qp *qp, enum tp_post post, const void *tag, unsigned nseg,
 			      const DAT_RMR_TRIPLET *remote)
@@ -299,15 +294,11 @@ static NOINLINE int fast_wait(struct tp_qp *qp, enum tp_post post, const void *t
 }
 
 /* The transfer is described, in the words that slow_post uses, from what the post has left. */
-static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post,
-			 unsigned nseg)
+static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post)
 {
-	const bool read = post == TP_READ;
-	const struct rma_request *request = rma_request_of(qp, post, nseg);
-
-	transfer->remote_address = request->remote.addr;
-	transfer->remote_key = request->remote.key;
-	qp->reads_posted -= read;
+	transfer->remote_address = qp->remote.addr;
+	transfer->remote_key = qp->remote.key;
+	qp->reads_posted -= post == TP_READ;
 }
 
 COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result)
@@ -319,7 +310,7 @@ COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigne
 	if (result == POST_OVER)
 		return -ENOTCONN;
 	if (post == TP_WRITE || post == TP_READ)
-		rma_describe(qp, transfer, post, nseg);
+		rma_describe(qp, transfer, post);
 	segments_taken(qp, post, nseg, segments);
 	transfer_describe(transfer, kinds[post], nseg, false);
 	queue_transfer_failed(queue, transfer, segments, ofi_errno(result));
@@ -343,23 +334,30 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (must_wait(qp, flags))
 		return fast_wait(qp, TP_SEND, tag, nseg, NULL);
 	if (nseg == 1)
-		return (int)fi_send(qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
-				    taken->last + 1, queue->view.desc[0], 0, transfer);
-	return (int)fi_sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
+		return (int)qp->messages.send(
+			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
+			tp_taken_size(taken, 1), queue->view.desc[0], 0, transfer);
+	COMPUTE_HERE(transfer);
+	return (int)qp->messages.sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
 }
 
 /* The local length is that of the remote range, too. */
-static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct rma_request *request,
-						       struct transfer *transfer, unsigned nseg,
-						       DAT_VLEN size, const DAT_RMR_TRIPLET *remote)
+static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct tp_qp *qp,
+						       struct fi_msg_rma *messages,
+						       struct transfer *transfer,
+						       const struct tp_taken *taken, unsigned nseg,
+						       const DAT_RMR_TRIPLET *remote)
 {
-	request->remote.addr = remote->target_address;
-	request->remote.len = size;
-	request->remote.key = remote->rmr_context;
-	if (nseg != 1) /* of one it has that already */
-		request->message.iov_count = nseg;
-	request->message.context = transfer;
-	return &request->message;
+	const bool few = __builtin_constant_p(nseg) && nseg <= FEW_SEGMENTS;
+	struct fi_msg_rma *message = &messages[few ? nseg : 0];
+
+	qp->remote.addr = remote->target_address;
+	qp->remote.len = tp_taken_size(taken, nseg);
+	qp->remote.key = remote->rmr_context;
+	if (!few)
+		message->iov_count = nseg;
+	message->context = transfer;
+	return message;
 }
 
 HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
@@ -369,10 +367,8 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 
 	if (must_wait(qp, flags))
 		return fast_wait(qp, TP_WRITE, tag, nseg, remote);
-	return (int)fi_writemsg(qp->fi,
-				rma_fill(rma_request_of(qp, TP_WRITE, nseg), transfer, nseg,
-					 taken->last + 1, remote),
-				qp->write_flags);
+	return (int)qp->rma.writemsg(
+		qp->fi, rma_fill(qp, qp->write_of, transfer, taken, nseg, remote), qp->write_flags);
 }
 
 HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
@@ -384,10 +380,8 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_wait(qp, TP_READ, tag, nseg, remote);
 	qp->reads_posted++;
-	return (int)fi_readmsg(qp->fi,
-			       rma_fill(rma_request_of(qp, TP_READ, nseg), transfer, nseg,
-					taken->last + 1, remote),
-			       FI_COMPLETION);
+	return (int)qp->rma.readmsg(
+		qp->fi, rma_fill(qp, qp->read_of, transfer, taken, nseg, remote), FI_COMPLETION);
 }
 
 HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg)
@@ -396,18 +390,20 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	struct transfer *transfer = transfer_of(queue, tag);
 
 	if (nseg == 1)
-		return (int)fi_recv(qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
-				    taken->last + 1, queue->view.desc[0], 0, transfer);
-	return (int)fi_recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
+		return (int)qp->messages.recv(
+			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
+			tp_taken_size(taken, 1), queue->view.desc[0], 0, transfer);
+	COMPUTE_HERE(transfer);
+	return (int)qp->messages.recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
 }
 
 /*
  * Of a message without bytes libfabric's tcp reads the header, and then nothing says that it waits
  * for a receive. So who sleeps on the queue is not woken by its descriptor.
  */
-HOT unsigned tp_recv_posted(const struct tp_qp *qp)
+HOT unsigned tp_recv_posted(const struct tp_cq *cq)
 {
-	return hot_load(bool, &qp->recvs.cq->slept_on);
+	return hot_load(bool, &cq->slept_on);
 }
 
 COLD void tp_recv_late(struct tp_qp *qp, void *tag)

@@ -370,6 +370,8 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 		return ofi_errno(ret);
 	}
 	qp->fi = fi;
+	qp->messages = *fi->msg;
+	qp->rma = *fi->rma;
 	return 0;
 }
 
@@ -466,15 +468,16 @@ static void queue_join(struct transfer_queue *queue)
 	spin_unlock(&cq->lock);
 }
 
-static void rma_init(struct rma_request *request, struct tp_qp *qp, struct region_view *view)
+static void rma_init(struct fi_msg_rma *messages, struct tp_qp *qp, struct region_view *view)
 {
-	request->message = (struct fi_msg_rma){
-		.msg_iov = qp->sends.iov,
-		.desc = view->desc,
-		.rma_iov = &request->remote,
-		.iov_count = 1, /* of several segments each post has its own */
-		.rma_iov_count = 1,
-	};
+	for (unsigned nseg = 0; nseg <= FEW_SEGMENTS; nseg++)
+		messages[nseg] = (struct fi_msg_rma){
+			.msg_iov = qp->sends.iov,
+			.desc = view->desc,
+			.rma_iov = &qp->remote,
+			.iov_count = nseg,
+			.rma_iov_count = 1,
+		};
 }
 
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
@@ -495,10 +498,8 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->srq = attr->srq;
 	qp->max_send = attr->max_send;
 	qp->max_recv = attr->max_recv;
-	rma_init(&qp->write, qp, &qp->sends.view);
-	rma_init(&qp->read, qp, &qp->reads);
-	rma_init(&qp->write_several, qp, &qp->sends.view);
-	rma_init(&qp->read_several, qp, &qp->reads);
+	rma_init(qp->write_of, qp, &qp->sends.view);
+	rma_init(qp->read_of, qp, &qp->reads);
 	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->max_send_sge) ||
 	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, attr->max_recv_sge)) {
 		err = -ENOMEM;

@@ -184,5 +184,5 @@ HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsign
 			 const DAT_LMR_TRIPLET *segment, struct tp_taken *taken)
 {
 	(void)qp, (void)post, (void)nseg;
-	return tp_sge_add(taken->sges, i, segment, &taken->last);
+	return tp_take_any(taken, i, segment);
 }
