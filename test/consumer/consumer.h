@@ -282,6 +282,8 @@ DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUA
 /* Up to the accept; ESTABLISHED is not waited for. */
 void connect_and_accept(struct pair *pair, DAT_CONN_QUAL qual);
 DAT_CR_HANDLE expect_cr(const struct side *side); /* a connection request */
+/* The request of a client whose attempt has timed out, because the server has not answered. */
+DAT_CR_HANDLE request_given_up(const struct pair *pair, DAT_CONN_QUAL qual);
 /* Accepts a request whose client has given up, which an event reports after the call. */
 void accept_given_up(const struct side *side, DAT_CR_HANDLE cr);
 void expect_established(const struct pair *pair);
@@ -428,6 +430,7 @@ void memlock_limit(size_t bytes);
 #define pair_reconnect(...)	  (AT_TEST_LINE, pair_reconnect(__VA_ARGS__))
 #define connect_and_accept(...)	  (AT_TEST_LINE, connect_and_accept(__VA_ARGS__))
 #define expect_cr(...)		  (AT_TEST_LINE, expect_cr(__VA_ARGS__))
+#define request_given_up(...)	  (AT_TEST_LINE, request_given_up(__VA_ARGS__))
 #define accept_given_up(...)	  (AT_TEST_LINE, accept_given_up(__VA_ARGS__))
 #define expect_established(...)	  (AT_TEST_LINE, expect_established(__VA_ARGS__))
 #define expect_disconnected(...)  (AT_TEST_LINE, expect_disconnected(__VA_ARGS__))

@@ -361,17 +361,25 @@ static uint64_t processor_time(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* While nothing but time passes, this process uses less than a fifth of a processor. */
+/*
+ * While nothing but time passes, this process uses less than a fifth of a processor: in one of some
+ * waits, because in a guest it is charged with what its host does meanwhile, too.
+ */
 static void expect_sleep(const struct side *side)
 {
 	const DAT_TIMEOUT usec = 50000;
-	const uint64_t before = processor_time();
+	uint64_t before, used;
+	unsigned waits = 0;
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
-	ck_dat_is(DAT_GET_TYPE(dat_evd_wait(side->recv_evd, usec, 1, &event, &nmore)),
-		  DAT_TIMEOUT_EXPIRED);
-	ck_assert_uint_lt(processor_time() - before, usec / 5);
+	do {
+		before = processor_time();
+		ck_dat_is(DAT_GET_TYPE(dat_evd_wait(side->recv_evd, usec, 1, &event, &nmore)),
+			  DAT_TIMEOUT_EXPIRED);
+		used = processor_time() - before;
+		ck_assert_uint_lt(++waits, 20);
+	} while (used >= usec / 5);
 }
 
 START_TEST(late_receive_frees_a_stalled_stream_without_spinning)
