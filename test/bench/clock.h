@@ -17,6 +17,7 @@
 #define BLOCK	      4096    /* bytes of an RDMA write and of a region that is registered */
 #define LARGE	      1048576 /* bytes of a transfer of LARGE_SENDS and LARGE_WRITES */
 #define LARGE_AHEAD   4	      /* of them that are outstanding */
+#define PAGE	      4096    /* where memory begins: copying depends on that */
 #define AHEAD	      10      /* RDMA writes that are outstanding */
 #define DEPTH	      32      /* requests, and receives, of an endpoint ... */
 #define SMALL_DEPTH   4	      /* ... and of one of many */

@@ -19,7 +19,7 @@ static struct node {
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
 	DAT_RMR_HANDLE rmr;
-	char memory[LARGE];
+	_Alignas(PAGE) char memory[LARGE];
 } nodes[ENDS];
 
 struct queues {
@@ -61,6 +61,7 @@ static void node_open(struct node *node, const char *name)
 	node->conn_evd = node_create_evd(node, 2 * MAX_ENDPOINTS, DAT_HANDLE_NULL,
 					 DAT_EVD_CONNECTION_FLAG);
 	node->cr_evd = node_create_evd(node, 16, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG);
+	memset(node->memory, 1, LARGE);
 	MUST(!dat_lmr_create(node->ia, DAT_MEM_TYPE_VIRTUAL, region, LARGE, node->pz,
 			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &node->lmr_context, &node->rmr_context,
 			     NULL, NULL));

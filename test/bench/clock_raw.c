@@ -20,7 +20,7 @@ static struct node {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr; /* of memory */
 	struct ibv_mw *mw;
-	char memory[LARGE];
+	_Alignas(PAGE) char memory[LARGE];
 } nodes[ENDS];
 
 struct queues {
@@ -54,6 +54,7 @@ static void node_open(struct node *node, const char *addr)
 	MUST(!rdma_bind_addr(node->id, (struct sockaddr *)&node->addr));
 	node->pd = ibv_alloc_pd(node->id->verbs);
 	MUST(node->pd);
+	memset(node->memory, 1, LARGE);
 	node->mr = ibv_reg_mr(node->pd, node->memory, LARGE,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);

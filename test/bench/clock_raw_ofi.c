@@ -12,7 +12,7 @@ enum { CLIENT, SERVER, ENDS };
 static struct node {
 	struct fabric_node fabric;
 	struct fid_mr *mr; /* of memory */
-	char memory[LARGE];
+	_Alignas(PAGE) char memory[LARGE];
 } nodes[ENDS];
 
 struct queues {
@@ -38,6 +38,7 @@ static uint64_t server_key; /* of the server's memory */
 static void node_open(struct node *node, const char *address)
 {
 	fabric_open(&node->fabric, "tcp", address, node == &nodes[SERVER]);
+	memset(node->memory, 1, LARGE);
 	node->mr = fabric_register(&node->fabric, node->memory, LARGE, 1);
 }
 

@@ -7,7 +7,8 @@
  *	watching	dev->epoll reports libfabric's descriptor: the consumer is busy elsewhere,
  *			and the service thread takes what arrives, at once.
  *	visiting	The consumer has polled since it was looked at last. It is looked at again
- *			after VISIT_INTERVAL; when it has not polled meanwhile, it is watched, ...
+ *			after VISIT_INTERVAL, or a multiple if it has polled for long; when it has
+ *			not polled meanwhile, it is watched, ...
  *	leaving it	... unless somebody sleeps on it, who says so when that ends
  *			(progress_resume); then it is visited.
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
@@ -26,6 +27,8 @@
 #define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
 #define STEADY_VISITS	 2		    /* in a row that found consumers */
 #define LOOK_VISITS	 10		    /* likewise: time to take in completions */
+#define SLOWER_VISITS	 4		    /* likewise: the next ones are further apart ... */
+#define SLOWEST		 4		    /* ... up to so many intervals */
 #define VAIN_ROUNDS	 32
 #define FRUITLESS_ROUNDS 100
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
@@ -231,10 +234,13 @@ static bool cq_is_minded(struct tp_cq *cq, unsigned here, unsigned *at)
 	return minded;
 }
 
-/* It costs time to be in a set, for each byte that arrives. */
+/*
+ * Where consumers keep all processors busy, each visit takes one from them for a moment. It costs
+ * time, too, to be in a set, for each byte that arrives.
+ */
 static void cq_attended(struct tp_cq *cq)
 {
-	cq->delay = VISIT_INTERVAL;
+	cq->delay = VISIT_INTERVAL * min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
 	if (++cq->attended < STEADY_VISITS || cq->watched || !cq->in_dev_set)
 		return;
 	(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
