@@ -292,10 +292,12 @@ static void arm_all_missed(struct cno *cno)
 
 static int cno_channels_open(struct cno *cno)
 {
-	int set = epoll_create1(EPOLL_CLOEXEC), err;
+	int set = epoll_create1(EPOLL_CLOEXEC), err = set < 0 ? -errno : 0;
 
-	if (set < 0)
-		return log_descriptor_shortage("dat_cno_create", -errno);
+	if (err) {
+		(void)log_descriptor_shortage("dat_cno_create", err);
+		return err;
+	}
 	mutex_init(&cno->watch.lock, RANK_CNO_WATCH);
 	watch_init(&cno->watch, cno->obj.ia, &cno_ops);
 	err = watch_open(&cno->watch, set, cno, NULL);

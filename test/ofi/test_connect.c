@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections and transfers over libfabric that fail: what the consumer is told. */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -428,6 +429,93 @@ START_TEST(a_transfer_that_libfabric_takes_later_is_the_same)
 }
 END_TEST
 
+/* What libfabric says of a post, and the status of that. */
+static const struct {
+	int err;
+	DAT_DTO_COMPLETION_STATUS status;
+} refused_posts[] = {
+	{ FI_ENOTCONN, DAT_DTO_ERR_FLUSHED },	{ EPIPE, DAT_DTO_ERR_FLUSHED },
+	{ FI_ECONNRESET, DAT_DTO_ERR_FLUSHED }, { FI_ESHUTDOWN, DAT_DTO_ERR_FLUSHED },
+	{ FI_EIO, DAT_DTO_ERR_LOCAL_EP },
+};
+
+/* Whether it says so at once, or when a post that has waited is given to it. */
+START_TEST(a_refused_post_has_the_status_of_its_cause)
+{
+	DAT_LMR_TRIPLET piece;
+	struct ofi_rig rig;
+
+	for (int late = 0; late < 2; late++) {
+		objects_open(&rig);
+		ck_dat(ofi_connect(&rig));
+		pieces_of(&rig, &piece, 1);
+		way_transfer(&rig, WRITE, &piece, 1, PIECE);
+		if (late)
+			ff_fail_times("fi_write", FI_EAGAIN, UINT_MAX);
+		else
+			ff_fail("fi_write", refused_posts[_i].err, 1);
+		ck_dat(way_post(&rig, WRITE, &piece, 1));
+		if (late)
+			ff_fail("fi_write", refused_posts[_i].err, 1);
+		ck_dat(way_post(&rig, SEND, &piece, 1));
+		ck_assert_int_eq(ofi_completion(&rig), refused_posts[_i].status);
+		ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_ERR_FLUSHED);
+		ofi_rig_close(&rig);
+	}
+}
+END_TEST
+
+START_TEST(a_write_of_no_bytes_completes_behind_a_post_that_waits)
+{
+	const DAT_DTO_COOKIE last = { .as_64 = 2 };
+	DAT_LMR_TRIPLET piece;
+	struct ofi_rig rig;
+	DAT_EVENT event;
+
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	pieces_of(&rig, &piece, 1);
+	ff_fail_times("fi_write", FI_EAGAIN, UINT_MAX);
+	ck_dat(way_post(&rig, WRITE, &piece, 1));
+	ck_dat(ep_post_rdma_write(rig.active, 0, NULL, last, &rig.target,
+				  DAT_COMPLETION_DEFAULT_FLAG));
+	no_event(rig.dto_evd);
+	ck_assert(ff_fail_left("fi_write"));
+	ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_SUCCESS);
+	event = ofi_event(rig.dto_evd);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 2);
+	ck_assert_int_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* Where reads may be answered in any order. A read in flight is one whose completion waits. */
+START_TEST(a_fence_before_a_read_waits_for_reads)
+{
+	DAT_LMR_TRIPLET piece;
+	struct ofi_rig rig;
+	unsigned reads;
+
+	if (_i)
+		ff_provider()->orders &= ~(uint64_t)FI_ORDER_RAR;
+	objects_open(&rig);
+	ck_dat(ofi_connect(&rig));
+	pieces_of(&rig, &piece, 1);
+	way_transfer(&rig, READ, &piece, 1, PIECE);
+	ff_fail_times("fi_cq_read", FI_EAGAIN, UINT_MAX);
+	ck_dat(way_post(&rig, READ, &piece, 1));
+	reads = ff_calls("fi_read");
+	ck_dat(ep_post_rdma_read(rig.active, 1, &piece, (DAT_DTO_COOKIE){ .as_64 = 1 }, &rig.target,
+				 DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	ck_assert_uint_eq(ff_calls("fi_read"), _i ? reads : reads + 1);
+	ck_assert(ff_fail_left("fi_cq_read"));
+	for (int n = 0; n < 2; n++)
+		ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(ff_calls("fi_read"), reads + 1);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /*
  * What is wrong with a segment: where it begins, from the region's start, or from the largest
  * address on; its context.
@@ -582,6 +670,10 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, transfers_that_libfabric_takes_later_complete_in_order);
 	tcase_add_test(tcase, a_fence_waits_for_a_read_that_libfabric_takes_later);
 	tcase_add_loop_test(tcase, a_transfer_that_libfabric_takes_later_is_the_same, 0, WAYS);
+	tcase_add_loop_test(tcase, a_refused_post_has_the_status_of_its_cause, 0,
+			    COUNT(refused_posts));
+	tcase_add_test(tcase, a_write_of_no_bytes_completes_behind_a_post_that_waits);
+	tcase_add_loop_test(tcase, a_fence_before_a_read_waits_for_reads, 0, 2);
 	tcase_add_loop_test(tcase, a_bad_segment_is_found_wherever_it_is, 0, WAYS);
 	tcase_add_loop_test(tcase, a_read_to_where_nothing_may_be_written_is_refused_behind_a_send,
 			    1, 5);

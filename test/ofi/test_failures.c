@@ -471,6 +471,79 @@ START_TEST(a_queue_whose_descriptor_is_refused_is_visited)
 }
 END_TEST
 
+static const struct {
+	const char *call;
+	int err;
+} cno_steps[] = {
+	{ "epoll_create1", EMFILE },
+	{ "epoll_create1", ENOMEM },
+	{ "epoll_ctl", ENOSPC },
+};
+
+START_TEST(a_cno_whose_set_is_refused_is_not_made)
+{
+	DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+	struct ofi_rig rig;
+
+	setenv("DAPL_DBG_TYPE", "0", 1);
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ff_fail(cno_steps[_i].call, cno_steps[_i].err, 1);
+	ck_assert_uint_eq(DAT_GET_TYPE(cno_create(rig.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno)),
+			  DAT_INSUFFICIENT_RESOURCES);
+	ck_assert_ptr_eq(cno, DAT_HANDLE_NULL);
+	ck_dat(cno_create(rig.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(cno_free(cno));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* One line says so. A move back can fail as well, so it is no error of the call. */
+START_TEST(an_evd_that_its_new_cno_refuses_reports_to_those_who_poll)
+{
+	DAT_CNO_HANDLE cno;
+	struct ofi_rig rig;
+	DAT_EVENT event;
+
+	ff_log_capture();
+	ofi_rig_open(&rig);
+	ck_dat(cno_create(rig.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ff_fail("epoll_ctl", ENOSPC, 1);
+	ck_dat(evd_modify_cno(rig.dto_evd, cno));
+	ck_assert(!ff_fail_left("epoll_ctl"));
+	ck_assert_ptr_nonnull(strstr(ff_log(), "are noticed by those who poll only"));
+	write_post(&rig);
+	while (evd_dequeue(rig.dto_evd, &event) != DAT_SUCCESS)
+		;
+	ck_dat(evd_modify_cno(rig.dto_evd, DAT_HANDLE_NULL));
+	write_post(&rig);
+	ck_assert_int_eq(ofi_completion(&rig), DAT_DTO_SUCCESS);
+	ck_dat(cno_free(cno));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* It reports what was registered in an event queue of its own. */
+START_TEST(an_open_of_an_asynchronous_provider_that_fails_leaves_nothing_behind)
+{
+	bool failed = true;
+
+	setenv("DAPL_DBG_TYPE", "0", 1);
+	ff_provider()->asynchronous = true;
+	for (unsigned n = 1; failed; n++) {
+		struct ofi_rig rig;
+		DAT_RETURN ret;
+
+		ff_fail("fi_eq_open", FI_ENOMEM, n);
+		ret = ofi_ia_open(&rig, PARAMS);
+		failed = !ff_fail_left("fi_eq_open");
+		ck_assert(failed || !ret);
+		if (ret)
+			ck_assert_uint_eq(DAT_GET_TYPE(ret), DAT_INSUFFICIENT_RESOURCES);
+		ofi_rig_close(&rig);
+	}
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("failures");
@@ -482,5 +555,8 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, what_is_posted_behind_a_failure_is_flushed_by_the_post);
 	tcase_add_loop_test(tcase, an_evd_whose_descriptor_is_refused_is_not_made_or_works, 0, 2);
 	tcase_add_test(tcase, a_queue_whose_descriptor_is_refused_is_visited);
+	tcase_add_loop_test(tcase, a_cno_whose_set_is_refused_is_not_made, 0, COUNT(cno_steps));
+	tcase_add_test(tcase, an_evd_that_its_new_cno_refuses_reports_to_those_who_poll);
+	tcase_add_test(tcase, an_open_of_an_asynchronous_provider_that_fails_leaves_nothing_behind);
 	return run_cases(argc, argv);
 }

@@ -363,7 +363,7 @@ static void move_segments(enum transfer transfer, DAT_COUNT nseg, DAT_LMR_TRIPLE
 		expect_completion_length(server->recv_evd, 2, length);
 	expect_same_bytes(iov, (unsigned)nseg, &peer, 1, length);
 	post_fill(server, (char)(nseg + 2));
-	ck_dat(ep_post_recv(client->ep, nseg, iov, cookie_of(3), 0));
+	ck_dat(ep_post_recv(client->ep, nseg, iov, cookie_of(3), flags));
 	ck_dat(ep_post_send(server->ep, 1, &peer, cookie_of(4), 0));
 	expect_completion_length(client->recv_evd, 3, length);
 	expect_completion_length(server->request_evd, 4, length);
