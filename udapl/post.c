@@ -3,9 +3,10 @@
  * Data transfer.
  *
  * All posts of requests share one body (request_post), all posts of receives another
- * (receive_post). Each call has instances of it that constants specialise: for one and for two
- * segments without flags, inline in the call, for three and for four (X_plain); for one with flags
- * (X_flagged), for up to four (X_few), and for more (X_many); and for a thread-safe IA (X_shared).
+ * (receive_post). Each call has instances of it that constants specialise (INSTANCES): for one and
+ * for two segments without flags, inline in the call, for three and for four (X_plain); for one
+ * with flags (X_flagged), for up to four (X_few), and for more (X_many); and for a thread-safe IA
+ * (X_shared).
  * The slow path (request_slow, receive_slow) refuses the call, or does what the body has no place
  * for: flags without effect, empty segments, a full ring, an endpoint that is ending.
  *
@@ -530,274 +531,6 @@ slow:
 	return request_slow(ep, kind, (DAT_COUNT)nseg, iov, cookie, remote, flags);
 }
 
-/* Their instances, which are not inline. */
-NOINLINE HOT static DAT_RETURN send_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg <= FEW_SEGMENTS))
-		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
-	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
-}
-
-NOINLINE HOT static DAT_RETURN send_few(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
-		return send_many(ep, nseg, iov, cookie, flags);
-	return request_post(ep, REQ_SEND, EP_OPEN, (unsigned)nseg, iov, cookie, NULL, flags);
-}
-
-NOINLINE HOT static DAT_RETURN send_plain(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					  DAT_DTO_COOKIE cookie)
-{
-	if (likely(nseg == 4))
-		return request_post(ep, REQ_SEND, EP_OPEN, 4, iov, cookie, NULL, 0);
-	if (likely(nseg == 3))
-		return request_post(ep, REQ_SEND, EP_OPEN, 3, iov, cookie, NULL, 0);
-	return send_many(ep, nseg, iov, cookie, 0);
-}
-
-NOINLINE HOT static DAT_RETURN send_flagged(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 1))
-		return send_few(ep, nseg, iov, cookie, flags);
-	return request_post(ep, REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, flags);
-}
-
-/* On a thread-safe IA. */
-NOINLINE HOT static DAT_RETURN send_shared_many(struct ep *ep, DAT_COUNT nseg,
-						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						DAT_COMPLETION_FLAGS flags)
-{
-	return request_post(ep, REQ_SEND, EP_SHARED, (unsigned)nseg, iov, cookie, NULL, flags);
-}
-
-NOINLINE HOT static DAT_RETURN send_shared_four(struct ep *ep, DAT_COUNT nseg,
-						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 4))
-		return send_shared_many(ep, nseg, iov, cookie, flags);
-	return request_post(ep, REQ_SEND, EP_SHARED, 4, iov, cookie, NULL, flags);
-}
-
-/* Likewise, or the gate is closed. */
-NOINLINE HOT static DAT_RETURN send_shared(struct ep *ep, DAT_COUNT nseg,
-					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					   DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, REQ_SEND, nseg, iov, cookie, NULL, flags);
-	if (likely(nseg == 1))
-		return request_post(LATE_COPY(ep), REQ_SEND, EP_SHARED, 1, iov, cookie, NULL,
-				    flags);
-	if (likely(nseg == 2))
-		return request_post(LATE_COPY(ep), REQ_SEND, EP_SHARED, 2, iov, cookie, NULL,
-				    flags);
-	return send_shared_four(ep, nseg, iov, cookie, flags);
-}
-
-HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
-{
-	struct ep *ep = handle;
-
-	if (unlikely(!gate_open(&ep->send_gate)))
-		return send_shared(ep, nseg, iov, cookie, flags);
-	if (unlikely(flags))
-		return send_flagged(ep, nseg, iov, cookie, flags);
-	if (likely(nseg == 1))
-		return request_post(LATE_COPY(ep), REQ_SEND, EP_OPEN, 1, iov, cookie, NULL, 0);
-	if (likely(nseg == 2))
-		return request_post(LATE_COPY(ep), REQ_SEND, EP_OPEN, 2, iov, cookie, NULL, 0);
-	return send_plain(ep, nseg, iov, cookie);
-}
-
-NOINLINE HOT static DAT_RETURN write_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					  DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg <= FEW_SEGMENTS))
-		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-NOINLINE HOT static DAT_RETURN write_few(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					 DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
-		return write_many(ep, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_WRITE, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-NOINLINE HOT static DAT_RETURN write_plain(struct ep *ep, DAT_COUNT nseg,
-					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					   const DAT_RMR_TRIPLET *remote)
-{
-	if (likely(nseg == 4))
-		return request_post(ep, REQ_WRITE, EP_OPEN, 4, iov, cookie, remote, 0);
-	if (likely(nseg == 3))
-		return request_post(ep, REQ_WRITE, EP_OPEN, 3, iov, cookie, remote, 0);
-	return write_many(ep, nseg, iov, cookie, remote, 0);
-}
-
-NOINLINE HOT static DAT_RETURN write_flagged(struct ep *ep, DAT_COUNT nseg,
-					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					     const DAT_RMR_TRIPLET *remote,
-					     DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 1))
-		return write_few(ep, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, flags);
-}
-
-/* On a thread-safe IA. */
-NOINLINE HOT static DAT_RETURN write_shared_many(struct ep *ep, DAT_COUNT nseg,
-						 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						 const DAT_RMR_TRIPLET *remote,
-						 DAT_COMPLETION_FLAGS flags)
-{
-	return request_post(ep, REQ_WRITE, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-NOINLINE HOT static DAT_RETURN write_shared_four(struct ep *ep, DAT_COUNT nseg,
-						 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						 const DAT_RMR_TRIPLET *remote,
-						 DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 4))
-		return write_shared_many(ep, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_WRITE, EP_SHARED, 4, iov, cookie, remote, flags);
-}
-
-/* Likewise, or the gate is closed. */
-NOINLINE HOT static DAT_RETURN write_shared(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    const DAT_RMR_TRIPLET *remote,
-					    DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, REQ_WRITE, nseg, iov, cookie, remote, flags);
-	if (likely(nseg == 1))
-		return request_post(LATE_COPY(ep), REQ_WRITE, EP_SHARED, 1, iov, cookie, remote,
-				    flags);
-	if (likely(nseg == 2))
-		return request_post(LATE_COPY(ep), REQ_WRITE, EP_SHARED, 2, iov, cookie, remote,
-				    flags);
-	return write_shared_four(ep, nseg, iov, cookie, remote, flags);
-}
-
-HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-				  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-				  DAT_COMPLETION_FLAGS flags)
-{
-	struct ep *ep = handle;
-
-	if (unlikely(!gate_open(&ep->send_gate)))
-		return write_shared(ep, nseg, iov, cookie, remote, flags);
-	if (unlikely(flags))
-		return write_flagged(ep, nseg, iov, cookie, remote, flags);
-	if (likely(nseg == 1))
-		return request_post(LATE_COPY(ep), REQ_WRITE, EP_OPEN, 1, iov, cookie, remote, 0);
-	if (likely(nseg == 2))
-		return request_post(LATE_COPY(ep), REQ_WRITE, EP_OPEN, 2, iov, cookie, remote, 0);
-	return write_plain(ep, nseg, iov, cookie, remote);
-}
-
-NOINLINE HOT static DAT_RETURN read_many(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					 DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg <= FEW_SEGMENTS))
-		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-NOINLINE HOT static DAT_RETURN read_few(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-					DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
-		return read_many(ep, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_READ, EP_OPEN, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-NOINLINE HOT static DAT_RETURN read_plain(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote)
-{
-	if (likely(nseg == 4))
-		return request_post(ep, REQ_READ, EP_OPEN, 4, iov, cookie, remote, 0);
-	if (likely(nseg == 3))
-		return request_post(ep, REQ_READ, EP_OPEN, 3, iov, cookie, remote, 0);
-	return read_many(ep, nseg, iov, cookie, remote, 0);
-}
-
-NOINLINE HOT static DAT_RETURN read_flagged(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    const DAT_RMR_TRIPLET *remote,
-					    DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 1))
-		return read_few(ep, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_READ, EP_OPEN, 1, iov, cookie, remote, flags);
-}
-
-/* On a thread-safe IA. */
-NOINLINE HOT static DAT_RETURN read_shared_many(struct ep *ep, DAT_COUNT nseg,
-						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						const DAT_RMR_TRIPLET *remote,
-						DAT_COMPLETION_FLAGS flags)
-{
-	return request_post(ep, REQ_READ, EP_SHARED, (unsigned)nseg, iov, cookie, remote, flags);
-}
-
-NOINLINE HOT static DAT_RETURN read_shared_four(struct ep *ep, DAT_COUNT nseg,
-						const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-						const DAT_RMR_TRIPLET *remote,
-						DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 4))
-		return read_shared_many(ep, nseg, iov, cookie, remote, flags);
-	return request_post(ep, REQ_READ, EP_SHARED, 4, iov, cookie, remote, flags);
-}
-
-/* Likewise, or the gate is closed. */
-NOINLINE HOT static DAT_RETURN read_shared(struct ep *ep, DAT_COUNT nseg,
-					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					   const DAT_RMR_TRIPLET *remote,
-					   DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(gate_value(&ep->send_gate) != EP_SHARED || nseg <= 0))
-		return request_slow(ep, REQ_READ, nseg, iov, cookie, remote, flags);
-	if (likely(nseg == 1))
-		return request_post(LATE_COPY(ep), REQ_READ, EP_SHARED, 1, iov, cookie, remote,
-				    flags);
-	if (likely(nseg == 2))
-		return request_post(LATE_COPY(ep), REQ_READ, EP_SHARED, 2, iov, cookie, remote,
-				    flags);
-	return read_shared_four(ep, nseg, iov, cookie, remote, flags);
-}
-
-HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-				 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-				 DAT_COMPLETION_FLAGS flags)
-{
-	struct ep *ep = handle;
-
-	if (unlikely(!gate_open(&ep->send_gate)))
-		return read_shared(ep, nseg, iov, cookie, remote, flags);
-	if (unlikely(flags))
-		return read_flagged(ep, nseg, iov, cookie, remote, flags);
-	if (likely(nseg == 1))
-		return request_post(LATE_COPY(ep), REQ_READ, EP_OPEN, 1, iov, cookie, remote, 0);
-	if (likely(nseg == 2))
-		return request_post(LATE_COPY(ep), REQ_READ, EP_OPEN, 2, iov, cookie, remote, 0);
-	return read_plain(ep, nseg, iov, cookie, remote);
-}
-
 /* ---- receives ---- */
 
 static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result, unsigned nseg)
@@ -915,89 +648,130 @@ slow:
 	return receive_slow(ep, (DAT_COUNT)nseg, iov, cookie, flags);
 }
 
-NOINLINE HOT static DAT_RETURN receive_many(struct ep *ep, DAT_COUNT nseg,
-					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					    DAT_COMPLETION_FLAGS flags)
+/* ---- the calls ---- */
+
+/* Of each function that follows. @remote is that of RDMA, else NULL. */
+#define POST_PARAMETERS                                                                            \
+	struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,          \
+		const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags
+/* In such a function: its arguments, but for these. */
+#define WITH(ep, nseg, flags) ep, nseg, iov, cookie, remote, flags
+
+static ALWAYS_INLINE DAT_RETURN post(enum req_kind kind, unsigned open, POST_PARAMETERS)
 {
-	if (unlikely(nseg <= FEW_SEGMENTS))
+	if (kind == REQ_RECV)
+		return receive_post(ep, open, (unsigned)nseg, iov, cookie, flags);
+	return request_post(ep, kind, open, (unsigned)nseg, iov, cookie, remote, flags);
+}
+
+static ALWAYS_INLINE DAT_RETURN post_slow(enum req_kind kind, POST_PARAMETERS)
+{
+	if (kind == REQ_RECV)
 		return receive_slow(ep, nseg, iov, cookie, flags);
-	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
+	return request_slow(ep, kind, nseg, iov, cookie, remote, flags);
 }
 
-NOINLINE HOT static DAT_RETURN receive_few(struct ep *ep, DAT_COUNT nseg,
-					   const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					   DAT_COMPLETION_FLAGS flags)
+static ALWAYS_INLINE unsigned post_gate(const struct ep *ep, enum req_kind kind)
 {
-	if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))
-		return receive_many(ep, nseg, iov, cookie, flags);
-	return receive_post(ep, EP_OPEN, (unsigned)nseg, iov, cookie, flags);
+	return gate_value(kind == REQ_RECV ? &ep->recv_gate : &ep->send_gate);
 }
 
-NOINLINE HOT static DAT_RETURN receive_plain(struct ep *ep, DAT_COUNT nseg,
-					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
+#define INSTANCE(name) NOINLINE HOT static DAT_RETURN name(POST_PARAMETERS)
+
+/*
+ * The functions of one call: each posts what is its own, and leaves the rest to one above it. The
+ * last one is the call.
+ */
+#define INSTANCES(call, kind)                                                                      \
+	INSTANCE(call##_many)                                                                      \
+	{                                                                                          \
+		if (unlikely(nseg <= FEW_SEGMENTS))                                                \
+			return post_slow(kind, WITH(ep, nseg, flags));                             \
+		return post(kind, EP_OPEN, WITH(ep, nseg, flags));                                 \
+	}                                                                                          \
+	INSTANCE(call##_few)                                                                       \
+	{                                                                                          \
+		if (unlikely(nseg < 2 || nseg > FEW_SEGMENTS))                                     \
+			return call##_many(WITH(ep, nseg, flags));                                 \
+		return post(kind, EP_OPEN, WITH(ep, nseg, flags));                                 \
+	}                                                                                          \
+	INSTANCE(call##_flagged)                                                                   \
+	{                                                                                          \
+		if (unlikely(nseg != 1))                                                           \
+			return call##_few(WITH(ep, nseg, flags));                                  \
+		return post(kind, EP_OPEN, WITH(ep, 1, flags));                                    \
+	}                                                                                          \
+	INSTANCE(call##_plain)                                                                     \
+	{                                                                                          \
+		(void)flags; /* none */                                                            \
+		if (likely(nseg == 4))                                                             \
+			return post(kind, EP_OPEN, WITH(ep, 4, 0));                                \
+		if (likely(nseg == 3))                                                             \
+			return post(kind, EP_OPEN, WITH(ep, 3, 0));                                \
+		return call##_many(WITH(ep, nseg, 0));                                             \
+	}                                                                                          \
+	INSTANCE(call##_shared_many)                                                               \
+	{                                                                                          \
+		return post(kind, EP_SHARED, WITH(ep, nseg, flags));                               \
+	}                                                                                          \
+	INSTANCE(call##_shared_four)                                                               \
+	{                                                                                          \
+		if (unlikely(nseg != 4))                                                           \
+			return call##_shared_many(WITH(ep, nseg, flags));                          \
+		return post(kind, EP_SHARED, WITH(ep, 4, flags));                                  \
+	}                                                                                          \
+	INSTANCE(call##_shared)                                                                    \
+	{                                                                                          \
+		if (unlikely(post_gate(ep, kind) != EP_SHARED || nseg <= 0))                       \
+			return post_slow(kind, WITH(ep, nseg, flags));                             \
+		if (likely(nseg == 1))                                                             \
+			return post(kind, EP_SHARED, WITH(LATE_COPY(ep), 1, flags));               \
+		if (likely(nseg == 2))                                                             \
+			return post(kind, EP_SHARED, WITH(LATE_COPY(ep), 2, flags));               \
+		return call##_shared_four(WITH(ep, nseg, flags));                                  \
+	}                                                                                          \
+	static ALWAYS_INLINE DAT_RETURN call##_post(POST_PARAMETERS)                               \
+	{                                                                                          \
+		if (unlikely(post_gate(ep, kind) != EP_OPEN))                                      \
+			return call##_shared(WITH(ep, nseg, flags));                               \
+		if (unlikely(flags))                                                               \
+			return call##_flagged(WITH(ep, nseg, flags));                              \
+		if (likely(nseg == 1))                                                             \
+			return post(kind, EP_OPEN, WITH(LATE_COPY(ep), 1, 0));                     \
+		if (likely(nseg == 2))                                                             \
+			return post(kind, EP_OPEN, WITH(LATE_COPY(ep), 2, 0));                     \
+		return call##_plain(WITH(ep, nseg, 0));                                            \
+	}
+
+INSTANCES(send, REQ_SEND)
+INSTANCES(write, REQ_WRITE)
+INSTANCES(read, REQ_READ)
+INSTANCES(recv, REQ_RECV)
+
+HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	if (likely(nseg == 4))
-		return receive_post(ep, EP_OPEN, 4, iov, cookie, 0);
-	if (likely(nseg == 3))
-		return receive_post(ep, EP_OPEN, 3, iov, cookie, 0);
-	return receive_many(ep, nseg, iov, cookie, 0);
+	return send_post(handle, nseg, iov, cookie, NULL, flags);
 }
 
-NOINLINE HOT static DAT_RETURN receive_flagged(struct ep *ep, DAT_COUNT nseg,
-					       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					       DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+				  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				  DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(nseg != 1))
-		return receive_few(ep, nseg, iov, cookie, flags);
-	return receive_post(ep, EP_OPEN, 1, iov, cookie, flags);
+	return write_post(handle, nseg, iov, cookie, remote, flags);
 }
 
-/* On a thread-safe IA. */
-NOINLINE HOT static DAT_RETURN receive_shared_many(struct ep *ep, DAT_COUNT nseg,
-						   const DAT_LMR_TRIPLET *iov,
-						   DAT_DTO_COOKIE cookie,
-						   DAT_COMPLETION_FLAGS flags)
+HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+				 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				 DAT_COMPLETION_FLAGS flags)
 {
-	return receive_post(ep, EP_SHARED, (unsigned)nseg, iov, cookie, flags);
-}
-
-NOINLINE HOT static DAT_RETURN receive_shared_four(struct ep *ep, DAT_COUNT nseg,
-						   const DAT_LMR_TRIPLET *iov,
-						   DAT_DTO_COOKIE cookie,
-						   DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(nseg != 4))
-		return receive_shared_many(ep, nseg, iov, cookie, flags);
-	return receive_post(ep, EP_SHARED, 4, iov, cookie, flags);
-}
-
-NOINLINE HOT static DAT_RETURN receive_shared(struct ep *ep, DAT_COUNT nseg,
-					      const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-					      DAT_COMPLETION_FLAGS flags)
-{
-	if (unlikely(gate_value(&ep->recv_gate) != EP_SHARED || nseg <= 0))
-		return receive_slow(ep, nseg, iov, cookie, flags);
-	if (likely(nseg == 1))
-		return receive_post(LATE_COPY(ep), EP_SHARED, 1, iov, cookie, flags);
-	if (likely(nseg == 2))
-		return receive_post(LATE_COPY(ep), EP_SHARED, 2, iov, cookie, flags);
-	return receive_shared_four(ep, nseg, iov, cookie, flags);
+	return read_post(handle, nseg, iov, cookie, remote, flags);
 }
 
 HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	struct ep *ep = handle;
-
-	if (unlikely(!gate_open(&ep->recv_gate)))
-		return receive_shared(ep, nseg, iov, cookie, flags);
-	if (unlikely(flags))
-		return receive_flagged(ep, nseg, iov, cookie, flags);
-	if (likely(nseg == 1))
-		return receive_post(LATE_COPY(ep), EP_OPEN, 1, iov, cookie, 0);
-	if (likely(nseg == 2))
-		return receive_post(LATE_COPY(ep), EP_OPEN, 2, iov, cookie, 0);
-	return receive_plain(ep, nseg, iov, cookie);
+	return recv_post(handle, nseg, iov, cookie, NULL, flags);
 }
 
 /* ---- receives of shared receive queues ---- */
