@@ -40,7 +40,8 @@
 
 /*
  * In a cold path, of a value that it passes on: the hot path does without the instruction that
- * moves it to the register of the argument.
+ * moves it to the register of the argument. Behind a lock that was taken, of the object that has
+ * it: the address of the lock is kept in no register until the unlock.
  */
 #define LEAVE_IN_PLACE(value) __asm__ volatile("" : "+r"(value))
 

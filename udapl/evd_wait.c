@@ -43,9 +43,10 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 }
 
 /* The completion that was polled is no event, or takes the slow path. */
-static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, DAT_EVENT *event)
+static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, const struct tp_wc *wc,
+					   DAT_EVENT *event)
 {
-	DAT_RETURN ret = completion_take_locked(evd, &evd->polled, event)
+	DAT_RETURN ret = completion_take_locked(evd, wc, event)
 				 ? DAT_SUCCESS
 				 : dequeue_completion_locked(evd, event);
 
@@ -60,32 +61,33 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	const struct req *req;
 	struct ring *ring;
 	unsigned slowness;
+	struct tp_wc wc;
 	struct ep *ep;
 
 	assert_locked(&evd->lock);
-	if (!tp_cq_poll(evd->cq, &evd->polled, 1)) {
+	if (!tp_cq_poll(evd->cq, &wc, 1)) {
 		spin_unlock(&evd->lock);
 		return DAT_QUEUE_EMPTY;
 	}
-	req = completion_req(&evd->polled, &ring);
+	req = completion_req(&wc, &ring);
 	ep = ring->ep;
-	slowness = completion_slowness(req, ep, &evd->polled);
+	slowness = completion_slowness(req, ep, &wc);
 	if (likely(!slowness)) {
-		completion_describe(evd, req, ep, &evd->polled, event);
+		completion_describe(evd, req, ep, &wc, event);
 		if (unlikely(!ring_retire(ring, req)))
-			return dequeue_slow_unlock(evd, event);
+			return dequeue_slow_unlock(evd, &wc, event);
 	} else if (unlikely(slowness != REQ_SLOW_PATH)) {
-		return dequeue_slow_unlock(evd, event);
+		return dequeue_slow_unlock(evd, &wc, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
-		ep = tp_wc_ep(evd->cq, &evd->polled);
+		ep = tp_wc_ep(evd->cq, &wc);
 		if (unlikely(!ep || atomic_load_explicit(&ep->draining, memory_order_relaxed)))
-			return dequeue_slow_unlock(evd, event);
-		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, evd->polled.length, event);
+			return dequeue_slow_unlock(evd, &wc, event);
+		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
 		srq_return(container_of(ring, struct srq, ring), (struct req *)(uintptr_t)req);
 	} else {
 		if (unlikely(req->kind != REQ_BIND ||
 			     !completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
-			return dequeue_slow_unlock(evd, event);
+			return dequeue_slow_unlock(evd, &wc, event);
 		if (unlikely(evd->slow_path)) {
 			run_release_unlock(evd);
 			return DAT_SUCCESS;
@@ -93,6 +95,35 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	}
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
+}
+
+/* By its parts: so the fast path needs no stack. */
+static COLD DAT_RETURN dequeue_next_slow_unlock(struct evd *evd, void *tag, uint32_t length,
+						DAT_EVENT *event)
+{
+	struct tp_wc wc = { .tag = tag, .status = DAT_DTO_SUCCESS, .length = length };
+
+	return dequeue_slow_unlock(evd, &wc, event);
+}
+
+/* What an earlier poll has brought along. */
+static ALWAYS_INLINE DAT_RETURN dequeue_next_unlock(struct evd *evd, const struct tp_wc *wc,
+						    DAT_EVENT *event)
+{
+	struct ring *ring;
+	const struct req *req = completion_req(wc, &ring);
+	struct ep *ep = ring->ep;
+
+	assert_locked(&evd->lock);
+	LEAVE_IN_PLACE(evd);
+	if (likely(!completion_slowness(req, ep, wc))) {
+		completion_describe(evd, req, ep, wc, event);
+		if (likely(ring_retire(ring, req))) {
+			spin_unlock(&evd->lock);
+			return DAT_SUCCESS;
+		}
+	}
+	return dequeue_next_slow_unlock(evd, wc->tag, wc->length, event);
 }
 
 #define EVD_RARE (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
@@ -137,6 +168,7 @@ static NOINLINE DAT_RETURN dequeue_contended(struct evd *evd, DAT_EVENT *event)
 HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 {
 	struct evd *evd = handle;
+	struct tp_wc wc;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
@@ -146,6 +178,8 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 		return dequeue_contended(evd, event);
 	if (unlikely(evd->queue.count | evd->slow_path))
 		return dequeue_queued_unlock(evd, event);
+	if (tp_cq_next(evd->cq, &wc))
+		return dequeue_next_unlock(evd, &wc, event);
 	return dequeue_polled_unlock(evd, event);
 }
 
@@ -408,24 +442,46 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 	return ret;
 }
 
-/*
- * More than one completion, or one that needs a second look. The event queue was empty, so it has a
- * slot for @second. @taken: the first completion is the consumer's event already.
- */
-static NOINLINE DAT_RETURN wait_more_unlock(struct evd *evd, bool taken, const struct tp_wc *second,
-					    DAT_TIMEOUT timeout, DAT_EVENT *event, DAT_COUNT *nmore)
+/* The first completion is the consumer's event already: counts the others. */
+static NOINLINE DAT_RETURN wait_count_unlock(struct evd *evd, DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	bool notified = false;
+
+	assert_locked(&evd->lock);
+	wait_begin_locked(evd, 1);
+	evd_drain_relock(evd, &notified);
+	(void)wait_leave_unlock(evd, STILL_WAITING, event, nmore); /* no second event is taken */
+	return DAT_SUCCESS;
+}
+
+/*
+ * More than one completion, or one that is not a plain, successful transfer. The event queue was
+ * empty, so it has a slot for the second one.
+ */
+static NOINLINE DAT_RETURN wait_polled_unlock(struct evd *evd, const struct tp_wc *first,
+					      const struct tp_wc *second, DAT_TIMEOUT timeout,
+					      DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	bool taken = completion_take_locked(evd, first, event), notified = false;
 
 	assert_locked(&evd->lock);
 	if (second)
 		evd_queue_completion_locked(evd, second, &notified);
 	if (!taken)
 		return wait_slow_unlock(evd, timeout, 1, event, nmore);
-	wait_begin_locked(evd, 1);
-	evd_drain_relock(evd, &notified);
-	(void)wait_leave_unlock(evd, STILL_WAITING, event, nmore); /* no second event is taken */
+	if (second || evd->slow_path)
+		return wait_count_unlock(evd, event, nmore);
+	*nmore = 0;
+	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
+}
+
+/* With a threshold, or another thread has the lock. */
+static NOINLINE DAT_RETURN wait_slow(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+				     DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	spin_lock(&evd->lock);
+	return wait_slow_unlock(evd, timeout, threshold, event, nmore);
 }
 
 /*
@@ -436,9 +492,10 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 			DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	struct evd *evd = handle;
+	const struct req *req;
 	struct tp_wc wc[2];
+	struct ring *ring;
 	unsigned n;
-	bool taken;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
@@ -446,15 +503,20 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 		return BAD_ARG(4);
 	if (unlikely(!nmore))
 		return BAD_ARG(5);
-	spin_lock(&evd->lock);
-	if (unlikely(threshold != 1 || evd->queue.count | evd->slow_path))
-		return wait_slow_unlock(evd, timeout, threshold, event, nmore);
+	if (unlikely(threshold != 1 || !spin_trylock(&evd->lock)))
+		return wait_slow(evd, timeout, threshold, event, nmore);
+	if (unlikely(evd->queue.count | evd->slow_path))
+		return wait_slow_unlock(evd, timeout, 1, event, nmore);
 	n = tp_cq_poll(evd->cq, wc, 2);
-	if (unlikely(n == 0))
-		return wait_slow_unlock(evd, timeout, threshold, event, nmore);
-	taken = completion_take_locked(evd, &wc[0], event);
-	if (unlikely(!taken || n == 2 || evd->slow_path))
-		return wait_more_unlock(evd, taken, n == 2 ? &wc[1] : NULL, timeout, event, nmore);
+	if (unlikely(n != 1))
+		return n ? wait_polled_unlock(evd, wc, &wc[1], timeout, event, nmore)
+			 : wait_slow_unlock(evd, timeout, 1, event, nmore);
+	req = completion_req(&wc[0], &ring);
+	if (unlikely(completion_slowness(req, ring->ep, &wc[0])))
+		return wait_polled_unlock(evd, wc, NULL, timeout, event, nmore);
+	completion_describe(evd, req, ring->ep, &wc[0], event);
+	if (unlikely(!ring_retire(ring, req)))
+		return wait_slow_unlock(evd, timeout, 1, event, nmore);
 	*nmore = 0;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;

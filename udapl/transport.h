@@ -208,6 +208,12 @@ int tp_cq_resize(struct tp_cq *cq, unsigned depth);
 #define TP_POLL_MAX 8
 unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 /*
+ * The next completion, if a poll for one has brought it along, and it is a success of no shared
+ * receive queue. Then nothing is called, so who calls this saves no registers. False: tp_cq_poll
+ * may find one all the same.
+ */
+bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc);
+/*
  * Of a receive of a shared receive queue: the endpoint that took it. NULL: its queue pair was
  * forgotten.
  */

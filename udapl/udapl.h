@@ -406,8 +406,6 @@ struct evd {
 	struct event_queue queue; /* lock */
 	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
 	unsigned bounded;
-	/* lock; what dequeue translates: here it takes no register for its address */
-	struct tp_wc polled;
 	unsigned notifying; /* lock; queued events that notify */
 	unsigned receives;  /* lock; queued events of shared receive queues */
 	unsigned reserved;  /* lock; slots kept free for connection events */

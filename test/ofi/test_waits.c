@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What makes the descriptor of a completion queue readable, and what a sleep below a CNO costs. */
+/*
+ * Completion queues: what makes their descriptor readable, what a sleep below a CNO costs, and who
+ * takes completions that were read together.
+ */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -135,6 +138,48 @@ START_TEST(a_queue_that_can_not_be_emptied_is_not_readable)
 }
 END_TEST
 
+/* ---- batches ---- */
+
+#define BATCH 4 /* messages; each has two completions, which are read together */
+
+/* Those of each endpoint come in the order of its posts. */
+static void dequeue_in_order(unsigned n)
+{
+	static uint64_t next[2];
+	DAT_EVENT event;
+
+	for (unsigned i = 0; i < n; i++) {
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
+
+		ck_dat(evd_dequeue(rig.dto_evd, &event));
+		ck_assert_uint_eq(dto->status, DAT_DTO_SUCCESS);
+		ck_assert_uint_eq(dto->user_cookie.as_64, next[dto->ep_handle == rig.active]++);
+	}
+}
+
+/* The service thread takes those that are left of it in. */
+START_TEST(a_batch_stays_in_order_whoever_takes_it)
+{
+	DAT_EVENT event;
+
+	for (uint64_t i = 0; i < BATCH; i++) {
+		const DAT_DTO_COOKIE cookie = { .as_64 = i };
+
+		ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie,
+				    DAT_COMPLETION_DEFAULT_FLAG));
+		ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie,
+				    DAT_COMPLETION_DEFAULT_FLAG));
+	}
+	dequeue_in_order((unsigned)_i);
+	spin_lock(&cq->lock);
+	(void)cq_harvest_locked(cq);
+	spin_unlock(&cq->lock);
+	dequeue_in_order(2 * BATCH - (unsigned)_i);
+	ck_assert_uint_eq(evd_dequeue(rig.dto_evd, &event), DAT_QUEUE_EMPTY);
+}
+END_TEST
+
 /* ---- calls ---- */
 
 #define ROUNDS 200
@@ -219,6 +264,7 @@ int main(int argc, char **argv)
 	tcase_add_test(readable, after_an_event_nobody_sleeps_on_a_queue);
 	tcase_add_loop_test(readable, what_others_take_in_is_signalled_once, 0, 2);
 	tcase_add_test(readable, a_queue_that_can_not_be_emptied_is_not_readable);
+	tcase_add_loop_test(readable, a_batch_stays_in_order_whoever_takes_it, 0, 2 * BATCH + 1);
 	tcase_add_test(calls, a_sleep_below_a_cno_takes_the_calls_of_libfabric_only);
 	return run_cases(argc, argv);
 }

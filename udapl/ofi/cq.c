@@ -94,11 +94,11 @@ static COLD void cq_unstall_locked(struct tp_cq *cq)
 /* The entries that were read and not looked at. */
 static unsigned cq_take_in_locked(struct tp_cq *cq)
 {
-	unsigned taken = cq->read - cq->taken;
+	unsigned taken = (unsigned)(cq->read_end - cq->untaken);
 
 	assert_locked(&cq->lock);
-	while (cq->taken != cq->read) {
-		const struct fi_cq_msg_entry *entry = &cq->entries[cq->taken++];
+	while (cq->untaken != cq->read_end) {
+		const struct fi_cq_msg_entry *entry = cq->untaken++;
 
 		qp_complete_locked(entry->op_context, DAT_DTO_SUCCESS, (uint32_t)entry->len,
 				   entry->flags & FI_READ);
@@ -127,8 +127,8 @@ static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
 static ALWAYS_INLINE void cq_keep_locked(struct tp_cq *cq, unsigned got)
 {
 	assert_locked(&cq->lock);
-	cq->taken = 0;
-	cq->read = got;
+	cq->untaken = cq->entries;
+	cq->read_end = cq->entries + got;
 	cq->backlog |= CQ_UNTAKEN;
 }
 
@@ -230,8 +230,8 @@ static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 	unsigned n = 0;
 
 	assert_locked(&cq->lock);
-	while (n < max && cq->taken != cq->read) {
-		const struct fi_cq_msg_entry *entry = &cq->entries[cq->taken++];
+	while (n < max && cq->untaken != cq->read_end) {
+		const struct fi_cq_msg_entry *entry = cq->untaken++;
 
 		if (likely(entry_is_plain(entry, &wc[n]))) {
 			n++;
@@ -241,7 +241,7 @@ static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 				   entry->flags & FI_READ);
 		n += cq_report_ready_locked(cq, wc + n, max - n);
 	}
-	if (cq->taken == cq->read)
+	if (cq->untaken == cq->read_end)
 		cq->backlog &= ~(unsigned)CQ_UNTAKEN;
 	return n;
 }
@@ -271,6 +271,7 @@ static NOINLINE unsigned cq_poll_more_locked(struct tp_cq *cq, struct tp_wc *wc,
 	ssize_t got = CQ_HARVEST;
 
 	assert_locked(&cq->lock);
+	cq->known = 0;
 	while (n < max && (got == CQ_HARVEST || got == -FI_EAVAIL)) {
 		got = cq_read_guarded_locked(cq);
 		if (got > 0)
@@ -299,29 +300,38 @@ static NOINLINE unsigned cq_poll_read_unlock(struct tp_cq *cq, ssize_t got, stru
 	unsigned n;
 
 	assert_locked(&cq->lock);
+	cq->known = 0;
 	if (got == -FI_EAVAIL && cq_take_failure_locked(cq))
 		return cq_poll_more_unlock(cq, wc, max);
 	if (got > 0)
 		cq_keep_locked(cq, (unsigned)got);
-	if (got == CQ_HARVEST && max == CQ_HARVEST)
-		return cq_poll_more_unlock(cq, wc, max);
+	if (likely(got > 1 && max == 1) && likely(entry_is_plain(cq->untaken, wc))) {
+		cq->untaken++;
+		atomic_store_explicit(&cq->batch, true, memory_order_relaxed);
+		spin_unlock(&cq->lock);
+		return 1;
+	}
 	n = cq_report_backlog_locked(cq, wc, max);
 	spin_unlock(&cq->lock);
 	return n;
 }
 
-/* The next of a batch. */
-static NOINLINE HOT unsigned cq_poll_untaken_unlock(struct tp_cq *cq, struct tp_wc *wc,
-						    unsigned max)
+HOT bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc)
 {
-	assert_locked(&cq->lock);
-	if (unlikely(max != 1 || cq->backlog != CQ_UNTAKEN) ||
-	    unlikely(!entry_is_plain(&cq->entries[cq->taken], wc)))
-		return cq_poll_more_unlock(cq, wc, max);
-	if (++cq->taken == cq->read)
+	if (likely(!hot_load(bool, &cq->batch)) || unlikely(!spin_trylock(&cq->lock)))
+		return false;
+	LEAVE_IN_PLACE(cq);
+	if (unlikely(cq->backlog != CQ_UNTAKEN) || unlikely(!entry_is_plain(cq->untaken, wc))) {
+		atomic_store_explicit(&cq->batch, false, memory_order_relaxed);
+		spin_unlock(&cq->lock);
+		return false;
+	}
+	if (++cq->untaken == cq->read_end) {
 		cq->backlog = 0; /* as it was nothing else */
+		atomic_store_explicit(&cq->batch, false, memory_order_relaxed);
+	}
 	spin_unlock(&cq->lock);
-	return 1;
+	return true;
 }
 
 /*
@@ -345,7 +355,6 @@ static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 		return 0;
 	}
 	if (cq->backlog & more || !cq_is_empty_locked(cq)) {
-		cq->known = 0;
 		n = cq_poll_more_locked(cq, wc, TP_POLL_MAX);
 		if (n)
 			cq->fruitless = 0;
@@ -357,6 +366,31 @@ static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 	return n;
 }
 
+/* Mostly it is what moved no bytes, and was posted to a queue that had nothing outstanding. */
+static NOINLINE HOT unsigned cq_poll_backlog_unlock(struct tp_cq *cq, struct tp_wc *wc,
+						    unsigned max)
+{
+	struct transfer *transfer = cq->ready;
+
+	assert_locked(&cq->lock);
+	if (unlikely(max != 1 || cq->backlog != CQ_READY || transfer->kind == TRANSFER_SHARED))
+		return cq_poll_more_unlock(cq, wc, max);
+	memcpy(wc, &transfer->done, sizeof(transfer->done));
+	cq->ready = transfer->next;
+	if (!cq->ready) {
+		cq->ready_end = &cq->ready;
+		cq->backlog = 0; /* as it was nothing else */
+	}
+	spin_unlock(&cq->lock);
+	return 1;
+}
+
+static COLD unsigned cq_poll_contended(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
+{
+	spin_lock(&cq->lock);
+	return cq_poll_more_unlock(cq, wc, max);
+}
+
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	ssize_t got;
@@ -364,12 +398,14 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	if (max >= TP_POLL_MAX)
 		return cq_poll_many(cq, wc);
 	atomic_store_explicit(&cq->polled, true, memory_order_relaxed);
-	spin_lock(&cq->lock);
-	cq->known = 0;
+	if (unlikely(!spin_trylock(&cq->lock)))
+		return cq_poll_contended(cq, wc, max);
+	LEAVE_IN_PLACE(cq);
 	if (unlikely(cq->backlog))
-		return cq_poll_untaken_unlock(cq, wc, max);
+		return cq_poll_backlog_unlock(cq, wc, max);
 	got = cq_read_locked(cq);
 	if (likely(got == 1) && likely(entry_is_plain(&cq->entries[0], wc))) {
+		cq->known = 0;
 		spin_unlock(&cq->lock);
 		return 1;
 	}

@@ -275,9 +275,9 @@ struct tp_cq {
 	struct fid_cq *fi;
 	struct spinlock lock;
 	unsigned backlog; /* lock; enum cq_backlog */
-	/* lock; what libfabric has reported: from taken on not looked at yet */
-	unsigned taken, read;
-	struct fi_cq_msg_entry entries[CQ_HARVEST];
+	/* lock; what libfabric has reported, and what of it was not looked at yet */
+	struct fi_cq_msg_entry entries[CQ_HARVEST], *untaken, *read_end;
+	_Atomic bool batch; /* written under lock; tp_cq_next may find one of those */
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct transfer_queue *queues;	     /* lock; that complete here */
 	bool armed;	    /* lock; completions that others take in make tp_cq_fd readable */
