@@ -43,16 +43,30 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 }
 
 /* The completion that was polled is no event, or takes the slow path. */
-static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, const struct tp_wc *wc,
-					   DAT_EVENT *event)
+static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, DAT_EVENT *event)
 {
-	DAT_RETURN ret = completion_take_locked(evd, wc, event)
+	DAT_RETURN ret = completion_take_locked(evd, &evd->polled, event)
 				 ? DAT_SUCCESS
 				 : dequeue_completion_locked(evd, event);
 
 	assert_locked(&evd->lock);
 	run_release_unlock(evd);
 	return ret;
+}
+
+/* By its parts: as a whole it is copied by its address, which takes the fast path a register. */
+static ALWAYS_INLINE DAT_RETURN dequeue_polled_slow_unlock(struct evd *evd, const struct tp_wc *wc,
+							   DAT_EVENT *event)
+{
+	assert_locked(&evd->lock);
+	evd->polled.tag = wc->tag;
+	evd->polled.status = wc->status;
+	evd->polled.length = wc->length;
+	for (size_t i = 0; i < ARRAY_SIZE(wc->transport_0); i++)
+		evd->polled.transport_0[i] = wc->transport_0[i];
+	for (size_t i = 0; i < ARRAY_SIZE(wc->transport); i++)
+		evd->polled.transport[i] = wc->transport[i];
+	return dequeue_slow_unlock(evd, event);
 }
 
 /* Nothing is queued. */
@@ -75,19 +89,19 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	if (likely(!slowness)) {
 		completion_describe(evd, req, ep, &wc, event);
 		if (unlikely(!ring_retire(ring, req)))
-			return dequeue_slow_unlock(evd, &wc, event);
+			return dequeue_polled_slow_unlock(evd, &wc, event);
 	} else if (unlikely(slowness != REQ_SLOW_PATH)) {
-		return dequeue_slow_unlock(evd, &wc, event);
+		return dequeue_polled_slow_unlock(evd, &wc, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
 		ep = tp_wc_ep(evd->cq, &wc);
 		if (unlikely(!ep || atomic_load_explicit(&ep->draining, memory_order_relaxed)))
-			return dequeue_slow_unlock(evd, &wc, event);
+			return dequeue_polled_slow_unlock(evd, &wc, event);
 		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
 		srq_return(container_of(ring, struct srq, ring), (struct req *)(uintptr_t)req);
 	} else {
 		if (unlikely(req->kind != REQ_BIND ||
 			     !completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
-			return dequeue_slow_unlock(evd, &wc, event);
+			return dequeue_polled_slow_unlock(evd, &wc, event);
 		if (unlikely(evd->slow_path)) {
 			run_release_unlock(evd);
 			return DAT_SUCCESS;
@@ -97,13 +111,13 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	return DAT_SUCCESS;
 }
 
-/* By its parts: so the fast path needs no stack. */
+/* Likewise; so that path needs no stack either. */
 static COLD DAT_RETURN dequeue_next_slow_unlock(struct evd *evd, void *tag, uint32_t length,
 						DAT_EVENT *event)
 {
-	struct tp_wc wc = { .tag = tag, .status = DAT_DTO_SUCCESS, .length = length };
-
-	return dequeue_slow_unlock(evd, &wc, event);
+	assert_locked(&evd->lock);
+	evd->polled = (struct tp_wc){ .tag = tag, .status = DAT_DTO_SUCCESS, .length = length };
+	return dequeue_slow_unlock(evd, event);
 }
 
 /* What an earlier poll has brought along. */
