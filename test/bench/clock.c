@@ -43,6 +43,7 @@ static const struct {
 	[REGISTER] = { "register and release 4 KiB", 1.03, 0 },
 	[BIND] = { "bind, and write through the window", 1.05, 0 },
 	[PING_PONG_TWO] = { "ping-pong of two threads that poll", 0, 1.1 },
+	[PING_PONG_APART] = { "ping-pong asleep, two processors", 0, 1.1 },
 	[LARGE_SENDS] = { "sends of 1 MiB, four ahead", 0, 1.02 },
 	[LARGE_WRITES] = { "writes of 1 MiB, four ahead", 0, 1.02 },
 	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03, 0 },
@@ -229,9 +230,10 @@ static void report_time(void)
 
 static void report_tcp(void)
 {
-	static const enum protocol of_tcp[] = { PING_PONG,   PING_PONG_TWO, PING_PONG_ASLEEP,
-						LARGE_SENDS, LARGE_WRITES,  WRITES,
-						CONNECT,     UNTIL_TOLD,    REGISTER };
+	static const enum protocol of_tcp[] = { PING_PONG,	 PING_PONG_TWO, PING_PONG_ASLEEP,
+						PING_PONG_APART, LARGE_SENDS,	LARGE_WRITES,
+						WRITES,		 CONNECT,	UNTIL_TOLD,
+						REGISTER };
 
 	rounds = MAX_ROUNDS;
 	print_head("libfabric's tcp");

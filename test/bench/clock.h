@@ -30,13 +30,14 @@
 enum protocol {
 	PING_PONG,	    /* polled */
 	WRITES,		    /* polled, AHEAD */
-	PING_PONG_ASLEEP,   /* of two threads, which sleep */
+	PING_PONG_ASLEEP,   /* of two threads, which sleep, on one processor */
 	CONNECT,	    /* connect, disconnect, free */
 	UNTIL_TOLD,	    /* abrupt disconnect until both are told */
 	UNTIL_TOLD_FLUSHED, /* the same with receives outstanding */
 	REGISTER,	    /* and release */
 	BIND,		    /* and a write through the window */
 	PING_PONG_TWO,	    /* of two threads, which poll */
+	PING_PONG_APART,    /* PING_PONG_ASLEEP on two processors */
 	LARGE_SENDS,	    /* polled by one thread, LARGE_AHEAD */
 	LARGE_WRITES,
 	ONE_THREAD, /* PING_PONG by threads that share nothing but the device */

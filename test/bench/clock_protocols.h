@@ -207,33 +207,48 @@ static uint64_t run_ping_pong_two(unsigned n)
 
 /* ---- asleep ---- */
 
-/*
- * Whether two threads that sleep share a processor decides how long they need, and nobody knows.
- * Returns the processors that the thread could use before; a thread that it creates uses the same.
- */
-static cpu_set_t thread_pin(void)
-{
-	cpu_set_t before, first;
+/* Whether two threads that sleep share a processor decides how long they need. */
+struct processors {
+	cpu_set_t all;	  /* that the process may use */
+	cpu_set_t client; /* the first one of them ... */
+	cpu_set_t server; /* ... and the same or, if there is one, the last one */
+};
 
-	CPU_ZERO(&first);
-	MUST(!sched_getaffinity(0, sizeof(before), &before));
-	for (int processor = 0; !CPU_COUNT(&first); processor++)
-		if (CPU_ISSET(processor, &before))
-			CPU_SET(processor, &first);
-	MUST(!sched_setaffinity(0, sizeof(first), &first));
-	return before;
+static struct processors processors_choose(bool apart)
+{
+	struct processors chosen;
+	int first = CPU_SETSIZE, last = 0;
+
+	MUST(!sched_getaffinity(0, sizeof(chosen.all), &chosen.all));
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &chosen.all)) {
+			first = i < first ? i : first;
+			last = i;
+		}
+	CPU_ZERO(&chosen.client);
+	CPU_SET(first, &chosen.client);
+	CPU_ZERO(&chosen.server);
+	CPU_SET(apart ? last : first, &chosen.server);
+	return chosen;
 }
 
-static void thread_unpin(const cpu_set_t *before)
+static void thread_pin(const cpu_set_t *to)
 {
-	MUST(!sched_setaffinity(0, sizeof(*before), before));
+	MUST(!sched_setaffinity(0, sizeof(*to), to));
 }
+
+struct echo {
+	unsigned n;
+	struct processors processors;
+};
 
 static void *echo_asleep(void *arg)
 {
 	struct end *end = &asleep_pair.server;
+	struct echo *echo = arg;
 
-	for (unsigned n = *(unsigned *)arg; n; n--) {
+	thread_pin(&echo->processors.server);
+	for (unsigned n = echo->n; n; n--) {
 		end_wait_recv(end);
 		end_post_recv(end);
 		end_post_send(end);
@@ -242,14 +257,15 @@ static void *echo_asleep(void *arg)
 	return NULL;
 }
 
-static uint64_t run_ping_pong_asleep(unsigned n)
+static uint64_t ping_pong_asleep(unsigned n, bool apart)
 {
+	struct echo echo = { .n = n, .processors = processors_choose(apart) };
 	struct end *end = &asleep_pair.client;
-	cpu_set_t before = thread_pin();
 	uint64_t began = clock_ns();
 	pthread_t thread;
 
-	MUST(!pthread_create(&thread, NULL, echo_asleep, &n));
+	thread_pin(&echo.processors.client);
+	MUST(!pthread_create(&thread, NULL, echo_asleep, &echo));
 	for (unsigned i = 0; i < n; i++) {
 		end_post_send(end);
 		end_wait_recv(end);
@@ -257,8 +273,18 @@ static uint64_t run_ping_pong_asleep(unsigned n)
 		request_await(end);
 	}
 	MUST(!pthread_join(thread, NULL));
-	thread_unpin(&before);
+	thread_pin(&echo.processors.all);
 	return clock_ns() - began;
+}
+
+static uint64_t run_ping_pong_asleep(unsigned n)
+{
+	return ping_pong_asleep(n, false);
+}
+
+static uint64_t run_ping_pong_apart(unsigned n)
+{
+	return ping_pong_asleep(n, true);
 }
 
 /* ---- connections ---- */
@@ -438,6 +464,7 @@ static void run_scale(unsigned n, uint64_t ns[STEPS])
 		[PING_PONG] = run_ping_pong,                                                       \
 		[WRITES] = run_writes,                                                             \
 		[PING_PONG_ASLEEP] = run_ping_pong_asleep,                                         \
+		[PING_PONG_APART] = run_ping_pong_apart,                                           \
 		[CONNECT] = run_connect,                                                           \
 		[UNTIL_TOLD] = run_until_told,                                                     \
 		[UNTIL_TOLD_FLUSHED] = run_until_told_flushed,                                     \
