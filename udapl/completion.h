@@ -113,6 +113,21 @@ static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, const struct t
 	return ring_retire(ring, req);
 }
 
+/* Likewise of a plain one. False: it is none, or late; completion_take_locked does the rest. */
+static ALWAYS_INLINE bool completion_take_plain_locked(struct evd *evd, const struct tp_wc *wc,
+						       DAT_EVENT *event)
+{
+	struct ring *ring;
+	const struct req *req = completion_req(wc, &ring);
+	struct ep *ep = ring->ep;
+
+	assert_locked(&evd->lock);
+	if (unlikely(completion_slowness(req, ep, wc)))
+		return false;
+	completion_describe(evd, req, ep, wc, event);
+	return likely(ring_retire(ring, req));
+}
+
 /* Does this completion, not taken yet, end a wait? UNSIGNALLED counts in notify mode only. */
 static inline bool completion_notifies(const struct evd *evd, const struct tp_wc *wc)
 {

@@ -124,20 +124,12 @@ static COLD DAT_RETURN dequeue_next_slow_unlock(struct evd *evd, void *tag, uint
 static ALWAYS_INLINE DAT_RETURN dequeue_next_unlock(struct evd *evd, const struct tp_wc *wc,
 						    DAT_EVENT *event)
 {
-	struct ring *ring;
-	const struct req *req = completion_req(wc, &ring);
-	struct ep *ep = ring->ep;
-
 	assert_locked(&evd->lock);
 	LEAVE_IN_PLACE(evd);
-	if (likely(!completion_slowness(req, ep, wc))) {
-		completion_describe(evd, req, ep, wc, event);
-		if (likely(ring_retire(ring, req))) {
-			spin_unlock(&evd->lock);
-			return DAT_SUCCESS;
-		}
-	}
-	return dequeue_next_slow_unlock(evd, wc->tag, wc->length, event);
+	if (unlikely(!completion_take_plain_locked(evd, wc, event)))
+		return dequeue_next_slow_unlock(evd, wc->tag, wc->length, event);
+	spin_unlock(&evd->lock);
+	return DAT_SUCCESS;
 }
 
 #define EVD_RARE (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
@@ -506,9 +498,7 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 			DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	struct evd *evd = handle;
-	const struct req *req;
 	struct tp_wc wc[2];
-	struct ring *ring;
 	unsigned n;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
@@ -525,12 +515,8 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	if (unlikely(n != 1))
 		return n ? wait_polled_unlock(evd, wc, &wc[1], timeout, event, nmore)
 			 : wait_slow_unlock(evd, timeout, 1, event, nmore);
-	req = completion_req(&wc[0], &ring);
-	if (unlikely(completion_slowness(req, ring->ep, &wc[0])))
+	if (unlikely(!completion_take_plain_locked(evd, wc, event)))
 		return wait_polled_unlock(evd, wc, NULL, timeout, event, nmore);
-	completion_describe(evd, req, ring->ep, &wc[0], event);
-	if (unlikely(!ring_retire(ring, req)))
-		return wait_slow_unlock(evd, timeout, 1, event, nmore);
 	*nmore = 0;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
