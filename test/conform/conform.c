@@ -141,12 +141,9 @@ END_TEST
 
 START_TEST(connect_without_listener_is_refused)
 {
-	DAT_CONN_QUAL qual;
-
 	pair_open_unconnected(&pair, NULL);
 	post_recv(pair.client.ep, 1, segment(&pair.client, 0, 64));
-	ck_dat(dat_psp_free(listen_any(&pair.server, &qual)));
-	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	ck_dat(try_connect(pair.client.ep, &pair.server, free_qual(&pair.server), TIME_LIMIT));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	expect_dto(pair.client.recv_evd, pair.client.ep, 1, DAT_DTO_ERR_FLUSHED, 0);
 	pair_close(&pair);
@@ -159,7 +156,9 @@ START_TEST(qualifier_has_one_listener)
 	DAT_CONN_QUAL qual;
 
 	pair_open_unconnected(&pair, NULL);
-	psp = listen_any(&pair.server, &qual);
+	qual = free_qual(&pair.server);
+	ck_dat(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+			      &psp));
 	ck_dat_is(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
 				 &other),
 		  DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE));

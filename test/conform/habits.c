@@ -284,8 +284,7 @@ START_TEST(a_client_tries_until_the_server_listens)
 	DAT_CONN_QUAL qual;
 
 	pair_open_unconnected(&pair, NULL);
-	psp = listen_any(&pair.server, &qual);
-	ck_dat(dat_psp_free(psp)); /* the qualifier is of nobody now */
+	qual = free_qual(&pair.server);
 	for (int i = 0; i < 3; i++) {
 		ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
 		expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);

@@ -421,8 +421,7 @@ DAT_RSP_HANDLE new_rsp(DAT_CONN_QUAL *qual, struct pair **pair)
 	struct pair *new = new_pair(NULL);
 	DAT_RSP_HANDLE rsp;
 
-	/* There is no dat_rsp_create_any: a qualifier that was just free. */
-	ck_dat(dat_psp_free(listen_any(there, qual)));
+	*qual = free_qual(there); /* there is no dat_rsp_create_any */
 	ck_dat(dat_rsp_create(there->ia, *qual, new->server.ep, new->server.cr_evd, &rsp));
 	if (pair)
 		*pair = new;

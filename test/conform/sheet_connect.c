@@ -8,14 +8,9 @@
 #define CONSUMER DAT_PSP_CONSUMER_FLAG
 #define PROVIDER DAT_PSP_PROVIDER_FLAG
 
-/* A qualifier that nobody listens on. */
-static DAT_CONN_QUAL free_qual(void)
-{
-	DAT_CONN_QUAL qual;
-
-	ck_dat(dat_psp_free(listen_any(there, &qual)));
-	return qual;
-}
+/* Both have port 63534, which the system gives to no connection. */
+#define LARGE_QUAL   UINT64_C(0x12345c6b1)
+#define SMALLER_QUAL UINT64_C(94002)
 
 static DAT_CONN_QUAL busy_qual(void)
 {
@@ -52,13 +47,13 @@ ROW(dat_psp_create, "the EVD takes no requests", BAD_HANDLE(EVD_CR),
 ROW(dat_psp_create, "the EVD is another instance's", BAD_HANDLE(EVD_CR),
     create(4000, here->cr_evd, CONSUMER));
 ROW(dat_psp_create, "the qualifier is 0", BAD_ARG(2), create(0, there->cr_evd, CONSUMER));
-ROW(dat_psp_create, "flags is 2", BAD_ARG(4), create(free_qual(), there->cr_evd, 2));
+ROW(dat_psp_create, "flags is 2", BAD_ARG(4), create(free_qual(there), there->cr_evd, 2));
 ROW(dat_psp_create, "the output is null", BAD_ARG(5),
-    dat_psp_create(there->ia, free_qual(), there->cr_evd, CONSUMER, NULL));
+    dat_psp_create(there->ia, free_qual(there), there->cr_evd, CONSUMER, NULL));
 ROW(dat_psp_create, "the qualifier is free", DAT_SUCCESS,
-    create(free_qual(), there->cr_evd, CONSUMER));
+    create(free_qual(there), there->cr_evd, CONSUMER));
 ROW(dat_psp_create, "the provider makes the endpoints", DAT_SUCCESS,
-    create(free_qual(), there->cr_evd, PROVIDER));
+    create(free_qual(there), there->cr_evd, PROVIDER));
 ROW(dat_psp_create, "a service point of the instance has the qualifier", PLAIN(CONN_QUAL_IN_USE),
     create(busy_qual(), there->cr_evd, CONSUMER));
 
@@ -84,13 +79,13 @@ ROW_DO(dat_psp_create, "another instance of the IA has the qualifier", PLAIN(CON
 
 ROW_DO(dat_psp_create, "the qualifier is above 65535", DAT_SUCCESS)
 {
-	return create(UINT64_C(0x123456789), there->cr_evd, CONSUMER);
+	return create(LARGE_QUAL, there->cr_evd, CONSUMER);
 }
 
 ROW_DO(dat_psp_create, "another qualifier has the same port", PLAIN(CONN_QUAL_IN_USE))
 {
-	ck_dat(create(UINT64_C(70000), there->cr_evd, CONSUMER));
-	return create(UINT64_C(70000) + 32001, there->cr_evd, CONSUMER);
+	ck_dat(create(LARGE_QUAL, there->cr_evd, CONSUMER));
+	return create(SMALLER_QUAL, there->cr_evd, CONSUMER);
 }
 
 EVENT_ROW(dat_psp_create, "a peer connects", DAT_CONNECTION_REQUEST_EVENT)
@@ -117,7 +112,7 @@ EVENT_ROW(dat_psp_create, "a peer connects, and its EVD is full: at the peer",
 	struct pair *first = new_pair(NULL), *second = new_pair(NULL);
 	DAT_EVD_HANDLE evd = new_cr_evd(1);
 	DAT_CNO_HANDLE cno;
-	DAT_CONN_QUAL qual = free_qual();
+	DAT_CONN_QUAL qual = free_qual(there);
 	DAT_EVENT_NUMBER number;
 	DAT_EVENT event;
 
@@ -188,10 +183,10 @@ ROW_DO(dat_psp_query, "all fields, with the consumer's qualifier", DAT_SUCCESS)
 	DAT_PSP_HANDLE psp;
 	DAT_RETURN ret;
 
-	ck_dat(dat_psp_create(there->ia, UINT64_C(0x123456789), there->cr_evd, PROVIDER, &psp));
+	ck_dat(dat_psp_create(there->ia, LARGE_QUAL, there->cr_evd, PROVIDER, &psp));
 	ret = dat_psp_query(keep(psp), DAT_PSP_FIELD_ALL, &psp_param);
 	ck_assert_ptr_eq(psp_param.ia_handle, there->ia);
-	ck_assert_uint_eq(psp_param.conn_qual, UINT64_C(0x123456789));
+	ck_assert_uint_eq(psp_param.conn_qual, LARGE_QUAL);
 	ck_assert_ptr_eq(psp_param.evd_handle, there->cr_evd);
 	ck_assert_int_eq(psp_param.psp_flags, PROVIDER);
 	return ret;
@@ -218,9 +213,11 @@ ROW_DO(dat_psp_free, "a request waits, which can be accepted still", DAT_SUCCESS
 
 ROW_DO(dat_psp_free, "the qualifier is free afterwards", DAT_SUCCESS)
 {
-	DAT_CONN_QUAL qual;
-	DAT_RETURN ret = dat_psp_free(new_psp(&qual));
+	DAT_CONN_QUAL qual = free_qual(there);
+	DAT_RETURN ret;
 
+	ck_dat(create(qual, there->cr_evd, CONSUMER));
+	ret = dat_psp_free(last_kept());
 	ck_dat(create(qual, there->cr_evd, CONSUMER));
 	return ret;
 }
@@ -230,7 +227,7 @@ EVENT_ROW(dat_psp_free, "a peer connects afterwards: at the peer",
 {
 	struct pair *pair = new_pair(NULL);
 
-	ck_dat(try_connect(pair->client.ep, there, free_qual(), TIME_LIMIT));
+	ck_dat(try_connect(pair->client.ep, there, free_qual(there), TIME_LIMIT));
 	return event_of(pair->client.connect_evd);
 }
 
@@ -266,11 +263,11 @@ ROW(dat_rsp_create, "the endpoint is another instance's", BAD_HANDLE(EP),
     reserve(4000, new_ep(NULL), there->cr_evd));
 ROW(dat_rsp_create, "the qualifier is 0", BAD_ARG(2), reserve(0, idle_ep(), there->cr_evd));
 ROW(dat_rsp_create, "the output is null", BAD_ARG(5),
-    dat_rsp_create(there->ia, free_qual(), idle_ep(), there->cr_evd, NULL));
+    dat_rsp_create(there->ia, free_qual(there), idle_ep(), there->cr_evd, NULL));
 ROW(dat_rsp_create, "the qualifier is in use", PLAIN(CONN_QUAL_IN_USE),
     reserve(busy_qual(), idle_ep(), there->cr_evd));
 ROW(dat_rsp_create, "the endpoint is null, and the provider will make one", DAT_SUCCESS,
-    reserve(free_qual(), DAT_HANDLE_NULL, there->cr_evd));
+    reserve(free_qual(there), DAT_HANDLE_NULL, there->cr_evd));
 
 ROW_DO(dat_rsp_create, "the qualifier is in use, and the endpoint stays as it was",
        PLAIN(CONN_QUAL_IN_USE))
@@ -604,7 +601,7 @@ ROW_DO(dat_cr_reject, "the provider's endpoint, which is destroyed", DAT_SUCCESS
 /* ---- dat_cr_handoff ---- */
 
 HANDLE_ROWS(dat_cr_handoff, "the request", CR, BAD_HANDLE(CR), dat_cr_handoff(h, 4000));
-ROW(dat_cr_handoff, "nobody listens there", BAD_ARG(2), dat_cr_handoff(new_cr(), free_qual()));
+ROW(dat_cr_handoff, "nobody listens there", BAD_ARG(2), dat_cr_handoff(new_cr(), free_qual(there)));
 ROW(dat_cr_handoff, "the qualifier is 0", BAD_ARG(2), dat_cr_handoff(new_cr(), 0));
 
 ROW_DO(dat_cr_handoff, "its own service point listens there", BAD_ARG(2))
@@ -619,7 +616,7 @@ ROW_DO(dat_cr_handoff, "its own service point listens there", BAD_ARG(2))
 
 ROW_DO(dat_cr_handoff, "the other service point's EVD is full", NO_RESOURCE(MEMORY))
 {
-	DAT_CONN_QUAL qual = free_qual();
+	DAT_CONN_QUAL qual = free_qual(there);
 	DAT_EVD_HANDLE evd = keep(side_create_evd(there, 1, DAT_EVD_CR_FLAG));
 	DAT_CR_HANDLE cr;
 	DAT_RETURN ret;
@@ -637,7 +634,7 @@ ROW_DO(dat_cr_handoff, "the other service point's EVD is full", NO_RESOURCE(MEMO
 
 ROW_DO(dat_cr_handoff, "another service point listens there, and learns the peer", DAT_SUCCESS)
 {
-	DAT_CONN_QUAL qual = free_qual();
+	DAT_CONN_QUAL qual = free_qual(there);
 	DAT_EVD_HANDLE evd = new_cr_evd(8);
 	DAT_CR_HANDLE cr = new_cr();
 	DAT_PORT_QUAL port;
@@ -656,7 +653,7 @@ ROW_DO(dat_cr_handoff, "another service point listens there, and learns the peer
 
 EVENT_ROW(dat_cr_handoff, "another service point listens there", DAT_CONNECTION_REQUEST_EVENT)
 {
-	DAT_CONN_QUAL qual = free_qual();
+	DAT_CONN_QUAL qual = free_qual(there);
 	DAT_EVD_HANDLE evd = new_cr_evd(8);
 	DAT_CR_HANDLE cr;
 	struct pair *pair = new_request(&cr);
@@ -690,7 +687,7 @@ STATE_ROW(dat_cr_handoff, "from a reserved service point: its endpoint", DAT_EP_
 {
 	DAT_CR_HANDLE cr;
 	DAT_RSP_HANDLE rsp;
-	DAT_CONN_QUAL qual = free_qual();
+	DAT_CONN_QUAL qual = free_qual(there);
 	DAT_EVD_HANDLE evd = new_cr_evd(8);
 	struct pair *pair = rsp_request(&cr, &rsp);
 
@@ -717,7 +714,7 @@ static DAT_RETURN connect_to(const void *address, DAT_CONN_QUAL qual, DAT_TIMEOU
 
 static DAT_RETURN connect_data(DAT_COUNT size, void *from)
 {
-	return connect_to(&there->address, free_qual(), TIME_LIMIT, size, from, 0, 0);
+	return connect_to(&there->address, free_qual(there), TIME_LIMIT, size, from, 0, 0);
 }
 
 static DAT_RETURN connect_address(int family, const char *address)
@@ -774,7 +771,7 @@ ROW(dat_ep_connect, "the unspecified address",
     DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED),
     connect_address(AF_INET, "0.0.0.0"));
 ROW(dat_ep_connect, "the timeout is infinite", DAT_SUCCESS,
-    connect_to(&there->address, free_qual(), DAT_TIMEOUT_INFINITE, 0, NULL, 0, 0));
+    connect_to(&there->address, free_qual(there), DAT_TIMEOUT_INFINITE, 0, NULL, 0, 0));
 
 EVENT_ROW(dat_ep_connect, "the peer accepts", DAT_CONNECTION_EVENT_ESTABLISHED)
 {
@@ -790,7 +787,7 @@ EVENT_ROW(dat_ep_connect, "nobody listens", DAT_CONNECTION_EVENT_NON_PEER_REJECT
 	struct pair *pair = new_pair(NULL);
 
 	post_recv(pair->client.ep, 1, segment(here, 0, 8));
-	ck_dat(try_connect(pair->client.ep, there, free_qual(), TIME_LIMIT));
+	ck_dat(try_connect(pair->client.ep, there, free_qual(there), TIME_LIMIT));
 	ck_assert_int_eq(completion_of(pair->client.recv_evd, 1), DAT_DTO_ERR_FLUSHED);
 	return event_of(pair->client.connect_evd);
 }

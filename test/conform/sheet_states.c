@@ -139,12 +139,9 @@ static DAT_RETURN connect_ep(DAT_EP_HANDLE ep)
 static DAT_RETURN reserve(DAT_EP_HANDLE ep)
 {
 	DAT_EVD_HANDLE evd = keep(side_create_evd(there, 8, DAT_EVD_CR_FLAG));
-	DAT_CONN_QUAL qual;
 	DAT_RSP_HANDLE rsp;
-	DAT_RETURN ret;
+	DAT_RETURN ret = dat_rsp_create(there->ia, free_qual(there), ep, evd, &rsp);
 
-	ck_dat(dat_psp_free(listen_any(there, &qual)));
-	ret = dat_rsp_create(there->ia, qual, ep, evd, &rsp);
 	if (ret == DAT_SUCCESS)
 		keep(rsp);
 	return ret;

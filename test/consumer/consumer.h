@@ -277,6 +277,12 @@ void pair_close(struct pair *pair);
 void pair_close_abrupt(struct pair *pair);
 
 DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual);
+/*
+ * A qualifier that nobody listens on, for dat_psp_create, dat_rsp_create and attempts that find
+ * nobody. It is none of those that the system gives to connections and to dat_psp_create_any, so
+ * that what the test does meanwhile cannot take it. Each call returns another one.
+ */
+DAT_CONN_QUAL free_qual(const struct side *side);
 DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUAL qual,
 		       DAT_TIMEOUT timeout);
 /* Up to the accept; ESTABLISHED is not waited for. */

@@ -2,6 +2,7 @@
 /* Two ends, and the connections between them. */
 #define CONSUMER_IMPLEMENTATION
 #include <string.h>
+#include <unistd.h>
 
 #include "consumer.h"
 #include "impl.h"
@@ -15,6 +16,24 @@ DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual)
 	ck_dat(dat_psp_create_any(side->ia, qual, side->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
 	ck_assert_uint_ne(*qual, 0);
 	return psp;
+}
+
+/* The system's own begin at 32768. Programs that run at the same time begin at different ones. */
+DAT_CONN_QUAL free_qual(const struct side *side)
+{
+	const unsigned first = 20000, count = 10000;
+	static unsigned taken;
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+	DAT_RETURN ret;
+
+	do {
+		qual = first + ((unsigned)getpid() * 61 + taken++) % count;
+		ret = dat_psp_create(side->ia, qual, side->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp);
+	} while (DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE);
+	ck_dat_at_test(ret);
+	ck_dat_at_test(dat_psp_free(psp));
+	return qual;
 }
 
 DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUAL qual,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections: requests, private data, addresses, and every way in which an attempt fails. */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <signal.h>
 #include <string.h>
@@ -123,11 +124,9 @@ END_TEST
 START_TEST(refused_endpoint_connects_again)
 {
 	struct pair pair;
-	DAT_CONN_QUAL qual;
 
 	pair_open_unconnected(&pair, NULL);
-	ck_dat(dat_psp_free(listen_any(&pair.server, &qual)));
-	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+	ck_dat(try_connect(pair.client.ep, &pair.server, free_qual(&pair.server), TIME_LIMIT));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
@@ -272,8 +271,8 @@ START_TEST(request_is_accepted_once)
 }
 END_TEST
 
-#define LARGE_QUAL ((DAT_CONN_QUAL)0xaffab1e)
-#define ITS_PORT   (LARGE_QUAL % 32001 + 33534)
+#define LARGE_QUAL ((DAT_CONN_QUAL)0xafff9b6)
+#define ITS_PORT   (LARGE_QUAL % 32001 + 33534) /* 63534: the system gives it to no connection */
 
 START_TEST(qualifier_may_exceed_16_bits)
 {
@@ -303,17 +302,17 @@ START_TEST(qualifier_may_exceed_16_bits)
 }
 END_TEST
 
-#define BUSY_QUAL ((DAT_CONN_QUAL)45248)
-
 static void listen_in_process(int fd)
 {
+	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 	struct side side;
 	char word;
 
 	side_open_bare(&side, SERVER);
-	ck_dat(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	channel_send(fd, "l", 1);
+	qual = free_qual(&side);
+	ck_dat(dat_psp_create(side.ia, qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	channel_send(fd, &qual, sizeof(qual));
 	channel_recv(fd, &word, 1);
 	ck_dat(dat_psp_free(psp));
 	channel_send(fd, "f", 1);
@@ -326,26 +325,24 @@ START_TEST(qualifier_is_taken_by_one_process)
 	const DAT_RETURN busy = DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE);
 	DAT_PSP_HANDLE psp, other;
 	struct side side, same;
+	DAT_CONN_QUAL qual;
 	char word;
 	pid_t pid;
 	int fd;
 
 	pid = process_start(listen_in_process, &fd);
-	channel_recv(fd, &word, 1);
+	channel_recv(fd, &qual, sizeof(qual));
 	side_open_bare(&side, SERVER);
 	side_open_bare(&same, SERVER);
-	ck_dat_is(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
-		  busy);
+	ck_dat_is(dat_psp_create(side.ia, qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), busy);
 	channel_send(fd, "f", 1);
 	channel_recv(fd, &word, 1);
 	/* it is free at once */
-	ck_dat(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	ck_dat_is(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &other),
-		  busy);
-	ck_dat_is(dat_psp_create(same.ia, BUSY_QUAL, same.cr_evd, DAT_PSP_CONSUMER_FLAG, &other),
-		  busy);
+	ck_dat(dat_psp_create(side.ia, qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat_is(dat_psp_create(side.ia, qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &other), busy);
+	ck_dat_is(dat_psp_create(same.ia, qual, same.cr_evd, DAT_PSP_CONSUMER_FLAG, &other), busy);
 	ck_dat(dat_psp_free(psp));
-	ck_dat(dat_psp_create(same.ia, BUSY_QUAL, same.cr_evd, DAT_PSP_CONSUMER_FLAG, &other));
+	ck_dat(dat_psp_create(same.ia, qual, same.cr_evd, DAT_PSP_CONSUMER_FLAG, &other));
 	channel_send(fd, "e", 1);
 	process_end(pid);
 	side_close_abrupt(&side);
@@ -353,15 +350,19 @@ START_TEST(qualifier_is_taken_by_one_process)
 }
 END_TEST
 
-/* Connected, and then killed with everything open. */
+/* Connected, and then killed with everything open. Qualifier 0 stands for any. */
 static void serve_until_killed(int fd)
 {
+	DAT_CONN_QUAL qual;
 	DAT_PSP_HANDLE psp;
 	struct side side;
 
 	side_open(&side, SERVER);
-	ck_dat(dat_psp_create(side.ia, BUSY_QUAL, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
-	channel_send(fd, "l", 1);
+	channel_recv(fd, &qual, sizeof(qual));
+	if (!qual)
+		qual = free_qual(&side);
+	ck_dat(dat_psp_create(side.ia, qual, side.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	channel_send(fd, &qual, sizeof(qual));
 	ck_dat(dat_cr_accept(expect_cr(&side), side.ep, 0, NULL));
 	expect_connection(&side, DAT_CONNECTION_EVENT_ESTABLISHED);
 	channel_send(fd, "c", 1);
@@ -371,12 +372,12 @@ static void serve_until_killed(int fd)
 static void connect_until_killed(int fd)
 {
 	struct side side, listener;
-	char word;
+	DAT_CONN_QUAL qual;
 
 	side_open_bare(&listener, SERVER); /* for its address */
 	side_open(&side, CLIENT);
-	channel_recv(fd, &word, 1);
-	ck_dat(try_connect(side.ep, &listener, BUSY_QUAL, TIME_LIMIT));
+	channel_recv(fd, &qual, sizeof(qual));
+	ck_dat(try_connect(side.ep, &listener, qual, TIME_LIMIT));
 	expect_connection(&side, DAT_CONNECTION_EVENT_ESTABLISHED);
 	channel_send(fd, "c", 1);
 	pause();
@@ -384,14 +385,17 @@ static void connect_until_killed(int fd)
 
 START_TEST(qualifier_of_killed_processes_is_free_at_once)
 {
+	DAT_CONN_QUAL qual = 0; /* then that of the first round */
+
 	for (int round = 0; round < 3; round++) {
 		int to_server, to_client;
 		const pid_t server = process_start(serve_until_killed, &to_server);
 		const pid_t client = process_start(connect_until_killed, &to_client);
 		char word;
 
-		channel_recv(to_server, &word, 1);
-		channel_send(to_client, "g", 1);
+		channel_send(to_server, &qual, sizeof(qual));
+		channel_recv(to_server, &qual, sizeof(qual));
+		channel_send(to_client, &qual, sizeof(qual));
 		channel_recv(to_server, &word, 1);
 		channel_recv(to_client, &word, 1);
 		kill(server, SIGKILL);
@@ -420,6 +424,28 @@ START_TEST(chosen_qualifier_fits_16_bits)
 		ck_assert_uint_eq(param.conn_qual, qual[i]);
 		for (size_t j = 0; j < i; j++)
 			ck_assert_uint_ne(qual[i], qual[j]);
+	}
+	side_close_abrupt(&side);
+}
+END_TEST
+
+/* What a test chooses itself, so that its own connections do not take it. */
+START_TEST(free_qualifiers_are_none_of_the_systems)
+{
+	FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "r");
+	DAT_CONN_QUAL before = 0, qual;
+	unsigned first, last;
+	struct side side;
+
+	ck_assert_ptr_nonnull(range);
+	ck_assert_int_eq(fscanf(range, "%u %u", &first, &last), 2);
+	fclose(range);
+	side_open_bare(&side, SERVER);
+	for (int i = 0; i < 3; i++) {
+		qual = free_qual(&side);
+		ck_assert(qual < first || qual > last);
+		ck_assert_uint_ne(qual, before);
+		before = qual;
 	}
 	side_close_abrupt(&side);
 }
@@ -618,7 +644,7 @@ END_TEST
 START_TEST(request_beyond_the_queue_is_not_accepted)
 {
 	DAT_EVD_PARAM queue;
-	DAT_PSP_HANDLE psp;
+	DAT_CONN_QUAL qual;
 	struct pair pair;
 
 	pair_open_unconnected(&pair, NULL);
@@ -627,10 +653,9 @@ START_TEST(request_beyond_the_queue_is_not_accepted)
 			      &pair.server.cr_evd));
 	/* the queue may be longer than asked */
 	ck_dat(dat_evd_query(pair.server.cr_evd, DAT_EVD_FIELD_ALL, &queue));
-	ck_dat(dat_psp_create(pair.server.ia, BUSY_QUAL, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG,
-			      &psp));
+	listen_any(&pair.server, &qual);
 	for (int i = 0; i < queue.evd_qlen + 1; i++)
-		ck_dat(try_connect(side_create_ep(&pair.client, NULL), &pair.server, BUSY_QUAL,
+		ck_dat(try_connect(side_create_ep(&pair.client, NULL), &pair.server, qual,
 				   TIME_LIMIT));
 	expect_event(pair.client.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	for (int i = 0; i < queue.evd_qlen; i++) {
@@ -700,6 +725,7 @@ int main(int argc, char **argv)
 		{ qualifier_is_taken_by_one_process, NEEDS_NOTHING },
 		{ qualifier_of_killed_processes_is_free_at_once, NEEDS_NOTHING },
 		{ chosen_qualifier_fits_16_bits, NEEDS_NOTHING },
+		{ free_qualifiers_are_none_of_the_systems, NEEDS_NOTHING },
 		{ service_point_needs_a_request_evd, NEEDS_NOTHING },
 		{ request_outlives_its_service_point, NEEDS_NOTHING },
 		{ every_name_connects_to_itself, NEEDS_NOTHING },

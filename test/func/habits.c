@@ -879,7 +879,7 @@ END_TEST
 
 START_TEST(qualifier_may_exceed_32_bits)
 {
-	const DAT_CONN_QUAL qual = UINT64_C(0x123456789abcdef);
+	const DAT_CONN_QUAL qual = UINT64_C(0x123456789abda6f); /* port 61106 */
 	DAT_CR_ARRIVAL_EVENT_DATA arrival;
 	DAT_PSP_HANDLE psp;
 	DAT_PSP_PARAM param;
@@ -933,7 +933,7 @@ static void netpipe_open(struct side *side, enum end end, DAT_COUNT dtos, DAT_CN
 /* It may connect before its peer listens. */
 static void connect_until_accepted(struct pair *pair)
 {
-	const DAT_CONN_QUAL qual = 45678;
+	const DAT_CONN_QUAL qual = free_qual(&pair->server);
 	DAT_PSP_HANDLE psp;
 
 	ck_dat(try_connect(pair->client.ep, &pair->server, qual, TIME_LIMIT));

@@ -547,9 +547,12 @@ static union {
 	DAT_IA_HANDLE ia;
 } made;
 
+/* Nobody listens there. */
+static DAT_CONN_QUAL unused;
+
 static DAT_RETURN make_psp(struct pair *pair)
 {
-	return dat_psp_create(pair->server.ia, 45999, pair->server.cr_evd, DAT_PSP_CONSUMER_FLAG,
+	return dat_psp_create(pair->server.ia, unused, pair->server.cr_evd, DAT_PSP_CONSUMER_FLAG,
 			      &made.psp);
 }
 
@@ -563,7 +566,7 @@ static DAT_RETURN make_any_psp(struct pair *pair)
 
 static DAT_RETURN make_rsp(struct pair *pair)
 {
-	return dat_rsp_create(pair->server.ia, 45999, pair->server.ep, pair->server.cr_evd,
+	return dat_rsp_create(pair->server.ia, unused, pair->server.ep, pair->server.cr_evd,
 			      &made.rsp);
 }
 
@@ -606,14 +609,13 @@ static DAT_RETURN free_ia(struct pair *pair)
 static DAT_RETURN make_connection(struct pair *pair)
 {
 	DAT_EP_STATE state;
-	DAT_RETURN ret = try_connect(pair->client.ep, &pair->server, 45998, TIME_LIMIT);
+	DAT_RETURN ret = try_connect(pair->client.ep, &pair->server, unused, TIME_LIMIT);
 
 	ck_dat(dat_ep_get_status(pair->client.ep, &state, NULL, NULL));
 	ck_assert(!ret || state == DAT_EP_STATE_UNCONNECTED);
 	return ret;
 }
 
-/* Nobody listens there. */
 static DAT_RETURN end_connection(struct pair *pair)
 {
 	expect_connection(&pair->client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
@@ -641,6 +643,7 @@ START_TEST(a_call_without_descriptors_says_so_and_can_be_repeated)
 	DAT_RETURN ret;
 
 	pair_open_unconnected(&pair, NULL);
+	unused = free_qual(&pair.server);
 	before = count_entries("/proc/self/fd");
 	stderr_redirect();
 	descriptors_fill();

@@ -8,8 +8,6 @@
 
 #include "../consumer/consumer.h"
 
-#define QUAL 5600
-
 static DAT_RSP_HANDLE rsp_listen(const struct side *side, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep)
 {
 	DAT_RSP_HANDLE rsp;
@@ -26,22 +24,24 @@ static void connect_to(const struct pair *pair, DAT_EP_HANDLE ep, DAT_CONN_QUAL 
 START_TEST(reserved_endpoint_takes_one_connection)
 {
 	struct pair pair;
+	DAT_CONN_QUAL qual;
 	DAT_EP_HANDLE second;
 	DAT_RSP_HANDLE rsp;
 	DAT_CR_PARAM param;
 	DAT_CR_HANDLE cr;
 
 	pair_open_unconnected(&pair, NULL);
+	qual = free_qual(&pair.server);
 	second = side_create_ep(&pair.client, NULL);
-	rsp = rsp_listen(&pair.server, QUAL, pair.server.ep);
+	rsp = rsp_listen(&pair.server, qual, pair.server.ep);
 	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_RESERVED);
 	ck_dat_is(dat_ep_free(pair.server.ep), BAD_STATE(EP_RESERVED));
-	connect_to(&pair, pair.client.ep, QUAL);
+	connect_to(&pair, pair.client.ep, qual);
 	cr = expect_cr(&pair.server);
 	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
 	ck_assert_ptr_eq(param.local_ep_handle, pair.server.ep);
 	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-	connect_to(&pair, second, QUAL); /* nobody listens any more */
+	connect_to(&pair, second, qual); /* nobody listens any more */
 	expect_connection_of(&pair.client, second, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(EP));
 	ck_dat(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
@@ -58,13 +58,15 @@ END_TEST
 START_TEST(unused_reservation_is_given_back)
 {
 	struct pair pair;
+	DAT_CONN_QUAL qual;
 	DAT_RSP_HANDLE rsp;
 
 	pair_open_unconnected(&pair, NULL);
-	rsp = rsp_listen(&pair.server, QUAL, pair.server.ep);
+	qual = free_qual(&pair.server);
+	rsp = rsp_listen(&pair.server, qual, pair.server.ep);
 	ck_dat(dat_rsp_free(rsp));
 	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_UNCONNECTED);
-	connect_to(&pair, pair.client.ep, QUAL);
+	connect_to(&pair, pair.client.ep, qual);
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
 	pair_connect(&pair);
@@ -76,17 +78,19 @@ END_TEST
 START_TEST(rejected_reservation_connects_later)
 {
 	struct pair pair;
+	DAT_CONN_QUAL qual;
 
 	pair_open_unconnected(&pair, NULL);
-	rsp_listen(&pair.server, QUAL, pair.server.ep);
+	qual = free_qual(&pair.server);
+	rsp_listen(&pair.server, qual, pair.server.ep);
 	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 8));
-	connect_to(&pair, pair.client.ep, QUAL);
+	connect_to(&pair, pair.client.ep, qual);
 	ck_dat(dat_cr_reject(expect_cr(&pair.server)));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_UNCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
-	rsp_listen(&pair.server, QUAL, pair.server.ep); /* the qualifier is free */
-	connect_to(&pair, pair.client.ep, QUAL);
+	rsp_listen(&pair.server, qual, pair.server.ep); /* the qualifier is free */
+	connect_to(&pair, pair.client.ep, qual);
 	ck_dat(dat_cr_accept(expect_cr(&pair.server), DAT_HANDLE_NULL, 0, NULL));
 	expect_established(&pair);
 	post_send(pair.client.ep, 2, segment(&pair.client, 0, 8), 0);
@@ -97,10 +101,11 @@ END_TEST
 
 static void listen_on_client(int fd)
 {
-	DAT_CONN_QUAL qual = QUAL;
+	DAT_CONN_QUAL qual;
 	struct side side;
 
 	side_open(&side, CLIENT);
+	qual = free_qual(&side);
 	rsp_listen(&side, qual, side.ep);
 	channel_send(fd, &qual, sizeof(qual));
 	channel_recv(fd, &qual, sizeof(qual));
@@ -131,18 +136,20 @@ END_TEST
 START_TEST(handed_off_request_connects)
 {
 	struct pair pair;
+	DAT_CONN_QUAL other_qual;
 	DAT_CONN_QUAL qual;
 	DAT_CR_PARAM param;
 	DAT_PSP_HANDLE psp;
 	DAT_CR_HANDLE cr;
 
 	pair_open_unconnected(&pair, NULL);
+	other_qual = free_qual(&pair.server);
 	psp = listen_any(&pair.server, &qual);
-	rsp_listen(&pair.server, QUAL, pair.server.ep);
+	rsp_listen(&pair.server, other_qual, pair.server.ep);
 	connect_to(&pair, pair.client.ep, qual);
 	cr = expect_cr(&pair.server);
 	ck_dat_is(dat_cr_handoff(cr, qual), BAD_ARG(2));
-	ck_dat(dat_cr_handoff(cr, QUAL));
+	ck_dat(dat_cr_handoff(cr, other_qual));
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
 	ck_dat(dat_psp_free(psp));
 	cr = expect_cr(&pair.server);
@@ -158,17 +165,22 @@ END_TEST
 /* The peer of each request learns of its end. */
 START_TEST(close_ends_requests_and_reservations)
 {
+	DAT_CONN_QUAL quals[4];
 	struct pair pair;
 	DAT_PSP_HANDLE psp;
 
 	pair_open_unconnected(&pair, NULL);
-	rsp_listen(&pair.server, QUAL, pair.server.ep);
-	rsp_listen(&pair.server, QUAL + 1, DAT_HANDLE_NULL);
-	rsp_listen(&pair.server, QUAL + 2, side_create_ep(&pair.server, NULL));
-	ck_dat(dat_psp_create(pair.server.ia, QUAL + 3, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
+	for (size_t i = 0; i < COUNT(quals); i++)
+		quals[i] = free_qual(&pair.server);
+	rsp_listen(&pair.server, quals[0], pair.server.ep);
+	rsp_listen(&pair.server, quals[1], DAT_HANDLE_NULL);
+	rsp_listen(&pair.server, quals[2], side_create_ep(&pair.server, NULL));
+	ck_dat(dat_psp_create(pair.server.ia, quals[3], pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
 			      &psp));
-	for (DAT_CONN_QUAL qual = QUAL; qual < QUAL + 4; qual += 1 + (qual == QUAL + 1)) {
-		connect_to(&pair, side_create_ep(&pair.client, NULL), qual);
+	for (size_t i = 0; i < COUNT(quals); i++) {
+		if (i == 2)
+			continue;
+		connect_to(&pair, side_create_ep(&pair.client, NULL), quals[i]);
 		expect_cr(&pair.server);
 	}
 	side_close_abrupt(&pair.server);
@@ -213,15 +225,17 @@ START_TEST(provider_makes_endpoints_for_requests)
 {
 	DAT_PSP_HANDLE psp;
 	struct pair pair;
+	DAT_CONN_QUAL qual;
 	DAT_CR_HANDLE cr;
 
 	pair_open_unconnected(&pair, NULL);
+	qual = free_qual(&pair.server);
 	ck_dat(dat_ep_free(pair.server.ep));
 	ck_assert_int_eq(pair.server.provider.ep_creator, DAT_PSP_CREATES_EP_IFASKED);
-	ck_dat(dat_psp_create(pair.server.ia, QUAL, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
+	ck_dat(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
 			      &psp));
 	for (int n = 0; n < 3; n++) {
-		connect_to(&pair, pair.client.ep, QUAL);
+		connect_to(&pair, pair.client.ep, qual);
 		cr = complete_next(&pair.server);
 		if (n == 1) {
 			ck_dat(dat_cr_reject(cr));
@@ -251,13 +265,15 @@ START_TEST(many_endpoints_of_the_provider_connect)
 	DAT_EP_HANDLE ep;
 	DAT_PSP_HANDLE psp;
 	struct pair pair;
+	DAT_CONN_QUAL qual;
 
 	pair_open_unconnected(&pair, NULL);
-	ck_dat(dat_psp_create(pair.server.ia, QUAL, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
+	qual = free_qual(&pair.server);
+	ck_dat(dat_psp_create(pair.server.ia, qual, pair.server.cr_evd, DAT_PSP_PROVIDER_FLAG,
 			      &psp));
 	for (unsigned n = 0; n < many; n++) {
 		ep = side_create_ep(&pair.client, NULL);
-		connect_to(&pair, ep, QUAL);
+		connect_to(&pair, ep, qual);
 	}
 	for (unsigned n = 0; n < many; n++)
 		ck_dat(dat_cr_accept(complete_next(&pair.server), DAT_HANDLE_NULL, 0, NULL));
@@ -313,12 +329,14 @@ END_TEST
 START_TEST(passive_endpoint_is_modified)
 {
 	struct pair pair;
+	DAT_CONN_QUAL qual;
 	DAT_EP_PARAM param;
 	DAT_CR_HANDLE cr;
 
 	pair_open_unconnected(&pair, NULL);
-	rsp_listen(&pair.server, QUAL, pair.server.ep);
-	connect_to(&pair, pair.client.ep, QUAL);
+	qual = free_qual(&pair.server);
+	rsp_listen(&pair.server, qual, pair.server.ep);
+	connect_to(&pair, pair.client.ep, qual);
 	cr = expect_cr(&pair.server);
 	param = queried(pair.server.ep);
 	ck_dat_is(dat_ep_modify(pair.server.ep, DAT_EP_FIELD_PZ_HANDLE, &param),
@@ -371,7 +389,7 @@ END_TEST
 
 START_TEST(connection_is_copied)
 {
-	const DAT_CONN_QUAL qual = 100000; /* no port has this number */
+	const DAT_CONN_QUAL qual = 126003; /* no port has this number; its own is 63534 */
 	struct pair pair, copy;
 	DAT_PSP_HANDLE psp;
 
