@@ -75,6 +75,28 @@ both() {
 	report $rc "dtest $*"
 }
 
+# posted_before LOG RECEIVES SENDS: so many receives are posted before that send, and none after it
+posted_before() {
+	awk -v receives="$2" -v sends="$3" '
+		$2 == "dat_ep_post_recv" && NF == 2 && ++posted && sent >= sends { late = 1 }
+		$2 == "dat_ep_post_send" && NF == 2 { sent++ }
+		END { exit late || posted != receives || sent < sends }' "$tmp/$1.log"
+}
+
+# No send may meet an endpoint without a receive, which iWARP does not forgive: the server's third
+# message lets the client send its pings, and the client's first ping lets the server send its own.
+receives() {
+	local rc=0
+
+	server -v -B 7
+	client -v -B 7 || rc=1
+	wait $server || rc=1
+	pass || rc=1
+	posted_before server 10 3 || rc=1
+	posted_before client 10 4 || rc=1
+	report $rc 'receives are posted before the message that lets the peer send'
+}
+
 # rows NUMBER COLUMNS OPTION...: both pass, and the client prints so many sizes
 rows() {
 	local rc=0
@@ -199,7 +221,7 @@ unknown() {
 	report $rc 'dtest -P nosuchname: status 1, and the names that there are'
 }
 
-echo 1..30
+echo 1..31
 beside too_late
 beside taken
 beside old_server
@@ -211,6 +233,7 @@ beside both
 beside both -c
 beside both -p
 beside both -c -p
+beside receives
 beside both -v
 beside both -b 26 -B 1
 beside both -B 50 -b 4096
