@@ -241,7 +241,7 @@ void cause_find(const struct host *host, const struct conf_name *name, const str
 		crash_tell(probe, cause);
 		break;
 	case PROBE_TIMED_OUT:
-		reason_say(cause, "dat_ia_open did not return within 30 s");
+		reason_say(cause, "dat_ia_open did not return within %u s", probe_limit);
 		remedy_say(cause, "see whether a name server answers, and what the kernel's log "
 				  "says about the device");
 		break;

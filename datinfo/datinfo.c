@@ -7,15 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tools/tools.h"
+
 enum {
 	OPTION_JSON = 256,
 	OPTION_CHECK,
 	OPTION_GENERATE,
+	OPTION_WAIT,
 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: datinfo [--json] [NAME...]\n"
+	fputs("usage: datinfo [--json] [--wait SEC] [NAME...]\n"
 	      "       datinfo --check FILE...\n"
 	      "       datinfo --generate\n"
 	      "       datinfo -h | --help | -V | --version\n"
@@ -26,7 +29,8 @@ static void usage(FILE *to)
 	      "  --check     only look for bad lines; exit status 1 if there are any\n"
 	      "  --generate  print a dat.conf for the devices and interfaces of this host; to add "
 	      "it\n"
-	      "              to another one: datinfo --generate >>/etc/dat.conf\n",
+	      "              to another one: datinfo --generate >>/etc/dat.conf\n"
+	      "  --wait SEC  how long a name may take to open, 1 to 3600 (30)\n",
 	      to);
 }
 
@@ -182,9 +186,11 @@ int main(int argc, char **argv)
 		{ "generate", no_argument, NULL, OPTION_GENERATE },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
+		{ "wait", required_argument, NULL, OPTION_WAIT },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option, action = 0;
+	unsigned long seconds;
 	bool json = false;
 
 	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
@@ -203,6 +209,11 @@ int main(int argc, char **argv)
 			if (action && action != option)
 				return usage_wrong("--check and --generate don't go together");
 			action = option;
+			break;
+		case OPTION_WAIT:
+			if (tool_number_parse(optarg, 1, 3600, &seconds) < 0)
+				return usage_wrong("--wait wants seconds, 1 to 3600");
+			probe_limit = (unsigned)seconds;
 			break;
 		default:
 			usage(stderr);

@@ -69,10 +69,12 @@ struct probe {
 };
 
 /*
- * Opens the name as a program of DAT 1.2 does. Takes up to 30 s, as a provider may wait for a name
- * server.
+ * Opens the name as a program of DAT 1.2 does. Takes up to probe_limit, as a provider may wait for a
+ * name server.
  */
 void probe_run(const struct conf_name *name, struct probe *probe);
+
+extern unsigned probe_limit; /* seconds */
 
 /* ---- host.c ---- */
 

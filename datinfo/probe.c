@@ -15,13 +15,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../dat/load.h"
 #include "../tools/tools.h"
 
-#define PROBE_LIMIT 30 /* s */
+unsigned probe_limit = 30;
 
 /* ---- the child ---- */
 
@@ -145,16 +144,16 @@ static void keep_message(char *text, struct probe *probe)
 /* Until the child has closed both, or the time is up. False: it is. */
 static bool collect(int result, int output, struct probe *probe)
 {
-	const time_t end = time(NULL) + PROBE_LIMIT;
+	const double end = tool_usec_now() + 1e6 * probe_limit;
 	struct pollfd fds[] = { { .fd = result, .events = POLLIN },
 				{ .fd = output, .events = POLLIN } };
 	char text[4096];
 	size_t got = 0;
 
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-		long left = end - time(NULL);
+		const double left = (end - tool_usec_now()) / 1000;
 
-		if (left <= 0 || poll(fds, 2, (int)left * 1000) <= 0)
+		if (left <= 0 || poll(fds, 2, (int)left + 1) <= 0)
 			return false;
 		if (fds[0].revents) {
 			if (read(result, probe, sizeof(*probe)) != (ssize_t)sizeof(*probe))

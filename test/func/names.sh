@@ -67,7 +67,7 @@ for i in "${!pairs[@]}"; do
 	between ${pairs[i]} $((45700 + i)) &
 	tests+=($!)
 done
-"$datinfo" --json >"$tmp/json.log"
+"$datinfo" --wait 600 --json >"$tmp/json.log"
 [[ $(grep -c '"state": "opens", "address": "1' "$tmp/json.log") == \
 	$(grep -c '^[^#]' "$tmp/generated") ]]
 report $? 'each name of datinfo --generate opens'
@@ -75,6 +75,6 @@ for i in "${!pairs[@]}"; do
 	wait "${tests[i]}"
 	report $? "dtest between ${pairs[i]/ / and }"
 done
-DAT_OVERRIDE=$tmp/installed "$datinfo" | tr -s ' ' >"$tmp/installed.log"
+DAT_OVERRIDE=$tmp/installed "$datinfo" --wait 600 | tr -s ' ' >"$tmp/installed.log"
 says ofi-tcp 'opens 10.77.0.1, v0 up 10000 Mb/s, .*'
 says ofi-verbs "$verbs"

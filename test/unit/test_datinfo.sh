@@ -48,7 +48,7 @@ cause() {
 	result "$1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..98
+echo 1..101
 
 # ---- options
 
@@ -65,6 +65,7 @@ refused '--check wants a file' --check
 refused "--check and --generate don't go together" --check --generate
 refused '--generate takes no argument' --generate x
 refused '--json goes with the list only' --json --check x
+refused '--wait wants seconds, 1 to 3600' --wait 0
 result 'datinfo --help prints the usage' "$("$datinfo" --help | head -n 1)" 'usage: datinfo .*'
 result 'datinfo --version prints name and version' "$("$datinfo" --version)" \
 	"datinfo $(sed -n 's/^Version: //p' "$top/dat.pc")"
@@ -124,6 +125,28 @@ cause 'a provider does not register the name' \
 line it "$tmp/hang.so" '' >"$tmp/dat.conf"
 result 'a provider hangs' "$(LD_PRELOAD="$tmp/poll.so" "$datinfo" 2>&1 | told)" \
 	'unusable dat_ia_open did not return within 30 s\|see whether a name server answers.*'
+result 'a provider hangs, and the time for it was given' \
+	"$(LD_PRELOAD="$tmp/poll.so" "$datinfo" --wait 7 2>&1 | told)" \
+	'unusable dat_ia_open did not return within 7 s\|see whether a name server answers.*'
+# That somebody sets the clock does not shorten the wait: each reading of it is an hour later.
+cat >"$tmp/time.c" <<-'EOF'
+	#include <time.h>
+
+	time_t time(time_t *at)
+	{
+		static time_t now;
+
+		now += 3600;
+		if (at)
+			*at = now;
+		return now;
+	}
+EOF
+$cc -shared -fPIC -fno-builtin -o "$tmp/time.so" "$tmp/time.c" || exit 99
+line it "$tmp/idle.so" '' >"$tmp/dat.conf"
+result 'the clock is set while a name is opened' \
+	"$(LD_PRELOAD="$tmp/time.so" "$datinfo" 2>&1 | told)" \
+	'unusable dat_ia_open returned DAT_PROVIDER_NOT_FOUND DAT_.*\|ask the documentation .*'
 
 # ---- lines
 
