@@ -15,7 +15,7 @@ if [[ -x $build/dapltest/.libs/dapltest ]]; then
 fi
 
 # with $address_space kB, or as much as there is
-dapltest() { (ulimit -v "${address_space:-unlimited}" && timeout -k 5 600 "$program" "$@"); }
+dapltest() { (ulimit -v "${address_space:-unlimited}" && timeout -k 5 3600 "$program" "$@"); }
 
 # start NAME ARG...: in the background, with its output in NAME.log; its process is $started
 start() {

@@ -42,7 +42,7 @@ in_order() {
 
 # dtest LOG OPTION...: with time-outs that a slow guest does not reach, unless there are others
 dtest() {
-	timeout -k 5 600 "$program" --wait 120 ${port:+--port "$port"} "${@:2}" >"$tmp/$1.log" 2>&1
+	timeout -k 5 3600 "$program" --wait 120 ${port:+--port "$port"} "${@:2}" >"$tmp/$1.log" 2>&1
 }
 
 # server OPTION...: in the background, as $server; returns when it listens or has ended

@@ -35,13 +35,13 @@ with_built() { sed "s, \(libdapl[a-z]*\)\.so\.1 , $build/udapl/.libs/\1.so ," "$
 between() {
 	local rc=0 server
 
-	timeout -k 5 600 "$dtest" --wait 120 --port "$3" -P "$1" -s >"$tmp/$1.log" 2>&1 &
+	timeout -k 5 3600 "$dtest" --wait 120 --port "$3" -P "$1" -s >"$tmp/$1.log" 2>&1 &
 	server=$!
 	until grep -q waiting "$tmp/$1.log"; do
 		kill -0 $server 2>/dev/null || break
 		read -rt 0.02 <> <(:) || :
 	done
-	timeout -k 5 600 "$dtest" --wait 120 --port "$3" -P "$2" -h "$DAT_TEST_ADDR0" \
+	timeout -k 5 3600 "$dtest" --wait 120 --port "$3" -P "$2" -h "$DAT_TEST_ADDR0" \
 		>"$tmp/$2.log" 2>&1 || rc=1
 	wait $server || rc=1
 	grep -q PASSED "$tmp/$1.log" && grep -q PASSED "$tmp/$2.log" || rc=1

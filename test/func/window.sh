@@ -9,7 +9,7 @@
 
 # run STATUS ARG...: the program exits with STATUS
 run() {
-	timeout -k 5 600 "$build/examples/window" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
+	timeout -k 5 3600 "$build/examples/window" "${@:2}" >"$tmp/out.log" 2>"$tmp/err.log"
 	[[ $? == "$1" ]]
 }
 

@@ -18,7 +18,7 @@ program hang <<'END'
 for label; do
 	[[ " $HANG " == *" $label "* ]] || continue
 	: >"$(mktemp)"
-	timeout 100 sleep 100 & # without an end, but if a case fails
+	timeout 1000 sleep 1000 & # without an end, but if a case fails
 	: >"$AT/$label"
 	wait
 done
