@@ -51,6 +51,7 @@
 #include "base.h"
 #include "lock.h"
 #include "log.h"
+#include "race.h"
 #include "sockaddr.h"
 #include "transport.h"
 
@@ -482,7 +483,11 @@ struct tp_qp {
 	 */
 	struct fi_msg_rma write_of[FEW_SEGMENTS + 1], read_of[FEW_SEGMENTS + 1];
 	struct fi_rma_iov remote;
-	unsigned reads_posted;	     /* poster, or lock of sends.cq while sends is not open */
+	/*
+	 * The poster of requests, or lock of sends.cq while sends is not open. Who posts or issues
+	 * receives does not touch it.
+	 */
+	unsigned reads_posted;
 	_Atomic unsigned reads_done; /* lock of sends.cq */
 	_Atomic unsigned phase;	     /* enum qp_phase */
 	struct tp_dev *dev;
@@ -504,6 +509,15 @@ struct tp_qp {
 static inline bool qp_is_reading(const struct tp_qp *qp)
 {
 	return qp->reads_posted != atomic_load_explicit(&qp->reads_done, memory_order_acquire);
+}
+
+/* One more read is about to be posted, or was refused (@by: 1, or -1 as a number). */
+static ALWAYS_INLINE void qp_count_read(struct tp_qp *qp, unsigned by)
+{
+	unsigned posted = qp->reads_posted;
+
+	race_reach(RACE_READ, qp);
+	qp->reads_posted = posted + by;
 }
 
 /* One more has completed, with success: one that fails ends the connection. */

@@ -190,10 +190,11 @@ static bool transfer_start_locked(struct transfer *transfer)
 		transfer_end_locked(transfer, DAT_DTO_SUCCESS, 0);
 		return true;
 	}
-	qp->reads_posted += read;
+	if (read)
+		qp_count_read(qp, 1);
 	err = transfer_issue(transfer, transfer_segments(transfer));
-	if (err)
-		qp->reads_posted -= read;
+	if (err && read)
+		qp_count_read(qp, -1u);
 	if (err && err != -EAGAIN)
 		transfer_fail_locked(transfer, err);
 	return err != -EAGAIN;
