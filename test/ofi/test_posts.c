@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posts of both directions of one endpoint. The service thread does nothing here: the lock of the
- * IA is held.
+ * Posts of both directions of one endpoint, and when sends complete. The service thread does
+ * nothing while the lock of the IA is held.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "../../udapl/ofi/ofi.h"
@@ -102,11 +105,91 @@ START_TEST(a_receive_leaves_the_count_of_reads_alone)
 }
 END_TEST
 
+/* ---- when a send completes ---- */
+
+#define SETTING "DAPL_OFI_DELIVERED_SENDS"
+
+static const struct {
+	const char *value;
+	uint64_t offered, want;
+	const char *log;
+} settings[] = {
+	{ NULL, FI_DELIVERY_COMPLETE, 0, NULL },
+	{ "", FI_DELIVERY_COMPLETE, 0, NULL },
+	{ "0", FI_DELIVERY_COMPLETE, 0, NULL },
+	{ "1", FI_DELIVERY_COMPLETE, FI_DELIVERY_COMPLETE, NULL },
+	{ "1", 0, 0, NULL }, /* a device, whose sends do so anyway */
+	{ "2", FI_DELIVERY_COMPLETE, 0, SETTING "=2 is ignored: not 0 or 1" },
+	{ "1x", FI_DELIVERY_COMPLETE, 0, SETTING "=1x is ignored: not 0 or 1" },
+};
+
+START_TEST(sends_are_delivered_if_the_environment_says_so)
+{
+	unsetenv(SETTING);
+	if (settings[_i].value)
+		setenv(SETTING, settings[_i].value, 1);
+	ff_provider()->op_flags = settings[_i].offered;
+	ff_log_capture();
+	ofi_rig_open(&rig);
+	ck_assert_uint_eq(ff_seen().send_flags, settings[_i].want);
+	ofi_rig_close(&rig);
+	if (settings[_i].log)
+		ck_assert_ptr_nonnull(strstr(ff_log(), settings[_i].log));
+	else
+		ck_assert_str_eq(ff_log(), "");
+}
+END_TEST
+
+static void setup_delivered(void)
+{
+	setenv(SETTING, "1", 1);
+	setup();
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void expect_nothing(void)
+{
+	DAT_EVENT event;
+
+	ck_assert_uint_eq(evd_dequeue(rig.dto_evd, &event), DAT_QUEUE_EMPTY);
+}
+
+START_TEST(a_delivered_send_completes_when_a_receive_has_taken_it)
+{
+	expect_nothing();
+	post_recv(rig.passive);
+	expect_completions(2);
+	expect_nothing();
+}
+END_TEST
+
+START_TEST(a_delivered_send_that_was_not_taken_is_flushed)
+{
+	DAT_EVENT event;
+
+	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
+	event = ofi_event(rig.dto_evd);
+	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.ep_handle, rig.active);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+	expect_nothing();
+	mutex_lock(&((struct ia *)rig.ia)->lock);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-	TCase *counts = tcase_create("counts");
+	TCase *counts = tcase_create("counts"), *opened = tcase_create("opened"),
+	      *delivered = tcase_create("delivered");
 
 	tcase_add_checked_fixture(counts, setup, teardown);
 	tcase_add_loop_test(counts, a_receive_leaves_the_count_of_reads_alone, 0, COUNT(receives));
+	tcase_add_loop_test(opened, sends_are_delivered_if_the_environment_says_so, 0,
+			    COUNT(settings));
+	tcase_add_checked_fixture(delivered, setup_delivered, teardown);
+	tcase_add_test(delivered, a_delivered_send_completes_when_a_receive_has_taken_it);
+	tcase_add_test(delivered, a_delivered_send_that_was_not_taken_is_flushed);
 	return run_cases(argc, argv);
 }

@@ -4,7 +4,7 @@
  *
  *	load.c		loading libfabric without losing the process's signal handlers
  *	device.c	opening a domain, its limits, its descriptors
- *	env.c		environment variables without an effect
+ *	env.c		environment variables, with an effect and without
  *	select.c	the libfabric provider and address that the IA params of dat.conf mean
  *	hints.c		what is asked of that provider
  *	verify.c	whether it takes virtual addresses that it doesn't want
@@ -79,6 +79,8 @@ int ofi_errno(ssize_t ret);
 
 /* ---- env.c ---- */
 
+/* Is a send to complete only when a receive of the peer has taken it? */
+bool env_delivered_sends(void);
 /* A warning names, once in a process, the variables that are set to no effect. */
 void env_check(void);
 
@@ -119,6 +121,7 @@ struct tp_dev {
 	struct fid_domain *domain;
 	struct fid_eq *eq;
 	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
+	uint64_t send_flags;	  /* likewise, if the user wants that, for it is not cheap */
 	bool ordered_reads;	  /* libfabric executes reads in the order of their posts */
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
