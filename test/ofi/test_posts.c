@@ -105,6 +105,67 @@ START_TEST(a_receive_leaves_the_count_of_reads_alone)
 }
 END_TEST
 
+/* ---- a post that waits ---- */
+
+static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
+{
+	return ((struct evd *)evd)->cq;
+}
+
+static DAT_EVD_HANDLE evd_new(void)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
+	return evd;
+}
+
+/* The active endpoint has two queues to itself. */
+static void rig_open_with_queues(DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request)
+{
+	ck_dat(ep_free(rig.active));
+	ck_dat(ep_create(rig.ia, rig.pz, recv, request, rig.conn_evd, NULL, &rig.active));
+	ck_dat(ofi_connect(&rig));
+	mutex_lock(&((struct ia *)rig.ia)->lock);
+}
+
+static void visit(struct tp_cq *cq)
+{
+	progress_due(cq);
+	(void)tp_dev_progress(cq->dev, 0);
+}
+
+/*
+ * While the consumer sleeps on the other queue of the endpoint, it does not take in the read for
+ * which the message waits, and the service thread has left both queues.
+ */
+START_TEST(a_post_that_waits_calls_the_service_thread)
+{
+	DAT_EVD_HANDLE recv, request;
+
+	ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
+	ck_dat(ofi_objects_create(&rig));
+	recv = evd_new();
+	request = evd_new();
+	rig_open_with_queues(recv, request);
+	post_recv(rig.passive);
+	ck_assert_int_eq(tp_cq_arm(cq_of(recv), TP_ARM_ANY), 0);
+	visit(cq_of(recv));
+	ck_assert(atomic_load(&cq_of(request)->left));
+	post_read(NULL);
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	(void)tp_dev_progress(cq_of(request)->dev, 0);
+	expect_completions(1);
+	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ck_dat(ep_free(rig.active));
+	rig.active = DAT_HANDLE_NULL;
+	ck_dat(evd_free(recv));
+	ck_dat(evd_free(request));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* ---- when a send completes ---- */
 
 #define SETTING "DAPL_OFI_DELIVERED_SENDS"
@@ -186,6 +247,7 @@ int main(int argc, char **argv)
 
 	tcase_add_checked_fixture(counts, setup, teardown);
 	tcase_add_loop_test(counts, a_receive_leaves_the_count_of_reads_alone, 0, COUNT(receives));
+	tcase_add_test(opened, a_post_that_waits_calls_the_service_thread);
 	tcase_add_loop_test(opened, sends_are_delivered_if_the_environment_says_so, 0,
 			    COUNT(settings));
 	tcase_add_checked_fixture(delivered, setup_delivered, teardown);
