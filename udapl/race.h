@@ -27,6 +27,7 @@ enum race_point {
 	RACE_CLAIM,   /* the gate was open, the slot is filled and not claimed */
 	RACE_CLAIMED, /* it is claimed, and not posted yet */
 	RACE_RETIRED, /* the slot of a completion is free; lock of the EVD instead */
+	RACE_READ,    /* libfabric's QP; the count of its reads changes; at times its queue's */
 	RACE_POINTS,
 };
 

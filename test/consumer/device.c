@@ -89,6 +89,7 @@ static const struct device devices[] = {
 		.lacks = {
 			{ NEEDS_REMOTE_STATUS, "libfabric's tcp only ends the connection" },
 			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
+			/* unless DAPL_OFI_DELIVERED_SENDS says so, which one case sets itself */
 			{ NEEDS_SEND_PLACEMENT, "a send may complete as soon as TCP has it" },
 			{ NEEDS_RDMA_DEVICE | NEEDS_ACCESS_FLAGS, "it is no RDMA device" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },

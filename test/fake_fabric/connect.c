@@ -217,6 +217,7 @@ void ff_ep_end(struct ff_ep *ep, bool told)
 	if (told && (ep->connected || ep->request))
 		ff_event_add(ep->eq, &event);
 	ff_receives_flush(ep);
+	ff_sends_flush(ep);
 	ep->connected = false;
 	ep->shut = true;
 	ep->peer = NULL;
@@ -224,6 +225,7 @@ void ff_ep_end(struct ff_ep *ep, bool told)
 		return;
 	event.fid = &peer->fid.fid;
 	ff_receives_flush(peer);
+	ff_sends_flush(peer);
 	ff_event_add(peer->eq, &event);
 	peer->connected = false;
 	peer->shut = true;
@@ -477,6 +479,7 @@ int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	ff_require(!ff.provider.resolves || info->handle || info->dest_addr,
 		   "an endpoint is made for nobody");
 	ff.seen.tx_size = info->tx_attr->size;
+	ff.seen.send_flags = info->tx_attr->op_flags;
 	ff.seen.rx_size = info->rx_attr->size;
 	ep = calloc(1, sizeof(*ep));
 	ff_require(ep, "no memory for an endpoint");
@@ -494,6 +497,7 @@ int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	port_give(&ep->local);
 	ep->request = (struct ff_request *)info->handle;
 	ep->used = ep->request != NULL;
+	ep->delivers = info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
 	if (ep->request && ep->request->from)
 		ep->remote = ep->request->from->local;
 	ep->next = ff.eps;

@@ -118,6 +118,7 @@ struct ff_seen {
 	uint64_t hint_orders;	 /* and their orders */
 	const void *desc;	 /* of the first segment of a transfer */
 	size_t tx_size, rx_size; /* fi_endpoint */
+	uint64_t send_flags;	 /* likewise: of its messages */
 	char library[64];	 /* the latest one that dlopen was asked for */
 };
 struct ff_seen ff_seen(void);

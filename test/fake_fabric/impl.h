@@ -220,6 +220,8 @@ struct ff_request {
 
 struct ff_message {
 	struct ff_message *next;
+	struct ff_ep *from; /* its send completes when a receive takes it; NULL: it has */
+	void *context;
 	size_t length;
 	char bytes[];
 };
@@ -245,6 +247,7 @@ struct ff_ep {
 	struct ff_request *request; /* that it asks or answers */
 	struct sockaddr_storage local, remote;
 	bool enabled, used, connected, shut;
+	bool delivers; /* sends complete when a receive has taken them */
 	struct ff_receive *receives, **receives_end;
 	struct ff_message *messages, **messages_end; /* without a receive */
 };
@@ -262,5 +265,7 @@ void ff_ep_end(struct ff_ep *ep, bool told);
 void ff_receives_flush(struct ff_ep *ep);
 void ff_receives_drop(struct ff_ep *ep);
 void ff_messages_free(struct ff_ep *ep);
+/* Sends that have not completed, of messages that @ep has not taken. */
+void ff_sends_flush(struct ff_ep *ep);
 
 #endif

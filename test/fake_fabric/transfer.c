@@ -76,13 +76,26 @@ void ff_messages_free(struct ff_ep *ep)
 		message_remove(ep);
 }
 
+static void message_taken(struct ff_message *message, int err)
+{
+	if (message->from)
+		ff_entry_add(message->from->tx, message->context, FI_SEND | FI_MSG, 0, err);
+	message->from = NULL;
+}
+
+void ff_sends_flush(struct ff_ep *ep)
+{
+	for (struct ff_message *message = ep->messages; message; message = message->next)
+		message_taken(message, FI_ECANCELED);
+}
+
 /* As long as there are both. */
 static void messages_deliver(struct ff_ep *ep)
 {
 	struct ff_ep *from = ep->srx ? ep->srx : ep;
 
 	while (ep->messages && from->receives) {
-		const struct ff_message *message = ep->messages;
+		struct ff_message *message = ep->messages;
 		struct ff_receive *receive = receive_take(from);
 		int err = message->length > iov_length(receive->iov, receive->count) ? FI_ETRUNC
 										     : 0;
@@ -91,6 +104,7 @@ static void messages_deliver(struct ff_ep *ep)
 			iov_scatter(receive->iov, receive->count, message->bytes, message->length);
 		ff_entry_add(ep->rx, receive->context, FI_RECV | FI_MSG, err ? 0 : message->length,
 			     err);
+		message_taken(message, err ? FI_ECANCELED : 0);
 		free(receive);
 		message_remove(ep);
 	}
@@ -123,12 +137,15 @@ static ssize_t send_post(struct ff_ep *ep, const struct iovec *iov, void **desc,
 	message = malloc(sizeof(*message) + iov_length(iov, count));
 	ff_require(message, "no memory for a message");
 	message->next = NULL;
+	message->from = ep->delivers ? ep : NULL;
+	message->context = context;
 	message->length = iov_length(iov, count);
 	iov_gather(message->bytes, iov, count);
 	*ep->peer->messages_end = message;
 	ep->peer->messages_end = &message->next;
 	messages_deliver(ep->peer);
-	ff_entry_add(ep->tx, context, FI_SEND | FI_MSG, 0, 0);
+	if (!ep->delivers)
+		ff_entry_add(ep->tx, context, FI_SEND | FI_MSG, 0, 0);
 	ff_unlock();
 	return 0;
 }

@@ -4,6 +4,7 @@
  * notification that the flags ask for.
  */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../consumer/consumer.h"
@@ -330,6 +331,28 @@ START_TEST(send_waits_for_a_receive)
 }
 END_TEST
 
+/* Over TCP if the user wants that. */
+START_TEST(completed_send_was_taken)
+{
+	struct pair pair;
+
+	setenv("DAPL_OFI_DELIVERED_SENDS", "1", 1);
+	pair_open(&pair, NULL);
+	for (uint64_t i = 0; i < 10; i++) {
+		post_send(pair.client.ep, i, segment(&pair.client, 0, 100),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		post_recv(pair.client.ep, i, segment(&pair.client, 200, 100));
+		post_send(pair.server.ep, i, segment(&pair.server, 0, 100),
+			  DAT_COMPLETION_SUPPRESS_FLAG);
+		expect_recv_done(&pair.client, i, 100);
+		expect_no_event(pair.client.request_evd);
+		post_recv(pair.server.ep, i, segment(&pair.server, 200, 100));
+		expect_message(&pair, i, i, 100);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- flags ---- */
 
 /* There are no completions to be taken, and yet each slot becomes free. */
@@ -623,6 +646,7 @@ int main(int argc, char **argv)
 		{ messages_arrive_in_order, NEEDS_NOTHING },
 		{ reads_beyond_the_read_depth_wait, NEEDS_NOTHING },
 		{ send_waits_for_a_receive, NEEDS_RNR },
+		{ completed_send_was_taken, NEEDS_RNR },
 		{ suppressed_requests_free_their_slots, NEEDS_NOTHING },
 		{ signalled_requests_cover_suppressed_ones, NEEDS_NOTHING },
 		{ fenced_write_waits_for_reads, NEEDS_NOTHING },

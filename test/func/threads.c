@@ -197,6 +197,91 @@ START_TEST(threads_share_an_endpoint_of_a_thread_safe_ia)
 }
 END_TEST
 
+/* ---- both directions of an endpoint at once ---- */
+
+#define ROUNDS	 200
+#define EARLY	 4 /* receives before the connection */
+#define BESIDE	 ((size_t)64)
+#define LARGEST	 ((size_t)16384) /* of the reads */
+#define TWO_WAYS 2
+
+/* One of the two ends. Posts take its regions in turns, so that none is like the one before. */
+static struct way {
+	struct side *side;
+	const struct way *peer;
+	struct region regions[2];
+} ways[TWO_WAYS];
+
+/* What the end receives, one after the other. */
+static void way_post_recv(const struct way *way, unsigned i)
+{
+	post_recv(way->side->ep, i,
+		  region_segment(&way->regions[i % 2], i / 2 % EARLY * BESIDE, BESIDE));
+}
+
+static void *receiver_main(void *arg)
+{
+	const struct way *way = arg;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		expect_recv_done(way->side, i, BESIDE);
+		if (i + EARLY < ROUNDS)
+			way_post_recv(way, i + EARLY);
+	}
+	return NULL;
+}
+
+/* A read, and a message that waits for it. */
+static void *requester_main(void *arg)
+{
+	const struct way *way = arg;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		const struct region *own = &way->regions[i % 2];
+		const size_t length = i % 8 ? BESIDE : LARGEST, at = EARLY * BESIDE;
+
+		post_read(way->side->ep, i, region_segment(own, at, length),
+			  region_target(&way->peer->regions[i / 2 % 2], at + LARGEST, length), 0);
+		post_send(way->side->ep, i, region_segment(own, at, BESIDE),
+			  DAT_COMPLETION_BARRIER_FENCE_FLAG);
+		expect_request_done(way->side, i, length);
+		expect_request_done(way->side, i, BESIDE);
+	}
+	return NULL;
+}
+
+static void way_open(struct way *way, struct side *side, const struct way *peer)
+{
+	*way = (struct way){ .side = side, .peer = peer };
+	for (unsigned i = 0; i < COUNT(way->regions); i++)
+		way->regions[i] = region_map(side, EARLY * BESIDE + 2 * LARGEST,
+					     DAT_MEM_PRIV_ALL_FLAG);
+	for (unsigned i = 0; i < EARLY; i++)
+		way_post_recv(way, i);
+}
+
+START_TEST(both_directions_of_an_endpoint_are_used_at_once)
+{
+	pthread_t threads[2 * TWO_WAYS];
+
+	side_open_bare_as(&pair.client, ia_name(CLIENT, BY_INTERFACE), true);
+	side_open_bare_as(&pair.server, ia_name(SERVER, BY_INTERFACE), true);
+	pair.client.ep = side_create_ep(&pair.client, NULL);
+	pair.server.ep = side_create_ep(&pair.server, NULL);
+	way_open(&ways[0], &pair.client, &ways[1]);
+	way_open(&ways[1], &pair.server, &ways[0]);
+	pair_connect(&pair);
+	for (unsigned i = 0; i < 2 * TWO_WAYS; i++)
+		threads[i] = consumer_thread_start(i % 2 ? receiver_main : requester_main,
+						   &ways[i / 2]);
+	for (unsigned i = 0; i < 2 * TWO_WAYS; i++)
+		consumer_thread_join(threads[i]);
+	expect_no_event(pair.client.request_evd);
+	expect_no_event(pair.server.request_evd);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- a disconnect during posts ---- */
 
 /* Posts until shortly after the end of the connection, and takes the completions. */
@@ -289,6 +374,7 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ threads_share_the_evds_of_their_endpoints, NEEDS_NOTHING },
 		{ threads_share_an_endpoint_of_a_thread_safe_ia, NEEDS_NOTHING },
+		{ both_directions_of_an_endpoint_are_used_at_once, NEEDS_NOTHING },
 		{ disconnect_completes_concurrent_posts, NEEDS_NOTHING },
 		{ threads_open_and_close_in_parallel, NEEDS_NOTHING },
 	};

@@ -148,6 +148,64 @@ START_TEST(a_step_that_fails_leaves_nothing_behind)
 }
 END_TEST
 
+/* Sends @n messages, and takes the completions of both sides. */
+static void messages_exchange(struct ofi_rig *rig, unsigned n)
+{
+	for (unsigned i = 0; i < 2 * n; i++) {
+		if (i < n)
+			ck_dat(ep_post_send(rig->active, 1, &rig->segment,
+					    (DAT_DTO_COOKIE){ .as_64 = 1 },
+					    DAT_COMPLETION_DEFAULT_FLAG));
+		ck_assert_uint_eq(ofi_completion(rig), DAT_DTO_SUCCESS);
+	}
+}
+
+/* What the service thread would do. */
+static void limits_report(struct ofi_rig *rig)
+{
+	struct ia *ia = (struct ia *)rig->ia;
+
+	mutex_lock(&ia->lock);
+	(void)tp_dev_progress(ia->dev, 0);
+	mutex_unlock(&ia->lock);
+}
+
+#define RECEIVES  4
+#define WATERMARK 2
+
+START_TEST(the_watermark_is_reported_when_fewer_are_left)
+{
+	DAT_SRQ_HANDLE srq;
+	DAT_EP_PARAM like;
+	struct ofi_rig rig;
+	DAT_EVENT event;
+
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(ofi_objects_create(&rig));
+	ck_dat(ep_query(rig.passive, DAT_EP_FIELD_ALL, &like));
+	ck_dat(ep_free(rig.passive));
+	ck_dat(queue_create(&rig, RECEIVES, &srq));
+	ck_dat(endpoint_create(&rig, srq, &like.ep_attr, &rig.passive));
+	ck_dat(ofi_connect(&rig));
+	for (unsigned i = 0; i < RECEIVES; i++)
+		ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+	ck_dat(srq_set_lw(srq, WATERMARK));
+	messages_exchange(&rig, RECEIVES - WATERMARK);
+	limits_report(&rig);
+	ck_assert_uint_eq(evd_dequeue(rig.async_evd, &event), DAT_QUEUE_EMPTY);
+	messages_exchange(&rig, 1);
+	limits_report(&rig);
+	ck_dat(evd_dequeue(rig.async_evd, &event));
+	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
+	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason,
+			 DAT_SRQ_LOW_WATERMARK_EVENT);
+	ck_dat(ep_free(rig.passive));
+	rig.passive = DAT_HANDLE_NULL;
+	ck_dat(srq_free(srq));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 static const struct tp_dev *guarded;
 
 static void expect_guard(void)
@@ -193,6 +251,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, without_room_for_nested_sets_there_are_no_queues);
 	tcase_add_loop_test(tcase, a_queue_of_tcp_grows, 0, 2);
 	tcase_add_loop_test(tcase, a_step_that_fails_leaves_nothing_behind, 0, COUNT(steps));
+	tcase_add_test(tcase, the_watermark_is_reported_when_fewer_are_left);
 	tcase_add_loop_test(tcase, calls_that_take_or_give_shared_buffers_take_turns, 0, 3);
 	return run_cases(argc, argv);
 }

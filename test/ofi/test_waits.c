@@ -122,6 +122,27 @@ START_TEST(what_others_take_in_is_signalled_once)
 }
 END_TEST
 
+/* A visit of the service thread, which no consumer makes needless. */
+static void visit(void)
+{
+	atomic_store(&cq->polled, false);
+	progress_due(cq);
+	(void)tp_dev_progress(cq->dev, 0);
+}
+
+/* The service thread has looked for completions, and asks libfabric to report those to come. */
+START_TEST(what_completes_during_a_visit_is_signalled)
+{
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ERRORS), 0);
+	ff_fail("fi_cq_read", FI_EAGAIN, 1); /* as if it came a moment later */
+	send_message();
+	visit();
+	ck_assert(is_readable());
+	ck_assert(evd_drain(evd));
+	expect_message();
+}
+END_TEST
+
 /* Who sleeps would wake up for ever. */
 START_TEST(a_queue_that_can_not_be_emptied_is_not_readable)
 {
@@ -263,6 +284,7 @@ int main(int argc, char **argv)
 	tcase_add_test(readable, a_queue_is_armed_again_when_its_event_was_taken);
 	tcase_add_test(readable, after_an_event_nobody_sleeps_on_a_queue);
 	tcase_add_loop_test(readable, what_others_take_in_is_signalled_once, 0, 2);
+	tcase_add_test(readable, what_completes_during_a_visit_is_signalled);
 	tcase_add_test(readable, a_queue_that_can_not_be_emptied_is_not_readable);
 	tcase_add_loop_test(readable, a_batch_stays_in_order_whoever_takes_it, 0, 2 * BATCH + 1);
 	tcase_add_test(calls, a_sleep_below_a_cno_takes_the_calls_of_libfabric_only);

@@ -592,7 +592,8 @@ count() {
 	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
 	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
 	check "libdaplofi(7) uses names of the headers" constants doc/libdaplofi.7
-	check "the pages have the variables of the code" variables doc/libdaplcma.7 doc/dat.conf.5
+	check "the pages have the variables of the code" variables \
+		doc/libdaplcma.7 doc/libdaplofi.7 doc/dat.conf.5
 	check "libdaplcma(7) has defaults and ranges of the code" ranges doc/libdaplcma.7
 	check "libdaplcma(7) has the debug bits of the code" \
 		bits udapl/log.h doc/libdaplcma.7 'Debug bits'

@@ -150,6 +150,8 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	dev->info = info;
 	dev->next_visit = TP_NEVER;
 	dev->write_flags = FI_COMPLETION | (info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
+	if (env_delivered_sends())
+		dev->send_flags = info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
 	dev->ordered_reads = info->tx_attr->msg_order & FI_ORDER_RAR;
 	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;

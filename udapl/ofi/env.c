@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Environment variables of libdaplcma that have no effect here. Job scripts set them for whatever
- * provider the job will use.
+ * Environment variables: one of this provider, and those of libdaplcma that have no effect here.
+ * Job scripts set these for whatever provider the job will use. libdaplofi(7) has them all. A
+ * program that runs with other privileges than its user's ignores them.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ofi.h"
 
@@ -44,6 +46,19 @@ static void env_name_ineffective(void)
 	}
 	if (length)
 		log_warn("these settings have no effect over libfabric:%s", names);
+}
+
+bool env_delivered_sends(void)
+{
+	static const char name[] = "DAPL_OFI_DELIVERED_SENDS";
+	const char *text = secure_getenv(name);
+
+	if (!text || !*text || !strcmp(text, "0"))
+		return false;
+	if (!strcmp(text, "1"))
+		return true;
+	log_warn("%s=%s is ignored: not 0 or 1", name, text);
+	return false;
 }
 
 void env_check(void)

@@ -4,7 +4,7 @@
  *
  *	load.c		loading libfabric without losing the process's signal handlers
  *	device.c	opening a domain, its limits, its descriptors
- *	env.c		environment variables without an effect
+ *	env.c		environment variables, with an effect and without
  *	select.c	the libfabric provider and address that the IA params of dat.conf mean
  *	hints.c		what is asked of that provider
  *	verify.c	whether it takes virtual addresses that it doesn't want
@@ -51,6 +51,7 @@
 #include "base.h"
 #include "lock.h"
 #include "log.h"
+#include "race.h"
 #include "sockaddr.h"
 #include "transport.h"
 
@@ -78,6 +79,8 @@ int ofi_errno(ssize_t ret);
 
 /* ---- env.c ---- */
 
+/* Is a send to complete only when a receive of the peer has taken it? */
+bool env_delivered_sends(void);
 /* A warning names, once in a process, the variables that are set to no effect. */
 void env_check(void);
 
@@ -118,6 +121,7 @@ struct tp_dev {
 	struct fid_domain *domain;
 	struct fid_eq *eq;
 	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
+	uint64_t send_flags;	  /* likewise, if the user wants that, for it is not cheap */
 	bool ordered_reads;	  /* libfabric executes reads in the order of their posts */
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
@@ -482,7 +486,11 @@ struct tp_qp {
 	 */
 	struct fi_msg_rma write_of[FEW_SEGMENTS + 1], read_of[FEW_SEGMENTS + 1];
 	struct fi_rma_iov remote;
-	unsigned reads_posted;	     /* poster, or lock of sends.cq while sends is not open */
+	/*
+	 * The poster of requests, or lock of sends.cq while sends is not open. Who posts or issues
+	 * receives does not touch it.
+	 */
+	unsigned reads_posted;
 	_Atomic unsigned reads_done; /* lock of sends.cq */
 	_Atomic unsigned phase;	     /* enum qp_phase */
 	struct tp_dev *dev;
@@ -504,6 +512,15 @@ struct tp_qp {
 static inline bool qp_is_reading(const struct tp_qp *qp)
 {
 	return qp->reads_posted != atomic_load_explicit(&qp->reads_done, memory_order_acquire);
+}
+
+/* One more read is about to be posted, or was refused (@by: 1, or -1 as a number). */
+static ALWAYS_INLINE void qp_count_read(struct tp_qp *qp, unsigned by)
+{
+	unsigned posted = qp->reads_posted;
+
+	race_reach(RACE_READ, qp);
+	qp->reads_posted = posted + by;
 }
 
 /* One more has completed, with success: one that fails ends the connection. */

@@ -219,10 +219,12 @@ static int slow_post(struct tp_qp *qp, enum transfer_kind kind, const void *tag,
 	if (nsge)
 		view_set(queue, read ? &qp->reads : &queue->view, read || kind == TRANSFER_RECV,
 			 sge);
-	qp->reads_posted += read;
+	if (read)
+		qp_count_read(qp, 1);
 	err = transfer_issue(transfer, sge);
 	if (unlikely(err)) {
-		qp->reads_posted -= read;
+		if (read)
+			qp_count_read(qp, -1u);
 		queue_transfer_failed(queue, transfer, sge, err);
 	}
 	if (kind == TRANSFER_RECV && atomic_load(&queue->cq->starved))
@@ -298,7 +300,8 @@ static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_po
 {
 	transfer->remote_address = qp->remote.addr;
 	transfer->remote_key = qp->remote.key;
-	qp->reads_posted -= post == TP_READ;
+	if (post == TP_READ)
+		qp_count_read(qp, -1u);
 }
 
 COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result)
@@ -379,7 +382,7 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	/* where reads are executed in order, a fence before one has nothing to add */
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_wait(qp, TP_READ, tag, nseg, remote);
-	qp->reads_posted++;
+	qp_count_read(qp, 1);
 	return (int)qp->rma.readmsg(
 		qp->fi, rma_fill(qp, qp->read_of, transfer, taken, nseg, remote), FI_COMPLETION);
 }

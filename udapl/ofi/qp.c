@@ -190,10 +190,11 @@ static bool transfer_start_locked(struct transfer *transfer)
 		transfer_end_locked(transfer, DAT_DTO_SUCCESS, 0);
 		return true;
 	}
-	qp->reads_posted += read;
+	if (read)
+		qp_count_read(qp, 1);
 	err = transfer_issue(transfer, transfer_segments(transfer));
-	if (err)
-		qp->reads_posted -= read;
+	if (err && read)
+		qp_count_read(qp, -1u);
 	if (err && err != -EAGAIN)
 		transfer_fail_locked(transfer, err);
 	return err != -EAGAIN;
@@ -350,7 +351,7 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	info->rx_attr->size = min_u64(max_u64(qp->max_recv, 1), dev->info->rx_attr->size);
 	info->tx_attr->iov_limit = max_u64(qp->sends.max_sge, 1);
 	info->rx_attr->iov_limit = max_u64(qp->recvs.max_sge, 1);
-	info->tx_attr->op_flags = 0; /* of messages; that of a write is in its call */
+	info->tx_attr->op_flags = dev->send_flags; /* those of a write are in its call */
 	info->ep_attr->rx_ctx_cnt = qp->srq ? FI_SHARED_CONTEXT : 1;
 	ret = fi_endpoint(dev->domain, info, &fi, qp);
 	if (ret)

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posts of both directions of one endpoint, and when sends complete. The service thread does
+ * nothing while the lock of the IA is held.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "../../udapl/ofi/ofi.h"
+#include "../unit/race.h"
+#include "ofi_test.h"
+
+static struct ofi_rig rig;
+
+static void setup(void)
+{
+	ofi_rig_open(&rig);
+	mutex_lock(&((struct ia *)rig.ia)->lock);
+}
+
+static void teardown(void)
+{
+	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_close(&rig);
+}
+
+static void post_recv(DAT_EP_HANDLE ep)
+{
+	ck_dat(ep_post_recv(ep, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+/* ---- who counts reads ---- */
+
+static void post_read(void *unused)
+{
+	(void)unused;
+	ck_dat(ep_post_rdma_read(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 2 },
+				 &rig.target, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void have_read_posted_beside(void)
+{
+	race_call(RACE_READ, NULL, post_read, NULL);
+}
+
+static void post_recv_at_once(void)
+{
+	have_read_posted_beside();
+	post_recv(rig.active);
+}
+
+/* Who reads the queue next gives it to libfabric. */
+static void post_recv_later(void)
+{
+	struct tp_cq *cq = ((struct evd *)rig.dto_evd)->cq;
+
+	ff_fail("fi_recv", FI_EAGAIN, 1);
+	post_recv(rig.active);
+	have_read_posted_beside();
+	spin_lock(&cq->lock);
+	(void)cq_harvest_locked(cq);
+	spin_unlock(&cq->lock);
+}
+
+static void post_recv_in_vain(void)
+{
+	ff_fail("fi_recv", FI_EAGAIN, 1);
+	ff_hook("fi_recv", have_read_posted_beside);
+	post_recv(rig.active);
+	ff_hook("fi_recv", NULL);
+}
+
+static void (*const receives[])(void) = { post_recv_at_once, post_recv_later, post_recv_in_vain };
+
+/* What the consumer still waits for must have happened. */
+static void expect_completions(unsigned n)
+{
+	DAT_EVENT event;
+
+	while (n--) {
+		ck_dat(evd_dequeue(rig.dto_evd, &event));
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.status,
+				  DAT_DTO_SUCCESS);
+	}
+}
+
+/* A read that another thread posts at the same time would be lost, and a fence wait for ever. */
+START_TEST(a_receive_leaves_the_count_of_reads_alone)
+{
+	post_recv(rig.passive);
+	post_read(NULL);
+	expect_completions(1); /* so reads of that region are fast from here on */
+	receives[_i]();
+	if (!race_happened(RACE_READ)) {
+		race_call(RACE_READ, &rig, NULL, NULL); /* nothing has that address */
+		post_read(NULL);
+	}
+	expect_completions(1);
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	expect_completions(2);
+}
+END_TEST
+
+/* ---- a post that waits ---- */
+
+static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
+{
+	return ((struct evd *)evd)->cq;
+}
+
+static DAT_EVD_HANDLE evd_new(void)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
+	return evd;
+}
+
+/* The active endpoint has two queues to itself. */
+static void rig_open_with_queues(DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request)
+{
+	ck_dat(ep_free(rig.active));
+	ck_dat(ep_create(rig.ia, rig.pz, recv, request, rig.conn_evd, NULL, &rig.active));
+	ck_dat(ofi_connect(&rig));
+	mutex_lock(&((struct ia *)rig.ia)->lock);
+}
+
+static void visit(struct tp_cq *cq)
+{
+	progress_due(cq);
+	(void)tp_dev_progress(cq->dev, 0);
+}
+
+/*
+ * While the consumer sleeps on the other queue of the endpoint, it does not take in the read for
+ * which the message waits, and the service thread has left both queues.
+ */
+START_TEST(a_post_that_waits_calls_the_service_thread)
+{
+	DAT_EVD_HANDLE recv, request;
+
+	ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
+	ck_dat(ofi_objects_create(&rig));
+	recv = evd_new();
+	request = evd_new();
+	rig_open_with_queues(recv, request);
+	post_recv(rig.passive);
+	ck_assert_int_eq(tp_cq_arm(cq_of(recv), TP_ARM_ANY), 0);
+	visit(cq_of(recv));
+	ck_assert(atomic_load(&cq_of(request)->left));
+	post_read(NULL);
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	(void)tp_dev_progress(cq_of(request)->dev, 0);
+	expect_completions(1);
+	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ck_dat(ep_free(rig.active));
+	rig.active = DAT_HANDLE_NULL;
+	ck_dat(evd_free(recv));
+	ck_dat(evd_free(request));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* ---- when a send completes ---- */
+
+#define SETTING "DAPL_OFI_DELIVERED_SENDS"
+
+static const struct {
+	const char *value;
+	uint64_t offered, want;
+	const char *log;
+} settings[] = {
+	{ NULL, FI_DELIVERY_COMPLETE, 0, NULL },
+	{ "", FI_DELIVERY_COMPLETE, 0, NULL },
+	{ "0", FI_DELIVERY_COMPLETE, 0, NULL },
+	{ "1", FI_DELIVERY_COMPLETE, FI_DELIVERY_COMPLETE, NULL },
+	{ "1", 0, 0, NULL }, /* a device, whose sends do so anyway */
+	{ "2", FI_DELIVERY_COMPLETE, 0, SETTING "=2 is ignored: not 0 or 1" },
+	{ "1x", FI_DELIVERY_COMPLETE, 0, SETTING "=1x is ignored: not 0 or 1" },
+};
+
+START_TEST(sends_are_delivered_if_the_environment_says_so)
+{
+	unsetenv(SETTING);
+	if (settings[_i].value)
+		setenv(SETTING, settings[_i].value, 1);
+	ff_provider()->op_flags = settings[_i].offered;
+	ff_log_capture();
+	ofi_rig_open(&rig);
+	ck_assert_uint_eq(ff_seen().send_flags, settings[_i].want);
+	ofi_rig_close(&rig);
+	if (settings[_i].log)
+		ck_assert_ptr_nonnull(strstr(ff_log(), settings[_i].log));
+	else
+		ck_assert_str_eq(ff_log(), "");
+}
+END_TEST
+
+static void setup_delivered(void)
+{
+	setenv(SETTING, "1", 1);
+	setup();
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void expect_nothing(void)
+{
+	DAT_EVENT event;
+
+	ck_assert_uint_eq(evd_dequeue(rig.dto_evd, &event), DAT_QUEUE_EMPTY);
+}
+
+START_TEST(a_delivered_send_completes_when_a_receive_has_taken_it)
+{
+	expect_nothing();
+	post_recv(rig.passive);
+	expect_completions(2);
+	expect_nothing();
+}
+END_TEST
+
+START_TEST(a_delivered_send_that_was_not_taken_is_flushed)
+{
+	DAT_EVENT event;
+
+	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
+	event = ofi_event(rig.dto_evd);
+	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.ep_handle, rig.active);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+	expect_nothing();
+	mutex_lock(&((struct ia *)rig.ia)->lock);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *counts = tcase_create("counts"), *opened = tcase_create("opened"),
+	      *delivered = tcase_create("delivered");
+
+	tcase_add_checked_fixture(counts, setup, teardown);
+	tcase_add_loop_test(counts, a_receive_leaves_the_count_of_reads_alone, 0, COUNT(receives));
+	tcase_add_test(opened, a_post_that_waits_calls_the_service_thread);
+	tcase_add_loop_test(opened, sends_are_delivered_if_the_environment_says_so, 0,
+			    COUNT(settings));
+	tcase_add_checked_fixture(delivered, setup_delivered, teardown);
+	tcase_add_test(delivered, a_delivered_send_completes_when_a_receive_has_taken_it);
+	tcase_add_test(delivered, a_delivered_send_that_was_not_taken_is_flushed);
+	return run_cases(argc, argv);
+}
