@@ -628,11 +628,27 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 	return DAT_SUCCESS;
 }
 
+static void change_cno_locked(struct evd *evd, struct cno *cno)
+{
+	struct cno *before = evd->cno;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (cno)
+		cno_attach_locked(cno);
+	spin_lock(&evd->lock);
+	evd->cno = cno;
+	spin_unlock(&evd->lock);
+	if (evd->cq)
+		watch_move_locked(&evd->watch, cno ? &cno->watch : NULL);
+	if (before)
+		cno_detach_locked(before, evd, false);
+	evd_trigger_backlog(evd);
+}
+
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
 	struct evd *evd = evd_find_lock(handle);
 	struct ia *ia;
-	struct cno *before;
 
 	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
@@ -641,18 +657,8 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 		mutex_unlock(&ia->lock);
 		return BAD_HANDLE(CNO);
 	}
-	if (cno)
-		cno_attach_locked(cno);
-	spin_lock(&evd->lock);
-	before = evd->cno;
-	evd->cno = cno;
-	spin_unlock(&evd->lock);
-	if (cno != before && evd->cq)
-		watch_move_locked(&evd->watch, cno ? &((struct cno *)cno)->watch : NULL);
-	if (before)
-		cno_detach_locked(before, evd, false);
-	if (cno != before)
-		evd_trigger_backlog(evd);
+	if (cno != evd->cno)
+		change_cno_locked(evd, cno);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

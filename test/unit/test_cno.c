@@ -493,6 +493,23 @@ START_TEST(attaching_an_evd_with_queued_events_triggers)
 }
 END_TEST
 
+START_TEST(modifying_an_evd_to_its_own_cno_changes_nothing)
+{
+	DAT_EVD_HANDLE evd = software_evd_on(cno), other = software_evd_on(cno);
+
+	post_se(evd, 1);
+	post_se(other, 2);
+	ck_dat(evd_modify_cno(evd, cno));
+	ck_assert_ptr_eq(take_notification(), evd);
+	ck_dat(evd_modify_cno(evd, cno)); /* its event was told */
+	expect_no_notification();
+	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
+	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
+	ck_dat(evd_free(other));
+	ck_dat(cno_free(cno));
+}
+END_TEST
+
 START_TEST(events_for_an_evd_waiter_do_not_trigger)
 {
 	struct waiter waiter = { .evd = software_evd_on(cno),
@@ -874,6 +891,7 @@ static void add_cno_software_cases(void)
 	tcase_add_loop_test(cases, removing_an_evd_keeps_the_trigger_of_another, 0, 2);
 	tcase_add_test(cases, a_disabled_evd_does_not_trigger);
 	tcase_add_test(cases, attaching_an_evd_with_queued_events_triggers);
+	tcase_add_test(cases, modifying_an_evd_to_its_own_cno_changes_nothing);
 	tcase_add_test(cases, events_for_an_evd_waiter_do_not_trigger);
 	tcase_add_test(cases, an_unwaitable_evd_triggers);
 	tcase_add_test(cases, an_agent_is_called_once);
