@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "race.h"
 #include "udapl.h"
 
 /*
@@ -70,11 +71,15 @@ static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 
 /* ---- EVDs that missed a trigger ---- */
 
+/* evd->lock held, too: an EVD is on the list of no CNO but its own. */
 static void missed_add_locked(struct cno *cno, struct evd *evd)
 {
 	assert_locked(&cno->lock);
+	assert_locked(&evd->lock);
+	debug_assert(evd->cno == cno);
 	if (evd->back_missed)
 		return;
+	cno->missed_count++;
 	evd->next_missed = NULL;
 	evd->back_missed = cno->missed_end;
 	*cno->missed_end = evd;
@@ -92,30 +97,36 @@ static void missed_remove_locked(struct cno *cno, struct evd *evd)
 	else
 		cno->missed_end = evd->back_missed;
 	evd->back_missed = NULL;
+	cno->missed_count--;
+}
+
+static struct evd *missed_take_first(struct cno *cno)
+{
+	struct evd *evd;
+
+	spin_lock(&cno->lock);
+	evd = cno->missed;
+	if (evd)
+		missed_remove_locked(cno, evd);
+	spin_unlock(&cno->lock);
+	return evd;
 }
 
 /*
- * Calls @visit for each EVD that is on the list now; it may add the EVD again. Returns how often
- * that returned true. ia->lock keeps the EVDs alive.
+ * Calls @visit for each EVD that is on the list now; other threads, and @visit, add EVDs behind
+ * these. Returns how often that returned true. ia->lock keeps the EVDs alive, and on the list.
  */
 static unsigned missed_visit_locked(struct cno *cno, bool (*visit)(struct evd *))
 {
-	struct evd *evd, *last;
-	unsigned yes = 0;
+	unsigned left, yes = 0;
+	struct evd *evd;
 
 	assert_locked(&cno->obj.ia->lock);
 	spin_lock(&cno->lock);
-	last = cno->missed ? container_of(cno->missed_end, struct evd, next_missed) : NULL;
-	do {
-		evd = cno->missed;
-		if (evd)
-			missed_remove_locked(cno, evd);
-		spin_unlock(&cno->lock);
-		if (evd)
-			yes += visit(evd);
-		spin_lock(&cno->lock);
-	} while (evd && evd != last);
+	left = cno->missed_count;
 	spin_unlock(&cno->lock);
+	for (; left > 0 && (evd = missed_take_first(cno)); left--)
+		yes += visit(evd);
 	return yes;
 }
 
@@ -204,11 +215,12 @@ static bool trigger_backlog(struct evd *evd)
 	return true;
 }
 
-void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
+/* True: because of @evd, events of other EVDs have triggered nothing. evd->lock held. */
+static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 {
 	bool latched, due;
 
-	assert_locked(&cno->obj.ia->lock);
+	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
 	missed_remove_locked(cno, evd);
 	latched = cno->latched == evd;
@@ -218,11 +230,41 @@ void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
 	if (due)
 		cno->agent_due = false; /* it stays attached */
 	spin_unlock(&cno->lock);
-	if (latched || due) /* meanwhile events of other EVDs triggered nothing */
-		(void)missed_visit_locked(cno, trigger_backlog);
+	return latched || due;
+}
+
+static void cno_detach_locked(struct cno *cno, bool freed)
+{
+	assert_locked(&cno->obj.ia->lock);
 	if (--cno->evds == 0 && freed)
 		wake_all(cno);
 	obj_put(&cno->obj);
+}
+
+/*
+ * Threads in dat_evd_wait and dat_evd_post_se trigger the CNO that they find, with evd->lock but
+ * without ia->lock. So the old one forgets the EVD before that lock is released.
+ */
+void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed)
+{
+	struct cno *before;
+	bool missed;
+
+	assert_locked(&evd->obj.ia->lock);
+	if (cno)
+		cno_attach_locked(cno);
+	spin_lock(&evd->lock);
+	before = evd->cno;
+	missed = before && cno_forget_locked(before, evd);
+	evd->cno = cno;
+	spin_unlock(&evd->lock);
+	race_reach(RACE_CNO, evd);
+	if (evd->cq)
+		watch_move_locked(&evd->watch, cno ? &cno->watch : NULL);
+	if (missed)
+		(void)missed_visit_locked(before, trigger_backlog);
+	if (before)
+		cno_detach_locked(before, freed);
 }
 
 /* ---- completion channels ---- */

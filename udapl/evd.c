@@ -476,7 +476,6 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
 void evd_destroy_locked(struct evd *evd)
 {
 	struct tp_cq *cq = evd->cq;
-	struct cno *cno;
 
 	assert_locked(&evd->obj.ia->lock);
 	obj_get(&evd->obj); /* keeps the slot until the end of this function */
@@ -484,13 +483,10 @@ void evd_destroy_locked(struct evd *evd)
 		evd_channel_close_locked(evd);
 	spin_lock(&evd->lock);
 	evd->destroyed = true; /* from here on threads of other IAs use nothing but the locks */
-	cno = evd->cno;
-	evd->cno = NULL;
 	free(evd->queue.slots);
 	evd->queue = (struct event_queue){ 0 };
 	spin_unlock(&evd->lock);
-	if (cno)
-		cno_detach_locked(cno, evd, true);
+	cno_replace_locked(evd, NULL, true);
 	if (cq)
 		tp_cq_destroy(cq);
 	spin_lock(&evd->lock);
@@ -628,23 +624,6 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 	return DAT_SUCCESS;
 }
 
-static void change_cno_locked(struct evd *evd, struct cno *cno)
-{
-	struct cno *before = evd->cno;
-
-	assert_locked(&evd->obj.ia->lock);
-	if (cno)
-		cno_attach_locked(cno);
-	spin_lock(&evd->lock);
-	evd->cno = cno;
-	spin_unlock(&evd->lock);
-	if (evd->cq)
-		watch_move_locked(&evd->watch, cno ? &cno->watch : NULL);
-	if (before)
-		cno_detach_locked(before, evd, false);
-	evd_trigger_backlog(evd);
-}
-
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
 	struct evd *evd = evd_find_lock(handle);
@@ -657,8 +636,10 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 		mutex_unlock(&ia->lock);
 		return BAD_HANDLE(CNO);
 	}
-	if (cno != evd->cno)
-		change_cno_locked(evd, cno);
+	if (cno != evd->cno) {
+		cno_replace_locked(evd, cno, false);
+		evd_trigger_backlog(evd);
+	}
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

@@ -542,6 +542,7 @@ struct cno {
 	 * because the latch was set
 	 */
 	struct evd *missed, **missed_end;
+	unsigned missed_count; /* lock; how many these are */
 };
 
 /* evd->lock of @evd is held. */
@@ -556,8 +557,11 @@ void cno_channels_ready_locked(struct cno *cno);
 /* What the kernel names by @what, an EVD or a CNO, is readable, or @in_error. ia->lock held. */
 void service_channel_event_locked(struct ia *ia, void *what, bool in_error);
 void cno_attach_locked(struct cno *cno); /* ia->lock held; takes a use */
-/* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
-void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed);
+/*
+ * @cno, or none if that is NULL, takes the place of the CNO that @evd has, if any. @freed: the EVD
+ * is going away; the last one of a CNO wakes all waiters. ia->lock held.
+ */
+void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed);
 /* Abrupt close: wakes all waiters and waits until they have left, without ia->lock meanwhile. */
 void cno_expel_waiters_relock(struct cno *cno);
 void cno_destroy(struct cno *cno); /* no lock is held */

@@ -510,6 +510,42 @@ START_TEST(modifying_an_evd_to_its_own_cno_changes_nothing)
 }
 END_TEST
 
+static DAT_CNO_HANDLE other_cno;
+
+/* Returns an EVD that @other_cno has in its latch. */
+static DAT_EVD_HANDLE latch_other_cno(DAT_IA_HANDLE ia)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(cno_create(ia, NO_AGENT, &other_cno));
+	ck_dat(evd_create(ia, 16, other_cno, DAT_EVD_SOFTWARE_FLAG, &evd));
+	post_se(evd, 1);
+	return evd;
+}
+
+static void post_an_event(void *evd)
+{
+	post_se(evd, 1);
+}
+
+/* The new CNO is latched by another EVD. */
+START_TEST(an_event_during_a_change_of_cno_is_for_the_new_one)
+{
+	DAT_EVD_HANDLE latched = latch_other_cno(side.ia), evd = software_evd_on(cno);
+
+	race_call(RACE_CNO, evd, post_an_event, evd);
+	ck_dat(evd_modify_cno(evd, other_cno));
+	ck_assert(race_happened(RACE_CNO));
+	expect_no_notification();
+	cno = other_cno;
+	ck_dat(evd_free(latched));
+	ck_assert_ptr_eq(take_notification(), evd);
+	ck_dat(evd_free(evd));
+	expect_no_notification();
+	ck_dat(cno_free(cno));
+}
+END_TEST
+
 START_TEST(events_for_an_evd_waiter_do_not_trigger)
 {
 	struct waiter waiter = { .evd = software_evd_on(cno),
@@ -788,6 +824,33 @@ START_TEST(a_thread_that_is_awake_takes_the_trigger)
 }
 END_TEST
 
+static void wait_for_a_moment(void *evd)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	ck_dat_is(evd_wait(evd, 1000, 1, &event, &nmore), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+}
+
+/* A wait that ends leaves the queue to the CNO that the EVD has then. */
+START_TEST(a_wait_that_ends_during_a_change_of_cno_leaves_its_queue_to_the_new_one)
+{
+	DAT_EVD_HANDLE latched = latch_other_cno(pair.client.ia);
+
+	attach_client_evds();
+	race_call(RACE_CNO, pair.client.recv_evd, wait_for_a_moment, pair.client.recv_evd);
+	ck_dat(evd_modify_cno(pair.client.recv_evd, other_cno));
+	ck_assert(race_happened(RACE_CNO));
+	send_from_server();
+	expect_no_notification();
+	cno = other_cno;
+	ck_assert_ptr_eq(take_notification(), latched);
+	expect_dto(pair.client.recv_evd, 0, DAT_DTO_SUCCESS);
+	send_from_server();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
+}
+END_TEST
+
 /*
  * The queue of an EVD that found the latch set by another is armed again when the latch is cleared
  * with that other EVD.
@@ -892,6 +955,7 @@ static void add_cno_software_cases(void)
 	tcase_add_test(cases, a_disabled_evd_does_not_trigger);
 	tcase_add_test(cases, attaching_an_evd_with_queued_events_triggers);
 	tcase_add_test(cases, modifying_an_evd_to_its_own_cno_changes_nothing);
+	tcase_add_test(cases, an_event_during_a_change_of_cno_is_for_the_new_one);
 	tcase_add_test(cases, events_for_an_evd_waiter_do_not_trigger);
 	tcase_add_test(cases, an_unwaitable_evd_triggers);
 	tcase_add_test(cases, an_agent_is_called_once);
@@ -913,6 +977,8 @@ static void add_cno_completion_cases(void)
 	tcase_add_test(cases, a_set_latch_arms_for_errors_only);
 	tcase_add_test(cases, a_thread_that_is_awake_takes_the_trigger);
 	tcase_add_test(cases, a_disabled_evd_arms_for_errors_only);
+	tcase_add_test(cases,
+		       a_wait_that_ends_during_a_change_of_cno_leaves_its_queue_to_the_new_one);
 	tcase_add_test(cases, removing_the_latched_evd_arms_the_others_again);
 	tcase_add_test(cases, flushes_trigger_the_cno);
 }
