@@ -218,7 +218,7 @@ void evd_trigger_backlog(struct evd *evd)
 	spin_lock(&evd->lock);
 	if (evd->cno && evd->enabled)
 		evd_drain_relock(evd, &notified);
-	if (!(evd->slow_path & EVD_WAITER) && (evd->notifying || notified))
+	if (notified || (evd->notifying && !(evd->slow_path & EVD_WAITER)))
 		notify_locked(evd);
 	spin_unlock(&evd->lock);
 }

@@ -14,6 +14,7 @@ enum race_point {
 	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
 	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
 	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
+	RACE_SLEEP,  /* EVD; its waiter has armed its queue, and looks next; none */
 	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
 	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
 	RACE_CNO,    /* EVD; it has another CNO, nobody has looked for events yet; ia->lock */

@@ -499,6 +499,41 @@ START_TEST(the_service_thread_looks_again_when_the_queue_is_armed)
 }
 END_TEST
 
+/* ---- a completion is taken while a thread waits for it ---- */
+
+static DAT_CNO_HANDLE next_cno;
+
+static void complete_and_enable(void *evd)
+{
+	send_to_client(NULL);
+	ck_dat(evd_enable(evd));
+}
+
+static void complete_and_change_cno(void *evd)
+{
+	send_to_client(NULL);
+	ck_dat(evd_modify_cno(evd, next_cno));
+}
+
+/* These take what is there, because it may have to trigger the CNO. */
+START_TEST(a_completion_that_a_change_of_notification_takes_ends_the_wait)
+{
+	void (*const act)(void *) = _i ? complete_and_change_cno : complete_and_enable;
+
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	next_cno = attach_cno(client->recv_evd);
+	if (_i)
+		ck_dat(evd_modify_cno(client->recv_evd, DAT_HANDLE_NULL));
+	else
+		ck_dat(evd_disable(client->recv_evd));
+	race_call(RACE_SLEEP, client->recv_evd, act, client->recv_evd);
+	ck_dat(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore));
+	ck_assert(race_happened(RACE_SLEEP));
+	ck_assert_uint_eq(cookie_in(&event), 7);
+	expect_no_event(client->recv_evd);
+}
+END_TEST
+
 /* ---- a waiter that leaves ---- */
 
 static void send_from_client(void *unused)
@@ -999,6 +1034,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, enabling_an_evd_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, a_change_of_mode_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, the_service_thread_looks_again_when_the_queue_is_armed);
+	tcase_add_loop_test(cases, a_completion_that_a_change_of_notification_takes_ends_the_wait,
+			    0, 2);
 	tcase_add_test(cases, the_service_thread_looks_on_when_a_waiter_has_left);
 	tcase_add_test(cases, a_cno_takes_the_channel_from_a_waiter_that_has_left);
 	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
