@@ -109,6 +109,8 @@ static struct evd *missed_take_first(struct cno *cno)
 	if (evd)
 		missed_remove_locked(cno, evd);
 	spin_unlock(&cno->lock);
+	if (evd)
+		race_reach(RACE_MISSED, evd);
 	return evd;
 }
 
@@ -306,21 +308,36 @@ static bool cno_look_locked(struct watch *watch)
 	return missed_visit_locked(cno, evd_look_missed_locked) > 0 || ready;
 }
 
-static bool arm_missed(struct evd *evd)
+static bool arm_and_drain(struct evd *evd)
 {
 	evd_arm(evd);
+	(void)evd_drain(evd); /* what was there before makes no event */
 	return true;
 }
 
 static void cno_arm_locked(struct watch *watch)
 {
-	(void)missed_visit_locked(cno_of_watch(watch), arm_missed);
+	(void)missed_visit_locked(cno_of_watch(watch), arm_and_drain);
 }
 
 static const struct watch_ops cno_ops = {
 	.arm_locked = cno_arm_locked,
 	.look_locked = cno_look_locked,
 };
+
+/* The consumer looks at its EVDs next, but for those that it has disabled. */
+static bool arm_missed(struct evd *evd)
+{
+	bool enabled;
+
+	spin_lock(&evd->lock);
+	enabled = evd->enabled;
+	spin_unlock(&evd->lock);
+	if (!enabled)
+		return arm_and_drain(evd);
+	evd_arm(evd);
+	return true;
+}
 
 /* The latch is clear, or an agent is attached: the next completion of each EVD counts. */
 static void arm_all_missed(struct cno *cno)

@@ -494,7 +494,10 @@ bool evd_flush(struct evd *evd, struct ring *ring);
  * Empties the completion queue; drops what belongs to @ep, whose QP is gone, and queues the rest.
  */
 void evd_purge_ep(struct evd *evd, const struct ep *ep);
-/* What happened while notification was off triggers the CNO once. ia->lock held. */
+/*
+ * Arms the completion queue anew, and takes what is there. What happened while notification was
+ * off triggers the CNO once. ia->lock held.
+ */
 void evd_trigger_backlog(struct evd *evd);
 
 /* ---- evd_channel.c ---- */
