@@ -622,6 +622,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 			return ret;
 	} while (ready > 0 && tp_now() < deadline); /* it may always have something to wake for */
 	spin_lock(&cno->lock);
+	entry_remove_locked(cno, entry); /* the next trigger wakes another thread */
 	ret = check_latch_locked(cno, broadcasts, NULL, evd);
 	spin_unlock(&cno->lock);
 	return ret == NOT_LATCHED && ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : ret;
@@ -639,6 +640,7 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 	}
 	watch_lend(&cno->watch);
 	ret = sleep_until_latched(cno, broadcasts, deadline, cancel, &entry, evd);
+	race_reach(RACE_AWAKE, cno);
 	sleep_ends(cno, &entry);
 	return ret;
 }

@@ -213,6 +213,30 @@ START_TEST(one_trigger_wakes_one_waiter)
 }
 END_TEST
 
+static void post_an_event(void *evd)
+{
+	post_se(evd, 1);
+}
+
+/* The trigger comes when it has seen none, and does not sleep any more. */
+START_TEST(a_wait_that_times_out_takes_no_trigger_from_another)
+{
+	struct cno_waiter first = { .timeout = SECONDS(1) }, second;
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+
+	first.thread = consumer_thread_start(cno_waiter_main, &first);
+	fake_wait_idle(1);
+	cno_waiter_start(&second, 2);
+	race_call(RACE_AWAKE, cno, post_an_event, evd);
+	fake_clock_advance(UINT64_C(1000000000));
+	consumer_thread_join(first.thread);
+	ck_assert(race_happened(RACE_AWAKE));
+	ck_dat_is(first.ret, EMPTY);
+	ck_assert_ptr_eq(cno_waiter_join(&second), evd);
+	expect_no_notification();
+}
+END_TEST
+
 static volatile sig_atomic_t signals;
 
 static void cno_count_signal(int number)
@@ -521,11 +545,6 @@ static DAT_EVD_HANDLE latch_other_cno(DAT_IA_HANDLE ia)
 	ck_dat(evd_create(ia, 16, other_cno, DAT_EVD_SOFTWARE_FLAG, &evd));
 	post_se(evd, 1);
 	return evd;
-}
-
-static void post_an_event(void *evd)
-{
-	post_se(evd, 1);
 }
 
 /* The new CNO is latched by another EVD. */
@@ -944,6 +963,7 @@ static void add_cno_software_cases(void)
 	tcase_add_loop_test(cases, cno_wait_times_out_exactly, 0, COUNT(timeouts));
 	tcase_add_test(cases, a_trigger_wakes_a_waiter);
 	tcase_add_test(cases, one_trigger_wakes_one_waiter);
+	tcase_add_test(cases, a_wait_that_times_out_takes_no_trigger_from_another);
 	tcase_add_test(cases, a_signal_interrupts_a_cno_wait);
 	tcase_add_test(cases, only_a_wait_that_sleeps_needs_a_descriptor);
 	tcase_add_loop_test(cases, a_cno_wait_keeps_the_cancellation_state_of_its_thread, 0, 4);
