@@ -524,18 +524,25 @@ static void leave_wait(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
-/* Gives back what the thread slept on. */
+/*
+ * Gives back what the thread slept on. What is to be armed is, when the latch is taken. An agent
+ * that was attached until then, while this thread was a waiter, did not get the channels.
+ */
 static void sleep_ends(struct cno *cno, struct wait_entry *entry)
 {
 	bool agent;
 
 	spin_lock(&cno->lock);
 	entry_remove_locked(cno, entry);
-	agent = has_agent(&cno->agent);
 	spin_unlock(&cno->lock);
 	entry_end(entry);
-	(void)watch_return(&cno->watch,
-			   agent); /* what is to be armed is, when the latch is taken */
+	race_reach(RACE_RETURN, cno);
+	(void)watch_return(&cno->watch, false);
+	spin_lock(&cno->lock);
+	agent = has_agent(&cno->agent);
+	spin_unlock(&cno->lock);
+	if (agent)
+		watch_take_back(&cno->watch);
 }
 
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */

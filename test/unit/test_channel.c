@@ -460,6 +460,29 @@ START_TEST(an_agent_is_called_at_once_after_waits)
 }
 END_TEST
 
+static void attach_agent(void *cno)
+{
+	const DAT_OS_WAIT_PROXY_AGENT agent = { .proxy_agent_func = record_agent_evd };
+
+	ck_dat(cno_modify_agent(cno, agent));
+}
+
+START_TEST(an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended)
+{
+	DAT_CNO_HANDLE cno = cno_of_client();
+	DAT_EVD_HANDLE evd;
+
+	post_recv(client, 0, 0, 64, 0);
+	race_call(RACE_RETURN, cno, attach_agent, cno);
+	ck_dat_is(cno_wait(cno, 1000, &evd), DAT_QUEUE_EMPTY);
+	ck_assert(race_happened(RACE_RETURN));
+	fake_wait_idle(0);
+	post_send(server, 0, 0, 8, 0);
+	fake_wait_idle(0);
+	ck_assert_ptr_eq(agent_evd, client->recv_evd);
+}
+END_TEST
+
 /* An EVD changes its CNO while threads wait on the old one, on the new one and on itself. */
 START_TEST(a_channel_moves_with_its_evd)
 {
@@ -594,6 +617,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_completion_is_told_when_its_queue_is_armed_after_it);
 	tcase_add_test(cases, completions_between_two_waits_trigger_the_cno);
 	tcase_add_loop_test(cases, an_agent_is_called_at_once_after_waits, 0, 2);
+	tcase_add_test(cases, an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended);
 	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);
