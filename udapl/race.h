@@ -15,6 +15,7 @@ enum race_point {
 	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
 	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
 	RACE_SLEEP,  /* EVD; its waiter has armed its queue, and looks next; none */
+	RACE_NAMED,  /* IA; the kernel has told its service thread what is readable; none */
 	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
 	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
 	RACE_CNO,    /* EVD; it has another CNO, nobody has looked for events yet; ia->lock */

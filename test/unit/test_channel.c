@@ -144,8 +144,21 @@ static void leave_after_a_long_wait(void)
 	fake_wait_idle(0);
 }
 
+/* It was looked at when it moved to a CNO; and it is again, after it has left that. */
+static void leave_moved(void)
+{
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	leave_looked_at();
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+	ck_dat(evd_modify_cno(client->request_evd, DAT_HANDLE_NULL));
+	leave_looked_at();
+}
+
 static void (*const channel_states[])(void) = {
-	leave_armed, leave_looked_at, leave_lent, leave_armed_again, leave_after_a_long_wait,
+	leave_armed,	   leave_looked_at,	    leave_lent,
+	leave_armed_again, leave_after_a_long_wait, leave_moved,
 };
 
 /* No thread polls for it. Odd rounds: the device does not tell failures from other completions. */

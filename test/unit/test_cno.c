@@ -536,15 +536,20 @@ END_TEST
 
 static DAT_CNO_HANDLE other_cno;
 
-/* Returns an EVD that @other_cno has in its latch. */
-static DAT_EVD_HANDLE latch_other_cno(DAT_IA_HANDLE ia)
+/* Returns an EVD that @of has in its latch. */
+static DAT_EVD_HANDLE latch_cno(DAT_CNO_HANDLE of)
 {
 	DAT_EVD_HANDLE evd;
 
-	ck_dat(cno_create(ia, NO_AGENT, &other_cno));
-	ck_dat(evd_create(ia, 16, other_cno, DAT_EVD_SOFTWARE_FLAG, &evd));
+	ck_dat(evd_create(((struct obj *)of)->ia, 16, of, DAT_EVD_SOFTWARE_FLAG, &evd));
 	post_se(evd, 1);
 	return evd;
+}
+
+static DAT_EVD_HANDLE latch_other_cno(DAT_IA_HANDLE ia)
+{
+	ck_dat(cno_create(ia, NO_AGENT, &other_cno));
+	return latch_cno(other_cno);
 }
 
 /* The new CNO is latched by another EVD. */
@@ -792,6 +797,21 @@ START_TEST(a_set_latch_arms_for_errors_only)
 }
 END_TEST
 
+/* No time passes, so the service thread does not look at the queue. */
+START_TEST(an_agent_is_called_at_once_though_the_latch_is_set)
+{
+	DAT_EVD_HANDLE latched = latch_cno(cno);
+
+	attach_client_evds();
+	send_from_server(); /* the queue is armed for failures only after this one */
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	ck_assert_int_eq(fake_armed(cq_of_evd(pair.client.recv_evd)), FAKE_ARMED_ANY);
+	send_from_server();
+	expect_agent_calls(1, pair.client.recv_evd);
+	ck_assert_ptr_eq(take_notification(), latched);
+}
+END_TEST
+
 START_TEST(a_disabled_evd_arms_for_errors_only)
 {
 	attach_client_evds();
@@ -996,6 +1016,7 @@ static void add_cno_completion_cases(void)
 	tcase_add_test(cases, completions_trigger_the_cno);
 	tcase_add_test(cases, a_set_latch_arms_for_errors_only);
 	tcase_add_test(cases, a_thread_that_is_awake_takes_the_trigger);
+	tcase_add_test(cases, an_agent_is_called_at_once_though_the_latch_is_set);
 	tcase_add_test(cases, a_disabled_evd_arms_for_errors_only);
 	tcase_add_test(cases,
 		       a_wait_that_ends_during_a_change_of_cno_leaves_its_queue_to_the_new_one);

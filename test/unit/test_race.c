@@ -534,6 +534,40 @@ START_TEST(a_completion_that_a_change_of_notification_takes_ends_the_wait)
 }
 END_TEST
 
+/* The service thread takes the event of another completion, and of this one. */
+static void complete_and_let_service_thread_handle(void *unused)
+{
+	send_to_client(unused);
+	race_release(unused);
+	fake_wait_idle(0);
+}
+
+START_TEST(a_waiter_that_comes_after_the_kernel_named_its_queue_sleeps_armed)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 };
+
+	fake_quirks(FAKE_ARM_ANY);
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(client, 8, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(client, 9, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	race_hold(RACE_NAMED, client->ia);
+	send_to_client(NULL);
+	race_wait_held();
+	ck_dat(evd_dequeue(client->recv_evd, &event));
+	waiter.evd = client->recv_evd;
+	race_call(RACE_SLEEP, waiter.evd, complete_and_let_service_thread_handle, NULL);
+	waiter.thread = consumer_thread_start(waiter_held, &waiter);
+	while (!race_happened(RACE_SLEEP))
+		sched_yield();
+	fake_wait_idle(1);
+	ck_assert_int_eq(fake_armed(cq_of_evd(waiter.evd)), FAKE_ARMED_ANY);
+	send_to_client(NULL);
+	ck_dat(waiter_join(&waiter));
+	ck_assert_uint_eq(cookie_in(&waiter.event), 8);
+	ck_assert_int_eq(waiter.nmore, 1);
+}
+END_TEST
+
 /* ---- a waiter that leaves ---- */
 
 static void send_from_client(void *unused)
@@ -1034,6 +1068,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, enabling_an_evd_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, a_change_of_mode_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, the_service_thread_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, a_waiter_that_comes_after_the_kernel_named_its_queue_sleeps_armed);
 	tcase_add_loop_test(cases, a_completion_that_a_change_of_notification_takes_ends_the_wait,
 			    0, 2);
 	tcase_add_test(cases, the_service_thread_looks_on_when_a_waiter_has_left);
