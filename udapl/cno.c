@@ -217,6 +217,23 @@ static bool trigger_backlog(struct evd *evd)
 	return true;
 }
 
+/*
+ * The EVD that was in the latch, or that the agent was to be called with, is gone. Others have
+ * missed their trigger meanwhile; or, if one has the latch, its call of the agent.
+ */
+static void trigger_others_locked(struct cno *cno)
+{
+	struct evd *latched;
+
+	assert_locked(&cno->obj.ia->lock);
+	spin_lock(&cno->lock);
+	latched = cno->latched;
+	spin_unlock(&cno->lock);
+	if (latched)
+		evd_trigger_backlog(latched);
+	(void)missed_visit_locked(cno, trigger_backlog);
+}
+
 /* True: because of @evd, events of other EVDs have triggered nothing. evd->lock held. */
 static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 {
@@ -264,7 +281,7 @@ void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed)
 	if (evd->cq)
 		watch_move_locked(&evd->watch, cno ? &cno->watch : NULL);
 	if (missed)
-		(void)missed_visit_locked(before, trigger_backlog);
+		trigger_others_locked(before);
 	if (before)
 		cno_detach_locked(before, freed);
 }

@@ -723,6 +723,24 @@ START_TEST(an_agent_stays_set_if_its_evd_is_destroyed_before_the_call)
 }
 END_TEST
 
+/* Two EVDs have triggered the agent before it runs, which the one that is destroyed was to name. */
+START_TEST(an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call)
+{
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
+	struct evd *destroyed = _i ? first : second;
+	struct ia *ia = side.ia;
+
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	mutex_lock(&ia->lock);
+	post_se(first, 1);
+	post_se(second, 1);
+	ck_assert(obj_retire(&destroyed->obj));
+	evd_destroy_locked(destroyed);
+	mutex_unlock(&ia->lock);
+	expect_agent_calls(1, _i ? second : first);
+}
+END_TEST
+
 START_TEST(freeing_the_last_evd_calls_the_agent)
 {
 	DAT_EVD_HANDLE evd = software_evd_on(cno);
@@ -1004,6 +1022,9 @@ static void add_cno_software_cases(void)
 	tcase_add_test(cases, an_agent_may_set_itself_again);
 	tcase_add_test(cases, a_removed_agent_is_not_called);
 	tcase_add_test(cases, an_agent_stays_set_if_its_evd_is_destroyed_before_the_call);
+	tcase_add_loop_test(
+		cases, an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call, 0,
+		2);
 	tcase_add_test(cases, freeing_the_last_evd_calls_the_agent);
 	tcase_add_test(cases, no_notification_is_lost);
 }
