@@ -204,11 +204,16 @@ static void wake_all(struct cno *cno)
 	spin_unlock(&cno->lock);
 }
 
-void cno_attach_locked(struct cno *cno)
+bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE handle)
 {
-	assert_locked(&cno->obj.ia->lock);
-	obj_hold(cno->obj.ia, cno, DAT_HANDLE_TYPE_CNO);
+	struct cno *cno = handle;
+
+	assert_locked(&ia->lock);
+	race_reach(RACE_ATTACH, handle);
+	if (!obj_hold(ia, handle, DAT_HANDLE_TYPE_CNO))
+		return false;
 	cno->evds++;
+	return true;
 }
 
 static bool trigger_backlog(struct evd *evd)
@@ -252,7 +257,7 @@ static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 	return latched || due;
 }
 
-static void cno_detach_locked(struct cno *cno, bool freed)
+void cno_detach_locked(struct cno *cno, bool freed)
 {
 	assert_locked(&cno->obj.ia->lock);
 	if (--cno->evds == 0 && freed)
@@ -270,8 +275,6 @@ void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed)
 	bool missed;
 
 	assert_locked(&evd->obj.ia->lock);
-	if (cno)
-		cno_attach_locked(cno);
 	spin_lock(&evd->lock);
 	before = evd->cno;
 	missed = before && cno_forget_locked(before, evd);

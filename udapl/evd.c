@@ -419,19 +419,20 @@ static void evd_discard_locked(struct evd *evd)
 	obj_free(&evd->obj);
 }
 
-/* The service thread, or @cno, gets to know it. On failure it is gone. */
+/* The service thread, or @cno, which was attached, gets to know it. On failure it is gone. */
 static DAT_RETURN evd_complete_locked(struct evd *evd, struct cno *cno)
 {
 	int err = evd->cq ? evd_channel_open(evd, cno) : 0;
 
 	assert_locked(&evd->obj.ia->lock);
 	if (err) {
+		if (cno)
+			cno_detach_locked(cno, false);
 		evd_discard_locked(evd);
 		return status_of(err, DAT_RESOURCE_TEVD);
 	}
 	if (cno) {
 		evd->cno = cno;
-		cno_attach_locked(cno);
 		evd_watch_locked(evd);
 	}
 	return DAT_SUCCESS;
@@ -502,7 +503,7 @@ static DAT_RETURN evd_finish_locked(struct evd *evd, DAT_CNO_HANDLE cno)
 	assert_locked(&ia->lock);
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		ret = BAD_HANDLE(IA);
-	else if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO))
+	else if (cno && !cno_attach_locked(ia, cno))
 		ret = BAD_HANDLE(CNO);
 	if (ret == DAT_SUCCESS)
 		return evd_complete_locked(evd, cno);
@@ -627,21 +628,22 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
 	struct evd *evd = evd_find_lock(handle);
+	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
 	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
-	if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO)) {
-		mutex_unlock(&ia->lock);
-		return BAD_HANDLE(CNO);
-	}
-	if (cno != evd->cno) {
+	if (cno == evd->cno) {
+		/* nothing changes */
+	} else if (cno && !cno_attach_locked(ia, cno)) {
+		ret = BAD_HANDLE(CNO);
+	} else {
 		cno_replace_locked(evd, cno, false);
 		evd_trigger_backlog(evd);
 	}
 	mutex_unlock(&ia->lock);
-	return DAT_SUCCESS;
+	return ret;
 }
 
 DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)

@@ -18,6 +18,7 @@ enum race_point {
 	RACE_NAMED,  /* IA; the kernel has told its service thread what is readable; none */
 	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
 	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
+	RACE_ATTACH, /* CNO; it is about to be held for an EVD; ia->lock */
 	RACE_CNO,    /* EVD; it has another CNO, nobody has looked for events yet; ia->lock */
 	RACE_MISSED, /* EVD; its CNO's list of those that missed a trigger has lost it; ia->lock */
 	RACE_AWAKE,  /* CNO; a dat_cno_wait has its result, and is still a waiter; none */

@@ -559,10 +559,16 @@ bool cno_awaits_trigger(struct cno *cno, struct evd *evd);
 void cno_channels_ready_locked(struct cno *cno);
 /* What the kernel names by @what, an EVD or a CNO, is readable, or @in_error. ia->lock held. */
 void service_channel_event_locked(struct ia *ia, void *what, bool in_error);
-void cno_attach_locked(struct cno *cno); /* ia->lock held; takes a use */
 /*
- * @cno, or none if that is NULL, takes the place of the CNO that @evd has, if any. @freed: the EVD
- * is going away; the last one of a CNO wakes all waiters. ia->lock held.
+ * Takes a use for one more EVD. False: it is no CNO of @ia, or has just been freed, for which no
+ * lock is needed. ia->lock held.
+ */
+bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE cno);
+/* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
+void cno_detach_locked(struct cno *cno, bool freed);
+/*
+ * @cno, which was attached, or none if that is NULL, takes the place of the CNO that @evd has, if
+ * any, and that is detached. ia->lock held.
  */
 void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed);
 /* Abrupt close: wakes all waiters and waits until they have left, without ia->lock meanwhile. */

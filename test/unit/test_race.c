@@ -974,6 +974,32 @@ START_TEST(an_object_is_held_or_retired_but_not_both)
 }
 END_TEST
 
+/* Which takes no lock. */
+static void retire_cno(void *cno)
+{
+	ck_assert(obj_retire(cno));
+}
+
+START_TEST(an_evd_gets_no_cno_that_is_being_freed)
+{
+	const DAT_EVD_FLAGS flags = DAT_EVD_SOFTWARE_FLAG;
+	DAT_CNO_HANDLE cno;
+
+	side_open(client, "fake0");
+	made = side_create_evd(client, 1, flags);
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	race_call(RACE_ATTACH, cno, retire_cno, cno);
+	if (_i)
+		ck_dat_is(evd_create(client->ia, 1, cno, flags, &made), BAD_HANDLE(CNO));
+	else
+		ck_dat_is(evd_modify_cno(made, cno), BAD_HANDLE(CNO));
+	ck_assert(race_happened(RACE_ATTACH));
+	cno_destroy(cno);
+	ck_dat(evd_free(made));
+	side_close(client);
+}
+END_TEST
+
 /* ---- promised slots ---- */
 
 /* Posts that complete as flushed at once, each without memory, until one is refused. */
@@ -1087,6 +1113,7 @@ int main(int argc, char **argv)
 	else
 		case_skip(cases, an_object_is_held_or_retired_but_not_both,
 			  "single steps need an x86 processor, and no thread sanitizer");
+	tcase_add_loop_test(cases, an_evd_gets_no_cno_that_is_being_freed, 0, 2);
 	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
 	tcase_add_test(cases, freeing_an_endpoint_keeps_the_order_of_the_others_events);
 	return run_unit_cases(argc, argv);
