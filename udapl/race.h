@@ -16,6 +16,7 @@ enum race_point {
 	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
 	RACE_SLEEP,  /* EVD; its waiter has armed its queue, and looks next; none */
 	RACE_NAMED,  /* IA; the kernel has told its service thread what is readable; none */
+	RACE_VISIT,  /* tp_cq of ofi/; the service thread comes to it in its round; ia->lock */
 	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
 	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
 	RACE_ATTACH, /* CNO; it is about to be held for an EVD; ia->lock */
