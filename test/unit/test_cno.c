@@ -213,6 +213,17 @@ START_TEST(one_trigger_wakes_one_waiter)
 }
 END_TEST
 
+static bool has_sleeper(void)
+{
+	struct cno *of = cno;
+	bool has;
+
+	spin_lock(&of->lock);
+	has = of->wait_list;
+	spin_unlock(&of->lock);
+	return has;
+}
+
 static void post_an_event(void *evd)
 {
 	post_se(evd, 1);
@@ -232,6 +243,7 @@ START_TEST(a_wait_that_times_out_takes_no_trigger_from_another)
 	consumer_thread_join(first.thread);
 	ck_assert(race_happened(RACE_AWAKE));
 	ck_dat_is(first.ret, EMPTY);
+	ck_assert(!has_sleeper());
 	ck_assert_ptr_eq(cno_waiter_join(&second), evd);
 	expect_no_notification();
 }
@@ -843,17 +855,6 @@ START_TEST(a_disabled_evd_arms_for_errors_only)
 	ck_assert_int_eq(fake_armed(cq_of_evd(pair.client.recv_evd)), FAKE_ARMED_ANY);
 }
 END_TEST
-
-static bool has_sleeper(void)
-{
-	struct cno *of = cno;
-	bool has;
-
-	spin_lock(&of->lock);
-	has = of->wait_list;
-	spin_unlock(&of->lock);
-	return has;
-}
 
 /* One that sleeps is not woken for that. */
 START_TEST(a_thread_that_is_awake_takes_the_trigger)
