@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "race.h"
 #include "udapl.h"
 
 /*
@@ -70,11 +71,15 @@ static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 
 /* ---- EVDs that missed a trigger ---- */
 
+/* evd->lock held, too: an EVD is on the list of no CNO but its own. */
 static void missed_add_locked(struct cno *cno, struct evd *evd)
 {
 	assert_locked(&cno->lock);
+	assert_locked(&evd->lock);
+	debug_assert(evd->cno == cno);
 	if (evd->back_missed)
 		return;
+	cno->missed_count++;
 	evd->next_missed = NULL;
 	evd->back_missed = cno->missed_end;
 	*cno->missed_end = evd;
@@ -92,30 +97,38 @@ static void missed_remove_locked(struct cno *cno, struct evd *evd)
 	else
 		cno->missed_end = evd->back_missed;
 	evd->back_missed = NULL;
+	cno->missed_count--;
+}
+
+static struct evd *missed_take_first(struct cno *cno)
+{
+	struct evd *evd;
+
+	spin_lock(&cno->lock);
+	evd = cno->missed;
+	if (evd)
+		missed_remove_locked(cno, evd);
+	spin_unlock(&cno->lock);
+	if (evd)
+		race_reach(RACE_MISSED, evd);
+	return evd;
 }
 
 /*
- * Calls @visit for each EVD that is on the list now; it may add the EVD again. Returns how often
- * that returned true. ia->lock keeps the EVDs alive.
+ * Calls @visit for each EVD that is on the list now; other threads, and @visit, add EVDs behind
+ * these. Returns how often that returned true. ia->lock keeps the EVDs alive, and on the list.
  */
 static unsigned missed_visit_locked(struct cno *cno, bool (*visit)(struct evd *))
 {
-	struct evd *evd, *last;
-	unsigned yes = 0;
+	unsigned left, yes = 0;
+	struct evd *evd;
 
 	assert_locked(&cno->obj.ia->lock);
 	spin_lock(&cno->lock);
-	last = cno->missed ? container_of(cno->missed_end, struct evd, next_missed) : NULL;
-	do {
-		evd = cno->missed;
-		if (evd)
-			missed_remove_locked(cno, evd);
-		spin_unlock(&cno->lock);
-		if (evd)
-			yes += visit(evd);
-		spin_lock(&cno->lock);
-	} while (evd && evd != last);
+	left = cno->missed_count;
 	spin_unlock(&cno->lock);
+	for (; left > 0 && (evd = missed_take_first(cno)); left--)
+		yes += visit(evd);
 	return yes;
 }
 
@@ -191,11 +204,16 @@ static void wake_all(struct cno *cno)
 	spin_unlock(&cno->lock);
 }
 
-void cno_attach_locked(struct cno *cno)
+bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE handle)
 {
-	assert_locked(&cno->obj.ia->lock);
-	obj_hold(cno->obj.ia, cno, DAT_HANDLE_TYPE_CNO);
+	struct cno *cno = handle;
+
+	assert_locked(&ia->lock);
+	race_reach(RACE_ATTACH, handle);
+	if (!obj_hold(ia, handle, DAT_HANDLE_TYPE_CNO))
+		return false;
 	cno->evds++;
+	return true;
 }
 
 static bool trigger_backlog(struct evd *evd)
@@ -204,11 +222,29 @@ static bool trigger_backlog(struct evd *evd)
 	return true;
 }
 
-void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
+/*
+ * The EVD that was in the latch, or that the agent was to be called with, is gone. Others have
+ * missed their trigger meanwhile; or, if one has the latch, its call of the agent.
+ */
+static void trigger_others_locked(struct cno *cno)
+{
+	struct evd *latched;
+
+	assert_locked(&cno->obj.ia->lock);
+	spin_lock(&cno->lock);
+	latched = cno->latched;
+	spin_unlock(&cno->lock);
+	if (latched)
+		evd_trigger_backlog(latched);
+	(void)missed_visit_locked(cno, trigger_backlog);
+}
+
+/* True: because of @evd, events of other EVDs have triggered nothing. evd->lock held. */
+static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 {
 	bool latched, due;
 
-	assert_locked(&cno->obj.ia->lock);
+	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
 	missed_remove_locked(cno, evd);
 	latched = cno->latched == evd;
@@ -218,11 +254,39 @@ void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed)
 	if (due)
 		cno->agent_due = false; /* it stays attached */
 	spin_unlock(&cno->lock);
-	if (latched || due) /* meanwhile events of other EVDs triggered nothing */
-		(void)missed_visit_locked(cno, trigger_backlog);
+	return latched || due;
+}
+
+void cno_detach_locked(struct cno *cno, bool freed)
+{
+	assert_locked(&cno->obj.ia->lock);
 	if (--cno->evds == 0 && freed)
 		wake_all(cno);
 	obj_put(&cno->obj);
+}
+
+/*
+ * Threads in dat_evd_wait and dat_evd_post_se trigger the CNO that they find, with evd->lock but
+ * without ia->lock. So the old one forgets the EVD before that lock is released.
+ */
+void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed)
+{
+	struct cno *before;
+	bool missed;
+
+	assert_locked(&evd->obj.ia->lock);
+	spin_lock(&evd->lock);
+	before = evd->cno;
+	missed = before && cno_forget_locked(before, evd);
+	evd->cno = cno;
+	spin_unlock(&evd->lock);
+	race_reach(RACE_CNO, evd);
+	if (evd->cq)
+		watch_move_locked(&evd->watch, cno ? &cno->watch : NULL);
+	if (missed)
+		trigger_others_locked(before);
+	if (before)
+		cno_detach_locked(before, freed);
 }
 
 /* ---- completion channels ---- */
@@ -264,21 +328,36 @@ static bool cno_look_locked(struct watch *watch)
 	return missed_visit_locked(cno, evd_look_missed_locked) > 0 || ready;
 }
 
-static bool arm_missed(struct evd *evd)
+static bool arm_and_drain(struct evd *evd)
 {
 	evd_arm(evd);
+	(void)evd_drain(evd); /* what was there before makes no event */
 	return true;
 }
 
 static void cno_arm_locked(struct watch *watch)
 {
-	(void)missed_visit_locked(cno_of_watch(watch), arm_missed);
+	(void)missed_visit_locked(cno_of_watch(watch), arm_and_drain);
 }
 
 static const struct watch_ops cno_ops = {
 	.arm_locked = cno_arm_locked,
 	.look_locked = cno_look_locked,
 };
+
+/* The consumer looks at its EVDs next, but for those that it has disabled. */
+static bool arm_missed(struct evd *evd)
+{
+	bool enabled;
+
+	spin_lock(&evd->lock);
+	enabled = evd->enabled;
+	spin_unlock(&evd->lock);
+	if (!enabled)
+		return arm_and_drain(evd);
+	evd_arm(evd);
+	return true;
+}
 
 /* The latch is clear, or an agent is attached: the next completion of each EVD counts. */
 static void arm_all_missed(struct cno *cno)
@@ -465,18 +544,25 @@ static void leave_wait(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
-/* Gives back what the thread slept on. */
+/*
+ * Gives back what the thread slept on. What is to be armed is, when the latch is taken. An agent
+ * that was attached until then, while this thread was a waiter, did not get the channels.
+ */
 static void sleep_ends(struct cno *cno, struct wait_entry *entry)
 {
 	bool agent;
 
 	spin_lock(&cno->lock);
 	entry_remove_locked(cno, entry);
-	agent = has_agent(&cno->agent);
 	spin_unlock(&cno->lock);
 	entry_end(entry);
-	(void)watch_return(&cno->watch,
-			   agent); /* what is to be armed is, when the latch is taken */
+	race_reach(RACE_RETURN, cno);
+	(void)watch_return(&cno->watch, false);
+	spin_lock(&cno->lock);
+	agent = has_agent(&cno->agent);
+	spin_unlock(&cno->lock);
+	if (agent)
+		watch_take_back(&cno->watch);
 }
 
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */
@@ -563,6 +649,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 			return ret;
 	} while (ready > 0 && tp_now() < deadline); /* it may always have something to wake for */
 	spin_lock(&cno->lock);
+	entry_remove_locked(cno, entry); /* the next trigger wakes another thread */
 	ret = check_latch_locked(cno, broadcasts, NULL, evd);
 	spin_unlock(&cno->lock);
 	return ret == NOT_LATCHED && ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : ret;
@@ -580,6 +667,7 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 	}
 	watch_lend(&cno->watch);
 	ret = sleep_until_latched(cno, broadcasts, deadline, cancel, &entry, evd);
+	race_reach(RACE_AWAKE, cno);
 	sleep_ends(cno, &entry);
 	return ret;
 }

@@ -419,19 +419,20 @@ static void evd_discard_locked(struct evd *evd)
 	obj_free(&evd->obj);
 }
 
-/* The service thread, or @cno, gets to know it. On failure it is gone. */
+/* The service thread, or @cno, which was attached, gets to know it. On failure it is gone. */
 static DAT_RETURN evd_complete_locked(struct evd *evd, struct cno *cno)
 {
 	int err = evd->cq ? evd_channel_open(evd, cno) : 0;
 
 	assert_locked(&evd->obj.ia->lock);
 	if (err) {
+		if (cno)
+			cno_detach_locked(cno, false);
 		evd_discard_locked(evd);
 		return status_of(err, DAT_RESOURCE_TEVD);
 	}
 	if (cno) {
 		evd->cno = cno;
-		cno_attach_locked(cno);
 		evd_watch_locked(evd);
 	}
 	return DAT_SUCCESS;
@@ -476,7 +477,6 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
 void evd_destroy_locked(struct evd *evd)
 {
 	struct tp_cq *cq = evd->cq;
-	struct cno *cno;
 
 	assert_locked(&evd->obj.ia->lock);
 	obj_get(&evd->obj); /* keeps the slot until the end of this function */
@@ -484,13 +484,10 @@ void evd_destroy_locked(struct evd *evd)
 		evd_channel_close_locked(evd);
 	spin_lock(&evd->lock);
 	evd->destroyed = true; /* from here on threads of other IAs use nothing but the locks */
-	cno = evd->cno;
-	evd->cno = NULL;
 	free(evd->queue.slots);
 	evd->queue = (struct event_queue){ 0 };
 	spin_unlock(&evd->lock);
-	if (cno)
-		cno_detach_locked(cno, evd, true);
+	cno_replace_locked(evd, NULL, true);
 	if (cq)
 		tp_cq_destroy(cq);
 	spin_lock(&evd->lock);
@@ -506,7 +503,7 @@ static DAT_RETURN evd_finish_locked(struct evd *evd, DAT_CNO_HANDLE cno)
 	assert_locked(&ia->lock);
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		ret = BAD_HANDLE(IA);
-	else if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO))
+	else if (cno && !cno_attach_locked(ia, cno))
 		ret = BAD_HANDLE(CNO);
 	if (ret == DAT_SUCCESS)
 		return evd_complete_locked(evd, cno);
@@ -631,30 +628,22 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
 	struct evd *evd = evd_find_lock(handle);
+	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
-	struct cno *before;
 
 	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
-	if (cno && !obj_valid(ia, cno, DAT_HANDLE_TYPE_CNO)) {
-		mutex_unlock(&ia->lock);
-		return BAD_HANDLE(CNO);
-	}
-	if (cno)
-		cno_attach_locked(cno);
-	spin_lock(&evd->lock);
-	before = evd->cno;
-	evd->cno = cno;
-	spin_unlock(&evd->lock);
-	if (cno != before && evd->cq)
-		watch_move_locked(&evd->watch, cno ? &((struct cno *)cno)->watch : NULL);
-	if (before)
-		cno_detach_locked(before, evd, false);
-	if (cno != before)
+	if (cno == evd->cno) {
+		/* nothing changes */
+	} else if (cno && !cno_attach_locked(ia, cno)) {
+		ret = BAD_HANDLE(CNO);
+	} else {
+		cno_replace_locked(evd, cno, false);
 		evd_trigger_backlog(evd);
+	}
 	mutex_unlock(&ia->lock);
-	return DAT_SUCCESS;
+	return ret;
 }
 
 DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)

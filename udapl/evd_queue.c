@@ -216,9 +216,8 @@ void evd_trigger_backlog(struct evd *evd)
 	assert_locked(&evd->obj.ia->lock);
 	evd_watch_locked(evd);
 	spin_lock(&evd->lock);
-	if (evd->cno && evd->enabled)
-		evd_drain_relock(evd, &notified);
-	if (!(evd->slow_path & EVD_WAITER) && (evd->notifying || notified))
+	evd_drain_relock(evd, &notified); /* what was there before makes no event */
+	if (notified || (evd->notifying && !(evd->slow_path & EVD_WAITER)))
 		notify_locked(evd);
 	spin_unlock(&evd->lock);
 }

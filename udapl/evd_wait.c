@@ -370,6 +370,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 
 		if (evd->cq)
 			fds[2].fd = evd_arm_to_sleep(evd);
+		race_reach(RACE_SLEEP, evd);
 		ret = wait_check(evd, &drained);
 		if (ret != STILL_WAITING)
 			return ret;

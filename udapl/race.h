@@ -14,8 +14,16 @@ enum race_point {
 	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
 	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
 	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
+	RACE_SLEEP,  /* EVD; its waiter has armed its queue, and looks next; none */
+	RACE_NAMED,  /* IA; the kernel has told its service thread what is readable; none */
+	RACE_VISIT,  /* tp_cq of ofi/; the service thread comes to it in its round; ia->lock */
 	RACE_LEFT,   /* EVD; its waiter has given the channel back, and is still its waiter; none */
 	RACE_WOKEN,  /* EVD; its waiter has cleared its wakefd, and counts as woken; none */
+	RACE_ATTACH, /* CNO; it is about to be held for an EVD; ia->lock */
+	RACE_CNO,    /* EVD; it has another CNO, nobody has looked for events yet; ia->lock */
+	RACE_MISSED, /* EVD; its CNO's list of those that missed a trigger has lost it; ia->lock */
+	RACE_AWAKE,  /* CNO; a dat_cno_wait has its result, and is still a waiter; none */
+	RACE_RETURN, /* CNO; its waiter gives the channels back next; none */
 	RACE_EXPEL,  /* EVD; it is being freed, its waiter was told to leave; ia->lock */
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
 	RACE_GONE,   /* EP; its QP is destroyed, completions of it may be queued; none */

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "race.h"
 #include "udapl.h"
 
 #define EPOLL_BATCH 16 /* ready descriptors that one epoll_wait may return */
@@ -345,6 +346,7 @@ static void *service_main(void *arg)
 		service->sleeps_until = deadline;
 		mutex_unlock(&ia->lock);
 		ready = tp_epoll(service->epoll, events, EPOLL_BATCH, deadline);
+		race_reach(RACE_NAMED, ia);
 		mutex_lock(&ia->lock);
 		service->sleeps_until = 0;
 		handle_events_locked(ia, events, ready);

@@ -494,7 +494,10 @@ bool evd_flush(struct evd *evd, struct ring *ring);
  * Empties the completion queue; drops what belongs to @ep, whose QP is gone, and queues the rest.
  */
 void evd_purge_ep(struct evd *evd, const struct ep *ep);
-/* What happened while notification was off triggers the CNO once. ia->lock held. */
+/*
+ * Arms the completion queue anew, and takes what is there. What happened while notification was
+ * off triggers the CNO once. ia->lock held.
+ */
 void evd_trigger_backlog(struct evd *evd);
 
 /* ---- evd_channel.c ---- */
@@ -542,6 +545,7 @@ struct cno {
 	 * because the latch was set
 	 */
 	struct evd *missed, **missed_end;
+	unsigned missed_count; /* lock; how many these are */
 };
 
 /* evd->lock of @evd is held. */
@@ -555,9 +559,18 @@ bool cno_awaits_trigger(struct cno *cno, struct evd *evd);
 void cno_channels_ready_locked(struct cno *cno);
 /* What the kernel names by @what, an EVD or a CNO, is readable, or @in_error. ia->lock held. */
 void service_channel_event_locked(struct ia *ia, void *what, bool in_error);
-void cno_attach_locked(struct cno *cno); /* ia->lock held; takes a use */
+/*
+ * Takes a use for one more EVD. False: it is no CNO of @ia, or has just been freed, for which no
+ * lock is needed. ia->lock held.
+ */
+bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE cno);
 /* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
-void cno_detach_locked(struct cno *cno, struct evd *evd, bool freed);
+void cno_detach_locked(struct cno *cno, bool freed);
+/*
+ * @cno, which was attached, or none if that is NULL, takes the place of the CNO that @evd has, if
+ * any, and that is detached. ia->lock held.
+ */
+void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed);
 /* Abrupt close: wakes all waiters and waits until they have left, without ia->lock meanwhile. */
 void cno_expel_waiters_relock(struct cno *cno);
 void cno_destroy(struct cno *cno); /* no lock is held */

@@ -10,6 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "../../udapl/ofi/ofi.h"
+#include "../../udapl/race.h"
 #include "ofi_test.h"
 
 static struct ofi_rig rig;
@@ -80,6 +81,48 @@ START_TEST(a_queue_is_armed_again_when_its_event_was_taken)
 		ck_assert(evd_drain(evd));
 		expect_message();
 	}
+}
+END_TEST
+
+static struct tp_cq *pair_of_cq;
+static unsigned arrivals;
+
+/* The second of a pair, which was visited with the first one. */
+static void second_is_due_again(enum race_point point, const void *object)
+{
+	if (point != RACE_VISIT || (object != cq && object != pair_of_cq))
+		return;
+	if (++arrivals == 2)
+		progress_due(object == cq ? cq : pair_of_cq);
+}
+
+/* Somebody who slept there has said so, for example: the service thread has left it to that one. */
+START_TEST(a_queue_that_becomes_due_after_its_pair_was_visited_stays_due)
+{
+	struct tp_dev *dev = cq->dev;
+	struct tp_cq *first, *second;
+	DAT_EVD_HANDLE other;
+
+	mutex_unlock(&evd->obj.ia->lock);
+	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &other));
+	mutex_lock(&evd->obj.ia->lock);
+	pair_of_cq = ((struct evd *)other)->cq;
+	first = cq->other;
+	cq->other = pair_of_cq;
+	pair_of_cq->other = cq;
+	progress_due(pair_of_cq);
+	progress_due(cq);
+	second = pair_of_cq;
+	atomic_store(&race_hook, second_is_due_again);
+	(void)progress_run(dev, false);
+	atomic_store(&race_hook, NULL);
+	ck_assert_uint_eq(arrivals, 2);
+	ck_assert(second->due);
+	cq->other = first;
+	second->other = NULL;
+	mutex_unlock(&evd->obj.ia->lock);
+	ck_dat(evd_free(other));
+	mutex_lock(&evd->obj.ia->lock);
 }
 END_TEST
 
@@ -282,6 +325,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(readable, setup, teardown);
 	tcase_add_test(readable, a_queue_that_is_armed_for_nobody_is_not_readable);
 	tcase_add_test(readable, a_queue_is_armed_again_when_its_event_was_taken);
+	tcase_add_test(readable, a_queue_that_becomes_due_after_its_pair_was_visited_stays_due);
 	tcase_add_test(readable, after_an_event_nobody_sleeps_on_a_queue);
 	tcase_add_loop_test(readable, what_others_take_in_is_signalled_once, 0, 2);
 	tcase_add_test(readable, what_completes_during_a_visit_is_signalled);

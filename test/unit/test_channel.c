@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "harness.h"
+#include "race.h"
 
 #define MS	  UINT64_C(1000000)
 #define TIMED_OUT DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0)
@@ -143,8 +144,21 @@ static void leave_after_a_long_wait(void)
 	fake_wait_idle(0);
 }
 
+/* It was looked at when it moved to a CNO; and it is again, after it has left that. */
+static void leave_moved(void)
+{
+	DAT_CNO_HANDLE cno;
+
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	leave_looked_at();
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+	ck_dat(evd_modify_cno(client->request_evd, DAT_HANDLE_NULL));
+	leave_looked_at();
+}
+
 static void (*const channel_states[])(void) = {
-	leave_armed, leave_looked_at, leave_lent, leave_armed_again, leave_after_a_long_wait,
+	leave_armed,	   leave_looked_at,	    leave_lent,
+	leave_armed_again, leave_after_a_long_wait, leave_moved,
 };
 
 /* No thread polls for it. Odd rounds: the device does not tell failures from other completions. */
@@ -295,6 +309,122 @@ START_TEST(a_failure_below_a_cno_is_noticed_within_20_ms)
 }
 END_TEST
 
+static DAT_EVD_HANDLE latched_evd;
+
+/* The request EVD misses a trigger, so its queue is not armed; and then it is disabled. */
+static DAT_CNO_HANDLE leave_missed_and_disabled(void)
+{
+	DAT_CNO_HANDLE cno = cno_of_client();
+
+	ck_dat(evd_create(client->ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &latched_evd));
+	post_se(latched_evd, 1);
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+	leave_looked_at();
+	ck_dat(evd_disable(client->request_evd));
+	return cno;
+}
+
+static void take_latch(DAT_CNO_HANDLE cno)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(cno_wait(cno, 0, &evd));
+	ck_assert_ptr_eq(evd, latched_evd);
+}
+
+static void free_latched_evd(DAT_CNO_HANDLE unused)
+{
+	(void)unused;
+	ck_dat(evd_free(latched_evd));
+}
+
+static DAT_CNO_HANDLE leave_looked_at_and_disabled(void)
+{
+	leave_looked_at();
+	ck_dat(evd_disable(client->request_evd));
+	return cno_of_client();
+}
+
+static void attach_request_evd(DAT_CNO_HANDLE cno)
+{
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+}
+
+static void detach_request_evd(DAT_CNO_HANDLE unused)
+{
+	(void)unused;
+	ck_dat(evd_modify_cno(client->request_evd, DAT_HANDLE_NULL));
+}
+
+static const struct {
+	const char *why;
+	DAT_CNO_HANDLE (*before)(void);
+	void (*act)(DAT_CNO_HANDLE cno);
+} rearmings[] = {
+	{ "a CNO is attached", leave_looked_at_and_disabled, attach_request_evd },
+	{ "the CNO is left", leave_missed_and_disabled, detach_request_evd },
+	{ "its latch is taken", leave_missed_and_disabled, take_latch },
+	{ "the EVD in its latch is freed", leave_missed_and_disabled, free_latched_evd },
+};
+
+/*
+ * The queue is not armed when the failure comes, and the call arms it before the service thread has
+ * looked. The EVD is disabled, so the call has no trigger to look for.
+ */
+START_TEST(a_failure_is_noticed_when_its_queue_is_armed_after_it)
+{
+	DAT_CNO_HANDLE cno;
+	uint64_t began;
+
+	fake_quirks(FAKE_ARM_ANY);
+	cno = rearmings[_i].before();
+	fake_hold(true);
+	post_send(client, 1, 0, 8, 0);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	began = tp_now();
+	ck_assert(fake_step());
+	rearmings[_i].act(cno);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert_uint_le(tp_now() - began, 20 * MS);
+}
+END_TEST
+
+/* A look at a queue of a latched CNO. If it is the last one, the latch is taken meanwhile. */
+static void take_latch_at_last_look(void *arg)
+{
+	struct cno *cno = arg;
+
+	if (cno->watch.looked) { /* cno->watch.lock is held otherwise */
+		race_call(RACE_MISSED, client->recv_evd, take_latch_at_last_look, cno);
+		return;
+	}
+	take_latch(cno);
+	ck_dat_is(evd_dequeue(client->recv_evd, &event), DAT_QUEUE_EMPTY);
+	post_send(server, 1, 0, 8, 0);
+}
+
+/* The consumer has looked, the completion arrives, and then the queue is armed. */
+START_TEST(a_completion_is_told_when_its_queue_is_armed_after_it)
+{
+	struct cno *cno = cno_of_client();
+	DAT_EVD_HANDLE evd = POISON;
+
+	fake_quirks(FAKE_ARM_ANY);
+	ck_dat(evd_create(client->ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &latched_evd));
+	post_se(latched_evd, 1);
+	post_recv(client, 0, 0, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	post_send(server, 0, 0, 8, 0); /* from now on the service thread looks */
+	fake_wait_idle(0);
+	dequeue_dto(client->recv_evd);
+	race_call(RACE_MISSED, client->recv_evd, take_latch_at_last_look, cno);
+	sleep_for(2000 * MS);
+	ck_assert(race_happened(RACE_MISSED));
+	ck_dat(cno_wait(cno, SECONDS(1), &evd));
+	ck_assert_ptr_eq(evd, client->recv_evd);
+}
+END_TEST
+
 /* A completion that came while no thread waited, and the channels were lent, is latched. */
 START_TEST(completions_between_two_waits_trigger_the_cno)
 {
@@ -336,6 +466,29 @@ START_TEST(an_agent_is_called_at_once_after_waits)
 	ck_dat_is(cno_wait(cno, 1000, &evd), DAT_QUEUE_EMPTY);
 	if (!_i)
 		ck_dat(cno_modify_agent(cno, agent));
+	fake_wait_idle(0);
+	post_send(server, 0, 0, 8, 0);
+	fake_wait_idle(0);
+	ck_assert_ptr_eq(agent_evd, client->recv_evd);
+}
+END_TEST
+
+static void attach_agent(void *cno)
+{
+	const DAT_OS_WAIT_PROXY_AGENT agent = { .proxy_agent_func = record_agent_evd };
+
+	ck_dat(cno_modify_agent(cno, agent));
+}
+
+START_TEST(an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended)
+{
+	DAT_CNO_HANDLE cno = cno_of_client();
+	DAT_EVD_HANDLE evd;
+
+	post_recv(client, 0, 0, 64, 0);
+	race_call(RACE_RETURN, cno, attach_agent, cno);
+	ck_dat_is(cno_wait(cno, 1000, &evd), DAT_QUEUE_EMPTY);
+	ck_assert(race_happened(RACE_RETURN));
 	fake_wait_idle(0);
 	post_send(server, 0, 0, 8, 0);
 	fake_wait_idle(0);
@@ -472,8 +625,12 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_cno_that_is_attached_after_a_wait_is_triggered);
 	tcase_add_test(cases, a_cno_wait_arms_once_and_takes_one_event);
 	tcase_add_loop_test(cases, a_failure_below_a_cno_is_noticed_within_20_ms, 0, 4);
+	tcase_add_loop_test(cases, a_failure_is_noticed_when_its_queue_is_armed_after_it, 0,
+			    COUNT(rearmings));
+	tcase_add_test(cases, a_completion_is_told_when_its_queue_is_armed_after_it);
 	tcase_add_test(cases, completions_between_two_waits_trigger_the_cno);
 	tcase_add_loop_test(cases, an_agent_is_called_at_once_after_waits, 0, 2);
+	tcase_add_test(cases, an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended);
 	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);

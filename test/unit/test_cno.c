@@ -213,6 +213,42 @@ START_TEST(one_trigger_wakes_one_waiter)
 }
 END_TEST
 
+static bool has_sleeper(void)
+{
+	struct cno *of = cno;
+	bool has;
+
+	spin_lock(&of->lock);
+	has = of->wait_list;
+	spin_unlock(&of->lock);
+	return has;
+}
+
+static void post_an_event(void *evd)
+{
+	post_se(evd, 1);
+}
+
+/* The trigger comes when it has seen none, and does not sleep any more. */
+START_TEST(a_wait_that_times_out_takes_no_trigger_from_another)
+{
+	struct cno_waiter first = { .timeout = SECONDS(1) }, second;
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+
+	first.thread = consumer_thread_start(cno_waiter_main, &first);
+	fake_wait_idle(1);
+	cno_waiter_start(&second, 2);
+	race_call(RACE_AWAKE, cno, post_an_event, evd);
+	fake_clock_advance(UINT64_C(1000000000));
+	consumer_thread_join(first.thread);
+	ck_assert(race_happened(RACE_AWAKE));
+	ck_dat_is(first.ret, EMPTY);
+	ck_assert(!has_sleeper());
+	ck_assert_ptr_eq(cno_waiter_join(&second), evd);
+	expect_no_notification();
+}
+END_TEST
+
 static volatile sig_atomic_t signals;
 
 static void cno_count_signal(int number)
@@ -493,6 +529,59 @@ START_TEST(attaching_an_evd_with_queued_events_triggers)
 }
 END_TEST
 
+START_TEST(modifying_an_evd_to_its_own_cno_changes_nothing)
+{
+	DAT_EVD_HANDLE evd = software_evd_on(cno), other = software_evd_on(cno);
+
+	post_se(evd, 1);
+	post_se(other, 2);
+	ck_dat(evd_modify_cno(evd, cno));
+	ck_assert_ptr_eq(take_notification(), evd);
+	ck_dat(evd_modify_cno(evd, cno)); /* its event was told */
+	expect_no_notification();
+	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
+	ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
+	ck_dat(evd_free(other));
+	ck_dat(cno_free(cno));
+}
+END_TEST
+
+static DAT_CNO_HANDLE other_cno;
+
+/* Returns an EVD that @of has in its latch. */
+static DAT_EVD_HANDLE latch_cno(DAT_CNO_HANDLE of)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(evd_create(((struct obj *)of)->ia, 16, of, DAT_EVD_SOFTWARE_FLAG, &evd));
+	post_se(evd, 1);
+	return evd;
+}
+
+static DAT_EVD_HANDLE latch_other_cno(DAT_IA_HANDLE ia)
+{
+	ck_dat(cno_create(ia, NO_AGENT, &other_cno));
+	return latch_cno(other_cno);
+}
+
+/* The new CNO is latched by another EVD. */
+START_TEST(an_event_during_a_change_of_cno_is_for_the_new_one)
+{
+	DAT_EVD_HANDLE latched = latch_other_cno(side.ia), evd = software_evd_on(cno);
+
+	race_call(RACE_CNO, evd, post_an_event, evd);
+	ck_dat(evd_modify_cno(evd, other_cno));
+	ck_assert(race_happened(RACE_CNO));
+	expect_no_notification();
+	cno = other_cno;
+	ck_dat(evd_free(latched));
+	ck_assert_ptr_eq(take_notification(), evd);
+	ck_dat(evd_free(evd));
+	expect_no_notification();
+	ck_dat(cno_free(cno));
+}
+END_TEST
+
 START_TEST(events_for_an_evd_waiter_do_not_trigger)
 {
 	struct waiter waiter = { .evd = software_evd_on(cno),
@@ -646,6 +735,24 @@ START_TEST(an_agent_stays_set_if_its_evd_is_destroyed_before_the_call)
 }
 END_TEST
 
+/* Two EVDs have triggered the agent before it runs, which the one that is destroyed was to name. */
+START_TEST(an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call)
+{
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
+	struct evd *destroyed = _i ? first : second;
+	struct ia *ia = side.ia;
+
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	mutex_lock(&ia->lock);
+	post_se(first, 1);
+	post_se(second, 1);
+	ck_assert(obj_retire(&destroyed->obj));
+	evd_destroy_locked(destroyed);
+	mutex_unlock(&ia->lock);
+	expect_agent_calls(1, _i ? second : first);
+}
+END_TEST
+
 START_TEST(freeing_the_last_evd_calls_the_agent)
 {
 	DAT_EVD_HANDLE evd = software_evd_on(cno);
@@ -720,6 +827,21 @@ START_TEST(a_set_latch_arms_for_errors_only)
 }
 END_TEST
 
+/* No time passes, so the service thread does not look at the queue. */
+START_TEST(an_agent_is_called_at_once_though_the_latch_is_set)
+{
+	DAT_EVD_HANDLE latched = latch_cno(cno);
+
+	attach_client_evds();
+	send_from_server(); /* the queue is armed for failures only after this one */
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	ck_assert_int_eq(fake_armed(cq_of_evd(pair.client.recv_evd)), FAKE_ARMED_ANY);
+	send_from_server();
+	expect_agent_calls(1, pair.client.recv_evd);
+	ck_assert_ptr_eq(take_notification(), latched);
+}
+END_TEST
+
 START_TEST(a_disabled_evd_arms_for_errors_only)
 {
 	attach_client_evds();
@@ -733,17 +855,6 @@ START_TEST(a_disabled_evd_arms_for_errors_only)
 	ck_assert_int_eq(fake_armed(cq_of_evd(pair.client.recv_evd)), FAKE_ARMED_ANY);
 }
 END_TEST
-
-static bool has_sleeper(void)
-{
-	struct cno *of = cno;
-	bool has;
-
-	spin_lock(&of->lock);
-	has = of->wait_list;
-	spin_unlock(&of->lock);
-	return has;
-}
 
 /* One that sleeps is not woken for that. */
 START_TEST(a_thread_that_is_awake_takes_the_trigger)
@@ -768,6 +879,33 @@ START_TEST(a_thread_that_is_awake_takes_the_trigger)
 	fake_wait_idle(1);
 	post_send(&pair.server, 1, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
 	ck_assert_ptr_eq(cno_waiter_join(&asleep), pair.client.recv_evd);
+}
+END_TEST
+
+static void wait_for_a_moment(void *evd)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	ck_dat_is(evd_wait(evd, 1000, 1, &event, &nmore), DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0));
+}
+
+/* A wait that ends leaves the queue to the CNO that the EVD has then. */
+START_TEST(a_wait_that_ends_during_a_change_of_cno_leaves_its_queue_to_the_new_one)
+{
+	DAT_EVD_HANDLE latched = latch_other_cno(pair.client.ia);
+
+	attach_client_evds();
+	race_call(RACE_CNO, pair.client.recv_evd, wait_for_a_moment, pair.client.recv_evd);
+	ck_dat(evd_modify_cno(pair.client.recv_evd, other_cno));
+	ck_assert(race_happened(RACE_CNO));
+	send_from_server();
+	expect_no_notification();
+	cno = other_cno;
+	ck_assert_ptr_eq(take_notification(), latched);
+	expect_dto(pair.client.recv_evd, 0, DAT_DTO_SUCCESS);
+	send_from_server();
+	ck_assert_ptr_eq(take_notification(), pair.client.recv_evd);
 }
 END_TEST
 
@@ -864,6 +1002,7 @@ static void add_cno_software_cases(void)
 	tcase_add_loop_test(cases, cno_wait_times_out_exactly, 0, COUNT(timeouts));
 	tcase_add_test(cases, a_trigger_wakes_a_waiter);
 	tcase_add_test(cases, one_trigger_wakes_one_waiter);
+	tcase_add_test(cases, a_wait_that_times_out_takes_no_trigger_from_another);
 	tcase_add_test(cases, a_signal_interrupts_a_cno_wait);
 	tcase_add_test(cases, only_a_wait_that_sleeps_needs_a_descriptor);
 	tcase_add_loop_test(cases, a_cno_wait_keeps_the_cancellation_state_of_its_thread, 0, 4);
@@ -874,6 +1013,8 @@ static void add_cno_software_cases(void)
 	tcase_add_loop_test(cases, removing_an_evd_keeps_the_trigger_of_another, 0, 2);
 	tcase_add_test(cases, a_disabled_evd_does_not_trigger);
 	tcase_add_test(cases, attaching_an_evd_with_queued_events_triggers);
+	tcase_add_test(cases, modifying_an_evd_to_its_own_cno_changes_nothing);
+	tcase_add_test(cases, an_event_during_a_change_of_cno_is_for_the_new_one);
 	tcase_add_test(cases, events_for_an_evd_waiter_do_not_trigger);
 	tcase_add_test(cases, an_unwaitable_evd_triggers);
 	tcase_add_test(cases, an_agent_is_called_once);
@@ -882,6 +1023,9 @@ static void add_cno_software_cases(void)
 	tcase_add_test(cases, an_agent_may_set_itself_again);
 	tcase_add_test(cases, a_removed_agent_is_not_called);
 	tcase_add_test(cases, an_agent_stays_set_if_its_evd_is_destroyed_before_the_call);
+	tcase_add_loop_test(
+		cases, an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call, 0,
+		2);
 	tcase_add_test(cases, freeing_the_last_evd_calls_the_agent);
 	tcase_add_test(cases, no_notification_is_lost);
 }
@@ -894,7 +1038,10 @@ static void add_cno_completion_cases(void)
 	tcase_add_test(cases, completions_trigger_the_cno);
 	tcase_add_test(cases, a_set_latch_arms_for_errors_only);
 	tcase_add_test(cases, a_thread_that_is_awake_takes_the_trigger);
+	tcase_add_test(cases, an_agent_is_called_at_once_though_the_latch_is_set);
 	tcase_add_test(cases, a_disabled_evd_arms_for_errors_only);
+	tcase_add_test(cases,
+		       a_wait_that_ends_during_a_change_of_cno_leaves_its_queue_to_the_new_one);
 	tcase_add_test(cases, removing_the_latched_evd_arms_the_others_again);
 	tcase_add_test(cases, flushes_trigger_the_cno);
 }

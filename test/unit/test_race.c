@@ -499,6 +499,75 @@ START_TEST(the_service_thread_looks_again_when_the_queue_is_armed)
 }
 END_TEST
 
+/* ---- a completion is taken while a thread waits for it ---- */
+
+static DAT_CNO_HANDLE next_cno;
+
+static void complete_and_enable(void *evd)
+{
+	send_to_client(NULL);
+	ck_dat(evd_enable(evd));
+}
+
+static void complete_and_change_cno(void *evd)
+{
+	send_to_client(NULL);
+	ck_dat(evd_modify_cno(evd, next_cno));
+}
+
+/* These take what is there, because it may have to trigger the CNO. */
+START_TEST(a_completion_that_a_change_of_notification_takes_ends_the_wait)
+{
+	void (*const act)(void *) = _i ? complete_and_change_cno : complete_and_enable;
+
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	next_cno = attach_cno(client->recv_evd);
+	if (_i)
+		ck_dat(evd_modify_cno(client->recv_evd, DAT_HANDLE_NULL));
+	else
+		ck_dat(evd_disable(client->recv_evd));
+	race_call(RACE_SLEEP, client->recv_evd, act, client->recv_evd);
+	ck_dat(evd_wait(client->recv_evd, SECONDS(1), 1, &event, &nmore));
+	ck_assert(race_happened(RACE_SLEEP));
+	ck_assert_uint_eq(cookie_in(&event), 7);
+	expect_no_event(client->recv_evd);
+}
+END_TEST
+
+/* The service thread takes the event of another completion, and of this one. */
+static void complete_and_let_service_thread_handle(void *unused)
+{
+	send_to_client(unused);
+	race_release(unused);
+	fake_wait_idle(0);
+}
+
+START_TEST(a_waiter_that_comes_after_the_kernel_named_its_queue_sleeps_armed)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 2 };
+
+	fake_quirks(FAKE_ARM_ANY);
+	connect_with_recv_flags(DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(client, 8, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(client, 9, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	race_hold(RACE_NAMED, client->ia);
+	send_to_client(NULL);
+	race_wait_held();
+	ck_dat(evd_dequeue(client->recv_evd, &event));
+	waiter.evd = client->recv_evd;
+	race_call(RACE_SLEEP, waiter.evd, complete_and_let_service_thread_handle, NULL);
+	waiter.thread = consumer_thread_start(waiter_held, &waiter);
+	while (!race_happened(RACE_SLEEP))
+		sched_yield();
+	fake_wait_idle(1);
+	ck_assert_int_eq(fake_armed(cq_of_evd(waiter.evd)), FAKE_ARMED_ANY);
+	send_to_client(NULL);
+	ck_dat(waiter_join(&waiter));
+	ck_assert_uint_eq(cookie_in(&waiter.event), 8);
+	ck_assert_int_eq(waiter.nmore, 1);
+}
+END_TEST
+
 /* ---- a waiter that leaves ---- */
 
 static void send_from_client(void *unused)
@@ -905,6 +974,32 @@ START_TEST(an_object_is_held_or_retired_but_not_both)
 }
 END_TEST
 
+/* Which takes no lock. */
+static void retire_cno(void *cno)
+{
+	ck_assert(obj_retire(cno));
+}
+
+START_TEST(an_evd_gets_no_cno_that_is_being_freed)
+{
+	const DAT_EVD_FLAGS flags = DAT_EVD_SOFTWARE_FLAG;
+	DAT_CNO_HANDLE cno;
+
+	side_open(client, "fake0");
+	made = side_create_evd(client, 1, flags);
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	race_call(RACE_ATTACH, cno, retire_cno, cno);
+	if (_i)
+		ck_dat_is(evd_create(client->ia, 1, cno, flags, &made), BAD_HANDLE(CNO));
+	else
+		ck_dat_is(evd_modify_cno(made, cno), BAD_HANDLE(CNO));
+	ck_assert(race_happened(RACE_ATTACH));
+	cno_destroy(cno);
+	ck_dat(evd_free(made));
+	side_close(client);
+}
+END_TEST
+
 /* ---- promised slots ---- */
 
 /* Posts that complete as flushed at once, each without memory, until one is refused. */
@@ -999,6 +1094,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, enabling_an_evd_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, a_change_of_mode_looks_again_when_the_queue_is_armed);
 	tcase_add_test(cases, the_service_thread_looks_again_when_the_queue_is_armed);
+	tcase_add_test(cases, a_waiter_that_comes_after_the_kernel_named_its_queue_sleeps_armed);
+	tcase_add_loop_test(cases, a_completion_that_a_change_of_notification_takes_ends_the_wait,
+			    0, 2);
 	tcase_add_test(cases, the_service_thread_looks_on_when_a_waiter_has_left);
 	tcase_add_test(cases, a_cno_takes_the_channel_from_a_waiter_that_has_left);
 	tcase_add_test(cases, a_gate_opens_when_the_limit_of_reads_is_known);
@@ -1015,6 +1113,7 @@ int main(int argc, char **argv)
 	else
 		case_skip(cases, an_object_is_held_or_retired_but_not_both,
 			  "single steps need an x86 processor, and no thread sanitizer");
+	tcase_add_loop_test(cases, an_evd_gets_no_cno_that_is_being_freed, 0, 2);
 	tcase_add_test(cases, flushes_without_memory_leave_the_slots_of_others);
 	tcase_add_test(cases, freeing_an_endpoint_keeps_the_order_of_the_others_events);
 	return run_unit_cases(argc, argv);

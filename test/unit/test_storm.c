@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One EVD in the hands of four threads: one posts, one consumes, one resizes it and makes it
- * unwaitable, one changes its CNO, its notification and its mode. In the end it is freed.
+ * unwaitable, one changes its CNO, its notification and its mode. In the end it is freed. One of
+ * its two CNOs has another EVD in its latch all the time, so there it is one that misses triggers.
  *
  * Each event arrives once, in order, and no thread is left asleep: the clock stands still, so a
  * wake-up that is lost is not made up for. STORM_SECONDS in the environment has it run for so long,
@@ -22,7 +23,7 @@
 static struct pair pair;
 static struct side *const client = &pair.client, *const server = &pair.server;
 static DAT_EVD_HANDLE evd;
-static DAT_CNO_HANDLE cno;
+static DAT_CNO_HANDLE cno, other_cno;
 static sem_t consumed;
 static atomic_bool calm; /* all is posted: the threads that disturb come to an end */
 
@@ -198,9 +199,12 @@ static void *storm_notify(void *seed)
 	unsigned state = (unsigned)(uintptr_t)seed;
 
 	while (!atomic_load(&calm)) {
-		ck_dat(evd_disable(evd));
+		const bool enabled = storm_random(&state, 2);
+
+		if (!enabled)
+			ck_dat(evd_disable(evd));
 		if (storm_random(&state, 2))
-			ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
+			ck_dat(evd_modify_cno(evd, enabled ? other_cno : DAT_HANDLE_NULL));
 		if (storm_random(&state, 2))
 			change_mode();
 		ck_dat(evd_modify_cno(evd, cno));
@@ -253,6 +257,7 @@ START_TEST(each_event_arrives_and_each_wait_ends)
 {
 	const unsigned seconds = storm_seconds();
 	const time_t end = time(NULL) + (time_t)seconds;
+	DAT_EVD_HANDLE latched;
 	unsigned round;
 
 	ck_assert_int_eq(sem_init(&consumed, 0, 0), 0);
@@ -262,10 +267,15 @@ START_TEST(each_event_arrives_and_each_wait_ends)
 	ck_dat(ep_free(client->ep));
 	ck_dat(ep_free(server->ep));
 	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &other_cno));
+	ck_dat(evd_create(client->ia, 1, other_cno, DAT_EVD_SOFTWARE_FLAG, &latched));
+	post_se(latched, 1);
 	for (round = 0; seconds ? time(NULL) < end : round < STORM_ROUNDS; round++)
 		storm_round(3 * round);
 	if (seconds)
 		printf("# %u rounds\n", round);
+	ck_dat(evd_free(latched));
+	ck_dat(cno_free(other_cno));
 	ck_dat(cno_free(cno));
 	client->ep = side_create_ep(client, NULL);
 	server->ep = side_create_ep(server, NULL);

@@ -291,6 +291,7 @@ struct tp_cq {
 
 	struct tp_cq *next_due; /* dev->due_lock */
 	bool due;		/* dev->due_lock; the service thread looks at it next */
+	bool due_again;		/* dev->due_lock; who asked for that found it due already */
 	int fi_fd;		/* libfabric's; readable when bytes or completions have arrived */
 	int epoll;   /* holds that of always_ready, for one event, and fi_fd when armed */
 	bool in_set; /* lock; epoll holds fi_fd */

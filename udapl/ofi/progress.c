@@ -21,6 +21,7 @@
  */
 #include <sys/epoll.h>
 
+#include "../race.h"
 #include "ofi.h"
 
 #define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
@@ -38,6 +39,7 @@ void progress_due(struct tp_cq *cq)
 	struct tp_dev *dev = cq->dev;
 
 	spin_lock(&dev->due_lock);
+	cq->due_again = cq->due;
 	if (!cq->due) {
 		cq->due = true;
 		cq->next_due = dev->due;
@@ -113,7 +115,7 @@ void progress_part(const struct tp_qp *qp)
 	cq_part(qp->recvs.cq);
 }
 
-/* It exists as long as dev->cqs_lock is held. */
+/* It is visited next, and exists as long as dev->cqs_lock is held. */
 static struct tp_cq *pair_of(const struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
@@ -121,6 +123,8 @@ static struct tp_cq *pair_of(const struct tp_cq *cq)
 
 	spin_lock(&dev->due_lock);
 	other = cq->other && cq->other->other == cq ? cq->other : NULL;
+	if (other)
+		other->due_again = false; /* who finds more to do from here on says so */
 	spin_unlock(&dev->due_lock);
 	return other == cq ? NULL : other;
 }
@@ -371,16 +375,19 @@ static void visit_due_locked(struct tp_dev *dev)
 {
 	struct tp_cq *cq = due_take_all(dev), *next;
 	uint64_t soonest = TP_NEVER;
+	bool again;
 
 	assert_locked(&dev->cqs_lock);
 	for (dev->pass++; cq; cq = next) {
+		race_reach(RACE_VISIT, cq);
 		spin_lock(&dev->due_lock);
 		next = cq->next_due;
 		cq->due = false; /* before the visit: who finds more to do meanwhile says so */
+		again = cq->pass == dev->pass && cq->due_again;
 		spin_unlock(&dev->due_lock);
 		if (cq->pass != dev->pass) /* else it was visited with its pair */
 			soonest = min_u64(soonest, visit(cq));
-		if (cq->delay)
+		if (cq->delay || again)
 			progress_due(cq);
 	}
 	dev->next_visit = soonest == TP_NEVER ? TP_NEVER : tp_now() + soonest;
