@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whom the service thread leaves alone, and whom it serves: consumers that poll, and that poll now
- * and then.
+ * Whom the service thread leaves alone, and whom it serves: consumers that poll, that poll now and
+ * then, and that sleep.
  */
 #include <poll.h>
 
@@ -168,9 +168,67 @@ START_TEST(a_consumer_that_was_late_once_is_left_alone)
 }
 END_TEST
 
+/* ---- a consumer that sleeps ---- */
+
+static struct tp_cq *slept_on;
+
+static void consumer_wakes_up(void)
+{
+	atomic_store(&slept_on->slept_on, false);
+}
+
+START_TEST(nothing_is_due_while_a_consumer_sleeps)
+{
+	poll_all();
+	progress_due(cq);
+	visit_due();
+	ck_assert(cq->due);
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	visit_due(); /* it has polled, too */
+	visit_due();
+	ck_assert(!cq->due);
+	ck_assert(cq->left);
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert(cq->due);
+}
+END_TEST
+
+/* The queues of a pair; the consumer sleeps on one of them. */
+START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
+{
+	DAT_EVD_HANDLE other_evd;
+	struct tp_cq *other;
+	DAT_EP_HANDLE ep;
+
+	ofi_rig_open(&rig);
+	ck_dat(ep_free(rig.active));
+	ck_dat(ep_free(rig.passive));
+	rig.active = rig.passive = DAT_HANDLE_NULL;
+	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &other_evd));
+	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, other_evd, rig.conn_evd, NULL, &ep));
+	cq = ((struct evd *)rig.dto_evd)->cq;
+	other = ((struct evd *)other_evd)->cq;
+	mutex_lock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	while (cq->due || other->due) /* they are watched afterwards */
+		visit_due();
+	slept_on = _i ? cq : other;
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
+	progress_due(cq);
+	ff_hook("fi_cq_read", consumer_wakes_up); /* of the other one */
+	visit_due();
+	ck_assert(!slept_on->slept_on);
+	ck_assert(cq->due || other->due);
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_NOTHING), 0);
+	mutex_unlock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ck_dat(ep_free(ep));
+	ck_dat(evd_free(other_evd));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-	TCase *visits = tcase_create("visits");
+	TCase *visits = tcase_create("visits"), *pairs = tcase_create("pairs");
 
 	tcase_add_checked_fixture(visits, setup, teardown);
 	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
@@ -178,5 +236,7 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);
+	tcase_add_test(visits, nothing_is_due_while_a_consumer_sleeps);
+	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left, 0, 2);
 	return run_cases(argc, argv);
 }
