@@ -44,6 +44,12 @@ static const struct {
 	[BIND] = { "bind, and write through the window", 1.05, 0 },
 	[PING_PONG_TWO] = { "ping-pong of two threads that poll", 0, 1.1 },
 	[PING_PONG_APART] = { "ping-pong asleep, two processors", 0, 1.1 },
+	[WRITTEN_DEQUEUED] = { "writes to and fro, polled", 0, 1.1 },
+	[WRITTEN] = { "  memory, one dequeue each", 0, 1.5 },
+	[WRITTEN_RARELY] = { "  memory, dequeues after eight", 0, 1.5 },
+	[WRITTEN_LARGE] = { "  of 64 KiB, likewise one each", 0, 1.5 },
+	[WRITTEN_ONE_DEQUEUED] = { "writes by one thread, polled", 0, 1.1 },
+	[WRITTEN_ONE] = { "  memory, one dequeue each", 0, 1.5 },
 	[LARGE_SENDS] = { "sends of 1 MiB, four ahead", 0, 1.02 },
 	[LARGE_WRITES] = { "writes of 1 MiB, four ahead", 0, 1.02 },
 	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03, 0 },
@@ -230,10 +236,12 @@ static void report_time(void)
 
 static void report_tcp(void)
 {
-	static const enum protocol of_tcp[] = { PING_PONG,	 PING_PONG_TWO, PING_PONG_ASLEEP,
-						PING_PONG_APART, LARGE_SENDS,	LARGE_WRITES,
-						WRITES,		 CONNECT,	UNTIL_TOLD,
-						REGISTER };
+	static const enum protocol of_tcp[] = {
+		PING_PONG,   PING_PONG_TWO,   PING_PONG_ASLEEP, WRITTEN_DEQUEUED,
+		WRITTEN,     WRITTEN_RARELY,  WRITTEN_LARGE,	WRITTEN_ONE_DEQUEUED,
+		WRITTEN_ONE, PING_PONG_APART, LARGE_SENDS,	LARGE_WRITES,
+		WRITES,	     CONNECT,	      UNTIL_TOLD,	REGISTER
+	};
 
 	rounds = MAX_ROUNDS;
 	print_head("libfabric's tcp");

@@ -17,6 +17,8 @@
 #define BLOCK	      4096    /* bytes of an RDMA write and of a region that is registered */
 #define LARGE	      1048576 /* bytes of a transfer of LARGE_SENDS and LARGE_WRITES */
 #define LARGE_AHEAD   4	      /* of them that are outstanding */
+#define LARGE_WRITE   65536   /* bytes of a write of WRITTEN_LARGE */
+#define RARELY	      8	      /* writes of WRITTEN_RARELY whose completions are awaited together */
 #define PAGE	      4096    /* where memory begins: copying depends on that */
 #define AHEAD	      10      /* RDMA writes that are outstanding */
 #define DEPTH	      32      /* requests, and receives, of an endpoint ... */
@@ -38,7 +40,13 @@ enum protocol {
 	BIND,		    /* and a write through the window */
 	PING_PONG_TWO,	    /* of two threads, which poll */
 	PING_PONG_APART,    /* PING_PONG_ASLEEP on two processors */
-	LARGE_SENDS,	    /* polled by one thread, LARGE_AHEAD */
+	WRITTEN_DEQUEUED, /* two threads write to and fro, and see the last byte; they poll, too */
+	WRITTEN,	  /* they don't, but once for each completion */
+	WRITTEN_RARELY,	  /* likewise for RARELY completions together */
+	WRITTEN_LARGE,	  /* WRITTEN, of LARGE_WRITE bytes */
+	WRITTEN_ONE_DEQUEUED, /* WRITTEN_DEQUEUED, WRITTEN by one thread */
+	WRITTEN_ONE,
+	LARGE_SENDS, /* polled by one thread, LARGE_AHEAD */
 	LARGE_WRITES,
 	ONE_THREAD, /* PING_PONG by threads that share nothing but the device */
 	FOUR_THREADS,

@@ -146,16 +146,32 @@ static inline void end_post_large_send(struct end *end)
 	end_send(end, LARGE);
 }
 
-/* To the server's memory. */
-static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
+static inline void end_write(struct end *end, uint32_t size, void *at, uint32_t key)
 {
 	DAT_LMR_TRIPLET segment = end_segment(end, size);
 	DAT_RMR_TRIPLET to = { .rmr_context = key,
-			       .target_address = (DAT_VADDR)(uintptr_t)nodes[SERVER].memory,
+			       .target_address = (DAT_VADDR)(uintptr_t)at,
 			       .segment_length = size };
 
 	MUST(!dat_ep_post_rdma_write(end->ep, 1, &segment, (DAT_DTO_COOKIE){ 0 }, &to,
 				     DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+/* To the server's memory. */
+static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
+{
+	end_write(end, size, nodes[SERVER].memory, key);
+}
+
+static inline void end_write_to(struct end *end, const struct end *peer, uint32_t size)
+{
+	end_write(end, size, peer->node->memory + LARGE / 2, peer->node->rmr_context);
+}
+
+/* The provider makes it. */
+static inline void end_progress(struct end *end)
+{
+	(void)end;
 }
 
 static inline bool evd_take(DAT_EVD_HANDLE evd, DAT_DTO_COMPLETION_STATUS status)

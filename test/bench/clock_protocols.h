@@ -9,7 +9,9 @@
  *	queues_open		for so many endpoints
  *	end_post_recv, end_post_send, end_post_write, end_bind
  *	end_post_large_recv, end_post_large_send	of LARGE bytes
+ *	end_write_to		writes the first bytes of memory to the second half of a peer's
  *	end_poll_recv, end_poll_request		take a completion, if there is one
+ *	end_progress		what a program has to do while it waits for bytes in its memory
  *	end_flushed_recv	waits for a receive that was flushed
  *	end_wait_recv		waits for a receive, asleep if there is none
  *	pair_create		the endpoints, connected
@@ -205,7 +207,7 @@ static uint64_t run_ping_pong_two(unsigned n)
 	return began;
 }
 
-/* ---- asleep ---- */
+/* ---- processors ---- */
 
 /* Whether two threads that sleep share a processor decides how long they need. */
 struct processors {
@@ -236,6 +238,175 @@ static void thread_pin(const cpu_set_t *to)
 {
 	MUST(!sched_setaffinity(0, sizeof(*to), to));
 }
+
+/* ---- writes of which the peer sees the last byte ---- */
+
+/* How a program takes the completions of its writes, and whether it polls for other reasons. */
+struct manner {
+	uint32_t size;	 /* of a write */
+	unsigned after;	 /* when so many are outstanding, it polls once ... */
+	unsigned behind; /* ... and on until no more than these are */
+	bool dequeues;	 /* as long as it waits for the peer */
+};
+
+struct writer {
+	struct end *end, *peer;
+	const struct manner *manner;
+	unsigned outstanding;
+};
+
+static volatile char *writer_last_byte(const struct writer *writer)
+{
+	return writer->end->node->memory + LARGE / 2 + writer->manner->size - 1;
+}
+
+static void writer_poll(struct writer *writer)
+{
+	writer->outstanding -= end_poll_request(writer->end);
+}
+
+/* The byte that ends it is that of the round, which is never 0. */
+static void writer_write(struct writer *writer, unsigned round)
+{
+	const struct manner *manner = writer->manner;
+
+	writer->end->node->memory[manner->size - 1] = (char)(round % UINT8_MAX + 1);
+	end_write_to(writer->end, writer->peer, manner->size);
+	if (++writer->outstanding < manner->after)
+		return;
+	do
+		writer_poll(writer);
+	while (writer->outstanding > manner->behind);
+}
+
+/* @peer: of the same thread, or NULL. */
+static void writer_await(struct writer *writer, struct writer *peer, unsigned round)
+{
+	while (*writer_last_byte(writer) != (char)(round % UINT8_MAX + 1)) {
+		end_progress(writer->end);
+		if (peer)
+			end_progress(peer->end);
+		if (writer->manner->dequeues) {
+			(void)end_poll_recv(writer->end);
+			writer_poll(writer);
+		}
+		if (writer->manner->dequeues && peer)
+			writer_poll(peer);
+	}
+}
+
+static void writers_begin(struct writer writers[2], const struct manner *manner)
+{
+	struct pair *pair = &pairs[2];
+
+	writers[0] = (struct writer){ &pair->client, &pair->server, manner, 0 };
+	writers[1] = (struct writer){ &pair->server, &pair->client, manner, 0 };
+	for (int i = 0; i < 2; i++)
+		*writer_last_byte(&writers[i]) = 0;
+}
+
+static void writers_end(struct writer writers[2])
+{
+	while (writers[0].outstanding || writers[1].outstanding)
+		for (int i = 0; i < 2; i++)
+			writer_poll(&writers[i]);
+}
+
+/* By one thread, which leaves a processor to the others. */
+static uint64_t write_both_ways(unsigned n, const struct manner *manner)
+{
+	struct writer writers[2];
+	uint64_t began = clock_ns();
+
+	writers_begin(writers, manner);
+	for (unsigned round = 0; round < n; round++)
+		for (int i = 0; i < 2; i++) {
+			writer_write(&writers[i], round);
+			writer_await(&writers[!i], &writers[i], round);
+		}
+	began = clock_ns() - began;
+	writers_end(writers);
+	return began;
+}
+
+struct writer_thread {
+	struct writer *writer;
+	unsigned n;
+	struct processors processors;
+};
+
+static void *writer_main(void *arg)
+{
+	const struct writer_thread *this = arg;
+
+	thread_pin(&this->processors.server);
+	for (unsigned round = 0; round < this->n; round++) {
+		writer_await(this->writer, NULL, round);
+		writer_write(this->writer, round);
+	}
+	return NULL;
+}
+
+/* By two threads, each on a processor of its own. */
+static uint64_t write_to_and_fro(unsigned n, const struct manner *manner)
+{
+	struct writer_thread server = { .n = n, .processors = processors_choose(true) };
+	struct writer writers[2];
+	pthread_t thread;
+	uint64_t began;
+
+	writers_begin(writers, manner);
+	server.writer = &writers[1];
+	thread_pin(&server.processors.client);
+	MUST(!pthread_create(&thread, NULL, writer_main, &server));
+	began = clock_ns();
+	for (unsigned round = 0; round < n; round++) {
+		writer_write(&writers[0], round);
+		writer_await(&writers[0], NULL, round);
+	}
+	began = clock_ns() - began;
+	MUST(!pthread_join(thread, NULL));
+	thread_pin(&server.processors.all);
+	writers_end(writers);
+	return began;
+}
+
+static const struct manner dequeues = { MESSAGE, 1, DEPTH - 1, true };
+static const struct manner one_dequeue = { MESSAGE, 1, DEPTH - 1, false };
+static const struct manner rare_dequeues = { MESSAGE, RARELY, 0, false };
+static const struct manner large_writes = { LARGE_WRITE, 1, DEPTH - 1, false };
+
+static uint64_t run_written_dequeued(unsigned n)
+{
+	return write_to_and_fro(n, &dequeues);
+}
+
+static uint64_t run_written(unsigned n)
+{
+	return write_to_and_fro(n, &one_dequeue);
+}
+
+static uint64_t run_written_rarely(unsigned n)
+{
+	return write_to_and_fro(n, &rare_dequeues);
+}
+
+static uint64_t run_written_large(unsigned n)
+{
+	return write_to_and_fro(n, &large_writes);
+}
+
+static uint64_t run_written_one_dequeued(unsigned n)
+{
+	return write_both_ways(n, &dequeues);
+}
+
+static uint64_t run_written_one(unsigned n)
+{
+	return write_both_ways(n, &one_dequeue);
+}
+
+/* ---- asleep ---- */
 
 struct echo {
 	unsigned n;
@@ -471,6 +642,12 @@ static void run_scale(unsigned n, uint64_t ns[STEPS])
 		[REGISTER] = run_register,                                                         \
 		[BIND] = run_bind,                                                                 \
 		[PING_PONG_TWO] = run_ping_pong_two,                                               \
+		[WRITTEN_DEQUEUED] = run_written_dequeued,                                         \
+		[WRITTEN] = run_written,                                                           \
+		[WRITTEN_RARELY] = run_written_rarely,                                             \
+		[WRITTEN_LARGE] = run_written_large,                                               \
+		[WRITTEN_ONE_DEQUEUED] = run_written_one_dequeued,                                 \
+		[WRITTEN_ONE] = run_written_one,                                                   \
 		[LARGE_SENDS] = run_large_sends,                                                   \
 		[LARGE_WRITES] = run_large_writes,                                                 \
 		[ONE_THREAD] = run_one_thread,                                                     \

@@ -143,8 +143,7 @@ static inline void end_post_large_send(struct end *end)
 	end_send(end, LARGE, 0);
 }
 
-/* To the server's memory. */
-static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
+static inline void end_write(struct end *end, uint32_t size, void *at, uint32_t key)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)end->node->memory,
 			       .length = size,
@@ -156,9 +155,26 @@ static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
 
 	if (size <= MESSAGE)
 		wr.send_flags |= IBV_SEND_INLINE;
-	wr.wr.rdma.remote_addr = (uintptr_t)nodes[SERVER].memory;
+	wr.wr.rdma.remote_addr = (uintptr_t)at;
 	wr.wr.rdma.rkey = key;
 	MUST(!ibv_post_send(end->id->qp, &wr, &bad));
+}
+
+/* To the server's memory. */
+static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
+{
+	end_write(end, size, nodes[SERVER].memory, key);
+}
+
+static inline void end_write_to(struct end *end, const struct end *peer, uint32_t size)
+{
+	end_write(end, size, peer->node->memory + LARGE / 2, peer->node->mr->rkey);
+}
+
+/* The device makes it. */
+static inline void end_progress(struct end *end)
+{
+	(void)end;
 }
 
 static inline bool cq_take(struct ibv_cq *cq, enum ibv_wc_status status)

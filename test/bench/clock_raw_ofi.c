@@ -102,14 +102,11 @@ static inline void end_post_large_send(struct end *end)
 	end_send(end, LARGE);
 }
 
-/* To the server's memory. */
-static inline void end_post_write(struct end *end, size_t size, uint64_t key)
+static inline void end_write(struct end *end, size_t size, void *at, uint64_t key)
 {
 	struct iovec iov = { end->node->memory, size };
 	void *desc = fi_mr_desc(end->node->mr);
-	struct fi_rma_iov remote = { .addr = (uintptr_t)nodes[SERVER].memory,
-				     .len = size,
-				     .key = key };
+	struct fi_rma_iov remote = { .addr = (uintptr_t)at, .len = size, .key = key };
 	const struct fi_msg_rma message = { .msg_iov = &iov,
 					    .desc = &desc,
 					    .iov_count = 1,
@@ -117,6 +114,17 @@ static inline void end_post_write(struct end *end, size_t size, uint64_t key)
 					    .rma_iov_count = 1 };
 
 	MUST(!fi_writemsg(end->ep, &message, FABRIC_WRITE));
+}
+
+/* To the server's memory. */
+static inline void end_post_write(struct end *end, size_t size, uint64_t key)
+{
+	end_write(end, size, nodes[SERVER].memory, key);
+}
+
+static inline void end_write_to(struct end *end, const struct end *peer, size_t size)
+{
+	end_write(end, size, peer->node->memory + LARGE / 2, fi_mr_key(peer->node->mr));
 }
 
 static inline bool end_poll_recv(struct end *end)
@@ -127,6 +135,12 @@ static inline bool end_poll_recv(struct end *end)
 static inline bool end_poll_request(struct end *end)
 {
 	return fabric_take(end->queues->request);
+}
+
+/* Nothing arrives without that. */
+static inline void end_progress(struct end *end)
+{
+	(void)end_poll_recv(end);
 }
 
 static void end_flushed_recv(struct end *end)

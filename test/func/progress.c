@@ -75,6 +75,75 @@ START_TEST(requests_are_executed_while_their_program_computes)
 }
 END_TEST
 
+/* ---- programs that poll their memory ---- */
+
+#define MEMORY_ROUNDS 50
+
+/* How it takes the completions of its writes. */
+static const struct {
+	size_t size;
+	bool suppressed;
+	unsigned behind; /* that many, it awaits their completions; 0: never */
+} memory_polls[] = {
+	{ 1, false, 0 },       { 1, false, 8 },	     { 1, true, 0 },	     { BIG / 4, false, 0 },
+	{ BIG / 4, false, 8 }, { BIG / 4, true, 0 }, { HUGE / 4, false, 0 }, { HUGE / 4, false, 8 },
+};
+
+static unsigned take_requests(const struct side *side)
+{
+	DAT_EVENT event;
+	unsigned n = 0;
+
+	while (dat_evd_dequeue(side->request_evd, &event) == DAT_SUCCESS) {
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.status,
+				  DAT_DTO_SUCCESS);
+		n++;
+	}
+	return n;
+}
+
+/* The last byte is that of the round. Returns how many writes are outstanding. */
+static unsigned write_and_await(const struct side *from, const struct side *to, size_t row,
+				unsigned round, unsigned outstanding)
+{
+	const size_t size = memory_polls[row].size;
+	const volatile unsigned char *last = to->memory + HUGE + size - 1;
+
+	pattern_fill(from->memory, size, round);
+	from->memory[size - 1] = (unsigned char)(round + 1);
+	post_write(from->ep, round, segment(from, 0, size), target(to, HUGE, size),
+		   memory_polls[row].suppressed ? DAT_COMPLETION_SUPPRESS_FLAG
+						: DAT_COMPLETION_DEFAULT_FLAG);
+	if (!memory_polls[row].suppressed)
+		outstanding += 1 - take_requests(from);
+	while (memory_polls[row].behind && outstanding >= memory_polls[row].behind)
+		outstanding -= take_requests(from);
+	while (*last != (unsigned char)(round + 1))
+		;
+	pattern_check(to->memory + HUGE, size - 1, round);
+	return outstanding;
+}
+
+START_TEST(every_write_is_seen_in_memory_beside_rare_polls)
+{
+	const DAT_EP_ATTR attr = ep_attr_for(4, 2 * MEMORY_ROUNDS);
+
+	for (size_t row = 0; row < COUNT(memory_polls); row++) {
+		unsigned outstanding[2] = { 0, 0 };
+		struct pair pair;
+
+		pair_open_sized(&pair, &attr, 2 * HUGE);
+		for (unsigned round = 0; round < MEMORY_ROUNDS; round++) {
+			outstanding[0] = write_and_await(&pair.client, &pair.server, row, round,
+							 outstanding[0]);
+			outstanding[1] = write_and_await(&pair.server, &pair.client, row, round,
+							 outstanding[1]);
+		}
+		pair_close_abrupt(&pair);
+	}
+}
+END_TEST
+
 /* ---- order ---- */
 
 /*
@@ -573,6 +642,7 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ peers_are_served_while_a_program_computes, NEEDS_NOTHING },
 		{ requests_are_executed_while_their_program_computes, NEEDS_NOTHING },
+		{ every_write_is_seen_in_memory_beside_rare_polls, NEEDS_NOTHING },
 		{ requests_of_any_kinds_complete_in_post_order, NEEDS_NOTHING },
 		{ read_of_no_bytes_behind_another_keeps_the_connection, NEEDS_NOTHING },
 		{ request_without_bytes_waits_for_the_read_before_it, NEEDS_RNR },

@@ -306,8 +306,12 @@ struct tp_cq {
 	bool in_dev_set;       /* ia->lock; dev->epoll has fi_fd, though it may not report it */
 	unsigned attended;     /* ia->lock; visits in a row that found consumers at it */
 	unsigned vain;	       /* ia->lock; times in a row that it was served for nothing */
-	unsigned pass;	       /* ia->lock; of the latest visit */
-	uint64_t delay;	       /* ia->lock; ns from that to the next; 0: none is due */
+	/* ia->lock; about a consumer that polls; of a pair, that at the lower address has them */
+	uint64_t grace_ends;	/* until then it may take what waits; 0: it has no grace */
+	unsigned graces_missed; /* less those that it has used since */
+	unsigned served;	/* times that the queue was served since it has missed one */
+	unsigned pass;		/* ia->lock; of the latest visit */
+	uint64_t delay;		/* ia->lock; ns from that to the next; 0: none is due */
 	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
 	struct tp_cq *other;
 	unsigned qps;	     /* dev->due_lock; directions of queue pairs that complete here */

@@ -11,6 +11,11 @@
  *			not polled meanwhile, it is watched, ...
  *	leaving it	... unless somebody sleeps on it, who says so when that ends
  *			(progress_resume); then it is visited.
+ * A consumer that polls its memory, for the last byte of what a peer writes, polls a queue now and
+ * then, too, for the completions of its own requests. What tells it from others: something waits,
+ * it has a grace to take that, and it does not poll. So its queue is watched, and served at once,
+ * although there are polls, until it uses its graces again.
+ *
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
  * queues that all their queue pairs have in common are a pair, for which it is enough that the
  * consumer is at one of them.
@@ -19,6 +24,7 @@
  * descriptor stays readable: such a queue is not watched but visited, now and then, and when a
  * receive is posted.
  */
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include "../race.h"
@@ -26,10 +32,14 @@
 
 #define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
 #define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
-#define STEADY_VISITS	 2		    /* in a row that found consumers */
-#define LOOK_VISITS	 10		    /* likewise: time to take in completions */
-#define SLOWER_VISITS	 4		    /* likewise: the next ones are further apart ... */
-#define SLOWEST		 4		    /* ... up to so many intervals */
+#define GRACE_TIME	 UINT64_C(20000)    /* ns; many times as long as a poll */
+#define FEWER_GRACES	 2		    /* when so many were missed */
+#define MOST_MISSED	 4
+#define SERVED_MEANWHILE 32 /* times that such a queue is served, between two graces */
+#define STEADY_VISITS	 2  /* in a row that found consumers */
+#define LOOK_VISITS	 10 /* likewise: time to take in completions */
+#define SLOWER_VISITS	 4  /* likewise: the next ones are further apart ... */
+#define SLOWEST		 4  /* ... up to so many intervals */
 #define VAIN_ROUNDS	 32
 #define FRUITLESS_ROUNDS 100
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
@@ -160,7 +170,7 @@ static uint64_t cq_serve(struct tp_cq *cq)
 	bool quiet, stalled, starved_members;
 
 	if (!spin_trylock(&cq->lock))
-		return VISIT_INTERVAL; /* the consumer is at it */
+		return GRACE_TIME; /* the consumer is at it */
 	cq->vain = members_leave_locked(cq) ? 0 : cq->vain + 1;
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
@@ -261,14 +271,98 @@ static bool cq_leave(struct tp_cq *cq)
 
 /* ---- a queue, or a pair ---- */
 
+/* Do bytes or completions wait at one of the two? */
+static bool pair_has_waiting(const struct tp_cq *cq, const struct tp_cq *pair)
+{
+	struct pollfd fds[] = {
+		{ .fd = cq->fi_fd, .events = POLLIN },
+		{ .fd = cq->members_epoll, .events = POLLIN },
+		{ .fd = pair ? pair->fi_fd : -1, .events = POLLIN },
+	};
+
+	return poll(fds, ARRAY_SIZE(fds), 0) > 0;
+}
+
+/* Since the visit began; or a poll goes on, which takes long when there is much to take. */
+static bool cq_is_polled_again(struct tp_cq *cq)
+{
+	if (atomic_load(&cq->polled) || !spin_trylock(&cq->lock))
+		return true;
+	spin_unlock(&cq->lock);
+	return false;
+}
+
+static bool pair_is_polled_again(struct tp_cq *cq, struct tp_cq *pair)
+{
+	return cq_is_polled_again(cq) || (pair && cq_is_polled_again(pair));
+}
+
+enum judgement {
+	TAKES,	  /* what arrives */
+	NEGLECTS, /* it, so that the service thread has to take it */
+	IN_GRACE, /* which shows when that is over */
+};
+
+static enum judgement grace_used(struct tp_cq *lead)
+{
+	lead->grace_ends = 0;
+	if (lead->graces_missed)
+		lead->graces_missed--;
+	return lead->graces_missed ? NEGLECTS : TAKES;
+}
+
+static enum judgement grace_missed(struct tp_cq *lead)
+{
+	lead->grace_ends = 0;
+	lead->served = 0;
+	if (lead->graces_missed < MOST_MISSED)
+		lead->graces_missed++;
+	return NEGLECTS;
+}
+
+/*
+ * What of a consumer that is @at the two queues? What waits is late after a grace, so one that has
+ * missed some has few. It may use one by chance, if it waits for its completions before it polls
+ * its memory: so it has to use as many as it has missed, one after the other.
+ */
+static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, unsigned at)
+{
+	struct tp_cq *lead = pair && pair < cq ? pair : cq;
+
+	if (at & ASLEEP || (at && !cq->dev->soft_queues)) {
+		lead->grace_ends = 0;
+		return TAKES; /* who sleeps is woken up by what arrives */
+	}
+	if (lead->grace_ends && at)
+		return grace_used(lead);
+	if (lead->grace_ends && (tp_now() < lead->grace_ends || pair_is_polled_again(cq, pair)))
+		return IN_GRACE;
+	if (!at)
+		return lead->grace_ends ? grace_missed(lead) : NEGLECTS;
+	if (lead->graces_missed >= FEWER_GRACES && lead->served++ < SERVED_MEANWHILE)
+		return NEGLECTS;
+	if (!pair_has_waiting(cq, pair) || pair_is_polled_again(cq, pair))
+		return grace_used(lead);
+	lead->grace_ends = tp_now() + GRACE_TIME;
+	return IN_GRACE;
+}
+
 /* False: no consumer is there. @pair: NULL, there is none. */
 static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
 {
 	const unsigned here = consumers_at(cq), there = pair ? consumers_at(pair) : 0;
 	unsigned at = here | there;
+	enum judgement judgement = consumer_judge(cq, pair, at);
 	bool asleep;
 
-	if (!at || !cq_is_minded(cq, here, &at) || (pair && !cq_is_minded(pair, there, &at)))
+	if (judgement == IN_GRACE) {
+		cq->delay = GRACE_TIME;
+		if (pair)
+			pair->delay = GRACE_TIME;
+		return true;
+	}
+	if (judgement == NEGLECTS || !cq_is_minded(cq, here, &at) ||
+	    (pair && !cq_is_minded(pair, there, &at)))
 		return false;
 	cq_attended(cq);
 	if (pair)

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whom the service thread leaves alone, and whom it serves: consumers that poll, that poll now and
+ * then, and that sleep.
+ */
+#include <poll.h>
+
+#include <rdma/fi_endpoint.h>
+
+#include "../../udapl/ofi/ofi.h"
+#include "ofi_test.h"
+
+#define VISIT_INTERVAL 1000000 /* ns; that of progress.c */
+#define ROUNDS	       100
+
+static struct ofi_rig rig;
+static struct tp_cq *cq;
+
+/* The service thread does nothing as long as the lock of the IA is held: a case does its visits. */
+static void setup(void)
+{
+	ff_provider()->protocol = FI_PROTO_SOCK_TCP;
+	ofi_rig_open(&rig);
+	cq = ((struct evd *)rig.dto_evd)->cq;
+	mutex_lock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+}
+
+static void teardown(void)
+{
+	mutex_unlock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ofi_rig_close(&rig);
+}
+
+static void visit_due(void)
+{
+	(void)progress_run(cq->dev, true);
+}
+
+/* Two completions wait from here on. */
+static void message_arrives(void)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+
+	ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static bool is_waiting(void)
+{
+	struct pollfd fd = { .fd = cq->fi_fd, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+/* The last poll finds nothing. */
+static void poll_all(void)
+{
+	DAT_EVENT event;
+
+	while (evd_dequeue(rig.dto_evd, &event) == DAT_SUCCESS)
+		;
+}
+
+/* Visits, as long as the next one is due at once. Returns how many there were. */
+static unsigned visits_at_once(void)
+{
+	unsigned n = 0;
+
+	do {
+		visit_due();
+		n++;
+	} while (cq->due && cq->delay < VISIT_INTERVAL);
+	return n;
+}
+
+/* ---- a consumer that polls now and then ---- */
+
+/* It takes what it has requested, and looks for its peer's bytes in its memory. */
+static void arrivals_beside_rare_polls(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		poll_all();
+		message_arrives();
+		(void)visits_at_once();
+		ck_assert(!is_waiting());
+	}
+}
+
+START_TEST(what_waits_beside_a_rare_poll_is_taken_at_once)
+{
+	visit_due();
+	arrivals_beside_rare_polls(_i ? 1 : ROUNDS);
+	ck_assert(cq->watched);
+	poll_all();
+}
+END_TEST
+
+/* What arrives is late after a grace. */
+START_TEST(a_consumer_that_polls_rarely_is_waited_for_rarely)
+{
+	unsigned waits = 0;
+
+	arrivals_beside_rare_polls(2);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		poll_all();
+		message_arrives();
+		waits += visits_at_once() > 1;
+		ck_assert(!is_waiting());
+	}
+	ck_assert_uint_ge(waits, 2);
+	ck_assert_uint_le(waits, ROUNDS / 20);
+	poll_all();
+}
+END_TEST
+
+/* ---- a consumer that polls all the time ---- */
+
+/* Between a visit that finds something waiting and the next one it takes that. */
+static void arrival_beside_polls(void)
+{
+	poll_all();
+	message_arrives();
+	visit_due();
+	poll_all();
+	visit_due();
+}
+
+START_TEST(a_consumer_that_polls_is_left_alone)
+{
+	unsigned reads;
+
+	poll_all();
+	visit_due();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		poll_all();
+		message_arrives();
+		reads = ff_calls_here("fi_cq_read");
+		visit_due();
+		ck_assert_uint_eq(ff_calls_here("fi_cq_read"), reads);
+		poll_all();
+		reads = ff_calls_here("fi_cq_read");
+		visit_due();
+		ck_assert_uint_eq(ff_calls_here("fi_cq_read"), reads);
+		ck_assert(cq->due && cq->delay >= VISIT_INTERVAL);
+	}
+	ck_assert(!cq->in_dev_set);
+}
+END_TEST
+
+START_TEST(a_consumer_that_polls_again_is_left_alone_again)
+{
+	arrivals_beside_rare_polls(ROUNDS);
+	poll_all();
+	for (unsigned i = 0; i < ROUNDS; i++)
+		arrival_beside_polls();
+	ck_assert(!cq->watched);
+	ck_assert(cq->due && cq->delay >= VISIT_INTERVAL);
+}
+END_TEST
+
+/* Once or twice other threads have kept its processor. */
+START_TEST(a_consumer_that_was_late_once_is_left_alone)
+{
+	arrivals_beside_rare_polls(1);
+	poll_all();
+	arrival_beside_polls();
+	ck_assert(cq->due && cq->delay >= VISIT_INTERVAL);
+}
+END_TEST
+
+/* ---- a consumer that sleeps ---- */
+
+static struct tp_cq *slept_on;
+
+static void consumer_wakes_up(void)
+{
+	atomic_store(&slept_on->slept_on, false);
+}
+
+START_TEST(nothing_is_due_while_a_consumer_sleeps)
+{
+	poll_all();
+	progress_due(cq);
+	visit_due();
+	ck_assert(cq->due);
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	visit_due(); /* it has polled, too */
+	visit_due();
+	ck_assert(!cq->due);
+	ck_assert(cq->left);
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert(cq->due);
+}
+END_TEST
+
+/* The queues of a pair; the consumer sleeps on one of them. */
+START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
+{
+	DAT_EVD_HANDLE other_evd;
+	struct tp_cq *other;
+	DAT_EP_HANDLE ep;
+
+	ofi_rig_open(&rig);
+	ck_dat(ep_free(rig.active));
+	ck_dat(ep_free(rig.passive));
+	rig.active = rig.passive = DAT_HANDLE_NULL;
+	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &other_evd));
+	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, other_evd, rig.conn_evd, NULL, &ep));
+	cq = ((struct evd *)rig.dto_evd)->cq;
+	other = ((struct evd *)other_evd)->cq;
+	mutex_lock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	while (cq->due || other->due) /* they are watched afterwards */
+		visit_due();
+	slept_on = _i ? cq : other;
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
+	progress_due(cq);
+	ff_hook("fi_cq_read", consumer_wakes_up); /* of the other one */
+	visit_due();
+	ck_assert(!slept_on->slept_on);
+	ck_assert(cq->due || other->due);
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_NOTHING), 0);
+	mutex_unlock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ck_dat(ep_free(ep));
+	ck_dat(evd_free(other_evd));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *visits = tcase_create("visits"), *pairs = tcase_create("pairs");
+
+	tcase_add_checked_fixture(visits, setup, teardown);
+	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
+	tcase_add_test(visits, a_consumer_that_polls_rarely_is_waited_for_rarely);
+	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
+	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
+	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);
+	tcase_add_test(visits, nothing_is_due_while_a_consumer_sleeps);
+	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left, 0, 2);
+	return run_cases(argc, argv);
+}
