@@ -143,7 +143,7 @@ static int client_expect(struct client *client, enum message_kind kind, struct m
 	while (message->kind == MESSAGE_PONG && kind == MESSAGE_RESULT); /* from before an end */
 	if (message->kind == kind)
 		return 0;
-	if (message->kind) /* else it is of another version, which has been reported */
+	if (message->kind) /* else what is wrong with it has been reported */
 		complain("dapltest: the server sent message %d, not %d", message->kind, kind);
 	return -1;
 }

@@ -10,7 +10,6 @@
 
 enum {
 	CR_QLEN = 32,
-	PORT_LAST = 65535, /* what every transport has */
 };
 
 static const struct origin server_origin = { .name = "Server", .lane = -1 };
@@ -78,6 +77,8 @@ static int session_attend(struct session *session)
 			return -1;
 		if (message.kind == MESSAGE_DONE)
 			return message.code == CODE_GOOD ? 0 : -1;
+		if (!message.kind) /* which has been reported */
+			return -1;
 		if (message.kind != MESSAGE_PING) {
 			report_failure(&session->control.channel.origin, "receive",
 				       "message %d during the test", message.kind);
@@ -103,6 +104,14 @@ static int session_send_last(struct session *session, const struct message *mess
 	(void)event_wait(&session->patience, session->control.channel.connect_evd, PEER_TIMEOUT,
 			 &event, &ret);
 	return 0;
+}
+
+static int session_refuse(struct session *session, enum message_code code)
+{
+	const struct message answer = { .kind = MESSAGE_ANSWER, .code = code };
+
+	(void)session_send_last(session, &answer);
+	return -1;
 }
 
 static int session_send_result(struct session *session, const struct test *test, int result)
@@ -137,7 +146,6 @@ static int session_run_test(struct session *session, struct test *test)
 
 static int session_test(struct session *session, const struct plan *plan)
 {
-	const struct message refusal = { .kind = MESSAGE_ANSWER, .code = CODE_BAD };
 	const uint32_t count = plan->threads * plan->lanes;
 	struct test test = { .adapter = &session->server->adapter,
 			     .plan = plan,
@@ -145,10 +153,8 @@ static int session_test(struct session *session, const struct plan *plan)
 			     .port = server_take_ports(session->server, count) };
 	int result;
 
-	if (test_open(&test) < 0) {
-		(void)session_send_last(session, &refusal);
-		return -1;
-	}
+	if (test_open(&test) < 0)
+		return session_refuse(session, CODE_BAD);
 	server_pass_ports(session->server, test.port, count);
 	result = session_run_test(session, &test);
 	if (session_send_result(session, &test, result) < 0)
@@ -170,14 +176,6 @@ static int session_quit(struct session *session)
 	return result;
 }
 
-static int session_refuse_version(struct session *session)
-{
-	const struct message answer = { .kind = MESSAGE_ANSWER, .code = CODE_VERSION };
-
-	(void)session_send_last(session, &answer);
-	return -1;
-}
-
 static int session_work(struct session *session)
 {
 	struct message message;
@@ -185,8 +183,8 @@ static int session_work(struct session *session)
 	if (channel_expect_established(&session->control.channel) < 0 ||
 	    control_receive(&session->control, &message) < 0)
 		return -1;
-	if (message.code == CODE_VERSION)
-		return session_refuse_version(session);
+	if (!message.kind)
+		return session_refuse(session, message.code);
 	if (message.kind != MESSAGE_PLAN) {
 		report_failure(&session->control.channel.origin, "receive",
 			       "message %d before the plan", message.kind);
