@@ -368,8 +368,8 @@ struct lane {
 	DAT_RSP_HANDLE rsp;
 	DAT_RMR_TRIPLET peer; /* the other side's memory */
 	/* counts; the number of a request or of a receive is its cookie */
-	unsigned posted, reaped;
-	unsigned recv_posted, received;
+	uint64_t posted, reaped;
+	uint64_t recv_posted, received;
 };
 
 int lane_open(struct lane *lane, struct crew *crew, unsigned number);

@@ -119,7 +119,7 @@ static DAT_QOS option_qos(const char *text)
 static int option_m(struct options *options, const char *text)
 {
 	if (options->mode == MODE_LIMIT)
-		return option_number('m', text, 1, UINT32_MAX, &options->max);
+		return option_number('m', text, 1, INT32_MAX, &options->max);
 	if (strcmp(text, "b") != 0 && strcmp(text, "p") != 0) {
 		complain("dapltest: -m %s: neither b nor p", text);
 		return -1;

@@ -58,11 +58,14 @@ static uint32_t server_take_ports(struct server *server, uint32_t count)
 	return first;
 }
 
-/* What other sessions must not use, if qualifiers were skipped. */
-static void server_pass_ports(struct server *server, uint32_t first, uint32_t count)
+/*
+ * What other sessions must not use, if qualifiers were skipped from taken to first, which is a
+ * lower one after the last qualifier.
+ */
+static void server_pass_ports(struct server *server, uint32_t taken, uint32_t first, uint32_t count)
 {
 	pthread_mutex_lock(&server->lock);
-	if (server->next_port < first + count)
+	if (server->next_port < first + count || (first < taken && server->next_port > taken))
 		server->next_port = first + count;
 	pthread_mutex_unlock(&server->lock);
 }
@@ -147,15 +150,15 @@ static int session_run_test(struct session *session, struct test *test)
 static int session_test(struct session *session, const struct plan *plan)
 {
 	const uint32_t count = plan->threads * plan->lanes;
-	struct test test = { .adapter = &session->server->adapter,
-			     .plan = plan,
-			     .server = true,
-			     .port = server_take_ports(session->server, count) };
+	const uint32_t taken = server_take_ports(session->server, count);
+	struct test test = {
+		.adapter = &session->server->adapter, .plan = plan, .server = true, .port = taken
+	};
 	int result;
 
 	if (test_open(&test) < 0)
 		return session_refuse(session, CODE_BAD);
-	server_pass_ports(session->server, test.port, count);
+	server_pass_ports(session->server, taken, test.port, count);
 	result = session_run_test(session, &test);
 	if (session_send_result(session, &test, result) < 0)
 		result = -1;

@@ -241,7 +241,7 @@ static struct lane *test_lane(const struct test *test, uint32_t number)
 
 /*
  * The qualifiers of a test follow each other, so that the client needs the first one only. One that
- * is taken moves all of them behind it.
+ * is taken moves all of them behind it, and to the first ones from the last.
  */
 static int test_listen(struct test *test)
 {
@@ -260,6 +260,8 @@ static int test_listen(struct test *test)
 					   test->plan->rsp ? "dat_rsp_create" : "dat_psp_create",
 					   ret);
 		test->port += made + 1;
+		if (test->port + total > PORT_LAST + 1)
+			test->port = SERVER_PORT + 1;
 		while (made > 0)
 			lane_unlisten(test_lane(test, --made));
 	}

@@ -113,6 +113,7 @@ void __wrap_pattern_fill(unsigned char *at, size_t size, unsigned seed)
 }
 
 static bool wrong_invitations; /* the client sends */
+static atomic_uint invited_to; /* the first port of the latest test */
 
 void __real_invitation_encode(const struct invitation *invitation,
 			      unsigned char bytes[INVITATION_BYTES]);
@@ -121,6 +122,7 @@ void __wrap_invitation_encode(const struct invitation *invitation,
 void __wrap_invitation_encode(const struct invitation *invitation,
 			      unsigned char bytes[INVITATION_BYTES])
 {
+	atomic_store(&invited_to, invitation->port);
 	__real_invitation_encode(invitation, bytes);
 	bytes[INVITATION_BYTES - 1] ^= wrong_invitations;
 }
@@ -150,6 +152,28 @@ size_t __wrap_message_encode(const struct message *message, unsigned char bytes[
 	if (message->kind == wrong_word.kind)
 		word_put(bytes, wrong_word.word, wrong_word.value);
 	return size;
+}
+
+/* Each lane of a transaction test has done so many requests before, and leaves some. */
+static uint64_t requests_before;
+static atomic_bool requests_left;
+
+int __real_transaction_prepare(struct lane *lane);
+int __wrap_transaction_prepare(struct lane *lane);
+int __wrap_transaction_prepare(struct lane *lane)
+{
+	lane->posted += requests_before;
+	lane->reaped += requests_before;
+	return __real_transaction_prepare(lane);
+}
+
+int __real_lane_close(struct lane *lane);
+int __wrap_lane_close(struct lane *lane);
+int __wrap_lane_close(struct lane *lane)
+{
+	if (lane->reaped != lane->posted)
+		atomic_store(&requests_left, true);
+	return __real_lane_close(lane);
 }
 
 /*
@@ -331,6 +355,7 @@ static const struct {
 	{ "-T P -s host -p 1000001 RW", "-p 1000001: not a number from 1 to 1000000" },
 	{ "-T P -s host -m x RW", "neither b nor p" },
 	{ "-T L -m 0", "-m 0: not a number" },
+	{ "-T L -m 2147483648", "not a number from 1 to 2147483647" },
 	{ "-T L -w none", "-w none: not a number" },
 	{ "-T L limit_all", "not a limit test" },
 	{ "-T F", "-f FAMILY" },
@@ -969,6 +994,56 @@ START_TEST(ports_that_are_taken_are_skipped)
 }
 END_TEST
 
+START_TEST(ports_begin_anew_behind_the_last)
+{
+	pthread_t server = server_start("-T S -D fake -n 65530");
+
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 -w 5 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 65531);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 -w 2 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45279);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45281);
+	ck_assert_int_eq(run_client("Q", "-n 65530"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+/* The last port of all is another's. */
+START_TEST(ports_that_are_skipped_begin_anew_behind_the_last)
+{
+	const struct origin origin = { .name = "test", .lane = -1 };
+	struct foundation base;
+	DAT_PSP_HANDLE psp;
+	pthread_t server = server_start("-T S -D fake -n 65530");
+
+	ck_assert_int_eq(foundation_create(&base, &origin, (char *)"fake"), 0);
+	ck_assert_uint_eq(dat_psp_create(base.adapter.ia, PORT_LAST, base.cr_evd,
+					 DAT_PSP_CONSUMER_FLAG, &psp),
+			  DAT_SUCCESS);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 -w 5 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45279);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45284);
+	ck_assert_uint_eq(dat_psp_free(psp), DAT_SUCCESS);
+	ck_assert_int_eq(foundation_free(&base, &origin), 0);
+	ck_assert_int_eq(run_client("Q", "-n 65530"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+START_TEST(more_requests_than_32_bits_count_are_reaped)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	requests_before = UINT32_MAX - 2;
+	ck_assert_int_eq(run_client("T", "-i 9 client SR -f server SR -f client SR server SR"), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+	ck_assert(!atomic_load(&requests_left));
+}
+END_TEST
+
 START_TEST(other_quality_of_service_is_refused)
 {
 	pthread_t server = server_start("-T S -D fake -R BE");
@@ -1148,6 +1223,9 @@ int main(int argc, char **argv)
 	tcase_add_test(modes, server_that_is_not_there_has_a_sentence);
 	tcase_add_test(modes, port_that_is_taken_has_a_sentence);
 	tcase_add_loop_test(modes, ports_that_are_taken_are_skipped, 0, 2);
+	tcase_add_test(modes, ports_begin_anew_behind_the_last);
+	tcase_add_test(modes, ports_that_are_skipped_begin_anew_behind_the_last);
+	tcase_add_test(modes, more_requests_than_32_bits_count_are_reaped);
 	tcase_add_test(modes, other_quality_of_service_is_refused);
 	tcase_add_test(modes, silent_server_is_not_waited_for_without_end);
 	tcase_add_loop_test(modes, interrupt_ends_a_server_and_its_clients, 0, 2);
