@@ -36,7 +36,7 @@ struct session {
 	struct patience patience;
 	atomic_bool stop;
 	pthread_t thread;
-	atomic_bool ended;
+	atomic_bool ended; /* its thread uses it no more */
 };
 
 /* ---- a session ---- */
@@ -164,9 +164,6 @@ static int session_test(struct session *session, const struct plan *plan)
 		result = -1;
 	if (test_close(&test) < 0)
 		result = -1;
-	if (result == 0)
-		report("Server: %s Test Finished for this client",
-		       plan->mode == MODE_TRANSACTION ? "Transaction" : "Performance");
 	return result;
 }
 
@@ -179,49 +176,56 @@ static int session_quit(struct session *session)
 	return result;
 }
 
-static int session_work(struct session *session)
+/* The message is the client's first one. */
+static int session_work(struct session *session, struct message *message)
 {
-	struct message message;
-
 	if (channel_expect_established(&session->control.channel) < 0 ||
-	    control_receive(&session->control, &message) < 0)
+	    control_receive(&session->control, message) < 0)
 		return -1;
-	if (!message.kind)
-		return session_refuse(session, message.code);
-	if (message.kind != MESSAGE_PLAN) {
+	if (!message->kind)
+		return session_refuse(session, message->code);
+	if (message->kind != MESSAGE_PLAN) {
 		report_failure(&session->control.channel.origin, "receive",
-			       "message %d before the plan", message.kind);
+			       "message %d before the plan", message->kind);
 		return -1;
 	}
-	if (message.plan.mode == MODE_QUIT)
+	if (message->plan.mode == MODE_QUIT)
 		return session_quit(session);
-	return session_test(session, &message.plan);
+	return session_test(session, &message->plan);
 }
 
+static void session_report_end(enum mode mode, int result)
+{
+	if (result < 0)
+		report("Server: the test of this client failed");
+	else if (mode != MODE_QUIT)
+		report("Server: %s Test Finished for this client",
+		       mode == MODE_TRANSACTION ? "Transaction" : "Performance");
+}
+
+/*
+ * What a session has is freed before anybody is told that it is over, so that clients one after the
+ * other find a server that has not more than one of them needs.
+ */
 static void *session_main(void *argument)
 {
 	struct session *session = argument;
+	struct message message = { .kind = 0 };
+	int result = session_work(session, &message);
 
-	if (session_work(session) < 0) {
-		report("Server: the test of this client failed");
-		atomic_store(&session->server->failed, true);
-	}
 	channel_disconnect(&session->control.channel);
+	if (control_free(&session->control) < 0)
+		result = -1;
+	if (result < 0)
+		atomic_store(&session->server->failed, true);
 	atomic_store(&session->ended, true);
+	session_report_end(message.plan.mode, result);
 	return NULL;
 }
 
 /* ---- the first thread ---- */
 
-static void server_free_session(struct server *server, struct session *session)
-{
-	(void)pthread_join(session->thread, NULL);
-	if (control_free(&session->control) < 0)
-		atomic_store(&server->failed, true);
-	free(session);
-}
-
-/* Those that have ended, or all. */
+/* Those that have ended, or all: their threads, which have freed the rest. */
 static void server_collect_sessions(struct server *server, bool all)
 {
 	struct session **link = &server->sessions;
@@ -234,14 +238,17 @@ static void server_collect_sessions(struct server *server, bool all)
 			continue;
 		}
 		*link = session->next;
-		server_free_session(server, session);
+		(void)pthread_join(session->thread, NULL);
+		free(session);
 	}
 }
 
 static int server_start_session(struct server *server, DAT_CR_HANDLE cr)
 {
-	struct session *session = calloc(1, sizeof(*session));
+	struct session *session;
 
+	server_collect_sessions(server, false);
+	session = calloc(1, sizeof(*session));
 	if (!session) {
 		complain("dapltest: no memory for another client");
 		goto reject;

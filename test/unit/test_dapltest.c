@@ -99,6 +99,61 @@ WRAP(dat_ep_post_rdma_write,
       const DAT_RMR_TRIPLET *to, DAT_COMPLETION_FLAGS flags),
      (ep, count, iov, cookie, to, flags))
 
+/* ---- what a server keeps of its clients ---- */
+
+static atomic_uint controls;	   /* control connections of both sides */
+static atomic_uint threads_joined; /* by the server's first thread */
+static atomic_bool without_pause;  /* it does not find that no client comes for a moment */
+
+int __real_control_create(struct control *control, const struct adapter *adapter,
+			  const struct patience *patience, const char *name, DAT_QOS qos);
+int __wrap_control_create(struct control *control, const struct adapter *adapter,
+			  const struct patience *patience, const char *name, DAT_QOS qos);
+int __wrap_control_create(struct control *control, const struct adapter *adapter,
+			  const struct patience *patience, const char *name, DAT_QOS qos)
+{
+	int result = __real_control_create(control, adapter, patience, name, qos);
+
+	if (result == 0)
+		atomic_fetch_add(&controls, 1);
+	return result;
+}
+
+int __real_control_free(struct control *control);
+int __wrap_control_free(struct control *control);
+int __wrap_control_free(struct control *control)
+{
+	int result = __real_control_free(control);
+
+	atomic_fetch_sub(&controls, 1);
+	return result;
+}
+
+int __real_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+	if (pthread_equal(pthread_self(), atomic_load(&first_thread_of_server)))
+		atomic_fetch_add(&threads_joined, 1);
+	return __real_pthread_join(thread, result);
+}
+
+enum wait_result __real_event_wait(const struct patience *patience, DAT_EVD_HANDLE evd,
+				   DAT_TIMEOUT limit, DAT_EVENT *event, DAT_RETURN *ret);
+enum wait_result __wrap_event_wait(const struct patience *patience, DAT_EVD_HANDLE evd,
+				   DAT_TIMEOUT limit, DAT_EVENT *event, DAT_RETURN *ret);
+enum wait_result __wrap_event_wait(const struct patience *patience, DAT_EVD_HANDLE evd,
+				   DAT_TIMEOUT limit, DAT_EVENT *event, DAT_RETURN *ret)
+{
+	enum wait_result result;
+
+	do
+		result = __real_event_wait(patience, evd, limit, event, ret);
+	while (result == WAIT_LATE && atomic_load(&without_pause) &&
+	       pthread_equal(pthread_self(), atomic_load(&first_thread_of_server)));
+	return result;
+}
+
 /* ---- what is wrong on purpose ---- */
 
 static atomic_int corrupt_nth; /* of the patterns that are filled from now on */
@@ -863,6 +918,25 @@ START_TEST(clients_are_served_at_once)
 }
 END_TEST
 
+/* Each is over before the next one begins. */
+START_TEST(clients_without_a_pause_leave_nothing)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	atomic_store(&first_thread_of_server, server);
+	atomic_store(&without_pause, true);
+	for (unsigned n = 0; n < 8; n++) {
+		ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
+		server_wait_idle();
+		ck_assert_uint_eq(atomic_load(&controls), 0);
+		ck_assert_uint_eq(atomic_load(&threads_joined), n);
+	}
+	atomic_store(&without_pause, false);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
 START_TEST(other_private_data_are_rejected)
 {
 	pthread_t server = server_start("-T S -D fake");
@@ -1216,6 +1290,7 @@ int main(int argc, char **argv)
 	tcase_add_test(modes, long_test_tells_its_progress_and_that_it_lives);
 	tcase_add_test(modes, test_that_is_too_short_has_no_rates);
 	tcase_add_test(modes, clients_are_served_at_once);
+	tcase_add_test(modes, clients_without_a_pause_leave_nothing);
 	tcase_add_test(modes, other_private_data_are_rejected);
 	tcase_add_loop_test(modes, wrong_message_ends_the_test, 0, COUNT(wrong_words));
 	tcase_add_test(modes, more_memory_than_the_host_has_is_refused);
