@@ -21,6 +21,7 @@ struct client {
 	struct patience patience;
 	struct control control;
 	struct tally tally; /* of the server */
+	bool over;	    /* the server has sent its last message, before it was asked to */
 };
 
 /* ---- before the test ---- */
@@ -143,7 +144,8 @@ static int client_expect(struct client *client, enum message_kind kind, struct m
 	while (message->kind == MESSAGE_PONG && kind == MESSAGE_RESULT); /* from before an end */
 	if (message->kind == kind)
 		return 0;
-	if (message->kind) /* else it is of another version, which has been reported */
+	client->over = message->kind == MESSAGE_RESULT;
+	if (message->kind) /* else what is wrong with it has been reported */
 		complain("dapltest: the server sent message %d, not %d", message->kind, kind);
 	return -1;
 }
@@ -181,8 +183,10 @@ static int client_finish(struct client *client, int own_result)
 	struct message message = { .kind = MESSAGE_DONE,
 				   .code = own_result < 0 ? CODE_BAD : CODE_GOOD };
 
-	if (control_send(&client->control, &message) < 0 ||
-	    client_expect(client, MESSAGE_RESULT, &message) < 0)
+	if (client->over)
+		message.code = CODE_BAD;
+	else if (control_send(&client->control, &message) < 0 ||
+		 client_expect(client, MESSAGE_RESULT, &message) < 0)
 		return -1;
 	if (message.code != CODE_GOOD) {
 		complain("dapltest: the test failed at the server; its output tells why");

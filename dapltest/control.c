@@ -108,22 +108,21 @@ int control_receive(struct control *control, struct message *message)
 {
 	struct channel *channel = &control->channel;
 	unsigned slot = 1 + control->received % SLOTS;
+	char problem[PROBLEM_TEXT];
 	enum message_code code;
 	DAT_VLEN length;
 
 	if (channel_complete(channel, channel->recv_evd, control->received, PEER_TIMEOUT, &length) <
 	    0)
 		return -1;
-	code = message_decode(message, control->memory.at + slot * MESSAGE_MAX, length);
+	code = message_decode(message, control->memory.at + slot * MESSAGE_MAX, length, problem);
 	control->received++;
-	if (code == CODE_VERSION) {
+	if (code == CODE_GOOD)
+		return control_post_receive(control, control->received + SLOTS - 1);
+	if (code == CODE_VERSION)
 		report("DAPLTEST VERSION MISMATCH");
-		*message = (struct message){ .code = CODE_VERSION };
-		return 0;
-	}
-	if (code == CODE_BAD) {
-		report_failure(&channel->origin, "receive", "not a message of dapltest");
-		return -1;
-	}
-	return control_post_receive(control, control->received + SLOTS - 1);
+	else
+		report_failure(&channel->origin, "receive", "%s", problem);
+	*message = (struct message){ .code = code };
+	return 0;
 }

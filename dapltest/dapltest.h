@@ -22,11 +22,14 @@
 
 enum {
 	SERVER_PORT = 45278, /* the lanes have the ports behind it */
+	PORT_LAST = 65535,   /* what every transport has */
 	OPS_MAX = 100,
 	BARRIERS = 3, /* operations that -V appends */
 	SEGMENTS_MAX = 256,
 	SEGMENT_SIZE_MAX = 1 << 30,
+	THREADS_MAX = 1000,
 	LANES_MAX = 10000, /* of all threads together */
+	PIPELINE_MAX = 1000 * 1000,
 	CONNECT_TRIES = 8,
 };
 
@@ -95,6 +98,10 @@ struct options {
 int options_parse(struct options *options, int argc, char **argv);
 void options_usage(FILE *to);
 
+/* "client SR 4096 1" */
+const char *operation_text(const struct operation *op, char *text, size_t size);
+size_t operation_bytes(const struct operation *op);
+
 /* The arguments in a file, as those of main. */
 struct argument_file {
 	int argc;
@@ -105,9 +112,49 @@ struct argument_file {
 int argument_file_read(struct argument_file *file, const char *path, char *program);
 void argument_file_free(struct argument_file *file);
 
-/* "client SR 4096 1" */
-const char *operation_text(const struct operation *op, char *text, size_t size);
-size_t operation_bytes(const struct operation *op);
+/* ---- plan.c: which plans there are ---- */
+
+/* The numbers of a plan, in the order of its message. */
+enum plan_number {
+	PLAN_MODE,
+	PLAN_ITERATIONS,
+	PLAN_THREADS,
+	PLAN_LANES,
+	PLAN_VALIDATE,
+	PLAN_POLL,
+	PLAN_CNO,
+	PLAN_RSP,
+	PLAN_PIPELINE,
+	PLAN_QOS,
+	PLAN_OP_COUNT,
+	PLAN_BY_SERVER, /* from here on of each operation */
+	PLAN_TRANSFER,
+	PLAN_SEGMENT_SIZE,
+	PLAN_SEGMENTS,
+	PLAN_REAP_LATE,
+};
+
+struct plan_range {
+	const char *name;
+	uint32_t min, max;
+};
+extern const struct plan_range plan_ranges[PLAN_REAP_LATE + 1];
+
+/*
+ * What is wrong with a plan whose numbers are each in their range, or NULL. The first one looks at
+ * the operations of a transaction test alone.
+ */
+const char *plan_sends_problem(const struct plan *plan);
+const char *plan_problem(const struct plan *plan);
+
+/*
+ * The memory of a lane: the setup messages, then a buffer for each operation. Writes where these
+ * begin and the last one ends, and returns that end; what does not fit a size_t is too much.
+ */
+enum {
+	LANE_SETUP = 192, /* bytes */
+};
+uint64_t plan_lay_out(const struct plan *plan, size_t offsets[]);
 
 /* ---- report.c: all output, a whole line at a time ---- */
 
@@ -201,8 +248,15 @@ struct message {
 };
 
 size_t message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
-/* CODE_VERSION: of another program. CODE_BAD: of none, or values that no plan has. */
-enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size);
+/*
+ * CODE_VERSION: of another program. CODE_BAD: of none, or values that no plan or answer has;
+ * problem is a sentence that tells which.
+ */
+enum {
+	PROBLEM_TEXT = 128, /* bytes */
+};
+enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size,
+				 char problem[PROBLEM_TEXT]);
 
 /* The first message of a lane: the memory of the sender. */
 void setup_encode(const DAT_RMR_TRIPLET *memory, unsigned char bytes[SETUP_BYTES]);
@@ -298,14 +352,13 @@ int control_free(struct control *control);
 int control_connect(struct control *control, const struct target *target);
 int control_accept(struct control *control, DAT_CR_HANDLE cr);
 int control_send(struct control *control, const struct message *message);
-/* A message of another version is returned with the code CODE_VERSION and no kind. */
+/*
+ * A message that is none of this version's is reported, and returned without a kind: with the code
+ * CODE_VERSION if another version may know it, else with CODE_BAD.
+ */
 int control_receive(struct control *control, struct message *message);
 
 /* ---- lane.c: one connection of a test ---- */
-
-enum {
-	LANE_SETUP = 192, /* bytes at the start of its memory, for the setup messages */
-};
 
 struct lane {
 	struct channel channel; /* first member */
@@ -315,8 +368,8 @@ struct lane {
 	DAT_RSP_HANDLE rsp;
 	DAT_RMR_TRIPLET peer; /* the other side's memory */
 	/* counts; the number of a request or of a receive is its cookie */
-	unsigned posted, reaped;
-	unsigned recv_posted, received;
+	uint64_t posted, reaped;
+	uint64_t recv_posted, received;
 };
 
 int lane_open(struct lane *lane, struct crew *crew, unsigned number);
@@ -370,6 +423,7 @@ struct test {
 	uint32_t port;			/* of the first lane; the server's is free from here on */
 	struct card *card;		/* of the client of a performance test */
 
+	uint64_t memory;			/* bytes, of all lanes */
 	size_t offsets[OPS_MAX + BARRIERS + 1]; /* of the operations, in the memory of a lane */
 	atomic_bool stop;
 	pthread_mutex_t lock;

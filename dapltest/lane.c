@@ -174,7 +174,7 @@ static DAT_EP_ATTR lane_attr(const struct test *test)
 		.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
 		.request_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
 		.max_recv_dtos = 2,
-		.max_request_dtos = 2 + (DAT_COUNT)test->plan->pipeline,
+		.max_request_dtos = 2 + (test->server ? 0 : (DAT_COUNT)test->plan->pipeline),
 		.max_recv_iov = 1,
 		.max_request_iov = 1,
 		.max_rdma_read_in = at_most(READS, ia->max_rdma_read_per_ep_in),

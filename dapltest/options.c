@@ -13,7 +13,6 @@ enum {
 	ITERATIONS = 1000,
 	LIMIT_MAX = 1000,
 	SEGMENT_SIZE = 4096,
-	THREADS_MAX = 1000,
 	WIDTH_MAX = 1000,
 };
 
@@ -80,6 +79,13 @@ static int option_number(int option, const char *text, unsigned long min, unsign
 	return 0;
 }
 
+/* 0 means the default in a plan, but is none of the numbers to ask for. */
+static int option_plan_number(int option, const char *text, enum plan_number number,
+			      unsigned *value)
+{
+	return option_number(option, text, 1, plan_ranges[number].max, value);
+}
+
 static int option_port(struct options *options, const char *text)
 {
 	unsigned port;
@@ -113,7 +119,7 @@ static DAT_QOS option_qos(const char *text)
 static int option_m(struct options *options, const char *text)
 {
 	if (options->mode == MODE_LIMIT)
-		return option_number('m', text, 1, UINT32_MAX, &options->max);
+		return option_number('m', text, 1, INT32_MAX, &options->max);
 	if (strcmp(text, "b") != 0 && strcmp(text, "p") != 0) {
 		complain("dapltest: -m %s: neither b nor p", text);
 		return -1;
@@ -126,7 +132,7 @@ static int option_w(struct options *options, const char *text)
 {
 	if (options->mode == MODE_LIMIT)
 		return option_number('w', text, 1, WIDTH_MAX, &options->width);
-	return option_number('w', text, 1, LANES_MAX, &options->plan.lanes);
+	return option_plan_number('w', text, PLAN_LANES, &options->plan.lanes);
 }
 
 static int option_f(struct options *options, const char *text)
@@ -166,11 +172,11 @@ static int option_take_special(struct options *options, int option, const char *
 	case 'f':
 		return option_f(options, value);
 	case 'p':
-		return option_number(option, value, 1, INT32_MAX, &plan->pipeline);
+		return option_plan_number(option, value, PLAN_PIPELINE, &plan->pipeline);
 	case 't':
-		return option_number(option, value, 1, THREADS_MAX, &plan->threads);
+		return option_plan_number(option, value, PLAN_THREADS, &plan->threads);
 	default:
-		return option_number(option, value, 1, INT32_MAX, &plan->iterations);
+		return option_plan_number(option, value, PLAN_ITERATIONS, &plan->iterations);
 	}
 }
 
@@ -292,9 +298,11 @@ static int operation_parse_transfer(struct word_list *list, struct operation *op
 			 word ? word : "end of arguments");
 		return -1;
 	}
-	if (word_take_number(list, "segment size", SEGMENT_SIZE_MAX, &op->segment_size) < 0)
+	if (word_take_number(list, "segment size", plan_ranges[PLAN_SEGMENT_SIZE].max,
+			     &op->segment_size) < 0)
 		return -1;
-	return word_take_number(list, "number of segments", SEGMENTS_MAX, &op->segments);
+	return word_take_number(list, "number of segments", plan_ranges[PLAN_SEGMENTS].max,
+				&op->segments);
 }
 
 static int operation_parse(struct word_list *list, struct operation *op)
@@ -306,13 +314,7 @@ static int operation_parse(struct word_list *list, struct operation *op)
 	}
 	if (operation_parse_transfer(list, op) < 0)
 		return -1;
-	if (!word_take(list, "-f"))
-		return 0;
-	if (op->transfer != TRANSFER_SEND) {
-		complain("dapltest: -f: only SR has it");
-		return -1;
-	}
-	op->reap_late = true;
+	op->reap_late = word_take(list, "-f");
 	return 0;
 }
 
@@ -335,38 +337,6 @@ const char *operation_text(const struct operation *op, char *text, size_t size)
 	return text;
 }
 
-/*
- * With a send each way neither side can be more than an iteration ahead, so that each send finds a
- * receive posted.
- */
-static int operations_check(const struct plan *plan)
-{
-	bool sends[2] = { false, false }, server_next = false;
-
-	for (unsigned i = 0; i < plan->op_count; i++) {
-		const struct operation *op = &plan->ops[i];
-
-		if (op->transfer != TRANSFER_SEND)
-			continue;
-		sends[op->by_server] = true;
-		if (!op->reap_late)
-			continue;
-		if (op->by_server != server_next)
-			goto unpaired;
-		server_next = !server_next;
-	}
-	if (server_next)
-		goto unpaired;
-	if (!sends[false] || !sends[true]) {
-		complain("dapltest: there must be a client SR and a server SR");
-		return -1;
-	}
-	return 0;
-unpaired:
-	complain("dapltest: the -f of a client SR and that of a server SR must follow each other");
-	return -1;
-}
-
 static void operations_add_barriers(struct plan *plan)
 {
 	for (unsigned i = 0; i < BARRIERS; i++) {
@@ -383,6 +353,8 @@ static void operations_add_barriers(struct plan *plan)
 
 static int operations_parse(struct plan *plan, struct word_list *list)
 {
+	const char *problem;
+
 	while (word_peek(list)) {
 		if (plan->op_count == OPS_MAX) {
 			complain("dapltest: more than %d operations", OPS_MAX);
@@ -392,8 +364,11 @@ static int operations_parse(struct plan *plan, struct word_list *list)
 			return -1;
 		plan->op_count++;
 	}
-	if (operations_check(plan) < 0)
+	problem = plan_sends_problem(plan);
+	if (problem) {
+		complain("dapltest: %s", problem);
 		return -1;
+	}
 	if (plan->validate)
 		operations_add_barriers(plan);
 	return 0;

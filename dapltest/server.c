@@ -10,7 +10,6 @@
 
 enum {
 	CR_QLEN = 32,
-	PORT_LAST = 65535, /* what every transport has */
 };
 
 static const struct origin server_origin = { .name = "Server", .lane = -1 };
@@ -37,7 +36,7 @@ struct session {
 	struct patience patience;
 	atomic_bool stop;
 	pthread_t thread;
-	atomic_bool ended;
+	atomic_bool ended; /* its thread uses it no more */
 };
 
 /* ---- a session ---- */
@@ -59,11 +58,14 @@ static uint32_t server_take_ports(struct server *server, uint32_t count)
 	return first;
 }
 
-/* What other sessions must not use, if qualifiers were skipped. */
-static void server_pass_ports(struct server *server, uint32_t first, uint32_t count)
+/*
+ * What other sessions must not use, if qualifiers were skipped from taken to first, which is a
+ * lower one after the last qualifier.
+ */
+static void server_pass_ports(struct server *server, uint32_t taken, uint32_t first, uint32_t count)
 {
 	pthread_mutex_lock(&server->lock);
-	if (server->next_port < first + count)
+	if (server->next_port < first + count || (first < taken && server->next_port > taken))
 		server->next_port = first + count;
 	pthread_mutex_unlock(&server->lock);
 }
@@ -78,6 +80,8 @@ static int session_attend(struct session *session)
 			return -1;
 		if (message.kind == MESSAGE_DONE)
 			return message.code == CODE_GOOD ? 0 : -1;
+		if (!message.kind) /* which has been reported */
+			return -1;
 		if (message.kind != MESSAGE_PING) {
 			report_failure(&session->control.channel.origin, "receive",
 				       "message %d during the test", message.kind);
@@ -103,6 +107,14 @@ static int session_send_last(struct session *session, const struct message *mess
 	(void)event_wait(&session->patience, session->control.channel.connect_evd, PEER_TIMEOUT,
 			 &event, &ret);
 	return 0;
+}
+
+static int session_refuse(struct session *session, enum message_code code)
+{
+	const struct message answer = { .kind = MESSAGE_ANSWER, .code = code };
+
+	(void)session_send_last(session, &answer);
+	return -1;
 }
 
 static int session_send_result(struct session *session, const struct test *test, int result)
@@ -137,27 +149,21 @@ static int session_run_test(struct session *session, struct test *test)
 
 static int session_test(struct session *session, const struct plan *plan)
 {
-	const struct message refusal = { .kind = MESSAGE_ANSWER, .code = CODE_BAD };
 	const uint32_t count = plan->threads * plan->lanes;
-	struct test test = { .adapter = &session->server->adapter,
-			     .plan = plan,
-			     .server = true,
-			     .port = server_take_ports(session->server, count) };
+	const uint32_t taken = server_take_ports(session->server, count);
+	struct test test = {
+		.adapter = &session->server->adapter, .plan = plan, .server = true, .port = taken
+	};
 	int result;
 
-	if (test_open(&test) < 0) {
-		(void)session_send_last(session, &refusal);
-		return -1;
-	}
-	server_pass_ports(session->server, test.port, count);
+	if (test_open(&test) < 0)
+		return session_refuse(session, CODE_BAD);
+	server_pass_ports(session->server, taken, test.port, count);
 	result = session_run_test(session, &test);
 	if (session_send_result(session, &test, result) < 0)
 		result = -1;
 	if (test_close(&test) < 0)
 		result = -1;
-	if (result == 0)
-		report("Server: %s Test Finished for this client",
-		       plan->mode == MODE_TRANSACTION ? "Transaction" : "Performance");
 	return result;
 }
 
@@ -170,57 +176,56 @@ static int session_quit(struct session *session)
 	return result;
 }
 
-static int session_refuse_version(struct session *session)
+/* The message is the client's first one. */
+static int session_work(struct session *session, struct message *message)
 {
-	const struct message answer = { .kind = MESSAGE_ANSWER, .code = CODE_VERSION };
-
-	(void)session_send_last(session, &answer);
-	return -1;
-}
-
-static int session_work(struct session *session)
-{
-	struct message message;
-
 	if (channel_expect_established(&session->control.channel) < 0 ||
-	    control_receive(&session->control, &message) < 0)
+	    control_receive(&session->control, message) < 0)
 		return -1;
-	if (message.code == CODE_VERSION)
-		return session_refuse_version(session);
-	if (message.kind != MESSAGE_PLAN) {
+	if (!message->kind)
+		return session_refuse(session, message->code);
+	if (message->kind != MESSAGE_PLAN) {
 		report_failure(&session->control.channel.origin, "receive",
-			       "message %d before the plan", message.kind);
+			       "message %d before the plan", message->kind);
 		return -1;
 	}
-	if (message.plan.mode == MODE_QUIT)
+	if (message->plan.mode == MODE_QUIT)
 		return session_quit(session);
-	return session_test(session, &message.plan);
+	return session_test(session, &message->plan);
 }
 
+static void session_report_end(enum mode mode, int result)
+{
+	if (result < 0)
+		report("Server: the test of this client failed");
+	else if (mode != MODE_QUIT)
+		report("Server: %s Test Finished for this client",
+		       mode == MODE_TRANSACTION ? "Transaction" : "Performance");
+}
+
+/*
+ * What a session has is freed before anybody is told that it is over, so that clients one after the
+ * other find a server that has not more than one of them needs.
+ */
 static void *session_main(void *argument)
 {
 	struct session *session = argument;
+	struct message message = { .kind = 0 };
+	int result = session_work(session, &message);
 
-	if (session_work(session) < 0) {
-		report("Server: the test of this client failed");
-		atomic_store(&session->server->failed, true);
-	}
 	channel_disconnect(&session->control.channel);
+	if (control_free(&session->control) < 0)
+		result = -1;
+	if (result < 0)
+		atomic_store(&session->server->failed, true);
 	atomic_store(&session->ended, true);
+	session_report_end(message.plan.mode, result);
 	return NULL;
 }
 
 /* ---- the first thread ---- */
 
-static void server_free_session(struct server *server, struct session *session)
-{
-	(void)pthread_join(session->thread, NULL);
-	if (control_free(&session->control) < 0)
-		atomic_store(&server->failed, true);
-	free(session);
-}
-
-/* Those that have ended, or all. */
+/* Those that have ended, or all: their threads, which have freed the rest. */
 static void server_collect_sessions(struct server *server, bool all)
 {
 	struct session **link = &server->sessions;
@@ -233,14 +238,17 @@ static void server_collect_sessions(struct server *server, bool all)
 			continue;
 		}
 		*link = session->next;
-		server_free_session(server, session);
+		(void)pthread_join(session->thread, NULL);
+		free(session);
 	}
 }
 
 static int server_start_session(struct server *server, DAT_CR_HANDLE cr)
 {
-	struct session *session = calloc(1, sizeof(*session));
+	struct session *session;
 
+	server_collect_sessions(server, false);
+	session = calloc(1, sizeof(*session));
 	if (!session) {
 		complain("dapltest: no memory for another client");
 		goto reject;

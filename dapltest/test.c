@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
-	ALIGNMENT = 64, /* of the operations' buffers */
 	PORTS_SKIPPED = 10000,
 };
 
@@ -241,7 +241,7 @@ static struct lane *test_lane(const struct test *test, uint32_t number)
 
 /*
  * The qualifiers of a test follow each other, so that the client needs the first one only. One that
- * is taken moves all of them behind it.
+ * is taken moves all of them behind it, and to the first ones from the last.
  */
 static int test_listen(struct test *test)
 {
@@ -260,6 +260,8 @@ static int test_listen(struct test *test)
 					   test->plan->rsp ? "dat_rsp_create" : "dat_psp_create",
 					   ret);
 		test->port += made + 1;
+		if (test->port + total > PORT_LAST + 1)
+			test->port = SERVER_PORT + 1;
 		while (made > 0)
 			lane_unlisten(test_lane(test, --made));
 	}
@@ -280,16 +282,38 @@ static void test_name_crews(struct test *test)
 	}
 }
 
-static void test_lay_out(struct test *test)
+/* Half of the host's memory: the system would end programs to pin more. */
+static uint64_t memory_most(void)
 {
-	size_t offset = LANE_SETUP;
+	const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 
-	for (unsigned i = 0; i < test->plan->op_count; i++) {
-		test->offsets[i] = offset;
-		offset += operation_bytes(&test->plan->ops[i]) + ALIGNMENT - 1;
-		offset -= offset % ALIGNMENT;
+	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
+}
+
+/* Bytes, of all tests of this process. */
+static _Atomic uint64_t memory_taken;
+
+/* A client can ask for more than a server has, and several of them can. */
+static int test_take_memory(struct test *test)
+{
+	const uint64_t lanes = (uint64_t)test->plan->threads * test->plan->lanes;
+	const uint64_t most = memory_most();
+
+	test->memory = lanes * plan_lay_out(test->plan, test->offsets);
+	if (test->memory <= most) {
+		if (atomic_fetch_add(&memory_taken, test->memory) <= most - test->memory)
+			return 0;
+		atomic_fetch_sub(&memory_taken, test->memory);
 	}
-	test->offsets[test->plan->op_count] = offset;
+	complain("dapltest: the test needs %llu bytes of memory; all tests together may take %llu, "
+		 "half of this host's",
+		 (unsigned long long)test->memory, (unsigned long long)most);
+	return -1;
+}
+
+static void test_give_memory(struct test *test)
+{
+	atomic_fetch_sub(&memory_taken, test->memory);
 }
 
 /* The clock of test_wait is one that nobody sets. */
@@ -308,11 +332,12 @@ int test_open(struct test *test)
 {
 	unsigned made = 0;
 
-	test_lay_out(test);
+	if (test_take_memory(test) < 0)
+		return -1;
 	test->crews = calloc(test->plan->threads, sizeof(*test->crews));
 	if (!test->crews) {
 		complain("dapltest: no memory for %u threads", test->plan->threads);
-		return -1;
+		goto give_memory;
 	}
 	test_init_lock(test);
 	for (; made < test->plan->threads; made++)
@@ -328,6 +353,8 @@ close_crews:
 	pthread_cond_destroy(&test->changed);
 	pthread_mutex_destroy(&test->lock);
 	free(test->crews);
+give_memory:
+	test_give_memory(test);
 	return -1;
 }
 
@@ -341,6 +368,7 @@ int test_close(struct test *test)
 	pthread_cond_destroy(&test->changed);
 	pthread_mutex_destroy(&test->lock);
 	free(test->crews);
+	test_give_memory(test);
 	return result;
 }
 

@@ -5,18 +5,33 @@
  */
 #include "dapltest.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #define BYTE_ORDER_MARK 0x01020304u
 #define INVITATION_MARK 0x64617431u
 
-/* Where to write or read next; good becomes false at the end. */
+/* Where to write or read next; good becomes false at the end, and at the first problem. */
 struct cursor {
 	unsigned char *to;
 	const unsigned char *from;
 	size_t left;
 	bool good;
+	char *problem; /* PROBLEM_TEXT bytes, if it reads */
 };
+
+static void cursor_fail(struct cursor *cursor, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void cursor_fail(struct cursor *cursor, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (cursor->good)
+		(void)vsnprintf(cursor->problem, PROBLEM_TEXT, format, args);
+	va_end(args);
+	cursor->good = false;
+}
 
 static void cursor_put(struct cursor *cursor, uint64_t value, size_t bytes)
 {
@@ -53,14 +68,21 @@ static uint32_t get_word(struct cursor *cursor)
 	return (uint32_t)cursor_get(cursor, sizeof(uint32_t));
 }
 
-/* A word from min to max; another one ends the decoding. */
-static uint32_t get_within(struct cursor *cursor, uint32_t min, uint32_t max)
+/* A word from min to max. */
+static uint32_t get_within(struct cursor *cursor, const char *name, uint32_t min, uint32_t max)
 {
 	uint32_t value = get_word(cursor);
 
 	if (value < min || value > max)
-		cursor->good = false;
+		cursor_fail(cursor, "%s is %u, not from %u to %u", name, value, min, max);
 	return value;
+}
+
+static uint32_t get_number(struct cursor *cursor, enum plan_number number)
+{
+	const struct plan_range *range = &plan_ranges[number];
+
+	return get_within(cursor, range->name, range->min, range->max);
 }
 
 static void plan_put(struct cursor *cursor, const struct plan *plan)
@@ -85,28 +107,38 @@ static void plan_put(struct cursor *cursor, const struct plan *plan)
 	}
 }
 
+static struct operation operation_get(struct cursor *cursor)
+{
+	struct operation op = { .by_server = get_number(cursor, PLAN_BY_SERVER) };
+
+	op.transfer = get_number(cursor, PLAN_TRANSFER);
+	op.segment_size = get_number(cursor, PLAN_SEGMENT_SIZE);
+	op.segments = get_number(cursor, PLAN_SEGMENTS);
+	op.reap_late = get_number(cursor, PLAN_REAP_LATE);
+	return op;
+}
+
+/* All that is used later is checked here, because the peer may be any program. */
 static void plan_get(struct cursor *cursor, struct plan *plan)
 {
-	*plan = (struct plan){ .mode = get_within(cursor, MODE_QUIT, MODE_PERFORMANCE) };
-	plan->iterations = get_within(cursor, 1, INT32_MAX);
-	plan->threads = get_within(cursor, 1, LANES_MAX);
-	plan->lanes = get_within(cursor, 1, LANES_MAX);
-	plan->validate = get_within(cursor, 0, 1);
-	plan->poll = get_within(cursor, 0, 1);
-	plan->cno = get_within(cursor, 0, 1);
-	plan->rsp = get_within(cursor, 0, 1);
-	plan->pipeline = get_within(cursor, 0, INT32_MAX);
-	plan->qos = (DAT_QOS)get_word(cursor);
-	plan->op_count = get_within(cursor, plan->mode == MODE_QUIT ? 0 : 1, OPS_MAX + BARRIERS);
-	for (unsigned i = 0; cursor->good && i < plan->op_count; i++) {
-		plan->ops[i].by_server = get_within(cursor, 0, 1);
-		plan->ops[i].transfer = get_within(cursor, TRANSFER_SEND, TRANSFER_READ);
-		plan->ops[i].segment_size = get_within(cursor, 1, SEGMENT_SIZE_MAX);
-		plan->ops[i].segments = get_within(cursor, 1, SEGMENTS_MAX);
-		plan->ops[i].reap_late = get_within(cursor, 0, 1);
-	}
-	if ((uint64_t)plan->threads * plan->lanes > LANES_MAX)
-		cursor->good = false;
+	const char *problem;
+
+	*plan = (struct plan){ .mode = get_number(cursor, PLAN_MODE) };
+	plan->iterations = get_number(cursor, PLAN_ITERATIONS);
+	plan->threads = get_number(cursor, PLAN_THREADS);
+	plan->lanes = get_number(cursor, PLAN_LANES);
+	plan->validate = get_number(cursor, PLAN_VALIDATE);
+	plan->poll = get_number(cursor, PLAN_POLL);
+	plan->cno = get_number(cursor, PLAN_CNO);
+	plan->rsp = get_number(cursor, PLAN_RSP);
+	plan->pipeline = get_number(cursor, PLAN_PIPELINE);
+	plan->qos = (DAT_QOS)get_number(cursor, PLAN_QOS);
+	plan->op_count = get_number(cursor, PLAN_OP_COUNT);
+	for (unsigned i = 0; cursor->good && i < plan->op_count; i++)
+		plan->ops[i] = operation_get(cursor);
+	problem = cursor->good ? plan_problem(plan) : NULL;
+	if (problem)
+		cursor_fail(cursor, "the plan: %s", problem);
 }
 
 static void tally_put(struct cursor *cursor, const struct tally *tally)
@@ -143,15 +175,17 @@ size_t message_encode(const struct message *message, unsigned char bytes[MESSAGE
 	return MESSAGE_MAX - cursor.left;
 }
 
-enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size)
+enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size,
+				 char problem[PROBLEM_TEXT])
 {
-	struct cursor cursor = { .from = bytes, .left = size, .good = true };
+	struct cursor cursor = { .from = bytes, .left = size, .good = true, .problem = problem };
 
+	(void)snprintf(problem, PROBLEM_TEXT, "not a message of dapltest");
 	if (get_word(&cursor) != WIRE_VERSION || get_word(&cursor) != BYTE_ORDER_MARK)
 		return cursor.good ? CODE_VERSION : CODE_BAD;
-	message->kind = get_within(&cursor, MESSAGE_PLAN, MESSAGE_RESULT);
-	message->code = get_within(&cursor, CODE_GOOD, CODE_VERSION);
-	message->port = get_word(&cursor);
+	message->kind = get_within(&cursor, "the kind of a message", MESSAGE_PLAN, MESSAGE_RESULT);
+	message->code = get_within(&cursor, "the code of a message", CODE_GOOD, CODE_VERSION);
+	message->port = get_within(&cursor, "the port of a message", 0, PORT_LAST);
 	if (message->kind == MESSAGE_RESULT)
 		tally_get(&cursor, &message->tally);
 	if (message->kind == MESSAGE_PLAN)

@@ -99,6 +99,61 @@ WRAP(dat_ep_post_rdma_write,
       const DAT_RMR_TRIPLET *to, DAT_COMPLETION_FLAGS flags),
      (ep, count, iov, cookie, to, flags))
 
+/* ---- what a server keeps of its clients ---- */
+
+static atomic_uint controls;	   /* control connections of both sides */
+static atomic_uint threads_joined; /* by the server's first thread */
+static atomic_bool without_pause;  /* it does not find that no client comes for a moment */
+
+int __real_control_create(struct control *control, const struct adapter *adapter,
+			  const struct patience *patience, const char *name, DAT_QOS qos);
+int __wrap_control_create(struct control *control, const struct adapter *adapter,
+			  const struct patience *patience, const char *name, DAT_QOS qos);
+int __wrap_control_create(struct control *control, const struct adapter *adapter,
+			  const struct patience *patience, const char *name, DAT_QOS qos)
+{
+	int result = __real_control_create(control, adapter, patience, name, qos);
+
+	if (result == 0)
+		atomic_fetch_add(&controls, 1);
+	return result;
+}
+
+int __real_control_free(struct control *control);
+int __wrap_control_free(struct control *control);
+int __wrap_control_free(struct control *control)
+{
+	int result = __real_control_free(control);
+
+	atomic_fetch_sub(&controls, 1);
+	return result;
+}
+
+int __real_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+	if (pthread_equal(pthread_self(), atomic_load(&first_thread_of_server)))
+		atomic_fetch_add(&threads_joined, 1);
+	return __real_pthread_join(thread, result);
+}
+
+enum wait_result __real_event_wait(const struct patience *patience, DAT_EVD_HANDLE evd,
+				   DAT_TIMEOUT limit, DAT_EVENT *event, DAT_RETURN *ret);
+enum wait_result __wrap_event_wait(const struct patience *patience, DAT_EVD_HANDLE evd,
+				   DAT_TIMEOUT limit, DAT_EVENT *event, DAT_RETURN *ret);
+enum wait_result __wrap_event_wait(const struct patience *patience, DAT_EVD_HANDLE evd,
+				   DAT_TIMEOUT limit, DAT_EVENT *event, DAT_RETURN *ret)
+{
+	enum wait_result result;
+
+	do
+		result = __real_event_wait(patience, evd, limit, event, ret);
+	while (result == WAIT_LATE && atomic_load(&without_pause) &&
+	       pthread_equal(pthread_self(), atomic_load(&first_thread_of_server)));
+	return result;
+}
+
 /* ---- what is wrong on purpose ---- */
 
 static atomic_int corrupt_nth; /* of the patterns that are filled from now on */
@@ -113,6 +168,7 @@ void __wrap_pattern_fill(unsigned char *at, size_t size, unsigned seed)
 }
 
 static bool wrong_invitations; /* the client sends */
+static atomic_uint invited_to; /* the first port of the latest test */
 
 void __real_invitation_encode(const struct invitation *invitation,
 			      unsigned char bytes[INVITATION_BYTES]);
@@ -121,16 +177,23 @@ void __wrap_invitation_encode(const struct invitation *invitation,
 void __wrap_invitation_encode(const struct invitation *invitation,
 			      unsigned char bytes[INVITATION_BYTES])
 {
+	atomic_store(&invited_to, invitation->port);
 	__real_invitation_encode(invitation, bytes);
 	bytes[INVITATION_BYTES - 1] ^= wrong_invitations;
 }
 
-/* The byte of messages of this kind that is wrong, and its value; kind 0: none. */
+/* The word of messages of this kind that is wrong, and its value; kind 0: none. */
 static struct {
 	enum message_kind kind;
-	size_t at;
-	unsigned char value;
-} wrong_byte;
+	unsigned word;
+	uint32_t value;
+} wrong_word;
+
+static void word_put(unsigned char *bytes, unsigned word, uint32_t value)
+{
+	for (unsigned i = 0; i < 4; i++)
+		bytes[4 * word + i] = (unsigned char)(value >> 8 * i);
+}
 
 static atomic_uint messages_sent[MESSAGE_RESULT + 1];
 
@@ -141,9 +204,31 @@ size_t __wrap_message_encode(const struct message *message, unsigned char bytes[
 	size_t size = __real_message_encode(message, bytes);
 
 	atomic_fetch_add(&messages_sent[message->kind], 1);
-	if (message->kind == wrong_byte.kind)
-		bytes[wrong_byte.at] = wrong_byte.value;
+	if (message->kind == wrong_word.kind)
+		word_put(bytes, wrong_word.word, wrong_word.value);
 	return size;
+}
+
+/* Each lane of a transaction test has done so many requests before, and leaves some. */
+static uint64_t requests_before;
+static atomic_bool requests_left;
+
+int __real_transaction_prepare(struct lane *lane);
+int __wrap_transaction_prepare(struct lane *lane);
+int __wrap_transaction_prepare(struct lane *lane)
+{
+	lane->posted += requests_before;
+	lane->reaped += requests_before;
+	return __real_transaction_prepare(lane);
+}
+
+int __real_lane_close(struct lane *lane);
+int __wrap_lane_close(struct lane *lane);
+int __wrap_lane_close(struct lane *lane)
+{
+	if (lane->reaped != lane->posted)
+		atomic_store(&requests_left, true);
+	return __real_lane_close(lane);
 }
 
 /*
@@ -321,9 +406,11 @@ static const struct {
 	{ "-T P -s host SR", "SR is no operation" },
 	{ "-T P -s host client RW", "SR, RW or RR" },
 	{ "-T P -s host RW 1 1 RW", "one operation" },
-	{ "-T P -s host -p 0 RW", "-p 0: not a number" },
+	{ "-T P -s host -p 0 RW", "-p 0: not a number from 1 to 1000000" },
+	{ "-T P -s host -p 1000001 RW", "-p 1000001: not a number from 1 to 1000000" },
 	{ "-T P -s host -m x RW", "neither b nor p" },
 	{ "-T L -m 0", "-m 0: not a number" },
+	{ "-T L -m 2147483648", "not a number from 1 to 2147483647" },
 	{ "-T L -w none", "-w none: not a number" },
 	{ "-T L limit_all", "not a limit test" },
 	{ "-T F", "-f FAMILY" },
@@ -429,6 +516,7 @@ START_TEST(plan_survives_the_wire)
 {
 	struct message sent = { .kind = MESSAGE_PLAN }, got;
 	unsigned char bytes[MESSAGE_MAX];
+	char problem[PROBLEM_TEXT];
 	struct options options;
 	size_t size;
 
@@ -437,11 +525,12 @@ START_TEST(plan_survives_the_wire)
 			 0);
 	sent.plan = options.plan;
 	size = message_encode(&sent, bytes);
-	ck_assert_int_eq(message_decode(&got, bytes, size), CODE_GOOD);
+	ck_assert_int_eq(message_decode(&got, bytes, size, problem), CODE_GOOD);
 	ck_assert_mem_eq(&got.plan, &sent.plan, sizeof(sent.plan));
 	for (size_t cut = 0; cut < size; cut++)
-		ck_assert_int_ne(message_decode(&got, bytes, cut), CODE_GOOD);
-	ck_assert_int_eq(message_decode(&got, bytes, size + 1), CODE_BAD);
+		ck_assert_int_ne(message_decode(&got, bytes, cut, problem), CODE_GOOD);
+	ck_assert_int_eq(message_decode(&got, bytes, size + 1, problem), CODE_BAD);
+	ck_assert_str_eq(problem, "not a message of dapltest");
 }
 END_TEST
 
@@ -454,51 +543,153 @@ START_TEST(largest_plan_fits_a_message)
 }
 END_TEST
 
-/* The words of a plan are 5 to 15, then those of its operation. */
+/* Version, byte order, kind, code and port come before the plan, one word each. */
+enum { PLAN_WORD = 5 };
+
+static size_t plan_of(const char *command, unsigned char bytes[MESSAGE_MAX])
+{
+	struct message message = { .kind = MESSAGE_PLAN };
+	struct options options;
+
+	ck_assert_int_eq(parse(&options, command), 0);
+	message.plan = options.plan;
+	return message_encode(&message, bytes);
+}
+
 static const struct {
 	unsigned word;
 	uint32_t value;
 	enum message_code code;
+	const char *problem;
 } bad_words[] = {
-	{ 0, 6, CODE_VERSION },	      { 0, 0, CODE_VERSION }, { 1, 0x04030201, CODE_VERSION },
-	{ 2, 0, CODE_BAD },	      { 2, 7, CODE_BAD },     { 3, 3, CODE_BAD },
-	{ 5, 0, CODE_BAD },	      { 5, 4, CODE_BAD },     { 6, 0, CODE_BAD },
-	{ 6, UINT32_MAX, CODE_BAD },  { 7, 0, CODE_BAD },     { 7, 10001, CODE_BAD },
-	{ 8, 0, CODE_BAD },	      { 8, 10001, CODE_BAD }, { 9, 2, CODE_BAD },
-	{ 10, 2, CODE_BAD },	      { 11, 2, CODE_BAD },    { 12, 2, CODE_BAD },
-	{ 13, UINT32_MAX, CODE_BAD }, { 15, 0, CODE_BAD },    { 15, 1, CODE_BAD },
-	{ 15, 3, CODE_BAD },	      { 15, 104, CODE_BAD },  { 15, UINT32_MAX, CODE_BAD },
-	{ 16, 2, CODE_BAD },	      { 17, 3, CODE_BAD },    { 18, 0, CODE_BAD },
-	{ 18, UINT32_MAX, CODE_BAD }, { 19, 0, CODE_BAD },    { 19, 257, CODE_BAD },
-	{ 20, 2, CODE_BAD },
+	{ 0, 6, CODE_VERSION, "" },
+	{ 0, 0, CODE_VERSION, "" },
+	{ 1, 0x04030201, CODE_VERSION, "" },
+	{ 2, 0, CODE_BAD, "the kind of a message is 0, not from 1 to 6" },
+	{ 2, 7, CODE_BAD, "the kind of a message is 7, not from 1 to 6" },
+	{ 3, 3, CODE_BAD, "the code of a message is 3, not from 0 to 2" },
+	{ 4, 65536, CODE_BAD, "the port of a message is 65536, not from 0 to 65535" },
+	/* operations that are there, or not */
+	{ PLAN_WORD + PLAN_OP_COUNT, 1, CODE_BAD, "a client SR and a server SR" },
+	{ PLAN_WORD + PLAN_OP_COUNT, 3, CODE_BAD, "the side of an operation is " },
 };
 
 START_TEST(message_with_a_wrong_word_is_refused)
 {
-	struct message sent = { .kind = MESSAGE_PLAN }, got;
-	unsigned char bytes[MESSAGE_MAX];
-	struct options options;
-	size_t size;
+	unsigned char bytes[MESSAGE_MAX] = { 0 };
+	char problem[PROBLEM_TEXT];
+	struct message got;
+	size_t size = plan_of("-T T -s h client SR server SR", bytes);
 
-	ck_assert_int_eq(parse(&options, "-T T -s h client SR server SR"), 0);
-	sent.plan = options.plan;
-	size = message_encode(&sent, bytes);
-	for (unsigned i = 0; i < 4; i++)
-		bytes[4 * bad_words[_i].word + i] = (unsigned char)(bad_words[_i].value >> 8 * i);
-	ck_assert_int_eq(message_decode(&got, bytes, size), bad_words[_i].code);
+	memset(bytes + size, 0xff, MESSAGE_MAX - size);
+	word_put(bytes, bad_words[_i].word, bad_words[_i].value);
+	ck_assert_int_eq(message_decode(&got, bytes, MESSAGE_MAX, problem), bad_words[_i].code);
+	if (bad_words[_i].code == CODE_BAD)
+		ck_assert_msg(strstr(problem, bad_words[_i].problem) != NULL, "%s", problem);
 }
 END_TEST
 
-START_TEST(more_threads_times_endpoints_than_fit_are_refused)
-{
-	struct message sent = { .kind = MESSAGE_PLAN }, got;
-	unsigned char bytes[MESSAGE_MAX];
-	struct options options;
+/* Of a plan with one operation; ranges that are not those of the code's table. */
+static const struct {
+	uint32_t min, max;
+	const char *name;
+} plan_words[] = {
+	[PLAN_MODE] = { 1, 3, "the plan's mode" },
+	[PLAN_ITERATIONS] = { 1, INT32_MAX, "the plan's number of iterations" },
+	[PLAN_THREADS] = { 1, 1000, "the plan's number of threads" },
+	[PLAN_LANES] = { 1, 10000, "the plan's number of endpoints" },
+	[PLAN_VALIDATE] = { 0, 1, "the plan's word for -V" },
+	[PLAN_POLL] = { 0, 1, "the plan's word for -P" },
+	[PLAN_CNO] = { 0, 1, "the plan's word for -Q" },
+	[PLAN_RSP] = { 0, 1, "the plan's word for -r" },
+	[PLAN_PIPELINE] = { 0, 1000000, "the plan's pipeline" },
+	[PLAN_QOS] = { 0, 8, "the plan's quality of service" },
+	[PLAN_OP_COUNT] = { 0, 103, "the plan's number of operations" },
+	[PLAN_BY_SERVER] = { 0, 1, "the side of an operation" },
+	[PLAN_TRANSFER] = { 0, 2, "the kind of an operation" },
+	[PLAN_SEGMENT_SIZE] = { 1, 1 << 30, "the segment size of an operation" },
+	[PLAN_SEGMENTS] = { 1, 256, "the number of segments of an operation" },
+	[PLAN_REAP_LATE] = { 0, 1, "the word for -f of an operation" },
+};
 
-	ck_assert_int_eq(parse(&options, "-T T -s h client SR server SR"), 0);
-	sent.plan = options.plan;
-	sent.plan.threads = sent.plan.lanes = 10000;
-	ck_assert_int_eq(message_decode(&got, bytes, message_encode(&sent, bytes)), CODE_BAD);
+/* Numbers without a sign that are 0, -1 and so on where a plan has a signed one. */
+START_TEST(number_of_a_plan_beyond_its_range_is_named)
+{
+	const uint32_t min = plan_words[_i].min, max = plan_words[_i].max;
+	const uint32_t values[] = { 0,	     (uint32_t)-1, INT32_MAX, (uint32_t)INT32_MIN,
+				    min - 1, max + 1,	   min,	      max };
+	unsigned char bytes[MESSAGE_MAX];
+	char problem[PROBLEM_TEXT], wanted[PROBLEM_TEXT];
+	struct message got;
+
+	for (unsigned i = 0; i < COUNT(values); i++) {
+		size_t size = plan_of("-T P -s h RW", bytes);
+		enum message_code code;
+
+		word_put(bytes, PLAN_WORD + (unsigned)_i, values[i]);
+		code = message_decode(&got, bytes, size, problem);
+		snprintf(wanted, sizeof(wanted), "%s is %u, not from %u to %u", plan_words[_i].name,
+			 values[i], min, max);
+		if (values[i] < min || values[i] > max) {
+			ck_assert_int_eq(code, CODE_BAD);
+			ck_assert_str_eq(problem, wanted);
+		} else if (code == CODE_BAD) { /* it fits no other number of this plan */
+			ck_assert_str_ne(problem, wanted);
+		}
+	}
+}
+END_TEST
+
+/* Numbers of which each is in its range, but not all together. */
+static const struct {
+	const char *command;
+	struct {
+		unsigned number;
+		uint32_t value;
+	} words[2];
+	const char *problem;
+} bad_plans[] = {
+	{ "-T T -s h client SR server SR",
+	  { { PLAN_THREADS, 1000 }, { PLAN_LANES, 11 } },
+	  "threads and endpoints make more endpoints" },
+	{ "-T T -s h client SR server SR", { { PLAN_PIPELINE, 1 } }, "-T T has no pipeline" },
+	{ "-T T -s h client SR server SR", { { PLAN_VALIDATE, 1 } }, "-V needs the three sends" },
+	{ "-T T -s h client SR server SR client SR",
+	  { { PLAN_VALIDATE, 1 } },
+	  "-V needs the three sends" },
+	{ "-T T -s h client SR server SR", { { PLAN_OP_COUNT, 0 } }, "a client SR and a server" },
+	{ "-T T -s h client SR server SR", { { PLAN_BY_SERVER, 1 } }, "a client SR and a server" },
+	{ "-T T -s h client SR server SR", { { PLAN_TRANSFER, 1 } }, "a client SR and a server" },
+	{ "-T T -s h client SR server SR", { { PLAN_REAP_LATE, 1 } }, "must follow each other" },
+	{ "-T T -s h server RW client SR server SR",
+	  { { PLAN_REAP_LATE, 1 } },
+	  "-f: only SR has it" },
+	{ "-T T -s h client SR server SR", { { PLAN_MODE, MODE_QUIT } }, "-T Q has no operations" },
+	{ "-T P -s h RW", { { PLAN_THREADS, 2 } }, "-T P has one endpoint" },
+	{ "-T P -s h RW", { { PLAN_LANES, 2 } }, "-T P has one endpoint" },
+	{ "-T T -s h client SR server SR",
+	  { { PLAN_MODE, MODE_PERFORMANCE } },
+	  "-T P has one operation" },
+	{ "-T P -s h RW", { { PLAN_TRANSFER, 0 } }, "SR is no operation of -T P" },
+	{ "-T P -s h RW", { { PLAN_BY_SERVER, 1 } }, "the client posts the operation of -T P" },
+	{ "-T P -s h RW", { { PLAN_REAP_LATE, 1 } }, "the client posts the operation of -T P" },
+	{ "-T P -s h RW", { { PLAN_MODE, MODE_TRANSACTION } }, "a client SR and a server SR" },
+};
+
+START_TEST(plan_that_no_command_makes_is_refused)
+{
+	unsigned char bytes[MESSAGE_MAX];
+	char problem[PROBLEM_TEXT];
+	struct message got;
+	size_t size = plan_of(bad_plans[_i].command, bytes);
+
+	ck_assert_int_eq(message_decode(&got, bytes, size, problem), CODE_GOOD);
+	for (unsigned i = 0; i < 2; i++)
+		if (bad_plans[_i].words[i].number || bad_plans[_i].words[i].value)
+			word_put(bytes, PLAN_WORD + bad_plans[_i].words[i].number,
+				 bad_plans[_i].words[i].value);
+	ck_assert_int_eq(message_decode(&got, bytes, size, problem), CODE_BAD);
+	ck_assert_msg(strstr(problem, bad_plans[_i].problem) != NULL, "%s", problem);
 }
 END_TEST
 
@@ -635,7 +826,7 @@ START_TEST(failed_call_fails_the_test_and_nothing_else)
 }
 END_TEST
 
-START_TEST(every_wrong_byte_is_found)
+START_TEST(every_wrong_word_is_found)
 {
 	static const char *const rests[] = {
 		"-i 2 -V client SR 9 server SR 9 client RW 9 server RW 9 client RR 9 server RR 9",
@@ -727,6 +918,25 @@ START_TEST(clients_are_served_at_once)
 }
 END_TEST
 
+/* Each is over before the next one begins. */
+START_TEST(clients_without_a_pause_leave_nothing)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	atomic_store(&first_thread_of_server, server);
+	atomic_store(&without_pause, true);
+	for (unsigned n = 0; n < 8; n++) {
+		ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
+		server_wait_idle();
+		ck_assert_uint_eq(atomic_load(&controls), 0);
+		ck_assert_uint_eq(atomic_load(&threads_joined), n);
+	}
+	atomic_store(&without_pause, false);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
 START_TEST(other_private_data_are_rejected)
 {
 	pthread_t server = server_start("-T S -D fake");
@@ -742,36 +952,60 @@ START_TEST(other_private_data_are_rejected)
 }
 END_TEST
 
-/* Byte 0 is of the version, 4 of the byte order, 8 of the kind. */
+/* Word 0 is the version, 1 the byte order, 2 the kind, 3 the code. */
 static const struct {
 	enum message_kind kind;
-	size_t at;
-	unsigned char value;
+	unsigned word;
+	uint32_t value;
 	const char *line;
-} wrong_bytes[] = {
+} wrong_words[] = {
 	{ MESSAGE_PLAN, 0, 6, "DAPLTEST VERSION MISMATCH" },
-	{ MESSAGE_PLAN, 4, 1, "DAPLTEST VERSION MISMATCH" },
+	{ MESSAGE_PLAN, 1, 1, "DAPLTEST VERSION MISMATCH" },
 	{ MESSAGE_ANSWER, 0, 6, "DAPLTEST VERSION MISMATCH" },
-	{ MESSAGE_PLAN, 8, 77, "not a message of dapltest" },
-	{ MESSAGE_PLAN, 12, 3, "not a message of dapltest" },
-	{ MESSAGE_ANSWER, 8, MESSAGE_PONG, "the server sent message 4, not 2" },
-	{ MESSAGE_DONE, 8, MESSAGE_ANSWER, "message 2 during the test" },
-	{ MESSAGE_RESULT, 12, CODE_BAD, "the test failed at the server" },
+	{ MESSAGE_PLAN, 2, 77, "the kind of a message is 77, not from 1 to 6" },
+	{ MESSAGE_PLAN, 3, 3, "the code of a message is 3, not from 0 to 2" },
+	{ MESSAGE_PLAN, PLAN_WORD + PLAN_PIPELINE, INT32_MAX,
+	  "Server: receive error: the plan's pipeline is 2147483647, not from 0 to 1000000" },
+	{ MESSAGE_PLAN, PLAN_WORD + PLAN_PIPELINE, INT32_MAX,
+	  "dapltest: the server can't do this test; its output tells why" },
+	{ MESSAGE_ANSWER, 4, UINT32_MAX, "the port of a message is 4294967295, not from 0 to" },
+	{ MESSAGE_ANSWER, 2, MESSAGE_PONG, "the server sent message 4, not 2" },
+	{ MESSAGE_DONE, 2, MESSAGE_ANSWER, "message 2 during the test" },
+	{ MESSAGE_DONE, 2, 0, "the kind of a message is 0, not from 1 to 6" },
+	{ MESSAGE_RESULT, 3, CODE_BAD, "the test failed at the server" },
 };
 
 START_TEST(wrong_message_ends_the_test)
 {
 	pthread_t server = server_start("-T S -D fake");
 
-	wrong_byte.kind = wrong_bytes[_i].kind;
-	wrong_byte.at = wrong_bytes[_i].at;
-	wrong_byte.value = wrong_bytes[_i].value;
+	wrong_word.kind = wrong_words[_i].kind;
+	wrong_word.word = wrong_words[_i].word;
+	wrong_word.value = wrong_words[_i].value;
 	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), -1);
-	expect_line(wrong_bytes[_i].line);
-	wrong_byte.kind = 0;
+	expect_line(wrong_words[_i].line);
+	wrong_word.kind = 0;
 	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
 	ck_assert_int_eq(run_client("Q", ""), 0);
 	(void)server_join(server);
+}
+END_TEST
+
+/* 256 GiB for each endpoint, more than can be had, whatever a test is allowed to take. */
+START_TEST(more_memory_than_the_host_has_is_refused)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	wrong_word.kind = MESSAGE_PLAN;
+	wrong_word.word = PLAN_WORD + PLAN_SEGMENTS;
+	wrong_word.value = SEGMENTS_MAX;
+	ck_assert_int_eq(run_client("T", "-w 10000 client SR 1073741824 server SR"), -1);
+	wrong_word.kind = 0;
+	ck_assert_uint_eq(lines_with("dapltest: the test needs 27487"), 1);
+	expect_line("dapltest: the server can't do this test; its output tells why");
+	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1);
 }
 END_TEST
 
@@ -780,11 +1014,11 @@ START_TEST(version_mismatch_is_told_by_both_sides)
 {
 	pthread_t server = server_start("-T S -D fake");
 
-	wrong_byte.kind = MESSAGE_PLAN;
-	wrong_byte.value = 6;
+	wrong_word.kind = MESSAGE_PLAN;
+	wrong_word.value = 6;
 	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
 	ck_assert_uint_eq(lines_with("DAPLTEST VERSION MISMATCH"), 2);
-	wrong_byte.kind = 0;
+	wrong_word.kind = 0;
 	ck_assert_int_eq(run_client("Q", ""), 0);
 	ck_assert_int_eq(server_join(server), -1);
 }
@@ -836,6 +1070,56 @@ START_TEST(ports_that_are_taken_are_skipped)
 	ck_assert_int_eq(foundation_free(&base, &origin), 0);
 	ck_assert_int_eq(run_client("Q", "-n 777"), 0);
 	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+START_TEST(ports_begin_anew_behind_the_last)
+{
+	pthread_t server = server_start("-T S -D fake -n 65530");
+
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 -w 5 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 65531);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 -w 2 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45279);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45281);
+	ck_assert_int_eq(run_client("Q", "-n 65530"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+/* The last port of all is another's. */
+START_TEST(ports_that_are_skipped_begin_anew_behind_the_last)
+{
+	const struct origin origin = { .name = "test", .lane = -1 };
+	struct foundation base;
+	DAT_PSP_HANDLE psp;
+	pthread_t server = server_start("-T S -D fake -n 65530");
+
+	ck_assert_int_eq(foundation_create(&base, &origin, (char *)"fake"), 0);
+	ck_assert_uint_eq(dat_psp_create(base.adapter.ia, PORT_LAST, base.cr_evd,
+					 DAT_PSP_CONSUMER_FLAG, &psp),
+			  DAT_SUCCESS);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 -w 5 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45279);
+	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 client SR server SR"), 0);
+	ck_assert_uint_eq(atomic_load(&invited_to), 45284);
+	ck_assert_uint_eq(dat_psp_free(psp), DAT_SUCCESS);
+	ck_assert_int_eq(foundation_free(&base, &origin), 0);
+	ck_assert_int_eq(run_client("Q", "-n 65530"), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+START_TEST(more_requests_than_32_bits_count_are_reaped)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	requests_before = UINT32_MAX - 2;
+	ck_assert_int_eq(run_client("T", "-i 9 client SR -f server SR -f client SR server SR"), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+	ck_assert(!atomic_load(&requests_left));
 }
 END_TEST
 
@@ -1001,21 +1285,27 @@ int main(int argc, char **argv)
 	tcase_add_test(wire, plan_survives_the_wire);
 	tcase_add_test(wire, largest_plan_fits_a_message);
 	tcase_add_loop_test(wire, message_with_a_wrong_word_is_refused, 0, COUNT(bad_words));
-	tcase_add_test(wire, more_threads_times_endpoints_than_fit_are_refused);
+	tcase_add_loop_test(wire, number_of_a_plan_beyond_its_range_is_named, 0, COUNT(plan_words));
+	tcase_add_loop_test(wire, plan_that_no_command_makes_is_refused, 0, COUNT(bad_plans));
 	tcase_add_test(wire, invitation_to_another_lane_is_none);
 	tcase_add_loop_test(modes, transfers_pass_at_both_sides, 0, COUNT(transfers));
 	tcase_add_loop_test(modes, failed_call_fails_the_test_and_nothing_else, 0, 3);
-	tcase_add_loop_test(modes, every_wrong_byte_is_found, 0, 2);
+	tcase_add_loop_test(modes, every_wrong_word_is_found, 0, 2);
 	tcase_add_loop_test(modes, performance_test_checks_the_data, 0, 2);
 	tcase_add_test(modes, long_test_tells_its_progress_and_that_it_lives);
 	tcase_add_test(modes, test_that_is_too_short_has_no_rates);
 	tcase_add_test(modes, clients_are_served_at_once);
+	tcase_add_test(modes, clients_without_a_pause_leave_nothing);
 	tcase_add_test(modes, other_private_data_are_rejected);
-	tcase_add_loop_test(modes, wrong_message_ends_the_test, 0, COUNT(wrong_bytes));
+	tcase_add_loop_test(modes, wrong_message_ends_the_test, 0, COUNT(wrong_words));
+	tcase_add_test(modes, more_memory_than_the_host_has_is_refused);
 	tcase_add_test(modes, version_mismatch_is_told_by_both_sides);
 	tcase_add_test(modes, server_that_is_not_there_has_a_sentence);
 	tcase_add_test(modes, port_that_is_taken_has_a_sentence);
 	tcase_add_loop_test(modes, ports_that_are_taken_are_skipped, 0, 2);
+	tcase_add_test(modes, ports_begin_anew_behind_the_last);
+	tcase_add_test(modes, ports_that_are_skipped_begin_anew_behind_the_last);
+	tcase_add_test(modes, more_requests_than_32_bits_count_are_reaped);
 	tcase_add_test(modes, other_quality_of_service_is_refused);
 	tcase_add_test(modes, silent_server_is_not_waited_for_without_end);
 	tcase_add_loop_test(modes, interrupt_ends_a_server_and_its_clients, 0, 2);

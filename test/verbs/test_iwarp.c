@@ -569,12 +569,40 @@ START_TEST(flushes_before_the_end_of_the_endpoint_are_delivered)
 }
 END_TEST
 
-static void complete_as(uint32_t qp_num, uint64_t wr_id)
+static void complete_in(struct tp_cq *cq, uint32_t qp_num, uint64_t wr_id)
 {
 	const struct ibv_wc wc = { .wr_id = wr_id, .qp_num = qp_num };
 
-	fv_complete(rig.recv_cq->ibv, &wc, false);
+	fv_complete(cq->ibv, &wc, false);
 }
+
+static void complete_as(uint32_t qp_num, uint64_t wr_id)
+{
+	complete_in(rig.recv_cq, qp_num, wr_id);
+}
+
+/* A queue pair has one queue for its sends and another one for its receives. */
+START_TEST(late_completions_of_an_orphan_are_dropped_in_either_queue)
+{
+	struct tp_cq *cq = _i ? rig.send_cq : rig.recv_cq;
+	struct tp_wc wc[TP_POLL_MAX];
+	struct rdma_cm_id *id;
+	uint32_t number = qp_orphan(&id, 0x500, 0)->qp_num;
+
+	ck_assert_ptr_eq(cq->polled, &cq->filter);
+	ck_assert(stray_has(cq, number));
+	complete_in(cq, number, 0x500);
+	complete_in(cq, 0x11, 1);
+	ck_assert_uint_eq(tp_cq_poll(cq, wc, TP_POLL_MAX), 1);
+	ck_assert_ptr_eq(wc[0].tag, (void *)1);
+	orphan_finish(id);
+	complete_in(cq, number, 0x501);
+	ck_assert_uint_eq(tp_cq_poll(cq, wc, TP_POLL_MAX), 0);
+	ck_assert_ptr_eq(cq->polled, cq->ibv);
+	ck_assert(!stray_has(cq, number));
+	conn_end(NULL);
+}
+END_TEST
 
 START_TEST(completions_of_others_keep_their_order_between_dropped_ones)
 {
@@ -745,6 +773,7 @@ static void add_stray_cases(TCase *tcase)
 {
 	tcase_add_test(tcase, late_flushes_of_an_orphan_are_dropped);
 	tcase_add_test(tcase, late_successes_of_an_orphan_are_dropped);
+	tcase_add_loop_test(tcase, late_completions_of_an_orphan_are_dropped_in_either_queue, 0, 2);
 	tcase_add_test(tcase, flushes_before_the_end_of_the_endpoint_are_delivered);
 	tcase_add_test(tcase, completions_of_others_keep_their_order_between_dropped_ones);
 	tcase_add_test(tcase, a_queue_is_polled_directly_again_when_its_orphans_are_gone);
