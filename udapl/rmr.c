@@ -520,9 +520,9 @@ static DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err, DA
 /* Handles are checked by their tags alone, as everywhere on the data path. */
 static DAT_RETURN bind_handles_refused(const struct rmr *rmr, const struct ep *ep)
 {
-	if (!rmr || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
+	if (!obj_readable(rmr) || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
-	if (!ep || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep->obj.ia != rmr->obj.ia)
+	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep->obj.ia != rmr->obj.ia)
 		return BAD_HANDLE(EP);
 	if (!evd_takes_binds(ep->request_evd))
 		return BAD_HANDLE(EVD_REQUEST);
@@ -932,7 +932,7 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	struct lmr *lmr;
 	int err;
 
-	if (unlikely(!ep || !triplet || !context || flags))
+	if (unlikely(!triplet || !obj_readable(ep) || !context || flags))
 		goto slow;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
 		goto slow;

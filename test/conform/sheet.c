@@ -114,7 +114,7 @@ DAT_CONTEXT no_cookie;
 
 static bool is_open, is_clean;
 static struct side foreign; /* another instance of the client's IA; not open: ia is NULL */
-static DAT_HANDLE kept[64];
+static DAT_HANDLE kept[512];
 static unsigned n_kept;
 
 DAT_HANDLE keep(DAT_HANDLE handle)
@@ -316,11 +316,6 @@ DAT_EVD_HANDLE foreign_evd(DAT_EVD_FLAGS flags)
 	return keep(side_create_evd(foreign_side(), 8, flags));
 }
 
-DAT_HANDLE other_handle(enum handle_kind kind)
-{
-	return kind == HANDLE_PZ ? here->lmr : here->pz;
-}
-
 static DAT_HANDLE new_handle(enum handle_kind kind)
 {
 	DAT_LMR_CONTEXT context;
@@ -363,6 +358,58 @@ DAT_HANDLE freed_handle(enum handle_kind kind)
 	ck_dat(dat_get_handle_type(handle, &type));
 	ck_dat(object_free(handle, type));
 	return handle;
+}
+
+/* By enum handle_kind. */
+static const char *const handle_kinds[] = {
+	[HANDLE_IA] = "an IA",
+	[HANDLE_EP] = "an endpoint",
+	[HANDLE_LMR] = "a region",
+	[HANDLE_RMR] = "a window",
+	[HANDLE_PZ] = "a zone",
+	[HANDLE_PSP] = "a service point",
+	[HANDLE_RSP] = "a reserved service point",
+	[HANDLE_CR] = "a request",
+	[HANDLE_CNO] = "a CNO",
+	[HANDLE_EVD] = "an EVD",
+	[HANDLE_SRQ] = "a shared receive queue",
+};
+
+static DAT_RETURN of_handle(DAT_RETURN (*call)(DAT_HANDLE), DAT_HANDLE handle, const char *kind,
+			    DAT_RETURN want)
+{
+	DAT_RETURN ret = call(handle);
+
+	if (ret != want)
+		printf("# with %s, %p: %s\n", kind, handle, status_text(ret));
+	return ret;
+}
+
+/* A call of an IA is not given those that are open. */
+DAT_RETURN each_small_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind, DAT_RETURN want)
+{
+	static const uintptr_t small[] = { 1, 2, 3, 8, 64, 1000, 2048, 4088, 4095 };
+	const uintptr_t ia = (uintptr_t)here->ia;
+	DAT_RETURN ret = want;
+
+	if (kind != HANDLE_IA)
+		ret = of_handle(call, here->ia, "the number of an IA", want);
+	for (size_t i = 0; ret == want && i < COUNT(small); i++)
+		if (kind != HANDLE_IA || small[i] > ia + 8)
+			ret = of_handle(call, (DAT_HANDLE)small[i], "a small number", want);
+	return ret;
+}
+
+DAT_RETURN each_other_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind, DAT_RETURN want)
+{
+	const unsigned last = device_lack(NEEDS_SRQ) ? HANDLE_EVD : HANDLE_SRQ;
+	DAT_RETURN ret = want;
+
+	for (unsigned other = 0; ret == want && other <= last; other++)
+		if (other != (unsigned)kind)
+			ret = of_handle(call, new_handle((enum handle_kind)other),
+					handle_kinds[other], want);
+	return ret;
 }
 
 /* ---- objects of a row ---- */

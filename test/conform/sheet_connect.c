@@ -258,10 +258,8 @@ HANDLE_ROWS(dat_rsp_create, "the IA", IA, BAD_HANDLE(IA),
 HANDLE_ROWS(dat_rsp_create, "the EVD", EVD, BAD_HANDLE(EVD_CR), reserve(4000, idle_ep(), h));
 ROW(dat_rsp_create, "the EVD takes no requests", BAD_HANDLE(EVD_CR),
     reserve(4000, idle_ep(), there->recv_evd));
-ROW(dat_rsp_create, "the endpoint was freed", BAD_HANDLE(EP),
-    reserve(4000, freed_handle(HANDLE_EP), there->cr_evd));
-ROW(dat_rsp_create, "the endpoint is of another kind", BAD_HANDLE(EP),
-    reserve(4000, there->pz, there->cr_evd));
+HANDLE_OR_NULL_ROWS(dat_rsp_create, "the endpoint", EP, BAD_HANDLE(EP),
+		    reserve(4000, h, there->cr_evd));
 ROW(dat_rsp_create, "the endpoint is another instance's", BAD_HANDLE(EP),
     reserve(4000, new_ep(NULL), there->cr_evd));
 ROW(dat_rsp_create, "the qualifier is 0", BAD_ARG(2), reserve(0, idle_ep(), there->cr_evd));

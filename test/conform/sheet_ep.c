@@ -49,25 +49,25 @@ static DAT_EP_ATTR created(void)
 
 HANDLE_ROWS(dat_ep_create, "the IA", IA, BAD_HANDLE(IA),
 	    dat_ep_create(h, here->pz, NULL, NULL, NULL, NULL, &unwritten));
-ROW(dat_ep_create, "the zone was freed", BAD_HANDLE(PZ),
-    create_on(freed_handle(HANDLE_PZ), here->recv_evd, here->request_evd, here->connect_evd, NULL));
+HANDLE_OR_NULL_ROWS(dat_ep_create, "the zone", PZ, BAD_HANDLE(PZ),
+		    create_on(h, here->recv_evd, here->request_evd, here->connect_evd, NULL));
 ROW(dat_ep_create, "the zone is another instance's", BAD_HANDLE(PZ),
     create_on(foreign_handle(HANDLE_PZ), here->recv_evd, here->request_evd, here->connect_evd,
 	      NULL));
-ROW(dat_ep_create, "the receive EVD was freed", BAD_HANDLE(EVD_RECV),
-    create_on(here->pz, freed_handle(HANDLE_EVD), here->request_evd, here->connect_evd, NULL));
+HANDLE_OR_NULL_ROWS(dat_ep_create, "the receive EVD", EVD, BAD_HANDLE(EVD_RECV),
+		    create_on(here->pz, h, here->request_evd, here->connect_evd, NULL));
 ROW(dat_ep_create, "the receive EVD takes no completions", BAD_HANDLE(EVD_RECV),
     create_on(here->pz, here->connect_evd, here->request_evd, here->connect_evd, NULL));
 ROW(dat_ep_create, "the receive EVD is another instance's", BAD_HANDLE(EVD_RECV),
     create_on(here->pz, foreign_evd(DAT_EVD_DTO_FLAG), here->request_evd, here->connect_evd, NULL));
-ROW(dat_ep_create, "the request EVD was freed", BAD_HANDLE(EVD_REQUEST),
-    create_on(here->pz, here->recv_evd, freed_handle(HANDLE_EVD), here->connect_evd, NULL));
+HANDLE_OR_NULL_ROWS(dat_ep_create, "the request EVD", EVD, BAD_HANDLE(EVD_REQUEST),
+		    create_on(here->pz, here->recv_evd, h, here->connect_evd, NULL));
 ROW(dat_ep_create, "the request EVD takes no completions", BAD_HANDLE(EVD_REQUEST),
     create_on(here->pz, here->recv_evd, here->connect_evd, here->connect_evd, NULL));
 ROW(dat_ep_create, "the request EVD is another instance's", BAD_HANDLE(EVD_REQUEST),
     create_on(here->pz, here->recv_evd, foreign_evd(DAT_EVD_DTO_FLAG), here->connect_evd, NULL));
-ROW(dat_ep_create, "the connect EVD was freed", BAD_HANDLE(EVD_CONN),
-    create_on(here->pz, here->recv_evd, here->request_evd, freed_handle(HANDLE_EVD), NULL));
+HANDLE_OR_NULL_ROWS(dat_ep_create, "the connect EVD", EVD, BAD_HANDLE(EVD_CONN),
+		    create_on(here->pz, here->recv_evd, here->request_evd, h, NULL));
 ROW(dat_ep_create, "the connect EVD takes no connections", BAD_HANDLE(EVD_CONN),
     create_on(here->pz, here->recv_evd, here->request_evd, here->recv_evd, NULL));
 /* OFED's dapltest lives by it. */

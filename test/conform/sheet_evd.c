@@ -41,10 +41,8 @@ static DAT_RETURN create(DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags
 
 HANDLE_ROWS(dat_evd_create, "the IA", IA, BAD_HANDLE(IA),
 	    dat_evd_create(h, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &unwritten));
-ROW(dat_evd_create, "the CNO was freed", BAD_HANDLE(CNO),
-    create(8, freed_handle(HANDLE_CNO), DAT_EVD_DTO_FLAG));
-ROW(dat_evd_create, "the CNO is of another kind", BAD_HANDLE(CNO),
-    create(8, here->pz, DAT_EVD_DTO_FLAG));
+HANDLE_OR_NULL_ROWS(dat_evd_create, "the CNO", CNO, BAD_HANDLE(CNO),
+		    create(8, h, DAT_EVD_DTO_FLAG));
 ROW(dat_evd_create, "the CNO is another instance's", BAD_HANDLE(CNO),
     create(8, foreign_handle(HANDLE_CNO), DAT_EVD_DTO_FLAG));
 ROW(dat_evd_create, "the length is 0", BAD_ARG(2), create(0, NULL, DAT_EVD_DTO_FLAG));
@@ -176,10 +174,8 @@ ROW_DO(dat_evd_query, "its endpoint has EVD_THRESHOLD receives", DAT_SUCCESS)
 
 HANDLE_ROWS(dat_evd_modify_cno, "the EVD", EVD, BAD_HANDLE1,
 	    dat_evd_modify_cno(h, DAT_HANDLE_NULL));
-ROW(dat_evd_modify_cno, "the CNO was freed", BAD_HANDLE(CNO),
-    dat_evd_modify_cno(here->recv_evd, freed_handle(HANDLE_CNO)));
-ROW(dat_evd_modify_cno, "the CNO is of another kind", BAD_HANDLE(CNO),
-    dat_evd_modify_cno(here->recv_evd, here->pz));
+HANDLE_OR_NULL_ROWS(dat_evd_modify_cno, "the CNO", CNO, BAD_HANDLE(CNO),
+		    dat_evd_modify_cno(here->recv_evd, h));
 ROW(dat_evd_modify_cno, "the CNO is another instance's", BAD_HANDLE(CNO),
     dat_evd_modify_cno(here->recv_evd, foreign_handle(HANDLE_CNO)));
 ROW(dat_evd_modify_cno, "there is none, and none is given", DAT_SUCCESS,

@@ -57,11 +57,14 @@ ROW(dat_ep_modify, "the peer's port", BAD_ARG(2),
     modify(DAT_EP_FIELD_REMOTE_PORT_QUAL, &some_param));
 ROW(dat_ep_modify, "its shared receive queue", BAD_ARG(2),
     modify(DAT_EP_FIELD_SRQ_HANDLE, &some_param));
-MODIFY_ROW("the zone was freed", BAD_ARG(3), PZ_HANDLE, pz_handle, freed_handle(HANDLE_PZ));
-MODIFY_ROW("the zone is of another kind", BAD_ARG(3), PZ_HANDLE, pz_handle, here->lmr);
+HANDLE_OR_NULL_ROWS(dat_ep_modify, "the zone", PZ, BAD_ARG(3), MODIFY(PZ_HANDLE, pz_handle, h));
+HANDLE_OR_NULL_ROWS(dat_ep_modify, "the receive EVD", EVD, BAD_ARG(3),
+		    MODIFY(RECV_EVD_HANDLE, recv_evd_handle, h));
+HANDLE_OR_NULL_ROWS(dat_ep_modify, "the request EVD", EVD, BAD_ARG(3),
+		    MODIFY(REQUEST_EVD_HANDLE, request_evd_handle, h));
+HANDLE_OR_NULL_ROWS(dat_ep_modify, "the connect EVD", EVD, BAD_ARG(3),
+		    MODIFY(CONNECT_EVD_HANDLE, connect_evd_handle, h));
 MODIFY_ROW("the zone is another instance's", BAD_ARG(3), PZ_HANDLE, pz_handle, there->pz);
-MODIFY_ROW("the receive EVD was freed", BAD_ARG(3), RECV_EVD_HANDLE, recv_evd_handle,
-	   freed_handle(HANDLE_EVD));
 MODIFY_ROW("the receive EVD takes no completions", BAD_ARG(3), RECV_EVD_HANDLE, recv_evd_handle,
 	   here->cr_evd);
 MODIFY_ROW("the receive EVD is another instance's", BAD_ARG(3), RECV_EVD_HANDLE, recv_evd_handle,

@@ -192,8 +192,14 @@ static DAT_RETURN create_ep_on(DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv, DAT_EVD_HA
 HANDLE_ROWS(dat_ep_create_with_srq, "the IA", IA, BAD_HANDLE(IA),
 	    dat_ep_create_with_srq(h, here->pz, NULL, NULL, NULL, here->pz, ep_attr(), &unwritten));
 HANDLE_ROWS(dat_ep_create_with_srq, "the queue", SRQ, BAD_HANDLE(SRQ), create_ep(h, ep_attr()));
-ROW(dat_ep_create_with_srq, "the zone was freed", BAD_HANDLE(PZ),
-    create_ep_on(freed_handle(HANDLE_PZ), here->recv_evd, here->request_evd, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the zone", PZ, BAD_HANDLE(PZ),
+		    create_ep_on(h, here->recv_evd, here->request_evd, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the receive EVD", EVD, BAD_HANDLE(EVD_RECV),
+		    create_ep_on(here->pz, h, here->request_evd, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the request EVD", EVD, BAD_HANDLE(EVD_REQUEST),
+		    create_ep_on(here->pz, here->recv_evd, h, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the connect EVD", EVD, BAD_HANDLE(EVD_CONN),
+		    create_ep_on(here->pz, here->recv_evd, here->request_evd, h));
 ROW(dat_ep_create_with_srq, "the receive EVD takes no completions", BAD_HANDLE(EVD_RECV),
     create_ep_on(here->pz, here->cr_evd, here->request_evd, here->connect_evd));
 ROW(dat_ep_create_with_srq, "the request EVD takes no completions", BAD_HANDLE(EVD_REQUEST),
