@@ -207,18 +207,10 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 
 /*
  * Programs ask for any combination of completion flags, and every provider has taken them. Those
- * that configure nothing count as 0.
+ * that configure nothing, unknown ones among them, count as 0.
  */
 #define REQUEST_CONFIG_FLAGS (DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
 #define RECV_CONFIG_FLAGS    (REQUEST_CONFIG_FLAGS | DAT_COMPLETION_SOLICITED_WAIT_FLAG)
-
-#define ALL_QOS (DAT_QOS_HIGH_THROUGHPUT | DAT_QOS_LOW_LATENCY | DAT_QOS_ECONOMY | DAT_QOS_PREMIUM)
-
-static bool flags_legal(const DAT_EP_ATTR *attr)
-{
-	return !((attr->request_completion_flags | attr->recv_completion_flags) &
-		 ~(unsigned)ALL_COMPLETION_FLAGS);
-}
 
 static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 {
@@ -268,14 +260,11 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 		return DAT_SUCCESS;
 	}
 	ep_limits(ia, &limits);
-	if (asked->service_type != DAT_SERVICE_TYPE_RC || !flags_legal(asked) ||
-	    !counts_legal(asked, &limits))
+	if (asked->service_type != DAT_SERVICE_TYPE_RC || !counts_legal(asked, &limits))
 		return bad;
 	if (asked->max_message_size > limits.max_message_size ||
 	    asked->max_rdma_size > limits.max_rdma_size)
 		return bad;
-	if (asked->qos & ~(unsigned)ALL_QOS)
-		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	*attr = *asked;
 	ignore_ineffective(attr);
 	if (!attr->max_message_size)

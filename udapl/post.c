@@ -212,22 +212,18 @@ static ALWAYS_INLINE unsigned fast_segments(const struct ep *ep, enum req_kind k
 
 /* Everything but the segments. */
 static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie,
-				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+				  const DAT_RMR_TRIPLET *remote)
 {
 	if (kind != REQ_SEND && !remote)
 		return BAD_ARG(5);
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
-		return kind == REQ_SEND ? BAD_ARG(5) : BAD_ARG(6);
 	if (kind == REQ_READ && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
 	    ep->attr.max_rdma_read_out == 0)
 		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
 	return request_state_refused(ep, cookie);
 }
 
-static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 {
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
-		return BAD_ARG(5);
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
 	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
@@ -467,7 +463,7 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		return BAD_ARG(2);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size) || size > ep->max_transfer)
 		return BAD_ARG(3);
-	ret = request_refused(ep, kind, cookie, remote, flags);
+	ret = request_refused(ep, kind, cookie, remote);
 	if (ret != PROCEED)
 		return ret;
 	flags = ep_effective_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
@@ -591,7 +587,7 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		return BAD_ARG(2);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
 		return BAD_ARG(3);
-	ret = receive_refused(ep, cookie, flags);
+	ret = receive_refused(ep, cookie);
 	if (ret != PROCEED)
 		return ret;
 	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);

@@ -457,8 +457,6 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 		return BAD_HANDLE(RMR);
 	if (!param)
 		return BAD_ARG(3);
-	if (mask & ~(unsigned)DAT_RMR_FIELD_ALL)
-		return BAD_ARG(2);
 	spin_lock(&rmr->lock);
 	now = rmr->latest;
 	shown = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
@@ -554,9 +552,7 @@ static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr,
 			       DAT_MEM_PRIV_FLAGS priv, const struct ep *ep, DAT_EP_STATE state,
 			       DAT_COMPLETION_FLAGS flags)
 {
-	if (priv & ~(unsigned)ALL_PRIVILEGES)
-		return BAD_ARG(3);
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS || unsignalled_by_mistake(ep, flags))
+	if (unsignalled_by_mistake(ep, flags))
 		return BAD_ARG(6);
 	if (state != DAT_EP_STATE_CONNECTED && state != DAT_EP_STATE_DISCONNECTED)
 		return status_of_ep_state(state);
