@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "refuse.h"
 #include "udapl.h"
 
 /*
@@ -583,6 +584,13 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 	return ret;
 }
 
+static COLD DAT_RETURN cno_wait_refused(DAT_RETURN ret, const struct cno *cno, DAT_TIMEOUT timeout,
+					DAT_EVD_HANDLE *out)
+{
+	return refused(ret, LOG_EVD, "dat_cno_wait", "cno %p, timeout %u, evd %p",
+		       (const void *)cno, (unsigned)timeout, (void *)out);
+}
+
 /* A wait that has more to do than to take the latch. */
 static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
@@ -607,9 +615,20 @@ static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, D
 		arm_all_missed(cno);
 	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
+	else
+		(void)cno_wait_refused(ret, cno, timeout, out);
 	leave_wait(cno);
 	cancel_restore(&cancel);
 	return ret;
+}
+
+/* The handle is none, or there is no place for the EVD. */
+static COLD DAT_RETURN cno_wait_for_garbage(const struct cno *cno, DAT_TIMEOUT timeout,
+					    DAT_EVD_HANDLE *out)
+{
+	const bool is_cno = obj_is(cno, DAT_HANDLE_TYPE_CNO);
+
+	return cno_wait_refused(is_cno ? BAD_ARG(3) : BAD_HANDLE(CNO), cno, timeout, out);
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
@@ -618,9 +637,9 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 	struct evd *evd;
 
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
-		return BAD_HANDLE(CNO);
+		return cno_wait_for_garbage(cno, timeout, out);
 	if (!out)
-		return BAD_ARG(3);
+		return cno_wait_for_garbage(cno, timeout, out);
 	spin_lock(&cno->lock);
 	evd = cno->latched;
 	if (unlikely(!evd || cno->missed)) {

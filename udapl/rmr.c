@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refuse.h"
 #include "udapl.h"
 
 #define BIND_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
@@ -783,10 +784,10 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 	return ret;
 }
 
-static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
-				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
-				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-				     DAT_RMR_CONTEXT *context)
+static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+				      DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
+				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				      DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
@@ -826,6 +827,27 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 	return ret;
 }
 
+static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet,
+				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
+				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				     DAT_RMR_CONTEXT *context)
+{
+	DAT_RETURN ret = bind_judge_and_make(rmr, triplet, priv, ep, cookie, flags, context);
+
+	if (ret == DAT_SUCCESS)
+		return DAT_SUCCESS;
+	return refused(ret, LOG_DTO, "dat_rmr_bind",
+		       "rmr %p, triplet %p, privileges %#x, ep %p, cookie, flags %#x, context %p",
+		       rmr, (const void *)triplet, (unsigned)priv, ep, (unsigned)flags,
+		       (void *)context);
+}
+
+/* Of a bind of the fast path. */
+static COLD DAT_RETURN bind_fast_refused(DAT_RETURN ret, const struct rmr *rmr)
+{
+	return refused(ret, LOG_DTO, "dat_rmr_bind", "rmr %p", (const void *)rmr);
+}
+
 /* If it was not posted its slot is free again, but has the cookie until this thread claims it. */
 static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *binding,
 					       struct ep *ep, int err, DAT_RMR_CONTEXT *context)
@@ -842,7 +864,7 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 	cookie = ring_next(&ep->sends)->cookie;
 	bind_not_posted(binding);
 	if (!is_window_refusal(err))
-		return ret;
+		return bind_fast_refused(ret, rmr);
 	return bind_slow(rmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG, context);
 }
 
@@ -903,13 +925,13 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 		return DAT_SUCCESS;
 	bind_not_posted(binding);
 	release_run(rmr->obj.ia);
-	return ret;
+	return bind_fast_refused(ret, rmr);
 discard_binding:
 	if (!binding_reuse(rmr, binding))
 		free(binding);
 put_lmr:
 	obj_put(&lmr->obj);
-	return ret;
+	return bind_fast_refused(ret, rmr);
 }
 
 /*

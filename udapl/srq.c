@@ -157,8 +157,13 @@ static DAT_RETURN srq_create_refused(const struct ia *ia, const DAT_SRQ_ATTR *at
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	if (attr->max_recv_dtos <= 0 || attr->max_recv_dtos > attr_max_srq_dtos(ia) ||
 	    attr->max_recv_iov < 0 || (unsigned)attr->max_recv_iov > ia->attr->max_srq_sge ||
-	    attr->low_watermark != DAT_SRQ_LW_DEFAULT)
+	    attr->low_watermark != DAT_SRQ_LW_DEFAULT) {
+		log_ep("SRQ attributes: max_recv_dtos %d, of 1 to %d, max_recv_iov %d, of 0 to %u, "
+		       "low_watermark %d, of 0",
+		       attr->max_recv_dtos, attr_max_srq_dtos(ia), attr->max_recv_iov,
+		       ia->attr->max_srq_sge, attr->low_watermark);
 		return BAD_ARG(3);
+	}
 	return DAT_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conform.h"
 #include "sheet.h"
@@ -260,6 +261,93 @@ START_TEST(rows_leave_nothing_behind)
 	is_open = false;
 }
 END_TEST
+
+/* ---- the log ---- */
+
+static bool is_refusal(const struct row *row)
+{
+	switch (DAT_GET_TYPE(row_want(row))) {
+	case DAT_SUCCESS:
+	case DAT_QUEUE_EMPTY:
+	case DAT_TIMEOUT_EXPIRED:
+		return false;
+	default:
+		/*
+		 * dat_strerror names results for those who write such lines; a line in the calls
+		 * that register and free regions would take instructions of those that succeed.
+		 */
+		return row->kind == ROW_RETURN && strcmp(row->call, "dat_strerror") != 0 &&
+		       strcmp(row->call, "dat_lmr_create") != 0 &&
+		       strcmp(row->call, "dat_lmr_free") != 0;
+	}
+}
+
+/* What was written to @log since it was emptied last. */
+static char *taken_log(FILE *log)
+{
+	static char text[1 << 16];
+	ssize_t length = pread(fileno(log), text, sizeof(text) - 1, 0);
+
+	text[length > 0 ? length : 0] = '\0';
+	ck_assert_int_eq(ftruncate(fileno(log), 0), 0);
+	ck_assert_int_eq(lseek(fileno(log), 0, SEEK_SET), 0);
+	return text;
+}
+
+/* A line of @text has the call and the result; an IA is opened by macros of another name. */
+static bool has_line_of(char *text, const struct row *row)
+{
+	const char *type = "?", *subtype = "?";
+	size_t length = strlen(row->call);
+
+	(void)dat_strerror(row_want(row), &type, &subtype);
+	if (!strcmp(row->call, "dat_ia_openv"))
+		length--;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		char *call = memmem(line, strlen(line), row->call, length);
+
+		if (call && strstr(call, type) && strstr(call, subtype))
+			return true;
+	}
+	return false;
+}
+
+static void run_row_logged(int i, FILE *log)
+{
+	const struct row *row = row_at(i);
+	const int errors = dup(STDERR_FILENO);
+
+	ck_assert_int_ge(errors, 0);
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	(void)taken_log(log);
+	run_row(i);
+	ck_assert_int_ge(dup2(errors, STDERR_FILENO), 0);
+	close(errors);
+	ck_assert_msg(has_line_of(taken_log(log), row), "%s:%d: %s, %s: no line of the log",
+		      row->file, row->line, row->call, row->when);
+}
+
+/* Each row whose call fails: what is asked for are all lines. */
+START_TEST(each_refusal_is_logged)
+{
+	FILE *log = tmpfile();
+	int i = 0;
+
+	ck_assert_ptr_nonnull(log);
+	setenv("DAPL_DBG_TYPE", "0xff", 1);
+	setenv("DAT_DBG_TYPE", "0xff", 1);
+	for (const struct row *row = rows; row; row = row->next, i++)
+		if (is_refusal(row) && !device_lack(row->needs | row->chapter_needs))
+			run_row_logged(i, log);
+	stage_close_abrupt();
+	fclose(log);
+}
+END_TEST
+
+void add_log_cases(TCase *cases)
+{
+	tcase_add_test(cases, each_refusal_is_logged);
+}
 
 void add_sheet_cases(TCase *cases)
 {
