@@ -15,7 +15,8 @@ enum libdat_log_kind {
 	DBG_STATIC = 0x04,   /* dat.conf and the libraries that it names */
 	DBG_DYNAMIC = 0x08,  /* registrations by providers */
 	DBG_PROVIDER = 0x10, /* calls between registry and provider */
-	DBG_CONSUMER = 0x20, /* opens and closes by the consumer */
+	/* opens and closes, and calls that are refused before a provider is asked */
+	DBG_CONSUMER = 0x20,
 };
 
 /*

@@ -425,8 +425,11 @@ DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 	DAT_IA_HANDLE ia;
 	DAT_RETURN ret;
 
-	if (!slot)
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
+	if (!slot) {
+		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
+		libdat_log_result(DBG_CONSUMER, ret, "dat_ia_close(%p, %u)", ia_handle, flags);
+		return ret;
+	}
 	ia = slot->ia;
 	provider_call_begin();
 	ret = DAT_HANDLE_TO_PROVIDER(ia)->ia_close_func(ia, flags);

@@ -393,15 +393,27 @@ static DAT_RETURN registry_add_locked(struct registration *registration)
 	return DAT_SUCCESS;
 }
 
+/* A call whose arguments are at fault: returns @ret, with a line of the log. */
+static DAT_RETURN registry_call_refused(DAT_RETURN_SUBTYPE argument, const char *call,
+					enum libdat_log_kind kind)
+{
+	const DAT_RETURN ret = DAT_ERROR(DAT_INVALID_PARAMETER, argument);
+
+	libdat_log_result(kind, ret, "%s: an argument is null or not possible", call);
+	return ret;
+}
+
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info)
 {
 	struct registration *added;
 	DAT_RETURN ret;
 
 	if (!provider)
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
+		return registry_call_refused(DAT_INVALID_ARG1, "dat_registry_add_provider",
+					     DBG_DYNAMIC);
 	if (!info || !registry_name_is_valid(info))
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_add_provider",
+					     DBG_DYNAMIC);
 	added = calloc(1, sizeof(*added));
 	if (!added)
 		return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -437,9 +449,11 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 	DAT_RETURN ret;
 
 	if (!provider)
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
+		return registry_call_refused(DAT_INVALID_ARG1, "dat_registry_remove_provider",
+					     DBG_DYNAMIC);
 	if (!info || !registry_name_is_valid(info))
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_remove_provider",
+					     DBG_DYNAMIC);
 	libdat_mutex_lock(&registry.lock);
 	ret = registry_remove_locked(info);
 	libdat_mutex_unlock(&registry.lock);
@@ -487,13 +501,17 @@ DAT_RETURN dat_registry_list_providers(DAT_COUNT max, DAT_COUNT *number, DAT_PRO
 	DAT_RETURN ret;
 
 	if (!number)
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_list_providers",
+					     DBG_CONSUMER);
 	if (!list && max > 0)
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+		return registry_call_refused(DAT_INVALID_ARG3, "dat_registry_list_providers",
+					     DBG_CONSUMER);
 	ret = registry_lock();
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ret = registry_list_locked(max, number, list);
 	libdat_mutex_unlock(&registry.lock);
+	if (ret != DAT_SUCCESS)
+		libdat_log_result(DBG_CONSUMER, ret, "dat_registry_list_providers(%d)", max);
 	return ret;
 }

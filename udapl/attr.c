@@ -3,6 +3,7 @@
  * Attributes and limits of an IA, of this provider and of endpoints: what the device grants, less
  * what the core needs itself.
  */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,17 +138,18 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
  * The counts among the attributes of an endpoint, and their defaults, which are OFED's.
  */
 static const struct ep_count {
+	const char *name;
 	size_t offset;
 	DAT_COUNT fallback;
 } ep_counts[] = {
-	{ offsetof(DAT_EP_ATTR, max_recv_dtos), 16 },
-	{ offsetof(DAT_EP_ATTR, max_request_dtos), 16 },
-	{ offsetof(DAT_EP_ATTR, max_recv_iov), 4 },
-	{ offsetof(DAT_EP_ATTR, max_request_iov), 4 },
-	{ offsetof(DAT_EP_ATTR, max_rdma_read_in), 8 },
-	{ offsetof(DAT_EP_ATTR, max_rdma_read_out), 8 },
-	{ offsetof(DAT_EP_ATTR, max_rdma_read_iov), 4 },
-	{ offsetof(DAT_EP_ATTR, max_rdma_write_iov), 4 },
+#define COUNT(member, fallback)                                                                    \
+	{                                                                                          \
+#member, offsetof(DAT_EP_ATTR, member), fallback                                   \
+	}
+	COUNT(max_recv_dtos, 16),    COUNT(max_request_dtos, 16),  COUNT(max_recv_iov, 4),
+	COUNT(max_request_iov, 4),   COUNT(max_rdma_read_in, 8),   COUNT(max_rdma_read_out, 8),
+	COUNT(max_rdma_read_iov, 4), COUNT(max_rdma_write_iov, 4),
+#undef COUNT
 };
 
 #define EP_COUNTS ARRAY_SIZE(ep_counts)
@@ -207,28 +209,27 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 
 /*
  * Programs ask for any combination of completion flags, and every provider has taken them. Those
- * that configure nothing count as 0.
+ * that configure nothing, unknown ones among them, count as 0.
  */
 #define REQUEST_CONFIG_FLAGS (DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
 #define RECV_CONFIG_FLAGS    (REQUEST_CONFIG_FLAGS | DAT_COMPLETION_SOLICITED_WAIT_FLAG)
-
-#define ALL_QOS (DAT_QOS_HIGH_THROUGHPUT | DAT_QOS_LOW_LATENCY | DAT_QOS_ECONOMY | DAT_QOS_PREMIUM)
-
-static bool flags_legal(const DAT_EP_ATTR *attr)
-{
-	return !((attr->request_completion_flags | attr->recv_completion_flags) &
-		 ~(unsigned)ALL_COMPLETION_FLAGS);
-}
 
 static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 {
 	DAT_EP_ATTR asked = *attr;
 
 	for (unsigned i = 0; i < EP_COUNTS; i++)
-		if (*ep_count(&asked, i) < 0 || *ep_count(&asked, i) > *ep_count(limits, i))
+		if (*ep_count(&asked, i) < 0 || *ep_count(&asked, i) > *ep_count(limits, i)) {
+			log_ep("EP attributes: %s is %d, not 0 to %d", ep_counts[i].name,
+			       *ep_count(&asked, i), *ep_count(limits, i));
 			return false;
-	return (!asked.max_recv_dtos || asked.max_recv_iov) &&
-	       (!asked.max_request_dtos || asked.max_request_iov);
+		}
+	if ((!asked.max_recv_dtos || asked.max_recv_iov) &&
+	    (!asked.max_request_dtos || asked.max_request_iov))
+		return true;
+	log_ep("EP attributes: transfers have no segments: max_recv_iov %d, max_request_iov %d",
+	       asked.max_recv_iov, asked.max_request_iov);
+	return false;
 }
 
 /* What programs ask for although it has never had an effect, or leave uninitialised. */
@@ -268,14 +269,17 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 		return DAT_SUCCESS;
 	}
 	ep_limits(ia, &limits);
-	if (asked->service_type != DAT_SERVICE_TYPE_RC || !flags_legal(asked) ||
-	    !counts_legal(asked, &limits))
+	if (!counts_legal(asked, &limits))
 		return bad;
-	if (asked->max_message_size > limits.max_message_size ||
-	    asked->max_rdma_size > limits.max_rdma_size)
+	if (asked->service_type != DAT_SERVICE_TYPE_RC ||
+	    asked->max_message_size > limits.max_message_size ||
+	    asked->max_rdma_size > limits.max_rdma_size) {
+		log_ep("EP attributes: service_type %d, max_message_size %" PRIu64
+		       ", max_rdma_size %" PRIu64 "; at most %" PRIu64 " bytes",
+		       (int)asked->service_type, (uint64_t)asked->max_message_size,
+		       (uint64_t)asked->max_rdma_size, (uint64_t)limits.max_rdma_size);
 		return bad;
-	if (asked->qos & ~(unsigned)ALL_QOS)
-		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	}
 	*attr = *asked;
 	ignore_ineffective(attr);
 	if (!attr->max_message_size)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "race.h"
+#include "refuse.h"
 #include "udapl.h"
 
 /*
@@ -470,12 +471,11 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 {
 	struct cno *cno = handle;
 
+	(void)mask; /* all members are filled in */
 	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
 	if (!param)
 		return BAD_ARG(3);
-	if (mask & ~(unsigned)DAT_CNO_FIELD_ALL)
-		return BAD_ARG(2);
 	param->ia_handle = cno->obj.ia;
 	spin_lock(&cno->lock);
 	param->agent = cno->agent;
@@ -672,6 +672,13 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 	return ret;
 }
 
+static COLD DAT_RETURN cno_wait_refused(DAT_RETURN ret, const struct cno *cno, DAT_TIMEOUT timeout,
+					DAT_EVD_HANDLE *out)
+{
+	return refused(ret, LOG_EVD, "dat_cno_wait", "cno %p, timeout %u, evd %p",
+		       (const void *)cno, (unsigned)timeout, (void *)out);
+}
+
 /* A wait that has more to do than to take the latch. */
 static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
@@ -696,9 +703,20 @@ static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, D
 		arm_all_missed(cno);
 	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
+	else
+		(void)cno_wait_refused(ret, cno, timeout, out);
 	leave_wait(cno);
 	cancel_restore(&cancel);
 	return ret;
+}
+
+/* The handle is none, or there is no place for the EVD. */
+static COLD DAT_RETURN cno_wait_for_garbage(const struct cno *cno, DAT_TIMEOUT timeout,
+					    DAT_EVD_HANDLE *out)
+{
+	const bool is_cno = obj_is(cno, DAT_HANDLE_TYPE_CNO);
+
+	return cno_wait_refused(is_cno ? BAD_ARG(3) : BAD_HANDLE(CNO), cno, timeout, out);
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
@@ -707,9 +725,9 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 	struct evd *evd;
 
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
-		return BAD_HANDLE(CNO);
+		return cno_wait_for_garbage(cno, timeout, out);
 	if (!out)
-		return BAD_ARG(3);
+		return cno_wait_for_garbage(cno, timeout, out);
 	spin_lock(&cno->lock);
 	evd = cno->latched;
 	if (unlikely(!evd || cno->missed)) {

@@ -918,15 +918,13 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 {
-	enum trigger trigger = flags == DAT_CLOSE_GRACEFUL_FLAG ? ON_GRACEFUL : ON_ABRUPT;
+	enum trigger trigger = flags & DAT_CLOSE_GRACEFUL_FLAG ? ON_GRACEFUL : ON_ABRUPT;
 	struct ep *ep = handle;
 	struct ia *ia;
 	DAT_RETURN ret;
 
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
-		return BAD_ARG(2);
 	ia = ep->obj.ia;
 	mutex_lock(&ia->lock);
 	service_attend_locked(ia);

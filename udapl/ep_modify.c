@@ -169,7 +169,7 @@ static void *member(DAT_EP_PARAM *param, const struct ep_field *field)
 	return (char *)param + field->offset;
 }
 
-/* No others can be changed in any state. */
+/* Of the members that there are, no others can be changed in any state. */
 static DAT_EP_PARAM_MASK changeable(void)
 {
 	DAT_EP_PARAM_MASK mask = 0;
@@ -229,8 +229,6 @@ static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 			return BAD_ARG(3);
 	if (!ep_zone_possible(ep->srq, parts->pz))
 		return BAD_ARG(3);
-	if (want->ep_attr.ep_transport_specific_count || want->ep_attr.ep_provider_specific_count)
-		return BAD_ARG(3); /* there are none */
 	return ep_attr_check(ia, ep->srq, &want->ep_attr, BAD_ARG(3), &parts->attr);
 }
 
@@ -357,9 +355,9 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 		return BAD_HANDLE(EP);
 	if (!param)
 		return BAD_ARG(3);
-	if (mask & ~changeable())
+	if (mask & DAT_EP_FIELD_ALL & ~changeable())
 		return BAD_ARG(2);
-	if (!mask)
+	if (!(mask & changeable()))
 		return DAT_SUCCESS;
 	ia = ep->obj.ia;
 	mutex_lock(&ia->lock);

@@ -7,6 +7,7 @@
 
 #include "completion.h"
 #include "evd.h"
+#include "refuse.h"
 #include "race.h"
 
 /*
@@ -134,6 +135,22 @@ static ALWAYS_INLINE DAT_RETURN dequeue_next_unlock(struct evd *evd, const struc
 
 #define EVD_RARE (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
 
+static COLD DAT_RETURN dequeue_refused(DAT_RETURN ret, const struct evd *evd,
+				       const DAT_EVENT *event)
+{
+	return refused(ret, LOG_EVD, "dat_evd_dequeue", "evd %p, event %p", (const void *)evd,
+		       (const void *)event);
+}
+
+/* The handle is none, or there is no place for the event. */
+static COLD DAT_RETURN dequeue_of_garbage(const struct evd *evd, const DAT_EVENT *event)
+{
+	if (!obj_is(evd, DAT_HANDLE_TYPE_EVD))
+		return dequeue_refused(DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1), evd,
+				       event);
+	return dequeue_refused(BAD_ARG(2), evd, event);
+}
+
 /* One of EVD_RARE is set, or nothing is queued. */
 static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 {
@@ -149,6 +166,8 @@ static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 	else
 		ret = dequeue_completion_locked(evd, event);
 	run_release_unlock(evd);
+	if (ret == BAD_STATE(EVD_WAITER))
+		return dequeue_refused(ret, evd, event);
 	return ret;
 }
 
@@ -177,9 +196,9 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 	struct tp_wc wc;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return dequeue_of_garbage(evd, event);
 	if (unlikely(!event))
-		return BAD_ARG(2);
+		return dequeue_of_garbage(evd, event);
 	if (unlikely(!spin_trylock(&evd->lock)))
 		return dequeue_contended(evd, event);
 	if (unlikely(evd->queue.count | evd->slow_path))
@@ -423,6 +442,29 @@ static DAT_RETURN wait_refused_locked(const struct evd *evd, DAT_COUNT threshold
 	return DAT_SUCCESS;
 }
 
+static COLD DAT_RETURN wait_refused(DAT_RETURN ret, const struct evd *evd, DAT_TIMEOUT timeout,
+				    DAT_COUNT threshold, const DAT_EVENT *event,
+				    const DAT_COUNT *nmore)
+{
+	if (ret == STILL_WAITING)
+		return ret;
+	return refused(ret, LOG_EVD, "dat_evd_wait",
+		       "evd %p, timeout %u, threshold %d, event %p, nmore %p", (const void *)evd,
+		       (unsigned)timeout, threshold, (const void *)event, (const void *)nmore);
+}
+
+/* The handle is none, or there is no place for a result. */
+static COLD DAT_RETURN wait_for_garbage(const struct evd *evd, DAT_TIMEOUT timeout,
+					DAT_COUNT threshold, const DAT_EVENT *event,
+					const DAT_COUNT *nmore)
+{
+	DAT_RETURN ret = event ? BAD_ARG(5) : BAD_ARG(4);
+
+	if (!obj_is(evd, DAT_HANDLE_TYPE_EVD))
+		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	return wait_refused(ret, evd, timeout, threshold, event, nmore);
+}
+
 /* A wait with a threshold, or one that has to sleep. */
 static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout,
 					    DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore)
@@ -434,7 +476,7 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 	assert_locked(&evd->lock);
 	if (ret != DAT_SUCCESS) {
 		spin_unlock(&evd->lock);
-		return ret;
+		return wait_refused(ret, evd, timeout, threshold, event, nmore);
 	}
 	wait_begin_locked(evd, threshold);
 	evd_drain_relock(evd, &notified);
@@ -445,6 +487,8 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 	spin_unlock(&evd->lock);
 	ret = wait_asleep(evd, deadline_of(timeout), &cancel);
 	ret = wait_end(evd, ret, event, nmore);
+	if (ret != DAT_SUCCESS)
+		(void)wait_refused(ret, evd, timeout, threshold, event, nmore);
 	cancel_restore(&cancel);
 	return ret;
 }
@@ -503,11 +547,11 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	unsigned n;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return wait_for_garbage(evd, timeout, threshold, event, nmore);
 	if (unlikely(!event))
-		return BAD_ARG(4);
+		return wait_for_garbage(evd, timeout, threshold, event, nmore);
 	if (unlikely(!nmore))
-		return BAD_ARG(5);
+		return wait_for_garbage(evd, timeout, threshold, event, nmore);
 	if (unlikely(threshold != 1 || !spin_trylock(&evd->lock)))
 		return wait_slow(evd, timeout, threshold, event, nmore);
 	if (unlikely(evd->queue.count | evd->slow_path))

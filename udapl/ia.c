@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "race.h"
+#include "refuse.h"
 #include "udapl.h"
 
 /* ---- open ---- */
@@ -225,16 +226,28 @@ static DAT_RETURN ia_open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUN
 	return DAT_SUCCESS;
 }
 
+static DAT_RETURN ia_open_logged(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT qlen,
+				 DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
+{
+	DAT_RETURN ret = ia_open_as(thread_safe, name, qlen, async_evd, ia_out);
+
+	if (ret == DAT_SUCCESS)
+		return ret;
+	return refused(ret, LOG_UTIL, "dat_ia_open",
+		       "name \"%s\", async_evd_qlen %d, async_evd %p, ia %p", name ? name : "",
+		       qlen, async_evd ? *async_evd : NULL, (void *)ia_out);
+}
+
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
 		   DAT_IA_HANDLE *ia_out)
 {
-	return ia_open_as(false, name, qlen, async_evd, ia_out);
+	return ia_open_logged(false, name, qlen, async_evd, ia_out);
 }
 
 DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
 			      DAT_IA_HANDLE *ia_out)
 {
-	return ia_open_as(true, name, qlen, async_evd, ia_out);
+	return ia_open_logged(true, name, qlen, async_evd, ia_out);
 }
 
 /* ---- close ---- */

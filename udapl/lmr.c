@@ -85,11 +85,9 @@ static COLD DAT_RETURN reg_refused(const struct span *span, DAT_MEM_PRIV_FLAGS p
 
 /* Checks the arguments other than handles, and finds the range. */
 static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
-			   DAT_REGION_DESCRIPTION region, DAT_VLEN length, DAT_MEM_PRIV_FLAGS priv,
+			   DAT_REGION_DESCRIPTION region, DAT_VLEN length,
 			   const DAT_LMR_HANDLE *lmr_out, struct span *span)
 {
-	DAT_RETURN ret;
-
 	if (kind &&
 	    (!region.for_va || (kind->has_cookie && !region.for_shared_memory.shared_memory_id)))
 		return BAD_ARG(3);
@@ -97,11 +95,8 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 		return BAD_ARG(7);
 	if (!kind)
 		return BAD_ARG(2);
-	ret = kind->has_source ? span_of_lmr(ia, region, span)
-			       : span_virtual(ia, region, length, span);
-	if (ret == DAT_SUCCESS && priv & ~(unsigned)ALL_PRIVILEGES)
-		ret = BAD_ARG(6);
-	return ret;
+	return kind->has_source ? span_of_lmr(ia, region, span)
+				: span_virtual(ia, region, length, span);
 }
 
 /* Each output may be null. */
@@ -262,7 +257,7 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 		return BAD_HANDLE(LMR);
 	if (!obj_hold(ia, pz_handle, DAT_HANDLE_TYPE_PZ))
 		return BAD_HANDLE(PZ);
-	ret = lmr_args(ia, kind, region, length, priv, lmr_out, &span);
+	ret = lmr_args(ia, kind, region, length, lmr_out, &span);
 	if (ret != DAT_SUCCESS)
 		goto put_pz;
 	lmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_LMR);
@@ -345,12 +340,11 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 {
 	struct lmr *lmr = handle;
 
+	(void)mask; /* all members are filled in */
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
 		return BAD_HANDLE(LMR);
 	if (!param)
 		return BAD_ARG(3);
-	if (mask & ~(unsigned)DAT_LMR_FIELD_ALL)
-		return BAD_ARG(2);
 	param->ia_handle = lmr->obj.ia;
 	param->mem_type = lmr->type;
 	param->region_desc = lmr->region;

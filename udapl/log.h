@@ -11,12 +11,13 @@
 enum log_kind {
 	LOG_ERROR = 0x1, /* the call fails; on by default */
 	LOG_WARN = 0x2,	 /* the call goes on; on by default */
-	LOG_EVD = 0x4,
+	/* The kinds of objects; of each also the calls that failed, see refuse.h. */
+	LOG_EVD = 0x4, /* and CNOs */
 	LOG_CM = 0x8,
-	LOG_EP = 0x10,
+	LOG_EP = 0x10, /* and shared receive queues */
 	LOG_UTIL = 0x20,
 	LOG_CALLBACK = 0x40,
-	LOG_DTO = 0x80,
+	LOG_DTO = 0x80, /* and binds */
 	LOG_API = 0x100,
 	/*
 	 * What a line of dat.conf names is not on this host: programs try one line after the other,

@@ -39,6 +39,16 @@ struct obj {
 
 #define OBJ_RETIRED 0x80000000u
 
+/*
+ * May @handle be read? Not the null handle, nor the number of an IA that a registry hands out: no
+ * object lies in the first page.
+ */
+static inline bool obj_readable(const void *handle)
+{
+	return (uintptr_t)handle >= 4096;
+}
+
+/* Of a handle that may be read. */
 static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 {
 	const struct obj *obj = handle;

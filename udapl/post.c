@@ -15,7 +15,9 @@
  * flushes late posts.
  */
 #include <errno.h>
+#include <string.h>
 
+#include "refuse.h"
 #include "udapl.h"
 
 /* nothing is wrong, post it; no call returns this */
@@ -175,6 +177,28 @@ DAT_EP_STATE ep_request_state(const struct ep *ep)
 	return early || is_ending_unasked(ep, state) ? DAT_EP_STATE_CONNECTED : state;
 }
 
+/* By enum req_kind. */
+static const char *const post_calls[] = {
+	[REQ_SEND] = "dat_ep_post_send",
+	[REQ_WRITE] = "dat_ep_post_rdma_write",
+	[REQ_READ] = "dat_ep_post_rdma_read",
+	[REQ_RECV] = "dat_ep_post_recv",
+};
+
+static COLD DAT_RETURN post_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
+				    DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				    const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+{
+	if (kind == REQ_SEND || kind == REQ_RECV)
+		return refused(ret, LOG_DTO, post_calls[kind],
+			       "ep %p, num_segments %d, iov %p, cookie, flags %#x",
+			       (const void *)ep, nseg, (const void *)iov, (unsigned)flags);
+	return refused(ret, LOG_DTO, post_calls[kind],
+		       "ep %p, num_segments %d, iov %p, cookie, remote %p, flags %#x",
+		       (const void *)ep, nseg, (const void *)iov, (const void *)remote,
+		       (unsigned)flags);
+}
+
 static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 {
 	DAT_EP_STATE state = ep_request_state(ep); /* read once: it may change meanwhile */
@@ -212,22 +236,18 @@ static ALWAYS_INLINE unsigned fast_segments(const struct ep *ep, enum req_kind k
 
 /* Everything but the segments. */
 static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie,
-				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+				  const DAT_RMR_TRIPLET *remote)
 {
 	if (kind != REQ_SEND && !remote)
 		return BAD_ARG(5);
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
-		return kind == REQ_SEND ? BAD_ARG(5) : BAD_ARG(6);
 	if (kind == REQ_READ && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
 	    ep->attr.max_rdma_read_out == 0)
 		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
 	return request_state_refused(ep, cookie);
 }
 
-static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 {
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS)
-		return BAD_ARG(5);
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
 	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
@@ -262,6 +282,7 @@ static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd,
 {
 	DAT_RETURN status = status_of(err, DAT_RESOURCE_MEMORY);
 	bool refuse = err != -ENOTCONN && !is_taken(ep, ring, status);
+	const enum req_kind kind = (enum req_kind)ring_latest(ring)->kind;
 
 	spin_lock(&evd->lock);
 	ep_marker_race(ep, ring);
@@ -269,8 +290,11 @@ static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd,
 	if (refuse)
 		ring_unpush(ring);
 	spin_unlock(&evd->lock);
-	if (refuse)
+	if (refuse && kind > REQ_RECV) /* a bind may be tried in another way */
 		return status;
+	if (refuse)
+		return refused(status, LOG_DTO, post_calls[kind], "ep %p, the device says: %s",
+			       (void *)ep, strerror(-err));
 	atomic_store(&ep->end.flushed, true);
 	/* completes the request as flushed if it is still in the ring */
 	service_queue_work(ep->obj.ia, &ep->work);
@@ -306,6 +330,20 @@ static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 }
 
 /* ---- requests ---- */
+
+/* Everything that is wrong with the call, or PROCEED; *size: of the segments. */
+static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+				const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
+{
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	if ((unsigned)nseg > max_segments(ep, kind))
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, size) || *size > ep->max_transfer)
+		return BAD_ARG(3);
+	return request_refused(ep, kind, cookie, remote);
+}
 
 /* A post that tp_take_segment has not taken. @split: a read takes several work requests. */
 static int request_to_transport(struct ep *ep, enum req_kind kind, struct req *req, unsigned nsge,
@@ -461,20 +499,15 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 	unsigned nsge, post_flags;
 	bool split;
 
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
-		return BAD_HANDLE(EP);
-	if ((unsigned)nseg > max_segments(ep, kind))
-		return BAD_ARG(2);
-	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size) || size > ep->max_transfer)
-		return BAD_ARG(3);
-	ret = request_refused(ep, kind, cookie, remote, flags);
-	if (ret != PROCEED)
+	ret = request_judge(ep, kind, nseg, iov, cookie, remote, &size);
+	if (ret == DAT_SUCCESS) /* it was flushed */
 		return ret;
+	if (ret != PROCEED)
+		return post_refused(ret, kind, ep, nseg, iov, remote, flags);
 	flags = ep_effective_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
 				   ep->attr.request_completion_flags);
 	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
 		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
-	ret = NO_RESOURCE(MEMORY);
 	if (ep_post_begin(ep) && ring_take_room(&ep->sends)) {
 		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
 		split = nsge > fast_segments(ep, kind);
@@ -483,6 +516,8 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		ret = request_posted(
 			ep, request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
 			nsge, EP_OPEN);
+	} else {
+		ret = post_refused(NO_RESOURCE(MEMORY), kind, ep, nseg, iov, remote, flags);
 	}
 	ep_post_end(ep);
 	return ret;
@@ -575,13 +610,11 @@ refused:
 	return receive_refused_late(ep, result, nseg);
 }
 
-static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+/* As request_judge. */
+static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				DAT_DTO_COOKIE cookie)
 {
-	struct req *req;
-	DAT_RETURN ret;
 	DAT_VLEN size;
-	unsigned nsge;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
@@ -591,11 +624,22 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		return BAD_ARG(2);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
 		return BAD_ARG(3);
-	ret = receive_refused(ep, cookie, flags);
-	if (ret != PROCEED)
+	return receive_refused(ep, cookie);
+}
+
+static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	struct req *req;
+	DAT_RETURN ret;
+	unsigned nsge;
+
+	ret = receive_judge(ep, nseg, iov, cookie);
+	if (ret == DAT_SUCCESS) /* it was flushed */
 		return ret;
+	if (ret != PROCEED)
+		return post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags);
 	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
-	ret = NO_RESOURCE(MEMORY);
 	if (ep->thread_safe)
 		spin_lock(&ep->recv_lock);
 	if (ring_make_room(&ep->recvs, ep->recv_evd) && ring_take_room(&ep->recvs)) {
@@ -606,6 +650,8 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 				     EP_OPEN);
 		if (ret == DAT_SUCCESS)
 			ep_remember_recv(ep, nsge, cookie, flags);
+	} else {
+		ret = post_refused(NO_RESOURCE(MEMORY), REQ_RECV, ep, nseg, iov, NULL, flags);
 	}
 	if (ep->thread_safe)
 		spin_unlock(&ep->recv_lock);
@@ -791,8 +837,24 @@ static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
 /* The device refused it. */
 static COLD DAT_RETURN slot_post_failed(struct srq *srq, struct req *slot, int result)
 {
+	const int err = tp_post_error(result);
+
 	srq_return(srq, slot);
-	return status_of(tp_post_error(result), DAT_RESOURCE_MEMORY);
+	return refused(status_of(err, DAT_RESOURCE_MEMORY), LOG_DTO, "dat_srq_post_recv",
+		       "srq %p, the device says: %s", (void *)srq, strerror(-err));
+}
+
+static COLD DAT_RETURN srq_full(const struct srq *srq)
+{
+	return refused(NO_RESOURCE(MEMORY), LOG_DTO, "dat_srq_post_recv", "srq %p",
+		       (const void *)srq);
+}
+
+static COLD DAT_RETURN srq_post_refused(DAT_RETURN ret, const struct srq *srq, DAT_COUNT nseg,
+					const DAT_LMR_TRIPLET *iov)
+{
+	return refused(ret, LOG_DTO, "dat_srq_post_recv", "srq %p, num_segments %d, iov %p",
+		       (const void *)srq, nseg, (const void *)iov);
 }
 
 /* The segments are in the queue's array. */
@@ -803,7 +865,7 @@ static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, unsigned nsge, DAT_DT
 	int result;
 
 	if (unlikely(!slot))
-		return NO_RESOURCE(MEMORY);
+		return srq_full(srq);
 	slot->cookie = cookie;
 	atomic_store_explicit(&srq->ring.tail, posts + 1, memory_order_release);
 	result = tp_srq_post(srq->tp, slot, srq->ring.sges, nsge);
@@ -820,13 +882,13 @@ static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
 	DAT_VLEN size;
 
 	if (!obj_is(srq, DAT_HANDLE_TYPE_SRQ))
-		return BAD_HANDLE(SRQ);
+		return srq_post_refused(BAD_HANDLE(SRQ), srq, nseg, iov);
 	if ((unsigned)nseg > srq->max_segments)
-		return BAD_ARG(2);
+		return srq_post_refused(BAD_ARG(2), srq, nseg, iov);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
-		return BAD_ARG(3);
+		return srq_post_refused(BAD_ARG(3), srq, nseg, iov);
 	if (atomic_load(&srq->state) != DAT_SRQ_STATE_OPERATIONAL)
-		return BAD_STATE(SRQ_ERROR);
+		return srq_post_refused(BAD_STATE(SRQ_ERROR), srq, nseg, iov);
 	spin_lock(&srq->post_lock);
 	ret = slot_post(srq,
 			segments_convert_slow(srq->ring.sges, iov, (unsigned)nseg, TP_MAX_LENGTH),

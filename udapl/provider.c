@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refuse.h"
 #include "udapl.h"
 
 /* Each announced name has a copy, with its own name and ia_open. */
@@ -118,6 +119,7 @@ static struct provider *provider_new(const DAT_PROVIDER_INFO *info)
 		return NULL;
 	provider->info = *info;
 	provider->table = calls;
+	calls_log_refusals(&provider->table);
 	provider->table.device_name = provider->info.ia_name;
 	provider->table.extension = provider;
 	provider->table.ia_open_func = info->is_thread_safe ? ia_open_threadsafe : ia_open;

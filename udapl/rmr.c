@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refuse.h"
 #include "udapl.h"
 
 #define BIND_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
@@ -457,8 +458,6 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 		return BAD_HANDLE(RMR);
 	if (!param)
 		return BAD_ARG(3);
-	if (mask & ~(unsigned)DAT_RMR_FIELD_ALL)
-		return BAD_ARG(2);
 	spin_lock(&rmr->lock);
 	now = rmr->latest;
 	shown = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
@@ -520,9 +519,9 @@ static DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err, DA
 /* Handles are checked by their tags alone, as everywhere on the data path. */
 static DAT_RETURN bind_handles_refused(const struct rmr *rmr, const struct ep *ep)
 {
-	if (!rmr || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
+	if (!obj_readable(rmr) || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
-	if (!ep || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep->obj.ia != rmr->obj.ia)
+	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep->obj.ia != rmr->obj.ia)
 		return BAD_HANDLE(EP);
 	if (!evd_takes_binds(ep->request_evd))
 		return BAD_HANDLE(EVD_REQUEST);
@@ -554,9 +553,7 @@ static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr,
 			       DAT_MEM_PRIV_FLAGS priv, const struct ep *ep, DAT_EP_STATE state,
 			       DAT_COMPLETION_FLAGS flags)
 {
-	if (priv & ~(unsigned)ALL_PRIVILEGES)
-		return BAD_ARG(3);
-	if (flags & ~(unsigned)ALL_COMPLETION_FLAGS || unsignalled_by_mistake(ep, flags))
+	if (unsignalled_by_mistake(ep, flags))
 		return BAD_ARG(6);
 	if (state != DAT_EP_STATE_CONNECTED && state != DAT_EP_STATE_DISCONNECTED)
 		return status_of_ep_state(state);
@@ -787,10 +784,10 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 	return ret;
 }
 
-static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
-				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
-				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-				     DAT_RMR_CONTEXT *context)
+static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+				      DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
+				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				      DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
@@ -830,6 +827,27 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 	return ret;
 }
 
+static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet,
+				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
+				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				     DAT_RMR_CONTEXT *context)
+{
+	DAT_RETURN ret = bind_judge_and_make(rmr, triplet, priv, ep, cookie, flags, context);
+
+	if (ret == DAT_SUCCESS)
+		return DAT_SUCCESS;
+	return refused(ret, LOG_DTO, "dat_rmr_bind",
+		       "rmr %p, triplet %p, privileges %#x, ep %p, cookie, flags %#x, context %p",
+		       rmr, (const void *)triplet, (unsigned)priv, ep, (unsigned)flags,
+		       (void *)context);
+}
+
+/* Of a bind of the fast path. */
+static COLD DAT_RETURN bind_fast_refused(DAT_RETURN ret, const struct rmr *rmr)
+{
+	return refused(ret, LOG_DTO, "dat_rmr_bind", "rmr %p", (const void *)rmr);
+}
+
 /* If it was not posted its slot is free again, but has the cookie until this thread claims it. */
 static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *binding,
 					       struct ep *ep, int err, DAT_RMR_CONTEXT *context)
@@ -846,7 +864,7 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 	cookie = ring_next(&ep->sends)->cookie;
 	bind_not_posted(binding);
 	if (!is_window_refusal(err))
-		return ret;
+		return bind_fast_refused(ret, rmr);
 	return bind_slow(rmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG, context);
 }
 
@@ -907,13 +925,13 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 		return DAT_SUCCESS;
 	bind_not_posted(binding);
 	release_run(rmr->obj.ia);
-	return ret;
+	return bind_fast_refused(ret, rmr);
 discard_binding:
 	if (!binding_reuse(rmr, binding))
 		free(binding);
 put_lmr:
 	obj_put(&lmr->obj);
-	return ret;
+	return bind_fast_refused(ret, rmr);
 }
 
 /*
@@ -932,7 +950,7 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	struct lmr *lmr;
 	int err;
 
-	if (unlikely(!ep || !triplet || !context || flags))
+	if (unlikely(!triplet || !obj_readable(ep) || !context || flags))
 		goto slow;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
 		goto slow;

@@ -157,8 +157,13 @@ static DAT_RETURN srq_create_refused(const struct ia *ia, const DAT_SRQ_ATTR *at
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	if (attr->max_recv_dtos <= 0 || attr->max_recv_dtos > attr_max_srq_dtos(ia) ||
 	    attr->max_recv_iov < 0 || (unsigned)attr->max_recv_iov > ia->attr->max_srq_sge ||
-	    attr->low_watermark != DAT_SRQ_LW_DEFAULT)
+	    attr->low_watermark != DAT_SRQ_LW_DEFAULT) {
+		log_ep("SRQ attributes: max_recv_dtos %d, of 1 to %d, max_recv_iov %d, of 0 to %u, "
+		       "low_watermark %d, of 0",
+		       attr->max_recv_dtos, attr_max_srq_dtos(ia), attr->max_recv_iov,
+		       ia->attr->max_srq_sge, attr->low_watermark);
 		return BAD_ARG(3);
+	}
 	return DAT_SUCCESS;
 }
 
@@ -225,12 +230,11 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
 	struct srq *srq = handle;
 	struct ia *ia;
 
+	(void)mask; /* all members are filled in */
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_SRQ))
 		return BAD_HANDLE(SRQ);
 	if (!param)
 		return BAD_ARG(3);
-	if (mask & ~(unsigned)DAT_SRQ_FIELD_ALL)
-		return BAD_ARG(2);
 	ia = srq->obj.ia;
 	mutex_lock(&ia->lock);
 	*param = (DAT_SRQ_PARAM){

@@ -97,9 +97,6 @@ DAT_RETURN status_of_ep_state(DAT_EP_STATE state);
 	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
 	 DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG |                     \
 	 DAT_COMPLETION_EVD_THRESHOLD_FLAG)
-/* Every privilege that is known; DAT_MEM_PRIV_ALL_FLAG leaves out one that grants no access. */
-#define ALL_PRIVILEGES (DAT_MEM_PRIV_ALL_FLAG | DAT_MEM_PRIV_RO_DISABLE_FLAG)
-
 /* When a call that begins now times out, on the clock of tp_now. */
 static inline uint64_t deadline_of(DAT_TIMEOUT timeout)
 {

@@ -149,7 +149,7 @@ typedef enum dat_close_flags {
 /*
  * How a transfer or a bind completes; as an attribute of an endpoint, how all requests or receives
  * do. A failed or flushed one always makes an event that notifies, whatever the flags. A flag that
- * has no effect on a call is ignored, as OFED's providers did; calls refuse unknown bits.
+ * has no effect on a call, or is unknown, is ignored, as OFED's providers did.
  */
 typedef enum dat_completion_flags {
 	DAT_COMPLETION_DEFAULT_FLAG = 0x0,  /* an event that notifies */
@@ -893,7 +893,7 @@ DAT_RETURN dat_get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type);
  * param are valid as long as the request.
  *
  * Safe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_cr_query(3DAT)
  */
 DAT_RETURN dat_cr_query(DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param);
@@ -998,7 +998,7 @@ DAT_RETURN dat_evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event);
  * each of three groups, see DAT_EVD_STATE; an EVD without endpoints reports CONFIG_THRESHOLD.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_evd_query(3DAT)
  */
 DAT_RETURN dat_evd_query(DAT_EVD_HANDLE evd, DAT_EVD_PARAM_MASK mask, DAT_EVD_PARAM *param);
@@ -1030,8 +1030,7 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
  * DAT_INVALID_HANDLE, IA, PZ, EVD_RECV, EVD_REQUEST, EVD_CONN: invalid, or the EVD lacks the flag
  *	for its role
  * DAT_INVALID_PARAMETER, ARG6: a limit that is negative or above the device's, no segments for
- *	transfers, an unknown service type, or unknown completion flags; ARG7: ep is null
- * DAT_MODEL_NOT_SUPPORTED: an unknown quality of service
+ *	transfers, or an unknown service type; ARG7: ep is null
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes; TEVD: all
  *	transfers that the endpoints of an EVD may have outstanding do not fit into its largest
  *	queue, or the device cannot resize it
@@ -1045,7 +1044,7 @@ DAT_RETURN dat_ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv
  * dat_ep_query returns the state, addresses, zone, EVDs and actual attributes of an endpoint.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_ep_query(3DAT)
  */
 DAT_RETURN dat_ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param);
@@ -1060,11 +1059,10 @@ DAT_RETURN dat_ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
  * protection in a new zone; while there are any, recv_completion_flags cannot be changed.
  *
  * Some members take another queue pair; while the call lasts the device has both. Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: a member that can never be changed, or unknown bits; ARG3: param is
- *	null, a value out of range, an invalid handle, an EVD without the flag for its role,
- *	specific attributes, or too few receives or segments for what is posted
+ * DAT_INVALID_PARAMETER, ARG2: a member that can never be changed; ARG3: param is null, a value
+ *	out of range, an invalid handle, an EVD without the flag for its role, or too few receives
+ *	or segments for what is posted
  * DAT_INVALID_STATE, EP_<state>: a member cannot be changed in this state
- * DAT_MODEL_NOT_SUPPORTED: an unknown quality of service
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has nothing with these attributes; TEVD: as in
  *	dat_ep_create
  * Source: dat_ep_modify(3DAT)
@@ -1124,7 +1122,6 @@ DAT_RETURN dat_ep_dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE dup_ep, DAT_TIMEOU
  * event may be queued before the call returns.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: flags is neither DAT_CLOSE_ABRUPT_FLAG nor DAT_CLOSE_GRACEFUL_FLAG
  * DAT_INVALID_STATE, EP_<state>: unconnected, reserved, passive or tentative
  * Source: dat_ep_disconnect(3DAT); the time limit is our choice.
  */
@@ -1142,7 +1139,7 @@ DAT_RETURN dat_ep_disconnect(DAT_EP_HANDLE ep, DAT_CLOSE_FLAGS flags);
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_request_iov; ARG3: iov is
- *	null and there are segments, or more bytes than the device can send; ARG5: unknown flags
+ *	null and there are segments, or more bytes than the device can send
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_send(3DAT); errors of protection in the completion are our choice of the two
@@ -1160,8 +1157,7 @@ DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG1: the endpoint uses a shared receive queue; ARG2: num_segments is
- *	negative or above max_recv_iov; ARG3: iov is null and there are segments; ARG5:
- *	unknown flags
+ *	negative or above max_recv_iov; ARG3: iov is null and there are segments
  * DAT_INVALID_STATE, EP_NOTREADY: it has no protection zone
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_recv_dtos receives are outstanding
  * Source: dat_ep_post_recv(3DAT)
@@ -1179,7 +1175,7 @@ DAT_RETURN dat_ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_read_iov; ARG3:
  *	iov is null and there are segments, or more bytes than the device can read; ARG5: remote
- *	is null; ARG6: unknown flags
+ *	is null
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED; EP_NOTREADY:
  *	max_rdma_read_out is 0
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
@@ -1199,7 +1195,7 @@ DAT_RETURN dat_ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_L
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_rdma_write_iov; ARG3:
  *	iov is null and there are segments, or more bytes than the device can write; ARG5: remote
- *	is null; ARG6: unknown flags
+ *	is null
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * Source: dat_ep_post_rdma_write(3DAT)
@@ -1264,7 +1260,7 @@ DAT_RETURN dat_ep_reset(DAT_EP_HANDLE ep);
  * DAT_INVALID_PARAMETER, ARG2: the zones differ, and srq_ep_pz_difference_supported is DAT_FALSE;
  *	ARG7: attr is null, or invalid as in dat_ep_create; ARG8: ep is null
  * DAT_INVALID_STATE, SRQ_ERROR: the queue is in error
- * DAT_MODEL_NOT_SUPPORTED: shared receive queues, or the quality of service
+ * DAT_MODEL_NOT_SUPPORTED: shared receive queues
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes; TEVD: an
  *	EVD cannot be made long enough
  * Source: dat_ep_create_with_srq(3DAT); that max_recv_dtos limits nothing is our choice.
@@ -1307,7 +1303,7 @@ DAT_RETURN dat_ep_set_watermark(DAT_EP_HANDLE ep, DAT_COUNT soft, DAT_COUNT hard
  * DAT_MEM_TYPE_LMR length and range are those of the source.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_lmr_query(3DAT)
  */
 DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param);
@@ -1367,8 +1363,7 @@ DAT_RETURN dat_rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
  * are 0.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask, or LMR_TRIPLET while the window is unbound;
- *	ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG2: LMR_TRIPLET in mask while the window is unbound; ARG3: param is null
  * Source: dat_rmr_query(3DAT), which does not specify the unbound case: our choice, OFED's.
  */
 DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param);
@@ -1389,8 +1384,8 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PA
  * On a device without windows the call blocks while the kernel registers the range. Unsafe.
  * DAT_INVALID_HANDLE, EVD_REQUEST: ep has no request EVD
  * DAT_INVALID_PARAMETER, ARG2: triplet is null, a context of no region, or a range outside the
- *	region; ARG3: unknown privileges; ARG6: unknown flags, or UNSIGNALLED although the
- *	endpoint's request_completion_flags lack it; ARG7: context is null
+ *	region; ARG6: UNSIGNALLED although the endpoint's request_completion_flags lack it; ARG7:
+ *	context is null
  * DAT_INVALID_STATE, EP_<state>: neither connected, accepted nor DISCONNECTED
  * DAT_PROTECTION_VIOLATION: window, region and endpoint are not all in the same zone
  * DAT_PRIVILEGES_VIOLATION, RDMA_READ or RDMA_WRITE: the region lacks the local read or local
@@ -1455,7 +1450,7 @@ DAT_RETURN dat_psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL *conn_qual, DAT_EV
  * dat_psp_query returns the qualifier, EVD and flags of a service point.
  *
  * Safe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_psp_query(3DAT)
  */
 DAT_RETURN dat_psp_query(DAT_PSP_HANDLE psp, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM *param);
@@ -1495,7 +1490,7 @@ DAT_RETURN dat_rsp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL conn_qual, DAT_EP_HAND
  * provider makes is null until the request has arrived.
  *
  * Safe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_rsp_query(3DAT)
  */
 DAT_RETURN dat_rsp_query(DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param);
@@ -1526,7 +1521,7 @@ DAT_RETURN dat_pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz);
  * dat_pz_query returns the IA of a zone.
  *
  * Safe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_pz_query(3DAT)
  */
 DAT_RETURN dat_pz_query(DAT_PZ_HANDLE pz, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param);
@@ -1592,7 +1587,7 @@ DAT_RETURN dat_srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT num_segments, DAT_LMR
  * receive of which an endpoint had got only a part when it was freed: this one stays in the count.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_srq_query(3DAT)
  */
 DAT_RETURN dat_srq_query(DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param);

@@ -237,8 +237,8 @@ struct dat_provider_attr {
  * Blocks for the kernel's work. Safe.
  * DAT_INVALID_HANDLE, IA, PZ, or LMR for the source region
  * DAT_INVALID_PARAMETER, ARG2: unknown type; ARG3: the address or the cookie is null, or the range
- *	is not mapped; ARG4: length is 0, too large, or exceeds the address space; ARG6:
- *	unknown privileges; ARG7: lmr is null
+ *	is not mapped; ARG4: length is 0, too large, or exceeds the address space; ARG7: lmr is
+ *	null
  * DAT_INVALID_STATE: memory that is not shared, or a cookie that is in use for other memory
  * DAT_INVALID_STATE, LMR_FREE: the source is being freed
  * DAT_PRIVILEGES_VIOLATION, WRITE: a write privilege for memory that is mapped read-only
@@ -261,7 +261,7 @@ DAT_RETURN dat_lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE mem_type, DAT_REGION_DE
  *
  * Safe.
  * DAT_INVALID_HANDLE, IA or CNO
- * DAT_INVALID_PARAMETER, ARG2: evd_qlen is 0 or less; ARG4: no stream, an unknown one, or two that
+ * DAT_INVALID_PARAMETER, ARG2: evd_qlen is 0 or less; ARG4: no stream, or two that
  *	evd_stream_merging_supported excludes; ARG5: evd is null
  * DAT_INSUFFICIENT_RESOURCES, TEVD: evd_qlen is above max_evd_qlen, the device has no more queues,
  *	or the process no file descriptor for one
@@ -374,7 +374,7 @@ DAT_RETURN dat_cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agen
  * dat_cno_query returns the IA and the agent of a CNO.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: unknown bits in mask; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_cno_query(3DAT)
  */
 DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);

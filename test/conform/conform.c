@@ -564,6 +564,7 @@ int main(int argc, char **argv)
 	add_memory_cases(tcase);
 	add_window_cases(tcase);
 	add_code_cases(tcase);
+	add_log_cases(tcase);
 	add_sheet_cases(tcase_create("sheet"));
 	return run_cases(argc, argv);
 }

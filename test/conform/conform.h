@@ -10,6 +10,7 @@ void add_code_cases(TCase *cases);
 void add_limit_cases(TCase *cases);
 void add_memory_cases(TCase *cases);
 void add_sheet_cases(TCase *cases);
+void add_log_cases(TCase *cases);
 void add_window_cases(TCase *cases);
 
 #endif

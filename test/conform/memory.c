@@ -188,9 +188,6 @@ static const struct {
 	{ "no byte", false, DAT_MEM_TYPE_SO_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, 0, BAD_ARG(4) },
 	{ "length", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, UINT64_MAX, BAD_ARG(4) },
 	{ "length", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, TOO_FAR, BAD_ARG(4) },
-	{ "privileges", false, DAT_MEM_TYPE_VIRTUAL, 0x4, 1, BAD_ARG(6) },
-	{ "privileges", false, DAT_MEM_TYPE_VIRTUAL, 0x40, PAGE, BAD_ARG(6) },
-	{ "privileges", false, DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG | 0x40, 1, BAD_ARG(6) },
 };
 
 /* From @at to so many bytes beyond the end of the address space. */

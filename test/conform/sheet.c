@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conform.h"
 #include "sheet.h"
@@ -114,7 +115,7 @@ DAT_CONTEXT no_cookie;
 
 static bool is_open, is_clean;
 static struct side foreign; /* another instance of the client's IA; not open: ia is NULL */
-static DAT_HANDLE kept[64];
+static DAT_HANDLE kept[512];
 static unsigned n_kept;
 
 DAT_HANDLE keep(DAT_HANDLE handle)
@@ -261,6 +262,93 @@ START_TEST(rows_leave_nothing_behind)
 }
 END_TEST
 
+/* ---- the log ---- */
+
+static bool is_refusal(const struct row *row)
+{
+	switch (DAT_GET_TYPE(row_want(row))) {
+	case DAT_SUCCESS:
+	case DAT_QUEUE_EMPTY:
+	case DAT_TIMEOUT_EXPIRED:
+		return false;
+	default:
+		/*
+		 * dat_strerror names results for those who write such lines; a line in the calls
+		 * that register and free regions would take instructions of those that succeed.
+		 */
+		return row->kind == ROW_RETURN && strcmp(row->call, "dat_strerror") != 0 &&
+		       strcmp(row->call, "dat_lmr_create") != 0 &&
+		       strcmp(row->call, "dat_lmr_free") != 0;
+	}
+}
+
+/* What was written to @log since it was emptied last. */
+static char *taken_log(FILE *log)
+{
+	static char text[1 << 16];
+	ssize_t length = pread(fileno(log), text, sizeof(text) - 1, 0);
+
+	text[length > 0 ? length : 0] = '\0';
+	ck_assert_int_eq(ftruncate(fileno(log), 0), 0);
+	ck_assert_int_eq(lseek(fileno(log), 0, SEEK_SET), 0);
+	return text;
+}
+
+/* A line of @text has the call and the result; an IA is opened by macros of another name. */
+static bool has_line_of(char *text, const struct row *row)
+{
+	const char *type = "?", *subtype = "?";
+	size_t length = strlen(row->call);
+
+	(void)dat_strerror(row_want(row), &type, &subtype);
+	if (!strcmp(row->call, "dat_ia_openv"))
+		length--;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		char *call = memmem(line, strlen(line), row->call, length);
+
+		if (call && strstr(call, type) && strstr(call, subtype))
+			return true;
+	}
+	return false;
+}
+
+static void run_row_logged(int i, FILE *log)
+{
+	const struct row *row = row_at(i);
+	const int errors = dup(STDERR_FILENO);
+
+	ck_assert_int_ge(errors, 0);
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	(void)taken_log(log);
+	run_row(i);
+	ck_assert_int_ge(dup2(errors, STDERR_FILENO), 0);
+	close(errors);
+	ck_assert_msg(has_line_of(taken_log(log), row), "%s:%d: %s, %s: no line of the log",
+		      row->file, row->line, row->call, row->when);
+}
+
+/* Each row whose call fails: what is asked for are all lines. */
+START_TEST(each_refusal_is_logged)
+{
+	FILE *log = tmpfile();
+	int i = 0;
+
+	ck_assert_ptr_nonnull(log);
+	setenv("DAPL_DBG_TYPE", "0xff", 1);
+	setenv("DAT_DBG_TYPE", "0xff", 1);
+	for (const struct row *row = rows; row; row = row->next, i++)
+		if (is_refusal(row) && !device_lack(row->needs | row->chapter_needs))
+			run_row_logged(i, log);
+	stage_close_abrupt();
+	fclose(log);
+}
+END_TEST
+
+void add_log_cases(TCase *cases)
+{
+	tcase_add_test(cases, each_refusal_is_logged);
+}
+
 void add_sheet_cases(TCase *cases)
 {
 	int i = 0;
@@ -316,11 +404,6 @@ DAT_EVD_HANDLE foreign_evd(DAT_EVD_FLAGS flags)
 	return keep(side_create_evd(foreign_side(), 8, flags));
 }
 
-DAT_HANDLE other_handle(enum handle_kind kind)
-{
-	return kind == HANDLE_PZ ? here->lmr : here->pz;
-}
-
 static DAT_HANDLE new_handle(enum handle_kind kind)
 {
 	DAT_LMR_CONTEXT context;
@@ -363,6 +446,58 @@ DAT_HANDLE freed_handle(enum handle_kind kind)
 	ck_dat(dat_get_handle_type(handle, &type));
 	ck_dat(object_free(handle, type));
 	return handle;
+}
+
+/* By enum handle_kind. */
+static const char *const handle_kinds[] = {
+	[HANDLE_IA] = "an IA",
+	[HANDLE_EP] = "an endpoint",
+	[HANDLE_LMR] = "a region",
+	[HANDLE_RMR] = "a window",
+	[HANDLE_PZ] = "a zone",
+	[HANDLE_PSP] = "a service point",
+	[HANDLE_RSP] = "a reserved service point",
+	[HANDLE_CR] = "a request",
+	[HANDLE_CNO] = "a CNO",
+	[HANDLE_EVD] = "an EVD",
+	[HANDLE_SRQ] = "a shared receive queue",
+};
+
+static DAT_RETURN of_handle(DAT_RETURN (*call)(DAT_HANDLE), DAT_HANDLE handle, const char *kind,
+			    DAT_RETURN want)
+{
+	DAT_RETURN ret = call(handle);
+
+	if (ret != want)
+		printf("# with %s, %p: %s\n", kind, handle, status_text(ret));
+	return ret;
+}
+
+/* A call of an IA is not given those that are open. */
+DAT_RETURN each_small_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind, DAT_RETURN want)
+{
+	static const uintptr_t small[] = { 1, 2, 3, 8, 64, 1000, 2048, 4088, 4095 };
+	const uintptr_t ia = (uintptr_t)here->ia;
+	DAT_RETURN ret = want;
+
+	if (kind != HANDLE_IA)
+		ret = of_handle(call, here->ia, "the number of an IA", want);
+	for (size_t i = 0; ret == want && i < COUNT(small); i++)
+		if (kind != HANDLE_IA || small[i] > ia + 8)
+			ret = of_handle(call, (DAT_HANDLE)small[i], "a small number", want);
+	return ret;
+}
+
+DAT_RETURN each_other_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind, DAT_RETURN want)
+{
+	const unsigned last = device_lack(NEEDS_SRQ) ? HANDLE_EVD : HANDLE_SRQ;
+	DAT_RETURN ret = want;
+
+	for (unsigned other = 0; ret == want && other <= last; other++)
+		if (other != (unsigned)kind)
+			ret = of_handle(call, new_handle((enum handle_kind)other),
+					handle_kinds[other], want);
+	return ret;
 }
 
 /* ---- objects of a row ---- */

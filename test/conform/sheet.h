@@ -98,19 +98,34 @@ uint32_t row_want(const struct row *row); /* on the device */
 #define STATE_ROW(call, when, want, ...)  ROW_HEAD(ROW_STATE, call, when, want, __VA_ARGS__)
 
 /*
- * Three rows: the handle h in @expression is null, it is freed, it is one of another kind. @kind is
- * as in BAD_HANDLE, but EVD without a role.
+ * Four rows: the handle h in @expression is null, it is a small number, it is freed, it is one of
+ * each other kind. @kind is as in BAD_HANDLE, but EVD without a role.
  */
 #define HANDLE_ROWS(call, param, kind, want, expression)                                           \
+	HANDLE_OR_NULL_ROWS(call, param, kind, want, expression);                                  \
+	ROW_OF(null, ROW_NAME(handle_run), call, param " is null", want, NULL)                     \
+	struct row
+
+/* Likewise, but for the first row: the handle may be null. */
+#define HANDLE_OR_NULL_ROWS(call, param, kind, want_, expression)                                  \
 	static DAT_RETURN ROW_NAME(handle_run)(DAT_HANDLE h)                                       \
 	{                                                                                          \
 		return expression;                                                                 \
 	}                                                                                          \
-	ROW_OF(null, ROW_NAME(handle_run), call, param " is null", want, NULL)                     \
-	ROW_OF(freed, ROW_NAME(handle_run), call, param " was freed", want,                        \
+	static DAT_RETURN ROW_NAME(each_small)(DAT_HANDLE ignored)                                 \
+	{                                                                                          \
+		(void)ignored;                                                                     \
+		return each_small_handle(ROW_NAME(handle_run), HANDLE_##kind, want_);              \
+	}                                                                                          \
+	static DAT_RETURN ROW_NAME(each_other)(DAT_HANDLE ignored)                                 \
+	{                                                                                          \
+		(void)ignored;                                                                     \
+		return each_other_handle(ROW_NAME(handle_run), HANDLE_##kind, want_);              \
+	}                                                                                          \
+	ROW_OF(small, ROW_NAME(each_small), call, param " is a small number", want_, NULL)         \
+	ROW_OF(freed, ROW_NAME(handle_run), call, param " was freed", want_,                       \
 	       freed_handle(HANDLE_##kind))                                                        \
-	ROW_OF(other, ROW_NAME(handle_run), call, param " is of another kind", want,               \
-	       other_handle(HANDLE_##kind))                                                        \
+	ROW_OF(other, ROW_NAME(each_other), call, param " is of another kind", want_, NULL)        \
 	struct row
 
 /* For macros that make several rows: one, whose value is run(handle). @name tells them apart. */
@@ -161,9 +176,17 @@ enum handle_kind {
 	HANDLE_SRQ,
 };
 
-/* A handle of an object that was freed; and a live one of another kind. */
+/* A handle of an object that was freed. */
 DAT_HANDLE freed_handle(enum handle_kind kind);
-DAT_HANDLE other_handle(enum handle_kind kind);
+/*
+ * What the call returns for numbers in the first page, those of the open IAs among them, and for a
+ * live handle of each kind but @kind: @want, or the first other result, with a line that says of
+ * which.
+ */
+DAT_RETURN each_small_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind,
+			     DAT_RETURN want);
+DAT_RETURN each_other_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind,
+			     DAT_RETURN want);
 /* A live object of that kind of another instance of the client's IA. */
 DAT_HANDLE foreign_handle(enum handle_kind kind);
 DAT_EVD_HANDLE foreign_evd(DAT_EVD_FLAGS flags);

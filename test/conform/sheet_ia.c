@@ -311,12 +311,18 @@ ROW_DO(dat_ia_openv, "an EVD of another kind is given", BAD_HANDLE(EVD_ASYNC))
 	return ret;
 }
 
-ROW_DO(dat_ia_openv, "an object is given that is no EVD", BAD_HANDLE(EVD_ASYNC))
+static DAT_RETURN open_with(DAT_HANDLE not_evd)
 {
-	DAT_EVD_HANDLE not_evd = here->pz;
-
 	return open_with_evd(&not_evd);
 }
+
+/* The numbers below 3 are DAT_EVD_ASYNC_EXISTS and DAT_EVD_OUT_OF_SCOPE. */
+ROW(dat_ia_openv, "a small number is given as the EVD", BAD_HANDLE(EVD_ASYNC),
+    open_with((DAT_HANDLE)3));
+ROW(dat_ia_openv, "an EVD is given that was freed", BAD_HANDLE(EVD_ASYNC),
+    open_with(freed_handle(HANDLE_EVD)));
+ROW(dat_ia_openv, "an object is given that is no EVD", BAD_HANDLE(EVD_ASYNC),
+    each_other_handle(open_with, HANDLE_EVD, BAD_HANDLE(EVD_ASYNC)));
 
 /* ---- dat_ia_close ---- */
 

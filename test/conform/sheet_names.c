@@ -169,6 +169,27 @@ KIND_ROWS(CNO, "of a CNO");
 ROW(dat_get_handle_type, "the handle is null", BAD_HANDLE1, dat_get_handle_type(NULL, &type_out));
 ROW(dat_get_handle_type, "the object was freed", BAD_HANDLE1,
     dat_get_handle_type(freed_handle(HANDLE_PZ), &type_out));
+static DAT_RETURN type_of(DAT_HANDLE handle)
+{
+	return dat_get_handle_type(handle, &type_out);
+}
+
+static DAT_RETURN set_context_of(DAT_HANDLE handle)
+{
+	return dat_set_consumer_context(handle, context);
+}
+
+static DAT_RETURN get_context_of(DAT_HANDLE handle)
+{
+	return dat_get_consumer_context(handle, &context);
+}
+
+ROW(dat_get_handle_type, "the handle is a small number", BAD_HANDLE1,
+    each_small_handle(type_of, HANDLE_IA, BAD_HANDLE1));
+ROW(dat_set_consumer_context, "the handle is a small number", BAD_HANDLE1,
+    each_small_handle(set_context_of, HANDLE_IA, BAD_HANDLE1));
+ROW(dat_get_consumer_context, "the handle is a small number", BAD_HANDLE1,
+    each_small_handle(get_context_of, HANDLE_IA, BAD_HANDLE1));
 ROW(dat_get_handle_type, "the output is null", BAD_ARG(2), dat_get_handle_type(here->pz, NULL));
 ROW(dat_set_consumer_context, "the handle is null", BAD_HANDLE1,
     dat_set_consumer_context(NULL, context));

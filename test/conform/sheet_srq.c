@@ -69,7 +69,7 @@ ROW(dat_srq_create, "receives of no segment", DAT_SUCCESS, create(4, 0, 0));
 
 HANDLE_ROWS(dat_srq_query, "the queue", SRQ, BAD_HANDLE(SRQ),
 	    dat_srq_query(h, DAT_SRQ_FIELD_ALL, &param));
-ROW(dat_srq_query, "the mask has an unknown bit", BAD_ARG(2),
+ROW(dat_srq_query, "the mask has an unknown bit, which is ignored", DAT_SUCCESS,
     dat_srq_query(new_srq(4), (DAT_SRQ_PARAM_MASK)0x100, &param));
 ROW(dat_srq_query, "the output is null", BAD_ARG(3),
     dat_srq_query(new_srq(4), DAT_SRQ_FIELD_ALL, NULL));
@@ -192,8 +192,14 @@ static DAT_RETURN create_ep_on(DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv, DAT_EVD_HA
 HANDLE_ROWS(dat_ep_create_with_srq, "the IA", IA, BAD_HANDLE(IA),
 	    dat_ep_create_with_srq(h, here->pz, NULL, NULL, NULL, here->pz, ep_attr(), &unwritten));
 HANDLE_ROWS(dat_ep_create_with_srq, "the queue", SRQ, BAD_HANDLE(SRQ), create_ep(h, ep_attr()));
-ROW(dat_ep_create_with_srq, "the zone was freed", BAD_HANDLE(PZ),
-    create_ep_on(freed_handle(HANDLE_PZ), here->recv_evd, here->request_evd, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the zone", PZ, BAD_HANDLE(PZ),
+		    create_ep_on(h, here->recv_evd, here->request_evd, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the receive EVD", EVD, BAD_HANDLE(EVD_RECV),
+		    create_ep_on(here->pz, h, here->request_evd, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the request EVD", EVD, BAD_HANDLE(EVD_REQUEST),
+		    create_ep_on(here->pz, here->recv_evd, h, here->connect_evd));
+HANDLE_OR_NULL_ROWS(dat_ep_create_with_srq, "the connect EVD", EVD, BAD_HANDLE(EVD_CONN),
+		    create_ep_on(here->pz, here->recv_evd, here->request_evd, h));
 ROW(dat_ep_create_with_srq, "the receive EVD takes no completions", BAD_HANDLE(EVD_RECV),
     create_ep_on(here->pz, here->cr_evd, here->request_evd, here->connect_evd));
 ROW(dat_ep_create_with_srq, "the request EVD takes no completions", BAD_HANDLE(EVD_REQUEST),
@@ -219,9 +225,10 @@ ROW(dat_ep_create_with_srq, "receives are on the queue", DAT_SUCCESS,
 	struct row
 
 ATTR_ROW("a negative number of requests", BAD_ARG(7), max_request_dtos, -1);
-ATTR_ROW("unknown flags", BAD_ARG(7), recv_completion_flags, (DAT_COMPLETION_FLAGS)0x20);
+ATTR_ROW("unknown flags, which are ignored", DAT_SUCCESS, recv_completion_flags,
+	 (DAT_COMPLETION_FLAGS)0x20);
 ATTR_ROW("an unknown service", BAD_ARG(7), service_type, (DAT_SERVICE_TYPE)1);
-ATTR_ROW("an unknown quality of service", NOT_SUPPORTED, qos, (DAT_QOS)0x10);
+ATTR_ROW("an unknown quality of service, which is ignored", DAT_SUCCESS, qos, (DAT_QOS)0x10);
 ATTR_ROW("a number of segments of receives, which is ignored", DAT_SUCCESS, max_recv_iov, -1);
 ATTR_ROW("more receives than the queue has, which limits nothing", DAT_SUCCESS, max_recv_dtos, 64);
 

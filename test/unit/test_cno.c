@@ -101,7 +101,7 @@ START_TEST(cno_create_and_query_check_their_arguments)
 	ck_assert(param.agent.proxy_agent_func == NULL);
 	ck_dat(cno_query(other, 0, &param));
 	ck_dat_is(cno_query(other, 0, NULL), BAD_ARG(3));
-	ck_dat_is(cno_query(other, 0x1000, &param), BAD_ARG(2));
+	ck_dat(cno_query(other, 0x1000, &param));
 	ck_dat(cno_free(other));
 	ck_dat_is(cno_free(other), BAD_HANDLE(CNO));
 }

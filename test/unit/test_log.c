@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "libc_lock.h"
+#include "../../udapl/refuse.h"
 
 static int captured; /* the file that stderr is redirected to */
 
@@ -30,7 +31,7 @@ static const char *log_text(void)
 /* A line as it must be printed: library, process, @message. */
 static const char *log_line(const char *message)
 {
-	static char line[128];
+	static char line[256];
 
 	snprintf(line, sizeof(line), "%s[%d]: %s\n", tp_library_name, (int)getpid(), message);
 	return line;
@@ -142,6 +143,43 @@ START_TEST(events_and_statuses_are_printed_by_name)
 }
 END_TEST
 
+/* ---- calls that fail ---- */
+
+#define ARGUMENTS "ep %p, mask %#x, param %p", NULL, 0xffffu, NULL
+
+static const struct {
+	DAT_RETURN result;
+	const char *line;
+} refusals[] = {
+	{ BAD_ARG(2), "dat_x: DAT_INVALID_PARAMETER DAT_INVALID_ARG2: mask 0xffff is not possible "
+		      "(ep (nil), mask 0xffff, param (nil))" },
+	{ BAD_ARG(3), "dat_x: DAT_INVALID_PARAMETER DAT_INVALID_ARG3: param (nil) is null "
+		      "(ep (nil), mask 0xffff, param (nil))" },
+	{ BAD_ARG(4), "dat_x: DAT_INVALID_PARAMETER DAT_INVALID_ARG4: an argument is not possible "
+		      "(ep (nil), mask 0xffff, param (nil))" },
+	{ BAD_STATE(EP_CONNECTED),
+	  "dat_x: DAT_INVALID_STATE DAT_INVALID_STATE_EP_CONNECTED: the endpoint is connected "
+	  "(ep (nil), mask 0xffff, param (nil))" },
+	{ DAT_ERROR(DAT_QUEUE_FULL, 0), "dat_x: DAT_QUEUE_FULL: as many events are queued as may "
+					"be (ep (nil), mask 0xffff, param (nil))" },
+};
+
+START_TEST(a_refusal_names_call_result_reason_and_arguments)
+{
+	setenv("DAPL_DBG_TYPE", "0x10", 1);
+	ck_dat_is(refused(refusals[_i].result, LOG_EP, "dat_x", ARGUMENTS), refusals[_i].result);
+	ck_assert_str_eq(log_text(), log_line(refusals[_i].line));
+}
+END_TEST
+
+START_TEST(a_refusal_is_silent_unless_asked_for)
+{
+	unsetenv("DAPL_DBG_TYPE");
+	ck_dat_is(refused(BAD_ARG(2), LOG_EP, "dat_x", ARGUMENTS), BAD_ARG(2));
+	ck_assert_str_eq(log_text(), "");
+}
+END_TEST
+
 /* ---- a fork while another thread is in a function of libc that takes a lock ---- */
 
 static void *log_for_ever(void *unused)
@@ -185,6 +223,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_long_message_is_cut_to_one_line);
 	tcase_add_loop_test(cases, dbg_time_puts_the_time_in_front, 0, 3);
 	tcase_add_test(cases, events_and_statuses_are_printed_by_name);
+	tcase_add_loop_test(cases, a_refusal_names_call_result_reason_and_arguments, 0,
+			    COUNT(refusals));
+	tcase_add_test(cases, a_refusal_is_silent_unless_asked_for);
 	tcase_add_loop_test(cases, a_child_does_not_wait_for_a_lock_of_libc, 0, 2);
 	return run_unit_cases(argc, argv);
 }

@@ -124,10 +124,6 @@ static const struct {
 	{ "local segment too long", WRITE, 1, false, 1ULL << 40, 8, 0, BAD_ARG(3) },
 	{ "both segments too long", READ, 1, false, 1ULL << 40, 1ULL << 41, 0, BAD_ARG(3) },
 	{ "both segments too long", WRITE, 1, false, 1ULL << 40, 1ULL << 41, 0, BAD_ARG(3) },
-	{ "unknown flag", SEND, 1, false, 8, 8, 0x20, BAD_ARG(5) },
-	{ "unknown flag", RECV, 1, false, 8, 8, 0x20, BAD_ARG(5) },
-	{ "unknown flag", READ, 1, false, 8, 8, 0x20, BAD_ARG(6) },
-	{ "unknown flag", WRITE, 1, false, 8, 8, 0x20, BAD_ARG(6) },
 };
 
 START_TEST(refused_posts_change_nothing)

@@ -211,7 +211,7 @@ START_TEST(handles_and_pointers_are_checked)
 	ck_dat_is(srq_create(server->ia, server->pz, &attr, NULL), BAD_ARG(4));
 	ck_assert_ptr_eq(made, POISON);
 	ck_dat_is(srq_query(srq, DAT_SRQ_FIELD_ALL, NULL), BAD_ARG(3));
-	ck_dat_is(srq_query(srq, DAT_SRQ_FIELD_ALL + 1, &param), BAD_ARG(2));
+	ck_dat(srq_query(srq, DAT_SRQ_FIELD_ALL + 1, &param));
 	ck_dat_is(srq_post_recv(srq, -1, &iov, cookie_of(1)), BAD_ARG(2));
 	ck_dat_is(srq_post_recv(srq, 5, &iov, cookie_of(1)), BAD_ARG(2));
 	ck_dat_is(srq_post_recv(srq, 1, NULL, cookie_of(1)), BAD_ARG(3));
