@@ -323,6 +323,7 @@ static void cno_channels_close(struct cno *cno)
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct cno *cno;
 	int err;
@@ -357,6 +358,7 @@ void cno_destroy(struct cno *cno)
 
 DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 	bool waited;
 
@@ -389,6 +391,7 @@ void cno_expel_waiters_relock(struct cno *cno)
 
 DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 
 	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO))
@@ -406,6 +409,7 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent)
 {
+	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 
 	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO))
@@ -482,6 +486,7 @@ static void sleep_ends(struct cno *cno, struct wait_entry *entry)
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */
 static void cno_wait_cancelled(void *arg)
 {
+	CANCEL_FORBIDDEN;
 	struct wait_entry *entry = arg;
 	struct cno *cno = entry->cno;
 
@@ -495,14 +500,14 @@ static void cno_wait_cancelled(void *arg)
 
 /* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
 static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_t deadline,
-			 const struct cancellation *cancel)
+			 int consumers_state)
 {
 	int ready;
 
 	pthread_cleanup_push(cno_wait_cancelled, entry);
-	cancel_allow(cancel);
+	cancel_allow(consumers_state);
 	ready = tp_poll(fds, 2, deadline);
-	cancel_forbid_again();
+	cancel_forbid();
 	pthread_cleanup_pop(0);
 	return ready;
 }
@@ -540,7 +545,7 @@ static DAT_RETURN woken_up(struct cno *cno, unsigned broadcasts, struct wait_ent
 }
 
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				      const struct cancellation *cancel, struct wait_entry *entry,
+				      int consumers_state, struct wait_entry *entry,
 				      struct evd **evd)
 {
 	struct pollfd fds[] = {
@@ -556,7 +561,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		spin_unlock(&cno->lock);
 		if (ret != NOT_LATCHED)
 			return ret;
-		ready = cno_wait_poll(entry, fds, deadline, cancel);
+		ready = cno_wait_poll(entry, fds, deadline, consumers_state);
 		if (ready > 0)
 			ret = woken_up(cno, broadcasts, entry, fds, evd);
 		if (ret != NOT_LATCHED)
@@ -569,7 +574,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 }
 
 static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				  const struct cancellation *cancel, struct evd **evd)
+				  int consumers_state, struct evd **evd)
 {
 	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_take(&cno->obj.ia->wakefds) };
 	DAT_RETURN ret;
@@ -579,7 +584,7 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
 	}
 	watch_lend(&cno->watch);
-	ret = sleep_until_latched(cno, broadcasts, deadline, cancel, &entry, evd);
+	ret = sleep_until_latched(cno, broadcasts, deadline, consumers_state, &entry, evd);
 	sleep_ends(cno, &entry);
 	return ret;
 }
@@ -587,20 +592,20 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 /* A wait that has more to do than to take the latch. */
 static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
-	struct cancellation cancel;
+	CANCEL_FORBIDDEN;
 	struct evd *evd = NULL;
 	unsigned broadcasts;
 	bool missed;
 	DAT_RETURN ret;
 
-	cancel_forbid(&cancel);
 	spin_lock(&cno->lock);
 	broadcasts = cno->broadcasts;
 	cno->waiters++;
 	ret = check_latch_locked(cno, broadcasts, NULL, &evd);
 	spin_unlock(&cno->lock);
 	if (ret == NOT_LATCHED)
-		ret = cno_wait_asleep(cno, broadcasts, deadline_of(timeout), &cancel, &evd);
+		ret = cno_wait_asleep(cno, broadcasts, deadline_of(timeout), cancel_state_before,
+				      &evd);
 	spin_lock(&cno->lock);
 	missed = evd && cno->missed;
 	spin_unlock(&cno->lock);
@@ -609,7 +614,15 @@ static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, D
 	if (ret == DAT_SUCCESS || ret == NOT_LATCHED)
 		*out = evd;
 	leave_wait(cno);
-	cancel_restore(&cancel);
+	return ret;
+}
+
+/* As in dat_evd_wait. */
+static COLD DAT_RETURN cno_wait_deferred(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
+{
+	DAT_RETURN ret = cno_wait(cno, timeout, out);
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	return ret;
 }
 
@@ -617,7 +630,11 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 {
 	struct cno *cno = handle;
 	struct evd *evd;
+	int cancel_type;
 
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancel_type);
+	if (unlikely(cancel_type != PTHREAD_CANCEL_DEFERRED))
+		return cno_wait_deferred(cno, timeout, out);
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
 	if (!out)

@@ -374,6 +374,7 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
 {
+	CANCEL_FORBIDDEN;
 	struct pz *pz = pz_handle;
 	struct rmr *rmr;
 	struct ia *ia;
@@ -421,6 +422,7 @@ void rmr_destroy(struct rmr *rmr)
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 
 	/* No object holds one: if it can't be retired, another thread has freed it. */
@@ -449,6 +451,7 @@ static DAT_LMR_TRIPLET triplet_of(const struct binding *binding)
 
 DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	const struct binding *now;
 	bool shown;
@@ -792,6 +795,7 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLE
 				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 				     DAT_RMR_CONTEXT *context)
 {
+	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
 	struct bind_call call;
@@ -874,6 +878,7 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 						  DAT_MEM_PRIV_FLAGS priv, struct ep *ep,
 						  DAT_RMR_COOKIE cookie, DAT_RMR_CONTEXT *context)
 {
+	CANCEL_FORBIDDEN;
 	struct binding *binding = rmr->spares;
 	const struct binding *before;
 	struct req *req;

@@ -52,6 +52,7 @@
 #include "lock.h"
 #include "log.h"
 #include "sockaddr.h"
+#include "thread.h"
 #include "transport.h"
 
 /* ---- load.c ---- */

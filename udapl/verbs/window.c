@@ -57,9 +57,14 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 	mw->ibv->rkey = context;
 }
 
+/*
+ * Soft-RoCE makes a system call, which is a cancellation point. The key of a bind that was posted
+ * must be stored.
+ */
 HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		     DAT_RMR_CONTEXT *context)
 {
+	CANCEL_FORBIDDEN;
 	struct ibv_mw_bind *wr = &bind->mw->wr;
 	struct ibv_mw *mw = bind->mw->ibv;
 	int err;
