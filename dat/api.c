@@ -46,8 +46,10 @@ static DAT_RETURN api_show_ia(DAT_RETURN ret, bool requested, void *result)
 	return ret;
 }
 
+/* After a wait the cancellation type is the consumer's again, which may be asynchronous. */
 static DAT_RETURN __attribute__((cold, noinline)) api_show_ia_of_event(DAT_EVENT *event)
 {
+	NO_CANCELLATION;
 	DAT_ASYNCH_ERROR_EVENT_DATA *error = &event->event_data.asynch_error_event_data;
 
 	error->dat_handle = ia_to_consumer(error->dat_handle);

@@ -10,6 +10,28 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+/*
+ * The first line of a block: until its end, by whatever way it is left, the calling thread can't be
+ * cancelled. A request to cancel it stays pending. Every call that takes a mutex and may meet a
+ * cancellation point begins so.
+ */
+#define NO_CANCELLATION                                                                            \
+	__attribute__((cleanup(libdat_cancel_restore), unused))                                    \
+	const int cancel_state_before = libdat_cancel_disable()
+
+static inline int libdat_cancel_disable(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void libdat_cancel_restore(const int *before)
+{
+	pthread_setcancelstate(*before, NULL);
+}
+
 /* The order: a thread takes a mutex only while every mutex that it holds has a lower rank. */
 enum libdat_rank {
 	LIBDAT_RANK_REGISTRY = 1,
@@ -73,12 +95,10 @@ bool libdat_mutex_reset(struct libdat_mutex *mutex);
  */
 static inline void libdat_mutex_wait(pthread_cond_t *cond, struct libdat_mutex *mutex)
 {
-	int cancel_state;
+	NO_CANCELLATION;
 
 	LIBDAT_DEBUG(libdat_debug_disown(mutex));
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_cond_wait(cond, &mutex->os);
-	pthread_setcancelstate(cancel_state, NULL);
 	LIBDAT_DEBUG(libdat_debug_own(mutex));
 }
 

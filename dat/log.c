@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lock.h"
 #include "log.h"
 
 /* The bits of DAT_DBG_DEST. */
@@ -125,9 +126,11 @@ static void dbg_line_write(struct dbg_line *line)
 	(void)!write(STDERR_FILENO, line->text, line->length + 1);
 }
 
+/* The caller may hold a mutex, so it must not be cancelled here. */
 static void dbg_emit(enum libdat_log_kind kind, const DAT_RETURN *ret, const char *format,
 		     va_list args)
 {
+	NO_CANCELLATION;
 	const int saved = errno;
 	struct dbg_line line = { .length = 0 };
 	const char *text;

@@ -399,6 +399,7 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 			DAT_IA_HANDLE *ia_handle, DAT_UINT32 major, DAT_UINT32 minor,
 			DAT_BOOLEAN thread_safety)
 {
+	NO_CANCELLATION;
 	struct open_request request = { .async_qlen = async_qlen };
 	DAT_RETURN ret;
 
@@ -419,6 +420,7 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 
 DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 {
+	NO_CANCELLATION;
 	struct ia_slot *slot = ia_slot_retire(ia_handle);
 	struct registration *registration;
 	struct conf_key *key;

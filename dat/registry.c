@@ -310,18 +310,15 @@ static void reader_find(struct conf_reader *reader)
 	}
 }
 
-/* Other threads wait for this one, so it can't be cancelled. */
+/* Other threads wait for this one. */
 static void registry_read_conf_relock(void)
 {
 	struct conf_reader reader = { .end = &reader.keys };
-	int cancel_state;
 
 	ASSERT_HELD(&registry.lock);
 	registry.conf_is_read_now = true;
 	libdat_mutex_unlock(&registry.lock);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	reader_find(&reader);
-	pthread_setcancelstate(cancel_state, NULL);
 	libdat_mutex_lock(&registry.lock);
 	registry.text = reader.text;
 	if (reader.path)
@@ -405,6 +402,7 @@ static DAT_RETURN registry_call_refused(DAT_RETURN_SUBTYPE argument, const char 
 
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info)
 {
+	NO_CANCELLATION;
 	struct registration *added;
 	DAT_RETURN ret;
 
@@ -446,6 +444,7 @@ static DAT_RETURN registry_remove_locked(const DAT_PROVIDER_INFO *info)
 
 DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info)
 {
+	NO_CANCELLATION;
 	DAT_RETURN ret;
 
 	if (!provider)
@@ -498,6 +497,7 @@ static DAT_RETURN registry_list_locked(DAT_COUNT max, DAT_COUNT *number, DAT_PRO
 
 DAT_RETURN dat_registry_list_providers(DAT_COUNT max, DAT_COUNT *number, DAT_PROVIDER_INFO **list)
 {
+	NO_CANCELLATION;
 	DAT_RETURN ret;
 
 	if (!number)

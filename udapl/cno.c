@@ -403,6 +403,7 @@ static void cno_channels_close(struct cno *cno)
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct cno *cno;
 	int err;
@@ -437,6 +438,7 @@ void cno_destroy(struct cno *cno)
 
 DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 	bool waited;
 
@@ -469,6 +471,7 @@ void cno_expel_waiters_relock(struct cno *cno)
 
 DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 
 	(void)mask; /* all members are filled in */
@@ -485,6 +488,7 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent)
 {
+	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 
 	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO))
@@ -568,6 +572,7 @@ static void sleep_ends(struct cno *cno, struct wait_entry *entry)
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */
 static void cno_wait_cancelled(void *arg)
 {
+	CANCEL_FORBIDDEN;
 	struct wait_entry *entry = arg;
 	struct cno *cno = entry->cno;
 
@@ -581,14 +586,14 @@ static void cno_wait_cancelled(void *arg)
 
 /* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
 static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_t deadline,
-			 const struct cancellation *cancel)
+			 int consumers_state)
 {
 	int ready;
 
 	pthread_cleanup_push(cno_wait_cancelled, entry);
-	cancel_allow(cancel);
+	cancel_allow(consumers_state);
 	ready = tp_poll(fds, 2, deadline);
-	cancel_forbid_again();
+	cancel_forbid();
 	pthread_cleanup_pop(0);
 	return ready;
 }
@@ -626,7 +631,7 @@ static DAT_RETURN woken_up(struct cno *cno, unsigned broadcasts, struct wait_ent
 }
 
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				      const struct cancellation *cancel, struct wait_entry *entry,
+				      int consumers_state, struct wait_entry *entry,
 				      struct evd **evd)
 {
 	struct pollfd fds[] = {
@@ -642,7 +647,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 		spin_unlock(&cno->lock);
 		if (ret != NOT_LATCHED)
 			return ret;
-		ready = cno_wait_poll(entry, fds, deadline, cancel);
+		ready = cno_wait_poll(entry, fds, deadline, consumers_state);
 		if (ready > 0)
 			ret = woken_up(cno, broadcasts, entry, fds, evd);
 		if (ret != NOT_LATCHED)
@@ -656,7 +661,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 }
 
 static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t deadline,
-				  const struct cancellation *cancel, struct evd **evd)
+				  int consumers_state, struct evd **evd)
 {
 	struct wait_entry entry = { .cno = cno, .wakefd = wakefd_take(&cno->obj.ia->wakefds) };
 	DAT_RETURN ret;
@@ -666,7 +671,7 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
 	}
 	watch_lend(&cno->watch);
-	ret = sleep_until_latched(cno, broadcasts, deadline, cancel, &entry, evd);
+	ret = sleep_until_latched(cno, broadcasts, deadline, consumers_state, &entry, evd);
 	race_reach(RACE_AWAKE, cno);
 	sleep_ends(cno, &entry);
 	return ret;
@@ -682,20 +687,20 @@ static COLD DAT_RETURN cno_wait_refused(DAT_RETURN ret, const struct cno *cno, D
 /* A wait that has more to do than to take the latch. */
 static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
-	struct cancellation cancel;
+	CANCEL_FORBIDDEN;
 	struct evd *evd = NULL;
 	unsigned broadcasts;
 	bool missed;
 	DAT_RETURN ret;
 
-	cancel_forbid(&cancel);
 	spin_lock(&cno->lock);
 	broadcasts = cno->broadcasts;
 	cno->waiters++;
 	ret = check_latch_locked(cno, broadcasts, NULL, &evd);
 	spin_unlock(&cno->lock);
 	if (ret == NOT_LATCHED)
-		ret = cno_wait_asleep(cno, broadcasts, deadline_of(timeout), &cancel, &evd);
+		ret = cno_wait_asleep(cno, broadcasts, deadline_of(timeout), cancel_state_before,
+				      &evd);
 	spin_lock(&cno->lock);
 	missed = evd && cno->missed;
 	spin_unlock(&cno->lock);
@@ -706,7 +711,15 @@ static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, D
 	else
 		(void)cno_wait_refused(ret, cno, timeout, out);
 	leave_wait(cno);
-	cancel_restore(&cancel);
+	return ret;
+}
+
+/* As in dat_evd_wait. */
+static COLD DAT_RETURN cno_wait_deferred(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
+{
+	DAT_RETURN ret = cno_wait(cno, timeout, out);
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	return ret;
 }
 
@@ -723,7 +736,11 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 {
 	struct cno *cno = handle;
 	struct evd *evd;
+	int cancel_type;
 
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancel_type);
+	if (unlikely(cancel_type != PTHREAD_CANCEL_DEFERRED))
+		return cno_wait_deferred(cno, timeout, out);
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
 		return cno_wait_for_garbage(cno, timeout, out);
 	if (!out)

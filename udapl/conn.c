@@ -133,9 +133,10 @@ void ep_set_gates(struct ep *ep)
 	unsigned state = ep_state(ep);
 	unsigned open = !ep->qp ? 0 : ep->thread_safe ? EP_SHARED : EP_OPEN;
 	bool fast = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
+	bool slow_requests = ep->obj.ia->attr->caps & TP_CAP_UNCANCELLED_POSTS;
 
 	ep_limit_reads(ep);
-	atomic_store(&ep->send_gate, fast ? open : 0);
+	atomic_store(&ep->send_gate, fast && !slow_requests ? open : 0);
 	race_reach(RACE_GATE, ep);
 	atomic_store(&ep->recv_gate, fast && !ep->srq ? open : 0);
 }
@@ -802,6 +803,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 		      DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
 		      const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags)
 {
+	CANCEL_FORBIDDEN;
 	const struct connect_args args = {
 		.remote = remote,
 		.qual = qual,
@@ -850,6 +852,7 @@ static DAT_RETURN target_get_locked(const struct ep *other, struct ep_target *ta
 DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_TIMEOUT timeout,
 			  DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos)
 {
+	CANCEL_FORBIDDEN;
 	struct ep_target target = { 0 };
 	struct connect_args args = {
 		.remote = (DAT_IA_ADDRESS_PTR)&target.remote,
@@ -918,6 +921,7 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *priv
 
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 {
+	CANCEL_FORBIDDEN;
 	enum trigger trigger = flags & DAT_CLOSE_GRACEFUL_FLAG ? ON_GRACEFUL : ON_ABRUPT;
 	struct ep *ep = handle;
 	struct ia *ia;

@@ -143,6 +143,7 @@ void cr_destroy(struct cr *cr, bool by_consumer)
 
 DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct cr *cr = handle;
 
 	(void)mask; /* all members are filled in */
@@ -163,6 +164,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
 DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_data_size,
 		     const DAT_PVOID private_data)
 {
+	CANCEL_FORBIDDEN;
 	struct cr *cr = handle;
 	struct ia *ia;
 	DAT_RETURN ret;
@@ -190,6 +192,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct cr *cr = handle;
 
 	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR) || !obj_retire(&cr->obj))
@@ -235,6 +238,7 @@ static DAT_RETURN cr_move_locked(const struct cr *cr, DAT_CONN_QUAL qual)
 
 DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qual)
 {
+	CANCEL_FORBIDDEN;
 	struct cr *cr = handle;
 	struct ep *unused = NULL;
 	struct ia *ia;

@@ -320,6 +320,7 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 		     const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ep_parts parts = {
 		.pz = pz,
 		.evds = { recv_evd, request_evd, connect_evd },
@@ -400,6 +401,7 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD
 			      DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 			      DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ep_parts parts = {
 		.pz = pz,
 		.evds = { recv_evd, request_evd, connect_evd },
@@ -490,6 +492,7 @@ void ep_destroy(struct ep *ep)
 
 DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
 	struct ia *ia;
 	DAT_RETURN ret;
@@ -537,6 +540,7 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 
 DAT_RETURN ep_reset(DAT_EP_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
 	struct ia *ia;
 	DAT_RETURN ret;
@@ -569,6 +573,7 @@ static bool has_peer(const struct ep *ep)
 
 DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
 	struct ia *ia;
 
@@ -600,6 +605,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
 			 DAT_BOOLEAN *request_idle)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
 
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
@@ -619,6 +625,7 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN 
  */
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
 	DAT_COUNT posted;
 
@@ -641,6 +648,7 @@ static bool watermark_wrong(const struct ep *ep, DAT_COUNT watermark)
 /* A watermark needs to know when a message takes a buffer; transports report only its arrival. */
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE handle, DAT_COUNT soft, DAT_COUNT hard)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
 
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))

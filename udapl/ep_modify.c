@@ -347,6 +347,7 @@ static DAT_RETURN ep_change_locked(struct ep *ep, DAT_EP_PARAM_MASK mask, const 
 
 DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct ep *ep = handle, *left = NULL;
 	struct ia *ia;
 	DAT_RETURN ret;

@@ -514,6 +514,7 @@ static DAT_RETURN evd_finish_locked(struct evd *evd, DAT_CNO_HANDLE cno)
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno,
 		      DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct evd *evd;
 	DAT_RETURN ret;
@@ -565,6 +566,7 @@ static struct evd *evd_find_lock(DAT_EVD_HANDLE handle)
 
 DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = evd_find_lock(handle);
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
@@ -603,6 +605,7 @@ void evd_expel_waiter_relock(struct evd *evd)
 
 DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = handle;
 
 	(void)mask; /* all members are filled in */
@@ -627,6 +630,7 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = evd_find_lock(handle);
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
@@ -648,6 +652,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 
 DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = evd_find_lock(handle);
 	bool before;
 
@@ -665,6 +670,7 @@ DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 
 DAT_RETURN evd_disable(DAT_EVD_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = handle;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
@@ -677,6 +683,7 @@ DAT_RETURN evd_disable(DAT_EVD_HANDLE handle)
 
 DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = handle;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
@@ -690,6 +697,7 @@ DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle)
 
 DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = handle;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
@@ -702,6 +710,7 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle)
 
 DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = evd_find_lock(handle);
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;

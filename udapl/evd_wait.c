@@ -330,6 +330,7 @@ static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DA
 /* The thread was cancelled while it slept: the wait ends as if the call had returned. */
 static void wait_cancelled(void *arg)
 {
+	CANCEL_FORBIDDEN;
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
@@ -337,15 +338,14 @@ static void wait_cancelled(void *arg)
 }
 
 /* The only place of a wait where the thread can be cancelled: wait_cancelled needs the locks. */
-static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until,
-		     const struct cancellation *cancel)
+static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int consumers_state)
 {
 	int ready;
 
 	pthread_cleanup_push(wait_cancelled, evd);
-	cancel_allow(cancel);
+	cancel_allow(consumers_state);
 	ready = tp_poll(fds, fds[2].fd >= 0 ? 3 : 2, until);
-	cancel_forbid_again();
+	cancel_forbid();
 	pthread_cleanup_pop(0);
 	return ready;
 }
@@ -373,7 +373,7 @@ static void sleep_over(struct evd *evd, struct pollfd *fds)
  * Sleeps on the completion channel and on a wakefd until there is a reason to return. The time-out
  * is one also while there is always something to wake up for.
  */
-static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct cancellation *cancel)
+static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, int consumers_state)
 {
 	struct pollfd fds[] = {
 		{ .fd = evd->wakefd, .events = POLLIN },
@@ -394,7 +394,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 		if (ret != STILL_WAITING)
 			return ret;
 		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
-		ready = wait_poll(evd, fds, until, cancel);
+		ready = wait_poll(evd, fds, until, consumers_state);
 		if (ready == 0 && until == deadline)
 			return wait_check(evd, &drained);
 		if (ready < 0)
@@ -407,7 +407,7 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, const struct ca
 }
 
 /* The EVD has this thread as its waiter. */
-static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, const struct cancellation *cancel)
+static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_state)
 {
 	int fd = wakefd_take(&evd->obj.ia->wakefds);
 
@@ -420,7 +420,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, const struct c
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		watch_lend(&evd->watch);
-	return wait_sleep(evd, deadline, cancel);
+	return wait_sleep(evd, deadline, consumers_state);
 }
 
 /* May this wait begin? */
@@ -469,9 +469,9 @@ static COLD DAT_RETURN wait_for_garbage(const struct evd *evd, DAT_TIMEOUT timeo
 static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout,
 					    DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore)
 {
+	CANCEL_FORBIDDEN;
 	DAT_RETURN ret = wait_refused_locked(evd, threshold);
 	bool notified = false;
-	struct cancellation cancel;
 
 	assert_locked(&evd->lock);
 	if (ret != DAT_SUCCESS) {
@@ -483,19 +483,18 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 	ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : STILL_WAITING;
 	if (ret == DAT_SUCCESS || timeout == 0)
 		return wait_leave_unlock(evd, ret, event, nmore);
-	cancel_forbid(&cancel);
 	spin_unlock(&evd->lock);
-	ret = wait_asleep(evd, deadline_of(timeout), &cancel);
+	ret = wait_asleep(evd, deadline_of(timeout), cancel_state_before);
 	ret = wait_end(evd, ret, event, nmore);
 	if (ret != DAT_SUCCESS)
 		(void)wait_refused(ret, evd, timeout, threshold, event, nmore);
-	cancel_restore(&cancel);
 	return ret;
 }
 
 /* The first completion is the consumer's event already: counts the others. */
 static NOINLINE DAT_RETURN wait_count_unlock(struct evd *evd, DAT_EVENT *event, DAT_COUNT *nmore)
 {
+	CANCEL_FORBIDDEN;
 	bool notified = false;
 
 	assert_locked(&evd->lock);
@@ -535,6 +534,16 @@ static NOINLINE DAT_RETURN wait_slow(struct evd *evd, DAT_TIMEOUT timeout, DAT_C
 	return wait_slow_unlock(evd, timeout, threshold, event, nmore);
 }
 
+/* The thread could be cancelled at any instruction: not as long as the call lasts. */
+static COLD DAT_RETURN wait_deferred(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+				     DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	DAT_RETURN ret = evd_wait(evd, timeout, threshold, event, nmore);
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	return ret;
+}
+
 /*
  * With nothing queued the first completion is the event, and polling for two tells whether there
  * are more.
@@ -544,8 +553,12 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 {
 	struct evd *evd = handle;
 	struct tp_wc wc[2];
+	int cancel_type;
 	unsigned n;
 
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancel_type);
+	if (unlikely(cancel_type != PTHREAD_CANCEL_DEFERRED))
+		return wait_deferred(evd, timeout, threshold, event, nmore);
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
 		return wait_for_garbage(evd, timeout, threshold, event, nmore);
 	if (unlikely(!event))

@@ -8,8 +8,11 @@
  */
 #include "udapl.h"
 
+/* The thread that forked may have to be cancelled: not here, where descriptors are closed. */
 static void provider_after_fork(void)
 {
+	CANCEL_FORBIDDEN;
+
 	log_after_fork();
 	providers_after_fork();
 	async_evds_after_fork();

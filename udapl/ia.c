@@ -199,6 +199,7 @@ free_ia:
 static DAT_RETURN ia_open_as(bool thread_safe, const DAT_NAME_PTR name, DAT_COUNT qlen,
 			     DAT_EVD_HANDLE *async_evd, DAT_IA_HANDLE *ia_out)
 {
+	CANCEL_FORBIDDEN;
 	struct provider *provider;
 	struct ia *ia = NULL;
 	DAT_RETURN ret;
@@ -397,6 +398,7 @@ static void ia_destroy(struct ia *ia)
 
 DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = handle;
 	bool busy;
 
@@ -425,6 +427,7 @@ DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR
 		    DAT_IA_ATTR *ia_attr, DAT_PROVIDER_ATTR_MASK provider_mask,
 		    DAT_PROVIDER_ATTR *provider_attr)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = handle;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_IA))

@@ -243,6 +243,7 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 			  DAT_VADDR *registered_address)
 {
+	CANCEL_FORBIDDEN;
 	const struct mem_kind *kind = mem_kind(type);
 	struct ia *ia = ia_handle;
 	struct pz *pz = pz_handle;
@@ -304,6 +305,7 @@ static void lmr_release(struct lmr *lmr)
 
 HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct lmr *lmr = handle;
 	struct ia *ia;
 	int err;
@@ -338,6 +340,7 @@ void lmr_destroy(struct lmr *lmr)
 
 DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct lmr *lmr = handle;
 
 	(void)mask; /* all members are filled in */
@@ -396,10 +399,12 @@ static DAT_RETURN lmr_sync(DAT_IA_HANDLE handle, const DAT_LMR_TRIPLET *segments
 
 DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
 {
+	CANCEL_FORBIDDEN;
 	return lmr_sync(ia, segments, nseg);
 }
 
 DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg)
 {
+	CANCEL_FORBIDDEN;
 	return lmr_sync(ia, segments, nseg);
 }

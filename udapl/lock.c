@@ -115,4 +115,13 @@ void lock_check_none_held(const char *function)
 	if (held_count > 0)
 		rule_broken("held where none may be", held[held_count - 1], function);
 }
+
+void lock_check_uncancelled(const struct lock_id *id)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (state != PTHREAD_CANCEL_DISABLE)
+		rule_broken("taken by a thread that may be cancelled", id, "");
+}
 #endif

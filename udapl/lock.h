@@ -69,11 +69,13 @@ void lock_check_take(const struct lock_id *id); /* before the thread waits for i
 void lock_check_release(const struct lock_id *id);
 void lock_check_held(const struct lock_id *id, const char *function);
 void lock_check_none_held(const char *function);
+void lock_check_uncancelled(const struct lock_id *id); /* the thread can't be cancelled */
 #else
 #define lock_check_take(id)	       ((void)(id))
 #define lock_check_release(id)	       ((void)(id))
 #define lock_check_held(id, function)  ((void)(id))
 #define lock_check_none_held(function) ((void)0)
+#define lock_check_uncancelled(id)     ((void)(id))
 #endif
 
 /* The calling thread holds @lock; it holds no lock at all. Checked in debug builds. */
@@ -94,7 +96,10 @@ void lock_check_none_held(const char *function);
 #define hot_load(type, field) atomic_load_explicit(field, memory_order_seq_cst)
 #endif
 
-/* ---- mutexes: for whatever may take its time ---- */
+/*
+ * ---- mutexes: for whatever may take its time; so no thread that may be cancelled takes one, see
+ * CANCEL_FORBIDDEN ----
+ */
 
 struct mutex {
 	pthread_mutex_t os;
@@ -119,6 +124,7 @@ static inline void mutex_destroy(struct mutex *mutex)
 
 static inline void mutex_lock(struct mutex *mutex)
 {
+	lock_check_uncancelled(&mutex->id);
 	lock_check_take(&mutex->id);
 	pthread_mutex_lock(&mutex->os);
 }
@@ -135,7 +141,10 @@ static inline void mutex_after_fork(struct mutex *mutex)
 	pthread_mutex_init(&mutex->os, NULL);
 }
 
-/* pthread_cond_wait: the lock is released while the thread waits. */
+/*
+ * pthread_cond_wait: the lock is released while the thread waits. It is a cancellation point, but
+ * not for a thread that could take a mutex.
+ */
 static inline void cond_wait_relock(pthread_cond_t *cond, struct mutex *mutex)
 {
 	lock_check_release(&mutex->id);

@@ -14,6 +14,7 @@
 
 #include "base.h"
 #include "log.h"
+#include "thread.h"
 #include "transport.h"
 
 #define LINE_SIZE 512 /* bytes of a line; what is longer is cut off */
@@ -92,9 +93,14 @@ static size_t write_prefix(char *line, size_t size)
 						"%s[%d]: ", tp_library_name, (int)getpid()));
 }
 
-/* In one write: the processes of a job often share a terminal. */
+/*
+ * In one write: the processes of a job often share a terminal. The caller may hold locks, so it
+ * must not be cancelled here.
+ */
 static void write_line(unsigned kind, char *line, size_t length)
 {
+	CANCEL_FORBIDDEN;
+
 	if ((destination & TO_SYSLOG) && !libc_is_locked) {
 		in_libc++;
 		syslog(syslog_priority(kind), "%s", line);

@@ -10,6 +10,9 @@
  * The slow path (request_slow, receive_slow) refuses the call, or does what the body has no place
  * for: flags without effect, empty segments, a full ring, an endpoint that is ending.
  *
+ * A thread is not cancelled in a post, but for a system call of a device's library in a fast post
+ * of a request (request_fast_or_unwind).
+ *
  * Every post claims a slot of its ring, calls the transport, and looks at the gate again: if the
  * connection ended meanwhile its end may have missed the claim, so work for the service thread
  * flushes late posts.
@@ -321,6 +324,7 @@ static COLD DAT_RETURN receive_gate_closed(struct ep *ep)
 
 static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 {
+	CANCEL_FORBIDDEN;
 	if (!is_disconnecting(ep))
 		return DAT_SUCCESS;
 	spin_lock(&ep->request_evd->lock);
@@ -392,10 +396,49 @@ static ALWAYS_INLINE enum tp_post post_of(enum req_kind kind)
 
 static COLD DAT_RETURN request_refused_late(struct ep *ep, int result, unsigned nseg)
 {
+	CANCEL_FORBIDDEN;
 	struct req *req = ring_latest(&ep->sends);
 	int err = tp_post_refused(ep->qp, post_of(req->kind), req, nseg, result);
 
 	return err ? request_failed(ep, err) : request_gate_closed(ep);
+}
+
+static COLD void request_cancelled(struct ep *ep, unsigned open)
+{
+	tp_post_cancelled(ep->qp);
+	if (gate_value(&ep->send_gate) != open)
+		(void)request_gate_closed(ep);
+	if (open == EP_SHARED)
+		spin_unlock(&ep->send_lock);
+}
+
+/* A fast post. What it was made for is done when it has returned. */
+struct posting {
+	struct ep *ep;
+	unsigned open;
+	bool returned;
+};
+
+static ALWAYS_INLINE void posting_end(const struct posting *posting)
+{
+	if (!posting->returned)
+		request_cancelled(posting->ep, posting->open);
+}
+
+/*
+ * The thread may be cancelled in a system call of the device's library. Then its stack is unwound,
+ * as that of an exception is, and the post ends as if it had returned.
+ */
+static ALWAYS_INLINE int request_fast_or_unwind(struct ep *ep, unsigned open, struct tp_qp *qp,
+						enum req_kind kind, struct req *req,
+						const struct tp_taken *taken, unsigned nseg,
+						const DAT_RMR_TRIPLET *remote, unsigned post_flags)
+{
+	__attribute__((cleanup(posting_end))) struct posting posting = { .ep = ep, .open = open };
+	int result = request_fast(qp, kind, req, taken, nseg, remote, post_flags);
+
+	posting.returned = true;
+	return result;
 }
 
 /* The second look at the gate. */
@@ -493,6 +536,7 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 					const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
+	CANCEL_FORBIDDEN;
 	struct req *req;
 	DAT_RETURN ret;
 	DAT_VLEN size;
@@ -554,8 +598,10 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 	if (!(tp_post_flags & TP_POST_SIGNAL) || unlikely(flags))
 		post_flags = request_post_flags(ep, kind, flags);
 	req = request_claim(ep, kind, tp_taken_size(&taken, nseg), cookie, flags);
-	ret = request_posted(ep, request_fast(qp, kind, req, &taken, nseg, remote, post_flags),
-			     nseg, open);
+	ret = request_posted(
+		ep,
+		request_fast_or_unwind(ep, open, qp, kind, req, &taken, nseg, remote, post_flags),
+		nseg, open);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->send_lock);
 	return ret;
@@ -570,6 +616,7 @@ slow:
 
 static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result, unsigned nseg)
 {
+	CANCEL_FORBIDDEN;
 	int err = tp_post_refused(ep->qp, TP_RECV, ring_latest(&ep->recvs), nseg, result);
 
 	return err ? receive_failed(ep, err) : receive_gate_closed(ep);
@@ -577,6 +624,7 @@ static COLD DAT_RETURN receive_refused_late(struct ep *ep, int result, unsigned 
 
 static COLD DAT_RETURN receive_late(struct ep *ep)
 {
+	CANCEL_FORBIDDEN;
 	if (tp_recv_posted(ep->recv_cq))
 		tp_recv_late(ep->qp, ring_latest(&ep->recvs));
 	return receive_gate_closed(ep);
@@ -630,6 +678,7 @@ static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRI
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
+	CANCEL_FORBIDDEN;
 	struct req *req;
 	DAT_RETURN ret;
 	unsigned nsge;
@@ -837,6 +886,7 @@ static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
 /* The device refused it. */
 static COLD DAT_RETURN slot_post_failed(struct srq *srq, struct req *slot, int result)
 {
+	CANCEL_FORBIDDEN;
 	const int err = tp_post_error(result);
 
 	srq_return(srq, slot);
@@ -878,6 +928,7 @@ static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, unsigned nsge, DAT_DT
 static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
 					 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
 {
+	CANCEL_FORBIDDEN;
 	DAT_RETURN ret;
 	DAT_VLEN size;
 

@@ -169,6 +169,7 @@ static struct provider *provider_retract(const DAT_PROVIDER_INFO *info)
 __attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER_INFO *info,
 							      const char *instance_data)
 {
+	CANCEL_FORBIDDEN;
 	char *params = strdup(instance_data ? instance_data : "");
 	struct provider *provider = NULL;
 	struct status_text text;
@@ -196,6 +197,7 @@ __attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER
  */
 __attribute__((visibility("default"))) void dat_provider_fini(const DAT_PROVIDER_INFO *info)
 {
+	CANCEL_FORBIDDEN;
 	struct provider *provider = provider_retract(info);
 
 	if (provider)

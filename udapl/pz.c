@@ -4,6 +4,7 @@
 
 DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct pz *pz;
 	int err;
@@ -28,6 +29,7 @@ free_pz:
 
 DAT_RETURN pz_free(DAT_PZ_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct pz *pz = handle;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_PZ))
@@ -46,6 +48,7 @@ void pz_destroy(struct pz *pz)
 
 DAT_RETURN pz_query(DAT_PZ_HANDLE handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct pz *pz = handle;
 
 	(void)mask; /* all members are filled in */

@@ -75,6 +75,7 @@ static inline void release_finish(struct ia *ia, struct release *release)
 
 NOINLINE HOT static void run_all(struct ia *ia)
 {
+	CANCEL_FORBIDDEN;
 	struct release *next;
 
 	assert_no_lock_held();

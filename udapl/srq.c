@@ -170,6 +170,7 @@ static DAT_RETURN srq_create_refused(const struct ia *ia, const DAT_SRQ_ATTR *at
 DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr,
 		      DAT_SRQ_HANDLE *out)
 {
+	CANCEL_FORBIDDEN;
 	struct ia *ia = ia_handle;
 	struct srq *srq = NULL;
 	DAT_RETURN ret;
@@ -207,6 +208,7 @@ void srq_destroy_locked(struct srq *srq)
 
 DAT_RETURN srq_free(DAT_SRQ_HANDLE handle)
 {
+	CANCEL_FORBIDDEN;
 	struct srq *srq = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
@@ -227,6 +229,7 @@ DAT_RETURN srq_free(DAT_SRQ_HANDLE handle)
 
 DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param)
 {
+	CANCEL_FORBIDDEN;
 	struct srq *srq = handle;
 	struct ia *ia;
 
@@ -295,6 +298,7 @@ static DAT_RETURN resize_locked(struct srq *srq, DAT_COUNT to)
 
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_recv_dtos)
 {
+	CANCEL_FORBIDDEN;
 	struct srq *srq = handle;
 	struct ia *ia;
 	DAT_RETURN ret;
@@ -360,6 +364,7 @@ static DAT_RETURN watch_locked(struct srq *srq, DAT_COUNT watermark)
 
 DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark)
 {
+	CANCEL_FORBIDDEN;
 	struct srq *srq = handle;
 	DAT_RETURN ret = BAD_ARG(2);
 	struct ia *ia;

@@ -51,30 +51,14 @@ int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg)
 	return err;
 }
 
-void cancel_forbid(struct cancellation *consumers)
+void cancel_allow(int state)
 {
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &consumers->state);
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &consumers->type);
+	pthread_setcancelstate(state, NULL);
 }
 
-void cancel_allow(const struct cancellation *consumers)
-{
-	pthread_setcancelstate(consumers->state, NULL);
-}
-
-void cancel_forbid_again(void)
+void cancel_forbid(void)
 {
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-}
-
-/*
- * The type comes last: with the asynchronous type glibc ends the thread in the first call, too, but
- * then pthread_join does not return PTHREAD_CANCELED.
- */
-void cancel_restore(const struct cancellation *consumers)
-{
-	pthread_setcancelstate(consumers->state, NULL);
-	pthread_setcanceltype(consumers->type, NULL);
 }
 
 int wakefd_open(void)
@@ -90,21 +74,17 @@ int wakefd_open(void)
  */
 void wakefd_signal(int fd)
 {
-	int cancel_state;
+	CANCEL_FORBIDDEN;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	(void)eventfd_write(fd, 1);
-	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void wakefd_clear(int fd)
 {
+	CANCEL_FORBIDDEN;
 	eventfd_t count;
-	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	(void)eventfd_read(fd, &count);
-	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void wakefds_init(struct wakefds *wakefds)

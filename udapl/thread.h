@@ -19,17 +19,35 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /*
- * From cancel_forbid to cancel_restore the calling thread can't be cancelled, except between
- * cancel_allow and cancel_forbid_again: there at a cancellation point, if the consumer allows it at
- * all, but never at any other instruction.
+ * The first line of a block: until its end, by whatever way it is left, the calling thread can't be
+ * cancelled. A request to cancel it stays pending. Every call of the consumer that may meet a
+ * cancellation point begins so; those of the data path do it where they meet one, and waits as
+ * follows.
  */
-struct cancellation {
-	int state, type;
-};
-void cancel_forbid(struct cancellation *consumers);
-void cancel_allow(const struct cancellation *consumers);
-void cancel_forbid_again(void);
-void cancel_restore(const struct cancellation *consumers);
+#define CANCEL_FORBIDDEN                                                                           \
+	__attribute__((cleanup(cancel_state_restore), unused))                                     \
+	const int cancel_state_before = cancel_state_forbid()
+
+static inline int cancel_state_forbid(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void cancel_state_restore(const int *before)
+{
+	pthread_setcancelstate(*before, NULL);
+}
+
+/*
+ * In such a block, of a wait: from cancel_allow to cancel_forbid the thread can be cancelled, if
+ * @state, cancel_state_before, says that the consumer allows it. Its type is deferred, so that it
+ * is cancelled at a cancellation point, and at no other instruction.
+ */
+void cancel_allow(int state);
+void cancel_forbid(void);
 
 /* A non-blocking eventfd, or a negative errno. Readable from wakefd_signal to wakefd_clear. */
 int wakefd_open(void);

@@ -15,6 +15,11 @@
  * beside tp_cq_poll: a resize may sleep, and the lock of a poll is a spinlock. Posts to one
  * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside
  * any. So are posts to one shared receive queue; tp_srq_resize and tp_srq_arm may run beside them.
+ *
+ * The core has forbidden cancellation of the calling thread, but in polls for less than
+ * TP_POLL_MAX, in fast posts, tp_srq_post and tp_post_bind. If those meet a cancellation point a
+ * transport forbids it itself; or, in a fast post of a request, leaves nothing to be undone but by
+ * tp_post_cancelled.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -83,6 +88,8 @@ enum {
 	TP_CAP_SRQ_ANY_PD = 1 << 6,
 	/* an RDMA write may be seen before an earlier one, whatever a region was registered for */
 	TP_CAP_RELAXED_ONLY = 1 << 7,
+	/* no thread may be cancelled in a post of a request (soft-iWARP) */
+	TP_CAP_UNCANCELLED_POSTS = 1 << 8,
 };
 
 struct tp_attr {
@@ -370,6 +377,8 @@ DAT_VLEN tp_taken_size(const struct tp_taken *taken, unsigned nseg);
  * These return 0, or what tp_post_refused translates. The sum of the lengths is at most
  * TP_MAX_LENGTH.
  */
+/* The thread ends in a fast post of a request, which stays posted: its stack is unwound. */
+void tp_post_cancelled(struct tp_qp *qp);
 int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 		 unsigned flags);
 int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,

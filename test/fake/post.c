@@ -246,6 +246,11 @@ int tp_post_error(int result)
 	return result;
 }
 
+void tp_post_cancelled(struct tp_qp *qp)
+{
+	(void)qp;
+}
+
 int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result)
 {
 	(void)qp, (void)post, (void)tag, (void)nseg;

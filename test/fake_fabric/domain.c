@@ -116,7 +116,8 @@ static int mr_regattr_locked(struct ff_domain *domain, const struct fi_mr_attr *
 	ff.seen.mr_flags = flags;
 	if (ff.provider.asynchronous && !domain->mr_eq)
 		return -FI_ENOEQ;
-	for (mr = ff.provider.caches ? domain->mrs : NULL; mr; mr = mr->next)
+	for (mr = ff.provider.caches && ff_memory_is_monitored() ? domain->mrs : NULL; mr;
+	     mr = mr->next)
 		if (mr->base == attr->mr_iov->iov_base && mr->length == attr->mr_iov->iov_len) {
 			mr->users++;
 			*out = &mr->fid;

@@ -49,7 +49,9 @@ struct ff_provider {
 	bool no_device;
 	bool iwarp_too; /* the first device at its address is an iWARP one, "iw0" */
 	bool resolves;	/* an endpoint that connects is made for the address of its peer */
-	bool caches;	/* a region of the same memory is the same region */
+	bool caches;	/* a region of the same memory is the same region, if that is monitored */
+	bool monitored; /* somebody else has brought a monitor of memory */
+	bool old;	/* it takes none */
 	size_t cq_size; /* the longest completion queue; 0: any */
 };
 struct ff_provider *ff_provider(void);

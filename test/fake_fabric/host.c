@@ -32,9 +32,9 @@ static const struct {
 	const char *name;
 	void *symbol;
 } symbols[] = {
-	{ "fi_getinfo", (void *)ff_getinfo },	{ "fi_freeinfo", (void *)ff_freeinfo },
-	{ "fi_dupinfo", (void *)ff_dupinfo },	{ "fi_fabric", (void *)ff_fabric_open },
-	{ "fi_strerror", (void *)ff_strerror },
+	{ "fi_getinfo", (void *)ff_getinfo }, { "fi_freeinfo", (void *)ff_freeinfo },
+	{ "fi_dupinfo", (void *)ff_dupinfo }, { "fi_fabric", (void *)ff_fabric_open },
+	{ "fi_open", (void *)ff_open },	      { "fi_strerror", (void *)ff_strerror },
 };
 
 void *__wrap_dlopen(const char *name, int flags)

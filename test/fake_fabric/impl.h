@@ -116,6 +116,9 @@ int ff_getinfo(uint32_t version, const char *node, const char *service, uint64_t
 void ff_freeinfo(struct fi_info *info);
 struct fi_info *ff_dupinfo(const struct fi_info *info);
 const char *ff_strerror(int number);
+bool ff_memory_is_monitored(void);
+int ff_open(uint32_t version, const char *name, void *attr, size_t size, uint64_t flags,
+	    struct fid **fid, void *context);
 
 /* ---- domain.c ---- */
 

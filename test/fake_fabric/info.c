@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fi_getinfo: what the scripted provider says of itself, and whether it meets the hints. */
 #include <arpa/inet.h>
+#include <rdma/fi_ext.h>
 
 #include "impl.h"
 
@@ -102,6 +103,58 @@ const char *ff_strerror(int number)
 		if (texts[i].number == number)
 			return texts[i].text;
 	return number < FI_ERRNO_OFFSET ? strerror(number) : "Unspecified error";
+}
+
+/* ---- the monitor of memory ---- */
+
+#ifdef HAVE_FID_MEM_MONITOR
+static struct fid_mem_monitor *imported;
+
+bool ff_memory_is_monitored(void)
+{
+	return !imported || imported->export_ops->start(imported) == 0;
+}
+
+static int monitor_import(struct fid *fid, struct fid *monitor, uint64_t flags)
+{
+	(void)fid;
+	ff_require(monitor->fclass == FI_CLASS_MEM_MONITOR && !flags, "no monitor of memory");
+	if (ff.provider.monitored || imported)
+		return -FI_EBUSY;
+	imported = (struct fid_mem_monitor *)(void *)monitor;
+	return 0;
+}
+#else
+bool ff_memory_is_monitored(void)
+{
+	return true;
+}
+#endif
+
+static int opened_close(struct fid *fid)
+{
+	(void)fid;
+	return 0;
+}
+
+int ff_open(uint32_t version, const char *name, void *attr, size_t size, uint64_t flags,
+	    struct fid **fid, void *context)
+{
+	static struct fi_ops ops = {
+		.size = sizeof(ops),
+		.close = opened_close,
+#ifdef HAVE_FID_MEM_MONITOR
+		.bind = monitor_import,
+#endif
+	};
+	static struct fid cache = { .ops = &ops };
+
+	(void)version, (void)context;
+	ff_require(!strcmp(name, "mr_cache") && !attr && !size && !flags, "only that is opened");
+	if (ff.provider.old)
+		return -FI_ENOSYS;
+	*fid = &cache;
+	return 0;
 }
 
 /* ---- the hints ---- */

@@ -180,6 +180,8 @@ START_TEST(a_cache_of_regions_is_refused)
 
 	make_device(FI_PROTO_RDMA_CM_IB_RC);
 	ff_provider()->caches = true;
+	ff_provider()->monitored = _i == 0;
+	ff_provider()->old = _i == 1;
 	ff_log_capture();
 	ck_dat_is(ofi_ia_open(&rig, PARAMS), DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	ck_assert_ptr_nonnull(strstr(ff_log(), "FI_MR_CACHE_MONITOR=disabled"));
@@ -187,15 +189,42 @@ START_TEST(a_cache_of_regions_is_refused)
 }
 END_TEST
 
-START_TEST(the_cache_of_regions_is_turned_off_before_libfabric_is_loaded)
+START_TEST(libfabric_has_no_cache_of_a_devices_regions)
 {
 	struct ofi_rig rig;
 
-	unsetenv("FI_MR_CACHE_MONITOR");
 	make_device(FI_PROTO_RDMA_CM_IB_RC);
+	ff_provider()->caches = true;
+	for (int n = 0; n < 2; n++) {
+		ck_dat(ofi_ia_open(&rig, PARAMS));
+		ofi_rig_close(&rig);
+	}
+}
+END_TEST
+
+static size_t environment_copy(char *copy, size_t size)
+{
+	size_t length = 0;
+
+	for (char **at = environ; *at; at++)
+		length += (size_t)snprintf(copy + length, size - length, "%s\n", *at);
+	ck_assert_uint_lt(length, size);
+	return length;
+}
+
+/* Other threads may read it, and children inherit it. */
+START_TEST(an_open_leaves_the_environment_as_it_is)
+{
+	static char before[1 << 16], after[1 << 16];
+	size_t length = environment_copy(before, sizeof(before));
+	struct ofi_rig rig;
+
+	if (_i)
+		make_device(FI_PROTO_RDMA_CM_IB_RC);
 	ck_dat(ofi_ia_open(&rig, PARAMS));
-	ck_assert_str_eq(getenv("FI_MR_CACHE_MONITOR"), "disabled");
 	ofi_rig_close(&rig);
+	ck_assert_uint_eq(environment_copy(after, sizeof(after)), length);
+	ck_assert_str_eq(after, before);
 }
 END_TEST
 
@@ -386,8 +415,10 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, an_iwarp_device_is_refused, 0, 6);
 	tcase_add_loop_test(tcase, a_device_beside_an_iwarp_one_is_preferred, 0, 4);
 	tcase_add_test(tcase, an_iwarp_device_that_is_named_is_refused);
-	tcase_add_test(tcase, a_cache_of_regions_is_refused);
-	tcase_add_test(tcase, the_cache_of_regions_is_turned_off_before_libfabric_is_loaded);
+	tcase_add_loop_test(tcase, a_cache_of_regions_is_refused, 0, 2);
+	tcase_add_test(tcase, libfabric_has_no_cache_of_a_devices_regions);
+	tcase_add_loop_test(tcase, an_open_leaves_the_environment_as_it_is, 0, 2);
+
 	tcase_add_test(tcase, an_attempt_that_is_given_up_has_no_endpoint_any_more);
 	tcase_add_test(tcase, the_receives_of_an_attempt_are_flushed_at_its_end);
 	tcase_add_test(tcase, a_receive_of_an_attempt_is_posted_under_a_lock);

@@ -433,6 +433,7 @@ END_TEST
 /* Does the service thread sleep until something arrives there? */
 static bool queue_is_in_set(const struct ofi_rig *rig)
 {
+	CANCEL_FORBIDDEN;
 	const struct evd *evd = rig->dto_evd;
 	struct ia *ia = rig->ia;
 	bool is_in;

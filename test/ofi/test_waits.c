@@ -44,6 +44,7 @@ static bool is_readable(void)
 /* The service thread does nothing as long as the lock of the IA is held. */
 static void setup(void)
 {
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	ofi_rig_open(&rig);
 	evd = rig.dto_evd;
 	cq = evd->cq;

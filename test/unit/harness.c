@@ -24,6 +24,7 @@ const char *status_text(DAT_RETURN ret)
 /* A provider is registered once. */
 static void register_device(const char *device, bool thread_safe)
 {
+	CANCEL_FORBIDDEN;
 	DAT_PROVIDER_INFO info = {
 		.dapl_version_major = 1,
 		.dapl_version_minor = 2,

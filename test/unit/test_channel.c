@@ -559,6 +559,7 @@ static void run_nothing_locked(struct timer *timer)
 
 START_TEST(a_freed_evd_has_no_timer)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = side_create_evd(client, 8, DAT_EVD_DTO_FLAG);
 	struct ia *ia = client->ia;
 

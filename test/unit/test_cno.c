@@ -720,6 +720,7 @@ END_TEST
  */
 START_TEST(an_agent_stays_set_if_its_evd_is_destroyed_before_the_call)
 {
+	CANCEL_FORBIDDEN;
 	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
 	struct ia *ia = side.ia;
 

@@ -727,6 +727,7 @@ END_TEST
 
 static void mode_changes(void *arg)
 {
+	CANCEL_FORBIDDEN;
 	struct evd *evd = arg;
 
 	mutex_lock(&evd->obj.ia->lock);

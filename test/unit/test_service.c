@@ -18,6 +18,7 @@ static void setup(void)
 
 static void ia_hold_lock(void)
 {
+	CANCEL_FORBIDDEN;
 	mutex_lock(&ia->lock);
 }
 
@@ -135,6 +136,7 @@ static atomic_bool may_return;
 
 static void *cancel_work(void *arg)
 {
+	CANCEL_FORBIDDEN;
 	struct work_probe *probe = arg;
 
 	service_cancel_unlocked_work(ia, &probe->work);

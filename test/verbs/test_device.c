@@ -223,7 +223,8 @@ static const struct {
 } vendors[] = {
 	{ 0x000000, "soft RoCE", 0, FV_ARMED_SOLICITED, FV_ARMED_ANY },
 	{ 0xffffff, "soft RoCE", 0, FV_ARMED_SOLICITED, FV_ARMED_ANY },
-	{ 0x626d74, "soft iWARP", TP_CAP_LOSES_READS, FV_ARMED_ANY, FV_ARMED_ANY },
+	{ 0x626d74, "soft iWARP", TP_CAP_LOSES_READS | TP_CAP_UNCANCELLED_POSTS, FV_ARMED_ANY,
+	  FV_ARMED_ANY },
 	{ 0x0002c9, "Mellanox", 0, FV_ARMED_SOLICITED, FV_ARMED_SOLICITED },
 	{ 0x0014e4, "Broadcom", 0, FV_ARMED_SOLICITED, FV_ARMED_SOLICITED },
 	/* of others nothing is known */

@@ -63,6 +63,7 @@ static DAT_DTO_COMPLETION_STATUS status_of_entry(const struct fi_cq_err_entry *e
 
 COLD struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status)
 {
+	CANCEL_FORBIDDEN;
 	struct fi_cq_err_entry entry = { 0 };
 
 	if (fi_cq_readerr(fi, &entry, 0) <= 0)
@@ -107,9 +108,14 @@ static unsigned cq_take_in_locked(struct tp_cq *cq)
 	return taken;
 }
 
-/* Nothing is untaken. Returns how many entries there are now. */
+/*
+ * Nothing is untaken. Returns how many entries there are now. libfabric moves data meanwhile: its
+ * system calls are cancellation points, and it has locks of its own then.
+ */
 static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 {
+	CANCEL_FORBIDDEN;
+
 	assert_locked(&cq->lock);
 	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
 }
@@ -117,6 +123,7 @@ static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 /* Likewise, of any queue: an endpoint with a shared receive queue may complete here. */
 static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
 {
+	CANCEL_FORBIDDEN;
 	bool guarded = srx_guard(cq->dev);
 	ssize_t got = cq_read_locked(cq);
 

@@ -201,12 +201,15 @@ static int info_find(const char *params, struct fi_info **info)
 {
 	int err = select_info(params, false, info);
 
+	if (!err && (*info)->domain_attr->mr_mode & (FI_MR_ALLOCATED | FI_MR_BASIC))
+		libfabric_prevent_cache();
 	if (err || (*info)->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC))
 		return err;
 	(*info)->domain_attr->mr_mode |= FI_MR_VIRT_ADDR;
 	if (verify_virtual(*info))
 		return 0;
 	libfabric.freeinfo(*info);
+	libfabric_prevent_cache();
 	return select_info(params, true, info);
 }
 

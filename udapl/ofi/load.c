@@ -4,8 +4,8 @@
  * several signals in its constructor, and only who calls dlopen can put them back.
  */
 #include <dlfcn.h>
+#include <rdma/fi_ext.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ofi.h"
@@ -51,16 +51,14 @@ static void load_once(void)
 		const char *name;
 		void *pointer; /* to a pointer to the function */
 	} symbols[] = {
-		{ "fi_getinfo", &libfabric.getinfo },	{ "fi_freeinfo", &libfabric.freeinfo },
-		{ "fi_dupinfo", &libfabric.dupinfo },	{ "fi_fabric", &libfabric.fabric },
-		{ "fi_strerror", &libfabric.strerror },
+		{ "fi_getinfo", &libfabric.getinfo }, { "fi_freeinfo", &libfabric.freeinfo },
+		{ "fi_dupinfo", &libfabric.dupinfo }, { "fi_fabric", &libfabric.fabric },
+		{ "fi_open", &libfabric.open },	      { "fi_strerror", &libfabric.strerror },
 	};
 	struct handlers handlers;
 	void *library;
 
 	handlers_save(&handlers);
-	/* device.c tells why; it finds out whether this came too late */
-	setenv("FI_MR_CACHE_MONITOR", "disabled", false);
 	library = dlopen(LIBFABRIC, RTLD_NOW | RTLD_LOCAL);
 	handlers_restore(&handlers);
 	for (unsigned i = 0; library && i < ARRAY_SIZE(symbols); i++) {
@@ -93,6 +91,85 @@ int libfabric_getinfo(const struct fi_info *hints, struct fi_info **info)
 	ret = libfabric.getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, info);
 	handlers_restore(&handlers);
 	return ret;
+}
+
+/* ---- the cache of memory regions ---- */
+
+#ifdef HAVE_FID_MEM_MONITOR
+/* libfabric asks it to start for each domain that could have a cache. */
+static int monitor_start(struct fid_mem_monitor *monitor)
+{
+	(void)monitor;
+	return -FI_ENOSYS;
+}
+
+static void monitor_stop(struct fid_mem_monitor *monitor)
+{
+	(void)monitor;
+}
+
+static int monitor_subscribe(struct fid_mem_monitor *monitor, const void *address, size_t size)
+{
+	(void)monitor, (void)address, (void)size;
+	return -FI_ENOSYS;
+}
+
+static void monitor_unsubscribe(struct fid_mem_monitor *monitor, const void *address, size_t size)
+{
+	(void)monitor, (void)address, (void)size;
+}
+
+static bool monitor_valid(struct fid_mem_monitor *monitor, const void *address, size_t size)
+{
+	(void)monitor, (void)address, (void)size;
+	return false;
+}
+
+static struct fi_ops_mem_monitor monitor_ops = {
+	.size = sizeof(monitor_ops),
+	.start = monitor_start,
+	.stop = monitor_stop,
+	.subscribe = monitor_subscribe,
+	.unsubscribe = monitor_unsubscribe,
+	.valid = monitor_valid,
+};
+
+/* It stays with libfabric until the process ends. */
+static struct fid_mem_monitor no_monitor = {
+	.fid.fclass = FI_CLASS_MEM_MONITOR,
+	.export_ops = &monitor_ops,
+};
+
+static int monitor_import(struct fid *cache)
+{
+	return fi_import_fid(cache, &no_monitor.fid, 0);
+}
+#else
+#define monitor_import(cache) ((void)(cache), -FI_ENOSYS)
+#endif
+
+static void cache_prevent(void)
+{
+	struct fid *cache;
+	int ret = libfabric.open(FI_VERSION(1, 13), "mr_cache", NULL, 0, 0, &cache, NULL);
+
+	if (ret)
+		return;
+	ret = monitor_import(cache);
+	log_util("libfabric %s our monitor of memory: %s", ret ? "refuses" : "takes",
+		 libfabric.strerror(-ret));
+	fi_close(cache);
+}
+
+/*
+ * FI_MR_CACHE_MONITOR=disabled has the same effect, but other threads may read the environment, and
+ * children inherit it. If the program uses libfabric itself it may be too late: mem.c finds out.
+ */
+void libfabric_prevent_cache(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, cache_prevent);
 }
 
 /* The numbers from 256 on are libfabric's own. */

@@ -53,6 +53,7 @@
 #include "log.h"
 #include "race.h"
 #include "sockaddr.h"
+#include "thread.h"
 #include "transport.h"
 
 /* ---- load.c ---- */
@@ -64,6 +65,8 @@ struct libfabric {
 	void (*freeinfo)(struct fi_info *info);
 	struct fi_info *(*dupinfo)(const struct fi_info *info);
 	int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+	int (*open)(uint32_t version, const char *name, void *attr, size_t attr_len, uint64_t flags,
+		    struct fid **fid, void *context);
 	const char *(*strerror)(int errnum);
 };
 
@@ -73,6 +76,11 @@ extern struct libfabric libfabric;
 int libfabric_load(void);
 /* fi_getinfo; the first one loads plugins, which may set signal handlers as well. */
 int libfabric_getinfo(const struct fi_info *hints, struct fi_info **info);
+/*
+ * Before a domain of a device is opened: libfabric gets a monitor of memory that can't be started,
+ * and has no cache of regions without one.
+ */
+void libfabric_prevent_cache(void);
 
 /* A negative errno: what libfabric has beyond those of the system is mapped to one that fits. */
 int ofi_errno(ssize_t ret);

@@ -2,6 +2,9 @@
 /*
  * Posting. Fast posts are those into the region that the post before has used. They are given to
  * libfabric at once, and change nothing here, so they take no lock. All else takes the slow path.
+ *
+ * libfabric sends as part of the post, with locks of its own, and a system call is a cancellation
+ * point: so no thread can be cancelled in a call of libfabric.
  */
 #include "ofi.h"
 
@@ -122,6 +125,7 @@ static ssize_t rma_issue(const struct tp_qp *qp, struct transfer *transfer,
 /* -EPERM: a local buffer is not what the transfer takes. */
 int transfer_issue(struct transfer *transfer, const struct tp_sge *sge)
 {
+	CANCEL_FORBIDDEN;
 	struct tp_qp *qp = transfer->queue->qp;
 	const bool in = transfer->kind == TRANSFER_RECV || transfer->kind == TRANSFER_READ;
 	struct iovec iov[TP_MAX_SGE];
@@ -304,6 +308,12 @@ static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_po
 		qp_count_read(qp, -1u);
 }
 
+/* No thread is cancelled in a post. */
+COLD void tp_post_cancelled(struct tp_qp *qp)
+{
+	(void)qp;
+}
+
 COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result)
 {
 	struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
@@ -336,6 +346,7 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 
 	if (must_wait(qp, flags))
 		return fast_wait(qp, TP_SEND, tag, nseg, NULL);
+	CANCEL_FORBIDDEN;
 	if (nseg == 1)
 		return (int)qp->messages.send(
 			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
@@ -370,6 +381,7 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 
 	if (must_wait(qp, flags))
 		return fast_wait(qp, TP_WRITE, tag, nseg, remote);
+	CANCEL_FORBIDDEN;
 	return (int)qp->rma.writemsg(
 		qp->fi, rma_fill(qp, qp->write_of, transfer, taken, nseg, remote), qp->write_flags);
 }
@@ -382,6 +394,7 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	/* where reads are executed in order, a fence before one has nothing to add */
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_wait(qp, TP_READ, tag, nseg, remote);
+	CANCEL_FORBIDDEN;
 	qp_count_read(qp, 1);
 	return (int)qp->rma.readmsg(
 		qp->fi, rma_fill(qp, qp->read_of, transfer, taken, nseg, remote), FI_COMPLETION);
@@ -392,6 +405,7 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	struct transfer_queue *queue = &qp->recvs;
 	struct transfer *transfer = transfer_of(queue, tag);
 
+	CANCEL_FORBIDDEN;
 	if (nseg == 1)
 		return (int)qp->messages.recv(
 			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,

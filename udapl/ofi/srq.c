@@ -134,6 +134,7 @@ static COLD void srq_poke(struct tp_srq *srq)
  */
 HOT int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigned nsge)
 {
+	CANCEL_FORBIDDEN;
 	struct transfer *slot = recv_claim(srq);
 	struct iovec iov[TP_MAX_SGE];
 	void *desc[TP_MAX_SGE];
@@ -200,6 +201,7 @@ void tp_qp_forget(struct tp_qp *qp)
 
 static unsigned member_read_locked(struct tp_qp *qp)
 {
+	CANCEL_FORBIDDEN;
 	struct fi_cq_msg_entry entries[HARVEST];
 	DAT_DTO_COMPLETION_STATUS status;
 	struct transfer *failed;

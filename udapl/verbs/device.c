@@ -30,7 +30,9 @@ static const struct vendor {
 	 */
 	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
 	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
-	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL, TP_CAP_LOSES_READS, 0 },
+	/* its library makes a system call with its lock of the queue taken */
+	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL,
+	  TP_CAP_LOSES_READS | TP_CAP_UNCANCELLED_POSTS, 0 },
 	{ 0x0002c9, "Mellanox", SOLICITED_WORKS, 0, 0 },
 	{ 0x001077, "QLogic", SOLICITED_WORKS, 0, 0 },
 	{ 0x001175, "QLogic", SOLICITED_WORKS, 0, 0 },

@@ -164,6 +164,24 @@ HOT int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, uns
 }
 
 /*
+ * The thread was cancelled in the write(2) by which libibverbs tells soft-RoCE that there is a work
+ * request. One that the library refuses, because no device sends so many bytes inline, makes it
+ * tell once more, and is not queued. The stack is unwound, so this write is no cancellation point.
+ */
+COLD void tp_post_cancelled(struct tp_qp *qp)
+{
+	struct ibv_sge sge = { .length = UINT32_MAX };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+
+	(void)ibv_post_send(qp->ibv, &wr, &bad);
+}
+
+/*
  * It may run beside a post, so the work request is on the stack. A write of no bytes accesses no
  * memory, so any rkey and address are valid.
  */

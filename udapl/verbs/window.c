@@ -57,6 +57,10 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 	mw->ibv->rkey = context;
 }
 
+/*
+ * Soft-RoCE makes a system call, which is a cancellation point. The key of a bind that was posted
+ * must be stored.
+ */
 HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		     DAT_RMR_CONTEXT *context)
 {
@@ -70,6 +74,7 @@ HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, un
 	wr->bind_info.addr = bind->address;
 	wr->bind_info.length = bind->size;
 	wr->bind_info.mw_access_flags = window_access[bind->priv];
+	CANCEL_FORBIDDEN;
 	err = post_result(ibv_bind_mw(qp->ibv, mw, wr));
 	*context = mw->rkey;
 	return err;
