@@ -47,6 +47,9 @@ DAT_RETURN ofi_connect_begin(struct ofi_rig *rig);
 void ofi_rig_open(struct ofi_rig *rig);
 /* Frees what there is. Nothing of libfabric must be left, and no descriptor. */
 void ofi_rig_close(struct ofi_rig *rig);
+/* Between the two the caller has the lock of the IA, as the service thread, which nobody cancels. */
+void ofi_rig_lock(struct ofi_rig *rig);
+void ofi_rig_unlock(struct ofi_rig *rig);
 
 /* Waits for the next event. */
 DAT_EVENT ofi_event(DAT_EVD_HANDLE evd);

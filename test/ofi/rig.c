@@ -155,6 +155,18 @@ void ofi_rig_close(struct ofi_rig *rig)
 	ck_assert_uint_eq(descriptors_count(), descriptors_open_at_first);
 }
 
+void ofi_rig_lock(struct ofi_rig *rig)
+{
+	cancel_forbid();
+	mutex_lock(&((struct ia *)rig->ia)->lock);
+}
+
+void ofi_rig_unlock(struct ofi_rig *rig)
+{
+	mutex_unlock(&((struct ia *)rig->ia)->lock);
+	cancel_allow(PTHREAD_CANCEL_ENABLE);
+}
+
 DAT_DTO_COMPLETION_STATUS ofi_completion(struct ofi_rig *rig)
 {
 	const DAT_EVENT event = ofi_event(rig->dto_evd);

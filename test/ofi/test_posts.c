@@ -17,12 +17,12 @@ static struct ofi_rig rig;
 static void setup(void)
 {
 	ofi_rig_open(&rig);
-	mutex_lock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_lock(&rig);
 }
 
 static void teardown(void)
 {
-	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_unlock(&rig);
 	ofi_rig_close(&rig);
 }
 
@@ -126,7 +126,7 @@ static void rig_open_with_queues(DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request)
 	ck_dat(ep_free(rig.active));
 	ck_dat(ep_create(rig.ia, rig.pz, recv, request, rig.conn_evd, NULL, &rig.active));
 	ck_dat(ofi_connect(&rig));
-	mutex_lock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_lock(&rig);
 }
 
 static void visit(struct tp_cq *cq)
@@ -157,7 +157,7 @@ START_TEST(a_post_that_waits_calls_the_service_thread)
 			    DAT_COMPLETION_BARRIER_FENCE_FLAG));
 	(void)tp_dev_progress(cq_of(request)->dev, 0);
 	expect_completions(1);
-	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_unlock(&rig);
 	ck_dat(ep_free(rig.active));
 	rig.active = DAT_HANDLE_NULL;
 	ck_dat(evd_free(recv));
@@ -229,14 +229,14 @@ START_TEST(a_delivered_send_that_was_not_taken_is_flushed)
 {
 	DAT_EVENT event;
 
-	mutex_unlock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_unlock(&rig);
 	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
 	event = ofi_event(rig.dto_evd);
 	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.ep_handle, rig.active);
 	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
 	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
 	expect_nothing();
-	mutex_lock(&((struct ia *)rig.ia)->lock);
+	ofi_rig_lock(&rig);
 }
 END_TEST
 

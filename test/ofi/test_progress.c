@@ -22,12 +22,12 @@ static void setup(void)
 	ff_provider()->protocol = FI_PROTO_SOCK_TCP;
 	ofi_rig_open(&rig);
 	cq = ((struct evd *)rig.dto_evd)->cq;
-	mutex_lock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ofi_rig_lock(&rig);
 }
 
 static void teardown(void)
 {
-	mutex_unlock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ofi_rig_unlock(&rig);
 	ofi_rig_close(&rig);
 }
 
@@ -208,7 +208,7 @@ START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
 	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, other_evd, rig.conn_evd, NULL, &ep));
 	cq = ((struct evd *)rig.dto_evd)->cq;
 	other = ((struct evd *)other_evd)->cq;
-	mutex_lock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ofi_rig_lock(&rig);
 	while (cq->due || other->due) /* they are watched afterwards */
 		visit_due();
 	slept_on = _i ? cq : other;
@@ -219,7 +219,7 @@ START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
 	ck_assert(!slept_on->slept_on);
 	ck_assert(cq->due || other->due);
 	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_NOTHING), 0);
-	mutex_unlock(&((struct evd *)rig.dto_evd)->obj.ia->lock);
+	ofi_rig_unlock(&rig);
 	ck_dat(ep_free(ep));
 	ck_dat(evd_free(other_evd));
 	ofi_rig_close(&rig);

@@ -165,9 +165,9 @@ static void limits_report(struct ofi_rig *rig)
 {
 	struct ia *ia = (struct ia *)rig->ia;
 
-	mutex_lock(&ia->lock);
+	ofi_rig_lock(rig);
 	(void)tp_dev_progress(ia->dev, 0);
-	mutex_unlock(&ia->lock);
+	ofi_rig_unlock(rig);
 }
 
 #define RECEIVES  4

@@ -739,6 +739,7 @@ END_TEST
 /* Two EVDs have triggered the agent before it runs, which the one that is destroyed was to name. */
 START_TEST(an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call)
 {
+	CANCEL_FORBIDDEN;
 	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
 	struct evd *destroyed = _i ? first : second;
 	struct ia *ia = side.ia;

@@ -983,6 +983,7 @@ static void retire_cno(void *cno)
 
 START_TEST(an_evd_gets_no_cno_that_is_being_freed)
 {
+	CANCEL_FORBIDDEN;
 	const DAT_EVD_FLAGS flags = DAT_EVD_SOFTWARE_FLAG;
 	DAT_CNO_HANDLE cno;
 

@@ -13,8 +13,8 @@
 #include "ofi.h"
 
 /*
- * ns; it ends the trial with a provider that never answers. On an idle machine a trial takes 200 us,
- * on a busy one it waits for a processor: given up too early, the keys would be the provider's.
+ * ns; it ends the trial with a provider that never answers. On an idle machine a trial takes 200
+ * us, on a busy one it waits for a processor: given up too early, the keys would be the provider's.
  */
 #define TRIAL_TIME UINT64_C(10000000000)
 
