@@ -35,7 +35,9 @@ static int lane_check(const struct lane *lane, unsigned i, unsigned iteration)
 
 	if (wrong < 0)
 		return 0;
-	report("%s: Validation Error: #%d, iteration %u, operation %u (%s): byte %td is wrong",
+	report("%s: Validation Error: #%d, iteration %u, operation %u (%s): byte %td is wrong; "
+	       "over TCP that is seen, too, if the program at the other end takes a completed "
+	       "send for a received one: DAPL_OFI_DELIVERED_SENDS=1 on its host makes it so",
 	       lane->channel.origin.name, lane->channel.origin.lane, iteration, i,
 	       operation_text(op, text, sizeof(text)), wrong);
 	return -1;
