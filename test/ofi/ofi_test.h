@@ -47,7 +47,7 @@ DAT_RETURN ofi_connect_begin(struct ofi_rig *rig);
 void ofi_rig_open(struct ofi_rig *rig);
 /* Frees what there is. Nothing of libfabric must be left, and no descriptor. */
 void ofi_rig_close(struct ofi_rig *rig);
-/* From one to the other the caller has the IA's lock, and as the service thread is not cancelled. */
+/* In between the caller has the lock of the IA, and is not cancelled, as its service thread. */
 void ofi_rig_lock(struct ofi_rig *rig);
 void ofi_rig_unlock(struct ofi_rig *rig);
 
