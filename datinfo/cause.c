@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../udapl/nodes.h"
-#include "../udapl/params.h"
+#include "../udapl/host/nodes.h"
+#include "../udapl/host/params.h"
 
 /* Both are true, so that one can follow the other: what returns true has found the cause. */
 static bool reason_say(struct cause *cause, const char *format, ...)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../dat/conf.h"
-#include "../udapl/params.h"
+#include "../udapl/host/params.h"
 
 #define SYSTEM_CONF "/etc/dat.conf"
 

@@ -59,13 +59,13 @@
 #include <dat/udat_redirection.h>
 #include <dat/dat_registry.h>
 
-#include "lock.h"
-#include "log.h"
-#include "maps.h"
-#include "object.h"
-#include "ring.h"
-#include "thread.h"
-#include "timer.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "host/maps.h"
+#include "core/object.h"
+#include "core/ring.h"
+#include "base/thread.h"
+#include "base/timer.h"
 #include "transport.h"
 
 /* Status: class, type and subtype of a failure. */

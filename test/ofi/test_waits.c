@@ -10,7 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "../../udapl/ofi/ofi.h"
-#include "../../udapl/race.h"
+#include "../../udapl/base/race.h"
 #include "ofi_test.h"
 
 static struct ofi_rig rig;

@@ -468,7 +468,7 @@ reasons_of() {
 # What the core says is on the page of libdaplcma, to which that of libdaplofi refers.
 messages_of_libdaplcma() {
 	messages_of_code udapl/*.c udapl/verbs | without_reasons
-	reasons_of udapl/nodes.c udapl/params.c
+	reasons_of udapl/host/nodes.c udapl/host/params.c
 }
 
 messages_of_libdaplofi() {
@@ -537,7 +537,7 @@ moves() {
 			always["dat_ep_free"] = 1 # it ends every state
 		}
 		END { if (rows != 6) print "not 6 rows, but " rows }
-	' udapl/conn.c "$1"
+	' udapl/endpoint/conn.c "$1"
 }
 
 # The README leads to the pages that say all.
@@ -596,7 +596,7 @@ count() {
 		doc/libdaplcma.7 doc/libdaplofi.7 doc/dat.conf.5
 	check "libdaplcma(7) has defaults and ranges of the code" ranges doc/libdaplcma.7
 	check "libdaplcma(7) has the debug bits of the code" \
-		bits udapl/log.h doc/libdaplcma.7 'Debug bits'
+		bits udapl/base/log.h doc/libdaplcma.7 'Debug bits'
 	check "dat.conf(5) has the debug bits of the code" \
 		bits dat/log.h doc/dat.conf.5 'Debug bits'
 	check "libdaplcma(7) has the messages of the code" messages libdaplcma doc/libdaplcma.7

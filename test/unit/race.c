@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a test does with a thread that reaches a point of udapl/race.h. */
+/* What a test does with a thread that reaches a point of udapl/base/race.h. */
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decides races: what happens while a thread is at one of the points of udapl/race.h. Nothing is
+ * Decides races: what happens while a thread is at one of the points of udapl/base/race.h. Nothing is
  * left to luck there, because the thread goes on only when the other one has acted.
  */
 #ifndef TEST_RACE_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "../../udapl/race.h"
+#include "../../udapl/base/race.h"
 
 /*
  * The next thread that reaches @point with @object (NULL: with any), and only that one, calls @act

@@ -3,7 +3,7 @@
  * Connections are established and end: each event is delivered once and in order, and every
  * transfer completes exactly once.
  */
-#include "../../udapl/ep.h"
+#include "../../udapl/endpoint/ep.h"
 #include "alloc.h"
 #include "harness.h"
 

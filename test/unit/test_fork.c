@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../udapl/race.h"
+#include "../../udapl/base/race.h"
 #include "harness.h"
 
 static struct pair pair;

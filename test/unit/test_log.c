@@ -8,7 +8,7 @@
 
 #include "harness.h"
 #include "libc_lock.h"
-#include "../../udapl/refuse.h"
+#include "../../udapl/base/refuse.h"
 
 static int captured; /* the file that stderr is redirected to */
 

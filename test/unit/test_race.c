@@ -4,7 +4,7 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#include "../../udapl/evd.h"
+#include "../../udapl/event/evd.h"
 #include "alloc.h"
 #include "harness.h"
 #include "race.h"

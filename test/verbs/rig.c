@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "nodes.h"
+#include "host/nodes.h"
 #include "verbs_test.h"
 
 void verbs_begin(void)

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "nodes.h"
+#include "host/nodes.h"
 #include "verbs_test.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))

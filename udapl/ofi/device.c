@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "memlock.h"
+#include "host/memlock.h"
 #include "ofi.h"
 
 const char tp_library_name[] = "libdaplofi";

@@ -13,8 +13,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "maps.h"
-#include "memlock.h"
+#include "host/maps.h"
+#include "host/memlock.h"
 #include "ofi.h"
 
 #define GENERATION_BITS 8

@@ -48,12 +48,12 @@
 #include <rdma/fi_rma.h>
 #undef container_of /* libfabric defines one, too */
 
-#include "base.h"
-#include "lock.h"
-#include "log.h"
-#include "race.h"
-#include "sockaddr.h"
-#include "thread.h"
+#include "base/base.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/race.h"
+#include "base/sockaddr.h"
+#include "base/thread.h"
 #include "transport.h"
 
 /* ---- load.c ---- */

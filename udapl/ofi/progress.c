@@ -27,7 +27,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#include "race.h"
+#include "base/race.h"
 #include "ofi.h"
 
 #define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */

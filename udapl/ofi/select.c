@@ -13,9 +13,9 @@
 #include <net/if.h>
 #include <stdlib.h>
 
-#include "nodes.h"
+#include "host/nodes.h"
 #include "ofi.h"
-#include "params.h"
+#include "host/params.h"
 
 #define SERVED 16 /* more than any preference: a device that can be used comes first */
 

@@ -77,7 +77,7 @@
 #include <unistd.h>
 
 #include "cm.h"
-#include "sockaddr.h"
+#include "base/sockaddr.h"
 
 #define LISTEN_BACKLOG 1024
 #define PORT_TRIES     16

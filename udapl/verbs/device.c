@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "memlock.h"
-#include "nodes.h"
+#include "host/memlock.h"
+#include "host/nodes.h"
 #include "verbs.h"
 
 const char tp_library_name[] = "libdaplcma";

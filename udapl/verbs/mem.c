@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "memlock.h"
+#include "host/memlock.h"
 #include "verbs.h"
 
 /*

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "nodes.h"
-#include "params.h"
-#include "sockaddr.h"
+#include "host/nodes.h"
+#include "host/params.h"
+#include "base/sockaddr.h"
 #include "verbs.h"
 
 struct rdma_port {

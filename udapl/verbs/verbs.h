@@ -39,10 +39,10 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 
-#include "base.h"
-#include "lock.h"
-#include "log.h"
-#include "thread.h"
+#include "base/base.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/thread.h"
 #include "transport.h"
 
 /* Settings from environment variables, see env.c. */

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "completion.h"
+#include "event/completion.h"
 #include "ep.h"
-#include "race.h"
+#include "base/race.h"
 
 #define MS UINT64_C(1000000) /* in ns */
 

@@ -11,7 +11,7 @@
 
 #include "completion.h"
 #include "evd.h"
-#include "race.h"
+#include "base/race.h"
 
 #define EVD_FLAGS_BOUNDED (DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_ASYNC_FLAG)
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "ep.h"
-#include "race.h"
+#include "base/race.h"
 
 /* ---- create ---- */
 

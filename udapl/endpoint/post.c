@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "refuse.h"
+#include "base/refuse.h"
 #include "udapl.h"
 
 /* nothing is wrong, post it; no call returns this */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For transports that take every segment: a fast post is a post like any other. */
-#include "base.h"
+#include "base/base.h"
 #include "transport.h"
 
 HOT DAT_VLEN tp_taken_size(const struct tp_taken *taken, unsigned nseg)

@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "race.h"
-#include "refuse.h"
+#include "base/race.h"
+#include "base/refuse.h"
 #include "udapl.h"
 
 /*

@@ -12,8 +12,8 @@
 
 #include <dat/udat.h>
 
-#include "base.h"
-#include "race.h"
+#include "base/base.h"
+#include "base/race.h"
 
 struct binding;
 struct ep;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "refuse.h"
+#include "base/refuse.h"
 #include "udapl.h"
 
 /* Each announced name has a copy, with its own name and ia_open. */

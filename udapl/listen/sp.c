@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 
-#include "ep.h"
+#include "endpoint/ep.h"
 
 /* OFED's numbers: qualifiers above 65535 are mapped to the upper ports */
 #define ALIAS_MODULUS 32001

@@ -6,7 +6,7 @@
  */
 #include <inttypes.h>
 
-#include "refuse.h"
+#include "base/refuse.h"
 #include "udapl.h"
 
 #define IA_CALLS(X)                                                                                \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How the completion queue of an EVD is armed, and what follows when its channel is readable. */
 #include "evd.h"
-#include "race.h"
+#include "base/race.h"
 
 /* ---- arming ---- */
 

@@ -12,7 +12,7 @@
 #include <dat/udat.h>
 #include <dat/udat_redirection.h>
 
-#include "base.h"
+#include "base/base.h"
 
 struct ia;
 

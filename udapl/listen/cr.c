@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "ep.h"
-#include "race.h"
+#include "endpoint/ep.h"
+#include "base/race.h"
 
 static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 		    const struct tp_request *request)

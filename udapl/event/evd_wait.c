@@ -7,8 +7,8 @@
 
 #include "completion.h"
 #include "evd.h"
-#include "refuse.h"
-#include "race.h"
+#include "base/refuse.h"
+#include "base/race.h"
 
 /*
  * Peers must have lost what a completed bind replaced when the consumer sees the bind's completion.

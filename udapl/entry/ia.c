@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "race.h"
-#include "refuse.h"
+#include "base/race.h"
+#include "base/refuse.h"
 #include "udapl.h"
 
 /* ---- open ---- */

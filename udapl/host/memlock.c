@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base.h"
-#include "log.h"
+#include "base/base.h"
+#include "base/log.h"
 #include "memlock.h"
 #include "transport.h"
 

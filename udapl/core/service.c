@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "race.h"
+#include "base/race.h"
 #include "udapl.h"
 
 #define EPOLL_BATCH 16 /* ready descriptors that one epoll_wait may return */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "evd.h"
-#include "race.h"
+#include "base/race.h"
 
 #define CQ_RESERVE 64	/* entries of the device's largest queue kept for markers */
 #define CQ_FIXED   4096 /* entries at least of a queue that can't grow, if the device has them */
