@@ -61,6 +61,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/port.h"
 #include "host/maps.h"
 #include "core/object.h"
 #include "core/ring.h"
@@ -231,9 +232,9 @@ void watch_take_back(struct watch *watch);
  */
 struct release {
 	struct release *next; /* releases->lock */
-	struct tp_mr *region; /* of lmr's memory; NULL: none */
+	struct tp_mr *region; /* NULL: none */
 	struct tp_mw *window; /* NULL: none */
-	struct lmr *lmr;      /* held, and it holds their protection zone; NULL: none */
+	struct obj *held;     /* what the two need, until they are released; NULL: nothing */
 	bool late;	      /* the device has refused the region: releases behind it came first */
 	/* Called last, without locks; frees the memory that holds the struct. */
 	void (*done)(struct release *);
@@ -326,8 +327,12 @@ DAT_EVD_HANDLE async_evd_handle(struct ia *ia);
 
 /* ---- attr.c ---- */
 
+#define CQ_RESERVE 64 /* entries of the device's largest completion queue kept for markers */
+
+/* The longest queue of an EVD that a consumer may ask for. */
+DAT_COUNT attr_max_evd_qlen(const struct ia *ia);
 /* Work requests that the request queue of such an endpoint must hold. */
-unsigned ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr);
+unsigned attr_ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr);
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
@@ -434,9 +439,6 @@ static inline DAT_EVD_HANDLE evd_shown(struct evd *evd)
 {
 	return evd && evd->is_sink ? DAT_HANDLE_NULL : evd;
 }
-
-/* The longest queue a consumer may ask for. */
-DAT_COUNT evd_max_qlen(const struct ia *ia);
 
 /*
  * Between the two an object is made without ia->lock, so that connection events are handled
@@ -963,11 +965,6 @@ struct cr {
 	char private_data[256]; /* the longest that any transport delivers */
 };
 
-/*
- * Connection qualifier to port, as OFED's cma provider has it; both ends must map alike. 0 for 0.
- */
-uint16_t port_of_qual(DAT_CONN_QUAL qual);
-uint16_t port_of_addr(const struct sockaddr_storage *addr); /* 0 where there is none */
 /* The service point of @ia that listens on that port, or NULL. ia->lock held. */
 struct sp *sp_on_port_locked(struct ia *ia, uint16_t port);
 /* The request of an RSP has arrived: no other will. ia->lock held. */

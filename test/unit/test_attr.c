@@ -65,7 +65,7 @@ START_TEST(ia_attributes_come_from_the_device)
 	ck_assert_int_eq(attr.max_rdma_read_per_ep_in, 16);
 	ck_assert_int_eq(attr.max_rdma_read_per_ep_out, 12);
 	ck_assert_int_eq(attr.max_evds, 200);
-	ck_assert_int_eq(attr.max_evd_qlen, evd_max_qlen(&ia));
+	ck_assert_int_eq(attr.max_evd_qlen, attr_max_evd_qlen(&ia));
 	ck_assert_int_lt(attr.max_evd_qlen, 4096);
 	ck_assert_int_ge(attr.max_evd_qlen, attr.max_dto_per_ep);
 	ck_assert_int_eq(attr.max_iov_segments_per_dto, 30);
@@ -437,7 +437,7 @@ START_TEST(the_request_queue_has_room_for_split_reads)
 	attr_ep_default(&ia, &attr);
 	attr.max_rdma_read_iov = split_reads[_i].segments;
 	attr.max_request_dtos = split_reads[_i].requests;
-	ck_assert_uint_eq(ep_work_requests(&ia, &attr), split_reads[_i].want + RING_SLACK);
+	ck_assert_uint_eq(attr_ep_work_requests(&ia, &attr), split_reads[_i].want + RING_SLACK);
 }
 END_TEST
 

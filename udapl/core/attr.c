@@ -26,6 +26,11 @@ static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSIO
 #define SRQ_WATERMARK_LOW    0x001
 #define SRQ_INFO_OUTSTANDING 0x10
 
+DAT_COUNT attr_max_evd_qlen(const struct ia *ia)
+{
+	return (DAT_COUNT)(ia->attr->max_cqe > CQ_RESERVE ? ia->attr->max_cqe - CQ_RESERVE : 1);
+}
+
 /*
  * Of one direction, whose completions have an EVD of their own: the queue pair holds so many, and
  * an EVD can be made for them.
@@ -36,7 +41,7 @@ static DAT_COUNT max_dtos(const struct ia *ia)
 
 	if (max_qp_wr <= RING_SLACK)
 		return 0;
-	return (DAT_COUNT)min_u64(max_qp_wr - RING_SLACK, (unsigned)evd_max_qlen(ia));
+	return (DAT_COUNT)min_u64(max_qp_wr - RING_SLACK, (unsigned)attr_max_evd_qlen(ia));
 }
 
 /* Bytes of a message or an RDMA. */
@@ -50,7 +55,8 @@ DAT_COUNT attr_max_srq_dtos(const struct ia *ia)
 {
 	const struct tp_attr *tp = ia->attr;
 
-	return tp->max_srq ? (DAT_COUNT)min_u64(tp->max_srq_wr, (unsigned)evd_max_qlen(ia)) : 0;
+	return tp->max_srq ? (DAT_COUNT)min_u64(tp->max_srq_wr, (unsigned)attr_max_evd_qlen(ia))
+			   : 0;
 }
 
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
@@ -70,7 +76,7 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_rdma_read_per_ep_in = (DAT_COUNT)tp->max_read_in;
 	attr->max_rdma_read_per_ep_out = (DAT_COUNT)tp->max_read_out;
 	attr->max_evds = (DAT_COUNT)tp->max_cq;
-	attr->max_evd_qlen = evd_max_qlen(ia);
+	attr->max_evd_qlen = attr_max_evd_qlen(ia);
 	attr->max_iov_segments_per_dto = (DAT_COUNT)tp->max_sge;
 	attr->max_lmrs = (DAT_COUNT)tp->max_mr;
 	attr->max_lmr_block_size = tp->max_mr_size;
@@ -160,7 +166,7 @@ static DAT_COUNT *ep_count(DAT_EP_ATTR *attr, unsigned i)
 }
 
 /* A read of more segments than one work request takes is posted as several. */
-unsigned ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr)
+unsigned attr_ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr)
 {
 	uint64_t segments = max_u64((unsigned)attr->max_rdma_read_iov, 1);
 	uint64_t per_read = (segments + ia->attr->max_read_wr_sge - 1) / ia->attr->max_read_wr_sge;

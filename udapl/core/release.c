@@ -67,8 +67,8 @@ static inline void release_finish(struct ia *ia, struct release *release)
 {
 	if (unlikely(release->window))
 		tp_mw_destroy(release->window);
-	if (likely(release->lmr))
-		obj_put(&release->lmr->obj);
+	if (likely(release->held))
+		obj_put(release->held);
 	release->done(release);
 	atomic_fetch_sub_explicit(&ia->releases.pending, 1, memory_order_release);
 }

@@ -126,7 +126,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 		.send_cq = ep->request_evd->cq,
 		.recv_cq = ep->recv_evd->cq,
 		.srq = ep->srq ? ep->srq->tp : NULL,
-		.max_send = ep_work_requests(ep->obj.ia, attr),
+		.max_send = attr_ep_work_requests(ep->obj.ia, attr),
 		/* some devices refuse 0 */
 		.max_recv = max_u64((unsigned)attr->max_recv_dtos, 1),
 		.max_send_sge = max_request_segments(attr),

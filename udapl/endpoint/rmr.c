@@ -175,7 +175,7 @@ static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 	binding->release = (struct release){
 		.region = binding->region,
 		.window = window,
-		.lmr = binding->lmr,
+		.held = binding->lmr ? &binding->lmr->obj : NULL,
 		.done = binding_released,
 	};
 	release_defer(binding->rmr->obj.ia, &binding->release);

@@ -155,7 +155,7 @@ static DAT_RETURN async_evd_new(struct ia *ia, DAT_COUNT qlen)
 {
 	DAT_RETURN ret;
 
-	if (qlen > evd_max_qlen(ia))
+	if (qlen > attr_max_evd_qlen(ia))
 		return NO_RESOURCE(TEVD);
 	mutex_lock(&ia->lock);
 	ret = evd_new_locked(ia, qlen, NULL, DAT_EVD_ASYNC_FLAG, &ia->async_evd);
@@ -365,24 +365,6 @@ static bool has_objects_locked(struct ia *ia)
 	return count > ignored;
 }
 
-bool ia_creation_begin(struct ia *ia)
-{
-	bool valid;
-
-	mutex_lock(&ia->lock);
-	valid = obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA);
-	ia->creating += valid;
-	mutex_unlock(&ia->lock);
-	return valid;
-}
-
-void ia_creation_end_locked(struct ia *ia)
-{
-	assert_locked(&ia->lock);
-	if (--ia->creating == 0)
-		pthread_cond_broadcast(&ia->waiter_left);
-}
-
 static void ia_destroy(struct ia *ia)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(close_steps); i++)
@@ -483,10 +465,3 @@ DAT_RETURN handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type)
 				  OBJ_TAG(0));
 	return DAT_SUCCESS;
 }
-
-#ifdef UDAPL_DEBUG
-void up_assert_locked_in(struct ia *ia, const char *function)
-{
-	lock_check_held(&ia->lock.id, function);
-}
-#endif

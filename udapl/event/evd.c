@@ -7,8 +7,7 @@
 #include "evd.h"
 #include "base/race.h"
 
-#define CQ_RESERVE 64	/* entries of the device's largest queue kept for markers */
-#define CQ_FIXED   4096 /* entries at least of a queue that can't grow, if the device has them */
+#define CQ_FIXED 4096 /* entries at least of a queue that can't grow, if the device has them */
 
 #define READ_SEGMENTS 4 /* of one RDMA read, as programs ask for: OFED's default */
 
@@ -16,11 +15,6 @@
 	(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG |    \
 	 DAT_EVD_RMR_BIND_FLAG | DAT_EVD_ASYNC_FLAG)
 #define EVD_FLAGS_COMPLETION (DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG)
-
-DAT_COUNT evd_max_qlen(const struct ia *ia)
-{
-	return (DAT_COUNT)(ia->attr->max_cqe > CQ_RESERVE ? ia->attr->max_cqe - CQ_RESERVE : 1);
-}
 
 /* ---- roles of endpoints ---- */
 
@@ -52,7 +46,7 @@ static unsigned role_depth(const struct ia *ia, enum evd_role role, const DAT_EP
 	case EVD_ROLE_RECV:
 		return (unsigned)attr->max_recv_dtos + RING_SLACK;
 	case EVD_ROLE_REQUEST:
-		return ep_work_requests(ia, attr);
+		return attr_ep_work_requests(ia, attr);
 	default:
 		return 0;
 	}
@@ -530,7 +524,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 	flags &= EVD_FLAGS_ALL;
 	if (!flags)
 		return BAD_ARG(4);
-	if (qlen > evd_max_qlen(ia))
+	if (qlen > attr_max_evd_qlen(ia))
 		return NO_RESOURCE(TEVD);
 	if (!ia_creation_begin(ia))
 		return BAD_HANDLE(IA);
@@ -718,7 +712,7 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 	if (!evd)
 		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	ia = evd->obj.ia;
-	if (qlen <= 0 || qlen > evd_max_qlen(ia))
+	if (qlen <= 0 || qlen > attr_max_evd_qlen(ia))
 		ret = BAD_ARG(2);
 	else if (evd->cq)
 		ret = cq_resize(evd, (unsigned)qlen);

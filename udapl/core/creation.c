@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Objects that are made without ia->lock: what keeps their IA open meanwhile. */
+#include "udapl.h"
+
+bool ia_creation_begin(struct ia *ia)
+{
+	bool valid;
+
+	mutex_lock(&ia->lock);
+	valid = obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA);
+	ia->creating += valid;
+	mutex_unlock(&ia->lock);
+	return valid;
+}
+
+void ia_creation_end_locked(struct ia *ia)
+{
+	assert_locked(&ia->lock);
+	if (--ia->creating == 0)
+		pthread_cond_broadcast(&ia->waiter_left);
+}
+
+#ifdef UDAPL_DEBUG
+void up_assert_locked_in(struct ia *ia, const char *function)
+{
+	lock_check_held(&ia->lock.id, function);
+}
+#endif
