@@ -53,6 +53,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <dat/udat.h>
@@ -183,6 +184,11 @@ struct watch_ops {
 	void (*arm_locked)(struct watch *watch);
 	/* Takes what is there. True: there was something. ia->lock held. */
 	bool (*look_locked)(struct watch *watch);
+	/*
+	 * The descriptor is readable, or @in_error. The object of the watch may have been freed
+	 * since the kernel named it. ia->lock held.
+	 */
+	void (*ready_locked)(struct watch *watch, bool in_error);
 };
 
 /* The completion channel of an EVD, or the epoll set of a CNO, with the channels of its EVDs. */
@@ -190,7 +196,6 @@ struct watch {
 	const struct watch_ops *ops;
 	struct ia *ia;
 	int fd;
-	void *what; /* the kernel names it by this */
 	struct mutex lock;
 	struct watch *parent; /* ia->lock and lock; of the CNO, whose epoll set has it */
 	bool lent;	      /* lock; the epoll set does not report it: waiters sleep on it */
@@ -205,9 +210,11 @@ struct watch {
 /* The caller initialises the lock, whose rank it knows. */
 void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops);
 /* Puts @fd into the epoll set of @parent, or else of the service thread. */
-int watch_open(struct watch *watch, int fd, void *what, struct watch *parent);
+int watch_open(struct watch *watch, int fd, struct watch *parent);
 /* Takes it out again. ia->lock held. */
 void watch_close_locked(struct watch *watch);
+/* What an epoll set of @ia reported of a watch, which may be gone meanwhile. ia->lock held. */
+void watch_report_locked(struct ia *ia, const struct epoll_event *event);
 /* Moves it to the epoll set of another parent. ia->lock held. */
 void watch_move_locked(struct watch *watch, struct watch *parent);
 /* It is not armed any more: from now on the service thread looks. ia->lock held. */
@@ -501,8 +508,6 @@ void evd_trigger_backlog(struct evd *evd);
 
 /* ---- evd_channel.c ---- */
 
-/* The service thread found the channel readable. ia->lock held. */
-void evd_channel_ready_locked(struct evd *evd);
 /* Each completion from here on wakes a waiter or the service thread. ia->lock held. */
 void evd_watch_locked(struct evd *evd);
 /*
@@ -554,10 +559,6 @@ void cno_trigger_locked(struct cno *cno, struct evd *evd);
  * taken. evd->lock of @evd held.
  */
 bool cno_awaits_trigger(struct cno *cno, struct evd *evd);
-/* A completion channel of the CNO's EVDs is readable. ia->lock held. */
-void cno_channels_ready_locked(struct cno *cno);
-/* What the kernel names by @what, an EVD or a CNO, is readable, or @in_error. ia->lock held. */
-void service_channel_event_locked(struct ia *ia, void *what, bool in_error);
 /*
  * Takes a use for one more EVD. False: it is no CNO of @ia, or has just been freed, for which no
  * lock is needed. ia->lock held.

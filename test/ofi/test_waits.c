@@ -133,7 +133,7 @@ START_TEST(after_an_event_nobody_sleeps_on_a_queue)
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
 	ck_assert(cq->slept_on);
 	send_message();
-	evd_channel_ready_locked(evd);
+	evd->watch.ops->ready_locked(&evd->watch, false);
 	ck_assert(!cq->slept_on);
 	expect_message();
 }

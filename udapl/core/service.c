@@ -159,37 +159,6 @@ static void timers_run_locked(struct ia *ia)
 	}
 }
 
-/* ---- completion channels ---- */
-
-/*
- * An EVD may have been freed since the kernel named it. Its memory stays readable; a freed one has
- * no completion queue, and a new one in the same slot is polled without need, which does no harm.
- * The kernel names a channel in error, too, while it is lent: nobody watches it any more, or this
- * thread would never sleep again.
- */
-static void evd_event_locked(struct ia *ia, struct evd *evd, bool in_error)
-{
-	assert_locked(&ia->lock);
-	if (evd->obj.ia != ia || !evd->cq)
-		return;
-	if (!in_error) {
-		evd_channel_ready_locked(evd);
-		return;
-	}
-	watch_close_locked(&evd->watch);
-	(void)evd_drain(evd);
-	up_dev_fatal(ia);
-}
-
-void service_channel_event_locked(struct ia *ia, void *what, bool in_error)
-{
-	assert_locked(&ia->lock);
-	if (obj_kind(what) == DAT_HANDLE_TYPE_CNO)
-		cno_channels_ready_locked(what);
-	else
-		evd_event_locked(ia, what, in_error);
-}
-
 /* ---- the device ---- */
 
 void up_wake(struct ia *ia)
@@ -317,7 +286,7 @@ static void handle_events_locked(struct ia *ia, const struct epoll_event *events
 		if (what == service)
 			wakefd_clear(service->wakefd);
 		else if (!bits)
-			service_channel_event_locked(ia, what, in_error);
+			watch_report_locked(ia, &events[i]);
 	}
 	handle_device_locked(ia, dev_ready, dev_in_error);
 }

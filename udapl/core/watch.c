@@ -31,7 +31,7 @@
 
 static int set_control(struct watch *watch, int op)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = watch->what };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = watch };
 	int set = watch->parent ? watch->parent->fd : watch->ia->service.epoll;
 
 	return epoll_ctl(set, op, watch->fd, &event) == 0 ? 0 : -errno;
@@ -201,10 +201,9 @@ void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops)
 	watch->work.run = look_now_locked;
 }
 
-int watch_open(struct watch *watch, int fd, void *what, struct watch *parent)
+int watch_open(struct watch *watch, int fd, struct watch *parent)
 {
 	watch->fd = fd;
-	watch->what = what;
 	watch->parent = parent;
 	return set_control(watch, EPOLL_CTL_ADD);
 }
@@ -233,4 +232,17 @@ void watch_close_locked(struct watch *watch)
 	assert_locked(&watch->ia->lock);
 	looking_end_locked(watch);
 	(void)set_control(watch, EPOLL_CTL_DEL);
+}
+
+/*
+ * The object may have been freed since the kernel named its watch. Its memory stays readable; that
+ * of a new one in the same slot is all zero until it has this IA.
+ */
+void watch_report_locked(struct ia *ia, const struct epoll_event *event)
+{
+	struct watch *watch = event->data.ptr;
+
+	assert_locked(&ia->lock);
+	if (watch->ia == ia && watch->ops)
+		watch->ops->ready_locked(watch, event->events & (EPOLLERR | EPOLLHUP));
 }

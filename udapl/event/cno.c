@@ -309,15 +309,16 @@ static int channels_handle_locked(struct cno *cno)
 	assert_locked(&ia->lock);
 	n = epoll_wait(cno->watch.fd, events, CHANNEL_BATCH, 0);
 	for (int i = 0; i < n; i++)
-		service_channel_event_locked(ia, events[i].data.ptr,
-					     events[i].events & (EPOLLERR | EPOLLHUP));
+		watch_report_locked(ia, &events[i]);
 	return n;
 }
 
-void cno_channels_ready_locked(struct cno *cno)
+/* One of the channels may be in error, which their set tells; the set itself is not. */
+static void cno_ready_locked(struct watch *watch, bool in_error)
 {
-	if (cno->watch.fd >= 0) /* or it was freed since the kernel named it */
-		(void)channels_handle_locked(cno);
+	(void)in_error;
+	if (watch->fd >= 0) /* or the CNO was freed */
+		(void)channels_handle_locked(cno_of_watch(watch));
 }
 
 /* Failures in queues that are not armed are among what this finds. */
@@ -344,6 +345,7 @@ static void cno_arm_locked(struct watch *watch)
 static const struct watch_ops cno_ops = {
 	.arm_locked = cno_arm_locked,
 	.look_locked = cno_look_locked,
+	.ready_locked = cno_ready_locked,
 };
 
 /* The consumer looks at its EVDs next, but for those that it has disabled. */
@@ -380,7 +382,7 @@ static int cno_channels_open(struct cno *cno)
 	}
 	mutex_init(&cno->watch.lock, RANK_CNO_WATCH);
 	watch_init(&cno->watch, cno->obj.ia, &cno_ops);
-	err = watch_open(&cno->watch, set, cno, NULL);
+	err = watch_open(&cno->watch, set, NULL);
 	if (err)
 		close(set);
 	return err;

@@ -129,7 +129,7 @@ bool evd_look_missed_locked(struct evd *evd)
 	return found;
 }
 
-void evd_channel_ready_locked(struct evd *evd)
+static void channel_ready_locked(struct evd *evd)
 {
 	bool urgent, enabled;
 
@@ -149,6 +149,27 @@ void evd_channel_ready_locked(struct evd *evd)
 		evd_disarm(evd);
 		watch_look_locked(evd->watch.parent && enabled ? evd->watch.parent : &evd->watch);
 	}
+}
+
+/*
+ * A freed EVD has no completion queue, and a new one in the same slot is polled without need, which
+ * does no harm. The kernel reports a channel in error, too, while it is lent: nobody watches it any
+ * more, or the service thread would never sleep again.
+ */
+static void evd_ready_locked(struct watch *watch, bool in_error)
+{
+	struct evd *evd = container_of(watch, struct evd, watch);
+
+	assert_locked(&watch->ia->lock);
+	if (!evd->cq)
+		return;
+	if (!in_error) {
+		channel_ready_locked(evd);
+		return;
+	}
+	watch_close_locked(watch);
+	(void)evd_drain(evd);
+	up_dev_fatal(watch->ia);
 }
 
 /* ---- waiters ---- */
@@ -172,6 +193,7 @@ bool evd_channel_return(struct evd *evd)
 static const struct watch_ops channel_ops = {
 	.arm_locked = evd_arm_locked,
 	.look_locked = evd_look_locked,
+	.ready_locked = evd_ready_locked,
 };
 
 void evd_channel_init(struct evd *evd)
@@ -182,7 +204,7 @@ void evd_channel_init(struct evd *evd)
 
 int evd_channel_open(struct evd *evd, struct cno *cno)
 {
-	int err = watch_open(&evd->watch, tp_cq_fd(evd->cq), evd, cno ? &cno->watch : NULL);
+	int err = watch_open(&evd->watch, tp_cq_fd(evd->cq), cno ? &cno->watch : NULL);
 
 	if (!err)
 		evd_arm(evd);
