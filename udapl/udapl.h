@@ -311,8 +311,6 @@ void fork_watch(void);
 void providers_after_fork(void);
 void async_evds_after_fork(void);
 void cookies_after_fork(void);
-/* Of a slot: @visible if it has an open IA. */
-void ia_after_fork(struct ia *ia, bool visible);
 void service_after_fork(struct ia *ia);
 void ep_after_fork(struct ep *ep);
 

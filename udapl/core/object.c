@@ -5,8 +5,6 @@
 
 #include "udapl.h"
 
-#define CACHE_LINE   64
-#define STRIDE(x)    ((sizeof(x) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)
 #define FIRST_SLAB   16 /* objects; each next slab has twice as many */
 #define LARGEST_SLAB 8192
 
@@ -25,16 +23,6 @@ static struct slot_pool {
 	struct obj *free_first, *free_last;
 } pools[OBJ_KINDS] = {
 	[0 ... OBJ_KINDS - 1] = { .lock = SPINLOCK_INITIALIZER(RANK_POOL, "pool->lock") },
-};
-
-/* Bytes from slot to slot; 0: no such objects yet. */
-static const size_t strides[OBJ_KINDS] = {
-	[DAT_HANDLE_TYPE_IA] = STRIDE(struct ia),   [DAT_HANDLE_TYPE_EP] = STRIDE(struct ep),
-	[DAT_HANDLE_TYPE_EVD] = STRIDE(struct evd), [DAT_HANDLE_TYPE_CNO] = STRIDE(struct cno),
-	[DAT_HANDLE_TYPE_PZ] = STRIDE(struct pz),   [DAT_HANDLE_TYPE_LMR] = STRIDE(struct lmr),
-	[DAT_HANDLE_TYPE_RMR] = STRIDE(struct rmr), [DAT_HANDLE_TYPE_PSP] = STRIDE(struct sp),
-	[DAT_HANDLE_TYPE_RSP] = STRIDE(struct sp),  [DAT_HANDLE_TYPE_CR] = STRIDE(struct cr),
-	[DAT_HANDLE_TYPE_SRQ] = STRIDE(struct srq),
 };
 
 /* ---- slots ---- */
@@ -69,8 +57,8 @@ static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 
 	if (!slab)
 		return NULL;
-	slab->size = slots * strides[type];
-	slab->base = aligned_alloc(CACHE_LINE, slab->size);
+	slab->size = slots * obj_kinds[type].stride;
+	slab->base = aligned_alloc(OBJ_ALIGNMENT, slab->size);
 	if (!slab->base) {
 		free(slab);
 		return NULL;
@@ -95,7 +83,7 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 		return NULL;
 	spin_lock(&pool->lock);
 	for (unsigned i = 0; i < slots; i++) {
-		struct obj *obj = (struct obj *)(slab->base + i * strides[type]);
+		struct obj *obj = (struct obj *)(slab->base + i * obj_kinds[type].stride);
 
 		atomic_init(&obj->tag, OBJ_HIDDEN(type));
 		atomic_init(&obj->uses, OBJ_RETIRED);
@@ -113,11 +101,11 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 static inline void obj_zero(struct obj *obj, size_t size)
 {
 	struct line {
-		char bytes[CACHE_LINE];
+		char bytes[OBJ_ALIGNMENT];
 	} *lines = (struct line *)obj;
 
-	memset(&obj->ia, 0, CACHE_LINE - offsetof(struct obj, ia));
-	for (size_t i = 1; i < size / CACHE_LINE; i++)
+	memset(&obj->ia, 0, OBJ_ALIGNMENT - offsetof(struct obj, ia));
+	for (size_t i = 1; i < size / OBJ_ALIGNMENT; i++)
 		lines[i] = (struct line){ { 0 } };
 }
 
@@ -134,7 +122,7 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 	if (unlikely(!obj))
 		return NULL;
 	/* Another thread may be reading the words before that, through a stale handle. */
-	obj_zero(obj, strides[type]);
+	obj_zero(obj, obj_kinds[type].stride);
 	obj->provider = provider;
 	obj->ia = type == DAT_HANDLE_TYPE_IA ? (struct ia *)obj : ia;
 	return obj;
@@ -199,7 +187,7 @@ static inline bool obj_exists(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	const struct slab *slab = slab_of(type, handle);
 
-	return likely(slab && (size_t)((char *)handle - slab->base) % strides[type] == 0 &&
+	return likely(slab && (size_t)((char *)handle - slab->base) % obj_kinds[type].stride == 0 &&
 		      obj_is(handle, type));
 }
 
@@ -238,15 +226,10 @@ static void object_after_fork(struct obj *obj, DAT_HANDLE_TYPE type)
 {
 	const bool visible = atomic_load_explicit(&obj->tag, memory_order_relaxed) == OBJ_TAG(type);
 
-	if (type == DAT_HANDLE_TYPE_IA)
-		ia_after_fork(container_of(obj, struct ia, obj), visible);
-	if (!visible)
-		return;
-	if (type == DAT_HANDLE_TYPE_EP)
-		ep_after_fork(container_of(obj, struct ep, obj));
-	if (type == DAT_HANDLE_TYPE_SRQ)
-		srq_after_fork(container_of(obj, struct srq, obj));
-	obj_hide(obj);
+	if (obj_kinds[type].after_fork)
+		obj_kinds[type].after_fork(obj, visible);
+	if (visible)
+		obj_hide(obj);
 }
 
 /*
@@ -260,7 +243,7 @@ void objects_after_fork(void)
 
 		spin_after_fork(&pool->lock);
 		for (const struct slab *slab = pool->slabs; slab; slab = slab->next)
-			for (size_t at = 0; at < slab->size; at += strides[type])
+			for (size_t at = 0; at < slab->size; at += obj_kinds[type].stride)
 				object_after_fork((struct obj *)(slab->base + at),
 						  (DAT_HANDLE_TYPE)type);
 		pool->slabs = NULL;
@@ -299,7 +282,7 @@ struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE type, struct obj *obj)
 	spin_lock(&pool->lock);
 	slab = obj ? slab_of(type, obj) : atomic_load_explicit(&pool->slabs, memory_order_relaxed);
 	do
-		obj = slab ? slot_next(strides[type], &slab, obj) : NULL;
+		obj = slab ? slot_next(obj_kinds[type].stride, &slab, obj) : NULL;
 	while (obj && !is_visible_of(obj, ia, type));
 	spin_unlock(&pool->lock);
 	return obj;

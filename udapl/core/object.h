@@ -62,6 +62,18 @@ static inline unsigned obj_kind(const struct obj *obj)
 	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_HIDDEN(0);
 }
 
+/* Slots begin at a multiple of so many bytes, a cache line. */
+#define OBJ_ALIGNMENT	 64
+#define OBJ_STRIDE(type) ((sizeof(type) + OBJ_ALIGNMENT - 1) / OBJ_ALIGNMENT * OBJ_ALIGNMENT)
+
+/* What this file must know of each kind; entry/kinds.c has the table, because it knows all kinds. */
+struct obj_kind_info {
+	size_t stride; /* bytes from slot to slot; 0: there are no such objects */
+	/* In the child after a fork, of a slot: gives up what missing threads may hold. Or NULL. */
+	void (*after_fork)(struct obj *obj, bool visible);
+};
+extern const struct obj_kind_info obj_kinds[OBJ_KINDS];
+
 /*
  * An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA
  * itself.

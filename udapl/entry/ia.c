@@ -8,7 +8,7 @@
 
 #include "base/race.h"
 #include "base/refuse.h"
-#include "udapl.h"
+#include "kinds.h"
 
 /* ---- open ---- */
 
@@ -42,15 +42,6 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	release_queue_init(&ia->releases);
 	wakefds_init(&ia->wakefds);
 	return ia;
-}
-
-void ia_after_fork(struct ia *ia, bool visible)
-{
-	mutex_after_fork(&ia->lock);
-	pthread_cond_init(&ia->waiter_left, NULL);
-	service_after_fork(ia);
-	if (visible)
-		tp_dev_after_fork(ia->dev);
 }
 
 static void ia_free(struct ia *ia)
@@ -253,84 +244,6 @@ DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_H
 
 /* ---- close ---- */
 
-static void close_sp_locked(struct obj *obj)
-{
-	assert_locked(&obj->ia->lock);
-	sp_destroy_locked(container_of(obj, struct sp, obj));
-}
-
-static void close_cr(struct obj *obj)
-{
-	cr_destroy(container_of(obj, struct cr, obj), false);
-}
-
-static void close_rmr(struct obj *obj)
-{
-	rmr_destroy(container_of(obj, struct rmr, obj));
-}
-
-static void close_ep(struct obj *obj)
-{
-	ep_destroy(container_of(obj, struct ep, obj));
-}
-
-static void close_srq_locked(struct obj *obj)
-{
-	assert_locked(&obj->ia->lock);
-	srq_destroy_locked(container_of(obj, struct srq, obj));
-}
-
-static void close_lmr(struct obj *obj)
-{
-	lmr_destroy(container_of(obj, struct lmr, obj));
-}
-
-static void close_pz(struct obj *obj)
-{
-	pz_destroy(container_of(obj, struct pz, obj));
-}
-
-static void close_evd_relock(struct obj *obj)
-{
-	struct evd *evd = container_of(obj, struct evd, obj);
-
-	assert_locked(&obj->ia->lock);
-	async_evd_revoke(evd);
-	evd_expel_waiter_relock(evd);
-	evd_destroy_locked(evd);
-}
-
-static void close_cno(struct obj *obj)
-{
-	struct cno *cno = container_of(obj, struct cno, obj);
-
-	mutex_lock(&obj->ia->lock);
-	cno_expel_waiters_relock(cno);
-	mutex_unlock(&obj->ia->lock);
-	cno_destroy(cno);
-}
-
-/*
- * In this order each object is destroyed before those that it uses. The asynchronous EVD is among
- * the other EVDs: the consumer may have given it a CNO.
- */
-static const struct close_step {
-	DAT_HANDLE_TYPE kind;
-	bool locked; /* with ia->lock held */
-	void (*close)(struct obj *obj);
-} close_steps[] = {
-	{ DAT_HANDLE_TYPE_PSP, true, close_sp_locked },
-	{ DAT_HANDLE_TYPE_RSP, true, close_sp_locked }, /* no connection requests from here on */
-	{ DAT_HANDLE_TYPE_CR, false, close_cr },
-	{ DAT_HANDLE_TYPE_RMR, false, close_rmr },
-	{ DAT_HANDLE_TYPE_EP, false, close_ep },
-	{ DAT_HANDLE_TYPE_SRQ, true, close_srq_locked },
-	{ DAT_HANDLE_TYPE_LMR, false, close_lmr },
-	{ DAT_HANDLE_TYPE_PZ, false, close_pz },
-	{ DAT_HANDLE_TYPE_EVD, true, close_evd_relock },
-	{ DAT_HANDLE_TYPE_CNO, false, close_cno },
-};
-
 /* Each object is retired first, so that calls with its handle are refused. */
 static void close_all(struct ia *ia, const struct close_step *step)
 {
@@ -367,8 +280,8 @@ static bool has_objects_locked(struct ia *ia)
 
 static void ia_destroy(struct ia *ia)
 {
-	for (unsigned i = 0; i < ARRAY_SIZE(close_steps); i++)
-		close_all(ia, &close_steps[i]);
+	for (const struct close_step *step = close_steps; step->close; step++)
+		close_all(ia, step);
 	mutex_lock(&ia->lock);
 	if (ia->sink)
 		evd_destroy_locked(ia->sink);

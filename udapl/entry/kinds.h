@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How an abrupt close destroys the objects of each kind, beside the table in core/object.h. */
+#ifndef UDAPL_KINDS_H
+#define UDAPL_KINDS_H
+
+#include "udapl.h"
+
+struct close_step {
+	DAT_HANDLE_TYPE kind;
+	bool locked; /* with ia->lock held */
+	void (*close)(struct obj *obj);
+};
+
+/* In the order in which an IA that is closed destroys its objects; the last one is all zero. */
+extern const struct close_step close_steps[];
+
+#endif
