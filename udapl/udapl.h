@@ -386,16 +386,50 @@ enum evd_slow_path {
 };
 
 /*
+ * The receives of a shared receive queue, as those who take completions see them. A slot is what
+ * completions expect of a request: it leads to its ring, which is of no endpoint and never drains.
+ * The slots are not in order, so the ring has no array; its tail counts the posts, its head the
+ * slots that came back.
+ */
+struct recv_pool {
+	struct ring ring;
+	_Atomic(struct req *) returned; /* free slots that came back since the poster looked */
+	_Atomic unsigned queued;	/* completed slots whose event is in the queue of an EVD */
+	unsigned slots;			/* ia->lock; how many there are */
+	struct pool_share *shares;	/* ia->lock; the EVDs of its receives */
+};
+
+/*
+ * The slot is free. Any thread: the poster takes all that came back at once, so a slot that is the
+ * first one again is as good as the one that was there.
+ */
+static ALWAYS_INLINE void pool_return(struct recv_pool *pool, struct req *slot)
+{
+	struct req *first = atomic_load_explicit(&pool->returned, memory_order_relaxed);
+
+	do
+		slot->next_free = first;
+	while (!atomic_compare_exchange_weak_explicit(&pool->returned, &first, slot,
+						      memory_order_release, memory_order_relaxed));
+	atomic_fetch_add_explicit(&pool->ring.head, 1, memory_order_release);
+}
+
+static inline struct recv_pool *pool_of(const struct req *slot)
+{
+	return container_of(slot->ring, struct recv_pool, ring);
+}
+
+/*
  * Endpoints of one shared receive queue have this EVD for their receives: together they have at
  * most as many completions there as the queue has slots. ia->lock.
  */
-struct srq_share {
-	struct srq *srq;
+struct pool_share {
+	struct recv_pool *pool;
 	struct evd *evd;
 	unsigned eps;	/* how many */
 	unsigned depth; /* completions for which the EVD has room */
-	struct srq_share *next_of_evd;
-	struct srq_share *next_of_srq, **back_of_srq;
+	struct pool_share *next_of_evd;
+	struct pool_share *next_of_pool, **back_of_pool;
 };
 
 struct evd {
@@ -430,7 +464,7 @@ struct evd {
 	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
 	unsigned roles[EVD_ROLES];		/* lock; how many endpoints use it as what */
 	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
-	struct srq_share *shares; /* ia->lock */
+	struct pool_share *shares; /* ia->lock */
 };
 
 /* Not only with DAT_EVD_RMR_BIND_FLAG: no provider has asked for that. */
@@ -470,14 +504,14 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced);
 void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
 /*
- * One more or one less endpoint of @srq has @evd for its receives, after the role was attached and
- * before it is detached. ia->lock held.
+ * One more or one less endpoint with the receives of @pool has @evd for them, after the role was
+ * attached and before it is detached. ia->lock held.
  */
-DAT_RETURN evd_attach_srq_locked(struct evd *evd, struct srq *srq);
-void evd_detach_srq_locked(struct evd *evd, struct srq *srq);
-/* All EVDs of @srq get room for @depth completions of it, or none does. ia->lock held. */
-DAT_RETURN evd_grow_srq_locked(struct srq *srq, unsigned depth);
-void evd_shrink_srq_locked(struct srq *srq, unsigned depth);
+DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool);
+void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
+/* All EVDs of @pool, of @ia, get room for @depth completions of it, or none does. */
+DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
+void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
 /* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
 void evd_set_draining_locked(struct evd *evd, bool on);
 
@@ -684,51 +718,22 @@ struct srq {
 	/* SRQ_OPEN or SRQ_SHARED: post; else the slow path says why not */
 	_Atomic unsigned gate;
 	struct tp_srq *tp;
-	/*
-	 * What a completion expects of its request: where it is from, and an endpoint that is not
-	 * draining. The slots are not in order, so there is no array. tail counts the posts, head
-	 * the slots that came back.
-	 */
-	struct ring ring;
-	struct req *spares;		/* poster; free slots */
-	_Atomic(struct req *) returned; /* free slots that came back since the poster looked */
-	_Atomic unsigned queued;	/* completed slots whose event is in the queue of an EVD */
+	struct recv_pool pool;
+	struct req *spares; /* poster; free slots */
 	struct spinlock post_lock;
 	unsigned max_segments;	 /* fixed; of one receive */
 	DAT_VLEN max_transfer;	 /* fixed; as an endpoint's */
 	struct pz *pz;		 /* held */
 	struct srq_slots *slots; /* ia->lock; the memory of all slots */
-	DAT_COUNT max_recv_dtos; /* ia->lock */
 	DAT_COUNT low_watermark; /* ia->lock */
 	bool watched;		 /* ia->lock; the event of the low watermark is to come */
-	struct srq_share *evds;	 /* ia->lock */
 };
 
 /* Posted, and the consumer has not taken the completion. Its posts must not run beside this. */
 static inline unsigned srq_outstanding(const struct srq *srq)
 {
-	return atomic_load_explicit(&srq->ring.tail, memory_order_relaxed) -
-	       atomic_load_explicit(&srq->ring.head, memory_order_acquire);
-}
-
-/*
- * The slot is free. Any thread: the poster takes all that came back at once, so a slot that is the
- * first one again is as good as the one that was there.
- */
-static ALWAYS_INLINE void srq_return(struct srq *srq, struct req *slot)
-{
-	struct req *first = atomic_load_explicit(&srq->returned, memory_order_relaxed);
-
-	do
-		slot->next_free = first;
-	while (!atomic_compare_exchange_weak_explicit(&srq->returned, &first, slot,
-						      memory_order_release, memory_order_relaxed));
-	atomic_fetch_add_explicit(&srq->ring.head, 1, memory_order_release);
-}
-
-static inline struct srq *srq_of(const struct req *slot)
-{
-	return container_of(slot->ring, struct srq, ring);
+	return atomic_load_explicit(&srq->pool.ring.tail, memory_order_relaxed) -
+	       atomic_load_explicit(&srq->pool.ring.head, memory_order_acquire);
 }
 
 void srq_after_fork(struct srq *srq);
@@ -802,8 +807,7 @@ struct ep {
 	 * Anything else takes the slow path. They follow the state.
 	 */
 	_Atomic unsigned send_gate, recv_gate;
-	_Atomic unsigned state;	   /* DAT_EP_STATE; written under ia->lock */
-	_Atomic unsigned draining; /* each completion queues work: the rings are to become empty */
+	_Atomic unsigned state; /* DAT_EP_STATE; written under ia->lock */
 	/*
 	 * dat_cr_accept has returned: requests may be posted before the connection is established
 	 */
@@ -822,8 +826,7 @@ struct ep {
 	 * of reads follow the state.
 	 */
 	DAT_VLEN limits[REQ_RECV + 1][FEW_SEGMENTS + 1];
-	bool signal_all;  /* fixed; TP_CAP_SIGNAL_ALL */
-	bool loses_reads; /* fixed; TP_CAP_LOSES_READS: reads are signalled */
+	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
 
@@ -852,8 +855,6 @@ struct ep {
 	DAT_COUNT private_data_size;
 	struct early_recvs early;
 };
-
-struct cr;
 
 static ALWAYS_INLINE unsigned gate_value(const _Atomic unsigned *gate)
 {
@@ -928,16 +929,25 @@ void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 
 /* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
 void ep_break_locked(struct ep *ep);
-/* Answers @cr with @ep, which takes over its connection on success. ia->lock held. */
-DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *private_data,
-			    unsigned size);
+/* A peer's request for a connection. */
+struct ep_request {
+	struct tp_conn *conn;
+	unsigned max_read_in, max_read_out; /* the peer's */
+};
+
+/*
+ * Accepts @request with @ep, which takes over its connection on success; @own: the request has
+ * brought the endpoint. ia->lock held.
+ */
+DAT_RETURN ep_accept_locked(struct ep *ep, const struct ep_request *request, bool own,
+			    const void *private_data, unsigned size);
 /* Tears down QP and rings. Retired already. No lock is held: it waits for upcalls. */
 void ep_destroy(struct ep *ep);
 /*
  * An invisible endpoint for a request, without zone and EVDs: the consumer sets them before it
  * accepts. ia->lock held.
  */
-DAT_RETURN ep_new_tentative_locked(const struct cr *cr, struct ep **ep);
+DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *request, struct ep **ep);
 /* It was never shown to the consumer, and has no QP. ia->lock held. */
 void ep_discard_locked(struct ep *ep);
 
@@ -954,12 +964,11 @@ struct sp {
 
 struct cr {
 	struct obj obj;
-	struct tp_conn *conn;
+	struct ep_request request;
 	struct sp *sp; /* may be stale: the CR outlives it */
 	/* waits for the answer; the provider made it if it is tentative. NULL: there is none */
 	struct ep *ep;
 	struct sockaddr_storage remote;
-	unsigned max_read_in, max_read_out; /* the peer's */
 	DAT_COUNT private_data_size;
 	char private_data[256]; /* the longest that any transport delivers */
 };

@@ -75,7 +75,13 @@ static inline void req_set_kind(struct req *req, enum req_kind kind, unsigned fl
 struct ring {
 	struct req *slots;
 	struct tp_sge *sges; /* poster; the segments of the post that is being made */
-	struct ep *ep;
+	struct ep *ep;	     /* NULL: of a shared receive queue */
+	/*
+	 * Each completion queues work, because the connection is ending and the ring is to become
+	 * empty. Written under ia->lock.
+	 */
+	_Atomic unsigned draining;
+	bool loses_reads; /* fixed; of requests: the device may lose reads, TP_CAP_LOSES_READS */
 	unsigned mask;
 	unsigned limit; /* most outstanding requests, as promised to the consumer */
 	/* of so many suppressed requests in a row the last one is signalled */

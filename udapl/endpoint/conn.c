@@ -262,7 +262,8 @@ static void set_draining_locked(struct ep *ep, bool on)
 	ep->end.evds_draining = on;
 	spin_lock(&ep->request_evd->lock);
 	/* the completion of a marker that is still in the QP must reach ep_completion_seen, too */
-	atomic_store(&ep->draining, on || ep->marker.posted);
+	atomic_store(&ep->sends.draining, on || ep->marker.posted);
+	atomic_store(&ep->recvs.draining, on);
 	spin_unlock(&ep->request_evd->lock);
 	evd_set_draining_locked(ep->recv_evd, on);
 	evd_set_draining_locked(ep->request_evd, on);
@@ -888,28 +889,28 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	return ret;
 }
 
-DAT_RETURN ep_accept_locked(struct ep *ep, const struct cr *cr, const void *private_data,
-			    unsigned size)
+DAT_RETURN ep_accept_locked(struct ep *ep, const struct ep_request *request, bool own,
+			    const void *private_data, unsigned size)
 {
 	const struct tp_cm_param param = {
 		.private_data = private_data,
 		.private_data_size = size,
-		.max_read_in = min_u64((unsigned)ep->read_in, cr->max_read_out),
-		.max_read_out = min_u64((unsigned)ep->read_out, cr->max_read_in),
+		.max_read_in = min_u64((unsigned)ep->read_in, request->max_read_out),
+		.max_read_out = min_u64((unsigned)ep->read_out, request->max_read_in),
 	};
 	const DAT_EP_STATE before = (DAT_EP_STATE)ep_state(ep);
 	DAT_RETURN ret;
 
 	assert_locked(&ep->obj.ia->lock);
-	ret = start_connection_locked(ep, cr->ep ? ON_ACCEPT_OWN : ON_ACCEPT);
+	ret = start_connection_locked(ep, own ? ON_ACCEPT_OWN : ON_ACCEPT);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	ret = status_of(tp_accept(cr->conn, ep->qp, ep, &param), DAT_RESOURCE_TEP);
+	ret = status_of(tp_accept(request->conn, ep->qp, ep, &param), DAT_RESOURCE_TEP);
 	if (ret != DAT_SUCCESS) {
 		undo_start_locked(ep, before);
 		return ret;
 	}
-	ep->conn = cr->conn;
+	ep->conn = request->conn;
 	ep->target = (struct ep_target){ 0 };
 	update_addresses_locked(ep, ep->conn);
 	if (!param.max_read_out)

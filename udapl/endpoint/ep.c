@@ -50,7 +50,7 @@ static void detach_role_locked(struct ep *ep, struct evd *evd, enum evd_role rol
 
 	assert_locked(&ep->obj.ia->lock);
 	if (ep->srq && role == EVD_ROLE_RECV)
-		evd_detach_srq_locked(evd, ep->srq);
+		evd_detach_pool_locked(evd, &ep->srq->pool);
 	evd_detach_locked(ep->obj.ia, evd, role, &attr);
 }
 
@@ -66,7 +66,7 @@ static DAT_RETURN attach_role_locked(struct ep *ep, struct evd *evd, enum evd_ro
 	assert_locked(&ep->obj.ia->lock);
 	if (ret != DAT_SUCCESS || !ep->srq || role != EVD_ROLE_RECV)
 		return ret;
-	ret = evd_attach_srq_locked(evd, ep->srq);
+	ret = evd_attach_pool_locked(evd, &ep->srq->pool);
 	if (ret != DAT_SUCCESS)
 		evd_detach_locked(ep->obj.ia, evd, role, &attr);
 	return ret;
@@ -172,7 +172,8 @@ static void destroy_qp(struct ep *ep)
 		tp_qp_forget(qp);
 	ep->marker.posted = false;
 	ep->marker.uncertain = false;
-	atomic_store(&ep->draining, 0);
+	atomic_store(&ep->sends.draining, 0);
+	atomic_store(&ep->recvs.draining, 0);
 }
 
 static void fini_rings(struct ep *ep)
@@ -190,6 +191,7 @@ static DAT_RETURN init_rings(struct ep *ep)
 
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY);
+	ep->sends.loses_reads = ep->obj.ia->attr->caps & TP_CAP_LOSES_READS;
 	if (ep->signal_all)
 		ep->sends.signal_interval = ep->sends.until_signal = 1;
 	err = ring_init(&ep->recvs, ep, ep->srq ? 0 : (unsigned)ep->attr.max_recv_dtos,
@@ -223,7 +225,6 @@ static void ep_init(struct ep *ep, const struct ep_parts *parts)
 	spin_init(&ep->recv_lock, RANK_POST);
 	ep->thread_safe = ia->thread_safe;
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
-	ep->loses_reads = ia->attr->caps & TP_CAP_LOSES_READS;
 	ep->attr = parts->attr;
 	ep->max_transfer = min_u64(ia->attr->max_message, TP_MAX_LENGTH);
 	ep_init_posts(ep);
@@ -293,26 +294,25 @@ static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts)
 }
 
 /* What the peer will not use is not offered. */
-static void fit_to_request(DAT_EP_ATTR *attr, const struct cr *cr)
+static void fit_to_request(DAT_EP_ATTR *attr, const struct ep_request *request)
 {
 	attr->max_rdma_read_in = (DAT_COUNT)min_u64((unsigned)attr->max_rdma_read_in,
-						    cr->max_read_out);
+						    request->max_read_out);
 	attr->max_rdma_read_out = (DAT_COUNT)min_u64((unsigned)attr->max_rdma_read_out,
-						     cr->max_read_in);
+						     request->max_read_in);
 }
 
-DAT_RETURN ep_new_tentative_locked(const struct cr *cr, struct ep **out)
+DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *request, struct ep **out)
 {
 	struct ep_parts parts = { .no_queues = true };
-	struct ia *ia = cr->obj.ia;
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);
 	attr_ep_default(ia, &parts.attr);
-	fit_to_request(&parts.attr, cr);
+	fit_to_request(&parts.attr, request);
 	ret = ep_new_locked(ia, &parts, out);
 	if (ret == DAT_SUCCESS)
-		ep_request_locked(*out, cr->conn);
+		ep_request_locked(*out, request->conn);
 	return ret;
 }
 

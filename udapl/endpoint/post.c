@@ -475,7 +475,7 @@ static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind ki
 	unsigned post_flags = TP_POST_SIGNAL;
 
 	if (tp_post_flags & TP_POST_SIGNAL && flags & DAT_COMPLETION_SUPPRESS_FLAG &&
-	    !(kind == REQ_READ && ep->loses_reads) && !ring_signal_due(&ep->sends))
+	    !(kind == REQ_READ && ep->sends.loses_reads) && !ring_signal_due(&ep->sends))
 		post_flags = 0;
 	post_flags |= flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
 	post_flags |= flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG ? TP_POST_SOLICIT : 0;
@@ -877,7 +877,7 @@ static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
 	struct req *slot = srq->spares;
 
 	if (unlikely(!slot))
-		slot = atomic_exchange_explicit(&srq->returned, NULL, memory_order_acquire);
+		slot = atomic_exchange_explicit(&srq->pool.returned, NULL, memory_order_acquire);
 	if (likely(slot))
 		srq->spares = slot->next_free;
 	return slot;
@@ -889,7 +889,7 @@ static COLD DAT_RETURN slot_post_failed(struct srq *srq, struct req *slot, int r
 	CANCEL_FORBIDDEN;
 	const int err = tp_post_error(result);
 
-	srq_return(srq, slot);
+	pool_return(&srq->pool, slot);
 	return refused(status_of(err, DAT_RESOURCE_MEMORY), LOG_DTO, "dat_srq_post_recv",
 		       "srq %p, the device says: %s", (void *)srq, strerror(-err));
 }
@@ -910,15 +910,15 @@ static COLD DAT_RETURN srq_post_refused(DAT_RETURN ret, const struct srq *srq, D
 /* The segments are in the queue's array. */
 static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, unsigned nsge, DAT_DTO_COOKIE cookie)
 {
-	unsigned posts = atomic_load_explicit(&srq->ring.tail, memory_order_relaxed);
+	unsigned posts = atomic_load_explicit(&srq->pool.ring.tail, memory_order_relaxed);
 	struct req *slot = slot_take(srq);
 	int result;
 
 	if (unlikely(!slot))
 		return srq_full(srq);
 	slot->cookie = cookie;
-	atomic_store_explicit(&srq->ring.tail, posts + 1, memory_order_release);
-	result = tp_srq_post(srq->tp, slot, srq->ring.sges, nsge);
+	atomic_store_explicit(&srq->pool.ring.tail, posts + 1, memory_order_release);
+	result = tp_srq_post(srq->tp, slot, srq->pool.ring.sges, nsge);
 	if (unlikely(result))
 		return slot_post_failed(srq, slot, result);
 	return (DAT_RETURN)result; /* DAT_SUCCESS */
@@ -941,9 +941,9 @@ static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
 	if (atomic_load(&srq->state) != DAT_SRQ_STATE_OPERATIONAL)
 		return srq_post_refused(BAD_STATE(SRQ_ERROR), srq, nseg, iov);
 	spin_lock(&srq->post_lock);
-	ret = slot_post(srq,
-			segments_convert_slow(srq->ring.sges, iov, (unsigned)nseg, TP_MAX_LENGTH),
-			cookie);
+	ret = slot_post(
+		srq, segments_convert_slow(srq->pool.ring.sges, iov, (unsigned)nseg, TP_MAX_LENGTH),
+		cookie);
 	spin_unlock(&srq->post_lock);
 	return ret;
 }
@@ -958,7 +958,7 @@ static ALWAYS_INLINE DAT_RETURN srq_post(struct srq *srq, unsigned open, unsigne
 		goto slow;
 	if (open == SRQ_SHARED)
 		spin_lock(&srq->post_lock);
-	if (unlikely(!segments_convert(srq->ring.sges, iov, nseg, &srq->max_transfer)))
+	if (unlikely(!segments_convert(srq->pool.ring.sges, iov, nseg, &srq->max_transfer)))
 		goto unlock;
 	ret = slot_post(srq, nseg, cookie);
 	if (open == SRQ_SHARED)

@@ -22,9 +22,6 @@ struct srq_slots {
 	struct req slots[];
 };
 
-/* completion.h looks at the endpoint of a slot before it knows that there is none. */
-static struct ep no_endpoint;
-
 /* ---- slots ---- */
 
 static struct srq_slots *slots_new(struct srq *srq, unsigned count)
@@ -35,7 +32,7 @@ static struct srq_slots *slots_new(struct srq *srq, unsigned count)
 		return NULL;
 	slots->count = count;
 	for (unsigned i = 0; i < count; i++) {
-		slots->slots[i].ring = &srq->ring;
+		slots->slots[i].ring = &srq->pool.ring;
 		req_set_kind(&slots->slots[i], REQ_SRQ_RECV, REQ_SLOW_PATH);
 	}
 	return slots;
@@ -46,9 +43,9 @@ static void slots_add(struct srq *srq, struct srq_slots *slots)
 {
 	slots->next = srq->slots;
 	srq->slots = slots;
-	atomic_fetch_sub(&srq->ring.head, slots->count);
+	atomic_fetch_sub(&srq->pool.ring.head, slots->count);
 	for (unsigned i = slots->count; i-- > 0;)
-		srq_return(srq, &slots->slots[i]);
+		pool_return(&srq->pool, &slots->slots[i]);
 }
 
 static void slots_free(struct srq *srq)
@@ -93,24 +90,23 @@ static DAT_RETURN srq_init(struct srq *srq, const DAT_SRQ_ATTR *attr)
 	const unsigned segments = (unsigned)attr->max_recv_iov;
 	struct srq_slots *slots = slots_new(srq, (unsigned)attr->max_recv_dtos);
 
-	srq->ring.sges = calloc(max_u64(segments, 1), sizeof(*srq->ring.sges));
-	if (!slots || !srq->ring.sges) {
+	srq->pool.ring.sges = calloc(max_u64(segments, 1), sizeof(*srq->pool.ring.sges));
+	if (!slots || !srq->pool.ring.sges) {
 		free(slots);
-		free(srq->ring.sges);
+		free(srq->pool.ring.sges);
 		return NO_RESOURCE(MEMORY);
 	}
-	srq->ring.ep = &no_endpoint;
 	spin_init(&srq->post_lock, RANK_POST);
 	slots_add(srq, slots);
 	srq->max_segments = segments;
 	srq->max_transfer = min_u64(srq->obj.ia->attr->max_message, TP_MAX_LENGTH);
-	srq->max_recv_dtos = attr->max_recv_dtos;
+	srq->pool.slots = (unsigned)attr->max_recv_dtos;
 	return DAT_SUCCESS;
 }
 
 static void srq_fini(struct srq *srq)
 {
-	free(srq->ring.sges);
+	free(srq->pool.ring.sges);
 	slots_free(srq);
 }
 
@@ -198,7 +194,7 @@ put_pz:
 void srq_destroy_locked(struct srq *srq)
 {
 	assert_locked(&srq->obj.ia->lock);
-	debug_assert(!srq->evds && !atomic_load(&srq->queued));
+	debug_assert(!srq->pool.shares && !atomic_load(&srq->pool.queued));
 	atomic_store(&srq->gate, 0);
 	tp_srq_destroy(srq->tp);
 	obj_put(&srq->pz->obj);
@@ -244,7 +240,7 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
 		.ia_handle = ia,
 		.srq_state = (DAT_SRQ_STATE)atomic_load(&srq->state),
 		.pz_handle = srq->pz,
-		.max_recv_dtos = srq->max_recv_dtos,
+		.max_recv_dtos = (DAT_COUNT)srq->pool.slots,
 		.max_recv_iov = (DAT_COUNT)srq->max_segments,
 		.low_watermark = srq->low_watermark,
 		.available_dto_count = DAT_VALUE_UNKNOWN, /* the device does not tell */
@@ -260,7 +256,7 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
  */
 static DAT_RETURN grow_locked(struct srq *srq, unsigned to)
 {
-	const unsigned from = (unsigned)srq->max_recv_dtos;
+	const unsigned from = srq->pool.slots;
 	struct srq_slots *slots = slots_new(srq, to - from);
 	DAT_RETURN ret;
 	int err;
@@ -268,7 +264,7 @@ static DAT_RETURN grow_locked(struct srq *srq, unsigned to)
 	assert_locked(&srq->obj.ia->lock);
 	if (!slots)
 		return NO_RESOURCE(MEMORY);
-	ret = evd_grow_srq_locked(srq, to);
+	ret = evd_grow_pool_locked(srq->obj.ia, &srq->pool, to);
 	if (ret != DAT_SUCCESS)
 		goto free_slots;
 	err = tp_srq_resize(srq->tp, to);
@@ -276,10 +272,10 @@ static DAT_RETURN grow_locked(struct srq *srq, unsigned to)
 	if (ret != DAT_SUCCESS)
 		goto shrink_evds;
 	slots_add(srq, slots);
-	srq->max_recv_dtos = (DAT_COUNT)to;
+	srq->pool.slots = to;
 	return DAT_SUCCESS;
 shrink_evds:
-	evd_shrink_srq_locked(srq, from);
+	evd_shrink_pool_locked(srq->obj.ia, &srq->pool, from);
 free_slots:
 	free(slots);
 	return ret;
@@ -291,7 +287,7 @@ static DAT_RETURN resize_locked(struct srq *srq, DAT_COUNT to)
 	assert_locked(&srq->obj.ia->lock);
 	if ((unsigned)to < outstanding(srq) || to < srq->low_watermark)
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	if (to <= srq->max_recv_dtos)
+	if ((unsigned)to <= srq->pool.slots)
 		return DAT_SUCCESS;
 	return grow_locked(srq, (unsigned)to);
 }
@@ -336,9 +332,9 @@ static bool is_below_locked(struct srq *srq, unsigned watermark)
 	unsigned completed;
 
 	assert_locked(&srq->obj.ia->lock);
-	for (struct srq_share *share = srq->evds; share; share = share->next_of_srq)
+	for (struct pool_share *share = srq->pool.shares; share; share = share->next_of_pool)
 		(void)evd_drain(share->evd);
-	completed = atomic_load(&srq->queued);
+	completed = atomic_load(&srq->pool.queued);
 	return outstanding(srq) - completed < watermark;
 }
 
@@ -373,7 +369,7 @@ DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark)
 		return BAD_HANDLE(SRQ);
 	ia = srq->obj.ia;
 	mutex_lock(&ia->lock);
-	if (low_watermark >= 0 && low_watermark <= srq->max_recv_dtos)
+	if (low_watermark >= 0 && (unsigned)low_watermark <= srq->pool.slots)
 		ret = watch_locked(srq, low_watermark);
 	mutex_unlock(&ia->lock);
 	return ret;

@@ -38,7 +38,7 @@ bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
 /* @until may have been retired before. */
 bool completion_is_behind_lost_read(const struct ring *ring, unsigned until)
 {
-	if (!ring->ep->loses_reads)
+	if (!ring->loses_reads)
 		return false;
 	for (unsigned at = atomic_load(&ring->head); (int)(until - at) > 0; at += RING_STEP)
 		if (ring_slot(ring, at)->kind == REQ_READ)
@@ -65,7 +65,7 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 	if (!ep || (wc->status && !obj_is(ep, DAT_HANDLE_TYPE_EP)))
 		return false;
 	completion_describe_srq(evd, req, ep, wc->status, wc->status ? 0 : wc->length, event);
-	if (wc->status || atomic_load_explicit(&ep->draining, memory_order_relaxed))
+	if (wc->status || evd->draining)
 		ep_completion_seen(ep, req, wc->status);
 	return true;
 }
@@ -80,7 +80,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 	if (copy.kind == REQ_SRQ_RECV) {
 		bool described = completion_take_srq_locked(evd, wc, event);
 
-		srq_return(srq_of(req), wc->tag);
+		pool_return(pool_of(req), wc->tag);
 		return described;
 	}
 	if (copy.kind == REQ_MARKER) {
@@ -101,7 +101,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 	}
 	if (!retired)
 		return false;
-	if (wc->status || atomic_load_explicit(&ep->draining, memory_order_relaxed))
+	if (wc->status || atomic_load_explicit(&copy.ring->draining, memory_order_relaxed))
 		ep_completion_seen(ep, &copy, wc->status);
 	return !suppressed;
 }

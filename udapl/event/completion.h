@@ -52,13 +52,13 @@ static inline struct req *completion_srq_slot(const struct tp_wc *wc)
 
 /*
  * 0: a transfer that has succeeded, and is an event. REQ_SLOW_PATH: likewise, but of a kind that
- * takes the slow path. Anything else: it failed, is suppressed, or its endpoint is draining.
+ * takes the slow path. Anything else: it failed, is suppressed, or its ring is draining.
  */
-static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ep *ep,
+static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ring *ring,
 						  const struct tp_wc *wc)
 {
 	return wc->status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) |
-	       atomic_load_explicit(&ep->draining, memory_order_relaxed);
+	       atomic_load_explicit(&ring->draining, memory_order_relaxed);
 }
 
 static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req, struct ep *ep,
@@ -107,7 +107,7 @@ static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, const struct t
 	struct ep *ep = ring->ep;
 
 	assert_locked(&evd->lock);
-	if (unlikely(completion_slowness(req, ep, wc)))
+	if (unlikely(completion_slowness(req, ring, wc)))
 		return completion_take_slow_locked(evd, wc, event);
 	completion_describe(evd, req, ep, wc, event);
 	return ring_retire(ring, req);
@@ -122,7 +122,7 @@ static ALWAYS_INLINE bool completion_take_plain_locked(struct evd *evd, const st
 	struct ep *ep = ring->ep;
 
 	assert_locked(&evd->lock);
-	if (unlikely(completion_slowness(req, ep, wc)))
+	if (unlikely(completion_slowness(req, ring, wc)))
 		return false;
 	completion_describe(evd, req, ep, wc, event);
 	return likely(ring_retire(ring, req));

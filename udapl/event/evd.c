@@ -244,19 +244,19 @@ static void depth_drop_locked(struct evd *evd, unsigned less)
 }
 
 /* Programs have few of these queues. */
-static struct srq_share **share_find_locked(struct evd *evd, const struct srq *srq)
+static struct pool_share **share_find_locked(struct evd *evd, const struct recv_pool *pool)
 {
-	struct srq_share **link = &evd->shares;
+	struct pool_share **link = &evd->shares;
 
 	assert_locked(&evd->obj.ia->lock);
-	while (*link && (*link)->srq != srq)
+	while (*link && (*link)->pool != pool)
 		link = &(*link)->next_of_evd;
 	return link;
 }
 
-DAT_RETURN evd_attach_srq_locked(struct evd *evd, struct srq *srq)
+DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool)
 {
-	struct srq_share **link = share_find_locked(evd, srq), *share = *link;
+	struct pool_share **link = share_find_locked(evd, pool), *share = *link;
 	DAT_RETURN ret;
 
 	assert_locked(&evd->obj.ia->lock);
@@ -267,55 +267,56 @@ DAT_RETURN evd_attach_srq_locked(struct evd *evd, struct srq *srq)
 	share = malloc(sizeof(*share));
 	if (!share)
 		return NO_RESOURCE(MEMORY);
-	*share = (struct srq_share){ .srq = srq, .evd = evd, .eps = 1 };
-	share->depth = (unsigned)srq->max_recv_dtos;
+	*share = (struct pool_share){ .pool = pool, .evd = evd, .eps = 1 };
+	share->depth = pool->slots;
 	ret = depth_add_locked(evd, share->depth);
 	if (ret != DAT_SUCCESS) {
 		free(share);
 		return ret;
 	}
 	*link = share;
-	share->next_of_srq = srq->evds;
-	share->back_of_srq = &srq->evds;
-	if (srq->evds)
-		srq->evds->back_of_srq = &share->next_of_srq;
-	srq->evds = share;
+	share->next_of_pool = pool->shares;
+	share->back_of_pool = &pool->shares;
+	if (pool->shares)
+		pool->shares->back_of_pool = &share->next_of_pool;
+	pool->shares = share;
 	return DAT_SUCCESS;
 }
 
-void evd_detach_srq_locked(struct evd *evd, struct srq *srq)
+void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool)
 {
-	struct srq_share **link = share_find_locked(evd, srq), *share = *link;
+	struct pool_share **link = share_find_locked(evd, pool), *share = *link;
 
 	assert_locked(&evd->obj.ia->lock);
 	if (--share->eps > 0)
 		return;
 	depth_drop_locked(evd, share->depth);
 	*link = share->next_of_evd;
-	*share->back_of_srq = share->next_of_srq;
-	if (share->next_of_srq)
-		share->next_of_srq->back_of_srq = share->back_of_srq;
+	*share->back_of_pool = share->next_of_pool;
+	if (share->next_of_pool)
+		share->next_of_pool->back_of_pool = share->back_of_pool;
 	free(share);
 }
 
 /* The EVDs before @end. */
-static void shares_shrink_locked(struct srq *srq, const struct srq_share *end, unsigned depth)
+static void shares_shrink_locked(struct ia *ia, struct recv_pool *pool,
+				 const struct pool_share *end, unsigned depth)
 {
-	assert_locked(&srq->obj.ia->lock);
-	for (struct srq_share *share = srq->evds; share != end; share = share->next_of_srq) {
+	assert_locked(&ia->lock);
+	for (struct pool_share *share = pool->shares; share != end; share = share->next_of_pool) {
 		depth_drop_locked(share->evd, share->depth - depth);
 		share->depth = depth;
 	}
 }
 
-DAT_RETURN evd_grow_srq_locked(struct srq *srq, unsigned depth)
+DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth)
 {
-	assert_locked(&srq->obj.ia->lock);
-	for (struct srq_share *share = srq->evds; share; share = share->next_of_srq) {
+	assert_locked(&ia->lock);
+	for (struct pool_share *share = pool->shares; share; share = share->next_of_pool) {
 		DAT_RETURN ret = depth_add_locked(share->evd, depth - share->depth);
 
 		if (ret != DAT_SUCCESS) {
-			shares_shrink_locked(srq, share, share->depth);
+			shares_shrink_locked(ia, pool, share, share->depth);
 			return ret;
 		}
 		share->depth = depth;
@@ -323,9 +324,9 @@ DAT_RETURN evd_grow_srq_locked(struct srq *srq, unsigned depth)
 	return DAT_SUCCESS;
 }
 
-void evd_shrink_srq_locked(struct srq *srq, unsigned depth)
+void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth)
 {
-	shares_shrink_locked(srq, NULL, depth);
+	shares_shrink_locked(ia, pool, NULL, depth);
 }
 
 /* ---- create and free ---- */

@@ -137,11 +137,11 @@ void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
 /* The consumer takes the event of a shared receive queue, or will never see it. */
 static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
 {
-	struct srq *srq = srq_of(queued->receive);
+	struct recv_pool *pool = pool_of(queued->receive);
 
 	assert_locked(&evd->lock);
-	srq_return(srq, queued->receive);
-	atomic_fetch_sub(&srq->queued, 1);
+	pool_return(pool, queued->receive);
+	atomic_fetch_sub(&pool->queued, 1);
 	queued->receive = NULL;
 	if (!--evd->receives)
 		evd->slow_path &= ~(unsigned)EVD_RECEIVES;
@@ -228,19 +228,19 @@ void evd_trigger_backlog(struct evd *evd)
 static bool queue_receive_locked(struct evd *evd, const struct tp_wc *wc)
 {
 	struct event_queue *queue = &evd->queue;
-	struct srq *srq = srq_of(wc->tag);
+	struct recv_pool *pool = pool_of(wc->tag);
 	DAT_EVENT event;
 
 	assert_locked(&evd->lock);
 	if (!completion_take_srq_locked(evd, wc, &event) || evd->is_sink) {
-		srq_return(srq, wc->tag);
+		pool_return(pool, wc->tag);
 		return false;
 	}
 	evd_push_locked(evd, &event, true);
 	queue->slots[(queue->head + queue->count - 1) & (queue->size - 1)].receive = wc->tag;
 	evd->receives++;
 	evd->slow_path |= EVD_RECEIVES;
-	atomic_fetch_add(&srq->queued, 1);
+	atomic_fetch_add(&pool->queued, 1);
 	return true;
 }
 
@@ -335,7 +335,7 @@ static void drop_completion_locked(struct evd *evd, const struct tp_wc *wc)
 
 	assert_locked(&evd->lock);
 	if (receive)
-		srq_return(srq_of(receive), receive);
+		pool_return(pool_of(receive), receive);
 	/* the window outlives the endpoint, and keeps what the bind did */
 	if (req->kind == REQ_BIND)
 		(void)completion_retire_bind_locked(evd, req, wc->status, &event);
@@ -387,7 +387,7 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 		else
 			lose_completion_locked(evd, &wc);
 	}
-	if (ep->srq)
+	if (evd->receives)
 		free_receives_locked(evd, ep);
 	if (notified)
 		notify_locked(evd);

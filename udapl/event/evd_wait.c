@@ -86,7 +86,7 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	}
 	req = completion_req(&wc, &ring);
 	ep = ring->ep;
-	slowness = completion_slowness(req, ep, &wc);
+	slowness = completion_slowness(req, ring, &wc);
 	if (likely(!slowness)) {
 		completion_describe(evd, req, ep, &wc, event);
 		if (unlikely(!ring_retire(ring, req)))
@@ -95,10 +95,11 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 		return dequeue_polled_slow_unlock(evd, &wc, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
 		ep = tp_wc_ep(evd->cq, &wc);
-		if (unlikely(!ep || atomic_load_explicit(&ep->draining, memory_order_relaxed)))
+		if (unlikely(!ep || evd->draining))
 			return dequeue_polled_slow_unlock(evd, &wc, event);
 		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
-		srq_return(container_of(ring, struct srq, ring), (struct req *)(uintptr_t)req);
+		pool_return(container_of(ring, struct recv_pool, ring),
+			    (struct req *)(uintptr_t)req);
 	} else {
 		if (unlikely(req->kind != REQ_BIND ||
 			     !completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))

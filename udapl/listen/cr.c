@@ -14,11 +14,11 @@ static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 	unsigned size = request->private_data_size;
 	struct sockaddr_storage local;
 
-	cr->conn = conn;
+	cr->request.conn = conn;
 	cr->sp = sp;
 	tp_conn_addr(conn, &local, &cr->remote);
-	cr->max_read_in = request->max_read_in;
-	cr->max_read_out = request->max_read_out;
+	cr->request.max_read_in = request->max_read_in;
+	cr->request.max_read_out = request->max_read_out;
 	if (size > sizeof(cr->private_data))
 		size = sizeof(cr->private_data);
 	if (size)
@@ -34,12 +34,12 @@ static DAT_RETURN ep_take_locked(struct cr *cr)
 
 	assert_locked(&cr->obj.ia->lock);
 	if (sp->flags == DAT_PSP_PROVIDER_FLAG) {
-		ret = ep_new_tentative_locked(cr, &cr->ep);
+		ret = ep_new_tentative_locked(cr->obj.ia, &cr->request, &cr->ep);
 		if (ret == DAT_SUCCESS)
 			obj_publish(&cr->ep->obj);
 	} else if (sp->ep) {
 		cr->ep = sp->ep;
-		ep_request_locked(cr->ep, cr->conn);
+		ep_request_locked(cr->ep, cr->request.conn);
 	}
 	return ret;
 }
@@ -134,7 +134,7 @@ void cr_destroy(struct cr *cr, bool by_consumer)
 	struct ep *unused;
 
 	mutex_lock(&ia->lock);
-	tp_reject(cr->conn, by_consumer);
+	tp_reject(cr->request.conn, by_consumer);
 	unused = cr_end_locked(cr);
 	mutex_unlock(&ia->lock);
 	if (unused)
@@ -180,7 +180,8 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 		return BAD_ARG(3);
 	mutex_lock(&ia->lock);
 	service_attend_locked(ia);
-	ret = ep_accept_locked(cr->ep ? cr->ep : ep, cr, private_data, (unsigned)private_data_size);
+	ret = ep_accept_locked(cr->ep ? cr->ep : ep, &cr->request, cr->ep != NULL, private_data,
+			       (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
 		obj_retire_forced(&cr->obj); /* no object holds one */
 		obj_free(&cr->obj);
@@ -208,11 +209,9 @@ static struct cr *cr_copy(const struct cr *cr, struct sp *sp)
 
 	if (!copy)
 		return NULL;
-	copy->conn = cr->conn;
+	copy->request = cr->request;
 	copy->sp = sp;
 	copy->remote = cr->remote;
-	copy->max_read_in = cr->max_read_in;
-	copy->max_read_out = cr->max_read_out;
 	copy->private_data_size = cr->private_data_size;
 	memcpy(copy->private_data, cr->private_data, sizeof(copy->private_data));
 	return copy;
