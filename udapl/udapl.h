@@ -697,6 +697,32 @@ struct rmr {
 	bool reuses; /* lock; it has a window and was not freed: bindings become spares */
 };
 
+/* Is the window bound for it? Else its range, if any, is registered. */
+static inline bool binding_uses_window(const struct binding *binding)
+{
+	return binding->flags & BINDING_WINDOW;
+}
+
+/* As the bind is posted: it comes after all others. */
+static inline void binding_append_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	debug_assert(!rmr->latest->next && !(binding->flags & BINDING_COMPLETE));
+	binding->next = NULL;
+	rmr->latest->next = binding;
+	rmr->latest = binding;
+}
+
+/* For the post of a bind: a binding of @rmr that is all zero. NULL: no memory. */
+struct binding *binding_new(struct rmr *rmr);
+/* As binding_new, but a spare one if there is any. */
+struct binding *binding_get(struct rmr *rmr);
+/* Makes a spare one of a binding that was never appended. False: the caller frees it. */
+bool binding_reuse(struct rmr *rmr, struct binding *binding);
+/* The context by which peers use it; 0: nothing is bound. */
+DAT_RMR_CONTEXT binding_context(const struct binding *binding);
+/* What was bound, as the consumer asked for it. */
+DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
 /*
  * Completion of a bind, called as its slot is retired. Takes rmr->lock. True: release_run must be
  * called before the consumer sees the completion.

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Windows: create, free, query, and the bindings of one, from the post of a bind to the release of
+ * what it bound. endpoint/bind.c posts the binds.
+ *
+ * A binding is taken from the window's spares, or allocated, and appended to the window's list as
+ * it is posted. In between the window has both bindings, and each holds its LMR. Then one of three
+ * things happens to it:
+ *	complete	Its bind succeeded: it is in force until a later one completes. The one that
+ *			it supersedes is released.
+ *	cancel		Its bind was flushed or not posted, so it was never executed. It leaves the
+ *			list as if it had never been there, and is released.
+ *	fail		Its bind failed. Nothing is in force, and the window goes with it.
+ * To release a binding is to make it a spare again, or, if the device has a region or a window to
+ * be freed for it, to queue it for release.c. One binding of the list is always complete: at first,
+ * and after a failure, that is rmr->unbound.
+ *
+ * Each bind gives the window another key, derived from the one before. The key of a bind that was
+ * cancelled is given to nobody, so the window is rewound to the latest key that stands.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/refuse.h"
+#include "udapl.h"
+
+/* ---- the list of bindings, and the spares ---- */
+
+static bool is_complete(const struct binding *binding)
+{
+	return binding->flags & BINDING_COMPLETE;
+}
+
+struct binding *binding_new(struct rmr *rmr)
+{
+	struct binding *binding = malloc(sizeof(*binding));
+
+	if (binding)
+		*binding = (struct binding){ .rmr = rmr };
+	return binding;
+}
+
+struct binding *binding_get(struct rmr *rmr)
+{
+	struct binding *binding;
+
+	spin_lock(&rmr->lock);
+	binding = rmr->spares;
+	if (binding)
+		rmr->spares = binding->next;
+	spin_unlock(&rmr->lock);
+	if (!binding)
+		return binding_new(rmr);
+	*binding = (struct binding){ .rmr = rmr };
+	return binding;
+}
+
+static void spare_add_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	binding->flags = BINDING_WINDOW; /* what the fast path makes of it */
+	binding->next = rmr->spares;
+	rmr->spares = binding;
+}
+
+static void binding_insert_locked(struct rmr *rmr, struct binding *binding, struct binding *after)
+{
+	assert_locked(&rmr->lock);
+	binding->next = after->next;
+	after->next = binding;
+	if (rmr->latest == after)
+		rmr->latest = binding;
+}
+
+/* If it was the latest, the one before it becomes the latest. */
+static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
+{
+	struct binding **at = &rmr->bindings, *before = NULL;
+
+	assert_locked(&rmr->lock);
+	while (*at && *at != binding) {
+		before = *at;
+		at = &before->next;
+	}
+	if (!*at)
+		return;
+	*at = binding->next;
+	if (rmr->latest == binding)
+		rmr->latest = before;
+}
+
+/* ---- release ---- */
+
+/* No bind is in flight, and no handle leads here any more. */
+static void rmr_free_memory(struct rmr *rmr)
+{
+	while (rmr->spares) {
+		struct binding *next = rmr->spares->next;
+
+		free(rmr->spares);
+		rmr->spares = next;
+	}
+	obj_put(&rmr->pz->obj);
+	obj_free(&rmr->obj);
+}
+
+/*
+ * May bindings become spares? Not while the window is lost: to the fast path a spare means that
+ * there is one.
+ */
+static bool takes_spares_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->mw || !rmr->obj.ia->attr->max_mw;
+}
+
+bool binding_reuse(struct rmr *rmr, struct binding *binding)
+{
+	bool reused;
+
+	binding->region = NULL;
+	spin_lock(&rmr->lock);
+	reused = takes_spares_locked(rmr);
+	if (likely(reused))
+		spare_add_locked(rmr, binding);
+	spin_unlock(&rmr->lock);
+	return reused;
+}
+
+/*
+ * Releases are done in the order in which they were queued, so the RMR is alive, unless the device
+ * had refused this one.
+ */
+static void binding_released(struct release *release)
+{
+	struct binding *binding = container_of(release, struct binding, release);
+	struct rmr *rmr = binding->rmr;
+
+	if (likely(!release->late && !binding->last) && likely(binding_reuse(rmr, binding)))
+		return;
+	if (binding->last)
+		rmr_free_memory(rmr);
+	if (binding != &rmr->unbound)
+		free(binding);
+}
+
+/* The binding is in no list; @window, if any, is freed with it. */
+static void binding_defer_release(struct binding *binding, struct tp_mw *window)
+{
+	binding->release = (struct release){
+		.region = binding->region,
+		.window = window,
+		.held = binding->lmr ? &binding->lmr->obj : NULL,
+		.done = binding_released,
+	};
+	release_defer(binding->rmr->obj.ia, &binding->release);
+}
+
+/*
+ * The binding is in no list, and peers are not meant to use it any more. If it used the window,
+ * that has been bound anew. True: a release was queued.
+ */
+static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	if (binding == &rmr->unbound)
+		return false;
+	if (binding->region || !takes_spares_locked(rmr)) {
+		binding_defer_release(binding, NULL);
+		return true;
+	}
+	if (binding->lmr)
+		obj_put(&binding->lmr->obj);
+	spare_add_locked(rmr, binding);
+	return false;
+}
+
+/* If two bindings are complete, the last one is in force: releases the other one. */
+static bool release_superseded_locked(struct rmr *rmr)
+{
+	struct binding **at = &rmr->bindings, *in_force = NULL;
+	bool queued = false;
+
+	assert_locked(&rmr->lock);
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		if (is_complete(binding))
+			in_force = binding;
+	debug_assert(in_force);
+	while (*at != in_force) {
+		struct binding *binding = *at;
+
+		if (is_complete(binding)) {
+			*at = binding->next;
+			queued |= binding_release_locked(rmr, binding);
+		} else {
+			at = &binding->next;
+		}
+	}
+	return queued;
+}
+
+/* ---- the end of a bind ---- */
+
+/* If the first of the list is complete, it was in force until now, and no other one is complete. */
+static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
+{
+	struct binding *first = rmr->bindings;
+	const bool plain = is_complete(first);
+
+	assert_locked(&rmr->lock);
+	binding->flags |= BINDING_COMPLETE;
+	if (unlikely(!plain))
+		return release_superseded_locked(rmr);
+	rmr->bindings = first->next;
+	return binding_release_locked(rmr, first);
+}
+
+/* The bind was never executed. The next one derives its key from the one before. */
+static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	binding_unlink_locked(rmr, binding);
+	if (rmr->mw)
+		tp_mw_rewind(rmr->mw, rmr->latest->key);
+	return binding_release_locked(rmr, binding);
+}
+
+/*
+ * Nothing is in force. The device may still serve the binding before, and only freeing the window
+ * makes sure that it does not: so all those are lost that were bound to the window later, on
+ * another endpoint, and have completed.
+ */
+static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
+{
+	struct binding *lost = binding, *spare;
+	struct tp_mw *window = rmr->mw;
+
+	assert_locked(&rmr->lock);
+	for (struct binding *later = binding->next; later; later = later->next)
+		if (is_complete(later) && binding_uses_window(later))
+			lost = later;
+	binding_unlink_locked(rmr, &rmr->unbound);
+	binding_insert_locked(rmr, &rmr->unbound, lost);
+	binding_unlink_locked(rmr, binding);
+	rmr->mw = NULL;
+	rmr->reuses = false;
+	binding_defer_release(binding, window);
+	while ((spare = rmr->spares)) {
+		rmr->spares = spare->next;
+		spare->lmr = NULL;		    /* it is not held any more */
+		binding_defer_release(spare, NULL); /* free() is not for spinlocks */
+	}
+	(void)release_superseded_locked(rmr);
+	return true;
+}
+
+static bool is_idle_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->bindings == rmr->latest;
+}
+
+/*
+ * No bind is in flight, and no handle leads here any more. The lock is not held, because from here
+ * on any thread may run the release.
+ */
+static COLD void rmr_defer_release(struct rmr *rmr)
+{
+	rmr->latest->last = true;
+	binding_defer_release(rmr->latest, rmr->mw);
+}
+
+NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
+					       DAT_DTO_COMPLETION_STATUS status)
+{
+	struct rmr *rmr = binding->rmr;
+	bool queued, over;
+
+	assert_locked(&rmr->lock);
+	if (status == DAT_DTO_SUCCESS)
+		queued = binding_complete_locked(rmr, binding);
+	else if (status == DAT_DTO_ERR_FLUSHED)
+		queued = binding_cancel_locked(rmr, binding);
+	else
+		queued = binding_fail_locked(rmr, binding);
+	over = rmr->freed && is_idle_locked(rmr);
+	spin_unlock(&rmr->lock);
+	if (over)
+		rmr_defer_release(rmr);
+	return queued || over;
+}
+
+static COLD bool bind_completed_contended(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+{
+	spin_lock(&binding->rmr->lock);
+	return bind_completed_unlock(binding, status);
+}
+
+/*
+ * The fast path: the first of the list is in force until now, so @binding is behind it and replaces
+ * it, and it becomes a spare one.
+ */
+bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
+{
+	struct rmr *rmr = binding->rmr;
+	struct binding *first;
+
+	if (unlikely(!spin_trylock(&rmr->lock)))
+		return bind_completed_contended(binding, status);
+	first = rmr->bindings;
+	if (unlikely(status || first->flags != (BINDING_COMPLETE | BINDING_WINDOW) || !rmr->reuses))
+		return bind_completed_unlock(binding, status);
+	binding->flags |= BINDING_COMPLETE;
+	rmr->bindings = first->next;
+	obj_put(&first->lmr->obj);
+	spare_add_locked(rmr, first);
+	spin_unlock(&rmr->lock);
+	return false;
+}
+
+/* ---- create and free ---- */
+
+/* Usually two are needed: one binding is in force, the next in flight. */
+static bool spares_add(struct rmr *rmr)
+{
+	struct binding *one = binding_get(rmr), *other = binding_get(rmr);
+
+	spin_lock(&rmr->lock);
+	if (one)
+		spare_add_locked(rmr, one);
+	if (other)
+		spare_add_locked(rmr, other);
+	spin_unlock(&rmr->lock);
+	return one && other;
+}
+
+static DAT_RETURN rmr_init(struct rmr *rmr)
+{
+	spin_init(&rmr->lock, RANK_RMR);
+	rmr->unbound = (struct binding){ .rmr = rmr, .flags = BINDING_COMPLETE };
+	rmr->bindings = rmr->latest = &rmr->unbound;
+	if (!spares_add(rmr))
+		return NO_RESOURCE(MEMORY);
+	if (!rmr->obj.ia->attr->max_mw)
+		return DAT_SUCCESS;
+	rmr->reuses = true;
+	return status_of_made(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
+			      DAT_RESOURCE_MEMORY_REGION);
+}
+
+DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
+{
+	CANCEL_FORBIDDEN;
+	struct pz *pz = pz_handle;
+	struct rmr *rmr;
+	struct ia *ia;
+	DAT_RETURN ret;
+
+	if (!obj_hold(NULL, pz_handle, DAT_HANDLE_TYPE_PZ))
+		return BAD_HANDLE(PZ);
+	if (!rmr_out) {
+		ret = BAD_ARG(2);
+		goto put_pz;
+	}
+	ia = pz->obj.ia;
+	rmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_RMR);
+	if (!rmr) {
+		ret = NO_RESOURCE(MEMORY);
+		goto put_pz;
+	}
+	rmr->pz = pz;
+	ret = rmr_init(rmr);
+	if (ret != DAT_SUCCESS) {
+		rmr_free_memory(rmr);
+		return ret;
+	}
+	*rmr_out = obj_publish(&rmr->obj);
+	return DAT_SUCCESS;
+put_pz:
+	obj_put(&pz->obj);
+	return ret;
+}
+
+void rmr_destroy(struct rmr *rmr)
+{
+	struct ia *ia = rmr->obj.ia;
+	bool idle;
+
+	spin_lock(&rmr->lock);
+	rmr->freed = true;
+	rmr->reuses = false;
+	idle = is_idle_locked(rmr);
+	spin_unlock(&rmr->lock);
+	if (idle)
+		rmr_defer_release(rmr);
+	release_run(ia);
+}
+
+DAT_RETURN rmr_free(DAT_RMR_HANDLE handle)
+{
+	CANCEL_FORBIDDEN;
+	struct rmr *rmr = handle;
+
+	/* No object holds one: if it can't be retired, another thread has freed it. */
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR) || !obj_retire(&rmr->obj))
+		return BAD_HANDLE(RMR);
+	rmr_destroy(rmr);
+	return DAT_SUCCESS;
+}
+
+DAT_RMR_CONTEXT binding_context(const struct binding *binding)
+{
+	if (!binding->lmr)
+		return 0;
+	return binding->region ? binding->region_key : binding->key;
+}
+
+DAT_LMR_TRIPLET binding_triplet(const struct binding *binding)
+{
+	return (DAT_LMR_TRIPLET){
+		.lmr_context = binding->lmr ? binding->lmr->info.lmr_context : 0,
+		.virtual_address = binding->address,
+		.segment_length = binding->size,
+	};
+}
+
+DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param)
+{
+	CANCEL_FORBIDDEN;
+	struct rmr *rmr = handle;
+	const struct binding *now;
+	bool shown;
+
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR))
+		return BAD_HANDLE(RMR);
+	if (!param)
+		return BAD_ARG(3);
+	spin_lock(&rmr->lock);
+	now = rmr->latest;
+	shown = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
+	if (shown)
+		*param = (DAT_RMR_PARAM){
+			.ia_handle = rmr->obj.ia,
+			.pz_handle = rmr->pz,
+			.lmr_triplet = binding_triplet(now),
+			.mem_priv = now->priv,
+			.rmr_context = binding_context(now),
+		};
+	spin_unlock(&rmr->lock);
+	return shown ? DAT_SUCCESS : BAD_ARG(2);
+}
