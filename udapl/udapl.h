@@ -538,6 +538,17 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep);
  */
 void evd_trigger_backlog(struct evd *evd);
 
+/*
+ * Is a read before the position @until outstanding, although something behind it is flushed? Then
+ * the device has lost the read: what is outstanding is flushed when the connection has ended.
+ */
+bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
+/*
+ * The endpoints define this, and the events call it: a completion of @ep took the slow path. Any
+ * thread; evd->lock of its EVD held.
+ */
+void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+
 /* ---- evd_channel.c ---- */
 
 /* Each completion from here on wakes a waiter or the service thread. ia->lock held. */
@@ -907,8 +918,6 @@ static inline bool ep_takes_early_requests(const struct ep *ep)
 	return ep_state(ep) == DAT_EP_STATE_COMPLETION_PENDING && atomic_load(&ep->accepted);
 }
 
-/* A completion of @ep took the slow path. Any thread; evd->lock of its EVD held. */
-void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
 /*
  * Marker race: a post finds on its way out that the connection is ending. If a marker was posted
  * meanwhile it does not cover the newest request of @ring, which may have been claimed before it
@@ -953,6 +962,37 @@ void ep_limit_reads(struct ep *ep);
 void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 		      DAT_COMPLETION_FLAGS flags);
 
+/* What changes the state; the table of moves is in conn.c. */
+enum trigger {
+	ON_CONNECT,
+	ON_RESERVE, /* an RSP listens for it */
+	ON_UNRESERVE,
+	ON_REQUEST,	 /* a request arrived for it, or it was made for one */
+	ON_REQUEST_LOST, /* the consumer can't be told of that request */
+	ON_REJECT,
+	ON_ACCEPT,     /* named by the consumer */
+	ON_ACCEPT_OWN, /* the endpoint that a request brings */
+	ON_ESTABLISHED,
+	ON_PEER_REJECTED,
+	ON_NON_PEER_REJECTED,
+	ON_UNREACHABLE,
+	ON_PEER_GONE,
+	ON_FAULT, /* a transfer or the transport failed */
+	ON_TIMEOUT,
+	ON_ABRUPT,
+	ON_GRACEFUL,
+	ON_IDLE, /* a graceful disconnect: the last request has completed */
+	ON_RESET,
+	ON_FREE,
+	TRIGGERS,
+};
+
+/* Is a call that is @trigger legal in the state of @ep? If not, the status names the state. */
+DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger);
+
+/* Does what the table of moves says, unless the end event is known already. */
+void ep_trigger_locked(struct ep *ep, enum trigger trigger);
+
 /* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
 void ep_break_locked(struct ep *ep);
 /* A peer's request for a connection. */
@@ -961,6 +1001,8 @@ struct ep_request {
 	unsigned max_read_in, max_read_out; /* the peer's */
 };
 
+/* A request, which has the addresses of @conn, waits for the consumer's answer. */
+void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 /*
  * Accepts @request with @ep, which takes over its connection on success; @own: the request has
  * brought the endpoint. ia->lock held.

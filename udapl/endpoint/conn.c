@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "event/completion.h"
 #include "ep.h"
 #include "base/race.h"
 

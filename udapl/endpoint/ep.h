@@ -1,43 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the two halves of an endpoint, the object (ep.c) and its connection (conn.c), share.
- * ia->lock is held throughout, but for ep_may and ep_set_gates before the endpoint is visible.
+ * ia->lock is held throughout, but for ep_set_gates before the endpoint is visible.
  */
 #ifndef UDAPL_EP_H
 #define UDAPL_EP_H
 
 #include "udapl.h"
-
-/* What changes the state; the table of moves is in conn.c. */
-enum trigger {
-	ON_CONNECT,
-	ON_RESERVE, /* an RSP listens for it */
-	ON_UNRESERVE,
-	ON_REQUEST,	 /* a request arrived for it, or it was made for one */
-	ON_REQUEST_LOST, /* the consumer can't be told of that request */
-	ON_REJECT,
-	ON_ACCEPT,     /* named by the consumer */
-	ON_ACCEPT_OWN, /* the endpoint that a request brings */
-	ON_ESTABLISHED,
-	ON_PEER_REJECTED,
-	ON_NON_PEER_REJECTED,
-	ON_UNREACHABLE,
-	ON_PEER_GONE,
-	ON_FAULT, /* a transfer or the transport failed */
-	ON_TIMEOUT,
-	ON_ABRUPT,
-	ON_GRACEFUL,
-	ON_IDLE, /* a graceful disconnect: the last request has completed */
-	ON_RESET,
-	ON_FREE,
-	TRIGGERS,
-};
-
-/* Is a call that is @trigger legal? If not, the status names the state. */
-DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger);
-
-/* Does what the table of moves says, unless the end event is known already. */
-void ep_trigger_locked(struct ep *ep, enum trigger trigger);
 
 /* The gates follow the state and the QP: to be called when either has changed. */
 void ep_set_gates(struct ep *ep);
@@ -49,9 +18,6 @@ bool ep_flush_locked(struct ep *ep);
 
 /* Afterwards neither the service thread nor the transport touches it, and no event is posted. */
 void ep_quiesce_locked(struct ep *ep);
-
-/* A request, which has the addresses of @conn, waits for the consumer's answer. */
-void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 
 /* What an endpoint is made of. */
 struct ep_parts {

@@ -9,11 +9,6 @@
 #include "udapl.h"
 
 /*
- * Is a read before the position @until outstanding, although something behind it is flushed? Then
- * the device has lost the read: what is outstanding is flushed when the connection has ended.
- */
-bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
-/*
  * completion.c: all that is not a plain, successful transfer of an endpoint's own queues. True: it
  * is an event.
  */

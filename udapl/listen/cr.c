@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "endpoint/ep.h"
+#include "udapl.h"
 #include "base/race.h"
 
 static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
