@@ -47,7 +47,7 @@ const char *event_name(DAT_EVENT_NUMBER number);
 
 #define ck_dat(call) ck_dat_is(call, DAT_SUCCESS)
 
-/* The names of udapl/udapl.h. */
+/* The names of udapl/base/status.h. */
 #define DAT_ERROR(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype))
 #define BAD_HANDLE(kind)	 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_##kind)
 #define BAD_ARG(n)		 DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)

@@ -5,7 +5,7 @@
 
 #include <check.h>
 
-#include "../../udapl/udapl.h"
+#include "../../udapl/entry/entry.h"
 #include "../fake_fabric/fake_fabric.h"
 #include "../harness/run.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../udapl/udapl.h"
+#include "../../udapl/entry/entry.h"
 #include "../fake/fake.h"
 #include "../harness/run.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decides races: what happens while a thread is at one of the points of udapl/base/race.h. Nothing is
- * left to luck there, because the thread goes on only when the other one has acted.
+ * Decides races: what happens while a thread is at one of the points of udapl/base/race.h. Nothing
+ * is left to luck there, because the thread goes on only when the other one has acted.
  */
 #ifndef TEST_RACE_H
 #define TEST_RACE_H

@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 
-#include "../../udapl/udapl.h"
+#include "../../udapl/entry/entry.h"
 #include "../fake_verbs/fake_verbs.h"
 #include "../harness/run.h"
 

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "log.h"
 #include "refuse.h"
-#include "udapl.h"
+#include "status.h"
 
 /* By type and subtype; a subtype of 0 stands for all that are not listed. The first one counts. */
 static const struct reason {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A line of the log for each call that is refused: the call, the result, why, the arguments. Calls
- * of the data path write it in the cold functions that refuse them; of all others calls.c does.
+ * of the data path write it in the cold functions that refuse them; of all others entry/calls.c does.
  */
 #ifndef UDAPL_REFUSE_H
 #define UDAPL_REFUSE_H
@@ -17,8 +17,5 @@
  */
 COLD DAT_RETURN refused(DAT_RETURN ret, unsigned kinds, const char *call, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-
-/* Has calls that fail write that line, but for those that do it themselves. */
-void calls_log_refusals(DAT_PROVIDER *table);
 
 #endif

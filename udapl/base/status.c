@@ -2,7 +2,8 @@
 /* From errno values of the transport, and from endpoint states, to DAT_RETURN. */
 #include <errno.h>
 
-#include "udapl.h"
+#include "base.h"
+#include "status.h"
 
 /* All others are DAT_INTERNAL_ERROR. Source: our choice, close to OFED's. */
 static const struct {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "udapl.h"
+#include "core.h"
 
 /* Kept whole in the library, so that strings(1) shows the version. */
 static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSION;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Objects that are made without ia->lock: what keeps their IA open meanwhile. */
-#include "udapl.h"
+#include "core.h"
 
 bool ia_creation_begin(struct ia *ia)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "udapl.h"
+#include "core.h"
 
 #define FIRST_SLAB   16 /* objects; each next slab has twice as many */
 #define LARGEST_SLAB 8192

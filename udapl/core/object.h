@@ -66,7 +66,7 @@ static inline unsigned obj_kind(const struct obj *obj)
 #define OBJ_ALIGNMENT	 64
 #define OBJ_STRIDE(type) ((sizeof(type) + OBJ_ALIGNMENT - 1) / OBJ_ALIGNMENT * OBJ_ALIGNMENT)
 
-/* What this file must know of each kind; entry/kinds.c has the table, because it knows all kinds. */
+/* What is to be known of each kind here. entry/kinds.c, which knows all kinds, has the table. */
 struct obj_kind_info {
 	size_t stride; /* bytes from slot to slot; 0: there are no such objects */
 	/* In the child after a fork, of a slot: gives up what missing threads may hold. Or NULL. */

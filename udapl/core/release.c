@@ -4,7 +4,7 @@
  * completion or in a post that failed; freeing a region or a window is a system call. So the bind
  * queues a release, and the thread that consumes the completion runs the queue before it returns.
  */
-#include "udapl.h"
+#include "core.h"
 
 void release_queue_init(struct release_queue *queue)
 {

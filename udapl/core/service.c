@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/race.h"
-#include "udapl.h"
+#include "core.h"
 
 #define EPOLL_BATCH 16 /* ready descriptors that one epoll_wait may return */
 

@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "udapl.h"
+#include "core.h"
 
 #define LOOK_INTERVAL UINT64_C(10000000) /* ns; the latest that a failure is noticed */
 #define QUIET_LOOKS   100		 /* in a row, before the queues are armed */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/refuse.h"
-#include "udapl.h"
+#include "endpoint.h"
 
 #define BIND_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 

@@ -6,7 +6,7 @@
 #ifndef UDAPL_EP_H
 #define UDAPL_EP_H
 
-#include "udapl.h"
+#include "endpoint.h"
 
 /* The gates follow the state and the QP: to be called when either has changed. */
 void ep_set_gates(struct ep *ep);

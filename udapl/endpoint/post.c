@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/refuse.h"
-#include "udapl.h"
+#include "endpoint.h"
 
 /* nothing is wrong, post it; no call returns this */
 #define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)

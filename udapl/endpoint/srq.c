@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "udapl.h"
+#include "endpoint.h"
 
 /* Slots that were allocated together. */
 struct srq_slots {

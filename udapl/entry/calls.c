@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 #include "base/refuse.h"
-#include "udapl.h"
+#include "entry.h"
 
 #define IA_CALLS(X)                                                                                \
 	X(ia_query, ia_query, LOG_UTIL,                                                            \

@@ -6,7 +6,7 @@
  * call there can wait for a thread that does not exist, or change what the kernel has for the
  * parent. libdat refuses opens where a thread that is missing was inside one (dat/fork.c).
  */
-#include "udapl.h"
+#include "entry.h"
 
 /* The thread that forked may have to be cancelled: not here, where descriptors are closed. */
 static void provider_after_fork(void)

@@ -3,7 +3,7 @@
 #ifndef UDAPL_KINDS_H
 #define UDAPL_KINDS_H
 
-#include "udapl.h"
+#include "entry.h"
 
 struct close_step {
 	DAT_HANDLE_TYPE kind;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/refuse.h"
-#include "udapl.h"
+#include "entry.h"
 
 /* Each announced name has a copy, with its own name and ia_open. */
 static const DAT_PROVIDER calls = {

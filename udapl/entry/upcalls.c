@@ -3,7 +3,7 @@
  * What a transport tells of the whole device, or of a completion queue: who else must know. The
  * upcalls about a connection, a queue pair or a shared receive queue are in the files of those.
  */
-#include "udapl.h"
+#include "entry.h"
 
 /*
  * Completions are lost, so every connection that uses the queue is broken. The sink is not

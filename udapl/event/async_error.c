@@ -3,7 +3,7 @@
  * Asynchronous errors: of the device, of completion queues, of endpoints; and the EVDs that take
  * them, which an IA may borrow from another one.
  */
-#include "udapl.h"
+#include "event.h"
 
 /* ---- borrowed EVDs ---- */
 

@@ -9,7 +9,7 @@
 
 #include "base/race.h"
 #include "base/refuse.h"
-#include "udapl.h"
+#include "event.h"
 
 /*
  * A thread in dat_cno_wait. A trigger wakes one of them; each has a descriptor of its own, so that

@@ -6,7 +6,7 @@
 #ifndef UDAPL_COMPLETION_H
 #define UDAPL_COMPLETION_H
 
-#include "udapl.h"
+#include "event.h"
 
 /*
  * completion.c: all that is not a plain, successful transfer of an endpoint's own queues. True: it

@@ -3,7 +3,7 @@
 #ifndef UDAPL_EVD_H
 #define UDAPL_EVD_H
 
-#include "udapl.h"
+#include "event.h"
 
 /* ---- evd_queue.c: evd->lock is held ---- */
 

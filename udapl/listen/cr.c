@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "udapl.h"
+#include "listen.h"
 #include "base/race.h"
 
 static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "udapl.h"
+#include "listen.h"
 
 /* Two qualifiers with one port can't be told apart on the wire. */
 struct sp *sp_on_port_locked(struct ia *ia, uint16_t port)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "udapl.h"
+#include "memory.h"
 
 struct cookie {
 	char bytes[DAT_LMR_COOKIE_SIZE];

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "udapl.h"
+#include "memory.h"
 
 /* ---- the range ---- */
 

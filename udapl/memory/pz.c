@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection zones: memory and the endpoints that may use it. */
-#include "udapl.h"
+#include "memory.h"
 
 DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
 {

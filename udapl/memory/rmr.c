@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "base/refuse.h"
-#include "udapl.h"
+#include "memory.h"
 
 /* ---- the list of bindings, and the spares ---- */
 

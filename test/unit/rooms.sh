@@ -1,0 +1,112 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# The rooms of the core, udapl/ROOM/: each uses only those below it. What the linker knows is looked
+# at, in the objects of the build that the tests are linked with: for each symbol that an object
+# needs, which object defines it. Then the includes. Prints TAP.
+
+top_srcdir=${top_srcdir:-.}
+cd "${top_builddir:-.}" || exit 99
+LC_ALL=C
+export LC_ALL
+
+rooms='base host core memory event endpoint listen entry' # from the ground up
+# Calls that go up all the same: the name, and why.
+upcalls='
+obj_kinds            entry/kinds.c alone knows the objects of all rooms, object.c their sizes
+ep_completion_seen   a completion that ends something is told to its endpoint, by a direct call
+up_dev_fatal         a descriptor in error is found below, and ends the connections above
+'
+n=0
+failures=0
+
+# result NAME OFFENDERS: a list of none is good
+result() {
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$2" | sed 's/^/# /'
+		failures=$((failures + 1))
+	fi
+}
+
+# "ROOM/FILE DEFINES|NEEDS SYMBOL" of each object of the core, and of the transports
+symbols() {
+	for room in $rooms verbs ofi; do
+		for object in udapl/"$room"/.libs/*.o; do
+			name=${object##*/}
+			case $name in
+			*_debug_la-*) name=${name#*_debug_la-} ;;
+			*-*) continue ;; # of a product, whose objects may have no symbols
+			esac
+			# an earlier build may have left some
+			[ -f "$top_srcdir/udapl/$room/${name%.o}.c" ] || continue
+			nm "$object" | awk -v file="$room/${name%.o}" '
+				NF == 2 && $1 == "U" { print file, "NEEDS", $2 }
+				NF == 3 && $2 ~ /[A-TV-Z]/ { print file, "DEFINES", $3 }'
+		done
+	done
+}
+
+# What points up, of the two kinds of lines that symbols prints; and entries of upcalls for nothing.
+pointing_up() {
+	awk -v rooms="$rooms" -v upcalls="$upcalls" '
+		function room(file) { return floor[substr(file, 1, index(file, "/") - 1)] }
+		BEGIN {
+			n = split(rooms, names, " ")
+			for (i = 1; i <= n; i++)
+				floor[names[i]] = i
+			n = split(upcalls, lines, "\n")
+			for (i = 1; i <= n; i++) {
+				split(lines[i], words, " ")
+				if (words[1] != "")
+					named[words[1]] = 1
+			}
+		}
+		$2 == "DEFINES" { by[$3] = $1 }
+		$2 == "NEEDS" { from[++needs] = $1; what[needs] = $3 }
+		END {
+			for (i = 1; i <= needs; i++) {
+				to = by[what[i]]
+				if (to == "" || !room(to))
+					continue
+				if (!room(from[i])) # a transport
+					up = what[i] !~ /^up_/ && room(to) > floor["host"]
+				else
+					up = room(to) > room(from[i])
+				if (up && what[i] in named)
+					used[what[i]] = 1
+				else if (up)
+					print from[i] ".c needs " what[i] " of " to ".c"
+			}
+			for (name in named)
+				if (!(name in used))
+					print name " does not go up"
+		}'
+}
+
+# Of other rooms a file includes the header with the name of the room, or, on the ground, any.
+including_up() {
+	for room in $rooms; do
+		below="${below:+$below|}$room"
+		grep -nE '^#include "' "$top_srcdir"/udapl/"$room"/*.[ch] |
+			sed "s|^$top_srcdir/||" |
+			grep -vE "\"([a-z_]+\.h|transport\.h|(base|host|core)/[a-z_]+\.h)\"" |
+			grep -vE "\"($below)/\1\.h\"" | grep -vE '"([a-z]+)/\1\.h"' || :
+		grep -noE '^#include "[a-z]+/' "$top_srcdir"/udapl/"$room"/*.[ch] |
+			sed "s|^$top_srcdir/||" | grep -vE "\"($below)/" || :
+	done
+}
+
+echo 1..3
+symbols=$(symbols)
+objects=$(echo "$symbols" | cut -d ' ' -f 1 | sort -u | wc -l)
+sources=$(find "$top_srcdir"/udapl/*/ -name '*.c' | wc -l)
+# fast_post.c is compiled into each transport
+result "the objects of all rooms are there" "$([ "$objects" -ge $((sources * 2 / 3)) ] ||
+	echo "$objects of $sources")"
+result "no room needs what one above it defines, but for the named upcalls" \
+	"$(echo "$symbols" | pointing_up)"
+result "no room includes a header of one above it, nor one that is private" "$(including_up)"
+[ $failures -eq 0 ]

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What calls return: status values, and how failures of the transport become them. */
+#ifndef UDAPL_STATUS_H
+#define UDAPL_STATUS_H
+
+#include <dat/udat.h>
+
+/* Status: class, type and subtype of a failure. */
+#define DAT_ERROR(type, subtype)                                                                   \
+	((DAT_RETURN)(DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype)))
+#define BAD_HANDLE(kind)  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_##kind)
+#define BAD_ARG(n)	  DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)
+#define BAD_STATE(what)	  DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
+#define NO_RESOURCE(what) DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
+
+/*
+ * status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is
+ * DAT_SUCCESS.
+ */
+DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
+/* Likewise, of what the device was to make or to resize: that it refuses is a shortage. */
+DAT_RETURN status_of_made(int err, DAT_RETURN_SUBTYPE resource);
+/* DAT_INVALID_STATE with the subtype that names it */
+DAT_RETURN status_of_ep_state(DAT_EP_STATE state);
+
+#endif

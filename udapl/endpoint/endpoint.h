@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints, their connections and transfers, and shared receive queues. */
+#ifndef UDAPL_ENDPOINT_H
+#define UDAPL_ENDPOINT_H
+
+#include "event/event.h"
+
+/* ---- srq.c ---- */
+
+/* As the gates of an endpoint, see there. */
+#define SRQ_OPEN   0x0DA70FEDu
+#define SRQ_SHARED 0x0DA70FEFu
+
+struct srq_slots;
+
+struct srq {
+	struct obj obj;
+	_Atomic unsigned state; /* DAT_SRQ_STATE; written under ia->lock */
+	/* SRQ_OPEN or SRQ_SHARED: post; else the slow path says why not */
+	_Atomic unsigned gate;
+	struct tp_srq *tp;
+	struct recv_pool pool;
+	struct req *spares; /* poster; free slots */
+	struct spinlock post_lock;
+	unsigned max_segments;	 /* fixed; of one receive */
+	DAT_VLEN max_transfer;	 /* fixed; as an endpoint's */
+	struct pz *pz;		 /* held */
+	struct srq_slots *slots; /* ia->lock; the memory of all slots */
+	DAT_COUNT low_watermark; /* ia->lock */
+	bool watched;		 /* ia->lock; the event of the low watermark is to come */
+};
+
+/* Posted, and the consumer has not taken the completion. Its posts must not run beside this. */
+static inline unsigned srq_outstanding(const struct srq *srq)
+{
+	return atomic_load_explicit(&srq->pool.ring.tail, memory_order_relaxed) -
+	       atomic_load_explicit(&srq->pool.ring.head, memory_order_acquire);
+}
+
+void srq_after_fork(struct srq *srq);
+/* Retired already, and no endpoint uses it. ia->lock held. */
+void srq_destroy_locked(struct srq *srq);
+
+/* ---- ep.c, conn.c, post.c ---- */
+
+/* How far the end of a connection has come. */
+enum ep_phase {
+	PHASE_NONE,	 /* no connection, or it is not ending */
+	PHASE_LINGERING, /* graceful disconnect: outstanding requests may still complete */
+	PHASE_DRAINING,	 /* the end event is known, the QP is in error: the device flushes */
+	PHASE_FLUSHING,	 /* state DISCONNECTED: flushes and the end event wait for memory */
+};
+
+struct ep_end {
+	enum ep_phase phase;	/* ia->lock */
+	DAT_EVENT_NUMBER event; /* ia->lock; the end event, from PHASE_DRAINING on */
+	/* ia->lock; the peer disconnected; a failure still to come may be the reason */
+	bool by_peer;
+	bool evds_draining;	/* ia->lock; both EVDs report every completion */
+	_Atomic bool requested; /* set before the state; the consumer has called disconnect */
+	_Atomic bool failed;	/* a completion failed, not by flush */
+	_Atomic bool flushed;	/* a completion was flushed though neither side disconnected */
+	/* ia->lock; all receives that it took from the SRQ have completed; the device said so */
+	bool last_receive;
+	bool stray; /* ia->lock; completions may come of what was completed without the device */
+};
+
+/*
+ * A request of ours behind the last one of a run of unsignalled requests. Its completion proves
+ * that those before it have completed. request_evd->lock.
+ */
+struct ep_marker {
+	struct req req;	 /* the tag of the post, in no ring */
+	bool posted;	 /* it is in the QP */
+	bool uncertain;	 /* the newest request it covers may have reached the QP after it */
+	unsigned covers; /* all requests before this position of sends */
+};
+
+/* What dat_ep_connect was asked for last; for dat_ep_dup_connect. */
+struct ep_target {
+	struct sockaddr_storage remote;
+	DAT_CONN_QUAL qual;
+	DAT_CONNECT_FLAGS flags;
+};
+
+/*
+ * The receives that were posted before a connection was begun, oldest first. None has completed, so
+ * they are the oldest ones of the ring. dat_ep_modify posts them to a new queue pair. There is room
+ * for as many as may be outstanding, so that a post never needs memory.
+ */
+struct early_recvs {
+	char *records;
+	size_t size; /* bytes */
+	unsigned count;
+};
+
+/* No other object has these where an endpoint has its gates. */
+#define EP_OPEN	  0x0DA70FE9u
+#define EP_SHARED 0x0DA70FEBu
+
+struct ep {
+	struct obj obj;
+	/*
+	 * What a post reads first and last, in one word each. EP_OPEN: this is a live endpoint, no
+	 * other thread may post to it, and a request may go to the transport (send_gate: it is
+	 * connected) or a receive may (recv_gate: likewise; early receives take the slow path).
+	 * EP_SHARED: so it is, but other threads may post, so a post takes send_lock or recv_lock.
+	 * Anything else takes the slow path. They follow the state.
+	 */
+	_Atomic unsigned send_gate, recv_gate;
+	_Atomic unsigned state; /* DAT_EP_STATE; written under ia->lock */
+	/*
+	 * dat_cr_accept has returned: requests may be posted before the connection is established
+	 */
+	_Atomic bool accepted;
+	struct tp_qp *qp;      /* NULL without a PZ */
+	struct tp_cq *recv_cq; /* recv_evd->cq, if there is a qp */
+	struct spinlock send_lock, recv_lock;
+	bool thread_safe; /* fixed; posts take those locks */
+	/* by enum req_kind: flags that take the slow path, for they have no effect */
+	unsigned slow_flags[REQ_RECV + 1];
+	unsigned fast_read_segments; /* a read of more takes the slow path */
+	/* fixed; bytes of a message or an RDMA, the device's limit; at most TP_MAX_LENGTH */
+	DAT_VLEN max_transfer;
+	/*
+	 * By enum req_kind: bytes of a fast post of so many segments; 0: there may be none. Those
+	 * of reads follow the state.
+	 */
+	DAT_VLEN limits[REQ_RECV + 1][FEW_SEGMENTS + 1];
+	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */
+	struct ring sends, recvs;
+	DAT_EP_ATTR attr; /* what it really has */
+
+	struct srq *srq;    /* fixed; held; NULL: it has receives of its own */
+	struct pz *pz;	    /* held, may be NULL */
+	struct pz *bind_pz; /* pz, if the request EVD takes binds, else NULL */
+	/* for completions: the consumer's or the IA's sink; may be NULL without a PZ */
+	struct evd *recv_evd, *request_evd;
+	struct evd *connect_evd; /* may be NULL */
+
+	struct ep_marker marker;
+	struct ep_end end;
+	struct work work; /* the data path saw something that ep_step_locked has to look at */
+
+	/* ia->lock */
+	struct tp_conn *conn;
+	unsigned events_reserved; /* slots of connect_evd, for this connection's events */
+	struct timer timer;	  /* time-out of connect, of lingering, of draining */
+	/* the consumer gave the number of RDMA reads, so a connection may not lower it */
+	bool read_in_given, read_out_given;
+	/* RDMA reads as asked for; attr has what the connection agreed on */
+	DAT_COUNT read_in, read_out;
+	struct sockaddr_storage local, remote; /* of the latest connection, ports set */
+	struct ep_target target;
+	void *private_data; /* the acceptor's; lives until reset or free */
+	DAT_COUNT private_data_size;
+	struct early_recvs early;
+};
+
+static ALWAYS_INLINE unsigned gate_value(const _Atomic unsigned *gate)
+{
+	return hot_load(unsigned, gate);
+}
+
+static inline bool gate_open(const _Atomic unsigned *gate)
+{
+	return gate_value(gate) == EP_OPEN;
+}
+
+/* The state is sequentially consistent against ring_push, see there. */
+static inline unsigned ep_state(const struct ep *ep)
+{
+	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
+}
+
+/*
+ * After dat_cr_accept requests go to the queue: a server that polls its memory sees the peer's
+ * write before the event ESTABLISHED, and answers at once.
+ */
+static inline bool ep_takes_early_requests(const struct ep *ep)
+{
+	return ep_state(ep) == DAT_EP_STATE_COMPLETION_PENDING && atomic_load(&ep->accepted);
+}
+
+/*
+ * Marker race: a post finds on its way out that the connection is ending. If a marker was posted
+ * meanwhile it does not cover the newest request of @ring, which may have been claimed before it
+ * and posted after it. request_evd->lock held, if @ring is sends.
+ */
+void ep_marker_race(struct ep *ep, const struct ring *ring);
+/*
+ * Late flush: completes, on an endpoint that is disconnected, what was posted while it became so.
+ * False: no memory. ia->lock held.
+ */
+bool ep_flush_late_locked(struct ep *ep);
+
+/*
+ * A bind is a request like the others, posted from rmr.c. When ep_post_begin says that there is
+ * room, or ring_has_room and the gate is open, ep_claim_bind takes the next slot, and ep_posted
+ * checks the result of the post. ep_post_end follows ep_post_begin in any case.
+ */
+bool ep_post_begin(struct ep *ep);
+void ep_post_end(struct ep *ep);
+struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
+			  DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_posted(struct ep *ep, int err);
+/* The state as posts of requests see it. */
+DAT_EP_STATE ep_request_state(const struct ep *ep);
+/* A post to an endpoint that is disconnected completes as flushed at once. */
+DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
+/*
+ * Those of @flags that have an effect: @plain ones, and UNSIGNALLED if the endpoint was @configured
+ * so. Programs pass others, too, and every provider has ignored them.
+ */
+DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+					DAT_COMPLETION_FLAGS configured);
+
+/* What follows from the attributes, for posts. */
+void ep_init_posts(struct ep *ep);
+/* Sets limits[REQ_READ], before the gate is opened: while it is open they do not change. */
+void ep_limit_reads(struct ep *ep);
+/*
+ * A receive of @nsge segments, those in the array of its ring, was posted to an endpoint that was
+ * not connected. Serialised as posts of receives are.
+ */
+void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
+		      DAT_COMPLETION_FLAGS flags);
+
+/* What changes the state; the table of moves is in conn.c. */
+enum trigger {
+	ON_CONNECT,
+	ON_RESERVE, /* an RSP listens for it */
+	ON_UNRESERVE,
+	ON_REQUEST,	 /* a request arrived for it, or it was made for one */
+	ON_REQUEST_LOST, /* the consumer can't be told of that request */
+	ON_REJECT,
+	ON_ACCEPT,     /* named by the consumer */
+	ON_ACCEPT_OWN, /* the endpoint that a request brings */
+	ON_ESTABLISHED,
+	ON_PEER_REJECTED,
+	ON_NON_PEER_REJECTED,
+	ON_UNREACHABLE,
+	ON_PEER_GONE,
+	ON_FAULT, /* a transfer or the transport failed */
+	ON_TIMEOUT,
+	ON_ABRUPT,
+	ON_GRACEFUL,
+	ON_IDLE, /* a graceful disconnect: the last request has completed */
+	ON_RESET,
+	ON_FREE,
+	TRIGGERS,
+};
+
+/* Is a call that is @trigger legal in the state of @ep? If not, the status names the state. */
+DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger);
+
+/* Does what the table of moves says, unless the end event is known already. */
+void ep_trigger_locked(struct ep *ep, enum trigger trigger);
+
+/* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
+void ep_break_locked(struct ep *ep);
+/* A peer's request for a connection. */
+struct ep_request {
+	struct tp_conn *conn;
+	unsigned max_read_in, max_read_out; /* the peer's */
+};
+
+/* A request, which has the addresses of @conn, waits for the consumer's answer. */
+void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
+/*
+ * Accepts @request with @ep, which takes over its connection on success; @own: the request has
+ * brought the endpoint. ia->lock held.
+ */
+DAT_RETURN ep_accept_locked(struct ep *ep, const struct ep_request *request, bool own,
+			    const void *private_data, unsigned size);
+/* Tears down QP and rings. Retired already. No lock is held: it waits for upcalls. */
+void ep_destroy(struct ep *ep);
+/*
+ * An invisible endpoint for a request, without zone and EVDs: the consumer sets them before it
+ * accepts. ia->lock held.
+ */
+DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *request, struct ep **ep);
+/* It was never shown to the consumer, and has no QP. ia->lock held. */
+void ep_discard_locked(struct ep *ep);
+
+void ep_after_fork(struct ep *ep);
+
+/* ---- calls ---- */
+
+DAT_RETURN ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+		     const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep);
+DAT_RETURN ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param);
+DAT_RETURN ep_modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param);
+DAT_RETURN ep_get_status(DAT_EP_HANDLE ep, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
+			 DAT_BOOLEAN *request_idle);
+DAT_RETURN ep_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qual,
+		      DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
+		      const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags);
+DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE other, DAT_TIMEOUT timeout,
+			  DAT_COUNT private_data_size, const DAT_PVOID private_data, DAT_QOS qos);
+DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep, DAT_CLOSE_FLAGS flags);
+DAT_RETURN ep_reset(DAT_EP_HANDLE ep);
+DAT_RETURN ep_free(DAT_EP_HANDLE ep);
+DAT_RETURN ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+			     DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			      DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+			      DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep, DAT_COUNT *nbufs, DAT_COUNT *span);
+DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep, DAT_COUNT soft, DAT_COUNT hard);
+DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+			      DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+			      DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep);
+DAT_RETURN srq_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr, DAT_SRQ_HANDLE *srq);
+DAT_RETURN srq_free(DAT_SRQ_HANDLE srq);
+DAT_RETURN srq_query(DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PARAM *param);
+DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos);
+DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
+DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+			 DAT_DTO_COOKIE cookie);
+DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+		    DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+		    DAT_RMR_CONTEXT *context);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Event dispatchers, notification objects, and what they offer to endpoints and listeners. */
+#ifndef UDAPL_EVENT_H
+#define UDAPL_EVENT_H
+
+#include "memory/memory.h"
+
+/* ---- evd.c: the object; evd_queue.c: its events; evd_wait.c: dequeue and wait ---- */
+
+struct queued_event {
+	DAT_EVENT event;
+	bool notify;  /* ends a wait, triggers the CNO */
+	bool bounded; /* qlen limits its stream */
+	/* the slot of an SRQ's receive, which is free when the consumer takes the event */
+	struct req *receive;
+};
+
+/* A circular buffer that grows; count events from head on. */
+struct event_queue {
+	struct queued_event *slots;
+	unsigned size, head, count; /* size is a power of two */
+};
+
+enum evd_role {
+	EVD_ROLE_RECV,
+	EVD_ROLE_REQUEST,
+	EVD_ROLE_CONNECT,
+	EVD_ROLES,
+};
+
+/* Why dequeue and wait can't just poll the completion queue. */
+enum evd_slow_path {
+	EVD_NO_CQ = 1 << 0,  /* fixed */
+	EVD_WAITER = 1 << 1, /* a thread is in dat_evd_wait: no other one may take events */
+	EVD_UNWAITABLE = 1 << 2,
+	EVD_CLOSING = 1 << 3,	  /* it is being freed: the waiter leaves */
+	EVD_RELEASE_DUE = 1 << 4, /* release_run comes before the consumer sees the event */
+	EVD_RECEIVES = 1 << 5,	  /* events of shared receive queues are queued */
+	/* an asynchronous event was dropped, and that was not reported yet */
+	EVD_OVERFLOWED = 1 << 6,
+};
+
+/*
+ * The receives of a shared receive queue, as those who take completions see them. A slot is what
+ * completions expect of a request: it leads to its ring, which is of no endpoint and never drains.
+ * The slots are not in order, so the ring has no array; its tail counts the posts, its head the
+ * slots that came back.
+ */
+struct recv_pool {
+	struct ring ring;
+	_Atomic(struct req *) returned; /* free slots that came back since the poster looked */
+	_Atomic unsigned queued;	/* completed slots whose event is in the queue of an EVD */
+	unsigned slots;			/* ia->lock; how many there are */
+	struct pool_share *shares;	/* ia->lock; the EVDs of its receives */
+};
+
+/*
+ * The slot is free. Any thread: the poster takes all that came back at once, so a slot that is the
+ * first one again is as good as the one that was there.
+ */
+static ALWAYS_INLINE void pool_return(struct recv_pool *pool, struct req *slot)
+{
+	struct req *first = atomic_load_explicit(&pool->returned, memory_order_relaxed);
+
+	do
+		slot->next_free = first;
+	while (!atomic_compare_exchange_weak_explicit(&pool->returned, &first, slot,
+						      memory_order_release, memory_order_relaxed));
+	atomic_fetch_add_explicit(&pool->ring.head, 1, memory_order_release);
+}
+
+static inline struct recv_pool *pool_of(const struct req *slot)
+{
+	return container_of(slot->ring, struct recv_pool, ring);
+}
+
+/*
+ * Endpoints of one shared receive queue have this EVD for their receives: together they have at
+ * most as many completions there as the queue has slots. ia->lock.
+ */
+struct pool_share {
+	struct recv_pool *pool;
+	struct evd *evd;
+	unsigned eps;	/* how many */
+	unsigned depth; /* completions for which the EVD has room */
+	struct pool_share *next_of_evd;
+	struct pool_share *next_of_pool, **back_of_pool;
+};
+
+struct evd {
+	struct obj obj;
+	DAT_EVD_FLAGS flags; /* fixed */
+	bool is_sink;	     /* fixed; events are dropped */
+	struct tp_cq *cq;    /* fixed until it is destroyed; NULL without DTO and RMR_BIND */
+	struct spinlock lock;
+	unsigned slow_path;	  /* lock; enum evd_slow_path */
+	bool destroyed;		  /* lock; only endpoints of other IAs keep its slot */
+	bool wait_satisfied;	  /* lock; what arrived ends the wait */
+	bool enabled;		  /* lock */
+	DAT_COUNT qlen;		  /* lock; what the consumer may use */
+	DAT_COUNT threshold;	  /* lock; of the waiter */
+	struct event_queue queue; /* lock */
+	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
+	unsigned bounded;
+	struct tp_wc polled; /* lock; what the slow path of dequeue translates */
+	unsigned notifying;  /* lock; queued events that notify */
+	unsigned receives;   /* lock; queued events of shared receive queues */
+	unsigned reserved;   /* lock; slots kept free for connection events */
+	/* lock; slots kept free for flushes: at most all transfers of the attached roles */
+	unsigned dto_depth;
+	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
+	int wakefd;
+	bool woken;				/* lock; wakefd was signalled */
+	struct watch watch;			/* its completion channel */
+	struct evd *next_missed, **back_missed; /* cno->lock; on the list of its CNO, else NULL */
+	struct cno *cno;			/* ia->lock and lock */
+	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
+	unsigned config;
+	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
+	unsigned roles[EVD_ROLES];		/* lock; how many endpoints use it as what */
+	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
+	struct pool_share *shares; /* ia->lock */
+};
+
+/* Not only with DAT_EVD_RMR_BIND_FLAG: no provider has asked for that. */
+static inline bool evd_takes_binds(const struct evd *evd)
+{
+	return evd && !evd->is_sink;
+}
+
+/* The handle that an endpoint with it shows. */
+static inline DAT_EVD_HANDLE evd_shown(struct evd *evd)
+{
+	return evd && evd->is_sink ? DAT_HANDLE_NULL : evd;
+}
+
+/* All but publishing; for ia.c too (asynchronous EVD). ia->lock held. */
+DAT_RETURN evd_new_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
+			  struct evd **evd);
+/* The private EVD of @ia that drops events. ia->lock held. */
+DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **evd);
+/* ia->lock held; nothing refers to it any more. */
+void evd_destroy_locked(struct evd *evd);
+/* Wakes the waiter, if any, and waits until it has left, without ia->lock meanwhile. */
+void evd_expel_waiter_relock(struct evd *evd);
+
+/*
+ * Roles for an endpoint of @ia, whose lock is held. attach makes room, and takes a use. Only in the
+ * connect role the EVD may belong to another IA. An attachment with the attributes @replaced, which
+ * is detached next, makes its room available; NULL: there is none.
+ */
+DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
+			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced);
+void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
+/*
+ * One more or one less endpoint with the receives of @pool has @evd for them, after the role was
+ * attached and before it is detached. ia->lock held.
+ */
+DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool);
+void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
+/* All EVDs of @pool, of @ia, get room for @depth completions of it, or none does. */
+DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
+void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
+/* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
+void evd_set_draining_locked(struct evd *evd, bool on);
+
+/* Reserves @n more slots for connection events, so that evd_post_reserved can't fail. */
+int evd_reserve(struct evd *evd, unsigned n);
+void evd_unreserve(struct evd *evd, unsigned n);
+void evd_post_reserved(struct evd *evd, const DAT_EVENT *event);
+/* An event of a stream that qlen limits. -ENOSPC: full, -ENOENT: the EVD is going away. */
+int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
+/* A request that was never posted, so in no ring, completes as flushed. False: no memory. */
+bool evd_post_flushed(struct evd *evd, const struct req *req);
+
+/* Moves completions into the queue and notifies. False: no memory, some are still in the CQ. */
+bool evd_drain(struct evd *evd);
+/* Completes as flushed what is still in @ring, in order. False: no memory, some are left. */
+bool evd_flush(struct evd *evd, struct ring *ring);
+/*
+ * Empties the completion queue; drops what belongs to @ep, whose QP is gone, and queues the rest.
+ */
+void evd_purge_ep(struct evd *evd, const struct ep *ep);
+/*
+ * Arms the completion queue anew, and takes what is there. What happened while notification was
+ * off triggers the CNO once. ia->lock held.
+ */
+void evd_trigger_backlog(struct evd *evd);
+
+/*
+ * Is a read before the position @until outstanding, although something behind it is flushed? Then
+ * the device has lost the read: what is outstanding is flushed when the connection has ended.
+ */
+bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
+/*
+ * The endpoints define this, and the events call it: a completion of @ep took the slow path. Any
+ * thread; evd->lock of its EVD held.
+ */
+void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+
+/* ---- evd_channel.c ---- */
+
+/* Each completion from here on wakes a waiter or the service thread. ia->lock held. */
+void evd_watch_locked(struct evd *evd);
+/*
+ * An EVD whose queue is not armed, and whose events may have triggered nothing: takes what is
+ * there. It remains such an EVD, or is armed. True: there was something. ia->lock held.
+ */
+bool evd_look_missed_locked(struct evd *evd);
+/* For the next completion that matters. Then the queue is looked at again: it makes no event. */
+void evd_arm(struct evd *evd);
+
+/* ---- evd_queue.c ---- */
+
+/* ia->lock held. */
+DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen);
+
+/* ---- cno.c ---- */
+
+struct wait_entry;
+
+struct cno {
+	struct obj obj;
+	struct spinlock lock;
+	struct evd *latched; /* lock; the first trigger since the last delivery */
+	/* lock; threads in dat_cno_wait that were not woken yet, oldest first */
+	struct wait_entry *wait_list;
+	unsigned waiters;	       /* lock; threads in dat_cno_wait */
+	unsigned takers;	       /* lock; those that are awake and take the latch next */
+	unsigned broadcasts;	       /* lock; how often all waiters were woken without an EVD */
+	bool closing;		       /* lock; abrupt close */
+	unsigned evds;		       /* ia->lock; how many EVDs refer to it */
+	DAT_OS_WAIT_PROXY_AGENT agent; /* lock; one-shot */
+	bool agent_due;		       /* lock; it is to be called */
+	struct evd *agent_evd;	       /* lock; the EVD to call it with */
+	struct work work;	       /* runs the agent on the service thread, unlocked */
+	/* an epoll set, with the completion channels of its EVDs */
+	struct watch watch;
+	/*
+	 * lock; EVDs whose completion queue is not armed, or whose events triggered nothing,
+	 * because the latch was set
+	 */
+	struct evd *missed, **missed_end;
+	unsigned missed_count; /* lock; how many these are */
+};
+
+/* evd->lock of @evd is held. */
+void cno_trigger_locked(struct cno *cno, struct evd *evd);
+/*
+ * Would a trigger change anything? If not, the queue of @evd needs no interrupt until the latch is
+ * taken. evd->lock of @evd held.
+ */
+bool cno_awaits_trigger(struct cno *cno, struct evd *evd);
+/*
+ * Takes a use for one more EVD. False: it is no CNO of @ia, or has just been freed, for which no
+ * lock is needed. ia->lock held.
+ */
+bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE cno);
+/* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
+void cno_detach_locked(struct cno *cno, bool freed);
+/*
+ * @cno, which was attached, or none if that is NULL, takes the place of the CNO that @evd has, if
+ * any, and that is detached. ia->lock held.
+ */
+void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed);
+/* Abrupt close: wakes all waiters and waits until they have left, without ia->lock meanwhile. */
+void cno_expel_waiters_relock(struct cno *cno);
+void cno_destroy(struct cno *cno); /* no lock is held */
+
+/* ---- async_error.c: asynchronous errors, and the EVDs that take them ---- */
+
+/* Posts an asynchronous error to all EVDs that take those of this IA. ia->lock held. */
+void async_error_post_locked(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+			     DAT_COUNT reason);
+
+/* Sends the asynchronous errors of @ia to an EVD that another IA owns, until it is returned. */
+DAT_RETURN async_evd_borrow(struct ia *ia, DAT_EVD_HANDLE evd);
+void async_evd_return(struct ia *ia);
+/* @evd, retired already, is going away: its borrowers are without an EVD from here on. */
+void async_evd_revoke(const struct evd *evd);
+/* Does another IA use an EVD of @owner? */
+bool async_evd_is_lent(const struct ia *owner);
+/* The handle that dat_ia_open and dat_ia_query show. */
+DAT_EVD_HANDLE async_evd_handle(struct ia *ia);
+
+void async_evds_after_fork(void);
+
+/* ---- calls ---- */
+
+DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
+		      DAT_EVD_HANDLE *evd);
+DAT_RETURN evd_free(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_query(DAT_EVD_HANDLE evd, DAT_EVD_PARAM_MASK mask, DAT_EVD_PARAM *param);
+DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd, DAT_CNO_HANDLE cno);
+DAT_RETURN evd_enable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_disable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd);
+DAT_RETURN evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT *event,
+		    DAT_COUNT *nmore);
+DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event);
+DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd, const DAT_EVENT *event);
+DAT_RETURN evd_resize(DAT_EVD_HANDLE evd, DAT_COUNT qlen);
+DAT_RETURN cno_create(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno);
+DAT_RETURN cno_free(DAT_CNO_HANDLE cno);
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd);
+DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent);
+DAT_RETURN cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);
+
+#endif

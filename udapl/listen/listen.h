@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Service points, and the connection requests that arrive there. */
+#ifndef UDAPL_LISTEN_H
+#define UDAPL_LISTEN_H
+
+#include "endpoint/endpoint.h"
+
+/* ---- sp.c, cr.c ---- */
+
+struct sp {
+	struct obj obj; /* a PSP or an RSP */
+	DAT_CONN_QUAL conn_qual;
+	DAT_PSP_FLAGS flags;	      /* of an RSP: does the provider make its endpoint? */
+	struct evd *evd;	      /* held while it listens */
+	struct tp_listener *listener; /* ia->lock; NULL: of an RSP whose request has arrived */
+	struct ep *ep;		      /* of an RSP; reserved while it listens, may be NULL */
+};
+
+struct cr {
+	struct obj obj;
+	struct ep_request request;
+	struct sp *sp; /* may be stale: the CR outlives it */
+	/* waits for the answer; the provider made it if it is tentative. NULL: there is none */
+	struct ep *ep;
+	struct sockaddr_storage remote;
+	DAT_COUNT private_data_size;
+	char private_data[256]; /* the longest that any transport delivers */
+};
+
+/* The service point of @ia that listens on that port, or NULL. ia->lock held. */
+struct sp *sp_on_port_locked(struct ia *ia, uint16_t port);
+/* The request of an RSP has arrived: no other will. ia->lock held. */
+void sp_stop_locked(struct sp *sp);
+void sp_destroy_locked(struct sp *sp); /* ia->lock held */
+/*
+ * Rejects the request, in the consumer's name or the provider's, and destroys an endpoint that was
+ * made for it. Retired already. No lock is held.
+ */
+void cr_destroy(struct cr *cr, bool by_consumer);
+
+/* ---- calls ---- */
+
+DAT_RETURN psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
+		      DAT_PSP_HANDLE *psp);
+DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL *qual, DAT_EVD_HANDLE evd,
+			  DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp);
+DAT_RETURN psp_query(DAT_PSP_HANDLE psp, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM *param);
+DAT_RETURN psp_free(DAT_PSP_HANDLE psp);
+DAT_RETURN rsp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd,
+		      DAT_RSP_HANDLE *rsp);
+DAT_RETURN rsp_query(DAT_RSP_HANDLE rsp, DAT_RSP_PARAM_MASK mask, DAT_RSP_PARAM *param);
+DAT_RETURN rsp_free(DAT_RSP_HANDLE rsp);
+DAT_RETURN cr_query(DAT_CR_HANDLE cr, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param);
+DAT_RETURN cr_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT private_data_size,
+		     const DAT_PVOID private_data);
+DAT_RETURN cr_reject(DAT_CR_HANDLE cr);
+DAT_RETURN cr_handoff(DAT_CR_HANDLE cr, DAT_CONN_QUAL qual);
+
+#endif
