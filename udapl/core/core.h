@@ -14,7 +14,7 @@
  *	loan_lock		mutex (async_error.c); which IA borrows whose asynchronous EVD
  *	dev->result_lock	mutex (verbs/cm_event.c); results of connection manager calls
  *	cookie_lock		mutex (cookie.c); cookies
- *	provider_lock		mutex (provider.c); the list of announced names
+ *	provider_lock		mutex (names.c); the list of announced names
  *	cno->watch.lock		mutex; who sleeps on the completion channels of its EVDs
  *	evd->watch.lock		mutex; who sleeps on the completion channel; arming the queue
  *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
@@ -189,8 +189,6 @@ void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops)
 int watch_open(struct watch *watch, int fd, struct watch *parent);
 /* Takes it out again. ia->lock held. */
 void watch_close_locked(struct watch *watch);
-/* What an epoll set of @ia reported of a watch, which may be gone meanwhile. ia->lock held. */
-void watch_report_locked(struct ia *ia, const struct epoll_event *event);
 /* Moves it to the epoll set of another parent. ia->lock held. */
 void watch_move_locked(struct watch *watch, struct watch *parent);
 /* It is not armed any more: from now on the service thread looks. ia->lock held. */
@@ -278,6 +276,20 @@ struct ia {
 	struct release_queue releases;
 	struct wakefds wakefds; /* of the waiters */
 };
+
+/*
+ * Handles what an epoll set of @ia reported. The object may have been freed since the kernel named
+ * its watch. Its memory stays readable; that of a new one in the same slot is all zero until it has
+ * this IA. ia->lock held.
+ */
+static inline void watch_report_locked(struct ia *ia, const struct epoll_event *event)
+{
+	struct watch *watch = event->data.ptr;
+
+	assert_locked(&ia->lock);
+	if (watch->ia == ia && watch->ops)
+		watch->ops->ready_locked(watch, event->events & (EPOLLERR | EPOLLHUP));
+}
 
 /*
  * Between the two an object is made without ia->lock, so that connection events are handled

@@ -233,16 +233,3 @@ void watch_close_locked(struct watch *watch)
 	looking_end_locked(watch);
 	(void)set_control(watch, EPOLL_CTL_DEL);
 }
-
-/*
- * The object may have been freed since the kernel named its watch. Its memory stays readable; that
- * of a new one in the same slot is all zero until it has this IA.
- */
-void watch_report_locked(struct ia *ia, const struct epoll_event *event)
-{
-	struct watch *watch = event->data.ptr;
-
-	assert_locked(&ia->lock);
-	if (watch->ia == ia && watch->ops)
-		watch->ops->ready_locked(watch, event->events & (EPOLLERR | EPOLLHUP));
-}

@@ -5,6 +5,16 @@
 
 #include "listen/listen.h"
 
+/* ---- names.c: the names that dat_provider_init announced; any thread ---- */
+
+/*
+ * Announces info->ia_name with a copy of @params. Its table begins as a copy of @calls; a name that
+ * was announced before keeps the one that it has. NULL: no memory.
+ */
+struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls,
+				   const char *params);
+/* The name is not found any more. Its struct stays, because handles lead to it. NULL: unknown. */
+struct provider *provider_retract(const DAT_PROVIDER_INFO *info);
 /* The announced name that an ia_open is for, and a copy of its IA params that the caller frees. */
 DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider,
 			 char **params);

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What libdat uses: the two entry points of the library, the announced names, and the table of
- * calls.
+ * What libdat uses: the two entry points of the library, and the table of calls. Each of these
+ * takes and returns what the headers of DAT 1.2 define, so nothing is to be converted.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/refuse.h"
 #include "entry.h"
 
 /* Each announced name has a copy, with its own name and ia_open. */
@@ -80,87 +76,6 @@ static const DAT_PROVIDER calls = {
 	.srq_set_lw_func = srq_set_lw,
 };
 
-static struct mutex provider_lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider_lock");
-static struct provider *providers; /* provider_lock; the latest announced first */
-
-/* A change that a missing thread began is lost; each step of one leaves a list that can be read. */
-void providers_after_fork(void)
-{
-	mutex_after_fork(&provider_lock);
-}
-
-static bool same_name_and_version(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
-{
-	return strncmp(a->ia_name, b->ia_name, DAT_NAME_MAX_LENGTH) == 0 &&
-	       a->dapl_version_major == b->dapl_version_major &&
-	       a->dapl_version_minor == b->dapl_version_minor &&
-	       !a->is_thread_safe == !b->is_thread_safe;
-}
-
-/* Removes it from the list; NULL if it was never announced. */
-static struct provider *provider_unlink_locked(const DAT_PROVIDER_INFO *info)
-{
-	struct provider **at = &providers, *provider;
-
-	assert_locked(&provider_lock);
-	while (*at && !same_name_and_version(&(*at)->info, info))
-		at = &(*at)->next;
-	provider = *at;
-	if (provider)
-		*at = provider->next;
-	return provider;
-}
-
-static struct provider *provider_new(const DAT_PROVIDER_INFO *info)
-{
-	struct provider *provider = calloc(1, sizeof(*provider));
-
-	if (!provider)
-		return NULL;
-	provider->info = *info;
-	provider->table = calls;
-	calls_log_refusals(&provider->table);
-	provider->table.device_name = provider->info.ia_name;
-	provider->table.extension = provider;
-	provider->table.ia_open_func = info->is_thread_safe ? ia_open_threadsafe : ia_open;
-	return provider;
-}
-
-/*
- * A name that was announced before gets the same struct again, because handles may still lead to
- * its table.
- */
-static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info, char *params)
-{
-	struct provider *provider = provider_unlink_locked(info);
-
-	assert_locked(&provider_lock);
-	if (!provider)
-		provider = provider_new(info);
-	if (!provider)
-		return NULL;
-	free(provider->params);
-	provider->params = params;
-	provider->announced = true;
-	provider->next = providers;
-	providers = provider;
-	return provider;
-}
-
-static struct provider *provider_retract(const DAT_PROVIDER_INFO *info)
-{
-	struct provider *provider;
-
-	mutex_lock(&provider_lock);
-	provider = providers;
-	while (provider && !same_name_and_version(&provider->info, info))
-		provider = provider->next;
-	if (provider)
-		provider->announced = false;
-	mutex_unlock(&provider_lock);
-	return provider;
-}
-
 /*
  * Registers info->ia_name, whether or not there is such a device: opening it finds out. There is no
  * way to report a failure; the registry then has no such name. Safe.
@@ -170,18 +85,16 @@ __attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER
 							      const char *instance_data)
 {
 	CANCEL_FORBIDDEN;
-	char *params = strdup(instance_data ? instance_data : "");
-	struct provider *provider = NULL;
+	DAT_PROVIDER table = calls;
+	struct provider *provider;
 	struct status_text text;
 	DAT_RETURN ret;
 
-	mutex_lock(&provider_lock);
-	if (params)
-		provider = provider_announce_locked(info, params);
-	mutex_unlock(&provider_lock);
+	calls_log_refusals(&table);
+	table.ia_open_func = info->is_thread_safe ? ia_open_threadsafe : ia_open;
+	provider = provider_announce(info, &table, instance_data ? instance_data : "");
 	if (!provider) {
 		log_error("%s: not registered: no memory", info->ia_name);
-		free(params);
 		return;
 	}
 	ret = dat_registry_add_provider(&provider->table, &provider->info);
@@ -202,28 +115,4 @@ __attribute__((visibility("default"))) void dat_provider_fini(const DAT_PROVIDER
 
 	if (provider)
 		(void)dat_registry_remove_provider(&provider->table, &provider->info);
-}
-
-DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider_out,
-			 char **params_out)
-{
-	struct provider *provider;
-	char *params = NULL;
-
-	mutex_lock(&provider_lock);
-	provider = providers;
-	while (provider &&
-	       !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
-		 strcmp(provider->info.ia_name, name) == 0))
-		provider = provider->next;
-	if (provider)
-		params = strdup(provider->params);
-	mutex_unlock(&provider_lock);
-	if (!provider)
-		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
-	if (!params)
-		return NO_RESOURCE(MEMORY);
-	*provider_out = provider;
-	*params_out = params;
-	return DAT_SUCCESS;
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The names of IAs that dat_provider_init announced. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "entry.h"
+
+static struct mutex provider_lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider_lock");
+static struct provider *providers; /* provider_lock; the latest announced first */
+
+/* A change that a missing thread began is lost; each step of one leaves a list that can be read. */
+void providers_after_fork(void)
+{
+	mutex_after_fork(&provider_lock);
+}
+
+static bool same_name_and_version(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
+{
+	return strncmp(a->ia_name, b->ia_name, DAT_NAME_MAX_LENGTH) == 0 &&
+	       a->dapl_version_major == b->dapl_version_major &&
+	       a->dapl_version_minor == b->dapl_version_minor &&
+	       !a->is_thread_safe == !b->is_thread_safe;
+}
+
+/* Removes it from the list; NULL if it was never announced. */
+static struct provider *provider_unlink_locked(const DAT_PROVIDER_INFO *info)
+{
+	struct provider **at = &providers, *provider;
+
+	assert_locked(&provider_lock);
+	while (*at && !same_name_and_version(&(*at)->info, info))
+		at = &(*at)->next;
+	provider = *at;
+	if (provider)
+		*at = provider->next;
+	return provider;
+}
+
+static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls)
+{
+	struct provider *provider = calloc(1, sizeof(*provider));
+
+	if (!provider)
+		return NULL;
+	provider->info = *info;
+	provider->table = *calls;
+	provider->table.device_name = provider->info.ia_name;
+	provider->table.extension = provider;
+	return provider;
+}
+
+/*
+ * A name that was announced before gets the same struct again, because handles may still lead to
+ * its table.
+ */
+static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info,
+						 const DAT_PROVIDER *calls, char *params)
+{
+	struct provider *provider = provider_unlink_locked(info);
+
+	assert_locked(&provider_lock);
+	if (!provider)
+		provider = provider_new(info, calls);
+	if (!provider)
+		return NULL;
+	free(provider->params);
+	provider->params = params;
+	provider->announced = true;
+	provider->next = providers;
+	providers = provider;
+	return provider;
+}
+
+struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls,
+				   const char *params)
+{
+	char *copy = strdup(params);
+	struct provider *provider = NULL;
+
+	mutex_lock(&provider_lock);
+	if (copy)
+		provider = provider_announce_locked(info, calls, copy);
+	mutex_unlock(&provider_lock);
+	if (!provider)
+		free(copy);
+	return provider;
+}
+
+struct provider *provider_retract(const DAT_PROVIDER_INFO *info)
+{
+	struct provider *provider;
+
+	mutex_lock(&provider_lock);
+	provider = providers;
+	while (provider && !same_name_and_version(&provider->info, info))
+		provider = provider->next;
+	if (provider)
+		provider->announced = false;
+	mutex_unlock(&provider_lock);
+	return provider;
+}
+
+DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider_out,
+			 char **params_out)
+{
+	struct provider *provider;
+	char *params = NULL;
+
+	mutex_lock(&provider_lock);
+	provider = providers;
+	while (provider &&
+	       !(provider->announced && !provider->info.is_thread_safe == !thread_safe &&
+		 strcmp(provider->info.ia_name, name) == 0))
+		provider = provider->next;
+	if (provider)
+		params = strdup(provider->params);
+	mutex_unlock(&provider_lock);
+	if (!provider)
+		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+	if (!params)
+		return NO_RESOURCE(MEMORY);
+	*provider_out = provider;
+	*params_out = params;
+	return DAT_SUCCESS;
+}
