@@ -177,79 +177,6 @@ void ep_trigger_locked(struct ep *ep, enum trigger trigger)
 	}
 }
 
-/* ---- markers ---- */
-
-/* A bind is signalled, suppressed or not. */
-static bool is_unsignalled(const struct req *req)
-{
-	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) ==
-	       DAT_COMPLETION_SUPPRESS_FLAG;
-}
-
-/*
- * If the newest request is unsignalled, no completion tells whether it succeeded: a marker posted
- * behind it does. The marker has no slot in the ring, because slots belong to the poster, which may
- * be in the middle of a post right now unless send_lock keeps it out.
- */
-static void post_marker_locked(struct ep *ep)
-{
-	struct ep_marker *marker = &ep->marker;
-	struct ring *sends = &ep->sends;
-	unsigned tail;
-
-	assert_locked(&ep->obj.ia->lock);
-	if (ep->signal_all)
-		return;
-	if (ep->thread_safe)
-		spin_lock(&ep->send_lock);
-	spin_lock(&ep->request_evd->lock);
-	tail = atomic_load(&sends->tail);
-	if (!marker->posted && tail != atomic_load(&sends->head) &&
-	    is_unsignalled(ring_slot(sends, tail - RING_STEP))) {
-		marker->covers = tail;
-		marker->posted = tp_post_marker(ep->qp, &marker->req) == 0;
-		marker->uncertain = marker->posted && !ep->thread_safe;
-	}
-	spin_unlock(&ep->request_evd->lock);
-	if (ep->thread_safe)
-		spin_unlock(&ep->send_lock);
-}
-
-/*
- * The requests that the marker covers have completed, even if the marker itself was flushed; unless
- * the device has lost some.
- */
-static void marker_completed_locked(struct ep *ep, DAT_DTO_COMPLETION_STATUS status)
-{
-	struct ep_marker *marker = &ep->marker;
-	struct ring *sends = &ep->sends;
-
-	assert_locked(&ep->request_evd->lock);
-	marker->posted = false;
-	if (status != DAT_DTO_SUCCESS && completion_is_behind_lost_read(sends, marker->covers)) {
-		marker->uncertain = false;
-		return;
-	}
-	if ((int)(marker->covers - atomic_load(&sends->head)) > 0)
-		atomic_store(&sends->head, marker->covers);
-	else
-		marker->uncertain = false; /* they had completions of their own */
-}
-
-void ep_marker_race(struct ep *ep, const struct ring *ring)
-{
-	struct ep_marker *marker = &ep->marker;
-	unsigned tail = atomic_load(&ep->sends.tail);
-
-	if (ring != &ep->sends || !marker->uncertain || marker->covers != tail)
-		return;
-	assert_locked(&ep->request_evd->lock);
-	marker->uncertain = false;
-	marker->covers -= RING_STEP;
-	if (!marker->posted)
-		atomic_store(&ep->sends.head, marker->covers); /* outstanding again */
-}
-
 /* ---- completions ---- */
 
 /* While draining every completion queues work, so the service thread sees when the rings empty. */
@@ -312,7 +239,7 @@ bool ep_flush_late_locked(struct ep *ep)
 void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
 {
 	if (req->kind == REQ_MARKER)
-		marker_completed_locked(ep, status);
+		ep_marker_completed_locked(ep, status);
 	else if (status == DAT_DTO_ERR_FLUSHED)
 		atomic_store(&ep->end.flushed, true);
 	else if (status != DAT_DTO_SUCCESS)
@@ -444,7 +371,7 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 	if (ep_state(ep) == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep))
 		set_state_locked(ep, DAT_EP_STATE_DISCONNECT_PENDING);
 	watch_outstanding_locked(ep);
-	post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
+	ep_post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
 	if (tp_qp_error(ep->qp) && !ep->obj.ia->failed)
 		log_warn("EP %p: the device refuses to put the QP into error", (void *)ep);
 	release_conn_locked(ep);
@@ -477,7 +404,7 @@ static void step_lingering_locked(struct ep *ep)
 	else if (!ring_used(&ep->sends))
 		ep_trigger_locked(ep, ON_IDLE);
 	else
-		post_marker_locked(ep);
+		ep_post_marker_locked(ep);
 }
 
 /*

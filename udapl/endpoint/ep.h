@@ -8,6 +8,17 @@
 
 #include "endpoint.h"
 
+/*
+ * If the newest request is unsignalled, no completion tells whether it succeeded: posts a marker
+ * behind it.
+ */
+void ep_post_marker_locked(struct ep *ep);
+/*
+ * The completion of a marker: the requests that it covers have completed, even if the marker itself
+ * was flushed; unless the device has lost some. request_evd->lock held, and not ia->lock.
+ */
+void ep_marker_completed_locked(struct ep *ep, DAT_DTO_COMPLETION_STATUS status);
+
 /* The gates follow the state and the QP: to be called when either has changed. */
 void ep_set_gates(struct ep *ep);
 
@@ -18,6 +29,12 @@ bool ep_flush_locked(struct ep *ep);
 
 /* Afterwards neither the service thread nor the transport touches it, and no event is posted. */
 void ep_quiesce_locked(struct ep *ep);
+
+/* Flags that have an effect on any endpoint. */
+#define SEND_FLAGS                                                                                 \
+	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
+	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
+#define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
 /* What an endpoint is made of. */
 struct ep_parts {
@@ -49,9 +66,13 @@ bool ep_zone_possible(const struct srq *srq, const struct pz *pz);
 /* An invisible endpoint. */
 DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
 
-/* ep_modify.c: the memory for the early receives of as many as @ep may have outstanding. */
+/* early_recv.c: the memory for the early receives of as many as @ep may have outstanding. */
 DAT_RETURN early_recvs_init(struct ep *ep);
 void early_recvs_clear(struct ep *ep);
+/* Would an endpoint with those attributes take all of them? */
+bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr);
+/* Posts those of @ep to @next, too. */
+DAT_RETURN early_recvs_repeat(const struct ep *ep, struct ep *next);
 
 /* What the data path queues for the service thread. */
 void ep_work_locked(struct work *work);

@@ -21,49 +21,10 @@
 #include <string.h>
 
 #include "base/refuse.h"
-#include "endpoint.h"
+#include "ep.h"
 
 /* nothing is wrong, post it; no call returns this */
 #define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
-
-/* Flags that have an effect on any endpoint. */
-#define SEND_FLAGS                                                                                 \
-	(DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |                       \
-	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
-#define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
-
-static void ep_limit_posts(struct ep *ep, enum req_kind kind, unsigned segments, DAT_VLEN bytes)
-{
-	DAT_VLEN *limits = ep->limits[kind];
-
-	for (unsigned n = 1; n <= FEW_SEGMENTS; n++)
-		if (limits[n] != (n <= segments ? bytes : 0))
-			limits[n] = n <= segments ? bytes : 0;
-}
-
-void ep_limit_reads(struct ep *ep)
-{
-	ep_limit_posts(ep, REQ_READ, ep->fast_read_segments,
-		       ep->attr.max_rdma_read_out ? ep->max_transfer : 0);
-}
-
-void ep_init_posts(struct ep *ep)
-{
-	unsigned requests = ep->attr.request_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
-	unsigned receives = ep->attr.recv_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
-
-	ep->slow_flags[REQ_SEND] = ~(SEND_FLAGS | requests);
-	ep->slow_flags[REQ_WRITE] = ~(RDMA_FLAGS | requests);
-	ep->slow_flags[REQ_READ] = ~(RDMA_FLAGS | requests);
-	ep->slow_flags[REQ_RECV] = ~receives;
-	ep->fast_read_segments = (unsigned)min_u64((unsigned)ep->attr.max_rdma_read_iov,
-						   ep->obj.ia->attr->max_read_wr_sge);
-	if (ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
-		ep->slow_flags[REQ_READ] |= DAT_COMPLETION_BARRIER_FENCE_FLAG;
-	ep_limit_posts(ep, REQ_SEND, (unsigned)ep->attr.max_request_iov, ep->max_transfer);
-	ep_limit_posts(ep, REQ_WRITE, (unsigned)ep->attr.max_rdma_write_iov, ep->max_transfer);
-	ep_limit_posts(ep, REQ_RECV, (unsigned)ep->attr.max_recv_iov, ep->max_transfer);
-}
 
 /* ---- segments ---- */
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Early receives: those that are posted before a connection is begun. A copy of each is kept, so
+ * that dat_ep_modify can post them to another queue pair.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ep.h"
+
+struct early_recv {
+	DAT_DTO_COOKIE cookie;
+	DAT_COMPLETION_FLAGS flags;
+	unsigned nsge;
+	struct tp_sge sges[];
+};
+
+static size_t early_recv_size(unsigned nsge)
+{
+	return sizeof(struct early_recv) + nsge * sizeof(struct tp_sge);
+}
+
+DAT_RETURN early_recvs_init(struct ep *ep)
+{
+	const size_t most = early_recv_size((unsigned)ep->attr.max_recv_iov);
+
+	ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
+	return ep->early.records ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
+}
+
+void early_recvs_clear(struct ep *ep)
+{
+	ep->early.size = 0;
+	ep->early.count = 0;
+}
+
+static bool has_been_connected(const struct ep *ep)
+{
+	switch (ep_state(ep)) {
+	case DAT_EP_STATE_CONNECTED:
+	case DAT_EP_STATE_DISCONNECT_PENDING:
+	case DAT_EP_STATE_DISCONNECTED:
+		return true;
+	default:
+		return ep_takes_early_requests(ep);
+	}
+}
+
+/*
+ * While a connection is begun receives may complete, and be posted again, before the state tells
+ * it. Then the endpoint can't be modified any more, and what is beyond the limit is not needed.
+ */
+void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
+		      DAT_COMPLETION_FLAGS flags)
+{
+	struct early_recvs *early = &ep->early;
+	struct early_recv *recv = (struct early_recv *)(early->records + early->size);
+
+	if (has_been_connected(ep) || early->count >= ep->recvs.limit)
+		return;
+	recv->cookie = cookie;
+	recv->flags = flags;
+	recv->nsge = nsge;
+	memcpy(recv->sges, ep->recvs.sges, nsge * sizeof(*recv->sges));
+	early->size += early_recv_size(nsge);
+	early->count++;
+}
+
+static const struct early_recv *early_recv_after(const struct early_recv *recv)
+{
+	return (const struct early_recv *)((const char *)recv + early_recv_size(recv->nsge));
+}
+
+bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr)
+{
+	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
+
+	if (ep->early.count > (unsigned)attr->max_recv_dtos)
+		return false;
+	for (unsigned i = 0; i < ep->early.count; i++, recv = early_recv_after(recv))
+		if (recv->nsge > (unsigned)attr->max_recv_iov)
+			return false;
+	return true;
+}
+
+/* Without a zone they wait in the ring. */
+static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
+{
+	struct req *req = ring_next(&next->recvs);
+	int err = 0;
+
+	req->cookie = recv->cookie;
+	req_set_kind(req, REQ_RECV, recv->flags);
+	ring_push(&next->recvs, req);
+	memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
+	ep_remember_recv(next, recv->nsge, recv->cookie, recv->flags);
+	if (next->qp)
+		err = tp_post_recv(next->qp, req, next->recvs.sges, recv->nsge);
+	return err ? status_of(tp_post_error(err), DAT_RESOURCE_MEMORY) : DAT_SUCCESS;
+}
+
+DAT_RETURN early_recvs_repeat(const struct ep *ep, struct ep *next)
+{
+	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	for (unsigned i = 0; i < ep->early.count && ret == DAT_SUCCESS; i++) {
+		ret = recv_repeat(next, recv);
+		recv = early_recv_after(recv);
+	}
+	return ret;
+}
