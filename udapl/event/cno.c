@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consumer notification objects: a latch that EVDs set and dat_cno_wait takes, and a one-shot proxy
- * agent beside it.
+ * Consumer notification objects as objects: create, free, query, modify, the EVDs that they are of,
+ * and dat_cno_wait. cno_trigger.c has what an event does to one.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -9,163 +9,7 @@
 
 #include "base/race.h"
 #include "base/refuse.h"
-#include "event.h"
-
-/*
- * A thread in dat_cno_wait. A trigger wakes one of them; each has a descriptor of its own, so that
- * none consumes the wake-up of another.
- */
-struct wait_entry {
-	struct cno *cno;
-	int wakefd;
-	bool listed;
-	bool woken; /* cno->lock; wakefd was signalled */
-	struct wait_entry *next;
-};
-
-static void entry_wake_locked(struct cno *cno, struct wait_entry *entry)
-{
-	assert_locked(&cno->lock);
-	cno->wait_list = entry->next;
-	entry->listed = false;
-	entry->woken = true;
-	wakefd_signal(entry->wakefd);
-}
-
-static void entry_add_locked(struct cno *cno, struct wait_entry *entry)
-{
-	struct wait_entry **at = &cno->wait_list;
-
-	assert_locked(&cno->lock);
-	while (*at)
-		at = &(*at)->next;
-	entry->next = NULL;
-	entry->listed = true;
-	*at = entry;
-}
-
-static void entry_remove_locked(struct cno *cno, struct wait_entry *entry)
-{
-	struct wait_entry **at = &cno->wait_list;
-
-	assert_locked(&cno->lock);
-	if (!entry->listed)
-		return;
-	while (*at != entry)
-		at = &(*at)->next;
-	*at = entry->next;
-	entry->listed = false;
-}
-
-/* Gives back what the thread slept on. It is not listed, so no thread wakes it. */
-static void entry_end(struct wait_entry *entry)
-{
-	if (entry->woken)
-		wakefd_clear(entry->wakefd);
-	wakefd_give(&entry->cno->obj.ia->wakefds, entry->wakefd);
-}
-
-static bool has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
-{
-	return agent->proxy_agent_func != NULL;
-}
-
-/* ---- EVDs that missed a trigger ---- */
-
-/* evd->lock held, too: an EVD is on the list of no CNO but its own. */
-static void missed_add_locked(struct cno *cno, struct evd *evd)
-{
-	assert_locked(&cno->lock);
-	assert_locked(&evd->lock);
-	debug_assert(evd->cno == cno);
-	if (evd->back_missed)
-		return;
-	cno->missed_count++;
-	evd->next_missed = NULL;
-	evd->back_missed = cno->missed_end;
-	*cno->missed_end = evd;
-	cno->missed_end = &evd->next_missed;
-}
-
-static void missed_remove_locked(struct cno *cno, struct evd *evd)
-{
-	assert_locked(&cno->lock);
-	if (!evd->back_missed)
-		return;
-	*evd->back_missed = evd->next_missed;
-	if (evd->next_missed)
-		evd->next_missed->back_missed = evd->back_missed;
-	else
-		cno->missed_end = evd->back_missed;
-	evd->back_missed = NULL;
-	cno->missed_count--;
-}
-
-static struct evd *missed_take_first(struct cno *cno)
-{
-	struct evd *evd;
-
-	spin_lock(&cno->lock);
-	evd = cno->missed;
-	if (evd)
-		missed_remove_locked(cno, evd);
-	spin_unlock(&cno->lock);
-	if (evd)
-		race_reach(RACE_MISSED, evd);
-	return evd;
-}
-
-/*
- * Calls @visit for each EVD that is on the list now; other threads, and @visit, add EVDs behind
- * these. Returns how often that returned true. ia->lock keeps the EVDs alive, and on the list.
- */
-static unsigned missed_visit_locked(struct cno *cno, bool (*visit)(struct evd *))
-{
-	unsigned left, yes = 0;
-	struct evd *evd;
-
-	assert_locked(&cno->obj.ia->lock);
-	spin_lock(&cno->lock);
-	left = cno->missed_count;
-	spin_unlock(&cno->lock);
-	for (; left > 0 && (evd = missed_take_first(cno)); left--)
-		yes += visit(evd);
-	return yes;
-}
-
-/* ---- triggering ---- */
-
-void cno_trigger_locked(struct cno *cno, struct evd *evd)
-{
-	assert_locked(&evd->lock);
-	spin_lock(&cno->lock);
-	if (cno->latched && cno->latched != evd)
-		missed_add_locked(cno, evd);
-	if (!cno->latched) {
-		cno->latched = evd;
-		if (cno->wait_list && !cno->takers)
-			entry_wake_locked(cno, cno->wait_list);
-	}
-	if (has_agent(&cno->agent)) {
-		cno->agent_evd = evd;
-		cno->agent_due = true;
-		service_queue_work(cno->obj.ia, &cno->work);
-	}
-	spin_unlock(&cno->lock);
-}
-
-bool cno_awaits_trigger(struct cno *cno, struct evd *evd)
-{
-	bool awaits;
-
-	assert_locked(&evd->lock);
-	spin_lock(&cno->lock);
-	awaits = !cno->latched || cno->takers || has_agent(&cno->agent);
-	if (!awaits)
-		missed_add_locked(cno, evd);
-	spin_unlock(&cno->lock);
-	return awaits;
-}
+#include "cno.h"
 
 /*
  * Calls the consumer's agent on the service thread, without locks. The agent is one-shot: it is
@@ -185,7 +29,7 @@ static void agent_run(struct work *work)
 	}
 	cno->agent_due = false;
 	spin_unlock(&cno->lock);
-	if (has_agent(&agent))
+	if (cno_has_agent(&agent))
 		agent.proxy_agent_func(agent.instance_data, evd);
 }
 
@@ -196,8 +40,8 @@ static void wake_all(struct cno *cno)
 	cno->latched = NULL;
 	cno->broadcasts++;
 	while (cno->wait_list)
-		entry_wake_locked(cno, cno->wait_list);
-	if (has_agent(&cno->agent)) {
+		cno_wake_locked(cno, cno->wait_list);
+	if (cno_has_agent(&cno->agent)) {
 		cno->agent_evd = NULL;
 		cno->agent_due = true;
 		service_queue_work(cno->obj.ia, &cno->work);
@@ -237,7 +81,7 @@ static void trigger_others_locked(struct cno *cno)
 	spin_unlock(&cno->lock);
 	if (latched)
 		evd_trigger_backlog(latched);
-	(void)missed_visit_locked(cno, trigger_backlog);
+	(void)cno_visit_missed_locked(cno, trigger_backlog);
 }
 
 /* True: because of @evd, events of other EVDs have triggered nothing. evd->lock held. */
@@ -247,7 +91,7 @@ static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 
 	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
-	missed_remove_locked(cno, evd);
+	cno_missed_remove_locked(cno, evd);
 	latched = cno->latched == evd;
 	if (latched)
 		cno->latched = NULL;
@@ -327,7 +171,7 @@ static bool cno_look_locked(struct watch *watch)
 	struct cno *cno = cno_of_watch(watch);
 	bool ready = channels_handle_locked(cno) > 0;
 
-	return missed_visit_locked(cno, evd_look_missed_locked) > 0 || ready;
+	return cno_visit_missed_locked(cno, evd_look_missed_locked) > 0 || ready;
 }
 
 static bool arm_and_drain(struct evd *evd)
@@ -339,7 +183,7 @@ static bool arm_and_drain(struct evd *evd)
 
 static void cno_arm_locked(struct watch *watch)
 {
-	(void)missed_visit_locked(cno_of_watch(watch), arm_and_drain);
+	(void)cno_visit_missed_locked(cno_of_watch(watch), arm_and_drain);
 }
 
 static const struct watch_ops cno_ops = {
@@ -368,7 +212,7 @@ static void arm_all_missed(struct cno *cno)
 	struct ia *ia = cno->obj.ia;
 
 	mutex_lock(&ia->lock);
-	(void)missed_visit_locked(cno, arm_missed);
+	(void)cno_visit_missed_locked(cno, arm_missed);
 	mutex_unlock(&ia->lock);
 }
 
@@ -498,7 +342,7 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 	spin_lock(&cno->lock);
 	cno->agent = agent;
 	spin_unlock(&cno->lock);
-	if (has_agent(&agent)) {
+	if (cno_has_agent(&agent)) {
 		watch_take_back(&cno->watch);
 		arm_all_missed(cno);
 	}
@@ -525,7 +369,7 @@ static DAT_RETURN check_latch_locked(struct cno *cno, unsigned broadcasts, struc
 	if (cno->broadcasts != broadcasts || cno->closing)
 		return DAT_SUCCESS;
 	if (entry && !entry->listed)
-		entry_add_locked(cno, entry);
+		cno_enlist_locked(cno, entry);
 	return NOT_LATCHED;
 }
 
@@ -559,13 +403,13 @@ static void sleep_ends(struct cno *cno, struct wait_entry *entry)
 	bool agent;
 
 	spin_lock(&cno->lock);
-	entry_remove_locked(cno, entry);
+	cno_delist_locked(cno, entry);
 	spin_unlock(&cno->lock);
-	entry_end(entry);
+	wait_entry_end(entry);
 	race_reach(RACE_RETURN, cno);
 	(void)watch_return(&cno->watch, false);
 	spin_lock(&cno->lock);
-	agent = has_agent(&cno->agent);
+	agent = cno_has_agent(&cno->agent);
 	spin_unlock(&cno->lock);
 	if (agent)
 		watch_take_back(&cno->watch);
@@ -581,7 +425,7 @@ static void cno_wait_cancelled(void *arg)
 	sleep_ends(cno, entry);
 	spin_lock(&cno->lock);
 	if (cno->latched && cno->wait_list)
-		entry_wake_locked(cno, cno->wait_list);
+		cno_wake_locked(cno, cno->wait_list);
 	spin_unlock(&cno->lock);
 	leave_wait(cno);
 }
@@ -614,7 +458,7 @@ static DAT_RETURN woken_up(struct cno *cno, unsigned broadcasts, struct wait_ent
 	spin_lock(&cno->lock);
 	cno->takers++;
 	if (fds[1].revents)
-		entry_remove_locked(cno, entry);
+		cno_delist_locked(cno, entry);
 	woken = entry->woken; /* then it is not listed */
 	entry->woken = false;
 	spin_unlock(&cno->lock);
@@ -656,7 +500,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 			return ret;
 	} while (ready > 0 && tp_now() < deadline); /* it may always have something to wake for */
 	spin_lock(&cno->lock);
-	entry_remove_locked(cno, entry); /* the next trigger wakes another thread */
+	cno_delist_locked(cno, entry); /* the next trigger wakes another thread */
 	ret = check_latch_locked(cno, broadcasts, NULL, evd);
 	spin_unlock(&cno->lock);
 	return ret == NOT_LATCHED && ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : ret;

@@ -26,6 +26,8 @@ void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event);
 bool evd_drain_relock(struct evd *evd, bool *notified);
 /* Has the waiter, if there is one, look again. */
 void evd_wake_locked(struct evd *evd);
+/* An event that notifies has arrived, from a thread other than its receiver's. */
+void evd_notify_locked(struct evd *evd);
 
 /*
  * evd_pop_locked, while neither an overflow is to be reported nor receives of a shared queue are
@@ -51,6 +53,9 @@ static inline bool evd_take_locked(struct evd *evd, DAT_EVENT *event)
 
 /* As evd_drain, and says whether there was something to take. */
 bool evd_drain_found(struct evd *evd);
+
+/* ---- evd_channel.c: evd->lock is not held ---- */
+
 /* What ends a wait has changed: arms the completion queue, and whoever is notified looks again. */
 void evd_mode_changed(struct evd *evd);
 

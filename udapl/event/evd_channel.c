@@ -172,6 +172,47 @@ static void evd_ready_locked(struct watch *watch, bool in_error)
 	up_dev_fatal(watch->ia);
 }
 
+/* ---- what ends a wait or triggers has changed ---- */
+
+void evd_mode_changed(struct evd *evd)
+{
+	bool notified = false;
+
+	evd_arm(evd);
+	spin_lock(&evd->lock);
+	if (evd->slow_path & EVD_WAITER)
+		evd_wake_locked(evd);
+	else if (evd->cno && evd->enabled)
+		evd_drain_relock(evd, &notified);
+	if (notified)
+		evd_notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
+void evd_set_draining_locked(struct evd *evd, bool on)
+{
+	assert_locked(&evd->obj.ia->lock);
+	spin_lock(&evd->lock);
+	debug_assert(on || evd->draining > 0);
+	evd->draining += on ? 1 : -1;
+	spin_unlock(&evd->lock);
+	if (on)
+		evd_watch_locked(evd);
+}
+
+void evd_trigger_backlog(struct evd *evd)
+{
+	bool notified = false;
+
+	assert_locked(&evd->obj.ia->lock);
+	evd_watch_locked(evd);
+	spin_lock(&evd->lock);
+	evd_drain_relock(evd, &notified); /* what was there before makes no event */
+	if (notified || (evd->notifying && !(evd->slow_path & EVD_WAITER)))
+		evd_notify_locked(evd);
+	spin_unlock(&evd->lock);
+}
+
 /* ---- waiters ---- */
 
 bool evd_channel_return(struct evd *evd)

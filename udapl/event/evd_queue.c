@@ -169,8 +169,7 @@ void evd_wake_locked(struct evd *evd)
 	wakefd_signal(evd->wakefd);
 }
 
-/* An event that notifies has arrived, from a thread other than its receiver's. */
-static void notify_locked(struct evd *evd)
+void evd_notify_locked(struct evd *evd)
 {
 	assert_locked(&evd->lock);
 	if (evd->slow_path & EVD_WAITER) {
@@ -181,45 +180,6 @@ static void notify_locked(struct evd *evd)
 	} else if (evd->cno && evd->enabled) {
 		cno_trigger_locked(evd->cno, evd);
 	}
-}
-
-void evd_mode_changed(struct evd *evd)
-{
-	bool notified = false;
-
-	evd_arm(evd);
-	spin_lock(&evd->lock);
-	if (evd->slow_path & EVD_WAITER)
-		evd_wake_locked(evd);
-	else if (evd->cno && evd->enabled)
-		evd_drain_relock(evd, &notified);
-	if (notified)
-		notify_locked(evd);
-	spin_unlock(&evd->lock);
-}
-
-void evd_set_draining_locked(struct evd *evd, bool on)
-{
-	assert_locked(&evd->obj.ia->lock);
-	spin_lock(&evd->lock);
-	debug_assert(on || evd->draining > 0);
-	evd->draining += on ? 1 : -1;
-	spin_unlock(&evd->lock);
-	if (on)
-		evd_watch_locked(evd);
-}
-
-void evd_trigger_backlog(struct evd *evd)
-{
-	bool notified = false;
-
-	assert_locked(&evd->obj.ia->lock);
-	evd_watch_locked(evd);
-	spin_lock(&evd->lock);
-	evd_drain_relock(evd, &notified); /* what was there before makes no event */
-	if (notified || (evd->notifying && !(evd->slow_path & EVD_WAITER)))
-		notify_locked(evd);
-	spin_unlock(&evd->lock);
 }
 
 /* ---- completions ---- */
@@ -288,7 +248,7 @@ bool evd_drain(struct evd *evd)
 	spin_lock(&evd->lock);
 	all = evd_drain_relock(evd, &notified);
 	if (notified)
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 	return all;
 }
@@ -303,7 +263,7 @@ bool evd_drain_found(struct evd *evd)
 	evd_drain_relock(evd, &notified);
 	found = notified || evd->queue.count > before;
 	if (notified)
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 	return found;
 }
@@ -390,7 +350,7 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 	if (evd->receives)
 		free_receives_locked(evd, ep);
 	if (notified)
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 }
 
@@ -429,7 +389,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 			evd_push_locked(evd, &event, true);
 	}
 	if (any)
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 	return all;
 }
@@ -447,7 +407,7 @@ bool evd_post_flushed(struct evd *evd, const struct req *req)
 	if (ok && !evd->is_sink)
 		evd_push_locked(evd, &event, true);
 	if (ok)
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 	return ok;
 }
@@ -481,7 +441,7 @@ void evd_post_reserved(struct evd *evd, const DAT_EVENT *event)
 	evd->reserved--;
 	if (likely(!evd->destroyed)) {
 		evd_push_locked(evd, event, true);
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	}
 	spin_unlock(&evd->lock);
 }
@@ -499,7 +459,7 @@ int evd_post_bounded(struct evd *evd, const DAT_EVENT *event)
 			evd->slow_path |= EVD_OVERFLOWED;
 	} else {
 		queue_push_locked(evd, event, true, true);
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	}
 	spin_unlock(&evd->lock);
 	return err;
@@ -555,7 +515,7 @@ DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen)
 	if (ret == DAT_SUCCESS)
 		evd->qlen = qlen;
 	if (notified)
-		notify_locked(evd);
+		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 	return ret;
 }
