@@ -86,8 +86,8 @@ pointing_up() {
 		}'
 }
 
-# The files that are left when each one is taken away that needs no other that is left: they need
-# each other in circles. Upcalls do not count.
+# The files that are left when each one is taken away that needs no other that is left, or that none
+# of these needs: they need each other in circles. Upcalls do not count.
 circles() {
 	awk -v rooms=" $rooms " -v upcalls="$upcalls" '
 		BEGIN {
@@ -105,13 +105,17 @@ circles() {
 			do {
 				removed = 0
 				split("", held)
+				split("", needed)
 				for (i = 1; i <= needs; i++) {
 					to = by[what[i]]
-					if (to != "" && to != from[i] && to in left)
+					if (to != from[i] && to in left && from[i] in left) {
+						sub(" " to "$", "", held[from[i]])
 						held[from[i]] = held[from[i]] " " to
+						needed[to] = 1
+					}
 				}
 				for (file in left)
-					if (!(file in held)) {
+					if (!(file in held) || !(file in needed)) {
 						delete left[file]
 						removed++
 					}

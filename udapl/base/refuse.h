@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A line of the log for each call that is refused: the call, the result, why, the arguments. Calls
- * of the data path write it in the cold functions that refuse them; of all others entry/calls.c does.
+ * of the data path write it in the cold functions that refuse them; entry/calls.c does of all
+ * others.
  */
 #ifndef UDAPL_REFUSE_H
 #define UDAPL_REFUSE_H

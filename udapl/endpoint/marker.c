@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Markers: a request of ours, signalled, behind unsignalled requests of the consumer. Its completion
- * proves that those have completed.
+ * Markers: a request of ours, signalled, behind unsignalled requests of the consumer. Its
+ * completion proves that those have completed.
  */
 #include "ep.h"
 
