@@ -10,7 +10,7 @@
  * Every int is 0 or a negative errno, but for that of a post. No call waits for a peer. The core
  * serialises under ia->lock the calls on listeners and connections, tp_dev_deadline and
  * tp_dev_progress. Upcalls but up_wake are made from tp_dev_progress only, so they run with
- * ia->lock held, on the service thread or in a call that attends to the device (udapl.h). Calls on
+ * ia->lock held, on the service thread or in a call that attends to the device (core.h). Calls on
  * one completion queue are serialised, except that tp_cq_arm, tp_cq_events and tp_cq_resize may run
  * beside tp_cq_poll: a resize may sleep, and the lock of a poll is a spinlock. Posts to one
  * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside

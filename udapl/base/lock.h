@@ -15,7 +15,7 @@
 
 /*
  * Outermost first: a thread may take a lock only if all locks that it holds have a lower rank. The
- * table at the top of udapl.h says what each lock guards.
+ * table at the top of core/core.h says what each lock guards.
  */
 enum lock_rank {
 	RANK_UNSET, /* the lock was never initialised */

@@ -29,7 +29,8 @@ void wait_entry_end(struct wait_entry *entry);
 void cno_missed_remove_locked(struct cno *cno, struct evd *evd);
 /*
  * Calls @visit for each EVD that has missed a trigger by now; other threads, and @visit, add EVDs
- * behind these. Returns how often that returned true. ia->lock keeps the EVDs alive, and on the list.
+ * behind these. Returns how often that returned true. ia->lock keeps the EVDs alive, and on the
+ * list.
  */
 unsigned cno_visit_missed_locked(struct cno *cno, bool (*visit)(struct evd *));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of an EVD share beside udapl.h: its queue, and how a waiter is woken. */
+/* What the files of an EVD share beside event.h: its queue, and how a waiter is woken. */
 #ifndef UDAPL_EVD_H
 #define UDAPL_EVD_H
 
