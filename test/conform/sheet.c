@@ -272,13 +272,8 @@ static bool is_refusal(const struct row *row)
 	case DAT_TIMEOUT_EXPIRED:
 		return false;
 	default:
-		/*
-		 * dat_strerror names results for those who write such lines; a line in the calls
-		 * that register and free regions would take instructions of those that succeed.
-		 */
-		return row->kind == ROW_RETURN && strcmp(row->call, "dat_strerror") != 0 &&
-		       strcmp(row->call, "dat_lmr_create") != 0 &&
-		       strcmp(row->call, "dat_lmr_free") != 0;
+		/* it names results for those who write such lines */
+		return row->kind == ROW_RETURN && strcmp(row->call, "dat_strerror") != 0;
 	}
 }
 

@@ -4,8 +4,10 @@
  * at a peer.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/mman.h>
 
+#include "base/refuse.h"
 #include "memory.h"
 
 /* ---- the range ---- */
@@ -237,6 +239,25 @@ static bool lmr_retire(struct ia *ia, struct lmr *lmr)
 
 /* ---- the calls ---- */
 
+static COLD DAT_RETURN region_refused(DAT_RETURN ret, const void *ia, unsigned type,
+				      DAT_VLEN length, const void *pz, unsigned priv)
+{
+	return refused(ret, LOG_UTIL, "dat_lmr_create",
+		       "ia %p, mem_type %#x, length %" PRIu64 ", pz %p, mem_privileges %#x", ia,
+		       type, (uint64_t)length, pz, priv);
+}
+
+/* The same, when the region has what the call was given. */
+static COLD DAT_RETURN registration_refused(DAT_RETURN ret, const struct lmr *lmr)
+{
+	return region_refused(ret, lmr->obj.ia, lmr->type, lmr->length, lmr->pz, lmr->priv);
+}
+
+static COLD DAT_RETURN region_free_refused(DAT_RETURN ret, const void *lmr)
+{
+	return refused(ret, LOG_UTIL, "dat_lmr_free", "lmr %p", lmr);
+}
+
 HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
 			  DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv,
 			  DAT_LMR_HANDLE *lmr_out, DAT_LMR_CONTEXT *lmr_context,
@@ -253,17 +274,19 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 	DAT_RETURN ret;
 
 	if (!obj_valid(NULL, ia_handle, DAT_HANDLE_TYPE_IA))
-		return BAD_HANDLE(IA);
+		return region_refused(BAD_HANDLE(IA), ia, type, length, pz, priv);
 	if (type == DAT_MEM_TYPE_LMR && !obj_valid(ia, region.for_lmr_handle, DAT_HANDLE_TYPE_LMR))
-		return BAD_HANDLE(LMR);
+		return region_refused(BAD_HANDLE(LMR), ia, type, length, pz, priv);
 	if (!obj_hold(ia, pz_handle, DAT_HANDLE_TYPE_PZ))
-		return BAD_HANDLE(PZ);
+		return region_refused(BAD_HANDLE(PZ), ia, type, length, pz, priv);
 	ret = lmr_args(ia, kind, region, length, lmr_out, &span);
-	if (ret != DAT_SUCCESS)
+	if (ret != DAT_SUCCESS) {
+		(void)region_refused(ret, ia, type, length, pz, priv);
 		goto put_pz;
+	}
 	lmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_LMR);
 	if (!lmr) {
-		ret = NO_RESOURCE(MEMORY);
+		ret = region_refused(NO_RESOURCE(MEMORY), ia, type, length, pz, priv);
 		goto put_pz;
 	}
 	lmr->pz = pz;
@@ -289,6 +312,7 @@ put_cookie:
 	if (lmr->cookie)
 		cookie_put(lmr->cookie);
 free_lmr:
+	(void)registration_refused(ret, lmr);
 	obj_free_as(&lmr->obj, DAT_HANDLE_TYPE_LMR);
 put_pz:
 	obj_put(&pz->obj);
@@ -311,16 +335,18 @@ HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 	int err;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_LMR))
-		return BAD_HANDLE(LMR);
+		return region_free_refused(BAD_HANDLE(LMR), handle);
 	ia = lmr->obj.ia;
 	release_run(ia);
 	if (!lmr_retire(ia, lmr))
-		return BAD_STATE(LMR_IN_USE);
+		return region_free_refused(BAD_STATE(LMR_IN_USE), lmr);
 	err = tp_mr_dereg(lmr->mr);
 	if (unlikely(err)) {
 		lmr_publish(lmr); /* the device still has it, so it still exists */
-		return err == -EBUSY ? BAD_STATE(LMR_IN_USE)
-				     : status_of(err, DAT_RESOURCE_MEMORY_REGION);
+		return region_free_refused(err == -EBUSY
+						   ? BAD_STATE(LMR_IN_USE)
+						   : status_of(err, DAT_RESOURCE_MEMORY_REGION),
+					   lmr);
 	}
 	lmr_release(lmr);
 	return DAT_SUCCESS;
