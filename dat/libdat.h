@@ -30,8 +30,8 @@ DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia);
  */
 int datx_ia_open_ro_aware(void);
 /*
- * Likewise: the line of dat.conf whose name is being opened, as "/etc/dat.conf:12". NULL: the
- * provider registered the name without dat.conf.
+ * For our providers: the line of dat.conf whose name is being opened, as "/etc/dat.conf:12", or
+ * NULL if the provider registered the name without dat.conf. Valid as long as the other one is.
  */
 const char *datx_ia_open_line(void);
 #pragma GCC visibility pop
@@ -136,7 +136,10 @@ void registry_after_fork(void);
 bool registry_has_name_locked(const char *name);
 /* The best match: of those that satisfy want the smallest minor version; NULL if none does. */
 struct conf_key *registry_find_key_locked(const DAT_PROVIDER_INFO *want);
-/* Likewise among the registrations that were made by key (may be NULL) or by no key. */
+/*
+ * The best match, in the same sense, among the registrations that were made by @key, which may be
+ * NULL, or by no key.
+ */
 struct registration *registry_find_locked(const DAT_PROVIDER_INFO *want,
 					  const struct conf_key *key);
 /* The error of an open for which nothing matches. */

@@ -65,7 +65,10 @@ uint64_t tp_now(void);
  * (-EINTR).
  */
 int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline);
-/* Likewise epoll_wait(2), with the descriptors that are ready in @events. */
+/*
+ * epoll_wait(2) until then, which leaves in @events up to @max descriptors that are ready. Returns
+ * how many, or what tp_poll does.
+ */
 int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline);
 
 /*

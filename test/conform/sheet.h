@@ -106,7 +106,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 	ROW_OF(null, ROW_NAME(handle_run), call, param " is null", want, NULL)                     \
 	struct row
 
-/* Likewise, but for the first row: the handle may be null. */
+/* The last three of these rows, for a handle that may be null. */
 #define HANDLE_OR_NULL_ROWS(call, param, kind, want_, expression)                                  \
 	static DAT_RETURN ROW_NAME(handle_run)(DAT_HANDLE h)                                       \
 	{                                                                                          \

@@ -94,7 +94,7 @@ void ff_unlock(void);
  * positive, without the lock.
  */
 int ff_enter(enum ff_call call);
-/* Likewise; the lock is taken already, and stays so. */
+/* As ff_enter, for a step of a call: the lock is taken already, and stays so. */
 int ff_step_locked(enum ff_call call);
 void ff_alive_add(enum ff_kind kind, int n);
 bool fake_is_inside(void);

@@ -54,7 +54,7 @@ void fv_trace_clear(void);
  * and no thread may make it that has called fv_ia_lock.
  */
 void fv_hold(const char *call);
-/* Likewise, but no cancellation point, as a system call that no signal interrupts. */
+/* As fv_hold, but the wait is no cancellation point, as a system call that nothing interrupts. */
 void fv_hold_firmly(const char *call);
 void fv_let_go(const char *call);
 /* Returns when @call has been made @n times since the start of the process. */
@@ -220,7 +220,7 @@ void fv_complete(struct ibv_cq *cq, const struct ibv_wc *wc, bool solicited);
  */
 void fv_complete_send(struct ibv_qp *qp, enum ibv_wc_status status);
 void fv_complete_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t length);
-/* Likewise, the oldest receive of the SRQ of @qp. */
+/* Completes the oldest receive of the SRQ of @qp, in the same way. */
 void fv_complete_srq_recv(struct ibv_qp *qp, enum ibv_wc_status status, uint32_t length);
 /* Completes all of @qp as flushed. */
 void fv_flush(struct ibv_qp *qp);

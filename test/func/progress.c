@@ -360,7 +360,7 @@ START_TEST(fenced_send_waits_for_reads)
 }
 END_TEST
 
-/* Likewise of a read whose answer is held up. */
+/* The fenced send waits for a read, too, whose answer is held up. */
 START_TEST(fenced_send_waits_for_a_read_that_is_held_up)
 {
 	struct pair pair, other;

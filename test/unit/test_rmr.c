@@ -1131,7 +1131,7 @@ START_TEST(a_window_may_be_lost_while_a_bind_looks_for_a_slot)
 }
 END_TEST
 
-/* Likewise, while a third endpoint has a bind in flight that was to move the lost window. */
+/* A window is lost while a third endpoint has a bind in flight that was to move it. */
 START_TEST(a_window_may_be_lost_with_binds_on_three_endpoints)
 {
 	DAT_RMR_CONTEXT context = 5;

@@ -18,7 +18,7 @@
  * DAT_SUCCESS.
  */
 DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
-/* Likewise, of what the device was to make or to resize: that it refuses is a shortage. */
+/* As status_of, of what the device was to make or to resize: that it refuses is a shortage. */
 DAT_RETURN status_of_made(int err, DAT_RETURN_SUBTYPE resource);
 /* DAT_INVALID_STATE with the subtype that names it */
 DAT_RETURN status_of_ep_state(DAT_EP_STATE state);

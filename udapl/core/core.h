@@ -238,7 +238,10 @@ void release_defer(struct ia *ia, struct release *release);
  * lost access: if another thread is in here, this one waits for it.
  */
 void release_run(struct ia *ia);
-/* Likewise, but drops what the device refuses to take back: the device is about to be closed. */
+/*
+ * As release_run, for a device that is about to be closed: what it refuses to take back is dropped.
+ * No lock is held.
+ */
 void release_run_final(struct ia *ia);
 
 /* ---- the IA ---- */

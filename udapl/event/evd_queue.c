@@ -32,7 +32,7 @@ static unsigned slots_promised_locked(const struct evd *evd)
 	return evd->reserved + (bounded > evd->bounded ? bounded - evd->bounded : 0);
 }
 
-/* Likewise, and those kept for flushes. */
+/* Free slots that were promised, to those two or to flushes. */
 static unsigned slots_needed_locked(const struct evd *evd)
 {
 	assert_locked(&evd->lock);

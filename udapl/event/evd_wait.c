@@ -113,7 +113,7 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	return DAT_SUCCESS;
 }
 
-/* Likewise; so that path needs no stack either. */
+/* What dequeue_slow_unlock does, of a completion by its parts: so the fast path needs no stack. */
 static COLD DAT_RETURN dequeue_next_slow_unlock(struct evd *evd, void *tag, uint32_t length,
 						DAT_EVENT *event)
 {
@@ -313,8 +313,9 @@ static bool sleep_end(struct evd *evd)
 }
 
 /*
- * Likewise, after a sleep. What arrives before the queue is armed for others makes no event there,
- * so it is an event of this wait, or counted in @nmore.
+ * The wait is over: its thread has slept, and gives back what it slept on. What arrives before the
+ * queue is armed for others makes no event there, so it is an event of this wait, or counted in
+ * @nmore.
  */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {

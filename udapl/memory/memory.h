@@ -40,7 +40,10 @@ struct lmr **lmr_table_new(void);
 void lmr_table_destroy(struct lmr **table);
 /* The live LMR of that context, held; NULL if there is none. */
 struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
-/* Likewise; NULL also if another thread looks one up. */
+/*
+ * As lmr_hold, for callers that hold a spinlock: returns NULL also if another thread looks an LMR
+ * up at this moment.
+ */
 struct lmr *lmr_try_hold(struct ia *ia, DAT_LMR_CONTEXT context);
 
 /* Is the segment not empty, and within the LMR? */

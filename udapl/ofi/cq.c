@@ -120,7 +120,7 @@ static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
 }
 
-/* Likewise, of any queue: an endpoint with a shared receive queue may complete here. */
+/* As cq_read_locked, of any queue: an endpoint with a shared receive queue may complete here. */
 static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
 {
 	CANCEL_FORBIDDEN;

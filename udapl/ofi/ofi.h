@@ -344,7 +344,10 @@ struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *s
 
 /* Takes in what libfabric has completed. Returns how many entries there were. */
 unsigned cq_harvest_locked(struct tp_cq *cq);
-/* Likewise, until there are none. It is for what is there: data need not move. */
+/*
+ * Takes in what libfabric has completed, until there is nothing more. It is for completions that
+ * are there: data need not move.
+ */
 void cq_collect_locked(struct tp_cq *cq);
 /* Are there completions that somebody may report? */
 static inline bool cq_has_completions_locked(const struct tp_cq *cq)
@@ -377,7 +380,7 @@ void progress_remove(struct tp_cq *cq);
 bool progress_run(struct tp_dev *dev, bool ready);
 /* Has the service thread visit a queue that nobody can sleep on now. Any thread. */
 void progress_poke(struct tp_cq *cq);
-/* Likewise, when it comes to visits. */
+/* Has the service thread visit the queue when it visits the next time. Any thread. */
 void progress_due(struct tp_cq *cq);
 /* Who slept on it is awake: the service thread, which had left it alone, looks at it again. */
 void progress_resume(struct tp_cq *cq);

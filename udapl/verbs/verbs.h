@@ -211,7 +211,7 @@ void pd_put(struct tp_pd *pd);	  /* mem.c */
 void cq_put(struct tp_cq *cq);	  /* cq.c */
 void qp_put(struct tp_qp *qp);	  /* qp.c */
 void srq_put(struct tp_srq *srq); /* srq.c */
-/* Likewise, of the struct. */
+/* Drops a hold on the memory of the struct: the last one frees it. */
 void qp_memory_put(struct tp_qp *qp); /* qp.c */
 
 /* ---- srq.c ---- */
