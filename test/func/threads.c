@@ -374,7 +374,7 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ threads_share_the_evds_of_their_endpoints, NEEDS_NOTHING },
 		{ threads_share_an_endpoint_of_a_thread_safe_ia, NEEDS_NOTHING },
-		{ both_directions_of_an_endpoint_are_used_at_once, NEEDS_NOTHING },
+		{ both_directions_of_an_endpoint_are_used_at_once, NEEDS_RNR },
 		{ disconnect_completes_concurrent_posts, NEEDS_NOTHING },
 		{ threads_open_and_close_in_parallel, NEEDS_NOTHING },
 	};
