@@ -167,8 +167,8 @@ void __wrap_pattern_fill(unsigned char *at, size_t size, unsigned seed)
 		at[size - 1] ^= 1;
 }
 
-static bool wrong_invitations; /* the client sends */
-static atomic_uint invited_to; /* the first port of the latest test */
+static atomic_bool wrong_invitations; /* the client sends */
+static atomic_uint invited_to;	      /* the first port of the latest test */
 
 void __real_invitation_encode(const struct invitation *invitation,
 			      unsigned char bytes[INVITATION_BYTES]);
@@ -182,11 +182,13 @@ void __wrap_invitation_encode(const struct invitation *invitation,
 	bytes[INVITATION_BYTES - 1] ^= wrong_invitations;
 }
 
-/* The word of messages of this kind that is wrong, and its value; kind 0: none. */
+/*
+ * The word of messages of this kind that is wrong, and its value; kind 0: none. A session of the
+ * server may send a message while the next test of a client begins.
+ */
 static struct {
-	enum message_kind kind;
-	unsigned word;
-	uint32_t value;
+	atomic_uint kind, word;
+	_Atomic uint32_t value;
 } wrong_word;
 
 static void word_put(unsigned char *bytes, unsigned word, uint32_t value)
