@@ -16,6 +16,7 @@ obj_kinds            entry/kinds.c alone knows the objects of all rooms, object.
 ep_completion_seen   a completion that ends something is told to its endpoint, by a direct call
 up_dev_fatal         a descriptor in error is found below, and ends the connections above
 '
+named=$(echo "$upcalls" | awk 'NF { print $1 }' | tr '\n' ' ')
 n=0
 failures=0
 
@@ -51,18 +52,15 @@ symbols() {
 
 # What points up, of the two kinds of lines that symbols prints; and entries of upcalls for nothing.
 pointing_up() {
-	awk -v rooms="$rooms" -v upcalls="$upcalls" '
+	awk -v rooms="$rooms" -v upcalls="$named" '
 		function room(file) { return floor[substr(file, 1, index(file, "/") - 1)] }
 		BEGIN {
 			n = split(rooms, names, " ")
 			for (i = 1; i <= n; i++)
 				floor[names[i]] = i
-			n = split(upcalls, lines, "\n")
-			for (i = 1; i <= n; i++) {
-				split(lines[i], words, " ")
-				if (words[1] != "")
-					named[words[1]] = 1
-			}
+			n = split(upcalls, names, " ")
+			for (i = 1; i <= n; i++)
+				named[names[i]] = 1
 		}
 		$2 == "DEFINES" { by[$3] = $1 }
 		$2 == "NEEDS" { from[++needs] = $1; what[needs] = $3 }
@@ -89,13 +87,11 @@ pointing_up() {
 # The files that are left when each one is taken away that needs no other that is left, or that none
 # of these needs: they need each other in circles. Upcalls do not count.
 circles() {
-	awk -v rooms=" $rooms " -v upcalls="$upcalls" '
+	awk -v rooms=" $rooms " -v upcalls="$named" '
 		BEGIN {
-			n = split(upcalls, lines, "\n")
-			for (i = 1; i <= n; i++) {
-				split(lines[i], words, " ")
-				named[words[1]] = 1
-			}
+			n = split(upcalls, names, " ")
+			for (i = 1; i <= n; i++)
+				named[names[i]] = 1
 		}
 		index(rooms, " " substr($1, 1, index($1, "/") - 1) " ") == 0 { next }
 		{ left[$1] = 1 }

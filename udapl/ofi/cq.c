@@ -123,10 +123,11 @@ static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 /* As cq_read_locked, of any queue: an endpoint with a shared receive queue may complete here. */
 static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
 {
-	CANCEL_FORBIDDEN;
+	CANCEL_FORBIDDEN; /* of the guard, too, which is a lock */
 	bool guarded = srx_guard(cq->dev);
-	ssize_t got = cq_read_locked(cq);
+	ssize_t got = fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
 
+	assert_locked(&cq->lock);
 	srx_unguard(cq->dev, guarded);
 	return got;
 }
