@@ -35,7 +35,8 @@ with_built() { sed "s, \(libdapl[a-z]*\)\.so\.1 , $build/udapl/.libs/\1.so ," "$
 between() {
 	local rc=0 server
 
-	timeout -k 5 3600 "$dtest" --wait 120 --port "$3" -P "$1" -s >"$tmp/$1.log" 2>&1 &
+	: >"$tmp/$1.log" # it may have been a server before
+	timeout -k 5 3600 "$dtest" --wait 120 --port "$3" -P "$1" -s >>"$tmp/$1.log" 2>&1 &
 	server=$!
 	until grep -q waiting "$tmp/$1.log"; do
 		kill -0 $server 2>/dev/null || break
