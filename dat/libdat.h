@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of libdat share: the registry of provider names and the table of open IAs, each
- * with its lock. Read this file first.
+ * with its lock.
  */
 #ifndef LIBDAT_H
 #define LIBDAT_H

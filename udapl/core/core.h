@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The IA, its service thread, its locks and their order: read this file first.
+ * The IA, its service thread, all locks and their order. The map of the code is doc/design.md.
  *
  * Every mutex and spinlock of the product, outermost first. A thread takes a lock only if all locks
  * that it holds stand above it; debug builds check that (lock.h).
