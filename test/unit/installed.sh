@@ -25,7 +25,7 @@ skip() {
 	echo "ok $number - $1 # SKIP $2"
 }
 
-echo 1..9
+echo 1..13
 
 # ---- the names
 
@@ -55,6 +55,33 @@ result 'an installation keeps the dat.conf that is there' "$(cat "$conf")" \
 	'# of the administrator'
 install uninstall-local
 result 'a dat.conf that was changed stays' "$(cat "$conf")" '# of the administrator'
+
+# ---- manual pages
+
+# pages FOLDER [NAME=VALUE]: installs them there
+pages() {
+	folder=$1
+	shift
+	make -s -C "$build" install-data DESTDIR="$tmp/$folder" "$@" >"$tmp/log" 2>&1 ||
+		tail -n 3 "$tmp/log"
+	find "$tmp/$folder" -path '*/man[1-7]/*' | sort >"$tmp/pages"
+}
+result 'pages are installed as they are' \
+	"$(pages plain; while read -r page; do
+		cmp "$page" "$(find "$top/doc" -name "${page##*/}")"
+	done <"$tmp/pages")" ''
+# shellcheck disable=SC2016 # make expands it
+result 'pages of tools with other names are installed under these' \
+	"$(pages renamed program_transform_name='s/test$$/test1/'
+	sed -n 's,.*/\([a-z]*test1*\.1\)$,\1,p' "$tmp/pages")" 'dapltest1.1
+dtest1.1'
+result 'all pages say these names' \
+	"$(xargs grep -nE '(Nm|Xr) (dtest|dapltest)\>|\<(dtest|dapltest)\\\\? -' <"$tmp/pages")" ''
+if command -v mandoc >/dev/null; then
+	result 'and are good mdoc' "$(grep /man1/ "$tmp/pages" | xargs mandoc -Tlint -W warning)" ''
+else
+	skip 'and are good mdoc' 'no mandoc'
+fi
 
 # ---- packages
 
