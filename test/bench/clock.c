@@ -213,6 +213,9 @@ static struct result report(enum protocol protocol)
 	printf("   %5.2f %5.2f %5.2f %8.2f %8.2f %9.2f%s\n", result.low, result.middle, result.high,
 	       result.switches, result.others, result.processor,
 	       limit > 0 && ratio > limit ? "  over" : "");
+	results_print("row\t%s\t%.2f\t%.2f\t%.4f\t%.2f\t%.4f\t%.4f\t%.4f\t%.2f\t%.2f\t%.4f\n",
+		      protocols[protocol].name, result.raw, result.ours, ratio, limit, result.low,
+		      result.middle, result.high, result.switches, result.others, result.processor);
 	fflush(stdout);
 	return result;
 }
@@ -223,6 +226,9 @@ static void print_head(const char *where)
 	       rounds);
 	printf("%-36s %9s %9s %7s %8s   %17s %8s %8s %9s\n", "", "raw", "ours", "ratio", "at most",
 	       "ratios of turns", "switches", "us of it", "processor");
+	results_print("table\t%s\tprotocol\traw us\tours us\tratio\tat most\t"
+		      "lowest\tmedian\thighest\tswitches\tus of it\tprocessor\n",
+		      where);
 }
 
 /* The device may have no windows. */
@@ -266,6 +272,7 @@ static void report_threads(void)
 	raw = one.raw / four.raw;
 	ours = one.ours / four.ours;
 	printf("four threads do, times as much as one: raw %.2f, ours %.2f\n", raw, ours);
+	results_print("table\tfour threads to one\traw\tours\nrow\t%.2f\t%.2f\n", raw, ours);
 }
 
 /* ---- many endpoints ---- */
@@ -285,15 +292,20 @@ static void report_endpoints(void)
 	for (int i = CONNECT_STEP; i < STEPS; i++)
 		printf(" %10s", steps[i]);
 	printf("\n");
+	results_print("table\tendpoints\tpairs\tside\tconnect\tmessage\tdisconnect\tfree\n");
 	for (unsigned n = 10; n <= MAX_ENDPOINTS; n *= 10)
 		for (int s = 0; s < 2; s++) {
 			if (n == 10) /* the first time everything costs more */
 				sides[s].side->scale(n, ns);
 			sides[s].side->scale(n, ns);
 			printf("%-8u %-6s", n, sides[s].name);
-			for (int i = CONNECT_STEP; i < STEPS; i++)
+			results_print("row\t%u\t%s", n, sides[s].name);
+			for (int i = CONNECT_STEP; i < STEPS; i++) {
 				printf(" %10.1f", (double)ns[i] / n / 1000);
+				results_print("\t%.2f", (double)ns[i] / n / 1000);
+			}
 			printf("\n");
+			results_print("\n");
 			fflush(stdout);
 		}
 }

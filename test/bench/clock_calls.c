@@ -209,14 +209,16 @@ static double per_operation(unsigned count)
 	return (double)count / OPS;
 }
 
-static void print_calls(const char *what, const char *who, const unsigned calls[NUMBERS],
+/* The name of the operation stands in the first of its lines. */
+static void print_calls(const char *operation, const char *who, const unsigned calls[NUMBERS],
 			const char *note)
 {
 	unsigned sum = 0;
 
 	for (unsigned i = 0; i < NUMBERS; i++)
 		sum += calls[i];
-	printf("%-36s %-9s %6.2f ", what, who, per_operation(sum));
+	printf("%-36s %-9s %6.2f ", strcmp(who, "raw") ? "" : operation, who, per_operation(sum));
+	results_print("row\t%s\t%s\t%.2f\n", operation, who, per_operation(sum));
 	for (unsigned i = 0; i < NUMBERS; i++)
 		if (calls[i])
 			printf(" %s %.2f", call_name(i), per_operation(calls[i]));
@@ -235,13 +237,14 @@ static void print_table(void)
 	char note[64];
 
 	printf("\nsystem calls per operation, of the consumer's thread and of the provider's\n");
+	results_print("table\tsystem calls\toperation\tside\tcalls\n");
 	for (int row = NOT_COUNTED + 1; row < COUNTED; row++) {
 		print_calls(names[row], "raw", counts[0][row][CONSUMER], "");
-		print_calls("", "ours", counts[1][row][CONSUMER], "");
+		print_calls(names[row], "ours", counts[1][row][CONSUMER], "");
 		snprintf(note, sizeof(note), "; reads of channels, by both: %.2f, raw %.2f",
 			 per_operation(channel_reads[1][row]),
 			 per_operation(channel_reads[0][row]));
-		print_calls("", "provider", counts[1][row][PROVIDER], note);
+		print_calls(names[row], "provider", counts[1][row][PROVIDER], note);
 	}
 }
 

@@ -68,13 +68,17 @@ static void row_print(const char *name, const struct cell cells[COLUMNS])
 	double last = 0;
 
 	printf("%-40s", name);
+	results_print("row\t%s", name);
 	for (int i = 0; i < COLUMNS; i++)
 		if (cells[i].us > 0) {
 			last = cells[i].us;
 			printf(" %8.2f", last);
+			results_print("\t%.3f", last);
 		} else {
 			printf(" %8s", "-");
+			results_print("\t-");
 		}
+	results_print("\n");
 	if (cells[0].us > 0)
 		printf(" %8.1f%s", last / cells[0].us, last > FLAT * cells[0].us ? "  over" : "");
 	printf("\n");
@@ -423,6 +427,7 @@ int main(void)
 	printf("%-40s", "");
 	for (int i = 0; i < COLUMNS; i++)
 		printf(" %8u", columns[i]);
+	results_print("table\tscale\tcall\t10\t100\t1000\t10000\t100000\n");
 	printf(" %8s\n", "growth");
 	scale_endpoints();
 	scale_timers();
