@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# examples/window between the two interfaces of the device: it prints the lines that the README
-# shows, and refuses invalid arguments.
+# examples/window between the two interfaces of the device: it prints the lines that
+# examples/README.md shows, and refuses invalid arguments.
 
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=ends.sh
