@@ -397,6 +397,8 @@ else
 			"$(python3 -c '
 import json, sys
 name = json.load(open(sys.argv[1]))["names"][0]
+if "interface" not in name:
+	sys.exit(str(name))
 print(name["interface"]["name"], name["interface"]["state"], name["interface"]["speed"],
 	*name["interface"]["addresses"][:2], *name["device"].values(), name["versions"]["api"],
 	len(name["attributes"]))' "$tmp/json" 2>&1)" \
