@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * uDAPL 2.0, what DAT defines for user space: the one header that a consumer includes, besides
+ * dat_ib_extensions.h.
+ */
+#if defined(_UDAT_H_) && _UDAT_H_ + 0 != 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
+#ifndef _UDAT_H_
+#define _UDAT_H_ 2
+
+#include <dat2/udat_config.h>
+#include <dat2/dat_platform_specific.h>
+#include <dat2/dat.h>
+#include <dat2/udat_vendor_specific.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The kinds of memory of a region. dat.h has the conventions of the comments on calls. */
+typedef enum dat_mem_type {
+	DAT_MEM_TYPE_VIRTUAL = 0x0, /* memory of this process */
+	DAT_MEM_TYPE_LMR = 0x1,	    /* the range of another region */
+	/* memory shared with other processes, identified by a cookie */
+	DAT_MEM_TYPE_SHARED_VIRTUAL = 0x2,
+	/*
+	 * A Solaris addition: as VIRTUAL, but RDMA writes always fill it in order, see
+	 * udat_vendor_specific.h. In a union of types it is indistinguishable from LMR with
+	 * SHARED_VIRTUAL. dapl's providers do not support it.
+	 */
+	DAT_MEM_TYPE_SO_VIRTUAL = 0x3
+} DAT_MEM_TYPE;
+
+typedef DAT_HANDLE DAT_CNO_HANDLE; /* consumer notification object */
+
+/* The state of an EVD: the union of one value from each of the three groups. */
+typedef enum dat_evd_state {
+	/* whether it triggers its CNO */
+	DAT_EVD_STATE_ENABLED = 0x01,
+	DAT_EVD_STATE_DISABLED = 0x02,
+
+	/* whether threads may wait on it */
+	DAT_EVD_STATE_WAITABLE = 0x04,
+	DAT_EVD_STATE_UNWAITABLE = 0x08,
+
+	/*
+	 * The events that end a wait. The completion flags of the endpoints determine it: NOTIFY or
+	 * SOLICITED as long as all that are attached ask for that, otherwise THRESHOLD. THRESHOLD
+	 * is a value of its own, although its bits are those of NOTIFY and SOLICITED.
+	 */
+	DAT_EVD_STATE_CONFIG_NOTIFY = 0x10,    /* an event that notifies: UNSIGNALLED */
+	DAT_EVD_STATE_CONFIG_SOLICITED = 0x20, /* a receive that the peer marked: SOLICITED_WAIT */
+	/* enough events of any kind: DEFAULT and EVD_THRESHOLD */
+	DAT_EVD_STATE_CONFIG_THRESHOLD = 0x30
+} DAT_EVD_STATE;
+
+struct dat_evd_param {
+	DAT_IA_HANDLE ia_handle;
+	DAT_COUNT evd_qlen; /* events, possibly more than requested */
+	DAT_EVD_STATE evd_state;
+	DAT_CNO_HANDLE cno_handle;
+	DAT_EVD_FLAGS evd_flags;
+};
+
+#define DAT_LMR_COOKIE_SIZE 40 /* bytes, all significant: it is not a string */
+
+/*
+ * The name by which processes identify memory that they share. A pointer; the provider copies what
+ * it points to.
+ */
+typedef char (*DAT_LMR_COOKIE)[DAT_LMR_COOKIE_SIZE];
+
+typedef struct dat_shared_memory {
+	DAT_PVOID virtual_address; /* its address in this process */
+	DAT_LMR_COOKIE shared_memory_id;
+} DAT_SHARED_MEMORY;
+
+/* Passed by value, in two registers. */
+typedef union dat_region_description {
+	DAT_PVOID for_va;		     /* VIRTUAL, SO_VIRTUAL */
+	DAT_LMR_HANDLE for_lmr_handle;	     /* LMR */
+	DAT_SHARED_MEMORY for_shared_memory; /* SHARED_VIRTUAL */
+} DAT_REGION_DESCRIPTION;
+
+struct dat_lmr_param {
+	DAT_IA_HANDLE ia_handle;
+	DAT_MEM_TYPE mem_type;
+	DAT_REGION_DESCRIPTION region_desc;
+	DAT_VLEN length; /* bytes */
+	DAT_PZ_HANDLE pz_handle;
+	DAT_MEM_PRIV_FLAGS mem_priv; /* as requested, without what the device adds */
+	DAT_VA_TYPE va_type;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT rmr_context;
+	DAT_VLEN registered_size;     /* bytes that the contexts give access to */
+	DAT_VADDR registered_address; /* their start; 0 if va_type is DAT_VA_TYPE_ZB */
+};
+
+/*
+ * Called with its instance data and the EVD that triggered the CNO last, on a thread of the
+ * provider, which does nothing else meanwhile. It must not block or free DAT objects.
+ * DAT_HANDLE_NULL: the IA was closed, or the last EVD of the CNO was freed.
+ */
+typedef void (*DAT_AGENT_FUNC)(DAT_PVOID instance_data, DAT_EVD_HANDLE evd);
+
+/* Passed by value, in two registers. */
+typedef struct dat_os_wait_proxy_agent {
+	DAT_PVOID instance_data;
+	DAT_AGENT_FUNC proxy_agent_func; /* null: no agent */
+} DAT_OS_WAIT_PROXY_AGENT;
+
+#ifdef __cplusplus
+#define DAT_OS_WAIT_PROXY_AGENT_NULL (DAT_OS_WAIT_PROXY_AGENT{ NULL, NULL })
+#else
+#define DAT_OS_WAIT_PROXY_AGENT_NULL ((DAT_OS_WAIT_PROXY_AGENT){ NULL, NULL })
+#endif
+
+/* What a notification object does beside waking up a waiter. */
+typedef enum dat_proxy_type {
+	DAT_PROXY_TYPE_NONE = 0,
+	DAT_PROXY_TYPE_AGENT = 1, /* it calls an agent */
+	DAT_PROXY_TYPE_FD = 2	  /* it makes a descriptor readable: dat_cno_fd_create */
+} DAT_PROXY_TYPE;
+
+typedef struct dat_cno_param {
+	DAT_IA_HANDLE ia_handle;
+	DAT_PROXY_TYPE proxy_type; /* NONE after an agent was called */
+	union {
+		DAT_OS_WAIT_PROXY_AGENT agent;
+		DAT_FD fd;
+		DAT_PVOID none; /* null */
+	} proxy;
+} DAT_CNO_PARAM;
+
+/* Numbers, not bits: dat_cno_query fills all members for each of them. */
+typedef enum dat_cno_param_mask {
+	DAT_CNO_FIELD_IA_HANDLE = 0x1,
+	DAT_CNO_FIELD_PROXY_TYPE = 0x2,
+	DAT_CNO_FIELD_PROXY = 0x3,
+	DAT_CNO_FIELD_ALL = 0x4
+} DAT_CNO_PARAM_MASK;
+
+/*
+ * For *async_evd of dat_ia_open: asynchronous events are handled elsewhere on this host, create no
+ * EVD.
+ */
+#define DAT_EVD_ASYNC_EXISTS ((DAT_EVD_HANDLE)0x1UL)
+/* Returned in place of an EVD by an instance that has none for asynchronous events. */
+#define DAT_EVD_OUT_OF_SCOPE ((DAT_EVD_HANDLE)0x2UL)
+
+/* Whether a protection zone belongs to one IA instance. */
+typedef enum dat_pz_support {
+	DAT_PZ_UNIQUE = 0, /* ours */
+	DAT_PZ_SHAREABLE = 1
+} DAT_PZ_SUPPORT;
+
+/* const in C only, because a C++ object with a const member needs an initialiser. */
+#ifdef __cplusplus
+#define DAT_CONST_IN_C
+#else
+#define DAT_CONST_IN_C const
+#endif
+
+/* The capabilities of the provider, and the properties of this instance. */
+struct dat_provider_attr {
+	/* the IA name that was opened, without RO_AWARE_ */
+	char provider_name[DAT_NAME_MAX_LENGTH];
+	DAT_UINT32 provider_version_major;
+	DAT_UINT32 provider_version_minor;
+	DAT_UINT32 dapl_version_major; /* of this interface: 2 */
+	DAT_UINT32 dapl_version_minor; /* and 0 */
+	/* union of values; ours 3, see DAT_MEM_TYPE_SO_VIRTUAL */
+	DAT_MEM_TYPE lmr_mem_types_supported;
+	DAT_IOV_OWNERSHIP iov_ownership_on_return;
+	DAT_QOS dat_qos_supported;			 /* union */
+	DAT_COMPLETION_FLAGS completion_flags_supported; /* union */
+	/* that of the registry entry that was opened */
+	DAT_BOOLEAN is_thread_safe;
+	/* bytes that dat_ep_connect carries; dat_cr_accept may carry more */
+	DAT_COUNT max_private_data_size;
+	DAT_BOOLEAN supports_multipath;
+	DAT_EP_CREATOR_FOR_PSP ep_creator;
+	DAT_PZ_SUPPORT pz_support;
+	DAT_UINT32 optimal_buffer_alignment; /* bytes; divides DAT_OPTIMAL_ALIGNMENT */
+	/*
+	 * Whether two streams may share an EVD. Both indices: software, CR, DTO, connection, RMR
+	 * bind, asynchronous.
+	 */
+	DAT_CONST_IN_C DAT_BOOLEAN evd_stream_merging_supported[6][6];
+	DAT_BOOLEAN srq_supported;
+	/* bits: 0x001 low, 0x010 soft high, 0x100 hard high */
+	DAT_COUNT srq_watermarks_supported;
+	/* an endpoint's zone may differ from its shared queue's */
+	DAT_BOOLEAN srq_ep_pz_difference_supported;
+	/* bits: 0x01 available, 0x10 outstanding count of dat_srq_query */
+	DAT_COUNT srq_info_supported;
+	/* bits: 0x01 first, 0x10 second count of dat_ep_recv_query */
+	DAT_COUNT ep_recv_info_supported;
+	/* dat_lmr_sync_rdma_read and dat_lmr_sync_rdma_write must be called */
+	DAT_BOOLEAN lmr_sync_req;
+	/* errors of protection are reported by completions, never by the post */
+	DAT_BOOLEAN dto_async_return_guaranteed;
+	/* the local memory of an RDMA read needs remote write: iWARP */
+	DAT_BOOLEAN rdma_write_for_rdma_read_req;
+	/* an RDMA read shows the context of its local memory to the peer: iWARP */
+	DAT_BOOLEAN rdma_read_lmr_rmr_context_exposure;
+	DAT_RMR_SCOPE rmr_scope_supported; /* if max_rmrs is not 0 */
+	DAT_BOOLEAN is_signal_safe;	   /* calls may be made in signal handlers; ours may not */
+	DAT_BOOLEAN ha_supported;	   /* connections may have several paths */
+	DAT_HA_LB ha_loadbalancing;
+	DAT_COUNT num_provider_specific_attr;
+	DAT_NAMED_ATTR *provider_specific_attr; /* valid until close */
+};
+
+#undef DAT_CONST_IN_C
+
+/* DAT_PROVIDER_ATTR_MASK: bit i selects member i of DAT_PROVIDER_ATTR. */
+#define DAT_PROVIDER_FIELD_PROVIDER_NAME		      UINT64_C(0x00000001)
+#define DAT_PROVIDER_FIELD_PROVIDER_VERSION_MAJOR	      UINT64_C(0x00000002)
+#define DAT_PROVIDER_FIELD_PROVIDER_VERSION_MINOR	      UINT64_C(0x00000004)
+#define DAT_PROVIDER_FIELD_DAPL_VERSION_MAJOR		      UINT64_C(0x00000008)
+#define DAT_PROVIDER_FIELD_DAPL_VERSION_MINOR		      UINT64_C(0x00000010)
+#define DAT_PROVIDER_FIELD_LMR_MEM_TYPE_SUPPORTED	      UINT64_C(0x00000020)
+#define DAT_PROVIDER_FIELD_IOV_OWNERSHIP		      UINT64_C(0x00000040)
+#define DAT_PROVIDER_FIELD_DAT_QOS_SUPPORTED		      UINT64_C(0x00000080)
+#define DAT_PROVIDER_FIELD_COMPLETION_FLAGS_SUPPORTED	      UINT64_C(0x00000100)
+#define DAT_PROVIDER_FIELD_IS_THREAD_SAFE		      UINT64_C(0x00000200)
+#define DAT_PROVIDER_FIELD_MAX_PRIVATE_DATA_SIZE	      UINT64_C(0x00000400)
+#define DAT_PROVIDER_FIELD_SUPPORTS_MULTIPATH		      UINT64_C(0x00000800)
+#define DAT_PROVIDER_FIELD_EP_CREATOR			      UINT64_C(0x00001000)
+#define DAT_PROVIDER_FIELD_PZ_SUPPORT			      UINT64_C(0x00002000)
+#define DAT_PROVIDER_FIELD_OPTIMAL_BUFFER_ALIGNMENT	      UINT64_C(0x00004000)
+#define DAT_PROVIDER_FIELD_EVD_STREAM_MERGING_SUPPORTED	      UINT64_C(0x00008000)
+#define DAT_PROVIDER_FIELD_SRQ_SUPPORTED		      UINT64_C(0x00010000)
+#define DAT_PROVIDER_FIELD_SRQ_WATERMARKS_SUPPORTED	      UINT64_C(0x00020000)
+#define DAT_PROVIDER_FIELD_SRQ_EP_PZ_DIFFERENCE_SUPPORTED     UINT64_C(0x00040000)
+#define DAT_PROVIDER_FIELD_SRQ_INFO_SUPPORTED		      UINT64_C(0x00080000)
+#define DAT_PROVIDER_FIELD_EP_RECV_INFO_SUPPORTED	      UINT64_C(0x00100000)
+#define DAT_PROVIDER_FIELD_LMR_SYNC_REQ			      UINT64_C(0x00200000)
+#define DAT_PROVIDER_FIELD_DTO_ASYNC_RETURN_GUARANTEED	      UINT64_C(0x00400000)
+#define DAT_PROVIDER_FIELD_RDMA_WRITE_FOR_RDMA_READ_REQ	      UINT64_C(0x00800000)
+#define DAT_PROVIDER_FIELD_RDMA_READ_LMR_RMR_CONTEXT_EXPOSURE UINT64_C(0x01000000)
+#define DAT_PROVIDER_FIELD_RMR_SCOPE_SUPPORTED		      UINT64_C(0x02000000)
+#define DAT_PROVIDER_FIELD_IS_SIGNAL_SAFE		      UINT64_C(0x04000000)
+#define DAT_PROVIDER_FIELD_HA_SUPPORTED			      UINT64_C(0x08000000)
+#define DAT_PROVIDER_FIELD_HA_LB			      UINT64_C(0x10000000)
+#define DAT_PROVIDER_FIELD_NUM_PROVIDER_SPECIFIC_ATTR	      UINT64_C(0x20000000)
+#define DAT_PROVIDER_FIELD_PROVIDER_SPECIFIC_ATTR	      UINT64_C(0x40000000)
+#define DAT_PROVIDER_FIELD_ALL				      UINT64_C(0x7fffffff)
+#define DAT_PROVIDER_FIELD_NONE				      UINT64_C(0x00000000)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
