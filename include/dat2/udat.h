@@ -250,6 +250,223 @@ struct dat_provider_attr {
 #define DAT_PROVIDER_FIELD_ALL				      UINT64_C(0x7fffffff)
 #define DAT_PROVIDER_FIELD_NONE				      UINT64_C(0x00000000)
 
+/* LOCAL MEMORY REGION (LMR): the other calls are in dat.h */
+
+/*
+ * dat_lmr_create registers memory, so that endpoints of the same zone can transfer its bytes. This
+ * process identifies it by *lmr_context, a peer by *rmr_context, which is 0 unless priv has remote
+ * read, remote write or an extension's remote atomic. length is in bytes; it is ignored for
+ * DAT_MEM_TYPE_LMR. The memory must stay mapped while it is registered; the provider pins it.
+ * va_type tells whether triplets, here and at the peer, give addresses of this process or, with
+ * DAT_VA_TYPE_ZB, offsets from the first byte. *registered_size and *registered_address are the
+ * range that the adapter can access. All outputs except lmr may be null.
+ *
+ * SHARED_VIRTUAL: the whole range must be a shared mapping, and equal cookies must stand for the
+ * same object, offset and length. LMR: the range of the source, with its own zone, privileges and
+ * va_type; either region may be freed first.
+ *
+ * Blocks for the kernel's work. Safe.
+ * DAT_INVALID_HANDLE, IA, PZ, or LMR for the source region
+ * DAT_INVALID_PARAMETER, ARG2: unknown type; ARG3: the address or the cookie is null, or the range
+ *	is not mapped; ARG4: length is 0, too large, or exceeds the address space; ARG6:
+ *	DAT_IB_MEM_PRIV_REMOTE_ATOMIC, and the device has no atomic operations; ARG7: unknown
+ *	va_type; ARG8: lmr is null
+ * DAT_INVALID_STATE: memory that is not shared, or a cookie that is in use for other memory
+ * DAT_INVALID_STATE, LMR_FREE: the source is being freed
+ * DAT_PRIVILEGES_VIOLATION, WRITE: a write privilege for memory that is mapped read-only
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY_REGION: the device has no more, or the limit of locked memory
+ *	is reached
+ * DAT_MODEL_NOT_SUPPORTED: the provider does not support the type; ours supports all. Or
+ *	DAT_VA_TYPE_ZB, and zb_supported is DAT_FALSE
+ * Source: dat_lmr_create(3DAT); va_type is dapl's; that remote read alone makes an rmr_context is
+ *	our choice.
+ */
+DAT_RETURN dat_lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE mem_type, DAT_REGION_DESCRIPTION region,
+			  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
+			  DAT_VA_TYPE va_type, DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+			  DAT_VADDR *registered_address);
+
+/* EVENT DISPATCHER (EVD): the other calls are in dat.h */
+
+/*
+ * dat_evd_create creates an empty queue for evd_qlen events or more, enabled and waitable. flags
+ * is the union of its streams; DAT_EVD_EXTENSION_BASE alone is enough, though nothing feeds it. cno
+ * may be DAT_HANDLE_NULL.
+ *
+ * Safe.
+ * DAT_INVALID_HANDLE, IA or CNO
+ * DAT_INVALID_PARAMETER, ARG2: evd_qlen is 0 or less; ARG4: no stream, or two that
+ *	evd_stream_merging_supported excludes; ARG5: evd is null
+ * DAT_INSUFFICIENT_RESOURCES, TEVD: evd_qlen is above max_evd_qlen, the device has no more queues,
+ *	or the process no file descriptor for one
+ * Source: uDAPL 2.0; there is no manual page for it, so its errors are our choice.
+ */
+DAT_RETURN dat_evd_create(DAT_IA_HANDLE ia, DAT_COUNT evd_qlen, DAT_CNO_HANDLE cno,
+			  DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd);
+
+/*
+ * dat_evd_modify_cno replaces the CNO of an EVD; DAT_HANDLE_NULL removes it. A trigger in progress
+ * may still reach the previous CNO. If notifying events are queued and no thread waits, the new
+ * CNO is triggered once.
+ *
+ * Unsafe.
+ * DAT_INVALID_HANDLE, HANDLE1: not a live EVD; CNO: not a live CNO
+ * Source: dat_evd_modify_cno(3DAT); the trigger is our choice.
+ */
+DAT_RETURN dat_evd_modify_cno(DAT_EVD_HANDLE evd, DAT_CNO_HANDLE cno);
+
+/*
+ * dat_evd_enable lets an EVD trigger its CNO, at once if notifying events are queued. It has no
+ * effect on an EVD that is enabled.
+ *
+ * Safe.
+ * DAT_INVALID_HANDLE, HANDLE1: not a live EVD
+ * Source: dat_evd_enable(3DAT)
+ */
+DAT_RETURN dat_evd_enable(DAT_EVD_HANDLE evd);
+
+/*
+ * dat_evd_disable keeps an EVD from triggering its CNO; waiting and dequeuing are unaffected. A
+ * trigger in progress may still take effect after the return.
+ *
+ * Safe.
+ * DAT_INVALID_HANDLE, HANDLE1: not a live EVD
+ * Source: dat_evd_disable(3DAT)
+ */
+DAT_RETURN dat_evd_disable(DAT_EVD_HANDLE evd);
+
+/*
+ * dat_evd_wait waits until threshold events are queued, dequeues the first, and returns the number
+ * left in *nmore. threshold is 1 to evd_qlen; timeout is in microseconds. During the wait no other
+ * wait and no dequeue is allowed on the EVD, and the CNO is not triggered. On an EVD configured as
+ * notify or solicited threshold must be 1, and events that do not notify do not end the wait,
+ * although they are counted.
+ *
+ * Blocks until then; a thread can be cancelled while it sleeps. Safe.
+ * DAT_TIMEOUT_EXPIRED: no event was dequeued; *nmore is the number queued
+ * DAT_INTERRUPTED_CALL: a signal handler ran; otherwise as the time-out
+ * DAT_ABORT: the IA was closed abruptly, or the EVD freed; *nmore is the number queued
+ * DAT_INSUFFICIENT_RESOURCES, TEVD: the process has no file descriptor for a thread that sleeps
+ * DAT_INVALID_PARAMETER, ARG3: threshold; ARG4: event is null; ARG5: nmore is null
+ * DAT_INVALID_STATE, EVD_WAITER: a thread waits already; EVD_UNWAITABLE: it is unwaitable, or
+ *	became so during the wait
+ * DAT_INVALID_STATE, EVD_CONFIG_NOTIFY, EVD_CONFIG_SOLICITED: threshold is above 1 on an EVD
+ *	configured so
+ * Source: dat_evd_wait(3DAT)
+ */
+DAT_RETURN dat_evd_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+			DAT_EVENT *event, DAT_COUNT *nmore);
+
+/*
+ * dat_evd_set_unwaitable keeps threads from waiting on an EVD; a thread that waits returns at
+ * once, without an event. Events are queued and dequeued as before, and may fill the queue.
+ *
+ * Safe.
+ * DAT_INVALID_HANDLE, HANDLE1: not a live EVD
+ * Source: dat_evd_set_unwaitable(3DAT)
+ */
+DAT_RETURN dat_evd_set_unwaitable(DAT_EVD_HANDLE evd);
+
+/*
+ * dat_evd_clear_unwaitable lets threads wait on an EVD again.
+ *
+ * Safe.
+ * DAT_INVALID_HANDLE, HANDLE1: not a live EVD
+ * Source: dat_evd_clear_unwaitable(3DAT)
+ */
+DAT_RETURN dat_evd_clear_unwaitable(DAT_EVD_HANDLE evd);
+
+/*
+ * CONSUMER NOTIFICATION OBJECT (CNO): a latch that notifying events of enabled EVDs trigger. It
+ * does not count: all triggers before a wait are one notification, after which all EVDs of the CNO
+ * must be drained.
+ */
+
+/*
+ * dat_cno_create creates a CNO without EVDs. agent is called in addition to waking up a waiter,
+ * once for each time that it is set, see dat_cno_modify_agent. DAT_OS_WAIT_PROXY_AGENT_NULL means
+ * no agent.
+ *
+ * Safe.
+ * DAT_INVALID_PARAMETER, ARG3: cno is null
+ * Source: dat_cno_create(3DAT)
+ */
+DAT_RETURN dat_cno_create(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *cno);
+
+/*
+ * dat_cno_modify_agent sets or removes the agent. An agent is removed before it is called; it may
+ * set itself again, also while it runs. It is not called for a trigger that occurred before it was
+ * set, so look at the EVDs after setting it.
+ *
+ * Unsafe.
+ * DAT_INVALID_HANDLE, CNO: not a live CNO, or one of dat_cno_fd_create
+ * Source: dat_cno_modify_agent(3DAT); one call for each setting is our choice.
+ */
+DAT_RETURN dat_cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent);
+
+/*
+ * dat_cno_query returns the IA of a CNO, and its agent or its descriptor. All members are filled
+ * unless mask is 0.
+ *
+ * Unsafe.
+ * DAT_INVALID_PARAMETER, ARG2: mask is above 7; ARG3: param is null
+ * Source: dat_cno_query(3DAT); that the mask selects nothing is our choice.
+ */
+DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);
+
+/*
+ * dat_cno_free destroys a CNO that is not in use.
+ *
+ * Blocks while its agent runs, unless the agent calls it. Unsafe.
+ * DAT_INVALID_STATE, CNO_IN_USE: an EVD refers to it, or a thread waits on it
+ * Source: dat_cno_free(3DAT)
+ */
+DAT_RETURN dat_cno_free(DAT_CNO_HANDLE cno);
+
+/*
+ * dat_cno_wait waits for the trigger, resets it, and returns the EVD that was the first to set it.
+ * The EVD is a hint: others may have events as well, and its own may have been dequeued. timeout
+ * is in microseconds. Several threads may wait; each trigger wakes up one. Success with
+ * DAT_HANDLE_NULL means that the IA was closed abruptly or the last EVD freed.
+ *
+ * Blocks until then. Safe.
+ * DAT_QUEUE_EMPTY: the time-out expired; *evd is DAT_HANDLE_NULL. Returned without a class, as
+ *	0x000d0000
+ * DAT_INTERRUPTED_CALL: a signal handler ran
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: the process has no file descriptor for a thread that sleeps
+ * DAT_INVALID_PARAMETER, ARG3: evd is null
+ * Source: dat_cno_wait(3DAT); the missing class is our choice, because programs compare the whole
+ *	word.
+ */
+DAT_RETURN dat_cno_wait(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd);
+
+/*
+ * dat_cno_fd_create creates a CNO with a descriptor *fd that is readable, to poll(2) and select(2),
+ * while a trigger has not been taken. dat_cno_trigger takes it; dat_cno_wait may be used as well.
+ * The program must not read, write or close the descriptor: dat_cno_free closes it. There is no
+ * agent.
+ *
+ * Of DATX_2.0, see the conventions of dat.h. Safe.
+ * DAT_INVALID_PARAMETER, ARG2: fd is null; ARG3: cno is null
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: the process has no file descriptor
+ * Source: dapl, which declares it; what it does is our choice.
+ */
+DAT_RETURN dat_cno_fd_create(DAT_IA_HANDLE ia, DAT_FD *fd, DAT_CNO_HANDLE *cno);
+
+/*
+ * dat_cno_trigger is dat_cno_wait without a wait, on a CNO of dat_cno_fd_create: it takes the
+ * trigger, and the descriptor is no longer readable.
+ *
+ * Of DATX_2.0, see the conventions of dat.h. Safe.
+ * DAT_INVALID_HANDLE, CNO: not a live CNO, or one that has no descriptor
+ * DAT_QUEUE_EMPTY: nothing triggered it; *evd is DAT_HANDLE_NULL. Returned without a class, as
+ *	0x000d0000
+ * DAT_INVALID_PARAMETER, ARG2: evd is null
+ * Source: dapl, which declares it; what it does is our choice, that of dat_cno_wait.
+ */
+DAT_RETURN dat_cno_trigger(DAT_CNO_HANDLE cno, DAT_EVD_HANDLE *evd);
+
 #ifdef __cplusplus
 }
 #endif
