@@ -33,9 +33,13 @@
 	TWELFTH(__VA_ARGS__, ANYS11, ANYS10, ANYS9, ANYS8, ANYS7, ANYS6, ANYS5, ANYS4, ANYS3,      \
 		ANYS2, ANYS1, )                                                                    \
 	(__VA_ARGS__)
+#define FIRST(a, ...)	  a
 #define APPLY(macro, ...) macro(__VA_ARGS__)
 
 #define FACT(holds, what) _Static_assert(holds, what)
+
+/* Whether a string begins with one that is a literal. */
+#define BEGINS(text, literal) (__builtin_strncmp(text, literal, sizeof(literal) - 1) == 0)
 
 /* The expansion of a macro. */
 #define TEXT_IS(macro, text) FACT(__builtin_strcmp(TEXT(macro), text) == 0, "text of " #macro)
@@ -83,9 +87,10 @@
 #define SLOT(word, member, T, params)                                                              \
 	TYPE(T, 8, DAT_RETURN(*) params);                                                          \
 	MEMBER(DAT_PROVIDER, member, 8 * (word), T)
-#define DISPATCH(macro, params)                                                                    \
-	FACT(__builtin_strncmp(TEXT(APPLY(macro, ANYS params)), #macro, sizeof(#macro) - 1) != 0,  \
-	     #macro " is a macro");                                                                \
+#define DISPATCH(macro, member, params)                                                            \
+	FACT(BEGINS(TEXT(APPLY(macro, ANYS params)),                                               \
+		    TEXT(DAT_HANDLE_TO_PROVIDER(APPLY(FIRST, ANYS params, ))) "->" #member "("),   \
+	     #macro " calls " #member " of its first parameter");                                  \
 	FACT(SAME(__typeof__(APPLY(macro, ANYS params)), DAT_RETURN),                              \
 	     "parameters and result of " #macro)
 
@@ -93,7 +98,7 @@
 #define CALL(word, name, NAME, params)                                                             \
 	CALLABLE(dat_##name, params);                                                              \
 	SLOT(word, name##_func, DAT_##NAME##_FUNC, params);                                        \
-	DISPATCH(DAT_##NAME, params)
+	DISPATCH(DAT_##NAME, name##_func, params)
 
 /*
  * Prints TAP: that it was compiled, and values that cannot be in a static assertion, because not
