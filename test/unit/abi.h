@@ -16,23 +16,45 @@
 #define TEXT(...)  TEXT_(__VA_ARGS__)
 
 /* A value of type T, and a list with a value of each type of a list; none is evaluated. */
-#define ANY(T)						 (*(__typeof__(T) *)0)
-#define ANYS1(T)					 ANY(T)
-#define ANYS2(T, ...)					 ANY(T), ANYS1(__VA_ARGS__)
-#define ANYS3(T, ...)					 ANY(T), ANYS2(__VA_ARGS__)
-#define ANYS4(T, ...)					 ANY(T), ANYS3(__VA_ARGS__)
-#define ANYS5(T, ...)					 ANY(T), ANYS4(__VA_ARGS__)
-#define ANYS6(T, ...)					 ANY(T), ANYS5(__VA_ARGS__)
-#define ANYS7(T, ...)					 ANY(T), ANYS6(__VA_ARGS__)
-#define ANYS8(T, ...)					 ANY(T), ANYS7(__VA_ARGS__)
-#define ANYS9(T, ...)					 ANY(T), ANYS8(__VA_ARGS__)
-#define ANYS10(T, ...)					 ANY(T), ANYS9(__VA_ARGS__)
-#define ANYS11(T, ...)					 ANY(T), ANYS10(__VA_ARGS__)
-#define TWELFTH(a, b, c, d, e, f, g, h, i, j, k, l, ...) l
+#define ANY(T)	       (*(__typeof__(T) *)0)
+#define ANYS1(T)       ANY(T)
+#define ANYS2(T, ...)  ANY(T), ANYS1(__VA_ARGS__)
+#define ANYS3(T, ...)  ANY(T), ANYS2(__VA_ARGS__)
+#define ANYS4(T, ...)  ANY(T), ANYS3(__VA_ARGS__)
+#define ANYS5(T, ...)  ANY(T), ANYS4(__VA_ARGS__)
+#define ANYS6(T, ...)  ANY(T), ANYS5(__VA_ARGS__)
+#define ANYS7(T, ...)  ANY(T), ANYS6(__VA_ARGS__)
+#define ANYS8(T, ...)  ANY(T), ANYS7(__VA_ARGS__)
+#define ANYS9(T, ...)  ANY(T), ANYS8(__VA_ARGS__)
+#define ANYS10(T, ...) ANY(T), ANYS9(__VA_ARGS__)
+#define ANYS11(T, ...) ANY(T), ANYS10(__VA_ARGS__)
+#define ANYS12(T, ...) ANY(T), ANYS11(__VA_ARGS__)
+
+#define THIRTEENTH(a, b, c, d, e, f, g, h, i, j, k, l, m, ...) m
 #define ANYS(...)                                                                                  \
-	TWELFTH(__VA_ARGS__, ANYS11, ANYS10, ANYS9, ANYS8, ANYS7, ANYS6, ANYS5, ANYS4, ANYS3,      \
-		ANYS2, ANYS1, )                                                                    \
+	THIRTEENTH(__VA_ARGS__, ANYS12, ANYS11, ANYS10, ANYS9, ANYS8, ANYS7, ANYS6, ANYS5, ANYS4,  \
+		   ANYS3, ANYS2, ANYS1, )                                                          \
 	(__VA_ARGS__)
+
+/* The types of a list of expressions. */
+#define TYPES1(x)	__typeof__(x)
+#define TYPES2(x, ...)	__typeof__(x), TYPES1(__VA_ARGS__)
+#define TYPES3(x, ...)	__typeof__(x), TYPES2(__VA_ARGS__)
+#define TYPES4(x, ...)	__typeof__(x), TYPES3(__VA_ARGS__)
+#define TYPES5(x, ...)	__typeof__(x), TYPES4(__VA_ARGS__)
+#define TYPES6(x, ...)	__typeof__(x), TYPES5(__VA_ARGS__)
+#define TYPES7(x, ...)	__typeof__(x), TYPES6(__VA_ARGS__)
+#define TYPES8(x, ...)	__typeof__(x), TYPES7(__VA_ARGS__)
+#define TYPES9(x, ...)	__typeof__(x), TYPES8(__VA_ARGS__)
+#define TYPES10(x, ...) __typeof__(x), TYPES9(__VA_ARGS__)
+#define TYPES11(x, ...) __typeof__(x), TYPES10(__VA_ARGS__)
+#define TYPES12(x, ...) __typeof__(x), TYPES11(__VA_ARGS__)
+#define TYPES(...)                                                                                 \
+	THIRTEENTH(__VA_ARGS__, TYPES12, TYPES11, TYPES10, TYPES9, TYPES8, TYPES7, TYPES6, TYPES5, \
+		   TYPES4, TYPES3, TYPES2, TYPES1, )                                               \
+	(__VA_ARGS__)
+
+/* The first of a list; a macro of parameters that are in parentheses: APPLY(macro, ANYS params). */
 #define FIRST(a, ...)	  a
 #define APPLY(macro, ...) macro(__VA_ARGS__)
 
