@@ -39,9 +39,11 @@ rooms=$(find udapl/* -prune -type d ! -path udapl/verbs ! -path udapl/ofi)
 verbs='infiniband/|rdma/'
 private='(conf|libdat|log)\.h|(\.\./)+(dat|udapl|fake|test/fake)/'
 
-echo 1..8
+echo 1..10
 none 'public headers include public and system headers only' \
-	"(\.\./|udapl|$verbs|config\.h)" include/dat/*.h
+	"(\.\./|udapl|$verbs|config\.h)" include/dat/*.h include/dat2/*.h
+none 'the headers of DAT 1.2 include none of 2.0' 'dat2/' include/dat/*.h
+none 'the headers of DAT 2.0 include none of 1.2' '(dat/|u?dat[a-z_]*\.h)' include/dat2/*.h
 none 'the registry knows no provider' "(\.\./|udapl|object|transport|$verbs)" dat/*.[ch]
 # shellcheck disable=SC2046,SC2086 # paths without blanks
 {
