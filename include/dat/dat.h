@@ -3,6 +3,9 @@
  * What DAT 1.2 defines for every consumer: handles, attributes, events, and all calls that are not
  * in udat.h.
  */
+#if defined(_DAT_H_) && _DAT_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _DAT_H_
 #define _DAT_H_
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Return codes of DAT 1.2: a class, a type and a subtype in one 32-bit word. */
+#if defined(_DAT_ERROR_H_) && _DAT_ERROR_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _DAT_ERROR_H_
 #define _DAT_ERROR_H_
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The basic types of DAT 1.2 on Linux: integers, pointers, socket addresses. */
+#if defined(_DAT_PLATFORM_SPECIFIC_H_) && _DAT_PLATFORM_SPECIFIC_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _DAT_PLATFORM_SPECIFIC_H_
 #define _DAT_PLATFORM_SPECIFIC_H_
 

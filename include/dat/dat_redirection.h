@@ -3,6 +3,9 @@
  * How a call reaches its provider: the types of the entry points, and a macro for each that calls
  * it through a handle.
  */
+#if defined(_DAT_REDIRECTION_H_) && _DAT_REDIRECTION_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _DAT_REDIRECTION_H_
 #define _DAT_REDIRECTION_H_
 

@@ -3,6 +3,9 @@
  * Between the registry and a provider's library: the functions that the library exports, and the
  * calls that register its names.
  */
+#if defined(_DAT_REGISTRY_H_) && _DAT_REGISTRY_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _DAT_REGISTRY_H_
 #define _DAT_REGISTRY_H_
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* uDAPL 1.2, what DAT defines for user space: the one header that a consumer includes. */
+#if defined(_UDAT_H_) && _UDAT_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _UDAT_H_
 #define _UDAT_H_
 

@@ -3,6 +3,9 @@
  * What dat_ia_open requests: the version of the interface, and whether the provider must be
  * thread-safe.
  */
+#if defined(_UDAT_CONFIG_H_) && _UDAT_CONFIG_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _UDAT_CONFIG_H_
 #define _UDAT_CONFIG_H_
 

@@ -2,6 +2,9 @@
 /*
  * The user-space part of the redirection, and the table of entry points that a provider registers.
  */
+#if defined(_UDAT_REDIRECTION_H_) && _UDAT_REDIRECTION_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _UDAT_REDIRECTION_H_
 #define _UDAT_REDIRECTION_H_
 

@@ -3,6 +3,9 @@
  * Additions to udat.h that are not in DAT 1.2: the name prefix of consumers that support relaxed
  * ordering.
  */
+#if defined(_UDAT_VENDOR_SPECIFIC_H_) && _UDAT_VENDOR_SPECIFIC_H_ + 0 == 2
+#error "A program includes the headers of either dat/ or dat2/: their names are the same."
+#endif
 #ifndef _UDAT_VENDOR_SPECIFIC_H_
 #define _UDAT_VENDOR_SPECIFIC_H_
 

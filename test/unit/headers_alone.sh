@@ -31,7 +31,7 @@ result() {
 }
 
 [ -f "$1" ] || { echo "Bail out! no headers below $include"; exit 1; }
-echo "1..$(($# * 4 + 3))"
+echo "1..$(($# * 4 + 6))"
 cxx_missing=
 echo 'int main() {}' | compile "$cxx" c++ c++11 >/dev/null || cxx_missing=y
 for path; do
@@ -69,4 +69,7 @@ refused() {
 refused dat/udat.h dat2/udat.h
 refused dat/dat_error.h dat2/udat.h
 refused dat/dat_registry.h dat2/dat_ib_extensions.h
+refused dat2/udat.h dat/udat.h
+refused dat2/dat_error.h dat/udat.h
+refused dat2/dat_ib_extensions.h dat/dat_registry.h
 [ $failures -eq 0 ]
