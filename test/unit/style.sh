@@ -45,7 +45,7 @@ done
 make_files='Makefile.am configure.ac'
 map_files=$(below -name '*.map')
 # the tables of doc/performance.md are written by a program, as wide as their figures
-text_files="dat.conf dat.pc.in $(echo *.md) doc/performance.in
+text_files="dat.conf dat.pc.in dat2.pc.in $(echo *.md) doc/performance.in
 	$(below -name '*.md' ! -path doc/performance.md)"
 
 # ---- the checks
