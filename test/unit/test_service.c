@@ -392,27 +392,58 @@ END_TEST
 
 /* ---- the device ---- */
 
-/* The service thread can't: a proxy agent has it. */
+/* A proxy agent has the service thread of the IA from the first of these two to the other. */
+static struct work_probe agent;
+static sem_t agent_started, agent_resume;
+
+static void service_thread_occupy(void)
+{
+	sem_init(&agent_started, 0, 0);
+	sem_init(&agent_resume, 0, 0);
+	agent = work_probe_init(true);
+	agent.started = &agent_started;
+	agent.resume = &agent_resume;
+	service_queue_work(ia, &agent.work);
+	sem_wait(&agent_started);
+}
+
+static void service_thread_release(void)
+{
+	sem_post(&agent_resume);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(agent.runs, 1);
+}
+
 START_TEST(a_call_handles_the_events_that_it_causes)
 {
-	struct work_probe probe = work_probe_init(true);
 	struct sockaddr_in to = side.address;
-	sem_t started, resume;
 	DAT_EVENT event;
 
-	sem_init(&started, 0, 0);
-	sem_init(&resume, 0, 0);
-	probe.started = &started;
-	probe.resume = &resume;
-	service_queue_work(ia, &probe.work);
-	sem_wait(&started);
+	service_thread_occupy();
 	ck_dat(ep_connect(side.ep, (DAT_IA_ADDRESS_PTR)&to, 4242, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 	ck_dat(evd_dequeue(side.connect_evd, &event));
 	ck_assert_uint_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-	sem_post(&resume);
-	fake_wait_idle(0);
-	ck_assert_uint_eq(probe.runs, 1);
+	service_thread_release();
+}
+END_TEST
+
+/* Nobody listens any more where the first endpoint was connected to. */
+START_TEST(dup_connect_handles_the_events_that_it_causes)
+{
+	struct pair pair = { 0 };
+	DAT_EVENT event;
+
+	side_close(&side);
+	pair_connect(&pair);
+	ia = pair.client.ia;
+	service_thread_occupy();
+	ck_dat(ep_dup_connect(side_create_ep(&pair.client, NULL), pair.client.ep,
+			      DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT));
+	ck_dat(evd_dequeue(pair.client.connect_evd, &event));
+	ck_assert_uint_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	service_thread_release();
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
@@ -610,6 +641,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_timer_may_cancel_another);
 	tcase_add_loop_test(cases, an_idle_disconnect_sets_no_timer, 0, 2);
 	tcase_add_test(cases, a_call_handles_the_events_that_it_causes);
+	tcase_add_test(cases, dup_connect_handles_the_events_that_it_causes);
 	tcase_add_test(cases, the_deadline_of_the_device_is_kept);
 	tcase_add_test(cases, an_open_ia_has_two_descriptors_of_its_own);
 	tcase_add_test(cases, all_ready_channels_are_served);

@@ -804,6 +804,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
+	service_attend_locked(ia);
 	ret = ep_may(ep, ON_CONNECT);
 	if (ret == DAT_SUCCESS)
 		ret = target_get_locked(other, &target);
@@ -811,6 +812,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	args.flags = target.flags;
 	if (ret == DAT_SUCCESS)
 		ret = connect_locked(ep, &args, &target.remote);
+	service_attended_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
