@@ -77,10 +77,10 @@ struct ring {
 	struct tp_sge *sges; /* poster; the segments of the post that is being made */
 	struct ep *ep;	     /* NULL: of a shared receive queue */
 	/*
-	 * Each completion queues work, because the connection is ending and the ring is to become
-	 * empty. Written under ia->lock.
+	 * Not 0: each completion is reported to the endpoint (ep_completion_seen), because the
+	 * connection is ending and waits for the ring to become empty. Written under ia->lock.
 	 */
-	_Atomic unsigned draining;
+	_Atomic unsigned reports_all;
 	bool loses_reads; /* fixed; of requests: the device may lose reads, TP_CAP_LOSES_READS */
 	unsigned mask;
 	unsigned limit; /* most outstanding requests, as promised to the consumer */

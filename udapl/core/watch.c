@@ -17,7 +17,7 @@
  *		service thread does not look.
  * The first event of an armed queue makes it looked at; the first wait that sleeps has it lent. It
  * is armed again at once if each completion is urgent for the service thread: a CNO awaits a
- * trigger, or an endpoint is draining.
+ * trigger, or an endpoint has each completion reported to it.
  */
 #include <errno.h>
 #include <sys/epoll.h>

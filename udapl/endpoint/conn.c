@@ -179,20 +179,23 @@ void ep_trigger_locked(struct ep *ep, enum trigger trigger)
 
 /* ---- completions ---- */
 
-/* While draining every completion queues work, so the service thread sees when the rings empty. */
-static void set_draining_locked(struct ep *ep, bool on)
+/*
+ * As long as it is @on each completion of the endpoint is reported to ep_completion_seen, which
+ * queues work: so the service thread sees when the rings become empty.
+ */
+static void set_reporting_locked(struct ep *ep, bool on)
 {
 	assert_locked(&ep->obj.ia->lock);
-	if (ep->end.evds_draining == on)
+	if (ep->end.reporting == on)
 		return;
-	ep->end.evds_draining = on;
+	ep->end.reporting = on;
 	spin_lock(&ep->request_evd->lock);
 	/* the completion of a marker that is still in the QP must reach ep_completion_seen, too */
-	atomic_store(&ep->sends.draining, on || ep->marker.posted);
-	atomic_store(&ep->recvs.draining, on);
+	atomic_store(&ep->sends.reports_all, on || ep->marker.posted);
+	atomic_store(&ep->recvs.reports_all, on);
 	spin_unlock(&ep->request_evd->lock);
-	evd_set_draining_locked(ep->recv_evd, on);
-	evd_set_draining_locked(ep->request_evd, on);
+	evd_set_reporting_locked(ep->recv_evd, on);
+	evd_set_reporting_locked(ep->request_evd, on);
 }
 
 bool ep_has_outstanding(const struct ep *ep)
@@ -204,7 +207,7 @@ bool ep_has_outstanding(const struct ep *ep)
  * Takes what the device has completed. False: no memory, some are still in the queues. An empty
  * queue that thousands of connections share may be slow to read.
  */
-static bool drain_evds(struct ep *ep)
+static bool take_completions(struct ep *ep)
 {
 	bool recvs, requests;
 
@@ -233,7 +236,7 @@ bool ep_flush_late_locked(struct ep *ep)
 	if (!ring_used(&ep->sends) && !ring_used(&ep->recvs))
 		return true;
 	(void)tp_qp_error(ep->qp);
-	return drain_evds(ep) && ep_flush_locked(ep);
+	return take_completions(ep) && ep_flush_locked(ep);
 }
 
 void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
@@ -307,7 +310,7 @@ static void finish_locked(struct ep *ep)
 	DAT_EVENT_NUMBER event;
 
 	assert_locked(&ep->obj.ia->lock);
-	if (!drain_evds(ep)) {
+	if (!take_completions(ep)) {
 		set_timer_locked(ep, NO_MEMORY_RETRY);
 		return;
 	}
@@ -322,7 +325,7 @@ static void finish_locked(struct ep *ep)
 	}
 	timer_cancel_locked(ep->obj.ia, &ep->timer);
 	ep->end.phase = PHASE_NONE;
-	set_draining_locked(ep, false);
+	set_reporting_locked(ep, false);
 	post_connection_event_locked(ep, event);
 	unreserve_events_locked(ep);
 }
@@ -343,12 +346,12 @@ static void watch_outstanding_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	if (!is_idle(ep))
-		set_draining_locked(ep, true);
+		set_reporting_locked(ep, true);
 }
 
 static bool is_drained(struct ep *ep)
 {
-	return drain_evds(ep) && is_idle(ep);
+	return take_completions(ep) && is_idle(ep);
 }
 
 /* Done when the rings are empty, or when the time is up: then the timer is not set. */
@@ -397,8 +400,8 @@ static void step_lingering_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	if (ring_used(&ep->sends))
-		set_draining_locked(ep, true);
-	drain_evds(ep);
+		set_reporting_locked(ep, true);
+	take_completions(ep);
 	if (atomic_load(&ep->end.failed))
 		ep_trigger_locked(ep, ON_FAULT);
 	else if (!ring_used(&ep->sends))
@@ -415,7 +418,7 @@ static void step_connected_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	if (atomic_load(&ep->end.flushed))
-		drain_evds(ep);
+		take_completions(ep);
 	if (atomic_load(&ep->end.failed))
 		ep_trigger_locked(ep, ON_FAULT);
 	else if (atomic_load(&ep->end.flushed) && !ep->timer.deadline)
@@ -466,7 +469,7 @@ void ep_quiesce_locked(struct ep *ep)
 	service_cancel_work_locked(ia, &ep->work);
 	release_conn_locked(ep);
 	unreserve_events_locked(ep);
-	set_draining_locked(ep, false);
+	set_reporting_locked(ep, false);
 	ep->end.phase = PHASE_NONE;
 	set_state_locked(ep, DAT_EP_STATE_UNCONNECTED); /* where step_locked does nothing */
 }
@@ -540,7 +543,7 @@ void up_failed(struct ep *ep, enum tp_cause cause)
 /* If a transfer has failed, that is why the peer disconnected. */
 void up_disconnected(struct ep *ep)
 {
-	drain_evds(ep);
+	take_completions(ep);
 	ep->end.by_peer = !is_ending_locked(ep);
 	ep_trigger_locked(ep, atomic_load(&ep->end.failed) ? ON_FAULT : ON_PEER_GONE);
 }

@@ -56,7 +56,7 @@ struct ep_end {
 	DAT_EVENT_NUMBER event; /* ia->lock; the end event, from PHASE_DRAINING on */
 	/* ia->lock; the peer disconnected; a failure still to come may be the reason */
 	bool by_peer;
-	bool evds_draining;	/* ia->lock; both EVDs report every completion */
+	bool reporting; /* ia->lock; each completion is reported: both rings and EVDs know */
 	_Atomic bool requested; /* set before the state; the consumer has called disconnect */
 	_Atomic bool failed;	/* a completion failed, not by flush */
 	_Atomic bool flushed;	/* a completion was flushed though neither side disconnected */

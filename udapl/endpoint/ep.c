@@ -172,8 +172,8 @@ static void destroy_qp(struct ep *ep)
 		tp_qp_forget(qp);
 	ep->marker.posted = false;
 	ep->marker.uncertain = false;
-	atomic_store(&ep->sends.draining, 0);
-	atomic_store(&ep->recvs.draining, 0);
+	atomic_store(&ep->sends.reports_all, 0);
+	atomic_store(&ep->recvs.reports_all, 0);
 }
 
 static void fini_rings(struct ep *ep)

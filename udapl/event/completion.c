@@ -65,7 +65,7 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 	if (!ep || (wc->status && !obj_is(ep, DAT_HANDLE_TYPE_EP)))
 		return false;
 	completion_describe_srq(evd, req, ep, wc->status, wc->status ? 0 : wc->length, event);
-	if (wc->status || evd->draining)
+	if (wc->status || evd->reporting_eps)
 		ep_completion_seen(ep, req, wc->status);
 	return true;
 }
@@ -101,7 +101,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 	}
 	if (!retired)
 		return false;
-	if (wc->status || atomic_load_explicit(&copy.ring->draining, memory_order_relaxed))
+	if (wc->status || atomic_load_explicit(&copy.ring->reports_all, memory_order_relaxed))
 		ep_completion_seen(ep, &copy, wc->status);
 	return !suppressed;
 }

@@ -47,13 +47,13 @@ static inline struct req *completion_srq_slot(const struct tp_wc *wc)
 
 /*
  * 0: a transfer that has succeeded, and is an event. REQ_SLOW_PATH: likewise, but of a kind that
- * takes the slow path. Anything else: it failed, is suppressed, or its ring is draining.
+ * takes the slow path. Anything else: it failed, is suppressed, or its ring reports all.
  */
 static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ring *ring,
 						  const struct tp_wc *wc)
 {
 	return wc->status | (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) |
-	       atomic_load_explicit(&ring->draining, memory_order_relaxed);
+	       atomic_load_explicit(&ring->reports_all, memory_order_relaxed);
 }
 
 static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req, struct ep *ep,

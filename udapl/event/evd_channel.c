@@ -9,7 +9,8 @@
 static bool is_urgent_locked(struct evd *evd)
 {
 	assert_locked(&evd->lock);
-	return evd->draining || (evd->cno && evd->enabled && cno_awaits_trigger(evd->cno, evd));
+	return evd->reporting_eps ||
+	       (evd->cno && evd->enabled && cno_awaits_trigger(evd->cno, evd));
 }
 
 static bool is_urgent(struct evd *evd)
@@ -29,7 +30,7 @@ static bool is_urgent(struct evd *evd)
 static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 {
 	assert_locked(&evd->lock);
-	if (evd->is_sink || evd->draining)
+	if (evd->is_sink || evd->reporting_eps)
 		return TP_ARM_ANY;
 	if (evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
 		return TP_ARM_ERRORS;
@@ -189,12 +190,12 @@ void evd_mode_changed(struct evd *evd)
 	spin_unlock(&evd->lock);
 }
 
-void evd_set_draining_locked(struct evd *evd, bool on)
+void evd_set_reporting_locked(struct evd *evd, bool on)
 {
 	assert_locked(&evd->obj.ia->lock);
 	spin_lock(&evd->lock);
-	debug_assert(on || evd->draining > 0);
-	evd->draining += on ? 1 : -1;
+	debug_assert(on || evd->reporting_eps > 0);
+	evd->reporting_eps += on ? 1 : -1;
 	spin_unlock(&evd->lock);
 	if (on)
 		evd_watch_locked(evd);

@@ -95,7 +95,7 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 		return dequeue_polled_slow_unlock(evd, &wc, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
 		ep = tp_wc_ep(evd->cq, &wc);
-		if (unlikely(!ep || evd->draining))
+		if (unlikely(!ep || evd->reporting_eps))
 			return dequeue_polled_slow_unlock(evd, &wc, event);
 		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
 		pool_return(container_of(ring, struct recv_pool, ring),

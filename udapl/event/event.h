@@ -42,7 +42,7 @@ enum evd_slow_path {
 
 /*
  * The receives of a shared receive queue, as those who take completions see them. A slot is what
- * completions expect of a request: it leads to its ring, which is of no endpoint and never drains.
+ * completions expect of a request: it leads to its ring, which is of no endpoint and never reports.
  * The slots are not in order, so the ring has no array; its tail counts the posts, its head the
  * slots that came back.
  */
@@ -118,7 +118,10 @@ struct evd {
 	unsigned config;
 	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
 	unsigned roles[EVD_ROLES];		/* lock; how many endpoints use it as what */
-	unsigned draining; /* ia->lock and lock; draining endpoints: arm for every completion */
+	/*
+	 * ia->lock and lock; endpoints to which each completion is reported: it is armed for all
+	 */
+	unsigned reporting_eps;
 	struct pool_share *shares; /* ia->lock */
 };
 
@@ -161,8 +164,11 @@ void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
 /* All EVDs of @pool, of @ia, get room for @depth completions of it, or none does. */
 DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
 void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
-/* One more or one less endpoint drains into @evd: then every completion matters. ia->lock held. */
-void evd_set_draining_locked(struct evd *evd, bool on);
+/*
+ * One more, or one less, endpoint with completions in @evd has each of them reported to it. As long
+ * as there is one, the service thread learns of every completion at once. ia->lock held.
+ */
+void evd_set_reporting_locked(struct evd *evd, bool on);
 
 /* Reserves @n more slots for connection events, so that evd_post_reserved can't fail. */
 int evd_reserve(struct evd *evd, unsigned n);
