@@ -223,7 +223,7 @@ bool ep_flush_locked(struct ep *ep)
 	bool recvs, requests;
 
 	assert_locked(&ep->obj.ia->lock);
-	ep->end.stray |= ring_used(&ep->sends) || ring_used(&ep->recvs);
+	ep->late_completions |= ring_used(&ep->sends) || ring_used(&ep->recvs);
 	recvs = evd_flush(ep->recv_evd, &ep->recvs);
 	requests = evd_flush(ep->request_evd, &ep->sends);
 	return recvs && requests;
@@ -244,9 +244,9 @@ void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION
 	if (req->kind == REQ_MARKER)
 		ep_marker_completed_locked(ep, status);
 	else if (status == DAT_DTO_ERR_FLUSHED)
-		atomic_store(&ep->end.flushed, true);
+		atomic_store(&ep->seen.flushed, true);
 	else if (status != DAT_DTO_SUCCESS)
-		atomic_store(&ep->end.failed, true);
+		atomic_store(&ep->seen.failed, true);
 	service_queue_work(ep->obj.ia, &ep->work);
 }
 
@@ -314,8 +314,8 @@ static void finish_locked(struct ep *ep)
 		set_timer_locked(ep, NO_MEMORY_RETRY);
 		return;
 	}
-	event = ep->end.by_peer && atomic_load(&ep->end.failed) ? DAT_CONNECTION_EVENT_BROKEN
-								: ep->end.event;
+	event = ep->end.by_peer && atomic_load(&ep->seen.failed) ? DAT_CONNECTION_EVENT_BROKEN
+								 : ep->end.event;
 	/* A post that comes after this reads the state, and completes as flushed by itself. */
 	set_state_locked(ep, DAT_EP_STATE_DISCONNECTED);
 	ep->end.phase = PHASE_FLUSHING;
@@ -333,7 +333,7 @@ static void finish_locked(struct ep *ep)
 /* A device that never says that the SRQ's receives are complete is not waited for. */
 static bool awaits_last_receive(const struct ep *ep)
 {
-	return ep->srq && ep->obj.ia->says_last_receive && !ep->end.last_receive;
+	return ep->srq && ep->obj.ia->says_last_receive && !ep->last_receive;
 }
 
 static bool is_idle(const struct ep *ep)
@@ -402,7 +402,7 @@ static void step_lingering_locked(struct ep *ep)
 	if (ring_used(&ep->sends))
 		set_reporting_locked(ep, true);
 	take_completions(ep);
-	if (atomic_load(&ep->end.failed))
+	if (atomic_load(&ep->seen.failed))
 		ep_trigger_locked(ep, ON_FAULT);
 	else if (!ring_used(&ep->sends))
 		ep_trigger_locked(ep, ON_IDLE);
@@ -417,11 +417,11 @@ static void step_lingering_locked(struct ep *ep)
 static void step_connected_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
-	if (atomic_load(&ep->end.flushed))
+	if (atomic_load(&ep->seen.flushed))
 		take_completions(ep);
-	if (atomic_load(&ep->end.failed))
+	if (atomic_load(&ep->seen.failed))
 		ep_trigger_locked(ep, ON_FAULT);
-	else if (atomic_load(&ep->end.flushed) && !ep->timer.deadline)
+	else if (atomic_load(&ep->seen.flushed) && !ep->timer.deadline)
 		set_timer_locked(ep, CAUSE_LIMIT);
 }
 
@@ -545,7 +545,7 @@ void up_disconnected(struct ep *ep)
 {
 	take_completions(ep);
 	ep->end.by_peer = !is_ending_locked(ep);
-	ep_trigger_locked(ep, atomic_load(&ep->end.failed) ? ON_FAULT : ON_PEER_GONE);
+	ep_trigger_locked(ep, atomic_load(&ep->seen.failed) ? ON_FAULT : ON_PEER_GONE);
 }
 
 void ep_break_locked(struct ep *ep)
@@ -569,7 +569,7 @@ void up_qp_broken(struct ep *ep)
 void up_qp_last_receive(struct ep *ep)
 {
 	ep->obj.ia->says_last_receive = true;
-	ep->end.last_receive = true;
+	ep->last_receive = true;
 	if (is_ending_locked(ep))
 		step_locked(ep);
 }
@@ -592,9 +592,9 @@ static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 	ep->events_reserved = EVENTS_PER_CONNECTION;
 	ep->end.by_peer = false;
 	atomic_store(&ep->accepted, false);
-	atomic_store(&ep->end.requested, false);
-	atomic_store(&ep->end.failed, false);
-	atomic_store(&ep->end.flushed, false);
+	atomic_store(&ep->end.asked, false);
+	atomic_store(&ep->seen.failed, false);
+	atomic_store(&ep->seen.flushed, false);
 	/* before the transport is called: its upcall may come before that call returns */
 	ep_trigger_locked(ep, trigger);
 	return DAT_SUCCESS;
@@ -866,7 +866,7 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	service_attend_locked(ia);
 	ret = ep_may(ep, trigger);
 	if (ret == DAT_SUCCESS) {
-		atomic_store(&ep->end.requested, true);
+		atomic_store(&ep->end.asked, true);
 		ep_trigger_locked(ep, trigger);
 	}
 	service_attended_locked(ia);

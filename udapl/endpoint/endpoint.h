@@ -51,18 +51,20 @@ enum ep_phase {
 	PHASE_FLUSHING,	 /* state DISCONNECTED: flushes and the end event wait for memory */
 };
 
+/* How the connection ends, and who ends it. */
 struct ep_end {
 	enum ep_phase phase;	/* ia->lock */
 	DAT_EVENT_NUMBER event; /* ia->lock; the end event, from PHASE_DRAINING on */
 	/* ia->lock; the peer disconnected; a failure still to come may be the reason */
 	bool by_peer;
-	bool reporting; /* ia->lock; each completion is reported: both rings and EVDs know */
-	_Atomic bool requested; /* set before the state; the consumer has called disconnect */
-	_Atomic bool failed;	/* a completion failed, not by flush */
-	_Atomic bool flushed;	/* a completion was flushed though neither side disconnected */
-	/* ia->lock; all receives that it took from the SRQ have completed; the device said so */
-	bool last_receive;
-	bool stray; /* ia->lock; completions may come of what was completed without the device */
+	bool reporting;	    /* ia->lock; each completion is reported: both rings and EVDs know */
+	_Atomic bool asked; /* set before the state; the consumer has called dat_ep_disconnect */
+};
+
+/* What completions have told since the connection was begun. The data path sets these. */
+struct ep_seen {
+	_Atomic bool failed;  /* a completion failed, not by flush */
+	_Atomic bool flushed; /* a completion was flushed though neither side disconnected */
 };
 
 /*
@@ -140,9 +142,13 @@ struct ep {
 
 	struct ep_marker marker;
 	struct ep_end end;
-	struct work work; /* the data path saw something that ep_step_locked has to look at */
+	struct ep_seen seen;
+	struct work work; /* the data path saw something that step_locked has to look at */
 
 	/* ia->lock */
+	bool last_receive; /* of qp: all receives that it took from the SRQ have completed */
+	/* of qp: the device may yet complete what was completed as flushed without it */
+	bool late_completions;
 	struct tp_conn *conn;
 	unsigned events_reserved; /* slots of connect_evd, for this connection's events */
 	struct timer timer;	  /* time-out of connect, of lingering, of draining */

@@ -138,8 +138,8 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_TEP);
 	ep->recv_cq = asked.recv_cq;
-	owner->end.last_receive = false;
-	owner->end.stray = false;
+	owner->last_receive = false;
+	owner->late_completions = false;
 	ep_set_gates(ep);
 	return DAT_SUCCESS;
 }
@@ -151,7 +151,8 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 static void destroy_qp(struct ep *ep)
 {
 	struct tp_qp *qp = ep->qp;
-	const bool outstanding = ep_has_outstanding(ep) || ep->end.stray || ep->marker.posted;
+	const bool outstanding = ep_has_outstanding(ep) || ep->late_completions ||
+				 ep->marker.posted;
 
 	assert_no_lock_held();
 	if (!qp)

@@ -186,7 +186,7 @@ static void recvs_forget(struct ep *left)
 
 	if (!left->qp)
 		return;
-	left->end.stray |= ring_used(ring);
+	left->late_completions |= ring_used(ring);
 	spin_lock(&left->recv_evd->lock);
 	atomic_store(&ring->head, atomic_load(&ring->tail));
 	spin_unlock(&left->recv_evd->lock);

@@ -129,7 +129,7 @@ DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned pla
  */
 static bool is_ending_unasked(const struct ep *ep, unsigned state)
 {
-	return state == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.requested);
+	return state == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.asked);
 }
 
 /* The state is read once: it may change meanwhile. */
@@ -259,7 +259,7 @@ static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd,
 	if (refuse)
 		return refused(status, LOG_DTO, post_calls[kind], "ep %p, the device says: %s",
 			       (void *)ep, strerror(-err));
-	atomic_store(&ep->end.flushed, true);
+	atomic_store(&ep->seen.flushed, true);
 	/* completes the request as flushed if it is still in the ring */
 	service_queue_work(ep->obj.ia, &ep->work);
 	return DAT_SUCCESS;
