@@ -127,6 +127,22 @@ DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 						  : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 }
 
+DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger)
+{
+	struct ep *ep = handle;
+	struct ia *ia;
+	DAT_RETURN ret;
+
+	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	ia = ep->obj.ia;
+	mutex_lock(&ia->lock);
+	ret = ep_may(ep, trigger);
+	if (ret != DAT_SUCCESS)
+		mutex_unlock(&ia->lock);
+	return ret;
+}
+
 void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
@@ -855,21 +871,17 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
 	enum trigger trigger = flags & DAT_CLOSE_GRACEFUL_FLAG ? ON_GRACEFUL : ON_ABRUPT;
+	DAT_RETURN ret = ep_lock_for(handle, trigger);
 	struct ep *ep = handle;
 	struct ia *ia;
-	DAT_RETURN ret;
 
-	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
-		return BAD_HANDLE(EP);
+	if (ret != DAT_SUCCESS)
+		return ret;
 	ia = ep->obj.ia;
-	mutex_lock(&ia->lock);
 	service_attend_locked(ia);
-	ret = ep_may(ep, trigger);
-	if (ret == DAT_SUCCESS) {
-		atomic_store(&ep->end.asked, true);
-		ep_trigger_locked(ep, trigger);
-	}
+	atomic_store(&ep->end.asked, true);
+	ep_trigger_locked(ep, trigger);
 	service_attended_locked(ia);
 	mutex_unlock(&ia->lock);
-	return ret;
+	return DAT_SUCCESS;
 }

@@ -494,18 +494,14 @@ void ep_destroy(struct ep *ep)
 DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
+	DAT_RETURN ret = ep_lock_for(handle, ON_FREE);
 	struct ep *ep = handle;
-	struct ia *ia;
-	DAT_RETURN ret;
 
-	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
-		return BAD_HANDLE(EP);
-	ia = ep->obj.ia;
-	mutex_lock(&ia->lock);
-	ret = ep_may(ep, ON_FREE);
-	if (ret == DAT_SUCCESS && !obj_retire(&ep->obj))
+	if (ret != DAT_SUCCESS)
+		return ret;
+	if (!obj_retire(&ep->obj))
 		ret = status_of_ep_state((DAT_EP_STATE)ep_state(ep));
-	mutex_unlock(&ia->lock);
+	mutex_unlock(&ep->obj.ia->lock);
 	if (ret == DAT_SUCCESS)
 		ep_destroy(ep);
 	return ret;
@@ -542,18 +538,14 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 DAT_RETURN ep_reset(DAT_EP_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
+	DAT_RETURN ret = ep_lock_for(handle, ON_RESET);
 	struct ep *ep = handle;
-	struct ia *ia;
-	DAT_RETURN ret;
 
-	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
-		return BAD_HANDLE(EP);
-	ia = ep->obj.ia;
-	mutex_lock(&ia->lock);
-	ret = ep_may(ep, ON_RESET);
-	if (ret == DAT_SUCCESS && ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
+	if (ret != DAT_SUCCESS)
+		return ret;
+	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
 		ret = reset_disconnected_relock(ep);
-	mutex_unlock(&ia->lock);
+	mutex_unlock(&ep->obj.ia->lock);
 	return ret;
 }
 

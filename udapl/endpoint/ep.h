@@ -19,6 +19,13 @@ void ep_post_marker_locked(struct ep *ep);
  */
 void ep_marker_completed_locked(struct ep *ep, DAT_DTO_COMPLETION_STATUS status);
 
+/*
+ * Begins a call that is @trigger on the endpoint @handle, which may be any value. DAT_SUCCESS: the
+ * call is legal in the endpoint's state, and the caller releases ia->lock, which is held from here
+ * on. Otherwise nothing is locked, and the status is what the call returns.
+ */
+DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger);
+
 /* The gates follow the state and the QP: to be called when either has changed. */
 void ep_set_gates(struct ep *ep);
 
