@@ -71,7 +71,7 @@ static struct tp_conn *active_at(enum place place)
 		conn_event(conn, RDMA_CM_EVENT_REJECTED, CM_REJECT_STALE);
 		return conn;
 	}
-	if (place == AT_ENDED) {
+	if (place == AT_AWAITING_RELEASE) {
 		conn_event(conn, RDMA_CM_EVENT_UNREACHABLE, 0);
 		upcall_is(UP_FAILED, up_ep(0));
 		return conn;
@@ -79,9 +79,9 @@ static struct tp_conn *active_at(enum place place)
 	conn_event(conn,
 		   rig.dev->iwarp ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	upcall_is(UP_ESTABLISHED, up_ep(0));
-	if (place == AT_LINGERING || place == AT_DONE)
+	if (place == AT_LINGERING || place == AT_AWAITING_DESTROY)
 		tp_release(conn);
-	if (place == AT_DONE)
+	if (place == AT_AWAITING_DESTROY)
 		conn_event(conn, RDMA_CM_EVENT_DISCONNECTED, 0);
 	return conn;
 }

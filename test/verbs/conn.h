@@ -18,16 +18,16 @@ int conn_accept(struct tp_conn *conn);
 /* Posts an event about @conn and has it handled. */
 void conn_event(struct tp_conn *conn, enum rdma_cm_event_type type, int status);
 
-/* Where a test begins; ESTABLISHED and ENDED are reached from CONNECTING. */
+/* Where a test begins; ESTABLISHED and AWAITING_RELEASE are reached from CONNECTING. */
 enum place {
 	AT_RESOLVING_ADDR,
 	AT_RESOLVING_ROUTE,
 	AT_CONNECTING,
 	AT_RETRYING, /* not on iWARP */
 	AT_ESTABLISHED,
-	AT_ENDED,
-	AT_LINGERING, /* released when established */
-	AT_DONE,      /* likewise, and the peer has answered; not on iWARP */
+	AT_AWAITING_RELEASE,
+	AT_LINGERING,	     /* released when established */
+	AT_AWAITING_DESTROY, /* likewise, and the peer has answered; not on iWARP */
 	AT_REQUESTED,
 	AT_ACCEPTING,
 	AT_ACCEPTED,  /* passive, established */

@@ -15,8 +15,8 @@
 enum effect {
 	IGNORED,
 	MOVES,	 /* to the state, without an upcall */
-	TELLS,	 /* likewise, with the upcall */
-	SETTLES, /* the connection is done with, and will be destroyed */
+	TELLS,	 /* to the state, with the upcall */
+	SETTLES, /* to the state in which the connection waits to be destroyed */
 	GONE,	 /* the connection is destroyed */
 	RETOLD,	 /* the device's removal, for a connection that has an endpoint */
 };
@@ -34,7 +34,7 @@ struct outcome {
 	}
 #define FAILS(cause)                                                                               \
 	{                                                                                          \
-		TELLS, CM_ENDED, UP_FAILED, cause                                                  \
+		TELLS, CM_AWAITS_RELEASE, UP_FAILED, cause                                         \
 	}
 #define ESTABLISHES                                                                                \
 	{                                                                                          \
@@ -42,19 +42,19 @@ struct outcome {
 	}
 #define DISCONNECTS                                                                                \
 	{                                                                                          \
-		TELLS, CM_ENDED, UP_DISCONNECTED, TP_LOCAL_ERROR                                   \
+		TELLS, CM_AWAITS_RELEASE, UP_DISCONNECTED, TP_LOCAL_ERROR                          \
 	}
-#define IS_DONE                                                                                    \
+#define DESTROYED_LATER                                                                            \
 	{                                                                                          \
-		SETTLES, CM_DONE, UP_NONE, TP_LOCAL_ERROR                                          \
+		SETTLES, CM_AWAITS_DESTROY, UP_NONE, TP_LOCAL_ERROR                                \
 	}
 #define DESTROYS                                                                                   \
 	{                                                                                          \
-		GONE, CM_ENDED, UP_NONE, TP_LOCAL_ERROR                                            \
+		GONE, CM_AWAITS_RELEASE, UP_NONE, TP_LOCAL_ERROR                                   \
 	}
 #define REMOVED                                                                                    \
 	{                                                                                          \
-		RETOLD, CM_ENDED, UP_NONE, TP_LOCAL_ERROR                                          \
+		RETOLD, CM_AWAITS_RELEASE, UP_NONE, TP_LOCAL_ERROR                                 \
 	}
 
 #define EV(name) [RDMA_CM_EVENT_##name]
@@ -78,15 +78,15 @@ static const struct outcome outcomes[PLACES][EVENTS] = {
 			    EV(ESTABLISHED) = ESTABLISHES },
 	[AT_RETRYING] = { ENDINGS },
 	[AT_ESTABLISHED] = { ENDINGS_WITH(DISCONNECTS), EV(DEVICE_REMOVAL) = REMOVED },
-	[AT_ENDED] = { EV(DEVICE_REMOVAL) = REMOVED },
-	[AT_LINGERING] = { ENDINGS_WITH(IS_DONE), EV(DEVICE_REMOVAL) = DESTROYS,
-			   EV(ESTABLISHED) = IS_DONE, EV(TIMEWAIT_EXIT) = IS_DONE },
-	[AT_DONE] = { EV(DEVICE_REMOVAL) = DESTROYS, EV(TIMEWAIT_EXIT) = DESTROYS },
-	[AT_REQUESTED] = { ENDINGS_WITH(MOVES_TO(CM_ENDED)),
-			   EV(DEVICE_REMOVAL) = MOVES_TO(CM_ENDED) },
+	[AT_AWAITING_RELEASE] = { EV(DEVICE_REMOVAL) = REMOVED },
+	[AT_LINGERING] = { ENDINGS_WITH(DESTROYED_LATER), EV(DEVICE_REMOVAL) = DESTROYS,
+			   EV(ESTABLISHED) = DESTROYED_LATER, EV(TIMEWAIT_EXIT) = DESTROYED_LATER },
+	[AT_AWAITING_DESTROY] = { EV(DEVICE_REMOVAL) = DESTROYS, EV(TIMEWAIT_EXIT) = DESTROYS },
+	[AT_REQUESTED] = { ENDINGS_WITH(MOVES_TO(CM_AWAITS_RELEASE)),
+			   EV(DEVICE_REMOVAL) = MOVES_TO(CM_AWAITS_RELEASE) },
 	[AT_ACCEPTING] = { ENDINGS, EV(ESTABLISHED) = ESTABLISHES },
 	[AT_ACCEPTED] = { ENDINGS_WITH(DISCONNECTS), EV(DEVICE_REMOVAL) = REMOVED },
-	[AT_WITHDRAWN] = { EV(DEVICE_REMOVAL) = MOVES_TO(CM_ENDED) },
+	[AT_WITHDRAWN] = { EV(DEVICE_REMOVAL) = MOVES_TO(CM_AWAITS_RELEASE) },
 };
 
 START_TEST(each_event_has_its_effect_in_each_state)
@@ -97,7 +97,7 @@ START_TEST(each_event_has_its_effect_in_each_state)
 	bool removal = type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	struct tp_conn *conn = conn_at(place);
 	enum cm_state before = conn->state;
-	bool released = place == AT_LINGERING || place == AT_DONE;
+	bool released = place == AT_LINGERING || place == AT_AWAITING_DESTROY;
 	unsigned ids = fv_alive(FV_ID);
 
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) { /* it is a listener's; see below */
@@ -133,7 +133,7 @@ static const struct {
 	{ AT_CONNECTING, "rdma_destroy_id", false, 0 },
 	{ AT_RETRYING, "rdma_destroy_id", false, 0 },
 	{ AT_ESTABLISHED, "rdma_disconnect", true, 1 },
-	{ AT_ENDED, "", false, 1 },
+	{ AT_AWAITING_RELEASE, "", false, 1 },
 	{ AT_REQUESTED, "rdma_reject rdma_destroy_id", false, 0 },
 	{ AT_ACCEPTING, "rdma_destroy_id", false, 0 },
 	{ AT_ACCEPTED, "rdma_disconnect", true, 1 },
@@ -155,14 +155,14 @@ START_TEST(a_release_notifies_the_peer_and_makes_no_upcall)
 }
 END_TEST
 
-/* ---- connections that are done with ---- */
+/* ---- connections that await their destruction ---- */
 
-START_TEST(the_next_connections_destroy_those_that_are_done_with)
+START_TEST(the_next_connections_destroy_those_that_await_it)
 {
 	struct tp_conn *conn;
 
 	for (int i = 0; i < 5; i++)
-		tp_release(conn_at(AT_ENDED));
+		tp_release(conn_at(AT_AWAITING_RELEASE));
 	ck_assert_uint_eq(fv_alive(FV_ID), 1); /* each destroyed the one before */
 	fv_trace_clear();
 	ck_assert_int_eq(conn_connect(&conn), 0);
@@ -171,7 +171,7 @@ START_TEST(the_next_connections_destroy_those_that_are_done_with)
 }
 END_TEST
 
-START_TEST(a_request_destroys_those_that_are_done_with)
+START_TEST(a_request_destroys_those_that_await_it)
 {
 	struct tp_conn *conns[4];
 
@@ -186,11 +186,11 @@ START_TEST(a_request_destroys_those_that_are_done_with)
 }
 END_TEST
 
-START_TEST(those_that_are_done_with_are_destroyed_after_ten_seconds)
+START_TEST(those_that_await_it_are_destroyed_after_ten_seconds)
 {
 	const uint64_t now = tp_now();
 
-	conn_at(AT_DONE);
+	conn_at(AT_AWAITING_DESTROY);
 	ck_assert_uint_le(tp_dev_deadline(rig.dev), now + 10000000000);
 	fv_clock_advance(10000000000);
 	rig_progress(&rig);
@@ -200,7 +200,7 @@ START_TEST(those_that_are_done_with_are_destroyed_after_ten_seconds)
 END_TEST
 
 /* The kernel waits for them. */
-START_TEST(the_removal_of_the_device_destroys_all_that_are_done_with)
+START_TEST(the_removal_of_the_device_destroys_all_that_await_it)
 {
 	struct tp_conn *conns[3], *conn;
 
@@ -659,7 +659,7 @@ START_TEST(a_retry_that_fails_ends_the_attempt)
 	fv_clock_advance(250000000);
 	rig_progress(&rig);
 	ck_assert_uint_eq(upcall_is(UP_FAILED, up_ep(0)).cause, retry_failures[_i].cause);
-	ck_assert_int_eq(conn->state, CM_ENDED);
+	ck_assert_int_eq(conn->state, CM_AWAITS_RELEASE);
 	conn_end(conn);
 }
 END_TEST
@@ -1073,7 +1073,7 @@ START_TEST(a_failed_accept_that_is_released_first_is_not_reported)
 	/* neither the time nor an event destroys what a result refers to */
 	fv_clock_advance(10000000000);
 	tp_dev_progress(rig.dev, 0);
-	ck_assert_int_eq(conn->state, CM_DONE);
+	ck_assert_int_eq(conn->state, CM_AWAITS_DESTROY);
 	ck_assert_uint_eq(fv_alive(FV_ID), 2); /* its own and the listener's */
 	conn_end(NULL);
 }
@@ -1193,10 +1193,10 @@ static void add_cases(TCase *tcase)
 	tcase_add_test(tcase, a_disconnect_that_the_device_refuses_ends_without_lingering);
 	tcase_add_test(tcase, a_peer_that_does_not_answer_a_disconnect_is_waited_for_ten_seconds);
 	tcase_add_test(tcase, lingering_connections_end_in_any_order);
-	tcase_add_test(tcase, the_next_connections_destroy_those_that_are_done_with);
-	tcase_add_test(tcase, a_request_destroys_those_that_are_done_with);
-	tcase_add_test(tcase, those_that_are_done_with_are_destroyed_after_ten_seconds);
-	tcase_add_test(tcase, the_removal_of_the_device_destroys_all_that_are_done_with);
+	tcase_add_test(tcase, the_next_connections_destroy_those_that_await_it);
+	tcase_add_test(tcase, a_request_destroys_those_that_await_it);
+	tcase_add_test(tcase, those_that_await_it_are_destroyed_after_ten_seconds);
+	tcase_add_test(tcase, the_removal_of_the_device_destroys_all_that_await_it);
 	tcase_add_test(tcase, after_the_removal_of_the_device_nothing_is_put_off);
 	tcase_add_test(tcase, close_waits_for_no_lingering_connection);
 	tcase_add_test(tcase, the_service_thread_looks_again_when_something_is_due);

@@ -104,7 +104,7 @@ START_TEST(helpers_leave_no_stacks)
 	for (unsigned n = 0; n < 200; n++) {
 		if (n == 20) /* some stacks are kept for the next threads */
 			before = count_areas();
-		tp_release(conn_at(AT_ENDED));
+		tp_release(conn_at(AT_AWAITING_RELEASE));
 	}
 	ck_assert_uint_lt(count_areas(), before + 100);
 	conn_end(NULL);

@@ -2,74 +2,84 @@
 /*
  * The life of a connection: listeners, requests, attempts, disconnection, release.
  *
- * A connection is a struct tp_conn and its rdma_cm_id. It moves from state to state (CM_*, here
- * without the prefix) by calls of the core (tp_*) and by events of librdmacm (RDMA_CM_EVENT_*,
- * likewise), which the service thread hands to the on_* functions below. In brackets, what a step
- * calls: librdmacm, libibverbs (qp_to_rts), or the core (up_*).
+ * A connection is a struct tp_conn and its rdma_cm_id. Calls of the core (tp_*), events of
+ * librdmacm (RDMA_CM_EVENT_*, here without the prefix) and times move it from state to state (CM_*,
+ * likewise). Events come by tp_dev_progress, so they find ia->lock held, as calls do; the on_*
+ * functions below handle them. In brackets, what a step calls: librdmacm, libibverbs (qp_to_rts),
+ * or the core (up_*).
  *
  *	active side				passive side
  *
  *	tp_connect				CONNECT_REQUEST
  *	  |  [rdma_resolve_addr]		  |  [up_request]
- *	RESOLVING_ADDR				REQUESTED
- *	  |  ADDR_RESOLVED			  |  tp_accept
- *	  |  [rdma_resolve_route]		  |  [qp_to_rts, not on iWARP; rdma_accept]
- *	RESOLVING_ROUTE				  |
- *	  |  ROUTE_RESOLVED			  |
- *	  |  [rdma_connect; iWARP: helper]	  |
- *	CONNECTING				ACCEPTING
- *	  |  CONNECT_RESPONSE			  |  ESTABLISHED
- *	  |  [qp_to_rts, rdma_establish]	  |  [up_established]
+ *	RESOLVING_ADDR <-------+		REQUESTED
+ *	  |  ADDR_RESOLVED     |		  |  tp_accept
+ *	  |  [rdma_resolve_    |		  |  [qp_to_rts, not on iWARP; rdma_accept]
+ *	  |   route]           |		  |
+ *	RESOLVING_ROUTE        |		  |
+ *	  |  ROUTE_RESOLVED    |		  |
+ *	  |  [rdma_connect;    |		  |
+ *	  |   iWARP: helper]   |		  |
+ *	CONNECTING --------> RETRYING		ACCEPTING
+ *	  |  REJECTED as stale			  |  ESTABLISHED
+ *	  |					  |  [up_established]
+ *	  |  CONNECT_RESPONSE			  |
+ *	  |  [qp_to_rts, rdma_establish]	  |
  *	  |  or, on iWARP: ESTABLISHED		  |
  *	  |  [up_established]			  |
  *	  +-----------> ESTABLISHED <-------------+
  *
- * A CM result is a return value that the service thread handles like an event: of rdma_connect on
- * an iWARP helper thread (iwarp.c), or of a tp_accept that has failed (cm_event.c).
+ * A rejection as stale does not end the attempt: to the peer, an earlier connection with the number
+ * of this queue pair has not ended yet. The state is RETRYING for STALE_RETRY_TIME, then a new
+ * identifier begins at RESOLVING_ADDR [rdma_resolve_addr]; that happens STALE_RETRIES times.
+ *
+ * A CM result is a return value that is handled like an event: of rdma_connect on an iWARP helper
+ * thread (iwarp.c), or of a tp_accept that has failed (cm_event.c).
  *
  * What ends a connection before the core releases it, and the upcall that reports it. The state is
- * ENDED from then on:
+ * AWAITS_RELEASE from then on, but after DEVICE_REMOVAL: then the upcall itself releases it.
  *
  *	RESOLVING_ADDR		ADDR_ERROR after the last retry		up_failed
  *	RESOLVING_ROUTE		ROUTE_ERROR after the last retry	up_failed
+ *	RETRYING		the old identifier has an event that
+ *				ends an attempt				up_failed
  *	CONNECTING, ACCEPTING	REJECTED, UNREACHABLE, CONNECT_ERROR,
  *				DISCONNECTED, a CM result that is an
  *				error					up_failed
- *	any of these four	the call of the next step fails		up_failed
+ *	any of these five	the call of the next step fails		up_failed
  *	ESTABLISHED		DISCONNECTED				up_disconnected
- *	any of these five	DEVICE_REMOVAL				up_dev_fatal
+ *	any of these six	DEVICE_REMOVAL				up_dev_fatal
  *	REQUESTED		the peer gives up: any of these events	none; tp_accept reports it
  *									by a CM result
  *
- * A rejection as stale does not end the attempt: to the peer, an earlier connection with the number
- * of this queue pair has not ended yet. The state is RETRYING for STALE_RETRY_TIME, then a new
- * identifier begins at RESOLVING_ADDR, STALE_RETRIES times.
- *
- * In any state the core may call tp_release (or tp_reject in state REQUESTED). No upcall follows:
+ * In any state the core may call tp_release (or tp_reject in state REQUESTED). No upcall follows.
+ * What is next for the connection:
  *
  *	ESTABLISHED		[rdma_disconnect] LINGERING until the peer's answer, which is
  *				DISCONNECTED, TIMEWAIT_EXIT or another event that ends a
- *				connection, or for LINGER_TIME
+ *				connection, or for LINGER_TIME; then AWAITS_DESTROY
+ *	a CM result is due	LINGERING until it is handled, however long that takes; then
+ *				AWAITS_DESTROY
+ *	AWAITS_RELEASE		AWAITS_DESTROY
  *	REQUESTED		[rdma_reject] destroyed
- *	ENDED			DONE, not on iWARP
- *	a CM result is due	LINGERING until it is handled, however long that takes
  *	any other		destroyed [rdma_destroy_id, which notifies the peer if need be]; an
  *				iWARP attempt without an answer as an orphan (iwarp.c), which is
  *				LINGERING if that fails
  *
- * A connection that has lingered is DONE, too, except on iWARP. It is destroyed [rdma_destroy_id]
- * when a later one begins, at TIMEWAIT_EXIT or DEVICE_REMOVAL, or after LINGER_TIME.
+ * One that AWAITS_DESTROY waits for nothing but its turn: it is destroyed [rdma_destroy_id] when a
+ * later connection begins, at TIMEWAIT_EXIT or DEVICE_REMOVAL, or after LINGER_TIME. On iWARP, and
+ * on a device that was removed, it is destroyed at once instead.
  *
  * The owner of a struct tp_conn and its identifier, which destroys them, is in turn
  *
  *	the core		from tp_connect or up_request to tp_release or tp_reject
  *	dev->lingering		in state LINGERING
- *	dev->done		in state DONE
+ *	dev->to_destroy		in state AWAITS_DESTROY
  *	the orphan's thread	after iwarp_orphan_destroy
  *
- * While a CM result is due, the helper thread or dev->results refers to the connection, too.
- * conn->ep and conn->qp belong to the core and are used until tp_release; an orphan goes on holding
- * its queue pair.
+ * In state RETRYING the core owns it, and dev->retrying has it, too. While a CM result is due, the
+ * helper thread or dev->results refers to it. conn->ep and conn->qp belong to the core and are used
+ * until tp_release; an orphan goes on holding its queue pair.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -81,15 +91,17 @@
 
 #define LISTEN_BACKLOG 1024
 #define PORT_TRIES     16
-/* ns; time for two retransmissions of a lost disconnect request */
+/* In ns: it is time enough for two retransmissions of a lost disconnect request. */
 #define LINGER_TIME UINT64_C(10000000000)
-/* ns, times: together longer than a connection is in timewait on most networks */
+/* In ns. All retries together last longer than a connection is in timewait on most networks. */
 #define STALE_RETRY_TIME UINT64_C(250000000)
 #define STALE_RETRIES	 40
-/* ns; for this time an address that had a route is taken to have one */
-#define ROUTE_TIME   UINT64_C(1000000000)
-#define DONE_AT_ONCE 2	/* connections, destroyed when another one begins; so few are left */
-#define DONE_BATCH   16 /* destroyed when their time is up; then other threads can take ia->lock */
+/* In ns: for this time an address that had a route is taken to have one. */
+#define ROUTE_TIME UINT64_C(1000000000)
+/* When a connection begins, it destroys so many of those that await that: so few are left. */
+#define DESTROY_AT_ONCE 2
+/* When their time is up, so many are destroyed; then other threads can take ia->lock. */
+#define DESTROY_BATCH 16
 
 /* The private data of a rejection by the provider. One by a consumer has none. */
 static const char rejected_by_provider[4] = { 'D', 'A', 'T', 0 };
@@ -219,13 +231,13 @@ static struct tp_conn *conn_list_due(const struct conn_list *list)
 
 /*
  * While there are connections the service thread looks here after LINGER_TIME at the latest. So
- * none that begins to linger, or is done with, meanwhile has to wake it. One begins to wait for its
- * next attempt in tp_dev_progress only.
+ * none that begins to linger, or to await its destruction, meanwhile has to wake it. One begins to
+ * wait for its next attempt in tp_dev_progress only.
  */
 uint64_t tp_dev_deadline(const struct tp_dev *dev)
 {
 	const struct tp_conn *lingering = dev->lingering.first, *retrying = dev->retrying.first;
-	const struct tp_conn *done = dev->done.first;
+	const struct tp_conn *to_destroy = dev->to_destroy.first;
 	uint64_t deadline = TP_NEVER;
 
 	up_assert_locked(dev->ia);
@@ -233,8 +245,8 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 		deadline = lingering->deadline;
 	else if (dev->conns)
 		deadline = tp_now() + LINGER_TIME;
-	if (done)
-		deadline = min_u64(done->deadline, deadline);
+	if (to_destroy)
+		deadline = min_u64(to_destroy->deadline, deadline);
 	return retrying ? min_u64(retrying->deadline, deadline) : deadline;
 }
 
@@ -264,20 +276,20 @@ static void conn_put_off(struct tp_conn *conn)
 		cm_conn_destroy(conn);
 		return;
 	}
-	conn->state = CM_DONE;
-	conn_list_add(&dev->done, conn, LINGER_TIME);
+	conn->state = CM_AWAITS_DESTROY;
+	conn_list_add(&dev->to_destroy, conn, LINGER_TIME);
 }
 
 static void done_destroy(struct tp_conn *conn)
 {
-	conn_list_remove(&conn->dev->done, conn);
+	conn_list_remove(&conn->dev->to_destroy, conn);
 	cm_conn_destroy(conn);
 }
 
 static void done_destroy_some(struct tp_dev *dev, unsigned max)
 {
-	for (; max && dev->done.first; max--)
-		done_destroy(dev->done.first);
+	for (; max && dev->to_destroy.first; max--)
+		done_destroy(dev->to_destroy.first);
 }
 
 /* The peer has answered, the CM result is handled, or the time is up. */
@@ -306,7 +318,7 @@ void cm_times_expire(struct tp_dev *dev)
 
 	while ((conn = conn_list_due(&dev->lingering)))
 		linger_expire(conn);
-	for (unsigned n = 0; n < DONE_BATCH && (conn = conn_list_due(&dev->done)); n++)
+	for (unsigned n = 0; n < DESTROY_BATCH && (conn = conn_list_due(&dev->to_destroy)); n++)
 		done_destroy(conn);
 	while ((conn = conn_list_due(&dev->retrying)))
 		connect_again(conn);
@@ -331,7 +343,7 @@ void tp_release(struct tp_conn *conn)
 		linger(conn);
 	else if (conn->state == CM_REQUESTED)
 		tp_reject(conn, false);
-	else if (conn->state == CM_ENDED)
+	else if (conn->state == CM_AWAITS_RELEASE)
 		conn_put_off(conn);
 	else
 		cm_conn_destroy(conn);
@@ -352,14 +364,14 @@ static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 
 	if (before == CM_LINGERING)
 		linger_finish(conn);
-	if (before == CM_LINGERING || before == CM_DONE)
+	if (before == CM_LINGERING || before == CM_AWAITS_DESTROY)
 		return;
 	if (before == CM_RETRYING)
 		conn_list_remove(&conn->dev->retrying, conn);
-	conn->state = CM_ENDED;
+	conn->state = CM_AWAITS_RELEASE;
 	if (before == CM_ESTABLISHED)
 		up_disconnected(conn->ep);
-	else if (before != CM_REQUESTED && before != CM_ENDED)
+	else if (before != CM_REQUESTED && before != CM_AWAITS_RELEASE)
 		up_failed(conn->ep, cause);
 }
 
@@ -516,7 +528,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	if (err)
 		return err;
 	sockaddr_set_port(&to, port);
-	done_destroy_some(dev, DONE_AT_ONCE);
+	done_destroy_some(dev, DESTROY_AT_ONCE);
 	err = id_resolve(dev, (struct sockaddr *)&to, &id);
 	if (err)
 		return err;
@@ -655,7 +667,7 @@ static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 		.max_read_out = event->peer_out,
 	};
 
-	done_destroy_some(dev, DONE_AT_ONCE);
+	done_destroy_some(dev, DESTROY_AT_ONCE);
 	if (!conn) {
 		cm_id_refuse(dev, event->id);
 		return;
@@ -761,7 +773,7 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 		.srq = qp->srq != NULL,
 		.qp_num = qp->ibv->qp_num,
 	};
-	int err = conn->state == CM_ENDED ? -ENOTCONN : 0;
+	int err = conn->state == CM_AWAITS_RELEASE ? -ENOTCONN : 0;
 
 	up_assert_locked(conn->dev->ia);
 	if (!err && !conn->dev->iwarp)
@@ -868,7 +880,7 @@ static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 	(void)event;
 	if (conn->state == CM_LINGERING)
 		linger_finish(conn);
-	else if (conn->state == CM_DONE)
+	else if (conn->state == CM_AWAITS_DESTROY)
 		done_destroy(conn);
 }
 
@@ -935,7 +947,7 @@ int cm_open(struct tp_dev *dev)
 	dev->pending_end = &dev->pending;
 	conn_list_init(&dev->lingering);
 	conn_list_init(&dev->retrying);
-	conn_list_init(&dev->done);
+	conn_list_init(&dev->to_destroy);
 	mutex_init(&dev->result_lock, RANK_CM_RESULT);
 	return 0;
 }

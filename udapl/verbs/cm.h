@@ -18,9 +18,9 @@ enum cm_state {
 	CM_REQUESTED,	    /* passive side: the core accepts, rejects or releases it next */
 	CM_ACCEPTING,	    /* passive side: the reply is sent, or its failure is to be reported */
 	CM_ESTABLISHED,
-	CM_ENDED,     /* the core releases it next */
-	CM_LINGERING, /* released; waits for the peer, or for a CM result */
-	CM_DONE,      /* likewise, but for nothing: it is destroyed when there is time */
+	CM_AWAITS_RELEASE, /* it is over, and the core's still, which releases it next */
+	CM_LINGERING,	   /* released; waits for the peer, or for a CM result */
+	CM_AWAITS_DESTROY, /* released; waits for nothing, and is destroyed when there is time */
 };
 
 struct tp_conn {
@@ -33,7 +33,7 @@ struct tp_conn {
 	unsigned max_read_in, max_read_out;
 	unsigned arp_retry, route_retry, stale_retry; /* that are left */
 
-	/* CM_LINGERING, CM_RETRYING, CM_DONE: the links of the list of the device */
+	/* CM_LINGERING, CM_RETRYING, CM_AWAITS_DESTROY: the links of the list of the device */
 	struct tp_conn *next, **back;
 	uint64_t deadline;
 

@@ -103,7 +103,7 @@ struct tp_dev {
 	unsigned conns; /* that exist */
 	struct tp_listener *listeners;
 	struct cm_event *pending, **pending_end; /* taken off the channel, not handled yet */
-	struct conn_list lingering, retrying, done;
+	struct conn_list lingering, retrying, to_destroy;
 	struct cm_route route;
 
 	struct mutex result_lock;
