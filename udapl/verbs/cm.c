@@ -152,7 +152,7 @@ static bool id_is_elsewhere(const struct tp_dev *dev, struct rdma_cm_id *id)
 	return true;
 }
 
-static void log_failure(const struct tp_conn *conn, const char *call, int err)
+static void cm_conn_log_failure(const struct tp_conn *conn, const char *call, int err)
 {
 	char text[SOCKADDR_TEXT_SIZE];
 
@@ -180,7 +180,7 @@ static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, en
  * No CM result is due, or no helper thread is running and the device is being closed. False: it is
  * an orphan that can't be destroyed without sleeping.
  */
-static bool conn_try_destroy(struct tp_conn *conn)
+static bool cm_conn_try_destroy(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 
@@ -200,13 +200,13 @@ static bool conn_try_destroy(struct tp_conn *conn)
 
 /* ---- connections that wait for a time ---- */
 
-static void conn_list_init(struct conn_list *list)
+static void cm_conn_list_init(struct cm_conn_list *list)
 {
 	list->first = NULL;
 	list->end = &list->first;
 }
 
-static void conn_list_add(struct conn_list *list, struct tp_conn *conn, uint64_t delay)
+static void cm_conn_list_add(struct cm_conn_list *list, struct tp_conn *conn, uint64_t delay)
 {
 	conn->deadline = tp_now() + delay;
 	conn->next = NULL;
@@ -215,7 +215,7 @@ static void conn_list_add(struct conn_list *list, struct tp_conn *conn, uint64_t
 	list->end = &conn->next;
 }
 
-static void conn_list_remove(struct conn_list *list, struct tp_conn *conn)
+static void cm_conn_list_remove(struct cm_conn_list *list, struct tp_conn *conn)
 {
 	*conn->back = conn->next;
 	if (conn->next)
@@ -224,7 +224,7 @@ static void conn_list_remove(struct conn_list *list, struct tp_conn *conn)
 		list->end = conn->back;
 }
 
-static struct tp_conn *conn_list_due(const struct conn_list *list)
+static struct tp_conn *cm_conn_list_due(const struct cm_conn_list *list)
 {
 	return list->first && list->first->deadline <= tp_now() ? list->first : NULL;
 }
@@ -250,17 +250,17 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 	return retrying ? min_u64(retrying->deadline, deadline) : deadline;
 }
 
-static void linger(struct tp_conn *conn)
+static void cm_conn_linger(struct tp_conn *conn)
 {
 	conn->state = CM_LINGERING;
-	conn_list_add(&conn->dev->lingering, conn, LINGER_TIME);
+	cm_conn_list_add(&conn->dev->lingering, conn, LINGER_TIME);
 }
 
 /* Later, if it is an orphan for which there are no resources. */
 static void cm_conn_destroy(struct tp_conn *conn)
 {
-	if (!conn_try_destroy(conn))
-		linger(conn);
+	if (!cm_conn_try_destroy(conn))
+		cm_conn_linger(conn);
 }
 
 /*
@@ -268,7 +268,7 @@ static void cm_conn_destroy(struct tp_conn *conn)
  * is told first, and the next connection or the end of a time does it. A device that is being
  * removed waits for its identifiers.
  */
-static void conn_put_off(struct tp_conn *conn)
+static void cm_conn_destroy_later(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 
@@ -277,51 +277,51 @@ static void conn_put_off(struct tp_conn *conn)
 		return;
 	}
 	conn->state = CM_AWAITS_DESTROY;
-	conn_list_add(&dev->to_destroy, conn, LINGER_TIME);
+	cm_conn_list_add(&dev->to_destroy, conn, LINGER_TIME);
 }
 
-static void done_destroy(struct tp_conn *conn)
+static void cm_conn_destroy_awaiting(struct tp_conn *conn)
 {
-	conn_list_remove(&conn->dev->to_destroy, conn);
+	cm_conn_list_remove(&conn->dev->to_destroy, conn);
 	cm_conn_destroy(conn);
 }
 
-static void done_destroy_some(struct tp_dev *dev, unsigned max)
+static void cm_conns_destroy_awaiting(struct tp_dev *dev, unsigned max)
 {
 	for (; max && dev->to_destroy.first; max--)
-		done_destroy(dev->to_destroy.first);
+		cm_conn_destroy_awaiting(dev->to_destroy.first);
 }
 
 /* The peer has answered, the CM result is handled, or the time is up. */
-static void linger_finish(struct tp_conn *conn)
+static void cm_conn_linger_end(struct tp_conn *conn)
 {
 	if (conn->result_pending)
 		return;
-	conn_list_remove(&conn->dev->lingering, conn);
-	conn_put_off(conn);
+	cm_conn_list_remove(&conn->dev->lingering, conn);
+	cm_conn_destroy_later(conn);
 }
 
-static void linger_expire(struct tp_conn *conn)
+static void cm_conn_linger_expire(struct tp_conn *conn)
 {
-	conn_list_remove(&conn->dev->lingering, conn);
+	cm_conn_list_remove(&conn->dev->lingering, conn);
 	if (conn->result_pending)
-		linger(conn);
+		cm_conn_linger(conn);
 	else
 		cm_conn_destroy(conn);
 }
 
-static void connect_again(struct tp_conn *conn);
+static void cm_conn_retry(struct tp_conn *conn);
 
 void cm_times_expire(struct tp_dev *dev)
 {
 	struct tp_conn *conn;
 
-	while ((conn = conn_list_due(&dev->lingering)))
-		linger_expire(conn);
-	for (unsigned n = 0; n < DESTROY_BATCH && (conn = conn_list_due(&dev->to_destroy)); n++)
-		done_destroy(conn);
-	while ((conn = conn_list_due(&dev->retrying)))
-		connect_again(conn);
+	while ((conn = cm_conn_list_due(&dev->lingering)))
+		cm_conn_linger_expire(conn);
+	for (unsigned n = 0; n < DESTROY_BATCH && (conn = cm_conn_list_due(&dev->to_destroy)); n++)
+		cm_conn_destroy_awaiting(conn);
+	while ((conn = cm_conn_list_due(&dev->retrying)))
+		cm_conn_retry(conn);
 }
 
 /* ---- release ---- */
@@ -336,15 +336,15 @@ void tp_release(struct tp_conn *conn)
 	conn->ep = NULL;
 	conn->qp = NULL;
 	if (conn->state == CM_RETRYING)
-		conn_list_remove(&conn->dev->retrying, conn);
+		cm_conn_list_remove(&conn->dev->retrying, conn);
 	if (conn->state == CM_ESTABLISHED && !rdma_disconnect(conn->id))
-		linger(conn);
+		cm_conn_linger(conn);
 	else if (conn->result_pending)
-		linger(conn);
+		cm_conn_linger(conn);
 	else if (conn->state == CM_REQUESTED)
 		tp_reject(conn, false);
 	else if (conn->state == CM_AWAITS_RELEASE)
-		conn_put_off(conn);
+		cm_conn_destroy_later(conn);
 	else
 		cm_conn_destroy(conn);
 }
@@ -363,11 +363,11 @@ static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 	enum cm_state before = conn->state;
 
 	if (before == CM_LINGERING)
-		linger_finish(conn);
+		cm_conn_linger_end(conn);
 	if (before == CM_LINGERING || before == CM_AWAITS_DESTROY)
 		return;
 	if (before == CM_RETRYING)
-		conn_list_remove(&conn->dev->retrying, conn);
+		cm_conn_list_remove(&conn->dev->retrying, conn);
 	conn->state = CM_AWAITS_RELEASE;
 	if (before == CM_ESTABLISHED)
 		up_disconnected(conn->ep);
@@ -407,7 +407,7 @@ static enum tp_cause cause_of_errno(int err)
 	return TP_LOCAL_ERROR;
 }
 
-void cm_result_handle(struct tp_conn *conn)
+void cm_conn_result_handle(struct tp_conn *conn)
 {
 	int err = conn->result;
 
@@ -417,9 +417,9 @@ void cm_result_handle(struct tp_conn *conn)
 	/* a thread that was cancelled may have sent the request */
 	conn->answered |= err && err != -ECANCELED;
 	if (err && conn->state == CM_CONNECTING)
-		log_failure(conn, "rdma_connect", err);
+		cm_conn_log_failure(conn, "rdma_connect", err);
 	if (conn->state == CM_LINGERING)
-		linger_finish(conn);
+		cm_conn_linger_end(conn);
 	else if (err)
 		cm_conn_ended(conn, cause_of_errno(err));
 }
@@ -486,7 +486,7 @@ report:
 }
 
 /* The parameters of rdma_connect for a request with @param. */
-static void request_prepare(struct tp_conn *conn, const struct tp_qp *qp,
+static void cm_conn_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 			    const struct tp_cm_param *param)
 {
 	const struct tp_dev *dev = conn->dev;
@@ -528,7 +528,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	if (err)
 		return err;
 	sockaddr_set_port(&to, port);
-	done_destroy_some(dev, DESTROY_AT_ONCE);
+	cm_conns_destroy_awaiting(dev, DESTROY_AT_ONCE);
 	err = id_resolve(dev, (struct sockaddr *)&to, &id);
 	if (err)
 		return err;
@@ -537,7 +537,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		rdma_destroy_id(id);
 		return -ENOMEM;
 	}
-	request_prepare(conn, qp, param);
+	cm_conn_prepare(conn, qp, param);
 	conn->ep = ep;
 	conn->qp = qp;
 	qp->conn = conn;
@@ -546,7 +546,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 }
 
 /* With another identifier: that of an attempt that was rejected can't be used again. */
-static void connect_again(struct tp_conn *conn)
+static void cm_conn_retry(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 	struct rdma_cm_id *id;
@@ -556,7 +556,7 @@ static void connect_again(struct tp_conn *conn)
 		cm_conn_ended(conn, cause_of_errno(err));
 		return;
 	}
-	conn_list_remove(&dev->retrying, conn);
+	cm_conn_list_remove(&dev->retrying, conn);
 	conn->state = CM_RESOLVING_ADDR;
 	id_destroy(dev, conn->id);
 	conn->id = id;
@@ -574,7 +574,7 @@ static void on_addr_resolved(struct tp_conn *conn, const struct cm_event *event)
 	}
 	conn->state = CM_RESOLVING_ROUTE;
 	if (rdma_resolve_route(conn->id, (int)conn->dev->env.route_timeout)) {
-		log_failure(conn, "rdma_resolve_route", -errno);
+		cm_conn_log_failure(conn, "rdma_resolve_route", -errno);
 		cm_conn_ended(conn, TP_LOCAL_ERROR);
 	}
 }
@@ -604,7 +604,7 @@ static void on_route_resolved(struct tp_conn *conn, const struct cm_event *event
 	else
 		err = rdma_connect(conn->id, &conn->param) ? -errno : 0;
 	if (err) {
-		log_failure(conn, "rdma_connect", err);
+		cm_conn_log_failure(conn, "rdma_connect", err);
 		cm_conn_ended(conn, TP_LOCAL_ERROR);
 	}
 }
@@ -630,7 +630,7 @@ static void on_connect_response(struct tp_conn *conn, const struct cm_event *eve
 	conn->max_read_out = min_u64(conn->max_read_out, event->peer_in);
 	err = qp_to_rts(conn->qp, conn->id, conn->max_read_in, conn->max_read_out);
 	if (!err && rdma_establish(conn->id)) {
-		log_failure(conn, "rdma_establish", -errno);
+		cm_conn_log_failure(conn, "rdma_establish", -errno);
 		err = -ENOTCONN;
 	}
 	if (err) {
@@ -667,7 +667,7 @@ static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 		.max_read_out = event->peer_out,
 	};
 
-	done_destroy_some(dev, DESTROY_AT_ONCE);
+	cm_conns_destroy_awaiting(dev, DESTROY_AT_ONCE);
 	if (!conn) {
 		cm_id_refuse(dev, event->id);
 		return;
@@ -788,19 +788,19 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	conn->state = CM_ACCEPTING;
 	if (!err && rdma_accept(conn->id, &reply)) {
 		err = -errno;
-		log_failure(conn, "rdma_accept", err);
+		cm_conn_log_failure(conn, "rdma_accept", err);
 		if (err != -ENOMEM)
 			err = -ENOTCONN;
 	}
 	if (err) {
 		(void)tp_qp_error(qp); /* so that requests posted from here on are flushed */
 		conn->result_pending = true;
-		cm_result_post(conn, err);
+		cm_conn_result_post(conn, err);
 	}
 	return 0;
 }
 
-void cm_comm_established(struct tp_conn *conn)
+void cm_conn_comm_established(struct tp_conn *conn)
 {
 	up_assert_locked(conn->dev->ia);
 	rdma_notify(conn->id, IBV_EVENT_COMM_EST); /* fails if that message has come meanwhile */
@@ -812,7 +812,7 @@ void cm_comm_established(struct tp_conn *conn)
 static void on_established(struct tp_conn *conn, const struct cm_event *event)
 {
 	if (conn->state == CM_LINGERING) {
-		linger_finish(conn); /* an orphan's answer */
+		cm_conn_linger_end(conn); /* an orphan's answer */
 		return;
 	}
 	if (conn->state != CM_CONNECTING && conn->state != CM_ACCEPTING)
@@ -832,14 +832,14 @@ static void on_unreachable(struct tp_conn *conn, const struct cm_event *event)
 }
 
 /* False: it has been tried often enough, or is given up. */
-static bool retry_if_stale(struct tp_conn *conn, const struct cm_event *event)
+static bool cm_conn_retry_if_stale(struct tp_conn *conn, const struct cm_event *event)
 {
 	if (conn->dev->iwarp || event->status != CM_REJECT_STALE || conn->state != CM_CONNECTING ||
 	    !conn->stale_retry)
 		return false;
 	conn->stale_retry--;
 	conn->state = CM_RETRYING;
-	conn_list_add(&conn->dev->retrying, conn, STALE_RETRY_TIME);
+	cm_conn_list_add(&conn->dev->retrying, conn, STALE_RETRY_TIME);
 	return true;
 }
 
@@ -851,7 +851,7 @@ static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 			      sizeof(rejected_by_provider));
 	bool by_consumer = conn->dev->iwarp || event->status == CM_REJECT_CONSUMER_DEFINED;
 
-	if (retry_if_stale(conn, event))
+	if (cm_conn_retry_if_stale(conn, event))
 		return;
 	cm_conn_ended(conn, by_consumer && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 }
@@ -879,9 +879,9 @@ static void on_timewait_exit(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
 	if (conn->state == CM_LINGERING)
-		linger_finish(conn);
+		cm_conn_linger_end(conn);
 	else if (conn->state == CM_AWAITS_DESTROY)
-		done_destroy(conn);
+		cm_conn_destroy_awaiting(conn);
 }
 
 /* ---- the service thread's part ---- */
@@ -904,7 +904,7 @@ static const struct {
 	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = { on_timewait_exit, false },
 };
 
-static void conn_event(struct tp_conn *conn, const struct cm_event *event)
+static void cm_conn_event(struct tp_conn *conn, const struct cm_event *event)
 {
 	if (event->type >= ARRAY_SIZE(event_types) || !event_types[event->type].handle)
 		return;
@@ -921,10 +921,10 @@ void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
 		on_connect_request(dev, event);
 	else if (conn)
-		conn_event(conn, event);
+		cm_conn_event(conn, event);
 	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL && !dev->removed) {
 		dev->removed = true;
-		done_destroy_some(dev, UINT_MAX);
+		cm_conns_destroy_awaiting(dev, UINT_MAX);
 		up_dev_fatal(dev->ia);
 	}
 }
@@ -945,9 +945,9 @@ int cm_open(struct tp_dev *dev)
 	if (!dev->cm)
 		return -errno;
 	dev->pending_end = &dev->pending;
-	conn_list_init(&dev->lingering);
-	conn_list_init(&dev->retrying);
-	conn_list_init(&dev->to_destroy);
+	cm_conn_list_init(&dev->lingering);
+	cm_conn_list_init(&dev->retrying);
+	cm_conn_list_init(&dev->to_destroy);
 	mutex_init(&dev->result_lock, RANK_CM_RESULT);
 	return 0;
 }
@@ -960,11 +960,11 @@ void cm_close(struct tp_dev *dev)
 {
 	struct tp_conn *conn;
 
-	done_destroy_some(dev, UINT_MAX);
+	cm_conns_destroy_awaiting(dev, UINT_MAX);
 	while ((conn = dev->lingering.first)) {
-		conn_list_remove(&dev->lingering, conn);
+		cm_conn_list_remove(&dev->lingering, conn);
 		iwarp_helper_join(conn);
-		if (!conn_try_destroy(conn))
+		if (!cm_conn_try_destroy(conn))
 			iwarp_orphan_end(conn);
 	}
 	mutex_destroy(&dev->result_lock);

@@ -38,8 +38,8 @@ struct tp_conn {
 	uint64_t deadline;
 
 	/*
-	 * From iwarp_connect or a failed tp_accept to cm_result_handle. Meanwhile only cm_close
-	 * destroys the connection.
+	 * A CM result is due: from iwarp_connect or a failed tp_accept to cm_conn_result_handle.
+	 * Meanwhile only cm_close destroys the connection.
 	 */
 	bool result_pending;
 	int result;		     /* helper thread, then dev->result_lock; 0 or -errno */
@@ -79,7 +79,7 @@ struct cm_event {
 
 /* These two may free the connection. */
 void cm_event_handle(struct tp_dev *dev, const struct cm_event *event);
-void cm_result_handle(struct tp_conn *conn);
+void cm_conn_result_handle(struct tp_conn *conn);
 
 /* Destroys the connections that have lingered, and begins attempts again. */
 void cm_times_expire(struct tp_dev *dev);
@@ -93,8 +93,8 @@ void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id);
 void cm_events_fetch(struct tp_dev *dev);
 /* Before @id is destroyed: removes its pending events, and refuses the requests among them. */
 void cm_events_discard(struct tp_dev *dev, const struct rdma_cm_id *id);
-/* Has the service thread call cm_result_handle. Any thread. */
-void cm_result_post(struct tp_conn *conn, int result);
+/* Has the service thread call cm_conn_result_handle. Any thread. */
+void cm_conn_result_post(struct tp_conn *conn, int result);
 
 /* ---- iwarp.c ---- */
 

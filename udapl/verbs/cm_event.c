@@ -152,7 +152,7 @@ static bool events_handle(struct tp_dev *dev)
 
 /* ---- CM results ---- */
 
-void cm_result_post(struct tp_conn *conn, int result)
+void cm_conn_result_post(struct tp_conn *conn, int result)
 {
 	struct tp_dev *dev = conn->dev;
 
@@ -185,7 +185,7 @@ bool cm_progress(struct tp_dev *dev, bool ready)
 
 	up_assert_locked(dev->ia);
 	while ((conn = result_next(dev)))
-		cm_result_handle(conn);
+		cm_conn_result_handle(conn);
 	if (ready || dev->pending)
 		more = events_handle(dev);
 	cm_times_expire(dev);

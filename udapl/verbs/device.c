@@ -403,7 +403,7 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 	case IBV_EVENT_COMM_EST:
 		qp = event->element.qp->qp_context;
 		if (qp->conn)
-			cm_comm_established(qp->conn);
+			cm_conn_comm_established(qp->conn);
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq = event->element.cq->cq_context;

@@ -30,7 +30,7 @@ static void helper_finish(void *arg)
 	struct tp_conn *conn = arg;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	cm_result_post(conn, conn->result);
+	cm_conn_result_post(conn, conn->result);
 }
 
 /* Without ia->lock. rdma_connect sleeps in write(2), which is a cancellation point. */

@@ -74,7 +74,7 @@ enum solicited_quirk {
 };
 
 /* Connections that wait for a time, by deadline. */
-struct conn_list {
+struct cm_conn_list {
 	struct tp_conn *first, **end;
 };
 
@@ -103,7 +103,7 @@ struct tp_dev {
 	unsigned conns; /* that exist */
 	struct tp_listener *listeners;
 	struct cm_event *pending, **pending_end; /* taken off the channel, not handled yet */
-	struct conn_list lingering, retrying, to_destroy;
+	struct cm_conn_list lingering, retrying, to_destroy;
 	struct cm_route route;
 
 	struct mutex result_lock;
@@ -284,6 +284,6 @@ void cm_close(struct tp_dev *dev);
  */
 bool cm_progress(struct tp_dev *dev, bool ready);
 /* IBV_EVENT_COMM_EST: data came before the peer's last message of the handshake. */
-void cm_comm_established(struct tp_conn *conn);
+void cm_conn_comm_established(struct tp_conn *conn);
 
 #endif
