@@ -1224,6 +1224,97 @@ START_TEST(posts_that_race_with_a_disconnect_are_flushed_or_refused)
 }
 END_TEST
 
+/* ---- lines of the log ---- */
+
+static bool no_lock_may_be_held;
+static unsigned lines;
+
+void __wrap_log_to(unsigned kind, const char *format, ...);
+
+/* Who writes a line may sleep, and the threads that want a spinlock meanwhile would not. */
+void __wrap_log_to(unsigned kind, const char *format, ...)
+{
+	(void)kind, (void)format;
+	if (no_lock_may_be_held)
+		assert_no_lock_held();
+	lines++;
+}
+
+static DAT_SRQ_HANDLE logged_srq;
+
+static DAT_RETURN logged_srq_post(void)
+{
+	DAT_LMR_TRIPLET iov = segment(server, 0, 8);
+
+	return srq_post_recv(logged_srq, 1, &iov, cookie_of(1));
+}
+
+static DAT_RETURN logged_srq_post_slow(void)
+{
+	DAT_LMR_TRIPLET iov = segment(server, 0, 0);
+
+	return srq_post_recv(logged_srq, 1, &iov, cookie_of(1));
+}
+
+static DAT_RETURN logged_send(void)
+{
+	return try_send(client, 1, 0, 8, 0);
+}
+
+static DAT_RETURN logged_send_slow(void)
+{
+	return try_send(client, 1, 0, 0, 0);
+}
+
+static DAT_RETURN logged_recv(void)
+{
+	return try_recv(client, 1, 0, 8, 0);
+}
+
+static DAT_RETURN logged_recv_slow(void)
+{
+	return try_recv(client, 1, 0, 0, 0);
+}
+
+/* Empty segments take the slow path. */
+static const struct {
+	DAT_RETURN (*post)(void);
+	const char *refuses; /* the call of the device; NULL: as many are posted as may be */
+} logged_posts[] = {
+	{ logged_send, "post_send" },
+	{ logged_send_slow, "post_send" },
+	{ logged_send, NULL },
+	{ logged_recv, "post_recv" },
+	{ logged_recv_slow, "post_recv" },
+	{ logged_recv, NULL },
+	{ logged_srq_post, "srq_post" },
+	{ logged_srq_post_slow, "srq_post" },
+	{ logged_srq_post, NULL },
+	{ logged_srq_post_slow, NULL },
+};
+
+/* Of each post: on an IA that is thread-safe, and on one that is not. */
+START_TEST(a_refused_post_writes_its_line_without_a_lock)
+{
+	DAT_SRQ_ATTR attr = { .max_recv_dtos = 2, .max_recv_iov = 1 };
+
+	setenv("DAPL_DBG_TYPE", "0x80", 1);
+	client->thread_safe = server->thread_safe = _i % 2;
+	post_connect_with_limits(2, 2);
+	ck_dat(srq_create(server->ia, server->pz, &attr, &logged_srq));
+	fake_hold(true);
+	if (logged_posts[_i / 2].refuses)
+		fake_fail(logged_posts[_i / 2].refuses, EINVAL, 1);
+	for (int n = 0; n < 2 && !logged_posts[_i / 2].refuses; n++)
+		ck_dat(logged_posts[_i / 2].post());
+	no_lock_may_be_held = true;
+	ck_assert_uint_ne(logged_posts[_i / 2].post(), DAT_SUCCESS);
+	no_lock_may_be_held = false;
+	ck_assert_uint_eq(lines, 1);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 static void add_post_connected_cases(void)
 {
 	TCase *cases = tcase_create("connected");
@@ -1273,6 +1364,8 @@ static void add_post_limit_cases(void)
 	tcase_add_loop_test(cases, a_post_refused_by_the_device_changes_nothing, 0,
 			    COUNT(device_refusals));
 	tcase_add_test(cases, threads_may_post_to_one_endpoint);
+	tcase_add_loop_test(cases, a_refused_post_writes_its_line_without_a_lock, 0,
+			    2 * COUNT(logged_posts));
 }
 
 int main(int argc, char **argv)

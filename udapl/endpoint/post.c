@@ -239,10 +239,29 @@ static bool is_taken(const struct ep *ep, const struct ring *ring, DAT_RETURN st
 }
 
 /*
+ * Writes the line of a post that the device has refused and whose slot is free again. That may take
+ * long, so meanwhile the lock of the posts is released, if there is one: a thread that waits for it
+ * does not sleep.
+ */
+static DAT_RETURN post_log_relock(struct ep *ep, const struct ring *ring, enum req_kind kind,
+				  DAT_RETURN status, int err)
+{
+	struct spinlock *lock = ring == &ep->sends ? &ep->send_lock : &ep->recv_lock;
+
+	if (ep->thread_safe)
+		spin_unlock(lock);
+	(void)refused(status, LOG_DTO, post_calls[kind], "ep %p, the device says: %s", (void *)ep,
+		      strerror(-err));
+	if (ep->thread_safe)
+		spin_lock(lock);
+	return status;
+}
+
+/*
  * The transport refused a post. If the end of the connection has flushed the slot meanwhile, the
  * consumer has got, or will get, its completion, so the post counts as taken.
  */
-static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd, int err)
+static DAT_RETURN post_failed_relock(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
 	DAT_RETURN status = status_of(err, DAT_RESOURCE_MEMORY);
 	bool refuse = err != -ENOTCONN && !is_taken(ep, ring, status);
@@ -257,8 +276,7 @@ static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd,
 	if (refuse && kind > REQ_RECV) /* a bind may be tried in another way */
 		return status;
 	if (refuse)
-		return refused(status, LOG_DTO, post_calls[kind], "ep %p, the device says: %s",
-			       (void *)ep, strerror(-err));
+		return post_log_relock(ep, ring, kind, status, err);
 	atomic_store(&ep->seen.flushed, true);
 	/* completes the request as flushed if it is still in the ring */
 	service_queue_work(ep->obj.ia, &ep->work);
@@ -267,12 +285,12 @@ static DAT_RETURN post_failed(struct ep *ep, struct ring *ring, struct evd *evd,
 
 static COLD DAT_RETURN request_failed(struct ep *ep, int err)
 {
-	return post_failed(ep, &ep->sends, ep->request_evd, err);
+	return post_failed_relock(ep, &ep->sends, ep->request_evd, err);
 }
 
 static COLD DAT_RETURN receive_failed(struct ep *ep, int err)
 {
-	return post_failed(ep, &ep->recvs, ep->recv_evd, err);
+	return post_failed_relock(ep, &ep->recvs, ep->recv_evd, err);
 }
 
 /* The gate was closed during the post, or before it. */
@@ -502,7 +520,7 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 	DAT_RETURN ret;
 	DAT_VLEN size;
 	unsigned nsge, post_flags;
-	bool split;
+	bool split, full;
 
 	ret = request_judge(ep, kind, nseg, iov, cookie, remote, &size);
 	if (ret == DAT_SUCCESS) /* it was flushed */
@@ -513,7 +531,8 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 				   ep->attr.request_completion_flags);
 	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
 		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
-	if (ep_post_begin(ep) && ring_take_room(&ep->sends)) {
+	full = !ep_post_begin(ep) || !ring_take_room(&ep->sends);
+	if (!full) {
 		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
 		split = nsge > fast_segments(ep, kind);
 		post_flags = request_post_flags(ep, kind, flags);
@@ -521,10 +540,10 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		ret = request_posted(
 			ep, request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
 			nsge, EP_OPEN);
-	} else {
-		ret = post_refused(NO_RESOURCE(MEMORY), kind, ep, nseg, iov, remote, flags);
 	}
 	ep_post_end(ep);
+	if (full)
+		return post_refused(NO_RESOURCE(MEMORY), kind, ep, nseg, iov, remote, flags);
 	return ret;
 }
 
@@ -643,6 +662,7 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 	struct req *req;
 	DAT_RETURN ret;
 	unsigned nsge;
+	bool full;
 
 	ret = receive_judge(ep, nseg, iov, cookie);
 	if (ret == DAT_SUCCESS) /* it was flushed */
@@ -652,7 +672,8 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
 	if (ep->thread_safe)
 		spin_lock(&ep->recv_lock);
-	if (ring_make_room(&ep->recvs, ep->recv_evd) && ring_take_room(&ep->recvs)) {
+	full = !ring_make_room(&ep->recvs, ep->recv_evd) || !ring_take_room(&ep->recvs);
+	if (!full) {
 		/* no message is longer, and the device counts in 32 bits */
 		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
 		req = receive_claim(ep, cookie, flags);
@@ -660,11 +681,11 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 				     EP_OPEN);
 		if (ret == DAT_SUCCESS)
 			ep_remember_recv(ep, nsge, cookie, flags);
-	} else {
-		ret = post_refused(NO_RESOURCE(MEMORY), REQ_RECV, ep, nseg, iov, NULL, flags);
 	}
 	if (ep->thread_safe)
 		spin_unlock(&ep->recv_lock);
+	if (full)
+		return post_refused(NO_RESOURCE(MEMORY), REQ_RECV, ep, nseg, iov, NULL, flags);
 	return ret;
 }
 
@@ -844,21 +865,32 @@ static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
 	return slot;
 }
 
+/* As post_log_relock. @locked: the lock of the posts is held. */
+static DAT_RETURN srq_log_relock(struct srq *srq, bool locked, DAT_RETURN status, const char *why)
+{
+	if (locked)
+		spin_unlock(&srq->post_lock);
+	(void)refused(status, LOG_DTO, "dat_srq_post_recv", "srq %p%s%s", (void *)srq,
+		      *why ? ", the device says: " : "", why);
+	if (locked)
+		spin_lock(&srq->post_lock);
+	return status;
+}
+
 /* The device refused it. */
-static COLD DAT_RETURN slot_post_failed(struct srq *srq, struct req *slot, int result)
+static COLD DAT_RETURN slot_post_failed_relock(struct srq *srq, bool locked, struct req *slot,
+					       int result)
 {
 	CANCEL_FORBIDDEN;
 	const int err = tp_post_error(result);
 
 	pool_return(&srq->pool, slot);
-	return refused(status_of(err, DAT_RESOURCE_MEMORY), LOG_DTO, "dat_srq_post_recv",
-		       "srq %p, the device says: %s", (void *)srq, strerror(-err));
+	return srq_log_relock(srq, locked, status_of(err, DAT_RESOURCE_MEMORY), strerror(-err));
 }
 
-static COLD DAT_RETURN srq_full(const struct srq *srq)
+static COLD DAT_RETURN srq_full_relock(struct srq *srq, bool locked)
 {
-	return refused(NO_RESOURCE(MEMORY), LOG_DTO, "dat_srq_post_recv", "srq %p",
-		       (const void *)srq);
+	return srq_log_relock(srq, locked, NO_RESOURCE(MEMORY), "");
 }
 
 static COLD DAT_RETURN srq_post_refused(DAT_RETURN ret, const struct srq *srq, DAT_COUNT nseg,
@@ -868,20 +900,21 @@ static COLD DAT_RETURN srq_post_refused(DAT_RETURN ret, const struct srq *srq, D
 		       (const void *)srq, nseg, (const void *)iov);
 }
 
-/* The segments are in the queue's array. */
-static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, unsigned nsge, DAT_DTO_COOKIE cookie)
+/* The segments are in the queue's array. @locked: its post_lock is held. */
+static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, bool locked, unsigned nsge,
+					  DAT_DTO_COOKIE cookie)
 {
 	unsigned posts = atomic_load_explicit(&srq->pool.ring.tail, memory_order_relaxed);
 	struct req *slot = slot_take(srq);
 	int result;
 
 	if (unlikely(!slot))
-		return srq_full(srq);
+		return srq_full_relock(srq, locked);
 	slot->cookie = cookie;
 	atomic_store_explicit(&srq->pool.ring.tail, posts + 1, memory_order_release);
 	result = tp_srq_post(srq->tp, slot, srq->pool.ring.sges, nsge);
 	if (unlikely(result))
-		return slot_post_failed(srq, slot, result);
+		return slot_post_failed_relock(srq, locked, slot, result);
 	return (DAT_RETURN)result; /* DAT_SUCCESS */
 }
 
@@ -892,6 +925,7 @@ static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
 	CANCEL_FORBIDDEN;
 	DAT_RETURN ret;
 	DAT_VLEN size;
+	unsigned nsge;
 
 	if (!obj_is(srq, DAT_HANDLE_TYPE_SRQ))
 		return srq_post_refused(BAD_HANDLE(SRQ), srq, nseg, iov);
@@ -902,9 +936,8 @@ static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
 	if (atomic_load(&srq->state) != DAT_SRQ_STATE_OPERATIONAL)
 		return srq_post_refused(BAD_STATE(SRQ_ERROR), srq, nseg, iov);
 	spin_lock(&srq->post_lock);
-	ret = slot_post(
-		srq, segments_convert_slow(srq->pool.ring.sges, iov, (unsigned)nseg, TP_MAX_LENGTH),
-		cookie);
+	nsge = segments_convert_slow(srq->pool.ring.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
+	ret = slot_post(srq, true, nsge, cookie);
 	spin_unlock(&srq->post_lock);
 	return ret;
 }
@@ -921,7 +954,7 @@ static ALWAYS_INLINE DAT_RETURN srq_post(struct srq *srq, unsigned open, unsigne
 		spin_lock(&srq->post_lock);
 	if (unlikely(!segments_convert(srq->pool.ring.sges, iov, nseg, &srq->max_transfer)))
 		goto unlock;
-	ret = slot_post(srq, nseg, cookie);
+	ret = slot_post(srq, open == SRQ_SHARED, nseg, cookie);
 	if (open == SRQ_SHARED)
 		spin_unlock(&srq->post_lock);
 	return ret;
