@@ -7,19 +7,31 @@
  * knows neither verbs nor libfabric. Plain data of DAT (privileges, remote triplets, completion
  * status) crosses unchanged; local triplets are converted to struct tp_sge.
  *
- * Every int is 0 or a negative errno, but for that of a post. No call waits for a peer. The core
- * serialises under ia->lock the calls on listeners and connections, tp_dev_deadline and
- * tp_dev_progress. Upcalls but up_wake are made from tp_dev_progress only, so they run with
- * ia->lock held, on the service thread or in a call that attends to the device (core.h). Calls on
- * one completion queue are serialised, except that tp_cq_arm, tp_cq_events and tp_cq_resize may run
- * beside tp_cq_poll: a resize may sleep, and the lock of a poll is a spinlock. Posts to one
- * direction of one QP are serialised, except that tp_post_marker and tp_qp_error may run beside
- * any. So are posts to one shared receive queue; tp_srq_resize and tp_srq_arm may run beside them.
+ * Results. An int is 0 or a negative errno, but for that of a post. Outputs are written on success
+ * only. A call that fails has changed nothing. No call waits for a peer.
  *
- * The core has forbidden cancellation of the calling thread, but in polls for less than
- * TP_POLL_MAX, in fast posts, tp_srq_post and tp_post_bind. If those meet a cancellation point a
- * transport forbids it itself; or, in a fast post of a request, leaves nothing to be undone but by
- * tp_post_cancelled.
+ * Threads and locks. Below stands for each call who makes it and with which locks:
+ *	ia->lock	the calls on listeners, connections and the device's events, the making and
+ *			the end of completion queues and shared receive queues (but tp_cq_create,
+ *			which may come without it) and the making of queue pairs. A consumer's call
+ *			or the service thread makes them, one at a time. They may sleep, but not
+ *			for long.
+ *	a spinlock	polls and tp_mw_rewind, on threads of the consumer and on the service
+ *			thread; posts, on threads of the consumer, if an IA is thread-safe, and
+ *			otherwise without a lock. They do not sleep.
+ *	other locks	arming a completion queue.
+ *	no lock		the rest, on threads of the consumer: memory, the end of a queue pair, the
+ *			device as a whole.
+ * Calls that are made with no lock in common may run at the same time.
+ *
+ * Upcalls (up_*, at the end) about connections, queue pairs, queues and the device are made from
+ * tp_dev_progress and from no other call, so they run with ia->lock held. up_wake,
+ * up_is_service_thread and up_assert_locked may be called on any thread, with any locks.
+ *
+ * Cancellation. The core has forbidden cancellation of the calling thread, but in polls for less
+ * than TP_POLL_MAX, in fast posts, tp_srq_post and tp_post_bind. If one of those meets a
+ * cancellation point, the transport forbids it itself; or, in a fast post of a request, leaves
+ * nothing to be undone but by tp_post_cancelled.
  */
 #ifndef UDAPL_TRANSPORT_H
 #define UDAPL_TRANSPORT_H
@@ -50,42 +62,43 @@ struct tp_sge;
 struct tp_listener;
 struct tp_conn;
 
-/* For log lines: "libdaplcma". */
+/* The beginning of each line of the log: "libdaplcma". */
 extern const char tp_library_name[];
 
-/*
- * Time: nanoseconds on a monotonic clock, which unit tests replace.
- */
+/* ---- time: nanoseconds on a monotonic clock, which unit tests replace ---- */
+
 #define TP_NEVER UINT64_MAX
 
+/* Returns what the clock says. Any thread may call it, with any locks. */
 uint64_t tp_now(void);
 
 /*
- * poll(2) until something is ready (> 0), the deadline has passed (0), or a signal handler ran
- * (-EINTR).
+ * Calls poll(2) until something is ready, and returns how many descriptors are; or 0 when the
+ * deadline has passed; or -EINTR when a signal handler has run. Threads in dat_evd_wait and
+ * dat_cno_wait sleep here. They hold no lock, and can be cancelled if their program allows it.
  */
 int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline);
 /*
- * epoll_wait(2) until then, which leaves in @events up to @max descriptors that are ready. Returns
- * how many, or what tp_poll does.
+ * Calls epoll_wait(2) in the same way, which leaves up to @max descriptors that are ready in
+ * @events, and returns how many these are, or what tp_poll returns. The service thread sleeps here,
+ * without a lock.
  */
 int tp_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline);
 
-/*
- * The device. @params is the IA params field of dat.conf ("eth0 0", "10.0.0.1 0", "mlx5_0 1", "host
- * 0").
- */
+/* ---- the device ---- */
+
 enum {
-	TP_CAP_CQ_RESIZE = 1 << 0, /* tp_cq_resize works on a queue in use */
-	/* an unsignalled success can't be proved later: the core signals everything */
+	/* tp_cq_resize works on a queue that is in use */
+	TP_CAP_CQ_RESIZE = 1 << 0,
+	/* an unsignalled success can't be proved later, so the core signals everything */
 	TP_CAP_SIGNAL_ALL = 1 << 1,
-	/* the local buffer of an RDMA read needs remote write (iWARP) */
+	/* the local buffer of an RDMA read needs the remote write privilege (iWARP) */
 	TP_CAP_READ_NEEDS_WRITE = 1 << 2,
-	/* a completed write is not yet placed at the peer (iWARP) */
+	/* a write that has completed is not yet placed at the peer (iWARP) */
 	TP_CAP_WRITE_IS_LOCAL = 1 << 3,
 	/* reads are executed in order, and tp_post_read takes no TP_POST_FENCE */
 	TP_CAP_ORDERED_READS = 1 << 4,
-	/* reads behind one that fails may never complete (soft-iWARP) */
+	/* reads that are posted behind one that fails may never complete (soft-iWARP) */
 	TP_CAP_LOSES_READS = 1 << 5,
 	/* a queue pair and its shared receive queue may have different protection domains */
 	TP_CAP_SRQ_ANY_PD = 1 << 6,
@@ -95,13 +108,13 @@ enum {
 	TP_CAP_UNCANCELLED_POSTS = 1 << 8,
 };
 
+/* What the device is and grants. Numbers are clamped to INT_MAX. */
 struct tp_attr {
 	char device[64];	      /* the system's name for it */
 	char vendor[64];	      /* maker, as text */
 	struct sockaddr_storage addr; /* the address of this IA, port 0 */
 	unsigned hw_version, fw_major, fw_minor;
 	unsigned caps;
-	/* what the device grants, clamped to INT_MAX */
 	unsigned max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_pd;
 	unsigned max_mw;  /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
 	unsigned max_srq; /* 0: it has no shared receive queues, tp_srq_create is never called */
@@ -118,39 +131,55 @@ struct tp_attr {
 };
 
 /*
- * -ENOENT: @params names nothing that this host has. -EOPNOTSUPP: what they name can't do what DAT
- * takes.
+ * Opens the device that @params names, which is the IA params field of dat.conf ("eth0 0",
+ * "10.0.0.1 0", "mlx5_0 1", "host 0"). Returns -ENOENT if they name nothing that this host has, and
+ * -EOPNOTSUPP if what they name can't do what DAT takes; the transport has logged the cause of any
+ * failure. dat_ia_open calls this, without a lock. From now on the transport may call up_wake,
+ * whose descriptors are open already, and no other upcall before tp_dev_progress is called.
  */
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev);
+/*
+ * Closes the device. All of its objects are destroyed, and the service thread has ended. The thread
+ * of dat_ia_close calls this, or of dat_ia_open when that fails, without a lock. Until it returns
+ * the transport may call up_wake.
+ */
 void tp_dev_close(struct tp_dev *dev);
 /*
- * In the child after a fork, where @dev is not used otherwise: gives up what keeps connections of
- * the parent alive after its end. Calls nothing that acts on the parent's device.
+ * Gives up, in the child after a fork, what would keep connections of the parent alive after its
+ * end. Nothing else of @dev is used in the child. It calls nothing that acts on the parent's
+ * device. The child's only thread calls it, in the handler of pthread_atfork(3).
  */
 void tp_dev_after_fork(struct tp_dev *dev);
+/* Returns the attributes, which do not change until tp_dev_close. dat_ia_open calls this. */
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
 
 /*
- * The service thread calls tp_dev_progress when a descriptor of the device is readable or in error,
- * when the deadline has passed, and after up_wake; a call that attends to the device does, too. The
- * descriptors stay the same while the device is open. The deadline is asked for each time before
- * the thread sleeps; a call on another thread that makes it earlier than that answer has to call
- * up_wake, except in tp_dev_progress.
+ * Fills in the descriptors on which the service thread sleeps for the device, and returns how many
+ * there are. The first one is the connection manager's. They stay the same until tp_dev_close.
+ * dat_ia_open calls this before the service thread is started.
  */
 #define TP_DEV_FDS 2
-/* Returns how many there are. The first one is the connection manager's. */
 unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS]);
+/*
+ * Returns when tp_dev_progress is due even if no descriptor is readable; TP_NEVER: it is not. The
+ * service thread asks each time before it sleeps, with ia->lock held. A call on another thread that
+ * makes the deadline earlier than the last answer has to call up_wake; tp_dev_progress need not.
+ */
 uint64_t tp_dev_deadline(const struct tp_dev *dev);
 /*
- * @ready has a bit for each descriptor, in the order of tp_dev_fds. With the first bit it takes an
- * event of the connection manager, if there is one. True: that led to a step on this host, whose
- * event may be there at once.
+ * Takes the events of the device, does what is due by time, and makes the upcalls that follow.
+ * @ready has a bit for each descriptor that is readable or in error, in the order of tp_dev_fds.
+ * With the first bit it takes an event of the connection manager, if there is one. Returns whether
+ * that led to a step on this host, whose event may be there at once.
+ *
+ * ia->lock is held. The service thread calls this when a descriptor is readable or in error, when
+ * the deadline has passed, and after up_wake; a consumer's call that connects, accepts or
+ * disconnects does so, too, after it has attended to the device (service_attend_locked).
  */
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready);
 
-/*
- * Memory.
- */
+/* ---- memory: calls on threads of the consumer, without a lock unless it says so ---- */
+
 struct tp_mr_info {
 	DAT_LMR_CONTEXT lmr_context;
 	/* as the device gave it; the core reports 0 if no remote privilege was asked for */
@@ -160,37 +189,49 @@ struct tp_mr_info {
 	bool bindable; /* windows can be bound to it */
 };
 
+/* Makes a protection domain, for dat_pz_create. */
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd);
+/* Destroys it, for dat_pz_free or dat_ia_close. Nothing of the core uses it any more. */
 void tp_pd_destroy(struct tp_pd *pd);
+
 enum {
 	TP_REG_WINDOWS = 1 << 4,  /* windows may be bound to it, if the device can do that */
 	TP_REG_RELAXED = 1 << 20, /* its accesses need no order */
 };
 
-/* Without @flags it is a part of a region that stays registered. */
+/*
+ * Registers @size bytes at @address with the privileges @priv, for dat_lmr_create. @flags are of
+ * TP_REG_*, at least one of them; or 0 if the range is a part of a region that stays registered,
+ * which is how dat_rmr_bind grants a range where the device has no window for it.
+ */
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr, struct tp_mr_info *info);
-/* -EBUSY: something uses it. If it fails, it stays registered. */
+/*
+ * Ends a registration: afterwards no peer has access. If it fails, the region stays registered;
+ * -EBUSY: something uses it. dat_lmr_free and dat_ia_close call this, and whoever runs deferred
+ * releases (core/release.c), with ia->releases.running held.
+ */
 int tp_mr_dereg(struct tp_mr *mr);
 
 /*
- * A window belongs to its protection domain, not to the queue pair that bound it. @context is the
- * one from which the first bind derives its own.
+ * Makes a window, for dat_rmr_create, and for a bind that takes the place of one that has failed.
+ * It belongs to its protection domain, not to the queue pair that binds it. *context is the one
+ * from which the first bind derives its own.
  */
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
-void tp_mw_destroy(struct tp_mw *mw); /* bound or not; afterwards no peer can use it */
 /*
- * The latest bind was not executed: the next one derives its context from @context. Called under a
- * spinlock.
+ * Destroys a window, bound or not: afterwards no peer can use it. Whoever runs deferred releases
+ * calls this, with ia->releases.running held.
+ */
+void tp_mw_destroy(struct tp_mw *mw);
+/*
+ * Says that the latest bind was not executed: the next one derives its context from @context. It is
+ * called where completions are taken, under the spinlocks of the EVD and of the RMR.
  */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
-/*
- * Completion queues. The caller of tp_cq_poll holds the lock of the EVD. The descriptor becomes
- * readable when the queue was armed and then a completion arrived. One that is there already makes
- * no event: arm, then poll again. When the device is removed the descriptor may be in error
- * (POLLERR or POLLHUP) for ever.
- */
+/* ---- completion queues ---- */
+
 struct tp_wc {
 	void *tag;			  /* of the post */
 	DAT_DTO_COMPLETION_STATUS status; /* DAT_DTO_SUCCESS is 0 */
@@ -207,68 +248,106 @@ enum tp_arm {
 	TP_ARM_ANY,
 };
 
+/*
+ * Makes a completion queue of at least @depth entries. dat_evd_create calls this without a lock,
+ * and what needs the sink of an IA with ia->lock held.
+ */
 int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **cq);
+/* Destroys it. No queue pair uses it, no thread polls or sleeps on it. ia->lock is held. */
 void tp_cq_destroy(struct tp_cq *cq);
-unsigned tp_cq_depth(const struct tp_cq *cq); /* entries, at least what was asked for */
+/* Returns its entries, at least as many as were asked for. ia->lock is held. */
+unsigned tp_cq_depth(const struct tp_cq *cq);
+/*
+ * Makes it at least @depth entries long. It is called only if the device has TP_CAP_CQ_RESIZE, with
+ * ia->lock held. It may sleep, so it may run beside tp_cq_poll.
+ */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth);
 /*
- * Returns how many completions it took, at most @max <= TP_POLL_MAX; fewer than @max: the queue is
- * empty.
+ * Takes up to @max <= TP_POLL_MAX completions, and returns how many. If these are fewer than @max
+ * the queue is empty. Whoever looks for events calls this, a thread of the consumer or the service
+ * thread, with evd->lock held.
  */
 #define TP_POLL_MAX 8
 unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max);
 /*
- * The next completion, if a poll for one has brought it along, and it is a success of no shared
- * receive queue. Then nothing is called, so who calls this saves no registers. False: tp_cq_poll
- * may find one all the same.
+ * Takes the next completion if a poll for one has brought it along, and it is a success that is of
+ * no shared receive queue. It calls nothing then, so its caller saves no registers. If it returns
+ * false, tp_cq_poll may find one all the same. dat_evd_dequeue calls this, with evd->lock held.
  */
 bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc);
 /*
- * Of a receive of a shared receive queue: the endpoint that took it. NULL: its queue pair was
- * forgotten.
+ * Returns the endpoint that took a receive of a shared receive queue; NULL: its queue pair was
+ * forgotten. It is called where completions are taken, with evd->lock held.
  */
 struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc);
-int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
-int tp_cq_fd(const struct tp_cq *cq); /* non-blocking */
+
 /*
- * As TP_ARM_ANY, for a thread that sleeps on tp_cq_fd and on what this returns, unless it is -1:
- * that is readable when a poll may find something, until that poll. TP_ARM_NOTHING ends it.
+ * Returns a descriptor, non-blocking and always the same, that becomes readable when the queue was
+ * armed and then a completion has arrived. One that is there already makes no event: the caller
+ * arms, then polls again. When the device is removed it may be in error (POLLERR or POLLHUP) for
+ * ever.
+ */
+int tp_cq_fd(const struct tp_cq *cq);
+/*
+ * Arms the queue for what is to wake somebody. Threads that are about to sleep call this, the
+ * service thread, and calls that change what wakes somebody: with evd->watch.lock held and no
+ * spinlock. It may run beside tp_cq_poll.
+ */
+int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
+/*
+ * Arms the queue as TP_ARM_ANY does, for a thread in dat_evd_wait that sleeps on tp_cq_fd and on
+ * the descriptor that this returns, unless it is -1. That one is readable when a poll may find
+ * something, until that poll. TP_ARM_NOTHING ends it. evd->watch.lock is held.
  */
 int tp_cq_sleep(struct tp_cq *cq);
 /*
- * Takes and acknowledges the event that made the descriptor readable. False: there was none. Else
- * the caller polls, and calls tp_cq_arm after that.
+ * Takes and acknowledges the event that made tp_cq_fd readable. False: there was none. Otherwise
+ * the caller polls, and calls tp_cq_arm after that. The thread that has slept calls this, without a
+ * lock, or the service thread or one in dat_cno_wait, with ia->lock held. It may run beside
+ * tp_cq_poll.
  */
 bool tp_cq_events(struct tp_cq *cq);
 
 /*
- * Shared receive queues. A receive that is on the queue stays there when a queue pair ends; one
- * that a queue pair has taken completes on its completion queue.
+ * ---- shared receive queues ----
+ *
+ * A receive that is on the queue stays there when a queue pair ends; one that a queue pair has
+ * taken completes on the completion queue of that queue pair.
  */
+
 struct tp_srq_attr {
 	struct tp_pd *pd;
 	unsigned max_recv; /* work requests */
 	unsigned max_sge;  /* segments */
 };
 
+/* Makes a queue, for dat_srq_create. ia->lock is held. */
 int tp_srq_create(struct tp_dev *dev, const struct tp_srq_attr *attr, struct srq *srq,
 		  struct tp_srq **tp);
-/* It has no queue pairs. ia->lock is held, so no upcall about it is under way. */
+/*
+ * Destroys a queue that no queue pair uses, and drops the receives that are left. ia->lock is held,
+ * so no upcall about it is under way, and none follows.
+ */
 void tp_srq_destroy(struct tp_srq *srq);
-/* To at least @max_recv work requests, which is more than before. -EOPNOTSUPP: can't be done. */
+/*
+ * Makes room for at least @max_recv work requests, which is more than before. -EOPNOTSUPP: it can't
+ * be done. ia->lock is held. It may run beside tp_srq_post.
+ */
 int tp_srq_resize(struct tp_srq *srq, unsigned max_recv);
 /*
- * One up_srq_limit follows as soon as a receive is taken and fewer than @limit are left then. Takes
- * the place of what was armed before; 0: nothing is. -EOPNOTSUPP: the device can't do that, and the
- * transport does not count.
+ * Has one up_srq_limit made as soon as a receive is taken and fewer than @limit are left then. It
+ * takes the place of what was armed before; 0: nothing is. -EOPNOTSUPP: the device can't do that,
+ * and the transport does not count. ia->lock is held. It may run beside tp_srq_post.
  */
 int tp_srq_arm(struct tp_srq *srq, unsigned limit);
-/* As tp_post_recv. */
+/*
+ * Posts a receive, and returns as tp_post_recv does. dat_srq_post_recv calls this, with the lock of
+ * posts held if several threads may post; at most one does at a time.
+ */
 int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigned nsge);
 
-/*
- * Queue pairs. Receives may be posted as soon as one is created.
- */
+/* ---- queue pairs ---- */
+
 /*
  * The tags of posts to one direction of a queue pair, in turn: addresses of an array whose elements
  * have TP_TAG_SIZE bytes. From the last one it goes on with the first. A transport that keeps
@@ -297,27 +376,43 @@ enum {
 
 extern const unsigned tp_post_flags; /* those that mean something here */
 
+/*
+ * Makes a queue pair without a connection, to which receives may be posted at once. ia->lock is
+ * held. Creating, modifying and resetting an endpoint call this.
+ */
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **qp);
 /*
- * Ends all transfers; outstanding requests and receives complete as flushed, as far as the device
- * does that. May be called again.
+ * Ends all transfers. What is outstanding completes as flushed, as far as the device does that. It
+ * may be called again, to flush what was posted meanwhile. The end of a connection calls this with
+ * ia->lock held, the free of an endpoint without a lock. It may run beside any post.
  */
 int tp_qp_error(struct tp_qp *qp);
 /*
- * Afterwards no transfer accesses a buffer. @outstanding: completions of it may still come. Waits
- * for the end of an upcall about this QP, so ia->lock is not held.
+ * Destroys a queue pair to which nobody posts and that has no connection: afterwards no transfer
+ * accesses a buffer. @outstanding: completions of it may still come. It waits for the end of an
+ * upcall about it, after which there is none, so no lock is held. Freeing, modifying and resetting
+ * an endpoint call this.
  */
 void tp_qp_destroy(struct tp_qp *qp, bool outstanding);
 /*
- * Follows tp_qp_destroy, if it has an srq, when none of its completions is left in a completion
- * queue: until then tp_wc_ep knows its endpoint.
+ * Follows tp_qp_destroy of a queue pair that has a shared receive queue, when none of its
+ * completions is left in a completion queue: until then tp_wc_ep knows its endpoint. No lock is
+ * held.
  */
 void tp_qp_forget(struct tp_qp *qp);
 
 /*
- * A local segment, laid out as struct ibv_sge and as the segment of DAT 2.0: a post passes them on
- * without another copy.
+ * ---- posts ----
+ *
+ * At most one thread at a time posts requests to a queue pair, and one receives: on an IA that is
+ * not thread-safe the consumer sees to that, otherwise ep->send_lock and ep->recv_lock do.
+ * tp_post_marker and tp_qp_error may run beside any post. No post sleeps.
+ */
+
+/*
+ * A local segment. It is laid out as struct ibv_sge and as the segment of DAT 2.0, so that a post
+ * passes segments on without another copy.
  */
 struct tp_sge {
 	uint64_t address;
@@ -329,7 +424,7 @@ struct tp_sge {
 #define FEW_SEGMENTS  4		 /* posts of so many take no loop */
 #define TP_MAX_LENGTH UINT32_MAX /* bytes of all of them */
 
-/* Field by field, which takes one register less for each. */
+/* Fills in @sge, field by field, which takes one register less for each. */
 static inline void tp_sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment, DAT_VLEN length)
 {
 	sge->address = segment->virtual_address;
@@ -345,24 +440,25 @@ enum tp_post {
 };
 
 /*
- * The fast posts, which are made in two steps, so that each segment is looked at once. First the
- * segments are taken, one after the other: @i of @nseg, the latter of the post. True: the segment
- * is not empty, the sum of the lengths is a number of 64 bits so far, and a fast post may take it.
- * Of the first segment that may be false only with a sum that is too long: an empty one makes it
- * the longest. Else nothing has happened, and the post has to be one of those further below.
+ * A fast post is made in two steps, so that each segment is looked at once: tp_take_segment takes
+ * the segments, one after the other, then tp_fast_* posts what was taken. It is for posts that need
+ * nothing special; all others are among those further below, tp_post_*. dat_ep_post_* call these.
  */
+
+/* The segments that were taken, between the two steps. */
 struct tp_taken {
-	struct tp_sge *sges;	       /* for the transport: a place for segments */
-	const DAT_LMR_TRIPLET *single; /* likewise; read again, as no register holds what it has */
-	DAT_LMR_CONTEXT context;       /* likewise */
+	/* the transport's, to use as it likes; sges is an array with room for the segments */
+	struct tp_sge *sges;
+	const DAT_LMR_TRIPLET *single;
+	DAT_LMR_CONTEXT context;
 	/*
-	 * What is less than the limit of a fast post: the offset of the last byte, or of several
-	 * segments it may be the sum. Before the first segment -1.
+	 * The offset of the last byte, or, of several segments, the sum of the lengths: that is
+	 * less than the limit of a fast post. Before the first segment it is -1.
 	 */
 	DAT_VLEN last;
 };
 
-/* tp_take_segment of a transport that takes any. */
+/* The tp_take_segment of a transport that takes any segment. */
 static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR_TRIPLET *segment)
 {
 	const DAT_VLEN before = taken->last;
@@ -372,16 +468,21 @@ static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR
 	return !i || taken->last > before;
 }
 
+/*
+ * Takes segment @i of a post of @nseg. Returns whether the post may be fast so far: the segment is
+ * not empty, and the sum of the lengths is a number of 64 bits. It may return true for a first
+ * segment that is empty, because that leaves the largest number in taken->last, which is beyond any
+ * limit. After false nothing has happened, and the post has to be made by tp_post_*.
+ */
 bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,
 		     const DAT_LMR_TRIPLET *segment, struct tp_taken *taken);
-/* The sum of the lengths of all @nseg segments. */
+/* Returns the sum of the lengths of all @nseg segments that were taken. */
 DAT_VLEN tp_taken_size(const struct tp_taken *taken, unsigned nseg);
+
 /*
- * These return 0, or what tp_post_refused translates. The sum of the lengths is at most
- * TP_MAX_LENGTH.
+ * These four post what was taken. The sum of the lengths is at most TP_MAX_LENGTH. They return 0,
+ * or what tp_post_refused translates.
  */
-/* The thread ends in a fast post of a request, which stays posted: its stack is unwound. */
-void tp_post_cancelled(struct tp_qp *qp);
 int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 		 unsigned flags);
 int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
@@ -390,34 +491,47 @@ int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsi
 		 const DAT_RMR_TRIPLET *remote, unsigned flags);
 int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg);
 /*
- * Follows tp_fast_recv; the queue pair's completion queue for receives. Other than 0: if that
- * returned 0, tp_recv_late does, too.
+ * Ends a fast post of a request in which the thread is cancelled. The request stays posted. The
+ * handler that unwinds the thread's stack calls this, with the lock of the posts held, if they take
+ * one.
+ */
+void tp_post_cancelled(struct tp_qp *qp);
+/*
+ * Says whether somebody sleeps who has to learn of a receive that was posted just now, by
+ * tp_fast_recv or tp_post_recv with the result 0, to a queue pair whose receives complete in
+ * @recv_cq. If the result is not 0 the poster calls tp_recv_late.
  */
 unsigned tp_recv_posted(const struct tp_cq *recv_cq);
 void tp_recv_late(struct tp_qp *qp, void *tag);
 
 /*
- * These return 0, or what tp_post_error translates to a negative errno: only the path of failures
- * needs that. -ENOTCONN: the device has ended the connection on its own. No segment is empty, and
- * @size is their sum. The caller has checked the limits given at create. The segment_length of
- * @remote is not looked at.
+ * These post without tp_take_segment. No segment is empty, @size is their sum, and the caller has
+ * checked the limits that were given at the creation. The segment_length of @remote is not looked
+ * at. They return 0, or what tp_post_error translates to a negative errno: only the path of
+ * failures needs that. -ENOTCONN: the device has ended the connection on its own. Posts that can't
+ * be fast call these, dat_ep_modify for receives that move to another queue pair, and dat_rmr_bind
+ * where a write of no bytes stands for the bind.
  */
 int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		 uint32_t size, unsigned flags);
 int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge);
 int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		  uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags);
-/* Of at most max_read_wr_sge segments; and of more, which takes several work requests. */
+/* Posts a read of at most max_read_wr_sge segments. */
 int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		 const DAT_RMR_TRIPLET *remote, unsigned flags);
+/* Posts a read of more segments, up to max_read_sge, which takes several work requests. */
 int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		       const DAT_RMR_TRIPLET *remote, unsigned flags);
+/* Translates the result of a post, other than 0, to a negative errno. */
 int tp_post_error(int result);
 /*
- * What follows from the result, other than 0, of the latest post to this direction of a queue pair.
- * 0: the transport has taken it after all; else what tp_post_error returns. The poster calls this.
+ * Says what follows from the result, other than 0, of the latest post to this direction of a queue
+ * pair. 0: the transport has taken it after all; otherwise it is what tp_post_error returns. The
+ * poster calls this, before another post.
  */
 int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigned nseg, int result);
+
 struct tp_bind {
 	struct tp_mw *mw;
 	struct tp_mr *mr; /* the region to bind to, or to unbind from */
@@ -427,21 +541,26 @@ struct tp_bind {
 };
 
 /*
- * The window has the new context when this completes. Later requests of the queue pair are executed
- * after that.
+ * Posts a bind. The window has the new context when this completes, and later requests of the queue
+ * pair are executed after that. Returns 0 or a negative errno. dat_rmr_bind calls this, with the
+ * lock of the posts held, if they take one, and the spinlock of the RMR.
  */
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		 DAT_RMR_CONTEXT *context);
 /*
- * A signalled request without data that completes after all earlier ones, reads included. Not used
- * where everything is signalled.
+ * Posts a signalled request without data that completes after all earlier ones, reads included.
+ * Returns 0 or a negative errno. The end of a connection calls this, with ia->lock and the spinlock
+ * of the EVD for requests held; never where everything is signalled.
  */
 int tp_post_marker(struct tp_qp *qp, void *tag);
 
 /*
- * Connections. The core owns a tp_conn from the call or upcall that returns it until tp_reject or
- * tp_release; afterwards the transport makes no upcall about it.
+ * ---- connections ----
+ *
+ * ia->lock is held in all of these calls. The core owns a tp_conn from the call or upcall that
+ * returns it until tp_reject or tp_release; afterwards the transport makes no upcall about it.
  */
+
 struct tp_cm_param {
 	const void *private_data;
 	unsigned private_data_size;
@@ -469,63 +588,108 @@ enum tp_cause {
 	TP_LOCAL_ERROR,	      /* this side failed */
 };
 
-/* *port 0: the system chooses one and stores it there. -EADDRINUSE: the port is in use. */
+/*
+ * Listens on *port. If that is 0 the system chooses a port and stores its number there.
+ * -EADDRINUSE: the port is in use, but by no other service point of this IA, among which the core
+ * has looked. -EACCES: this process may not use the port. Until tp_unlisten, up_request reports the
+ * requests that arrive. Creating a service point calls this.
+ */
 int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_listener **listener);
-/* Requests that were not reported yet are rejected. */
+/*
+ * Ends that. Requests that were not reported yet are rejected, not in the consumer's name. Freeing
+ * a service point calls this, and the core within up_request of a reserved one.
+ */
 void tp_unlisten(struct tp_listener *listener);
 
 /*
- * -ENETUNREACH, -EHOSTUNREACH, -EAFNOSUPPORT if known at once; else exactly one of
- * up_established and up_failed follows.
+ * Begins to connect @qp to @port of @remote. -ENETUNREACH, -EHOSTUNREACH, -EAFNOSUPPORT: it is
+ * known at once that this can't be. After success exactly one of up_established and up_failed
+ * follows, unless the core releases the attempt before. dat_ep_connect and dat_ep_dup_connect call
+ * this.
  */
 int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
 	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn);
 /*
- * On failure the request and the QP are unchanged. On success requests may be posted at once; they
- * are sent as soon as the connection stands. That the peer is gone is reported later, by up_failed;
- * until then a post is taken, or fails with -ENOTCONN.
+ * Accepts a request with @qp. After a failure the request and the QP are unchanged. After success
+ * requests may be posted at once, which are sent as soon as the connection stands, and exactly one
+ * of up_established and up_failed follows, unless the core releases the connection before. That the
+ * peer is gone is reported by up_failed; until then a post is taken, or fails with -ENOTCONN.
+ * dat_cr_accept calls this.
  */
 int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param);
-/* The peer's consumer sees a rejection by this consumer, or one by the system. Consumes @conn. */
+/*
+ * Rejects a request, and consumes @conn. The peer's consumer sees a rejection by this consumer, or
+ * one by the system. dat_cr_reject calls this, dat_ia_close, and the core within up_request.
+ */
 void tp_reject(struct tp_conn *conn, bool by_consumer);
 /*
- * Releases a connection or attempt in any state: the peer is notified, the rest is done in the
- * background. Consumes @conn.
+ * Releases a connection or attempt in any state, and consumes @conn: the peer is notified, the rest
+ * is done in the background. The end of a connection calls this, often within the upcall that
+ * reports it, and the free of an endpoint.
  */
 void tp_release(struct tp_conn *conn);
-/* Addresses with ports, zeroed while they are not known. */
+/*
+ * Copies the addresses, with their ports; what is not known is zeroed. It is called for each
+ * request, after tp_connect and tp_accept, and within up_established.
+ */
 void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 		  struct sockaddr_storage *remote);
 
 /*
- * Upcalls, implemented by the core. The core owns the @conn of up_request from then on. After
- * up_failed and up_disconnected the core still calls tp_release, possibly within the upcall.
+ * ---- upcalls, which the core implements ----
+ *
+ * These are made from tp_dev_progress only: ia->lock is held, and the thread is the service thread
+ * or in a consumer's call. Any of them may release the connections that it ends, and those are not
+ * used any more when it returns; up_request may also end the listener. The core makes up_dev_fatal
+ * itself, too, when a descriptor of the device is in error.
+ */
+
+/*
+ * Reports a request, which is valid during the upcall. The core owns @conn from now on: the
+ * consumer will answer, or the core rejects it at once.
  */
 void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request);
+/* Reports that the connection stands: the active side has its answer, the passive one its peer. */
 void up_established(struct ep *ep, const struct tp_established *established);
+/* Reports that an attempt or an accept was in vain. The core releases it, here or later. */
 void up_failed(struct ep *ep, enum tp_cause cause);
+/* Reports, once, that a connection that stood has ended. The core releases it, here or later. */
 void up_disconnected(struct ep *ep);
-void up_qp_broken(struct ep *ep); /* the device has put it into the error state */
+/* Reports that the device has put the queue pair into the error state. */
+void up_qp_broken(struct ep *ep);
 /*
- * A queue pair with an srq is in error, and has completed all receives that it took. Some devices
- * never say so.
+ * Reports that a queue pair with a shared receive queue is in error and has completed all receives
+ * that it took. Some devices never say so; the core waits for it only if the device has said so
+ * once.
  */
 void up_qp_last_receive(struct ep *ep);
-void up_srq_limit(struct srq *srq);  /* see tp_srq_arm */
-void up_srq_broken(struct srq *srq); /* the device has put it into the error state */
+/* Reports what tp_srq_arm asked for. */
+void up_srq_limit(struct srq *srq);
+/* Reports that the device has put the shared receive queue into the error state. */
+void up_srq_broken(struct srq *srq);
+/* Reports that a completion queue was too short, so that completions are lost. */
 void up_cq_overrun(struct evd *evd);
+/* Reports that the port of the device is down. Connections may survive that. */
 void up_port_down(struct ia *ia);
-/* Has failed, or was removed. All connections end: @conn of each may be released in the upcall. */
+/*
+ * Reports that the device has failed, or was removed. It may be reported several times. All
+ * connections of the IA end, and each one is released in the upcall.
+ */
 void up_dev_fatal(struct ia *ia);
-/* Has the service thread call tp_dev_progress. Any thread, any lock, while the device is open. */
+
+/*
+ * These may be called on any thread, with any locks, while the device is open.
+ */
+
+/* Has the service thread call tp_dev_progress soon. */
 void up_wake(struct ia *ia);
-/* Does the service thread call? Any thread, any lock. */
+/* Says whether the calling thread is the service thread. */
 bool up_is_service_thread(const struct ia *ia);
 
 /*
- * Debug builds abort if the calling thread does not hold ia->lock. The transport checks its callers
- * by it, because it cannot see struct ia.
+ * Aborts in debug builds if the calling thread does not hold ia->lock. The transport checks its
+ * callers by it, because it cannot see struct ia.
  */
 #ifdef UDAPL_DEBUG
 #define up_assert_locked(ia) up_assert_locked_in(ia, __func__)
