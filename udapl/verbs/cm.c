@@ -103,7 +103,7 @@
 /* When their time is up, so many are destroyed; then other threads can take ia->lock. */
 #define DESTROY_BATCH 16
 
-/* The private data of a rejection by the provider. One by a consumer has none. */
+/* The private data of a rejection by the provider. A rejection by a consumer has none. */
 static const char rejected_by_provider[4] = { 'D', 'A', 'T', 0 };
 
 struct tp_listener {
@@ -177,8 +177,9 @@ static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, en
 }
 
 /*
- * No CM result is due, or no helper thread is running and the device is being closed. False: it is
- * an orphan that can't be destroyed without sleeping.
+ * Destroys a connection of which no CM result is due; or, when the device is being closed, of which
+ * no helper thread is running. Returns false if it is an orphan that can't be destroyed without
+ * sleeping.
  */
 static bool cm_conn_try_destroy(struct tp_conn *conn)
 {
@@ -250,13 +251,14 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 	return retrying ? min_u64(retrying->deadline, deadline) : deadline;
 }
 
+/* Has a released connection wait for the peer's answer or a CM result, for LINGER_TIME at first. */
 static void cm_conn_linger(struct tp_conn *conn)
 {
 	conn->state = CM_LINGERING;
 	cm_conn_list_add(&conn->dev->lingering, conn, LINGER_TIME);
 }
 
-/* Later, if it is an orphan for which there are no resources. */
+/* Destroys a connection; an orphan for which there are no resources lingers instead. */
 static void cm_conn_destroy(struct tp_conn *conn)
 {
 	if (!cm_conn_try_destroy(conn))
@@ -264,9 +266,10 @@ static void cm_conn_destroy(struct tp_conn *conn)
 }
 
 /*
- * Both sides know the end. To destroy the identifier sleeps a little in the kernel, so the consumer
- * is told first, and the next connection or the end of a time does it. A device that is being
- * removed waits for its identifiers.
+ * Has a connection of which both sides know the end destroyed later. To destroy the identifier
+ * sleeps a little in the kernel, so the consumer is told first, and the next connection or the end
+ * of a time does it. A device that is being removed waits for its identifiers, so there it is done
+ * at once.
  */
 static void cm_conn_destroy_later(struct tp_conn *conn)
 {
@@ -280,19 +283,24 @@ static void cm_conn_destroy_later(struct tp_conn *conn)
 	cm_conn_list_add(&dev->to_destroy, conn, LINGER_TIME);
 }
 
+/* Destroys a connection that awaits that. */
 static void cm_conn_destroy_awaiting(struct tp_conn *conn)
 {
 	cm_conn_list_remove(&conn->dev->to_destroy, conn);
 	cm_conn_destroy(conn);
 }
 
+/* Destroys up to @max of the connections that await that, those that have waited longest first. */
 static void cm_conns_destroy_awaiting(struct tp_dev *dev, unsigned max)
 {
 	for (; max && dev->to_destroy.first; max--)
 		cm_conn_destroy_awaiting(dev->to_destroy.first);
 }
 
-/* The peer has answered, the CM result is handled, or the time is up. */
+/*
+ * Ends the lingering of a connection, because the peer has answered or the CM result was handled;
+ * but not while a result is due.
+ */
 static void cm_conn_linger_end(struct tp_conn *conn)
 {
 	if (conn->result_pending)
@@ -301,6 +309,7 @@ static void cm_conn_linger_end(struct tp_conn *conn)
 	cm_conn_destroy_later(conn);
 }
 
+/* The connection has lingered for LINGER_TIME. It goes on if a CM result is due. */
 static void cm_conn_linger_expire(struct tp_conn *conn)
 {
 	cm_conn_list_remove(&conn->dev->lingering, conn);
@@ -358,6 +367,10 @@ void tp_reject(struct tp_conn *conn, bool by_consumer)
 
 /* ---- state changes that the core is told of; @conn may be freed on return ---- */
 
+/*
+ * The connection has ended, or the attempt was in vain for that @cause: the core is told, unless it
+ * has released the connection or not seen it.
+ */
 static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 {
 	enum cm_state before = conn->state;
@@ -375,6 +388,7 @@ static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 		up_failed(conn->ep, cause);
 }
 
+/* The connection stands, and the core is told. */
 static void cm_conn_established(struct tp_conn *conn, const struct cm_event *event)
 {
 	const bool active = conn->state == CM_CONNECTING;
@@ -427,9 +441,9 @@ void cm_conn_result_handle(struct tp_conn *conn)
 /* ---- active side ---- */
 
 /*
- * Without a route to an address, librdmacm tries to resolve it on the link until a time-out. The
- * routing table answers at once. It is asked by connecting a UDP socket, which sends nothing. 0:
- * there is a route, or that is not known.
+ * Asks the routing table whether there is a route, because librdmacm would try to resolve an
+ * address without one on the link until a time-out. It is asked by connecting a UDP socket, which
+ * sends nothing. Returns 0 if there is a route, or if that is not known.
  */
 static int route_ask(const struct sockaddr *from, const struct sockaddr *to)
 {
@@ -443,7 +457,10 @@ static int route_ask(const struct sockaddr *from, const struct sockaddr *to)
 	return err == -ENETUNREACH || err == -EHOSTUNREACH ? err : 0;
 }
 
-/* A program that makes many connections to one host asks once in a while. @to has no port. */
+/*
+ * As route_ask, once in a while for each address: a program may make many connections to one host.
+ * @to has no port.
+ */
 static int route_check(struct tp_dev *dev, const struct sockaddr_storage *to)
 {
 	int err;
@@ -456,7 +473,7 @@ static int route_check(struct tp_dev *dev, const struct sockaddr_storage *to)
 	return err;
 }
 
-/* A new identifier, which begins to look for @to. */
+/* Makes an identifier that begins to resolve @to. */
 static int id_resolve(struct tp_dev *dev, struct sockaddr *to, struct rdma_cm_id **id_out)
 {
 	struct sockaddr_storage from = dev->attr.addr;
@@ -485,7 +502,9 @@ report:
 	return err;
 }
 
-/* The parameters of rdma_connect for a request with @param. */
+/*
+ * Sets what a request with @param needs: the parameters of rdma_connect and the numbers of retries.
+ */
 static void cm_conn_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 			    const struct tp_cm_param *param)
 {
@@ -545,7 +564,10 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	return 0;
 }
 
-/* With another identifier: that of an attempt that was rejected can't be used again. */
+/*
+ * Begins the attempt again with another identifier, because that of an attempt that was rejected
+ * can't be used again.
+ */
 static void cm_conn_retry(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
@@ -619,7 +641,7 @@ static void on_route_error(struct tp_conn *conn, const struct cm_event *event)
 	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-/* InfiniBand and RoCE: the peer has accepted. No ESTABLISHED event follows. */
+/* The peer has accepted, on InfiniBand or RoCE. No ESTABLISHED event follows there. */
 static void on_connect_response(struct tp_conn *conn, const struct cm_event *event)
 {
 	int err;
@@ -642,7 +664,7 @@ static void on_connect_response(struct tp_conn *conn, const struct cm_event *eve
 
 /* ---- passive side ---- */
 
-/* NULL: it was closed while the event was pending. */
+/* Returns NULL if the listener was closed while the event was pending. */
 static struct tp_listener *listener_of_id(const struct tp_dev *dev, const struct rdma_cm_id *id)
 {
 	struct tp_listener *listener = dev->listeners;
@@ -697,8 +719,8 @@ static int listener_open(struct tp_listener *listener, uint16_t port)
 }
 
 /*
- * On a port that librdmacm picks. An iWARP device needs the TCP port of that number, too, which may
- * be in use; then another one is tried.
+ * Listens on a port that librdmacm picks. An iWARP device needs the TCP port of that number, too,
+ * which may be in use; then another one is tried.
  */
 static int listener_open_any(struct tp_listener *listener)
 {
@@ -808,7 +830,7 @@ void cm_conn_comm_established(struct tp_conn *conn)
 
 /* ---- events of both sides ---- */
 
-/* The passive side, and the active side on iWARP. */
+/* The connection stands: on the passive side, and on the active side on iWARP. */
 static void on_established(struct tp_conn *conn, const struct cm_event *event)
 {
 	if (conn->state == CM_LINGERING) {
@@ -831,7 +853,10 @@ static void on_unreachable(struct tp_conn *conn, const struct cm_event *event)
 	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-/* False: it has been tried often enough, or is given up. */
+/*
+ * Has an attempt that was rejected as stale begin again after a while. Returns false if it was
+ * rejected for another reason, or was tried often enough.
+ */
 static bool cm_conn_retry_if_stale(struct tp_conn *conn, const struct cm_event *event)
 {
 	if (conn->dev->iwarp || event->status != CM_REJECT_STALE || conn->state != CM_CONNECTING ||
@@ -843,7 +868,7 @@ static bool cm_conn_retry_if_stale(struct tp_conn *conn, const struct cm_event *
 	return true;
 }
 
-/* A rejection on iWARP has no reason code. */
+/* The peer has rejected the request. On iWARP there is no reason code. */
 static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 {
 	bool marked = event->private_data_size >= sizeof(rejected_by_provider) &&
@@ -856,7 +881,10 @@ static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 	cm_conn_ended(conn, by_consumer && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 }
 
-/* On InfiniBand and RoCE the peer waits for a reply, which rdma_disconnect sends. */
+/*
+ * The peer has disconnected. On InfiniBand and RoCE it waits for a reply, which rdma_disconnect
+ * sends.
+ */
 static void on_disconnected(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
@@ -865,7 +893,7 @@ static void on_disconnected(struct tp_conn *conn, const struct cm_event *event)
 	cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
-/* The upcall ends every connection that has an endpoint. */
+/* The device is being removed. The upcall ends every connection that has an endpoint. */
 static void on_device_removal(struct tp_conn *conn, const struct cm_event *event)
 {
 	(void)event;
@@ -914,7 +942,7 @@ static void cm_conn_event(struct tp_conn *conn, const struct cm_event *event)
 
 void cm_event_handle(struct tp_dev *dev, const struct cm_event *event)
 {
-	/* NULL: the identifier is a listener's, or of a request that the core has not seen */
+	/* A listener's identifier has none, nor that of a request that was not reported. */
 	struct tp_conn *conn = event->id->context;
 
 	up_assert_locked(dev->ia);

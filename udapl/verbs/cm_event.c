@@ -19,7 +19,7 @@
 
 /* ---- events in log lines ---- */
 
-/* Of InfiniBand's reasons for a rejection, the ones that occur. */
+/* The reasons of InfiniBand for a rejection that occur. */
 static const char *const reject_reasons[] = {
 	[1] = "no QP",
 	[3] = "no resources",
@@ -49,7 +49,7 @@ static const char *event_status_text(const struct cm_event *event)
 
 /* ---- the channel, and pending events ---- */
 
-/* False: there is none. */
+/* Takes an event off the channel, and acknowledges it. Returns false if there is none. */
 static bool event_read(struct tp_dev *dev, struct cm_event *event)
 {
 	struct rdma_cm_event *got;
@@ -133,8 +133,9 @@ static bool event_next(struct tp_dev *dev, struct cm_event *event)
 }
 
 /*
- * One event each time that the channel is readable: a call that only finds that there are no more
- * costs as much as the next wake-up, and mostly there are none.
+ * Handles the pending events, or if there are none, one of the channel: a call that only finds that
+ * there are no more costs as much as the next wake-up, and mostly there are none. Returns whether
+ * an address was resolved: then the event of the next step may be there at once.
  */
 static bool events_handle(struct tp_dev *dev)
 {

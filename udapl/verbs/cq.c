@@ -34,7 +34,10 @@ static const DAT_DTO_COMPLETION_STATUS dto_statuses[] = {
 	[IBV_WC_GENERAL_ERR] = DAT_DTO_ERR_TRANSPORT,
 };
 
-/* What an administrator can do for a network that is too slow; once, as all peers may be lost. */
+/*
+ * Names what an administrator can do for a network that is too slow; once, as all peers may be
+ * lost.
+ */
 static COLD void wc_name_settings(enum ibv_wc_status status)
 {
 	static atomic_flag named = ATOMIC_FLAG_INIT;
@@ -80,7 +83,7 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	return (unsigned)got;
 }
 
-/* Who polls for one gets one. */
+/* A poll for one completion takes no other one off the queue, so there is never one left. */
 HOT bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc)
 {
 	(void)cq, (void)wc;
@@ -187,8 +190,8 @@ int tp_cq_sleep(struct tp_cq *cq)
 }
 
 /*
- * Takes one event: they are all of the channel's one CQ, and the channel stays readable while there
- * are more.
+ * Takes one event. All events are of the channel's only CQ, and the channel stays readable while
+ * there are more.
  */
 bool tp_cq_events(struct tp_cq *cq)
 {

@@ -16,7 +16,10 @@ const char tp_library_name[] = "libdaplcma";
 
 /* ---- limits ---- */
 
-/* By vendor_id: the vendor's PCI number, or a number that a software driver made up. */
+/*
+ * What is known of devices by their vendor_id, which is the vendor's PCI number, or a number that a
+ * software driver made up.
+ */
 static const struct vendor {
 	uint32_t id;
 	const char *name;
@@ -55,12 +58,18 @@ static unsigned vendor_read(struct tp_dev *dev, uint32_t id)
 		return vendors[i].no_caps;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
-	/* it may: an interrupt too many costs less than a failure that nobody sees */
+	/*
+	 * solicited events may not work: an interrupt too many costs less than a failure nobody
+	 * sees
+	 */
 	dev->solicited = SOLICITED_MISSES_SEND_ERRORS;
 	return TP_CAP_SRQ_ANY_PD;
 }
 
-/* The provider library of mlx5 uses no locks then, and aborts if it notices two threads. */
+/*
+ * Warns of a setting with which the provider library of mlx5 uses no locks, and aborts if it
+ * notices two threads.
+ */
 static void single_threaded_check(const struct tp_dev *dev)
 {
 	static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -73,7 +82,7 @@ static void single_threaded_check(const struct tp_dev *dev)
 			 "uses the device, too; unset it");
 }
 
-/* No device attribute says whether ibv_resize_cq works, so it is tried on a small CQ. */
+/* Tries ibv_resize_cq on a small CQ, because no device attribute says whether it works. */
 static bool can_resize_cq(struct ibv_context *ibv)
 {
 	struct ibv_cq *cq = ibv_create_cq(ibv, 16, NULL, NULL, 0);
@@ -86,7 +95,7 @@ static bool can_resize_cq(struct ibv_context *ibv)
 	return can;
 }
 
-/* Some devices advertise windows, but their driver or its set-up has none: one is tried, too. */
+/* Tries a window, because some devices advertise them, but their driver or its set-up has none. */
 static bool can_alloc_window(struct ibv_context *ibv)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ibv);
@@ -163,7 +172,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 
 /* ---- descriptors ---- */
 
-/* In this order tp_dev_progress is told which of them are ready. */
+/* The order in which tp_dev_progress is told which of the descriptors are ready. */
 enum { FD_CM, FD_ASYNC };
 
 static void async_events(struct tp_dev *dev);
@@ -190,7 +199,9 @@ bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 
 /* ---- open and close ---- */
 
-/* By a look at the device nodes, if they tell why. */
+/*
+ * Logs why the device can't be opened, if a look at its nodes tells that. Returns whether it does.
+ */
 static bool nodes_failed(const char *name)
 {
 	struct nodes nodes;
@@ -239,7 +250,7 @@ report:
 	return -err;
 }
 
-/* Once in a process, before memory is registered. */
+/* Does what has to be done once in a process, before memory is registered. */
 static void process_init(void)
 {
 	/*
@@ -254,7 +265,7 @@ static void process_init(void)
 	memlock_check();
 }
 
-/* The part of dev_new that needs librdmacm's channel. */
+/* Does the part of dev_new that needs the channel of librdmacm. */
 static int dev_find(struct tp_dev *dev, struct lookup *lookup)
 {
 	struct ibv_device *device;
@@ -311,7 +322,9 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 	struct lookup lookup;
 	int err;
 
-	/* On a host without a device librdmacm would print a complaint: it is not called there. */
+	/*
+	 * on a host without a device librdmacm would print a complaint, so it is not called there
+	 */
 	err = lookup_begin(&lookup, params);
 	if (err)
 		return err;
@@ -331,8 +344,8 @@ void dev_put(struct tp_dev *dev)
 }
 
 /*
- * librdmacm has a context of its own on each device, until it looks for devices and finds it gone.
- * As long as there is a context, the driver may not be able to remove the device.
+ * Has librdmacm find that a device is gone: until then it has a context of its own on it, and as
+ * long as there is one, the driver may not be able to remove the device.
  */
 static void librdmacm_look_for_devices(void)
 {
@@ -423,8 +436,8 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 }
 
 /*
- * Acknowledged after the upcall: the destruction of the object that the event is about waits for
- * that.
+ * Takes all asynchronous events. Each is acknowledged after the upcall, because the destruction of
+ * the object that it is about waits for that.
  */
 static void async_events(struct tp_dev *dev)
 {

@@ -10,8 +10,8 @@
 #include "verbs.h"
 
 /*
- * Variables that scripts set for OFED's providers, and that nothing can be done for: librdmacm asks
- * for none of these. Each is named once in a process.
+ * Names, once in a process, the variables that scripts set for OFED's providers and that nothing
+ * can be done for, because librdmacm asks for none of them.
  */
 static void env_name_unsupported(void)
 {
@@ -34,7 +34,7 @@ static void env_name_unsupported(void)
 	}
 }
 
-/* Numbers: decimal, 0x hexadecimal or 0 octal. */
+/* The values are numbers: decimal, 0x hexadecimal or 0 octal. */
 void env_read(struct tp_dev *dev)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

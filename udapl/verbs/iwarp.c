@@ -33,7 +33,10 @@ static void helper_finish(void *arg)
 	cm_conn_result_post(conn, conn->result);
 }
 
-/* Without ia->lock. rdma_connect sleeps in write(2), which is a cancellation point. */
+/*
+ * The helper thread, which runs without ia->lock. rdma_connect sleeps in write(2), which is a
+ * cancellation point.
+ */
 static void *helper_main(void *arg)
 {
 	struct tp_conn *conn = arg;
@@ -66,8 +69,8 @@ void iwarp_helper_join(struct tp_conn *conn)
 /* ---- orphans ---- */
 
 /*
- * The QP outlives its owner's tp_qp_destroy, so it is put into the error state now: an answer that
- * comes later must not start transfers.
+ * Makes an attempt without an answer an orphan. Its QP outlives its owner's tp_qp_destroy, so it is
+ * put into the error state now: an answer that comes later must not start transfers.
  */
 static void make_orphan(struct tp_conn *conn)
 {
@@ -91,7 +94,7 @@ void iwarp_release(struct tp_conn *conn)
 		pthread_cancel(conn->helper);
 }
 
-/* The device may be closed. */
+/* The device may be closed when this runs. */
 void iwarp_orphan_end(struct tp_conn *conn)
 {
 	rdma_destroy_id(conn->id);
@@ -107,7 +110,7 @@ static void *orphan_main(void *arg)
 	return NULL;
 }
 
-/* To an event channel that outlives the device's. */
+/* Moves the identifier to an event channel that outlives the device's. */
 static bool orphan_migrate(struct tp_conn *conn)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();

@@ -10,8 +10,8 @@
 #include "verbs.h"
 
 /*
- * With fork support ibv_reg_mr reports unmapped memory as ENOMEM, the errno of madvise(2), and not
- * as EFAULT.
+ * Says whether some of the memory is not mapped: with fork support ibv_reg_mr reports that as
+ * ENOMEM, the errno of madvise(2), and not as EFAULT.
  */
 static bool is_unmapped(const void *address, size_t size)
 {
@@ -20,7 +20,7 @@ static bool is_unmapped(const void *address, size_t size)
 	return msync((void *)start, (uintptr_t)address + size - start, MS_ASYNC) && errno == ENOMEM;
 }
 
-/* Logs why a registration failed. Returns the negative errno. */
+/* Logs why a registration has failed, and returns the negative errno. */
 static COLD int reg_failed(const struct tp_dev *dev, const void *address, size_t size, int err)
 {
 	if (err == ENOMEM && is_unmapped(address, size))
@@ -69,8 +69,8 @@ void tp_pd_destroy(struct tp_pd *pd)
 }
 
 /*
- * IBV_ACCESS_*. Either write privilege sets local write, because devices refuse remote write
- * without it. Local read needs no flag.
+ * Returns the IBV_ACCESS_* for the privileges. Either write privilege sets local write, because
+ * devices refuse remote write without it. Local read needs no flag.
  */
 static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 {
@@ -90,8 +90,8 @@ _Static_assert((int)TP_REG_WINDOWS == IBV_ACCESS_MW_BIND &&
 	       "TP_REG_* flags are passed to the device unchanged, which may ignore RELAXED");
 
 /*
- * Some devices pin the memory of a region for windows for writing. If the memory is read-only that
- * fails, and the region is registered without windows.
+ * Registers a region without windows, if it was to have them and may not be written. Some devices
+ * pin the memory of a region for windows for writing, which fails if the memory is read-only.
  */
 static COLD struct ibv_mr *mr_reg_unbindable(struct tp_pd *pd, void *address, size_t size,
 					     unsigned *access)

@@ -40,7 +40,7 @@ static inline bool is_inline(const struct tp_qp *qp, uint32_t size)
 	return size - 1 < qp->max_inline;
 }
 
-/* Soft iWARP may return -1 after a disconnect; all else is an errno. */
+/* The result is an errno, but -1 from soft iWARP after a disconnect. */
 int tp_post_error(int result)
 {
 	return post_result(result);

@@ -6,7 +6,7 @@
 
 #include "verbs.h"
 
-/* Bytes; the second size to try. It is also the default on iWARP. */
+/* In bytes: the second size to try, which is also the default on iWARP. */
 #define SMALL_INLINE 64
 
 static int qp_refused(const struct tp_dev *dev, const struct tp_qp_attr *attr)
@@ -22,7 +22,10 @@ static int qp_refused(const struct tp_dev *dev, const struct tp_qp_attr *attr)
 	return err;
 }
 
-/* With less inline data, and then none, if the device refuses max_inline bytes. */
+/*
+ * Makes the queue pair of libibverbs: with less inline data, and then none, if the device refuses
+ * max_inline bytes.
+ */
 static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct tp_qp *qp)
 {
 	unsigned max_inline = dev->env.max_inline;
@@ -58,8 +61,9 @@ static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, stru
 }
 
 /*
- * Until its completions are dropped no more, the number of an orphan must not be used again; nor
- * that of a queue pair with an SRQ, until its completions were taken.
+ * Says whether a new queue pair can't have the number that the device gave it. That of an orphan
+ * must not be used again until its completions are dropped no more; nor that of a queue pair with
+ * an SRQ, until its completions were taken.
  */
 static bool number_is_in_use(const struct tp_dev *dev, const struct tp_qp_attr *attr,
 			     uint32_t number)
@@ -101,8 +105,8 @@ static int qp_modify(struct tp_qp *qp, struct ibv_qp_attr *attr, int mask)
 }
 
 /*
- * From RESET to INIT, where receives can be posted. The kernel's connection manager makes the later
- * state changes of an iWARP QP.
+ * Moves a QP from RESET to INIT, where receives can be posted. The kernel's connection manager
+ * makes the later state changes of an iWARP QP.
  */
 static int qp_to_init(struct tp_qp *qp)
 {

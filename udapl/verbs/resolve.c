@@ -22,7 +22,7 @@ struct rdma_port {
 	uint8_t number;
 };
 
-/* -ENODEV: the address belongs to no RDMA device. */
+/* Finds the RDMA port that has the address. Returns -ENODEV if it belongs to no RDMA device. */
 static int rdma_port_of_addr(struct rdma_event_channel *cm, struct sockaddr *addr,
 			     struct rdma_port *port)
 {
@@ -54,7 +54,7 @@ static struct ibv_device *device_named(const struct lookup *lookup, const char *
 
 /* ---- addresses of this host ---- */
 
-/* The higher the better; 0 = of no use. */
+/* Says how well the address serves: the higher the better, and 0 is of no use. */
 static unsigned addr_preference(const struct ifaddrs *interface)
 {
 	const struct sockaddr *addr = interface->ifa_addr;
@@ -70,7 +70,7 @@ static unsigned addr_preference(const struct ifaddrs *interface)
 	return 0;
 }
 
-/* The most preferred address of this host that @fits. False: none does. */
+/* Finds the most preferred address of this host that @fits. Returns false if none does. */
 static bool local_addr_find(struct lookup *lookup,
 			    bool (*fits)(struct lookup *, const struct ifaddrs *),
 			    struct sockaddr_storage *addr)
@@ -100,7 +100,10 @@ static bool fits_rdma_port(struct lookup *lookup, const struct ifaddrs *one)
 	       !strcmp(port.device, lookup->name) && port.number == lookup->port;
 }
 
-/* getifaddrs lists an interface without an IP address, too: with its link address. */
+/*
+ * Says whether the interface has the name. getifaddrs lists one without an IP address, too: with
+ * its link address.
+ */
 static bool fits_interface(struct lookup *lookup, const struct ifaddrs *one)
 {
 	bool fits = !strcmp(one->ifa_name, lookup->name);
@@ -110,7 +113,10 @@ static bool fits_interface(struct lookup *lookup, const struct ifaddrs *one)
 	return fits;
 }
 
-/* The interface that has the address, if none that is up has it; empty: there is no such one. */
+/*
+ * Finds the interface that has the address, unless one that is up has it; the name is empty if
+ * there is none.
+ */
 static void down_interface_find(const struct sockaddr *addr, char name[IF_NAMESIZE])
 {
 	struct ifaddrs *all;
@@ -130,7 +136,7 @@ static void down_interface_find(const struct sockaddr *addr, char name[IF_NAMESI
 
 /* ---- resolvers ---- */
 
-/* "mlx5_0 1" */
+/* Resolves the name of a device: "mlx5_0 1". */
 static int resolve_device(struct lookup *lookup, struct sockaddr_storage *addr)
 {
 	if (!device_named(lookup, lookup->name))
@@ -145,7 +151,7 @@ static int resolve_device(struct lookup *lookup, struct sockaddr_storage *addr)
 	return -ENODEV;
 }
 
-/* "eth0 0" */
+/* Resolves the name of a network interface: "eth0 0". */
 static int resolve_interface(struct lookup *lookup, struct sockaddr_storage *addr)
 {
 	if (local_addr_find(lookup, fits_interface, addr))
@@ -159,7 +165,7 @@ static int resolve_interface(struct lookup *lookup, struct sockaddr_storage *add
 	return -ENODEV;
 }
 
-/* 0 or a code of getaddrinfo. */
+/* Returns 0 or a code of getaddrinfo. */
 static int addr_of_host(const char *name, int flags, struct sockaddr_storage *addr)
 {
 	struct addrinfo *found, hints = { .ai_flags = flags, .ai_socktype = SOCK_STREAM };
@@ -172,13 +178,13 @@ static int addr_of_host(const char *name, int flags, struct sockaddr_storage *ad
 	return 0;
 }
 
-/* "10.0.0.1 0" */
+/* Resolves an IP address: "10.0.0.1 0". */
 static int resolve_number(struct lookup *lookup, struct sockaddr_storage *addr)
 {
 	return addr_of_host(lookup->name, AI_NUMERICHOST, addr) ? -ENOENT : 0;
 }
 
-/* "host-ib 0" */
+/* Resolves the name of a host: "host-ib 0". */
 static int resolve_host(struct lookup *lookup, struct sockaddr_storage *addr)
 {
 	int code = params_is_device_like(lookup->name) ? EAI_NONAME
@@ -201,7 +207,10 @@ static int (*const resolvers[])(struct lookup *, struct sockaddr_storage *) = {
 
 /* ---- the search ---- */
 
-/* An interface or an address of this host; or a host name, which is not resolved to find out. */
+/*
+ * Says whether the name is that of an interface or an address of this host; or of a host, which is
+ * not resolved to find out.
+ */
 static bool may_be_on_this_host(const char *name)
 {
 	struct sockaddr_storage addr;
@@ -219,8 +228,8 @@ static bool may_be_on_this_host(const char *name)
 }
 
 /*
- * libibverbs lists no device: the kernel has none, its nodes are missing, or it has no driver. Only
- * who names a device or an interface of this host is told of what is missing here.
+ * Says why libibverbs lists no device: the kernel has none, its nodes are missing, or it has no
+ * driver. Only who names a device or an interface of this host is told of what is missing here.
  */
 static int devices_missing(const struct lookup *lookup)
 {

@@ -34,7 +34,7 @@ static inline _Atomic(struct ep *) *entry_of(const struct tp_dev *dev, uint32_t 
 	return &leaf_of(dev->qp_table, number)->eps[number & (LEAF_SIZE - 1)];
 }
 
-/* Only the pages of the root that are used take memory. */
+/* Makes room for the number. Of the root, only the pages that are used take memory. */
 static int qp_table_prepare(struct tp_dev *dev, uint32_t number)
 {
 	struct qp_leaf **leaf;
@@ -139,7 +139,7 @@ void srq_put(struct tp_srq *tp)
 	free(tp);
 }
 
-/* An orphaned attempt may still hold it. */
+/* The last holder destroys it, which may be an orphaned attempt. */
 void tp_srq_destroy(struct tp_srq *tp)
 {
 	up_assert_locked(tp->dev->ia);
@@ -147,7 +147,10 @@ void tp_srq_destroy(struct tp_srq *tp)
 	srq_put(tp);
 }
 
-/* Soft iWARP and others return a code of their own, or -1, where they can't do that. */
+/*
+ * Modifies the queue. Soft iWARP and others return a code of their own, or -1, where they can't do
+ * that.
+ */
 static int srq_modify(struct tp_srq *tp, struct ibv_srq_attr *attr, int mask)
 {
 	int err = ibv_modify_srq(tp->ibv, attr, mask);
@@ -175,7 +178,7 @@ int tp_srq_arm(struct tp_srq *tp, unsigned limit)
 
 /* ---- what the device has ---- */
 
-/* A queue pair of @pd on @srq. */
+/* Says whether a queue pair of @pd can be made on @srq, by making one. */
 static bool can_create_qp(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
@@ -200,8 +203,8 @@ static struct ibv_srq *probe_srq(struct ibv_pd *pd)
 }
 
 /*
- * Devices that have none may still report a number; and no attribute says whether the protection
- * domains have to be the same. So one is made.
+ * Devices that have no shared receive queues may still report a number; and no attribute says
+ * whether the protection domains have to be the same. So one is made.
  */
 void srq_probe(struct tp_dev *dev)
 {

@@ -54,7 +54,7 @@ static bool is_stray_locked(const struct tp_cq *cq, uint32_t qp_num)
 	return false;
 }
 
-/* They are not freed here: the caller of tp_cq_poll holds a spinlock. */
+/* The strays that are over are not freed here: the caller of tp_cq_poll holds a spinlock. */
 static void queue_was_empty_locked(struct tp_cq *cq)
 {
 	bool live = false;
@@ -67,7 +67,10 @@ static void queue_was_empty_locked(struct tp_cq *cq)
 		atomic_store_explicit(&cq->polled, cq->ibv, memory_order_relaxed);
 }
 
-/* Like ibv_poll_cq: fewer than @max means that the queue is empty. */
+/*
+ * Polls the queue and drops strays. As with ibv_poll_cq, fewer than @max means that the queue is
+ * empty.
+ */
 static int stray_poll(struct ibv_cq *filter, int max, struct ibv_wc *wc)
 {
 	struct tp_cq *cq = filter->cq_context;
@@ -140,7 +143,7 @@ void stray_qp_end(struct tp_qp *qp)
 	}
 }
 
-/* Also frees what is over. */
+/* It also frees the strays that are over. */
 bool stray_has(struct tp_cq *cq, uint32_t qp_num)
 {
 	struct stray *over = NULL, **link, *stray;

@@ -45,7 +45,7 @@
 #include "base/thread.h"
 #include "transport.h"
 
-/* Settings from environment variables, see env.c. */
+/* The settings from environment variables, which env.c reads. */
 struct tp_env {
 	unsigned max_inline; /* bytes; 0 = none */
 	unsigned wr_max;     /* work requests of a queue, at most */
@@ -53,7 +53,7 @@ struct tp_env {
 	unsigned ack_retry;  /* 7 means no limit on some devices */
 	unsigned rnr_timer;  /* code of the delay after which a sender repeats on an RNR NAK */
 	unsigned rnr_retry;  /* 7 means no limit */
-	/* of the packets of a connection; unset: as librdmacm resolves the path */
+	/* of the packets of a connection; if unset, they are as librdmacm resolves the path */
 	unsigned service_level, traffic_class, hop_limit;
 	unsigned tos;			     /* of librdmacm's look for a path, or unset */
 	unsigned arp_timeout, arp_retry;     /* ms, times; of address resolution */
@@ -73,7 +73,7 @@ enum solicited_quirk {
 	SOLICITED_MISSES_ALL,	      /* soft iWARP: none for solicited receives either */
 };
 
-/* Connections that wait for a time, by deadline. */
+/* A list of connections that wait for a time, by deadline. */
 struct cm_conn_list {
 	struct tp_conn *first, **end;
 };
@@ -94,7 +94,7 @@ struct tp_dev {
 	bool iwarp;
 	bool has_pkeys; /* more than one, so that the index of a connection's is not always 0 */
 	enum solicited_quirk solicited;
-	/* ia->lock to add; endpoints by the numbers of their queue pairs; NULL: none has an SRQ */
+	/* endpoints by the numbers of their queue pairs; ia->lock to add; NULL: none has an SRQ */
 	struct qp_leaf **qp_table;
 
 	/* ia->lock */
@@ -127,7 +127,7 @@ struct tp_mw {
 	struct ibv_mw *ibv;
 };
 
-/* A completion is polled in place: one has the members of the other. */
+/* A completion is polled in place: the two have the same members in the same places. */
 union wc {
 	struct tp_wc tp;
 	struct ibv_wc ibv;
@@ -178,7 +178,7 @@ struct tp_qp {
 	_Atomic unsigned memory; /* uses of this struct: ibv, and with an SRQ until forgotten */
 	struct ep *ep;		 /* ia->lock; NULL: its attempt was given up */
 	struct tp_conn *conn;	 /* ia->lock */
-	/* the state that we set last; soft iWARP always reports RESET, so ibv_query_qp is no use */
+	/* the one that we set last; soft iWARP reports RESET always, so ibv_query_qp is no use */
 	enum ibv_qp_state state;
 	bool orphaned;		 /* ia->lock; an attempt with it was given up without an answer */
 	bool filtered;		 /* stray_qp_begin was called */
@@ -186,8 +186,8 @@ struct tp_qp {
 };
 
 /*
- * Result of ibv_post_* and ibv_bind_mw, which return an errno. Soft iWARP may return -1 after a
- * disconnect.
+ * Translates the result of ibv_post_* and ibv_bind_mw to 0 or a negative errno. They return an
+ * errno, but soft iWARP may return -1 after a disconnect.
  */
 static inline int post_result(int err)
 {
@@ -197,49 +197,68 @@ static inline int post_result(int err)
 }
 
 /*
- * Why libibverbs made no object: some providers set no errno when a limit is exceeded. errno was
- * set to 0 before the call.
+ * Returns why libibverbs made no object. The caller has set errno to 0 before, because some
+ * providers set none when a limit is exceeded.
  */
 static inline int refusal(void)
 {
 	return errno ? -errno : -EINVAL;
 }
 
-/* Each gives up one hold of an object; the last one destroys it. On any thread. */
+/*
+ * Each of these gives up one hold of an object, and the last one destroys it. Any thread may call
+ * them.
+ */
 void dev_put(struct tp_dev *dev); /* device.c */
 void pd_put(struct tp_pd *pd);	  /* mem.c */
 void cq_put(struct tp_cq *cq);	  /* cq.c */
 void qp_put(struct tp_qp *qp);	  /* qp.c */
 void srq_put(struct tp_srq *srq); /* srq.c */
-/* Drops a hold on the memory of the struct: the last one frees it. */
+/* Gives up one hold of the memory of the struct; the last one frees it. */
 void qp_memory_put(struct tp_qp *qp); /* qp.c */
 
 /* ---- srq.c ---- */
 
-/* Is there a queue pair of this number, with an SRQ, that was not forgotten? ia->lock held. */
+/*
+ * Says whether there is a queue pair of this number, with an SRQ, that was not forgotten. ia->lock
+ * is held.
+ */
 bool srq_has_number(const struct tp_dev *dev, uint32_t number);
-/* The queue pair is found by its number, and holds its SRQ. ia->lock held. */
+/*
+ * Has the queue pair found by its number, and hold its SRQ. Returns 0 or -ENOMEM. ia->lock is held.
+ */
 int srq_qp_begin(struct tp_qp *qp);
-/* What the attributes say about SRQs becomes what there is. */
+/*
+ * Corrects what the attributes say about SRQs, by making one. It is called when the device is
+ * opened.
+ */
 void srq_probe(struct tp_dev *dev);
+/* Frees the table that leads from numbers to endpoints, when the device is closed. */
 void srq_table_destroy(struct tp_dev *dev);
 
 /* ---- stray.c ---- */
 
-/* @cq->ibv is set. */
+/*
+ * Begins to poll @cq, whose ibv is set, without a filter. stray_fini frees what is left, and no
+ * thread uses the queue then.
+ */
 void stray_init(struct tp_cq *cq);
 void stray_fini(struct tp_cq *cq);
-/* Allocates what the other two need. On failure stray_qp_end follows, too. */
+/* Allocates what the other two need. Returns 0 or -ENOMEM; stray_qp_end follows in either case. */
 int stray_qp_prepare(struct tp_qp *qp);
-/* Its owner destroys it; the orphan may use it for longer. Now its completions are dropped. */
+/*
+ * Has the completions of the queue pair dropped from now on: its owner destroys it, and an orphan
+ * may use it for longer.
+ */
 void stray_qp_begin(struct tp_qp *qp);
-void stray_qp_end(struct tp_qp *qp); /* ibv_destroy_qp has returned */
-/* Completions of a QP of this number may be dropped. */
+/* Ends that when ibv_destroy_qp has returned: what is in the queue now are the last ones. */
+void stray_qp_end(struct tp_qp *qp);
+/* Says whether completions of a QP of this number may be dropped. ia->lock is held. */
 bool stray_has(struct tp_cq *cq, uint32_t qp_num);
 
 /* ---- resolve.c ---- */
 
-/* A search for the device that IA params mean. */
+/* A search for the device that the IA params mean. */
 struct lookup {
 	char name[256]; /* the first word of the params */
 	unsigned port;	/* the second */
@@ -250,40 +269,57 @@ struct lookup {
 	bool interface_up;
 };
 
-/* -ENODEV: this host has no RDMA device. */
+/*
+ * Begins a search. Returns -ENODEV or -ENOENT if this host has no RDMA device, and -ENOENT if
+ * @params are wrong; the cause was logged. Otherwise lookup_end follows.
+ */
 int lookup_begin(struct lookup *lookup, const char *params);
-/* Sets the address and the port of @dev. @device is valid until lookup_end. */
+/*
+ * Finds the device, and sets the address and the port of @dev. @device is valid until lookup_end.
+ * Returns 0 or a negative errno, whose cause was logged.
+ */
 int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device);
+/* Ends a search, and frees the list of devices. */
 void lookup_end(struct lookup *lookup);
 
 /* ---- env.c ---- */
 
-/* Reads them for a device whose kind is known. */
+/*
+ * Reads the settings for a device, of which is known whether it is iWARP. tp_dev_open calls this.
+ */
 void env_read(struct tp_dev *dev);
+/* Applies the settings to the path of a connection, before its QP learns of it. */
 void env_apply_to_path(const struct tp_env *env, struct ibv_ah_attr *path);
-/* Before an address is resolved, or listened on: accepted connections take it from there. */
+/*
+ * Applies them to an identifier, before an address is resolved or listened on: connections that are
+ * accepted take them from there.
+ */
 void env_apply_to_id(const struct tp_dev *dev, struct rdma_cm_id *id);
 
 /* ---- qp.c ---- */
 
 /*
- * From INIT to RTS, for the connection of @id. -ENOTCONN: the peer has given up and the QP is
- * unchanged.
+ * Moves a QP from INIT to RTS, for the connection of @id. Returns 0 or a negative errno; -ENOTCONN:
+ * the peer has given up, and the QP is unchanged. ia->lock is held.
  */
 int qp_to_rts(struct tp_qp *qp, struct rdma_cm_id *id, unsigned max_read_in, unsigned max_read_out);
 
 /* ---- cm.c, cm_event.c ---- */
 
-/* Called when the device is opened and closed: no other thread uses it. */
+/* These are called when the device is opened and closed: no other thread uses it. */
 int cm_open(struct tp_dev *dev);
 void cm_close(struct tp_dev *dev);
 
 /*
- * Events, if the channel is @ready or some are pending; results; what is due by time. True: an
- * address was resolved, and next is its route.
+ * Handles CM results, events, if the channel is @ready or some are pending, and what is due by
+ * time. Returns whether an address was resolved: then the event of the route may be there at once.
+ * ia->lock is held; tp_dev_progress calls this.
  */
 bool cm_progress(struct tp_dev *dev, bool ready);
-/* IBV_EVENT_COMM_EST: data came before the peer's last message of the handshake. */
+/*
+ * Tells librdmacm that data came before the peer's last message of the handshake
+ * (IBV_EVENT_COMM_EST). ia->lock is held.
+ */
 void cm_conn_comm_established(struct tp_conn *conn);
 
 #endif

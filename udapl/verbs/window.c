@@ -9,7 +9,7 @@
 
 #include "verbs.h"
 
-/* IBV_ACCESS_*, by the remote privileges. */
+/* The IBV_ACCESS_* of a window, by the remote privileges. */
 static const unsigned window_access[] = {
 	[DAT_MEM_PRIV_REMOTE_READ_FLAG] = IBV_ACCESS_REMOTE_READ,
 	[DAT_MEM_PRIV_REMOTE_WRITE_FLAG] = IBV_ACCESS_REMOTE_WRITE,
@@ -49,8 +49,8 @@ void tp_mw_destroy(struct tp_mw *mw)
 }
 
 /*
- * ibv_bind_mw increments the rkey at each post, and nothing decrements it when the bind is flushed:
- * it is then ahead of the device's.
+ * ibv_bind_mw increments the rkey at each post, and nothing decrements it when the bind is flushed,
+ * so that it is ahead of the device's.
  */
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 {
@@ -58,8 +58,8 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 }
 
 /*
- * Soft-RoCE makes a system call, which is a cancellation point. The key of a bind that was posted
- * must be stored.
+ * The thread is not cancelled in this, because soft-RoCE makes a system call, which is a
+ * cancellation point, and the key of a bind that was posted must be stored.
  */
 HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		     DAT_RMR_CONTEXT *context)
