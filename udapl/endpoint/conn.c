@@ -2,13 +2,27 @@
 /*
  * The life of a connection, from connect or accept to its one end event.
  *
- * All of it happens under ia->lock, in a consumer's call or on the service thread. A connection
- * ends in phases (enum ep_phase):
- *	lingering	only after a graceful disconnect: outstanding requests may complete
- *	draining	The end event is known and stands. The QP is in error, the peer is notified.
- *			For a bounded time the device completes what is outstanding.
+ * What happens to a connection is a trigger (enum trigger): a call of the consumer, an upcall of
+ * the transport, a time-out, or that a graceful disconnect has nothing left to wait for. The table
+ * of moves says what each trigger does in each state of the endpoint, and which calls are refused;
+ * ep_trigger_locked does it. All of that is under ia->lock, in a consumer's call or on the service
+ * thread, so one trigger is handled after the other.
+ *
+ * The data path takes no such lock. What a completion tells of the connection it leaves in ep->seen
+ * (ep_completion_seen), and queues ep->work, with which the service thread calls step_locked: that
+ * looks what is due in the present state and phase, as timers have it do, too.
+ *
+ * A connection ends in phases (enum ep_phase):
+ *	lingering	only after a graceful disconnect: outstanding requests may complete. The
+ *			last one of them, or a time-out, is the trigger for what follows.
+ *	draining	The end event is known and stands. The QP is in error, the peer is notified,
+ *			the tp_conn is released. For a bounded time the device completes what is
+ *			outstanding.
  *	flushing	The state is DISCONNECTED. What the device did not complete is completed as
  *			flushed, then the end event is posted. Lasts only while memory is short.
+ * So an EVD has the completions, then the flushes, then the end event. While a connection lingers
+ * or drains and something is outstanding, each completion is reported, not only failures, so that
+ * the last one is noticed.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -19,9 +33,11 @@
 
 #define MS UINT64_C(1000000) /* in ns */
 
-#define LINGER_LIMIT (3000 * MS) /* how long requests may delay a graceful disconnect */
-#define DRAIN_LIMIT  (100 * MS)	 /* how long the device may take to flush; some never flush all */
-/* a flush without a known cause: after this time the connection is broken */
+/* Outstanding requests may delay a graceful disconnect for so long. */
+#define LINGER_LIMIT (3000 * MS)
+/* The device may take so long to flush what is outstanding. Some never flush all. */
+#define DRAIN_LIMIT (100 * MS)
+/* After a flush whose cause does not become known in this time the connection is broken. */
 #define CAUSE_LIMIT (1000 * MS)
 
 #define EVENTS_PER_CONNECTION 2 /* ESTABLISHED, and the end event */
@@ -31,8 +47,8 @@
 static void linger_locked(struct ep *ep);
 
 /*
- * What a trigger does in a state. An empty entry: nothing, and a call that is this trigger is
- * refused with the name of the state.
+ * What a trigger does in a state. Where there is no entry it does nothing, and a call that is this
+ * trigger is refused with the name of the state.
  */
 static const struct move {
 	enum { NONE, STAY, GO, END } kind;
@@ -116,6 +132,7 @@ static const struct move {
 #undef END_AS
 };
 
+/* Returns what @trigger does to @ep in its present state. */
 static const struct move *move_of(const struct ep *ep, enum trigger trigger)
 {
 	return &moves[ep_state(ep)][trigger];
@@ -162,6 +179,7 @@ void ep_after_fork(struct ep *ep)
 	atomic_store(&ep->recv_gate, 0);
 }
 
+/* Changes the state, and the gates with it. Every change of a visible endpoint is made here. */
 static void set_state_locked(struct ep *ep, DAT_EP_STATE state)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -169,6 +187,7 @@ static void set_state_locked(struct ep *ep, DAT_EP_STATE state)
 	ep_set_gates(ep);
 }
 
+/* Says whether the end event is decided on. */
 static bool is_ending_locked(const struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -220,8 +239,9 @@ bool ep_has_outstanding(const struct ep *ep)
 }
 
 /*
- * Takes what the device has completed. False: no memory, some are still in the queues. An empty
- * queue that thousands of connections share may be slow to read.
+ * Takes what the device has completed, unless nothing is outstanding: an empty queue that thousands
+ * of connections share may be slow to read. Returns false if there was no memory, and some
+ * completions are still in the queues.
  */
 static bool take_completions(struct ep *ep)
 {
@@ -245,7 +265,7 @@ bool ep_flush_locked(struct ep *ep)
 	return recvs && requests;
 }
 
-/* The device may have to move the QP to error again to flush what was posted late. */
+/* The device may have to move the QP to error once more, to flush what was posted late. */
 bool ep_flush_late_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -270,6 +290,7 @@ void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION
 
 static void step_locked(struct ep *ep);
 
+/* Posts a connection event, for which start_connection_locked has reserved a slot of the EVD. */
 static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 {
 	DAT_EVENT event = {
@@ -287,6 +308,7 @@ static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 	evd_post_reserved(ep->connect_evd, &event);
 }
 
+/* Gives back the slots for events that will not come. */
 static void unreserve_events_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -295,6 +317,7 @@ static void unreserve_events_locked(struct ep *ep)
 	ep->events_reserved = 0;
 }
 
+/* Releases the connection, if there is one. The transport makes no upcall about it any more. */
 static void release_conn_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -303,6 +326,7 @@ static void release_conn_locked(struct ep *ep)
 	ep->conn = NULL;
 }
 
+/* The time-out of an attempt is a trigger; all other times have step_locked look again. */
 static void timer_expired_locked(struct timer *timer)
 {
 	struct ep *ep = container_of(timer, struct ep, timer);
@@ -314,13 +338,17 @@ static void timer_expired_locked(struct timer *timer)
 		ep_trigger_locked(ep, ON_TIMEOUT);
 }
 
+/* Has the timer expire in @ns, in place of any earlier setting. */
 static void set_timer_locked(struct ep *ep, uint64_t ns)
 {
 	assert_locked(&ep->obj.ia->lock);
 	timer_set_locked(ep->obj.ia, &ep->timer, tp_now() + ns, timer_expired_locked);
 }
 
-/* The order on an EVD is: completions, flushes, then the end event. */
+/*
+ * The last steps of the end: completions, flushes, the end event, in this order on each EVD.
+ * Without memory it is tried again later, from where it stopped.
+ */
 static void finish_locked(struct ep *ep)
 {
 	DAT_EVENT_NUMBER event;
@@ -346,18 +374,25 @@ static void finish_locked(struct ep *ep)
 	unreserve_events_locked(ep);
 }
 
-/* A device that never says that the SRQ's receives are complete is not waited for. */
+/*
+ * Says whether the end has to wait for receives that the endpoint took from an SRQ. A device that
+ * never says that these are complete is not waited for.
+ */
 static bool awaits_last_receive(const struct ep *ep)
 {
 	return ep->srq && ep->obj.ia->says_last_receive && !ep->last_receive;
 }
 
+/* Says whether nothing is outstanding, and nothing else is waited for. */
 static bool is_idle(const struct ep *ep)
 {
 	return !ring_used(&ep->sends) && !ring_used(&ep->recvs) && !awaits_last_receive(ep);
 }
 
-/* With nothing outstanding there is nothing to watch, which takes system calls. */
+/*
+ * Has each completion reported, if something is outstanding: with nothing there is nothing to
+ * watch, and to watch takes system calls.
+ */
 static void watch_outstanding_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -365,12 +400,13 @@ static void watch_outstanding_locked(struct ep *ep)
 		set_reporting_locked(ep, true);
 }
 
+/* Takes what has completed, and says whether all has. */
 static bool is_drained(struct ep *ep)
 {
 	return take_completions(ep) && is_idle(ep);
 }
 
-/* Done when the rings are empty, or when the time is up: then the timer is not set. */
+/* Finishes when all has completed, or when the time is up: then the timer is not set. */
 static void step_draining_locked(struct ep *ep)
 {
 	bool drained;
@@ -382,6 +418,10 @@ static void step_draining_locked(struct ep *ep)
 		finish_locked(ep);
 }
 
+/*
+ * Ends the connection with @event: tells the device and, by the release, the peer, then waits for
+ * the device to complete what is outstanding.
+ */
 static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -402,7 +442,9 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 		set_timer_locked(ep, DRAIN_LIMIT);
 }
 
-/* A graceful disconnect lets requests complete; it does not wait for receives. */
+/*
+ * Begins to linger: a graceful disconnect lets requests complete, and does not wait for receives.
+ */
 static void linger_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -412,6 +454,10 @@ static void linger_locked(struct ep *ep)
 		set_timer_locked(ep, LINGER_LIMIT);
 }
 
+/*
+ * Ends the connection if a request has failed, or if all have completed. A marker tells that of the
+ * last ones, if they are unsignalled.
+ */
 static void step_lingering_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -427,8 +473,9 @@ static void step_lingering_locked(struct ep *ep)
 }
 
 /*
- * A flush that we did not cause has a cause: a failed completion behind it in the queue, or the
- * peer's disconnect, whose event is still on its way.
+ * Looks for the cause of a failure on a connection that is up. A flush that we did not cause has
+ * one: a failed completion behind it in the queue, or the peer's disconnect, whose event is still
+ * on its way.
  */
 static void step_connected_locked(struct ep *ep)
 {
@@ -441,6 +488,7 @@ static void step_connected_locked(struct ep *ep)
 		set_timer_locked(ep, CAUSE_LIMIT);
 }
 
+/* Flushes what was posted while the connection became DISCONNECTED. */
 static void step_disconnected_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -448,7 +496,7 @@ static void step_disconnected_locked(struct ep *ep)
 		set_timer_locked(ep, NO_MEMORY_RETRY);
 }
 
-/* Something has happened: does what is due in this phase and state. */
+/* Does what is due in this phase and state, because something has happened that is no trigger. */
 static void step_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -493,15 +541,18 @@ void ep_quiesce_locked(struct ep *ep)
 /* ---- upcalls of the transport ---- */
 
 /*
- * What the connection leaves of the RDMA reads. A number that the consumer gave stays, unless there
- * can be none at all.
+ * Returns what the connection leaves of the RDMA reads that were asked for. A number that the
+ * consumer gave stays, unless there can be none at all.
  */
 static DAT_COUNT reads_agreed(bool given, DAT_COUNT asked, unsigned agreed)
 {
 	return given && agreed ? asked : (DAT_COUNT)min_u64((unsigned)asked, agreed);
 }
 
-/* Consumers keep a pointer to it and read it at any time: it is written only if it changes. */
+/*
+ * Stores an address that consumers have a pointer to, and read at any time: it is written only if
+ * it changes.
+ */
 static void update_address(struct sockaddr_storage *known, const struct sockaddr_storage *now)
 {
 	if (now->ss_family != AF_UNSPEC && memcmp(known, now, sizeof(*now)) != 0)
@@ -556,7 +607,7 @@ void up_failed(struct ep *ep, enum tp_cause cause)
 	ep_trigger_locked(ep, triggers[cause]);
 }
 
-/* If a transfer has failed, that is why the peer disconnected. */
+/* If a transfer has failed, that is why the peer has disconnected. */
 void up_disconnected(struct ep *ep)
 {
 	take_completions(ep);
@@ -581,7 +632,7 @@ void up_qp_broken(struct ep *ep)
 	ep_break_locked(ep);
 }
 
-/* The completions are in the queue, and step_locked takes them. */
+/* The completions of those receives are in the queue, and step_locked takes them. */
 void up_qp_last_receive(struct ep *ep)
 {
 	ep->obj.ia->says_last_receive = true;
@@ -592,7 +643,10 @@ void up_qp_last_receive(struct ep *ep)
 
 /* ---- connect, accept, disconnect ---- */
 
-/* Reserves room for all events to come, so that none of them can fail. */
+/*
+ * Begins a connection with the move of @trigger. It reserves room for all events to come, so that
+ * none of them can fail.
+ */
 static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 {
 	DAT_RETURN ret = ep_may(ep, trigger);
@@ -616,6 +670,7 @@ static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 	return DAT_SUCCESS;
 }
 
+/* Undoes start_connection_locked, because the transport has refused the call. */
 static void undo_start_locked(struct ep *ep, DAT_EP_STATE before)
 {
 	assert_locked(&ep->obj.ia->lock);
@@ -635,7 +690,10 @@ static bool is_host_in6(const struct sockaddr_in6 *in6)
 	return !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) && !IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
 }
 
-/* A copy of a consumer's address with the port of @qual in place of its own. */
+/*
+ * Copies a consumer's address, with the port of @qual in place of its own. Refuses addresses that
+ * are of no host.
+ */
 static DAT_RETURN copy_remote_address(const struct sockaddr *from, DAT_CONN_QUAL qual,
 				      struct sockaddr_storage *to)
 {
@@ -676,13 +734,16 @@ struct connect_args {
 	DAT_CONNECT_FLAGS flags;
 };
 
-/* Position @n among the arguments of a call. */
+/* Returns the status that names argument @n of a call, counted from 1. */
 static DAT_RETURN bad_arg(unsigned n)
 {
 	return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + n - 1);
 }
 
-/* @at: the position of the time-out in the call; size and private data follow it. */
+/*
+ * Checks the arguments that both connect calls have. @at is the position of the time-out in the
+ * call; size and private data follow it.
+ */
 static DAT_RETURN connect_refused(const struct ia *ia, const struct connect_args *args, unsigned at)
 {
 	if (!args->remote)
@@ -703,6 +764,10 @@ static DAT_RETURN connect_refused(const struct ia *ia, const struct connect_args
 	return DAT_SUCCESS;
 }
 
+/*
+ * Connects to @remote. The caller has checked the arguments, and attends to the device, because
+ * events of a local connection come at once.
+ */
 static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 				 const struct sockaddr_storage *remote)
 {
@@ -783,7 +848,10 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	return ret;
 }
 
-/* The target of another connection. One that was accepted has none: its peer does not listen. */
+/*
+ * Reads the target of the connection of @other. One that was accepted has none, because its peer
+ * does not listen.
+ */
 static DAT_RETURN target_get_locked(const struct ep *other, struct ep_target *target)
 {
 	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(other);

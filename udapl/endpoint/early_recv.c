@@ -48,7 +48,8 @@ static bool has_been_connected(const struct ep *ep)
 
 /*
  * While a connection is begun receives may complete, and be posted again, before the state tells
- * it. Then the endpoint can't be modified any more, and what is beyond the limit is not needed.
+ * it. Then the endpoint can't be modified any more, and what is beyond the limit need not be
+ * remembered.
  */
 void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 		      DAT_COMPLETION_FLAGS flags)
@@ -83,7 +84,7 @@ bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr)
 	return true;
 }
 
-/* Without a zone they wait in the ring. */
+/* Posts one receive to @next. Without a zone there is no queue pair, and it waits in the ring. */
 static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
 {
 	struct req *req = ring_next(&next->recvs);

@@ -13,7 +13,10 @@ const struct ep_role ep_roles[EVD_ROLES] = {
 	[EVD_ROLE_CONNECT] = { DAT_EVD_CONNECTION_FLAG, DAT_INVALID_HANDLE_EVD_CONN },
 };
 
-/* Connection events may go to an EVD of any IA of this library. */
+/*
+ * Connection events may go to an EVD of any IA of this library, so in that role the IA does not
+ * matter.
+ */
 bool ep_role_possible(struct ia *ia, const struct evd *evd, enum evd_role role)
 {
 	struct ia *owner = role == EVD_ROLE_CONNECT ? NULL : ia;
@@ -34,7 +37,10 @@ struct evd **ep_evd_of_role(struct ep *ep, unsigned role)
 	}
 }
 
-/* With an SRQ the queue decides how many receives may complete, not the endpoint. */
+/*
+ * Returns the attributes that decide how much room the EVDs need. With an SRQ the queue decides how
+ * many receives may complete, not the endpoint.
+ */
 static DAT_EP_ATTR role_attr(const struct ep *ep)
 {
 	DAT_EP_ATTR attr = ep->attr;
@@ -54,7 +60,9 @@ static void detach_role_locked(struct ep *ep, struct evd *evd, enum evd_role rol
 	evd_detach_locked(ep->obj.ia, evd, role, &attr);
 }
 
-/* What the heir, if there is one, has there already is not needed twice. */
+/*
+ * Attaches @evd in a role. What the heir, if there is one, has there already is not needed twice.
+ */
 static DAT_RETURN attach_role_locked(struct ep *ep, struct evd *evd, enum evd_role role,
 				     struct ep *heir)
 {
@@ -112,7 +120,10 @@ static unsigned max_request_segments(const DAT_EP_ATTR *attr)
 		max_u64((unsigned)attr->max_rdma_read_iov, (unsigned)attr->max_rdma_write_iov));
 }
 
-/* Without a protection zone there is no QP. The transport knows it as the queue pair of @owner. */
+/*
+ * Makes the QP, unless there is no protection zone. The transport knows it as the queue pair of
+ * @owner.
+ */
 static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 {
 	const DAT_EP_ATTR *attr = &ep->attr;
@@ -145,8 +156,8 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 }
 
 /*
- * Ends all transfers of the QP and drops their completions. No lock is held: the transport waits
- * for upcalls.
+ * Destroys the QP, if there is one: ends its transfers and drops their completions. No lock is
+ * held, because the transport waits for upcalls.
  */
 static void destroy_qp(struct ep *ep)
 {
@@ -294,7 +305,10 @@ static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts)
 	return DAT_SUCCESS;
 }
 
-/* What the peer will not use is not offered. */
+/*
+ * Takes from the attributes the RDMA reads that the peer will not use, so that they are not
+ * offered.
+ */
 static void fit_to_request(DAT_EP_ATTR *attr, const struct ep_request *request)
 {
 	attr->max_rdma_read_in = (DAT_COUNT)min_u64((unsigned)attr->max_rdma_read_in,
@@ -350,7 +364,7 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 
 /* ---- with a shared receive queue ---- */
 
-/* What the queue decides is not looked at. */
+/* What the shared receive queue decides is not looked at in @asked. */
 DAT_RETURN ep_attr_check(const struct ia *ia, const struct srq *srq, const DAT_EP_ATTR *asked,
 			 DAT_RETURN bad, DAT_EP_ATTR *attr)
 {
@@ -370,7 +384,7 @@ bool ep_zone_possible(const struct srq *srq, const struct pz *pz)
 	return !srq || !pz || pz == srq->pz || srq->obj.ia->attr->caps & TP_CAP_SRQ_ANY_PD;
 }
 
-/* The caller holds the queue. */
+/* Makes the endpoint. The caller holds the shared receive queue. */
 static DAT_RETURN create_with_srq(struct ep_parts *parts, const DAT_EP_ATTR *asked,
 				  DAT_EP_HANDLE *out)
 {
@@ -427,7 +441,7 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD
 
 /* ---- free and reset ---- */
 
-/* The oldest bind in the ring, or NULL. No thread posts any more. */
+/* Returns the oldest bind in the ring, or NULL. No thread posts any more. */
 static struct req *pending_bind(struct ep *ep)
 {
 	struct ring *sends = &ep->sends;
@@ -440,8 +454,8 @@ static struct req *pending_bind(struct ep *ep)
 }
 
 /*
- * Windows outlive the endpoint, so the binds that were executed must be told from those that were
- * not. Some devices drop completions with the QP: takes them before.
+ * Takes the completions of binds that were executed. Windows outlive the endpoint, so those must be
+ * told from binds that were not, and some devices drop completions with the QP.
  */
 static void complete_executed_binds(struct ep *ep)
 {
@@ -451,7 +465,7 @@ static void complete_executed_binds(struct ep *ep)
 	evd_purge_ep(ep->request_evd, ep);
 }
 
-/* Binds still in the ring were never executed: completes them as flushed. */
+/* Completes as flushed the binds that are still in the ring: they were never executed. */
 static void cancel_pending_binds(struct ep *ep)
 {
 	struct req *req;
@@ -507,7 +521,9 @@ DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 	return ret;
 }
 
-/* Replaces the QP of a disconnected endpoint. Without ia->lock while the old one is destroyed. */
+/*
+ * Replaces the QP of a disconnected endpoint. ia->lock is not held while the old one is destroyed.
+ */
 static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
@@ -551,7 +567,7 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE handle)
 
 /* ---- query ---- */
 
-/* Is there a peer, so that its port has a meaning? */
+/* Says whether there is a peer, so that its port has a meaning. */
 static bool has_peer(const struct ep *ep)
 {
 	switch (ep_state(ep)) {
@@ -638,7 +654,10 @@ static bool watermark_wrong(const struct ep *ep, DAT_COUNT watermark)
 	       (watermark < 0 || watermark > ep->attr.max_recv_dtos);
 }
 
-/* A watermark needs to know when a message takes a buffer; transports report only its arrival. */
+/*
+ * A watermark needs to know when a message takes a buffer, and transports report only its arrival:
+ * so all but the infinite ones are refused.
+ */
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE handle, DAT_COUNT soft, DAT_COUNT hard)
 {
 	CANCEL_FORBIDDEN;

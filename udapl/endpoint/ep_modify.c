@@ -64,7 +64,7 @@ static void *member(DAT_EP_PARAM *param, const struct ep_field *field)
 	return (char *)param + field->offset;
 }
 
-/* Of the members that there are, no others can be changed in any state. */
+/* Returns the members that can be changed in some state. All others can be changed in none. */
 static DAT_EP_PARAM_MASK changeable(void)
 {
 	DAT_EP_PARAM_MASK mask = 0;
@@ -84,7 +84,10 @@ static DAT_RETURN state_refused(const struct ep *ep, DAT_EP_PARAM_MASK mask)
 	return DAT_SUCCESS;
 }
 
-/* What the members that can be changed are. The RDMA reads are those that were asked for. */
+/*
+ * Returns the present values of the members that can be changed. The RDMA reads are those that were
+ * asked for.
+ */
 static DAT_EP_PARAM members_locked(const struct ep *ep)
 {
 	DAT_EP_PARAM now = {
@@ -101,7 +104,7 @@ static DAT_EP_PARAM members_locked(const struct ep *ep)
 	return now;
 }
 
-/* The parts that @want describes, checked. */
+/* Checks the parts that @want describes, and fills them in. */
 static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 				     struct ep_parts *parts)
 {
@@ -129,7 +132,7 @@ static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 
 /* ---- the call ---- */
 
-/* Receives that are posted keep the flags with which they were. */
+/* Refuses what the early receives do not fit. They keep the flags with which they were posted. */
 static DAT_RETURN recvs_refused(const struct ep *ep, const DAT_EP_ATTR *attr)
 {
 	if (!early_recvs_fit(ep, attr))
@@ -139,7 +142,10 @@ static DAT_RETURN recvs_refused(const struct ep *ep, const DAT_EP_ATTR *attr)
 	return DAT_SUCCESS;
 }
 
-/* The parts to be made; no_queues: those that the endpoint has will do. */
+/*
+ * Chooses the parts to be made. It sets no_queues if the rings and the queue pair that the endpoint
+ * has will do.
+ */
 static DAT_RETURN parts_choose_locked(struct ep *ep, DAT_EP_PARAM_MASK mask,
 				      const DAT_EP_PARAM *param, struct ep_parts *parts)
 {
@@ -177,8 +183,9 @@ static DAT_RETURN parts_choose_locked(struct ep *ep, DAT_EP_PARAM_MASK mask,
 	} while (0)
 
 /*
- * The receives of @left are posted elsewhere. Some devices flush them when its queue pair is
- * destroyed: those completions are dropped, as ones that come late.
+ * Takes the receives of @left from its ring, because they are posted elsewhere now. Some devices
+ * flush them when its queue pair is destroyed: those completions are dropped, as ones that come
+ * late.
  */
 static void recvs_forget(struct ep *left)
 {
@@ -222,7 +229,7 @@ static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)
 	ep_set_gates(ep);
 }
 
-/* *left: what is to be destroyed without locks. */
+/* Changes the endpoint. *left is what the caller destroys, without locks, if it is not NULL. */
 static DAT_RETURN ep_change_locked(struct ep *ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param,
 				   struct ep **left)
 {

@@ -5,7 +5,10 @@
  */
 #include "ep.h"
 
-/* A bind is signalled, suppressed or not. */
+/*
+ * Says whether the device reports no success of the request. A bind is signalled, suppressed or
+ * not.
+ */
 static bool is_unsignalled(const struct req *req)
 {
 	return (req->flags & (DAT_COMPLETION_SUPPRESS_FLAG | REQ_SLOW_PATH)) ==
@@ -13,8 +16,8 @@ static bool is_unsignalled(const struct req *req)
 }
 
 /*
- * The marker has no slot in the ring, because slots belong to the poster, which may
- * be in the middle of a post right now unless send_lock keeps it out.
+ * The marker has no slot in the ring, because slots belong to the poster, which may be in the
+ * middle of a post right now, unless send_lock keeps it out.
  */
 void ep_post_marker_locked(struct ep *ep)
 {

@@ -23,15 +23,15 @@
 #include "base/refuse.h"
 #include "ep.h"
 
-/* nothing is wrong, post it; no call returns this */
+/* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
 #define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
 
 /* ---- segments ---- */
 
 /*
- * Gives the transport segments of which none is empty. False: the slow path has to look at them:
- * one is empty, the sum is more than @limit, or no fast post can be made of them. @limit is at most
- * TP_MAX_LENGTH.
+ * Gives the transport the segments of a fast post. Returns false if the slow path has to look at
+ * them: one is empty, the sum is more than @limit, which is at most TP_MAX_LENGTH, or no fast post
+ * can be made of them.
  */
 static ALWAYS_INLINE bool segments_take(struct tp_qp *qp, enum tp_post post,
 					const DAT_LMR_TRIPLET *iov, unsigned nseg,
@@ -52,7 +52,10 @@ static ALWAYS_INLINE bool segments_take(struct tp_qp *qp, enum tp_post post,
 	return likely(taken->last < *limit);
 }
 
-/* Of a shared receive queue. */
+/*
+ * Converts the segments of a receive for a shared receive queue, and returns false as segments_take
+ * does.
+ */
 static ALWAYS_INLINE bool segments_convert(struct tp_sge *sges, const DAT_LMR_TRIPLET *iov,
 					   unsigned nseg, const DAT_VLEN *limit)
 {
@@ -64,7 +67,10 @@ static ALWAYS_INLINE bool segments_convert(struct tp_sge *sges, const DAT_LMR_TR
 	return likely(taken.last < *limit);
 }
 
-/* Converts any segments but empty ones and what is beyond @limit. Returns how many are left. */
+/*
+ * Converts any segments, but leaves out empty ones and what is beyond @limit. Returns how many are
+ * left.
+ */
 static unsigned segments_convert_slow(struct tp_sge *sge, const DAT_LMR_TRIPLET *iov, unsigned nseg,
 				      DAT_VLEN limit)
 {
@@ -80,7 +86,7 @@ static unsigned segments_convert_slow(struct tp_sge *sge, const DAT_LMR_TRIPLET 
 	return n;
 }
 
-/* False: the sum is no number of 64 bits; no memory is that long. */
+/* Adds up the lengths. Returns false if the sum is no number of 64 bits: no memory is that long. */
 static bool segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *size)
 {
 	*size = 0;
@@ -92,7 +98,10 @@ static bool segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *si
 
 /* ---- the slow path: refusals and flushes ---- */
 
-/* Under ia->lock, so that it comes after all that was flushed at the end of the connection. */
+/*
+ * It takes ia->lock, so that the request comes after all that was flushed at the end of the
+ * connection.
+ */
 DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd)
 {
 	struct ep *ep = req->ring->ep;
@@ -124,15 +133,16 @@ DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned pla
 }
 
 /*
- * The connection is ending, but the consumer has not asked for it and has no event yet: for the
- * consumer it is still connected, and what it posts is flushed like what it posted before.
+ * Says whether the connection is ending while the consumer has not asked for that and has no event
+ * yet. For the consumer it is still connected, and what it posts is flushed like what it posted
+ * before.
  */
 static bool is_ending_unasked(const struct ep *ep, unsigned state)
 {
 	return state == DAT_EP_STATE_DISCONNECT_PENDING && !atomic_load(&ep->end.asked);
 }
 
-/* The state is read once: it may change meanwhile. */
+/* The state is read once, because it may change meanwhile. */
 DAT_EP_STATE ep_request_state(const struct ep *ep)
 {
 	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(ep);
@@ -141,7 +151,7 @@ DAT_EP_STATE ep_request_state(const struct ep *ep)
 	return early || is_ending_unasked(ep, state) ? DAT_EP_STATE_CONNECTED : state;
 }
 
-/* By enum req_kind. */
+/* The names of the calls, by enum req_kind. */
 static const char *const post_calls[] = {
 	[REQ_SEND] = "dat_ep_post_send",
 	[REQ_WRITE] = "dat_ep_post_rdma_write",
@@ -177,7 +187,10 @@ static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 	}
 }
 
-/* The most segments of such a post; int, so a negative number of segments is above it. */
+/*
+ * Returns the most segments of such a post. A negative number of segments, as unsigned, is above
+ * it.
+ */
 static ALWAYS_INLINE unsigned max_segments(const struct ep *ep, enum req_kind kind)
 {
 	switch (kind) {
@@ -192,13 +205,13 @@ static ALWAYS_INLINE unsigned max_segments(const struct ep *ep, enum req_kind ki
 	}
 }
 
-/* The most that the fast path takes: the transport may split a read of more. */
+/* Returns the most segments that the fast path takes: the transport may split a read of more. */
 static ALWAYS_INLINE unsigned fast_segments(const struct ep *ep, enum req_kind kind)
 {
 	return kind == REQ_READ ? ep->fast_read_segments : max_segments(ep, kind);
 }
 
-/* Everything but the segments. */
+/* Says what is wrong with a request, but for its segments, or PROCEED. */
 static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie,
 				  const DAT_RMR_TRIPLET *remote)
 {
@@ -227,9 +240,10 @@ static bool is_disconnecting(const struct ep *ep)
 }
 
 /*
- * Does a post that the device refuses with @status count as taken? So it does when the device has
- * ended the connection before we know, and when we know and the consumer does not. A receive may be
- * posted until the end, and is flushed then, whether or not the device takes it in that state.
+ * Says whether a post that the device refuses with @status counts as taken. So it does when the
+ * device has ended the connection before we know, and when we know and the consumer does not. A
+ * receive may be posted until the end, and is flushed then, whether or not the device takes it in
+ * that state.
  */
 static bool is_taken(const struct ep *ep, const struct ring *ring, DAT_RETURN status)
 {
@@ -240,8 +254,8 @@ static bool is_taken(const struct ep *ep, const struct ring *ring, DAT_RETURN st
 
 /*
  * Writes the line of a post that the device has refused and whose slot is free again. That may take
- * long, so meanwhile the lock of the posts is released, if there is one: a thread that waits for it
- * does not sleep.
+ * long, so the lock of the posts is released meanwhile, if there is one: threads that wait for it
+ * spin.
  */
 static DAT_RETURN post_log_relock(struct ep *ep, const struct ring *ring, enum req_kind kind,
 				  DAT_RETURN status, int err)
@@ -258,8 +272,8 @@ static DAT_RETURN post_log_relock(struct ep *ep, const struct ring *ring, enum r
 }
 
 /*
- * The transport refused a post. If the end of the connection has flushed the slot meanwhile, the
- * consumer has got, or will get, its completion, so the post counts as taken.
+ * Ends a post that the transport has refused. If the end of the connection has flushed the slot
+ * meanwhile, the consumer has got, or will get, its completion, so the post counts as taken.
  */
 static DAT_RETURN post_failed_relock(struct ep *ep, struct ring *ring, struct evd *evd, int err)
 {
@@ -293,7 +307,10 @@ static COLD DAT_RETURN receive_failed(struct ep *ep, int err)
 	return post_failed_relock(ep, &ep->recvs, ep->recv_evd, err);
 }
 
-/* The gate was closed during the post, or before it. */
+/*
+ * Ends a receive that was posted, when its gate was closed during the post or before: the end of
+ * the connection may have missed it.
+ */
 static COLD DAT_RETURN receive_gate_closed(struct ep *ep)
 {
 	if (is_disconnecting(ep))
@@ -314,7 +331,9 @@ static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 
 /* ---- requests ---- */
 
-/* Everything that is wrong with the call, or PROCEED; *size: of the segments. */
+/*
+ * Says what is wrong with a request, or PROCEED. *size is the sum of the lengths of its segments.
+ */
 static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
 				const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 				const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
@@ -328,7 +347,9 @@ static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nse
 	return request_refused(ep, kind, cookie, remote);
 }
 
-/* A post that tp_take_segment has not taken. @split: a read takes several work requests. */
+/*
+ * Posts a request that tp_take_segment has not taken. @split: a read takes several work requests.
+ */
 static int request_to_transport(struct ep *ep, enum req_kind kind, struct req *req, unsigned nsge,
 				bool split, const DAT_RMR_TRIPLET *remote, unsigned post_flags)
 {
@@ -391,7 +412,7 @@ static COLD void request_cancelled(struct ep *ep, unsigned open)
 		spin_unlock(&ep->send_lock);
 }
 
-/* A fast post. What it was made for is done when it has returned. */
+/* A fast post that is being made. It is over when the transport has returned. */
 struct posting {
 	struct ep *ep;
 	unsigned open;
@@ -405,8 +426,8 @@ static ALWAYS_INLINE void posting_end(const struct posting *posting)
 }
 
 /*
- * The thread may be cancelled in a system call of the device's library. Then its stack is unwound,
- * as that of an exception is, and the post ends as if it had returned.
+ * Makes a fast post, in which the thread may be cancelled in a system call of the device's library.
+ * Then its stack is unwound, as that of an exception is, and the post ends as if it had returned.
  */
 static ALWAYS_INLINE int request_fast_or_unwind(struct ep *ep, unsigned open, struct tp_qp *qp,
 						enum req_kind kind, struct req *req,
@@ -420,7 +441,7 @@ static ALWAYS_INLINE int request_fast_or_unwind(struct ep *ep, unsigned open, st
 	return result;
 }
 
-/* The second look at the gate. */
+/* Ends a request that was given to the transport: this is the second look at the gate. */
 static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsigned nseg,
 					       unsigned open)
 {
@@ -445,8 +466,9 @@ ALWAYS_INLINE DAT_RETURN ep_posted(struct ep *ep, int err)
 }
 
 /*
- * Of a run of suppressed requests one in half a ring is signalled all the same: its completion,
- * which makes no event, retires the slots. So a full ring always has a request that will complete.
+ * Returns the flags of a request. Of a run of suppressed requests one in half a ring is signalled
+ * all the same: its completion, which makes no event, retires the slots. So a full ring always has
+ * a request that will complete.
  */
 static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind kind,
 						 DAT_COMPLETION_FLAGS flags)
@@ -461,7 +483,7 @@ static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind ki
 	return post_flags;
 }
 
-/* There is room in the ring, and it was taken. */
+/* Claims the next slot for a request. There is room in the ring, and it was taken. */
 static ALWAYS_INLINE struct req *request_claim(struct ep *ep, enum req_kind kind, DAT_VLEN size,
 					       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
@@ -474,7 +496,7 @@ static ALWAYS_INLINE struct req *request_claim(struct ep *ep, enum req_kind kind
 	return req;
 }
 
-/* Completions that were not polled yet occupy slots. */
+/* Looks for room in a ring that seems full: completions that were not polled yet occupy slots. */
 static COLD bool ring_poll_room(struct ring *ring, struct evd *evd)
 {
 	evd_drain(evd);
@@ -610,7 +632,7 @@ static COLD DAT_RETURN receive_late(struct ep *ep)
 	return receive_gate_closed(ep);
 }
 
-/* As request_claim. */
+/* Claims the next slot for a receive. There is room in the ring, and it was taken. */
 static ALWAYS_INLINE struct req *receive_claim(struct ep *ep, DAT_DTO_COOKIE cookie,
 					       DAT_COMPLETION_FLAGS flags)
 {
@@ -622,7 +644,7 @@ static ALWAYS_INLINE struct req *receive_claim(struct ep *ep, DAT_DTO_COOKIE coo
 	return req;
 }
 
-/* As request_posted. */
+/* Ends a receive that was given to the transport: this is the second look at the gate. */
 static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsigned nseg,
 					       unsigned open)
 {
@@ -638,7 +660,7 @@ refused:
 	return receive_refused_late(ep, result, nseg);
 }
 
-/* As request_judge. */
+/* Says what is wrong with a receive, or PROCEED. */
 static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				DAT_DTO_COOKIE cookie)
 {
@@ -689,7 +711,10 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 	return ret;
 }
 
-/* The body of every post of a receive, as request_post. A longer buffer takes the slow path. */
+/*
+ * The body of every post of a receive, whose gate was at @open. A buffer that is longer than the
+ * limit takes the slow path.
+ */
 static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsigned nseg,
 					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					     DAT_COMPLETION_FLAGS flags)
@@ -727,11 +752,11 @@ slow:
 
 /* ---- the calls ---- */
 
-/* Of each function that follows. @remote is that of RDMA, else NULL. */
+/* The parameters of each function that follows. @remote is that of RDMA, and NULL otherwise. */
 #define POST_PARAMETERS                                                                            \
 	struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,          \
 		const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags
-/* In such a function: its arguments, but for these. */
+/* In such a function these are its arguments, but for the three that are given. */
 #define WITH(ep, nseg, flags) ep, nseg, iov, cookie, remote, flags
 
 static ALWAYS_INLINE DAT_RETURN post(enum req_kind kind, unsigned open, POST_PARAMETERS)
@@ -853,7 +878,7 @@ HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLE
 
 /* ---- receives of shared receive queues ---- */
 
-/* A free slot; NULL: as many receives are outstanding as there may be. */
+/* Takes a free slot. Returns NULL if as many receives are outstanding as there may be. */
 static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
 {
 	struct req *slot = srq->spares;
@@ -865,7 +890,10 @@ static ALWAYS_INLINE struct req *slot_take(struct srq *srq)
 	return slot;
 }
 
-/* As post_log_relock. @locked: the lock of the posts is held. */
+/*
+ * Writes the line of a receive that is refused, as post_log_relock does. @locked: the lock of the
+ * posts is held, and is released meanwhile.
+ */
 static DAT_RETURN srq_log_relock(struct srq *srq, bool locked, DAT_RETURN status, const char *why)
 {
 	if (locked)
@@ -877,7 +905,7 @@ static DAT_RETURN srq_log_relock(struct srq *srq, bool locked, DAT_RETURN status
 	return status;
 }
 
-/* The device refused it. */
+/* Gives back the slot of a receive that the device has refused. */
 static COLD DAT_RETURN slot_post_failed_relock(struct srq *srq, bool locked, struct req *slot,
 					       int result)
 {
@@ -900,7 +928,9 @@ static COLD DAT_RETURN srq_post_refused(DAT_RETURN ret, const struct srq *srq, D
 		       (const void *)srq, nseg, (const void *)iov);
 }
 
-/* The segments are in the queue's array. @locked: its post_lock is held. */
+/*
+ * Posts a receive, whose segments are in the queue's array. @locked: the lock of the posts is held.
+ */
 static ALWAYS_INLINE DAT_RETURN slot_post(struct srq *srq, bool locked, unsigned nsge,
 					  DAT_DTO_COOKIE cookie)
 {
@@ -942,7 +972,7 @@ static NOINLINE DAT_RETURN srq_post_slow(struct srq *srq, DAT_COUNT nseg,
 	return ret;
 }
 
-/* As receive_post. */
+/* The body of every post to a shared receive queue, whose gate was at @open. */
 static ALWAYS_INLINE DAT_RETURN srq_post(struct srq *srq, unsigned open, unsigned nseg,
 					 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie)
 {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a post compares itself with to take the fast path: it follows from the attributes of the
- * endpoint, and of reads from what the connection has agreed on.
+ * The limits with which a post compares itself to take the fast path. They follow from the
+ * attributes of the endpoint; those of reads also from what the connection has agreed on.
  */
 #include "ep.h"
 
+/*
+ * Sets the limits of one kind of posts. It writes nothing that is so already: the data path reads
+ * it.
+ */
 static void ep_limit_posts(struct ep *ep, enum req_kind kind, unsigned segments, DAT_VLEN bytes)
 {
 	DAT_VLEN *limits = ep->limits[kind];

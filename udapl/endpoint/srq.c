@@ -38,7 +38,7 @@ static struct srq_slots *slots_new(struct srq *srq, unsigned count)
 	return slots;
 }
 
-/* They are as slots that were posted and have come back. */
+/* Adds slots as if they had been posted and had come back. */
 static void slots_add(struct srq *srq, struct srq_slots *slots)
 {
 	slots->next = srq->slots;
@@ -58,7 +58,10 @@ static void slots_free(struct srq *srq)
 	}
 }
 
-/* As the poster, who may be another thread on a thread-safe IA only. */
+/*
+ * Counts the receives as the poster may. It takes the poster's lock, because on a thread-safe IA
+ * that is another thread.
+ */
 static unsigned outstanding(struct srq *srq)
 {
 	unsigned n;
@@ -110,7 +113,7 @@ static void srq_fini(struct srq *srq)
 	slots_free(srq);
 }
 
-/* All but publishing. */
+/* Makes a queue, in all but publishing it. */
 static DAT_RETURN srq_new_locked(struct ia *ia, struct pz *pz, const DAT_SRQ_ATTR *attr,
 				 struct srq **out)
 {
@@ -326,7 +329,10 @@ static void watermark_reached_locked(struct srq *srq)
 	srq->watched = false;
 }
 
-/* More are not on the queue: the completions that are there already are taken and counted. */
+/*
+ * Says whether there are fewer receives on the queue than @watermark. Completions that are there
+ * already are taken first, and counted.
+ */
 static bool is_below_locked(struct srq *srq, unsigned watermark)
 {
 	unsigned completed;
