@@ -7,7 +7,10 @@
 
 /* ---- srq.c ---- */
 
-/* As the gates of an endpoint, see there. */
+/*
+ * The two values of the gate of a live queue. They stand for what EP_OPEN and EP_SHARED do, see
+ * there.
+ */
 #define SRQ_OPEN   0x0DA70FEDu
 #define SRQ_SHARED 0x0DA70FEFu
 
@@ -16,7 +19,9 @@ struct srq_slots;
 struct srq {
 	struct obj obj;
 	_Atomic unsigned state; /* DAT_SRQ_STATE; written under ia->lock */
-	/* SRQ_OPEN or SRQ_SHARED: post; else the slow path says why not */
+	/*
+	 * SRQ_OPEN or SRQ_SHARED: a post may go to the transport; else the slow path says why not
+	 */
 	_Atomic unsigned gate;
 	struct tp_srq *tp;
 	struct recv_pool pool;
@@ -30,20 +35,27 @@ struct srq {
 	bool watched;		 /* ia->lock; the event of the low watermark is to come */
 };
 
-/* Posted, and the consumer has not taken the completion. Its posts must not run beside this. */
+/*
+ * Returns how many receives are posted of which the consumer has not taken the completion. No
+ * thread posts meanwhile.
+ */
 static inline unsigned srq_outstanding(const struct srq *srq)
 {
 	return atomic_load_explicit(&srq->pool.ring.tail, memory_order_relaxed) -
 	       atomic_load_explicit(&srq->pool.ring.head, memory_order_acquire);
 }
 
+/* Closes the gate, in the child after a fork. */
 void srq_after_fork(struct srq *srq);
-/* Retired already, and no endpoint uses it. ia->lock held. */
+/*
+ * Destroys a queue, which is retired already and which no endpoint uses. Receives that are still
+ * posted end without an event. ia->lock is held; dat_srq_free and dat_ia_close call this.
+ */
 void srq_destroy_locked(struct srq *srq);
 
 /* ---- ep.c, conn.c, post.c ---- */
 
-/* How far the end of a connection has come. */
+/* How far the end of a connection has come; the top of conn.c says what each phase is for. */
 enum ep_phase {
 	PHASE_NONE,	 /* no connection, or it is not ending */
 	PHASE_LINGERING, /* graceful disconnect: outstanding requests may still complete */
@@ -55,7 +67,7 @@ enum ep_phase {
 struct ep_end {
 	enum ep_phase phase;	/* ia->lock */
 	DAT_EVENT_NUMBER event; /* ia->lock; the end event, from PHASE_DRAINING on */
-	/* ia->lock; the peer disconnected; a failure still to come may be the reason */
+	/* ia->lock; the peer has disconnected; a failure that is still to come may be the reason */
 	bool by_peer;
 	bool reporting;	    /* ia->lock; each completion is reported: both rings and EVDs know */
 	_Atomic bool asked; /* set before the state; the consumer has called dat_ep_disconnect */
@@ -69,7 +81,7 @@ struct ep_seen {
 
 /*
  * A request of ours behind the last one of a run of unsignalled requests. Its completion proves
- * that those before it have completed. request_evd->lock.
+ * that those before it have completed. request_evd->lock guards the fields.
  */
 struct ep_marker {
 	struct req req;	 /* the tag of the post, in no ring */
@@ -78,7 +90,7 @@ struct ep_marker {
 	unsigned covers; /* all requests before this position of sends */
 };
 
-/* What dat_ep_connect was asked for last; for dat_ep_dup_connect. */
+/* What dat_ep_connect was asked for last, for a dat_ep_dup_connect to the same peer. */
 struct ep_target {
 	struct sockaddr_storage remote;
 	DAT_CONN_QUAL qual;
@@ -96,7 +108,7 @@ struct early_recvs {
 	unsigned count;
 };
 
-/* No other object has these where an endpoint has its gates. */
+/* The two values of an open gate. No other object has them where an endpoint has its gates. */
 #define EP_OPEN	  0x0DA70FE9u
 #define EP_SHARED 0x0DA70FEBu
 
@@ -104,15 +116,17 @@ struct ep {
 	struct obj obj;
 	/*
 	 * What a post reads first and last, in one word each. EP_OPEN: this is a live endpoint, no
-	 * other thread may post to it, and a request may go to the transport (send_gate: it is
-	 * connected) or a receive may (recv_gate: likewise; early receives take the slow path).
-	 * EP_SHARED: so it is, but other threads may post, so a post takes send_lock or recv_lock.
-	 * Anything else takes the slow path. They follow the state.
+	 * other thread may post to it, and a post may go to the transport: send_gate says so of
+	 * requests, when it is connected, and recv_gate of receives, when it is connected, because
+	 * early receives take the slow path. EP_SHARED: so it is, but other threads may post, so a
+	 * post takes send_lock or recv_lock. With anything else a post takes the slow path. They
+	 * follow the state.
 	 */
 	_Atomic unsigned send_gate, recv_gate;
 	_Atomic unsigned state; /* DAT_EP_STATE; written under ia->lock */
 	/*
-	 * dat_cr_accept has returned: requests may be posted before the connection is established
+	 * dat_cr_accept has returned, so requests may be posted before the connection is
+	 * established
 	 */
 	_Atomic bool accepted;
 	struct tp_qp *qp;      /* NULL without a PZ */
@@ -125,8 +139,8 @@ struct ep {
 	/* fixed; bytes of a message or an RDMA, the device's limit; at most TP_MAX_LENGTH */
 	DAT_VLEN max_transfer;
 	/*
-	 * By enum req_kind: bytes of a fast post of so many segments; 0: there may be none. Those
-	 * of reads follow the state.
+	 * By enum req_kind: the bytes of a fast post of so many segments; 0: there may be none.
+	 * Those of reads follow the state.
 	 */
 	DAT_VLEN limits[REQ_RECV + 1][FEW_SEGMENTS + 1];
 	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */
@@ -163,6 +177,7 @@ struct ep {
 	struct early_recvs early;
 };
 
+/* Returns what a gate is at, with the order that the second look of a post needs. */
 static ALWAYS_INLINE unsigned gate_value(const _Atomic unsigned *gate)
 {
 	return hot_load(unsigned, gate);
@@ -173,15 +188,16 @@ static inline bool gate_open(const _Atomic unsigned *gate)
 	return gate_value(gate) == EP_OPEN;
 }
 
-/* The state is sequentially consistent against ring_push, see there. */
+/* Returns the state, DAT_EP_STATE. It is sequentially consistent against ring_push, see there. */
 static inline unsigned ep_state(const struct ep *ep)
 {
 	return atomic_load_explicit(&ep->state, memory_order_seq_cst);
 }
 
 /*
- * After dat_cr_accept requests go to the queue: a server that polls its memory sees the peer's
- * write before the event ESTABLISHED, and answers at once.
+ * Says whether requests go to the queue before the connection is established, which they do after
+ * dat_cr_accept: a server that polls its memory sees the peer's write before the event ESTABLISHED,
+ * and answers at once.
  */
 static inline bool ep_takes_early_requests(const struct ep *ep)
 {
@@ -189,50 +205,65 @@ static inline bool ep_takes_early_requests(const struct ep *ep)
 }
 
 /*
- * Marker race: a post finds on its way out that the connection is ending. If a marker was posted
- * meanwhile it does not cover the newest request of @ring, which may have been claimed before it
- * and posted after it. request_evd->lock held, if @ring is sends.
+ * Corrects a marker after a race: a post finds on its way out that the connection is ending. If a
+ * marker was posted meanwhile it does not cover the newest request of @ring, which may have been
+ * claimed before it and posted after it. The poster calls this, with request_evd->lock held if
+ * @ring is sends.
  */
 void ep_marker_race(struct ep *ep, const struct ring *ring);
 /*
- * Late flush: completes, on an endpoint that is disconnected, what was posted while it became so.
- * False: no memory. ia->lock held.
+ * Completes as flushed, on an endpoint that is disconnected, what was posted while it became so.
+ * Returns false if there was no memory for that. ia->lock is held.
  */
 bool ep_flush_late_locked(struct ep *ep);
 
 /*
- * A bind is a request like the others, posted from rmr.c. When ep_post_begin says that there is
- * room, or ring_has_room and the gate is open, ep_claim_bind takes the next slot, and ep_posted
- * checks the result of the post. ep_post_end follows ep_post_begin in any case.
+ * A bind is a request like the others, posted from bind.c on a thread of the consumer. When
+ * ep_post_begin says that there is room, or ring_has_room and the gate is open, ep_claim_bind takes
+ * the next slot, and ep_posted checks the result of the post and returns that of the call.
+ * ep_post_end follows ep_post_begin in any case: between the two the lock of the posts is held, if
+ * they take one.
  */
 bool ep_post_begin(struct ep *ep);
 void ep_post_end(struct ep *ep);
 struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
 			  DAT_COMPLETION_FLAGS flags);
 DAT_RETURN ep_posted(struct ep *ep, int err);
-/* The state as posts of requests see it. */
+/*
+ * Returns the state as posts of requests see it: for them early and ending connections may be up.
+ */
 DAT_EP_STATE ep_request_state(const struct ep *ep);
-/* A post to an endpoint that is disconnected completes as flushed at once. */
+/*
+ * Completes @req at once as flushed on @evd, because its endpoint is disconnected. The poster calls
+ * this, without ia->lock. Returns DAT_SUCCESS, or that there is no memory.
+ */
 DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
 /*
- * Those of @flags that have an effect: @plain ones, and UNSIGNALLED if the endpoint was @configured
- * so. Programs pass others, too, and every provider has ignored them.
+ * Returns those of @flags that have an effect: @plain ones, and UNSIGNALLED if the endpoint was
+ * @configured so. Programs pass others, too, and every provider has ignored them; a line of the log
+ * says so.
  */
 DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
 					DAT_COMPLETION_FLAGS configured);
 
-/* What follows from the attributes, for posts. */
+/*
+ * Sets what follows from the attributes for posts. Nobody posts: the endpoint is made, or modified
+ * with ia->lock held.
+ */
 void ep_init_posts(struct ep *ep);
-/* Sets limits[REQ_READ], before the gate is opened: while it is open they do not change. */
+/*
+ * Sets limits[REQ_READ]. ia->lock is held, or the endpoint is not visible yet, and the gate is
+ * closed: while it is open the limits do not change.
+ */
 void ep_limit_reads(struct ep *ep);
 /*
- * A receive of @nsge segments, those in the array of its ring, was posted to an endpoint that was
- * not connected. Serialised as posts of receives are.
+ * Remembers a receive of @nsge segments, those in the array of its ring, that was posted to an
+ * endpoint which was not connected. It is called by the poster, so one at a time.
  */
 void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 		      DAT_COMPLETION_FLAGS flags);
 
-/* What changes the state; the table of moves is in conn.c. */
+/* What changes the state. The table of moves in conn.c says how. */
 enum trigger {
 	ON_CONNECT,
 	ON_RESERVE, /* an RSP listens for it */
@@ -257,13 +288,22 @@ enum trigger {
 	TRIGGERS,
 };
 
-/* Is a call that is @trigger legal in the state of @ep? If not, the status names the state. */
+/*
+ * Returns DAT_SUCCESS if a call that is @trigger is legal in the state of @ep; otherwise the status
+ * that names the state. Under ia->lock the answer stays true.
+ */
 DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger);
 
-/* Does what the table of moves says, unless the end event is known already. */
+/*
+ * Does what the table of moves says for @trigger, unless the end event is known already. ia->lock
+ * is held. The end of a connection may release its tp_conn.
+ */
 void ep_trigger_locked(struct ep *ep, enum trigger trigger);
 
-/* The device or the completion queue failed: the connection, if any, is broken. ia->lock held. */
+/*
+ * Breaks the connection, if there is one, because the device or the completion queue has failed.
+ * ia->lock is held.
+ */
 void ep_break_locked(struct ep *ep);
 /* A peer's request for a connection. */
 struct ep_request {
@@ -271,27 +311,43 @@ struct ep_request {
 	unsigned max_read_in, max_read_out; /* the peer's */
 };
 
-/* A request, which has the addresses of @conn, waits for the consumer's answer. */
+/*
+ * Has the endpoint wait for the consumer's answer to a request, which has the addresses of @conn.
+ * ia->lock is held.
+ */
 void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 /*
- * Accepts @request with @ep, which takes over its connection on success; @own: the request has
- * brought the endpoint. ia->lock held.
+ * Accepts @request with @ep, which takes over its connection on success. @own: the request has
+ * brought the endpoint. Returns what dat_cr_accept does. ia->lock is held.
  */
 DAT_RETURN ep_accept_locked(struct ep *ep, const struct ep_request *request, bool own,
 			    const void *private_data, unsigned size);
-/* Tears down QP and rings. Retired already. No lock is held: it waits for upcalls. */
+/*
+ * Destroys an endpoint, which is retired already, with its QP and rings. No lock is held, because
+ * it waits for upcalls. dat_ep_free, dat_ia_close and answers to requests call this.
+ */
 void ep_destroy(struct ep *ep);
 /*
- * An invisible endpoint for a request, without zone and EVDs: the consumer sets them before it
- * accepts. ia->lock held.
+ * Makes an invisible endpoint for a request, without zone and EVDs, which the consumer sets before
+ * it accepts. Returns DAT_SUCCESS, or that there is no memory. ia->lock is held.
  */
 DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *request, struct ep **ep);
-/* It was never shown to the consumer, and has no QP. ia->lock held. */
+/*
+ * Frees an endpoint that was never shown to the consumer, and all that ep_new_locked made of one
+ * but the QP, which it does not have, or not any more. ia->lock is held.
+ */
 void ep_discard_locked(struct ep *ep);
 
+/* Closes the gates, in the child after a fork. */
 void ep_after_fork(struct ep *ep);
 
-/* ---- calls ---- */
+/*
+ * ---- calls ----
+ *
+ * Each is the call dat_* of its name, and returns what the manual page of that says. The provider
+ * table has them: libdat calls them on any thread of the consumer, without a lock, or on the
+ * service thread in a proxy agent.
+ */
 
 DAT_RETURN ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
 		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,

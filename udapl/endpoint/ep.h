@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two halves of an endpoint, the object (ep.c) and its connection (conn.c), share.
- * ia->lock is held throughout, but for ep_set_gates before the endpoint is visible.
+ * What the files of an endpoint share: the object (ep.c, ep_modify.c), its connection (conn.c),
+ * posts, markers and early receives. ia->lock is held throughout unless a comment says otherwise.
  */
 #ifndef UDAPL_EP_H
 #define UDAPL_EP_H
@@ -9,13 +9,14 @@
 #include "endpoint.h"
 
 /*
- * If the newest request is unsignalled, no completion tells whether it succeeded: posts a marker
- * behind it.
+ * Posts a marker behind the newest request, if that is unsignalled, so that no completion would
+ * tell whether it has succeeded.
  */
 void ep_post_marker_locked(struct ep *ep);
 /*
- * The completion of a marker: the requests that it covers have completed, even if the marker itself
- * was flushed; unless the device has lost some. request_evd->lock held, and not ia->lock.
+ * Handles the completion of a marker: the requests that it covers have completed, even if the
+ * marker itself was flushed; unless the device has lost some. It is called where completions are
+ * taken, with request_evd->lock held and not ia->lock.
  */
 void ep_marker_completed_locked(struct ep *ep, DAT_DTO_COMPLETION_STATUS status);
 
@@ -26,15 +27,27 @@ void ep_marker_completed_locked(struct ep *ep, DAT_DTO_COMPLETION_STATUS status)
  */
 DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger);
 
-/* The gates follow the state and the QP: to be called when either has changed. */
+/*
+ * Sets the gates as the state and the QP ask. It is called when either has changed, with ia->lock
+ * held or before the endpoint is visible.
+ */
 void ep_set_gates(struct ep *ep);
 
-/* May the device still complete something? */
+/*
+ * Says whether the device may still complete something. No lock is needed; the end of a connection,
+ * and the free, call this.
+ */
 bool ep_has_outstanding(const struct ep *ep);
-/* Completes as flushed what the device has not completed. False: no memory. */
+/*
+ * Completes as flushed what the device has not completed. Returns false if there was no memory for
+ * all.
+ */
 bool ep_flush_locked(struct ep *ep);
 
-/* Afterwards neither the service thread nor the transport touches it, and no event is posted. */
+/*
+ * Ends all that goes on for the endpoint, which is being freed: afterwards neither the service
+ * thread nor the transport touches it, and no event is posted.
+ */
 void ep_quiesce_locked(struct ep *ep);
 
 /* Flags that have an effect on any endpoint. */
@@ -43,7 +56,7 @@ void ep_quiesce_locked(struct ep *ep);
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-/* What an endpoint is made of. */
+/* What an endpoint is made of, or is to be made of. */
 struct ep_parts {
 	DAT_PZ_HANDLE pz;
 	DAT_EVD_HANDLE evds[EVD_ROLES];
@@ -61,27 +74,43 @@ struct ep_role {
 	DAT_RETURN_SUBTYPE name;
 };
 extern const struct ep_role ep_roles[EVD_ROLES];
-/* May @evd, which may be any value or null, have that role for an endpoint of @ia? */
+/*
+ * Says whether @evd, which may be any value or null, may have that role for an endpoint of @ia. No
+ * lock is needed.
+ */
 bool ep_role_possible(struct ia *ia, const struct evd *evd, enum evd_role role);
+/* Returns where the endpoint has the EVD of a role. */
 struct evd **ep_evd_of_role(struct ep *ep, unsigned role);
 
-/* As attr_ep_check, of an endpoint that has its receives from @srq, unless that is NULL. */
+/*
+ * Checks and completes attributes as attr_ep_check does, for an endpoint that has its receives from
+ * @srq, unless that is NULL. No lock is needed.
+ */
 DAT_RETURN ep_attr_check(const struct ia *ia, const struct srq *srq, const DAT_EP_ATTR *asked,
 			 DAT_RETURN bad, DAT_EP_ATTR *attr);
-/* May an endpoint with that zone have its receives from @srq? */
+/* Says whether an endpoint with that zone may have its receives from @srq. No lock is needed. */
 bool ep_zone_possible(const struct srq *srq, const struct pz *pz);
-/* An invisible endpoint. */
+/*
+ * Makes an invisible endpoint of @parts, which holds them. Returns DAT_SUCCESS, or why it can't be
+ * made.
+ */
 DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
 
-/* early_recv.c: the memory for the early receives of as many as @ep may have outstanding. */
+/*
+ * These are in early_recv.c. The first one allocates memory for the early receives of as many as
+ * @ep may have outstanding, and returns DAT_SUCCESS or that there is none.
+ */
 DAT_RETURN early_recvs_init(struct ep *ep);
+/* Forgets them: the connection has ended and the queue pair is a new one. */
 void early_recvs_clear(struct ep *ep);
-/* Would an endpoint with those attributes take all of them? */
+/* Says whether an endpoint with those attributes would take all of them. */
 bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr);
-/* Posts those of @ep to @next, too. */
+/* Posts those of @ep to @next, too. Returns DAT_SUCCESS, or what the device says. */
 DAT_RETURN early_recvs_repeat(const struct ep *ep, struct ep *next);
 
-/* What the data path queues for the service thread. */
+/*
+ * The work that the data path queues: the service thread looks what is due (step_locked of conn.c).
+ */
 void ep_work_locked(struct work *work);
 
 #endif

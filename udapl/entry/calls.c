@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is between the provider table and the calls that are not on the data path: a call that fails
- * leaves a line in the log. It names the call, so what several calls have in common need not know
- * which one it is part of.
+ * leaves a line in the log. That line names the call, so what several calls have in common need not
+ * know which one it is part of.
  */
 #include <inttypes.h>
 
@@ -187,8 +187,9 @@
 #define CALLS(X) IA_CALLS(X) EVD_CALLS(X) EP_CALLS(X) CONNECTION_CALLS(X) MEMORY_CALLS(X)
 
 /*
- * @name: of the call, without "dat_"; @function makes it; @kind of lines; @parameters, and
- * @arguments with the same names; the rest are the arguments for refused().
+ * Defines the function for one call. @name is that of the call, without "dat_"; @function makes it;
+ * @kind is that of the line; @parameters, and @arguments with the same names; the rest are the
+ * arguments for refused().
  */
 #define LOGGED(name, function, kind, parameters, arguments, ...)                                   \
 	static DAT_RETURN logged_##name parameters                                                 \

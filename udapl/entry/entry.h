@@ -8,25 +8,38 @@
 /* ---- names.c: the names that dat_provider_init announced; any thread ---- */
 
 /*
- * Announces info->ia_name with a copy of @params. Its table begins as a copy of @calls; a name that
- * was announced before keeps the one that it has. NULL: no memory.
+ * Announces info->ia_name with a copy of @params, for dat_provider_init. Its table begins as a copy
+ * of @calls; a name that was announced before keeps the one that it has. Returns NULL without
+ * memory.
  */
 struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls,
 				   const char *params);
-/* The name is not found any more. Its struct stays, because handles lead to it. NULL: unknown. */
+/*
+ * Has the name not found any more, for dat_provider_fini. Its struct stays, because handles lead to
+ * it. Returns NULL if it was never announced.
+ */
 struct provider *provider_retract(const DAT_PROVIDER_INFO *info);
-/* The announced name that an ia_open is for, and a copy of its IA params that the caller frees. */
+/*
+ * Finds the announced name that an ia_open is for, and a copy of its IA params that the caller
+ * frees. Returns DAT_SUCCESS, that there is no such name, or no memory.
+ */
 DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **provider,
 			 char **params);
 
-/* From here on a child of fork(2) begins without objects. */
+/*
+ * Has every child of fork(2) begin without objects, from the first call on. Any thread may call it.
+ */
 void fork_watch(void);
+/* Makes the list of names usable, in the child after a fork. */
 void providers_after_fork(void);
 
-/* calls.c: has calls that fail leave a line in the log, but for those that do it themselves. */
+/*
+ * Has the calls in @table that fail leave a line in the log, but for those that do it themselves.
+ * It is in calls.c; whoever makes a table calls it.
+ */
 void calls_log_refusals(DAT_PROVIDER *table);
 
-/* ---- calls ---- */
+/* ---- calls: as in endpoint/endpoint.h; ia_open_threadsafe is in the tables of such names ---- */
 
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
 		   DAT_IA_HANDLE *ia_out);

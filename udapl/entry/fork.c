@@ -8,7 +8,10 @@
  */
 #include "entry.h"
 
-/* The thread that forked may have to be cancelled: not here, where descriptors are closed. */
+/*
+ * The handler in the child. The thread that forked may be one that is to be cancelled, but not
+ * here, where descriptors are closed.
+ */
 static void provider_after_fork(void)
 {
 	CANCEL_FORBIDDEN;
@@ -20,7 +23,7 @@ static void provider_after_fork(void)
 	objects_after_fork();
 }
 
-/* Fails only without memory, and then a fork is as safe as without this file. */
+/* It fails only without memory, and then a fork is as safe as without this file. */
 static void fork_handler_add(void)
 {
 	(void)pthread_atfork(NULL, NULL, provider_after_fork);

@@ -12,7 +12,10 @@
 
 /* ---- open ---- */
 
-/* Only this project's libdat has the symbol; it answers during dat_ia_open. */
+/*
+ * Says whether the IA is opened under an RO_AWARE_ name. Only this project's libdat has the symbol,
+ * which answers during dat_ia_open.
+ */
 static bool opened_ro_aware(void)
 {
 	int (*ro_aware)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_ro_aware");
@@ -55,8 +58,8 @@ static void ia_free(struct ia *ia)
 }
 
 /*
- * Not every library below says that descriptors ran out: then no device is found, or librdmacm is
- * not there. None needs as many as this to open a device.
+ * Says whether descriptors have run out, because not every library below does: then no device is
+ * found, or librdmacm is not there. None needs as many as this to open a device.
  */
 #define OPEN_DESCRIPTORS 16
 
@@ -75,7 +78,7 @@ static bool descriptors_are_short(const struct ia *ia)
 	return !enough;
 }
 
-/* The transport has logged why the device can't be opened. */
+/* Opens the device. If it can't be opened the transport has logged why. */
 static DAT_RETURN device_open(struct ia *ia, const char *params)
 {
 	int err = tp_dev_open(params, ia, &ia->dev);
@@ -156,7 +159,10 @@ static DAT_RETURN async_evd_new(struct ia *ia, DAT_COUNT qlen)
 	return ret;
 }
 
-/* @async: DAT_HANDLE_NULL, the EVD of another IA, or DAT_EVD_ASYNC_EXISTS. */
+/*
+ * Makes an IA, in all but publishing it. @async is DAT_HANDLE_NULL, the EVD of another IA, or
+ * DAT_EVD_ASYNC_EXISTS.
+ */
 static DAT_RETURN ia_new(struct provider *provider, const char *params, bool thread_safe,
 			 DAT_COUNT qlen, DAT_EVD_HANDLE async, struct ia **out)
 {
@@ -244,7 +250,10 @@ DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_H
 
 /* ---- close ---- */
 
-/* Each object is retired first, so that calls with its handle are refused. */
+/*
+ * Destroys all objects of one kind. Each is retired first, so that calls with its handle are
+ * refused.
+ */
 static void close_all(struct ia *ia, const struct close_step *step)
 {
 	struct obj *obj = NULL;
@@ -262,8 +271,8 @@ static void close_all(struct ia *ia, const struct close_step *step)
 }
 
 /*
- * Are there objects other than those that ia_open made, and RSPs whose request has arrived? By the
- * standard the latter exist no more.
+ * Says whether there are objects other than those that ia_open made, and RSPs whose request has
+ * arrived: by the standard the latter exist no more.
  */
 static bool has_objects_locked(struct ia *ia)
 {

@@ -11,7 +11,7 @@ struct close_step {
 	void (*close)(struct obj *obj);
 };
 
-/* In the order in which an IA that is closed destroys its objects; the last one is all zero. */
+/* The steps of a close, in the order in which it destroys the objects. The last one is all zero. */
 extern const struct close_step close_steps[];
 
 #endif

@@ -8,7 +8,10 @@
 static struct mutex provider_lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider_lock");
 static struct provider *providers; /* provider_lock; the latest announced first */
 
-/* A change that a missing thread began is lost; each step of one leaves a list that can be read. */
+/*
+ * A change that a missing thread had begun is lost; each step of one leaves a list that can be
+ * read.
+ */
 void providers_after_fork(void)
 {
 	mutex_after_fork(&provider_lock);
@@ -22,7 +25,7 @@ static bool same_name_and_version(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER
 	       !a->is_thread_safe == !b->is_thread_safe;
 }
 
-/* Removes it from the list; NULL if it was never announced. */
+/* Removes a name from the list. Returns NULL if it was never announced. */
 static struct provider *provider_unlink_locked(const DAT_PROVIDER_INFO *info)
 {
 	struct provider **at = &providers, *provider;
@@ -50,8 +53,8 @@ static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const DAT_PR
 }
 
 /*
- * A name that was announced before gets the same struct again, because handles may still lead to
- * its table.
+ * Puts a name on the list. One that was announced before gets the same struct again, because
+ * handles may still lead to its table.
  */
 static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info,
 						 const DAT_PROVIDER *calls, char *params)

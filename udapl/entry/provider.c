@@ -5,7 +5,7 @@
  */
 #include "entry.h"
 
-/* Each announced name has a copy, with its own name and ia_open. */
+/* The calls of DAT 1.2. Each announced name has a copy of this, with its own name and ia_open. */
 static const DAT_PROVIDER calls = {
 	.ia_query_func = ia_query,
 	.ia_close_func = ia_close,

@@ -31,7 +31,9 @@ void up_port_down(struct ia *ia)
 	async_error_post_locked(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, ia, DAT_IA_OTHER_ERROR);
 }
 
-/* Each descriptor of the device, and the transport, may tell it: it is reported once. */
+/*
+ * The transport may tell this, and so may each descriptor of the device; the consumer is told once.
+ */
 void up_dev_fatal(struct ia *ia)
 {
 	struct obj *obj;

@@ -26,7 +26,7 @@ static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 	cr->private_data_size = (DAT_COUNT)size;
 }
 
-/* Some service points bring an endpoint, which waits for the answer from here on. */
+/* Takes the endpoint that some service points bring. It waits for the answer from here on. */
 static DAT_RETURN ep_take_locked(struct cr *cr)
 {
 	const struct sp *sp = cr->sp;
@@ -44,7 +44,7 @@ static DAT_RETURN ep_take_locked(struct cr *cr)
 	return ret;
 }
 
-/* The request was given to no one. */
+/* Gives the endpoint back, because the request was given to no one. */
 static void ep_return_locked(struct cr *cr)
 {
 	assert_locked(&cr->obj.ia->lock);
@@ -110,8 +110,8 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 }
 
 /*
- * The request has been answered, but not accepted. Returns its endpoint if that is to be destroyed,
- * without locks; else the consumer has it back.
+ * Frees a request that has been answered, but not accepted. Returns its endpoint if that is to be
+ * destroyed, without locks; else the consumer has it back.
  */
 static struct ep *cr_end_locked(struct cr *cr)
 {
@@ -202,7 +202,10 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 	return DAT_SUCCESS;
 }
 
-/* The connection and what the peer sent, as they arrived at another service point. */
+/*
+ * Makes a copy: the same connection and what the peer sent, as if they had arrived at @sp. Returns
+ * NULL without memory.
+ */
 static struct cr *cr_copy(const struct cr *cr, struct sp *sp)
 {
 	struct cr *copy = obj_alloc(cr->obj.ia, cr->obj.provider, DAT_HANDLE_TYPE_CR);

@@ -20,25 +20,32 @@ struct cr {
 	struct obj obj;
 	struct ep_request request;
 	struct sp *sp; /* may be stale: the CR outlives it */
-	/* waits for the answer; the provider made it if it is tentative. NULL: there is none */
+	/* waits for the answer; the provider has made it if it is tentative; NULL: there is none */
 	struct ep *ep;
 	struct sockaddr_storage remote;
 	DAT_COUNT private_data_size;
 	char private_data[256]; /* the longest that any transport delivers */
 };
 
-/* The service point of @ia that listens on that port, or NULL. ia->lock held. */
+/* Returns the service point of @ia that listens on that port, or NULL. ia->lock is held. */
 struct sp *sp_on_port_locked(struct ia *ia, uint16_t port);
-/* The request of an RSP has arrived: no other will. ia->lock held. */
-void sp_stop_locked(struct sp *sp);
-void sp_destroy_locked(struct sp *sp); /* ia->lock held */
 /*
- * Rejects the request, in the consumer's name or the provider's, and destroys an endpoint that was
- * made for it. Retired already. No lock is held.
+ * Ends the listening of a service point: it is being freed, or it is an RSP whose request has
+ * arrived. ia->lock is held.
+ */
+void sp_stop_locked(struct sp *sp);
+/*
+ * Destroys a service point, which is retired already. ia->lock is held; freeing one calls this, and
+ * dat_ia_close.
+ */
+void sp_destroy_locked(struct sp *sp);
+/*
+ * Rejects a request, in the consumer's name or the provider's, and destroys it, retired already,
+ * and an endpoint that was made for it. No lock is held; dat_cr_reject and dat_ia_close call this.
  */
 void cr_destroy(struct cr *cr, bool by_consumer);
 
-/* ---- calls ---- */
+/* ---- calls: as in endpoint/endpoint.h ---- */
 
 DAT_RETURN psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qual, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
 		      DAT_PSP_HANDLE *psp);

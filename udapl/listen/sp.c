@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Service points: listeners of an IA. A public one (PSP)
- * listens until it is freed, a reserved one (RSP) until its request arrives.
+ * Service points: listeners of an IA. A public one (PSP) listens until it is freed, a reserved one
+ * (RSP) until its request arrives.
  */
 #include <errno.h>
 
@@ -52,7 +52,8 @@ static DAT_RETURN psp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const st
 }
 
 /*
- * Listens on the port of @qual; with 0 on a port that is free, whose number becomes the qualifier.
+ * Makes a service point that listens on the port of @qual; with 0 on a port that is free, whose
+ * number becomes the qualifier.
  */
 static DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual,
 				struct evd *evd, DAT_PSP_FLAGS flags, struct sp **out)
@@ -153,7 +154,7 @@ void sp_destroy_locked(struct sp *sp)
 	obj_free(&sp->obj);
 }
 
-/* @bad: the handle is not one of @kind. */
+/* Frees a service point of @kind. @bad is the status of a handle of anything else. */
 static DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN bad)
 {
 	struct sp *sp = handle;
