@@ -127,7 +127,7 @@ const char *rdma_event_str(enum rdma_cm_event_type type)
 
 /* ---- identifiers ---- */
 
-/* Of @channel; the lock is held. */
+/* Makes an identifier of @channel. The lock is held. */
 static struct fv_id_state *id_new(struct rdma_event_channel *channel, void *context)
 {
 	struct fv_id_state *id = calloc(1, sizeof(*id));

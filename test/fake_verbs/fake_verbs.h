@@ -54,7 +54,10 @@ void fv_trace_clear(void);
  * and no thread may make it that has called fv_ia_lock.
  */
 void fv_hold(const char *call);
-/* As fv_hold, but the wait is no cancellation point, as a system call that nothing interrupts. */
+/*
+ * Later calls of @call wait in the same way, but the wait is no cancellation point: it is like a
+ * system call that nothing interrupts.
+ */
 void fv_hold_firmly(const char *call);
 void fv_let_go(const char *call);
 /* Returns when @call has been made @n times since the start of the process. */
@@ -80,8 +83,8 @@ enum fv_kind {
 	FV_EVENT_CHANNEL,
 	FV_ID,
 	FV_CM_EVENT,	/* got, not acknowledged */
-	FV_ASYNC_EVENT, /* likewise */
-	FV_CQ_EVENT,	/* likewise */
+	FV_ASYNC_EVENT, /* got, not acknowledged */
+	FV_CQ_EVENT,	/* got, not acknowledged */
 	FV_IFADDRS,
 	FV_KINDS,
 };
@@ -100,7 +103,10 @@ struct fv_interface {
 	uint8_t port;	  /* of that device */
 };
 #define FV_INTERFACES 8
-/* At first: "fveth0" with 127.0.0.1, port 1 of device 0; "fveth1", 127.0.0.2, likewise device 1. */
+/*
+ * Returns row @n. At first these are "fveth0", with 127.0.0.1, of port 1 of device 0, and "fveth1",
+ * with 127.0.0.2, of port 1 of device 1.
+ */
 struct fv_interface *fv_interface(unsigned n);
 void fv_interface_set_down(unsigned n);
 
@@ -181,7 +187,7 @@ struct fv_seen {
 	enum ibv_mw_type mw_type;	  /* ibv_alloc_mw */
 	struct ibv_mw_bind bind;	  /* ibv_bind_mw */
 	struct rdma_conn_param connected; /* rdma_connect, without the private data */
-	struct rdma_conn_param accepted;  /* rdma_accept, likewise */
+	struct rdma_conn_param accepted;  /* rdma_accept, without the private data */
 	struct fv_pdata pdata;		  /* rdma_connect, rdma_accept, rdma_reject */
 	int resolve_timeout;		  /* rdma_resolve_addr, rdma_resolve_route; ms */
 	int backlog;			  /* rdma_listen */
@@ -262,7 +268,10 @@ struct rdma_cm_id *fv_request(struct rdma_cm_id *listen, const struct fv_cm_even
  * its QP wait for the peer's answer. This one makes no event.
  */
 void fv_answer(struct rdma_cm_id *id);
-/* As if rdma_connect had been called: its thread may be cancelled when the request is sent. */
+/*
+ * Has the identifier wait for the peer's answer, as rdma_connect does: for a call that is held,
+ * whose thread may be cancelled when the request is sent.
+ */
 void fv_ask(struct rdma_cm_id *id);
 /* The identifiers that exist: the newest (0), the one before (1), ...; NULL: there is none. */
 struct rdma_cm_id *fv_id(unsigned ago);

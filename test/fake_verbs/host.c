@@ -40,7 +40,7 @@ struct fv_interface *fv_interface(unsigned n)
 	return &fv.interfaces[n];
 }
 
-/* False: @text is NULL. */
+/* Reads a numeric address. Returns false if @text is NULL. */
 static bool addr_parse(const char *text, struct sockaddr_storage *addr)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)addr;
@@ -122,7 +122,7 @@ void __wrap_freeifaddrs(struct ifaddrs *all)
 	fv_unlock();
 }
 
-/* 0: there is none of that name, or the call is scripted to fail. */
+/* Returns 0 if there is no interface of that name, or if the call is scripted to fail. */
 unsigned __wrap_if_nametoindex(const char *name)
 {
 	unsigned index = 0;
@@ -174,7 +174,7 @@ WRAP_INT(eventfd, (unsigned count, int flags), count, flags)
 
 PROTOTYPE(int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event))
 
-/* As the kernel's, it takes memory to add a descriptor only. */
+/* Like the kernel's, it takes memory only to add a descriptor. */
 int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
 	if (op == EPOLL_CTL_ADD) {

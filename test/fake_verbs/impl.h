@@ -131,7 +131,7 @@ uint32_t fv_number(void);
 /* An eventfd that is readable as often as fv_fd_add was called more than fv_fd_take. */
 int fv_fd_open(void);
 void fv_fd_add(int fd);
-/* False, with errno EAGAIN: nothing to take. */
+/* Takes one. Returns false, with errno EAGAIN, if there is none. */
 bool fv_fd_take(int fd);
 
 /* ---- device.c ---- */

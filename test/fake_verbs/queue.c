@@ -21,7 +21,7 @@ void fv_wr_add(struct fv_wr_list *list, uint64_t wr_id, bool signalled)
 	list->end = &wr->next;
 }
 
-/* False: there is none. */
+/* Takes the first one. Returns false if there is none. */
 static bool wr_take(struct fv_wr_list *list, struct fv_wr *taken)
 {
 	struct fv_wr *wr = list->first;

@@ -45,7 +45,7 @@ extern void (*up_hook)(const struct up_record *record);
 /* Addresses of core objects, which the transport passes back and never looks into. */
 struct ia *up_ia(void);
 struct ep *up_ep(unsigned n);	/* n < 16 */
-struct sp *up_sp(unsigned n);	/* likewise */
-struct evd *up_evd(unsigned n); /* likewise */
+struct sp *up_sp(unsigned n);	/* n < 16 */
+struct evd *up_evd(unsigned n); /* n < 16 */
 
 #endif

@@ -1293,7 +1293,7 @@ static const struct {
 	{ logged_srq_post_slow, NULL },
 };
 
-/* Of each post: on an IA that is thread-safe, and on one that is not. */
+/* Each post is made on an IA that is thread-safe, and on one that is not. */
 START_TEST(a_refused_post_writes_its_line_without_a_lock)
 {
 	DAT_SRQ_ATTR attr = { .max_recv_dtos = 2, .max_recv_iov = 1 };

@@ -696,7 +696,7 @@ static void queue_work(void *arg)
 	service_queue_work(ep->obj.ia, &ep->work);
 }
 
-/* As completions do that another thread takes meanwhile. */
+/* Completions that another thread takes meanwhile queue it in the same way. */
 START_TEST(a_freed_endpoint_leaves_no_work)
 {
 	const DAT_OS_WAIT_PROXY_AGENT agent = { NULL, occupy_service_thread };

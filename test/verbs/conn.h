@@ -8,12 +8,13 @@
 
 /* The one rig of a test program, opened by conn_setup and closed by conn_end. */
 extern struct rig rig;
-void conn_setup(void);	/* a fixture: InfiniBand */
-void iwarp_setup(void); /* likewise */
+/* The fixtures: the device is one of InfiniBand, or of iWARP. */
+void conn_setup(void);
+void iwarp_setup(void);
 
-/* Begins to connect rig.qp to 127.0.0.9; RDMA reads: 4 in, 2 out. */
+/* Begins to connect rig.qp to 127.0.0.9, with 4 RDMA reads in and 2 out. */
 int conn_connect(struct tp_conn **conn);
-/* Accepts with rig.qp, likewise. */
+/* Accepts with rig.qp, and as many RDMA reads. */
 int conn_accept(struct tp_conn *conn);
 /* Posts an event about @conn and has it handled. */
 void conn_event(struct tp_conn *conn, enum rdma_cm_event_type type, int status);
@@ -27,7 +28,7 @@ enum place {
 	AT_ESTABLISHED,
 	AT_AWAITING_RELEASE,
 	AT_LINGERING,	     /* released when established */
-	AT_AWAITING_DESTROY, /* likewise, and the peer has answered; not on iWARP */
+	AT_AWAITING_DESTROY, /* the peer has answered, too; not on iWARP */
 	AT_REQUESTED,
 	AT_ACCEPTING,
 	AT_ACCEPTED,  /* passive, established */

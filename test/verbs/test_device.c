@@ -249,7 +249,7 @@ START_TEST(a_device_has_the_quirks_of_its_vendor)
 }
 END_TEST
 
-/* Of a device that keeps them to itself as far as its vendor may. */
+/* The device keeps failures to itself as far as its vendor may. */
 START_TEST(a_failed_request_is_told_whatever_the_device_misses)
 {
 	struct rig rig = { 0 };

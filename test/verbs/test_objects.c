@@ -502,7 +502,7 @@ START_TEST(each_connection_has_the_keys_and_addresses_of_the_tables_now)
 }
 END_TEST
 
-/* As on RoCE: its index can't be another one than 0. */
+/* So it is on RoCE: the index of a key can't be another one than 0. */
 START_TEST(the_only_key_is_not_asked_for)
 {
 	struct rdma_cm_id *id;

@@ -264,7 +264,10 @@ START_TEST(an_interface_that_is_down_is_refused)
 }
 END_TEST
 
-/* Of a device the address that is preferred least; of an address, any interface that has it. */
+/*
+ * An interface that is down is passed over: for the address that is preferred least, or for another
+ * interface with the same address.
+ */
 START_TEST(an_interface_that_is_up_is_taken)
 {
 	static const struct {
@@ -420,7 +423,7 @@ static const struct {
 	  "libibverbs has no driver for the RDMA devices of this host", true },
 };
 
-/* As another user than root, who may open everything. */
+/* The test runs as another user than root, who may open everything. */
 START_TEST(why_there_is_no_device_is_found_by_looking)
 {
 	struct tp_dev *dev;

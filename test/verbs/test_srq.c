@@ -396,7 +396,7 @@ START_TEST(events_reach_their_object)
 }
 END_TEST
 
-/* As the queue pair of an orphaned attempt does. */
+/* The queue pair of an orphaned attempt holds its queue in the same way. */
 START_TEST(events_of_a_queue_that_only_a_queue_pair_holds_are_dropped)
 {
 	struct tp_qp *qp = make_srq_qp(4);
