@@ -33,9 +33,16 @@ void fork_watch(void);
 /* Makes the list of names usable, in the child after a fork. */
 void providers_after_fork(void);
 
+/* ---- table.c, calls.c ---- */
+
+/*
+ * Fills in the table of calls of DAT 1.2, but for the two words in front, which are those of a
+ * name. Any thread may call it.
+ */
+void table_fill(DAT_PROVIDER *table, bool thread_safe);
 /*
  * Has the calls in @table that fail leave a line in the log, but for those that do it themselves.
- * It is in calls.c; whoever makes a table calls it.
+ * table_fill calls this.
  */
 void calls_log_refusals(DAT_PROVIDER *table);
 
