@@ -11,11 +11,11 @@ static void setup(void)
 
 /* ---- the memory of objects ---- */
 
-static const struct provider provider;
+static const DAT_PROVIDER table;
 
 static struct obj *object_alloc(DAT_HANDLE_TYPE kind)
 {
-	struct obj *obj = obj_alloc(side.ia, &provider.table, kind);
+	struct obj *obj = obj_alloc(side.ia, &table, kind);
 
 	ck_assert_ptr_nonnull(obj);
 	return obj;
@@ -104,8 +104,8 @@ START_TEST(the_slot_freed_first_is_reused_first)
 
 	obj_publish(first);
 	object_free(first);
-	/* the registry reads the provider even through a stale handle */
-	ck_assert_ptr_eq(first->provider, &provider.table);
+	/* the registry reads the table even through a stale handle */
+	ck_assert_ptr_eq(first->table, &table);
 	for (int n = 0; n < 15; n++) {
 		struct obj *next = object_alloc(DAT_HANDLE_TYPE_CNO);
 
@@ -226,7 +226,7 @@ START_TEST(a_walk_may_free_what_it_sees)
 
 	for (int n = 0; n < 100; n++) {
 		obj_publish(object_alloc(DAT_HANDLE_TYPE_CNO));
-		obj_publish(obj_alloc(other, &provider.table, DAT_HANDLE_TYPE_CNO));
+		obj_publish(obj_alloc(other, &table, DAT_HANDLE_TYPE_CNO));
 	}
 	while ((obj = obj_next(side.ia, DAT_HANDLE_TYPE_CNO, obj))) {
 		ck_assert_ptr_eq(obj->ia, side.ia);

@@ -960,7 +960,7 @@ START_TEST(an_object_is_held_or_retired_but_not_both)
 	for (bool inside = true; inside; at++) {
 		struct contest contest = { .held = false };
 
-		contest.obj = obj_alloc(client->ia, ((struct obj *)client->ia)->provider,
+		contest.obj = obj_alloc(client->ia, ((struct obj *)client->ia)->table,
 					DAT_HANDLE_TYPE_CNO);
 		obj_publish(contest.obj);
 		inside = race_step(first, &contest, at, second, &contest);

@@ -87,7 +87,8 @@ static inline uint64_t deadline_of(DAT_TIMEOUT timeout)
 
 /* One IA name. Never freed: handles, stale ones included, lead to its table. */
 struct provider {
-	DAT_PROVIDER table; /* device_name is info.ia_name; extension leads back here */
+	/* of the edition of DAT for which the name was announced: only the entry room knows it */
+	const void *table;
 	DAT_PROVIDER_INFO info;
 	char *params;	/* provider_lock; the IA params of dat.conf */
 	bool announced; /* provider_lock; between dat_provider_init and dat_provider_fini */

@@ -109,7 +109,7 @@ static inline void obj_zero(struct obj *obj, size_t size)
 		lines[i] = (struct line){ { 0 } };
 }
 
-void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE type)
+void *obj_alloc(struct ia *ia, const void *table, DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
 	struct obj *obj;
@@ -123,7 +123,7 @@ void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE typ
 		return NULL;
 	/* Another thread may be reading the words before that, through a stale handle. */
 	obj_zero(obj, obj_kinds[type].stride);
-	obj->provider = provider;
+	obj->table = table;
 	obj->ia = type == DAT_HANDLE_TYPE_IA ? (struct ia *)obj : ia;
 	return obj;
 }

@@ -28,8 +28,8 @@ struct ia;
  * So a stale handle may be read, and its tag refuses it.
  */
 struct obj {
-	const DAT_PROVIDER *provider; /* word 0 by the ABI: libdat calls through it */
-	_Atomic uint32_t tag;	      /* OBJ_TAG while it is visible, else OBJ_HIDDEN */
+	const void *table; /* word 0 by the ABI: libdat calls through it; of one edition of DAT */
+	_Atomic uint32_t tag; /* OBJ_TAG while it is visible, else OBJ_HIDDEN */
 	/* holds, and OBJ_RETIRED while it is invisible; never reset, so holds must balance */
 	_Atomic uint32_t uses;
 	struct ia *ia;	     /* fixed while the object exists */
@@ -76,9 +76,9 @@ extern const struct obj_kind_info obj_kinds[OBJ_KINDS];
 
 /*
  * An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA
- * itself.
+ * itself; all others have its @table.
  */
-void *obj_alloc(struct ia *ia, const DAT_PROVIDER *provider, DAT_HANDLE_TYPE kind);
+void *obj_alloc(struct ia *ia, const void *table, DAT_HANDLE_TYPE kind);
 
 /* The opposite of obj_alloc. The object is invisible, and nothing holds it any more. */
 void obj_free_as(struct obj *obj, unsigned kind);

@@ -253,7 +253,7 @@ static void ep_init(struct ep *ep, const struct ep_parts *parts)
 
 DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **out)
 {
-	struct ep *ep = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_EP);
+	struct ep *ep = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_EP);
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);

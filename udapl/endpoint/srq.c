@@ -122,7 +122,7 @@ static DAT_RETURN srq_new_locked(struct ia *ia, struct pz *pz, const DAT_SRQ_ATT
 		.max_recv = (unsigned)attr->max_recv_dtos,
 		.max_sge = max_u64((unsigned)attr->max_recv_iov, 1), /* some devices refuse 0 */
 	};
-	struct srq *srq = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_SRQ);
+	struct srq *srq = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_SRQ);
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);

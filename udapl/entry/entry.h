@@ -8,11 +8,12 @@
 /* ---- names.c: the names that dat_provider_init announced; any thread ---- */
 
 /*
- * Announces info->ia_name with a copy of @params, for dat_provider_init. Its table begins as a copy
- * of @calls; a name that was announced before keeps the one that it has. Returns NULL without
+ * Announces info->ia_name with a copy of @params, for dat_provider_init. Its table is a copy of
+ * @calls, which has @size bytes and is of any edition of DAT, with the two words in front that are
+ * the name's own; a name that was announced before keeps the one that it has. Returns NULL without
  * memory.
  */
-struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls,
+struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const void *calls, size_t size,
 				   const char *params);
 /*
  * Has the name not found any more, for dat_provider_fini. Its struct stays, because handles lead to

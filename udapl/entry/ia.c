@@ -28,7 +28,7 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	struct ia *ia;
 
 	fork_watch();
-	ia = obj_alloc(NULL, &provider->table, DAT_HANDLE_TYPE_IA);
+	ia = obj_alloc(NULL, provider->table, DAT_HANDLE_TYPE_IA);
 	if (!ia)
 		return NULL;
 	ia->lmrs = lmr_table_new();

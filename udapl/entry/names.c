@@ -39,16 +39,28 @@ static struct provider *provider_unlink_locked(const DAT_PROVIDER_INFO *info)
 	return provider;
 }
 
-static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls)
+/* What the table of every edition of DAT begins with. */
+struct table_head {
+	const char *device_name;
+	void *extension; /* leads back to the name */
+};
+
+_Static_assert(offsetof(struct table_head, device_name) == offsetof(DAT_PROVIDER, device_name) &&
+		       offsetof(struct table_head, extension) == offsetof(DAT_PROVIDER, extension),
+	       "that is how a registry finds the two");
+
+/* The table lies behind the struct. */
+static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const void *calls, size_t size)
 {
-	struct provider *provider = calloc(1, sizeof(*provider));
+	struct provider *provider = calloc(1, sizeof(*provider) + size);
+	struct table_head *table = (struct table_head *)(provider + 1);
 
 	if (!provider)
 		return NULL;
 	provider->info = *info;
-	provider->table = *calls;
-	provider->table.device_name = provider->info.ia_name;
-	provider->table.extension = provider;
+	provider->table = memcpy(table, calls, size);
+	table->device_name = provider->info.ia_name;
+	table->extension = provider;
 	return provider;
 }
 
@@ -56,14 +68,14 @@ static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const DAT_PR
  * Puts a name on the list. One that was announced before gets the same struct again, because
  * handles may still lead to its table.
  */
-static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info,
-						 const DAT_PROVIDER *calls, char *params)
+static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info, const void *calls,
+						 size_t size, char *params)
 {
 	struct provider *provider = provider_unlink_locked(info);
 
 	assert_locked(&provider_lock);
 	if (!provider)
-		provider = provider_new(info, calls);
+		provider = provider_new(info, calls, size);
 	if (!provider)
 		return NULL;
 	free(provider->params);
@@ -74,7 +86,7 @@ static struct provider *provider_announce_locked(const DAT_PROVIDER_INFO *info,
 	return provider;
 }
 
-struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const DAT_PROVIDER *calls,
+struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const void *calls, size_t size,
 				   const char *params)
 {
 	char *copy = strdup(params);
@@ -82,7 +94,7 @@ struct provider *provider_announce(const DAT_PROVIDER_INFO *info, const DAT_PROV
 
 	mutex_lock(&provider_lock);
 	if (copy)
-		provider = provider_announce_locked(info, calls, copy);
+		provider = provider_announce_locked(info, calls, size, copy);
 	mutex_unlock(&provider_lock);
 	if (!provider)
 		free(copy);

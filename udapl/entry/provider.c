@@ -17,12 +17,13 @@ __attribute__((visibility("default"))) void dat_provider_init(const DAT_PROVIDER
 	DAT_RETURN ret;
 
 	table_fill(&table, info->is_thread_safe);
-	provider = provider_announce(info, &table, instance_data ? instance_data : "");
+	provider = provider_announce(info, &table, sizeof(table),
+				     instance_data ? instance_data : "");
 	if (!provider) {
 		log_error("%s: not registered: no memory", info->ia_name);
 		return;
 	}
-	ret = dat_registry_add_provider(&provider->table, &provider->info);
+	ret = dat_registry_add_provider(provider->table, &provider->info);
 	if (ret == DAT_SUCCESS)
 		return;
 	log_error("%s: not registered: %s", info->ia_name, status_name(ret, &text));
@@ -39,5 +40,5 @@ __attribute__((visibility("default"))) void dat_provider_fini(const DAT_PROVIDER
 	struct provider *provider = provider_retract(info);
 
 	if (provider)
-		(void)dat_registry_remove_provider(&provider->table, &provider->info);
+		(void)dat_registry_remove_provider(provider->table, &provider->info);
 }

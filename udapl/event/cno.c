@@ -258,7 +258,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 		return BAD_HANDLE(IA);
 	if (!out)
 		return BAD_ARG(3);
-	cno = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_CNO);
+	cno = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_CNO);
 	if (!cno)
 		return NO_RESOURCE(MEMORY);
 	err = cno_channels_open(cno);

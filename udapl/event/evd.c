@@ -371,7 +371,7 @@ static DAT_RETURN cq_create(struct evd *evd)
 static DAT_RETURN evd_prepare(struct ia *ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, bool is_sink,
 			      struct evd **out)
 {
-	struct evd *evd = obj_alloc(ia, &ia->provider->table, DAT_HANDLE_TYPE_EVD);
+	struct evd *evd = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_EVD);
 	DAT_RETURN ret;
 
 	if (!evd)

@@ -95,7 +95,7 @@ static DAT_RETURN cr_deliver_locked(struct cr *cr)
 void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request)
 {
 	struct ia *ia = sp->obj.ia;
-	struct cr *cr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_CR);
+	struct cr *cr = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_CR);
 
 	if (cr) {
 		cr_init(cr, sp, conn, request);
@@ -208,7 +208,7 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
  */
 static struct cr *cr_copy(const struct cr *cr, struct sp *sp)
 {
-	struct cr *copy = obj_alloc(cr->obj.ia, cr->obj.provider, DAT_HANDLE_TYPE_CR);
+	struct cr *copy = obj_alloc(cr->obj.ia, cr->obj.table, DAT_HANDLE_TYPE_CR);
 
 	if (!copy)
 		return NULL;

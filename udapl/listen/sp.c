@@ -66,7 +66,7 @@ static DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QU
 	assert_locked(&ia->lock);
 	if (qual && sp_on_port_locked(ia, port))
 		return DAT_ERROR(DAT_CONN_QUAL_IN_USE, DAT_NO_SUBTYPE);
-	sp = obj_alloc(ia, ia->obj.provider, kind);
+	sp = obj_alloc(ia, ia->obj.table, kind);
 	if (!sp)
 		return NO_RESOURCE(MEMORY);
 	if (!obj_hold(ia, evd, DAT_HANDLE_TYPE_EVD)) {

@@ -284,7 +284,7 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION
 		(void)region_refused(ret, ia, type, length, pz, priv);
 		goto put_pz;
 	}
-	lmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_LMR);
+	lmr = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_LMR);
 	if (!lmr) {
 		ret = region_refused(NO_RESOURCE(MEMORY), ia, type, length, pz, priv);
 		goto put_pz;

@@ -13,7 +13,7 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
 		return BAD_HANDLE(IA);
 	if (!pz_out)
 		return BAD_ARG(2);
-	pz = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_PZ);
+	pz = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_PZ);
 	if (!pz)
 		return NO_RESOURCE(MEMORY);
 	err = tp_pd_create(ia->dev, &pz->pd);

@@ -364,7 +364,7 @@ DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
 		goto put_pz;
 	}
 	ia = pz->obj.ia;
-	rmr = obj_alloc(ia, ia->obj.provider, DAT_HANDLE_TYPE_RMR);
+	rmr = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_RMR);
 	if (!rmr) {
 		ret = NO_RESOURCE(MEMORY);
 		goto put_pz;
