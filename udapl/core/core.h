@@ -217,7 +217,7 @@ struct release {
 	struct tp_mr *region; /* NULL: none */
 	struct tp_mw *window; /* NULL: none */
 	struct obj *held;     /* what the two need, until they are released; NULL: nothing */
-	bool late;	      /* the device has refused the region: releases behind it came first */
+	bool overtaken;	      /* the device has refused the region: releases behind it came first */
 	/* Called last, without locks; frees the memory that holds the struct. */
 	void (*done)(struct release *);
 };

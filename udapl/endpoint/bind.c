@@ -38,7 +38,7 @@ static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
 }
 
 /* A spinlock may be held: the release is for the next release_run. */
-static COLD void bind_not_posted(struct binding *binding)
+static COLD void bind_cancel(struct binding *binding)
 {
 	(void)rmr_bind_completed(binding, DAT_DTO_ERR_FLUSHED);
 }
@@ -58,7 +58,7 @@ static DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err, DA
 }
 
 /* Handles are checked by their tags alone, as everywhere on the data path. */
-static DAT_RETURN bind_handles_refused(const struct rmr *rmr, const struct ep *ep)
+static DAT_RETURN bind_judge_handles(const struct rmr *rmr, const struct ep *ep)
 {
 	if (!obj_readable(rmr) || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
@@ -90,9 +90,8 @@ static bool unsignalled_by_mistake(const struct ep *ep, DAT_COMPLETION_FLAGS fla
 	return flags & ~ep->attr.request_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
 }
 
-static DAT_RETURN bind_refused(const struct rmr *rmr, const struct lmr *lmr,
-			       DAT_MEM_PRIV_FLAGS priv, const struct ep *ep, DAT_EP_STATE state,
-			       DAT_COMPLETION_FLAGS flags)
+static DAT_RETURN bind_judge(const struct rmr *rmr, const struct lmr *lmr, DAT_MEM_PRIV_FLAGS priv,
+			     const struct ep *ep, DAT_EP_STATE state, DAT_COMPLETION_FLAGS flags)
 {
 	if (unsignalled_by_mistake(ep, flags))
 		return BAD_ARG(6);
@@ -131,7 +130,7 @@ static DAT_RETURN window_renew(struct rmr *rmr)
 		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
 	spin_lock(&rmr->lock);
 	rmr->mw = mw;
-	rmr->reuses = !rmr->freed;
+	rmr->completes_fast = !rmr->freed;
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
 		binding->key = key; /* the next bind derives its key from one of these */
 	spin_unlock(&rmr->lock);
@@ -161,15 +160,15 @@ struct bind_call {
 	DAT_RMR_CONTEXT *context;
 };
 
-static DAT_RETURN bind_prepare_window(struct rmr *rmr, struct lmr *lmr,
-				      const struct bind_call *call, struct binding **out)
+static DAT_RETURN binding_prepare_window(struct rmr *rmr, struct lmr *lmr,
+					 const struct bind_call *call, struct binding **out)
 {
 	struct binding *binding;
 	DAT_RETURN ret = window_renew(rmr);
 
 	if (ret != DAT_SUCCESS)
 		return ret;
-	binding = binding_get(rmr);
+	binding = binding_take(rmr);
 	if (!binding)
 		return NO_RESOURCE(MEMORY);
 	if (lmr) {
@@ -180,10 +179,10 @@ static DAT_RETURN bind_prepare_window(struct rmr *rmr, struct lmr *lmr,
 	return DAT_SUCCESS;
 }
 
-static DAT_RETURN bind_prepare_region(struct rmr *rmr, struct lmr *lmr,
-				      const struct bind_call *call, struct binding **out)
+static DAT_RETURN binding_prepare_region(struct rmr *rmr, struct lmr *lmr,
+					 const struct bind_call *call, struct binding **out)
 {
-	struct binding *binding = binding_get(rmr);
+	struct binding *binding = binding_take(rmr);
 	DAT_RETURN ret;
 
 	if (!binding)
@@ -197,13 +196,13 @@ static DAT_RETURN bind_prepare_region(struct rmr *rmr, struct lmr *lmr,
 }
 
 /* On success the binding owns the hold on @lmr. */
-static DAT_RETURN bind_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
-			       struct binding **out)
+static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
+				  struct binding **out)
 {
 	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
 	if (lmr && (call->by_region || !lmr->window_pz))
-		return bind_prepare_region(rmr, lmr, call, out);
-	return bind_prepare_window(rmr, lmr, call, out);
+		return binding_prepare_region(rmr, lmr, call, out);
+	return binding_prepare_window(rmr, lmr, call, out);
 }
 
 /*
@@ -256,7 +255,7 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 		ret = NO_RESOURCE(MEMORY);
 	}
 	if (ret != DAT_SUCCESS)
-		bind_not_posted(binding);
+		bind_cancel(binding);
 	ep_post_end(ep);
 	if (ret != DAT_SUCCESS)
 		release_run(rmr->obj.ia);
@@ -264,13 +263,14 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 }
 
 /* Consumes the hold on @lmr, if any. */
-static DAT_RETURN bind_try(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call, int *err)
+static DAT_RETURN bind_prepare_and_post(struct rmr *rmr, struct lmr *lmr,
+					const struct bind_call *call, int *err)
 {
 	struct binding *binding;
 	DAT_RETURN ret;
 
 	*err = 0;
-	ret = bind_prepare(rmr, lmr, call, &binding);
+	ret = binding_prepare(rmr, lmr, call, &binding);
 	if (ret == DAT_SUCCESS)
 		return bind_post_serialized(rmr, binding, call, err);
 	if (lmr)
@@ -288,15 +288,15 @@ static bool is_window_refusal(int err)
  * Some devices have windows, but not for every range: the limit of one is 2 GB. No attribute says
  * so; the bind is refused as it is posted. Consumes the hold on @lmr, if any.
  */
-static DAT_RETURN bind_make(struct rmr *rmr, struct lmr *lmr, struct bind_call *call)
+static DAT_RETURN bind_by_window_or_region(struct rmr *rmr, struct lmr *lmr, struct bind_call *call)
 {
 	DAT_RETURN ret;
 	int err;
 
 	if (!lmr || !lmr->window_pz)
-		return bind_try(rmr, lmr, call, &err);
+		return bind_prepare_and_post(rmr, lmr, call, &err);
 	obj_get(&lmr->obj);
-	ret = bind_try(rmr, lmr, call, &err);
+	ret = bind_prepare_and_post(rmr, lmr, call, &err);
 	if (ret == DAT_SUCCESS || !is_window_refusal(err)) {
 		obj_put(&lmr->obj);
 		return ret;
@@ -304,7 +304,7 @@ static DAT_RETURN bind_make(struct rmr *rmr, struct lmr *lmr, struct bind_call *
 	log_util("%s: bind of a window to %" PRIu64 " bytes: %s; they are registered instead",
 		 rmr->obj.ia->attr->device, call->triplet->segment_length, strerror(-err));
 	call->by_region = true;
-	return bind_try(rmr, lmr, call, &err);
+	return bind_prepare_and_post(rmr, lmr, call, &err);
 }
 
 /* On a disconnected endpoint a bind completes as flushed at once: nothing is bound. */
@@ -325,7 +325,7 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 	return ret;
 }
 
-static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
+static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 				      DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
 				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 				      DAT_RMR_CONTEXT *context)
@@ -338,7 +338,7 @@ static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 	struct lmr *lmr;
 	DAT_RETURN ret;
 
-	ret = bind_handles_refused(rmr, ep);
+	ret = bind_judge_handles(rmr, ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!triplet)
@@ -349,7 +349,7 @@ static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 	if (ret != DAT_SUCCESS)
 		return ret;
 	state = ep_request_state(ep); /* read once: it may change meanwhile */
-	ret = bind_refused(rmr, lmr, priv, ep, state, flags);
+	ret = bind_judge(rmr, lmr, priv, ep, state, flags);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED) {
 		call = (struct bind_call){
 			.triplet = triplet,
@@ -360,7 +360,7 @@ static DAT_RETURN bind_judge_and_make(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 						    ep->attr.request_completion_flags),
 			.context = context,
 		};
-		return bind_make(rmr, lmr, &call);
+		return bind_by_window_or_region(rmr, lmr, &call);
 	}
 	if (ret == DAT_SUCCESS)
 		ret = bind_complete_flushed(rmr, ep, cookie, context);
@@ -374,7 +374,7 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *
 				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 				     DAT_RMR_CONTEXT *context)
 {
-	DAT_RETURN ret = bind_judge_and_make(rmr, triplet, priv, ep, cookie, flags, context);
+	DAT_RETURN ret = bind_judge_and_post(rmr, triplet, priv, ep, cookie, flags, context);
 
 	if (ret == DAT_SUCCESS)
 		return DAT_SUCCESS;
@@ -404,7 +404,7 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 	if (ret == DAT_SUCCESS)
 		return ret;
 	cookie = ring_next(&ep->sends)->cookie;
-	bind_not_posted(binding);
+	bind_cancel(binding);
 	if (!is_window_refusal(err))
 		return bind_fast_refused(ret, rmr);
 	return bind_slow(rmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG, context);
@@ -447,7 +447,7 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 	spin_unlock(&rmr->lock);
 	release_run(rmr->obj.ia);
 	if (unlikely(!binding))
-		binding = binding_new(rmr);
+		binding = binding_alloc(rmr);
 	ret = NO_RESOURCE(MEMORY);
 	if (unlikely(!binding))
 		goto put_lmr;
@@ -466,7 +466,7 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 	ret = bind_posted_unlock(rmr, ep, err, binding->region_key, context);
 	if (likely(ret == DAT_SUCCESS))
 		return DAT_SUCCESS;
-	bind_not_posted(binding);
+	bind_cancel(binding);
 	release_run(rmr->obj.ia);
 	return bind_fast_refused(ret, rmr);
 discard_binding:

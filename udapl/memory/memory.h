@@ -87,7 +87,7 @@ struct binding {
 	struct tp_mr *region; /* the range registered by itself, where no window can be bound */
 	DAT_RMR_CONTEXT region_key;
 	struct release release; /* what goes back to the device when the binding is over */
-	bool last;		/* its release frees the RMR, too */
+	bool frees_rmr;		/* the end of its release frees the memory of the RMR, too */
 };
 
 struct rmr {
@@ -101,7 +101,8 @@ struct rmr {
 	struct binding *spares; /* lock; none while the window is lost */
 	struct binding unbound; /* lock; in force at first, and after a bind that failed */
 	bool freed;		/* lock; the last bind in flight destroys it */
-	bool reuses; /* lock; it has a window and was not freed: bindings become spares */
+	/* lock; there is a window and the RMR was not freed, so binds complete on the fast path */
+	bool completes_fast;
 };
 
 /* Is the window bound for it? Else its range, if any, is registered. */
@@ -121,9 +122,9 @@ static inline void binding_append_locked(struct rmr *rmr, struct binding *bindin
 }
 
 /* For the post of a bind: a binding of @rmr that is all zero. NULL: no memory. */
-struct binding *binding_new(struct rmr *rmr);
-/* As binding_new, but a spare one if there is any. */
-struct binding *binding_get(struct rmr *rmr);
+struct binding *binding_alloc(struct rmr *rmr);
+/* As binding_alloc, but a spare one if there is any. */
+struct binding *binding_take(struct rmr *rmr);
 /* Makes a spare one of a binding that was never appended. False: the caller frees it. */
 bool binding_reuse(struct rmr *rmr, struct binding *binding);
 /* The context by which peers use it; 0: nothing is bound. */

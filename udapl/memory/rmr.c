@@ -27,12 +27,12 @@
 
 /* ---- the list of bindings, and the spares ---- */
 
-static bool is_complete(const struct binding *binding)
+static bool binding_is_complete(const struct binding *binding)
 {
 	return binding->flags & BINDING_COMPLETE;
 }
 
-struct binding *binding_new(struct rmr *rmr)
+struct binding *binding_alloc(struct rmr *rmr)
 {
 	struct binding *binding = malloc(sizeof(*binding));
 
@@ -41,7 +41,7 @@ struct binding *binding_new(struct rmr *rmr)
 	return binding;
 }
 
-struct binding *binding_get(struct rmr *rmr)
+struct binding *binding_take(struct rmr *rmr)
 {
 	struct binding *binding;
 
@@ -51,7 +51,7 @@ struct binding *binding_get(struct rmr *rmr)
 		rmr->spares = binding->next;
 	spin_unlock(&rmr->lock);
 	if (!binding)
-		return binding_new(rmr);
+		return binding_alloc(rmr);
 	*binding = (struct binding){ .rmr = rmr };
 	return binding;
 }
@@ -109,7 +109,7 @@ static void rmr_free_memory(struct rmr *rmr)
  * May bindings become spares? Not while the window is lost: to the fast path a spare means that
  * there is one.
  */
-static bool takes_spares_locked(const struct rmr *rmr)
+static bool may_keep_spares_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
 	return rmr->mw || !rmr->obj.ia->attr->max_mw;
@@ -121,7 +121,7 @@ bool binding_reuse(struct rmr *rmr, struct binding *binding)
 
 	binding->region = NULL;
 	spin_lock(&rmr->lock);
-	reused = takes_spares_locked(rmr);
+	reused = may_keep_spares_locked(rmr);
 	if (likely(reused))
 		spare_add_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
@@ -137,9 +137,10 @@ static void binding_released(struct release *release)
 	struct binding *binding = container_of(release, struct binding, release);
 	struct rmr *rmr = binding->rmr;
 
-	if (likely(!release->late && !binding->last) && likely(binding_reuse(rmr, binding)))
+	if (likely(!release->overtaken && !binding->frees_rmr) &&
+	    likely(binding_reuse(rmr, binding)))
 		return;
-	if (binding->last)
+	if (binding->frees_rmr)
 		rmr_free_memory(rmr);
 	if (binding != &rmr->unbound)
 		free(binding);
@@ -166,7 +167,7 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 	assert_locked(&rmr->lock);
 	if (binding == &rmr->unbound)
 		return false;
-	if (binding->region || !takes_spares_locked(rmr)) {
+	if (binding->region || !may_keep_spares_locked(rmr)) {
 		binding_defer_release(binding, NULL);
 		return true;
 	}
@@ -184,13 +185,13 @@ static bool release_superseded_locked(struct rmr *rmr)
 
 	assert_locked(&rmr->lock);
 	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		if (is_complete(binding))
+		if (binding_is_complete(binding))
 			in_force = binding;
 	debug_assert(in_force);
 	while (*at != in_force) {
 		struct binding *binding = *at;
 
-		if (is_complete(binding)) {
+		if (binding_is_complete(binding)) {
 			*at = binding->next;
 			queued |= binding_release_locked(rmr, binding);
 		} else {
@@ -206,7 +207,7 @@ static bool release_superseded_locked(struct rmr *rmr)
 static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct binding *first = rmr->bindings;
-	const bool plain = is_complete(first);
+	const bool plain = binding_is_complete(first);
 
 	assert_locked(&rmr->lock);
 	binding->flags |= BINDING_COMPLETE;
@@ -233,18 +234,18 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
  */
 static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 {
-	struct binding *lost = binding, *spare;
+	struct binding *last_lost = binding, *spare;
 	struct tp_mw *window = rmr->mw;
 
 	assert_locked(&rmr->lock);
 	for (struct binding *later = binding->next; later; later = later->next)
-		if (is_complete(later) && binding_uses_window(later))
-			lost = later;
+		if (binding_is_complete(later) && binding_uses_window(later))
+			last_lost = later;
 	binding_unlink_locked(rmr, &rmr->unbound);
-	binding_insert_locked(rmr, &rmr->unbound, lost);
+	binding_insert_locked(rmr, &rmr->unbound, last_lost);
 	binding_unlink_locked(rmr, binding);
 	rmr->mw = NULL;
-	rmr->reuses = false;
+	rmr->completes_fast = false;
 	binding_defer_release(binding, window);
 	while ((spare = rmr->spares)) {
 		rmr->spares = spare->next;
@@ -255,7 +256,7 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	return true;
 }
 
-static bool is_idle_locked(const struct rmr *rmr)
+static bool rmr_is_idle_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
 	return rmr->bindings == rmr->latest;
@@ -267,7 +268,7 @@ static bool is_idle_locked(const struct rmr *rmr)
  */
 static COLD void rmr_defer_release(struct rmr *rmr)
 {
-	rmr->latest->last = true;
+	rmr->latest->frees_rmr = true;
 	binding_defer_release(rmr->latest, rmr->mw);
 }
 
@@ -284,7 +285,7 @@ NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
 		queued = binding_cancel_locked(rmr, binding);
 	else
 		queued = binding_fail_locked(rmr, binding);
-	over = rmr->freed && is_idle_locked(rmr);
+	over = rmr->freed && rmr_is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
 	if (over)
 		rmr_defer_release(rmr);
@@ -309,7 +310,8 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 	if (unlikely(!spin_trylock(&rmr->lock)))
 		return bind_completed_contended(binding, status);
 	first = rmr->bindings;
-	if (unlikely(status || first->flags != (BINDING_COMPLETE | BINDING_WINDOW) || !rmr->reuses))
+	if (unlikely(status || first->flags != (BINDING_COMPLETE | BINDING_WINDOW) ||
+		     !rmr->completes_fast))
 		return bind_completed_unlock(binding, status);
 	binding->flags |= BINDING_COMPLETE;
 	rmr->bindings = first->next;
@@ -322,9 +324,9 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 /* ---- create and free ---- */
 
 /* Usually two are needed: one binding is in force, the next in flight. */
-static bool spares_add(struct rmr *rmr)
+static bool spares_prepare(struct rmr *rmr)
 {
-	struct binding *one = binding_get(rmr), *other = binding_get(rmr);
+	struct binding *one = binding_take(rmr), *other = binding_take(rmr);
 
 	spin_lock(&rmr->lock);
 	if (one)
@@ -340,11 +342,11 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 	spin_init(&rmr->lock, RANK_RMR);
 	rmr->unbound = (struct binding){ .rmr = rmr, .flags = BINDING_COMPLETE };
 	rmr->bindings = rmr->latest = &rmr->unbound;
-	if (!spares_add(rmr))
+	if (!spares_prepare(rmr))
 		return NO_RESOURCE(MEMORY);
 	if (!rmr->obj.ia->attr->max_mw)
 		return DAT_SUCCESS;
-	rmr->reuses = true;
+	rmr->completes_fast = true;
 	return status_of_made(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
 			      DAT_RESOURCE_MEMORY_REGION);
 }
@@ -389,8 +391,8 @@ void rmr_destroy(struct rmr *rmr)
 
 	spin_lock(&rmr->lock);
 	rmr->freed = true;
-	rmr->reuses = false;
-	idle = is_idle_locked(rmr);
+	rmr->completes_fast = false;
+	idle = rmr_is_idle_locked(rmr);
 	spin_unlock(&rmr->lock);
 	if (idle)
 		rmr_defer_release(rmr);
