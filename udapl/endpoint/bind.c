@@ -160,49 +160,41 @@ struct bind_call {
 	DAT_RMR_CONTEXT *context;
 };
 
-static DAT_RETURN binding_prepare_window(struct rmr *rmr, struct lmr *lmr,
-					 const struct bind_call *call, struct binding **out)
-{
-	struct binding *binding;
-	DAT_RETURN ret = window_renew(rmr);
-
-	if (ret != DAT_SUCCESS)
-		return ret;
-	binding = binding_take(rmr);
-	if (!binding)
-		return NO_RESOURCE(MEMORY);
-	if (lmr) {
-		binding_fill(binding, lmr, call->triplet, call->priv);
-		binding->flags = BINDING_WINDOW;
-	}
-	*out = binding;
-	return DAT_SUCCESS;
-}
-
-static DAT_RETURN binding_prepare_region(struct rmr *rmr, struct lmr *lmr,
-					 const struct bind_call *call, struct binding **out)
-{
-	struct binding *binding = binding_take(rmr);
-	DAT_RETURN ret;
-
-	if (!binding)
-		return NO_RESOURCE(MEMORY);
-	binding_fill(binding, lmr, call->triplet, call->priv);
-	ret = region_register(binding, rmr->pz);
-	if (ret != DAT_SUCCESS && !binding_reuse(rmr, binding))
-		free(binding);
-	*out = binding;
-	return ret;
-}
-
-/* On success the binding owns the hold on @lmr. */
+/*
+ * Makes the binding of a call, which is to be posted next: of the window, or with a region of its
+ * own. Consumes the hold on @lmr, which is NULL if nothing is to be bound.
+ */
 static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
 				  struct binding **out)
 {
+	const bool by_region = lmr && (call->by_region || !lmr->window_pz);
+	struct binding *binding;
+	DAT_RETURN ret;
+
 	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
-	if (lmr && (call->by_region || !lmr->window_pz))
-		return binding_prepare_region(rmr, lmr, call, out);
-	return binding_prepare_window(rmr, lmr, call, out);
+	ret = by_region ? DAT_SUCCESS : window_renew(rmr);
+	if (ret != DAT_SUCCESS)
+		goto put_lmr;
+	ret = NO_RESOURCE(MEMORY);
+	binding = binding_take(rmr);
+	if (!binding)
+		goto put_lmr;
+	if (lmr)
+		binding_fill(binding, lmr, call->triplet, call->priv);
+	if (lmr && !by_region)
+		binding->flags = BINDING_WINDOW;
+	ret = by_region ? region_register(binding, rmr->pz) : DAT_SUCCESS;
+	if (ret != DAT_SUCCESS)
+		goto discard_binding;
+	*out = binding;
+	return DAT_SUCCESS;
+discard_binding:
+	binding_discard(binding); /* and puts the LMR */
+	return ret;
+put_lmr:
+	if (lmr)
+		obj_put(&lmr->obj);
+	return ret;
 }
 
 /*
@@ -244,16 +236,17 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 	struct req *req;
 	DAT_RETURN ret;
 
-	if (ep_post_begin(ep)) {
-		spin_lock(&rmr->lock);
-		before = rmr->latest;
-		binding_append_locked(rmr, binding);
-		req = ep_claim_bind(ep, binding, call->cookie, call->flags);
-		*err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
-		ret = bind_posted_unlock(rmr, ep, *err, binding_context(binding), call->context);
-	} else {
-		ret = NO_RESOURCE(MEMORY);
+	if (!ep_post_begin(ep)) {
+		ep_post_end(ep);
+		binding_discard(binding);
+		return NO_RESOURCE(MEMORY);
 	}
+	spin_lock(&rmr->lock);
+	before = rmr->latest;
+	binding_append_locked(rmr, binding);
+	req = ep_claim_bind(ep, binding, call->cookie, call->flags);
+	*err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
+	ret = bind_posted_unlock(rmr, ep, *err, binding_context(binding), call->context);
 	if (ret != DAT_SUCCESS)
 		bind_cancel(binding);
 	ep_post_end(ep);
@@ -266,16 +259,12 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 static DAT_RETURN bind_prepare_and_post(struct rmr *rmr, struct lmr *lmr,
 					const struct bind_call *call, int *err)
 {
-	struct binding *binding;
+	struct binding *binding = NULL;
 	DAT_RETURN ret;
 
 	*err = 0;
 	ret = binding_prepare(rmr, lmr, call, &binding);
-	if (ret == DAT_SUCCESS)
-		return bind_post_serialized(rmr, binding, call, err);
-	if (lmr)
-		obj_put(&lmr->obj);
-	return ret;
+	return ret == DAT_SUCCESS ? bind_post_serialized(rmr, binding, call, err) : ret;
 }
 
 /* What devices say to a bind that they can't do: it was not posted. */
@@ -448,16 +437,19 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 	release_run(rmr->obj.ia);
 	if (unlikely(!binding))
 		binding = binding_alloc(rmr);
-	ret = NO_RESOURCE(MEMORY);
-	if (unlikely(!binding))
-		goto put_lmr;
+	if (unlikely(!binding)) {
+		obj_put(&lmr->obj);
+		return bind_fast_refused(NO_RESOURCE(MEMORY), rmr);
+	}
 	binding_fill(binding, lmr, triplet, priv);
 	binding->flags = 0;
 	ret = DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
 	if (likely(lmr->pz == rmr->pz))
 		ret = region_register(binding, rmr->pz);
-	if (unlikely(ret != DAT_SUCCESS))
-		goto discard_binding;
+	if (unlikely(ret != DAT_SUCCESS)) {
+		binding_discard(binding); /* and puts the LMR */
+		return bind_fast_refused(ret, rmr);
+	}
 	spin_lock(&rmr->lock);
 	before = rmr->latest;
 	binding_append_locked(rmr, binding);
@@ -468,12 +460,6 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 		return DAT_SUCCESS;
 	bind_cancel(binding);
 	release_run(rmr->obj.ia);
-	return bind_fast_refused(ret, rmr);
-discard_binding:
-	if (!binding_reuse(rmr, binding))
-		free(binding);
-put_lmr:
-	obj_put(&lmr->obj);
 	return bind_fast_refused(ret, rmr);
 }
 

@@ -125,8 +125,11 @@ static inline void binding_append_locked(struct rmr *rmr, struct binding *bindin
 struct binding *binding_alloc(struct rmr *rmr);
 /* As binding_alloc, but a spare one if there is any. */
 struct binding *binding_take(struct rmr *rmr);
-/* Makes a spare one of a binding that was never appended. False: the caller frees it. */
-bool binding_reuse(struct rmr *rmr, struct binding *binding);
+/*
+ * The end of a binding that was taken, and never appended: puts its LMR, if it has one. No lock is
+ * held.
+ */
+void binding_discard(struct binding *binding);
 /* The context by which peers use it; 0: nothing is bound. */
 DAT_RMR_CONTEXT binding_context(const struct binding *binding);
 /* What was bound, as the consumer asked for it. */

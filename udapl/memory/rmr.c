@@ -115,17 +115,18 @@ static bool may_keep_spares_locked(const struct rmr *rmr)
 	return rmr->mw || !rmr->obj.ia->attr->max_mw;
 }
 
-bool binding_reuse(struct rmr *rmr, struct binding *binding)
+/* Makes a spare one of a binding, if the window is not lost. Returns whether it did. */
+static bool spare_add(struct rmr *rmr, struct binding *binding)
 {
-	bool reused;
+	bool kept;
 
 	binding->region = NULL;
 	spin_lock(&rmr->lock);
-	reused = may_keep_spares_locked(rmr);
-	if (likely(reused))
+	kept = may_keep_spares_locked(rmr);
+	if (likely(kept))
 		spare_add_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
-	return reused;
+	return kept;
 }
 
 /*
@@ -137,8 +138,7 @@ static void binding_released(struct release *release)
 	struct binding *binding = container_of(release, struct binding, release);
 	struct rmr *rmr = binding->rmr;
 
-	if (likely(!release->overtaken && !binding->frees_rmr) &&
-	    likely(binding_reuse(rmr, binding)))
+	if (likely(!release->overtaken && !binding->frees_rmr) && likely(spare_add(rmr, binding)))
 		return;
 	if (binding->frees_rmr)
 		rmr_free_memory(rmr);
@@ -175,6 +175,18 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 		obj_put(&binding->lmr->obj);
 	spare_add_locked(rmr, binding);
 	return false;
+}
+
+void binding_discard(struct binding *binding)
+{
+	struct rmr *rmr = binding->rmr;
+	bool queued;
+
+	spin_lock(&rmr->lock);
+	queued = binding_release_locked(rmr, binding);
+	spin_unlock(&rmr->lock);
+	if (queued)
+		release_run(rmr->obj.ia);
 }
 
 /* If two bindings are complete, the last one is in force: releases the other one. */
