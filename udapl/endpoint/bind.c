@@ -37,26 +37,6 @@ static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
 	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
 }
 
-/* A spinlock may be held: the release is for the next release_run. */
-static COLD void bind_cancel(struct binding *binding)
-{
-	(void)rmr_bind_completed(binding, DAT_DTO_ERR_FLUSHED);
-}
-
-/* The end of each post. The lock was held so that the completion waits until the key is stored. */
-static DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct ep *ep, int err, DAT_RMR_CONTEXT made,
-				     DAT_RMR_CONTEXT *context)
-{
-	DAT_RETURN ret;
-
-	assert_locked(&rmr->lock);
-	spin_unlock(&rmr->lock);
-	ret = ep_posted(ep, err);
-	if (ret == DAT_SUCCESS) /* the binding may be over by now */
-		*context = made;
-	return ret;
-}
-
 /* Handles are checked by their tags alone, as everywhere on the data path. */
 static DAT_RETURN bind_judge_handles(const struct rmr *rmr, const struct ep *ep)
 {
@@ -197,43 +177,115 @@ put_lmr:
 	return ret;
 }
 
+/* ---- the post ---- */
+
+/* What a bind is to the device. */
+enum bind_form {
+	BIND_WINDOW,	/* a bind of the window */
+	BIND_WRITE,	/* a write of no bytes: the window stays as it is */
+	BIND_NO_WINDOW, /* nothing: the window was lost after window_renew */
+};
+
 /*
- * The window is bound to the new range, or unbound from its range, or the bind does not concern the
- * window: then a write of no bytes stands for it.
+ * Appends @binding, claims the next slot of @ep and posts the bind, for which there is room; what
+ * BIND_WINDOW tells the device is in @bind. It is signalled even if suppressed: what it supersedes
+ * is released when it completes. Returns 0 or a negative errno.
  */
-static int bind_post_locked(struct rmr *rmr, const struct binding *before, struct binding *binding,
-			    struct tp_qp *qp, void *tag, unsigned flags)
+static ALWAYS_INLINE int bind_post_locked(struct rmr *rmr, struct binding *binding, struct ep *ep,
+					  DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					  enum bind_form form, const struct tp_bind *bind)
 {
 	static const DAT_RMR_TRIPLET nowhere;
-	struct tp_bind bind = { .mw = rmr->mw };
+	const unsigned post_flags = TP_POST_SIGNAL |
+				    (flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0);
+	struct req *req;
 	int result;
 
 	assert_locked(&rmr->lock);
-	binding->key = before->key;
-	if (binding_uses_window(binding) && !rmr->mw)
-		return -ENOMEM; /* a bind has failed since window_renew */
-	if (binding_uses_window(binding)) {
-		bind.mr = binding->lmr->mr;
-		bind.address = binding->address;
-		bind.size = binding->size;
-		bind.priv = binding->priv;
-	} else if (binding_uses_window(before) && rmr->mw) {
-		bind.mr = before->lmr->mr;
-	} else {
-		result = tp_post_write(qp, tag, NULL, 0, 0, &nowhere, flags);
+	if (form != BIND_WINDOW)
+		binding->key = rmr->latest->key; /* the window's remains */
+	binding_append_locked(rmr, binding);
+	req = ep_claim_bind(ep, binding, cookie, flags);
+	switch (form) {
+	case BIND_WINDOW:
+		return tp_post_bind(ep->qp, req, bind, post_flags, &binding->key);
+	case BIND_WRITE:
+		result = tp_post_write(ep->qp, req, NULL, 0, 0, &nowhere, post_flags);
 		return likely(!result) ? 0 : tp_post_error(result);
+	default:
+		return -ENOMEM;
 	}
-	return tp_post_bind(qp, tag, &bind, flags, &binding->key);
 }
 
-/* A bind is signalled even if suppressed: what it supersedes is released when it completes. */
+/*
+ * The transport has refused a post with @err. If it counts as taken all the same, because the
+ * connection is ending, the bind completes as flushed, and *context is @made; else the binding is
+ * cancelled. What that releases is for the next release_run.
+ */
+static COLD DAT_RETURN bind_failed_unlock(struct rmr *rmr, struct binding *binding, struct ep *ep,
+					  int err, DAT_RMR_CONTEXT made, DAT_RMR_CONTEXT *context)
+{
+	DAT_RETURN ret;
+
+	assert_locked(&rmr->lock);
+	spin_unlock(&rmr->lock);
+	ret = ep_posted(ep, err);
+	if (ret == DAT_SUCCESS) /* the binding may be over by now */
+		*context = made;
+	else
+		(void)rmr_bind_completed(binding, DAT_DTO_ERR_FLUSHED);
+	return ret;
+}
+
+/*
+ * What follows bind_post_locked, which has returned @err: *context is @made, the context of the
+ * binding. The lock was held until here so that the completion waits until that is stored.
+ */
+static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct binding *binding,
+						   struct ep *ep, int err, DAT_RMR_CONTEXT made,
+						   DAT_RMR_CONTEXT *context)
+{
+	assert_locked(&rmr->lock);
+	if (unlikely(err))
+		return bind_failed_unlock(rmr, binding, ep, err, made, context);
+	*context = made;
+	spin_unlock(&rmr->lock);
+	return ep_posted(ep, 0); /* DAT_SUCCESS */
+}
+
+/* ---- any bind ---- */
+
+/*
+ * The window is bound to the range of @binding, or unbound from the range before, or the bind does
+ * not concern it.
+ */
+static enum bind_form bind_form_locked(const struct rmr *rmr, const struct binding *binding,
+				       struct tp_bind *bind)
+{
+	const struct binding *before = rmr->latest;
+
+	assert_locked(&rmr->lock);
+	*bind = (struct tp_bind){ .mw = rmr->mw };
+	if (binding_uses_window(binding)) {
+		bind->mr = binding->lmr->mr;
+		bind->address = binding->address;
+		bind->size = binding->size;
+		bind->priv = binding->priv;
+		return rmr->mw ? BIND_WINDOW : BIND_NO_WINDOW;
+	}
+	if (!binding_uses_window(before) || !rmr->mw)
+		return BIND_WRITE;
+	bind->mr = before->lmr->mr;
+	return BIND_WINDOW;
+}
+
+/* Posts @binding in turn with other posts to the endpoint. If that fails, the binding is over. */
 static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 				       const struct bind_call *call, int *err)
 {
-	unsigned fence = call->flags & DAT_COMPLETION_BARRIER_FENCE_FLAG ? TP_POST_FENCE : 0;
-	const struct binding *before;
 	struct ep *ep = call->ep;
-	struct req *req;
+	enum bind_form form;
+	struct tp_bind bind;
 	DAT_RETURN ret;
 
 	if (!ep_post_begin(ep)) {
@@ -242,13 +294,9 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 		return NO_RESOURCE(MEMORY);
 	}
 	spin_lock(&rmr->lock);
-	before = rmr->latest;
-	binding_append_locked(rmr, binding);
-	req = ep_claim_bind(ep, binding, call->cookie, call->flags);
-	*err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL | fence);
-	ret = bind_posted_unlock(rmr, ep, *err, binding_context(binding), call->context);
-	if (ret != DAT_SUCCESS)
-		bind_cancel(binding);
+	form = bind_form_locked(rmr, binding, &bind);
+	*err = bind_post_locked(rmr, binding, ep, call->cookie, call->flags, form, &bind);
+	ret = bind_posted_unlock(rmr, binding, ep, *err, binding_context(binding), call->context);
 	ep_post_end(ep);
 	if (ret != DAT_SUCCESS)
 		release_run(rmr->obj.ia);
@@ -389,11 +437,10 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 	DAT_RETURN ret;
 
 	assert_locked(&rmr->lock);
-	ret = bind_posted_unlock(rmr, ep, err, binding->key, context);
+	ret = bind_failed_unlock(rmr, binding, ep, err, binding->key, context);
 	if (ret == DAT_SUCCESS)
 		return ret;
 	cookie = ring_next(&ep->sends)->cookie;
-	bind_cancel(binding);
 	if (!is_window_refusal(err))
 		return bind_fast_refused(ret, rmr);
 	return bind_slow(rmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG, context);
@@ -424,15 +471,13 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 						  DAT_RMR_COOKIE cookie, DAT_RMR_CONTEXT *context)
 {
 	CANCEL_FORBIDDEN;
-	struct binding *binding = rmr->spares;
-	const struct binding *before;
-	struct req *req;
+	struct binding *binding = spare_take_locked(rmr);
+	enum bind_form form;
+	struct tp_bind bind;
 	DAT_RETURN ret;
 	int err;
 
 	assert_locked(&rmr->lock);
-	if (likely(binding))
-		rmr->spares = binding->next;
 	spin_unlock(&rmr->lock);
 	release_run(rmr->obj.ia);
 	if (unlikely(!binding))
@@ -451,14 +496,11 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 		return bind_fast_refused(ret, rmr);
 	}
 	spin_lock(&rmr->lock);
-	before = rmr->latest;
-	binding_append_locked(rmr, binding);
-	req = ep_claim_bind(ep, binding, cookie, 0);
-	err = bind_post_locked(rmr, before, binding, ep->qp, req, TP_POST_SIGNAL);
-	ret = bind_posted_unlock(rmr, ep, err, binding->region_key, context);
+	form = bind_form_locked(rmr, binding, &bind);
+	err = bind_post_locked(rmr, binding, ep, cookie, 0, form, &bind);
+	ret = bind_posted_unlock(rmr, binding, ep, err, binding->region_key, context);
 	if (likely(ret == DAT_SUCCESS))
 		return DAT_SUCCESS;
-	bind_cancel(binding);
 	release_run(rmr->obj.ia);
 	return bind_fast_refused(ret, rmr);
 }
@@ -475,7 +517,6 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	struct ep *ep = ep_handle;
 	struct binding *binding;
 	struct tp_bind bind;
-	struct req *req;
 	struct lmr *lmr;
 	int err;
 
@@ -494,20 +535,15 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 		goto put_lmr;
 	if (unlikely(lmr->window_pz != rmr->pz))
 		return bind_region_unlock(rmr, lmr, triplet, priv, ep, cookie, context);
-	binding = rmr->spares; /* not before the look-up, which then needs no register more */
+	binding = spare_take_locked(rmr); /* not before the look-up, which needs a register less */
 	if (unlikely(!binding))
 		goto put_lmr;
-	rmr->spares = binding->next;
 	bind = bind_of(rmr, lmr, triplet, priv);
 	binding_fill(binding, lmr, triplet, priv);
-	binding_append_locked(rmr, binding);
-	req = ep_claim_bind(ep, binding, cookie, 0);
-	err = tp_post_bind(ep->qp, req, &bind, TP_POST_SIGNAL, &binding->key);
+	err = bind_post_locked(rmr, binding, ep, cookie, 0, BIND_WINDOW, &bind);
 	if (unlikely(err))
 		return bind_fast_failed_unlock(rmr, binding, ep, err, context);
-	*context = binding->key;
-	spin_unlock(&rmr->lock);
-	return ep_posted(ep, 0); /* DAT_SUCCESS */
+	return bind_posted_unlock(rmr, binding, ep, 0, binding->key, context);
 put_lmr:
 	obj_put(&lmr->obj);
 unlock:

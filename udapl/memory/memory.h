@@ -111,6 +111,17 @@ static inline bool binding_uses_window(const struct binding *binding)
 	return binding->flags & BINDING_WINDOW;
 }
 
+/* A spare binding; NULL if there is none. All but its region, which is NULL, is yet to be set. */
+static inline struct binding *spare_take_locked(struct rmr *rmr)
+{
+	struct binding *spare = rmr->spares;
+
+	assert_locked(&rmr->lock);
+	if (likely(spare))
+		rmr->spares = spare->next;
+	return spare;
+}
+
 /* As the bind is posted: it comes after all others. */
 static inline void binding_append_locked(struct rmr *rmr, struct binding *binding)
 {

@@ -46,9 +46,7 @@ struct binding *binding_take(struct rmr *rmr)
 	struct binding *binding;
 
 	spin_lock(&rmr->lock);
-	binding = rmr->spares;
-	if (binding)
-		rmr->spares = binding->next;
+	binding = spare_take_locked(rmr);
 	spin_unlock(&rmr->lock);
 	if (!binding)
 		return binding_alloc(rmr);
@@ -259,8 +257,7 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	rmr->mw = NULL;
 	rmr->completes_fast = false;
 	binding_defer_release(binding, window);
-	while ((spare = rmr->spares)) {
-		rmr->spares = spare->next;
+	while ((spare = spare_take_locked(rmr))) {
 		spare->lmr = NULL;		    /* it is not held any more */
 		binding_defer_release(spare, NULL); /* free() is not for spinlocks */
 	}
