@@ -16,18 +16,7 @@
 
 #define BIND_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-static ALWAYS_INLINE struct tp_bind bind_of(const struct rmr *rmr, const struct lmr *lmr,
-					    const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
-{
-	return (struct tp_bind){
-		.mw = rmr->mw,
-		.mr = lmr->mr,
-		.address = triplet->virtual_address,
-		.size = triplet->segment_length,
-		.priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS),
-	};
-}
-
+/* The range of @binding takes over the hold on @lmr. */
 static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
 				       const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
 {
@@ -35,6 +24,20 @@ static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
 	binding->address = triplet->virtual_address;
 	binding->size = triplet->segment_length;
 	binding->priv = (DAT_MEM_PRIV_FLAGS)(priv & REMOTE_PRIVS);
+}
+
+/* What the device is told of a bind of the window to the range of @binding. */
+static ALWAYS_INLINE struct tp_bind bind_of_locked(const struct rmr *rmr,
+						   const struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	return (struct tp_bind){
+		.mw = rmr->mw,
+		.mr = binding->lmr->mr,
+		.address = binding->address,
+		.size = binding->size,
+		.priv = binding->priv,
+	};
 }
 
 /* Handles are checked by their tags alone, as everywhere on the data path. */
@@ -52,16 +55,19 @@ static DAT_RETURN bind_judge_handles(const struct rmr *rmr, const struct ep *ep)
 /* Holds the LMR that the triplet names; an empty triplet names none. */
 static DAT_RETURN lmr_hold_covering(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct lmr **out)
 {
-	*out = NULL;
-	if (!triplet->segment_length)
-		return DAT_SUCCESS;
-	*out = lmr_hold(ia, triplet->lmr_context);
-	if (!*out)
-		return BAD_ARG(2);
-	if (lmr_covers(*out, triplet))
-		return DAT_SUCCESS;
-	obj_put(&(*out)->obj);
-	return BAD_ARG(2);
+	struct lmr *lmr = NULL;
+
+	if (triplet->segment_length) {
+		lmr = lmr_hold(ia, triplet->lmr_context);
+		if (!lmr)
+			return BAD_ARG(2);
+		if (!lmr_covers(lmr, triplet)) {
+			obj_put(&lmr->obj);
+			return BAD_ARG(2);
+		}
+	}
+	*out = lmr;
+	return DAT_SUCCESS;
 }
 
 /* Of binds every provider has refused that. */
@@ -265,17 +271,13 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, const struct bindi
 	const struct binding *before = rmr->latest;
 
 	assert_locked(&rmr->lock);
-	*bind = (struct tp_bind){ .mw = rmr->mw };
 	if (binding_uses_window(binding)) {
-		bind->mr = binding->lmr->mr;
-		bind->address = binding->address;
-		bind->size = binding->size;
-		bind->priv = binding->priv;
+		*bind = bind_of_locked(rmr, binding);
 		return rmr->mw ? BIND_WINDOW : BIND_NO_WINDOW;
 	}
 	if (!binding_uses_window(before) || !rmr->mw)
 		return BIND_WRITE;
-	bind->mr = before->lmr->mr;
+	*bind = (struct tp_bind){ .mw = rmr->mw, .mr = before->lmr->mr };
 	return BIND_WINDOW;
 }
 
@@ -538,8 +540,8 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 	binding = spare_take_locked(rmr); /* not before the look-up, which needs a register less */
 	if (unlikely(!binding))
 		goto put_lmr;
-	bind = bind_of(rmr, lmr, triplet, priv);
 	binding_fill(binding, lmr, triplet, priv);
+	bind = bind_of_locked(rmr, binding);
 	err = bind_post_locked(rmr, binding, ep, cookie, 0, BIND_WINDOW, &bind);
 	if (unlikely(err))
 		return bind_fast_failed_unlock(rmr, binding, ep, err, context);
