@@ -92,37 +92,6 @@ static DAT_RETURN bind_judge(const struct rmr *rmr, const struct lmr *lmr, DAT_M
 	return DAT_SUCCESS;
 }
 
-static bool has_window(struct rmr *rmr)
-{
-	bool has;
-
-	spin_lock(&rmr->lock);
-	has = rmr->mw != NULL;
-	spin_unlock(&rmr->lock);
-	return has;
-}
-
-/* A bind that failed has released the window: makes another. */
-static DAT_RETURN window_renew(struct rmr *rmr)
-{
-	DAT_RMR_CONTEXT key;
-	struct tp_mw *mw;
-	int err;
-
-	if (has_window(rmr) || !rmr->obj.ia->attr->max_mw)
-		return DAT_SUCCESS;
-	err = tp_mw_create(rmr->pz->pd, &mw, &key);
-	if (err)
-		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
-	spin_lock(&rmr->lock);
-	rmr->mw = mw;
-	rmr->completes_fast = !rmr->freed;
-	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		binding->key = key; /* the next bind derives its key from one of these */
-	spin_unlock(&rmr->lock);
-	return DAT_SUCCESS;
-}
-
 static DAT_RETURN region_register(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
@@ -158,7 +127,7 @@ static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct
 	DAT_RETURN ret;
 
 	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
-	ret = by_region ? DAT_SUCCESS : window_renew(rmr);
+	ret = by_region ? DAT_SUCCESS : rmr_renew_window(rmr);
 	if (ret != DAT_SUCCESS)
 		goto put_lmr;
 	ret = NO_RESOURCE(MEMORY);
@@ -189,7 +158,7 @@ put_lmr:
 enum bind_form {
 	BIND_WINDOW,	/* a bind of the window */
 	BIND_WRITE,	/* a write of no bytes: the window stays as it is */
-	BIND_NO_WINDOW, /* nothing: the window was lost after window_renew */
+	BIND_NO_WINDOW, /* nothing: the window was lost after rmr_renew_window */
 };
 
 /*

@@ -150,6 +150,11 @@ DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
  * called before the consumer sees the completion.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+/*
+ * Makes another window if a bind that failed has taken the one of @rmr with it. No lock is held.
+ * For the post of a bind.
+ */
+DAT_RETURN rmr_renew_window(struct rmr *rmr);
 void rmr_destroy(struct rmr *rmr); /* retired already; binds may be in flight */
 
 /* ---- calls ---- */

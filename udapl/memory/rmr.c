@@ -360,6 +360,36 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 			      DAT_RESOURCE_MEMORY_REGION);
 }
 
+static bool has_window(struct rmr *rmr)
+{
+	bool has;
+
+	spin_lock(&rmr->lock);
+	has = rmr->mw != NULL;
+	spin_unlock(&rmr->lock);
+	return has;
+}
+
+DAT_RETURN rmr_renew_window(struct rmr *rmr)
+{
+	DAT_RMR_CONTEXT key;
+	struct tp_mw *mw;
+	int err;
+
+	if (has_window(rmr) || !rmr->obj.ia->attr->max_mw)
+		return DAT_SUCCESS;
+	err = tp_mw_create(rmr->pz->pd, &mw, &key);
+	if (err)
+		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
+	spin_lock(&rmr->lock);
+	rmr->mw = mw;
+	rmr->completes_fast = !rmr->freed;
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		binding->key = key; /* the next bind derives its key from one of these */
+	spin_unlock(&rmr->lock);
+	return DAT_SUCCESS;
+}
+
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
 {
 	CANCEL_FORBIDDEN;
