@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "../fake/fake_impl.h"
+#include "race.h"
 #include "region.h"
 
 #define READ_ONLY   DAT_MEM_PRIV_REMOTE_READ_FLAG
@@ -1207,6 +1208,38 @@ START_TEST(a_lost_window_is_replaced_while_old_binds_are_in_flight)
 }
 END_TEST
 
+static void bind_on(void *ep)
+{
+	DAT_RMR_CONTEXT context;
+
+	ck_dat(try_rmr_bind_on(ep, segment(server, 8, 8), 4, &context));
+	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+}
+
+/* The window is lost, and two threads bind it anew. */
+START_TEST(a_lost_window_is_replaced_by_one)
+{
+	DAT_RMR_CONTEXT context;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	ep = other_ep(NULL);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 2);
+	expect_rmr_event(rmr, 2, DAT_RMR_OPERATION_FAILED);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	race_call(RACE_RENEW, rmr, bind_on, ep);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 5, &context));
+	ck_assert(race_happened(RACE_RENEW));
+	expect_rmr_event(rmr, 5, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	rmr_pair_close();
+}
+END_TEST
+
 /* A bind that registers a region does not depend on one that fails on another endpoint. */
 START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 {
@@ -2015,6 +2048,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_window_may_be_lost_while_a_bind_looks_for_a_slot, 0,
 			    2 * METHODS);
 	tcase_add_loop_test(cases, a_window_may_be_lost_with_binds_on_three_endpoints, 0, 2);
+	tcase_add_test(cases, a_lost_window_is_replaced_by_one);
 	tcase_add_loop_test(cases, a_lost_window_is_replaced_while_old_binds_are_in_flight, 0,
 			    METHODS);
 	tcase_add_test(cases, a_failed_bind_keeps_the_region_of_another_bind);

@@ -25,6 +25,7 @@ enum race_point {
 	RACE_AWAKE,  /* CNO; a dat_cno_wait has its result, and is still a waiter; none */
 	RACE_RETURN, /* CNO; its waiter gives the channels back next; none */
 	RACE_EXPEL,  /* EVD; it is being freed, its waiter was told to leave; ia->lock */
+	RACE_RENEW,  /* RMR; its window was lost, another one is about to be made; none */
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
 	RACE_GONE,   /* EP; its QP is destroyed, completions of it may be queued; none */
 	RACE_FREE,   /* EP; it is retired and idle, and has its QP; none */

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/race.h"
 #include "base/refuse.h"
 #include "memory.h"
 
@@ -103,24 +104,24 @@ static void rmr_free_memory(struct rmr *rmr)
 	obj_free(&rmr->obj);
 }
 
-/*
- * May bindings become spares? Not while the window is lost: to the fast path a spare means that
- * there is one.
- */
-static bool may_keep_spares_locked(const struct rmr *rmr)
+/* Returns whether the device has windows, and a bind that failed has taken the RMR's with it. */
+static bool window_is_lost_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
-	return rmr->mw || !rmr->obj.ia->attr->max_mw;
+	return !rmr->mw && rmr->obj.ia->attr->max_mw;
 }
 
-/* Makes a spare one of a binding, if the window is not lost. Returns whether it did. */
-static bool spare_add(struct rmr *rmr, struct binding *binding)
+/*
+ * Makes a spare one of a binding, and returns whether it did: not while the window is lost, because
+ * to the fast path a spare means that there is one.
+ */
+static bool spare_add_unless_lost(struct rmr *rmr, struct binding *binding)
 {
 	bool kept;
 
 	binding->region = NULL;
 	spin_lock(&rmr->lock);
-	kept = may_keep_spares_locked(rmr);
+	kept = !window_is_lost_locked(rmr);
 	if (likely(kept))
 		spare_add_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
@@ -136,7 +137,8 @@ static void binding_released(struct release *release)
 	struct binding *binding = container_of(release, struct binding, release);
 	struct rmr *rmr = binding->rmr;
 
-	if (likely(!release->overtaken && !binding->frees_rmr) && likely(spare_add(rmr, binding)))
+	if (likely(!release->overtaken && !binding->frees_rmr) &&
+	    likely(spare_add_unless_lost(rmr, binding)))
 		return;
 	if (binding->frees_rmr)
 		rmr_free_memory(rmr);
@@ -165,7 +167,7 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 	assert_locked(&rmr->lock);
 	if (binding == &rmr->unbound)
 		return false;
-	if (binding->region || !may_keep_spares_locked(rmr)) {
+	if (binding->region || window_is_lost_locked(rmr)) {
 		binding_defer_release(binding, NULL);
 		return true;
 	}
@@ -360,14 +362,34 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 			      DAT_RESOURCE_MEMORY_REGION);
 }
 
-static bool has_window(struct rmr *rmr)
+static bool window_is_lost(struct rmr *rmr)
 {
-	bool has;
+	bool lost;
 
 	spin_lock(&rmr->lock);
-	has = rmr->mw != NULL;
+	lost = window_is_lost_locked(rmr);
 	spin_unlock(&rmr->lock);
-	return has;
+	return lost;
+}
+
+/*
+ * @mw, whose first bind derives its key from @key, takes the place of the window that was lost.
+ * Returns false if another thread has been faster.
+ */
+static bool window_replace(struct rmr *rmr, struct tp_mw *mw, DAT_RMR_CONTEXT key)
+{
+	bool lost;
+
+	spin_lock(&rmr->lock);
+	lost = window_is_lost_locked(rmr);
+	if (lost) {
+		rmr->mw = mw;
+		rmr->completes_fast = !rmr->freed;
+		for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+			binding->key = key; /* the next bind derives its key from one of these */
+	}
+	spin_unlock(&rmr->lock);
+	return lost;
 }
 
 DAT_RETURN rmr_renew_window(struct rmr *rmr)
@@ -376,17 +398,14 @@ DAT_RETURN rmr_renew_window(struct rmr *rmr)
 	struct tp_mw *mw;
 	int err;
 
-	if (has_window(rmr) || !rmr->obj.ia->attr->max_mw)
+	if (!window_is_lost(rmr))
 		return DAT_SUCCESS;
+	race_reach(RACE_RENEW, rmr);
 	err = tp_mw_create(rmr->pz->pd, &mw, &key);
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
-	spin_lock(&rmr->lock);
-	rmr->mw = mw;
-	rmr->completes_fast = !rmr->freed;
-	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		binding->key = key; /* the next bind derives its key from one of these */
-	spin_unlock(&rmr->lock);
+	if (!window_replace(rmr, mw, key))
+		tp_mw_destroy(mw);
 	return DAT_SUCCESS;
 }
 
