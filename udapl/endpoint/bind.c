@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The posts of binds. A bind is a request of an endpoint. The consumer gets the new context from
- * the post; peers can use it from the completion on, of which memory/rmr.c makes the end.
+ * dat_rmr_bind: a bind is a request of an endpoint, posted here. The consumer gets the new context
+ * from the post; peers can use it from the completion on, of which memory/rmr.c makes the end.
  *
  * Where the device has no windows, or can't bind one to that region or range, the range is
  * registered as a region of its own, and an RDMA write of no bytes takes the bind's place in the
  * queue.
+ *
+ * There are three ways to a post. All of them prepare a binding, and then append and post it with
+ * rmr->lock held (bind_post_locked, bind_posted_unlock):
+ *	rmr_bind		the fast path: a window to bytes of an LMR that allows it
+ *	bind_region_unlock	the fast path's way where that LMR takes no window
+ *	bind_slow		everything else, refusals included
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "base/refuse.h"
 #include "endpoint.h"
 
+/* The flags that have an effect on any endpoint. */
 #define BIND_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-/* The range of @binding takes over the hold on @lmr. */
+/* ---- a binding, before it is posted ---- */
+
+/* Sets what @binding binds; it takes over the hold on @lmr. */
 static ALWAYS_INLINE void binding_fill(struct binding *binding, struct lmr *lmr,
 				       const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv)
 {
@@ -40,7 +50,7 @@ static ALWAYS_INLINE struct tp_bind bind_of_locked(const struct rmr *rmr,
 	};
 }
 
-/* Handles are checked by their tags alone, as everywhere on the data path. */
+/* The handles are checked by their tags alone, as everywhere on the data path. */
 static DAT_RETURN bind_judge_handles(const struct rmr *rmr, const struct ep *ep)
 {
 	if (!obj_readable(rmr) || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
@@ -52,7 +62,10 @@ static DAT_RETURN bind_judge_handles(const struct rmr *rmr, const struct ep *ep)
 	return DAT_SUCCESS;
 }
 
-/* Holds the LMR that the triplet names; an empty triplet names none. */
+/*
+ * *out is the LMR that the triplet names, held, if it covers the range; NULL for an empty triplet,
+ * which unbinds.
+ */
 static DAT_RETURN lmr_hold_covering(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct lmr **out)
 {
 	struct lmr *lmr = NULL;
@@ -70,12 +83,16 @@ static DAT_RETURN lmr_hold_covering(struct ia *ia, const DAT_LMR_TRIPLET *triple
 	return DAT_SUCCESS;
 }
 
-/* Of binds every provider has refused that. */
+/*
+ * Returns whether the bind is UNSIGNALLED on an endpoint that was not configured so. Other posts
+ * ignore that; of binds every provider has refused it.
+ */
 static bool unsignalled_by_mistake(const struct ep *ep, DAT_COMPLETION_FLAGS flags)
 {
 	return flags & ~ep->attr.request_completion_flags & DAT_COMPLETION_UNSIGNALLED_FLAG;
 }
 
+/* Returns why a bind on an endpoint in @state is refused, or DAT_SUCCESS. @lmr may be NULL. */
 static DAT_RETURN bind_judge(const struct rmr *rmr, const struct lmr *lmr, DAT_MEM_PRIV_FLAGS priv,
 			     const struct ep *ep, DAT_EP_STATE state, DAT_COMPLETION_FLAGS flags)
 {
@@ -92,6 +109,7 @@ static DAT_RETURN bind_judge(const struct rmr *rmr, const struct lmr *lmr, DAT_M
 	return DAT_SUCCESS;
 }
 
+/* Registers the range of a binding, for which there is no window. */
 static DAT_RETURN region_register(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
@@ -111,13 +129,14 @@ struct bind_call {
 	struct ep *ep;
 	DAT_RMR_COOKIE cookie;
 	DAT_COMPLETION_FLAGS flags; /* those that have an effect */
-	bool by_region;		    /* the device refuses a window on this range */
+	bool by_region;		    /* the device has refused a window on this range */
 	DAT_RMR_CONTEXT *context;
 };
 
 /*
- * Makes the binding of a call, which is to be posted next: of the window, or with a region of its
- * own. Consumes the hold on @lmr, which is NULL if nothing is to be bound.
+ * Makes the binding of a call, which is to be posted next: one of the window, or one with a region
+ * of its own. Takes over the hold on @lmr in any case; @lmr is NULL if nothing is to be bound. No
+ * lock is held.
  */
 static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
 				  struct binding **out)
@@ -152,7 +171,7 @@ put_lmr:
 	return ret;
 }
 
-/* ---- the post ---- */
+/* ---- the post, whichever way led here ---- */
 
 /* What a bind is to the device. */
 enum bind_form {
@@ -162,9 +181,10 @@ enum bind_form {
 };
 
 /*
- * Appends @binding, claims the next slot of @ep and posts the bind, for which there is room; what
- * BIND_WINDOW tells the device is in @bind. It is signalled even if suppressed: what it supersedes
- * is released when it completes. Returns 0 or a negative errno.
+ * Appends @binding, claims the next slot of @ep for its bind, for which there is room, and posts
+ * that; @bind is what BIND_WINDOW tells the device. A bind is signalled even if it is suppressed:
+ * what it supersedes is released when it completes. Returns 0 or a negative errno, which
+ * bind_posted_unlock has to be given.
  */
 static ALWAYS_INLINE int bind_post_locked(struct rmr *rmr, struct binding *binding, struct ep *ep,
 					  DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
@@ -178,7 +198,7 @@ static ALWAYS_INLINE int bind_post_locked(struct rmr *rmr, struct binding *bindi
 
 	assert_locked(&rmr->lock);
 	if (form != BIND_WINDOW)
-		binding->key = rmr->latest->key; /* the window's remains */
+		binding->key = rmr->latest->key; /* the window keeps its own */
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, flags);
 	switch (form) {
@@ -193,9 +213,10 @@ static ALWAYS_INLINE int bind_post_locked(struct rmr *rmr, struct binding *bindi
 }
 
 /*
- * The transport has refused a post with @err. If it counts as taken all the same, because the
- * connection is ending, the bind completes as flushed, and *context is @made; else the binding is
- * cancelled. What that releases is for the next release_run.
+ * bind_posted_unlock of a post that the transport has refused. If it counts as taken all the same,
+ * because the connection is ending, its bind completes as flushed: then *context is @made. Else the
+ * binding is cancelled; what that releases is for the next release_run, because the caller may hold
+ * the lock of posts.
  */
 static COLD DAT_RETURN bind_failed_unlock(struct rmr *rmr, struct binding *binding, struct ep *ep,
 					  int err, DAT_RMR_CONTEXT made, DAT_RMR_CONTEXT *context)
@@ -213,8 +234,9 @@ static COLD DAT_RETURN bind_failed_unlock(struct rmr *rmr, struct binding *bindi
 }
 
 /*
- * What follows bind_post_locked, which has returned @err: *context is @made, the context of the
- * binding. The lock was held until here so that the completion waits until that is stored.
+ * Ends a post for which bind_post_locked has returned @err. *context is @made, the context of the
+ * binding, if this returns DAT_SUCCESS; else the binding is over. The lock was held until here so
+ * that a completion waits until the context is stored.
  */
 static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct binding *binding,
 						   struct ep *ep, int err, DAT_RMR_CONTEXT made,
@@ -228,11 +250,12 @@ static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct bindi
 	return ep_posted(ep, 0); /* DAT_SUCCESS */
 }
 
-/* ---- any bind ---- */
+/* ---- the slow path ---- */
 
 /*
- * The window is bound to the range of @binding, or unbound from the range before, or the bind does
- * not concern it.
+ * Returns what the bind of @binding, which is appended next, is to the device, and describes it in
+ * *bind for BIND_WINDOW: the window is bound to its range, or unbound from that of the latest
+ * binding, or the bind does not concern the window.
  */
 static enum bind_form bind_form_locked(const struct rmr *rmr, const struct binding *binding,
 				       struct tp_bind *bind)
@@ -250,7 +273,10 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, const struct bindi
 	return BIND_WINDOW;
 }
 
-/* Posts @binding in turn with other posts to the endpoint. If that fails, the binding is over. */
+/*
+ * Posts @binding in turn with other posts to the endpoint. If that fails, the binding is over.
+ * *err becomes what the transport says, if the post comes so far. No lock is held.
+ */
 static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 				       const struct bind_call *call, int *err)
 {
@@ -274,19 +300,18 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 	return ret;
 }
 
-/* Consumes the hold on @lmr, if any. */
+/* Takes over the hold on @lmr, unless that is NULL. *err: as of bind_post_serialized. */
 static DAT_RETURN bind_prepare_and_post(struct rmr *rmr, struct lmr *lmr,
 					const struct bind_call *call, int *err)
 {
 	struct binding *binding = NULL;
 	DAT_RETURN ret;
 
-	*err = 0;
 	ret = binding_prepare(rmr, lmr, call, &binding);
 	return ret == DAT_SUCCESS ? bind_post_serialized(rmr, binding, call, err) : ret;
 }
 
-/* What devices say to a bind that they can't do: it was not posted. */
+/* Returns whether a device says by @err that it can't do such a bind, which was not posted. */
 static bool is_window_refusal(int err)
 {
 	return err == -EINVAL || err == -EOPNOTSUPP;
@@ -294,12 +319,13 @@ static bool is_window_refusal(int err)
 
 /*
  * Some devices have windows, but not for every range: the limit of one is 2 GB. No attribute says
- * so; the bind is refused as it is posted. Consumes the hold on @lmr, if any.
+ * so; the bind is refused as it is posted. Then the range is registered. Takes over the hold on
+ * @lmr, unless that is NULL.
  */
 static DAT_RETURN bind_by_window_or_region(struct rmr *rmr, struct lmr *lmr, struct bind_call *call)
 {
 	DAT_RETURN ret;
-	int err;
+	int err = 0;
 
 	if (!lmr || !lmr->window_pz)
 		return bind_prepare_and_post(rmr, lmr, call, &err);
@@ -315,7 +341,10 @@ static DAT_RETURN bind_by_window_or_region(struct rmr *rmr, struct lmr *lmr, str
 	return bind_prepare_and_post(rmr, lmr, call, &err);
 }
 
-/* On a disconnected endpoint a bind completes as flushed at once: nothing is bound. */
+/*
+ * On a disconnected endpoint a bind completes as flushed at once, and binds nothing. The binding
+ * that the event is described from lives for that long only.
+ */
 static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_COOKIE cookie,
 					DAT_RMR_CONTEXT *context)
 {
@@ -333,6 +362,7 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 	return ret;
 }
 
+/* Checks every argument of dat_rmr_bind, and posts the bind, or completes it as flushed. */
 static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 				      DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
 				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
@@ -377,6 +407,7 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 	return ret;
 }
 
+/* dat_rmr_bind in full, and a refusal leaves a line of the log. */
 static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet,
 				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
 				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
@@ -392,13 +423,19 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *
 		       (void *)context);
 }
 
-/* Of a bind of the fast path. */
+/* ---- the fast path ---- */
+
+/* The fast path has few arguments at hand for the line of the log. */
 static COLD DAT_RETURN bind_fast_refused(DAT_RETURN ret, const struct rmr *rmr)
 {
 	return refused(ret, LOG_DTO, "dat_rmr_bind", "rmr %p", (const void *)rmr);
 }
 
-/* If it was not posted its slot is free again, but has the cookie until this thread claims it. */
+/*
+ * The device has refused a bind of the fast path, which the slow path may try in another way: all
+ * its arguments are still there. If it was not posted, its slot is free again, but has the cookie
+ * until this thread claims it.
+ */
 static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *binding,
 					       struct ep *ep, int err, DAT_RMR_CONTEXT *context)
 {
@@ -418,8 +455,8 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 }
 
 /*
- * The LMR of that context, held. Most binds stay within the LMR of the binding before, which that
- * binding holds.
+ * Returns the LMR of that context, held, or NULL. Most binds stay within the LMR of the latest
+ * binding, which that binding holds.
  */
 static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_LMR_CONTEXT context)
 {
@@ -433,8 +470,9 @@ static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_L
 }
 
 /*
- * The LMR, which is held, takes no window, so the range is registered: bind_slow without the checks
- * that the fast path has made, and without its locks.
+ * @lmr, which is held, takes no window, so the range is registered: bind_slow without the checks
+ * that the fast path has made, and without the lock of posts. A system call is not for spinlocks,
+ * so the lock is released meanwhile.
  */
 NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *lmr,
 						  const DAT_LMR_TRIPLET *triplet,
@@ -477,8 +515,8 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 }
 
 /*
- * The fast path: a window that exists is bound to bytes of an LMR that allows it, through an
- * endpoint whose gate is open. All else is for bind_slow.
+ * A window that exists is bound to bytes of an LMR that allows it, through an endpoint whose gate
+ * is open, without flags. All else is for bind_slow. A spare is there only if there is a window.
  */
 HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 			DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,

@@ -101,7 +101,7 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 				: span_virtual(ia, region, length, span);
 }
 
-/* Each output may be null. */
+/* Writes what the call and a query tell of a region. Each output may be null. */
 static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context,
 		       DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 		       DAT_VADDR *registered_address)
@@ -136,7 +136,7 @@ static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
 	return ~(LOCAL_PRIVS | (priv & LOCAL_PRIVS) << 1);
 }
 
-/* @flags: TP_REG_* */
+/* Registers the span with the device; @flags are TP_REG_*. */
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, unsigned flags)
 {
 	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, flags, &lmr->mr,
@@ -224,7 +224,10 @@ static void lmr_unchain_locked(struct ia *ia, struct lmr *lmr)
 	*at = lmr->next;
 }
 
-/* Under the lock, so that an LMR that is found by its context can be held without a check. */
+/*
+ * Retires @lmr, unless it is held, and returns whether it did. It leaves its chain under the same
+ * lock, so that an LMR that is found by its context can be held without a check.
+ */
 static bool lmr_retire(struct ia *ia, struct lmr *lmr)
 {
 	bool idle;
@@ -247,7 +250,7 @@ static COLD DAT_RETURN region_refused(DAT_RETURN ret, const void *ia, unsigned t
 		       type, (uint64_t)length, pz, priv);
 }
 
-/* The same, when the region has what the call was given. */
+/* region_refused, of a region that has what the call was given. */
 static COLD DAT_RETURN registration_refused(DAT_RETURN ret, const struct lmr *lmr)
 {
 	return region_refused(ret, lmr->obj.ia, lmr->type, lmr->length, lmr->pz, lmr->priv);

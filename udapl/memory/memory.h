@@ -16,7 +16,7 @@ struct pz {
 	struct tp_pd *pd;
 };
 
-/* Fixed while it is alive. */
+/* All but next is fixed while it is visible. */
 struct lmr {
 	struct obj obj;
 	struct lmr *next;      /* ia->lmr_lock; in its chain */
@@ -33,20 +33,29 @@ struct lmr {
 	DAT_MEM_PRIV_FLAGS priv;
 };
 
+/* For a zone that is retired. Frees its protection domain and its memory; no lock is held. */
 void pz_destroy(struct pz *pz);
-void lmr_destroy(struct lmr *lmr); /* retired already */
-/* LMR_CHAINS empty chains; NULL: no memory. */
+/*
+ * For an abrupt close, of a region that is retired, whose holders are gone but for bindings that
+ * are over. Deregisters it and frees its memory, also if the device refuses that. No lock is held.
+ */
+void lmr_destroy(struct lmr *lmr);
+/* For an IA that is opened: returns LMR_CHAINS empty chains, or NULL without memory. */
 struct lmr **lmr_table_new(void);
+/* For an IA that is closed: frees what lmr_table_new returned. No LMR is in it. */
 void lmr_table_destroy(struct lmr **table);
-/* The live LMR of that context, held; NULL if there is none. */
+/*
+ * Returns the live LMR of that context, held until obj_put; NULL if there is none. Any thread;
+ * takes ia->lmr_lock.
+ */
 struct lmr *lmr_hold(struct ia *ia, DAT_LMR_CONTEXT context);
 /*
- * As lmr_hold, for callers that hold a spinlock: returns NULL also if another thread looks an LMR
- * up at this moment.
+ * As lmr_hold, for the fast path of binds, which holds rmr->lock and does not spin a second time:
+ * returns NULL also if another thread has ia->lmr_lock at this moment.
  */
 struct lmr *lmr_try_hold(struct ia *ia, DAT_LMR_CONTEXT context);
 
-/* Is the segment not empty, and within the LMR? */
+/* Returns whether the segment is not empty, and within the LMR. */
 static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segment)
 {
 	DAT_VADDR first = segment->virtual_address, last = first + segment->segment_length - 1;
@@ -58,29 +67,33 @@ static inline bool lmr_covers(const struct lmr *lmr, const DAT_LMR_TRIPLET *segm
 struct cookie;
 
 /*
- * A use of @bytes for @span. DAT_INVALID_STATE: the span is not shared memory, or the cookie is in
- * use for other memory.
+ * Takes a use of the cookie @bytes for the memory of @span. Returns DAT_INVALID_STATE if the span
+ * is not shared memory, or the cookie is in use for other memory. Takes cookie_lock; may read
+ * /proc.
  */
 DAT_RETURN cookie_get(DAT_LMR_COOKIE bytes, const struct span *span, struct cookie **cookie);
+/* Gives up a use; the last one frees the cookie. Takes cookie_lock. */
 void cookie_put(struct cookie *cookie);
+/* Returns our copy of the bytes, which stays as long as the caller's use. No lock is needed. */
 DAT_LMR_COOKIE cookie_bytes(struct cookie *cookie);
 
+/* In the child after a fork, where the caller is the only thread: forgets the parent's cookies. */
 void cookies_after_fork(void);
 
 /* ---- rmr.c ---- */
 
 enum binding_flags {
 	BINDING_COMPLETE = 1 << 0, /* the bind has completed successfully */
-	BINDING_WINDOW = 1 << 1,   /* the window is bound for it, to its LMR */
+	BINDING_WINDOW = 1 << 1,   /* its bind binds the window, to its LMR */
 };
 
-/* One bind: what the window covers from its completion on. NULL for an LMR: nothing. */
+/* One bind: what the window covers from the completion of the bind on. */
 struct binding {
 	struct rmr *rmr;
-	struct binding *next; /* rmr->lock; posted after this one, or the next spare one */
-	struct lmr *lmr;      /* held */
+	struct binding *next; /* rmr->lock; the one that was posted after it; or the next spare */
+	struct lmr *lmr;      /* held; NULL: it binds nothing, so it unbinds what was bound */
 	DAT_VADDR address;
-	DAT_VLEN size;
+	DAT_VLEN size; /* bytes */
 	DAT_MEM_PRIV_FLAGS priv;
 	DAT_RMR_CONTEXT key;  /* rmr->lock; the window's own after this bind, bound or not */
 	unsigned flags;	      /* rmr->lock; enum binding_flags */
@@ -94,24 +107,27 @@ struct rmr {
 	struct obj obj;
 	struct pz *pz; /* held */
 	struct spinlock lock;
-	/* lock; NULL: the device has no windows, or it was released after a failed bind */
+	/* lock; NULL: the device has no windows, or a bind that failed has taken it along: lost */
 	struct tp_mw *mw;
-	/* lock; as posted; exactly one is complete: that is in force */
+	/* lock; in the order of their posts; the one that is complete is in force */
 	struct binding *bindings, *latest;
-	struct binding *spares; /* lock; none while the window is lost */
+	struct binding *spares; /* lock; for the next binds; none while the window is lost */
 	struct binding unbound; /* lock; in force at first, and after a bind that failed */
-	bool freed;		/* lock; the last bind in flight destroys it */
+	bool freed;		/* lock; the end of the last bind in flight destroys it */
 	/* lock; there is a window and the RMR was not freed, so binds complete on the fast path */
 	bool completes_fast;
 };
 
-/* Is the window bound for it? Else its range, if any, is registered. */
+/* Returns whether its bind binds the window. If not, its range, if any, is registered. */
 static inline bool binding_uses_window(const struct binding *binding)
 {
 	return binding->flags & BINDING_WINDOW;
 }
 
-/* A spare binding; NULL if there is none. All but its region, which is NULL, is yet to be set. */
+/*
+ * For the post of a bind: returns a spare binding, or NULL if there is none. The caller sets the
+ * range and the LMR; the flags are BINDING_WINDOW, and it has no region.
+ */
 static inline struct binding *spare_take_locked(struct rmr *rmr)
 {
 	struct binding *spare = rmr->spares;
@@ -122,7 +138,7 @@ static inline struct binding *spare_take_locked(struct rmr *rmr)
 	return spare;
 }
 
-/* As the bind is posted: it comes after all others. */
+/* For the post of a bind, just before it: puts the binding behind all others. */
 static inline void binding_append_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
@@ -132,32 +148,41 @@ static inline void binding_append_locked(struct rmr *rmr, struct binding *bindin
 	rmr->latest = binding;
 }
 
-/* For the post of a bind: a binding of @rmr that is all zero. NULL: no memory. */
+/*
+ * For the post of a bind: returns a new binding of @rmr, else all zero, or NULL without memory. No
+ * lock is held.
+ */
 struct binding *binding_alloc(struct rmr *rmr);
-/* As binding_alloc, but a spare one if there is any. */
+/* As binding_alloc, but takes a spare one if there is any, and sets it to zero. Takes rmr->lock. */
 struct binding *binding_take(struct rmr *rmr);
 /*
- * The end of a binding that was taken, and never appended: puts its LMR, if it has one. No lock is
- * held.
+ * The end of a binding that was taken and never appended: puts its LMR, if it has one, and makes a
+ * spare one of it. No lock is held, because its region, if any, goes back to the device.
  */
 void binding_discard(struct binding *binding);
-/* The context by which peers use it; 0: nothing is bound. */
+/* Returns the context by which peers use the range; 0 if nothing is bound. */
 DAT_RMR_CONTEXT binding_context(const struct binding *binding);
-/* What was bound, as the consumer asked for it. */
+/* Returns what is bound, as the consumer asked for it; without an LMR its context is 0. */
 DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
 /*
- * Completion of a bind, called as its slot is retired. Takes rmr->lock. True: release_run must be
- * called before the consumer sees the completion.
+ * The end of a bind that was appended, for whoever retires its slot: any thread, with or without
+ * evd->lock; takes rmr->lock. @status is that of its completion; DAT_DTO_ERR_FLUSHED, too, of a
+ * bind that was not posted after all. From here on @binding may be gone. Returns whether
+ * release_run must be called before the consumer sees the completion.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
 /*
- * Makes another window if a bind that failed has taken the one of @rmr with it. No lock is held.
- * For the post of a bind.
+ * For the post of a bind: makes another window if a bind that failed has taken the one of @rmr
+ * along. No lock is held. Returns DAT_SUCCESS also where the device has no windows.
  */
 DAT_RETURN rmr_renew_window(struct rmr *rmr);
-void rmr_destroy(struct rmr *rmr); /* retired already; binds may be in flight */
+/*
+ * For an RMR that is retired: releases its window and what that is bound to, now, or at the end of
+ * the last bind in flight. No lock is held; may block in a system call of the device.
+ */
+void rmr_destroy(struct rmr *rmr);
 
-/* ---- calls ---- */
+/* ---- the calls of DAT that entry/provider.c has in its table: no lock is held ---- */
 
 DAT_RETURN pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz);
 DAT_RETURN pz_query(DAT_PZ_HANDLE pz, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param);

@@ -55,10 +55,11 @@ struct binding *binding_take(struct rmr *rmr)
 	return binding;
 }
 
+/* The binding is in no list, holds no LMR and has no region. */
 static void spare_add_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
-	binding->flags = BINDING_WINDOW; /* what the fast path makes of it */
+	binding->flags = BINDING_WINDOW; /* what the fast path binds, which does not set them */
 	binding->next = rmr->spares;
 	rmr->spares = binding;
 }
@@ -72,7 +73,10 @@ static void binding_insert_locked(struct rmr *rmr, struct binding *binding, stru
 		rmr->latest = binding;
 }
 
-/* If it was the latest, the one before it becomes the latest. */
+/*
+ * Takes a binding out of the list, if it is there; rmr->unbound may not be. If it was the latest,
+ * the one before it becomes the latest.
+ */
 static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct binding **at = &rmr->bindings, *before = NULL;
@@ -91,7 +95,7 @@ static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
 
 /* ---- release ---- */
 
-/* No bind is in flight, and no handle leads here any more. */
+/* No bind is in flight, no release is queued, and no handle leads here any more. */
 static void rmr_free_memory(struct rmr *rmr)
 {
 	while (rmr->spares) {
@@ -129,8 +133,9 @@ static bool spare_add_unless_lost(struct rmr *rmr, struct binding *binding)
 }
 
 /*
- * Releases are done in the order in which they were queued, so the RMR is alive, unless the device
- * had refused this one.
+ * The last step of a release: the binding becomes a spare, or is freed. Releases are run in the
+ * order in which they were queued, so the RMR is still there, unless this one was overtaken: then
+ * that of the RMR may have been run.
  */
 static void binding_released(struct release *release)
 {
@@ -146,7 +151,10 @@ static void binding_released(struct release *release)
 		free(binding);
 }
 
-/* The binding is in no list; @window, if any, is freed with it. */
+/*
+ * Queues the release of a binding that is in no list: of its region and its hold on the LMR, and of
+ * @window, unless that is NULL. Any thread, with or without rmr->lock.
+ */
 static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
 	binding->release = (struct release){
@@ -159,8 +167,8 @@ static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 }
 
 /*
- * The binding is in no list, and peers are not meant to use it any more. If it used the window,
- * that has been bound anew. True: a release was queued.
+ * Releases a binding that is in no list, and that peers are not meant to use any more: if it used
+ * the window, that has been bound anew. Returns whether a release was queued, for release_run.
  */
 static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 {
@@ -189,7 +197,10 @@ void binding_discard(struct binding *binding)
 		release_run(rmr->obj.ia);
 }
 
-/* If two bindings are complete, the last one is in force: releases the other one. */
+/*
+ * Of the bindings that are complete the last one is in force: releases the others. Returns whether
+ * a release was queued.
+ */
 static bool release_superseded_locked(struct rmr *rmr)
 {
 	struct binding **at = &rmr->bindings, *in_force = NULL;
@@ -213,23 +224,27 @@ static bool release_superseded_locked(struct rmr *rmr)
 	return queued;
 }
 
-/* ---- the end of a bind ---- */
+/* ---- the end of a bind: these return whether a release was queued ---- */
 
-/* If the first of the list is complete, it was in force until now, and no other one is complete. */
+/*
+ * The bind has succeeded. If the first of the list is complete, it was in force until now, and no
+ * other one is complete: then the binding supersedes that one, which is the usual case. Binds of
+ * several endpoints may complete in another order than that of their posts.
+ */
 static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct binding *first = rmr->bindings;
-	const bool plain = binding_is_complete(first);
+	const bool usual = binding_is_complete(first);
 
 	assert_locked(&rmr->lock);
 	binding->flags |= BINDING_COMPLETE;
-	if (unlikely(!plain))
+	if (unlikely(!usual))
 		return release_superseded_locked(rmr);
 	rmr->bindings = first->next;
 	return binding_release_locked(rmr, first);
 }
 
-/* The bind was never executed. The next one derives its key from the one before. */
+/* The bind was never executed: the next one derives its key from that of the one before. */
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
@@ -240,9 +255,10 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 }
 
 /*
- * Nothing is in force. The device may still serve the binding before, and only freeing the window
- * makes sure that it does not: so all those are lost that were bound to the window later, on
- * another endpoint, and have completed.
+ * The bind has failed, and nothing is in force from here on. The device may still serve the binding
+ * before it, and only the end of the window makes sure that it does not. With the window those
+ * bindings are lost, too, that were posted later, on another endpoint, and have completed: so
+ * rmr->unbound, which is complete, is put behind the last one of them, and supersedes them.
  */
 static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 {
@@ -267,6 +283,7 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	return true;
 }
 
+/* Returns whether no bind is in flight: the only binding of the list is the one in force. */
 static bool rmr_is_idle_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
@@ -274,8 +291,9 @@ static bool rmr_is_idle_locked(const struct rmr *rmr)
 }
 
 /*
- * No bind is in flight, and no handle leads here any more. The lock is not held, because from here
- * on any thread may run the release.
+ * Queues the release of the RMR itself, with its window and the binding in force. No bind is in
+ * flight, and no handle leads here any more. The lock is not held, because from here on any thread
+ * may run the release, which frees the RMR.
  */
 static COLD void rmr_defer_release(struct rmr *rmr)
 {
@@ -283,6 +301,7 @@ static COLD void rmr_defer_release(struct rmr *rmr)
 	binding_defer_release(rmr->latest, rmr->mw);
 }
 
+/* What rmr_bind_completed does, in any case. */
 NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
 					       DAT_DTO_COMPLETION_STATUS status)
 {
@@ -310,8 +329,8 @@ static COLD bool bind_completed_contended(struct binding *binding, DAT_DTO_COMPL
 }
 
 /*
- * The fast path: the first of the list is in force until now, so @binding is behind it and replaces
- * it, and it becomes a spare one.
+ * The fast path: the first binding of the list was in force until now and used the window, so
+ * @binding is the next one, and supersedes it. It has no region, so it becomes a spare at once.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 {
@@ -334,7 +353,10 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 
 /* ---- create and free ---- */
 
-/* Usually two are needed: one binding is in force, the next in flight. */
+/*
+ * Makes the spares of a new RMR. Usually two are needed: one binding is in force, the next in
+ * flight. Returns false without memory.
+ */
 static bool spares_prepare(struct rmr *rmr)
 {
 	struct binding *one = binding_take(rmr), *other = binding_take(rmr);
