@@ -193,7 +193,7 @@ void watch_close_locked(struct watch *watch);
 /* Moves it to the epoll set of another parent. ia->lock held. */
 void watch_move_locked(struct watch *watch, struct watch *parent);
 /* It is not armed any more: from now on the service thread looks. ia->lock held. */
-void watch_look_locked(struct watch *watch);
+void watch_start_looks_locked(struct watch *watch);
 /*
  * A waiter sleeps on it from lend to return. True, always if it is @urgent: the service thread or
  * the CNO sleeps on it again, so the caller arms, and has the service thread look.

@@ -29,7 +29,7 @@
 
 /* ---- epoll sets ---- */
 
-static int set_control(struct watch *watch, int op)
+static int epoll_change(struct watch *watch, int op)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = watch };
 	int set = watch->parent ? watch->parent->fd : watch->ia->service.epoll;
@@ -42,20 +42,20 @@ static int set_control(struct watch *watch, int op)
  * the same, because the kernel does not say what has happened when it wakes the pollers of a
  * completion channel.
  */
-static void watch_lend_locked(struct watch *watch)
+static void epoll_leave_locked(struct watch *watch)
 {
 	assert_locked(&watch->lock);
 	if (!watch->lent)
-		(void)set_control(watch, EPOLL_CTL_DEL);
+		(void)epoll_change(watch, EPOLL_CTL_DEL);
 	watch->lent = true;
 }
 
 /* False: the kernel has no memory. It remains lent, and so it is looked at. */
-static bool watch_take_back_locked(struct watch *watch)
+static bool epoll_enter_locked(struct watch *watch)
 {
 	assert_locked(&watch->lock);
 	if (watch->lent)
-		watch->lent = set_control(watch, EPOLL_CTL_ADD) != 0;
+		watch->lent = epoll_change(watch, EPOLL_CTL_ADD) != 0;
 	return !watch->lent;
 }
 
@@ -63,31 +63,31 @@ void watch_take_back(struct watch *watch)
 {
 	mutex_lock(&watch->lock);
 	if (!watch->waiters)
-		(void)watch_take_back_locked(watch);
+		(void)epoll_enter_locked(watch);
 	mutex_unlock(&watch->lock);
 }
 
 void watch_surrender(struct watch *watch)
 {
 	mutex_lock(&watch->lock);
-	(void)watch_take_back_locked(watch);
+	(void)epoll_enter_locked(watch);
 	mutex_unlock(&watch->lock);
 }
 
 /* ---- looking ---- */
 
-static void look_timer_locked(struct timer *timer);
+static void look_due_locked(struct timer *timer);
 
 /* At the same time as others: the service thread wakes up once for all of them. */
 static void look_later_locked(struct watch *watch)
 {
 	uint64_t next = (tp_now() / LOOK_INTERVAL + 1) * LOOK_INTERVAL;
 
-	timer_set_locked(watch->ia, &watch->timer, next, look_timer_locked);
+	timer_set_locked(watch->ia, &watch->timer, next, look_due_locked);
 }
 
 /* True: the caller has the service thread look. */
-static bool looking_begin_locked(struct watch *watch)
+static bool mark_looked_locked(struct watch *watch)
 {
 	bool begin = !watch->looked;
 
@@ -101,7 +101,7 @@ static bool looking_begin_locked(struct watch *watch)
  * What follows from a look. A thread that sleeps for long takes all completions, so the looks end;
  * when it leaves it has them begin again. Those of short waits go on.
  */
-static bool look_again_locked(struct watch *watch, bool found)
+static bool look_finish_locked(struct watch *watch, bool found)
 {
 	bool again;
 
@@ -111,7 +111,7 @@ static bool look_again_locked(struct watch *watch, bool found)
 	if (watch->waiters) {
 		watch->looked = watch->waited;
 	} else if ((watch->quiet >= QUIET_LOOKS || watch->ia->failed) &&
-		   watch_take_back_locked(watch)) {
+		   epoll_enter_locked(watch)) {
 		watch->looked = false;
 		watch->ops->arm_locked(watch);
 	}
@@ -121,18 +121,18 @@ static bool look_again_locked(struct watch *watch, bool found)
 	return again;
 }
 
-static void look_timer_locked(struct timer *timer)
+static void look_due_locked(struct timer *timer)
 {
 	struct watch *watch = container_of(timer, struct watch, timer);
 
 	assert_locked(&watch->ia->lock);
-	if (look_again_locked(watch, watch->ops->look_locked(watch)))
+	if (look_finish_locked(watch, watch->ops->look_locked(watch)))
 		look_later_locked(watch);
 	else
 		watch->ops->look_locked(watch); /* what came before the queues were armed */
 }
 
-static void look_now_locked(struct work *work)
+static void look_at_once_locked(struct work *work)
 {
 	struct watch *watch = container_of(work, struct watch, work);
 
@@ -141,13 +141,13 @@ static void look_now_locked(struct work *work)
 	look_later_locked(watch);
 }
 
-void watch_look_locked(struct watch *watch)
+void watch_start_looks_locked(struct watch *watch)
 {
 	bool begin;
 
 	assert_locked(&watch->ia->lock);
 	mutex_lock(&watch->lock);
-	begin = !watch->waiters && looking_begin_locked(watch);
+	begin = !watch->waiters && mark_looked_locked(watch);
 	mutex_unlock(&watch->lock);
 	if (begin)
 		look_later_locked(watch);
@@ -158,7 +158,7 @@ void watch_look_locked(struct watch *watch)
 void watch_lend(struct watch *watch)
 {
 	mutex_lock(&watch->lock);
-	watch_lend_locked(watch);
+	epoll_leave_locked(watch);
 	watch->waiters++;
 	mutex_unlock(&watch->lock);
 }
@@ -182,9 +182,9 @@ bool watch_return(struct watch *watch, bool urgent)
 	watch->waited = true;
 	back = (urgent || watch->parent) && !watch->waiters; /* below a CNO nothing is put off */
 	if (back)
-		(void)watch_take_back_locked(watch);
+		(void)epoll_enter_locked(watch);
 	if (!watch->parent && !watch->waiters)
-		begin = looking_begin_locked(watch);
+		begin = mark_looked_locked(watch);
 	mutex_unlock(&watch->lock);
 	if (begin)
 		service_queue_work(watch->ia, &watch->work);
@@ -198,17 +198,17 @@ void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops)
 	watch->ia = ia;
 	watch->ops = ops;
 	watch->fd = -1;
-	watch->work.run = look_now_locked;
+	watch->work.run = look_at_once_locked;
 }
 
 int watch_open(struct watch *watch, int fd, struct watch *parent)
 {
 	watch->fd = fd;
 	watch->parent = parent;
-	return set_control(watch, EPOLL_CTL_ADD);
+	return epoll_change(watch, EPOLL_CTL_ADD);
 }
 
-static void looking_end_locked(struct watch *watch)
+static void looks_cancel_locked(struct watch *watch)
 {
 	timer_cancel_locked(watch->ia, &watch->timer);
 	service_cancel_work_locked(watch->ia, &watch->work);
@@ -217,12 +217,12 @@ static void looking_end_locked(struct watch *watch)
 void watch_move_locked(struct watch *watch, struct watch *parent)
 {
 	assert_locked(&watch->ia->lock);
-	looking_end_locked(watch);
+	looks_cancel_locked(watch);
 	mutex_lock(&watch->lock);
-	watch_lend_locked(watch);
+	epoll_leave_locked(watch);
 	watch->parent = parent;
 	watch->looked = false;
-	if (!watch->waiters && !watch_take_back_locked(watch))
+	if (!watch->waiters && !epoll_enter_locked(watch))
 		log_error("epoll_ctl: %m; completions are noticed by those who poll only");
 	mutex_unlock(&watch->lock);
 }
@@ -230,6 +230,6 @@ void watch_move_locked(struct watch *watch, struct watch *parent)
 void watch_close_locked(struct watch *watch)
 {
 	assert_locked(&watch->ia->lock);
-	looking_end_locked(watch);
-	(void)set_control(watch, EPOLL_CTL_DEL);
+	looks_cancel_locked(watch);
+	(void)epoll_change(watch, EPOLL_CTL_DEL);
 }

@@ -45,7 +45,7 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
  * What arrived before makes no event: the caller looks at the queue afterwards, or its consumer
  * does.
  */
-static int evd_arm_as_locked(struct evd *evd, bool sleeper)
+static int channel_arm_for_locked(struct evd *evd, bool sleeper)
 {
 	struct tp_cq *cq;
 	enum tp_arm what;
@@ -64,15 +64,15 @@ static int evd_arm_as_locked(struct evd *evd, bool sleeper)
 	return -1;
 }
 
-static void evd_arm_locked(struct watch *watch)
+static void channel_arm_locked(struct watch *watch)
 {
-	(void)evd_arm_as_locked(container_of(watch, struct evd, watch), false);
+	(void)channel_arm_for_locked(container_of(watch, struct evd, watch), false);
 }
 
 void evd_arm(struct evd *evd)
 {
 	mutex_lock(&evd->watch.lock);
-	evd_arm_locked(&evd->watch);
+	channel_arm_locked(&evd->watch);
 	mutex_unlock(&evd->watch.lock);
 }
 
@@ -81,7 +81,7 @@ int evd_arm_to_sleep(struct evd *evd)
 	int fd;
 
 	mutex_lock(&evd->watch.lock);
-	fd = evd_arm_as_locked(evd, true);
+	fd = channel_arm_for_locked(evd, true);
 	mutex_unlock(&evd->watch.lock);
 	return fd;
 }
@@ -108,7 +108,7 @@ void evd_watch_locked(struct evd *evd)
 	evd_arm(evd);
 }
 
-static bool evd_look_locked(struct watch *watch)
+static bool channel_look_locked(struct watch *watch)
 {
 	return evd_drain_found(container_of(watch, struct evd, watch));
 }
@@ -125,7 +125,7 @@ bool evd_look_missed_locked(struct evd *evd)
 		evd_arm(evd);
 		found |= evd_drain_found(evd);
 	} else if (!enabled && evd->cq) {
-		watch_look_locked(&evd->watch);
+		watch_start_looks_locked(&evd->watch);
 	}
 	return found;
 }
@@ -148,7 +148,8 @@ static void channel_ready_locked(struct evd *evd)
 		evd_drain(evd);
 	} else {
 		evd_disarm(evd);
-		watch_look_locked(evd->watch.parent && enabled ? evd->watch.parent : &evd->watch);
+		watch_start_looks_locked(evd->watch.parent && enabled ? evd->watch.parent
+								      : &evd->watch);
 	}
 }
 
@@ -157,7 +158,7 @@ static void channel_ready_locked(struct evd *evd)
  * does no harm. The kernel reports a channel in error, too, while it is lent: nobody watches it any
  * more, or the service thread would never sleep again.
  */
-static void evd_ready_locked(struct watch *watch, bool in_error)
+static void channel_report_locked(struct watch *watch, bool in_error)
 {
 	struct evd *evd = container_of(watch, struct evd, watch);
 
@@ -233,9 +234,9 @@ bool evd_channel_return(struct evd *evd)
 /* ---- opening and closing ---- */
 
 static const struct watch_ops channel_ops = {
-	.arm_locked = evd_arm_locked,
-	.look_locked = evd_look_locked,
-	.ready_locked = evd_ready_locked,
+	.arm_locked = channel_arm_locked,
+	.look_locked = channel_look_locked,
+	.ready_locked = channel_report_locked,
 };
 
 void evd_channel_init(struct evd *evd)
