@@ -496,6 +496,37 @@ START_TEST(an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended)
 }
 END_TEST
 
+static void disconnect_abruptly(void *ep)
+{
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+}
+
+/*
+ * The device flushes late. No time passes, so the channel alone can say that it has: it is the
+ * waiter's until the connection begins to end, and has to be the service thread's from then on.
+ */
+START_TEST(the_end_of_a_connection_is_noticed_at_once_if_it_began_when_a_wait_ended)
+{
+	uint64_t began;
+
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_hold(true);
+	post_send(client, 1, 0, 8, 0);
+	race_call(RACE_RETURN, client->request_evd, disconnect_abruptly, client->ep);
+	ck_dat_is(evd_wait(client->request_evd, 1000, 1, &event, &nmore), TIMED_OUT);
+	ck_assert(race_happened(RACE_RETURN));
+	fake_wait_idle(0);
+	expect_no_event(client->connect_evd);
+	began = tp_now();
+	ck_assert(fake_step());
+	fake_wait_idle(0);
+	ck_dat(evd_dequeue(client->connect_evd, &event));
+	ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_uint_eq(tp_now(), began);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+}
+END_TEST
+
 /* An EVD changes its CNO while threads wait on the old one, on the new one and on itself. */
 START_TEST(a_channel_moves_with_its_evd)
 {
@@ -632,6 +663,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, completions_between_two_waits_trigger_the_cno);
 	tcase_add_loop_test(cases, an_agent_is_called_at_once_after_waits, 0, 2);
 	tcase_add_test(cases, an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended);
+	tcase_add_test(cases,
+		       the_end_of_a_connection_is_noticed_at_once_if_it_began_when_a_wait_ended);
 	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);

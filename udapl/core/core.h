@@ -157,6 +157,11 @@ void service_after_fork(struct ia *ia);
 struct watch;
 
 struct watch_ops {
+	/*
+	 * Returns whether the service thread must learn of each completion at once. What changes it
+	 * calls watch_take_back afterwards. watch->lock held.
+	 */
+	bool (*is_urgent_locked)(struct watch *watch);
 	/* Arms what is not armed. ia->lock and watch->lock held. */
 	void (*arm_locked)(struct watch *watch);
 	/* Takes what is there. True: there was something. ia->lock held. */
@@ -195,11 +200,11 @@ void watch_move_locked(struct watch *watch, struct watch *parent);
 /* It is not armed any more: from now on the service thread looks. ia->lock held. */
 void watch_start_looks_locked(struct watch *watch);
 /*
- * A waiter sleeps on it from lend to return. True, always if it is @urgent: the service thread or
+ * A waiter sleeps on it from lend to return. True, always if it is urgent: the service thread or
  * the CNO sleeps on it again, so the caller arms, and has the service thread look.
  */
 void watch_lend(struct watch *watch);
-bool watch_return(struct watch *watch, bool urgent);
+bool watch_return(struct watch *watch);
 /* It is in error, so the waiter does not sleep on it any more: the service thread reports that. */
 void watch_surrender(struct watch *watch);
 bool watch_is_waited_for(struct watch *watch);

@@ -173,14 +173,15 @@ bool watch_is_waited_for(struct watch *watch)
 	return waited_for;
 }
 
-bool watch_return(struct watch *watch, bool urgent)
+bool watch_return(struct watch *watch)
 {
 	bool back, begin = false;
 
 	mutex_lock(&watch->lock);
 	watch->waiters--;
 	watch->waited = true;
-	back = (urgent || watch->parent) && !watch->waiters; /* below a CNO nothing is put off */
+	/* below a CNO nothing is put off */
+	back = !watch->waiters && (watch->parent || watch->ops->is_urgent_locked(watch));
 	if (back)
 		(void)epoll_enter_locked(watch);
 	if (!watch->parent && !watch->waiters)

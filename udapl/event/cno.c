@@ -181,12 +181,26 @@ static bool arm_and_drain(struct evd *evd)
 	return true;
 }
 
+/* An agent is called at once. */
+static bool cno_is_urgent_locked(struct watch *watch)
+{
+	struct cno *cno = cno_of_watch(watch);
+	bool agent;
+
+	assert_locked(&watch->lock);
+	spin_lock(&cno->lock);
+	agent = cno_has_agent(&cno->agent);
+	spin_unlock(&cno->lock);
+	return agent;
+}
+
 static void cno_arm_locked(struct watch *watch)
 {
 	(void)cno_visit_missed_locked(cno_of_watch(watch), arm_and_drain);
 }
 
 static const struct watch_ops cno_ops = {
+	.is_urgent_locked = cno_is_urgent_locked,
 	.arm_locked = cno_arm_locked,
 	.look_locked = cno_look_locked,
 	.ready_locked = cno_ready_locked,
@@ -394,25 +408,15 @@ static void leave_wait(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
-/*
- * Gives back what the thread slept on. What is to be armed is, when the latch is taken. An agent
- * that was attached until then, while this thread was a waiter, did not get the channels.
- */
+/* Gives back what the thread slept on. What is to be armed is, when the latch is taken. */
 static void sleep_ends(struct cno *cno, struct wait_entry *entry)
 {
-	bool agent;
-
 	spin_lock(&cno->lock);
 	cno_delist_locked(cno, entry);
 	spin_unlock(&cno->lock);
 	wait_entry_end(entry);
 	race_reach(RACE_RETURN, cno);
-	(void)watch_return(&cno->watch, false);
-	spin_lock(&cno->lock);
-	agent = cno_has_agent(&cno->agent);
-	spin_unlock(&cno->lock);
-	if (agent)
-		watch_take_back(&cno->watch);
+	(void)watch_return(&cno->watch);
 }
 
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */

@@ -64,6 +64,12 @@ static int channel_arm_for_locked(struct evd *evd, bool sleeper)
 	return -1;
 }
 
+static bool channel_is_urgent_locked(struct watch *watch)
+{
+	assert_locked(&watch->lock);
+	return is_urgent(container_of(watch, struct evd, watch));
+}
+
 static void channel_arm_locked(struct watch *watch)
 {
 	(void)channel_arm_for_locked(container_of(watch, struct evd, watch), false);
@@ -219,7 +225,10 @@ void evd_trigger_backlog(struct evd *evd)
 
 bool evd_channel_return(struct evd *evd)
 {
-	bool back = watch_return(&evd->watch, is_urgent(evd));
+	bool back;
+
+	race_reach(RACE_RETURN, evd);
+	back = watch_return(&evd->watch);
 
 	if (back) {
 		evd_arm(evd);
@@ -234,6 +243,7 @@ bool evd_channel_return(struct evd *evd)
 /* ---- opening and closing ---- */
 
 static const struct watch_ops channel_ops = {
+	.is_urgent_locked = channel_is_urgent_locked,
 	.arm_locked = channel_arm_locked,
 	.look_locked = channel_look_locked,
 	.ready_locked = channel_report_locked,
