@@ -394,7 +394,7 @@ static void take_latch_at_last_look(void *arg)
 {
 	struct cno *cno = arg;
 
-	if (cno->watch.looked) { /* cno->watch.lock is held otherwise */
+	if (cno->watch.looked_at) { /* cno->watch.lock is held otherwise */
 		race_call(RACE_MISSED, client->recv_evd, take_latch_at_last_look, cno);
 		return;
 	}

@@ -181,10 +181,10 @@ struct watch {
 	struct mutex lock;
 	struct watch *parent; /* ia->lock and lock; of the CNO, whose epoll set has it */
 	bool lent;	      /* lock; the epoll set does not report it: waiters sleep on it */
-	bool looked;	      /* lock; the service thread looks now and then */
+	bool looked_at;	      /* lock; the service thread looks now and then */
 	unsigned waiters;     /* lock; threads that sleep on it: from lend to return */
-	bool waited;	      /* lock; a wait has ended since the last look */
-	unsigned quiet;	      /* lock; looks in a row that found nothing */
+	bool wait_ended;      /* lock; a wait has ended since the last look */
+	unsigned quiet_looks; /* lock; looks in a row that found nothing */
 	struct timer timer;   /* the next look */
 	struct work work;     /* a look at once */
 };

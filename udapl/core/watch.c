@@ -87,13 +87,13 @@ static void look_later_locked(struct watch *watch)
 }
 
 /* True: the caller has the service thread look. */
-static bool mark_looked_locked(struct watch *watch)
+static bool mark_looked_at_locked(struct watch *watch)
 {
-	bool begin = !watch->looked;
+	bool begin = !watch->looked_at;
 
 	assert_locked(&watch->lock);
-	watch->looked = true;
-	watch->quiet = 0;
+	watch->looked_at = true;
+	watch->quiet_looks = 0;
 	return begin;
 }
 
@@ -107,16 +107,16 @@ static bool look_finish_locked(struct watch *watch, bool found)
 
 	assert_locked(&watch->ia->lock);
 	mutex_lock(&watch->lock);
-	watch->quiet = found || watch->waited ? 0 : watch->quiet + 1;
+	watch->quiet_looks = found || watch->wait_ended ? 0 : watch->quiet_looks + 1;
 	if (watch->waiters) {
-		watch->looked = watch->waited;
-	} else if ((watch->quiet >= QUIET_LOOKS || watch->ia->failed) &&
+		watch->looked_at = watch->wait_ended;
+	} else if ((watch->quiet_looks >= QUIET_LOOKS || watch->ia->failed) &&
 		   epoll_enter_locked(watch)) {
-		watch->looked = false;
+		watch->looked_at = false;
 		watch->ops->arm_locked(watch);
 	}
-	watch->waited = false;
-	again = watch->looked;
+	watch->wait_ended = false;
+	again = watch->looked_at;
 	mutex_unlock(&watch->lock);
 	return again;
 }
@@ -147,7 +147,7 @@ void watch_start_looks_locked(struct watch *watch)
 
 	assert_locked(&watch->ia->lock);
 	mutex_lock(&watch->lock);
-	begin = !watch->waiters && mark_looked_locked(watch);
+	begin = !watch->waiters && mark_looked_at_locked(watch);
 	mutex_unlock(&watch->lock);
 	if (begin)
 		look_later_locked(watch);
@@ -179,13 +179,13 @@ bool watch_return(struct watch *watch)
 
 	mutex_lock(&watch->lock);
 	watch->waiters--;
-	watch->waited = true;
+	watch->wait_ended = true;
 	/* below a CNO nothing is put off */
 	back = !watch->waiters && (watch->parent || watch->ops->is_urgent_locked(watch));
 	if (back)
 		(void)epoll_enter_locked(watch);
 	if (!watch->parent && !watch->waiters)
-		begin = mark_looked_locked(watch);
+		begin = mark_looked_at_locked(watch);
 	mutex_unlock(&watch->lock);
 	if (begin)
 		service_queue_work(watch->ia, &watch->work);
@@ -222,7 +222,7 @@ void watch_move_locked(struct watch *watch, struct watch *parent)
 	mutex_lock(&watch->lock);
 	epoll_leave_locked(watch);
 	watch->parent = parent;
-	watch->looked = false;
+	watch->looked_at = false;
 	if (!watch->waiters && !epoll_enter_locked(watch))
 		log_error("epoll_ctl: %m; completions are noticed by those who poll only");
 	mutex_unlock(&watch->lock);
