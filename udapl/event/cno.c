@@ -388,7 +388,7 @@ static DAT_RETURN check_latch_locked(struct cno *cno, unsigned broadcasts, struc
 }
 
 /* When an abrupt close waits for this thread, the last access is under ia->lock. */
-static void leave_wait(struct cno *cno)
+static void cno_wait_leave(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
 	bool closing;
@@ -409,7 +409,7 @@ static void leave_wait(struct cno *cno)
 }
 
 /* Gives back what the thread slept on. What is to be armed is, when the latch is taken. */
-static void sleep_ends(struct cno *cno, struct wait_entry *entry)
+static void cno_sleep_give_back(struct cno *cno, struct wait_entry *entry)
 {
 	spin_lock(&cno->lock);
 	cno_delist_locked(cno, entry);
@@ -426,12 +426,12 @@ static void cno_wait_cancelled(void *arg)
 	struct wait_entry *entry = arg;
 	struct cno *cno = entry->cno;
 
-	sleep_ends(cno, entry);
+	cno_sleep_give_back(cno, entry);
 	spin_lock(&cno->lock);
 	if (cno->latched && cno->wait_list)
 		cno_wake_locked(cno, cno->wait_list);
 	spin_unlock(&cno->lock);
-	leave_wait(cno);
+	cno_wait_leave(cno);
 }
 
 /* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
@@ -452,8 +452,8 @@ static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_
  * Handles what woke the thread up, and takes the latch. Meanwhile the thread is not on the wait
  * list: a trigger needs no wake-up, and leaves its EVD armed.
  */
-static DAT_RETURN woken_up(struct cno *cno, unsigned broadcasts, struct wait_entry *entry,
-			   const struct pollfd fds[2], struct evd **evd)
+static DAT_RETURN cno_wakeup_consume(struct cno *cno, unsigned broadcasts, struct wait_entry *entry,
+				     const struct pollfd fds[2], struct evd **evd)
 {
 	struct ia *ia = cno->obj.ia;
 	DAT_RETURN ret;
@@ -499,7 +499,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 			return ret;
 		ready = cno_wait_poll(entry, fds, deadline, consumers_state);
 		if (ready > 0)
-			ret = woken_up(cno, broadcasts, entry, fds, evd);
+			ret = cno_wakeup_consume(cno, broadcasts, entry, fds, evd);
 		if (ret != NOT_LATCHED)
 			return ret;
 	} while (ready > 0 && tp_now() < deadline); /* it may always have something to wake for */
@@ -523,7 +523,7 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 	watch_lend(&cno->watch);
 	ret = sleep_until_latched(cno, broadcasts, deadline, consumers_state, &entry, evd);
 	race_reach(RACE_AWAKE, cno);
-	sleep_ends(cno, &entry);
+	cno_sleep_give_back(cno, &entry);
 	return ret;
 }
 
@@ -560,12 +560,13 @@ static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, D
 		*out = evd;
 	else
 		(void)cno_wait_refused(ret, cno, timeout, out);
-	leave_wait(cno);
+	cno_wait_leave(cno);
 	return ret;
 }
 
 /* As in dat_evd_wait. */
-static COLD DAT_RETURN cno_wait_deferred(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
+static COLD DAT_RETURN cno_wait_defer_cancel(struct cno *cno, DAT_TIMEOUT timeout,
+					     DAT_EVD_HANDLE *out)
 {
 	DAT_RETURN ret = cno_wait(cno, timeout, out);
 
@@ -574,7 +575,7 @@ static COLD DAT_RETURN cno_wait_deferred(struct cno *cno, DAT_TIMEOUT timeout, D
 }
 
 /* The handle is none, or there is no place for the EVD. */
-static COLD DAT_RETURN cno_wait_for_garbage(const struct cno *cno, DAT_TIMEOUT timeout,
+static COLD DAT_RETURN cno_wait_refuse_args(const struct cno *cno, DAT_TIMEOUT timeout,
 					    DAT_EVD_HANDLE *out)
 {
 	const bool is_cno = obj_is(cno, DAT_HANDLE_TYPE_CNO);
@@ -590,11 +591,11 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancel_type);
 	if (unlikely(cancel_type != PTHREAD_CANCEL_DEFERRED))
-		return cno_wait_deferred(cno, timeout, out);
+		return cno_wait_defer_cancel(cno, timeout, out);
 	if (!obj_is(cno, DAT_HANDLE_TYPE_CNO))
-		return cno_wait_for_garbage(cno, timeout, out);
+		return cno_wait_refuse_args(cno, timeout, out);
 	if (!out)
-		return cno_wait_for_garbage(cno, timeout, out);
+		return cno_wait_refuse_args(cno, timeout, out);
 	spin_lock(&cno->lock);
 	evd = cno->latched;
 	if (unlikely(!evd || cno->missed)) {

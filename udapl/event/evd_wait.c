@@ -32,7 +32,7 @@ static void run_release_unlock(struct evd *evd)
 /* ---- dequeue ---- */
 
 /* The next completion that is an event. */
-static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
+static DAT_RETURN poll_for_event_locked(struct evd *evd, DAT_EVENT *event)
 {
 	struct tp_wc wc;
 
@@ -44,11 +44,11 @@ static DAT_RETURN dequeue_completion_locked(struct evd *evd, DAT_EVENT *event)
 }
 
 /* The completion that was polled is no event, or takes the slow path. */
-static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, DAT_EVENT *event)
+static COLD DAT_RETURN dequeue_kept_unlock(struct evd *evd, DAT_EVENT *event)
 {
-	DAT_RETURN ret = completion_take_locked(evd, &evd->polled, event)
+	DAT_RETURN ret = completion_take_locked(evd, &evd->kept, event)
 				 ? DAT_SUCCESS
-				 : dequeue_completion_locked(evd, event);
+				 : poll_for_event_locked(evd, event);
 
 	assert_locked(&evd->lock);
 	run_release_unlock(evd);
@@ -56,22 +56,22 @@ static COLD DAT_RETURN dequeue_slow_unlock(struct evd *evd, DAT_EVENT *event)
 }
 
 /* By its parts: as a whole it is copied by its address, which takes the fast path a register. */
-static ALWAYS_INLINE DAT_RETURN dequeue_polled_slow_unlock(struct evd *evd, const struct tp_wc *wc,
-							   DAT_EVENT *event)
+static ALWAYS_INLINE DAT_RETURN dequeue_keeping_unlock(struct evd *evd, const struct tp_wc *wc,
+						       DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
-	evd->polled.tag = wc->tag;
-	evd->polled.status = wc->status;
-	evd->polled.length = wc->length;
+	evd->kept.tag = wc->tag;
+	evd->kept.status = wc->status;
+	evd->kept.length = wc->length;
 	for (size_t i = 0; i < ARRAY_SIZE(wc->transport_0); i++)
-		evd->polled.transport_0[i] = wc->transport_0[i];
+		evd->kept.transport_0[i] = wc->transport_0[i];
 	for (size_t i = 0; i < ARRAY_SIZE(wc->transport); i++)
-		evd->polled.transport[i] = wc->transport[i];
-	return dequeue_slow_unlock(evd, event);
+		evd->kept.transport[i] = wc->transport[i];
+	return dequeue_kept_unlock(evd, event);
 }
 
 /* Nothing is queued. */
-NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT *event)
+NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	const struct req *req;
 	struct ring *ring;
@@ -90,20 +90,20 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	if (likely(!slowness)) {
 		completion_describe(evd, req, ep, &wc, event);
 		if (unlikely(!ring_retire(ring, req)))
-			return dequeue_polled_slow_unlock(evd, &wc, event);
+			return dequeue_keeping_unlock(evd, &wc, event);
 	} else if (unlikely(slowness != REQ_SLOW_PATH)) {
-		return dequeue_polled_slow_unlock(evd, &wc, event);
+		return dequeue_keeping_unlock(evd, &wc, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
 		ep = tp_wc_ep(evd->cq, &wc);
 		if (unlikely(!ep || evd->reporting_eps))
-			return dequeue_polled_slow_unlock(evd, &wc, event);
+			return dequeue_keeping_unlock(evd, &wc, event);
 		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
 		pool_return(container_of(ring, struct recv_pool, ring),
 			    (struct req *)(uintptr_t)req);
 	} else {
 		if (unlikely(req->kind != REQ_BIND ||
 			     !completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
-			return dequeue_polled_slow_unlock(evd, &wc, event);
+			return dequeue_keeping_unlock(evd, &wc, event);
 		if (unlikely(evd->slow_path)) {
 			run_release_unlock(evd);
 			return DAT_SUCCESS;
@@ -113,28 +113,28 @@ NOINLINE HOT static DAT_RETURN dequeue_polled_unlock(struct evd *evd, DAT_EVENT 
 	return DAT_SUCCESS;
 }
 
-/* What dequeue_slow_unlock does, of a completion by its parts: so the fast path needs no stack. */
-static COLD DAT_RETURN dequeue_next_slow_unlock(struct evd *evd, void *tag, uint32_t length,
-						DAT_EVENT *event)
+/* What dequeue_kept_unlock does, of a completion by its parts: so the fast path needs no stack. */
+static COLD DAT_RETURN dequeue_keeping_success_unlock(struct evd *evd, void *tag, uint32_t length,
+						      DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
-	evd->polled = (struct tp_wc){ .tag = tag, .status = DAT_DTO_SUCCESS, .length = length };
-	return dequeue_slow_unlock(evd, event);
+	evd->kept = (struct tp_wc){ .tag = tag, .status = DAT_DTO_SUCCESS, .length = length };
+	return dequeue_kept_unlock(evd, event);
 }
 
 /* What an earlier poll has brought along. */
-static ALWAYS_INLINE DAT_RETURN dequeue_next_unlock(struct evd *evd, const struct tp_wc *wc,
-						    DAT_EVENT *event)
+static ALWAYS_INLINE DAT_RETURN dequeue_read_ahead_unlock(struct evd *evd, const struct tp_wc *wc,
+							  DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
 	LEAVE_IN_PLACE(evd);
 	if (unlikely(!completion_take_plain_locked(evd, wc, event)))
-		return dequeue_next_slow_unlock(evd, wc->tag, wc->length, event);
+		return dequeue_keeping_success_unlock(evd, wc->tag, wc->length, event);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
 
-#define EVD_RARE (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
+#define EVD_DEQUEUE_IN_FULL (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
 
 static COLD DAT_RETURN dequeue_refused(DAT_RETURN ret, const struct evd *evd,
 				       const DAT_EVENT *event)
@@ -144,7 +144,7 @@ static COLD DAT_RETURN dequeue_refused(DAT_RETURN ret, const struct evd *evd,
 }
 
 /* The handle is none, or there is no place for the event. */
-static COLD DAT_RETURN dequeue_of_garbage(const struct evd *evd, const DAT_EVENT *event)
+static COLD DAT_RETURN dequeue_refuse_args(const struct evd *evd, const DAT_EVENT *event)
 {
 	if (!obj_is(evd, DAT_HANDLE_TYPE_EVD))
 		return dequeue_refused(DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1), evd,
@@ -152,8 +152,8 @@ static COLD DAT_RETURN dequeue_of_garbage(const struct evd *evd, const DAT_EVENT
 	return dequeue_refused(BAD_ARG(2), evd, event);
 }
 
-/* One of EVD_RARE is set, or nothing is queued. */
-static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
+/* One of EVD_DEQUEUE_IN_FULL is set, or nothing is queued. */
+static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
 
@@ -165,7 +165,7 @@ static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 	else if (!evd->cq)
 		ret = DAT_QUEUE_EMPTY;
 	else
-		ret = dequeue_completion_locked(evd, event);
+		ret = poll_for_event_locked(evd, event);
 	run_release_unlock(evd);
 	if (ret == BAD_STATE(EVD_WAITER))
 		return dequeue_refused(ret, evd, event);
@@ -173,21 +173,21 @@ static COLD DAT_RETURN dequeue_rare_unlock(struct evd *evd, DAT_EVENT *event)
 }
 
 /* Events are queued, or polling is not all there is to do. */
-NOINLINE HOT static DAT_RETURN dequeue_queued_unlock(struct evd *evd, DAT_EVENT *event)
+NOINLINE HOT static DAT_RETURN dequeue_from_queue_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
-	if (unlikely(evd->slow_path & EVD_RARE || !evd->queue.count))
-		return dequeue_rare_unlock(evd, event);
+	if (unlikely(evd->slow_path & EVD_DEQUEUE_IN_FULL || !evd->queue.count))
+		return dequeue_in_full_unlock(evd, event);
 	(void)evd_take_locked(evd, event);
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
 
-static NOINLINE DAT_RETURN dequeue_contended(struct evd *evd, DAT_EVENT *event)
+static NOINLINE DAT_RETURN dequeue_locking(struct evd *evd, DAT_EVENT *event)
 {
 	spin_lock(&evd->lock);
-	return evd->queue.count | evd->slow_path ? dequeue_queued_unlock(evd, event)
-						 : dequeue_polled_unlock(evd, event);
+	return evd->queue.count | evd->slow_path ? dequeue_from_queue_unlock(evd, event)
+						 : dequeue_by_poll_unlock(evd, event);
 }
 
 /* Each way is a function of its own, so that none saves registers for another. */
@@ -197,16 +197,16 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 	struct tp_wc wc;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
-		return dequeue_of_garbage(evd, event);
+		return dequeue_refuse_args(evd, event);
 	if (unlikely(!event))
-		return dequeue_of_garbage(evd, event);
+		return dequeue_refuse_args(evd, event);
 	if (unlikely(!spin_trylock(&evd->lock)))
-		return dequeue_contended(evd, event);
+		return dequeue_locking(evd, event);
 	if (unlikely(evd->queue.count | evd->slow_path))
-		return dequeue_queued_unlock(evd, event);
+		return dequeue_from_queue_unlock(evd, event);
 	if (tp_cq_next(evd->cq, &wc))
-		return dequeue_next_unlock(evd, &wc, event);
-	return dequeue_polled_unlock(evd, event);
+		return dequeue_read_ahead_unlock(evd, &wc, event);
+	return dequeue_by_poll_unlock(evd, event);
 }
 
 /* ---- wait ---- */
@@ -234,7 +234,7 @@ static bool wait_satisfied_locked(struct evd *evd, bool notified)
 }
 
 /* Is there a reason to return? *drained: no completion was left behind for want of memory. */
-static DAT_RETURN wait_check(struct evd *evd, bool *drained)
+static DAT_RETURN wait_look(struct evd *evd, bool *drained)
 {
 	DAT_RETURN ret = STILL_WAITING;
 	bool notified = false;
@@ -252,7 +252,7 @@ static DAT_RETURN wait_check(struct evd *evd, bool *drained)
 }
 
 /* The last access of a waiter that is expelled: then the EVD is destroyed. */
-static DAT_RETURN wait_expelled(struct evd *evd, DAT_COUNT *nmore)
+static DAT_RETURN wait_leave_expelled(struct evd *evd, DAT_COUNT *nmore)
 {
 	struct ia *ia = evd->obj.ia;
 
@@ -285,7 +285,7 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 	assert_locked(&evd->lock);
 	if (unlikely(evd->slow_path & EVD_CLOSING)) {
 		spin_unlock(&evd->lock);
-		return wait_expelled(evd, nmore);
+		return wait_leave_expelled(evd, nmore);
 	}
 	ret = wait_result_locked(evd, ret, event, nmore);
 	evd->slow_path &= ~(unsigned)EVD_WAITER;
@@ -294,7 +294,7 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 }
 
 /* The thread does not sleep any more: gives back what it slept on. True: others sleep on it now. */
-static bool sleep_end(struct evd *evd)
+static bool sleep_give_back(struct evd *evd)
 {
 	bool armed = evd->cq && evd_channel_return(evd), woken;
 	int fd;
@@ -319,7 +319,7 @@ static bool sleep_end(struct evd *evd)
  */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
-	bool notified = false, armed = sleep_end(evd);
+	bool notified = false, armed = sleep_give_back(evd);
 
 	spin_lock(&evd->lock);
 	if (armed || ret != DAT_SUCCESS)
@@ -353,7 +353,7 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 }
 
 /* What woke the thread up has happened: the next one is for the next sleep. */
-static void sleep_over(struct evd *evd, struct pollfd *fds)
+static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 {
 	if (fds[0].revents) {
 		wakefd_clear(fds[0].fd); /* first: a thread that finds woken set does not signal */
@@ -375,7 +375,7 @@ static void sleep_over(struct evd *evd, struct pollfd *fds)
  * Sleeps on the completion channel and on a wakefd until there is a reason to return. The time-out
  * is one also while there is always something to wake up for.
  */
-static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, int consumers_state)
+static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int consumers_state)
 {
 	struct pollfd fds[] = {
 		{ .fd = evd->wakefd, .events = POLLIN },
@@ -392,18 +392,18 @@ static DAT_RETURN wait_sleep(struct evd *evd, uint64_t deadline, int consumers_s
 		if (evd->cq)
 			fds[2].fd = evd_arm_to_sleep(evd);
 		race_reach(RACE_SLEEP, evd);
-		ret = wait_check(evd, &drained);
+		ret = wait_look(evd, &drained);
 		if (ret != STILL_WAITING)
 			return ret;
 		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
 		ready = wait_poll(evd, fds, until, consumers_state);
 		if (ready == 0 && until == deadline)
-			return wait_check(evd, &drained);
+			return wait_look(evd, &drained);
 		if (ready < 0)
 			return ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0)
 					       : status_of(ready, DAT_NO_SUBTYPE);
-		sleep_over(evd, fds);
-		ret = wait_check(evd, &drained);
+		wakeup_consume(evd, fds);
+		ret = wait_look(evd, &drained);
 	} while (ret == STILL_WAITING && tp_now() < deadline);
 	return ret;
 }
@@ -422,11 +422,11 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		watch_lend(&evd->watch);
-	return wait_sleep(evd, deadline, consumers_state);
+	return sleep_until_reason(evd, deadline, consumers_state);
 }
 
 /* May this wait begin? */
-static DAT_RETURN wait_refused_locked(const struct evd *evd, DAT_COUNT threshold)
+static DAT_RETURN wait_judge_locked(const struct evd *evd, DAT_COUNT threshold)
 {
 	assert_locked(&evd->lock);
 	if (threshold <= 0 || threshold > evd->qlen)
@@ -456,7 +456,7 @@ static COLD DAT_RETURN wait_refused(DAT_RETURN ret, const struct evd *evd, DAT_T
 }
 
 /* The handle is none, or there is no place for a result. */
-static COLD DAT_RETURN wait_for_garbage(const struct evd *evd, DAT_TIMEOUT timeout,
+static COLD DAT_RETURN wait_refuse_args(const struct evd *evd, DAT_TIMEOUT timeout,
 					DAT_COUNT threshold, const DAT_EVENT *event,
 					const DAT_COUNT *nmore)
 {
@@ -468,11 +468,12 @@ static COLD DAT_RETURN wait_for_garbage(const struct evd *evd, DAT_TIMEOUT timeo
 }
 
 /* A wait with a threshold, or one that has to sleep. */
-static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout,
-					    DAT_COUNT threshold, DAT_EVENT *event, DAT_COUNT *nmore)
+static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT timeout,
+					       DAT_COUNT threshold, DAT_EVENT *event,
+					       DAT_COUNT *nmore)
 {
 	CANCEL_FORBIDDEN;
-	DAT_RETURN ret = wait_refused_locked(evd, threshold);
+	DAT_RETURN ret = wait_judge_locked(evd, threshold);
 	bool notified = false;
 
 	assert_locked(&evd->lock);
@@ -494,7 +495,8 @@ static NOINLINE DAT_RETURN wait_slow_unlock(struct evd *evd, DAT_TIMEOUT timeout
 }
 
 /* The first completion is the consumer's event already: counts the others. */
-static NOINLINE DAT_RETURN wait_count_unlock(struct evd *evd, DAT_EVENT *event, DAT_COUNT *nmore)
+static NOINLINE DAT_RETURN wait_count_others_unlock(struct evd *evd, DAT_EVENT *event,
+						    DAT_COUNT *nmore)
 {
 	CANCEL_FORBIDDEN;
 	bool notified = false;
@@ -510,9 +512,9 @@ static NOINLINE DAT_RETURN wait_count_unlock(struct evd *evd, DAT_EVENT *event, 
  * More than one completion, or one that is not a plain, successful transfer. The event queue was
  * empty, so it has a slot for the second one.
  */
-static NOINLINE DAT_RETURN wait_polled_unlock(struct evd *evd, const struct tp_wc *first,
-					      const struct tp_wc *second, DAT_TIMEOUT timeout,
-					      DAT_EVENT *event, DAT_COUNT *nmore)
+static NOINLINE DAT_RETURN wait_take_polled_unlock(struct evd *evd, const struct tp_wc *first,
+						   const struct tp_wc *second, DAT_TIMEOUT timeout,
+						   DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	bool taken = completion_take_locked(evd, first, event), notified = false;
 
@@ -520,25 +522,25 @@ static NOINLINE DAT_RETURN wait_polled_unlock(struct evd *evd, const struct tp_w
 	if (second)
 		evd_queue_completion_locked(evd, second, &notified);
 	if (!taken)
-		return wait_slow_unlock(evd, timeout, 1, event, nmore);
+		return wait_in_full_unlock(evd, timeout, 1, event, nmore);
 	if (second || evd->slow_path)
-		return wait_count_unlock(evd, event, nmore);
+		return wait_count_others_unlock(evd, event, nmore);
 	*nmore = 0;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
 
 /* With a threshold, or another thread has the lock. */
-static NOINLINE DAT_RETURN wait_slow(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-				     DAT_EVENT *event, DAT_COUNT *nmore)
+static NOINLINE DAT_RETURN wait_in_full(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+					DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	spin_lock(&evd->lock);
-	return wait_slow_unlock(evd, timeout, threshold, event, nmore);
+	return wait_in_full_unlock(evd, timeout, threshold, event, nmore);
 }
 
 /* The thread could be cancelled at any instruction: not as long as the call lasts. */
-static COLD DAT_RETURN wait_deferred(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-				     DAT_EVENT *event, DAT_COUNT *nmore)
+static COLD DAT_RETURN wait_defer_cancel(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+					 DAT_EVENT *event, DAT_COUNT *nmore)
 {
 	DAT_RETURN ret = evd_wait(evd, timeout, threshold, event, nmore);
 
@@ -560,23 +562,23 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancel_type);
 	if (unlikely(cancel_type != PTHREAD_CANCEL_DEFERRED))
-		return wait_deferred(evd, timeout, threshold, event, nmore);
+		return wait_defer_cancel(evd, timeout, threshold, event, nmore);
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
-		return wait_for_garbage(evd, timeout, threshold, event, nmore);
+		return wait_refuse_args(evd, timeout, threshold, event, nmore);
 	if (unlikely(!event))
-		return wait_for_garbage(evd, timeout, threshold, event, nmore);
+		return wait_refuse_args(evd, timeout, threshold, event, nmore);
 	if (unlikely(!nmore))
-		return wait_for_garbage(evd, timeout, threshold, event, nmore);
+		return wait_refuse_args(evd, timeout, threshold, event, nmore);
 	if (unlikely(threshold != 1 || !spin_trylock(&evd->lock)))
-		return wait_slow(evd, timeout, threshold, event, nmore);
+		return wait_in_full(evd, timeout, threshold, event, nmore);
 	if (unlikely(evd->queue.count | evd->slow_path))
-		return wait_slow_unlock(evd, timeout, 1, event, nmore);
+		return wait_in_full_unlock(evd, timeout, 1, event, nmore);
 	n = tp_cq_poll(evd->cq, wc, 2);
 	if (unlikely(n != 1))
-		return n ? wait_polled_unlock(evd, wc, &wc[1], timeout, event, nmore)
-			 : wait_slow_unlock(evd, timeout, 1, event, nmore);
+		return n ? wait_take_polled_unlock(evd, wc, &wc[1], timeout, event, nmore)
+			 : wait_in_full_unlock(evd, timeout, 1, event, nmore);
 	if (unlikely(!completion_take_plain_locked(evd, wc, event)))
-		return wait_polled_unlock(evd, wc, NULL, timeout, event, nmore);
+		return wait_take_polled_unlock(evd, wc, NULL, timeout, event, nmore);
 	*nmore = 0;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;

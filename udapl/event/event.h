@@ -102,10 +102,10 @@ struct evd {
 	struct event_queue queue; /* lock */
 	/* lock; queued events of the streams that qlen limits: software, CR, asynchronous */
 	unsigned bounded;
-	struct tp_wc polled; /* lock; what the slow path of dequeue translates */
-	unsigned notifying;  /* lock; queued events that notify */
-	unsigned receives;   /* lock; queued events of shared receive queues */
-	unsigned reserved;   /* lock; slots kept free for connection events */
+	struct tp_wc kept;  /* lock; what the slow path of dequeue translates */
+	unsigned notifying; /* lock; queued events that notify */
+	unsigned receives;  /* lock; queued events of shared receive queues */
+	unsigned reserved;  /* lock; slots kept free for connection events */
 	/* lock; slots kept free for flushes: at most all transfers of the attached roles */
 	unsigned dto_depth;
 	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
