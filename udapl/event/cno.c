@@ -434,15 +434,22 @@ static void cno_wait_cancelled(void *arg)
 	cno_wait_leave(cno);
 }
 
+/* What a thread in dat_cno_wait sleeps on. */
+enum {
+	CNO_WAKEFD,   /* the CNO was triggered, or all its waiters are woken */
+	CNO_CHANNELS, /* the epoll set with the completion channels of its EVDs */
+	CNO_FDS,
+};
+
 /* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
-static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_t deadline,
+static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[CNO_FDS], uint64_t deadline,
 			 int consumers_state)
 {
 	int ready;
 
 	pthread_cleanup_push(cno_wait_cancelled, entry);
 	cancel_allow(consumers_state);
-	ready = tp_poll(fds, 2, deadline);
+	ready = tp_poll(fds, CNO_FDS, deadline);
 	cancel_forbid();
 	pthread_cleanup_pop(0);
 	return ready;
@@ -453,7 +460,7 @@ static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[2], uint64_
  * list: a trigger needs no wake-up, and leaves its EVD armed.
  */
 static DAT_RETURN cno_wakeup_consume(struct cno *cno, unsigned broadcasts, struct wait_entry *entry,
-				     const struct pollfd fds[2], struct evd **evd)
+				     const struct pollfd fds[CNO_FDS], struct evd **evd)
 {
 	struct ia *ia = cno->obj.ia;
 	DAT_RETURN ret;
@@ -461,14 +468,14 @@ static DAT_RETURN cno_wakeup_consume(struct cno *cno, unsigned broadcasts, struc
 
 	spin_lock(&cno->lock);
 	cno->takers++;
-	if (fds[1].revents)
+	if (fds[CNO_CHANNELS].revents)
 		cno_delist_locked(cno, entry);
 	woken = entry->woken; /* then it is not listed */
 	entry->woken = false;
 	spin_unlock(&cno->lock);
 	if (woken)
 		wakefd_clear(entry->wakefd);
-	if (fds[1].revents) {
+	if (fds[CNO_CHANNELS].revents) {
 		mutex_lock(&ia->lock);
 		(void)channels_handle_locked(cno);
 		mutex_unlock(&ia->lock);
@@ -484,9 +491,9 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 				      int consumers_state, struct wait_entry *entry,
 				      struct evd **evd)
 {
-	struct pollfd fds[] = {
-		{ .fd = entry->wakefd, .events = POLLIN },
-		{ .fd = cno->watch.fd, .events = POLLIN },
+	struct pollfd fds[CNO_FDS] = {
+		[CNO_WAKEFD] = { .fd = entry->wakefd, .events = POLLIN },
+		[CNO_CHANNELS] = { .fd = cno->watch.fd, .events = POLLIN },
 	};
 	DAT_RETURN ret;
 	int ready;

@@ -339,6 +339,14 @@ static void wait_cancelled(void *arg)
 	(void)wait_end(arg, DAT_ERROR(DAT_INTERRUPTED_CALL, 0), &event, &nmore);
 }
 
+/* What a thread in dat_evd_wait sleeps on. */
+enum {
+	WAIT_WAKEFD,   /* for everything that is not a completion */
+	WAIT_CHANNEL,  /* the completion channel; -1: there is none, or it is in error */
+	WAIT_PROGRESS, /* what evd_arm_to_sleep returned; -1: nothing */
+	WAIT_FDS,
+};
+
 /* The only place of a wait where the thread can be cancelled: wait_cancelled needs the locks. */
 static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int consumers_state)
 {
@@ -346,7 +354,7 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 
 	pthread_cleanup_push(wait_cancelled, evd);
 	cancel_allow(consumers_state);
-	ready = tp_poll(fds, fds[2].fd >= 0 ? 3 : 2, until);
+	ready = tp_poll(fds, fds[WAIT_PROGRESS].fd >= 0 ? WAIT_FDS : WAIT_FDS - 1, until);
 	cancel_forbid();
 	pthread_cleanup_pop(0);
 	return ready;
@@ -355,18 +363,19 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 /* What woke the thread up has happened: the next one is for the next sleep. */
 static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 {
-	if (fds[0].revents) {
-		wakefd_clear(fds[0].fd); /* first: a thread that finds woken set does not signal */
+	if (fds[WAIT_WAKEFD].revents) {
+		/* first: a thread that finds woken set does not signal */
+		wakefd_clear(fds[WAIT_WAKEFD].fd);
 		race_reach(RACE_WOKEN, evd);
 		spin_lock(&evd->lock);
 		evd->woken = false;
 		spin_unlock(&evd->lock);
 	}
-	if (evd->cq && fds[1].revents)
+	if (evd->cq && fds[WAIT_CHANNEL].revents)
 		tp_cq_events(evd->cq);
 	/* the device is gone, and poll would not sleep again */
-	if (fds[1].revents & (POLLERR | POLLHUP)) {
-		fds[1].fd = -1;
+	if (fds[WAIT_CHANNEL].revents & (POLLERR | POLLHUP)) {
+		fds[WAIT_CHANNEL].fd = -1;
 		watch_surrender(&evd->watch);
 	}
 }
@@ -377,10 +386,10 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
  */
 static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int consumers_state)
 {
-	struct pollfd fds[] = {
-		{ .fd = evd->wakefd, .events = POLLIN },
-		{ .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
-		{ .fd = -1, .events = POLLIN },
+	struct pollfd fds[WAIT_FDS] = {
+		[WAIT_WAKEFD] = { .fd = evd->wakefd, .events = POLLIN },
+		[WAIT_CHANNEL] = { .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
+		[WAIT_PROGRESS] = { .fd = -1, .events = POLLIN },
 	};
 	DAT_RETURN ret;
 	bool drained;
@@ -390,7 +399,7 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int con
 		int ready;
 
 		if (evd->cq)
-			fds[2].fd = evd_arm_to_sleep(evd);
+			fds[WAIT_PROGRESS].fd = evd_arm_to_sleep(evd);
 		race_reach(RACE_SLEEP, evd);
 		ret = wait_look(evd, &drained);
 		if (ret != STILL_WAITING)
