@@ -12,8 +12,8 @@ bool evd_make_room_relock(struct evd *evd, unsigned extra);
 /* There must be room. @notify: the event ends a wait. */
 void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify);
 /*
- * Takes a completion into the queue, which has room. *notified as in evd_drain_relock; else it is
- * not changed.
+ * Takes a completion into the queue, which has room. *notified as in evd_take_completions_relock;
+ * else it is not changed.
  */
 void evd_queue_completion_locked(struct evd *evd, const struct tp_wc *wc, bool *notified);
 /* There must be an event; none of a shared receive queue, or any. */
@@ -23,7 +23,7 @@ void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event);
  * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no
  * memory, some are still in the completion queue, which will not report those again.
  */
-bool evd_drain_relock(struct evd *evd, bool *notified);
+bool evd_take_completions_relock(struct evd *evd, bool *notified);
 /* Has the waiter, if there is one, look again. */
 void evd_wake_locked(struct evd *evd);
 /* An event that notifies has arrived, from a thread other than its receiver's. */

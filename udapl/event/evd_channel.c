@@ -191,7 +191,7 @@ void evd_mode_changed(struct evd *evd)
 	if (evd->slow_path & EVD_WAITER)
 		evd_wake_locked(evd);
 	else if (evd->cno && evd->enabled)
-		evd_drain_relock(evd, &notified);
+		evd_take_completions_relock(evd, &notified);
 	if (notified)
 		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
@@ -215,7 +215,7 @@ void evd_trigger_backlog(struct evd *evd)
 	assert_locked(&evd->obj.ia->lock);
 	evd_watch_locked(evd);
 	spin_lock(&evd->lock);
-	evd_drain_relock(evd, &notified); /* what was there before makes no event */
+	evd_take_completions_relock(evd, &notified); /* what was there before makes no event */
 	if (notified || (evd->notifying && !(evd->slow_path & EVD_WAITER)))
 		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);

@@ -218,7 +218,7 @@ void evd_queue_completion_locked(struct evd *evd, const struct tp_wc *wc, bool *
 	}
 }
 
-bool evd_drain_relock(struct evd *evd, bool *notified)
+bool evd_take_completions_relock(struct evd *evd, bool *notified)
 {
 	struct tp_wc wc[TP_POLL_MAX];
 
@@ -246,7 +246,7 @@ bool evd_drain(struct evd *evd)
 	bool notified = false, all;
 
 	spin_lock(&evd->lock);
-	all = evd_drain_relock(evd, &notified);
+	all = evd_take_completions_relock(evd, &notified);
 	if (notified)
 		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
@@ -260,7 +260,7 @@ bool evd_drain_found(struct evd *evd)
 
 	spin_lock(&evd->lock);
 	before = evd->queue.count;
-	evd_drain_relock(evd, &notified);
+	evd_take_completions_relock(evd, &notified);
 	found = notified || evd->queue.count > before;
 	if (notified)
 		evd_notify_locked(evd);
@@ -504,7 +504,7 @@ DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen)
 
 	assert_locked(&evd->obj.ia->lock);
 	spin_lock(&evd->lock);
-	evd_drain_relock(evd, &notified);
+	evd_take_completions_relock(evd, &notified);
 	ret = qlen_refused_locked(evd, qlen);
 	if (ret == DAT_SUCCESS && qlen > evd->qlen) {
 		unsigned more = bounded_max(evd, qlen) - bounded_max(evd, evd->qlen);

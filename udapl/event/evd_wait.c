@@ -240,7 +240,7 @@ static DAT_RETURN wait_look(struct evd *evd, bool *drained)
 	bool notified = false;
 
 	spin_lock(&evd->lock);
-	*drained = evd_drain_relock(evd, &notified);
+	*drained = evd_take_completions_relock(evd, &notified);
 	if (evd->slow_path & EVD_CLOSING)
 		ret = DAT_ERROR(DAT_ABORT, 0);
 	else if (evd->slow_path & EVD_UNWAITABLE)
@@ -323,7 +323,7 @@ static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DA
 
 	spin_lock(&evd->lock);
 	if (armed || ret != DAT_SUCCESS)
-		evd_drain_relock(evd, &notified);
+		evd_take_completions_relock(evd, &notified);
 	if (ret == STILL_WAITING && wait_satisfied_locked(evd, notified))
 		ret = DAT_SUCCESS;
 	return wait_leave_unlock(evd, ret, event, nmore);
@@ -491,7 +491,7 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 		return wait_refused(ret, evd, timeout, threshold, event, nmore);
 	}
 	wait_begin_locked(evd, threshold);
-	evd_drain_relock(evd, &notified);
+	evd_take_completions_relock(evd, &notified);
 	ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : STILL_WAITING;
 	if (ret == DAT_SUCCESS || timeout == 0)
 		return wait_leave_unlock(evd, ret, event, nmore);
@@ -512,7 +512,7 @@ static NOINLINE DAT_RETURN wait_count_others_unlock(struct evd *evd, DAT_EVENT *
 
 	assert_locked(&evd->lock);
 	wait_begin_locked(evd, 1);
-	evd_drain_relock(evd, &notified);
+	evd_take_completions_relock(evd, &notified);
 	(void)wait_leave_unlock(evd, STILL_WAITING, event, nmore); /* no second event is taken */
 	return DAT_SUCCESS;
 }
