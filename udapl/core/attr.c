@@ -165,11 +165,10 @@ static DAT_COUNT *ep_count(DAT_EP_ATTR *attr, unsigned i)
 	return (DAT_COUNT *)((char *)attr + ep_counts[i].offset);
 }
 
-/* A read of more segments than one work request takes is posted as several. */
 unsigned attr_ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr)
 {
-	uint64_t segments = max_u64((unsigned)attr->max_rdma_read_iov, 1);
-	uint64_t per_read = (segments + ia->attr->max_read_wr_sge - 1) / ia->attr->max_read_wr_sge;
+	uint64_t per_read = attr_read_work_requests(ia->attr,
+						    max_u64((unsigned)attr->max_rdma_read_iov, 1));
 	uint64_t least = (uint64_t)(unsigned)attr->max_request_dtos + RING_SLACK;
 	uint64_t wanted = per_read * (unsigned)attr->max_request_dtos + RING_SLACK;
 	uint64_t limit = min_u64(ia->attr->max_qp_wr, ia->attr->max_cqe);

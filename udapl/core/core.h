@@ -313,6 +313,11 @@ void ia_creation_end_locked(struct ia *ia);
 
 /* The longest queue of an EVD that a consumer may ask for. */
 DAT_COUNT attr_max_evd_qlen(const struct ia *ia);
+/* Returns how many work requests a read of @segments takes: one has max_read_wr_sge at most. */
+static inline uint64_t attr_read_work_requests(const struct tp_attr *attr, uint64_t segments)
+{
+	return (segments + attr->max_read_wr_sge - 1) / attr->max_read_wr_sge;
+}
 /* Work requests that the request queue of such an endpoint must hold. */
 unsigned attr_ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr);
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);

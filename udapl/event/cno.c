@@ -209,12 +209,7 @@ static const struct watch_ops cno_ops = {
 /* The consumer looks at its EVDs next, but for those that it has disabled. */
 static bool arm_missed(struct evd *evd)
 {
-	bool enabled;
-
-	spin_lock(&evd->lock);
-	enabled = evd->enabled;
-	spin_unlock(&evd->lock);
-	if (!enabled)
+	if (!evd_is_enabled(evd))
 		return arm_and_drain(evd);
 	evd_arm(evd);
 	return true;

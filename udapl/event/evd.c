@@ -72,7 +72,7 @@ static unsigned config_locked(const struct evd *evd)
 	return DAT_EVD_STATE_CONFIG_THRESHOLD;
 }
 
-/* Without an endpoint a wait ends as in threshold mode. */
+/* The mode by which a wait ends: without an endpoint it is that with a threshold. */
 static unsigned wait_mode(unsigned config)
 {
 	return config ? config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD;
@@ -338,8 +338,8 @@ void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned dept
  */
 static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 {
-	uint64_t segments = min_u64(attr->max_read_sge, READ_SEGMENTS);
-	uint64_t per_read = (segments + attr->max_read_wr_sge - 1) / attr->max_read_wr_sge;
+	uint64_t per_read = attr_read_work_requests(attr,
+						    min_u64(attr->max_read_sge, READ_SEGMENTS));
 	uint64_t wanted = max_u64(qlen * per_read + CQ_RESERVE, CQ_FIXED);
 
 	if (attr->caps & TP_CAP_CQ_RESIZE)
@@ -567,7 +567,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	struct ia *ia;
 
 	if (!evd)
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (evd == ia->async_evd || !obj_retire(&evd->obj)) {
 		ret = BAD_STATE(EVD_IN_USE);
@@ -605,7 +605,7 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 
 	(void)mask; /* all members are filled in */
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	if (!param)
 		return BAD_ARG(3);
 	spin_lock(&evd->lock);
@@ -615,7 +615,7 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 		.evd_state = (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
 			     (evd->slow_path & EVD_UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE
 							      : DAT_EVD_STATE_WAITABLE) |
-			     (evd->config ? evd->config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD),
+			     wait_mode(evd->config),
 		.cno_handle = evd->cno,
 		.evd_flags = evd->flags,
 	};
@@ -631,7 +631,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 	struct ia *ia;
 
 	if (!evd)
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (cno == evd->cno) {
 		/* nothing changes */
@@ -652,7 +652,7 @@ DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 	bool before;
 
 	if (!evd)
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	spin_lock(&evd->lock);
 	before = evd->enabled;
 	evd->enabled = true;
@@ -669,38 +669,39 @@ DAT_RETURN evd_disable(DAT_EVD_HANDLE handle)
 	struct evd *evd = handle;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	spin_lock(&evd->lock);
 	evd->enabled = false;
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle)
+static DAT_RETURN waitable_change(DAT_EVD_HANDLE handle, bool waitable)
 {
 	CANCEL_FORBIDDEN;
 	struct evd *evd = handle;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	spin_lock(&evd->lock);
-	evd->slow_path |= EVD_UNWAITABLE;
-	evd_wake_locked(evd);
+	if (waitable) {
+		evd->slow_path &= ~(unsigned)EVD_UNWAITABLE;
+	} else {
+		evd->slow_path |= EVD_UNWAITABLE;
+		evd_wake_locked(evd);
+	}
 	spin_unlock(&evd->lock);
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle)
+DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE evd)
 {
-	CANCEL_FORBIDDEN;
-	struct evd *evd = handle;
+	return waitable_change(evd, false);
+}
 
-	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
-	spin_lock(&evd->lock);
-	evd->slow_path &= ~(unsigned)EVD_UNWAITABLE;
-	spin_unlock(&evd->lock);
-	return DAT_SUCCESS;
+DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd)
+{
+	return waitable_change(evd, true);
 }
 
 DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
@@ -711,7 +712,7 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 	struct ia *ia;
 
 	if (!evd)
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (qlen <= 0 || qlen > attr_max_evd_qlen(ia))
 		ret = BAD_ARG(2);

@@ -5,6 +5,15 @@
 
 #include "event.h"
 
+/* What a call on an EVD answers to any other handle: DAT's subtypes name EVDs by a role only. */
+#define BAD_EVD DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1)
+
+/* Returns the slot of the event that has @at queued ones in front of it. evd->lock is held. */
+static inline struct queued_event *queue_slot(const struct event_queue *queue, unsigned at)
+{
+	return &queue->slots[(queue->head + at) & (queue->size - 1)];
+}
+
 /* ---- evd_queue.c: evd->lock is held ---- */
 
 /* Makes room for @extra events beyond what is reserved. False: no memory. */
@@ -36,7 +45,7 @@ void evd_notify_locked(struct evd *evd);
 static inline bool evd_take_locked(struct evd *evd, DAT_EVENT *event)
 {
 	struct event_queue *queue = &evd->queue;
-	const struct queued_event *slot = &queue->slots[queue->head & (queue->size - 1)];
+	const struct queued_event *slot = queue_slot(queue, 0);
 	const bool bounded = slot->bounded;
 
 	assert_locked(&evd->lock);

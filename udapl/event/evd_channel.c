@@ -121,16 +121,13 @@ static bool channel_look_locked(struct watch *watch)
 
 bool evd_look_missed_locked(struct evd *evd)
 {
-	bool found = evd_drain_found(evd), enabled;
+	bool found = evd_drain_found(evd);
 
 	assert_locked(&evd->obj.ia->lock);
-	spin_lock(&evd->lock);
-	enabled = evd->enabled;
-	spin_unlock(&evd->lock);
 	if (is_urgent(evd)) { /* the latch was taken meanwhile */
 		evd_arm(evd);
 		found |= evd_drain_found(evd);
-	} else if (!enabled && evd->cq) {
+	} else if (evd->cq && !evd_is_enabled(evd)) {
 		watch_start_looks_locked(&evd->watch);
 	}
 	return found;
@@ -138,24 +135,19 @@ bool evd_look_missed_locked(struct evd *evd)
 
 static void channel_ready_locked(struct evd *evd)
 {
-	bool urgent, enabled;
+	struct watch *parent = evd->watch.parent;
 
 	assert_locked(&evd->obj.ia->lock);
 	if (!tp_cq_events(evd->cq))
 		return;
 	evd_drain(evd);
 	/* a waiter: it came after the kernel had named the EVD */
-	urgent = watch_is_waited_for(&evd->watch) || is_urgent(evd);
-	spin_lock(&evd->lock);
-	enabled = evd->enabled;
-	spin_unlock(&evd->lock);
-	if (urgent) {
+	if (watch_is_waited_for(&evd->watch) || is_urgent(evd)) {
 		evd_arm(evd);
 		evd_drain(evd);
 	} else {
 		evd_disarm(evd);
-		watch_start_looks_locked(evd->watch.parent && enabled ? evd->watch.parent
-								      : &evd->watch);
+		watch_start_looks_locked(parent && evd_is_enabled(evd) ? parent : &evd->watch);
 	}
 }
 

@@ -54,7 +54,7 @@ static struct queued_event *queue_grow(struct event_queue *queue, struct queued_
 	if (size <= queue->size)
 		return slots; /* another thread was faster */
 	for (unsigned i = 0; i < queue->count; i++)
-		slots[i] = old[(queue->head + i) & (queue->size - 1)];
+		slots[i] = *queue_slot(queue, i);
 	queue->slots = slots;
 	queue->size = size;
 	queue->head = 0;
@@ -99,7 +99,7 @@ static void queue_push_locked(struct evd *evd, const DAT_EVENT *event, bool noti
 	struct queued_event *slot;
 
 	debug_assert(slots_free_locked(evd) > 0);
-	slot = &queue->slots[(queue->head + queue->count++) & (queue->size - 1)];
+	slot = queue_slot(queue, queue->count++);
 	slot->event = *event;
 	slot->event.evd_handle = evd;
 	slot->notify = notify;
@@ -149,8 +149,7 @@ static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
 
 void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event)
 {
-	struct event_queue *queue = &evd->queue;
-	struct queued_event *first = &queue->slots[queue->head & (queue->size - 1)];
+	struct queued_event *first = queue_slot(&evd->queue, 0);
 
 	assert_locked(&evd->lock);
 	if (first->receive)
@@ -197,7 +196,7 @@ static bool queue_receive_locked(struct evd *evd, const struct tp_wc *wc)
 		return false;
 	}
 	evd_push_locked(evd, &event, true);
-	queue->slots[(queue->head + queue->count - 1) & (queue->size - 1)].receive = wc->tag;
+	queue_slot(queue, queue->count - 1)->receive = wc->tag;
 	evd->receives++;
 	evd->slow_path |= EVD_RECEIVES;
 	atomic_fetch_add(&pool->queued, 1);
@@ -241,30 +240,34 @@ bool evd_take_completions_relock(struct evd *evd, bool *notified)
 	return true;
 }
 
-bool evd_drain(struct evd *evd)
+/* evd_drain; *found: there was something to take. */
+static bool drain(struct evd *evd, bool *found)
 {
 	bool notified = false, all;
+	unsigned before;
 
 	spin_lock(&evd->lock);
+	before = evd->queue.count;
 	all = evd_take_completions_relock(evd, &notified);
+	*found = notified || evd->queue.count > before;
 	if (notified)
 		evd_notify_locked(evd);
 	spin_unlock(&evd->lock);
 	return all;
 }
 
+bool evd_drain(struct evd *evd)
+{
+	bool found;
+
+	return drain(evd, &found);
+}
+
 bool evd_drain_found(struct evd *evd)
 {
-	bool notified = false, found;
-	unsigned before;
+	bool found;
 
-	spin_lock(&evd->lock);
-	before = evd->queue.count;
-	evd_take_completions_relock(evd, &notified);
-	found = notified || evd->queue.count > before;
-	if (notified)
-		evd_notify_locked(evd);
-	spin_unlock(&evd->lock);
+	(void)drain(evd, &found);
 	return found;
 }
 
@@ -317,7 +320,7 @@ static void free_receives_locked(struct evd *evd, const struct ep *ep)
 
 	assert_locked(&evd->lock);
 	for (unsigned i = 0; i < queue->count; i++) {
-		struct queued_event *queued = &queue->slots[(queue->head + i) & (queue->size - 1)];
+		struct queued_event *queued = queue_slot(queue, i);
 		DAT_EP_HANDLE of = queued->event.event_data.dto_completion_event_data.ep_handle;
 
 		if (queued->receive && of == ep)
@@ -470,7 +473,7 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
 	struct evd *evd = handle;
 
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
-		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		return BAD_EVD;
 	if (!(evd->flags & DAT_EVD_SOFTWARE_FLAG))
 		return BAD_ARG(1);
 	if (!event || event->event_number != DAT_SOFTWARE_EVENT)

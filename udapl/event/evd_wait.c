@@ -147,8 +147,7 @@ static COLD DAT_RETURN dequeue_refused(DAT_RETURN ret, const struct evd *evd,
 static COLD DAT_RETURN dequeue_refuse_args(const struct evd *evd, const DAT_EVENT *event)
 {
 	if (!obj_is(evd, DAT_HANDLE_TYPE_EVD))
-		return dequeue_refused(DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1), evd,
-				       event);
+		return dequeue_refused(BAD_EVD, evd, event);
 	return dequeue_refused(BAD_ARG(2), evd, event);
 }
 
@@ -472,7 +471,7 @@ static COLD DAT_RETURN wait_refuse_args(const struct evd *evd, DAT_TIMEOUT timeo
 	DAT_RETURN ret = event ? BAD_ARG(5) : BAD_ARG(4);
 
 	if (!obj_is(evd, DAT_HANDLE_TYPE_EVD))
-		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+		ret = BAD_EVD;
 	return wait_refused(ret, evd, timeout, threshold, event, nmore);
 }
 

@@ -131,6 +131,17 @@ static inline bool evd_takes_binds(const struct evd *evd)
 	return evd && !evd->is_sink;
 }
 
+/* Returns whether its events trigger the CNO. Takes evd->lock. */
+static inline bool evd_is_enabled(struct evd *evd)
+{
+	bool enabled;
+
+	spin_lock(&evd->lock);
+	enabled = evd->enabled;
+	spin_unlock(&evd->lock);
+	return enabled;
+}
+
 /* The handle that an endpoint with it shows. */
 static inline DAT_EVD_HANDLE evd_shown(struct evd *evd)
 {
