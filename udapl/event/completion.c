@@ -64,7 +64,7 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 	assert_locked(&evd->lock);
 	if (!ep || (wc->status && !obj_is(ep, DAT_HANDLE_TYPE_EP)))
 		return false;
-	completion_describe_srq(evd, req, ep, wc->status, wc->status ? 0 : wc->length, event);
+	completion_describe_dto(evd, req, ep, wc->status, wc->status ? 0 : wc->length, event);
 	if (wc->status || evd->reporting_eps)
 		ep_completion_seen(ep, req, wc->status);
 	return true;

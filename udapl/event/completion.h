@@ -56,23 +56,10 @@ static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const s
 	       atomic_load_explicit(&ring->reports_all, memory_order_relaxed);
 }
 
-static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req, struct ep *ep,
-					      const struct tp_wc *wc, DAT_EVENT *event)
-{
-	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
-
-	event->event_number = DAT_DTO_COMPLETION_EVENT;
-	event->evd_handle = evd;
-	dto->ep_handle = ep;
-	dto->user_cookie = req->cookie;
-	dto->status = wc->status;
-	dto->transfered_length = req->kind == REQ_RECV ? wc->length : req->size;
-}
-
-/* Of a shared receive queue. */
-static ALWAYS_INLINE void completion_describe_srq(struct evd *evd, const struct req *req,
+/* The event of a transfer of @length bytes; of a shared receive @ep is the endpoint that took it. */
+static ALWAYS_INLINE void completion_describe_dto(struct evd *evd, const struct req *req,
 						  struct ep *ep, DAT_DTO_COMPLETION_STATUS status,
-						  uint32_t length, DAT_EVENT *event)
+						  DAT_VLEN length, DAT_EVENT *event)
 {
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 
@@ -84,6 +71,14 @@ static ALWAYS_INLINE void completion_describe_srq(struct evd *evd, const struct 
 	dto->transfered_length = length;
 }
 
+/* The same of a transfer of an endpoint's own queues. */
+static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req *req, struct ep *ep,
+					      const struct tp_wc *wc, DAT_EVENT *event)
+{
+	completion_describe_dto(evd, req, ep, wc->status,
+				req->kind == REQ_RECV ? wc->length : req->size, event);
+}
+
 /*
  * Describes any receive of a shared receive queue, whose slot then has to go back. False: it is no
  * event, because its endpoint is gone.
@@ -91,24 +86,11 @@ static ALWAYS_INLINE void completion_describe_srq(struct evd *evd, const struct 
 bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
 
 /*
- * Retires the slot of a completion and describes it. True: it is an event. The slot is read before
- * it is retired, because from then on its poster may use it again.
+ * Describes a plain completion, that is a transfer of an endpoint's own queues that has succeeded,
+ * and retires its slot. Returns false if it is not plain, or its slot was retired before; then
+ * completion_take_slow_locked does the rest. The slot is read before it is retired, because from
+ * then on its poster may use it again.
  */
-static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, const struct tp_wc *wc,
-						 DAT_EVENT *event)
-{
-	struct ring *ring;
-	const struct req *req = completion_req(wc, &ring);
-	struct ep *ep = ring->ep;
-
-	assert_locked(&evd->lock);
-	if (unlikely(completion_slowness(req, ring, wc)))
-		return completion_take_slow_locked(evd, wc, event);
-	completion_describe(evd, req, ep, wc, event);
-	return ring_retire(ring, req);
-}
-
-/* Likewise of a plain one. False: it is none, or late; completion_take_locked does the rest. */
 static ALWAYS_INLINE bool completion_take_plain_locked(struct evd *evd, const struct tp_wc *wc,
 						       DAT_EVENT *event)
 {
@@ -121,6 +103,15 @@ static ALWAYS_INLINE bool completion_take_plain_locked(struct evd *evd, const st
 		return false;
 	completion_describe(evd, req, ep, wc, event);
 	return likely(ring_retire(ring, req));
+}
+
+/* Retires the slot of any completion, and describes it. Returns whether it is an event. */
+static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, const struct tp_wc *wc,
+						 DAT_EVENT *event)
+{
+	assert_locked(&evd->lock);
+	return completion_take_plain_locked(evd, wc, event) ||
+	       completion_take_slow_locked(evd, wc, event);
 }
 
 /* Does this completion, not taken yet, end a wait? UNSIGNALLED counts in notify mode only. */

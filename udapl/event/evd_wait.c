@@ -97,7 +97,7 @@ NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT
 		ep = tp_wc_ep(evd->cq, &wc);
 		if (unlikely(!ep || evd->reporting_eps))
 			return dequeue_keeping_unlock(evd, &wc, event);
-		completion_describe_srq(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
+		completion_describe_dto(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
 		pool_return(container_of(ring, struct recv_pool, ring),
 			    (struct req *)(uintptr_t)req);
 	} else {
