@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What raw.c, raw_ofi.c and dat.c share. Each row X of the table is a function measure_X in them,
- * which does the same on purpose, over verbs, over libfabric and over DAT. It makes CALLS calls and
- * is called TURNS times, or it makes one and is called as often as that is in all. callgrind's
- * count of it and of what it calls, divided by CALLS * TURNS, is the cost of one call with the loop
- * around it.
+ * which does the same over verbs, over libfabric and over DAT: rows.h has the posts. It makes CALLS
+ * calls and is called TURNS times, or it makes one and is called as often as that is in all.
+ * callgrind's count of it and of what it calls, divided by CALLS * TURNS, is the cost of one call
+ * with the loop around it.
  */
 #ifndef BENCH_H
 #define BENCH_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define CALLS 64 /* transfers posted in one go */
 /*
@@ -21,10 +23,11 @@
 #define TURNS 2
 #define SIZE  1024 /* bytes of each; more than a provider sends inline */
 #define SMALL 32   /* bytes that it sends inline */
-#ifdef __clang__   /* which makes no clones of functions */
+/* The instructions of such a function are its own: it is not inlined, cloned or merged. */
+#ifdef __clang__
 #define APART __attribute__((noinline))
 #else
-#define APART __attribute__((noinline, noclone))
+#define APART __attribute__((noinline, noclone, no_icf))
 #endif
 #define MEASURE static APART void
 
@@ -54,6 +57,23 @@ static inline __attribute__((format(printf, 1, 2))) void results_print(const cha
 	MUST(vfprintf(file, format, args) >= 0);
 	va_end(args);
 	MUST(!fclose(file));
+}
+
+static inline void *bench_idle(void *arg)
+{
+	pause();
+	return arg;
+}
+
+/*
+ * With a second thread the C library's system calls cost a little more. Every program that uses a
+ * provider has one, so those that use none start one, too.
+ */
+static inline void second_thread_start(void)
+{
+	pthread_t thread;
+
+	MUST(!pthread_create(&thread, NULL, bench_idle, NULL));
 }
 
 #endif

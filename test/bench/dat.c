@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "rows.h"
 
 #define QUALIFIER 45777
 #define FOREVER	  DAT_TIMEOUT_INFINITE
@@ -237,30 +238,79 @@ static void take_completions(DAT_EVD_HANDLE evd, int calls)
 
 /* ---- posts ---- */
 
-static inline void recv_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
+static inline DAT_LMR_TRIPLET *iov_of(enum segments segments)
 {
-	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_recv(server, n, iov, (DAT_DTO_COOKIE){ .as_64 = i }, flags));
+	return segments == WHOLE ? &local : segments == SHORT ? &small : pieces;
 }
 
-static inline void send_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
+static inline DAT_COMPLETION_FLAGS flags_of(enum flag flag)
 {
-	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_send(client, n, iov, (DAT_DTO_COOKIE){ .as_64 = i }, flags));
+	return flag == SUPPRESSED    ? DAT_COMPLETION_SUPPRESS_FLAG
+	       : flag == FENCED	     ? DAT_COMPLETION_BARRIER_FENCE_FLAG
+	       : flag == SOLICITED   ? DAT_COMPLETION_SOLICITED_WAIT_FLAG
+	       : flag == UNSIGNALLED ? DAT_COMPLETION_UNSIGNALLED_FLAG
+				     : DAT_COMPLETION_DEFAULT_FLAG;
 }
 
-static inline void write_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
+static inline void recv_all(enum segments segments, enum flag flag)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_write(client, n, iov, (DAT_DTO_COOKIE){ .as_64 = i },
-					     &remote, flags));
+		MUST(!dat_ep_post_recv(server, SEGMENTS_COUNT(segments), iov_of(segments),
+				       (DAT_DTO_COOKIE){ .as_64 = i }, flags_of(flag)));
 }
 
-static inline void read_all(DAT_LMR_TRIPLET *iov, DAT_COUNT n, DAT_COMPLETION_FLAGS flags)
+static inline void send_all(enum segments segments, enum flag flag)
 {
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_ep_post_rdma_read(client, n, iov, (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
-					    flags));
+		MUST(!dat_ep_post_send(client, SEGMENTS_COUNT(segments), iov_of(segments),
+				       (DAT_DTO_COOKIE){ .as_64 = i }, flags_of(flag)));
+}
+
+static inline void write_all(enum segments segments, enum flag flag)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_rdma_write(client, SEGMENTS_COUNT(segments), iov_of(segments),
+					     (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
+					     flags_of(flag)));
+}
+
+static inline void read_all(enum segments segments, enum flag flag)
+{
+	for (DAT_UINT64 i = 0; i < CALLS; i++)
+		MUST(!dat_ep_post_rdma_read(client, SEGMENTS_COUNT(segments), iov_of(segments),
+					    (DAT_DTO_COOKIE){ .as_64 = i }, &remote,
+					    flags_of(flag)));
+}
+
+#define ROW(name, call)                                                                            \
+	MEASURE measure_##name(void)                                                               \
+	{                                                                                          \
+		call;                                                                              \
+	}
+#define RECV_ROW(name, segments)		 ROW(name, recv_all(segments, NO_FLAG))
+#define SEND_ROW(name, segments, flag, receives) ROW(name, send_all(segments, flag))
+#define WRITE_ROW(name, segments, flag)		 ROW(name, write_all(segments, flag))
+#define READ_ROW(name, segments, flag)		 ROW(name, read_all(segments, flag))
+
+RECV_ROWS(RECV_ROW)
+SEND_ROWS(SEND_ROW)
+WRITE_ROWS(WRITE_ROW)
+READ_ROWS(READ_ROW)
+
+/* These have no equal in verbs and libfabric. */
+ROW(post_recv_unsignalled, recv_all(WHOLE, UNSIGNALLED))
+ROW(post_send_unsignalled, send_all(WHOLE, UNSIGNALLED))
+ROW(post_rdma_write_unsignalled, write_all(WHOLE, UNSIGNALLED))
+ROW(post_rdma_read_unsignalled, read_all(WHOLE, UNSIGNALLED))
+
+static void recv_unmeasured(void)
+{
+	recv_all(WHOLE, NO_FLAG);
+}
+
+static void send_unmeasured(void)
+{
+	send_all(WHOLE, NO_FLAG);
 }
 
 static void post_write(void)
@@ -269,114 +319,17 @@ static void post_write(void)
 				     DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-#define WAY(call, name, iov, n, flags)                                                             \
-	MEASURE measure_##name(void)                                                               \
-	{                                                                                          \
-		call##_all(iov, n, flags);                                                         \
-	}
-
-WAY(recv, post_recv, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(recv, post_recv_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(recv, post_recv_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(recv, post_recv_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
-WAY(send, post_send, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(send, post_send_inline, &small, 1, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(send, post_send_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(send, post_send_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(send, post_send_suppressed, &local, 1, DAT_COMPLETION_SUPPRESS_FLAG)
-WAY(send, post_send_fenced, &local, 1, DAT_COMPLETION_BARRIER_FENCE_FLAG)
-WAY(send, post_send_solicited, &local, 1, DAT_COMPLETION_SOLICITED_WAIT_FLAG)
-WAY(send, post_send_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
-WAY(send, post_send_two_suppressed, pieces, 2, DAT_COMPLETION_SUPPRESS_FLAG)
-WAY(write, post_rdma_write, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(write, post_rdma_write_inline, &small, 1, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(write, post_rdma_write_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(write, post_rdma_write_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(write, post_rdma_write_suppressed, &local, 1, DAT_COMPLETION_SUPPRESS_FLAG)
-WAY(write, post_rdma_write_fenced, &local, 1, DAT_COMPLETION_BARRIER_FENCE_FLAG)
-WAY(write, post_rdma_write_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
-WAY(read, post_rdma_read, &local, 1, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(read, post_rdma_read_two, pieces, 2, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(read, post_rdma_read_four, pieces, 4, DAT_COMPLETION_DEFAULT_FLAG)
-WAY(read, post_rdma_read_suppressed, &local, 1, DAT_COMPLETION_SUPPRESS_FLAG)
-WAY(read, post_rdma_read_fenced, &local, 1, DAT_COMPLETION_BARRIER_FENCE_FLAG)
-WAY(read, post_rdma_read_unsignalled, &local, 1, DAT_COMPLETION_UNSIGNALLED_FLAG)
-
-/*
- * One more request follows those that are measured. If they were suppressed, it is the only one
- * that has an event.
- */
-static void request_turns(void (*measure)(void), bool suppressed)
-{
-	for (int i = 0; i < TURNS; i++) {
-		measure();
-		post_write();
-		take_completions(send_evd, suppressed ? 1 : CALLS + 1);
-	}
-}
-
-static void send_turns(void (*measure_recv)(void), void (*measure_send)(void), bool suppressed)
-{
-	for (int i = 0; i < TURNS; i++) {
-		measure_recv();
-		measure_send();
-		post_write();
-		take_completions(send_evd, suppressed ? 1 : CALLS + 1);
-		take_completions(recv_evd, CALLS);
-	}
-}
-
-static void recv_unmeasured(void)
-{
-	recv_all(&local, 1, DAT_COMPLETION_DEFAULT_FLAG);
-}
-
 /* What is below may get its memory at the first transfers, and keep it. */
 static void warm_up(void)
 {
 	for (int i = 0; i < TURNS; i++) {
 		recv_unmeasured();
-		send_all(&small, 1, DAT_COMPLETION_DEFAULT_FLAG);
+		send_all(SHORT, NO_FLAG);
 		take_completions(send_evd, CALLS);
 		take_completions(recv_evd, CALLS);
-		read_all(&small, 1, DAT_COMPLETION_DEFAULT_FLAG);
+		read_all(SHORT, NO_FLAG);
 		take_completions(send_evd, CALLS);
 	}
-}
-
-static void measure_posts(void)
-{
-	send_turns(measure_post_recv, measure_post_send, false);
-	send_turns(measure_post_recv_two, measure_post_send_two, false);
-	send_turns(measure_post_recv_four, measure_post_send_four, false);
-	send_turns(recv_unmeasured, measure_post_send_inline, false);
-	send_turns(recv_unmeasured, measure_post_send_suppressed, true);
-	send_turns(recv_unmeasured, measure_post_send_fenced, false);
-	send_turns(recv_unmeasured, measure_post_send_solicited, false);
-	send_turns(recv_unmeasured, measure_post_send_two_suppressed, true);
-	request_turns(measure_post_rdma_write, false);
-	request_turns(measure_post_rdma_write_inline, false);
-	request_turns(measure_post_rdma_write_two, false);
-	request_turns(measure_post_rdma_write_four, false);
-	request_turns(measure_post_rdma_write_suppressed, true);
-	request_turns(measure_post_rdma_write_fenced, false);
-	request_turns(measure_post_rdma_read, false);
-	request_turns(measure_post_rdma_read_two, false);
-	request_turns(measure_post_rdma_read_four, false);
-	request_turns(measure_post_rdma_read_suppressed, true);
-	request_turns(measure_post_rdma_read_fenced, false);
-}
-
-/* Their completions end no wait, so those of the requests that follow do. */
-static void measure_unsignalled(void)
-{
-	open_connection(DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_HANDLE_NULL);
-	service_park();
-	warm_up();
-	send_turns(measure_post_recv_unsignalled, measure_post_send_unsignalled, false);
-	request_turns(measure_post_rdma_write_unsignalled, false);
-	request_turns(measure_post_rdma_read_unsignalled, false);
-	service_resume();
 }
 
 /* ---- binds and regions ---- */
@@ -444,7 +397,6 @@ MEASURE measure_register(void)
 
 MEASURE measure_register_crowded(void)
 {
-	__asm__ volatile("# the compiler must not merge it with measure_register");
 	register_all();
 }
 
@@ -535,20 +487,33 @@ static void messages_arrive(int calls)
 	take_completions(send_evd, calls + 1);
 }
 
-static void measure_completions(void)
+static void message_unmeasured(void)
 {
-	for (int i = 0; i < TURNS; i++) {
-		recv_unmeasured();
-		send_all(&local, 1, DAT_COMPLETION_DEFAULT_FLAG);
-		messages_arrive(CALLS);
-		measure_dequeue();
-		measure_dequeue_nothing();
-	}
-	for (int i = 0; i < CALLS * TURNS; i++) {
-		post_one(client, server);
-		messages_arrive(1);
-		measure_wait();
-	}
+	post_one(client, server);
+}
+
+static void take_requests(int calls)
+{
+	take_completions(send_evd, calls);
+}
+
+static void take_receives(int calls)
+{
+	take_completions(recv_evd, calls);
+}
+
+#include "turns.h"
+
+/* Their completions end no wait, so those of the requests that follow do. */
+static void measure_unsignalled(void)
+{
+	open_connection(DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_HANDLE_NULL);
+	service_park();
+	warm_up();
+	send_turns(measure_post_recv_unsignalled, measure_post_send_unsignalled, false);
+	request_turns(measure_post_rdma_write_unsignalled, false);
+	request_turns(measure_post_rdma_read_unsignalled, false);
+	service_resume();
 }
 
 MEASURE measure_srq_post_recv(void)
@@ -585,7 +550,7 @@ static void measure_shared_receives(void)
 	service_park();
 	for (int i = 0; i < TURNS; i++) {
 		measure_srq_post_recv();
-		send_all(&local, 1, DAT_COMPLETION_DEFAULT_FLAG);
+		send_unmeasured();
 		messages_arrive(CALLS);
 		measure_dequeue_srq();
 	}

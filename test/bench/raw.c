@@ -5,12 +5,10 @@
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "bench.h"
+#include "rows.h"
 
 static struct ibv_context *context;
 static struct ibv_cq *send_cq, *recv_cq, *idle_cq;
@@ -159,19 +157,27 @@ static inline void post_all(struct ibv_send_wr *wr)
 	}
 }
 
-#define RECV_WAY(name, sges, n)                                                                    \
-	static struct ibv_recv_wr name##_wr = { .sg_list = (sges), .num_sge = (n) };               \
+#define SGES(segments) ((segments) == WHOLE ? &sge : (segments) == SHORT ? &small : pieces)
+#define SEND_FLAGS(segments, flag)                                                                 \
+	(((flag) == SUPPRESSED ? 0 : IBV_SEND_SIGNALED) |                                          \
+	 ((flag) == FENCED ? IBV_SEND_FENCE : 0) |                                                 \
+	 ((flag) == SOLICITED ? IBV_SEND_SOLICITED : 0) |                                          \
+	 ((segments) == SHORT ? IBV_SEND_INLINE : 0))
+
+#define RECV_ROW(name, segments)                                                                   \
+	static struct ibv_recv_wr name##_wr = { .sg_list = SGES(segments),                         \
+						.num_sge = SEGMENTS_COUNT(segments) };             \
 	MEASURE measure_##name(void)                                                               \
 	{                                                                                          \
 		recv_all(&name##_wr);                                                              \
 	}
 
-#define WAY(name, op, sges, n, flags)                                                              \
+#define REQUEST_ROW(name, op, segments, flag)                                                      \
 	static struct ibv_send_wr name##_wr = {                                                    \
-		.sg_list = (sges),                                                                 \
-		.num_sge = (n),                                                                    \
+		.sg_list = SGES(segments),                                                         \
+		.num_sge = SEGMENTS_COUNT(segments),                                               \
 		.opcode = IBV_WR_##op,                                                             \
-		.send_flags = (flags),                                                             \
+		.send_flags = SEND_FLAGS(segments, flag),                                          \
 	};                                                                                         \
 	MEASURE measure_##name(void)                                                               \
 	{                                                                                          \
@@ -179,31 +185,34 @@ static inline void post_all(struct ibv_send_wr *wr)
 		name##_wr.wr.rdma.rkey = mr->rkey;                                                 \
 		post_all(&name##_wr);                                                              \
 	}
+#define SEND_ROW(name, segments, flag, receives) REQUEST_ROW(name, SEND, segments, flag)
+#define WRITE_ROW(name, segments, flag)		 REQUEST_ROW(name, RDMA_WRITE, segments, flag)
+#define READ_ROW(name, segments, flag)		 REQUEST_ROW(name, RDMA_READ, segments, flag)
 
-RECV_WAY(post_recv, &sge, 1)
-RECV_WAY(post_recv_two, pieces, 2)
-RECV_WAY(post_recv_four, pieces, 4)
-WAY(post_send, SEND, &sge, 1, IBV_SEND_SIGNALED)
-WAY(post_send_inline, SEND, &small, 1, IBV_SEND_SIGNALED | IBV_SEND_INLINE)
-WAY(post_send_two, SEND, pieces, 2, IBV_SEND_SIGNALED)
-WAY(post_send_four, SEND, pieces, 4, IBV_SEND_SIGNALED)
-WAY(post_send_suppressed, SEND, &sge, 1, 0)
-WAY(post_send_two_suppressed, SEND, pieces, 2, 0)
-WAY(post_send_fenced, SEND, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE)
-WAY(post_send_solicited, SEND, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
-WAY(post_rdma_write, RDMA_WRITE, &sge, 1, IBV_SEND_SIGNALED)
-WAY(post_rdma_write_inline, RDMA_WRITE, &small, 1, IBV_SEND_SIGNALED | IBV_SEND_INLINE)
-WAY(post_rdma_write_two, RDMA_WRITE, pieces, 2, IBV_SEND_SIGNALED)
-WAY(post_rdma_write_four, RDMA_WRITE, pieces, 4, IBV_SEND_SIGNALED)
-WAY(post_rdma_write_suppressed, RDMA_WRITE, &sge, 1, 0)
-WAY(post_rdma_write_fenced, RDMA_WRITE, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE)
-WAY(post_rdma_read, RDMA_READ, &sge, 1, IBV_SEND_SIGNALED)
-WAY(post_rdma_read_two, RDMA_READ, pieces, 2, IBV_SEND_SIGNALED)
-WAY(post_rdma_read_four, RDMA_READ, pieces, 4, IBV_SEND_SIGNALED)
-WAY(post_rdma_read_suppressed, RDMA_READ, &sge, 1, 0)
-WAY(post_rdma_read_fenced, RDMA_READ, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE)
+RECV_ROWS(RECV_ROW)
+SEND_ROWS(SEND_ROW)
+WRITE_ROWS(WRITE_ROW)
+READ_ROWS(READ_ROW)
 
-/* As in dat.c. */
+static void recv_unmeasured(void)
+{
+	recv_all(&post_recv_wr);
+}
+
+static void send_unmeasured(void)
+{
+	post_all(&post_send_wr);
+}
+
+static void message_unmeasured(void)
+{
+	struct ibv_recv_wr *bad_recv;
+	struct ibv_send_wr *bad_send;
+
+	MUST(!ibv_post_recv(server, &post_recv_wr, &bad_recv));
+	MUST(!ibv_post_send(client, &post_send_wr, &bad_send));
+}
+
 static void post_write(void)
 {
 	struct ibv_send_wr *bad;
@@ -211,54 +220,6 @@ static void post_write(void)
 	post_rdma_write_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;
 	post_rdma_write_wr.wr.rdma.rkey = mr->rkey;
 	MUST(!ibv_post_send(client, &post_rdma_write_wr, &bad));
-}
-
-static void request_turns(void (*measure)(void), bool suppressed)
-{
-	for (int i = 0; i < TURNS; i++) {
-		measure();
-		post_write();
-		take_completions(send_cq, suppressed ? 1 : CALLS + 1);
-	}
-}
-
-static void send_turns(void (*measure_recv)(void), void (*measure_send)(void), bool suppressed)
-{
-	for (int i = 0; i < TURNS; i++) {
-		measure_recv();
-		measure_send();
-		post_write();
-		take_completions(send_cq, suppressed ? 1 : CALLS + 1);
-		take_completions(recv_cq, CALLS);
-	}
-}
-
-static void recv_unmeasured(void)
-{
-	recv_all(&post_recv_wr);
-}
-
-static void measure_posts(void)
-{
-	send_turns(measure_post_recv, measure_post_send, false);
-	send_turns(measure_post_recv_two, measure_post_send_two, false);
-	send_turns(measure_post_recv_four, measure_post_send_four, false);
-	send_turns(recv_unmeasured, measure_post_send_inline, false);
-	send_turns(recv_unmeasured, measure_post_send_suppressed, true);
-	send_turns(recv_unmeasured, measure_post_send_fenced, false);
-	send_turns(recv_unmeasured, measure_post_send_solicited, false);
-	send_turns(recv_unmeasured, measure_post_send_two_suppressed, true);
-	request_turns(measure_post_rdma_write, false);
-	request_turns(measure_post_rdma_write_inline, false);
-	request_turns(measure_post_rdma_write_two, false);
-	request_turns(measure_post_rdma_write_four, false);
-	request_turns(measure_post_rdma_write_suppressed, true);
-	request_turns(measure_post_rdma_write_fenced, false);
-	request_turns(measure_post_rdma_read, false);
-	request_turns(measure_post_rdma_read_two, false);
-	request_turns(measure_post_rdma_read_four, false);
-	request_turns(measure_post_rdma_read_suppressed, true);
-	request_turns(measure_post_rdma_read_fenced, false);
 }
 
 /* ---- binds and regions ---- */
@@ -336,25 +297,23 @@ MEASURE measure_dequeue_nothing(void)
 		MUST(ibv_poll_cq(recv_cq, 1, &wc) == 0);
 }
 
-static void measure_completions(void)
+/* A completion of a send is the peer's acknowledgement: the receive has completed. */
+static void messages_arrive(int calls)
 {
-	for (int i = 0; i < TURNS; i++) {
-		recv_unmeasured();
-		post_all(&post_send_wr);
-		take_completions(send_cq, CALLS); /* acknowledged: all receives have completed */
-		measure_dequeue();
-		measure_dequeue_nothing();
-	}
-	for (int i = 0; i < CALLS * TURNS; i++) {
-		struct ibv_recv_wr *bad_recv;
-		struct ibv_send_wr *bad_send;
-
-		MUST(!ibv_post_recv(server, &post_recv_wr, &bad_recv));
-		MUST(!ibv_post_send(client, &post_send_wr, &bad_send));
-		take_completions(send_cq, 1);
-		measure_wait();
-	}
+	take_completions(send_cq, calls);
 }
+
+static void take_requests(int calls)
+{
+	take_completions(send_cq, calls);
+}
+
+static void take_receives(int calls)
+{
+	take_completions(recv_cq, calls);
+}
+
+#include "turns.h"
 
 MEASURE measure_srq_post_recv(void)
 {
@@ -375,27 +334,15 @@ static void measure_shared_receives(void)
 	open_connection(srq);
 	for (int i = 0; i < TURNS; i++) {
 		measure_srq_post_recv();
-		post_all(&post_send_wr);
-		take_completions(send_cq, CALLS);
-		take_completions(recv_cq, CALLS);
+		send_unmeasured();
+		messages_arrive(CALLS);
+		take_receives(CALLS);
 	}
-}
-
-/*
- * With a second thread the C library's system calls cost a little more. Every program that uses a
- * provider has one, so this one has it, too.
- */
-static void *idle(void *arg)
-{
-	pause();
-	return arg;
 }
 
 int main(void)
 {
-	pthread_t thread;
-
-	MUST(!pthread_create(&thread, NULL, idle, NULL));
+	second_thread_start();
 	open_all();
 	sge = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SIZE, .lkey = mr->lkey };
 	small = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SMALL, .lkey = mr->lkey };

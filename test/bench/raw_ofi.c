@@ -4,21 +4,27 @@
  * before it is measured, and each is the cheapest that libfabric has for the transfer.
  */
 #include <arpa/inet.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "raw_fabric.h"
+#define BENCH_WITHOUT_FLAGS
+#include "rows.h"
 
 static struct fabric_node node;
 static struct fid_cq *send_cq, *recv_cq, *idle_cq;
 static struct fid_ep *client, *server;
 static struct fid_mr *mr;
-static void *desc, *descs[4];
+static void *descs[4]; /* of mr */
 static char *read_only;
 static char buffer[2 * SIZE];
-static struct iovec pieces[4];
+static const struct iovec whole[] = { { buffer, SIZE } }, small[] = { { buffer, SMALL } };
+static const struct iovec pieces[] = {
+	{ buffer, SIZE / 4 },
+	{ buffer + SIZE / 4, SIZE / 4 },
+	{ buffer + SIZE / 2, SIZE / 4 },
+	{ buffer + SIZE / 4 * 3, SIZE / 4 },
+};
 
 static void open_connection(void)
 {
@@ -41,11 +47,8 @@ static void open_all(void)
 	recv_cq = fabric_cq(&node, 4 * CALLS);
 	idle_cq = fabric_cq(&node, 4 * CALLS);
 	mr = fabric_register(&node, buffer, sizeof(buffer), 1);
-	desc = fi_mr_desc(mr);
-	for (size_t i = 0; i < 4; i++) {
-		pieces[i] = (struct iovec){ buffer + i * SIZE / 4, SIZE / 4 };
-		descs[i] = desc;
-	}
+	for (size_t i = 0; i < 4; i++)
+		descs[i] = fi_mr_desc(mr);
 	read_only = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	MUST(read_only != MAP_FAILED);
 	open_connection();
@@ -64,84 +67,98 @@ static inline void *context_of(uintptr_t call)
 	return (void *)call;
 }
 
-MEASURE measure_post_recv(void)
+static inline const struct iovec *iov_of(enum segments segments)
 {
-	for (uintptr_t i = 0; i < CALLS; i++)
-		MUST(!fi_recv(server, buffer, SIZE, desc, 0, context_of(i)));
+	return segments == WHOLE ? whole : segments == SHORT ? small : pieces;
 }
 
-static inline void recv_pieces(size_t n)
+static inline void recv_all(enum segments segments)
 {
+	const struct iovec *iov = iov_of(segments);
+	const size_t n = SEGMENTS_COUNT(segments);
+
 	for (uintptr_t i = 0; i < CALLS; i++)
-		MUST(!fi_recvv(server, pieces, descs, n, 0, context_of(i)));
+		if (n == 1)
+			MUST(!fi_recv(server, iov->iov_base, iov->iov_len, descs[0], 0,
+				      context_of(i)));
+		else
+			MUST(!fi_recvv(server, iov, descs, n, 0, context_of(i)));
 }
 
-static inline void send_all(size_t size)
+static inline void send_all(enum segments segments)
 {
-	for (uintptr_t i = 0; i < CALLS; i++)
-		MUST(!fi_send(client, buffer, size, desc, 0, context_of(i)));
-}
+	const struct iovec *iov = iov_of(segments);
+	const size_t n = SEGMENTS_COUNT(segments);
 
-static inline void send_pieces(size_t n)
-{
 	for (uintptr_t i = 0; i < CALLS; i++)
-		MUST(!fi_sendv(client, pieces, descs, n, 0, context_of(i)));
+		if (n == 1)
+			MUST(!fi_send(client, iov->iov_base, iov->iov_len, descs[0], 0,
+				      context_of(i)));
+		else
+			MUST(!fi_sendv(client, iov, descs, n, 0, context_of(i)));
 }
 
 /* Only the call that takes a whole message takes flags, which a write needs. */
-static inline void rma_all(struct fi_msg_rma *message, struct iovec *iov, size_t n, size_t size,
-			   bool write)
+static inline void rma_all(enum segments segments, bool write)
 {
+	static struct fi_msg_rma message;
+	const struct iovec *iov = iov_of(segments);
+	const size_t n = SEGMENTS_COUNT(segments);
 	struct fi_rma_iov remote = { .addr = (uintptr_t)buffer + SIZE,
-				     .len = size,
+				     .len = n * iov->iov_len,
 				     .key = fi_mr_key(mr) };
 
-	*message = (struct fi_msg_rma){ .msg_iov = iov,
-					.desc = descs,
-					.iov_count = n,
-					.rma_iov = &remote,
-					.rma_iov_count = 1 };
+	message = (struct fi_msg_rma){ .msg_iov = iov,
+				       .desc = descs,
+				       .iov_count = n,
+				       .rma_iov = &remote,
+				       .rma_iov_count = 1 };
 	for (uintptr_t i = 0; i < CALLS; i++) {
-		message->context = context_of(i);
+		message.context = context_of(i);
 		if (write)
-			MUST(!fi_writemsg(client, message, FABRIC_WRITE));
+			MUST(!fi_writemsg(client, &message, FABRIC_WRITE));
 		else
-			MUST(!fi_readmsg(client, message, FI_COMPLETION));
+			MUST(!fi_readmsg(client, &message, FI_COMPLETION));
 	}
 }
 
-#define WAY(name, call)                                                                            \
+#define ROW(name, call)                                                                            \
 	MEASURE measure_##name(void)                                                               \
 	{                                                                                          \
-		static struct iovec whole = { buffer, SIZE }, small = { buffer, SMALL };           \
-		static struct fi_msg_rma message;                                                  \
-                                                                                                   \
-		(void)whole, (void)small, (void)message;                                           \
 		call;                                                                              \
 	}
+#define RECV_ROW(name, segments)		 ROW(name, recv_all(segments))
+#define SEND_ROW(name, segments, flag, receives) ROW(name, send_all(segments))
+#define WRITE_ROW(name, segments, flag)		 ROW(name, rma_all(segments, true))
+#define READ_ROW(name, segments, flag)		 ROW(name, rma_all(segments, false))
 
-WAY(post_recv_two, recv_pieces(2))
-WAY(post_recv_four, recv_pieces(4))
-WAY(post_send, send_all(SIZE))
-WAY(post_send_inline, send_all(SMALL))
-WAY(post_send_two, send_pieces(2))
-WAY(post_send_four, send_pieces(4))
-WAY(post_rdma_write, rma_all(&message, &whole, 1, SIZE, true))
-WAY(post_rdma_write_inline, rma_all(&message, &small, 1, SMALL, true))
-WAY(post_rdma_write_two, rma_all(&message, pieces, 2, SIZE / 2, true))
-WAY(post_rdma_write_four, rma_all(&message, pieces, 4, SIZE, true))
-WAY(post_rdma_read, rma_all(&message, &whole, 1, SIZE, false))
-WAY(post_rdma_read_two, rma_all(&message, pieces, 2, SIZE / 2, false))
-WAY(post_rdma_read_four, rma_all(&message, pieces, 4, SIZE, false))
+RECV_ROWS(RECV_ROW)
+SEND_ROWS(SEND_ROW)
+WRITE_ROWS(WRITE_ROW)
+READ_ROWS(READ_ROW)
 
-/* As in dat.c: one more request. */
+static void recv_unmeasured(void)
+{
+	recv_all(WHOLE);
+}
+
+static void send_unmeasured(void)
+{
+	send_all(WHOLE);
+}
+
+static void message_unmeasured(void)
+{
+	MUST(!fi_recv(server, buffer, SIZE, descs[0], 0, NULL));
+	MUST(!fi_send(client, buffer, SIZE, descs[0], 0, NULL));
+}
+
 static void post_write(void)
 {
-	struct iovec small = { buffer, SMALL };
 	struct fi_rma_iov remote = { .addr = (uintptr_t)buffer + SIZE,
 				     .len = SMALL,
 				     .key = fi_mr_key(mr) };
-	struct fi_msg_rma message = { .msg_iov = &small,
+	struct fi_msg_rma message = { .msg_iov = small,
 				      .desc = descs,
 				      .iov_count = 1,
 				      .rma_iov = &remote,
@@ -150,61 +167,17 @@ static void post_write(void)
 	MUST(!fi_writemsg(client, &message, FABRIC_WRITE));
 }
 
-static void request_turns(void (*measure)(void))
-{
-	for (int i = 0; i < TURNS; i++) {
-		measure();
-		post_write();
-		take_completions(send_cq, CALLS + 1);
-	}
-}
-
-static void send_turns(void (*measure_recv)(void), void (*measure_send)(void))
-{
-	for (int i = 0; i < TURNS; i++) {
-		measure_recv();
-		measure_send();
-		post_write();
-		take_completions(send_cq, CALLS + 1);
-		take_completions(recv_cq, CALLS);
-	}
-}
-
-static APART void recv_unmeasured(void)
-{
-	for (uintptr_t i = 0; i < CALLS; i++)
-		MUST(!fi_recv(server, buffer, SIZE, desc, 0, context_of(i)));
-}
-
 /* libfabric gets its memory at the first transfers, and keeps it. */
 static void warm_up(void)
 {
-	static struct iovec small = { buffer, SMALL };
-	static struct fi_msg_rma message;
-
 	for (int i = 0; i < TURNS; i++) {
 		recv_unmeasured();
-		send_all(SMALL);
+		send_all(SHORT);
 		take_completions(send_cq, CALLS);
 		take_completions(recv_cq, CALLS);
-		rma_all(&message, &small, 1, SMALL, false);
+		rma_all(SHORT, false);
 		take_completions(send_cq, CALLS);
 	}
-}
-
-static void measure_posts(void)
-{
-	send_turns(measure_post_recv, measure_post_send);
-	send_turns(measure_post_recv_two, measure_post_send_two);
-	send_turns(measure_post_recv_four, measure_post_send_four);
-	send_turns(recv_unmeasured, measure_post_send_inline);
-	request_turns(measure_post_rdma_write);
-	request_turns(measure_post_rdma_write_inline);
-	request_turns(measure_post_rdma_write_two);
-	request_turns(measure_post_rdma_write_four);
-	request_turns(measure_post_rdma_read);
-	request_turns(measure_post_rdma_read_two);
-	request_turns(measure_post_rdma_read_four);
 }
 
 /* ---- regions ---- */
@@ -296,35 +269,21 @@ static void messages_arrive(int calls)
 	take_completions(send_cq, calls + 1);
 }
 
-static void measure_completions(void)
+static void take_requests(int calls)
 {
-	for (int i = 0; i < TURNS; i++) {
-		recv_unmeasured();
-		send_all(SIZE);
-		messages_arrive(CALLS);
-		measure_dequeue();
-		measure_dequeue_nothing();
-	}
-	for (int i = 0; i < CALLS * TURNS; i++) {
-		MUST(!fi_recv(server, buffer, SIZE, desc, 0, NULL));
-		MUST(!fi_send(client, buffer, SIZE, desc, 0, NULL));
-		messages_arrive(1);
-		measure_wait();
-	}
+	take_completions(send_cq, calls);
 }
 
-/* As in raw.c: with a second thread the C library's system calls cost a little more. */
-static void *idle(void *arg)
+static void take_receives(int calls)
 {
-	pause();
-	return arg;
+	take_completions(recv_cq, calls);
 }
+
+#include "turns.h"
 
 int main(void)
 {
-	pthread_t thread;
-
-	MUST(!pthread_create(&thread, NULL, idle, NULL));
+	second_thread_start();
 	open_all();
 	warm_up();
 	measure_posts();
