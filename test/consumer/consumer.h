@@ -17,7 +17,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../harness/process.h"
 #include "../harness/run.h"
+#include "../harness/status.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -31,21 +33,8 @@
 
 /* ---- checks (events.c) ---- */
 
-/* "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)"; in a buffer of this thread. */
-const char *status_text(DAT_RETURN ret);
 /* "ESTABLISHED", or "unknown". */
 const char *event_name(DAT_EVENT_NUMBER number);
-
-/* @call returns exactly @want. */
-#define ck_dat_is(call, want)                                                                      \
-	do {                                                                                       \
-		DAT_RETURN ret_ = (call), want_ = (want);                                          \
-		if (ret_ != want_)                                                                 \
-			ck_abort_msg("%s: %s, not %s", #call, status_text(ret_),                   \
-				     status_text(want_));                                          \
-	} while (0)
-
-#define ck_dat(call) ck_dat_is(call, DAT_SUCCESS)
 
 /* The names of udapl/base/status.h. */
 #define DAT_ERROR(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype))
@@ -387,9 +376,6 @@ DAT_RMR_TRIPLET window_target(const struct window *window, DAT_RMR_CONTEXT conte
 
 /* ---- processes and threads (process.c) ---- */
 
-/* Entries of a folder in /proc/self: what this process has of something. */
-unsigned count_entries(const char *path);
-
 /*
  * A process that runs @body with one end of a socket; *fd is the other end. To be started before
  * any DAT call.
@@ -399,9 +385,8 @@ void process_end(pid_t pid); /* it has exited with status 0 */
 void channel_send(int fd, const void *what, size_t size);
 void channel_recv(int fd, void *what, size_t size);
 
-/* In pthread_create's and pthread_join's place. */
+/* In pthread_create's place. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
-void *consumer_thread_join(pthread_t thread);
 
 /* A thread that blocks in one call. */
 struct waiter {

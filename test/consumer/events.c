@@ -11,18 +11,6 @@ _Thread_local int test_line;
 
 /* ---- texts ---- */
 
-const char *status_text(DAT_RETURN ret)
-{
-	static _Thread_local char texts[4][128];
-	static _Thread_local unsigned next;
-	char *text = texts[next++ % COUNT(texts)];
-	const char *type = "?", *subtype = "?";
-
-	(void)dat_strerror(ret, &type, &subtype);
-	snprintf(text, sizeof(texts[0]), "%s, %s (%#x)", type, subtype, ret);
-	return text;
-}
-
 static const struct {
 	DAT_EVENT_NUMBER number;
 	const char *name;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Other processes and threads, and what this process has. */
 #define CONSUMER_IMPLEMENTATION
-#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -16,37 +15,20 @@
 
 /* ---- this process ---- */
 
-unsigned count_entries(const char *path)
-{
-	DIR *folder = opendir(path);
-	unsigned count = 0;
-
-	ck_assert_ptr_nonnull(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
-}
-
 static int saved_stderr, redirected_stderr;
 
 void stderr_redirect(void)
 {
-	fflush(stderr);
 	saved_stderr = dup(STDERR_FILENO);
-	redirected_stderr = output_file_create();
-	ck_assert_int_ge(dup2(redirected_stderr, STDERR_FILENO), 0);
+	redirected_stderr = stderr_capture();
 }
 
 const char *stderr_restore(void)
 {
-	static char text[65536];
-	ssize_t length;
+	const char *text;
 
 	fflush(stderr);
-	length = pread(redirected_stderr, text, sizeof(text) - 1, 0);
-	ck_assert_int_ge(length, 0);
-	text[length] = '\0';
+	text = output_text(redirected_stderr);
 	ck_assert_int_ge(dup2(saved_stderr, STDERR_FILENO), 0);
 	close(saved_stderr);
 	close(redirected_stderr);
@@ -121,14 +103,6 @@ pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 
 	ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
 	return thread;
-}
-
-void *consumer_thread_join(pthread_t thread)
-{
-	void *result;
-
-	ck_assert_int_eq(pthread_join(thread, &result), 0);
-	return result;
 }
 
 static void *waiter_main(void *arg)

@@ -358,22 +358,6 @@ START_TEST(an_ia_has_few_descriptors)
 }
 END_TEST
 
-/* From here on this process can open @n more. */
-static void descriptors_limit(unsigned n)
-{
-	struct rlimit limit;
-	int lowest;
-
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = limit.rlim_max;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	lowest = dup(STDERR_FILENO);
-	ck_assert_int_ge(lowest, 0);
-	close(lowest);
-	limit.rlim_cur = (rlim_t)lowest + n;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
-
 /* Wherever the open meets the limit. */
 START_TEST(an_open_without_descriptors_names_their_limit)
 {
@@ -388,9 +372,9 @@ START_TEST(an_open_without_descriptors_names_their_limit)
 		const char *log;
 
 		stderr_redirect();
-		descriptors_limit(n);
+		descriptors_allow(n);
 		ret = dat_ia_openv(side.name, 8, &async, &side.ia, 1, 2, DAT_FALSE);
-		descriptors_limit(100);
+		descriptors_allow(100);
 		log = stderr_restore();
 		if (ret == DAT_SUCCESS)
 			break;

@@ -390,11 +390,8 @@ START_TEST(many_endpoints_have_one_queue)
 	const DAT_EVD_HANDLE evd = (pair_open_unconnected(&pair, NULL),
 				    side_create_evd(&pair.server, MANY, DAT_EVD_DTO_FLAG));
 	DAT_EP_HANDLE senders[MANY], receivers[MANY];
-	struct rlimit files;
 
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
-	files.rlim_cur = files.rlim_max;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+	descriptors_allow_all();
 	srq = make_queue(8);
 	for (unsigned i = 0; i < n; i++) {
 		senders[i] = side_create_ep(&pair.client, NULL);

@@ -2,7 +2,6 @@
 /* The runner of the test programs: see run.h. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -449,13 +448,4 @@ int run_cases(int argc, char **argv)
 	if (scoreboard)
 		print_scoreboard();
 	return status;
-}
-
-int output_file_create(void)
-{
-	int fd = memfd_create("output", 0);
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(fcntl(fd, F_SETFL, O_APPEND), 0);
-	return fd;
 }

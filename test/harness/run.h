@@ -70,11 +70,4 @@ void skip_all_cases(const char *why);
  */
 int run_cases(int argc, char **argv);
 
-/*
- * Makes a file in memory for what the threads of a test print, and returns its descriptor; the case
- * fails if it can't be made. Each write appends, so that none is lost: of a file that
- * memfd_create() opened, two threads that write at once may take the same offset.
- */
-int output_file_create(void);
-
 #endif

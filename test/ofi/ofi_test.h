@@ -7,6 +7,7 @@
 
 #include "../../udapl/entry/entry.h"
 #include "../fake_fabric/fake_fabric.h"
+#include "../harness/process.h"
 #include "../harness/run.h"
 
 #define ck_dat(call)		   ck_assert_uint_eq(call, DAT_SUCCESS)

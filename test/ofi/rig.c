@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the tests of the libfabric transport share. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +8,6 @@
 
 static unsigned descriptors_open_at_first;
 static bool is_announced;
-
-static unsigned descriptors_count(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 void ofi_prepare(struct ofi_rig *rig, const char *params)
 {
@@ -33,7 +20,7 @@ void ofi_prepare(struct ofi_rig *rig, const char *params)
 	*rig = (struct ofi_rig){ .memory = calloc(1, OFI_MEMORY) };
 	if (is_announced)
 		return;
-	descriptors_open_at_first = descriptors_count();
+	descriptors_open_at_first = count_entries("/proc/self/fd");
 	dat_provider_init(&info, params);
 	is_announced = true;
 }
@@ -152,7 +139,7 @@ void ofi_rig_close(struct ofi_rig *rig)
 	for (enum ff_kind kind = FF_INFO; kind < FF_KINDS; kind++)
 		ck_assert_msg(!ff_alive(kind), "%u objects of kind %d are left", ff_alive(kind),
 			      (int)kind);
-	ck_assert_uint_eq(descriptors_count(), descriptors_open_at_first);
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), descriptors_open_at_first);
 }
 
 void ofi_rig_lock(struct ofi_rig *rig)

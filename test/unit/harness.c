@@ -2,22 +2,8 @@
 /* The library of the unit tests of the core. */
 #include <semaphore.h>
 #include <stdio.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "harness.h"
-
-const char *status_text(DAT_RETURN ret)
-{
-	static _Thread_local char texts[4][128];
-	static _Thread_local unsigned next;
-	char *text = texts[next++ % COUNT(texts)];
-	const char *major = "?", *minor = "?";
-
-	(void)dat_strerror(ret, &major, &minor);
-	snprintf(text, sizeof(texts[0]), "%s, %s (%#x)", major, minor, ret);
-	return text;
-}
 
 /* ---- one end of a connection ---- */
 
@@ -354,18 +340,8 @@ struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd)
 
 void limit_descriptors(unsigned n)
 {
-	struct rlimit limit;
-	int lowest;
-
 	fake_wait_idle(0); /* each service thread opens one when it starts */
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = limit.rlim_max;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	lowest = dup(STDERR_FILENO);
-	ck_assert_int_ge(lowest, 0);
-	close(lowest);
-	limit.rlim_cur = (rlim_t)lowest + n;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	descriptors_allow(n);
 }
 
 /* ---- threads of the consumer ---- */
@@ -398,14 +374,6 @@ pthread_t consumer_thread_start(void *(*run)(void *), void *arg)
 		;
 	sem_destroy(&start.registered);
 	return thread;
-}
-
-void *consumer_thread_join(pthread_t thread)
-{
-	void *result;
-
-	ck_assert_int_eq(pthread_join(thread, &result), 0);
-	return result;
 }
 
 static void *waiter_main(void *arg)

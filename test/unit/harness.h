@@ -13,7 +13,9 @@
 
 #include "../../udapl/entry/entry.h"
 #include "../fake/fake.h"
+#include "../harness/process.h"
 #include "../harness/run.h"
+#include "../harness/status.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -21,24 +23,6 @@
 
 /* The value of an output before a call; a call that fails does not change it. */
 #define POISON ((void *)0x5a5a5a5a)
-
-/* ---- checks ---- */
-
-/*
- * "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)". The text is in one of four
- * buffers of the calling thread, which are used in turn.
- */
-const char *status_text(DAT_RETURN ret);
-
-/* @call must return exactly @want. */
-#define ck_dat_is(call, want)                                                                      \
-	do {                                                                                       \
-		DAT_RETURN ret_ = (call), want_ = (want);                                          \
-		ck_assert_msg(ret_ == want_, "%s: %s, not %s", #call, status_text(ret_),           \
-			      status_text(want_));                                                 \
-	} while (0)
-
-#define ck_dat(call) ck_dat_is(call, DAT_SUCCESS)
 
 /* ---- one end of a connection ---- */
 
@@ -129,17 +113,13 @@ void expect_no_event(DAT_EVD_HANDLE evd);
 DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);
 struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd);
 
-/*
- * From here on the process can open @n more descriptors. A test must allow some again before it
- * ends, because sanitizers need them.
- */
+/* Has every service thread sleep, which has a descriptor of its own then, and descriptors_allow. */
 void limit_descriptors(unsigned n);
 
 /* ---- threads of the consumer ---- */
 
 /* Instead of pthread_create: the fake must be able to distinguish them from service threads. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
-void *consumer_thread_join(pthread_t thread);
 
 /*
  * Cases that cancel a thread are left out with the thread sanitizer: it does not see the locks of a

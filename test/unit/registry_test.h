@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../harness/process.h"
 #include "../harness/run.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -46,34 +47,12 @@ static inline void use_conf(const char *text)
 
 /* ---- stderr ---- */
 
-/* Redirects stderr to a file; returns its descriptor, for captured_text() and captured_lines(). */
-static inline int capture_stderr(void)
-{
-	char path[32];
-	int fd = scratch_file(path);
-
-	fflush(stderr);
-	ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
-	return fd;
-}
-
-static inline const char *captured_text(int fd)
-{
-	static char text[65536];
-	ssize_t length;
-
-	fflush(stderr);
-	length = pread(fd, text, sizeof(text) - 1, 0);
-	ck_assert_int_ge(length, 0);
-	text[length] = '\0';
-	return text;
-}
-
+/* Counts the lines that stderr_capture() has captured. */
 static inline int captured_lines(int fd)
 {
 	int lines = 0;
 
-	for (const char *p = captured_text(fd); *p; p++)
+	for (const char *p = output_text(fd); *p; p++)
 		lines += *p == '\n';
 	return lines;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion channels: who looks at a completion queue, and which descriptors that takes. */
-#include <dirent.h>
 
 #include "harness.h"
 #include "race.h"
@@ -557,29 +556,17 @@ END_TEST
 
 /* ---- descriptors ---- */
 
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 START_TEST(only_a_completion_queue_takes_a_descriptor)
 {
-	const unsigned before = descriptors();
+	const unsigned before = count_entries("/proc/self/fd");
 	DAT_EVD_HANDLE software = side_create_evd(client, 8, DAT_EVD_SOFTWARE_FLAG), dto;
 
-	ck_assert_uint_eq(descriptors(), before);
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
 	dto = side_create_evd(client, 8, DAT_EVD_DTO_FLAG);
-	ck_assert_uint_eq(descriptors(), before + 1);
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), before + 1);
 	ck_dat(evd_free(dto));
 	ck_dat(evd_free(software));
-	ck_assert_uint_eq(descriptors(), before);
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
 }
 END_TEST
 

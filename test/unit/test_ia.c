@@ -3,7 +3,6 @@
  * Interface adapters: registration of their names, open, query, close in any state, contexts of
  * objects, and asynchronous errors.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -71,19 +70,6 @@ static struct ia *ia_open_fake(unsigned n)
 static void ia_close_abrupt(struct ia *ia)
 {
 	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
-}
-
-/* The number of entries of a directory. */
-static unsigned count_dir_entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned count = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static DAT_EVD_HANDLE ia_create_evd(struct ia *ia, unsigned flags)
@@ -263,8 +249,8 @@ static struct {
 static void count_resources(void)
 {
 	fake_wait_idle(0); /* a service thread opens a descriptor of the fake when it starts */
-	before.fds = count_dir_entries("/proc/self/fd");
-	before.threads = count_dir_entries("/proc/self/task");
+	before.fds = count_entries("/proc/self/fd");
+	before.threads = count_entries("/proc/self/task");
 	before.alive = fake_alive(FAKE_ANY);
 }
 
@@ -278,9 +264,9 @@ static void count_resources_after_first_ia(void)
 /* A joined thread is still listed for a moment, so this waits for the end of all new threads. */
 static void expect_same_resources(void)
 {
-	while (count_dir_entries("/proc/self/task") > before.threads)
+	while (count_entries("/proc/self/task") > before.threads)
 		sched_yield();
-	ck_assert_uint_eq(count_dir_entries("/proc/self/fd"), before.fds);
+	ck_assert_uint_eq(count_entries("/proc/self/fd"), before.fds);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), before.alive);
 }
 
@@ -305,10 +291,10 @@ START_TEST(ia_open_without_a_device_logs_nothing)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = POISON;
-	const int log = output_file_create();
+	int log;
 
 	register_name("mlx5_7", "mlx5_7 1", false);
-	ck_assert_int_ge(dup2(log, STDERR_FILENO), 0);
+	log = stderr_capture();
 	count_resources_after_first_ia();
 	ck_dat_is(ia_open("mlx5_7", 8, &async, &ia), NO_RESOURCE(DEVICE));
 	ck_assert_ptr_null(ia);

@@ -14,18 +14,7 @@ static int captured; /* the file that stderr is redirected to */
 
 static void setup(void)
 {
-	captured = output_file_create();
-	ck_assert_int_ge(dup2(captured, STDERR_FILENO), 0);
-}
-
-static const char *log_text(void)
-{
-	static char text[2048];
-	ssize_t length = pread(captured, text, sizeof(text) - 1, 0);
-
-	ck_assert_int_ge(length, 0);
-	text[length] = '\0';
-	return text;
+	captured = stderr_capture();
 }
 
 /* A line as it must be printed: library, process, @message. */
@@ -61,7 +50,7 @@ START_TEST(dbg_type_and_dest_select_the_messages)
 	if (messages[_i].dest)
 		setenv("DAPL_DBG_DEST", messages[_i].dest, 1);
 	log_to(messages[_i].kind, "%s %d", "eth0", 5);
-	ck_assert_str_eq(log_text(), messages[_i].printed ? log_line("eth0 5") : "");
+	ck_assert_str_eq(output_text(captured), messages[_i].printed ? log_line("eth0 5") : "");
 }
 END_TEST
 
@@ -84,7 +73,7 @@ START_TEST(what_is_not_printed_is_not_evaluated)
 	ck_assert_int_eq(errno, ENODEV);
 	log_ep("%s", text_made(&made));
 	ck_assert_uint_eq(made, 1);
-	ck_assert_str_eq(log_text(), log_line("text"));
+	ck_assert_str_eq(output_text(captured), log_line("text"));
 }
 END_TEST
 
@@ -93,7 +82,7 @@ START_TEST(errno_is_kept_and_printed)
 	errno = ENODEV;
 	log_error("%s: %m", "eth0");
 	ck_assert_int_eq(errno, ENODEV);
-	ck_assert_str_eq(log_text(), log_line("eth0: No such device"));
+	ck_assert_str_eq(output_text(captured), log_line("eth0: No such device"));
 }
 END_TEST
 
@@ -105,9 +94,9 @@ START_TEST(a_long_message_is_cut_to_one_line)
 	text[sizeof(text) - 1] = '\0';
 	log_error("%s", text);
 	log_error("next");
-	ck_assert_ptr_nonnull(strstr(log_text(), "x\n"));
-	ck_assert_str_eq(strstr(log_text(), "x\n") + 2, log_line("next"));
-	ck_assert_uint_lt(strlen(log_text()), 600);
+	ck_assert_ptr_nonnull(strstr(output_text(captured), "x\n"));
+	ck_assert_str_eq(strstr(output_text(captured), "x\n") + 2, log_line("next"));
+	ck_assert_uint_lt(strlen(output_text(captured)), 600);
 }
 END_TEST
 
@@ -122,12 +111,12 @@ START_TEST(dbg_time_puts_the_time_in_front)
 		setenv("DAPL_DBG_TIME", settings[_i], 1);
 	log_error("eth0");
 	if (_i == 0) {
-		ck_assert_int_eq(sscanf(log_text(), "%2u:%2u:%2u.%6u %n", &hour, &minute, &second,
-					&microsecond, &length),
+		ck_assert_int_eq(sscanf(output_text(captured), "%2u:%2u:%2u.%6u %n", &hour, &minute,
+					&second, &microsecond, &length),
 				 4);
 		ck_assert_int_eq(length, strlen("03:12:44.123456 "));
 	}
-	ck_assert_str_eq(log_text() + length, log_line("eth0"));
+	ck_assert_str_eq(output_text(captured) + length, log_line("eth0"));
 }
 END_TEST
 
@@ -168,7 +157,7 @@ START_TEST(a_refusal_names_call_result_reason_and_arguments)
 {
 	setenv("DAPL_DBG_TYPE", "0x10", 1);
 	ck_dat_is(refused(refusals[_i].result, LOG_EP, "dat_x", ARGUMENTS), refusals[_i].result);
-	ck_assert_str_eq(log_text(), log_line(refusals[_i].line));
+	ck_assert_str_eq(output_text(captured), log_line(refusals[_i].line));
 }
 END_TEST
 
@@ -176,7 +165,7 @@ START_TEST(a_refusal_is_silent_unless_asked_for)
 {
 	unsetenv("DAPL_DBG_TYPE");
 	ck_dat_is(refused(BAD_ARG(2), LOG_EP, "dat_x", ARGUMENTS), BAD_ARG(2));
-	ck_assert_str_eq(log_text(), "");
+	ck_assert_str_eq(output_text(captured), "");
 }
 END_TEST
 
@@ -205,7 +194,7 @@ START_TEST(a_child_does_not_wait_for_a_lock_of_libc)
 	pid = fork();
 	if (!pid) {
 		log_to(LOG_ERROR, "from a child");
-		_exit(strcmp(log_text(), log_line("from a child")) != 0);
+		_exit(strcmp(output_text(captured), log_line("from a child")) != 0);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);

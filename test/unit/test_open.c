@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <dat/dat_registry.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -146,20 +145,20 @@ END_TEST
 
 START_TEST(the_first_library_that_loads_is_used)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	use_conf(MISSING("m") MOCK("m", "second") MOCK("m", "third"));
 	close_abruptly(opened_ia("m"));
 	ck_assert_str_eq(loaded_mock()->params, "second");
 	close_abruptly(opened_ia("m"));
 	counts_are(2, 2, 2, 2);
-	ck_assert_str_eq(captured_text(err_fd), "");
+	ck_assert_str_eq(output_text(err_fd), "");
 }
 END_TEST
 
 START_TEST(a_name_without_a_library_is_not_registered)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", "") MOCK("other", ""));
 	open_fails("m", NO_NAME);
@@ -172,23 +171,23 @@ END_TEST
 
 START_TEST(debug_output_has_the_reason_for_each_library)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	setenv("DAT_DBG_TYPE", "5", 1);
 	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", ""));
 	open_fails("m", NO_NAME);
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "m: line 1: libdat-test-missing.so.1"));
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "m: line 2: /dev/null"));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "m: line 1: libdat-test-missing.so.1"));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "m: line 2: /dev/null"));
 }
 END_TEST
 
 START_TEST(a_library_that_is_no_provider_is_refused)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	use_conf("\n" LINE("m", "u1.2", "libm.so.6", ""));
 	open_fails("m", NO_NAME);
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), ":2: libm.so.6 is no provider: "));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), ":2: libm.so.6 is no provider: "));
 	open_fails("m", NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 2);
 }
@@ -196,25 +195,25 @@ END_TEST
 
 START_TEST(open_fails_when_init_registers_nothing)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	use_conf(MOCK("m", "no-register"));
 	open_fails("m", NO_NAME);
 	counts_are(1, 1, 0, 0);
 	open_fails("m", NO_NAME);
 	counts_are(2, 2, 0, 0);
-	ck_assert_str_eq(captured_text(err_fd), "");
+	ck_assert_str_eq(output_text(err_fd), "");
 }
 END_TEST
 
 START_TEST(debug_output_tells_that_init_registered_nothing)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	setenv("DAT_DBG_TYPE", "4", 1);
 	use_conf(MOCK("m", "no-register"));
 	open_fails("m", NO_NAME);
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd),
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd),
 				     ":1: " MOCK_PROVIDER " has not registered this name\n"));
 }
 END_TEST
@@ -231,7 +230,7 @@ END_TEST
 
 START_TEST(a_failed_open_stops_the_provider)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	use_conf(MOCK("m", "no-device"));
 	open_fails("m", NO_DEVICE);
@@ -239,7 +238,7 @@ START_TEST(a_failed_open_stops_the_provider)
 	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), NO_NAME);
 	open_fails("m", NO_DEVICE);
 	counts_are(2, 2, 0, 0);
-	ck_assert_str_eq(captured_text(err_fd), "");
+	ck_assert_str_eq(output_text(err_fd), "");
 }
 END_TEST
 
@@ -386,7 +385,7 @@ START_TEST(the_line_of_dat_conf_reaches_the_provider)
 	const char *datx_ia_open_line(void);
 	char want[64];
 
-	capture_stderr();
+	stderr_capture();
 	use_conf(MISSING("m") MOCK("m", "") MOCK("m", "third"));
 	snprintf(want, sizeof(want), "%s:2", getenv("DAT_OVERRIDE"));
 	close_abruptly(opened_ia("m"));
@@ -394,18 +393,6 @@ START_TEST(the_line_of_dat_conf_reaches_the_provider)
 	ck_assert_ptr_null(datx_ia_open_line());
 }
 END_TEST
-
-static int open_files(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 START_TEST(open_and_close_leak_no_descriptors)
 {
@@ -417,12 +404,12 @@ START_TEST(open_and_close_leak_no_descriptors)
 	limit.rlim_cur = 50;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	close_abruptly(opened_ia("m"));
-	before = open_files();
+	before = count_entries("/proc/self/fd");
 	for (int i = 0; i < 400; i++) {
 		close_abruptly(opened_ia("m"));
 		open_fails("gone", NO_DEVICE);
 	}
-	ck_assert_int_eq(open_files(), before);
+	ck_assert_int_eq(count_entries("/proc/self/fd"), before);
 	counts_are(801, 801, 401, 401);
 }
 END_TEST

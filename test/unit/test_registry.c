@@ -126,14 +126,14 @@ static const char *const malformed[] = {
 
 START_TEST(a_malformed_line_is_reported_and_ignored)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 	char *text;
 
 	ck_assert_int_gt(asprintf(&text, CONF_LINE("a") "%s\n" CONF_LINE("b"), malformed[_i]), 0);
 	use_conf(text);
 	ck_assert_str_eq(registry_list(8), "ab");
 	ck_assert_int_eq(captured_lines(err_fd), 1);
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), ":2: "));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), ":2: "));
 	free(text);
 }
 END_TEST
@@ -141,7 +141,7 @@ END_TEST
 START_TEST(a_file_at_its_limits_is_accepted)
 {
 	char name[256], *library = malloc(100001), *text;
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	memset(name, 'n', 255);
 	name[255] = '\0';
@@ -158,7 +158,7 @@ START_TEST(a_file_at_its_limits_is_accepted)
 			 0);
 	use_conf(text);
 	ck_assert_str_eq(registry_list(8), "anz");
-	ck_assert_str_eq(captured_text(err_fd), "");
+	ck_assert_str_eq(output_text(err_fd), "");
 	free(library);
 	free(text);
 }
@@ -179,7 +179,7 @@ static const struct {
 
 START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 	DAT_COUNT count = -1;
 	DAT_IA_HANDLE ia;
 
@@ -195,7 +195,7 @@ END_TEST
 /* Programs that try names from a list of their own are told once. */
 START_TEST(an_unknown_name_is_told_with_those_that_the_file_has)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 	char want[512];
 	DAT_IA_HANDLE ia;
 
@@ -207,14 +207,14 @@ START_TEST(an_unknown_name_is_told_with_those_that_the_file_has)
 	ck_assert_int_eq(captured_lines(err_fd), 1);
 	snprintf(want, sizeof(want), "x: %s has no such name; it has a, c\n",
 		 getenv("DAT_OVERRIDE"));
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), want));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), want));
 }
 END_TEST
 
 /* More of them than the message has room for. */
 START_TEST(of_very_many_names_the_first_are_told)
 {
-	int err_fd = capture_stderr(), length = 0;
+	int err_fd = stderr_capture(), length = 0;
 	char conf[80 * 400];
 	DAT_IA_HANDLE ia;
 
@@ -224,8 +224,8 @@ START_TEST(of_very_many_names_the_first_are_told)
 	use_conf(conf);
 	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 1);
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "0001, 0000"));
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), "0002, ...\n"));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "0001, 0000"));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "0002, ...\n"));
 }
 END_TEST
 
@@ -235,7 +235,7 @@ START_TEST(a_file_for_another_version_only_is_told_once)
 	static const char other[] = "b u2.0 nonthreadsafe default libnone.so d.2.0 \"\" \"\"\n"
 				    "c u2.0 nonthreadsafe default libnone.so d.2.0 \"\" \"\"\n";
 	char conf[512];
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 	DAT_IA_HANDLE ia;
 
 	snprintf(conf, sizeof(conf), "%s%s", other, _i ? CONF_LINE("a") : "");
@@ -244,30 +244,30 @@ START_TEST(a_file_for_another_version_only_is_told_once)
 	ck_assert_uint_eq(open_name("c", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
 	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 1);
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd),
-				     _i ? "x: " : "b: no line of dat.conf is for DAT 1\n"));
+	ck_assert_ptr_nonnull(
+		strstr(output_text(err_fd), _i ? "x: " : "b: no line of dat.conf is for DAT 1\n"));
 }
 END_TEST
 
 START_TEST(dbg_type_0_silences_errors)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	setenv("DAT_DBG_TYPE", "0", 1);
 	use_conf("bad line\n" CONF_LINE("a"));
 	ck_assert_str_eq(registry_list(8), "a");
-	ck_assert_str_eq(captured_text(err_fd), "");
+	ck_assert_str_eq(output_text(err_fd), "");
 }
 END_TEST
 
 START_TEST(dbg_dest_2_prints_nothing_on_stderr)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	setenv("DAT_DBG_DEST", "0x2", 1);
 	use_conf("bad line\n" CONF_LINE("a"));
 	ck_assert_str_eq(registry_list(8), "a");
-	ck_assert_str_eq(captured_text(err_fd), "");
+	ck_assert_str_eq(output_text(err_fd), "");
 }
 END_TEST
 
@@ -484,7 +484,7 @@ END_TEST
 
 START_TEST(a_registered_name_may_begin_with_the_prefix)
 {
-	capture_stderr(); /* there is no library for the name in the file */
+	stderr_capture(); /* there is no library for the name in the file */
 	use_conf(CONF_LINE("RO_AWARE_f"));
 	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_uint_eq(table_add(1, "RO_AWARE_a", 1, 2, DAT_FALSE), DAT_SUCCESS);

@@ -73,7 +73,7 @@ static const struct {
 START_TEST(a_failed_allocation_loses_one_line_only)
 {
 	const DAT_PROVIDER_INFO info = { "x", 1, 2, DAT_FALSE };
-	int err_fd = capture_stderr(), failed;
+	int err_fd = stderr_capture(), failed;
 	DAT_COUNT count;
 
 	use_conf(conf);
@@ -86,7 +86,7 @@ START_TEST(a_failed_allocation_loses_one_line_only)
 		ck_assert_int_eq(captured_lines(err_fd), 0);
 		return;
 	}
-	ck_assert_ptr_nonnull(strstr(captured_text(err_fd), allocations[_i].message));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), allocations[_i].message));
 	ck_assert_int_eq(captured_lines(err_fd), 1);
 	ck_assert_str_eq(registry_list(8), allocations[_i].list);
 	/* the registry works on */

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../harness/process.h"
 #include "../harness/run.h"
 
 /* ---- the program that is run: this one, with "subject" for its first argument ---- */

@@ -159,25 +159,25 @@ END_TEST
 
 START_TEST(progress_is_for_terminals_only)
 {
-	int err_fd = capture_stderr();
+	int err_fd = stderr_capture();
 
 	stderr_is_terminal = _i;
 	tool_progress_show("%d of %d", 1, 2);
-	ck_assert_str_eq(captured_text(err_fd), _i ? "\r1 of 2\033[K" : "");
+	ck_assert_str_eq(output_text(err_fd), _i ? "\r1 of 2\033[K" : "");
 	tool_progress_clear();
 	tool_progress_clear();
-	ck_assert_str_eq(captured_text(err_fd), _i ? "\r1 of 2\033[K\r\033[K" : "");
+	ck_assert_str_eq(output_text(err_fd), _i ? "\r1 of 2\033[K\r\033[K" : "");
 }
 END_TEST
 
 START_TEST(progress_has_few_lines_a_second)
 {
-	int err_fd = capture_stderr(), lines = 0;
+	int err_fd = stderr_capture(), lines = 0;
 
 	stderr_is_terminal = true;
 	for (int i = 0; i < 1000; i++)
 		tool_progress_show("%d", i);
-	for (const char *p = captured_text(err_fd); *p; p++)
+	for (const char *p = output_text(err_fd); *p; p++)
 		lines += *p == '\r';
 	ck_assert_int_ge(lines, 1);
 	ck_assert_int_lt(lines, 1000);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The process of a test: its descriptors, its threads, and what it prints. */
+#define _GNU_SOURCE
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "process.h"
+
+unsigned count_entries(const char *path)
+{
+	DIR *folder = opendir(path);
+	unsigned count = 0;
+
+	ck_assert_ptr_nonnull(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+void descriptors_allow_all(void)
+{
+	struct rlimit limit;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+void descriptors_allow(unsigned n)
+{
+	struct rlimit limit;
+	int lowest;
+
+	descriptors_allow_all();
+	lowest = dup(STDERR_FILENO);
+	ck_assert_int_ge(lowest, 0);
+	close(lowest);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = (rlim_t)lowest + n;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+int output_file_create(void)
+{
+	int fd = memfd_create("output", 0);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fcntl(fd, F_SETFL, O_APPEND), 0);
+	return fd;
+}
+
+int stderr_capture(void)
+{
+	int fd = output_file_create();
+
+	fflush(stderr);
+	ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	return fd;
+}
+
+const char *output_text(int fd)
+{
+	static char text[65536];
+	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+
+	ck_assert_int_ge(length, 0);
+	text[length] = '\0';
+	return text;
+}
+
+void *consumer_thread_join(pthread_t thread)
+{
+	void *result;
+
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	return result;
+}

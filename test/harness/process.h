@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the test programs share about their own process: its descriptors, its threads, and what it
+ * prints. A case fails if something of this is not possible.
+ */
+#ifndef PROCESS_H
+#define PROCESS_H
+
+#include <pthread.h>
+
+/* Counts the entries of a folder: "/proc/self/fd", "/proc/self/task". */
+unsigned count_entries(const char *path);
+
+/* From here on the process can open @n more descriptors. Sanitizers need some at its end. */
+void descriptors_allow(unsigned n);
+/* From here on the process can open as many descriptors as the system lets it. */
+void descriptors_allow_all(void);
+
+/*
+ * Makes a file in memory for what the threads of a test print, and returns its descriptor. Each
+ * write appends, so that none is lost: of a file that memfd_create() opened, two threads that write
+ * at once may take the same offset.
+ */
+int output_file_create(void);
+/* Makes such a file, which takes what is written to standard error from here on. */
+int stderr_capture(void);
+/* Returns what such a file has, in a buffer of this function; the first 64 KiB of it. */
+const char *output_text(int fd);
+
+/* Waits for the end of a thread, and returns its result. */
+void *consumer_thread_join(pthread_t thread);
+
+#endif
