@@ -385,6 +385,14 @@ void process_end(pid_t pid); /* it has exited with status 0 */
 void channel_send(int fd, const void *what, size_t size);
 void channel_recv(int fd, void *what, size_t size);
 
+/*
+ * A TCP socket of a peer that is no provider. What waits for something to arrive there fails after
+ * 100 seconds.
+ */
+int socket_open(void);
+/* Makes such a socket listen at the side's address, on a port that the system chooses. */
+int socket_listen(const struct side *side, DAT_CONN_QUAL *qual);
+
 /* In pthread_create's place. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
 

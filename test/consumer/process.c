@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Other processes and threads, and what this process has. */
+/* Other processes, sockets and threads, and what this process has. */
 #define CONSUMER_IMPLEMENTATION
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -93,6 +94,33 @@ void channel_recv(int fd, void *what, size_t size)
 	ssize_t got = recv(fd, what, size, MSG_WAITALL);
 
 	ck_assert_msg(got == (ssize_t)size, "the other process ended without sending");
+}
+
+/* ---- sockets ---- */
+
+int socket_open(void)
+{
+	const struct timeval patience = { .tv_sec = 100 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	ck_assert_int_ge(fd, 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+int socket_listen(const struct side *side, DAT_CONN_QUAL *qual)
+{
+	struct sockaddr_in address = side->address;
+	socklen_t size = sizeof(address);
+	int fd = socket_open();
+
+	address.sin_port = 0;
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(fd, 16), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	*qual = ntohs(address.sin_port);
+	return fd;
 }
 
 /* ---- threads ---- */

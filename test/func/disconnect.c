@@ -450,15 +450,9 @@ struct mute {
 
 static struct mute mute_open(const struct side *where)
 {
-	struct mute mute = { .listener = socket(AF_INET, SOCK_STREAM, 0), .peer = -1 };
-	struct sockaddr_in address = where->address;
-	socklen_t size = sizeof(address);
+	struct mute mute = { .peer = -1 };
 
-	address.sin_port = 0;
-	ck_assert_int_eq(bind(mute.listener, (struct sockaddr *)&address, size), 0);
-	ck_assert_int_eq(listen(mute.listener, 1), 0);
-	ck_assert_int_eq(getsockname(mute.listener, (struct sockaddr *)&address, &size), 0);
-	mute.qual = ntohs(address.sin_port);
+	mute.listener = socket_listen(where, &mute.qual);
 	return mute;
 }
 

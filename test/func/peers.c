@@ -104,17 +104,6 @@ static void expect_open_sockets(const struct side *side, unsigned want)
 	ck_assert_uint_eq(open_sockets(), want);
 }
 
-static int socket_open(void)
-{
-	const struct timeval patience = { .tv_sec = 100 };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	ck_assert_int_ge(fd, 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
-}
-
 static int socket_connect(const struct side *server, DAT_CONN_QUAL qual)
 {
 	struct sockaddr_in address = server->address;
@@ -122,19 +111,6 @@ static int socket_connect(const struct side *server, DAT_CONN_QUAL qual)
 
 	address.sin_port = htons((uint16_t)qual);
 	ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	return fd;
-}
-
-static int socket_listen(const struct side *side, DAT_CONN_QUAL *qual)
-{
-	struct sockaddr_in address = side->address;
-	socklen_t size = sizeof(address);
-	int fd = socket_open();
-
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(listen(fd, 16), 0);
-	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-	*qual = ntohs(address.sin_port);
 	return fd;
 }
 
