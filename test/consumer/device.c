@@ -16,6 +16,21 @@
 
 /* ---- what devices do ---- */
 
+/* What most devices do. Each profile begins with that; what comes after it differs. */
+#define USUAL                                                                                      \
+	.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION, .bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,    \
+	.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,                                             \
+	.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION, .short_receive = DAT_DTO_ERR_LOCAL_LENGTH,    \
+	.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER, .max_eps = 64
+
+/* The private data of a connection manager of InfiniBand has these sizes. */
+#define PADDED .request_padded = 56, .reply_padded = 196
+
+/* The provider over libfabric checks local memory itself. */
+#define OVER_LIBFABRIC USUAL, .provider = "libdaplofi", .checks_buffers = true
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
 static const struct device devices[] = {
 	{
 		/*
@@ -23,15 +38,11 @@ static const struct device devices[] = {
 		 * errors.
 		 */
 		.kind = "rxe",
+		USUAL,
+		PADDED,
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
-		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
 		.bad_receive = DAT_DTO_ERR_LOCAL_EP,
 		.short_receive = DAT_DTO_ERR_LOCAL_EP,
-		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
-		.request_padded = 56,
-		.reply_padded = 196,
-		.max_eps = 64,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_WINDOW_RANGE, "rxe checks the region's range, not the window's" },
@@ -45,12 +56,11 @@ static const struct device devices[] = {
 		 * out of offsets for mapping their queues.
 		 */
 		.kind = "siw",
+		USUAL,
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_range = DAT_DTO_ERR_LOCAL_EP,
-		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
 		.wrapped_read_sink = DAT_DTO_ERR_TRANSPORT,
 		.bad_receive = DAT_DTO_ERR_TRANSPORT,
-		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
 		.max_eps = 20,
 		.late_accept_error = true,
 		.early_data_waits = true,
@@ -68,20 +78,13 @@ static const struct device devices[] = {
 	},
 	{
 		/*
-		 * libfabric's tcp: the provider checks local memory itself. Whatever a peer
-		 * refuses ends the connection, and nobody says why.
+		 * libfabric's tcp. Whatever a peer refuses ends the connection, and nobody says
+		 * why.
 		 */
 		.kind = "tcp",
-		.checks_buffers = true,
-		.provider = "libdaplofi",
+		OVER_LIBFABRIC,
 		.params = "tcp %s",
 		.library = "libfabric.so.1",
-		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
-		.max_eps = 64,
 		.max_requests = 1000,
 		.late_accept_error = true,
 		.ends_attempts = true,
@@ -100,19 +103,12 @@ static const struct device devices[] = {
 		},
 	},
 	{
-		/* libfabric's verbs over rxe: the provider checks local memory itself. */
+		/* libfabric's verbs over rxe. */
 		.kind = "ofi-rxe",
-		.checks_buffers = true,
-		.kept_per_reject = 1000,
-		.provider = "libdaplofi",
+		OVER_LIBFABRIC,
 		.params = "verbs %s",
-		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
+		.kept_per_reject = 1000,
 		.short_receive = DAT_DTO_ERR_LOCAL_EP,
-		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
-		.max_eps = 64,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
@@ -126,15 +122,8 @@ static const struct device devices[] = {
 	},
 	{
 		.kind = "hw",
-		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
-		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
-		.request_padded = 56,
-		.reply_padded = 196,
-		.max_eps = 64,
+		USUAL,
+		PADDED,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
@@ -143,13 +132,7 @@ static const struct device devices[] = {
 	},
 	{
 		.kind = "fake",
-		.bad_segment = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_range = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_read_sink = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.bad_receive = DAT_DTO_ERR_LOCAL_PROTECTION,
-		.short_receive = DAT_DTO_ERR_LOCAL_LENGTH,
-		.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER,
-		.max_eps = 64,
+		USUAL,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PINNING | NEEDS_MEMLOCK, "the fake transport pins no pages" },
@@ -157,6 +140,7 @@ static const struct device devices[] = {
 		},
 	},
 };
+#pragma GCC diagnostic pop
 
 static const struct device *chosen;
 
