@@ -492,6 +492,8 @@ int server_run(const struct options *options);	 /* server.c */
 int client_run(const struct options *options);	 /* client.c */
 int limit_run(const struct options *options);	 /* limit.c */
 int function_run(const struct options *options); /* function.c */
+/* mode.c: runs the mode of the options. */
+int mode_run(const struct options *options);
 
 /* limit.c: its number, or -1 */
 int limit_test_find(const char *name);

@@ -12,20 +12,6 @@ enum {
 	STATUS_FAILED = 1, /* also for a wrong command line */
 };
 
-static int options_run(const struct options *options)
-{
-	switch (options->mode) {
-	case MODE_SERVER:
-		return server_run(options);
-	case MODE_LIMIT:
-		return limit_run(options);
-	case MODE_FUNCTION:
-		return function_run(options);
-	default:
-		return client_run(options);
-	}
-}
-
 static int arguments_run(int argc, char **argv)
 {
 	struct options options;
@@ -36,7 +22,7 @@ static int arguments_run(int argc, char **argv)
 	}
 	report_debug_set(options.debug);
 	interrupt_catch();
-	return options_run(&options) < 0 ? STATUS_FAILED : STATUS_PASSED;
+	return mode_run(&options) < 0 ? STATUS_FAILED : STATUS_PASSED;
 }
 
 int main(int argc, char **argv)

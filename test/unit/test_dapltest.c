@@ -289,26 +289,12 @@ static int parse(struct options *options, const char *command)
 	return options_parse(options, arguments_of(kept->text), argument_vector);
 }
 
-static int run_mode(const struct options *options)
-{
-	switch (options->mode) {
-	case MODE_SERVER:
-		return server_run(options);
-	case MODE_LIMIT:
-		return limit_run(options);
-	case MODE_FUNCTION:
-		return function_run(options);
-	default:
-		return client_run(options);
-	}
-}
-
 static int run(const char *command)
 {
 	struct options options;
 
 	ck_assert_int_eq(parse(&options, command), 0);
-	return run_mode(&options);
+	return mode_run(&options);
 }
 
 static char output[32]; /* the file of standard output and standard error */
