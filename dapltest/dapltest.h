@@ -152,7 +152,8 @@ const char *plan_problem(const struct plan *plan);
  * begin and the last one ends, and returns that end; what does not fit a size_t is too much.
  */
 enum {
-	LANE_SETUP = 192, /* bytes */
+	LANE_SLOT = 64,		    /* bytes of a setup message: out, in, and in at the end */
+	LANE_SETUP = 3 * LANE_SLOT, /* bytes */
 };
 uint64_t plan_lay_out(const struct plan *plan, size_t offsets[]);
 
@@ -374,14 +375,6 @@ struct lane {
 
 int lane_open(struct lane *lane, struct crew *crew, unsigned number);
 int lane_close(struct lane *lane);
-/* The client's; after it both sides send a setup message. */
-int lane_connect(struct lane *lane);
-/* The server's: at a service point of the lane, which unlisten frees. */
-DAT_RETURN lane_listen(struct lane *lane, DAT_CONN_QUAL port);
-void lane_unlisten(struct lane *lane);
-/* Whether this request is that of the client's lane. */
-bool lane_invited(const struct lane *lane, const DAT_CR_PARAM *param);
-int lane_accept(struct lane *lane, DAT_CR_HANDLE cr);
 
 const struct operation *lane_operation(const struct lane *lane, unsigned i);
 int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size);
@@ -395,6 +388,17 @@ int lane_post_operation(struct lane *lane, unsigned i);
 /* All requests that are posted; the last one is of operation i. */
 int lane_reap_all(struct lane *lane, unsigned i);
 unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration);
+
+/* ---- lane_connect.c: how the ends of a lane find each other ---- */
+
+/* The client's; after it both sides send a setup message. */
+int lane_connect(struct lane *lane);
+/* The server's: at a service point of the lane, which unlisten frees. */
+DAT_RETURN lane_listen(struct lane *lane, DAT_CONN_QUAL port);
+void lane_unlisten(struct lane *lane);
+/* Whether this request is that of the client's lane. */
+bool lane_invited(const struct lane *lane, const DAT_CR_PARAM *param);
+int lane_accept(struct lane *lane, DAT_CR_HANDLE cr);
 
 /* ---- test.c: the threads of a test ---- */
 
