@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The rooms of the core, udapl/ROOM/: each uses only those below it. What the linker knows is looked
 # at, in the objects of the build that the tests are linked with: for each symbol that an object
-# needs, which object defines it. Then the includes. Prints TAP.
+# needs, which object defines it. Then the includes. The files of the registry, and those of a tool,
+# need each other in no circle, either. Prints TAP.
 
 top_srcdir=${top_srcdir:-.}
 cd "${top_builddir:-.}" || exit 99
@@ -10,6 +11,7 @@ LC_ALL=C
 export LC_ALL
 
 rooms='base host core memory event endpoint listen entry' # from the ground up
+others='dat tools dapltest dtest datinfo'
 # Calls that go up all the same: the name, and why.
 upcalls='
 obj_kinds            entry/kinds.c alone knows the objects of all rooms, object.c their sizes
@@ -32,6 +34,15 @@ result() {
 	fi
 }
 
+# symbols_in OBJECT SOURCE NAME: prints "NAME DEFINES|NEEDS SYMBOL" for each symbol of the object,
+# unless an earlier build has left it, and the source has gone
+symbols_in() {
+	[ -f "$top_srcdir/$2.c" ] || return 0
+	nm "$1" | awk -v file="$3" '
+		NF == 2 && $1 == "U" { print file, "NEEDS", $2 }
+		NF == 3 && $2 ~ /[A-TV-Z]/ { print file, "DEFINES", $3 }'
+}
+
 # "ROOM/FILE DEFINES|NEEDS SYMBOL" of each object of the core, and of the transports
 symbols() {
 	for room in $rooms verbs ofi; do
@@ -41,12 +52,20 @@ symbols() {
 			*_debug_la-*) name=${name#*_debug_la-} ;;
 			*-*) continue ;; # of a product, whose objects may have no symbols
 			esac
-			# an earlier build may have left some
-			[ -f "$top_srcdir/udapl/$room/${name%.o}.c" ] || continue
-			nm "$object" | awk -v file="$room/${name%.o}" '
-				NF == 2 && $1 == "U" { print file, "NEEDS", $2 }
-				NF == 3 && $2 ~ /[A-TV-Z]/ { print file, "DEFINES", $3 }'
+			symbols_in "$object" "udapl/$room/${name%.o}" "$room/${name%.o}"
 		done
+	done
+}
+
+# The same of the registry or of a tool: its folder is $1.
+symbols_of() {
+	for object in "$1"/*.o "$1"/.libs/*.o; do
+		name=${object##*/}
+		case $name in
+		"$1"-* | lib"$1"_la-*) name=${name#*-} ;;
+		*) continue ;; # of a test
+		esac
+		symbols_in "$object" "$1/${name%.o}" "$1/${name%.o}"
 	done
 }
 
@@ -84,16 +103,16 @@ pointing_up() {
 		}'
 }
 
-# The files that are left when each one is taken away that needs no other that is left, or that none
-# of these needs: they need each other in circles. Upcalls do not count.
+# circles FOLDERS: their files that are left when each one is taken away that needs no other that is
+# left, or that none of these needs: they need each other in circles. Upcalls do not count.
 circles() {
-	awk -v rooms=" $rooms " -v upcalls="$named" '
+	awk -v folders=" $1 " -v upcalls="$named" '
 		BEGIN {
 			n = split(upcalls, names, " ")
 			for (i = 1; i <= n; i++)
 				named[names[i]] = 1
 		}
-		index(rooms, " " substr($1, 1, index($1, "/") - 1) " ") == 0 { next }
+		index(folders, " " substr($1, 1, index($1, "/") - 1) " ") == 0 { next }
 		{ left[$1] = 1 }
 		$2 == "DEFINES" { by[$3] = $1 }
 		$2 == "NEEDS" && !($3 in named) { from[++needs] = $1; what[needs] = $3 }
@@ -134,7 +153,7 @@ including_up() {
 	done
 }
 
-echo 1..4
+echo 1..6
 symbols=$(symbols)
 objects=$(echo "$symbols" | cut -d ' ' -f 1 | sort -u | wc -l)
 sources=$(find "$top_srcdir"/udapl/*/ -name '*.c' | wc -l)
@@ -143,6 +162,13 @@ result "the objects of all rooms are there" "$([ "$objects" -ge $((sources * 2 /
 	echo "$objects of $sources")"
 result "no room needs what one above it defines, but for the named upcalls" \
 	"$(echo "$symbols" | pointing_up)"
-result "no files of the core need each other in a circle" "$(echo "$symbols" | circles)"
+result "no files of the core need each other in a circle" "$(echo "$symbols" | circles "$rooms")"
 result "no room includes a header of one above it, nor one that is private" "$(including_up)"
+result "the objects of the registry and of the tools are there" "$(for folder in $others; do
+	objects=$(symbols_of "$folder" | cut -d ' ' -f 1 | sort -u | wc -l)
+	sources=$(find "$top_srcdir/$folder" -name '*.c' | wc -l)
+	[ "$objects" -eq "$sources" ] || echo "$folder: $objects of $sources"
+done)"
+result "no files of the registry, or of a tool, need each other in a circle" \
+	"$(for folder in $others; do symbols_of "$folder" | circles "$folder"; done)"
 [ $failures -eq 0 ]
