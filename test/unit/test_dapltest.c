@@ -199,6 +199,29 @@ static void word_put(unsigned char *bytes, unsigned word, uint32_t value)
 
 static atomic_uint messages_sent[MESSAGE_RESULT + 1];
 
+/*
+ * The clock is ahead by so many microseconds, and by 10 more at each look, so that tests which take
+ * no time last long enough for rates. Or it only counts the looks of a thread, so that they do not.
+ */
+static atomic_ulong clock_ahead;
+static bool clock_counts;
+
+/*
+ * The clock still leaps so many times: with each answer to a ping, once the server waits for the
+ * end of a performance test. Meanwhile the client posts nothing.
+ */
+static atomic_uint leaps;
+static atomic_bool end_awaited;
+enum { LEAPS = 4, LEAP = PEER_TIMEOUT / 3 }; /* microseconds, less than a peer is waited for */
+
+static void clock_leap(void)
+{
+	if (atomic_load(&leaps) > 0 && atomic_load(&end_awaited)) {
+		atomic_fetch_add(&clock_ahead, LEAP);
+		atomic_fetch_sub(&leaps, 1);
+	}
+}
+
 size_t __real_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
 size_t __wrap_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
 size_t __wrap_message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX])
@@ -206,6 +229,8 @@ size_t __wrap_message_encode(const struct message *message, unsigned char bytes[
 	size_t size = __real_message_encode(message, bytes);
 
 	atomic_fetch_add(&messages_sent[message->kind], 1);
+	if (message->kind == MESSAGE_PONG)
+		clock_leap();
 	if (message->kind == wrong_word.kind)
 		word_put(bytes, wrong_word.word, wrong_word.value);
 	return size;
@@ -224,6 +249,24 @@ int __wrap_transaction_prepare(struct lane *lane)
 	return __real_transaction_prepare(lane);
 }
 
+int __real_lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit);
+int __wrap_lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit);
+int __wrap_lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit)
+{
+	if (lane->crew->test->server && lane->received > 0)
+		atomic_store(&end_awaited, true);
+	return __real_lane_receive_setup(lane, limit);
+}
+
+int __real_lane_post_operation(struct lane *lane, unsigned i);
+int __wrap_lane_post_operation(struct lane *lane, unsigned i);
+int __wrap_lane_post_operation(struct lane *lane, unsigned i)
+{
+	while (atomic_load(&leaps) > 0)
+		sched_yield();
+	return __real_lane_post_operation(lane, i);
+}
+
 int __real_lane_close(struct lane *lane);
 int __wrap_lane_close(struct lane *lane);
 int __wrap_lane_close(struct lane *lane)
@@ -232,13 +275,6 @@ int __wrap_lane_close(struct lane *lane)
 		atomic_store(&requests_left, true);
 	return __real_lane_close(lane);
 }
-
-/*
- * The clock is ahead by so many microseconds, and by 10 more at each look, so that tests which take
- * no time last long enough for rates. Or it only counts the looks of a thread, so that they do not.
- */
-static atomic_ulong clock_ahead;
-static bool clock_counts;
 
 double __real_tool_usec_now(void);
 double __wrap_tool_usec_now(void);
@@ -866,6 +902,41 @@ START_TEST(long_test_tells_its_progress_and_that_it_lives)
 }
 END_TEST
 
+/* The server hears nothing on the lane of a performance test until that is over. */
+START_TEST(client_may_measure_for_longer_than_a_peer_is_waited_for)
+{
+	pthread_t server;
+
+	event_moment = 100;
+	server = server_start("-T S -D fake");
+	atomic_store(&leaps, LEAPS);
+	ck_assert_int_eq(run_client("P", "-i 2 RW 64"), 0);
+	ck_assert_uint_eq(lines_with("none within"), 0);
+	ck_assert_uint_gt(LEAPS * LEAP, PEER_TIMEOUT);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), 0);
+}
+END_TEST
+
+/* A session that has failed sends its result in place of the answer to a ping. */
+START_TEST(client_asks_for_no_second_result)
+{
+	pthread_t server;
+
+	event_moment = 100;
+	server = server_start("-T S -D fake");
+	wrong_word.kind = MESSAGE_PING;
+	wrong_word.word = 2; /* the kind */
+	wrong_word.value = MESSAGE_ANSWER;
+	ck_assert_int_eq(run_client("T", "-i 20000 -t 2 client SR server SR"), -1);
+	wrong_word.kind = 0;
+	expect_line("message 2 during the test");
+	ck_assert_uint_eq(atomic_load(&messages_sent[MESSAGE_DONE]), 0);
+	ck_assert_int_eq(run_client("Q", ""), 0);
+	ck_assert_int_eq(server_join(server), -1);
+}
+END_TEST
+
 START_TEST(test_that_is_too_short_has_no_rates)
 {
 	pthread_t server;
@@ -1281,6 +1352,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(modes, every_wrong_word_is_found, 0, 2);
 	tcase_add_loop_test(modes, performance_test_checks_the_data, 0, 2);
 	tcase_add_test(modes, long_test_tells_its_progress_and_that_it_lives);
+	tcase_add_test(modes, client_may_measure_for_longer_than_a_peer_is_waited_for);
+	tcase_add_test(modes, client_asks_for_no_second_result);
 	tcase_add_test(modes, test_that_is_too_short_has_no_rates);
 	tcase_add_test(modes, clients_are_served_at_once);
 	tcase_add_test(modes, clients_without_a_pause_leave_nothing);
