@@ -3,23 +3,11 @@
 # The texts in Markdown: their links lead to files, and the files and functions exist that the
 # design names. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99
 texts="$(echo *.md) $(find doc examples test -name '*.md' ! -path '*/corpus/*' | sort)"
 design='doc/design.md doc/design-ofi.md'
-number=0
-failures=0
-
-# result NAME OFFENDERS: a list of none is good
-result() {
-	number=$((number + 1))
-	if [ -z "$2" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		echo "$2" | sed 's/^/# /'
-		failures=$((failures + 1))
-	fi
-}
 
 # A link leads to a file or folder beside the text that has it.
 dead_links() {
@@ -54,7 +42,7 @@ missing_functions() {
 }
 
 echo 1..3
-result 'links lead to files' "$(dead_links)"
-result 'the sources exist that the design names' "$(missing_sources)"
-result 'the functions exist that the design names' "$(missing_functions)"
+none 'links lead to files' "$(dead_links)"
+none 'the sources exist that the design names' "$(missing_sources)"
+none 'the functions exist that the design names' "$(missing_functions)"
 [ $failures -eq 0 ]

@@ -3,6 +3,8 @@
 # test/habits.md and test/situations.md name only cases that exist, and at least one for each item.
 # Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}/test" || exit 99
 
 # items FILE: each item, and after it one x for each of its cases
@@ -31,15 +33,6 @@ unknown() {
 		done
 }
 
-result() { # NUMBER NAME OFFENDERS
-	if [ -z "$3" ]; then
-		echo "ok $1 - $2"
-	else
-		echo "not ok $1 - $2"
-		echo "$3" | sed 's/^/# /'
-	fi
-}
-
 # In each group of situations the numbers go up by one from 1.
 gaps() {
 	awk '/^- / {
@@ -51,11 +44,11 @@ gaps() {
 }
 
 echo 1..6
-result 1 'every case of habits.md exists' "$(unknown habits.md)"
-result 2 'every habit has a case' "$(items habits.md | grep -v ' xx*$')"
+none 'every case of habits.md exists' "$(unknown habits.md)"
+none 'every habit has a case' "$(items habits.md | grep -v ' xx*$')"
 count=$(items habits.md | wc -l)
-result 3 "the list is read ($count habits)" "$([ "$count" -ge 80 ] || echo "$count habits")"
-result 4 'every case of situations.md exists' "$(unknown situations.md)"
-result 5 'every situation has a case' "$(items situations.md | grep -v ' xx*$'; gaps)"
+none "the list is read ($count habits)" "$([ "$count" -ge 80 ] || echo "$count habits")"
+none 'every case of situations.md exists' "$(unknown situations.md)"
+none 'every situation has a case' "$(items situations.md | grep -v ' xx*$'; gaps)"
 count=$(items situations.md | wc -l)
-result 6 "the list is read ($count situations)" "$([ "$count" -eq 120 ] || echo "$count")"
+none "the list is read ($count situations)" "$([ "$count" -eq 120 ] || echo "$count")"

@@ -4,13 +4,13 @@
 # includes it twice, in C and in C++; and a program that includes headers of both editions of DAT is
 # refused with one sentence. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 include=${srcdir:-.}/include
 cc=${CC:-cc}
 cxx=${CXX:-c++}
 warnings='-Wall -Wextra -pedantic -Werror'
 set -- "$include"/dat/*.h "$include"/dat2/*.h
-number=0
-failures=0
 
 # compile COMMAND LANGUAGE STANDARD: the program on standard input
 compile() {
@@ -20,14 +20,7 @@ compile() {
 
 # result HEADER STANDARD OUTPUT STATUS
 result() {
-	number=$((number + 1))
-	if [ "$4" -eq 0 ]; then
-		echo "ok $number - $1 alone in $2"
-	else
-		failures=$((failures + 1))
-		echo "not ok $number - $1 alone in $2"
-		echo "$3" | sed 's/^/# /'
-	fi
+	report "$4" "$1 alone in $2" "$3"
 }
 
 [ -f "$1" ] || { echo "Bail out! no headers below $include"; exit 1; }
@@ -43,8 +36,7 @@ for path; do
 		result "$header" $standard "$output" $?
 	done
 	if [ "$cxx_missing" ]; then
-		number=$((number + 1))
-		echo "ok $number - $header alone in c++11 # SKIP $cxx compiles no C++11"
+		skip "$header alone in c++11" "$cxx compiles no C++11"
 	else
 		output=$(echo "$program" | compile "$cxx" c++ c++11)
 		result "$header" c++11 "$output" $?
@@ -55,15 +47,8 @@ done
 refused() {
 	output=$(printf '#include <%s>\n#include <%s>\nextern int name;\n' "$1" "$2" |
 		compile "$cc" c c99)
-	number=$((number + 1))
-	case $output in
-	*'error: '*'headers of either dat/ or dat2/'*)
-		echo "ok $number - $2 is refused after $1" ;;
-	*)
-		failures=$((failures + 1))
-		echo "not ok $number - $2 is refused after $1"
-		echo "$output" | sed 's/^/# /' ;;
-	esac
+	printf '%s\n' "$output" | grep -q 'error: .*headers of either dat/ or dat2/'
+	report $? "$2 is refused after $1" "$output"
 }
 
 refused dat/udat.h dat2/udat.h

@@ -3,27 +3,12 @@
 # What an installation brings: the names of dat.conf, a dat.conf that is never overwritten, packages
 # of one version, and a provider that finds libdat however the program has loaded it. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 top=${top_srcdir:-.}
 build=${top_builddir:-.}
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
-number=0
-
-# result NAME GOT WANTED
-result() {
-	number=$((number + 1))
-	if [ "$2" = "$3" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		printf 'got: %s\nwanted: %s\n' "$2" "$3" | sed 's/^/# /'
-	fi
-}
-
-skip() {
-	number=$((number + 1))
-	echo "ok $number - $1 # SKIP $2"
-}
 
 echo 1..13
 
@@ -32,13 +17,13 @@ echo 1..13
 # All lines, those that are comments too, as an administrator uncomments them.
 sed 's/^#\([A-Za-z]\)/\1/' "$top/dat.conf" >"$tmp/all.conf"
 DAT_OVERRIDE="$tmp/all.conf" DAT_DBG_TYPE=1 "$build/dtest/dtest" --list >"$tmp/list" 2>"$tmp/errors"
-result 'every line of dat.conf can be used' "$(grep 'all.conf:[0-9]' "$tmp/errors")" ''
+same 'every line of dat.conf can be used' "$(grep 'all.conf:[0-9]' "$tmp/errors")" ''
 for name in OpenIB-cma OpenIB-cma-1 OpenIB-cma-2 OpenIB-cma-3 OpenIB-bond OpenIB-mthca0-1 \
 	OpenIB-mlx4_0-1 OpenIB-mlx5_0-1 OpenIB-ipath0-1 OpenIB-iwarp OpenIB-cma-roe-eth2; do
 	grep -q " $name u1.2 nonthreadsafe: " "$tmp/list" || echo "$name"
 done >"$tmp/missing"
-result 'dat.conf has the names that recipes expect' "$(cat "$tmp/missing")" ''
-result 'the first name is the one that programs take without being told' \
+same 'dat.conf has the names that recipes expect' "$(cat "$tmp/missing")" ''
+same 'the first name is the one that programs take without being told' \
 	"$(grep -v '^ *\(#\|$\)' "$top/dat.conf" | head -n 1 | cut -d ' ' -f 1)" OpenIB-cma
 
 # ---- installation
@@ -48,13 +33,13 @@ prefix=$(sed -n 's/^prefix = //p' "$build/Makefile")
 conf=$tmp/root$(printf '%s\n' "$confdir" | sed "s,\${prefix},$prefix,")/dat.conf
 install() { make -s -C "$build" "$1" DESTDIR="$tmp/root" >"$tmp/log" 2>&1; }
 install install-data-local
-result 'dat.conf is installed where there is none' "$(cmp "$conf" "$top/dat.conf" 2>&1)" ''
+same 'dat.conf is installed where there is none' "$(cmp "$conf" "$top/dat.conf" 2>&1)" ''
 echo '# of the administrator' >"$conf"
 install install-data-local
-result 'an installation keeps the dat.conf that is there' "$(cat "$conf")" \
+same 'an installation keeps the dat.conf that is there' "$(cat "$conf")" \
 	'# of the administrator'
 install uninstall-local
-result 'a dat.conf that was changed stays' "$(cat "$conf")" '# of the administrator'
+same 'a dat.conf that was changed stays' "$(cat "$conf")" '# of the administrator'
 
 # ---- manual pages
 
@@ -66,19 +51,19 @@ pages() {
 		tail -n 3 "$tmp/log"
 	find "$tmp/$folder" -path '*/man[1-7]/*' | sort >"$tmp/pages"
 }
-result 'pages are installed as they are' \
+same 'pages are installed as they are' \
 	"$(pages plain; while read -r page; do
 		cmp "$page" "$(find "$top/doc" -name "${page##*/}")"
 	done <"$tmp/pages")" ''
 # shellcheck disable=SC2016 # make expands it
-result 'pages of tools with other names are installed under these' \
+same 'pages of tools with other names are installed under these' \
 	"$(pages renamed program_transform_name='s/test$$/test1/'
 	sed -n 's,.*/\([a-z]*test1*\.1\)$,\1,p' "$tmp/pages")" 'dapltest1.1
 dtest1.1'
-result 'all pages say these names' \
+same 'all pages say these names' \
 	"$(xargs grep -nE '(Nm|Xr) (dtest|dapltest)\>|\<(dtest|dapltest)\\\\? -' <"$tmp/pages")" ''
 if command -v mandoc >/dev/null; then
-	result 'and are good mdoc' "$(grep /man1/ "$tmp/pages" | xargs mandoc -Tlint -W warning)" ''
+	same 'and are good mdoc' "$(grep /man1/ "$tmp/pages" | xargs mandoc -Tlint -W warning)" ''
 else
 	skip 'and are good mdoc' 'no mandoc'
 fi
@@ -86,7 +71,7 @@ fi
 # ---- packages
 
 version=$(sed -n 's/^Version: //p' "$build/dat.pc")
-result 'the packages have the version of the libraries' \
+same 'the packages have the version of the libraries' \
 	"$(sed -n '1s/^dat (\(.*\)) .*/\1/p' "$top/debian/changelog") \
 $(sed -n 's/^Version: *//p' "$top/rpm/dat.spec") \
 $(sed -n 's/^\*.* \([0-9.]*\)-[0-9]*$/\1/p' "$top/rpm/dat.spec" | head -n 1)" \
@@ -101,6 +86,6 @@ for library in "$build/udapl/.libs/libdaplcma.so.1" "$build/test/fake/.libs/libf
 	elif [ ! -e "$library" ]; then
 		skip "$name" 'not built'
 	else
-		result "$name" "$(readelf -d "$library" | grep -c 'NEEDED.*\[libdat\.so\.1\]')" 1
+		same "$name" "$(readelf -d "$library" | grep -c 'NEEDED.*\[libdat\.so\.1\]')" 1
 	fi
 done

@@ -3,6 +3,8 @@
 # What a signal leaves of test/all and test/demo, whatever they are at: no process, no file, and
 # nothing that the next run stumbles over. Compilers, tests and guests are pretended. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -111,18 +113,6 @@ run() {
 
 # ---- the cases
 
-number=0
-# result NAME WHAT...: of what is not as it should be
-result() {
-	number=$((number + 1))
-	if (($# == 1)); then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		printf '# %s\n' "${@:2}"
-	fi
-}
-
 # ended DIR STATUS WANTED: prints what is not as it should be
 ended() {
 	local left
@@ -197,6 +187,5 @@ done <<<"$rows"
 wait
 echo "1..${#names[@]}"
 for name in "${names[@]}"; do
-	mapfile -t found < <(cat "$tmp/found.$((number + 1))" 2>/dev/null)
-	result "$name" "${found[@]}"
+	none "$name" "$(cat "$tmp/found.$((number + 1))" 2>/dev/null)"
 done

@@ -5,27 +5,17 @@
 # the pages have every environment variable, range and debug bit of the code, and no other. Prints
 # TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99
 cc=${CC:-cc}
 headers='include/dat/dat.h include/dat/udat.h include/dat/dat_registry.h'
-number=0
-
-# result NAME PROBLEMS: a list of none is good
-result() {
-	number=$((number + 1))
-	if [ -z "$2" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		echo "$2" | sed 's/^/# /'
-	fi
-}
 
 # check NAME COMMAND...: it prints problems; its own errors are problems, too
 check() {
 	name=$1
 	shift
-	result "$name" "$("$@" 2>&1)"
+	none "$name" "$("$@" 2>&1)"
 }
 
 # check_by TOOL NAME COMMAND...: skipped where there is no such tool
@@ -35,8 +25,7 @@ check_by() {
 	if command -v "$tool" >/dev/null; then
 		check "$@"
 	else
-		number=$((number + 1))
-		echo "ok $number - $name # SKIP there is no $tool"
+		skip "$name" "there is no $tool"
 	fi
 }
 

@@ -3,18 +3,10 @@
 # test/mutation/mutants: each mutation applies to the code as it is, and its tests exist. Whether
 # they find it is for "make mutants". Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99
 list=test/mutation/mutants
-
-result() { # NUMBER NAME OFFENDERS: a list of none is good
-	if [ -z "$3" ]; then
-		echo "ok $1 - $2"
-	else
-		echo "not ok $1 - $2"
-		echo "$3" | sed 's/^/# /'
-		failed=1
-	fi
-}
 
 # Makefile.am names each program, and each script.
 unknown_tests() {
@@ -26,10 +18,9 @@ unknown_tests() {
 }
 
 echo 1..3
-failed=
 count=$(grep -c '^mutant ' "$list")
-result 1 "the list is read ($count mutations)" "$([ "$count" -ge 300 ] || echo "$count mutations")"
-result 2 'each mutation is complete, and applies to its file' \
+none "the list is read ($count mutations)" "$([ "$count" -ge 300 ] || echo "$count mutations")"
+none 'each mutation is complete, and applies to its file' \
 	"$(awk -v root=. -f test/mutation/mutants.awk "$list")"
-result 3 'the tests of each mutation exist' "$(unknown_tests)"
-[ -z "$failed" ]
+none 'the tests of each mutation exist' "$(unknown_tests)"
+[ "$failures" -eq 0 ]

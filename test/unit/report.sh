@@ -3,22 +3,12 @@
 # test/bench/report, with results made here: what the page has of them, of parts that were not
 # measured and of malformed files. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 top=${top_srcdir:-.}
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
-number=0
 mkdir "$tmp/page"
-
-# result NAME GOT WANTED
-result() {
-	number=$((number + 1))
-	if [ "$2" = "$3" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		printf 'got: %s\nwanted: %s\n' "$2" "$3" | sed 's/^/# /'
-	fi
-}
 
 # ---- results
 
@@ -100,8 +90,8 @@ all() {
 
 # ---- the report
 
-# report [TEMPLATE]: prints its status, and what it says without the folder's name
-report() {
+# render [TEMPLATE]: prints its status, and what it says without the folder's name
+render() {
 	"$top/test/bench/report" "$tmp/results" "${1:-$top/doc/performance.in}" "$tmp/page" \
 		>"$tmp/out" 2>&1
 	echo "$?$(sed "s,$tmp/results/,,; s/^/ /" "$tmp/out")"
@@ -116,58 +106,58 @@ page() {
 
 echo 1..38
 all
-result 'all parts are rendered' "$(report)" 0
-result 'nothing is left to measure, and no directive stands there' \
+same 'all parts are rendered' "$(render)" 0
+same 'nothing is left to measure, and no directive stands there' \
 	"$(page 'ot measured:' '@')" '0 0 '
-result 'a post has what it adds and its budget' \
+same 'a post has what it adds and its budget' \
 	"$(page '| plain | 62 (67) |  | 55 (60) |' '| two segments |  | 81 (95) |')" '2 2 '
-result 'a way of calling that exceeds its budget is bold' \
+same 'a way of calling that exceeds its budget is bold' \
 	"$(page '| two segments, suppressed | **100 (99)** |')" '2 '
-result 'thread-safe posts have rows of their own' "$(page '| plain, thread-safe | 75 (107) |')" '2 '
-result 'kinds of posts that were not measured have no column' \
+same 'thread-safe posts have rows of their own' "$(page '| plain, thread-safe | 75 (107) |')" '2 '
+same 'kinds of posts that were not measured have no column' \
 	"$(page '| a post | send | RDMA write | of a shared queue |')" '2 '
-result 'another call has all its figures, and which of them the budget is for' \
+same 'another call has all its figures, and which of them the budget is for' \
 	"$(page '| dat_evd_dequeue, a transfer | 304 | 79 | -225 | 70 | 81 added |')" '2 '
-result 'a call that the report does not know has its own name' \
+same 'a call that the report does not know has its own name' \
 	"$(page '| unheard_of | 2 | 3 | 1 | 1 | 1 own |')" '2 '
-result 'the provider'"'"'s thread has a table' "$(page '| to look | 2000 |')" '1 '
-result 'a protocol has its times and ratios, and is bold above the wanted one' \
+same 'the provider'"'"'s thread has a table' "$(page '| to look | 2000 |')" '1 '
+same 'a protocol has its times and ratios, and is bold above the wanted one' \
 	"$(page '| ping & pong | 10.0 | 10.1 | **1.05** | 1.03 | 0.99–1.30 | 1.02 | 0.00 |')" \
 	'1 '
-result 'one that belongs to the row before is indented, and needs no wanted ratio' \
+same 'one that belongs to the row before is indented, and needs no wanted ratio' \
 	"$(page '| - one more | 100 | 310 | 3.10 |  | 3.00–3.20 | 2.90 | 1.00 | 2.00 |')" '3 '
-result 'system calls stand side by side' "$(page '| a wait | 3.00 | 4.00 | 0.50 |')" '2 '
-result 'endpoints, too' \
+same 'system calls stand side by side' "$(page '| a wait | 3.00 | 4.00 | 0.50 |')" '2 '
+same 'endpoints, too' \
 	"$(page '| 10 | 142, raw 57.6 | 68.7, raw 47.9 | 55.1, raw 18.0 | 11.9, raw 6.97 |')" '2 '
-result 'a number of objects that was not tried has no figure' \
+same 'a number of objects that was not tried has no figure' \
 	"$(page '| register | 0.130 |  |')" '1 '
-result 'each part tells when it was measured, and how busy the machine was' \
+same 'each part tells when it was measured, and how busy the machine was' \
 	"$(page '| 2026-01-02 03:04 | a place | 0.25 |')" '10 '
-result 'the machine is told once' "$(page 'a machine.')$(page 'on one day')" '1 0 '
+same 'the machine is told once' "$(page 'a machine.')$(page 'on one day')" '1 0 '
 svg=$tmp/page/performance.svg
-result 'the picture has a bar for each protocol, and escapes its name' \
+same 'the picture has a bar for each protocol, and escapes its name' \
 	"$(grep -c 'fill="#4477aa"' "$svg") $(grep -c 'fill="#cc8844"' "$svg") \
 $(grep -c '>ping &amp; pong<' "$svg")" '2 2 2'
-result 'a bar is cut where the picture ends' \
+same 'a bar is cut where the picture ends' \
 	"$(grep -c 'width="400.0" height="12"' "$svg") $(grep -c '>3.10<' "$svg")" '2 2'
 
 # ---- parts that are missing
 
 rm "$tmp/results/instructions-verbs.tsv" "$tmp/results/time-tcp.tsv"
-result 'results may be missing' "$(report)" 0
+same 'results may be missing' "$(render)" 0
 # shellcheck disable=SC2016 # they are no commands
-result 'then the page has the command in their place' \
+same 'then the page has the command in their place' \
 	"$(page '| not measured: `make bench-instructions` |' \
 		'*Not measured: `make bench-instructions`' \
 		'*Not measured: `make bench-tcp-clock`')" '1 2 2 '
-result 'and nothing of the earlier page' \
+same 'and nothing of the earlier page' \
 	"$(page '| plain | 62 (67) |  | 55 (60) |') $(grep -c 'fill="#cc8844"' "$svg")" '1  0'
 all
 day=2026-01-03 machine='another machine'
 clock time-tcp "libfabric's tcp" 1.05
 unset day machine
-result 'parts of several days and machines' "$(report)" 0
-result 'are told from each other' \
+same 'parts of several days and machines' "$(render)" 0
+same 'are told from each other' \
 	"$(page 'not measured on one day' '- time over tcp: another machine.' \
 		'| 2026-01-03 03:04 |')" '1 1 1 '
 rm "$tmp/results"/*.tsv
@@ -176,11 +166,11 @@ part scale <<-END
 	row|register|0.130
 END
 # shellcheck disable=SC2016 # it is no command
-result 'without any times the picture says so' \
-	"$(report) $(page '*Not measured: `make bench-clock` and') \
+same 'without any times the picture says so' \
+	"$(render) $(page '*Not measured: `make bench-clock` and') \
 $(grep -c '>Not measured<' "$svg")" '0 1  1'
 rm "$tmp/results/scale.tsv"
-result 'without any results there is no report' "$(report) $(page '| register | 0.130 |')" \
+same 'without any results there is no report' "$(render) $(page '| register | 0.130 |')" \
 	"1 report: no results in $tmp/results 1 "
 
 # ---- results that are malformed: nothing is written
@@ -188,13 +178,13 @@ result 'without any results there is no report' "$(report) $(page '| register | 
 # refused NAME PART WHY SED-COMMAND: the results of PART are spoilt by the command
 refused() {
 	all
-	report >"$tmp/first"
+	render >"$tmp/first"
 	cp "$svg" "$tmp/page/performance.md" "$tmp"
 	sed -i "$4" "$tmp/results/$2.tsv"
-	got=$(report)
+	got=$(render)
 	cmp -s "$svg" "$tmp/performance.svg" || got="$got; wrote a picture"
 	cmp -s "$tmp/page/performance.md" "$tmp/performance.md" || got="$got; wrote a page"
-	result "$1" "$got" "1 report: $2.tsv$3"
+	same "$1" "$got" "1 report: $2.tsv$3"
 }
 # shellcheck disable=SC2016 # a command of sed
 refused 'a file that ends too early' scale ':8: incomplete: its last line is not "end"' '$d'
@@ -213,10 +203,10 @@ refused 'rows that do not come in pairs' endpoints-tcp ': rows of raw and ours d
 	's/ours/raw/'
 all
 echo '@nothing scale' >"$tmp/template"
-result 'an unknown directive of the template' "$(report "$tmp/template")" \
+same 'an unknown directive of the template' "$(render "$tmp/template")" \
 	'1 report: the template has an unknown line @nothing scale'
 echo '@rows nothing' >"$tmp/template"
-result 'an unknown part in the template' "$(report "$tmp/template")" \
+same 'an unknown part in the template' "$(render "$tmp/template")" \
 	'1 report: the template wants @rows nothing, which is no part'
 "$top/test/bench/report" >"$tmp/out" 2>&1
-result 'wrong usage is told' "$? $(grep -c 'report RESULTS TEMPLATE FOLDER' "$tmp/out")" '2 1'
+same 'wrong usage is told' "$? $(grep -c 'report RESULTS TEMPLATE FOLDER' "$tmp/out")" '2 1'

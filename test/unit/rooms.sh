@@ -5,6 +5,8 @@
 # needs, which object defines it. Then the includes. The files of the registry, and those of a tool,
 # need each other in no circle, either. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 top_srcdir=${top_srcdir:-.}
 cd "${top_builddir:-.}" || exit 99
 LC_ALL=C
@@ -19,20 +21,6 @@ ep_completion_seen   a completion that ends something is told to its endpoint, b
 up_dev_fatal         a descriptor in error is found below, and ends the connections above
 '
 named=$(echo "$upcalls" | awk 'NF { print $1 }' | tr '\n' ' ')
-n=0
-failures=0
-
-# result NAME OFFENDERS: a list of none is good
-result() {
-	n=$((n + 1))
-	if [ -z "$2" ]; then
-		echo "ok $n - $1"
-	else
-		echo "not ok $n - $1"
-		echo "$2" | sed 's/^/# /'
-		failures=$((failures + 1))
-	fi
-}
 
 # symbols_in OBJECT SOURCE NAME: prints "NAME DEFINES|NEEDS SYMBOL" for each symbol of the object,
 # unless an earlier build has left it, and the source has gone
@@ -158,17 +146,17 @@ symbols=$(symbols)
 objects=$(echo "$symbols" | cut -d ' ' -f 1 | sort -u | wc -l)
 sources=$(find "$top_srcdir"/udapl/*/ -name '*.c' | wc -l)
 # fast_post.c is compiled into each transport
-result "the objects of all rooms are there" "$([ "$objects" -ge $((sources * 2 / 3)) ] ||
+none "the objects of all rooms are there" "$([ "$objects" -ge $((sources * 2 / 3)) ] ||
 	echo "$objects of $sources")"
-result "no room needs what one above it defines, but for the named upcalls" \
+none "no room needs what one above it defines, but for the named upcalls" \
 	"$(echo "$symbols" | pointing_up)"
-result "no files of the core need each other in a circle" "$(echo "$symbols" | circles "$rooms")"
-result "no room includes a header of one above it, nor one that is private" "$(including_up)"
-result "the objects of the registry and of the tools are there" "$(for folder in $others; do
+none "no files of the core need each other in a circle" "$(echo "$symbols" | circles "$rooms")"
+none "no room includes a header of one above it, nor one that is private" "$(including_up)"
+none "the objects of the registry and of the tools are there" "$(for folder in $others; do
 	objects=$(symbols_of "$folder" | cut -d ' ' -f 1 | sort -u | wc -l)
 	sources=$(find "$top_srcdir/$folder" -name '*.c' | wc -l)
 	[ "$objects" -eq "$sources" ] || echo "$folder: $objects of $sources"
 done)"
-result "no files of the registry, or of a tool, need each other in a circle" \
+none "no files of the registry, or of a tool, need each other in a circle" \
 	"$(for folder in $others; do symbols_of "$folder" | circles "$folder"; done)"
 [ $failures -eq 0 ]

@@ -3,28 +3,11 @@
 # The style that a program can check: layout, width, licence lines, and names that are defined once.
 # Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99
 LC_ALL=C
 export LC_ALL
-n=0
-failures=0
-
-# result NAME OFFENDERS: a list of none is good
-result() {
-	n=$((n + 1))
-	if [ -z "$2" ]; then
-		echo "ok $n - $1"
-	else
-		echo "not ok $n - $1"
-		echo "$2" | sed 's/^/# /'
-		failures=$((failures + 1))
-	fi
-}
-
-skip() {
-	n=$((n + 1))
-	echo "ok $n - $1 # SKIP $2"
-}
 
 # ---- the files: what a build leaves in these folders is no part of them
 
@@ -122,18 +105,18 @@ defined_twice() {
 
 echo 1..6
 case $(clang-format --version 2>/dev/null) in
-*'version 14.'*) result 'clang-format agrees with every C file' "$(formatted)" ;;
+*'version 14.'*) none 'clang-format agrees with every C file' "$(formatted)" ;;
 *) skip 'clang-format agrees with every C file' 'no clang-format 14 (Debian: clang-format-14)' ;;
 esac
-result 'no line has more than 100 columns' "$(too_wide)"
+none 'no line has more than 100 columns' "$(too_wide)"
 # shellcheck disable=SC2086 # lists
 {
-	result 'C files begin with their licence' \
+	none 'C files begin with their licence' \
 		"$(begins_with '/* SPDX-License-Identifier: BSD-2-Clause */' $c_files $map_files)"
-	result 'scripts begin with their licence' \
+	none 'scripts begin with their licence' \
 		"$(begins_with '# SPDX-License-Identifier: BSD-2-Clause' $script_files $make_files)"
-	result 'manual pages begin with their licence' \
+	none 'manual pages begin with their licence' \
 		"$(begins_with '.\" SPDX-License-Identifier: BSD-2-Clause' $man_files)"
 }
-result 'no function or struct is defined twice' "$(defined_twice)"
+none 'no function or struct is defined twice' "$(defined_twice)"
 [ $failures -eq 0 ]

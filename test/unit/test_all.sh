@@ -3,10 +3,11 @@
 # test/all, with commands that pretend to build and to check: what failed is told at the end.
 # Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 source=${top_srcdir:-.}/test
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
-number=0
 
 mkdir -p "$tmp/tree/test" "$tmp/bin"
 cp "$source/all" "$source/lib.sh" "$tmp/tree/test"
@@ -45,20 +46,14 @@ all_prints() {
 		$(sort "$tmp/end") == "$(printf '%s\n' "${@:2}" | sort)" ]]
 }
 
-report() { # STATUS NAME
-	number=$((number + 1))
-	if (($1 == 0)); then
-		echo "ok $number - $2"
-	else
-		echo "not ok $number - $2"
-		sed 's/^/# /' "$tmp/out"
-	fi
+all_report() { # STATUS NAME
+	report "$1" "$2" "$(cat "$tmp/out")"
 }
 
 echo 1..4
 steps=
 all_prints 0 '12 passed, 0 failed'
-report $? 'without a failure the closing line stands alone'
+all_report $? 'without a failure the closing line stands alone'
 
 # shellcheck disable=SC2016 # the command expands it
 steps='case $* in
@@ -90,7 +85,7 @@ all_prints 1 \
 	'FAILED: checking on soft-iWARP' \
 	'  ERROR: test/y - too few tests run' \
 	'11 passed, 4 failed'
-report $? 'cases that failed are listed with their messages, those of the background, too'
+all_report $? 'cases that failed are listed with their messages, those of the background, too'
 
 # shellcheck disable=SC2016 # the command expands it
 steps='case $* in
@@ -115,9 +110,9 @@ all_prints 1 \
 	'FAILED: making a distribution' \
 	'  FAIL: a 2 - b' \
 	'7 passed, 4 failed'
-report $? 'steps that failed are listed with the lines that tell why'
+all_report $? 'steps that failed are listed with the lines that tell why'
 
 # shellcheck disable=SC2016 # the command expands it
 steps='[[ $* != *check-install* ]] || { read -r _ _ _ all _ </proc/$PPID/stat && kill $all; }'
 ! all_prints 143 && [[ $(tail -n 1 "$tmp/out") != *passed* ]]
-report $? 'an interrupted run tells no result'
+all_report $? 'an interrupted run tells no result'

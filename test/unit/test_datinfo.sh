@@ -3,6 +3,8 @@
 # datinfo: each cause that it tells is provoked, by libraries made here and by hosts that namespaces
 # pretend; its options, its columns, its JSON. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 top=${top_builddir:-.}
 src=${top_srcdir:-.}
 cc=${CC:-cc}
@@ -14,22 +16,11 @@ export DAT_OVERRIDE="$tmp/dat.conf"
 unset DAT_DBG_TYPE DAPL_DBG_TYPE
 # what is preloaded below comes before the sanitizer's library
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"
-number=0
 
 # result NAME GOT WANTED: GOT matches the extended regular expression WANTED; lines are joined by |
 result() {
-	number=$((number + 1))
-	if printf '%s\n' "$2" | tr '\n' '|' | sed 's/|$//' | grep -Eqx -- "$3"; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		printf 'got: %s\nwanted: %s\n' "$2" "$3" | sed 's/^/# /'
-	fi
-}
-
-skip() {
-	number=$((number + 1))
-	echo "ok $number - $1 # SKIP $2"
+	printf '%s\n' "$2" | tr '\n' '|' | sed 's/|$//' | grep -Eqx -- "$3"
+	got_wanted $? "$@"
 }
 
 # line NAME LIBRARY PARAMS: a line of dat.conf

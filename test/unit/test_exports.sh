@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # libdat.so.1 exports exactly the symbols that programs and providers were linked with. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 lib=${LIBDAT:-${top_builddir:-.}/dat/.libs/libdat.so.1}
 if ! command -v readelf >/dev/null; then
 	echo "1..0 # SKIP no readelf (Debian: binutils)"
@@ -45,20 +47,9 @@ have() {
 sorted() { LC_ALL=C sort | tr '\n' ' '; }
 dynamic() { readelf --dynamic "$lib"; }
 
-count=0
-check() { # NAME FOUND WANTED
-	count=$((count + 1))
-	if [ "$2" = "$3" ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		printf '# wanted: %s\n# found:  %s\n' "$3" "$2"
-	fi
-}
-
 echo 1..4
-check "seventy-three standard calls" "$(want | grep -c 'DAT_1\.2$')" 73
-check "exactly those, in their versions" "$(have | sorted)" "$(want | sorted)"
-check "programs find it as libdat.so.1" \
+same "seventy-three standard calls" "$(want | grep -c 'DAT_1\.2$')" 73
+same "exactly those, in their versions" "$(have | sorted)" "$(want | sorted)"
+same "programs find it as libdat.so.1" \
 	"$(dynamic | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" libdat.so.1
-check "it is never unloaded" "$(dynamic | grep -cw NODELETE)" 1
+same "it is never unloaded" "$(dynamic | grep -cw NODELETE)" 1

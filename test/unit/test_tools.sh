@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The versions that tools and library report, and the form of libdat's messages. Prints TAP.
 
+# shellcheck source=tap.sh
+. "${top_srcdir:-.}/test/unit/tap.sh"
 top=${top_builddir:-.}
 dtest=$top/dtest/dtest
 dapltest=$top/dapltest/dapltest
@@ -9,17 +11,11 @@ version=$(sed -n 's/^Version: //p' "$top/dat.pc")
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 unset DAT_DBG_TYPE DAT_DBG_DEST DAT_DBG_TIME
-number=0
 
 # result NAME GOT WANTED: GOT is one line, which matches the extended regular expression WANTED
 result() {
-	number=$((number + 1))
-	if [ "$(printf '%s\n' "$2" | wc -l)" = 1 ] && printf '%s\n' "$2" | grep -Eqx -- "$3"; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		printf 'got: %s\nwanted: %s\n' "$2" "$3" | sed 's/^/# /'
-	fi
+	[ "$(printf '%s\n' "$2" | wc -l)" = 1 ] && printf '%s\n' "$2" | grep -Eqx -- "$3"
+	got_wanted $? "$@"
 }
 
 # messages [NAME=VALUE...]: what libdat writes when dtest opens a name that is not registered, then
