@@ -7,12 +7,7 @@
 # shellcheck source=ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
-# The script that libtool puts in the program's place takes as long as most runs.
-program=$build/dapltest/dapltest
-if [[ -x $build/dapltest/.libs/dapltest ]]; then
-	program=$build/dapltest/.libs/dapltest
-	export LD_LIBRARY_PATH=$build/dat/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
+program dapltest
 
 # with $address_space kB, or as much as there is
 dapltest() { (ulimit -v "${address_space:-unlimited}" && timeout -k 5 3600 "$program" "$@"); }

@@ -7,12 +7,7 @@
 # shellcheck source=ends.sh
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
-# The script that libtool puts in the program's place takes its time.
-program=$build/dtest/dtest
-if [[ -x $build/dtest/.libs/dtest ]]; then
-	program=$build/dtest/.libs/dtest
-	export LD_LIBRARY_PATH=$build/dat/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
+program dtest
 
 # Most of a run is waiting, so cases run at the same time, each with a port and a folder of its own.
 at_once=8 started=0 port=''

@@ -42,6 +42,17 @@ until_line() {
 	done
 }
 
+# program NAME: sets "program" to build/NAME/NAME, without the script that libtool puts in its
+# place, which takes as long as most runs
+# shellcheck disable=SC2034 # the scripts use it
+program() {
+	program=$build/$1/$1
+	if [[ -x $build/$1/.libs/$1 ]]; then
+		program=$build/$1/.libs/$1
+		export LD_LIBRARY_PATH=$build/dat/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	fi
+}
+
 count=0
 report() { # STATUS CASE: unless STATUS is 0, with the last lines of $tmp/*.log
 	((++count))

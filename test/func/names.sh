@@ -21,12 +21,10 @@ esac
 }
 export FI_PROVIDER=tcp,verbs # all of libfabric's take a second to begin
 
-# The scripts that libtool puts in the place of programs take their time.
-datinfo=$build/datinfo/datinfo dtest=$build/dtest/dtest
-if [[ -x $build/dtest/.libs/dtest && -x $build/datinfo/.libs/datinfo ]]; then
-	datinfo=$build/datinfo/.libs/datinfo dtest=$build/dtest/.libs/dtest
-	export LD_LIBRARY_PATH=$build/dat/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
+program datinfo
+datinfo=$program
+program dtest
+dtest=$program
 
 # with_built FILE: its lines, with the libraries of this build
 with_built() { sed "s, \(libdapl[a-z]*\)\.so\.1 , $build/udapl/.libs/\1.so ," "$1"; }

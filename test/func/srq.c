@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues on a device: several connections take their receives from one queue. */
 #include <string.h>
-#include <sys/resource.h>
 
 #include "../consumer/consumer.h"
 

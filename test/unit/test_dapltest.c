@@ -787,6 +787,13 @@ static int run_client(const char *mode, const char *rest)
 	return run(client_command);
 }
 
+/* Ends the server, with these options. @want: 0, or -1 if a test of it has failed. */
+static void server_quit(pthread_t server, const char *options, int want)
+{
+	ck_assert_int_eq(run_client("Q", options), 0);
+	ck_assert_int_eq(server_join(server), want);
+}
+
 static const struct {
 	const char *mode, *rest, *line;
 } transfers[] = {
@@ -810,8 +817,7 @@ START_TEST(transfers_pass_at_both_sides)
 
 	ck_assert_int_eq(run_client(transfers[_i].mode, transfers[_i].rest), 0);
 	ck_assert_uint_eq(lines_with(transfers[_i].line), 1);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 	ck_assert_uint_eq(lines_with("Test Finished for this client"), 1);
 	ck_assert_uint_eq(lines_with("DT_cs_Server (fake):  Exiting."), 1);
 	ck_assert_uint_eq(lines_with("rror"), 0);
@@ -868,8 +874,7 @@ START_TEST(every_wrong_word_is_found)
 	}
 	atomic_store(&corrupt_nth, 0);
 	ck_assert_uint_gt(n, 2 * 8);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), -1);
+	server_quit(server, "", -1);
 }
 END_TEST
 
@@ -880,8 +885,7 @@ START_TEST(performance_test_checks_the_data)
 	atomic_store(&corrupt_nth, 1);
 	ck_assert_int_eq(run_client("P", _i ? "-i 2 RW 100" : "-i 2 RR 100"), -1);
 	ck_assert_uint_eq(lines_with("Validation Error"), 1);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), -1);
+	server_quit(server, "", -1);
 }
 END_TEST
 
@@ -897,8 +901,7 @@ START_TEST(long_test_tells_its_progress_and_that_it_lives)
 	ck_assert_uint_gt(atomic_load(&messages_sent[MESSAGE_PING]), 0);
 	ck_assert_uint_eq(atomic_load(&messages_sent[MESSAGE_PING]),
 			  atomic_load(&messages_sent[MESSAGE_PONG]));
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 }
 END_TEST
 
@@ -913,8 +916,7 @@ START_TEST(client_may_measure_for_longer_than_a_peer_is_waited_for)
 	ck_assert_int_eq(run_client("P", "-i 2 RW 64"), 0);
 	ck_assert_uint_eq(lines_with("none within"), 0);
 	ck_assert_uint_gt(LEAPS * LEAP, PEER_TIMEOUT);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 }
 END_TEST
 
@@ -932,8 +934,7 @@ START_TEST(client_asks_for_no_second_result)
 	wrong_word.kind = 0;
 	expect_line("message 2 during the test");
 	ck_assert_uint_eq(atomic_load(&messages_sent[MESSAGE_DONE]), 0);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), -1);
+	server_quit(server, "", -1);
 }
 END_TEST
 
@@ -949,8 +950,7 @@ START_TEST(test_that_is_too_short_has_no_rates)
 				     "stats as not"),
 			  1);
 	ck_assert_uint_eq(lines_with("Total WQE"), 0);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 }
 END_TEST
 
@@ -972,8 +972,7 @@ START_TEST(clients_are_served_at_once)
 	ck_assert_int_eq(client_run(&options), 0);
 	ck_assert_int_eq(pthread_join(client, &result), 0);
 	ck_assert_int_eq((intptr_t)result, 0);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 }
 END_TEST
 
@@ -991,8 +990,7 @@ START_TEST(clients_without_a_pause_leave_nothing)
 		ck_assert_uint_eq(atomic_load(&threads_joined), n);
 	}
 	atomic_store(&without_pause, false);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 }
 END_TEST
 
@@ -1006,8 +1004,7 @@ START_TEST(other_private_data_are_rejected)
 	ck_assert_uint_eq(lines_with("other private data than the client's"), CONNECT_TRIES);
 	ck_assert_uint_eq(lines_with("DAT_CONNECTION_EVENT_PEER_REJECTED"), 1);
 	ck_assert_int_eq(run_client("T", "client SR server SR"), 0);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), -1);
+	server_quit(server, "", -1);
 }
 END_TEST
 
@@ -1063,8 +1060,7 @@ START_TEST(more_memory_than_the_host_has_is_refused)
 	ck_assert_uint_eq(lines_with("dapltest: the test needs 27487"), 1);
 	expect_line("dapltest: the server can't do this test; its output tells why");
 	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), -1);
+	server_quit(server, "", -1);
 }
 END_TEST
 
@@ -1078,8 +1074,7 @@ START_TEST(version_mismatch_is_told_by_both_sides)
 	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
 	ck_assert_uint_eq(lines_with("DAPLTEST VERSION MISMATCH"), 2);
 	wrong_word.kind = 0;
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), -1);
+	server_quit(server, "", -1);
 }
 END_TEST
 
@@ -1103,8 +1098,7 @@ START_TEST(port_that_is_taken_has_a_sentence)
 	expect_line("Dapltest: Service Point Port - 777");
 	ck_assert_int_eq(run("-T S -D fake -n 777"), -1);
 	expect_line("dapltest: port 777 is taken by another server");
-	ck_assert_int_eq(run_client("Q", "-n 777"), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "-n 777", 0);
 }
 END_TEST
 
@@ -1127,8 +1121,7 @@ START_TEST(ports_that_are_taken_are_skipped)
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(dat_psp_free(psps[i]), DAT_SUCCESS);
 	ck_assert_int_eq(foundation_free(&base, &origin), 0);
-	ck_assert_int_eq(run_client("Q", "-n 777"), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "-n 777", 0);
 }
 END_TEST
 
@@ -1142,8 +1135,7 @@ START_TEST(ports_begin_anew_behind_the_last)
 	ck_assert_uint_eq(atomic_load(&invited_to), 45279);
 	ck_assert_int_eq(run_client("T", "-n 65530 -i 2 client SR server SR"), 0);
 	ck_assert_uint_eq(atomic_load(&invited_to), 45281);
-	ck_assert_int_eq(run_client("Q", "-n 65530"), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "-n 65530", 0);
 }
 END_TEST
 
@@ -1165,8 +1157,7 @@ START_TEST(ports_that_are_skipped_begin_anew_behind_the_last)
 	ck_assert_uint_eq(atomic_load(&invited_to), 45284);
 	ck_assert_uint_eq(dat_psp_free(psp), DAT_SUCCESS);
 	ck_assert_int_eq(foundation_free(&base, &origin), 0);
-	ck_assert_int_eq(run_client("Q", "-n 65530"), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "-n 65530", 0);
 }
 END_TEST
 
@@ -1176,8 +1167,7 @@ START_TEST(more_requests_than_32_bits_count_are_reaped)
 
 	requests_before = UINT32_MAX - 2;
 	ck_assert_int_eq(run_client("T", "-i 9 client SR -f server SR -f client SR server SR"), 0);
-	ck_assert_int_eq(run_client("Q", ""), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "", 0);
 	ck_assert(!atomic_load(&requests_left));
 }
 END_TEST
@@ -1189,8 +1179,7 @@ START_TEST(other_quality_of_service_is_refused)
 	ck_assert_int_eq(run_client("T", "-R LL client SR server SR"), -1);
 	expect_line("dat_ep_connect error: DAT_MODEL_NOT_SUPPORTED");
 	ck_assert_int_eq(run_client("T", "-R BE -i 2 client SR server SR"), 0);
-	ck_assert_int_eq(run_client("Q", "-R BE"), 0);
-	ck_assert_int_eq(server_join(server), 0);
+	server_quit(server, "-R BE", 0);
 }
 END_TEST
 
