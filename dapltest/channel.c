@@ -26,7 +26,7 @@ int adapter_open(struct adapter *adapter, char *name)
 	if (ret != DAT_SUCCESS) {
 		sentence = tool_open_sentence(ret, name, text);
 		complain("dapltest: dat_ia_open %s: %s", name,
-			 sentence ? sentence : return_text(ret, text, sizeof(text)));
+			 sentence ? sentence : tool_return_text(ret, text, sizeof(text)));
 		return -1;
 	}
 	memset(&adapter->attr, 0, sizeof(adapter->attr));

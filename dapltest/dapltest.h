@@ -178,11 +178,6 @@ void report_failure(const struct origin *origin, const char *what, const char *f
 	__attribute__((format(printf, 3, 4)));
 /* The end of a DAT call: 0, or -1 after its failure was reported. */
 int report_call(const struct origin *origin, const char *call, DAT_RETURN ret);
-/* "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY" */
-enum {
-	RETURN_TEXT = 128, /* bytes */
-};
-const char *return_text(DAT_RETURN ret, char *text, size_t size);
 
 #define TRY(origin, call, ...) report_call(origin, #call, call(__VA_ARGS__))
 

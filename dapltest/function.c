@@ -37,12 +37,13 @@ struct function_family {
 static bool returned(struct function_case_rig *rig, const char *call, DAT_RETURN ret,
 		     DAT_RETURN_TYPE wanted)
 {
-	char got[RETURN_TEXT], text[RETURN_TEXT];
+	char got[TOOL_RETURN], text[TOOL_RETURN];
 
 	if (DAT_GET_TYPE(ret) == (DAT_UINT32)wanted)
 		return true;
-	report_failure(&rig->origin, call, "%s in place of %s", return_text(ret, got, sizeof(got)),
-		       return_text((DAT_RETURN)wanted, text, sizeof(text)));
+	report_failure(&rig->origin, call, "%s in place of %s",
+		       tool_return_text(ret, got, sizeof(got)),
+		       tool_return_text((DAT_RETURN)wanted, text, sizeof(text)));
 	return false;
 }
 

@@ -346,7 +346,7 @@ int limit_test_find(const char *name)
 static int limit_count_objects(struct limit *limit, const struct limit_test *test)
 {
 	const unsigned width = limit->options->width;
-	char text[RETURN_TEXT];
+	char text[TOOL_RETURN];
 	DAT_RETURN ret = DAT_SUCCESS;
 	unsigned count = 0;
 	int result = 0;
@@ -361,7 +361,7 @@ static int limit_count_objects(struct limit *limit, const struct limit_test *tes
 	report("LimitTest: %s: %u", test->result, count);
 	if (ret != DAT_SUCCESS)
 		report("LimitTest: the next one was refused: %s",
-		       return_text(ret, text, sizeof(text)));
+		       tool_return_text(ret, text, sizeof(text)));
 	if (count == 0)
 		result = -1;
 	while (count-- > 0) {

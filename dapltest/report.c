@@ -83,25 +83,15 @@ void report_failure(const struct origin *origin, const char *what, const char *f
 	va_end(args);
 }
 
-const char *return_text(DAT_RETURN ret, char *text, size_t size)
-{
-	const char *major = "unknown error", *minor = "";
-
-	/* it writes a text also for a code that it does not know */
-	(void)dat_strerror(ret, &major, &minor);
-	(void)snprintf(text, size, "%s%s%s", major, *minor ? " " : "", minor);
-	return text;
-}
-
 int report_call(const struct origin *origin, const char *call, DAT_RETURN ret)
 {
-	char text[RETURN_TEXT];
+	char text[TOOL_RETURN];
 
 	if (ret == DAT_SUCCESS) {
 		if (debug_level > 1)
 			report_step(origin, "%s", call);
 		return 0;
 	}
-	report_failure(origin, call, "%s", return_text(ret, text, sizeof(text)));
+	report_failure(origin, call, "%s", tool_return_text(ret, text, sizeof(text)));
 	return -1;
 }

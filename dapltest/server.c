@@ -335,7 +335,7 @@ static int server_listen(struct server *server)
 	if (ret != DAT_SUCCESS) {
 		sentence = tool_listen_sentence(ret, server->port, text);
 		complain("dapltest: %s",
-			 sentence ? sentence : return_text(ret, text, sizeof(text)));
+			 sentence ? sentence : tool_return_text(ret, text, sizeof(text)));
 		return -1;
 	}
 	if (server->port != SERVER_PORT)

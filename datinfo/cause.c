@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tools/tools.h"
 #include "../udapl/host/nodes.h"
 #include "../udapl/host/params.h"
 
@@ -148,15 +149,16 @@ static bool memlock_is_small(struct cause *cause)
 static void message_tell(const struct conf_name *name, const struct probe *probe,
 			 struct cause *cause)
 {
-	const char *major = "unknown", *minor = "", *text = probe->message;
+	const char *text = probe->message;
+	char ret[TOOL_RETURN];
 
 	if (!strncmp(text, "open: ", 6))
 		text += 6;
-	(void)dat_strerror(probe->ret, &major, &minor);
 	if (*text)
 		reason_say(cause, "%s", text);
 	else
-		reason_say(cause, "dat_ia_open returned %s %s", major, minor);
+		reason_say(cause, "dat_ia_open returned %s",
+			   tool_return_text(probe->ret, ret, sizeof(ret)));
 	if (strstr(text, "fi_info"))
 		remedy_say(cause, "fi_info -t FI_EP_MSG lists what libfabric has on this host");
 	else if (strstr(text, "over iWARP"))

@@ -16,12 +16,10 @@ static bool dtest_try_name(char *name, char *text)
 	DAT_IA_ATTR attr = { .ia_address_ptr = NULL };
 	DAT_IA_HANDLE ia;
 	DAT_RETURN ret = dat_ia_open(name, ASYNC_QUEUE, &async, &ia);
-	const char *major = "unknown error", *minor = "";
 
 	if (ret != DAT_SUCCESS) {
-		(void)dat_strerror(ret, &major, &minor);
 		if (!tool_open_sentence(ret, name, text))
-			(void)snprintf(text, TOOL_SENTENCE, "%s %s", major, minor);
+			(void)tool_return_text(ret, text, TOOL_SENTENCE);
 		return false;
 	}
 	(void)snprintf(text, TOOL_SENTENCE, "opens");

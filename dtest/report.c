@@ -39,16 +39,14 @@ void dtest_call_begin(const char *call)
 
 int dtest_call_end(const char *call, DAT_RETURN ret)
 {
-	const char *major = "unknown error", *minor = "";
+	char text[TOOL_RETURN];
 
 	if (ret == DAT_SUCCESS) {
 		if (tracing)
 			dtest_print("%s done", call);
 		return 0;
 	}
-	/* writes a text also for a code that it does not know */
-	(void)dat_strerror(ret, &major, &minor);
-	dtest_error(call, "%s %s", major, minor);
+	dtest_error(call, "%s", tool_return_text(ret, text, sizeof(text)));
 	return -1;
 }
 

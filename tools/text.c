@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From text to numbers and addresses, and from events, statuses and addresses to text. */
+/* From text to numbers and addresses, and from results, events and addresses to text. */
 #include "tools.h"
 
 #include <errno.h>
@@ -80,6 +80,15 @@ int tool_number_parse(const char *text, unsigned long min, unsigned long max, un
 		return -1;
 	*value = number;
 	return 0;
+}
+
+const char *tool_return_text(DAT_RETURN ret, char *text, size_t size)
+{
+	const char *major = "unknown error", *minor = "";
+
+	(void)dat_strerror(ret, &major, &minor); /* which names what it does not know, too */
+	(void)snprintf(text, size, "%s%s%s", major, *minor ? " " : "", minor);
+	return text;
 }
 
 const char *tool_event_name(DAT_EVENT_NUMBER number)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What dtest and dapltest share: numbers of the command line, addresses, names of events and
+ * What the tools share: numbers of the command line, addresses, names of results, events and
  * statuses, percentiles, progress on a terminal, and one plain sentence for each common failure.
  *
  * No function prints anything, except those of progress. All may be called by any thread, but one
@@ -29,6 +29,11 @@ double tool_usec_now(void);
 /* A decimal number from min to max and nothing else. Returns 0, or -1 with *value as it was. */
 int tool_number_parse(const char *text, unsigned long min, unsigned long max, unsigned long *value);
 
+enum {
+	TOOL_RETURN = 128, /* bytes that are enough for the names of every result */
+};
+/* "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY", also for a code that DAT does not have. */
+const char *tool_return_text(DAT_RETURN ret, char *text, size_t size);
 /* "DAT_CONNECTION_EVENT_ESTABLISHED" */
 const char *tool_event_name(DAT_EVENT_NUMBER number);
 /* "DAT_DTO_ERR_FLUSHED" */

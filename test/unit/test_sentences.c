@@ -73,6 +73,21 @@ START_TEST(events_and_statuses_without_a_name_have_a_text)
 }
 END_TEST
 
+START_TEST(result_has_the_names_of_its_type_and_subtype)
+{
+	char text[TOOL_RETURN];
+
+	ck_assert_str_eq(
+		tool_return_text(DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | DAT_RESOURCE_MEMORY,
+				 text, sizeof(text)),
+		"DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY");
+	ck_assert_str_eq(tool_return_text(DAT_CLASS_ERROR | DAT_ABORT, text, sizeof(text)),
+			 "DAT_ABORT");
+	ck_assert_str_eq(tool_return_text(0x7ffe7777, text, sizeof(text)),
+			 "unknown error unknown minor error");
+}
+END_TEST
+
 START_TEST(an_address_in_numbers_needs_no_resolver)
 {
 	struct sockaddr_storage address;
@@ -393,6 +408,7 @@ int main(int argc, char **argv)
 
 	tcase_add_loop_test(cases, a_number_has_digits_only_and_is_in_its_range, 0, COUNT(numbers));
 	tcase_add_test(cases, events_and_statuses_without_a_name_have_a_text);
+	tcase_add_test(cases, result_has_the_names_of_its_type_and_subtype);
 	tcase_add_test(cases, an_address_in_numbers_needs_no_resolver);
 	tcase_add_test(cases, percentiles_are_those_of_the_samples);
 	tcase_add_test(cases, more_samples_than_room_are_chosen_from_all);
