@@ -26,7 +26,7 @@ static bool conf_is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* No digits at all count as 0. Fails if the number needs more than 32 bits. */
+/* No digits at all count as 0. A number that needs more than 32 bits is refused. */
 static bool conf_parse_number(const char **text, DAT_UINT32 *number)
 {
 	uint64_t value = 0;
@@ -40,7 +40,7 @@ static bool conf_parse_number(const char **text, DAT_UINT32 *number)
 	return true;
 }
 
-/* "1.2". "1." is 1.0, as in OFED. */
+/* Parses "1.2". "1." is 1.0, as in OFED. */
 static bool conf_parse_version(const char *text, DAT_UINT32 *major, DAT_UINT32 *minor)
 {
 	if (!conf_is_digit(*text) || !conf_parse_number(&text, major) || *text != '.')
@@ -140,7 +140,7 @@ static char *conf_cut_bare(char *p, char *end)
 	return p < end ? p + 1 : p;
 }
 
-/* Unquotes in place the text after an opening quote; NULL if the line has no closing quote. */
+/* Unquotes the text after an opening quote in place. Returns NULL if there is no closing quote. */
 static char *conf_cut_quoted(char *p, char *end)
 {
 	char *out = p;

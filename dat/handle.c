@@ -12,8 +12,8 @@ struct libdat_mutex ia_slots_lock = LIBDAT_MUTEX("ia_slots_lock", LIBDAT_RANK_IA
 static unsigned ia_slots_end = 1; /* ia_slots_lock; slots from here on were never taken */
 
 /*
- * Its owner may not exist here, so what the lock guards may be in the middle of a change; each word
- * is valid.
+ * The owner of the lock may not exist here, so what it guards may be in the middle of a change;
+ * each word is valid.
  */
 void ia_slots_after_fork(void)
 {
@@ -67,8 +67,8 @@ DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia)
 }
 
 /*
- * The slot of a provider's handle. Slots that are closing do not count: once the provider has freed
- * the object, a new IA may have the same address.
+ * Returns the slot of a provider's handle. Slots that are closing do not count: once the provider
+ * has freed the object, a new IA may have the same address.
  */
 static struct ia_slot *ia_slot_find_locked(DAT_HANDLE ia)
 {

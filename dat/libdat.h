@@ -20,18 +20,19 @@
 #include <dat/dat_registry.h>
 
 /*
- * Not in the standard, and declared in no public header, but part of the ABI: translates the
- * consumer's IA handle to the provider's.
+ * Translates the consumer's IA handle to the provider's. It is not in the standard, and declared in
+ * no public header, but part of the ABI.
  */
 DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia);
 /*
- * For our providers: whether the consumer opened the name with DAT_RO_AWARE_PREFIX. Valid on the
- * thread that runs the provider's ia_open, until that returns.
+ * Tells our providers whether the consumer opened the name with DAT_RO_AWARE_PREFIX. The answer is
+ * valid on the thread that runs the provider's ia_open, until that returns.
  */
 int datx_ia_open_ro_aware(void);
 /*
- * For our providers: the line of dat.conf whose name is being opened, as "/etc/dat.conf:12", or
- * NULL if the provider registered the name without dat.conf. Valid as long as the other one is.
+ * Tells our providers the line of dat.conf whose name is being opened, as "/etc/dat.conf:12", or
+ * NULL if the provider registered the name without dat.conf. The text is valid on the thread that
+ * runs the provider's ia_open, until that returns.
  */
 const char *datx_ia_open_line(void);
 #pragma GCC visibility pop
@@ -57,7 +58,7 @@ static inline bool is_object(const void *handle)
 
 /* ---- registry ---- */
 
-/* Read if that of DAT_CONF_DIR, which configure sets, is not there. */
+/* This file is read if that of DAT_CONF_DIR, which configure sets, is not there. */
 #define SYSTEM_CONF "/etc/dat.conf"
 
 /* One line of dat.conf. Lines with the same key form a chain. Fixed after dat.conf was read. */
@@ -84,7 +85,7 @@ struct conf_key {
 	/* by busy_thread: the line whose library is loaded, or NULL */
 	const struct conf_line *loaded;
 	DAT_PROVIDER_INIT_FUNC init; /* by busy_thread; NULL if the library has none */
-	DAT_PROVIDER_FINI_FUNC fini; /* likewise */
+	DAT_PROVIDER_FINI_FUNC fini; /* by busy_thread */
 };
 
 /* One call of dat_registry_add_provider: a key, and the ia_open that serves it. */
@@ -97,7 +98,7 @@ struct registration {
 	unsigned users;		   /* registry.lock; opens in progress and open IAs */
 };
 
-/* Why every call of the registry fails; once it does, it does so for good. */
+/* Why every call of the registry fails. Once it fails, it does so for good. */
 enum registry_end {
 	REGISTRY_LIVES,
 	REGISTRY_CLOSED, /* the process is exiting */
@@ -116,7 +117,7 @@ extern struct registry {
 	bool conf_is_read_now; /* lock */
 	bool conf_was_read;    /* lock */
 	char *text;	       /* fixed after dat.conf was read; the lines point into it */
-	char path[PATH_MAX];   /* likewise; of the file that was read; empty: there is none */
+	char path[PATH_MAX];   /* fixed then, too; the file that was read; empty: none */
 	_Atomic enum registry_end end;
 	/* threads that load a library, or are in its dat_provider_init, _fini, ia_open, ia_close */
 	atomic_uint provider_calls;
@@ -129,29 +130,32 @@ extern struct registry {
  * lock; when the registry has ended the call fails, and the lock is not held.
  */
 DAT_RETURN registry_lock(void);
-/* In the child, see fork.c. */
+/* Is called in the child after a fork, see fork.c. */
 void registry_after_fork(void);
 
-/* Whether a key or a registration has exactly this IA name. */
+/* Tells whether a key or a registration has exactly this IA name. */
 bool registry_has_name_locked(const char *name);
-/* The best match: of those that satisfy want the smallest minor version; NULL if none does. */
+/*
+ * Returns the best match: of those that satisfy @want the one with the smallest minor version, or
+ * NULL if none does.
+ */
 struct conf_key *registry_find_key_locked(const DAT_PROVIDER_INFO *want);
 /*
- * The best match, in the same sense, among the registrations that were made by @key, which may be
- * NULL, or by no key.
+ * Returns the best match, in the same sense, among the registrations that were made by @key, which
+ * may be NULL, or by no key.
  */
 struct registration *registry_find_locked(const DAT_PROVIDER_INFO *want,
 					  const struct conf_key *key);
-/* The error of an open for which nothing matches. */
+/* Returns the error of an open for which nothing matches. */
 DAT_RETURN registry_not_found_locked(const DAT_PROVIDER_INFO *want);
 /*
- * For a message: the names of dat.conf for this major version, with commas between them. What does
- * not fit is left out.
+ * Writes the names of dat.conf for this major version, with commas between them, for a message.
+ * What does not fit is left out.
  */
 void registry_names_locked(DAT_UINT32 major, char *text, size_t size);
-/* dat.conf has names, but none of them is for this major version. */
+/* Tells whether dat.conf has names, but none of them for this major version. */
 bool registry_lacks_major_locked(DAT_UINT32 major);
-/* Removes the registrations that were made by key and are still there. */
+/* Removes the registrations that were made by @key and are still there. */
 void registry_remove_of_key_locked(const struct conf_key *key);
 
 /* ---- open IAs ---- */
@@ -168,22 +172,23 @@ extern struct ia_slot {
 
 extern struct libdat_mutex ia_slots_lock;
 
-/* In the child, see fork.c: closes all. */
+/* Closes all in the child after a fork, see fork.c. */
 void ia_slots_after_fork(void);
 
-/* Reserves the lowest free slot; NULL if all are taken. */
+/* Reserves the lowest free slot. Returns NULL if all are taken. */
 struct ia_slot *ia_slot_take(void);
 void ia_slot_free(struct ia_slot *slot);
 /* Makes a reserved slot an open IA. Returns the consumer's handle. */
 DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia);
 /*
- * For dat_ia_close: the slot of an open IA that no other thread is closing, or NULL. The caller
- * then calls ia_slot_free, or ia_slot_unretire if the provider refused the close.
+ * Takes an open IA from its slot for dat_ia_close, and returns the slot, or NULL if there is none,
+ * or another thread closes it. The caller then calls ia_slot_free, or ia_slot_unretire if the
+ * provider refused the close.
  */
 struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle);
 void ia_slot_unretire(struct ia_slot *slot);
 DAT_IA_HANDLE __attribute__((cold, noinline)) ia_to_provider_slow(DAT_IA_HANDLE handle);
-/* The provider's handle of an open IA, given either handle; NULL for anything else. */
+/* Returns the provider's handle of an open IA, given either handle; NULL for anything else. */
 static inline DAT_IA_HANDLE ia_to_provider(DAT_IA_HANDLE handle)
 {
 	if (unlikely((uintptr_t)handle >= IA_HANDLES))
@@ -191,7 +196,10 @@ static inline DAT_IA_HANDLE ia_to_provider(DAT_IA_HANDLE handle)
 	return atomic_load_explicit(&ia_slots[(uintptr_t)handle].ia, memory_order_acquire);
 }
 
-/* The consumer's handle of an open IA, given the provider's; any other argument unchanged. */
+/*
+ * Returns the consumer's handle of an open IA, given the provider's, and any other argument
+ * unchanged.
+ */
 DAT_HANDLE ia_to_consumer(DAT_HANDLE handle);
 
 #endif

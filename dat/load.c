@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 /*
- * "/opt/dat/lib/" of the file that has @code. False: not known, or the path is too long. In a
- * program that has the registry in itself this is argv[0], which other users choose.
+ * Writes the folder of the file that has @code, as "/opt/dat/lib/". Returns false if it is not
+ * known, or too long. In a program that has the registry in itself the file is argv[0], which other
+ * users choose.
  */
 static bool folder_of(const void *code, char *path, size_t size)
 {

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 
 /*
- * The first line of a block: until its end, by whatever way it is left, the calling thread can't be
- * cancelled. A request to cancel it stays pending. Every call that takes a mutex and may meet a
- * cancellation point begins so.
+ * This is the first line of a block: until its end, by whatever way it is left, the calling thread
+ * can't be cancelled. A request to cancel it stays pending. Every call that takes a mutex and may
+ * meet a cancellation point begins so.
  */
 #define NO_CANCELLATION                                                                            \
 	__attribute__((cleanup(libdat_cancel_restore), unused))                                    \
@@ -32,7 +32,7 @@ static inline void libdat_cancel_restore(const int *before)
 	pthread_setcancelstate(*before, NULL);
 }
 
-/* The order: a thread takes a mutex only while every mutex that it holds has a lower rank. */
+/* A thread takes a mutex only while every mutex that it holds has a lower rank. */
 enum libdat_rank {
 	LIBDAT_RANK_REGISTRY = 1,
 	LIBDAT_RANK_IA_SLOTS = 2,
@@ -84,13 +84,13 @@ static inline void libdat_mutex_unlock(struct libdat_mutex *mutex)
 }
 
 /*
- * In the child after a fork: releases the mutex, which a thread of the parent may have held.
+ * Releases the mutex, which a thread of the parent may have held, in the child after a fork.
  * Returns whether none did.
  */
 bool libdat_mutex_reset(struct libdat_mutex *mutex);
 
 /*
- * Waits for a signal of cond; the mutex is released meanwhile. The thread can't be cancelled here:
+ * Waits for a signal of @cond; the mutex is released meanwhile. The thread can't be cancelled here:
  * it would end with the mutex taken.
  */
 static inline void libdat_mutex_wait(pthread_cond_t *cond, struct libdat_mutex *mutex)

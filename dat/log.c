@@ -22,14 +22,14 @@ enum {
 	DBG_DEST_SYSLOG = 2,
 };
 
-/* Fixed once read. */
+/* What the environment says. It is read once. */
 static struct dbg_settings {
 	unsigned kinds;
 	unsigned destination;
 	bool time;
 } dbg_settings;
 
-/* Threads in a function of libc that takes a lock. */
+/* So many threads are in a function of libc that takes a lock. */
 static atomic_uint dbg_in_libc;
 static bool dbg_libc_is_locked; /* written after a fork, by the only thread */
 
@@ -39,7 +39,7 @@ void libdat_log_after_fork(void)
 		dbg_libc_is_locked = true;
 }
 
-/* One line; what does not fit is cut off. */
+/* A line that is being made. What does not fit is cut off. */
 struct dbg_line {
 	size_t length;
 	char text[1024];
@@ -104,7 +104,10 @@ static void dbg_line_add_result(struct dbg_line *line, DAT_RETURN ret)
 		dbg_line_add(line, ": unknown result 0x%08x", ret);
 }
 
-/* The time of day and the process; it is asked at each line, because a process may fork. */
+/*
+ * Adds the time of day, and the process, which is asked for at each line, because a process may
+ * fork.
+ */
 static void dbg_line_add_origin(struct dbg_line *line)
 {
 	struct timespec now;
@@ -119,7 +122,7 @@ static void dbg_line_add_origin(struct dbg_line *line)
 	dbg_line_add(line, "libdat[%ld]: ", (long)getpid());
 }
 
-/* One write for the whole line: several processes of a job often share a terminal. */
+/* The whole line is one write, because several processes of a job often share a terminal. */
 static void dbg_line_write(struct dbg_line *line)
 {
 	line->text[line->length] = '\n';

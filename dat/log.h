@@ -20,7 +20,7 @@ enum libdat_log_kind {
 };
 
 /*
- * Logs one line; format carries no newline. The line is "libdat[PID]: TEXT" on stderr
+ * Logs one line; @format has no newline. The line is "libdat[PID]: TEXT" on stderr
  * (DAT_DBG_DEST 1, the default), and "libdat: TEXT" in syslog (2); 3 is both. With DAT_DBG_TIME set
  * to a number other than 0 a line on stderr begins with the time of day. Keeps errno; %m works.
  */
@@ -28,12 +28,12 @@ void libdat_log(enum libdat_log_kind kind, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * In the child after a fork. If another thread was in syslog(3) or localtime_r(3), whose locks are
- * then held for good, lines carry no time and are written to stderr only.
+ * Is called in the child after a fork. If another thread was in syslog(3) or localtime_r(3), whose
+ * locks are then held for good, lines carry no time and are written to stderr only.
  */
 void libdat_log_after_fork(void);
 
-/* Logs the same line with ": " and the names of ret behind it, as dat_strerror gives them. */
+/* Logs the same line with ": " and the names of @ret behind it, as dat_strerror gives them. */
 void libdat_log_result(enum libdat_log_kind kind, DAT_RETURN ret, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

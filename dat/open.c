@@ -14,7 +14,7 @@
 #include "load.h"
 #include "log.h"
 
-/* For our extensions: ia_open has no parameters for it. */
+/* What our extensions tell a provider, because ia_open has no parameters for it. */
 static __thread int open_ro_aware;
 static __thread const char *open_line;
 
@@ -29,7 +29,8 @@ const char *datx_ia_open_line(void)
 }
 
 /*
- * Around provider code and the dynamic linker: the child of a fork meanwhile must know, see fork.c.
+ * These two stand around provider code and the dynamic linker: the child of a fork meanwhile must
+ * know, see fork.c.
  */
 static void provider_call_begin(void)
 {
@@ -96,7 +97,7 @@ static void *key_dlopen(const struct conf_key *key, const struct conf_line **loa
 	return library;
 }
 
-/* By busy_thread. */
+/* Loads the library, unless it is loaded; the caller is the busy_thread of @key. */
 static bool key_load(struct conf_key *key)
 {
 	const struct conf_line *line;
@@ -114,8 +115,8 @@ static bool key_load(struct conf_key *key)
 }
 
 /*
- * By busy_thread: loads the library and calls its dat_provider_init. A library without that may
- * register from a constructor.
+ * Loads the library and calls its dat_provider_init; the caller is the busy_thread of @key. A
+ * library without that function may register from a constructor.
  */
 static bool key_initialise(struct conf_key *key)
 {
@@ -135,7 +136,7 @@ static bool key_initialise(struct conf_key *key)
 	return true;
 }
 
-/* By busy_thread. */
+/* Calls dat_provider_fini of the library; the caller is the busy_thread of @key. */
 static void key_finalise(struct conf_key *key)
 {
 	libdat_log(DBG_PROVIDER, "%s: dat_provider_fini", key->info.ia_name);
@@ -144,7 +145,7 @@ static void key_finalise(struct conf_key *key)
 }
 
 /*
- * Counts the caller as a user of key. Returns whether the key is ready; if not, the caller has
+ * Counts the caller as a user of @key. Returns whether the key is ready; if not, the caller has
  * become its busy_thread and must initialise it. Releases the lock while another thread is busy.
  */
 static bool key_join_relock(struct conf_key *key)
@@ -159,9 +160,10 @@ static bool key_join_relock(struct conf_key *key)
 }
 
 /*
- * The key that matches, initialised, with the caller as one more user. NULL if there is none or its
- * library does not load; a provider that registered without dat.conf may still match. Also NULL if
- * the key's own dat_provider_init or _fini calls this, which would otherwise wait for itself.
+ * Returns the key that matches, initialised, with the caller as one more user; NULL if there is
+ * none or its library does not load. Then a provider that registered without dat.conf may still
+ * match. It returns NULL, too, if the key's own dat_provider_init or _fini calls this, which would
+ * otherwise wait for itself.
  */
 static struct conf_key *key_hold(const DAT_PROVIDER_INFO *want)
 {
@@ -202,7 +204,7 @@ static void key_put(struct conf_key *key)
 	libdat_mutex_unlock(&registry.lock);
 }
 
-/* For messages: "/etc/dat.conf:12" */
+/* The place of a line, as messages tell it: "/etc/dat.conf:12". */
 struct place {
 	char text[PATH_MAX + 12];
 };
@@ -228,7 +230,7 @@ static void open_tell_no_provider(const struct conf_key *key)
 			   key->info.ia_name, at, key->loaded->library);
 }
 
-/* Once in a process: some programs try names until one can be opened. */
+/* This is told once in a process, because some programs try names until one can be opened. */
 static void open_tell_unknown(const DAT_PROVIDER_INFO *want)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;

@@ -158,8 +158,8 @@ static struct conf_key *keys_find_exact(struct conf_key *keys, const DAT_PROVIDE
 }
 
 /*
- * The link that points to the registration with exactly this key; the NULL link at the list's end
- * if there is none.
+ * Returns the link that points to the registration with exactly this key, or the NULL link at the
+ * list's end if there is none.
  */
 static struct registration **registry_exact_link_locked(const DAT_PROVIDER_INFO *info)
 {
@@ -263,7 +263,7 @@ static int reader_read_text(FILE *file, char **text, size_t *length)
 	return ferror(file) ? -errno : 0;
 }
 
-/* 0 or -errno. */
+/* Reads and parses the file. Returns 0 or -errno. */
 static int reader_read(struct conf_reader *reader, const char *path)
 {
 	struct conf_sink sink = { reader_add_line, reader_refuse_line, reader };
@@ -310,7 +310,7 @@ static void reader_find(struct conf_reader *reader)
 	}
 }
 
-/* Other threads wait for this one. */
+/* Reads dat.conf without the lock. Other threads wait until this one has it again. */
 static void registry_read_conf_relock(void)
 {
 	struct conf_reader reader = { .end = &reader.keys };
@@ -390,7 +390,7 @@ static DAT_RETURN registry_add_locked(struct registration *registration)
 	return DAT_SUCCESS;
 }
 
-/* A call whose arguments are at fault: returns @ret, with a line of the log. */
+/* Refuses a call whose arguments are at fault, with a line of the log. */
 static DAT_RETURN registry_call_refused(DAT_RETURN_SUBTYPE argument, const char *call,
 					enum libdat_log_kind kind)
 {
