@@ -39,7 +39,7 @@ close_ia:
 	return -1;
 }
 
-/* Gracefully, which fails if anything was not freed. */
+/* The close is graceful, which fails if anything was not freed. */
 int adapter_close(struct adapter *adapter)
 {
 	if (TRY(&adapter_origin, dat_ia_close, adapter->ia, DAT_CLOSE_GRACEFUL_FLAG) == 0)
@@ -154,7 +154,7 @@ int channel_free(struct channel *channel)
 	return result;
 }
 
-/* With or without -P and -Q, connection events are waited for. */
+/* Connection events are waited for with -P and -Q, too. */
 static enum wait_result channel_wait_connection(struct channel *channel, DAT_TIMEOUT limit,
 						DAT_EVENT *event, DAT_RETURN *ret)
 {
@@ -190,7 +190,7 @@ static int channel_attempt(struct channel *channel, const struct target *target,
 	}
 }
 
-/* After a rejection: the server may not be ready yet. */
+/* Makes another attempt possible after a rejection, because the server may not be ready yet. */
 static int channel_make_ready(struct channel *channel)
 {
 	DAT_EVENT event;

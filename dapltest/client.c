@@ -5,7 +5,7 @@
 #include <netdb.h>
 #include <string.h>
 
-/* In moments: a second, five seconds, and two, then twice that time and so on. */
+/* These count moments: a second, five seconds, and two, then twice that time and so on. */
 enum {
 	TICK = 5,
 	PING_INTERVAL = 25,
@@ -43,7 +43,7 @@ static int client_find_server(struct client *client)
 	return 0;
 }
 
-/* Requests that an endpoint without wishes may have in flight. */
+/* Writes how many requests an endpoint without wishes may have in flight. */
 static int client_endpoint_depth(struct client *client, unsigned *depth)
 {
 	const struct origin origin = { .name = "DT_cs_Client", .lane = -1 };
@@ -150,7 +150,7 @@ static int client_expect(struct client *client, enum message_kind kind, struct m
 	return -1;
 }
 
-/* What to do. *port: where the server's first lane is. */
+/* Tells the server what to do. *port becomes where its first lane is. */
 static int client_send_plan(struct client *client, uint32_t *port)
 {
 	struct message message = { .kind = MESSAGE_PLAN, .plan = client->plan };

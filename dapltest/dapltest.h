@@ -33,7 +33,7 @@ enum {
 	CONNECT_TRIES = 8,
 };
 
-/* Microseconds. */
+/* Limits of waits, in microseconds. */
 enum {
 	CONNECT_TIMEOUT = 30 * 1000 * 1000,
 	PEER_TIMEOUT = 60 * 1000 * 1000, /* for the next message or completion */
@@ -92,23 +92,26 @@ struct options {
 };
 
 /*
- * Returns 0, or -1 after a line on standard error that says what is wrong. The options point into
- * the arguments.
+ * Parses the command line. Returns 0, or -1 after a line on standard error that says what is wrong.
+ * The options point into the arguments.
  */
 int options_parse(struct options *options, int argc, char **argv);
 void options_usage(FILE *to);
 
-/* "client SR 4096 1" */
+/* Writes the operation as the command line has it, "client SR 4096 1", and returns @text. */
 const char *operation_text(const struct operation *op, char *text, size_t size);
 size_t operation_bytes(const struct operation *op);
 
-/* The arguments in a file, as those of main. */
+/* The arguments that a file has, as main gets its own. */
 struct argument_file {
 	int argc;
 	char **argv;
 	char *text;
 };
-/* Returns 0, or -1 after a line on standard error. */
+/*
+ * Reads the arguments of a file; @program becomes the first one. Returns 0, or -1 after a line on
+ * standard error.
+ */
 int argument_file_read(struct argument_file *file, const char *path, char *program);
 void argument_file_free(struct argument_file *file);
 
@@ -141,15 +144,16 @@ struct plan_range {
 extern const struct plan_range plan_ranges[PLAN_REAP_LATE + 1];
 
 /*
- * What is wrong with a plan whose numbers are each in their range, or NULL. The first one looks at
- * the operations of a transaction test alone.
+ * These return what is wrong with a plan whose numbers are each in their range, or NULL. The first
+ * one looks at the operations of a transaction test alone.
  */
 const char *plan_sends_problem(const struct plan *plan);
 const char *plan_problem(const struct plan *plan);
 
 /*
- * The memory of a lane: the setup messages, then a buffer for each operation. Writes where these
- * begin and the last one ends, and returns that end; what does not fit a size_t is too much.
+ * The memory of a lane has the setup messages, then a buffer for each operation. plan_lay_out
+ * writes where these begin and the last one ends, and returns that end; what does not fit a size_t
+ * is too much.
  */
 enum {
 	LANE_SLOT = 64,		    /* bytes of a setup message: out, in, and in at the end */
@@ -167,16 +171,16 @@ struct origin {
 
 void report_debug_set(unsigned level);
 unsigned report_debug(void);
-/* A line on standard output, and on standard error. */
+/* These print a line on standard output, and on standard error. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A line on standard output with -d. */
+/* Prints a line on standard output with -d, else none. */
 void report_step(const struct origin *origin, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A failure that scripts look for, on standard output: "NAME: what #lane error: text". */
+/* Prints a failure that scripts look for on standard output: "NAME: what #lane error: text". */
 void report_failure(const struct origin *origin, const char *what, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The end of a DAT call: 0, or -1 after its failure was reported. */
+/* Takes the result of a DAT call. Returns 0, or -1 after it has reported the failure. */
 int report_call(const struct origin *origin, const char *call, DAT_RETURN ret);
 
 #define TRY(origin, call, ...) report_call(origin, #call, call(__VA_ARGS__))
@@ -193,7 +197,7 @@ struct patience {
 
 enum wait_result { WAIT_EVENT, WAIT_LATE, WAIT_STOPPED, WAIT_FAILED };
 
-/* Set by Ctrl-C: everything that waits gives up. */
+/* Ctrl-C sets it; then everything that waits gives up. */
 extern atomic_bool interrupted;
 void interrupt_catch(void);
 
@@ -203,15 +207,15 @@ extern DAT_TIMEOUT event_moment;
 bool patience_ended(const struct patience *patience);
 
 /*
- * limit: microseconds, or DAT_TIMEOUT_INFINITE. WAIT_FAILED: *ret is the result of the call that
- * failed.
+ * Waits for the next event of @evd, for @limit microseconds or DAT_TIMEOUT_INFINITE, until the end
+ * of @patience. With WAIT_FAILED *ret is the result of the call that failed.
  */
 enum wait_result event_wait(const struct patience *patience, DAT_EVD_HANDLE evd, DAT_TIMEOUT limit,
 			    DAT_EVENT *event, DAT_RETURN *ret);
 
 /* ---- wire.c: messages of the control connection ---- */
 
-/* The same on every host: words of four and eight bytes, the lowest byte first. */
+/* A message is the same on every host: words of four and eight bytes, the lowest byte first. */
 enum {
 	WIRE_VERSION = 7, /* 6 is that of OFED's dapltest, which continues in another way */
 	MESSAGE_MAX = 4096,
@@ -245,8 +249,8 @@ struct message {
 
 size_t message_encode(const struct message *message, unsigned char bytes[MESSAGE_MAX]);
 /*
- * CODE_VERSION: of another program. CODE_BAD: of none, or values that no plan or answer has;
- * problem is a sentence that tells which.
+ * message_decode returns CODE_VERSION for a message of another program, and CODE_BAD for none, or
+ * for values that no plan or answer has; then @problem is a sentence that tells which.
  */
 enum {
 	PROBLEM_TEXT = 128, /* bytes */
@@ -254,11 +258,11 @@ enum {
 enum message_code message_decode(struct message *message, const unsigned char *bytes, size_t size,
 				 char problem[PROBLEM_TEXT]);
 
-/* The first message of a lane: the memory of the sender. */
+/* The first message of a lane tells the memory of the sender. */
 void setup_encode(const DAT_RMR_TRIPLET *memory, unsigned char bytes[SETUP_BYTES]);
 void setup_decode(DAT_RMR_TRIPLET *memory, const unsigned char bytes[SETUP_BYTES]);
 
-/* The private data of the connection request for a lane. */
+/* What the private data of the connection request for a lane have. */
 struct invitation {
 	uint32_t port; /* of the first lane */
 	uint32_t thread;
@@ -275,7 +279,10 @@ struct adapter {
 	DAT_IA_ATTR attr;
 };
 
-/* All return 0, or -1 after a line that says why. A create that fails leaves nothing behind. */
+/*
+ * All functions from here on return 0, or -1 after a line that says why, unless their comment says
+ * otherwise. A create that fails leaves nothing behind.
+ */
 int adapter_open(struct adapter *adapter, char *name);
 int adapter_close(struct adapter *adapter);
 
@@ -291,7 +298,10 @@ int memory_create(struct memory *memory, const struct adapter *adapter, DAT_PZ_H
 		  const struct origin *origin, size_t size);
 int memory_free(struct memory *memory, const struct origin *origin);
 DAT_LMR_TRIPLET memory_segment(const struct memory *memory, size_t offset, size_t length);
-/* The bytes that a seed stands for; check returns where they differ, or -1. */
+/*
+ * The bytes that a seed stands for are written, and compared; pattern_check returns where they
+ * differ, or -1.
+ */
 void pattern_fill(unsigned char *at, size_t size, unsigned seed);
 ptrdiff_t pattern_check(const unsigned char *at, size_t size, unsigned seed);
 
@@ -305,7 +315,7 @@ struct channel {
 	DAT_EP_HANDLE ep;
 };
 
-/* adapter, patience and origin are set. */
+/* Makes the objects of a connection. The caller has set adapter, patience and origin. */
 int channel_create(struct channel *channel, DAT_PZ_HANDLE pz, const DAT_EP_ATTR *attr);
 int channel_free(struct channel *channel);
 
@@ -317,9 +327,12 @@ struct target {
 	void *private_data;
 	DAT_COUNT private_data_size;
 };
-/* Between two attempts: microseconds, which tests shorten. */
+/* The pause between two attempts to connect, in microseconds; tests shorten it. */
 extern DAT_TIMEOUT retry_pause;
-/* prepare posts receives, before each attempt. */
+/*
+ * Connects, and tries again if the server is not ready yet. @prepare posts receives before each
+ * attempt.
+ */
 int channel_connect(struct channel *channel, const struct target *target,
 		    int (*prepare)(struct channel *channel));
 int channel_expect_established(struct channel *channel);
@@ -327,8 +340,8 @@ int channel_expect_established(struct channel *channel);
 void channel_disconnect(struct channel *channel);
 
 /*
- * The next completion, which must be a success with this cookie. *length may be NULL. An end that
- * is wanted makes it fail without a line.
+ * Waits for the next completion, which must be a success with this cookie, and writes its length;
+ * @length may be NULL. An end that is wanted makes it fail without a line.
  */
 int channel_complete(struct channel *channel, DAT_EVD_HANDLE evd, DAT_UINT64 cookie,
 		     DAT_TIMEOUT limit, DAT_VLEN *length);
@@ -349,8 +362,8 @@ int control_connect(struct control *control, const struct target *target);
 int control_accept(struct control *control, DAT_CR_HANDLE cr);
 int control_send(struct control *control, const struct message *message);
 /*
- * A message that is none of this version's is reported, and returned without a kind: with the code
- * CODE_VERSION if another version may know it, else with CODE_BAD.
+ * Waits for the next message. One that is none of this version's is reported, and returned without
+ * a kind: with the code CODE_VERSION if another version may know it, else with CODE_BAD.
  */
 int control_receive(struct control *control, struct message *message);
 
@@ -373,25 +386,27 @@ int lane_close(struct lane *lane);
 
 const struct operation *lane_operation(const struct lane *lane, unsigned i);
 int lane_post_receive(struct lane *lane, size_t offset, unsigned segments, unsigned size);
-/* The next receive, which must have this length. limit as that of event_wait. */
+/* Waits for the next receive, which must have this length. @limit is as that of event_wait. */
 int lane_receive(struct lane *lane, size_t length, DAT_TIMEOUT limit);
-/* The small message that begins and ends what a lane does. */
+/* These send and take the small message that begins and ends what a lane does. */
 int lane_send_setup(struct lane *lane);
 int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit);
-/* What this side's operation asks for; the caller counts it. */
+/* Posts the request that this side's operation asks for; the caller counts it. */
 int lane_post_operation(struct lane *lane, unsigned i);
-/* All requests that are posted; the last one is of operation i. */
+/*
+ * Takes the completions of all requests that are posted, the last one of which is of operation @i.
+ */
 int lane_reap_all(struct lane *lane, unsigned i);
 unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration);
 
 /* ---- lane_connect.c: how the ends of a lane find each other ---- */
 
-/* The client's; after it both sides send a setup message. */
+/* Connects the client's lane. After it both sides send a setup message. */
 int lane_connect(struct lane *lane);
-/* The server's: at a service point of the lane, which unlisten frees. */
+/* The server listens at a service point of the lane, which lane_unlisten frees. */
 DAT_RETURN lane_listen(struct lane *lane, DAT_CONN_QUAL port);
 void lane_unlisten(struct lane *lane);
-/* Whether this request is that of the client's lane. */
+/* Tells whether this request is that of the client's lane. */
 bool lane_invited(const struct lane *lane, const DAT_CR_PARAM *param);
 int lane_accept(struct lane *lane, DAT_CR_HANDLE cr);
 
@@ -433,18 +448,18 @@ struct test {
 	struct crew *crews;
 };
 
-/* The server listens when it returns, from test->port on. */
+/* Makes all objects of a test. The server listens when it returns, from test->port on. */
 int test_open(struct test *test);
 int test_close(struct test *test);
 int test_start(struct test *test);
 /* Makes all threads end early. */
 void test_stop(struct test *test);
-/* Waits so many microseconds; true: all threads have ended. */
+/* Waits so many microseconds. Returns true as soon as all threads have ended, else false. */
 bool test_wait(struct test *test, unsigned usec);
-/* Waits for all threads; -1: one has failed. */
+/* Waits for all threads. Returns -1 if one has failed, else 0. */
 int test_join(struct test *test);
 
-/* transaction.c, performance.c: the transfers of a crew whose lanes are set up */
+/* transaction.c and performance.c have the transfers of a crew whose lanes are set up. */
 int transaction_prepare(struct lane *lane); /* before the connection */
 int transaction_run(struct crew *crew);
 void transaction_print(const struct test *test, const struct tally *server);
@@ -480,7 +495,7 @@ struct foundation {
 
 int foundation_create(struct foundation *base, const struct origin *origin, char *name);
 int foundation_free(struct foundation *base, const struct origin *origin);
-/* For an adapter that is closed abruptly: what is not the provider's. */
+/* Frees what is not the provider's, for an adapter that is closed abruptly. */
 void foundation_forget(struct foundation *base);
 DAT_RETURN foundation_make_ep(struct foundation *base, DAT_EP_HANDLE *ep);
 DAT_RETURN foundation_register(struct foundation *base, void *at, size_t size, DAT_LMR_HANDLE *lmr);
@@ -491,12 +506,12 @@ int server_run(const struct options *options);	 /* server.c */
 int client_run(const struct options *options);	 /* client.c */
 int limit_run(const struct options *options);	 /* limit.c */
 int function_run(const struct options *options); /* function.c */
-/* mode.c: runs the mode of the options. */
+/* mode.c runs the mode of the options. */
 int mode_run(const struct options *options);
 
-/* limit.c: its number, or -1 */
+/* limit.c returns the number of a test, or -1. */
 int limit_test_find(const char *name);
-/* function.c */
+/* function.c knows the families. */
 bool function_family_known(const char *name);
 unsigned function_case_count(const char *family);
 

@@ -55,7 +55,7 @@ static enum outcome outcome_of(bool good)
 	return good ? OUTCOME_PASS : OUTCOME_FAIL;
 }
 
-/* What the query of a child says about its adapter. */
+/* Checks what the query of a child says about its adapter. */
 static bool is_adapter(struct function_case_rig *rig, DAT_IA_HANDLE ia)
 {
 	if (ia == rig->base.adapter.ia)
@@ -220,7 +220,7 @@ static enum outcome range_is_registered_twice(struct function_case_rig *rig)
 	return outcome_of(SUCCEEDS(rig, dat_lmr_free, first) && good);
 }
 
-/* DAT 1.2 names no code for it; some providers have one, some the other. */
+/* DAT 1.2 names no code for an empty region; some providers have one, some the other. */
 static enum outcome empty_region_is_refused(struct function_case_rig *rig)
 {
 	DAT_LMR_HANDLE lmr;

@@ -13,7 +13,7 @@ const struct operation *lane_operation(const struct lane *lane, unsigned i)
 	return &lane->crew->test->plan->ops[i];
 }
 
-/* Different for any two payloads that could be mistaken for each other. */
+/* The seeds of any two payloads that could be mistaken for each other differ. */
 unsigned lane_seed(const struct lane *lane, unsigned i, unsigned iteration)
 {
 	unsigned number = (unsigned)lane->channel.origin.lane + 1000 * lane->crew->number;

@@ -5,7 +5,9 @@
  */
 #include "dapltest.h"
 
-/* Receives for the setup messages, then those of the test, before the connection exists. */
+/*
+ * Posts the receives for the setup messages, then those of the test, before the connection exists.
+ */
 static int lane_prepare(struct channel *channel)
 {
 	struct lane *lane = (struct lane *)channel;

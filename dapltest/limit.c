@@ -276,7 +276,7 @@ static int limit_rpost(struct limit *limit)
 
 /* ---- the largest region ---- */
 
-/* Half of what is free: the kernel would end programs to pin more. */
+/* Returns half of what is free: the kernel would end programs to pin more. */
 static size_t memory_to_use(void)
 {
 	const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -284,7 +284,10 @@ static size_t memory_to_use(void)
 	return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : FOUNDATION_BUFFER;
 }
 
-/* 1: it was registered and freed; 0: it was refused. */
+/*
+ * Returns 1 if a region of that size was registered and freed, 0 if it was refused, -1 after a
+ * failure.
+ */
 static int limit_try_size(struct limit *limit, size_t size)
 {
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -115,7 +115,7 @@ static DAT_QOS option_qos(const char *text)
 	return DAT_QOS_BEST_EFFORT;
 }
 
-/* -m of both modes that have it. */
+/* Two modes have an option -m, with different meanings. */
 static int option_m(struct options *options, const char *text)
 {
 	if (options->mode == MODE_LIMIT)
@@ -147,7 +147,7 @@ static int option_f(struct options *options, const char *text)
 	return 0;
 }
 
-/* Those of one mode or of two. */
+/* Takes an option that only one or two modes have. */
 static int option_take_special(struct options *options, int option, const char *value)
 {
 	struct plan *plan = &options->plan;
@@ -210,7 +210,7 @@ static int option_take(struct options *options, int option, char *value)
 
 /* ---- operations ---- */
 
-/* All operands as one list of words, because an operation may be one quoted argument. */
+/* The operands are one list of words, because an operation may be one quoted argument. */
 struct word_list {
 	char **words;
 	unsigned count;
@@ -264,7 +264,10 @@ static bool word_take(struct word_list *list, const char *wanted)
 	return true;
 }
 
-/* A number is optional: 0, and *value as it was, if the next word does not begin with a digit. */
+/*
+ * Takes an optional number. If the next word does not begin with a digit, it returns 0 and leaves
+ * *value.
+ */
 static int word_take_number(struct word_list *list, const char *what, unsigned max, unsigned *value)
 {
 	const char *word = word_peek(list);

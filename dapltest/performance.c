@@ -34,7 +34,7 @@ void card_destroy(struct card *card)
 	samples_destroy(&card->reaps);
 }
 
-/* The side that the data come from. */
+/* Tells whether this is the side that the data come from. */
 static bool lane_is_source(const struct lane *lane)
 {
 	return lane->crew->test->server == (lane_operation(lane, 0)->transfer == TRANSFER_READ);
@@ -61,7 +61,7 @@ static int lane_check_data(const struct lane *lane)
 	return -1;
 }
 
-/* As long as the client works: if it is gone, that ends the connection or the session. */
+/* Waits as long as the client works: if it is gone, that ends the connection or the session. */
 static int performance_serve(struct lane *lane)
 {
 	if (lane_receive_setup(lane, DAT_TIMEOUT_INFINITE) < 0)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All output. Threads write whole lines, which are complete when the function returns. */
+/*
+ * All output is written here. Threads write whole lines, which are complete when the function
+ * returns.
+ */
 #include "dapltest.h"
 
 #include <stdarg.h>

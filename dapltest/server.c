@@ -59,8 +59,8 @@ static uint32_t server_take_ports(struct server *server, uint32_t count)
 }
 
 /*
- * What other sessions must not use, if qualifiers were skipped from taken to first, which is a
- * lower one after the last qualifier.
+ * Keeps other sessions from the qualifiers of a test, if they were moved from @taken to @first,
+ * which is a lower one after the last qualifier.
  */
 static void server_pass_ports(struct server *server, uint32_t taken, uint32_t first, uint32_t count)
 {
@@ -70,7 +70,9 @@ static void server_pass_ports(struct server *server, uint32_t taken, uint32_t fi
 	pthread_mutex_unlock(&server->lock);
 }
 
-/* Until the client says that the test is over, or its last sign of life is too long ago. */
+/*
+ * Answers the client until it says that the test is over, or its last sign of life is too long ago.
+ */
 static int session_attend(struct session *session)
 {
 	struct message message;
@@ -94,8 +96,8 @@ static int session_attend(struct session *session)
 }
 
 /*
- * The last message of a session. The client disconnects when it has it; if it can't be sent, the
- * session ends without it.
+ * Sends the last message of a session. The client disconnects when it has it; if it can't be sent,
+ * the session ends without it.
  */
 static int session_send_last(struct session *session, const struct message *message)
 {
@@ -176,7 +178,7 @@ static int session_quit(struct session *session)
 	return result;
 }
 
-/* The message is the client's first one. */
+/* Does what the client wants; @message becomes its first one. */
 static int session_work(struct session *session, struct message *message)
 {
 	if (channel_expect_established(&session->control.channel) < 0 ||
@@ -225,7 +227,10 @@ static void *session_main(void *argument)
 
 /* ---- the first thread ---- */
 
-/* Those that have ended, or all: their threads, which have freed the rest. */
+/*
+ * Joins the threads of the sessions that have ended, or of all. They have freed the rest
+ * themselves.
+ */
 static void server_collect_sessions(struct server *server, bool all)
 {
 	struct session **link = &server->sessions;
@@ -288,7 +293,7 @@ static int server_take_client(struct server *server, const DAT_EVENT *event)
 	return server_start_session(server, event->event_data.cr_arrival_event_data.cr_handle);
 }
 
-/* A moment at a time, because a client may ask for the end meanwhile. */
+/* It waits a moment at a time, because a client may ask for the end meanwhile. */
 static int server_serve(struct server *server)
 {
 	bool announced = false;

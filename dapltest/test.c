@@ -20,7 +20,7 @@ static struct lane *crew_find_lane(struct crew *crew, const DAT_CR_ARRIVAL_EVENT
 	return NULL;
 }
 
-/* 1: accepted; 0: it was another's request. */
+/* Returns 1 if the request was accepted, 0 if it was another's, -1 after a failure. */
 static int crew_answer(struct crew *crew, const DAT_CR_ARRIVAL_EVENT_DATA *request)
 {
 	struct lane *lane = crew_find_lane(crew, request);
@@ -282,7 +282,7 @@ static void test_name_crews(struct test *test)
 	}
 }
 
-/* Half of the host's memory: the system would end programs to pin more. */
+/* Returns half of the host's memory: the system would end programs to pin more. */
 static uint64_t memory_most(void)
 {
 	const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -290,7 +290,7 @@ static uint64_t memory_most(void)
 	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
 }
 
-/* Bytes, of all tests of this process. */
+/* All tests of this process together have taken so many bytes. */
 static _Atomic uint64_t memory_taken;
 
 /* A client can ask for more than a server has, and several of them can. */

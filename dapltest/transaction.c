@@ -51,7 +51,7 @@ static int lane_post_receive_of(struct lane *lane, unsigned i)
 				 op->segment_size);
 }
 
-/* What the peer reads in this iteration. */
+/* Writes what the peer reads in this iteration. */
 static void lane_offer(const struct lane *lane, unsigned iteration)
 {
 	const struct plan *plan = lane->crew->test->plan;
@@ -93,7 +93,7 @@ static void crew_count(struct crew *crew, const struct operation *op)
 	}
 }
 
-/* An operation that this side posts. */
+/* Does an operation that this side posts. */
 static int crew_post(struct crew *crew, unsigned i, unsigned iteration)
 {
 	const struct plan *plan = crew->test->plan;
@@ -118,7 +118,7 @@ static int crew_post(struct crew *crew, unsigned i, unsigned iteration)
 	return 0;
 }
 
-/* The last operation of this side before operation i, cyclically: what is reaped late. */
+/* Returns the last send of this side before operation @i, cyclically, which is reaped late. */
 static unsigned plan_previous_send(const struct test *test, unsigned i)
 {
 	const struct plan *plan = test->plan;
@@ -129,7 +129,10 @@ static unsigned plan_previous_send(const struct test *test, unsigned i)
 	return i;
 }
 
-/* The message of an operation that the peer posts. Its buffer is used again in each iteration. */
+/*
+ * Takes the message of an operation that the peer posts. Its buffer is used again in each
+ * iteration.
+ */
 static int crew_receive(struct crew *crew, unsigned i, unsigned iteration)
 {
 	const struct plan *plan = crew->test->plan;
@@ -153,7 +156,10 @@ static int crew_receive(struct crew *crew, unsigned i, unsigned iteration)
 	return 0;
 }
 
-/* At a barrier: no RDMA of this iteration is to come, and none of the next one can begin. */
+/*
+ * This is done at a barrier: no RDMA of this iteration is to come, and none of the next one can
+ * begin.
+ */
 static int crew_check_targets(struct crew *crew, unsigned iteration)
 {
 	const struct plan *plan = crew->test->plan;
@@ -232,7 +238,7 @@ static void rate_print(const char *what, uint64_t bytes, double seconds)
 	       (double)bytes / 1e6 / seconds);
 }
 
-/* Messages as the client sees them; requests and RDMA of both sides. */
+/* Messages are counted as the client sees them, requests and RDMA of both sides. */
 void transaction_print(const struct test *test, const struct tally *server)
 {
 	const struct crew *crews = test->crews;

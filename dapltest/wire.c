@@ -11,7 +11,7 @@
 #define BYTE_ORDER_MARK 0x01020304u
 #define INVITATION_MARK 0x64617431u
 
-/* Where to write or read next; good becomes false at the end, and at the first problem. */
+/* The place to write or read next. good becomes false at the end, and at the first problem. */
 struct cursor {
 	unsigned char *to;
 	const unsigned char *from;
@@ -68,7 +68,7 @@ static uint32_t get_word(struct cursor *cursor)
 	return (uint32_t)cursor_get(cursor, sizeof(uint32_t));
 }
 
-/* A word from min to max. */
+/* Reads a word from @min to @max. */
 static uint32_t get_within(struct cursor *cursor, const char *name, uint32_t min, uint32_t max)
 {
 	uint32_t value = get_word(cursor);

@@ -15,7 +15,7 @@
 #include "../udapl/host/nodes.h"
 #include "../udapl/host/params.h"
 
-/* Both are true, so that one can follow the other: what returns true has found the cause. */
+/* Both return true, so that one can follow the other: what returns true has found the cause. */
 static bool reason_say(struct cause *cause, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 static bool remedy_say(struct cause *cause, const char *format, ...)

@@ -51,7 +51,7 @@ static bool is_wanted(const struct conf_name *name, char **wanted, int count)
 	return !count;
 }
 
-/* Does no line before it have the same name? */
+/* Tells whether no line before it has the same name. */
 static bool is_first(const struct conf_file *file, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -69,7 +69,7 @@ static void names_print(const struct conf_file *file)
 	fputc('\n', stderr);
 }
 
-/* Every name that was asked for is there. */
+/* Tells whether every name that was asked for is there; each one that is not gets a line. */
 static bool names_exist(const struct conf_file *file, char **wanted, int count)
 {
 	bool all = true;

@@ -37,12 +37,15 @@ struct conf_file {
 	size_t count;
 };
 
-/* Where libdat reads dat.conf: the first of these that can be opened. */
+/* Returns where libdat reads dat.conf: the first of its places that can be opened. */
 const char *conf_file_find(void);
-/* 0 or -errno. @path must live as long. */
+/* Reads and parses a dat.conf. Returns 0 or -errno. @path must live as long as @file. */
 int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
-/* Why the provider can't use the params of an entry, if it is one of ours; NULL: it can. */
+/*
+ * Returns why the provider can't use the params of an entry, if it is one of ours, or NULL if it
+ * can.
+ */
 const char *conf_params_refused(const struct conf_name *name);
 
 /* ---- probe.c ---- */
@@ -108,7 +111,7 @@ struct host {
 void host_read(struct host *host);
 void host_free(struct host *host);
 const struct host_interface *host_interface_find(const struct host *host, const char *name);
-/* It may have several addresses. */
+/* Returns the interface that has this address. It may have several. */
 const struct host_interface *host_interface_of_address(const struct host *host, const char *text);
 bool text_is_address(const char *text);
 
@@ -118,7 +121,7 @@ struct cause {
 	char reason[2 * TEXT], remedy[TEXT];
 };
 
-/* Why the name does not open, and what to do. Both are empty if it does. */
+/* Writes why the name does not open, and what to do. Both are empty if it does. */
 void cause_find(const struct host *host, const struct conf_name *name, const struct probe *probe,
 		struct cause *cause);
 

@@ -31,7 +31,7 @@ static void interface_line(FILE *to, const struct host_port *port, const char *n
 	line_print(to, CMA, params, "%s", name);
 }
 
-/* OpenIB-cma, OpenIB-cma-1, ... by interface. */
+/* Writes OpenIB-cma, OpenIB-cma-1, and so on, by interface. */
 static void cma_lines(const struct host *host, FILE *to)
 {
 	unsigned count = 0;
@@ -53,7 +53,7 @@ static void cma_lines(const struct host *host, FILE *to)
 	}
 }
 
-/* By kind and interface, and by device and port. */
+/* Writes names by kind and interface, and by device and port. */
 static void other_lines(const struct host *host, FILE *to)
 {
 	bool iwarp_named = false;

@@ -26,7 +26,7 @@ static void *grow(void *array, size_t count, size_t size)
 	return more;
 }
 
-/* The first line of a file; empty: there is none. */
+/* Reads the first line of a file. The text is empty if there is none. */
 static void read_line(char *text, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -67,7 +67,7 @@ static void interface_add(struct host *host, const char *name)
 		interface->speed[0] = '\0';
 }
 
-/* False: it is no IP address. */
+/* Writes an IP address in numbers. Returns false if it is none. */
 static bool address_write(const struct sockaddr *addr, char text[64])
 {
 	const struct sockaddr_in *in = (const void *)addr;
@@ -78,7 +78,7 @@ static bool address_write(const struct sockaddr *addr, char text[64])
 	return addr->sa_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, text, 64);
 }
 
-/* Not from sysfs, which a container may lack. */
+/* Interfaces are not read from sysfs, which a container may lack. */
 static void interfaces_read(struct host *host)
 {
 	struct if_nameindex *all = if_nameindex();
@@ -167,7 +167,7 @@ static const char *interface_by_gid(const struct host *host, const struct host_p
 	return "";
 }
 
-/* IPoIB: an interface of the same device, whose port counts from 0. */
+/* An interface of IPoIB is of the same device; its port counts from 0. */
 static const char *interface_by_device(const struct host *host, const struct host_port *port)
 {
 	for (size_t i = 0; i < host->interface_count; i++) {

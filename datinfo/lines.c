@@ -68,7 +68,7 @@ static void add_refused(void *arg, unsigned line, const char *reason)
 	conf_file_add(arg, line)->refused = reason;
 }
 
-/* With room for the byte that the parser writes behind the text. */
+/* Reads a stream to its end. The text has room for the byte that the parser writes behind it. */
 static int read_text(FILE *stream, char **text, size_t *length)
 {
 	size_t size = 0;

@@ -23,7 +23,9 @@ struct attribute {
 
 #define ATTRIBUTES 32
 
-/* By the names that dat_ia_query has for them. Returns how many there are. */
+/*
+ * Writes the attributes, with the names that dat_ia_query has for them. Returns how many there are.
+ */
 static size_t attributes_of(const struct probe *probe, struct attribute out[ATTRIBUTES])
 {
 	const struct attribute all[] = {
@@ -61,7 +63,7 @@ static size_t attributes_of(const struct probe *probe, struct attribute out[ATTR
 
 /* ---- interface and device ---- */
 
-/* Where an IA is: NULL is not known. */
+/* Where an IA is. What is NULL is not known. */
 struct location {
 	const struct host_interface *interface;
 	const struct host_port *port;
@@ -79,7 +81,7 @@ static struct location location_of(const struct host *host, const struct probe *
 
 /* ---- JSON ---- */
 
-/* Bytes of a character in UTF-8, 0: it is none. */
+/* Returns the bytes of a character in UTF-8, or 0 if it is none. */
 static unsigned utf8_length(const char *text)
 {
 	const unsigned char first = (unsigned char)*text;
@@ -196,7 +198,7 @@ static void json_name(const struct report *report, const struct conf_name *name,
 
 /* ---- columns ---- */
 
-/* "192.0.2.1, eth0 up 10000 Mb/s, mlx5_0 port 1 ACTIVE, Mellanox" */
+/* Prints "192.0.2.1, eth0 up 10000 Mb/s, mlx5_0 port 1 ACTIVE, Mellanox". */
 static void opened_print(const struct host *host, const struct probe *probe)
 {
 	const struct location at = location_of(host, probe);
@@ -255,7 +257,7 @@ static void columns_name(const struct report *report, const struct conf_name *na
 
 /* ---- both ---- */
 
-/* Of the longest name, but not of one that is absurdly long. */
+/* Returns the width of the longest name, but for one that is absurdly long. */
 static int name_width(const struct conf_file *file)
 {
 	size_t width = strlen("name");

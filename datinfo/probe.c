@@ -59,7 +59,9 @@ static void use_line(const struct conf_name *name)
 	setenv("DAT_DBG_DEST", "1", 1);
 }
 
-/* As libdat does; NULL: it can't be loaded, and the reason was printed. */
+/*
+ * Loads the library as libdat does. Returns NULL if it can't be loaded, and the reason was printed.
+ */
 static void *library_open(const char *name, struct probe *probe)
 {
 	void *library = provider_load(name, dlsym(RTLD_DEFAULT, "dat_ia_openv"));
@@ -121,7 +123,7 @@ static _Noreturn void child_main(const struct conf_name *name, int result, int o
 
 /* ---- the parent ---- */
 
-/* "libdaplcma[123]: reason" */
+/* Returns the reason of a line like "libdaplcma[123]: reason". */
 static const char *without_prefix(const char *line)
 {
 	const char *bracket = strchr(line, '[');
@@ -130,7 +132,7 @@ static const char *without_prefix(const char *line)
 	return colon && !memchr(line, ' ', (size_t)(bracket - line)) ? colon + 3 : line;
 }
 
-/* The last line that is not empty. */
+/* Keeps the last line that is not empty. */
 static void keep_message(char *text, struct probe *probe)
 {
 	char *line, *rest = text;
@@ -141,7 +143,7 @@ static void keep_message(char *text, struct probe *probe)
 				 without_prefix(line));
 }
 
-/* Until the child has closed both, or the time is up. False: it is. */
+/* Reads until the child has closed both, or the time is up. Returns false if it is. */
 static bool collect(int result, int output, struct probe *probe)
 {
 	const double end = tool_usec_now() + 1e6 * probe_limit;

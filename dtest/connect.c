@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection: from its request to ESTABLISHED, and from there to DISCONNECTED. */
+/* The connection, from its request to ESTABLISHED, and from there to DISCONNECTED. */
 #include "dtest.h"
 
 #include <netdb.h>
@@ -42,7 +42,7 @@ static struct tool_attempt dtest_attempt(const struct dtest *t)
 	};
 }
 
-/* wanted tells an attempt from a connection: what ends the one has other reasons. */
+/* @wanted tells an attempt from a connection: what ends the one has other reasons. */
 static void dtest_explain_event(const struct dtest *t, DAT_EVENT_NUMBER wanted,
 				DAT_EVENT_NUMBER number)
 {

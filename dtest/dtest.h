@@ -26,7 +26,7 @@ enum {
 	SWEEP_RECEIVES = 4, /* posted at any time */
 };
 
-/* Seconds, unless --wait gives another number for all of them. */
+/* The limits of waits in seconds, unless --wait gives another number for all of them. */
 enum {
 	REQUEST_WAIT = 20,
 	CONNECT_WAIT = 10,
@@ -39,7 +39,7 @@ enum {
 	SWEEP_COUNT_MIN = 10, /* but never fewer than these */
 };
 
-/* What a run does; bits, because a step can belong to several. */
+/* What a run does. The values are bits, because a step can belong to several. */
 enum dtest_mode {
 	MODE_CHECK = 1,
 	MODE_WRITES = 2, /* -w */
@@ -82,7 +82,7 @@ struct dtest_options {
 	enum dtest_mode mode;
 };
 
-/* Registered memory. */
+/* Memory and its registration. */
 struct dtest_buffer {
 	char *mem;
 	DAT_LMR_HANDLE lmr;
@@ -95,7 +95,7 @@ struct dtest_measure {
 	unsigned long polls; /* dequeues that found the EVD empty */
 };
 
-/* What both sides tell each other as private data; in network byte order. */
+/* What both sides tell each other as private data, in network byte order. */
 struct dtest_hello {
 	char magic[8];
 	uint32_t flags;
@@ -140,13 +140,13 @@ struct dtest {
 	struct dtest_measure pings;
 };
 
-/* report.c: all output. Every line begins with the process id. */
+/* report.c writes all output. Every line begins with the process id. */
 void dtest_trace_on(void);
 void dtest_call_begin(const char *call);
 int dtest_call_end(const char *call, DAT_RETURN ret);
 void dtest_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void dtest_error(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One sentence for the user; NULL prints nothing. */
+/* Prints one sentence for the user; NULL prints nothing. */
 void dtest_explain(const char *sentence);
 void dtest_print_result(const struct dtest *t);
 
@@ -181,7 +181,7 @@ int dtest_connect(struct dtest *t);
 int dtest_disconnect(struct dtest *t);
 int dtest_print_addresses(struct dtest *t);
 int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event);
-/* The limit of a wait in microseconds: of so many seconds, or of those of --wait. */
+/* Returns the limit of a wait in microseconds: so many seconds, or those of --wait. */
 DAT_TIMEOUT dtest_wait_limit(const struct dtest *t, unsigned seconds);
 
 /* hello.c */

@@ -9,7 +9,7 @@ enum {
 	ASYNC_QUEUE = 8,
 };
 
-/* Writes what became of it. Returns whether it can be opened. */
+/* Tries to open a name, and writes what became of it. Returns whether it can be opened. */
 static bool dtest_try_name(char *name, char *text)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
@@ -50,7 +50,7 @@ static bool dtest_list_name(DAT_PROVIDER_INFO *info)
 	return opens;
 }
 
-/* dat.conf may have any number of names: asks for the number first. */
+/* The number is asked for first, because dat.conf may have any number of names. */
 static DAT_PROVIDER_INFO *dtest_read_names(DAT_COUNT *count)
 {
 	DAT_PROVIDER_INFO *infos, **slots;
@@ -73,7 +73,7 @@ free_both:
 	return NULL;
 }
 
-/* Returns 0 if at least one name can be opened. */
+/* Prints a line for each name. Returns 0 if at least one can be opened, else -1. */
 int dtest_list_names(void)
 {
 	DAT_COUNT count;

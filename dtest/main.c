@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Options without a short form, beyond the characters. */
+/* Options without a short form have numbers beyond the characters. */
 enum {
 	OPTION_HELP = 256,
 	OPTION_LIST,
@@ -121,7 +121,7 @@ static int dtest_parse_number(const char *option, const char *text, unsigned min
 	return 0;
 }
 
-/* Those that end the run, and those without effect. */
+/* Takes an option without an argument. Some of them end the run, some are without effect. */
 static int dtest_parse_flag(struct dtest_options *opt, int option)
 {
 	switch (option) {
@@ -199,7 +199,7 @@ static int dtest_parse_option(struct dtest_options *opt, int option, char *argum
 	}
 }
 
-/* What depends on other options, in whatever order they are given. Returns 0 or -1. */
+/* Decides what depends on other options, in whatever order they are given. Returns 0 or -1. */
 static int dtest_complete_options(struct dtest_options *opt)
 {
 	const bool sweep = opt->mode & MODE_SWEEP;

@@ -131,7 +131,7 @@ int dtest_buffers_free(struct dtest *t)
 }
 
 /*
- * Privilege local write alone, also for the buffer that is sent: programs rely on every
+ * The privilege is local write alone, also for the buffer that is sent: programs rely on every
  * registration having local read.
  */
 int dtest_messages_create(struct dtest *t)
@@ -155,7 +155,7 @@ int dtest_cno_free(struct dtest *t)
 	return t->cno ? CALL(dat_cno_free, t->cno) : 0;
 }
 
-/* Transfers in flight: a sweep has a window, whatever its burst is. */
+/* Returns how many transfers are in flight: a sweep has a window, whatever its burst is. */
 static DAT_COUNT dtest_burst(const struct dtest *t)
 {
 	return t->opt.mode == MODE_SWEEP ? SWEEP_WINDOW : (DAT_COUNT)t->opt.burst;

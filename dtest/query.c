@@ -128,7 +128,7 @@ static void dtest_print_named(const char *whose, const char *what, DAT_COUNT cou
 		dtest_print("%s %s %s: %s", whose, what, named[i].name, named[i].value);
 }
 
-/* Rows and columns: software, connection request, DTO, connection, RMR bind, asynchronous. */
+/* Rows and columns are software, connection request, DTO, connection, RMR bind, asynchronous. */
 static void dtest_print_merging(const DAT_PROVIDER_ATTR *attr)
 {
 	for (int row = 0; row < 6; row++) {

@@ -23,7 +23,7 @@ struct dtest_sweep {
 
 /* ---- data ---- */
 
-/* Differs between sides, between sizes, and from byte to byte. */
+/* The byte differs between sides, between sizes, and from byte to byte. */
 static unsigned char dtest_sweep_byte(bool server, size_t size, size_t at)
 {
 	return (unsigned char)(at * 7 + at / 251 + size * 3 + (server ? 101 : 42));
@@ -63,7 +63,9 @@ static int dtest_sweep_post(struct dtest *t, unsigned number)
 		    DAT_COMPLETION_DEFAULT_FLAG);
 }
 
-/* Before the connection exists. From then on each message is replaced by a new receive. */
+/*
+ * Posts receives before the connection exists. From then on each message is replaced by a new one.
+ */
 int dtest_sweep_prepare(struct dtest *t)
 {
 	for (unsigned i = 0; i < SWEEP_RECEIVES; i++)
@@ -88,7 +90,7 @@ static int dtest_sweep_receive(struct dtest *t, size_t size)
 	return 0;
 }
 
-/* What follows a message, when the time of its round trip has been taken. */
+/* Does what follows a message, when the time of its round trip has been taken. */
 static int dtest_sweep_settle(struct dtest *t, size_t size)
 {
 	if (dtest_sweep_post(t, t->pings_in + SWEEP_RECEIVES - 1) < 0)
@@ -97,8 +99,8 @@ static int dtest_sweep_settle(struct dtest *t, size_t size)
 }
 
 /*
- * A message of one byte from the client, then one from the server, which calls act between them.
- * The byte is the first one of the data, so that it does not disturb them.
+ * The client sends a message of one byte, then the server, which calls @act between them. The byte
+ * is the first one of the data, so that it does not disturb them.
  */
 static int dtest_sweep_sync(struct dtest_sweep *sweep, int (*act)(struct dtest_sweep *))
 {

@@ -205,8 +205,8 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
 }
 
 /*
- * For a wait or a post that failed: the cause is often a request that failed before. Prints the
- * first one.
+ * The cause of a wait or a post that failed is often a request that failed before. Prints the first
+ * one.
  */
 void dtest_print_failed_request(const struct dtest *t)
 {
@@ -248,8 +248,8 @@ static int dtest_post_receive(struct dtest *t, const struct dtest_buffer *buffer
 }
 
 /*
- * Posted before the connection exists, so that the peer's first messages find their buffers. What
- * follows the first one in a sweep has other buffers.
+ * Receives are posted before the connection exists, so that the peer's first messages find their
+ * buffers. What follows the first one in a sweep has other buffers.
  */
 int dtest_post_receives(struct dtest *t)
 {
@@ -364,8 +364,8 @@ int dtest_exchange_rmrs(struct dtest *t)
 }
 
 /*
- * The head of the peer's buffer, with its real length: the one in the message is always RMR_LENGTH,
- * but both sides have the same -b.
+ * Returns the head of the peer's buffer, with its real length: the one in the message is always
+ * RMR_LENGTH, but both sides have the same -b.
  */
 DAT_RMR_TRIPLET dtest_peer_buffer(const struct dtest *t, size_t length)
 {

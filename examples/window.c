@@ -83,7 +83,7 @@ static DAT_EVENT window_wait(struct window_side *side, DAT_EVENT_NUMBER number)
 	return event;
 }
 
-/* The status of the oldest transfer of a side. */
+/* Waits for the oldest transfer of a side, and returns its status. */
 static DAT_DTO_COMPLETION_STATUS window_transfer_status(struct window_side *side)
 {
 	return window_wait(side, DAT_DTO_COMPLETION_EVENT)

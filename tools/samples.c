@@ -28,7 +28,10 @@ void samples_clear(struct samples *samples)
 	samples->random = 0x9e3779b97f4a7c15;
 }
 
-/* xorshift, from 0 to below limit: the same numbers in each run, so that runs can be compared. */
+/*
+ * Returns a number from 0 to below @limit, by xorshift: the same ones in each run, so that runs can
+ * be compared.
+ */
 static size_t samples_random(struct samples *samples, size_t limit)
 {
 	samples->random ^= samples->random << 13;
@@ -37,7 +40,7 @@ static size_t samples_random(struct samples *samples, size_t limit)
 	return (size_t)(samples->random % limit);
 }
 
-/* Algorithm R: each of the samples is among those kept with the same probability. */
+/* By algorithm R each of the samples is among those kept with the same probability. */
 void samples_add(struct samples *samples, double value)
 {
 	size_t place = samples->count;

@@ -50,7 +50,7 @@ static bool name_is_of_dat12(const DAT_PROVIDER_INFO *info)
 	return info->dapl_version_major == 1 && info->dapl_version_minor == 2;
 }
 
-/* The line with this name, preferably of this version. */
+/* Returns the line with this name, preferably of this version. */
 static const DAT_PROVIDER_INFO *name_list_find(const struct name_list *list, const char *name)
 {
 	const DAT_PROVIDER_INFO *found = NULL;

@@ -19,27 +19,33 @@
 
 /*
  * Has our providers tell, too, that this host lacks what a line of dat.conf names, unless
- * DAPL_DBG_TYPE is set. Before the first call of DAT, by a process with one thread.
+ * DAPL_DBG_TYPE is set. To be called before the first call of DAT, by a process with one thread.
  */
 void tool_causes_show(void);
 
-/* Microseconds of a clock that no one sets. */
+/* Returns the microseconds of a clock that no one sets. */
 double tool_usec_now(void);
 
-/* A decimal number from min to max and nothing else. Returns 0, or -1 with *value as it was. */
+/*
+ * Parses a decimal number from @min to @max and nothing else. Returns 0, or -1 with *value as it
+ * was.
+ */
 int tool_number_parse(const char *text, unsigned long min, unsigned long max, unsigned long *value);
 
 enum {
 	TOOL_RETURN = 128, /* bytes that are enough for the names of every result */
 };
-/* "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY", also for a code that DAT does not have. */
+/*
+ * Writes "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY", or a text for a code that DAT does not
+ * have, and returns @text.
+ */
 const char *tool_return_text(DAT_RETURN ret, char *text, size_t size);
-/* "DAT_CONNECTION_EVENT_ESTABLISHED" */
+/* Returns "DAT_CONNECTION_EVENT_ESTABLISHED", or a text for an event without a name. */
 const char *tool_event_name(DAT_EVENT_NUMBER number);
-/* "DAT_DTO_ERR_FLUSHED" */
+/* Returns "DAT_DTO_ERR_FLUSHED", or a text for a status without a name. */
 const char *tool_status_name(DAT_DTO_COMPLETION_STATUS status);
 
-/* The address in numbers. Returns 0, or -1 for an address that is neither IPv4 nor IPv6. */
+/* Writes the address in numbers. Returns 0, or -1 for an address that is neither IPv4 nor IPv6. */
 int tool_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /*
@@ -51,11 +57,11 @@ const char *tool_address_find(const char *host, sa_family_t family,
 			      struct sockaddr_storage *address);
 
 /*
- * One line on the terminal that the next one replaces. Prints nothing if standard error is no
+ * Prints a line on the terminal that the next one replaces. Prints nothing if standard error is no
  * terminal, and no more than five lines a second.
  */
 void tool_progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Before any other output, and at the end. */
+/* Removes that line: to be called before any other output, and at the end. */
 void tool_progress_clear(void);
 
 /* ---- samples.c: times of many operations ---- */
@@ -70,7 +76,7 @@ struct samples {
 };
 
 /*
- * Room for so many, at least one. Of more that are added a random choice is kept, so that the
+ * Makes room for so many, at least one. Of more that are added a random choice is kept, so that the
  * percentiles are estimates then; count, minimum, maximum and mean are exact. Returns 0, or -1 if
  * there is no memory.
  */
@@ -79,11 +85,11 @@ void samples_destroy(struct samples *samples);
 /* Forgets all samples and keeps the room. */
 void samples_clear(struct samples *samples);
 void samples_add(struct samples *samples, double value);
-/* 0 without samples, as the next one. */
+/* Returns 0 without samples, as the next function does. */
 double samples_mean(const struct samples *samples);
 /*
- * The smallest kept value that percent of the kept values do not exceed: 50 is the median, 99 what
- * one in a hundred exceeds.
+ * Returns the smallest kept value that @percent of the kept values do not exceed: 50 is the median,
+ * 99 what one in a hundred exceeds.
  */
 double samples_percentile(struct samples *samples, double percent);
 
