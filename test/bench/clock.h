@@ -42,7 +42,7 @@ enum protocol {
 	PING_PONG_APART,    /* PING_PONG_ASLEEP on two processors */
 	WRITTEN_DEQUEUED, /* two threads write to and fro, and see the last byte; they poll, too */
 	WRITTEN,	  /* they don't, but once for each completion */
-	WRITTEN_RARELY,	  /* likewise for RARELY completions together */
+	WRITTEN_RARELY,	  /* they poll once for RARELY completions together */
 	WRITTEN_LARGE,	  /* WRITTEN, of LARGE_WRITE bytes */
 	WRITTEN_ONE_DEQUEUED, /* WRITTEN_DEQUEUED, WRITTEN by one thread */
 	WRITTEN_ONE,

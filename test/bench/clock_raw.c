@@ -160,7 +160,7 @@ static inline void end_write(struct end *end, uint32_t size, void *at, uint32_t 
 	MUST(!ibv_post_send(end->id->qp, &wr, &bad));
 }
 
-/* To the server's memory. */
+/* The write is to the server's memory. */
 static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
 {
 	end_write(end, size, nodes[SERVER].memory, key);
@@ -171,7 +171,7 @@ static inline void end_write_to(struct end *end, const struct end *peer, uint32_
 	end_write(end, size, peer->node->memory + LARGE / 2, peer->node->mr->rkey);
 }
 
-/* The device makes it. */
+/* The device makes progress by itself. */
 static inline void end_progress(struct end *end)
 {
 	(void)end;
@@ -216,7 +216,7 @@ static inline void end_wait_recv(struct end *end)
 	}
 }
 
-/* The first bytes of the server's memory. Returns the key when the bind has completed. */
+/* Binds the first bytes of the server's memory. Returns the key when the bind has completed. */
 static inline uint32_t end_bind(struct end *end)
 {
 	struct ibv_mw *mw = end->node->mw;

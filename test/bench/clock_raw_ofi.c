@@ -116,7 +116,7 @@ static inline void end_write(struct end *end, size_t size, void *at, uint64_t ke
 	MUST(!fi_writemsg(end->ep, &message, FABRIC_WRITE));
 }
 
-/* To the server's memory. */
+/* The write is to the server's memory. */
 static inline void end_post_write(struct end *end, size_t size, uint64_t key)
 {
 	end_write(end, size, nodes[SERVER].memory, key);
@@ -137,7 +137,7 @@ static inline bool end_poll_request(struct end *end)
 	return fabric_take(end->queues->request);
 }
 
-/* Nothing arrives without that. */
+/* Nothing arrives unless a queue is read. */
 static inline void end_progress(struct end *end)
 {
 	(void)end_poll_recv(end);
@@ -165,7 +165,7 @@ static inline void end_wait_recv(struct end *end)
 			MUST(poll(&fd, 1, -1) == 1);
 }
 
-/* What stands for a bind: a region of the first bytes of the server's memory. */
+/* Makes what stands for a bind: a region of the first bytes of the server's memory. */
 static inline uint64_t end_bind(struct end *end)
 {
 	static struct fid_mr *bound;

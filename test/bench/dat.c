@@ -35,7 +35,7 @@ static DAT_LMR_CONTEXT other_context;	 /* of another region of the same memory *
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
 
-/* Its receives come from @from, unless that is null. */
+/* The endpoint's receives come from @from, unless that is null. */
 static DAT_EP_HANDLE bench_ep(DAT_EVD_HANDLE recv, DAT_COMPLETION_FLAGS flags, DAT_SRQ_HANDLE from)
 {
 	DAT_EP_ATTR attr = {
@@ -99,7 +99,7 @@ static DAT_EVD_HANDLE bench_evd(DAT_EVD_FLAGS flags)
 	return evd;
 }
 
-/* The endpoints of what is measured from here on, and their EVDs. */
+/* Makes the endpoints of what is measured from here on, and their EVDs. */
 static void open_connection(DAT_COMPLETION_FLAGS flags, DAT_SRQ_HANDLE from)
 {
 	send_evd = bench_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
@@ -349,7 +349,7 @@ MEASURE measure_bind(void)
 	bind_all();
 }
 
-/* From one region to another and back again. */
+/* The window moves from one region to another and back again. */
 MEASURE measure_bind_elsewhere(void)
 {
 	DAT_LMR_TRIPLET to[2] = { local, local };
@@ -389,7 +389,7 @@ static inline void register_all(void)
 	}
 }
 
-/* With few live regions, and with ten thousand. */
+/* These are done with few live regions, and with ten thousand. */
 MEASURE measure_register(void)
 {
 	register_all();
@@ -530,7 +530,7 @@ MEASURE measure_dequeue_srq(void)
 		MUST(dat_evd_dequeue(recv_evd, &event) == DAT_SUCCESS);
 }
 
-/* Not every transport has them. */
+/* Tells whether the transport has shared receive queues. */
 static bool has_shared_receives(void)
 {
 	DAT_IA_ATTR attr;
@@ -677,7 +677,7 @@ static void no_messages(void)
 {
 }
 
-/* False: there is no such thing to do. */
+/* Returns false if there is no such thing to do. */
 static bool run_messages(const char *name, const char *how)
 {
 	static const struct {

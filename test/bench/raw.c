@@ -21,7 +21,7 @@ static char *read_only;
 static char buffer[2 * SIZE];
 static struct ibv_gid_entry gid;
 
-/* The RoCE v2 GID of an IPv4 address. */
+/* Finds the RoCE v2 GID of an IPv4 address. */
 static void find_gid(void)
 {
 	struct ibv_gid_entry entries[32];
@@ -232,7 +232,10 @@ MEASURE measure_bind(void)
 	}
 }
 
-/* What an emulated bind asks of the device. Returns the region, which is not part of the figure. */
+/*
+ * Does what an emulated bind asks of the device. Returns the region, whose end is not part of the
+ * figure.
+ */
 static APART struct ibv_mr *measure_bind_emulated(void)
 {
 	struct ibv_send_wr *bad,
@@ -258,7 +261,7 @@ static void measure_binds(void)
 	}
 }
 
-/* With the access flags that the provider uses. */
+/* The access flags are those that the provider uses. */
 MEASURE measure_register(void)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |

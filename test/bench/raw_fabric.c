@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and connecting, which is not measured. */
+/* Opens and connects, which is not measured. */
 #include <poll.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static struct fi_info *hints_make(const char *provider, int mr_mode)
 	return hints;
 }
 
-/* As for DAT the addresses of remote memory are virtual ones. */
+/* The addresses of remote memory are virtual ones, as for DAT. */
 static void info_get(struct fabric_node *node, const char *provider, const char *address)
 {
 	struct fi_info *hints = hints_make(provider, FI_MR_LOCAL | FI_MR_VIRT_ADDR |

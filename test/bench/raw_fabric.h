@@ -17,7 +17,7 @@
 
 #include "bench.h"
 
-/* All that a region may be used for. */
+/* A region may be used for all of these. */
 #define FABRIC_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 /* A write completes when it is placed. */
 #define FABRIC_WRITE (FI_COMPLETION | FI_DELIVERY_COMPLETE)
@@ -31,21 +31,24 @@ struct fabric_node {
 	struct fid_pep *listener; /* on a port that the system chose; of a server */
 };
 
-/* @address: an IPv4 address of this host. @provider: "tcp". */
+/* Opens a node on an IPv4 address of this host, with @provider, such as "tcp"; a server listens. */
 void fabric_open(struct fabric_node *node, const char *provider, const char *address, bool server);
 
 struct fid_cq *fabric_cq(struct fabric_node *node, size_t size);
-/* @key: of the program's choice, unless the provider makes the keys. */
+/* Registers memory. @key is of the program's choice, unless the provider makes the keys. */
 struct fid_mr *fabric_register(struct fabric_node *node, void *memory, size_t size, uint64_t key);
 
-/* An endpoint with its queues, which is not connected. @info: of the node, or of a request. */
+/*
+ * Makes an endpoint with its queues, which is not connected. @info is that of the node, or of a
+ * request.
+ */
 struct fid_ep *fabric_endpoint(struct fabric_node *node, struct fi_info *info, struct fid_cq *tx,
 			       struct fid_cq *rx, size_t depth);
 void fabric_connect(struct fid_ep *ep, struct fabric_node *server);
-/* Waits for an event, and returns the information that came with it: of a request. */
+/* Waits for an event, and returns the information that came with it, if it is a request. */
 struct fi_info *fabric_expect(struct fabric_node *node, uint32_t event);
 
-/* Has what is in the queue, if there is something, succeeded? */
+/* Takes a completion, if there is one, which must be a success. Returns whether there was one. */
 static inline bool fabric_take(struct fid_cq *cq)
 {
 	struct fi_cq_msg_entry entry;

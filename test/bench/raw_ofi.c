@@ -182,7 +182,7 @@ static void warm_up(void)
 
 /* ---- regions ---- */
 
-/* What stands for a bind. Returns the region, which is not part of the figure. */
+/* Does what stands for a bind. Returns the region, whose end is not part of the figure. */
 static APART struct fid_mr *measure_bind_emulated(void)
 {
 	struct fid_mr *region;
@@ -193,8 +193,8 @@ static APART struct fid_mr *measure_bind_emulated(void)
 }
 
 /*
- * What stands for the completion of a bind: the end of the region of the bind before. libfabric
- * completes nothing for it.
+ * The end of the region of the bind before stands for the completion of a bind. libfabric completes
+ * nothing for it.
  */
 static struct fid_mr *bound[CALLS];
 
@@ -204,7 +204,7 @@ MEASURE measure_dequeue_bind(void)
 		MUST(!fi_close(&bound[i]->fid));
 }
 
-/* As of DAT, the keys are random. */
+/* The keys are random, as those of DAT are. */
 static void bind_all(void)
 {
 	for (uint32_t i = 0; i < CALLS; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Does a cost grow with what is merely alive? Each row does one thing to every one of n objects and
- * prints the processor time of all threads per object. It runs over the fake transport, whose own
- * costs do not depend on n here: so objects are freed in the reverse order.
+ * Shows whether a cost grows with what is merely alive. Each row does one thing to every one of n
+ * objects and prints the processor time of all threads per object. It runs over the fake transport,
+ * whose own costs do not depend on n here: so objects are freed in the reverse order.
  */
 #include <dat/udat.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static void row_print(const char *name, const struct cell cells[COLUMNS])
 
 /* ---- objects ---- */
 
-/* NULL: there is no descriptor left for it. */
+/* Makes an EVD. Returns NULL if there is no descriptor left for it. */
 static DAT_EVD_HANDLE evd_try(DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags)
 {
 	DAT_EVD_HANDLE evd;
@@ -187,7 +187,7 @@ static void disconnect_one(DAT_EP_HANDLE client)
 	event_expect(conn_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-/* @n pairs; @cells are of one column. */
+/* Measures @n pairs; @cells are of one column. */
 static void endpoints_measure(unsigned n, struct cell *cells[EP_STEPS])
 {
 	DAT_EP_HANDLE *eps = calloc(2 * n, sizeof(*eps));
@@ -275,7 +275,7 @@ static void scale_timers(void)
 
 /* ---- a CNO ---- */
 
-/* With @n EVDs, of which one at a time has an event. */
+/* Measures a CNO with @n EVDs, of which one at a time has an event. */
 static void cno_measure(unsigned n, DAT_EVD_FLAGS flags, struct cell *cell)
 {
 	DAT_EVD_HANDLE *evds = calloc(n, sizeof(*evds)), triggered;

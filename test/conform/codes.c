@@ -11,7 +11,7 @@
 #include "conform.h"
 #include "sheet.h"
 
-/* With a row of the sheet. */
+/* These have a row of the sheet. */
 static const struct {
 	const char *call;
 	DAT_RETURN codes[20]; /* to the first 0 */
@@ -160,7 +160,7 @@ static const struct {
 	{ "dat_strerror", { BAD_ARG(1), BAD_ARG(2) } },
 };
 
-/* Without one; why. */
+/* These have none, for a reason. */
 static const struct {
 	const char *call;
 	DAT_RETURN code;

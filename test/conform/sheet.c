@@ -89,7 +89,7 @@ static const char *value_text(enum row_kind kind, uint32_t value)
 	return "unknown";
 }
 
-/* "DAT_INVALID_STATE EP_CONNECTED", for the name of a row's case. */
+/* Writes "DAT_INVALID_STATE EP_CONNECTED", for the name of a row's case. */
 static void want_text(const struct row *row, char text[100])
 {
 	const char *type = "?", *subtype = "?";
@@ -251,7 +251,7 @@ static void run_row(int i)
 	is_clean = true;
 }
 
-/* After the rows. */
+/* This runs after the rows. */
 START_TEST(rows_leave_nothing_behind)
 {
 	stage_open();
@@ -277,7 +277,7 @@ static bool is_refusal(const struct row *row)
 	}
 }
 
-/* What was written to @log since it was emptied last. */
+/* Returns what was written to @log since it was emptied last, and empties it. */
 static char *taken_log(FILE *log)
 {
 	static char text[1 << 16];
@@ -289,7 +289,10 @@ static char *taken_log(FILE *log)
 	return text;
 }
 
-/* A line of @text has the call and the result; an IA is opened by macros of another name. */
+/*
+ * Tells whether a line of @text has the call and the result; an IA is opened by macros of another
+ * name.
+ */
 static bool has_line_of(char *text, const struct row *row)
 {
 	const char *type = "?", *subtype = "?";
@@ -451,7 +454,7 @@ DAT_HANDLE freed_handle(enum handle_kind kind)
 	return handle;
 }
 
-/* By enum handle_kind. */
+/* The names of enum handle_kind. */
 static const char *const handle_kinds[] = {
 	[HANDLE_IA] = "an IA",
 	[HANDLE_EP] = "an endpoint",

@@ -29,7 +29,7 @@
 
 #include "../consumer/consumer.h"
 
-/* What all rows of a file need; a file may define it before it includes this one. */
+/* All rows of a file need this; a file may define it before it includes this one. */
 #ifndef ROW_NEEDS
 #define ROW_NEEDS NEEDS_NOTHING
 #endif
@@ -49,7 +49,7 @@ struct row {
 	uint32_t want;
 	uint32_t (*run)(void);
 	unsigned needs;		/* enum need */
-	unsigned chapter_needs; /* likewise, ROW_NEEDS */
+	unsigned chapter_needs; /* ROW_NEEDS of its file */
 	struct {
 		const char *device; /* struct device, kind */
 		uint32_t want;
@@ -66,7 +66,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 #define ROW_NAME_(a, b)	 ROW_NAME__(a, b)
 #define ROW_NAME(a)	 ROW_NAME_(a, __LINE__)
 
-/* sizeof: the function must exist. */
+/* sizeof makes sure that the function exists. */
 #define ROW_HEAD(kind_, call_, when_, want_, ...)                                                  \
 	static uint32_t ROW_NAME(row_run)(void);                                                   \
 	static void __attribute__((constructor)) ROW_NAME(row_register)(void)                      \
@@ -84,14 +84,14 @@ uint32_t row_want(const struct row *row); /* on the device */
 	}                                                                                          \
 	static uint32_t ROW_NAME(row_run)(void)
 
-/* The row is the value of one expression... */
+/* The value of the row is that of one expression. */
 #define ROW(call, when, want, expression, ...)                                                     \
 	ROW_HEAD(ROW_RETURN, call, when, want, __VA_ARGS__)                                        \
 	{                                                                                          \
 		return expression;                                                                 \
 	}                                                                                          \
 	struct row
-/* ... or of a function's body that follows. */
+/* The value of the row is what the function returns whose body follows. */
 #define ROW_DO(call, when, want, ...)	  ROW_HEAD(ROW_RETURN, call, when, want, __VA_ARGS__)
 #define EVENT_ROW(call, when, want, ...)  ROW_HEAD(ROW_EVENT, call, when, want, __VA_ARGS__)
 #define STATUS_ROW(call, when, want, ...) ROW_HEAD(ROW_COMPLETION, call, when, want, __VA_ARGS__)
@@ -106,7 +106,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 	ROW_OF(null, ROW_NAME(handle_run), call, param " is null", want, NULL)                     \
 	struct row
 
-/* The last three of these rows, for a handle that may be null. */
+/* These are the last three of those rows, for a handle that may be null. */
 #define HANDLE_OR_NULL_ROWS(call, param, kind, want_, expression)                                  \
 	static DAT_RETURN ROW_NAME(handle_run)(DAT_HANDLE h)                                       \
 	{                                                                                          \
@@ -128,7 +128,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 	ROW_OF(other, ROW_NAME(each_other), call, param " is of another kind", want_, NULL)        \
 	struct row
 
-/* For macros that make several rows: one, whose value is run(handle). @name tells them apart. */
+/* Makes one of several rows of a macro, whose value is run(handle). @name tells them apart. */
 #define ROW_OF(name, run_, call_, when_, want_, handle, ...)                                       \
 	static uint32_t ROW_NAME(name##_row)(void)                                                 \
 	{                                                                                          \
@@ -157,7 +157,7 @@ uint32_t row_want(const struct row *row); /* on the device */
 /* The client and the server, connected; attributes are the defaults. */
 extern struct pair stage;
 extern struct side *const here, *const there;
-/* For outputs of calls that fail: a row fails if one of them has changed after it. */
+/* These are the outputs of calls that fail: a row fails if one of them has changed after it. */
 extern DAT_HANDLE unwritten;
 extern DAT_COUNT unwritten_count;
 extern DAT_CONTEXT no_cookie;
@@ -176,22 +176,22 @@ enum handle_kind {
 	HANDLE_SRQ,
 };
 
-/* A handle of an object that was freed. */
+/* Returns a handle of an object that was freed. */
 DAT_HANDLE freed_handle(enum handle_kind kind);
 /*
- * What the call returns for numbers in the first page, those of the open IAs among them, and for a
- * live handle of each kind but @kind: @want, or the first other result, with a line that says of
- * which.
+ * Returns what the call returns for numbers in the first page, those of the open IAs among them,
+ * and for a live handle of each kind but @kind: @want, or the first other result, with a line that
+ * says of which.
  */
 DAT_RETURN each_small_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind,
 			     DAT_RETURN want);
 DAT_RETURN each_other_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind,
 			     DAT_RETURN want);
-/* A live object of that kind of another instance of the client's IA. */
+/* Returns a live object of that kind of another instance of the client's IA. */
 DAT_HANDLE foreign_handle(enum handle_kind kind);
 DAT_EVD_HANDLE foreign_evd(DAT_EVD_FLAGS flags);
 
-/* Frees it after the row, if it still exists; the latest first. Returns it. */
+/* Has the object freed after the row, if it still exists; the latest is freed first. Returns it. */
 DAT_HANDLE keep(DAT_HANDLE handle);
 DAT_HANDLE last_kept(void);
 
@@ -211,23 +211,23 @@ DAT_RSP_HANDLE new_rsp(DAT_CONN_QUAL *qual, struct pair **pair);
 DAT_CR_HANDLE new_cr(void); /* of an endpoint of the client */
 
 /*
- * Another pair: endpoints and EVDs of its own, the rest is the stage's. For rows that end the
- * connection, or need attributes.
+ * Makes another pair, for rows that end the connection, or need attributes: endpoints and EVDs are
+ * its own, the rest is the stage's.
  */
 struct pair *new_pair(const DAT_EP_ATTR *attr); /* unconnected */
 struct pair *new_connection(const DAT_EP_ATTR *attr);
-/* The client's end has asked, the server's has a request: *cr, if not NULL. */
+/* Makes a pair whose client's end has asked, and whose server's has a request: *cr, if not NULL. */
 struct pair *new_request(DAT_CR_HANDLE *cr);
-/* As new_connection, disconnected. */
+/* Makes a pair that was connected, and is disconnected. */
 struct pair *new_disconnected(void);
 struct pair *new_disconnected_with(const DAT_EP_ATTR *attr);
-/* An endpoint of the server's that is in this state. */
+/* Returns an endpoint of the server's that is in this state. */
 DAT_EP_HANDLE new_ep_in(DAT_EP_STATE state);
 
 void post_software_events(DAT_EVD_HANDLE evd, unsigned n);
-/* The status of the next completion on the EVD, which must have that cookie. */
+/* Returns the status of the next completion on the EVD, which must have that cookie. */
 DAT_DTO_COMPLETION_STATUS completion_of(DAT_EVD_HANDLE evd, uint64_t cookie);
-/* The next event. */
+/* Returns the number of the next event. */
 DAT_EVENT_NUMBER event_of(DAT_EVD_HANDLE evd);
 
 #endif

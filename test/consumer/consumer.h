@@ -24,19 +24,19 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Microseconds. No test passes or fails by the clock: this limit only ends the wait for an event
- * that never comes. The clock of a guest may leap 21 s ahead when its host stands still (half a
- * period of the timer that it reads). The limit of a case is longer, so that a failure says which
- * event did not come.
+ * The limit of a wait, in microseconds. No test passes or fails by the clock: this limit only ends
+ * the wait for an event that never comes. The clock of a guest may leap 21 s ahead when its host
+ * stands still (half a period of the timer that it reads). The limit of a case is longer, so that a
+ * failure says which event did not come.
  */
 #define TIME_LIMIT 120000000u
 
 /* ---- checks (events.c) ---- */
 
-/* "ESTABLISHED", or "unknown". */
+/* Returns "ESTABLISHED" for DAT_CONNECTION_EVENT_ESTABLISHED, or "unknown". */
 const char *event_name(DAT_EVENT_NUMBER number);
 
-/* The names of udapl/base/status.h. */
+/* These have the names that udapl/base/status.h gives them. */
 #define DAT_ERROR(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype))
 #define BAD_HANDLE(kind)	 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_##kind)
 #define BAD_ARG(n)		 DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)
@@ -83,7 +83,7 @@ enum need {
 	NEEDS_RANDOM_CONTEXTS = 1 << 19,
 };
 
-/* Where the standard leaves a choice: what a device does. */
+/* What a device does where the standard leaves a choice. */
 struct device {
 	const char *kind;			     /* as DAT_TEST_DEV names it, or "fake" */
 	const char *provider;			     /* its library; NULL: libdaplcma */
@@ -118,32 +118,35 @@ struct device {
 };
 
 /*
- * The device of DAT_TEST_DEV, with a dat.conf that has names for its two interfaces. false: there
- * is no device.
+ * Chooses the device of DAT_TEST_DEV, and makes a dat.conf that has names for its two interfaces.
+ * Returns false if there is no device.
  */
 bool device_choose(void);
 /*
- * The IAs that CONFORM_NAMES names, the client's and the server's, on a device of DAT_TEST_DEV's
- * kind; dat.conf must have the names. Without CONFORM_NAMES two IAs of the fake provider, which is
- * in @library.
+ * Chooses the IAs that CONFORM_NAMES names, the client's and the server's, on a device of
+ * DAT_TEST_DEV's kind; dat.conf must have the names. Without CONFORM_NAMES it chooses two IAs of
+ * the fake provider, which is in @library.
  */
 void device_choose_names(const char *library);
 
 const struct device *device(void);
 bool device_has(unsigned needs); /* enum need */
-/* Why a case with these needs cannot run. NULL: it can. */
+/* Returns why a case with these needs cannot run, or NULL if it can. */
 const char *device_lack(unsigned needs);
 
 enum end { SERVER, CLIENT, ENDS };
 
-/* What a name in dat.conf selects the interface by. BY_HOST: if the address has a host name. */
+/*
+ * What a name in dat.conf selects the interface by. BY_HOST is there if the address has a host
+ * name.
+ */
 enum naming { BY_INTERFACE, BY_ADDRESS, BY_DEVICE, BY_HOST, NAMINGS };
 
-/* NULL: there is no such name. */
+/* Returns the name of dat.conf, or NULL if there is no such name. */
 const char *ia_name(enum end end, enum naming by);
 /*
- * Another dat.conf, whose names are "ia0", "ia1", and so on. @params: an interface or what else
- * selects it, and a number. To be called before any DAT call.
+ * Makes another dat.conf, whose names are "ia0", "ia1", and so on. Each of @params has an interface
+ * or what else selects it, and a number. To be called before any DAT call.
  */
 void choose_conf(const char *const params[], size_t n);
 
@@ -167,7 +170,7 @@ struct device_case {
 
 /* Cases whose needs the device lacks are reported as skipped. */
 void add_device_cases(TCase *tcase, const struct device_case *cases, size_t n);
-/* The main function of a program that needs a device: runs its cases, or skips all. */
+/* This is the main function of a program that needs a device: it runs its cases, or skips all. */
 int run_on_device(int argc, char **argv, const struct device_case *cases, size_t n);
 
 /* ---- one end (side.c) ---- */
@@ -197,30 +200,33 @@ struct side {
 	size_t size; /* of memory */
 };
 
-/* The IA and its asynchronous EVD only. */
+/* Opens the IA and its asynchronous EVD only. */
 void side_open_ia(struct side *side, const char *name, bool thread_safe);
-/* All but the memory and the endpoint. */
+/* These open all but the memory and the endpoint. */
 void side_open_bare(struct side *side, enum end end);
 void side_open_bare_as(struct side *side, const char *name, bool thread_safe);
-/* Gives a bare side memory and an endpoint with @attr (NULL: defaults). */
+/* Gives a bare side memory and an endpoint with @attr, or the defaults if that is NULL. */
 void side_equip(struct side *side, const DAT_EP_ATTR *attr, size_t size);
 void side_open(struct side *side, enum end end);
 /* Frees what a side has, endpoint first; the test has freed its own objects. */
 void side_close(struct side *side);
-/* By an abrupt close of the IA, which frees the test's objects, too. */
+/* Closes the IA abruptly, which frees the test's objects, too. */
 void side_close_abrupt(struct side *side);
 
 DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
 DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr);
-/* Room for so many transfers, of 4 segments (or as many as the device has); 4 reads each way. */
+/*
+ * Returns attributes with room for so many transfers of four segments, or as many as the device
+ * has, and for four reads each way.
+ */
 DAT_EP_ATTR ep_attr_for(DAT_COUNT recvs, DAT_COUNT requests);
 DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);
 
-/* A range of the side's own memory. */
+/* These return a range of the side's own memory. */
 DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length);
 DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length);
 
-/* More registered memory. */
+/* Memory and its registration, beside that of a side. */
 struct region {
 	unsigned char *at;
 	size_t size;
@@ -238,7 +244,7 @@ void region_unmap(const struct region *region); /* what region_map made */
 DAT_LMR_TRIPLET region_segment(const struct region *region, size_t offset, size_t length);
 DAT_RMR_TRIPLET region_target(const struct region *region, size_t offset, size_t length);
 
-/* A copy of @side with a new zone and, of the same memory, a region in that zone. */
+/* Makes a copy of @side with a new zone and, of the same memory, a region in that zone. */
 void side_copy_in_new_zone(struct side *other, const struct side *side);
 
 /* ---- two ends (pair.c) ---- */
@@ -256,28 +262,30 @@ void connect_eps(const struct side *client, DAT_EP_HANDLE client_ep, const struc
 		 DAT_EP_HANDLE server_ep);
 /* The client disconnects; both see the end. */
 void pair_disconnect(struct pair *pair, DAT_CLOSE_FLAGS flags);
-/* Both endpoints, which are disconnected. */
+/* Resets both endpoints, which are disconnected. */
 void pair_reset(struct pair *pair);
 void pair_reconnect(struct pair *pair);
-/* A second connection of the same sides, whose server end has a zone of its own. */
+/* Makes a second connection of the same sides, whose server end has a zone of its own. */
 void pair_copy_in_new_zone(struct pair *other, const struct pair *pair);
-/* As side_close and side_close_abrupt. */
+/* These close both sides, as side_close and side_close_abrupt do. */
 void pair_close(struct pair *pair);
 void pair_close_abrupt(struct pair *pair);
 
 DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual);
 /*
- * A qualifier that nobody listens on, for dat_psp_create, dat_rsp_create and attempts that find
- * nobody. It is none of those that the system gives to connections and to dat_psp_create_any, so
- * that what the test does meanwhile cannot take it. Each call returns another one.
+ * Returns a qualifier that nobody listens on, for dat_psp_create, dat_rsp_create and attempts that
+ * find nobody. It is none of those that the system gives to connections and to dat_psp_create_any,
+ * so that what the test does meanwhile cannot take it. Each call returns another one.
  */
 DAT_CONN_QUAL free_qual(const struct side *side);
 DAT_RETURN try_connect(DAT_EP_HANDLE ep, const struct side *server, DAT_CONN_QUAL qual,
 		       DAT_TIMEOUT timeout);
-/* Up to the accept; ESTABLISHED is not waited for. */
+/* Connects up to the accept. ESTABLISHED is not waited for. */
 void connect_and_accept(struct pair *pair, DAT_CONN_QUAL qual);
 DAT_CR_HANDLE expect_cr(const struct side *side); /* a connection request */
-/* The request of a client whose attempt has timed out, because the server has not answered. */
+/*
+ * Returns the request of a client whose attempt has timed out, because the server has not answered.
+ */
 DAT_CR_HANDLE request_given_up(const struct pair *pair, DAT_CONN_QUAL qual);
 /* Accepts a request whose client has given up, which an event reports after the call. */
 void accept_given_up(const struct side *side, DAT_CR_HANDLE cr);
@@ -285,33 +293,33 @@ void expect_established(const struct pair *pair);
 void expect_disconnected(const struct pair *pair);
 void expect_ends(const struct pair *pair); /* as expect_end, at both sides */
 
-/* One message each way. */
+/* Sends one message each way. */
 void exchange_messages(const struct pair *pair);
 
 /* ---- events (events.c) ---- */
 
-/* The next event, waited for; it must be of that kind. */
+/* Waits for the next event, which must be of that kind. */
 DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
 void expect_no_event(DAT_EVD_HANDLE evd);
-/* A success of the side's endpoint, of a request or of a receive. */
+/* The next completion is a success of the side's endpoint, of a request or of a receive. */
 void expect_request_done(const struct side *side, uint64_t cookie, size_t length);
 void expect_recv_done(const struct side *side, uint64_t cookie, size_t length);
-/* The length is that of a success. */
+/* The next completion is this one; its length counts if it is a success. */
 void expect_dto(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, uint64_t cookie,
 		DAT_DTO_COMPLETION_STATUS status, size_t length);
 void expect_bind(DAT_EVD_HANDLE evd, DAT_RMR_HANDLE rmr, uint64_t cookie,
 		 DAT_RMR_BIND_COMPLETION_STATUS status);
-/* On the side's connect_evd. */
+/* The next event on the side's connect_evd is this one. */
 DAT_EVENT expect_connection(const struct side *side, DAT_EVENT_NUMBER number);
 DAT_EVENT expect_connection_of(const struct side *side, DAT_EP_HANDLE ep, DAT_EVENT_NUMBER number);
-/* The connection ended: DISCONNECTED or BROKEN. */
+/* The next event says that the connection has ended: DISCONNECTED or BROKEN. */
 void expect_end(const struct side *side);
 
 /* ---- transfers (transfer.c) ---- */
 
 DAT_DTO_COOKIE cookie_of(uint64_t n);
 
-/* Of one segment, with @n for a cookie; the post must succeed. */
+/* These post a request of one segment, with @n for a cookie; the post must succeed. */
 void post_recv(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET to);
 void post_send(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET from, DAT_COMPLETION_FLAGS flags);
 void post_write(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET from, DAT_RMR_TRIPLET to,
@@ -320,13 +328,13 @@ void post_read(DAT_EP_HANDLE ep, uint64_t n, DAT_LMR_TRIPLET to, DAT_RMR_TRIPLET
 	       DAT_COMPLETION_FLAGS flags);
 
 /*
- * @n requests of 8 bytes, with cookies from 0 on, that stay outstanding until the peer posts a
- * receive: a message and writes, or, where the message completes as soon as it is sent, the writes
- * behind it. Needs NEEDS_RNR.
+ * Posts @n requests of 8 bytes, with cookies from 0 on, that stay outstanding until the peer posts
+ * a receive: a message and writes, or, where the message completes as soon as it is sent, the
+ * writes behind it. A case with it needs NEEDS_RNR.
  */
 void post_outstanding(const struct side *from, const struct side *to, unsigned n);
 
-/* @n receives, each of 8 bytes of the side's memory, with cookies from @first on. */
+/* Posts @n receives, each of 8 bytes of the side's memory, with cookies from @first on. */
 void post_recvs(const struct side *side, uint64_t first, unsigned n);
 void expect_flushed_recvs(const struct side *side, uint64_t first, unsigned n);
 
@@ -346,7 +354,7 @@ void expect_write_refused(struct pair *pair, DAT_RMR_TRIPLET to);
 
 /* ---- windows (window.c) ---- */
 
-/* Where bind_window binds, in the server's memory: across the border of two pages. */
+/* bind_window binds here in the server's memory, across the border of two pages. */
 #define WINDOW_FROM ((size_t)4000)
 #define WINDOW_SIZE ((size_t)300)
 
@@ -358,10 +366,12 @@ struct window {
 };
 
 void window_open(struct window *window); /* unbound */
-/* Gracefully: the test has freed the window. Otherwise close the pair abruptly. */
+/*
+ * Closes gracefully: the test has freed the window. A test that has not closes the pair abruptly.
+ */
 void window_close(struct window *window);
 
-/* With @n for a cookie. Waits while the endpoint has no room for the request. */
+/* Posts a bind with @n for a cookie. Waits while the endpoint has no room for the request. */
 DAT_RMR_CONTEXT post_bind(const struct window *window, uint64_t n, DAT_LMR_TRIPLET range,
 			  DAT_MEM_PRIV_FLAGS priv, DAT_COMPLETION_FLAGS flags);
 /* These wait for the completion. */
@@ -370,15 +380,15 @@ DAT_RMR_CONTEXT bind_range(const struct window *window, DAT_LMR_TRIPLET range,
 DAT_RMR_CONTEXT bind_window(const struct window *window, DAT_MEM_PRIV_FLAGS priv);
 void unbind_window(const struct window *window);
 
-/* A range of the server's memory, by the window's context. */
+/* Returns a range of the server's memory, by the window's context. */
 DAT_RMR_TRIPLET window_target(const struct window *window, DAT_RMR_CONTEXT context, size_t offset,
 			      size_t length);
 
 /* ---- processes and threads (process.c) ---- */
 
 /*
- * A process that runs @body with one end of a socket; *fd is the other end. To be started before
- * any DAT call.
+ * Starts a process that runs @body with one end of a socket; *fd becomes the other end. To be
+ * called before any DAT call.
  */
 pid_t process_start(void (*body)(int fd), int *fd);
 void process_end(pid_t pid); /* it has exited with status 0 */
@@ -386,14 +396,14 @@ void channel_send(int fd, const void *what, size_t size);
 void channel_recv(int fd, void *what, size_t size);
 
 /*
- * A TCP socket of a peer that is no provider. What waits for something to arrive there fails after
- * 100 seconds.
+ * Makes a TCP socket of a peer that is no provider. What waits for something to arrive there fails
+ * after 100 seconds.
  */
 int socket_open(void);
 /* Makes such a socket listen at the side's address, on a port that the system chooses. */
 int socket_listen(const struct side *side, DAT_CONN_QUAL *qual);
 
-/* In pthread_create's place. */
+/* Starts a thread, which consumer_thread_join ends. */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
 
 /* A thread that blocks in one call. */

@@ -201,7 +201,7 @@ const char *ia_name(enum end end, enum naming by)
 	return names[end][by][0] ? names[end][by] : NULL;
 }
 
-/* A dat.conf without a name in the file system, so that none is left behind. */
+/* Opens a dat.conf without a name in the file system, so that none is left behind. */
 static FILE *conf_open(void)
 {
 	int fd = memfd_create("dat.conf", 0);
@@ -223,8 +223,8 @@ static void conf_line(FILE *conf, const char *name, bool thread_safe, const char
 }
 
 /*
- * The device that has this interface. "rdma link" prints it for devices of any kind: "link rxe0/1
- * state ACTIVE … netdev v0".
+ * Finds the device that has this interface. "rdma link" prints it for devices of any kind: "link
+ * rxe0/1 state ACTIVE … netdev v0".
  */
 static bool find_device(const char *interface, char name[64])
 {
@@ -245,8 +245,8 @@ static bool find_device(const char *interface, char name[64])
 }
 
 /*
- * A name that only the resolver knows. A host may have the name of its interface, so the name is in
- * capitals: interfaces are matched by case, hosts are not.
+ * Finds a name that only the resolver knows. A host may have the name of its interface, so the name
+ * is in capitals: interfaces are matched by case, hosts are not.
  */
 static bool find_host(const char *interface, const char *address, char name[64])
 {
@@ -358,8 +358,8 @@ void device_choose_names(const char *library)
 /* ---- libfabric ---- */
 
 /*
- * Its dependencies measure the speed of the processor, twice for 100 ms, and its first getinfo
- * reads a table of the kernel's. These variables keep the handlers of signals as they are.
+ * The dependencies of libfabric measure the speed of the processor, twice for 100 ms, and its first
+ * getinfo reads a table of the kernel's. These variables keep the handlers of signals as they are.
  */
 void device_preload(void)
 {

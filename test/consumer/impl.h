@@ -5,7 +5,7 @@
 
 #include "consumer.h"
 
-/* As ck_dat, but the failure names the line of the test. */
+/* This is ck_dat, but its failure names the line of the test. */
 #define ck_dat_at_test(call)                                                                       \
 	do {                                                                                       \
 		DAT_RETURN ret_ = (call);                                                          \
@@ -14,7 +14,7 @@
 				     status_text(ret_));                                           \
 	} while (0)
 
-/* Of the latest two endpoints, for messages; -1: freed. */
+/* Writes the states of the latest two endpoints, for messages; -1 if one was freed. */
 void last_ep_states(int states[2]);
 
 #endif

@@ -18,7 +18,10 @@ DAT_PSP_HANDLE listen_any(const struct side *side, DAT_CONN_QUAL *qual)
 	return psp;
 }
 
-/* The system's own begin at 32768. Programs that run at the same time begin at different ones. */
+/*
+ * The system's own qualifiers begin at 32768. Programs that run at the same time begin at different
+ * ones.
+ */
 DAT_CONN_QUAL free_qual(const struct side *side)
 {
 	const unsigned first = 20000, count = 10000;

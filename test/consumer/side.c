@@ -136,7 +136,7 @@ DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep)
 	return state;
 }
 
-/* -1: there is no such endpoint any more. */
+/* Returns the state of an endpoint, or -1 if there is no such endpoint any more. */
 static int state_if_any(DAT_EP_HANDLE ep)
 {
 	DAT_EP_STATE state;

@@ -102,7 +102,7 @@ UNSEEN void bytes_check(const void *at, size_t size, unsigned char byte)
 
 /* ---- accesses to the server's memory ---- */
 
-/* Both sides' memory, with patterns from @seed on. */
+/* Fills both sides' memory, with patterns from @seed on. */
 static void fill_both(const struct pair *pair, unsigned seed)
 {
 	pattern_fill(pair->client.memory, pair->client.size, seed);

@@ -19,7 +19,7 @@
  */
 #define FAKE_NETWORK 0x0a420000u
 
-/* The attributes of devices that are opened later. Change them before tp_dev_open. */
+/* Returns the attributes of devices that are opened later, to be changed before tp_dev_open. */
 struct tp_attr *fake_attr(void);
 
 /* ---- quirks ---- */
@@ -48,7 +48,7 @@ enum {
 	FAKE_REMOVABLE = 1 << 16,     /* fake_remove works on devices and queues made from now on */
 	FAKE_LAST_RECEIVE = 1 << 17,  /* up_qp_last_receive, when all of an SRQ's are flushed */
 	FAKE_NO_SRQ_LIMIT = 1 << 18,  /* tp_srq_arm: -EOPNOTSUPP */
-	FAKE_NO_SRQ_RESIZE = 1 << 19, /* tp_srq_resize likewise */
+	FAKE_NO_SRQ_RESIZE = 1 << 19, /* tp_srq_resize: -EOPNOTSUPP */
 	FAKE_STAYS_READABLE = 1 << 20, /* a CQ's descriptor, once it was; each look takes 1 ms */
 };
 #define FAKE_WINDOW 4096
@@ -69,15 +69,15 @@ bool fake_step(void);
  */
 void fake_fail_transfer(DAT_DTO_COMPLETION_STATUS status);
 /*
- * Retries are exhausted: the first request of each QP whose peer is gone or in error completes with
+ * Exhausts the retries: the first request of each QP whose peer is gone or in error completes with
  * DAT_DTO_ERR_TRANSPORT. Without this call such requests stay outstanding for ever.
  */
 void fake_give_up(void);
-/* Work requests, receives included, that are posted and not complete. */
+/* Returns how many work requests, receives included, are posted and not complete. */
 unsigned fake_outstanding(void);
 
 /*
- * A message begins to arrive: @qp takes the oldest receive of its shared receive queue. The next
+ * Has a message begin to arrive: @qp takes the oldest receive of its shared receive queue. The next
  * message uses it, or it is flushed.
  */
 void fake_take_receive(struct tp_qp *qp);
@@ -93,18 +93,18 @@ bool fake_step_cm(void);
 
 /* ---- asynchronous events of a device ---- */
 
-void fake_break_qp(struct tp_qp *qp);	 /* the QP enters the error state: up_qp_broken */
-void fake_break_srq(struct tp_srq *srq); /* likewise: up_srq_broken */
+void fake_break_qp(struct tp_qp *qp);	 /* it enters the error state: up_qp_broken */
+void fake_break_srq(struct tp_srq *srq); /* the same of an SRQ: up_srq_broken */
 void fake_overrun(struct tp_cq *cq);
 void fake_port_down(struct tp_dev *dev);
 void fake_dev_fatal(struct tp_dev *dev);
 /*
- * The device is gone: the descriptors in @what are in error for ever, and nothing else tells it.
+ * Takes the device away: the descriptors in @what are in error for ever, and nothing else tells it.
  * tp_qp_error fails, requests never complete.
  */
 enum { FAKE_DEV_FD = 1 << 0, FAKE_CQ_FDS = 1 << 1 };
 void fake_remove(struct tp_dev *dev, unsigned what);
-/* tp_dev_progress is due at @deadline, once. */
+/* Makes tp_dev_progress due at @deadline, once. */
 void fake_alarm(struct tp_dev *dev, uint64_t deadline);
 
 /* ---- injected faults ---- */
@@ -116,18 +116,20 @@ void fake_alarm(struct tp_dev *dev, uint64_t deadline);
  */
 void fake_fail(const char *call, int err, unsigned nth);
 /*
- * The @n-th call of this thread from now on fails with -ENOMEM, once; 0: none. Only calls that can
- * fail count, and calls of teardown do not.
+ * The @n-th call of this thread from now on fails with -ENOMEM, once, or none if @n is 0. Only
+ * calls that can fail count, and calls of teardown do not.
  */
 void fake_fail_call(unsigned n);
-/* Whether the failure that fake_fail_call arranged has happened. */
+/* Tells whether the failure that fake_fail_call arranged has happened. */
 bool fake_failed(void);
-/* Whether this thread is inside the fake transport, where no allocation may be made to fail. */
+/*
+ * Tells whether this thread is inside the fake transport, where no allocation may be made to fail.
+ */
 bool fake_is_inside(void);
 
 /* ---- what was recorded ---- */
 
-/* How often @call (as in fake_fail) was made since the start of the process. */
+/* Returns how often @call, as in fake_fail, was made since the start of the process. */
 unsigned fake_calls(const char *call);
 
 enum fake_kind {
@@ -142,19 +144,19 @@ enum fake_kind {
 	FAKE_CONN,
 	FAKE_ANY, /* the sum of all kinds */
 };
-/* How many objects of the transport exist. */
+/* Returns how many objects of the transport exist. */
 unsigned fake_alive(enum fake_kind kind);
 
 struct fake_seen {
 	DAT_MEM_PRIV_FLAGS priv; /* of the latest registration */
-	bool relaxed;		 /* likewise: relaxed ordering */
-	bool windows;		 /* likewise: windows may be bound to it */
+	bool relaxed;		 /* it has relaxed ordering */
+	bool windows;		 /* windows may be bound to it */
 	unsigned post_flags;	 /* of the latest request */
 	struct tp_srq_attr srq;	 /* of the latest SRQ */
 	struct tp_qp_attr qp;	 /* of the latest QP */
 	struct tp_cm_param cm;	 /* of the latest connect or accept; without the private data */
 };
-/* The arguments of the latest calls. */
+/* Returns the arguments of the latest calls. */
 struct fake_seen fake_seen(void);
 
 enum fake_armed {
@@ -163,9 +165,12 @@ enum fake_armed {
 	FAKE_ARMED_ANY,
 };
 enum fake_armed fake_armed(struct tp_cq *cq);
-/* How often tp_poll was called since the start of the process. */
+/* Returns how often tp_poll was called since the start of the process. */
 unsigned fake_polls(void);
-/* Aborts the test at the @n-th call of tp_poll from now on: a thread does not sleep any more. */
+/*
+ * Aborts the test at the @n-th call of tp_poll from now on, because then a thread does not sleep
+ * any more.
+ */
 void fake_limit_polls(unsigned n);
 
 /* ---- time ---- */

@@ -85,12 +85,12 @@ extern struct fake fake;
  * the lock.
  */
 int fake_enter(enum fake_call call);
-/* For calls that cannot fail. */
+/* Takes the lock for a call that cannot fail. */
 void fake_lock(void);
 void fake_unlock(void);
-/* The lock is held. */
+/* Counts the call; the lock is held. */
 void fake_count_locked(enum fake_call call);
-/* Counts the call; 0, or the error that it is scripted to fail with. The lock is held. */
+/* Counts the call. Returns 0, or the error that it is scripted to fail with. The lock is held. */
 int fake_fault_locked(enum fake_call call);
 
 /* Aborts the test when the core has broken a rule of the seam. */
@@ -130,7 +130,7 @@ struct channel {
 	int writer; /* of a pipe; the same as fd: it is an eventfd; -1: in error */
 };
 
-/* 0 or a negative errno. A pipe if FAKE_REMOVABLE is set. */
+/* Opens an eventfd, or a pipe if FAKE_REMOVABLE is set. Returns 0 or a negative errno. */
 int channel_open(struct channel *channel);
 void channel_close(struct channel *channel);
 void channel_signal(const struct channel *channel);
@@ -165,12 +165,12 @@ struct tp_pd {
 };
 
 /*
- * Whether a region or window of @pd with @key covers the range and grants one of the privileges in
- * @priv (0: needs none).
+ * Tells whether a region or window of @pd with @key covers the range and grants one of the
+ * privileges in @priv, or any if that is 0.
  */
 bool mem_allows(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address,
 		DAT_VLEN length, unsigned priv);
-/* An unused key for a window. */
+/* Returns an unused key for a window. */
 DAT_RMR_CONTEXT mw_next_key(void);
 /*
  * Records that a bind is posted which will give the window @key. Returns the key that the window
@@ -178,8 +178,8 @@ DAT_RMR_CONTEXT mw_next_key(void);
  */
 DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key);
 /*
- * Executes @bind, which changes the window's key from @from to @key. False when the window has
- * another key than @from, or when the device refuses the bind.
+ * Executes @bind, which changes the window's key from @from to @key. Returns false when the window
+ * has another key than @from, or when the device refuses the bind.
  */
 bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from,
 	     DAT_RMR_CONTEXT key);
@@ -206,7 +206,7 @@ struct tp_cq {
 };
 
 void cq_push(struct tp_cq *cq, const struct cqe *cqe, bool solicited);
-/* @qp is about to be destroyed. */
+/* Takes @qp, which is about to be destroyed, from the queue. */
 void cq_detach_qp(struct tp_cq *cq, const struct tp_qp *qp);
 
 /* ---- qp.c and post.c ---- */
@@ -274,16 +274,16 @@ struct tp_qp {
 void queue_init(struct wr_queue *queue, unsigned limit, unsigned max_sge);
 void queue_drop(struct wr_queue *queue);
 
-/* Enters the error state and flushes what is queued; up_qp_broken follows if @notify. */
 void qp_report_last_receive(struct tp_qp *qp);
+/* Enters the error state and flushes what is queued; up_qp_broken follows if @notify. */
 void qp_break(struct tp_qp *qp, bool notify);
 void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
 		 bool solicited);
 void qp_flush(struct tp_qp *qp, struct wr_queue *queue);
 struct wr *wr_take(struct wr_queue *queue);
-/* A receive with a copy of @sges; NULL: no memory. */
+/* Makes a receive with a copy of @sges. Returns NULL if there is no memory. */
 struct wr *wr_receive(void *tag, const struct tp_sge *sges, unsigned nsge);
-/* The oldest receive, which there must be. */
+/* Takes the oldest receive, which there must be. */
 struct wr *srq_take(struct tp_srq *srq);
 /* Executes what can make progress between @qp and its peer, unless transfers are held. */
 void transfers_run(struct tp_qp *qp);
@@ -293,15 +293,15 @@ void transfers_run(struct tp_qp *qp);
 /* Makes the upcall for an event about a connection. The lock is held, but for the upcall itself. */
 void conn_dispatch(const struct event *event);
 void conn_detach_qp(struct tp_qp *qp);
-/* Around an upcall about @about: the first releases the lock, the second retakes it. */
+/* These stand around an upcall about @about: the first releases the lock, the second retakes it. */
 void upcall_begin(struct tp_dev *dev, const void *about);
 void upcall_end(struct tp_dev *dev);
 
 /* ---- clock.c ---- */
 
-/* In the child after a fork: its one thread is the only one. */
+/* Is called in the child after a fork: its one thread is the only one. */
 void clock_after_fork(void);
-/* @n more service threads, or fewer, are expected to call tp_poll. */
+/* Expects @n more service threads, or fewer, to call tp_poll. */
 void clock_expect(int n);
 
 #endif

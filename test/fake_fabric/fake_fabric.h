@@ -45,7 +45,7 @@ struct ff_provider {
 	uint32_t protocol;
 	int prov_errno;	       /* of a completion that fails */
 	bool garbles_requests; /* their data are not what was sent */
-	bool garbles_answers;  /* likewise, of those that accept */
+	bool garbles_answers;  /* those of accepts are not, either */
 	bool no_device;
 	bool iwarp_too; /* the first device at its address is an iWARP one, "iw0" */
 	bool resolves;	/* an endpoint that connects is made for the address of its peer */
@@ -71,22 +71,24 @@ struct ff_provider *ff_provider(void);
  * pointer return NULL.
  */
 void ff_fail(const char *call, int err, unsigned nth);
-/* Is a failure still to come? Then there is none any more. */
+/* Tells whether a failure is still to come, and takes it back. */
 bool ff_fail_left(const char *call);
 /* The next @n calls of @call fail with @err. */
 void ff_fail_times(const char *call, int err, unsigned n);
-/* The next call of @call calls @hook first; NULL: none does. */
+/* The next call of @call calls @hook first, or none does if that is NULL. */
 void ff_hook(const char *call, void (*hook)(void));
 /*
- * For hooks. A request of nobody, whose data are not ours, arrives at all that listen; all
- * connections end.
+ * These are for hooks: a request of nobody, whose data are not ours, arrives at all that listen;
+ * all connections end.
  */
 void ff_stray_request(void);
 void ff_disconnect_all(void);
-/* How often @call was made since the start of the process. */
+/* Returns how often @call was made since the start of the process. */
 unsigned ff_calls(const char *call);
 unsigned ff_calls_here(const char *call); /* by the calling thread */
-/* The name of each call in turn that a failure can be asked of; NULL: no more. */
+/*
+ * Returns the name of the @n-th call that a failure can be asked of, or NULL if there are no more.
+ */
 const char *ff_call_name(unsigned n);
 
 /* ---- objects ---- */
@@ -103,7 +105,7 @@ enum ff_kind {
 	FF_REQUEST, /* a connection request that was neither accepted nor rejected */
 	FF_KINDS,
 };
-/* How many exist; FF_KINDS: the sum of all kinds. */
+/* Returns how many objects exist, of all kinds for FF_KINDS. */
 unsigned ff_alive(enum ff_kind kind);
 
 /* Reports @err of the endpoint that listens. */
@@ -119,8 +121,8 @@ struct ff_seen {
 	int hint_mode;		 /* the mr_mode of the latest hints */
 	uint64_t hint_orders;	 /* and their orders */
 	const void *desc;	 /* of the first segment of a transfer */
-	size_t tx_size, rx_size; /* fi_endpoint */
-	uint64_t send_flags;	 /* likewise: of its messages */
+	size_t tx_size, rx_size; /* of the endpoint */
+	uint64_t send_flags;	 /* of the endpoint's messages */
 	char library[64];	 /* the latest one that dlopen was asked for */
 };
 struct ff_seen ff_seen(void);
@@ -128,7 +130,7 @@ struct ff_seen ff_seen(void);
 /* The next random numbers of getrandom are these. */
 void ff_random(const uint32_t *numbers, unsigned n);
 
-/* From now on standard error goes to a buffer; what is in it. */
+/* From now on standard error goes to a buffer; the other one returns what is in it. */
 void ff_log_capture(void);
 const char *ff_log(void);
 

@@ -94,11 +94,11 @@ void ff_unlock(void);
  * positive, without the lock.
  */
 int ff_enter(enum ff_call call);
-/* As ff_enter, for a step of a call: the lock is taken already, and stays so. */
+/* Does what ff_enter does for a step of a call: the lock is taken already, and stays so. */
 int ff_step_locked(enum ff_call call);
 void ff_alive_add(enum ff_kind kind, int n);
 bool fake_is_inside(void);
-/* Ends the test: the code under test has broken a rule of libfabric. */
+/* Ends the test if the code under test has broken a rule of libfabric. */
 void ff_require(bool kept, const char *rule);
 
 /* ---- host.c ---- */
@@ -150,7 +150,10 @@ struct ff_domain {
 };
 
 int ff_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
-/* @length bytes at @address of the region with @key, or NULL: no peer may access it like that. */
+/*
+ * Returns @length bytes at @address of the region with @key, or NULL if no peer may access it like
+ * that.
+ */
 char *ff_mr_find(struct ff_domain *domain, uint64_t key, uint64_t address, size_t length,
 		 uint64_t access);
 /* Ends the test unless a segment's descriptor is that of a region that has it. */
@@ -262,13 +265,13 @@ int ff_srx_context(struct fid_domain *domain, struct fi_rx_attr *attr, struct fi
 int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 extern struct fi_ops_msg ff_msg_ops;
 extern struct fi_ops_rma ff_rma_ops;
-/* Ends its connection. @told: both sides get an event; else only the peer. */
+/* Ends the connection of @ep. Both sides get an event if @told, else only the peer. */
 void ff_ep_end(struct ff_ep *ep, bool told);
-/* Its own receives are flushed. */
+/* Flushes the endpoint's own receives. */
 void ff_receives_flush(struct ff_ep *ep);
 void ff_receives_drop(struct ff_ep *ep);
 void ff_messages_free(struct ff_ep *ep);
-/* Sends that have not completed, of messages that @ep has not taken. */
+/* Flushes sends that have not completed, of messages that @ep has not taken. */
 void ff_sends_flush(struct ff_ep *ep);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The parser of dat.conf on any text. To be compiled by clang with -fsanitize=fuzzer,address and
- * dat/conf.c, or linked with corpus.c, which has main.
+ * Runs the parser of dat.conf on any text. To be compiled by clang with -fsanitize=fuzzer,address
+ * and dat/conf.c, or linked with corpus.c, which has main.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -267,7 +267,7 @@ static void print_end(size_t i, size_t number, int status)
 
 /*
  * Runs case @i and what follows in its group, in one process as long as none of them ends it.
- * false: that process failed after its cases.
+ * Returns false if that process failed after its cases.
  */
 static bool run_shared(size_t i, size_t number)
 {

@@ -12,8 +12,8 @@
  *	program --list			print the names, one a line
  *	program --help
  *
- * The iterations of a loop test are cases called name:0, name:1, ...; "name" means all of them, and
- * likewise of a test with named cases.
+ * The iterations of a loop test are cases called name:0, name:1, ...; "name" means all of them, as
+ * it means all cases of a test with named cases.
  */
 #ifndef RUN_H
 #define RUN_H
@@ -30,14 +30,14 @@
 #define tcase_set_timeout	  case_timeout
 
 /*
- * Registers @test once for each i in [@from, @to), its loop variable _i. @signal, @exit_status: how
- * the test is expected to end, as in Check; 0: by returning.
+ * Registers @test once for each i in [@from, @to), its loop variable _i. The test is expected to
+ * end with @signal or @exit_status, as in Check, or by returning if they are 0.
  */
 void case_add(TCase *tcase, const TTest *test, int signal, int exit_status, int from, int to);
 
 /*
  * Registers @test as one case that is called "@test: @name", which the scoreboard counts. Its loop
- * variable is @i. @skip: why it is not run, or NULL. The strings must stay.
+ * variable is @i. @skip tells why it is not run, or is NULL. The strings must stay.
  */
 void case_add_named(TCase *tcase, const TTest *test, const char *name, int i, const char *skip);
 
@@ -46,7 +46,7 @@ void case_skip(TCase *tcase, const TTest *test, const char *why);
 
 /*
  * @setup and @teardown (either may be NULL) run before and after each case of @tcase, in the
- * process of the case. @tcase NULL: of every case, after the set-ups of its own TCase.
+ * process of the case; if @tcase is NULL, of every case, after the set-ups of its own TCase.
  */
 void case_fixture(TCase *tcase, SFun setup, SFun teardown);
 
@@ -57,15 +57,15 @@ void case_fixture(TCase *tcase, SFun setup, SFun teardown);
  */
 void case_share_process(TCase *tcase);
 
-/* The limit of one case of @tcase. Without a call it is 300 seconds. */
+/* Sets the limit of one case of @tcase. Without a call it is 300 seconds. */
 void case_timeout(TCase *tcase, double seconds);
 
-/* No case of this program can run here: TAP reports the program as skipped, with @why. */
+/* Has TAP report the program as skipped, with @why: no case of it can run here. */
 void skip_all_cases(const char *why);
 
 /*
  * Runs the registered cases that the command line chooses, in the order of their registration.
- * Returns main's status: 0 all passed or were skipped, 1 a case failed, 2 wrong usage: an unknown
+ * Returns main's status: 0 if all passed or were skipped, 1 if a case failed, 2 after an unknown
  * option, or a name that no case has; then no case was run.
  */
 int run_cases(int argc, char **argv);

@@ -18,12 +18,12 @@
 
 /* The @n-th allocation of this thread from now on fails, once; 1 is the next. */
 void alloc_fail_nth(unsigned n);
-/* Whether that allocation has failed. Ends the effect of alloc_fail_nth. */
+/* Tells whether that allocation has failed. Ends the effect of alloc_fail_nth. */
 bool alloc_failed(void);
 
 /* While @on, every allocation of all other threads, in particular the service threads, fails. */
 void alloc_starve_others(bool on);
-/* How many allocations alloc_starve_others has made fail since the start of the process. */
+/* Returns how many allocations alloc_starve_others has made fail since the start of the process. */
 unsigned alloc_refused(void);
 
 #endif

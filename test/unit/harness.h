@@ -50,19 +50,21 @@ struct side {
 	struct sockaddr_in address;
 };
 
-/* Opens an IA with an asynchronous EVD, and nothing else. @device: "fake0". */
+/* Opens an IA on @device, such as "fake0", with an asynchronous EVD, and nothing else. */
 DAT_IA_HANDLE ia_open_on(const char *device, bool thread_safe, DAT_EVD_HANDLE *async_evd);
 
 void side_open(struct side *side, const char *device);
 /* Frees every object and closes the IA gracefully. */
 void side_close(struct side *side);
 
-/* @flags: any streams except DAT_EVD_ASYNC_FLAG. */
+/* Makes an EVD. @flags may have any streams except DAT_EVD_ASYNC_FLAG. */
 DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
 DAT_EP_HANDLE side_create_ep(const struct side *side, const DAT_EP_ATTR *attr);
-/* The attributes of an endpoint that is created without any, for a test that changes some. */
+/*
+ * Returns the attributes of an endpoint that is created without any, for a test that changes some.
+ */
 DAT_EP_ATTR ep_attr_default(const struct side *side);
-/* Member by member: what is between them has no value. */
+/* These compare member by member, because what is between them has no value. */
 void expect_same_attr(const DAT_EP_ATTR *is, const DAT_EP_ATTR *want);
 void expect_same_param(const DAT_EP_PARAM *is, const DAT_EP_PARAM *want);
 
@@ -113,12 +115,18 @@ void expect_no_event(DAT_EVD_HANDLE evd);
 DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep);
 struct tp_cq *cq_of_evd(DAT_EVD_HANDLE evd);
 
-/* Has every service thread sleep, which has a descriptor of its own then, and descriptors_allow. */
+/*
+ * Does what descriptors_allow does, when every service thread sleeps: each opens a descriptor of
+ * its own when it starts.
+ */
 void limit_descriptors(unsigned n);
 
 /* ---- threads of the consumer ---- */
 
-/* Instead of pthread_create: the fake must be able to distinguish them from service threads. */
+/*
+ * Threads are started with this, because the fake must be able to distinguish them from service
+ * threads.
+ */
 pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
 
 /*
@@ -146,7 +154,7 @@ DAT_RETURN waiter_join(struct waiter *waiter);
 
 /* ---- main ---- */
 
-/* run_cases, with the automatic clock of the fake in every case. */
+/* This is run_cases, with the automatic clock of the fake in every case. */
 int run_unit_cases(int argc, char **argv);
 
 #endif

@@ -41,7 +41,7 @@ void(syslog)(int priority, const char *format, ...)
 	use_libc();
 }
 
-/* What syslog is called as in a build with _FORTIFY_SOURCE. */
+/* This is the name of syslog in a build with _FORTIFY_SOURCE. */
 void __syslog_chk(int priority, int flag, const char *format, ...);
 void __syslog_chk(int priority, int flag, const char *format, ...)
 {

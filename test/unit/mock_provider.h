@@ -28,7 +28,7 @@ struct mock {
 	atomic_int misuses;	  /* init while running, fini or ia_open while not */
 	sem_t entered, proceed;	  /* initialised when the library is loaded */
 
-	/* Of the latest init, open or nested call. For tests with one thread only. */
+	/* These are of the latest init, open or nested call, for tests with one thread only. */
 	char params[256];
 	char name[DAT_NAME_MAX_LENGTH];
 	int ro_aware;
@@ -40,7 +40,7 @@ struct mock {
 
 #define MOCK_ASYNC_EVD ((DAT_EVD_HANDLE)0x1000)
 
-/* In the provider's library; a test gets its address by dlsym once the library is loaded. */
+/* It is in the provider's library; a test gets its address by dlsym once the library is loaded. */
 extern struct mock mock;
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decides races: what happens while a thread is at one of the points of udapl/base/race.h. Nothing
- * is left to luck there, because the thread goes on only when the other one has acted.
+ * A test decides races with this: what happens while a thread is at one of the points of
+ * udapl/base/race.h. Nothing is left to luck there, because the thread goes on only when the other
+ * one has acted.
  */
 #ifndef TEST_RACE_H
 #define TEST_RACE_H
@@ -17,19 +18,19 @@
  * there. The point's comment says which locks it holds.
  */
 void race_call(enum race_point point, const void *object, void (*act)(void *), void *arg);
-/* Has a thread reached @point since the latest race_call or race_hold of it? */
+/* Tells whether a thread has reached @point since the latest race_call or race_hold of it. */
 bool race_happened(enum race_point point);
 
 /* The next thread that reaches @point stays there until race_release. One is held at a time. */
 void race_hold(enum race_point point, const void *object);
-/* Returns when it is there. */
+/* Returns when a thread is held. */
 void race_wait_held(void);
 /* May be called before the thread is there. @unused makes it an act of race_call. */
 void race_release(void *unused);
 
 /*
- * Calls @run, and @act, as a thread that preempts it, after @n instructions. False: it ended before
- * that, and @act was not called. Neither may need what the other holds.
+ * Calls @run, and @act, as a thread that preempts it, after @n instructions. Returns false if @run
+ * ended before that, and @act was not called. Neither may need what the other holds.
  */
 bool race_step(void (*run)(void *), void *run_arg, unsigned n, void (*act)(void *), void *act_arg);
 /* The thread sanitizer delays signals. */
@@ -39,7 +40,7 @@ bool race_step(void (*run)(void *), void *run_arg, unsigned n, void (*act)(void 
 #define RACE_CAN_STEP false
 #endif
 
-/* Does that thread of this process sleep in the kernel, for a lock or a descriptor? */
+/* Tells whether that thread of this process sleeps in the kernel, for a lock or a descriptor. */
 bool race_is_asleep(pid_t thread);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For the unit tests of memory: descriptions of regions, and use counts. */
+/* The unit tests of memory share descriptions of regions, and use counts. */
 #ifndef REGION_H
 #define REGION_H
 
@@ -22,14 +22,14 @@ static inline char *map_shared_page(void)
 	return page;
 }
 
-/* The description of shared memory at @address with @cookie. */
+/* Returns the description of shared memory at @address with @cookie. */
 static inline DAT_REGION_DESCRIPTION describe_shared(char *address,
 						     char (*cookie)[DAT_LMR_COOKIE_SIZE])
 {
 	return (DAT_REGION_DESCRIPTION){ .for_shared_memory = { address, cookie } };
 }
 
-/* How many objects and calls hold @handle. */
+/* Returns how many objects and calls hold @handle. */
 static inline unsigned handle_uses(DAT_HANDLE handle)
 {
 	return atomic_load(&((struct obj *)handle)->uses);

@@ -64,7 +64,7 @@ struct registry_object {
 	DAT_PROVIDER *provider;
 };
 
-/* The first characters of the names that the registry lists, at most @max of them. */
+/* Returns the first characters of the names that the registry lists, at most @max of them. */
 static inline const char *registry_list(DAT_COUNT max)
 {
 	static char text[32];

@@ -48,7 +48,7 @@ static bool is_gone(DAT_RETURN ret)
 
 /* ---- the one that posts ---- */
 
-/* A message from the server; false: try again. */
+/* Sends a message from the server. Returns false if it is to be tried again. */
 static bool storm_send(uint64_t n)
 {
 	static bool received; /* the receive for it is posted */
