@@ -280,8 +280,7 @@ void tp_unlisten(struct tp_listener *listener)
 	struct tp_listener **link = &dev->listeners;
 	struct tp_conn *conn;
 
-	fake_lock();
-	fake_count_locked(CALL_UNLISTEN);
+	fake_begin(CALL_UNLISTEN);
 	while (*link != listener)
 		link = &(*link)->next;
 	*link = listener->next;
@@ -432,8 +431,7 @@ static void conn_free(struct tp_conn *conn, enum message_kind kind, enum tp_caus
 
 void tp_reject(struct tp_conn *conn, bool by_consumer)
 {
-	fake_lock();
-	fake_count_locked(CALL_REJECT);
+	fake_begin(CALL_REJECT);
 	fake_require(conn->state == CONN_REQUESTED, "only an unanswered request is rejected");
 	conn_free(conn, MSG_REJECT, by_consumer ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 	fake_unlock();
@@ -441,8 +439,7 @@ void tp_reject(struct tp_conn *conn, bool by_consumer)
 
 void tp_release(struct tp_conn *conn)
 {
-	fake_lock();
-	fake_count_locked(CALL_RELEASE);
+	fake_begin(CALL_RELEASE);
 	conn_free(conn, conn->state == CONN_REQUESTED ? MSG_REJECT : MSG_DISCONNECT,
 		  TP_NON_PEER_REJECTED);
 	fake_unlock();

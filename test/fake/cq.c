@@ -49,8 +49,7 @@ void tp_cq_destroy(struct tp_cq *cq)
 {
 	struct tp_cq **link = &fake.cqs;
 
-	fake_lock();
-	fake_count_locked(CALL_CQ_DESTROY);
+	fake_begin(CALL_CQ_DESTROY);
 	while (*link != cq)
 		link = &(*link)->next;
 	*link = cq->next;
@@ -121,8 +120,9 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	unsigned n;
 
 	fake_require(max <= TP_POLL_MAX, "tp_cq_poll asks for at most TP_POLL_MAX completions");
-	fake_lock();
-	fake_count_locked(CALL_CQ_POLL);
+	if (max == TP_POLL_MAX)
+		fake_require_uncancelled();
+	fake_begin(CALL_CQ_POLL);
 	for (n = 0; n < max && cq->count > 0; n++) {
 		const struct cqe *cqe = &cq->entries[cq->head];
 
@@ -170,8 +170,7 @@ bool tp_cq_events(struct tp_cq *cq)
 {
 	bool stays;
 
-	fake_lock();
-	fake_count_locked(CALL_CQ_EVENTS);
+	fake_begin(CALL_CQ_EVENTS);
 	stays = fake.quirks & FAKE_STAYS_READABLE;
 	fake_unlock();
 	if (!stays)

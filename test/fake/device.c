@@ -120,8 +120,7 @@ void tp_dev_close(struct tp_dev *dev)
 {
 	struct tp_dev **link = &fake.devs;
 
-	fake_lock();
-	fake_count_locked(CALL_DEV_CLOSE);
+	fake_begin(CALL_DEV_CLOSE);
 	for (enum fake_kind kind = 0; kind < FAKE_ANY; kind++)
 		fake_require(dev->alive[kind] == 0, "a device is closed after all of its objects");
 	while (*link != dev)
@@ -284,8 +283,7 @@ static void event_dispatch(struct tp_dev *dev, struct event *event)
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
 	(void)ready;
-	fake_lock();
-	fake_count_locked(CALL_DEV_PROGRESS);
+	fake_begin(CALL_DEV_PROGRESS);
 	if (dev->deadline <= tp_now())
 		dev->deadline = TP_NEVER;
 	while (dev->events) {

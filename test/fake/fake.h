@@ -50,6 +50,7 @@ enum {
 	FAKE_NO_SRQ_LIMIT = 1 << 18,  /* tp_srq_arm: -EOPNOTSUPP */
 	FAKE_NO_SRQ_RESIZE = 1 << 19, /* tp_srq_resize: -EOPNOTSUPP */
 	FAKE_STAYS_READABLE = 1 << 20, /* a CQ's descriptor, once it was; each look takes 1 ms */
+	FAKE_POSTS_BY_CALL = 1 << 21,  /* a request is posted by a system call, see post.c */
 };
 #define FAKE_WINDOW 4096
 void fake_quirks(unsigned quirks);
@@ -126,6 +127,17 @@ bool fake_failed(void);
  * Tells whether this thread is inside the fake transport, where no allocation may be made to fail.
  */
 bool fake_is_inside(void);
+
+/* ---- threads that stay in a call ---- */
+
+/*
+ * The @n-th call of this thread from now on does not return before fake_go_on. 0: none; what was
+ * asked for before is over.
+ */
+void fake_stay(unsigned n);
+/* Waits for a thread that stays, true, or for fake_stay(0): it came to no such call. */
+bool fake_wait_stay(void);
+void fake_go_on(void);
 
 /* ---- what was recorded ---- */
 

@@ -85,16 +85,17 @@ extern struct fake fake;
  * the lock.
  */
 int fake_enter(enum fake_call call);
-/* Takes the lock for a call that cannot fail. */
+/* As fake_enter, for calls that cannot fail. */
+void fake_begin(enum fake_call call);
 void fake_lock(void);
 void fake_unlock(void);
-/* Counts the call; the lock is held. */
-void fake_count_locked(enum fake_call call);
 /* Counts the call. Returns 0, or the error that it is scripted to fail with. The lock is held. */
 int fake_fault_locked(enum fake_call call);
 
 /* Aborts the test when the core has broken a rule of the seam. */
 void fake_require(bool kept, const char *rule);
+/* Aborts the test when the calling thread could be cancelled. */
+void fake_require_uncancelled(void);
 /* Aborts the test when the host is out of a resource that the fake itself needs. */
 void fake_require_host(bool available, const char *resource);
 

@@ -52,8 +52,7 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
 
 void tp_pd_destroy(struct tp_pd *pd)
 {
-	fake_lock();
-	fake_count_locked(CALL_PD_DESTROY);
+	fake_begin(CALL_PD_DESTROY);
 	fake_require(pd->users == 0,
 		     "a protection domain outlives its regions, windows and queue pairs");
 	alive_add(pd->dev, FAKE_PD, -1);
@@ -193,8 +192,7 @@ void tp_mw_destroy(struct tp_mw *mw)
 {
 	struct tp_mw **link = &fake.mws;
 
-	fake_lock();
-	fake_count_locked(CALL_MW_DESTROY);
+	fake_begin(CALL_MW_DESTROY);
 	while (*link != mw)
 		link = &(*link)->next;
 	*link = mw->next;

@@ -197,6 +197,7 @@ static int wr_post(enum fake_call call, struct tp_qp *qp, const struct wr *templ
 {
 	struct wr_queue *queue = template->kind == WR_RECV ? &qp->recvs : &qp->sends;
 	struct wr *wr;
+	bool by_call;
 	int err = fake_enter(call);
 
 	if (err)
@@ -223,7 +224,13 @@ static int wr_post(enum fake_call call, struct tp_qp *qp, const struct wr *templ
 	else
 		transfers_run(qp);
 unlock:
+	by_call = fake.quirks & FAKE_POSTS_BY_CALL &&
+		  (template->kind == WR_SEND || template->kind == WR_WRITE ||
+		   template->kind == WR_READ);
 	fake_unlock();
+	/* The library of a software device tells it so that there is a request in the queue. */
+	if (!err && by_call)
+		pthread_testcancel();
 	return err;
 }
 

@@ -138,10 +138,9 @@ void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 {
 	struct tp_qp **link = &fake.qps;
 
-	fake_lock();
+	fake_begin(CALL_QP_DESTROY);
 	fake_require(outstanding || (!qp->sends.first && !qp->recvs.first),
 		     "tp_qp_destroy is told of what is outstanding");
-	fake_count_locked(CALL_QP_DESTROY);
 	events_drop(qp->dev, qp);
 	while (qp->dev->upcall == qp)
 		pthread_cond_wait(&fake.upcall_over, &fake.lock);

@@ -45,6 +45,7 @@ static struct {
 	const char *name;
 	/* TEARDOWN: fake_fail can make it fail, fake_fail_call does not count it */
 	enum { NEVER_FAILS, MAY_FAIL, TEARDOWN } fails;
+	bool uncertain; /* the core has forbidden cancellation, or the transport has to */
 	unsigned count;
 	unsigned fail_in; /* calls until the one that fails; 0: none will */
 	int err;
@@ -61,23 +62,23 @@ static struct {
 	[CALL_CQ_CREATE] = { .name = "cq_create", .fails = MAY_FAIL },
 	[CALL_CQ_DESTROY] = { .name = "cq_destroy" },
 	[CALL_CQ_RESIZE] = { .name = "cq_resize", .fails = MAY_FAIL },
-	[CALL_CQ_POLL] = { .name = "cq_poll" },
+	[CALL_CQ_POLL] = { .name = "cq_poll", .uncertain = true },
 	[CALL_CQ_ARM] = { .name = "cq_arm", .fails = MAY_FAIL },
 	[CALL_CQ_EVENTS] = { .name = "cq_events" },
 	[CALL_SRQ_CREATE] = { .name = "srq_create", .fails = MAY_FAIL },
 	[CALL_SRQ_DESTROY] = { .name = "srq_destroy" },
 	[CALL_SRQ_RESIZE] = { .name = "srq_resize", .fails = MAY_FAIL },
 	[CALL_SRQ_ARM] = { .name = "srq_arm", .fails = MAY_FAIL },
-	[CALL_SRQ_POST] = { .name = "srq_post", .fails = MAY_FAIL },
+	[CALL_SRQ_POST] = { .name = "srq_post", .fails = MAY_FAIL, .uncertain = true },
 	[CALL_QP_CREATE] = { .name = "qp_create", .fails = MAY_FAIL },
 	[CALL_QP_ERROR] = { .name = "qp_error", .fails = TEARDOWN },
 	[CALL_QP_DESTROY] = { .name = "qp_destroy" },
 	[CALL_QP_FORGET] = { .name = "qp_forget" },
-	[CALL_POST_SEND] = { .name = "post_send", .fails = MAY_FAIL },
-	[CALL_POST_RECV] = { .name = "post_recv", .fails = MAY_FAIL },
-	[CALL_POST_WRITE] = { .name = "post_write", .fails = MAY_FAIL },
-	[CALL_POST_READ] = { .name = "post_read", .fails = MAY_FAIL },
-	[CALL_POST_BIND] = { .name = "post_bind", .fails = MAY_FAIL },
+	[CALL_POST_SEND] = { .name = "post_send", .fails = MAY_FAIL, .uncertain = true },
+	[CALL_POST_RECV] = { .name = "post_recv", .fails = MAY_FAIL, .uncertain = true },
+	[CALL_POST_WRITE] = { .name = "post_write", .fails = MAY_FAIL, .uncertain = true },
+	[CALL_POST_READ] = { .name = "post_read", .fails = MAY_FAIL, .uncertain = true },
+	[CALL_POST_BIND] = { .name = "post_bind", .fails = MAY_FAIL, .uncertain = true },
 	[CALL_POST_MARKER] = { .name = "post_marker", .fails = MAY_FAIL },
 	[CALL_LISTEN] = { .name = "listen", .fails = MAY_FAIL },
 	[CALL_UNLISTEN] = { .name = "unlisten" },
@@ -109,8 +110,12 @@ void fake_require_host(bool available, const char *resource)
 	abort();
 }
 
+/* A thread that was cancelled with the lock would keep it. */
+static _Thread_local int state_before_lock;
+
 void fake_lock(void)
 {
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_before_lock);
 	pthread_mutex_lock(&fake.lock);
 	inside = true;
 }
@@ -119,6 +124,7 @@ void fake_unlock(void)
 {
 	inside = false;
 	pthread_mutex_unlock(&fake.lock);
+	pthread_setcancelstate(state_before_lock, NULL);
 }
 
 bool fake_is_inside(void)
@@ -126,14 +132,99 @@ bool fake_is_inside(void)
 	return inside;
 }
 
-void fake_count_locked(enum fake_call call)
+/* ---- threads that stay in a call ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* lock */
+	enum { NO_NEWS, STAYS, GOES_ON, PASSES } state;
+} stay = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static _Thread_local unsigned stay_in; /* calls until the one in which the thread stays; 0: none */
+
+static void stay_set(int state)
 {
+	pthread_mutex_lock(&stay.lock);
+	stay.state = state;
+	pthread_cond_broadcast(&stay.changed);
+	pthread_mutex_unlock(&stay.lock);
+}
+
+static void stay_here(void)
+{
+	stay_set(STAYS);
+	pthread_mutex_lock(&stay.lock);
+	while (stay.state != GOES_ON)
+		pthread_cond_wait(&stay.changed, &stay.lock);
+	stay.state = NO_NEWS;
+	pthread_mutex_unlock(&stay.lock);
+}
+
+void fake_stay(unsigned n)
+{
+	if (!n && stay_in)
+		stay_set(PASSES);
+	stay_in = n;
+}
+
+bool fake_wait_stay(void)
+{
+	bool stays;
+
+	pthread_mutex_lock(&stay.lock);
+	while (stay.state != STAYS && stay.state != PASSES)
+		pthread_cond_wait(&stay.changed, &stay.lock);
+	stays = stay.state == STAYS;
+	if (!stays)
+		stay.state = NO_NEWS;
+	pthread_mutex_unlock(&stay.lock);
+	return stays;
+}
+
+void fake_go_on(void)
+{
+	stay_set(GOES_ON);
+}
+
+/* ---- calls ---- */
+
+static void uncancelled_require(int state)
+{
+	fake_require(state == PTHREAD_CANCEL_DISABLE,
+		     "no thread can be cancelled in a call of the transport");
+}
+
+void fake_require_uncancelled(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	uncancelled_require(state);
+}
+
+/* A call of a transport may make system calls, which are cancellation points. */
+static void call_reach(enum fake_call call)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (!calls[call].uncertain)
+		uncancelled_require(state);
+	if (stay_in > 0 && --stay_in == 0)
+		stay_here();
+	pthread_setcancelstate(state, NULL);
+}
+
+void fake_begin(enum fake_call call)
+{
+	call_reach(call);
+	fake_lock();
 	calls[call].count++;
 }
 
 int fake_fault_locked(enum fake_call call)
 {
-	fake_count_locked(call);
+	calls[call].count++;
 	if (calls[call].fail_in > 0 && --calls[call].fail_in == 0)
 		return -calls[call].err;
 	if (calls[call].fails == MAY_FAIL && fail_call_in > 0 && --fail_call_in == 0) {
@@ -147,6 +238,7 @@ int fake_enter(enum fake_call call)
 {
 	int err;
 
+	call_reach(call);
 	fake_lock();
 	err = fake_fault_locked(call);
 	if (err)

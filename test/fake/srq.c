@@ -40,8 +40,7 @@ void tp_srq_destroy(struct tp_srq *tp)
 	struct tp_srq **link = &fake.srqs;
 
 	up_assert_locked(tp->dev->ia);
-	fake_lock();
-	fake_count_locked(CALL_SRQ_DESTROY);
+	fake_begin(CALL_SRQ_DESTROY);
 	fake_require(tp->users == 0, "a shared receive queue outlives its queue pairs");
 	events_drop(tp->dev, tp);
 	while (*link != tp)
@@ -134,8 +133,7 @@ void tp_qp_forget(struct tp_qp *qp)
 {
 	const struct tp_cq *cq = qp->recv_cq;
 
-	fake_lock();
-	fake_count_locked(CALL_QP_FORGET);
+	fake_begin(CALL_QP_FORGET);
 	fake_require(qp->srq && qp->destroyed,
 		     "tp_qp_forget follows tp_qp_destroy of one that has a shared receive queue");
 	for (unsigned i = 0; i < cq->count; i++)

@@ -1599,6 +1599,7 @@ static bool has_deferred_releases(struct ia *ia)
 /* The completion queue was drained, but the consumer has not taken the events. */
 START_TEST(a_close_runs_the_deferred_releases)
 {
+	CANCEL_FORBIDDEN;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT context;
 
@@ -1671,6 +1672,7 @@ static void *dequeue_thread(void *evd)
  */
 START_TEST(lmr_free_waits_for_a_release_in_progress)
 {
+	CANCEL_FORBIDDEN;
 	pthread_t dequeuer, freer;
 
 	rmr_pair_open(BY_REGION, NULL);
