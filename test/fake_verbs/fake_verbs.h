@@ -25,6 +25,8 @@
 /* ---- calls ---- */
 
 /*
+ * Each call but polls, posts and binds is a cancellation point.
+ *
  * A call is one of libibverbs or librdmacm by its name, such as "ibv_create_qp"; or one of these of
  * the C library: bind, connect, epoll_create1, epoll_ctl (that adds a descriptor), eventfd, fcntl,
  * getaddrinfo, getifaddrs, if_nametoindex, pthread_create, socket. ibv_reg_mr stands for
@@ -137,6 +139,8 @@ enum {
 	FV_NO_SRQ = 1 << 10,	  /* ibv_create_srq: EOPNOTSUPP, whatever the attributes say */
 	FV_SRQ_SAME_PD = 1 << 11, /* ibv_create_qp: EINVAL with an SRQ of another PD */
 	FV_NO_SRQ_MODIFY = 1 << 12, /* ibv_modify_srq: -1 and errno EOPNOTSUPP */
+	/* ibv_post_send and ibv_bind_mw end in a system call, as those of soft-RoCE */
+	FV_POSTS_BY_CALL = 1 << 13,
 };
 
 /* A device: a row that tests may change before it is opened; quirks and limits at any time. */

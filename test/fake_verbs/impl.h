@@ -204,6 +204,9 @@ void fv_qp_forget(struct fv_qp *qp);
 /* Waits while an iWARP attempt with this QP has no answer. The lock is held. */
 void fv_qp_wait_answer_relock(uint32_t qp_num);
 
+/* Makes the system call of FV_POSTS_BY_CALL, without the lock. */
+void fv_tell_device(const struct ibv_qp *qp);
+
 int fv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int fv_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int fv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -153,6 +153,7 @@ int fv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	mw->rkey = ibv_inc_rkey(mw->rkey);
 	fv_wr_add(&((struct fv_qp *)qp)->sends, bind->wr_id, bind->send_flags & IBV_SEND_SIGNALED);
 	fv_unlock();
+	fv_tell_device(qp);
 	return 0;
 }
 

@@ -43,6 +43,17 @@ static void sge_record(struct ibv_sge to[FV_MAX_SGE], const struct ibv_sge *from
 		memcpy(to, from, (size_t)n * sizeof(*from));
 }
 
+#define NO_INLINE (UINT64_C(1) << 20) /* no device sends so many bytes inline */
+
+static bool is_too_long(const struct ibv_send_wr *wr)
+{
+	uint64_t size = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		size += wr->sg_list[i].length;
+	return wr->send_flags & IBV_SEND_INLINE && size >= NO_INLINE;
+}
+
 static int send_one(struct fv_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct fv_sent *record;
@@ -50,6 +61,10 @@ static int send_one(struct fv_qp *qp, const struct ibv_send_wr *wr)
 
 	if (err)
 		return err;
+	if (is_too_long(wr)) {
+		fv_unlock();
+		return EINVAL;
+	}
 	record = &sent[n_sent++ % RECORDED];
 	record->qp = &qp->ibv;
 	record->wr = *wr;
@@ -63,6 +78,12 @@ static int send_one(struct fv_qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+void fv_tell_device(const struct ibv_qp *qp)
+{
+	if (fv_device_of(qp->context)->quirks & FV_POSTS_BY_CALL)
+		pthread_testcancel();
+}
+
 int fv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int err = 0;
@@ -74,6 +95,7 @@ int fv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 			break;
 		}
 	}
+	fv_tell_device(ibv);
 	return err;
 }
 

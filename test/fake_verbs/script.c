@@ -38,16 +38,26 @@ void fv_require(bool kept, const char *rule)
 	abort();
 }
 
+/* A thread that was cancelled with the lock would keep it. */
+static _Thread_local int state_before_lock;
+
 void fv_lock(void)
 {
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&fv.lock);
+	state_before_lock = state;
 	inside = true;
 }
 
 void fv_unlock(void)
 {
+	int state = state_before_lock;
+
 	inside = false;
 	pthread_mutex_unlock(&fv.lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 /* For alloc.c, which makes no allocation of the stand-in fail. */
@@ -66,7 +76,9 @@ void fv_sleep_relock(const char *why)
 {
 	fv_require(!ia_locked, why);
 	pthread_cleanup_push(unlock_cleanup, NULL);
+	pthread_setcancelstate(state_before_lock, NULL);
 	pthread_cond_wait(&fv.changed, &fv.lock);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 }
 
@@ -91,19 +103,36 @@ static void trace_add(const char *name)
 
 static void call_wait_relock(enum fv_call call)
 {
-	int state;
+	int state = state_before_lock;
 
 	if (calls[call].firmly)
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		state_before_lock = PTHREAD_CANCEL_DISABLE;
 	fv_sleep_relock("a call waits under ia->lock");
-	if (calls[call].firmly)
-		pthread_setcancelstate(state, NULL);
+	state_before_lock = state;
 }
 
+/* Posts make theirs when the request is in the queue, and only those of software devices. */
+static bool begins_with_system_call(enum fv_call call)
+{
+	switch (call) {
+	case CALL_ibv_bind_mw:
+	case CALL_ibv_poll_cq:
+	case CALL_ibv_post_recv:
+	case CALL_ibv_post_send:
+	case CALL_ibv_post_srq_recv:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* A system call is a cancellation point. */
 int fv_enter(enum fv_call call)
 {
 	int err;
 
+	if (begins_with_system_call(call))
+		pthread_testcancel();
 	fv_lock();
 	calls[call].count++;
 	if (calls[call].traced)
