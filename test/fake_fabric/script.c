@@ -95,10 +95,21 @@ int ff_step_locked(enum ff_call call)
 	return scripts[call].err;
 }
 
+/* libfabric has locks of its own, and makes system calls, which are cancellation points. */
+static void uncancelled_require(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ff_require(state == PTHREAD_CANCEL_DISABLE, "no thread can be cancelled in its calls");
+}
+
 int ff_enter(enum ff_call call)
 {
 	int err;
 
+	if (call >= CALL_fi_getinfo)
+		uncancelled_require();
 	ff_lock();
 	err = ff_step_locked(call);
 	if (err)

@@ -120,10 +120,12 @@ static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
 }
 
-/* As cq_read_locked, of any queue: an endpoint with a shared receive queue may complete here. */
+/*
+ * As cq_read_locked, of any queue: an endpoint with a shared receive queue may complete here. The
+ * caller has forbidden cancellation.
+ */
 static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
 {
-	CANCEL_FORBIDDEN; /* of the guard, too, which is a lock */
 	bool guarded = srx_guard(cq->dev);
 	ssize_t got = fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
 
@@ -270,6 +272,25 @@ static unsigned cq_report_backlog_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 }
 
 /*
+ * One read, of the queues of libfabric that its endpoints have for receives, too. To look which of
+ * those have something is a cancellation point like a read. Returns what was read here, or -FI_EAVAIL.
+ */
+static ssize_t cq_round_locked(struct tp_cq *cq)
+{
+	CANCEL_FORBIDDEN;
+	ssize_t got = cq_read_guarded_locked(cq);
+
+	assert_locked(&cq->lock);
+	if (got > 0)
+		cq_keep_locked(cq, (unsigned)got);
+	else if (got == -FI_EAVAIL && !cq_take_failure_locked(cq))
+		got = 0;
+	if (cq->backlog & CQ_MEMBERS)
+		(void)members_harvest_locked(cq);
+	return got;
+}
+
+/*
  * All but the plain cases. libfabric's empty read is a system call, so it is not read again after
  * less than a batch; but a failure ends a batch.
  */
@@ -281,13 +302,7 @@ static NOINLINE unsigned cq_poll_more_locked(struct tp_cq *cq, struct tp_wc *wc,
 	assert_locked(&cq->lock);
 	cq->known = 0;
 	while (n < max && (got == CQ_HARVEST || got == -FI_EAVAIL)) {
-		got = cq_read_guarded_locked(cq);
-		if (got > 0)
-			cq_keep_locked(cq, (unsigned)got);
-		else if (got == -FI_EAVAIL && !cq_take_failure_locked(cq))
-			break;
-		if (cq->backlog & CQ_MEMBERS)
-			(void)members_harvest_locked(cq);
+		got = cq_round_locked(cq);
 		n += cq_report_backlog_locked(cq, wc + n, max - n);
 	}
 	return n;

@@ -342,7 +342,10 @@ bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
 /* The transfer that failed, which fi_cq_read has announced. NULL: there is none. */
 struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
 
-/* Takes in what libfabric has completed. Returns how many entries there were. */
+/*
+ * Takes in what libfabric has completed. Returns how many entries there were. The caller has
+ * forbidden cancellation.
+ */
 unsigned cq_harvest_locked(struct tp_cq *cq);
 /*
  * Takes in what libfabric has completed, until there is nothing more. It is for completions that

@@ -201,7 +201,6 @@ void tp_qp_forget(struct tp_qp *qp)
 
 static unsigned member_read_locked(struct tp_qp *qp)
 {
-	CANCEL_FORBIDDEN;
 	struct fi_cq_msg_entry entries[HARVEST];
 	DAT_DTO_COMPLETION_STATUS status;
 	struct transfer *failed;
