@@ -4,10 +4,12 @@
  * then, and that sleep.
  */
 #include <poll.h>
+#include <stdio.h>
 
 #include <rdma/fi_endpoint.h>
 
 #include "../../udapl/ofi/ofi.h"
+#include "../unit/race.h"
 #include "ofi_test.h"
 
 #define VISIT_INTERVAL 1000000 /* ns; that of progress.c */
@@ -226,6 +228,85 @@ START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
 }
 END_TEST
 
+/* ---- a queue that is new ---- */
+
+/* Does the set of the device report libfabric's descriptor? The kernel knows. */
+static bool is_reported(void)
+{
+	unsigned reported = 0, events;
+	char path[64], line[128];
+	FILE *members;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", cq->dev->epoll);
+	members = fopen(path, "re");
+	while (members && fgets(line, sizeof(line), members))
+		if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 && fd == cq->fi_fd)
+			reported = events & POLLIN;
+	if (members)
+		fclose(members);
+	return reported;
+}
+
+static void add_queue(void *err)
+{
+	*(int *)err = progress_add(cq);
+}
+
+/* Stands for the service thread. @arg: has the set reported the queue by now? */
+static void visit_if_reported(void *arg)
+{
+	bool *reported = arg;
+
+	*reported = is_reported();
+	if (!*reported || pthread_mutex_trylock(&cq->dev->cqs_lock.os))
+		return;
+	pthread_mutex_unlock(&cq->dev->cqs_lock.os);
+	visit_due();
+}
+
+/* Something waits at the queue. False: it was added in less than @n instructions. */
+static bool add_and_visit(unsigned n, bool *reported)
+{
+	bool early;
+	int err;
+
+	poll_all();
+	visit_due();
+	message_arrives();
+	progress_remove(cq);
+	cq->due = false;
+	cq->watched = cq->in_dev_set = false;
+	early = race_step(add_queue, &err, n, visit_if_reported, reported);
+	ck_assert_int_eq(err, 0);
+	ck_assert(cq->watched == is_reported());
+	return early;
+}
+
+/*
+ * With libfabric 1.18 the queues of a domain share a descriptor, so that of a new one may be
+ * readable at once.
+ */
+START_TEST(a_queue_may_be_visited_as_soon_as_it_is_added)
+{
+	unsigned least = 0, most = 1, n;
+	bool reported = RACE_CAN_STEP;
+
+	while (RACE_CAN_STEP && add_and_visit(most, &reported))
+		most *= 2;
+	while (most - least > 1) {
+		n = (least + most) / 2;
+		if (RACE_CAN_STEP && add_and_visit(n, &reported))
+			least = n;
+		else
+			most = n;
+	}
+	for (n = least; RACE_CAN_STEP && n && reported; n--)
+		(void)add_and_visit(n, &reported);
+	poll_all();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *visits = tcase_create("visits"), *pairs = tcase_create("pairs");
@@ -237,6 +318,7 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);
 	tcase_add_test(visits, nothing_is_due_while_a_consumer_sleeps);
+	tcase_add_test(visits, a_queue_may_be_visited_as_soon_as_it_is_added);
 	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left, 0, 2);
 	return run_cases(argc, argv);
 }

@@ -310,10 +310,10 @@ struct tp_cq {
 	_Atomic bool starved;  /* something has arrived that can't be taken in */
 	_Atomic bool slept_on; /* whatever arrives wakes somebody who will read the queue */
 	_Atomic bool left;     /* the service thread does nothing about it as long as that is so */
-	bool watched;	       /* ia->lock; dev->epoll reports fi_fd and members_epoll, once */
-	bool in_dev_set;       /* ia->lock; dev->epoll has fi_fd, though it may not report it */
-	unsigned attended;     /* ia->lock; visits in a row that found consumers at it */
-	unsigned vain;	       /* ia->lock; times in a row that it was served for nothing */
+	bool watched;	       /* dev->cqs_lock; dev->epoll reports fi_fd and members_epoll, once */
+	bool in_dev_set;   /* dev->cqs_lock; dev->epoll has fi_fd, though it may not report it */
+	unsigned attended; /* ia->lock; visits in a row that found consumers at it */
+	unsigned vain;	   /* ia->lock; times in a row that it was served for nothing */
 	/* ia->lock; about a consumer that polls; of a pair, that at the lower address has them */
 	uint64_t grace_ends;	/* until then it may take what waits; 0: it has no grace */
 	unsigned graces_missed; /* less those that it has used since */

@@ -506,11 +506,16 @@ bool progress_run(struct tp_dev *dev, bool ready)
 	return handled;
 }
 
+/* Under the lock: the service thread may visit the queue as soon as it is in the set. */
 int progress_add(struct tp_cq *cq)
 {
-	int err = epoll_once(cq->dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
+	struct tp_dev *dev = cq->dev;
+	int err;
 
+	mutex_lock(&dev->cqs_lock);
+	err = epoll_once(dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
 	cq->watched = cq->in_dev_set = !err;
+	mutex_unlock(&dev->cqs_lock);
 	return err;
 }
 
