@@ -121,18 +121,40 @@ static DAT_EVD_HANDLE evd_new(void)
 }
 
 /* The active endpoint has two queues to itself. */
-static void rig_open_with_queues(DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request)
+static void rig_open_with_queues(DAT_EVD_HANDLE *recv, DAT_EVD_HANDLE *request)
 {
+	ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
+	ck_dat(ofi_objects_create(&rig));
+	*recv = evd_new();
+	*request = evd_new();
 	ck_dat(ep_free(rig.active));
-	ck_dat(ep_create(rig.ia, rig.pz, recv, request, rig.conn_evd, NULL, &rig.active));
+	ck_dat(ep_create(rig.ia, rig.pz, *recv, *request, rig.conn_evd, NULL, &rig.active));
 	ck_dat(ofi_connect(&rig));
 	ofi_rig_lock(&rig);
+}
+
+static void rig_close_with_queues(DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request)
+{
+	ofi_rig_unlock(&rig);
+	ck_dat(ep_free(rig.active));
+	rig.active = DAT_HANDLE_NULL;
+	ck_dat(evd_free(recv));
+	ck_dat(evd_free(request));
+	ofi_rig_close(&rig);
 }
 
 static void visit(struct tp_cq *cq)
 {
 	progress_due(cq);
 	(void)tp_dev_progress(cq->dev, 0);
+}
+
+/* The read is complete, but in libfabric's queue, and the message waits for it. */
+static void post_what_waits(void)
+{
+	post_read(NULL);
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
+			    DAT_COMPLETION_BARRIER_FENCE_FLAG));
 }
 
 /*
@@ -143,26 +165,56 @@ START_TEST(a_post_that_waits_calls_the_service_thread)
 {
 	DAT_EVD_HANDLE recv, request;
 
-	ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
-	ck_dat(ofi_objects_create(&rig));
-	recv = evd_new();
-	request = evd_new();
-	rig_open_with_queues(recv, request);
+	rig_open_with_queues(&recv, &request);
 	post_recv(rig.passive);
 	ck_assert_int_eq(tp_cq_arm(cq_of(recv), TP_ARM_ANY), 0);
 	visit(cq_of(recv));
 	ck_assert(atomic_load(&cq_of(request)->left));
-	post_read(NULL);
-	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 },
-			    DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	post_what_waits();
 	(void)tp_dev_progress(cq_of(request)->dev, 0);
 	expect_completions(1);
-	ofi_rig_unlock(&rig);
-	ck_dat(ep_free(rig.active));
-	rig.active = DAT_HANDLE_NULL;
-	ck_dat(evd_free(recv));
-	ck_dat(evd_free(request));
-	ofi_rig_close(&rig);
+	rig_close_with_queues(recv, request);
+}
+END_TEST
+
+static void *post_on_another_thread(void *unused)
+{
+	post_what_waits();
+	return unused;
+}
+
+static void have_waiting_posted(void *unused)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, post_on_another_thread, unused), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+/* The visit has looked at the first queue of the two; it looks at the second one next. */
+static void have_waiting_posted_later(void *queue)
+{
+	const struct tp_cq *second = queue;
+
+	race_call(RACE_UNLOCK, second->lock.id.name, have_waiting_posted, NULL);
+}
+
+/* It has seen that nothing waits, and that the consumer sleeps. */
+START_TEST(a_post_that_waits_as_its_queue_is_left_has_it_visited)
+{
+	DAT_EVD_HANDLE recv, request;
+
+	rig_open_with_queues(&recv, &request);
+	post_recv(rig.passive);
+	ck_assert_int_eq(tp_cq_arm(cq_of(recv), TP_ARM_ANY), 0);
+	race_call(RACE_UNLOCK, cq_of(request)->lock.id.name, have_waiting_posted_later,
+		  cq_of(recv));
+	visit(cq_of(request));
+	ck_assert(race_happened(RACE_UNLOCK));
+	ck_assert(cq_of(request)->due);
+	(void)tp_dev_progress(cq_of(request)->dev, 0);
+	expect_completions(1);
+	rig_close_with_queues(recv, request);
 }
 END_TEST
 
@@ -248,6 +300,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(counts, setup, teardown);
 	tcase_add_loop_test(counts, a_receive_leaves_the_count_of_reads_alone, 0, COUNT(receives));
 	tcase_add_test(opened, a_post_that_waits_calls_the_service_thread);
+	tcase_add_test(opened, a_post_that_waits_as_its_queue_is_left_has_it_visited);
 	tcase_add_loop_test(opened, sends_are_delivered_if_the_environment_says_so, 0,
 			    COUNT(settings));
 	tcase_add_checked_fixture(delivered, setup_delivered, teardown);

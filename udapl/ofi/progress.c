@@ -261,11 +261,15 @@ static void cq_attended(struct tp_cq *cq)
 	cq->in_dev_set = false;
 }
 
-/* False: who slept is awake. The store comes first: progress_resume is called if it was seen. */
-static bool cq_leave(struct tp_cq *cq)
+/*
+ * False: who slept is awake. The store comes first: progress_resume is called if it was seen.
+ * *@wait: a request waits, and nobody is @here.
+ */
+static bool cq_leave(struct tp_cq *cq, unsigned here, bool *wait)
 {
 	atomic_store(&cq->left, true);
 	cq->delay = 0;
+	*wait |= !here && atomic_load(&cq->waited);
 	return atomic_load(&cq->slept_on);
 }
 
@@ -353,7 +357,7 @@ static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
 	const unsigned here = consumers_at(cq), there = pair ? consumers_at(pair) : 0;
 	unsigned at = here | there;
 	enum judgement judgement = consumer_judge(cq, pair, at);
-	bool asleep;
+	bool asleep, wait = false;
 
 	if (judgement == IN_GRACE) {
 		cq->delay = GRACE_TIME;
@@ -369,10 +373,10 @@ static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
 		cq_attended(pair);
 	if (at & POLLED)
 		return true;
-	asleep = cq_leave(cq);
-	if (pair && cq_leave(pair))
+	asleep = cq_leave(cq, here, &wait);
+	if (pair && cq_leave(pair, there, &wait))
 		asleep = true;
-	if (!asleep)
+	if (!asleep || wait)
 		cq->delay = VISIT_INTERVAL;
 	return true;
 }
