@@ -92,7 +92,7 @@ START_TEST(what_waits_beside_a_rare_poll_is_taken_at_once)
 {
 	visit_due();
 	arrivals_beside_rare_polls(_i ? 1 : ROUNDS);
-	ck_assert(cq->watched);
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
 	poll_all();
 }
 END_TEST
@@ -155,7 +155,7 @@ START_TEST(a_consumer_that_polls_again_is_left_alone_again)
 	poll_all();
 	for (unsigned i = 0; i < ROUNDS; i++)
 		arrival_beside_polls();
-	ck_assert(!cq->watched);
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
 	ck_assert(cq->due && cq->delay >= VISIT_INTERVAL);
 }
 END_TEST
@@ -189,7 +189,7 @@ START_TEST(nothing_is_due_while_a_consumer_sleeps)
 	visit_due(); /* it has polled, too */
 	visit_due();
 	ck_assert(!cq->due);
-	ck_assert(cq->left);
+	ck_assert_uint_eq(cq->progress, PROGRESS_LEFT);
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
 	ck_assert(cq->due);
 }
@@ -276,10 +276,9 @@ static bool add_and_visit(unsigned n, bool *reported)
 	message_arrives();
 	progress_remove(cq);
 	cq->due = false;
-	cq->watched = cq->in_dev_set = false;
 	early = race_step(add_queue, &err, n, visit_if_reported, reported);
 	ck_assert_int_eq(err, 0);
-	ck_assert(cq->watched == is_reported());
+	ck_assert((cq->progress == PROGRESS_WATCHED) == is_reported());
 	return early;
 }
 

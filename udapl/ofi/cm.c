@@ -70,7 +70,7 @@ struct tp_conn {
 	bool closed; /* by the peer */
 	int unread;  /* bytes at the last look, since then; -1: not looked yet */
 	uint64_t looked;
-	uint64_t read;		      /* bytes, when cm_is_held_up has looked */
+	uint64_t read;		      /* bytes, when cm_find_held_up has looked */
 	struct tp_conn *next, **back; /* dev->conns */
 };
 
@@ -546,7 +546,7 @@ uint64_t cm_end_unnoticed(struct tp_dev *dev)
 	return again;
 }
 
-bool cm_is_held_up(const struct tp_cq *cq)
+bool cm_find_held_up(const struct tp_cq *cq)
 {
 	bool held_up = false;
 

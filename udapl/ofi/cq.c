@@ -469,7 +469,7 @@ void cq_signal_locked(struct tp_cq *cq)
 	cq->armed = !cq->signalled; /* readable until its events are taken */
 }
 
-bool cq_quiet_locked(struct tp_cq *cq)
+bool cq_settle_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	for (unsigned i = 0; i < 2; i++) {
@@ -489,8 +489,7 @@ bool cq_quiet_locked(struct tp_cq *cq)
 static void cq_awake(struct tp_cq *cq)
 {
 	atomic_store(&cq->slept_on, false);
-	if (atomic_load(&cq->left))
-		progress_resume(cq);
+	progress_resume(cq);
 }
 
 /* False: the kernel has no memory, or the sets are nested too deep. */
@@ -522,7 +521,7 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 	cq->armed = true;
 	atomic_store(&cq->slept_on, true); /* before libfabric is asked */
 	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
-		quiet = cq_quiet_locked(cq);
+		quiet = cq_settle_locked(cq);
 		direct = quiet && (sleeper || cq_watch_locked(cq));
 	}
 	/* what comes from here on makes the descriptor readable: then it is known to be */

@@ -163,7 +163,8 @@ struct tp_dev {
 	struct spinlock due_lock;
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
-	unsigned pass;	     /* ia->lock; a number for all that is visited at once */
+	uint64_t next_delay; /* cqs_lock; ns to the earliest visit that is due, TP_NEVER: none is */
+	unsigned pass;	     /* cqs_lock; a number for all that is visited at once */
 
 	uintptr_t page_mask;
 	uint64_t rights[DAT_MEM_PRIV_ALL_FLAG + 1]; /* libfabric's of a region, by privileges */
@@ -282,6 +283,16 @@ struct ready_fd {
 	unsigned shares; /* dev->cqs_lock */
 };
 
+/*
+ * What the service thread does about a completion queue until it visits that again. progress.c has
+ * a diagram.
+ */
+enum progress_state {
+	PROGRESS_WATCHED, /* it sleeps until dev->epoll reports libfabric's descriptor */
+	PROGRESS_VISITED, /* it looks again after some time */
+	PROGRESS_LEFT,	  /* nothing, because a consumer sleeps, and calls progress_resume after */
+};
+
 struct tp_cq {
 	struct tp_dev *dev;
 	struct fid_cq *fi;
@@ -306,24 +317,25 @@ struct tp_cq {
 	struct ready_fd *always_ready;
 	unsigned depth;
 
-	_Atomic bool polled;   /* by a consumer, since progress.c has looked */
-	_Atomic bool starved;  /* something has arrived that can't be taken in */
+	/* what consumers let the service thread know */
+	_Atomic bool polled;   /* they have read the queue since the latest visit */
 	_Atomic bool slept_on; /* whatever arrives wakes somebody who will read the queue */
-	_Atomic bool left;     /* the service thread does nothing about it as long as that is so */
-	bool watched;	       /* dev->cqs_lock; dev->epoll reports fi_fd and members_epoll, once */
+	_Atomic bool starved;  /* something has arrived that can't be taken in */
+	_Atomic bool waited;   /* a request of a queue pair waits for completions */
+
+	_Atomic unsigned progress; /* enum progress_state; written under dev->cqs_lock */
+	uint64_t delay;		   /* dev->cqs_lock; ns from a visit to the next; 0: none is due */
+	unsigned pass;		   /* dev->cqs_lock; of the latest visit */
 	bool in_dev_set;   /* dev->cqs_lock; dev->epoll has fi_fd, though it may not report it */
-	unsigned attended; /* ia->lock; visits in a row that found consumers at it */
-	unsigned vain;	   /* ia->lock; times in a row that it was served for nothing */
-	/* ia->lock; about a consumer that polls; of a pair, that at the lower address has them */
+	unsigned attended; /* dev->cqs_lock; visits in a row that found consumers at it */
+	unsigned vain;	   /* dev->cqs_lock; times in a row that it was served for nothing */
+	/* dev->cqs_lock; about a consumer that polls; of a pair, that at the lower address has them */
 	uint64_t grace_ends;	/* until then it may take what waits; 0: it has no grace */
 	unsigned graces_missed; /* less those that it has used since */
 	unsigned served;	/* times that the queue was served since it has missed one */
-	unsigned pass;		/* ia->lock; of the latest visit */
-	uint64_t delay;		/* ia->lock; ns from that to the next; 0: none is due */
 	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
 	struct tp_cq *other;
-	unsigned qps;	     /* dev->due_lock; directions of queue pairs that complete here */
-	_Atomic bool waited; /* a post of a queue pair waits for completions */
+	unsigned qps; /* dev->due_lock; directions of queue pairs that complete here */
 
 	/* of srq.c */
 	struct tp_qp *members;	  /* lock; whose receives complete here, from a shared queue */
@@ -366,7 +378,7 @@ void cq_signal_locked(struct tp_cq *cq);
  * Will libfabric's descriptor report what arrives from here on? Takes in what is there; false:
  * something is that nobody can take in.
  */
-bool cq_quiet_locked(struct tp_cq *cq);
+bool cq_settle_locked(struct tp_cq *cq);
 
 /* Has @fd in the epoll set report one event, as @what; or makes it a silent member of the set. */
 int epoll_once(int epoll, int op, int fd, void *what, bool on);
@@ -381,12 +393,21 @@ void progress_remove(struct tp_cq *cq);
  * connection was handled. ia->lock held.
  */
 bool progress_run(struct tp_dev *dev, bool ready);
-/* Has the service thread visit a queue that nobody can sleep on now. Any thread. */
-void progress_poke(struct tp_cq *cq);
 /* Has the service thread visit the queue when it visits the next time. Any thread. */
 void progress_due(struct tp_cq *cq);
-/* Who slept on it is awake: the service thread, which had left it alone, looks at it again. */
-void progress_resume(struct tp_cq *cq);
+/* Has the service thread visit the queue soon. Any thread. */
+void progress_wake(struct tp_cq *cq);
+/* As progress_wake, of a queue that nobody can sleep on now. */
+void progress_poke(struct tp_cq *cq);
+/*
+ * Who slept on the queue is awake, or does not do what it takes now: if the service thread has left
+ * it to that one, it visits it soon. Any thread; what it should notice was stored before.
+ */
+static inline void progress_resume(struct tp_cq *cq)
+{
+	if (atomic_load(&cq->progress) == PROGRESS_LEFT)
+		progress_wake(cq);
+}
 /* Its queues are those of one queue pair more, or less. */
 void progress_join(const struct tp_qp *qp);
 void progress_part(const struct tp_qp *qp);
@@ -717,7 +738,7 @@ uint64_t cm_end_unnoticed(struct tp_dev *dev);
  * was asked last? Of a message without bytes it reads nothing behind the header before there is a
  * receive, and says nothing of that. ia->lock held.
  */
-bool cm_is_held_up(const struct tp_cq *cq);
+bool cm_find_held_up(const struct tp_cq *cq);
 /* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
 /* In the child: closes its copies of sockets, which would keep the parent's connections open. */

@@ -1,28 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Serving the peers. libfabric's tcp sends, places and answers nothing unless a completion queue is
- * read. A consumer that polls reads it often enough, and one that sleeps is woken up to read it. If
- * the service thread came in between at each message, both would be slower. So for each queue the
- * service thread is in one of three states:
- *	watching	dev->epoll reports libfabric's descriptor: the consumer is busy elsewhere,
- *			and the service thread takes what arrives, at once.
- *	visiting	The consumer has polled since it was looked at last. It is looked at again
- *			after VISIT_INTERVAL, or a multiple if it has polled for long; when it has
- *			not polled meanwhile, it is watched, ...
- *	leaving it	... unless somebody sleeps on it, who says so when that ends
- *			(progress_resume); then it is visited.
+ * read. A consumer that polls reads it often enough, and one that sleeps in dat_evd_wait is woken
+ * up by libfabric's descriptor, to read it. While neither happens the service thread has to; where
+ * it came in between at each message, both would be slower. So it visits a completion queue, and
+ * each visit ends in one of three states:
+ *
+ *	           nobody is at the queue, and what had arrived was taken in
+ *	        +------------------------------------------------------------> WATCHED
+ *	        |                                                                 |
+ *	        |  +------------- bytes or completions arrive --------------------+
+ *	        |  v
+ *	      a visit ---- a consumer polls, or something can't be taken in -> VISITED
+ *	        |  ^ ^                                                            |
+ *	        |  | +------------ some time is over -----------------------------+
+ *	        |  |
+ *	        |  +------------- who slept is awake (progress_resume) -----------+
+ *	        |                                                                 |
+ *	        +---------------- a consumer sleeps on the queue ------------> LEFT
+ *
+ * In terms of verbs, WATCHED is a queue that is armed, and the service thread sleeps on its
+ * channel; VISITED is one that is not armed, and that a timer looks at; LEFT is one that is armed
+ * for another thread, which sleeps on its channel. progress_due has a queue visited in any state.
+ *
+ * How soon a queue that is VISITED is visited again depends on the reason:
+ *	VISIT_INTERVAL	A consumer polls; the longer it has done so, the more such intervals. If it
+ *			has not polled by then, nobody is at the queue. Or libfabric takes no post
+ *			for now, or the kernel can't add the descriptor to the set.
+ *	STARVE_INTERVAL	Something has arrived that can't be taken in, because no receive is posted
+ *			for it. libfabric's descriptor stays readable, so to watch it is no use.
+ *	GRACE_TIME	Something has arrived, and the consumer is expected to poll.
+ *
  * A consumer that polls its memory, for the last byte of what a peer writes, polls a queue now and
  * then, too, for the completions of its own requests. What tells it from others: something waits,
- * it has a grace to take that, and it does not poll. So its queue is watched, and served at once,
- * although there are polls, until it uses its graces again.
+ * it has a grace to take that, and it does not poll. Such a consumer counts as none: its queue is
+ * watched, and served at once, until it uses its graces again.
  *
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
  * queues that all their queue pairs have in common are a pair, for which it is enough that the
  * consumer is at one of them.
- *
- * If something has arrived that can't be taken in, because no receive is posted for it, libfabric's
- * descriptor stays readable: such a queue is not watched but visited, now and then, and when a
- * receive is posted.
  */
 #include <poll.h>
 #include <sys/epoll.h>
@@ -30,19 +46,26 @@
 #include "base/race.h"
 #include "ofi.h"
 
-#define VISIT_INTERVAL	 UINT64_C(1000000)  /* ns */
-#define STARVE_INTERVAL	 UINT64_C(10000000) /* ns */
-#define GRACE_TIME	 UINT64_C(20000)    /* ns; many times as long as a poll */
-#define FEWER_GRACES	 2		    /* when so many were missed */
-#define MOST_MISSED	 4
-#define SERVED_MEANWHILE 32 /* times that such a queue is served, between two graces */
-#define STEADY_VISITS	 2  /* in a row that found consumers */
-#define LOOK_VISITS	 10 /* likewise: time to take in completions */
-#define SLOWER_VISITS	 4  /* likewise: the next ones are further apart ... */
-#define SLOWEST		 4  /* ... up to so many intervals */
-#define VAIN_ROUNDS	 32
-#define FRUITLESS_ROUNDS 100
-#define BATCH		 16 /* ready descriptors that one epoll_wait may return */
+#define VISIT_INTERVAL	UINT64_C(1000000)  /* ns */
+#define STARVE_INTERVAL UINT64_C(10000000) /* ns */
+#define GRACE_TIME	UINT64_C(20000)	   /* ns; many times as long as a poll */
+
+/* Visits in a row that have found consumers. */
+#define STEADY_VISITS 2	 /* the descriptor leaves the set: in there, each byte is dearer */
+#define SLOWER_VISITS 4	 /* the next visits are one VISIT_INTERVAL further apart, ... */
+#define SLOWEST	      4	 /* ... up to so many */
+#define LOOK_VISITS   10 /* one looks for completions at the other queue of a pair */
+
+/* Graces. */
+#define FEWER_GRACES	 2  /* a consumer that has missed so many has fewer from then on */
+#define MOST_MISSED	 4  /* more are not counted, so that it is soon forgiven */
+#define SERVED_MEANWHILE 32 /* times that its queue is served, from one of the few to the next */
+
+#define VAIN_ROUNDS	 32  /* in a row: is a message without bytes held up? */
+#define FRUITLESS_ROUNDS 100 /* in a row, of the event queue, before it is muted */
+#define BATCH		 16  /* ready descriptors that one epoll_wait may return */
+
+/* ---- the queues that are visited next ---- */
 
 void progress_due(struct tp_cq *cq)
 {
@@ -69,7 +92,7 @@ static struct tp_cq *due_take_all(struct tp_dev *dev)
 	return due;
 }
 
-void progress_resume(struct tp_cq *cq)
+void progress_wake(struct tp_cq *cq)
 {
 	progress_due(cq);
 	up_wake(cq->dev->ia);
@@ -78,18 +101,12 @@ void progress_resume(struct tp_cq *cq)
 void progress_poke(struct tp_cq *cq)
 {
 	atomic_store(&cq->starved, true);
-	progress_resume(cq);
+	progress_wake(cq);
 }
 
 /* ---- pairs ---- */
 
-static void cq_resume_if_left(struct tp_cq *cq)
-{
-	if (atomic_load(&cq->left))
-		progress_resume(cq);
-}
-
-/* @other: of a queue pair that completes here; NULL: it is none of a pair. */
+/* One queue pair more completes here. @other: its other queue; NULL: the two can be no pair. */
 static void cq_join(struct tp_cq *cq, struct tp_cq *other)
 {
 	spin_lock(&cq->dev->due_lock);
@@ -98,7 +115,7 @@ static void cq_join(struct tp_cq *cq, struct tp_cq *other)
 	else if (cq->other != other)
 		cq->other = NULL;
 	spin_unlock(&cq->dev->due_lock);
-	cq_resume_if_left(cq);
+	progress_resume(cq);
 }
 
 static void cq_part(struct tp_cq *cq)
@@ -107,10 +124,10 @@ static void cq_part(struct tp_cq *cq)
 	if (!--cq->qps)
 		cq->other = NULL;
 	spin_unlock(&cq->dev->due_lock);
-	cq_resume_if_left(cq);
+	progress_resume(cq);
 }
 
-/* A device completes by itself, and receives of a shared queue complete elsewhere. */
+/* A device completes by itself, and receives of a shared queue complete elsewhere: no pairs. */
 void progress_join(const struct tp_qp *qp)
 {
 	const bool pair = qp->dev->soft_queues && !qp->srq;
@@ -125,12 +142,16 @@ void progress_part(const struct tp_qp *qp)
 	cq_part(qp->recvs.cq);
 }
 
-/* It is visited next, and exists as long as dev->cqs_lock is held. */
-static struct tp_cq *pair_of(const struct tp_cq *cq)
+/*
+ * The other queue of a pair, or NULL; it is about to be visited with @cq. It exists as long as
+ * dev->cqs_lock is held.
+ */
+static struct tp_cq *pair_take_locked(const struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
 	struct tp_cq *other;
 
+	assert_locked(&dev->cqs_lock);
 	spin_lock(&dev->due_lock);
 	other = cq->other && cq->other->other == cq ? cq->other : NULL;
 	if (other)
@@ -139,42 +160,90 @@ static struct tp_cq *pair_of(const struct tp_cq *cq)
 	return other == cq ? NULL : other;
 }
 
-/* ---- one queue ---- */
+/* ---- the state of a queue ---- */
 
-/* dev->epoll reports libfabric's descriptor, once. */
-static bool cq_watch(struct tp_cq *cq)
+/* The set of the device reports the descriptor once. */
+static int set_report(struct tp_cq *cq)
 {
 	int op = cq->in_dev_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	int err = epoll_once(cq->dev->epoll, op, cq->fi_fd, cq, true);
 
-	cq->watched = !epoll_once(cq->dev->epoll, op, cq->fi_fd, cq, true);
-	cq->in_dev_set |= cq->watched;
-	cq->attended = 0;
-	return cq->watched;
+	cq->in_dev_set |= !err;
+	return err;
 }
 
-/* After a while in vain: has libfabric read nothing between two rounds? */
-static bool cq_is_held_up(struct tp_cq *cq)
+static void set_drop(struct tp_cq *cq)
 {
-	bool held_up = cq->vain >= VAIN_ROUNDS && cm_is_held_up(cq);
+	if (cq->in_dev_set)
+		(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+	cq->in_dev_set = false;
+}
+
+/*
+ * The only function that changes the state of a queue, with all that belongs to it: whether the set
+ * of the device reports its descriptor, and when it is visited next, which is @delay ns from now,
+ * or, if that is 0, not before the event that ends the state. Returns 0; or the negative errno with
+ * which the kernel refuses to watch it, and then nothing has changed.
+ *
+ * A descriptor that is in the set, though silent, makes each byte that arrives dearer; to take it
+ * out at once would be dearer still where a consumer polls in short turns. If the state ends before
+ * the set has reported the descriptor, it does that later: then there is one visit more.
+ */
+static ALWAYS_INLINE int cq_enter_locked(struct tp_cq *cq, enum progress_state state,
+					 uint64_t delay)
+{
+	struct tp_dev *dev = cq->dev;
+	int err = 0;
+
+	assert_locked(&dev->cqs_lock);
+	if (state == PROGRESS_WATCHED)
+		err = set_report(cq);
+	else if (cq->attended >= STEADY_VISITS)
+		set_drop(cq);
+	if (err)
+		return err;
+	atomic_store(&cq->progress, state);
+	cq->delay = delay;
+	if (delay) {
+		progress_due(cq);
+		dev->next_delay = min_u64(dev->next_delay, delay);
+	}
+	return 0;
+}
+
+/* ---- serving ---- */
+
+/*
+ * After many visits in vain, looks whether a message without bytes is held up, of which libfabric
+ * says nothing: it is if libfabric has read nothing from a connection since the visit before,
+ * though something is there.
+ */
+static bool cq_find_held_up(struct tp_cq *cq)
+{
+	bool held_up = cq->vain >= VAIN_ROUNDS && cm_find_held_up(cq);
 
 	if (cq->vain <= VAIN_ROUNDS)
-		return false;
+		return false; /* no visit before has looked */
 	if (!held_up)
 		cq->vain = 0;
 	return held_up;
 }
 
-/* The next visit is due after so many ns; 0: none is, the queue is watched. */
-static uint64_t cq_serve(struct tp_cq *cq)
+/* Takes in what is there, for consumers that are busy elsewhere. */
+static void cq_serve_locked(struct tp_cq *cq)
 {
 	bool quiet, stalled, starved_members;
 
-	if (!spin_trylock(&cq->lock))
-		return GRACE_TIME; /* the consumer is at it */
+	assert_locked(&cq->dev->cqs_lock);
+	if (!spin_trylock(&cq->lock)) { /* the consumer reads it right now */
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
+		return;
+	}
+	cq->attended = 0;
 	cq->vain = members_leave_locked(cq) ? 0 : cq->vain + 1;
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
-	quiet = cq_quiet_locked(cq) && !cq_is_held_up(cq);
+	quiet = cq_settle_locked(cq) && !cq_find_held_up(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
 	starved_members = cq->starved_members;
@@ -186,94 +255,77 @@ static uint64_t cq_serve(struct tp_cq *cq)
 	if (cq->members_epoll >= 0)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
 	if (!quiet)
-		return stalled ? VISIT_INTERVAL : STARVE_INTERVAL;
-	if (!cq_watch(cq))
-		return VISIT_INTERVAL;
-	return starved_members ? STARVE_INTERVAL : 0;
+		(void)cq_enter_locked(cq, PROGRESS_VISITED,
+				      stalled ? VISIT_INTERVAL : STARVE_INTERVAL);
+	else if (cq_enter_locked(cq, PROGRESS_WATCHED, starved_members ? STARVE_INTERVAL : 0))
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, VISIT_INTERVAL);
 }
 
 /* ---- consumers ---- */
 
 enum { POLLED = 1 << 0, ASLEEP = 1 << 1 };
 
-static unsigned consumers_at(struct tp_cq *cq)
+/* Who is at the queue? It takes the mark of polls, so this is about those since the last visit. */
+static unsigned consumers_take(struct tp_cq *cq)
 {
 	unsigned at = atomic_load(&cq->slept_on) ? ASLEEP : 0;
 
-	atomic_store(&cq->left, false);
 	return at | (atomic_exchange(&cq->polled, false) ? POLLED : 0);
 }
 
-/* Does a request wait until others have completed here? */
-static bool requests_wait_locked(struct tp_cq *cq)
+/* Clears the mark of requests that wait for completions here, if none does any more. */
+static void waited_update_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	if (!atomic_load(&cq->waited))
-		return false;
+		return;
 	for (struct transfer_queue *queue = cq->queues; queue; queue = queue->next)
 		if (queue_waits_locked(queue))
-			return true;
+			return;
 	atomic_store(&cq->waited, false);
-	return false;
 }
 
+/* What a queue takes, at which, or at whose pair, consumers are. */
+enum need {
+	NEEDS_NOTHING, /* as long as one of them sleeps */
+	NEEDS_VISITS,  /* because one polls, or is in the queue right now */
+	NEEDS_SERVICE,
+};
+
 /*
- * Is it enough that consumers are at the queue, or at its pair? Then completions stay here, and are
- * taken in now and then, because failures have to be noticed; and not more often, because who reads
- * a queue moves data, and the consumer waits for that. *@at: all who are at the two.
+ * Looks at the queue. Completions stay there for the consumers who are @here. At the other queue of
+ * a pair they are taken in, because failures have to be noticed, but only now and then if somebody
+ * polls (@at has those of both), because who reads a queue moves data, and the consumer waits for
+ * that.
  */
-static bool cq_is_minded(struct tp_cq *cq, unsigned here, unsigned *at)
+static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
 {
-	bool minded;
+	enum need need = NEEDS_NOTHING;
 
 	if (here & POLLED) {
 		atomic_store(&cq->starved, false); /* they read the queue after a post */
 		if (cq->members_epoll >= 0)
 			members_visit(cq);
-		return true;
+		return NEEDS_VISITS;
 	}
-	if (*at & POLLED && (cq->attended + 1) % LOOK_VISITS && !atomic_load(&cq->waited))
-		return true;
-	if (!spin_trylock(&cq->lock)) {
-		*at |= POLLED;
-		return true;
-	}
+	if (at & POLLED && (cq->attended + 1) % LOOK_VISITS && !atomic_load(&cq->waited))
+		return NEEDS_VISITS;
+	if (!spin_trylock(&cq->lock))
+		return NEEDS_VISITS;
 	while (!here && cq_harvest_locked(cq))
 		;
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
-	minded = !(cq->backlog & (CQ_STALLED | CQ_MEMBERS)) && !atomic_load(&cq->starved) &&
-		 (here || !requests_wait_locked(cq));
+	if (!here)
+		waited_update_locked(cq);
+	if (cq->backlog & (CQ_STALLED | CQ_MEMBERS) || atomic_load(&cq->starved) ||
+	    (!here && atomic_load(&cq->waited)))
+		need = NEEDS_SERVICE;
 	spin_unlock(&cq->lock);
-	return minded;
+	return need;
 }
 
-/*
- * Where consumers keep all processors busy, each visit takes one from them for a moment. It costs
- * time, too, to be in a set, for each byte that arrives.
- */
-static void cq_attended(struct tp_cq *cq)
-{
-	cq->delay = VISIT_INTERVAL * min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
-	if (++cq->attended < STEADY_VISITS || cq->watched || !cq->in_dev_set)
-		return;
-	(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
-	cq->in_dev_set = false;
-}
-
-/*
- * False: who slept is awake. The store comes first: progress_resume is called if it was seen.
- * *@wait: a request waits, and nobody is @here.
- */
-static bool cq_leave(struct tp_cq *cq, unsigned here, bool *wait)
-{
-	atomic_store(&cq->left, true);
-	cq->delay = 0;
-	*wait |= !here && atomic_load(&cq->waited);
-	return atomic_load(&cq->slept_on);
-}
-
-/* ---- a queue, or a pair ---- */
+/* ---- graces ---- */
 
 /* Do bytes or completions wait at one of the two? */
 static bool pair_has_waiting(const struct tp_cq *cq, const struct tp_cq *pair)
@@ -301,10 +353,11 @@ static bool pair_is_polled_again(struct tp_cq *cq, struct tp_cq *pair)
 	return cq_is_polled_again(cq) || (pair && cq_is_polled_again(pair));
 }
 
+/* What consumers do about that which arrives. */
 enum judgement {
-	TAKES,	  /* what arrives */
-	NEGLECTS, /* it, so that the service thread has to take it */
-	IN_GRACE, /* which shows when that is over */
+	TAKES,	  /* they take it */
+	NEGLECTS, /* they do not, so the service thread has to */
+	IN_GRACE, /* they have a grace, and it shows when that ends */
 };
 
 static enum judgement grace_used(struct tp_cq *lead)
@@ -325,9 +378,11 @@ static enum judgement grace_missed(struct tp_cq *lead)
 }
 
 /*
- * What of a consumer that is @at the two queues? What waits is late after a grace, so one that has
- * missed some has few. It may use one by chance, if it waits for its completions before it polls
- * its memory: so it has to use as many as it has missed, one after the other.
+ * Judges a consumer that is @at the queue or its pair, and keeps the account of its graces, in the
+ * one at the lower address. It has used a grace when it polls before the end, and missed it when it
+ * does not. What waits is late after a grace, so a consumer that has missed some gets few. It may
+ * use one by chance, if it waits for its completions before it polls its memory: so until it has
+ * used as many as it has missed, it counts as one that neglects the queue.
  */
 static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, unsigned at)
 {
@@ -351,55 +406,94 @@ static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, unsig
 	return IN_GRACE;
 }
 
-/* False: no consumer is there. @pair: NULL, there is none. */
-static bool leave_to_consumers(struct tp_cq *cq, struct tp_cq *pair)
-{
-	const unsigned here = consumers_at(cq), there = pair ? consumers_at(pair) : 0;
-	unsigned at = here | there;
-	enum judgement judgement = consumer_judge(cq, pair, at);
-	bool asleep, wait = false;
+/* ---- a visit ---- */
 
-	if (judgement == IN_GRACE) {
-		cq->delay = GRACE_TIME;
-		if (pair)
-			pair->delay = GRACE_TIME;
-		return true;
-	}
-	if (judgement == NEGLECTS || !cq_is_minded(cq, here, &at) ||
-	    (pair && !cq_is_minded(pair, there, &at)))
+/*
+ * Consumers are at the queue. Where they keep all processors busy, each visit takes one from them
+ * for a moment, so the visits become rarer.
+ */
+static void cq_attend_locked(struct tp_cq *cq, enum progress_state state)
+{
+	uint64_t delay = VISIT_INTERVAL * min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
+
+	cq->attended++;
+	(void)cq_enter_locked(cq, state, state == PROGRESS_LEFT ? 0 : delay);
+}
+
+/* Is there a request that waits for completions which nobody @here reads? */
+static bool cq_is_waited_for(const struct tp_cq *cq, unsigned here)
+{
+	return !here && atomic_load(&cq->waited);
+}
+
+/* False: one of the two needs service, though consumers are @here, at the queue, or @there. */
+static bool leave_to_consumers_locked(struct tp_cq *cq, unsigned here, struct tp_cq *pair,
+				      unsigned there)
+{
+	enum need need = cq_look(cq, here, here | there), other = NEEDS_NOTHING;
+	enum progress_state state;
+	bool asleep, waits;
+
+	if (pair && need != NEEDS_SERVICE)
+		other = cq_look(pair, there, here | there);
+	if (need == NEEDS_SERVICE || other == NEEDS_SERVICE)
 		return false;
-	cq_attended(cq);
+	state = need == NEEDS_NOTHING && other == NEEDS_NOTHING ? PROGRESS_LEFT : PROGRESS_VISITED;
+	cq_attend_locked(cq, state);
 	if (pair)
-		cq_attended(pair);
-	if (at & POLLED)
+		cq_attend_locked(pair, state);
+	if (state == PROGRESS_VISITED)
 		return true;
-	asleep = cq_leave(cq, here, &wait);
-	if (pair && cq_leave(pair, there, &wait))
-		asleep = true;
-	if (!asleep || wait)
-		cq->delay = VISIT_INTERVAL;
+	/* who wakes up, or posts what waits, sees the new state and calls, or is seen here */
+	asleep = atomic_load(&cq->slept_on) || (pair && atomic_load(&pair->slept_on));
+	waits = cq_is_waited_for(cq, here) || (pair && cq_is_waited_for(pair, there));
+	if (!asleep || waits)
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, VISIT_INTERVAL);
 	return true;
 }
 
-/* The next visit is due after so many ns; TP_NEVER: none is. */
-static uint64_t visit(struct tp_cq *cq)
+/* Visits a queue, and its pair with it. */
+static void visit_locked(struct tp_cq *cq)
 {
-	struct tp_cq *pair = pair_of(cq);
-	uint64_t soonest;
+	struct tp_cq *pair = pair_take_locked(cq);
+	const unsigned here = consumers_take(cq), there = pair ? consumers_take(pair) : 0;
+	enum judgement judgement = consumer_judge(cq, pair, here | there);
 
-	if (!leave_to_consumers(cq, pair)) {
-		cq->delay = cq_serve(cq);
+	if (judgement == IN_GRACE) {
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
 		if (pair)
-			pair->delay = cq_serve(pair);
+			(void)cq_enter_locked(pair, PROGRESS_VISITED, GRACE_TIME);
+	} else if (judgement == NEGLECTS || !leave_to_consumers_locked(cq, here, pair, there)) {
+		cq_serve_locked(cq);
+		if (pair)
+			cq_serve_locked(pair);
 	}
 	cq->pass = cq->dev->pass;
-	soonest = cq->delay ? cq->delay : TP_NEVER;
-	if (!pair)
-		return soonest;
-	pair->pass = cq->pass;
-	if (pair->delay)
-		progress_due(pair);
-	return pair->delay ? min_u64(soonest, pair->delay) : soonest;
+	if (pair)
+		pair->pass = cq->pass;
+}
+
+/* Visits all that are due. So what a round costs does not depend on how many queues there are. */
+static void visit_due_locked(struct tp_dev *dev)
+{
+	struct tp_cq *cq = due_take_all(dev), *next;
+	bool again;
+
+	assert_locked(&dev->cqs_lock);
+	dev->next_delay = TP_NEVER;
+	for (dev->pass++; cq; cq = next) {
+		race_reach(RACE_VISIT, cq);
+		spin_lock(&dev->due_lock);
+		next = cq->next_due;
+		cq->due = false; /* before the visit: who finds more to do meanwhile says so */
+		again = cq->due_again;
+		spin_unlock(&dev->due_lock);
+		if (cq->pass != dev->pass)
+			visit_locked(cq);
+		else if (again) /* it was visited with its pair, and is due since then */
+			progress_due(cq);
+	}
+	dev->next_visit = dev->next_delay == TP_NEVER ? TP_NEVER : tp_now() + dev->next_delay;
 }
 
 /* ---- the event queue ---- */
@@ -414,14 +508,15 @@ static void eq_mute(struct tp_dev *dev, bool mute)
 
 /*
  * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor.
- * Then it is looked at now and then.
+ * So when it was readable many rounds in a row, and no event was read (@fruitless), it is muted for
+ * some time; and again at each round without an event that follows.
  */
 static void eq_mind(struct tp_dev *dev, bool fruitless)
 {
 	if (dev->eq_muted) {
 		if (tp_now() < dev->eq_muted)
 			goto wait;
-		eq_mute(dev, false); /* and again after one more round without a fruit */
+		eq_mute(dev, false);
 		dev->eq_fruitless = FRUITLESS_ROUNDS;
 		return;
 	}
@@ -438,14 +533,14 @@ wait:
 	dev->next_visit = min_u64(dev->next_visit, dev->eq_muted);
 }
 
-/* ---- all of them ---- */
+/* ---- a round ---- */
 
 enum {
 	TOOK_CONNECTIONS = 1 << 0, /* the event queue is readable */
 	TOOK_CLOSED = 1 << 1,	   /* a peer has closed a connection */
 };
 
-/* What dev->epoll reports, beside queues that were watched. */
+/* Takes what the set of the device reports: queues become due, the rest is returned. */
 static unsigned events_take_locked(struct tp_dev *dev)
 {
 	struct epoll_event events[BATCH];
@@ -456,39 +551,14 @@ static unsigned events_take_locked(struct tp_dev *dev)
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
 
-		if (cm_closed(dev, cq)) {
+		if (cm_closed(dev, cq))
 			took |= TOOK_CLOSED;
-		} else if (cq) {
-			cq->watched = false;
+		else if (cq)
 			progress_due(cq);
-		} else {
+		else
 			took |= TOOK_CONNECTIONS;
-		}
 	}
 	return took;
-}
-
-/* So a visit costs what is due, however many queues there are. */
-static void visit_due_locked(struct tp_dev *dev)
-{
-	struct tp_cq *cq = due_take_all(dev), *next;
-	uint64_t soonest = TP_NEVER;
-	bool again;
-
-	assert_locked(&dev->cqs_lock);
-	for (dev->pass++; cq; cq = next) {
-		race_reach(RACE_VISIT, cq);
-		spin_lock(&dev->due_lock);
-		next = cq->next_due;
-		cq->due = false; /* before the visit: who finds more to do meanwhile says so */
-		again = cq->pass == dev->pass && cq->due_again;
-		spin_unlock(&dev->due_lock);
-		if (cq->pass != dev->pass) /* else it was visited with its pair */
-			soonest = min_u64(soonest, visit(cq));
-		if (cq->delay || again)
-			progress_due(cq);
-	}
-	dev->next_visit = soonest == TP_NEVER ? TP_NEVER : tp_now() + soonest;
 }
 
 bool progress_run(struct tp_dev *dev, bool ready)
@@ -510,27 +580,27 @@ bool progress_run(struct tp_dev *dev, bool ready)
 	return handled;
 }
 
+/* ---- queues that come and go ---- */
+
 /* Under the lock: the service thread may visit the queue as soon as it is in the set. */
 int progress_add(struct tp_cq *cq)
 {
-	struct tp_dev *dev = cq->dev;
 	int err;
 
-	mutex_lock(&dev->cqs_lock);
-	err = epoll_once(dev->epoll, EPOLL_CTL_ADD, cq->fi_fd, cq, true);
-	cq->watched = cq->in_dev_set = !err;
-	mutex_unlock(&dev->cqs_lock);
+	mutex_lock(&cq->dev->cqs_lock);
+	err = cq_enter_locked(cq, PROGRESS_WATCHED, 0);
+	mutex_unlock(&cq->dev->cqs_lock);
 	return err;
 }
 
-/* No event of dev->epoll names it from here on. */
+/* No event of dev->epoll names the queue from here on. */
 void progress_remove(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
 	struct tp_cq **link = &dev->due;
 
 	mutex_lock(&dev->cqs_lock);
-	(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+	set_drop(cq);
 	if (cq->members_epoll >= 0)
 		(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->members_epoll, NULL);
 	spin_lock(&dev->due_lock);

@@ -318,8 +318,7 @@ void queue_wait(struct transfer_queue *queue, struct transfer *transfer, const s
 	if (queue_waits_locked(queue))
 		atomic_store(&queue->cq->waited, true);
 	queue_unlock_and_signal(queue);
-	if (atomic_load(&queue->cq->left))
-		progress_resume(queue->cq);
+	progress_resume(queue->cq);
 }
 
 void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,
