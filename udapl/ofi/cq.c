@@ -218,15 +218,18 @@ static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsig
 	return n;
 }
 
-/* Describes what is complete in its turn. */
-static ALWAYS_INLINE bool entry_is_plain(const struct fi_cq_msg_entry *entry, struct tp_wc *wc)
+/*
+ * If it is the completion of the transfer that is expected next, which is in order, describes it in
+ * @wc. False: it is that of another one, and nothing has happened.
+ */
+static ALWAYS_INLINE bool entry_take_expected(const struct fi_cq_msg_entry *entry, struct tp_wc *wc)
 {
 	struct transfer *transfer = entry->op_context;
 	struct transfer_queue *queue = transfer->queue;
 
-	if (unlikely(queue->plain != transfer))
+	if (unlikely(queue->expected != transfer))
 		return false;
-	queue->plain = transfer->following;
+	queue->expected = transfer->following;
 	if (entry->flags & FI_READ)
 		qp_read_done_locked(queue->qp);
 	wc->tag = transfer->done.tag;
@@ -243,7 +246,7 @@ static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 	while (n < max && cq->untaken != cq->read_end) {
 		const struct fi_cq_msg_entry *entry = cq->untaken++;
 
-		if (likely(entry_is_plain(entry, &wc[n]))) {
+		if (likely(entry_take_expected(entry, &wc[n]))) {
 			n++;
 			continue;
 		}
@@ -291,8 +294,8 @@ static ssize_t cq_round_locked(struct tp_cq *cq)
 }
 
 /*
- * All but the plain cases. libfabric's empty read is a system call, so it is not read again after
- * less than a batch; but a failure ends a batch.
+ * All but the cases that tp_cq_poll has inline. libfabric's empty read is a system call, so it is
+ * not read again after less than a batch; but a failure ends a batch.
  */
 static NOINLINE unsigned cq_poll_more_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
@@ -328,7 +331,7 @@ static NOINLINE unsigned cq_poll_read_unlock(struct tp_cq *cq, ssize_t got, stru
 		return cq_poll_more_unlock(cq, wc, max);
 	if (got > 0)
 		cq_keep_locked(cq, (unsigned)got);
-	if (likely(got > 1 && max == 1) && likely(entry_is_plain(cq->untaken, wc))) {
+	if (likely(got > 1 && max == 1) && likely(entry_take_expected(cq->untaken, wc))) {
 		cq->untaken++;
 		atomic_store_explicit(&cq->batch, true, memory_order_relaxed);
 		spin_unlock(&cq->lock);
@@ -344,7 +347,8 @@ HOT bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc)
 	if (likely(!hot_load(bool, &cq->batch)) || unlikely(!spin_trylock(&cq->lock)))
 		return false;
 	LEAVE_IN_PLACE(cq);
-	if (unlikely(cq->backlog != CQ_UNTAKEN) || unlikely(!entry_is_plain(cq->untaken, wc))) {
+	if (unlikely(cq->backlog != CQ_UNTAKEN) ||
+	    unlikely(!entry_take_expected(cq->untaken, wc))) {
 		atomic_store_explicit(&cq->batch, false, memory_order_relaxed);
 		spin_unlock(&cq->lock);
 		return false;
@@ -427,7 +431,7 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 	if (unlikely(cq->backlog))
 		return cq_poll_backlog_unlock(cq, wc, max);
 	got = cq_read_locked(cq);
-	if (likely(got == 1) && likely(entry_is_plain(&cq->entries[0], wc))) {
+	if (likely(got == 1) && likely(entry_take_expected(&cq->entries[0], wc))) {
 		cq->known = 0;
 		spin_unlock(&cq->lock);
 		return 1;

@@ -433,7 +433,7 @@ struct done {
 
 /*
  * One post; the slot of its tag. libfabric may use what is at the address of its context while it
- * is in flight. A plain post writes nothing here.
+ * is in flight. A fast post writes nothing here.
  */
 struct transfer {
 	struct fi_context2 context;
@@ -463,8 +463,8 @@ _Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of multiplies
 
 /*
  * The transfers of one direction. As long as nothing is unusual, the queue is
- *	open	posts go to libfabric at once, and change nothing here
- *	plain	each completion is that of the oldest transfer, which needs no list
+ *	open		posts go to libfabric at once, and change nothing here
+ *	in order	each completion is that of the oldest transfer, so its slot need not say so
  * It is not open while something waits, because no connection is there, or libfabric takes no more,
  * or a fence stands before it; and for ever after the end of the connection.
  */
@@ -475,13 +475,13 @@ struct transfer_queue {
 	const DAT_LMR_TRIPLET *single; /* poster; while it posts a message of a single segment */
 	bool started;		       /* poster; there was a post */
 	struct region_view view;
-	atomic_bool open;	 /* cq->lock; the poster reads it */
-	struct transfer *plain;	 /* cq->lock; the oldest transfer; NULL: not plain */
-	struct transfer *oldest; /* cq->lock; when not plain */
-	struct transfer *issue;	 /* cq->lock; when not open: the first that waits */
-	unsigned early;		 /* cq->lock; how many have completed, but not in their turn */
-	bool failed;		 /* cq->lock; a failure was reported */
-	struct tp_cq *cq;	 /* where they complete */
+	atomic_bool open;	   /* cq->lock; the poster reads it */
+	struct transfer *expected; /* cq->lock; the oldest transfer; NULL: not in order */
+	struct transfer *oldest;   /* cq->lock; when not in order */
+	struct transfer *issue;	   /* cq->lock; when not open: the first that waits */
+	unsigned early;		   /* cq->lock; how many have completed, but not in their turn */
+	bool failed;		   /* cq->lock; a failure was reported */
+	struct tp_cq *cq;	   /* where they complete */
 	struct tp_qp *qp;
 	struct transfer *slots;
 	struct tp_sge *sges;
@@ -598,7 +598,8 @@ bool queue_waits_locked(const struct transfer_queue *queue);
 /* Before the first post, which takes the slow path, because no view shows its region. */
 void queue_start(struct transfer_queue *queue, struct transfer *first);
 /* What a post can't give to libfabric now. The fields that describe the transfer are set. */
-void queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge);
+void queue_post_later(struct transfer_queue *queue, struct transfer *transfer,
+		      const struct tp_sge *sge);
 /* What moves no bytes. -ENOTCONN: the connection is over. */
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer);
 /* libfabric has refused it: it waits if that was for a while only, and has failed otherwise. */

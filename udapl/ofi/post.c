@@ -177,7 +177,7 @@ static const enum transfer_kind kinds[] = {
 	[TP_RECV] = TRANSFER_RECV,
 };
 
-/* What a transfer that is not plain has in its slot. */
+/* Writes what the slot of a transfer has that takes the slow path. */
 static void transfer_describe(struct transfer *transfer, enum transfer_kind kind, unsigned nsge,
 			      bool fenced)
 {
@@ -217,7 +217,7 @@ static int slow_post(struct tp_qp *qp, enum transfer_kind kind, const void *tag,
 		transfer->remote_key = remote->rmr_context;
 	}
 	if (!atomic_load(&queue->open) || (transfer->fenced && qp_is_reading(qp))) {
-		queue_wait(queue, transfer, sge);
+		queue_post_later(queue, transfer, sge);
 		return 0;
 	}
 	if (nsge)
@@ -289,9 +289,9 @@ int tp_post_error(int result)
 	return result > 0 ? -ENOTCONN : ofi_errno(result);
 }
 
-/* A fast post that has to wait for reads. */
-static NOINLINE int fast_wait(struct tp_qp *qp, enum tp_post post, const void *tag, unsigned nseg,
-			      const DAT_RMR_TRIPLET *remote)
+/* A fast post that has to wait for reads becomes a slow one. */
+static NOINLINE int fast_post_later(struct tp_qp *qp, enum tp_post post, const void *tag,
+				    unsigned nseg, const DAT_RMR_TRIPLET *remote)
 {
 	struct tp_sge segments[TP_MAX_SGE];
 
@@ -345,7 +345,7 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	struct transfer *transfer = transfer_of(queue, tag);
 
 	if (must_wait(qp, flags))
-		return fast_wait(qp, TP_SEND, tag, nseg, NULL);
+		return fast_post_later(qp, TP_SEND, tag, nseg, NULL);
 	CANCEL_FORBIDDEN;
 	if (nseg == 1)
 		return (int)qp->messages.send(
@@ -380,7 +380,7 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 	struct transfer *transfer = transfer_of(&qp->sends, tag);
 
 	if (must_wait(qp, flags))
-		return fast_wait(qp, TP_WRITE, tag, nseg, remote);
+		return fast_post_later(qp, TP_WRITE, tag, nseg, remote);
 	CANCEL_FORBIDDEN;
 	return (int)qp->rma.writemsg(
 		qp->fi, rma_fill(qp, qp->write_of, transfer, taken, nseg, remote), qp->write_flags);
@@ -393,7 +393,7 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 
 	/* where reads are executed in order, a fence before one has nothing to add */
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
-		return fast_wait(qp, TP_READ, tag, nseg, remote);
+		return fast_post_later(qp, TP_READ, tag, nseg, remote);
 	CANCEL_FORBIDDEN;
 	qp_count_read(qp, 1);
 	return (int)qp->rma.readmsg(

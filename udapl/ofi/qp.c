@@ -51,22 +51,23 @@ static void queue_fini(struct transfer_queue *queue)
 	free(queue->sges);
 }
 
-/* ---- open, and plain ---- */
+/* ---- open, and in order ---- */
 
-static void queue_unplain_locked(struct transfer_queue *queue)
+/* From here on the slot of each transfer says whether it is complete. */
+static void queue_order_end_locked(struct transfer_queue *queue)
 {
 	assert_locked(&queue->cq->lock);
-	if (queue->plain)
-		queue->oldest = queue->plain;
-	queue->plain = NULL;
+	if (queue->expected)
+		queue->oldest = queue->expected;
+	queue->expected = NULL;
 }
 
-/* If nothing stands against it. */
-static void queue_replain_locked(struct transfer_queue *queue)
+/* From here on each completion is that of the oldest transfer, if nothing stands against it. */
+static void queue_order_resume_locked(struct transfer_queue *queue)
 {
 	assert_locked(&queue->cq->lock);
-	if (!queue->plain && !queue->early && !queue->failed && atomic_load(&queue->open))
-		queue->plain = queue->oldest;
+	if (!queue->expected && !queue->early && !queue->failed && atomic_load(&queue->open))
+		queue->expected = queue->oldest;
 }
 
 /* @issue: what waits first from now on. */
@@ -75,7 +76,7 @@ static void queue_close_locked(struct transfer_queue *queue, struct transfer *is
 	struct tp_qp *qp = queue->qp;
 
 	assert_locked(&queue->cq->lock);
-	queue_unplain_locked(queue);
+	queue_order_end_locked(queue);
 	if (!atomic_load(&queue->open))
 		return;
 	queue->issue = issue;
@@ -106,7 +107,7 @@ void queue_poke_late(struct transfer_queue *queue, const struct transfer *receiv
 	struct tp_cq *cq = queue->cq;
 
 	spin_lock(&cq->lock);
-	if (receive == (queue->plain ? queue->plain : queue->oldest) && cq_harvest_locked(cq))
+	if (receive == (queue->expected ? queue->expected : queue->oldest) && cq_harvest_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 }
@@ -133,7 +134,7 @@ static void queue_report_locked(struct transfer_queue *queue)
 	}
 }
 
-/* @transfer is done with. The queue is not plain. */
+/* @transfer is done with. The queue is not in order. */
 static void transfer_end_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS status,
 				uint32_t length)
 {
@@ -149,7 +150,7 @@ void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS sta
 {
 	struct transfer_queue *queue = transfer->queue;
 
-	queue_unplain_locked(queue);
+	queue_order_end_locked(queue);
 	transfer_end_locked(transfer, status, length);
 	if (read)
 		qp_read_done_locked(queue->qp);
@@ -157,7 +158,7 @@ void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS sta
 	if (!atomic_load(&queue->open))
 		queue_advance_locked(queue);
 	else
-		queue_replain_locked(queue);
+		queue_order_resume_locked(queue);
 }
 
 /* ---- issuing ---- */
@@ -221,7 +222,7 @@ void queue_advance_locked(struct transfer_queue *queue)
 	if (queue->issue->waiting || qp->phase != QP_CONNECTED)
 		return;
 	atomic_store(&queue->open, true);
-	queue_replain_locked(queue);
+	queue_order_resume_locked(queue);
 }
 
 bool queue_waits_locked(const struct transfer_queue *queue)
@@ -272,8 +273,8 @@ static void queue_flush_waiting_locked(struct transfer_queue *queue)
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer)
 {
 	spin_lock(&queue->cq->lock);
-	if (likely(queue->plain == transfer)) {
-		queue->plain = transfer->following;
+	if (likely(queue->expected == transfer)) {
+		queue->expected = transfer->following;
 		transfer->done.status = DAT_DTO_SUCCESS;
 		transfer->done.length = 0;
 		cq_push_locked(queue->cq, transfer);
@@ -301,13 +302,14 @@ void queue_start(struct transfer_queue *queue, struct transfer *first)
 	spin_lock(&queue->cq->lock);
 	queue->started = true;
 	queue->oldest = queue->issue = first;
-	if (queue->plain)
-		queue->plain = first;
+	if (queue->expected)
+		queue->expected = first;
 	spin_unlock(&queue->cq->lock);
 }
 
 /* As on a device, what is posted behind the end is flushed in its turn. */
-void queue_wait(struct transfer_queue *queue, struct transfer *transfer, const struct tp_sge *sge)
+void queue_post_later(struct transfer_queue *queue, struct transfer *transfer,
+		      const struct tp_sge *sge)
 {
 	spin_lock(&queue->cq->lock);
 	transfer_keep_locked(transfer, sge);
