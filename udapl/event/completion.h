@@ -56,7 +56,10 @@ static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const s
 	       atomic_load_explicit(&ring->reports_all, memory_order_relaxed);
 }
 
-/* The event of a transfer of @length bytes; of a shared receive @ep is the endpoint that took it. */
+/*
+ * The event of a transfer of @length bytes. Of a receive of a shared receive queue, @ep is the
+ * endpoint that took it.
+ */
 static ALWAYS_INLINE void completion_describe_dto(struct evd *evd, const struct req *req,
 						  struct ep *ep, DAT_DTO_COMPLETION_STATUS status,
 						  DAT_VLEN length, DAT_EVENT *event)

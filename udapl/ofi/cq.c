@@ -276,7 +276,8 @@ static unsigned cq_report_backlog_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 
 /*
  * One read, of the queues of libfabric that its endpoints have for receives, too. To look which of
- * those have something is a cancellation point like a read. Returns what was read here, or -FI_EAVAIL.
+ * those have something is a cancellation point like a read. Returns what was read here, or
+ * -FI_EAVAIL.
  */
 static ssize_t cq_round_locked(struct tp_cq *cq)
 {
