@@ -25,9 +25,8 @@ void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify);
  * else it is not changed.
  */
 void evd_queue_completion_locked(struct evd *evd, const struct tp_wc *wc, bool *notified);
-/* There must be an event; none of a shared receive queue, or any. */
+/* Takes the oldest event; there must be one. */
 void evd_pop_locked(struct evd *evd, DAT_EVENT *event);
-void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event);
 /*
  * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no
  * memory, some are still in the completion queue, which will not report those again.

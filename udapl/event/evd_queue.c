@@ -128,12 +128,6 @@ static COLD void push_overflow_locked(struct evd *evd)
 	queue_push_locked(evd, &event, true, true);
 }
 
-void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
-{
-	if (unlikely(evd_take_locked(evd, event) && evd->slow_path & EVD_OVERFLOWED))
-		push_overflow_locked(evd);
-}
-
 /* The consumer takes the event of a shared receive queue, or will never see it. */
 static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
 {
@@ -147,14 +141,15 @@ static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
 		evd->slow_path &= ~(unsigned)EVD_RECEIVES;
 }
 
-void evd_pop_any_locked(struct evd *evd, DAT_EVENT *event)
+void evd_pop_locked(struct evd *evd, DAT_EVENT *event)
 {
 	struct queued_event *first = queue_slot(&evd->queue, 0);
 
 	assert_locked(&evd->lock);
 	if (first->receive)
 		receive_taken_locked(evd, first);
-	evd_pop_locked(evd, event);
+	if (unlikely(evd_take_locked(evd, event) && evd->slow_path & EVD_OVERFLOWED))
+		push_overflow_locked(evd);
 }
 
 /* ---- notification ---- */

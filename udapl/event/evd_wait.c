@@ -160,7 +160,7 @@ static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 	if (evd->slow_path & EVD_WAITER)
 		ret = BAD_STATE(EVD_WAITER);
 	else if (evd->queue.count)
-		evd_pop_any_locked(evd, event);
+		evd_pop_locked(evd, event);
 	else if (!evd->cq)
 		ret = DAT_QUEUE_EMPTY;
 	else
@@ -219,7 +219,7 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 {
 	assert_locked(&evd->lock);
 	if (ret == DAT_SUCCESS)
-		evd_pop_any_locked(evd, event);
+		evd_pop_locked(evd, event);
 	*nmore = (DAT_COUNT)evd->queue.count;
 	return ret;
 }
