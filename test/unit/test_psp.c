@@ -2,6 +2,7 @@
 /* Public service points, and the mapping of connection qualifiers to ports. */
 #include <netinet/in.h>
 
+#include "../../udapl/base/sockaddr.h"
 #include "alloc.h"
 #include "harness.h"
 
@@ -60,12 +61,12 @@ START_TEST(the_port_of_an_address_depends_on_its_family)
 	struct sockaddr_storage addr = { .ss_family = AF_INET6 };
 
 	((struct sockaddr_in6 *)&addr)->sin6_port = htons(45248);
-	ck_assert_uint_eq(port_of_addr(&addr), 45248);
+	ck_assert_uint_eq(sockaddr_port(&addr), 45248);
 	addr = (struct sockaddr_storage){ .ss_family = AF_INET };
 	((struct sockaddr_in *)&addr)->sin_port = htons(1);
-	ck_assert_uint_eq(port_of_addr(&addr), 1);
+	ck_assert_uint_eq(sockaddr_port(&addr), 1);
 	addr.ss_family = AF_UNIX;
-	ck_assert_uint_eq(port_of_addr(&addr), 0);
+	ck_assert_uint_eq(sockaddr_port(&addr), 0);
 }
 END_TEST
 

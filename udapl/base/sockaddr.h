@@ -34,10 +34,17 @@ static inline void sockaddr_set_port(struct sockaddr_storage *addr, uint16_t por
 		((struct sockaddr_in *)addr)->sin_port = htons(port);
 }
 
+/* Returns the port of an address of IPv4 or IPv6; 0 for any other. */
 static inline uint16_t sockaddr_port(const struct sockaddr_storage *addr)
 {
-	return ntohs(addr->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port
-						 : ((const struct sockaddr_in *)addr)->sin_port);
+	switch (addr->ss_family) {
+	case AF_INET:
+		return ntohs(((const struct sockaddr_in *)addr)->sin_port);
+	case AF_INET6:
+		return ntohs(((const struct sockaddr_in6 *)addr)->sin6_port);
+	default:
+		return 0;
+	}
 }
 
 /* Is it the same IP address? Ports do not matter. */

@@ -4,6 +4,7 @@
 
 #include "ep.h"
 #include "base/race.h"
+#include "base/sockaddr.h"
 
 /* ---- create ---- */
 
@@ -597,9 +598,9 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		.ia_handle = ia,
 		.ep_state = (DAT_EP_STATE)ep_state(ep),
 		.local_ia_address_ptr = (DAT_IA_ADDRESS_PTR)&ep->local,
-		.local_port_qual = has_peer(ep) ? port_of_addr(&ep->local) : 0,
+		.local_port_qual = has_peer(ep) ? sockaddr_port(&ep->local) : 0,
 		.remote_ia_address_ptr = (DAT_IA_ADDRESS_PTR)&ep->remote,
-		.remote_port_qual = has_peer(ep) ? port_of_addr(&ep->remote) : 0,
+		.remote_port_qual = has_peer(ep) ? sockaddr_port(&ep->remote) : 0,
 		.pz_handle = ep->pz,
 		.recv_evd_handle = evd_shown(ep->recv_evd),
 		.request_evd_handle = evd_shown(ep->request_evd),

@@ -7,6 +7,7 @@
 
 #include "listen.h"
 #include "base/race.h"
+#include "base/sockaddr.h"
 
 static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 		    const struct tp_request *request)
@@ -153,7 +154,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
 		return BAD_ARG(3);
 	*param = (DAT_CR_PARAM){
 		.remote_ia_address_ptr = (DAT_IA_ADDRESS_PTR)&cr->remote,
-		.remote_port_qual = port_of_addr(&cr->remote),
+		.remote_port_qual = sockaddr_port(&cr->remote),
 		.private_data_size = cr->private_data_size,
 		.private_data = cr->private_data,
 		.local_ep_handle = cr->ep,
