@@ -63,7 +63,7 @@ bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE handle)
 
 static bool trigger_backlog(struct evd *evd)
 {
-	evd_trigger_backlog(evd);
+	evd_trigger_backlog_locked(evd);
 	return true;
 }
 
@@ -80,7 +80,7 @@ static void trigger_others_locked(struct cno *cno)
 	latched = cno->latched;
 	spin_unlock(&cno->lock);
 	if (latched)
-		evd_trigger_backlog(latched);
+		evd_trigger_backlog_locked(latched);
 	(void)cno_visit_missed_locked(cno, trigger_backlog);
 }
 

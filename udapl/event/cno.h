@@ -6,34 +6,42 @@
 #include "event.h"
 
 /*
- * A thread in dat_cno_wait. A trigger wakes one of them; each has a descriptor of its own, so that
- * none consumes the wake-up of another.
+ * A thread that sleeps in dat_cno_wait, on its stack. A trigger wakes one of them; each has a
+ * descriptor of its own, so that none consumes the wake-up of another.
  */
 struct wait_entry {
 	struct cno *cno;
 	int wakefd;
-	bool listed;
-	bool woken; /* cno->lock; wakefd was signalled */
-	struct wait_entry *next;
+	bool listed;		 /* cno->lock; it is on cno->wait_list */
+	bool woken;		 /* cno->lock; wakefd was signalled */
+	struct wait_entry *next; /* cno->lock; the one that sleeps since later */
 };
 
-/* Wakes the thread of @entry, the first of the list. */
-void cno_wake_locked(struct cno *cno, struct wait_entry *entry);
-/* The next trigger may wake the thread, or does not any more; both may be so already. */
-void cno_enlist_locked(struct cno *cno, struct wait_entry *entry);
-void cno_delist_locked(struct cno *cno, struct wait_entry *entry);
-/* Gives back what the thread slept on. It is not listed, so no thread wakes it. */
-void wait_entry_end(struct wait_entry *entry);
+/* ---- cno_trigger.c: cno->lock is held ---- */
 
-/* @evd is none of those that missed a trigger. cno->lock held. */
-void cno_missed_remove_locked(struct cno *cno, struct evd *evd);
 /*
- * Calls @visit for each EVD that has missed a trigger by now; other threads, and @visit, add EVDs
- * behind these. Returns how often that returned true. ia->lock keeps the EVDs alive, and on the
- * list.
+ * Wakes the thread of @entry, which is the first of the list, and takes it from there. Any thread.
+ */
+void cno_wake_locked(struct cno *cno, struct wait_entry *entry);
+/* Appends the calling thread to the list: from here on a trigger may wake it. It is not listed. */
+void cno_enlist_locked(struct cno *cno, struct wait_entry *entry);
+/* Takes the calling thread from the list, if it is there: no trigger wakes it any more. */
+void cno_delist_locked(struct cno *cno, struct wait_entry *entry);
+/* Takes @evd from the list of those that missed a trigger, if it is there. */
+void cno_missed_remove_locked(struct cno *cno, struct evd *evd);
+
+/* ---- cno_trigger.c: cno->lock is not held ---- */
+
+/* Gives back what the calling thread slept on. It is not listed, so no other one wakes it. */
+void wait_entry_end(struct wait_entry *entry);
+/*
+ * Takes each EVD from the list that has missed a trigger by now, and calls @visit with it; other
+ * threads, and @visit, add EVDs behind these. Returns how often that returned true. ia->lock is
+ * held: it keeps the EVDs alive, and those on the list with this CNO.
  */
 unsigned cno_visit_missed_locked(struct cno *cno, bool (*visit)(struct evd *));
 
+/* Returns whether there is an agent: DAT_OS_WAIT_PROXY_AGENT_NULL is none. */
 static inline bool cno_has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 {
 	return agent->proxy_agent_func != NULL;

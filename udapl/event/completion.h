@@ -8,25 +8,34 @@
 
 #include "event.h"
 
+/* ---- completion.c ---- */
+
 /*
- * completion.c: all that is not a plain, successful transfer of an endpoint's own queues. True: it
- * is an event.
+ * Takes a completion of any kind: retires its slot, tells its endpoint what that has to know, and
+ * describes it. Returns whether it is an event.
  */
 bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
-/* The event of a bind with this cookie that ended with @status. */
+/* Describes the event of a bind with this cookie that ended with @status. No lock is needed. */
 void completion_describe_bind(struct evd *evd, const struct binding *binding, DAT_DTO_COOKIE cookie,
 			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
 /*
- * Retires the slot of a bind, describes it and completes its binding. False: the slot was retired
- * before.
+ * Retires the slot of a bind, describes it and completes its binding. Returns false, and does
+ * nothing, if the slot was retired before.
  */
 bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
 				   DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event);
+/*
+ * Describes any receive of a shared receive queue, whose slot the caller has to give back. Returns
+ * false if it is no event, because its endpoint is gone.
+ */
+bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
+
+/* ---- inline ---- */
 
 /*
- * The request that completed, and its ring. In terms of the C memory model a device that completes
- * what was posted orders nothing: the acquire load pairs with the poster's store of the tail. What
- * is read before it is fixed, and is not read again.
+ * Returns the request that completed; *ring is its ring. In terms of the C memory model a device
+ * that completes what was posted orders nothing: the acquire load pairs with the poster's store of
+ * the tail. What is read before it is fixed, and is not read again.
  */
 static ALWAYS_INLINE const struct req *completion_req(const struct tp_wc *wc, struct ring **ring)
 {
@@ -37,7 +46,7 @@ static ALWAYS_INLINE const struct req *completion_req(const struct tp_wc *wc, st
 	return req;
 }
 
-/* The slot of a receive of a shared receive queue; NULL: it is anything else. */
+/* Returns the slot of a receive of a shared receive queue; NULL of any other completion. */
 static inline struct req *completion_srq_slot(const struct tp_wc *wc)
 {
 	struct ring *ring;
@@ -46,8 +55,8 @@ static inline struct req *completion_srq_slot(const struct tp_wc *wc)
 }
 
 /*
- * 0: a transfer that has succeeded, and is an event. REQ_SLOW_PATH: likewise, but of a kind that
- * takes the slow path. Anything else: it failed, is suppressed, or its ring reports all.
+ * Returns 0 of a transfer that has succeeded and is an event: it is plain. REQ_SLOW_PATH of a bind
+ * or a shared receive that has. Anything else if it failed, is suppressed, or its ring reports all.
  */
 static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ring *ring,
 						  const struct tp_wc *wc)
@@ -83,12 +92,6 @@ static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req 
 }
 
 /*
- * Describes any receive of a shared receive queue, whose slot then has to go back. False: it is no
- * event, because its endpoint is gone.
- */
-bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
-
-/*
  * Describes a plain completion, that is a transfer of an endpoint's own queues that has succeeded,
  * and retires its slot. Returns false if it is not plain, or its slot was retired before; then
  * completion_take_slow_locked does the rest. The slot is read before it is retired, because from
@@ -117,7 +120,10 @@ static ALWAYS_INLINE bool completion_take_locked(struct evd *evd, const struct t
 	       completion_take_slow_locked(evd, wc, event);
 }
 
-/* Does this completion, not taken yet, end a wait? UNSIGNALLED counts in notify mode only. */
+/*
+ * Returns whether a completion that was not taken yet ends a wait: those with UNSIGNALLED don't in
+ * notify mode.
+ */
 static inline bool completion_notifies(const struct evd *evd, const struct tp_wc *wc)
 {
 	struct ring *ring;

@@ -639,7 +639,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 		ret = BAD_HANDLE(CNO);
 	} else {
 		cno_replace_locked(evd, cno, false);
-		evd_trigger_backlog(evd);
+		evd_trigger_backlog_locked(evd);
 	}
 	mutex_unlock(&ia->lock);
 	return ret;
@@ -658,7 +658,7 @@ DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 	evd->enabled = true;
 	spin_unlock(&evd->lock);
 	if (!before)
-		evd_trigger_backlog(evd);
+		evd_trigger_backlog_locked(evd);
 	mutex_unlock(&evd->obj.ia->lock);
 	return DAT_SUCCESS;
 }

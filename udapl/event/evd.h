@@ -14,32 +14,39 @@ static inline struct queued_event *queue_slot(const struct event_queue *queue, u
 	return &queue->slots[(queue->head + at) & (queue->size - 1)];
 }
 
-/* ---- evd_queue.c: evd->lock is held ---- */
+/* ---- evd_queue.c: evd->lock is held; any thread ---- */
 
-/* Makes room for @extra events beyond what is reserved. False: no memory. */
+/*
+ * Makes room for @extra events beyond the slots that are promised to others. Returns false without
+ * memory.
+ */
 bool evd_make_room_relock(struct evd *evd, unsigned extra);
-/* There must be room. @notify: the event ends a wait. */
+/* Appends an event, for which there is room; @notify says whether it ends a wait. */
 void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify);
 /*
- * Takes a completion into the queue, which has room. *notified as in evd_take_completions_relock;
- * else it is not changed.
+ * Takes a completion that was polled, and appends its event, if it is one, to the queue, which has
+ * room. *notified becomes true if the event ends a wait; else it is not changed.
  */
 void evd_queue_completion_locked(struct evd *evd, const struct tp_wc *wc, bool *notified);
-/* Takes the oldest event; there must be one. */
+/* Takes the oldest event, of which there must be one, and gives the slot of its receive back. */
 void evd_pop_locked(struct evd *evd, DAT_EVENT *event);
 /*
- * Moves all completions into the queue. *notified: one of them ends a wait, or may. False: no
- * memory, some are still in the completion queue, which will not report those again.
+ * Moves all completions into the queue, and notifies nobody: the caller does, if *notified becomes
+ * true, because one of them ends a wait, or may; else it is not changed. Returns false without
+ * memory: some are still in the completion queue, which will not report those again.
  */
 bool evd_take_completions_relock(struct evd *evd, bool *notified);
 /* Has the waiter, if there is one, look again. */
 void evd_wake_locked(struct evd *evd);
-/* An event that notifies has arrived, from a thread other than its receiver's. */
+/*
+ * Events that notify were appended: wakes the waiter if its threshold is reached; without a waiter
+ * it triggers the CNO. The waiter itself does not call this for what it has taken.
+ */
 void evd_notify_locked(struct evd *evd);
 
 /*
- * evd_pop_locked, while neither an overflow is to be reported nor receives of a shared queue are
- * queued. Returns whether qlen limits the event's stream.
+ * evd_pop_locked, inline: while neither an overflow is to be reported nor receives of a shared
+ * queue are queued. Returns whether qlen limits the event's stream.
  */
 static inline bool evd_take_locked(struct evd *evd, DAT_EVENT *event)
 {
@@ -57,31 +64,39 @@ static inline bool evd_take_locked(struct evd *evd, DAT_EVENT *event)
 	return bounded;
 }
 
-/* ---- evd_queue.c: no lock is held ---- */
+/* ---- evd_queue.c: evd->lock is not held ---- */
 
-/* As evd_drain, and says whether there was something to take. */
+/* evd_drain; returns whether there was something to take. */
 bool evd_drain_found(struct evd *evd);
 
 /* ---- evd_channel.c: evd->lock is not held ---- */
 
-/* What ends a wait has changed: arms the completion queue, and whoever is notified looks again. */
+/*
+ * The roles of endpoints have changed what ends a wait: arms the completion queue for that, and
+ * whoever is notified looks again. Any thread.
+ */
 void evd_mode_changed(struct evd *evd);
 
-/* ---- evd_channel.c: there is a completion queue; evd->lock is not held ---- */
+/* ---- evd_channel.c: evd->lock is not held, and, but for the first, there is a queue ---- */
 
+/* For a new EVD, which nobody else knows. */
 void evd_channel_init(struct evd *evd);
-/* Has the service thread, or @cno unless that is NULL, sleep on it, and arms it. */
+/*
+ * Has the service thread, or @cno unless that is NULL, sleep on the channel, and arms the queue.
+ * For a new EVD, with ia->lock held. Returns 0 or a negative errno.
+ */
 int evd_channel_open(struct evd *evd, struct cno *cno);
-/* The EVD has no completion queue from here on: the caller destroys it. ia->lock held. */
+/* From here on the EVD has no completion queue; the caller destroys it. */
 void evd_channel_close_locked(struct evd *evd);
 /*
- * Arms it for the calling thread, its waiter, which sleeps on the channel next. Returns a second
- * descriptor to sleep on; -1: there is none.
+ * Arms the queue for the calling thread, its waiter, which sleeps on the channel next. Returns a
+ * second descriptor to sleep on, or -1.
  */
 int evd_arm_to_sleep(struct evd *evd);
 /*
- * The end of a wait that slept on the channel, which watch_lend began. True: the completion queue
- * was armed for others, to whom what had arrived before makes no event.
+ * For the waiter: it does not sleep on the channel any more, which it has since watch_lend. Returns
+ * whether the completion queue was armed for others, to whom what had arrived before makes no
+ * event.
  */
 bool evd_channel_return(struct evd *evd);
 

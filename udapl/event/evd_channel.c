@@ -200,7 +200,7 @@ void evd_set_reporting_locked(struct evd *evd, bool on)
 		evd_watch_locked(evd);
 }
 
-void evd_trigger_backlog(struct evd *evd)
+void evd_trigger_backlog_locked(struct evd *evd)
 {
 	bool notified = false;
 

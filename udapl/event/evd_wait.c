@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * dat_evd_dequeue and dat_evd_wait. Both look at the event queue first, whose events are older, and
- * then translate the next completion in place.
+ * then translate the next completion into the consumer's event, without the queue between them.
+ *
+ * The fast path of a dequeue takes one of three ways, each of which does one thing:
+ *	dequeue_from_queue_unlock	an event is queued
+ *	dequeue_read_ahead_unlock	an earlier poll has brought the next completion along
+ *	dequeue_by_poll_unlock		the completion queue has to be polled
+ * A completion that is more than a plain transfer is kept in evd->kept and taken by
+ * dequeue_kept_unlock, which polls on if that is no event. dequeue_in_full_unlock has every case of
+ * the call in turn.
+ *
+ * A wait whose event is there returns it as a dequeue does. Else the thread becomes the waiter of
+ * the EVD and sleeps (wait_asleep): it arms the completion queue, looks once more, and sleeps on
+ * the completion channel and on an eventfd by which other threads wake it.
  */
 #include <errno.h>
 
@@ -11,8 +23,9 @@
 #include "base/race.h"
 
 /*
- * Peers must have lost what a completed bind replaced when the consumer sees the bind's completion.
- * A second consumer thread, which takes the event after that bind, may see it while this call is
+ * The end of a call that has taken an event: returns to the device what completed binds have
+ * replaced, because peers must have lost that when the consumer sees the bind's completion. A
+ * second consumer thread, which takes the event after that bind, may see it while this call is
  * still at work.
  */
 static void run_release_unlock(struct evd *evd)
@@ -31,7 +44,7 @@ static void run_release_unlock(struct evd *evd)
 
 /* ---- dequeue ---- */
 
-/* The next completion that is an event. */
+/* Polls until a completion is an event; DAT_QUEUE_EMPTY if there is none. */
 static DAT_RETURN poll_for_event_locked(struct evd *evd, DAT_EVENT *event)
 {
 	struct tp_wc wc;
@@ -43,7 +56,7 @@ static DAT_RETURN poll_for_event_locked(struct evd *evd, DAT_EVENT *event)
 	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
 }
 
-/* The completion that was polled is no event, or takes the slow path. */
+/* Takes the completion in evd->kept, of whatever kind. If it is no event, the next one that is. */
 static COLD DAT_RETURN dequeue_kept_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = completion_take_locked(evd, &evd->kept, event)
@@ -55,7 +68,10 @@ static COLD DAT_RETURN dequeue_kept_unlock(struct evd *evd, DAT_EVENT *event)
 	return ret;
 }
 
-/* By its parts: as a whole it is copied by its address, which takes the fast path a register. */
+/*
+ * dequeue_kept_unlock of @wc. It is copied by its parts: as a whole it is copied by its address,
+ * for which the fast path needs a register more.
+ */
 static ALWAYS_INLINE DAT_RETURN dequeue_keeping_unlock(struct evd *evd, const struct tp_wc *wc,
 						       DAT_EVENT *event)
 {
@@ -70,7 +86,10 @@ static ALWAYS_INLINE DAT_RETURN dequeue_keeping_unlock(struct evd *evd, const st
 	return dequeue_kept_unlock(evd, event);
 }
 
-/* Nothing is queued. */
+/*
+ * Polls for a completion, which is the event; no event is queued. It is translated here if it is a
+ * transfer or a receive of a shared queue that has succeeded, or a bind.
+ */
 NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	const struct req *req;
@@ -113,7 +132,10 @@ NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT
 	return DAT_SUCCESS;
 }
 
-/* What dequeue_kept_unlock does, of a completion by its parts: so the fast path needs no stack. */
+/*
+ * dequeue_kept_unlock of a completion that a poll has read ahead, which is a success, by its parts:
+ * so the fast path needs no stack.
+ */
 static COLD DAT_RETURN dequeue_keeping_success_unlock(struct evd *evd, void *tag, uint32_t length,
 						      DAT_EVENT *event)
 {
@@ -122,7 +144,7 @@ static COLD DAT_RETURN dequeue_keeping_success_unlock(struct evd *evd, void *tag
 	return dequeue_kept_unlock(evd, event);
 }
 
-/* What an earlier poll has brought along. */
+/* Takes the completion that an earlier poll has read ahead. */
 static ALWAYS_INLINE DAT_RETURN dequeue_read_ahead_unlock(struct evd *evd, const struct tp_wc *wc,
 							  DAT_EVENT *event)
 {
@@ -134,6 +156,7 @@ static ALWAYS_INLINE DAT_RETURN dequeue_read_ahead_unlock(struct evd *evd, const
 	return DAT_SUCCESS;
 }
 
+/* With one of these a dequeue has more to do than to take the oldest event. */
 #define EVD_DEQUEUE_IN_FULL (EVD_WAITER | EVD_RELEASE_DUE | EVD_RECEIVES | EVD_OVERFLOWED)
 
 static COLD DAT_RETURN dequeue_refused(DAT_RETURN ret, const struct evd *evd,
@@ -143,7 +166,7 @@ static COLD DAT_RETURN dequeue_refused(DAT_RETURN ret, const struct evd *evd,
 		       (const void *)event);
 }
 
-/* The handle is none, or there is no place for the event. */
+/* Refuses a call whose handle is none, or that has no place for the event. */
 static COLD DAT_RETURN dequeue_refuse_args(const struct evd *evd, const DAT_EVENT *event)
 {
 	if (!obj_is(evd, DAT_HANDLE_TYPE_EVD))
@@ -151,7 +174,7 @@ static COLD DAT_RETURN dequeue_refuse_args(const struct evd *evd, const DAT_EVEN
 	return dequeue_refused(BAD_ARG(2), evd, event);
 }
 
-/* One of EVD_DEQUEUE_IN_FULL is set, or nothing is queued. */
+/* dat_evd_dequeue in full, case by case. */
 static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
@@ -171,7 +194,7 @@ static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 	return ret;
 }
 
-/* Events are queued, or polling is not all there is to do. */
+/* Takes the oldest queued event, unless there is more to do, or none after all. */
 NOINLINE HOT static DAT_RETURN dequeue_from_queue_unlock(struct evd *evd, DAT_EVENT *event)
 {
 	assert_locked(&evd->lock);
@@ -182,6 +205,7 @@ NOINLINE HOT static DAT_RETURN dequeue_from_queue_unlock(struct evd *evd, DAT_EV
 	return DAT_SUCCESS;
 }
 
+/* Another thread has the lock at this moment: waits for it. */
 static NOINLINE DAT_RETURN dequeue_locking(struct evd *evd, DAT_EVENT *event)
 {
 	spin_lock(&evd->lock);
@@ -189,7 +213,7 @@ static NOINLINE DAT_RETURN dequeue_locking(struct evd *evd, DAT_EVENT *event)
 						 : dequeue_by_poll_unlock(evd, event);
 }
 
-/* Each way is a function of its own, so that none saves registers for another. */
+/* Each way goes on in a function of its own, so that none saves registers for another. */
 HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 {
 	struct evd *evd = handle;
@@ -210,10 +234,10 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 
 /* ---- wait ---- */
 
-#define STILL_WAITING                                                                              \
-	DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0) /* also the status of a wait that timed out */
+/* The wait has no result yet; also the status of one that timed out. */
+#define STILL_WAITING DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0)
 
-/* What the call returns: on success the oldest event, and in any case how many are left. */
+/* Writes what the call returns: on success the oldest event, and in any case how many are left. */
 static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
 				     DAT_COUNT *nmore)
 {
@@ -224,7 +248,10 @@ static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT 
 	return ret;
 }
 
-/* Has what arrived ended the wait? @notified: it was among what has just been drained. */
+/*
+ * Returns whether what arrived has ended the wait; @notified says whether the completions that have
+ * just been taken had one that does.
+ */
 static bool wait_satisfied_locked(struct evd *evd, bool notified)
 {
 	assert_locked(&evd->lock);
@@ -232,7 +259,10 @@ static bool wait_satisfied_locked(struct evd *evd, bool notified)
 	return evd->wait_satisfied;
 }
 
-/* Is there a reason to return? *drained: no completion was left behind for want of memory. */
+/*
+ * Looks whether there is a reason to return, and returns it, or STILL_WAITING. *drained: no
+ * completion was left behind for want of memory.
+ */
 static DAT_RETURN wait_look(struct evd *evd, bool *drained)
 {
 	DAT_RETURN ret = STILL_WAITING;
@@ -250,7 +280,7 @@ static DAT_RETURN wait_look(struct evd *evd, bool *drained)
 	return ret;
 }
 
-/* The last access of a waiter that is expelled: then the EVD is destroyed. */
+/* wait_leave_unlock of a waiter that is expelled: its last access, because the EVD is destroyed. */
 static DAT_RETURN wait_leave_expelled(struct evd *evd, DAT_COUNT *nmore)
 {
 	struct ia *ia = evd->obj.ia;
@@ -266,8 +296,8 @@ static DAT_RETURN wait_leave_expelled(struct evd *evd, DAT_COUNT *nmore)
 }
 
 /*
- * From here on evd->lock may be let go of: no other wait begins, and who frees the EVD waits for
- * this thread.
+ * The thread becomes the waiter of the EVD, until wait_leave_unlock. From here on evd->lock may be
+ * let go of: no other wait begins, and who frees the EVD waits for this thread.
  */
 static void wait_begin_locked(struct evd *evd, DAT_COUNT threshold)
 {
@@ -277,7 +307,7 @@ static void wait_begin_locked(struct evd *evd, DAT_COUNT threshold)
 	evd->threshold = threshold;
 }
 
-/* The EVD has no waiter any more. */
+/* The last step of a wait: the EVD has no waiter any more. Returns what the call does. */
 static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
 				    DAT_COUNT *nmore)
 {
@@ -292,7 +322,10 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 	return ret;
 }
 
-/* The thread does not sleep any more: gives back what it slept on. True: others sleep on it now. */
+/*
+ * The thread does not sleep any more: gives back what it slept on. Returns whether the completion
+ * queue was armed for others, who sleep on its channel now.
+ */
 static bool sleep_give_back(struct evd *evd)
 {
 	bool armed = evd->cq && evd_channel_return(evd), woken;
@@ -312,9 +345,9 @@ static bool sleep_give_back(struct evd *evd)
 }
 
 /*
- * The wait is over: its thread has slept, and gives back what it slept on. What arrives before the
+ * The end of a wait whose thread has slept, with the result @ret so far. What arrives before the
  * queue is armed for others makes no event there, so it is an event of this wait, or counted in
- * @nmore.
+ * *nmore.
  */
 static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DAT_COUNT *nmore)
 {
@@ -346,7 +379,10 @@ enum {
 	WAIT_FDS,
 };
 
-/* The only place of a wait where the thread can be cancelled: wait_cancelled needs the locks. */
+/*
+ * tp_poll, as the only place of a wait where the thread can be cancelled, if @consumers_state, its
+ * state before the call, allows it. It holds no lock here, because wait_cancelled takes some.
+ */
 static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int consumers_state)
 {
 	int ready;
@@ -359,7 +395,7 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 	return ready;
 }
 
-/* What woke the thread up has happened: the next one is for the next sleep. */
+/* Takes what woke the thread up, so that the next sleep waits for the next one. */
 static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 {
 	if (fds[WAIT_WAKEFD].revents) {
@@ -372,7 +408,7 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 	}
 	if (evd->cq && fds[WAIT_CHANNEL].revents)
 		tp_cq_events(evd->cq);
-	/* the device is gone, and poll would not sleep again */
+	/* then the device is gone, and poll would not sleep again */
 	if (fds[WAIT_CHANNEL].revents & (POLLERR | POLLHUP)) {
 		fds[WAIT_CHANNEL].fd = -1;
 		watch_surrender(&evd->watch);
@@ -380,8 +416,8 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 }
 
 /*
- * Sleeps on the completion channel and on a wakefd until there is a reason to return. The time-out
- * is one also while there is always something to wake up for.
+ * Sleeps until there is a reason to return, and returns it. The time-out is one also while there is
+ * always something to wake up for.
  */
 static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int consumers_state)
 {
@@ -416,7 +452,7 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int con
 	return ret;
 }
 
-/* The EVD has this thread as its waiter. */
+/* Borrows what the waiter sleeps on, and has it sleep. wait_end gives that back. */
 static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_state)
 {
 	int fd = wakefd_take(&evd->obj.ia->wakefds);
@@ -433,7 +469,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	return sleep_until_reason(evd, deadline, consumers_state);
 }
 
-/* May this wait begin? */
+/* Returns why no wait can begin, or DAT_SUCCESS. */
 static DAT_RETURN wait_judge_locked(const struct evd *evd, DAT_COUNT threshold)
 {
 	assert_locked(&evd->lock);
@@ -452,6 +488,7 @@ static DAT_RETURN wait_judge_locked(const struct evd *evd, DAT_COUNT threshold)
 	return DAT_SUCCESS;
 }
 
+/* Leaves a line of the log for a wait that failed; a time-out is no failure. Returns @ret. */
 static COLD DAT_RETURN wait_refused(DAT_RETURN ret, const struct evd *evd, DAT_TIMEOUT timeout,
 				    DAT_COUNT threshold, const DAT_EVENT *event,
 				    const DAT_COUNT *nmore)
@@ -463,7 +500,7 @@ static COLD DAT_RETURN wait_refused(DAT_RETURN ret, const struct evd *evd, DAT_T
 		       (unsigned)timeout, threshold, (const void *)event, (const void *)nmore);
 }
 
-/* The handle is none, or there is no place for a result. */
+/* Refuses a call whose handle is none, or that has no place for a result. */
 static COLD DAT_RETURN wait_refuse_args(const struct evd *evd, DAT_TIMEOUT timeout,
 					DAT_COUNT threshold, const DAT_EVENT *event,
 					const DAT_COUNT *nmore)
@@ -475,7 +512,7 @@ static COLD DAT_RETURN wait_refuse_args(const struct evd *evd, DAT_TIMEOUT timeo
 	return wait_refused(ret, evd, timeout, threshold, event, nmore);
 }
 
-/* A wait with a threshold, or one that has to sleep. */
+/* dat_evd_wait in full: with a threshold, and with a sleep if need be. */
 static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT timeout,
 					       DAT_COUNT threshold, DAT_EVENT *event,
 					       DAT_COUNT *nmore)
@@ -502,7 +539,9 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 	return ret;
 }
 
-/* The first completion is the consumer's event already: counts the others. */
+/*
+ * The first completion is the consumer's event already: moves the others to the queue, and counts.
+ */
 static NOINLINE DAT_RETURN wait_count_others_unlock(struct evd *evd, DAT_EVENT *event,
 						    DAT_COUNT *nmore)
 {
@@ -517,8 +556,8 @@ static NOINLINE DAT_RETURN wait_count_others_unlock(struct evd *evd, DAT_EVENT *
 }
 
 /*
- * More than one completion, or one that is not a plain, successful transfer. The event queue was
- * empty, so it has a slot for the second one.
+ * The fast path has polled more than one completion, or one that is not a plain transfer. The event
+ * queue was empty, so it has a slot for the second one, which is NULL if there is none.
  */
 static NOINLINE DAT_RETURN wait_take_polled_unlock(struct evd *evd, const struct tp_wc *first,
 						   const struct tp_wc *second, DAT_TIMEOUT timeout,
@@ -538,7 +577,7 @@ static NOINLINE DAT_RETURN wait_take_polled_unlock(struct evd *evd, const struct
 	return DAT_SUCCESS;
 }
 
-/* With a threshold, or another thread has the lock. */
+/* wait_in_full_unlock, of a thread that does not have the lock. */
 static NOINLINE DAT_RETURN wait_in_full(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
 					DAT_EVENT *event, DAT_COUNT *nmore)
 {
@@ -546,7 +585,10 @@ static NOINLINE DAT_RETURN wait_in_full(struct evd *evd, DAT_TIMEOUT timeout, DA
 	return wait_in_full_unlock(evd, timeout, threshold, event, nmore);
 }
 
-/* The thread could be cancelled at any instruction: not as long as the call lasts. */
+/*
+ * A call of a thread that could be cancelled at any instruction: as long as the call lasts it can
+ * be at cancellation points only.
+ */
 static COLD DAT_RETURN wait_defer_cancel(struct evd *evd, DAT_TIMEOUT timeout, DAT_COUNT threshold,
 					 DAT_EVENT *event, DAT_COUNT *nmore)
 {
@@ -557,8 +599,8 @@ static COLD DAT_RETURN wait_defer_cancel(struct evd *evd, DAT_TIMEOUT timeout, D
 }
 
 /*
- * With nothing queued the first completion is the event, and polling for two tells whether there
- * are more.
+ * The fast path: with nothing queued the first completion is the event, and polling for two tells
+ * whether there are more.
  */
 HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
 			DAT_EVENT *event, DAT_COUNT *nmore)

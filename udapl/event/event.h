@@ -15,10 +15,12 @@ struct queued_event {
 	struct req *receive;
 };
 
-/* A circular buffer that grows; count events from head on. */
+/*
+ * A circular buffer that grows: of its @size slots, a power of two, @count are used from @head on.
+ */
 struct event_queue {
 	struct queued_event *slots;
-	unsigned size, head, count; /* size is a power of two */
+	unsigned size, head, count;
 };
 
 enum evd_role {
@@ -55,8 +57,9 @@ struct recv_pool {
 };
 
 /*
- * The slot is free. Any thread: the poster takes all that came back at once, so a slot that is the
- * first one again is as good as the one that was there.
+ * Gives a slot back to the poster, for whoever has taken its completion or its event. Any thread,
+ * with or without a lock: the poster takes all that came back at once, so a slot that is the first
+ * one again is as good as the one that was there.
  */
 static ALWAYS_INLINE void pool_return(struct recv_pool *pool, struct req *slot)
 {
@@ -69,19 +72,20 @@ static ALWAYS_INLINE void pool_return(struct recv_pool *pool, struct req *slot)
 	atomic_fetch_add_explicit(&pool->ring.head, 1, memory_order_release);
 }
 
+/* Returns the pool of the slot of a shared receive. */
 static inline struct recv_pool *pool_of(const struct req *slot)
 {
 	return container_of(slot->ring, struct recv_pool, ring);
 }
 
 /*
- * Endpoints of one shared receive queue have this EVD for their receives: together they have at
- * most as many completions there as the queue has slots. ia->lock.
+ * That endpoints of one shared receive queue have one EVD for their receives: together they have at
+ * most as many completions there as the queue has slots. ia->lock guards all of it.
  */
 struct pool_share {
 	struct recv_pool *pool;
 	struct evd *evd;
-	unsigned eps;	/* how many */
+	unsigned eps;	/* how many endpoints these are */
 	unsigned depth; /* completions for which the EVD has room */
 	struct pool_share *next_of_evd;
 	struct pool_share *next_of_pool, **back_of_pool;
@@ -125,7 +129,10 @@ struct evd {
 	struct pool_share *shares; /* ia->lock */
 };
 
-/* Not only with DAT_EVD_RMR_BIND_FLAG: no provider has asked for that. */
+/*
+ * Returns whether binds of an endpoint with this request EVD can be reported; NULL is allowed. It
+ * need not have DAT_EVD_RMR_BIND_FLAG: no provider has asked for that.
+ */
 static inline bool evd_takes_binds(const struct evd *evd)
 {
 	return evd && !evd->is_sink;
@@ -142,95 +149,137 @@ static inline bool evd_is_enabled(struct evd *evd)
 	return enabled;
 }
 
-/* The handle that an endpoint with it shows. */
+/* Returns the handle that an endpoint with this EVD, or NULL, shows: the sink is hidden. */
 static inline DAT_EVD_HANDLE evd_shown(struct evd *evd)
 {
 	return evd && evd->is_sink ? DAT_HANDLE_NULL : evd;
 }
 
-/* All but publishing; for ia.c too (asynchronous EVD). ia->lock held. */
+/* ---- evd.c; those called _locked and _relock want ia->lock ---- */
+
+/*
+ * Makes an invisible EVD: dat_evd_create but for the checks and the publishing, for dat_ia_open,
+ * too, which makes the asynchronous EVD. @cno, unless it is NULL, was attached for it, and is
+ * detached on failure.
+ */
 DAT_RETURN evd_new_locked(struct ia *ia, DAT_COUNT qlen, struct cno *cno, DAT_EVD_FLAGS flags,
 			  struct evd **evd);
-/* The private EVD of @ia that drops events. ia->lock held. */
+/* Finds, or makes, the private EVD of @ia that drops its events. It is destroyed with the IA. */
 DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **evd);
-/* ia->lock held; nothing refers to it any more. */
+/*
+ * For an EVD that is retired, or the sink: destroys its queues. Nothing of its IA refers to it any
+ * more; the slot is freed when no endpoint of another IA does, either.
+ */
 void evd_destroy_locked(struct evd *evd);
-/* Wakes the waiter, if any, and waits until it has left, without ia->lock meanwhile. */
+/*
+ * For an EVD that is retired: wakes the waiter, if any, and waits until it has left, without
+ * ia->lock meanwhile.
+ */
 void evd_expel_waiter_relock(struct evd *evd);
 
 /*
- * Roles for an endpoint of @ia, whose lock is held. attach makes room, and takes a use. Only in the
- * connect role the EVD may belong to another IA. An attachment with the attributes @replaced, which
- * is detached next, makes its room available; NULL: there is none.
+ * Gives an endpoint of @ia, whose lock is held, an EVD in a role: makes room for its completions,
+ * and takes a hold. Only in the connect role the EVD may belong to another IA. An attachment with
+ * the attributes @replaced, which is detached next, makes its room available; NULL: there is none.
+ * On failure nothing has changed.
  */
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced);
+/* The opposite of evd_attach_locked, with the attributes that it was called with. */
 void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
 /*
- * One more or one less endpoint with the receives of @pool has @evd for them, after the role was
- * attached and before it is detached. ia->lock held.
+ * One more endpoint that has its receives from @pool has @evd for them: to be called after the role
+ * was attached. Makes room for completions of all slots of the pool, once for each EVD.
  */
 DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool);
+/* One such endpoint less: to be called before the role is detached. */
 void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
-/* All EVDs of @pool, of @ia, get room for @depth completions of it, or none does. */
+/* All EVDs of @pool, of @ia, get room for @depth completions of it, which is more, or none does. */
 DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
+/* All EVDs of @pool give up room for more than @depth completions of it. */
 void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
+
+/* ---- evd_queue.c: evd->lock is not held; any thread ---- */
+
 /*
- * One more, or one less, endpoint with completions in @evd has each of them reported to it. As long
- * as there is one, the service thread learns of every completion at once. ia->lock held.
+ * Reserves @n more slots for connection events, so that evd_post_reserved can't fail. Returns 0 or
+ * -ENOMEM.
  */
-void evd_set_reporting_locked(struct evd *evd, bool on);
-
-/* Reserves @n more slots for connection events, so that evd_post_reserved can't fail. */
 int evd_reserve(struct evd *evd, unsigned n);
+/* Gives @n slots up that were reserved. */
 void evd_unreserve(struct evd *evd, unsigned n);
+/* Posts a connection event, for which a slot was reserved, and notifies. */
 void evd_post_reserved(struct evd *evd, const DAT_EVENT *event);
-/* An event of a stream that qlen limits. -ENOSPC: full, -ENOENT: the EVD is going away. */
+/*
+ * Posts an event of a stream that qlen limits, and notifies. Returns 0; -ENOSPC if the queue is
+ * full; -ENOENT if the EVD is going away.
+ */
 int evd_post_bounded(struct evd *evd, const DAT_EVENT *event);
-/* A request that was never posted, so in no ring, completes as flushed. False: no memory. */
+/*
+ * Posts the event of a request that was never posted, so is in no ring, as flushed, and notifies.
+ * Returns false without memory.
+ */
 bool evd_post_flushed(struct evd *evd, const struct req *req);
-
-/* Moves completions into the queue and notifies. False: no memory, some are still in the CQ. */
+/*
+ * Moves completions into the queue, and notifies. Returns false without memory: some are still in
+ * the completion queue.
+ */
 bool evd_drain(struct evd *evd);
-/* Completes as flushed what is still in @ring, in order. False: no memory, some are left. */
+/*
+ * Completes as flushed what is still in @ring, in order, and notifies. Returns false without
+ * memory: some are left.
+ */
 bool evd_flush(struct evd *evd, struct ring *ring);
 /*
- * Empties the completion queue; drops what belongs to @ep, whose QP is gone, and queues the rest.
+ * Empties the completion queue: drops what belongs to @ep, whose QP is gone, and queues the rest.
+ * Events of @ep that are queued stay, and give the slots of a shared receive queue back.
  */
 void evd_purge_ep(struct evd *evd, const struct ep *ep);
 /*
- * Arms the completion queue anew, and takes what is there. What happened while notification was
- * off triggers the CNO once. ia->lock held.
+ * dat_evd_resize but for the completion queue: from here on the consumer may use @qlen slots, which
+ * it has if this returns DAT_SUCCESS. ia->lock is held.
  */
-void evd_trigger_backlog(struct evd *evd);
+DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen);
+
+/* ---- completion.c ---- */
 
 /*
- * Is a read before the position @until outstanding, although something behind it is flushed? Then
- * the device has lost the read: what is outstanding is flushed when the connection has ended.
+ * Returns whether a read before the position @until is outstanding, although something behind it is
+ * flushed: then the device has lost the read, and what is outstanding is flushed when the
+ * connection has ended. The lock of the ring's EVD is held.
  */
 bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
 /*
- * The endpoints define this, and the events call it: a completion of @ep took the slow path. Any
- * thread; evd->lock of its EVD held.
+ * The endpoints define this, and the events call it, with the lock of the EVD held, on any thread:
+ * a completion of @ep took the slow path.
  */
 void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
 
-/* ---- evd_channel.c ---- */
+/* ---- evd_channel.c; those called _locked want ia->lock ---- */
 
-/* Each completion from here on wakes a waiter or the service thread. ia->lock held. */
+/*
+ * One more endpoint with completions in @evd has each of them reported to it, or, with @on false,
+ * one less: as long as there is one, every completion wakes a waiter or the service thread.
+ */
+void evd_set_reporting_locked(struct evd *evd, bool on);
+/*
+ * Arms the completion queue anew, and takes what is there. What happened while notification was off
+ * triggers the CNO once.
+ */
+void evd_trigger_backlog_locked(struct evd *evd);
+/* Each completion that matters wakes a waiter or the service thread, from here on. */
 void evd_watch_locked(struct evd *evd);
 /*
- * An EVD whose queue is not armed, and whose events may have triggered nothing: takes what is
- * there. It remains such an EVD, or is armed. True: there was something. ia->lock held.
+ * For an EVD that has missed a trigger, so that its queue is not armed: takes what is there. Then
+ * it is armed, or has missed a trigger again. Returns whether there was something.
  */
 bool evd_look_missed_locked(struct evd *evd);
-/* For the next completion that matters. Then the queue is looked at again: it makes no event. */
+/*
+ * Arms the completion queue, if there is one, for the next completion that matters. The caller, or
+ * its consumer, looks at the queue afterwards: what is there makes no event. Any thread; takes
+ * watch.lock.
+ */
 void evd_arm(struct evd *evd);
-
-/* ---- evd_queue.c ---- */
-
-/* ia->lock held. */
-DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen);
 
 /* ---- cno.c ---- */
 
@@ -261,48 +310,69 @@ struct cno {
 	unsigned missed_count; /* lock; how many these are */
 };
 
-/* evd->lock of @evd is held. */
+/* ---- cno_trigger.c: evd->lock of @evd is held ---- */
+
+/*
+ * An event of @evd, whose CNO this is, notifies: it becomes the latch if that is clear, wakes a
+ * thread that sleeps, and has the agent called. Any thread.
+ */
 void cno_trigger_locked(struct cno *cno, struct evd *evd);
 /*
- * Would a trigger change anything? If not, the queue of @evd needs no interrupt until the latch is
- * taken. evd->lock of @evd held.
+ * Returns whether a trigger by @evd would change anything. If not, @evd counts as one that has
+ * missed a trigger, and its queue needs no interrupt until the latch is taken. Any thread.
  */
 bool cno_awaits_trigger(struct cno *cno, struct evd *evd);
+
+/* ---- cno.c: ia->lock is held, but by cno_destroy ---- */
+
 /*
- * Takes a use for one more EVD. False: it is no CNO of @ia, or has just been freed, for which no
- * lock is needed. ia->lock held.
+ * Takes a hold for one more EVD. Returns false if it is no CNO of @ia, or has just been freed, for
+ * which no lock is needed.
  */
 bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE cno);
-/* @freed: the EVD is going away; the last one wakes all waiters. ia->lock held. */
+/*
+ * Gives up the hold of an EVD; @freed says that the EVD is going away, and if that was the last
+ * one, all waiters are woken.
+ */
 void cno_detach_locked(struct cno *cno, bool freed);
 /*
  * @cno, which was attached, or none if that is NULL, takes the place of the CNO that @evd has, if
- * any, and that is detached. ia->lock held.
+ * any; that is detached, with @freed as in cno_detach_locked. The channel of @evd moves with it.
  */
 void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed);
-/* Abrupt close: wakes all waiters and waits until they have left, without ia->lock meanwhile. */
+/* For an abrupt close: wakes all waiters, and waits until they and the agent's call have ended. */
 void cno_expel_waiters_relock(struct cno *cno);
-void cno_destroy(struct cno *cno); /* no lock is held */
+/* For a CNO that is retired, and has no waiter. No lock is held; waits for the agent's call. */
+void cno_destroy(struct cno *cno);
 
 /* ---- async_error.c: asynchronous errors, and the EVDs that take them ---- */
 
-/* Posts an asynchronous error to all EVDs that take those of this IA. ia->lock held. */
+/*
+ * Posts an asynchronous error of @handle to all EVDs that take those of this IA; @reason is DAT's.
+ * ia->lock is held, and loan_lock taken.
+ */
 void async_error_post_locked(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
 			     DAT_COUNT reason);
 
-/* Sends the asynchronous errors of @ia to an EVD that another IA owns, until it is returned. */
+/*
+ * Sends the asynchronous errors of @ia to an EVD that another IA owns, until it is returned or
+ * revoked. Refuses what is no EVD, or one without DAT_EVD_ASYNC_FLAG. For dat_ia_open; takes
+ * loan_lock, as the next four do.
+ */
 DAT_RETURN async_evd_borrow(struct ia *ia, DAT_EVD_HANDLE evd);
+/* For dat_ia_close: gives back the EVD that @ia has borrowed, if any. */
 void async_evd_return(struct ia *ia);
-/* @evd, retired already, is going away: its borrowers are without an EVD from here on. */
+/* For an EVD that is retired and going away: its borrowers are without an EVD from here on. */
 void async_evd_revoke(const struct evd *evd);
-/* Does another IA use an EVD of @owner? */
+/* Returns whether another IA has borrowed an EVD of @owner. */
 bool async_evd_is_lent(const struct ia *owner);
-/* The handle that dat_ia_open and dat_ia_query show. */
+/* Returns the handle that dat_ia_open and dat_ia_query show. */
 DAT_EVD_HANDLE async_evd_handle(struct ia *ia);
 
+/* In the child after a fork, where the caller is the only thread: forgets what was borrowed. */
 void async_evds_after_fork(void);
 
-/* ---- calls ---- */
+/* ---- the calls of DAT that entry/provider.c has in its table: no lock is held ---- */
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
 		      DAT_EVD_HANDLE *evd);
