@@ -42,7 +42,7 @@ unlock:
 	return ret;
 }
 
-/* @at leads to the borrower in the list. */
+/* Ends the loan of the borrower to which @at leads in the list. */
 static void return_evd_locked(struct ia **at)
 {
 	struct ia *ia = *at;

@@ -61,6 +61,7 @@ bool cno_attach_locked(struct ia *ia, DAT_CNO_HANDLE handle)
 	return true;
 }
 
+/* A visitor for cno_visit_missed_locked. */
 static bool trigger_backlog(struct evd *evd)
 {
 	evd_trigger_backlog_locked(evd);
@@ -68,8 +69,9 @@ static bool trigger_backlog(struct evd *evd)
 }
 
 /*
- * The EVD that was in the latch, or that the agent was to be called with, is gone. Others have
- * missed their trigger meanwhile; or, if one has the latch, its call of the agent.
+ * Makes up for what others have missed because of an EVD that was in the latch, or that the agent
+ * was to be called with, and is gone: their triggers, or, of the one that has the latch, the call
+ * of the agent.
  */
 static void trigger_others_locked(struct cno *cno)
 {
@@ -84,7 +86,10 @@ static void trigger_others_locked(struct cno *cno)
 	(void)cno_visit_missed_locked(cno, trigger_backlog);
 }
 
-/* True: because of @evd, events of other EVDs have triggered nothing. evd->lock held. */
+/*
+ * The CNO forgets an EVD, whose lock is held. Returns whether events of others may have triggered
+ * nothing because of it.
+ */
 static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 {
 	bool latched, due;
@@ -143,7 +148,7 @@ static struct cno *cno_of_watch(struct watch *watch)
 	return container_of(watch, struct cno, watch);
 }
 
-/* Returns how many were readable. */
+/* Handles what the channels of the EVDs report. Returns how many did. */
 static int channels_handle_locked(struct cno *cno)
 {
 	struct epoll_event events[CHANNEL_BATCH];
@@ -157,7 +162,10 @@ static int channels_handle_locked(struct cno *cno)
 	return n;
 }
 
-/* One of the channels may be in error, which their set tells; the set itself is not. */
+/*
+ * The epoll set is readable. One of the channels may be in error, which the set tells; the set
+ * itself is not.
+ */
 static void cno_ready_locked(struct watch *watch, bool in_error)
 {
 	(void)in_error;
@@ -165,7 +173,7 @@ static void cno_ready_locked(struct watch *watch, bool in_error)
 		(void)channels_handle_locked(cno_of_watch(watch));
 }
 
-/* Failures in queues that are not armed are among what this finds. */
+/* The service thread looks at all EVDs: finds failures in queues that are not armed, too. */
 static bool cno_look_locked(struct watch *watch)
 {
 	struct cno *cno = cno_of_watch(watch);
@@ -174,6 +182,7 @@ static bool cno_look_locked(struct watch *watch)
 	return cno_visit_missed_locked(cno, evd_look_missed_locked) > 0 || ready;
 }
 
+/* A visitor for cno_visit_missed_locked. */
 static bool arm_and_drain(struct evd *evd)
 {
 	evd_arm(evd);
@@ -181,7 +190,7 @@ static bool arm_and_drain(struct evd *evd)
 	return true;
 }
 
-/* An agent is called at once. */
+/* With an agent each completion is urgent, because it has to be called at once. */
 static bool cno_is_urgent_locked(struct watch *watch)
 {
 	struct cno *cno = cno_of_watch(watch);
@@ -194,6 +203,7 @@ static bool cno_is_urgent_locked(struct watch *watch)
 	return agent;
 }
 
+/* Arms the queues of the EVDs that have missed a trigger. */
 static void cno_arm_locked(struct watch *watch)
 {
 	(void)cno_visit_missed_locked(cno_of_watch(watch), arm_and_drain);
@@ -206,7 +216,7 @@ static const struct watch_ops cno_ops = {
 	.ready_locked = cno_ready_locked,
 };
 
-/* The consumer looks at its EVDs next, but for those that it has disabled. */
+/* A visitor like arm_and_drain, if the consumer looks at its EVDs next, but for disabled ones. */
 static bool arm_missed(struct evd *evd)
 {
 	if (!evd_is_enabled(evd))
@@ -215,7 +225,10 @@ static bool arm_missed(struct evd *evd)
 	return true;
 }
 
-/* The latch is clear, or an agent is attached: the next completion of each EVD counts. */
+/*
+ * Arms the queues of EVDs that have missed a trigger: the latch is clear, or an agent is attached,
+ * so the next completion of each counts. No lock is held.
+ */
 static void arm_all_missed(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
@@ -382,7 +395,10 @@ static DAT_RETURN check_latch_locked(struct cno *cno, unsigned broadcasts, struc
 	return NOT_LATCHED;
 }
 
-/* When an abrupt close waits for this thread, the last access is under ia->lock. */
+/*
+ * The last step of a wait: its last access to the CNO, which is under ia->lock when an abrupt close
+ * waits for this thread.
+ */
 static void cno_wait_leave(struct cno *cno)
 {
 	struct ia *ia = cno->obj.ia;
@@ -403,7 +419,10 @@ static void cno_wait_leave(struct cno *cno)
 	mutex_unlock(&ia->lock);
 }
 
-/* Gives back what the thread slept on. What is to be armed is, when the latch is taken. */
+/*
+ * Gives back what the thread slept on. The queues that are to be armed are armed when the latch is
+ * taken.
+ */
 static void cno_sleep_give_back(struct cno *cno, struct wait_entry *entry)
 {
 	spin_lock(&cno->lock);
@@ -436,7 +455,7 @@ enum {
 	CNO_FDS,
 };
 
-/* The only place of a wait where the thread can be cancelled; as in dat_evd_wait. */
+/* tp_poll, as the only place of a wait where the thread can be cancelled; see wait_poll. */
 static int cno_wait_poll(struct wait_entry *entry, struct pollfd fds[CNO_FDS], uint64_t deadline,
 			 int consumers_state)
 {
@@ -482,6 +501,7 @@ static DAT_RETURN cno_wakeup_consume(struct cno *cno, unsigned broadcasts, struc
 	return ret;
 }
 
+/* Sleeps until the latch is taken, or there is another reason to return, and returns it. */
 static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint64_t deadline,
 				      int consumers_state, struct wait_entry *entry,
 				      struct evd **evd)
@@ -512,6 +532,7 @@ static DAT_RETURN sleep_until_latched(struct cno *cno, unsigned broadcasts, uint
 	return ret == NOT_LATCHED && ready == -EINTR ? DAT_ERROR(DAT_INTERRUPTED_CALL, 0) : ret;
 }
 
+/* Borrows what the thread sleeps on, has it sleep, and gives that back. */
 static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t deadline,
 				  int consumers_state, struct evd **evd)
 {
@@ -536,7 +557,7 @@ static COLD DAT_RETURN cno_wait_refused(DAT_RETURN ret, const struct cno *cno, D
 		       (const void *)cno, (unsigned)timeout, (void *)out);
 }
 
-/* A wait that has more to do than to take the latch. */
+/* dat_cno_wait in full: with a sleep if need be, and with EVDs that have missed a trigger. */
 static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *out)
 {
 	CANCEL_FORBIDDEN;
@@ -566,7 +587,10 @@ static NOINLINE DAT_RETURN cno_wait_slow(struct cno *cno, DAT_TIMEOUT timeout, D
 	return ret;
 }
 
-/* As in dat_evd_wait. */
+/*
+ * A call of a thread that could be cancelled at any instruction: as long as the call lasts it can
+ * be at cancellation points only.
+ */
 static COLD DAT_RETURN cno_wait_defer_cancel(struct cno *cno, DAT_TIMEOUT timeout,
 					     DAT_EVD_HANDLE *out)
 {
@@ -576,7 +600,7 @@ static COLD DAT_RETURN cno_wait_defer_cancel(struct cno *cno, DAT_TIMEOUT timeou
 	return ret;
 }
 
-/* The handle is none, or there is no place for the EVD. */
+/* Refuses a call whose handle is none, or that has no place for the EVD. */
 static COLD DAT_RETURN cno_wait_refuse_args(const struct cno *cno, DAT_TIMEOUT timeout,
 					    DAT_EVD_HANDLE *out)
 {

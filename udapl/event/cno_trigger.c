@@ -51,7 +51,10 @@ void wait_entry_end(struct wait_entry *entry)
 
 /* ---- EVDs that missed a trigger ---- */
 
-/* evd->lock held, too: an EVD is on the list of no CNO but its own. */
+/*
+ * Appends @evd to the list, unless it is there. Its lock is held, too: an EVD is on the list of no
+ * CNO but its own.
+ */
 static void missed_add_locked(struct cno *cno, struct evd *evd)
 {
 	assert_locked(&cno->lock);
@@ -80,6 +83,7 @@ void cno_missed_remove_locked(struct cno *cno, struct evd *evd)
 	cno->missed_count--;
 }
 
+/* Takes the first EVD from the list, and returns it; NULL if there is none. */
 static struct evd *missed_take_first(struct cno *cno)
 {
 	struct evd *evd;

@@ -46,7 +46,10 @@ bool completion_is_behind_lost_read(const struct ring *ring, unsigned until)
 	return false;
 }
 
-/* Not if it is not outstanding any more. */
+/*
+ * Returns whether @req, which was flushed, is behind a read that the device has lost; false if it
+ * is not outstanding any more.
+ */
 static bool is_behind_lost_read(const struct ring *ring, const struct req *req)
 {
 	unsigned head = atomic_load(&ring->head), ahead = ring_ahead(ring, req, head);

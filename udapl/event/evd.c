@@ -39,7 +39,10 @@ static unsigned role_config(enum evd_role role, const DAT_EP_ATTR *attr)
 	}
 }
 
-/* Completions that may be outstanding. A read of many segments may take several work requests. */
+/*
+ * Returns how many completions may be outstanding. A read of many segments may take several work
+ * requests.
+ */
 static unsigned role_depth(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr)
 {
 	switch (role) {
@@ -53,8 +56,9 @@ static unsigned role_depth(const struct ia *ia, enum evd_role role, const DAT_EP
 }
 
 /*
- * An EVD is in notify or solicited mode as long as all its roles ask for that, and only receives
- * can be solicited. With any other mixture it is in threshold mode.
+ * Returns the mode that follows from the roles; 0 if there are none. An EVD is in notify or
+ * solicited mode as long as all its roles ask for that, and only receives can be solicited. With
+ * any other mixture it is in threshold mode.
  */
 static unsigned config_locked(const struct evd *evd)
 {
@@ -72,15 +76,15 @@ static unsigned config_locked(const struct evd *evd)
 	return DAT_EVD_STATE_CONFIG_THRESHOLD;
 }
 
-/* The mode by which a wait ends: without an endpoint it is that with a threshold. */
+/* Returns the mode by which a wait ends: without an endpoint it is that with a threshold. */
 static unsigned wait_mode(unsigned config)
 {
 	return config ? config : (unsigned)DAT_EVD_STATE_CONFIG_THRESHOLD;
 }
 
 /*
- * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. True: that changes
- * what ends a wait, so evd_mode_changed is due.
+ * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. Returns whether that
+ * changes what ends a wait, so that evd_mode_changed is due.
  */
 static bool role_change_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			       const DAT_EP_ATTR *attr, int change)
@@ -98,7 +102,7 @@ static bool role_change_locked(struct ia *ia, struct evd *evd, enum evd_role rol
 	return before && wait_mode(before) != wait_mode(evd->config);
 }
 
-/* Afterwards the completion queue holds at least @depth entries. */
+/* Makes the completion queue hold at least @depth entries. */
 static DAT_RETURN cq_resize(struct evd *evd, unsigned depth)
 {
 	const struct tp_attr *attr = evd->obj.ia->attr;
@@ -129,9 +133,10 @@ static DAT_RETURN cq_resize(struct evd *evd, unsigned depth)
 }
 
 /*
- * One direction of an endpoint has at most as many completions as its depth, so a queue as deep as
- * the sum can't overrun. It is at least doubled, because each resize costs a system call and a
- * copy; if there is no memory for that, less will do.
+ * Makes the completion queue hold @depth entries more than the roles so far need. One direction of
+ * an endpoint has at most as many completions as its depth, so a queue as deep as the sum can't
+ * overrun. It is at least doubled, because each resize costs a system call and a copy; if there is
+ * no memory for that, less will do.
  */
 static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 {
@@ -218,7 +223,7 @@ void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const
 
 /* ---- shared receive queues of endpoints ---- */
 
-/* Room for @more completions. */
+/* Makes room for @more completions, which depth_drop_locked gives up. */
 static DAT_RETURN depth_add_locked(struct evd *evd, unsigned more)
 {
 	DAT_RETURN ret = cq_grow(evd, more);
@@ -243,7 +248,10 @@ static void depth_drop_locked(struct evd *evd, unsigned less)
 	spin_unlock(&evd->lock);
 }
 
-/* Programs have few of these queues. */
+/*
+ * Returns where in the list of @evd the share of @pool is, or the end of it. Programs have few of
+ * these queues.
+ */
 static struct pool_share **share_find_locked(struct evd *evd, const struct recv_pool *pool)
 {
 	struct pool_share **link = &evd->shares;
@@ -298,7 +306,7 @@ void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool)
 	free(share);
 }
 
-/* The EVDs before @end. */
+/* Takes the EVDs of the shares before @end back to @depth completions; NULL: all of them. */
 static void shares_shrink_locked(struct ia *ia, struct recv_pool *pool,
 				 const struct pool_share *end, unsigned depth)
 {
@@ -332,9 +340,10 @@ void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned dept
 /* ---- create and free ---- */
 
 /*
- * A queue that can't grow when endpoints are attached is large from the start: each event may be a
- * read of READ_SEGMENTS, which takes several work requests. Not larger than that: some devices map
- * few large queues.
+ * Returns how deep the completion queue of an EVD with @qlen events is made. One that can't grow
+ * when endpoints are attached is large from the start: each event may be a read of READ_SEGMENTS,
+ * which takes several work requests. It is not larger than that, because some devices map few large
+ * queues.
  */
 static unsigned cq_depth(const struct tp_attr *attr, unsigned qlen)
 {
@@ -367,7 +376,10 @@ static DAT_RETURN cq_create(struct evd *evd)
 	return status_of_made(err, DAT_RESOURCE_TEVD);
 }
 
-/* What needs no lock, among it the call of the device, which may take its time. */
+/*
+ * Makes an EVD as far as that needs no lock: the call of the device, which may take its time, is
+ * here. evd_complete_locked or evd_discard_locked follows.
+ */
 static DAT_RETURN evd_prepare(struct ia *ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, bool is_sink,
 			      struct evd **out)
 {
@@ -414,7 +426,10 @@ static void evd_discard_locked(struct evd *evd)
 	obj_free(&evd->obj);
 }
 
-/* The service thread, or @cno, which was attached, gets to know it. On failure it is gone. */
+/*
+ * Tells the service thread, or @cno, which was attached, of an EVD that was prepared. On failure
+ * the EVD is discarded, and @cno detached.
+ */
 static DAT_RETURN evd_complete_locked(struct evd *evd, struct cno *cno)
 {
 	int err = evd->cq ? evd_channel_open(evd, cno) : 0;
@@ -489,7 +504,10 @@ void evd_destroy_locked(struct evd *evd)
 	evd_put_unlock(evd);
 }
 
-/* The IA may have been closed, or the CNO freed, while the lock was not held. */
+/*
+ * evd_complete_locked for dat_evd_create, without whose lock the IA may have been closed, or the
+ * CNO freed, meanwhile: then the EVD is discarded.
+ */
 static DAT_RETURN evd_finish_locked(struct evd *evd, DAT_CNO_HANDLE cno)
 {
 	struct ia *ia = evd->obj.ia;
@@ -541,8 +559,8 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 }
 
 /*
- * The EVD of a handle with the lock of its IA held; NULL without. A thread that freed the EVD while
- * this one waited for the lock is no harm.
+ * Returns the EVD of a handle, and takes the lock of its IA; or NULL, and takes none. It looks
+ * again with the lock held, because another thread may have freed the EVD.
  */
 static struct evd *evd_find_lock(DAT_EVD_HANDLE handle)
 {
@@ -676,6 +694,7 @@ DAT_RETURN evd_disable(DAT_EVD_HANDLE handle)
 	return DAT_SUCCESS;
 }
 
+/* dat_evd_set_unwaitable and dat_evd_clear_unwaitable. */
 static DAT_RETURN waitable_change(DAT_EVD_HANDLE handle, bool waitable)
 {
 	CANCEL_FORBIDDEN;

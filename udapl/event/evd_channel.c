@@ -5,7 +5,10 @@
 
 /* ---- arming ---- */
 
-/* Must the service thread, or a thread in dat_cno_wait, learn of each completion at once? */
+/*
+ * Returns whether the service thread, or one in dat_cno_wait, must learn of each completion at
+ * once.
+ */
 static bool is_urgent_locked(struct evd *evd)
 {
 	assert_locked(&evd->lock);
@@ -24,8 +27,9 @@ static bool is_urgent(struct evd *evd)
 }
 
 /*
- * Failures always matter. In solicited mode only solicited receives do beside them. The sink has no
- * consumer that polls.
+ * Returns which completions matter; @waiting says whether a thread sleeps on the channel. Failures
+ * always matter. In solicited mode only solicited receives do beside them. The sink has no consumer
+ * that polls.
  */
 static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 {
@@ -38,12 +42,13 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 }
 
 /*
+ * Arms the completion queue, if there is one, for what matters; @sleeper says whether the calling
+ * thread is the waiter that sleeps next, and gets what evd_arm_to_sleep returns. What arrived
+ * before makes no event: the caller looks at the queue afterwards, or its consumer does.
+ *
  * On some devices the last request to be notified counts, on others the strongest. So the lock is
  * held while a thread chooses how to arm and arms: a change of what matters is followed by a
  * request that knows of it, and by none that does not.
- *
- * What arrived before makes no event: the caller looks at the queue afterwards, or its consumer
- * does.
  */
 static int channel_arm_for_locked(struct evd *evd, bool sleeper)
 {
@@ -92,7 +97,10 @@ int evd_arm_to_sleep(struct evd *evd)
 	return fd;
 }
 
-/* Nobody sleeps on it. What has become urgent meanwhile was armed for that. */
+/*
+ * Tells the transport that nobody sleeps on the channel. What has become urgent meanwhile was armed
+ * for that, and stays so.
+ */
 static void evd_disarm(struct evd *evd)
 {
 	mutex_lock(&evd->watch.lock);
@@ -114,6 +122,7 @@ void evd_watch_locked(struct evd *evd)
 	evd_arm(evd);
 }
 
+/* The service thread looks at the queue, which need not be armed. */
 static bool channel_look_locked(struct watch *watch)
 {
 	return evd_drain_found(container_of(watch, struct evd, watch));
@@ -133,6 +142,10 @@ bool evd_look_missed_locked(struct evd *evd)
 	return found;
 }
 
+/*
+ * The channel is readable: takes its event and the completions. If each is urgent, the queue is
+ * armed again; else the service thread looks at it, or the CNO, if that is to be triggered.
+ */
 static void channel_ready_locked(struct evd *evd)
 {
 	struct watch *parent = evd->watch.parent;
@@ -152,9 +165,9 @@ static void channel_ready_locked(struct evd *evd)
 }
 
 /*
- * A freed EVD has no completion queue, and a new one in the same slot is polled without need, which
- * does no harm. The kernel reports a channel in error, too, while it is lent: nobody watches it any
- * more, or the service thread would never sleep again.
+ * What an epoll set reports of the channel. A freed EVD has no completion queue, and a new one in
+ * the same slot is polled without need, which does no harm. The kernel reports a channel in error,
+ * too, while it is lent: nobody watches it any more, or the service thread would never sleep again.
  */
 static void channel_report_locked(struct watch *watch, bool in_error)
 {

@@ -17,13 +17,16 @@
 
 /* ---- the queue ---- */
 
-/* Slots that the streams have together that qlen limits. */
+/* Returns how many slots the streams that qlen limits have together. */
 static unsigned bounded_max(const struct evd *evd, DAT_COUNT qlen)
 {
 	return evd->flags & EVD_FLAGS_BOUNDED ? (unsigned)qlen : 0;
 }
 
-/* Free slots that were promised: to connection events, and up to qlen to bounded streams. */
+/*
+ * Returns how many free slots were promised to connection events, and, up to qlen, to bounded
+ * streams.
+ */
 static unsigned slots_promised_locked(const struct evd *evd)
 {
 	unsigned bounded = bounded_max(evd, evd->qlen);
@@ -32,7 +35,7 @@ static unsigned slots_promised_locked(const struct evd *evd)
 	return evd->reserved + (bounded > evd->bounded ? bounded - evd->bounded : 0);
 }
 
-/* Free slots that were promised, to those two or to flushes. */
+/* Returns how many free slots were promised to those two, or are kept for flushes. */
 static unsigned slots_needed_locked(const struct evd *evd)
 {
 	assert_locked(&evd->lock);
@@ -45,7 +48,7 @@ static unsigned slots_free_locked(const struct evd *evd)
 	return evd->queue.size - evd->queue.count;
 }
 
-/* Moves the queue to @slots, which are more. Returns the memory to be freed. */
+/* Moves the queue to @slots, if these are more. Returns the memory to be freed. */
 static struct queued_event *queue_grow(struct event_queue *queue, struct queued_event *slots,
 				       unsigned size)
 {
@@ -114,7 +117,7 @@ void evd_push_locked(struct evd *evd, const DAT_EVENT *event, bool notify)
 	queue_push_locked(evd, event, notify, false);
 }
 
-/* The loss of asynchronous errors is reported as soon as there is room for that. */
+/* Reports the loss of asynchronous errors, as soon as there is room for that. */
 static COLD void push_overflow_locked(struct evd *evd)
 {
 	DAT_EVENT event = {
@@ -128,7 +131,7 @@ static COLD void push_overflow_locked(struct evd *evd)
 	queue_push_locked(evd, &event, true, true);
 }
 
-/* The consumer takes the event of a shared receive queue, or will never see it. */
+/* Gives the slot of a shared receive back: the consumer has its event, or may free the queue. */
 static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
 {
 	struct recv_pool *pool = pool_of(queued->receive);
@@ -178,7 +181,10 @@ void evd_notify_locked(struct evd *evd)
 
 /* ---- completions ---- */
 
-/* The slot of a shared receive queue stays in use until the consumer takes the event. */
+/*
+ * evd_queue_completion_locked of a shared receive, whose slot stays in use until the consumer takes
+ * the event. Returns whether there is an event.
+ */
 static bool queue_receive_locked(struct evd *evd, const struct tp_wc *wc)
 {
 	struct event_queue *queue = &evd->queue;
@@ -235,7 +241,7 @@ bool evd_take_completions_relock(struct evd *evd, bool *notified)
 	return true;
 }
 
-/* evd_drain; *found: there was something to take. */
+/* evd_drain; *found says whether there was something to take. */
 static bool drain(struct evd *evd, bool *found)
 {
 	bool notified = false, all;
@@ -267,8 +273,8 @@ bool evd_drain_found(struct evd *evd)
 }
 
 /*
- * Room for the event of one request, if need be a slot that is kept for its flush, but none that
- * was promised to others.
+ * Returns whether there is room for the event of one request, which may be a slot that is kept for
+ * flushes, but is none that was promised to others.
  */
 static bool make_request_room_relock(struct evd *evd)
 {
@@ -277,6 +283,7 @@ static bool make_request_room_relock(struct evd *evd)
 	       slots_free_locked(evd) > slots_promised_locked(evd);
 }
 
+/* Returns the endpoint whose completion it is. */
 static const struct ep *completion_ep(const struct evd *evd, const struct tp_wc *wc)
 {
 	struct ring *ring;
@@ -284,7 +291,7 @@ static const struct ep *completion_ep(const struct evd *evd, const struct tp_wc 
 	return completion_req(wc, &ring)->kind == REQ_SRQ_RECV ? tp_wc_ep(evd->cq, wc) : ring->ep;
 }
 
-/* A completion of an endpoint whose QP is gone, or in error. */
+/* Drops a completion of an endpoint whose QP is gone, or in error. */
 static void drop_completion_locked(struct evd *evd, const struct tp_wc *wc)
 {
 	struct req *receive = completion_srq_slot(wc);
@@ -299,6 +306,7 @@ static void drop_completion_locked(struct evd *evd, const struct tp_wc *wc)
 		(void)completion_retire_bind_locked(evd, req, wc->status, &event);
 }
 
+/* Takes a completion without memory for its event. */
 static void lose_completion_locked(struct evd *evd, const struct tp_wc *wc)
 {
 	DAT_EVENT event;
@@ -308,7 +316,10 @@ static void lose_completion_locked(struct evd *evd, const struct tp_wc *wc)
 		log_error("EVD %p: out of memory, a completion is lost", (void *)evd);
 }
 
-/* Its events stay for the consumer, but the slots of an SRQ, which it may free next, are free. */
+/*
+ * Gives back the slots of shared receives whose events are queued: the events of @ep, which is
+ * being freed, stay for the consumer, who may free the queue next.
+ */
 static void free_receives_locked(struct evd *evd, const struct ep *ep)
 {
 	struct event_queue *queue = &evd->queue;
@@ -478,8 +489,8 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT *event)
 
 /* ---- length ---- */
 
-/* What is queued must fit, completions that were not taken yet included. */
-static DAT_RETURN qlen_refused_locked(const struct evd *evd, DAT_COUNT qlen)
+/* Returns why the length can't become @qlen: what is queued must fit. Completions were taken. */
+static DAT_RETURN qlen_judge_locked(const struct evd *evd, DAT_COUNT qlen)
 {
 	assert_locked(&evd->lock);
 	if (qlen == evd->qlen)
@@ -503,11 +514,11 @@ DAT_RETURN evd_set_qlen_locked(struct evd *evd, DAT_COUNT qlen)
 	assert_locked(&evd->obj.ia->lock);
 	spin_lock(&evd->lock);
 	evd_take_completions_relock(evd, &notified);
-	ret = qlen_refused_locked(evd, qlen);
+	ret = qlen_judge_locked(evd, qlen);
 	if (ret == DAT_SUCCESS && qlen > evd->qlen) {
 		unsigned more = bounded_max(evd, qlen) - bounded_max(evd, evd->qlen);
 
-		ret = evd_make_room_relock(evd, more + 1) ? qlen_refused_locked(evd, qlen)
+		ret = evd_make_room_relock(evd, more + 1) ? qlen_judge_locked(evd, qlen)
 							  : NO_RESOURCE(MEMORY);
 	}
 	if (ret == DAT_SUCCESS)
