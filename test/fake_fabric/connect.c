@@ -250,6 +250,7 @@ static int ep_close(struct fid *fid)
 		request_fail(ep->request, NULL, 0);
 	ff_ep_end(ep, false);
 	ff_messages_free(ep);
+	ff_late_write_drop(ep);
 	for (link = ep->srx ? &ep->srx->takers : NULL; link && *link; link = &(*link)->next_taker)
 		if (*link == ep) {
 			*link = ep->next_taker;

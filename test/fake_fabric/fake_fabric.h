@@ -4,7 +4,7 @@
  * linked with it and with udapl/ofi/, which finds it with dlopen as it would find libfabric.
  *
  *	script.c	counts and failures of calls, counts of objects
- *	host.c		dlopen, and calls of the C library that can fail or are recorded
+ *	host.c		dlopen, the clock, and calls of the C library that can fail or are recorded
  *	info.c		fi_getinfo: what the provider says of itself
  *	domain.c	fabrics, domains, memory regions
  *	queue.c		event queues and completion queues
@@ -37,6 +37,7 @@ struct ff_provider {
 	bool basic_only;      /* and no other bits */
 	bool ignores_virtual; /* FI_MR_VIRT_ADDR written into an info has no effect */
 	bool loses_writes;    /* a write completes, and places nothing */
+	unsigned late_writes; /* it places its bytes at the n-th fi_cq_read after it; 0: at once */
 	bool asynchronous;    /* refuses to register without an event queue for that */
 	bool keys_for_peers;  /* a region that no peer may access has no key */
 	uint64_t first_key;   /* of those that it chooses; they count up */
@@ -110,6 +111,15 @@ unsigned ff_alive(enum ff_kind kind);
 
 /* Reports @err of the endpoint that listens. */
 void ff_listener_fail(int err);
+
+/* ---- time ---- */
+
+/*
+ * From now on the clock stands still for the calling thread, but that each fi_cq_read of it takes
+ * @ns.
+ */
+void ff_clock_stop(uint64_t ns);
+void ff_clock_start(void);
 
 /* ---- what was recorded: the arguments of the latest calls ---- */
 

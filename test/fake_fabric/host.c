@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The dynamic loader, the log, and calls of the C library that can fail: the linker's --wrap
+ * The dynamic loader, the clock, the log, and calls of the C library that can fail: the linker's --wrap
  * redirects them to this module.
  */
 #include <dlfcn.h>
@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "impl.h"
 
@@ -18,6 +19,7 @@
 	type __real_##call params;                                                                 \
 	EXPORTED type __wrap_##call params;
 
+PROTOTYPE(int, clock_gettime, (clockid_t clock, struct timespec *now))
 PROTOTYPE(void *, dlopen, (const char *name, int flags))
 PROTOTYPE(void *, dlsym, (void *library, const char *name))
 PROTOTYPE(char *, dlerror, (void))
@@ -75,6 +77,44 @@ char *__wrap_dlerror(void)
 	snprintf(text, sizeof(text), "%s", loader_error);
 	loader_error = NULL;
 	return text;
+}
+
+/* ---- the clock ---- */
+
+#define NSEC 1000000000
+
+static _Thread_local struct {
+	bool stopped;
+	struct timespec now;
+	uint64_t ns_per_read;
+} clock_here;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (!clock_here.stopped || clock != CLOCK_MONOTONIC)
+		return __real_clock_gettime(clock, now);
+	*now = clock_here.now;
+	return 0;
+}
+
+void ff_clock_stop(uint64_t ns)
+{
+	__real_clock_gettime(CLOCK_MONOTONIC, &clock_here.now);
+	clock_here.ns_per_read = ns;
+	clock_here.stopped = true;
+}
+
+void ff_clock_start(void)
+{
+	clock_here.stopped = false;
+}
+
+void ff_clock_read(void)
+{
+	const uint64_t ns = (uint64_t)clock_here.now.tv_nsec + clock_here.ns_per_read;
+
+	clock_here.now.tv_sec += (time_t)(ns / NSEC);
+	clock_here.now.tv_nsec = (long)(ns % NSEC);
 }
 
 /* ---- random numbers ---- */

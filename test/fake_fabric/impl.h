@@ -103,6 +103,8 @@ void ff_require(bool kept, const char *rule);
 
 /* ---- host.c ---- */
 
+/* A read of a completion queue passes the time that ff_clock_stop said. */
+void ff_clock_read(void);
 /* Makes @fd readable, or no longer. */
 void ff_fd_set(int fd, bool readable);
 int ff_fd_open(void);
@@ -265,6 +267,10 @@ int ff_srx_context(struct fid_domain *domain, struct fi_rx_attr *attr, struct fi
 int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 extern struct fi_ops_msg ff_msg_ops;
 extern struct fi_ops_rma ff_rma_ops;
+/* A completion queue is read: a write may be placed. The lock is held. */
+void ff_late_write_step(void);
+/* The endpoint, from which a write may come that is not placed yet, is closed. The lock is held. */
+void ff_late_write_drop(const struct ff_ep *ep);
 /* Ends the connection of @ep. Both sides get an event if @told, else only the peer. */
 void ff_ep_end(struct ff_ep *ep, bool told);
 /* Flushes the endpoint's own receives. */

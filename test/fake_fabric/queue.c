@@ -268,6 +268,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
 
 	if (err)
 		return -err;
+	ff_clock_read();
+	ff_late_write_step();
 	while ((size_t)got < count && cq->first && !cq->first->entry.err) {
 		memcpy(to, &cq->first->entry, sizes[cq->format]);
 		to += sizes[cq->format];

@@ -176,6 +176,42 @@ static ssize_t recv_post(struct ff_ep *ep, const struct iovec *iov, void **desc,
 	return 0;
 }
 
+/* ---- a write that is placed late; one at a time ---- */
+
+static struct {
+	const struct ff_ep *from; /* NULL: there is none */
+	unsigned reads;		  /* of completion queues, until it is placed */
+	char *to;
+	size_t length;
+	char bytes[64];
+} late;
+
+static void write_later(const struct ff_ep *from, char *to, const struct fi_msg_rma *msg)
+{
+	late.length = iov_length(msg->msg_iov, msg->iov_count);
+	ff_require(!late.from && late.length <= sizeof(late.bytes), "one late write, of few bytes");
+	iov_gather(late.bytes, msg->msg_iov, msg->iov_count);
+	late.from = from;
+	late.to = to;
+	late.reads = ff.provider.late_writes;
+}
+
+void ff_late_write_step(void)
+{
+	if (!late.from || --late.reads)
+		return;
+	memcpy(late.to, late.bytes, late.length);
+	late.from = NULL;
+}
+
+void ff_late_write_drop(const struct ff_ep *ep)
+{
+	if (late.from == ep)
+		late.from = NULL;
+}
+
+/* ---- RMA ---- */
+
 /* A write, or a read. What the peer does not allow ends the connection. */
 static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *msg)
 {
@@ -195,7 +231,9 @@ static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *m
 	if (ep->connected)
 		remote = ff_mr_find(ep->peer->domain, msg->rma_iov->key, msg->rma_iov->addr, length,
 				    write ? FI_REMOTE_WRITE : FI_REMOTE_READ);
-	if (remote && write && !ff.provider.loses_writes)
+	if (remote && write && ff.provider.late_writes)
+		write_later(ep, remote, msg);
+	else if (remote && write && !ff.provider.loses_writes)
 		iov_gather(remote, msg->msg_iov, msg->iov_count);
 	else if (remote && !write)
 		iov_scatter(msg->msg_iov, msg->iov_count, remote, length);
