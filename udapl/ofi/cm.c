@@ -66,11 +66,11 @@ struct tp_conn {
 	struct tp_qp *qp;		    /* from tp_connect or tp_accept to tp_release */
 	unsigned max_read_in, max_read_out; /* as asked or agreed */
 	struct sockaddr_storage local, remote;
-	int socket;  /* libfabric's, which dev->epoll reports; -1: not known */
-	bool closed; /* by the peer */
-	int unread;  /* bytes at the last look, since then; -1: not looked yet */
-	uint64_t looked;
-	uint64_t read;		      /* bytes, when cm_find_held_up has looked */
+	int socket;		      /* libfabric's, which dev->epoll reports; -1: not known */
+	bool closed;		      /* by the peer */
+	int unread;		      /* bytes, when it was looked at last; -1: it was not */
+	uint64_t looked;	      /* when that was */
+	uint64_t read;		      /* bytes that libfabric had, by cm_find_held_up */
 	struct tp_conn *next, **back; /* dev->conns */
 };
 
@@ -123,8 +123,8 @@ static unsigned wire_data_size(const struct eq_event *event)
 /* ---- rejecting ---- */
 
 /*
- * Through the listener, or, if that is gone, another passive endpoint. libfabric's tcp sends the
- * answer over the socket of the request.
+ * Rejects a request, through @pep of its listener, or, if that is gone, another passive endpoint.
+ * libfabric's tcp sends the answer over the socket of the request.
  */
 static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_info *info,
 			   bool by_consumer)
@@ -146,7 +146,7 @@ static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_in
 
 /* ---- events ---- */
 
-/* libfabric reports, from oldest to newest. False: there is none. */
+/* Reads the oldest event that libfabric reports. Returns false if there is none. */
 static bool eq_event_read(struct tp_dev *dev, struct eq_event *event)
 {
 	union {
@@ -249,10 +249,11 @@ static void socket_forget(struct tp_conn *conn)
 }
 
 /*
- * The peer has closed it, and libfabric has read nothing for a while: the message that waits may
- * have been read, so it need not be seen. Any other stream comes to its end, which it reports.
+ * For a connection that its peer has closed: has libfabric come to a message without a receive? It
+ * has if it read nothing for a while; the message may have been read, so it need not be seen. Any
+ * other stream comes to its end, which libfabric reports. The look is noted.
  */
-static bool socket_is_at_end(struct tp_conn *conn)
+static bool conn_look_for_end(struct tp_conn *conn)
 {
 	const uint64_t now = tp_now();
 	int unread = 0;
@@ -287,7 +288,7 @@ static enum tp_cause cause_of(const struct eq_event *event)
 	}
 }
 
-/* Something else has the port; or the process that had it has just ended. */
+/* Logs that something else has the port, or that the process which had it has just ended. */
 static void conn_tell_stranger(const struct tp_conn *conn)
 {
 	const struct sockaddr *remote = (const struct sockaddr *)&conn->remote;
@@ -297,7 +298,7 @@ static void conn_tell_stranger(const struct tp_conn *conn)
 		 sockaddr_text(remote, text));
 }
 
-/* How libfabric's tcp reports an answer in another protocol, and none. */
+/* Is it what libfabric's tcp reports of an answer in another protocol, or of none? */
 static bool is_of_stranger(const struct eq_event *event)
 {
 	return !event->type && (event->err == FI_ENOPROTOOPT || event->err == FI_EIO);
@@ -378,7 +379,10 @@ static void copy_address(struct sockaddr_storage *to, const void *from)
 		sockaddr_copy(to, from);
 }
 
-/* Whoever finds the port can send any number of them, so one is told by default. */
+/*
+ * Logs that a request is refused. Whoever finds the port can send any number of them, so by default
+ * one is told.
+ */
 static void request_tell_refused(struct tp_dev *dev, const struct eq_event *event)
 {
 	const bool strange = !wire_is(event, WIRE_REQUEST);
@@ -428,7 +432,10 @@ static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 	up_request(listener->sp, conn, &request);
 }
 
-/* @fid of all but FI_CONNREQ is that of a live queue pair: cm_forget_locked sees to that. */
+/*
+ * Handles one event. @fid of all but FI_CONNREQ is that of a live queue pair: cm_forget_locked sees
+ * to that.
+ */
 static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 {
 	struct tp_qp *qp;
@@ -498,7 +505,10 @@ bool eq_progress(struct tp_dev *dev)
 
 /* ---- the connections ---- */
 
-/* libfabric notices it when the queue is read next, which is not to wait for a consumer. */
+/*
+ * The peer has closed the connection. libfabric notices that when the queue is read next, which is
+ * not to wait for a consumer.
+ */
 static void conn_closed(struct tp_conn *conn)
 {
 	struct tp_qp *qp = conn->qp;
@@ -534,7 +544,7 @@ uint64_t cm_end_unnoticed(struct tp_dev *dev)
 			conn_failed(conn, TP_UNREACHABLE);
 			next = dev->conns; /* the upcall may have released any */
 		} else if (conn->state == CONN_UP && conn->closed) {
-			if (socket_is_at_end(conn)) {
+			if (conn_look_for_end(conn)) {
 				conn_ended(conn);
 				next = dev->conns;
 			} else {
@@ -657,7 +667,7 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 	return 0;
 }
 
-/* Events about other objects are kept for the service thread. */
+/* Reads all events, and keeps them for the service thread. */
 static void events_fetch_locked(struct tp_dev *dev)
 {
 	struct eq_event event, *copy;
@@ -677,9 +687,9 @@ static void events_fetch_locked(struct tp_dev *dev)
 }
 
 /*
- * libfabric keeps connections that have sent no request yet beyond the end of their listener, and
- * when one comes, uses the listener's freed memory. A socket that is shut down it closes, when its
- * event queue is read.
+ * Ends connections that have sent no request yet. libfabric keeps them beyond the end of their
+ * listener, and when a request comes, uses the listener's freed memory. A socket that is shut down
+ * it closes, when its event queue is read.
  */
 static void strangers_end_locked(struct tp_listener *listener)
 {
@@ -760,7 +770,7 @@ static int attach_active(struct tp_qp *qp, const struct sockaddr_storage *to)
 	return err == -ENODEV ? -ENETUNREACH : err; /* no device has a route */
 }
 
-/* The attempt was in vain, which an event says. */
+/* Notes that an attempt was in vain, which cm_end_unnoticed reports. */
 static int conn_lost(struct tp_conn *conn, struct tp_qp *qp)
 {
 	conn->state = CONN_LOST;
@@ -821,7 +831,7 @@ free_conn:
 	return err;
 }
 
-/* The endpoint that the request came to; NULL: it is gone. */
+/* Returns the passive endpoint that the request came to; or NULL if it is gone. */
 static struct fid_pep *listener_find(const struct tp_conn *conn)
 {
 	const struct tp_listener *listener = conn->dev->listeners;
@@ -918,8 +928,8 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 /* ---- opening and closing ---- */
 
 /*
- * The descriptor of librdmacm, in the epoll set of an event queue of libfabric's verbs; -1: there
- * is none. Connections last as long as a copy of it is open.
+ * Returns the descriptor of librdmacm, in the epoll set of an event queue of libfabric's verbs; or
+ * -1 if there is none. Connections last as long as a copy of it is open.
  */
 static int rdma_cm_find(int epoll)
 {

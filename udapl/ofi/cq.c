@@ -21,7 +21,7 @@
 
 /* ---- completions ---- */
 
-/* Of a failed transfer, by the numbers of libfabric; those of verbs are in prov_errno. */
+/* Returns the status of a transfer that a device has failed, by the number of verbs for that. */
 static DAT_DTO_COMPLETION_STATUS status_of_device(int prov_errno)
 {
 	/* enum ibv_wc_status */
@@ -92,7 +92,7 @@ static COLD void cq_unstall_locked(struct tp_cq *cq)
 		queue_advance_locked(queue);
 }
 
-/* The entries that were read and not looked at. */
+/* Takes in the entries that were read and not looked at. Returns how many there were. */
 static unsigned cq_take_in_locked(struct tp_cq *cq)
 {
 	unsigned taken = (unsigned)(cq->read_end - cq->untaken);
@@ -109,8 +109,9 @@ static unsigned cq_take_in_locked(struct tp_cq *cq)
 }
 
 /*
- * Nothing is untaken. Returns how many entries there are now. libfabric moves data meanwhile: its
- * system calls are cancellation points, and it has locks of its own then.
+ * Reads libfabric's queue, when nothing is untaken. Returns how many entries there are now.
+ * libfabric moves data meanwhile: its system calls are cancellation points, and it has locks of its
+ * own then.
  */
 static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 {
@@ -121,7 +122,7 @@ static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 }
 
 /*
- * As cq_read_locked, of any queue: an endpoint with a shared receive queue may complete here. The
+ * Does what cq_read_locked does, where endpoints with a shared receive queue may complete, too. The
  * caller has forbidden cancellation.
  */
 static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
@@ -162,8 +163,8 @@ unsigned cq_harvest_locked(struct tp_cq *cq)
 }
 
 /*
- * libfabric's tcp looks at each endpoint of a queue that it reads, so calls that end connections
- * don't read it in vain.
+ * Is libfabric's queue known to be empty? Its tcp looks at each endpoint of a queue that it reads,
+ * so calls that end connections ask this first.
  */
 static bool cq_is_empty_locked(const struct tp_cq *cq)
 {
@@ -198,7 +199,7 @@ _Static_assert(offsetof(struct done, tag) == offsetof(struct tp_wc, tag) &&
 		       offsetof(struct done, length) == offsetof(struct tp_wc, length),
 	       "a completion is copied as a whole");
 
-/* From the list, which is older than what is untaken. */
+/* Reports from the list, which is older than what is untaken. */
 static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	struct transfer *transfer;
@@ -219,8 +220,8 @@ static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsig
 }
 
 /*
- * If it is the completion of the transfer that is expected next, which is in order, describes it in
- * @wc. False: it is that of another one, and nothing has happened.
+ * If the completion is that of the transfer that is expected next, which is in order, describes it
+ * in @wc and returns true. If it is that of another one, nothing happens.
  */
 static ALWAYS_INLINE bool entry_take_expected(const struct fi_cq_msg_entry *entry, struct tp_wc *wc)
 {
@@ -259,7 +260,7 @@ static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 	return n;
 }
 
-/* What is there already; and what libfabric refused is tried again. */
+/* Reports what is there already, and tries again what libfabric has refused. */
 static unsigned cq_report_backlog_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
 	unsigned n = 0;
@@ -320,7 +321,7 @@ static unsigned cq_poll_more_unlock(struct tp_cq *cq, struct tp_wc *wc, unsigned
 	return n;
 }
 
-/* libfabric has reported this. */
+/* Reports what a read of libfabric's queue has returned as @got. */
 static NOINLINE unsigned cq_poll_read_unlock(struct tp_cq *cq, ssize_t got, struct tp_wc *wc,
 					     unsigned max)
 {
@@ -394,7 +395,10 @@ static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 	return n;
 }
 
-/* Mostly it is what moved no bytes, and was posted to a queue that had nothing outstanding. */
+/*
+ * Reports what is there already. Mostly that is one transfer which moved no bytes, and was posted
+ * to a queue that had nothing outstanding.
+ */
 static NOINLINE HOT unsigned cq_poll_backlog_unlock(struct tp_cq *cq, struct tp_wc *wc,
 						    unsigned max)
 {
@@ -490,14 +494,17 @@ bool cq_settle_locked(struct tp_cq *cq)
 	return false;
 }
 
-/* Who slept on it does so no more, and the service thread may have left all to that one. */
+/* Notes that nobody sleeps on the queue, which the service thread may have left to who did. */
 static void cq_awake(struct tp_cq *cq)
 {
 	atomic_store(&cq->slept_on, false);
 	progress_resume(cq);
 }
 
-/* False: the kernel has no memory, or the sets are nested too deep. */
+/*
+ * Has libfabric's descriptor make that of the queue readable. Returns false if the kernel has no
+ * memory for that, or if the sets are nested too deep.
+ */
 static bool cq_watch_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
@@ -515,8 +522,10 @@ static void cq_unwatch_locked(struct tp_cq *cq)
 }
 
 /*
- * Whatever arrives wakes who sleeps. False: completions only do, which others take in, because
- * there is something that nobody can take in, or because so much has arrived that was none.
+ * Arms the queue so that whatever arrives wakes who sleeps, and returns true. Returns false if only
+ * completions do, which others take in, because there is something that nobody can take in, or
+ * because so much has arrived that was no completion. @sleeper: who sleeps does so on libfabric's
+ * descriptor, too.
  */
 static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 {
@@ -546,8 +555,9 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 }
 
 /*
- * Without solicited events every completion counts as one. A queue that is armed for failures is
- * not slept on by a consumer that is in a hurry, so it is left to the service thread.
+ * Arms the queue so that a completion which the service thread takes in wakes who sleeps; or, if
+ * not @armed, disarms it. It is armed so for failures and solicited receives, with which no
+ * consumer is in a hurry. libfabric has no solicited events, so every completion counts as one.
  */
 static void cq_arm_indirect(struct tp_cq *cq, bool armed)
 {
@@ -571,7 +581,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 	return 0;
 }
 
-/* Of those who are armed for, nobody else sleeps on libfabric's descriptor itself. */
+/* Who sleeps after tp_cq_arm does not sleep on libfabric's descriptor itself; this one does. */
 int tp_cq_sleep(struct tp_cq *cq)
 {
 	return cq_arm_direct(cq, true) ? cq->fi_fd : -1;

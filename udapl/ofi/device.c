@@ -26,7 +26,7 @@ static unsigned clamp_count(uint64_t value)
 	return (unsigned)min_u64(value, INT_MAX);
 }
 
-/* Bytes of private data that libfabric carries, as a passive endpoint says. */
+/* Finds out from a passive endpoint how many bytes of private data libfabric carries. */
 static int data_size_read(struct tp_dev *dev, unsigned *size)
 {
 	struct fid_pep *pep;
@@ -43,7 +43,7 @@ static int data_size_read(struct tp_dev *dev, unsigned *size)
 	return 0;
 }
 
-/* Libfabric does not tell how long a completion queue of a device can be, so some are tried. */
+/* libfabric does not tell how long a completion queue of a device can be, so some are tried. */
 static unsigned queue_size_find(const struct tp_dev *dev)
 {
 	struct fi_cq_attr attr = { .size = MAX_DEPTH - 1, .wait_obj = FI_WAIT_NONE };
@@ -194,8 +194,9 @@ free_dev:
 }
 
 /*
- * A DAT triplet has a virtual address. Of a provider that wants none, with keys of our choice: by
- * virtual addresses all the same, or else in the older mode that has them, but keys of its own.
+ * Finds the info that a domain is opened with. A DAT triplet has a virtual address. A provider that
+ * counts addresses from the beginning of a region may take virtual ones all the same, with keys of
+ * our choice; if not, it is used in the older mode, which has them, but keys of its own.
  */
 static int info_find(const char *params, struct fi_info **info)
 {

@@ -31,7 +31,7 @@ static const char *const without_effect[] = {
 	"DAPL_WR_MAX",
 };
 
-/* All in one line, because each process of a job writes it. */
+/* Names all of them in one line, because each process of a job writes it. */
 static void env_name_ineffective(void)
 {
 	char names[ARRAY_SIZE(without_effect) * sizeof(" DAPL_CM_ROUTE_RETRY_COUNT")];

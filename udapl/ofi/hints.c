@@ -89,7 +89,7 @@ static int info_get(const char *provider, int mr_mode, const struct wish *wish,
 
 /* ---- the provider ---- */
 
-/* If the provider would be there but for what it wants of memory regions, says so. */
+/* Logs what the provider wants of memory regions, if it would be there but for that. */
 static int refusal_find(const char *provider)
 {
 	const struct wish *least = &wishes[ARRAY_SIZE(wishes) - 1];
@@ -130,7 +130,7 @@ int hints_infos(const char *provider, bool basic, struct fi_info **infos)
 
 /* ---- limits ---- */
 
-/* Is there such a provider with queues of these sizes, and so many segments? 0: any. */
+/* Is there such a provider with queues of these sizes, and so many segments? 0 stands for any. */
 static bool has_limits(const struct fi_info *info, size_t tx, size_t rx, size_t segments)
 {
 	struct fi_info *hints = hints_new(info->fabric_attr->prov_name, info->domain_attr->mr_mode,
@@ -151,7 +151,10 @@ static bool has_limits(const struct fi_info *info, size_t tx, size_t rx, size_t 
 	return found;
 }
 
-/* From the size that is the default. Many have all that is useful, and each question takes time. */
+/*
+ * Finds the largest size of a queue, from the default one. Many providers have all that is useful,
+ * and each question takes time, so that is asked for first.
+ */
 static size_t size_find(const struct fi_info *info, size_t size, bool tx)
 {
 	if (has_limits(info, tx ? MOST_TRANSFERS : 0, tx ? 0 : MOST_TRANSFERS, 0))

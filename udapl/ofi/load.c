@@ -27,7 +27,10 @@ static void handlers_save(struct handlers *handlers)
 			handlers->actions[sig].sa_handler = SIG_ERR;
 }
 
-/* Only those that have changed: a handler that another thread sets meanwhile is lost at worst. */
+/*
+ * Restores only those that have changed: so at worst a handler is lost that another thread sets
+ * meanwhile.
+ */
 static void handlers_restore(const struct handlers *handlers)
 {
 	for (int sig = 1; sig < NSIG; sig++) {

@@ -71,7 +71,7 @@ uint32_t mem_key_choose(const struct fi_info *info)
 	return key;
 }
 
-/* 0, which is no key: the stock is used up, or has that number. */
+/* Returns a key; or 0, which is none, if the stock is used up or has that number. */
 static inline uint32_t stock_take_locked(struct tp_dev *dev)
 {
 	uint32_t key;
@@ -124,7 +124,10 @@ static struct tp_mr *mr_at(struct tp_dev *dev, uint32_t context)
 	return chunk ? &chunk[index % MR_CHUNK] : NULL;
 }
 
-/* A slot that was never used: as mr_give leaves one. NULL: no memory, or none left. */
+/*
+ * Returns a slot that was never used, as mr_give leaves one; or NULL, if there is no memory or no
+ * slot is left.
+ */
 static NOINLINE struct tp_mr *mr_new_locked(struct tp_dev *dev)
 {
 	uint32_t index = dev->mr_count + 1; /* no context is 0 */
@@ -146,7 +149,7 @@ static NOINLINE struct tp_mr *mr_new_locked(struct tp_dev *dev)
 	return mr;
 }
 
-/* With a key for it; 0: the stock is used up. */
+/* Returns a free slot or NULL, and in *key a key for its region, or 0 if the stock is used up. */
 static inline struct tp_mr *mr_take(struct tp_dev *dev, uint32_t *key)
 {
 	struct tp_mr *mr;
@@ -162,7 +165,7 @@ static inline struct tp_mr *mr_take(struct tp_dev *dev, uint32_t *key)
 	return mr;
 }
 
-/* The address behind it; it may be 0. */
+/* Returns the address behind the region; it may be 0. */
 static uint64_t mr_end(const struct tp_mr *mr)
 {
 	return (uintptr_t)mr->range.iov_base + mr->range.iov_len;
@@ -211,8 +214,8 @@ static void view_show_locked(struct tp_dev *dev, struct region_view *view, struc
 /* ---- the end of a region ---- */
 
 /*
- * Its context is 0. That of its next life differs in the generation, so that a stale one is found
- * out.
+ * Frees the slot of a region, whose context is 0 by now. The context of its next life differs in
+ * the generation, so that a stale one is found out.
  */
 static inline void mr_give(struct tp_dev *dev, struct tp_mr *mr)
 {
@@ -229,7 +232,10 @@ static inline void mr_give(struct tp_dev *dev, struct tp_mr *mr)
 
 /* ---- the check of local buffers ---- */
 
-/* As with devices, local read needs no privilege, and either write privilege grants local write. */
+/*
+ * May a transfer of @pd use the region? As with devices, local read needs no privilege, and either
+ * write privilege grants local write.
+ */
 static bool mr_allows(const struct tp_mr *mr, uint32_t context, const struct tp_pd *pd, bool write)
 {
 	const unsigned writes = DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
@@ -270,7 +276,7 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 
 /* ---- registration ---- */
 
-/* A remote right takes the local one with some providers. */
+/* Returns libfabric's rights for privileges. With some providers a remote one takes the local. */
 static uint64_t rights_of(unsigned priv)
 {
 	uint64_t access = FI_SEND | FI_WRITE;
@@ -298,9 +304,9 @@ static COLD int range_refused(void *address, size_t size, DAT_MEM_PRIV_FLAGS pri
 }
 
 /*
- * libfabric's tcp registers whatever it is told, and a wrong address would crash the process in the
- * middle of a transfer. So the kernel is asked to map the pages, as it does where a device pins
- * them.
+ * Checks that a region is of memory that the process has. libfabric's tcp registers whatever it is
+ * told, and a wrong address would crash the process in the middle of a transfer. So the kernel is
+ * asked to map the pages, as it does where a device pins them.
  */
 static inline int range_check(const struct tp_dev *dev, void *address, size_t size,
 			      DAT_MEM_PRIV_FLAGS priv)
@@ -315,8 +321,8 @@ static inline int range_check(const struct tp_dev *dev, void *address, size_t si
 }
 
 /*
- * Where the domain reports registrations through a queue: waits for the end of this one. What is
- * left there of one that nobody waited for is dropped.
+ * Waits for the end of a registration, where the domain reports that through a queue. What is left
+ * there of one that nobody waited for is dropped.
  */
 static int mr_await(struct tp_dev *dev, const struct fid_mr *mr)
 {
@@ -364,7 +370,7 @@ static inline int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *
 	return fi_mr_regattr(dev->domain, attr, 0, fi);
 }
 
-/* A key that is in use was refused with @ret, and another one is tried. */
+/* Tries other keys, if @ret says that the first one was refused because it is in use. */
 static COLD int mr_register_again(struct tp_dev *dev, struct fi_mr_attr *attr, int ret,
 				  struct fid_mr **fi)
 {
@@ -378,7 +384,7 @@ static COLD int mr_register_again(struct tp_dev *dev, struct fi_mr_attr *attr, i
 	return ret;
 }
 
-/* Returns as libfabric does. */
+/* Registers a region. Returns what libfabric does. */
 static inline int mr_register(struct tp_dev *dev, const struct iovec *range, uint64_t rights,
 			      uint32_t key, struct fid_mr **fi)
 {
@@ -393,7 +399,9 @@ static inline int mr_register(struct tp_dev *dev, const struct iovec *range, uin
 	return likely(!ret) ? 0 : mr_register_again(dev, &attr, ret, fi);
 }
 
-/* A region that no peer may access has no key with some providers. */
+/*
+ * Is it a key of 32 bits, or none? With some providers a region has none that no peer may access.
+ */
 static bool key_fits(uint64_t key)
 {
 	return key <= UINT32_MAX || key == FI_KEY_NOTAVAIL;
@@ -471,7 +479,7 @@ int tp_mr_dereg(struct tp_mr *mr)
 
 /* ---- opening and closing ---- */
 
-/* For a provider that does not register without. */
+/* Opens an event queue for registrations, for a provider that does not register without one. */
 static int mr_eq_open(struct tp_dev *dev)
 {
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
@@ -488,8 +496,9 @@ static int mr_eq_open(struct tp_dev *dev)
 }
 
 /*
- * libfabric may keep a region after it was closed, in a cache in which all regions have all rights:
- * then peers could access what was never granted to them. There the same pages are one region.
+ * Does libfabric keep regions after they were closed, in a cache in which all have all rights? Then
+ * peers could access what was never granted to them. There the same pages are one region: @one,
+ * which is registered.
  */
 static bool has_mr_cache(struct tp_dev *dev, const struct iovec *range, uint64_t access,
 			 const struct fid_mr *one)
@@ -506,7 +515,6 @@ static bool has_mr_cache(struct tp_dev *dev, const struct iovec *range, uint64_t
 	return other == one;
 }
 
-/* Registers something, to see how this provider does that. */
 int mem_open(struct tp_dev *dev)
 {
 	static char sample[64];
@@ -543,7 +551,6 @@ int mem_open(struct tp_dev *dev)
 	return -EOPNOTSUPP;
 }
 
-/* After the domain, to which the queue is bound. */
 void mem_close(struct tp_dev *dev)
 {
 	if (dev->mr_eq)

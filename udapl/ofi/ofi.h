@@ -23,14 +23,16 @@
  * all other times the service thread does (progress.c).
  *
  * Completions come in an order of libfabric's own, and its fences are no fences. So each queue pair
- * has its transfers in a queue, from which they complete in the order of their posts, and in which
- * those wait that can't be given to libfabric yet.
+ * has its transfers in two queues, one for each direction, from which they complete in the order of
+ * their posts, and in which those wait that can't be given to libfabric yet.
  *
  * An endpoint of libfabric is good for one connection. It is made when there is one to make, so
  * what is posted before waits in those queues, too.
  *
  * Locks: events_lock before cqs_lock before cq->lock before srq->lock, mrs_lock, due_lock and
- * srx_lock; mr_eq_lock with no other lock of this transport held.
+ * srx_lock; mr_eq_lock with no other lock of this transport held. A comment on a function names the
+ * locks that its caller holds. Where it names none, any thread may call the function, if it holds
+ * no lock that comes after those that the function takes.
  */
 #ifndef UDAPL_OFI_H
 #define UDAPL_OFI_H
@@ -72,47 +74,62 @@ struct libfabric {
 
 extern struct libfabric libfabric;
 
-/* Loads it once in a process. -ENOENT: it is not installed; the cause was logged. */
+/*
+ * Loads libfabric, once in a process, and fills in that struct. Returns 0; or -ENOENT if it is not
+ * installed, and then the cause was logged. No other function here is called before it succeeds.
+ */
 int libfabric_load(void);
-/* fi_getinfo; the first one loads plugins, which may set signal handlers as well. */
+/*
+ * Calls fi_getinfo and returns its result; *info is freed with libfabric.freeinfo. The first call
+ * loads plugins, which may set signal handlers, so it puts the handlers of the process back.
+ */
 int libfabric_getinfo(const struct fi_info *hints, struct fi_info **info);
 /*
- * Before a domain of a device is opened: libfabric gets a monitor of memory that can't be started,
- * and has no cache of regions without one.
+ * Gives libfabric, once in a process, a monitor of memory that can't be started: without a monitor
+ * it has no cache of regions. It is called before the domain of a device is opened.
  */
 void libfabric_prevent_cache(void);
 
-/* A negative errno: what libfabric has beyond those of the system is mapped to one that fits. */
+/*
+ * Returns the negative errno for what a call of libfabric has returned. The numbers that only
+ * libfabric has are mapped to one of the system's that fits. 0 stays 0.
+ */
 int ofi_errno(ssize_t ret);
 
 /* ---- env.c ---- */
 
-/* Is a send to complete only when a receive of the peer has taken it? */
+/* Does the user want a send to complete only when a receive of the peer has taken it? */
 bool env_delivered_sends(void);
-/* A warning names, once in a process, the variables that are set to no effect. */
+/* Warns, once in a process, of the variables that are set and have no effect here. */
 void env_check(void);
 
 /* ---- select.c ---- */
 
 /*
- * What the params mean; freed with libfabric.freeinfo. @basic: with FI_MR_BASIC. The cause of a
- * failure was logged.
+ * Finds the provider and the interface that @params of dat.conf mean, with FI_MR_BASIC if @basic.
+ * Returns 0, and *info is freed with libfabric.freeinfo; or a negative errno, and the cause was
+ * logged.
  */
 int select_info(const char *params, bool basic, struct fi_info **info);
 
 /* ---- hints.c ---- */
 
 /*
- * All that this provider offers, as a list. @basic: with FI_MR_BASIC. -FI_ENODATA: it is not there,
- * or has nothing that fits. -EOPNOTSUPP: DAT can't be served, which was logged.
+ * Asks libfabric for all interfaces of the provider of that name that can serve DAT, with
+ * FI_MR_BASIC if @basic. Returns 0, and the list is freed with libfabric.freeinfo; -FI_ENODATA if
+ * the provider is not there, or has nothing that fits; -EOPNOTSUPP if it can't serve DAT, and the
+ * reason was logged; or another result of fi_getinfo.
  */
 int hints_infos(const char *provider, bool basic, struct fi_info **infos);
-/* Sets the limits of endpoints to the most that libfabric grants, as far as they are of use. */
+/* Sets the limits of endpoints in @info to the most that libfabric grants and that is of use. */
 void hints_limits(struct fi_info *info);
 
 /* ---- verify.c ---- */
 
-/* Do peers write to virtual addresses in a domain opened with @info, as its mr_mode says? */
+/*
+ * Opens a domain with @info, and tries whether a peer writes to virtual addresses in it, as its
+ * mr_mode says. It takes 0.2 ms, and 0.2 s if the provider does not answer.
+ */
 bool verify_virtual(struct fi_info *info);
 
 /* ---- device.c ---- */
@@ -129,7 +146,7 @@ struct tp_dev {
 	struct fid_domain *domain;
 	struct fid_eq *eq;
 	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
-	uint64_t send_flags;	  /* likewise, if the user wants that, for it is not cheap */
+	uint64_t send_flags;	  /* the same if the user wants that, for it is not cheap; or 0 */
 	bool ordered_reads;	  /* libfabric executes reads in the order of their posts */
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
@@ -200,7 +217,7 @@ struct tp_mr {
 	};
 };
 
-/* No view is of a region behind this, so the sum of segments in a view is a number of 64 bits. */
+/* No view is of a region behind this, so the sum of segments in a view fits into 64 bits. */
 #define VIEW_LIMIT (UINT64_C(1) << 58)
 _Static_assert(TP_MAX_SGE <= 1 << (64 - 58), "that many segments are not longer");
 
@@ -213,7 +230,7 @@ struct region_view {
 	uint32_t context;
 	uint64_t first;			  /* below VIEW_LIMIT, as end is */
 	uint64_t end;			  /* the address behind the region; 0: cleared */
-	uint64_t size;			  /* likewise */
+	uint64_t size;			  /* of the region; 0: cleared */
 	void *desc[TP_MAX_SGE];		  /* of libfabric, for each segment of a post the same */
 	struct tp_mr *mr;		  /* mrs_lock; NULL: cleared */
 	struct region_view *next, **back; /* mrs_lock; mr->views */
@@ -231,24 +248,30 @@ struct region_view {
 #define view_write(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
 
 /*
- * Fills in the segments for libfabric. False: one of them is not in a live region of @pd that may
- * be written, if the transfer does that.
+ * Fills in @nsge segments for libfabric, with the descriptors of their regions. Returns false if
+ * one of them is not in a live region of @pd that the transfer may use; @write: it writes there.
  */
 bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
 	     unsigned nsge, struct iovec *iov, void **desc);
 struct transfer_queue;
 
 /*
- * Has the view show the region of the segment, if the posts to the queue may be fast, and that is a
- * live region of its protection domain, which may be written, if the transfers do that.
+ * Has the view show the region of the segment, if posts to the queue may be fast, and if that is a
+ * live region of its protection domain that its transfers may use; @write: they write there.
+ * Otherwise the view is cleared. The poster calls it.
  */
 void view_set(const struct transfer_queue *queue, struct region_view *view, bool write,
 	      const struct tp_sge *sge);
+/* Clears the view, so that the next post which looks at it takes the slow path. */
 void view_clear(struct tp_dev *dev, struct region_view *view);
-/* A key for a region, where they are ours. */
+/* Returns a random key for a region, other than 0, for a provider that takes keys of ours. */
 uint32_t mem_key_choose(const struct fi_info *info);
-/* Before the first region is registered, and after the last one is gone. */
+/*
+ * Finds out how the provider registers memory, before the first region is. Returns 0 or a negative
+ * errno, and the cause was logged.
+ */
 int mem_open(struct tp_dev *dev);
+/* Frees the table of regions. The domain is closed, so there is none left. */
 void mem_close(struct tp_dev *dev);
 
 /* ---- cq.c, progress.c ---- */
@@ -346,69 +369,93 @@ struct tp_cq {
 	_Atomic bool poked;	  /* though it is, because a receive was posted */
 };
 
-/* A completion queue of libfabric, and its descriptor. */
+/*
+ * Creates a completion queue of libfabric, of @depth entries, and returns its descriptor in *fd,
+ * which is closed with the queue. Returns 0 or a negative errno.
+ */
 int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd);
+/* Destroys it; the endpoints that complete there are closed. */
 void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
-/* Does its descriptor report what comes from here on? Else the queue is to be read first. */
+/* Does its descriptor report what comes from here on? If not, the queue is to be read first. */
 bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
-/* The transfer that failed, which fi_cq_read has announced. NULL: there is none. */
+/*
+ * Takes the failure that fi_cq_read has announced. Returns the transfer that has failed, and why in
+ * *status; or NULL if there is none. Lock of the tp_cq held that the queue belongs to.
+ */
 struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
 
 /*
- * Takes in what libfabric has completed. Returns how many entries there were. The caller has
- * forbidden cancellation.
+ * Reads libfabric's queue once, which moves data, and takes in what it reports, for tp_cq_poll.
+ * Returns how many completions there were. cq->lock held; the caller has forbidden cancellation.
  */
 unsigned cq_harvest_locked(struct tp_cq *cq);
 /*
- * Takes in what libfabric has completed, until there is nothing more. It is for completions that
- * are there: data need not move.
+ * Takes in what libfabric has completed already, until there is nothing more. It does not read a
+ * queue in which nothing can be, because data need not move. cq->lock held.
  */
 void cq_collect_locked(struct tp_cq *cq);
-/* Are there completions that somebody may report? */
+/* Are there completions that tp_cq_poll can report without libfabric? cq->lock held. */
 static inline bool cq_has_completions_locked(const struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	return cq->backlog & (CQ_READY | CQ_UNTAKEN);
 }
-/* Appends to what tp_cq_poll reports. */
+/* Appends a transfer that is complete to what tp_cq_poll reports. cq->lock held. */
 void cq_push_locked(struct tp_cq *cq, struct transfer *transfer);
-/* Makes tp_cq_fd readable, if the queue is armed. */
+/* Makes tp_cq_fd readable, if the queue is armed. cq->lock held. */
 void cq_signal_locked(struct tp_cq *cq);
 /*
- * Will libfabric's descriptor report what arrives from here on? Takes in what is there; false:
- * something is that nobody can take in.
+ * Takes in what is there, until libfabric's descriptor reports all that arrives from here on.
+ * Returns false if it does not come to that, because something is there that nobody can take in.
+ * cq->lock held.
  */
 bool cq_settle_locked(struct tp_cq *cq);
 
-/* Has @fd in the epoll set report one event, as @what; or makes it a silent member of the set. */
+/*
+ * Has the epoll set report @fd once, as @what, if @on; or makes it a silent member. @op is that of
+ * epoll_ctl: to add it, or to change it. Returns 0 or a negative errno.
+ */
 int epoll_once(int epoll, int op, int fd, void *what, bool on);
 
-/* Has @epoll report @fd whenever it is readable. */
+/* Adds @fd to the set, which reports it whenever it is readable. Returns 0 or a negative errno. */
 int epoll_watch(int epoll, int fd);
 
+/*
+ * From here on the service thread serves the peers at @cq, as it finds necessary. Returns 0 or a
+ * negative errno. tp_cq_create calls it, without ia->lock.
+ */
 int progress_add(struct tp_cq *cq);
+/*
+ * From here on the service thread does not know @cq. Waits for the end of a visit. tp_cq_destroy
+ * calls it.
+ */
 void progress_remove(struct tp_cq *cq);
 /*
- * Does what is due: after an event of dev->epoll, by time, or after up_wake. True: an event of a
- * connection was handled. ia->lock held.
+ * Does all that is due: visits queues, handles events of connections. @ready: dev->epoll is
+ * readable. Returns whether an event was handled. ia->lock held; the service thread calls it, and
+ * calls that attend to the device do.
  */
 bool progress_run(struct tp_dev *dev, bool ready);
-/* Has the service thread visit the queue when it visits the next time. Any thread. */
+/* Has the service thread visit the queue when it visits the next time, whenever that is. */
 void progress_due(struct tp_cq *cq);
-/* Has the service thread visit the queue soon. Any thread. */
+/* Has the service thread visit the queue soon. */
 void progress_wake(struct tp_cq *cq);
-/* As progress_wake, of a queue that nobody can sleep on now. */
+/*
+ * Has the service thread visit the queue soon, and then now and then, because something is there
+ * that nobody can take in, so that nobody can sleep on the queue, either.
+ */
 void progress_poke(struct tp_cq *cq);
 /*
- * Who slept on the queue is awake, or does not do what it takes now: if the service thread has left
- * it to that one, it visits it soon. Any thread; what it should notice was stored before.
+ * Has the service thread visit the queue soon, if it has left it to a consumer that sleeps there:
+ * that one is awake, or does not do what is to be done. What the visit has to find was stored
+ * before.
  */
 static inline void progress_resume(struct tp_cq *cq)
 {
 	if (atomic_load(&cq->progress) == PROGRESS_LEFT)
 		progress_wake(cq);
 }
-/* Its queues are those of one queue pair more, or less. */
+/* Notes that @qp completes in its two queues, from progress_join to progress_part. */
 void progress_join(const struct tp_qp *qp);
 void progress_part(const struct tp_qp *qp);
 
@@ -432,8 +479,8 @@ struct done {
 };
 
 /*
- * One post; the slot of its tag. libfabric may use what is at the address of its context while it
- * is in flight. A fast post writes nothing here.
+ * The slot of one post, which its tag leads to. libfabric may use what is at the address of the
+ * context while the transfer is in flight. A fast post writes nothing here.
  */
 struct transfer {
 	struct fi_context2 context;
@@ -445,8 +492,8 @@ struct transfer {
 		struct tp_srq *srq;	    /* shared */
 	};
 	/*
-	 * Of one that waits, or is not complete in its turn; cq->lock, but the poster describes it
-	 * before. So what others look at has bytes of its own.
+	 * cq->lock; but the poster describes the transfer before. They are used if it waits, or
+	 * does not complete in its turn. What others look at meanwhile has bytes of its own.
 	 */
 	uint64_t remote_address;
 	uint32_t remote_key;
@@ -454,8 +501,8 @@ struct transfer {
 	bool fenced : 1;
 	bool invalid : 1; /* shared; its buffer is not what a receive takes */
 	uint8_t nsge;
-	bool complete; /* and not reported, because others are before it */
-	bool waiting;  /* to be given to libfabric */
+	bool complete; /* it is, and not reported, because others are before it */
+	bool waiting;  /* it has not been given to libfabric yet */
 };
 
 #define TRANSFER_SIZE 128
@@ -490,6 +537,7 @@ struct transfer_queue {
 	struct transfer_queue *next, **back; /* cq->lock; cq->queues */
 };
 
+/* The slot of a post with that tag. */
 static inline struct transfer *transfer_of(const struct transfer_queue *queue, const void *tag)
 {
 	return (struct transfer *)(queue->base + (uintptr_t)tag * (TRANSFER_SIZE / TP_TAG_SIZE));
@@ -498,11 +546,14 @@ static inline struct transfer *transfer_of(const struct transfer_queue *queue, c
 /* May posts go to libfabric at once, and is there nothing else to do for them? */
 bool queue_is_fast(const struct transfer_queue *queue);
 /*
- * @receive was posted while somebody sleeps on its queue: if it is the only one, a message may have
- * waited for it, and is taken in. No lock of this transport held.
+ * Takes in a message that may have waited for @receive, which was posted while somebody sleeps on
+ * its completion queue: so it may have if that is the only receive. The poster calls it.
  */
 COLD void queue_poke_late(struct transfer_queue *queue, const struct transfer *receive);
-/* A message waits for a receive: the next posts of receives take the slow path, which says so. */
+/*
+ * Notes that a message waits for a receive: until it does not, posts of receives take the slow
+ * path, which has the service thread look. cq->lock held.
+ */
 void cq_starve_locked(struct tp_cq *cq);
 
 enum qp_phase {
@@ -548,13 +599,16 @@ struct tp_qp {
 	bool starved;  /* a message waits for a receive */
 };
 
-/* Are reads in flight? To the poster, or with the lock of sends.cq. */
+/* Are reads in flight? The poster of requests asks that, or who holds the lock of sends.cq. */
 static inline bool qp_is_reading(const struct tp_qp *qp)
 {
 	return qp->reads_posted != atomic_load_explicit(&qp->reads_done, memory_order_acquire);
 }
 
-/* One more read is about to be posted, or was refused (@by: 1, or -1 as a number). */
+/*
+ * Counts a read that is about to be posted (@by is 1), or that was refused (-1, as an unsigned
+ * number). See reads_posted for who may.
+ */
 static ALWAYS_INLINE void qp_count_read(struct tp_qp *qp, unsigned by)
 {
 	unsigned posted = qp->reads_posted;
@@ -563,7 +617,7 @@ static ALWAYS_INLINE void qp_count_read(struct tp_qp *qp, unsigned by)
 	qp->reads_posted = posted + by;
 }
 
-/* One more has completed, with success: one that fails ends the connection. */
+/* Counts a read that has succeeded: one that fails ends the connection. */
 static inline void qp_read_done_locked(struct tp_qp *qp)
 {
 	assert_locked(&qp->sends.cq->lock);
@@ -571,46 +625,76 @@ static inline void qp_read_done_locked(struct tp_qp *qp)
 }
 
 /*
- * Makes the endpoint of a connection, and destroys one that came to none. The handle of a request
- * becomes NULL as soon as it can't be rejected any more, failure or not. ia->lock held.
+ * Makes libfabric's endpoint for a connection. Returns 0 or a negative errno. The handle of the
+ * request that @info may be of becomes NULL as soon as that can't be rejected any more, whatever is
+ * returned. ia->lock held.
  */
 int qp_attach(struct tp_qp *qp, struct fi_info *info);
+/* Destroys an endpoint of which no connection came. ia->lock held. */
 void qp_detach(struct tp_qp *qp);
 /* Ends the connection; libfabric flushes what it has. */
 void qp_shutdown(struct tp_qp *qp);
-/* Destroys it, which tells the peer even of an attempt, and flushes all transfers. */
+/*
+ * Destroys the endpoint, which tells the peer even of an attempt, and flushes all transfers.
+ * ia->lock and events_lock held.
+ */
 void qp_close_locked(struct tp_qp *qp);
-/* From here on receives go to libfabric; requests, too. */
+/* From here on receives go to libfabric. ia->lock held. */
 void qp_connecting(struct tp_qp *qp);
+/* From here on requests go to libfabric, too. ia->lock held. */
 void qp_connected(struct tp_qp *qp);
 
 /*
- * Completes in its turn, behind all that was posted earlier; @read: it is a read that has
- * succeeded. Lock of the completion queue held, by these two.
+ * Notes that the transfer is complete, which is reported behind all that was posted before it.
+ * @read: it is a read that has succeeded. Lock of the completion queue held.
  */
 void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS status,
 			uint32_t length, bool read);
-/* Issues what waits, as far as possible. */
+/*
+ * Gives libfabric what waits, as far as that is possible, and reports what is complete then. Lock
+ * of the completion queue held.
+ */
 void queue_advance_locked(struct transfer_queue *queue);
-/* Does something wait, though there is a connection? */
+/* Does something wait, though there is a connection? Lock of the completion queue held. */
 bool queue_waits_locked(const struct transfer_queue *queue);
 
-/* Before the first post, which takes the slow path, because no view shows its region. */
+/*
+ * The poster calls the functions that follow, with no lock of this transport held.
+ */
+
+/*
+ * Notes which slot is that of the first post, before it is made. That post takes the slow path,
+ * because no view shows its region yet.
+ */
 void queue_start(struct transfer_queue *queue, struct transfer *first);
-/* What a post can't give to libfabric now. The fields that describe the transfer are set. */
+/*
+ * Keeps a transfer that can't be given to libfabric now, until it can be, and copies its segments.
+ * The transfer is described. After the end of the connection it is flushed in its turn.
+ */
 void queue_post_later(struct transfer_queue *queue, struct transfer *transfer,
 		      const struct tp_sge *sge);
-/* What moves no bytes. -ENOTCONN: the connection is over. */
+/*
+ * Posts a transfer that moves no bytes, and never reaches libfabric: it is complete when all before
+ * it are. Returns 0; or -ENOTCONN if the connection is over, and then nothing was posted.
+ */
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer);
-/* libfabric has refused it: it waits if that was for a while only, and has failed otherwise. */
+/*
+ * Does what follows when libfabric has refused a transfer with @err. It is kept, as one that waits,
+ * if that is -EAGAIN; otherwise it has failed, which ends the connection. The transfer is
+ * described.
+ */
 COLD void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transfer,
 				const struct tp_sge *sge, int err);
 
 /* ---- post.c ---- */
 
-/* Gives one transfer to libfabric. -EAGAIN: it takes none for now. */
+/*
+ * Gives one transfer to libfabric, with the segments at @sge. Returns 0; -EAGAIN if libfabric takes
+ * none for now; -EPERM if a local buffer is not what the transfer takes; or another negative errno.
+ * The poster calls it, or who holds the lock of the completion queue while the queue is not open.
+ */
 int transfer_issue(struct transfer *transfer, const struct tp_sge *sge);
-/* Of a transfer that libfabric refused with @err. */
+/* Returns the status of a transfer for which transfer_issue returned @err. */
 DAT_DTO_COMPLETION_STATUS transfer_status(int err);
 
 /* ---- srq.c ---- */
@@ -618,7 +702,8 @@ DAT_DTO_COMPLETION_STATUS transfer_status(int err);
 /*
  * libfabric's tcp before 1.18 takes buffers of a shared receive context under one lock, and gives
  * them back under another when a connection ends in the middle of a message. So once a device has
- * such a context, a call that may do either is made between these two.
+ * such a context, a call that may do either is made between srx_guard and srx_unguard, which gets
+ * what the former returned. It takes srx_lock, so no mutex is taken between the two.
  */
 static ALWAYS_INLINE bool srx_guard(struct tp_dev *dev)
 {
@@ -654,27 +739,39 @@ struct tp_srq {
 	_Atomic unsigned asleep;   /* completion queues whose members nobody reads */
 };
 
-/* Sets the attributes, if the domain has shared receive contexts. */
+/*
+ * Sets the attributes of shared receive queues, if the domain has shared receive contexts that can
+ * be used. Called while the device is opened.
+ */
 void srx_probe(struct tp_dev *dev);
-/* A shared receive was taken from the list of those that are ready. */
+/* Gives back the slot of a shared receive whose completion was reported. */
 void srq_recv_reported(struct transfer *transfer);
-/* Upcalls that are due. ia->lock held. */
+/* Makes the upcalls about limits of tp_srq_arm that were reached. ia->lock held. */
 void srq_report_limits(struct tp_dev *dev);
 
-/* Makes the queue pair, whose srq is set, a member of its completion queue. */
+/*
+ * Makes a queue pair with a shared receive queue a member of its completion queue for receives.
+ * Returns 0 or a negative errno. tp_qp_create calls it.
+ */
 int member_create(struct tp_qp *qp);
-/* Its endpoint is closed. */
+/* Undoes that, when the endpoint is closed; completions that are left stay for tp_cq_poll. */
 void member_destroy(struct tp_qp *qp);
-/* Takes what the end of its connection has completed. */
+/* Takes in what the end of its connection has completed. */
 void member_flush(struct tp_qp *qp);
 
-/* As cq_harvest_locked, of those that have something. */
+/*
+ * Reads the members that have something, and those that wait for a receive if one was posted.
+ * Returns how many completions there were. cq->lock held.
+ */
 unsigned members_harvest_locked(struct tp_cq *cq);
-/* The consumer polls. Reads those to which nothing but a post may matter. */
+/*
+ * For a consumer that polls, reads the members to which a post may matter: their descriptors say
+ * nothing of that. From here on posts do not wake the service thread, which calls this.
+ */
 void members_visit(struct tp_cq *cq);
 /*
- * Takes all that is there; true: there was something. From here on the service thread sleeps,
- * unless it is poked.
+ * Takes in all that is there, and returns whether there was something. From here on posts wake the
+ * service thread, which calls this. cq->lock held.
  */
 bool members_leave_locked(struct tp_cq *cq);
 
@@ -684,25 +781,39 @@ struct socket_ends {
 	const struct sockaddr_storage *local, *remote;
 };
 
-/* The descriptor that the kernel gives next, if no other thread is faster; or a negative errno. */
+/*
+ * Returns the descriptor that the kernel gives next, if no other thread is faster; or a negative
+ * errno, if it gives none.
+ */
 int descriptor_next(const struct tp_dev *dev);
 /*
- * Both ends must be open. All descriptors are looked at if it isn't near dev->last_socket or where
- * a new one is expected. -1: it is not found. No program that this process executes gets it.
+ * Finds the socket of a connection whose two ends are open. All descriptors are looked at if it
+ * isn't near dev->last_socket or where a new one is expected. Returns -1 if it is not found. No
+ * program that this process executes gets it. ia->lock held.
  */
 int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
 /*
- * The socket that listens at @local; @guess is looked at first. -1: it is not found. What it
- * accepts from here on does not block a reader.
+ * Finds the socket that listens at @local; @guess is looked at first. Returns -1 if it is not
+ * found. What it accepts from here on does not block a reader.
  */
 int socket_find_listener(struct sockaddr_storage *local, int guess);
+/* From here on the socket of a listener accepts nothing. */
 void socket_listen_no_more(int socket);
-/* Of what has arrived: were all bytes read? *read: how many. */
+/*
+ * Were all bytes read that have arrived? If not, *read is how many were since the connection
+ * began.
+ */
 bool socket_is_read(int socket, uint64_t *read);
-/* In the child after a fork, if it is still that socket. -1 is none. */
+/*
+ * Closes the copy of a socket in the child after a fork, if it still is that of @ends, or the one
+ * that listens at @local. -1 stands for none.
+ */
 void socket_close_copy(int socket, struct socket_ends *ends);
 void socket_close_listener_copy(int socket, struct sockaddr_storage *local);
-/* Shuts down what was accepted at @local and has not sent a request. Returns how many. */
+/*
+ * Shuts down the sockets that @listener has accepted at @local and that have not sent a whole
+ * request. Returns how many there were.
+ */
 unsigned sockets_end_strangers(const struct sockaddr_storage *local, int listener);
 
 /* ---- cm.c ---- */
@@ -712,18 +823,24 @@ unsigned sockets_end_strangers(const struct sockaddr_storage *local, int listene
 struct eq_event;
 
 /*
- * For an endpoint that connects to @to: a device is chosen, and the address resolved, when it is
- * made. NULL: no memory.
+ * Returns the info for an endpoint that connects to @to, to be freed with libfabric.freeinfo; or
+ * NULL if there is no memory. The device is chosen, and the address resolved, when the endpoint is
+ * made.
  */
 struct fi_info *info_to(const struct tp_dev *dev, const struct sockaddr_storage *to);
 
+/*
+ * Opens the event queue of a domain, and adds its descriptor to dev->epoll. Returns 0 or a negative
+ * errno.
+ */
 int eq_open(struct tp_dev *dev);
+/* Closes it. The requests that are left are rejected. */
 void eq_close(struct tp_dev *dev);
-/* Handles all events. True: there was one. ia->lock held. */
+/* Handles all events, and returns whether there was one. ia->lock held. */
 bool eq_progress(struct tp_dev *dev);
 /*
- * dev->epoll has reported @what. False: it is no connection; else the peer has closed it. ia->lock
- * held.
+ * If @what, which dev->epoll has reported, is a connection, notes that its peer has closed it;
+ * returns false if it is none. ia->lock held.
  */
 bool cm_closed(struct tp_dev *dev, const void *what);
 /* Were events read that are not handled yet? */
@@ -735,14 +852,17 @@ bool eq_has_pending(struct tp_dev *dev);
  */
 uint64_t cm_end_unnoticed(struct tp_dev *dev);
 /*
- * Has a connection of the queue bytes that libfabric does not read, and has read none since this
- * was asked last? Of a message without bytes it reads nothing behind the header before there is a
- * receive, and says nothing of that. ia->lock held.
+ * Returns whether a connection of the queue has bytes that libfabric does not read, and has read
+ * none since the call before; and notes how many it has read. Of a message without bytes it reads
+ * nothing behind the header before there is a receive, and says nothing of that. ia->lock held.
  */
 bool cm_find_held_up(const struct tp_cq *cq);
-/* Before the endpoint of @qp is closed: forgets events about it. events_lock held. */
+/* Drops the events about an endpoint that is about to be closed. events_lock held. */
 void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp);
-/* In the child: closes its copies of sockets, which would keep the parent's connections open. */
+/*
+ * In the child after a fork, closes its copies of sockets, which would keep the parent's
+ * connections open.
+ */
 void cm_after_fork(const struct tp_dev *dev);
 
 #endif

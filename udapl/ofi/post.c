@@ -16,9 +16,9 @@ const unsigned tp_post_flags = TP_POST_FENCE;
 /* ---- segments ---- */
 
 /*
- * The only segment of a post. As signed numbers: then an address that is before the region, or is
- * none, is less. The sum of the lengths is looked at afterwards, so it does not matter that a large
- * one wraps here.
+ * Is the only segment of a post in the region? The addresses are compared as signed numbers: then
+ * one that is before the region, or is none, is less. The sum of the lengths is looked at
+ * afterwards, so it does not matter that a large one wraps here.
  */
 static ALWAYS_INLINE bool view_has(const struct region_view *view, const DAT_LMR_TRIPLET *segment)
 {
@@ -30,8 +30,9 @@ static ALWAYS_INLINE bool view_has(const struct region_view *view, const DAT_LMR
 }
 
 /*
- * One of several, in the region's context, which is not empty, either, and so short that the sum
- * can't wrap: both offsets are within the region, and the one behind the segment is larger.
+ * Is one of several segments, which has the context of the region, in that, and not empty, and so
+ * short that the sum can't wrap? Then both offsets are within the region, and the one behind the
+ * segment is larger.
  */
 static ALWAYS_INLINE bool view_has_part(const struct region_view *view, uint64_t address,
 					uint64_t length)
@@ -41,7 +42,7 @@ static ALWAYS_INLINE bool view_has_part(const struct region_view *view, uint64_t
 	return likely(start < end) && likely(end <= view_read(view->size));
 }
 
-/* The only segment of a message is no element of a vector. */
+/* Is it the only segment of a message, which libfabric takes without a vector? */
 static ALWAYS_INLINE bool is_single(enum tp_post post, unsigned nseg)
 {
 	return nseg == 1 && (post == TP_SEND || post == TP_RECV);
@@ -81,7 +82,7 @@ HOT DAT_VLEN tp_taken_size(const struct tp_taken *taken, unsigned nseg)
 	return nseg == 1 ? taken->last + 1 : taken->last;
 }
 
-/* The other way round: what was taken for the latest post. */
+/* Stores the segments that were taken for the latest post, as that had them. */
 static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
 			   struct tp_sge *segments)
 {
@@ -122,7 +123,6 @@ static ssize_t rma_issue(const struct tp_qp *qp, struct transfer *transfer,
 	return fi_writemsg(qp->fi, &message, qp->write_flags);
 }
 
-/* -EPERM: a local buffer is not what the transfer takes. */
 int transfer_issue(struct transfer *transfer, const struct tp_sge *sge)
 {
 	CANCEL_FORBIDDEN;
@@ -186,7 +186,7 @@ static void transfer_describe(struct transfer *transfer, enum transfer_kind kind
 	transfer->fenced = fenced;
 }
 
-/* The slot of a post. */
+/* Returns the slot of a post that takes the slow path. */
 static struct transfer *slow_transfer(struct transfer_queue *queue, const void *tag)
 {
 	struct transfer *transfer = transfer_of(queue, tag);
@@ -197,9 +197,9 @@ static struct transfer *slow_transfer(struct transfer_queue *queue, const void *
 }
 
 /*
- * A post that waits, or that is into another region than that of the view: the view shows it from
- * here on, if all is well with it. At most one thread posts to a queue, so one that is open is
- * closed by nobody else but the end of the connection.
+ * Makes a post that has to wait, or that is into another region than that of the view, which shows
+ * this one from here on, if all is well with it. At most one thread posts to a queue, so one that
+ * is open is closed by nobody else but the end of the connection.
  */
 static int slow_post(struct tp_qp *qp, enum transfer_kind kind, const void *tag,
 		     const struct tp_sge *sge, unsigned nsge, const DAT_RMR_TRIPLET *remote,
@@ -244,8 +244,8 @@ int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned
 }
 
 /*
- * Of no bytes: it accesses no memory, so any key is valid, but libfabric would check it. It
- * completes in its turn, so it needs no fence.
+ * Makes a post of no bytes. It accesses no memory, so any key is valid, but libfabric would check
+ * it. It completes in its turn, so it needs no fence.
  */
 static int nothing_post(struct transfer_queue *queue, const void *tag)
 {
@@ -299,7 +299,7 @@ static NOINLINE int fast_post_later(struct tp_qp *qp, enum tp_post post, const v
 	return slow_post(qp, kinds[post], tag, segments, nseg, remote, TP_POST_FENCE);
 }
 
-/* The transfer is described, in the words that slow_post uses, from what the post has left. */
+/* Describes an RMA transfer as slow_post does, by what its fast post has left. */
 static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post)
 {
 	transfer->remote_address = qp->remote.addr;
@@ -332,7 +332,10 @@ COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigne
 
 /* ---- fast posts ---- */
 
-/* That the reads have completed may be noticed late: the slow path looks again. */
+/*
+ * Does a fence hold up the post? That the reads before it have completed may be noticed late: the
+ * slow path looks again.
+ */
 static ALWAYS_INLINE bool must_wait(const struct tp_qp *qp, unsigned flags)
 {
 	return unlikely(flags & TP_POST_FENCE) && unlikely(qp_is_reading(qp));
@@ -355,7 +358,10 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	return (int)qp->messages.sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
 }
 
-/* The local length is that of the remote range, too. */
+/*
+ * Fills in the arguments of libfabric's call for RMA. The local length is that of the remote range,
+ * too.
+ */
 static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct tp_qp *qp,
 						       struct fi_msg_rma *messages,
 						       struct transfer *transfer,
@@ -428,7 +434,7 @@ COLD void tp_recv_late(struct tp_qp *qp, void *tag)
 	queue_poke_late(&qp->recvs, transfer_of(&qp->recvs, tag));
 }
 
-/* Everything is signalled. */
+/* Everything is signalled, so nobody needs a marker. */
 int tp_post_marker(struct tp_qp *qp, void *tag)
 {
 	(void)qp, (void)tag;

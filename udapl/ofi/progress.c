@@ -339,7 +339,7 @@ static bool pair_has_waiting(const struct tp_cq *cq, const struct tp_cq *pair)
 	return poll(fds, ARRAY_SIZE(fds), 0) > 0;
 }
 
-/* Since the visit began; or a poll goes on, which takes long when there is much to take. */
+/* Was it polled since the visit began, or does a poll go on, which takes long if there is much? */
 static bool cq_is_polled_again(struct tp_cq *cq)
 {
 	if (atomic_load(&cq->polled) || !spin_trylock(&cq->lock))
@@ -426,7 +426,10 @@ static bool cq_is_waited_for(const struct tp_cq *cq, unsigned here)
 	return !here && atomic_load(&cq->waited);
 }
 
-/* False: one of the two needs service, though consumers are @here, at the queue, or @there. */
+/*
+ * Leaves the queue and its pair to the consumers, who are @here or @there. Returns false if one of
+ * the two needs service all the same, and then no state has changed.
+ */
 static bool leave_to_consumers_locked(struct tp_cq *cq, unsigned here, struct tp_cq *pair,
 				      unsigned there)
 {
@@ -582,7 +585,7 @@ bool progress_run(struct tp_dev *dev, bool ready)
 
 /* ---- queues that come and go ---- */
 
-/* Under the lock: the service thread may visit the queue as soon as it is in the set. */
+/* The lock is taken because the queue may be visited as soon as it is in the set. */
 int progress_add(struct tp_cq *cq)
 {
 	int err;
@@ -593,7 +596,6 @@ int progress_add(struct tp_cq *cq)
 	return err;
 }
 
-/* No event of dev->epoll names the queue from here on. */
 void progress_remove(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;

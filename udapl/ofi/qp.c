@@ -37,7 +37,7 @@ static int queue_init(struct transfer_queue *queue, struct tp_qp *qp, struct tp_
 	return 0;
 }
 
-/* Where the segments of a transfer are that waits. */
+/* Returns where the segments of a transfer are kept while it waits. */
 static struct tp_sge *transfer_segments(const struct transfer *transfer)
 {
 	const struct transfer_queue *queue = transfer->queue;
@@ -70,7 +70,7 @@ static void queue_order_resume_locked(struct transfer_queue *queue)
 		queue->expected = queue->oldest;
 }
 
-/* @issue: what waits first from now on. */
+/* From here on no post goes to libfabric at once. The first that waits will be @issue. */
 static void queue_close_locked(struct transfer_queue *queue, struct transfer *issue)
 {
 	struct tp_qp *qp = queue->qp;
@@ -101,7 +101,7 @@ void cq_starve_locked(struct tp_cq *cq)
 			view_clear(cq->dev, &queue->view);
 }
 
-/* What waited for a receive while others were outstanding has got one of those. */
+/* A message that came while other receives were outstanding has got one of those. */
 void queue_poke_late(struct transfer_queue *queue, const struct transfer *receive)
 {
 	struct tp_cq *cq = queue->cq;
@@ -134,7 +134,7 @@ static void queue_report_locked(struct transfer_queue *queue)
 	}
 }
 
-/* @transfer is done with. The queue is not in order. */
+/* Notes the result of a transfer of a queue that is not in order. */
 static void transfer_end_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS status,
 				uint32_t length)
 {
@@ -163,6 +163,7 @@ void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS sta
 
 /* ---- issuing ---- */
 
+/* May the transfer be given to libfabric, in this phase, and as far as a fence is concerned? */
 static bool may_issue(const struct tp_qp *qp, const struct transfer *transfer)
 {
 	if (transfer->kind == TRANSFER_RECV)
@@ -180,7 +181,7 @@ static void transfer_fail_locked(struct transfer *transfer, int err)
 	queue->qp->phase = QP_ERROR;
 }
 
-/* False: libfabric takes none for now. */
+/* Gives a transfer that waits to libfabric. Returns false if that takes none for now. */
 static bool transfer_start_locked(struct transfer *transfer)
 {
 	struct tp_qp *qp = transfer->queue->qp;
@@ -201,7 +202,7 @@ static bool transfer_start_locked(struct transfer *transfer)
 	return err != -EAGAIN;
 }
 
-/* Under the lock, because another post may follow as soon as none waits. */
+/* The lock is held throughout, because another post may follow as soon as none waits. */
 void queue_advance_locked(struct transfer_queue *queue)
 {
 	const struct tp_qp *qp = queue->qp;
@@ -247,6 +248,7 @@ static void queue_advance(struct transfer_queue *queue)
 	queue_unlock_and_signal(queue);
 }
 
+/* Has the transfer wait. */
 static void transfer_keep_locked(struct transfer *transfer, const struct tp_sge *sge)
 {
 	struct tp_sge *kept = transfer_segments(transfer);
@@ -269,11 +271,10 @@ static void queue_flush_waiting_locked(struct transfer_queue *queue)
 	queue_report_locked(queue);
 }
 
-/* Nothing to issue: as soon as all before it is complete it is, too, which may be at once. */
 int queue_post_nothing(struct transfer_queue *queue, struct transfer *transfer)
 {
 	spin_lock(&queue->cq->lock);
-	if (likely(queue->expected == transfer)) {
+	if (likely(queue->expected == transfer)) { /* nothing is before it */
 		queue->expected = transfer->following;
 		transfer->done.status = DAT_DTO_SUCCESS;
 		transfer->done.length = 0;
@@ -413,7 +414,7 @@ void qp_connected(struct tp_qp *qp)
 	queue_advance(&qp->sends);
 }
 
-/* libfabric flushes what it has. */
+/* Flushes what waits, and takes in what libfabric has flushed or completed. */
 static void queue_flush(struct transfer_queue *queue)
 {
 	spin_lock(&queue->cq->lock);
@@ -539,7 +540,10 @@ static void ready_forget_locked(struct tp_cq *cq, const struct tp_qp *qp)
 		cq->backlog &= ~(unsigned)CQ_READY;
 }
 
-/* What the closed endpoint left in libfabric's queue has addresses of slots that are freed next. */
+/*
+ * Takes the queue out of its completion queue, and with it, if transfers are @outstanding, what the
+ * closed endpoint has left there and in libfabric's: it has addresses of slots that are freed next.
+ */
 static void queue_leave(struct tp_qp *qp, struct transfer_queue *queue, bool outstanding)
 {
 	struct tp_cq *cq = queue->cq;

@@ -40,7 +40,7 @@ static bool is_iwarp(const struct fi_info *info)
 	return info->ep_attr->protocol == FI_PROTO_IWARP;
 }
 
-/* The higher the better; 0: not meant. */
+/* Says how well an interface fits what was asked for: the higher the better, and 0 not at all. */
 static unsigned preference(const struct selection *selection, const struct fi_info *info,
 			   const struct ifaddrs *interface)
 {
@@ -72,7 +72,10 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *all, const struc
 	return all;
 }
 
-/* Returns the best, or NULL. An interface that is down is of no use; *@down is its name then. */
+/*
+ * Returns the interface that fits best, or NULL if none does. If that is down, it is of no use, and
+ * its name is in @down.
+ */
 static struct fi_info *choose_among(struct selection *selection, struct fi_info *list,
 				    const struct ifaddrs *interfaces, char down[IF_NAMESIZE])
 {
@@ -121,7 +124,7 @@ static int nothing_chosen(const struct selection *selection)
 	return selection->any || selection->interface_known ? -ENODEV : -ENOENT;
 }
 
-/* The address of a host name. */
+/* Returns the interface that has the address of a host name; or NULL. */
 static struct fi_info *choose_host(const char *name, struct fi_info *list)
 {
 	struct addrinfo *found = NULL;
@@ -169,7 +172,7 @@ static int choose(struct selection *selection, struct fi_info *list, struct fi_i
 
 /* ---- all ---- */
 
-/* Is it there, with endpoints of whatever kind? */
+/* Is the provider there, with endpoints of whatever kind? */
 static bool provider_exists(const char *provider)
 {
 	struct fi_info *hints = libfabric.dupinfo(NULL), *found = NULL;
@@ -189,7 +192,10 @@ static bool provider_exists(const char *provider)
 	return found;
 }
 
-/* A dat.conf may serve many hosts, so it is not told by default that this one lacks a device. */
+/*
+ * Logs why there is nothing of the provider. A dat.conf may serve many hosts, so by default nothing
+ * is said of a device that this one lacks.
+ */
 static int provider_missing(const char *provider)
 {
 	struct nodes nodes = { .state = NODES_COMPLETE };

@@ -21,7 +21,7 @@
 
 /* ---- all descriptors ---- */
 
-/* Returns the first that @fits; -1: none does. */
+/* Returns the first descriptor of the process that @fits; or -1 if none does. */
 static int socket_search(bool (*fits)(int fd, void *what), void *what)
 {
 	const struct dirent *entry;
@@ -81,7 +81,7 @@ int descriptor_next(const struct tp_dev *dev)
 
 #define GUESSES 8
 
-/* -1: none of those from @fd on. */
+/* Looks at the next descriptors from @fd on. Returns -1 if none of them is it. */
 static int socket_guess(int fd, struct socket_ends *ends)
 {
 	for (int end = fd + GUESSES; fd < end; fd++)
@@ -162,7 +162,10 @@ struct strangers {
 	unsigned count;
 };
 
-/* Who has sent less than a request was sent nothing, either. False: look at the next one. */
+/*
+ * Ends a connection that was accepted, and has sent less than a request: it was sent nothing,
+ * either. It returns false, so that all descriptors are looked at.
+ */
 static bool socket_end_stranger(int fd, void *what)
 {
 	struct strangers *strangers = what;

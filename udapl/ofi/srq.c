@@ -26,7 +26,7 @@
 
 #define HARVEST 8 /* entries that are read at once, and members */
 
-/* Receives that were allocated together. */
+/* Slots of receives that were allocated together. */
 struct recv_block {
 	struct recv_block *next;
 	struct transfer slots[];
@@ -112,7 +112,7 @@ static COLD int recv_refused(struct transfer *slot, ssize_t ret)
 	return ret == -FI_EAGAIN ? -ENOMEM : ofi_errno(ret);
 }
 
-/* The service thread reads the members, of which some may wait for a receive. */
+/* Has the service thread read the members, of which some may wait for a receive. */
 static COLD void srq_poke(struct tp_srq *srq)
 {
 	bool wake = false;
@@ -129,8 +129,8 @@ static COLD void srq_poke(struct tp_srq *srq)
 }
 
 /*
- * Into a buffer that is not what a receive takes the first message fails, as devices do that. So
- * libfabric has a receive there that is too short for any.
+ * If the buffer is not what a receive takes, the message that gets it fails, as with devices: so
+ * libfabric is given a receive there that is too short for any.
  */
 HOT int tp_srq_post(struct tp_srq *srq, void *tag, const struct tp_sge *sge, unsigned nsge)
 {
@@ -193,7 +193,7 @@ struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
 	return ep;
 }
 
-/* The core has taken its completions, which have no more of it than its endpoint. */
+/* Nothing is left of the queue pair: its completions have no more of it than its endpoint. */
 void tp_qp_forget(struct tp_qp *qp)
 {
 	(void)qp;
@@ -220,7 +220,10 @@ static unsigned member_read_locked(struct tp_qp *qp)
 	return failed != NULL;
 }
 
-/* Starved: the set is silent about it, because its descriptor may be readable for long. */
+/*
+ * Notes whether a message of the member waits for a receive. While one does the set is silent about
+ * the member, because its descriptor may be readable for long.
+ */
 static void member_set_starved_locked(struct tp_qp *qp, bool starved)
 {
 	struct tp_cq *cq = qp->recvs.cq;
@@ -234,7 +237,10 @@ static void member_set_starved_locked(struct tp_qp *qp, bool starved)
 	(void)epoll_ctl(cq->members_epoll, EPOLL_CTL_MOD, qp->own_fd, &event);
 }
 
-/* Until libfabric's descriptor reports what is next, or something waits for a receive. */
+/*
+ * Reads the member until libfabric's descriptor reports what is next, or something waits for a
+ * receive. Returns how many completions there were.
+ */
 static unsigned member_harvest_locked(struct tp_qp *qp)
 {
 	unsigned taken = 0, fruitless = 0;
@@ -253,6 +259,7 @@ static unsigned member_harvest_locked(struct tp_qp *qp)
 	return taken;
 }
 
+/* Was a receive posted since the member was read last? */
 static bool member_is_due_locked(const struct tp_qp *qp)
 {
 	assert_locked(&qp->recvs.cq->lock);
@@ -279,7 +286,10 @@ unsigned members_harvest_locked(struct tp_cq *cq)
 
 /* ---- the service thread ---- */
 
-/* Those whose requests complete in the same queue were read with it. */
+/*
+ * Reads the members to which a post may matter. Those whose requests complete in the same queue
+ * were read with it.
+ */
 static void members_sweep_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
@@ -288,6 +298,7 @@ static void members_sweep_locked(struct tp_cq *cq)
 			(void)member_harvest_locked(qp);
 }
 
+/* Notes whether posts of receives have to wake the service thread. */
 static void members_set_asleep_locked(struct tp_cq *cq, bool asleep)
 {
 	assert_locked(&cq->lock);
@@ -310,8 +321,9 @@ void members_visit(struct tp_cq *cq)
 }
 
 /*
- * A post looks whether the service thread sleeps after libfabric has got the receive, and the
- * thread says so before libfabric is asked: locks of libfabric order the two.
+ * After libfabric has got the receive, a post looks whether the service thread sleeps. The thread
+ * notes that it does before it asks libfabric. Locks of libfabric order the two, so one of them
+ * finds the other one.
  */
 bool members_leave_locked(struct tp_cq *cq)
 {
@@ -341,7 +353,7 @@ void srq_report_limits(struct tp_dev *dev)
 
 /* ---- members ---- */
 
-/* A completion queue has the set from its first member on. */
+/* Opens the set of the members' descriptors, which a completion queue has from its first one on. */
 static int members_open(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
@@ -363,6 +375,7 @@ unlock:
 	return err;
 }
 
+/* Returns the feed of the two; or NULL. */
 static struct srq_feed *feed_find_locked(struct tp_cq *cq, const struct tp_srq *srq)
 {
 	struct srq_feed *feed = cq->feeds;
@@ -373,7 +386,7 @@ static struct srq_feed *feed_find_locked(struct tp_cq *cq, const struct tp_srq *
 	return feed;
 }
 
-/* @feed, unless there is one. */
+/* Links @feed, of a shared receive queue that has none for this completion queue. */
 static void feed_link_locked(struct tp_cq *cq, struct tp_srq *srq, struct srq_feed *feed)
 {
 	assert_locked(&cq->lock);
@@ -454,7 +467,6 @@ free_feed:
 	return err;
 }
 
-/* What it has completed stays in the queue for the core, which returns the receives. */
 void member_destroy(struct tp_qp *qp)
 {
 	struct tp_cq *cq = qp->recvs.cq;
@@ -550,7 +562,7 @@ void tp_srq_destroy(struct tp_srq *tp)
 	free(tp);
 }
 
-/* libfabric's tcp takes more receives than it was asked for; a device does not. */
+/* libfabric's tcp takes more receives than it was asked for, and a device does not. */
 int tp_srq_resize(struct tp_srq *tp, unsigned max_recv)
 {
 	int err = -EOPNOTSUPP;
@@ -573,6 +585,7 @@ int tp_srq_arm(struct tp_srq *tp, unsigned limit)
 
 /* ---- what libfabric has ---- */
 
+/* Can an endpoint have the shared receive context? */
 static bool can_bind(struct tp_dev *dev, struct fid_ep *srx)
 {
 	struct fi_info *info = info_to(dev, &dev->attr.addr);
@@ -592,9 +605,10 @@ static bool can_bind(struct tp_dev *dev, struct fid_ep *srx)
 }
 
 /*
- * There are four epoll sets above a member's descriptor: those of the members, of their completion
- * queue, of its CNO and of the service thread. With the descriptor itself that is all that Linux
- * nests, and those of libfabric 2 have a set below: no completion would wake who waits for a CNO.
+ * Can the descriptors of members be in a set? There are four epoll sets above one: those of the
+ * members, of their completion queue, of its CNO and of the service thread. With the descriptor
+ * itself that is all that Linux nests, and those of libfabric 2 have a set below: no completion
+ * would wake who waits for a CNO.
  */
 static bool can_watch_members(const struct tp_dev *dev)
 {

@@ -35,7 +35,7 @@ struct trial {
 	struct fid_pep *pep;
 	struct fid_mr *mr; /* of cells */
 	struct fid_ep *from, *to;
-	struct fid *opened[8]; /* all of these, in the order in which they were opened */
+	struct fid *opened[8]; /* what is open of these, in the order in which it was opened */
 	unsigned n_opened;
 	uint32_t secret; /* the data of our request, lest another one is taken for it */
 	uint32_t cells[CELLS];
@@ -44,7 +44,7 @@ struct trial {
 
 /* ---- the objects ---- */
 
-/* The result of a call that opens @object. */
+/* Returns the result of a call that opens @object, and notes the object, to be closed. */
 #define OPENED(trial, call, object)                                                                \
 	({                                                                                         \
 		int opened_ret = (call);                                                           \
@@ -65,7 +65,7 @@ static int trial_ep(struct trial *trial, struct fi_info *info, struct fid_ep **e
 	return ret ? ret : fi_enable(*ep);
 }
 
-/* One region for both ends. */
+/* Registers the cells, as one region for both ends. */
 static int trial_register(struct trial *trial)
 {
 	const struct iovec iov = { trial->cells, sizeof(trial->cells) };
@@ -127,7 +127,7 @@ static void request_refuse(struct trial *trial, struct fi_info *request)
 	libfabric.freeinfo(request);
 }
 
-/* The endpoint takes over the request; until then it can be refused. */
+/* Accepts our request. An endpoint takes it over; until then it can be refused. */
 static int request_accept(struct trial *trial, struct fi_info *request)
 {
 	const unsigned before = trial->n_opened;
@@ -163,7 +163,10 @@ static int trial_write(struct trial *trial)
 	return (int)fi_writemsg(trial->from, &message, FI_COMPLETION | placed);
 }
 
-/* Takes one event, if there is one. -FI_EAGAIN: there is none. */
+/*
+ * Handles one event. Returns 0; -FI_EAGAIN if there is none; or another negative number if the
+ * trial has failed. @closing: whatever comes is refused.
+ */
 static int trial_event(struct trial *trial, bool closing)
 {
 	union {
@@ -202,7 +205,7 @@ static void trial_close(struct trial *trial)
 		fi_close(trial->opened[--trial->n_opened]);
 }
 
-/* Each read of a queue moves what is under way. */
+/* Connects, writes, and waits until the write is seen. Each read of a queue moves data. */
 static int trial_run(struct trial *trial)
 {
 	const uint64_t deadline = tp_now() + TRIAL_TIME;
