@@ -79,7 +79,7 @@
 	 DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG |                     \
 	 DAT_COMPLETION_EVD_THRESHOLD_FLAG)
 
-/* When a call that begins now times out, on the clock of tp_now. */
+/* Returns when a call that begins now times out, on the clock of tp_now. */
 static inline uint64_t deadline_of(DAT_TIMEOUT timeout)
 {
 	return timeout == DAT_TIMEOUT_INFINITE ? TP_NEVER : tp_now() + (uint64_t)timeout * 1000;
@@ -107,8 +107,7 @@ struct work {
 struct service {
 	pthread_t thread;
 	bool started;
-	/* holds wakefd, the device's descriptors, completion channels */
-	int epoll;
+	int epoll;  /* the set on which it sleeps: wakefd, dev_fds, completion channels */
 	int wakefd; /* work, an earlier timer, up_wake, stop */
 	int dev_fds[TP_DEV_FDS];
 	bool attended;	       /* ia->lock; dev_fds[0] is not listened to */
@@ -121,35 +120,59 @@ struct service {
 	struct timer_heap timers;      /* ia->lock */
 };
 
-/* The device is open between: from service_open to service_close it may call up_wake. */
+/*
+ * dat_ia_open and dat_ia_close call the next four, in that order, and open the device after the
+ * first: from there to service_close it may call up_wake. No lock is held. Those that make
+ * something return 0 or a negative errno. This one makes the descriptors on which the thread
+ * sleeps.
+ */
 int service_open(struct ia *ia);
+/* Adds the descriptors of the device, which is open, and starts the thread. */
 int service_start(struct ia *ia);
-void service_stop(struct ia *ia); /* joins the thread; no lock is held */
+/* Stops the thread, and waits for its end. Not for the service thread itself. */
+void service_stop(struct ia *ia);
+/* Closes what service_open made. */
 void service_close(struct ia *ia);
 
-/* Is the calling thread the service thread, e.g. in a proxy agent? */
+/* Returns whether the calling thread is the service thread, as in a proxy agent. */
 bool service_is_current(const struct ia *ia);
 
-/* Has the service thread run @work once, soon. Any thread, any lock. Queued already: no effect. */
+/*
+ * Has the service thread run @work once, soon. If it is queued already that has no effect. Any
+ * thread, with any locks held.
+ */
 void service_queue_work(struct ia *ia, struct work *work);
-/* Afterwards @work is not queued. ia->lock held. Not for unlocked work. */
+/*
+ * Takes @work out of the queue, if it is there. Not for unlocked work: ia->lock, which is held,
+ * keeps all other work from running.
+ */
 void service_cancel_work_locked(struct ia *ia, struct work *work);
-/* Afterwards @work is neither queued nor running. For unlocked work; waits, no lock is held. */
+/*
+ * For unlocked work: takes @work out of the queue, and waits for its end if it is running, but on
+ * the service thread itself. No lock is held.
+ */
 void service_cancel_unlocked_work(struct ia *ia, struct work *work);
 
 /*
- * Between the two, a call with ia->lock held makes the transport cause events: of a connection that
- * is local or fast, some arrive before it returns. It handles these itself. The service thread
- * would wake up for each, wait for the lock, and be woken up once more.
+ * For a call that makes the transport cause events: of a connection that is local or fast, some
+ * arrive before the call returns. From here to service_attended_locked the service thread does not
+ * listen to the connection manager: it would wake up for each event, wait for ia->lock, which the
+ * call holds throughout, and be woken up once more.
  */
 void service_attend_locked(struct ia *ia);
+/* Handles the events that have arrived since service_attend_locked; the service thread listens. */
 void service_attended_locked(struct ia *ia);
 
-/* ia->lock held. */
+/*
+ * Has the service thread call @run at @deadline, with ia->lock held, unless the timer is set anew
+ * or cancelled before. ia->lock is held.
+ */
 void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 		      void (*run)(struct timer *));
+/* Cancels the timer, if it is set. ia->lock is held, so it is not running. */
 void timer_cancel_locked(struct ia *ia, struct timer *timer);
 
+/* In the child after a fork: forgets the work, and ends the thread if it is the one that forked. */
 void service_after_fork(struct ia *ia);
 
 /* ---- watch.c: descriptors on which the service thread sleeps, unless a waiter does ---- */
@@ -158,17 +181,17 @@ struct watch;
 
 struct watch_ops {
 	/*
-	 * Returns whether the service thread must learn of each completion at once. What changes it
-	 * calls watch_take_back afterwards. watch->lock held.
+	 * Returns whether the service thread must learn of each completion at once. Whoever makes
+	 * that true calls watch_take_back afterwards. watch->lock is held.
 	 */
 	bool (*is_urgent_locked)(struct watch *watch);
-	/* Arms what is not armed. ia->lock and watch->lock held. */
+	/* Arms what is not armed. ia->lock and watch->lock are held. */
 	void (*arm_locked)(struct watch *watch);
-	/* Takes what is there. True: there was something. ia->lock held. */
+	/* Takes what is there. Returns whether there was something. ia->lock is held. */
 	bool (*look_locked)(struct watch *watch);
 	/*
 	 * The descriptor is readable, or @in_error. The object of the watch may have been freed
-	 * since the kernel named it. ia->lock held.
+	 * since the kernel named it. ia->lock is held.
 	 */
 	void (*ready_locked)(struct watch *watch, bool in_error);
 };
@@ -180,7 +203,7 @@ struct watch {
 	int fd;
 	struct mutex lock;
 	struct watch *parent; /* ia->lock and lock; of the CNO, whose epoll set has it */
-	bool lent;	      /* lock; the epoll set does not report it: waiters sleep on it */
+	bool lent;	      /* lock; it is in no epoll set: waiters sleep on it, or have */
 	bool looked_at;	      /* lock; the service thread looks now and then */
 	unsigned waiters;     /* lock; threads that sleep on it: from lend to return */
 	bool wait_ended;      /* lock; a wait has ended since the last look */
@@ -189,26 +212,42 @@ struct watch {
 	struct work work;     /* a look at once */
 };
 
-/* The caller initialises the lock, whose rank it knows. */
+/* For the owner of a new watch, which initialises the lock, because it knows the rank. */
 void watch_init(struct watch *watch, struct ia *ia, const struct watch_ops *ops);
-/* Puts @fd into the epoll set of @parent, or else of the service thread. */
+/*
+ * Puts @fd into the epoll set of @parent, or, if that is NULL, of the service thread. Returns 0 or
+ * a negative errno.
+ */
 int watch_open(struct watch *watch, int fd, struct watch *parent);
-/* Takes it out again. ia->lock held. */
+/* Takes the descriptor out of that set, and ends the looks. ia->lock is held. */
 void watch_close_locked(struct watch *watch);
-/* Moves it to the epoll set of another parent. ia->lock held. */
+/*
+ * Moves the descriptor to the epoll set of another parent; NULL: of the service thread. The caller
+ * arms afterwards. ia->lock is held.
+ */
 void watch_move_locked(struct watch *watch, struct watch *parent);
-/* It is not armed any more: from now on the service thread looks. ia->lock held. */
+/* From here on the service thread looks, because the queues are not armed. ia->lock is held. */
 void watch_start_looks_locked(struct watch *watch);
 /*
- * A waiter sleeps on it from lend to return. True, always if it is urgent: the service thread or
- * the CNO sleeps on it again, so the caller arms, and has the service thread look.
+ * The calling thread, a waiter, sleeps on the descriptor from here to watch_return: it leaves the
+ * epoll set, and the caller arms. ia->lock need not be held; this takes watch->lock, as do all
+ * below.
  */
 void watch_lend(struct watch *watch);
+/*
+ * The calling waiter does not sleep on the descriptor any more. Returns whether it is in its epoll
+ * set again, because it was the last one and completions are urgent: then the caller arms, and has
+ * the service thread look.
+ */
 bool watch_return(struct watch *watch);
-/* It is in error, so the waiter does not sleep on it any more: the service thread reports that. */
+/*
+ * For a waiter that found the descriptor in error, and does not poll it any more: it is in its
+ * epoll set again, so that the service thread reports that. watch_return follows all the same.
+ */
 void watch_surrender(struct watch *watch);
+/* Returns whether a waiter sleeps on the descriptor. */
 bool watch_is_waited_for(struct watch *watch);
-/* The service thread sleeps on it again, unless there is a waiter. */
+/* Puts the descriptor back into its epoll set, unless a waiter sleeps on it. Any thread. */
 void watch_take_back(struct watch *watch);
 
 /* ---- release.c: deferred release ---- */
@@ -219,9 +258,9 @@ void watch_take_back(struct watch *watch);
  */
 struct release {
 	struct release *next; /* releases->lock */
-	struct tp_mr *region; /* NULL: none */
-	struct tp_mw *window; /* NULL: none */
-	struct obj *held;     /* what the two need, until they are released; NULL: nothing */
+	struct tp_mr *region; /* to be deregistered; may be NULL */
+	struct tp_mw *window; /* to be freed; may be NULL */
+	struct obj *held;     /* what the two need, put when they are released; may be NULL */
 	bool overtaken;	      /* the device has refused the region: releases behind it came first */
 	/* Called last, without locks; frees the memory that holds the struct. */
 	void (*done)(struct release *);
@@ -234,19 +273,24 @@ struct release_queue {
 	struct mutex running;
 };
 
+/* For an IA that is opened. */
 void release_queue_init(struct release_queue *queue);
+/* For an IA that is closed, of which nothing is queued any more. */
 void release_queue_destroy(struct release_queue *queue);
 
-/* Any lock that is not below releases->lock may be held. */
+/*
+ * Queues a release, whose members but next are set. Any thread; any lock may be held that stands
+ * above releases->lock.
+ */
 void release_defer(struct ia *ia, struct release *release);
 /*
- * Returns what is queued to the device. No lock is held; may block. When it returns, peers have
- * lost access: if another thread is in here, this one waits for it.
+ * Gives what is queued back to the device. No lock is held; may block in system calls. When it
+ * returns, peers have lost access: if another thread is in here, this one waits for it.
  */
 void release_run(struct ia *ia);
 /*
- * As release_run, for a device that is about to be closed: what it refuses to take back is dropped.
- * No lock is held.
+ * release_run for an abrupt close: what the device refuses to take back is dropped, because closing
+ * it frees that. No lock is held.
  */
 void release_run_final(struct ia *ia);
 
@@ -287,9 +331,9 @@ struct ia {
 };
 
 /*
- * Handles what an epoll set of @ia reported. The object may have been freed since the kernel named
- * its watch. Its memory stays readable; that of a new one in the same slot is all zero until it has
- * this IA. ia->lock held.
+ * Handles what an epoll set of @ia reported, the service thread's or a CNO's. The object may have
+ * been freed since the kernel named its watch. Its memory stays readable; that of a new one in the
+ * same slot is all zero until it has this IA. ia->lock is held.
  */
 static inline void watch_report_locked(struct ia *ia, const struct epoll_event *event)
 {
@@ -300,36 +344,43 @@ static inline void watch_report_locked(struct ia *ia, const struct epoll_event *
 		watch->ops->ready_locked(watch, event->events & (EPOLLERR | EPOLLHUP));
 }
 
+/* ---- creation.c ---- */
+
 /*
- * Between the two an object is made without ia->lock, so that connection events are handled
- * meanwhile; the IA is not destroyed. False: the IA has been closed.
+ * For a call that makes an object without ia->lock, so that connection events are handled
+ * meanwhile: from here to ia_creation_end_locked the IA is not destroyed. Returns false, and then
+ * nothing has begun, if the IA has been closed. Takes ia->lock.
  */
 bool ia_creation_begin(struct ia *ia);
+/* The end of such a call; an abrupt close may wait for it. */
 void ia_creation_end_locked(struct ia *ia);
 
-/* ---- attr.c ---- */
+/* ---- attr.c: what follows from the attributes of the device; any thread, without a lock ---- */
 
 #define CQ_RESERVE 64 /* entries of the device's largest completion queue kept for markers */
 
-/* The longest queue of an EVD that a consumer may ask for. */
+/* Returns the longest queue of an EVD that a consumer may ask for. */
 DAT_COUNT attr_max_evd_qlen(const struct ia *ia);
 /* Returns how many work requests a read of @segments takes: one has max_read_wr_sge at most. */
 static inline uint64_t attr_read_work_requests(const struct tp_attr *attr, uint64_t segments)
 {
 	return (segments + attr->max_read_wr_sge - 1) / attr->max_read_wr_sge;
 }
-/* Work requests that the request queue of such an endpoint must hold. */
+/* Returns how many work requests the request queue of such an endpoint must hold. */
 unsigned attr_ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr);
+/* Writes what dat_ia_query tells of the IA. */
 void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
+/* Writes what dat_ia_query tells of this provider. */
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
+/* Writes the attributes of an endpoint for which the consumer asked for none. */
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
 /*
- * Checks what a consumer asked for and fills in what it left open. @bad is the status of a value
- * out of range.
+ * Checks what a consumer asked for, NULL for nothing, and writes the attributes that an endpoint
+ * gets, with what was left open filled in. Returns @bad if a value is out of range.
  */
 DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETURN bad,
 			 DAT_EP_ATTR *attr);
-/* Receives that a shared receive queue can have; 0: there are none. */
+/* Returns how many receives a shared receive queue can have; 0 if there are no such queues. */
 DAT_COUNT attr_max_srq_dtos(const struct ia *ia);
 
 #endif

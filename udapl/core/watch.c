@@ -7,14 +7,14 @@
  * because completions trigger the CNO, and because flushes come before the end event. For the
  * service thread the completion channel of an EVD, or the channels of all EVDs of a CNO together,
  * are in one of three states:
- *	armed	A failure makes the descriptor readable, on many devices any completion. What is not
- *		used stays so.
+ *	armed	A failure makes the descriptor readable, on many devices any completion. Queues that
+ *		are not used stay armed.
  *	looked	The queues are not armed, so that a consumer that polls causes no interrupts. The
  *		service thread looks at them every LOOK_INTERVAL, and arms them again when it has
  *		found nothing for a while.
- *	lent	Likewise, and the descriptor is not in the epoll set of the service thread. A thread
- *		that waits arms the queues and sleeps on the descriptor. While it sleeps, the
- *		service thread does not look.
+ *	lent	The queues are not armed for the service thread, and the descriptor is not in its
+ *		epoll set. A thread that waits arms the queues and sleeps on the descriptor. While
+ *		it sleeps, the service thread does not look; after that it does, as above.
  * The first event of an armed queue makes it looked at; the first wait that sleeps has it lent. It
  * is armed again at once if each completion is urgent for the service thread: a CNO awaits a
  * trigger, or an endpoint has each completion reported to it.
@@ -29,6 +29,7 @@
 
 /* ---- epoll sets ---- */
 
+/* Adds the descriptor to its epoll set or takes it out. Returns 0 or a negative errno. */
 static int epoll_change(struct watch *watch, int op)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = watch };
@@ -38,9 +39,9 @@ static int epoll_change(struct watch *watch, int op)
 }
 
 /*
- * Out of the set: a descriptor that is only muted there wakes the thread that sleeps on the set all
- * the same, because the kernel does not say what has happened when it wakes the pollers of a
- * completion channel.
+ * Takes the descriptor out of its set, if it is there. One that is only muted there wakes the
+ * thread that sleeps on the set all the same, because the kernel does not say what has happened
+ * when it wakes the pollers of a completion channel.
  */
 static void epoll_leave_locked(struct watch *watch)
 {
@@ -50,7 +51,10 @@ static void epoll_leave_locked(struct watch *watch)
 	watch->lent = true;
 }
 
-/* False: the kernel has no memory. It remains lent, and so it is looked at. */
+/*
+ * Puts the descriptor into its set, if it is not there. Returns false if the kernel has no memory:
+ * then it remains lent, and so it is looked at.
+ */
 static bool epoll_enter_locked(struct watch *watch)
 {
 	assert_locked(&watch->lock);
@@ -78,7 +82,7 @@ void watch_surrender(struct watch *watch)
 
 static void look_due_locked(struct timer *timer);
 
-/* At the same time as others: the service thread wakes up once for all of them. */
+/* Sets the timer for the next look, at the same time as others: one wake-up is for all of them. */
 static void look_later_locked(struct watch *watch)
 {
 	uint64_t next = (tp_now() / LOOK_INTERVAL + 1) * LOOK_INTERVAL;
@@ -86,7 +90,10 @@ static void look_later_locked(struct watch *watch)
 	timer_set_locked(watch->ia, &watch->timer, next, look_due_locked);
 }
 
-/* True: the caller has the service thread look. */
+/*
+ * Notes that the service thread looks from here on. Returns whether it did not so before, so that
+ * the caller has to have it begin.
+ */
 static bool mark_looked_at_locked(struct watch *watch)
 {
 	bool begin = !watch->looked_at;
@@ -98,8 +105,10 @@ static bool mark_looked_at_locked(struct watch *watch)
 }
 
 /*
- * What follows from a look. A thread that sleeps for long takes all completions, so the looks end;
- * when it leaves it has them begin again. Those of short waits go on.
+ * What follows from a look, which found something or did not. Returns whether another one follows;
+ * if not, the queues are armed, or a waiter has them. A thread that sleeps for long takes all
+ * completions, so the looks end; when it leaves it has them begin again. Those of short waits go
+ * on.
  */
 static bool look_finish_locked(struct watch *watch, bool found)
 {
@@ -121,6 +130,7 @@ static bool look_finish_locked(struct watch *watch, bool found)
 	return again;
 }
 
+/* The time of a look has come. */
 static void look_due_locked(struct timer *timer)
 {
 	struct watch *watch = container_of(timer, struct watch, timer);
@@ -132,6 +142,7 @@ static void look_due_locked(struct timer *timer)
 		watch->ops->look_locked(watch); /* what came before the queues were armed */
 }
 
+/* Looks begin: with one at once, because the queues may not have been armed for a while. */
 static void look_at_once_locked(struct work *work)
 {
 	struct watch *watch = container_of(work, struct watch, work);
@@ -180,7 +191,7 @@ bool watch_return(struct watch *watch)
 	mutex_lock(&watch->lock);
 	watch->waiters--;
 	watch->wait_ended = true;
-	/* below a CNO nothing is put off */
+	/* the queues below a CNO are armed at once, for its triggers */
 	back = !watch->waiters && (watch->parent || watch->ops->is_urgent_locked(watch));
 	if (back)
 		(void)epoll_enter_locked(watch);
