@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The dynamic loader, the clock, the log, and calls of the C library that can fail: the linker's --wrap
- * redirects them to this module.
+ * The dynamic loader, the clock, the log, and calls of the C library that can fail: the linker's
+ * --wrap redirects them to this module.
  */
 #include <dlfcn.h>
 #include <netdb.h>

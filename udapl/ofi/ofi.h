@@ -352,7 +352,7 @@ struct tp_cq {
 	bool in_dev_set;   /* dev->cqs_lock; dev->epoll has fi_fd, though it may not report it */
 	unsigned attended; /* dev->cqs_lock; visits in a row that found consumers at it */
 	unsigned vain;	   /* dev->cqs_lock; times in a row that it was served for nothing */
-	/* dev->cqs_lock; about a consumer that polls; of a pair, that at the lower address has them */
+	/* dev->cqs_lock; of a consumer that polls; in a pair the lower one has them */
 	uint64_t grace_ends;	/* until then it may take what waits; 0: it has no grace */
 	unsigned graces_missed; /* less those that it has used since */
 	unsigned served;	/* times that the queue was served since it has missed one */
