@@ -115,10 +115,8 @@ static unsigned cq_take_in_locked(struct tp_cq *cq)
  */
 static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
 {
-	CANCEL_FORBIDDEN;
-
 	assert_locked(&cq->lock);
-	return fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
+	return UNCANCELLED(fi_cq_read(cq->fi, cq->entries, CQ_HARVEST));
 }
 
 /*

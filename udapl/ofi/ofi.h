@@ -58,6 +58,22 @@
 #include "base/thread.h"
 #include "transport.h"
 
+/*
+ * Makes a call of libfabric on the data path and returns its result. libfabric may meet a
+ * cancellation point while it holds locks of its own, so the thread can't be cancelled meanwhile.
+ * Nothing is unwound then, so this needs no handler for that, as CANCEL_FORBIDDEN has one.
+ */
+#define UNCANCELLED(call)                                                                          \
+	({                                                                                         \
+		__typeof__(call) result_;                                                          \
+		int before_;                                                                       \
+                                                                                                   \
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);                          \
+		result_ = (call);                                                                  \
+		pthread_setcancelstate(before_, NULL);                                             \
+		result_;                                                                           \
+	})
+
 /* ---- load.c ---- */
 
 /* What libfabric exports; all else is reached through the tables of its objects. */

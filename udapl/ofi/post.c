@@ -349,13 +349,13 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 
 	if (must_wait(qp, flags))
 		return fast_post_later(qp, TP_SEND, tag, nseg, NULL);
-	CANCEL_FORBIDDEN;
 	if (nseg == 1)
-		return (int)qp->messages.send(
+		return (int)UNCANCELLED(qp->messages.send(
 			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
-			tp_taken_size(taken, 1), queue->view.desc[0], 0, transfer);
+			taken->single->segment_length, queue->view.desc[0], 0, transfer));
 	COMPUTE_HERE(transfer);
-	return (int)qp->messages.sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
+	return (int)UNCANCELLED(
+		qp->messages.sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer));
 }
 
 /*
@@ -384,26 +384,26 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 		      const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	struct transfer *transfer = transfer_of(&qp->sends, tag);
+	const struct fi_msg_rma *message;
 
 	if (must_wait(qp, flags))
 		return fast_post_later(qp, TP_WRITE, tag, nseg, remote);
-	CANCEL_FORBIDDEN;
-	return (int)qp->rma.writemsg(
-		qp->fi, rma_fill(qp, qp->write_of, transfer, taken, nseg, remote), qp->write_flags);
+	message = rma_fill(qp, qp->write_of, transfer, taken, nseg, remote);
+	return (int)UNCANCELLED(qp->rma.writemsg(qp->fi, message, qp->write_flags));
 }
 
 HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 		     const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	struct transfer *transfer = transfer_of(&qp->sends, tag);
+	const struct fi_msg_rma *message;
 
 	/* where reads are executed in order, a fence before one has nothing to add */
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_post_later(qp, TP_READ, tag, nseg, remote);
-	CANCEL_FORBIDDEN;
 	qp_count_read(qp, 1);
-	return (int)qp->rma.readmsg(
-		qp->fi, rma_fill(qp, qp->read_of, transfer, taken, nseg, remote), FI_COMPLETION);
+	message = rma_fill(qp, qp->read_of, transfer, taken, nseg, remote);
+	return (int)UNCANCELLED(qp->rma.readmsg(qp->fi, message, FI_COMPLETION));
 }
 
 HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg)
@@ -411,13 +411,13 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	struct transfer_queue *queue = &qp->recvs;
 	struct transfer *transfer = transfer_of(queue, tag);
 
-	CANCEL_FORBIDDEN;
 	if (nseg == 1)
-		return (int)qp->messages.recv(
+		return (int)UNCANCELLED(qp->messages.recv(
 			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
-			tp_taken_size(taken, 1), queue->view.desc[0], 0, transfer);
+			taken->single->segment_length, queue->view.desc[0], 0, transfer));
 	COMPUTE_HERE(transfer);
-	return (int)qp->messages.recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer);
+	return (int)UNCANCELLED(
+		qp->messages.recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer));
 }
 
 /*
