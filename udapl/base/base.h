@@ -75,6 +75,7 @@
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 /* clang-format on */
 
+/* These take and return 64 bits, so that no sum or product before them is cut off. */
 static inline uint64_t min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -93,7 +94,7 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 #define debug_assert(condition) ((void)sizeof(!(condition)))
 #endif
 
-/* lock.c; prints the place and @what on stderr, then aborts. */
+/* lock.c: prints the place and @what, which does not hold there, on stderr, and aborts. */
 __attribute__((noreturn)) COLD void debug_fail(const char *file, int line, const char *function,
 					       const char *what);
 

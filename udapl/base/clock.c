@@ -16,7 +16,7 @@ uint64_t tp_now(void)
 	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
-/* The time that is left until the deadline; NULL: any. */
+/* Returns the time that is left until the deadline, in @left; NULL if there is none. */
 static const struct timespec *time_left(uint64_t deadline, struct timespec *left)
 {
 	uint64_t now;
@@ -46,7 +46,7 @@ int tp_poll(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 	}
 }
 
-/* On kernels before 5.11, and under valgrind: they have no epoll_pwait2(2). */
+/* tp_epoll on kernels before 5.11, and under valgrind: they have no epoll_pwait2(2). */
 static int poll_then_epoll(int epoll, struct epoll_event *events, int max, uint64_t deadline)
 {
 	struct pollfd pollfd = { .fd = epoll, .events = POLLIN };

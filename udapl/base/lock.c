@@ -14,7 +14,9 @@
 #define SPINS_PER_YIELD 64
 #define YIELDS		16
 
-/* nanosleep is a cancellation point, and the thread may hold other locks. */
+/*
+ * Sleeps without being cancelled: nanosleep is a cancellation point, and the thread may hold locks.
+ */
 static void take_a_nap(void)
 {
 	const struct timespec time = { .tv_nsec = 20000 };
@@ -56,7 +58,7 @@ race_hook_fn *_Atomic race_hook;
 
 #define HELD_MAX 8 /* the longest chain of locks is 5 */
 
-/* Of the calling thread, in the order of taking; their ranks ascend. */
+/* The locks that the calling thread holds, in the order of taking; their ranks ascend. */
 static _Thread_local const struct lock_id *held[HELD_MAX];
 static _Thread_local unsigned held_count;
 
@@ -71,6 +73,7 @@ __attribute__((noreturn)) static void rule_broken(const char *rule, const struct
 	abort();
 }
 
+/* Returns where a lock is among those that the thread holds; held_count if it is not. */
 static unsigned held_index(const struct lock_id *id)
 {
 	unsigned i = 0;

@@ -65,11 +65,19 @@ struct lock_id {
 /* clang-format on */
 
 #ifdef UDAPL_DEBUG
-void lock_check_take(const struct lock_id *id); /* before the thread waits for it */
+/*
+ * What debug builds check of the calling thread; each aborts with a message if it does not hold.
+ * This one is called before the thread waits for a lock: all locks that it holds have lower ranks.
+ */
+void lock_check_take(const struct lock_id *id);
+/* The thread holds the lock that it is about to release. */
 void lock_check_release(const struct lock_id *id);
+/* The thread holds the lock, in @function. */
 void lock_check_held(const struct lock_id *id, const char *function);
+/* The thread holds no lock, in @function. */
 void lock_check_none_held(const char *function);
-void lock_check_uncancelled(const struct lock_id *id); /* the thread can't be cancelled */
+/* The thread, which is about to take a mutex, can't be cancelled. */
+void lock_check_uncancelled(const struct lock_id *id);
 #else
 #define lock_check_take(id)	       ((void)(id))
 #define lock_check_release(id)	       ((void)(id))
@@ -78,13 +86,13 @@ void lock_check_uncancelled(const struct lock_id *id); /* the thread can't be ca
 #define lock_check_uncancelled(id)     ((void)(id))
 #endif
 
-/* The calling thread holds @lock; it holds no lock at all. Checked in debug builds. */
+/* Debug builds abort if the calling thread does not hold @lock; or if it holds any lock. */
 #define assert_locked(lock)   lock_check_held(&(lock)->id, __func__)
 #define assert_no_lock_held() lock_check_none_held(__func__)
 
 /*
- * Of the data path: a sequentially consistent load. On x86 every load is, but a compiler compares a
- * word in memory without a register only if it is not told that it is atomic.
+ * For the data path: a sequentially consistent load. On x86 every load is, but a compiler compares
+ * a word in memory without a register only if it is not told that it is atomic.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define hot_load(type, field)                                                                      \
@@ -135,15 +143,15 @@ static inline void mutex_unlock(struct mutex *mutex)
 	pthread_mutex_unlock(&mutex->os);
 }
 
-/* In the child after a fork: its owner may not exist there. */
+/* In the child after a fork: releases the mutex, whose owner may not exist there. */
 static inline void mutex_after_fork(struct mutex *mutex)
 {
 	pthread_mutex_init(&mutex->os, NULL);
 }
 
 /*
- * pthread_cond_wait: the lock is released while the thread waits. It is a cancellation point, but
- * not for a thread that could take a mutex.
+ * pthread_cond_wait: the mutex, which is held, is released while the thread waits. It is a
+ * cancellation point, but not for a thread that could take a mutex.
  */
 static inline void cond_wait_relock(pthread_cond_t *cond, struct mutex *mutex)
 {
@@ -170,8 +178,12 @@ static inline void spin_init_as(struct spinlock *lock, struct lock_id id)
 	lock->id = id;
 }
 
-COLD void spin_wait(struct spinlock *lock); /* lock.c; another thread holds it */
+/*
+ * lock.c: the rest of spin_lock, when another thread holds the lock. Yields, and sleeps in the end.
+ */
+COLD void spin_wait(struct spinlock *lock);
 
+/* In the child after a fork: releases the lock, whose owner may not exist there. */
 static inline void spin_after_fork(struct spinlock *lock)
 {
 	atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
@@ -184,7 +196,7 @@ static inline void spin_lock(struct spinlock *lock)
 		spin_wait(lock);
 }
 
-/* False: another thread holds it. */
+/* Takes the lock, or returns false if another thread holds it. */
 static inline bool spin_trylock(struct spinlock *lock)
 {
 	if (unlikely(atomic_fetch_or_explicit(&lock->word, 1, memory_order_acquire) & 1))

@@ -67,7 +67,9 @@ static int syslog_priority(unsigned kind)
 	}
 }
 
-/* How many bytes are in @line when snprintf said @printed for a buffer of @size bytes. */
+/*
+ * Returns how many bytes snprintf has written if it returned @printed for a buffer of @size bytes.
+ */
 static size_t bytes_in(size_t size, int printed)
 {
 	if (printed < 0)
@@ -75,7 +77,10 @@ static size_t bytes_in(size_t size, int printed)
 	return (size_t)printed < size ? (size_t)printed : size - 1;
 }
 
-/* "03:12:44.123456 libdaplcma[812]: ", the time of day only if it is wanted. */
+/*
+ * Writes "03:12:44.123456 libdaplcma[812]: ", the time of day only if it is wanted. Returns how
+ * long.
+ */
 static size_t write_prefix(char *line, size_t size)
 {
 	struct timespec now;
@@ -94,8 +99,8 @@ static size_t write_prefix(char *line, size_t size)
 }
 
 /*
- * In one write: the processes of a job often share a terminal. The caller may hold locks, so it
- * must not be cancelled here.
+ * Writes a line, to which it adds the newline, in one write, because the processes of a job often
+ * share a terminal. The caller may hold locks, so it must not be cancelled here.
  */
 static void write_line(unsigned kind, char *line, size_t length)
 {

@@ -39,7 +39,7 @@ void log_to(unsigned kind, const char *format, ...) __attribute__((format(printf
  */
 void log_after_fork(void);
 
-/* Are lines of this kind, or of one of several, wanted? Keeps errno. */
+/* Returns whether lines of this kind, or of one of several, are wanted. Any thread; keeps errno. */
 bool log_wants(unsigned kind);
 
 #define log_error(...) log_to(LOG_ERROR, __VA_ARGS__)
@@ -49,25 +49,31 @@ bool log_wants(unsigned kind);
 #define log_ep(...)   (log_wants(LOG_EP) ? log_to(LOG_EP, __VA_ARGS__) : (void)0)
 #define log_util(...) (log_wants(LOG_UTIL) ? log_to(LOG_UTIL, __VA_ARGS__) : (void)0)
 
-/* With LOG_UTIL, too. */
+/* What a line of dat.conf names is not on this host: wanted with LOG_UTIL, too. */
 #define log_absent(...) log_to(LOG_ABSENT | LOG_UTIL, __VA_ARGS__)
 
 /*
- * For messages: the line of dat.conf that is being opened, as "/etc/dat.conf:12", while it is, on
- * the thread of dat_ia_open; else "dat.conf".
+ * For messages: returns the line of dat.conf that is being opened, as "/etc/dat.conf:12", on the
+ * thread of dat_ia_open while that lasts; else "dat.conf".
  */
 const char *log_conf_line(void);
 
-/* Does @err say that descriptors ran out? Then a line says so of @what, and what their limit is. */
+/*
+ * Returns whether @err, 0 or a negative errno, says that descriptors ran out. If so, a line says of
+ * @what that it failed for that, and which limit counts.
+ */
 bool log_descriptor_shortage(const char *what, int err);
 
-/* For messages: "DAT_CONNECTION_EVENT_ESTABLISHED"; "an unknown event" for other numbers. */
+/* For messages: returns "DAT_CONNECTION_EVENT_ESTABLISHED"; "an unknown event" of other numbers. */
 const char *event_name(DAT_EVENT_NUMBER number);
 
-/* For messages: "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED", in @text. */
 struct status_text {
 	char text[96];
 };
+/*
+ * For messages: writes "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED" to @text, and returns
+ * it.
+ */
 const char *status_name(DAT_RETURN status, struct status_text *text);
 
 #endif

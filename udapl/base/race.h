@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-/* Each with the kind of object that it concerns, and the locks that are held. */
+/* Each has the kind of object that it concerns, what happens there, and the locks that are held. */
 enum race_point {
 	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
 	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
@@ -42,8 +42,9 @@ enum race_point {
 
 #ifdef UDAPL_DEBUG
 typedef void race_hook_fn(enum race_point point, const void *object);
-extern race_hook_fn *_Atomic race_hook; /* lock.c */
+extern race_hook_fn *_Atomic race_hook; /* lock.c; NULL, or the test's */
 
+/* The calling thread is at @point with @object: calls the hook of a test, if there is one. */
 static inline void race_reach(enum race_point point, const void *object)
 {
 	race_hook_fn *hook = atomic_load_explicit(&race_hook, memory_order_acquire);

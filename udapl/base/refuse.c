@@ -66,6 +66,7 @@ static const struct reason {
 #undef STATE
 };
 
+/* Returns what a result means in words. */
 static const char *reason_of(DAT_RETURN ret)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(reasons); i++)
@@ -76,7 +77,7 @@ static const char *reason_of(DAT_RETURN ret)
 	return "it failed";
 }
 
-/* The number of the argument that a result is about; 0: it names none. */
+/* Returns the number of the argument that a result is about; 0 if it names none. */
 static unsigned argument_of(DAT_RETURN ret)
 {
 	if (DAT_GET_TYPE(ret) != DAT_INVALID_PARAMETER || DAT_GET_SUBTYPE(ret) < DAT_INVALID_ARG1 ||
@@ -85,7 +86,10 @@ static unsigned argument_of(DAT_RETURN ret)
 	return 1 + DAT_GET_SUBTYPE(ret) - DAT_INVALID_ARG1;
 }
 
-/* Where argument @n is in the text of all, from 1; its length. "": it is not there. */
+/*
+ * Returns where argument @n, counted from 1, is in the text of all, and its length; "" if it is not
+ * there.
+ */
 static const char *argument_in(const char *arguments, unsigned n, int *length)
 {
 	while (--n && *arguments) {
@@ -96,7 +100,7 @@ static const char *argument_in(const char *arguments, unsigned n, int *length)
 	return arguments;
 }
 
-/* What is wrong with an argument, by the text of its value. */
+/* Returns what is wrong with an argument, by the text of its value. */
 static const char *fault_of(const char *argument, int length)
 {
 	static const char null[] = "(nil)";

@@ -12,13 +12,14 @@
 
 #define SOCKADDR_TEXT_SIZE 96 /* bytes; an IPv6 address with scope and port */
 
+/* Returns the size of an address of IPv6, or else of IPv4. */
 static inline socklen_t sockaddr_size(const struct sockaddr *addr)
 {
 	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in);
 }
 
-/* Zeroed if @from is not set. */
+/* Copies an address, and clears what is behind it; all of @to if @from has no family. */
 static inline void sockaddr_copy(struct sockaddr_storage *to, const struct sockaddr *from)
 {
 	memset(to, 0, sizeof(*to));
@@ -26,6 +27,7 @@ static inline void sockaddr_copy(struct sockaddr_storage *to, const struct socka
 		memcpy(to, from, sockaddr_size(from));
 }
 
+/* Sets the port of an address of IPv4 or IPv6. */
 static inline void sockaddr_set_port(struct sockaddr_storage *addr, uint16_t port)
 {
 	if (addr->ss_family == AF_INET6)
@@ -47,7 +49,7 @@ static inline uint16_t sockaddr_port(const struct sockaddr_storage *addr)
 	}
 }
 
-/* Is it the same IP address? Ports do not matter. */
+/* Returns whether both are there and are the same IP address; ports do not matter. */
 static inline bool sockaddr_equal(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (!a || !b || a->sa_family != b->sa_family)
@@ -60,7 +62,10 @@ static inline bool sockaddr_equal(const struct sockaddr *a, const struct sockadd
 		       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
 }
 
-/* For log lines: numeric, with the port if it is set. @text has SOCKADDR_TEXT_SIZE bytes. */
+/*
+ * For log lines: writes an address in numbers, with the port if it is set, to @text, which has
+ * SOCKADDR_TEXT_SIZE bytes. Returns @text, or "?" of an address of another family.
+ */
 static inline const char *sockaddr_text(const struct sockaddr *addr, char *text)
 {
 	char host[80], port[8];

@@ -5,7 +5,9 @@
 #include "base.h"
 #include "status.h"
 
-/* All others are DAT_INTERNAL_ERROR. Source: our choice, close to OFED's. */
+/*
+ * Errnos of the transport; all others are DAT_INTERNAL_ERROR. Source: our choice, close to OFED's.
+ */
 static const struct {
 	int err;
 	DAT_RETURN_TYPE type;
@@ -25,7 +27,7 @@ static const struct {
 	{ EINTR, DAT_INTERRUPTED_CALL, DAT_NO_SUBTYPE },
 };
 
-/* A resource ran out: the caller knows which. */
+/* Errnos that say that a resource ran out; the caller knows which. */
 static const int shortages[] = { ENOMEM, ENOSPC, EDQUOT, E2BIG, EAGAIN, EMFILE, ENFILE };
 
 DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource)

@@ -14,13 +14,13 @@
 #define NO_RESOURCE(what) DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
 
 /*
- * status.c: a negative errno of the transport to DAT; @resource is what could not be made. 0 is
- * DAT_SUCCESS.
+ * Returns the status of @err, a negative errno of the transport, or DAT_SUCCESS of 0. @resource is
+ * what could not be made, if the errno says that something ran out.
  */
 DAT_RETURN status_of(int err, DAT_RETURN_SUBTYPE resource);
-/* As status_of, of what the device was to make or to resize: that it refuses is a shortage. */
+/* As status_of, for what the device was to make or to resize: that it refuses is a shortage. */
 DAT_RETURN status_of_made(int err, DAT_RETURN_SUBTYPE resource);
-/* DAT_INVALID_STATE with the subtype that names it */
+/* Returns DAT_INVALID_STATE with the subtype that names the state. */
 DAT_RETURN status_of_ep_state(DAT_EP_STATE state);
 
 #endif

@@ -13,8 +13,8 @@
  */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 /*
- * Likewise, detached if @thread is NULL, and with a small stack: for a thread that runs no code of
- * the consumer, of which there may be many.
+ * As thread_start, detached if @thread is NULL, and with a small stack: for a thread that runs no
+ * code of the consumer, of which there may be many.
  */
 int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg);
 
@@ -28,6 +28,7 @@ int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg);
 	__attribute__((cleanup(cancel_state_restore), unused))                                     \
 	const int cancel_state_before = cancel_state_forbid()
 
+/* The two ends of CANCEL_FORBIDDEN. */
 static inline int cancel_state_forbid(void)
 {
 	int before;
@@ -42,21 +43,23 @@ static inline void cancel_state_restore(const int *before)
 }
 
 /*
- * In such a block, of a wait: from cancel_allow to cancel_forbid the thread can be cancelled, if
- * @state, cancel_state_before, says that the consumer allows it. Its type is deferred, so that it
- * is cancelled at a cancellation point, and at no other instruction.
+ * For a wait, in such a block: from here to cancel_forbid the thread can be cancelled, if @state,
+ * which is cancel_state_before, says that the consumer allows it. Its type is deferred, so that it
+ * is cancelled at a cancellation point, and at no other instruction. No lock is held.
  */
 void cancel_allow(int state);
 void cancel_forbid(void);
 
-/* A non-blocking eventfd, or a negative errno. Readable from wakefd_signal to wakefd_clear. */
+/* Returns a non-blocking eventfd, or a negative errno. It is not readable. */
 int wakefd_open(void);
-void wakefd_signal(int fd); /* any thread, under any lock */
+/* Makes it readable until wakefd_clear. Any thread, under any lock. */
+void wakefd_signal(int fd);
+/* Makes it unreadable, whether it is readable or not. Any thread, under any lock. */
 void wakefd_clear(int fd);
 
 /*
  * The wakefds of threads that sleep. A few are kept for those that sleep next, so that a wait makes
- * no system calls for its own. Any thread.
+ * no system calls for its own.
  */
 #define WAKEFDS_KEPT 8
 
@@ -66,10 +69,16 @@ struct wakefds {
 	int kept[WAKEFDS_KEPT]; /* lock */
 };
 
+/* For an IA that is opened. */
 void wakefds_init(struct wakefds *wakefds);
+/* For an IA that is closed: closes those that are kept. */
 void wakefds_destroy(struct wakefds *wakefds);
-int wakefd_take(struct wakefds *wakefds); /* or a negative errno */
-/* It is not readable, and no thread signals it any more. */
+/* Returns a wakefd, kept or new, or a negative errno. Any thread; takes wakefds.lock. */
+int wakefd_take(struct wakefds *wakefds);
+/*
+ * Gives one back that is not readable, and that no thread signals any more. Any thread; takes
+ * wakefds.lock.
+ */
 void wakefd_give(struct wakefds *wakefds, int fd);
 
 #endif

@@ -14,12 +14,13 @@ static bool runs_before(const struct timer *a, const struct timer *b)
 	return a->deadline != b->deadline ? a->deadline < b->deadline : a->number < b->number;
 }
 
+/* NULL has rank 0. */
 static unsigned rank_of(const struct timer *timer)
 {
 	return timer ? timer->rank : 0;
 }
 
-/* The children have changed. False: the rank has not. */
+/* Puts the rank right after the children have changed. Returns whether it has changed, too. */
 static bool rank_update(struct timer *timer)
 {
 	unsigned before = timer->rank;
@@ -34,7 +35,10 @@ static bool rank_update(struct timer *timer)
 	return timer->rank != before;
 }
 
-/* As deep as the sum of both ranks. */
+/*
+ * Returns the heap of both, either of which may be NULL. It recurses as deep as both ranks
+ * together.
+ */
 static struct timer *merge(struct timer *a, struct timer *b)
 {
 	struct timer *first, *second;
@@ -58,7 +62,7 @@ void timer_heap_add(struct timer_heap *heap, struct timer *timer)
 	heap->first->parent = NULL;
 }
 
-/* Going up, each rank that changes is higher than the one before, so there are few. */
+/* On the way up each rank that changes is higher than the one before, so there are few. */
 void timer_heap_remove(struct timer_heap *heap, struct timer *timer)
 {
 	struct timer *parent = timer->parent, *rest = merge(timer->left, timer->right);

@@ -12,8 +12,8 @@ struct timer {
 	uint64_t deadline; /* tp_now() clock; 0 = not set */
 	uint64_t number;   /* of timers that were added before */
 	struct timer *parent, *left, *right;
-	unsigned
-		rank; /* how many timers the way to the right from here passes, this one included */
+	/* how many timers the way to the right from here passes, this one included */
+	unsigned rank;
 	void (*run)(struct timer *); /* with ia->lock held */
 };
 
@@ -22,8 +22,11 @@ struct timer_heap {
 	uint64_t added;	     /* how many timers, ever */
 };
 
-/* @timer, whose deadline is set, is in no heap. */
+/*
+ * Adds a timer whose deadline is set, and that is in no heap. ia->lock is held, as by all callers.
+ */
 void timer_heap_add(struct timer_heap *heap, struct timer *timer);
+/* Removes a timer that is in this heap. */
 void timer_heap_remove(struct timer_heap *heap, struct timer *timer);
 
 #endif

@@ -22,7 +22,7 @@ static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSIO
 /* ep_recv_info_supported: both counts of dat_ep_recv_query, Solaris's bits */
 #define RECV_INFO_BUFFERS 0x01
 #define RECV_INFO_SPAN	  0x10
-/* srq_watermarks_supported, srq_info_supported: likewise */
+/* srq_watermarks_supported, srq_info_supported: Solaris's bits, too */
 #define SRQ_WATERMARK_LOW    0x001
 #define SRQ_INFO_OUTSTANDING 0x10
 
@@ -32,8 +32,9 @@ DAT_COUNT attr_max_evd_qlen(const struct ia *ia)
 }
 
 /*
- * Of one direction, whose completions have an EVD of their own: the queue pair holds so many, and
- * an EVD can be made for them.
+ * Returns how many transfers one direction of an endpoint can have outstanding, if their
+ * completions have an EVD of their own: the queue pair holds so many, and an EVD can be made for
+ * them.
  */
 static DAT_COUNT max_dtos(const struct ia *ia)
 {
@@ -44,13 +45,13 @@ static DAT_COUNT max_dtos(const struct ia *ia)
 	return (DAT_COUNT)min_u64(max_qp_wr - RING_SLACK, (unsigned)attr_max_evd_qlen(ia));
 }
 
-/* Bytes of a message or an RDMA. */
+/* Returns how many bytes a message or an RDMA can have. */
 static DAT_VLEN max_length(const struct tp_attr *tp)
 {
 	return min_u64(tp->max_message, TP_MAX_LENGTH);
 }
 
-/* All of them may complete on one EVD. */
+/* All receives of a queue may complete on one EVD, so that limits them, too. */
 DAT_COUNT attr_max_srq_dtos(const struct ia *ia)
 {
 	const struct tp_attr *tp = ia->attr;
@@ -160,6 +161,7 @@ static const struct ep_count {
 
 #define EP_COUNTS ARRAY_SIZE(ep_counts)
 
+/* Returns where the count with that number is in @attr. */
 static DAT_COUNT *ep_count(DAT_EP_ATTR *attr, unsigned i)
 {
 	return (DAT_COUNT *)((char *)attr + ep_counts[i].offset);
@@ -176,7 +178,7 @@ unsigned attr_ep_work_requests(const struct ia *ia, const DAT_EP_ATTR *attr)
 	return (unsigned)min_u64(wanted, max_u64(limit, least));
 }
 
-/* The largest attributes that an endpoint can have. */
+/* Writes the largest attributes that an endpoint can have. */
 static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 {
 	const struct tp_attr *tp = ia->attr;
@@ -219,6 +221,9 @@ void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 #define REQUEST_CONFIG_FLAGS (DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG)
 #define RECV_CONFIG_FLAGS    (REQUEST_CONFIG_FLAGS | DAT_COMPLETION_SOLICITED_WAIT_FLAG)
 
+/*
+ * Returns whether the counts are in range, and fit each other; if not, a line of the log says why.
+ */
 static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 {
 	DAT_EP_ATTR asked = *attr;
@@ -237,7 +242,7 @@ static bool counts_legal(const DAT_EP_ATTR *attr, DAT_EP_ATTR *limits)
 	return false;
 }
 
-/* What programs ask for although it has never had an effect, or leave uninitialised. */
+/* Clears what programs ask for although it has never had an effect, or leave uninitialised. */
 static void ignore_ineffective(DAT_EP_ATTR *attr)
 {
 	const DAT_EP_ATTR asked = *attr;

@@ -17,8 +17,8 @@
  *	provider_lock		mutex (names.c); the list of announced names
  *	cno->watch.lock		mutex; who sleeps on the completion channels of its EVDs
  *	evd->watch.lock		mutex; who sleeps on the completion channel; arming the queue
- *	ep->send_lock		spin, recv_lock likewise; claiming a slot and posting, in one
- *				direction, on a thread-safe IA; srq->post_lock likewise
+ *	ep->send_lock		spin, as are recv_lock and srq->post_lock; claiming a slot and
+ *				posting, in one direction, on a thread-safe IA
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
  *				lock of the fast paths.
  *	cq->stray_lock		spin (verbs/stray.c); orphaned queue pairs of a completion queue

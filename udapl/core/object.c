@@ -97,7 +97,10 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 	return (struct obj *)slab->base;
 }
 
-/* From obj->ia on. gcc makes of a memset an instruction that is slow to start. */
+/*
+ * Clears an object from obj->ia on. It is done by assignments, because gcc makes of a memset an
+ * instruction that is slow to start.
+ */
 static inline void obj_zero(struct obj *obj, size_t size)
 {
 	struct line {
@@ -173,6 +176,7 @@ void obj_retire_forced(struct obj *obj)
 
 /* ---- objects by handle ---- */
 
+/* Returns the slab in which the address is, or NULL. */
 static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 {
 	const struct slab *slab = atomic_load_explicit(&pools[type].slabs, memory_order_acquire);
@@ -182,7 +186,7 @@ static inline const struct slab *slab_of(DAT_HANDLE_TYPE type, const void *at)
 	return slab;
 }
 
-/* Is this a visible object of that kind? Reads no memory outside the slabs. */
+/* Returns whether this is a visible object of that kind. Reads no memory outside the slabs. */
 static inline bool obj_exists(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	const struct slab *slab = slab_of(type, handle);
@@ -255,7 +259,7 @@ void objects_after_fork(void)
 
 /* ---- objects by IA ---- */
 
-/* The first slot, or the one after @obj. */
+/* Returns the first slot, or the one after @obj; NULL at the end. */
 static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj *obj)
 {
 	char *at = obj ? (char *)obj + stride : (*slab)->base;
@@ -273,7 +277,7 @@ static bool is_visible_of(const struct obj *obj, const struct ia *ia, DAT_HANDLE
 	return visible && obj->ia == ia && obj != &ia->obj;
 }
 
-/* Under the lock no slot is reused. */
+/* The lock is held because under it no slot is reused. */
 struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE type, struct obj *obj)
 {
 	struct slot_pool *pool = &pools[type];

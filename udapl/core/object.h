@@ -40,15 +40,15 @@ struct obj {
 #define OBJ_RETIRED 0x80000000u
 
 /*
- * May @handle be read? Not the null handle, nor the number of an IA that a registry hands out: no
- * object lies in the first page.
+ * Returns whether @handle, of a call of the data path, may be read: not the null handle, nor the
+ * number of an IA that a registry hands out, because no object lies in the first page.
  */
 static inline bool obj_readable(const void *handle)
 {
 	return (uintptr_t)handle >= 4096;
 }
 
-/* Of a handle that may be read. */
+/* Returns whether a handle that may be read is a visible object of that kind, by its tag alone. */
 static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 {
 	const struct obj *obj = handle;
@@ -56,7 +56,7 @@ static inline bool obj_is(const void *handle, DAT_HANDLE_TYPE kind)
 	return atomic_load_explicit(&obj->tag, memory_order_relaxed) == OBJ_TAG(kind);
 }
 
-/* DAT_HANDLE_TYPE_* of a visible object, an invisible one or a free slot. */
+/* Returns the DAT_HANDLE_TYPE_* of a visible object, an invisible one or a free slot. */
 static inline unsigned obj_kind(const struct obj *obj)
 {
 	return (atomic_load_explicit(&obj->tag, memory_order_relaxed) & 0xff) - OBJ_HIDDEN(0);
@@ -69,64 +69,79 @@ static inline unsigned obj_kind(const struct obj *obj)
 /* What is to be known of each kind here. entry/kinds.c, which knows all kinds, has the table. */
 struct obj_kind_info {
 	size_t stride; /* bytes from slot to slot; 0: there are no such objects */
-	/* In the child after a fork, of a slot: gives up what missing threads may hold. Or NULL. */
+	/*
+	 * In the child after a fork, for each slot: gives up what missing threads may hold. May be
+	 * NULL.
+	 */
 	void (*after_fork)(struct obj *obj, bool visible);
 };
 extern const struct obj_kind_info obj_kinds[OBJ_KINDS];
 
 /*
- * An invisible object, zeroed but for its header; NULL without memory. @ia is NULL only for an IA
- * itself; all others have its @table.
+ * Returns an invisible object of @ia, all zero but for its header; NULL without memory. @ia is NULL
+ * only for an IA itself; all others have its @table. Any thread, with any locks above pool->lock,
+ * as all of object.c.
  */
 void *obj_alloc(struct ia *ia, const void *table, DAT_HANDLE_TYPE kind);
 
-/* The opposite of obj_alloc. The object is invisible, and nothing holds it any more. */
+/*
+ * The opposite of obj_alloc: the object, which is of that kind, is invisible, and nothing holds it
+ * any more. Its slot is the next one's.
+ */
 void obj_free_as(struct obj *obj, unsigned kind);
+/* obj_free_as, for callers to whom the kind is no constant. */
 static inline void obj_free(struct obj *obj)
 {
 	obj_free_as(obj, obj_kind(obj));
 }
 
-/* Makes it visible: the last step of a create call. Returns the handle. */
+/* Makes an object visible, as the last step of a create call. Returns the handle. */
 DAT_HANDLE obj_publish(struct obj *obj);
 
-/* The first step of a free call, atomic: hides the object, or fails because it is held. */
+/*
+ * Hides an object, as the first step of a free call. Returns false, and does nothing, if it is held
+ * or another thread has retired it: asking and hiding are one atomic step.
+ */
 bool obj_retire(struct obj *obj);
 
-/* Hides the object even if it is held. */
+/* Hides an object even if it is held: for an abrupt close, with ia->lock held. */
 void obj_retire_forced(struct obj *obj);
 
-/* Is this a visible object of that kind, of @ia unless that is NULL? Any value is safe. */
+/*
+ * Returns whether this is a visible object of that kind, of @ia unless that is NULL. Any value of
+ * @handle is safe. The object may be retired as soon as this returns.
+ */
 bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
-/* As obj_valid, and the object can't be retired until obj_put. */
+/* As obj_valid, and if this returns true, the object can't be retired until obj_put. */
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
-/* Holds an object that is visible for sure, because of a lock or of another hold. */
+/* Holds an object that can't be retired now, because of a lock or of another hold. */
 static inline void obj_get(struct obj *obj)
 {
 	atomic_fetch_add_explicit(&obj->uses, 1, memory_order_relaxed);
 }
 
+/* Gives up a hold. From here on another thread may retire the object, and free it. */
 static inline void obj_put(struct obj *obj)
 {
 	debug_assert((atomic_load(&obj->uses) & ~OBJ_RETIRED) > 0);
 	atomic_fetch_sub_explicit(&obj->uses, 1, memory_order_release);
 }
 
-/* Any visible object of this library, NULL if @handle is none. */
+/* Returns the visible object of this library, of any kind, that @handle is; NULL if it is none. */
 struct obj *obj_any(DAT_HANDLE handle);
 
-/* How many visible objects of that kind belong to @ia. */
+/* Returns how many visible objects of that kind belong to @ia. For slow paths, as obj_next. */
 unsigned obj_count(struct ia *ia, DAT_HANDLE_TYPE kind);
 
-/* In the child after a fork: there are none. */
+/* In the child after a fork, where the caller is the only thread: forgets all objects. */
 void objects_after_fork(void);
 
 /*
- * The first visible object of that kind, or the one after @obj, which may be retired meanwhile. It
- * walks the slabs, so it is for slow paths. The caller makes sure, by ia->lock, that no object is
- * freed while it is in use.
+ * Returns the first visible object of that kind, or the one after @obj, which may be retired
+ * meanwhile; NULL at the end. It walks the slabs, so it is for slow paths. The caller makes sure,
+ * by ia->lock, that no object is freed while it is in use.
  */
 struct obj *obj_next(struct ia *ia, DAT_HANDLE_TYPE kind, struct obj *obj);
 

@@ -18,7 +18,7 @@ void release_queue_destroy(struct release_queue *queue)
 	mutex_destroy(&queue->running);
 }
 
-/* First in, first out: a window is freed before the region that it may still be bound to. */
+/* Appends a release, because a window is freed before the region that it may still be bound to. */
 static void queue_add(struct release_queue *queue, struct release *release)
 {
 	release->next = NULL;
@@ -49,8 +49,9 @@ void release_defer(struct ia *ia, struct release *release)
 }
 
 /*
- * As long as the device keeps a region, peers can reach it: its LMR stays in use, and the next run
- * tries again.
+ * Deregisters the region of a release, if it has one. Returns false if the device refuses that:
+ * then peers can still reach it, so its LMR stays in use, and the release is queued for the next
+ * run.
  */
 static inline bool region_free(struct ia *ia, struct release *release)
 {
@@ -63,6 +64,7 @@ static inline bool region_free(struct ia *ia, struct release *release)
 	return false;
 }
 
+/* The rest of a release, whose region is gone. */
 static inline void release_finish(struct ia *ia, struct release *release)
 {
 	if (unlikely(release->window))

@@ -59,7 +59,7 @@ struct req {
 	};
 };
 
-/* In one store. */
+/* Sets both in one store. */
 static inline void req_set_kind(struct req *req, enum req_kind kind, unsigned flags)
 {
 	req->kind_and_flags = (uint32_t)kind << 16 | flags;
@@ -95,29 +95,41 @@ struct ring {
 /* work requests of a QP beyond the ring: a marker while lingering, and one at the end */
 #define RING_SLACK 2
 
-/* @segments: the most of one post */
+/*
+ * For an endpoint that is made: a ring for @limit outstanding requests of @segments at most.
+ * Returns 0 or -ENOMEM.
+ */
 int ring_init(struct ring *ring, struct ep *ep, unsigned limit, unsigned segments);
+/* For an endpoint that is destroyed: frees the memory. One that is all zero is allowed. */
 void ring_fini(struct ring *ring);
-/* All but the endpoints that they belong to. Nobody posts, and nothing completes. */
+/*
+ * Exchanges two rings, but for the endpoints that they belong to, with all that is outstanding.
+ * Nobody posts, and nothing completes meanwhile.
+ */
 void ring_swap(struct ring *a, struct ring *b);
 
-/* The slot of a position. */
+/* Returns the slot of a position. */
 static inline struct req *ring_slot(const struct ring *ring, unsigned position)
 {
 	return (struct req *)((char *)ring->slots + (position & ring->mask));
 }
 
+/* Returns how many slots the array has, which is a power of two. */
 static inline unsigned ring_slots(const struct ring *ring)
 {
 	return ring->mask / RING_STEP + 1;
 }
 
-/* How far behind the head a slot is, in bytes. It is outstanding if that is less than all are. */
+/*
+ * Returns how far behind @head, a position that was read as the head, a slot is, in bytes. It is
+ * outstanding if that is less than all that are outstanding take.
+ */
 static inline unsigned ring_ahead(const struct ring *ring, const struct req *req, unsigned head)
 {
 	return (req->at - head) & ring->mask;
 }
 
+/* Returns how many requests are outstanding. Any thread. */
 static inline unsigned ring_used(const struct ring *ring)
 {
 	return (atomic_load_explicit(&ring->tail, memory_order_seq_cst) -
@@ -125,7 +137,7 @@ static inline unsigned ring_used(const struct ring *ring)
 	       RING_STEP;
 }
 
-/* For the poster: is there room for a claim? Reads the head only when it must. */
+/* For the poster: returns whether there is room for a claim. Reads the head only when it must. */
 static inline bool ring_has_room(struct ring *ring)
 {
 	if (!ring->room)
@@ -133,7 +145,7 @@ static inline bool ring_has_room(struct ring *ring)
 	return ring->room;
 }
 
-/* Takes the room of one claim; ring_publish follows. False: there is none. */
+/* For the poster: takes the room of one claim, which ring_publish makes. Returns false without. */
 static inline bool ring_take_room(struct ring *ring)
 {
 	if (likely(--ring->room >= 0))
@@ -145,22 +157,22 @@ static inline bool ring_take_room(struct ring *ring)
 	return false;
 }
 
-/* The next slot; there must be room. ring_publish claims it. */
+/* For the poster: returns the next slot, for which there is room. ring_publish claims it. */
 static inline struct req *ring_next(struct ring *ring)
 {
 	return ring_slot(ring, atomic_load_explicit(&ring->tail, memory_order_relaxed));
 }
 
-/* For the poster: the one that it claimed last. */
+/* For the poster: returns the slot that it claimed last. */
 static inline struct req *ring_latest(struct ring *ring)
 {
 	return ring_slot(ring, atomic_load_explicit(&ring->tail, memory_order_relaxed) - RING_STEP);
 }
 
 /*
- * Sequentially consistent: the poster publishes its claim, then reads the state of the connection;
- * the thread that ends the connection writes the state, then reads the claims. So at least one of
- * them sees what the other wrote.
+ * For the poster: claims the next slot, which is filled. It is sequentially consistent: the poster
+ * publishes its claim, then reads the state of the connection; the thread that ends the connection
+ * writes the state, then reads the claims. So at least one of them sees what the other wrote.
  */
 static inline void ring_publish(struct ring *ring, const struct req *next)
 {
@@ -171,7 +183,7 @@ static inline void ring_publish(struct ring *ring, const struct req *next)
 	race_reach(RACE_CLAIMED, ring);
 }
 
-/* Both at once, after ring_has_room. */
+/* For the poster, after ring_has_room: takes the room of a claim, and claims the next slot. */
 static inline void ring_push(struct ring *ring, const struct req *next)
 {
 	debug_assert(ring->room > 0);
@@ -180,8 +192,8 @@ static inline void ring_push(struct ring *ring, const struct req *next)
 }
 
 /*
- * Takes back the latest claim, which was not posted. It may have been the one of a run of
- * suppressed requests that was to be signalled: the next one is.
+ * For the poster: takes back its latest claim, which was not posted. It may have been the one of a
+ * run of suppressed requests that was to be signalled: so the next one is.
  */
 static inline void ring_unpush(struct ring *ring)
 {
@@ -192,7 +204,7 @@ static inline void ring_unpush(struct ring *ring)
 	atomic_store_explicit(&ring->tail, tail - RING_STEP, memory_order_release);
 }
 
-/* Is this suppressed request to be signalled? */
+/* For the poster: returns whether the suppressed request that it posts next is to be signalled. */
 static inline bool ring_signal_due(struct ring *ring)
 {
 	if (--ring->until_signal)
@@ -202,8 +214,9 @@ static inline bool ring_signal_due(struct ring *ring)
 }
 
 /*
- * Retires @req and all before it, which were suppressed and have completed if @req has. False: it
- * is not outstanding (any more), so its completion comes late and must be dropped.
+ * For whoever takes completions, with the lock of the ring's EVD: retires @req and all before it,
+ * which were suppressed and have completed if @req has. Returns false if it is not outstanding (any
+ * more), so that its completion comes late and must be dropped.
  */
 static inline bool ring_retire(struct ring *ring, const struct req *req)
 {

@@ -42,6 +42,7 @@ void service_queue_work(struct ia *ia, struct work *work)
 		wakefd_signal(service->wakefd);
 }
 
+/* Takes the first work from the queue, and returns it; NULL if there is none. */
 static struct work *work_take(struct service *service)
 {
 	struct work *work;
@@ -60,7 +61,10 @@ static struct work *work_take(struct service *service)
 	return work;
 }
 
-/* Consumer code runs without our locks. A thread that cancels the work waits for its end. */
+/*
+ * Runs unlocked work, that is code of the consumer, without our locks. A thread that cancels the
+ * work waits for its end.
+ */
 static void work_run_relock(struct ia *ia, struct work *work)
 {
 	assert_locked(&ia->lock);
@@ -86,7 +90,7 @@ static void work_run_all_relock(struct ia *ia)
 	}
 }
 
-/* True if the service thread is running it right now. */
+/* Takes @work out of the queue, if it is there. Returns whether it is running at this moment. */
 static bool work_unqueue(struct service *service, struct work *work)
 {
 	bool running;
@@ -174,6 +178,7 @@ static int epoll_set(struct service *service, int op, int fd, uint32_t events, v
 	return epoll_ctl(service->epoll, op, fd, &event) == 0 ? 0 : -errno;
 }
 
+/* Adds the descriptors of the device to the set. */
 static int device_watch(struct ia *ia)
 {
 	struct service *service = &ia->service;
@@ -188,6 +193,7 @@ static int device_watch(struct ia *ia)
 
 /* ---- calls that attend to the device ---- */
 
+/* Returns when the service thread has something to do next, if nothing happens before. */
 static uint64_t next_deadline_locked(struct ia *ia)
 {
 	const struct timer *timer = ia->service.timers.first;
@@ -198,8 +204,9 @@ static uint64_t next_deadline_locked(struct ia *ia)
 }
 
 /*
- * It stays in the set: to add a descriptor that is an epoll set itself, as libfabric's is, costs
- * the kernel a look at everything in that.
+ * Has the service thread listen to the connection manager, or not; returns whether that worked. The
+ * descriptor stays in the set: to add one that is an epoll set itself, as libfabric's is, costs the
+ * kernel a look at everything in that.
  */
 static bool device_fd_listen(struct service *service, bool listen)
 {
@@ -216,7 +223,7 @@ void service_attend_locked(struct ia *ia)
 		service->attended = device_fd_listen(service, false);
 }
 
-/* The service thread may sleep, and it need not know of a later deadline. */
+/* Wakes the service thread if it sleeps beyond a deadline that has become earlier. */
 static void deadline_check_locked(struct ia *ia)
 {
 	assert_locked(&ia->lock);
@@ -251,7 +258,10 @@ static bool device_is_due_locked(struct ia *ia)
 	       (deadline != TP_NEVER && deadline <= tp_now());
 }
 
-/* A descriptor that is in error stays so, after what could still be read there. */
+/*
+ * Handles what the device's descriptors report, one bit each, and what is due. One that is in error
+ * stays so: after what could still be read there, it leaves the set.
+ */
 static void handle_device_locked(struct ia *ia, unsigned ready, unsigned in_error)
 {
 	struct service *service = &ia->service;

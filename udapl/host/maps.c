@@ -53,7 +53,10 @@ struct maps_query {
 #define MAPS_AREA_WRITABLE 0x2
 #define MAPS_AREA_SHARED   0x8
 
-/* 0; -ENOENT: nothing is mapped there; another error: the kernel does not answer queries. */
+/*
+ * Asks for the area of that address, or the next one. Returns 0; -ENOENT if nothing is mapped
+ * there; another error if the kernel does not answer queries.
+ */
 static int area_query(int fd, uintptr_t address, struct maps_area *area)
 {
 	char name[64]; /* longer than any name of SysV shared memory */
@@ -92,6 +95,7 @@ static int area_query(int fd, uintptr_t address, struct maps_area *area)
 
 /* ---- the text ---- */
 
+/* Reads a line of the text. Returns false if it is none that we know. */
 static bool area_parse(const char *line, struct maps_area *area)
 {
 	char may_read, may_write, shared;
@@ -110,7 +114,7 @@ static bool area_parse(const char *line, struct maps_area *area)
 	return true;
 }
 
-/* The first area that ends behind @address. False: there is none. */
+/* Reads on to the first area that ends behind walk->next. Returns false if there is none. */
 static bool area_read(struct maps_walk *walk, struct maps_area *area)
 {
 	while (getline(&walk->line, &walk->size, walk->text) > 0)
@@ -140,7 +144,7 @@ static void walk_end(struct maps_walk *walk)
 		close(walk->fd);
 }
 
-/* The area of walk->next, or of an address behind it. False: there is none. */
+/* Finds the area of walk->next, or of an address behind it. Returns false if there is none. */
 static bool walk_find(struct maps_walk *walk, struct maps_area *area)
 {
 	int err;
@@ -155,8 +159,8 @@ static bool walk_find(struct maps_walk *walk, struct maps_area *area)
 }
 
 /*
- * The next area with bytes of the span. False at the end, and at a hole: then the span is not
- * covered.
+ * Goes on to the next area with bytes of the span. Returns false at the end, and at a hole: then
+ * the span is not covered.
  */
 static bool walk_next(struct maps_walk *walk, struct maps_area *area)
 {

@@ -14,11 +14,12 @@ struct span {
 };
 
 enum mapping {
-	MAPPING_UNKNOWN,
+	MAPPING_UNKNOWN,  /* /proc does not tell */
 	MAPPING_HOLES,	  /* not all of it can be read */
 	MAPPING_READONLY, /* not all of it can be written */
 	MAPPING_WRITABLE,
 };
+/* Returns how the span is mapped. Any thread; reads /proc, so it is for calls that failed. */
 enum mapping mapping_of(const struct span *span);
 
 /* What is mapped: the same for all processes that share it. */
@@ -29,8 +30,12 @@ struct backing {
 	uint64_t offset;
 };
 
+/* Returns whether both are the same piece of the same object. */
 bool backing_same(const struct backing *a, const struct backing *b);
-/* What the span maps, if it is one piece of one shared object. -EINVAL: it is not. */
+/*
+ * Writes what the span maps, if it is one piece of one shared object. Returns -EINVAL if it is not,
+ * or another negative errno without /proc. Any thread.
+ */
 int backing_of(const struct span *span, struct backing *backing);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The limit of locked memory: whether it is large enough, and whether it was the cause. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdbool.h>
@@ -22,7 +23,7 @@
 static const char memlock_remedy[] =
 	"raise it with ulimit -l, in limits.conf, or as LimitMEMLOCK of the service";
 
-/* For a process with CAP_IPC_LOCK, many devices ignore RLIMIT_MEMLOCK. */
+/* Returns whether the process has CAP_IPC_LOCK, with which many devices ignore RLIMIT_MEMLOCK. */
 static bool has_cap_ipc_lock(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -33,7 +34,7 @@ static bool has_cap_ipc_lock(void)
 	return data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK);
 }
 
-/* "unlimited", or the number of KiB. */
+/* Returns "unlimited", or the number of KiB in @text. */
 static const char *limit_text(rlim_t limit, char *text, size_t size)
 {
 	if (limit == RLIM_INFINITY)
@@ -57,7 +58,7 @@ void memlock_check(void)
 		 memlock_remedy);
 }
 
-/* Bytes that are pinned for this process; 0 if the kernel does not report them. */
+/* Returns how many bytes are pinned for this process; 0 if the kernel does not report them. */
 static unsigned long long pinned_bytes(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");

@@ -12,7 +12,10 @@
 
 struct nodes_places nodes_places = { "/sys/class/infiniband", "/dev/infiniband", "/sys/module" };
 
-/* The first entry of a folder that begins with @prefix and, with @opens, can be opened. */
+/*
+ * Finds the first entry of a folder that begins with @prefix and, with @opens, can be opened; its
+ * path. Returns whether there is one.
+ */
 static int entry_find(const char *folder, const char *prefix, int opens, char *path, size_t size)
 {
 	const struct dirent *entry;
@@ -37,6 +40,7 @@ static int entry_find(const char *folder, const char *prefix, int opens, char *p
 	return found;
 }
 
+/* Writes why a node can't be opened. */
 static void node_failed(struct nodes *nodes, const char *path, int err)
 {
 	struct stat node;
@@ -54,7 +58,10 @@ static void node_failed(struct nodes *nodes, const char *path, int err)
 		 node.st_mode & 0777, node.st_uid, node.st_gid);
 }
 
-/* False: one of them is there, and none can be opened. */
+/*
+ * Returns whether one of the nodes that begin with @prefix, of which there are some, can be opened.
+ * If not, @nodes says why.
+ */
 static int node_opens(struct nodes *nodes, const char *prefix)
 {
 	char path[300];
@@ -73,6 +80,7 @@ static int node_opens(struct nodes *nodes, const char *prefix)
 	return 0;
 }
 
+/* Writes which node is missing, and whether the module that makes it is loaded. */
 static void node_missing(struct nodes *nodes, enum nodes_state state, const char *name,
 			 const char *module)
 {

@@ -20,16 +20,19 @@ struct nodes {
 	enum nodes_state state;
 	char text[400]; /* a sentence without a full stop; empty: NODES_COMPLETE */
 	gid_t group;	/* NODES_CLOSED: of the node */
-	int has_module; /* NODES_NO_...: that makes the nodes is loaded; in a container they lack */
+	int has_module; /* NODES_NO_...: the module that makes the node is loaded */
 };
 
-/* Does the kernel have a device of this name? */
+/* Returns whether the kernel has a device of this name. Thread-safe. */
 int nodes_has_device(const char *name);
 
-/* Opens each node that a program needs, and closes it. Thread-safe, does not block. */
+/*
+ * Opens each node that a program needs, and closes it; @nodes says what is missing. Thread-safe,
+ * does not block.
+ */
 void nodes_look(struct nodes *nodes);
 
-/* Where they are; tests have others. */
+/* Where devices, nodes and modules are; tests have other folders. */
 extern struct nodes_places {
 	const char *devices, *nodes, *modules;
 } nodes_places;

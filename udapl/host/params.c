@@ -16,7 +16,7 @@ static const struct {
 			    "field 7 must have one word or two, such as \"tcp eth0\"", 2 },
 };
 
-/* Returns what follows; NULL: the word is too long. */
+/* Copies the first word of the text. Returns what follows it, or NULL if the word is too long. */
 static const char *word_cut(const char *text, char *word, size_t size)
 {
 	size_t length = strcspn(text, BLANKS);
@@ -29,7 +29,7 @@ static const char *word_cut(const char *text, char *word, size_t size)
 	return text + strspn(text, BLANKS);
 }
 
-/* Decimal, or as strtoul takes it: hexadecimal after 0x. */
+/* Returns whether it is a decimal number, or one that strtoul takes: hexadecimal after 0x. */
 static int is_number(const char *text)
 {
 	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))

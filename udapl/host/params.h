@@ -19,14 +19,15 @@ struct params {
 };
 
 /*
- * Words are separated by blanks, which may also come first and last. Returns NULL, or why they
- * can't be used: then @params is undefined.
+ * Reads the field: words are separated by blanks, which may also come first and last. Returns NULL,
+ * or why they can't be used: then @params is undefined. Thread-safe.
  */
 const char *params_parse(enum params_kind kind, const char *text, struct params *params);
 
 /*
- * Has it the form of a device's or an interface's name? If this host lacks it, as with a dat.conf
- * written for another one, it is not given to the host name resolver, which may take seconds.
+ * Returns whether a word has the form of a device's or an interface's name. If this host lacks it,
+ * as with a dat.conf written for another one, it is not given to the host name resolver, which may
+ * take seconds. Thread-safe.
  */
 bool params_is_device_like(const char *name);
 
