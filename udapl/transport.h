@@ -43,7 +43,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <dat/udat.h>
+#include <edition.h>
 
 struct ia;
 struct evd;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include <dat/udat.h>
+#include <edition.h>
 
 /* The bits of the environment variable DAPL_DBG_TYPE. */
 enum log_kind {

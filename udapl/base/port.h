@@ -3,7 +3,7 @@
 #ifndef UDAPL_PORT_H
 #define UDAPL_PORT_H
 
-#include <dat/udat.h>
+#include <edition.h>
 
 /*
  * Returns the port on which a service point with this qualifier listens: the qualifier itself, or

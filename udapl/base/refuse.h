@@ -7,8 +7,7 @@
 #ifndef UDAPL_REFUSE_H
 #define UDAPL_REFUSE_H
 
-#include <dat/udat.h>
-#include <dat/udat_redirection.h>
+#include <edition.h>
 
 #include "base.h"
 

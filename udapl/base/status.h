@@ -3,7 +3,7 @@
 #ifndef UDAPL_STATUS_H
 #define UDAPL_STATUS_H
 
-#include <dat/udat.h>
+#include <edition.h>
 
 /* Status: class, type and subtype of a failure. */
 #define DAT_ERROR(type, subtype)                                                                   \

@@ -56,9 +56,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <dat/udat.h>
-#include <dat/udat_redirection.h>
-#include <dat/dat_registry.h>
+#include <edition.h>
 
 #include "base/lock.h"
 #include "base/log.h"

@@ -9,8 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <dat/udat.h>
-#include <dat/udat_redirection.h>
+#include <edition.h>
 
 #include "base/base.h"
 

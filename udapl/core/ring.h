@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <dat/udat.h>
+#include <edition.h>
 
 #include "base/base.h"
 #include "base/race.h"

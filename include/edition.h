@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The public headers of the edition of DAT that a file is compiled for: DAT_EDITION is 1, for DAT
+ * 1.2, or 2, for DAT 2.0. Not installed.
+ *
+ * Sources that serve both editions are written in the names that these have in common, and are
+ * compiled once for each: values, layouts and the order of slots are those of the headers. Where
+ * the editions have other names or parameters, a file of its own has what differs.
+ */
+#ifndef EDITION_H
+#define EDITION_H
+
+#ifndef DAT_EDITION
+#define DAT_EDITION 1
+#endif
+
+#if DAT_EDITION == 2
+#include <dat2/udat.h>
+#include <dat2/udat_redirection.h>
+#include <dat2/dat_registry.h>
+#else
+#include <dat/udat.h>
+#include <dat/udat_redirection.h>
+#include <dat/dat_registry.h>
+#endif
+
+#endif
