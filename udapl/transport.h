@@ -301,7 +301,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what);
  */
 int tp_cq_sleep(struct tp_cq *cq);
 /*
- * Takes and acknowledges the event that made tp_cq_fd readable. False: there was none. Otherwise
+ * Takes and acknowledges the event that made tp_cq_fd readable. Returns whether there was one: then
  * the caller polls, and calls tp_cq_arm after that. The thread that has slept calls this, without a
  * lock, or the service thread or one in dat_cno_wait, with ia->lock held. It may run beside
  * tp_cq_poll.

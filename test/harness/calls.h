@@ -96,7 +96,8 @@ void calls_connect(struct calls *calls, DAT_EP_HANDLE ep);
 void calls_make_all(struct calls *calls, const struct call_row *made);
 /*
  * Makes the call of @row in a thread of its own, with a request to cancel it pending. Fails unless
- * the thread was cancelled, after the call, which was successful. True: inside.
+ * the thread was cancelled, and the call was successful. Returns whether it was cancelled inside
+ * the call, not after it.
  */
 bool calls_make_cancelled(struct calls *calls, const struct call_row *row);
 /* Closes the IA, and those that the calls have opened, abruptly. */

@@ -265,7 +265,10 @@ static void visit_if_reported(void *arg)
 	visit_due();
 }
 
-/* Something waits at the queue. False: it was added in less than @n instructions. */
+/*
+ * A visit comes after @n instructions of the adding of a queue at which something waits. Returns
+ * whether there are so many.
+ */
 static bool add_and_visit(unsigned n, bool *reported)
 {
 	bool early;
