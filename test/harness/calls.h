@@ -3,7 +3,7 @@
  * Each call of a provider's table, in its normal use, on objects that are there for it: for tests
  * of what holds for all calls, over any transport. A case has the form
  *
- *	calls_prepare(&calls, ia, &host);
+ *	calls_prepare(&calls, ia, &peer);
  *	the call of one row, in the way that the test is about
  *	calls_make_all(&calls, row);
  *	calls_close(&calls);
@@ -75,7 +75,7 @@ struct call_row {
 	size_t slot;	  /* offset in DAT_PROVIDER */
 	/* Makes the call. Nothing in it but the call is a cancellation point. */
 	DAT_RETURN (*run)(struct calls *calls);
-	/* It posts a request with the cookie CALLS_COOKIE to up_ep, in the fast way of a send. */
+	/* It posts a request with the cookie CALLS_COOKIE to up_ep. */
 	bool posts;
 };
 
