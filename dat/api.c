@@ -4,17 +4,12 @@
  * consumer's IA handle to the provider's, and call through the provider's table. All other checks
  * are the provider's.
  */
-#include "libdat.h"
-#include "log.h"
+#include "api.h"
 
 /* For strings(1): nothing in the library refers to it. */
-static const char libdat_version[] __attribute__((used)) = "libdat " PACKAGE_VERSION;
+static const char libdat_version[] __attribute__((used)) = REGISTRY_NAME " " PACKAGE_VERSION;
 
-#define BAD_HANDLE(which) DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE##which)
-
-/* Returns @ret, with a line of the log: this is not a handle that @call could be of. */
-static DAT_RETURN __attribute__((cold, noinline))
-api_refused(DAT_RETURN ret, const char *call, const void *handle)
+DAT_RETURN api_refused(DAT_RETURN ret, const char *call, const void *handle)
 {
 	libdat_log_result(DBG_CONSUMER, ret, "%s: no object has the handle %p", call, handle);
 	return ret;
@@ -22,29 +17,6 @@ api_refused(DAT_RETURN ret, const char *call, const void *handle)
 
 /* This bit is set in the numbers of all asynchronous error events, and in no others. */
 #define ASYNC_EVENTS 0x8000
-
-DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
-{
-	DAT_IA_HANDLE found = ia_to_provider((DAT_IA_HANDLE)handle);
-
-	if (!found)
-		return BAD_HANDLE(_IA);
-	*ia = found;
-	return DAT_SUCCESS;
-}
-
-/*
- * A provider writes its own IA handle into the result of a query; the consumer must see the handle
- * that the registry gave it. ia_handle is the first member of each result that has one.
- */
-static DAT_RETURN api_show_ia(DAT_RETURN ret, bool requested, void *result)
-{
-	DAT_IA_HANDLE *ia = result;
-
-	if (ret == DAT_SUCCESS && requested)
-		*ia = ia_to_consumer(*ia);
-	return ret;
-}
 
 /* After a wait the cancellation type is the consumer's again, which may be asynchronous. */
 static DAT_RETURN __attribute__((cold, noinline)) api_show_ia_of_event(DAT_EVENT *event)
@@ -68,11 +40,6 @@ DAT_RETURN dat_ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_
 }
 
 /* ---- calls that take a handle of any kind ---- */
-
-static DAT_HANDLE api_object(DAT_HANDLE handle)
-{
-	return is_object(handle) ? handle : ia_to_provider(handle);
-}
 
 DAT_RETURN dat_set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context)
 {
@@ -143,15 +110,6 @@ DAT_RETURN dat_srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT segments, DAT_LMR_TRI
 	if (unlikely(!is_object(srq)))
 		return api_refused(BAD_HANDLE(_SRQ), "dat_srq_post_recv", srq);
 	return DAT_SRQ_POST_RECV(srq, segments, iov, cookie);
-}
-
-DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *lmr_triplet,
-			DAT_MEM_PRIV_FLAGS privileges, DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie,
-			DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
-{
-	if (unlikely(!is_object(rmr)))
-		return api_refused(BAD_HANDLE(_RMR), "dat_rmr_bind", rmr);
-	return DAT_RMR_BIND(rmr, lmr_triplet, privileges, ep, cookie, flags, context);
 }
 
 DAT_RETURN dat_evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
@@ -269,7 +227,7 @@ DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PA
 {
 	if (!is_object(cno))
 		return api_refused(BAD_HANDLE(_CNO), "dat_cno_query", cno);
-	return api_show_ia(DAT_CNO_QUERY(cno, mask, param), mask & DAT_CNO_FIELD_IA_HANDLE, param);
+	return api_show_ia(DAT_CNO_QUERY(cno, mask, param), CNO_MASK_HAS_IA(mask), param);
 }
 
 DAT_RETURN dat_cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent)
@@ -467,13 +425,6 @@ DAT_RETURN dat_cr_accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT private_s
 	return DAT_CR_ACCEPT(cr, ep, private_size, private_data);
 }
 
-DAT_RETURN dat_cr_reject(DAT_CR_HANDLE cr)
-{
-	if (!is_object(cr))
-		return api_refused(BAD_HANDLE(_CR), "dat_cr_reject", cr);
-	return DAT_CR_REJECT(cr);
-}
-
 DAT_RETURN dat_cr_handoff(DAT_CR_HANDLE cr, DAT_CONN_QUAL qualifier)
 {
 	if (!is_object(cr))
@@ -504,31 +455,6 @@ DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz)
 	if (!is_object(pz))
 		return api_refused(BAD_HANDLE(_PZ), "dat_pz_free", pz);
 	return DAT_PZ_FREE(pz);
-}
-
-/*
- * The call is not made a jump: gcc would take every argument on the stack into a register, and put
- * it back.
- */
-#if defined(__has_attribute) && __has_attribute(optimize)
-#define NO_JUMP __attribute__((optimize("no-optimize-sibling-calls")))
-#else
-#define NO_JUMP
-#endif
-
-NO_JUMP
-DAT_RETURN dat_lmr_create(DAT_IA_HANDLE handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
-			  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS privileges,
-			  DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
-			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
-			  DAT_VADDR *registered_address)
-{
-	DAT_IA_HANDLE ia = ia_to_provider(handle);
-
-	if (!ia)
-		return api_refused(BAD_HANDLE(_IA), "dat_lmr_create", handle);
-	return DAT_LMR_CREATE(ia, type, region, length, pz, privileges, lmr, lmr_context,
-			      rmr_context, registered_size, registered_address);
 }
 
 DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param)

@@ -16,8 +16,7 @@
 
 /* The library is compiled with hidden visibility; what these headers declare is exported. */
 #pragma GCC visibility push(default)
-#include <dat/udat.h>
-#include <dat/dat_registry.h>
+#include <edition.h>
 
 /*
  * Translates the consumer's IA handle to the provider's. It is not in the standard, and declared in
@@ -36,6 +35,21 @@ int datx_ia_open_ro_aware(void);
  */
 const char *datx_ia_open_line(void);
 #pragma GCC visibility pop
+
+/* Each edition has a registry. How this one is found, and the other, and whose providers it has. */
+#if DAT_EDITION == 2
+#define REGISTRY_NAME	"libdat2"
+#define REGISTRY_SONAME "libdat2.so.2"
+#define OTHER_SONAME	"libdat.so.1"
+#define OTHER_NODE	"DAT_1.2"
+#define OTHER_MAJOR	1
+#else
+#define REGISTRY_NAME	"libdat"
+#define REGISTRY_SONAME "libdat.so.1"
+#define OTHER_SONAME	"libdat2.so.2"
+#define OTHER_NODE	"DAT_2.0"
+#define OTHER_MAJOR	2
+#endif
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
@@ -92,6 +106,9 @@ struct conf_key {
 struct registration {
 	DAT_PROVIDER_INFO info;	  /* fixed */
 	DAT_IA_OPEN_FUNC ia_open; /* fixed */
+#if DAT_EDITION == 2
+	DAT_HANDLE_EXTENDEDOP_FUNC extended_op; /* fixed; NULL: the provider has none */
+#endif
 	/* fixed; the key whose dat_provider_init made this call, or NULL */
 	const struct conf_key *key;
 	struct registration *next; /* registry.lock */
@@ -157,6 +174,52 @@ void registry_names_locked(DAT_UINT32 major, char *text, size_t size);
 bool registry_lacks_major_locked(DAT_UINT32 major);
 /* Removes the registrations that were made by @key and are still there. */
 void registry_remove_of_key_locked(const struct conf_key *key);
+
+/* ---- open.c ---- */
+
+/* What a consumer asked for. */
+struct open_request {
+	DAT_PROVIDER_INFO want;
+	bool ro_aware;
+	DAT_COUNT async_qlen;
+	/* How the provider is asked; NULL: by its ia_open. */
+	DAT_RETURN(*ask)
+	(const struct registration *registration, struct open_request *request, DAT_IA_HANDLE *ia);
+};
+
+/*
+ * Finds the provider for request->want, which has no name yet, under @name, and opens an IA.
+ * *@async_evd and *@ia_handle are written on success only; the latter is the consumer's handle.
+ */
+DAT_RETURN registry_open(const char *name, struct open_request *request, DAT_EVD_HANDLE *async_evd,
+			 DAT_IA_HANDLE *ia_handle);
+/*
+ * Closes the IA of @ia_handle, which may be either of its two handles, by @close, which may refuse.
+ * @call: the name of the consumer's call.
+ */
+DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, const char *call,
+			     DAT_RETURN (*close)(DAT_IA_HANDLE ia, void *arg), void *arg);
+
+/* ---- other.c: the registry of the other edition, if this process has it ---- */
+
+/*
+ * Whether providers of this major version can be opened here. The table of another edition has other
+ * calls in the same places, and may be shorter.
+ */
+static inline bool registry_serves(DAT_UINT32 major)
+{
+	return DAT_EDITION == 2 ? major == 2 : major != OTHER_MAJOR;
+}
+
+/* The other registry's function of this name; NULL: this process has no such registry. */
+void *other_registry_find(const char *function);
+/*
+ * For a provider that registers here, or unregisters, and is not of this edition: the other registry
+ * does it, if it is here and of that edition. A provider that was linked with no registry finds the
+ * functions of the one that was loaded first.
+ */
+DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provider,
+			       const DAT_PROVIDER_INFO *info);
 
 /* ---- open IAs ---- */
 

@@ -119,7 +119,7 @@ static void dbg_line_add_origin(struct dbg_line *line)
 		dbg_line_add(line, "%02d:%02d:%02d.%06ld ", local.tm_hour, local.tm_min,
 			     local.tm_sec, now.tv_nsec / 1000);
 	dbg_in_libc--;
-	dbg_line_add(line, "libdat[%ld]: ", (long)getpid());
+	dbg_line_add(line, REGISTRY_NAME "[%ld]: ", (long)getpid());
 }
 
 /* The whole line is one write, because several processes of a job often share a terminal. */
@@ -146,7 +146,7 @@ static void dbg_emit(enum libdat_log_kind kind, const DAT_RETURN *ret, const cha
 		dbg_line_add_result(&line, *ret);
 	if ((dbg_settings.destination & DBG_DEST_SYSLOG) && !dbg_libc_is_locked) {
 		dbg_in_libc++;
-		syslog(kind == DBG_ERROR ? LOG_ERR : LOG_DEBUG, "libdat: %s", text);
+		syslog(kind == DBG_ERROR ? LOG_ERR : LOG_DEBUG, REGISTRY_NAME ": %s", text);
 		dbg_in_libc--;
 	}
 	if (dbg_settings.destination & DBG_DEST_STDERR || dbg_libc_is_locked)

@@ -6,7 +6,14 @@
 #ifndef DAT_LOG_H
 #define DAT_LOG_H
 
-#include <dat/udat.h>
+#include <edition.h>
+
+/* What each message begins with. */
+#if DAT_EDITION == 2
+#define REGISTRY_NAME "libdat2"
+#else
+#define REGISTRY_NAME "libdat"
+#endif
 
 /* The bits of DAT_DBG_TYPE. Without the variable errors alone are logged; 0 logs nothing. */
 enum libdat_log_kind {

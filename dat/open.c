@@ -71,6 +71,15 @@ static const char *library_refuse(const char *library)
 }
 
 /*
+ * A provider that is not linked with a registry finds its functions in the global scope. A program
+ * may have loaded this library into a scope of its own.
+ */
+static void registry_become_global(void)
+{
+	(void)dlopen(REGISTRY_SONAME, RTLD_NOLOAD | RTLD_LAZY | RTLD_GLOBAL);
+}
+
+/*
  * Loads the first library of the chain that can be loaded. It is never unloaded, because its
  * threads may outlive its IAs.
  */
@@ -81,6 +90,7 @@ static void *key_dlopen(const struct conf_key *key, const struct conf_line **loa
 	const char *reason = NULL;
 	void *library = NULL;
 
+	registry_become_global();
 	for (line = key->lines; line && !library; line = line->next) {
 		reason = library_refuse(line->library);
 		library = reason ? NULL : provider_load(line->library, here);
@@ -163,13 +173,15 @@ static bool key_join_relock(struct conf_key *key)
  * Returns the key that matches, initialised, with the caller as one more user; NULL if there is
  * none or its library does not load. Then a provider that registered without dat.conf may still
  * match. It returns NULL, too, if the key's own dat_provider_init or _fini calls this, which would
- * otherwise wait for itself.
+ * otherwise wait for itself, and if the key is of the other edition.
  */
 static struct conf_key *key_hold(const DAT_PROVIDER_INFO *want)
 {
 	struct conf_key *key;
 	bool ready;
 
+	if (!registry_serves(want->dapl_version_major))
+		return NULL;
 	libdat_mutex_lock(&registry.lock);
 	key = registry_find_key_locked(want);
 	if (key && key->busy && pthread_equal(key->busy_thread, pthread_self()))
@@ -298,13 +310,6 @@ static void registration_put(struct registration *registration)
 	libdat_mutex_unlock(&registry.lock);
 }
 
-/* What the consumer asked for. */
-struct open_request {
-	DAT_PROVIDER_INFO want;
-	bool ro_aware;
-	DAT_COUNT async_qlen;
-};
-
 /* Writes *async_evd on success only, whatever the provider does with its variable. */
 static DAT_RETURN open_call_provider(const struct registration *registration,
 				     struct open_request *request, DAT_EVD_HANDLE *async_evd,
@@ -320,7 +325,9 @@ static DAT_RETURN open_call_provider(const struct registration *registration,
 	open_ro_aware = request->ro_aware;
 	open_line = registration->key ? place_of(registration->key->loaded, &place) : NULL;
 	provider_call_begin();
-	ret = registration->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
+	ret = request->ask
+		      ? request->ask(registration, request, ia)
+		      : registration->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
 	provider_call_end();
 	open_ro_aware = previous;
 	open_line = previous_line;
@@ -397,6 +404,14 @@ static DAT_RETURN open_parse_name(struct open_request *request, const char *name
 	return DAT_SUCCESS;
 }
 
+DAT_RETURN registry_open(const char *name, struct open_request *request, DAT_EVD_HANDLE *async_evd,
+			 DAT_IA_HANDLE *ia_handle)
+{
+	DAT_RETURN ret = open_parse_name(request, name);
+
+	return ret == DAT_SUCCESS ? open_ia_requested(request, async_evd, ia_handle) : ret;
+}
+
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_HANDLE *async_evd,
 			DAT_IA_HANDLE *ia_handle, DAT_UINT32 major, DAT_UINT32 minor,
 			DAT_BOOLEAN thread_safety)
@@ -410,9 +425,7 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 	request.want.is_thread_safe = thread_safety;
 	ret = open_check_arguments(name, async_qlen, async_evd, ia_handle);
 	if (ret == DAT_SUCCESS)
-		ret = open_parse_name(&request, name);
-	if (ret == DAT_SUCCESS)
-		ret = open_ia_requested(&request, async_evd, ia_handle);
+		ret = registry_open(name, &request, async_evd, ia_handle);
 	if (ret != DAT_SUCCESS && ia_handle)
 		*ia_handle = DAT_HANDLE_NULL;
 	libdat_log_result(DBG_CONSUMER, ret, "dat_ia_openv(\"%s\", u%u.%u)", request.want.ia_name,
@@ -420,25 +433,23 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 	return ret;
 }
 
-DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
+DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, const char *call,
+			     DAT_RETURN (*close)(DAT_IA_HANDLE ia, void *arg), void *arg)
 {
-	NO_CANCELLATION;
 	struct ia_slot *slot = ia_slot_retire(ia_handle);
 	struct registration *registration;
 	struct conf_key *key;
-	DAT_IA_HANDLE ia;
 	DAT_RETURN ret;
 
 	if (!slot) {
 		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
-		libdat_log_result(DBG_CONSUMER, ret, "dat_ia_close(%p, %u)", ia_handle, flags);
+		libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 		return ret;
 	}
-	ia = slot->ia;
 	provider_call_begin();
-	ret = DAT_HANDLE_TO_PROVIDER(ia)->ia_close_func(ia, flags);
+	ret = close(slot->ia, arg);
 	provider_call_end();
-	libdat_log_result(DBG_CONSUMER, ret, "dat_ia_close(%p, %u)", ia_handle, flags);
+	libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 	if (ret != DAT_SUCCESS) {
 		ia_slot_unretire(slot);
 		return ret;
@@ -449,4 +460,18 @@ DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 	registration_put(registration);
 	key_put(key);
 	return DAT_SUCCESS;
+}
+
+static DAT_RETURN close_by_table(DAT_IA_HANDLE ia, void *arg)
+{
+	const DAT_CLOSE_FLAGS *flags = arg;
+
+	return DAT_HANDLE_TO_PROVIDER(ia)->ia_close_func(ia, *flags);
+}
+
+DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
+{
+	NO_CANCELLATION;
+
+	return registry_close_ia(ia_handle, "dat_ia_close", close_by_table, &flags);
 }

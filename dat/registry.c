@@ -412,11 +412,16 @@ DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PRO
 	if (!info || !registry_name_is_valid(info))
 		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_add_provider",
 					     DBG_DYNAMIC);
+	if (!registry_serves(info->dapl_version_major))
+		return other_registry_call("dat_registry_add_provider", provider, info);
 	added = calloc(1, sizeof(*added));
 	if (!added)
 		return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
 	added->info = *info;
 	added->ia_open = provider->ia_open_func;
+#if DAT_EDITION == 2
+	added->extended_op = provider->handle_extendedop_func;
+#endif
 	libdat_mutex_lock(&registry.lock);
 	ret = registry_add_locked(added);
 	libdat_mutex_unlock(&registry.lock);
@@ -453,6 +458,8 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 	if (!info || !registry_name_is_valid(info))
 		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_remove_provider",
 					     DBG_DYNAMIC);
+	if (!registry_serves(info->dapl_version_major))
+		return other_registry_call("dat_registry_remove_provider", provider, info);
 	libdat_mutex_lock(&registry.lock);
 	ret = registry_remove_locked(info);
 	libdat_mutex_unlock(&registry.lock);

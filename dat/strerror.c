@@ -15,7 +15,7 @@ struct code_name {
 #define SUBTYPE(constant)	{ constant, #constant }
 /* clang-format on */
 
-/* DAT_NOT_IMPLEMENTED also sets the class bits; DAT_GET_TYPE of it is unique all the same. */
+/* In 1.2 DAT_NOT_IMPLEMENTED also sets the class bits; DAT_GET_TYPE of it is unique all the same. */
 static const struct code_name types[] = {
 	TYPE(DAT_SUCCESS),
 	TYPE(DAT_ABORT),
@@ -38,6 +38,12 @@ static const struct code_name types[] = {
 	TYPE(DAT_INVALID_ADDRESS),
 	TYPE(DAT_INTERRUPTED_CALL),
 	TYPE(DAT_CONN_QUAL_UNAVAILABLE),
+#if DAT_EDITION == 2
+	TYPE(DAT_RESERVED_LMR),
+	TYPE(DAT_PORT_IN_USE),
+	TYPE(DAT_COMM_NOT_SUPPORTED),
+	TYPE(DAT_EXTENSION_BASE),
+#endif
 	TYPE(DAT_NOT_IMPLEMENTED),
 	{ 0, NULL },
 };
@@ -69,6 +75,9 @@ static const struct code_name subtypes[] = {
 	SUBTYPE(DAT_INVALID_HANDLE_EVD_CONN),
 	SUBTYPE(DAT_INVALID_HANDLE_EVD_ASYNC),
 	SUBTYPE(DAT_INVALID_HANDLE_SRQ),
+#if DAT_EDITION == 2
+	SUBTYPE(DAT_INVALID_HANDLE_CSP),
+#endif
 	SUBTYPE(DAT_INVALID_HANDLE1),
 	SUBTYPE(DAT_INVALID_HANDLE2),
 	SUBTYPE(DAT_INVALID_HANDLE3),
@@ -130,6 +139,9 @@ static const struct code_name subtypes[] = {
 	SUBTYPE(DAT_INVALID_STATE_SRQ_OPERATIONAL),
 	SUBTYPE(DAT_INVALID_STATE_SRQ_ERROR),
 	SUBTYPE(DAT_INVALID_STATE_SRQ_IN_USE),
+#if DAT_EDITION == 2
+	SUBTYPE(DAT_INVALID_STATE_SRQ_SHUTDOWN),
+#endif
 	SUBTYPE(DAT_PRIVILEGES_READ),
 	SUBTYPE(DAT_PRIVILEGES_WRITE),
 	SUBTYPE(DAT_PRIVILEGES_RDMA_READ),
