@@ -203,8 +203,8 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, const char *call,
 /* ---- other.c: the registry of the other edition, if this process has it ---- */
 
 /*
- * Whether providers of this major version can be opened here. The table of another edition has other
- * calls in the same places, and may be shorter.
+ * Whether providers of this major version can be opened here. The table of another edition has
+ * other calls in the same places, and may be shorter.
  */
 static inline bool registry_serves(DAT_UINT32 major)
 {
@@ -214,9 +214,9 @@ static inline bool registry_serves(DAT_UINT32 major)
 /* The other registry's function of this name; NULL: this process has no such registry. */
 void *other_registry_find(const char *function);
 /*
- * For a provider that registers here, or unregisters, and is not of this edition: the other registry
- * does it, if it is here and of that edition. A provider that was linked with no registry finds the
- * functions of the one that was loaded first.
+ * For a provider that registers here, or unregisters, and is not of this edition: the other
+ * registry does it, if this process has it and the provider is of that edition. A provider that was
+ * linked with no registry finds the functions of the one that is first in the global scope.
  */
 DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provider,
 			       const DAT_PROVIDER_INFO *info);

@@ -30,7 +30,7 @@ DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provide
 				      const DAT_PROVIDER_INFO *))other_registry_find(function);
 	if (call)
 		return call(provider, info);
-	libdat_log(DBG_ERROR, "%s u%u.%u: %s: " REGISTRY_NAME " has no providers of this version",
-		   info->ia_name, info->dapl_version_major, info->dapl_version_minor, function);
+	libdat_log(DBG_ERROR, "%s u%u.%u: %s: %s takes no provider of this version", info->ia_name,
+		   info->dapl_version_major, info->dapl_version_minor, function, REGISTRY_SONAME);
 	return refusal;
 }

@@ -15,7 +15,7 @@ struct code_name {
 #define SUBTYPE(constant)	{ constant, #constant }
 /* clang-format on */
 
-/* In 1.2 DAT_NOT_IMPLEMENTED also sets the class bits; DAT_GET_TYPE of it is unique all the same. */
+/* In 1.2 DAT_NOT_IMPLEMENTED has the class bits, too; DAT_GET_TYPE of it is unique all the same. */
 static const struct code_name types[] = {
 	TYPE(DAT_SUCCESS),
 	TYPE(DAT_ABORT),

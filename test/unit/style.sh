@@ -68,14 +68,15 @@ begins_with() {
 	' "$@"
 }
 
-# Names of functions and structs that product files define more than once, save main and what each
-# transport defines. A function is defined where a line that begins in column 0 has a name before
-# its first parenthesis and a line "{" follows, as clang-format leaves it.
+# Names of functions and structs that product files define more than once, save main, what each
+# transport defines, and the public calls, which each edition of DAT has. A function is defined
+# where a line that begins in column 0 has a name before its first parenthesis and a line "{"
+# follows, as clang-format leaves it.
 defined_twice() {
 	# shellcheck disable=SC2046 # a list
 	awk '
 		function found(kind, name) {
-			if (name ~ /^(main$|tp_|up_)/)
+			if (name ~ /^(main$|tp_|up_|dats?_)/)
 				return
 			where[kind " " name] = where[kind " " name] " " FILENAME ":" FNR
 			if (times[kind " " name]++ == 1)
