@@ -11,8 +11,16 @@
 
 #pragma GCC visibility push(default)
 #include "mock_provider.h"
-#include <dat/dat_registry.h>
 #pragma GCC visibility pop
+
+/* What the registry of this edition has for our providers. */
+#if DAT_EDITION == 2
+#define OUR_NODE "DATX_2.0"
+#else
+#define OUR_NODE "DATX_1.0"
+#endif
+
+#define ERROR_OF(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype))
 
 struct mock mock;
 
@@ -52,14 +60,16 @@ static struct mock_name *running_name_locked(const char *ia_name)
 
 static bool is_ro_aware(void)
 {
-	int (*ro_aware)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_ro_aware");
+	int (*ro_aware)(void) = (int (*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_ro_aware",
+						      OUR_NODE);
 
 	return ro_aware && ro_aware();
 }
 
 static const char *conf_line_or_empty(void)
 {
-	const char *(*line)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_line");
+	const char *(*line)(void) = (const char *(*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_line",
+								  OUR_NODE);
 
 	return line && line() ? line() : "";
 }
@@ -71,11 +81,10 @@ static void mock_block(void)
 		;
 }
 
-static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
-			       DAT_IA_HANDLE *handle)
+/* Records an open of a name, which must run. NULL: it does not. */
+static struct mock_name *mock_open_begin(const char *ia_name)
 {
 	struct mock_name *name;
-	struct mock_ia *ia;
 
 	pthread_mutex_lock(&lock);
 	name = running_name_locked(ia_name);
@@ -84,18 +93,23 @@ static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_E
 	strcpy(mock.name, ia_name);
 	mock.ro_aware = is_ro_aware();
 	snprintf(mock.line, sizeof(mock.line), "%s", conf_line_or_empty());
-	mock.qlen = qlen;
 	pthread_mutex_unlock(&lock);
+	return name;
+}
+
+/* Stores a new IA unless the words of the name say otherwise. */
+static DAT_RETURN mock_ia_new(struct mock_name *name, DAT_IA_HANDLE *handle)
+{
+	struct mock_ia *ia;
+
 	if (!name)
-		return DAT_CLASS_ERROR | DAT_INTERNAL_ERROR;
+		return ERROR_OF(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE);
 	if (has_word(name, "no-device")) {
-		*evd = MOCK_ASYNC_EVD;
 		*handle = names;
-		return DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | 3U /* the device */;
+		return ERROR_OF(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);
 	}
 	if (has_word(name, "block-open"))
 		mock_block();
-	*evd = MOCK_ASYNC_EVD;
 	if (has_word(name, "no-ia"))
 		return DAT_SUCCESS;
 	ia = malloc(sizeof(*ia));
@@ -103,18 +117,80 @@ static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_E
 		abort();
 	ia->provider = &name->table;
 	*handle = ia;
-	mock.opens++;
 	return DAT_SUCCESS;
+}
+
+static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			       DAT_IA_HANDLE *handle)
+{
+	DAT_RETURN ret;
+
+	mock.qlen = qlen;
+	*evd = MOCK_ASYNC_EVD;
+	ret = mock_ia_new(mock_open_begin(ia_name), handle);
+	if (ret == DAT_SUCCESS && *handle)
+		mock.opens++;
+	return ret;
 }
 
 static DAT_RETURN mock_ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 {
 	if (flags == DAT_CLOSE_GRACEFUL_FLAG)
-		return DAT_CLASS_ERROR | DAT_INVALID_STATE | 79U /* in use */;
+		return ERROR_OF(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE);
 	free(handle);
 	mock.closes++;
 	return DAT_SUCCESS;
 }
+
+#if DAT_EDITION == 2
+static DAT_RETURN mock_query_open(const char *ia_name, va_list args)
+{
+	struct mock_name *name = mock_open_begin(ia_name);
+	DAT_HANDLE *handle = va_arg(args, DAT_HANDLE *);
+	DAT_RETURN ret;
+
+	mock.query_words[0] = (uintptr_t)handle;
+	for (int i = 1; i < 5; i++)
+		mock.query_words[i] = va_arg(args, DAT_UINT64);
+	ret = mock_ia_new(name, handle);
+	if (ret == DAT_SUCCESS && *handle)
+		mock.query_opens++;
+	return ret;
+}
+
+static DAT_RETURN mock_query_close(DAT_HANDLE handle)
+{
+	if (mock.refused_closes > 0 && mock.refused_closes--)
+		return ERROR_OF(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE);
+	free(handle);
+	mock.query_closes++;
+	return DAT_SUCCESS;
+}
+
+static DAT_RETURN mock_extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+{
+	if (op & DAT_OPEN_EXTENSION_BASE)
+		return mock_query_open(handle, args);
+	if (op & DAT_CLOSE_EXTENSION_BASE)
+		return mock_query_close(handle);
+	mock.handle = handle;
+	mock.op = op;
+	for (int i = 0; i < 2; i++)
+		mock.words[i] = va_arg(args, DAT_UINT64);
+	return DAT_SUCCESS;
+}
+
+static void mock_set_extension(struct mock_name *name)
+{
+	name->table.handle_extendedop_func = has_word(name, "no-extension") ? NULL
+									    : mock_extended_op;
+}
+#else
+static void mock_set_extension(struct mock_name *name)
+{
+	(void)name;
+}
+#endif
 
 /* Returns the name with this key; adds it if there is none. */
 static struct mock_name *mock_name_get(const DAT_PROVIDER_INFO *info)
@@ -159,6 +235,7 @@ void dat_provider_init(const DAT_PROVIDER_INFO *info, const char *params)
 	name->running = true;
 	strncpy(name->params, params, sizeof(name->params) - 1);
 	strcpy(mock.params, name->params);
+	mock_set_extension(name);
 	pthread_mutex_unlock(&lock);
 	if (has_word(name, "block-init"))
 		mock_block();
@@ -201,7 +278,7 @@ static void block_loading(void)
 
 static void __attribute__((constructor)) mock_loaded(void)
 {
-	DAT_PROVIDER_INFO info = { "", 1, 2, DAT_FALSE };
+	DAT_PROVIDER_INFO info = { "", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE };
 	const char *registers = getenv("MOCK_REGISTERS");
 	struct mock_name *name;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The library of the unit tests of the registry: a dat.conf of their own, capture of stderr, and
- * short forms of the registry's calls.
+ * The library of the unit tests of the registry: what differs between the editions of DAT, a
+ * dat.conf of their own, capture of stderr, and short forms of the registry's calls.
  */
 #ifndef REGISTRY_TEST_H
 #define REGISTRY_TEST_H
 
-#include <dat/dat_registry.h>
+#include <edition.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,42 @@
 #include "../harness/run.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- the edition: most tests are compiled for both ---- */
+
+/*
+ * Its version as in dat.conf, with any minor one, and its major version; those of the other
+ * edition, whose providers this one's registry refuses; the registry, and the mock provider that is
+ * linked with it.
+ */
+#if DAT_EDITION == 2
+#define API_MINOR(minor) "u2." minor
+#define API_VERSION	 API_MINOR("0")
+#define API_MAJOR	 2
+#define FOREIGN_VERSION	 "u1.2"
+#define FOREIGN_MAJOR	 1
+#define FOREIGN_MINOR	 2
+#define LIBDAT		 LIBDAT_FOLDER "/libdat2.so.2"
+#define MOCK_PROVIDER	 MOCK_FOLDER "/mock_provider20.so"
+#else
+#define API_MINOR(minor) "u1." minor
+#define API_VERSION	 API_MINOR("2")
+#define API_MAJOR	 1
+#define FOREIGN_VERSION	 "u2.0"
+#define FOREIGN_MAJOR	 2
+#define FOREIGN_MINOR	 0
+#define LIBDAT		 LIBDAT_FOLDER "/libdat.so.1"
+#define MOCK_PROVIDER	 MOCK_FOLDER "/mock_provider.so"
+#endif
+
+#define ERROR_OF(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype))
+#define BAD_ARG(n)		ERROR_OF(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + (n)-1)
+#define BAD_IA			ERROR_OF(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA)
+#define NO_NAME			ERROR_OF(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED)
+#define NO_MAJOR		ERROR_OF(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND)
+#define NO_DEVICE		ERROR_OF(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE)
+#define IA_IN_USE		ERROR_OF(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE)
+#define PROVIDER_IN_USE		ERROR_OF(DAT_PROVIDER_IN_USE, DAT_NO_SUBTYPE)
 
 /* ---- dat.conf ---- */
 
@@ -42,8 +78,12 @@ static inline void use_conf(const char *text)
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
 }
 
-/* A line of dat.conf for a provider whose library does not exist. */
-#define CONF_LINE(name) name " u1.2 nonthreadsafe default libnone.so dapl.1.2 \"p\" \"\"\n"
+/* A line of dat.conf, and one for a provider whose library does not exist. */
+#define LINE(name, version, library, params)                                                       \
+	name " " version " nonthreadsafe default " library " dapl.1.2 \"" params "\" \"\"\n"
+#define CONF_LINE(name) LINE(name, API_VERSION, "libnone.so", "p")
+/* One of the mock provider. */
+#define MOCK(name, params) LINE(name, API_VERSION, MOCK_PROVIDER, params)
 
 /* ---- stderr ---- */
 

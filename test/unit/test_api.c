@@ -4,8 +4,6 @@
  * table with its own arguments, or refuses its handle.
  */
 #define _GNU_SOURCE
-#include <dat/udat.h>
-#include <dat/dat_registry.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -33,23 +31,24 @@ static DAT_RETURN api_ia_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
 	(void)ia;
 	if (during_close)
 		during_close();
-	return flags == DAT_CLOSE_GRACEFUL_FLAG ? 0x8007004fU : DAT_SUCCESS;
+	return flags == DAT_CLOSE_GRACEFUL_FLAG ? IA_IN_USE : DAT_SUCCESS;
 }
 
 static DAT_PROVIDER table = { .device_name = NAME,
 			      .ia_open_func = api_ia_open,
 			      .ia_close_func = api_ia_close };
 
-static const DAT_PROVIDER_INFO info = { NAME, 1, 2, DAT_FALSE };
+static const DAT_PROVIDER_INFO info = { NAME, DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE };
 
 /*
  * The arguments of every call are passed as words, so all calls can be made through one prototype:
  * it has as many words as the longest call, and so has the slot below. A test checks only the words
  * that its call has.
  */
-#define WORDS 12
+#define WORDS 13
 typedef DAT_RETURN word_call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
-			     uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+			     uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+			     uintptr_t);
 
 static uintptr_t slot_args[WORDS];
 
@@ -57,9 +56,10 @@ static uintptr_t slot_args[WORDS];
 #define REACHED ((DAT_RETURN)0x80041234U)
 
 static DAT_RETURN slot(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f,
-		       uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k, uintptr_t l)
+		       uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k, uintptr_t l,
+		       uintptr_t m)
 {
-	const uintptr_t words[WORDS] = { a, b, c, d, e, f, g, h, i, j, k, l };
+	const uintptr_t words[WORDS] = { a, b, c, d, e, f, g, h, i, j, k, l, m };
 
 	memcpy(slot_args, words, sizeof(slot_args));
 	return REACHED;
@@ -79,77 +79,92 @@ static const struct call {
 	enum takes takes; /* as the first argument */
 	DAT_RETURN bad;	  /* the status for a bad first argument */
 } calls[] = {
-#define CALL(name, words, takes, bad)                                                              \
+#define CALL(name, words, takes, kind)                                                             \
 	{                                                                                          \
 		"dat_" #name, (void (*)(void))dat_##name, offsetof(DAT_PROVIDER, name##_func),     \
-			words, takes, bad                                                          \
+			words, takes, ERROR_OF(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE##kind)       \
 	}
-	CALL(ia_query, 6, TAKES_IA, 0x8005000b),
-	CALL(set_consumer_context, 2, TAKES_ANY, 0x8005001a),
-	CALL(get_consumer_context, 2, TAKES_ANY, 0x8005001a),
-	CALL(get_handle_type, 2, TAKES_ANY, 0x8005001a),
-	CALL(cno_create, 4, TAKES_IA, 0x8005000b),
-	CALL(cno_modify_agent, 3, TAKES_OBJECT, 0x80050013),
-	CALL(cno_query, 3, TAKES_OBJECT, 0x80050013),
-	CALL(cno_free, 1, TAKES_OBJECT, 0x80050013),
-	CALL(cno_wait, 3, TAKES_OBJECT, 0x80050013),
-	CALL(cr_query, 3, TAKES_OBJECT, 0x80050012),
-	CALL(cr_accept, 4, TAKES_OBJECT, 0x80050012),
-	CALL(cr_reject, 1, TAKES_OBJECT, 0x80050012),
-	CALL(cr_handoff, 2, TAKES_OBJECT, 0x80050012),
-	CALL(evd_create, 5, TAKES_IA, 0x8005000b),
-	CALL(evd_query, 3, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_modify_cno, 2, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_enable, 1, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_disable, 1, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_wait, 5, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_resize, 2, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_post_se, 2, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_dequeue, 2, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_free, 1, TAKES_OBJECT, 0x8005001a),
-	CALL(ep_create, 7, TAKES_IA, 0x8005000b),
-	CALL(ep_query, 3, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_modify, 3, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_connect, 8, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_dup_connect, 6, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_disconnect, 2, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_post_send, 5, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_post_recv, 5, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_post_rdma_read, 6, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_post_rdma_write, 6, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_get_status, 4, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_free, 1, TAKES_OBJECT, 0x8005000c),
-	CALL(lmr_create, 12, TAKES_IA, 0x8005000b),
-	CALL(lmr_query, 3, TAKES_OBJECT, 0x8005000d),
-	CALL(lmr_free, 1, TAKES_OBJECT, 0x8005000d),
-	CALL(rmr_create, 2, TAKES_OBJECT, 0x8005000f),
-	CALL(rmr_query, 3, TAKES_OBJECT, 0x8005000e),
-	CALL(rmr_bind, 7, TAKES_OBJECT, 0x8005000e),
-	CALL(rmr_free, 1, TAKES_OBJECT, 0x8005000e),
-	CALL(psp_create, 5, TAKES_IA, 0x8005000b),
-	CALL(psp_query, 3, TAKES_OBJECT, 0x80050010),
-	CALL(psp_free, 1, TAKES_OBJECT, 0x80050010),
-	CALL(rsp_create, 5, TAKES_IA, 0x8005000b),
-	CALL(rsp_query, 3, TAKES_OBJECT, 0x80050011),
-	CALL(rsp_free, 1, TAKES_OBJECT, 0x80050011),
-	CALL(pz_create, 2, TAKES_IA, 0x8005000b),
-	CALL(pz_query, 3, TAKES_OBJECT, 0x8005000f),
-	CALL(pz_free, 1, TAKES_OBJECT, 0x8005000f),
-	CALL(psp_create_any, 5, TAKES_IA, 0x8005000b),
-	CALL(ep_reset, 1, TAKES_OBJECT, 0x8005000c),
-	CALL(evd_set_unwaitable, 1, TAKES_OBJECT, 0x8005001a),
-	CALL(evd_clear_unwaitable, 1, TAKES_OBJECT, 0x8005001a),
-	CALL(lmr_sync_rdma_read, 3, TAKES_IA, 0x8005000b),
-	CALL(lmr_sync_rdma_write, 3, TAKES_IA, 0x8005000b),
-	CALL(ep_create_with_srq, 8, TAKES_IA, 0x8005000b),
-	CALL(ep_recv_query, 3, TAKES_OBJECT, 0x8005000c),
-	CALL(ep_set_watermark, 3, TAKES_OBJECT, 0x8005000c),
-	CALL(srq_create, 4, TAKES_IA, 0x8005000b),
-	CALL(srq_free, 1, TAKES_OBJECT, 0x80050019),
-	CALL(srq_post_recv, 4, TAKES_OBJECT, 0x80050019),
-	CALL(srq_query, 3, TAKES_OBJECT, 0x80050019),
-	CALL(srq_resize, 2, TAKES_OBJECT, 0x80050019),
-	CALL(srq_set_lw, 2, TAKES_OBJECT, 0x80050019),
+	CALL(ia_query, 6, TAKES_IA, _IA),
+	CALL(set_consumer_context, 2, TAKES_ANY, 1),
+	CALL(get_consumer_context, 2, TAKES_ANY, 1),
+	CALL(get_handle_type, 2, TAKES_ANY, 1),
+	CALL(cno_create, 4, TAKES_IA, _IA),
+	CALL(cno_modify_agent, 3, TAKES_OBJECT, _CNO),
+	CALL(cno_query, 3, TAKES_OBJECT, _CNO),
+	CALL(cno_free, 1, TAKES_OBJECT, _CNO),
+	CALL(cno_wait, 3, TAKES_OBJECT, _CNO),
+	CALL(cr_query, 3, TAKES_OBJECT, _CR),
+	CALL(cr_accept, 4, TAKES_OBJECT, _CR),
+	CALL(cr_handoff, 2, TAKES_OBJECT, _CR),
+	CALL(evd_create, 5, TAKES_IA, _IA),
+	CALL(evd_query, 3, TAKES_OBJECT, 1),
+	CALL(evd_modify_cno, 2, TAKES_OBJECT, 1),
+	CALL(evd_enable, 1, TAKES_OBJECT, 1),
+	CALL(evd_disable, 1, TAKES_OBJECT, 1),
+	CALL(evd_wait, 5, TAKES_OBJECT, 1),
+	CALL(evd_resize, 2, TAKES_OBJECT, 1),
+	CALL(evd_post_se, 2, TAKES_OBJECT, 1),
+	CALL(evd_dequeue, 2, TAKES_OBJECT, 1),
+	CALL(evd_free, 1, TAKES_OBJECT, 1),
+	CALL(ep_create, 7, TAKES_IA, _IA),
+	CALL(ep_query, 3, TAKES_OBJECT, _EP),
+	CALL(ep_modify, 3, TAKES_OBJECT, _EP),
+	CALL(ep_connect, 8, TAKES_OBJECT, _EP),
+	CALL(ep_dup_connect, 6, TAKES_OBJECT, _EP),
+	CALL(ep_disconnect, 2, TAKES_OBJECT, _EP),
+	CALL(ep_post_send, 5, TAKES_OBJECT, _EP),
+	CALL(ep_post_recv, 5, TAKES_OBJECT, _EP),
+	CALL(ep_post_rdma_read, 6, TAKES_OBJECT, _EP),
+	CALL(ep_post_rdma_write, 6, TAKES_OBJECT, _EP),
+	CALL(ep_get_status, 4, TAKES_OBJECT, _EP),
+	CALL(ep_free, 1, TAKES_OBJECT, _EP),
+	CALL(lmr_query, 3, TAKES_OBJECT, _LMR),
+	CALL(lmr_free, 1, TAKES_OBJECT, _LMR),
+	CALL(rmr_create, 2, TAKES_OBJECT, _PZ),
+	CALL(rmr_query, 3, TAKES_OBJECT, _RMR),
+	CALL(rmr_free, 1, TAKES_OBJECT, _RMR),
+	CALL(psp_create, 5, TAKES_IA, _IA),
+	CALL(psp_query, 3, TAKES_OBJECT, _PSP),
+	CALL(psp_free, 1, TAKES_OBJECT, _PSP),
+	CALL(rsp_create, 5, TAKES_IA, _IA),
+	CALL(rsp_query, 3, TAKES_OBJECT, _RSP),
+	CALL(rsp_free, 1, TAKES_OBJECT, _RSP),
+	CALL(pz_create, 2, TAKES_IA, _IA),
+	CALL(pz_query, 3, TAKES_OBJECT, _PZ),
+	CALL(pz_free, 1, TAKES_OBJECT, _PZ),
+	CALL(psp_create_any, 5, TAKES_IA, _IA),
+	CALL(ep_reset, 1, TAKES_OBJECT, _EP),
+	CALL(evd_set_unwaitable, 1, TAKES_OBJECT, 1),
+	CALL(evd_clear_unwaitable, 1, TAKES_OBJECT, 1),
+	CALL(lmr_sync_rdma_read, 3, TAKES_IA, _IA),
+	CALL(lmr_sync_rdma_write, 3, TAKES_IA, _IA),
+	CALL(ep_create_with_srq, 8, TAKES_IA, _IA),
+	CALL(ep_recv_query, 3, TAKES_OBJECT, _EP),
+	CALL(ep_set_watermark, 3, TAKES_OBJECT, _EP),
+	CALL(srq_create, 4, TAKES_IA, _IA),
+	CALL(srq_free, 1, TAKES_OBJECT, _SRQ),
+	CALL(srq_post_recv, 4, TAKES_OBJECT, _SRQ),
+	CALL(srq_query, 3, TAKES_OBJECT, _SRQ),
+	CALL(srq_resize, 2, TAKES_OBJECT, _SRQ),
+	CALL(srq_set_lw, 2, TAKES_OBJECT, _SRQ),
+#if DAT_EDITION == 2
+	CALL(cr_reject, 3, TAKES_OBJECT, _CR),
+	CALL(lmr_create, 13, TAKES_IA, _IA),
+	CALL(rmr_bind, 9, TAKES_OBJECT, _RMR),
+	CALL(csp_create, 5, TAKES_IA, _IA),
+	CALL(csp_query, 3, TAKES_OBJECT, _CSP),
+	CALL(csp_free, 1, TAKES_OBJECT, _CSP),
+	CALL(ep_common_connect, 5, TAKES_OBJECT, _EP),
+	CALL(rmr_create_for_ep, 2, TAKES_OBJECT, _PZ),
+	CALL(ep_post_send_with_invalidate, 7, TAKES_OBJECT, _EP),
+	CALL(ep_post_rdma_read_to_rmr, 5, TAKES_OBJECT, _EP),
+	CALL(cno_fd_create, 3, TAKES_IA, _IA),
+	CALL(cno_trigger, 2, TAKES_OBJECT, _CNO),
+#else
+	CALL(cr_reject, 1, TAKES_OBJECT, _CR),
+	CALL(lmr_create, 12, TAKES_IA, _IA),
+	CALL(rmr_bind, 7, TAKES_OBJECT, _RMR),
+#endif
 };
 
 static DAT_IA_HANDLE api_open(int qlen)
@@ -173,7 +188,7 @@ static DAT_RETURN call_make(const struct call *call, const void *first)
 	word_call *function = (word_call *)call->call;
 
 	memset(slot_args, 0, sizeof(slot_args));
-	return function((uintptr_t)first, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12);
+	return function((uintptr_t)first, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13);
 }
 
 /*
@@ -243,16 +258,46 @@ START_TEST(a_call_refuses_a_bad_handle)
 }
 END_TEST
 
-START_TEST(dats_get_ia_handle_returns_the_providers_handle)
-{
-	DAT_RETURN dats_get_ia_handle(unsigned long, DAT_IA_HANDLE *);
-	DAT_IA_HANDLE ia = api_open(1), inner = NULL;
+/* Declared in no header. */
+DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia);
 
-	ck_assert_uint_eq(dats_get_ia_handle((unsigned long)ia, &inner), DAT_SUCCESS);
-	ck_assert_ptr_eq(inner, &ia_object);
-	ck_assert_uint_eq(dats_get_ia_handle(0, &inner), 0x8005000bU);
-	ck_assert_uint_eq(dats_get_ia_handle(2, &inner), 0x8005000bU);
-	ck_assert_ptr_eq(inner, &ia_object);
+static DAT_IA_HANDLE other_handle_of(DAT_IA_HANDLE ia)
+{
+	DAT_IA_HANDLE found = NULL;
+
+	ck_assert_uint_eq(dats_get_ia_handle((unsigned long)ia, &found), DAT_SUCCESS);
+	return found;
+}
+
+static void has_no_other_handle(const void *value)
+{
+	DAT_IA_HANDLE found = &found;
+
+	ck_assert_uint_eq(dats_get_ia_handle((unsigned long)value, &found), BAD_IA);
+	ck_assert_ptr_eq(found, &found);
+}
+
+/*
+ * Providers of DAT 2.0 ask for the handle that the consumer has. In DAT 1.2 the answer is always
+ * the provider's.
+ */
+START_TEST(dats_get_ia_handle_translates)
+{
+	DAT_IA_HANDLE ia = api_open(1), other = api_open(2);
+
+	ck_assert_ptr_eq(other_handle_of(ia), &ia_object);
+	ck_assert_ptr_eq(other_handle_of(&ia_object), DAT_EDITION == 2 ? ia : &ia_object);
+	ck_assert_ptr_eq(other_handle_of(&other_ia_object),
+			 DAT_EDITION == 2 ? other : &other_ia_object);
+	ck_assert_uint_eq(dat_ia_close(other, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	has_no_other_handle(other);
+	has_no_other_handle(&other_ia_object);
+	has_no_other_handle(&plain_object);
+	has_no_other_handle(NULL);
+	has_no_other_handle((char *)&ia_object + 1);
+	has_no_other_handle((void *)4095);
+	has_no_other_handle((void *)4096);
+	has_no_other_handle((void *)-1);
 }
 END_TEST
 
@@ -289,9 +334,15 @@ QUERY(psp, PSP)
 QUERY(rsp, RSP)
 QUERY(cno, CNO)
 QUERY(srq, SRQ)
+#if DAT_EDITION == 2
+QUERY(csp, CSP)
+#endif
 
 static DAT_IA_HANDLE (*const queries[])(bool for_ia) = {
-	ask_ep, ask_evd, ask_lmr, ask_rmr, ask_pz, ask_psp, ask_rsp, ask_cno, ask_srq,
+	ask_ep,	 ask_evd, ask_lmr, ask_rmr, ask_pz, ask_psp, ask_rsp, ask_cno, ask_srq,
+#if DAT_EDITION == 2
+	ask_csp,
+#endif
 };
 
 START_TEST(a_query_returns_the_consumers_ia_handle)
@@ -415,7 +466,8 @@ START_TEST(open_fails_when_4095_ias_are_open)
 
 	for (uintptr_t i = 1; i < 4096; i++)
 		ck_assert_uint_eq((uintptr_t)api_open(2), i);
-	ck_assert_uint_eq(dat_ia_open((char *)NAME, 2, &evd, &ia), 0x80030002U);
+	ck_assert_uint_eq(dat_ia_open((char *)NAME, 2, &evd, &ia),
+			  ERROR_OF(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
 	ck_assert_ptr_null(ia);
 	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)4095, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	ck_assert_uint_eq((uintptr_t)api_open(2), 4095);
@@ -426,22 +478,22 @@ START_TEST(a_closed_handle_is_refused)
 {
 	DAT_IA_HANDLE ia = api_open(1), other = api_open(2);
 
-	ck_assert_uint_eq(dat_ia_close(NULL, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
-	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)3, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
-	ck_assert_uint_eq(dat_ia_close(&plain_object, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
-	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), 0x8007004fU);
+	ck_assert_uint_eq(dat_ia_close(NULL, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
+	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)3, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
+	ck_assert_uint_eq(dat_ia_close(&plain_object, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), IA_IN_USE);
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
 	ck_assert_uint_eq(dat_ia_close(&other_ia_object, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(dat_ia_close(other, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+	ck_assert_uint_eq(dat_ia_close(other, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
 }
 END_TEST
 
 static void close_again(void)
 {
 	during_close = NULL;
-	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)1, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
-	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)1, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
+	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
 }
 
 START_TEST(a_handle_is_refused_while_it_is_closed)
@@ -449,7 +501,7 @@ START_TEST(a_handle_is_refused_while_it_is_closed)
 	DAT_IA_HANDLE ia = api_open(1);
 
 	during_close = close_again;
-	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), 0x8007004fU);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), IA_IN_USE);
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 END_TEST
@@ -471,7 +523,7 @@ START_TEST(an_object_reused_during_close_gets_another_handle)
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	ck_assert_uint_eq((uintptr_t)ask_pz(true), 2);
 	ck_assert_uint_eq(dat_ia_close(&ia_object, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)2, DAT_CLOSE_ABRUPT_FLAG), 0x8005000bU);
+	ck_assert_uint_eq(dat_ia_close((DAT_IA_HANDLE)2, DAT_CLOSE_ABRUPT_FLAG), BAD_IA);
 }
 END_TEST
 
@@ -514,7 +566,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_loop_test(cases, a_call_reaches_its_own_slot_with_its_arguments, 0, COUNT(calls));
 	tcase_add_loop_test(cases, a_call_refuses_a_bad_handle, 0, COUNT(calls));
-	tcase_add_test(cases, dats_get_ia_handle_returns_the_providers_handle);
+	tcase_add_test(cases, dats_get_ia_handle_translates);
 	tcase_add_loop_test(cases, a_query_returns_the_consumers_ia_handle, 0, COUNT(queries));
 	tcase_add_loop_test(cases, an_async_event_carries_the_consumers_ia_handle, 0,
 			    COUNT(events));

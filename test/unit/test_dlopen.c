@@ -12,7 +12,7 @@
 #include "mock_provider.h"
 #include "registry_test.h"
 
-static const char conf[] = "m u1.2 nonthreadsafe default " MOCK_PROVIDER " dapl.1.2 \"\" \"\"\n";
+static const char conf[] = MOCK("m", "");
 
 struct libdat {
 	void *library;
@@ -41,7 +41,9 @@ static DAT_IA_HANDLE libdat_open(const struct libdat *libdat, const char *name)
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 
-	ck_assert_uint_eq(libdat->openv((char *)name, 8, &evd, &ia, 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(libdat->openv((char *)name, 8, &evd, &ia, DAT_VERSION_MAJOR,
+					DAT_VERSION_MINOR, DAT_FALSE),
+			  DAT_SUCCESS);
 	return ia;
 }
 
@@ -91,24 +93,24 @@ END_TEST
 /* The dynamic linker does not look there; a path in dat.conf is for other folders. */
 START_TEST(bare_name_is_found_beside_libdat)
 {
-	static const char beside[] = "m u1.2 nonthreadsafe default beside.so dapl.1.2 \"\" \"\"\n"
-				     "n u1.2 nonthreadsafe default absent.so dapl.1.2 \"\" \"\"\n";
+	static const char beside[] = LINE("m", API_VERSION, "beside.so", "")
+		LINE("n", API_VERSION, "absent.so", "");
 	char folder[] = "/tmp/dat-beside-XXXXXX", libdat_path[64], provider_path[64];
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	struct libdat libdat;
 	DAT_IA_HANDLE ia;
 
 	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(libdat_path, sizeof(libdat_path), "%s/libdat.so.1", folder);
+	snprintf(libdat_path, sizeof(libdat_path), "%s%s", folder, strrchr(LIBDAT, '/'));
 	snprintf(provider_path, sizeof(provider_path), "%s/beside.so", folder);
 	ck_assert_int_eq(symlink(LIBDAT, libdat_path) | symlink(MOCK_PROVIDER, provider_path), 0);
 	libdat = libdat_load_from(libdat_path);
 	use_conf(beside);
 	ia = libdat_open(&libdat, "m");
 	ck_assert_uint_eq(libdat.close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(libdat.openv((char *)"n", 8, &evd, &ia, 1, 2, DAT_FALSE),
-			  DAT_CLASS_ERROR | (DAT_RETURN)DAT_PROVIDER_NOT_FOUND |
-				  (DAT_RETURN)DAT_NAME_NOT_REGISTERED);
+	ck_assert_uint_eq(libdat.openv((char *)"n", 8, &evd, &ia, DAT_VERSION_MAJOR,
+				       DAT_VERSION_MINOR, DAT_FALSE),
+			  NO_NAME);
 	ck_assert_int_eq(unlink(libdat_path) | unlink(provider_path) | rmdir(folder), 0);
 }
 END_TEST

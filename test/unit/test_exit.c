@@ -4,9 +4,6 @@
  * order of the destructors is known.
  */
 #define _GNU_SOURCE
-#include <dat/udat.h>
-#include <dat/dat_registry.h>
-
 #include "registry_test.h"
 
 #define INVALID_STATE 0x80070000U
@@ -19,7 +16,7 @@ static int destructor_enabled;
  */
 static void __attribute__((destructor(101))) call_after_destruction(void)
 {
-	static const DAT_PROVIDER_INFO info = { "a", 1, 2, DAT_FALSE };
+	static const DAT_PROVIDER_INFO info = { "a", API_MAJOR, 2, DAT_FALSE };
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia = &evd;
 	DAT_PROVIDER table = { .device_name = "a" };

@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# libdat.so.1 exports exactly the symbols that programs and providers were linked with. Prints TAP.
+# libdat.so.1 and libdat2.so.2 export exactly the symbols that programs and providers were linked
+# with, and what is ours in a version of its own. Prints TAP.
 
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
-lib=${LIBDAT:-${top_builddir:-.}/dat/.libs/libdat.so.1}
+folder=${LIBDAT_FOLDER:-${top_builddir:-.}/dat/.libs}
 if ! command -v readelf >/dev/null; then
 	echo "1..0 # SKIP no readelf (Debian: binutils)"
 	exit 0
 fi
 
+# of both editions
 standard='
 cno_create cno_free cno_modify_agent cno_query cno_wait
 get_consumer_context get_handle_type set_consumer_context
@@ -29,14 +31,35 @@ registry_add_provider registry_list_providers registry_remove_provider
 rmr_bind rmr_create rmr_free rmr_query
 rsp_create rsp_free rsp_query
 srq_create srq_free srq_post_recv srq_query srq_resize srq_set_lw'
+# Declared by the headers of DAT 2.0, but exported by no other library.
+declared='
+cno_fd_create cno_trigger
+csp_create csp_free csp_query
+ep_common_connect ep_post_rdma_read_to_rmr ep_post_send_with_invalidate
+registry_providers_related
+rmr_create_for_ep'
 
-want() {
-	for name in $standard; do
-		echo "FUNC dat_$name@@DAT_1.2"
+# exports NODE PREFIX NAME...
+exports() {
+	node=$1 prefix=$2
+	shift 2
+	for name; do
+		echo "FUNC $prefix$name@@$node"
 	done
-	echo "FUNC dats_get_ia_handle@@DAT_1.2"
-	echo "FUNC datx_ia_open_line@@DATX_1.0"
-	echo "FUNC datx_ia_open_ro_aware@@DATX_1.0"
+}
+
+# shellcheck disable=SC2086 # lists
+want_libdat() {
+	exports DAT_1.2 dat_ $standard
+	exports DAT_1.2 dats_ get_ia_handle
+	exports DATX_1.0 datx_ ia_open_line ia_open_ro_aware
+}
+# shellcheck disable=SC2086 # lists
+want_libdat2() {
+	exports DAT_2.0 dat_ $standard extension_op
+	exports DAT_2.0 dats_ get_ia_handle
+	exports DATX_2.0 dat_ $declared
+	exports DATX_2.0 datx_ ia_open_line ia_open_ro_aware
 }
 
 # The dynamic symbols that are defined, without those that stand for the version nodes.
@@ -47,9 +70,16 @@ have() {
 sorted() { LC_ALL=C sort | tr '\n' ' '; }
 dynamic() { readelf --dynamic "$lib"; }
 
-echo 1..4
-same "seventy-three standard calls" "$(want | grep -c 'DAT_1\.2$')" 73
-same "exactly those, in their versions" "$(have | sorted)" "$(want | sorted)"
-same "programs find it as libdat.so.1" \
-	"$(dynamic | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" libdat.so.1
-same "it is never unloaded" "$(dynamic | grep -cw NODELETE)" 1
+# check_library SONAME WANT NODE COUNT
+check_library() {
+	lib=$folder/$1
+	same "$1 has $4 standard calls" "$("$2" | grep -c "@@$3\$")" "$4"
+	same "$1 has exactly those, in their versions" "$(have | sorted)" "$("$2" | sorted)"
+	same "programs find it as $1" \
+		"$(dynamic | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "$1"
+	same "$1 is never unloaded" "$(dynamic | grep -cw NODELETE)" 1
+}
+
+echo 1..8
+check_library libdat.so.1 want_libdat DAT_1.2 73
+check_library libdat2.so.2 want_libdat2 DAT_2.0 74

@@ -4,7 +4,6 @@
  * several threads.
  */
 #define _GNU_SOURCE
-#include <dat/dat_registry.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,16 +12,10 @@
 #include "mock_provider.h"
 #include "registry_test.h"
 
-#define NO_NAME	  0x800a0062U
-#define NO_DEVICE 0x80030003U
-#define IN_USE	  0x8007004fU
-#define POISON	  ((void *)0x7070)
+#define POISON ((void *)0x7070)
 
-/* Lines of dat.conf: any, one of the mock provider, and one whose library does not exist. */
-#define LINE(name, version, library, params)                                                       \
-	name " " version " nonthreadsafe default " library " dapl.1.2 \"" params "\" \"\"\n"
-#define MOCK(name, params) LINE(name, "u1.2", MOCK_PROVIDER, params)
-#define MISSING(name)	   LINE(name, "u1.2", "libdat-test-missing.so.1", "")
+/* A line of dat.conf whose library does not exist. */
+#define MISSING(name) LINE(name, API_VERSION, "libdat-test-missing.so.1", "")
 
 /* The record of the mock provider, which the registry must have loaded. */
 static struct mock *loaded_mock(void)
@@ -160,7 +153,7 @@ START_TEST(a_name_without_a_library_is_not_registered)
 {
 	int err_fd = stderr_capture();
 
-	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", "") MOCK("other", ""));
+	use_conf(MISSING("m") LINE("m", API_VERSION, "/dev/null", "") MOCK("other", ""));
 	open_fails("m", NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 1);
 	open_fails("m", NO_NAME);
@@ -174,7 +167,7 @@ START_TEST(debug_output_has_the_reason_for_each_library)
 	int err_fd = stderr_capture();
 
 	setenv("DAT_DBG_TYPE", "5", 1);
-	use_conf(MISSING("m") LINE("m", "u1.2", "/dev/null", ""));
+	use_conf(MISSING("m") LINE("m", API_VERSION, "/dev/null", ""));
 	open_fails("m", NO_NAME);
 	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "m: line 1: libdat-test-missing.so.1"));
 	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "m: line 2: /dev/null"));
@@ -185,7 +178,7 @@ START_TEST(a_library_that_is_no_provider_is_refused)
 {
 	int err_fd = stderr_capture();
 
-	use_conf("\n" LINE("m", "u1.2", "libm.so.6", ""));
+	use_conf("\n" LINE("m", API_VERSION, "libm.so.6", ""));
 	open_fails("m", NO_NAME);
 	ck_assert_ptr_nonnull(strstr(output_text(err_fd), ":2: libm.so.6 is no provider: "));
 	open_fails("m", NO_NAME);
@@ -224,7 +217,8 @@ START_TEST(a_library_may_register_when_it_is_loaded)
 	use_conf(MOCK("m", "no-register"));
 	close_abruptly(opened_ia("m"));
 	close_abruptly(opened_ia("m"));
-	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(registry_remove("m", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE),
+			  DAT_SUCCESS);
 }
 END_TEST
 
@@ -235,7 +229,8 @@ START_TEST(a_failed_open_stops_the_provider)
 	use_conf(MOCK("m", "no-device"));
 	open_fails("m", NO_DEVICE);
 	counts_are(1, 1, 0, 0);
-	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("m", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE),
+			  NO_NAME);
 	open_fails("m", NO_DEVICE);
 	counts_are(2, 2, 0, 0);
 	ck_assert_str_eq(output_text(err_fd), "");
@@ -258,7 +253,7 @@ END_TEST
 START_TEST(success_without_an_ia_is_an_internal_error)
 {
 	use_conf(MOCK("m", "no-ia"));
-	open_fails("m", DAT_CLASS_ERROR | DAT_INTERNAL_ERROR);
+	open_fails("m", ERROR_OF(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE));
 	counts_are(1, 1, 0, 0);
 }
 END_TEST
@@ -269,9 +264,9 @@ START_TEST(a_refused_close_keeps_the_ia_open)
 
 	use_conf(MOCK("m", ""));
 	ia = opened_ia("m");
-	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), IN_USE);
-	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE),
-			  DAT_CLASS_ERROR | DAT_PROVIDER_IN_USE);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), IA_IN_USE);
+	ck_assert_uint_eq(registry_remove("m", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE),
+			  PROVIDER_IN_USE);
 	counts_are(1, 0, 1, 0);
 	close_abruptly(ia);
 	counts_are(1, 1, 1, 1);
@@ -282,7 +277,8 @@ START_TEST(the_registry_removes_what_fini_did_not)
 {
 	use_conf(MOCK("m", "no-remove"));
 	close_abruptly(opened_ia("m"));
-	ck_assert_uint_eq(registry_remove("m", 1, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("m", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE),
+			  NO_NAME);
 	close_abruptly(opened_ia("m"));
 	counts_are(2, 2, 2, 2);
 }
@@ -297,21 +293,21 @@ START_TEST(open_refuses_bad_arguments)
 	DAT_IA_HANDLE ia = POISON;
 
 	use_conf(MOCK("m", ""));
-	ck_assert_uint_eq(dat_ia_open(NULL, 8, &evd, &ia), 0x80060024U);
+	ck_assert_uint_eq(dat_ia_open(NULL, 8, &evd, &ia), BAD_ARG(1));
 	ck_assert_ptr_null(ia);
 	memset(name, 'n', 256);
 	name[256] = '\0';
 	ia = POISON;
-	ck_assert_uint_eq(dat_ia_open(name, 8, &evd, &ia), 0x80060024U);
+	ck_assert_uint_eq(dat_ia_open(name, 8, &evd, &ia), BAD_ARG(1));
 	ck_assert_ptr_null(ia);
 	memcpy(name, "RO_AWARE_", 9);
-	ck_assert_uint_eq(dat_ia_open(name, 8, &evd, &ia), 0x80060024U);
+	ck_assert_uint_eq(dat_ia_open(name, 8, &evd, &ia), BAD_ARG(1));
 	name[255] = '\0';
 	ck_assert_uint_eq(dat_ia_open(name, 8, &evd, &ia), NO_NAME);
-	ck_assert_uint_eq(dat_ia_open((char *)"m", 8, NULL, &ia), 0x80060026U);
-	ck_assert_uint_eq(dat_ia_open((char *)"m", 8, &evd, NULL), 0x80060027U);
-	ck_assert_uint_eq(dat_ia_open((char *)"m", 0, &evd, &ia), 0x80060025U);
-	ck_assert_uint_eq(dat_ia_open((char *)"m", -1, &evd, &ia), 0x80060025U);
+	ck_assert_uint_eq(dat_ia_open((char *)"m", 8, NULL, &ia), BAD_ARG(3));
+	ck_assert_uint_eq(dat_ia_open((char *)"m", 8, &evd, NULL), BAD_ARG(4));
+	ck_assert_uint_eq(dat_ia_open((char *)"m", 0, &evd, &ia), BAD_ARG(2));
+	ck_assert_uint_eq(dat_ia_open((char *)"m", -1, &evd, &ia), BAD_ARG(2));
 	ck_assert_ptr_null(evd);
 	ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "mock"));
 }
@@ -330,19 +326,33 @@ END_TEST
 
 START_TEST(another_major_version_is_refused_without_loading)
 {
-	use_conf(LINE("two", "u2.0", MOCK_PROVIDER,
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia = POISON;
+
+	use_conf(LINE("two", FOREIGN_VERSION, MOCK_PROVIDER,
 		      "") "k k1.2 nonthreadsafe default " MOCK_PROVIDER " d.1.2 p q\n");
-	open_fails("two", 0x800a0063U);
+	open_fails("two", NO_MAJOR);
 	open_fails("k", NO_NAME);
+	/* nor by a program that asks for the version of the line */
+	ck_assert_uint_eq(
+		dat_ia_openv((char *)"two", 8, &evd, &ia, FOREIGN_MAJOR, FOREIGN_MINOR, DAT_FALSE),
+		NO_NAME);
+	ck_assert_ptr_null(ia);
 	ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "mock"));
 }
 END_TEST
 
 START_TEST(the_smallest_sufficient_minor_is_loaded)
 {
-	use_conf(LINE("m", "u1.7", MOCK_PROVIDER, "seven") LINE("m", "u1.4", MOCK_PROVIDER, "four")
-			 LINE("m", "u1.1", MOCK_PROVIDER, "one"));
-	close_abruptly(opened_ia("m"));
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+
+	use_conf(LINE("m", API_MINOR("7"), MOCK_PROVIDER, "seven")
+			 LINE("m", API_MINOR("4"), MOCK_PROVIDER, "four")
+				 LINE("m", API_MINOR("1"), MOCK_PROVIDER, "one"));
+	ck_assert_uint_eq(dat_ia_openv((char *)"m", 8, &evd, &ia, API_MAJOR, 2, DAT_FALSE),
+			  DAT_SUCCESS);
+	close_abruptly(ia);
 	ck_assert_str_eq(loaded_mock()->params, "four");
 	counts_are(1, 1, 1, 1);
 }
@@ -353,9 +363,11 @@ START_TEST(thread_safety_is_part_of_the_key)
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 
-	use_conf("m u1.2 threadsafe default " MOCK_PROVIDER
+	use_conf("m " API_VERSION " threadsafe default " MOCK_PROVIDER
 		 " dapl.1.2 safe \"\"\n" MOCK("m", "unsafe"));
-	ck_assert_uint_eq(dat_ia_openv((char *)"m", 8, &evd, &ia, 1, 2, DAT_TRUE), DAT_SUCCESS);
+	ck_assert_uint_eq(dat_ia_openv((char *)"m", 8, &evd, &ia, DAT_VERSION_MAJOR,
+				       DAT_VERSION_MINOR, DAT_TRUE),
+			  DAT_SUCCESS);
 	ck_assert_str_eq(loaded_mock()->params, "safe");
 	close_abruptly(ia);
 	close_abruptly(opened_ia("m"));
@@ -452,10 +464,10 @@ static void *close_in_thread(void *ia)
 static void use_registry(const char *other)
 {
 	DAT_PROVIDER table = { .device_name = "x" };
-	DAT_PROVIDER_INFO info = { "x", 1, 2, DAT_FALSE };
+	DAT_PROVIDER_INFO info = { "x", API_MAJOR, 2, DAT_FALSE };
 	DAT_COUNT count;
 
-	ck_assert_uint_eq(dat_registry_list_providers(0, &count, NULL), 0x80060024U);
+	ck_assert_uint_eq(dat_registry_list_providers(0, &count, NULL), BAD_ARG(1));
 	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS);
 	ck_assert_uint_eq(dat_registry_remove_provider(&table, &info), DAT_SUCCESS);
 	close_abruptly(opened_ia(other));
@@ -550,7 +562,8 @@ START_TEST(threads_open_and_close_the_same_names)
 	ck_assert_int_eq(loaded_mock()->opens, 1200);
 	ck_assert_int_eq(loaded_mock()->closes, 1200);
 	ck_assert_uint_eq((uintptr_t)opened_ia("a"), 1);
-	ck_assert_uint_eq(registry_remove("b", 1, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("b", DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE),
+			  NO_NAME);
 }
 END_TEST
 

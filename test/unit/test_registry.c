@@ -4,21 +4,17 @@
  * provider that a name opens.
  */
 #define _GNU_SOURCE
-#include <dat/udat.h>
-#include <dat/dat_registry.h>
+#include <sys/mman.h>
 
 #include "registry_test.h"
 
-#define BAD_ARG(n) (0x80060023U + (n))
-#define NO_NAME	   0x800a0062U
-#define NO_MAJOR   0x800a0063U
-#define NO_MINOR   0x800a0064U
-#define NO_SAFETY  0x800a0065U
-#define IN_USE	   0x80110000U
-#define ALREADY	   0x80100000U
+#define ALREADY ERROR_OF(DAT_PROVIDER_ALREADY_REGISTERED, DAT_NO_SUBTYPE)
+
+/* A line for the other edition. */
+#define FOREIGN(name) LINE(name, FOREIGN_VERSION, "libnone.so", "")
 
 static const char fourteen[] = "" CONF_LINE("a") CONF_LINE("b") "# c\n" CONF_LINE(
-	"c") "d u2.0 threadsafe default lib dapl.2.0 \"\" \"\"\n" CONF_LINE("e") CONF_LINE("f")
+	"c") "d u5.7 threadsafe default lib dapl.2.0 \"\" \"\"\n" CONF_LINE("e") CONF_LINE("f")
 	CONF_LINE("g") CONF_LINE("h") CONF_LINE("i") CONF_LINE("j") CONF_LINE("k") CONF_LINE("l")
 		CONF_LINE("m") "\n" CONF_LINE("n");
 
@@ -67,11 +63,11 @@ START_TEST(list_returns_the_whole_key)
 	ck_assert_uint_eq(dat_registry_list_providers(4, &count, list), DAT_SUCCESS);
 	ck_assert_int_eq(count, 4);
 	ck_assert_str_eq(first.ia_name, "a");
-	ck_assert_uint_eq(first.dapl_version_major, 1);
-	ck_assert_uint_eq(first.dapl_version_minor, 2);
+	ck_assert_uint_eq(first.dapl_version_major, DAT_VERSION_MAJOR);
+	ck_assert_uint_eq(first.dapl_version_minor, DAT_VERSION_MINOR);
 	ck_assert_uint_eq(first.is_thread_safe, DAT_FALSE);
-	ck_assert_uint_eq(fourth.dapl_version_major, 2);
-	ck_assert_uint_eq(fourth.dapl_version_minor, 0);
+	ck_assert_uint_eq(fourth.dapl_version_major, 5);
+	ck_assert_uint_eq(fourth.dapl_version_minor, 7);
 	ck_assert_uint_eq(fourth.is_thread_safe, DAT_TRUE);
 }
 END_TEST
@@ -94,8 +90,7 @@ END_TEST
 
 START_TEST(list_has_each_key_once)
 {
-	use_conf(CONF_LINE("a") CONF_LINE("b") CONF_LINE(
-		"a") "a u2.0 nonthreadsafe default l dapl.2.0 \"\" \"\"\n" CONF_LINE("c")
+	use_conf(CONF_LINE("a") CONF_LINE("b") CONF_LINE("a") FOREIGN("a") CONF_LINE("c")
 			 CONF_LINE("b"));
 	ck_assert_str_eq(registry_list(8), "abac");
 }
@@ -187,7 +182,7 @@ START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 	ck_assert_uint_eq(dat_registry_list_providers(0, &count, NULL), BAD_ARG(1));
 	ck_assert_int_eq(count, 0);
 	ck_assert_str_eq(registry_list(8), "");
-	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_uint_eq(open_name("a", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), empty_files[_i].messages);
 }
 END_TEST
@@ -199,11 +194,10 @@ START_TEST(an_unknown_name_is_told_with_those_that_the_file_has)
 	char want[512];
 	DAT_IA_HANDLE ia;
 
-	use_conf(CONF_LINE("a") "b u2.0 nonthreadsafe default libnone.so d.2.0 \"\" "
-				"\"\"\n" CONF_LINE("c") "a u1.3 threadsafe default libnone.so "
-							"d.1.2 \"\" \"\"\n");
-	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
-	ck_assert_uint_eq(open_name("y", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	use_conf(CONF_LINE("a") FOREIGN("b") CONF_LINE(
+		"c") "a " API_VERSION " threadsafe default libnone.so d.1.2 \"\" \"\"\n");
+	ck_assert_uint_eq(open_name("x", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_uint_eq(open_name("y", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 1);
 	snprintf(want, sizeof(want), "x: %s has no such name; it has a, c\n",
 		 getenv("DAT_OVERRIDE"));
@@ -220,32 +214,30 @@ START_TEST(of_very_many_names_the_first_are_told)
 
 	for (int i = 0; i < 80; i++)
 		length += snprintf(conf + length, sizeof(conf) - (size_t)length,
-				   "%0200d u1.2 nonthreadsafe default lib.so a.1.2 \"\" \"\"\n", i);
+				   CONF_LINE("%0200d"), i);
 	use_conf(conf);
-	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_uint_eq(open_name("x", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 1);
 	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "0001, 0000"));
 	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "0002, ...\n"));
 }
 END_TEST
 
-/* A program of DAT 1.2 meets the file of DAT 2.0: one line says so, for however many names. */
+/* A program meets the file of the other edition: one line says so, for however many names. */
 START_TEST(a_file_for_another_version_only_is_told_once)
 {
-	static const char other[] = "b u2.0 nonthreadsafe default libnone.so d.2.0 \"\" \"\"\n"
-				    "c u2.0 nonthreadsafe default libnone.so d.2.0 \"\" \"\"\n";
-	char conf[512];
+	char conf[512], want[64];
 	int err_fd = stderr_capture();
 	DAT_IA_HANDLE ia;
 
-	snprintf(conf, sizeof(conf), "%s%s", other, _i ? CONF_LINE("a") : "");
+	snprintf(conf, sizeof(conf), "%s%s", FOREIGN("b") FOREIGN("c"), _i ? CONF_LINE("a") : "");
+	snprintf(want, sizeof(want), "b: no line of dat.conf is for DAT %d\n", API_MAJOR);
 	use_conf(conf);
-	ck_assert_uint_eq(open_name("b", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
-	ck_assert_uint_eq(open_name("c", 1, 2, DAT_FALSE, &ia), 0x800a0063U);
-	ck_assert_uint_eq(open_name("x", 1, 2, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_uint_eq(open_name("b", API_MAJOR, 0, DAT_FALSE, &ia), NO_MAJOR);
+	ck_assert_uint_eq(open_name("c", API_MAJOR, 0, DAT_FALSE, &ia), NO_MAJOR);
+	ck_assert_uint_eq(open_name("x", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), 1);
-	ck_assert_ptr_nonnull(
-		strstr(output_text(err_fd), _i ? "x: " : "b: no line of dat.conf is for DAT 1\n"));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), _i ? "x: " : want));
 }
 END_TEST
 
@@ -341,12 +333,12 @@ static int table_opened(const char *name, DAT_UINT32 major, DAT_UINT32 minor, DA
 
 START_TEST(add_refuses_bad_arguments)
 {
-	DAT_PROVIDER_INFO info = { "a", 1, 2, DAT_FALSE };
+	DAT_PROVIDER_INFO info = { "a", API_MAJOR, 2, DAT_FALSE };
 
 	use_conf("");
 	ck_assert_uint_eq(dat_registry_add_provider(NULL, &info), BAD_ARG(1));
 	ck_assert_uint_eq(dat_registry_add_provider(&tables[0], NULL), BAD_ARG(2));
-	ck_assert_uint_eq(table_add(0, "", 1, 2, DAT_FALSE), BAD_ARG(2));
+	ck_assert_uint_eq(table_add(0, "", API_MAJOR, 2, DAT_FALSE), BAD_ARG(2));
 	memset(info.ia_name, 'a', sizeof(info.ia_name));
 	ck_assert_uint_eq(dat_registry_add_provider(&tables[0], &info), BAD_ARG(2));
 	info.ia_name[255] = '\0';
@@ -356,50 +348,71 @@ END_TEST
 
 START_TEST(remove_needs_the_exact_key)
 {
-	DAT_PROVIDER_INFO info = { "a", 1, 2, DAT_FALSE };
+	DAT_PROVIDER_INFO info = { "a", API_MAJOR, 2, DAT_FALSE };
 
 	use_conf("");
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_uint_eq(dat_registry_remove_provider(NULL, &info), BAD_ARG(1));
 	ck_assert_uint_eq(dat_registry_remove_provider(&tables[0], NULL), BAD_ARG(2));
-	ck_assert_uint_eq(registry_remove("b", 1, 2, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(registry_remove("a", 1, 1, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(registry_remove("a", 1, 3, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(registry_remove("a", 2, 2, DAT_FALSE), NO_NAME);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_TRUE), NO_NAME);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("b", API_MAJOR, 2, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 1, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 3, DAT_FALSE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_TRUE), NO_NAME);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_FALSE), NO_NAME);
+}
+END_TEST
+
+/*
+ * Their table may be shorter, and has other calls: nothing of it is read. The process has no
+ * registry for them.
+ */
+START_TEST(a_provider_of_the_other_edition_is_refused)
+{
+	DAT_PROVIDER *unreadable = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const DAT_PROVIDER_INFO info = { "a", FOREIGN_MAJOR, FOREIGN_MINOR, DAT_FALSE };
+	int err_fd = stderr_capture();
+
+	use_conf("");
+	ck_assert_ptr_ne(unreadable, MAP_FAILED);
+	ck_assert_uint_eq(dat_registry_add_provider(unreadable, &info), BAD_ARG(2));
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "a " FOREIGN_VERSION ": "));
+	ck_assert_uint_eq(dat_registry_remove_provider(unreadable, &info), BAD_ARG(2));
+	ck_assert_int_eq(captured_lines(err_fd), 2);
+	ck_assert_int_eq(table_opened("a", FOREIGN_MAJOR, FOREIGN_MINOR, DAT_FALSE),
+			 -(int)DAT_NAME_NOT_REGISTERED);
 }
 END_TEST
 
 START_TEST(a_name_may_have_many_keys)
 {
 	use_conf("");
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(1, "a", 1, 2, DAT_FALSE), ALREADY);
-	ck_assert_uint_eq(table_add(1, "a", 1, 2, DAT_TRUE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(2, "a", 1, 3, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(3, "a", 2, 0, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(table_opened("a", 1, 2, DAT_FALSE), 0);
-	ck_assert_int_eq(table_opened("a", 1, 2, DAT_TRUE), 1);
-	ck_assert_int_eq(table_opened("a", 1, 3, DAT_FALSE), 2);
-	ck_assert_int_eq(table_opened("a", 2, 0, DAT_FALSE), 3);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(1, "a", API_MAJOR, 2, DAT_FALSE), ALREADY);
+	ck_assert_uint_eq(table_add(1, "a", API_MAJOR, 2, DAT_TRUE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(2, "a", API_MAJOR, 3, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(3, "a", API_MAJOR, 1, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 2, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 2, DAT_TRUE), 1);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 3, DAT_FALSE), 2);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 1, DAT_FALSE), 3);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
 }
 END_TEST
 
 START_TEST(open_takes_the_smallest_sufficient_minor)
 {
 	use_conf("");
-	ck_assert_uint_eq(table_add(0, "a", 1, 9, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(1, "a", 1, 4, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(2, "a", 1, 6, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(table_opened("a", 1, 0, DAT_FALSE), 1);
-	ck_assert_int_eq(table_opened("a", 1, 4, DAT_FALSE), 1);
-	ck_assert_int_eq(table_opened("a", 1, 5, DAT_FALSE), 2);
-	ck_assert_int_eq(table_opened("a", 1, 7, DAT_FALSE), 0);
-	ck_assert_int_eq(table_opened("a", 1, 10, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 9, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(1, "a", API_MAJOR, 4, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(2, "a", API_MAJOR, 6, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 0, DAT_FALSE), 1);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 4, DAT_FALSE), 1);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 5, DAT_FALSE), 2);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 7, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 10, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
 }
 END_TEST
 
@@ -407,21 +420,23 @@ START_TEST(the_subtype_names_the_first_field_without_a_match)
 {
 	/* One candidate is registered, one in the file. */
 	use_conf("f u3.1 threadsafe default libnone.so dapl.1.2 \"p\" \"\"\n");
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(table_opened("A", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(table_opened("", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(table_opened("a", 2, 9, DAT_TRUE), -(int)DAT_MAJOR_NOT_FOUND);
-	ck_assert_int_eq(table_opened("a", 1, 3, DAT_TRUE), -(int)DAT_MINOR_NOT_FOUND);
-	ck_assert_int_eq(table_opened("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
-	ck_assert_int_eq(table_opened("f", 1, 2, DAT_FALSE), -(int)DAT_MAJOR_NOT_FOUND);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("A", API_MAJOR, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("", API_MAJOR, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("a", 7, 9, DAT_TRUE), -(int)DAT_MAJOR_NOT_FOUND);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 3, DAT_TRUE), -(int)DAT_MINOR_NOT_FOUND);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 2, DAT_TRUE),
+			 -(int)DAT_THREAD_SAFETY_NOT_FOUND);
+	ck_assert_int_eq(table_opened("f", API_MAJOR, 2, DAT_FALSE), -(int)DAT_MAJOR_NOT_FOUND);
 	ck_assert_int_eq(table_opened("f", 3, 2, DAT_FALSE), -(int)DAT_MINOR_NOT_FOUND);
 	ck_assert_int_eq(table_opened("f", 3, 1, DAT_FALSE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
 	/*
 	 * One provider matches name and minor version, the other name and thread safety. The
 	 * fields are compared in turn, each among the providers that matched the ones before.
 	 */
-	ck_assert_uint_eq(table_add(1, "a", 1, 1, DAT_TRUE), DAT_SUCCESS);
-	ck_assert_int_eq(table_opened("a", 1, 2, DAT_TRUE), -(int)DAT_THREAD_SAFETY_NOT_FOUND);
+	ck_assert_uint_eq(table_add(1, "a", API_MAJOR, 1, DAT_TRUE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 2, DAT_TRUE),
+			 -(int)DAT_THREAD_SAFETY_NOT_FOUND);
 }
 END_TEST
 
@@ -430,22 +445,22 @@ START_TEST(remove_is_refused_while_an_ia_is_open)
 	DAT_IA_HANDLE first, second;
 
 	use_conf("");
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &first), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(open_name("a", API_MAJOR, 2, DAT_FALSE, &first), DAT_SUCCESS);
 	objects[1].provider = &tables[0];
-	ck_assert_uint_eq(open_name("a", 1, 2, DAT_FALSE, &second), DAT_SUCCESS);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), IN_USE);
+	ck_assert_uint_eq(open_name("a", API_MAJOR, 2, DAT_FALSE, &second), DAT_SUCCESS);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_FALSE), PROVIDER_IN_USE);
 	ck_assert_uint_eq(dat_ia_close(first, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), IN_USE);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_FALSE), PROVIDER_IN_USE);
 	ck_assert_uint_eq(dat_ia_close(second, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-	ck_assert_uint_eq(registry_remove("a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(registry_remove("a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
 }
 END_TEST
 
 START_TEST(list_has_no_registered_names)
 {
 	use_conf(CONF_LINE("f"));
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_str_eq(registry_list(8), "f");
 }
 END_TEST
@@ -455,17 +470,18 @@ END_TEST
 START_TEST(the_prefix_is_removed_from_the_name)
 {
 	use_conf("");
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(table_opened("RO_AWARE_a", 1, 2, DAT_FALSE), 0);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("RO_AWARE_a", API_MAJOR, 2, DAT_FALSE), 0);
 	ck_assert_str_eq(opened_name, "a");
 	ck_assert_int_ne(opened_aware, 0);
-	ck_assert_int_eq(table_opened("a", 1, 2, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("a", API_MAJOR, 2, DAT_FALSE), 0);
 	ck_assert_str_eq(opened_name, "a");
 	ck_assert_int_eq(opened_aware, 0);
-	ck_assert_int_eq(table_opened("RO_AWARE_b", 1, 2, DAT_FALSE),
+	ck_assert_int_eq(table_opened("RO_AWARE_b", API_MAJOR, 2, DAT_FALSE),
 			 -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(table_opened("RO_AWARE_", 1, 2, DAT_FALSE), -(int)DAT_NAME_NOT_REGISTERED);
-	ck_assert_int_eq(table_opened("ro_aware_a", 1, 2, DAT_FALSE),
+	ck_assert_int_eq(table_opened("RO_AWARE_", API_MAJOR, 2, DAT_FALSE),
+			 -(int)DAT_NAME_NOT_REGISTERED);
+	ck_assert_int_eq(table_opened("ro_aware_a", API_MAJOR, 2, DAT_FALSE),
 			 -(int)DAT_NAME_NOT_REGISTERED);
 }
 END_TEST
@@ -475,9 +491,9 @@ START_TEST(ro_aware_is_set_only_during_the_open)
 	int datx_ia_open_ro_aware(void);
 
 	use_conf("");
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
 	ck_assert_int_eq(datx_ia_open_ro_aware(), 0);
-	ck_assert_int_eq(table_opened("RO_AWARE_a", 1, 2, DAT_FALSE), 0);
+	ck_assert_int_eq(table_opened("RO_AWARE_a", API_MAJOR, 2, DAT_FALSE), 0);
 	ck_assert_int_eq(datx_ia_open_ro_aware(), 0);
 }
 END_TEST
@@ -485,19 +501,41 @@ END_TEST
 START_TEST(a_registered_name_may_begin_with_the_prefix)
 {
 	stderr_capture(); /* there is no library for the name in the file */
-	use_conf(CONF_LINE("RO_AWARE_f"));
-	ck_assert_uint_eq(table_add(0, "a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(1, "RO_AWARE_a", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_uint_eq(table_add(2, "f", 1, 2, DAT_FALSE), DAT_SUCCESS);
-	ck_assert_int_eq(table_opened("RO_AWARE_a", 1, 2, DAT_FALSE), 1);
+	use_conf(LINE("RO_AWARE_f", API_MINOR("2"), "libnone.so", "p"));
+	ck_assert_uint_eq(table_add(0, "a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(1, "RO_AWARE_a", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_uint_eq(table_add(2, "f", API_MAJOR, 2, DAT_FALSE), DAT_SUCCESS);
+	ck_assert_int_eq(table_opened("RO_AWARE_a", API_MAJOR, 2, DAT_FALSE), 1);
 	ck_assert_str_eq(opened_name, "RO_AWARE_a");
 	ck_assert_int_eq(opened_aware, 0);
-	ck_assert_int_eq(table_opened("RO_AWARE_RO_AWARE_a", 1, 2, DAT_FALSE), 1);
+	ck_assert_int_eq(table_opened("RO_AWARE_RO_AWARE_a", API_MAJOR, 2, DAT_FALSE), 1);
 	ck_assert_int_ne(opened_aware, 0);
-	ck_assert_int_eq(table_opened("RO_AWARE_f", 1, 2, DAT_FALSE),
+	ck_assert_int_eq(table_opened("RO_AWARE_f", API_MAJOR, 2, DAT_FALSE),
 			 -(int)DAT_NAME_NOT_REGISTERED);
 }
 END_TEST
+
+#if DAT_EDITION == 2
+START_TEST(no_two_names_are_related)
+{
+	DAT_HA_RELATIONSHIP answer = DAT_HA_UNKNOWN;
+
+	use_conf(CONF_LINE("a") CONF_LINE("b"));
+	ck_assert_uint_eq(dat_registry_providers_related(NULL, (char *)"b", &answer), BAD_ARG(1));
+	ck_assert_uint_eq(dat_registry_providers_related((char *)"a", NULL, &answer), BAD_ARG(2));
+	ck_assert_uint_eq(dat_registry_providers_related((char *)"a", (char *)"b", NULL),
+			  BAD_ARG(3));
+	ck_assert_uint_eq(dat_registry_providers_related((char *)"a", (char *)"c", &answer),
+			  NO_NAME);
+	ck_assert_uint_eq(dat_registry_providers_related((char *)"c", (char *)"b", &answer),
+			  NO_NAME);
+	ck_assert_int_eq(answer, DAT_HA_UNKNOWN);
+	ck_assert_uint_eq(dat_registry_providers_related((char *)"a", (char *)"b", &answer),
+			  DAT_SUCCESS);
+	ck_assert_int_eq(answer, DAT_HA_FALSE);
+}
+END_TEST
+#endif
 
 int main(int argc, char **argv)
 {
@@ -520,6 +558,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, dbg_dest_2_prints_nothing_on_stderr);
 	tcase_add_test(cases, add_refuses_bad_arguments);
 	tcase_add_test(cases, remove_needs_the_exact_key);
+	tcase_add_test(cases, a_provider_of_the_other_edition_is_refused);
 	tcase_add_test(cases, a_name_may_have_many_keys);
 	tcase_add_test(cases, open_takes_the_smallest_sufficient_minor);
 	tcase_add_test(cases, the_subtype_names_the_first_field_without_a_match);
@@ -528,5 +567,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, the_prefix_is_removed_from_the_name);
 	tcase_add_test(cases, ro_aware_is_set_only_during_the_open);
 	tcase_add_test(cases, a_registered_name_may_begin_with_the_prefix);
+#if DAT_EDITION == 2
+	tcase_add_test(cases, no_two_names_are_related);
+#endif
 	return run_cases(argc, argv);
 }

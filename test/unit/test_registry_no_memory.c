@@ -4,13 +4,10 @@
  * allocations of shared libraries fail.
  */
 #define _GNU_SOURCE
-#include <dat/udat.h>
-#include <dat/dat_registry.h>
-
 #include "alloc.h"
 #include "registry_test.h"
 
-#define NO_MEMORY 0x80030002U
+#define NO_MEMORY ERROR_OF(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
 
 static DAT_PROVIDER table;
 static struct registry_object object = { &table };
@@ -38,7 +35,7 @@ static int can_open(const char *name)
 
 START_TEST(a_failed_add_adds_nothing)
 {
-	const DAT_PROVIDER_INFO info = { "x", 1, 2, DAT_FALSE };
+	const DAT_PROVIDER_INFO info = { "x", API_MAJOR, 2, DAT_FALSE };
 	DAT_RETURN ret;
 	unsigned n = 1;
 
@@ -72,7 +69,7 @@ static const struct {
 
 START_TEST(a_failed_allocation_loses_one_line_only)
 {
-	const DAT_PROVIDER_INFO info = { "x", 1, 2, DAT_FALSE };
+	const DAT_PROVIDER_INFO info = { "x", API_MAJOR, 2, DAT_FALSE };
 	int err_fd = stderr_capture(), failed;
 	DAT_COUNT count;
 

@@ -67,8 +67,8 @@ static void write_conf(const char *path, bool in_override)
 	require(file != NULL, "file");
 	for (int i = 0; i < COUNT(names); i++)
 		if (in_override == names[i].in_override)
-			fprintf(file, "%s u1.2 nonthreadsafe default %s dapl.1.2 \"\" \"\"\n",
-				names[i].name, names[i].library);
+			fprintf(file, LINE("%s", API_VERSION, "%s", ""), names[i].name,
+				names[i].library);
 	require(fclose(file) == 0, "fclose");
 	require(chmod(path, 0644) == 0, "chmod");
 }
