@@ -159,46 +159,65 @@ DAT_RETURN dat_registry_providers_related(const DAT_NAME_PTR name, const DAT_NAM
 struct query_open {
 	struct open_request request;
 	DAT_EXTENDED_OP op;
-	va_list args; /* after the name: where the provider stores its handle, and its own */
+	DAT_HANDLE *stored; /* the first of args: where the provider stores its handle */
+	va_list args;	    /* after the name */
 };
 
-/* Providers are given the name in the place of the handle, as dapl's registry does. */
+/* Providers are given the name in the place of the handle, as by dapl's registry. */
 static DAT_RETURN query_open_ask(const struct registration *registration,
 				 struct open_request *request, DAT_IA_HANDLE *ia)
 {
 	struct query_open *query = (struct query_open *)request;
-	DAT_HANDLE *stored;
-	va_list args;
 	DAT_RETURN ret;
 
-	va_copy(args, query->args);
-	stored = va_arg(args, DAT_HANDLE *);
-	va_end(args);
 	if (!registration->extended_op)
 		return DAT_ERROR(DAT_NOT_IMPLEMENTED, DAT_NO_SUBTYPE);
-	if (!stored)
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4);
 	ret = registration->extended_op(request->want.ia_name, query->op, query->args);
 	if (ret == DAT_SUCCESS)
-		*ia = *stored;
+		*ia = *query->stored;
 	return ret;
 }
 
-static DAT_RETURN query_open(DAT_EXTENDED_OP op, const char *name, va_list args)
+static DAT_RETURN query_open_named(const char *name, struct query_open *query)
 {
-	struct query_open query = {
-		.request = { .want = { .dapl_version_major = 2 }, .ask = query_open_ask },
-		.op = op,
-	};
 	DAT_EVD_HANDLE no_evd = DAT_HANDLE_NULL;
 	DAT_IA_HANDLE ia;
 	DAT_RETURN ret;
 
 	if (!name || strnlen(name, DAT_NAME_MAX_LENGTH) == DAT_NAME_MAX_LENGTH)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	if (!query->stored)
+		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4);
+	*query->stored = DAT_HANDLE_NULL;
+	ret = registry_open(name, &query->request, &no_evd, &ia);
+	if (ret != DAT_SUCCESS)
+		*query->stored = DAT_HANDLE_NULL;
+	return ret;
+}
+
+/* The handle of the call is not looked at. */
+static DAT_RETURN query_open(DAT_EXTENDED_OP op, va_list args)
+{
+	struct query_open query = {
+		.request = { .want = { .dapl_version_major = DAT_VERSION_MAJOR,
+				       .dapl_version_minor = DAT_VERSION_MINOR,
+				       .is_thread_safe = DAT_THREADSAFE },
+			     .purpose = IA_FOR_QUERY,
+			     .ask = query_open_ask },
+		.op = op,
+	};
+	const char *name = va_arg(args, DAT_NAME_PTR);
+	va_list peeked;
+	DAT_RETURN ret;
+
 	va_copy(query.args, args);
-	ret = registry_open(name, &query.request, &no_evd, &ia);
+	va_copy(peeked, args);
+	query.stored = va_arg(peeked, DAT_HANDLE *);
+	va_end(peeked);
+	ret = query_open_named(name, &query);
 	va_end(query.args);
+	libdat_log_result(DBG_CONSUMER, ret, "dat_extension_op: query of \"%s\"",
+			  query.request.want.ia_name);
 	return ret;
 }
 
@@ -220,8 +239,25 @@ static DAT_RETURN query_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list arg
 	DAT_RETURN ret;
 
 	va_copy(query.args, args);
-	ret = registry_close_ia(handle, "dat_extension_op", query_close_ask, &query);
+	ret = registry_close_ia(handle, IA_FOR_QUERY, "dat_extension_op", query_close_ask, &query);
 	va_end(query.args);
+	return ret;
+}
+
+static DAT_RETURN __attribute__((cold, noinline))
+extension_of_name(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+{
+	NO_CANCELLATION;
+
+	return op & DAT_OPEN_EXTENSION_BASE ? query_open(op, args) : query_close(handle, op, args);
+}
+
+static DAT_RETURN __attribute__((cold, noinline)) extension_missing(const void *handle)
+{
+	const DAT_RETURN ret = DAT_ERROR(DAT_NOT_IMPLEMENTED, DAT_NO_SUBTYPE);
+
+	libdat_log_result(DBG_CONSUMER, ret,
+			  "dat_extension_op: the provider of %p has no extensions", handle);
 	return ret;
 }
 
@@ -230,11 +266,10 @@ static DAT_RETURN extension_of_object(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_
 {
 	DAT_HANDLE object = api_object(handle);
 
-	if (!object)
+	if (unlikely(!object))
 		return api_refused(BAD_HANDLE(1), "dat_extension_op", handle);
-	if (!DAT_HANDLE_TO_PROVIDER(object)->handle_extendedop_func)
-		return api_refused(DAT_ERROR(DAT_NOT_IMPLEMENTED, DAT_NO_SUBTYPE),
-				   "dat_extension_op", handle);
+	if (unlikely(!DAT_HANDLE_TO_PROVIDER(object)->handle_extendedop_func))
+		return extension_missing(handle);
 	return DAT_HANDLE_EXTENDEDOP(object, op, args);
 }
 
@@ -244,18 +279,10 @@ DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, ...)
 	DAT_RETURN ret;
 
 	va_start(args, op);
-	if ((op & DAT_OPEN_EXTENSION_BASE) && !handle) {
-		NO_CANCELLATION;
-		const char *name = va_arg(args, DAT_NAME_PTR);
-
-		ret = query_open(op, name, args);
-	} else if (op & DAT_CLOSE_EXTENSION_BASE) {
-		NO_CANCELLATION;
-
-		ret = query_close(handle, op, args);
-	} else {
+	if (unlikely(op & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE)))
+		ret = extension_of_name(handle, op, args);
+	else
 		ret = extension_of_object(handle, op, args);
-	}
 	va_end(args);
 	return ret;
 }

@@ -22,6 +22,7 @@ void ia_slots_after_fork(void)
 	(void)libdat_mutex_reset(&ia_slots_lock);
 	for (unsigned i = 1; i < end; i++) {
 		atomic_store_explicit(&ia_slots[i].ia, NULL, memory_order_relaxed);
+		ia_slots[i].query = NULL;
 		ia_slots[i].closing = false;
 		ia_slots[i].taken = false;
 	}
@@ -53,17 +54,23 @@ void ia_slot_free(struct ia_slot *slot)
 {
 	libdat_mutex_lock(&ia_slots_lock);
 	atomic_store_explicit(&slot->ia, NULL, memory_order_release);
+	slot->query = NULL;
 	slot->closing = false;
 	slot->taken = false;
 	libdat_mutex_unlock(&ia_slots_lock);
 }
 
-DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia)
+DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia, enum ia_purpose purpose)
 {
+	const bool is_query = purpose == IA_FOR_QUERY;
+
 	libdat_mutex_lock(&ia_slots_lock);
-	atomic_store_explicit(&slot->ia, ia, memory_order_release);
+	if (is_query)
+		slot->query = ia;
+	else
+		atomic_store_explicit(&slot->ia, ia, memory_order_release);
 	libdat_mutex_unlock(&ia_slots_lock);
-	return ia_slot_handle(slot);
+	return is_query ? ia : ia_slot_handle(slot);
 }
 
 /*
@@ -79,15 +86,35 @@ static struct ia_slot *ia_slot_find_locked(DAT_HANDLE ia)
 	return NULL;
 }
 
-struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle)
+/* Several may have the same handle, if the provider gives out one object more than once. */
+static struct ia_slot *ia_slot_find_query_locked(DAT_IA_HANDLE query)
 {
-	uintptr_t value = (uintptr_t)handle;
+	ASSERT_HELD(&ia_slots_lock);
+	for (unsigned i = 1; query && i < ia_slots_end; i++)
+		if (ia_slots[i].query == query && !ia_slots[i].closing)
+			return &ia_slots[i];
+	return NULL;
+}
+
+static struct ia_slot *ia_slot_find_open_locked(DAT_IA_HANDLE handle)
+{
+	const uintptr_t value = (uintptr_t)handle;
 	struct ia_slot *slot;
 
-	libdat_mutex_lock(&ia_slots_lock);
+	ASSERT_HELD(&ia_slots_lock);
 	slot = value < IA_HANDLES ? &ia_slots[value] : ia_slot_find_locked(handle);
 	if (slot && (!slot->ia || slot->closing))
 		slot = NULL;
+	return slot;
+}
+
+struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle, enum ia_purpose purpose)
+{
+	struct ia_slot *slot;
+
+	libdat_mutex_lock(&ia_slots_lock);
+	slot = purpose == IA_FOR_QUERY ? ia_slot_find_query_locked(handle)
+				       : ia_slot_find_open_locked(handle);
 	if (slot)
 		slot->closing = true;
 	libdat_mutex_unlock(&ia_slots_lock);

@@ -177,14 +177,29 @@ void registry_remove_of_key_locked(const struct conf_key *key);
 
 /* ---- open.c ---- */
 
+/* Who may use an open IA. */
+enum ia_purpose {
+	IA_FOR_CALLS, /* every call that takes an IA; opened by dat_ia_openv */
+	/*
+	 * Its attributes were read when it was opened, by an extension. The consumer has the
+	 * provider's handle, which only the operation that closes it accepts.
+	 */
+	IA_FOR_QUERY,
+};
+
+struct open_request;
+
+/* Asks the provider for an IA, which it stores in *@ia. */
+typedef DAT_RETURN open_ask(const struct registration *registration, struct open_request *request,
+			    DAT_IA_HANDLE *ia);
+
 /* What a consumer asked for. */
 struct open_request {
 	DAT_PROVIDER_INFO want;
 	bool ro_aware;
 	DAT_COUNT async_qlen;
-	/* How the provider is asked; NULL: by its ia_open. */
-	DAT_RETURN(*ask)
-	(const struct registration *registration, struct open_request *request, DAT_IA_HANDLE *ia);
+	enum ia_purpose purpose;
+	open_ask *ask; /* NULL: by the provider's ia_open */
 };
 
 /*
@@ -194,10 +209,10 @@ struct open_request {
 DAT_RETURN registry_open(const char *name, struct open_request *request, DAT_EVD_HANDLE *async_evd,
 			 DAT_IA_HANDLE *ia_handle);
 /*
- * Closes the IA of @ia_handle, which may be either of its two handles, by @close, which may refuse.
- * @call: the name of the consumer's call.
+ * Closes the IA of @ia_handle, which was opened for @purpose, by @close, which may refuse. Of an IA
+ * for calls it may be either of the two handles. @call: the name of the consumer's call.
  */
-DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, const char *call,
+DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, const char *call,
 			     DAT_RETURN (*close)(DAT_IA_HANDLE ia, void *arg), void *arg);
 
 /* ---- other.c: the registry of the other edition, if this process has it ---- */
@@ -223,12 +238,13 @@ DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provide
 
 /* ---- open IAs ---- */
 
-/* One open IA. The consumer's handle is the index of the slot. */
+/* One open IA. The consumer's handle is the index of the slot, or the provider's for a query. */
 extern struct ia_slot {
-	/* the provider's handle, NULL unless open; written under the table's lock */
+	/* the provider's handle, NULL unless open for calls; written under the table's lock */
 	_Atomic(DAT_IA_HANDLE) ia;
-	bool taken;			   /* table's lock */
-	bool closing;			   /* table's lock */
+	DAT_IA_HANDLE query; /* table's lock; the provider's handle, NULL unless open for a query */
+	bool taken;	     /* table's lock */
+	bool closing;	     /* table's lock */
 	struct registration *registration; /* fixed while open */
 	struct conf_key *key;		   /* fixed while open; may be NULL */
 } ia_slots[IA_HANDLES];
@@ -242,16 +258,19 @@ void ia_slots_after_fork(void);
 struct ia_slot *ia_slot_take(void);
 void ia_slot_free(struct ia_slot *slot);
 /* Makes a reserved slot an open IA. Returns the consumer's handle. */
-DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia);
+DAT_IA_HANDLE ia_slot_publish(struct ia_slot *slot, DAT_IA_HANDLE ia, enum ia_purpose purpose);
 /*
- * Takes an open IA from its slot for dat_ia_close, and returns the slot, or NULL if there is none,
- * or another thread closes it. The caller then calls ia_slot_free, or ia_slot_unretire if the
- * provider refused the close.
+ * Takes an IA that is open for @purpose from its slot, to be closed, and returns the slot, or NULL
+ * if there is none, or another thread closes it. The caller then calls ia_slot_free, or
+ * ia_slot_unretire if the provider refused the close.
  */
-struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle);
+struct ia_slot *ia_slot_retire(DAT_IA_HANDLE handle, enum ia_purpose purpose);
 void ia_slot_unretire(struct ia_slot *slot);
 DAT_IA_HANDLE __attribute__((cold, noinline)) ia_to_provider_slow(DAT_IA_HANDLE handle);
-/* Returns the provider's handle of an open IA, given either handle; NULL for anything else. */
+/*
+ * Returns the provider's handle of an IA that is open for calls, given either handle; NULL for
+ * anything else.
+ */
 static inline DAT_IA_HANDLE ia_to_provider(DAT_IA_HANDLE handle)
 {
 	if (unlikely((uintptr_t)handle >= IA_HANDLES))
@@ -260,8 +279,8 @@ static inline DAT_IA_HANDLE ia_to_provider(DAT_IA_HANDLE handle)
 }
 
 /*
- * Returns the consumer's handle of an open IA, given the provider's, and any other argument
- * unchanged.
+ * Returns the consumer's handle of an IA that is open for calls, given the provider's, and any
+ * other argument unchanged.
  */
 DAT_HANDLE ia_to_consumer(DAT_HANDLE handle);
 

@@ -362,7 +362,7 @@ static DAT_RETURN open_ia_requested(struct open_request *request, DAT_EVD_HANDLE
 		goto free_slot;
 	slot->key = key;
 	slot->registration = registration;
-	*ia_handle = ia_slot_publish(slot, ia);
+	*ia_handle = ia_slot_publish(slot, ia, request->purpose);
 	return DAT_SUCCESS;
 free_slot:
 	ia_slot_free(slot);
@@ -433,10 +433,10 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_H
 	return ret;
 }
 
-DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, const char *call,
+DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, const char *call,
 			     DAT_RETURN (*close)(DAT_IA_HANDLE ia, void *arg), void *arg)
 {
-	struct ia_slot *slot = ia_slot_retire(ia_handle);
+	struct ia_slot *slot = ia_slot_retire(ia_handle, purpose);
 	struct registration *registration;
 	struct conf_key *key;
 	DAT_RETURN ret;
@@ -447,7 +447,7 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, const char *call,
 		return ret;
 	}
 	provider_call_begin();
-	ret = close(slot->ia, arg);
+	ret = close(purpose == IA_FOR_QUERY ? slot->query : slot->ia, arg);
 	provider_call_end();
 	libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 	if (ret != DAT_SUCCESS) {
@@ -473,5 +473,5 @@ DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags)
 {
 	NO_CANCELLATION;
 
-	return registry_close_ia(ia_handle, "dat_ia_close", close_by_table, &flags);
+	return registry_close_ia(ia_handle, IA_FOR_CALLS, "dat_ia_close", close_by_table, &flags);
 }
