@@ -143,6 +143,20 @@ extern struct registry {
 } registry;
 
 /*
+ * These two stand around provider code and the dynamic linker: the child of a fork meanwhile must
+ * know, see fork.c.
+ */
+static inline void provider_call_begin(void)
+{
+	atomic_fetch_add(&registry.provider_calls, 1);
+}
+
+static inline void provider_call_end(void)
+{
+	atomic_fetch_sub(&registry.provider_calls, 1);
+}
+
+/*
  * Takes registry.lock and reads dat.conf if that was not done yet. On success the caller holds the
  * lock; when the registry has ended the call fails, and the lock is not held.
  */

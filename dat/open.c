@@ -28,20 +28,6 @@ const char *datx_ia_open_line(void)
 	return open_line;
 }
 
-/*
- * These two stand around provider code and the dynamic linker: the child of a fork meanwhile must
- * know, see fork.c.
- */
-static void provider_call_begin(void)
-{
-	atomic_fetch_add(&registry.provider_calls, 1);
-}
-
-static void provider_call_end(void)
-{
-	atomic_fetch_sub(&registry.provider_calls, 1);
-}
-
 static void key_become_busy_locked(struct conf_key *key)
 {
 	ASSERT_HELD(&registry.lock);
