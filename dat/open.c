@@ -262,6 +262,16 @@ static void open_warn_of_version(const DAT_PROVIDER_INFO *want)
 			   want->dapl_version_major);
 }
 
+/* Once in a process: some programs try all names of the list of providers. */
+static void open_tell_other_edition(const DAT_PROVIDER_INFO *want)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&told))
+		libdat_log(DBG_ERROR, "%s u%u.%u: %s opens no IA of this version", want->ia_name,
+			   want->dapl_version_major, want->dapl_version_minor, REGISTRY_SONAME);
+}
+
 static DAT_RETURN registration_hold(const DAT_PROVIDER_INFO *want, const struct conf_key *key,
 				    struct registration **held)
 {
@@ -279,7 +289,9 @@ static DAT_RETURN registration_hold(const DAT_PROVIDER_INFO *want, const struct 
 		unknown = !registry_has_name_locked(want->ia_name);
 	}
 	libdat_mutex_unlock(&registry.lock);
-	if (lacks_major)
+	if (!registry_serves(want->dapl_version_major))
+		open_tell_other_edition(want);
+	else if (lacks_major)
 		open_warn_of_version(want);
 	else if (unknown)
 		open_tell_unknown(want);

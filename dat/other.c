@@ -6,16 +6,18 @@
 #include "libdat.h"
 #include "log.h"
 
-/* It is never unloaded, so what is found stays valid. */
+/* It stays loaded from now on, so that what is found stays valid. */
 void *other_registry_find(const char *function)
 {
-	void *registry_of_other = dlopen(OTHER_SONAME, RTLD_NOLOAD | RTLD_LAZY);
-	void *found = NULL;
+	void *library, *found = NULL;
 
-	if (!registry_of_other)
-		return NULL;
-	found = dlvsym(registry_of_other, function, OTHER_NODE);
-	dlclose(registry_of_other);
+	provider_call_begin();
+	library = dlopen(OTHER_SONAME, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+	if (library) {
+		found = dlvsym(library, function, OTHER_NODE);
+		dlclose(library);
+	}
+	provider_call_end();
 	return found;
 }
 

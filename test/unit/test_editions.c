@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Both registries, libdat.so.1 and libdat2.so.2, in one process: loaded by dlopen, as MPI libraries
+ * do, in either order and scope. This file is compiled with the headers of DAT 1.2; what it uses of
+ * 2.0 is the same there.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mock_provider.h"
+#include "registry_test.h"
+
+/* Numbers; the first three differ between the editions. */
+#define NO_NAME_OF(edition)  ((edition) == 2 ? 0x800a0064U : 0x800a0062U)
+#define NO_MAJOR_OF(edition) ((edition) == 2 ? 0x800a0065U : 0x800a0063U)
+#define BAD_ARG_2_OF_2_0     0x80060026U
+#define ALREADY_REGISTERED   0x80100000U
+
+/* Of one edition. */
+struct registry_library {
+	int edition;
+	const char *path;
+	DAT_UINT32 minor;
+	void *library;
+	__typeof__(dat_ia_openv) *openv;
+	__typeof__(dat_ia_close) *close;
+	__typeof__(dat_registry_list_providers) *list;
+	__typeof__(dat_registry_add_provider) *add;
+	__typeof__(dat_registry_remove_provider) *remove;
+	DAT_RETURN (*get_ia_handle)(unsigned long handle, DAT_IA_HANDLE *ia);
+};
+
+static struct registry_library one = { .edition = 1,
+				       .path = LIBDAT_FOLDER "/libdat.so.1",
+				       .minor = 2 };
+static struct registry_library two = { .edition = 2,
+				       .path = LIBDAT_FOLDER "/libdat2.so.2",
+				       .minor = 0 };
+
+static void (*function_of(const struct registry_library *registry, const char *name))(void)
+{
+	void (*function)(void) = (void (*)(void))dlsym(registry->library, name);
+
+	ck_assert_msg(function != NULL, "%s", name);
+	return function;
+}
+
+static void load(struct registry_library *registry, int scope)
+{
+	registry->library = dlopen(registry->path, RTLD_NOW | scope);
+	ck_assert_msg(registry->library != NULL, "%s", dlerror());
+#define FUNCTION(name) (__typeof__(name) *)function_of(registry, #name)
+	registry->openv = FUNCTION(dat_ia_openv);
+	registry->close = FUNCTION(dat_ia_close);
+	registry->list = FUNCTION(dat_registry_list_providers);
+	registry->add = FUNCTION(dat_registry_add_provider);
+	registry->remove = FUNCTION(dat_registry_remove_provider);
+	registry->get_ia_handle = (DAT_RETURN(*)(unsigned long, DAT_IA_HANDLE *))function_of(
+		registry, "dats_get_ia_handle");
+}
+
+static DAT_RETURN open_as(const struct registry_library *registry, const char *name,
+			  const struct registry_library *version, DAT_IA_HANDLE *ia)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+
+	return registry->openv((char *)name, 8, &evd, ia, (DAT_UINT32)version->edition,
+			       version->minor, DAT_FALSE);
+}
+
+static DAT_IA_HANDLE opened_by(const struct registry_library *registry, const char *name)
+{
+	DAT_IA_HANDLE ia = NULL;
+
+	ck_assert_uint_eq(open_as(registry, name, registry, &ia), DAT_SUCCESS);
+	return ia;
+}
+
+/* The provider's handle of an IA. */
+static DAT_IA_HANDLE inner_handle(const struct registry_library *registry, DAT_IA_HANDLE ia)
+{
+	DAT_IA_HANDLE inner = NULL;
+
+	ck_assert_uint_eq(registry->get_ia_handle((unsigned long)ia, &inner), DAT_SUCCESS);
+	return inner;
+}
+
+/* ---- providers of both editions in one file, loaded by a program of two worlds ---- */
+
+/* Linked with the registry of their edition, as ours are, or with none, as dapl's. */
+static const struct mock_files {
+	const char *one, *two;
+} mock_files[] = {
+	{ MOCK_FOLDER "/mock_provider.so", MOCK_FOLDER "/mock_provider20.so" },
+	{ MOCK_FOLDER "/mock_unlinked.so", MOCK_FOLDER "/mock_unlinked20.so" },
+};
+
+/* The name "same" has a line for each edition. */
+static void use_mixed_conf(const struct mock_files *files)
+{
+	char *text;
+
+	ck_assert_int_gt(asprintf(&text,
+				  LINE("a", "u1.2", "%s", "") LINE("b", "u2.0", "%s", "")
+					  LINE("same", "u2.0", "%s", "two")
+						  LINE("same", "u1.2", "%s", "one"),
+				  files->one, files->two, files->two, files->one),
+			 0);
+	use_conf(text);
+	free(text);
+}
+
+static struct mock *mock_of(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOLOAD | RTLD_NOW);
+
+	ck_assert_ptr_nonnull(library);
+	return dlsym(library, "mock");
+}
+
+static void list_has_both(const struct registry_library *registry)
+{
+	static const struct {
+		const char *name;
+		DAT_UINT32 major;
+	} want[] = { { "a", 1 }, { "b", 2 }, { "same", 2 }, { "same", 1 } };
+	DAT_PROVIDER_INFO infos[8], *list[8];
+	DAT_COUNT count;
+
+	for (int i = 0; i < 8; i++)
+		list[i] = &infos[i];
+	ck_assert_uint_eq(registry->list(8, &count, list), DAT_SUCCESS);
+	ck_assert_int_eq(count, COUNT(want));
+	for (int i = 0; i < count; i++) {
+		ck_assert_str_eq(infos[i].ia_name, want[i].name);
+		ck_assert_uint_eq(infos[i].dapl_version_major, want[i].major);
+	}
+}
+
+/* Which registry is loaded first, and the scope of each. The iteration is one of these, twice. */
+static const struct arrangement {
+	struct registry_library *first, *second;
+	int first_scope, second_scope;
+} arrangements[] = {
+	{ &one, &two, RTLD_LOCAL, RTLD_LOCAL },	  { &two, &one, RTLD_LOCAL, RTLD_LOCAL },
+	{ &one, &two, RTLD_GLOBAL, RTLD_LOCAL },  { &two, &one, RTLD_GLOBAL, RTLD_LOCAL },
+	{ &one, &two, RTLD_LOCAL, RTLD_GLOBAL },  { &two, &one, RTLD_LOCAL, RTLD_GLOBAL },
+	{ &one, &two, RTLD_GLOBAL, RTLD_GLOBAL }, { &two, &one, RTLD_GLOBAL, RTLD_GLOBAL },
+};
+
+static const struct mock_files *arrange(int i)
+{
+	const struct arrangement *arrangement = &arrangements[i / 2];
+
+	load(arrangement->first, arrangement->first_scope);
+	load(arrangement->second, arrangement->second_scope);
+	use_mixed_conf(&mock_files[i % 2]);
+	return &mock_files[i % 2];
+}
+
+static void counts_are(const struct mock *mock, int inits, int finis, int opens, int closes)
+{
+	ck_assert_int_eq(mock->inits, inits);
+	ck_assert_int_eq(mock->finis, finis);
+	ck_assert_int_eq(mock->opens, opens);
+	ck_assert_int_eq(mock->closes, closes);
+	ck_assert_int_eq(mock->misuses, 0);
+}
+
+START_TEST(ias_of_both_editions_are_open_at_once)
+{
+	const struct mock_files *files = arrange(_i);
+	const struct arrangement *order = &arrangements[_i / 2];
+	const char *first_name = order->first == &one ? "a" : "b";
+	const char *second_name = order->first == &one ? "b" : "a";
+	DAT_IA_HANDLE first, second, same_first, same_second;
+	const struct mock *mock_one, *mock_two;
+
+	list_has_both(&one);
+	list_has_both(&two);
+	first = opened_by(order->first, first_name);
+	second = opened_by(order->second, second_name);
+	same_first = opened_by(order->first, "same");
+	same_second = opened_by(order->second, "RO_AWARE_same");
+	mock_one = mock_of(files->one);
+	mock_two = mock_of(files->two);
+	ck_assert_ptr_ne(mock_one, mock_two);
+	ck_assert_str_eq(mock_one->params, "one");
+	ck_assert_str_eq(mock_two->params, "two");
+	ck_assert_int_eq(mock_one->ro_aware, order->second == &one);
+	ck_assert_int_eq(mock_two->ro_aware, order->second == &two);
+	ck_assert_ptr_nonnull(strstr(mock_one->line, ":4"));
+	ck_assert_ptr_nonnull(strstr(mock_two->line, ":3"));
+	counts_are(mock_one, 2, 0, 2, 0);
+	counts_are(mock_two, 2, 0, 2, 0);
+	/* the numbers of each registry's IAs are its own */
+	ck_assert_uint_eq((uintptr_t)first, 1);
+	ck_assert_uint_eq((uintptr_t)second, 1);
+	ck_assert_uint_eq(order->first->close(first, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq(order->first->close(same_first, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	counts_are(order->first == &one ? mock_one : mock_two, 2, 2, 2, 2);
+	counts_are(order->first == &one ? mock_two : mock_one, 2, 0, 2, 0);
+	ck_assert_uint_eq(order->second->close(second, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq(order->second->close(same_second, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	counts_are(mock_one, 2, 2, 2, 2);
+	counts_are(mock_two, 2, 2, 2, 2);
+}
+END_TEST
+
+static void opens_nothing(const struct registry_library *registry, const char *name,
+			  const struct registry_library *version, DAT_RETURN want)
+{
+	DAT_IA_HANDLE ia = &ia;
+
+	ck_assert_uint_eq(open_as(registry, name, version, &ia), want);
+	ck_assert_ptr_null(ia);
+}
+
+START_TEST(each_registry_opens_its_own_edition_only)
+{
+	const struct mock_files *files = arrange(_i);
+	int err_fd = stderr_capture();
+
+	opens_nothing(&one, "b", &two, NO_NAME_OF(1));
+	opens_nothing(&two, "a", &one, NO_NAME_OF(2));
+	opens_nothing(&one, "same", &two, NO_NAME_OF(1));
+	opens_nothing(&two, "same", &one, NO_NAME_OF(2));
+	opens_nothing(&one, "b", &one, NO_MAJOR_OF(1));
+	opens_nothing(&two, "a", &two, NO_MAJOR_OF(2));
+	/* one line from each */
+	ck_assert_int_eq(captured_lines(err_fd), 2);
+	ck_assert_ptr_nonnull(
+		strstr(output_text(err_fd), "b u2.0: libdat.so.1 opens no IA of this version\n"));
+	ck_assert_ptr_nonnull(
+		strstr(output_text(err_fd), "a u1.2: libdat2.so.2 opens no IA of this version\n"));
+	ck_assert_ptr_null(dlopen(files->one, RTLD_NOLOAD | RTLD_NOW));
+	ck_assert_ptr_null(dlopen(files->two, RTLD_NOLOAD | RTLD_NOW));
+}
+END_TEST
+
+/* A result has the number and the name of the registry that gives it. */
+START_TEST(each_registry_logs_its_own_names)
+{
+	int err_fd = stderr_capture();
+
+	setenv("DAT_DBG_TYPE", "0x20", 1);
+	(void)arrange(_i);
+	opens_nothing(&two, "a", &one, NO_NAME_OF(2));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "libdat2["));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), " DAT_NAME_NOT_REGISTERED\n"));
+	ck_assert_int_eq(ftruncate(err_fd, 0), 0);
+	opens_nothing(&one, "b", &two, NO_NAME_OF(1));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "libdat["));
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), " DAT_NAME_NOT_REGISTERED\n"));
+}
+END_TEST
+
+/* ---- a provider that found the functions of the other registry ---- */
+
+static struct registry_object table_ia;
+
+static DAT_RETURN table_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+			     DAT_IA_HANDLE *ia)
+{
+	(void)name;
+	(void)qlen;
+	(void)evd;
+	*ia = &table_ia;
+	return DAT_SUCCESS;
+}
+
+static DAT_RETURN table_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags)
+{
+	(void)ia;
+	(void)flags;
+	return DAT_SUCCESS;
+}
+
+/* The table of DAT 1.2 is shorter: this one ends where no memory is mapped. */
+static DAT_PROVIDER *table_at_end_of_page(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			   0);
+	DAT_PROVIDER *table;
+
+	ck_assert_ptr_ne(pages, MAP_FAILED);
+	ck_assert_int_eq(munmap(pages + page, page), 0);
+	ck_assert_uint_eq(sizeof(*table), 70 * sizeof(void *));
+	table = (DAT_PROVIDER *)(pages + page) - 1;
+	table->ia_open_func = table_open;
+	table->ia_close_func = table_close;
+	table_ia.provider = table;
+	return table;
+}
+
+static const DAT_PROVIDER_INFO table_info = { "t", 1, 2, DAT_FALSE };
+
+START_TEST(a_short_table_is_handed_on_to_its_registry)
+{
+	DAT_PROVIDER *table = table_at_end_of_page();
+	DAT_IA_HANDLE ia;
+
+	stderr_capture();
+	(void)arrange(_i);
+	ck_assert_uint_eq(two.add(table, &table_info), DAT_SUCCESS);
+	ck_assert_uint_eq(two.add(table, &table_info), ALREADY_REGISTERED);
+	opens_nothing(&two, "t", &one, NO_NAME_OF(2));
+	opens_nothing(&two, "t", &two, NO_NAME_OF(2));
+	ia = opened_by(&one, "t");
+	ck_assert_uint_eq(two.remove(table, &table_info), PROVIDER_IN_USE);
+	ck_assert_uint_eq(one.close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq(two.remove(table, &table_info), DAT_SUCCESS);
+	opens_nothing(&one, "t", &one, NO_NAME_OF(1));
+}
+END_TEST
+
+/* The same in the other direction; the words that libdat.so.1 does not know are there. */
+START_TEST(a_provider_of_2_0_is_handed_on_to_its_registry)
+{
+	static void *words[81];
+	DAT_PROVIDER *table = (DAT_PROVIDER *)words;
+	const DAT_PROVIDER_INFO info = { "t", 2, 0, DAT_FALSE };
+	DAT_IA_HANDLE ia;
+
+	stderr_capture();
+	(void)arrange(_i);
+	table->ia_open_func = table_open;
+	table->ia_close_func = table_close;
+	table_ia.provider = table;
+	ck_assert_uint_eq(one.add(table, &info), DAT_SUCCESS);
+	opens_nothing(&one, "t", &two, NO_NAME_OF(1));
+	ia = opened_by(&two, "t");
+	ck_assert_uint_eq(one.remove(table, &info), PROVIDER_IN_USE);
+	ck_assert_uint_eq(two.close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	ck_assert_uint_eq(one.remove(table, &info), DAT_SUCCESS);
+	opens_nothing(&two, "t", &two, NO_NAME_OF(2));
+}
+END_TEST
+
+/* As soon as the other registry is there the call works. */
+START_TEST(without_the_other_registry_its_providers_are_refused)
+{
+	DAT_PROVIDER *table = table_at_end_of_page();
+	int err_fd = stderr_capture();
+
+	use_conf("");
+	load(&two, RTLD_LOCAL);
+	ck_assert_uint_eq(two.add(table, &table_info), BAD_ARG_2_OF_2_0);
+	ck_assert_uint_eq(two.remove(table, &table_info), BAD_ARG_2_OF_2_0);
+	ck_assert_int_eq(captured_lines(err_fd), 2);
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), "t u1.2: dat_registry_add_provider: "));
+	load(&one, RTLD_LOCAL);
+	ck_assert_uint_eq(two.add(table, &table_info), DAT_SUCCESS);
+	ck_assert_uint_eq(two.remove(table, &table_info), DAT_SUCCESS);
+	ck_assert_int_eq(captured_lines(err_fd), 2);
+}
+END_TEST
+
+static void gets_no_handle(const struct registry_library *registry, const void *handle)
+{
+	DAT_IA_HANDLE ia = &ia;
+
+	ck_assert_uint_eq(registry->get_ia_handle((unsigned long)handle, &ia), BAD_IA);
+	ck_assert_ptr_eq(ia, &ia);
+}
+
+/* Of the provider's handle in either registry: providers of 2.0 ask for the consumer's. */
+START_TEST(the_registry_of_1_2_knows_the_ias_of_2_0)
+{
+	DAT_IA_HANDLE ia, inner, shown = NULL;
+	struct registry_object none = { NULL };
+
+	(void)arrange(_i);
+	(void)opened_by(&two, "b");
+	ia = opened_by(&two, "b");
+	inner = inner_handle(&two, ia);
+	ck_assert_uint_eq(one.get_ia_handle((unsigned long)inner, &shown), DAT_SUCCESS);
+	ck_assert_ptr_eq(shown, ia);
+	gets_no_handle(&one, &none);
+	gets_no_handle(&one, ia); /* a number is one of its own */
+	ck_assert_uint_eq(two.close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	gets_no_handle(&one, inner);
+}
+END_TEST
+
+START_TEST(the_registry_of_1_2_alone_knows_its_own_ias)
+{
+	struct registry_object none = { NULL };
+
+	use_conf("");
+	load(&one, RTLD_LOCAL);
+	gets_no_handle(&one, &none);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("editions");
+	const int arranged = 2 * COUNT(arrangements);
+
+	tcase_add_loop_test(cases, ias_of_both_editions_are_open_at_once, 0, arranged);
+	tcase_add_loop_test(cases, each_registry_opens_its_own_edition_only, 0, arranged);
+	tcase_add_loop_test(cases, each_registry_logs_its_own_names, 0, arranged);
+	tcase_add_loop_test(cases, a_short_table_is_handed_on_to_its_registry, 0, arranged);
+	tcase_add_loop_test(cases, a_provider_of_2_0_is_handed_on_to_its_registry, 0, arranged);
+	tcase_add_test(cases, without_the_other_registry_its_providers_are_refused);
+	tcase_add_loop_test(cases, the_registry_of_1_2_knows_the_ias_of_2_0, 0, arranged);
+	tcase_add_test(cases, the_registry_of_1_2_alone_knows_its_own_ias);
+	return run_cases(argc, argv);
+}
