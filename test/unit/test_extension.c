@@ -317,6 +317,7 @@ END_TEST
 /* A provider that gives out one object for all queries, and counts how often. */
 static struct registry_object shared;
 static int shared_users;
+static DAT_RETURN (*during_close)(void); /* called while a query is closed */
 
 static DAT_RETURN shared_extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
@@ -326,26 +327,51 @@ static DAT_RETURN shared_extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_l
 		shared_users++;
 	} else {
 		shared_users--;
+		if (during_close)
+			return during_close();
 	}
 	return DAT_SUCCESS;
 }
 
+static DAT_PROVIDER shared_table = { .handle_extendedop_func = shared_extended_op };
+static const DAT_PROVIDER_INFO shared_info = { "shared", 2, 0, DAT_FALSE };
+
+static void add_shared(void)
+{
+	use_conf("");
+	shared.provider = &shared_table;
+	ck_assert_uint_eq(dat_registry_add_provider(&shared_table, &shared_info), DAT_SUCCESS);
+}
+
 START_TEST(two_queries_may_have_one_handle)
 {
-	static DAT_PROVIDER table = { .handle_extendedop_func = shared_extended_op };
-	static const DAT_PROVIDER_INFO info = { "shared", 2, 0, DAT_FALSE };
-
-	use_conf("");
-	shared.provider = &table;
-	ck_assert_uint_eq(dat_registry_add_provider(&table, &info), DAT_SUCCESS);
+	add_shared();
 	ck_assert_ptr_eq(opened_query("shared"), &shared);
 	ck_assert_ptr_eq(opened_query("shared"), &shared);
 	close_query(&shared);
-	ck_assert_uint_eq(dat_registry_remove_provider(&table, &info), PROVIDER_IN_USE);
+	ck_assert_uint_eq(dat_registry_remove_provider(&shared_table, &shared_info),
+			  PROVIDER_IN_USE);
 	close_query(&shared);
 	ck_assert_uint_eq(dat_ib_close_query(&shared), BAD_IA);
 	ck_assert_int_eq(shared_users, 0);
-	ck_assert_uint_eq(dat_registry_remove_provider(&table, &info), DAT_SUCCESS);
+	ck_assert_uint_eq(dat_registry_remove_provider(&shared_table, &shared_info), DAT_SUCCESS);
+}
+END_TEST
+
+static DAT_RETURN close_again(void)
+{
+	during_close = NULL;
+	ck_assert_uint_eq(dat_ib_close_query(&shared), BAD_IA);
+	return DAT_SUCCESS;
+}
+
+START_TEST(a_query_is_refused_while_it_is_closed)
+{
+	add_shared();
+	(void)opened_query("shared");
+	during_close = close_again;
+	close_query(&shared);
+	ck_assert_int_eq(shared_users, 0);
 }
 END_TEST
 
@@ -417,6 +443,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, calls_of_an_ia_refuse_a_query);
 	tcase_add_test(cases, the_close_of_a_query_refuses_what_is_none);
 	tcase_add_test(cases, two_queries_may_have_one_handle);
+	tcase_add_test(cases, a_query_is_refused_while_it_is_closed);
 	tcase_add_test(cases, ro_aware_is_no_part_of_the_name_of_a_query);
 	tcase_add_test(cases, queries_leak_nothing);
 	tcase_add_test(cases, a_child_has_no_query_of_its_parent);

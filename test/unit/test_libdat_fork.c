@@ -88,18 +88,80 @@ static void in_fini(void)
 
 static int loading[2]; /* a byte in this pipe lets the dynamic linker go on */
 
-static void in_dlopen(void)
+/* From now on a library that is loaded waits. Returns a descriptor that tells when it does. */
+static int block_loading(void)
 {
-	char text[32], byte;
+	char text[32];
 	int pipes[2];
 
-	use_conf(MOCK("m", "") MOCK("blocking", ""));
 	ck_assert_int_eq(pipe(pipes), 0);
 	ck_assert_int_eq(pipe(loading), 0);
 	snprintf(text, sizeof(text), "%d %d", pipes[1], loading[0]);
 	ck_assert_int_eq(setenv("MOCK_BLOCKS_LOADING", text, 1), 0);
+	return pipes[0];
+}
+
+static void in_dlopen(void)
+{
+	int entered_fd;
+	char byte;
+
+	use_conf(MOCK("m", "") MOCK("blocking", ""));
+	entered_fd = block_loading();
 	start(open_blocking, NULL);
-	ck_assert_int_eq(read(pipes[0], &byte, 1), 1);
+	ck_assert_int_eq(read(entered_fd, &byte, 1), 1);
+}
+
+static _Atomic pid_t sleeper;
+
+static bool sleeper_sleeps(void)
+{
+	char path[64], state = 0;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)sleeper);
+	stat = fopen(path, "r");
+	ck_assert_ptr_nonnull(stat);
+	ck_assert_int_eq(fscanf(stat, "%*d (%*[^)]) %c", &state), 1);
+	fclose(stat);
+	return state == 'S';
+}
+
+static void wait_for_sleeper(void)
+{
+	while (!sleeper || !sleeper_sleeps())
+		sched_yield();
+}
+
+static void *load_library(void *path)
+{
+	(void)dlopen(path, RTLD_NOW);
+	return path;
+}
+
+/* Asks the dynamic linker whether there is the other registry. */
+static void *add_foreign(void *table)
+{
+	static const DAT_PROVIDER_INFO info = { "x", FOREIGN_MAJOR, FOREIGN_MINOR, DAT_FALSE };
+
+	sleeper = (pid_t)syscall(SYS_gettid);
+	(void)dat_registry_add_provider(table, &info);
+	return table;
+}
+
+/* The program loads a library of its own, and a thread of libdat waits for the dynamic linker. */
+static void looking_for_other(void)
+{
+	static DAT_PROVIDER table;
+	int entered_fd;
+	char byte;
+
+	use_conf(MOCK("m", ""));
+	entered_fd = block_loading();
+	start(load_library, (void *)MOCK_PROVIDER);
+	ck_assert_int_eq(read(entered_fd, &byte, 1), 1);
+	start(add_foreign, &table);
+	wait_for_sleeper();
 }
 
 /* dat.conf is a FIFO: reading it takes until the writer closes it. */
@@ -199,6 +261,7 @@ static const struct moment {
 	{ "nowhere", idle, DAT_SUCCESS },
 	{ "reading dat.conf", in_conf, DAT_SUCCESS },
 	{ "dlopen", in_dlopen, INVALID_STATE },
+	{ "the search for the other registry", looking_for_other, INVALID_STATE },
 	{ "dat_provider_init", in_init, INVALID_STATE },
 	{ "ia_open", in_open, INVALID_STATE },
 	{ "dat_provider_fini", in_fini, INVALID_STATE },
@@ -272,7 +335,7 @@ START_TEST(a_child_never_waits_for_a_thread_that_it_does_not_have)
 
 	moment->begin();
 	ck_assert_int_eq(status_of_child(actions[_i % COUNT(actions)], moment), 0);
-	if (moment->begin == in_dlopen) /* exit waits for the dynamic linker */
+	if (loading[1]) /* exit waits for the dynamic linker */
 		ck_assert_int_eq(write(loading[1], "", 1), 1);
 }
 END_TEST
@@ -393,25 +456,10 @@ START_TEST(a_cancelled_reader_of_dat_conf_finishes)
 }
 END_TEST
 
-static _Atomic pid_t second;
-
 static void *list_second(void *count)
 {
-	second = (pid_t)syscall(SYS_gettid);
+	sleeper = (pid_t)syscall(SYS_gettid);
 	return list_count(count);
-}
-
-static bool second_is_asleep(void)
-{
-	char path[64], state = 0;
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)second);
-	stat = fopen(path, "r");
-	ck_assert_ptr_nonnull(stat);
-	ck_assert_int_eq(fscanf(stat, "%*d (%*[^)]) %c", &state), 1);
-	fclose(stat);
-	return state == 'S';
 }
 
 START_TEST(a_thread_that_waits_for_the_reader_of_dat_conf_goes_on)
@@ -429,8 +477,7 @@ START_TEST(a_thread_that_waits_for_the_reader_of_dat_conf_goes_on)
 	unlink(path);
 	rmdir(folder);
 	ck_assert_int_eq(pthread_create(&threads[1], NULL, list_second, &again), 0);
-	while (!second || !second_is_asleep())
-		sched_yield();
+	wait_for_sleeper();
 	close(conf_fifo);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
