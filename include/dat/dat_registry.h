@@ -53,22 +53,27 @@ void DAT_PROVIDER_FINI_FUNC_NAME(const DAT_PROVIDER_INFO *info);
  * provider. The registry copies info and that entry. The table itself must remain valid, because
  * handles point to it. One name may be registered in several versions.
  *
+ * A provider whose major version is 2 belongs to the registry of DAT 2.0, and is registered there
+ * if the process has it.
+ *
  * Safe; may be called from dat_provider_init.
- * DAT_INVALID_PARAMETER, ARG1: provider is null; ARG2: info is null, or its name is empty or not
- *	terminated
+ * DAT_INVALID_PARAMETER, ARG1: provider is null; ARG2: info is null, its name is empty or not
+ *	terminated, or its major version is 2 and the process has no registry of DAT 2.0
  * DAT_PROVIDER_ALREADY_REGISTERED: name, version and thread safety are all registered
  * DAT_INVALID_STATE: the process is exiting
- * Source: dat_registry_add_provider(3DAT); several versions of a name are our choice.
+ * Source: dat_registry_add_provider(3DAT); several versions of a name are our choice, and so is
+ *	what happens to providers of DAT 2.0.
  */
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info);
 
 /*
  * dat_registry_remove_provider removes the name info; provider is not used, but must not be null.
- * No instance of the name may be open.
+ * No instance of the name may be open. A name whose major version is 2 is removed from the registry
+ * of DAT 2.0.
  *
  * Safe; may be called from dat_provider_fini.
- * DAT_INVALID_PARAMETER, ARG1: provider is null; ARG2: info is null, or its name is empty or not
- *	terminated
+ * DAT_INVALID_PARAMETER, ARG1: provider is null; ARG2: info is null, its name is empty or not
+ *	terminated, or its major version is 2 and the process has no registry of DAT 2.0
  * DAT_PROVIDER_NOT_FOUND, NAME_NOT_REGISTERED: it is not registered
  * DAT_PROVIDER_IN_USE: an instance is open
  * DAT_INVALID_STATE: the process is exiting
