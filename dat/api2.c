@@ -196,7 +196,7 @@ static DAT_RETURN query_open_named(const char *name, struct query_open *query)
 }
 
 /* The handle of the call is not looked at. */
-static DAT_RETURN query_open(DAT_EXTENDED_OP op, va_list args)
+static DAT_RETURN extension_open_query(DAT_EXTENDED_OP op, va_list args)
 {
 	struct query_open query = {
 		.request = { .want = { .dapl_version_major = DAT_VERSION_MAJOR,
@@ -233,7 +233,7 @@ static DAT_RETURN query_close_ask(DAT_IA_HANDLE ia, void *arg)
 	return DAT_HANDLE_EXTENDEDOP(ia, query->op, query->args);
 }
 
-static DAT_RETURN query_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+static DAT_RETURN extension_close_query(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
 	struct query_close query = { .op = op };
 	DAT_RETURN ret;
@@ -245,11 +245,12 @@ static DAT_RETURN query_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list arg
 }
 
 static DAT_RETURN __attribute__((cold, noinline))
-extension_of_name(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+extension_of_query(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
 	NO_CANCELLATION;
 
-	return op & DAT_OPEN_EXTENSION_BASE ? query_open(op, args) : query_close(handle, op, args);
+	return op & DAT_OPEN_EXTENSION_BASE ? extension_open_query(op, args)
+					    : extension_close_query(handle, op, args);
 }
 
 static DAT_RETURN __attribute__((cold, noinline)) extension_missing(const void *handle)
@@ -280,7 +281,7 @@ DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, ...)
 
 	va_start(args, op);
 	if (unlikely(op & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE)))
-		ret = extension_of_name(handle, op, args);
+		ret = extension_of_query(handle, op, args);
 	else
 		ret = extension_of_object(handle, op, args);
 	va_end(args);
