@@ -128,11 +128,25 @@ ROW_DO(dat_registry_add_provider, "the same name is registered with another vers
 	DAT_PROVIDER_INFO other = our_info("conform-versions");
 	DAT_RETURN ret;
 
-	other.dapl_version_major = 2;
+	other.dapl_version_minor = 3;
 	ck_dat(add("conform-versions"));
 	ret = dat_registry_add_provider(&our_provider, &other);
 	ck_dat(remove_added("conform-versions"));
 	ck_dat(dat_registry_remove_provider(&our_provider, &other));
+	return ret;
+}
+
+ROW_DO(dat_registry_add_provider, "the provider is of DAT 2.0, and its registry is not loaded",
+       BAD_ARG(2))
+{
+	DAT_PROVIDER_INFO info = our_info("conform-two");
+	DAT_RETURN ret;
+
+	info.dapl_version_major = 2;
+	info.dapl_version_minor = 0;
+	ret = dat_registry_add_provider(&our_provider, &info);
+	if (ret == DAT_SUCCESS)
+		ck_dat(dat_registry_remove_provider(&our_provider, &info));
 	return ret;
 }
 
