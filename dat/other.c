@@ -34,5 +34,7 @@ DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provide
 		return call(provider, info);
 	libdat_log(DBG_ERROR, "%s u%u.%u: %s: %s takes no provider of this version", info->ia_name,
 		   info->dapl_version_major, info->dapl_version_minor, function, REGISTRY_SONAME);
+	libdat_log_result(DBG_DYNAMIC, refusal, "%s u%u.%u: %s", info->ia_name,
+			  info->dapl_version_major, info->dapl_version_minor, function);
 	return refusal;
 }
