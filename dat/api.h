@@ -19,7 +19,7 @@ api_refused(DAT_RETURN ret, const char *call, const void *handle);
 #define CNO_MASK_HAS_IA(mask) ((mask)&DAT_CNO_FIELD_IA_HANDLE)
 #endif
 
-/* The provider's handle of an object of any kind; NULL for what can't be one. */
+/* Returns the provider's handle of an object of any kind, or NULL for what can't be one. */
 static inline DAT_HANDLE api_object(DAT_HANDLE handle)
 {
 	return is_object(handle) ? handle : ia_to_provider(handle);

@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Two-way: providers ask for the handle that the consumer has, to show it in their queries. */
+/*
+ * Either handle of an IA leads to the other one: providers ask for the handle that the consumer
+ * has, to show it in their queries.
+ */
 DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 {
 	const DAT_IA_HANDLE given = (DAT_IA_HANDLE)handle;
@@ -163,7 +166,7 @@ struct query_open {
 	va_list args;	    /* after the name */
 };
 
-/* Providers are given the name in the place of the handle, as by dapl's registry. */
+/* Asks the provider, which gets the name in the place of the handle, as from dapl's registry. */
 static DAT_RETURN query_open_ask(const struct registration *registration,
 				 struct open_request *request, DAT_IA_HANDLE *ia)
 {
@@ -195,7 +198,7 @@ static DAT_RETURN query_open_named(const char *name, struct query_open *query)
 	return ret;
 }
 
-/* The handle of the call is not looked at. */
+/* Opens the name that is the first of @args. The handle of the call is not looked at. */
 static DAT_RETURN extension_open_query(DAT_EXTENDED_OP op, va_list args)
 {
 	struct query_open query = {
@@ -262,7 +265,7 @@ static DAT_RETURN __attribute__((cold, noinline)) extension_missing(const void *
 	return ret;
 }
 
-/* Not NO_CANCELLATION: posts are among the operations. */
+/* This has no NO_CANCELLATION, because posts are among the operations. */
 static DAT_RETURN extension_of_object(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
 	DAT_HANDLE object = api_object(handle);

@@ -262,7 +262,9 @@ static void open_warn_of_version(const DAT_PROVIDER_INFO *want)
 			   want->dapl_version_major);
 }
 
-/* Once in a process: some programs try all names of the list of providers. */
+/*
+ * This is told once in a process, because some programs try all names of the list of providers.
+ */
 static void open_tell_other_edition(const DAT_PROVIDER_INFO *want)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
