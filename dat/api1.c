@@ -2,17 +2,28 @@
 /* The calls whose parameters DAT 2.0 changed, as DAT 1.2 has them. */
 #include "api.h"
 
-/* Either handle of an IA leads to the provider's. One of an IA of DAT 2.0 is for its registry. */
+/* Asks the registry of DAT 2.0, if this process has it. */
+static DAT_RETURN handle_ask_other(unsigned long handle, DAT_IA_HANDLE *ia)
+{
+	DAT_RETURN (*ask)(unsigned long handle, DAT_IA_HANDLE *ia);
+
+	provider_call_begin();
+	ask = (DAT_RETURN(*)(unsigned long, DAT_IA_HANDLE *))other_registry_find(
+		"dats_get_ia_handle");
+	provider_call_end();
+	return ask ? ask(handle, ia) : BAD_HANDLE(_IA);
+}
+
+/*
+ * Either handle of an IA leads to the provider's. A provider of DAT 2.0 that is linked with no
+ * registry may call this function, and expects the answer of its own registry.
+ */
 DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 {
 	DAT_IA_HANDLE found = ia_to_provider((DAT_IA_HANDLE)handle);
-	DAT_RETURN (*other)(unsigned long, DAT_IA_HANDLE *) = NULL;
 
 	if (!found && is_object((void *)handle))
-		other = (DAT_RETURN(*)(unsigned long, DAT_IA_HANDLE *))other_registry_find(
-			"dats_get_ia_handle");
-	if (other)
-		return other(handle, ia);
+		return handle_ask_other(handle, ia);
 	if (!found)
 		return BAD_HANDLE(_IA);
 	*ia = found;

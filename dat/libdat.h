@@ -36,15 +36,16 @@ int datx_ia_open_ro_aware(void);
 const char *datx_ia_open_line(void);
 #pragma GCC visibility pop
 
-/* Each edition has a registry. How this one is found, and the other, and whose providers it has. */
+/*
+ * Each edition has a registry. This is how the one is found that this file belongs to, how the
+ * other one is, and what the major version of the other one's providers is.
+ */
 #if DAT_EDITION == 2
-#define REGISTRY_NAME	"libdat2"
 #define REGISTRY_SONAME "libdat2.so.2"
 #define OTHER_SONAME	"libdat.so.1"
 #define OTHER_NODE	"DAT_1.2"
 #define OTHER_MAJOR	1
 #else
-#define REGISTRY_NAME	"libdat"
 #define REGISTRY_SONAME "libdat.so.1"
 #define OTHER_SONAME	"libdat2.so.2"
 #define OTHER_NODE	"DAT_2.0"
@@ -232,20 +233,26 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, c
 /* ---- other.c: the registry of the other edition, if this process has it ---- */
 
 /*
- * Whether providers of this major version can be opened here. The table of another edition has
- * other calls in the same places, and may be shorter.
+ * Tells whether providers of this major version can be opened here. The table of another edition
+ * has other calls in the same places, and may be shorter.
  */
 static inline bool registry_serves(DAT_UINT32 major)
 {
 	return DAT_EDITION == 2 ? major == 2 : major != OTHER_MAJOR;
 }
 
-/* The other registry's function of this name; NULL: this process has no such registry. */
+/*
+ * Returns the other registry's function of this name, or NULL if this process has no such registry.
+ * The caller stands between provider_call_begin and provider_call_end, as this asks the dynamic
+ * linker.
+ */
 void *other_registry_find(const char *function);
 /*
- * For a provider that registers here, or unregisters, and is not of this edition: the other
- * registry does it, if this process has it and the provider is of that edition. A provider that was
- * linked with no registry finds the functions of the one that is first in the global scope.
+ * Calls @function of the other registry for a provider that has called the one of this registry and
+ * is not of its edition: a provider that was linked with no registry finds the functions of the one
+ * that is first in the global scope. Refuses the call, with a line of the log, if this process has
+ * no registry for the provider. The caller stands between provider_call_begin and
+ * provider_call_end.
  */
 DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provider,
 			       const DAT_PROVIDER_INFO *info);

@@ -6,18 +6,16 @@
 #include "libdat.h"
 #include "log.h"
 
-/* It stays loaded from now on, so that what is found stays valid. */
 void *other_registry_find(const char *function)
 {
-	void *library, *found = NULL;
+	/* It stays loaded from now on, so that what is found stays valid. */
+	void *library = dlopen(OTHER_SONAME, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+	void *found = NULL;
 
-	provider_call_begin();
-	library = dlopen(OTHER_SONAME, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
 	if (library) {
 		found = dlvsym(library, function, OTHER_NODE);
 		dlclose(library);
 	}
-	provider_call_end();
 	return found;
 }
 

@@ -400,6 +400,18 @@ static DAT_RETURN registry_call_refused(DAT_RETURN_SUBTYPE argument, const char 
 	return ret;
 }
 
+/* Has the other registry do what a provider asks for that is not of this edition. */
+static DAT_RETURN registry_hand_on(const char *call, const DAT_PROVIDER *provider,
+				   const DAT_PROVIDER_INFO *info)
+{
+	DAT_RETURN ret;
+
+	provider_call_begin();
+	ret = other_registry_call(call, provider, info);
+	provider_call_end();
+	return ret;
+}
+
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info)
 {
 	NO_CANCELLATION;
@@ -413,7 +425,7 @@ DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PRO
 		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_add_provider",
 					     DBG_DYNAMIC);
 	if (!registry_serves(info->dapl_version_major))
-		return other_registry_call("dat_registry_add_provider", provider, info);
+		return registry_hand_on("dat_registry_add_provider", provider, info);
 	added = calloc(1, sizeof(*added));
 	if (!added)
 		return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -459,7 +471,7 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 		return registry_call_refused(DAT_INVALID_ARG2, "dat_registry_remove_provider",
 					     DBG_DYNAMIC);
 	if (!registry_serves(info->dapl_version_major))
-		return other_registry_call("dat_registry_remove_provider", provider, info);
+		return registry_hand_on("dat_registry_remove_provider", provider, info);
 	libdat_mutex_lock(&registry.lock);
 	ret = registry_remove_locked(info);
 	libdat_mutex_unlock(&registry.lock);

@@ -50,7 +50,7 @@ symbols_of() {
 	for object in "$1"/*.o "$1"/.libs/*.o; do
 		name=${object##*/}
 		case $name in
-		"$1"-* | lib"$1"_la-*) name=${name#*-} ;;
+		"$1"-* | lib"$1"_la-* | lib"$1"2_la-*) name=${name#*-} ;;
 		*) continue ;; # of a test
 		esac
 		symbols_in "$object" "$1/${name%.o}" "$1/${name%.o}"
