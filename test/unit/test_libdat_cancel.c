@@ -16,9 +16,6 @@
 #include "mock_provider.h"
 #include "registry_test.h"
 
-#define MOCK(name, params)                                                                         \
-	name " u1.2 nonthreadsafe default " MOCK_PROVIDER " dapl.1.2 \"" params "\" \"\"\n"
-
 static DAT_RETURN open_named(const char *name, DAT_IA_HANDLE *ia)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
