@@ -5,6 +5,7 @@
 /* Asks the registry of DAT 2.0, if this process has it. */
 static DAT_RETURN handle_ask_other(unsigned long handle, DAT_IA_HANDLE *ia)
 {
+	NO_CANCELLATION;
 	DAT_RETURN (*ask)(unsigned long handle, DAT_IA_HANDLE *ia);
 
 	provider_call_begin();

@@ -13,6 +13,9 @@
 #include <sys/syscall.h>
 
 #include "libdat.h"
+#if DAT_EDITION == 2
+#include <dat2/dat_ib_extensions.h>
+#endif
 #include "mock_provider.h"
 #include "registry_test.h"
 
@@ -135,6 +138,18 @@ static DAT_RETURN close_it(struct caller *caller)
 	return close_abruptly(caller->ia);
 }
 
+#if DAT_EDITION == 2
+static DAT_RETURN query_m(struct caller *caller)
+{
+	return dat_ib_open_query("m", &caller->ia, DAT_IA_ALL, NULL, 0, NULL);
+}
+
+static DAT_RETURN close_query(struct caller *caller)
+{
+	return dat_ib_close_query(caller->ia);
+}
+#endif
+
 static void *sleep_for_ever(void *unused)
 {
 	pause();
@@ -181,16 +196,21 @@ END_TEST
 /* The provider's entry points sleep in sem_wait(3). */
 static const struct {
 	const char *conf;
+	DAT_RETURN (*open)(struct caller *caller), (*close)(struct caller *caller);
 	bool closing;
 } entry_points[] = {
-	{ MOCK("m", "block-init") MOCK("other", ""), false },
-	{ MOCK("m", "block-open") MOCK("other", ""), false },
-	{ MOCK("m", "block-fini") MOCK("other", ""), true },
+	{ MOCK("m", "block-init") MOCK("other", ""), open_m, close_it, false },
+	{ MOCK("m", "block-open") MOCK("other", ""), open_m, close_it, false },
+	{ MOCK("m", "block-fini") MOCK("other", ""), open_m, close_it, true },
+#if DAT_EDITION == 2
+	{ MOCK("m", "block-open") MOCK("other", ""), query_m, close_query, false },
+	{ MOCK("m", "block-fini") MOCK("other", ""), query_m, close_query, true },
+#endif
 };
 
 START_TEST(a_request_is_pending_in_a_provider)
 {
-	struct caller caller = { .run = open_m };
+	struct caller caller = { .run = entry_points[_i].open };
 	struct mock *mock;
 	DAT_IA_HANDLE ia;
 
@@ -198,8 +218,8 @@ START_TEST(a_request_is_pending_in_a_provider)
 	ck_assert_uint_eq(open_named("other", &ia), DAT_SUCCESS);
 	mock = loaded_mock();
 	if (entry_points[_i].closing) {
-		ck_assert_uint_eq(open_named("m", &caller.ia), DAT_SUCCESS);
-		caller.run = close_it;
+		ck_assert_uint_eq(entry_points[_i].open(&caller), DAT_SUCCESS);
+		caller.run = entry_points[_i].close;
 	}
 	caller_start(&caller);
 	while (sem_wait(&mock->entered))
@@ -208,7 +228,7 @@ START_TEST(a_request_is_pending_in_a_provider)
 	sem_post(&mock->proceed);
 	caller_expect(&caller, DAT_SUCCESS);
 	if (!entry_points[_i].closing)
-		ck_assert_uint_eq(close_abruptly(caller.ia), DAT_SUCCESS);
+		ck_assert_uint_eq(entry_points[_i].close(&caller), DAT_SUCCESS);
 	for (int i = 0; i < 8; i++)
 		sem_post(&mock->proceed); /* for the calls that follow */
 	expect_usable();
@@ -251,7 +271,8 @@ END_TEST
 /* ---- each call, with a request pending ---- */
 
 static DAT_PROVIDER table = { .device_name = "added" };
-static const DAT_PROVIDER_INFO added = { "added", 1, 2, DAT_FALSE };
+static const DAT_PROVIDER_INFO added = { "added", API_MAJOR, 2, DAT_FALSE };
+static const DAT_PROVIDER_INFO foreign = { "foreign", FOREIGN_MAJOR, FOREIGN_MINOR, DAT_FALSE };
 
 static DAT_RETURN list(struct caller *caller)
 {
@@ -296,10 +317,23 @@ static DAT_RETURN get_handle(struct caller *caller)
 	return dats_get_ia_handle((unsigned long)caller->ia, &ia);
 }
 
+static DAT_RETURN get_unknown_handle(struct caller *caller)
+{
+	DAT_IA_HANDLE ia;
+
+	return dats_get_ia_handle((unsigned long)caller, &ia);
+}
+
 static DAT_RETURN add(struct caller *caller)
 {
 	(void)caller;
 	return dat_registry_add_provider(&table, &added);
+}
+
+static DAT_RETURN add_foreign(struct caller *caller)
+{
+	(void)caller;
+	return dat_registry_add_provider(&table, &foreign);
 }
 
 static DAT_RETURN take_away(struct caller *caller)
@@ -315,6 +349,16 @@ static DAT_RETURN name_status(struct caller *caller)
 	(void)caller;
 	return dat_strerror(DAT_CLASS_ERROR | DAT_ABORT, &major, &minor);
 }
+
+#if DAT_EDITION == 2
+static DAT_RETURN relate(struct caller *caller)
+{
+	DAT_HA_RELATIONSHIP relationship;
+
+	(void)caller;
+	return dat_registry_providers_related((char *)"m", (char *)"other", &relationship);
+}
+#endif
 
 #define ERROR(type, subtype) (DAT_CLASS_ERROR | DAT_##type | DAT_##subtype)
 
@@ -334,9 +378,17 @@ static const struct {
 	{ query_unknown, ERROR(INVALID_HANDLE, INVALID_HANDLE_IA) },
 	{ add, DAT_SUCCESS },
 	{ add, ERROR(PROVIDER_ALREADY_REGISTERED, NO_SUBTYPE) },
+	{ add_foreign, ERROR(INVALID_PARAMETER, INVALID_ARG2) },
 	{ take_away, DAT_SUCCESS },
 	{ take_away, ERROR(PROVIDER_NOT_FOUND, NAME_NOT_REGISTERED) },
 	{ name_status, DAT_SUCCESS },
+	{ get_unknown_handle, ERROR(INVALID_HANDLE, INVALID_HANDLE_IA) },
+#if DAT_EDITION == 2
+	{ query_m, DAT_SUCCESS },
+	{ close_query, DAT_SUCCESS },
+	{ close_query, ERROR(INVALID_HANDLE, INVALID_HANDLE_IA) },
+	{ relate, DAT_SUCCESS },
+#endif
 };
 
 /* @_i: with the log, of which each line is written by a system call. */
