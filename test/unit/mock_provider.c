@@ -125,7 +125,9 @@ static DAT_RETURN mock_ia_open(const DAT_NAME_PTR ia_name, DAT_COUNT qlen, DAT_E
 {
 	DAT_RETURN ret;
 
+	pthread_mutex_lock(&lock);
 	mock.qlen = qlen;
+	pthread_mutex_unlock(&lock);
 	*evd = MOCK_ASYNC_EVD;
 	ret = mock_ia_new(mock_open_begin(ia_name), handle);
 	if (ret == DAT_SUCCESS && *handle)
