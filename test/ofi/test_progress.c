@@ -106,11 +106,31 @@ START_TEST(a_consumer_that_polls_rarely_is_waited_for_rarely)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		poll_all();
 		message_arrives();
-		waits += visits_at_once() > 1;
+		visit_due();
+		waits += is_waiting();
+		(void)visits_at_once();
 		ck_assert(!is_waiting());
 	}
 	ck_assert_uint_ge(waits, 2);
 	ck_assert_uint_le(waits, ROUNDS / 20);
+	poll_all();
+}
+END_TEST
+
+/* The service thread sleeps by the clock, whatever arrives, until nothing has for a while. */
+START_TEST(visits_for_a_consumer_that_polls_rarely_have_naps_between_them)
+{
+	arrivals_beside_rare_polls(ROUNDS);
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		message_arrives();
+		visit_due();
+		ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+		ck_assert(cq->due && cq->delay < VISIT_INTERVAL);
+	}
+	ck_assert_uint_gt(visits_at_once(), ROUNDS);
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert(!cq->due);
 	poll_all();
 }
 END_TEST
@@ -316,6 +336,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(visits, setup, teardown);
 	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
 	tcase_add_test(visits, a_consumer_that_polls_rarely_is_waited_for_rarely);
+	tcase_add_test(visits, visits_for_a_consumer_that_polls_rarely_have_naps_between_them);
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);

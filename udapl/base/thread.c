@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads of the provider's own, and the eventfds that wake threads up. */
 #include <errno.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "thread.h"
 
 /* Bytes: enough for librdmacm, libibverbs and a line of the log. */
 #define SMALL_STACK (256 << 10)
+
+#define SHORT_TURN UINT64_C(100000) /* ns; the shortest that the kernel takes */
 
 static int thread_start_with(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
 			     void *arg)
@@ -49,6 +54,28 @@ int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg)
 	}
 	pthread_attr_destroy(&attr);
 	return err;
+}
+
+/* sched_setattr(2), which the C library may not have */
+struct scheduling {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period; /* ns */
+};
+
+void thread_take_short_turns(void)
+{
+	struct scheduling scheduling;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	if (syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0) ||
+	    scheduling.policy != SCHED_OTHER)
+		return; /* the runtime of another policy means something else */
+	scheduling.runtime = SHORT_TURN;
+	scheduling.flags = SCHED_FLAG_RESET_ON_FORK;
+	(void)syscall(SYS_sched_setattr, 0, &scheduling, 0);
 }
 
 void cancel_allow(int state)

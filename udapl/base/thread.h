@@ -19,6 +19,13 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 int thread_start_small(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /*
+ * Asks the kernel to wake the calling thread on time, not up to 50 us later, and to run it then,
+ * though others keep all processors busy; in return it runs for a short time, until they go on.
+ * Linux before 6.12 has no such turns. Threads that this one starts are as others.
+ */
+void thread_take_short_turns(void);
+
+/*
  * The first line of a block: until its end, by whatever way it is left, the calling thread can't be
  * cancelled. A request to cancel it stays pending. Every call of the consumer that may meet a
  * cancellation point begins so; those of the data path do it where they meet one, and waits as

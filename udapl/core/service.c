@@ -318,6 +318,7 @@ static void *service_main(void *arg)
 	struct epoll_event events[EPOLL_BATCH];
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); /* by nobody: an agent knows it */
+	thread_take_short_turns();
 	mutex_lock(&ia->lock);
 	while (!stop_requested(service)) {
 		uint64_t deadline = next_deadline_locked(ia);

@@ -36,6 +36,11 @@
  * it has a grace to take that, and it does not poll. Such a consumer counts as none: its queue is
  * watched, and served at once, until it uses its graces again.
  *
+ * Where such consumers keep all processors busy, "at once" is too often: the kernel shares a
+ * processor fairly, and who asks for more than its share gets it at the next tick, 4 ms later. Who
+ * sleeps for longer than it runs gets it whenever it wakes up. So as long as something arrives for
+ * such a consumer the service thread takes naps: the queue is VISITED after each NAP_TIME.
+ *
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
  * queues that all their queue pairs have in common are a pair, for which it is enough that the
  * consumer is at one of them.
@@ -49,6 +54,10 @@
 #define VISIT_INTERVAL	UINT64_C(1000000)  /* ns */
 #define STARVE_INTERVAL UINT64_C(10000000) /* ns */
 #define GRACE_TIME	UINT64_C(20000)	   /* ns; many times as long as a poll */
+
+/* Naps. */
+#define NAP_TIME  UINT64_C(30000) /* ns; twice as long as it takes to serve a queue */
+#define MOST_NAPS 500		  /* one after the other, during which nothing arrives */
 
 /* Visits in a row that have found consumers. */
 #define STEADY_VISITS 2	 /* the descriptor leaves the set: in there, each byte is dearer */
@@ -229,8 +238,11 @@ static bool cq_find_held_up(struct tp_cq *cq)
 	return held_up;
 }
 
-/* Takes in what is there, for consumers that are busy elsewhere. */
-static void cq_serve_locked(struct tp_cq *cq)
+/*
+ * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
+ * nap then.
+ */
+static void cq_serve_locked(struct tp_cq *cq, bool nap)
 {
 	bool quiet, stalled, starved_members;
 
@@ -240,7 +252,7 @@ static void cq_serve_locked(struct tp_cq *cq)
 		return;
 	}
 	cq->attended = 0;
-	cq->vain = members_leave_locked(cq) ? 0 : cq->vain + 1;
+	cq->vain = members_leave_locked(cq) ? 0 : cq->vain + !nap;
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	quiet = cq_settle_locked(cq) && !cq_find_held_up(cq);
@@ -254,7 +266,9 @@ static void cq_serve_locked(struct tp_cq *cq)
 	spin_unlock(&cq->lock);
 	if (cq->members_epoll >= 0)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
-	if (!quiet)
+	if (nap && quiet)
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, NAP_TIME);
+	else if (!quiet)
 		(void)cq_enter_locked(cq, PROGRESS_VISITED,
 				      stalled ? VISIT_INTERVAL : STARVE_INTERVAL);
 	else if (cq_enter_locked(cq, PROGRESS_WATCHED, starved_members ? STARVE_INTERVAL : 0))
@@ -406,6 +420,20 @@ static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, unsig
 	return IN_GRACE;
 }
 
+/* ---- naps ---- */
+
+/* Does the consumer poll its memory, and does something arrive, or did lately? */
+static bool nap_is_due_locked(struct tp_cq *cq, struct tp_cq *pair)
+{
+	struct tp_cq *lead = pair && pair < cq ? pair : cq;
+
+	assert_locked(&cq->dev->cqs_lock);
+	if (lead->graces_missed < FEWER_GRACES)
+		return false;
+	lead->naps = pair_has_waiting(cq, pair) ? 0 : lead->naps + 1;
+	return lead->naps <= MOST_NAPS;
+}
+
 /* ---- a visit ---- */
 
 /*
@@ -461,15 +489,17 @@ static void visit_locked(struct tp_cq *cq)
 	struct tp_cq *pair = pair_take_locked(cq);
 	const unsigned here = consumers_take(cq), there = pair ? consumers_take(pair) : 0;
 	enum judgement judgement = consumer_judge(cq, pair, here | there);
+	bool nap;
 
 	if (judgement == IN_GRACE) {
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
 		if (pair)
 			(void)cq_enter_locked(pair, PROGRESS_VISITED, GRACE_TIME);
 	} else if (judgement == NEGLECTS || !leave_to_consumers_locked(cq, here, pair, there)) {
-		cq_serve_locked(cq);
+		nap = nap_is_due_locked(cq, pair);
+		cq_serve_locked(cq, nap);
 		if (pair)
-			cq_serve_locked(pair);
+			cq_serve_locked(pair, nap);
 	}
 	cq->pass = cq->dev->pass;
 	if (pair)
