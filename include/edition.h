@@ -24,4 +24,18 @@
 #include <dat/dat_registry.h>
 #endif
 
+/* The node of versions of those symbols that only this project's registries have. */
+#if DAT_EDITION == 2
+#define REGISTRY_NODE "DATX_2.0"
+#else
+#define REGISTRY_NODE "DATX_1.0"
+#endif
+
+/* The arguments of the two calls whose order differs, for the numbers of wrong ones. */
+#if DAT_EDITION == 2
+#define ARG_OF_EDITION(dat1, dat2) dat2
+#else
+#define ARG_OF_EDITION(dat1, dat2) dat1
+#endif
+
 #endif

@@ -125,7 +125,8 @@ struct tp_attr {
 	unsigned max_read_in, max_read_out;
 	unsigned max_read_in_total; /* of the whole device */
 	unsigned max_request_pdata; /* bytes of private data in a connection request */
-	unsigned max_reply_pdata;   /* and in its answer */
+	unsigned max_reply_pdata;   /* and in its answer, */
+	unsigned max_reject_pdata;  /* or in a rejection */
 	uint64_t max_mr_size;
 	uint64_t max_message; /* the core posts no more than TP_MAX_LENGTH */
 };
@@ -152,6 +153,19 @@ void tp_dev_close(struct tp_dev *dev);
 void tp_dev_after_fork(struct tp_dev *dev);
 /* Returns the attributes, which do not change until tp_dev_close. dat_ia_open calls this. */
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
+
+/* The port of the device, as DAT 2.0 describes it. */
+struct tp_port {
+	const char *provider; /* what manages connections: "CMA" of rdma_cm */
+	const char *state;    /* "NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER" or "UNKNOWN" */
+	uint8_t node_guid[8]; /* in network order; 0 without one */
+	uint8_t gid[16];      /* the IPv4 address as one of IPv6, where there are no GIDs */
+	unsigned mtu;	      /* bytes of a packet's payload */
+	unsigned number;
+};
+
+/* Describes the port as it is now. Any thread, with any locks; it may sleep. */
+void tp_dev_port(const struct tp_dev *dev, struct tp_port *port);
 
 /*
  * Fills in the descriptors on which the service thread sleeps for the device, and returns how many
@@ -424,6 +438,16 @@ struct tp_sge {
 #define FEW_SEGMENTS  4		 /* posts of so many take no loop */
 #define TP_MAX_LENGTH UINT32_MAX /* bytes of all of them */
 
+/* Returns the address that a remote segment begins at. */
+static inline DAT_VADDR tp_remote_address(const DAT_RMR_TRIPLET *remote)
+{
+#if DAT_EDITION == 2
+	return remote->virtual_address;
+#else
+	return remote->target_address;
+#endif
+}
+
 /* Fills in @sge, field by field, which takes one register less for each. */
 static inline void tp_sge_set(struct tp_sge *sge, const DAT_LMR_TRIPLET *segment, DAT_VLEN length)
 {
@@ -619,10 +643,11 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 	      const struct tp_cm_param *param);
 /*
- * Rejects a request, and consumes @conn. The peer's consumer sees a rejection by this consumer, or
- * one by the system. dat_cr_reject calls this, dat_ia_close, and the core within up_request.
+ * Rejects a request, and consumes @conn. The peer's consumer sees a rejection by this consumer,
+ * with at most max_reject_pdata bytes of private data, or one by the system, which has none.
+ * dat_cr_reject calls this, dat_ia_close, and the core within up_request.
  */
-void tp_reject(struct tp_conn *conn, bool by_consumer);
+void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data, unsigned size);
 /*
  * Releases a connection or attempt in any state, and consumes @conn: the peer is notified, the rest
  * is done in the background. The end of a connection calls this, often within the upcall that
@@ -652,6 +677,8 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *request);
 /* Reports that the connection stands: the active side has its answer, the passive one its peer. */
 void up_established(struct ep *ep, const struct tp_established *established);
+/* Brings the private data of the rejection that up_failed reports next, if there are any. */
+void up_reject_data(struct ep *ep, const void *private_data, unsigned size);
 /* Reports that an attempt or an accept was in vain. The core releases it, here or later. */
 void up_failed(struct ep *ep, enum tp_cause cause);
 /* Reports, once, that a connection that stood has ended. The core releases it, here or later. */

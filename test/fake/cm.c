@@ -429,10 +429,17 @@ static void conn_free(struct tp_conn *conn, enum message_kind kind, enum tp_caus
 	free(conn);
 }
 
-void tp_reject(struct tp_conn *conn, bool by_consumer)
+void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data, unsigned size)
 {
+	const struct tp_cm_param param = { .private_data = private_data,
+					   .private_data_size = size };
+
 	fake_begin(CALL_REJECT);
 	fake_require(conn->state == CONN_REQUESTED, "only an unanswered request is rejected");
+	fake_require(by_consumer || !size, "the provider's rejection has no private data");
+	fake_require(size <= conn->dev->attr.max_reject_pdata, "private data of a rejection fit");
+	if (conn->peer && size)
+		pdata_send(conn->peer, &param, conn->dev->attr.max_reject_pdata);
 	conn_free(conn, MSG_REJECT, by_consumer ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 	fake_unlock();
 }
@@ -491,6 +498,8 @@ static void report_failed(struct tp_conn *conn, enum tp_cause cause)
 	struct tp_dev *dev = conn->dev;
 
 	upcall_begin(dev, conn->qp);
+	if (cause == TP_PEER_REJECTED && conn->pdata_size)
+		up_reject_data(conn->ep, conn->pdata, conn->pdata_size);
 	up_failed(conn->ep, cause);
 	upcall_end(dev);
 }

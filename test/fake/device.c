@@ -158,6 +158,19 @@ const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 	return &dev->attr;
 }
 
+void tp_dev_port(const struct tp_dev *dev, struct tp_port *port)
+{
+	(void)dev;
+	*port = (struct tp_port){
+		.provider = "FAKE",
+		.state = "ACTIVE",
+		.node_guid = { 1, 2, 3, 4, 5, 6, 7, 8 },
+		.gid = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 },
+		.mtu = 4096,
+		.number = 1,
+	};
+}
+
 unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS])
 {
 	bool first;

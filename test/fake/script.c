@@ -33,6 +33,7 @@ struct fake fake = {
 		.max_read_in_total = 65536,
 		.max_request_pdata = 56,
 		.max_reply_pdata = 196,
+		.max_reject_pdata = 144,
 		.max_mr_size = 1ULL << 40,
 		.max_message = 1ULL << 31,
 	},

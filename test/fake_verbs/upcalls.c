@@ -109,6 +109,14 @@ void up_established(struct ep *ep, const struct tp_established *established)
 	upcall_record(&record);
 }
 
+void up_reject_data(struct ep *ep, const void *private_data, unsigned size)
+{
+	struct up_record record = { .kind = UP_REJECT_DATA, .about = ep };
+
+	pdata_keep(&record, private_data, size);
+	upcall_record(&record);
+}
+
 void up_failed(struct ep *ep, enum tp_cause cause)
 {
 	const struct up_record record = { .kind = UP_FAILED, .about = ep, .cause = cause };

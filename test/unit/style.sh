@@ -69,20 +69,22 @@ begins_with() {
 }
 
 # Names of functions and structs that product files define more than once, save main, what each
-# transport defines, and the public calls, which each edition of DAT has. A function is defined
-# where a line that begins in column 0 has a name before its first parenthesis and a line "{"
-# follows, as clang-format leaves it.
+# transport defines, the public calls, and what DAT 2.0 has of its own: files whose names end in 2,
+# and what is compiled for that edition. A function is defined where a line that begins in column 0
+# has a name before its first parenthesis and a line "{" follows, as clang-format leaves it.
 defined_twice() {
 	# shellcheck disable=SC2046 # a list
 	awk '
 		function found(kind, name) {
-			if (name ~ /^(main$|tp_|up_|dats?_)/)
+			if (edition || FILENAME ~ /2\.c$/ || name ~ /^(main$|tp_|up_|dats?_)/)
 				return
 			where[kind " " name] = where[kind " " name] " " FILENAME ":" FNR
 			if (times[kind " " name]++ == 1)
 				twice[++n] = kind " " name
 		}
-		FNR == 1 { head = "" }
+		FNR == 1 { head = ""; edition = 0 }
+		/^#if DAT_EDITION == 2/ { edition = 1 }
+		/^#(else|endif)/ { edition = 0 }
 		/^(static )?(const )?(struct|union|enum) [a-z_0-9]+ \{/ {
 			match($0, /(struct|union|enum) [a-z_0-9]+/)
 			split(substr($0, RSTART, RLENGTH), words, " ")

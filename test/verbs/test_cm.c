@@ -549,16 +549,22 @@ static const struct {
 	const char *pdata;
 	unsigned size;
 	enum tp_cause cause;
+	unsigned header; /* bytes in front of what the consumer sent; the rest is for ours */
 } rejections[] = {
-	{ CM_REJECT_CONSUMER_DEFINED, NULL, 0, TP_PEER_REJECTED },
-	{ CM_REJECT_CONSUMER_DEFINED, "abc", 3, TP_PEER_REJECTED },
-	{ CM_REJECT_CONSUMER_DEFINED, "DAT\0", 4, TP_NON_PEER_REJECTED },
-	{ CM_REJECT_CONSUMER_DEFINED, "DAT\0\0\0\0\0", 8, TP_NON_PEER_REJECTED },
-	{ CM_REJECT_CONSUMER_DEFINED, "DATA", 4, TP_PEER_REJECTED },
-	{ 4, NULL, 0, TP_NON_PEER_REJECTED },
-	{ IBCM_REJECT_NO_LISTENER, NULL, 0, TP_NON_PEER_REJECTED },
-	{ 12345, NULL, 0, TP_NON_PEER_REJECTED },
-	{ -ECONNREFUSED, NULL, 0, TP_NON_PEER_REJECTED },
+	{ CM_REJECT_CONSUMER_DEFINED, NULL, 0, TP_PEER_REJECTED, 0 },
+	{ CM_REJECT_CONSUMER_DEFINED, "abc", 3, TP_PEER_REJECTED, 0 },
+	{ CM_REJECT_CONSUMER_DEFINED, "DAT\0", 4, TP_NON_PEER_REJECTED, 0 },
+	{ CM_REJECT_CONSUMER_DEFINED, "DAT\0\0\0\0\0", 8, TP_NON_PEER_REJECTED, 0 },
+	{ CM_REJECT_CONSUMER_DEFINED, "DATA", 4, TP_PEER_REJECTED, 0 },
+	{ CM_REJECT_CONSUMER_DEFINED, "\1\2\1\2", 4, TP_PEER_REJECTED, 4 },
+	{ CM_REJECT_CONSUMER_DEFINED, "\1\2\1\2why", 7, TP_PEER_REJECTED, 4 },
+	{ CM_REJECT_CONSUMER_DEFINED, "\2\0\2\0why", 7, TP_PEER_REJECTED, 4 },
+	{ CM_REJECT_CONSUMER_DEFINED, "\2\0\2", 3, TP_PEER_REJECTED, 0 },
+	{ CM_REJECT_CONSUMER_DEFINED, "\0\0\0\0\0", 5, TP_PEER_REJECTED, 0 },
+	{ 4, NULL, 0, TP_NON_PEER_REJECTED, 0 },
+	{ IBCM_REJECT_NO_LISTENER, NULL, 0, TP_NON_PEER_REJECTED, 0 },
+	{ 12345, NULL, 0, TP_NON_PEER_REJECTED, 0 },
+	{ -ECONNREFUSED, NULL, 0, TP_NON_PEER_REJECTED, 0 },
 };
 
 START_TEST(a_rejection_says_who_rejected)
@@ -571,8 +577,16 @@ START_TEST(a_rejection_says_who_rejected)
 	};
 	struct tp_conn *conn = conn_at(AT_CONNECTING);
 
+	const unsigned told = rejections[_i].size - rejections[_i].header;
+
 	fv_cm_event(conn->id, &rejected);
 	rig_progress(&rig);
+	if (rejections[_i].cause == TP_PEER_REJECTED && told) {
+		const struct up_record up = upcall_is(UP_REJECT_DATA, up_ep(0));
+
+		ck_assert_uint_eq(up.pdata_size, told);
+		ck_assert_mem_eq(up.pdata, rejections[_i].pdata + rejections[_i].header, told);
+	}
 	ck_assert_uint_eq(upcall_is(UP_FAILED, up_ep(0)).cause, rejections[_i].cause);
 	conn_end(conn);
 }
@@ -816,13 +830,25 @@ START_TEST(a_request_is_told_with_its_addresses_and_private_data)
 }
 END_TEST
 
-START_TEST(a_rejection_by_the_consumer_has_no_private_data)
+/* As dapl's: the versions of DAT and of the provider, then what the consumer has to say. */
+START_TEST(a_rejection_tells_whose_it_is)
 {
+	static const struct {
+		bool by_consumer;
+		const char *data;
+		unsigned size;
+		const char *sent;
+	} rejections[] = {
+		{ false, NULL, 0, "DAT\0" },
+		{ true, NULL, 0, "\1\2\1\2" },
+		{ true, "no", 2, "\1\2\1\2no" },
+	};
 	struct tp_conn *conn = conn_at(AT_REQUESTED);
 
-	tp_reject(conn, _i);
+	tp_reject(conn, rejections[_i].by_consumer, rejections[_i].data, rejections[_i].size);
 	ck_assert_str_eq(fv_trace(), "rdma_reject rdma_destroy_id");
-	ck_assert_uint_eq(fv_seen().pdata.size, _i ? 0 : 4);
+	ck_assert_uint_eq(fv_seen().pdata.size, 4 + rejections[_i].size);
+	ck_assert_mem_eq(fv_seen().pdata.data, rejections[_i].sent, 4 + rejections[_i].size);
 	conn_end(NULL);
 }
 END_TEST
@@ -832,7 +858,7 @@ START_TEST(a_request_that_the_peer_gave_up_can_be_rejected)
 	struct tp_conn *conn = conn_at(AT_WITHDRAWN);
 
 	fv_fail("rdma_reject", EINVAL, 1);
-	tp_reject(conn, true);
+	tp_reject(conn, true, NULL, 0);
 	conn_end(NULL);
 }
 END_TEST
@@ -1241,7 +1267,7 @@ static void add_passive_cases(TCase *tcase)
 	tcase_add_test(tcase, a_listen_without_memory_leaves_nothing);
 	tcase_add_test(tcase, any_port_is_looked_for_sixteen_times);
 	tcase_add_test(tcase, a_request_is_told_with_its_addresses_and_private_data);
-	tcase_add_loop_test(tcase, a_rejection_by_the_consumer_has_no_private_data, 0, 2);
+	tcase_add_loop_test(tcase, a_rejection_tells_whose_it_is, 0, 3);
 	tcase_add_test(tcase, a_request_that_the_peer_gave_up_can_be_rejected);
 	tcase_add_test(tcase, a_request_without_memory_is_refused);
 	tcase_add_loop_test(tcase, a_request_to_an_address_that_has_moved_is_refused, 0,

@@ -146,10 +146,11 @@ void log_to(unsigned kind, const char *format, ...)
 	errno = saved;
 }
 
-/* Only this project's libdat has the symbol. */
+/* Only this project's registries have the symbol. */
 const char *log_conf_line(void)
 {
-	const char *(*ask)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_line");
+	const char *(*ask)(void) = (const char *(*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_line",
+								 REGISTRY_NODE);
 	const char *line = ask ? ask() : NULL;
 
 	return line ? line : "dat.conf";

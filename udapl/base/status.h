@@ -9,7 +9,8 @@
 #define DAT_ERROR(type, subtype)                                                                   \
 	((DAT_RETURN)(DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype)))
 #define BAD_HANDLE(kind)  DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_##kind)
-#define BAD_ARG(n)	  DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)
+#define BAD_ARG(n)	  BAD_ARG_NUMBER(n)
+#define BAD_ARG_NUMBER(n) DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)
 #define BAD_STATE(what)	  DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
 #define NO_RESOURCE(what) DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
 

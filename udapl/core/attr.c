@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Attributes and limits of an IA, of this provider and of endpoints: what the device grants, less
- * what the core needs itself.
+ * what the core needs itself. attr1.c and attr2.c have those in which the editions of DAT differ.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -11,10 +11,10 @@
 #include "core.h"
 
 /* Kept whole in the library, so that strings(1) shows the version. */
-static const char provider_name[] __attribute__((used)) = "dapl " PACKAGE_VERSION;
+static const char library_name[] __attribute__((used)) = "dapl " PACKAGE_VERSION;
 
-#define PROVIDER_VERSION_MAJOR 1
-#define PROVIDER_VERSION_MINOR 2
+/* the type of a length among the attributes, of 32 bits in DAT 2.0 */
+typedef __typeof__(((DAT_EP_ATTR *)0)->max_message_size) attr_size;
 
 /* default limit of a message and of an RDMA, in bytes */
 #define DEFAULT_SIZE	 (UINT64_C(1) << 31)
@@ -65,7 +65,6 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	const struct tp_attr *tp = ia->attr;
 
 	memset(attr, 0, sizeof(*attr));
-	snprintf(attr->adapter_name, sizeof(attr->adapter_name), "%s", ia->provider->info.ia_name);
 	snprintf(attr->vendor_name, sizeof(attr->vendor_name), "%s", tp->vendor);
 	attr->hardware_version_major = tp->hw_version;
 	attr->firmware_version_major = tp->fw_major;
@@ -80,11 +79,10 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_evd_qlen = attr_max_evd_qlen(ia);
 	attr->max_iov_segments_per_dto = (DAT_COUNT)tp->max_sge;
 	attr->max_lmrs = (DAT_COUNT)tp->max_mr;
-	attr->max_lmr_block_size = tp->max_mr_size;
 	attr->max_lmr_virtual_address = UINTPTR_MAX;
 	attr->max_pzs = (DAT_COUNT)tp->max_pd;
-	attr->max_message_size = max_length(tp);
-	attr->max_rdma_size = max_length(tp);
+	attr->max_message_size = (attr_size)max_length(tp);
+	attr->max_rdma_size = (attr_size)max_length(tp);
 	/* without windows each bind registers a region */
 	attr->max_rmrs = (DAT_COUNT)(tp->max_mw ? tp->max_mw : tp->max_mr);
 	attr->max_rmr_target_address = UINT64_MAX;
@@ -98,6 +96,7 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr)
 	attr->max_rdma_read_per_ep_in_guaranteed = tp->max_read_in_total >=
 						   (uint64_t)tp->max_read_in * tp->max_qp;
 	attr->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
+	attr_ia_own(ia, attr);
 }
 
 /*
@@ -112,9 +111,7 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	const size_t streams = sizeof(attr->evd_stream_merging_supported) / sizeof(*merging);
 
 	memset(attr, 0, sizeof(*attr));
-	snprintf(attr->provider_name, sizeof(attr->provider_name), "%s", provider_name);
-	attr->provider_version_major = PROVIDER_VERSION_MAJOR;
-	attr->provider_version_minor = PROVIDER_VERSION_MINOR;
+	snprintf(attr->provider_name, sizeof(attr->provider_name), "%s", library_name);
 	attr->dapl_version_major = ia->provider->info.dapl_version_major;
 	attr->dapl_version_minor = ia->provider->info.dapl_version_minor;
 	attr->lmr_mem_types_supported = ia->attr->caps & TP_CAP_RELAXED_ONLY
@@ -139,6 +136,7 @@ void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->ep_recv_info_supported = RECV_INFO_BUFFERS | RECV_INFO_SPAN;
 	attr->dto_async_return_guaranteed = DAT_TRUE;
 	attr->rdma_write_for_rdma_read_req = (ia->attr->caps & TP_CAP_READ_NEEDS_WRITE) != 0;
+	attr_provider_own(ia, attr);
 }
 
 /*
@@ -185,8 +183,8 @@ static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 
 	*attr = (DAT_EP_ATTR){
 		.service_type = DAT_SERVICE_TYPE_RC,
-		.max_message_size = max_length(tp),
-		.max_rdma_size = max_length(tp),
+		.max_message_size = (attr_size)max_length(tp),
+		.max_rdma_size = (attr_size)max_length(tp),
 		.qos = DAT_QOS_BEST_EFFORT,
 		.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG,
 		.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG,
@@ -204,8 +202,8 @@ static void ep_limits(const struct ia *ia, DAT_EP_ATTR *attr)
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr)
 {
 	ep_limits(ia, attr);
-	attr->max_message_size = min_u64(attr->max_message_size, DEFAULT_SIZE);
-	attr->max_rdma_size = min_u64(attr->max_rdma_size, DEFAULT_SIZE);
+	attr->max_message_size = (attr_size)min_u64(attr->max_message_size, DEFAULT_SIZE);
+	attr->max_rdma_size = (attr_size)min_u64(attr->max_rdma_size, DEFAULT_SIZE);
 	for (unsigned i = 0; i < EP_COUNTS; i++)
 		if (*ep_count(attr, i) > ep_counts[i].fallback)
 			*ep_count(attr, i) = ep_counts[i].fallback;

@@ -304,10 +304,12 @@ struct ia {
 	struct obj obj;
 	struct provider *provider;
 	bool thread_safe; /* posts to one endpoint may come from several threads */
+	bool query_only;  /* opened for its attributes, by dat_extension_op of DAT 2.0 */
 	/* opened under an RO_AWARE_ name: plain VIRTUAL memory may be ordered weakly */
 	bool ro_aware;
 	struct tp_dev *dev;
 	const struct tp_attr *attr;
+	struct named_attrs *named; /* attr2.c; NULL in DAT 1.2 */
 	struct mutex lock;
 	unsigned creating;	    /* lock; calls that make an object without the lock */
 	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
@@ -380,5 +382,20 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 			 DAT_EP_ATTR *attr);
 /* Returns how many receives a shared receive queue can have; 0 if there are no such queues. */
 DAT_COUNT attr_max_srq_dtos(const struct ia *ia);
+
+/* ---- attr1.c of DAT 1.2, attr2.c of DAT 2.0 ---- */
+
+/*
+ * Returns the handle that queries show: in DAT 1.2 the provider's, in DAT 2.0 the consumer's, which
+ * the registry tells. No spinlock is held.
+ */
+DAT_IA_HANDLE attr_ia_handle(struct ia *ia);
+/* For an IA that is opened, whose device is open: makes its named attributes. 0 or -ENOMEM. */
+int attr_own_open(struct ia *ia);
+/* For an IA that is closed: frees them. */
+void attr_own_close(struct ia *ia);
+/* Write what only this edition tells, or tells differently. attr_ia and attr_provider call them. */
+void attr_ia_own(const struct ia *ia, DAT_IA_ATTR *attr);
+void attr_provider_own(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
 
 #endif

@@ -16,7 +16,11 @@
 struct ia;
 
 /* The tag of an invisible object or free slot; of a visible one, with a pattern on top of it. */
-#define OBJ_KINDS	 (DAT_HANDLE_TYPE_SRQ + 1)
+#if DAT_EDITION == 2
+#define OBJ_KINDS (DAT_HANDLE_TYPE_CSP + 1)
+#else
+#define OBJ_KINDS (DAT_HANDLE_TYPE_SRQ + 1)
+#endif
 #define OBJ_HIDDEN(kind) (1u + (unsigned)(kind))
 #define OBJ_VISIBLE	 0xDA710000u
 #define OBJ_TAG(kind)	 (OBJ_VISIBLE + OBJ_HIDDEN(kind))

@@ -20,10 +20,11 @@ struct ep;
 struct ring;
 struct tp_sge;
 
+/* The first four are as DAT 2.0 numbers the operations of a completion. */
 enum req_kind {
 	REQ_SEND,
-	REQ_READ,
 	REQ_WRITE,
+	REQ_READ,
 	REQ_RECV,
 	REQ_SRQ_RECV,
 	REQ_BIND,

@@ -9,7 +9,7 @@
  *
  * There are three ways to a post. All of them prepare a binding, and then append and post it with
  * rmr->lock held (bind_post_locked, bind_posted_unlock):
- *	rmr_bind		the fast path: a window to bytes of an LMR that allows it
+ *	bind_post		the fast path: a window to bytes of an LMR that allows it
  *	bind_region_unlock	the fast path's way where that LMR takes no window
  *	bind_slow		everything else, refusals included
  */
@@ -62,21 +62,38 @@ static DAT_RETURN bind_judge_handles(const struct rmr *rmr, const struct ep *ep)
 	return DAT_SUCCESS;
 }
 
+/* The numbers of the arguments in both editions of DAT. */
+#define ARG_TRIPLET ARG_OF_EDITION(2, 3)
+#define ARG_FLAGS   ARG_OF_EDITION(6, 8)
+#define ARG_CONTEXT ARG_OF_EDITION(7, 9)
+
 /*
- * *out is the LMR that the triplet names, held, if it covers the range; NULL for an empty triplet,
- * which unbinds.
+ * Returns the LMR that a bind names, held, or NULL: in DAT 2.0 by its handle, in DAT 1.2 by the
+ * context of the triplet.
  */
-static DAT_RETURN lmr_hold_covering(struct ia *ia, const DAT_LMR_TRIPLET *triplet, struct lmr **out)
+static struct lmr *lmr_hold_named(struct ia *ia, DAT_LMR_HANDLE handle, DAT_LMR_CONTEXT context)
+{
+	if (DAT_EDITION == 1)
+		return lmr_hold(ia, context);
+	return obj_hold(ia, handle, DAT_HANDLE_TYPE_LMR) ? handle : NULL;
+}
+
+/*
+ * *out is the LMR that is named, held, if it covers the range; NULL for an empty triplet, which
+ * unbinds.
+ */
+static DAT_RETURN lmr_hold_covering(struct ia *ia, DAT_LMR_HANDLE handle,
+				    const DAT_LMR_TRIPLET *triplet, struct lmr **out)
 {
 	struct lmr *lmr = NULL;
 
 	if (triplet->segment_length) {
-		lmr = lmr_hold(ia, triplet->lmr_context);
+		lmr = lmr_hold_named(ia, handle, triplet->lmr_context);
 		if (!lmr)
-			return BAD_ARG(2);
+			return DAT_EDITION == 1 ? BAD_ARG(2) : BAD_HANDLE(LMR);
 		if (!lmr_covers(lmr, triplet)) {
 			obj_put(&lmr->obj);
-			return BAD_ARG(2);
+			return BAD_ARG(ARG_TRIPLET);
 		}
 	}
 	*out = lmr;
@@ -97,7 +114,7 @@ static DAT_RETURN bind_judge(const struct rmr *rmr, const struct lmr *lmr, DAT_M
 			     const struct ep *ep, DAT_EP_STATE state, DAT_COMPLETION_FLAGS flags)
 {
 	if (unsignalled_by_mistake(ep, flags))
-		return BAD_ARG(6);
+		return BAD_ARG(ARG_FLAGS);
 	if (state != DAT_EP_STATE_CONNECTED && state != DAT_EP_STATE_DISCONNECTED)
 		return status_of_ep_state(state);
 	if (ep->pz != rmr->pz || (lmr && lmr->pz != rmr->pz))
@@ -336,7 +353,8 @@ static DAT_RETURN bind_by_window_or_region(struct rmr *rmr, struct lmr *lmr, str
 		return ret;
 	}
 	log_util("%s: bind of a window to %" PRIu64 " bytes: %s; they are registered instead",
-		 rmr->obj.ia->attr->device, call->triplet->segment_length, strerror(-err));
+		 rmr->obj.ia->attr->device, (uint64_t)call->triplet->segment_length,
+		 strerror(-err));
 	call->by_region = true;
 	return bind_prepare_and_post(rmr, lmr, call, &err);
 }
@@ -363,10 +381,10 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 }
 
 /* Checks every argument of dat_rmr_bind, and posts the bind, or completes it as flushed. */
-static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
-				      DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle,
-				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-				      DAT_RMR_CONTEXT *context)
+static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle,
+				      const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+				      DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
+				      DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
 	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
@@ -380,10 +398,10 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!triplet)
-		return BAD_ARG(2);
+		return BAD_ARG(ARG_TRIPLET);
 	if (!context)
-		return BAD_ARG(7);
-	ret = lmr_hold_covering(rmr->obj.ia, triplet, &lmr);
+		return BAD_ARG(ARG_CONTEXT);
+	ret = lmr_hold_covering(rmr->obj.ia, lmr_handle, triplet, &lmr);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	state = ep_request_state(ep); /* read once: it may change meanwhile */
@@ -408,12 +426,12 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPL
 }
 
 /* dat_rmr_bind in full, and a refusal leaves a line of the log. */
-static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet,
-				     DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep,
-				     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-				     DAT_RMR_CONTEXT *context)
+static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr,
+				     const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+				     DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie,
+				     DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
-	DAT_RETURN ret = bind_judge_and_post(rmr, triplet, priv, ep, cookie, flags, context);
+	DAT_RETURN ret = bind_judge_and_post(rmr, lmr, triplet, priv, ep, cookie, flags, context);
 
 	if (ret == DAT_SUCCESS)
 		return DAT_SUCCESS;
@@ -440,6 +458,7 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 					       struct ep *ep, int err, DAT_RMR_CONTEXT *context)
 {
 	const DAT_LMR_TRIPLET triplet = binding_triplet(binding);
+	const DAT_LMR_HANDLE lmr = binding->lmr;
 	const DAT_MEM_PRIV_FLAGS priv = binding->priv;
 	DAT_RMR_COOKIE cookie;
 	DAT_RETURN ret;
@@ -451,19 +470,38 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 	cookie = ring_next(&ep->sends)->cookie;
 	if (!is_window_refusal(err))
 		return bind_fast_refused(ret, rmr);
-	return bind_slow(rmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG, context);
+	return bind_slow(rmr, lmr, &triplet, priv, ep, cookie, DAT_COMPLETION_DEFAULT_FLAG,
+			 context);
 }
 
+#if DAT_EDITION == 2
+/* No device of ours has windows whose first byte is at 0. */
+static COLD DAT_RETURN bind_type_refused(const struct rmr *rmr, DAT_VA_TYPE va_type)
+{
+	if (!obj_readable(rmr) || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
+		return bind_fast_refused(BAD_HANDLE(RMR), NULL);
+	return bind_fast_refused(va_type == DAT_VA_TYPE_ZB
+					 ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
+					 : BAD_ARG(5),
+				 rmr);
+}
+#endif
+
 /*
- * Returns the LMR of that context, held, or NULL. Most binds stay within the LMR of the latest
- * binding, which that binding holds.
+ * Returns the LMR that a bind names, held, or NULL: as lmr_hold_named. Most binds stay within the
+ * LMR of the latest binding, which that binding holds.
  */
-static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_LMR_CONTEXT context)
+static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_LMR_HANDLE handle,
+						    DAT_LMR_CONTEXT context)
 {
 	struct lmr *lmr = rmr->latest->lmr;
 
 	assert_locked(&rmr->lock);
-	if (unlikely(!lmr) || unlikely(lmr->info.lmr_context != context))
+	if (DAT_EDITION == 2 && unlikely(lmr != handle))
+		return obj_hold(rmr->obj.ia, handle, DAT_HANDLE_TYPE_LMR) ? handle : NULL;
+	if (unlikely(!lmr))
+		return DAT_EDITION == 1 ? lmr_try_hold(rmr->obj.ia, context) : NULL;
+	if (DAT_EDITION == 1 && unlikely(lmr->info.lmr_context != context))
 		return lmr_try_hold(rmr->obj.ia, context);
 	obj_get(&lmr->obj);
 	return lmr;
@@ -518,9 +556,10 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
  * A window that exists is bound to bytes of an LMR that allows it, through an endpoint whose gate
  * is open, without flags. All else is for bind_slow. A spare is there only if there is a window.
  */
-HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
-			DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
-			DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+static ALWAYS_INLINE DAT_RETURN bind_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle,
+					  const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+					  DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
+					  DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
@@ -537,7 +576,7 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, const DAT_LMR_TRIPLET *triplet,
 		goto slow;
 	if (unlikely(!spin_trylock(&rmr->lock)))
 		goto slow;
-	lmr = lmr_of_bind_locked(rmr, triplet->lmr_context);
+	lmr = lmr_of_bind_locked(rmr, lmr_handle, triplet->lmr_context);
 	if (unlikely(!lmr))
 		goto unlock;
 	if (unlikely(priv & lmr->window_never || !lmr_covers(lmr, triplet)))
@@ -558,5 +597,23 @@ put_lmr:
 unlock:
 	spin_unlock(&rmr->lock);
 slow:
-	return bind_slow(rmr, triplet, priv, ep, cookie, flags, context);
+	return bind_slow(rmr, lmr_handle, triplet, priv, ep, cookie, flags, context);
 }
+
+#if DAT_EDITION == 2
+HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TRIPLET *triplet,
+			DAT_MEM_PRIV_FLAGS priv, DAT_VA_TYPE va_type, DAT_EP_HANDLE ep,
+			DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+{
+	if (unlikely(va_type != DAT_VA_TYPE_VA))
+		return bind_type_refused(rmr, va_type);
+	return bind_post(rmr, lmr, triplet, priv, ep, cookie, flags, context);
+}
+#else
+HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+			DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+			DAT_RMR_CONTEXT *context)
+{
+	return bind_post(rmr, DAT_HANDLE_NULL, triplet, priv, ep, cookie, flags, context);
+}
+#endif

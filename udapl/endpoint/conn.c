@@ -290,6 +290,13 @@ void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION
 
 static void step_locked(struct ep *ep);
 
+/* Has an event of that kind the private data of the peer? */
+static bool tells_private_data(DAT_EVENT_NUMBER number)
+{
+	return number == DAT_CONNECTION_EVENT_ESTABLISHED ||
+	       (DAT_EDITION == 2 && number == DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+
 /* Posts a connection event, for which start_connection_locked has reserved a slot of the EVD. */
 static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 {
@@ -298,7 +305,7 @@ static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 		.event_data.connect_event_data.ep_handle = ep,
 	};
 
-	if (number == DAT_CONNECTION_EVENT_ESTABLISHED && ep->private_data_size) {
+	if (tells_private_data(number) && ep->private_data_size) {
 		event.event_data.connect_event_data.private_data = ep->private_data;
 		event.event_data.connect_event_data.private_data_size = ep->private_data_size;
 	}
@@ -345,8 +352,23 @@ static void set_timer_locked(struct ep *ep, uint64_t ns)
 	timer_set_locked(ep->obj.ia, &ep->timer, tp_now() + ns, timer_expired_locked);
 }
 
+/* Is it the end of a connection, and not of an attempt that was in vain? */
+static bool ends_connection(DAT_EVENT_NUMBER event)
+{
+	return event == DAT_CONNECTION_EVENT_DISCONNECTED || event == DAT_CONNECTION_EVENT_BROKEN;
+}
+
+static void tell_broken_locked(struct ep *ep)
+{
+	assert_locked(&ep->obj.ia->lock);
+	async_error_post_locked(ep->obj.ia, DAT_ASYNC_ERROR_EP_BROKEN, ep,
+				DAT_EP_TRANSFER_TO_ERROR);
+}
+
 /*
- * The last steps of the end: completions, flushes, the end event, in this order on each EVD.
+ * The last steps of the end: completions, flushes, the end event, in this order on each EVD. In DAT
+ * 2.0 an endpoint with a shared receive queue is reported as broken then, once: its consumers wait
+ * for that, to know that none of the receives is in use any more.
  * Without memory it is tried again later, from where it stopped.
  */
 static void finish_locked(struct ep *ep)
@@ -372,6 +394,9 @@ static void finish_locked(struct ep *ep)
 	set_reporting_locked(ep, false);
 	post_connection_event_locked(ep, event);
 	unreserve_events_locked(ep);
+	if (DAT_EDITION == 2 && ep->srq && !ep->broken_told && ends_connection(event))
+		tell_broken_locked(ep);
+	ep->broken_told = false;
 }
 
 /*
@@ -540,6 +565,12 @@ void ep_quiesce_locked(struct ep *ep)
 
 /* ---- upcalls of the transport ---- */
 
+/* Returns how many bytes of private data an answer to a request can have. */
+static size_t max_answer_pdata(const struct ia *ia)
+{
+	return max_u64(ia->attr->max_reply_pdata, ia->attr->max_reject_pdata);
+}
+
 /*
  * Returns what the connection leaves of the RDMA reads that were asked for. A number that the
  * consumer gave stays, unless there can be none at all.
@@ -576,23 +607,34 @@ void ep_request_locked(struct ep *ep, const struct tp_conn *conn)
 	ep_trigger_locked(ep, ON_REQUEST);
 }
 
+/* On the active side there is memory for it from the connect on. */
+static void private_data_keep(struct ep *ep, const void *data, unsigned size)
+{
+	size = (unsigned)min_u64(size, max_answer_pdata(ep->obj.ia));
+	if (!size || !ep->private_data)
+		return;
+	memcpy(ep->private_data, data, size);
+	ep->private_data_size = (DAT_COUNT)size;
+}
+
 void up_established(struct ep *ep, const struct tp_established *established)
 {
-	unsigned size = min_u64(established->private_data_size, ep->obj.ia->attr->max_reply_pdata);
-
 	timer_cancel_locked(ep->obj.ia, &ep->timer);
 	update_addresses_locked(ep, ep->conn);
 	ep->attr.max_rdma_read_in = reads_agreed(ep->read_in_given, ep->read_in,
 						 established->max_read_in);
 	ep->attr.max_rdma_read_out = reads_agreed(ep->read_out_given, ep->read_out,
 						  established->max_read_out);
-	if (established->private_data && size) {
-		memcpy(ep->private_data, established->private_data, size);
-		ep->private_data_size = (DAT_COUNT)size;
-	}
+	if (established->private_data)
+		private_data_keep(ep, established->private_data, established->private_data_size);
 	ep_trigger_locked(ep, ON_ESTABLISHED);
 	post_connection_event_locked(ep, DAT_CONNECTION_EVENT_ESTABLISHED);
 	step_locked(ep);
+}
+
+void up_reject_data(struct ep *ep, const void *private_data, unsigned size)
+{
+	private_data_keep(ep, private_data, size);
 }
 
 void up_failed(struct ep *ep, enum tp_cause cause)
@@ -627,8 +669,8 @@ void up_qp_broken(struct ep *ep)
 		return; /* it is being freed, and its handle is no longer the consumer's */
 	if (is_ending_locked(ep) || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
 		return; /* we put it into error ourselves */
-	async_error_post_locked(ep->obj.ia, DAT_ASYNC_ERROR_EP_BROKEN, ep,
-				DAT_EP_TRANSFER_TO_ERROR);
+	tell_broken_locked(ep);
+	ep->broken_told = true;
 	ep_break_locked(ep);
 }
 
@@ -740,6 +782,14 @@ static DAT_RETURN bad_arg(unsigned n)
 	return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + n - 1);
 }
 
+/* There is one path. DAT 1.2 knows only to demand more; who requests more in DAT 2.0 gets one. */
+#if DAT_EDITION == 2
+#define REFUSED_CONNECT_FLAG (unsigned)DAT_CONNECT_MULTIPATH_REQUIRED_FLAG
+#else
+#define REFUSED_CONNECT_FLAG (unsigned)DAT_CONNECT_MULTIPATH_FLAG
+#endif
+#define KNOWN_CONNECT_FLAGS ((unsigned)DAT_CONNECT_MULTIPATH_FLAG | REFUSED_CONNECT_FLAG)
+
 /*
  * Checks the arguments that both connect calls have. @at is the position of the time-out in the
  * call; size and private data follow it.
@@ -757,9 +807,9 @@ static DAT_RETURN connect_refused(const struct ia *ia, const struct connect_args
 	if (args->private_data_size < 0 ||
 	    (unsigned)args->private_data_size > ia->attr->max_request_pdata)
 		return bad_arg(at + 1);
-	if (args->flags & ~(unsigned)DAT_CONNECT_MULTIPATH_FLAG)
+	if (args->flags & ~KNOWN_CONNECT_FLAGS)
 		return BAD_ARG(8);
-	if (args->qos != DAT_QOS_BEST_EFFORT || args->flags & DAT_CONNECT_MULTIPATH_FLAG)
+	if (args->qos != DAT_QOS_BEST_EFFORT || args->flags & REFUSED_CONNECT_FLAG)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	return DAT_SUCCESS;
 }
@@ -787,8 +837,7 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 	if (ret != DAT_SUCCESS)
 		return ret;
 	if (!ep->private_data)
-		ep->private_data = malloc(ia->attr->max_reply_pdata +
-					  1); /* malloc(0) may be NULL */
+		ep->private_data = malloc(max_answer_pdata(ia) + 1); /* malloc(0) may be NULL */
 	if (!ep->private_data) {
 		ret = NO_RESOURCE(MEMORY);
 		goto undo;

@@ -161,6 +161,7 @@ struct ep {
 
 	/* ia->lock */
 	bool last_receive; /* of qp: all receives that it took from the SRQ have completed */
+	bool broken_told;  /* an asynchronous event has told that this connection broke */
 	/* of qp: the device may yet complete what was completed as flushed without it */
 	bool late_completions;
 	struct tp_conn *conn;
@@ -386,8 +387,14 @@ DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos);
 DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 			 DAT_DTO_COOKIE cookie);
+#if DAT_EDITION == 2
+DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TRIPLET *triplet,
+		    DAT_MEM_PRIV_FLAGS priv, DAT_VA_TYPE va_type, DAT_EP_HANDLE ep,
+		    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context);
+#else
 DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
 		    DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 		    DAT_RMR_CONTEXT *context);
+#endif
 
 #endif

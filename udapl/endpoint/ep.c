@@ -595,7 +595,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 	ia = ep->obj.ia;
 	mutex_lock(&ia->lock);
 	*param = (DAT_EP_PARAM){
-		.ia_handle = ia,
+		.ia_handle = attr_ia_handle(ia),
 		.ep_state = (DAT_EP_STATE)ep_state(ep),
 		.local_ia_address_ptr = (DAT_IA_ADDRESS_PTR)&ep->local,
 		.local_port_qual = has_peer(ep) ? sockaddr_port(&ep->local) : 0,

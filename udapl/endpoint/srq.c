@@ -240,7 +240,7 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
 	ia = srq->obj.ia;
 	mutex_lock(&ia->lock);
 	*param = (DAT_SRQ_PARAM){
-		.ia_handle = ia,
+		.ia_handle = attr_ia_handle(ia),
 		.srq_state = (DAT_SRQ_STATE)atomic_load(&srq->state),
 		.pz_handle = srq->pz,
 		.max_recv_dtos = (DAT_COUNT)srq->pool.slots,

@@ -155,7 +155,6 @@
 	  (DAT_CR_HANDLE cr, DAT_EP_HANDLE ep, DAT_COUNT size, const DAT_PVOID data),              \
 	  (cr, ep, size, data), "cr %p, ep %p, private_data_size %d, private_data %p", cr, ep,     \
 	  size, data)                                                                              \
-	X(cr_reject, cr_reject, LOG_CM, (DAT_CR_HANDLE cr), (cr), "cr %p", cr)                     \
 	X(cr_handoff, cr_handoff, LOG_CM, (DAT_CR_HANDLE cr, DAT_CONN_QUAL qual), (cr, qual),      \
 	  "cr %p, qualifier %" PRIu64, cr, (uint64_t)qual)
 
@@ -184,7 +183,50 @@
 	  (rmr, mask, param), "rmr %p, mask %#x, param %p", rmr, (unsigned)mask, (void *)param)    \
 	X(rmr_free, rmr_free, LOG_UTIL, (DAT_RMR_HANDLE rmr), (rmr), "rmr %p", rmr)
 
-#define CALLS(X) IA_CALLS(X) EVD_CALLS(X) EP_CALLS(X) CONNECTION_CALLS(X) MEMORY_CALLS(X)
+/* The calls that only one edition has, or that have other parameters there. */
+#if DAT_EDITION == 2
+#define CALLS_OF_EDITION(X)                                                                        \
+	X(cr_reject, cr_reject, LOG_CM, (DAT_CR_HANDLE cr, DAT_COUNT size, const DAT_PVOID data),  \
+	  (cr, size, data), "cr %p, private_data_size %d, private_data %p", cr, size, data)        \
+	X(csp_create, csp_create, LOG_CM,                                                          \
+	  (DAT_IA_HANDLE ia, DAT_COMM * comm, DAT_IA_ADDRESS_PTR address, DAT_EVD_HANDLE evd,      \
+	   DAT_CSP_HANDLE * csp),                                                                  \
+	  (ia, comm, address, evd, csp), "ia %p, comm %p, address %p, evd %p, csp %p", ia,         \
+	  (void *)comm, (void *)address, evd, (void *)csp)                                         \
+	X(csp_query, csp_query, LOG_CM,                                                            \
+	  (DAT_CSP_HANDLE csp, DAT_CSP_PARAM_MASK mask, DAT_CSP_PARAM * param),                    \
+	  (csp, mask, param), "csp %p, mask %#x, param %p", csp, (unsigned)mask, (void *)param)    \
+	X(csp_free, csp_free, LOG_CM, (DAT_CSP_HANDLE csp), (csp), "csp %p", csp)                  \
+	X(ep_common_connect, ep_common_connect, LOG_CM,                                            \
+	  (DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_TIMEOUT timeout, DAT_COUNT size,      \
+	   const DAT_PVOID data),                                                                  \
+	  (ep, address, timeout, size, data),                                                      \
+	  "ep %p, address %p, timeout %u, private_data_size %d, private_data %p", ep,              \
+	  (void *)address, (unsigned)timeout, size, data)                                          \
+	X(rmr_create_for_ep, rmr_create_for_ep, LOG_UTIL,                                          \
+	  (DAT_PZ_HANDLE pz, DAT_RMR_HANDLE * rmr), (pz, rmr), "pz %p, rmr %p", pz, (void *)rmr)   \
+	X(ep_post_rdma_read_to_rmr, ep_post_rdma_read_to_rmr, LOG_DTO,                             \
+	  (DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET *local, DAT_DTO_COOKIE cookie,                  \
+	   const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags),                             \
+	  (ep, local, cookie, remote, flags), "ep %p, local %p, remote %p, flags %#x", ep,         \
+	  (const void *)local, (const void *)remote, (unsigned)flags)                              \
+	X(cno_fd_create, cno_fd_create, LOG_EVD,                                                   \
+	  (DAT_IA_HANDLE ia, DAT_FD * fd, DAT_CNO_HANDLE * cno), (ia, fd, cno),                    \
+	  "ia %p, fd %p, cno %p", ia, (void *)fd, (void *)cno)                                     \
+	X(ia_ha_related, ia_ha_related, LOG_UTIL,                                                  \
+	  (DAT_IA_HANDLE ia, const DAT_NAME_PTR name, DAT_BOOLEAN *related), (ia, name, related),  \
+	  "ia %p, name %p, related %p", ia, (const void *)name, (void *)related)
+#else
+#define CALLS_OF_EDITION(X) X(cr_reject, cr_reject, LOG_CM, (DAT_CR_HANDLE cr), (cr), "cr %p", cr)
+#endif
+
+#define CALLS(X)                                                                                   \
+	IA_CALLS(X)                                                                                \
+	EVD_CALLS(X)                                                                               \
+	EP_CALLS(X)                                                                                \
+	CONNECTION_CALLS(X)                                                                        \
+	MEMORY_CALLS(X)                                                                            \
+	CALLS_OF_EDITION(X)
 
 /*
  * Defines the function for one call. @name is that of the call, without "dat_"; @function makes it;

@@ -3,6 +3,8 @@
 #ifndef UDAPL_ENTRY_H
 #define UDAPL_ENTRY_H
 
+#include <stdarg.h>
+
 #include "listen/listen.h"
 
 /* ---- names.c: the names that dat_provider_init announced; any thread ---- */
@@ -37,8 +39,8 @@ void providers_after_fork(void);
 /* ---- table.c, calls.c ---- */
 
 /*
- * Fills in the table of calls of DAT 1.2, but for the two words in front, which are those of a
- * name. Any thread may call it.
+ * Fills in the table of calls of the edition of DAT, but for the two words in front, which are
+ * those of a name. Any thread may call it.
  */
 void table_fill(DAT_PROVIDER *table, bool thread_safe);
 /*
@@ -60,5 +62,28 @@ DAT_RETURN ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR
 DAT_RETURN context_set(DAT_HANDLE handle, DAT_CONTEXT context);
 DAT_RETURN context_get(DAT_HANDLE handle, DAT_CONTEXT *context);
 DAT_RETURN handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type);
+
+#if DAT_EDITION == 2
+/* ---- calls2.c: those that DAT 2.0 added, and that no room has ---- */
+
+DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context);
+DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET *local,
+				    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				    DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia, const DAT_NAME_PTR name, DAT_BOOLEAN *related);
+/* dat_extension_op: @args are those behind @op. Of a query open @handle is the name. */
+DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args);
+
+/* ---- ia.c ---- */
+
+/*
+ * Opens an IA for its attributes only, without an asynchronous EVD, for calls2.c. It is closed by
+ * ia_close, abruptly.
+ */
+DAT_RETURN ia_open_query(const char *name, struct ia **ia);
+#endif
 
 #endif

@@ -13,12 +13,13 @@
 /* ---- open ---- */
 
 /*
- * Says whether the IA is opened under an RO_AWARE_ name. Only this project's libdat has the symbol,
- * which answers during dat_ia_open.
+ * Says whether the IA is opened under an RO_AWARE_ name. Only this project's registries have the
+ * symbol, which answers during dat_ia_open. A process may have those of both editions.
  */
 static bool opened_ro_aware(void)
 {
-	int (*ro_aware)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "datx_ia_open_ro_aware");
+	int (*ro_aware)(void) = (int (*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_ro_aware",
+						      REGISTRY_NODE);
 
 	return ro_aware && ro_aware();
 }
@@ -178,13 +179,16 @@ static DAT_RETURN ia_new(struct provider *provider, const char *params, bool thr
 	ret = device_start(ia, params);
 	if (ret != DAT_SUCCESS)
 		goto return_evd;
-	if (async == DAT_HANDLE_NULL)
+	if (attr_own_open(ia))
+		ret = NO_RESOURCE(MEMORY);
+	if (ret == DAT_SUCCESS && async == DAT_HANDLE_NULL)
 		ret = async_evd_new(ia, qlen);
 	if (ret != DAT_SUCCESS)
 		goto stop_device;
 	*out = ia;
 	return DAT_SUCCESS;
 stop_device:
+	attr_own_close(ia);
 	device_stop(ia);
 return_evd:
 	async_evd_return(ia);
@@ -248,6 +252,28 @@ DAT_RETURN ia_open_threadsafe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_H
 	return ia_open_logged(true, name, qlen, async_evd, ia_out);
 }
 
+#if DAT_EDITION == 2
+DAT_RETURN ia_open_query(const char *name, struct ia **ia)
+{
+	struct provider *provider;
+	DAT_RETURN ret;
+	char *params;
+
+	ret = provider_find(name, false, &provider, &params);
+	if (ret != DAT_SUCCESS)
+		ret = provider_find(name, true, &provider, &params);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	ret = ia_new(provider, params, false, 0, DAT_EVD_ASYNC_EXISTS, ia);
+	free(params);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	(*ia)->query_only = true;
+	obj_publish(&(*ia)->obj);
+	return DAT_SUCCESS;
+}
+#endif
+
 /* ---- close ---- */
 
 /*
@@ -295,6 +321,7 @@ static void ia_destroy(struct ia *ia)
 	if (ia->sink)
 		evd_destroy_locked(ia->sink);
 	mutex_unlock(&ia->lock);
+	attr_own_close(ia);
 	device_stop(ia);
 	async_evd_return(ia);
 	ia_free(ia);

@@ -42,6 +42,9 @@ const struct obj_kind_info obj_kinds[OBJ_KINDS] = {
 	[DAT_HANDLE_TYPE_RSP] = { OBJ_STRIDE(struct sp), NULL },
 	[DAT_HANDLE_TYPE_CR] = { OBJ_STRIDE(struct cr), NULL },
 	[DAT_HANDLE_TYPE_SRQ] = { OBJ_STRIDE(struct srq), srq_slot_after_fork },
+#if DAT_EDITION == 2
+	[DAT_HANDLE_TYPE_CSP] = { OBJ_STRIDE(struct sp), NULL },
+#endif
 };
 
 /* ---- abrupt close ---- */
@@ -54,7 +57,7 @@ static void close_sp_locked(struct obj *obj)
 
 static void close_cr(struct obj *obj)
 {
-	cr_destroy(container_of(obj, struct cr, obj), false);
+	cr_destroy(container_of(obj, struct cr, obj), false, NULL, 0);
 }
 
 static void close_rmr(struct obj *obj)
@@ -109,6 +112,9 @@ static void close_cno(struct obj *obj)
  */
 const struct close_step close_steps[] = {
 	{ DAT_HANDLE_TYPE_PSP, true, close_sp_locked },
+#if DAT_EDITION == 2
+	{ DAT_HANDLE_TYPE_CSP, true, close_sp_locked },
+#endif
 	{ DAT_HANDLE_TYPE_RSP, true, close_sp_locked }, /* no connection requests from here on */
 	{ DAT_HANDLE_TYPE_CR, false, close_cr },
 	{ DAT_HANDLE_TYPE_RMR, false, close_rmr },

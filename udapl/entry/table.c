@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of calls of DAT 1.2. Each of these takes and returns what the headers of DAT 1.2
- * define, so nothing is to be converted.
+ * The table of calls of the edition of DAT. Each of these takes and returns what the headers of
+ * that edition define, so nothing is to be converted.
  */
 #include "entry.h"
 
@@ -73,6 +73,19 @@ static const DAT_PROVIDER calls = {
 	.srq_query_func = srq_query,
 	.srq_resize_func = srq_resize,
 	.srq_set_lw_func = srq_set_lw,
+#if DAT_EDITION == 2
+	.csp_create_func = csp_create,
+	.csp_query_func = csp_query,
+	.csp_free_func = csp_free,
+	.ep_common_connect_func = ep_common_connect,
+	.rmr_create_for_ep_func = rmr_create_for_ep,
+	.ep_post_send_with_invalidate_func = ep_post_send_with_invalidate,
+	.ep_post_rdma_read_to_rmr_func = ep_post_rdma_read_to_rmr,
+	.cno_fd_create_func = cno_fd_create,
+	.cno_trigger_func = cno_trigger,
+	.ia_ha_related_func = ia_ha_related,
+	.handle_extendedop_func = extended_op,
+#endif
 };
 
 void table_fill(DAT_PROVIDER *table, bool thread_safe)

@@ -4,6 +4,7 @@
  * and dat_cno_wait. cno_trigger.c has what an event does to one.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ static void agent_run(struct work *work)
 static void wake_all(struct cno *cno)
 {
 	spin_lock(&cno->lock);
-	cno->latched = NULL;
+	cno_set_latch_locked(cno, NULL);
 	cno->broadcasts++;
 	while (cno->wait_list)
 		cno_wake_locked(cno, cno->wait_list);
@@ -99,7 +100,7 @@ static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 	cno_missed_remove_locked(cno, evd);
 	latched = cno->latched == evd;
 	if (latched)
-		cno->latched = NULL;
+		cno_set_latch_locked(cno, NULL);
 	due = cno->agent_due && cno->agent_evd == evd;
 	if (due)
 		cno->agent_due = false; /* it stays attached */
@@ -190,7 +191,7 @@ static bool arm_and_drain(struct evd *evd)
 	return true;
 }
 
-/* With an agent each completion is urgent, because it has to be called at once. */
+/* With an agent or a descriptor each completion is urgent: it has to be told at once. */
 static bool cno_is_urgent_locked(struct watch *watch)
 {
 	struct cno *cno = cno_of_watch(watch);
@@ -200,7 +201,7 @@ static bool cno_is_urgent_locked(struct watch *watch)
 	spin_lock(&cno->lock);
 	agent = cno_has_agent(&cno->agent);
 	spin_unlock(&cno->lock);
-	return agent;
+	return agent || cno->fd >= 0;
 }
 
 /* Arms the queues of the EVDs that have missed a trigger. */
@@ -269,18 +270,12 @@ static void cno_channels_close(struct cno *cno)
 
 /* ---- the calls ---- */
 
-DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
+/* Makes an invisible CNO, of which @fd, unless it is -1, tells the latch. It takes over @fd. */
+static DAT_RETURN cno_new(struct ia *ia, DAT_OS_WAIT_PROXY_AGENT agent, int fd, struct cno **out)
 {
-	CANCEL_FORBIDDEN;
-	struct ia *ia = ia_handle;
-	struct cno *cno;
+	struct cno *cno = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_CNO);
 	int err;
 
-	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
-		return BAD_HANDLE(IA);
-	if (!out)
-		return BAD_ARG(3);
-	cno = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_CNO);
 	if (!cno)
 		return NO_RESOURCE(MEMORY);
 	err = cno_channels_open(cno);
@@ -289,18 +284,70 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 		return status_of(err, DAT_RESOURCE_MEMORY);
 	}
 	spin_init(&cno->lock, RANK_CNO);
+	cno->fd = fd;
 	cno->missed_end = &cno->missed;
 	cno->agent = agent;
 	cno->work.run = agent_run;
 	cno->work.unlocked = true;
+	*out = cno;
+	return DAT_SUCCESS;
+}
+
+DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE *out)
+{
+	CANCEL_FORBIDDEN;
+	struct ia *ia = ia_handle;
+	struct cno *cno = NULL;
+	DAT_RETURN ret;
+
+	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
+		return BAD_HANDLE(IA);
+	if (!out)
+		return BAD_ARG(3);
+	ret = cno_new(ia, agent, -1, &cno);
+	if (ret == DAT_SUCCESS)
+		*out = obj_publish(&cno->obj);
+	return ret;
+}
+
+#if DAT_EDITION == 2
+DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *fd, DAT_CNO_HANDLE *out)
+{
+	CANCEL_FORBIDDEN;
+	const DAT_OS_WAIT_PROXY_AGENT no_agent = DAT_OS_WAIT_PROXY_AGENT_NULL;
+	struct ia *ia = ia_handle;
+	struct cno *cno = NULL;
+	DAT_RETURN ret;
+	int latch_fd;
+
+	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
+		return BAD_HANDLE(IA);
+	if (!fd)
+		return BAD_ARG(2);
+	if (!out)
+		return BAD_ARG(3);
+	latch_fd = wakefd_open();
+	if (latch_fd < 0) {
+		(void)log_descriptor_shortage("dat_cno_fd_create", latch_fd);
+		return status_of(latch_fd, DAT_RESOURCE_MEMORY);
+	}
+	ret = cno_new(ia, no_agent, latch_fd, &cno);
+	if (ret != DAT_SUCCESS) {
+		close(latch_fd);
+		return ret;
+	}
+	*fd = latch_fd;
 	*out = obj_publish(&cno->obj);
 	return DAT_SUCCESS;
 }
+#endif
 
 void cno_destroy(struct cno *cno)
 {
 	service_cancel_unlocked_work(cno->obj.ia, &cno->work);
 	cno_channels_close(cno);
+	if (cno->fd >= 0)
+		close(cno->fd);
 	obj_free(&cno->obj);
 }
 
@@ -337,6 +384,24 @@ void cno_expel_waiters_relock(struct cno *cno)
 	spin_unlock(&cno->lock);
 }
 
+static void cno_describe_locked(const struct cno *cno, DAT_CNO_PARAM *param)
+{
+	assert_locked(&cno->lock);
+#if DAT_EDITION == 2
+	memset(&param->proxy, 0, sizeof(param->proxy));
+	param->proxy_type = DAT_PROXY_TYPE_NONE;
+	if (cno->fd >= 0) {
+		param->proxy_type = DAT_PROXY_TYPE_FD;
+		param->proxy.fd = cno->fd;
+	} else if (cno_has_agent(&cno->agent)) {
+		param->proxy_type = DAT_PROXY_TYPE_AGENT;
+		param->proxy.agent = cno->agent;
+	}
+#else
+	param->agent = cno->agent;
+#endif
+}
+
 DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param)
 {
 	CANCEL_FORBIDDEN;
@@ -347,9 +412,9 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PAR
 		return BAD_HANDLE(CNO);
 	if (!param)
 		return BAD_ARG(3);
-	param->ia_handle = cno->obj.ia;
+	param->ia_handle = attr_ia_handle(cno->obj.ia);
 	spin_lock(&cno->lock);
-	param->agent = cno->agent;
+	cno_describe_locked(cno, param);
 	spin_unlock(&cno->lock);
 	return DAT_SUCCESS;
 }
@@ -359,7 +424,7 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 
-	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO))
+	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO) || cno->fd >= 0)
 		return BAD_HANDLE(CNO);
 	spin_lock(&cno->lock);
 	cno->agent = agent;
@@ -385,7 +450,7 @@ static DAT_RETURN check_latch_locked(struct cno *cno, unsigned broadcasts, struc
 	assert_locked(&cno->lock);
 	if (cno->latched) {
 		*evd = cno->latched;
-		cno->latched = NULL;
+		cno_set_latch_locked(cno, NULL);
 		return DAT_SUCCESS;
 	}
 	if (cno->broadcasts != broadcasts || cno->closing)
@@ -628,8 +693,22 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 		spin_unlock(&cno->lock);
 		return cno_wait_slow(cno, timeout, out);
 	}
-	cno->latched = NULL;
+	cno_set_latch_locked(cno, NULL);
 	spin_unlock(&cno->lock);
 	*out = evd;
 	return DAT_SUCCESS;
 }
+
+#if DAT_EDITION == 2
+DAT_RETURN cno_trigger(DAT_CNO_HANDLE handle, DAT_EVD_HANDLE *out)
+{
+	CANCEL_FORBIDDEN;
+	struct cno *cno = handle;
+
+	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO) || cno->fd < 0)
+		return BAD_HANDLE(CNO);
+	if (!out)
+		return BAD_ARG(2);
+	return cno_wait(cno, 0, out);
+}
+#endif

@@ -41,6 +41,18 @@ void wait_entry_end(struct wait_entry *entry);
  */
 unsigned cno_visit_missed_locked(struct cno *cno, bool (*visit)(struct evd *));
 
+/* Sets the latch, or clears it. cno->lock is held. */
+static inline void cno_set_latch_locked(struct cno *cno, struct evd *evd)
+{
+	cno->latched = evd;
+	if (DAT_EDITION == 1 || cno->fd < 0)
+		return;
+	if (evd)
+		wakefd_signal(cno->fd);
+	else
+		wakefd_clear(cno->fd);
+}
+
 /* Returns whether there is an agent: DAT_OS_WAIT_PROXY_AGENT_NULL is none. */
 static inline bool cno_has_agent(const DAT_OS_WAIT_PROXY_AGENT *agent)
 {

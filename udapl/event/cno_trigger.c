@@ -121,7 +121,7 @@ void cno_trigger_locked(struct cno *cno, struct evd *evd)
 	if (cno->latched && cno->latched != evd)
 		missed_add_locked(cno, evd);
 	if (!cno->latched) {
-		cno->latched = evd;
+		cno_set_latch_locked(cno, evd);
 		if (cno->wait_list && !cno->takers)
 			cno_wake_locked(cno, cno->wait_list);
 	}

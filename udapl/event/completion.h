@@ -65,6 +65,27 @@ static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const s
 	       atomic_load_explicit(&ring->reports_all, memory_order_relaxed);
 }
 
+#if DAT_EDITION == 2
+_Static_assert(REQ_SEND == (int)DAT_DTO_SEND && REQ_WRITE == (int)DAT_DTO_RDMA_WRITE &&
+		       REQ_READ == (int)DAT_DTO_RDMA_READ && REQ_RECV == (int)DAT_DTO_RECEIVE,
+	       "the kind of a request tells its operation");
+#endif
+
+typedef __typeof__(((DAT_DTO_COMPLETION_EVENT_DATA *)0)->transfered_length) dto_length;
+
+/* Says what completed, in the edition whose completions tell that. */
+static ALWAYS_INLINE void completion_describe_operation(const struct req *req,
+							DAT_DTO_COMPLETION_EVENT_DATA *dto)
+{
+#if DAT_EDITION == 2
+	dto->operation = req->kind == REQ_SRQ_RECV ? DAT_DTO_RECEIVE : (DAT_DTOS)req->kind;
+	dto->rmr_context = 0; /* no key of ours was invalidated */
+#else
+	(void)req;
+	(void)dto;
+#endif
+}
+
 /*
  * The event of a transfer of @length bytes. Of a receive of a shared receive queue, @ep is the
  * endpoint that took it.
@@ -80,7 +101,8 @@ static ALWAYS_INLINE void completion_describe_dto(struct evd *evd, const struct 
 	dto->ep_handle = ep;
 	dto->user_cookie = req->cookie;
 	dto->status = status;
-	dto->transfered_length = length;
+	dto->transfered_length = (dto_length)length;
+	completion_describe_operation(req, dto);
 }
 
 /* The same of a transfer of an endpoint's own queues. */

@@ -620,15 +620,17 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 {
 	CANCEL_FORBIDDEN;
 	struct evd *evd = handle;
+	DAT_IA_HANDLE ia;
 
 	(void)mask; /* all members are filled in */
 	if (!obj_valid(NULL, evd, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	if (!param)
 		return BAD_ARG(3);
+	ia = attr_ia_handle(evd->obj.ia);
 	spin_lock(&evd->lock);
 	*param = (DAT_EVD_PARAM){
-		.ia_handle = evd->obj.ia,
+		.ia_handle = ia,
 		.evd_qlen = evd->qlen,
 		.evd_state = (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
 			     (evd->slow_path & EVD_UNWAITABLE ? DAT_EVD_STATE_UNWAITABLE

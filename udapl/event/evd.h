@@ -3,6 +3,8 @@
 #ifndef UDAPL_EVD_H
 #define UDAPL_EVD_H
 
+#include <string.h>
+
 #include "event.h"
 
 /* What a call on an EVD answers to any other handle: DAT's subtypes name EVDs by a role only. */
@@ -12,6 +14,16 @@
 static inline struct queued_event *queue_slot(const struct event_queue *queue, unsigned at)
 {
 	return &queue->slots[(queue->head + at) & (queue->size - 1)];
+}
+
+/* Copies an event of the base set: the extension of one of DAT 2.0 stays as it is. */
+static ALWAYS_INLINE void event_copy(DAT_EVENT *to, const DAT_EVENT *from)
+{
+#if DAT_EDITION == 2
+	memcpy(to, from, offsetof(DAT_EVENT, event_extension_data));
+#else
+	*to = *from;
+#endif
 }
 
 /* ---- evd_queue.c: evd->lock is held; any thread ---- */
@@ -60,7 +72,7 @@ static inline bool evd_take_locked(struct evd *evd, DAT_EVENT *event)
 	queue->count--;
 	evd->notifying -= slot->notify;
 	evd->bounded -= bounded;
-	*event = slot->event;
+	event_copy(event, &slot->event);
 	return bounded;
 }
 

@@ -103,7 +103,7 @@ static void queue_push_locked(struct evd *evd, const DAT_EVENT *event, bool noti
 
 	debug_assert(slots_free_locked(evd) > 0);
 	slot = queue_slot(queue, queue->count++);
-	slot->event = *event;
+	event_copy(&slot->event, event);
 	slot->event.evd_handle = evd;
 	slot->notify = notify;
 	slot->bounded = bounded;
@@ -365,14 +365,12 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 
 /* ---- flushes ---- */
 
-static DAT_EVENT flushed_event(const struct req *req)
+static DAT_EVENT flushed_event(struct evd *evd, const struct req *req)
 {
-	return (DAT_EVENT){
-		.event_number = DAT_DTO_COMPLETION_EVENT,
-		.event_data.dto_completion_event_data = { .ep_handle = req->ring->ep,
-							  .user_cookie = req->cookie,
-							  .status = DAT_DTO_ERR_FLUSHED },
-	};
+	DAT_EVENT event;
+
+	completion_describe_dto(evd, req, req->ring->ep, DAT_DTO_ERR_FLUSHED, 0, &event);
+	return event;
 }
 
 bool evd_flush(struct evd *evd, struct ring *ring)
@@ -389,7 +387,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 		if (!all || !ring_used(ring))
 			break; /* another thread polled while the lock was released */
 		req = ring_slot(ring, atomic_load(&ring->head));
-		event = flushed_event(req);
+		event = flushed_event(evd, req);
 		retired = req->kind == REQ_BIND ? completion_retire_bind_locked(
 							  evd, req, DAT_DTO_ERR_FLUSHED, &event)
 						: ring_retire(ring, req);
@@ -405,7 +403,7 @@ bool evd_flush(struct evd *evd, struct ring *ring)
 
 bool evd_post_flushed(struct evd *evd, const struct req *req)
 {
-	DAT_EVENT event = flushed_event(req);
+	DAT_EVENT event = flushed_event(evd, req);
 	bool ok;
 
 	if (req->kind == REQ_BIND)

@@ -288,7 +288,8 @@ struct wait_entry;
 struct cno {
 	struct obj obj;
 	struct spinlock lock;
-	struct evd *latched; /* lock; the first trigger since the last delivery */
+	int fd; /* fixed; readable while the latch is set; -1: it has none, as in DAT 1.2 */
+	struct evd *latched; /* lock; the first trigger since the last delivery; by cno_set_latch */
 	/* lock; threads in dat_cno_wait that were not woken yet, oldest first */
 	struct wait_entry *wait_list;
 	unsigned waiters;	       /* lock; threads in dat_cno_wait */
@@ -393,5 +394,9 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE cno);
 DAT_RETURN cno_wait(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd);
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent);
 DAT_RETURN cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);
+#if DAT_EDITION == 2
+DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia, DAT_FD *fd, DAT_CNO_HANDLE *cno);
+DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno, DAT_EVD_HANDLE *evd);
+#endif
 
 #endif

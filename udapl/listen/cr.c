@@ -107,7 +107,7 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 	log_cm("service point %p, qualifier %llu: connection request rejected: no memory or event "
 	       "queue full",
 	       (void *)sp, (unsigned long long)sp->conn_qual);
-	tp_reject(conn, false);
+	tp_reject(conn, false, NULL, 0);
 }
 
 /*
@@ -129,13 +129,13 @@ static struct ep *cr_end_locked(struct cr *cr)
 	return NULL;
 }
 
-void cr_destroy(struct cr *cr, bool by_consumer)
+void cr_destroy(struct cr *cr, bool by_consumer, const void *private_data, unsigned size)
 {
 	struct ia *ia = cr->obj.ia;
 	struct ep *unused;
 
 	mutex_lock(&ia->lock);
-	tp_reject(cr->request.conn, by_consumer);
+	tp_reject(cr->request.conn, by_consumer, private_data, size);
 	unused = cr_end_locked(cr);
 	mutex_unlock(&ia->lock);
 	if (unused)
@@ -192,6 +192,26 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 	return ret;
 }
 
+#if DAT_EDITION == 2
+DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
+		     const DAT_PVOID private_data)
+{
+	CANCEL_FORBIDDEN;
+	struct cr *cr = handle;
+
+	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR))
+		return BAD_HANDLE(CR);
+	if (private_data_size < 0 ||
+	    (unsigned)private_data_size > cr->obj.ia->attr->max_reject_pdata)
+		return BAD_ARG(2);
+	if (private_data_size > 0 && !private_data)
+		return BAD_ARG(3);
+	if (!obj_retire(&cr->obj))
+		return BAD_HANDLE(CR);
+	cr_destroy(cr, true, private_data, (unsigned)private_data_size);
+	return DAT_SUCCESS;
+}
+#else
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
@@ -199,9 +219,10 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 
 	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR) || !obj_retire(&cr->obj))
 		return BAD_HANDLE(CR);
-	cr_destroy(cr, true);
+	cr_destroy(cr, true, NULL, 0);
 	return DAT_SUCCESS;
 }
+#endif
 
 /*
  * Makes a copy: the same connection and what the peer sent, as if they had arrived at @sp. Returns

@@ -10,7 +10,13 @@
 /* Two qualifiers with one port can't be told apart on the wire. */
 struct sp *sp_on_port_locked(struct ia *ia, uint16_t port)
 {
-	static const DAT_HANDLE_TYPE kinds[] = { DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_RSP };
+	static const DAT_HANDLE_TYPE kinds[] = {
+		DAT_HANDLE_TYPE_PSP,
+		DAT_HANDLE_TYPE_RSP,
+#if DAT_EDITION == 2
+		DAT_HANDLE_TYPE_CSP,
+#endif
+	};
 
 	assert_locked(&ia->lock);
 	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -26,7 +32,7 @@ struct sp *sp_on_port_locked(struct ia *ia, uint16_t port)
 	return NULL;
 }
 
-static bool takes_requests(struct ia *ia, const struct evd *evd)
+bool sp_evd_takes_requests(struct ia *ia, const struct evd *evd)
 {
 	return obj_valid(ia, (DAT_HANDLE)(uintptr_t)evd, DAT_HANDLE_TYPE_EVD) &&
 	       evd->flags & DAT_EVD_CR_FLAG;
@@ -40,7 +46,7 @@ static DAT_RETURN psp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const st
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
-	if (!takes_requests(ia, evd))
+	if (!sp_evd_takes_requests(ia, evd))
 		return BAD_HANDLE(EVD_CR);
 	if (!qual)
 		return BAD_ARG(2);
@@ -51,12 +57,8 @@ static DAT_RETURN psp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const st
 	return DAT_SUCCESS;
 }
 
-/*
- * Makes a service point that listens on the port of @qual; with 0 on a port that is free, whose
- * number becomes the qualifier.
- */
-static DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual,
-				struct evd *evd, DAT_PSP_FLAGS flags, struct sp **out)
+DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual, struct evd *evd,
+			 DAT_PSP_FLAGS flags, struct sp **out)
 {
 	uint16_t port = port_of_qual(qual);
 	struct sp *sp;
@@ -154,8 +156,7 @@ void sp_destroy_locked(struct sp *sp)
 	obj_free(&sp->obj);
 }
 
-/* Frees a service point of @kind. @bad is the status of a handle of anything else. */
-static DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN bad)
+DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN bad)
 {
 	struct sp *sp = handle;
 	struct ia *ia;
@@ -187,7 +188,7 @@ DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK mask, DAT_PSP_PAR
 	if (!param)
 		return BAD_ARG(3);
 	*param = (DAT_PSP_PARAM){
-		.ia_handle = sp->obj.ia,
+		.ia_handle = attr_ia_handle(sp->obj.ia),
 		.conn_qual = sp->conn_qual,
 		.evd_handle = sp->evd,
 		.psp_flags = sp->flags,
@@ -204,7 +205,7 @@ static DAT_RETURN rsp_refused(struct ia *ia, DAT_CONN_QUAL qual, const struct ep
 		return BAD_HANDLE(IA);
 	if (ep && !obj_valid(ia, (DAT_HANDLE)(uintptr_t)ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	if (!takes_requests(ia, evd))
+	if (!sp_evd_takes_requests(ia, evd))
 		return BAD_HANDLE(EVD_CR);
 	if (!out)
 		return BAD_ARG(5);
@@ -259,7 +260,7 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PAR
 	ia = sp->obj.ia;
 	mutex_lock(&ia->lock);
 	*param = (DAT_RSP_PARAM){
-		.ia_handle = ia,
+		.ia_handle = attr_ia_handle(ia),
 		.conn_qual = sp->conn_qual,
 		.evd_handle = sp->evd,
 		.ep_handle = sp->ep,

@@ -94,7 +94,7 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 	    (!region.for_va || (kind->has_cookie && !region.for_shared_memory.shared_memory_id)))
 		return BAD_ARG(3);
 	if (!lmr_out)
-		return BAD_ARG(7);
+		return BAD_ARG(ARG_OF_EDITION(7, 8));
 	if (!kind)
 		return BAD_ARG(2);
 	return kind->has_source ? span_of_lmr(ia, region, span)
@@ -261,13 +261,15 @@ static COLD DAT_RETURN region_free_refused(DAT_RETURN ret, const void *lmr)
 	return refused(ret, LOG_UTIL, "dat_lmr_free", "lmr %p", lmr);
 }
 
-HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
-			  DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv,
-			  DAT_LMR_HANDLE *lmr_out, DAT_LMR_CONTEXT *lmr_context,
-			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
-			  DAT_VADDR *registered_address)
+/* dat_lmr_create of either edition. */
+static ALWAYS_INLINE DAT_RETURN region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type,
+					      DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+					      DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv,
+					      DAT_LMR_HANDLE *lmr_out, DAT_LMR_CONTEXT *lmr_context,
+					      DAT_RMR_CONTEXT *rmr_context,
+					      DAT_VLEN *registered_size,
+					      DAT_VADDR *registered_address)
 {
-	CANCEL_FORBIDDEN;
 	const struct mem_kind *kind = mem_kind(type);
 	struct ia *ia = ia_handle;
 	struct pz *pz = pz_handle;
@@ -321,6 +323,37 @@ put_pz:
 	obj_put(&pz->obj);
 	return ret;
 }
+
+#if DAT_EDITION == 2
+HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+			  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
+			  DAT_VA_TYPE va_type, DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+			  DAT_VADDR *registered_address)
+{
+	CANCEL_FORBIDDEN;
+
+	if (unlikely(va_type != DAT_VA_TYPE_VA))
+		return region_refused(va_type == DAT_VA_TYPE_ZB
+					      ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
+					      : BAD_ARG(7),
+				      ia, type, length, pz, priv);
+	return region_create(ia, type, region, length, pz, priv, lmr, lmr_context, rmr_context,
+			     registered_size, registered_address);
+}
+#else
+HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+			  DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
+			  DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+			  DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+			  DAT_VADDR *registered_address)
+{
+	CANCEL_FORBIDDEN;
+
+	return region_create(ia, type, region, length, pz, priv, lmr, lmr_context, rmr_context,
+			     registered_size, registered_address);
+}
+#endif
 
 static void lmr_release(struct lmr *lmr)
 {
@@ -377,12 +410,15 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 		return BAD_HANDLE(LMR);
 	if (!param)
 		return BAD_ARG(3);
-	param->ia_handle = lmr->obj.ia;
+	param->ia_handle = attr_ia_handle(lmr->obj.ia);
 	param->mem_type = lmr->type;
 	param->region_desc = lmr->region;
 	param->length = lmr->length;
 	param->pz_handle = lmr->pz;
 	param->mem_priv = lmr->priv;
+#if DAT_EDITION == 2
+	param->va_type = DAT_VA_TYPE_VA;
+#endif
 	lmr_report(lmr, &param->lmr_context, &param->rmr_context, &param->registered_size,
 		   &param->registered_address);
 	return DAT_SUCCESS;

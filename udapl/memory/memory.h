@@ -187,11 +187,19 @@ void rmr_destroy(struct rmr *rmr);
 DAT_RETURN pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE *pz);
 DAT_RETURN pz_query(DAT_PZ_HANDLE pz, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param);
 DAT_RETURN pz_free(DAT_PZ_HANDLE pz);
+#if DAT_EDITION == 2
+DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+		      DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
+		      DAT_VA_TYPE va_type, DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
+		      DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
+		      DAT_VADDR *registered_address);
+#else
 DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
 		      DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv,
 		      DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
 		      DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
 		      DAT_VADDR *registered_address);
+#endif
 DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM *param);
 DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr);
 DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);

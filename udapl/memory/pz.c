@@ -56,6 +56,6 @@ DAT_RETURN pz_query(DAT_PZ_HANDLE handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *
 		return BAD_HANDLE(PZ);
 	if (!param)
 		return BAD_ARG(3);
-	param->ia_handle = pz->obj.ia;
+	param->ia_handle = attr_ia_handle(pz->obj.ia);
 	return DAT_SUCCESS;
 }

@@ -512,23 +512,31 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	const struct binding *now;
+	DAT_IA_HANDLE ia;
 	bool shown;
 
 	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_RMR))
 		return BAD_HANDLE(RMR);
 	if (!param)
 		return BAD_ARG(3);
+	ia = attr_ia_handle(rmr->obj.ia);
 	spin_lock(&rmr->lock);
 	now = rmr->latest;
 	shown = now->lmr || !(mask & DAT_RMR_FIELD_LMR_TRIPLET);
 	if (shown)
 		*param = (DAT_RMR_PARAM){
-			.ia_handle = rmr->obj.ia,
+			.ia_handle = ia,
 			.pz_handle = rmr->pz,
 			.lmr_triplet = binding_triplet(now),
 			.mem_priv = now->priv,
 			.rmr_context = binding_context(now),
 		};
 	spin_unlock(&rmr->lock);
+#if DAT_EDITION == 2
+	if (shown) {
+		param->rmr_scope = DAT_RMR_SCOPE_PZ;
+		param->va_type = DAT_VA_TYPE_VA;
+	}
+#endif
 	return shown ? DAT_SUCCESS : BAD_ARG(2);
 }

@@ -127,12 +127,11 @@ static unsigned wire_data_size(const struct eq_event *event)
  * libfabric's tcp sends the answer over the socket of the request.
  */
 static void request_reject(struct tp_dev *dev, struct fid_pep *pep, struct fi_info *info,
-			   bool by_consumer)
+			   uint8_t kind, const struct tp_cm_param *param)
 {
 	struct fid_pep *own = NULL;
 	struct wire_message message;
-	size_t size = wire_fill(&message, by_consumer ? WIRE_REJECT_CONSUMER : WIRE_REJECT_PROVIDER,
-				NULL);
+	size_t size = wire_fill(&message, kind, param);
 
 	if (!pep && !fi_passive_ep(dev->fabric, dev->info, &own, NULL) &&
 	    !fi_pep_bind(own, &dev->eq->fid, 0))
@@ -214,7 +213,7 @@ static void pending_drop_locked(struct tp_dev *dev, fid_t fid, struct fid_pep *p
 		}
 		*link = event->next;
 		if (event->info)
-			request_reject(dev, pep, event->info, false);
+			request_reject(dev, pep, event->info, WIRE_REJECT_PROVIDER, NULL);
 		free(event);
 	}
 	dev->pending_end = link;
@@ -415,7 +414,8 @@ static void request_arrived(struct tp_dev *dev, const struct eq_event *event)
 	conn = listener && wire_is(event, WIRE_REQUEST) ? calloc(1, sizeof(*conn)) : NULL;
 	if (!conn) {
 		request_tell_refused(dev, event);
-		request_reject(dev, listener ? listener->pep : NULL, event->info, false);
+		request_reject(dev, listener ? listener->pep : NULL, event->info,
+			       WIRE_REJECT_PROVIDER, NULL);
 		return;
 	}
 	conn->dev = dev;
@@ -463,6 +463,8 @@ static void event_handle(struct tp_dev *dev, const struct eq_event *event)
 	else if (event->type != FI_CONNECTED && conn->state == CONN_CONNECTING) {
 		if (conn->active && conn->dev->soft_queues && is_of_stranger(event))
 			conn_tell_stranger(conn);
+		if (wire_is(event, WIRE_REJECT_CONSUMER) && wire_data_size(event))
+			up_reject_data(conn->qp->ep, event->message.data, wire_data_size(event));
 		conn_failed(conn, cause_of(event));
 	} else if (event->type != FI_CONNECTED)
 		conn_ended(conn);
@@ -679,7 +681,7 @@ static void events_fetch_locked(struct tp_dev *dev)
 			*copy = event;
 			pending_add_locked(dev, copy);
 		} else if (event.info) {
-			request_reject(dev, NULL, event.info, false);
+			request_reject(dev, NULL, event.info, WIRE_REJECT_PROVIDER, NULL);
 		}
 	}
 	if (dev->pending)
@@ -881,11 +883,15 @@ int tp_accept(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep,
 
 /* ---- ending ---- */
 
-void tp_reject(struct tp_conn *conn, bool by_consumer)
+void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data, unsigned size)
 {
+	const struct tp_cm_param param = { .private_data = private_data,
+					   .private_data_size = size };
+
 	up_assert_locked(conn->dev->ia);
 	if (conn->info)
-		request_reject(conn->dev, listener_find(conn), conn->info, by_consumer);
+		request_reject(conn->dev, listener_find(conn), conn->info,
+			       by_consumer ? WIRE_REJECT_CONSUMER : WIRE_REJECT_PROVIDER, &param);
 	free(conn);
 }
 
@@ -905,7 +911,7 @@ void tp_release(struct tp_conn *conn)
 {
 	up_assert_locked(conn->dev->ia);
 	if (!conn->qp) {
-		tp_reject(conn, false);
+		tp_reject(conn, false, NULL, 0);
 		return;
 	}
 	socket_forget(conn);

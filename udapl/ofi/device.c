@@ -89,6 +89,7 @@ static int attr_from_info(struct tp_dev *dev)
 		.max_read_in_total = INT_MAX,
 		.max_request_pdata = data,
 		.max_reply_pdata = data,
+		.max_reject_pdata = data,
 		.max_mr_size = SIZE_MAX,
 		.max_message = info->ep_attr->max_msg_size,
 		.fw_major = FI_MAJOR(info->fabric_attr->prov_version),

@@ -213,7 +213,7 @@ static int slow_post(struct tp_qp *qp, enum transfer_kind kind, const void *tag,
 	transfer_describe(transfer, kind, nsge,
 			  flags & TP_POST_FENCE && !(read && qp->dev->ordered_reads));
 	if (remote) {
-		transfer->remote_address = remote->target_address;
+		transfer->remote_address = tp_remote_address(remote);
 		transfer->remote_key = remote->rmr_context;
 	}
 	if (!atomic_load(&queue->open) || (transfer->fenced && qp_is_reading(qp))) {
@@ -371,7 +371,7 @@ static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct tp_qp *qp,
 	const bool few = __builtin_constant_p(nseg) && nseg <= FEW_SEGMENTS;
 	struct fi_msg_rma *message = &messages[few ? nseg : 0];
 
-	qp->remote.addr = remote->target_address;
+	qp->remote.addr = tp_remote_address(remote);
 	qp->remote.len = tp_taken_size(taken, nseg);
 	qp->remote.key = remote->rmr_context;
 	if (!few)

@@ -103,8 +103,18 @@
 /* When their time is up, so many are destroyed; then other threads can take ia->lock. */
 #define DESTROY_BATCH 16
 
-/* The private data of a rejection by the provider. A rejection by a consumer has none. */
-static const char rejected_by_provider[4] = { 'D', 'A', 'T', 0 };
+/*
+ * What the private data of a rejection begins with: of one by the provider this is all of it; of
+ * one by the consumer these are the versions of DAT and of the provider, as dapl sends them, and
+ * the consumer's data follow.
+ */
+#define REJECT_HEADER 4 /* bytes */
+static const char rejected_by_provider[REJECT_HEADER] = { 'D', 'A', 'T', 0 };
+#if DAT_EDITION == 2
+static const char rejected_by_consumer[REJECT_HEADER] = { 2, 0, 2, 0 };
+#else
+static const char rejected_by_consumer[REJECT_HEADER] = { 1, 2, 1, 2 };
+#endif
 
 struct tp_listener {
 	struct tp_listener *next;
@@ -115,9 +125,15 @@ struct tp_listener {
 
 /* ---- identifiers ---- */
 
-static void id_reject(struct tp_dev *dev, struct rdma_cm_id *id, bool by_consumer)
+static void id_reject(struct tp_dev *dev, struct rdma_cm_id *id, const char header[REJECT_HEADER],
+		      const void *private_data, unsigned size)
 {
-	if (rdma_reject(id, rejected_by_provider, by_consumer ? 0 : sizeof(rejected_by_provider)))
+	char data[UINT8_MAX];
+
+	memcpy(data, header, REJECT_HEADER);
+	if (size)
+		memcpy(data + REJECT_HEADER, private_data, size);
+	if (rdma_reject(id, data, (uint8_t)(REJECT_HEADER + size)))
 		/* the peer has given up already */
 		log_cm("%s: id %p: rdma_reject: %s", dev->attr.device, (void *)id, strerror(errno));
 }
@@ -130,7 +146,7 @@ static void id_destroy(struct tp_dev *dev, struct rdma_cm_id *id)
 
 void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
 {
-	id_reject(dev, id, false);
+	id_reject(dev, id, rejected_by_provider, NULL, 0);
 	id_destroy(dev, id);
 }
 
@@ -351,17 +367,18 @@ void tp_release(struct tp_conn *conn)
 	else if (conn->result_pending)
 		cm_conn_linger(conn);
 	else if (conn->state == CM_REQUESTED)
-		tp_reject(conn, false);
+		tp_reject(conn, false, NULL, 0);
 	else if (conn->state == CM_AWAITS_RELEASE)
 		cm_conn_destroy_later(conn);
 	else
 		cm_conn_destroy(conn);
 }
 
-void tp_reject(struct tp_conn *conn, bool by_consumer)
+void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data, unsigned size)
 {
 	up_assert_locked(conn->dev->ia);
-	id_reject(conn->dev, conn->id, by_consumer);
+	id_reject(conn->dev, conn->id, by_consumer ? rejected_by_consumer : rejected_by_provider,
+		  private_data, size);
 	cm_conn_destroy(conn);
 }
 
@@ -868,6 +885,20 @@ static bool cm_conn_retry_if_stale(struct tp_conn *conn, const struct cm_event *
 	return true;
 }
 
+/*
+ * Gives the core what the peer's consumer has sent with its rejection: behind the header, if there
+ * is one, which begins with an edition of DAT.
+ */
+static void reject_data_report(struct tp_conn *conn, const struct cm_event *event)
+{
+	unsigned size = event->private_data_size, begin = 0;
+
+	if (size >= REJECT_HEADER && (event->private_data[0] == 1 || event->private_data[0] == 2))
+		begin = REJECT_HEADER;
+	if (conn->ep && size > begin)
+		up_reject_data(conn->ep, event->private_data + begin, size - begin);
+}
+
 /* The peer has rejected the request. On iWARP there is no reason code. */
 static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 {
@@ -878,6 +909,8 @@ static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 
 	if (cm_conn_retry_if_stale(conn, event))
 		return;
+	if (by_consumer && !marked)
+		reject_data_report(conn, event);
 	cm_conn_ended(conn, by_consumer && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 }
 

@@ -65,7 +65,7 @@ static ALWAYS_INLINE int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_o
 	wr->opcode = opcode;
 	wr->send_flags = flags;
 	if (remote) {
-		wr->wr.rdma.remote_addr = remote->target_address;
+		wr->wr.rdma.remote_addr = tp_remote_address(remote);
 		wr->wr.rdma.rkey = remote->rmr_context;
 	}
 	return ibv_post_send(qp->ibv, wr, &qp->bad_send);
@@ -100,7 +100,7 @@ COLD int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sg
 {
 	const unsigned per_read = qp->dev->attr.max_read_wr_sge;
 	struct ibv_send_wr wrs[TP_MAX_SGE], *bad;
-	uint64_t from = remote->target_address;
+	uint64_t from = tp_remote_address(remote);
 	unsigned reads = 0;
 
 	for (unsigned at = 0; at < nsge; at += per_read, reads++) {

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls of DAT 2.0 that DAT 1.2 lacks, and that are part of no room: those that no transport can
+ * serve, those about the provider, and the operations of extensions.
+ */
+#include <stdlib.h>
+
+#include <dat2/dat_ib_extensions.h>
+
+#include "base/refuse.h"
+#include "entry.h"
+
+#define NOT_SUPPORTED DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
+
+/* ---- what no transport can do ---- */
+
+/* Windows belong to a protection zone: tp_mw_create makes no others. */
+DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr)
+{
+	CANCEL_FORBIDDEN;
+
+	if (!obj_valid(NULL, pz, DAT_HANDLE_TYPE_PZ))
+		return BAD_HANDLE(PZ);
+	return rmr ? NOT_SUPPORTED : BAD_ARG(2);
+}
+
+static COLD DAT_RETURN invalidate_refused(DAT_RETURN ret, const void *ep)
+{
+	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate", "ep %p", ep);
+}
+
+/* There is nothing to invalidate: no window belongs to an endpoint. */
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context)
+{
+	(void)context;
+	if (invalidate == DAT_FALSE)
+		return ep_post_send(ep, nseg, iov, cookie, flags);
+	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return invalidate_refused(BAD_HANDLE(EP), ep);
+	return invalidate_refused(invalidate == DAT_TRUE ? NOT_SUPPORTED : BAD_ARG(6), ep);
+}
+
+DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET *local,
+				    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				    DAT_COMPLETION_FLAGS flags)
+{
+	(void)cookie;
+	(void)flags;
+	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	if (!local)
+		return BAD_ARG(2);
+	return remote ? NOT_SUPPORTED : BAD_ARG(4);
+}
+
+/* ---- about the provider ---- */
+
+/* No two names share their devices in the way that one could take over from the other. */
+DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia, const DAT_NAME_PTR name, DAT_BOOLEAN *related)
+{
+	CANCEL_FORBIDDEN;
+	struct provider *provider;
+	DAT_RETURN ret;
+	char *params;
+
+	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
+		return BAD_HANDLE(IA);
+	if (!name)
+		return BAD_ARG(2);
+	if (!related)
+		return BAD_ARG(3);
+	ret = provider_find(name, false, &provider, &params);
+	if (DAT_GET_TYPE(ret) == DAT_PROVIDER_NOT_FOUND)
+		ret = provider_find(name, true, &provider, &params);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	free(params);
+	*related = DAT_FALSE;
+	return DAT_SUCCESS;
+}
+
+/* ---- extensions ---- */
+
+/* A query open: the numbers of wrong arguments are those of dat_extension_op. */
+static DAT_RETURN query_open(const char *name, va_list args)
+{
+	DAT_HANDLE *out = va_arg(args, DAT_HANDLE *);
+	const DAT_IA_ATTR_MASK ia_mask = va_arg(args, DAT_IA_ATTR_MASK);
+	DAT_IA_ATTR *ia_attr = va_arg(args, DAT_IA_ATTR *);
+	const DAT_PROVIDER_ATTR_MASK provider_mask = va_arg(args, DAT_PROVIDER_ATTR_MASK);
+	DAT_PROVIDER_ATTR *provider_attr = va_arg(args, DAT_PROVIDER_ATTR *);
+	struct ia *ia;
+	DAT_RETURN ret;
+
+	(void)ia_mask; /* all members of what is given are filled in */
+	(void)provider_mask;
+	if (!name)
+		return BAD_ARG(3);
+	if (!out)
+		return BAD_ARG(4);
+	if (!ia_attr && !provider_attr)
+		return BAD_ARG(6);
+	ret = ia_open_query(name, &ia);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	if (ia_attr)
+		attr_ia(ia, ia_attr);
+	if (provider_attr)
+		attr_provider(ia, provider_attr);
+	*out = ia;
+	return DAT_SUCCESS;
+}
+
+static DAT_RETURN query_close(DAT_HANDLE handle)
+{
+	const struct ia *ia = handle;
+
+	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_IA) || !ia->query_only)
+		return BAD_HANDLE(IA);
+	return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
+}
+
+DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+{
+	CANCEL_FORBIDDEN;
+	DAT_RETURN ret;
+
+	if (op & DAT_OPEN_EXTENSION_BASE)
+		ret = (int)op == (int)DAT_IB_OPEN_QUERY_OP ? query_open(handle, args)
+							   : DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
+	else if (op & DAT_CLOSE_EXTENSION_BASE)
+		ret = query_close(handle);
+	else
+		ret = obj_any(handle) ? DAT_ERROR(DAT_NOT_IMPLEMENTED, 0)
+				      : DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if (ret == DAT_SUCCESS)
+		return ret;
+	return refused(ret, LOG_UTIL, "dat_extension_op", "handle %p, op %#x", handle,
+		       (unsigned)op);
+}
