@@ -57,7 +57,7 @@
 
 /* Naps. */
 #define NAP_TIME  UINT64_C(30000) /* ns; twice as long as it takes to serve a queue */
-#define MOST_NAPS 50		  /* one after the other, during which nothing arrives */
+#define MOST_NAPS 20		  /* one after the other, during which nothing arrives */
 
 /* Visits in a row that have found consumers. */
 #define STEADY_VISITS 2	 /* the descriptor leaves the set: in there, each byte is dearer */
