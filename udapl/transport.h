@@ -482,8 +482,8 @@ struct tp_taken {
 	DAT_VLEN last;
 };
 
-/* The tp_take_segment of a transport that takes any segment. */
-static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR_TRIPLET *segment)
+/* Converts a segment, and adds it to those that were taken. Returns as tp_take_segment does. */
+static inline bool tp_convert(struct tp_taken *taken, unsigned i, const DAT_LMR_TRIPLET *segment)
 {
 	const DAT_VLEN before = taken->last;
 
@@ -491,6 +491,31 @@ static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR
 	taken->last += segment->segment_length;
 	return !i || taken->last > before;
 }
+
+/* The tp_take_segment of a transport that takes any segment: those of DAT 2.0 as they are. */
+#if DAT_EDITION == 2
+_Static_assert(
+	sizeof(struct tp_sge) == sizeof(DAT_LMR_TRIPLET) &&
+		offsetof(struct tp_sge, address) == offsetof(DAT_LMR_TRIPLET, virtual_address) &&
+		offsetof(struct tp_sge, length) == offsetof(DAT_LMR_TRIPLET, segment_length) &&
+		offsetof(struct tp_sge, lmr_context) == offsetof(DAT_LMR_TRIPLET, lmr_context),
+	"the consumer's segments may be given to the device");
+
+static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR_TRIPLET *segment)
+{
+	const DAT_VLEN before = taken->last;
+
+	if (!i)
+		taken->sges = (struct tp_sge *)(uintptr_t)segment; /* a device only reads it */
+	taken->last += segment->segment_length;
+	return !i || taken->last > before;
+}
+#else
+static inline bool tp_take_any(struct tp_taken *taken, unsigned i, const DAT_LMR_TRIPLET *segment)
+{
+	return tp_convert(taken, i, segment);
+}
+#endif
 
 /*
  * Takes segment @i of a post of @nseg. Returns whether the post may be fast so far: the segment is

@@ -6,7 +6,6 @@
  *	dat NAME nothing|polled|asleep|unattended
  *		messages, for what the provider's thread does
  */
-#include <dat/udat.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "editions.h"
 #include "rows.h"
 
 #define QUALIFIER 45777
@@ -31,7 +31,8 @@ static DAT_RMR_HANDLE rmr;
 static DAT_LMR_TRIPLET local, pieces[4]; /* the same bytes in one segment and in several */
 static DAT_LMR_TRIPLET small;		 /* so few that they are sent inline */
 static DAT_LMR_TRIPLET read_only;	 /* memory on which the device takes no window */
-static DAT_LMR_CONTEXT other_context;	 /* of another region of the same memory */
+static DAT_LMR_TRIPLET elsewhere;	 /* the bytes of local, in another region */
+static DAT_LMR_HANDLE local_lmr, read_only_lmr, elsewhere_lmr;
 static DAT_RMR_TRIPLET remote;
 static char buffer[2 * SIZE];
 
@@ -117,15 +118,13 @@ static DAT_LMR_TRIPLET bench_segment(DAT_LMR_CONTEXT context, char *address, siz
 				  .segment_length = length };
 }
 
-static DAT_LMR_CONTEXT bench_region(DAT_RMR_CONTEXT *rmr_context)
+static DAT_LMR_CONTEXT bench_region(DAT_LMR_HANDLE *lmr, DAT_RMR_CONTEXT *rmr_context)
 {
 	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
 	DAT_LMR_CONTEXT lmr_context;
-	DAT_LMR_HANDLE lmr;
 
-	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
-			    DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, rmr_context, NULL,
-			    NULL) == DAT_SUCCESS);
+	MUST(LMR_CREATE(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz, DAT_MEM_PRIV_ALL_FLAG,
+			lmr, &lmr_context, rmr_context, NULL, NULL) == DAT_SUCCESS);
 	return lmr_context;
 }
 
@@ -135,11 +134,10 @@ static DAT_LMR_TRIPLET read_only_region(void)
 	char *memory = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_CONTEXT context;
-	DAT_LMR_HANDLE lmr;
 
 	MUST(memory != MAP_FAILED);
-	MUST(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_READ_FLAG,
-			    &lmr, &context, NULL, NULL, NULL) == DAT_SUCCESS);
+	MUST(LMR_CREATE(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_READ_FLAG,
+			&read_only_lmr, &context, NULL, NULL, NULL) == DAT_SUCCESS);
 	return bench_segment(context, memory, SIZE);
 }
 
@@ -194,14 +192,14 @@ static void open_all(const char *name, DAT_BOOLEAN thread_safe)
 	conn_evd = bench_evd(DAT_EVD_CONNECTION_FLAG);
 	MUST(dat_evd_create(ia, 4 * CALLS, cno, DAT_EVD_SOFTWARE_FLAG, &software_evd) ==
 	     DAT_SUCCESS);
-	context = bench_region(&remote.rmr_context);
-	other_context = bench_region(NULL);
+	context = bench_region(&local_lmr, &remote.rmr_context);
+	elsewhere = bench_segment(bench_region(&elsewhere_lmr, NULL), buffer, SIZE);
 	local = bench_segment(context, buffer, SIZE);
 	small = bench_segment(context, buffer, SMALL);
 	for (size_t i = 0; i < 4; i++)
 		pieces[i] = bench_segment(context, buffer + i * SIZE / 4, SIZE / 4);
 	read_only = read_only_region();
-	remote.target_address = (DAT_VADDR)(uintptr_t)buffer + SIZE;
+	remote.REMOTE_ADDRESS = (DAT_VADDR)(uintptr_t)buffer + SIZE;
 	remote.segment_length = SIZE;
 	MUST(dat_rmr_create(pz, &rmr) == DAT_SUCCESS);
 	open_connection(DAT_COMPLETION_DEFAULT_FLAG, DAT_HANDLE_NULL);
@@ -339,9 +337,9 @@ static void bind_all(void)
 	DAT_RMR_CONTEXT context;
 
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_rmr_bind(rmr, &local, DAT_MEM_PRIV_ALL_FLAG, client,
-				   (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
-				   &context));
+		MUST(!RMR_BIND(rmr, local_lmr, &local, DAT_MEM_PRIV_ALL_FLAG, client,
+			       (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
+			       &context));
 }
 
 MEASURE measure_bind(void)
@@ -352,14 +350,15 @@ MEASURE measure_bind(void)
 /* The window moves from one region to another and back again. */
 MEASURE measure_bind_elsewhere(void)
 {
-	DAT_LMR_TRIPLET to[2] = { local, local };
+	const DAT_LMR_TRIPLET to[2] = { elsewhere, local };
+	const DAT_LMR_HANDLE lmr[2] = { elsewhere_lmr, local_lmr };
 	DAT_RMR_CONTEXT context;
 
-	to[0].lmr_context = other_context;
+	(void)lmr; /* DAT 1.2 goes by the context */
 	for (DAT_UINT64 i = 0; i < CALLS; i++)
-		MUST(!dat_rmr_bind(rmr, &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, client,
-				   (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
-				   &context));
+		MUST(!RMR_BIND(rmr, lmr[i % 2], &to[i % 2], DAT_MEM_PRIV_ALL_FLAG, client,
+			       (DAT_RMR_COOKIE){ .as_64 = i }, DAT_COMPLETION_DEFAULT_FLAG,
+			       &context));
 }
 
 /* It registers the range, and posts a write of no bytes behind which that is in force. */
@@ -367,8 +366,8 @@ MEASURE measure_bind_emulated(void)
 {
 	DAT_RMR_CONTEXT context;
 
-	MUST(!dat_rmr_bind(rmr, &read_only, DAT_MEM_PRIV_REMOTE_READ_FLAG, client,
-			   (DAT_RMR_COOKIE){ .as_64 = 0 }, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	MUST(!RMR_BIND(rmr, read_only_lmr, &read_only, DAT_MEM_PRIV_REMOTE_READ_FLAG, client,
+		       (DAT_RMR_COOKIE){ .as_64 = 0 }, DAT_COMPLETION_DEFAULT_FLAG, &context));
 }
 
 static inline void register_all(void)
@@ -382,9 +381,8 @@ static inline void register_all(void)
 		DAT_VADDR address;
 		DAT_VLEN size;
 
-		MUST(!dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz,
-				     DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, &size,
-				     &address));
+		MUST(!LMR_CREATE(ia, DAT_MEM_TYPE_VIRTUAL, region, SIZE, pz, DAT_MEM_PRIV_ALL_FLAG,
+				 &lmr, &lmr_context, &rmr_context, &size, &address));
 		MUST(!dat_lmr_free(lmr));
 	}
 }
@@ -402,14 +400,15 @@ MEASURE measure_register_crowded(void)
 
 static void measure_regions(void)
 {
+	DAT_LMR_HANDLE lmr;
 	int live = 3;
 
 	for (; live < 10; live++)
-		bench_region(NULL);
+		bench_region(&lmr, NULL);
 	for (int i = 0; i < TURNS; i++)
 		measure_register();
 	for (; live < 10000; live++)
-		bench_region(NULL);
+		bench_region(&lmr, NULL);
 	for (int i = 0; i < TURNS; i++)
 		measure_register_crowded();
 }

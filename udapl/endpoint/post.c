@@ -62,7 +62,7 @@ static ALWAYS_INLINE bool segments_convert(struct tp_sge *sges, const DAT_LMR_TR
 	struct tp_taken taken = { .sges = sges, .last = (DAT_VLEN)-1 };
 
 	for (unsigned i = 0; i < nseg; i++)
-		if (unlikely(!tp_take_any(&taken, i, &iov[i])))
+		if (unlikely(!tp_convert(&taken, i, &iov[i])))
 			return false;
 	return likely(taken.last < *limit);
 }
