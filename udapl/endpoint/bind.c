@@ -497,11 +497,9 @@ static ALWAYS_INLINE struct lmr *lmr_of_bind_locked(const struct rmr *rmr, DAT_L
 	struct lmr *lmr = rmr->latest->lmr;
 
 	assert_locked(&rmr->lock);
-	if (DAT_EDITION == 2 && unlikely(lmr != handle))
+	if (DAT_EDITION == 2 && unlikely(!lmr || lmr != handle))
 		return obj_hold(rmr->obj.ia, handle, DAT_HANDLE_TYPE_LMR) ? handle : NULL;
-	if (unlikely(!lmr))
-		return DAT_EDITION == 1 ? lmr_try_hold(rmr->obj.ia, context) : NULL;
-	if (DAT_EDITION == 1 && unlikely(lmr->info.lmr_context != context))
+	if (DAT_EDITION == 1 && (unlikely(!lmr) || unlikely(lmr->info.lmr_context != context)))
 		return lmr_try_hold(rmr->obj.ia, context);
 	obj_get(&lmr->obj);
 	return lmr;
