@@ -413,17 +413,20 @@ static const struct {
 	  "/nodes/uverbs0, although the module ib_uverbs is loaded", true },
 	{ ONE_DEVICE "; >nodes/uverbs0", "fv0 1", -ENODEV,
 	  "/nodes/rdma_cm: the module rdma_ucm is not loaded", true },
-	{ ONE_DEVICE "; >nodes/uverbs3; chmod 600 nodes/uverbs3; >nodes/rdma_cm", "fv0 1", -ENODEV,
-	  "/nodes/uverbs3 (mode 600, user ", true },
-	{ ONE_DEVICE "; >nodes/uverbs0; >nodes/rdma_cm; chmod 640 nodes/rdma_cm", "fv0 1", -ENODEV,
-	  "/nodes/rdma_cm (mode 640, user ", true },
+	{ ONE_DEVICE "; >nodes/uverbs3; chmod 200 nodes/uverbs3; >nodes/rdma_cm", "fv0 1", -ENODEV,
+	  "/nodes/uverbs3 (mode 200, user ", true },
+	{ ONE_DEVICE "; >nodes/uverbs0; >nodes/rdma_cm; chmod 200 nodes/rdma_cm", "fv0 1", -ENODEV,
+	  "/nodes/rdma_cm (mode 200, user ", true },
 	{ ONE_DEVICE "; mkdir nodes/uverbs0", "fv0 1", -ENODEV,
 	  "/nodes/uverbs0 can't be opened: Is a directory", true },
 	{ ONE_DEVICE "; >nodes/uverbs0; >nodes/rdma_cm", "fv0 1", -ENODEV,
 	  "libibverbs has no driver for the RDMA devices of this host", true },
 };
 
-/* The test runs as another user than root, who may open everything. */
+/*
+ * The test runs as another user than root, who may open everything. That user may own the nodes, so
+ * those that can't be opened have a mode that keeps their owner from it, too.
+ */
 START_TEST(why_there_is_no_device_is_found_by_looking)
 {
 	struct tp_dev *dev;
