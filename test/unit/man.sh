@@ -191,7 +191,7 @@ parameters() {
 # The headers have every constant that a page names; a name that ends in _ is a common prefix.
 constants() {
 	awk '
-		FILENAME ~ /names$/ { known[$0]; all = all " " $0; next }
+		FILENAME ~ /names2?$/ { known[$0]; all = all " " $0; next }
 		/^\.Dt|^\.Ev|^\.It Ev/ { next }
 		{
 			while (match($0, /DAT_[A-Z0-9_]*/)) {
@@ -202,7 +202,7 @@ constants() {
 					print "not in the headers: " name
 			}
 		}
-	' "$work/names" "$1" | sort -u
+	' "$work/${2:-names}" "$1" | sort -u
 }
 
 # A page lists each status of the headers. The reverse holds except for those that the headers
@@ -311,7 +311,7 @@ references() {
 		name=${name#Xr } file=${place%%:*}
 		case $name in
 		dat_*) target=doc/man3/$name.$section ;;
-		dat | udapl | dat.conf | libdapl* | dtest | dapltest | datinfo)
+		dat | dat2 | udapl | dat.conf | libdapl* | dtest | dapltest | datinfo)
 			target=doc/$name.$section ;;
 		*) continue ;;
 		esac
@@ -378,8 +378,19 @@ conformance() {
 # ---- environment variables and debug bits
 
 read_by_code() {
-	grep -rho '"DA\(T\|PL\)_[A-Z0-9_]*"\|getenv("[A-Z0-9_]*")' dat udapl --include='*.c' |
-		grep -o '[A-Z][A-Z0-9_]*' | sort -u
+	grep -rho '"DA\(T\|PL\)_[A-Z0-9_]*"\|getenv("[A-Z0-9_]*")' dat udapl --include='*.c' \
+		--exclude=attr2.c | grep -o '[A-Z][A-Z0-9_]*' | sort -u
+}
+
+# The page has every named attribute of the code, and no other.
+named_attributes() {
+	$cc -E -P -DDAT_EDITION=2 -D_GNU_SOURCE= -Iinclude -Iudapl udapl/core/attr2.c |
+		grep -o '{ *"DA[A-Z0-9_]*",' | tr -cd 'A-Z0-9_\n' | sort -u >"$work/code"
+	awk '/^\.Sh / { inside = /NAMED ATTRIBUTES/ } inside && sub(/^\.It Li /, "")' "$1" |
+		sort -u >"$work/pages"
+	[ -s "$work/code" ] || echo "no attributes were found"
+	comm -23 "$work/code" "$work/pages" | sed 's/^/not on the page: /'
+	comm -13 "$work/code" "$work/pages" | sed 's/^/not in the code: /'
 }
 
 variables() {
@@ -550,12 +561,13 @@ declarations=$(declared)
 comments=$(commented)
 documents=$(documented)
 grep -oh 'DAT_[A-Z0-9_]*' include/dat/*.h | sort -u >"$work/names"
+grep -oh 'DAT_[A-Z0-9_]*' include/dat2/*.h | sort -u >"$work/names2"
 count() {
 	echo $#
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=16
+	once=18
 	echo "1..$((6 * $(count $pages) + $(count $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
@@ -579,6 +591,8 @@ count() {
 	check "the pages have the statuses of the conformance tests" conformance $pages
 	check "every page referred to exists" references $pages $others
 	check "dat(7) uses names of the headers" constants doc/dat.7
+	check "dat2(7) uses names of the headers" constants doc/dat2.7 names2
+	check "dat2(7) has the named attributes of the code" named_attributes doc/dat2.7
 	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
 	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
 	check "libdaplofi(7) uses names of the headers" constants doc/libdaplofi.7
