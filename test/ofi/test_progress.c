@@ -5,6 +5,8 @@
  */
 #include <poll.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <rdma/fi_endpoint.h>
 
@@ -131,6 +133,41 @@ START_TEST(visits_for_a_consumer_that_polls_rarely_have_naps_between_them)
 	ck_assert_uint_gt(visits_at_once(), ROUNDS / 10);
 	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
 	ck_assert(!cq->due);
+	poll_all();
+}
+END_TEST
+
+/* Its bytes arrive there from now on. A visit is due. */
+static void use_descriptor(int fd)
+{
+	progress_remove(cq);
+	cq->fi_fd = fd;
+	cq->due = false;
+	progress_due(cq);
+}
+
+/*
+ * What nobody can take in, such as a message for which no receive is posted, keeps the descriptor
+ * readable, and is no arrival.
+ */
+START_TEST(what_stays_there_causes_no_naps)
+{
+	const int fi_fd = cq->fi_fd, unread = eventfd(1, EFD_CLOEXEC);
+
+	ck_assert_int_ge(unread, 0);
+	arrivals_beside_rare_polls(ROUNDS);
+	use_descriptor(unread);
+	for (unsigned i = 0; i < ROUNDS && cq->due; i++)
+		visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert(!cq->due);
+	use_descriptor(fi_fd);
+	close(unread);
+	(void)visits_at_once();
+	message_arrives();
+	visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+	ck_assert_uint_lt(visits_at_once(), ROUNDS);
 	poll_all();
 }
 END_TEST
@@ -337,6 +374,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
 	tcase_add_test(visits, a_consumer_that_polls_rarely_is_waited_for_rarely);
 	tcase_add_test(visits, visits_for_a_consumer_that_polls_rarely_have_naps_between_them);
+	tcase_add_test(visits, what_stays_there_causes_no_naps);
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);

@@ -392,16 +392,15 @@ static enum judgement grace_missed(struct tp_cq *lead)
 }
 
 /*
- * Judges a consumer that is @at the queue or its pair, and keeps the account of its graces, in the
- * one at the lower address. It has used a grace when it polls before the end, and missed it when it
- * does not. What waits is late after a grace, so a consumer that has missed some gets few. It may
- * use one by chance, if it waits for its completions before it polls its memory: so until it has
- * used as many as it has missed, it counts as one that neglects the queue.
+ * Judges a consumer that is @at the queue or its pair, and keeps the account of its graces, in
+ * @lead. It has used a grace when it polls before the end, and missed it when it does not. What
+ * waits is late after a grace, so a consumer that has missed some gets few. It may use one by
+ * chance, if it waits for its completions before it polls its memory: so until it has used as many
+ * as it has missed, it counts as one that neglects the queue.
  */
-static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, unsigned at)
+static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead,
+				     unsigned at)
 {
-	struct tp_cq *lead = pair && pair < cq ? pair : cq;
-
 	if (at & ASLEEP || (at && !cq->dev->soft_queues)) {
 		lead->grace_ends = 0;
 		return TAKES; /* who sleeps is woken up by what arrives */
@@ -422,16 +421,29 @@ static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, unsig
 
 /* ---- naps ---- */
 
-/* Does the consumer poll its memory, and does something arrive, or did lately? */
-static bool nap_is_due_locked(struct tp_cq *cq, struct tp_cq *pair)
+/* Does the consumer poll its memory? Then what arrives is served between naps. */
+static bool consumer_polls_memory(const struct tp_cq *lead)
 {
-	struct tp_cq *lead = pair && pair < cq ? pair : cq;
+	return lead->graces_missed >= FEWER_GRACES;
+}
+
+/*
+ * Serves a queue and its pair, for a consumer that polls its memory, and takes a nap then, if
+ * something has arrived lately. What was waiting before and is waiting still has not arrived since:
+ * nobody can take it in, and the descriptor is readable for as long as that lasts.
+ */
+static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead)
+{
+	const bool arrived = pair_has_waiting(cq, pair) && !lead->leftover;
+	bool nap;
 
 	assert_locked(&cq->dev->cqs_lock);
-	if (lead->graces_missed < FEWER_GRACES)
-		return false;
-	lead->naps = pair_has_waiting(cq, pair) ? 0 : lead->naps + 1;
-	return lead->naps <= MOST_NAPS;
+	lead->naps = arrived ? 0 : lead->naps + 1;
+	nap = lead->naps <= MOST_NAPS;
+	cq_serve_locked(cq, nap);
+	if (pair)
+		cq_serve_locked(pair, nap);
+	lead->leftover = pair_has_waiting(cq, pair);
 }
 
 /* ---- a visit ---- */
@@ -483,23 +495,26 @@ static bool leave_to_consumers_locked(struct tp_cq *cq, unsigned here, struct tp
 	return true;
 }
 
-/* Visits a queue, and its pair with it. */
+/* Visits a queue, and its pair with it; the one at the lower address has the account of both. */
 static void visit_locked(struct tp_cq *cq)
 {
 	struct tp_cq *pair = pair_take_locked(cq);
 	const unsigned here = consumers_take(cq), there = pair ? consumers_take(pair) : 0;
-	enum judgement judgement = consumer_judge(cq, pair, here | there);
-	bool nap;
+	struct tp_cq *lead = pair && pair < cq ? pair : cq;
+	enum judgement judgement = consumer_judge(cq, pair, lead, here | there);
 
 	if (judgement == IN_GRACE) {
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
 		if (pair)
 			(void)cq_enter_locked(pair, PROGRESS_VISITED, GRACE_TIME);
 	} else if (judgement == NEGLECTS || !leave_to_consumers_locked(cq, here, pair, there)) {
-		nap = nap_is_due_locked(cq, pair);
-		cq_serve_locked(cq, nap);
-		if (pair)
-			cq_serve_locked(pair, nap);
+		if (consumer_polls_memory(lead)) {
+			serve_and_nap_locked(cq, pair, lead);
+		} else {
+			cq_serve_locked(cq, false);
+			if (pair)
+				cq_serve_locked(pair, false);
+		}
 	}
 	cq->pass = cq->dev->pass;
 	if (pair)
