@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../harness/editions.h"
 #include "fake_impl.h"
 
 static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
@@ -34,7 +35,7 @@ static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
 					    : DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
 	return wr->size == 0 || mem_allows(peer->pd, wr->remote.rmr_context, true,
-					   wr->remote.target_address, wr->size, priv);
+					   wr->remote.REMOTE_ADDRESS, wr->size, priv);
 }
 
 static void *sge_at(const struct tp_sge *sge, uint32_t offset)
@@ -93,7 +94,7 @@ static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *w
 static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *wr)
 {
 	const struct tp_sge remote = {
-		.address = wr->remote.target_address,
+		.address = wr->remote.REMOTE_ADDRESS,
 		.length = (uint32_t)wr->size,
 	};
 

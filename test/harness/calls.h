@@ -15,8 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <dat/udat.h>
-#include <dat/udat_redirection.h>
+#include "editions.h"
 
 #define CALLS_MEMORY 4096
 #define CALLS_SPARES 4
@@ -67,6 +66,12 @@ struct calls {
 	struct sockaddr_storage address; /* of the IA */
 	DAT_EVENT event;		 /* of a wait or a dequeue */
 	DAT_EVD_HANDLE triggered;
+#if DAT_EDITION == 2
+	DAT_CNO_HANDLE fd_cno; /* with a descriptor; of fd_evd */
+	DAT_EVD_HANDLE fd_evd;
+	DAT_CSP_HANDLE csp, spare_csp;
+	DAT_EP_HANDLE common_ep; /* for dat_ep_common_connect */
+#endif
 	char memory[CALLS_MEMORY];
 };
 
@@ -77,11 +82,12 @@ struct call_row {
 	DAT_RETURN (*run)(struct calls *calls);
 	/* It posts a request with the cookie CALLS_COOKIE to up_ep. */
 	bool posts;
+	DAT_RETURN want; /* what the call returns: DAT_SUCCESS, or that it is not supported */
 };
 
 /*
  * The rows, in an order in which one thread can make all of them, one after the other; the last one
- * has no name. calls_check_rows fails unless each slot of the table has one row.
+ * has no name. calls_check_rows fails unless each slot of the edition's table has one row.
  */
 extern const struct call_row call_rows[];
 unsigned calls_count(void);
@@ -92,12 +98,15 @@ void calls_check_rows(void);
 void calls_prepare(struct calls *calls, DAT_IA_HANDLE ia, const struct calls_peer *peer);
 /* Connects another endpoint of the IA. */
 void calls_connect(struct calls *calls, DAT_EP_HANDLE ep);
-/* Makes all calls; each must succeed but that of @made, which the test has made before. */
+/*
+ * Makes all calls. Each returns what its row wants, but that of @made, which the test has made
+ * before.
+ */
 void calls_make_all(struct calls *calls, const struct call_row *made);
 /*
  * Makes the call of @row in a thread of its own, with a request to cancel it pending. Fails unless
- * the thread was cancelled, and the call was successful. Returns whether it was cancelled inside
- * the call, not after it.
+ * the thread was cancelled, and the call has returned what the row wants. Returns whether it was
+ * cancelled inside the call, not after it.
  */
 bool calls_make_cancelled(struct calls *calls, const struct call_row *row);
 /* Closes the IA, and those that the calls have opened, abruptly. */

@@ -4,7 +4,7 @@
 #define STATUS_H
 
 #include <check.h>
-#include <dat/udat.h>
+#include <edition.h>
 
 /*
  * Returns "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)". The text is in one of

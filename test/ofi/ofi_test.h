@@ -7,6 +7,7 @@
 
 #include "../../udapl/entry/entry.h"
 #include "../fake_fabric/fake_fabric.h"
+#include "../harness/core_calls.h"
 #include "../harness/process.h"
 #include "../harness/run.h"
 

@@ -37,11 +37,11 @@ DAT_RETURN ofi_lmr_create(struct ofi_rig *rig)
 
 	rig->segment.virtual_address = (uintptr_t)rig->memory;
 	rig->segment.segment_length = OFI_MEMORY / 2;
-	rig->target.target_address = (uintptr_t)rig->memory + OFI_MEMORY / 2;
+	rig->target.REMOTE_ADDRESS = (uintptr_t)rig->memory + OFI_MEMORY / 2;
 	rig->target.segment_length = OFI_MEMORY / 2;
-	return lmr_create(rig->ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig->pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &rig->lmr, &rig->segment.lmr_context,
-			  &rig->target.rmr_context, NULL, NULL);
+	return lmr_create_va(rig->ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig->pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &rig->lmr, &rig->segment.lmr_context,
+			     &rig->target.rmr_context, NULL, NULL);
 }
 
 DAT_RETURN ofi_objects_create(struct ofi_rig *rig)

@@ -73,8 +73,10 @@ static DAT_RETURN wait_for_nothing(struct calls *c)
 /* Each of these endpoints has a queue of libfabric for its receives. */
 START_TEST(a_request_is_pending_in_a_poll_for_receives_of_a_shared_queue)
 {
-	const struct call_row rows[] = { { "dat_evd_dequeue", 0, poll_nothing, false },
-					 { "dat_evd_wait", 0, wait_for_nothing, false } };
+	const struct call_row rows[] = {
+		{ "dat_evd_dequeue", 0, poll_nothing, false, DAT_SUCCESS },
+		{ "dat_evd_wait", 0, wait_for_nothing, false, DAT_SUCCESS },
+	};
 
 	for (int thread_safe = 0; thread_safe < 2; thread_safe++) {
 		all_open(thread_safe);

@@ -95,7 +95,7 @@ START_TEST(a_rejection_by_the_consumer_is_told_from_others)
 
 	objects_open(&rig);
 	ck_dat(ofi_connect_begin(&rig));
-	ck_dat(cr_reject(ofi_event(rig.cr_evd).event_data.cr_arrival_event_data.cr_handle));
+	ck_dat(cr_reject_bare(ofi_event(rig.cr_evd).event_data.cr_arrival_event_data.cr_handle));
 	event_is(rig.conn_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ofi_rig_close(&rig);
 }
@@ -385,7 +385,7 @@ static DAT_RETURN way_post(const struct ofi_rig *rig, enum way way, DAT_LMR_TRIP
 static void way_transfer(struct ofi_rig *rig, enum way way, DAT_LMR_TRIPLET *iov, int n, int bytes)
 {
 	const bool out = way == SEND || way == WRITE;
-	DAT_LMR_TRIPLET other = { rig->segment.lmr_context, 0, rig->target.target_address,
+	DAT_LMR_TRIPLET other = { rig->segment.lmr_context, 0, rig->target.REMOTE_ADDRESS,
 				  (DAT_VLEN)bytes };
 
 	memset(rig->memory, 'a', OFI_MEMORY / 2);
@@ -576,8 +576,9 @@ START_TEST(a_read_to_where_nothing_may_be_written_is_refused_behind_a_send)
 	ck_dat(ofi_connect(&rig));
 	region.for_va = rig.memory;
 	pieces_of(&rig, pieces, 4);
-	ck_dat(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY / 2, rig.pz,
-			  DAT_MEM_PRIV_READ_FLAG, &lmr, &pieces[0].lmr_context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY / 2, rig.pz,
+			     DAT_MEM_PRIV_READ_FLAG, &lmr, &pieces[0].lmr_context, NULL, NULL,
+			     NULL));
 	for (int i = 1; i < 4; i++)
 		pieces[i].lmr_context = pieces[0].lmr_context;
 	for (int round = 0; round < 2; round++)
@@ -630,13 +631,13 @@ START_TEST(the_region_of_an_unbind_that_can_not_be_closed_keeps_its_lmr)
 	ck_dat(ofi_connect(&rig));
 	ck_dat(rmr_create(rig.pz, &rmr));
 	range = rig.segment;
-	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, rig.active, cookie,
-			DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, rig.active, cookie,
+			   DAT_COMPLETION_DEFAULT_FLAG, &context));
 	event_is(rig.dto_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	range.segment_length = 0;
 	ff_fail_times("fi_close_mr", FI_EBUSY, 3);
-	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_NONE_FLAG, rig.active, cookie,
-			DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_NONE_FLAG, rig.active, cookie,
+			   DAT_COMPLETION_DEFAULT_FLAG, &context));
 	event_is(rig.dto_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	ck_dat_is(lmr_free(rig.lmr), DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE);
 	ck_assert_uint_eq(ff_alive(FF_MR), 2);

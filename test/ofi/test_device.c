@@ -241,7 +241,7 @@ START_TEST(an_attempt_that_is_given_up_has_no_endpoint_any_more)
 	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
 	expect_connection(&rig, rig.active, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(ff_alive(FF_EP), 0);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	ofi_rig_close(&rig);
 }
 END_TEST
@@ -263,7 +263,7 @@ START_TEST(the_receives_of_an_attempt_are_flushed_at_its_end)
 	for (uint64_t i = 0; i < 3; i++)
 		ck_assert_uint_eq(ofi_completion(&rig), DAT_DTO_ERR_FLUSHED);
 	ck_assert_uint_ne(evd_dequeue(rig.dto_evd, &event), DAT_SUCCESS);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	ofi_rig_close(&rig);
 }
 END_TEST
@@ -290,7 +290,7 @@ START_TEST(a_receive_of_an_attempt_is_posted_under_a_lock)
 				    DAT_COMPLETION_DEFAULT_FLAG));
 	ck_assert_uint_eq(ff_calls("fi_recv"), 2);
 	ff_hook("fi_recv", NULL);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	expect_connection(&rig, rig.active, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ofi_rig_close(&rig);
 }
@@ -364,7 +364,7 @@ START_TEST(a_request_is_rejected_when_its_listener_has_gone)
 	cr = rig_request(&rig);
 	ck_dat(psp_free(rig.psp));
 	rig.psp = DAT_HANDLE_NULL;
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	expect_connection(&rig, rig.active, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ofi_rig_close(&rig);
 }

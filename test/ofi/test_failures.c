@@ -68,7 +68,7 @@ static DAT_RETURN connect_both(struct life *life)
 	cr = ofi_event(rig->cr_evd).event_data.cr_arrival_event_data.cr_handle;
 	ret = cr_accept(cr, rig->passive, 0, NULL);
 	if (ret)
-		(void)cr_reject(cr);
+		(void)cr_reject_bare(cr);
 	one = ofi_event(rig->conn_evd).event_number == DAT_CONNECTION_EVENT_ESTABLISHED;
 	if (ret) {
 		ck_assert(!one);
@@ -144,14 +144,14 @@ static DAT_RETURN bind_and_unbind(struct life *life)
 
 	segment_at(life, 512, &range);
 	if (!ret)
-		ret = rmr_bind(life->rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, rig->active,
-			       cookie, DAT_COMPLETION_DEFAULT_FLAG, &context);
+		ret = rmr_bind_va(life->rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, rig->active,
+				  cookie, DAT_COMPLETION_DEFAULT_FLAG, &context);
 	if (!ret && !completions_await(life, 1))
 		ret = IN_AN_EVENT;
 	range.segment_length = 0;
 	if (!ret)
-		ret = rmr_bind(life->rmr, &range, DAT_MEM_PRIV_NONE_FLAG, rig->active, cookie,
-			       DAT_COMPLETION_DEFAULT_FLAG, &context);
+		ret = rmr_bind_va(life->rmr, &range, DAT_MEM_PRIV_NONE_FLAG, rig->active, cookie,
+				  DAT_COMPLETION_DEFAULT_FLAG, &context);
 	if (!ret && !completions_await(life, 1))
 		ret = IN_AN_EVENT;
 	return ret;

@@ -277,8 +277,8 @@ START_TEST(a_region_for_local_use_needs_no_key)
 	ff_provider()->keys_for_peers = true;
 	ofi_rig_open(&rig);
 	region.for_va = rig.memory;
-	ck_dat(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig.pz,
-			  DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr, &context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig.pz,
+			     DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr, &context, NULL, NULL, NULL));
 	rig.segment.lmr_context = context;
 	ck_assert_uint_eq(ofi_write(&rig, rig.target.rmr_context), DAT_DTO_SUCCESS);
 	ck_dat(lmr_free(lmr));
@@ -327,7 +327,7 @@ START_TEST(the_key_of_another_ia_is_refused)
 	ck_dat(ofi_ia_open(&other, PARAMS));
 	ck_dat(pz_create(other.ia, &other.pz));
 	ck_dat(ofi_lmr_create(&other));
-	rig.target.target_address = other.target.target_address;
+	rig.target.REMOTE_ADDRESS = other.target.REMOTE_ADDRESS;
 	ck_assert_uint_eq(ofi_write(&rig, other.target.rmr_context), DAT_DTO_ERR_FLUSHED);
 	ck_assert_int_eq(other.memory[OFI_MEMORY / 2], 0);
 	ck_dat(lmr_free(other.lmr));
@@ -369,8 +369,9 @@ START_TEST(each_privilege_is_the_right_of_libfabric)
 	ck_dat(ofi_ia_open(&rig, PARAMS));
 	ck_dat(pz_create(rig.ia, &rig.pz));
 	region.for_va = rig.memory;
-	ck_dat(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig.pz,
-			  (DAT_MEM_PRIV_FLAGS)rights[_i].priv, &rig.lmr, NULL, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, OFI_MEMORY, rig.pz,
+			     (DAT_MEM_PRIV_FLAGS)rights[_i].priv, &rig.lmr, NULL, NULL, NULL,
+			     NULL));
 	ck_assert_uint_eq(ff_seen().mr.access, rights[_i].access);
 	ofi_rig_close(&rig);
 }
@@ -456,8 +457,8 @@ START_TEST(memory_that_is_not_there_is_not_registered)
 
 	ck_dat(ofi_ia_open(&rig, PARAMS));
 	ck_dat(pz_create(rig.ia, &rig.pz));
-	ck_dat_is(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, 64, rig.pz,
-			     DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, 64, rig.pz,
+				DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
 		  DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
 	ck_assert_uint_eq(ff_alive(FF_MR), 0);
 	ofi_rig_close(&rig);
@@ -473,8 +474,8 @@ START_TEST(on_an_older_kernel_the_map_of_the_process_is_read)
 	ck_dat(ofi_ia_open(&rig, PARAMS));
 	ck_dat(pz_create(rig.ia, &rig.pz));
 	ff_fail_times("madvise", EINVAL, 2);
-	ck_dat_is(lmr_create(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, 64, rig.pz,
-			     DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, 64, rig.pz,
+				DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
 		  DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
 	ck_dat(ofi_lmr_create(&rig));
 	ofi_rig_close(&rig);
@@ -491,12 +492,12 @@ START_TEST(a_bind_is_within_a_region_whose_memory_was_looked_at)
 
 	ofi_rig_open(&rig);
 	range = rig.segment;
-	range.virtual_address = rig.target.target_address;
+	range.virtual_address = rig.target.REMOTE_ADDRESS;
 	ck_dat(rmr_create(rig.pz, &rmr));
 	looks = ff_calls("madvise");
 	ck_assert_uint_eq(looks, 1);
-	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, rig.active,
-			(DAT_RMR_COOKIE){ .as_64 = 1 }, DAT_COMPLETION_DEFAULT_FLAG, &context));
+	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, rig.active,
+			   (DAT_RMR_COOKIE){ .as_64 = 1 }, DAT_COMPLETION_DEFAULT_FLAG, &context));
 	ck_assert_uint_eq(ofi_event(rig.dto_evd).event_number, DAT_RMR_BIND_COMPLETION_EVENT);
 	ck_assert_uint_eq(ff_calls("madvise"), looks);
 	ck_assert_uint_eq(ofi_write(&rig, context), DAT_DTO_SUCCESS);

@@ -12,8 +12,8 @@ static void register_device(const char *device, bool thread_safe)
 {
 	CANCEL_FORBIDDEN;
 	DAT_PROVIDER_INFO info = {
-		.dapl_version_major = 1,
-		.dapl_version_minor = 2,
+		.dapl_version_major = DAT_VERSION_MAJOR,
+		.dapl_version_minor = DAT_VERSION_MINOR,
 		.is_thread_safe = thread_safe,
 	};
 	struct provider *provider;
@@ -153,9 +153,9 @@ void side_open(struct side *side, const char *device)
 	side->memory = calloc(1, SIDE_MEMORY);
 	ck_assert_ptr_nonnull(side->memory);
 	region.for_va = side->memory;
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, side->pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &side->lmr, &side->lmr_context, &side->rmr_context,
-			  NULL, NULL));
+	ck_dat(lmr_create_va(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, side->pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &side->lmr, &side->lmr_context,
+			     &side->rmr_context, NULL, NULL));
 	side->ep = side_create_ep(side, side->ep_attr);
 }
 
@@ -188,7 +188,7 @@ DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length)
 {
 	return (DAT_RMR_TRIPLET){
 		.rmr_context = side->rmr_context,
-		.target_address = (uintptr_t)side->memory + offset,
+		.REMOTE_ADDRESS = (uintptr_t)side->memory + offset,
 		.segment_length = length,
 	};
 }

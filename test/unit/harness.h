@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../udapl/entry/entry.h"
 #include "../fake/fake.h"
+#include "../harness/core_calls.h"
 #include "../harness/process.h"
 #include "../harness/run.h"
 #include "../harness/status.h"

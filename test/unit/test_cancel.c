@@ -134,6 +134,7 @@ static bool call_once(const struct call_row *row, bool thread_safe, struct attem
 	bool stayed;
 
 	attempt.run = row->run;
+	attempt.want = row->want;
 	all_open(thread_safe);
 	stayed = attempt_make(&attempt);
 	if (attempt.pending || stayed)
@@ -376,9 +377,9 @@ static DAT_RETURN bind_to_nothing(struct calls *c)
 					.virtual_address = 1,
 					.segment_length = 1 };
 
-	return DAT_RMR_BIND(c->rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, c->up_ep,
-			    (DAT_RMR_COOKIE){ .as_64 = 1 }, DAT_COMPLETION_DEFAULT_FLAG,
-			    &c->rmr_context);
+	return rmr_bind_va(c->rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, c->up_ep,
+			   (DAT_RMR_COOKIE){ .as_64 = 1 }, DAT_COMPLETION_DEFAULT_FLAG,
+			   &c->rmr_context);
 }
 
 static DAT_RETURN send_here(struct calls *c)

@@ -122,7 +122,7 @@ END_TEST
 START_TEST(a_rejection_by_the_peer_is_reported)
 {
 	conn_post_recvs(client, 1, 3);
-	ck_dat(cr_reject(conn_request(DAT_TIMEOUT_INFINITE)));
+	ck_dat(cr_reject_bare(conn_request(DAT_TIMEOUT_INFINITE)));
 	conn_expect_dtos(client->recv_evd, 1, 3, DAT_DTO_ERR_FLUSHED);
 	expect_end_event(client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	expect_no_event(server->connect_evd);
@@ -1123,11 +1123,11 @@ static void post_early_requests(DAT_RMR_HANDLE rmr, unsigned from)
 	conn_post_sends(server, from, 1, 0);
 	conn_post_sends(server, from + 1, 1, DAT_COMPLETION_SUPPRESS_FLAG);
 	ck_dat(ep_post_rdma_write(server->ep, 1, &iov, cookie_of(from + 2), &remote, 0));
-	remote.target_address += 8;
+	remote.REMOTE_ADDRESS += 8;
 	iov.virtual_address += 8;
 	ck_dat(ep_post_rdma_read(server->ep, 1, &iov, cookie_of(from + 3), &remote, 0));
-	ck_dat(rmr_bind(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, server->ep, cookie_of(from + 4),
-			0, &context));
+	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, server->ep,
+			   cookie_of(from + 4), 0, &context));
 	conn_post_sends(server, from + 5, 1, DAT_COMPLETION_SUPPRESS_FLAG);
 }
 

@@ -225,9 +225,9 @@ START_TEST(a_request_is_answered_once)
 	if (_i)
 		ck_dat(cr_accept(cr, server->ep, 0, NULL));
 	else
-		ck_dat(cr_reject(cr));
+		ck_dat(cr_reject_bare(cr));
 	ck_dat_is(cr_accept(cr, server->ep, 0, NULL), BAD_HANDLE(CR));
-	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(cr_reject_bare(cr), BAD_HANDLE(CR));
 	ck_dat_is(cr_query(cr, DAT_CR_FIELD_ALL, &param), BAD_HANDLE(CR));
 	expect_event(client->connect_evd,
 		     _i ? DAT_CONNECTION_EVENT_ESTABLISHED : DAT_CONNECTION_EVENT_PEER_REJECTED);
@@ -335,7 +335,7 @@ START_TEST(simultaneous_connects_become_one_connection)
 	connect_both(&at_client, &at_server);
 	ck_dat_is(cr_accept(at_server, server->ep, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
 	watcher = consumer_thread_start(reset_rejected_endpoint, NULL);
-	ck_dat(cr_reject(at_client));
+	ck_dat(cr_reject_bare(at_client));
 	while ((ret = cr_accept(at_server, server->ep, 0, NULL)) != DAT_SUCCESS) {
 		ck_assert_msg(ret == BAD_STATE(EP_ACTCONNPENDING) ||
 				      ret == BAD_STATE(EP_DISCPENDING) ||
@@ -373,7 +373,7 @@ START_TEST(a_request_may_be_answered_after_the_peer_gave_up)
 		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECTED);
 		expect_dto(server->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
 	} else {
-		ck_dat(cr_reject(cr));
+		ck_dat(cr_reject_bare(cr));
 	}
 	expect_no_event(client->connect_evd);
 	expect_no_event(server->connect_evd);
@@ -388,7 +388,7 @@ START_TEST(an_unanswered_request_refuses_a_graceful_close)
 	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
 	free(server->memory);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(cr_reject_bare(cr), BAD_HANDLE(CR));
 	*server = (struct side){ 0 };
 	side_open(server, "fake1");
 }

@@ -767,7 +767,7 @@ START_TEST(the_state_decides_which_calls_are_legal)
 		expect_dto(transition->call == SEND ? client->request_evd : client->recv_evd, 1,
 			   DAT_DTO_ERR_FLUSHED);
 	if (transition->call == ACCEPT && transition->ret != DAT_SUCCESS)
-		ck_dat(cr_reject(cr)); /* the request is still valid */
+		ck_dat(cr_reject_bare(cr)); /* the request is still valid */
 }
 END_TEST
 
@@ -890,7 +890,7 @@ START_TEST(dup_connect_has_the_events_of_a_connect)
 
 	ck_dat(ep_try_dup(ep, client->ep));
 	event = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-	ck_dat(cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+	ck_dat(cr_reject_bare(event.event_data.cr_arrival_event_data.cr_handle));
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_dat(ep_reset(ep));
 	ck_dat(ep_dup_connect(ep, client->ep, SECONDS(1), 0, NULL, DAT_QOS_BEST_EFFORT));

@@ -222,7 +222,7 @@ START_TEST(a_completed_endpoint_is_destroyed_with_its_request)
 				  &psp));
 		ck_dat(cr_handoff(cr, QUAL + 1));
 	} else {
-		ck_dat(cr_reject(cr));
+		ck_dat(cr_reject_bare(cr));
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
 	ck_dat_is(ep_modify(made, WHOLE, &parts), BAD_HANDLE(EP));
@@ -401,10 +401,10 @@ START_TEST(the_new_evds_and_zone_are_used_and_the_old_ones_are_free)
 	ck_dat_is(evd_free(client->recv_evd), BAD_STATE(EVD_IN_USE));
 	ck_dat_is(evd_free(client->request_evd), BAD_STATE(EVD_IN_USE));
 	ck_dat_is(evd_free(client->connect_evd), BAD_STATE(EVD_IN_USE));
-	ck_dat(lmr_create(client->ia, DAT_MEM_TYPE_VIRTUAL,
-			  (DAT_REGION_DESCRIPTION){ .for_va = client->memory }, SIDE_MEMORY,
-			  client->pz, DAT_MEM_PRIV_ALL_FLAG, &client->lmr, &client->lmr_context,
-			  &client->rmr_context, &(DAT_VLEN){ 0 }, &(DAT_VADDR){ 0 }));
+	ck_dat(lmr_create_va(client->ia, DAT_MEM_TYPE_VIRTUAL,
+			     (DAT_REGION_DESCRIPTION){ .for_va = client->memory }, SIDE_MEMORY,
+			     client->pz, DAT_MEM_PRIV_ALL_FLAG, &client->lmr, &client->lmr_context,
+			     &client->rmr_context, &(DAT_VLEN){ 0 }, &(DAT_VADDR){ 0 }));
 	pair_connect(&pair);
 	post_recvs(1, 1);
 	expect_messages(client->recv_evd, 1, 1);

@@ -1347,8 +1347,8 @@ START_TEST(a_request_to_a_full_evd_is_rejected)
 	}
 	ck_assert_int_eq(refused, 2);
 	for (int n = 0; n < room; n++)
-		ck_dat(cr_reject(expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
-					 .event_data.cr_arrival_event_data.cr_handle));
+		ck_dat(cr_reject_bare(expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+					      .event_data.cr_arrival_event_data.cr_handle));
 	expect_no_event(cr_evd);
 	expect_no_event(side.async_evd);
 }

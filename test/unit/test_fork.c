@@ -36,8 +36,8 @@ static DAT_LMR_HANDLE register_shared(const struct side *side, char *address)
 	DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, &cookie } };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, 4096, side->pz,
-			  DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(side->ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, 4096, side->pz,
+			     DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	return lmr;
 }
 

@@ -41,8 +41,8 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider, const DAT_
 
 static DAT_PROVIDER_INFO provider_info(const char *name, bool thread_safe)
 {
-	DAT_PROVIDER_INFO info = { .dapl_version_major = 1,
-				   .dapl_version_minor = 2,
+	DAT_PROVIDER_INFO info = { .dapl_version_major = DAT_VERSION_MAJOR,
+				   .dapl_version_minor = DAT_VERSION_MINOR,
 				   .is_thread_safe = thread_safe };
 
 	snprintf(info.ia_name, sizeof(info.ia_name), "%s", name);
@@ -102,8 +102,8 @@ static DAT_LMR_HANDLE ia_create_lmr(struct ia *ia, DAT_PZ_HANDLE pz)
 	DAT_REGION_DESCRIPTION region = { .for_va = memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	return lmr;
 }
 

@@ -82,9 +82,9 @@ static DAT_RETURN make_lmr(DAT_HANDLE *lmr)
 {
 	static char memory[64];
 
-	return lmr_create(limits.ia, DAT_MEM_TYPE_VIRTUAL,
-			  (DAT_REGION_DESCRIPTION){ .for_va = memory }, sizeof(memory), limits.pz,
-			  DAT_MEM_PRIV_ALL_FLAG, lmr, NULL, NULL, NULL, NULL);
+	return lmr_create_va(limits.ia, DAT_MEM_TYPE_VIRTUAL,
+			     (DAT_REGION_DESCRIPTION){ .for_va = memory }, sizeof(memory),
+			     limits.pz, DAT_MEM_PRIV_ALL_FLAG, lmr, NULL, NULL, NULL, NULL);
 }
 
 static DAT_RETURN make_rmr(DAT_HANDLE *rmr)

@@ -44,8 +44,8 @@ static DAT_RETURN try_lmr(DAT_MEM_TYPE type, void *address, DAT_VLEN length, uns
 {
 	const DAT_REGION_DESCRIPTION region = { .for_shared_memory = { address, NULL } };
 
-	return lmr_create(ia, type, region, length, pz, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL,
-			  NULL, NULL);
+	return lmr_create_va(ia, type, region, length, pz, (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL,
+			     NULL, NULL, NULL);
 }
 
 /*
@@ -83,8 +83,8 @@ static DAT_REGION_DESCRIPTION describe_region(DAT_MEM_TYPE type, DAT_VLEN length
 static DAT_RETURN try_lmr_of_type(DAT_MEM_TYPE type, DAT_VLEN length, struct pz *zone,
 				  unsigned priv, DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, type, describe_region(type, length), length, zone,
-			  (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
+	return lmr_create_va(ia, type, describe_region(type, length), length, zone,
+			     (DAT_MEM_PRIV_FLAGS)priv, lmr, NULL, NULL, NULL, NULL);
 }
 
 static DAT_LMR_PARAM lmr_param(DAT_LMR_HANDLE lmr)
@@ -123,8 +123,8 @@ START_TEST(query_returns_what_was_requested)
 	DAT_VLEN size = 0;
 	DAT_LMR_PARAM param;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-			  &lmr_context, &rmr_context, &size, &address));
+	ck_dat(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, 1, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			     &lmr_context, &rmr_context, &size, &address));
 	param = lmr_param(lmr);
 	ck_assert_ptr_eq(param.ia_handle, ia);
 	ck_assert_int_eq(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
@@ -156,9 +156,9 @@ START_TEST(every_output_except_the_handle_may_be_null)
 	DAT_LMR_HANDLE lmr;
 	DAT_LMR_PARAM param;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-			  _i & 1 ? &lmr_context : NULL, _i & 2 ? &rmr_context : NULL,
-			  _i & 4 ? &size : NULL, _i & 8 ? &address : NULL));
+	ck_dat(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+			     _i & 1 ? &lmr_context : NULL, _i & 2 ? &rmr_context : NULL,
+			     _i & 4 ? &size : NULL, _i & 8 ? &address : NULL));
 	param = lmr_param(lmr);
 	ck_assert_uint_eq(lmr_context, _i & 1 ? param.lmr_context : 0);
 	ck_assert_uint_eq(rmr_context, _i & 2 ? param.rmr_context : 0);
@@ -179,9 +179,9 @@ START_TEST(a_failed_create_changes_no_output)
 
 	if (_i)
 		fake_fail("mr_reg", ENOMEM, 1);
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, _i ? 8 : 0, pz,
-			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, &size,
-			     &address),
+	ck_dat_is(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, _i ? 8 : 0, pz,
+				DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, &size,
+				&address),
 		  _i ? NO_RESOURCE(MEMORY_REGION) : BAD_ARG(4));
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(lmr_context, 1);
@@ -282,6 +282,13 @@ START_TEST(only_virtual_regions_of_a_ro_aware_ia_are_relaxed)
 END_TEST
 
 /* The registry recognises the prefix of the name and passes it to the provider. */
+/* The arguments of dat_lmr_create from there on. */
+#if DAT_EDITION == 2
+#define WITH_VA(lmr) DAT_VA_TYPE_VA, lmr
+#else
+#define WITH_VA(lmr) lmr
+#endif
+
 static const struct {
 	const char *name;
 	bool relaxed;
@@ -299,13 +306,14 @@ START_TEST(the_ro_aware_prefix_relaxes_virtual_regions)
 	DAT_LMR_HANDLE lmr;
 
 	ck_assert_int_eq(setenv("DAT_OVERRIDE", "/dev/null", 1), 0);
-	ck_dat(dat_ia_openv((DAT_NAME_PTR)names[_i].name, 8, &evd, &handle, 1, 2, DAT_FALSE));
+	ck_dat(dat_ia_openv((DAT_NAME_PTR)names[_i].name, 8, &evd, &handle, DAT_VERSION_MAJOR,
+			    DAT_VERSION_MINOR, DAT_FALSE));
 	ck_dat(dat_pz_create(handle, &zone));
-	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL,
-			      NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, WITH_VA(&lmr),
+			      NULL, NULL, NULL, NULL));
 	ck_assert_int_eq(fake_seen().relaxed, names[_i].relaxed);
-	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_SO_VIRTUAL, region, 8, zone, LOCAL, &lmr, NULL,
-			      NULL, NULL, NULL));
+	ck_dat(dat_lmr_create(handle, DAT_MEM_TYPE_SO_VIRTUAL, region, 8, zone, LOCAL,
+			      WITH_VA(&lmr), NULL, NULL, NULL, NULL));
 	ck_assert_int_eq(fake_seen().relaxed, false);
 	ck_dat(dat_ia_close(handle, DAT_CLOSE_ABRUPT_FLAG));
 }
@@ -398,8 +406,8 @@ START_TEST(create_refuses_a_bad_source)
 	DAT_PZ_HANDLE zone;
 
 	ck_dat(pz_create(other, &zone));
-	ck_dat(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &foreign, NULL, NULL,
-			  NULL, NULL));
+	ck_dat(lmr_create_va(other, DAT_MEM_TYPE_VIRTUAL, region, 8, zone, LOCAL, &foreign, NULL,
+			     NULL, NULL, NULL));
 	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &dead));
 	ck_dat(lmr_free(dead));
 	ck_dat_is(try_lmr(DAT_MEM_TYPE_LMR, NULL, 8, LOCAL, &lmr), BAD_HANDLE(LMR));
@@ -519,14 +527,14 @@ START_TEST(calls_refuse_bad_handles)
 	DAT_LMR_HANDLE lmr = POISON;
 	DAT_LMR_PARAM param;
 
-	ck_dat_is(lmr_create(POISON, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
-			     NULL, NULL),
+	ck_dat_is(lmr_create_va(POISON, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL,
+				NULL, NULL, NULL),
 		  BAD_HANDLE(IA));
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, ia, LOCAL, &lmr, NULL, NULL, NULL,
-			     NULL),
+	ck_dat_is(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, ia, LOCAL, &lmr, NULL, NULL,
+				NULL, NULL),
 		  BAD_HANDLE(PZ));
-	ck_dat_is(lmr_create(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
-			     NULL, NULL),
+	ck_dat_is(lmr_create_va(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
+				NULL, NULL),
 		  BAD_HANDLE(PZ));
 	ck_dat_is(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
 	ck_assert_ptr_eq(lmr, POISON);
@@ -559,9 +567,9 @@ START_TEST(create_refuses_bad_arguments_of_shared_memory)
 	DAT_LMR_HANDLE lmr = POISON;
 
 	region.for_shared_memory.virtual_address = (DAT_PVOID)shared_refusals[_i].address;
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, shared_refusals[_i].length,
-			     pz, (DAT_MEM_PRIV_FLAGS)shared_refusals[_i].priv, &lmr, NULL, NULL,
-			     NULL, NULL),
+	ck_dat_is(lmr_create_va(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, shared_refusals[_i].length,
+				pz, (DAT_MEM_PRIV_FLAGS)shared_refusals[_i].priv, &lmr, NULL, NULL,
+				NULL, NULL),
 		  shared_refusals[_i].want);
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_assert_uint_eq(pz->obj.uses, 0);
@@ -636,10 +644,10 @@ START_TEST(read_only_memory_is_a_privileges_violation)
 		region.for_shared_memory.shared_memory_id = &cookie;
 	ck_assert_int_eq(mprotect(shared, PAGE, PROT_READ), 0);
 	fake_fail("mr_reg", EFAULT, 1);
-	ck_dat_is(lmr_create(ia, type, region, PAGE, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create_va(ia, type, region, PAGE, pz, LOCAL, &lmr, NULL, NULL, NULL, NULL),
 		  DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
 	ck_assert_ptr_eq(lmr, POISON);
-	ck_dat(lmr_create(ia, type, region, PAGE, pz, LOCAL_READ, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(ia, type, region, PAGE, pz, LOCAL_READ, &lmr, NULL, NULL, NULL, NULL));
 }
 END_TEST
 
@@ -780,11 +788,20 @@ static DAT_LMR_CONTEXT sync_context(enum which which, struct ia *other)
 	DAT_PZ_HANDLE zone;
 
 	ck_dat(pz_create(which == OTHER_IA ? other : mine, &zone));
-	ck_dat(lmr_create(which == OTHER_IA ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32, zone,
-			  LOCAL, &lmr, &context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(which == OTHER_IA ? other : mine, DAT_MEM_TYPE_VIRTUAL, region, 32,
+			     zone, LOCAL, &lmr, &context, NULL, NULL, NULL));
 	if (which == FREED)
 		ck_dat(lmr_free(lmr));
 	return which == UNKNOWN ? ~context : context;
+}
+
+static DAT_LMR_TRIPLET range_of(DAT_LMR_CONTEXT context, int offset, DAT_VLEN length)
+{
+	return (DAT_LMR_TRIPLET){
+		.lmr_context = context,
+		.virtual_address = (uintptr_t)memory + (uintptr_t)offset,
+		.segment_length = (__typeof__(((DAT_LMR_TRIPLET *)0)->segment_length))length,
+	};
 }
 
 typedef DAT_RETURN (*sync_call)(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
@@ -794,10 +811,9 @@ START_TEST(sync_accepts_registered_ranges_only)
 {
 	struct ia *other = ia_open_on("fake1", false, &async);
 	DAT_LMR_TRIPLET segments[] = {
-		{ sync_context(LIVE, other), 0, (uintptr_t)memory + 16, 32 },
-		{ sync_context(syncs[_i].which, other), 0,
-		  (uintptr_t)memory + (uintptr_t)syncs[_i].offset, syncs[_i].length },
-		{ sync_context(LIVE, other), 0, (uintptr_t)memory + 20, 1 },
+		range_of(sync_context(LIVE, other), 16, 32),
+		range_of(sync_context(syncs[_i].which, other), syncs[_i].offset, syncs[_i].length),
+		range_of(sync_context(LIVE, other), 20, 1),
 	};
 
 	for (int call = 0; call < COUNT(sync_calls); call++) {
@@ -814,8 +830,7 @@ END_TEST
 
 START_TEST(sync_has_a_count_of_64_bits)
 {
-	DAT_LMR_TRIPLET segments[2] = { { sync_context(LIVE, ia), 0, (uintptr_t)memory + 16, 32 },
-					{ 0 } };
+	DAT_LMR_TRIPLET segments[2] = { range_of(sync_context(LIVE, ia), 16, 32), { 0 } };
 
 	segments[1] = segments[0];
 	segments[1].lmr_context = ~segments[0].lmr_context;
@@ -954,7 +969,7 @@ static void lmr_access_is(enum access access, DAT_MEM_TYPE type, DAT_RMR_CONTEXT
 	DAT_LMR_TRIPLET local = segment(&pair.client, 0, length);
 	DAT_RMR_TRIPLET remote = {
 		.rmr_context = context,
-		.target_address = (uintptr_t)at,
+		.REMOTE_ADDRESS = (uintptr_t)at,
 		.segment_length = length,
 	};
 	size_t read = allowed && access == READS ? length : 0,

@@ -93,8 +93,9 @@ struct lmr_outputs {
 static DAT_RETURN try_lmr_outputs(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
 				  struct lmr_outputs *out)
 {
-	return lmr_create(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG, &out->lmr,
-			  &out->lmr_context, &out->rmr_context, &out->size, &out->address);
+	return lmr_create_va(side->ia, type, region, PAGE, side->pz, DAT_MEM_PRIV_ALL_FLAG,
+			     &out->lmr, &out->lmr_context, &out->rmr_context, &out->size,
+			     &out->address);
 }
 
 START_TEST(a_region_without_memory_is_not_created)
@@ -170,13 +171,13 @@ START_TEST(a_bind_that_registers_a_region_takes_no_memory)
 	bool failed;
 
 	fake_quirks(FAKE_UNBINDABLE);
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz,
-			  DAT_MEM_PRIV_READ_FLAG, &lmr, &whole.lmr_context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz,
+			     DAT_MEM_PRIV_READ_FLAG, &lmr, &whole.lmr_context, NULL, NULL, NULL));
 	ck_dat(rmr_create(side->pz, &rmr));
 	for (unsigned i = 0; i < MANY; i++) {
 		alloc_fail_nth(1);
-		ret = rmr_bind(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep, cookie_of(i),
-			       DAT_COMPLETION_DEFAULT_FLAG, &context);
+		ret = rmr_bind_va(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep,
+				  cookie_of(i), DAT_COMPLETION_DEFAULT_FLAG, &context);
 		failed = alloc_failed();
 		ck_dat(ret);
 		ck_assert(!failed);
@@ -203,8 +204,8 @@ START_TEST(a_bind_without_memory_is_not_posted)
 
 	if (_i)
 		fake_quirks(FAKE_UNBINDABLE);
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz,
-			  DAT_MEM_PRIV_READ_FLAG, &lmr, &whole.lmr_context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(side->ia, DAT_MEM_TYPE_VIRTUAL, region, PAGE, side->pz,
+			     DAT_MEM_PRIV_READ_FLAG, &lmr, &whole.lmr_context, NULL, NULL, NULL));
 	ck_dat(rmr_create(side->pz, &rmr));
 	fake_hold(true);
 	for (unsigned i = 0; i < MANY; i++) {
@@ -212,8 +213,9 @@ START_TEST(a_bind_without_memory_is_not_posted)
 		const unsigned mrs = fake_alive(FAKE_MR);
 
 		for (unsigned n = 1; alloc_fail_nth(n),
-			      ret = rmr_bind(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG, side->ep,
-					     cookie_of(i), DAT_COMPLETION_DEFAULT_FLAG, &context),
+			      ret = rmr_bind_va(rmr, &whole, DAT_MEM_PRIV_REMOTE_READ_FLAG,
+						side->ep, cookie_of(i), DAT_COMPLETION_DEFAULT_FLAG,
+						&context),
 			      alloc_failed();
 		     n++) {
 			ck_dat_is(ret, NO_RESOURCE(MEMORY));

@@ -310,13 +310,13 @@ CALL(call_pz_create, pz_create(h, &out))
 CALL(call_pz_free, pz_free(h))
 CALL(call_pz_query, pz_query(h, 0, NULL))
 CALL(call_lmr_create,
-     lmr_create(h, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = NULL }, 0, NULL, 0,
-		&out, NULL, NULL, NULL, NULL))
+     lmr_create_va(h, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = NULL }, 0, NULL, 0,
+		   &out, NULL, NULL, NULL, NULL))
 CALL(call_lmr_sync_read, lmr_sync_rdma_read(h, NULL, 0))
 CALL(call_lmr_sync_write, lmr_sync_rdma_write(h, NULL, 0))
 CALL(call_rmr_create, rmr_create(h, &out))
 CALL(call_rmr_query, rmr_query(h, 0, NULL))
-CALL(call_rmr_bind, rmr_bind(h, NULL, 0, NULL, cookie_of(0), 0, NULL))
+CALL(call_rmr_bind, rmr_bind_va(h, NULL, 0, NULL, cookie_of(0), 0, NULL))
 CALL(call_rmr_free, rmr_free(h))
 CALL(call_lmr_free, lmr_free(h))
 CALL(call_lmr_query, lmr_query(h, 0, NULL))
@@ -336,7 +336,7 @@ CALL(call_psp_free, psp_free(h))
 CALL(call_psp_query, psp_query(h, 0, NULL))
 CALL(call_cr_query, cr_query(h, 0, NULL))
 CALL(call_cr_accept, cr_accept(h, NULL, 0, NULL))
-CALL(call_cr_reject, cr_reject(h))
+CALL(call_cr_reject, cr_reject_bare(h))
 CALL(call_ep_dup_connect, ep_dup_connect(h, NULL, 0, 0, NULL, DAT_QOS_BEST_EFFORT))
 CALL(call_ep_modify, ep_modify(h, 0, NULL))
 CALL(call_cr_handoff, cr_handoff(h, 1))
@@ -520,15 +520,16 @@ START_TEST(a_bind_refuses_a_bad_endpoint)
 	objects_create(&objects);
 	for (int n = 0; n < COUNT(object_kinds); n++)
 		if (object_kinds[n] != DAT_HANDLE_TYPE_EP)
-			ck_dat_is(rmr_bind(objects.rmr, &range, 0, objects.all[n], cookie_of(0), 0,
-					   &context),
+			ck_dat_is(rmr_bind_va(objects.rmr, &range, 0, objects.all[n], cookie_of(0),
+					      0, &context),
 				  BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(objects.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0, &context),
+	ck_dat_is(rmr_bind_va(objects.rmr, &range, 0, (char *)side.ep + 64, cookie_of(0), 0,
+			      &context),
 		  BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(objects.rmr, &range, 0, objects.peer.ep, cookie_of(0), 0, &context),
+	ck_dat_is(rmr_bind_va(objects.rmr, &range, 0, objects.peer.ep, cookie_of(0), 0, &context),
 		  BAD_HANDLE(EP));
 	ck_dat(ep_free(side.ep));
-	ck_dat_is(rmr_bind(objects.rmr, &range, 0, side.ep, cookie_of(0), 0, &context),
+	ck_dat_is(rmr_bind_va(objects.rmr, &range, 0, side.ep, cookie_of(0), 0, &context),
 		  BAD_HANDLE(EP));
 	ck_assert_uint_eq(context, 5);
 }
@@ -556,19 +557,19 @@ START_TEST(a_call_refuses_objects_of_another_ia)
 		  BAD_HANDLE(EVD_RECV));
 	ck_dat_is(ep_create(side.ia, side.pz, NULL, other.recv_evd, NULL, NULL, &ep),
 		  BAD_HANDLE(EVD_REQUEST));
-	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 8, other.pz, 0, &lmr, NULL,
-			     NULL, NULL, NULL),
+	ck_dat_is(lmr_create_va(side.ia, DAT_MEM_TYPE_VIRTUAL, region, 8, other.pz, 0, &lmr, NULL,
+				NULL, NULL, NULL),
 		  BAD_HANDLE(PZ));
 	region.for_lmr_handle = other.lmr;
-	ck_dat_is(lmr_create(side.ia, DAT_MEM_TYPE_LMR, region, 8, side.pz, 0, &lmr, NULL, NULL,
-			     NULL, NULL),
+	ck_dat_is(lmr_create_va(side.ia, DAT_MEM_TYPE_LMR, region, 8, side.pz, 0, &lmr, NULL, NULL,
+				NULL, NULL),
 		  BAD_HANDLE(LMR));
 	range = segment(&other, 0, 8);
 	ck_dat_is(lmr_sync_rdma_read(side.ia, &range, 1), BAD_ARG(2));
 	ck_dat_is(lmr_sync_rdma_write(side.ia, &range, 1), BAD_ARG(2));
 	ck_dat(rmr_create(side.pz, &rmr));
-	ck_dat_is(rmr_bind(rmr, &range, 0, other.ep, cookie_of(1), 0, &context), BAD_HANDLE(EP));
-	ck_dat_is(rmr_bind(rmr, &range, 0, side.ep, cookie_of(1), 0, &context), BAD_ARG(2));
+	ck_dat_is(rmr_bind_va(rmr, &range, 0, other.ep, cookie_of(1), 0, &context), BAD_HANDLE(EP));
+	ck_dat_is(rmr_bind_va(rmr, &range, 0, side.ep, cookie_of(1), 0, &context), BAD_ARG(2));
 	ck_assert_uint_eq(context, 5);
 	ck_assert_ptr_eq(ep, POISON);
 	ck_assert_ptr_eq(evd, POISON);

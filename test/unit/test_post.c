@@ -542,8 +542,8 @@ START_TEST(a_receive_of_4_gib_or_more_takes_a_message)
 	for (int n = 0; n < COUNT(iov); n++)
 		iov[n] = (DAT_LMR_TRIPLET){ .virtual_address = (uintptr_t)at,
 					    .segment_length = long_receives[_i / 2].lengths[n] };
-	ck_dat(lmr_create(client->ia, DAT_MEM_TYPE_VIRTUAL, region, size, client->pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &iov[0].lmr_context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(client->ia, DAT_MEM_TYPE_VIRTUAL, region, size, client->pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &iov[0].lmr_context, NULL, NULL, NULL));
 	for (int n = 1; n < COUNT(iov); n++)
 		iov[n].lmr_context = iov[0].lmr_context;
 	ck_dat(ep_post_recv(client->ep, long_receives[_i / 2].nseg, iov, cookie_of(3), 0));
@@ -635,10 +635,10 @@ static void create_large_region(const struct side *side, size_t size, DAT_LMR_TR
 	ck_assert_ptr_nonnull(region.for_va);
 	*local = (DAT_LMR_TRIPLET){ .virtual_address = (uintptr_t)region.for_va,
 				    .segment_length = size };
-	*remote = (DAT_RMR_TRIPLET){ .target_address = (uintptr_t)region.for_va };
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &local->lmr_context, &remote->rmr_context,
-			  NULL, NULL));
+	*remote = (DAT_RMR_TRIPLET){ .REMOTE_ADDRESS = (uintptr_t)region.for_va };
+	ck_dat(lmr_create_va(side->ia, DAT_MEM_TYPE_VIRTUAL, region, size, side->pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &local->lmr_context, &remote->rmr_context,
+			     NULL, NULL));
 }
 
 /* What the endpoint asked for when it was created is no limit of a post. */
@@ -900,8 +900,8 @@ static DAT_LMR_CONTEXT post_create_lmr(const struct side *side, DAT_PZ_HANDLE pz
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, pz, priv, &lmr,
-			  &lmr_context, rmr_context, NULL, NULL));
+	ck_dat(lmr_create_va(side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, pz, priv, &lmr,
+			     &lmr_context, rmr_context, NULL, NULL));
 	return lmr_context;
 }
 
@@ -961,7 +961,7 @@ START_TEST(a_memory_fault_breaks_the_connection)
 	bad.lmr_context ^= memory_faults[_i].context_change;
 	if (memory_faults[_i].at_server) {
 		remote.rmr_context = rmr_context ^ memory_faults[_i].context_change;
-		remote.target_address += memory_faults[_i].offset;
+		remote.REMOTE_ADDRESS += memory_faults[_i].offset;
 	}
 	if (memory_faults[_i].transfer == RECV)
 		ck_dat(ep_post_recv(server->ep, 1, &bad, cookie_of(2), 0));

@@ -292,7 +292,7 @@ START_TEST(requests_beyond_the_queue_are_rejected)
 	expect_no_event(server->async_evd);
 	for (int i = 0; i < 4; i++) {
 		event = expect_event(evd, DAT_CONNECTION_REQUEST_EVENT);
-		ck_dat(cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+		ck_dat(cr_reject_bare(event.event_data.cr_arrival_event_data.cr_handle));
 		event = expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 		ck_assert_ptr_eq(event.event_data.connect_event_data.ep_handle, eps[i]);
 	}
@@ -445,7 +445,7 @@ START_TEST(each_request_brings_an_endpoint_of_its_own)
 	ck_assert_uint_ne(param.remote_port_qual, 0);
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 4); /* of the two sides, and of the client's two */
 	for (int i = 0; i < 2; i++) {
-		ck_dat(cr_reject(cr[i]));
+		ck_dat(cr_reject_bare(cr[i]));
 		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 		ck_dat_is(ep_free(ep[i]), BAD_HANDLE(EP)); /* it went with its request */
 	}
@@ -465,7 +465,7 @@ START_TEST(an_endpoint_of_the_provider_is_incomplete_at_first)
 	ck_dat_is(cr_accept(cr, ep, 0, NULL), BAD_HANDLE(EP));
 	ck_dat_is(cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), BAD_STATE(EP_NOTREADY));
 	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 END_TEST
@@ -481,7 +481,7 @@ START_TEST(the_endpoint_of_a_request_that_vanished_waits_for_the_answer)
 	ck_dat(ep_disconnect(from, DAT_CLOSE_ABRUPT_FLAG));
 	fake_wait_idle(0);
 	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	ck_dat_is(ep_query(ep, 0, &(DAT_EP_PARAM){ 0 }), BAD_HANDLE(EP));
 }
 END_TEST
@@ -552,7 +552,7 @@ START_TEST(a_close_takes_down_the_endpoints_of_waiting_requests)
 	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
 	free(server->memory);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-	ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(cr_reject_bare(cr), BAD_HANDLE(CR));
 	ck_dat_is(ep_free(ep), BAD_HANDLE(EP));
 	*server = (struct side){ 0 };
 	side_open(server, "fake1");

@@ -56,8 +56,8 @@ static DAT_LMR_HANDLE pz_lmr(DAT_PZ_HANDLE pz)
 	const DAT_REGION_DESCRIPTION region = { .for_va = pz_memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(pz_memory), pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(pz_memory), pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
 	return lmr;
 }
 
@@ -139,8 +139,8 @@ START_TEST(nothing_is_created_in_a_freed_zone)
 
 	ck_dat(pz_create(ia, &pz));
 	ck_dat(pz_free(pz));
-	ck_dat_is(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG,
-			     &handle, NULL, NULL, NULL, NULL),
+	ck_dat_is(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, DAT_MEM_PRIV_ALL_FLAG,
+				&handle, NULL, NULL, NULL, NULL),
 		  BAD_HANDLE(PZ));
 	ck_dat_is(rmr_create(pz, &handle), BAD_HANDLE(PZ));
 	ck_dat_is(

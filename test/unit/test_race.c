@@ -840,8 +840,8 @@ static void *bind_main(void *arg)
 	DAT_LMR_TRIPLET range = segment(client, 0, 64);
 	DAT_RMR_CONTEXT context;
 
-	ck_dat(rmr_bind(arg, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(5), 0,
-			&context));
+	ck_dat(rmr_bind_va(arg, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(5), 0,
+			   &context));
 	return NULL;
 }
 

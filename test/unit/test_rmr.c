@@ -50,7 +50,7 @@ static void rmr_pair_close(void)
 static DAT_RETURN try_rmr_bind(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS priv, uint64_t cookie,
 			       DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
-	return rmr_bind(rmr, &triplet, priv, server->ep, cookie_of(cookie), flags, context);
+	return rmr_bind_va(rmr, &triplet, priv, server->ep, cookie_of(cookie), flags, context);
 }
 
 /* Posts a bind and returns its context. */
@@ -92,8 +92,8 @@ static DAT_LMR_HANDLE other_lmr(DAT_LMR_CONTEXT *context)
 	const DAT_REGION_DESCRIPTION region = { .for_va = server->memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(lmr_create(server->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, server->pz,
-			  DAT_MEM_PRIV_READ_FLAG, &lmr, context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(server->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY, server->pz,
+			     DAT_MEM_PRIV_READ_FLAG, &lmr, context, NULL, NULL, NULL));
 	return lmr;
 }
 
@@ -397,17 +397,18 @@ START_TEST(bind_refuses_bad_arguments)
 	if (flaw == OTHER_PZ)
 		ck_dat(rmr_create(other, &rmr));
 	if (flaw == OTHER_LMR_PZ || flaw == NO_LOCAL_PRIVS)
-		ck_dat(lmr_create(server->ia, DAT_MEM_TYPE_VIRTUAL,
-				  (DAT_REGION_DESCRIPTION){ .for_va = server->memory }, SIDE_MEMORY,
-				  flaw == NO_LOCAL_PRIVS ? server->pz : other,
-				  flaw == NO_LOCAL_PRIVS ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG,
-				  &lmr, &triplet.lmr_context, NULL, NULL, NULL));
+		ck_dat(lmr_create_va(server->ia, DAT_MEM_TYPE_VIRTUAL,
+				     (DAT_REGION_DESCRIPTION){ .for_va = server->memory },
+				     SIDE_MEMORY, flaw == NO_LOCAL_PRIVS ? server->pz : other,
+				     flaw == NO_LOCAL_PRIVS ? REMOTE_BOTH : DAT_MEM_PRIV_ALL_FLAG,
+				     &lmr, &triplet.lmr_context, NULL, NULL, NULL));
 	triplet.lmr_context ^= refusals[_i].garble;
 	ep = refusing_ep(flaw, refusals[_i].state);
-	ck_dat_is(rmr_bind(flaw == NO_RMR ? server->pz : rmr, flaw == NO_TRIPLET ? NULL : &triplet,
-			   (DAT_MEM_PRIV_FLAGS)refusals[_i].priv, ep, cookie_of(1),
-			   (DAT_COMPLETION_FLAGS)refusals[_i].flags,
-			   flaw == NO_CONTEXT ? NULL : &context),
+	ck_dat_is(rmr_bind_va(flaw == NO_RMR ? server->pz : rmr,
+			      flaw == NO_TRIPLET ? NULL : &triplet,
+			      (DAT_MEM_PRIV_FLAGS)refusals[_i].priv, ep, cookie_of(1),
+			      (DAT_COMPLETION_FLAGS)refusals[_i].flags,
+			      flaw == NO_CONTEXT ? NULL : &context),
 		  refusals[_i].want);
 	ck_assert_uint_eq(context, 0x5a5a5a5a);
 	ck_assert_uint_eq(handle_uses(server->lmr), 0);
@@ -438,7 +439,8 @@ START_TEST(binds_are_reported_to_an_evd_of_dtos_with_any_flags)
 	ck_dat(ep_create(server->ia, server->pz, server->recv_evd, evd, server->connect_evd, NULL,
 			 &ep));
 	connect_eps(client, client->ep, server, ep);
-	ck_dat(rmr_bind(rmr, &triplet, DAT_MEM_PRIV_ALL_FLAG, ep, cookie_of(7), flags, &context));
+	ck_dat(rmr_bind_va(rmr, &triplet, DAT_MEM_PRIV_ALL_FLAG, ep, cookie_of(7), flags,
+			   &context));
 	expect_event(evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	ck_dat(ep_free(ep));
 	pair_close_abrupt(&pair);
@@ -1068,7 +1070,7 @@ static DAT_EP_HANDLE other_ep_with_evd(DAT_EVD_HANDLE *evd)
 static DAT_RETURN try_rmr_bind_on(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET triplet, uint64_t cookie,
 				  DAT_RMR_CONTEXT *context)
 {
-	return rmr_bind(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
+	return rmr_bind_va(rmr, &triplet, READ_ONLY, ep, cookie_of(cookie), 0, context);
 }
 
 /*
@@ -1847,7 +1849,7 @@ static void binder_bind(struct binder *binder, DAT_LMR_CONTEXT lmr_context, size
 	DAT_RMR_CONTEXT context;
 
 	range.lmr_context = lmr_context;
-	ck_dat(rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, flags, &context));
+	ck_dat(rmr_bind_va(binder->rmr, &range, READ_ONLY, binder->ep, cookie, flags, &context));
 	binder->expected += !(flags & SUPPRESS);
 }
 
@@ -1866,10 +1868,10 @@ static void *bind_and_free(void *arg)
 		DAT_LMR_CONTEXT lmr_context;
 		DAT_LMR_HANDLE lmr;
 
-		ck_dat(lmr_create(binder->side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY,
-				  binder->side->pz,
-				  n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr,
-				  &lmr_context, NULL, NULL, NULL));
+		ck_dat(lmr_create_va(binder->side->ia, DAT_MEM_TYPE_VIRTUAL, region, SIDE_MEMORY,
+				     binder->side->pz,
+				     n % 3 ? DAT_MEM_PRIV_ALL_FLAG : DAT_MEM_PRIV_READ_FLAG, &lmr,
+				     &lmr_context, NULL, NULL, NULL));
 		binder_bind(binder, binder->side->lmr_context, 0, 64, 0);
 		binder_bind(binder, lmr_context, n, 64, n % 5 ? 0 : SUPPRESS);
 		binder_bind(binder, lmr_context, 0, 32, 0);
@@ -1940,8 +1942,8 @@ static void *bind_while_up(void *arg)
 		const DAT_RMR_COOKIE cookie = { .as_ptr = binder };
 		const DAT_LMR_TRIPLET range = segment(binder->side, n % 64, n % 8 ? 64 : 0);
 		DAT_RMR_CONTEXT context;
-		DAT_RETURN ret = rmr_bind(binder->rmr, &range, READ_ONLY, binder->ep, cookie, 0,
-					  &context);
+		DAT_RETURN ret = rmr_bind_va(binder->rmr, &range, READ_ONLY, binder->ep, cookie, 0,
+					     &context);
 
 		if (ret == DAT_SUCCESS)
 			binder->expected++;

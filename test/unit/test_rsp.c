@@ -134,7 +134,7 @@ START_TEST(an_rsp_has_done_its_work_when_its_request_has_arrived)
 	ck_dat(rsp_query(rsp, DAT_RSP_FIELD_ALL, &param));
 	ck_assert_uint_eq(param.conn_qual, QUAL);
 	ck_assert_ptr_eq(param.ep_handle, server->ep);
-	ck_dat(cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+	ck_dat(cr_reject_bare(event.event_data.cr_arrival_event_data.cr_handle));
 	ck_dat(rsp_create(server->ia, QUAL, server->ep, server->cr_evd, &next));
 	ck_dat(rsp_free(next));
 	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
@@ -152,7 +152,7 @@ START_TEST(a_reject_returns_the_endpoint_with_its_receives)
 	post_recv(server, 1, 0, 64, 0);
 	cr = rsp_request();
 	post_recv(server, 2, 64, 64, 0);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
 	ck_assert_int_eq(receives_of(server), 2);
@@ -227,7 +227,7 @@ START_TEST(an_endpoint_whose_peer_gave_up_is_accepted_or_rejected)
 		expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
 		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_DISCONNECTED);
 	} else {
-		ck_dat(cr_reject(cr));
+		ck_dat(cr_reject_bare(cr));
 		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
 	}
 }
@@ -276,7 +276,7 @@ START_TEST(an_rsp_without_endpoint_brings_one_of_the_provider)
 			 DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
 	ck_dat(rsp_query(rsp, DAT_RSP_FIELD_ALL, &param));
 	ck_assert_ptr_eq(param.ep_handle, cr_param.local_ep_handle);
-	ck_dat(cr_reject(cr));
+	ck_dat(cr_reject_bare(cr));
 	ck_assert_uint_eq(obj_count(server->ia, DAT_HANDLE_TYPE_EP), eps);
 	ck_dat(rsp_free(rsp));
 }
@@ -355,7 +355,7 @@ START_TEST(an_rsp_may_be_freed_while_its_request_waits)
 		ck_dat(cr_accept(cr, DAT_HANDLE_NULL, 0, NULL));
 		expect_established();
 	} else {
-		ck_dat(cr_reject(cr));
+		ck_dat(cr_reject_bare(cr));
 		ck_assert_int_eq(ep_get_state(server->ep), DAT_EP_STATE_UNCONNECTED);
 	}
 }
@@ -507,7 +507,7 @@ START_TEST(a_free_and_an_arrival_leave_one_of_two_outcomes)
 		if (evd_dequeue(server->cr_evd, &event) == DAT_SUCCESS) {
 			ck_assert_int_eq(ep_get_state(server->ep),
 					 DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-			ck_dat(cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+			ck_dat(cr_reject_bare(event.event_data.cr_arrival_event_data.cr_handle));
 			expect_event(client->connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 		} else {
 			expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
@@ -540,7 +540,7 @@ START_TEST(an_abrupt_close_takes_down_service_point_and_request)
 	ck_assert_uint_eq(fake_alive(FAKE_LISTENER), 0);
 	ck_dat_is(rsp_free(rsp), BAD_HANDLE(RSP));
 	if (cr) {
-		ck_dat_is(cr_reject(cr), BAD_HANDLE(CR));
+		ck_dat_is(cr_reject_bare(cr), BAD_HANDLE(CR));
 		expect_event(client->connect_evd, closes[_i].peer);
 	}
 	ck_assert_uint_eq(fake_alive(FAKE_CONN), 0);

@@ -51,8 +51,8 @@ static void teardown(void)
 static DAT_RETURN try_shared(char (*cookie)[DAT_LMR_COOKIE_SIZE], char *address, DAT_VLEN length,
 			     DAT_LMR_HANDLE *lmr)
 {
-	return lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, describe_shared(address, cookie), length,
-			  pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL, NULL, NULL, NULL);
+	return lmr_create_va(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, describe_shared(address, cookie),
+			     length, pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, lmr, NULL, NULL, NULL, NULL);
 }
 
 static char *mapped(void *at, size_t size, int flags, int fd, off_t offset)

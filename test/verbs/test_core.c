@@ -5,6 +5,7 @@
 
 #include "../../udapl/entry/entry.h"
 #include "../fake_verbs/fake_verbs.h"
+#include "../harness/core_calls.h"
 #include "../harness/run.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -34,8 +35,8 @@ static void sides_open(void)
 	ck_dat(pz_create(ia, &pz));
 	ck_dat(evd_create(ia, 64, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &dto_evd));
 	ck_dat(evd_create(ia, 8, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, &conn_evd));
-	ck_dat(lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
-			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &segment.lmr_context, NULL, NULL, NULL));
+	ck_dat(lmr_create_va(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &segment.lmr_context, NULL, NULL, NULL));
 	segment.virtual_address = (uintptr_t)memory;
 	segment.segment_length = 64;
 	ck_dat(ep_create(ia, pz, dto_evd, dto_evd, conn_evd, NULL, &ep));

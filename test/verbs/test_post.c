@@ -23,7 +23,7 @@ static const struct tp_sge sges[5] = {
 	{ .address = 0x4000, .length = 1u << 31, .lmr_context = 0x44 },
 	{ .address = 0x5000, .length = 1, .lmr_context = 0 },
 };
-static const DAT_RMR_TRIPLET far_away = { .target_address = 0x7000deadbeef0000,
+static const DAT_RMR_TRIPLET far_away = { .REMOTE_ADDRESS = 0x7000deadbeef0000,
 					  .segment_length = 3,
 					  .rmr_context = 0x8badf00d };
 
@@ -140,7 +140,7 @@ START_TEST(a_request_reaches_the_device_as_posted)
 	ck_assert_uint_eq(sent.wr.send_flags, flags);
 	sges_check(sent.sge, sent.wr.num_sge, 0, requests[_i / 2].nsge);
 	if (requests[_i / 2].post != SEND) {
-		ck_assert_uint_eq(sent.wr.wr.rdma.remote_addr, far_away.target_address);
+		ck_assert_uint_eq(sent.wr.wr.rdma.remote_addr, far_away.REMOTE_ADDRESS);
 		ck_assert_uint_eq(sent.wr.wr.rdma.rkey, far_away.rmr_context);
 	}
 	ck_assert_uint_eq(fv_calls("ibv_post_send"), 2);
@@ -207,7 +207,7 @@ END_TEST
 /* Two segments in each, from where the one before it ended; the last one is signalled. */
 START_TEST(a_read_of_many_segments_is_posted_as_several)
 {
-	uint64_t from = far_away.target_address;
+	uint64_t from = far_away.REMOTE_ADDRESS;
 	unsigned nsge = 3 + (unsigned)_i, reads = (nsge + 1) / 2;
 
 	post_open(true);

@@ -9,6 +9,7 @@
 #include "../../udapl/verbs/verbs.h"
 #include "../fake_verbs/fake_verbs.h"
 #include "../fake_verbs/upcalls.h"
+#include "../harness/editions.h"
 #include "../harness/run.h"
 
 /*
