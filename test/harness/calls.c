@@ -507,10 +507,6 @@ static void prepare_events(struct calls *c)
 	c->spare_evd = made_evd(c, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG);
 	for (unsigned i = 0; i < 4; i++)
 		MUST(evd_post_se_call(c));
-#if DAT_EDITION == 2
-	c->fd_cno = made_by(c, cno_fd_create_call);
-	c->fd_evd = made_evd(c, c->fd_cno, DAT_EVD_SOFTWARE_FLAG);
-#endif
 }
 
 static void prepare_endpoints(struct calls *c)
@@ -524,9 +520,6 @@ static void prepare_endpoints(struct calls *c)
 	for (size_t i = 0; i < sizeof(eps) / sizeof(eps[0]); i++)
 		*eps[i] = made_ep(c, c->recv_evd);
 	MUST(DAT_EP_POST_RECV(c->spare_ep, 1, &c->local, COOKIE, DEFAULT));
-#if DAT_EDITION == 2
-	c->common_ep = made_ep(c, c->recv_evd);
-#endif
 }
 
 /* ---- the connections ---- */
@@ -588,10 +581,6 @@ static void prepare_connections(struct calls *c)
 	MUST(DAT_RSP_CREATE(c->ia, c->next_qual++, made_ep(c, c->recv_evd), c->cr_evd,
 			    &c->spare_rsp));
 	MUST(DAT_PSP_CREATE_ANY(c->ia, &c->qual, c->cr_evd, DAT_PSP_CONSUMER_FLAG, &c->psp));
-#if DAT_EDITION == 2
-	c->csp = made_by(c, csp_create_call);
-	c->spare_csp = made_by(c, csp_create_call);
-#endif
 	calls_connect(c, c->up_ep);
 	calls_connect(c, c->leaving_ep);
 	calls_connect(c, c->down_ep);
@@ -617,6 +606,24 @@ static void bind_window(struct calls *c)
 	(void)calls_event(c->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 }
 
+/* ---- what DAT 2.0 added ---- */
+
+#if DAT_EDITION == 2
+static void prepare_added(struct calls *c)
+{
+	c->fd_cno = made_by(c, cno_fd_create_call);
+	c->fd_evd = made_evd(c, c->fd_cno, DAT_EVD_SOFTWARE_FLAG);
+	c->common_ep = made_ep(c, c->recv_evd);
+	c->csp = made_by(c, csp_create_call);
+	c->spare_csp = made_by(c, csp_create_call);
+}
+#else
+static void prepare_added(struct calls *c)
+{
+	(void)c;
+}
+#endif
+
 /* ---- all of it ---- */
 
 void calls_prepare(struct calls *c, DAT_IA_HANDLE ia, const struct calls_peer *peer)
@@ -629,6 +636,7 @@ void calls_prepare(struct calls *c, DAT_IA_HANDLE ia, const struct calls_peer *p
 	prepare_endpoints(c);
 	prepare_connections(c);
 	bind_window(c);
+	prepare_added(c);
 	for (unsigned i = 0; i < 2; i++) {
 		MUST(open_again(c, &c->spare_ias[i]));
 		MUST(DAT_PZ_CREATE(c->spare_ias[i], &pz));

@@ -437,7 +437,7 @@ static const struct {
 	  .run = dequeue_request, .check = region_freed },
 	{ "a wait frees a region", .before = no_windows, .prepare = bind_twice,
 	  .run = wait_for_request, .check = region_freed },
-	{ "a bind is refused", .run = bind_to_nothing, .want = BAD_ARG(2) },
+	{ "a bind is refused", .run = bind_to_nothing, .want = OF_EDITION(BAD_ARG(2), BAD_ARG(3)) },
 	{ "the device refuses a request", .prepare = requests_fail, .run = send_here,
 	  .want = NO_RESOURCE(MEMORY) },
 	{ "the device refuses a receive", .prepare = receives_fail, .run = recv_here,

@@ -449,8 +449,14 @@ static const struct connect_case {
 	{ "10.66.0.2", AF_INET, 7, 1000, 57, false, 0, 0, BAD_ARG(5) },
 	{ "10.66.0.2", AF_INET, 7, 1000, 1, true, 0, 0, BAD_ARG(6) },
 	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, DAT_QOS_LOW_LATENCY, 0, MODEL },
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, 4, BAD_ARG(8) },
+#if DAT_EDITION == 2
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, DAT_CONNECT_MULTIPATH_FLAG, DAT_SUCCESS },
+	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, DAT_CONNECT_MULTIPATH_REQUIRED_FLAG, MODEL },
+#else
 	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, 2, BAD_ARG(8) },
 	{ "10.66.0.2", AF_INET, 7, 1000, 0, false, 0, DAT_CONNECT_MULTIPATH_FLAG, MODEL },
+#endif
 	{ "10.66.0.2", AF_UNIX, 7, 1000, 0, false, 0, 0, ADDRESS(MALFORMED) },
 	{ "0.0.0.0", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },
 	{ "255.255.255.255", AF_INET, 7, 1000, 0, false, 0, 0, ADDRESS(UNSUPPORTED) },

@@ -536,7 +536,8 @@ START_TEST(calls_refuse_bad_handles)
 	ck_dat_is(lmr_create_va(other, DAT_MEM_TYPE_VIRTUAL, region, 8, pz, LOCAL, &lmr, NULL, NULL,
 				NULL, NULL),
 		  BAD_HANDLE(PZ));
-	ck_dat_is(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL), BAD_ARG(7));
+	ck_dat_is(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, NULL),
+		  OF_EDITION(BAD_ARG(7), BAD_ARG(8)));
 	ck_assert_ptr_eq(lmr, POISON);
 	ck_dat(try_lmr(DAT_MEM_TYPE_VIRTUAL, memory, 8, LOCAL, &lmr));
 	ck_dat_is(lmr_query(lmr, DAT_LMR_FIELD_ALL, NULL), BAD_ARG(3));

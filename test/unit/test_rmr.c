@@ -16,6 +16,9 @@
 #define UNSIGNALLED DAT_COMPLETION_UNSIGNALLED_FLAG
 #define BARRIER	    DAT_COMPLETION_BARRIER_FENCE_FLAG
 
+/* The argument of a bind that is the range. */
+#define BAD_TRIPLET OF_EDITION(BAD_ARG(2), BAD_ARG(3))
+
 /* How binds are implemented; most cases loop over the methods. */
 enum method {
 	BY_WINDOW, /* the device has windows */
@@ -334,13 +337,15 @@ static const struct {
 	{ "an endpoint of another IA", FOREIGN_EP, UP, 0, 0, 8, 0, 0, BAD_HANDLE(EP) },
 	{ "no request EVD", NO_EVD, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_HANDLE(EVD_REQUEST) },
-	{ "no triplet", NO_TRIPLET, UP, 0, 0, 8, 0x100, 0, BAD_ARG(2) },
-	{ "no output for the context", NO_CONTEXT, UP, 0, 0, 8, 0x100, 0, BAD_ARG(7) },
-	{ "unknown LMR context", NO_FLAW, UP, 0x100000, 0, 8, 0x100, 0, BAD_ARG(2) },
-	{ "past the end", NO_FLAW, UP, 0, SIDE_MEMORY - 7, 8, 0, 0, BAD_ARG(2) },
-	{ "before the start", NO_FLAW, UP, 0, (size_t)-1, 8, 0, 0, BAD_ARG(2) },
+	{ "no triplet", NO_TRIPLET, UP, 0, 0, 8, 0x100, 0, BAD_TRIPLET },
+	{ "no output for the context", NO_CONTEXT, UP, 0, 0, 8, 0x100, 0,
+	  OF_EDITION(BAD_ARG(7), BAD_ARG(9)) },
+	{ "unknown LMR context", NO_FLAW, UP, 0x100000, 0, 8, 0x100, 0,
+	  OF_EDITION(BAD_ARG(2), BAD_HANDLE(LMR)) },
+	{ "past the end", NO_FLAW, UP, 0, SIDE_MEMORY - 7, 8, 0, 0, BAD_TRIPLET },
+	{ "before the start", NO_FLAW, UP, 0, (size_t)-1, 8, 0, 0, BAD_TRIPLET },
 	{ "unsignalled, on an endpoint without that flag", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0,
-	  8, 0, UNSIGNALLED, BAD_ARG(6) },
+	  8, 0, UNSIGNALLED, OF_EDITION(BAD_ARG(6), BAD_ARG(8)) },
 	{ "not connected", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0, 8, 0, 0,
 	  BAD_STATE(EP_UNCONNECTED) },
 	{ "not connected, unbinding", NO_FLAW, DAT_EP_STATE_UNCONNECTED, 0, 0, 0, 0, 0,
