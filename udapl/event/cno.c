@@ -700,15 +700,20 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *
 }
 
 #if DAT_EDITION == 2
+static COLD DAT_RETURN cno_trigger_refused(DAT_RETURN ret, const void *cno, DAT_EVD_HANDLE *out)
+{
+	return refused(ret, LOG_EVD, "dat_cno_trigger", "cno %p, evd %p", cno, (void *)out);
+}
+
 DAT_RETURN cno_trigger(DAT_CNO_HANDLE handle, DAT_EVD_HANDLE *out)
 {
 	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 
 	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO) || cno->fd < 0)
-		return BAD_HANDLE(CNO);
+		return cno_trigger_refused(BAD_HANDLE(CNO), cno, out);
 	if (!out)
-		return BAD_ARG(2);
+		return cno_trigger_refused(BAD_ARG(2), cno, out);
 	return cno_wait(cno, 0, out);
 }
 #endif
