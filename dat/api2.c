@@ -130,30 +130,36 @@ DAT_RETURN dat_cno_trigger(DAT_CNO_HANDLE cno, DAT_EVD_HANDLE *evd)
 	return DAT_CNO_TRIGGER(cno, evd);
 }
 
-DAT_RETURN dat_registry_providers_related(const DAT_NAME_PTR name, const DAT_NAME_PTR other,
-					  DAT_HA_RELATIONSHIP *relationship)
+static DAT_RETURN names_are_known(const char *name, const char *other)
 {
-	NO_CANCELLATION;
-	const char *const names[] = { name, other };
+	bool known;
 	DAT_RETURN ret;
-	bool known = true;
 
 	if (!name)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
 	if (!other)
 		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-	if (!relationship)
-		return DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
 	ret = registry_lock();
 	if (ret != DAT_SUCCESS)
 		return ret;
-	for (unsigned i = 0; i < 2; i++)
-		known = known && registry_has_name_locked(names[i]);
+	known = registry_has_name_locked(name) && registry_has_name_locked(other);
 	libdat_mutex_unlock(&registry.lock);
-	if (!known)
-		return DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
-	*relationship = DAT_HA_FALSE;
-	return DAT_SUCCESS;
+	return known ? DAT_SUCCESS : DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+}
+
+DAT_RETURN dat_registry_providers_related(const DAT_NAME_PTR name, const DAT_NAME_PTR other,
+					  DAT_HA_RELATIONSHIP *relationship)
+{
+	NO_CANCELLATION;
+	DAT_RETURN ret = names_are_known(name, other);
+
+	if (ret == DAT_SUCCESS && !relationship)
+		ret = DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	if (ret == DAT_SUCCESS)
+		*relationship = DAT_HA_FALSE;
+	libdat_log_result(DBG_CONSUMER, ret, "dat_registry_providers_related(\"%s\", \"%s\")",
+			  name ? name : "", other ? other : "");
+	return ret;
 }
 
 /* ---- extensions ---- */
