@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "editions.h"
+#include "../harness/editions.h"
 #include "rows.h"
 
 #define QUALIFIER 45777

@@ -113,7 +113,7 @@ START_TEST(private_data_arrives_at_both_sides)
 	ck_assert_mem_eq(connection->private_data, reply, sizeof(reply));
 	event = expect_connection(&pair.server, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_assert_int_eq(event.event_data.connect_event_data.private_data_size, 0);
-	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(CR_REJECT(cr), BAD_HANDLE(CR));
 	ck_dat(dat_psp_free(psp));
 	pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
 	pair_close(&pair);
@@ -128,7 +128,7 @@ START_TEST(reject_ends_the_request)
 	pair_open_unconnected(&pair, NULL);
 	psp = listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
-	ck_dat(dat_cr_reject(expect_cr(&pair.server)));
+	ck_dat(CR_REJECT(expect_cr(&pair.server)));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
@@ -552,7 +552,7 @@ int main(int argc, char **argv)
 	take_names(&argc, argv);
 	/* An address that nobody has is found out in seconds; the default takes a minute. */
 	setenv("DAPL_CM_ARP_RETRY_COUNT", "1", 0);
-	device_choose_names(FAKE_PROVIDER);
+	device_choose_names(FAKE_FOLDER "/libfakedat" OF_EDITION("", "2") ".so");
 	device_preload();
 	add_device_cases(tcase, cases, COUNT(cases));
 	tcase_add_loop_test(tcase, send_arrives, 0, COUNT(lengths));

@@ -125,9 +125,9 @@ START_TEST(unaligned_range_registers_repeatedly)
 	ck_dat(dat_lmr_free(other.lmr));
 	what.for_va = other.memory + (size == 1 ? PAGE - 1 : PAGE - 3);
 	for (int n = 0; n < 2; n++) {
-		ck_dat(dat_lmr_create(other.ia, DAT_MEM_TYPE_VIRTUAL, what, size, other.pz,
-				      DAT_MEM_PRIV_ALL_FLAG, &lmr[n], &lmr_context[n],
-				      &rmr_context[n], &registered, &address));
+		ck_dat(LMR_CREATE(other.ia, DAT_MEM_TYPE_VIRTUAL, what, size, other.pz,
+				  DAT_MEM_PRIV_ALL_FLAG, &lmr[n], &lmr_context[n], &rmr_context[n],
+				  &registered, &address));
 		ck_assert_uint_le(address, (uintptr_t)what.for_va);
 		ck_assert_uint_ge(address + registered, (uintptr_t)what.for_va + size);
 	}
@@ -161,12 +161,12 @@ START_TEST(all_outputs_but_the_handle_are_optional)
 
 	pair_open_unconnected(&pair, NULL);
 	what.for_va = side->memory;
-	ck_dat(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, what, 1, side->pz,
-			      DAT_MEM_PRIV_ALL_FLAG, &lmr, NULL, NULL, NULL, NULL));
+	ck_dat(LMR_CREATE(side->ia, DAT_MEM_TYPE_VIRTUAL, what, 1, side->pz, DAT_MEM_PRIV_ALL_FLAG,
+			  &lmr, NULL, NULL, NULL, NULL));
 	ck_dat(dat_lmr_free(lmr));
-	ck_dat_is(dat_lmr_create(side->ia, DAT_MEM_TYPE_VIRTUAL, what, 1, side->pz,
-				 DAT_MEM_PRIV_ALL_FLAG, NULL, NULL, NULL, NULL, NULL),
-		  BAD_ARG(7));
+	ck_dat_is(LMR_CREATE(side->ia, DAT_MEM_TYPE_VIRTUAL, what, 1, side->pz,
+			     DAT_MEM_PRIV_ALL_FLAG, NULL, NULL, NULL, NULL, NULL),
+		  BAD_ARG_OF(7, 8));
 	pair_close(&pair);
 }
 END_TEST
@@ -737,9 +737,9 @@ START_TEST(writes_reach_a_derived_region_whose_source_is_freed)
 	source = region_with(server, DAT_MEM_PRIV_LOCAL_READ_FLAG);
 	derived = source;
 	what.for_lmr_handle = source.lmr;
-	ck_dat(dat_lmr_create(server->ia, DAT_MEM_TYPE_LMR, what, 12345, server->pz,
-			      DAT_MEM_PRIV_ALL_FLAG, &derived.lmr, &derived.lmr_context,
-			      &derived.rmr_context, &size, &address));
+	ck_dat(LMR_CREATE(server->ia, DAT_MEM_TYPE_LMR, what, 12345, server->pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &derived.lmr, &derived.lmr_context,
+			  &derived.rmr_context, &size, &address));
 	ck_assert_uint_ne(derived.lmr_context, source.lmr_context);
 	ck_assert_uint_eq(address, (uintptr_t)source.at);
 	ck_assert_uint_eq(size, source.size);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# conform on the device, by names of a dat.conf.
+# conform on the device, by names of a dat.conf; on_device2.sh: conform2, for DAT 2.0.
 
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=../func/ends.sh
@@ -9,9 +9,10 @@
 # The log has the provider's errors, warnings and messages about connections and endpoints, each
 # before the result of its case.
 export CONFORM_NAMES='end0 end1' DAPL_DBG_TYPE=0x1b
+conform=$build/test/conform/${CONFORM:-conform}
 # With CONFORM_ROWS set only the rows, which run in one process; each case has one of its own, and
 # libfabric takes a second to begin in a guest.
 rows=()
-[[ -z ${CONFORM_ROWS:-} ]] || mapfile -t rows < <("$build/test/conform/conform" --list |
+[[ -z ${CONFORM_ROWS:-} ]] || mapfile -t rows < <("$conform" --list |
 	sed -n 's/^\(dat_[a-z_]*\):.*/\1/p' | sort -u)
-stdbuf -oL "$build/test/conform/conform" --scoreboard "${rows[@]}" 2>&1
+stdbuf -oL "$conform" --scoreboard "${rows[@]}" 2>&1

@@ -154,7 +154,7 @@ static DAT_RETURN object_free(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	switch (type) {
 	case DAT_HANDLE_TYPE_CR:
-		return dat_cr_reject(handle);
+		return CR_REJECT(handle);
 	case DAT_HANDLE_TYPE_EP:
 		return dat_ep_free(handle);
 	case DAT_HANDLE_TYPE_EVD:
@@ -175,8 +175,13 @@ static DAT_RETURN object_free(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 		return dat_cno_free(handle);
 	case DAT_HANDLE_TYPE_SRQ:
 		return dat_srq_free(handle);
+#if DAT_EDITION == 2
+	case DAT_HANDLE_TYPE_CSP:
+		return dat_csp_free(handle);
+#endif
+	default:
+		ck_abort_msg("handle type %d", type);
 	}
-	ck_abort_msg("handle type %d", type);
 }
 
 static void free_kept(void)
@@ -440,6 +445,10 @@ static DAT_HANDLE new_handle(enum handle_kind kind)
 		return new_evd(8, DAT_EVD_DTO_FLAG);
 	case HANDLE_SRQ:
 		return new_srq(8);
+#if DAT_EDITION == 2
+	case HANDLE_CSP:
+		return new_csp(&(struct sockaddr_in){ 0 });
+#endif
 	}
 	ck_abort_msg("no handle of kind %d", kind);
 }
@@ -466,6 +475,9 @@ static const char *const handle_kinds[] = {
 	[HANDLE_CR] = "a request",
 	[HANDLE_CNO] = "a CNO",
 	[HANDLE_EVD] = "an EVD",
+#if DAT_EDITION == 2
+	[HANDLE_CSP] = "a common service point",
+#endif
 	[HANDLE_SRQ] = "a shared receive queue",
 };
 
@@ -496,7 +508,7 @@ DAT_RETURN each_small_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind ki
 
 DAT_RETURN each_other_handle(DAT_RETURN (*call)(DAT_HANDLE), enum handle_kind kind, DAT_RETURN want)
 {
-	const unsigned last = device_lack(NEEDS_SRQ) ? HANDLE_EVD : HANDLE_SRQ;
+	const unsigned last = HANDLE_SRQ - (device_lack(NEEDS_SRQ) ? 1 : 0);
 	DAT_RETURN ret = want;
 
 	for (unsigned other = 0; ret == want && other <= last; other++)
@@ -534,8 +546,8 @@ DAT_LMR_HANDLE new_lmr_in(DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_CON
 	const DAT_REGION_DESCRIPTION what = { .for_va = here->memory };
 	DAT_LMR_HANDLE lmr;
 
-	ck_dat(dat_lmr_create(here->ia, DAT_MEM_TYPE_VIRTUAL, what, here->size, pz, priv, &lmr,
-			      context, NULL, NULL, NULL));
+	ck_dat(LMR_CREATE(here->ia, DAT_MEM_TYPE_VIRTUAL, what, here->size, pz, priv, &lmr, context,
+			  NULL, NULL, NULL));
 	return keep(lmr);
 }
 
@@ -568,6 +580,19 @@ DAT_RSP_HANDLE new_rsp(DAT_CONN_QUAL *qual, struct pair **pair)
 		*pair = new;
 	return keep(rsp);
 }
+
+#if DAT_EDITION == 2
+DAT_CSP_HANDLE new_csp(struct sockaddr_in *address)
+{
+	DAT_COMM comm = { .domain = AF_INET, .type = SOCK_STREAM };
+	DAT_CSP_HANDLE csp;
+
+	*address = there->address;
+	address->sin_port = htons((uint16_t)free_qual(there));
+	ck_dat(dat_csp_create(there->ia, &comm, (DAT_IA_ADDRESS_PTR)address, there->cr_evd, &csp));
+	return keep(csp);
+}
+#endif
 
 DAT_SRQ_HANDLE new_srq(DAT_COUNT dtos)
 {

@@ -27,6 +27,8 @@
 #ifndef SHEET_H
 #define SHEET_H
 
+#include <netinet/in.h>
+
 #include "../consumer/consumer.h"
 
 /* All rows of a file need this; a file may define it before it includes this one. */
@@ -173,6 +175,9 @@ enum handle_kind {
 	HANDLE_CR,
 	HANDLE_CNO,
 	HANDLE_EVD,
+#if DAT_EDITION == 2
+	HANDLE_CSP,
+#endif
 	HANDLE_SRQ,
 };
 
@@ -209,6 +214,10 @@ DAT_PSP_HANDLE new_psp(DAT_CONN_QUAL *qual);
 /* *pair (unless NULL) has the endpoint, RESERVED, at its server's end. */
 DAT_RSP_HANDLE new_rsp(DAT_CONN_QUAL *qual, struct pair **pair);
 DAT_CR_HANDLE new_cr(void); /* of an endpoint of the client */
+#if DAT_EDITION == 2
+/* *address has the port. */
+DAT_CSP_HANDLE new_csp(struct sockaddr_in *address);
+#endif
 
 /*
  * Makes another pair, for rows that end the connection, or need attributes: endpoints and EVDs are

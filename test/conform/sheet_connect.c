@@ -536,15 +536,15 @@ EVENT_ROW(dat_cr_accept, "the peer has given up", DAT_CONNECTION_EVENT_ACCEPT_CO
 
 /* ---- dat_cr_reject ---- */
 
-HANDLE_ROWS(dat_cr_reject, "the request", CR, BAD_HANDLE(CR), dat_cr_reject(h));
-ROW(dat_cr_reject, "the peer waits", DAT_SUCCESS, dat_cr_reject(new_cr()));
+HANDLE_ROWS(dat_cr_reject, "the request", CR, BAD_HANDLE(CR), CR_REJECT(h));
+ROW(dat_cr_reject, "the peer waits", DAT_SUCCESS, CR_REJECT(new_cr()));
 
 ROW_DO(dat_cr_reject, "a second time", BAD_HANDLE(CR))
 {
 	DAT_CR_HANDLE cr = new_cr();
 
-	ck_dat(dat_cr_reject(cr));
-	return dat_cr_reject(cr);
+	ck_dat(CR_REJECT(cr));
+	return CR_REJECT(cr);
 }
 
 ROW_DO(dat_cr_reject, "after it was accepted", BAD_HANDLE(CR))
@@ -554,7 +554,7 @@ ROW_DO(dat_cr_reject, "after it was accepted", BAD_HANDLE(CR))
 
 	ck_dat(dat_cr_accept(cr, pair->server.ep, 0, NULL));
 	expect_established(pair);
-	return dat_cr_reject(cr);
+	return CR_REJECT(cr);
 }
 
 ROW_DO(dat_cr_reject, "the peer has given up", DAT_SUCCESS)
@@ -563,7 +563,7 @@ ROW_DO(dat_cr_reject, "the peer has given up", DAT_SUCCESS)
 	struct pair *pair = new_request(&cr);
 
 	ck_dat(dat_ep_disconnect(pair->client.ep, DAT_CLOSE_ABRUPT_FLAG));
-	return dat_cr_reject(cr);
+	return CR_REJECT(cr);
 }
 
 EVENT_ROW(dat_cr_reject, "at the peer", DAT_CONNECTION_EVENT_PEER_REJECTED)
@@ -571,7 +571,7 @@ EVENT_ROW(dat_cr_reject, "at the peer", DAT_CONNECTION_EVENT_PEER_REJECTED)
 	DAT_CR_HANDLE cr;
 	struct pair *pair = new_request(&cr);
 
-	ck_dat(dat_cr_reject(cr));
+	ck_dat(CR_REJECT(cr));
 	return event_of(pair->client.connect_evd);
 }
 
@@ -582,7 +582,7 @@ STATE_ROW(dat_cr_reject, "the endpoint that was reserved", DAT_EP_STATE_UNCONNEC
 	struct pair *pair = rsp_request(&cr, &rsp);
 
 	post_recv(pair->server.ep, 1, segment(there, 0, 8));
-	ck_dat(dat_cr_reject(cr));
+	ck_dat(CR_REJECT(cr));
 	expect_no_event(pair->server.recv_evd); /* it stays posted */
 	return ep_get_state(pair->server.ep);
 }
@@ -590,7 +590,7 @@ STATE_ROW(dat_cr_reject, "the endpoint that was reserved", DAT_EP_STATE_UNCONNEC
 ROW_DO(dat_cr_reject, "the provider's endpoint, which is destroyed", DAT_SUCCESS)
 {
 	DAT_EP_HANDLE ep = new_ep_in(DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
-	DAT_RETURN ret = dat_cr_reject(last_kept());
+	DAT_RETURN ret = CR_REJECT(last_kept());
 
 	ck_dat_is(dat_ep_free(ep), BAD_HANDLE(EP));
 	return ret;
@@ -626,7 +626,7 @@ ROW_DO(dat_cr_handoff, "the other service point's EVD is full", NO_RESOURCE(MEMO
 	ret = dat_cr_handoff(cr, qual);
 	ck_dat(dat_cr_query(cr, DAT_CR_FIELD_ALL, &cr_param));
 	ck_dat(dat_evd_dequeue(evd, &event));
-	ck_dat(dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle));
+	ck_dat(CR_REJECT(event.event_data.cr_arrival_event_data.cr_handle));
 	return ret;
 }
 
@@ -659,7 +659,7 @@ EVENT_ROW(dat_cr_handoff, "another service point listens there", DAT_CONNECTION_
 
 	ck_dat(create(qual, evd, CONSUMER));
 	ck_dat(dat_cr_handoff(cr, qual));
-	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat_is(CR_REJECT(cr), BAD_HANDLE(CR));
 	event = expect_event(evd, DAT_CONNECTION_REQUEST_EVENT);
 	ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual, qual);
 	ck_dat(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair->server.ep, 0,
@@ -754,9 +754,17 @@ ROW(dat_ep_connect, "the size is max_private_data_size", DAT_SUCCESS,
 ROW(dat_ep_connect, "an unknown quality of service", NOT_SUPPORTED,
     connect_to(&there->address, 4000, TIME_LIMIT, 0, NULL, 0x10, 0));
 ROW(dat_ep_connect, "an unknown flag", BAD_ARG(8),
-    connect_to(&there->address, 4000, TIME_LIMIT, 0, NULL, 0, 2));
+    connect_to(&there->address, 4000, TIME_LIMIT, 0, NULL, 0, OF_EDITION(2, 4)));
+#if DAT_EDITION == 2
+ROW(dat_ep_connect, "several paths are required, which are not supported", NOT_SUPPORTED,
+    connect_to(&there->address, 4000, TIME_LIMIT, 0, NULL, 0, DAT_CONNECT_MULTIPATH_REQUIRED_FLAG));
+ROW(dat_ep_connect, "several paths are requested, and there is one", DAT_SUCCESS,
+    connect_to(&there->address, 4000, TIME_LIMIT, 0, NULL, 0,
+	       DAT_CONNECT_MULTIPATH_REQUESTED_FLAG));
+#else
 ROW(dat_ep_connect, "several paths, which are not supported", NOT_SUPPORTED,
     connect_to(&there->address, 4000, TIME_LIMIT, 0, NULL, 0, DAT_CONNECT_MULTIPATH_FLAG));
+#endif
 ROW(dat_ep_connect, "an address of an unknown family",
     DAT_ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED), connect_address(99, "10.0.0.1"));
 ROW(dat_ep_connect, "a multicast address",

@@ -182,7 +182,8 @@ static DAT_RETURN request_beyond_depth(enum transfer kind)
 	POST_ROW(c, call, "the segments are null, and their number is not 0", BAD_ARG(3),          \
 		 post_n(kind, 1, NULL))                                                            \
 	POST_ROW(d, call, "more bytes than the device moves at once", BAD_ARG(3),                  \
-		 post_n(kind, 1, long_segment(here->attr.max_message_size + UINT64_C(1))))         \
+		 post_n(kind, 1, long_segment(here->attr.max_message_size + UINT64_C(1))),         \
+		 .needs = NEEDS_SIZE_LIMIT)                                                        \
 	POST_ROW(f, call, "with unknown flags, which have no effect", DAT_SUCCESS,                 \
 		 request_done(kind, 1, UNKNOWN_FLAGS))                                             \
 	POST_ROW(g, call, "one segment", DAT_SUCCESS, request_done(kind, 1, PLAIN_FLAGS))          \
@@ -203,12 +204,12 @@ REQUEST_ROWS(dat_ep_post_send, SEND);
 REQUEST_ROWS(dat_ep_post_rdma_write, WRITE);
 REQUEST_ROWS(dat_ep_post_rdma_read, READ);
 
-ROW(dat_ep_post_send, "the lengths of the segments exceed 64 bits", BAD_ARG(3),
-    post_n(SEND, 2, long_segment(~UINT64_C(0))));
-ROW(dat_ep_post_rdma_write, "the lengths of the segments exceed 64 bits", BAD_ARG(3),
-    post_n(WRITE, 2, long_segment(~UINT64_C(0))));
-ROW(dat_ep_post_rdma_read, "the lengths of the segments exceed 64 bits", BAD_ARG(3),
-    post_n(READ, 2, long_segment(~UINT64_C(0))),
+ROW(dat_ep_post_send, "the lengths of the segments exceed " OF_EDITION("64", "32") " bits",
+    BAD_ARG(3), post_n(SEND, 2, long_segment(~UINT64_C(0))));
+ROW(dat_ep_post_rdma_write, "the lengths of the segments exceed " OF_EDITION("64", "32") " bits",
+    BAD_ARG(3), post_n(WRITE, 2, long_segment(~UINT64_C(0))));
+ROW(dat_ep_post_rdma_read, "the lengths of the segments exceed " OF_EDITION("64", "32") " bits",
+    BAD_ARG(3), post_n(READ, 2, long_segment(~UINT64_C(0))),
     .on = { { "siw", BAD_ARG(2), "a read of iWARP has one segment" } });
 ROW(dat_ep_post_send, "with UNSIGNALLED, and the endpoint is not: it has no effect", DAT_SUCCESS,
     request_done(SEND, 1, UNSIGNALLED));

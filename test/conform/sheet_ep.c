@@ -44,8 +44,8 @@ static DAT_EP_ATTR created(void)
 		attr_.member = value;                                                              \
 		create(&attr_);                                                                    \
 	})
-#define ATTR_ROW(when, want, member, value)                                                        \
-	ROW(dat_ep_create, when, want, CREATE_WITH(member, value))
+#define ATTR_ROW(when, want, member, value, ...)                                                   \
+	ROW(dat_ep_create, when, want, CREATE_WITH(member, value), __VA_ARGS__)
 
 HANDLE_ROWS(dat_ep_create, "the IA", IA, BAD_HANDLE(IA),
 	    dat_ep_create(h, here->pz, NULL, NULL, NULL, NULL, &unwritten));
@@ -102,9 +102,9 @@ ATTR_ROW("a negative number of segments of an RDMA write", BAD_ARG(6), max_rdma_
 ATTR_ROW("more segments of an RDMA write than the device has", BAD_ARG(6), max_rdma_write_iov,
 	 here->attr.max_iov_segments_per_rdma_write + 1);
 ATTR_ROW("larger messages than the device has", BAD_ARG(6), max_message_size,
-	 (DAT_VLEN)here->attr.max_message_size + 1);
-ATTR_ROW("larger RDMA than the device has", BAD_ARG(6), max_rdma_size,
-	 (DAT_VLEN)here->attr.max_rdma_size + 1);
+	 here->attr.max_message_size + 1, .needs = NEEDS_SIZE_LIMIT);
+ATTR_ROW("larger RDMA than the device has", BAD_ARG(6), max_rdma_size, here->attr.max_rdma_size + 1,
+	 .needs = NEEDS_SIZE_LIMIT);
 ATTR_ROW("unknown flags of receives, which are ignored", DAT_SUCCESS, recv_completion_flags,
 	 (DAT_COMPLETION_FLAGS)0x20);
 ATTR_ROW("unknown flags of requests, which are ignored", DAT_SUCCESS, request_completion_flags,

@@ -95,7 +95,8 @@ ROW_DO(dat_evd_free, "another instance uses it for asynchronous errors", BAD_STA
 	DAT_EVD_HANDLE evd = new_evd(8, DAT_EVD_ASYNC_FLAG), given = evd;
 	DAT_IA_HANDLE ia;
 
-	ck_dat(dat_ia_openv(here->name, 0, &given, &ia, 1, 2, here->provider.is_thread_safe));
+	ck_dat(dat_ia_openv(here->name, 0, &given, &ia, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
+			    here->provider.is_thread_safe));
 	keep(ia);
 	return dat_evd_free(evd);
 }
@@ -819,10 +820,16 @@ ROW_DO(dat_cno_modify_agent, "no agent", DAT_SUCCESS)
 
 static DAT_CNO_PARAM cno_param;
 
+#if DAT_EDITION == 2
+#define AGENT_OF(param) (param).proxy.agent
+#else
+#define AGENT_OF(param) (param).agent
+#endif
+
 HANDLE_ROWS(dat_cno_query, "the CNO", CNO, BAD_HANDLE(CNO),
 	    dat_cno_query(h, DAT_CNO_FIELD_ALL, &cno_param));
 ROW(dat_cno_query, "the mask has an unknown bit, which is ignored", DAT_SUCCESS,
-    dat_cno_query(new_cno(), (DAT_CNO_PARAM_MASK)4, &cno_param));
+    dat_cno_query(new_cno(), (DAT_CNO_PARAM_MASK)(DAT_CNO_FIELD_ALL + 1), &cno_param));
 ROW(dat_cno_query, "the output is null", BAD_ARG(3),
     dat_cno_query(new_cno(), DAT_CNO_FIELD_ALL, NULL));
 ROW(dat_cno_query, "the mask is 0", DAT_SUCCESS,
@@ -835,8 +842,8 @@ ROW_DO(dat_cno_query, "all fields", DAT_SUCCESS)
 	ck_dat(create_cno(agent));
 	ret = dat_cno_query(cno_out, DAT_CNO_FIELD_ALL, &cno_param);
 	ck_assert_ptr_eq(cno_param.ia_handle, here->ia);
-	ck_assert_ptr_eq(cno_param.agent.instance_data, (void *)&agent_calls);
-	ck_assert(cno_param.agent.proxy_agent_func == agent_func);
+	ck_assert_ptr_eq(AGENT_OF(cno_param).instance_data, (void *)&agent_calls);
+	ck_assert(AGENT_OF(cno_param).proxy_agent_func == agent_func);
 	return ret;
 }
 
@@ -849,6 +856,6 @@ ROW_DO(dat_cno_query, "its agent was called", DAT_SUCCESS)
 	post_software_events(evd_with(cno_out), 1);
 	agent_called();
 	ret = dat_cno_query(cno_out, DAT_CNO_FIELD_ALL, &cno_param);
-	ck_assert(cno_param.agent.proxy_agent_func == NULL);
+	ck_assert(AGENT_OF(cno_param).proxy_agent_func == NULL);
 	return ret;
 }

@@ -98,8 +98,8 @@ static DAT_RETURN create(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what, DAT_VLE
 	lmr_out = unwritten;
 	lkey = 1;
 	rkey = 2;
-	ret = dat_lmr_create(here->ia, type, what, length, pz, priv, &lmr_out, &lkey, &rkey, NULL,
-			     NULL);
+	ret = LMR_CREATE(here->ia, type, what, length, pz, priv, &lmr_out, &lkey, &rkey, NULL,
+			 NULL);
 	if (ret == DAT_SUCCESS)
 		keep(lmr_out);
 	else
@@ -156,9 +156,8 @@ static DAT_RETURN create_shared(void *at, char (*id)[DAT_LMR_COOKIE_SIZE])
 }
 
 HANDLE_ROWS(dat_lmr_create, "the IA", IA, BAD_HANDLE(IA),
-	    dat_lmr_create(h, DAT_MEM_TYPE_VIRTUAL,
-			   (DAT_REGION_DESCRIPTION){ .for_va = here->memory }, 64, here->pz, LOCAL,
-			   &unwritten, NULL, NULL, NULL, NULL));
+	    LMR_CREATE(h, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = here->memory },
+		       64, here->pz, LOCAL, &unwritten, NULL, NULL, NULL, NULL));
 HANDLE_ROWS(dat_lmr_create, "the zone", PZ, BAD_HANDLE(PZ), create_in(h));
 ROW(dat_lmr_create, "the zone is another instance's", BAD_HANDLE(PZ),
     create_in(foreign_handle(HANDLE_PZ)));
@@ -195,10 +194,9 @@ ROW(dat_lmr_create, "the range exceeds the address space", BAD_ARG(4),
     create_at(here->memory, ~UINT64_C(0), LOCAL));
 ROW(dat_lmr_create, "unknown privileges, which grant nothing", DAT_SUCCESS,
     create_at(here->memory, 64, (DAT_MEM_PRIV_FLAGS)0x40));
-ROW(dat_lmr_create, "the output is null", BAD_ARG(7),
-    dat_lmr_create(here->ia, DAT_MEM_TYPE_VIRTUAL,
-		   (DAT_REGION_DESCRIPTION){ .for_va = here->memory }, 64, here->pz, LOCAL, NULL,
-		   NULL, NULL, NULL, NULL));
+ROW(dat_lmr_create, "the output is null", BAD_ARG_OF(7, 8),
+    LMR_CREATE(here->ia, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = here->memory },
+	       64, here->pz, LOCAL, NULL, NULL, NULL, NULL, NULL));
 ROW(dat_lmr_create, "shared: the memory is private", BAD_STATE_PLAIN,
     create_shared(mapped(PROT_READ | PROT_WRITE, MAP_PRIVATE), &cookie));
 
@@ -255,8 +253,8 @@ ROW(dat_lmr_create, "without privileges", DAT_SUCCESS,
 ROW_DO(dat_lmr_create, "all outputs but the first are null", DAT_SUCCESS)
 {
 	const DAT_REGION_DESCRIPTION what = { .for_va = here->memory };
-	DAT_RETURN ret = dat_lmr_create(here->ia, DAT_MEM_TYPE_VIRTUAL, what, 64, here->pz, LOCAL,
-					&lmr_out, NULL, NULL, NULL, NULL);
+	DAT_RETURN ret = LMR_CREATE(here->ia, DAT_MEM_TYPE_VIRTUAL, what, 64, here->pz, LOCAL,
+				    &lmr_out, NULL, NULL, NULL, NULL);
 
 	keep(lmr_out);
 	return ret;
@@ -306,13 +304,13 @@ ROW_DO(dat_lmr_create, "remote write without local write", DAT_SUCCESS)
 HANDLE_ROWS(dat_lmr_free, "the region", LMR, BAD_HANDLE(LMR), dat_lmr_free(h));
 ROW(dat_lmr_free, "nothing uses it", DAT_SUCCESS, dat_lmr_free(new_lmr(LOCAL, &lkey)));
 
-static DAT_RMR_HANDLE bound_to(DAT_LMR_CONTEXT context);
+static DAT_RMR_HANDLE bound_to(DAT_LMR_HANDLE lmr);
 
 ROW_DO(dat_lmr_free, "a window is bound to it", BAD_STATE(LMR_IN_USE))
 {
 	DAT_LMR_HANDLE lmr = new_lmr(LOCAL, &lkey);
 
-	bound_to(lkey);
+	bound_to(lmr);
 	return dat_lmr_free(lmr);
 }
 
@@ -320,7 +318,7 @@ ROW_DO(dat_lmr_free, "the window that was bound to it was freed", DAT_SUCCESS)
 {
 	DAT_LMR_HANDLE lmr = new_lmr(LOCAL, &lkey);
 
-	ck_dat(dat_rmr_free(bound_to(lkey)));
+	ck_dat(dat_rmr_free(bound_to(lmr)));
 	return dat_lmr_free(lmr);
 }
 
@@ -468,34 +466,36 @@ ROW(dat_rmr_create, "the zone is live", DAT_SUCCESS, new_rmr() ? DAT_SUCCESS : 1
 
 static DAT_RMR_CONTEXT bound_context;
 
-static DAT_RETURN try_bind(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *range,
+static DAT_RETURN try_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TRIPLET *range,
 			   DAT_MEM_PRIV_FLAGS priv, DAT_EP_HANDLE ep, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_RETURN ret;
 
 	bound_context = 0x77;
-	ret = dat_rmr_bind(rmr, range, priv, ep, cookie_of(7), flags, &bound_context);
+	ret = RMR_BIND(rmr, lmr, range, priv, ep, cookie_of(7), flags, &bound_context);
 	if (ret != DAT_SUCCESS)
 		ck_assert_uint_eq(bound_context, 0x77);
 	return ret;
 }
 
 /* Through the stage's endpoint; the completion is waited for. */
-static DAT_RETURN bind_range_of(DAT_RMR_HANDLE rmr, const DAT_LMR_TRIPLET *range,
-				DAT_MEM_PRIV_FLAGS priv)
+static DAT_RETURN bind_range_of(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr,
+				const DAT_LMR_TRIPLET *range, DAT_MEM_PRIV_FLAGS priv)
 {
-	DAT_RETURN ret = try_bind(rmr, range, priv, here->ep, DAT_COMPLETION_DEFAULT_FLAG);
+	DAT_RETURN ret = try_bind(rmr, lmr, range, priv, here->ep, DAT_COMPLETION_DEFAULT_FLAG);
 
 	if (ret == DAT_SUCCESS)
 		expect_bind(here->request_evd, rmr, 7, DAT_RMR_BIND_SUCCESS);
 	return ret;
 }
 
-static DAT_RMR_HANDLE bound_to(DAT_LMR_CONTEXT context)
+static DAT_RMR_HANDLE bound_to(DAT_LMR_HANDLE lmr)
 {
 	DAT_RMR_HANDLE rmr = new_rmr();
+	DAT_LMR_PARAM param;
 
-	ck_dat(bind_range_of(rmr, triplet(context, 0, 64), REMOTE));
+	ck_dat(dat_lmr_query(lmr, DAT_LMR_FIELD_ALL, &param));
+	ck_dat(bind_range_of(rmr, lmr, triplet(param.lmr_context, 0, 64), REMOTE));
 	return rmr;
 }
 
@@ -506,51 +506,66 @@ static const DAT_LMR_TRIPLET *whole(void)
 
 static DAT_RETURN bind_with(DAT_COMPLETION_FLAGS flags)
 {
-	return try_bind(new_rmr(), whole(), REMOTE, here->ep, flags);
+	return try_bind(new_rmr(), here->lmr, whole(), REMOTE, here->ep, flags);
 }
 
 static DAT_RETURN bind_of(DAT_MEM_PRIV_FLAGS region_priv, DAT_MEM_PRIV_FLAGS priv)
 {
-	new_lmr(region_priv, &lkey);
-	return bind_range_of(new_rmr(), triplet(lkey, 0, 64), priv);
+	DAT_LMR_HANDLE lmr = new_lmr(region_priv, &lkey);
+
+	return bind_range_of(new_rmr(), lmr, triplet(lkey, 0, 64), priv);
 }
 
 HANDLE_ROWS(dat_rmr_bind, "the window", RMR, BAD_HANDLE(RMR),
-	    try_bind(h, whole(), REMOTE, here->ep, DAT_COMPLETION_DEFAULT_FLAG));
+	    try_bind(h, here->lmr, whole(), REMOTE, here->ep, DAT_COMPLETION_DEFAULT_FLAG));
 HANDLE_ROWS(dat_rmr_bind, "the endpoint", EP, BAD_HANDLE(EP),
-	    try_bind(new_rmr(), whole(), REMOTE, h, DAT_COMPLETION_DEFAULT_FLAG));
+	    try_bind(new_rmr(), here->lmr, whole(), REMOTE, h, DAT_COMPLETION_DEFAULT_FLAG));
 ROW(dat_rmr_bind, "the endpoint is another instance's", BAD_HANDLE(EP),
-    try_bind(new_rmr(), whole(), REMOTE, foreign_handle(HANDLE_EP), DAT_COMPLETION_DEFAULT_FLAG));
-ROW(dat_rmr_bind, "the triplet is null", BAD_ARG(2), bind_range_of(new_rmr(), NULL, REMOTE));
+    try_bind(new_rmr(), here->lmr, whole(), REMOTE, foreign_handle(HANDLE_EP),
+	     DAT_COMPLETION_DEFAULT_FLAG));
+ROW(dat_rmr_bind, "the triplet is null", BAD_ARG_OF(2, 3),
+    bind_range_of(new_rmr(), here->lmr, NULL, REMOTE));
+#if DAT_EDITION == 2
+HANDLE_ROWS(dat_rmr_bind, "the region", LMR, BAD_HANDLE(LMR),
+	    bind_range_of(new_rmr(), h, whole(), REMOTE));
+ROW(dat_rmr_bind, "the region is another instance's", BAD_HANDLE(LMR),
+    bind_range_of(new_rmr(), foreign_handle(HANDLE_LMR), whole(), REMOTE));
+ROW(dat_rmr_bind, "no region has the context, which is ignored", DAT_SUCCESS,
+    bind_range_of(new_rmr(), here->lmr, triplet(dead_lkey(), 0, 64), REMOTE));
+ROW(dat_rmr_bind, "the length is 0, and the region is null", DAT_SUCCESS,
+    bind_range_of(new_rmr(), DAT_HANDLE_NULL, triplet(0, 0, 0), REMOTE));
+#else
 ROW(dat_rmr_bind, "no region has the context", BAD_ARG(2),
-    bind_range_of(new_rmr(), triplet(dead_lkey(), 0, 64), REMOTE));
-ROW(dat_rmr_bind, "the range begins before the region", BAD_ARG(2),
-    bind_range_of(new_rmr(), triplet(here->lmr_context, (size_t)-1, 64), REMOTE));
-ROW(dat_rmr_bind, "the range ends after the region", BAD_ARG(2),
-    bind_range_of(new_rmr(), triplet(here->lmr_context, 1, here->size), REMOTE));
-ROW(dat_rmr_bind, "the range exceeds the address space", BAD_ARG(2),
-    bind_range_of(new_rmr(), triplet(here->lmr_context, 1, ~UINT64_C(0)), REMOTE));
+    bind_range_of(new_rmr(), here->lmr, triplet(dead_lkey(), 0, 64), REMOTE));
+#endif
+ROW(dat_rmr_bind, "the range begins before the region", BAD_ARG_OF(2, 3),
+    bind_range_of(new_rmr(), here->lmr, triplet(here->lmr_context, (size_t)-1, 64), REMOTE));
+ROW(dat_rmr_bind, "the range ends after the region", BAD_ARG_OF(2, 3),
+    bind_range_of(new_rmr(), here->lmr, triplet(here->lmr_context, 1, here->size), REMOTE));
+ROW(dat_rmr_bind, "the range exceeds the address space", BAD_ARG_OF(2, 3),
+    bind_range_of(new_rmr(), here->lmr, triplet(here->lmr_context, 1, ~UINT64_C(0)), REMOTE));
 ROW(dat_rmr_bind, "unknown privileges, which grant nothing", DAT_SUCCESS,
     bind_of(LOCAL, (DAT_MEM_PRIV_FLAGS)0x44));
 
 ROW_DO(dat_rmr_bind, "unknown flags, which have no effect", DAT_SUCCESS)
 {
 	DAT_RMR_HANDLE rmr = new_rmr();
-	DAT_RETURN ret = try_bind(rmr, whole(), REMOTE, here->ep, (DAT_COMPLETION_FLAGS)0x20);
+	DAT_RETURN ret = try_bind(rmr, here->lmr, whole(), REMOTE, here->ep,
+				  (DAT_COMPLETION_FLAGS)0x20);
 
 	expect_bind(here->request_evd, rmr, 7, DAT_RMR_BIND_SUCCESS);
 	return ret;
 }
 
-ROW(dat_rmr_bind, "the flags have UNSIGNALLED, and the endpoint's do not", BAD_ARG(6),
+ROW(dat_rmr_bind, "the flags have UNSIGNALLED, and the endpoint's do not", BAD_ARG_OF(6, 8),
     bind_with(DAT_COMPLETION_UNSIGNALLED_FLAG));
-ROW(dat_rmr_bind, "the output is null", BAD_ARG(7),
-    dat_rmr_bind(new_rmr(), whole(), REMOTE, here->ep, no_cookie, DAT_COMPLETION_DEFAULT_FLAG,
-		 NULL));
+ROW(dat_rmr_bind, "the output is null", BAD_ARG_OF(7, 9),
+    RMR_BIND(new_rmr(), here->lmr, whole(), REMOTE, here->ep, no_cookie,
+	     DAT_COMPLETION_DEFAULT_FLAG, NULL));
 ROW(dat_rmr_bind, "the endpoint is unconnected", BAD_STATE(EP_UNCONNECTED),
-    try_bind(new_rmr(), whole(), REMOTE, new_ep(NULL), DAT_COMPLETION_DEFAULT_FLAG));
+    try_bind(new_rmr(), here->lmr, whole(), REMOTE, new_ep(NULL), DAT_COMPLETION_DEFAULT_FLAG));
 ROW(dat_rmr_bind, "the endpoint connects", BAD_STATE(EP_ACTCONNPENDING),
-    try_bind(new_rmr(), whole(), REMOTE, new_request(NULL)->client.ep,
+    try_bind(new_rmr(), here->lmr, whole(), REMOTE, new_request(NULL)->client.ep,
 	     DAT_COMPLETION_DEFAULT_FLAG));
 
 ROW_DO(dat_rmr_bind, "the endpoint has no request EVD", BAD_HANDLE(EVD_REQUEST))
@@ -560,13 +575,15 @@ ROW_DO(dat_rmr_bind, "the endpoint has no request EVD", BAD_HANDLE(EVD_REQUEST))
 
 	ck_dat(dat_ep_create(here->ia, here->pz, here->recv_evd, DAT_HANDLE_NULL, here->connect_evd,
 			     &attr, &ep));
-	return try_bind(new_rmr(), whole(), REMOTE, keep(ep), DAT_COMPLETION_DEFAULT_FLAG);
+	return try_bind(new_rmr(), here->lmr, whole(), REMOTE, keep(ep),
+			DAT_COMPLETION_DEFAULT_FLAG);
 }
 
 ROW_DO(dat_rmr_bind, "the region is in another zone", PLAIN(PROTECTION_VIOLATION))
 {
-	new_lmr_in(new_pz(), LOCAL, &lkey);
-	return bind_range_of(new_rmr(), triplet(lkey, 0, 64), REMOTE);
+	DAT_LMR_HANDLE lmr = new_lmr_in(new_pz(), LOCAL, &lkey);
+
+	return bind_range_of(new_rmr(), lmr, triplet(lkey, 0, 64), REMOTE);
 }
 
 ROW_DO(dat_rmr_bind, "the window is in another zone", PLAIN(PROTECTION_VIOLATION))
@@ -574,7 +591,7 @@ ROW_DO(dat_rmr_bind, "the window is in another zone", PLAIN(PROTECTION_VIOLATION
 	DAT_RMR_HANDLE rmr;
 
 	ck_dat(dat_rmr_create(new_pz(), &rmr));
-	return bind_range_of(keep(rmr), whole(), REMOTE);
+	return bind_range_of(keep(rmr), here->lmr, whole(), REMOTE);
 }
 
 ROW(dat_rmr_bind, "remote read, and the region lacks local read", NO_PRIVILEGE(RDMA_READ),
@@ -588,9 +605,9 @@ ROW(dat_rmr_bind, "no privileges", DAT_SUCCESS, bind_of(LOCAL, DAT_MEM_PRIV_NONE
 
 ROW_DO(dat_rmr_bind, "it is bound already, and gets another context", DAT_SUCCESS)
 {
-	DAT_RMR_HANDLE rmr = bound_to(here->lmr_context);
+	DAT_RMR_HANDLE rmr = bound_to(here->lmr);
 	DAT_RMR_CONTEXT first = bound_context;
-	DAT_RETURN ret = bind_range_of(rmr, whole(), REMOTE);
+	DAT_RETURN ret = bind_range_of(rmr, here->lmr, whole(), REMOTE);
 
 	ck_assert_uint_ne(bound_context, first);
 	return ret;
@@ -599,8 +616,8 @@ ROW_DO(dat_rmr_bind, "it is bound already, and gets another context", DAT_SUCCES
 ROW_DO(dat_rmr_bind, "the length is 0, which unbinds it", DAT_SUCCESS)
 {
 	DAT_LMR_HANDLE lmr = new_lmr(LOCAL, &lkey);
-	DAT_RMR_HANDLE rmr = bound_to(lkey);
-	DAT_RETURN ret = bind_range_of(rmr, triplet(0, 0, 0), REMOTE);
+	DAT_RMR_HANDLE rmr = bound_to(lmr);
+	DAT_RETURN ret = bind_range_of(rmr, DAT_HANDLE_NULL, triplet(0, 0, 0), REMOTE);
 
 	ck_assert_uint_eq(bound_context, 0);
 	ck_dat(dat_lmr_free(lmr));
@@ -611,7 +628,8 @@ ROW_DO(dat_rmr_bind, "the flags have SUPPRESS, and no event follows", DAT_SUCCES
 {
 	DAT_RETURN ret = bind_with(DAT_COMPLETION_SUPPRESS_FLAG);
 
-	ck_dat(bind_range_of(new_rmr(), whole(), REMOTE)); /* that of this one is the first */
+	ck_dat(bind_range_of(new_rmr(), here->lmr, whole(),
+			     REMOTE)); /* that of this one is the first */
 	expect_no_event(here->request_evd);
 	return ret;
 }
@@ -643,7 +661,7 @@ ROW_DO(dat_rmr_bind, "the flags and the endpoint's have UNSIGNALLED", DAT_SUCCES
 
 	attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
 	pair = new_connection(&attr);
-	ret = try_bind(new_rmr(), whole(), REMOTE, pair->client.ep,
+	ret = try_bind(new_rmr(), here->lmr, whole(), REMOTE, pair->client.ep,
 		       DAT_COMPLETION_UNSIGNALLED_FLAG);
 	return ret;
 }
@@ -655,7 +673,8 @@ ROW_DO(dat_rmr_bind, "max_request_dtos requests are outstanding", NO_RESOURCE(ME
 	struct pair *pair = new_connection(&attr);
 
 	post_outstanding(&pair->client, &pair->server, 2);
-	return try_bind(new_rmr(), whole(), REMOTE, pair->client.ep, DAT_COMPLETION_DEFAULT_FLAG);
+	return try_bind(new_rmr(), here->lmr, whole(), REMOTE, pair->client.ep,
+			DAT_COMPLETION_DEFAULT_FLAG);
 }
 
 EVENT_ROW(dat_rmr_bind, "the endpoint is connected", DAT_RMR_BIND_COMPLETION_EVENT)
@@ -669,7 +688,8 @@ STATUS_ROW(dat_rmr_bind, "the endpoint is disconnected", DAT_RMR_BIND_FAILURE)
 	struct pair *pair = new_disconnected();
 	DAT_EVENT event;
 
-	ck_dat(try_bind(new_rmr(), whole(), REMOTE, pair->client.ep, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(try_bind(new_rmr(), here->lmr, whole(), REMOTE, pair->client.ep,
+			DAT_COMPLETION_DEFAULT_FLAG));
 	event = expect_event(pair->client.request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	return event.event_data.rmr_completion_event_data.status;
 }
@@ -703,7 +723,7 @@ ROW_DO(dat_rmr_query, "the other fields of an unbound window", DAT_SUCCESS)
 
 ROW_DO(dat_rmr_query, "all fields of a bound window", DAT_SUCCESS)
 {
-	DAT_RMR_HANDLE rmr = bound_to(here->lmr_context);
+	DAT_RMR_HANDLE rmr = bound_to(here->lmr);
 	DAT_RETURN ret = dat_rmr_query(rmr, DAT_RMR_FIELD_ALL, &rmr_param);
 
 	ck_assert_uint_eq(rmr_param.lmr_triplet.lmr_context, here->lmr_context);
@@ -717,7 +737,7 @@ ROW_DO(dat_rmr_query, "all fields of a bound window", DAT_SUCCESS)
 
 HANDLE_ROWS(dat_rmr_free, "the window", RMR, BAD_HANDLE(RMR), dat_rmr_free(h));
 ROW(dat_rmr_free, "it is unbound", DAT_SUCCESS, dat_rmr_free(new_rmr()));
-ROW(dat_rmr_free, "it is bound", DAT_SUCCESS, dat_rmr_free(bound_to(here->lmr_context)));
+ROW(dat_rmr_free, "it is bound", DAT_SUCCESS, dat_rmr_free(bound_to(here->lmr)));
 
 STATUS_ROW(dat_rmr_free, "a peer writes through it afterwards", DAT_DTO_ERR_REMOTE_ACCESS,
 	   .needs = NEEDS_REMOTE_STATUS)
@@ -726,7 +746,8 @@ STATUS_ROW(dat_rmr_free, "a peer writes through it afterwards", DAT_DTO_ERR_REMO
 	DAT_RMR_TRIPLET remote = target(&pair->client, 0, 8);
 	DAT_RMR_HANDLE rmr = new_rmr();
 
-	ck_dat(try_bind(rmr, whole(), REMOTE, pair->client.ep, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(try_bind(rmr, here->lmr, whole(), REMOTE, pair->client.ep,
+			DAT_COMPLETION_DEFAULT_FLAG));
 	expect_bind(pair->client.request_evd, rmr, 7, DAT_RMR_BIND_SUCCESS);
 	remote.rmr_context = bound_context;
 	ck_dat(dat_rmr_free(rmr));

@@ -35,8 +35,8 @@ static DAT_RETURN modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
 		param_.member = value;                                                             \
 		modify(DAT_EP_FIELD_##field, &param_);                                             \
 	})
-#define MODIFY_ROW(when, want, field, member, value)                                               \
-	ROW(dat_ep_modify, when, want, MODIFY(field, member, value))
+#define MODIFY_ROW(when, want, field, member, value, ...)                                          \
+	ROW(dat_ep_modify, when, want, MODIFY(field, member, value), __VA_ARGS__)
 
 static DAT_EP_PARAM some_param;
 
@@ -78,9 +78,9 @@ MODIFY_ROW("an unknown service", BAD_ARG(3), EP_ATTR_SERVICE_TYPE, ep_attr.servi
 MODIFY_ROW("an unknown quality of service, which is ignored", DAT_SUCCESS, EP_ATTR_QOS, ep_attr.qos,
 	   (DAT_QOS)16);
 MODIFY_ROW("larger messages than the device has", BAD_ARG(3), EP_ATTR_MAX_MESSAGE_SIZE,
-	   ep_attr.max_message_size, (DAT_VLEN)here->attr.max_message_size + 1);
+	   ep_attr.max_message_size, here->attr.max_message_size + 1, .needs = NEEDS_SIZE_LIMIT);
 MODIFY_ROW("larger RDMA than the device has", BAD_ARG(3), EP_ATTR_MAX_RDMA_SIZE,
-	   ep_attr.max_rdma_size, (DAT_VLEN)here->attr.max_rdma_size + 1);
+	   ep_attr.max_rdma_size, here->attr.max_rdma_size + 1, .needs = NEEDS_SIZE_LIMIT);
 MODIFY_ROW("unknown flags of receives, which are ignored", DAT_SUCCESS,
 	   EP_ATTR_RECV_COMPLETION_FLAGS, ep_attr.recv_completion_flags,
 	   (DAT_COMPLETION_FLAGS)0x20);
@@ -306,6 +306,6 @@ EVENT_ROW(dat_ep_dup_connect, "the peer rejects", DAT_CONNECTION_EVENT_PEER_REJE
 	struct pair *pair = new_listening(), *other = new_pair(NULL);
 
 	ck_dat(try_dup(other->client.ep, pair->client.ep));
-	ck_dat(dat_cr_reject(expect_cr(&pair->server)));
+	ck_dat(CR_REJECT(expect_cr(&pair->server)));
 	return event_of(other->client.connect_evd);
 }

@@ -93,8 +93,13 @@ static DAT_HANDLE new_object(DAT_HANDLE_TYPE type)
 		return new_cno();
 	case DAT_HANDLE_TYPE_SRQ:
 		return new_srq(8);
+#if DAT_EDITION == 2
+	case DAT_HANDLE_TYPE_CSP:
+		return new_csp(&(struct sockaddr_in){ 0 });
+#endif
+	default:
+		ck_abort();
 	}
-	ck_abort();
 }
 
 /* ---- dat_get_handle_type ---- */

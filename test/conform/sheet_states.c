@@ -179,8 +179,8 @@ static DAT_RETURN post_a_bind(DAT_EP_HANDLE ep)
 	DAT_RMR_HANDLE rmr;
 
 	ck_dat(dat_rmr_create(there->pz, &rmr));
-	return dat_rmr_bind(keep(rmr), &range, REMOTE, ep, no_cookie, DAT_COMPLETION_DEFAULT_FLAG,
-			    &context);
+	return RMR_BIND(keep(rmr), there->lmr, &range, REMOTE, ep, no_cookie,
+			DAT_COMPLETION_DEFAULT_FLAG, &context);
 }
 
 /* A member of an endpoint that is set to what it may be. */

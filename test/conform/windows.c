@@ -95,8 +95,8 @@ START_TEST(suppressed_bind_has_no_completion)
 	for (unsigned n = 0; n < 100; n++) {
 		DAT_LMR_TRIPLET range = region_segment(&window.region, WINDOW_FROM, WINDOW_SIZE);
 
-		ck_dat(dat_rmr_bind(window.rmr, &range, REMOTE, server->ep, cookie_of(n),
-				    DAT_COMPLETION_SUPPRESS_FLAG, &context));
+		ck_dat(RMR_BIND(window.rmr, window.region.lmr, &range, REMOTE, server->ep,
+				cookie_of(n), DAT_COMPLETION_SUPPRESS_FLAG, &context));
 		post_recv(client->ep, n, segment(client, 0, 8));
 		post_send(server->ep, n, segment(server, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
 		expect_request_done(server, n, 8);
@@ -109,11 +109,12 @@ START_TEST(suppressed_bind_has_no_completion)
 }
 END_TEST
 
-static DAT_RETURN try_bind(DAT_LMR_TRIPLET range, unsigned priv, DAT_EP_HANDLE ep)
+static DAT_RETURN try_bind(DAT_LMR_HANDLE lmr, DAT_LMR_TRIPLET range, unsigned priv,
+			   DAT_EP_HANDLE ep)
 {
 	DAT_RMR_CONTEXT context = 5;
-	DAT_RETURN ret = dat_rmr_bind(window.rmr, &range, (DAT_MEM_PRIV_FLAGS)priv, ep,
-				      cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG, &context);
+	DAT_RETURN ret = RMR_BIND(window.rmr, lmr, &range, (DAT_MEM_PRIV_FLAGS)priv, ep,
+				  cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG, &context);
 
 	ck_assert_uint_eq(context, 5);
 	return ret;
@@ -123,17 +124,20 @@ START_TEST(refused_bind_changes_nothing)
 {
 	DAT_LMR_TRIPLET range, past, unknown;
 	DAT_EP_HANDLE unconnected, ep;
+	DAT_LMR_HANDLE lmr;
 
 	window_open(&window);
+	lmr = window.region.lmr;
 	ep = pair->server.ep;
 	unconnected = side_create_ep(&pair->server, NULL);
 	range = region_segment(&window.region, WINDOW_FROM, WINDOW_SIZE);
 	past = region_segment(&window.region, SIDE_MEMORY - WINDOW_SIZE + 1, WINDOW_SIZE);
 	unknown = range;
 	unknown.lmr_context ^= 0x00ffff00;
-	ck_dat_is(try_bind(range, REMOTE, unconnected), BAD_STATE(EP_UNCONNECTED));
-	ck_dat_is(try_bind(past, REMOTE, ep), BAD_ARG(2));
-	ck_dat_is(try_bind(unknown, REMOTE, ep), BAD_ARG(2));
+	ck_dat_is(try_bind(lmr, range, REMOTE, unconnected), BAD_STATE(EP_UNCONNECTED));
+	ck_dat_is(try_bind(lmr, past, REMOTE, ep), BAD_ARG_OF(2, 3));
+	ck_dat_is(try_bind(DAT_HANDLE_NULL, unknown, REMOTE, ep),
+		  OF_EDITION(BAD_ARG(2), BAD_HANDLE(LMR)));
 	expect_no_event(pair->server.request_evd);
 	expect_write(pair, usual(bind_window(&window, REMOTE)));
 	ck_dat(dat_ep_free(unconnected));
@@ -150,7 +154,7 @@ static void expect_no_privilege(DAT_MEM_PRIV_FLAGS of_region, DAT_MEM_PRIV_FLAGS
 	const struct region region = region_over(server, server->memory, SIDE_MEMORY, of_region);
 	const DAT_LMR_TRIPLET range = region_segment(&region, WINDOW_FROM, WINDOW_SIZE);
 
-	ck_dat_is(try_bind(range, of_window, server->ep), want);
+	ck_dat_is(try_bind(region.lmr, range, of_window, server->ep), want);
 	ck_dat(dat_lmr_free(region.lmr));
 }
 
@@ -165,7 +169,7 @@ START_TEST(window_needs_the_local_privileges_of_its_region)
 	expect_no_privilege(WRITING, WRITING, NO_PRIVILEGE(RDMA_WRITE));
 	expect_no_privilege(WRITING, READING, NO_PRIVILEGE(RDMA_READ));
 	other = region_over(server, server->memory, SIDE_MEMORY, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-	bind_range(&window, region_segment(&other, WINDOW_FROM, WINDOW_SIZE), READING);
+	bind_range(&window, other.lmr, region_segment(&other, WINDOW_FROM, WINDOW_SIZE), READING);
 	ck_dat_is(dat_lmr_free(other.lmr), BAD_STATE(LMR_IN_USE));
 	unbind_window(&window);
 	ck_dat(dat_lmr_free(other.lmr));
@@ -182,7 +186,8 @@ START_TEST(window_and_region_share_a_zone)
 
 	window_open(&window);
 	side_copy_in_new_zone(&other, &pair->server);
-	ck_dat_is(try_bind(segment(&other, WINDOW_FROM, WINDOW_SIZE), READING, pair->server.ep),
+	ck_dat_is(try_bind(other.lmr, segment(&other, WINDOW_FROM, WINDOW_SIZE), READING,
+			   pair->server.ep),
 		  DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE));
 	ck_dat(dat_lmr_free(other.lmr));
 	ck_dat(dat_pz_free(other.pz));

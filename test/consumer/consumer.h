@@ -10,13 +10,13 @@
 #define CONSUMER_H
 
 #include <check.h>
-#include <dat/udat.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../harness/editions.h"
 #include "../harness/process.h"
 #include "../harness/run.h"
 #include "../harness/status.h"
@@ -40,9 +40,11 @@ const char *event_name(DAT_EVENT_NUMBER number);
 #define DAT_ERROR(type, subtype) (DAT_CLASS_ERROR | (DAT_RETURN)(type) | (DAT_RETURN)(subtype))
 #define BAD_HANDLE(kind)	 DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_##kind)
 #define BAD_ARG(n)		 DAT_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG##n)
-#define BAD_STATE(what)		 DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
-#define NO_RESOURCE(what)	 DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
-#define NO_PRIVILEGE(what)	 DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_##what)
+/* Of a call whose parameters the editions number differently. */
+#define BAD_ARG_OF(dat1, dat2) OF_EDITION(BAD_ARG(dat1), BAD_ARG(dat2))
+#define BAD_STATE(what)	       DAT_ERROR(DAT_INVALID_STATE, DAT_INVALID_STATE_##what)
+#define NO_RESOURCE(what)      DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_##what)
+#define NO_PRIVILEGE(what)     DAT_ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_##what)
 
 /*
  * The test's own line, which a failure in a function of this library names. The macros below set it
@@ -76,6 +78,7 @@ enum need {
 	NEEDS_SRQ = 1 << 15,		/* shared receive queues */
 	NEEDS_MEMLOCK = 1 << 17,	/* pinned pages count for RLIMIT_MEMLOCK */
 	NEEDS_QUIET_POLL = 1 << 16,	/* a poll makes no system call */
+	NEEDS_SIZE_LIMIT = 1 << 21,	/* a length may exceed what the device moves at once */
 	NEEDS_PORT_EVENTS = 1 << 23,	/* a port that goes down is reported */
 	NEEDS_RELEASE = 1 << 20,	/* an IA that is closed gives up its device */
 	NEEDS_ACCESS_FLAGS = 1 << 22,	/* the provider itself chooses the rights of a region */
@@ -96,9 +99,11 @@ struct device {
 	DAT_DTO_COMPLETION_STATUS bad_receive;	     /* either of them, of a receive */
 	DAT_DTO_COMPLETION_STATUS short_receive;     /* a message exceeds its receive */
 	DAT_DTO_COMPLETION_STATUS refused_send;	     /* the peer could not receive the message */
-	DAT_COUNT request_padded, reply_padded; /* bytes of private data; 0: it is not padded */
-	unsigned max_eps;			/* endpoints that one IA surely can have */
-	unsigned max_requests;			/* at once, 0: max_eps */
+	/* Bytes of private data; 0: it is not padded. */
+	DAT_COUNT request_padded, reply_padded, reject_padded;
+	DAT_COUNT max_reject;  /* bytes of private data of a reject; 0: max_private_data_size */
+	unsigned max_eps;      /* endpoints that one IA surely can have */
+	unsigned max_requests; /* at once, 0: max_eps */
 	/* ESTABLISHED may follow the accept of a request whose client has given up. */
 	bool late_accept_error;
 	/* An attempt to connect that is given up is over at once, whatever the peer does. */
@@ -371,11 +376,14 @@ void window_open(struct window *window); /* unbound */
  */
 void window_close(struct window *window);
 
-/* Posts a bind with @n for a cookie. Waits while the endpoint has no room for the request. */
+/*
+ * Posts a bind to the window's region with @n for a cookie. Waits while the endpoint has no room
+ * for the request.
+ */
 DAT_RMR_CONTEXT post_bind(const struct window *window, uint64_t n, DAT_LMR_TRIPLET range,
 			  DAT_MEM_PRIV_FLAGS priv, DAT_COMPLETION_FLAGS flags);
-/* These wait for the completion. */
-DAT_RMR_CONTEXT bind_range(const struct window *window, DAT_LMR_TRIPLET range,
+/* These wait for the completion. The range is of @lmr. */
+DAT_RMR_CONTEXT bind_range(const struct window *window, DAT_LMR_HANDLE lmr, DAT_LMR_TRIPLET range,
 			   DAT_MEM_PRIV_FLAGS priv);
 DAT_RMR_CONTEXT bind_window(const struct window *window, DAT_MEM_PRIV_FLAGS priv);
 void unbind_window(const struct window *window);

@@ -24,7 +24,7 @@
 	.refused_send = DAT_DTO_ERR_REMOTE_RESPONDER, .max_eps = 64
 
 /* The private data of a connection manager of InfiniBand has these sizes. */
-#define PADDED .request_padded = 56, .reply_padded = 196
+#define PADDED .request_padded = 56, .reply_padded = 196, .reject_padded = 144, .max_reject = 144
 
 /* The provider over libfabric checks local memory itself. */
 #define OVER_LIBFABRIC USUAL, .provider = "libdaplofi", .checks_buffers = true
@@ -100,6 +100,7 @@ static const struct device devices[] = {
 			{ NEEDS_MEMLOCK, "libfabric's tcp pins no pages" },
 			{ NEEDS_FREE_ADDRESSES, "all addresses of the loopback are in use" },
 			{ NEEDS_OWN_DEVICES, "there is no device to remove" },
+			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
 		},
 	},
 	{
@@ -133,6 +134,7 @@ static const struct device devices[] = {
 	{
 		.kind = "fake",
 		USUAL,
+		.max_reject = 144,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PINNING | NEEDS_MEMLOCK, "the fake transport pins no pages" },
@@ -218,8 +220,8 @@ static FILE *conf_open(void)
 static void conf_line(FILE *conf, const char *name, bool thread_safe, const char *library,
 		      const char *params)
 {
-	fprintf(conf, "%s u1.2 %s default %s dapl.1.2 \"%s\" \"\"\n", name,
-		thread_safe ? "threadsafe" : "nonthreadsafe", library, params);
+	fprintf(conf, "%s u" EDITION_TEXT " %s default %s dapl." EDITION_TEXT " \"%s\" \"\"\n",
+		name, thread_safe ? "threadsafe" : "nonthreadsafe", library, params);
 }
 
 /*
@@ -270,8 +272,8 @@ static const char *provider_library(void)
 {
 	static char path[512];
 
-	snprintf(path, sizeof(path), "%s/udapl/.libs/%s.so", getenv("top_builddir"),
-		 chosen->provider ? chosen->provider : "libdaplcma");
+	snprintf(path, sizeof(path), "%s/udapl/.libs/%s" OF_EDITION("", "2") ".so",
+		 getenv("top_builddir"), chosen->provider ? chosen->provider : "libdaplcma");
 	return path;
 }
 

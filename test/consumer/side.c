@@ -13,8 +13,8 @@ void side_open_ia(struct side *side, const char *name, bool thread_safe)
 {
 	memset(side, 0, sizeof(*side));
 	strcpy(side->name, name);
-	ck_dat(dat_ia_openv(side->name, 8, &side->async_evd, &side->ia, 1, 2,
-			    thread_safe ? DAT_TRUE : DAT_FALSE));
+	ck_dat(dat_ia_openv(side->name, 8, &side->async_evd, &side->ia, DAT_VERSION_MAJOR,
+			    DAT_VERSION_MINOR, thread_safe ? DAT_TRUE : DAT_FALSE));
 	ck_dat(dat_ia_query(side->ia, NULL, DAT_IA_FIELD_ALL, &side->attr, DAT_PROVIDER_FIELD_ALL,
 			    &side->provider));
 	memcpy(&side->address, side->attr.ia_address_ptr, sizeof(side->address));
@@ -156,8 +156,8 @@ DAT_RETURN region_try(const struct side *side, DAT_MEM_TYPE type, DAT_REGION_DES
 		      DAT_VLEN size, DAT_MEM_PRIV_FLAGS priv, struct region *region)
 {
 	const struct region before = *region;
-	DAT_RETURN ret = dat_lmr_create(side->ia, type, what, size, side->pz, priv, &region->lmr,
-					&region->lmr_context, &region->rmr_context, NULL, NULL);
+	DAT_RETURN ret = LMR_CREATE(side->ia, type, what, size, side->pz, priv, &region->lmr,
+				    &region->lmr_context, &region->rmr_context, NULL, NULL);
 
 	if (ret != DAT_SUCCESS)
 		ck_assert_mem_eq(region, &before, sizeof(before));
@@ -201,7 +201,7 @@ DAT_RMR_TRIPLET region_target(const struct region *region, size_t offset, size_t
 {
 	return (DAT_RMR_TRIPLET){
 		.rmr_context = region->rmr_context,
-		.target_address = (uintptr_t)region->at + offset,
+		.REMOTE_ADDRESS = (uintptr_t)region->at + offset,
 		.segment_length = length,
 	};
 }

@@ -117,7 +117,7 @@ void expect_read(const struct pair *pair, DAT_RMR_TRIPLET from)
 	post_read(client->ep, 1, segment(client, 0, from.segment_length), from,
 		  DAT_COMPLETION_DEFAULT_FLAG);
 	expect_request_done(client, 1, from.segment_length);
-	ck_assert_mem_eq(client->memory, (void *)(uintptr_t)from.target_address,
+	ck_assert_mem_eq(client->memory, (void *)(uintptr_t)from.REMOTE_ADDRESS,
 			 from.segment_length);
 }
 
@@ -133,7 +133,7 @@ void expect_write(const struct pair *pair, DAT_RMR_TRIPLET to)
 		  DAT_COMPLETION_DEFAULT_FLAG);
 	expect_request_done(client, 1, to.segment_length);
 	expect_request_done(client, 2, 1);
-	pattern_check((void *)(uintptr_t)to.target_address, to.segment_length, 3);
+	pattern_check((void *)(uintptr_t)to.REMOTE_ADDRESS, to.segment_length, 3);
 }
 
 /* What the client's request completes with depends on the device. */

@@ -103,8 +103,8 @@ START_TEST(reject_flushes_receives)
 	listen_any(&pair.server, &qual);
 	ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
 	cr = expect_cr(&pair.server);
-	ck_dat(dat_cr_reject(cr));
-	ck_dat_is(dat_cr_reject(cr), BAD_HANDLE(CR));
+	ck_dat(CR_REJECT(cr));
+	ck_dat_is(CR_REJECT(cr), BAD_HANDLE(CR));
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_HANDLE(CR));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_assert_int_eq(ep_get_state(pair.client.ep), DAT_EP_STATE_DISCONNECTED);
@@ -261,7 +261,7 @@ START_TEST(request_is_accepted_once)
 	cr = expect_cr(&pair.server);
 	ck_dat_is(dat_cr_accept(cr, pair.server.ep, 0, NULL), BAD_STATE(EP_CONNECTED));
 	ck_dat_is(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), BAD_HANDLE(EP));
-	ck_dat(dat_cr_reject(cr));
+	ck_dat(CR_REJECT(cr));
 	expect_connection_of(&pair.client, second, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_dat_is(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT),
 		  BAD_STATE(EP_CONNECTED));
@@ -620,7 +620,7 @@ START_TEST(requests_of_a_large_job_are_answered)
 		DAT_CR_HANDLE cr = expect_cr(&pair.server);
 
 		if (i % 10)
-			ck_dat(dat_cr_reject(cr));
+			ck_dat(CR_REJECT(cr));
 		else
 			ck_dat(dat_cr_accept(cr, side_create_ep(&pair.server, NULL), 0, NULL));
 	}

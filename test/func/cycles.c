@@ -110,7 +110,7 @@ START_TEST(failed_connections_leak_nothing)
 		if (i == 50)
 			before = resources_now();
 		ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
-		ck_dat(dat_cr_reject(expect_cr(&pair.server)));
+		ck_dat(CR_REJECT(expect_cr(&pair.server)));
 		expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 		ck_dat(dat_ep_reset(pair.client.ep));
 		ck_dat(try_connect(pair.client.ep, &pair.server, unused, TIME_LIMIT));

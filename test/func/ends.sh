@@ -21,7 +21,10 @@ for end in 0 1; do
 	ofi-*) provider=libdaplofi params="verbs ${!interface}" ;;
 	*) provider=libdaplcma params="${!interface} 0" ;;
 	esac
+	# for both editions of DAT
 	echo "end$end u1.2 nonthreadsafe default $build/udapl/.libs/$provider.so dapl.1.2" \
+		"\"$params\" \"\""
+	echo "end$end u2.0 nonthreadsafe default $build/udapl/.libs/${provider}2.so dapl.2.0" \
 		"\"$params\" \"\""
 done >"$DAT_OVERRIDE"
 

@@ -550,7 +550,7 @@ START_TEST(unread_asynchronous_events_block_nothing)
 	pair_open_unconnected(&pair, NULL);
 	for (unsigned round = 0; round < 10; round++) {
 		DAT_RMR_TRIPLET nowhere = { .rmr_context = 0xdead00,
-					    .target_address = 4096,
+					    .REMOTE_ADDRESS = 4096,
 					    .segment_length = 8 };
 		struct region memory;
 

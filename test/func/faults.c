@@ -131,7 +131,7 @@ static DAT_RMR_TRIPLET remote_before_the_start(const struct side *side)
 	struct region memory = region_map(side, REGION, DAT_MEM_PRIV_ALL_FLAG);
 	DAT_RMR_TRIPLET bad = region_target(&memory, 0, SIZE);
 
-	bad.target_address--;
+	bad.REMOTE_ADDRESS--;
 	return bad;
 }
 
@@ -317,7 +317,7 @@ START_TEST(refused_write_ends_the_connection)
 		expect_flushed_recvs(&pair.client, 100, POSTED);
 		expect_flushed_recvs(&pair.server, 100, POSTED);
 		expect_event(pair.client.request_evd, DAT_DTO_COMPLETION_EVENT);
-		bytes_check((void *)(uintptr_t)(bad.target_address + 1), SIZE - 2, UNTOUCHED);
+		bytes_check((void *)(uintptr_t)(bad.REMOTE_ADDRESS + 1), SIZE - 2, UNTOUCHED);
 		reuse_and_close(&pair);
 	}
 }

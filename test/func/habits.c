@@ -539,7 +539,7 @@ static void *lower_rank_main(void *arg)
 	cr = expect_cr(lower);
 	pthread_barrier_wait(&meeting->both_requested);
 	pthread_barrier_wait(&meeting->accept_refused);
-	ck_dat(dat_cr_reject(cr));
+	ck_dat(CR_REJECT(cr));
 	expect_connection(lower, DAT_CONNECTION_EVENT_ESTABLISHED);
 	return NULL;
 }

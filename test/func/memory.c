@@ -32,8 +32,7 @@ static DAT_RETURN try_any(const struct side *side, DAT_MEM_TYPE type, void *at,
 		what.for_lmr_handle = source;
 	else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL)
 		what.for_shared_memory.shared_memory_id = &shared_cookie;
-	return dat_lmr_create(side->ia, type, what, size, side->pz, priv, lmr, NULL, NULL, NULL,
-			      NULL);
+	return LMR_CREATE(side->ia, type, what, size, side->pz, priv, lmr, NULL, NULL, NULL, NULL);
 }
 
 /* Registers and frees. */
@@ -60,9 +59,9 @@ static struct region exact_region(const struct side *side, unsigned char *at, si
 	DAT_VADDR address;
 	DAT_VLEN length;
 
-	ck_dat(dat_lmr_create(side->ia, shared ? DAT_MEM_TYPE_SHARED_VIRTUAL : DAT_MEM_TYPE_VIRTUAL,
-			      what, size, side->pz, DAT_MEM_PRIV_ALL_FLAG, &region.lmr,
-			      &region.lmr_context, &region.rmr_context, &length, &address));
+	ck_dat(LMR_CREATE(side->ia, shared ? DAT_MEM_TYPE_SHARED_VIRTUAL : DAT_MEM_TYPE_VIRTUAL,
+			  what, size, side->pz, DAT_MEM_PRIV_ALL_FLAG, &region.lmr,
+			  &region.lmr_context, &region.rmr_context, &length, &address));
 	ck_assert_uint_eq(address, (uintptr_t)at);
 	ck_assert_uint_eq(length, size);
 	return region;
@@ -190,17 +189,17 @@ START_TEST(derived_region_has_the_limits_of_its_pages)
 	source = region_map(&side, PAGE, DAT_MEM_PRIV_NONE_FLAG);
 	ck_assert_int_eq(mprotect(source.at, PAGE, PROT_READ), 0);
 	what.for_lmr_handle = source.lmr;
-	ck_dat_is(dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, what, PAGE, side.pz,
-				 DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &derived, NULL, NULL, NULL, NULL),
+	ck_dat_is(LMR_CREATE(side.ia, DAT_MEM_TYPE_LMR, what, PAGE, side.pz,
+			     DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &derived, NULL, NULL, NULL, NULL),
 		  NO_PRIVILEGE(WRITE));
 	ck_assert_ptr_null(derived);
-	ck_dat(dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, what, 1, side.pz, DAT_MEM_PRIV_READ_FLAG,
-			      &derived, NULL, NULL, NULL, NULL));
+	ck_dat(LMR_CREATE(side.ia, DAT_MEM_TYPE_LMR, what, 1, side.pz, DAT_MEM_PRIV_READ_FLAG,
+			  &derived, NULL, NULL, NULL, NULL));
 	ck_dat(dat_lmr_free(derived));
 	/* the region outlives its pages */
 	ck_assert_int_eq(munmap(source.at, PAGE), 0);
-	ck_dat_is(dat_lmr_create(side.ia, DAT_MEM_TYPE_LMR, what, PAGE, side.pz,
-				 DAT_MEM_PRIV_READ_FLAG, &derived, NULL, NULL, NULL, NULL),
+	ck_dat_is(LMR_CREATE(side.ia, DAT_MEM_TYPE_LMR, what, PAGE, side.pz, DAT_MEM_PRIV_READ_FLAG,
+			     &derived, NULL, NULL, NULL, NULL),
 		  BAD_ARG(3));
 	ck_dat(dat_lmr_free(source.lmr));
 	side_close_abrupt(&side);

@@ -195,8 +195,8 @@ static void bind_bytes(const struct request *this, size_t size)
 	const DAT_LMR_TRIPLET range = segment(&this->pair->client, 0, size);
 	DAT_RMR_CONTEXT context;
 
-	ck_dat(dat_rmr_bind(this->rmr, &range, REMOTE, this->pair->client.ep,
-			    (DAT_RMR_COOKIE){ .as_64 = this->cookie }, this->flags, &context));
+	ck_dat(RMR_BIND(this->rmr, this->pair->client.lmr, &range, REMOTE, this->pair->client.ep,
+			(DAT_RMR_COOKIE){ .as_64 = this->cookie }, this->flags, &context));
 }
 
 static const struct kind {

@@ -85,7 +85,7 @@ START_TEST(rejected_reservation_connects_later)
 	rsp_listen(&pair.server, qual, pair.server.ep);
 	post_recv(pair.server.ep, 1, segment(&pair.server, 0, 8));
 	connect_to(&pair, pair.client.ep, qual);
-	ck_dat(dat_cr_reject(expect_cr(&pair.server)));
+	ck_dat(CR_REJECT(expect_cr(&pair.server)));
 	expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_assert_int_eq(ep_get_state(pair.server.ep), DAT_EP_STATE_UNCONNECTED);
 	ck_dat(dat_ep_reset(pair.client.ep));
@@ -238,7 +238,7 @@ START_TEST(provider_makes_endpoints_for_requests)
 		connect_to(&pair, pair.client.ep, qual);
 		cr = complete_next(&pair.server);
 		if (n == 1) {
-			ck_dat(dat_cr_reject(cr));
+			ck_dat(CR_REJECT(cr));
 			expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
 			ck_dat_is(dat_ep_free(pair.server.ep), BAD_HANDLE(EP));
 		} else {

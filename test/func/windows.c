@@ -140,7 +140,7 @@ START_TEST(bound_region_is_not_freed)
 	other = region_map(&w.pair.server, SIDE_MEMORY, DAT_MEM_PRIV_ALL_FLAG);
 	bind_window(&w, REMOTE);
 	ck_dat_is(dat_lmr_free(w.region.lmr), BAD_STATE(LMR_IN_USE));
-	bind_range(&w, region_segment(&other, 0, WINDOW_SIZE), REMOTE);
+	bind_range(&w, other.lmr, region_segment(&other, 0, WINDOW_SIZE), REMOTE);
 	ck_dat(dat_lmr_free(w.region.lmr));
 	ck_dat_is(dat_lmr_free(other.lmr), BAD_STATE(LMR_IN_USE));
 	unbind_window(&w);

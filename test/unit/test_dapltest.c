@@ -10,7 +10,7 @@
 #include "dapltest/dapltest.h"
 #include "registry_test.h"
 
-static const char conf[] = "fake u1.2 nonthreadsafe default " FAKE_PROVIDER
+static const char conf[] = "fake u1.2 nonthreadsafe default " FAKE_FOLDER "/libfakedat.so"
 			   " dapl.1.2 \"fake0 0\" \"\"\n";
 
 #define FAKE_ADDRESS "10.66.0.1"
