@@ -1755,7 +1755,8 @@ DAT_RETURN dat_rsp_free(DAT_RSP_HANDLE rsp);
  *
  * Of DATX_2.0, see the conventions. Blocks until it listens. Safe.
  * DAT_INVALID_HANDLE, EVD_CR: evd is invalid or lacks DAT_EVD_CR_FLAG
- * DAT_INVALID_PARAMETER, ARG2: comm is null; ARG3: address is null; ARG5: csp is null
+ * DAT_INVALID_PARAMETER, ARG2: comm is null; ARG3: address is null, or its port needs privileges;
+ *	ARG5: csp is null
  * DAT_COMM_NOT_SUPPORTED: another domain, type or protocol
  * DAT_INVALID_ADDRESS, MALFORMED: the family is not comm's, or the port is 0; UNREACHABLE: the
  *	interface has lost its address

@@ -557,9 +557,11 @@ typedef enum dat_ia_counter_type {
  * call.
  *
  * Blocks while the library is loaded and the device opened. Safe.
- * DAT_INVALID_PARAMETER, ARG3: name is null; here ARGn counts the parameters of dat_extension_op,
- *	as dapl does. ARG4: query is null; ARG6: both structures are null
- * DAT_PROVIDER_NOT_FOUND and all others of dat_ia_openv
+ * DAT_INVALID_PARAMETER, ARG3: name is null, or has 256 bytes or more; here ARGn counts the
+ *	parameters of dat_extension_op, as dapl does. ARG4: query is null; ARG6: both structures are
+ *	null
+ * DAT_NOT_IMPLEMENTED: the provider has no queries
+ * All other errors are those of dat_ia_openv.
  * Source: dapl; the errors are our choice.
  */
 #define dat_ib_open_query(name, query, ia_mask, ia_attr, provider_mask, provider_attr)             \

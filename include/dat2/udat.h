@@ -406,11 +406,11 @@ DAT_RETURN dat_cno_create(DAT_IA_HANDLE ia, DAT_OS_WAIT_PROXY_AGENT agent, DAT_C
 DAT_RETURN dat_cno_modify_agent(DAT_CNO_HANDLE cno, DAT_OS_WAIT_PROXY_AGENT agent);
 
 /*
- * dat_cno_query returns the IA of a CNO, and its agent or its descriptor. All members are filled
- * unless mask is 0.
+ * dat_cno_query returns the IA of a CNO, and its agent or its descriptor. All members are filled,
+ * whatever the mask.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: mask is above 7; ARG3: param is null
+ * DAT_INVALID_PARAMETER, ARG3: param is null
  * Source: dat_cno_query(3DAT); that the mask selects nothing is our choice.
  */
 DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM *param);

@@ -4,12 +4,17 @@
 # synopsis, statuses, blocking and thread safety are those of the public headers; examples compile;
 # the pages have every environment variable, range and debug bit of the code, and no other. Prints
 # TAP.
+#
+# A page of a call that both editions of DAT have is about DAT 1.2, and its section "DAT 2.0" has
+# what differs there. A page of a call that only DAT 2.0 has is about that.
 
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99
 cc=${CC:-cc}
-headers='include/dat/dat.h include/dat/udat.h include/dat/dat_registry.h'
+headers1='include/dat/dat.h include/dat/udat.h include/dat/dat_registry.h'
+headers2='include/dat2/dat.h include/dat2/udat.h include/dat2/dat_registry.h
+	include/dat2/dat_ib_extensions.h'
 
 # check NAME COMMAND...: it prints problems; its own errors are problems, too
 check() {
@@ -31,43 +36,55 @@ check_by() {
 
 # ---- what the headers say
 
-# The functions that the headers declare, one per line, each parameter with type and name.
-# dat_ia_open is a macro with the first parameters of dat_ia_openv.
+# declared HEADER...: the functions that they declare, one per line, each parameter with type and
+# name. dat_ia_open is a macro with the first parameters of dat_ia_openv. The macros of extensions
+# have parameters without types.
 declared() {
-	# shellcheck disable=SC2086 # paths without blanks
-	sed 's/DAT_PROVIDER_INIT_FUNC_NAME(/dat_provider_init(/
-		s/DAT_PROVIDER_FINI_FUNC_NAME(/dat_provider_fini(/
-		s,/\*.*\*/,,; /\/\*/,/\*\//d; /^#/d' $headers | tr '\n\t' '  ' | tr -s ' ' |
-		grep -o '\(DAT_RETURN\|void\) dat_[a-z_]*([^)]*)' |
+	cat "$@" | sed -e ':join' -e '/\\$/ { N; s/\\\n//; b join' -e '}' |
+		sed 's/DAT_PROVIDER_INIT_FUNC_NAME(/dat_provider_init(/
+			s/DAT_PROVIDER_FINI_FUNC_NAME(/dat_provider_fini(/
+			s/^#define \(dat_ib_[a-z_]*([a-z_, \t]*)\).*/DAT_RETURN \1/
+			s,/\*.*\*/,,; /\/\*/,/\*\//d; /^#/d' | tr '\n\t' '  ' | tr -s ' ' |
+		grep -o '\(DAT_RETURN\|void\) dat_[a-z_]*([^)]*)' | grep -v dat_ib_collective |
 		sed 'p; /dat_ia_openv(/!d; s/dat_ia_openv/dat_ia_open/; s/, DAT_UINT32 major.*/)/'
 }
 
-# For each function the lines of its comment: NAME TEXT.
+# commented HEADER...: for each function the lines of its comment, NAME TEXT. That of several
+# macros stands before the first one.
 commented() {
-	# shellcheck disable=SC2086
 	awk '
-		/^\/\*/ { n = 0 }
-		/^ \*[ \t]/ { line[++n] = substr($0, 3) }
-		/^(DAT_RETURN|void) (dat_[a-z_]*|DAT_PROVIDER_(INIT|FINI)_FUNC_NAME)\(/ {
-			name = $2
-			sub(/\(.*/, "", name)
-			sub(/DAT_PROVIDER_INIT_FUNC_NAME/, "dat_provider_init", name)
-			sub(/DAT_PROVIDER_FINI_FUNC_NAME/, "dat_provider_fini", name)
+		function comment_of(name,    i) {
 			for (i = 1; i <= n; i++)
 				print name " " line[i]
-			for (i = 1; i <= n && name == "dat_ia_openv"; i++)
-				print "dat_ia_open " line[i]
+		}
+		FNR == 1 { n = 0 }
+		/^\/\*/ { n = 0 }
+		/^ \*[ \t]/ { line[++n] = substr($0, 3) }
+		/^(DAT_RETURN|void|static __inline__ DAT_RETURN) [a-zA-Z_]*\(/ {
+			name = $0
+			sub(/\(.*/, "", name)
+			sub(/.* /, "", name)
+			sub(/DAT_PROVIDER_INIT_FUNC_NAME/, "dat_provider_init", name)
+			sub(/DAT_PROVIDER_FINI_FUNC_NAME/, "dat_provider_fini", name)
+			comment_of(name)
+			if (name == "dat_ia_openv")
+				comment_of("dat_ia_open")
 			n = 0
 		}
-	' $headers
+		/^#define dat_ib_[a-z_]*\(/ {
+			name = $2
+			sub(/\(.*/, "", name)
+			comment_of(name)
+		}
+	' "$@"
 }
 
-# The statuses that the comments name: NAME TYPE SUBTYPE. A comment that refers to another call has
-# the statuses of that one, too: NAME like OTHER.
+# documented COMMENTS HEADER: the statuses of that header that the comments name, NAME TYPE SUBTYPE.
+# A comment that refers to another call has the statuses of that one, too: NAME like OTHER.
 documented() {
-	echo "$comments" | awk '
+	echo "$1" | awk -v errors="$2" '
 		BEGIN {
-			while ((getline text < "include/dat/dat_error.h") > 0)
+			while ((getline text < errors) > 0)
 				if (match(text, /DAT_[A-Z0-9_]+ = /))
 					known[substr(text, RSTART, RLENGTH - 3)]
 			prefix["DAT_INSUFFICIENT_RESOURCES"] = "DAT_RESOURCE_"
@@ -113,8 +130,8 @@ documented() {
 				type = ""
 		}
 		type && rest !~ /^ ?DAT_[A-Z_]+[,:]/ { item = item " " rest }
-		/([Oo]therwise as|as for|as|[Tt]hose of) dat_/ {
-			match($0, /(as|as for|those of) dat_[a-z_]*/)
+		/([Oo]therwise as|as for|as|[Tt]hose of|others of) dat_/ {
+			match($0, /(as|as for|those of|others of) dat_[a-z_]*/)
 			other = substr($0, RSTART, RLENGTH)
 			sub(/.* /, "", other)
 			print call, "like", other
@@ -125,12 +142,20 @@ documented() {
 
 # ---- what a page says
 
-# The synopsis in the form of declared.
+# described PAGE SECTION: the calls of a section in the form of declared.
 described() {
-	awk '
+	awk -v section="$2" '
+		/^\.Sh / { inside = substr($0, 5) == section }
+		!inside { next }
 		/^\.Ft / { type = substr($0, 5) }
-		/^\.Fo / { call = type " " $2 "("; comma = "" }
-		/^\.Fa "/ && call { call = call comma substr($0, 6, length($0) - 6); comma = ", " }
+		/^\.Fo / { name = $2; call = type " " $2 "("; comma = "" }
+		/^\.Fa "/ && call {
+			parameter = substr($0, 6, length($0) - 6)
+			if (name ~ /^dat_ib_/)
+				sub(/.*[ *]/, "", parameter)
+			call = call comma parameter
+			comma = ", "
+		}
 		/^\.Fc/ { print call ")"; call = "" }
 	' "$1"
 }
@@ -139,10 +164,10 @@ names_of() {
 	awk '/^\.Sh (LIBRARY|SYNOPSIS)/ { exit } /^\.Nm / { print $2 }' "$1"
 }
 
-# The statuses that it lists: TYPE SUBTYPE.
+# listed PAGE SECTION: the statuses that a section lists, TYPE SUBTYPE.
 listed() {
-	awk '
-		/^\.Sh / { inside = $2 == "ERRORS" }
+	awk -v section="$2" '
+		/^\.Sh / { inside = substr($0, 5) == section }
 		inside && /^\.It Dv DAT_/ {
 			sub(/^\.It Dv /, "")
 			gsub(/ Ns Ar | Dv/, "")
@@ -154,11 +179,28 @@ listed() {
 	' "$1" | sort -u
 }
 
+# The edition of DAT that a page is about.
+edition_of() {
+	name=$(names_of "$1" | head -n 1)
+	case $declarations1 in
+	*" $name("*) echo 1 ;;
+	*) echo 2 ;;
+	esac
+}
+
 # ---- the checks of a page
+
+# About DAT 1.2, or 2.0: what the headers of that edition say.
+about() {
+	case $1 in
+	1) declarations=$declarations1 comments=$comments1 documents=$documents1 ;;
+	2) declarations=$declarations2 comments=$comments2 documents=$documents2 ;;
+	esac
+}
 
 # NAME and SYNOPSIS have the same calls, and the headers declare them.
 synopsis() {
-	calls=$(described "$1")
+	calls=$(described "$1" SYNOPSIS)
 	[ "$(names_of "$1")" = "$(echo "$calls" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/')" ] ||
 		echo "NAME and SYNOPSIS differ"
 	echo "$calls" | while IFS= read -r call; do
@@ -169,10 +211,11 @@ synopsis() {
 # The text says something of every parameter.
 parameters() {
 	awk '
-		/^\.Sh / { inside = $2 == "SYNOPSIS" }
-		inside && /^\.Fa "/ {
+		/^\.Fo/ { inside = 1 }
+		/^\.Fc/ { inside = 0 }
+		inside && /^\.Fa "/ && !/\.\.\./ {
 			sub(/(\[\])?"$/, "")
-			sub(/.*[ *]/, "")
+			sub(/.*[ *"]/, "")
 			name[$0]
 		}
 		!inside && /^\.(Fa|It|Pq)/ {
@@ -188,26 +231,30 @@ parameters() {
 	' "$1"
 }
 
-# The headers have every constant that a page names; a name that ends in _ is a common prefix.
+# constants PAGE EDITION: the headers have every constant that a page names; a name that ends in _
+# is a common prefix. A section "DAT 2.0" has the names of both editions.
 constants() {
-	awk '
-		FILENAME ~ /names2?$/ { known[$0]; all = all " " $0; next }
+	awk -v edition="$2" '
+		FILENAME ~ /names1$/ { first[$0]; known[$0]; all = all " " $0; next }
+		FILENAME ~ /names2$/ { known[$0]; all = all " " $0; next }
+		/^\.Sh / { both = edition == 2 || substr($0, 5) == "DAT 2.0" }
 		/^\.Dt|^\.Ev|^\.It Ev/ { next }
 		{
 			while (match($0, /DAT_[A-Z0-9_]*/)) {
 				name = substr($0, RSTART, RLENGTH)
 				$0 = substr($0, RSTART + RLENGTH)
 				is_prefix = name ~ /_$/ && index(all, " " name)
-				if (!is_prefix && !(name in known) && name !~ /^DAT_DBG_/)
+				is_known = both ? name in known : name in first
+				if (!is_prefix && !is_known && name !~ /^DAT_DBG_/)
 					print "not in the headers: " name
 			}
 		}
-	' "$work/${2:-names}" "$1" | sort -u
+	' "$work/names1" "$work/names2" "$1" | sort -u
 }
 
-# A page lists each status of the headers. The reverse holds except for those that the headers
-# state once for all calls.
-statuses() {
+# The statuses of the headers for the calls of a page, and how many parameters these have; those
+# of other calls that the headers refer to are in the file "like".
+statuses_of_headers() {
 	for name in $(names_of "$1"); do
 		echo "$documents" | grep "^$name "
 		parameters=$(echo "$declarations" | grep " $name(" | tr -cd , | wc -c)
@@ -216,7 +263,13 @@ statuses() {
 	grep ' like ' "$work/header" | while read -r _ _ other; do
 		echo "$documents" | grep "^$other " | sed 's/^[^ ]*/-/'
 	done >"$work/like"
-	listed "$1" | awk '
+}
+
+# A page lists each status of the headers. The reverse holds except for those that the headers
+# state once for all calls. Lines of the input are PLACE TYPE SUBTYPE: of a place "old" they need
+# not be in the headers.
+statuses_compare() {
+	awk '
 		FILENAME ~ /header$/ && $2 == "like" { next }
 		FILENAME ~ /header$/ && $2 == "parameters" {
 			most = $3 > most ? $3 : most
@@ -224,12 +277,13 @@ statuses() {
 		}
 		FILENAME ~ /header$/ { header[$2 " " $3] = 1; next }
 		FILENAME ~ /like$/ { like[$2 " " $3] = 1; next }
-		{ page[$0] = 1 }
+		{ page[$2 " " $3] = 1 }
+		$1 != "old" { own[$2 " " $3] = 1 }
 		END {
 			for (status in header)
 				if (!(status in page))
 					print "only in the headers: " status
-			for (status in page) {
+			for (status in own) {
 				split(status, part)
 				if (status in header || status in like)
 					continue
@@ -243,6 +297,33 @@ statuses() {
 			}
 		}
 	' "$work/header" "$work/like" -
+}
+
+statuses() {
+	statuses_of_headers "$1"
+	listed "$1" ERRORS | sed 's/^/own /' | statuses_compare
+}
+
+# What a page of a call of DAT 1.2 says of DAT 2.0: a call with other parameters is declared in that
+# section, which then lists all that depends on their order; other statuses are there or under
+# ERRORS.
+second_edition() {
+	calls=$(described "$1" 'DAT 2.0')
+	for name in $(names_of "$1"); do
+		call=$(echo "$declarations2" | grep " $name(")
+		shown=$(echo "$calls" | grep " $name(")
+		if echo "$declarations1" | grep -Fqx -- "$call"; then
+			[ -z "$shown" ] || echo "both editions declare $name alike"
+		else
+			[ "$shown" = "$call" ] || echo "DAT 2.0 has $call"
+		fi
+	done
+	statuses_of_headers "$1"
+	{
+		listed "$1" ERRORS | sed "${calls:+/INVALID_PARAMETER/d;} s/^/old /"
+		listed "$1" 'DAT 2.0' | sed 's/^/own /'
+	} | statuses_compare
+	conduct "$1"
 }
 
 # "Safe", "Unsafe" and "Blocks" of the headers, in the words of the page.
@@ -297,7 +378,10 @@ link() {
 
 # Every public function has a page, and every page is installed.
 all_there() {
-	echo "$declarations" | sed 's/.* \(dat_[a-z_]*\)(.*/\1/' | while read -r name; do
+	{
+		echo "$declarations1"
+		echo "$declarations2" | grep -v ' dat_ib_[^oc]'
+	} | sed 's/.* \(dat_[a-z_]*\)(.*/\1/' | sort -u | while read -r name; do
 		[ -f "doc/man3/$name.3" ] || echo "no page for $name"
 	done
 	for page in doc/*.[157] doc/man3/*.3; do
@@ -319,11 +403,13 @@ references() {
 	done
 }
 
-# What the rows of the conformance tests want: NAME TYPE SUBTYPE. The preprocessor leaves a
-# structure of each row, in which constants have their names.
+# wanted EDITION FILE...: what the rows of the conformance tests want of that edition, NAME TYPE
+# SUBTYPE. The preprocessor leaves a structure of each row, in which constants have their names.
 wanted() {
-	for file in test/conform/sheet_*.c; do
-		$cc -E -P -D_GNU_SOURCE= -Iinclude "$file"
+	edition=$1
+	shift
+	for file in "$@"; do
+		$cc -E -P -D_GNU_SOURCE= -DDAT_EDITION="$edition" -Iinclude "$file"
 	done | tr '\n' ' ' | sed 's/"\([^"\\]\|\\.\)*"//g; s/\.call = sizeof(&/\n/g' | awk '
 		function want(text,    type, subtype, name) {
 			type = ""
@@ -359,14 +445,25 @@ wanted() {
 	' | sort -u
 }
 
-# Each is on the page of the call.
+# conformance EDITION PAGE...: each is on the page of the call.
 conformance() {
+	edition=$1
+	shift
+	[ "$edition" = 1 ] || grep -q edition test/consumer/consumer.h || return
 	for page in "$@"; do
-		for name in $(names_of "$page"); do
-			listed "$page" | sed "s/^/$name /"
+		# an operation of an extension is a macro that calls dat_extension_op
+		for name in $(names_of "$page" | sed '/^dat_ib_/s/.*/dat_extension_op/'); do
+			renumbered=
+			[ "$edition" = 1 ] || renumbered=$(described "$page" 'DAT 2.0')
+			listed "$page" ERRORS |
+				sed "${renumbered:+/INVALID_PARAMETER/d;} s/^/$name /"
+			[ "$edition" = 1 ] || listed "$page" 'DAT 2.0' | sed "s/^/$name /"
 		done
 	done >"$work/pages"
-	wanted >"$work/wanted"
+	case $edition in
+	1) wanted 1 test/conform/sheet_*.c >"$work/wanted" ;;
+	2) wanted 2 test/conform/sheet*_*.c >"$work/wanted" ;;
+	esac
 	[ -s "$work/wanted" ] || echo "no rows were found"
 	awk '
 		FILENAME ~ /pages$/ { page[$0]; next }
@@ -557,29 +654,40 @@ links=$(grep -l '^\.so ' "$@")
 pages=$(grep -L '^\.so ' doc/man3/*.3)
 others=$(grep -L '^\.so ' doc/*.[157])
 with_examples=$(grep -l '^\.Sh EXAMPLES' doc/man3/*.3)
-declarations=$(declared)
-comments=$(commented)
-documents=$(documented)
-grep -oh 'DAT_[A-Z0-9_]*' include/dat/*.h | sort -u >"$work/names"
+# shellcheck disable=SC2086 # paths without blanks
+{
+	declarations1=$(declared $headers1) declarations2=$(declared $headers2)
+	comments1=$(commented $headers1) comments2=$(commented $headers2)
+}
+documents1=$(documented "$comments1" include/dat/dat_error.h)
+documents2=$(documented "$comments2" include/dat2/dat_error.h)
+grep -oh 'DAT_[A-Z0-9_]*' include/dat/*.h | sort -u >"$work/names1"
 grep -oh 'DAT_[A-Z0-9_]*' include/dat2/*.h | sort -u >"$work/names2"
 count() {
 	echo $#
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=18
-	echo "1..$((6 * $(count $pages) + $(count $others $links $with_examples) + once))"
+	once=19
+	both=$(for page in $pages; do [ "$(edition_of "$page")" = 2 ] || echo "$page"; done)
+	echo "1..$((6 * $(count $pages) + $(count $both $others $links $with_examples) + once))"
 	for page in $pages $others; do
 		check_by mandoc "$page is good mdoc" mandoc -Tlint -W warning "$page"
 	done
 	check_by groff "groff formats all pages without a warning" \
 		groff -ww -mandoc -Tutf8 -z $pages $others
 	for page in $pages; do
+		edition=$(edition_of "$page")
+		about "$edition"
 		check "$page declares its calls as the headers do" synopsis "$page"
 		check "$page says something of every parameter" parameters "$page"
-		check "$page uses names of the headers" constants "$page"
+		check "$page uses names of the headers" constants "$page" "$edition"
 		check "$page lists the statuses of the headers" statuses "$page"
 		check "$page blocks and is safe as the headers say" conduct "$page"
+	done
+	about 2
+	for page in $both; do
+		check "$page says what differs in DAT 2.0" second_edition "$page"
 	done
 	for page in $links; do
 		check "$page leads to its page" link "$page"
@@ -588,14 +696,15 @@ count() {
 		check "$page has examples that compile" examples "$page"
 	done
 	check "every function has a page, and every page is installed" all_there
-	check "the pages have the statuses of the conformance tests" conformance $pages
+	check "the pages have the statuses of the conformance tests" conformance 1 $both
+	check "the pages have those of DAT 2.0" conformance 2 $pages
 	check "every page referred to exists" references $pages $others
-	check "dat(7) uses names of the headers" constants doc/dat.7
-	check "dat2(7) uses names of the headers" constants doc/dat2.7 names2
+	check "dat(7) uses names of the headers" constants doc/dat.7 1
+	check "dat2(7) uses names of the headers" constants doc/dat2.7 2
 	check "dat2(7) has the named attributes of the code" named_attributes doc/dat2.7
 	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
-	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7
-	check "libdaplofi(7) uses names of the headers" constants doc/libdaplofi.7
+	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7 2
+	check "libdaplofi(7) uses names of the headers" constants doc/libdaplofi.7 2
 	check "the pages have the variables of the code" variables \
 		doc/libdaplcma.7 doc/libdaplofi.7 doc/dat.conf.5
 	check "libdaplcma(7) has defaults and ranges of the code" ranges doc/libdaplcma.7
