@@ -356,7 +356,7 @@ examples() {
 		/^\.Sh / { inside = $2 == "EXAMPLES" }
 		/^\.Ed/ { literal = 0 }
 		inside && literal { gsub(/\\e/, "\\"); sub(/^\\&/, ""); print > (file n ".c") }
-		/^\.Bd -literal/ { literal = 1; n++ }
+		inside && /^\.Bd -literal/ { literal = 1; n++ }
 	' "$1"
 	[ -e "$work/example1.c" ] || echo "there is none"
 	for code in "$work"/example*.c; do
@@ -372,6 +372,22 @@ link() {
 	[ -f "$target" ] || { echo "no page $target"; return; }
 	name=$(basename "$1")
 	names_of "$target" | grep -qx "${name%.*}" || echo "$target does not have the name"
+}
+
+# The number behind a name in parentheses, and the type in a table of types, is that of the headers.
+numbers() {
+	awk '
+		/^\.It Dv DAT_[A-Z0-9_]* Pq (0x)?[0-9a-f]+$/ { print $3, $5 }
+		/^\.It 0x[0-9a-f]+ Ta Dv DAT_/ { print $5, $2 "0000" }
+	' "$1" >"$work/numbers"
+	[ "$(wc -l <"$work/numbers")" -gt 40 ] || echo "there are no numbers"
+	for folder in dat dat2; do
+		{
+			echo "#include <$folder/udat.h>"
+			sed 's/\(.*\) \(.*\)/_Static_assert(\1 == \2, "");/' "$work/numbers"
+		} >"$work/numbers.c"
+		$cc -std=gnu11 -Iinclude -fsyntax-only "$work/numbers.c" 2>&1 | grep error
+	done
 }
 
 # ---- the checks of all pages
@@ -667,7 +683,7 @@ count() {
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=19
+	once=21
 	both=$(for page in $pages; do [ "$(edition_of "$page")" = 2 ] || echo "$page"; done)
 	echo "1..$((6 * $(count $pages) + $(count $both $others $links $with_examples) + once))"
 	for page in $pages $others; do
@@ -700,6 +716,8 @@ count() {
 	check "every page referred to exists" references $pages $others
 	check "dat(7) uses names of the headers" constants doc/dat.7 1
 	check "dat2(7) uses names of the headers" constants doc/dat2.7 2
+	check "dat(7) has the numbers of the headers of both editions" numbers doc/dat.7
+	check "dat2(7) has examples that compile" examples doc/dat2.7
 	check "dat2(7) has the named attributes of the code" named_attributes doc/dat2.7
 	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
 	check "libdaplcma(7) uses names of the headers" constants doc/libdaplcma.7 2
