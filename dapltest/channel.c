@@ -13,7 +13,7 @@ enum {
 
 /* ---- adapter ---- */
 
-static const struct origin adapter_origin = { .name = "dapltest", .lane = -1 };
+static const struct origin adapter_origin = { .name = DAPLTEST, .lane = -1 };
 
 int adapter_open(struct adapter *adapter, char *name)
 {
@@ -25,7 +25,7 @@ int adapter_open(struct adapter *adapter, char *name)
 	ret = dat_ia_open(name, ASYNC_QLEN, &adapter->async_evd, &adapter->ia);
 	if (ret != DAT_SUCCESS) {
 		sentence = tool_open_sentence(ret, name, text);
-		complain("dapltest: dat_ia_open %s: %s", name,
+		complain(DAPLTEST ": dat_ia_open %s: %s", name,
 			 sentence ? sentence : tool_return_text(ret, text, sizeof(text)));
 		return -1;
 	}
@@ -53,9 +53,6 @@ int adapter_close(struct adapter *adapter)
 int memory_create(struct memory *memory, const struct adapter *adapter, DAT_PZ_HANDLE pz,
 		  const struct origin *origin, size_t size)
 {
-	DAT_REGION_DESCRIPTION region;
-	DAT_VLEN length;
-	DAT_VADDR address;
 	int error;
 
 	error = posix_memalign((void **)&memory->at, DAT_OPTIMAL_ALIGNMENT, size);
@@ -65,10 +62,9 @@ int memory_create(struct memory *memory, const struct adapter *adapter, DAT_PZ_H
 	}
 	memory->size = size;
 	memset(memory->at, 0, size);
-	region.for_va = memory->at;
-	if (TRY(origin, dat_lmr_create, adapter->ia, DAT_MEM_TYPE_VIRTUAL, region, size, pz,
-		DAT_MEM_PRIV_ALL_FLAG, &memory->lmr, &memory->lmr_context, &memory->rmr_context,
-		&length, &address) < 0)
+	if (TRY_TOOL(origin, "dat_lmr_create", tool_lmr_create, adapter->ia, memory->at, size, pz,
+		     DAT_MEM_PRIV_ALL_FLAG, &memory->lmr, &memory->lmr_context,
+		     &memory->rmr_context) < 0)
 		goto free_memory;
 	return 0;
 free_memory:
@@ -215,7 +211,7 @@ static void channel_report_refusal(const struct channel *channel, const struct t
 	const char *sentence = tool_attempt_sentence(outcome, &attempt, text);
 
 	if (sentence && channel->origin.lane < 0) { /* of the control connection */
-		complain("dapltest: %s", sentence);
+		complain(DAPLTEST ": %s", sentence);
 		return;
 	}
 	report_failure(&channel->origin, "connect", "%s%s%s", tool_event_name(outcome),

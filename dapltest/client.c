@@ -34,7 +34,7 @@ static int client_find_server(struct client *client)
 	char text[NI_MAXHOST];
 
 	if (problem) {
-		complain("dapltest: %s: %s", client->options->host, problem);
+		complain(DAPLTEST ": %s: %s", client->options->host, problem);
 		return -1;
 	}
 	report("Server Name: %s", client->options->host);
@@ -114,7 +114,7 @@ static int client_check_segments(const struct client *client)
 					 : attr->max_iov_segments_per_dto;
 
 		if (most > 0 && op->segments > (unsigned)most) {
-			complain("dapltest: %s: this device takes %d segments at most",
+			complain(DAPLTEST ": %s: this device takes %d segments at most",
 				 operation_text(op, text, sizeof(text)), most);
 			return -1;
 		}
@@ -146,7 +146,7 @@ static int client_expect(struct client *client, enum message_kind kind, struct m
 		return 0;
 	client->over = message->kind == MESSAGE_RESULT;
 	if (message->kind) /* else what is wrong with it has been reported */
-		complain("dapltest: the server sent message %d, not %d", message->kind, kind);
+		complain(DAPLTEST ": the server sent message %d, not %d", message->kind, kind);
 	return -1;
 }
 
@@ -161,7 +161,7 @@ static int client_send_plan(struct client *client, uint32_t *port)
 	if (message.code == CODE_VERSION)
 		report("DAPLTEST VERSION MISMATCH");
 	else if (message.code != CODE_GOOD)
-		complain("dapltest: the server can't do this test; its output tells why");
+		complain(DAPLTEST ": the server can't do this test; its output tells why");
 	if (message.code != CODE_GOOD)
 		return -1;
 	*port = message.port;
@@ -189,7 +189,7 @@ static int client_finish(struct client *client, int own_result)
 		 client_expect(client, MESSAGE_RESULT, &message) < 0)
 		return -1;
 	if (message.code != CODE_GOOD) {
-		complain("dapltest: the test failed at the server; its output tells why");
+		complain(DAPLTEST ": the test failed at the server; its output tells why");
 		return -1;
 	}
 	client->tally = message.tally;
@@ -296,7 +296,7 @@ static int client_work(struct client *client)
 static int client_result(int result)
 {
 	if (interrupted)
-		complain("dapltest: interrupted");
+		complain(DAPLTEST ": interrupted");
 	report("DT_cs_Client: ========== End of Work -- Client Exiting");
 	return interrupted ? -1 : result;
 }

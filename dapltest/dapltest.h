@@ -16,13 +16,28 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <dat/udat.h>
+#include <edition.h>
 
 #include "tools/tools.h"
 
+#define DAPLTEST TOOL_NAME("dapltest")
+
+/* The server's port, and the length of a transfer and the largest one. */
+#if DAT_EDITION == 2
+#define SERVER_PORT	   62000
+#define SERVER_PORT_TEXT   "62000"
+#define TRANSFER_LENGTH	   DAT_SEG_LENGTH
+#define TRANSFER_BYTES_MAX UINT32_MAX
+#else
+#define SERVER_PORT	   45278
+#define SERVER_PORT_TEXT   "45278"
+#define TRANSFER_LENGTH	   DAT_VLEN
+#define TRANSFER_BYTES_MAX (SIZE_MAX / 2)
+#endif
+
 enum {
-	SERVER_PORT = 45278, /* the lanes have the ports behind it */
-	PORT_LAST = 65535,   /* what every transport has */
+	LANE_PORT = 45279, /* where the lanes begin, if not behind the server's port */
+	PORT_LAST = 65535, /* what every transport has */
 	OPS_MAX = 100,
 	BARRIERS = 3, /* operations that -V appends */
 	SEGMENTS_MAX = 256,
@@ -100,7 +115,6 @@ void options_usage(FILE *to);
 
 /* Writes the operation as the command line has it, "client SR 4096 1", and returns @text. */
 const char *operation_text(const struct operation *op, char *text, size_t size);
-size_t operation_bytes(const struct operation *op);
 
 /* The arguments that a file has, as main gets its own. */
 struct argument_file {
@@ -137,6 +151,8 @@ enum plan_number {
 	PLAN_REAP_LATE,
 };
 
+size_t operation_bytes(const struct operation *op);
+
 struct plan_range {
 	const char *name;
 	uint32_t min, max;
@@ -145,9 +161,10 @@ extern const struct plan_range plan_ranges[PLAN_REAP_LATE + 1];
 
 /*
  * These return what is wrong with a plan whose numbers are each in their range, or NULL. The first
- * one looks at the operations of a transaction test alone.
+ * one looks at the operations of a transaction test alone, the second one at the sizes.
  */
 const char *plan_sends_problem(const struct plan *plan);
+const char *plan_sizes_problem(const struct plan *plan);
 const char *plan_problem(const struct plan *plan);
 
 /*
@@ -184,6 +201,8 @@ void report_failure(const struct origin *origin, const char *what, const char *f
 int report_call(const struct origin *origin, const char *call, DAT_RETURN ret);
 
 #define TRY(origin, call, ...) report_call(origin, #call, call(__VA_ARGS__))
+/* Has a function of the tools make the call of this name. */
+#define TRY_TOOL(origin, name, call, ...) report_call(origin, name, call(__VA_ARGS__))
 
 /* ---- event.c: waiting, with a limit and for as long as nobody wants the end ---- */
 
@@ -259,8 +278,13 @@ enum message_code message_decode(struct message *message, const unsigned char *b
 				 char problem[PROBLEM_TEXT]);
 
 /* The first message of a lane tells the memory of the sender. */
-void setup_encode(const DAT_RMR_TRIPLET *memory, unsigned char bytes[SETUP_BYTES]);
-void setup_decode(DAT_RMR_TRIPLET *memory, const unsigned char bytes[SETUP_BYTES]);
+struct offer {
+	DAT_RMR_CONTEXT rmr_context;
+	DAT_VADDR address;
+	DAT_VLEN size; /* bytes */
+};
+void setup_encode(const struct offer *memory, unsigned char bytes[SETUP_BYTES]);
+void setup_decode(struct offer *memory, const unsigned char bytes[SETUP_BYTES]);
 
 /* What the private data of the connection request for a lane have. */
 struct invitation {
@@ -375,7 +399,7 @@ struct lane {
 	struct memory memory; /* messages of the setup, then a buffer for each operation */
 	DAT_PSP_HANDLE psp;   /* of the server, or rsp */
 	DAT_RSP_HANDLE rsp;
-	DAT_RMR_TRIPLET peer; /* the other side's memory */
+	struct offer peer; /* the other side's memory */
 	/* counts; the number of a request or of a receive is its cookie */
 	uint64_t posted, reaped;
 	uint64_t recv_posted, received;

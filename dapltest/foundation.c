@@ -28,7 +28,7 @@ int foundation_create(struct foundation *base, const struct origin *origin, char
 		goto free_connect_evd;
 	base->buffer = calloc(1, FOUNDATION_BUFFER);
 	if (!base->buffer) {
-		complain("dapltest: no memory");
+		complain(DAPLTEST ": no memory");
 		goto free_cr_evd;
 	}
 	return 0;
@@ -74,14 +74,9 @@ DAT_RETURN foundation_make_ep(struct foundation *base, DAT_EP_HANDLE *ep)
 
 DAT_RETURN foundation_register(struct foundation *base, void *at, size_t size, DAT_LMR_HANDLE *lmr)
 {
-	DAT_REGION_DESCRIPTION region;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
-	DAT_VLEN registered_size;
-	DAT_VADDR registered_address;
 
-	region.for_va = at;
-	return dat_lmr_create(base->adapter.ia, DAT_MEM_TYPE_VIRTUAL, region, size, base->pz,
-			      DAT_MEM_PRIV_ALL_FLAG, lmr, &lmr_context, &rmr_context,
-			      &registered_size, &registered_address);
+	return tool_lmr_create(base->adapter.ia, at, size, base->pz, DAT_MEM_PRIV_ALL_FLAG, lmr,
+			       &lmr_context, &rmr_context);
 }

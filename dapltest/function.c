@@ -220,7 +220,7 @@ static enum outcome range_is_registered_twice(struct function_case_rig *rig)
 	return outcome_of(SUCCEEDS(rig, dat_lmr_free, first) && good);
 }
 
-/* DAT 1.2 names no code for an empty region; some providers have one, some the other. */
+/* DAT names no code for an empty region; some providers have one, some the other. */
 static enum outcome empty_region_is_refused(struct function_case_rig *rig)
 {
 	DAT_LMR_HANDLE lmr;
@@ -387,7 +387,7 @@ static enum outcome request_is_queried(struct function_case_rig *rig, DAT_EP_HAN
 		report_failure(&rig->origin, "dat_cr_query", "other private data");
 		good = false;
 	}
-	good &= SUCCEEDS(rig, dat_cr_reject, cr);
+	good &= SUCCEEDS(rig, tool_cr_reject, cr);
 	good &= SUCCEEDS(rig, dat_evd_wait, base->connect_evd, REQUEST_TIMEOUT, 1, &event, &more);
 	return outcome_of(good);
 }
@@ -659,7 +659,7 @@ int function_run(const struct options *options)
 			result = -1;
 	}
 	if (interrupted) {
-		complain("dapltest: interrupted");
+		complain(DAPLTEST ": interrupted");
 		result = -1;
 	}
 	return result;

@@ -60,7 +60,7 @@ int lane_post_operation(struct lane *lane, unsigned i)
 	const size_t offset = lane->crew->test->offsets[i];
 	const DAT_DTO_COOKIE cookie = { .as_64 = lane->posted };
 	DAT_RMR_TRIPLET remote = { .rmr_context = lane->peer.rmr_context,
-				   .target_address = lane->peer.target_address + offset,
+				   .REMOTE_ADDRESS = lane->peer.address + offset,
 				   .segment_length = operation_bytes(op) };
 	DAT_LMR_TRIPLET iov[SEGMENTS_MAX];
 	DAT_COUNT count = (DAT_COUNT)lane_iov(lane, offset, op->segments, op->segment_size, iov);
@@ -105,10 +105,10 @@ int lane_reap_all(struct lane *lane, unsigned i)
 
 int lane_send_setup(struct lane *lane)
 {
-	const DAT_RMR_TRIPLET own = {
+	const struct offer own = {
 		.rmr_context = lane->memory.rmr_context,
-		.target_address = (DAT_VADDR)(uintptr_t)lane->memory.at,
-		.segment_length = lane->memory.size,
+		.address = (DAT_VADDR)(uintptr_t)lane->memory.at,
+		.size = lane->memory.size,
 	};
 	DAT_LMR_TRIPLET iov = memory_segment(&lane->memory, 0, SETUP_BYTES);
 
@@ -131,10 +131,10 @@ int lane_receive_setup(struct lane *lane, DAT_TIMEOUT limit)
 	if (lane_receive(lane, SETUP_BYTES, limit) < 0)
 		return -1;
 	setup_decode(&lane->peer, lane->memory.at + (size_t)slot * LANE_SLOT);
-	if (lane->peer.segment_length == lane->memory.size)
+	if (lane->peer.size == lane->memory.size)
 		return 0;
 	report_failure(&lane->channel.origin, "setup", "the peer's memory has %lu bytes, not %zu",
-		       (unsigned long)lane->peer.segment_length, lane->memory.size);
+		       (unsigned long)lane->peer.size, lane->memory.size);
 	return -1;
 }
 
@@ -173,12 +173,13 @@ static DAT_EP_ATTR lane_attr(const struct test *test)
 				 : op->transfer == TRANSFER_READ ? &attr.max_rdma_read_iov
 				 : ours				 ? &attr.max_request_iov
 								 : &attr.max_recv_iov;
-		DAT_VLEN *size = op->transfer == TRANSFER_SEND ? &attr.max_message_size
-							       : &attr.max_rdma_size;
+		TRANSFER_LENGTH *size = op->transfer == TRANSFER_SEND ? &attr.max_message_size
+								      : &attr.max_rdma_size;
 
 		if (ours || op->transfer == TRANSFER_SEND)
 			*iov = *iov < segments ? segments : *iov;
-		*size = *size < operation_bytes(op) ? operation_bytes(op) : *size;
+		if (*size < operation_bytes(op))
+			*size = (TRANSFER_LENGTH)operation_bytes(op);
 		attr.max_request_dtos += ours;
 		attr.max_recv_dtos += !ours && op->transfer == TRANSFER_SEND;
 	}

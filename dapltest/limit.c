@@ -423,7 +423,7 @@ int limit_run(const struct options *options)
 	int result = 0;
 
 	if (!limit.foundations || !limit.objects) {
-		complain("dapltest: no memory for %u objects", options->max);
+		complain(DAPLTEST ": no memory for %u objects", options->max);
 		result = -1;
 		goto free_lists;
 	}
@@ -434,7 +434,7 @@ int limit_run(const struct options *options)
 			result = -1;
 	}
 	if (interrupted) {
-		complain("dapltest: interrupted");
+		complain(DAPLTEST ": interrupted");
 		result = -1;
 	}
 free_lists:

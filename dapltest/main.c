@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 		return STATUS_PASSED;
 	}
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-		report("dapltest (" PACKAGE_NAME ") " PACKAGE_VERSION);
+		report(DAPLTEST " (" PACKAGE_NAME ") " PACKAGE_VERSION);
 		return STATUS_PASSED;
 	}
 	if (argc != 3 || strcmp(argv[1], "-f") != 0)

@@ -17,21 +17,23 @@ enum {
 };
 
 static const char usage_text[] =
-	"usage: dapltest [-T S [-D NAME] [-n PORT] [-d] [-R QOS]]\n"
-	"       dapltest -T T -s HOST [-D NAME] [-n PORT] [-i N] [-t N] [-w N] [-VPQr] [-d] [-R "
+	"usage: " DAPLTEST " [-T S [-D NAME] [-n PORT] [-d] [-R QOS]]\n"
+	"       " DAPLTEST
+	" -T T -s HOST [-D NAME] [-n PORT] [-i N] [-t N] [-w N] [-VPQr] [-d] [-R "
 	"QOS]\n"
 	"                client|server SR|RW|RR [SIZE [SEGMENTS]] [-f] ...\n"
-	"       dapltest -T P -s HOST [-D NAME] [-n PORT] [-i N] [-m b|p] [-p N] [-d] [-R QOS]\n"
+	"       " DAPLTEST
+	" -T P -s HOST [-D NAME] [-n PORT] [-i N] [-m b|p] [-p N] [-d] [-R QOS]\n"
 	"                RW|RR [SIZE [SEGMENTS]]\n"
-	"       dapltest -T Q -s HOST [-D NAME] [-n PORT] [-d] [-R QOS]\n"
-	"       dapltest -T L [-D NAME] [-m N] [-w N] [-d] [TEST ...]\n"
-	"       dapltest -T F -f FAMILY [-D NAME] [CASE ...]\n"
-	"       dapltest -f FILE | --help | --version\n"
+	"       " DAPLTEST " -T Q -s HOST [-D NAME] [-n PORT] [-d] [-R QOS]\n"
+	"       " DAPLTEST " -T L [-D NAME] [-m N] [-w N] [-d] [TEST ...]\n"
+	"       " DAPLTEST " -T F -f FAMILY [-D NAME] [CASE ...]\n"
+	"       " DAPLTEST " -f FILE | --help | --version\n"
 	"modes: S the server, also without arguments; T transactions; P performance; Q ends the\n"
 	"server; L limits of a device; F functions\n"
-	"  -D NAME  interface adapter to open, as dat.conf names it (OpenIB-cma)\n"
+	"  -D NAME  interface adapter to open, as dat.conf names it (" TOOL_IA ")\n"
 	"  -s HOST  the host of the server\n"
-	"  -n PORT  of the server (45278); 0: the server chooses one and prints it\n"
+	"  -n PORT  of the server (" SERVER_PORT_TEXT "); 0: the server chooses one and prints it\n"
 	"  -d       print the steps; -dd: and the calls\n"
 	"  -R QOS   HT, LL, EC, PM or BE (BE)\n"
 	"  -i N     iterations (1000)\n"
@@ -72,7 +74,7 @@ static int option_number(int option, const char *text, unsigned long min, unsign
 	unsigned long number;
 
 	if (tool_number_parse(text, min, max, &number) < 0) {
-		complain("dapltest: -%c %s: not a number from %lu to %lu", option, text, min, max);
+		complain(DAPLTEST ": -%c %s: not a number from %lu to %lu", option, text, min, max);
 		return -1;
 	}
 	*value = (unsigned)number;
@@ -121,7 +123,7 @@ static int option_m(struct options *options, const char *text)
 	if (options->mode == MODE_LIMIT)
 		return option_number('m', text, 1, INT32_MAX, &options->max);
 	if (strcmp(text, "b") != 0 && strcmp(text, "p") != 0) {
-		complain("dapltest: -m %s: neither b nor p", text);
+		complain(DAPLTEST ": -m %s: neither b nor p", text);
 		return -1;
 	}
 	options->plan.poll = *text == 'p';
@@ -138,7 +140,8 @@ static int option_w(struct options *options, const char *text)
 static int option_f(struct options *options, const char *text)
 {
 	if (!function_family_known(text)) {
-		complain("dapltest: -f %s: the families are hwconn, endpoint, pz, mem, connmgt and "
+		complain(DAPLTEST
+			 ": -f %s: the families are hwconn, endpoint, pz, mem, connmgt and "
 			 "queryinfo",
 			 text);
 		return -1;
@@ -228,7 +231,7 @@ static int word_list_split(struct word_list *list, char **operands, int count)
 	*list = (struct word_list){ .text = malloc(length + 1),
 				    .words = calloc(length + 1, sizeof(*list->words)) };
 	if (!list->text || !list->words) {
-		complain("dapltest: no memory for the operands");
+		complain(DAPLTEST ": no memory for the operands");
 		free(list->words);
 		free(list->text);
 		return -1;
@@ -276,7 +279,7 @@ static int word_take_number(struct word_list *list, const char *what, unsigned m
 	if (!word || *word < '0' || *word > '9')
 		return 0;
 	if (tool_number_parse(word, 1, max, &number) < 0) {
-		complain("dapltest: %s: not a %s from 1 to %u", word, what, max);
+		complain(DAPLTEST ": %s: not a %s from 1 to %u", word, what, max);
 		return -1;
 	}
 	*value = (unsigned)number;
@@ -297,7 +300,7 @@ static int operation_parse_transfer(struct word_list *list, struct operation *op
 	} else if (word_take(list, "RR")) {
 		op->transfer = TRANSFER_READ;
 	} else {
-		complain("dapltest: %s: SR, RW or RR must be here",
+		complain(DAPLTEST ": %s: SR, RW or RR must be here",
 			 word ? word : "end of arguments");
 		return -1;
 	}
@@ -312,18 +315,13 @@ static int operation_parse(struct word_list *list, struct operation *op)
 {
 	*op = (struct operation){ .by_server = word_take(list, "server") };
 	if (!op->by_server && !word_take(list, "client")) {
-		complain("dapltest: %s: client or server must be here", word_peek(list));
+		complain(DAPLTEST ": %s: client or server must be here", word_peek(list));
 		return -1;
 	}
 	if (operation_parse_transfer(list, op) < 0)
 		return -1;
 	op->reap_late = word_take(list, "-f");
 	return 0;
-}
-
-size_t operation_bytes(const struct operation *op)
-{
-	return (size_t)op->segment_size * op->segments;
 }
 
 const char *operation_text(const struct operation *op, char *text, size_t size)
@@ -360,7 +358,7 @@ static int operations_parse(struct plan *plan, struct word_list *list)
 
 	while (word_peek(list)) {
 		if (plan->op_count == OPS_MAX) {
-			complain("dapltest: more than %d operations", OPS_MAX);
+			complain(DAPLTEST ": more than %d operations", OPS_MAX);
 			return -1;
 		}
 		if (operation_parse(list, &plan->ops[plan->op_count]) < 0)
@@ -368,8 +366,10 @@ static int operations_parse(struct plan *plan, struct word_list *list)
 		plan->op_count++;
 	}
 	problem = plan_sends_problem(plan);
+	if (!problem)
+		problem = plan_sizes_problem(plan);
 	if (problem) {
-		complain("dapltest: %s", problem);
+		complain(DAPLTEST ": %s", problem);
 		return -1;
 	}
 	if (plan->validate)
@@ -382,14 +382,18 @@ static int performance_operation_parse(struct plan *plan, struct word_list *list
 	if (operation_parse_transfer(list, &plan->ops[0]) < 0)
 		return -1;
 	if (plan->ops[0].transfer == TRANSFER_SEND) {
-		complain("dapltest: SR is no operation of -T P");
+		complain(DAPLTEST ": SR is no operation of -T P");
 		return -1;
 	}
 	if (word_peek(list)) {
-		complain("dapltest: %s: -T P has one operation", word_peek(list));
+		complain(DAPLTEST ": %s: -T P has one operation", word_peek(list));
 		return -1;
 	}
 	plan->op_count = 1;
+	if (plan_sizes_problem(plan)) {
+		complain(DAPLTEST ": %s", plan_sizes_problem(plan));
+		return -1;
+	}
 	return 0;
 }
 
@@ -401,7 +405,7 @@ static int limit_tests_parse(struct options *options, struct word_list *list)
 		int test = limit_test_find(word);
 
 		if (test < 0) {
-			complain("dapltest: %s: not a limit test", word);
+			complain(DAPLTEST ": %s: not a limit test", word);
 			return -1;
 		}
 		options->limit_tests |= 1U << test;
@@ -418,7 +422,7 @@ static int cases_parse(struct options *options, struct word_list *list)
 
 		if (strncmp(word, "case", 4) != 0 ||
 		    tool_number_parse(word + 4, 0, count - 1, &number) < 0) {
-			complain("dapltest: %s: the cases of %s are case0 to case%u", word,
+			complain(DAPLTEST ": %s: the cases of %s are case0 to case%u", word,
 				 options->family, count - 1);
 			return -1;
 		}
@@ -441,7 +445,7 @@ static int operands_parse(struct options *options, struct word_list *list)
 	default:
 		if (!word_peek(list))
 			return 0;
-		complain("dapltest: %s: this mode has no operands", word_peek(list));
+		complain(DAPLTEST ": %s: this mode has no operands", word_peek(list));
 		return -1;
 	}
 }
@@ -451,15 +455,15 @@ static int options_check(const struct options *options)
 	if ((options->mode == MODE_TRANSACTION || options->mode == MODE_PERFORMANCE ||
 	     options->mode == MODE_QUIT) &&
 	    !options->host) {
-		complain("dapltest: -s HOST must tell where the server is");
+		complain(DAPLTEST ": -s HOST must tell where the server is");
 		return -1;
 	}
 	if (options->mode == MODE_FUNCTION && !options->family) {
-		complain("dapltest: -f FAMILY must tell what to test");
+		complain(DAPLTEST ": -f FAMILY must tell what to test");
 		return -1;
 	}
 	if ((unsigned long)options->plan.threads * options->plan.lanes > LANES_MAX) {
-		complain("dapltest: -t and -w make more than %d endpoints", LANES_MAX);
+		complain(DAPLTEST ": -t and -w make more than %d endpoints", LANES_MAX);
 		return -1;
 	}
 	return 0;
@@ -470,7 +474,7 @@ static const struct mode_form *mode_find(int argc, char **argv, int *used)
 	const char *letter;
 
 	if (strncmp(argv[1], "-T", 2) != 0) {
-		complain("dapltest: %s: the first option is -T, or the only one is -f", argv[1]);
+		complain(DAPLTEST ": %s: the first option is -T, or the only one is -f", argv[1]);
 		return NULL;
 	}
 	*used = argv[1][2] ? 1 : 2;
@@ -478,13 +482,13 @@ static const struct mode_form *mode_find(int argc, char **argv, int *used)
 	for (size_t i = 0; i < sizeof(mode_forms) / sizeof(mode_forms[0]); i++)
 		if (letter[0] == mode_forms[i].letter && !letter[1])
 			return &mode_forms[i];
-	complain("dapltest: -T %s: the modes are S, T, P, Q, L and F", letter);
+	complain(DAPLTEST ": -T %s: the modes are S, T, P, Q, L and F", letter);
 	return NULL;
 }
 
 int options_parse(struct options *options, int argc, char **argv)
 {
-	static char default_name[] = "OpenIB-cma";
+	static char default_name[] = TOOL_IA;
 	const struct mode_form *form = &mode_forms[0];
 	struct word_list list;
 	int used = 0, option, result;
@@ -503,7 +507,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	optind = 0; /* begins anew; the word before the options stands for the program's name */
 	while ((option = getopt(argc - used, argv + used, form->options)) != -1) {
 		if (option == '?' || option == ':') {
-			complain("dapltest: -%c: %s -T %c", optopt,
+			complain(DAPLTEST ": -%c: %s -T %c", optopt,
 				 option == '?' ? "not an option of" : "lacks its value, with",
 				 form->letter);
 			return -1;
@@ -557,7 +561,7 @@ close_stream:
 	(void)fclose(stream);
 	argument_file_free(file);
 complain:
-	complain("dapltest: %s: %s", path, strerror(errno));
+	complain(DAPLTEST ": %s: %s", path, strerror(errno));
 	return -1;
 }
 

@@ -22,7 +22,7 @@ int card_create(struct card *card, unsigned operations)
 	if (samples_create(&card->latency, room) == 0 && samples_create(&card->posts, 1) == 0 &&
 	    samples_create(&card->reaps, 1) == 0)
 		return 0;
-	complain("dapltest: no memory for %zu samples", room);
+	complain(DAPLTEST ": no memory for %zu samples", room);
 	card_destroy(card);
 	return -1;
 }

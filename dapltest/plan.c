@@ -110,8 +110,26 @@ static const char *plan_performance_problem(const struct plan *plan)
 	return plan->ops[0].transfer == TRANSFER_SEND ? "SR is no operation of -T P" : NULL;
 }
 
+size_t operation_bytes(const struct operation *op)
+{
+	return (size_t)op->segment_size * op->segments;
+}
+
+const char *plan_sizes_problem(const struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->op_count; i++)
+		if (operation_bytes(&plan->ops[i]) > TRANSFER_BYTES_MAX)
+			return "an operation has more bytes than a transfer of DAT " TOOL_DAT
+			       " can have";
+	return NULL;
+}
+
 const char *plan_problem(const struct plan *plan)
 {
+	const char *problem = plan_sizes_problem(plan);
+
+	if (problem)
+		return problem;
 	if ((uint64_t)plan->threads * plan->lanes > LANES_MAX)
 		return "threads and endpoints make more endpoints than there may be";
 	switch (plan->mode) {

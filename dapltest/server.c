@@ -51,7 +51,7 @@ static uint32_t server_take_ports(struct server *server, uint32_t count)
 
 	pthread_mutex_lock(&server->lock);
 	if (server->next_port + count > PORT_LAST + 1)
-		server->next_port = SERVER_PORT + 1;
+		server->next_port = LANE_PORT;
 	first = server->next_port;
 	server->next_port += count;
 	pthread_mutex_unlock(&server->lock);
@@ -255,7 +255,7 @@ static int server_start_session(struct server *server, DAT_CR_HANDLE cr)
 	server_collect_sessions(server, false);
 	session = calloc(1, sizeof(*session));
 	if (!session) {
-		complain("dapltest: no memory for another client");
+		complain(DAPLTEST ": no memory for another client");
 		goto reject;
 	}
 	session->server = server;
@@ -266,7 +266,7 @@ static int server_start_session(struct server *server, DAT_CR_HANDLE cr)
 	if (control_accept(&session->control, cr) < 0)
 		goto free_control;
 	if (pthread_create(&session->thread, NULL, session_main, session)) {
-		complain("dapltest: no thread for another client");
+		complain(DAPLTEST ": no thread for another client");
 		(void)control_free(&session->control);
 		free(session);
 		return -1;
@@ -279,7 +279,7 @@ free_control:
 free_session:
 	free(session);
 reject:
-	(void)TRY(&server_origin, dat_cr_reject, cr);
+	(void)TRY_TOOL(&server_origin, "dat_cr_reject", tool_cr_reject, cr);
 	return -1;
 }
 
@@ -314,7 +314,7 @@ static int server_serve(struct server *server)
 			server_collect_sessions(server, false);
 			break;
 		case WAIT_STOPPED:
-			complain("dapltest: interrupted");
+			complain(DAPLTEST ": interrupted");
 			return -1;
 		default:
 			return report_call(&server_origin, "dat_evd_wait", ret);
@@ -339,13 +339,13 @@ static int server_listen(struct server *server)
 					 &server->psp);
 	if (ret != DAT_SUCCESS) {
 		sentence = tool_listen_sentence(ret, server->port, text);
-		complain("dapltest: %s",
+		complain(DAPLTEST ": %s",
 			 sentence ? sentence : tool_return_text(ret, text, sizeof(text)));
 		return -1;
 	}
 	if (server->port != SERVER_PORT)
 		report("Dapltest: Service Point Port - %lu", (unsigned long)server->port);
-	server->next_port = server->port < PORT_LAST ? (uint32_t)server->port + 1 : SERVER_PORT + 1;
+	server->next_port = server->port < PORT_LAST ? (uint32_t)server->port + 1 : LANE_PORT;
 	return 0;
 }
 

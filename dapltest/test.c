@@ -37,7 +37,7 @@ static int crew_answer(struct crew *crew, const DAT_CR_ARRIVAL_EVENT_DATA *reque
 	else
 		return 1;
 	/* without a reject the client would wait until its time-out */
-	(void)TRY(&crew->origin, dat_cr_reject, request->cr_handle);
+	(void)TRY_TOOL(&crew->origin, "dat_cr_reject", tool_cr_reject, request->cr_handle);
 	return result;
 }
 
@@ -148,7 +148,7 @@ static void crew_give_up(struct crew *crew)
 		channel_disconnect(&crew->lanes[i].channel);
 	}
 	while (crew->cr_evd && dat_evd_dequeue(crew->cr_evd, &event) == DAT_SUCCESS)
-		(void)dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle);
+		(void)tool_cr_reject(event.event_data.cr_arrival_event_data.cr_handle);
 }
 
 static void *crew_main(void *argument)
@@ -261,7 +261,7 @@ static int test_listen(struct test *test)
 					   ret);
 		test->port += made + 1;
 		if (test->port + total > PORT_LAST + 1)
-			test->port = SERVER_PORT + 1;
+			test->port = LANE_PORT;
 		while (made > 0)
 			lane_unlisten(test_lane(test, --made));
 	}
@@ -305,7 +305,8 @@ static int test_take_memory(struct test *test)
 			return 0;
 		atomic_fetch_sub(&memory_taken, test->memory);
 	}
-	complain("dapltest: the test needs %llu bytes of memory; all tests together may take %llu, "
+	complain(DAPLTEST
+		 ": the test needs %llu bytes of memory; all tests together may take %llu, "
 		 "half of this host's",
 		 (unsigned long long)test->memory, (unsigned long long)most);
 	return -1;
@@ -336,7 +337,7 @@ int test_open(struct test *test)
 		return -1;
 	test->crews = calloc(test->plan->threads, sizeof(*test->crews));
 	if (!test->crews) {
-		complain("dapltest: no memory for %u threads", test->plan->threads);
+		complain(DAPLTEST ": no memory for %u threads", test->plan->threads);
 		goto give_memory;
 	}
 	test_init_lock(test);
@@ -389,7 +390,7 @@ int test_start(struct test *test)
 
 		error = pthread_create(&crew->thread, NULL, crew_main, crew);
 		if (error) {
-			complain("dapltest: no more threads: %s", strerror(error));
+			complain(DAPLTEST ": no more threads: %s", strerror(error));
 			test_stop(test);
 			return -1;
 		}

@@ -193,22 +193,22 @@ enum message_code message_decode(struct message *message, const unsigned char *b
 	return cursor.good && cursor.left == 0 ? CODE_GOOD : CODE_BAD;
 }
 
-void setup_encode(const DAT_RMR_TRIPLET *memory, unsigned char bytes[SETUP_BYTES])
+void setup_encode(const struct offer *memory, unsigned char bytes[SETUP_BYTES])
 {
 	struct cursor cursor = { .to = bytes, .left = SETUP_BYTES, .good = true };
 
 	cursor_put(&cursor, memory->rmr_context, 8);
-	cursor_put(&cursor, memory->target_address, 8);
-	cursor_put(&cursor, memory->segment_length, 8);
+	cursor_put(&cursor, memory->address, 8);
+	cursor_put(&cursor, memory->size, 8);
 }
 
-void setup_decode(DAT_RMR_TRIPLET *memory, const unsigned char bytes[SETUP_BYTES])
+void setup_decode(struct offer *memory, const unsigned char bytes[SETUP_BYTES])
 {
 	struct cursor cursor = { .from = bytes, .left = SETUP_BYTES, .good = true };
 
-	*memory = (DAT_RMR_TRIPLET){ .rmr_context = (DAT_RMR_CONTEXT)cursor_get(&cursor, 8) };
-	memory->target_address = cursor_get(&cursor, 8);
-	memory->segment_length = cursor_get(&cursor, 8);
+	*memory = (struct offer){ .rmr_context = (DAT_RMR_CONTEXT)cursor_get(&cursor, 8) };
+	memory->address = cursor_get(&cursor, 8);
+	memory->size = cursor_get(&cursor, 8);
 }
 
 void invitation_encode(const struct invitation *invitation, unsigned char bytes[INVITATION_BYTES])

@@ -136,7 +136,7 @@ static int dtest_accept_request(struct dtest *t)
 	    dtest_answer_request(t, request->cr_handle) == 0)
 		return 0;
 	/* without a reject the client would wait until its time-out */
-	(void)CALL(dat_cr_reject, request->cr_handle);
+	(void)CALL_TOOL("dat_cr_reject", tool_cr_reject, request->cr_handle);
 	return -1;
 }
 

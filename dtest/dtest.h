@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <dat/udat.h>
+#include <edition.h>
 
 #include "tools/tools.h"
 
@@ -95,6 +95,17 @@ struct dtest_measure {
 	unsigned long polls; /* dequeues that found the EVD empty */
 };
 
+/*
+ * What each side tells the other about its buffer "in", in the byte order of its host. It has the
+ * layout of DAT_RMR_TRIPLET in DAT 1.2, which other programs of this name send.
+ */
+struct dtest_offer {
+	DAT_RMR_CONTEXT rmr_context;
+	DAT_UINT32 size; /* of a buffer; it is padding to a dtest that does not know of it, or 0 */
+	DAT_VADDR address;
+	DAT_VLEN length; /* RMR_LENGTH */
+};
+
 /* What both sides tell each other as private data, in network byte order. */
 struct dtest_hello {
 	char magic[8];
@@ -125,13 +136,12 @@ struct dtest {
 	struct dtest_buffer out;
 	/* burst x size: target of the peer's RDMA writes and reads, then sink of its pings */
 	struct dtest_buffer in;
-	struct dtest_buffer msg_out; /* one DAT_RMR_TRIPLET */
+	struct dtest_buffer msg_out; /* one struct dtest_offer */
 	struct dtest_buffer msg_in;  /* MESSAGES of them */
 	unsigned messages_in;	     /* messages received; also the cookie of the next receive */
 	unsigned pings_in;	     /* the same for the messages of a sweep */
 	struct dtest_hello hello;    /* the peer's; all 0 from a dtest that sends none */
-	/* the peer's "in"; pad is its buffer size, or 0 from a dtest that does not send it */
-	DAT_RMR_TRIPLET peer;
+	struct dtest_offer peer;
 
 	unsigned long polls;   /* of the current measure */
 	double timers[TIMERS]; /* microseconds */
@@ -150,8 +160,12 @@ void dtest_error(const char *what, const char *format, ...) __attribute__((forma
 void dtest_explain(const char *sentence);
 void dtest_print_result(const struct dtest *t);
 
-/* Makes a DAT call, traces it if asked, and reports a failure. Returns 0 or -1. */
-#define CALL(call, ...) (dtest_call_begin(#call), dtest_call_end(#call, call(__VA_ARGS__)))
+/*
+ * These make a DAT call, trace it if asked, and report a failure. They return 0 or -1. CALL_TOOL
+ * has a function of the tools make it.
+ */
+#define CALL(call, ...)		   CALL_TOOL(#call, call, __VA_ARGS__)
+#define CALL_TOOL(name, call, ...) (dtest_call_begin(name), dtest_call_end(name, call(__VA_ARGS__)))
 
 /*
  * The steps of a run. They return 0, or -1 after a line on stderr that says why. A create that

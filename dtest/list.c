@@ -40,10 +40,11 @@ static bool dtest_list_name(DAT_PROVIDER_INFO *info)
 	char text[TOOL_SENTENCE];
 	bool opens = false;
 
-	if (info->dapl_version_major == 1 && info->dapl_version_minor == 2 && !info->is_thread_safe)
+	if (info->dapl_version_major == DAT_VERSION_MAJOR &&
+	    info->dapl_version_minor == DAT_VERSION_MINOR && !info->is_thread_safe)
 		opens = dtest_try_name(info->ia_name, text);
 	else
-		(void)snprintf(text, sizeof(text), "not for programs of DAT 1.2");
+		(void)snprintf(text, sizeof(text), "not for programs of DAT " TOOL_DAT);
 	dtest_print("%s u%u.%u %s: %s", info->ia_name, info->dapl_version_major,
 		    info->dapl_version_minor, info->is_thread_safe ? "threadsafe" : "nonthreadsafe",
 		    text);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define DTEST TOOL_NAME("dtest")
+
 /* Options without a short form have numbers beyond the characters. */
 enum {
 	OPTION_HELP = 256,
@@ -77,13 +79,14 @@ static const struct dtest_step steps[] = {
 
 static void dtest_usage(FILE *to)
 {
-	fputs("usage: dtest [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-d SEC] [-cpvw]\n"
-	      "       dtest -a [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-S N] [-cpvwW]\n"
-	      "       dtest -q [-P NAME] [-v]\n"
-	      "       dtest --list | -U | --help | -V | --version\n"
+	fputs("usage: " DTEST " [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-d SEC] [-cpvw]\n"
+	      "       " DTEST
+	      " -a [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-S N] [-cpvwW]\n"
+	      "       " DTEST " -q [-P NAME] [-v]\n"
+	      "       " DTEST " --list | -U | --help | -V | --version\n"
 	      "  -s       be the server (also the default without -h)\n"
 	      "  -h HOST  be the client of the server on HOST\n"
-	      "  -P NAME  interface adapter to open, as dat.conf names it (OpenIB-cma)\n"
+	      "  -P NAME  interface adapter to open, as dat.conf names it (" TOOL_IA ")\n"
 	      "  -n PORT  connection qualifier of the server, as --port (45248)\n"
 	      "  -b N     bytes of a buffer, 26 or more (64); with -a the largest size (4194304)\n"
 	      "  -B N     RDMA writes and pings in a burst (10), with -a of each size (1000)\n"
@@ -113,7 +116,7 @@ static int dtest_parse_number(const char *option, const char *text, unsigned min
 	unsigned long number;
 
 	if (tool_number_parse(text, min, max, &number) < 0) {
-		fprintf(stderr, "dtest: %s %s: not a number from %u to %u\n", option, text, min,
+		fprintf(stderr, DTEST ": %s %s: not a number from %u to %u\n", option, text, min,
 			max);
 		return -1;
 	}
@@ -163,7 +166,7 @@ static int dtest_parse_flag(struct dtest_options *opt, int option)
 		dtest_usage(stdout);
 		exit(0);
 	case 'V':
-		puts("dtest (" PACKAGE_NAME ") " PACKAGE_VERSION);
+		puts(DTEST " (" PACKAGE_NAME ") " PACKAGE_VERSION);
 		exit(0);
 	default:
 		return -1; /* getopt_long has printed the reason */
@@ -215,20 +218,20 @@ static int dtest_complete_options(struct dtest_options *opt)
 	if (!opt->burst)
 		opt->burst = sweep ? DEFAULT_SWEEP_BURST : DEFAULT_BURST;
 	if (!sweep && opt->size < SIZE_MIN) {
-		fprintf(stderr, "dtest: -b %u: not a number from %d to %d without -a\n", opt->size,
+		fprintf(stderr, DTEST ": -b %u: not a number from %d to %d without -a\n", opt->size,
 			SIZE_MIN, SIZE_MAX_BYTES);
 		return -1;
 	}
 	if (opt->old && opt->mode & (MODE_SWEEP | MODE_WRITES)) {
-		fprintf(stderr, "dtest: --old: not with -%c\n", sweep ? 'a' : 'w');
+		fprintf(stderr, DTEST ": --old: not with -%c\n", sweep ? 'a' : 'w');
 		return -1;
 	}
 	if (!sweep && (opt->write_pings || opt->signal)) {
-		fprintf(stderr, "dtest: -%c: only with -a\n", opt->write_pings ? 'W' : 'S');
+		fprintf(stderr, DTEST ": -%c: only with -a\n", opt->write_pings ? 'W' : 'S');
 		return -1;
 	}
 	if (opt->write_only && opt->write_pings) {
-		fprintf(stderr, "dtest: -W: not with -w, which has no pings\n");
+		fprintf(stderr, DTEST ": -W: not with -w, which has no pings\n");
 		return -1;
 	}
 	if (!opt->signal)
@@ -256,7 +259,7 @@ static void dtest_parse_options(struct dtest_options *opt, int argc, char **argv
 	if (optind == argc && dtest_complete_options(opt) == 0)
 		return;
 	if (optind < argc)
-		fprintf(stderr, "dtest: %s: not an option\n", argv[optind]);
+		fprintf(stderr, DTEST ": %s: not an option\n", argv[optind]);
 refuse:
 	dtest_usage(stderr);
 	exit(STATUS_USAGE);
@@ -294,7 +297,7 @@ static void dtest_run(struct dtest *t)
 
 int main(int argc, char **argv)
 {
-	static char default_name[] = "OpenIB-cma";
+	static char default_name[] = TOOL_IA;
 	struct dtest t = { .opt = { .ia_name = default_name, .port = PORT } };
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* scripts read the output during the run */

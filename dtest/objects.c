@@ -68,19 +68,14 @@ int dtest_pz_free(struct dtest *t)
 static int dtest_buffer_create(struct dtest *t, struct dtest_buffer *buffer, size_t count,
 			       size_t size, DAT_MEM_PRIV_FLAGS priv)
 {
-	DAT_REGION_DESCRIPTION region;
-	DAT_VADDR address;
-	DAT_VLEN length;
-
 	/* zero-filled, so that old data cannot pass the check of the bytes received */
 	buffer->mem = calloc(count, size);
 	if (!buffer->mem) {
 		dtest_error("calloc", "no memory for %zu buffers of %zu bytes", count, size);
 		return -1;
 	}
-	region.for_va = buffer->mem;
-	if (CALL(dat_lmr_create, t->ia, DAT_MEM_TYPE_VIRTUAL, region, count * size, t->pz, priv,
-		 &buffer->lmr, &buffer->lmr_context, &buffer->rmr_context, &length, &address) < 0)
+	if (CALL_TOOL("dat_lmr_create", tool_lmr_create, t->ia, buffer->mem, count * size, t->pz,
+		      priv, &buffer->lmr, &buffer->lmr_context, &buffer->rmr_context) < 0)
 		goto free_mem;
 	return 0;
 free_mem:
@@ -137,7 +132,7 @@ int dtest_buffers_free(struct dtest *t)
 int dtest_messages_create(struct dtest *t)
 {
 	return dtest_buffer_pair_create(t, &t->msg_out, 1, &t->msg_in, MESSAGES,
-					sizeof(DAT_RMR_TRIPLET), DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+					sizeof(struct dtest_offer), DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 }
 
 int dtest_messages_free(struct dtest *t)

@@ -11,18 +11,20 @@ enum dtest_field_kind {
 	COUNT, /* DAT_COUNT */
 	FLAGS, /* an enum of 4 bytes */
 	BOOLEAN,
-	LONG, /* DAT_VLEN, DAT_VADDR */
+	LENGTH, /* DAT_VLEN, DAT_VADDR, DAT_SEG_LENGTH */
 };
 
 struct dtest_field {
 	const char *name;
 	enum dtest_field_kind kind;
-	size_t offset;
+	size_t offset, size;
 };
 
 /* clang-format off */
-#define IA_FIELD(member, kind)		{ #member, kind, offsetof(DAT_IA_ATTR, member) }
-#define PROVIDER_FIELD(member, kind)	{ #member, kind, offsetof(DAT_PROVIDER_ATTR, member) }
+#define FIELD(attr, member, kind)	\
+	{ #member, kind, offsetof(attr, member), sizeof(((attr *)NULL)->member) }
+#define IA_FIELD(member, kind)		FIELD(DAT_IA_ATTR, member, kind)
+#define PROVIDER_FIELD(member, kind)	FIELD(DAT_PROVIDER_ATTR, member, kind)
 /* clang-format on */
 
 static const struct dtest_field ia_fields[] = {
@@ -40,13 +42,13 @@ static const struct dtest_field ia_fields[] = {
 	IA_FIELD(max_evd_qlen, COUNT),
 	IA_FIELD(max_iov_segments_per_dto, COUNT),
 	IA_FIELD(max_lmrs, COUNT),
-	IA_FIELD(max_lmr_block_size, LONG),
-	IA_FIELD(max_lmr_virtual_address, LONG),
+	IA_FIELD(max_lmr_block_size, LENGTH),
+	IA_FIELD(max_lmr_virtual_address, LENGTH),
 	IA_FIELD(max_pzs, COUNT),
-	IA_FIELD(max_message_size, LONG),
-	IA_FIELD(max_rdma_size, LONG),
+	IA_FIELD(max_message_size, LENGTH),
+	IA_FIELD(max_rdma_size, LENGTH),
 	IA_FIELD(max_rmrs, COUNT),
-	IA_FIELD(max_rmr_target_address, LONG),
+	IA_FIELD(max_rmr_target_address, LENGTH),
 	IA_FIELD(max_srqs, COUNT),
 	IA_FIELD(max_ep_per_srq, COUNT),
 	IA_FIELD(max_recv_per_srq, COUNT),
@@ -56,6 +58,11 @@ static const struct dtest_field ia_fields[] = {
 	IA_FIELD(max_rdma_read_out, COUNT),
 	IA_FIELD(max_rdma_read_per_ep_in_guaranteed, BOOLEAN),
 	IA_FIELD(max_rdma_read_per_ep_out_guaranteed, BOOLEAN),
+#if DAT_EDITION == 2
+	IA_FIELD(zb_supported, BOOLEAN),
+	IA_FIELD(extension_supported, FLAGS),
+	IA_FIELD(extension_version, COUNT),
+#endif
 };
 
 static const struct dtest_field provider_fields[] = {
@@ -82,6 +89,13 @@ static const struct dtest_field provider_fields[] = {
 	PROVIDER_FIELD(lmr_sync_req, BOOLEAN),
 	PROVIDER_FIELD(dto_async_return_guaranteed, BOOLEAN),
 	PROVIDER_FIELD(rdma_write_for_rdma_read_req, BOOLEAN),
+#if DAT_EDITION == 2
+	PROVIDER_FIELD(rdma_read_lmr_rmr_context_exposure, BOOLEAN),
+	PROVIDER_FIELD(rmr_scope_supported, FLAGS),
+	PROVIDER_FIELD(is_signal_safe, BOOLEAN),
+	PROVIDER_FIELD(ha_supported, BOOLEAN),
+	PROVIDER_FIELD(ha_loadbalancing, FLAGS),
+#endif
 };
 
 static void dtest_print_field(const char *whose, const struct dtest_field *field, const void *attr)
@@ -107,8 +121,10 @@ static void dtest_print_field(const char *whose, const struct dtest_field *field
 		(void)snprintf(text, sizeof(text), "%s",
 			       *(const DAT_BOOLEAN *)value ? "yes" : "no");
 		break;
-	case LONG:
-		(void)snprintf(text, sizeof(text), "%#lx", *(const DAT_UINT64 *)value);
+	case LENGTH:
+		(void)snprintf(text, sizeof(text), "%#lx",
+			       field->size == sizeof(DAT_UINT32) ? *(const DAT_UINT32 *)value
+								 : *(const DAT_UINT64 *)value);
 		break;
 	}
 	dtest_print("%s %s: %s", whose, field->name, text);

@@ -49,7 +49,7 @@ static void dtest_payload_fill(const struct dtest *t, const struct dtest_payload
 static int dtest_payload_check(const struct dtest *t, const struct dtest_payload *payload,
 			       const char *mem)
 {
-	size_t known = t->peer.pad ? t->opt.size : payload->head_length;
+	size_t known = t->peer.size ? t->opt.size : payload->head_length;
 
 	for (size_t at = 0; at < known; at++) {
 		unsigned char byte = (unsigned char)mem[at],
@@ -131,7 +131,7 @@ DAT_TIMEOUT dtest_transfer_limit(const struct dtest *t)
 	return (DAT_TIMEOUT)(limit < most ? limit : most);
 }
 
-/* Compares the whole word with DAT_QUEUE_EMPTY, as consumers of DAT 1.2 do. */
+/* Compares the whole word with DAT_QUEUE_EMPTY, as consumers of DAT do. */
 static int dtest_event_poll(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *event)
 {
 	double deadline = tool_usec_now() + dtest_transfer_limit(t);
@@ -196,7 +196,8 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
 	else if (dto->user_cookie.as_64 != cookie)
 		dtest_error(what, "cookie %#lx instead of %#lx", dto->user_cookie.as_64, cookie);
 	else if (dto->transfered_length != length)
-		dtest_error(what, "length %lu instead of %lu", dto->transfered_length, length);
+		dtest_error(what, "length %lu instead of %lu",
+			    (unsigned long)dto->transfered_length, length);
 	else
 		return 0;
 	if (event->event_number == DAT_DTO_COMPLETION_EVENT)
@@ -256,25 +257,25 @@ int dtest_post_receives(struct dtest *t)
 	unsigned messages = t->opt.mode == MODE_SWEEP ? 1 : MESSAGES;
 
 	for (unsigned i = 0; i < messages; i++)
-		if (dtest_post_receive(t, &t->msg_in, i, sizeof(DAT_RMR_TRIPLET)) < 0)
+		if (dtest_post_receive(t, &t->msg_in, i, sizeof(struct dtest_offer)) < 0)
 			return -1;
 	return 0;
 }
 
-/* All messages of a side are the same triplet; each marks the end of the transfers before it. */
+/* All messages of a side are the same offer; each marks the end of the transfers before it. */
 static int dtest_message_send(struct dtest *t, DAT_COMPLETION_FLAGS flags)
 {
-	DAT_LMR_TRIPLET iov = dtest_iov(&t->msg_out, 0, sizeof(DAT_RMR_TRIPLET));
+	DAT_LMR_TRIPLET iov = dtest_iov(&t->msg_out, 0, sizeof(struct dtest_offer));
 
 	if (CALL(dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_SEND), flags) < 0)
 		return -1;
 	if (flags & DAT_COMPLETION_SUPPRESS_FLAG)
 		return 0;
 	return dtest_expect_completion(t, "send", t->request_evd, COOKIE_SEND,
-				       sizeof(DAT_RMR_TRIPLET));
+				       sizeof(struct dtest_offer));
 }
 
-static int dtest_message_receive(struct dtest *t, DAT_RMR_TRIPLET *message)
+static int dtest_message_receive(struct dtest *t, struct dtest_offer *message)
 {
 	const char *slot = t->msg_in.mem + t->messages_in * sizeof(*message);
 
@@ -288,11 +289,11 @@ static int dtest_message_receive(struct dtest *t, DAT_RMR_TRIPLET *message)
 
 static int dtest_message_expect_same(struct dtest *t)
 {
-	DAT_RMR_TRIPLET message;
+	struct dtest_offer message;
 
 	if (dtest_message_receive(t, &message) < 0)
 		return -1;
-	if (t->peer.pad && memcmp(&message, &t->peer, sizeof(message)) != 0) {
+	if (t->peer.size && memcmp(&message, &t->peer, sizeof(message)) != 0) {
 		dtest_error("receive", "the peer's message is not the one it began with");
 		return -1;
 	}
@@ -324,19 +325,18 @@ static void dtest_measure_end(struct dtest *t, struct dtest_measure *measure)
 	measure->polls = t->polls;
 }
 
-/* The pad carries the buffer size to a dtest that knows of it; others send 0 and ignore it. */
 static int dtest_rmr_send(struct dtest *t)
 {
-	const DAT_RMR_TRIPLET rmr = {
+	const struct dtest_offer offer = {
 		.rmr_context = t->in.rmr_context,
-		.pad = t->opt.size,
-		.target_address = (DAT_VADDR)(uintptr_t)t->in.mem,
-		.segment_length = RMR_LENGTH,
+		.size = t->opt.size,
+		.address = (DAT_VADDR)(uintptr_t)t->in.mem,
+		.length = RMR_LENGTH,
 	};
 
-	memcpy(t->msg_out.mem, &rmr, sizeof(rmr));
+	memcpy(t->msg_out.mem, &offer, sizeof(offer));
 	dtest_print("Send RMR to remote: snd_msg: r_key_ctx=%x,pad=%x, va=%lx,len=%#lx",
-		    rmr.rmr_context, rmr.pad, rmr.target_address, rmr.segment_length);
+		    offer.rmr_context, offer.size, offer.address, offer.length);
 	return dtest_message_send(t, DAT_COMPLETION_SUPPRESS_FLAG);
 }
 
@@ -344,13 +344,13 @@ static int dtest_rmr_receive(struct dtest *t)
 {
 	if (dtest_message_receive(t, &t->peer) < 0)
 		return -1;
-	if (t->peer.segment_length != RMR_LENGTH) {
-		dtest_error("RMR", "length %#lx instead of %#x: the peer is no dtest of DAT 1.2",
-			    t->peer.segment_length, RMR_LENGTH);
+	if (t->peer.length != RMR_LENGTH) {
+		dtest_error("RMR", "length %#lx instead of %#x: the peer is another program",
+			    t->peer.length, RMR_LENGTH);
 		return -1;
 	}
-	if (t->peer.pad && t->peer.pad != t->opt.size) {
-		dtest_error("RMR", "the peer was started with -b %u, we with -b %u", t->peer.pad,
+	if (t->peer.size && t->peer.size != t->opt.size) {
+		dtest_error("RMR", "the peer was started with -b %u, we with -b %u", t->peer.size,
 			    t->opt.size);
 		return -1;
 	}
@@ -364,16 +364,14 @@ int dtest_exchange_rmrs(struct dtest *t)
 }
 
 /*
- * Returns the head of the peer's buffer, with its real length: the one in the message is always
+ * Returns the head of the peer's buffer, with its real length: the one in the offer is always
  * RMR_LENGTH, but both sides have the same -b.
  */
 DAT_RMR_TRIPLET dtest_peer_buffer(const struct dtest *t, size_t length)
 {
-	DAT_RMR_TRIPLET rmr = t->peer;
-
-	rmr.pad = 0;
-	rmr.segment_length = length;
-	return rmr;
+	return (DAT_RMR_TRIPLET){ .rmr_context = t->peer.rmr_context,
+				  .REMOTE_ADDRESS = t->peer.address,
+				  .segment_length = length };
 }
 
 static int dtest_writes_send(struct dtest *t)
@@ -452,9 +450,9 @@ static int dtest_pings_prepare(struct dtest *t)
 }
 
 /*
- * A dtest that sends no pad may fill its buffer after the reads: its bytes are printed, but not
- * checked. The server's message lets the client send its first ping, which must find a receive:
- * iWARP ends a connection whose message finds none.
+ * A dtest that does not send the size of its buffer may fill it after the reads: its bytes are
+ * printed, but not checked. The server's message lets the client send its first ping, which must
+ * find a receive: iWARP ends a connection whose message finds none.
  */
 static int dtest_reads_send(struct dtest *t)
 {
@@ -463,7 +461,7 @@ static int dtest_reads_send(struct dtest *t)
 	for (unsigned i = 0; i < READS; i++) {
 		if (dtest_read_one(t, &t->reads[i]) < 0)
 			return -1;
-		if (t->peer.pad && dtest_payload_check(t, &payload, t->out.mem) < 0)
+		if (t->peer.size && dtest_payload_check(t, &payload, t->out.mem) < 0)
 			return -1;
 	}
 	dtest_print("%s: RCV RDMA read buffer contains: %.*s", t->server ? "SERVER" : "CLIENT",

@@ -45,9 +45,10 @@ static void name_list_read(struct name_list *list)
 		list->count = NAMES_MAX;
 }
 
-static bool name_is_of_dat12(const DAT_PROVIDER_INFO *info)
+static bool name_is_of_edition(const DAT_PROVIDER_INFO *info)
 {
-	return info->dapl_version_major == 1 && info->dapl_version_minor == 2;
+	return info->dapl_version_major == DAT_VERSION_MAJOR &&
+	       info->dapl_version_minor == DAT_VERSION_MINOR;
 }
 
 /* Returns the line with this name, preferably of this version. */
@@ -57,7 +58,7 @@ static const DAT_PROVIDER_INFO *name_list_find(const struct name_list *list, con
 
 	for (DAT_COUNT i = 0; i < list->count; i++)
 		if (strcmp(list->infos[i].ia_name, name) == 0 &&
-		    (!found || name_is_of_dat12(&list->infos[i])))
+		    (!found || name_is_of_edition(&list->infos[i])))
 			found = &list->infos[i];
 	return found;
 }
@@ -71,14 +72,14 @@ static const char *name_sentence(const char *name, char *text)
 	info = name_list_find(&list, name);
 	if (!info)
 		return sentence_print(text, "dat.conf has no line for %s", name);
-	if (!name_is_of_dat12(info))
-		return sentence_print(text,
-				      "the line of %s in dat.conf is for DAT %u.%u, not for 1.2",
-				      name, info->dapl_version_major, info->dapl_version_minor);
+	if (!name_is_of_edition(info))
+		return sentence_print(
+			text, "the line of %s in dat.conf is for DAT %u.%u, not for " TOOL_DAT,
+			name, info->dapl_version_major, info->dapl_version_minor);
 	if (info->is_thread_safe)
 		return sentence_print(text,
 				      "the line of %s in dat.conf says threadsafe, but programs "
-				      "of DAT 1.2 ask for nonthreadsafe",
+				      "of DAT " TOOL_DAT " ask for nonthreadsafe",
 				      name);
 	return sentence_print(text,
 			      "the library that dat.conf has for %s can't be loaded, or is no "

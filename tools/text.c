@@ -82,15 +82,6 @@ int tool_number_parse(const char *text, unsigned long min, unsigned long max, un
 	return 0;
 }
 
-const char *tool_return_text(DAT_RETURN ret, char *text, size_t size)
-{
-	const char *major = "unknown error", *minor = "";
-
-	(void)dat_strerror(ret, &major, &minor); /* which names what it does not know, too */
-	(void)snprintf(text, size, "%s%s%s", major, *minor ? " " : "", minor);
-	return text;
-}
-
 const char *tool_event_name(DAT_EVENT_NUMBER number)
 {
 	for (size_t i = 0; i < sizeof(event_names) / sizeof(event_names[0]); i++)

@@ -9,11 +9,44 @@
 #ifndef TOOLS_H
 #define TOOLS_H
 
-#include <dat/udat.h>
+#include <edition.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
+
+/* ---- the edition of DAT that a tool is compiled for ---- */
+
+/* TOOL_NAME is the name of a program for this edition; it has the digit of 2.0. */
+#if DAT_EDITION == 2
+#define TOOL_NAME(name) name "2"
+#define TOOL_DAT	"2.0"
+#define TOOL_IA		"ofa-v2-ib0" /* what dat.conf calls the first IA, as a rule */
+#define REMOTE_ADDRESS	virtual_address
+#else
+#define TOOL_NAME(name) name
+#define TOOL_DAT	"1.2"
+#define TOOL_IA		"OpenIB-cma"
+#define REMOTE_ADDRESS	target_address
+#endif
+
+/* ---- calls.c ---- */
+
+/* dat_lmr_create of virtual memory that peers address by its virtual addresses. */
+DAT_RETURN tool_lmr_create(DAT_IA_HANDLE ia, void *at, DAT_VLEN length, DAT_PZ_HANDLE pz,
+			   DAT_MEM_PRIV_FLAGS privileges, DAT_LMR_HANDLE *lmr,
+			   DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context);
+/* dat_cr_reject without private data. */
+DAT_RETURN tool_cr_reject(DAT_CR_HANDLE cr);
+
+enum {
+	TOOL_RETURN = 128, /* bytes that are enough for the names of every result */
+};
+/*
+ * Writes "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY", or a text for a code that DAT does not
+ * have, and returns @text.
+ */
+const char *tool_return_text(DAT_RETURN ret, char *text, size_t size);
 
 /* ---- text.c ---- */
 
@@ -32,14 +65,6 @@ double tool_usec_now(void);
  */
 int tool_number_parse(const char *text, unsigned long min, unsigned long max, unsigned long *value);
 
-enum {
-	TOOL_RETURN = 128, /* bytes that are enough for the names of every result */
-};
-/*
- * Writes "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_MEMORY", or a text for a code that DAT does not
- * have, and returns @text.
- */
-const char *tool_return_text(DAT_RETURN ret, char *text, size_t size);
 /* Returns "DAT_CONNECTION_EVENT_ESTABLISHED", or a text for an event without a name. */
 const char *tool_event_name(DAT_EVENT_NUMBER number);
 /* Returns "DAT_DTO_ERR_FLUSHED", or a text for a status without a name. */

@@ -70,6 +70,8 @@ start_long() {
 	until_line "$tmp/client.log" 'begins' "$started" 2
 }
 
+default_port=${edition:+62000}
+default_port=${default_port:-45278}
 started='' server=''
 # a run may be over within a millisecond
 statistics='Total WQE\|enough time has elapsed'
@@ -86,7 +88,7 @@ passes "$statistics" T -i 20 client SR 10 -f server SR 10 -f client SR 10 server
 passes 'raw: RW, 200, 4096, 2,' P -i 200 RW 4096 2
 passes 'raw: RR, 200, 4096, 1, 4,' P -i 200 -m p -p 4 RR
 
-refuses 'port 45278 is taken by another server' -T S -D end0
+refuses "port $default_port is taken by another server" -T S -D end0
 start other -T S -D end0 -n 0
 until_line "$tmp/other.log" 'Service Point Ready' "$started"
 port=$(sed -n 's/^Dapltest: Service Point Port - //p' "$tmp/other.log")
@@ -135,7 +137,7 @@ client Q
 wait "$server"
 report $? 'a server that had no failure exits with 0'
 
-refuses "no program of DAT listens at $DAT_TEST_ADDR0 port 45278" \
+refuses "no program of DAT listens at $DAT_TEST_ADDR0 port $default_port" \
 	-T T -s "$DAT_TEST_ADDR0" -D end1 client SR server SR
 refuses 'nosuchhost' -T Q -s nosuchhost.invalid -D end1
 

@@ -8,6 +8,15 @@
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 
 program dtest
+# the program of the other edition
+other_edition() {
+	local edition program
+
+	[[ $1 == 2 ]] && edition='' || edition=2
+	program dtest
+	other_program=$program
+}
+other_edition "$edition"
 
 # Most of a run is waiting, so cases run at the same time, each with a port and a folder of its own.
 at_once=8 started=0 port=''
@@ -213,6 +222,32 @@ old_client() {
 	pass || rc=1
 	report $rc 'a server passes with a client that says nothing about its parameters'
 }
+# editions ROLE: a peer of the other edition of DAT has this role
+editions() {
+	local rc=0
+
+	if [[ $1 == server ]]; then
+		program=$other_program server
+		client || rc=1
+	else
+		server
+		program=$other_program client || rc=1
+	fi
+	wait $server || rc=1
+	pass || rc=1
+	report $rc "a $1 of the other edition of DAT passes"
+}
+# query: every attribute has a line, and those of DAT 2.0 that have names have theirs
+query() {
+	local rc=0 named=0
+
+	[[ -z $edition ]] || named=13
+	dtest client -q -P end0 || rc=1
+	[[ $(grep -c '^[0-9]* IA max_' "$tmp/client.log") == 24 ]] || rc=1
+	[[ $(grep -c '^[0-9]* provider provider_specific_attr DAT_[A-Z_]*: ' "$tmp/client.log") \
+		== "$named" ]] || rc=1
+	report $rc "dtest -q prints the attributes, $named of which have names"
+}
 killed() {
 	local client rc
 
@@ -240,11 +275,14 @@ unknown() {
 	report $rc 'dtest -P nosuchname: status 1, and the names that there are'
 }
 
-echo 1..31
+echo 1..34
 beside too_late
 beside taken
 beside old_server
 beside old_client
+beside editions server
+beside editions client
+beside query
 beside killed
 beside rows 12 7 -a -W -p -b 1025 -B 12
 beside rows 23 7 -a -B 2

@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 # For scripts that run a program on the device: a dat.conf with the names end0 and end1 for its two
 # interfaces, and TAP. Scripts source it first, from bash. Without a device it exits with a skip.
+# DAT_TEST_EDITION=2: programs are those of DAT 2.0.
 
 set -uo pipefail
 
@@ -11,6 +12,8 @@ build=${top_builddir:-$PWD}
 	echo '1..0 # SKIP no RDMA device here: make check-vm runs this where there is one'
 	exit 0
 }
+edition='' # what the programs of the edition have in their names
+[[ ${DAT_TEST_EDITION:-1} == 1 ]] || edition=2
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export DAT_OVERRIDE=$tmp/dat.conf
@@ -45,13 +48,13 @@ until_line() {
 	done
 }
 
-# program NAME: sets "program" to build/NAME/NAME, without the script that libtool puts in its
-# place, which takes as long as most runs
+# program NAME: sets "program" to build/NAME/NAME, or build/NAME/NAME2 for DAT 2.0, without the
+# script that libtool puts in its place, which takes as long as most runs
 # shellcheck disable=SC2034 # the scripts use it
 program() {
-	program=$build/$1/$1
-	if [[ -x $build/$1/.libs/$1 ]]; then
-		program=$build/$1/.libs/$1
+	program=$build/$1/$1$edition
+	if [[ -x $build/$1/.libs/$1$edition ]]; then
+		program=$build/$1/.libs/$1$edition
 		export LD_LIBRARY_PATH=$build/dat/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	fi
 }

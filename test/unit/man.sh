@@ -411,7 +411,8 @@ references() {
 		name=${name#Xr } file=${place%%:*}
 		case $name in
 		dat_*) target=doc/man3/$name.$section ;;
-		dat | dat2 | udapl | dat.conf | libdapl* | dtest | dapltest | datinfo)
+		dat | dat2 | udapl | dat.conf | libdapl* | dtest | dtest2 | dapltest | dapltest2 | \
+			datinfo)
 			target=doc/$name.$section ;;
 		*) continue ;;
 		esac

@@ -10,8 +10,32 @@
 #include "dapltest/dapltest.h"
 #include "registry_test.h"
 
-static const char conf[] = "fake u1.2 nonthreadsafe default " FAKE_FOLDER "/libfakedat.so"
-			   " dapl.1.2 \"fake0 0\" \"\"\n";
+/* What is typed, or told, in words of an edition of DAT. */
+#if DAT_EDITION == 2
+#define PORT		 62000
+#define PORT_TEXT	 "62000"
+#define DEFAULT_IA	 "ofa-v2-ib0"
+#define PROGRAM		 "dapltest2"
+#define FAKE_PROVIDER	 FAKE_FOLDER "/libfakedat2.so"
+#define LONGEST		 "1073741824 3" /* segments of 1 GiB each */
+#define LONGEST_SEGMENTS 3
+#define NEEDED		 "322122" /* bytes of 10000 such transfers; the first digits */
+#define OF_VA		 DAT_VA_TYPE va,
+#define VA		 va,
+#else
+#define PORT		 45278
+#define PORT_TEXT	 "45278"
+#define DEFAULT_IA	 "OpenIB-cma"
+#define PROGRAM		 "dapltest"
+#define FAKE_PROVIDER	 FAKE_FOLDER "/libfakedat.so"
+#define LONGEST		 "1073741824 256"
+#define LONGEST_SEGMENTS 256
+#define NEEDED		 "274877"
+#define OF_VA
+#define VA
+#endif
+
+static const char conf[] = LINE("fake", API_VERSION, FAKE_PROVIDER, "fake0 0");
 
 #define FAKE_ADDRESS "10.66.0.1"
 
@@ -63,9 +87,10 @@ WRAP(dat_ep_create,
      (ia, pz, recv_evd, request_evd, connect_evd, attr, ep))
 WRAP(dat_lmr_create,
      (DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-      DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, DAT_LMR_HANDLE *lmr, DAT_LMR_CONTEXT *lmr_context,
-      DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *size, DAT_VADDR *address),
-     (ia, type, region, length, pz, priv, lmr, lmr_context, rmr_context, size, address))
+      DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS priv, OF_VA DAT_LMR_HANDLE *lmr,
+      DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *size,
+      DAT_VADDR *address),
+     (ia, type, region, length, pz, priv, VA lmr, lmr_context, rmr_context, size, address))
 WRAP(dat_psp_create,
      (DAT_IA_HANDLE ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
       DAT_PSP_HANDLE *psp),
@@ -377,7 +402,7 @@ static const char *const good_commands[] = {
 	"-T T -s host client SR 256 server rw 4096 2 server SR 256 1",
 	"-T T -s host -i 1 -t 4 -w 8 -V -P -Q -r -R HT client SR -f server SR -f",
 	"-T P -s host RW",
-	"-T P -s host -m p -i 5 -p 16 RR 1073741824 256",
+	"-T P -s host -m p -i 5 -p 16 RR " LONGEST,
 	"-T L",
 	"-T L -w 4 -m 7 limit_ia limit_size_lmr",
 	"-T F -f mem",
@@ -477,8 +502,8 @@ START_TEST(defaults_are_those_that_people_know)
 
 	ck_assert_int_eq(parse(&options, ""), 0);
 	ck_assert_int_eq(options.mode, MODE_SERVER);
-	ck_assert_str_eq(options.ia_name, "OpenIB-cma");
-	ck_assert_uint_eq(options.port, 45278);
+	ck_assert_str_eq(options.ia_name, DEFAULT_IA);
+	ck_assert_uint_eq(options.port, PORT);
 	ck_assert_int_eq(parse(&options, "-T T -s h client SR server RR 10 3 server SR"), 0);
 	ck_assert_uint_eq(options.plan.iterations, 1000);
 	ck_assert_uint_eq(options.plan.threads, 1);
@@ -714,6 +739,32 @@ START_TEST(plan_that_no_command_makes_is_refused)
 				 bad_plans[_i].words[i].value);
 	ck_assert_int_eq(message_decode(&got, bytes, size, problem), CODE_BAD);
 	ck_assert_msg(strstr(problem, bad_plans[_i].problem) != NULL, "%s", problem);
+}
+END_TEST
+
+/* A transfer of DAT 2.0 has at most 4294967295 bytes; those of DAT 1.2 have no such limit. */
+START_TEST(transfer_has_a_length_of_its_edition)
+{
+	static const char *const commands[] = {
+		"-T T -s h client SR server SR server RW 1073741824 %d",
+		"-T P -s h RW 1073741824 %d",
+	};
+	struct options options;
+	char command[128];
+
+	snprintf(command, sizeof(command), commands[_i], 3);
+	ck_assert_int_eq(parse(&options, command), 0);
+	ck_assert_ptr_null(plan_problem(&options.plan));
+	options.plan.ops[options.plan.op_count - 1].segments = 4;
+	snprintf(command, sizeof(command), commands[_i], 4);
+	if (DAT_EDITION == 1) {
+		ck_assert_ptr_null(plan_problem(&options.plan));
+		ck_assert_int_eq(parse(&options, command), 0);
+		return;
+	}
+	ck_assert_str_eq(plan_problem(&options.plan),
+			 "an operation has more bytes than a transfer of DAT 2.0 can have");
+	ck_assert_int_eq(parse(&options, command), -1);
 }
 END_TEST
 
@@ -1023,7 +1074,7 @@ static const struct {
 	{ MESSAGE_PLAN, PLAN_WORD + PLAN_PIPELINE, INT32_MAX,
 	  "Server: receive error: the plan's pipeline is 2147483647, not from 0 to 1000000" },
 	{ MESSAGE_PLAN, PLAN_WORD + PLAN_PIPELINE, INT32_MAX,
-	  "dapltest: the server can't do this test; its output tells why" },
+	  PROGRAM ": the server can't do this test; its output tells why" },
 	{ MESSAGE_ANSWER, 4, UINT32_MAX, "the port of a message is 4294967295, not from 0 to" },
 	{ MESSAGE_ANSWER, 2, MESSAGE_PONG, "the server sent message 4, not 2" },
 	{ MESSAGE_DONE, 2, MESSAGE_ANSWER, "message 2 during the test" },
@@ -1047,18 +1098,18 @@ START_TEST(wrong_message_ends_the_test)
 }
 END_TEST
 
-/* 256 GiB for each endpoint, more than can be had, whatever a test is allowed to take. */
+/* 3 GiB or more for each of the endpoints: more than can be had, whatever a test may take. */
 START_TEST(more_memory_than_the_host_has_is_refused)
 {
 	pthread_t server = server_start("-T S -D fake");
 
 	wrong_word.kind = MESSAGE_PLAN;
 	wrong_word.word = PLAN_WORD + PLAN_SEGMENTS;
-	wrong_word.value = SEGMENTS_MAX;
+	wrong_word.value = LONGEST_SEGMENTS;
 	ck_assert_int_eq(run_client("T", "-w 10000 client SR 1073741824 server SR"), -1);
 	wrong_word.kind = 0;
-	ck_assert_uint_eq(lines_with("dapltest: the test needs 27487"), 1);
-	expect_line("dapltest: the server can't do this test; its output tells why");
+	ck_assert_uint_eq(lines_with(PROGRAM ": the test needs " NEEDED), 1);
+	expect_line(PROGRAM ": the server can't do this test; its output tells why");
 	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
 	server_quit(server, "", -1);
 }
@@ -1083,11 +1134,11 @@ START_TEST(server_that_is_not_there_has_a_sentence)
 	use_conf(conf);
 	capture();
 	ck_assert_int_eq(run_client("T", "client SR server SR"), -1);
-	expect_line("dapltest: no program of DAT listens at " FAKE_ADDRESS " port 45278");
+	expect_line(PROGRAM ": no program of DAT listens at " FAKE_ADDRESS " port " PORT_TEXT);
 	ck_assert_int_eq(run_client("Q", "-n 9"), -1);
-	expect_line("dapltest: no program of DAT listens at " FAKE_ADDRESS " port 9");
+	expect_line(PROGRAM ": no program of DAT listens at " FAKE_ADDRESS " port 9");
 	ck_assert_int_eq(run("-T S -D other"), -1);
-	expect_line("dapltest: dat_ia_open other: dat.conf has no line for other");
+	expect_line(PROGRAM ": dat_ia_open other: dat.conf has no line for other");
 }
 END_TEST
 
@@ -1097,7 +1148,7 @@ START_TEST(port_that_is_taken_has_a_sentence)
 
 	expect_line("Dapltest: Service Point Port - 777");
 	ck_assert_int_eq(run("-T S -D fake -n 777"), -1);
-	expect_line("dapltest: port 777 is taken by another server");
+	expect_line(PROGRAM ": port 777 is taken by another server");
 	server_quit(server, "-n 777", 0);
 }
 END_TEST
@@ -1250,7 +1301,7 @@ START_TEST(interrupt_ends_a_server_and_its_clients)
 	ck_assert_int_eq(pthread_join(client, &result), 0);
 	ck_assert_int_eq((intptr_t)result, -1);
 	ck_assert_int_eq(server_join(server), -1);
-	ck_assert_uint_eq(lines_with("dapltest: interrupted"), 2);
+	ck_assert_uint_eq(lines_with(PROGRAM ": interrupted"), 2);
 	ck_assert_uint_eq(lines_with("IN_USE"), 0);
 }
 END_TEST
@@ -1335,6 +1386,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(wire, message_with_a_wrong_word_is_refused, 0, COUNT(bad_words));
 	tcase_add_loop_test(wire, number_of_a_plan_beyond_its_range_is_named, 0, COUNT(plan_words));
 	tcase_add_loop_test(wire, plan_that_no_command_makes_is_refused, 0, COUNT(bad_plans));
+	tcase_add_loop_test(wire, transfer_has_a_length_of_its_edition, 0, 2);
 	tcase_add_test(wire, invitation_to_another_lane_is_none);
 	tcase_add_loop_test(modes, transfers_pass_at_both_sides, 0, COUNT(transfers));
 	tcase_add_loop_test(modes, failed_call_fails_the_test_and_nothing_else, 0, 3);

@@ -216,7 +216,13 @@ static void check_sentence(const char *got, const char *want)
 		ck_assert_ptr_null(strstr(got, reserved[i]));
 }
 
-#define NOT_FOUND 0x800a0062U
+#define NOT_FOUND NO_NAME
+
+#if DAT_EDITION == 2
+#define OTHER_DAT "for DAT 1.2, not for 2.0"
+#else
+#define OTHER_DAT "for DAT 2.0, not for 1.2"
+#endif
 
 static const struct {
 	const char *conf;
@@ -224,15 +230,14 @@ static const struct {
 	const char *want;
 } opens[] = {
 	{ "", NOT_FOUND, "dat.conf has no line for ib0" },
-	{ CONF_LINE("eth0") "x u2.0 nonthreadsafe default lib.so dapl.2.0 \"\" \"\"\n" CONF_LINE(
-		  "eth1"),
-	  NOT_FOUND, "dat.conf has no line for ib0" },
-	{ "ib0 u2.0 nonthreadsafe default lib.so dapl.2.0 \"\" \"\"\n", NOT_FOUND,
-	  "the line of ib0 in dat.conf is for DAT 2.0, not for 1.2" },
-	{ "ib0 u1.2 threadsafe default lib.so dapl.1.2 \"\" \"\"\n", NOT_FOUND,
-	  "the line of ib0 in dat.conf says threadsafe, but programs of DAT 1.2 ask for "
+	{ CONF_LINE("eth0") LINE("x", FOREIGN_VERSION, "lib.so", "") CONF_LINE("eth1"), NOT_FOUND,
+	  "dat.conf has no line for ib0" },
+	{ LINE("ib0", FOREIGN_VERSION, "lib.so", ""), NOT_FOUND,
+	  "the line of ib0 in dat.conf is " OTHER_DAT },
+	{ "ib0 " API_VERSION " threadsafe default lib.so dapl.1.2 \"\" \"\"\n", NOT_FOUND,
+	  "the line of ib0 in dat.conf says threadsafe, but programs of DAT " TOOL_DAT " ask for "
 	  "nonthreadsafe" },
-	{ "ib0 u2.0 nonthreadsafe default lib.so dapl.2.0 \"\" \"\"\n" CONF_LINE("ib0"), NOT_FOUND,
+	{ LINE("ib0", FOREIGN_VERSION, "lib.so", "") CONF_LINE("ib0"), NOT_FOUND,
 	  "the library that dat.conf has for ib0 can't be loaded, or is no provider" },
 	{ "", DAT_INVALID_ADDRESS,
 	  "this host lacks what dat.conf has for ib0; datinfo tells what to do" },
