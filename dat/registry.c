@@ -120,12 +120,19 @@ bool registry_lacks_major_locked(DAT_UINT32 major)
 	return registry.keys != NULL;
 }
 
+static bool key_has_namesake(const struct conf_key *key, const struct conf_key *other)
+{
+	return other->info.dapl_version_major == key->info.dapl_version_major &&
+	       strcmp(other->info.ia_name, key->info.ia_name) == 0;
+}
+
+/* Tells whether an earlier key of the same edition has the name. */
 static bool key_has_earlier_name_locked(const struct conf_key *key)
 {
 	const struct conf_key *other = registry.keys;
 
 	ASSERT_HELD(&registry.lock);
-	while (other != key && strcmp(other->info.ia_name, key->info.ia_name) != 0)
+	while (other != key && !key_has_namesake(key, other))
 		other = other->next;
 	return other != key;
 }

@@ -194,7 +194,7 @@ START_TEST(an_unknown_name_is_told_with_those_that_the_file_has)
 	char want[512];
 	DAT_IA_HANDLE ia;
 
-	use_conf(CONF_LINE("a") FOREIGN("b") CONF_LINE(
+	use_conf(CONF_LINE("a") FOREIGN("b") FOREIGN("c") CONF_LINE(
 		"c") "a " API_VERSION " threadsafe default libnone.so d.1.2 \"\" \"\"\n");
 	ck_assert_uint_eq(open_name("x", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_uint_eq(open_name("y", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
