@@ -114,9 +114,10 @@ DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd)
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }
 
-static DAT_RETURN dto_complete_flushed(struct ring *ring, struct evd *evd, DAT_DTO_COOKIE cookie)
+static DAT_RETURN dto_complete_flushed(struct ring *ring, enum req_kind kind, struct evd *evd,
+				       DAT_DTO_COOKIE cookie)
 {
-	const struct req req = { .cookie = cookie, .ring = ring, .kind = REQ_SEND };
+	const struct req req = { .cookie = cookie, .ring = ring, .kind = (uint16_t)kind };
 
 	return ep_complete_flushed(&req, evd);
 }
@@ -173,7 +174,7 @@ static COLD DAT_RETURN post_refused(DAT_RETURN ret, enum req_kind kind, const st
 		       (unsigned)flags);
 }
 
-static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
+static DAT_RETURN request_state_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie)
 {
 	DAT_EP_STATE state = ep_request_state(ep); /* read once: it may change meanwhile */
 
@@ -181,7 +182,7 @@ static DAT_RETURN request_state_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 	case DAT_EP_STATE_CONNECTED:
 		return PROCEED;
 	case DAT_EP_STATE_DISCONNECTED:
-		return dto_complete_flushed(&ep->sends, ep->request_evd, cookie);
+		return dto_complete_flushed(&ep->sends, kind, ep->request_evd, cookie);
 	default:
 		return status_of_ep_state(state);
 	}
@@ -220,7 +221,7 @@ static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COO
 	if (kind == REQ_READ && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
 	    ep->attr.max_rdma_read_out == 0)
 		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
-	return request_state_refused(ep, cookie);
+	return request_state_refused(ep, kind, cookie);
 }
 
 static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
@@ -228,7 +229,7 @@ static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
 	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		return dto_complete_flushed(&ep->recvs, ep->recv_evd, cookie);
+		return dto_complete_flushed(&ep->recvs, REQ_RECV, ep->recv_evd, cookie);
 	return PROCEED;
 }
 
