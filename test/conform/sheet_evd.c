@@ -49,9 +49,9 @@ ROW(dat_evd_create, "the length is 0", BAD_ARG(2), create(0, NULL, DAT_EVD_DTO_F
 ROW(dat_evd_create, "the length is negative", BAD_ARG(2), create(-1, NULL, DAT_EVD_DTO_FLAG));
 ROW(dat_evd_create, "no flag is set", BAD_ARG(4), create(8, NULL, (DAT_EVD_FLAGS)0));
 ROW(dat_evd_create, "an unknown flag alone is set", BAD_ARG(4),
-    create(8, NULL, (DAT_EVD_FLAGS)0x200));
+    create(8, NULL, (DAT_EVD_FLAGS)0x400));
 ROW(dat_evd_create, "an unknown flag is set, too, which is ignored", DAT_SUCCESS,
-    create(8, NULL, (DAT_EVD_FLAGS)0x220));
+    create(8, NULL, (DAT_EVD_FLAGS)0x420));
 ROW(dat_evd_create, "the output is null", BAD_ARG(5),
     dat_evd_create(here->ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, NULL));
 ROW(dat_evd_create, "the length is above max_evd_qlen", NO_RESOURCE(TEVD),

@@ -483,6 +483,93 @@ STATUS_ROW(dat_srq_post_recv, "the message is longer", DAT_DTO_ERR_LOCAL_LENGTH,
 	return completion_of(pair->client.recv_evd, 0);
 }
 
+#if DAT_EDITION == 2
+
+STATUS_ROW(dat_srq_post_recv, "the completion has the endpoint and the operation RECEIVE",
+	   DAT_DTO_SUCCESS)
+{
+	struct pair *pair = pair_of(srq_with(1));
+	const DAT_DTO_COMPLETION_EVENT_DATA *dto;
+	DAT_EVENT event;
+
+	send_to_client(pair, 7);
+	event = expect_event(pair->client.recv_evd, DAT_DTO_COMPLETION_EVENT);
+	dto = &event.event_data.dto_completion_event_data;
+	ck_assert_ptr_eq(dto->ep_handle, pair->client.ep);
+	ck_assert_int_eq(dto->operation, DAT_DTO_RECEIVE);
+	ck_assert_uint_eq(dto->rmr_context, 0);
+	return dto->status;
+}
+
+/* ---- the end of an endpoint with a queue ---- */
+
+/* The end was told; the other event comes with it, once, and not after the endpoint either. */
+static DAT_EVENT_NUMBER broken_once(const struct pair *pair)
+{
+	DAT_EVENT event = expect_event(here->async_evd, DAT_ASYNC_ERROR_EP_BROKEN);
+
+	ck_assert_ptr_eq(event.event_data.asynch_error_event_data.dat_handle, pair->client.ep);
+	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason, DAT_EP_TRANSFER_TO_ERROR);
+	expect_no_event(pair->client.connect_evd);
+	ck_dat(dat_ep_free(pair->client.ep));
+	expect_no_event(here->async_evd);
+	expect_no_event(there->async_evd);
+	return event.event_number;
+}
+
+EVENT_ROW(dat_ep_disconnect, "abruptly, with a shared receive queue: once on the asynchronous EVD",
+	  DAT_ASYNC_ERROR_EP_BROKEN)
+{
+	struct pair *pair = pair_of(srq_with(2));
+
+	pair_disconnect(pair, DAT_CLOSE_ABRUPT_FLAG);
+	return broken_once(pair);
+}
+
+EVENT_ROW(dat_ep_disconnect,
+	  "gracefully, with a shared receive queue: once on the asynchronous EVD",
+	  DAT_ASYNC_ERROR_EP_BROKEN)
+{
+	struct pair *pair = pair_of(srq_with(2));
+
+	send_to_client(pair, 7);
+	expect_recv_done(&pair->client, 0, 8);
+	pair_disconnect(pair, DAT_CLOSE_GRACEFUL_FLAG);
+	return broken_once(pair);
+}
+
+EVENT_ROW(dat_ep_disconnect, "by the peer of a shared receive queue: once on its asynchronous EVD",
+	  DAT_ASYNC_ERROR_EP_BROKEN)
+{
+	struct pair *pair = pair_of(srq_with(2));
+
+	ck_dat(dat_ep_disconnect(pair->server.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_disconnected(pair);
+	return broken_once(pair);
+}
+
+EVENT_ROW(dat_ep_connect, "a shared receive queue, and the attempt fails: nothing is broken",
+	  DAT_CONNECTION_EVENT_NON_PEER_REJECTED)
+{
+	DAT_EVENT_NUMBER number;
+	struct pair *pair = new_pair(NULL);
+
+	ck_dat(create_ep_of(here->pz, pair->client.recv_evd, pair->client.request_evd,
+			    pair->client.connect_evd, srq_with(1), ep_attr(), &pair->client.ep));
+	ck_dat(try_connect(pair->client.ep, there, free_qual(there), TIME_LIMIT));
+	number = event_of(pair->client.connect_evd);
+	expect_no_event(here->async_evd);
+	return number;
+}
+
+ROW_DO(dat_srq_query, "the state is called OPERATIONAL, which is 1", DAT_SUCCESS)
+{
+	ck_assert_int_eq(queried(new_srq(4)).srq_state, 1);
+	return DAT_SUCCESS;
+}
+
+#endif
+
 /* ---- other calls ---- */
 
 ROW_DO(dat_get_handle_type, "of a shared receive queue", DAT_SUCCESS)
