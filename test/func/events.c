@@ -545,8 +545,8 @@ START_TEST(unread_asynchronous_events_block_nothing)
 	DAT_IA_HANDLE ia;
 	struct pair pair;
 
-	ck_dat(dat_ia_openv((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 1, &async, &ia, 1, 2,
-			    DAT_FALSE));
+	ck_dat(dat_ia_openv((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 1, &async, &ia,
+			    DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE));
 	pair_open_unconnected(&pair, NULL);
 	for (unsigned round = 0; round < 10; round++) {
 		DAT_RMR_TRIPLET nowhere = { .rmr_context = 0xdead00,

@@ -81,8 +81,8 @@ START_TEST(providers_are_listed_into_the_callers_structs)
 		DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 		DAT_IA_HANDLE ia;
 
-		ck_assert_uint_eq(list[i]->dapl_version_major, 1);
-		ck_assert_uint_eq(list[i]->dapl_version_minor, 2);
+		ck_assert_uint_eq(list[i]->dapl_version_major, DAT_VERSION_MAJOR);
+		ck_assert_uint_eq(list[i]->dapl_version_minor, DAT_VERSION_MINOR);
 		if (dat_ia_open(list[i]->ia_name, 8, &async, &ia) != DAT_SUCCESS)
 			continue;
 		opened++;
