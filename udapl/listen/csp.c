@@ -57,6 +57,8 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
 		*out = obj_publish(&sp->obj);
 	} else if (DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE) {
 		ret = DAT_ERROR(DAT_PORT_IN_USE, DAT_NO_SUBTYPE);
+	} else if (ret == BAD_ARG(2)) {
+		ret = BAD_ARG(3); /* the port is not an argument of its own */
 	}
 	mutex_unlock(&ia->lock);
 	return ret;
