@@ -160,10 +160,9 @@ const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 
 void tp_dev_port(const struct tp_dev *dev, struct tp_port *port)
 {
-	(void)dev;
 	*port = (struct tp_port){
 		.provider = "FAKE",
-		.state = "ACTIVE",
+		.state = atomic_load(&dev->port_down) ? "DOWN" : "ACTIVE",
 		.node_guid = { 1, 2, 3, 4, 5, 6, 7, 8 },
 		.gid = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 },
 		.mtu = 4096,
@@ -312,6 +311,7 @@ bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 
 void fake_port_down(struct tp_dev *dev)
 {
+	atomic_store(&dev->port_down, true);
 	fake_lock();
 	event_post(dev, EV_PORT_DOWN, NULL, 0);
 	fake_unlock();

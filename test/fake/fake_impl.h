@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "fake.h"
 
@@ -145,6 +146,7 @@ struct tp_dev {
 	struct channel channel;
 	uint64_t deadline; /* of fake_alarm; TP_NEVER: none */
 	bool removed;
+	atomic_bool port_down;
 	bool served; /* tp_dev_fds was called, so a service thread is expected to poll it */
 	struct event *events, **events_end;
 	const void *upcall; /* what the upcall that is under way is about */

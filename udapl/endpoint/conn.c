@@ -608,8 +608,9 @@ void ep_request_locked(struct ep *ep, const struct tp_conn *conn)
 }
 
 /* On the active side there is memory for it from the connect on. */
-static void private_data_keep(struct ep *ep, const void *data, unsigned size)
+static void private_data_keep_locked(struct ep *ep, const void *data, unsigned size)
 {
+	assert_locked(&ep->obj.ia->lock);
 	size = (unsigned)min_u64(size, max_answer_pdata(ep->obj.ia));
 	if (!size || !ep->private_data)
 		return;
@@ -626,7 +627,8 @@ void up_established(struct ep *ep, const struct tp_established *established)
 	ep->attr.max_rdma_read_out = reads_agreed(ep->read_out_given, ep->read_out,
 						  established->max_read_out);
 	if (established->private_data)
-		private_data_keep(ep, established->private_data, established->private_data_size);
+		private_data_keep_locked(ep, established->private_data,
+					 established->private_data_size);
 	ep_trigger_locked(ep, ON_ESTABLISHED);
 	post_connection_event_locked(ep, DAT_CONNECTION_EVENT_ESTABLISHED);
 	step_locked(ep);
@@ -634,7 +636,7 @@ void up_established(struct ep *ep, const struct tp_established *established)
 
 void up_reject_data(struct ep *ep, const void *private_data, unsigned size)
 {
-	private_data_keep(ep, private_data, size);
+	private_data_keep_locked(ep, private_data, size);
 }
 
 void up_failed(struct ep *ep, enum tp_cause cause)
@@ -703,6 +705,7 @@ static DAT_RETURN start_connection_locked(struct ep *ep, enum trigger trigger)
 		return ret;
 	ep->events_reserved = EVENTS_PER_CONNECTION;
 	ep->end.by_peer = false;
+	ep->broken_told = false;
 	atomic_store(&ep->accepted, false);
 	atomic_store(&ep->end.asked, false);
 	atomic_store(&ep->seen.failed, false);

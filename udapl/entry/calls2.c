@@ -131,7 +131,8 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 		ret = (int)op == (int)DAT_IB_OPEN_QUERY_OP ? query_open(handle, args)
 							   : DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
 	else if (op & DAT_CLOSE_EXTENSION_BASE)
-		ret = query_close(handle);
+		ret = (int)op == (int)DAT_IB_CLOSE_QUERY_OP ? query_close(handle)
+							    : DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
 	else
 		ret = obj_any(handle) ? DAT_ERROR(DAT_NOT_IMPLEMENTED, 0)
 				      : DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);

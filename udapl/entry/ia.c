@@ -260,7 +260,7 @@ DAT_RETURN ia_open_query(const char *name, struct ia **ia)
 	char *params;
 
 	ret = provider_find(name, false, &provider, &params);
-	if (ret != DAT_SUCCESS)
+	if (DAT_GET_TYPE(ret) == DAT_PROVIDER_NOT_FOUND)
 		ret = provider_find(name, true, &provider, &params);
 	if (ret != DAT_SUCCESS)
 		return ret;
