@@ -201,6 +201,18 @@ ROW_DO(dat_ep_query, "the mask is 0xffff", DAT_SUCCESS)
 	return ret;
 }
 
+#if DAT_EDITION == 2
+ROW_DO(dat_ep_query, "it communicates by a stream in the family of its address", DAT_SUCCESS)
+{
+	DAT_RETURN ret = dat_ep_query(here->ep, DAT_EP_FIELD_COMM, &param);
+
+	ck_assert_int_eq(param.comm.domain, param.local_ia_address_ptr->sa_family);
+	ck_assert_int_eq(param.comm.type, SOCK_STREAM);
+	ck_assert_int_eq(param.comm.protocol, 0);
+	return ret;
+}
+
+#endif
 ROW(dat_ep_query, "the mask has an unknown bit, which is ignored", DAT_SUCCESS,
     dat_ep_query(here->ep, UINT64_C(0x80000000), &param));
 ROW(dat_ep_query, "the output is null", BAD_ARG(3),

@@ -581,6 +581,17 @@ static bool has_peer(const struct ep *ep)
 	}
 }
 
+/* Fills in what only one edition tells: how the endpoint communicates. */
+static void ep_describe_comm(const struct ep *ep, DAT_EP_PARAM *param)
+{
+#if DAT_EDITION == 2
+	param->comm = (DAT_COMM){ .domain = ep->local.ss_family, .type = SOCK_STREAM };
+#else
+	(void)ep;
+	(void)param;
+#endif
+}
+
 DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param)
 {
 	CANCEL_FORBIDDEN;
@@ -608,6 +619,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		.srq_handle = ep->srq,
 	};
 	param->ep_attr = ep->attr;
+	ep_describe_comm(ep, param);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }
