@@ -656,8 +656,8 @@ moves() {
 
 # The README leads to the pages that say all.
 from_readme() {
-	for page in 'dat(7)' 'libdaplcma(7)' 'libdaplofi(7)' 'dat.conf(5)' 'datinfo(1)' 'dtest(1)' \
-		'dapltest(1)'; do
+	for page in 'dat(7)' 'dat2(7)' 'libdaplcma(7)' 'libdaplofi(7)' 'dat.conf(5)' \
+		'datinfo(1)' 'dtest(1)' 'dapltest(1)'; do
 		grep -qF "$page" README.md || echo "README.md does not name $page"
 	done
 }
