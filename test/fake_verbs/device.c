@@ -192,6 +192,25 @@ int ibv_query_port(struct ibv_context *ibv, uint8_t port, struct _compat_ibv_por
 	return err;
 }
 
+int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index, union ibv_gid *gid)
+{
+	const struct fv_device *device = fv_device_of(ibv);
+	int err = fv_enter(CALL_ibv_query_gid);
+
+	if (err)
+		return -1;
+	fv_require(port >= 1 && port <= device->attr.phys_port_cnt, "no such port");
+	fv_require(index >= 0 && index < (int)COUNT_OF(device->gids), "no such GID");
+	*gid = device->gids[index];
+	fv_unlock();
+	return 0;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return ((struct fv_device *)device)->guid;
+}
+
 int ibv_fork_init(void)
 {
 	int err = fv_enter(CALL_ibv_fork_init);

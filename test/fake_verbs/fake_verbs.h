@@ -148,6 +148,8 @@ struct fv_device {
 	struct ibv_device ibv; /* name, node_type, transport_type */
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port; /* of every port */
+	__be64 guid;
+	union ibv_gid gids[4]; /* port.gid_tbl_len of them */
 	/* where the tables of P_Keys and GIDs have those of each connection: rdma_init_qp_attr */
 	uint16_t pkey_index;
 	uint8_t gid_index;

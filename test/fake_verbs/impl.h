@@ -25,6 +25,7 @@
 	X(ibv_close_device, 1)                                                                     \
 	X(ibv_query_device, 1)                                                                     \
 	X(ibv_query_port, 1)                                                                       \
+	X(ibv_query_gid, 0)                                                                        \
 	X(ibv_fork_init, 1)                                                                        \
 	X(ibv_is_fork_initialized, 1)                                                              \
 	X(ibv_get_async_event, 0)                                                                  \

@@ -853,6 +853,22 @@ START_TEST(a_rejection_tells_whose_it_is)
 }
 END_TEST
 
+/* The longest is that of iWARP; the header is in front of it. */
+START_TEST(a_rejection_has_room_for_the_longest)
+{
+	struct tp_conn *conn = conn_at(AT_REQUESTED);
+	const unsigned most = UINT8_MAX - 4;
+	char data[UINT8_MAX];
+
+	for (unsigned n = 0; n < sizeof(data); n++)
+		data[n] = (char)n;
+	tp_reject(conn, true, data, most);
+	ck_assert_uint_eq(fv_seen().pdata.size, 4 + most);
+	ck_assert_mem_eq(fv_seen().pdata.data + 4, data, most);
+	conn_end(NULL);
+}
+END_TEST
+
 START_TEST(a_request_that_the_peer_gave_up_can_be_rejected)
 {
 	struct tp_conn *conn = conn_at(AT_WITHDRAWN);
@@ -1268,6 +1284,7 @@ static void add_passive_cases(TCase *tcase)
 	tcase_add_test(tcase, any_port_is_looked_for_sixteen_times);
 	tcase_add_test(tcase, a_request_is_told_with_its_addresses_and_private_data);
 	tcase_add_loop_test(tcase, a_rejection_tells_whose_it_is, 0, 3);
+	tcase_add_test(tcase, a_rejection_has_room_for_the_longest);
 	tcase_add_test(tcase, a_request_that_the_peer_gave_up_can_be_rejected);
 	tcase_add_test(tcase, a_request_without_memory_is_refused);
 	tcase_add_loop_test(tcase, a_request_to_an_address_that_has_moved_is_refused, 0,

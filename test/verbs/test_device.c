@@ -168,6 +168,19 @@ START_TEST(an_iwarp_device_reads_into_one_segment)
 }
 END_TEST
 
+START_TEST(private_data_have_the_room_of_their_transport)
+{
+	struct tp_attr attr;
+
+	if (_i)
+		fv_make_iwarp(0);
+	attr = attr_of_open();
+	ck_assert_uint_eq(attr.max_request_pdata, _i ? 251 : 56);
+	ck_assert_uint_eq(attr.max_reply_pdata, _i ? 251 : 196);
+	ck_assert_uint_eq(attr.max_reject_pdata, _i ? 251 : 144);
+}
+END_TEST
+
 START_TEST(an_infiniband_device_has_no_peculiarities)
 {
 	struct tp_attr attr = attr_of_open();
@@ -553,6 +566,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_open_without_memory_leaves_nothing);
 	tcase_add_loop_test(cases, a_limit_is_the_device_s, 0, ROWS(limits));
 	tcase_add_test(cases, an_iwarp_device_reads_into_one_segment);
+	tcase_add_loop_test(cases, private_data_have_the_room_of_their_transport, 0, 2);
 	tcase_add_test(cases, an_infiniband_device_has_no_peculiarities);
 	tcase_add_test(cases, a_port_without_a_message_size_has_2_gigabytes);
 	tcase_add_loop_test(cases, a_firmware_version_is_two_numbers, 0, ROWS(versions));

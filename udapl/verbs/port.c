@@ -52,6 +52,12 @@ static const char *state_name(enum ibv_port_state state)
 	return (unsigned)state < ARRAY_SIZE(names) ? names[state] : "UNKNOWN";
 }
 
+/* A driver may tell a size that is none, of a port that is down. */
+static unsigned mtu_bytes(enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
 void tp_dev_port(const struct tp_dev *dev, struct tp_port *port)
 {
 	struct ibv_port_attr attr;
@@ -63,7 +69,7 @@ void tp_dev_port(const struct tp_dev *dev, struct tp_port *port)
 	if (ibv_query_port(dev->ibv, dev->port, &attr))
 		return;
 	port->state = state_name(attr.state);
-	port->mtu = 128u << attr.active_mtu;
+	port->mtu = mtu_bytes(attr.active_mtu);
 	gid_find(dev, attr.gid_tbl_len, &gid);
 	memcpy(port->gid, gid.raw, sizeof(port->gid));
 }
