@@ -121,7 +121,8 @@ void attr_provider_own(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->ha_supported = DAT_FALSE;
 	attr->ha_loadbalancing = DAT_HA_LB_NONE;
 	tp_dev_port(ia->dev, &port); /* its state may have changed since the open */
-	ia->named->attrs[PORT_STATUS].value = port.state;
+	/* another thread may read or write it */
+	__atomic_store_n(&ia->named->attrs[PORT_STATUS].value, port.state, __ATOMIC_RELAXED);
 	attr->num_provider_specific_attr = NAMED_ATTRS;
 	attr->provider_specific_attr = ia->named->attrs;
 }
