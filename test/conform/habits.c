@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs rely on that were written for other DAT 1.2 providers, where any transport can show
+ * What programs rely on that were written for other DAT providers, where any transport can show
  * it. test/habits.md has the whole list.
  */
 #include <linux/filter.h>
@@ -392,6 +392,245 @@ START_TEST(completions_that_outlive_their_endpoint_are_harmless)
 }
 END_TEST
 
+/* ---- Intel MPI ---- */
+
+/* It opens an IA for each of up to three uses, and moves data over all of them. */
+START_TEST(several_ias_of_a_process_move_data_at_once)
+{
+	static struct pair pairs[3];
+
+	for (unsigned i = 0; i < COUNT(pairs); i++)
+		pair_open(&pairs[i], NULL);
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned i = 0; i < COUNT(pairs); i++) {
+			pattern_fill(pairs[i].client.memory, 4096, round + i);
+			post_recv(pairs[i].server.ep, round, segment(&pairs[i].server, 0, 4096));
+			post_send(pairs[i].client.ep, round, segment(&pairs[i].client, 0, 4096),
+				  DAT_COMPLETION_DEFAULT_FLAG);
+		}
+		for (unsigned i = 0; i < COUNT(pairs); i++) {
+			expect_recv_done(&pairs[i].server, round, 4096);
+			expect_request_done(&pairs[i].client, round, 4096);
+			pattern_check(pairs[i].server.memory, 4096, round + i);
+		}
+	}
+	side_close_abrupt(&pairs[0].client);
+	expect_connection(&pairs[0].server, DAT_CONNECTION_EVENT_DISCONNECTED);
+	exchange_messages(&pairs[1]);
+	exchange_messages(&pairs[2]);
+	side_close_abrupt(&pairs[0].server);
+	pair_close_abrupt(&pairs[1]);
+	pair_close_abrupt(&pairs[2]);
+}
+END_TEST
+
+/* ---- HTX ---- */
+
+#define SLICES_MESSAGES 100
+
+static void *send_all(void *arg)
+{
+	(void)arg;
+	for (uint64_t n = 0; n < SLICES_MESSAGES; n++) {
+		post_send(pair.client.ep, n, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, n, 8);
+	}
+	return NULL;
+}
+
+/* It waits in slices; after one that was in vain it looks into the queue, too. */
+START_TEST(a_wait_in_slices_loses_no_event)
+{
+	DAT_EP_ATTR attr = ep_attr_for(SLICES_MESSAGES, 16);
+	pthread_t sender;
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+	DAT_RETURN ret;
+
+	pair_open(&pair, &attr);
+	post_recvs(&pair.server, 0, SLICES_MESSAGES);
+	sender = consumer_thread_start(send_all, NULL);
+	for (uint64_t n = 0; n < SLICES_MESSAGES; n++) {
+		do {
+			ret = dat_evd_wait(pair.server.recv_evd, 1 + 50 * (n % 8), 1, &event,
+					   &nmore);
+			if (DAT_GET_TYPE(ret) == DAT_TIMEOUT_EXPIRED)
+				ret = dat_evd_dequeue(pair.server.recv_evd, &event);
+		} while (DAT_GET_TYPE(ret) == DAT_QUEUE_EMPTY);
+		ck_dat(ret);
+		ck_assert_int_eq(event.event_number, DAT_DTO_COMPLETION_EVENT);
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, n);
+	}
+	consumer_thread_join(sender);
+	expect_no_event(pair.server.recv_evd);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Its qualifiers are ports in the order of the network's bytes. */
+START_TEST(any_qualifier_of_16_bits_has_its_listener)
+{
+	static const DAT_CONN_QUAL quals[] = { 0x00ff, 0x0401, 0x3905, 0x7fff,
+					       0x8000, 0xb0c0, 0xff00, 0xffff };
+	unsigned served = 0;
+	DAT_PSP_HANDLE psp;
+	DAT_RETURN ret;
+
+	pair_open_unconnected(&pair, NULL);
+	for (size_t i = 0; i < COUNT(quals); i++) {
+		ret = dat_psp_create(pair.server.ia, quals[i], pair.server.cr_evd,
+				     DAT_PSP_CONSUMER_FLAG, &psp);
+		if (DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE || (quals[i] < 1024 && geteuid()))
+			continue; /* the system has given the port to someone else */
+		ck_dat(ret);
+		connect_and_accept(&pair, quals[i]);
+		expect_established(&pair);
+		pair_disconnect(&pair, DAT_CLOSE_ABRUPT_FLAG);
+		pair_reset(&pair);
+		ck_dat(dat_psp_free(psp));
+		served++;
+	}
+	ck_assert_uint_ge(served, COUNT(quals) / 2);
+	pair_close(&pair);
+}
+END_TEST
+
+/* ---- Photon ---- */
+
+#define LINKS 6
+
+/* One side has one EVD for requests and connections, and one for all transfers. */
+struct peer {
+	struct side side;
+	DAT_EVD_HANDLE cm_evd;
+	DAT_EP_HANDLE active[LINKS], passive[LINKS];
+	DAT_PSP_HANDLE psp;
+	DAT_CONN_QUAL qual;
+};
+
+static DAT_EP_HANDLE peer_ep(const struct peer *peer)
+{
+	DAT_EP_HANDLE ep;
+
+	ck_dat(dat_ep_create(peer->side.ia, peer->side.pz, peer->side.recv_evd, peer->side.recv_evd,
+			     peer->cm_evd, NULL, &ep));
+	return ep;
+}
+
+static void peer_open(struct peer *peer, enum end end)
+{
+	side_open_bare(&peer->side, end);
+	peer->cm_evd = side_create_evd(&peer->side, 4 * LINKS,
+				       DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG);
+	for (unsigned i = 0; i < LINKS; i++) {
+		peer->active[i] = peer_ep(peer);
+		peer->passive[i] = peer_ep(peer);
+	}
+	ck_dat(dat_psp_create_any(peer->side.ia, &peer->qual, peer->cm_evd, DAT_PSP_CONSUMER_FLAG,
+				  &peer->psp));
+}
+
+static DAT_EVENT peer_event(const struct peer *peer)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	ck_dat(dat_evd_wait(peer->cm_evd, TIME_LIMIT, 1, &event, &nmore));
+	return event;
+}
+
+/* Accepts a request or notes an established connection, whichever comes, until all have come. */
+static void peer_serve(const struct peer *peer)
+{
+	unsigned accepted = 0, established = 0;
+
+	while (accepted < LINKS || established < 2 * LINKS) {
+		const DAT_EVENT event = peer_event(peer);
+
+		if (event.event_number == DAT_CONNECTION_REQUEST_EVENT) {
+			ck_assert_uint_eq(event.event_data.cr_arrival_event_data.conn_qual,
+					  peer->qual);
+			ck_dat(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle,
+					     peer->passive[accepted++], 0, NULL));
+		} else {
+			ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
+			established++;
+		}
+	}
+}
+
+static void *peer_serve_main(void *arg)
+{
+	peer_serve(arg);
+	return NULL;
+}
+
+static bool is_disconnected(DAT_EP_HANDLE ep)
+{
+	DAT_BOOLEAN recv_idle, request_idle;
+	DAT_EP_STATE state;
+
+	ck_dat(dat_ep_get_status(ep, &state, &recv_idle, &request_idle));
+	return state == DAT_EP_STATE_DISCONNECTED;
+}
+
+/* Disconnects all, and waits for as many events: each of another endpoint. */
+static void peer_leave(const struct peer *peer)
+{
+	DAT_EP_HANDLE seen[2 * LINKS];
+
+	for (unsigned i = 0; i < LINKS; i++) {
+		ck_dat(dat_ep_disconnect(peer->active[i], DAT_CLOSE_ABRUPT_FLAG));
+		ck_dat(dat_ep_disconnect(peer->passive[i], DAT_CLOSE_ABRUPT_FLAG));
+	}
+	for (unsigned i = 0; i < COUNT(seen); i++) {
+		const DAT_EVENT event = peer_event(peer);
+
+		ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
+		seen[i] = event.event_data.connect_event_data.ep_handle;
+		for (unsigned k = 0; k < i; k++)
+			ck_assert_ptr_ne(seen[k], seen[i]);
+		ck_assert(is_disconnected(seen[i]));
+	}
+	expect_no_event(peer->cm_evd);
+}
+
+/* It leaves zone and regions: a graceful close is refused, which it only reports. */
+static void peer_close(struct peer *peer)
+{
+	for (unsigned i = 0; i < LINKS; i++) {
+		ck_dat(dat_ep_free(peer->active[i]));
+		ck_dat(dat_ep_free(peer->passive[i]));
+	}
+	ck_dat(dat_psp_free(peer->psp));
+	expect_no_event(peer->cm_evd);
+	ck_dat(dat_evd_free(peer->cm_evd));
+	ck_dat_is(dat_ia_close(peer->side.ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	side_close_abrupt(&peer->side);
+}
+
+START_TEST(an_abrupt_disconnect_of_all_is_told_once_for_each)
+{
+	static struct peer one, two;
+	pthread_t server;
+
+	peer_open(&one, CLIENT);
+	peer_open(&two, SERVER);
+	for (unsigned i = 0; i < LINKS; i++) {
+		ck_dat(try_connect(one.active[i], &two.side, two.qual, TIME_LIMIT));
+		ck_dat(try_connect(two.active[i], &one.side, one.qual, TIME_LIMIT));
+	}
+	server = consumer_thread_start(peer_serve_main, &two);
+	peer_serve(&one);
+	consumer_thread_join(server);
+	peer_leave(&one);
+	peer_leave(&two);
+	peer_close(&one);
+	peer_close(&two);
+}
+END_TEST
+
 void add_habit_cases(TCase *cases)
 {
 	const struct device_case habits[] = {
@@ -407,6 +646,10 @@ void add_habit_cases(TCase *cases)
 		{ every_kind_of_event_can_be_polled, NEEDS_NOTHING },
 		{ an_evd_with_a_cno_has_one_waiter, NEEDS_NOTHING },
 		{ completions_that_outlive_their_endpoint_are_harmless, NEEDS_NOTHING },
+		{ several_ias_of_a_process_move_data_at_once, NEEDS_NOTHING },
+		{ a_wait_in_slices_loses_no_event, NEEDS_NOTHING },
+		{ any_qualifier_of_16_bits_has_its_listener, NEEDS_NOTHING },
+		{ an_abrupt_disconnect_of_all_is_told_once_for_each, NEEDS_NOTHING },
 	};
 
 	add_device_cases(cases, habits, COUNT(habits));

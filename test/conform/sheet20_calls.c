@@ -386,7 +386,7 @@ static DAT_EVENT_NUMBER rejected_with(DAT_COUNT size)
 	event = expect_event(pair->client.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	connection = &event.event_data.connect_event_data;
 	ck_assert_ptr_eq(connection->ep_handle, pair->client.ep);
-	n = size && device()->reject_padded ? device()->reject_padded : size;
+	n = device()->reject_padded ? device()->reject_padded : size;
 	ck_assert_int_eq(connection->private_data_size, n);
 	if (n) {
 		ck_assert_mem_eq(connection->private_data, data, (size_t)size);

@@ -246,10 +246,13 @@ STATUS_ROW(dat_ep_post_rdma_read, "its completion has the operation RDMA_READ", 
 	return operation_done(pair->client.request_evd, pair->client.ep, 4, DAT_DTO_RDMA_READ);
 }
 
-/* A segment of memory that is not registered, and never was under that context. */
+/*
+ * A segment of memory that is not registered, and never was under that context; it is so long that
+ * it is not copied into the request.
+ */
 static DAT_LMR_TRIPLET bad_segment(const struct side *side)
 {
-	DAT_LMR_TRIPLET iov = segment(side, 0, 8);
+	DAT_LMR_TRIPLET iov = segment(side, 0, 4096);
 
 	iov.lmr_context ^= 0x00ffff00;
 	return iov;
@@ -267,7 +270,7 @@ EVENT_ROW(dat_ep_post_send, "it fails: the operation is SEND", DAT_DTO_COMPLETIO
 {
 	struct pair *pair = new_connection(NULL);
 
-	post_recv(pair->server.ep, 1, segment(there, 0, 8));
+	post_recv(pair->server.ep, 1, segment(there, 0, 4096));
 	post_send(pair->client.ep, 5, bad_segment(here), DAT_COMPLETION_DEFAULT_FLAG);
 	expect_ends(pair);
 	return operation_failed(&pair->client, 5, DAT_DTO_SEND);

@@ -517,7 +517,7 @@ static DAT_EVENT_NUMBER broken_once(const struct pair *pair)
 	return event.event_number;
 }
 
-EVENT_ROW(dat_ep_disconnect, "abruptly, with a shared receive queue: once on the asynchronous EVD",
+EVENT_ROW(dat_ep_disconnect, "abruptly, with a shared receive queue: it is broken, once",
 	  DAT_ASYNC_ERROR_EP_BROKEN)
 {
 	struct pair *pair = pair_of(srq_with(2));
@@ -526,8 +526,7 @@ EVENT_ROW(dat_ep_disconnect, "abruptly, with a shared receive queue: once on the
 	return broken_once(pair);
 }
 
-EVENT_ROW(dat_ep_disconnect,
-	  "gracefully, with a shared receive queue: once on the asynchronous EVD",
+EVENT_ROW(dat_ep_disconnect, "gracefully, with a shared receive queue: it is broken, once",
 	  DAT_ASYNC_ERROR_EP_BROKEN)
 {
 	struct pair *pair = pair_of(srq_with(2));
@@ -538,7 +537,7 @@ EVENT_ROW(dat_ep_disconnect,
 	return broken_once(pair);
 }
 
-EVENT_ROW(dat_ep_disconnect, "by the peer of a shared receive queue: once on its asynchronous EVD",
+EVENT_ROW(dat_ep_disconnect, "by the peer of a shared receive queue: it is broken, once",
 	  DAT_ASYNC_ERROR_EP_BROKEN)
 {
 	struct pair *pair = pair_of(srq_with(2));
