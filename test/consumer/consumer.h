@@ -154,6 +154,8 @@ const char *ia_name(enum end end, enum naming by);
  * or what else selects it, and a number. To be called before any DAT call.
  */
 void choose_conf(const char *const params[], size_t n);
+/* The same with one name, of that interface and number. */
+void choose_name(const char *name, const char *params);
 
 /* The address sanitizer keeps what is freed for a while, and finds itself what is never freed. */
 #ifdef __SANITIZE_ADDRESS__

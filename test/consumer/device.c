@@ -317,20 +317,35 @@ bool device_choose(void)
 	return true;
 }
 
+static void conf_line_of(FILE *conf, const char *name, const char *params)
+{
+	char first[80], all_params[80];
+
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(params, " "), params);
+	if (chosen->params)
+		snprintf(all_params, sizeof(all_params), chosen->params, first);
+	else
+		snprintf(all_params, sizeof(all_params), "%s", params);
+	conf_line(conf, name, false, provider_library(), all_params);
+}
+
 void choose_conf(const char *const params[], size_t n)
 {
 	FILE *conf = conf_open();
-	char name[32], first[80], all_params[80];
+	char name[32];
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "ia%zu", i);
-		snprintf(first, sizeof(first), "%.*s", (int)strcspn(params[i], " "), params[i]);
-		if (chosen->params)
-			snprintf(all_params, sizeof(all_params), chosen->params, first);
-		else
-			snprintf(all_params, sizeof(all_params), "%s", params[i]);
-		conf_line(conf, name, false, provider_library(), all_params);
+		conf_line_of(conf, name, params[i]);
 	}
+	fclose(conf);
+}
+
+void choose_name(const char *name, const char *params)
+{
+	FILE *conf = conf_open();
+
+	conf_line_of(conf, name, params);
 	fclose(conf);
 }
 

@@ -3,6 +3,7 @@
  * What programs do that were written for other DAT 1.2 providers, call by call. Each section has
  * the program's name.
  */
+#include <arpa/inet.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -876,6 +877,29 @@ START_TEST(each_endpoint_gets_one_disconnected_event)
 }
 END_TEST
 
+/*
+ * Photon takes what follows the last dash of the name for the interface, and looks up its address.
+ */
+START_TEST(interface_follows_the_last_dash_of_the_name)
+{
+	const char *interface = getenv("DAT_TEST_IF0");
+	char name[64], params[32], found[INET_ADDRSTRLEN];
+	DAT_PROVIDER_INFO info, *list = &info;
+	struct side side;
+	DAT_COUNT count;
+
+	snprintf(name, sizeof(name), "ofa-v2-%s", interface);
+	snprintf(params, sizeof(params), "%s 0", interface);
+	choose_name(name, params);
+	ck_dat(dat_registry_list_providers(1, &count, &list));
+	ck_assert_str_eq(strrchr(info.ia_name, '-') + 1, interface);
+	side_open_ia(&side, info.ia_name, false);
+	ck_assert_ptr_nonnull(inet_ntop(AF_INET, &side.address.sin_addr, found, sizeof(found)));
+	ck_assert_str_eq(found, getenv("DAT_TEST_ADDR0"));
+	ck_dat(dat_ia_close(side.ia, DAT_CLOSE_GRACEFUL_FLAG));
+}
+END_TEST
+
 START_TEST(qualifier_may_exceed_32_bits)
 {
 	const DAT_CONN_QUAL qual = UINT64_C(0x123456789abda6f); /* port 61106 */
@@ -1585,6 +1609,7 @@ int main(int argc, char **argv)
 		{ server_answers_a_write_before_its_established_event, NEEDS_NOTHING },
 		{ early_requests_are_flushed_when_the_client_has_gone, NEEDS_NOTHING },
 		{ each_endpoint_gets_one_disconnected_event, NEEDS_NOTHING },
+		{ interface_follows_the_last_dash_of_the_name, NEEDS_NOTHING },
 		{ qualifier_may_exceed_32_bits, NEEDS_NOTHING },
 		{ suppressed_writes_to_8_mib_are_polled, NEEDS_NOTHING },
 		{ suppressed_sends_fill_a_deep_endpoint, NEEDS_NOTHING },
