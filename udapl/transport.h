@@ -40,6 +40,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -106,6 +107,10 @@ enum {
 	TP_CAP_RELAXED_ONLY = 1 << 7,
 	/* no thread may be cancelled in a post of a request (soft-iWARP) */
 	TP_CAP_UNCANCELLED_POSTS = 1 << 8,
+	/* writes with immediate data: tp_post_write_immed */
+	TP_CAP_IMMED = 1 << 9,
+	/* atomic operations, tp_post_atomic, and the privilege of memory for them; DAT 2.0 only */
+	TP_CAP_ATOMIC = 1 << 10,
 };
 
 /* What the device is and grants. Numbers are clamped to INT_MAX. */
@@ -208,6 +213,13 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd);
 /* Destroys it, for dat_pz_free or dat_ia_close. Nothing of the core uses it any more. */
 void tp_pd_destroy(struct tp_pd *pd);
 
+/* The privilege for atomic operations of peers, DAT_IB_MEM_PRIV_REMOTE_ATOMIC of DAT 2.0. */
+#if DAT_EDITION == 2
+#define TP_PRIV_ATOMIC 0x40u
+#else
+#define TP_PRIV_ATOMIC 0u
+#endif
+
 enum {
 	TP_REG_WINDOWS = 1 << 4,  /* windows may be bound to it, if the device can do that */
 	TP_REG_RELAXED = 1 << 20, /* its accesses need no order */
@@ -246,6 +258,16 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
 /* ---- completion queues ---- */
 
+/*
+ * In the place of DAT_DTO_SUCCESS: a receive has succeeded that has brought immediate data. So it
+ * takes the slow path of the core. For DAT 2.0 only, because DAT 1.2 can't tell its consumer.
+ */
+enum {
+	TP_WC_IMMED = 0x100,		 /* from here on */
+	TP_WC_WRITE_IMMED = TP_WC_IMMED, /* those of a write of @length bytes */
+	TP_WC_SEND_IMMED,		 /* those of a message */
+};
+
 struct tp_wc {
 	void *tag;			  /* of the post */
 	DAT_DTO_COMPLETION_STATUS status; /* DAT_DTO_SUCCESS is 0 */
@@ -254,6 +276,18 @@ struct tp_wc {
 	/* and transport_0: what else the transport has; here, so that nothing is copied */
 	uint64_t transport[3];
 };
+
+/*
+ * Immediate data begin where transport does: as they were sent, in the order of the bytes of either
+ * host.
+ */
+static inline uint32_t tp_wc_immed(const struct tp_wc *wc)
+{
+	uint32_t immed;
+
+	memcpy(&immed, wc->transport, sizeof(immed));
+	return immed;
+}
 
 enum tp_arm {
 	TP_ARM_NOTHING, /* nobody sleeps on it; a device may stay armed */
@@ -461,6 +495,8 @@ enum tp_post {
 	TP_WRITE,
 	TP_READ,
 	TP_RECV,
+	TP_WRITE_IMMED,
+	TP_ATOMIC,
 };
 
 /*
@@ -539,6 +575,9 @@ int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken, uns
 int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 		 const DAT_RMR_TRIPLET *remote, unsigned flags);
 int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg);
+/* For DAT 2.0: as tp_fast_write, and tp_post_write_immed; the segments were taken for TP_WRITE. */
+int tp_fast_write_immed(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+			const DAT_RMR_TRIPLET *remote, uint32_t immed, unsigned flags);
 /*
  * Ends a fast post of a request in which the thread is cancelled. The request stays posted. The
  * handler that unwinds the thread's stack calls this, with the lock of the posts held, if they take
@@ -572,6 +611,28 @@ int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned
 /* Posts a read of more segments, up to max_read_sge, which takes several work requests. */
 int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		       const DAT_RMR_TRIPLET *remote, unsigned flags);
+/*
+ * For DAT 2.0: posts a write that brings @immed, and completes a receive of the peer,
+ * TP_WC_WRITE_IMMED. Without bytes @remote may be null. It is called only if the device has
+ * TP_CAP_IMMED.
+ */
+int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
+			unsigned flags);
+
+/* An operation on 8 bytes of the peer, in the order of the bytes of either host. */
+struct tp_atomic {
+	bool swaps;	  /* if they are equal to @operand, @swap takes their place; else it adds */
+	uint64_t operand; /* what they are compared with, or what is added */
+	uint64_t swap;
+};
+
+/*
+ * For DAT 2.0: posts an atomic operation, one of the RDMA reads in flight. What was there before is
+ * written to @sge, of 8 bytes. It is called only if the device has TP_CAP_ATOMIC.
+ */
+int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
+		   const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic, unsigned flags);
 /* Translates the result of a post, other than 0, to a negative errno. */
 int tp_post_error(int result);
 /*

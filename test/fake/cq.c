@@ -127,7 +127,7 @@ unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 		const struct cqe *cqe = &cq->entries[cq->head];
 
 		wc[n] = cqe->wc;
-		wc[n].transport[0] = (uintptr_t)cqe->shared;
+		wc[n].transport[1] = (uintptr_t)cqe->shared;
 		slots_free(cqe);
 		cq->head = (cq->head + 1) % cq->depth;
 		cq->count--;

@@ -51,8 +51,10 @@ enum {
 	FAKE_NO_SRQ_RESIZE = 1 << 19, /* tp_srq_resize: -EOPNOTSUPP */
 	FAKE_STAYS_READABLE = 1 << 20, /* a CQ's descriptor, once it was; each look takes 1 ms */
 	FAKE_POSTS_BY_CALL = 1 << 21,  /* a request is posted by a system call, see post.c */
+	FAKE_SENDS_IMMED = 1 << 22,    /* messages bring FAKE_IMMED, for DAT 2.0 */
 };
 #define FAKE_WINDOW 4096
+#define FAKE_IMMED  0x1badcafe
 void fake_quirks(unsigned quirks);
 
 /* ---- transfers ---- */

@@ -46,6 +46,8 @@ enum fake_call {
 	CALL_POST_RECV,
 	CALL_POST_WRITE,
 	CALL_POST_READ,
+	CALL_POST_WRITE_IMMED,
+	CALL_POST_ATOMIC,
 	CALL_POST_BIND,
 	CALL_POST_MARKER,
 	CALL_LISTEN,
@@ -218,6 +220,8 @@ enum wr_kind {
 	WR_SEND,
 	WR_WRITE,
 	WR_READ,
+	WR_WRITE_IMMED,
+	WR_ATOMIC,
 	WR_BIND,
 	WR_RECV,
 };
@@ -231,6 +235,8 @@ struct wr {
 	unsigned flags;
 	DAT_VLEN size; /* the sum over all segments */
 	DAT_RMR_TRIPLET remote;
+	uint32_t immed; /* of WR_WRITE_IMMED, and of a receive that has taken it */
+	struct tp_atomic atomic;
 	struct tp_bind bind;
 	DAT_RMR_CONTEXT from, key; /* of the window: before and after the bind */
 	unsigned nseg;

@@ -17,7 +17,7 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 
 	if (wr->kind == WR_READ && (qp->dev->attr.caps & TP_CAP_READ_NEEDS_WRITE))
 		priv = DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
-	else if (wr->kind == WR_READ || wr->kind == WR_RECV)
+	else if (wr->kind == WR_READ || wr->kind == WR_ATOMIC || wr->kind == WR_RECV)
 		/* remote write includes local write, as with verbs */
 		priv = DAT_MEM_PRIV_WRITE_FLAG;
 	for (unsigned i = 0; i < wr->nseg; i++) {
@@ -31,8 +31,9 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 
 static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
 {
-	unsigned priv = wr->kind == WR_READ ? DAT_MEM_PRIV_REMOTE_READ_FLAG
-					    : DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+	unsigned priv = wr->kind == WR_READ	? DAT_MEM_PRIV_REMOTE_READ_FLAG
+			: wr->kind == WR_ATOMIC ? TP_PRIV_ATOMIC
+						: DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
 	return wr->size == 0 || mem_allows(peer->pd, wr->remote.rmr_context, true,
 					   wr->remote.REMOTE_ADDRESS, wr->size, priv);
@@ -87,8 +88,38 @@ static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *w
 		status = DAT_DTO_ERR_LOCAL_PROTECTION;
 	else
 		sges_copy(recv->sges, wr->sges, wr->size);
+	if (status == DAT_DTO_SUCCESS && fake.quirks & FAKE_SENDS_IMMED) {
+		recv->immed = FAKE_IMMED;
+		qp_complete(peer, recv, (DAT_DTO_COMPLETION_STATUS)TP_WC_SEND_IMMED,
+			    (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
+		return DAT_DTO_SUCCESS;
+	}
 	qp_complete(peer, recv, status, (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
 	return status == DAT_DTO_SUCCESS ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_RESPONDER;
+}
+
+/* Completes a receive of the peer, whose memory is not touched, when the write was executed. */
+static void immed_run(struct tp_qp *peer, const struct wr *wr)
+{
+	struct wr *recv = peer->recvs.first ? wr_take(&peer->recvs) : srq_take(peer->srq);
+
+	recv->immed = wr->immed;
+	qp_complete(peer, recv, (DAT_DTO_COMPLETION_STATUS)TP_WC_WRITE_IMMED, (uint32_t)wr->size,
+		    wr->flags & TP_POST_SOLICIT);
+}
+
+static void atomic_run(const struct wr *wr, const struct tp_sge *remote)
+{
+	uint64_t before;
+
+	memcpy(&before, sge_at(remote, 0), sizeof(before));
+	if (!wr->atomic.swaps || before == wr->atomic.operand) {
+		const uint64_t after = wr->atomic.swaps ? wr->atomic.swap
+							: before + wr->atomic.operand;
+
+		memcpy(sge_at(remote, 0), &after, sizeof(after));
+	}
+	memcpy(sge_at(&wr->sges[0], 0), &before, sizeof(before));
 }
 
 static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *wr)
@@ -100,10 +131,14 @@ static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *w
 
 	if (!remote_ok(peer, wr))
 		return DAT_DTO_ERR_REMOTE_ACCESS;
-	if (wr->kind == WR_READ)
+	if (wr->kind == WR_ATOMIC)
+		atomic_run(wr, &remote);
+	else if (wr->kind == WR_READ)
 		sges_copy(wr->sges, &remote, wr->size);
 	else
 		sges_copy(&remote, wr->sges, wr->size);
+	if (wr->kind == WR_WRITE_IMMED)
+		immed_run(peer, wr);
 	return DAT_DTO_SUCCESS;
 }
 
@@ -140,7 +175,7 @@ static bool runnable(const struct tp_qp *qp)
 		return true;
 	if (!qp->peer || qp->peer->state != QP_UP)
 		return false;
-	return wr->kind != WR_SEND || has_receive(qp->peer);
+	return (wr->kind != WR_SEND && wr->kind != WR_WRITE_IMMED) || has_receive(qp->peer);
 }
 
 static void run_first(struct tp_qp *qp)
@@ -225,9 +260,8 @@ static int wr_post(enum fake_call call, struct tp_qp *qp, const struct wr *templ
 	else
 		transfers_run(qp);
 unlock:
-	by_call = fake.quirks & FAKE_POSTS_BY_CALL &&
-		  (template->kind == WR_SEND || template->kind == WR_WRITE ||
-		   template->kind == WR_READ);
+	by_call = fake.quirks & FAKE_POSTS_BY_CALL && template->kind != WR_RECV &&
+		  template->kind != WR_BIND && call != CALL_POST_MARKER;
 	fake_unlock();
 	/* The library of a software device tells it so that there is a request in the queue. */
 	if (!err && by_call)
@@ -343,6 +377,44 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sges, u
 	fake_require(nsge > qp->dev->attr.max_read_wr_sge, "one work request is not enough");
 	return read_post(qp, tag, sges, nsge, remote, flags);
 }
+
+#if DAT_EDITION == 2
+int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+			uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
+			unsigned flags)
+{
+	struct wr wr = { .kind = WR_WRITE_IMMED,
+			 .tag = tag,
+			 .flags = flags,
+			 .size = size,
+			 .immed = immed,
+			 .nseg = nsge };
+
+	fake_require(qp->dev->attr.caps & TP_CAP_IMMED, "the device has immediate data");
+	fake_require(size == sges_size(sges, nsge), "a write's length is that of its segments");
+	fake_require(remote || !size, "a write of bytes has a place for them");
+	if (remote)
+		wr.remote = *remote;
+	return wr_post(CALL_POST_WRITE_IMMED, qp, &wr, sges);
+}
+
+int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
+		   const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic, unsigned flags)
+{
+	const struct wr wr = { .kind = WR_ATOMIC,
+			       .tag = tag,
+			       .flags = flags,
+			       .size = sizeof(uint64_t),
+			       .remote = *remote,
+			       .atomic = *atomic,
+			       .nseg = 1 };
+
+	fake_require(qp->dev->attr.caps & TP_CAP_ATOMIC, "the device has atomic operations");
+	fake_require(sges_size(sge, 1) == sizeof(uint64_t), "an atomic operation is on 8 bytes");
+	fake_require(tp_remote_address(remote) % sizeof(uint64_t) == 0, "they are aligned");
+	return wr_post(CALL_POST_ATOMIC, qp, &wr, sge);
+}
+#endif
 
 /* Any: fast_post.c has the posts that follow. */
 bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned nseg,

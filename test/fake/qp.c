@@ -70,12 +70,13 @@ struct wr *wr_take(struct wr_queue *queue)
 void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
 		 bool solicited)
 {
-	bool is_send = wr->kind != WR_RECV;
+	bool is_send = wr->kind != WR_RECV, received = !status || (unsigned)status >= TP_WC_IMMED;
 	struct cqe cqe = {
 		/* where the length is undefined it is garbage, so that no code relies on it */
 		.wc = { .tag = wr->tag,
 			.status = status,
-			.length = !is_send && status == DAT_DTO_SUCCESS ? length : 0xdead },
+			.length = !is_send && received ? length : 0xdead,
+			.transport[0] = wr->immed },
 		.qp = qp,
 		.shared = is_send || !qp->srq ? NULL : qp,
 		.is_send = is_send,

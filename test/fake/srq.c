@@ -121,7 +121,7 @@ struct wr *srq_take(struct tp_srq *tp)
 
 struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
 {
-	const struct tp_qp *qp = (const struct tp_qp *)(uintptr_t)wc->transport[0];
+	const struct tp_qp *qp = (const struct tp_qp *)(uintptr_t)wc->transport[1];
 
 	fake_require(qp && qp->recv_cq == cq,
 		     "tp_wc_ep is asked about a receive of a shared receive queue");

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <dat2/dat_ib_extensions.h>
+
 #include "core.h"
 
 enum {
@@ -60,9 +62,16 @@ DAT_IA_HANDLE attr_ia_handle(struct ia *ia)
 	return dats_get_ia_handle(ia, &handle) == DAT_SUCCESS ? handle : ia;
 }
 
+/* Says whether any operation of dat_extension_op works that is no query. */
+static bool has_extensions(const struct ia *ia)
+{
+	return ia->attr->caps & (TP_CAP_IMMED | TP_CAP_ATOMIC);
+}
+
 int attr_own_open(struct ia *ia)
 {
 	struct named_attrs *named = calloc(1, sizeof(*named));
+	const unsigned caps = ia->attr->caps;
 	struct tp_port port;
 
 	if (!named)
@@ -82,10 +91,10 @@ int attr_own_open(struct ia *ia)
 		[MTU] = { "DAT_IB_TRANSPORT_MTU", named->mtu },
 		[PORT_STATUS] = { "DAT_IB_PORT_STATUS", port.state },
 		[PORT_NUMBER] = { "DAT_IB_PORT_NUMBER", named->port },
-		[EXTENSION_INTERFACE] = { "DAT_EXTENSION_INTERFACE", truth(false) },
-		[FETCH_AND_ADD] = { "DAT_IB_FETCH_AND_ADD", truth(false) },
-		[CMP_AND_SWAP] = { "DAT_IB_CMP_AND_SWAP", truth(false) },
-		[IMMED_DATA] = { "DAT_IB_IMMED_DATA", truth(false) },
+		[EXTENSION_INTERFACE] = { "DAT_EXTENSION_INTERFACE", truth(has_extensions(ia)) },
+		[FETCH_AND_ADD] = { DAT_IB_ATTR_FETCH_AND_ADD, truth(caps & TP_CAP_ATOMIC) },
+		[CMP_AND_SWAP] = { DAT_IB_ATTR_CMP_AND_SWAP, truth(caps & TP_CAP_ATOMIC) },
+		[IMMED_DATA] = { DAT_IB_ATTR_IMMED_DATA, truth(caps & TP_CAP_IMMED) },
 	};
 	for (unsigned i = 0; i < NAMED_ATTRS; i++)
 		named->attrs[i] = attrs[i];
@@ -103,8 +112,8 @@ void attr_ia_own(const struct ia *ia, DAT_IA_ATTR *attr)
 	snprintf(attr->adapter_name, sizeof(attr->adapter_name), "%s", ia->attr->device);
 	attr->max_lmr_block_size = (DAT_SEG_LENGTH)min_u64(ia->attr->max_mr_size, UINT32_MAX);
 	attr->zb_supported = DAT_FALSE;
-	attr->extension_supported = DAT_EXTENSION_NONE;
-	attr->extension_version = 0;
+	attr->extension_supported = has_extensions(ia) ? DAT_EXTENSION_IB : DAT_EXTENSION_NONE;
+	attr->extension_version = has_extensions(ia) ? DAT_IB_EXTENSION_VERSION : 0;
 }
 
 void attr_provider_own(const struct ia *ia, DAT_PROVIDER_ATTR *attr)

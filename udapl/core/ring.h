@@ -29,6 +29,11 @@ enum req_kind {
 	REQ_SRQ_RECV,
 	REQ_BIND,
 	REQ_MARKER, /* our own: covers the requests before it, makes no event */
+	/* of extensions, as DAT 2.0 numbers their operations: all from here on */
+	REQ_EXTENDED = 8,
+	REQ_WRITE_IMMED = REQ_EXTENDED,
+	REQ_FETCH_ADD = 10,
+	REQ_CMP_SWAP = 11,
 };
 
 #define REQ_SLOW_PATH 0x8000u /* beside the flags of DAT: its completion takes the slow path */

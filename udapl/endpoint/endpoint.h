@@ -176,6 +176,13 @@ struct ep {
 	void *private_data; /* the acceptor's; lives until reset or free */
 	DAT_COUNT private_data_size;
 	struct early_recvs early;
+
+#if DAT_EDITION == 2
+	/* bytes of a fast write with immediate data, of one segment; 0: there may be none */
+	DAT_VLEN immed_limit;
+	/* bytes of an atomic operation, and 0 if there may be none; it follows limits[REQ_READ] */
+	DAT_VLEN atomic_size;
+#endif
 };
 
 /* Returns what a gate is at, with the order that the second look of a post needs. */
@@ -375,6 +382,18 @@ DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *
 DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 			      DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 			      DAT_COMPLETION_FLAGS flags);
+#if DAT_EDITION == 2
+/* The posts of dat_extension_op: as dat_ib_post_rdma_write_immed and so on. */
+DAT_RETURN ep_post_write_immed(DAT_EP_HANDLE ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+			       DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+			       DAT_UINT32 immed, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_fetch_add(DAT_EP_HANDLE ep, DAT_UINT64 add, const DAT_LMR_TRIPLET *iov,
+			     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+			     DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_post_cmp_swap(DAT_EP_HANDLE ep, DAT_UINT64 compare, DAT_UINT64 swap,
+			    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			    const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
+#endif
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep, DAT_COUNT *nbufs, DAT_COUNT *span);
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep, DAT_COUNT soft, DAT_COUNT hard);
 DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,

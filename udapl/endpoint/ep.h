@@ -56,6 +56,41 @@ void ep_quiesce_locked(struct ep *ep);
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
+/* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
+#define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
+
+#if DAT_EDITION == 2
+/*
+ * These are in post.c, for requests of extensions, whose posts go the way of the others. Between
+ * ep_post_begin and ep_post_end the poster claims a slot, and ends with ep_request_posted.
+ *
+ * Says why a request can't be posted in the state of @ep, or PROCEED; DAT_SUCCESS: it was completed
+ * as flushed. No lock is held.
+ */
+DAT_RETURN ep_request_judge(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie);
+/* Writes the line of a post that is refused with @ret, and returns that. */
+DAT_RETURN ep_request_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
+			      DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
+/* Adds up the lengths. Returns false if the sum is no number of 64 bits. */
+bool ep_segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *size);
+/*
+ * Converts segments of @size bytes together into the array of sends, without empty ones. Returns
+ * how many these are. The poster calls this.
+ */
+unsigned ep_segments_convert(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+			     DAT_VLEN size);
+/* Returns the TP_POST_* of a request that is posted with @flags. The poster calls this. */
+unsigned ep_request_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags);
+/*
+ * Ends the post of the newest request, which the transport has answered with @result. The gate was
+ * at @open. Returns what the call does.
+ */
+DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned open);
+/* Ends a fast post in which the thread is cancelled, and releases send_lock if it is EP_SHARED. */
+void ep_request_cancelled(struct ep *ep, unsigned open);
+#endif
+
 /* What an endpoint is made of, or is to be made of. */
 struct ep_parts {
 	DAT_PZ_HANDLE pz;

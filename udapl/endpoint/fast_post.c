@@ -32,6 +32,16 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	return tp_post_recv(qp, tag, taken->sges, nseg);
 }
 
+#if DAT_EDITION == 2
+HOT int tp_fast_write_immed(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
+			    unsigned nseg, const DAT_RMR_TRIPLET *remote, uint32_t immed,
+			    unsigned flags)
+{
+	return tp_post_write_immed(qp, tag, taken->sges, nseg, (uint32_t)taken->last + 1, remote,
+				   immed, flags);
+}
+#endif
+
 unsigned tp_recv_posted(const struct tp_cq *recv_cq)
 {
 	(void)recv_cq;

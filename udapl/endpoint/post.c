@@ -23,9 +23,6 @@
 #include "base/refuse.h"
 #include "ep.h"
 
-/* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
-#define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
-
 /* ---- segments ---- */
 
 /*
@@ -158,6 +155,9 @@ static const char *const post_calls[] = {
 	[REQ_WRITE] = "dat_ep_post_rdma_write",
 	[REQ_READ] = "dat_ep_post_rdma_read",
 	[REQ_RECV] = "dat_ep_post_recv",
+	[REQ_WRITE_IMMED] = "dat_ib_post_rdma_write_immed",
+	[REQ_FETCH_ADD] = "dat_ib_post_fetch_and_add",
+	[REQ_CMP_SWAP] = "dat_ib_post_cmp_and_swap",
 };
 
 static COLD DAT_RETURN post_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
@@ -288,7 +288,7 @@ static DAT_RETURN post_failed_relock(struct ep *ep, struct ring *ring, struct ev
 	if (refuse)
 		ring_unpush(ring);
 	spin_unlock(&evd->lock);
-	if (refuse && kind > REQ_RECV) /* a bind may be tried in another way */
+	if (refuse && kind == REQ_BIND) /* it may be tried in another way */
 		return status;
 	if (refuse)
 		return post_log_relock(ep, ring, kind, status, err);
@@ -390,6 +390,11 @@ static ALWAYS_INLINE enum tp_post post_of(enum req_kind kind)
 		return TP_SEND;
 	case REQ_WRITE:
 		return TP_WRITE;
+	case REQ_WRITE_IMMED:
+		return TP_WRITE_IMMED;
+	case REQ_FETCH_ADD:
+	case REQ_CMP_SWAP:
+		return TP_ATOMIC;
 	default:
 		return TP_READ;
 	}
@@ -750,6 +755,48 @@ unlock:
 slow:
 	return receive_slow(ep, (DAT_COUNT)nseg, iov, cookie, flags);
 }
+
+/* ---- for requests of extensions ---- */
+
+#if DAT_EDITION == 2
+DAT_RETURN ep_request_judge(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie)
+{
+	return request_state_refused(ep, kind, cookie);
+}
+
+COLD DAT_RETURN ep_request_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
+				   DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				   const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+{
+	return post_refused(ret, kind, ep, nseg, iov, remote, flags);
+}
+
+bool ep_segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *size)
+{
+	return segments_sum(iov, nseg, size);
+}
+
+unsigned ep_segments_convert(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg,
+			     DAT_VLEN size)
+{
+	return segments_convert_slow(ep->sends.sges, iov, nseg, size);
+}
+
+unsigned ep_request_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags)
+{
+	return request_post_flags(ep, REQ_EXTENDED, flags);
+}
+
+DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned open)
+{
+	return request_posted(ep, result, nseg, open);
+}
+
+COLD void ep_request_cancelled(struct ep *ep, unsigned open)
+{
+	request_cancelled(ep, open);
+}
+#endif
 
 /* ---- the calls ---- */
 

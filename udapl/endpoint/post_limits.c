@@ -18,8 +18,37 @@ static void ep_limit_posts(struct ep *ep, enum req_kind kind, unsigned segments,
 			limits[n] = n <= segments ? bytes : 0;
 }
 
+/* Sets those of the extensions, in the edition that has some. */
+#if DAT_EDITION == 2
+static void ep_limit_atomics(struct ep *ep)
+{
+	const bool possible = ep->obj.ia->attr->caps & TP_CAP_ATOMIC && ep->attr.max_rdma_read_out;
+
+	if (ep->atomic_size != (possible ? sizeof(uint64_t) : 0))
+		ep->atomic_size = possible ? sizeof(uint64_t) : 0;
+}
+
+static void ep_limit_immed(struct ep *ep)
+{
+	const bool possible = ep->obj.ia->attr->caps & TP_CAP_IMMED && ep->attr.max_rdma_write_iov;
+
+	ep->immed_limit = possible ? ep->max_transfer : 0;
+}
+#else
+static void ep_limit_atomics(struct ep *ep)
+{
+	(void)ep;
+}
+
+static void ep_limit_immed(struct ep *ep)
+{
+	(void)ep;
+}
+#endif
+
 void ep_limit_reads(struct ep *ep)
 {
+	ep_limit_atomics(ep);
 	ep_limit_posts(ep, REQ_READ, ep->fast_read_segments,
 		       ep->attr.max_rdma_read_out ? ep->max_transfer : 0);
 }
@@ -39,5 +68,6 @@ void ep_init_posts(struct ep *ep)
 		ep->slow_flags[REQ_READ] |= DAT_COMPLETION_BARRIER_FENCE_FLAG;
 	ep_limit_posts(ep, REQ_SEND, (unsigned)ep->attr.max_request_iov, ep->max_transfer);
 	ep_limit_posts(ep, REQ_WRITE, (unsigned)ep->attr.max_rdma_write_iov, ep->max_transfer);
+	ep_limit_immed(ep);
 	ep_limit_posts(ep, REQ_RECV, (unsigned)ep->attr.max_recv_iov, ep->max_transfer);
 }

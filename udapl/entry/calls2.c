@@ -122,7 +122,8 @@ static DAT_RETURN query_close(DAT_HANDLE handle)
 	return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
 }
 
-DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+/* The operations that are no posts, and those on what is no object. */
+static COLD DAT_RETURN other_operation(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
 	CANCEL_FORBIDDEN;
 	DAT_RETURN ret;
@@ -140,4 +141,56 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 		return ret;
 	return refused(ret, LOG_UTIL, "dat_extension_op", "handle %p, op %#x", handle,
 		       (unsigned)op);
+}
+
+static ALWAYS_INLINE DAT_RETURN write_immed(DAT_HANDLE ep, va_list args)
+{
+	const DAT_COUNT nseg = va_arg(args, DAT_COUNT);
+	const DAT_LMR_TRIPLET *iov = va_arg(args, DAT_LMR_TRIPLET *);
+	const DAT_DTO_COOKIE cookie = va_arg(args, DAT_DTO_COOKIE);
+	const DAT_RMR_TRIPLET *remote = va_arg(args, DAT_RMR_TRIPLET *);
+	const DAT_UINT32 immed = va_arg(args, DAT_UINT32);
+	const DAT_COMPLETION_FLAGS flags = va_arg(args, DAT_COMPLETION_FLAGS);
+
+	return ep_post_write_immed(ep, nseg, iov, cookie, remote, immed, flags);
+}
+
+static ALWAYS_INLINE DAT_RETURN fetch_add(DAT_HANDLE ep, va_list args)
+{
+	const DAT_UINT64 add = va_arg(args, DAT_UINT64);
+	const DAT_LMR_TRIPLET *iov = va_arg(args, DAT_LMR_TRIPLET *);
+	const DAT_DTO_COOKIE cookie = va_arg(args, DAT_DTO_COOKIE);
+	const DAT_RMR_TRIPLET *remote = va_arg(args, DAT_RMR_TRIPLET *);
+	const DAT_COMPLETION_FLAGS flags = va_arg(args, DAT_COMPLETION_FLAGS);
+
+	return ep_post_fetch_add(ep, add, iov, cookie, remote, flags);
+}
+
+static ALWAYS_INLINE DAT_RETURN cmp_swap(DAT_HANDLE ep, va_list args)
+{
+	const DAT_UINT64 compare = va_arg(args, DAT_UINT64);
+	const DAT_UINT64 swap = va_arg(args, DAT_UINT64);
+	const DAT_LMR_TRIPLET *iov = va_arg(args, DAT_LMR_TRIPLET *);
+	const DAT_DTO_COOKIE cookie = va_arg(args, DAT_DTO_COOKIE);
+	const DAT_RMR_TRIPLET *remote = va_arg(args, DAT_RMR_TRIPLET *);
+	const DAT_COMPLETION_FLAGS flags = va_arg(args, DAT_COMPLETION_FLAGS);
+
+	return ep_post_cmp_swap(ep, compare, swap, iov, cookie, remote, flags);
+}
+
+/* The posts are on the data path. */
+HOT DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+{
+	if (unlikely(!obj_readable(handle)))
+		return other_operation(handle, op, args);
+	switch ((int)op) {
+	case DAT_IB_RDMA_WRITE_IMMED_OP:
+		return write_immed(handle, args);
+	case DAT_IB_FETCH_AND_ADD_OP:
+		return fetch_add(handle, args);
+	case DAT_IB_CMP_AND_SWAP_OP:
+		return cmp_swap(handle, args);
+	default:
+		return other_operation(handle, op, args);
+	}
 }

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions that take the slow path: failures, binds, suppressed requests, markers. */
+/*
+ * Completions that take the slow path: failures, binds, suppressed requests, markers, extensions.
+ */
 #include "completion.h"
+
+#if DAT_EDITION == 2
+#include <dat2/dat_ib_extensions.h>
+#endif
 
 void completion_describe_bind(struct evd *evd, const struct binding *binding, DAT_DTO_COOKIE cookie,
 			      DAT_DTO_COMPLETION_STATUS status, DAT_EVENT *event)
@@ -58,6 +64,51 @@ static bool is_behind_lost_read(const struct ring *ring, const struct req *req)
 	       completion_is_behind_lost_read(ring, head + ahead);
 }
 
+#if DAT_EDITION == 2
+static void event_extend(DAT_EVENT *event, int type)
+{
+	DAT_IB_EXTENSION_EVENT_DATA *extension =
+		(DAT_IB_EXTENSION_EVENT_DATA *)&event->event_extension_data;
+
+	event->event_number = (DAT_EVENT_NUMBER)DAT_IB_DTO_EVENT;
+	extension->type = (DAT_IB_EXT_TYPE)type;
+	extension->status = (DAT_IB_STATUS)event->event_data.dto_completion_event_data.status;
+}
+
+void completion_extend_request(const struct req *req, DAT_EVENT *event)
+{
+	static const uint8_t types[] = {
+		[REQ_WRITE_IMMED] = DAT_IB_RDMA_WRITE_IMMED,
+		[REQ_FETCH_ADD] = DAT_IB_FETCH_AND_ADD,
+		[REQ_CMP_SWAP] = DAT_IB_CMP_AND_SWAP,
+	};
+
+	event_extend(event, types[req->kind]);
+}
+
+void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event)
+{
+	const bool written = (int)wc->status == TP_WC_WRITE_IMMED;
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+	DAT_IB_EXTENSION_EVENT_DATA *extension =
+		(DAT_IB_EXTENSION_EVENT_DATA *)&event->event_extension_data;
+
+	dto->status = DAT_DTO_SUCCESS;
+	dto->operation = (DAT_DTOS)(written ? DAT_IB_DTO_RECV_IMMED : DAT_IB_DTO_RECV_MSG_IMMED);
+	event_extend(event, written ? DAT_IB_RDMA_WRITE_IMMED_DATA : DAT_IB_RECV_IMMED_DATA);
+	extension->val.immed.data = tp_wc_immed(wc);
+}
+#endif
+
+/* Corrects the event of a transfer that has failed, or of a receive with immediate data. */
+static void completion_correct(const struct tp_wc *wc, DAT_EVENT *event)
+{
+	if (completion_status(wc) != wc->status)
+		completion_extend_receive(wc, event);
+	else
+		event->event_data.dto_completion_event_data.transfered_length = 0;
+}
+
 /* What the free of an endpoint flushes is for nobody. */
 bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
 {
@@ -65,11 +116,14 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 	struct ep *ep = tp_wc_ep(evd->cq, wc);
 
 	assert_locked(&evd->lock);
-	if (!ep || (wc->status && !obj_is(ep, DAT_HANDLE_TYPE_EP)))
+	if (!ep || (completion_status(wc) && !obj_is(ep, DAT_HANDLE_TYPE_EP)))
 		return false;
-	completion_describe_dto(evd, req, ep, wc->status, wc->status ? 0 : wc->length, event);
-	if (wc->status || evd->reporting_eps)
-		ep_completion_seen(ep, req, wc->status);
+	completion_describe_dto(evd, req, ep, wc->status, completion_status(wc) ? 0 : wc->length,
+				event);
+	if (completion_status(wc) != wc->status)
+		completion_extend_receive(wc, event);
+	if (completion_status(wc) || evd->reporting_eps)
+		ep_completion_seen(ep, req, completion_status(wc));
 	return true;
 }
 
@@ -77,7 +131,8 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 {
 	const struct req *req = wc->tag, copy = *req; /* once retired it may be in use again */
 	struct ep *ep = copy.ring->ep;
-	bool suppressed = copy.flags & DAT_COMPLETION_SUPPRESS_FLAG && !wc->status, retired;
+	bool suppressed = copy.flags & DAT_COMPLETION_SUPPRESS_FLAG && !completion_status(wc),
+	     retired;
 
 	assert_locked(&evd->lock);
 	if (copy.kind == REQ_SRQ_RECV) {
@@ -99,12 +154,15 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 	} else {
 		completion_describe(evd, &copy, ep, wc, event);
 		if (wc->status)
-			event->event_data.dto_completion_event_data.transfered_length = 0;
+			completion_correct(wc, event);
+		if (completion_is_extended(&copy))
+			completion_extend_request(&copy, event);
 		retired = ring_retire(copy.ring, req);
 	}
 	if (!retired)
 		return false;
-	if (wc->status || atomic_load_explicit(&copy.ring->reports_all, memory_order_relaxed))
-		ep_completion_seen(ep, &copy, wc->status);
+	if (completion_status(wc) ||
+	    atomic_load_explicit(&copy.ring->reports_all, memory_order_relaxed))
+		ep_completion_seen(ep, &copy, completion_status(wc));
 	return !suppressed;
 }

@@ -29,6 +29,25 @@ bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
  * false if it is no event, because its endpoint is gone.
  */
 bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
+/*
+ * Makes the event of a transfer, which was described, that of an extension. The transfer is a
+ * request of one; or a receive that has brought immediate data, with @wc. For the edition that has
+ * extensions.
+ */
+#if DAT_EDITION == 2
+void completion_extend_request(const struct req *req, DAT_EVENT *event);
+void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event);
+#else
+static inline void completion_extend_request(const struct req *req, DAT_EVENT *event)
+{
+	(void)req, (void)event;
+}
+
+static inline void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event)
+{
+	(void)wc, (void)event;
+}
+#endif
 
 /* ---- inline ---- */
 
@@ -54,9 +73,24 @@ static inline struct req *completion_srq_slot(const struct tp_wc *wc)
 	return completion_req(wc, &ring)->kind == REQ_SRQ_RECV ? wc->tag : NULL;
 }
 
+/* Returns the status of the transfer: immediate data are no failure. */
+static ALWAYS_INLINE DAT_DTO_COMPLETION_STATUS completion_status(const struct tp_wc *wc)
+{
+	if (DAT_EDITION == 2 && (unsigned)wc->status >= TP_WC_IMMED)
+		return DAT_DTO_SUCCESS;
+	return wc->status;
+}
+
+/* Says whether it is a request of an extension, whose event is one of that. */
+static ALWAYS_INLINE bool completion_is_extended(const struct req *req)
+{
+	return DAT_EDITION == 2 && req->kind >= REQ_EXTENDED;
+}
+
 /*
- * Returns 0 of a transfer that has succeeded and is an event: it is plain. REQ_SLOW_PATH of a bind
- * or a shared receive that has. Anything else if it failed, is suppressed, or its ring reports all.
+ * Returns 0 of a transfer that has succeeded and is an event: it is plain. REQ_SLOW_PATH of a bind,
+ * a shared receive, or a request of an extension that has. Anything else if it failed, is
+ * suppressed, or its ring reports all.
  */
 static ALWAYS_INLINE unsigned completion_slowness(const struct req *req, const struct ring *ring,
 						  const struct tp_wc *wc)
@@ -114,6 +148,34 @@ static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req 
 }
 
 /*
+ * Describes a bind, or a request of an extension, that has succeeded and is an event, and retires
+ * its slot. Returns false as the next function does.
+ */
+#if DAT_EDITION == 2
+static ALWAYS_INLINE bool completion_retire_special_locked(struct evd *evd, const struct req *req,
+							   const struct tp_wc *wc, DAT_EVENT *event)
+{
+	assert_locked(&evd->lock);
+	if (completion_is_extended(req)) {
+		completion_describe(evd, req, req->ring->ep, wc, event);
+		completion_extend_request(req, event);
+		return ring_retire(req->ring, req);
+	}
+	return req->kind == REQ_BIND &&
+	       completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event);
+}
+#else
+static ALWAYS_INLINE bool completion_retire_special_locked(struct evd *evd, const struct req *req,
+							   const struct tp_wc *wc, DAT_EVENT *event)
+{
+	(void)wc;
+	assert_locked(&evd->lock);
+	return req->kind == REQ_BIND &&
+	       completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event);
+}
+#endif
+
+/*
  * Describes a plain completion, that is a transfer of an endpoint's own queues that has succeeded,
  * and retires its slot. Returns false if it is not plain, or its slot was retired before; then
  * completion_take_slow_locked does the rest. The slot is read before it is retired, because from
@@ -150,7 +212,7 @@ static inline bool completion_notifies(const struct evd *evd, const struct tp_wc
 {
 	struct ring *ring;
 
-	return wc->status || evd->config != DAT_EVD_STATE_CONFIG_NOTIFY ||
+	return completion_status(wc) || evd->config != DAT_EVD_STATE_CONFIG_NOTIFY ||
 	       !(completion_req(wc, &ring)->flags & DAT_COMPLETION_UNSIGNALLED_FLAG);
 }
 

@@ -16,11 +16,16 @@ static inline struct queued_event *queue_slot(const struct event_queue *queue, u
 	return &queue->slots[(queue->head + at) & (queue->size - 1)];
 }
 
-/* Copies an event of the base set: the extension of one of DAT 2.0 stays as it is. */
+/*
+ * Copies an event. Of one of the base set the extension that DAT 2.0 has room for stays as it is.
+ */
 static ALWAYS_INLINE void event_copy(DAT_EVENT *to, const DAT_EVENT *from)
 {
 #if DAT_EDITION == 2
 	memcpy(to, from, offsetof(DAT_EVENT, event_extension_data));
+	if (unlikely(from->event_number >= DAT_EXTENSION_EVENT))
+		memcpy(to->event_extension_data, from->event_extension_data,
+		       sizeof(to->event_extension_data));
 #else
 	*to = *from;
 #endif

@@ -370,6 +370,8 @@ static DAT_EVENT flushed_event(struct evd *evd, const struct req *req)
 	DAT_EVENT event;
 
 	completion_describe_dto(evd, req, req->ring->ep, DAT_DTO_ERR_FLUSHED, 0, &event);
+	if (completion_is_extended(req))
+		completion_extend_request(req, &event);
 	return event;
 }
 

@@ -120,8 +120,7 @@ NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT
 		pool_return(container_of(ring, struct recv_pool, ring),
 			    (struct req *)(uintptr_t)req);
 	} else {
-		if (unlikely(req->kind != REQ_BIND ||
-			     !completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event)))
+		if (unlikely(!completion_retire_special_locked(evd, req, &wc, event)))
 			return dequeue_keeping_unlock(evd, &wc, event);
 		if (unlikely(evd->slow_path)) {
 			run_release_unlock(evd);

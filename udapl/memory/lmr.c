@@ -144,7 +144,7 @@ static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, unsigne
 
 	if (err)
 		return reg_refused(span, lmr->priv, err);
-	if (!(lmr->priv & REMOTE_PRIVS))
+	if (!(lmr->priv & (REMOTE_PRIVS | TP_PRIV_ATOMIC)))
 		lmr->info.rmr_context = 0; /* devices return one in any case */
 	if (lmr->info.bindable && lmr->obj.ia->attr->max_mw)
 		lmr->window_pz = lmr->pz;
@@ -285,6 +285,8 @@ static ALWAYS_INLINE DAT_RETURN region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_T
 	if (!obj_hold(ia, pz_handle, DAT_HANDLE_TYPE_PZ))
 		return region_refused(BAD_HANDLE(PZ), ia, type, length, pz, priv);
 	ret = lmr_args(ia, kind, region, length, lmr_out, &span);
+	if (ret == DAT_SUCCESS && priv & TP_PRIV_ATOMIC && !(ia->attr->caps & TP_CAP_ATOMIC))
+		ret = BAD_ARG(6);
 	if (ret != DAT_SUCCESS) {
 		(void)region_refused(ret, ia, type, length, pz, priv);
 		goto put_pz;
@@ -300,7 +302,7 @@ static ALWAYS_INLINE DAT_RETURN region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_T
 	lmr->address = (uintptr_t)span.address;
 	lmr->last = lmr->address + span.length - 1;
 	lmr->length = span.length;
-	lmr->priv = (DAT_MEM_PRIV_FLAGS)(priv & DAT_MEM_PRIV_ALL_FLAG);
+	lmr->priv = (DAT_MEM_PRIV_FLAGS)(priv & (DAT_MEM_PRIV_ALL_FLAG | TP_PRIV_ATOMIC));
 	if (kind->has_cookie)
 		ret = lmr_use_cookie(lmr, &span);
 	if (ret != DAT_SUCCESS)

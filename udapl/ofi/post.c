@@ -279,6 +279,30 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, un
 	return tp_post_read(qp, tag, sge, nsge, remote, flags);
 }
 
+#if DAT_EDITION == 2
+/* No provider of libfabric that is supported is asked for atomic operations: no TP_CAP_ATOMIC. */
+int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
+		   const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic, unsigned flags)
+{
+	(void)qp, (void)tag, (void)sge, (void)remote, (void)atomic, (void)flags;
+	return -FI_EOPNOTSUPP;
+}
+int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
+			unsigned flags)
+{
+	(void)qp, (void)tag, (void)sge, (void)nsge, (void)size, (void)remote, (void)immed;
+	(void)flags;
+	return -FI_EOPNOTSUPP;
+}
+int tp_fast_write_immed(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
+			const DAT_RMR_TRIPLET *remote, uint32_t immed, unsigned flags)
+{
+	(void)qp, (void)tag, (void)taken, (void)nseg, (void)remote, (void)immed, (void)flags;
+	return -FI_EOPNOTSUPP;
+}
+#endif
+
 int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge)
 {
 	return slow_post(qp, TRANSFER_RECV, tag, sge, nsge, NULL, 0);

@@ -63,10 +63,44 @@ _Static_assert(sizeof(struct tp_wc) == sizeof(struct ibv_wc) &&
 		       (int)IBV_WC_SUCCESS == (int)DAT_DTO_SUCCESS,
 	       "completions are polled in place");
 
+/* Says whether a work completion is more than a plain success. */
+#if DAT_EDITION == 2
+_Static_assert(offsetof(struct tp_wc, transport) == offsetof(struct ibv_wc, imm_data) &&
+		       sizeof(((struct ibv_wc *)0)->imm_data) == sizeof(uint32_t),
+	       "immediate data are in place");
+
+static inline bool wc_is_special(const struct ibv_wc *wc)
+{
+	return wc->status | (wc->wc_flags & IBV_WC_WITH_IMM);
+}
+
+/* Of a request with immediate data the device may say that, too. */
+static COLD DAT_DTO_COMPLETION_STATUS wc_special(const struct ibv_wc *wc)
+{
+	if (wc->status)
+		return wc_failure(wc->status, wc->vendor_err);
+	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return (DAT_DTO_COMPLETION_STATUS)TP_WC_WRITE_IMMED;
+	if (wc->opcode == IBV_WC_RECV)
+		return (DAT_DTO_COMPLETION_STATUS)TP_WC_SEND_IMMED;
+	return DAT_DTO_SUCCESS;
+}
+#else
+static inline bool wc_is_special(const struct ibv_wc *wc)
+{
+	return wc->status;
+}
+
+static inline DAT_DTO_COMPLETION_STATUS wc_special(const struct ibv_wc *wc)
+{
+	return wc_failure(wc->status, wc->vendor_err);
+}
+#endif
+
 static inline void wc_convert(union wc *wc)
 {
-	if (unlikely(wc->ibv.status))
-		wc->tp.status = wc_failure(wc->ibv.status, wc->ibv.vendor_err);
+	if (unlikely(wc_is_special(&wc->ibv)))
+		wc->tp.status = wc_special(&wc->ibv);
 }
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)

@@ -127,6 +127,14 @@ static void private_data_limits(struct tp_dev *dev)
 	dev->attr.max_reject_pdata = dev->iwarp ? UINT8_MAX - 4 : 148 - 4;
 }
 
+/* Returns what a device that is not iWARP has for the extensions of DAT 2.0. */
+static unsigned extensions_of(const struct ibv_device_attr *device)
+{
+	if (DAT_EDITION != 2)
+		return 0;
+	return TP_CAP_IMMED | (device->atomic_cap != IBV_ATOMIC_NONE ? TP_CAP_ATOMIC : 0);
+}
+
 static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 		      const struct ibv_port_attr *port)
 {
@@ -142,7 +150,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	attr->caps |= (can_resize_cq(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
 		      (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL |
 					    TP_CAP_ORDERED_READS
-				  : 0);
+				  : extensions_of(device));
 	attr->max_qp = clamp(device->max_qp, INT_MAX);
 	attr->max_qp_wr = clamp(device->max_qp_wr, dev->env.wr_max);
 	attr->max_cq = clamp(device->max_cq, INT_MAX);

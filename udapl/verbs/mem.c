@@ -69,19 +69,21 @@ void tp_pd_destroy(struct tp_pd *pd)
 }
 
 /*
- * Returns the IBV_ACCESS_* for the privileges. Either write privilege sets local write, because
- * devices refuse remote write without it. Local read needs no flag.
+ * Returns the IBV_ACCESS_* for the privileges. Either write privilege sets local write, and that of
+ * atomic operations does, because devices refuse them without it. Local read needs no flag.
  */
 static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 {
 	unsigned access = 0;
 
-	if (priv & DAT_MEM_PRIV_WRITE_FLAG)
+	if (priv & (DAT_MEM_PRIV_WRITE_FLAG | TP_PRIV_ATOMIC))
 		access |= IBV_ACCESS_LOCAL_WRITE;
 	if (priv & DAT_MEM_PRIV_REMOTE_READ_FLAG)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (priv & DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 		access |= IBV_ACCESS_REMOTE_WRITE;
+	if (priv & TP_PRIV_ATOMIC)
+		access |= IBV_ACCESS_REMOTE_ATOMIC;
 	return access;
 }
 

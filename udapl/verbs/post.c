@@ -135,6 +135,42 @@ HOT int tp_post_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 	return post_request(qp, tag, IBV_WR_RDMA_READ, sge, nsge, flags, remote);
 }
 
+#if DAT_EDITION == 2
+/*
+ * The bytes of @immed go as they are, which is what uDAPL providers have always done; programs of
+ * libibverbs choose the order themselves.
+ */
+HOT int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			    uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
+			    unsigned flags)
+{
+	static const DAT_RMR_TRIPLET nowhere;
+	const enum ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	qp->send_wr.imm_data = immed;
+	if (unlikely(!nsge))
+		return post_request(qp, tag, opcode, sge, 0, flags, &nowhere);
+	if (unlikely(is_inline(qp, size)))
+		return post_request(qp, tag, opcode, sge, nsge, flags | IBV_SEND_INLINE, remote);
+	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
+}
+
+HOT int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
+		       const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic,
+		       unsigned flags)
+{
+	struct ibv_send_wr *wr = &qp->send_wr;
+
+	wr->wr.atomic.remote_addr = tp_remote_address(remote);
+	wr->wr.atomic.rkey = remote->rmr_context;
+	wr->wr.atomic.compare_add = atomic->operand;
+	wr->wr.atomic.swap = atomic->swap;
+	return post_request(qp, tag,
+			    atomic->swaps ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD,
+			    sge, 1, flags, NULL);
+}
+#endif
+
 HOT int tp_post_recv(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge)
 {
 	struct ibv_recv_wr *wr = &qp->recv_wr;

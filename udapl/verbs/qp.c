@@ -119,6 +119,9 @@ static int qp_to_init(struct tp_qp *qp)
 				   IBV_ACCESS_REMOTE_WRITE,
 	};
 
+	if (qp->dev->attr.caps & TP_CAP_ATOMIC)
+		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+
 	return qp_modify(qp, &attr, mask);
 }
 

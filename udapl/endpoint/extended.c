@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests of the extensions of DAT 2.0: writes with immediate data and atomic operations. They
+ * have the gates, locks, slots and refusals of those in post.c. Here, too, a fast path takes what
+ * is common, that is one segment without flags, and a slow path has the rest, and the refusals.
+ */
+#include "ep.h"
+
+/* What such a request has beside segments and a remote range. */
+struct extra {
+	uint32_t immed;
+	struct tp_atomic atomic;
+};
+
+/* What both atomic operations answer to a wrong operand, wherever that is among the arguments. */
+#define BAD_OPERAND BAD_ARG(4)
+
+#define ATOMIC_SIZE sizeof(uint64_t)
+
+static int post_extended(struct ep *ep, struct req *req, const struct tp_sge *sges, unsigned nsge,
+			 const DAT_RMR_TRIPLET *remote, const struct extra *extra,
+			 unsigned post_flags)
+{
+	if (req->kind == REQ_WRITE_IMMED)
+		return tp_post_write_immed(ep->qp, req, sges, nsge, (uint32_t)req->size, remote,
+					   extra->immed, post_flags);
+	return tp_post_atomic(ep->qp, req, sges, remote, &extra->atomic, post_flags);
+}
+
+/*
+ * Claims the next slot, for which there is room, and room was taken. A completion that is an event
+ * takes the slow path, which has what is peculiar to it; of suppressed requests all do so.
+ */
+static ALWAYS_INLINE struct req *extended_claim(struct ep *ep, enum req_kind kind, DAT_VLEN size,
+						DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	struct req *req = ring_next(&ep->sends);
+
+	req->cookie = cookie;
+	req->size = size;
+	req_set_kind(req, kind,
+		     flags & DAT_COMPLETION_SUPPRESS_FLAG ? flags : flags | REQ_SLOW_PATH);
+	ring_publish(&ep->sends, req);
+	return req;
+}
+
+/* ---- the slow path ---- */
+
+/* Says what is wrong with the operands, or PROCEED. *size is the sum of their lengths. */
+static DAT_RETURN write_judge(const struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+			      const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
+{
+	if (!(ep->obj.ia->attr->caps & TP_CAP_IMMED))
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	if ((unsigned)nseg > (unsigned)ep->attr.max_rdma_write_iov)
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !ep_segments_sum(iov, (unsigned)nseg, size) ||
+	    *size > ep->max_transfer)
+		return BAD_ARG(3);
+	return nseg && !remote ? BAD_ARG(5) : PROCEED;
+}
+
+static DAT_RETURN atomic_judge(const struct ep *ep, const DAT_LMR_TRIPLET *iov,
+			       const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
+{
+	if (!(ep->obj.ia->attr->caps & TP_CAP_ATOMIC))
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	if (!iov || iov->segment_length != ATOMIC_SIZE)
+		return BAD_OPERAND;
+	if (!remote || tp_remote_address(remote) % ATOMIC_SIZE)
+		return BAD_OPERAND;
+	*size = ATOMIC_SIZE;
+	if (ep_request_state(ep) == DAT_EP_STATE_CONNECTED && !ep->attr.max_rdma_read_out)
+		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
+	return PROCEED;
+}
+
+static DAT_RETURN extended_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+				 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				 const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
+{
+	DAT_RETURN ret;
+
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
+	ret = kind == REQ_WRITE_IMMED ? write_judge(ep, nseg, iov, remote, size)
+				      : atomic_judge(ep, iov, remote, size);
+	return ret == PROCEED ? ep_request_judge(ep, kind, cookie) : ret;
+}
+
+static NOINLINE DAT_RETURN extended_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+					 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					 const DAT_RMR_TRIPLET *remote, const struct extra *extra,
+					 DAT_COMPLETION_FLAGS flags)
+{
+	CANCEL_FORBIDDEN;
+	const unsigned plain = kind == REQ_WRITE_IMMED ? SEND_FLAGS : RDMA_FLAGS;
+	struct req *req;
+	DAT_RETURN ret;
+	DAT_VLEN size;
+	unsigned nsge, post_flags;
+	bool full;
+
+	ret = extended_judge(ep, kind, nseg, iov, cookie, remote, &size);
+	if (ret == DAT_SUCCESS) /* it was flushed */
+		return ret;
+	if (ret != PROCEED)
+		return ep_request_refused(ret, kind, ep, nseg, iov, remote, flags);
+	flags = ep_effective_flags(flags, plain, ep->attr.request_completion_flags);
+	full = !ep_post_begin(ep) || !ring_take_room(&ep->sends);
+	if (!full) {
+		nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
+		post_flags = ep_request_flags(ep, flags);
+		req = extended_claim(ep, kind, size, cookie, flags);
+		ret = ep_request_posted(ep,
+					post_extended(ep, req, ep->sends.sges, nsge,
+						      nsge ? remote : NULL, extra, post_flags),
+					nsge, EP_OPEN);
+	}
+	ep_post_end(ep);
+	if (full)
+		return ep_request_refused(NO_RESOURCE(MEMORY), kind, ep, nseg, iov, remote, flags);
+	return ret;
+}
+
+/* ---- the fast path ---- */
+
+/* A fast post that is being made, as in post.c: the thread may be cancelled in it. */
+struct extended_posting {
+	struct ep *ep;
+	unsigned open;
+	bool returned;
+};
+
+static ALWAYS_INLINE void extended_posting_end(const struct extended_posting *posting)
+{
+	if (!posting->returned)
+		ep_request_cancelled(posting->ep, posting->open);
+}
+
+static ALWAYS_INLINE int extended_fast(struct ep *ep, unsigned open, struct tp_qp *qp,
+				       struct req *req, enum req_kind kind,
+				       const struct tp_taken *taken, const DAT_RMR_TRIPLET *remote,
+				       const struct extra *extra)
+{
+	__attribute__((cleanup(extended_posting_end))) struct extended_posting posting = {
+		.ep = ep, .open = open
+	};
+	int result;
+
+	if (kind == REQ_WRITE_IMMED)
+		result = tp_fast_write_immed(qp, req, taken, 1, remote, extra->immed,
+					     TP_POST_SIGNAL);
+	else
+		result = tp_post_atomic(qp, req, taken->sges, remote, &extra->atomic,
+					TP_POST_SIGNAL);
+	posting.returned = true;
+	return result;
+}
+
+/* Says whether the fast path takes the operation, as far as its operands tell. */
+static ALWAYS_INLINE bool is_fast(const struct ep *ep, enum req_kind kind,
+				  const DAT_LMR_TRIPLET *iov, const DAT_RMR_TRIPLET *remote)
+{
+	if (unlikely(!iov) || unlikely(!remote))
+		return false;
+	if (kind == REQ_WRITE_IMMED)
+		return true;
+	return likely(iov->segment_length == ATOMIC_SIZE) &&
+	       likely(ep->atomic_size == ATOMIC_SIZE) &&
+	       likely(tp_remote_address(remote) % ATOMIC_SIZE == 0);
+}
+
+/* Posts one segment without flags. The gate was at @open. */
+static ALWAYS_INLINE DAT_RETURN extended_post(struct ep *ep, enum req_kind kind, unsigned open,
+					      const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					      const DAT_RMR_TRIPLET *remote,
+					      const struct extra *extra)
+{
+	struct tp_taken taken = { .sges = ep->sends.sges, .last = (DAT_VLEN)-1 };
+	const DAT_VLEN *limit = kind == REQ_WRITE_IMMED ? &ep->immed_limit : &ep->atomic_size;
+	struct tp_qp *qp;
+	struct req *req;
+	DAT_RETURN ret;
+
+	if (unlikely(!is_fast(ep, kind, iov, remote)))
+		goto slow;
+	if (open == EP_SHARED)
+		spin_lock(&ep->send_lock);
+	qp = ep->qp;
+	if (unlikely(!tp_take_segment(qp, TP_WRITE, 0, 1, iov, &taken)))
+		goto unlock;
+	if (unlikely(taken.last >= *limit))
+		goto unlock;
+	if (unlikely(!ring_take_room(&ep->sends)))
+		goto unlock;
+	req = extended_claim(ep, kind, tp_taken_size(&taken, 1), cookie, 0);
+	ret = ep_request_posted(ep, extended_fast(ep, open, qp, req, kind, &taken, remote, extra),
+				1, open);
+	if (open == EP_SHARED)
+		spin_unlock(&ep->send_lock);
+	return ret;
+unlock:
+	if (open == EP_SHARED)
+		spin_unlock(&ep->send_lock);
+slow:
+	return extended_slow(ep, kind, 1, iov, cookie, remote, extra, 0);
+}
+
+/* The same on an IA that is thread-safe, and all that is not common. */
+static NOINLINE DAT_RETURN extended_rest(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+					 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					 const DAT_RMR_TRIPLET *remote, const struct extra *extra,
+					 DAT_COMPLETION_FLAGS flags)
+{
+	if (nseg == 1 && !flags && gate_value(&ep->send_gate) == EP_SHARED)
+		return extended_post(ep, kind, EP_SHARED, iov, cookie, remote, extra);
+	return extended_slow(ep, kind, nseg, iov, cookie, remote, extra, flags);
+}
+
+HOT DAT_RETURN ep_post_write_immed(DAT_EP_HANDLE handle, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				   DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				   DAT_UINT32 immed, DAT_COMPLETION_FLAGS flags)
+{
+	const struct extra extra = { .immed = immed };
+	struct ep *ep = handle;
+
+	if (unlikely(gate_value(&ep->send_gate) != EP_OPEN || nseg != 1 || flags))
+		return extended_rest(ep, REQ_WRITE_IMMED, nseg, iov, cookie, remote, &extra, flags);
+	return extended_post(ep, REQ_WRITE_IMMED, EP_OPEN, iov, cookie, remote, &extra);
+}
+
+static ALWAYS_INLINE DAT_RETURN atomic_post(struct ep *ep, enum req_kind kind,
+					    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+					    const DAT_RMR_TRIPLET *remote,
+					    const struct extra *extra, DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_OPEN || flags))
+		return extended_rest(ep, kind, 1, iov, cookie, remote, extra, flags);
+	return extended_post(ep, kind, EP_OPEN, iov, cookie, remote, extra);
+}
+
+HOT DAT_RETURN ep_post_fetch_add(DAT_EP_HANDLE ep, DAT_UINT64 add, const DAT_LMR_TRIPLET *iov,
+				 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				 DAT_COMPLETION_FLAGS flags)
+{
+	const struct extra extra = { .atomic = { .operand = add } };
+
+	return atomic_post(ep, REQ_FETCH_ADD, iov, cookie, remote, &extra, flags);
+}
+
+HOT DAT_RETURN ep_post_cmp_swap(DAT_EP_HANDLE ep, DAT_UINT64 compare, DAT_UINT64 swap,
+				const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+{
+	const struct extra extra = { .atomic = {
+					     .swaps = true, .operand = compare, .swap = swap } };
+
+	return atomic_post(ep, REQ_CMP_SWAP, iov, cookie, remote, &extra, flags);
+}
