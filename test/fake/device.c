@@ -162,7 +162,8 @@ void tp_dev_port(const struct tp_dev *dev, struct tp_port *port)
 {
 	*port = (struct tp_port){
 		.provider = "FAKE",
-		.state = atomic_load(&dev->port_down) ? "DOWN" : "ACTIVE",
+		/* tests of attributes alone have no device */
+		.state = dev && atomic_load(&dev->port_down) ? "DOWN" : "ACTIVE",
 		.node_guid = { 1, 2, 3, 4, 5, 6, 7, 8 },
 		.gid = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 },
 		.mtu = 4096,
