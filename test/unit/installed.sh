@@ -10,7 +10,7 @@ build=${top_builddir:-.}
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 
-echo 1..13
+echo 1..23
 
 # ---- the names
 
@@ -77,15 +77,32 @@ $(sed -n 's/^Version: *//p' "$top/rpm/dat.spec") \
 $(sed -n 's/^\*.* \([0-9.]*\)-[0-9]*$/\1/p' "$top/rpm/dat.spec" | head -n 1)" \
 	"$version $version $version"
 
-# ---- the provider
+# ---- the providers
 
-for library in "$build/udapl/.libs/libdaplcma.so.1" "$build/test/fake/.libs/libfakedat.so"; do
-	name="${library##*/} names libdat.so.1 among the libraries that it needs"
-	if ! command -v readelf >/dev/null; then
-		skip "$name" 'no readelf (Debian: binutils)'
-	elif [ ! -e "$library" ]; then
-		skip "$name" 'not built'
-	else
-		same "$name" "$(readelf -d "$library" | grep -c 'NEEDED.*\[libdat\.so\.1\]')" 1
+# provider LIBRARY REGISTRY SYMBOLS
+provider() {
+	library=$1 name=${1##*/}
+	why=
+	[ -e "$library" ] || why='not built'
+	command -v readelf >/dev/null || why='no readelf (Debian: binutils)'
+	if [ -n "$why" ]; then
+		skip "$name needs $2" "$why"
+		skip "$name exports what registries look up" "$why"
+		return
 	fi
-done
+	same "$name needs $2" \
+		"$(readelf -d "$library" | grep NEEDED | grep -cF "[$2]")" 1
+	same "$name exports what registries look up" \
+		"$(readelf --dyn-syms --wide "$library" | awk '
+			$7 != "UND" && $5 == "GLOBAL" && $7 != "ABS" { print $8 }' |
+			LC_ALL=C sort | tr '\n' ' ')" "$3 "
+}
+both='dat_provider_fini@@DAPL_CMA_1.2 dat_provider_init@@DAPL_CMA_1.2'
+both2='dapl_extensions@@DAPL_CMA_2.0'
+both2="$both2 dat_provider_fini@@DAPL_CMA_2.0 dat_provider_init@@DAPL_CMA_2.0"
+provider "$build/udapl/.libs/libdaplcma.so.1" libdat.so.1 "$both"
+provider "$build/udapl/.libs/libdaplofi.so.1" libdat.so.1 "$both"
+provider "$build/test/fake/.libs/libfakedat.so" libdat.so.1 "$both"
+provider "$build/udapl/.libs/libdaplcma2.so.2" libdat2.so.2 "$both2"
+provider "$build/udapl/.libs/libdaplofi2.so.2" libdat2.so.2 "$both2"
+provider "$build/test/fake/.libs/libfakedat2.so" libdat2.so.2 "$both2"
