@@ -396,7 +396,6 @@ static void finish_locked(struct ep *ep)
 	unreserve_events_locked(ep);
 	if (DAT_EDITION == 2 && ep->srq && !ep->broken_told && ends_connection(event))
 		tell_broken_locked(ep);
-	ep->broken_told = false;
 }
 
 /*
