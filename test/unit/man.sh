@@ -411,8 +411,8 @@ references() {
 		name=${name#Xr } file=${place%%:*}
 		case $name in
 		dat_*) target=doc/man3/$name.$section ;;
-		dat | dat2 | udapl | dat.conf | libdapl* | dtest | dtest2 | dapltest | dapltest2 | \
-			datinfo)
+		dat | dat2 | dat-migration | dat-tutorial | udapl | dat.conf | libdapl* | dtest | \
+			dtest2 | dapltest | dapltest2 | datinfo)
 			target=doc/$name.$section ;;
 		*) continue ;;
 		esac
@@ -684,7 +684,7 @@ count() {
 }
 # shellcheck disable=SC2086 # paths without blanks
 {
-	once=21
+	once=23
 	both=$(for page in $pages; do [ "$(edition_of "$page")" = 2 ] || echo "$page"; done)
 	echo "1..$((6 * $(count $pages) + $(count $both $others $links $with_examples) + once))"
 	for page in $pages $others; do
@@ -718,6 +718,9 @@ count() {
 	check "dat(7) uses names of the headers" constants doc/dat.7 1
 	check "dat2(7) uses names of the headers" constants doc/dat2.7 2
 	check "dat(7) has the numbers of the headers of both editions" numbers doc/dat.7
+	for page in doc/dat-migration.7 doc/dat-tutorial.7; do
+		check "$page uses names of the headers" constants "$page" 2
+	done
 	check "dat2(7) has examples that compile" examples doc/dat2.7
 	check "dat2(7) has the named attributes of the code" named_attributes doc/dat2.7
 	check "dat(7) has the moves of endpoints of the code" moves doc/dat.7
