@@ -62,6 +62,7 @@ static const struct device devices[] = {
 		.wrapped_read_sink = DAT_DTO_ERR_TRANSPORT,
 		.bad_receive = DAT_DTO_ERR_TRANSPORT,
 		.max_eps = 20,
+		.max_reject = 247, /* the header of a rejection has four bytes */
 		.late_accept_error = true,
 		.early_data_waits = true,
 		.reply_lacks_reads = true,
@@ -74,6 +75,7 @@ static const struct device devices[] = {
 			  "iWARP ends the connection when a message finds no receive" },
 			{ NEEDS_RESIZE, "siw cannot resize a completion queue" },
 			{ NEEDS_SOLICITED, "siw drops the solicited bit of a message" },
+			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
 		},
 	},
 	{

@@ -177,7 +177,7 @@ START_TEST(private_data_have_the_room_of_their_transport)
 	attr = attr_of_open();
 	ck_assert_uint_eq(attr.max_request_pdata, _i ? 251 : 56);
 	ck_assert_uint_eq(attr.max_reply_pdata, _i ? 251 : 196);
-	ck_assert_uint_eq(attr.max_reject_pdata, _i ? 251 : 144);
+	ck_assert_uint_eq(attr.max_reject_pdata, _i ? 247 : 144);
 }
 END_TEST
 

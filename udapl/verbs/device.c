@@ -118,13 +118,14 @@ static unsigned clamp(int value, unsigned max)
 /*
  * InfiniBand's request, reply and rejection hold 92, 196 and 148 bytes of private data; librdmacm
  * uses 36 of the request, and dapl 4 of the rejection. On iWARP the kernel's interface is the
- * limit: an 8-bit length, which includes 4 bytes of the enhanced MPA handshake, or those of dapl.
+ * limit: an 8-bit length, which includes 4 bytes of the enhanced MPA handshake. Of a rejection,
+ * which would arrive as an error if it were longer, dapl's 4 are in it, too.
  */
 static void private_data_limits(struct tp_dev *dev)
 {
 	dev->attr.max_request_pdata = dev->iwarp ? UINT8_MAX - 4 : 92 - 36;
 	dev->attr.max_reply_pdata = dev->iwarp ? UINT8_MAX - 4 : 196;
-	dev->attr.max_reject_pdata = dev->iwarp ? UINT8_MAX - 4 : 148 - 4;
+	dev->attr.max_reject_pdata = dev->iwarp ? UINT8_MAX - 4 - 4 : 148 - 4;
 }
 
 /* Returns what a device that is not iWARP has for the extensions of DAT 2.0. */
