@@ -111,6 +111,12 @@ enum {
 	TP_CAP_IMMED = 1 << 9,
 	/* atomic operations, tp_post_atomic, and the privilege of memory for them; DAT 2.0 only */
 	TP_CAP_ATOMIC = 1 << 10,
+	/* of DAT 2.0: tp_mr_reg_at can have regions whose first byte is at 0 */
+	TP_CAP_ZERO_BASED = 1 << 16,
+	/* windows can belong to a queue pair: tp_mw_create_for_qp */
+	TP_CAP_QP_WINDOWS = 1 << 17,
+	/* a message can invalidate such a window of its receiver; no call asks for that yet */
+	TP_CAP_INVALIDATE = 1 << 18,
 };
 
 /* What the device is and grants. Numbers are clamped to INT_MAX. */
@@ -121,7 +127,8 @@ struct tp_attr {
 	unsigned hw_version, fw_major, fw_minor;
 	unsigned caps;
 	unsigned max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_pd;
-	unsigned max_mw;  /* 0: it has no windows, tp_mw_create and tp_post_bind are never called */
+	/* 0: it has no windows of a domain, tp_mw_create and tp_post_bind are never called */
+	unsigned max_mw;
 	unsigned max_srq; /* 0: it has no shared receive queues, tp_srq_create is never called */
 	unsigned max_srq_wr, max_srq_sge;
 	unsigned max_sge, max_read_sge;
@@ -203,7 +210,7 @@ struct tp_mr_info {
 	DAT_LMR_CONTEXT lmr_context;
 	/* as the device gave it; the core reports 0 if no remote privilege was asked for */
 	DAT_RMR_CONTEXT rmr_context;
-	DAT_VADDR address; /* the range that peers can reach */
+	DAT_VADDR address; /* the range that peers can reach, as they address it */
 	DAT_VLEN size;
 	bool bindable; /* windows can be bound to it */
 };
@@ -232,6 +239,17 @@ enum {
  */
 int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
 	      struct tp_mr **mr, struct tp_mr_info *info);
+#if DAT_EDITION == 2
+/*
+ * Registers as tp_mr_reg does, but peers and local segments address the first byte by @first, and
+ * those behind it accordingly. -EINVAL: the transport can't do that for this memory; one over verbs
+ * takes only a @first that is as far into a page as @address. It is called only if the transport
+ * has TP_CAP_ZERO_BASED, for dat_lmr_create and for a range that dat_rmr_bind grants.
+ */
+int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
+		 DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr,
+		 struct tp_mr_info *info);
+#endif
 /*
  * Ends a registration: afterwards no peer has access. If it fails, the region stays registered;
  * -EBUSY: something uses it. dat_lmr_free and dat_ia_close call this, and whoever runs deferred
@@ -245,6 +263,14 @@ int tp_mr_dereg(struct tp_mr *mr);
  * from which the first bind derives its own.
  */
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
+#if DAT_EDITION == 2
+/*
+ * Makes a window that serves the queue pair which it is bound on, once, by tp_post_bind_typed. It
+ * is called only if the device has TP_CAP_QP_WINDOWS, for dat_rmr_bind. The window may outlive the
+ * queue pair, and serves no other one then.
+ */
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw);
+#endif
 /*
  * Destroys a window, bound or not: afterwards no peer can use it. Whoever runs deferred releases
  * calls this, with ia->releases.running held.
@@ -657,6 +683,15 @@ struct tp_bind {
  */
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		 DAT_RMR_CONTEXT *context);
+#if DAT_EDITION == 2
+/*
+ * Posts the bind of a window that tp_mw_create_for_qp has made, or, if @zero_based, of any one
+ * whose first byte peers address by 0. -EINVAL, -EOPNOTSUPP: the device can't do that, at least not
+ * for this range. Else it is as tp_post_bind.
+ */
+int tp_post_bind_typed(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bool zero_based,
+		       unsigned flags, DAT_RMR_CONTEXT *context);
+#endif
 /*
  * Posts a signalled request without data that completes after all earlier ones, reads included.
  * Returns 0 or a negative errno. The end of a connection calls this, with ia->lock and the spinlock

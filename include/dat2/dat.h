@@ -1579,10 +1579,13 @@ DAT_RETURN dat_rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 
 /*
  * dat_rmr_create_for_ep creates a window of which only the endpoint gives access that it is bound
- * on. The peer of that endpoint can invalidate it with dat_ep_post_send_with_invalidate.
+ * on. It may be bound on another one next. The peer of that endpoint can invalidate it with
+ * dat_ep_post_send_with_invalidate, which unbinds it. When the endpoint is disconnected, reset or
+ * freed nobody has access any more; the window stays bound, and its region in use, until it is
+ * bound again or freed.
  *
  * Of DATX_2.0, see the conventions. Safe.
- * DAT_INSUFFICIENT_RESOURCES, MEMORY_REGION: the device has no more
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: no memory. The device gives a window at each bind.
  * DAT_MODEL_NOT_SUPPORTED: the device has no windows of one endpoint, see rmr_scope_supported
  * Source: dapl, which declares it; what it does is our choice, that of type 2 windows of
  *	libibverbs.
@@ -1591,7 +1594,8 @@ DAT_RETURN dat_rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 
 /*
  * dat_rmr_query returns the binding of a window. While it is unbound, the members after pz_handle
- * are 0, except rmr_scope.
+ * are 0, except rmr_scope. What a peer has invalidated is unbound from the completion of the
+ * receive that says so.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: LMR_TRIPLET in mask while the window is unbound; ARG3: param is null
@@ -1615,7 +1619,8 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PA
  * DAT_RMR_BIND_COMPLETION_EVENT on the request EVD; a bind that fails breaks the connection. While
  * ep is DISCONNECTED a bind is accepted and flushed, and the binding does not change.
  *
- * On a device without windows the call blocks while the kernel registers the range. Unsafe.
+ * On a device without windows, or without zero-based ones, the call blocks while the kernel
+ * registers the range; to bind a window of an endpoint, while the kernel makes one. Unsafe.
  * DAT_INVALID_HANDLE, LMR: invalid, and segment_length is not 0; EVD_REQUEST: ep has no request EVD
  * DAT_INVALID_PARAMETER, ARG3: triplet is null, or a range outside the region; ARG5: unknown
  *	va_type; ARG8: UNSIGNALLED although the endpoint's request_completion_flags lack it; ARG9:
@@ -1624,10 +1629,12 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PA
  * DAT_PROTECTION_VIOLATION: window, region and endpoint are not all in the same zone
  * DAT_PRIVILEGES_VIOLATION, RDMA_READ or RDMA_WRITE: the region lacks the local read or local
  *	write that this privilege needs
- * DAT_MODEL_NOT_SUPPORTED: DAT_VA_TYPE_ZB, and the device has no zero-based windows
+ * DAT_MODEL_NOT_SUPPORTED: DAT_VA_TYPE_ZB, and the device has neither zero-based windows nor a
+ *	zero-based region of the range, which an RDMA device has only at the beginning of a page; or
+ *	the device has no window of an endpoint for the range
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding; MEMORY_REGION:
- *	the device has no more windows, after a bind that failed, or no more regions, if it has no
- *	windows
+ *	the device has no more windows, after a bind that failed or for an endpoint, or no more
+ *	regions, if it has no windows
  * Source: dat_rmr_bind(3DAT); lmr and va_type are dapl's.
  */
 DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TRIPLET *triplet,

@@ -259,18 +259,20 @@ struct dat_provider_attr {
  * DAT_MEM_TYPE_LMR. The memory must stay mapped while it is registered; the provider pins it.
  * va_type tells whether triplets, here and at the peer, give addresses of this process or, with
  * DAT_VA_TYPE_ZB, offsets from the first byte. *registered_size and *registered_address are the
- * range that the adapter can access. All outputs except lmr may be null.
+ * range that the adapter can access, as triplets address it: with DAT_VA_TYPE_ZB from 0. All
+ * outputs except lmr may be null.
  *
  * SHARED_VIRTUAL: the whole range must be a shared mapping, and equal cookies must stand for the
- * same object, offset and length. LMR: the range of the source, with its own zone, privileges and
- * va_type; either region may be freed first.
+ * same object, offset and length. LMR: the bytes of the source, however these are addressed, with
+ * its own zone, privileges and va_type; either region may be freed first.
  *
  * Blocks for the kernel's work. Safe.
  * DAT_INVALID_HANDLE, IA, PZ, or LMR for the source region
  * DAT_INVALID_PARAMETER, ARG2: unknown type; ARG3: the address or the cookie is null, or the range
- *	is not mapped; ARG4: length is 0, too large, or exceeds the address space; ARG6:
- *	DAT_IB_MEM_PRIV_REMOTE_ATOMIC, and the device has no atomic operations; ARG7: unknown
- *	va_type; ARG8: lmr is null
+ *	is not mapped, or, with DAT_VA_TYPE_ZB on an RDMA device, it does not begin at a page, which
+ *	is a multiple of sysconf(_SC_PAGESIZE); ARG4: length is 0, too large, or exceeds the address
+ *	space; ARG6: DAT_IB_MEM_PRIV_REMOTE_ATOMIC, and the device has no atomic operations; ARG7:
+ *	unknown va_type; ARG8: lmr is null
  * DAT_INVALID_STATE: memory that is not shared, or a cookie that is in use for other memory
  * DAT_INVALID_STATE, LMR_FREE: the source is being freed
  * DAT_PRIVILEGES_VIOLATION, WRITE: a write privilege for memory that is mapped read-only

@@ -125,7 +125,7 @@ static const struct {
 	{ "dat_ia_query", { BAD_HANDLE(IA), BAD_ARG(3), BAD_ARG(4), BAD_ARG(5), BAD_ARG(6) } },
 	{ "dat_lmr_create",
 	  { BAD_HANDLE(IA), BAD_HANDLE(LMR), BAD_HANDLE(PZ), BAD_ARG(2), BAD_ARG(3), BAD_ARG(4),
-	    BAD_ARG_OF(7, 8), BAD_STATE_PLAIN, NO_PRIVILEGE(WRITE) } },
+	    BAD_ARG_OF(7, 8), BAD_STATE_PLAIN, NO_PRIVILEGE(WRITE), EDITION_CODE(BAD_ARG(7)) } },
 	{ "dat_lmr_free", { BAD_HANDLE(LMR), BAD_STATE(LMR_IN_USE) } },
 	{ "dat_lmr_query", { BAD_HANDLE(LMR), BAD_ARG(3) } },
 	{ "dat_lmr_sync_rdma_read", { BAD_HANDLE(IA), BAD_ARG(2) } },
@@ -151,7 +151,8 @@ static const struct {
 	    BAD_ARG_OF(6, 8), BAD_ARG_OF(7, 9), BAD_STATE(EP_ACTCONNPENDING),
 	    BAD_STATE(EP_DISCPENDING), BAD_STATE(EP_PASSCONNPENDING), BAD_STATE(EP_RESERVED),
 	    BAD_STATE(EP_UNCONNECTED), NO_PRIVILEGE(RDMA_READ), NO_PRIVILEGE(RDMA_WRITE),
-	    NO_RESOURCE(MEMORY), PLAIN(PROTECTION_VIOLATION), EDITION_CODE(BAD_HANDLE(LMR)) } },
+	    NO_RESOURCE(MEMORY), PLAIN(PROTECTION_VIOLATION), EDITION_CODE(BAD_HANDLE(LMR)),
+	    EDITION_CODE(BAD_ARG(5)) } },
 	{ "dat_rmr_create", { BAD_HANDLE(PZ), BAD_ARG(2) } },
 	{ "dat_rmr_free", { BAD_HANDLE(RMR) } },
 	{ "dat_rmr_query", { BAD_HANDLE(RMR), BAD_ARG(2), BAD_ARG(3) } },
@@ -192,13 +193,12 @@ static const struct {
 	{ "dat_registry_providers_related",
 	  { BAD_ARG(1), BAD_ARG(2), BAD_ARG(3),
 	    DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED) } },
-	{ "dat_rmr_create_for_ep", { BAD_HANDLE(PZ), BAD_ARG(2), NOT_SUPPORTED } },
+	{ "dat_rmr_create_for_ep", { BAD_HANDLE(PZ), BAD_ARG(2) } },
 #endif
 };
 
 /* No device can do what these are for: no row has them succeed. */
-static const char *const never_successful[] = { "dat_ep_post_rdma_read_to_rmr",
-						"dat_rmr_create_for_ep" };
+static const char *const never_successful[] = { "dat_ep_post_rdma_read_to_rmr" };
 
 /* These have none, for a reason. */
 static const struct {
@@ -249,8 +249,10 @@ static const struct {
 	  "all ports of the host must be taken: test/unit/test_psp has that" },
 
 #define NOT_HERE "the device has it: test/unit has devices that lack it"
-	{ "dat_lmr_create", NOT_SUPPORTED, "all types of memory are supported" },
+	{ "dat_lmr_create", NOT_SUPPORTED,
+	  "all types of memory are supported; of DAT 2.0's addresses: NEEDS_ZERO_BASED" },
 	{ "dat_rmr_create", NOT_SUPPORTED, NOT_HERE },
+	{ "dat_rmr_create_for_ep", NOT_SUPPORTED, NOT_HERE },
 	{ "dat_rmr_bind", NOT_SUPPORTED, NOT_HERE },
 	{ "dat_srq_create", NOT_SUPPORTED, NOT_HERE },
 	{ "dat_ep_create_with_srq", NOT_SUPPORTED, NOT_HERE },

@@ -715,8 +715,109 @@ ROW_DO(dat_ia_query, "ia_ha_related: what it refuses", DAT_SUCCESS)
 HANDLE_ROWS(dat_rmr_create_for_ep, "the zone", PZ, BAD_HANDLE(PZ),
 	    dat_rmr_create_for_ep(h, &unwritten));
 ROW(dat_rmr_create_for_ep, "the output is null", BAD_ARG(2), dat_rmr_create_for_ep(here->pz, NULL));
-ROW(dat_rmr_create_for_ep, "no device has them", NOT_SUPPORTED,
-    dat_rmr_create_for_ep(here->pz, &unwritten));
+#define NO_EP_WINDOWS                                                                              \
+	{ "siw", NOT_SUPPORTED, "it has no windows" },                                             \
+		{ "tcp", NOT_SUPPORTED, "it has no windows" },                                     \
+	{                                                                                          \
+		"ofi-rxe", NOT_SUPPORTED, "libfabric has no windows"                               \
+	}
+
+static DAT_RMR_HANDLE ep_window;
+
+static DAT_RETURN create_ep_window(void)
+{
+	DAT_RMR_HANDLE created = DAT_HANDLE_NULL;
+	DAT_RETURN ret = dat_rmr_create_for_ep(here->pz, &created);
+
+	ep_window = ret == DAT_SUCCESS ? keep(created) : DAT_HANDLE_NULL;
+	ck_assert((ret == DAT_SUCCESS) == (created != DAT_HANDLE_NULL));
+	return ret;
+}
+
+ROW(dat_rmr_create_for_ep, "a zone, on a device that has windows of an endpoint", DAT_SUCCESS,
+    create_ep_window(), .on = { NO_EP_WINDOWS });
+
+ROW_DO(dat_rmr_query, "of a window of an endpoint: its scope is that", DAT_SUCCESS,
+       .needs = NEEDS_EP_WINDOWS)
+{
+	DAT_RMR_PARAM param;
+	DAT_RETURN ret;
+
+	ck_dat(create_ep_window());
+	ret = dat_rmr_query(ep_window, DAT_RMR_FIELD_RMR_SCOPE, &param);
+	ck_assert_int_eq(param.rmr_scope, DAT_RMR_SCOPE_EP);
+	return ret;
+}
+
+ROW_DO(dat_rmr_bind, "of a window of an endpoint", DAT_SUCCESS, .needs = NEEDS_EP_WINDOWS)
+{
+	DAT_LMR_TRIPLET range = segment(here, 0, 64);
+	DAT_RMR_CONTEXT context = 0;
+	DAT_RETURN ret;
+
+	ck_dat(create_ep_window());
+	ret = dat_rmr_bind(ep_window, here->lmr, &range, REMOTE, DAT_VA_TYPE_VA, here->ep,
+			   cookie_of(6), DAT_COMPLETION_DEFAULT_FLAG, &context);
+	expect_bind(here->request_evd, ep_window, 6, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_ne(context, 0);
+	return ret;
+}
+
+/* ==== what begins at 0 ==== */
+
+#define NO_ZERO_BASED                                                                              \
+	{ "siw", NOT_SUPPORTED, "it has any region addressed as its memory is" },                  \
+	{                                                                                          \
+		"ofi-rxe", NOT_SUPPORTED, "libfabric's verbs registers regions in one way only"    \
+	}
+
+static DAT_RETURN create_typed(int va_type)
+{
+	const DAT_REGION_DESCRIPTION region = { .for_va = here->memory };
+	DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+	DAT_VADDR address = 1;
+	DAT_RETURN ret = dat_lmr_create(here->ia, DAT_MEM_TYPE_VIRTUAL, region, 64, here->pz, LOCAL,
+					(DAT_VA_TYPE)va_type, &lmr, NULL, NULL, NULL, &address);
+
+	if (ret == DAT_SUCCESS)
+		(void)keep(lmr);
+	ck_assert_uint_eq(address, ret == DAT_SUCCESS ? 0 : 1);
+	return ret;
+}
+
+ROW(dat_lmr_create, "the addresses begin at 0", DAT_SUCCESS, create_typed(DAT_VA_TYPE_ZB),
+    .on = { NO_ZERO_BASED });
+ROW(dat_lmr_create, "the type of the addresses is unknown", BAD_ARG(7), create_typed(2));
+ROW(dat_lmr_create, "the type of the addresses is -1", BAD_ARG(7), create_typed(-1));
+
+static DAT_RETURN bind_typed(DAT_RMR_HANDLE rmr, int va_type)
+{
+	DAT_LMR_TRIPLET range = segment(here, 0, 64); /* from the beginning of a page */
+	DAT_RMR_CONTEXT context;
+	DAT_RETURN ret = dat_rmr_bind(rmr, here->lmr, &range, REMOTE, (DAT_VA_TYPE)va_type,
+				      here->ep, cookie_of(6), DAT_COMPLETION_DEFAULT_FLAG,
+				      &context);
+
+	if (ret == DAT_SUCCESS)
+		expect_bind(here->request_evd, rmr, 6, DAT_RMR_BIND_SUCCESS);
+	return ret;
+}
+
+ROW(dat_rmr_bind, "the window begins at 0", DAT_SUCCESS, bind_typed(new_rmr(), DAT_VA_TYPE_ZB),
+    .on = { NO_ZERO_BASED });
+ROW(dat_rmr_bind, "the type of the addresses is unknown", BAD_ARG(5), bind_typed(new_rmr(), 2));
+ROW_DO(dat_rmr_query, "of a window that begins at 0", DAT_SUCCESS, .needs = NEEDS_ZERO_BASED)
+{
+	DAT_RMR_HANDLE rmr = new_rmr();
+	DAT_RMR_PARAM param;
+	DAT_RETURN ret;
+
+	ck_dat(bind_typed(rmr, DAT_VA_TYPE_ZB));
+	ret = dat_rmr_query(rmr, DAT_RMR_FIELD_VA_TYPE, &param);
+	ck_assert_int_eq(param.va_type, DAT_VA_TYPE_ZB);
+	ck_assert_int_eq(param.rmr_scope, DAT_RMR_SCOPE_PZ);
+	return ret;
+}
 
 static DAT_RETURN read_to_rmr(DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET *to,
 			      const DAT_RMR_TRIPLET *from)

@@ -84,6 +84,10 @@ enum need {
 	NEEDS_ACCESS_FLAGS = 1 << 22,	/* the provider itself chooses the rights of a region */
 	NEEDS_UNWINDING = 1 << 18,	/* of the deep stack of a thread that is cancelled */
 	NEEDS_RANDOM_CONTEXTS = 1 << 19,
+	/* of DAT 2.0 */
+	NEEDS_ZERO_BASED = 1 << 24, /* regions that begin at 0 */
+	NEEDS_ANY_OFFSET = 1 << 25, /* and may be of any memory, not only of whole pages */
+	NEEDS_EP_WINDOWS = 1 << 26, /* windows of an endpoint */
 };
 
 /* What a device does where the standard leaves a choice. */
@@ -119,7 +123,7 @@ struct device {
 	struct {
 		unsigned needs; /* enum need */
 		const char *why;
-	} lacks[12];
+	} lacks[16];
 };
 
 /*

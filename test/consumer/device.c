@@ -46,6 +46,7 @@ static const struct device devices[] = {
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_WINDOW_RANGE, "rxe checks the region's range, not the window's" },
+			{ NEEDS_ANY_OFFSET, "the kernel translates whole pages" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 		},
 	},
@@ -76,6 +77,8 @@ static const struct device devices[] = {
 			{ NEEDS_RESIZE, "siw cannot resize a completion queue" },
 			{ NEEDS_SOLICITED, "siw drops the solicited bit of a message" },
 			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
+			{ NEEDS_ZERO_BASED, "siw has any region addressed as its memory is" },
+			{ NEEDS_EP_WINDOWS, "siw has no windows" },
 		},
 	},
 	{
@@ -102,6 +105,7 @@ static const struct device devices[] = {
 			{ NEEDS_MEMLOCK, "libfabric's tcp pins no pages" },
 			{ NEEDS_FREE_ADDRESSES, "all addresses of the loopback are in use" },
 			{ NEEDS_OWN_DEVICES, "there is no device to remove" },
+			{ NEEDS_EP_WINDOWS, "libfabric has no windows" },
 			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
 		},
 	},
@@ -121,6 +125,8 @@ static const struct device devices[] = {
 			{ NEEDS_RESIZE, "libfabric cannot resize a completion queue" },
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
+			{ NEEDS_EP_WINDOWS, "libfabric has no windows" },
+			{ NEEDS_ZERO_BASED, "libfabric's verbs registers regions in one way only" },
 		},
 	},
 	{
@@ -131,6 +137,7 @@ static const struct device devices[] = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 			{ NEEDS_FREE_ADDRESSES, "any address of a real network may be in use" },
+			{ NEEDS_ANY_OFFSET, "the kernel translates whole pages" },
 		},
 	},
 	{

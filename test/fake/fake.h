@@ -52,6 +52,8 @@ enum {
 	FAKE_STAYS_READABLE = 1 << 20, /* a CQ's descriptor, once it was; each look takes 1 ms */
 	FAKE_POSTS_BY_CALL = 1 << 21,  /* a request is posted by a system call, see post.c */
 	FAKE_SENDS_IMMED = 1 << 22,    /* messages bring FAKE_IMMED, for DAT 2.0 */
+	FAKE_PAGES = 1 << 23,	       /* -EINVAL: a zero-based region that is not of whole pages */
+	FAKE_NO_ZERO_BASED = 1 << 24,  /* -EINVAL: a bind of a zero-based window */
 };
 #define FAKE_WINDOW 4096
 #define FAKE_IMMED  0x1badcafe

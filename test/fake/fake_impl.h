@@ -170,11 +170,16 @@ struct tp_pd {
 };
 
 /*
- * Tells whether a region or window of @pd with @key covers the range and grants one of the
- * privileges in @priv, or any if that is 0.
+ * Tells whether a region of @pd with @key covers the range and grants one of the privileges in
+ * @priv, or any if that is 0; the second one, whether a region or window lets the peer of @qp do
+ * that.
  */
-bool mem_allows(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address,
-		DAT_VLEN length, unsigned priv);
+bool mem_allows(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		unsigned priv);
+bool mem_allows_peer(const struct tp_qp *qp, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		     unsigned priv);
+/* Returns what has to be added to an address that goes with @key, to get the one in memory. */
+DAT_VADDR mem_bias(uint32_t key);
 /* Returns an unused key for a window. */
 DAT_RMR_CONTEXT mw_next_key(void);
 /*
@@ -186,8 +191,10 @@ DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key);
  * Executes @bind, which changes the window's key from @from to @key. Returns false when the window
  * has another key than @from, or when the device refuses the bind.
  */
-bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from,
-	     DAT_RMR_CONTEXT key);
+bool mw_bind(const struct tp_qp *qp, const struct tp_bind *bind, bool zero_based,
+	     DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key);
+/* Unbinds the windows of a queue pair, which is destroyed next. */
+void windows_detach_qp(const struct tp_qp *qp);
 
 /* ---- cq.c ---- */
 
@@ -238,6 +245,7 @@ struct wr {
 	uint32_t immed; /* of WR_WRITE_IMMED, and of a receive that has taken it */
 	struct tp_atomic atomic;
 	struct tp_bind bind;
+	bool zero_based;	   /* the window that is bound */
 	DAT_RMR_CONTEXT from, key; /* of the window: before and after the bind */
 	unsigned nseg;
 	struct tp_sge sges[FAKE_MAX_SGE];

@@ -15,7 +15,8 @@ struct tp_mr {
 	struct tp_pd *pd;
 	uint32_t key;
 	unsigned priv;
-	DAT_VADDR address;
+	DAT_VADDR address; /* of the first byte, for peers and segments */
+	DAT_VADDR bias;	   /* from there to where it is in memory */
 	DAT_VLEN size;
 	bool bindable;
 	unsigned windows; /* that are bound to it */
@@ -28,8 +29,11 @@ struct tp_mw {
 	DAT_RMR_CONTEXT latest; /* what key becomes once all posted binds are executed */
 	struct tp_mr *mr;	/* NULL: unbound */
 	unsigned priv;
-	DAT_VADDR address;
+	DAT_VADDR address; /* as of a region, as is the next one */
+	DAT_VADDR bias;
 	DAT_VLEN size;
+	bool for_qp;		/* it belongs to a queue pair: */
+	const struct tp_qp *qp; /* the one that it is bound on */
 };
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
@@ -73,8 +77,10 @@ static void mr_range(struct tp_mr *mr, void *address, size_t size)
 	}
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
-	      struct tp_mr **out, struct tp_mr_info *info)
+/* Registers a region, whose addresses are those in memory less @bias. */
+static int mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_VADDR bias,
+		  DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **out,
+		  struct tp_mr_info *info)
 {
 	struct tp_mr *mr = NULL;
 	int err = fake_enter(CALL_MR_REG);
@@ -89,6 +95,8 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 		mr->key = fake.next_key++;
 		mr->priv = priv;
 		mr_range(mr, address, size);
+		mr->bias = bias;
+		mr->address -= bias;
 		mr->bindable = flags & TP_REG_WINDOWS &&
 			       (!(fake.quirks & FAKE_UNBINDABLE) || priv & DAT_MEM_PRIV_WRITE_FLAG);
 		mr->next = fake.mrs;
@@ -110,6 +118,27 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	fake_unlock();
 	return mr ? 0 : err;
 }
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
+	      struct tp_mr **mr, struct tp_mr_info *info)
+{
+	return mr_reg(pd, address, size, 0, priv, flags, mr, info);
+}
+
+#if DAT_EDITION == 2
+int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
+		 DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr,
+		 struct tp_mr_info *info)
+{
+	const DAT_VADDR bias = (uintptr_t)address - first;
+
+	fake_require(pd->dev->attr.caps & TP_CAP_ZERO_BASED,
+		     "a device without zero-based regions is not asked for one");
+	if (fake.quirks & FAKE_PAGES && bias % (uint64_t)sysconf(_SC_PAGESIZE))
+		return -EINVAL;
+	return mr_reg(pd, address, size, bias, priv, flags, mr, info);
+}
+#endif
 
 int tp_mr_dereg(struct tp_mr *mr)
 {
@@ -142,29 +171,50 @@ DAT_RMR_CONTEXT mw_next_key(void)
 	return fake.next_key++ | REMOTE_KEY;
 }
 
-int tp_mw_create(struct tp_pd *pd, struct tp_mw **out, DAT_RMR_CONTEXT *context)
+#define MOST_QP_WINDOWS 4096 /* of a device */
+
+static int mw_create(struct tp_pd *pd, bool for_qp, struct tp_mw **out)
 {
+	const unsigned most = for_qp ? MOST_QP_WINDOWS : pd->dev->attr.max_mw;
 	struct tp_mw *mw = NULL;
 	int err = fake_enter(CALL_MW_CREATE);
 
 	if (err)
 		return err;
-	fake_require(pd->dev->attr.max_mw > 0, "a device without windows is not asked for one");
-	if (pd->dev->alive[FAKE_MW] < pd->dev->attr.max_mw)
+	fake_require(most > 0, "a device without windows is not asked for one");
+	if (pd->dev->alive[FAKE_MW] < most)
 		mw = calloc(1, sizeof(*mw));
 	if (mw) {
 		mw->pd = pd;
+		mw->for_qp = for_qp;
 		mw->key = mw->latest = mw_next_key();
 		mw->next = fake.mws;
 		fake.mws = mw;
 		pd->users++;
 		alive_add(pd->dev, FAKE_MW, 1);
-		*context = mw->key;
 		*out = mw;
 	}
 	fake_unlock();
 	return mw ? 0 : -ENOMEM;
 }
+
+int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
+{
+	int err = mw_create(pd, false, mw);
+
+	if (!err)
+		*context = (*mw)->key;
+	return err;
+}
+
+#if DAT_EDITION == 2
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw)
+{
+	fake_require(pd->dev->attr.caps & TP_CAP_QP_WINDOWS,
+		     "a device without windows of queue pairs is not asked for one");
+	return mw_create(pd, true, mw);
+}
+#endif
 
 void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 {
@@ -186,6 +236,15 @@ static void mw_unbind(struct tp_mw *mw)
 	if (mw->mr)
 		mw->mr->windows--;
 	mw->mr = NULL;
+}
+
+void windows_detach_qp(const struct tp_qp *qp)
+{
+	for (struct tp_mw *mw = fake.mws; mw; mw = mw->next)
+		if (mw->qp == qp) {
+			mw_unbind(mw);
+			mw->qp = NULL;
+		}
 }
 
 void tp_mw_destroy(struct tp_mw *mw)
@@ -222,11 +281,13 @@ static bool mr_accepts_bind(const struct tp_mr *mr, const struct tp_pd *pd,
 		mr->priv & DAT_MEM_PRIV_WRITE_FLAG);
 }
 
-bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT from,
-	     DAT_RMR_CONTEXT key)
+bool mw_bind(const struct tp_qp *qp, const struct tp_bind *bind, bool zero_based,
+	     DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key)
 {
+	const struct tp_pd *pd = qp->pd;
 	struct tp_mw *mw = mw_find(bind->mw, from);
 
+	fake_require(!mw || !mw->qp, "the window of a queue pair is bound once");
 	if (!mw || mw->pd != pd || (bind->size && !mr_accepts_bind(bind->mr, pd, bind)))
 		return false;
 	mw_unbind(mw);
@@ -235,34 +296,61 @@ bool mw_bind(const struct tp_pd *pd, const struct tp_bind *bind, DAT_RMR_CONTEXT
 		mw->mr = bind->mr;
 		mw->mr->windows++;
 		mw->priv = bind->priv;
-		mw->address = bind->address;
+		mw->address = zero_based ? 0 : bind->address;
+		mw->bias = bind->mr->bias + bind->address - mw->address;
 		mw->size = bind->size;
+		mw->qp = mw->for_qp ? qp : NULL;
 	}
 	return true;
 }
 
-static bool mw_allows(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length,
-		      unsigned priv)
+static struct tp_mw *mw_of_key(uint32_t key)
 {
-	const struct tp_mw *mw = fake.mws;
+	struct tp_mw *mw = fake.mws;
 
 	while (mw && mw->key != key)
 		mw = mw->next;
-	return mw && mw->mr && mw->pd == pd && (mw->priv & priv) &&
-	       in_range(mw->address, mw->size, address, length);
+	return mw;
 }
 
-bool mem_allows(const struct tp_pd *pd, uint32_t key, bool remote, DAT_VADDR address,
-		DAT_VLEN length, unsigned priv)
+static const struct tp_mr *mr_of_key(uint32_t key)
 {
 	const struct tp_mr *mr = fake.mrs;
 
-	if (remote != !!(key & REMOTE_KEY))
-		return false;
-	if (remote && mw_allows(pd, key, address, length, priv))
-		return true;
 	while (mr && mr->key != (key & ~REMOTE_KEY))
 		mr = mr->next;
+	return mr;
+}
+
+static bool mw_allows(const struct tp_qp *qp, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		      unsigned priv)
+{
+	const struct tp_mw *mw = mw_of_key(key);
+
+	return mw && mw->mr && mw->pd == qp->pd && (!mw->for_qp || mw->qp == qp) &&
+	       (mw->priv & priv) && in_range(mw->address, mw->size, address, length);
+}
+
+DAT_VADDR mem_bias(uint32_t key)
+{
+	const struct tp_mw *mw = mw_of_key(key);
+	const struct tp_mr *mr = mr_of_key(key);
+
+	return mw ? mw->bias : mr ? mr->bias : 0;
+}
+
+bool mem_allows_peer(const struct tp_qp *qp, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		     unsigned priv)
+{
+	return key & REMOTE_KEY && (mw_allows(qp, key, address, length, priv) ||
+				    mem_allows(qp->pd, key & ~REMOTE_KEY, address, length, priv));
+}
+
+bool mem_allows(const struct tp_pd *pd, uint32_t key, DAT_VADDR address, DAT_VLEN length,
+		unsigned priv)
+{
+	const struct tp_mr *mr = key & REMOTE_KEY ? NULL : mr_of_key(key);
+
 	return mr && mr->pd == pd && (priv == 0 || (mr->priv & priv)) &&
 	       in_range(mr->address, mr->size, address, length);
 }

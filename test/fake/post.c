@@ -23,7 +23,7 @@ static bool local_ok(const struct tp_qp *qp, const struct wr *wr)
 	for (unsigned i = 0; i < wr->nseg; i++) {
 		const struct tp_sge *sge = &wr->sges[i];
 
-		if (!mem_allows(pd, sge->lmr_context, false, sge->address, sge->length, priv))
+		if (!mem_allows(pd, sge->lmr_context, sge->address, sge->length, priv))
 			return false;
 	}
 	return true;
@@ -35,13 +35,13 @@ static bool remote_ok(const struct tp_qp *peer, const struct wr *wr)
 			: wr->kind == WR_ATOMIC ? TP_PRIV_ATOMIC
 						: DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
-	return wr->size == 0 || mem_allows(peer->pd, wr->remote.rmr_context, true,
-					   wr->remote.REMOTE_ADDRESS, wr->size, priv);
+	return wr->size == 0 || mem_allows_peer(peer, wr->remote.rmr_context,
+						wr->remote.REMOTE_ADDRESS, wr->size, priv);
 }
 
 static void *sge_at(const struct tp_sge *sge, uint32_t offset)
 {
-	return (void *)(uintptr_t)(sge->address + offset);
+	return (void *)(uintptr_t)(sge->address + mem_bias(sge->lmr_context) + offset);
 }
 
 /* Copies @length bytes between two lists of segments. */
@@ -127,6 +127,7 @@ static DAT_DTO_COMPLETION_STATUS rdma_run(struct tp_qp *peer, const struct wr *w
 	const struct tp_sge remote = {
 		.address = wr->remote.REMOTE_ADDRESS,
 		.length = (uint32_t)wr->size,
+		.lmr_context = wr->remote.rmr_context,
 	};
 
 	if (!remote_ok(peer, wr))
@@ -154,8 +155,9 @@ static DAT_DTO_COMPLETION_STATUS transfer(struct tp_qp *qp, const struct wr *wr)
 	if (wr->size > qp->dev->attr.max_message)
 		return DAT_DTO_ERR_LOCAL_LENGTH;
 	if (wr->kind == WR_BIND)
-		return mw_bind(qp->pd, &wr->bind, wr->from, wr->key) ? DAT_DTO_SUCCESS
-								     : DAT_RMR_OPERATION_FAILED;
+		return mw_bind(qp, &wr->bind, wr->zero_based, wr->from, wr->key)
+			       ? DAT_DTO_SUCCESS
+			       : DAT_RMR_OPERATION_FAILED;
 	status = wr->kind == WR_SEND ? send_run(qp->peer, wr) : rdma_run(qp->peer, wr);
 	if (status != DAT_DTO_SUCCESS)
 		qp_break(qp->peer, fake.quirks & FAKE_REPORTS_BROKEN);
@@ -425,17 +427,22 @@ bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsigned n
 	return tp_take_any(taken, i, segment);
 }
 
-int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
-		 DAT_RMR_CONTEXT *context)
+static int bind_post(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bool zero_based,
+		     unsigned flags, DAT_RMR_CONTEXT *context)
 {
-	struct wr wr = { .kind = WR_BIND, .tag = tag, .flags = flags, .bind = *bind };
+	struct wr wr = {
+		.kind = WR_BIND, .tag = tag, .flags = flags, .bind = *bind, .zero_based = zero_based
+	};
 	int err;
 
 	fake_require(bind->mw && bind->mr, "a bind or unbind names a window and a region");
 	fake_lock();
 	wr.key = mw_next_key();
 	wr.from = mw_post(bind->mw, wr.key);
-	err = fake.quirks & FAKE_SHORT_WINDOWS && bind->size > FAKE_WINDOW ? -EINVAL : 0;
+	err = (fake.quirks & FAKE_SHORT_WINDOWS && bind->size > FAKE_WINDOW) ||
+			      (fake.quirks & FAKE_NO_ZERO_BASED && zero_based)
+		      ? -EINVAL
+		      : 0;
 	fake_unlock();
 	if (!err)
 		err = wr_post(CALL_POST_BIND, qp, &wr, NULL);
@@ -444,6 +451,20 @@ int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsign
 	*context = err ? wr.from : wr.key;
 	return err;
 }
+
+int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		 DAT_RMR_CONTEXT *context)
+{
+	return bind_post(qp, tag, bind, false, flags, context);
+}
+
+#if DAT_EDITION == 2
+int tp_post_bind_typed(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bool zero_based,
+		       unsigned flags, DAT_RMR_CONTEXT *context)
+{
+	return bind_post(qp, tag, bind, zero_based, flags, context);
+}
+#endif
 
 int tp_post_marker(struct tp_qp *qp, void *tag)
 {

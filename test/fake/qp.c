@@ -159,6 +159,7 @@ void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 	queue_drop(&qp->recvs);
 	cq_detach_qp(qp->send_cq, qp);
 	cq_detach_qp(qp->recv_cq, qp);
+	windows_detach_qp(qp);
 	qp->pd->users--;
 	qp->send_cq->users--;
 	qp->recv_cq->users--;

@@ -15,7 +15,9 @@ struct fake fake = {
 		.hw_version = 1,
 		.fw_major = 1,
 		.caps = TP_CAP_CQ_RESIZE |
-			(DAT_EDITION == 2 ? TP_CAP_IMMED | TP_CAP_ATOMIC : 0),
+			(DAT_EDITION == 2 ? TP_CAP_IMMED | TP_CAP_ATOMIC | TP_CAP_ZERO_BASED |
+						    TP_CAP_QP_WINDOWS
+					  : 0),
 		.max_qp = 65536,
 		.max_qp_wr = 8192,
 		.max_cq = 65536,

@@ -458,7 +458,7 @@ START_TEST(thirteen_attributes_have_names)
 	ck_assert_uint_eq(attr.provider_version_major, 2);
 	ck_assert_uint_eq(attr.dapl_version_major, 2);
 	ck_assert_int_eq(attr.rdma_read_lmr_rmr_context_exposure, DAT_FALSE);
-	ck_assert_int_eq(attr.rmr_scope_supported, DAT_RMR_SCOPE_PZ);
+	ck_assert_int_eq(attr.rmr_scope_supported, DAT_RMR_SCOPE_ANY);
 	ck_assert_int_eq(attr.is_signal_safe, DAT_FALSE);
 	ck_assert_int_eq(attr.ha_supported, DAT_FALSE);
 	ck_assert_int_eq(attr.ha_loadbalancing, DAT_HA_LB_NONE);
@@ -571,17 +571,6 @@ START_TEST(queries_show_the_consumers_handle_of_the_ia)
 END_TEST
 
 /* ---- what no transport can do ---- */
-
-START_TEST(windows_of_an_endpoint_are_refused)
-{
-	DAT_RMR_HANDLE out = POISON;
-
-	ck_dat_is(rmr_create_for_ep(server->ep, &out), BAD_HANDLE(PZ));
-	ck_dat_is(rmr_create_for_ep(server->pz, NULL), BAD_ARG(2));
-	ck_dat_is(rmr_create_for_ep(server->pz, &out), NOT_SUPPORTED);
-	ck_assert_ptr_eq(out, POISON);
-}
-END_TEST
 
 START_TEST(reads_into_a_window_are_refused)
 {
@@ -807,7 +796,6 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_query_tells_the_state_of_the_port_as_it_is);
 	tcase_add_test(cases, a_device_without_reads_says_so);
 	tcase_add_test(cases, queries_show_the_consumers_handle_of_the_ia);
-	tcase_add_test(cases, windows_of_an_endpoint_are_refused);
 	tcase_add_test(cases, reads_into_a_window_are_refused);
 	tcase_add_test(cases, a_send_that_invalidates_nothing_is_a_send);
 	tcase_add_test(cases, no_name_takes_over_from_another);

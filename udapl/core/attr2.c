@@ -111,7 +111,7 @@ void attr_ia_own(const struct ia *ia, DAT_IA_ATTR *attr)
 {
 	snprintf(attr->adapter_name, sizeof(attr->adapter_name), "%s", ia->attr->device);
 	attr->max_lmr_block_size = (DAT_SEG_LENGTH)min_u64(ia->attr->max_mr_size, UINT32_MAX);
-	attr->zb_supported = DAT_FALSE;
+	attr->zb_supported = (ia->attr->caps & TP_CAP_ZERO_BASED) != 0;
 	attr->extension_supported = has_extensions(ia) ? DAT_EXTENSION_IB : DAT_EXTENSION_NONE;
 	attr->extension_version = has_extensions(ia) ? DAT_IB_EXTENSION_VERSION : 0;
 }
@@ -125,7 +125,8 @@ void attr_provider_own(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	attr->provider_version_major = 2;
 	attr->provider_version_minor = 0;
 	attr->rdma_read_lmr_rmr_context_exposure = (ia->attr->caps & TP_CAP_READ_NEEDS_WRITE) != 0;
-	attr->rmr_scope_supported = DAT_RMR_SCOPE_PZ;
+	attr->rmr_scope_supported = ia->attr->caps & TP_CAP_QP_WINDOWS ? DAT_RMR_SCOPE_ANY
+								       : DAT_RMR_SCOPE_PZ;
 	attr->is_signal_safe = DAT_FALSE;
 	attr->ha_supported = DAT_FALSE;
 	attr->ha_loadbalancing = DAT_HA_LB_NONE;

@@ -7,6 +7,9 @@
  * registered as a region of its own, and an RDMA write of no bytes takes the bind's place in the
  * queue.
  *
+ * In DAT 2.0 a window may be zero-based, so that peers count from its beginning, and a window whose
+ * scope is an endpoint is another one at each bind (memory/rmr.c). Neither is fast.
+ *
  * There are three ways to a post. All of them prepare a binding, and then append and post it with
  * rmr->lock held (bind_post_locked, bind_posted_unlock):
  *	bind_post		the fast path: a window to bytes of an LMR that allows it
@@ -126,13 +129,69 @@ static DAT_RETURN bind_judge(const struct rmr *rmr, const struct lmr *lmr, DAT_M
 	return DAT_SUCCESS;
 }
 
+/* Returns whether a device says by @err that it can't do such a bind, which was not posted. */
+static bool is_window_refusal(int err)
+{
+	return err == -EINVAL || err == -EOPNOTSUPP;
+}
+
+static bool binding_is_zero_based(const struct binding *binding)
+{
+	return DAT_EDITION == 2 && binding->flags & BINDING_ZERO_BASED;
+}
+
+#if DAT_EDITION == 2
+/* The range is addressed as its LMR is, or from 0 on. */
+static int range_register(struct binding *binding, struct pz *pz, struct tp_mr_info *info)
+{
+	const DAT_VADDR bias = lmr_bias(binding->lmr);
+	const bool zero_based = binding_is_zero_based(binding);
+	void *memory = (void *)(uintptr_t)(binding->address + bias);
+
+	if (likely(!zero_based && !bias))
+		return tp_mr_reg(pz->pd, memory, binding->size, binding->priv, 0, &binding->region,
+				 info);
+	if (!(pz->obj.ia->attr->caps & TP_CAP_ZERO_BASED))
+		return -EOPNOTSUPP;
+	return tp_mr_reg_at(pz->pd, memory, binding->size, zero_based ? 0 : binding->address,
+			    binding->priv, 0, &binding->region, info);
+}
+
+/* Makes the window of a binding of an RMR whose scope is an endpoint. */
+static DAT_RETURN own_window_create(struct binding *binding, struct pz *pz)
+{
+	int err;
+
+	if (!binding->lmr->info.bindable)
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	err = tp_mw_create_for_qp(pz->pd, &binding->own_window);
+	if (err)
+		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
+	binding->flags |= BINDING_OWN_WINDOW;
+	return DAT_SUCCESS;
+}
+#else
+static int range_register(struct binding *binding, struct pz *pz, struct tp_mr_info *info)
+{
+	return tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size, binding->priv,
+			 0, &binding->region, info);
+}
+
+static DAT_RETURN own_window_create(struct binding *binding, struct pz *pz)
+{
+	(void)binding, (void)pz;
+	return DAT_SUCCESS;
+}
+#endif
+
 /* Registers the range of a binding, for which there is no window. */
 static DAT_RETURN region_register(struct binding *binding, struct pz *pz)
 {
 	struct tp_mr_info info;
-	int err = tp_mr_reg(pz->pd, (void *)(uintptr_t)binding->address, binding->size,
-			    binding->priv, 0, &binding->region, &info);
+	int err = range_register(binding, pz, &info);
 
+	if (err && binding_is_zero_based(binding) && is_window_refusal(err))
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	if (err)
 		return status_of(err, DAT_RESOURCE_MEMORY_REGION);
 	binding->region_key = info.rmr_context;
@@ -147,8 +206,14 @@ struct bind_call {
 	DAT_RMR_COOKIE cookie;
 	DAT_COMPLETION_FLAGS flags; /* those that have an effect */
 	bool by_region;		    /* the device has refused a window on this range */
+	bool zero_based;	    /* not in DAT 1.2 */
 	DAT_RMR_CONTEXT *context;
 };
+
+static bool call_is_zero_based(const struct bind_call *call)
+{
+	return DAT_EDITION == 2 && call->zero_based;
+}
 
 /*
  * Makes the binding of a call, which is to be posted next: one of the window, or one with a region
@@ -158,12 +223,13 @@ struct bind_call {
 static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct bind_call *call,
 				  struct binding **out)
 {
-	const bool by_region = lmr && (call->by_region || !lmr->window_pz);
+	const bool own = rmr_is_of_ep(rmr);
+	const bool by_region = lmr && !own && (call->by_region || !lmr->window_pz);
 	struct binding *binding;
 	DAT_RETURN ret;
 
 	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
-	ret = by_region ? DAT_SUCCESS : rmr_renew_window(rmr);
+	ret = by_region || own ? DAT_SUCCESS : rmr_renew_window(rmr);
 	if (ret != DAT_SUCCESS)
 		goto put_lmr;
 	ret = NO_RESOURCE(MEMORY);
@@ -172,9 +238,13 @@ static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct
 		goto put_lmr;
 	if (lmr)
 		binding_fill(binding, lmr, call->triplet, call->priv);
-	if (lmr && !by_region)
+	if (lmr && !by_region && !own)
 		binding->flags = BINDING_WINDOW;
-	ret = by_region ? region_register(binding, rmr->pz) : DAT_SUCCESS;
+	if (lmr && call_is_zero_based(call))
+		binding->flags |= BINDING_ZERO_BASED;
+	ret = by_region	   ? region_register(binding, rmr->pz)
+	      : lmr && own ? own_window_create(binding, rmr->pz)
+			   : DAT_SUCCESS;
 	if (ret != DAT_SUCCESS)
 		goto discard_binding;
 	*out = binding;
@@ -195,7 +265,27 @@ enum bind_form {
 	BIND_WINDOW,	/* a bind of the window */
 	BIND_WRITE,	/* a write of no bytes: the window stays as it is */
 	BIND_NO_WINDOW, /* nothing: the window was lost after rmr_renew_window */
+	BIND_TYPED,	/* a bind of a window of the binding, or of one that is zero-based */
 };
+
+#if DAT_EDITION == 2
+static int bind_post_typed_locked(struct binding *binding, struct ep *ep, struct req *req,
+				  const struct tp_bind *bind, unsigned post_flags)
+{
+	const bool own = binding->flags & BINDING_OWN_WINDOW;
+
+	assert_locked(&binding->rmr->lock);
+	return tp_post_bind_typed(ep->qp, req, bind, binding_is_zero_based(binding), post_flags,
+				  own ? &binding->region_key : &binding->key);
+}
+#else
+static int bind_post_typed_locked(struct binding *binding, struct ep *ep, struct req *req,
+				  const struct tp_bind *bind, unsigned post_flags)
+{
+	(void)binding, (void)ep, (void)req, (void)bind, (void)post_flags;
+	return -EOPNOTSUPP;
+}
+#endif
 
 /*
  * Appends @binding, claims the next slot of @ep for its bind, for which there is room, and posts
@@ -218,6 +308,8 @@ static ALWAYS_INLINE int bind_post_locked(struct rmr *rmr, struct binding *bindi
 		binding->key = rmr->latest->key; /* the window keeps its own */
 	binding_append_locked(rmr, binding);
 	req = ep_claim_bind(ep, binding, cookie, flags);
+	if (DAT_EDITION == 2 && unlikely(form == BIND_TYPED))
+		return bind_post_typed_locked(binding, ep, req, bind, post_flags);
 	switch (form) {
 	case BIND_WINDOW:
 		return tp_post_bind(ep->qp, req, bind, post_flags, &binding->key);
@@ -280,8 +372,15 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, const struct bindi
 	const struct binding *before = rmr->latest;
 
 	assert_locked(&rmr->lock);
+	if (DAT_EDITION == 2 && binding->flags & BINDING_OWN_WINDOW) {
+		*bind = bind_of_locked(rmr, binding);
+		bind->mw = binding->own_window;
+		return BIND_TYPED;
+	}
 	if (binding_uses_window(binding)) {
 		*bind = bind_of_locked(rmr, binding);
+		if (binding_is_zero_based(binding) && rmr->mw)
+			return BIND_TYPED;
 		return rmr->mw ? BIND_WINDOW : BIND_NO_WINDOW;
 	}
 	if (!binding_uses_window(before) || !rmr->mw)
@@ -328,12 +427,6 @@ static DAT_RETURN bind_prepare_and_post(struct rmr *rmr, struct lmr *lmr,
 	return ret == DAT_SUCCESS ? bind_post_serialized(rmr, binding, call, err) : ret;
 }
 
-/* Returns whether a device says by @err that it can't do such a bind, which was not posted. */
-static bool is_window_refusal(int err)
-{
-	return err == -EINVAL || err == -EOPNOTSUPP;
-}
-
 /*
  * Some devices have windows, but not for every range: the limit of one is 2 GB. No attribute says
  * so; the bind is refused as it is posted. Then the range is registered. Takes over the hold on
@@ -344,8 +437,13 @@ static DAT_RETURN bind_by_window_or_region(struct rmr *rmr, struct lmr *lmr, str
 	DAT_RETURN ret;
 	int err = 0;
 
-	if (!lmr || !lmr->window_pz)
-		return bind_prepare_and_post(rmr, lmr, call, &err);
+	if (!lmr || !lmr->window_pz || rmr_is_of_ep(rmr)) {
+		ret = bind_prepare_and_post(rmr, lmr, call, &err);
+		/* nothing else can take the place of a window of an endpoint */
+		return ret != DAT_SUCCESS && rmr_is_of_ep(rmr) && is_window_refusal(err)
+			       ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
+			       : ret;
+	}
 	obj_get(&lmr->obj);
 	ret = bind_prepare_and_post(rmr, lmr, call, &err);
 	if (ret == DAT_SUCCESS || !is_window_refusal(err)) {
@@ -383,8 +481,9 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 /* Checks every argument of dat_rmr_bind, and posts the bind, or completes it as flushed. */
 static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle,
 				      const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
-				      DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie,
-				      DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
+				      bool zero_based, DAT_EP_HANDLE ep_handle,
+				      DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				      DAT_RMR_CONTEXT *context)
 {
 	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
@@ -410,6 +509,7 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_
 		call = (struct bind_call){
 			.triplet = triplet,
 			.priv = priv,
+			.zero_based = zero_based,
 			.ep = ep,
 			.cookie = cookie,
 			.flags = ep_effective_flags(flags, BIND_FLAGS,
@@ -431,7 +531,8 @@ static NOINLINE DAT_RETURN bind_slow(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr,
 				     DAT_EP_HANDLE ep, DAT_RMR_COOKIE cookie,
 				     DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
-	DAT_RETURN ret = bind_judge_and_post(rmr, lmr, triplet, priv, ep, cookie, flags, context);
+	DAT_RETURN ret = bind_judge_and_post(rmr, lmr, triplet, priv, false, ep, cookie, flags,
+					     context);
 
 	if (ret == DAT_SUCCESS)
 		return DAT_SUCCESS;
@@ -475,15 +576,20 @@ static COLD DAT_RETURN bind_fast_failed_unlock(struct rmr *rmr, struct binding *
 }
 
 #if DAT_EDITION == 2
-/* No device of ours has windows whose first byte is at 0. */
-static COLD DAT_RETURN bind_type_refused(const struct rmr *rmr, DAT_VA_TYPE va_type)
+/* dat_rmr_bind of a window whose first byte peers address by 0, or with a wrong type. */
+static NOINLINE DAT_RETURN bind_zero_based(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr,
+					   const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS priv,
+					   DAT_VA_TYPE va_type, DAT_EP_HANDLE ep,
+					   DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					   DAT_RMR_CONTEXT *context)
 {
-	if (!obj_readable(rmr) || !obj_is(rmr, DAT_HANDLE_TYPE_RMR))
-		return bind_fast_refused(BAD_HANDLE(RMR), NULL);
-	return bind_fast_refused(va_type == DAT_VA_TYPE_ZB
-					 ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
-					 : BAD_ARG(5),
-				 rmr);
+	DAT_RETURN ret = bind_judge_handles(rmr, ep);
+
+	if (ret == DAT_SUCCESS)
+		ret = va_type == DAT_VA_TYPE_ZB ? bind_judge_and_post(rmr, lmr, triplet, priv, true,
+								      ep, cookie, flags, context)
+						: BAD_ARG(5);
+	return ret == DAT_SUCCESS ? ret : bind_fast_refused(ret, rmr);
 }
 #endif
 
@@ -570,7 +676,7 @@ static ALWAYS_INLINE DAT_RETURN bind_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE 
 		goto slow;
 	if (unlikely(!obj_is(rmr, DAT_HANDLE_TYPE_RMR) || !gate_open(&ep->send_gate)))
 		goto slow;
-	if (unlikely(ep->bind_pz != rmr->pz || !ring_has_room(&ep->sends)))
+	if (unlikely(ep->bind_pz != rmr_fast_pz(rmr) || !ring_has_room(&ep->sends)))
 		goto slow;
 	if (unlikely(!spin_trylock(&rmr->lock)))
 		goto slow;
@@ -579,7 +685,7 @@ static ALWAYS_INLINE DAT_RETURN bind_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE 
 		goto unlock;
 	if (unlikely(priv & lmr->window_never || !lmr_covers(lmr, triplet)))
 		goto put_lmr;
-	if (unlikely(lmr->window_pz != rmr->pz))
+	if (unlikely(lmr->window_pz != rmr_fast_pz(rmr)))
 		return bind_region_unlock(rmr, lmr, triplet, priv, ep, cookie, context);
 	binding = spare_take_locked(rmr); /* not before the look-up, which needs a register less */
 	if (unlikely(!binding))
@@ -604,7 +710,8 @@ HOT DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TR
 			DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context)
 {
 	if (unlikely(va_type != DAT_VA_TYPE_VA))
-		return bind_type_refused(rmr, va_type);
+		return bind_zero_based(rmr, lmr, triplet, priv, va_type, ep, cookie, flags,
+				       context);
 	return bind_post(rmr, lmr, triplet, priv, ep, cookie, flags, context);
 }
 #else

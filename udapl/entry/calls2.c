@@ -14,16 +14,6 @@
 
 /* ---- what no transport can do ---- */
 
-/* Windows belong to a protection zone: tp_mw_create makes no others. */
-DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr)
-{
-	CANCEL_FORBIDDEN;
-
-	if (!obj_valid(NULL, pz, DAT_HANDLE_TYPE_PZ))
-		return BAD_HANDLE(PZ);
-	return rmr ? NOT_SUPPORTED : BAD_ARG(2);
-}
-
 static COLD DAT_RETURN invalidate_refused(DAT_RETURN ret, const void *ep)
 {
 	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate", "ep %p", ep);

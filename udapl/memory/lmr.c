@@ -25,7 +25,8 @@ static inline DAT_RETURN span_virtual(const struct ia *ia, DAT_REGION_DESCRIPTIO
 
 /*
  * The source LMR may be freed at any time, so its range is read under the lock that freeing it
- * takes. Afterwards the new region does not depend on it.
+ * takes. Afterwards the new region does not depend on it. The range is that in memory, however
+ * either of the two is addressed.
  */
 static NOINLINE DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION region,
 				       struct span *span)
@@ -35,7 +36,7 @@ static NOINLINE DAT_RETURN span_of_lmr(struct ia *ia, DAT_REGION_DESCRIPTION reg
 
 	spin_lock(&ia->lmr_lock);
 	if (obj_valid(ia, region.for_lmr_handle, DAT_HANDLE_TYPE_LMR)) {
-		span->address = (char *)(uintptr_t)source->address;
+		span->address = (char *)(uintptr_t)(source->address + lmr_bias(source));
 		span->length = source->length;
 		ret = DAT_SUCCESS;
 	}
@@ -136,11 +137,40 @@ static unsigned window_never(DAT_MEM_PRIV_FLAGS priv)
 	return ~(LOCAL_PRIVS | (priv & LOCAL_PRIVS) << 1);
 }
 
+#if DAT_EDITION == 2
+/* Sets how the bytes of @span are addressed. */
+static inline void lmr_set_range(struct lmr *lmr, const struct span *span, bool zero_based)
+{
+	lmr->bias = zero_based ? (uintptr_t)span->address : 0;
+	lmr->address = (uintptr_t)span->address - lmr->bias;
+}
+
+static inline int lmr_reg(struct lmr *lmr, const struct span *span, unsigned flags)
+{
+	if (unlikely(lmr->bias))
+		return tp_mr_reg_at(lmr->pz->pd, span->address, span->length, 0, lmr->priv, flags,
+				    &lmr->mr, &lmr->info);
+	return tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, flags, &lmr->mr,
+			 &lmr->info);
+}
+#else
+static inline void lmr_set_range(struct lmr *lmr, const struct span *span, bool zero_based)
+{
+	(void)zero_based;
+	lmr->address = (uintptr_t)span->address;
+}
+
+static inline int lmr_reg(struct lmr *lmr, const struct span *span, unsigned flags)
+{
+	return tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, flags, &lmr->mr,
+			 &lmr->info);
+}
+#endif
+
 /* Registers the span with the device; @flags are TP_REG_*. */
 static DAT_RETURN lmr_register(struct lmr *lmr, const struct span *span, unsigned flags)
 {
-	int err = tp_mr_reg(lmr->pz->pd, span->address, span->length, lmr->priv, flags, &lmr->mr,
-			    &lmr->info);
+	int err = lmr_reg(lmr, span, flags);
 
 	if (err)
 		return reg_refused(span, lmr->priv, err);
@@ -262,13 +292,11 @@ static COLD DAT_RETURN region_free_refused(DAT_RETURN ret, const void *lmr)
 }
 
 /* dat_lmr_create of either edition. */
-static ALWAYS_INLINE DAT_RETURN region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type,
-					      DAT_REGION_DESCRIPTION region, DAT_VLEN length,
-					      DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv,
-					      DAT_LMR_HANDLE *lmr_out, DAT_LMR_CONTEXT *lmr_context,
-					      DAT_RMR_CONTEXT *rmr_context,
-					      DAT_VLEN *registered_size,
-					      DAT_VADDR *registered_address)
+static ALWAYS_INLINE DAT_RETURN
+region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+	      DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS priv, bool zero_based,
+	      DAT_LMR_HANDLE *lmr_out, DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context,
+	      DAT_VLEN *registered_size, DAT_VADDR *registered_address)
 {
 	const struct mem_kind *kind = mem_kind(type);
 	struct ia *ia = ia_handle;
@@ -287,6 +315,8 @@ static ALWAYS_INLINE DAT_RETURN region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_T
 	ret = lmr_args(ia, kind, region, length, lmr_out, &span);
 	if (ret == DAT_SUCCESS && priv & TP_PRIV_ATOMIC && !(ia->attr->caps & TP_CAP_ATOMIC))
 		ret = BAD_ARG(6);
+	if (zero_based && ret == DAT_SUCCESS && !(ia->attr->caps & TP_CAP_ZERO_BASED))
+		ret = DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	if (ret != DAT_SUCCESS) {
 		(void)region_refused(ret, ia, type, length, pz, priv);
 		goto put_pz;
@@ -299,7 +329,7 @@ static ALWAYS_INLINE DAT_RETURN region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_T
 	lmr->pz = pz;
 	lmr->type = type;
 	lmr->region = region;
-	lmr->address = (uintptr_t)span.address;
+	lmr_set_range(lmr, &span, zero_based);
 	lmr->last = lmr->address + span.length - 1;
 	lmr->length = span.length;
 	lmr->priv = (DAT_MEM_PRIV_FLAGS)(priv & (DAT_MEM_PRIV_ALL_FLAG | TP_PRIV_ATOMIC));
@@ -335,13 +365,10 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRI
 {
 	CANCEL_FORBIDDEN;
 
-	if (unlikely(va_type != DAT_VA_TYPE_VA))
-		return region_refused(va_type == DAT_VA_TYPE_ZB
-					      ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
-					      : BAD_ARG(7),
-				      ia, type, length, pz, priv);
-	return region_create(ia, type, region, length, pz, priv, lmr, lmr_context, rmr_context,
-			     registered_size, registered_address);
+	if (unlikely(va_type != DAT_VA_TYPE_VA && va_type != DAT_VA_TYPE_ZB))
+		return region_refused(BAD_ARG(7), ia, type, length, pz, priv);
+	return region_create(ia, type, region, length, pz, priv, va_type == DAT_VA_TYPE_ZB, lmr,
+			     lmr_context, rmr_context, registered_size, registered_address);
 }
 #else
 HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
@@ -352,8 +379,8 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRI
 {
 	CANCEL_FORBIDDEN;
 
-	return region_create(ia, type, region, length, pz, priv, lmr, lmr_context, rmr_context,
-			     registered_size, registered_address);
+	return region_create(ia, type, region, length, pz, priv, false, lmr, lmr_context,
+			     rmr_context, registered_size, registered_address);
 }
 #endif
 
@@ -419,7 +446,7 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PAR
 	param->pz_handle = lmr->pz;
 	param->mem_priv = lmr->priv;
 #if DAT_EDITION == 2
-	param->va_type = DAT_VA_TYPE_VA;
+	param->va_type = lmr->bias ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA;
 #endif
 	lmr_report(lmr, &param->lmr_context, &param->rmr_context, &param->registered_size,
 		   &param->registered_address);

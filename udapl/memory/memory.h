@@ -28,10 +28,25 @@ struct lmr {
 	struct cookie *cookie; /* used; NULL but for SHARED_VIRTUAL */
 	DAT_MEM_TYPE type;
 	DAT_REGION_DESCRIPTION region;
-	DAT_VADDR address, last; /* first and last byte, as asked, as are the next two */
+	/* first and last byte, as a segment addresses them; as asked, as are the next two */
+	DAT_VADDR address, last;
 	DAT_VLEN length;
 	DAT_MEM_PRIV_FLAGS priv;
+#if DAT_EDITION == 2
+	DAT_VADDR bias; /* from the address of a segment to that in memory; 0: not zero-based */
+#endif
 };
+
+/* Returns how far in memory a byte is from where a segment addresses it. */
+static inline DAT_VADDR lmr_bias(const struct lmr *lmr)
+{
+#if DAT_EDITION == 2
+	return lmr->bias;
+#else
+	(void)lmr;
+	return 0;
+#endif
+}
 
 /* For a zone that is retired. Frees its protection domain and its memory; no lock is held. */
 void pz_destroy(struct pz *pz);
@@ -85,6 +100,10 @@ void cookies_after_fork(void);
 enum binding_flags {
 	BINDING_COMPLETE = 1 << 0, /* the bind has completed successfully */
 	BINDING_WINDOW = 1 << 1,   /* its bind binds the window, to its LMR */
+	/* of DAT 2.0: its bind binds a window of its own, to its LMR; peers count from 0 */
+	BINDING_OWN_WINDOW = 1 << 2,
+	BINDING_ZERO_BASED = 1 << 3,
+	BINDING_INVALIDATED = 1 << 4, /* by the peer, before its bind has completed here */
 };
 
 /* One bind: what the window covers from the completion of the bind on. */
@@ -95,12 +114,15 @@ struct binding {
 	DAT_VADDR address;
 	DAT_VLEN size; /* bytes */
 	DAT_MEM_PRIV_FLAGS priv;
-	DAT_RMR_CONTEXT key;  /* rmr->lock; the window's own after this bind, bound or not */
-	unsigned flags;	      /* rmr->lock; enum binding_flags */
-	struct tp_mr *region; /* the range registered by itself, where no window can be bound */
-	DAT_RMR_CONTEXT region_key;
-	struct release release; /* what goes back to the device when the binding is over */
-	bool frees_rmr;		/* the end of its release frees the memory of the RMR, too */
+	DAT_RMR_CONTEXT key; /* rmr->lock; the window's own after this bind, bound or not */
+	unsigned flags;	     /* rmr->lock; enum binding_flags */
+	union {
+		struct tp_mr *region; /* the range registered by itself, where there is no window */
+		struct tp_mw *own_window; /* BINDING_OWN_WINDOW */
+	};
+	DAT_RMR_CONTEXT region_key; /* of either */
+	struct release release;	    /* what goes back to the device when the binding is over */
+	bool frees_rmr;		    /* the end of its release frees the memory of the RMR, too */
 };
 
 struct rmr {
@@ -116,7 +138,37 @@ struct rmr {
 	bool freed;		/* lock; the end of the last bind in flight destroys it */
 	/* lock; there is a window and the RMR was not freed, so binds complete on the fast path */
 	bool completes_fast;
+#if DAT_EDITION == 2
+	/*
+	 * Fixed; its scope is the endpoint that it is bound on: it has no window of its own, each
+	 * binding has one. No bind of it is fast, so fast_pz is the zone of no endpoint.
+	 */
+	bool of_ep;
+	struct pz *fast_pz;	  /* fixed */
+	struct rmr *next, **back; /* ia->ep_rmrs_lock; those of_ep */
+#endif
 };
+
+/* Returns whether its scope is an endpoint: dat_rmr_create_for_ep has made it. */
+static inline bool rmr_is_of_ep(const struct rmr *rmr)
+{
+#if DAT_EDITION == 2
+	return rmr->of_ep;
+#else
+	(void)rmr;
+	return false;
+#endif
+}
+
+/* Returns the zone of the endpoints through which a bind may be fast. */
+static ALWAYS_INLINE struct pz *rmr_fast_pz(const struct rmr *rmr)
+{
+#if DAT_EDITION == 2
+	return rmr->fast_pz;
+#else
+	return rmr->pz;
+#endif
+}
 
 /* Returns whether its bind binds the window. If not, its range, if any, is registered. */
 static inline bool binding_uses_window(const struct binding *binding)
@@ -171,6 +223,14 @@ DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
  * release_run must be called before the consumer sees the completion.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+#if DAT_EDITION == 2
+/*
+ * The peer has invalidated the window of an endpoint that has the context @key: nothing is bound to
+ * it from here on. It is called where completions are taken, with evd->lock held. Returns whether
+ * release_run must be called before the consumer sees the completion.
+ */
+bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key);
+#endif
 /*
  * For the post of a bind: makes another window if a bind that failed has taken the one of @rmr
  * along. No lock is held. Returns DAT_SUCCESS also where the device has no windows.
@@ -205,6 +265,9 @@ DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr);
 DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
 DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *segments, DAT_VLEN nseg);
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
+#if DAT_EDITION == 2
+DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
+#endif
 DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr, DAT_RMR_PARAM_MASK mask, DAT_RMR_PARAM *param);
 DAT_RETURN rmr_free(DAT_RMR_HANDLE rmr);
 

@@ -17,6 +17,10 @@
  *
  * Each bind gives the window another key, derived from the one before. The key of a bind that was
  * cancelled is given to nobody, so the window is rewound to the latest key that stands.
+ *
+ * A window whose scope is an endpoint is another matter for a device: it belongs to the queue pair
+ * on which it was bound, and can't be bound again before it is invalidated. So each binding of such
+ * an RMR brings a window of its own, which is destroyed when the binding is released.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -93,6 +97,54 @@ static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
 		rmr->latest = before;
 }
 
+/* ---- the list of those whose scope is an endpoint ---- */
+
+#if DAT_EDITION == 2
+static void ep_rmrs_add(struct rmr *rmr)
+{
+	struct ia *ia = rmr->obj.ia;
+
+	spin_lock(&ia->ep_rmrs_lock);
+	rmr->next = ia->ep_rmrs;
+	rmr->back = &ia->ep_rmrs;
+	if (rmr->next)
+		rmr->next->back = &rmr->next;
+	ia->ep_rmrs = rmr;
+	spin_unlock(&ia->ep_rmrs_lock);
+}
+
+static void ep_rmrs_remove(struct rmr *rmr)
+{
+	struct ia *ia = rmr->obj.ia;
+
+	if (!rmr->back)
+		return;
+	spin_lock(&ia->ep_rmrs_lock);
+	*rmr->back = rmr->next;
+	if (rmr->next)
+		rmr->next->back = rmr->back;
+	spin_unlock(&ia->ep_rmrs_lock);
+}
+
+static void rmr_set_scope(struct rmr *rmr, bool of_ep)
+{
+	static struct pz no_pz;
+
+	rmr->of_ep = of_ep;
+	rmr->fast_pz = of_ep ? &no_pz : rmr->pz;
+}
+#else
+static void ep_rmrs_remove(struct rmr *rmr)
+{
+	(void)rmr;
+}
+
+static void rmr_set_scope(struct rmr *rmr, bool of_ep)
+{
+	(void)rmr, (void)of_ep;
+}
+#endif
+
 /* ---- release ---- */
 
 /* No bind is in flight, no release is queued, and no handle leads here any more. */
@@ -104,6 +156,7 @@ static void rmr_free_memory(struct rmr *rmr)
 		free(rmr->spares);
 		rmr->spares = next;
 	}
+	ep_rmrs_remove(rmr);
 	obj_put(&rmr->pz->obj);
 	obj_free(&rmr->obj);
 }
@@ -112,7 +165,7 @@ static void rmr_free_memory(struct rmr *rmr)
 static bool window_is_lost_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
-	return !rmr->mw && rmr->obj.ia->attr->max_mw;
+	return !rmr->mw && rmr->obj.ia->attr->max_mw && !rmr_is_of_ep(rmr);
 }
 
 /*
@@ -157,9 +210,11 @@ static void binding_released(struct release *release)
  */
 static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
+	const bool own = DAT_EDITION == 2 && binding->flags & BINDING_OWN_WINDOW;
+
 	binding->release = (struct release){
-		.region = binding->region,
-		.window = window,
+		.region = own ? NULL : binding->region,
+		.window = own ? binding->own_window : window,
 		.held = binding->lmr ? &binding->lmr->obj : NULL,
 		.done = binding_released,
 	};
@@ -255,6 +310,21 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 }
 
 /*
+ * The peer has invalidated the window of @binding, so nothing is in force from there on: that is
+ * rmr->unbound, which is put behind it. Until its bind has completed it is only marked.
+ */
+static bool binding_invalidate_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	binding->flags |= BINDING_INVALIDATED;
+	if (!binding_is_complete(binding))
+		return false;
+	binding_unlink_locked(rmr, &rmr->unbound);
+	binding_insert_locked(rmr, &rmr->unbound, binding);
+	return release_superseded_locked(rmr);
+}
+
+/*
  * The bind has failed, and nothing is in force from here on. The device may still serve the binding
  * before it, and only the end of the window makes sure that it does not. With the window those
  * bindings are lost, too, that were posted later, on another endpoint, and have completed: so
@@ -283,6 +353,13 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	return true;
 }
 
+/* The bind has succeeded, but the peer has invalidated the window since: it used it at once. */
+static COLD bool binding_complete_invalidated_locked(struct rmr *rmr, struct binding *binding)
+{
+	binding->flags |= BINDING_COMPLETE;
+	return binding_invalidate_locked(rmr, binding);
+}
+
 /* Returns whether no bind is in flight: the only binding of the list is the one in force. */
 static bool rmr_is_idle_locked(const struct rmr *rmr)
 {
@@ -309,7 +386,9 @@ NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
 	bool queued, over;
 
 	assert_locked(&rmr->lock);
-	if (status == DAT_DTO_SUCCESS)
+	if (DAT_EDITION == 2 && unlikely(binding->flags & BINDING_INVALIDATED) && !status)
+		queued = binding_complete_invalidated_locked(rmr, binding);
+	else if (status == DAT_DTO_SUCCESS)
 		queued = binding_complete_locked(rmr, binding);
 	else if (status == DAT_DTO_ERR_FLUSHED)
 		queued = binding_cancel_locked(rmr, binding);
@@ -377,7 +456,7 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 	rmr->bindings = rmr->latest = &rmr->unbound;
 	if (!spares_prepare(rmr))
 		return NO_RESOURCE(MEMORY);
-	if (!rmr->obj.ia->attr->max_mw)
+	if (!rmr->obj.ia->attr->max_mw || rmr_is_of_ep(rmr))
 		return DAT_SUCCESS;
 	rmr->completes_fast = true;
 	return status_of_made(tp_mw_create(rmr->pz->pd, &rmr->mw, &rmr->unbound.key),
@@ -431,9 +510,9 @@ DAT_RETURN rmr_renew_window(struct rmr *rmr)
 	return DAT_SUCCESS;
 }
 
-DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
+/* Makes an RMR; @of_ep: its scope is an endpoint. */
+static ALWAYS_INLINE DAT_RETURN rmr_make(DAT_PZ_HANDLE pz_handle, bool of_ep, struct rmr **rmr_out)
 {
-	CANCEL_FORBIDDEN;
 	struct pz *pz = pz_handle;
 	struct rmr *rmr;
 	struct ia *ia;
@@ -446,23 +525,82 @@ DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_out)
 		goto put_pz;
 	}
 	ia = pz->obj.ia;
+	ret = DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	if (of_ep && !(ia->attr->caps & TP_CAP_QP_WINDOWS))
+		goto put_pz;
 	rmr = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_RMR);
 	if (!rmr) {
 		ret = NO_RESOURCE(MEMORY);
 		goto put_pz;
 	}
 	rmr->pz = pz;
+	rmr_set_scope(rmr, of_ep);
 	ret = rmr_init(rmr);
 	if (ret != DAT_SUCCESS) {
 		rmr_free_memory(rmr);
 		return ret;
 	}
-	*rmr_out = obj_publish(&rmr->obj);
+	*rmr_out = rmr;
 	return DAT_SUCCESS;
 put_pz:
 	obj_put(&pz->obj);
 	return ret;
 }
+
+DAT_RETURN rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr_out)
+{
+	CANCEL_FORBIDDEN;
+	struct rmr *rmr;
+	DAT_RETURN ret = rmr_make(pz, false, rmr_out ? &rmr : NULL);
+
+	if (ret == DAT_SUCCESS)
+		*rmr_out = obj_publish(&rmr->obj);
+	return ret;
+}
+
+#if DAT_EDITION == 2
+DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr_out)
+{
+	CANCEL_FORBIDDEN;
+	struct rmr *rmr;
+	DAT_RETURN ret = rmr_make(pz, true, rmr_out ? &rmr : NULL);
+
+	if (ret != DAT_SUCCESS)
+		return ret;
+	ep_rmrs_add(rmr);
+	*rmr_out = obj_publish(&rmr->obj);
+	return DAT_SUCCESS;
+}
+
+/* Returns the binding whose window has the context @key, or NULL. */
+static struct binding *binding_of_key_locked(const struct rmr *rmr, DAT_RMR_CONTEXT key)
+{
+	struct binding *binding = rmr->freed ? NULL : rmr->bindings;
+
+	assert_locked(&rmr->lock);
+	while (binding && !(binding->flags & BINDING_OWN_WINDOW && binding->region_key == key))
+		binding = binding->next;
+	return binding;
+}
+
+/* The contexts of an IA's windows differ, so at most one has it. */
+bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key)
+{
+	struct binding *binding = NULL;
+	bool queued = false;
+
+	spin_lock(&ia->ep_rmrs_lock);
+	for (struct rmr *rmr = ia->ep_rmrs; rmr && !binding; rmr = rmr->next) {
+		spin_lock(&rmr->lock);
+		binding = binding_of_key_locked(rmr, key);
+		if (binding)
+			queued = binding_invalidate_locked(rmr, binding);
+		spin_unlock(&rmr->lock);
+	}
+	spin_unlock(&ia->ep_rmrs_lock);
+	return queued;
+}
+#endif
 
 void rmr_destroy(struct rmr *rmr)
 {
@@ -531,12 +669,12 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 			.mem_priv = now->priv,
 			.rmr_context = binding_context(now),
 		};
-	spin_unlock(&rmr->lock);
 #if DAT_EDITION == 2
 	if (shown) {
-		param->rmr_scope = DAT_RMR_SCOPE_PZ;
-		param->va_type = DAT_VA_TYPE_VA;
+		param->rmr_scope = rmr->of_ep ? DAT_RMR_SCOPE_EP : DAT_RMR_SCOPE_PZ;
+		param->va_type = now->flags & BINDING_ZERO_BASED ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA;
 	}
 #endif
+	spin_unlock(&rmr->lock);
 	return shown ? DAT_SUCCESS : BAD_ARG(2);
 }

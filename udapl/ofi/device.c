@@ -140,7 +140,7 @@ static int descriptors_open(struct tp_dev *dev)
 	return err;
 }
 
-static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
+static int dev_create(struct fi_info *info, bool zero_based, struct ia *ia, struct tp_dev **out)
 {
 	struct tp_dev *dev = calloc(1, sizeof(*dev));
 	int err;
@@ -171,6 +171,7 @@ static int dev_create(struct fi_info *info, struct ia *ia, struct tp_dev **out)
 	if (err)
 		goto close_descriptors;
 	err = attr_from_info(dev);
+	dev->attr.caps |= zero_based ? TP_CAP_ZERO_BASED : 0;
 	if (!err)
 		err = mem_open(dev);
 	if (!err)
@@ -198,8 +199,9 @@ free_dev:
  * Finds the info that a domain is opened with. A DAT triplet has a virtual address. A provider that
  * counts addresses from the beginning of a region may take virtual ones all the same, with keys of
  * our choice; if not, it is used in the older mode, which has them, but keys of its own.
+ * *zero_based becomes true if it is known to have regions that begin at 0, too.
  */
-static int info_find(const char *params, struct fi_info **info)
+static int info_find(const char *params, struct fi_info **info, bool *zero_based)
 {
 	int err = select_info(params, false, info);
 
@@ -208,7 +210,7 @@ static int info_find(const char *params, struct fi_info **info)
 	if (err || (*info)->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC))
 		return err;
 	(*info)->domain_attr->mr_mode |= FI_MR_VIRT_ADDR;
-	if (verify_virtual(*info))
+	if (verify_virtual(*info, zero_based))
 		return 0;
 	libfabric.freeinfo(*info);
 	libfabric_prevent_cache();
@@ -217,15 +219,16 @@ static int info_find(const char *params, struct fi_info **info)
 
 int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **dev)
 {
+	bool zero_based = false;
 	struct fi_info *info;
 	int err = libfabric_load();
 
 	if (err)
 		return err;
-	err = info_find(params, &info);
+	err = info_find(params, &info, &zero_based);
 	if (err)
 		return err;
-	err = dev_create(info, ia, dev);
+	err = dev_create(info, zero_based, ia, dev);
 	if (err)
 		libfabric.freeinfo(info);
 	else

@@ -243,15 +243,46 @@ static bool mr_allows(const struct tp_mr *mr, uint32_t context, const struct tp_
 	return mr && mr->context == context && mr->pd == pd && (!write || mr->priv & writes);
 }
 
+#if DAT_EDITION == 2
+static uint64_t mr_bias(const struct tp_mr *mr)
+{
+	return mr->bias;
+}
+
+static inline void mr_set_bias(struct tp_mr *mr, uint64_t bias)
+{
+	mr->bias = bias;
+}
+#else
+static uint64_t mr_bias(const struct tp_mr *mr)
+{
+	(void)mr;
+	return 0;
+}
+
+static inline void mr_set_bias(struct tp_mr *mr, uint64_t bias)
+{
+	(void)mr, (void)bias;
+}
+#endif
+
+/* Is the range not empty, and within the region? The addresses are those in memory. */
+static bool mr_covers(const struct tp_mr *mr, uint64_t first, uint64_t last)
+{
+	return (uintptr_t)mr->range.iov_base <= first && first <= last && last <= mr_end(mr) - 1;
+}
+
 bool mem_map(struct tp_dev *dev, const struct tp_pd *pd, bool write, const struct tp_sge *sge,
 	     unsigned nsge, struct iovec *iov, void **desc)
 {
 	for (unsigned i = 0; i < nsge; i++) {
 		const struct tp_mr *mr = mr_at(dev, sge[i].lmr_context);
-		uint64_t first = sge[i].address, last = first + sge[i].length - 1;
+		uint64_t first;
 
-		if (!mr_allows(mr, sge[i].lmr_context, pd, write) ||
-		    first < (uintptr_t)mr->range.iov_base || last > mr_end(mr) - 1 || last < first)
+		if (!mr_allows(mr, sge[i].lmr_context, pd, write))
+			return false;
+		first = sge[i].address + mr_bias(mr);
+		if (!mr_covers(mr, first, first + sge[i].length - 1))
 			return false;
 		iov[i] = (struct iovec){ (void *)(uintptr_t)first, sge[i].length };
 		desc[i] = fi_mr_desc(mr->fi);
@@ -268,7 +299,8 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 
 	spin_lock(&dev->mrs_lock);
 	view_clear_locked(dev, view);
-	if (queue_is_fast(queue) && mr && mr_end(mr) - 1 < VIEW_LIMIT &&
+	/* fast posts give the addresses to libfabric as they are */
+	if (queue_is_fast(queue) && mr && mr_end(mr) - 1 < VIEW_LIMIT && !mr_bias(mr) &&
 	    mr_allows(mr, sge->lmr_context, pd, write))
 		view_show_locked(dev, view, mr, sge->lmr_context);
 	spin_unlock(&dev->mrs_lock);
@@ -384,14 +416,17 @@ static COLD int mr_register_again(struct tp_dev *dev, struct fi_mr_attr *attr, i
 	return ret;
 }
 
-/* Registers a region. Returns what libfabric does. */
-static inline int mr_register(struct tp_dev *dev, const struct iovec *range, uint64_t rights,
-			      uint32_t key, struct fid_mr **fi)
+/*
+ * Registers a region, which peers address by its memory, less @bias. Returns what libfabric does.
+ */
+static inline int mr_register(struct tp_dev *dev, const struct iovec *range, uint64_t bias,
+			      uint64_t rights, uint32_t key, struct fid_mr **fi)
 {
 	struct fi_mr_attr attr = {
 		.mr_iov = range,
 		.iov_count = 1,
 		.access = rights,
+		.offset = bias, /* which libfabric adds to the addresses that peers use */
 		.requested_key = key,
 	};
 	int ret = mr_register_once(dev, &attr, fi);
@@ -416,8 +451,9 @@ static COLD int key_check(const struct tp_dev *dev, struct fid_mr *fi)
 	return -ENOSPC;
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
-	      struct tp_mr **out, struct tp_mr_info *info)
+static ALWAYS_INLINE int mr_make(struct tp_pd *pd, void *address, size_t size, uint64_t bias,
+				 DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **out,
+				 struct tp_mr_info *info)
 {
 	struct tp_dev *dev = pd->dev;
 	struct tp_mr *mr;
@@ -438,7 +474,8 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 	mr->pd = pd;
 	mr->priv = priv;
 	mr->range = (struct iovec){ address, size };
-	err = mr_register(dev, &mr->range, dev->rights[priv], key, &mr->fi);
+	mr_set_bias(mr, bias);
+	err = mr_register(dev, &mr->range, bias, dev->rights[priv], key, &mr->fi);
 	if (unlikely(err)) {
 		err = ofi_errno(err);
 		goto give_mr;
@@ -450,7 +487,7 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 			goto give_mr;
 	}
 	info->lmr_context = mr->name;
-	info->address = (uintptr_t)mr->range.iov_base;
+	info->address = (uintptr_t)mr->range.iov_base - bias;
 	info->size = mr->range.iov_len;
 	info->bindable = false;
 	atomic_store_explicit(&mr->context, info->lmr_context, memory_order_release);
@@ -460,6 +497,21 @@ give_mr:
 	mr_give(dev, mr);
 	return err;
 }
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
+	      struct tp_mr **mr, struct tp_mr_info *info)
+{
+	return mr_make(pd, address, size, 0, priv, flags, mr, info);
+}
+
+#if DAT_EDITION == 2
+int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
+		 DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr,
+		 struct tp_mr_info *info)
+{
+	return mr_make(pd, address, size, (uintptr_t)address - first, priv, flags, mr, info);
+}
+#endif
 
 /* -EBUSY: libfabric has transfers of it, and it stays as it was. */
 int tp_mr_dereg(struct tp_mr *mr)
@@ -505,7 +557,7 @@ static bool has_mr_cache(struct tp_dev *dev, const struct iovec *range, uint64_t
 {
 	struct fid_mr *other;
 
-	if (!dev->provider_keys || mr_register(dev, range, access, 0, &other))
+	if (!dev->provider_keys || mr_register(dev, range, 0, access, 0, &other))
 		return false;
 	if (other == one)
 		log_error("open %s: libfabric's cache of memory regions ignores their privileges; "
@@ -523,7 +575,7 @@ int mem_open(struct tp_dev *dev)
 	bool wide, cached;
 	const uint64_t access = rights_of(DAT_MEM_PRIV_REMOTE_READ_FLAG);
 	const uint32_t key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
-	int ret = mr_register(dev, &range, access, key, &fi);
+	int ret = mr_register(dev, &range, 0, access, key, &fi);
 
 	for (unsigned priv = 0; priv < ARRAY_SIZE(dev->rights); priv++)
 		dev->rights[priv] = rights_of(priv);
@@ -531,7 +583,7 @@ int mem_open(struct tp_dev *dev)
 	if (ret == -FI_ENOEQ) {
 		ret = mr_eq_open(dev);
 		if (!ret)
-			ret = mr_register(dev, &range, access, key, &fi);
+			ret = mr_register(dev, &range, 0, access, key, &fi);
 	}
 	if (ret) {
 		log_error("open %s: registering memory with libfabric's %s: %s", dev->attr.device,

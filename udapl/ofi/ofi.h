@@ -144,9 +144,11 @@ void hints_limits(struct fi_info *info);
 
 /*
  * Opens a domain with @info, and tries whether a peer writes to virtual addresses in it, as its
- * mr_mode says. It takes 0.2 ms, and 0.2 s if the provider does not answer.
+ * mr_mode says. It takes 0.2 ms, and 0.2 s if the provider does not answer. If that is so, and for
+ * DAT 2.0, *zero_based becomes whether a region may have addresses that begin at 0; otherwise it
+ * stays as it is.
  */
-bool verify_virtual(struct fi_info *info);
+bool verify_virtual(struct fi_info *info, bool *zero_based);
 
 /* ---- device.c ---- */
 
@@ -227,6 +229,9 @@ struct tp_mr {
 	struct iovec range;
 	struct region_view *views; /* mrs_lock; those of this region */
 	uint32_t name;		   /* mrs_lock; its context in this life, or in the next one */
+#if DAT_EDITION == 2
+	uint64_t bias; /* from the address that a segment has to that in memory */
+#endif
 	union {
 		struct fid_mr *fi;
 		struct tp_mr *next_free; /* mrs_lock */

@@ -7,6 +7,9 @@
  * FI_MR_VIRT_ADDR is set in the info that a domain is opened with, libfabric's tcp takes virtual
  * addresses and our keys. No manual promises that, so it is tried: by a write within the process,
  * to a region whose addresses would be out of bounds otherwise.
+ *
+ * Then regions that are to begin at 0 need the opposite: an offset, which libfabric's tcp adds to
+ * the addresses of a peer. For the manual that is reserved, so it is tried by another write.
  */
 #include <sched.h>
 
@@ -22,8 +25,9 @@
 
 enum {
 	CELL_SOURCE,
-	CELL_TARGET = 2, /* those beside it must stay 0 */
-	CELLS = 4,
+	CELL_TARGET = 2, /* those beside it must stay 0, as well as those beside the next one */
+	CELL_ZERO_BASED = 4,
+	CELLS = 6,
 };
 
 struct trial {
@@ -33,9 +37,10 @@ struct trial {
 	struct fid_eq *eq;
 	struct fid_cq *cq;
 	struct fid_pep *pep;
-	struct fid_mr *mr; /* of cells */
+	struct fid_mr *mr;	   /* of cells */
+	struct fid_mr *zero_based; /* of cells, too, but they begin at 0 */
 	struct fid_ep *from, *to;
-	struct fid *opened[8]; /* what is open of these, in the order in which it was opened */
+	struct fid *opened[9]; /* what is open of these, in the order in which it was opened */
 	unsigned n_opened;
 	uint32_t secret; /* the data of our request, lest another one is taken for it */
 	uint32_t cells[CELLS];
@@ -65,18 +70,19 @@ static int trial_ep(struct trial *trial, struct fi_info *info, struct fid_ep **e
 	return ret ? ret : fi_enable(*ep);
 }
 
-/* Registers the cells, as one region for both ends. */
-static int trial_register(struct trial *trial)
+/* Registers the cells, as one region for both ends; a peer has to subtract @bias. */
+static int trial_register(struct trial *trial, uint64_t bias, struct fid_mr **mr)
 {
 	const struct iovec iov = { trial->cells, sizeof(trial->cells) };
 	struct fi_mr_attr attr = {
 		.mr_iov = &iov,
 		.iov_count = 1,
 		.access = FI_WRITE | FI_REMOTE_WRITE,
+		.offset = bias,
 		.requested_key = mem_key_choose(trial->info),
 	};
 
-	return fi_mr_regattr(trial->domain, &attr, 0, &trial->mr);
+	return fi_mr_regattr(trial->domain, &attr, 0, mr);
 }
 
 static int trial_open(struct trial *trial)
@@ -97,7 +103,7 @@ static int trial_open(struct trial *trial)
 		ret = OPENED(trial, fi_cq_open(trial->domain, &cq_attr, &trial->cq, NULL),
 			     trial->cq);
 	if (!ret)
-		ret = OPENED(trial, trial_register(trial), trial->mr);
+		ret = OPENED(trial, trial_register(trial, 0, &trial->mr), trial->mr);
 	if (!ret)
 		ret = OPENED(trial, fi_passive_ep(trial->fabric, info, &trial->pep, NULL),
 			     trial->pep);
@@ -141,14 +147,15 @@ static int request_accept(struct trial *trial, struct fi_info *request)
 	return ret ? ret : fi_accept(trial->to, &trial->secret, 1);
 }
 
-static int trial_write(struct trial *trial)
+/* Writes the secret to @address of the region @mr. */
+static int trial_write(struct trial *trial, struct fid_mr *mr, uint64_t address)
 {
 	void *desc = fi_mr_desc(trial->mr);
 	const struct iovec iov = { &trial->cells[CELL_SOURCE], sizeof(trial->cells[0]) };
 	const struct fi_rma_iov remote = {
-		.addr = (uintptr_t)&trial->cells[CELL_TARGET],
+		.addr = address,
 		.len = sizeof(trial->cells[0]),
-		.key = fi_mr_key(trial->mr),
+		.key = fi_mr_key(mr),
 	};
 	const struct fi_msg_rma message = {
 		.msg_iov = &iov,
@@ -188,13 +195,15 @@ static int trial_event(struct trial *trial, bool closing)
 		return -FI_ESHUTDOWN;
 	if (type != FI_CONNECTED || closing || buffer.entry.fid != &trial->from->fid)
 		return 0;
-	return trial_write(trial);
+	return trial_write(trial, trial->mr, (uintptr_t)&trial->cells[CELL_TARGET]);
 }
 
-static bool trial_passed(const struct trial *trial)
+/* Was the cell written to, and none of those that are beside one? */
+static bool trial_has_written(const struct trial *trial, unsigned cell)
 {
-	return *(const volatile uint32_t *)&trial->cells[CELL_TARGET] == trial->secret &&
-	       !trial->cells[CELL_TARGET - 1] && !trial->cells[CELL_TARGET + 1];
+	return *(const volatile uint32_t *)&trial->cells[cell] == trial->secret &&
+	       !trial->cells[CELL_TARGET - 1] && !trial->cells[CELL_TARGET + 1] &&
+	       !trial->cells[CELL_ZERO_BASED + 1];
 }
 
 static void trial_close(struct trial *trial)
@@ -205,15 +214,15 @@ static void trial_close(struct trial *trial)
 		fi_close(trial->opened[--trial->n_opened]);
 }
 
-/* Connects, writes, and waits until the write is seen. Each read of a queue moves data. */
-static int trial_run(struct trial *trial)
+/* Waits until the cell was written to. Each read of a queue moves data. */
+static int trial_await(struct trial *trial, unsigned cell)
 {
 	const uint64_t deadline = tp_now() + TRIAL_TIME;
 	struct fi_cq_entry entry;
 	unsigned rounds = 0;
-	int ret = trial_connect(trial);
+	int ret = 0;
 
-	while (!ret && !trial_passed(trial)) {
+	while (!ret && !trial_has_written(trial, cell)) {
 		ssize_t got = fi_cq_read(trial->cq, &entry, 1);
 
 		ret = trial_event(trial, false);
@@ -229,7 +238,19 @@ static int trial_run(struct trial *trial)
 	return ret;
 }
 
-bool verify_virtual(struct fi_info *info)
+/* Tries a region whose addresses begin at 0, where a write to virtual addresses has succeeded. */
+static int trial_zero_based(struct trial *trial)
+{
+	int ret = OPENED(trial, trial_register(trial, (uintptr_t)trial->cells, &trial->zero_based),
+			 trial->zero_based);
+
+	if (!ret)
+		ret = trial_write(trial, trial->zero_based,
+				  CELL_ZERO_BASED * sizeof(trial->cells[0]));
+	return ret ? ret : trial_await(trial, CELL_ZERO_BASED);
+}
+
+bool verify_virtual(struct fi_info *info, bool *zero_based)
 {
 	struct trial trial = { .info = info, .secret = mem_key_choose(info) };
 	int ret;
@@ -238,7 +259,11 @@ bool verify_virtual(struct fi_info *info)
 	ret = trial_open(&trial);
 
 	if (!ret)
-		ret = trial_run(&trial);
+		ret = trial_connect(&trial);
+	if (!ret)
+		ret = trial_await(&trial, CELL_TARGET);
+	if (!ret && DAT_EDITION == 2)
+		*zero_based = !trial_zero_based(&trial);
 	trial_close(&trial);
 	if (ret)
 		log_util("open: a write to a virtual address over libfabric's %s: %s",

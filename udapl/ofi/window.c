@@ -27,3 +27,18 @@ int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsign
 	(void)qp, (void)tag, (void)bind, (void)flags, (void)context;
 	return -EOPNOTSUPP;
 }
+
+#if DAT_EDITION == 2
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw)
+{
+	(void)pd, (void)mw;
+	return -EOPNOTSUPP;
+}
+
+int tp_post_bind_typed(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bool zero_based,
+		       unsigned flags, DAT_RMR_CONTEXT *context)
+{
+	(void)qp, (void)tag, (void)bind, (void)zero_based, (void)flags, (void)context;
+	return -EOPNOTSUPP;
+}
+#endif

@@ -33,9 +33,12 @@ static const struct vendor {
 	 */
 	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
 	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
-	/* its library makes a system call with its lock of the queue taken */
+	/*
+	 * Its library makes a system call with its lock of the queue taken. It registers zero-based
+	 * regions, but has them addressed as the memory is.
+	 */
 	{ 0x626d74, "soft iWARP", SOLICITED_MISSES_ALL,
-	  TP_CAP_LOSES_READS | TP_CAP_UNCANCELLED_POSTS, 0 },
+	  TP_CAP_LOSES_READS | TP_CAP_UNCANCELLED_POSTS, TP_CAP_ZERO_BASED },
 	{ 0x0002c9, "Mellanox", SOLICITED_WORKS, 0, 0 },
 	{ 0x001077, "QLogic", SOLICITED_WORKS, 0, 0 },
 	{ 0x001175, "QLogic", SOLICITED_WORKS, 0, 0 },
@@ -96,18 +99,49 @@ static bool can_resize_cq(struct ibv_context *ibv)
 }
 
 /* Tries a window, because some devices advertise them, but their driver or its set-up has none. */
-static bool can_alloc_window(struct ibv_context *ibv)
+static bool can_alloc_window(struct ibv_context *ibv, enum ibv_mw_type type)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ibv);
 	struct ibv_mw *mw;
 
 	if (!pd)
 		return false;
-	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	mw = ibv_alloc_mw(pd, type);
 	if (mw)
 		ibv_dealloc_mw(mw);
 	ibv_dealloc_pd(pd);
 	return mw != NULL;
+}
+
+/* Tries a zero-based region, as no device attribute says whether one can be had. */
+static bool can_be_zero_based(struct ibv_context *ibv)
+{
+	static char page[1] __attribute__((aligned(65536))); /* of any size */
+	struct ibv_pd *pd = ibv_alloc_pd(ibv);
+	struct ibv_mr *mr;
+
+	if (!pd)
+		return false;
+	mr = ibv_reg_mr_iova(pd, page, sizeof(page), 0, 0);
+	if (mr)
+		ibv_dereg_mr(mr);
+	ibv_dealloc_pd(pd);
+	return mr != NULL;
+}
+
+/* Of what DAT 2.0 can tell a consumer, and DAT 1.2 can't, returns what the device has. */
+static unsigned caps_of_edition(struct ibv_context *ibv, unsigned flags)
+{
+	unsigned caps;
+
+	if (DAT_EDITION == 1)
+		return 0;
+	caps = can_be_zero_based(ibv) ? TP_CAP_ZERO_BASED : 0;
+	if (!(flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) ||
+	    !can_alloc_window(ibv, IBV_MW_TYPE_2))
+		return caps;
+	return caps | TP_CAP_QP_WINDOWS |
+	       (flags & IBV_DEVICE_MEM_MGT_EXTENSIONS ? TP_CAP_INVALIDATE : 0);
 }
 
 static unsigned clamp(int value, unsigned max)
@@ -151,14 +185,16 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 	attr->caps |= (can_resize_cq(dev->ibv) ? TP_CAP_CQ_RESIZE : 0) |
 		      (dev->iwarp ? TP_CAP_READ_NEEDS_WRITE | TP_CAP_WRITE_IS_LOCAL |
 					    TP_CAP_ORDERED_READS
-				  : extensions_of(device));
+				  : extensions_of(device)) |
+		      caps_of_edition(dev->ibv, device->device_cap_flags);
 	attr->max_qp = clamp(device->max_qp, INT_MAX);
 	attr->max_qp_wr = clamp(device->max_qp_wr, dev->env.wr_max);
 	attr->max_cq = clamp(device->max_cq, INT_MAX);
 	attr->max_cqe = clamp(device->max_cqe, INT_MAX);
 	attr->max_mr = clamp(device->max_mr, INT_MAX);
 	attr->max_pd = clamp(device->max_pd, INT_MAX);
-	if (device->device_cap_flags & IBV_DEVICE_MEM_WINDOW && can_alloc_window(dev->ibv))
+	if (device->device_cap_flags & IBV_DEVICE_MEM_WINDOW &&
+	    can_alloc_window(dev->ibv, IBV_MW_TYPE_1))
 		attr->max_mw = clamp(device->max_mw, INT_MAX);
 	attr->max_srq_wr = clamp(device->max_srq_wr, dev->env.wr_max);
 	attr->max_srq_sge = clamp(device->max_srq_sge, TP_MAX_SGE);
@@ -297,6 +333,7 @@ static int dev_new(struct lookup *lookup, struct ia *ia, struct tp_dev **dev_out
 		return -ENOMEM;
 	dev->holders = 1;
 	dev->ia = ia;
+	windows_init(dev);
 	err = cm_open(dev);
 	if (err) {
 		if (!nodes_failed(lookup->name))

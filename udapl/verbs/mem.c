@@ -91,40 +91,87 @@ _Static_assert((int)TP_REG_WINDOWS == IBV_ACCESS_MW_BIND &&
 		       (int)TP_REG_RELAXED == IBV_ACCESS_RELAXED_ORDERING,
 	       "TP_REG_* flags are passed to the device unchanged, which may ignore RELAXED");
 
+/* How a region is addressed: as the memory is, or from another address of its first byte on. */
+struct addressing {
+	bool own;
+	uint64_t first;
+};
+
+static ALWAYS_INLINE struct ibv_mr *mr_reg_once(struct tp_pd *pd, void *address, size_t size,
+						struct addressing by, unsigned access)
+{
+	if (by.own)
+		return ibv_reg_mr_iova(pd->ibv, address, size, by.first, (int)access);
+	return ibv_reg_mr(pd->ibv, address, size, (int)access);
+}
+
 /*
  * Registers a region without windows, if it was to have them and may not be written. Some devices
  * pin the memory of a region for windows for writing, which fails if the memory is read-only.
  */
 static COLD struct ibv_mr *mr_reg_unbindable(struct tp_pd *pd, void *address, size_t size,
-					     unsigned *access)
+					     struct addressing by, unsigned *access)
 {
 	if (!(*access & IBV_ACCESS_MW_BIND) || *access & IBV_ACCESS_LOCAL_WRITE)
 		return NULL;
 	*access &= ~(unsigned)IBV_ACCESS_MW_BIND;
-	return ibv_reg_mr(pd->ibv, address, size, (int)*access);
+	return mr_reg_once(pd, address, size, by, *access);
 }
 
-int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
-	      struct tp_mr **mr_out, struct tp_mr_info *info)
+static ALWAYS_INLINE int mr_reg(struct tp_pd *pd, void *address, size_t size, struct addressing by,
+				DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr_out,
+				struct tp_mr_info *info)
 {
 	unsigned access = access_of(priv) | flags;
 	struct ibv_mr *mr;
 
-	if (!pd->dev->attr.max_mw)
+	if (!pd->dev->attr.max_mw && !(DAT_EDITION == 2 && pd->dev->attr.caps & TP_CAP_QP_WINDOWS))
 		access &= ~(unsigned)IBV_ACCESS_MW_BIND;
-	mr = ibv_reg_mr(pd->ibv, address, size, (int)access);
+	mr = mr_reg_once(pd, address, size, by, access);
 	if (unlikely(!mr))
-		mr = mr_reg_unbindable(pd, address, size, &access);
+		mr = mr_reg_unbindable(pd, address, size, by, &access);
 	if (unlikely(!mr))
 		return reg_failed(pd->dev, address, size, errno);
 	info->lmr_context = mr->lkey;
 	info->rmr_context = mr->rkey;
-	info->address = (uintptr_t)address;
+	info->address = by.own ? by.first : (uintptr_t)address;
 	info->size = size;
 	info->bindable = access & IBV_ACCESS_MW_BIND;
 	*mr_out = (struct tp_mr *)mr;
 	return 0;
 }
+
+int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS priv, unsigned flags,
+	      struct tp_mr **mr, struct tp_mr_info *info)
+{
+	return mr_reg(pd, address, size, (struct addressing){ 0 }, priv, flags, mr, info);
+}
+
+#if DAT_EDITION == 2
+/*
+ * A device translates addresses page by page, so they are the same within a page. What is sent
+ * inline is copied by libibverbs, which takes addresses for those in memory: so from now on queue
+ * pairs of the domain send nothing inline, unless no segment can be in the region, because it was
+ * registered for a window.
+ */
+int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
+		 DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr,
+		 struct tp_mr_info *info)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (((uintptr_t)address ^ first) % page) {
+		log_util("%s: memory at %p is not at the beginning of a page, so it can't be "
+			 "zero-based",
+			 pd->dev->attr.device, address);
+		return -EINVAL;
+	}
+	if (flags)
+		atomic_store_explicit(&pd->zero_based, true, memory_order_relaxed);
+	return mr_reg(pd, address, size, (struct addressing){ .own = true, .first = first }, priv,
+		      flags, mr, info);
+}
+#endif
 
 int tp_mr_dereg(struct tp_mr *mr)
 {

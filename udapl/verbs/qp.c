@@ -193,6 +193,7 @@ void qp_put(struct tp_qp *qp)
 
 	if (--qp->holders)
 		return;
+	windows_end(qp);
 	err = ibv_destroy_qp(qp->ibv);
 	if (err)
 		log_error("%s: ibv_destroy_qp of QP %u: %s", qp->dev->attr.device, qp->ibv->qp_num,

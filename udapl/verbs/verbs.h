@@ -108,12 +108,20 @@ struct tp_dev {
 
 	struct mutex result_lock;
 	struct tp_conn *results; /* result_lock; linked by next_result, newest first */
+
+#if DAT_EDITION == 2
+	struct spinlock windows_lock;
+#endif
 };
 
 struct tp_pd {
 	_Atomic unsigned holders; /* its owner, QPs */
 	struct ibv_pd *ibv;
 	struct tp_dev *dev;
+#if DAT_EDITION == 2
+	/* it has, or had, a region whose addresses are not those in memory; never set back */
+	_Atomic bool zero_based;
+#endif
 };
 
 /* A tp_mr is an ibv_mr: a struct of our own would cost an allocation for each registration. */
@@ -125,6 +133,11 @@ static inline struct ibv_mr *ibv_mr_of(struct tp_mr *mr)
 struct tp_mw {
 	struct ibv_mw_bind wr; /* of the bind being posted; the core serialises them */
 	struct ibv_mw *ibv;
+#if DAT_EDITION == 2
+	/* of a queue pair, that is of type 2; windows_lock guards all but dev, and ibv then */
+	struct tp_dev *dev;	    /* fixed; NULL of type 1 */
+	struct tp_mw *next, **back; /* in qp->windows; NULL: it was not bound, or qp is gone */
+#endif
 };
 
 /* A completion is polled in place: the two have the same members in the same places. */
@@ -183,6 +196,9 @@ struct tp_qp {
 	bool orphaned;		 /* ia->lock; an attempt with it was given up without an answer */
 	bool filtered;		 /* stray_qp_begin was called */
 	struct stray *strays[2]; /* iWARP; of recv_cq, and of send_cq if that is another one */
+#if DAT_EDITION == 2
+	struct tp_mw *windows; /* windows_lock; that were bound on it */
+#endif
 };
 
 /*
@@ -216,6 +232,16 @@ void qp_put(struct tp_qp *qp);	  /* qp.c */
 void srq_put(struct tp_srq *srq); /* srq.c */
 /* Gives up one hold of the memory of the struct; the last one frees it. */
 void qp_memory_put(struct tp_qp *qp); /* qp.c */
+
+/* ---- window.c ---- */
+
+/* For a device that is opened. */
+void windows_init(struct tp_dev *dev);
+/*
+ * Frees the windows of a queue pair, to which nobody posts and which is destroyed next: soft-RoCE
+ * takes 51 seconds to destroy one with a bound window.
+ */
+void windows_end(struct tp_qp *qp);
 
 /* ---- srq.c ---- */
 
