@@ -39,6 +39,7 @@ case " $* " in
 	hang build
 	mkdir -p test dtest examples
 	cp "$(command -v dtest)" dtest
+	cp "$(command -v dtest)" dtest/dtest2
 	cp "$(type -P true)" examples/window
 	;;
 esac
@@ -51,6 +52,7 @@ program dtest <<'END'
 echo waiting
 [[ " $* " != *' -s '* ]] || hang server
 [[ " $* " == *' -s '* ]] || hang client
+echo '1 CLIENT: RCV RDMA read buffer'
 echo PASSED
 END
 program configure <<'END'
