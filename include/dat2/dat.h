@@ -1341,7 +1341,7 @@ DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
  *
  * Of DATX_2.0, see the conventions. Unsafe.
  * DAT_INVALID_PARAMETER, ARG6: invalidate is neither DAT_FALSE nor DAT_TRUE
- * DAT_MODEL_NOT_SUPPORTED: invalidate is DAT_TRUE, and the transport has no such send
+ * DAT_MODEL_NOT_SUPPORTED: invalidate is DAT_TRUE. No provider of ours has such a send yet
  * All other errors are those of dat_ep_post_send.
  * Source: dapl, which declares it; what it does is our choice, that of libibverbs.
  */

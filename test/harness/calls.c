@@ -357,7 +357,7 @@ const struct call_row call_rows[] = {
 	ROW(cno_trigger),
 	POST(ep_post_send_with_invalidate),
 	REFUSED(ep_post_rdma_read_to_rmr),
-	REFUSED(rmr_create_for_ep),
+	ROW(rmr_create_for_ep),
 	ROW(csp_create),
 	ROW(csp_query),
 	ROW(csp_free),
