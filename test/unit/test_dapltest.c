@@ -402,7 +402,7 @@ static const char *const good_commands[] = {
 	"-T T -s host client SR 256 server rw 4096 2 server SR 256 1",
 	"-T T -s host -i 1 -t 4 -w 8 -V -P -Q -r -R HT client SR -f server SR -f",
 	"-T P -s host RW",
-	"-T P -s host -m p -i 5 -p 16 RR " LONGEST,
+	("-T P -s host -m p -i 5 -p 16 RR " LONGEST),
 	"-T L",
 	"-T L -w 4 -m 7 limit_ia limit_size_lmr",
 	"-T F -f mem",
