@@ -193,7 +193,7 @@ ROW(dat_lmr_create, "the length is 0", BAD_ARG(4), create_at(here->memory, 0, LO
 ROW(dat_lmr_create, "the range exceeds the address space", BAD_ARG(4),
     create_at(here->memory, ~UINT64_C(0), LOCAL));
 ROW(dat_lmr_create, "unknown privileges, which grant nothing", DAT_SUCCESS,
-    create_at(here->memory, 64, (DAT_MEM_PRIV_FLAGS)0x40));
+    create_at(here->memory, 64, (DAT_MEM_PRIV_FLAGS)OF_EDITION(0x40, 0x80)));
 ROW(dat_lmr_create, "the output is null", BAD_ARG_OF(7, 8),
     LMR_CREATE(here->ia, DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){ .for_va = here->memory },
 	       64, here->pz, LOCAL, NULL, NULL, NULL, NULL, NULL));

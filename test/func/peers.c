@@ -405,7 +405,7 @@ START_TEST(messages_wake_up_the_thread_that_waits_for_them_alone)
 			;
 	}
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert_uint_le(sleeps - before, 3 * (milliseconds() - began) + 20);
+	ck_assert_uint_le(sleeps - before, 3 * (milliseconds() - began) + MESSAGES / 2);
 	pair_close_abrupt(&pair);
 }
 END_TEST

@@ -139,6 +139,17 @@ pthread_t consumer_thread_start(void *(*run)(void *), void *arg);
 #define CAN_CANCEL_THREADS true
 #endif
 
+/*
+ * The address sanitizer takes what was on the stack of a thread that was cancelled, and is not any
+ * more, for what is there. So cases are left out with it in which such a thread had variables there
+ * whose address was taken.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define CAN_UNWIND_THREADS false
+#else
+#define CAN_UNWIND_THREADS CAN_CANCEL_THREADS
+#endif
+
 /* A thread that blocks in dat_evd_wait. */
 struct waiter {
 	DAT_EVD_HANDLE evd;

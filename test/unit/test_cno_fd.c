@@ -351,7 +351,7 @@ static bool cancelled_returned;
 /* With the latch set neither call sleeps: it comes to its end, and keeps no lock. */
 static void *cancelled_main(void *wait)
 {
-	DAT_EVD_HANDLE evd;
+	static DAT_EVD_HANDLE evd; /* not on the stack that is unwound, see CAN_UNWIND_THREADS */
 
 	pthread_cancel(pthread_self());
 	cancelled_ret = wait ? cno_wait(cno, DAT_TIMEOUT_INFINITE, &evd) : cno_trigger(cno, &evd);

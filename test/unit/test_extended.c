@@ -922,7 +922,7 @@ START_TEST(a_thread_that_is_cancelled_in_a_post_leaves_it_posted)
 	pthread_t thread;
 	void *result;
 
-	if (!CAN_CANCEL_THREADS)
+	if (!CAN_UNWIND_THREADS)
 		return;
 	make_cell(server, &cell, (uint64_t)_i);
 	post_recv(server, 9, 0, 64, 0);
