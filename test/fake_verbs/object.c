@@ -3,6 +3,7 @@
 #include "impl.h"
 
 #undef ibv_reg_mr
+#undef ibv_reg_mr_iova
 
 /* ---- protection domains ---- */
 
@@ -83,6 +84,13 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 {
 	(void)iova;
 	return ibv_reg_mr(pd, addr, length, (int)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
+{
+	(void)iova;
+	return ibv_reg_mr(pd, addr, length, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
