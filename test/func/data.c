@@ -569,11 +569,12 @@ START_TEST(too_many_segments_or_bytes_are_refused)
 	ck_dat_is(dat_ep_post_rdma_read(pair.client.ep, 1, list, cookie_of(1), NULL, 0),
 		  BAD_ARG(5));
 	/* the limit is the IA's; sums that would wrap are above it */
+	const __typeof__(list[0].segment_length) most = ~(__typeof__(list[0].segment_length))0;
 	for (int i = 0; i < 2; i++) {
-		list[0].segment_length = i ? UINT64_MAX : pair.client.attr.max_message_size;
+		list[0].segment_length = i ? most : pair.client.attr.max_message_size;
 		list[1].segment_length = i ? 2 : 1;
 		ck_dat_is(dat_ep_post_send(pair.client.ep, 2, list, cookie_of(1), 0), BAD_ARG(3));
-		list[0].segment_length = i ? UINT64_MAX : pair.client.attr.max_rdma_size;
+		list[0].segment_length = i ? most : pair.client.attr.max_rdma_size;
 		ck_dat_is(dat_ep_post_rdma_write(pair.client.ep, 2, list, cookie_of(1), &to, 0),
 			  BAD_ARG(3));
 		ck_dat_is(dat_ep_post_rdma_read(pair.client.ep, 2, list, cookie_of(1), &to, 0),
