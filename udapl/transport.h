@@ -115,8 +115,6 @@ enum {
 	TP_CAP_ZERO_BASED = 1 << 16,
 	/* windows can belong to a queue pair: tp_mw_create_for_qp */
 	TP_CAP_QP_WINDOWS = 1 << 17,
-	/* a message can invalidate such a window of its receiver; no call asks for that yet */
-	TP_CAP_INVALIDATE = 1 << 18,
 };
 
 /* What the device is and grants. Numbers are clamped to INT_MAX. */

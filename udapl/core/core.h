@@ -22,7 +22,6 @@
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
  *				lock of the fast paths.
  *	cq->stray_lock		spin (verbs/stray.c); orphaned queue pairs of a completion queue
- *	ia->ep_rmrs_lock	spin; the windows whose scope is an endpoint
  *	rmr->lock		spin; the bindings of a window
  *	dev->windows_lock	spin (verbs/window.c); the windows of queue pairs
  *	ia->lmr_lock		spin; the live LMRs by context
@@ -328,10 +327,6 @@ struct ia {
 	struct evd *sink;
 	struct spinlock lmr_lock;
 	struct lmr **lmrs; /* lmr_lock; LMR_CHAINS chains: the live ones by context */
-#if DAT_EDITION == 2
-	struct spinlock ep_rmrs_lock;
-	struct rmr *ep_rmrs; /* ep_rmrs_lock */
-#endif
 	struct release_queue releases;
 	struct wakefds wakefds; /* of the waiters */
 };

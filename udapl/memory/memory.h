@@ -103,7 +103,6 @@ enum binding_flags {
 	/* of DAT 2.0: its bind binds a window of its own, to its LMR; peers count from 0 */
 	BINDING_OWN_WINDOW = 1 << 2,
 	BINDING_ZERO_BASED = 1 << 3,
-	BINDING_INVALIDATED = 1 << 4, /* by the peer, before its bind has completed here */
 };
 
 /* One bind: what the window covers from the completion of the bind on. */
@@ -144,8 +143,7 @@ struct rmr {
 	 * binding has one. No bind of it is fast, so fast_pz is the zone of no endpoint.
 	 */
 	bool of_ep;
-	struct pz *fast_pz;	  /* fixed */
-	struct rmr *next, **back; /* ia->ep_rmrs_lock; those of_ep */
+	struct pz *fast_pz; /* fixed */
 #endif
 };
 
@@ -223,14 +221,6 @@ DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
  * release_run must be called before the consumer sees the completion.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
-#if DAT_EDITION == 2
-/*
- * The peer has invalidated the window of an endpoint that has the context @key: nothing is bound to
- * it from here on. It is called where completions are taken, with evd->lock held. Returns whether
- * release_run must be called before the consumer sees the completion.
- */
-bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key);
-#endif
 /*
  * For the post of a bind: makes another window if a bind that failed has taken the one of @rmr
  * along. No lock is held. Returns DAT_SUCCESS also where the device has no windows.

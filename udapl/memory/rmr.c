@@ -97,35 +97,9 @@ static void binding_unlink_locked(struct rmr *rmr, struct binding *binding)
 		rmr->latest = before;
 }
 
-/* ---- the list of those whose scope is an endpoint ---- */
+/* ---- the scope ---- */
 
 #if DAT_EDITION == 2
-static void ep_rmrs_add(struct rmr *rmr)
-{
-	struct ia *ia = rmr->obj.ia;
-
-	spin_lock(&ia->ep_rmrs_lock);
-	rmr->next = ia->ep_rmrs;
-	rmr->back = &ia->ep_rmrs;
-	if (rmr->next)
-		rmr->next->back = &rmr->next;
-	ia->ep_rmrs = rmr;
-	spin_unlock(&ia->ep_rmrs_lock);
-}
-
-static void ep_rmrs_remove(struct rmr *rmr)
-{
-	struct ia *ia = rmr->obj.ia;
-
-	if (!rmr->back)
-		return;
-	spin_lock(&ia->ep_rmrs_lock);
-	*rmr->back = rmr->next;
-	if (rmr->next)
-		rmr->next->back = rmr->back;
-	spin_unlock(&ia->ep_rmrs_lock);
-}
-
 static void rmr_set_scope(struct rmr *rmr, bool of_ep)
 {
 	static struct pz no_pz;
@@ -134,11 +108,6 @@ static void rmr_set_scope(struct rmr *rmr, bool of_ep)
 	rmr->fast_pz = of_ep ? &no_pz : rmr->pz;
 }
 #else
-static void ep_rmrs_remove(struct rmr *rmr)
-{
-	(void)rmr;
-}
-
 static void rmr_set_scope(struct rmr *rmr, bool of_ep)
 {
 	(void)rmr, (void)of_ep;
@@ -156,7 +125,6 @@ static void rmr_free_memory(struct rmr *rmr)
 		free(rmr->spares);
 		rmr->spares = next;
 	}
-	ep_rmrs_remove(rmr);
 	obj_put(&rmr->pz->obj);
 	obj_free(&rmr->obj);
 }
@@ -310,21 +278,6 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 }
 
 /*
- * The peer has invalidated the window of @binding, so nothing is in force from there on: that is
- * rmr->unbound, which is put behind it. Until its bind has completed it is only marked.
- */
-static bool binding_invalidate_locked(struct rmr *rmr, struct binding *binding)
-{
-	assert_locked(&rmr->lock);
-	binding->flags |= BINDING_INVALIDATED;
-	if (!binding_is_complete(binding))
-		return false;
-	binding_unlink_locked(rmr, &rmr->unbound);
-	binding_insert_locked(rmr, &rmr->unbound, binding);
-	return release_superseded_locked(rmr);
-}
-
-/*
  * The bind has failed, and nothing is in force from here on. The device may still serve the binding
  * before it, and only the end of the window makes sure that it does not. With the window those
  * bindings are lost, too, that were posted later, on another endpoint, and have completed: so
@@ -353,13 +306,6 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	return true;
 }
 
-/* The bind has succeeded, but the peer has invalidated the window since: it used it at once. */
-static COLD bool binding_complete_invalidated_locked(struct rmr *rmr, struct binding *binding)
-{
-	binding->flags |= BINDING_COMPLETE;
-	return binding_invalidate_locked(rmr, binding);
-}
-
 /* Returns whether no bind is in flight: the only binding of the list is the one in force. */
 static bool rmr_is_idle_locked(const struct rmr *rmr)
 {
@@ -386,9 +332,7 @@ NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
 	bool queued, over;
 
 	assert_locked(&rmr->lock);
-	if (DAT_EDITION == 2 && unlikely(binding->flags & BINDING_INVALIDATED) && !status)
-		queued = binding_complete_invalidated_locked(rmr, binding);
-	else if (status == DAT_DTO_SUCCESS)
+	if (status == DAT_DTO_SUCCESS)
 		queued = binding_complete_locked(rmr, binding);
 	else if (status == DAT_DTO_ERR_FLUSHED)
 		queued = binding_cancel_locked(rmr, binding);
@@ -565,40 +509,9 @@ DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr_out)
 	struct rmr *rmr;
 	DAT_RETURN ret = rmr_make(pz, true, rmr_out ? &rmr : NULL);
 
-	if (ret != DAT_SUCCESS)
-		return ret;
-	ep_rmrs_add(rmr);
-	*rmr_out = obj_publish(&rmr->obj);
-	return DAT_SUCCESS;
-}
-
-/* Returns the binding whose window has the context @key, or NULL. */
-static struct binding *binding_of_key_locked(const struct rmr *rmr, DAT_RMR_CONTEXT key)
-{
-	struct binding *binding = rmr->freed ? NULL : rmr->bindings;
-
-	assert_locked(&rmr->lock);
-	while (binding && !(binding->flags & BINDING_OWN_WINDOW && binding->region_key == key))
-		binding = binding->next;
-	return binding;
-}
-
-/* The contexts of an IA's windows differ, so at most one has it. */
-bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key)
-{
-	struct binding *binding = NULL;
-	bool queued = false;
-
-	spin_lock(&ia->ep_rmrs_lock);
-	for (struct rmr *rmr = ia->ep_rmrs; rmr && !binding; rmr = rmr->next) {
-		spin_lock(&rmr->lock);
-		binding = binding_of_key_locked(rmr, key);
-		if (binding)
-			queued = binding_invalidate_locked(rmr, binding);
-		spin_unlock(&rmr->lock);
-	}
-	spin_unlock(&ia->ep_rmrs_lock);
-	return queued;
+	if (ret == DAT_SUCCESS)
+		*rmr_out = obj_publish(&rmr->obj);
+	return ret;
 }
 #endif
 

@@ -140,8 +140,7 @@ static unsigned caps_of_edition(struct ibv_context *ibv, unsigned flags)
 	if (!(flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) ||
 	    !can_alloc_window(ibv, IBV_MW_TYPE_2))
 		return caps;
-	return caps | TP_CAP_QP_WINDOWS |
-	       (flags & IBV_DEVICE_MEM_MGT_EXTENSIONS ? TP_CAP_INVALIDATE : 0);
+	return caps | TP_CAP_QP_WINDOWS;
 }
 
 static unsigned clamp(int value, unsigned max)
