@@ -59,6 +59,22 @@ void ep_quiesce_locked(struct ep *ep);
 /* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
 #define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
 
+/* Ends a fast post in which the thread is cancelled, and releases send_lock if it is EP_SHARED. */
+void ep_request_cancelled(struct ep *ep, unsigned open);
+
+/* A fast post that is being made. It is over when the transport has returned. */
+struct posting {
+	struct ep *ep;
+	unsigned open;
+	bool returned;
+};
+
+static ALWAYS_INLINE void posting_end(const struct posting *posting)
+{
+	if (!posting->returned)
+		ep_request_cancelled(posting->ep, posting->open);
+}
+
 #if DAT_EDITION == 2
 /*
  * These are in post.c, for requests of extensions, whose posts go the way of the others. Between
@@ -87,8 +103,6 @@ unsigned ep_request_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags);
  * at @open. Returns what the call does.
  */
 DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned open);
-/* Ends a fast post in which the thread is cancelled, and releases send_lock if it is EP_SHARED. */
-void ep_request_cancelled(struct ep *ep, unsigned open);
 #endif
 
 /* What an endpoint is made of, or is to be made of. */

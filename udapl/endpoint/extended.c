@@ -125,27 +125,13 @@ static NOINLINE DAT_RETURN extended_slow(struct ep *ep, enum req_kind kind, DAT_
 
 /* ---- the fast path ---- */
 
-/* A fast post that is being made, as in post.c: the thread may be cancelled in it. */
-struct extended_posting {
-	struct ep *ep;
-	unsigned open;
-	bool returned;
-};
-
-static ALWAYS_INLINE void extended_posting_end(const struct extended_posting *posting)
-{
-	if (!posting->returned)
-		ep_request_cancelled(posting->ep, posting->open);
-}
-
+/* The thread may be cancelled in this, as in request_fast_or_unwind of post.c. */
 static ALWAYS_INLINE int extended_fast(struct ep *ep, unsigned open, struct tp_qp *qp,
 				       struct req *req, enum req_kind kind,
 				       const struct tp_taken *taken, const DAT_RMR_TRIPLET *remote,
 				       const struct extra *extra)
 {
-	__attribute__((cleanup(extended_posting_end))) struct extended_posting posting = {
-		.ep = ep, .open = open
-	};
+	__attribute__((cleanup(posting_end))) struct posting posting = { .ep = ep, .open = open };
 	int result;
 
 	if (kind == REQ_WRITE_IMMED)

@@ -409,26 +409,13 @@ static COLD DAT_RETURN request_refused_late(struct ep *ep, int result, unsigned 
 	return err ? request_failed(ep, err) : request_gate_closed(ep);
 }
 
-static COLD void request_cancelled(struct ep *ep, unsigned open)
+COLD void ep_request_cancelled(struct ep *ep, unsigned open)
 {
 	tp_post_cancelled(ep->qp);
 	if (gate_value(&ep->send_gate) != open)
 		(void)request_gate_closed(ep);
 	if (open == EP_SHARED)
 		spin_unlock(&ep->send_lock);
-}
-
-/* A fast post that is being made. It is over when the transport has returned. */
-struct posting {
-	struct ep *ep;
-	unsigned open;
-	bool returned;
-};
-
-static ALWAYS_INLINE void posting_end(const struct posting *posting)
-{
-	if (!posting->returned)
-		request_cancelled(posting->ep, posting->open);
 }
 
 /*
@@ -790,11 +777,6 @@ unsigned ep_request_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags)
 DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned open)
 {
 	return request_posted(ep, result, nseg, open);
-}
-
-COLD void ep_request_cancelled(struct ep *ep, unsigned open)
-{
-	request_cancelled(ep, open);
 }
 #endif
 
