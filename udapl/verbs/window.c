@@ -155,11 +155,12 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
 }
 
 /*
- * The thread is not cancelled in this, because soft-RoCE makes a system call, which is a
- * cancellation point, and the key of a bind that was posted must be stored.
+ * Posts the bind of a window of type 1. The thread is not cancelled in this, because soft-RoCE
+ * makes a system call, which is a cancellation point, and the key of a bind that was posted must be
+ * stored.
  */
-HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
-		     DAT_RMR_CONTEXT *context)
+static ALWAYS_INLINE int post_bind_type_1(struct tp_qp *qp, void *tag, const struct tp_bind *bind,
+					  unsigned access, unsigned flags, DAT_RMR_CONTEXT *context)
 {
 	struct ibv_mw_bind *wr = &bind->mw->wr;
 	struct ibv_mw *mw = bind->mw->ibv;
@@ -170,11 +171,17 @@ HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, un
 	wr->bind_info.mr = ibv_mr_of(bind->mr);
 	wr->bind_info.addr = bind->address;
 	wr->bind_info.length = bind->size;
-	wr->bind_info.mw_access_flags = window_access[bind->priv];
+	wr->bind_info.mw_access_flags = access;
 	CANCEL_FORBIDDEN;
 	err = post_result(ibv_bind_mw(qp->ibv, mw, wr));
 	*context = mw->rkey;
 	return err;
+}
+
+HOT int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
+		     DAT_RMR_CONTEXT *context)
+{
+	return post_bind_type_1(qp, tag, bind, window_access[bind->priv], flags, context);
 }
 
 #if DAT_EDITION == 2
@@ -221,26 +228,6 @@ static int post_bind_type_2(struct tp_qp *qp, void *tag, const struct tp_bind *b
 	*context = key;
 	qp_add_window(qp, bind->mw);
 	return 0;
-}
-
-/* That of a window of type 1 which is zero-based. */
-static int post_bind_type_1(struct tp_qp *qp, void *tag, const struct tp_bind *bind,
-			    unsigned access, unsigned flags, DAT_RMR_CONTEXT *context)
-{
-	struct ibv_mw_bind wr = {
-		.wr_id = (uintptr_t)tag,
-		.send_flags = flags | qp->fence,
-		.bind_info = {
-			.mr = ibv_mr_of(bind->mr),
-			.addr = bind->address,
-			.length = bind->size,
-			.mw_access_flags = access,
-		},
-	};
-	int err = post_result(ibv_bind_mw(qp->ibv, bind->mw->ibv, &wr));
-
-	*context = bind->mw->ibv->rkey;
-	return err;
 }
 
 int tp_post_bind_typed(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bool zero_based,
