@@ -454,8 +454,9 @@ DAT_RETURN rmr_renew_window(struct rmr *rmr)
 	return DAT_SUCCESS;
 }
 
-/* Makes an RMR; @of_ep: its scope is an endpoint. */
-static ALWAYS_INLINE DAT_RETURN rmr_make(DAT_PZ_HANDLE pz_handle, bool of_ep, struct rmr **rmr_out)
+/* dat_rmr_create; with @of_ep dat_rmr_create_for_ep, whose scope is an endpoint. */
+static ALWAYS_INLINE DAT_RETURN rmr_make(DAT_PZ_HANDLE pz_handle, bool of_ep,
+					 DAT_RMR_HANDLE *rmr_out)
 {
 	struct pz *pz = pz_handle;
 	struct rmr *rmr;
@@ -484,7 +485,7 @@ static ALWAYS_INLINE DAT_RETURN rmr_make(DAT_PZ_HANDLE pz_handle, bool of_ep, st
 		rmr_free_memory(rmr);
 		return ret;
 	}
-	*rmr_out = rmr;
+	*rmr_out = obj_publish(&rmr->obj);
 	return DAT_SUCCESS;
 put_pz:
 	obj_put(&pz->obj);
@@ -494,24 +495,16 @@ put_pz:
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr_out)
 {
 	CANCEL_FORBIDDEN;
-	struct rmr *rmr;
-	DAT_RETURN ret = rmr_make(pz, false, rmr_out ? &rmr : NULL);
 
-	if (ret == DAT_SUCCESS)
-		*rmr_out = obj_publish(&rmr->obj);
-	return ret;
+	return rmr_make(pz, false, rmr_out);
 }
 
 #if DAT_EDITION == 2
 DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr_out)
 {
 	CANCEL_FORBIDDEN;
-	struct rmr *rmr;
-	DAT_RETURN ret = rmr_make(pz, true, rmr_out ? &rmr : NULL);
 
-	if (ret == DAT_SUCCESS)
-		*rmr_out = obj_publish(&rmr->obj);
-	return ret;
+	return rmr_make(pz, true, rmr_out);
 }
 #endif
 
