@@ -21,6 +21,7 @@ static DAT_FD fd;
 static void setup(void)
 {
 	side_open(client, "fake0");
+	fake_wait_idle(0); /* the service thread has opened its descriptor */
 	ck_dat(cno_fd_create(client->ia, &fd, &cno));
 }
 
@@ -127,7 +128,6 @@ START_TEST(create_without_memory_changes_nothing)
 	unsigned failures = 0;
 	DAT_RETURN ret;
 
-	fake_wait_idle(0); /* the service thread has opened its descriptor */
 	for (unsigned i = 0; i < 40; i++) {
 		const unsigned before = count_entries("/proc/self/fd");
 		DAT_CNO_HANDLE other = POISON;
