@@ -59,6 +59,19 @@ void ep_quiesce_locked(struct ep *ep);
 /* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
 #define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
 
+/* Claims the next slot for a request. There is room in the ring, and it was taken. */
+static ALWAYS_INLINE struct req *ep_claim_request(struct ep *ep, enum req_kind kind, DAT_VLEN size,
+						  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
+{
+	struct req *req = ring_next(&ep->sends);
+
+	req->cookie = cookie;
+	req->size = size;
+	req_set_kind(req, kind, flags);
+	ring_publish(&ep->sends, req);
+	return req;
+}
+
 /* Ends a fast post in which the thread is cancelled, and releases send_lock if it is EP_SHARED. */
 void ep_request_cancelled(struct ep *ep, unsigned open);
 

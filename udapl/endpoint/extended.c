@@ -28,20 +28,15 @@ static int post_extended(struct ep *ep, struct req *req, const struct tp_sge *sg
 }
 
 /*
- * Claims the next slot, for which there is room, and room was taken. A completion that is an event
- * takes the slow path, which has what is peculiar to it; of suppressed requests all do so.
+ * Claims the next slot as ep_claim_request does. A completion that is an event takes the slow path,
+ * which has what is peculiar to it; of suppressed requests all do so.
  */
 static ALWAYS_INLINE struct req *extended_claim(struct ep *ep, enum req_kind kind, DAT_VLEN size,
 						DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	struct req *req = ring_next(&ep->sends);
-
-	req->cookie = cookie;
-	req->size = size;
-	req_set_kind(req, kind,
-		     flags & DAT_COMPLETION_SUPPRESS_FLAG ? flags : flags | REQ_SLOW_PATH);
-	ring_publish(&ep->sends, req);
-	return req;
+	return ep_claim_request(ep, kind, size, cookie,
+				flags & DAT_COMPLETION_SUPPRESS_FLAG ? flags
+								     : flags | REQ_SLOW_PATH);
 }
 
 /* ---- the slow path ---- */

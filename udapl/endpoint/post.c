@@ -476,19 +476,6 @@ static ALWAYS_INLINE unsigned request_post_flags(struct ep *ep, enum req_kind ki
 	return post_flags;
 }
 
-/* Claims the next slot for a request. There is room in the ring, and it was taken. */
-static ALWAYS_INLINE struct req *request_claim(struct ep *ep, enum req_kind kind, DAT_VLEN size,
-					       DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
-{
-	struct req *req = ring_next(&ep->sends);
-
-	req->cookie = cookie;
-	req->size = size;
-	req_set_kind(req, kind, flags);
-	ring_publish(&ep->sends, req);
-	return req;
-}
-
 /* Looks for room in a ring that seems full: completions that were not polled yet occupy slots. */
 static COLD bool ring_poll_room(struct ring *ring, struct evd *evd)
 {
@@ -551,7 +538,7 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
 		split = nsge > fast_segments(ep, kind);
 		post_flags = request_post_flags(ep, kind, flags);
-		req = request_claim(ep, kind, size, cookie, flags);
+		req = ep_claim_request(ep, kind, size, cookie, flags);
 		ret = request_posted(
 			ep, request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
 			nsge, EP_OPEN);
@@ -592,7 +579,7 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 		goto unlock;
 	if (!(tp_post_flags & TP_POST_SIGNAL) || unlikely(flags))
 		post_flags = request_post_flags(ep, kind, flags);
-	req = request_claim(ep, kind, tp_taken_size(&taken, nseg), cookie, flags);
+	req = ep_claim_request(ep, kind, tp_taken_size(&taken, nseg), cookie, flags);
 	ret = request_posted(
 		ep,
 		request_fast_or_unwind(ep, open, qp, kind, req, &taken, nseg, remote, post_flags),
