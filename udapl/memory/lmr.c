@@ -102,6 +102,16 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 				: span_virtual(ia, region, length, span);
 }
 
+/* Says whether the device has what the call asks of it. */
+static DAT_RETURN lmr_ask_device(const struct ia *ia, DAT_MEM_PRIV_FLAGS priv, bool zero_based)
+{
+	if (priv & TP_PRIV_ATOMIC && !(ia->attr->caps & TP_CAP_ATOMIC))
+		return BAD_ARG(6);
+	if (zero_based && !(ia->attr->caps & TP_CAP_ZERO_BASED))
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	return DAT_SUCCESS;
+}
+
 /* Writes what the call and a query tell of a region. Each output may be null. */
 static void lmr_report(const struct lmr *lmr, DAT_LMR_CONTEXT *lmr_context,
 		       DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_size,
@@ -313,10 +323,8 @@ region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION
 	if (!obj_hold(ia, pz_handle, DAT_HANDLE_TYPE_PZ))
 		return region_refused(BAD_HANDLE(PZ), ia, type, length, pz, priv);
 	ret = lmr_args(ia, kind, region, length, lmr_out, &span);
-	if (ret == DAT_SUCCESS && priv & TP_PRIV_ATOMIC && !(ia->attr->caps & TP_CAP_ATOMIC))
-		ret = BAD_ARG(6);
-	if (zero_based && ret == DAT_SUCCESS && !(ia->attr->caps & TP_CAP_ZERO_BASED))
-		ret = DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+	if (ret == DAT_SUCCESS)
+		ret = lmr_ask_device(ia, priv, zero_based);
 	if (ret != DAT_SUCCESS) {
 		(void)region_refused(ret, ia, type, length, pz, priv);
 		goto put_pz;
