@@ -135,11 +135,6 @@ static bool is_window_refusal(int err)
 	return err == -EINVAL || err == -EOPNOTSUPP;
 }
 
-static bool binding_is_zero_based(const struct binding *binding)
-{
-	return DAT_EDITION == 2 && binding->flags & BINDING_ZERO_BASED;
-}
-
 #if DAT_EDITION == 2
 /* The range is addressed as its LMR is, or from 0 on. */
 static int range_register(struct binding *binding, struct pz *pz, struct tp_mr_info *info)
@@ -272,11 +267,10 @@ enum bind_form {
 static int bind_post_typed_locked(struct binding *binding, struct ep *ep, struct req *req,
 				  const struct tp_bind *bind, unsigned post_flags)
 {
-	const bool own = binding->flags & BINDING_OWN_WINDOW;
-
 	assert_locked(&binding->rmr->lock);
 	return tp_post_bind_typed(ep->qp, req, bind, binding_is_zero_based(binding), post_flags,
-				  own ? &binding->region_key : &binding->key);
+				  binding_has_own_window(binding) ? &binding->region_key
+								  : &binding->key);
 }
 #else
 static int bind_post_typed_locked(struct binding *binding, struct ep *ep, struct req *req,
@@ -372,7 +366,7 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, const struct bindi
 	const struct binding *before = rmr->latest;
 
 	assert_locked(&rmr->lock);
-	if (DAT_EDITION == 2 && binding->flags & BINDING_OWN_WINDOW) {
+	if (binding_has_own_window(binding)) {
 		*bind = bind_of_locked(rmr, binding);
 		bind->mw = binding->own_window;
 		return BIND_TYPED;

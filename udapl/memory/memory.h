@@ -168,6 +168,18 @@ static ALWAYS_INLINE struct pz *rmr_fast_pz(const struct rmr *rmr)
 #endif
 }
 
+/* Returns whether its bind binds a window of its own. */
+static inline bool binding_has_own_window(const struct binding *binding)
+{
+	return DAT_EDITION == 2 && binding->flags & BINDING_OWN_WINDOW;
+}
+
+/* Returns whether peers address its first byte by 0. */
+static inline bool binding_is_zero_based(const struct binding *binding)
+{
+	return DAT_EDITION == 2 && binding->flags & BINDING_ZERO_BASED;
+}
+
 /* Returns whether its bind binds the window. If not, its range, if any, is registered. */
 static inline bool binding_uses_window(const struct binding *binding)
 {

@@ -178,7 +178,7 @@ static void binding_released(struct release *release)
  */
 static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
-	const bool own = DAT_EDITION == 2 && binding->flags & BINDING_OWN_WINDOW;
+	const bool own = binding_has_own_window(binding);
 
 	binding->release = (struct release){
 		.region = own ? NULL : binding->region,
@@ -578,7 +578,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 #if DAT_EDITION == 2
 	if (shown) {
 		param->rmr_scope = rmr->of_ep ? DAT_RMR_SCOPE_EP : DAT_RMR_SCOPE_PZ;
-		param->va_type = now->flags & BINDING_ZERO_BASED ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA;
+		param->va_type = binding_is_zero_based(now) ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA;
 	}
 #endif
 	spin_unlock(&rmr->lock);
