@@ -65,7 +65,8 @@ static bool is_behind_lost_read(const struct ring *ring, const struct req *req)
 }
 
 #if DAT_EDITION == 2
-static void event_extend(DAT_EVENT *event, int type)
+/* Makes the event of a transfer that of an extension. Returns what it has for that. */
+static DAT_IB_EXTENSION_EVENT_DATA *event_extend(DAT_EVENT *event, int type)
 {
 	DAT_IB_EXTENSION_EVENT_DATA *extension =
 		(DAT_IB_EXTENSION_EVENT_DATA *)&event->event_extension_data;
@@ -73,6 +74,7 @@ static void event_extend(DAT_EVENT *event, int type)
 	event->event_number = (DAT_EVENT_NUMBER)DAT_IB_DTO_EVENT;
 	extension->type = (DAT_IB_EXT_TYPE)type;
 	extension->status = (DAT_IB_STATUS)event->event_data.dto_completion_event_data.status;
+	return extension;
 }
 
 void completion_extend_request(const struct req *req, DAT_EVENT *event)
@@ -83,19 +85,19 @@ void completion_extend_request(const struct req *req, DAT_EVENT *event)
 		[REQ_CMP_SWAP] = DAT_IB_CMP_AND_SWAP,
 	};
 
-	event_extend(event, types[req->kind]);
+	(void)event_extend(event, types[req->kind]);
 }
 
 void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event)
 {
 	const bool written = (int)wc->status == TP_WC_WRITE_IMMED;
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
-	DAT_IB_EXTENSION_EVENT_DATA *extension =
-		(DAT_IB_EXTENSION_EVENT_DATA *)&event->event_extension_data;
+	DAT_IB_EXTENSION_EVENT_DATA *extension;
 
 	dto->status = DAT_DTO_SUCCESS;
 	dto->operation = (DAT_DTOS)(written ? DAT_IB_DTO_RECV_IMMED : DAT_IB_DTO_RECV_MSG_IMMED);
-	event_extend(event, written ? DAT_IB_RDMA_WRITE_IMMED_DATA : DAT_IB_RECV_IMMED_DATA);
+	extension = event_extend(event,
+				 written ? DAT_IB_RDMA_WRITE_IMMED_DATA : DAT_IB_RECV_IMMED_DATA);
 	extension->val.immed.data = tp_wc_immed(wc);
 }
 #endif

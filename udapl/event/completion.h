@@ -151,7 +151,6 @@ static ALWAYS_INLINE void completion_describe(struct evd *evd, const struct req 
  * Describes a bind, or a request of an extension, that has succeeded and is an event, and retires
  * its slot. Returns false as the next function does.
  */
-#if DAT_EDITION == 2
 static ALWAYS_INLINE bool completion_retire_special_locked(struct evd *evd, const struct req *req,
 							   const struct tp_wc *wc, DAT_EVENT *event)
 {
@@ -164,16 +163,6 @@ static ALWAYS_INLINE bool completion_retire_special_locked(struct evd *evd, cons
 	return req->kind == REQ_BIND &&
 	       completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event);
 }
-#else
-static ALWAYS_INLINE bool completion_retire_special_locked(struct evd *evd, const struct req *req,
-							   const struct tp_wc *wc, DAT_EVENT *event)
-{
-	(void)wc;
-	assert_locked(&evd->lock);
-	return req->kind == REQ_BIND &&
-	       completion_retire_bind_locked(evd, req, DAT_DTO_SUCCESS, event);
-}
-#endif
 
 /*
  * Describes a plain completion, that is a transfer of an endpoint's own queues that has succeeded,
