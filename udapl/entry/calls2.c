@@ -19,7 +19,7 @@ static COLD DAT_RETURN invalidate_refused(DAT_RETURN ret, const void *ep)
 	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate", "ep %p", ep);
 }
 
-/* There is nothing to invalidate: no window belongs to an endpoint. */
+/* No transport has a send that invalidates a window. */
 DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context)
@@ -116,17 +116,15 @@ static DAT_RETURN query_close(DAT_HANDLE handle)
 static COLD DAT_RETURN other_operation(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
 	CANCEL_FORBIDDEN;
-	DAT_RETURN ret;
+	const bool has_object = !(op & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE));
+	DAT_RETURN ret = DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
 
-	if (op & DAT_OPEN_EXTENSION_BASE)
-		ret = (int)op == (int)DAT_IB_OPEN_QUERY_OP ? query_open(handle, args)
-							   : DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
-	else if (op & DAT_CLOSE_EXTENSION_BASE)
-		ret = (int)op == (int)DAT_IB_CLOSE_QUERY_OP ? query_close(handle)
-							    : DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
-	else
-		ret = obj_any(handle) ? DAT_ERROR(DAT_NOT_IMPLEMENTED, 0)
-				      : DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	if ((int)op == (int)DAT_IB_OPEN_QUERY_OP)
+		ret = query_open(handle, args);
+	else if ((int)op == (int)DAT_IB_CLOSE_QUERY_OP)
+		ret = query_close(handle);
+	else if (has_object && !obj_any(handle))
+		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	if (ret == DAT_SUCCESS)
 		return ret;
 	return refused(ret, LOG_UTIL, "dat_extension_op", "handle %p, op %#x", handle,
