@@ -220,7 +220,7 @@ void tp_pd_destroy(struct tp_pd *pd);
 
 /* The privilege for atomic operations of peers, DAT_IB_MEM_PRIV_REMOTE_ATOMIC of DAT 2.0. */
 #if DAT_EDITION == 2
-#define TP_PRIV_ATOMIC 0x40u
+#define TP_PRIV_ATOMIC ((unsigned)DAT_MEM_PRIV_EXTENSION_BASE)
 #else
 #define TP_PRIV_ATOMIC 0u
 #endif

@@ -23,9 +23,10 @@ static void ep_limit_posts(struct ep *ep, enum req_kind kind, unsigned segments,
 static void ep_limit_atomics(struct ep *ep)
 {
 	const bool possible = ep->obj.ia->attr->caps & TP_CAP_ATOMIC && ep->attr.max_rdma_read_out;
+	const DAT_VLEN size = possible ? sizeof(uint64_t) : 0;
 
-	if (ep->atomic_size != (possible ? sizeof(uint64_t) : 0))
-		ep->atomic_size = possible ? sizeof(uint64_t) : 0;
+	if (ep->atomic_size != size)
+		ep->atomic_size = size;
 }
 
 static void ep_limit_immed(struct ep *ep)

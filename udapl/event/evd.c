@@ -12,7 +12,11 @@
 #define READ_SEGMENTS 4 /* of one RDMA read, as programs ask for: OFED's default */
 
 /* DAT_IB_EVD_EXTENSION_FLAG, which feeds nothing: it was meant for collective operations. */
-#define EVD_FLAG_EXTENSION (DAT_EDITION == 2 ? 0x200 : 0)
+#if DAT_EDITION == 2
+#define EVD_FLAG_EXTENSION DAT_EVD_EXTENSION_BASE
+#else
+#define EVD_FLAG_EXTENSION 0
+#endif
 
 #define EVD_FLAGS_ALL                                                                              \
 	(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG | DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG |    \
