@@ -1580,9 +1580,9 @@ DAT_RETURN dat_rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 /*
  * dat_rmr_create_for_ep creates a window of which only the endpoint gives access that it is bound
  * on. It may be bound on another one next. The peer of that endpoint can invalidate it with
- * dat_ep_post_send_with_invalidate, which unbinds it. When the endpoint is disconnected, reset or
- * freed nobody has access any more; the window stays bound, and its region in use, until it is
- * bound again or freed.
+ * dat_ep_post_send_with_invalidate, if its provider has that. When the endpoint is disconnected,
+ * reset or freed nobody has access any more. The window, also one that was invalidated, stays
+ * bound, and its region in use, until it is bound again or freed.
  *
  * Of DATX_2.0, see the conventions. Safe.
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: no memory. The device gives a window at each bind.
@@ -1594,8 +1594,7 @@ DAT_RETURN dat_rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 
 /*
  * dat_rmr_query returns the binding of a window. While it is unbound, the members after pz_handle
- * are 0, except rmr_scope. What a peer has invalidated is unbound from the completion of the
- * receive that says so.
+ * are 0, except rmr_scope.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: LMR_TRIPLET in mask while the window is unbound; ARG3: param is null

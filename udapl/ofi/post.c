@@ -280,13 +280,14 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, un
 }
 
 #if DAT_EDITION == 2
-/* No provider of libfabric that is supported is asked for atomic operations: no TP_CAP_ATOMIC. */
+/* The core calls none of these: there is neither TP_CAP_ATOMIC nor TP_CAP_IMMED. */
 int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
 		   const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic, unsigned flags)
 {
 	(void)qp, (void)tag, (void)sge, (void)remote, (void)atomic, (void)flags;
 	return -FI_EOPNOTSUPP;
 }
+
 int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 			uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
 			unsigned flags)
@@ -295,6 +296,7 @@ int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, u
 	(void)flags;
 	return -FI_EOPNOTSUPP;
 }
+
 int tp_fast_write_immed(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 			const DAT_RMR_TRIPLET *remote, uint32_t immed, unsigned flags)
 {
