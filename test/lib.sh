@@ -55,7 +55,7 @@ is_alive() {
 # too. They have its name in their environment, by which end_jobs finds those without a parent.
 own_tmp() {
 	tmp=$(mktemp -d)
-	chmod 755 "$tmp" # other users may run some of them
+	chmod 1777 "$tmp" # other users may run some of them, and have theirs there
 	export TMPDIR=$tmp
 }
 
