@@ -185,13 +185,29 @@ START_TEST(a_key_in_use_is_drawn_anew_and_0_is_none)
 }
 END_TEST
 
+/* The errors that say of a key that it can't be had. */
+static const int key_refused[] = { FI_ENOKEY, FI_EKEYREJECTED };
+
+START_TEST(a_key_that_is_refused_is_followed_by_another)
+{
+	struct ofi_rig rig;
+
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(pz_create(rig.ia, &rig.pz));
+	ff_fail("fi_mr_regattr", key_refused[_i], 1);
+	ck_dat(ofi_lmr_create(&rig));
+	ck_assert(!ff_fail_left("fi_mr_regattr"));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(without_a_key_that_is_free_the_region_is_a_shortage)
 {
 	struct ofi_rig rig;
 
 	ck_dat(ofi_ia_open(&rig, PARAMS));
 	ck_dat(pz_create(rig.ia, &rig.pz));
-	ff_fail_times("fi_mr_regattr", FI_ENOKEY, 1000);
+	ff_fail_times("fi_mr_regattr", key_refused[_i], 1000);
 	ck_dat_is(ofi_lmr_create(&rig), DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
 	ck_assert(ff_fail_left("fi_mr_regattr"));
 	ck_dat(ofi_lmr_create(&rig));
@@ -604,7 +620,10 @@ static TCase *keys(void)
 
 	tcase_add_test(tcase, keys_are_not_in_sequence);
 	tcase_add_test(tcase, a_key_in_use_is_drawn_anew_and_0_is_none);
-	tcase_add_test(tcase, without_a_key_that_is_free_the_region_is_a_shortage);
+	tcase_add_loop_test(tcase, a_key_that_is_refused_is_followed_by_another, 0,
+			    COUNT(key_refused));
+	tcase_add_loop_test(tcase, without_a_key_that_is_free_the_region_is_a_shortage, 0,
+			    COUNT(key_refused));
 	tcase_add_test(tcase, a_key_is_no_wider_than_those_of_the_provider);
 	tcase_add_test(tcase, without_random_numbers_keys_still_differ);
 	tcase_add_test(tcase, many_keys_are_drawn_at_once_and_none_is_used_twice);

@@ -180,6 +180,7 @@ int ofi_errno(ssize_t ret)
 {
 	switch (-ret) {
 	case FI_ENOKEY:
+	case FI_EKEYREJECTED:
 		return -ENOSPC;
 	default:
 		return -ret < FI_ERRNO_OFFSET ? (int)ret : -EIO;

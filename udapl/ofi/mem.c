@@ -402,11 +402,17 @@ static inline int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *
 	return fi_mr_regattr(dev->domain, attr, 0, fi);
 }
 
-/* Tries other keys, if @ret says that the first one was refused because it is in use. */
+/* Is the key in use, or not to be had for another reason of the provider (fi_mr(3))? */
+static bool is_key_refused(int ret)
+{
+	return ret == -FI_ENOKEY || ret == -FI_EKEYREJECTED;
+}
+
+/* Tries other keys, if @ret says that the first one was refused. */
 static COLD int mr_register_again(struct tp_dev *dev, struct fi_mr_attr *attr, int ret,
 				  struct fid_mr **fi)
 {
-	for (unsigned i = 1; i < KEY_ATTEMPTS && ret == -FI_ENOKEY; i++) {
+	for (unsigned i = 1; i < KEY_ATTEMPTS && is_key_refused(ret); i++) {
 		attr->requested_key = dev->provider_keys ? 0 : stock_take(dev);
 		ret = mr_register_once(dev, attr, fi);
 	}
