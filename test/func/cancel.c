@@ -3,6 +3,7 @@
  * Threads that are cancelled in a call, or when they come to one: what they leave is as if the call
  * had returned, and other threads go on. A lock that such a thread kept shows as a case that hangs.
  */
+#include <arpa/inet.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,8 +91,8 @@ static DAT_RETURN lmr_create_here(void)
 {
 	const DAT_REGION_DESCRIPTION region = { .for_va = memory };
 
-	return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
-			      DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, NULL, NULL);
+	return LMR_CREATE(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(memory), pz,
+			  DAT_MEM_PRIV_ALL_FLAG, &lmr, &lmr_context, &rmr_context, NULL, NULL);
 }
 
 static DAT_RETURN srq_create_here(void)
@@ -124,6 +125,11 @@ static DAT_RETURN list_here(void)
 	for (size_t i = 0; i < COUNT(list); i++)
 		list[i] = &info[i];
 	return dat_registry_list_providers(COUNT(list), &count, list);
+}
+
+static DAT_RETURN reject_here(void)
+{
+	return CR_REJECT(cr);
 }
 
 static DAT_RETURN connect_here(void)
@@ -180,7 +186,6 @@ CALL(dat_psp_query, psp, DAT_PSP_FIELD_ALL, &param.psp)
 CALL(dat_psp_create_any, pair.server.ia, &qual, pair.server.cr_evd, DAT_PSP_CONSUMER_FLAG, &any_psp)
 CALL(dat_cr_query, cr, DAT_CR_FIELD_ALL, &param.cr)
 CALL(dat_cr_accept, cr, passive, 0, NULL)
-CALL(dat_cr_reject, cr)
 CALL(dat_cr_handoff, cr, own_qual)
 CALL(dat_ep_dup_connect, ep, pair.client.ep, TIME_LIMIT, 0, NULL, DAT_QOS_BEST_EFFORT)
 CALL(dat_ep_disconnect, ep, DAT_CLOSE_ABRUPT_FLAG)
@@ -269,6 +274,7 @@ static void use_connections(bool thread_safe)
 {
 	const struct row ep_modify = { "dat_ep_modify", ep_modify_here, false };
 	const struct row connect = { "dat_ep_connect", connect_here, false };
+	const struct row reject = { "dat_cr_reject", reject_here, false };
 
 	open_as(thread_safe);
 	passive = side_create_ep(&pair.server, NULL);
@@ -276,7 +282,7 @@ static void use_connections(bool thread_safe)
 	    ROW(dat_ep_set_watermark), ep_modify, ROW(dat_ep_reset), ROW(dat_psp_create_any),
 	    ROW(dat_psp_create), ROW(dat_psp_query), connect);
 	cr = expect_cr(&pair.server);
-	RUN(ROW(dat_cr_query), ROW(dat_cr_reject));
+	RUN(ROW(dat_cr_query), reject);
 	expect_connection_of(&pair.client, ep, DAT_CONNECTION_EVENT_PEER_REJECTED);
 	ck_dat(dat_ep_reset(ep));
 	RUN(connect);
@@ -306,6 +312,48 @@ START_TEST(no_call_that_connects_is_cancelled)
 }
 END_TEST
 
+/* ---- calls that DAT 2.0 alone has ---- */
+
+#if DAT_EDITION == 2
+static DAT_COMM tcp4 = { .domain = AF_INET, .type = SOCK_STREAM, .protocol = IPPROTO_TCP };
+static struct sockaddr_in address; /* of a common service point */
+static DAT_CSP_HANDLE csp;
+static DAT_CSP_PARAM csp_param;
+static DAT_FD fd;
+
+CALL(dat_cno_fd_create, ia, &fd, &cno)
+CALL(dat_cno_trigger, cno, &triggered)
+CALL(dat_csp_create, pair.server.ia, &tcp4, (DAT_IA_ADDRESS_PTR)(void *)&address,
+     pair.server.cr_evd, &csp)
+CALL(dat_csp_query, csp, DAT_CSP_FIELD_ALL, &csp_param)
+CALL(dat_csp_free, csp)
+CALL(dat_ep_common_connect, ep, (DAT_IA_ADDRESS_PTR)(void *)&address, TIME_LIMIT, 0, NULL)
+
+static void use_calls_of_2_0(bool thread_safe)
+{
+	const struct row reject = { "dat_cr_reject", reject_here, false };
+
+	open_as(thread_safe);
+	address = pair.server.address;
+	address.sin_port = htons((uint16_t)free_qual(&pair.server));
+	ep = side_create_ep(&pair.client, NULL);
+	RUN(ROW(dat_cno_fd_create), ROW(dat_cno_trigger), ROW(dat_cno_free), ROW(dat_csp_create),
+	    ROW(dat_csp_query), ROW(dat_ep_common_connect));
+	cr = expect_cr(&pair.server);
+	RUN(reject, ROW(dat_csp_free));
+	expect_connection_of(&pair.client, ep, DAT_CONNECTION_EVENT_PEER_REJECTED);
+	ck_dat(dat_ep_free(ep));
+	pair_close(&pair);
+}
+
+START_TEST(no_call_that_2_0_alone_has_is_cancelled)
+{
+	use_calls_of_2_0(false);
+	use_calls_of_2_0(true);
+}
+END_TEST
+#endif
+
 /* ---- transfers ---- */
 
 static DAT_DTO_COOKIE cookie;
@@ -314,8 +362,12 @@ CALL(dat_ep_post_recv, pair.server.ep, 1, &local, cookie, DAT_COMPLETION_DEFAULT
 CALL(dat_ep_post_send, pair.client.ep, 1, &local, cookie, DAT_COMPLETION_DEFAULT_FLAG)
 CALL(dat_ep_post_rdma_write, pair.client.ep, 1, &local, cookie, &remote, 0)
 CALL(dat_ep_post_rdma_read, pair.client.ep, 1, &local, cookie, &remote, 0)
-CALL(dat_rmr_bind, rmr, &local, DAT_MEM_PRIV_REMOTE_READ_FLAG, pair.client.ep,
-     (DAT_RMR_COOKIE){ .as_64 = 4 }, DAT_COMPLETION_DEFAULT_FLAG, &rmr_context)
+
+static DAT_RETURN bind_here(void)
+{
+	return RMR_BIND(rmr, pair.client.lmr, &local, DAT_MEM_PRIV_REMOTE_READ_FLAG, pair.client.ep,
+			(DAT_RMR_COOKIE){ .as_64 = 4 }, DAT_COMPLETION_DEFAULT_FLAG, &rmr_context);
+}
 
 static DAT_RETURN wait_empty(void)
 {
@@ -340,7 +392,7 @@ static void use_transfers(bool thread_safe)
 {
 	const struct row wait = { "dat_evd_wait", wait_empty, true };
 	const struct row dequeue = { "dat_evd_dequeue", dequeue_empty, false };
-	const struct row bind = ROW(dat_rmr_bind);
+	const struct row bind = { "dat_rmr_bind", bind_here, false };
 
 	open_as(thread_safe);
 	for (unsigned round = 0; round < 3; round++) {
@@ -529,8 +581,7 @@ static DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
 
 static DAT_RETURN open_here(void)
 {
-	return dat_ia_openv((char *)ia_name(CLIENT, BY_INTERFACE), 8, &async_evd, &ia, 1, 2,
-			    DAT_FALSE);
+	return dat_ia_open((char *)ia_name(CLIENT, BY_INTERFACE), 8, &async_evd, &ia);
 }
 
 CALL(dat_ia_close, ia, DAT_CLOSE_ABRUPT_FLAG)
@@ -556,6 +607,9 @@ int main(int argc, char **argv)
 		{ the_first_open_is_not_cancelled, NEEDS_NOTHING },
 		{ no_call_on_an_object_is_cancelled, NEEDS_NOTHING },
 		{ no_call_that_connects_is_cancelled, NEEDS_NOTHING },
+#if DAT_EDITION == 2
+		{ no_call_that_2_0_alone_has_is_cancelled, NEEDS_NOTHING },
+#endif
 		{ a_post_of_a_thread_that_is_cancelled_completes, NEEDS_UNWINDING },
 		{ a_wait_that_does_not_sleep_is_not_cancelled, NEEDS_UNWINDING },
 		{ a_thread_that_polls_may_be_cancelled, NEEDS_UNWINDING },

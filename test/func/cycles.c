@@ -169,8 +169,7 @@ START_TEST(repeated_opens_need_few_descriptors)
 
 		if (i == 50)
 			before = resources_now();
-		ck_dat(dat_ia_openv((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 8, &async, &ia, 1,
-				    2, DAT_FALSE));
+		ck_dat(dat_ia_open((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 8, &async, &ia));
 		ck_dat(dat_ia_close(ia, i % 2 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG));
 	}
 	expect_no_growth(&before, 350);
@@ -186,8 +185,7 @@ START_TEST(open_without_descriptors_releases_all)
 	unsigned base, used;
 
 	/* what is loaded and opened once stays so */
-	ck_dat(dat_ia_openv((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 8, &async, &ia, 1, 2,
-			    DAT_FALSE));
+	ck_dat(dat_ia_open((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 8, &async, &ia));
 	ck_dat(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 	base = count_entries("/proc/self/fd");
 	used = base - 3; /* ".", "..", and the descriptor that lists them */
@@ -198,8 +196,7 @@ START_TEST(open_without_descriptors_releases_all)
 
 		async = DAT_HANDLE_NULL;
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-		ret = dat_ia_openv((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 8, &async, &ia, 1,
-				   2, DAT_FALSE);
+		ret = dat_ia_open((DAT_NAME_PTR)ia_name(SERVER, BY_INTERFACE), 8, &async, &ia);
 		if (ret == DAT_SUCCESS) {
 			ck_dat(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 		} else {

@@ -349,7 +349,7 @@ START_TEST(an_ia_has_few_descriptors)
 	side_open_ia(&first, ia_name(CLIENT, BY_INTERFACE), false);
 	before = count_entries("/proc/self/fd");
 	strcpy(side.name, first.name);
-	ck_dat(dat_ia_openv(side.name, 8, &async, &side.ia, 1, 2, DAT_FALSE));
+	ck_dat(dat_ia_open(side.name, 8, &async, &side.ia));
 	ck_assert_uint_le(count_entries("/proc/self/fd"), before + most);
 	ck_dat(dat_ia_close(side.ia, DAT_CLOSE_GRACEFUL_FLAG));
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), before);
@@ -372,7 +372,7 @@ START_TEST(an_open_without_descriptors_names_their_limit)
 
 		stderr_redirect();
 		descriptors_allow(n);
-		ret = dat_ia_openv(side.name, 8, &async, &side.ia, 1, 2, DAT_FALSE);
+		ret = dat_ia_open(side.name, 8, &async, &side.ia);
 		descriptors_allow(100);
 		log = stderr_restore();
 		if (ret == DAT_SUCCESS)
