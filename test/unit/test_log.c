@@ -127,6 +127,11 @@ START_TEST(events_and_statuses_are_printed_by_name)
 	ck_assert_str_eq(event_name(DAT_CONNECTION_EVENT_ESTABLISHED),
 			 "DAT_CONNECTION_EVENT_ESTABLISHED");
 	ck_assert_str_eq(event_name((DAT_EVENT_NUMBER)1), "an unknown event");
+	ck_assert_ptr_null(event_cause(DAT_CONNECTION_EVENT_ESTABLISHED));
+	ck_assert_str_eq(event_cause(DAT_CONNECTION_EVENT_UNREACHABLE),
+			 "there is no way to this address, or no host has it");
+	ck_assert_str_eq(event_cause(DAT_CONNECTION_EVENT_PEER_REJECTED),
+			 "the peer's program refuses the connection");
 	ck_assert_str_eq(status_name(BAD_STATE(EP_CONNECTED), &text),
 			 "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED");
 }

@@ -2,6 +2,9 @@
 /* The real core over the verbs transport, on the stand-in: that the two fit together. */
 #include <arpa/inet.h>
 #include <check.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "../../udapl/entry/entry.h"
 #include "../fake_verbs/fake_verbs.h"
@@ -255,6 +258,72 @@ START_TEST(a_connect_that_fails_at_once_has_the_status_of_its_cause)
 }
 END_TEST
 
+/* Statuses of librdmacm: nobody listens, and the host does not answer. */
+static const struct {
+	int status;
+	DAT_EVENT_NUMBER event;
+	const char *line;
+} refused_attempts[] = {
+	{ 8, DAT_CONNECTION_EVENT_NON_PEER_REJECTED,
+	  ", peer 127.0.0.9 port 7000: DAT_CONNECTION_EVENT_NON_PEER_REJECTED: no program of DAT "
+	  "listens there, or it has no room for a request\n" },
+	{ -ETIMEDOUT, DAT_CONNECTION_EVENT_UNREACHABLE,
+	  ", peer 127.0.0.9 port 7000: DAT_CONNECTION_EVENT_UNREACHABLE: there is no way to this "
+	  "address, or no host has it\n" },
+};
+
+START_TEST(an_attempt_that_fails_is_logged_with_peer_port_and_cause)
+{
+	const bool rejected = refused_attempts[_i].status > 0;
+
+	setenv("DAPL_DBG_TYPE", "8", 1);
+	fv_log_capture();
+	sides_open();
+	fv_cm_post(connect_begin(), rejected ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
+		   refused_attempts[_i].status);
+	event_next(conn_evd, refused_attempts[_i].event);
+	ck_assert_ptr_nonnull(strstr(fv_log(), refused_attempts[_i].line));
+	sides_close();
+}
+END_TEST
+
+/* Returns how many lines of the log have the words. */
+static unsigned lines_with(const char *words)
+{
+	unsigned n = 0;
+
+	for (const char *at = fv_log(); (at = strstr(at, words)); at++)
+		n++;
+	return n;
+}
+
+/* Programs try one name after the other: so one line a process, and none if the cause was told. */
+START_TEST(names_without_a_device_point_to_datinfo_once)
+{
+	static const char *const names[] = { "first", "second" };
+
+	for (unsigned i = 0; i < FV_DEVICES; i++)
+		fv_device(i)->absent = true;
+	if (_i)
+		setenv("DAPL_DBG_TYPE", "0x2003", 1);
+	fv_log_capture();
+	for (unsigned i = 0; i < 2; i++) {
+		DAT_PROVIDER_INFO info = { .dapl_version_major = DAT_VERSION_MAJOR,
+					   .dapl_version_minor = DAT_VERSION_MINOR };
+
+		strcpy(info.ia_name, names[i]);
+		dat_provider_init(&info, "ib0 0");
+		async_evd = DAT_HANDLE_NULL;
+		ck_assert_uint_eq(ia_open((DAT_NAME_PTR)names[i], 8, &async_evd, &ia),
+				  DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE));
+	}
+	ck_assert_uint_eq(lines_with("\n"), _i ? 2 : 1);
+	ck_assert_uint_eq(lines_with("]: first: this host lacks what dat.conf has for it: datinfo "
+				     "first tells what\n"),
+			  !_i);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("core");
@@ -267,5 +336,8 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_stale_rejection_is_not_told_to_the_consumer);
 	tcase_add_loop_test(tcase, a_connect_that_fails_at_once_has_the_status_of_its_cause, 0,
 			    COUNT(connect_failures));
+	tcase_add_loop_test(tcase, an_attempt_that_fails_is_logged_with_peer_port_and_cause, 0,
+			    COUNT(refused_attempts));
+	tcase_add_loop_test(tcase, names_without_a_device_point_to_datinfo_once, 0, 2);
 	return run_cases(argc, argv);
 }

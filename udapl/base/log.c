@@ -27,6 +27,8 @@ enum {
 
 static unsigned wanted, destination, with_time; /* fixed once read */
 
+static atomic_bool absence_hidden, absence_hinted;
+
 static atomic_uint in_libc; /* threads in a function of libc that takes a lock */
 static bool libc_is_locked; /* written after a fork, by the only thread */
 
@@ -146,6 +148,18 @@ void log_to(unsigned kind, const char *format, ...)
 	errno = saved;
 }
 
+void log_absence_hide(void)
+{
+	absence_hidden = true;
+}
+
+void log_absence_hint(const char *ia_name)
+{
+	if (atomic_exchange(&absence_hidden, false) && !atomic_exchange(&absence_hinted, true))
+		log_warn("%s: this host lacks what dat.conf has for it: datinfo %s tells what",
+			 ia_name, ia_name);
+}
+
 /* Only this project's registries have the symbol. */
 const char *log_conf_line(void)
 {
@@ -194,6 +208,22 @@ const char *event_name(DAT_EVENT_NUMBER number)
 		if (names[i].number == number)
 			return names[i].name;
 	return "an unknown event";
+}
+
+const char *event_cause(DAT_EVENT_NUMBER number)
+{
+	switch (number) {
+	case DAT_CONNECTION_EVENT_PEER_REJECTED:
+		return "the peer's program refuses the connection";
+	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
+		return "no program of DAT listens there, or it has no room for a request";
+	case DAT_CONNECTION_EVENT_UNREACHABLE:
+		return "there is no way to this address, or no host has it";
+	case DAT_CONNECTION_EVENT_TIMED_OUT:
+		return "no answer in time";
+	default:
+		return NULL;
+	}
 }
 
 const char *status_name(DAT_RETURN status, struct status_text *text)

@@ -49,8 +49,20 @@ bool log_wants(unsigned kind);
 #define log_ep(...)   (log_wants(LOG_EP) ? log_to(LOG_EP, __VA_ARGS__) : (void)0)
 #define log_util(...) (log_wants(LOG_UTIL) ? log_to(LOG_UTIL, __VA_ARGS__) : (void)0)
 
-/* What a line of dat.conf names is not on this host: wanted with LOG_UTIL, too. */
-#define log_absent(...) log_to(LOG_ABSENT | LOG_UTIL, __VA_ARGS__)
+/*
+ * What a line of dat.conf names is not on this host: wanted with LOG_UTIL, too. A line that is not
+ * wanted is kept from the user, which log_absence_hint makes up for.
+ */
+#define log_absent(...)                                                                            \
+	(log_wants(LOG_ABSENT | LOG_UTIL) ? log_to(LOG_ABSENT | LOG_UTIL, __VA_ARGS__)             \
+					  : log_absence_hide())
+void log_absence_hide(void);
+
+/*
+ * To be called when dat_ia_open of @ia_name has found no device. If the cause was not told, a
+ * warning says who tells it, once in a process. Thread-safe.
+ */
+void log_absence_hint(const char *ia_name);
 
 /*
  * For messages: returns the line of dat.conf that is being opened, as "/etc/dat.conf:12", on the
@@ -66,6 +78,8 @@ bool log_descriptor_shortage(const char *what, int err);
 
 /* For messages: returns "DAT_CONNECTION_EVENT_ESTABLISHED"; "an unknown event" of other numbers. */
 const char *event_name(DAT_EVENT_NUMBER number);
+/* For messages: returns why an attempt to connect ends with this event; NULL for all others. */
+const char *event_cause(DAT_EVENT_NUMBER number);
 
 struct status_text {
 	char text[96];

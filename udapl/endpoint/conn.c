@@ -30,6 +30,7 @@
 
 #include "ep.h"
 #include "base/race.h"
+#include "base/sockaddr.h"
 
 #define MS UINT64_C(1000000) /* in ns */
 
@@ -297,6 +298,17 @@ static bool tells_private_data(DAT_EVENT_NUMBER number)
 	       (DAT_EDITION == 2 && number == DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 
+/* Logs a connection event, with the peer and, of an attempt that failed, what that means. */
+static void tell_connection_event(const struct ep *ep, DAT_EVENT_NUMBER number)
+{
+	const char *cause = event_cause(number);
+	char peer[SOCKADDR_TEXT_SIZE];
+
+	log_cm("EP %p, peer %s: %s%s%s", (const void *)ep,
+	       sockaddr_text((const struct sockaddr *)&ep->remote, peer), event_name(number),
+	       cause ? ": " : "", cause ? cause : "");
+}
+
 /* Posts a connection event, for which start_connection_locked has reserved a slot of the EVD. */
 static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 {
@@ -309,7 +321,7 @@ static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 		event.event_data.connect_event_data.private_data = ep->private_data;
 		event.event_data.connect_event_data.private_data_size = ep->private_data_size;
 	}
-	log_cm("EP %p: %s", (void *)ep, event_name(number));
+	tell_connection_event(ep, number);
 	debug_assert(ep->events_reserved > 0);
 	ep->events_reserved--;
 	evd_post_reserved(ep->connect_evd, &event);

@@ -87,7 +87,8 @@ static DAT_RETURN device_open(struct ia *ia, const char *params)
 	if (err && descriptors_are_short(ia))
 		err = -EMFILE;
 	if (err) {
-		(void)log_descriptor_shortage(ia->provider->info.ia_name, err);
+		if (!log_descriptor_shortage(ia->provider->info.ia_name, err))
+			log_absence_hint(ia->provider->info.ia_name);
 		switch (err) {
 		case -ENOENT:
 			return DAT_ERROR(DAT_INVALID_ADDRESS, DAT_NO_SUBTYPE);
