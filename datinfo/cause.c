@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../tools/tools.h"
 #include "../udapl/host/nodes.h"
 #include "../udapl/host/params.h"
 
@@ -146,63 +145,68 @@ static bool memlock_is_small(struct cause *cause)
 
 /* ---- what the provider says ---- */
 
-static void message_tell(const struct conf_name *name, const struct probe *probe,
-			 struct cause *cause)
+static void message_tell(enum provider_kind kind, const struct probe *probe, struct cause *cause)
 {
 	const char *text = probe->message;
-	char ret[TOOL_RETURN];
 
 	if (!strncmp(text, "open: ", 6))
 		text += 6;
 	if (*text)
 		reason_say(cause, "%s", text);
 	else
-		reason_say(cause, "dat_ia_open returned %s",
-			   tool_return_text(probe->ret, ret, sizeof(ret)));
+		reason_say(cause, "dat_ia_open returned %s", probe->ret);
 	if (strstr(text, "fi_info"))
 		remedy_say(cause, "fi_info -t FI_EP_MSG lists what libfabric has on this host");
 	else if (strstr(text, "over iWARP"))
 		remedy_say(cause, "datinfo --generate prints lines of libdaplcma for it");
 	else if (strstr(text, "libfabric can't be loaded"))
 		remedy_say(cause, "install libfabric, 1.11 or later");
-	else if (strstr(name->library, "libdaplofi") || strstr(name->library, "libdaplcma"))
+	else if (kind == PROVIDER_CMA || kind == PROVIDER_OFI)
 		remedy_say(cause, "look for this message in %s(7)",
-			   strstr(name->library, "ofi") ? "libdaplofi" : "libdaplcma");
+			   kind == PROVIDER_OFI ? "libdaplofi" : "libdaplcma");
 	else
 		remedy_say(cause, "ask the documentation of the provider");
+}
+
+/* Finds what this host lacks for the parameters of the line. */
+static bool host_is_unfit(const struct host *host, const struct conf_name *name,
+			  enum provider_kind kind, struct cause *cause)
+{
+	const bool ofi = kind == PROVIDER_OFI;
+	struct params params;
+	const char *word = ofi ? params.second : params.first;
+	bool rdma;
+
+	if (kind == PROVIDER_UNKNOWN)
+		return false;
+	if (params_parse(ofi ? PARAMS_OF_OFI : PARAMS_OF_VERBS, name->params, &params))
+		*params.first = *params.second = '\0'; /* another provider may take them */
+	rdma = !ofi || !strcmp(params.first, "verbs");
+	if (rdma && nodes_are_missing(cause))
+		return true;
+	if (*word && strcmp(word, "0") != 0 && interface_is_unfit(host, word, rdma, cause))
+		return true;
+	return rdma && memlock_is_small(cause);
 }
 
 static void refused_tell(const struct host *host, const struct conf_name *name,
 			 const struct probe *probe, struct cause *cause)
 {
-	const bool ofi = strstr(name->library, "libdaplofi"),
-		   cma = strstr(name->library, "libdaplcma");
-	struct params params;
-	const char *word = ofi ? params.second : params.first, *wrong = conf_params_refused(name);
-	bool rdma;
+	const enum provider_kind kind = provider_kind_of(probe->library);
+	const char *wrong = provider_params_refused(probe->library, name->params);
 
-	if (name->minor < DAT_VERSION_MINOR) {
-		reason_say(cause, "the line is for DAT %u.%u, and programs want 1.2", name->major,
-			   name->minor);
-		remedy_say(cause, "write u1.2 in the second field");
-		return;
-	}
-	if (wrong) {
+	if (name->minor < name->edition->minor) {
+		reason_say(cause, "the line is for DAT %u.%u, and programs want %u.%u", name->major,
+			   name->minor, name->edition->major, name->edition->minor);
+		remedy_say(cause, "write u%u.%u in the second field", name->edition->major,
+			   name->edition->minor);
+	} else if (wrong) {
 		reason_say(cause, "%s", wrong);
 		remedy_say(cause, "dat.conf(5) says what the field has; datinfo --generate prints "
 				  "lines for this host");
-		return;
+	} else if (!host_is_unfit(host, name, kind, cause)) {
+		message_tell(kind, probe, cause);
 	}
-	(void)params_parse(ofi ? PARAMS_OF_OFI : PARAMS_OF_VERBS, name->params, &params);
-	rdma = cma || (ofi && !strcmp(params.first, "verbs"));
-	if (rdma && nodes_are_missing(cause))
-		return;
-	if ((cma || ofi) && *word && strcmp(word, "0") != 0 &&
-	    interface_is_unfit(host, word, rdma, cause))
-		return;
-	if (rdma && memlock_is_small(cause))
-		return;
-	message_tell(name, probe, cause);
 }
 
 /* ---- all ---- */
@@ -220,13 +224,26 @@ static void crash_tell(const struct probe *probe, struct cause *cause)
 	remedy_say(cause, "install another version of it; a debugger shows where it failed");
 }
 
+static void registry_tell(const struct conf_name *name, const struct probe *probe,
+			  struct cause *cause)
+{
+	reason_say(cause, "the registry of DAT %u.%u can't be loaded: %s", name->edition->major,
+		   name->edition->minor, probe->message);
+	remedy_say(cause, "install %s; then run ldconfig", name->edition->registry);
+}
+
 static void library_tell(const struct conf_name *name, const struct probe *probe,
 			 struct cause *cause)
 {
 	const bool itself = !strncmp(probe->message, name->library, strlen(name->library));
 
 	reason_say(cause, "the library can't be loaded: %s", probe->message);
-	if (itself && strstr(probe->message, "No such file"))
+	if (itself && provider_is_replaced(name->library))
+		remedy_say(cause,
+			   "replace it by %s, which takes the same parameters, at both ends of a "
+			   "connection",
+			   name->edition->cma);
+	else if (itself && strstr(probe->message, "No such file"))
 		remedy_say(cause, "install it, or correct the fifth field; then run ldconfig");
 	else if (itself)
 		remedy_say(cause, "install a library that fits this host");
@@ -234,10 +251,26 @@ static void library_tell(const struct conf_name *name, const struct probe *probe
 		remedy_say(cause, "install what the library needs; then run ldconfig");
 }
 
+static bool edition_is_wrong(const struct conf_name *name, struct cause *cause)
+{
+	const struct edition *other = provider_edition_of(name->library);
+	const bool ofi = provider_kind_of(name->library) == PROVIDER_OFI;
+
+	if (!other || other == name->edition)
+		return false;
+	return reason_say(cause, "%s is a provider of DAT %u.%u, and the line is for %u.%u",
+			  name->library, other->major, other->minor, name->major, name->minor) &&
+	       remedy_say(cause, "write %s in the fifth field, or u%u.%u in the second",
+			  ofi ? name->edition->ofi : name->edition->cma, other->major,
+			  other->minor);
+}
+
 void cause_find(const struct host *host, const struct conf_name *name, const struct probe *probe,
 		struct cause *cause)
 {
 	memset(cause, 0, sizeof(*cause));
+	if (probe->stage != PROBE_OPENED && edition_is_wrong(name, cause))
+		return;
 	switch (probe->stage) {
 	case PROBE_CRASHED:
 		crash_tell(probe, cause);
@@ -247,14 +280,17 @@ void cause_find(const struct host *host, const struct conf_name *name, const str
 		remedy_say(cause, "see whether a name server answers, and what the kernel's log "
 				  "says about the device");
 		break;
+	case PROBE_NO_REGISTRY:
+		registry_tell(name, probe, cause);
+		break;
 	case PROBE_NO_LIBRARY:
 		library_tell(name, probe, cause);
 		break;
 	case PROBE_NO_PROVIDER:
 		reason_say(cause, "%s is no DAT provider: it has no dat_provider_init",
 			   name->library);
-		remedy_say(cause, "correct the fifth field; libdaplcma.so.1 and libdaplofi.so.1 "
-				  "are providers");
+		remedy_say(cause, "correct the fifth field; %s and %s are providers",
+			   name->edition->cma, name->edition->ofi);
 		break;
 	case PROBE_REFUSED:
 		refused_tell(host, name, probe, cause);

@@ -27,9 +27,9 @@ static void usage(FILE *to)
 	      "others don't. With NAMEs: these, with their attributes.\n"
 	      "  --json      the same for programs\n"
 	      "  --check     only look for bad lines; exit status 1 if there are any\n"
-	      "  --generate  print a dat.conf for the devices and interfaces of this host; to add "
-	      "it\n"
-	      "              to another one: datinfo --generate >>/etc/dat.conf\n"
+	      "  --generate  print a dat.conf for the devices and interfaces of this host, for\n"
+	      "              programs of DAT 1.2 and 2.0; to add it to another one:\n"
+	      "              datinfo --generate >>/etc/dat.conf\n"
 	      "  --wait SEC  how long a name may take to open, 1 to 3600 (30)\n",
 	      to);
 }
@@ -113,7 +113,7 @@ static int list(bool json, char **wanted, int count)
 
 		if (!is_wanted(name, wanted, count))
 			continue;
-		if (name->refused || name->major != DAT_VERSION_MAJOR) {
+		if (name->refused || !name->edition) {
 			report_name(&report, name, NULL);
 			continue;
 		}
@@ -142,8 +142,8 @@ static int check(const char *path)
 		const struct conf_name *name = &file.names[i];
 		const char *reason = name->refused;
 
-		if (!reason && name->major == DAT_VERSION_MAJOR)
-			reason = conf_params_refused(name);
+		if (!reason && name->edition)
+			reason = provider_params_refused(name->library, name->params);
 		if (!reason)
 			continue;
 		printf("%s:%u: %s\n", path, name->line, reason);

@@ -4,7 +4,9 @@
  *
  *	datinfo.c	options, and what they run
  *	lines.c		the lines of dat.conf
- *	probe.c		opening a name in a process of its own
+ *	providers.c	the libraries that lines name
+ *	probe.c		the process of its own in which a name is opened
+ *	open.c		what that does, with the registry of one edition of DAT
  *	host.c		RDMA devices and network interfaces of this host, from sysfs
  *	cause.c		why a name does not open, and what to do
  *	print.c		columns for people, JSON for programs
@@ -13,19 +15,38 @@
 #ifndef DATINFO_H
 #define DATINFO_H
 
-#include <dat/udat.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define TEXT 512
+
+struct conf_name;
+struct probe;
+
+/* ---- open.c, which is compiled for each edition of DAT ---- */
+
+struct edition {
+	unsigned major, minor;
+	const char *registry;  /* the library of programs that opens the names */
+	const char *cma, *ofi; /* the providers of this project */
+	/*
+	 * Opens the name and closes it, and writes to @probe how far it came. Reasons are printed.
+	 * The process must have loaded no registry.
+	 */
+	void (*open)(const struct conf_name *name, struct probe *probe);
+};
+
+extern const struct edition edition_dat1, edition_dat2;
 
 /* ---- lines.c ---- */
 
 struct conf_name {
 	unsigned line;
 	char *name, *library, *params;
-	unsigned major, minor; /* of the API */
+	unsigned major, minor;	       /* of the API */
+	const struct edition *edition; /* which has this major version; NULL: none has */
 	bool thread_safe;
 	const char *refused; /* why the line is no entry; the other fields are not set */
 };
@@ -42,38 +63,78 @@ const char *conf_file_find(void);
 /* Reads and parses a dat.conf. Returns 0 or -errno. @path must live as long as @file. */
 int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
+/* ---- providers.c ---- */
+
+enum provider_kind {
+	PROVIDER_UNKNOWN,
+	PROVIDER_CMA, /* of this project, over RDMA devices */
+	PROVIDER_OFI, /* of this project, over libfabric */
+	PROVIDER_OTHER_RDMA,
+};
+
+/* These know a library by the name of its file, whatever its folder and its version. */
+enum provider_kind provider_kind_of(const char *library);
+/* Returns the edition of DAT whose registry loads it, or NULL if that is not known. */
+const struct edition *provider_edition_of(const char *library);
+/* Tells whether it takes the parameters of libdaplcma, which can be written in its place. */
+bool provider_is_replaced(const char *library);
 /*
- * Returns why the provider can't use the params of an entry, if it is one of ours, or NULL if it
- * can.
+ * Returns why the provider can't use these params, if it is one of this project, or NULL if it can.
  */
-const char *conf_params_refused(const struct conf_name *name);
+const char *provider_params_refused(const char *library, const char *text);
 
 /* ---- probe.c ---- */
 
 enum probe_stage {
 	PROBE_CRASHED, /* the process ended before it had told how far it came */
 	PROBE_TIMED_OUT,
-	PROBE_NO_LIBRARY,  /* it can't be loaded */
+	PROBE_NO_REGISTRY, /* that of the edition can't be loaded */
+	PROBE_NO_LIBRARY,  /* the provider can't be loaded */
 	PROBE_NO_PROVIDER, /* it is loaded, and is no provider */
 	PROBE_REFUSED,	   /* dat_ia_open has failed */
 	PROBE_OPENED,
 	PROBE_NOT_TRIED, /* this process had no means to; the message says which */
 };
 
+struct version {
+	unsigned major, minor;
+};
+
+struct versions {
+	struct version api, provider, hardware, firmware;
+};
+
+/* A member of what dat_ia_query returns. */
+struct attribute {
+	const char *name; /* a constant of this program */
+	uint64_t value;
+};
+
+struct named_attribute {
+	char name[64], value[64];
+};
+
+/* The process that opens a name writes this to a pipe: it has no pointers to other memory. */
 struct probe {
 	enum probe_stage stage;
-	DAT_RETURN ret;	    /* of dat_ia_open */
-	int status;	    /* PROBE_CRASHED: of the process, as waitpid returns it */
-	char message[TEXT]; /* the last line that the provider or the dynamic linker printed */
-	char library[TEXT]; /* the file that was loaded */
-	char address[128];
-	DAT_IA_ATTR ia; /* PROBE_OPENED; its pointers are not valid */
-	DAT_PROVIDER_ATTR provider;
+	int status;	     /* PROBE_CRASHED: of the process, as waitpid returns it */
+	char ret[128];	     /* PROBE_REFUSED: the names of what dat_ia_open returned */
+	char message[TEXT];  /* the last line that the provider or the dynamic linker printed */
+	char registry[TEXT]; /* the files that were loaded */
+	char library[TEXT];
+	/* PROBE_OPENED: */
+	char address[128]; /* in numbers; empty: not known */
+	char vendor[256], provider[256];
+	struct versions versions;
+	struct attribute attributes[32];
+	size_t attribute_count;
+	struct named_attribute named[32]; /* which the provider has beside those */
+	size_t named_count;
 };
 
 /*
- * Opens the name as a program of DAT 1.2 does. Takes up to probe_limit, as a provider may wait for a
- * name server.
+ * Opens the name as a program of its edition does, which it must have. Takes up to probe_limit, as a
+ * provider may wait for a name server.
  */
 void probe_run(const struct conf_name *name, struct probe *probe);
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../dat/conf.h"
-#include "../udapl/host/params.h"
 
 #define SYSTEM_CONF "/etc/dat.conf"
 
@@ -51,6 +50,16 @@ static char *copy(const char *text)
 	return copied;
 }
 
+static const struct edition *edition_find(unsigned major)
+{
+	static const struct edition *const editions[] = { &edition_dat1, &edition_dat2 };
+
+	for (size_t i = 0; i < sizeof(editions) / sizeof(editions[0]); i++)
+		if (editions[i]->major == major)
+			return editions[i];
+	return NULL;
+}
+
 static void add_entry(void *arg, unsigned line, const struct conf_entry *entry)
 {
 	struct conf_name *name = conf_file_add(arg, line);
@@ -60,6 +69,7 @@ static void add_entry(void *arg, unsigned line, const struct conf_entry *entry)
 	name->params = copy(entry->ia_params);
 	name->major = entry->info.dapl_version_major;
 	name->minor = entry->info.dapl_version_minor;
+	name->edition = edition_find(name->major);
 	name->thread_safe = entry->info.is_thread_safe;
 }
 
@@ -103,17 +113,6 @@ int conf_file_read(const char *path, struct conf_file *file)
 	if (!err)
 		conf_parse(file->text, length, &sink);
 	return err;
-}
-
-const char *conf_params_refused(const struct conf_name *name)
-{
-	struct params params;
-
-	if (strstr(name->library, "libdaplcma"))
-		return params_parse(PARAMS_OF_VERBS, name->params, &params);
-	if (strstr(name->library, "libdaplofi"))
-		return params_parse(PARAMS_OF_OFI, name->params, &params);
-	return NULL;
 }
 
 void conf_file_free(struct conf_file *file)

@@ -5,62 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- attributes by name ---- */
-
-struct attribute {
-	const char *name;
-	uint64_t value;
-};
-
-#define IA(name)                                                                                   \
-	{                                                                                          \
-#name, (uint64_t)probe->ia.name                                                    \
-	}
-#define PROVIDER(name)                                                                             \
-	{                                                                                          \
-#name, (uint64_t)probe->provider.name                                              \
-	}
-
-#define ATTRIBUTES 32
-
-/*
- * Writes the attributes, with the names that dat_ia_query has for them. Returns how many there are.
- */
-static size_t attributes_of(const struct probe *probe, struct attribute out[ATTRIBUTES])
-{
-	const struct attribute all[] = {
-		IA(max_eps),
-		IA(max_dto_per_ep),
-		IA(max_rdma_read_per_ep_in),
-		IA(max_rdma_read_per_ep_out),
-		IA(max_evds),
-		IA(max_evd_qlen),
-		IA(max_iov_segments_per_dto),
-		IA(max_lmrs),
-		IA(max_lmr_block_size),
-		IA(max_lmr_virtual_address),
-		IA(max_pzs),
-		IA(max_message_size),
-		IA(max_rdma_size),
-		IA(max_rmrs),
-		IA(max_rmr_target_address),
-		IA(max_srqs),
-		IA(max_ep_per_srq),
-		IA(max_recv_per_srq),
-		IA(max_iov_segments_per_rdma_read),
-		IA(max_iov_segments_per_rdma_write),
-		IA(max_rdma_read_in),
-		IA(max_rdma_read_out),
-		IA(max_rdma_read_per_ep_in_guaranteed),
-		IA(max_rdma_read_per_ep_out_guaranteed),
-		PROVIDER(max_private_data_size),
-	};
-
-	_Static_assert(sizeof(all) <= ATTRIBUTES * sizeof(all[0]), "ATTRIBUTES is too small");
-	memcpy(out, all, sizeof(all));
-	return sizeof(all) / sizeof(all[0]);
-}
-
 /* ---- interface and device ---- */
 
 /* Where an IA is. What is NULL is not known. */
@@ -148,27 +92,39 @@ static void json_location(const struct location *at)
 	}
 }
 
+static void json_version(const char *name, const struct version *version, bool more)
+{
+	printf("\"%s\": \"%u.%u\"%s", name, version->major, version->minor, more ? ", " : "");
+}
+
+static void json_attributes(const struct probe *probe)
+{
+	printf(", \"attributes\": {");
+	for (size_t i = 0; i < probe->attribute_count; i++)
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", probe->attributes[i].name,
+		       probe->attributes[i].value);
+	printf("}, \"named_attributes\": {");
+	for (size_t i = 0; i < probe->named_count; i++)
+		json_string(probe->named[i].name, probe->named[i].value,
+			    i + 1 < probe->named_count);
+	printf("}");
+}
+
 static void json_opened(const struct host *host, const struct probe *probe)
 {
 	const struct location at = location_of(host, probe);
-	struct attribute attributes[ATTRIBUTES];
-	size_t count = attributes_of(probe, attributes);
 
 	json_string("address", probe->address, true);
-	json_string("vendor", probe->ia.vendor_name, true);
-	json_string("provider", probe->provider.provider_name, true);
-	printf("\"versions\": {\"api\": \"%u.%u\", \"provider\": \"%u.%u\", "
-	       "\"hardware\": \"%u.%u\", \"firmware\": \"%u.%u\"}",
-	       probe->provider.dapl_version_major, probe->provider.dapl_version_minor,
-	       probe->provider.provider_version_major, probe->provider.provider_version_minor,
-	       probe->ia.hardware_version_major, probe->ia.hardware_version_minor,
-	       probe->ia.firmware_version_major, probe->ia.firmware_version_minor);
-	json_location(&at);
-	printf(", \"attributes\": {");
-	for (size_t i = 0; i < count; i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", attributes[i].name,
-		       attributes[i].value);
+	json_string("vendor", probe->vendor, true);
+	json_string("provider", probe->provider, true);
+	printf("\"versions\": {");
+	json_version("api", &probe->versions.api, true);
+	json_version("provider", &probe->versions.provider, true);
+	json_version("hardware", &probe->versions.hardware, true);
+	json_version("firmware", &probe->versions.firmware, false);
 	printf("}");
+	json_location(&at);
+	json_attributes(probe);
 }
 
 static void json_name(const struct report *report, const struct conf_name *name,
@@ -182,8 +138,12 @@ static void json_name(const struct report *report, const struct conf_name *name,
 		return;
 	}
 	json_string("name", name->name, true);
-	printf("\"api\": \"u%u.%u\", \"thread_safe\": %s, ", name->major, name->minor,
-	       name->thread_safe ? "true" : "false");
+	printf("\"api\": \"u%u.%u\", ", name->major, name->minor);
+	if (name->edition)
+		printf("\"edition\": \"%u.%u\", ", name->edition->major, name->edition->minor);
+	printf("\"thread_safe\": %s, ", name->thread_safe ? "true" : "false");
+	if (probe && *probe->registry)
+		json_string("registry", probe->registry, true);
 	json_string("library", probe && *probe->library ? probe->library : name->library, true);
 	json_string("params", name->params, true);
 	json_string("state", state, true);
@@ -210,23 +170,21 @@ static void opened_print(const struct host *host, const struct probe *probe)
 		       *at.interface->speed ? " Mb/s" : "");
 	if (at.port)
 		printf(", %s port %u %s", at.port->device, at.port->port, at.port->state);
-	printf(", %s\n", probe->ia.vendor_name);
+	printf(", %s\n", probe->vendor);
 }
 
 static void details_print(const struct host *host, const struct probe *probe)
 {
 	const struct location at = location_of(host, probe);
-	struct attribute attributes[ATTRIBUTES];
-	size_t count = attributes_of(probe, attributes);
+	const struct versions *versions = &probe->versions;
 
-	printf("      library   %s\n      provider  %s, %s\n", probe->library,
-	       probe->provider.provider_name, probe->ia.vendor_name);
+	printf("      registry  %s\n      library   %s\n      provider  %s, %s\n", probe->registry,
+	       probe->library, probe->provider, probe->vendor);
 	printf("      versions  DAT %u.%u, provider %u.%u, hardware %u.%u, firmware %u.%u, "
 	       "datinfo " PACKAGE_VERSION "\n",
-	       probe->provider.dapl_version_major, probe->provider.dapl_version_minor,
-	       probe->provider.provider_version_major, probe->provider.provider_version_minor,
-	       probe->ia.hardware_version_major, probe->ia.hardware_version_minor,
-	       probe->ia.firmware_version_major, probe->ia.firmware_version_minor);
+	       versions->api.major, versions->api.minor, versions->provider.major,
+	       versions->provider.minor, versions->hardware.major, versions->hardware.minor,
+	       versions->firmware.major, versions->firmware.minor);
 	if (at.interface)
 		printf("      interface %s, %s%s%s%s\n      addresses %s\n", at.interface->name,
 		       at.interface->up ? "up" : "down", *at.interface->speed ? ", " : "",
@@ -236,21 +194,28 @@ static void details_print(const struct host *host, const struct probe *probe)
 		printf("      device    %s port %u, %s, %s, %s%s%s\n", at.port->device,
 		       at.port->port, at.port->layer, at.port->state, at.port->rate,
 		       *at.port->firmware ? ", firmware " : "", at.port->firmware);
-	for (size_t i = 0; i < count; i++)
-		printf("      %-35s %" PRIu64 "\n", attributes[i].name, attributes[i].value);
+	for (size_t i = 0; i < probe->attribute_count; i++)
+		printf("      %-35s %" PRIu64 "\n", probe->attributes[i].name,
+		       probe->attributes[i].value);
+	for (size_t i = 0; i < probe->named_count; i++)
+		printf("      %-35s %s\n", probe->named[i].name, probe->named[i].value);
 }
 
 static void columns_name(const struct report *report, const struct conf_name *name,
 			 const struct probe *probe, const char *state, const struct cause *cause)
 {
-	printf("%5u %-*s %-8s ", name->line, report->width, name->refused ? "-" : name->name,
-	       state);
+	printf("%5u %-*s ", name->line, report->width, name->refused ? "-" : name->name);
+	if (name->refused)
+		printf("-   ");
+	else
+		printf("%u.%u ", name->major, name->minor);
+	printf("%-8s ", state);
 	if (probe && probe->stage == PROBE_OPENED)
 		opened_print(report->host, probe);
 	else
 		printf("%s\n", cause->reason);
 	if (*cause->remedy)
-		printf("%*s%s\n", 5 + 1 + report->width + 1 + 8 + 1, "", cause->remedy);
+		printf("%*s%s\n", 5 + 1 + report->width + 1 + 4 + 8 + 1, "", cause->remedy);
 	if (report->details && probe && probe->stage == PROBE_OPENED)
 		details_print(report->host, probe);
 }
@@ -279,8 +244,8 @@ void report_begin(struct report *report)
 		printf("\"version\": \"" PACKAGE_VERSION "\", \"names\": [\n");
 	} else {
 		report->width = name_width(report->file);
-		printf("%s\n%5s %-*s %-8s %s\n", report->file->path, "line", report->width, "name",
-		       "state", "address, or cause and remedy");
+		printf("%s\n%5s %-*s %-3s %-8s %s\n", report->file->path, "line", report->width,
+		       "name", "DAT", "state", "address, or cause and remedy");
 	}
 }
 
@@ -294,8 +259,8 @@ void report_name(struct report *report, const struct conf_name *name, const stru
 		snprintf(cause.reason, sizeof(cause.reason), "%s", name->refused);
 	} else if (!probe) {
 		state = "other";
-		snprintf(cause.reason, sizeof(cause.reason), "for DAT %u.%u (libdat%s)",
-			 name->major, name->minor, name->major > 1 ? "2" : "");
+		snprintf(cause.reason, sizeof(cause.reason),
+			 "for DAT %u.%u; the editions are 1.2 and 2.0", name->major, name->minor);
 	} else if (probe->stage == PROBE_OPENED) {
 		state = "opens";
 	} else {

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "datinfo.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../dat/load.h"
 #include "../tools/tools.h"
 
 unsigned probe_limit = 30;
@@ -48,7 +46,7 @@ static void use_line(const struct conf_name *name)
 	fprintf(conf, " u%u.%u %s default ", name->major, name->minor,
 		name->thread_safe ? "threadsafe" : "nonthreadsafe");
 	quoted_print(conf, name->library);
-	fputs("dapl.1.2 ", conf);
+	fprintf(conf, "dapl.%u.%u ", name->major, name->minor);
 	quoted_print(conf, name->params);
 	fputs("\"\"\n", conf);
 	fflush(conf);
@@ -59,56 +57,6 @@ static void use_line(const struct conf_name *name)
 	setenv("DAT_DBG_DEST", "1", 1);
 }
 
-/*
- * Loads the library as libdat does. Returns NULL if it can't be loaded, and the reason was printed.
- */
-static void *library_open(const char *name, struct probe *probe)
-{
-	void *library = provider_load(name, dlsym(RTLD_DEFAULT, "dat_ia_openv"));
-	const char *reason = dlerror();
-
-	snprintf(probe->library, sizeof(probe->library), "%s", name);
-	if (!library)
-		fprintf(stderr, "%s\n", reason ? reason : "unknown reason");
-	return library;
-}
-
-static void library_locate(void *library, struct probe *probe)
-{
-	void *init = dlsym(library, "dat_provider_init");
-	Dl_info where;
-
-	if (init && dladdr(init, &where))
-		snprintf(probe->library, sizeof(probe->library), "%s", where.dli_fname);
-}
-
-static void child_open(const struct conf_name *name, struct probe *probe)
-{
-	void *library = library_open(name->library, probe);
-	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-	DAT_IA_HANDLE ia;
-
-	probe->stage = PROBE_NO_LIBRARY;
-	if (!library)
-		return;
-	probe->stage = PROBE_NO_PROVIDER;
-	if (!dlsym(library, "dat_provider_init"))
-		return;
-	library_locate(library, probe);
-	probe->stage = PROBE_REFUSED;
-	probe->ret = dat_ia_openv(name->name, 8, &async, &ia, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
-				  name->thread_safe);
-	if (probe->ret != DAT_SUCCESS)
-		return;
-	probe->stage = PROBE_OPENED;
-	if (dat_ia_query(ia, NULL, DAT_IA_FIELD_ALL, &probe->ia, DAT_PROVIDER_FIELD_ALL,
-			 &probe->provider) == DAT_SUCCESS &&
-	    probe->ia.ia_address_ptr)
-		(void)tool_address_text(probe->ia.ia_address_ptr, probe->address,
-					sizeof(probe->address));
-	(void)dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
-}
-
 static _Noreturn void child_main(const struct conf_name *name, int result, int output)
 {
 	struct probe probe = { .stage = PROBE_CRASHED };
@@ -116,7 +64,7 @@ static _Noreturn void child_main(const struct conf_name *name, int result, int o
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
 	use_line(name);
-	child_open(name, &probe);
+	name->edition->open(name, &probe);
 	fflush(stderr);
 	_exit(write(result, &probe, sizeof(probe)) == (ssize_t)sizeof(probe) ? 0 : 1);
 }
@@ -143,6 +91,17 @@ static void keep_message(char *text, struct probe *probe)
 				 without_prefix(line));
 }
 
+/* Reads what the child has written in one piece, which may be more than one read returns. */
+static void result_read(int result, struct probe *probe)
+{
+	ssize_t n = 1;
+
+	for (size_t got = 0; got < sizeof(*probe) && n > 0; got += (size_t)n)
+		n = read(result, (char *)probe + got, sizeof(*probe) - got);
+	if (n <= 0)
+		probe->stage = PROBE_CRASHED;
+}
+
 /* Reads until the child has closed both, or the time is up. Returns false if it is. */
 static bool collect(int result, int output, struct probe *probe)
 {
@@ -158,8 +117,7 @@ static bool collect(int result, int output, struct probe *probe)
 		if (left <= 0 || poll(fds, 2, (int)left + 1) <= 0)
 			return false;
 		if (fds[0].revents) {
-			if (read(result, probe, sizeof(*probe)) != (ssize_t)sizeof(*probe))
-				probe->stage = PROBE_CRASHED;
+			result_read(result, probe);
 			fds[0].fd = -1;
 		}
 		if (fds[1].revents) {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# dat.conf in the guest: the lines of datinfo --generate open, and dtest passes between them; of the
-# file that is installed those open that name no interface, but not libdaplofi on iWARP.
+# dat.conf in the guest: the lines of datinfo --generate open, and dtest passes between them, for
+# both editions of DAT; of the file that is installed those open that name no interface, but not
+# libdaplofi on iWARP.
 
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=ends.sh
@@ -25,14 +26,18 @@ program datinfo
 datinfo=$program
 program dtest
 dtest=$program
+edition=2
+program dtest
+dtest2=$program
 
 # with_built FILE: its lines, with the libraries of this build
-with_built() { sed "s, \(libdapl[a-z]*\)\.so\.1 , $build/udapl/.libs/\1.so ," "$1"; }
+with_built() { sed "s, \(libdapl[a-z2]*\)\.so\.[12] , $build/udapl/.libs/\1.so ," "$1"; }
 
-# between SERVER CLIENT PORT: dtest passes between these names
+# between SERVER CLIENT PORT: dtest passes between these names, dtest2 between those of DAT 2.0
 between() {
-	local rc=0 server
+	local rc=0 server dtest=$dtest
 
+	[[ $1 != *-v2-* ]] || dtest=$dtest2
 	: >"$tmp/$1.log" # it may have been a server before
 	timeout -k 5 3600 "$dtest" --wait 120 --port "$3" -P "$1" -s >>"$tmp/$1.log" 2>&1 &
 	server=$!
@@ -49,7 +54,7 @@ between() {
 
 # says NAME STATE: the list for the installed file has it for this name
 says() {
-	grep -Eq "^ [0-9]+ $1 $2 *\$" "$tmp/installed.log"
+	grep -Eq "^ [0-9]+ $1 [0-9.]+ $2 *\$" "$tmp/installed.log"
 	report $? "dat.conf as installed: $1 $2"
 }
 
@@ -58,8 +63,9 @@ with_built "$tmp/generated" >"$DAT_OVERRIDE"
 with_built "${top_srcdir:-$build/..}/dat.conf" >"$tmp/installed"
 kind=$DAT_TEST_DEV
 pairs=('OpenIB-cma OpenIB-cma-1' "OpenIB-${kind}0-1 OpenIB-${kind}1-1" 'ofi-tcp-v0 ofi-tcp-v1')
-[[ $kind == siw ]] || pairs+=('ofi-verbs ofi-verbs-v1')
-echo 1..$((${#pairs[@]} + 3))
+pairs+=('ofa-v2-v0 ofa-v2-v1' "ofa-v2-${kind}0-1s ofa-v2-${kind}1-1u" 'ofi-v2-tcp-v0 ofi-v2-tcp-v1')
+[[ $kind == siw ]] || pairs+=('ofi-verbs ofi-verbs-v1' 'ofi-v2-verbs ofi-v2-verbs-v1')
+echo 1..$((${#pairs[@]} + 5))
 tests=()
 for i in "${!pairs[@]}"; do
 	# shellcheck disable=SC2086 # two names
@@ -77,3 +83,5 @@ done
 DAT_OVERRIDE=$tmp/installed "$datinfo" --wait 600 | tr -s ' ' >"$tmp/installed.log"
 says ofi-tcp 'opens 10.77.0.1, v0 up 10000 Mb/s, .*'
 says ofi-verbs "$verbs"
+says ofi-v2-tcp 'opens 10.77.0.1, v0 up 10000 Mb/s, .*'
+says ofi-v2-verbs "$verbs"

@@ -23,23 +23,33 @@ result() {
 	got_wanted $? "$@"
 }
 
+# edition DAT: what follows is about lines of this edition, and about its libraries
+edition() {
+	dat=$1 two=
+	[ "$dat" = 1.2 ] || two=2
+	fake=$top/test/fake/.libs/libfakedat$two.so
+	cma=$top/udapl/.libs/libdaplcma$two.so
+	ofi=$top/udapl/.libs/libdaplofi$two.so
+}
+edition 1.2
+
 # line NAME LIBRARY PARAMS: a line of dat.conf
 line() {
-	echo "$1 u1.2 nonthreadsafe default $2 dapl.1.2 \"$3\" \"\""
+	echo "$1 u$dat nonthreadsafe default $2 dapl.$dat \"$3\" \"\""
 }
 
 # told: what the list says of the first name: state, cause|remedy, without the blanks between
 told() {
-	sed -n '3,$p' | sed '/^ *[0-9]/s/^ *[0-9]* [^ ]* *//; s/^  *//; s/   */ /g'
+	sed -n '3,$p' | sed '/^ *[0-9]/s/^ *[0-9]* [^ ]* *[0-9.]* *//; s/^  *//; s/   */ /g'
 }
 
 # cause TEXT WANTED LIBRARY PARAMS: the list has WANTED, which is reason|remedy, for such a line
 cause() {
 	line it "$3" "$4" >"$tmp/dat.conf"
-	result "$1" "$("$datinfo" | told)" "unusable $2"
+	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..101
+echo 1..144
 
 # ---- options
 
@@ -64,10 +74,13 @@ result 'datinfo --version prints name and version' "$("$datinfo" --version)" \
 # ---- libraries
 
 cat >"$tmp/provider.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#define HAS(library) (dlopen(library, RTLD_NOLOAD | RTLD_LAZY) ? library : "")
 void dat_provider_init(const void *info, const char *params);
 void dat_provider_fini(const void *info);
 int needed(void);
@@ -84,34 +97,66 @@ provider crash 'puts("last words"), fflush(stdout), signal(SIGSEGV, SIG_DFL), ra
 provider leave '_exit(3)'
 provider hang 'pause()'
 provider idle '(void)0'
+provider registries 'printf("%s%s\n", HAS("libdat.so.1"), HAS("libdat2.so.2")), fflush(stdout)'
 echo 'int needed(void); int needed(void) { return 0; }' >"$tmp/needed.c"
 $cc -shared -fPIC -o "$tmp/libneeded.so" "$tmp/needed.c" || exit 99
 provider needy 'needed()' -L"$tmp" -lneeded
 echo 'int poll(void); int poll(void) { return 0; }' >"$tmp/poll.c"
 $cc -shared -fPIC -fno-builtin -o "$tmp/poll.so" "$tmp/poll.c" || exit 99
 echo 'no library' >"$tmp/text.so"
+mv "$tmp/libneeded.so" "$tmp/gone.so" # it is no provider, and its name is not found
 
-cause 'a library is missing' \
-	"the library can't be loaded: libnone.so: cannot open [^|]*\\|install it, or .* ldconfig" \
-	libnone.so 'ib0 0'
-mv "$tmp/libneeded.so" "$tmp/gone.so"
-cause 'a library that the library needs is missing' \
-	"the library can't be loaded: libneeded.so: .*\\|install what the library needs; .*" \
-	"$tmp/needy.so" 'ib0 0'
-cause 'a library is no library' \
-	"the library can't be loaded: .*/text.so: .*\\|install a library that fits this host" \
-	"$tmp/text.so" 'ib0 0'
-cause 'a library is no provider' \
-	'.*/gone.so is no DAT provider: it has no dat_provider_init\|correct the fifth field; .*' \
-	"$tmp/gone.so" 'ib0 0'
-cause 'a provider crashes' \
-	'the process that opened it crashed \(Segmentation fault\): last words\|install .*' \
-	"$tmp/crash.so" 'ib0 0'
-cause 'a provider ends the process' \
-	'the provider ended the process \(status 3\)\|install .*' "$tmp/leave.so" 'ib0 0'
-cause 'a provider does not register the name' \
-	'dat_ia_open returned DAT_PROVIDER_NOT_FOUND DAT_.*\|ask the documentation .*' \
-	"$tmp/idle.so" 'ib0 0'
+library_causes() {
+	# a provider finds the functions of a registry by their names alone
+	cause 'the registry is that of the edition, and no other one' \
+		"libdat$two.so.[12]\\|ask the documentation .*" "$tmp/registries.so" 'ib0 0'
+	cause 'a library is missing' \
+		"the library can't be loaded: libnone.so: cannot open [^|]*\\|install it, .*" \
+		libnone.so 'ib0 0'
+	cause 'a library that the library needs is missing' \
+		"the library can't be loaded: libneeded.so: .*\\|install what the lib.*" \
+		"$tmp/needy.so" 'ib0 0'
+	cause 'a library is no library' \
+		"the library can't be loaded: .*/text.so: .*\\|install a library that fits.*" \
+		"$tmp/text.so" 'ib0 0'
+	cause 'a library is no provider' \
+		'.*/gone.so is no DAT provider: it has no dat_provider_init\|correct the .*' \
+		"$tmp/gone.so" 'ib0 0'
+	cause 'a provider crashes' \
+		'the process that opened it crashed \(Segm.* fault\): last words\|install .*' \
+		"$tmp/crash.so" 'ib0 0'
+	cause 'a provider ends the process' \
+		'the provider ended the process \(status 3\)\|install .*' "$tmp/leave.so" 'ib0 0'
+	cause 'a provider does not register the name' \
+		'dat_ia_open returned DAT_PROVIDER_NOT_FOUND DAT_.*\|ask the documentation .*' \
+		"$tmp/idle.so" 'ib0 0'
+}
+for edition in 1.2 2.0; do
+	edition $edition
+	library_causes
+done
+cause 'the library of an old provider is missing' \
+	"the library can't be loaded: .*\\|replace it by libdaplcma2.so.2, which takes .*" \
+	"$tmp/libdaploscm.so.2" 'mlx5_0 1'
+cause 'a library is of DAT 1.2' \
+	'.* is a provider of DAT 1.2, and the line is for 2.0\|write libdaplofi2.so.2 in .*' \
+	"$tmp/libdaplofi.so.1" tcp
+# as if it were damaged: beside it is the registry of the other edition
+: >"$tmp/libdat2.so.2"
+if [ -e "$top/datinfo/.libs/datinfo" ]; then
+	line it "$fake" fake0 >"$tmp/dat.conf"
+	result "2.0: the registry can't be loaded" \
+		"$(LD_LIBRARY_PATH=$tmp:$top/dat/.libs "$top/datinfo/.libs/datinfo" | told)" \
+		"unusable the registry of DAT 2.0 can't be loaded: .*/libdat2.so.2: .*\
+\\|install libdat2.so.2; then run ldconfig"
+else
+	skip "2.0: the registry can't be loaded" 'datinfo is not linked with shared libraries'
+fi
+rm "$tmp/libdat2.so.2"
+edition 1.2
+cause 'the library of an old provider is missing' \
+	"the library can't be loaded: .*\\|replace it by libdaplcma.so.1, which takes the same .*" \
+	"$tmp/libdaplscm.so.1" 'mlx5_0 1'
 # The wait for it ends at once, as if 30 s were over.
 line it "$tmp/hang.so" '' >"$tmp/dat.conf"
 result 'a provider hangs' "$(LD_PRELOAD="$tmp/poll.so" "$datinfo" 2>&1 | told)" \
@@ -141,7 +186,6 @@ result 'the clock is set while a name is opened' \
 
 # ---- lines
 
-fake=$top/test/fake/.libs/libfakedat.so
 line it "$fake" fake0 >"$tmp/dat.conf"
 result 'a name opens' "$("$datinfo" | told)" 'opens [^|]*'
 result 'a name that was asked for has library and attributes' \
@@ -149,13 +193,21 @@ result 'a name that was asked for has library and attributes' \
 		sed -n 's/ *library .*libfakedat.so/library/p; s/ *max_eps .*/max_eps/p')" \
 	'library\|max_eps'
 result 'columns have names' "$("$datinfo" | sed -n 1,2p)" \
-	"$tmp/dat.conf\\| line name state    address, or cause and remedy"
+	"$tmp/dat.conf\\| line name DAT state    address, or cause and remedy"
+edition 2.0
+line it "$fake" fake0 >"$tmp/dat.conf"
+result 'a name of DAT 2.0 has its registry, library and attributes, and the named ones' \
+	"$("$datinfo" it | sed -n 's/ *registry .*libdat2/libdat2/p
+		s/ *library .*libfakedat2.so/library/p
+		s/ *\(zb_supported\) .*/\1/p; s/  *\(DAT_IB_PORT_NUMBER\) */\1 /p')" \
+	'libdat2.so.2\|library\|zb_supported\|DAT_IB_PORT_NUMBER [0-9]+'
+edition 1.2
 echo "\"a \\\"name\\\" \" u1.2 nonthreadsafe default $fake dapl.1.2 fake0 \"\"" >"$tmp/dat.conf"
 result 'a name may have blanks and quotes' "$("$datinfo" | sed -n 3p)" \
-	' *1 a "name"  *opens .*'
-line it "$fake" fake0 | sed 's/u1.2/u2.0/' >"$tmp/dat.conf"
-result 'a line for DAT 2.0 is not opened' "$("$datinfo" | told)" \
-	'other for DAT 2.0 \(libdat2\)'
+	' *1 a "name"  *1.2 opens .*'
+line it "$fake" fake0 | sed 's/u1.2/u3.0/' >"$tmp/dat.conf"
+result 'a line for DAT 3.0 is not opened' "$("$datinfo" | told)" \
+	'other for DAT 3.0; the editions are 1.2 and 2.0'
 line it "$fake" fake0 | sed 's/u1.2/u1.1/' >"$tmp/dat.conf"
 result 'a line for DAT 1.1 is of no use to programs' "$("$datinfo" | told)" \
 	'unusable the line is for DAT 1.1, and programs want 1.2\|write u1.2 in the second field'
@@ -163,7 +215,7 @@ line it "$fake" fake0 | sed 's/u1.2/u1.3/' >"$tmp/dat.conf"
 result 'a line for DAT 1.3 opens' "$("$datinfo" | told)" 'opens [^|]*'
 echo 'too few' >"$tmp/dat.conf"
 result 'a bad line is listed' "$("$datinfo")" \
-	'.*\| *1 - *bad line fewer than eight fields'
+	'.*\| *1 - * - *bad line fewer than eight fields'
 { line one "$fake" fake0; line two "$tmp/idle.so" ''; line two "$fake" fake0; } >"$tmp/dat.conf"
 result 'an unknown name lists the names and the file' "$("$datinfo" three 2>&1; echo $?)" \
 	"datinfo: $tmp/dat.conf has no name three\\|The names of $tmp/dat.conf are: one two\\|1"
@@ -171,9 +223,9 @@ result 'a name that opens has status 0' "$("$datinfo" one >"$tmp/out"; echo $?)"
 result 'a name that does not open has status 1' "$("$datinfo" two >"$tmp/out"; echo $?)" 1
 result 'a list has status 0' "$("$datinfo" >"$tmp/out"; echo $?)" 0
 result 'only the name that was asked for is opened' \
-	"$("$datinfo" one | sed -n 's/ *\([0-9]\) \([a-z]*\) .*/\1 \2/p' | grep -v 0)" '1 one'
+	"$("$datinfo" one | sed -n 's/ *\([0-9]\) \([a-z]*\) *1.2 .*/\1 \2/p')" '1 one'
 result 'the library that opens counts, not its neighbour' \
-	"$("$datinfo" two | sed -n 's/ *\([0-9]\) two *\([a-z]*\) .*/\1 \2/p')" \
+	"$("$datinfo" two | sed -n 's/ *\([0-9]\) two *1.2 \([a-z]*\) .*/\1 \2/p')" \
 	'2 unusable\|3 opens'
 result 'a file that is not there is said' "$(DAT_OVERRIDE=$tmp/none "$datinfo" 2>&1; echo $?)" \
 	"datinfo: $tmp/none: No such file .*; datinfo --generate prints one for this host\\|1"
@@ -208,10 +260,10 @@ result '--check says that a file is not there' \
 
 {
 	line one "$fake" fake0
-	line two libnone.so 'ib0 0'
+	line two libnone.so 'ib0 0' | sed 's/u1.2/u2.0/'
 	printf '"b\303\244r-\377-\\"\\\\" u1.2 nonthreadsafe default'
 	printf ' libnone.so dapl.1.2 "\001" ""\n'
-	line it "$fake" fake0 | sed 's/u1.2/u2.0/'
+	line it "$fake" fake0 | sed 's/u1.2/u3.0/'
 	echo 'too few'
 } >"$tmp/dat.conf"
 "$datinfo" --json >"$tmp/json"
@@ -219,9 +271,11 @@ if python3 -c '' 2>"$tmp/out"; then
 	result 'JSON has each line, with reason and remedy apart' "$(python3 -c '
 import json, sys
 for name in json.load(open(sys.argv[1], encoding="utf-8"))["names"]:
-    print(name["line"], name["state"], sorted(set(name) & {"reason", "remedy", "attributes"}))
-' "$tmp/json" 2>&1)" "1 opens \\['attributes'\\]\\|2 unusable \\['reason', 'remedy'\\]\
-\\|3 unusable \\['reason', 'remedy'\\]\\|4 other \\['reason'\\]\\|5 bad line \\['reason'\\]"
+    print(name["line"], name["state"], name.get("edition"),
+        sorted(set(name) & {"reason", "remedy", "attributes"}))
+' "$tmp/json" 2>&1)" "1 opens 1.2 \\['attributes'\\]\\|2 unusable 2.0 \\['reason', 'remedy'\\]\
+\\|3 unusable 1.2 \\['reason', 'remedy'\\]\\|4 other None \\['reason'\\]\
+\\|5 bad line None \\['reason'\\]"
 else
 	skip 'JSON has each line, with reason and remedy apart' 'there is no python3'
 fi
@@ -264,7 +318,7 @@ on_host() {
 		skip "$1" "$(basename "$3") was not built"
 	else
 		line it "$3" "$4" >"$tmp/dat.conf"
-		result "$1" "$(host "$5; $datinfo" | told)" "$2"
+		result "$dat: $1" "$(host "$5; $datinfo" | told)" "$2"
 	fi
 }
 # by_nobody: the same, but datinfo runs as another user
@@ -275,90 +329,96 @@ by_nobody() {
 		on_host "$1" "$2" "$3" "$4" "$5; exec $as_nobody $datinfo"
 	fi
 }
-cma=$top/udapl/.libs/libdaplcma.so
-ofi=$top/udapl/.libs/libdaplofi.so
 all='has_device lo; has_nodes uverbs0 rdma_cm'
 
-on_host 'libdaplcma on a host without an RDMA device' \
-	'unusable this host has no RDMA device: .*\|load the driver .* ofi-tcp' "$cma" 'ib0 0' :
-on_host "libfabric's verbs on a host without an RDMA device" \
-	'unusable this host has no RDMA device: .*\|load the driver .* ofi-tcp' "$ofi" verbs :
-on_host 'there are no device nodes' \
-	'unusable there is no /dev/infiniband: the module .* not loaded\|modprobe ib_uverbs' \
-	"$cma" 'lo 0' 'has_device lo'
-if [ -d /sys/module ]; then
-	on_host 'a container lacks the device nodes' \
-		'unusable there is no /dev/infiniband, although .* is loaded\|give .*' \
-		"$cma" 'lo 0' 'has_device lo; mkdir /sys/module/ib_uverbs'
-else
-	skip 'a container lacks the device nodes' 'there is no /sys/module'
-fi
-on_host 'there is no node of a device' \
-	'unusable there is no /dev/infiniband/uverbs0: .* not loaded\|modprobe ib_uverbs' \
-	"$cma" 'lo 0' 'has_device lo; has_nodes rdma_cm'
-on_host 'there is no node of the connection manager' \
-	'unusable there is no /dev/infiniband/rdma_cm: .* not loaded\|modprobe rdma_ucm' \
-	"$cma" 'lo 0' 'has_device lo; has_nodes uverbs0'
-by_nobody 'the node of a device is closed to this user' \
-	'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, .*\)\|run as .*' \
-	"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/uverbs0"
-by_nobody 'the node of the connection manager is closed to this user' \
-	'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660, .*\)\|run as .*' \
-	"$cma" 'lo 0' "$all; chmod 660 /dev/infiniband/rdma_cm"
-on_host 'there is no such interface or device' \
-	'unusable this host has no interface and no device ib7\|datinfo --generate .*' \
-	"$cma" 'ib7 0' "$all"
-on_host 'an interface is down' 'unusable interface lo is down\|ip link set lo up' \
-	"$cma" 'lo 0' "$all"
-on_host 'an interface has no address' \
-	'unusable interface lo has no IP address\|ip address add ADDRESS dev lo' \
-	"$cma" 'lo 0' "$all; ip link set lo up; ip address flush dev lo"
-on_host 'no interface has the address' \
-	'unusable no interface of this host has the address 192.0.2.7\|correct the line, .*' \
-	"$cma" '192.0.2.7 0' "$all; ip link set lo up"
-on_host 'an interface belongs to no RDMA device' \
-	'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
-	"$cma" 'lo 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
-on_host 'an address belongs to no RDMA device' \
-	'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
-	"$cma" '127.0.0.1 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
-by_nobody 'too little memory may be locked' \
-	'unusable only 64 KiB may be locked \(ulimit -l\)\|raise it in .*' \
-	"$cma" 'lo 0' "$all; ip link set lo up; ulimit -l 64"
-on_host "otherwise the provider's own words are printed" \
-	'unusable .+\|look for this message in libdaplcma\(7\)' \
-	"$cma" 'lo 0' "$all; ip link set lo up"
-
-on_host 'libdaplofi opens an interface' \
-	'opens 127.0.0.1, lo up, libfabric tcp' \
-	"$ofi" 'tcp lo' 'ip link set lo up'
-on_host 'libdaplofi takes a number behind the interface, as libdaplcma does' \
-	'opens 127.0.0.1, lo up, libfabric tcp' "$ofi" 'tcp lo 0 ' 'ip link set lo up'
 eth7='ip link add eth7 type veth peer name eth8'
-on_host 'libdaplofi on an interface that is down' \
-	'unusable interface eth7 is down\|ip link set eth7 up' "$ofi" 'tcp eth7' "$eth7"
-on_host 'libdaplofi on an interface without an address' \
-	'unusable interface eth7 has no IP address\|ip address add ADDRESS dev eth7' \
-	"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up"
-on_host 'libdaplofi on an address of an interface that is down' \
-	'unusable interface lo is down\|ip link set lo up' "$ofi" 'tcp 127.0.0.1' 'ip link set lo up
-		ip link set lo down'
-on_host 'libdaplofi without such an interface' \
-	'unusable this host has no interface and no device eth7\|datinfo --generate .*' \
-	"$ofi" 'tcp eth7' :
-on_host 'libdaplofi with an IPv6 address of no interface' \
-	'unusable no interface of this host has the address 2001:db8::7\|correct the line, .*' \
-	"$ofi" 'tcp 2001:db8::7' 'ip link set lo up'
-on_host 'a libfabric provider that there is not' \
-	"unusable libfabric has no provider none, .*\\|fi_info .*" "$ofi" 'none 0' :
-on_host 'a libfabric provider without connected endpoints' \
-	"unusable libfabric's shm has no connected endpoints .*\\|fi_info .*" "$ofi" 'shm 0' :
-on_host 'libdaplofi without params' \
-	'unusable field 7 names no libfabric provider\|dat.conf\(5\) .*' \
-	"$ofi" '' :
-on_host 'no interface is up' \
-	"unusable no network interface that is up has .*\\|look for .* libdaplofi\\(7\\)" \
-	"$ofi" 'tcp 0' :
+
+host_causes() {
+	on_host 'libdaplcma on a host without an RDMA device' \
+		'unusable this host has no RDMA .*: .*\|load .* ofi-tcp' "$cma" 'ib0 0' :
+	on_host "libfabric's verbs on a host without an RDMA device" \
+		'unusable this host has no RDMA .*: .*\|load .* ofi-tcp' "$ofi" verbs :
+	on_host 'there are no device nodes' \
+		'unusable there is no /dev/infiniband: .* not loaded\|modprobe ib_uverbs' \
+		"$cma" 'lo 0' 'has_device lo'
+	if [ -d /sys/module ]; then
+		on_host 'a container lacks the device nodes' \
+			'unusable there is no /dev/infiniband, although .* is loaded\|give .*' \
+			"$cma" 'lo 0' 'has_device lo; mkdir /sys/module/ib_uverbs'
+	else
+		skip 'a container lacks the device nodes' 'there is no /sys/module'
+	fi
+	on_host 'there is no node of a device' \
+		'unusable there is no /dev/infiniband/uverbs0: .* not loaded\|modprobe ib_uverbs' \
+		"$cma" 'lo 0' 'has_device lo; has_nodes rdma_cm'
+	on_host 'there is no node of the connection manager' \
+		'unusable there is no /dev/infiniband/rdma_cm: .* not loaded\|modprobe rdma_ucm' \
+		"$cma" 'lo 0' 'has_device lo; has_nodes uverbs0'
+	by_nobody 'the node of a device is closed to this user' \
+		'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, .*\)\|run .*' \
+		"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/uverbs0"
+	by_nobody 'the node of the connection manager is closed to this user' \
+		'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660, .*\)\|run as .*' \
+		"$cma" 'lo 0' "$all; chmod 660 /dev/infiniband/rdma_cm"
+	on_host 'there is no such interface or device' \
+		'unusable this host has no interface and no device ib7\|datinfo --generate .*' \
+		"$cma" 'ib7 0' "$all"
+	on_host 'an interface is down' 'unusable interface lo is down\|ip link set lo up' \
+		"$cma" 'lo 0' "$all"
+	on_host 'an interface has no address' \
+		'unusable interface lo has no IP address\|ip address add ADDRESS dev lo' \
+		"$cma" 'lo 0' "$all; ip link set lo up; ip address flush dev lo"
+	on_host 'no interface has the address' \
+		'unusable no interface of this host has the address 192.0.2.7\|correct the line, .*' \
+		"$cma" '192.0.2.7 0' "$all; ip link set lo up"
+	on_host 'an interface belongs to no RDMA device' \
+		'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
+		"$cma" 'lo 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
+	on_host 'an address belongs to no RDMA device' \
+		'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
+		"$cma" '127.0.0.1 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
+	by_nobody 'too little memory may be locked' \
+		'unusable only 64 KiB may be locked \(ulimit -l\)\|raise it in .*' \
+		"$cma" 'lo 0' "$all; ip link set lo up; ulimit -l 64"
+	on_host "otherwise the provider's own words are printed" \
+		'unusable .+\|look for this message in libdaplcma\(7\)' \
+		"$cma" 'lo 0' "$all; ip link set lo up"
+
+	on_host 'libdaplofi opens an interface' \
+		'opens 127.0.0.1, lo up, libfabric tcp' \
+		"$ofi" 'tcp lo' 'ip link set lo up'
+	on_host 'libdaplofi takes a number behind the interface, as libdaplcma does' \
+		'opens 127.0.0.1, lo up, libfabric tcp' "$ofi" 'tcp lo 0 ' 'ip link set lo up'
+	on_host 'libdaplofi on an interface that is down' \
+		'unusable interface eth7 is down\|ip link set eth7 up' "$ofi" 'tcp eth7' "$eth7"
+	on_host 'libdaplofi on an interface without an address' \
+		'unusable interface eth7 has no IP address\|ip address add ADDRESS dev eth7' \
+		"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up"
+	on_host 'libdaplofi on an address of an interface that is down' \
+		'unusable interface lo is down\|ip link set lo up' "$ofi" 'tcp 127.0.0.1' 'ip link set lo up
+			ip link set lo down'
+	on_host 'libdaplofi without such an interface' \
+		'unusable this host has no interface and no device eth7\|datinfo --generate .*' \
+		"$ofi" 'tcp eth7' :
+	on_host 'libdaplofi with an IPv6 address of no interface' \
+		'unusable no interface of this host has the address 2001:db8::7\|correct the line, .*' \
+		"$ofi" 'tcp 2001:db8::7' 'ip link set lo up'
+	on_host 'a libfabric provider that there is not' \
+		"unusable libfabric has no provider none, .*\\|fi_info .*" "$ofi" 'none 0' :
+	on_host 'a libfabric provider without connected endpoints' \
+		"unusable libfabric's shm has no connected endpoints .*\\|fi_info .*" "$ofi" 'shm 0' :
+	on_host 'libdaplofi without params' \
+		'unusable field 7 names no libfabric provider\|dat.conf\(5\) .*' \
+		"$ofi" '' :
+	on_host 'no interface is up' \
+		"unusable no network interface that is up has .*\\|look for .* libdaplofi\\(7\\)" \
+		"$ofi" 'tcp 0' :
+}
+for edition in 1.2 2.0; do
+	edition $edition
+	host_causes
+done
+edition 1.2
 
 # An interface with two addresses that belongs to a device, as the details and as JSON.
 location() {
@@ -515,18 +575,28 @@ for end in '' '\n'; do
 done >"$tmp/compared" 2>&1
 result 'what was appended to a file can be removed again, to the byte' \
 	"$(grep -c line "$tmp/both") $(cat "$tmp/compared")" '2 '
+# generated NAME DAT WANTED: the names and parameters of the lines of this edition, but for those of
+# the provider over libfabric if it was not built
+generated() {
+	result "$2: --generate has $1" "$("$datinfo" --check "$tmp/generated"
+		sed -n "s/ u$2 .*dapl.$2 \"\(.*\)\" \"\"/:\1/p" "$tmp/generated" |
+		if [ -e "$ofi" ]; then cat; else sed '/^ofi/d'; fi)" "$3"
+}
 if [ -n "$no_host" ]; then
-	skip '--generate has the names that programs know' "$no_host"
+	for edition in 1.2 2.0; do
+		skip "$edition: --generate has the names that programs know" "$no_host"
+		skip "$edition: --generate has names for InfiniBand and iWARP" "$no_host"
+	done
 else
 	host "$all; ip link set lo up; $datinfo --generate" >"$tmp/generated"
-	result '--generate has the names that programs know' \
-		"$("$datinfo" --check "$tmp/generated"
-		sed -n 's/ u1.2 .*dapl.1.2 "\(.*\)" ""/:\1/p' "$tmp/generated" | grep -v '^ofi')" \
-		'OpenIB-cma:lo 0\|OpenIB-cma-roe-lo:lo 0\|OpenIB-fake0-1:fake0 1'
-fi
-if [ -n "$no_host" ]; then
-	skip '--generate has names for InfiniBand, iWARP and libfabric' "$no_host"
-else
+	libfabric="" libfabric2=""
+	[ ! -e "$ofi" ] || libfabric='\|ofi-tcp:tcp 0\|ofi-verbs:verbs lo\|ofi-tcp-lo:tcp lo'
+	[ ! -e "$ofi" ] || libfabric2=$(echo "$libfabric" | sed 's/ofi-/ofi-v2-/g')
+	generated 'the names that programs know' 1.2 \
+		"OpenIB-cma:lo 0\\|OpenIB-cma-roe-lo:lo 0\\|OpenIB-fake0-1:fake0 1$libfabric"
+	generated 'the names that programs know' 2.0 \
+		"ofa-v2-lo:lo 0\\|ofa-v2-cma-roe-lo:lo 0\\|ofa-v2-fake0-1:fake0 1\
+\\|ofa-v2-fake0-1s:fake0 1\\|ofa-v2-fake0-1u:fake0 1$libfabric2"
 	# fake0: RoCE; hca0: InfiniBand with two ports, one without IPoIB; nic0: iWARP
 	host "$all; ip link set lo up; ip link add ib0 type veth peer name eth9
 		for port in hca0/ports/1 hca0/ports/2 nic0/ports/1; do
@@ -539,13 +609,18 @@ else
 		echo ib0 >/sys/class/infiniband/hca0/ports/1/gid_attrs/ndevs/0
 		$datinfo --generate" >"$tmp/generated"
 	# the loopback interface only reaches this host, so it comes last
-	libfabric='ofi-tcp:tcp 0\|ofi-verbs:verbs lo\|ofi-verbs-ib0:verbs ib0\|ofi-tcp-lo:tcp lo'
-	[ -e "$ofi" ] || libfabric='.*'
-	result '--generate has names for InfiniBand, iWARP and libfabric' \
-		"$("$datinfo" --check "$tmp/generated"
-		sed -n 's/ u1.2 .*dapl.1.2 "\(.*\)" ""/:\1/p' "$tmp/generated")" \
+	libfabric=$(echo "$libfabric" | sed 's/|ofi-tcp-lo/|ofi-verbs-ib0:verbs ib0\\&/')
+	libfabric2=$(echo "$libfabric" | sed 's/ofi-/ofi-v2-/g')
+	generated 'names for InfiniBand and iWARP' 1.2 \
 		"OpenIB-cma:ib0 0\\|OpenIB-cma-1:lo 0\\|OpenIB-cma-2:eth9 0\
-\\|OpenIB-cma-roe-lo:lo 0\\|OpenIB-fake0-1:fake0 1\\|OpenIB-hca0-1:hca0 1\
-\\|OpenIB-hca0-2:hca0 2\
-\\|OpenIB-iwarp:eth9 0\\|OpenIB-nic0-1:nic0 1\\|$libfabric"
+\\|OpenIB-cma-roe-lo:lo 0\\|OpenIB-fake0-1:fake0 1\\|OpenIB-hca0-1:hca0 1\\|OpenIB-hca0-2:hca0 2\
+\\|OpenIB-iwarp:eth9 0\\|OpenIB-nic0-1:nic0 1$libfabric"
+	generated 'names for InfiniBand and iWARP' 2.0 \
+		"ofa-v2-ib0:ib0 0\\|ofa-v2-lo:lo 0\\|ofa-v2-eth9:eth9 0\
+\\|ofa-v2-cma-roe-lo:lo 0\\|ofa-v2-fake0-1:fake0 1\\|ofa-v2-fake0-1s:fake0 1\
+\\|ofa-v2-fake0-1u:fake0 1\\|ofa-v2-hca0-1:hca0 1\\|ofa-v2-hca0-1s:hca0 1\
+\\|ofa-v2-hca0-1u:hca0 1\\|ofa-v2-hca0-2:hca0 2\\|ofa-v2-hca0-2s:hca0 2\\|ofa-v2-hca0-2u:hca0 2\
+\\|ofa-v2-iwarp:eth9 0\\|ofa-v2-nic0-1:nic0 1\\|ofa-v2-nic0-1s:nic0 1\\|ofa-v2-nic0-1u:nic0 1\
+$libfabric2"
 fi
+[ $failures -eq 0 ]

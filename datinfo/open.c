@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opening a name with the registry of one edition of DAT, as its programs do. This file is compiled
+ * for each edition, and runs in a process of its own, which has the registry of no other one:
+ * providers find the functions of a registry by their names alone.
+ */
+#include <edition.h>
+
+#include "datinfo.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "../dat/load.h"
+#include "../tools/tools.h"
+
+/* The calls of a registry. */
+struct registry {
+	__typeof__(dat_ia_openv) *ia_openv;
+	__typeof__(dat_ia_query) *ia_query;
+	__typeof__(dat_ia_close) *ia_close;
+	__typeof__(dat_strerror) *strerror;
+};
+
+static void loader_tell(void)
+{
+	const char *reason = dlerror();
+
+	fprintf(stderr, "%s\n", reason ? reason : "unknown reason");
+}
+
+/* Writes the path of the file that has @code. */
+static void file_of(const void *code, char *path, size_t size)
+{
+	Dl_info where;
+
+	if (code && dladdr(code, &where))
+		snprintf(path, size, "%s", where.dli_fname);
+}
+
+/* Returns false if the registry can't be loaded or lacks a call, and the reason was printed. */
+static bool registry_load(const char *name, struct registry *registry)
+{
+	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+
+	if (library) {
+		registry->ia_openv = dlsym(library, "dat_ia_openv");
+		registry->ia_query = dlsym(library, "dat_ia_query");
+		registry->ia_close = dlsym(library, "dat_ia_close");
+		registry->strerror = dlsym(library, "dat_strerror");
+	}
+	if (library && registry->ia_openv && registry->ia_query && registry->ia_close &&
+	    registry->strerror)
+		return true;
+	loader_tell();
+	return false;
+}
+
+/* ---- what an open IA tells ---- */
+
+#define IA(name)                                                                                   \
+	{                                                                                          \
+#name, (uint64_t)ia->name                                                          \
+	}
+#define PROVIDER(name)                                                                             \
+	{                                                                                          \
+#name, (uint64_t)provider->name                                                    \
+	}
+
+static void attributes_keep(const DAT_IA_ATTR *ia, const DAT_PROVIDER_ATTR *provider,
+			    struct probe *probe)
+{
+	const struct attribute all[] = {
+		IA(max_eps),
+		IA(max_dto_per_ep),
+		IA(max_rdma_read_per_ep_in),
+		IA(max_rdma_read_per_ep_out),
+		IA(max_evds),
+		IA(max_evd_qlen),
+		IA(max_iov_segments_per_dto),
+		IA(max_lmrs),
+		IA(max_lmr_block_size),
+		IA(max_lmr_virtual_address),
+		IA(max_pzs),
+		IA(max_message_size),
+		IA(max_rdma_size),
+		IA(max_rmrs),
+		IA(max_rmr_target_address),
+		IA(max_srqs),
+		IA(max_ep_per_srq),
+		IA(max_recv_per_srq),
+		IA(max_iov_segments_per_rdma_read),
+		IA(max_iov_segments_per_rdma_write),
+		IA(max_rdma_read_in),
+		IA(max_rdma_read_out),
+		IA(max_rdma_read_per_ep_in_guaranteed),
+		IA(max_rdma_read_per_ep_out_guaranteed),
+#if DAT_EDITION == 2
+		IA(zb_supported),
+		IA(extension_supported),
+		IA(extension_version),
+#endif
+		PROVIDER(max_private_data_size),
+	};
+
+	_Static_assert(sizeof(all) <= sizeof(probe->attributes), "there is no room for all");
+	memcpy(probe->attributes, all, sizeof(all));
+	probe->attribute_count = sizeof(all) / sizeof(all[0]);
+}
+
+static void named_keep(const DAT_PROVIDER_ATTR *provider, struct probe *probe)
+{
+	const DAT_NAMED_ATTR *attrs = provider->provider_specific_attr;
+
+	for (DAT_COUNT i = 0; attrs && i < provider->num_provider_specific_attr; i++) {
+		struct named_attribute *kept = &probe->named[probe->named_count];
+
+		if (probe->named_count == sizeof(probe->named) / sizeof(probe->named[0]))
+			return;
+		if (!attrs[i].name || !attrs[i].value)
+			continue;
+		snprintf(kept->name, sizeof(kept->name), "%s", attrs[i].name);
+		snprintf(kept->value, sizeof(kept->value), "%s", attrs[i].value);
+		probe->named_count++;
+	}
+}
+
+static void answers_keep(const DAT_IA_ATTR *ia, const DAT_PROVIDER_ATTR *provider,
+			 struct probe *probe)
+{
+	if (ia->ia_address_ptr)
+		(void)tool_address_text(ia->ia_address_ptr, probe->address, sizeof(probe->address));
+	snprintf(probe->vendor, sizeof(probe->vendor), "%s", ia->vendor_name);
+	snprintf(probe->provider, sizeof(probe->provider), "%s", provider->provider_name);
+	probe->versions = (struct versions){
+		.api = { provider->dapl_version_major, provider->dapl_version_minor },
+		.provider = { provider->provider_version_major, provider->provider_version_minor },
+		.hardware = { ia->hardware_version_major, ia->hardware_version_minor },
+		.firmware = { ia->firmware_version_major, ia->firmware_version_minor },
+	};
+	attributes_keep(ia, provider, probe);
+	named_keep(provider, probe);
+}
+
+/* ---- the open ---- */
+
+static void result_keep(const struct registry *registry, DAT_RETURN ret, struct probe *probe)
+{
+	const char *major = "unknown error", *minor = "";
+
+	(void)registry->strerror(ret, &major, &minor);
+	snprintf(probe->ret, sizeof(probe->ret), "%s%s%s", major, *minor ? " " : "", minor);
+}
+
+static void name_open(const struct conf_name *name, struct probe *probe)
+{
+	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+	DAT_PROVIDER_ATTR provider;
+	struct registry registry;
+	DAT_IA_HANDLE ia_handle;
+	DAT_IA_ATTR ia;
+	DAT_RETURN ret;
+	void *library, *init;
+
+	probe->stage = PROBE_NO_REGISTRY;
+	if (!registry_load(name->edition->registry, &registry))
+		return;
+	file_of((const void *)(uintptr_t)registry.ia_openv, probe->registry,
+		sizeof(probe->registry));
+	probe->stage = PROBE_NO_LIBRARY;
+	snprintf(probe->library, sizeof(probe->library), "%s", name->library);
+	library = provider_load(name->library, (const void *)(uintptr_t)registry.ia_openv);
+	if (!library) {
+		loader_tell();
+		return;
+	}
+	probe->stage = PROBE_NO_PROVIDER;
+	init = dlsym(library, DAT_PROVIDER_INIT_FUNC_STR);
+	if (!init)
+		return;
+	file_of(init, probe->library, sizeof(probe->library));
+	probe->stage = PROBE_REFUSED;
+	ret = registry.ia_openv(name->name, 8, &async, &ia_handle, DAT_VERSION_MAJOR,
+				DAT_VERSION_MINOR, name->thread_safe);
+	if (ret != DAT_SUCCESS) {
+		result_keep(&registry, ret, probe);
+		return;
+	}
+	probe->stage = PROBE_OPENED;
+	if (registry.ia_query(ia_handle, NULL, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,
+			      &provider) == DAT_SUCCESS)
+		answers_keep(&ia, &provider, probe);
+	(void)registry.ia_close(ia_handle, DAT_CLOSE_ABRUPT_FLAG);
+}
+
+#if DAT_EDITION == 2
+const struct edition edition_dat2 = {
+	.major = DAT_VERSION_MAJOR,
+	.minor = DAT_VERSION_MINOR,
+	.registry = "libdat2.so.2",
+	.cma = "libdaplcma2.so.2",
+	.ofi = "libdaplofi2.so.2",
+	.open = name_open,
+};
+#else
+const struct edition edition_dat1 = {
+	.major = DAT_VERSION_MAJOR,
+	.minor = DAT_VERSION_MINOR,
+	.registry = "libdat.so.1",
+	.cma = "libdaplcma.so.1",
+	.ofi = "libdaplofi.so.1",
+	.open = name_open,
+};
+#endif
