@@ -358,7 +358,7 @@ host_causes() {
 		'unusable no permission to open /dev/infiniband/uverbs0 \(mode 600, .*\)\|run .*' \
 		"$cma" 'lo 0' "$all; chmod 600 /dev/infiniband/uverbs0"
 	by_nobody 'the node of the connection manager is closed to this user' \
-		'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660, .*\)\|run as .*' \
+		'unusable no permission to open /dev/infiniband/rdma_cm \(mode 660.*\)\|run .*' \
 		"$cma" 'lo 0' "$all; chmod 660 /dev/infiniband/rdma_cm"
 	on_host 'there is no such interface or device' \
 		'unusable this host has no interface and no device ib7\|datinfo --generate .*' \
@@ -369,13 +369,13 @@ host_causes() {
 		'unusable interface lo has no IP address\|ip address add ADDRESS dev lo' \
 		"$cma" 'lo 0' "$all; ip link set lo up; ip address flush dev lo"
 	on_host 'no interface has the address' \
-		'unusable no interface of this host has the address 192.0.2.7\|correct the line, .*' \
+		'unusable no interface of this host has the address 192.0.2.7\|correct .*' \
 		"$cma" '192.0.2.7 0' "$all; ip link set lo up"
 	on_host 'an interface belongs to no RDMA device' \
-		'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
+		'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name .*' \
 		"$cma" 'lo 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
 	on_host 'an address belongs to no RDMA device' \
-		'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name an interface .*' \
+		'unusable interface lo \(127.0.0.1\) belongs to no RDMA device\|name .*' \
 		"$cma" '127.0.0.1 0' 'has_device eth7; has_nodes uverbs0 rdma_cm; ip link set lo up'
 	by_nobody 'too little memory may be locked' \
 		'unusable only 64 KiB may be locked \(ulimit -l\)\|raise it in .*' \
@@ -395,7 +395,8 @@ host_causes() {
 		'unusable interface eth7 has no IP address\|ip address add ADDRESS dev eth7' \
 		"$ofi" 'tcp eth7' "$eth7; ip link set eth7 up"
 	on_host 'libdaplofi on an address of an interface that is down' \
-		'unusable interface lo is down\|ip link set lo up' "$ofi" 'tcp 127.0.0.1' 'ip link set lo up
+		'unusable interface lo is down\|ip link set lo up' \
+		"$ofi" 'tcp 127.0.0.1' 'ip link set lo up
 			ip link set lo down'
 	on_host 'libdaplofi without such an interface' \
 		'unusable this host has no interface and no device eth7\|datinfo --generate .*' \
