@@ -402,12 +402,12 @@ host_causes() {
 		'unusable this host has no interface and no device eth7\|datinfo --generate .*' \
 		"$ofi" 'tcp eth7' :
 	on_host 'libdaplofi with an IPv6 address of no interface' \
-		'unusable no interface of this host has the address 2001:db8::7\|correct the line, .*' \
+		'unusable no interface of this host has the address 2001:db8::7\|correct .*' \
 		"$ofi" 'tcp 2001:db8::7' 'ip link set lo up'
 	on_host 'a libfabric provider that there is not' \
 		"unusable libfabric has no provider none, .*\\|fi_info .*" "$ofi" 'none 0' :
 	on_host 'a libfabric provider without connected endpoints' \
-		"unusable libfabric's shm has no connected endpoints .*\\|fi_info .*" "$ofi" 'shm 0' :
+		"unusable libfabric's shm has no connected endpoints .*\\|fi_.*" "$ofi" 'shm 0' :
 	on_host 'libdaplofi without params' \
 		'unusable field 7 names no libfabric provider\|dat.conf\(5\) .*' \
 		"$ofi" '' :
