@@ -17,7 +17,7 @@ static int arguments_run(int argc, char **argv)
 	struct options options;
 
 	if (options_parse(&options, argc, argv) < 0) {
-		options_usage(stderr);
+		complain("try " DAPLTEST " --help");
 		return STATUS_FAILED;
 	}
 	report_debug_set(options.debug);

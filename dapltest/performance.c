@@ -195,6 +195,8 @@ void performance_print(const struct test *test)
 	report("        Minimum                : %.2f us", card->latency.min);
 	times_print("Time Per Post", &card->posts);
 	times_print("Time Per Reap", &card->reaps);
+	report("raw columns: operation, operations, segment size, segments, pipeline, CPU %%, "
+	       "ops/sec, MB/sec, latency us, us per post, us per reap");
 	report("raw: %s, %u, %u, %u, %u, %.2f, %.2f, %.2f, %.2f, %.2f, %.2f ", read ? "RR" : "RW",
 	       plan->iterations, op->segment_size, op->segments, card->pipeline, card->cpu, rate,
 	       megabytes / seconds, latency, samples_mean(&card->posts),

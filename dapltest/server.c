@@ -5,6 +5,8 @@
  */
 #include "dapltest.h"
 
+#include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -323,6 +325,21 @@ static int server_serve(struct server *server)
 	return 0;
 }
 
+/* Prints where the server listens, and how a client of it is started. */
+static void server_invite(const struct server *server)
+{
+	const struct sockaddr *local = server->adapter.attr.ia_address_ptr;
+	char address[NI_MAXHOST], port[32] = "";
+
+	if (!local || tool_address_text(local, address, sizeof(address)) < 0)
+		return;
+	if (server->port != SERVER_PORT)
+		(void)snprintf(port, sizeof(port), " -n %lu", (unsigned long)server->port);
+	report("Dapltest: Service Point Address - %s", address);
+	report("Dapltest: Client - " DAPLTEST " -T P -s %s -D %s%s RW", address,
+	       server->options->ia_name, port);
+}
+
 static int server_listen(struct server *server)
 {
 	const DAT_IA_HANDLE ia = server->adapter.ia;
@@ -345,6 +362,7 @@ static int server_listen(struct server *server)
 	}
 	if (server->port != SERVER_PORT)
 		report("Dapltest: Service Point Port - %lu", (unsigned long)server->port);
+	server_invite(server);
 	server->next_port = server->port < PORT_LAST ? (uint32_t)server->port + 1 : LANE_PORT;
 	return 0;
 }

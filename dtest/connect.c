@@ -103,12 +103,28 @@ static int dtest_answer_request(struct dtest *t, DAT_CR_HANDLE cr)
 	return CALL(dat_cr_accept, cr, t->ep, size, size ? &hello : NULL);
 }
 
+/* Where the server listens, and how a client of it is started: an IA has one address, as a rule. */
+static void dtest_print_invitation(const struct dtest *t)
+{
+	const struct dtest_hello hello = dtest_hello_make(t);
+	char address[NI_MAXHOST], port[16] = "";
+
+	if (tool_address_text((const struct sockaddr *)&t->local, address, sizeof(address)) < 0)
+		return;
+	if (t->opt.port != PORT)
+		(void)snprintf(port, sizeof(port), "-n %u ", t->opt.port);
+	dtest_print("Server listens at %s port %u", address, t->opt.port);
+	dtest_print("Client: " TOOL_NAME("dtest") " -P %s -h %s %s%s", t->opt.ia_name, address,
+		    port, dtest_hello_text(&hello).text);
+}
+
 static int dtest_wait_for_request(struct dtest *t, DAT_EVENT *event)
 {
 	const DAT_TIMEOUT limit = dtest_wait_limit(t, REQUEST_WAIT);
 	const struct tool_attempt attempt = dtest_attempt(t);
 	char text[TOOL_SENTENCE];
 
+	dtest_print_invitation(t);
 	dtest_print("Server waiting for connect request..");
 	if (dtest_event_wait(t->cr_evd, limit, event) == 0)
 		return 0;

@@ -23,6 +23,7 @@ enum {
 	RMR_LENGTH = 64,    /* bytes; every dtest sends this length, whatever -b says */
 	SIZE_MIN = 26,	    /* "client RDMA write data..." and its NUL */
 	SWEEP_WINDOW = 64,  /* RDMA writes in flight */
+	SWEEP_READS = 16,   /* RDMA reads in flight */
 	SWEEP_RECEIVES = 4, /* posted at any time */
 };
 
@@ -46,6 +47,13 @@ enum dtest_mode {
 	MODE_SWEEP = 4,	 /* -a */
 	MODE_QUERY = 8,	 /* -q */
 	MODE_LIST = 16,	 /* --list */
+};
+
+/* How the client prints the sizes of a sweep. */
+enum dtest_format {
+	FORMAT_TEXT,
+	FORMAT_CSV,
+	FORMAT_JSON,
 };
 
 enum dtest_timer {
@@ -80,6 +88,7 @@ struct dtest_options {
 	bool write_only;
 	bool write_pings;
 	enum dtest_mode mode;
+	enum dtest_format format;
 };
 
 /* Memory and its registration. */
@@ -150,7 +159,11 @@ struct dtest {
 	struct dtest_measure pings;
 };
 
-/* report.c writes all output. Every line begins with the process id. */
+/*
+ * report.c writes all output but the sizes of a sweep. Every line begins with the process id.
+ * dtest_tables_only keeps the standard output for those: the other lines go to the standard error.
+ */
+void dtest_tables_only(void);
 void dtest_trace_on(void);
 void dtest_call_begin(const char *call);
 int dtest_call_end(const char *call, DAT_RETURN ret);
@@ -159,6 +172,20 @@ void dtest_error(const char *what, const char *format, ...) __attribute__((forma
 /* Prints one sentence for the user; NULL prints nothing. */
 void dtest_explain(const char *sentence);
 void dtest_print_result(const struct dtest *t);
+
+/*
+ * table.c: the sizes of a sweep, as text, CSV or JSON. The table of a client with JSON is complete
+ * also if the sweep failed or was not reached.
+ */
+struct dtest_row {
+	size_t bytes;
+	unsigned count; /* of pings, of RDMA writes, and of RDMA reads */
+	struct samples *pings;
+	double writes, reads; /* 10^6 bytes a second */
+};
+void dtest_table_begin(const struct dtest *t);
+void dtest_table_add(const struct dtest *t, const struct dtest_row *row);
+void dtest_table_end(const struct dtest *t);
 
 /*
  * These make a DAT call, trace it if asked, and report a failure. They return 0 or -1. CALL_TOOL
@@ -203,6 +230,11 @@ struct dtest_hello dtest_hello_make(const struct dtest *t);
 void dtest_hello_read(struct dtest *t, const void *data, DAT_COUNT size);
 bool dtest_hello_known(const struct dtest *t);
 int dtest_hello_check(const struct dtest *t);
+/* Returns the options of the command line that these parameters come from. */
+struct dtest_options_text {
+	char text[64];
+};
+struct dtest_options_text dtest_hello_text(const struct dtest_hello *hello);
 
 /* transfer.c */
 int dtest_post_receives(struct dtest *t);

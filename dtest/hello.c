@@ -43,11 +43,7 @@ bool dtest_hello_known(const struct dtest *t)
 	return memcmp(t->hello.magic, hello_magic, sizeof(hello_magic)) == 0;
 }
 
-struct dtest_options_text {
-	char text[64];
-};
-
-static struct dtest_options_text dtest_hello_text(const struct dtest_hello *hello)
+struct dtest_options_text dtest_hello_text(const struct dtest_hello *hello)
 {
 	uint32_t flags = ntohl(hello->flags);
 	struct dtest_options_text options;

@@ -14,7 +14,9 @@
 
 /* Options without a short form have numbers beyond the characters. */
 enum {
-	OPTION_HELP = 256,
+	OPTION_CSV = 256,
+	OPTION_HELP,
+	OPTION_JSON,
 	OPTION_LIST,
 	OPTION_OLD,
 	OPTION_WAIT,
@@ -82,6 +84,7 @@ static void dtest_usage(FILE *to)
 	fputs("usage: " DTEST " [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-d SEC] [-cpvw]\n"
 	      "       " DTEST
 	      " -a [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-S N] [-cpvwW]\n"
+	      "             [--csv | --json]\n"
 	      "       " DTEST " -q [-P NAME] [-v]\n"
 	      "       " DTEST " --list | -U | --help | -V | --version\n"
 	      "  -s       be the server (also the default without -h)\n"
@@ -94,6 +97,9 @@ static void dtest_usage(FILE *to)
 	      "  -w       RDMA writes only: no reads and no pings\n"
 	      "  -W       with -a: pings are RDMA writes that the other side polls for\n"
 	      "  -S N     with -a: signal one of N RDMA writes, 1 to 32 (1)\n"
+	      "  --csv, --json  with -a: the client prints the sizes in this form, and all else "
+	      "on\n"
+	      "           the standard error\n"
 	      "  -D -t -u validate data, print times, write one way: always done\n"
 	      "  -d SEC   server: seconds between a request and its accept (0)\n"
 	      "  -c       wait for completions on a CNO\n"
@@ -148,6 +154,12 @@ static int dtest_parse_flag(struct dtest_options *opt, int option)
 		return 0;
 	case 'q':
 		opt->mode |= MODE_QUERY;
+		return 0;
+	case OPTION_CSV:
+		opt->format = FORMAT_CSV;
+		return 0;
+	case OPTION_JSON:
+		opt->format = FORMAT_JSON;
 		return 0;
 	case OPTION_OLD:
 		opt->old = true;
@@ -230,6 +242,11 @@ static int dtest_complete_options(struct dtest_options *opt)
 		fprintf(stderr, DTEST ": -%c: only with -a\n", opt->write_pings ? 'W' : 'S');
 		return -1;
 	}
+	if (!sweep && opt->format != FORMAT_TEXT) {
+		fprintf(stderr, DTEST ": --%s: only with -a\n",
+			opt->format == FORMAT_CSV ? "csv" : "json");
+		return -1;
+	}
 	if (opt->write_only && opt->write_pings) {
 		fprintf(stderr, DTEST ": -W: not with -w, which has no pings\n");
 		return -1;
@@ -242,7 +259,9 @@ static int dtest_complete_options(struct dtest_options *opt)
 static void dtest_parse_options(struct dtest_options *opt, int argc, char **argv)
 {
 	static const struct option long_options[] = {
+		{ "csv", no_argument, NULL, OPTION_CSV },
 		{ "help", no_argument, NULL, OPTION_HELP },
+		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "list", no_argument, NULL, OPTION_LIST },
 		{ "old", no_argument, NULL, OPTION_OLD },
 		{ "port", required_argument, NULL, 'n' },
@@ -261,7 +280,7 @@ static void dtest_parse_options(struct dtest_options *opt, int argc, char **argv
 	if (optind < argc)
 		fprintf(stderr, DTEST ": %s: not an option\n", argv[optind]);
 refuse:
-	dtest_usage(stderr);
+	fputs("try " DTEST " --help\n", stderr);
 	exit(STATUS_USAGE);
 }
 
@@ -306,10 +325,14 @@ int main(int argc, char **argv)
 	if (t.opt.mode == MODE_LIST)
 		return dtest_list_names() < 0 ? STATUS_FAILED : 0;
 	t.server = !t.opt.host;
+	if (t.opt.format != FORMAT_TEXT)
+		dtest_tables_only();
 	if (t.opt.mode & ANY_TEST)
 		dtest_print("Running as %s - %s", t.server ? "server" : "client", t.opt.ia_name);
 	dtest_run(&t);
 	if (t.opt.mode & ANY_TEST)
 		dtest_print_result(&t);
+	if (t.opt.mode == MODE_SWEEP && !t.server)
+		dtest_table_end(&t);
 	return t.failed ? STATUS_FAILED : 0;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static bool tracing;
+static bool tracing, tables_only;
 
 static const char *const timer_names[TIMERS] = {
 	[TIME_OPEN] = "open:",
@@ -25,6 +25,17 @@ static const char *const timer_names[TIMERS] = {
 	[TIME_EP_CREATE] = "EP create:",
 	[TIME_EP_FREE] = "EP free:",
 };
+
+void dtest_tables_only(void)
+{
+	tables_only = true;
+}
+
+/* Where lines go that are neither errors nor rows of a table. */
+static FILE *dtest_lines(void)
+{
+	return tables_only ? stderr : stdout;
+}
 
 void dtest_trace_on(void)
 {
@@ -55,11 +66,11 @@ void dtest_print(const char *format, ...)
 	va_list args;
 
 	tool_progress_clear();
-	printf("%d ", getpid());
+	fprintf(dtest_lines(), "%d ", getpid());
 	va_start(args, format);
-	vprintf(format, args);
+	vfprintf(dtest_lines(), format, args);
 	va_end(args);
-	putchar('\n');
+	putc('\n', dtest_lines());
 }
 
 void dtest_error(const char *what, const char *format, ...)
@@ -83,12 +94,14 @@ void dtest_explain(const char *sentence)
 static void dtest_print_measure(const char *name, double total, unsigned count, double each,
 				unsigned long polls)
 {
-	printf("%d: %-12s Total=%10.2f usec, %u bursts, itime=%10.2f usec, pc=%lu\n", getpid(),
-	       name, total, count, each, polls);
+	fprintf(dtest_lines(),
+		"%d: %-12s Total=%10.2f usec, %u bursts, itime=%10.2f usec, pc=%lu\n", getpid(),
+		name, total, count, each, polls);
 }
 
 static void dtest_print_transfer_times(const struct dtest *t)
 {
+	unsigned long polls = 0;
 	double sum = 0;
 
 	if (t->opt.mode == MODE_CHECK)
@@ -97,10 +110,12 @@ static void dtest_print_transfer_times(const struct dtest *t)
 	if (t->opt.mode & (MODE_CHECK | MODE_WRITES))
 		dtest_print_measure("RDMA write:", t->writes.usec, t->opt.burst,
 				    t->writes.usec / t->opt.burst, t->writes.polls);
-	for (unsigned i = 0; i < READS; i++)
+	for (unsigned i = 0; i < READS; i++) {
 		sum += t->reads[i].usec;
-	for (unsigned i = 0; i < READS && t->opt.mode == MODE_CHECK; i++)
-		dtest_print_measure("RDMA read:", sum, READS, t->reads[i].usec, t->reads[i].polls);
+		polls += t->reads[i].polls;
+	}
+	if (t->opt.mode == MODE_CHECK)
+		dtest_print_measure("RDMA read:", sum, READS, sum / READS, polls);
 }
 
 static void dtest_print_times(const struct dtest *t)
@@ -111,15 +126,17 @@ static void dtest_print_times(const struct dtest *t)
 	for (unsigned i = 0; i < TIMERS; i++) {
 		sum += t->timers[i];
 		if (t->opt.cno || (i != TIME_CNO_CREATE && i != TIME_CNO_FREE))
-			printf("%d: %-12s %10.2f usec\n", getpid(), timer_names[i], t->timers[i]);
+			fprintf(dtest_lines(), "%d: %-12s %10.2f usec\n", getpid(), timer_names[i],
+				t->timers[i]);
 	}
-	printf("%d: %-12s %10.2f usec\n", getpid(), "TOTAL:", sum);
+	fprintf(dtest_lines(), "%d: %-12s %10.2f usec\n", getpid(), "TOTAL:", sum);
 }
 
 /* Prints no times after a failure, because they could be taken for those of a complete run. */
 void dtest_print_result(const struct dtest *t)
 {
-	printf("%d: DAPL Test Complete. %s\n", getpid(), t->failed ? "FAILED" : "PASSED");
+	fprintf(dtest_lines(), "%d: DAPL Test Complete. %s\n", getpid(),
+		t->failed ? "FAILED" : "PASSED");
 	if (!t->failed)
 		dtest_print_times(t);
 }

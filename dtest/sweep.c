@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * dtest -a: latency and bandwidth over sizes that double from 1 byte. For each size the two sides
- * exchange pings, then the client streams RDMA writes, and both compare the bytes that arrived.
+ * exchange pings, then the client streams RDMA writes and reads back what it wrote, and both
+ * compare the bytes that arrived.
  */
 #include "dtest.h"
 
@@ -16,9 +17,9 @@ enum {
 struct dtest_sweep {
 	struct dtest *t;
 	size_t size;
-	unsigned count; /* pings, and writes */
+	unsigned count; /* pings, writes, and reads */
 	struct samples samples;
-	double megabytes; /* 10^6, a second */
+	double writes, reads; /* 10^6 bytes a second */
 };
 
 /* ---- data ---- */
@@ -35,13 +36,14 @@ static void dtest_sweep_fill(const struct dtest_sweep *sweep)
 		sweep->t->out.mem[at] = (char)dtest_sweep_byte(sweep->t->server, sweep->size, at);
 }
 
-static int dtest_sweep_check(const struct dtest_sweep *sweep, size_t length)
+/* Compares the buffer "in" with what @server, or else the client, sends. */
+static int dtest_sweep_check(const struct dtest_sweep *sweep, bool server, size_t length)
 {
 	const struct dtest *t = sweep->t;
 
 	for (size_t at = 0; at < length; at++) {
 		unsigned char byte = (unsigned char)t->in.mem[at];
-		unsigned char wanted = dtest_sweep_byte(!t->server, sweep->size, at);
+		unsigned char wanted = dtest_sweep_byte(server, sweep->size, at);
 
 		if (byte != wanted) {
 			dtest_error("sweep", "of %zu bytes, byte %zu is %#x instead of %#x",
@@ -211,74 +213,103 @@ static int dtest_measure_latency(struct dtest_sweep *sweep)
 				   sweep->count);
 	}
 	/* a write leaves its mark in the last byte */
-	return dtest_sweep_check(sweep, sweep->size - t->opt.write_pings);
+	return dtest_sweep_check(sweep, !t->server, sweep->size - t->opt.write_pings);
 }
 
 /* ---- bandwidth ---- */
 
-static int dtest_stream_writes(struct dtest_sweep *sweep)
+/* What the client posts one after the other, and how many of those are in flight. */
+struct dtest_stream {
+	const char *name;
+	int (*post)(struct dtest *t, size_t size, DAT_UINT64 cookie, DAT_COMPLETION_FLAGS flags);
+	unsigned window;
+	unsigned signal; /* one of so many is signalled */
+};
+
+static int dtest_read_post(struct dtest *t, size_t size, DAT_UINT64 cookie,
+			   DAT_COMPLETION_FLAGS flags)
+{
+	DAT_LMR_TRIPLET iov = dtest_iov(&t->in, 0, size);
+	DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t, size);
+
+	return CALL(dat_ep_post_rdma_read, t->ep, 1, &iov, dtest_cookie(cookie), &rmr, flags);
+}
+
+static int dtest_stream_run(struct dtest_sweep *sweep, const struct dtest_stream *stream)
 {
 	struct dtest *t = sweep->t;
 	unsigned posted = 0, done = 0, next;
 	bool signalled;
 
 	while (done < sweep->count) {
-		while (posted < sweep->count && posted - done < SWEEP_WINDOW) {
+		while (posted < sweep->count && posted - done < stream->window) {
 			posted++;
-			signalled = posted % t->opt.signal == 0 || posted == sweep->count;
-			if (dtest_write_post(t, sweep->size, posted,
-					     signalled ? DAT_COMPLETION_DEFAULT_FLAG
-						       : DAT_COMPLETION_SUPPRESS_FLAG) < 0)
+			signalled = posted % stream->signal == 0 || posted == sweep->count;
+			if (stream->post(t, sweep->size, posted,
+					 signalled ? DAT_COMPLETION_DEFAULT_FLAG
+						   : DAT_COMPLETION_SUPPRESS_FLAG) < 0)
 				return -1;
 		}
-		next = done + t->opt.signal;
+		next = done + stream->signal;
 		done = next < sweep->count ? next : sweep->count;
-		if (dtest_expect_completion(t, "RDMA write", t->request_evd, done, sweep->size) < 0)
+		if (dtest_expect_completion(t, stream->name, t->request_evd, done, sweep->size) < 0)
 			return -1;
-		tool_progress_show("%zu bytes: RDMA write %u of %u", sweep->size, done,
+		tool_progress_show("%zu bytes: %s %u of %u", sweep->size, stream->name, done,
 				   sweep->count);
 	}
 	return 0;
 }
 
+static int dtest_stream_measure(struct dtest_sweep *sweep, const struct dtest_stream *stream,
+				double *rate)
+{
+	double begun = tool_usec_now();
+
+	if (dtest_stream_run(sweep, stream) < 0) {
+		dtest_print_failed_request(sweep->t);
+		dtest_error("sweep", "%ss of %zu bytes", stream->name, sweep->size);
+		return -1;
+	}
+	*rate = (double)sweep->size * sweep->count / (tool_usec_now() - begun);
+	return 0;
+}
+
+/* Of the client. The reads bring what the writes have left in the buffer of the server. */
+static int dtest_stream_all(struct dtest_sweep *sweep)
+{
+	const struct dtest *t = sweep->t;
+	const struct dtest_stream writes = { "RDMA write", dtest_write_post, SWEEP_WINDOW,
+					     t->opt.signal };
+	const struct dtest_stream reads = { "RDMA read", dtest_read_post, SWEEP_READS, 1 };
+
+	if (dtest_stream_measure(sweep, &writes, &sweep->writes) < 0)
+		return -1;
+	if (t->opt.write_only)
+		return 0;
+	memset(t->in.mem, 0, sweep->size);
+	if (dtest_stream_measure(sweep, &reads, &sweep->reads) < 0)
+		return -1;
+	return dtest_sweep_check(sweep, t->server, sweep->size);
+}
+
 static int dtest_writes_arrived(struct dtest_sweep *sweep)
 {
-	return sweep->t->server ? dtest_sweep_check(sweep, sweep->size) : 0;
+	return sweep->t->server ? dtest_sweep_check(sweep, false, sweep->size) : 0;
 }
 
 /* The server has nothing to do until the client's message, which comes behind the writes. */
 static int dtest_measure_bandwidth(struct dtest_sweep *sweep)
 {
 	struct dtest *t = sweep->t;
-	double begun;
 
 	t->out.mem[sweep->size - 1] = (char)dtest_sweep_byte(t->server, sweep->size,
 							     sweep->size - 1);
-	if (!t->server) {
-		begun = tool_usec_now();
-		if (dtest_stream_writes(sweep) < 0) {
-			dtest_print_failed_request(t);
-			dtest_error("sweep", "RDMA writes of %zu bytes", sweep->size);
-			return -1;
-		}
-		sweep->megabytes = (double)sweep->size * sweep->count / (tool_usec_now() - begun);
-	}
+	if (!t->server && dtest_stream_all(sweep) < 0)
+		return -1;
 	return dtest_sweep_sync(sweep, dtest_writes_arrived);
 }
 
 /* ---- the sizes ---- */
-
-static void dtest_sweep_print(struct dtest_sweep *sweep)
-{
-	struct samples *samples = &sweep->samples;
-
-	if (sweep->t->opt.write_only)
-		dtest_print("%8zu %7u %12.2f", sweep->size, sweep->count, sweep->megabytes);
-	else
-		dtest_print("%8zu %7u %10.2f %10.2f %10.2f %10.2f %12.2f", sweep->size,
-			    sweep->count, samples->min, samples_percentile(samples, 50),
-			    samples_percentile(samples, 99), samples->max, sweep->megabytes);
-}
 
 static int dtest_sweep_size(struct dtest_sweep *sweep, size_t size)
 {
@@ -298,25 +329,9 @@ static int dtest_sweep_size(struct dtest_sweep *sweep, size_t size)
 	if (dtest_measure_bandwidth(sweep) < 0)
 		return -1;
 	if (!t->server)
-		dtest_sweep_print(sweep);
+		dtest_table_add(t, &(struct dtest_row){ size, sweep->count, &sweep->samples,
+							sweep->writes, sweep->reads });
 	return 0;
-}
-
-static void dtest_sweep_head(const struct dtest *t)
-{
-	dtest_print("Sizes of 1 to %u bytes, %s", t->opt.size,
-		    t->opt.write_only	 ? "RDMA writes"
-		    : t->opt.write_pings ? "pings by RDMA write, and RDMA writes"
-					 : "pings by message, and RDMA writes");
-	if (t->server)
-		return;
-	if (t->opt.write_only) {
-		dtest_print("%8s %7s %12s", "bytes", "count", "MB/s");
-		return;
-	}
-	dtest_print("half of a round trip in usec; MB are 10^6 bytes");
-	dtest_print("%8s %7s %10s %10s %10s %10s %12s", "bytes", "count", "min", "median", "99 %",
-		    "max", "MB/s");
 }
 
 int dtest_sweep(struct dtest *t)
@@ -328,7 +343,12 @@ int dtest_sweep(struct dtest *t)
 		dtest_error("calloc", "no memory for %u times", t->opt.burst);
 		return -1;
 	}
-	dtest_sweep_head(t);
+	dtest_print("Sizes of 1 to %u bytes, %s", t->opt.size,
+		    t->opt.write_only	 ? "RDMA writes"
+		    : t->opt.write_pings ? "pings by RDMA write, RDMA writes and reads"
+					 : "pings by message, RDMA writes and reads");
+	if (!t->server)
+		dtest_table_begin(t);
 	for (size_t size = 1; size < t->opt.size && result == 0; size *= 2)
 		result = dtest_sweep_size(&sweep, size);
 	if (result == 0)

@@ -70,6 +70,9 @@ static const char *name_sentence(const char *name, char *text)
 
 	name_list_read(&list);
 	info = name_list_find(&list, name);
+	if (!list.count)
+		return sentence_print(text, "dat.conf is not there, or has no line that can be "
+					    "used; datinfo --generate prints one for this host");
 	if (!info)
 		return sentence_print(text, "dat.conf has no line for %s", name);
 	if (!name_is_of_edition(info))
@@ -184,8 +187,10 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 		return sentence_print(text, "the server at %s port %lu refused the connection",
 				      server, attempt->port);
 	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
-		return sentence_print(text, "no program of DAT listens at %s port %lu", server,
-				      attempt->port);
+		return sentence_print(text,
+				      "no program of DAT listens at %s port %lu: start the server "
+				      "first, and take the address that it prints",
+				      server, attempt->port);
 	case DAT_CONNECTION_EVENT_UNREACHABLE:
 		if (tool_interface_sentence(attempt->local, true, text))
 			return text;

@@ -92,8 +92,10 @@ refuses "port $default_port is taken by another server" -T S -D end0
 start other -T S -D end0 -n 0
 until_line "$tmp/other.log" 'Service Point Ready' "$started"
 port=$(sed -n 's/^Dapltest: Service Point Port - //p' "$tmp/other.log")
-client P -n "$port" -i 10 RW
-report $? 'a server at a port of its own has clients'
+read -ra command < <(sed -n "s/^Dapltest: Client - dapltest$edition //p" "$tmp/other.log")
+dapltest "${command[@]}" >"$tmp/client.log" 2>"$tmp/errors.log" &&
+	[[ ${command[*]} == "-T P -s $DAT_TEST_ADDR0 -D end0 -n $port RW" ]]
+report $? 'a server at a port of its own prints the command of a client that passes'
 client Q -n "$port" && wait "$started"
 report $? 'and is ended there'
 

@@ -109,9 +109,47 @@ rows() {
 	client "${@:3}" || rc=1
 	wait $server || rc=1
 	pass || rc=1
-	[[ $(awk -v columns="$2" '$2 ~ /^[0-9]+$/ && NF == columns + 1' "$tmp/client.log" |
-		wc -l) == "$1" ]] || rc=1
+	[[ $(awk -v columns="$2" '$1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && NF == columns' \
+		"$tmp/client.log" | wc -l) == "$1" ]] || rc=1
 	report $rc "dtest ${*:3}: $1 sizes"
+}
+
+# table FORMAT: the client's standard output has a table of four sizes, and nothing else
+table() {
+	local rc=0 number='[0-9]+(\.[0-9]+)?' row
+
+	server -a -b 5 -B 3 "--$1"
+	timeout -k 5 3600 "$program" --wait 120 --port "$port" -P end1 -h "$DAT_TEST_ADDR0" \
+		-a -b 5 -B 3 "--$1" >"$tmp/table" 2>"$tmp/client.log" || rc=1
+	wait $server || rc=1
+	pass || rc=1
+	if [[ $1 == csv ]]; then
+		[[ $(head -n 1 "$tmp/table") == bytes,count,min_usec,*,read_mb_per_s ]] || rc=1
+		[[ $(cut -d , -f 1,2 "$tmp/table" | tail -n +2 | xargs) == '1,3 2,3 4,3 5,3' ]] ||
+			rc=1
+		[[ $(grep -Ec "^($number,){8}$number\$" "$tmp/table") == 4 ]] || rc=1
+	else
+		row="^  \{\"bytes\": [1245], \"count\": 3(, \"[a-z0-9_]+\": $number){7}\},?\$"
+		[[ $(grep -Ec "$row" "$tmp/table") == 4 ]] || rc=1
+		[[ $(tail -n 1 "$tmp/table") == '], "passed": true }' ]] || rc=1
+		[[ $(wc -l <"$tmp/table") == 7 ]] || rc=1
+	fi
+	report $rc "dtest --$1: a table of four sizes alone is on the standard output"
+}
+
+# invitation: the command that the server prints is that of a client that passes
+invitation() {
+	local rc=0 command
+
+	server -a -b 2 -B 3
+	command=$(sed -n 's/^[0-9]* Client: //p' "$tmp/server.log")
+	[[ $command == "dtest$edition -P end0 -h $DAT_TEST_ADDR0 -n $port -a -b 2 -B 3" ]] || rc=1
+	grep -q "^[0-9]* Server listens at $DAT_TEST_ADDR0 port $port\$" "$tmp/server.log" || rc=1
+	read -ra command <<<"$command"
+	dtest client "${command[@]:1}" || rc=1
+	wait $server || rc=1
+	pass || rc=1
+	report $rc 'the server prints where it listens, and the command of a client that passes'
 }
 
 # says LOG SENTENCE: one line "PID Error: SENTENCE", and the test FAILED
@@ -275,7 +313,7 @@ unknown() {
 	report $rc 'dtest -P nosuchname: status 1, and the names that there are'
 }
 
-echo 1..34
+echo 1..37
 beside too_late
 beside taken
 beside old_server
@@ -284,8 +322,11 @@ beside editions server
 beside editions client
 beside query
 beside killed
-beside rows 12 7 -a -W -p -b 1025 -B 12
-beside rows 23 7 -a -B 2
+beside table csv
+beside table json
+beside invitation
+beside rows 12 9 -a -W -p -b 1025 -B 12
+beside rows 23 9 -a -B 2
 beside both
 beside both -c
 beside both -p
@@ -297,7 +338,7 @@ beside both -B 50 -b 4096
 beside both -w -D -t -u
 beside both --port 45999
 beside rows 2 3 -a -w -b 2 -B 65 -S 32
-beside rows 1 7 -a -c -b 1 -B 1
+beside rows 1 9 -a -c -b 1 -B 1
 beside fail 'a size that differs is told by both' \
 	'the client was started with -b 128 -B 10, this server with -b 64 -B 10' \
 	'the server was started with -b 64 -B 10, this client with -b 128 -B 10' -- -b 128
@@ -312,7 +353,8 @@ beside fail 'a server that knows no sizes is told from one that does' '' \
 	'the server is an older dtest without -a' --old -- -a
 beside fail 'a client that knows no sizes is told from one that does' \
 	'the client is an older dtest without -w' '' -w -- --old
-beside refuses 1 "no program of DAT listens at $a port 45250" -P end1 -h "$a" -n 45250
+beside refuses 1 "no program of DAT listens at $a port 45250: start the server first, .*" \
+	-P end1 -h "$a" -n 45250
 beside refuses 1 'no client has come within 1 s' -P end0 --wait 1
 beside unknown
 beside refuses 244 '' -P end0 -b none

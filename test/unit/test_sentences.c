@@ -229,7 +229,9 @@ static const struct {
 	DAT_RETURN ret;
 	const char *want;
 } opens[] = {
-	{ "", NOT_FOUND, "dat.conf has no line for ib0" },
+	{ "", NOT_FOUND,
+	  "dat.conf is not there, or has no line that can be used; datinfo --generate prints one "
+	  "for this host" },
 	{ CONF_LINE("eth0") LINE("x", FOREIGN_VERSION, "lib.so", "") CONF_LINE("eth1"), NOT_FOUND,
 	  "dat.conf has no line for ib0" },
 	{ LINE("ib0", FOREIGN_VERSION, "lib.so", ""), NOT_FOUND,
@@ -301,7 +303,8 @@ static const struct {
 	const char *want;
 } attempts[] = {
 	{ DAT_CONNECTION_EVENT_NON_PEER_REJECTED, IFF_UP | IFF_RUNNING,
-	  "no program of DAT listens at 192.0.2.1 port 45248" },
+	  "no program of DAT listens at 192.0.2.1 port 45248: start the server first, and take "
+	  "the address that it prints" },
 	{ DAT_CONNECTION_EVENT_PEER_REJECTED, IFF_UP | IFF_RUNNING,
 	  "the server at 192.0.2.1 port 45248 refused the connection" },
 	{ DAT_CONNECTION_EVENT_UNREACHABLE, IFF_UP | IFF_RUNNING,

@@ -25,13 +25,13 @@ messages() {
 		sed -n '/libdat/p; s/^\([0-9]*\) Error in step.*/process \1/p'
 }
 
-# refused ERROR OPTION...: dtest has status 244, begins with the error and then prints the usage
+# refused ERROR OPTION...: dtest has status 244, and prints the error and who tells the options
 refused() {
 	want=$1
 	shift
 	"$dtest" "$@" >"$tmp/usage" 2>"$tmp/errors"
 	result "dtest $*: $want" \
-		"$?$(cat "$tmp/usage")$(sed -n '2s/:.*//p' "$tmp/errors")" 244usage
+		"$?$(cat "$tmp/usage") $(tail -n +2 "$tmp/errors")" "244 try dtest$e --help"
 	result "dtest $* says why" "$(head -n 1 "$tmp/errors")" "$want"
 }
 
@@ -54,8 +54,8 @@ of_edition() {
 	result 'dapltest -f reads arguments, and has status 1 for a wrong one' \
 		"$? $(head -n 1 "$tmp/errors")$(cat "$tmp/out")" \
 		"1 dapltest$e: -Z: not an option of -T S"
-	result 'dapltest prints the usage on standard error then' \
-		"$(tail -n +2 "$tmp/errors" | cmp - "$tmp/help")" ''
+	result 'dapltest prints who tells the options then, and nothing else' \
+		"$(tail -n +2 "$tmp/errors")" "try dapltest$e --help"
 	"$dtest" --help >"$tmp/help" 2>&1
 	result 'dtest --help succeeds' $? 0
 	"$dtest" -U >"$tmp/usage" 2>"$tmp/errors"
@@ -77,6 +77,7 @@ of_edition() {
 	refused "dtest$e: --wait 0: not a number from 1 to 3600" --wait 0
 	refused "dtest$e: -W: only with -a" -W
 	refused "dtest$e: -S: only with -a" -S 2
+	refused "dtest$e: --csv: only with -a" --csv
 	refused "dtest$e: -W: not with -w, which has no pings" -w -W -a
 	refused "dtest$e: --old: not with -a" --old -a
 
@@ -115,7 +116,7 @@ dat.conf can be opened on this host\\|"
 	unset DAT_DBG_TYPE
 }
 
-echo 1..93
+echo 1..97
 result 'window --version prints name, package and version' \
 	"$("$top/examples/window" --version)" "window \\(dat\\) $version"
 e='' dat=1.2 other=2.0 libdat=libdat registry=libdat.so.1
