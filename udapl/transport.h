@@ -115,6 +115,8 @@ enum {
 	TP_CAP_ZERO_BASED = 1 << 16,
 	/* windows can belong to a queue pair: tp_mw_create_for_qp */
 	TP_CAP_QP_WINDOWS = 1 << 17,
+	/* a message can invalidate such a window of its receiver: tp_post_send_invalidate */
+	TP_CAP_INVALIDATE = 1 << 18,
 };
 
 /* What the device is and grants. Numbers are clamped to INT_MAX. */
@@ -263,11 +265,12 @@ int tp_mr_dereg(struct tp_mr *mr);
 int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
 #if DAT_EDITION == 2
 /*
- * Makes a window that serves the queue pair which it is bound on, once, by tp_post_bind_typed. It
- * is called only if the device has TP_CAP_QP_WINDOWS, for dat_rmr_bind. The window may outlive the
- * queue pair, and serves no other one then.
+ * Makes a window that serves the queue pair which it is bound on, once, by tp_post_bind_typed;
+ * *context is the one that it has then, which no other window has meanwhile. It is called only if
+ * the device has TP_CAP_QP_WINDOWS, for dat_rmr_bind. The window may outlive the queue pair, and
+ * serves no other one then.
  */
-int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw);
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context);
 #endif
 /*
  * Destroys a window, bound or not: afterwards no peer can use it. Whoever runs deferred releases
@@ -283,13 +286,14 @@ void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 /* ---- completion queues ---- */
 
 /*
- * In the place of DAT_DTO_SUCCESS: a receive has succeeded that has brought immediate data. So it
+ * In the place of DAT_DTO_SUCCESS: a receive has succeeded that has brought more than bytes. So it
  * takes the slow path of the core. For DAT 2.0 only, because DAT 1.2 can't tell its consumer.
  */
 enum {
-	TP_WC_IMMED = 0x100,		 /* from here on */
-	TP_WC_WRITE_IMMED = TP_WC_IMMED, /* those of a write of @length bytes */
-	TP_WC_SEND_IMMED,		 /* those of a message */
+	TP_WC_SPECIAL = 0x100,		   /* from here on */
+	TP_WC_WRITE_IMMED = TP_WC_SPECIAL, /* immediate data of a write of @length bytes */
+	TP_WC_SEND_IMMED,		   /* those of a message */
+	TP_WC_INVALIDATED,		   /* a message that has invalidated a window */
 };
 
 struct tp_wc {
@@ -303,7 +307,7 @@ struct tp_wc {
 
 /*
  * Immediate data begin where transport does: as they were sent, in the order of the bytes of either
- * host.
+ * host. Of TP_WC_INVALIDATED it is the context of the window.
  */
 static inline uint32_t tp_wc_immed(const struct tp_wc *wc)
 {
@@ -643,6 +647,14 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, un
 int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 			uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
 			unsigned flags);
+
+/*
+ * For DAT 2.0: as tp_post_send, and when the message arrives @context gives no access any more. It
+ * must be that of a window of the peer's queue pair; else the connection breaks. The receive of the
+ * peer completes as TP_WC_INVALIDATED. It is called only if the device has TP_CAP_INVALIDATE.
+ */
+int tp_post_send_invalidate(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			    uint32_t size, DAT_RMR_CONTEXT context, unsigned flags);
 
 /* An operation on 8 bytes of the peer, in the order of the bytes of either host. */
 struct tp_atomic {

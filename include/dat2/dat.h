@@ -1336,12 +1336,13 @@ DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep, DAT_COUNT num_segments, DAT_LMR_TR
  * dat_ep_post_send_with_invalidate is dat_ep_post_send, and if invalidate is DAT_TRUE the message
  * makes rmr_context of the peer invalid when it arrives. rmr_context must be of a window that the
  * peer made with dat_rmr_create_for_ep and bound on its end of this connection; otherwise the
- * connection breaks. The peer's receive completes afterwards, with DAT_DTO_RECEIVE_WITH_INVALIDATE
- * and the context. With DAT_FALSE rmr_context is ignored.
+ * peer's receive fails, and the connection breaks. The peer's receive completes afterwards, with
+ * DAT_DTO_RECEIVE_WITH_INVALIDATE and the context. With DAT_FALSE rmr_context is ignored.
  *
  * Of DATX_2.0, see the conventions. Unsafe.
  * DAT_INVALID_PARAMETER, ARG6: invalidate is neither DAT_FALSE nor DAT_TRUE
- * DAT_MODEL_NOT_SUPPORTED: invalidate is DAT_TRUE. No provider of ours has such a send yet
+ * DAT_MODEL_NOT_SUPPORTED: invalidate is DAT_TRUE, and the device has no such send. It has none
+ *	without windows of one endpoint, see rmr_scope_supported
  * All other errors are those of dat_ep_post_send.
  * Source: dapl, which declares it; what it does is our choice, that of libibverbs.
  */
@@ -1580,9 +1581,9 @@ DAT_RETURN dat_rmr_create(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 /*
  * dat_rmr_create_for_ep creates a window of which only the endpoint gives access that it is bound
  * on. It may be bound on another one next. The peer of that endpoint can invalidate it with
- * dat_ep_post_send_with_invalidate, if its provider has that. When the endpoint is disconnected,
- * reset or freed nobody has access any more. The window, also one that was invalidated, stays
- * bound, and its region in use, until it is bound again or freed.
+ * dat_ep_post_send_with_invalidate, which unbinds it. When the endpoint is disconnected, reset or
+ * freed nobody has access any more; the window stays bound, and its region in use, until it is
+ * bound again or freed.
  *
  * Of DATX_2.0, see the conventions. Safe.
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: no memory. The device gives a window at each bind.
@@ -1594,7 +1595,8 @@ DAT_RETURN dat_rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr);
 
 /*
  * dat_rmr_query returns the binding of a window. While it is unbound, the members after pz_handle
- * are 0, except rmr_scope.
+ * are 0, except rmr_scope. A window that the peer has invalidated is unbound as soon as the receive
+ * that says so, and the bind, are dequeued.
  *
  * Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: LMR_TRIPLET in mask while the window is unbound; ARG3: param is null

@@ -836,20 +836,55 @@ ROW(dat_ep_post_rdma_read_to_rmr, "the remote triplet is null", BAD_ARG(4),
 ROW(dat_ep_post_rdma_read_to_rmr, "no device can name a window as the sink", NOT_SUPPORTED,
     read_to_rmr(here->ep, &any_rmr, &any_rmr));
 
+static DAT_RETURN send_segments(DAT_EP_HANDLE ep, DAT_COUNT count, DAT_LMR_TRIPLET *iov, int flag,
+				DAT_RMR_CONTEXT context)
+{
+	return dat_ep_post_send_with_invalidate(ep, count, iov, cookie_of(3),
+						DAT_COMPLETION_DEFAULT_FLAG, (DAT_BOOLEAN)flag,
+						context);
+}
+
 static DAT_RETURN send_invalidating(DAT_EP_HANDLE ep, int flag)
 {
 	DAT_LMR_TRIPLET iov = segment(here, 0, 8);
 
-	return dat_ep_post_send_with_invalidate(ep, 1, &iov, cookie_of(3),
-						DAT_COMPLETION_DEFAULT_FLAG, (DAT_BOOLEAN)flag, 5);
+	return send_segments(ep, 1, &iov, flag, 5);
 }
 
 HANDLE_ROWS(dat_ep_post_send_with_invalidate, "the endpoint", EP, BAD_HANDLE(EP),
 	    send_invalidating(h, DAT_TRUE));
+ROW(dat_ep_post_send_with_invalidate, "the number of segments is negative", BAD_ARG(2),
+    send_segments(here->ep, -1, NULL, DAT_TRUE, 5), .on = { NO_EP_WINDOWS });
+ROW(dat_ep_post_send_with_invalidate, "there are no segments where they should be", BAD_ARG(3),
+    send_segments(here->ep, 1, NULL, DAT_TRUE, 5), .on = { NO_EP_WINDOWS });
 ROW(dat_ep_post_send_with_invalidate, "the flag is neither true nor false", BAD_ARG(6),
     send_invalidating(here->ep, 2));
-ROW(dat_ep_post_send_with_invalidate, "there are no windows to invalidate", NOT_SUPPORTED,
-    send_invalidating(here->ep, DAT_TRUE));
+ROW(dat_ep_post_send_with_invalidate, "the endpoint is not connected", BAD_STATE(EP_UNCONNECTED),
+    send_invalidating(new_ep(NULL), DAT_TRUE), .on = { NO_EP_WINDOWS });
+ROW_DO(dat_ep_post_send_with_invalidate, "a window of the peer's endpoint", DAT_SUCCESS,
+       .on = { NO_EP_WINDOWS })
+{
+	DAT_LMR_TRIPLET iov = segment(here, 0, 8), range = segment(there, 0, 64);
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_HANDLE rmr;
+	DAT_EVENT event;
+
+	if (!device_has(NEEDS_EP_WINDOWS))
+		return send_invalidating(here->ep, DAT_TRUE);
+	ck_dat(dat_rmr_create_for_ep(there->pz, &rmr));
+	keep(rmr);
+	ck_dat(dat_rmr_bind(rmr, there->lmr, &range, REMOTE, DAT_VA_TYPE_VA, there->ep,
+			    cookie_of(6), DAT_COMPLETION_DEFAULT_FLAG, &context));
+	expect_bind(there->request_evd, rmr, 6, DAT_RMR_BIND_SUCCESS);
+	post_recv(there->ep, 4, segment(there, 0, 8));
+	ck_dat(send_segments(here->ep, 1, &iov, DAT_TRUE, context));
+	expect_request_done(here, 3, 8);
+	event = expect_event(there->recv_evd, DAT_DTO_COMPLETION_EVENT);
+	ck_assert_int_eq(event.event_data.dto_completion_event_data.operation,
+			 DAT_DTO_RECEIVE_WITH_INVALIDATE);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.rmr_context, context);
+	return DAT_SUCCESS;
+}
 ROW_DO(dat_ep_post_send_with_invalidate, "the flag is false: it is a send", DAT_SUCCESS)
 {
 	DAT_RETURN ret;

@@ -180,8 +180,8 @@ bool mem_allows_peer(const struct tp_qp *qp, uint32_t key, DAT_VADDR address, DA
 		     unsigned priv);
 /* Returns what has to be added to an address that goes with @key, to get the one in memory. */
 DAT_VADDR mem_bias(uint32_t key);
-/* Returns an unused key for a window. */
-DAT_RMR_CONTEXT mw_next_key(void);
+/* Returns the key that the next bind of a window gives it. */
+DAT_RMR_CONTEXT mw_next_key(const struct tp_mw *mw);
 /*
  * Records that a bind is posted which will give the window @key. Returns the key that the window
  * has when the binds posted before have been executed.
@@ -193,6 +193,8 @@ DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key);
  */
 bool mw_bind(const struct tp_qp *qp, const struct tp_bind *bind, bool zero_based,
 	     DAT_RMR_CONTEXT from, DAT_RMR_CONTEXT key);
+/* Unbinds the window with the context @key. Returns false if none is bound on @qp that has it. */
+bool mw_invalidate(const struct tp_qp *qp, DAT_RMR_CONTEXT key);
 /* Unbinds the windows of a queue pair, which is destroyed next. */
 void windows_detach_qp(const struct tp_qp *qp);
 
@@ -242,7 +244,8 @@ struct wr {
 	unsigned flags;
 	DAT_VLEN size; /* the sum over all segments */
 	DAT_RMR_TRIPLET remote;
-	uint32_t immed; /* of WR_WRITE_IMMED, and of a receive that has taken it */
+	uint32_t immed;	  /* of WR_WRITE_IMMED; of a receive: what the message has brought */
+	bool invalidates; /* of WR_SEND: the window of the peer that has @key */
 	struct tp_atomic atomic;
 	struct tp_bind bind;
 	bool zero_based;	   /* the window that is bound */

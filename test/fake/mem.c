@@ -33,7 +33,8 @@ struct tp_mw {
 	DAT_VADDR bias;
 	DAT_VLEN size;
 	bool for_qp;		/* it belongs to a queue pair: */
-	const struct tp_qp *qp; /* the one that it is bound on */
+	const struct tp_qp *qp; /* the one that it is bound on, */
+	DAT_RMR_CONTEXT bound;	/* with this key */
 };
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
@@ -166,9 +167,14 @@ static bool in_range(DAT_VADDR start, DAT_VLEN size, DAT_VADDR address, DAT_VLEN
 	return length <= size && address >= start && address - start <= size - length;
 }
 
-DAT_RMR_CONTEXT mw_next_key(void)
+static DAT_RMR_CONTEXT new_window_key(void)
 {
 	return fake.next_key++ | REMOTE_KEY;
+}
+
+DAT_RMR_CONTEXT mw_next_key(const struct tp_mw *mw)
+{
+	return mw->for_qp ? mw->bound : new_window_key();
 }
 
 #define MOST_QP_WINDOWS 4096 /* of a device */
@@ -187,7 +193,8 @@ static int mw_create(struct tp_pd *pd, bool for_qp, struct tp_mw **out)
 	if (mw) {
 		mw->pd = pd;
 		mw->for_qp = for_qp;
-		mw->key = mw->latest = mw_next_key();
+		mw->key = mw->latest = new_window_key();
+		mw->bound = new_window_key();
 		mw->next = fake.mws;
 		fake.mws = mw;
 		pd->users++;
@@ -208,11 +215,16 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
 }
 
 #if DAT_EDITION == 2
-int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw)
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
 {
+	int err;
+
 	fake_require(pd->dev->attr.caps & TP_CAP_QP_WINDOWS,
 		     "a device without windows of queue pairs is not asked for one");
-	return mw_create(pd, true, mw);
+	err = mw_create(pd, true, mw);
+	if (!err)
+		*context = (*mw)->bound;
+	return err;
 }
 #endif
 
@@ -329,6 +341,16 @@ static bool mw_allows(const struct tp_qp *qp, uint32_t key, DAT_VADDR address, D
 
 	return mw && mw->mr && mw->pd == qp->pd && (!mw->for_qp || mw->qp == qp) &&
 	       (mw->priv & priv) && in_range(mw->address, mw->size, address, length);
+}
+
+bool mw_invalidate(const struct tp_qp *qp, DAT_RMR_CONTEXT key)
+{
+	struct tp_mw *mw = mw_of_key(key);
+
+	if (!mw || !mw->mr || mw->qp != qp)
+		return false;
+	mw_unbind(mw);
+	return true;
 }
 
 DAT_VADDR mem_bias(uint32_t key)

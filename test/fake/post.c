@@ -77,10 +77,10 @@ static bool has_receive(const struct tp_qp *qp)
 }
 
 /* Completes the receive of the peer; returns the status of the send. */
-static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *wr)
+static DAT_DTO_COMPLETION_STATUS message_run(struct tp_qp *peer, const struct wr *wr)
 {
 	struct wr *recv = peer->recvs.first ? wr_take(&peer->recvs) : srq_take(peer->srq);
-	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS;
+	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS, done = DAT_DTO_SUCCESS;
 
 	if (wr->size > recv->size)
 		status = DAT_DTO_ERR_LOCAL_LENGTH;
@@ -88,14 +88,23 @@ static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *w
 		status = DAT_DTO_ERR_LOCAL_PROTECTION;
 	else
 		sges_copy(recv->sges, wr->sges, wr->size);
-	if (status == DAT_DTO_SUCCESS && fake.quirks & FAKE_SENDS_IMMED) {
+	if (fake.quirks & FAKE_SENDS_IMMED) {
 		recv->immed = FAKE_IMMED;
-		qp_complete(peer, recv, (DAT_DTO_COMPLETION_STATUS)TP_WC_SEND_IMMED,
-			    (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
-		return DAT_DTO_SUCCESS;
+		done = (DAT_DTO_COMPLETION_STATUS)TP_WC_SEND_IMMED;
+	} else if (wr->invalidates) {
+		recv->immed = wr->key;
+		done = (DAT_DTO_COMPLETION_STATUS)TP_WC_INVALIDATED;
 	}
-	qp_complete(peer, recv, status, (uint32_t)wr->size, wr->flags & TP_POST_SOLICIT);
+	qp_complete(peer, recv, status == DAT_DTO_SUCCESS ? done : status, (uint32_t)wr->size,
+		    wr->flags & TP_POST_SOLICIT);
 	return status == DAT_DTO_SUCCESS ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_RESPONDER;
+}
+
+static DAT_DTO_COMPLETION_STATUS send_run(struct tp_qp *peer, const struct wr *wr)
+{
+	if (wr->invalidates && !mw_invalidate(peer, wr->key))
+		return DAT_DTO_ERR_REMOTE_ACCESS;
+	return message_run(peer, wr);
 }
 
 /* Completes a receive of the peer, whose memory is not touched, when the write was executed. */
@@ -400,6 +409,22 @@ int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sges, 
 	return wr_post(CALL_POST_WRITE_IMMED, qp, &wr, sges);
 }
 
+int tp_post_send_invalidate(struct tp_qp *qp, void *tag, const struct tp_sge *sges, unsigned nsge,
+			    uint32_t size, DAT_RMR_CONTEXT context, unsigned flags)
+{
+	const struct wr wr = { .kind = WR_SEND,
+			       .tag = tag,
+			       .flags = flags,
+			       .size = size,
+			       .invalidates = true,
+			       .key = context,
+			       .nseg = nsge };
+
+	fake_require(qp->dev->attr.caps & TP_CAP_INVALIDATE, "the device can invalidate");
+	fake_require(size == sges_size(sges, nsge), "a send's length is that of its segments");
+	return wr_post(CALL_POST_SEND, qp, &wr, sges);
+}
+
 int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
 		   const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic, unsigned flags)
 {
@@ -437,7 +462,7 @@ static int bind_post(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bo
 
 	fake_require(bind->mw && bind->mr, "a bind or unbind names a window and a region");
 	fake_lock();
-	wr.key = mw_next_key();
+	wr.key = mw_next_key(bind->mw);
 	wr.from = mw_post(bind->mw, wr.key);
 	err = (fake.quirks & FAKE_SHORT_WINDOWS && bind->size > FAKE_WINDOW) ||
 			      (fake.quirks & FAKE_NO_ZERO_BASED && zero_based)

@@ -70,7 +70,7 @@ struct wr *wr_take(struct wr_queue *queue)
 void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS status, uint32_t length,
 		 bool solicited)
 {
-	bool is_send = wr->kind != WR_RECV, received = !status || (unsigned)status >= TP_WC_IMMED;
+	bool is_send = wr->kind != WR_RECV, received = !status || (unsigned)status >= TP_WC_SPECIAL;
 	struct cqe cqe = {
 		/* where the length is undefined it is garbage, so that no code relies on it */
 		.wc = { .tag = wr->tag,

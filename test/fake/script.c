@@ -16,7 +16,7 @@ struct fake fake = {
 		.fw_major = 1,
 		.caps = TP_CAP_CQ_RESIZE |
 			(DAT_EDITION == 2 ? TP_CAP_IMMED | TP_CAP_ATOMIC | TP_CAP_ZERO_BASED |
-						    TP_CAP_QP_WINDOWS
+						    TP_CAP_QP_WINDOWS | TP_CAP_INVALIDATE
 					  : 0),
 		.max_qp = 65536,
 		.max_qp_wr = 8192,

@@ -461,6 +461,118 @@ START_TEST(a_zero_based_window_of_an_endpoint_begins_at_0)
 }
 END_TEST
 
+/* ---- windows that the peer invalidates ---- */
+
+/* The client sends with @context, and the server has posted a receive. */
+static void post_invalidate(DAT_RMR_CONTEXT context)
+{
+	DAT_LMR_TRIPLET iov = segment(client, 0, LENGTH);
+
+	post_recv(server->ep, 8, segment(server, 0, LENGTH));
+	ck_dat(dat_ep_post_send_with_invalidate(client->ep, 1, &iov, cookie_of(9), DEFAULT,
+						DAT_TRUE, context));
+}
+
+static void expect_invalidated(DAT_RMR_CONTEXT context)
+{
+	DAT_EVENT event = expect_event(server->recv_evd, DAT_DTO_COMPLETION_EVENT);
+	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
+
+	ck_assert_ptr_eq(dto->ep_handle, server->ep);
+	ck_assert_uint_eq(dto->user_cookie.as_64, 8);
+	ck_assert_int_eq(dto->status, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(dto->transfered_length, LENGTH);
+	ck_assert_int_eq(dto->operation, DAT_DTO_RECEIVE_WITH_INVALIDATE);
+	ck_assert_uint_eq(dto->rmr_context, context);
+	expect_request_done(client, 9, LENGTH);
+}
+
+START_TEST(a_message_of_the_peer_invalidates_the_window)
+{
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_PARAM param;
+
+	open_with_ep_window();
+	context = bind_through(server->ep);
+	expect_write(&pair, at_window(context));
+	pattern_fill(client->memory, LENGTH, 1);
+	post_invalidate(context);
+	expect_invalidated(context);
+	pattern_check(server->memory, LENGTH, 1);
+	ck_dat(dat_rmr_query(rmr, DAT_RMR_FIELD_RMR_CONTEXT, &param));
+	ck_assert_uint_eq(param.rmr_context, 0);
+	expect_write_refused(&pair, at_window(context));
+	ck_dat(dat_lmr_free(server->lmr)); /* the window does not use it any more */
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+START_TEST(a_window_is_bound_again_after_each_invalidation)
+{
+	DAT_RMR_CONTEXT context;
+
+	open_with_ep_window();
+	for (int i = 0; i < 20; i++) {
+		context = bind_through(server->ep);
+		expect_write(&pair, at_window(context));
+		post_invalidate(context);
+		expect_invalidated(context);
+	}
+	context = bind_through(server->ep);
+	expect_write(&pair, at_window(context));
+	ck_dat(dat_rmr_free(rmr));
+	expect_write_refused(&pair, at_window(context));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/*
+ * Returns a context of what no peer may invalidate. None is that of a window of another endpoint,
+ * because soft-RoCE lets any peer invalidate such a window.
+ */
+static DAT_RMR_CONTEXT wrong_context(int i)
+{
+	DAT_RMR_CONTEXT context;
+
+	switch (i) {
+	case 0:
+		return server->rmr_context;
+	case 1: /* superseded */
+		context = bind_through(server->ep);
+		(void)bind_through(server->ep);
+		return context;
+	case 2: /* of a window that serves all endpoints */
+		ck_dat(dat_rmr_create(server->pz, &rmr));
+		return bind_through(server->ep);
+	default:
+		return 0;
+	}
+}
+
+/* The send may have been acknowledged before, or fail as well. */
+static void expect_receive_failed(void)
+{
+	DAT_EVENT event = expect_event(server->recv_evd, DAT_DTO_COMPLETION_EVENT);
+
+	ck_assert_int_ne(event.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
+	(void)expect_event(client->request_evd, DAT_DTO_COMPLETION_EVENT);
+}
+
+START_TEST(a_context_of_something_else_breaks_the_connection)
+{
+	open_with_ep_window();
+	for (int i = 0; i < 4; i++) {
+		post_invalidate(wrong_context(i));
+		expect_receive_failed();
+		expect_ends(&pair);
+		pair_reset(&pair);
+		pair_connect(&pair);
+		expect_write(&pair, target(server, FROM + 10, LENGTH)); /* the region serves on */
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
@@ -481,6 +593,9 @@ int main(int argc, char **argv)
 		{ many_binds_of_a_window_of_an_endpoint_complete, NEEDS_EP_WINDOWS },
 		{ an_endpoint_with_a_bound_window_is_freed, NEEDS_EP_WINDOWS },
 		{ a_zero_based_window_of_an_endpoint_begins_at_0, NEEDS_EP_WINDOWS },
+		{ a_message_of_the_peer_invalidates_the_window, NEEDS_EP_WINDOWS },
+		{ a_window_is_bound_again_after_each_invalidation, NEEDS_EP_WINDOWS },
+		{ a_context_of_something_else_breaks_the_connection, NEEDS_EP_WINDOWS },
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));

@@ -22,6 +22,7 @@
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
  *				lock of the fast paths.
  *	cq->stray_lock		spin (verbs/stray.c); orphaned queue pairs of a completion queue
+ *	ia->ep_windows_lock	spin; the windows whose scope is an endpoint
  *	rmr->lock		spin; the bindings of a window
  *	dev->windows_lock	spin (verbs/window.c); the windows of queue pairs
  *	ia->lmr_lock		spin; the live LMRs by context
@@ -300,6 +301,8 @@ void release_run_final(struct ia *ia);
  * table that are used take memory.
  */
 #define LMR_CHAINS 65536
+/* As an invalidation compares no more than contexts, a chain may be long. */
+#define EP_WINDOW_CHAINS 256
 
 struct ia {
 	struct obj obj;
@@ -327,6 +330,11 @@ struct ia {
 	struct evd *sink;
 	struct spinlock lmr_lock;
 	struct lmr **lmrs; /* lmr_lock; LMR_CHAINS chains: the live ones by context */
+#if DAT_EDITION == 2
+	struct spinlock ep_windows_lock;
+	/* ep_windows_lock; the bindings that have a window of their own, by context */
+	struct binding *ep_windows[EP_WINDOW_CHAINS];
+#endif
 	struct release_queue releases;
 	struct wakefds wakefds; /* of the waiters */
 };

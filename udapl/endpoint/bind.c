@@ -159,10 +159,11 @@ static DAT_RETURN own_window_create(struct binding *binding, struct pz *pz)
 
 	if (!binding->lmr->info.bindable)
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
-	err = tp_mw_create_for_qp(pz->pd, &binding->own_window);
+	err = tp_mw_create_for_qp(pz->pd, &binding->own_window, &binding->region_key);
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_MEMORY_REGION);
 	binding->flags |= BINDING_OWN_WINDOW;
+	binding_window_made(binding);
 	return DAT_SUCCESS;
 }
 #else

@@ -383,6 +383,9 @@ DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET 
 			      DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 			      DAT_COMPLETION_FLAGS flags);
 #if DAT_EDITION == 2
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context);
 /* The posts of dat_extension_op: as dat_ib_post_rdma_write_immed and so on. */
 DAT_RETURN ep_post_write_immed(DAT_EP_HANDLE ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 			       DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,

@@ -14,24 +14,6 @@
 
 /* ---- what no transport can do ---- */
 
-static COLD DAT_RETURN invalidate_refused(DAT_RETURN ret, const void *ep)
-{
-	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate", "ep %p", ep);
-}
-
-/* No transport has a send that invalidates a window. */
-DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context)
-{
-	(void)context;
-	if (invalidate == DAT_FALSE)
-		return ep_post_send(ep, nseg, iov, cookie, flags);
-	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP))
-		return invalidate_refused(BAD_HANDLE(EP), ep);
-	return invalidate_refused(invalidate == DAT_TRUE ? NOT_SUPPORTED : BAD_ARG(6), ep);
-}
-
 DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET *local,
 				    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 				    DAT_COMPLETION_FLAGS flags)

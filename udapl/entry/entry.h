@@ -66,9 +66,6 @@ DAT_RETURN handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *type);
 #if DAT_EDITION == 2
 /* ---- calls2.c: those that DAT 2.0 added, and that no room has ---- */
 
-DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context);
 DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET *local,
 				    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 				    DAT_COMPLETION_FLAGS flags);

@@ -43,6 +43,9 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	mutex_init(&ia->lock, RANK_IA);
 	pthread_cond_init(&ia->waiter_left, NULL);
 	spin_init(&ia->lmr_lock, RANK_LMR_TABLE);
+#if DAT_EDITION == 2
+	spin_init(&ia->ep_windows_lock, RANK_EP_WINDOWS);
+#endif
 	release_queue_init(&ia->releases);
 	wakefds_init(&ia->wakefds);
 	return ia;

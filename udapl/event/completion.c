@@ -88,25 +88,48 @@ void completion_extend_request(const struct req *req, DAT_EVENT *event)
 	(void)event_extend(event, types[req->kind]);
 }
 
-void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event)
+static void event_extend_receive(const struct tp_wc *wc, DAT_EVENT *event)
 {
 	const bool written = (int)wc->status == TP_WC_WRITE_IMMED;
 	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
 	DAT_IB_EXTENSION_EVENT_DATA *extension;
 
-	dto->status = DAT_DTO_SUCCESS;
 	dto->operation = (DAT_DTOS)(written ? DAT_IB_DTO_RECV_IMMED : DAT_IB_DTO_RECV_MSG_IMMED);
 	extension = event_extend(event,
 				 written ? DAT_IB_RDMA_WRITE_IMMED_DATA : DAT_IB_RECV_IMMED_DATA);
 	extension->val.immed.data = tp_wc_immed(wc);
 }
+
+/* Corrects the event of a receive that has brought more than bytes, and does what follows of it. */
+static void complete_special_receive_locked(struct evd *evd, const struct tp_wc *wc,
+					    DAT_EVENT *event)
+{
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+
+	assert_locked(&evd->lock);
+	dto->status = DAT_DTO_SUCCESS;
+	if ((int)wc->status != TP_WC_INVALIDATED) {
+		event_extend_receive(wc, event);
+		return;
+	}
+	dto->operation = DAT_DTO_RECEIVE_WITH_INVALIDATE;
+	dto->rmr_context = tp_wc_immed(wc);
+	if (rmr_invalidated(evd->obj.ia, dto->rmr_context))
+		evd->slow_path |= EVD_RELEASE_DUE;
+}
+#else
+static void complete_special_receive_locked(struct evd *evd, const struct tp_wc *wc,
+					    DAT_EVENT *event)
+{
+	(void)evd, (void)wc, (void)event;
+}
 #endif
 
-/* Corrects the event of a transfer that has failed, or of a receive with immediate data. */
-static void completion_correct(const struct tp_wc *wc, DAT_EVENT *event)
+/* Corrects the event of a transfer that is no plain success. */
+static void completion_correct_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event)
 {
 	if (completion_status(wc) != wc->status)
-		completion_extend_receive(wc, event);
+		complete_special_receive_locked(evd, wc, event);
 	else
 		event->event_data.dto_completion_event_data.transfered_length = 0;
 }
@@ -123,7 +146,7 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 	completion_describe_dto(evd, req, ep, wc->status, completion_status(wc) ? 0 : wc->length,
 				event);
 	if (completion_status(wc) != wc->status)
-		completion_extend_receive(wc, event);
+		complete_special_receive_locked(evd, wc, event);
 	if (completion_status(wc) || evd->reporting_eps)
 		ep_completion_seen(ep, req, completion_status(wc));
 	return true;
@@ -156,7 +179,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 	} else {
 		completion_describe(evd, &copy, ep, wc, event);
 		if (wc->status)
-			completion_correct(wc, event);
+			completion_correct_locked(evd, wc, event);
 		if (completion_is_extended(&copy))
 			completion_extend_request(&copy, event);
 		retired = ring_retire(copy.ring, req);

@@ -30,22 +30,15 @@ bool completion_retire_bind_locked(struct evd *evd, const struct req *req,
  */
 bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVENT *event);
 /*
- * Makes the event of a transfer, which was described, that of an extension. The transfer is a
- * request of one; or a receive that has brought immediate data, with @wc. For the edition that has
- * extensions.
+ * Makes the event of a request of an extension, which was described, that of the extension. For the
+ * edition that has extensions.
  */
 #if DAT_EDITION == 2
 void completion_extend_request(const struct req *req, DAT_EVENT *event);
-void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event);
 #else
 static inline void completion_extend_request(const struct req *req, DAT_EVENT *event)
 {
 	(void)req, (void)event;
-}
-
-static inline void completion_extend_receive(const struct tp_wc *wc, DAT_EVENT *event)
-{
-	(void)wc, (void)event;
 }
 #endif
 
@@ -73,10 +66,10 @@ static inline struct req *completion_srq_slot(const struct tp_wc *wc)
 	return completion_req(wc, &ring)->kind == REQ_SRQ_RECV ? wc->tag : NULL;
 }
 
-/* Returns the status of the transfer: immediate data are no failure. */
+/* Returns the status of the transfer: a receive that has brought more than bytes has not failed. */
 static ALWAYS_INLINE DAT_DTO_COMPLETION_STATUS completion_status(const struct tp_wc *wc)
 {
-	if (DAT_EDITION == 2 && (unsigned)wc->status >= TP_WC_IMMED)
+	if (DAT_EDITION == 2 && (unsigned)wc->status >= TP_WC_SPECIAL)
 		return DAT_DTO_SUCCESS;
 	return wc->status;
 }
@@ -113,7 +106,7 @@ static ALWAYS_INLINE void completion_describe_operation(const struct req *req,
 {
 #if DAT_EDITION == 2
 	dto->operation = req->kind == REQ_SRQ_RECV ? DAT_DTO_RECEIVE : (DAT_DTOS)req->kind;
-	dto->rmr_context = 0; /* no key of ours was invalidated */
+	dto->rmr_context = 0; /* none of ours was invalidated */
 #else
 	(void)req;
 	(void)dto;

@@ -103,6 +103,7 @@ enum binding_flags {
 	/* of DAT 2.0: its bind binds a window of its own, to its LMR; peers count from 0 */
 	BINDING_OWN_WINDOW = 1 << 2,
 	BINDING_ZERO_BASED = 1 << 3,
+	BINDING_INVALIDATED = 1 << 4, /* by the peer, before its bind has completed here */
 };
 
 /* One bind: what the window covers from the completion of the bind on. */
@@ -122,6 +123,9 @@ struct binding {
 	DAT_RMR_CONTEXT region_key; /* of either */
 	struct release release;	    /* what goes back to the device when the binding is over */
 	bool frees_rmr;		    /* the end of its release frees the memory of the RMR, too */
+#if DAT_EDITION == 2
+	struct binding *next_window; /* ia->ep_windows_lock; BINDING_OWN_WINDOW: of its chain */
+#endif
 };
 
 struct rmr {
@@ -233,6 +237,19 @@ DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
  * release_run must be called before the consumer sees the completion.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+#if DAT_EDITION == 2
+/*
+ * For the post of a bind: @binding has got a window of its own, and the context of that. From here
+ * on a peer that invalidates it ends the binding. No lock is held.
+ */
+void binding_window_made(struct binding *binding);
+/*
+ * The peer has invalidated the window of an endpoint that has the context @key: nothing is bound to
+ * it from here on. It is called where completions are taken, with evd->lock held. Returns whether
+ * release_run must be called before the consumer sees the completion.
+ */
+bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key);
+#endif
 /*
  * For the post of a bind: makes another window if a bind that failed has taken the one of @rmr
  * along. No lock is held. Returns DAT_SUCCESS also where the device has no windows.

@@ -20,7 +20,8 @@
  *
  * A window whose scope is an endpoint is another matter for a device: it belongs to the queue pair
  * on which it was bound, and can't be bound again before it is invalidated. So each binding of such
- * an RMR brings a window of its own, which is destroyed when the binding is released.
+ * an RMR brings a window of its own, which is destroyed when the binding is released. The peer may
+ * invalidate it: then the binding is found by the context, and is released as if it were unbound.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -114,6 +115,63 @@ static void rmr_set_scope(struct rmr *rmr, bool of_ep)
 }
 #endif
 
+/* ---- the windows of endpoints, by context ---- */
+
+#if DAT_EDITION == 2
+static struct binding **chain_of_locked(struct ia *ia, DAT_RMR_CONTEXT key)
+{
+	assert_locked(&ia->ep_windows_lock);
+	return &ia->ep_windows[(key >> 8) % EP_WINDOW_CHAINS];
+}
+
+/*
+ * It becomes the first of its chain: the one before that has the same context, if there is one, has
+ * a window that is destroyed.
+ */
+void binding_window_made(struct binding *binding)
+{
+	struct ia *ia = binding->rmr->obj.ia;
+	struct binding **chain;
+
+	spin_lock(&ia->ep_windows_lock);
+	chain = chain_of_locked(ia, binding->region_key);
+	binding->next_window = *chain;
+	*chain = binding;
+	spin_unlock(&ia->ep_windows_lock);
+}
+
+static void binding_window_ended(struct binding *binding)
+{
+	struct ia *ia = binding->rmr->obj.ia;
+	struct binding **at;
+
+	if (!binding_has_own_window(binding))
+		return;
+	spin_lock(&ia->ep_windows_lock);
+	at = chain_of_locked(ia, binding->region_key);
+	while (*at != binding)
+		at = &(*at)->next_window;
+	*at = binding->next_window;
+	spin_unlock(&ia->ep_windows_lock);
+}
+
+/* Returns the binding whose window has the context @key, or NULL. */
+static struct binding *binding_of_key_locked(struct ia *ia, DAT_RMR_CONTEXT key)
+{
+	struct binding *binding = *chain_of_locked(ia, key);
+
+	assert_locked(&ia->ep_windows_lock);
+	while (binding && binding->region_key != key)
+		binding = binding->next_window;
+	return binding;
+}
+#else
+static void binding_window_ended(struct binding *binding)
+{
+	(void)binding;
+}
+#endif
+
 /* ---- release ---- */
 
 /* No bind is in flight, no release is queued, and no handle leads here any more. */
@@ -163,6 +221,7 @@ static void binding_released(struct release *release)
 	struct binding *binding = container_of(release, struct binding, release);
 	struct rmr *rmr = binding->rmr;
 
+	binding_window_ended(binding);
 	if (likely(!release->overtaken && !binding->frees_rmr) &&
 	    likely(spare_add_unless_lost(rmr, binding)))
 		return;
@@ -277,6 +336,66 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 	return binding_release_locked(rmr, binding);
 }
 
+#if DAT_EDITION == 2
+static bool is_listed_locked(const struct rmr *rmr, const struct binding *binding)
+{
+	const struct binding *at = rmr->bindings;
+
+	assert_locked(&rmr->lock);
+	while (at && at != binding)
+		at = at->next;
+	return at;
+}
+
+/*
+ * The peer has invalidated the window of @binding, so nothing is in force from there on: that is
+ * rmr->unbound, which is put behind it. Until its bind has completed it is only marked.
+ */
+static bool binding_invalidate_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	if (rmr->freed || !is_listed_locked(rmr, binding)) /* it is being released */
+		return false;
+	binding->flags |= BINDING_INVALIDATED;
+	if (!binding_is_complete(binding))
+		return false;
+	binding_unlink_locked(rmr, &rmr->unbound);
+	binding_insert_locked(rmr, &rmr->unbound, binding);
+	return release_superseded_locked(rmr);
+}
+
+/* The binding is in a chain until its window is destroyed, so its RMR was not freed. */
+bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key)
+{
+	struct binding *binding;
+	bool queued = false;
+
+	spin_lock(&ia->ep_windows_lock);
+	binding = binding_of_key_locked(ia, key);
+	if (binding) {
+		spin_lock(&binding->rmr->lock);
+		queued = binding_invalidate_locked(binding->rmr, binding);
+		spin_unlock(&binding->rmr->lock);
+	}
+	spin_unlock(&ia->ep_windows_lock);
+	return queued;
+}
+
+/* The bind has succeeded. If the peer has invalidated the window since, nothing is in force. */
+static bool binding_of_ep_complete_locked(struct rmr *rmr, struct binding *binding)
+{
+	const bool invalidated = binding->flags & BINDING_INVALIDATED;
+	const bool queued = binding_complete_locked(rmr, binding);
+
+	return invalidated ? binding_invalidate_locked(rmr, binding) || queued : queued;
+}
+#else
+static bool binding_of_ep_complete_locked(struct rmr *rmr, struct binding *binding)
+{
+	return binding_complete_locked(rmr, binding);
+}
+#endif
+
 /*
  * The bind has failed, and nothing is in force from here on. The device may still serve the binding
  * before it, and only the end of the window makes sure that it does not. With the window those
@@ -333,7 +452,7 @@ NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
 
 	assert_locked(&rmr->lock);
 	if (status == DAT_DTO_SUCCESS)
-		queued = binding_complete_locked(rmr, binding);
+		queued = binding_of_ep_complete_locked(rmr, binding);
 	else if (status == DAT_DTO_ERR_FLUSHED)
 		queued = binding_cancel_locked(rmr, binding);
 	else

@@ -29,9 +29,16 @@ int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsign
 }
 
 #if DAT_EDITION == 2
-int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw)
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
 {
-	(void)pd, (void)mw;
+	(void)pd, (void)mw, (void)context;
+	return -EOPNOTSUPP;
+}
+
+int tp_post_send_invalidate(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			    uint32_t size, DAT_RMR_CONTEXT context, unsigned flags)
+{
+	(void)qp, (void)tag, (void)sge, (void)nsge, (void)size, (void)context, (void)flags;
 	return -EOPNOTSUPP;
 }
 

@@ -63,26 +63,31 @@ _Static_assert(sizeof(struct tp_wc) == sizeof(struct ibv_wc) &&
 		       (int)IBV_WC_SUCCESS == (int)DAT_DTO_SUCCESS,
 	       "completions are polled in place");
 
-/* Says whether a work completion is more than a plain success. */
+/* Says whether a work completion is, or may be, more than a plain success. */
 #if DAT_EDITION == 2
 _Static_assert(offsetof(struct tp_wc, transport) == offsetof(struct ibv_wc, imm_data) &&
+		       offsetof(struct tp_wc, transport) ==
+			       offsetof(struct ibv_wc, invalidated_rkey) &&
 		       sizeof(((struct ibv_wc *)0)->imm_data) == sizeof(uint32_t),
-	       "immediate data are in place");
+	       "immediate data and keys are in place");
 
 static inline bool wc_is_special(const struct ibv_wc *wc)
 {
-	return wc->status | (wc->wc_flags & IBV_WC_WITH_IMM);
+	return wc->status |
+	       (wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK));
 }
 
 /* Of a request with immediate data the device may say that, too. */
-static COLD DAT_DTO_COMPLETION_STATUS wc_special(const struct ibv_wc *wc)
+static COLD DAT_DTO_COMPLETION_STATUS wc_special(const struct tp_cq *cq, const struct ibv_wc *wc)
 {
 	if (wc->status)
 		return wc_failure(wc->status, wc->vendor_err);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return (DAT_DTO_COMPLETION_STATUS)TP_WC_WRITE_IMMED;
-	if (wc->opcode == IBV_WC_RECV)
+	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		return (DAT_DTO_COMPLETION_STATUS)TP_WC_SEND_IMMED;
+	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & cq->dev->invalidated_flags)
+		return (DAT_DTO_COMPLETION_STATUS)TP_WC_INVALIDATED;
 	return DAT_DTO_SUCCESS;
 }
 #else
@@ -91,16 +96,17 @@ static inline bool wc_is_special(const struct ibv_wc *wc)
 	return wc->status;
 }
 
-static inline DAT_DTO_COMPLETION_STATUS wc_special(const struct ibv_wc *wc)
+static inline DAT_DTO_COMPLETION_STATUS wc_special(const struct tp_cq *cq, const struct ibv_wc *wc)
 {
+	(void)cq;
 	return wc_failure(wc->status, wc->vendor_err);
 }
 #endif
 
-static inline void wc_convert(union wc *wc)
+static inline void wc_convert(const struct tp_cq *cq, union wc *wc)
 {
 	if (unlikely(wc_is_special(&wc->ibv)))
-		wc->tp.status = wc_special(&wc->ibv);
+		wc->tp.status = wc_special(cq, &wc->ibv);
 }
 
 HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
@@ -111,9 +117,9 @@ HOT unsigned tp_cq_poll(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 
 	if (got <= 0)
 		return 0;
-	wc_convert(&batch[0]);
+	wc_convert(cq, &batch[0]);
 	for (int i = 1; i < got && max > 1; i++)
-		wc_convert(&batch[i]);
+		wc_convert(cq, &batch[i]);
 	return (unsigned)got;
 }
 

@@ -140,7 +140,8 @@ static unsigned caps_of_edition(struct ibv_context *ibv, unsigned flags)
 	if (!(flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) ||
 	    !can_alloc_window(ibv, IBV_MW_TYPE_2))
 		return caps;
-	return caps | TP_CAP_QP_WINDOWS;
+	return caps | TP_CAP_QP_WINDOWS |
+	       (flags & IBV_DEVICE_MEM_MGT_EXTENSIONS ? TP_CAP_INVALIDATE : 0);
 }
 
 static unsigned clamp(int value, unsigned max)
@@ -161,6 +162,18 @@ static void private_data_limits(struct tp_dev *dev)
 	dev->attr.max_reject_pdata = dev->iwarp ? UINT8_MAX - 4 - 4 : 148 - 4;
 }
 
+/* Soft-RoCE gives the flag of the kernel, which has another number here. */
+static void invalidated_flags_set(struct tp_dev *dev)
+{
+#if DAT_EDITION == 2
+	dev->invalidated_flags = IBV_WC_WITH_INV;
+	if (strcmp(dev->attr.vendor, "soft RoCE") == 0)
+		dev->invalidated_flags |= IBV_WC_IP_CSUM_OK;
+#else
+	(void)dev;
+#endif
+}
+
 /* Returns what a device that is not iWARP has for the extensions of DAT 2.0. */
 static unsigned extensions_of(const struct ibv_device_attr *device)
 {
@@ -177,6 +190,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 
 	snprintf(attr->device, sizeof(attr->device), "%s", ibv_get_device_name(dev->ibv->device));
 	no_caps = vendor_read(dev, device->vendor_id);
+	invalidated_flags_set(dev);
 	attr->hw_version = device->hw_ver;
 	if (sscanf(device->fw_ver, "%u.%u", &attr->fw_major, &attr->fw_minor) < 1)
 		log_util("%s: firmware version \"%s\" is not of the form major.minor", attr->device,

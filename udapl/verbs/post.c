@@ -80,13 +80,20 @@ static ALWAYS_INLINE int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_o
 	return ibv_post_send(qp->ibv, wr, &qp->bad_send);
 }
 
-HOT int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
-		     uint32_t size, unsigned flags)
+static ALWAYS_INLINE int post_send(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
+				   const struct tp_sge *sge, unsigned nsge, uint32_t size,
+				   unsigned flags)
 {
 	flags |= qp->fence;
 	if (unlikely(is_inline(qp, size)))
-		return post_request(qp, tag, IBV_WR_SEND, sge, nsge, flags | IBV_SEND_INLINE, NULL);
-	return post_request(qp, tag, IBV_WR_SEND, sge, nsge, flags, NULL);
+		return post_request(qp, tag, opcode, sge, nsge, flags | IBV_SEND_INLINE, NULL);
+	return post_request(qp, tag, opcode, sge, nsge, flags, NULL);
+}
+
+HOT int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		     uint32_t size, unsigned flags)
+{
+	return post_send(qp, tag, IBV_WR_SEND, sge, nsge, size, flags);
 }
 
 HOT int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
@@ -162,6 +169,13 @@ HOT int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sg
 	if (unlikely(is_inline(qp, size)))
 		return post_request(qp, tag, opcode, sge, nsge, flags | IBV_SEND_INLINE, remote);
 	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
+}
+
+int tp_post_send_invalidate(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			    uint32_t size, DAT_RMR_CONTEXT context, unsigned flags)
+{
+	qp->send_wr.invalidate_rkey = context;
+	return post_send(qp, tag, IBV_WR_SEND_WITH_INV, sge, nsge, size, flags);
 }
 
 HOT int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,

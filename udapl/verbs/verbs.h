@@ -111,6 +111,7 @@ struct tp_dev {
 
 #if DAT_EDITION == 2
 	struct spinlock windows_lock;
+	unsigned invalidated_flags; /* IBV_WC_*; each says that the message has invalidated */
 #endif
 };
 

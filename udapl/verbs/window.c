@@ -49,13 +49,18 @@ int tp_mw_create(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *context)
 }
 
 #if DAT_EDITION == 2
-int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw)
+/* Whoever binds a window of type 2 chooses the low byte of its key, which must be another one. */
+int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw_out, DAT_RMR_CONTEXT *context)
 {
-	int err = mw_create(pd, IBV_MW_TYPE_2, mw);
+	struct tp_mw *mw;
+	int err = mw_create(pd, IBV_MW_TYPE_2, &mw);
 
-	if (!err)
-		(*mw)->dev = pd->dev;
-	return err;
+	if (err)
+		return err;
+	mw->dev = pd->dev;
+	*context = ibv_inc_rkey(mw->ibv->rkey);
+	*mw_out = mw;
+	return 0;
 }
 #endif
 
