@@ -24,7 +24,9 @@ static void usage(FILE *to)
 	      "       datinfo -h | --help | -V | --version\n"
 	      "Without options: the names of dat.conf in its order; which of them open, and why "
 	      "the\n"
-	      "others don't. With NAMEs: these, with their attributes.\n"
+	      "others don't. With NAMEs: these, with their attributes. Exit status 1 if one does "
+	      "not\n"
+	      "open.\n"
 	      "  --json      the same for programs\n"
 	      "  --check     only look for bad lines; exit status 1 if there are any\n"
 	      "  --generate  print a dat.conf for the devices and interfaces of this host, for\n"
@@ -115,6 +117,7 @@ static int list(bool json, char **wanted, int count)
 			continue;
 		if (name->refused || !name->edition) {
 			report_name(&report, name, NULL);
+			all_open &= !name->refused;
 			continue;
 		}
 		probe_run(name, &probe);
@@ -124,7 +127,7 @@ static int list(bool json, char **wanted, int count)
 	report_end(&report);
 	host_free(&host);
 	conf_file_free(&file);
-	return count && !all_open ? 1 : 0;
+	return all_open ? 0 : 1;
 }
 
 /* ---- datinfo --check FILE... ---- */

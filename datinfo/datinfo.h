@@ -9,7 +9,8 @@
  *	open.c		what that does, with the registry of one edition of DAT
  *	host.c		RDMA devices and network interfaces of this host, from sysfs
  *	cause.c		why a name does not open, and what to do
- *	print.c		columns for people, JSON for programs
+ *	print.c		the list in columns, for people
+ *	json.c		and as JSON, for programs
  *	generate.c	a dat.conf for this host
  */
 #ifndef DATINFO_H
@@ -97,11 +98,11 @@ enum probe_stage {
 };
 
 struct version {
-	unsigned major, minor;
+	unsigned major, minor; /* both 0: it is not known */
 };
 
 struct versions {
-	struct version api, provider, hardware, firmware;
+	struct version api, provider, hardware, firmware, libfabric;
 };
 
 /* A member of what dat_ia_query returns. */
@@ -140,6 +141,9 @@ void probe_run(const struct conf_name *name, struct probe *probe);
 
 extern unsigned probe_limit; /* seconds */
 
+/* Returns "1.2", or NULL if it is not known. */
+const char *version_text(const struct version *version, char *text, size_t size);
+
 /* ---- host.c ---- */
 
 struct host_interface {
@@ -147,7 +151,8 @@ struct host_interface {
 	char address[64];     /* in numbers: IPv4, else IPv6; empty: it has none */
 	char addresses[TEXT]; /* as many as fit, with a blank between two */
 	char mac[64];
-	char speed[32]; /* Mb/s; empty: not known */
+	char speed[32]; /* Mb/s; empty: not known, as the others here */
+	char mtu[32];	/* bytes */
 	bool up, loopback;
 	unsigned type; /* ARPHRD_* */
 };
@@ -159,6 +164,9 @@ struct host_port {
 	char state[32]; /* "ACTIVE" */
 	char rate[64];
 	char firmware[64];
+	char guid[64];	   /* of the device */
+	char gid[64];	   /* the first one */
+	unsigned long lid; /* 0: it has none */
 	bool iwarp;
 	char interface[32]; /* empty: none is known */
 };
@@ -176,6 +184,14 @@ const struct host_interface *host_interface_find(const struct host *host, const 
 const struct host_interface *host_interface_of_address(const struct host *host, const char *text);
 bool text_is_address(const char *text);
 
+/* Where an IA is. What is NULL is not known. */
+struct location {
+	const struct host_interface *interface;
+	const struct host_port *port;
+};
+
+struct location host_locate(const struct host *host, const char *address);
+
 /* ---- cause.c ---- */
 
 struct cause {
@@ -192,13 +208,20 @@ struct report {
 	const struct conf_file *file;
 	const struct host *host;
 	bool json, details;
-	size_t printed;
 	int width; /* of the column of names */
 };
 
 void report_begin(struct report *report);
 void report_name(struct report *report, const struct conf_name *name, const struct probe *probe);
 void report_end(struct report *report);
+
+/* ---- json.c ---- */
+
+void json_begin(const struct conf_file *file);
+/* @probe is NULL for a line that was not opened. */
+void json_name(const struct host *host, const struct conf_name *name, const struct probe *probe,
+	       const char *state, const struct cause *cause);
+void json_end(void);
 
 /* ---- generate.c ---- */
 

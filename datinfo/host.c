@@ -63,6 +63,7 @@ static void interface_add(struct host *host, const char *name)
 	read_line(type, sizeof(type), INTERFACES "/%s/type", name);
 	interface->type = (unsigned)strtoul(type, NULL, 10);
 	read_line(interface->speed, sizeof(interface->speed), INTERFACES "/%s/speed", name);
+	read_line(interface->mtu, sizeof(interface->mtu), INTERFACES "/%s/mtu", name);
 	if (interface->speed[0] == '-')
 		interface->speed[0] = '\0';
 }
@@ -148,15 +149,25 @@ const struct host_interface *host_interface_of_address(const struct host *host, 
 
 /* ---- ports ---- */
 
+struct location host_locate(const struct host *host, const char *address)
+{
+	struct location at = { host_interface_of_address(host, address), NULL };
+
+	for (size_t i = 0; at.interface && i < host->port_count && !at.port; i++)
+		if (!strcmp(at.interface->name, host->ports[i].interface))
+			at.port = &host->ports[i];
+	return at;
+}
+
 /*
  * Soft iWARP tells no interface, but its GID begins with the MAC address of one: "0252:5400:1234:
  * ..." of 02:52:54:00:12:34.
  */
 static const char *interface_by_gid(const struct host *host, const struct host_port *port)
 {
-	char gid[64], mac[18];
+	const char *gid = port->gid;
+	char mac[18];
 
-	read_line(gid, sizeof(gid), DEVICES "/%s/ports/%u/gids/0", port->device, port->port);
 	if (strlen(gid) < 14)
 		return "";
 	snprintf(mac, sizeof(mac), "%.2s:%.2s:%.2s:%.2s:%.2s:%.2s", gid, gid + 2, gid + 5, gid + 7,
@@ -192,7 +203,7 @@ static void port_add(struct host *host, const char *device, unsigned number)
 {
 	struct host_port *port;
 	const char *found;
-	char type[64];
+	char type[64], lid[32];
 
 	host->ports = grow(host->ports, host->port_count, sizeof(*port));
 	port = &host->ports[host->port_count++];
@@ -206,6 +217,10 @@ static void port_add(struct host *host, const char *device, unsigned number)
 		memmove(port->state, found + 1, strlen(found));
 	read_line(port->rate, sizeof(port->rate), DEVICES "/%s/ports/%u/rate", device, number);
 	read_line(port->firmware, sizeof(port->firmware), DEVICES "/%s/fw_ver", device);
+	read_line(port->guid, sizeof(port->guid), DEVICES "/%s/node_guid", device);
+	read_line(port->gid, sizeof(port->gid), DEVICES "/%s/ports/%u/gids/0", device, number);
+	read_line(lid, sizeof(lid), DEVICES "/%s/ports/%u/lid", device, number);
+	port->lid = strtoul(lid, NULL, 0);
 	read_line(type, sizeof(type), DEVICES "/%s/node_type", device);
 	port->iwarp = strstr(type, "RNIC") != NULL;
 	read_line(port->interface, sizeof(port->interface),

@@ -1,167 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Columns for people, JSON for programs. */
+/* The list in columns, for people, or as JSON. */
 #include "datinfo.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* ---- interface and device ---- */
-
-/* Where an IA is. What is NULL is not known. */
-struct location {
-	const struct host_interface *interface;
-	const struct host_port *port;
-};
-
-static struct location location_of(const struct host *host, const struct probe *probe)
-{
-	struct location at = { host_interface_of_address(host, probe->address), NULL };
-
-	for (size_t i = 0; at.interface && i < host->port_count && !at.port; i++)
-		if (!strcmp(at.interface->name, host->ports[i].interface))
-			at.port = &host->ports[i];
-	return at;
-}
-
-/* ---- JSON ---- */
-
-/* Returns the bytes of a character in UTF-8, or 0 if it is none. */
-static unsigned utf8_length(const char *text)
-{
-	const unsigned char first = (unsigned char)*text;
-	unsigned length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : 3;
-
-	if (first >= 0xf0)
-		length = first < 0xf5 ? 4 : 0;
-	for (unsigned i = 1; i < length; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	return length;
-}
-
-static void json_string(const char *name, const char *text, bool more)
-{
-	printf("\"%s\": \"", name);
-	while (*text) {
-		const unsigned length = utf8_length(text);
-
-		if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else if (!length || (unsigned char)*text < 0x20)
-			printf("\\u%04x", (unsigned char)*text);
-		else
-			printf("%.*s", (int)length, text);
-		text += length ? length : 1;
-	}
-	printf(more ? "\", " : "\"");
-}
-
-static void json_addresses(const struct host_interface *interface)
-{
-	const char *text = interface->addresses;
-
-	printf("\"addresses\": [");
-	while (*text) {
-		size_t length = strcspn(text, " ");
-
-		printf("%s\"%.*s\"", text == interface->addresses ? "" : ", ", (int)length, text);
-		text += length + (text[length] != '\0');
-	}
-	printf("]");
-}
-
-static void json_location(const struct location *at)
-{
-	if (at->interface) {
-		printf(", \"interface\": {");
-		json_string("name", at->interface->name, true);
-		json_string("state", at->interface->up ? "up" : "down", true);
-		json_string("speed", at->interface->speed, true);
-		json_addresses(at->interface);
-		printf("}");
-	}
-	if (at->port) {
-		printf(", \"device\": {");
-		json_string("name", at->port->device, true);
-		printf("\"port\": %u, ", at->port->port);
-		json_string("link", at->port->layer, true);
-		json_string("state", at->port->state, true);
-		json_string("speed", at->port->rate, true);
-		json_string("firmware", at->port->firmware, false);
-		printf("}");
-	}
-}
-
-static void json_version(const char *name, const struct version *version, bool more)
-{
-	printf("\"%s\": \"%u.%u\"%s", name, version->major, version->minor, more ? ", " : "");
-}
-
-static void json_attributes(const struct probe *probe)
-{
-	printf(", \"attributes\": {");
-	for (size_t i = 0; i < probe->attribute_count; i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", probe->attributes[i].name,
-		       probe->attributes[i].value);
-	printf("}, \"named_attributes\": {");
-	for (size_t i = 0; i < probe->named_count; i++)
-		json_string(probe->named[i].name, probe->named[i].value,
-			    i + 1 < probe->named_count);
-	printf("}");
-}
-
-static void json_opened(const struct host *host, const struct probe *probe)
-{
-	const struct location at = location_of(host, probe);
-
-	json_string("address", probe->address, true);
-	json_string("vendor", probe->vendor, true);
-	json_string("provider", probe->provider, true);
-	printf("\"versions\": {");
-	json_version("api", &probe->versions.api, true);
-	json_version("provider", &probe->versions.provider, true);
-	json_version("hardware", &probe->versions.hardware, true);
-	json_version("firmware", &probe->versions.firmware, false);
-	printf("}");
-	json_location(&at);
-	json_attributes(probe);
-}
-
-static void json_name(const struct report *report, const struct conf_name *name,
-		      const struct probe *probe, const char *state, const struct cause *cause)
-{
-	printf("    {\"line\": %u, ", name->line);
-	if (name->refused) {
-		json_string("state", state, true);
-		json_string("reason", cause->reason, false);
-		printf("}");
-		return;
-	}
-	json_string("name", name->name, true);
-	printf("\"api\": \"u%u.%u\", ", name->major, name->minor);
-	if (name->edition)
-		printf("\"edition\": \"%u.%u\", ", name->edition->major, name->edition->minor);
-	printf("\"thread_safe\": %s, ", name->thread_safe ? "true" : "false");
-	if (probe && *probe->registry)
-		json_string("registry", probe->registry, true);
-	json_string("library", probe && *probe->library ? probe->library : name->library, true);
-	json_string("params", name->params, true);
-	json_string("state", state, true);
-	if (*cause->reason)
-		json_string("reason", cause->reason, *cause->remedy);
-	if (*cause->remedy)
-		json_string("remedy", cause->remedy, false);
-	if (probe && probe->stage == PROBE_OPENED)
-		json_opened(report->host, probe);
-	printf("}");
-}
 
 /* ---- columns ---- */
 
 /* Prints "192.0.2.1, eth0 up 10000 Mb/s, mlx5_0 port 1 ACTIVE, Mellanox". */
 static void opened_print(const struct host *host, const struct probe *probe)
 {
-	const struct location at = location_of(host, probe);
+	const struct location at = host_locate(host, probe->address);
 
 	printf("%s", probe->address);
 	if (at.interface)
@@ -173,27 +22,58 @@ static void opened_print(const struct host *host, const struct probe *probe)
 	printf(", %s\n", probe->vendor);
 }
 
+/* Prints ", WHAT VERSION" if the version is known. */
+static void version_print(const char *what, const struct version *version)
+{
+	char text[32];
+
+	if (version_text(version, text, sizeof(text)))
+		printf(", %s %s", what, text);
+}
+
+/* Prints ", BEFORE TEXT AFTER" if the text is known. */
+static void known_print(const char *before, const char *text, const char *after)
+{
+	if (*text)
+		printf(", %s%s%s", before, text, after);
+}
+
+static void device_print(const struct host_port *port)
+{
+	printf("      device    %s port %u", port->device, port->port);
+	known_print("", port->layer, "");
+	known_print("", port->state, "");
+	known_print("", port->rate, "");
+	known_print("firmware ", port->firmware, "");
+	printf("\n      port      GID %s", *port->gid ? port->gid : "not known");
+	known_print("GUID of the device ", port->guid, "");
+	if (port->lid)
+		printf(", LID %lu", port->lid);
+	putchar('\n');
+}
+
 static void details_print(const struct host *host, const struct probe *probe)
 {
-	const struct location at = location_of(host, probe);
+	const struct location at = host_locate(host, probe->address);
 	const struct versions *versions = &probe->versions;
 
 	printf("      registry  %s\n      library   %s\n      provider  %s, %s\n", probe->registry,
 	       probe->library, probe->provider, probe->vendor);
-	printf("      versions  DAT %u.%u, provider %u.%u, hardware %u.%u, firmware %u.%u, "
-	       "datinfo " PACKAGE_VERSION "\n",
-	       versions->api.major, versions->api.minor, versions->provider.major,
-	       versions->provider.minor, versions->hardware.major, versions->hardware.minor,
-	       versions->firmware.major, versions->firmware.minor);
-	if (at.interface)
-		printf("      interface %s, %s%s%s%s\n      addresses %s\n", at.interface->name,
-		       at.interface->up ? "up" : "down", *at.interface->speed ? ", " : "",
-		       at.interface->speed, *at.interface->speed ? " Mb/s" : "",
-		       at.interface->addresses);
+	printf("      versions  DAT %u.%u", versions->api.major, versions->api.minor);
+	version_print("provider", &versions->provider);
+	version_print("hardware", &versions->hardware);
+	version_print("firmware", &versions->firmware);
+	version_print("libfabric", &versions->libfabric);
+	printf(", datinfo " PACKAGE_VERSION "\n");
+	if (at.interface) {
+		printf("      interface %s, %s", at.interface->name,
+		       at.interface->up ? "up" : "down");
+		known_print("", at.interface->speed, " Mb/s");
+		known_print("MTU ", at.interface->mtu, "");
+		printf("\n      addresses %s\n", at.interface->addresses);
+	}
 	if (at.port)
-		printf("      device    %s port %u, %s, %s, %s%s%s\n", at.port->device,
-		       at.port->port, at.port->layer, at.port->state, at.port->rate,
-		       *at.port->firmware ? ", firmware " : "", at.port->firmware);
+		device_print(at.port);
 	for (size_t i = 0; i < probe->attribute_count; i++)
 		printf("      %-35s %" PRIu64 "\n", probe->attributes[i].name,
 		       probe->attributes[i].value);
@@ -239,9 +119,7 @@ static int name_width(const struct conf_file *file)
 void report_begin(struct report *report)
 {
 	if (report->json) {
-		printf("{");
-		json_string("file", report->file->path, true);
-		printf("\"version\": \"" PACKAGE_VERSION "\", \"names\": [\n");
+		json_begin(report->file);
 	} else {
 		report->width = name_width(report->file);
 		printf("%s\n%5s %-*s %-3s %-8s %s\n", report->file->path, "line", report->width,
@@ -266,11 +144,8 @@ void report_name(struct report *report, const struct conf_name *name, const stru
 	} else {
 		cause_find(report->host, name, probe, &cause);
 	}
-	if (report->json && report->printed)
-		printf(",\n");
-	report->printed++;
 	if (report->json)
-		json_name(report, name, probe, state, &cause);
+		json_name(report->host, name, probe, state, &cause);
 	else
 		columns_name(report, name, probe, state, &cause);
 	fflush(stdout);
@@ -279,5 +154,5 @@ void report_name(struct report *report, const struct conf_name *name, const stru
 void report_end(struct report *report)
 {
 	if (report->json)
-		printf("\n]}\n");
+		json_end();
 }

@@ -144,6 +144,32 @@ static void probe_not_tried(struct probe *probe)
 	snprintf(probe->message, sizeof(probe->message), "%s", strerror(errno));
 }
 
+/*
+ * libdaplofi has the version of libfabric's provider for that of the firmware: 117.0 if the provider
+ * is part of libfabric 1.17.
+ */
+static void libfabric_separate(struct probe *probe)
+{
+	struct versions *versions = &probe->versions;
+
+	if (provider_kind_of(probe->library) != PROVIDER_OFI)
+		return;
+	versions->libfabric = versions->firmware;
+	if (versions->libfabric.major >= 100) {
+		versions->libfabric.minor = versions->libfabric.major % 100;
+		versions->libfabric.major /= 100;
+	}
+	versions->firmware = (struct version){ 0, 0 };
+}
+
+const char *version_text(const struct version *version, char *text, size_t size)
+{
+	if (!version->major && !version->minor)
+		return NULL;
+	snprintf(text, size, "%u.%u", version->major, version->minor);
+	return text;
+}
+
 void probe_run(const struct conf_name *name, struct probe *probe)
 {
 	int result[2], output[2];
@@ -174,6 +200,7 @@ void probe_run(const struct conf_name *name, struct probe *probe)
 	}
 	if (child > 0)
 		waitpid(child, &probe->status, 0);
+	libfabric_separate(probe);
 	close(result[0]);
 	close(output[0]);
 }

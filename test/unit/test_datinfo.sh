@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..144
+echo 1..148
 
 # ---- options
 
@@ -221,7 +221,17 @@ result 'an unknown name lists the names and the file' "$("$datinfo" three 2>&1; 
 	"datinfo: $tmp/dat.conf has no name three\\|The names of $tmp/dat.conf are: one two\\|1"
 result 'a name that opens has status 0' "$("$datinfo" one >"$tmp/out"; echo $?)" 0
 result 'a name that does not open has status 1' "$("$datinfo" two >"$tmp/out"; echo $?)" 1
-result 'a list has status 0' "$("$datinfo" >"$tmp/out"; echo $?)" 0
+result 'a list has status 1 if one of its names does not open' \
+	"$("$datinfo" >"$tmp/out"; echo $?)" 1
+line one "$fake" fake0 >"$tmp/opens"
+result 'a list of names that open has status 0' \
+	"$(DAT_OVERRIDE=$tmp/opens "$datinfo" >"$tmp/out"; echo $?)" 0
+sed 's/u1.2/u3.0/' "$tmp/opens" >"$tmp/other"
+result 'a list has status 0 if a line is of no edition' \
+	"$(DAT_OVERRIDE=$tmp/other "$datinfo" >"$tmp/out"; echo $?)" 0
+{ cat "$tmp/opens"; echo 'too few'; } >"$tmp/bad"
+result 'a list has status 1 if a line is bad' \
+	"$(DAT_OVERRIDE=$tmp/bad "$datinfo" >"$tmp/out"; echo $?)" 1
 result 'only the name that was asked for is opened' \
 	"$("$datinfo" one | sed -n 's/ *\([0-9]\) \([a-z]*\) *1.2 .*/\1 \2/p')" '1 one'
 result 'the library that opens counts, not its neighbour' \
@@ -271,13 +281,20 @@ if python3 -c '' 2>"$tmp/out"; then
 	result 'JSON has each line, with reason and remedy apart' "$(python3 -c '
 import json, sys
 for name in json.load(open(sys.argv[1], encoding="utf-8"))["names"]:
-    print(name["line"], name["state"], name.get("edition"),
-        sorted(set(name) & {"reason", "remedy", "attributes"}))
+    print(name["line"], name["state"], name["edition"],
+        [key for key in ("reason", "remedy", "attributes") if name[key] is not None])
 ' "$tmp/json" 2>&1)" "1 opens 1.2 \\['attributes'\\]\\|2 unusable 2.0 \\['reason', 'remedy'\\]\
 \\|3 unusable 1.2 \\['reason', 'remedy'\\]\\|4 other None \\['reason'\\]\
 \\|5 bad line None \\['reason'\\]"
+	result 'each line has the same members in JSON; what is not known is null' "$(python3 -c '
+import json, sys
+names = json.load(open(sys.argv[1], encoding="utf-8"))["names"]
+print(len({tuple(name) for name in names}), names[0]["versions"]["libfabric"],
+    [key for key in names[4] if names[4][key] is not None])
+' "$tmp/json" 2>&1)" "1 None \\['line', 'state', 'reason'\\]"
 else
 	skip 'JSON has each line, with reason and remedy apart' 'there is no python3'
+	skip 'each line has the same members in JSON; what is not known is null' 'no python3'
 fi
 
 # ---- hosts: a network of its own, and /sys/class and /dev as a script makes them
@@ -427,7 +444,10 @@ location() {
 		ip address add 192.0.2.1/24 dev eth7; ip address add 192.0.2.2/24 dev eth7
 		port=/sys/class/infiniband/fake0/ports/1; echo '100 Gb/sec (4X EDR)' >\$port/rate
 		echo 20.1 >/sys/class/infiniband/fake0/fw_ver
+		echo 0002:c903:0000:1234 >/sys/class/infiniband/fake0/node_guid
+		mkdir \$port/gids; echo fe80::c903:1234 >\$port/gids/0; echo 0x1f >\$port/lid
 		mkdir -p /sys/class/net/eth7; echo 10000 >/sys/class/net/eth7/speed
+		echo 9000 >/sys/class/net/eth7/mtu
 		$datinfo $*"
 }
 if [ -n "$no_host" ] || [ ! -e "$ofi" ]; then
@@ -437,10 +457,11 @@ if [ -n "$no_host" ] || [ ! -e "$ofi" ]; then
 else
 	line it "$ofi" 'tcp 192.0.2.2' >"$tmp/dat.conf"
 	result 'details have interface, link, speed, addresses, device and versions' \
-		"$(location it | sed -n '/ versions /p; / interface /,/ device /p' | tr -s ' ')" \
-		" versions DAT 1.2, provider [0-9.]+, hardware 0.0, firmware .*, datinfo [0-9.]+\
-\\| interface eth7, up, 10000 Mb/s\\| addresses 192.0.2.1 192.0.2.2( [0-9a-f:]+)?\
-\\| device fake0 port 1, Ethernet, ACTIVE, 100 Gb/sec \\(4X EDR\\), firmware 20.1"
+		"$(location it | sed -n '/ versions /p; / interface /,/ port  /p' | tr -s ' ')" \
+		" versions DAT 1.2, provider [0-9.]+, libfabric 1\\.[0-9]+, datinfo [0-9.]+\
+\\| interface eth7, up, 10000 Mb/s, MTU 9000\\| addresses 192.0.2.1 192.0.2.2( [0-9a-f:]+)?\
+\\| device fake0 port 1, Ethernet, ACTIVE, 100 Gb/sec \\(4X EDR\\), firmware 20.1\
+\\| port GID fe80::c903:1234, GUID of the device 0002:c903:0000:1234, LID 31"
 	result 'the list has interface, speed and device' "$(location | told)" \
 		'opens 192.0.2.2, eth7 up 10000 Mb/s, fake0 port 1 ACTIVE, libfabric tcp'
 	location --json it >"$tmp/json"
@@ -452,10 +473,11 @@ name = json.load(open(sys.argv[1]))["names"][0]
 if "interface" not in name:
 	sys.exit(str(name))
 print(name["interface"]["name"], name["interface"]["state"], name["interface"]["speed"],
-	*name["interface"]["addresses"][:2], *name["device"].values(), name["versions"]["api"],
+	name["interface"]["mtu"], *name["interface"]["addresses"][:2], *name["device"].values(),
+	name["versions"]["api"], name["versions"]["firmware"], name["versions"]["libfabric"],
 	len(name["attributes"]))' "$tmp/json" 2>&1)" \
-			"eth7 up 10000 192.0.2.1 192.0.2.2 fake0 1 Ethernet\
- ACTIVE 100 Gb/sec \\(4X EDR\\) 20.1 1.2 25"
+			"eth7 up 10000 9000 192.0.2.1 192.0.2.2 fake0 1 Ethernet\
+ ACTIVE 100 Gb/sec \\(4X EDR\\) 20.1 0002:c903:0000:1234 fe80::c903:1234 31 1.2 None 1\\.[0-9]+ 25"
 	else
 		skip 'JSON has interface, link, speed, addresses, device and versions' 'no python3'
 	fi
