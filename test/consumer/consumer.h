@@ -88,6 +88,8 @@ enum need {
 	NEEDS_ZERO_BASED = 1 << 24, /* regions that begin at 0 */
 	NEEDS_ANY_OFFSET = 1 << 25, /* and may be of any memory, not only of whole pages */
 	NEEDS_EP_WINDOWS = 1 << 26, /* windows of an endpoint */
+	NEEDS_IMMED = 1 << 27,	    /* writes with immediate data */
+	NEEDS_ATOMICS = 1 << 28,    /* atomic operations */
 };
 
 /* What a device does where the standard leaves a choice. */

@@ -79,6 +79,7 @@ static const struct device devices[] = {
 			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
 			{ NEEDS_ZERO_BASED, "siw has any region addressed as its memory is" },
 			{ NEEDS_EP_WINDOWS, "siw has no windows" },
+			{ NEEDS_IMMED | NEEDS_ATOMICS, "iWARP has neither" },
 		},
 	},
 	{
@@ -106,6 +107,7 @@ static const struct device devices[] = {
 			{ NEEDS_FREE_ADDRESSES, "all addresses of the loopback are in use" },
 			{ NEEDS_OWN_DEVICES, "there is no device to remove" },
 			{ NEEDS_EP_WINDOWS, "libfabric has no windows" },
+			{ NEEDS_ATOMICS, "libfabric's tcp has none" },
 			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
 		},
 	},
@@ -126,6 +128,7 @@ static const struct device devices[] = {
 			{ NEEDS_SOLICITED, "libfabric has no solicited messages" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 			{ NEEDS_EP_WINDOWS, "libfabric has no windows" },
+			{ NEEDS_ATOMICS, "libfabric's verbs sends the address of an operand" },
 			{ NEEDS_ZERO_BASED, "libfabric's verbs registers regions in one way only" },
 		},
 	},

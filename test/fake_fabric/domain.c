@@ -110,7 +110,7 @@ static int mr_regattr_locked(struct ff_domain *domain, const struct fi_mr_attr *
 	int ret;
 
 	ff_require(attr->iov_count == 1 && attr->mr_iov->iov_len, "a region of no bytes");
-	ff_require(!attr->offset, "the offset of a region is reserved");
+	ff_require(!attr->offset || domain->virtual_addresses, "an offset is for libfabric's tcp");
 	ff_require(!(attr->access & ~MR_RIGHTS), "unknown rights of a region");
 	ff.seen.mr = *attr;
 	ff.seen.mr_flags = flags;
@@ -136,6 +136,7 @@ static int mr_regattr_locked(struct ff_domain *domain, const struct fi_mr_attr *
 	mr->domain = domain;
 	mr->base = attr->mr_iov->iov_base;
 	mr->length = attr->mr_iov->iov_len;
+	mr->bias = attr->offset;
 	mr->access = attr->access;
 	mr->enabled = !(domain->mr_mode & FI_MR_ENDPOINT) && !(flags & FI_RMA_EVENT);
 	mr->next = domain->mrs;
@@ -168,7 +169,7 @@ char *ff_mr_find(struct ff_domain *domain, uint64_t key, uint64_t address, size_
 
 	if (!mr || !mr->enabled || (mr->access & access) != access)
 		return NULL;
-	offset = domain->virtual_addresses ? address - (uintptr_t)mr->base : address;
+	offset = domain->virtual_addresses ? address + mr->bias - (uintptr_t)mr->base : address;
 	return offset <= mr->length && length <= mr->length - offset ? mr->base + offset : NULL;
 }
 

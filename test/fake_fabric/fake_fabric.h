@@ -30,6 +30,7 @@
 struct ff_provider {
 	const char *name;
 	uint64_t caps;	      /* FI_MSG, FI_RMA */
+	uint64_t mode;	      /* FI_RX_CQ_DATA: a write with data completes a receive */
 	uint64_t orders;      /* FI_ORDER_* */
 	uint64_t op_flags;    /* levels of completion beside the default one */
 	int mr_mode;	      /* FI_MR_* that it wants */
@@ -128,6 +129,7 @@ struct ff_seen {
 	uint64_t mr_flags;
 	int mr_mode;		 /* of the info of fi_domain */
 	uint64_t write_flags;	 /* fi_writemsg */
+	uint64_t message_flags;	 /* fi_sendmsg */
 	int hint_mode;		 /* the mr_mode of the latest hints */
 	uint64_t hint_orders;	 /* and their orders */
 	const void *desc;	 /* of the first segment of a transfer */

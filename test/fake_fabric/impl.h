@@ -135,6 +135,7 @@ struct ff_mr {
 	struct ff_mr *next;
 	char *base;
 	size_t length;
+	uint64_t bias; /* libfabric's tcp adds it to the addresses of a peer */
 	uint64_t access;
 	unsigned users; /* beside the first one */
 	bool enabled;
@@ -207,7 +208,9 @@ int ff_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 void ff_event_add(struct ff_eq *eq, const struct ff_event *event);
 /* Removes the events about @fid. */
 void ff_events_drop(struct ff_eq *eq, fid_t fid);
-void ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length, int err);
+/* Returns the entry, in which data may be stored. */
+struct fi_cq_err_entry *ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length,
+				     int err);
 
 /* ---- connect.c, transfer.c ---- */
 
@@ -226,10 +229,15 @@ struct ff_request {
 	struct ff_ep *from; /* NULL: it has given up */
 };
 
+/* Or a write that completes a receive, whose bytes are in place already. */
 struct ff_message {
 	struct ff_message *next;
 	struct ff_ep *from; /* its send completes when a receive takes it; NULL: it has */
 	void *context;
+	uint64_t flags; /* of the completion that it is for the sender */
+	bool has_data;
+	uint64_t data;
+	size_t written;
 	size_t length;
 	char bytes[];
 };

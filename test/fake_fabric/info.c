@@ -199,6 +199,7 @@ static struct fi_info *info_of_provider(const struct fi_info *hints)
 	struct fi_info *info = ff_info_copy(NULL);
 
 	info->caps = provider->caps;
+	info->mode = provider->mode;
 	info->addr_format = FI_SOCKADDR_IN;
 	info->src_addrlen = sizeof(address);
 	info->src_addr = part_copy(&address, sizeof(address));

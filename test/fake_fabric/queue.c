@@ -196,7 +196,8 @@ int ff_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq
 
 /* ---- completion queues ---- */
 
-void ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length, int err)
+struct fi_cq_err_entry *ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length,
+				     int err)
 {
 	struct ff_entry *entry = calloc(1, sizeof(*entry));
 
@@ -213,6 +214,7 @@ void ff_entry_add(struct ff_cq *cq, void *context, uint64_t flags, size_t length
 	*cq->end = entry;
 	cq->end = &entry->next;
 	ff_fd_set(cq->fd, true);
+	return &entry->entry;
 }
 
 static void entry_remove(struct ff_cq *cq)

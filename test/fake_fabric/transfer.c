@@ -79,7 +79,7 @@ void ff_messages_free(struct ff_ep *ep)
 static void message_taken(struct ff_message *message, int err)
 {
 	if (message->from)
-		ff_entry_add(message->from->tx, message->context, FI_SEND | FI_MSG, 0, err);
+		ff_entry_add(message->from->tx, message->context, message->flags, 0, err);
 	message->from = NULL;
 }
 
@@ -87,6 +87,21 @@ void ff_sends_flush(struct ff_ep *ep)
 {
 	for (struct ff_message *message = ep->messages; message; message = message->next)
 		message_taken(message, FI_ECANCELED);
+}
+
+/* Completes the receive that the message has taken, as a message or a write. */
+static void receive_complete(struct ff_ep *ep, const struct ff_message *message, void *context,
+			     int err)
+{
+	const bool write = message->flags & FI_WRITE;
+	struct fi_cq_err_entry *entry = ff_entry_add(
+		ep->rx, context, write ? FI_REMOTE_WRITE | FI_RMA : FI_RECV | FI_MSG,
+		err ? 0 : message->length + message->written, err);
+
+	if (!message->has_data)
+		return;
+	entry->flags |= FI_REMOTE_CQ_DATA;
+	entry->data = message->data;
 }
 
 /* As long as there are both. */
@@ -102,8 +117,7 @@ static void messages_deliver(struct ff_ep *ep)
 
 		if (!err)
 			iov_scatter(receive->iov, receive->count, message->bytes, message->length);
-		ff_entry_add(ep->rx, receive->context, FI_RECV | FI_MSG, err ? 0 : message->length,
-			     err);
+		receive_complete(ep, message, receive->context, err);
 		message_taken(message, err ? FI_ECANCELED : 0);
 		free(receive);
 		message_remove(ep);
@@ -118,8 +132,21 @@ static void post_check(const struct ff_ep *ep, size_t count)
 	ff_require(count <= ff.provider.iov_limit, "too many segments");
 }
 
+/* Queues a message for the peer, whose bytes and data are the caller's to fill in. */
+static struct ff_message *message_new(const struct ff_ep *ep, uint64_t flags, size_t length)
+{
+	struct ff_message *message = calloc(1, sizeof(*message) + length);
+
+	ff_require(message, "no memory for a message");
+	message->flags = flags;
+	message->length = length;
+	*ep->peer->messages_end = message;
+	ep->peer->messages_end = &message->next;
+	return message;
+}
+
 static ssize_t send_post(struct ff_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			 void *context)
+			 void *context, const uint64_t *data, bool delivers)
 {
 	struct ff_message *message;
 	int err = ff_enter(CALL_fi_send);
@@ -134,17 +161,14 @@ static ssize_t send_post(struct ff_ep *ep, const struct iovec *iov, void **desc,
 		ff_unlock();
 		return 0;
 	}
-	message = malloc(sizeof(*message) + iov_length(iov, count));
-	ff_require(message, "no memory for a message");
-	message->next = NULL;
-	message->from = ep->delivers ? ep : NULL;
+	message = message_new(ep, FI_SEND | FI_MSG, iov_length(iov, count));
+	message->from = delivers ? ep : NULL;
 	message->context = context;
-	message->length = iov_length(iov, count);
+	message->has_data = data;
+	message->data = data ? *data : 0;
 	iov_gather(message->bytes, iov, count);
-	*ep->peer->messages_end = message;
-	ep->peer->messages_end = &message->next;
 	messages_deliver(ep->peer);
-	if (!ep->delivers)
+	if (!delivers)
 		ff_entry_add(ep->tx, context, FI_SEND | FI_MSG, 0, 0);
 	ff_unlock();
 	return 0;
@@ -212,17 +236,35 @@ void ff_late_write_drop(const struct ff_ep *ep)
 
 /* ---- RMA ---- */
 
-/* A write, or a read. What the peer does not allow ends the connection. */
-static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *msg)
+/* A write that the peer has allowed takes one of its receives, and completes when it has. */
+static void write_notify(struct ff_ep *ep, const struct fi_msg_rma *msg, size_t length)
+{
+	struct ff_message *message = message_new(ep, FI_RMA | FI_WRITE, 0);
+
+	message->from = ep;
+	message->context = msg->context;
+	message->has_data = true;
+	message->data = msg->data;
+	message->written = length;
+	messages_deliver(ep->peer);
+}
+
+/*
+ * A write, which may bring data, or a read. What the peer does not allow ends the connection.
+ * Nobody looks at the range of a write without bytes.
+ */
+static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *msg, bool has_data)
 {
 	const uint64_t flags = FI_RMA | (write ? FI_WRITE : FI_READ);
 	size_t length = iov_length(msg->msg_iov, msg->iov_count);
-	char *remote = NULL;
+	char *remote = NULL, nowhere[1];
 	int err = ff_enter(write ? CALL_fi_write : CALL_fi_read);
 
 	if (err)
 		return -err;
 	post_check(ep, msg->iov_count);
+	ff_require(!has_data || ff.provider.mode & FI_RX_CQ_DATA,
+		   "data of a write that no receive of the peer tells");
 	ff_require(msg->rma_iov_count == 1 && (write ? length == msg->rma_iov->len : true),
 		   "a write is as long at the peer as here");
 	ff_desc_check(ep->domain, msg->msg_iov, msg->desc, msg->iov_count,
@@ -231,16 +273,21 @@ static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *m
 	if (ep->connected)
 		remote = ff_mr_find(ep->peer->domain, msg->rma_iov->key, msg->rma_iov->addr, length,
 				    write ? FI_REMOTE_WRITE : FI_REMOTE_READ);
+	if (ep->connected && has_data && !length)
+		remote = nowhere;
 	if (remote && write && ff.provider.late_writes)
 		write_later(ep, remote, msg);
 	else if (remote && write && !ff.provider.loses_writes)
 		iov_gather(remote, msg->msg_iov, msg->iov_count);
 	else if (remote && !write)
 		iov_scatter(msg->msg_iov, msg->iov_count, remote, length);
-	ff_entry_add(ep->tx, msg->context, flags, 0,
-		     remote	     ? 0
-		     : ep->connected ? FI_ECANCELED
-				     : FI_ENOTCONN);
+	if (remote && has_data)
+		write_notify(ep, msg, length);
+	else
+		ff_entry_add(ep->tx, msg->context, flags, 0,
+			     remote	     ? 0
+			     : ep->connected ? FI_ECANCELED
+					     : FI_ENOTCONN);
 	if (ep->connected && !remote)
 		ff_ep_end(ep, true);
 	ff_unlock();
@@ -255,7 +302,8 @@ static ssize_t msg_send(struct fid_ep *ep, const void *buffer, size_t length, vo
 	const struct iovec iov = { (void *)(uintptr_t)buffer, length };
 
 	(void)to;
-	return send_post((struct ff_ep *)ep, &iov, &desc, 1, context);
+	return send_post((struct ff_ep *)ep, &iov, &desc, 1, context, NULL,
+			 ((struct ff_ep *)ep)->delivers);
 }
 
 static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -263,13 +311,18 @@ static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc
 {
 	(void)to;
 	ff_require(count, "verbs looks into the first segment of a vector");
-	return send_post((struct ff_ep *)ep, iov, desc, count, context);
+	return send_post((struct ff_ep *)ep, iov, desc, count, context, NULL,
+			 ((struct ff_ep *)ep)->delivers);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	(void)flags;
-	return send_post((struct ff_ep *)ep, msg->msg_iov, msg->desc, msg->iov_count, msg->context);
+	ff_lock();
+	ff.seen.message_flags = flags;
+	ff_unlock();
+	return send_post((struct ff_ep *)ep, msg->msg_iov, msg->desc, msg->iov_count, msg->context,
+			 flags & FI_REMOTE_CQ_DATA ? &msg->data : NULL,
+			 flags & FI_DELIVERY_COMPLETE);
 }
 
 static ssize_t msg_recv(struct fid_ep *ep, void *buffer, size_t length, void *desc, fi_addr_t from,
@@ -317,7 +370,7 @@ static ssize_t rma_vector(struct fid_ep *ep, bool write, const struct iovec *iov
 		.context = context,
 	};
 
-	return rma_post((struct ff_ep *)ep, write, &msg);
+	return rma_post((struct ff_ep *)ep, write, &msg, false);
 }
 
 static ssize_t rma_read(struct fid_ep *ep, void *buffer, size_t length, void *desc, fi_addr_t from,
@@ -339,7 +392,7 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
 static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	(void)flags;
-	return rma_post((struct ff_ep *)ep, false, msg);
+	return rma_post((struct ff_ep *)ep, false, msg, false);
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
@@ -363,7 +416,27 @@ static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uin
 	ff_lock();
 	ff.seen.write_flags = flags;
 	ff_unlock();
-	return rma_post((struct ff_ep *)ep, true, msg);
+	return rma_post((struct ff_ep *)ep, true, msg, flags & FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t rma_writedata(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
+			     uint64_t data, fi_addr_t to, uint64_t address, uint64_t key,
+			     void *context)
+{
+	const struct iovec iov = { (void *)(uintptr_t)buffer, length };
+	const struct fi_rma_iov remote = { address, length, key };
+	const struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+		.context = context,
+		.data = data,
+	};
+
+	(void)to;
+	return rma_post((struct ff_ep *)ep, true, &msg, true);
 }
 
 struct fi_ops_rma ff_rma_ops = {
@@ -374,4 +447,5 @@ struct fi_ops_rma ff_rma_ops = {
 	.write = rma_write,
 	.writev = rma_writev,
 	.writemsg = rma_writemsg,
+	.writedata = rma_writedata,
 };

@@ -85,6 +85,33 @@ static COLD bool cq_take_failure_locked(struct tp_cq *cq)
 	return failed;
 }
 
+#if DAT_EDITION == 2
+/*
+ * They are those of a write, because only this transport can have sent them, and its messages bring
+ * none but those that follow a write. What libfabric says is no help: its verbs reports each
+ * receive of a shared receive queue as that of a message.
+ */
+DAT_DTO_COMPLETION_STATUS immed_read(const struct tp_dev *dev, const CQ_ENTRY *entry,
+				     uint32_t *length, uint32_t *immed)
+{
+	*immed = (uint32_t)entry->data;
+	*length = dev->immed_follows ? (uint32_t)(entry->data >> 32) : (uint32_t)entry->len;
+	return (DAT_DTO_COMPLETION_STATUS)TP_WC_WRITE_IMMED;
+}
+#endif
+
+/* Takes in what libfabric has completed, whether it is what was expected next or not. */
+static ALWAYS_INLINE void entry_take_in_locked(const CQ_ENTRY *entry)
+{
+	struct transfer *transfer = entry->op_context;
+	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS;
+	uint32_t length = (uint32_t)entry->len;
+
+	if (entry_has_immed(entry))
+		status = immed_read(transfer->queue->cq->dev, entry, &length, &transfer->immed);
+	qp_complete_locked(transfer, status, length, entry->flags & FI_READ);
+}
+
 static COLD void cq_unstall_locked(struct tp_cq *cq)
 {
 	cq->backlog &= ~(unsigned)CQ_STALLED;
@@ -98,12 +125,8 @@ static unsigned cq_take_in_locked(struct tp_cq *cq)
 	unsigned taken = (unsigned)(cq->read_end - cq->untaken);
 
 	assert_locked(&cq->lock);
-	while (cq->untaken != cq->read_end) {
-		const struct fi_cq_msg_entry *entry = cq->untaken++;
-
-		qp_complete_locked(entry->op_context, DAT_DTO_SUCCESS, (uint32_t)entry->len,
-				   entry->flags & FI_READ);
-	}
+	while (cq->untaken != cq->read_end)
+		entry_take_in_locked(cq->untaken++);
 	cq->backlog &= ~(unsigned)CQ_UNTAKEN;
 	return taken;
 }
@@ -197,6 +220,19 @@ _Static_assert(offsetof(struct done, tag) == offsetof(struct tp_wc, tag) &&
 		       offsetof(struct done, length) == offsetof(struct tp_wc, length),
 	       "a completion is copied as a whole");
 
+static ALWAYS_INLINE void wc_set_immed(struct tp_wc *wc, uint32_t immed)
+{
+	memcpy(wc->transport, &immed, sizeof(immed));
+}
+
+/* Describes a transfer of that list. */
+static ALWAYS_INLINE void wc_describe(struct tp_wc *wc, const struct transfer *transfer)
+{
+	memcpy(wc, &transfer->done, sizeof(transfer->done));
+	if (DAT_EDITION == 2 && unlikely((unsigned)wc->status >= TP_WC_SPECIAL))
+		wc_set_immed(wc, transfer->immed);
+}
+
 /* Reports from the list, which is older than what is untaken. */
 static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsigned max)
 {
@@ -206,7 +242,7 @@ static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsig
 	assert_locked(&cq->lock);
 	while (n < max && (transfer = cq->ready)) {
 		cq->ready = transfer->next;
-		memcpy(&wc[n++], &transfer->done, sizeof(transfer->done));
+		wc_describe(&wc[n++], transfer);
 		if (unlikely(transfer->kind == TRANSFER_SHARED))
 			srq_recv_reported(transfer);
 	}
@@ -221,10 +257,11 @@ static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsig
  * If the completion is that of the transfer that is expected next, which is in order, describes it
  * in @wc and returns true. If it is that of another one, nothing happens.
  */
-static ALWAYS_INLINE bool entry_take_expected(const struct fi_cq_msg_entry *entry, struct tp_wc *wc)
+static ALWAYS_INLINE bool entry_take_expected(const CQ_ENTRY *entry, struct tp_wc *wc)
 {
 	struct transfer *transfer = entry->op_context;
 	struct transfer_queue *queue = transfer->queue;
+	uint32_t immed;
 
 	if (unlikely(queue->expected != transfer))
 		return false;
@@ -234,6 +271,10 @@ static ALWAYS_INLINE bool entry_take_expected(const struct fi_cq_msg_entry *entr
 	wc->tag = transfer->done.tag;
 	wc->status = DAT_DTO_SUCCESS;
 	wc->length = (uint32_t)entry->len;
+	if (entry_has_immed(entry)) {
+		wc->status = immed_read(queue->cq->dev, entry, &wc->length, &immed);
+		wc_set_immed(wc, immed);
+	}
 	return true;
 }
 
@@ -243,14 +284,13 @@ static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 
 	assert_locked(&cq->lock);
 	while (n < max && cq->untaken != cq->read_end) {
-		const struct fi_cq_msg_entry *entry = cq->untaken++;
+		const CQ_ENTRY *entry = cq->untaken++;
 
 		if (likely(entry_take_expected(entry, &wc[n]))) {
 			n++;
 			continue;
 		}
-		qp_complete_locked(entry->op_context, DAT_DTO_SUCCESS, (uint32_t)entry->len,
-				   entry->flags & FI_READ);
+		entry_take_in_locked(entry);
 		n += cq_report_ready_locked(cq, wc + n, max - n);
 	}
 	if (cq->untaken == cq->read_end)
@@ -405,7 +445,7 @@ static NOINLINE HOT unsigned cq_poll_backlog_unlock(struct tp_cq *cq, struct tp_
 	assert_locked(&cq->lock);
 	if (unlikely(max != 1 || cq->backlog != CQ_READY || transfer->kind == TRANSFER_SHARED))
 		return cq_poll_more_unlock(cq, wc, max);
-	memcpy(wc, &transfer->done, sizeof(transfer->done));
+	wc_describe(wc, transfer);
 	cq->ready = transfer->next;
 	if (!cq->ready) {
 		cq->ready_end = &cq->ready;
@@ -615,7 +655,7 @@ int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd
 {
 	struct fi_cq_attr attr = {
 		.size = depth,
-		.format = FI_CQ_FORMAT_MSG,
+		.format = CQ_ENTRY_FORMAT,
 		.wait_obj = FI_WAIT_FD,
 	};
 	int ret = fi_cq_open(dev->domain, &attr, fi, NULL);

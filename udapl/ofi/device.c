@@ -58,6 +58,28 @@ static unsigned queue_size_find(const struct tp_dev *dev)
 	return (unsigned)attr.size;
 }
 
+/*
+ * Finds out whether writes can bring immediate data, as bit TP_CAP_IMMED: a provider must have room
+ * for them. If it completes a receive for such a write, as devices do, that is all. Otherwise they
+ * follow in a message, with the length of the write. That takes completions which nobody counts,
+ * and of which many have the same context.
+ */
+static unsigned immed_find(struct tp_dev *dev)
+{
+	const struct fi_info *info = dev->info;
+	const size_t room = info->domain_attr->cq_data_size;
+
+	bool can;
+
+	dev->immed_follows = !(info->mode & FI_RX_CQ_DATA);
+	if (dev->immed_follows)
+		can = room >= sizeof(uint64_t) && dev->soft_queues &&
+		      !(info->mode & (FI_CONTEXT | FI_CONTEXT2));
+	else
+		can = room >= sizeof(uint32_t);
+	return can && DAT_EDITION == 2 ? TP_CAP_IMMED : 0;
+}
+
 static int attr_from_info(struct tp_dev *dev)
 {
 	const struct fi_info *info = dev->info;
@@ -71,7 +93,8 @@ static int attr_from_info(struct tp_dev *dev)
 		return err;
 	sge = (unsigned)min_u64(sge, TP_MAX_SGE);
 	*attr = (struct tp_attr){
-		.caps = TP_CAP_SIGNAL_ALL | (dev->soft_queues ? TP_CAP_CQ_RESIZE : 0) |
+		.caps = TP_CAP_SIGNAL_ALL | immed_find(dev) |
+			(dev->soft_queues ? TP_CAP_CQ_RESIZE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY),
 		.max_qp = clamp_count(domain->ep_cnt),

@@ -166,6 +166,7 @@ struct tp_dev {
 	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
 	uint64_t send_flags;	  /* the same if the user wants that, for it is not cheap; or 0 */
 	bool ordered_reads;	  /* libfabric executes reads in the order of their posts */
+	bool immed_follows;	  /* immediate data of a write take a message, see immed_issue */
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
 	bool pins_pages;	  /* of regions, when they are registered */
@@ -315,6 +316,15 @@ enum cq_known {
 
 #define CQ_HARVEST 8 /* entries that are read at once */
 
+/* What libfabric's queues report of a transfer: for DAT 2.0 with immediate data. */
+#if DAT_EDITION == 2
+#define CQ_ENTRY	struct fi_cq_data_entry
+#define CQ_ENTRY_FORMAT FI_CQ_FORMAT_DATA
+#else
+#define CQ_ENTRY	struct fi_cq_msg_entry
+#define CQ_ENTRY_FORMAT FI_CQ_FORMAT_MSG
+#endif
+
 /*
  * An eventfd that is always readable, for so many completion queues: an epoll set of each holds it,
  * and the kernel limits the sets, and those that hold these, by way of which one descriptor wakes.
@@ -343,7 +353,7 @@ struct tp_cq {
 	struct spinlock lock;
 	unsigned backlog; /* lock; enum cq_backlog */
 	/* lock; what libfabric has reported, and what of it was not looked at yet */
-	struct fi_cq_msg_entry entries[CQ_HARVEST], *untaken, *read_end;
+	CQ_ENTRY entries[CQ_HARVEST], *untaken, *read_end;
 	_Atomic bool batch; /* written under lock; tp_cq_next may find one of those */
 	struct transfer *ready, **ready_end; /* lock; complete, in order, not reported yet */
 	struct transfer_queue *queues;	     /* lock; that complete here */
@@ -406,6 +416,18 @@ bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
  * *status; or NULL if there is none. Lock of the tp_cq held that the queue belongs to.
  */
 struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
+
+/* Is it a receive that has brought immediate data? */
+static ALWAYS_INLINE bool entry_has_immed(const CQ_ENTRY *entry)
+{
+	return DAT_EDITION == 2 && unlikely(entry->flags & FI_REMOTE_CQ_DATA);
+}
+/*
+ * Returns the status of such a receive, how many bytes the peer has written in *length, and the
+ * immediate data in *immed.
+ */
+DAT_DTO_COMPLETION_STATUS immed_read(const struct tp_dev *dev, const CQ_ENTRY *entry,
+				     uint32_t *length, uint32_t *immed);
 
 /*
  * Reads libfabric's queue once, which moves data, and takes in what it reports, for tp_cq_poll.
@@ -489,15 +511,20 @@ enum transfer_kind {
 	TRANSFER_WRITE,
 	TRANSFER_READ,
 	TRANSFER_RECV,
-	TRANSFER_NOTHING, /* moves no bytes, and completes in its turn */
-	TRANSFER_SHARED,  /* a receive of a shared receive queue */
+	TRANSFER_NOTHING,     /* moves no bytes, and completes in its turn */
+	TRANSFER_SHARED,      /* a receive of a shared receive queue */
+	TRANSFER_WRITE_IMMED, /* a write with immediate data */
+	TRANSFER_IMMED,	      /* one of which libfabric has the write, but not the data yet */
 };
 
 /* What is reported of a transfer, laid out as the beginning of struct tp_wc. */
 struct done {
 	void *tag;
 	DAT_DTO_COMPLETION_STATUS status;
-	uint32_t ep[2];	 /* the address of the endpoint, of a shared receive */
+	union {
+		uint32_t ep[2]; /* the address of the endpoint, of a shared receive */
+		uint32_t immed; /* to be sent; the poster writes them */
+	};
 	uint32_t length; /* received */
 };
 
@@ -518,7 +545,10 @@ struct transfer {
 	 * cq->lock; but the poster describes the transfer before. They are used if it waits, or
 	 * does not complete in its turn. What others look at meanwhile has bytes of its own.
 	 */
-	uint64_t remote_address;
+	union {
+		uint64_t remote_address;
+		uint32_t immed; /* that a receive has got */
+	};
 	uint32_t remote_key;
 	uint8_t kind : 6; /* enum transfer_kind */
 	bool fenced : 1;
@@ -719,6 +749,11 @@ COLD void queue_transfer_failed(struct transfer_queue *queue, struct transfer *t
 int transfer_issue(struct transfer *transfer, const struct tp_sge *sge);
 /* Returns the status of a transfer for which transfer_issue returned @err. */
 DAT_DTO_COMPLETION_STATUS transfer_status(int err);
+/*
+ * The context of all writes whose completion tells nothing, because a message follows them. It is
+ * of no queue, and never the transfer that is expected next.
+ */
+extern const struct transfer untold_write;
 
 /* ---- srq.c ---- */
 

@@ -102,8 +102,10 @@ static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
 
 /* ---- to libfabric ---- */
 
-static ssize_t rma_issue(const struct tp_qp *qp, struct transfer *transfer,
-			 const struct tp_sge *sge, const struct iovec *iov, void **desc)
+/* Gives libfabric a read; or a write, of which @flags are those of the call. */
+static ssize_t rma_issue(const struct tp_qp *qp, const struct transfer *transfer,
+			 const struct tp_sge *sge, const struct iovec *iov, void **desc,
+			 void *context, uint64_t flags)
 {
 	struct fi_rma_iov remote = { .addr = transfer->remote_address,
 				     .key = transfer->remote_key };
@@ -113,15 +115,63 @@ static ssize_t rma_issue(const struct tp_qp *qp, struct transfer *transfer,
 		.iov_count = transfer->nsge,
 		.rma_iov = &remote,
 		.rma_iov_count = 1,
-		.context = transfer,
+		.context = context,
+		.data = DAT_EDITION == 2 ? transfer->done.immed : 0,
 	};
 
 	for (unsigned i = 0; i < transfer->nsge; i++)
 		remote.len += sge[i].length;
 	if (transfer->kind == TRANSFER_READ)
 		return fi_readmsg(qp->fi, &message, FI_COMPLETION);
-	return fi_writemsg(qp->fi, &message, qp->write_flags);
+	return fi_writemsg(qp->fi, &message, flags);
 }
+
+/* ---- immediate data, of DAT 2.0 ---- */
+
+static struct transfer_queue queue_of_nobody;
+const struct transfer untold_write = { .queue = &queue_of_nobody };
+
+/*
+ * Gives libfabric the message that follows a write, without bytes. It has the immediate data, and
+ * the length of the write, which a receive of the message would not tell.
+ */
+static ssize_t immed_send(const struct tp_qp *qp, struct transfer *transfer,
+			  const struct tp_sge *sge, uint64_t flags)
+{
+	struct fi_msg message = { .context = transfer };
+	uint32_t length = 0;
+
+	for (unsigned i = 0; i < transfer->nsge; i++)
+		length += sge[i].length;
+	message.data = (uint64_t)length << 32 | transfer->done.immed;
+	return fi_sendmsg(qp->fi, &message, flags);
+}
+
+/*
+ * Gives libfabric a write with immediate data. For those of a write libfabric's tcp completes no
+ * receive of the peer. It does for those of a message, which does not overtake the write, is behind
+ * it on the wire, and completes when a receive has taken it. If only the message is refused, it
+ * alone is tried again.
+ */
+static ssize_t immed_issue(const struct tp_qp *qp, struct transfer *transfer,
+			   const struct tp_sge *sge, const struct iovec *iov, void **desc)
+{
+	const uint64_t flags = qp->write_flags | FI_REMOTE_CQ_DATA;
+	ssize_t ret = 0;
+
+	if (!qp->dev->immed_follows && !transfer->nsge) /* verbs looks into the vector */
+		return fi_writedata(qp->fi, NULL, 0, NULL, transfer->done.immed, 0, 0, 0, transfer);
+	if (!qp->dev->immed_follows)
+		return rma_issue(qp, transfer, sge, iov, desc, transfer, flags);
+	if (transfer->kind == TRANSFER_WRITE_IMMED && transfer->nsge)
+		ret = rma_issue(qp, transfer, sge, iov, desc, (void *)(uintptr_t)&untold_write, 0);
+	if (ret)
+		return ret;
+	transfer->kind = TRANSFER_IMMED;
+	return immed_send(qp, transfer, sge, flags);
+}
+
+/* ---- any transfer ---- */
 
 int transfer_issue(struct transfer *transfer, const struct tp_sge *sge)
 {
@@ -140,8 +190,10 @@ int transfer_issue(struct transfer *transfer, const struct tp_sge *sge)
 		ret = fi_sendv(qp->fi, iov, desc, transfer->nsge, 0, transfer);
 	else if (transfer->kind == TRANSFER_RECV)
 		ret = fi_recvv(qp->fi, iov, desc, transfer->nsge, 0, transfer);
+	else if (DAT_EDITION == 2 && transfer->kind >= TRANSFER_WRITE_IMMED)
+		ret = immed_issue(qp, transfer, sge, iov, desc);
 	else
-		ret = rma_issue(qp, transfer, sge, iov, desc);
+		ret = rma_issue(qp, transfer, sge, iov, desc, transfer, qp->write_flags);
 	return ret ? ofi_errno(ret) : 0;
 }
 
@@ -280,7 +332,7 @@ int tp_post_split_read(struct tp_qp *qp, void *tag, const struct tp_sge *sge, un
 }
 
 #if DAT_EDITION == 2
-/* The core calls none of these: there is neither TP_CAP_ATOMIC nor TP_CAP_IMMED. */
+/* The core does not call it: there is no TP_CAP_ATOMIC. */
 int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
 		   const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic, unsigned flags)
 {
@@ -292,16 +344,20 @@ int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sge, u
 			uint32_t size, const DAT_RMR_TRIPLET *remote, uint32_t immed,
 			unsigned flags)
 {
-	(void)qp, (void)tag, (void)sge, (void)nsge, (void)size, (void)remote, (void)immed;
-	(void)flags;
-	return -FI_EOPNOTSUPP;
+	(void)size;
+	transfer_of(&qp->sends, tag)->done.immed = immed;
+	return slow_post(qp, TRANSFER_WRITE_IMMED, tag, sge, nsge, remote, flags);
 }
 
+/* Two calls of libfabric are so dear that this is not worth a fast path. */
 int tp_fast_write_immed(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
 			const DAT_RMR_TRIPLET *remote, uint32_t immed, unsigned flags)
 {
-	(void)qp, (void)tag, (void)taken, (void)nseg, (void)remote, (void)immed, (void)flags;
-	return -FI_EOPNOTSUPP;
+	struct tp_sge segments[TP_MAX_SGE];
+
+	(void)taken;
+	segments_taken(qp, TP_WRITE, nseg, segments);
+	return tp_post_write_immed(qp, tag, segments, nseg, 0, remote, immed, flags);
 }
 #endif
 

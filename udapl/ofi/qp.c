@@ -114,6 +114,12 @@ void queue_poke_late(struct transfer_queue *queue, const struct transfer *receiv
 
 /* ---- completing ---- */
 
+/* Immediate data are no failure. */
+static inline bool status_is_failure(DAT_DTO_COMPLETION_STATUS status)
+{
+	return status != DAT_DTO_SUCCESS && !(DAT_EDITION == 2 && (unsigned)status >= TP_WC_SPECIAL);
+}
+
 /*
  * Reports what is complete and has nothing before it. Behind a failure all is flushed: that
  * libfabric had executed some of it already would contradict the order.
@@ -128,7 +134,7 @@ static void queue_report_locked(struct transfer_queue *queue)
 		queue->early--;
 		if (queue->failed)
 			transfer->done.status = DAT_DTO_ERR_FLUSHED;
-		queue->failed |= transfer->done.status != DAT_DTO_SUCCESS;
+		queue->failed |= status_is_failure(transfer->done.status);
 		queue->oldest = transfer->following;
 		cq_push_locked(queue->cq, transfer);
 	}
@@ -150,6 +156,8 @@ void qp_complete_locked(struct transfer *transfer, DAT_DTO_COMPLETION_STATUS sta
 {
 	struct transfer_queue *queue = transfer->queue;
 
+	if (DAT_EDITION == 2 && unlikely(transfer == &untold_write))
+		return; /* what has come of it the message behind it tells, too */
 	queue_order_end_locked(queue);
 	transfer_end_locked(transfer, status, length);
 	if (read)

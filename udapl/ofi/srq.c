@@ -199,9 +199,21 @@ void tp_qp_forget(struct tp_qp *qp)
 	(void)qp;
 }
 
+/* Takes in a receive that has succeeded. */
+static void entry_complete_locked(struct tp_qp *qp, const CQ_ENTRY *entry)
+{
+	struct transfer *slot = entry->op_context;
+	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS;
+	uint32_t length = (uint32_t)entry->len;
+
+	if (entry_has_immed(entry))
+		status = immed_read(qp->dev, entry, &length, &slot->immed);
+	recv_complete_locked(qp, slot, status, length);
+}
+
 static unsigned member_read_locked(struct tp_qp *qp)
 {
-	struct fi_cq_msg_entry entries[HARVEST];
+	CQ_ENTRY entries[HARVEST];
 	DAT_DTO_COMPLETION_STATUS status;
 	struct transfer *failed;
 	bool guarded = srx_guard(qp->dev);
@@ -210,8 +222,7 @@ static unsigned member_read_locked(struct tp_qp *qp)
 	assert_locked(&qp->recvs.cq->lock);
 	srx_unguard(qp->dev, guarded);
 	for (ssize_t i = 0; i < got; i++)
-		recv_complete_locked(qp, entries[i].op_context, DAT_DTO_SUCCESS,
-				     (uint32_t)entries[i].len);
+		entry_complete_locked(qp, &entries[i]);
 	if (likely(got > 0))
 		return (unsigned)got;
 	failed = got == -FI_EAVAIL ? cq_read_failure(qp->own, &status) : NULL;
