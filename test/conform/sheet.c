@@ -309,6 +309,8 @@ static bool has_line_of(char *text, const struct row *row)
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		char *call = memmem(line, strlen(line), row->call, length);
 
+		if (!call && !strcmp(row->call, "dat_extension_op"))
+			call = strstr(line, "dat_ib_"); /* that of the operation */
 		if (call && strstr(call, type) && strstr(call, subtype))
 			return true;
 	}

@@ -29,6 +29,16 @@ ROW(dat_extension_op, "an unknown operation of an endpoint", NOT_IMPLEMENTED, un
 ROW(dat_extension_op, "an unknown operation of an EVD", NOT_IMPLEMENTED,
     unknown_op(here->recv_evd));
 
+/* The operations of collectives, which no provider for RDMA alone has. */
+static DAT_RETURN collective_op(void)
+{
+	for (int op = DAT_IB_COLLECTIVE_CREATE_MEMBER_OP; op <= DAT_IB_COLLECTIVE_BARRIER_OP; op++)
+		ck_dat_is(dat_extension_op(here->ia, (DAT_EXTENDED_OP)op), NOT_IMPLEMENTED);
+	return NOT_IMPLEMENTED;
+}
+
+ROW(dat_extension_op, "the operations of collectives", NOT_IMPLEMENTED, collective_op());
+
 /* ---- query open ---- */
 
 static DAT_IA_ATTR ia_attr;
