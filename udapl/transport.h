@@ -320,7 +320,8 @@ static inline uint32_t tp_wc_immed(const struct tp_wc *wc)
 enum tp_arm {
 	TP_ARM_NOTHING, /* nobody sleeps on it; a device may stay armed */
 	/* failures and solicited receives; all, if the device can't be armed for those alone */
-	TP_ARM_ERRORS,
+	TP_ARM_ERRORS,	  /* for the service thread, which is in no hurry */
+	TP_ARM_SOLICITED, /* for who waits for them */
 	TP_ARM_ANY,
 };
 

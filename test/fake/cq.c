@@ -144,7 +144,7 @@ bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc)
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 {
-	enum fake_armed asked = what == TP_ARM_ERRORS ? FAKE_ARMED_ERRORS : FAKE_ARMED_ANY;
+	enum fake_armed asked = what == TP_ARM_ANY ? FAKE_ARMED_ANY : FAKE_ARMED_ERRORS;
 	int err = what == TP_ARM_NOTHING ? 0 : fake_enter(CALL_CQ_ARM);
 
 	if (err || what == TP_ARM_NOTHING)

@@ -282,6 +282,85 @@ START_TEST(both_directions_of_an_endpoint_are_used_at_once)
 }
 END_TEST
 
+/* ---- waits for messages and for requests ---- */
+
+#define WAIT_ROUNDS 5
+#define MANY_WRITES 64 /* so many of them wake a sleeper over tcp that it leaves them to others */
+#define FEW_WRITES  8
+#define PAUSE	    5000 /* us; the provider looks now and then who waits where */
+
+static void *message_waiter_main(void *unused)
+{
+	expect_recv_done(&pair.client, 0, 8);
+	return unused;
+}
+
+static void *request_waiter_main(void *unused)
+{
+	expect_request_done(&pair.client, 0, 8);
+	return unused;
+}
+
+static void peer_writes(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		post_write(pair.server.ep, i, segment(&pair.server, 0, 8),
+			   target(&pair.client, 8, 8), DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.server, i, 8);
+	}
+}
+
+static void pause_for_the_provider(void)
+{
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+
+	ck_dat_is(dat_evd_wait(pair.server.connect_evd, PAUSE, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
+}
+
+/* Who waits for a request, which nobody posts meanwhile, takes part in what moves the message. */
+static void wait_for_messages_and_requests(DAT_COMPLETION_FLAGS recv_completion_flags)
+{
+	DAT_EP_ATTR attr = ep_attr_for(4, 4);
+	pthread_t message, request;
+
+	attr.recv_completion_flags = recv_completion_flags;
+	pair_open(&pair, &attr);
+	for (unsigned round = 0; round < WAIT_ROUNDS; round++) {
+		post_recv(pair.client.ep, 0, segment(&pair.client, 0, 8));
+		post_recv(pair.server.ep, 1, segment(&pair.server, 8, 8));
+		message = consumer_thread_start(message_waiter_main, NULL);
+		peer_writes(MANY_WRITES);
+		request = consumer_thread_start(request_waiter_main, NULL);
+		for (unsigned i = 0; i < FEW_WRITES; i++) {
+			peer_writes(1);
+			pause_for_the_provider();
+		}
+		post_send(pair.server.ep, 2, segment(&pair.server, 0, 8),
+			  DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+		consumer_thread_join(message);
+		expect_request_done(&pair.server, 2, 8);
+		post_send(pair.client.ep, 0, segment(&pair.client, 0, 8),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		consumer_thread_join(request);
+		expect_recv_done(&pair.server, 1, 8);
+	}
+	pair_close_abrupt(&pair);
+}
+
+START_TEST(message_wakes_its_waiter_beside_one_that_waits_for_a_request)
+{
+	wait_for_messages_and_requests(DAT_COMPLETION_DEFAULT_FLAG);
+}
+END_TEST
+
+START_TEST(solicited_message_wakes_its_waiter_beside_one_that_waits_for_a_request)
+{
+	wait_for_messages_and_requests(DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+}
+END_TEST
+
 /* ---- a disconnect during posts ---- */
 
 /* Posts until shortly after the end of the connection, and takes the completions. */
@@ -375,6 +454,9 @@ int main(int argc, char **argv)
 		{ threads_share_the_evds_of_their_endpoints, NEEDS_NOTHING },
 		{ threads_share_an_endpoint_of_a_thread_safe_ia, NEEDS_NOTHING },
 		{ both_directions_of_an_endpoint_are_used_at_once, NEEDS_RNR },
+		{ message_wakes_its_waiter_beside_one_that_waits_for_a_request, NEEDS_NOTHING },
+		{ solicited_message_wakes_its_waiter_beside_one_that_waits_for_a_request,
+		  NEEDS_NOTHING },
 		{ disconnect_completes_concurrent_posts, NEEDS_NOTHING },
 		{ threads_open_and_close_in_parallel, NEEDS_NOTHING },
 	};

@@ -229,13 +229,6 @@ END_TEST
 
 /* ---- a consumer that sleeps ---- */
 
-static struct tp_cq *slept_on;
-
-static void consumer_wakes_up(void)
-{
-	atomic_store(&slept_on->slept_on, false);
-}
-
 START_TEST(nothing_is_due_while_a_consumer_sleeps)
 {
 	poll_all();
@@ -252,36 +245,117 @@ START_TEST(nothing_is_due_while_a_consumer_sleeps)
 }
 END_TEST
 
-/* The queues of a pair; the consumer sleeps on one of them. */
-START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
-{
-	DAT_EVD_HANDLE other_evd;
-	struct tp_cq *other;
-	DAT_EP_HANDLE ep;
+/* ---- the queues of a pair ---- */
 
+static DAT_EVD_HANDLE other_evd;
+static struct tp_cq *other;
+static DAT_EP_HANDLE pair_ep;
+
+/* The service thread watches both. */
+static void pair_setup(void)
+{
+	ff_provider()->protocol = FI_PROTO_SOCK_TCP;
 	ofi_rig_open(&rig);
 	ck_dat(ep_free(rig.active));
 	ck_dat(ep_free(rig.passive));
 	rig.active = rig.passive = DAT_HANDLE_NULL;
 	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &other_evd));
-	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, other_evd, rig.conn_evd, NULL, &ep));
+	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, other_evd, rig.conn_evd, NULL, &pair_ep));
 	cq = ((struct evd *)rig.dto_evd)->cq;
 	other = ((struct evd *)other_evd)->cq;
 	ofi_rig_lock(&rig);
-	while (cq->due || other->due) /* they are watched afterwards */
+	while (cq->due || other->due)
 		visit_due();
+}
+
+static void pair_teardown(void)
+{
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert_int_eq(tp_cq_arm(other, TP_ARM_NOTHING), 0);
+	ofi_rig_unlock(&rig);
+	ck_dat(ep_free(pair_ep));
+	ck_dat(evd_free(other_evd));
+	ofi_rig_close(&rig);
+}
+
+static struct tp_cq *slept_on;
+
+static void consumer_wakes_up(void)
+{
+	atomic_store(&slept_on->sleeper, SLEEPER_NONE);
+}
+
+START_TEST(a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left)
+{
 	slept_on = _i ? cq : other;
 	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
 	progress_due(cq);
 	ff_hook("fi_cq_read", consumer_wakes_up); /* of the other one */
 	visit_due();
-	ck_assert(!slept_on->slept_on);
+	ck_assert_uint_eq(slept_on->sleeper, SLEEPER_NONE);
 	ck_assert(cq->due || other->due);
-	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_NOTHING), 0);
-	ofi_rig_unlock(&rig);
-	ck_dat(ep_free(ep));
-	ck_dat(evd_free(other_evd));
-	ofi_rig_close(&rig);
+}
+END_TEST
+
+static void consumer_posts_and_sleeps_elsewhere(void)
+{
+	consumer_wakes_up();
+	atomic_store(&slept_on->waited, true);
+	atomic_store(&(slept_on == cq ? other : cq)->sleeper, SLEEPER_READS);
+}
+
+START_TEST(a_queue_is_visited_whose_consumer_posts_what_waits_as_it_is_left)
+{
+	slept_on = _i ? cq : other;
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
+	progress_due(cq);
+	ff_hook("fi_cq_read", consumer_posts_and_sleeps_elsewhere);
+	visit_due();
+	ck_assert(cq->due || other->due);
+}
+END_TEST
+
+/* Who sleeps on the one reads that, and nothing tells the other one of what completes there. */
+static void expect_both_left(struct tp_cq *first, bool left)
+{
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
+	progress_due(first);
+	visit_due();
+	ck_assert_uint_eq(cq->progress, left ? PROGRESS_LEFT : PROGRESS_WATCHED);
+	ck_assert_uint_eq(other->progress, cq->progress);
+}
+
+START_TEST(queues_are_left_to_who_sleeps_on_one_of_them)
+{
+	slept_on = _i ? cq : other;
+	ck_assert_int_eq(tp_cq_arm(_i ? other : cq, TP_ARM_ERRORS), 0);
+	expect_both_left(cq, true);
+}
+END_TEST
+
+START_TEST(a_queue_where_somebody_waits_for_solicited_receives_is_not_left)
+{
+	slept_on = _i ? cq : other;
+	ck_assert_int_eq(tp_cq_arm(_i ? other : cq, TP_ARM_SOLICITED), 0);
+	expect_both_left(cq, false);
+	ck_assert_int_eq(tp_cq_arm(_i ? other : cq, TP_ARM_NOTHING), 0);
+	expect_both_left(cq, true);
+}
+END_TEST
+
+/* Its sleeper does not read it, because there was something that nobody could take in. */
+START_TEST(a_queue_that_was_armed_for_signals_only_is_not_left)
+{
+	struct tp_cq *awaited = _i ? other : cq;
+
+	slept_on = _i ? cq : other;
+	ff_fail_times("fi_trywait", FI_EAGAIN, 2);
+	ck_assert_int_eq(tp_cq_arm(awaited, TP_ARM_ANY), 0);
+	ck_assert(!ff_fail_left("fi_trywait"));
+	visit_due();
+	expect_both_left(awaited, false);
+	ck_assert_int_eq(tp_cq_arm(awaited, TP_ARM_ANY), 0);
+	expect_both_left(awaited, true);
 }
 END_TEST
 
@@ -380,6 +454,13 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);
 	tcase_add_test(visits, nothing_is_due_while_a_consumer_sleeps);
 	tcase_add_test(visits, a_queue_may_be_visited_as_soon_as_it_is_added);
+	tcase_add_checked_fixture(pairs, pair_setup, pair_teardown);
 	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left, 0, 2);
+	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_posts_what_waits_as_it_is_left,
+			    0, 2);
+	tcase_add_loop_test(pairs, queues_are_left_to_who_sleeps_on_one_of_them, 0, 2);
+	tcase_add_loop_test(pairs, a_queue_where_somebody_waits_for_solicited_receives_is_not_left,
+			    0, 2);
+	tcase_add_loop_test(pairs, a_queue_that_was_armed_for_signals_only_is_not_left, 0, 2);
 	return run_cases(argc, argv);
 }

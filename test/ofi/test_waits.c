@@ -131,10 +131,10 @@ END_TEST
 START_TEST(after_an_event_nobody_sleeps_on_a_queue)
 {
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
-	ck_assert(cq->slept_on);
+	ck_assert_uint_eq(cq->sleeper, SLEEPER_READS);
 	send_message();
 	evd->watch.ops->ready_locked(&evd->watch, false);
-	ck_assert(!cq->slept_on);
+	ck_assert_uint_eq(cq->sleeper, SLEEPER_NONE);
 	expect_message();
 }
 END_TEST

@@ -36,9 +36,9 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 	assert_locked(&evd->lock);
 	if (evd->is_sink || evd->reporting_eps)
 		return TP_ARM_ANY;
-	if (evd->config == DAT_EVD_STATE_CONFIG_SOLICITED)
+	if (!waiting && !is_urgent_locked(evd))
 		return TP_ARM_ERRORS;
-	return waiting || is_urgent_locked(evd) ? TP_ARM_ANY : TP_ARM_ERRORS;
+	return evd->config == DAT_EVD_STATE_CONFIG_SOLICITED ? TP_ARM_SOLICITED : TP_ARM_ANY;
 }
 
 /*

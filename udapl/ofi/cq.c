@@ -532,10 +532,10 @@ bool cq_settle_locked(struct tp_cq *cq)
 	return false;
 }
 
-/* Notes that nobody sleeps on the queue, which the service thread may have left to who did. */
-static void cq_awake(struct tp_cq *cq)
+/* Notes that the service thread, which may have left the queue to who sleeps, has to serve it. */
+static void cq_needs_service(struct tp_cq *cq, enum cq_sleeper sleeper)
 {
-	atomic_store(&cq->slept_on, false);
+	atomic_store(&cq->sleeper, sleeper);
 	progress_resume(cq);
 }
 
@@ -571,7 +571,7 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 
 	spin_lock(&cq->lock);
 	cq->armed = true;
-	atomic_store(&cq->slept_on, true); /* before libfabric is asked */
+	atomic_store(&cq->sleeper, SLEEPER_READS); /* before libfabric is asked */
 	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
 		quiet = cq_settle_locked(cq);
 		direct = quiet && (sleeper || cq_watch_locked(cq));
@@ -586,28 +586,28 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 	if (!direct)
-		cq_awake(cq);
+		cq_needs_service(cq, SLEEPER_AWAITS);
 	if (!quiet)
 		progress_poke(cq);
 	return direct;
 }
 
 /*
- * Arms the queue so that a completion which the service thread takes in wakes who sleeps; or, if
- * not @armed, disarms it. It is armed so for failures and solicited receives, with which no
- * consumer is in a hurry. libfabric has no solicited events, so every completion counts as one.
+ * Arms the queue so that a completion which the service thread takes in wakes who sleeps; or
+ * disarms it. It is armed so for failures and solicited receives, with which no consumer is in a
+ * hurry. libfabric has no solicited events, so every completion counts as one.
  */
-static void cq_arm_indirect(struct tp_cq *cq, bool armed)
+static void cq_arm_indirect(struct tp_cq *cq, enum tp_arm what)
 {
 	spin_lock(&cq->lock);
-	cq->armed = armed;
+	cq->armed = what != TP_ARM_NOTHING;
 	cq->known &= CQ_EMPTIED;
 	cq->fruitless = 0;
 	cq_unwatch_locked(cq);
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
-	cq_awake(cq);
+	cq_needs_service(cq, what == TP_ARM_SOLICITED ? SLEEPER_AWAITS : SLEEPER_NONE);
 }
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
@@ -615,7 +615,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 	if (what == TP_ARM_ANY)
 		(void)cq_arm_direct(cq, false);
 	else
-		cq_arm_indirect(cq, what == TP_ARM_ERRORS);
+		cq_arm_indirect(cq, what);
 	return 0;
 }
 

@@ -314,6 +314,13 @@ enum cq_known {
 	CQ_EMPTIED = 1 << 1,
 };
 
+/* Who sleeps on a queue. */
+enum cq_sleeper {
+	SLEEPER_NONE,
+	SLEEPER_READS,	/* one who reads the queue whenever something arrives */
+	SLEEPER_AWAITS, /* one who waits for completions that others have to take in */
+};
+
 #define CQ_HARVEST 8 /* entries that are read at once */
 
 /* What libfabric's queues report of a transfer: for DAT 2.0 with immediate data. */
@@ -372,10 +379,10 @@ struct tp_cq {
 	unsigned depth;
 
 	/* what consumers let the service thread know */
-	_Atomic bool polled;   /* they have read the queue since the latest visit */
-	_Atomic bool slept_on; /* whatever arrives wakes somebody who will read the queue */
-	_Atomic bool starved;  /* something has arrived that can't be taken in */
-	_Atomic bool waited;   /* a request of a queue pair waits for completions */
+	_Atomic bool polled;	 /* they have read the queue since the latest visit */
+	_Atomic uint8_t sleeper; /* enum cq_sleeper */
+	_Atomic bool starved;	 /* something has arrived that can't be taken in */
+	_Atomic bool waited;	 /* a request of a queue pair waits for completions */
 
 	_Atomic unsigned progress; /* enum progress_state; written under dev->cqs_lock */
 	uint64_t delay;		   /* dev->cqs_lock; ns from a visit to the next; 0: none is due */

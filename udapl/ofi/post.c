@@ -508,7 +508,7 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
  */
 HOT unsigned tp_recv_posted(const struct tp_cq *cq)
 {
-	return hot_load(bool, &cq->slept_on);
+	return hot_load(uint8_t, &cq->sleeper);
 }
 
 COLD void tp_recv_late(struct tp_qp *qp, void *tag)

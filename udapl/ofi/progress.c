@@ -279,10 +279,15 @@ static void cq_serve_locked(struct tp_cq *cq, bool nap)
 
 enum { POLLED = 1 << 0, ASLEEP = 1 << 1 };
 
+static bool cq_has_sleeper(const struct tp_cq *cq, enum cq_sleeper kind)
+{
+	return atomic_load(&cq->sleeper) == kind;
+}
+
 /* Who is at the queue? It takes the mark of polls, so this is about those since the last visit. */
 static unsigned consumers_take(struct tp_cq *cq)
 {
-	unsigned at = atomic_load(&cq->slept_on) ? ASLEEP : 0;
+	unsigned at = cq_has_sleeper(cq, SLEEPER_READS) ? ASLEEP : 0;
 
 	return at | (atomic_exchange(&cq->polled, false) ? POLLED : 0);
 }
@@ -299,6 +304,13 @@ static void waited_update_locked(struct tp_cq *cq)
 	atomic_store(&cq->waited, false);
 }
 
+/* Does a request, or a thread that sleeps, wait for completions that no thread reads? */
+static bool cq_is_waited_for(const struct tp_cq *cq)
+{
+	return cq_has_sleeper(cq, SLEEPER_AWAITS) ||
+	       (atomic_load(&cq->waited) && !cq_has_sleeper(cq, SLEEPER_READS));
+}
+
 /* What a queue takes, at which, or at whose pair, consumers are. */
 enum need {
 	NEEDS_NOTHING, /* as long as one of them sleeps */
@@ -310,7 +322,7 @@ enum need {
  * Looks at the queue. Completions stay there for the consumers who are @here. At the other queue of
  * a pair they are taken in, because failures have to be noticed, but only now and then if somebody
  * polls (@at has those of both), because who reads a queue moves data, and the consumer waits for
- * that.
+ * that. Who sleeps beside a consumer that polls learns of a completion at the next visit.
  */
 static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
 {
@@ -322,7 +334,7 @@ static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
 			members_visit(cq);
 		return NEEDS_VISITS;
 	}
-	if (at & POLLED && (cq->attended + 1) % LOOK_VISITS && !atomic_load(&cq->waited))
+	if (at & POLLED && (cq->attended + 1) % LOOK_VISITS && !cq_is_waited_for(cq))
 		return NEEDS_VISITS;
 	if (!spin_trylock(&cq->lock))
 		return NEEDS_VISITS;
@@ -333,7 +345,8 @@ static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
 	if (!here)
 		waited_update_locked(cq);
 	if (cq->backlog & (CQ_STALLED | CQ_MEMBERS) || atomic_load(&cq->starved) ||
-	    (!here && atomic_load(&cq->waited)))
+	    (!here && atomic_load(&cq->waited)) ||
+	    (!(at & POLLED) && cq_has_sleeper(cq, SLEEPER_AWAITS)))
 		need = NEEDS_SERVICE;
 	spin_unlock(&cq->lock);
 	return need;
@@ -460,12 +473,6 @@ static void cq_attend_locked(struct tp_cq *cq, enum progress_state state)
 	(void)cq_enter_locked(cq, state, state == PROGRESS_LEFT ? 0 : delay);
 }
 
-/* Is there a request that waits for completions which nobody @here reads? */
-static bool cq_is_waited_for(const struct tp_cq *cq, unsigned here)
-{
-	return !here && atomic_load(&cq->waited);
-}
-
 /*
  * Leaves the queue and its pair to the consumers, who are @here or @there. Returns false if one of
  * the two needs service all the same, and then no state has changed.
@@ -488,8 +495,8 @@ static bool leave_to_consumers_locked(struct tp_cq *cq, unsigned here, struct tp
 	if (state == PROGRESS_VISITED)
 		return true;
 	/* who wakes up, or posts what waits, sees the new state and calls, or is seen here */
-	asleep = atomic_load(&cq->slept_on) || (pair && atomic_load(&pair->slept_on));
-	waits = cq_is_waited_for(cq, here) || (pair && cq_is_waited_for(pair, there));
+	asleep = cq_has_sleeper(cq, SLEEPER_READS) || (pair && cq_has_sleeper(pair, SLEEPER_READS));
+	waits = cq_is_waited_for(cq) || (pair && cq_is_waited_for(pair));
 	if (!asleep || waits)
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, VISIT_INTERVAL);
 	return true;

@@ -215,7 +215,7 @@ int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
 
 	if (what == TP_ARM_NOTHING)
 		return 0;
-	return -ibv_req_notify_cq(cq->ibv, what == TP_ARM_ERRORS && !misses);
+	return -ibv_req_notify_cq(cq->ibv, what != TP_ARM_ANY && !misses);
 }
 
 int tp_cq_fd(const struct tp_cq *cq)
