@@ -10,7 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "../../udapl/ofi/ofi.h"
-#include "../../udapl/base/race.h"
+#include "../unit/race.h"
 #include "ofi_test.h"
 
 static struct ofi_rig rig;
@@ -162,6 +162,19 @@ START_TEST(what_others_take_in_is_signalled_once)
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
 	ck_assert(!is_readable());
 	expect_message();
+	expect_message();
+}
+END_TEST
+
+/* The service thread comes to a queue that was readable before somebody armed it and sleeps. */
+START_TEST(a_queue_without_an_event_stays_armed)
+{
+	ck_assert_int_eq(tp_cq_sleep(cq), cq->fi_fd);
+	ck_assert(!tp_cq_events(cq));
+	send_message();
+	take_in_and_signal();
+	ck_assert(is_readable());
+	ck_assert(tp_cq_events(cq));
 	expect_message();
 }
 END_TEST
@@ -319,6 +332,46 @@ START_TEST(a_sleep_below_a_cno_takes_the_calls_of_libfabric_only)
 }
 END_TEST
 
+/* ---- a wait that begins ---- */
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+static void *expect_completion(void *unused)
+{
+	ck_assert_uint_eq(ofi_completion(&rig), DAT_DTO_SUCCESS);
+	return unused;
+}
+
+/* The service thread has found nobody who waits, and one comes before it disarms the queue. */
+START_TEST(who_waits_as_a_queue_is_disarmed_sleeps_armed)
+{
+	pthread_t thread;
+
+	ofi_rig_open(&rig);
+	evd = rig.dto_evd;
+	race_hold(RACE_DISARM, evd);
+	send_message();
+	race_wait_held();
+	expect_message();
+	race_call(RACE_SLEEP, evd, nothing, NULL);
+	ck_assert_int_eq(pthread_create(&thread, NULL, expect_completion, NULL), 0);
+	while (!race_happened(RACE_SLEEP))
+		sched_yield();
+	race_release(NULL);
+	ofi_rig_lock(&rig);
+	ck_assert(evd->cq->armed);
+	ck_assert_uint_eq(evd->cq->sleeper, SLEEPER_READS);
+	ofi_rig_unlock(&rig);
+	send_message();
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_eq(ofi_completion(&rig), DAT_DTO_SUCCESS);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *readable = tcase_create("readable"), *calls = tcase_create("calls");
@@ -329,9 +382,11 @@ int main(int argc, char **argv)
 	tcase_add_test(readable, a_queue_that_becomes_due_after_its_pair_was_visited_stays_due);
 	tcase_add_test(readable, after_an_event_nobody_sleeps_on_a_queue);
 	tcase_add_loop_test(readable, what_others_take_in_is_signalled_once, 0, 2);
+	tcase_add_test(readable, a_queue_without_an_event_stays_armed);
 	tcase_add_test(readable, what_completes_during_a_visit_is_signalled);
 	tcase_add_test(readable, a_queue_that_can_not_be_emptied_is_not_readable);
 	tcase_add_loop_test(readable, a_batch_stays_in_order_whoever_takes_it, 0, 2 * BATCH + 1);
 	tcase_add_test(calls, a_sleep_below_a_cno_takes_the_calls_of_libfabric_only);
+	tcase_add_test(calls, who_waits_as_a_queue_is_disarmed_sleeps_armed);
 	return run_cases(argc, argv);
 }

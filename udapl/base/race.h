@@ -14,6 +14,7 @@ enum race_point {
 	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
 	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
 	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
+	RACE_DISARM, /* EVD; nobody needs its channel, and it is disarmed next; ia->lock, or none */
 	RACE_SLEEP,  /* EVD; its waiter has armed its queue, and looks next; none */
 	RACE_NAMED,  /* IA; the kernel has told its service thread what is readable; none */
 	RACE_VISIT,  /* tp_cq of ofi/; the service thread comes to it in its round; ia->lock */

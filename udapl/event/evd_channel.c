@@ -98,13 +98,14 @@ int evd_arm_to_sleep(struct evd *evd)
 }
 
 /*
- * Tells the transport that nobody sleeps on the channel. What has become urgent meanwhile was armed
- * for that, and stays so.
+ * Tells the transport that nobody sleeps on the channel. If a waiter has come meanwhile, or all has
+ * become urgent, it was armed for that, and stays so.
  */
 static void evd_disarm(struct evd *evd)
 {
+	race_reach(RACE_DISARM, evd);
 	mutex_lock(&evd->watch.lock);
-	if (!is_urgent(evd))
+	if (!evd->watch.waiters && !is_urgent(evd))
 		(void)tp_cq_arm(evd->cq, TP_ARM_NOTHING);
 	mutex_unlock(&evd->watch.lock);
 }

@@ -632,21 +632,24 @@ int tp_cq_fd(const struct tp_cq *cq)
 
 /*
  * libfabric's descriptor is readable until the queue is read, so there is nothing to take if it is
- * that one. The thread that slept is awake now: it is for tp_cq_arm, which follows, to say so.
+ * that one. The thread that slept is awake now: it is for tp_cq_arm, which follows, to say so. If
+ * there was no event, somebody may have armed the queue since the kernel has named it, and sleeps.
  */
 bool tp_cq_events(struct tp_cq *cq)
 {
 	struct epoll_event events[3];
-	bool arrived, others;
+	bool arrived, taken;
 
 	spin_lock(&cq->lock);
-	arrived = cq->armed && cq->in_set;
-	others = !arrived || cq->signalled || cq->members;
-	cq->armed = cq->signalled = false;
+	taken = arrived = cq->armed && cq->in_set;
+	if (!arrived || cq->signalled || cq->members)
+		taken |= epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) > 0;
+	if (taken)
+		cq->armed = cq->signalled = false;
 	if (arrived)
 		cq->known = 0;
 	spin_unlock(&cq->lock);
-	return (others && epoll_wait(cq->epoll, events, ARRAY_SIZE(events), 0) > 0) || arrived;
+	return taken;
 }
 
 /* ---- creating and destroying ---- */
