@@ -51,6 +51,7 @@ struct evd;
 struct ep;
 struct sp;
 struct srq;
+struct peer;
 
 struct tp_dev;
 struct tp_pd;
@@ -62,6 +63,7 @@ struct tp_qp;
 struct tp_sge;
 struct tp_listener;
 struct tp_conn;
+struct tp_ah;
 
 /* The beginning of each line of the log: "libdaplcma". */
 extern const char tp_library_name[];
@@ -141,6 +143,10 @@ struct tp_attr {
 	unsigned max_reject_pdata;  /* or in a rejection */
 	uint64_t max_mr_size;
 	uint64_t max_message; /* the core posts no more than TP_MAX_LENGTH */
+	/* bytes of a datagram; 0: it has none, and what is below "datagrams" is never called */
+	unsigned max_datagram;
+	/* as the two above, of endpoints of datagrams; a request holds max_request_pdata, too */
+	unsigned max_datagram_reply_pdata, max_datagram_reject_pdata;
 };
 
 /*
@@ -357,6 +363,10 @@ bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc);
  * forgotten. It is called where completions are taken, with evd->lock held.
  */
 struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc);
+#if DAT_EDITION == 2
+/* Says whether that endpoint is one of datagrams, as tp_qp_create was told. */
+bool tp_wc_is_datagram(const struct tp_cq *cq, const struct tp_wc *wc);
+#endif
 
 /*
  * Returns a descriptor, non-blocking and always the same, that becomes readable when the queue was
@@ -443,6 +453,7 @@ struct tp_qp_attr {
 	unsigned max_send, max_recv;	     /* work requests; without an srq */
 	unsigned max_send_sge, max_recv_sge; /* segments */
 	struct tp_tags send_tags, recv_tags; /* of all posts but markers */
+	bool datagrams; /* it has no connection, and sends by tp_post_datagram alone */
 };
 
 enum {
@@ -729,6 +740,7 @@ struct tp_request {			       /* valid during the upcall only */
 	const void *private_data;
 	unsigned private_data_size;
 	unsigned max_read_in, max_read_out; /* what the peer accepts, and what it will issue */
+	bool datagrams; /* the peer asks for the way to an endpoint of datagrams */
 };
 
 struct tp_established {
@@ -794,6 +806,45 @@ void tp_conn_addr(const struct tp_conn *conn, struct sockaddr_storage *local,
 		  struct sockaddr_storage *remote);
 
 /*
+ * ---- datagrams, of DAT 2.0 ----
+ *
+ * A queue pair of datagrams sends to any peer whose address handle it has. Two peers exchange these
+ * like a request for a connection and its answer: a struct tp_conn is one exchange. It ends with
+ * one of up_peer_found and up_peer_failed, and the core releases it then or later; address handles
+ * outlive it. ia->lock is held, but in tp_post_datagram.
+ */
+
+/*
+ * Begins to ask the listener at @port of @remote for the way to its queue pair, and tells it the
+ * way to @qp. Otherwise as tp_connect.
+ */
+int tp_datagram_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
+			struct tp_qp *qp, struct peer *peer, const struct tp_cm_param *param,
+			struct tp_conn **conn);
+/*
+ * Answers such a request with the way to @qp, and begins to look for the way back. After a failure
+ * the request is unchanged. -ENOTCONN: the peer has given up.
+ */
+int tp_datagram_accept(struct tp_conn *conn, struct tp_qp *qp, struct peer *peer,
+		       const struct tp_cm_param *param);
+/* Returns the number of the peer's queue pair. */
+uint32_t tp_ah_number(const struct tp_ah *ah);
+/* Destroys an address handle, to which nobody posts any more. */
+void tp_ah_destroy(struct tp_ah *ah);
+/*
+ * Posts a message to one peer, with the rules of tp_post_send. Of the flags it takes those but the
+ * fence.
+ */
+int tp_post_datagram(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+		     uint32_t size, const struct tp_ah *ah, unsigned flags);
+/*
+ * Has the queue pair send again what is posted from now on, if a failed send has stopped it. The
+ * service thread calls this when all sends have completed. Returns a negative errno if the queue
+ * pair is in error, and sends nothing any more.
+ */
+int tp_datagram_resume(struct tp_qp *qp);
+
+/*
  * ---- upcalls, which the core implements ----
  *
  * These are made from tp_dev_progress only: ia->lock is held, and the thread is the service thread
@@ -811,6 +862,14 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 void up_established(struct ep *ep, const struct tp_established *established);
 /* Brings the private data of the rejection that up_failed reports next, if there are any. */
 void up_reject_data(struct ep *ep, const void *private_data, unsigned size);
+/*
+ * Reports the way to a peer. The core owns the address handle from now on. On the active side
+ * @private_data are the acceptor's.
+ */
+void up_peer_found(struct peer *peer, struct tp_ah *ah, const void *private_data, unsigned size);
+/* Reports that an exchange was in vain; of a rejection, with the private data of the rejecter. */
+void up_peer_failed(struct peer *peer, enum tp_cause cause, const void *private_data,
+		    unsigned size);
 /* Reports that an attempt or an accept was in vain. The core releases it, here or later. */
 void up_failed(struct ep *ep, enum tp_cause cause);
 /* Reports, once, that a connection that stood has ended. The core releases it, here or later. */

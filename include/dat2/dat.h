@@ -1199,7 +1199,8 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd);
  * DAT_INVALID_HANDLE, IA, PZ, EVD_RECV, EVD_REQUEST, EVD_CONN: invalid, or the EVD lacks the flag
  *	for its role
  * DAT_INVALID_PARAMETER, ARG6: a limit that is negative or above the device's, no segments for
- *	transfers, or a service type that is unknown or that the IA lacks; ARG7: ep is null
+ *	transfers, or an unknown service type; ARG7: ep is null
+ * DAT_MODEL_NOT_SUPPORTED: the IA lacks the service type
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes; TEVD: all
  *	transfers that the endpoints of an EVD may have outstanding do not fit into its largest
  *	queue, or the device cannot resize it
@@ -1232,6 +1233,7 @@ DAT_RETURN dat_ep_query(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
  *	out of range, an invalid handle, an EVD without the flag for its role, or too few receives
  *	or segments for what is posted
  * DAT_INVALID_STATE, EP_<state>: a member cannot be changed in this state
+ * DAT_MODEL_NOT_SUPPORTED: the endpoint is one of datagrams, whose peers know its queue pair
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has nothing with these attributes; TEVD: as in
  *	dat_ep_create
  * Source: dat_ep_modify(3DAT)
@@ -1478,7 +1480,7 @@ DAT_RETURN dat_ep_reset(DAT_EP_HANDLE ep);
  * DAT_INVALID_PARAMETER, ARG2: the zones differ, and srq_ep_pz_difference_supported is DAT_FALSE;
  *	ARG7: attr is null, or invalid as in dat_ep_create; ARG8: ep is null
  * DAT_INVALID_STATE, SRQ_ERROR: the queue is in error
- * DAT_MODEL_NOT_SUPPORTED: shared receive queues
+ * DAT_MODEL_NOT_SUPPORTED: shared receive queues, or the service type
  * DAT_INSUFFICIENT_RESOURCES, TEP: the device has no more, or not with these attributes; TEVD: an
  *	EVD cannot be made long enough
  * Source: dat_ep_create_with_srq(3DAT); the asynchronous event is dapl's; that max_recv_dtos limits

@@ -304,7 +304,15 @@ typedef struct __attribute__((__may_alias__)) dat_ib_extension_event_data {
  * receive has 40 bytes more than the message. dat_ep_post_send and RDMA return DAT_INVALID_HANDLE,
  * EP.
  *
- * No provider of ours has datagrams: dat_ep_create refuses such an endpoint.
+ * The address handle and the context belong to the endpoint that has asked or answered, and go with
+ * it. Private data are limited as those of connections, but of an answer to 136 bytes and of a
+ * rejection to 132. libdaplcma2 has datagrams on InfiniBand and RoCE, between two programs that use
+ * it. Elsewhere the attribute is "FALSE", and dat_ep_create returns DAT_MODEL_NOT_SUPPORTED.
+ *
+ * A call that begins an exchange takes one slot of the EVD for connections, for its event. A send
+ * that fails stops the sends of the endpoint: what is outstanding, and what is posted until that
+ * has completed, is flushed. If the device has stopped all of the endpoint,
+ * DAT_ASYNC_ERROR_EP_BROKEN follows, and it sends and receives nothing any more.
  */
 
 /*
@@ -316,7 +324,9 @@ typedef struct __attribute__((__may_alias__)) dat_ib_extension_event_data {
  * Unsafe.
  * DAT_INVALID_HANDLE, EP: not a datagram endpoint
  * DAT_INVALID_PARAMETER, ARG2: num_segments is negative or above max_request_iov; ARG3: iov is
- *	null and there are segments, or more bytes than max_message_size; ARG4: ah is null
+ *	null and there are segments, or more bytes than a datagram has; ARG4: ah is null, or no
+ *	address handle of the IA and the protection zone of the endpoint
+ * DAT_INVALID_STATE, EP_NOTREADY: the endpoint has no protection zone
  * DAT_INSUFFICIENT_RESOURCES, MEMORY: max_request_dtos requests are outstanding
  * DAT_MODEL_NOT_SUPPORTED: the attribute DAT_IB_ATTR_UD is not "TRUE"
  * Source: dapl; the errors are our choice.
@@ -333,8 +343,11 @@ typedef struct __attribute__((__may_alias__)) dat_ib_extension_event_data {
  * dat_ib_ud_cm_free ends what the provider keeps of an exchange of address handles. context is that
  * of its extended event. Private data of the event is no longer valid, but remote_ah is.
  *
+ * It ends an exchange that is still going on: no event follows.
+ *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: context is not that of an event
+ * DAT_INVALID_HANDLE, EP: not a datagram endpoint
+ * DAT_INVALID_PARAMETER, ARG2: context is none of this endpoint, or was given up
  * DAT_MODEL_NOT_SUPPORTED: the attribute DAT_IB_ATTR_UD is not "TRUE"
  * Source: dapl, from extension_version 209 on; the errors are our choice.
  */
@@ -342,10 +355,11 @@ typedef struct __attribute__((__may_alias__)) dat_ib_extension_event_data {
 	dat_extension_op((DAT_EP_HANDLE)(ep), (DAT_IB_OP)DAT_IB_UD_CM_FREE_OP, (context))
 
 /*
- * dat_ib_ud_ah_free destroys an address handle that came with an event.
+ * dat_ib_ud_ah_free destroys an address handle that came with an event. Sends to it have completed.
  *
  * Unsafe.
- * DAT_INVALID_PARAMETER, ARG2: ah is null, or holds no address handle
+ * DAT_INVALID_HANDLE, EP: not a datagram endpoint
+ * DAT_INVALID_PARAMETER, ARG2: address_handle is null, or holds none of this endpoint
  * DAT_MODEL_NOT_SUPPORTED: the attribute DAT_IB_ATTR_UD is not "TRUE"
  * Source: dapl, from extension_version 209 on; the errors are our choice.
  */

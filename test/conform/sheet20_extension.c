@@ -132,14 +132,16 @@ ROW_DO(dat_extension_op, "query open: 400 of them, closed again, leave nothing",
 /* ---- attributes of DAT 2.0 ---- */
 
 static const char *const attribute_names[] = {
-	"DAT_IB_PROVIDER_NAME",	   "DAT_IB_DEVICE_NAME",   "DAT_IB_CONNECTIVITY_MODE",
-	"DAT_IB_RDMA_READ",	   "DAT_IB_NODE_GUID",	   "DAT_IB_GID",
-	"DAT_IB_TRANSPORT_MTU",	   "DAT_IB_PORT_STATUS",   "DAT_IB_PORT_NUMBER",
-	"DAT_EXTENSION_INTERFACE", "DAT_IB_FETCH_AND_ADD", "DAT_IB_CMP_AND_SWAP",
-	"DAT_IB_IMMED_DATA",
+	"DAT_IB_PROVIDER_NAME",	    "DAT_IB_DEVICE_NAME",
+	"DAT_IB_CONNECTIVITY_MODE", "DAT_IB_RDMA_READ",
+	"DAT_IB_NODE_GUID",	    "DAT_IB_GID",
+	"DAT_IB_TRANSPORT_MTU",	    "DAT_IB_PORT_STATUS",
+	"DAT_IB_PORT_NUMBER",	    "DAT_EXTENSION_INTERFACE",
+	"DAT_IB_FETCH_AND_ADD",	    "DAT_IB_CMP_AND_SWAP",
+	"DAT_IB_IMMED_DATA",	    "DAT_IB_UD",
 };
 
-ROW_DO(dat_ia_query, "the thirteen named attributes", DAT_SUCCESS)
+ROW_DO(dat_ia_query, "the named attributes", DAT_SUCCESS)
 {
 	DAT_RETURN ret = dat_ia_query(here->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_ALL,
 				      &provider_attr);

@@ -77,7 +77,7 @@ ROW(dat_ep_create, "the connect EVD is another instance's", DAT_SUCCESS,
 ROW(dat_ep_create, "the output is null", BAD_ARG(7),
     dat_ep_create(here->ia, here->pz, NULL, NULL, NULL, NULL, NULL));
 
-ATTR_ROW("an unknown service", BAD_ARG(6), service_type, (DAT_SERVICE_TYPE)1);
+ATTR_ROW("an unknown service", BAD_ARG(6), service_type, (DAT_SERVICE_TYPE)2);
 ATTR_ROW("a negative number of receives", BAD_ARG(6), max_recv_dtos, -1);
 ATTR_ROW("a negative number of requests", BAD_ARG(6), max_request_dtos, -1);
 ATTR_ROW("more receives than the device has", BAD_ARG(6), max_recv_dtos,

@@ -227,7 +227,7 @@ ROW(dat_ep_create_with_srq, "receives are on the queue", DAT_SUCCESS,
 ATTR_ROW("a negative number of requests", BAD_ARG(7), max_request_dtos, -1);
 ATTR_ROW("unknown flags, which are ignored", DAT_SUCCESS, recv_completion_flags,
 	 (DAT_COMPLETION_FLAGS)0x20);
-ATTR_ROW("an unknown service", BAD_ARG(7), service_type, (DAT_SERVICE_TYPE)1);
+ATTR_ROW("an unknown service", BAD_ARG(7), service_type, (DAT_SERVICE_TYPE)2);
 ATTR_ROW("an unknown quality of service, which is ignored", DAT_SUCCESS, qos, (DAT_QOS)0x10);
 ATTR_ROW("a number of segments of receives, which is ignored", DAT_SUCCESS, max_recv_iov, -1);
 ATTR_ROW("more receives than the queue has, which limits nothing", DAT_SUCCESS, max_recv_dtos, 64);

@@ -40,6 +40,9 @@ struct tp_conn {
 	char pdata[FAKE_MAX_PDATA]; /* from the peer */
 	unsigned pdata_size;
 	unsigned read_in, read_out; /* as the peer requested, then as negotiated */
+	bool datagrams;		    /* an exchange: these, and no endpoint */
+	struct peer *told;
+	uint32_t number; /* of the other queue pair */
 };
 
 enum message_kind {
@@ -119,6 +122,8 @@ static void wire_deliver(const struct message *msg)
 	}
 	if (to->state == CONN_FINISHED || to->state == CONN_REQUESTED)
 		return; /* CONN_REQUESTED: tp_accept finds that the peer is gone */
+	if (to->datagrams && msg->kind == MSG_DISCONNECT)
+		return; /* each side releases an exchange when it has its answer */
 	switch (msg->kind) {
 	case MSG_REPLY:
 	case MSG_READY:
@@ -324,27 +329,25 @@ static void conn_take_qp(struct tp_conn *conn, struct tp_qp *qp, struct ep *ep)
 	qp->conn = conn;
 }
 
-int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
-	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **out)
+/* Makes both halves. The lock is held. */
+static int conn_begin(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
+		      const struct tp_cm_param *param, unsigned limit, struct tp_conn **out)
 {
 	struct tp_conn *conn, *peer;
-	int err = fake_enter(CALL_CONNECT);
+	int err = route_find(remote);
 
 	if (err)
 		return err;
-	err = route_find(remote);
-	if (err)
-		goto unlock;
-	err = -EINVAL;
-	if (param->private_data_size > dev->attr.max_request_pdata || qp->state != QP_READY)
-		goto unlock;
-	err = -ENOMEM;
+	if (param->private_data_size > limit)
+		return -EINVAL;
 	conn = calloc(1, sizeof(*conn));
 	if (!conn)
-		goto unlock;
+		return -ENOMEM;
 	peer = calloc(1, sizeof(*peer));
-	if (!peer)
-		goto free_conn;
+	if (!peer) {
+		free(conn);
+		return -ENOMEM;
+	}
 	conn->dev = dev;
 	conn->active = true;
 	conn->state = CONN_CONNECTING;
@@ -352,7 +355,6 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	conn->remote.sin_port = htons(port);
 	memcpy(&conn->local, &dev->attr.addr, sizeof(conn->local));
 	conn->local.sin_port = htons(port_pick(&conn->local));
-	conn_take_qp(conn, qp, ep);
 	peer->state = CONN_REQUESTED;
 	peer->local = conn->remote;
 	peer->remote = conn->local;
@@ -360,15 +362,26 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	peer->read_out = param->max_read_out;
 	conn->peer = peer;
 	peer->peer = conn;
-	pdata_send(peer, param, dev->attr.max_request_pdata);
+	pdata_send(peer, param, limit);
 	alive_add(dev, FAKE_CONN, 1);
-	wire_send(MSG_REQUEST, peer, 0);
-	fake_unlock();
 	*out = conn;
 	return 0;
-free_conn:
-	free(conn);
-unlock:
+}
+
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **out)
+{
+	int err = fake_enter(CALL_CONNECT);
+
+	if (err)
+		return err;
+	err = qp->state == QP_READY
+		      ? conn_begin(dev, remote, port, param, dev->attr.max_request_pdata, out)
+		      : -EINVAL;
+	if (!err) {
+		conn_take_qp(*out, qp, ep);
+		wire_send(MSG_REQUEST, (*out)->peer, 0);
+	}
 	fake_unlock();
 	return err;
 }
@@ -420,6 +433,98 @@ unlock:
 	return err;
 }
 
+/* ---- datagrams ---- */
+
+#if DAT_EDITION == 2
+int tp_datagram_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
+			struct tp_qp *qp, struct peer *peer, const struct tp_cm_param *param,
+			struct tp_conn **out)
+{
+	int err = fake_enter(CALL_DATAGRAM_CONNECT);
+
+	if (err)
+		return err;
+	fake_require(qp->datagrams, "an exchange is one of datagrams");
+	err = conn_begin(dev, remote, port, param, dev->attr.max_request_pdata, out);
+	if (!err) {
+		(*out)->datagrams = (*out)->peer->datagrams = true;
+		(*out)->told = peer;
+		(*out)->peer->number = qp->number;
+		wire_send(MSG_REQUEST, (*out)->peer, 0);
+	}
+	fake_unlock();
+	return err;
+}
+
+int tp_datagram_accept(struct tp_conn *conn, struct tp_qp *qp, struct peer *peer,
+		       const struct tp_cm_param *param)
+{
+	int err = fake_enter(CALL_DATAGRAM_ACCEPT);
+
+	if (err)
+		return err;
+	fake_require(conn->state == CONN_REQUESTED && conn->datagrams && qp->datagrams,
+		     "a request for datagrams is answered once");
+	err = -EINVAL;
+	if (param->private_data_size > conn->dev->attr.max_datagram_reply_pdata)
+		goto unlock;
+	err = -ENOTCONN;
+	if (!conn->peer)
+		goto unlock;
+	err = 0;
+	conn->told = peer;
+	conn->peer->number = qp->number;
+	pdata_send(conn->peer, param, conn->dev->attr.max_datagram_reply_pdata);
+	conn->state = CONN_UP;
+	wire_send(MSG_REPLY, conn->peer, 0);
+	event_post(conn->dev, EV_ESTABLISHED, conn, 0);
+unlock:
+	fake_unlock();
+	return err;
+}
+
+/* The upcalls may release @conn. */
+static void report_peer_failed(struct tp_conn *conn, enum tp_cause cause)
+{
+	struct tp_dev *dev = conn->dev;
+	char pdata[FAKE_MAX_PDATA];
+	unsigned size = cause == TP_PEER_REJECTED ? conn->pdata_size : 0;
+
+	memcpy(pdata, conn->pdata, sizeof(pdata));
+	upcall_begin(dev, NULL);
+	up_peer_failed(conn->told, cause, pdata, size);
+	upcall_end(dev);
+}
+
+static void report_peer_found(struct tp_conn *conn)
+{
+	struct tp_dev *dev = conn->dev;
+	char pdata[FAKE_MAX_PDATA];
+	struct tp_ah *ah;
+
+	if (fake_fault_locked(CALL_AH_CREATE)) {
+		conn->state = CONN_FINISHED;
+		report_peer_failed(conn, TP_LOCAL_ERROR);
+		return;
+	}
+	ah = ah_new(dev, conn->number);
+	memcpy(pdata, conn->pdata, sizeof(pdata));
+	upcall_begin(dev, NULL);
+	up_peer_found(conn->told, ah, pdata, conn->active ? conn->pdata_size : 0);
+	upcall_end(dev);
+}
+#else
+static void report_peer_failed(struct tp_conn *conn, enum tp_cause cause)
+{
+	(void)conn, (void)cause;
+}
+
+static void report_peer_found(struct tp_conn *conn)
+{
+	(void)conn;
+}
+#endif
+
 static void conn_free(struct tp_conn *conn, enum message_kind kind, enum tp_cause cause)
 {
 	conn_detach(conn, kind, cause);
@@ -433,13 +538,16 @@ void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data,
 {
 	const struct tp_cm_param param = { .private_data = private_data,
 					   .private_data_size = size };
+	const struct tp_attr *attr = &conn->dev->attr;
+	const unsigned limit = conn->datagrams ? attr->max_datagram_reject_pdata
+					       : attr->max_reject_pdata;
 
 	fake_begin(CALL_REJECT);
 	fake_require(conn->state == CONN_REQUESTED, "only an unanswered request is rejected");
 	fake_require(by_consumer || !size, "the provider's rejection has no private data");
-	fake_require(size <= conn->dev->attr.max_reject_pdata, "private data of a rejection fit");
+	fake_require(size <= limit, "private data of a rejection fit");
 	if (conn->peer && size)
-		pdata_send(conn->peer, &param, conn->dev->attr.max_reject_pdata);
+		pdata_send(conn->peer, &param, limit);
 	conn_free(conn, MSG_REJECT, by_consumer ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
 	fake_unlock();
 }
@@ -483,6 +591,7 @@ static void report_request(struct tp_conn *conn)
 		.private_data_size = conn->pdata_size,
 		.max_read_in = conn->read_in,
 		.max_read_out = conn->read_out,
+		.datagrams = conn->datagrams,
 	};
 
 	memcpy(pdata, conn->pdata, sizeof(pdata));
@@ -553,10 +662,16 @@ void conn_dispatch(const struct event *event)
 		report_request(conn);
 		break;
 	case EV_ESTABLISHED:
-		report_established(conn);
+		if (conn->datagrams)
+			report_peer_found(conn);
+		else
+			report_established(conn);
 		break;
 	case EV_FAILED:
-		report_failed(conn, event->cause);
+		if (conn->datagrams)
+			report_peer_failed(conn, event->cause);
+		else
+			report_failed(conn, event->cause);
 		break;
 	default:
 		report_disconnected(conn);

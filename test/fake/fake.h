@@ -116,8 +116,8 @@ void fake_alarm(struct tp_dev *dev, uint64_t deadline);
 
 /*
  * The @nth call of @call from now on, 1 being the next, fails with -@err, once. @call is the name
- * without tp_, such as "mr_reg". "establish" is the last step of the active side, which has no
- * call.
+ * without tp_, such as "mr_reg". "establish" is the last step of the active side, and "ah_create"
+ * that of an exchange between endpoints of datagrams, which have no calls.
  */
 void fake_fail(const char *call, int err, unsigned nth);
 /*
@@ -158,6 +158,7 @@ enum fake_kind {
 	FAKE_QP,
 	FAKE_LISTENER,
 	FAKE_CONN,
+	FAKE_AH,
 	FAKE_ANY, /* the sum of all kinds */
 };
 /* Returns how many objects of the transport exist. */

@@ -57,6 +57,12 @@ enum fake_call {
 	CALL_REJECT,
 	CALL_RELEASE,
 	CALL_ESTABLISH,
+	CALL_DATAGRAM_CONNECT,
+	CALL_DATAGRAM_ACCEPT,
+	CALL_POST_DATAGRAM,
+	CALL_DATAGRAM_RESUME,
+	CALL_AH_CREATE,
+	CALL_AH_DESTROY,
 	CALLS,
 };
 
@@ -80,6 +86,7 @@ struct fake {
 	bool hold_cm;
 	struct message *wire, **wire_end;
 	uint16_t next_port;
+	uint32_t next_number; /* of queue pairs of datagrams */
 };
 extern struct fake fake;
 
@@ -286,8 +293,10 @@ struct tp_qp {
 	enum qp_state state;
 	struct tp_qp *peer;
 	struct tp_conn *conn;
-	struct tp_srq *srq; /* then recvs has what was taken from it for a message */
-	bool destroyed;	    /* and not forgotten */
+	struct tp_srq *srq;	 /* then recvs has what was taken from it for a message */
+	bool destroyed;		 /* and not forgotten */
+	bool datagrams, stopped; /* stopped: a send has failed, and the others are flushed */
+	uint32_t number;	 /* of datagrams; address handles have it */
 	struct wr_queue sends, recvs;
 };
 
@@ -316,6 +325,11 @@ void conn_detach_qp(struct tp_qp *qp);
 /* These stand around an upcall about @about: the first releases the lock, the second retakes it. */
 void upcall_begin(struct tp_dev *dev, const void *about);
 void upcall_end(struct tp_dev *dev);
+
+/* ---- datagram.c ---- */
+
+/* Makes an address handle of the queue pair with that number. The lock is held. */
+struct tp_ah *ah_new(struct tp_dev *dev, uint32_t number);
 
 /* ---- clock.c ---- */
 

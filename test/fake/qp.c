@@ -44,6 +44,11 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 		qp->pd->users++;
 		qp->send_cq->users++;
 		qp->recv_cq->users++;
+		qp->datagrams = attr->datagrams;
+		if (qp->datagrams) {
+			qp->state = QP_UP;
+			qp->number = ++fake.next_number;
+		}
 		qp->srq = attr->srq;
 		if (qp->srq)
 			qp->srq->users++;

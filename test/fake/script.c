@@ -26,6 +26,11 @@ struct fake fake = {
 		.max_pd = 4096,
 		.max_mw = 4096,
 		.max_srq = 4096,
+#if DAT_EDITION == 2
+		.max_datagram = 1024,
+		.max_datagram_reply_pdata = 136,
+		.max_datagram_reject_pdata = 132,
+#endif
 		.max_srq_wr = 8192,
 		.max_srq_sge = FAKE_MAX_SGE,
 		.max_sge = FAKE_MAX_SGE,
@@ -95,6 +100,12 @@ static struct {
 	[CALL_REJECT] = { .name = "reject" },
 	[CALL_RELEASE] = { .name = "release" },
 	[CALL_ESTABLISH] = { .name = "establish", .fails = TEARDOWN },
+	[CALL_DATAGRAM_CONNECT] = { .name = "datagram_connect", .fails = MAY_FAIL },
+	[CALL_DATAGRAM_ACCEPT] = { .name = "datagram_accept", .fails = MAY_FAIL },
+	[CALL_POST_DATAGRAM] = { .name = "post_datagram", .fails = MAY_FAIL, .uncertain = true },
+	[CALL_DATAGRAM_RESUME] = { .name = "datagram_resume", .fails = TEARDOWN },
+	[CALL_AH_CREATE] = { .name = "ah_create", .fails = TEARDOWN },
+	[CALL_AH_DESTROY] = { .name = "ah_destroy" },
 };
 
 /* of fake_fail_call */

@@ -128,14 +128,15 @@ const char *rdma_event_str(enum rdma_cm_event_type type)
 /* ---- identifiers ---- */
 
 /* Makes an identifier of @channel. The lock is held. */
-static struct fv_id_state *id_new(struct rdma_event_channel *channel, void *context)
+static struct fv_id_state *id_new(struct rdma_event_channel *channel, void *context,
+				  enum rdma_port_space ps)
 {
 	struct fv_id_state *id = calloc(1, sizeof(*id));
 
 	fv_require(id, "no memory for an identifier");
 	id->rdma.channel = channel;
 	id->rdma.context = context;
-	id->rdma.ps = RDMA_PS_TCP;
+	id->rdma.ps = ps;
 	id->next = fv.ids;
 	fv.ids = id;
 	((struct fv_event_channel *)channel)->users++;
@@ -148,8 +149,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 {
 	if (fv_enter_errno(CALL_rdma_create_id))
 		return -1;
-	fv_require(ps == RDMA_PS_TCP, "an identifier of another port space");
-	*id = &id_new(channel, context)->rdma;
+	fv_require(ps == RDMA_PS_TCP || ps == RDMA_PS_UDP, "an identifier of another port space");
+	*id = &id_new(channel, context, ps)->rdma;
 	return cm_leave(0);
 }
 
@@ -429,7 +430,9 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask
 	attr->port_num = id->port_num;
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
-		*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+		*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+		*mask |= id->ps == RDMA_PS_UDP ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+		attr->qkey = id->ps == RDMA_PS_UDP ? FV_QKEY : 0;
 		attr->pkey_index = device->pkey_index;
 		break;
 	case IBV_QPS_RTR:
@@ -475,13 +478,22 @@ static void event_post_locked(struct rdma_cm_id *id, struct rdma_cm_id *listen,
 		.listen_id = listen,
 		.event = event->type,
 		.status = event->status,
-		.param.conn = {
+	};
+	if (id->ps == RDMA_PS_UDP)
+		got->rdma.param.ud = (struct rdma_ud_param){
+			.private_data = event->pdata_size ? got->pdata : NULL,
+			.private_data_len = (uint8_t)event->pdata_size,
+			.ah_attr = { .dlid = event->qp_num ? FV_DLID : 0 },
+			.qp_num = event->qp_num,
+			.qkey = event->qp_num ? FV_QKEY : 0,
+		};
+	else
+		got->rdma.param.conn = (struct rdma_conn_param){
 			.private_data = event->pdata_size ? got->pdata : NULL,
 			.private_data_len = (uint8_t)event->pdata_size,
 			.responder_resources = (uint8_t)event->responder_resources,
 			.initiator_depth = (uint8_t)event->initiator_depth,
-		},
-	};
+		};
 	if (event->pdata_size)
 		memcpy(got->pdata, event->pdata, event->pdata_size);
 	if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED)
@@ -518,7 +530,7 @@ struct rdma_cm_id *fv_request(struct rdma_cm_id *listen, const struct fv_cm_even
 
 	request.type = RDMA_CM_EVENT_CONNECT_REQUEST;
 	fv_lock();
-	id = &id_new(listen->channel, listen->context)->rdma;
+	id = &id_new(listen->channel, listen->context, listen->ps)->rdma;
 	id->route.addr.src_storage = listen->route.addr.src_storage;
 	addr_set(&id->route.addr.dst_storage, (struct sockaddr *)&from);
 	(void)device_set(id);

@@ -82,6 +82,7 @@ enum fv_kind {
 	FV_CQ,
 	FV_SRQ,
 	FV_QP,
+	FV_AH,
 	FV_EVENT_CHANNEL,
 	FV_ID,
 	FV_CM_EVENT,	/* got, not acknowledged */
@@ -141,6 +142,7 @@ enum {
 	FV_NO_SRQ_MODIFY = 1 << 12, /* ibv_modify_srq: -1 and errno EOPNOTSUPP */
 	/* ibv_post_send and ibv_bind_mw end in a system call, as those of soft-RoCE */
 	FV_POSTS_BY_CALL = 1 << 13,
+	FV_NO_DATAGRAMS = 1 << 14, /* ibv_create_qp: EOPNOTSUPP for a QP of datagrams */
 };
 
 /* A device: a row that tests may change before it is opened; quirks and limits at any time. */
@@ -202,7 +204,8 @@ struct fv_seen {
 		int level, name;
 		uint8_t value;
 	} option;
-	size_t stack_size; /* pthread_create; 0: the default */
+	size_t stack_size;     /* pthread_create; 0: the default */
+	struct ibv_ah_attr ah; /* ibv_create_ah */
 };
 struct fv_seen fv_seen(void);
 
@@ -255,7 +258,10 @@ struct fv_cm_event {
 	unsigned responder_resources, initiator_depth;
 	const void *pdata;
 	unsigned pdata_size;
+	uint32_t qp_num; /* of an identifier of datagrams: the peer's, with FV_QKEY and FV_DLID */
 };
+#define FV_QKEY 0x01234567
+#define FV_DLID 77 /* of the way to any peer */
 /*
  * Queues an event of @id on its channel. ADDR_RESOLVED and CONNECT_REQUEST set the device of the
  * identifier: the one that has its local address then. Of an iWARP attempt the events that end it,
@@ -264,6 +270,8 @@ struct fv_cm_event {
 void fv_cm_event(struct rdma_cm_id *id, const struct fv_cm_event *event);
 /* Shorthand: an event of @type with @status and nothing else. */
 void fv_cm_post(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status);
+/* A state that ibv_query_qp tells, and in which ibv_modify_qp finds the queue pair. */
+void fv_qp_set_state(struct ibv_qp *qp, enum ibv_qp_state state);
 /*
  * A request to the listener @listen, from 127.0.0.9 port 4000: its identifier, with an event
  * CONNECT_REQUEST queued. @event: depths and private data, or NULL.

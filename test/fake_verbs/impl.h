@@ -52,7 +52,10 @@
 	X(ibv_post_srq_recv, 0)                                                                    \
 	X(ibv_create_qp, 1)                                                                        \
 	X(ibv_modify_qp, 1)                                                                        \
+	X(ibv_query_qp, 1)                                                                         \
 	X(ibv_destroy_qp, 1)                                                                       \
+	X(ibv_create_ah, 1)                                                                        \
+	X(ibv_destroy_ah, 1)                                                                       \
 	X(ibv_post_send, 0)                                                                        \
 	X(ibv_post_recv, 0)                                                                        \
 	X(rdma_create_event_channel, 1)                                                            \

@@ -9,7 +9,7 @@
 
 struct fv_pd {
 	struct ibv_pd ibv;
-	unsigned users; /* regions, windows, QPs */
+	unsigned users; /* regions, windows, QPs, AHs */
 };
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -360,6 +360,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	if (fv_enter_errno(CALL_ibv_create_qp))
 		return NULL;
 	fv.seen.qp = *init;
+	if (init->qp_type == IBV_QPT_UD && fv_device_of(pd->context)->quirks & FV_NO_DATAGRAMS) {
+		fv_unlock();
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
 	if (!qp_fits(fv_device_of(pd->context), &init->cap) ||
 	    (init->srq && init->srq->pd != pd &&
 	     fv_device_of(pd->context)->quirks & FV_SRQ_SAME_PD)) {
@@ -413,6 +418,26 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+void fv_qp_set_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	fv_lock();
+	qp->state = state;
+	fv_unlock();
+}
+
+int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	int err = fv_enter(CALL_ibv_query_qp);
+
+	(void)mask, (void)init;
+	if (err)
+		return err;
+	attr->qp_state = ibv->state;
+	fv_unlock();
+	return 0;
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct fv_qp *qp = (struct fv_qp *)ibv, **link = &fv.qps;
@@ -433,6 +458,37 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 		((struct fv_srq *)ibv->srq)->users--;
 	free(qp);
 	fv_alive_add(FV_QP, -1);
+	fv_unlock();
+	return 0;
+}
+
+/* ---- address handles ---- */
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah;
+
+	if (fv_enter_errno(CALL_ibv_create_ah))
+		return NULL;
+	ah = calloc(1, sizeof(*ah));
+	fv_require(ah, "no memory for an address handle");
+	*ah = (struct ibv_ah){ .context = pd->context, .pd = pd };
+	fv.seen.ah = *attr;
+	pd_users_add(pd, 1);
+	fv_alive_add(FV_AH, 1);
+	fv_unlock();
+	return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	int err = fv_enter(CALL_ibv_destroy_ah);
+
+	if (err)
+		return err;
+	pd_users_add(ah->pd, -1);
+	free(ah);
+	fv_alive_add(FV_AH, -1);
 	fv_unlock();
 	return 0;
 }

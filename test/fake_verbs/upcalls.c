@@ -13,7 +13,7 @@
 
 static struct up_record records[RECORDS];
 static unsigned n_records, n_taken;
-static char objects[4][16];
+static char objects[5][16];
 
 void (*up_hook)(const struct up_record *record);
 
@@ -37,6 +37,11 @@ struct evd *up_evd(unsigned n)
 	return (struct evd *)&objects[3][n];
 }
 
+struct peer *up_peer(unsigned n)
+{
+	return (struct peer *)&objects[4][n];
+}
+
 void up_assert_locked_in(struct ia *ia, const char *function)
 {
 	(void)ia;
@@ -48,15 +53,16 @@ void up_assert_locked_in(struct ia *ia, const char *function)
 
 struct up_record up_take(void)
 {
-	return n_taken < n_records ? records[n_taken++] : (struct up_record){ .kind = UP_NONE };
+	return n_taken < n_records ? records[n_taken++ % RECORDS]
+				   : (struct up_record){ .kind = UP_NONE };
 }
 
 static void upcall_record(const struct up_record *record)
 {
 	up_assert_locked_in(NULL, "an upcall");
-	if (n_records == RECORDS)
+	if (n_records - n_taken == RECORDS)
 		abort();
-	records[n_records++] = *record;
+	records[n_records++ % RECORDS] = *record;
 	if (up_hook)
 		up_hook(record);
 }
@@ -86,6 +92,7 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 		.kind = UP_REQUEST,
 		.about = sp,
 		.conn = conn,
+		.datagrams = request->datagrams,
 		.max_read_in = request->max_read_in,
 		.max_read_out = request->max_read_out,
 	};
@@ -121,6 +128,22 @@ void up_failed(struct ep *ep, enum tp_cause cause)
 {
 	const struct up_record record = { .kind = UP_FAILED, .about = ep, .cause = cause };
 
+	upcall_record(&record);
+}
+
+void up_peer_found(struct peer *peer, struct tp_ah *ah, const void *private_data, unsigned size)
+{
+	struct up_record record = { .kind = UP_PEER_FOUND, .about = peer, .ah = ah };
+
+	pdata_keep(&record, private_data, size);
+	upcall_record(&record);
+}
+
+void up_peer_failed(struct peer *peer, enum tp_cause cause, const void *private_data, unsigned size)
+{
+	struct up_record record = { .kind = UP_PEER_FAILED, .about = peer, .cause = cause };
+
+	pdata_keep(&record, private_data, size);
 	upcall_record(&record);
 }
 

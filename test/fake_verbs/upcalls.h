@@ -14,6 +14,8 @@ enum up_kind {
 	UP_ESTABLISHED,
 	UP_REJECT_DATA,
 	UP_FAILED,
+	UP_PEER_FOUND,
+	UP_PEER_FAILED,
 	UP_DISCONNECTED,
 	UP_QP_BROKEN,
 	UP_LAST_RECEIVE,
@@ -27,8 +29,10 @@ enum up_kind {
 struct up_record {
 	enum up_kind kind;
 	const void *about;    /* the SP, EP, EVD or IA */
-	enum tp_cause cause;  /* UP_FAILED */
+	enum tp_cause cause;  /* UP_FAILED, UP_PEER_FAILED */
 	struct tp_conn *conn; /* UP_REQUEST */
+	bool datagrams;	      /* UP_REQUEST */
+	struct tp_ah *ah;     /* UP_PEER_FOUND */
 	unsigned max_read_in, max_read_out;
 	unsigned pdata_size;
 	char pdata[256];
@@ -45,8 +49,9 @@ extern void (*up_hook)(const struct up_record *record);
 
 /* Addresses of core objects, which the transport passes back and never looks into. */
 struct ia *up_ia(void);
-struct ep *up_ep(unsigned n);	/* n < 16 */
-struct sp *up_sp(unsigned n);	/* n < 16 */
-struct evd *up_evd(unsigned n); /* n < 16 */
+struct ep *up_ep(unsigned n);	  /* n < 16 */
+struct sp *up_sp(unsigned n);	  /* n < 16 */
+struct peer *up_peer(unsigned n); /* n < 16 */
+struct evd *up_evd(unsigned n);	  /* n < 16 */
 
 #endif

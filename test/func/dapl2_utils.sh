@@ -121,14 +121,26 @@ run_dtestx() {
 	client=(dtestx -P end0 -h "$DAT_TEST_ADDR0")
 	passes dtestx 'immed/atomic test PASSED'
 }
-# Its query has thirteen attributes, each with a value.
+# Its query has fourteen attributes, each with a value.
 query_dtestx() {
 	local rc=0
 
 	tool 'our our' client dtestx -q -P end0 || rc=1
-	grep -q 'num_attrs = 13$' "$tmp/client.log" || rc=1
-	[[ $(grep -c 'Attribute\[[0-9]*\] DAT_[A-Z_]*=[^ ]' "$tmp/client.log") == 13 ]] || rc=1
-	report $rc 'dtestx -q prints the thirteen named attributes'
+	grep -q 'num_attrs = 14$' "$tmp/client.log" || rc=1
+	[[ $(grep -c 'Attribute\[[0-9]*\] DAT_[A-Z_]*=[^ ]' "$tmp/client.log") == 14 ]] || rc=1
+	report $rc 'dtestx -q prints the named attributes'
+}
+
+# Datagrams: both sides connect to each other.
+run_datagrams() {
+	tool "$server_side" client dtestx -q -P end0
+	grep -q 'DAT_IB_UD=TRUE' "$tmp/client.log" || {
+		report 0 'dtestx -u # SKIP a device without datagrams'
+		return
+	}
+	serve "$server_side" '' dtestx -u -s -P end0 -h "$DAT_TEST_ADDR1"
+	client=(dtestx -u -c -P end0 -h "$DAT_TEST_ADDR0")
+	passes 'dtestx -u' 'UD test PASSED'
 }
 
 # the transfers of dapltest, and the end of its server
@@ -176,13 +188,14 @@ functions() {
 # libdapl2's provider is over verbs, and its connections those of InfiniBand
 with_theirs=
 [[ $DAT_TEST_DEV != rxe || ! -e $their_provider ]] || with_theirs=1
-echo "1..$((with_theirs ? 39 : 20))"
+echo "1..$((with_theirs ? 40 : 21))"
 sides 'our our' 'our our'
 run_dtest
 run_dtest -c
 run_dtest -p
 query_dtestx
 run_dtestx
+run_datagrams
 run_dtestcm
 run_dtestsrq
 run_dapltest

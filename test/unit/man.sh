@@ -396,7 +396,7 @@ numbers() {
 all_there() {
 	{
 		echo "$declarations1"
-		echo "$declarations2" | grep -vE ' dat_ib_(post_send_ud|ud_|st|query|print)'
+		echo "$declarations2" | grep -vE ' dat_ib_(st|query|print)'
 	} | sed 's/.* \(dat_[a-z_]*\)(.*/\1/' | sort -u | while read -r name; do
 		[ -f "doc/man3/$name.3" ] || echo "no page for $name"
 	done

@@ -437,9 +437,10 @@ static const DAT_NAMED_ATTR fake_named[] = {
 	{ "DAT_IB_FETCH_AND_ADD", NULL },
 	{ "DAT_IB_CMP_AND_SWAP", NULL },
 	{ "DAT_IB_IMMED_DATA", NULL },
+	{ "DAT_IB_UD", NULL },
 };
 
-START_TEST(thirteen_attributes_have_names)
+START_TEST(the_named_attributes_have_their_order)
 {
 	const DAT_NAMED_ATTR *named;
 	DAT_PROVIDER_ATTR attr;
@@ -783,7 +784,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_flushed_completion_tells_its_operation, 0, POSTS);
 	tcase_add_test(cases, an_event_leaves_its_extension);
 	tcase_add_test(cases, a_bind_refuses_what_is_no_lmr_of_the_ia);
-	tcase_add_test(cases, thirteen_attributes_have_names);
+	tcase_add_test(cases, the_named_attributes_have_their_order);
 	tcase_add_test(cases, each_ia_has_its_own_named_attributes);
 	tcase_add_test(cases, a_query_tells_the_state_of_the_port_as_it_is);
 	tcase_add_test(cases, a_device_without_reads_says_so);

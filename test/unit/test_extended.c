@@ -841,7 +841,9 @@ START_TEST(attributes_tell_what_there_is)
 	DAT_IA_ATTR attr;
 
 	fake_attr()->caps &= ~attributes[_i].without;
+	fake_attr()->max_datagram = 0;
 	side_open(client, "fake0");
+	ck_assert_str_eq(named(client, DAT_IB_ATTR_UD), "FALSE");
 	ck_assert_str_eq(named(client, DAT_IB_ATTR_IMMED_DATA), attributes[_i].immed);
 	ck_assert_str_eq(named(client, DAT_IB_ATTR_FETCH_AND_ADD), attributes[_i].atomic);
 	ck_assert_str_eq(named(client, DAT_IB_ATTR_CMP_AND_SWAP), attributes[_i].atomic);

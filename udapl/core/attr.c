@@ -279,7 +279,13 @@ DAT_RETURN attr_ep_check(const struct ia *ia, const DAT_EP_ATTR *asked, DAT_RETU
 	ep_limits(ia, &limits);
 	if (!counts_legal(asked, &limits))
 		return bad;
-	if (asked->service_type != DAT_SERVICE_TYPE_RC ||
+	if (attr_is_datagram(asked)) {
+		if (!ia->attr->max_datagram)
+			return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
+		limits.service_type = asked->service_type;
+		limits.max_message_size = (attr_size)ia->attr->max_datagram;
+	}
+	if (asked->service_type != limits.service_type ||
 	    asked->max_message_size > limits.max_message_size ||
 	    asked->max_rdma_size > limits.max_rdma_size) {
 		log_ep("EP attributes: service_type %d, max_message_size %" PRIu64

@@ -25,6 +25,7 @@ enum {
 	FETCH_AND_ADD,
 	CMP_AND_SWAP,
 	IMMED_DATA,
+	DATAGRAMS,
 	NAMED_ATTRS,
 };
 
@@ -65,7 +66,7 @@ DAT_IA_HANDLE attr_ia_handle(struct ia *ia)
 /* Says whether any operation of dat_extension_op works that is no query. */
 static bool has_extensions(const struct ia *ia)
 {
-	return ia->attr->caps & (TP_CAP_IMMED | TP_CAP_ATOMIC);
+	return ia->attr->caps & (TP_CAP_IMMED | TP_CAP_ATOMIC) || ia->attr->max_datagram;
 }
 
 int attr_own_open(struct ia *ia)
@@ -95,6 +96,7 @@ int attr_own_open(struct ia *ia)
 		[FETCH_AND_ADD] = { DAT_IB_ATTR_FETCH_AND_ADD, truth(caps & TP_CAP_ATOMIC) },
 		[CMP_AND_SWAP] = { DAT_IB_ATTR_CMP_AND_SWAP, truth(caps & TP_CAP_ATOMIC) },
 		[IMMED_DATA] = { DAT_IB_ATTR_IMMED_DATA, truth(caps & TP_CAP_IMMED) },
+		[DATAGRAMS] = { DAT_IB_ATTR_UD, truth(ia->attr->max_datagram) },
 	};
 	for (unsigned i = 0; i < NAMED_ATTRS; i++)
 		named->attrs[i] = attrs[i];

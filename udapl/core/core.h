@@ -383,6 +383,16 @@ void attr_ia(const struct ia *ia, DAT_IA_ATTR *attr);
 void attr_provider(const struct ia *ia, DAT_PROVIDER_ATTR *attr);
 /* Writes the attributes of an endpoint for which the consumer asked for none. */
 void attr_ep_default(const struct ia *ia, DAT_EP_ATTR *attr);
+/* Says whether they ask for an endpoint of datagrams, which DAT 1.2 does not know. */
+static inline bool attr_is_datagram(const DAT_EP_ATTR *attr)
+{
+#if DAT_EDITION == 2
+	return (int)attr->service_type == (int)DAT_SERVICE_TYPE_EXTENSION_BASE;
+#else
+	(void)attr;
+	return false;
+#endif
+}
 /*
  * Checks what a consumer asked for, NULL for nothing, and writes the attributes that an endpoint
  * gets, with what was left open filled in. Returns @bad if a value is out of range.

@@ -17,7 +17,7 @@ struct ia;
 
 /* The tag of an invisible object or free slot; of a visible one, with a pattern on top of it. */
 #if DAT_EDITION == 2
-#define OBJ_KINDS (DAT_HANDLE_TYPE_CSP + 1)
+#define OBJ_KINDS (DAT_HANDLE_TYPE_EXTENSION_BASE + 1)
 #else
 #define OBJ_KINDS (DAT_HANDLE_TYPE_SRQ + 1)
 #endif

@@ -34,6 +34,7 @@ enum req_kind {
 	REQ_WRITE_IMMED = REQ_EXTENDED,
 	REQ_FETCH_ADD = 10,
 	REQ_CMP_SWAP = 11,
+	REQ_SEND_UD = 13,
 };
 
 #define REQ_SLOW_PATH 0x8000u /* beside the flags of DAT: its completion takes the slow path */
@@ -87,6 +88,11 @@ struct ring {
 	 * connection is ending and waits for the ring to become empty. Written under ia->lock.
 	 */
 	_Atomic unsigned reports_all;
+	/*
+	 * fixed; these are receives of datagrams: each completion takes the slow path, by
+	 * reports_all, but is not reported unless it has failed
+	 */
+	bool datagrams;
 	bool loses_reads; /* fixed; of requests: the device may lose reads, TP_CAP_LOSES_READS */
 	unsigned mask;
 	unsigned limit; /* most outstanding requests, as promised to the consumer */
@@ -97,6 +103,12 @@ struct ring {
 	_Atomic unsigned tail; /* the next to claim */
 	_Atomic unsigned head; /* the oldest outstanding */
 };
+
+/* Says whether its slots are receives of datagrams, which DAT 1.2 does not have. */
+static ALWAYS_INLINE bool ring_has_datagrams(const struct ring *ring)
+{
+	return DAT_EDITION == 2 && ring->datagrams;
+}
 
 /* work requests of a QP beyond the ring: a marker while lingering, and one at the end */
 #define RING_SLACK 2

@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ep.h"
+#include "datagram.h"
 #include "base/race.h"
 #include "base/sockaddr.h"
 
@@ -169,9 +169,14 @@ void ep_set_gates(struct ep *ep)
 	bool slow_requests = ep->obj.ia->attr->caps & TP_CAP_UNCANCELLED_POSTS;
 
 	ep_limit_reads(ep);
-	atomic_store(&ep->send_gate, fast && !slow_requests ? open : 0);
+	if (ep_has_datagrams(ep))
+		atomic_store(&ep->send_gate, open == EP_OPEN	 ? EP_DATAGRAM_OPEN
+					     : open == EP_SHARED ? EP_DATAGRAM_SHARED
+								 : 0);
+	else
+		atomic_store(&ep->send_gate, fast && !slow_requests ? open : 0);
 	race_reach(RACE_GATE, ep);
-	atomic_store(&ep->recv_gate, fast && !ep->srq ? open : 0);
+	atomic_store(&ep->recv_gate, (fast || ep_has_datagrams(ep)) && !ep->srq ? open : 0);
 }
 
 void ep_after_fork(struct ep *ep)
@@ -540,6 +545,10 @@ static void step_locked(struct ep *ep)
 		step_draining_locked(ep);
 		return;
 	}
+	if (ep_has_datagrams(ep)) {
+		datagram_step_locked(ep);
+		return;
+	}
 	switch (ep_state(ep)) {
 	case DAT_EP_STATE_CONNECTED:
 		step_connected_locked(ep);
@@ -568,6 +577,7 @@ void ep_quiesce_locked(struct ep *ep)
 	timer_cancel_locked(ia, &ep->timer);
 	service_cancel_work_locked(ia, &ep->work);
 	release_conn_locked(ep);
+	datagram_quiesce_locked(ep);
 	unreserve_events_locked(ep);
 	set_reporting_locked(ep, false);
 	ep->end.phase = PHASE_NONE;
@@ -847,6 +857,8 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 	int err;
 
 	assert_locked(&ep->obj.ia->lock);
+	if (ep_has_datagrams(ep))
+		return datagram_connect_locked(ep, remote, deadline, &param);
 	ret = start_connection_locked(ep, ON_CONNECT);
 	if (ret != DAT_SUCCESS)
 		return ret;
@@ -946,7 +958,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
-	if (!obj_valid(ia, other, DAT_HANDLE_TYPE_EP))
+	if (!obj_valid(ia, other, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
 	if (!ep->connect_evd)
 		return BAD_HANDLE(EVD_CONN);
@@ -980,6 +992,10 @@ DAT_RETURN ep_accept_locked(struct ep *ep, const struct ep_request *request, boo
 	DAT_RETURN ret;
 
 	assert_locked(&ep->obj.ia->lock);
+	if (ep_has_datagrams(ep) != request->datagrams)
+		return BAD_HANDLE(EP);
+	if (ep_has_datagrams(ep))
+		return datagram_accept_locked(ep, request->conn, &param);
 	ret = start_connection_locked(ep, own ? ON_ACCEPT_OWN : ON_ACCEPT);
 	if (ret != DAT_SUCCESS)
 		return ret;

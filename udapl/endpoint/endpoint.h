@@ -5,6 +5,10 @@
 
 #include "event/event.h"
 
+#if DAT_EDITION == 2
+#include <dat2/dat_ib_extensions.h>
+#endif
+
 /* ---- srq.c ---- */
 
 /*
@@ -108,9 +112,14 @@ struct early_recvs {
 	unsigned count;
 };
 
-/* The two values of an open gate. No other object has them where an endpoint has its gates. */
-#define EP_OPEN	  0x0DA70FE9u
-#define EP_SHARED 0x0DA70FEBu
+/*
+ * The values of an open gate, the latter two of requests where the endpoint is one of datagrams. No
+ * other object has them where an endpoint has its gates.
+ */
+#define EP_OPEN		   0x0DA70FE9u
+#define EP_SHARED	   0x0DA70FEBu
+#define EP_DATAGRAM_OPEN   0x0DA70FEDu
+#define EP_DATAGRAM_SHARED 0x0DA70FEFu
 
 struct ep {
 	struct obj obj;
@@ -120,7 +129,8 @@ struct ep {
 	 * requests, when it is connected, and recv_gate of receives, when it is connected, because
 	 * early receives take the slow path. EP_SHARED: so it is, but other threads may post, so a
 	 * post takes send_lock or recv_lock. With anything else a post takes the slow path. They
-	 * follow the state.
+	 * follow the state. An endpoint of datagrams, which is never connected, is open for
+	 * receives, and by values of its own for datagrams, so that other posts are refused.
 	 */
 	_Atomic unsigned send_gate, recv_gate;
 	_Atomic unsigned state; /* DAT_EP_STATE; written under ia->lock */
@@ -176,6 +186,8 @@ struct ep {
 	void *private_data; /* the acceptor's; lives until reset or free */
 	DAT_COUNT private_data_size;
 	struct early_recvs early;
+	bool datagrams;	    /* fixed; its service type is that of datagrams */
+	struct peer *peers; /* ia->lock; of datagrams */
 
 #if DAT_EDITION == 2
 	/* bytes of a fast write with immediate data, of one segment; 0: there may be none */
@@ -184,6 +196,33 @@ struct ep {
 	DAT_VLEN atomic_size;
 #endif
 };
+
+#if DAT_EDITION == 2
+/* A peer is an object of the kind that extensions have for themselves. */
+#define PEER_KIND DAT_HANDLE_TYPE_EXTENSION_BASE
+
+/* What an endpoint of datagrams knows of one that it sends to, see datagram2.c. */
+struct peer {
+	struct obj obj;
+	struct ep *ep;		   /* fixed; it owns the peer */
+	struct peer *next, **back; /* ia->lock; the others of the endpoint */
+	struct tp_conn *conn;	   /* ia->lock; NULL: the exchange is over */
+	struct tp_ah *ah;	   /* NULL: there is none yet, or not any more */
+	bool active;		   /* fixed; this side has asked first */
+	bool has_context;	   /* ia->lock; the consumer has not given it up */
+	bool event_reserved;	   /* ia->lock; the event of the exchange is to come */
+	struct timer timer;	   /* time-out of the exchange */
+	DAT_SOCK_ADDR6 remote;	   /* fixed */
+	void *private_data;	   /* ia->lock; what the event has brought */
+	DAT_COUNT private_data_size;
+};
+#endif
+
+/* Says whether it is an endpoint of datagrams, which DAT 1.2 does not have. */
+static ALWAYS_INLINE bool ep_has_datagrams(const struct ep *ep)
+{
+	return DAT_EDITION == 2 && ep->datagrams;
+}
 
 /* Returns what a gate is at, with the order that the second look of a post needs. */
 static ALWAYS_INLINE unsigned gate_value(const _Atomic unsigned *gate)
@@ -313,9 +352,10 @@ void ep_trigger_locked(struct ep *ep, enum trigger trigger);
  * ia->lock is held.
  */
 void ep_break_locked(struct ep *ep);
-/* A peer's request for a connection. */
+/* A peer's request for a connection, or for the way to an endpoint of datagrams. */
 struct ep_request {
 	struct tp_conn *conn;
+	bool datagrams;
 	unsigned max_read_in, max_read_out; /* the peer's */
 };
 
@@ -410,6 +450,12 @@ DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 			 DAT_DTO_COOKIE cookie);
 #if DAT_EDITION == 2
+/* Those of dat_extension_op: as dat_ib_post_send_ud, dat_ib_ud_cm_free and dat_ib_ud_ah_free. */
+DAT_RETURN ep_post_datagram(DAT_EP_HANDLE ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+			    const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
+			    DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_free_context(DAT_EP_HANDLE ep, DAT_CONTEXT context);
+DAT_RETURN ep_free_ah(DAT_EP_HANDLE ep, const DAT_IB_ADDR_HANDLE *ah);
 DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TRIPLET *triplet,
 		    DAT_MEM_PRIV_FLAGS priv, DAT_VA_TYPE va_type, DAT_EP_HANDLE ep,
 		    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *context);

@@ -2,7 +2,7 @@
 /* Endpoints as objects: create, free, reset, query. conn.c has their connections. */
 #include <stdlib.h>
 
-#include "ep.h"
+#include "datagram.h"
 #include "base/race.h"
 #include "base/sockaddr.h"
 
@@ -145,6 +145,7 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 		.max_recv_sge = max_u64((unsigned)attr->max_recv_iov, 1),
 		.send_tags = { ep->sends.slots, ring_slots(&ep->sends) },
 		.recv_tags = { ep->recvs.slots, ring_slots(&ep->recvs) },
+		.datagrams = ep->datagrams,
 	};
 	err = tp_qp_create(ep->obj.ia->dev, &asked, owner, &ep->qp);
 	if (err)
@@ -186,7 +187,7 @@ static void destroy_qp(struct ep *ep)
 	ep->marker.posted = false;
 	ep->marker.uncertain = false;
 	atomic_store(&ep->sends.reports_all, 0);
-	atomic_store(&ep->recvs.reports_all, 0);
+	atomic_store(&ep->recvs.reports_all, ep->recvs.datagrams);
 }
 
 static void fini_rings(struct ep *ep)
@@ -209,6 +210,8 @@ static DAT_RETURN init_rings(struct ep *ep)
 		ep->sends.signal_interval = ep->sends.until_signal = 1;
 	err = ring_init(&ep->recvs, ep, ep->srq ? 0 : (unsigned)ep->attr.max_recv_dtos,
 			(unsigned)ep->attr.max_recv_iov);
+	ep->recvs.datagrams = ep->datagrams;
+	atomic_store(&ep->recvs.reports_all, ep->datagrams);
 	ret = err ? status_of(err, DAT_RESOURCE_MEMORY) : early_recvs_init(ep);
 	if (ret != DAT_SUCCESS)
 		fini_rings(ep);
@@ -237,9 +240,11 @@ static void ep_init(struct ep *ep, const struct ep_parts *parts)
 	spin_init(&ep->send_lock, RANK_POST);
 	spin_init(&ep->recv_lock, RANK_POST);
 	ep->thread_safe = ia->thread_safe;
+	ep->datagrams = attr_is_datagram(&parts->attr);
 	ep->signal_all = ia->attr->caps & TP_CAP_SIGNAL_ALL;
 	ep->attr = parts->attr;
-	ep->max_transfer = min_u64(ia->attr->max_message, TP_MAX_LENGTH);
+	ep->max_transfer = ep->datagrams ? ia->attr->max_datagram
+					 : min_u64(ia->attr->max_message, TP_MAX_LENGTH);
 	ep_init_posts(ep);
 	ep->read_in_given = parts->read_in_given;
 	ep->read_out_given = parts->read_out_given;
@@ -479,6 +484,7 @@ static void cancel_pending_binds(struct ep *ep)
 void ep_discard_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
+	datagram_discard_locked(ep);
 	detach_evds_locked(ep, EVD_ROLES);
 	if (ep->srq)
 		obj_put(&ep->srq->obj);
@@ -585,7 +591,10 @@ static bool has_peer(const struct ep *ep)
 static void ep_describe_comm(const struct ep *ep, DAT_EP_PARAM *param)
 {
 #if DAT_EDITION == 2
-	param->comm = (DAT_COMM){ .domain = ep->local.ss_family, .type = SOCK_STREAM };
+	param->comm = (DAT_COMM){
+		.domain = ep->local.ss_family,
+		.type = ep_has_datagrams(ep) ? SOCK_DGRAM : SOCK_STREAM,
+	};
 #else
 	(void)ep;
 	(void)param;

@@ -72,7 +72,7 @@ static ALWAYS_INLINE struct req *ep_claim_request(struct ep *ep, enum req_kind k
 	return req;
 }
 
-/* Ends a fast post in which the thread is cancelled, and releases send_lock if it is EP_SHARED. */
+/* Ends a fast post in which the thread is cancelled, and releases send_lock if others may post. */
 void ep_request_cancelled(struct ep *ep, unsigned open);
 
 /* A fast post that is being made. It is over when the transport has returned. */
@@ -116,6 +116,8 @@ unsigned ep_request_flags(struct ep *ep, DAT_COMPLETION_FLAGS flags);
  * at @open. Returns what the call does.
  */
 DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned open);
+/* Returns DAT_SUCCESS of an endpoint of datagrams, else what a call for those answers. */
+DAT_RETURN ep_datagrams_judge(DAT_EP_HANDLE handle);
 #endif
 
 /* What an endpoint is made of, or is to be made of. */

@@ -158,6 +158,8 @@ static DAT_RETURN parts_choose_locked(struct ep *ep, DAT_EP_PARAM_MASK mask,
 			memcpy(member(&want, &ep_fields[i]), member(&from, &ep_fields[i]),
 			       ep_fields[i].size);
 	ret = parts_check_locked(ep, &want, parts);
+	if (ret == DAT_SUCCESS && attr_is_datagram(&parts->attr))
+		ret = BAD_ARG(3); /* an endpoint is one of datagrams from the beginning or never */
 	if (ret == DAT_SUCCESS)
 		ret = state_refused(ep, mask);
 	if (ret == DAT_SUCCESS)
@@ -258,6 +260,8 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 		return BAD_HANDLE(EP);
 	if (!param)
 		return BAD_ARG(3);
+	if (ep_has_datagrams(ep)) /* peers know the number of its queue pair */
+		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	if (mask & DAT_EP_FIELD_ALL & ~changeable())
 		return BAD_ARG(2);
 	if (!(mask & changeable()))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests of the extensions of DAT 2.0: writes with immediate data and atomic operations. They
- * have the gates, locks, slots and refusals of those in post.c. Here, too, a fast path takes what
- * is common, that is one segment without flags, and a slow path has the rest, and the refusals.
+ * Requests of the extensions of DAT 2.0: writes with immediate data, atomic operations, datagrams.
+ * They have the gates, locks, slots and refusals of those in post.c. Here, too, a fast path takes
+ * what is common, that is one segment without flags, and a slow path has the rest and the refusals.
  */
 #include "ep.h"
 
@@ -76,7 +76,7 @@ static DAT_RETURN extended_judge(struct ep *ep, enum req_kind kind, DAT_COUNT ns
 {
 	DAT_RETURN ret;
 
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
 	ret = kind == REQ_WRITE_IMMED ? write_judge(ep, nseg, iov, remote, size)
 				      : atomic_judge(ep, iov, remote, size);
@@ -238,4 +238,140 @@ HOT DAT_RETURN ep_post_cmp_swap(DAT_EP_HANDLE ep, DAT_UINT64 compare, DAT_UINT64
 					     .swaps = true, .operand = compare, .swap = swap } };
 
 	return atomic_post(ep, REQ_CMP_SWAP, iov, cookie, remote, &extra, flags);
+}
+
+/* ---- datagrams ---- */
+
+/*
+ * Returns the address handle of the transport to which @ah leads; NULL if that is none, or belongs
+ * to an endpoint of another zone. It is the consumer's duty that no thread frees it meanwhile.
+ */
+static ALWAYS_INLINE const struct tp_ah *datagram_way(const struct ep *ep,
+						      const DAT_IB_ADDR_HANDLE *ah)
+{
+	const struct peer *peer = ah ? (const struct peer *)ah->ah : NULL;
+
+	if (unlikely(!obj_readable(peer)) || unlikely(!obj_is(peer, PEER_KIND)))
+		return NULL;
+	return likely(peer->ep->pz == ep->pz) ? peer->ah : NULL;
+}
+
+static DAT_RETURN datagram_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				 const struct tp_ah *way, DAT_VLEN *size)
+{
+	if ((unsigned)nseg > (unsigned)ep->attr.max_request_iov)
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !ep_segments_sum(iov, (unsigned)nseg, size) ||
+	    *size > ep->max_transfer)
+		return BAD_ARG(3);
+	if (!way)
+		return BAD_ARG(4);
+	return ep->qp ? PROCEED : BAD_STATE(EP_NOTREADY);
+}
+
+/* Each send is signalled: of a suppressed one the completion is no event. */
+static NOINLINE DAT_RETURN datagram_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
+					 DAT_COMPLETION_FLAGS flags)
+{
+	CANCEL_FORBIDDEN;
+	unsigned nsge, post_flags = TP_POST_SIGNAL;
+	const struct tp_ah *way;
+	struct req *req;
+	DAT_RETURN ret;
+	DAT_VLEN size;
+	bool full;
+
+	ret = ep_datagrams_judge(ep);
+	if (ret != DAT_SUCCESS)
+		return ep_request_refused(ret, REQ_SEND_UD, ep, nseg, iov, NULL, flags);
+	way = datagram_way(ep, ah);
+	ret = datagram_judge(ep, nseg, iov, way, &size);
+	if (ret != PROCEED)
+		return ep_request_refused(ret, REQ_SEND_UD, ep, nseg, iov, NULL, flags);
+	flags = ep_effective_flags(flags, SEND_FLAGS, ep->attr.request_completion_flags);
+	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
+		post_flags |= TP_POST_SOLICIT;
+	full = !ep_post_begin(ep) || !ring_take_room(&ep->sends);
+	if (!full) {
+		nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
+		req = extended_claim(ep, REQ_SEND_UD, size, cookie, flags);
+		ret = ep_request_posted(ep,
+					tp_post_datagram(ep->qp, req, ep->sends.sges, nsge,
+							 (uint32_t)size, way, post_flags),
+					nsge, EP_DATAGRAM_OPEN);
+	}
+	ep_post_end(ep);
+	if (full)
+		return ep_request_refused(NO_RESOURCE(MEMORY), REQ_SEND_UD, ep, nseg, iov, NULL,
+					  flags);
+	return ret;
+}
+
+/* The thread may be cancelled in this, as in request_fast_or_unwind of post.c. */
+static ALWAYS_INLINE int datagram_fast(struct ep *ep, unsigned open, struct tp_qp *qp,
+				       struct req *req, const struct tp_taken *taken,
+				       const struct tp_ah *way)
+{
+	__attribute__((cleanup(posting_end))) struct posting posting = { .ep = ep, .open = open };
+	int result = tp_post_datagram(qp, req, taken->sges, 1, (uint32_t)tp_taken_size(taken, 1),
+				      way, TP_POST_SIGNAL);
+
+	posting.returned = true;
+	return result;
+}
+
+/* Posts one segment without flags. The gate was at @open. */
+static ALWAYS_INLINE DAT_RETURN datagram_post(struct ep *ep, unsigned open,
+					      const DAT_LMR_TRIPLET *iov,
+					      const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie)
+{
+	struct tp_taken taken = { .sges = ep->sends.sges, .last = (DAT_VLEN)-1 };
+	const struct tp_ah *way = datagram_way(ep, ah);
+	struct tp_qp *qp;
+	struct req *req;
+	DAT_RETURN ret;
+
+	if (unlikely(!iov) || unlikely(!way))
+		goto slow;
+	if (open == EP_DATAGRAM_SHARED)
+		spin_lock(&ep->send_lock);
+	qp = ep->qp;
+	if (unlikely(!tp_take_segment(qp, TP_SEND, 0, 1, iov, &taken)))
+		goto unlock;
+	if (unlikely(taken.last >= ep->limits[REQ_SEND][1]))
+		goto unlock;
+	if (unlikely(!ring_take_room(&ep->sends)))
+		goto unlock;
+	req = extended_claim(ep, REQ_SEND_UD, tp_taken_size(&taken, 1), cookie, 0);
+	ret = ep_request_posted(ep, datagram_fast(ep, open, qp, req, &taken, way), 1, open);
+	if (open == EP_DATAGRAM_SHARED)
+		spin_unlock(&ep->send_lock);
+	return ret;
+unlock:
+	if (open == EP_DATAGRAM_SHARED)
+		spin_unlock(&ep->send_lock);
+slow:
+	return datagram_slow(ep, 1, iov, ah, cookie, 0);
+}
+
+/* The same on an IA that is thread-safe, and all that is not common. */
+static NOINLINE DAT_RETURN datagram_rest(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+					 const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
+					 DAT_COMPLETION_FLAGS flags)
+{
+	if (nseg == 1 && !flags && gate_value(&ep->send_gate) == EP_DATAGRAM_SHARED)
+		return datagram_post(ep, EP_DATAGRAM_SHARED, iov, ah, cookie);
+	return datagram_slow(ep, nseg, iov, ah, cookie, flags);
+}
+
+HOT DAT_RETURN ep_post_datagram(DAT_EP_HANDLE handle, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
+				DAT_COMPLETION_FLAGS flags)
+{
+	struct ep *ep = handle;
+
+	if (unlikely(gate_value(&ep->send_gate) != EP_DATAGRAM_OPEN || nseg != 1 || flags))
+		return datagram_rest(ep, nseg, iov, ah, cookie, flags);
+	return datagram_post(ep, EP_DATAGRAM_OPEN, iov, ah, cookie);
 }

@@ -158,13 +158,14 @@ static const char *const post_calls[] = {
 	[REQ_WRITE_IMMED] = "dat_ib_post_rdma_write_immed",
 	[REQ_FETCH_ADD] = "dat_ib_post_fetch_and_add",
 	[REQ_CMP_SWAP] = "dat_ib_post_cmp_and_swap",
+	[REQ_SEND_UD] = "dat_ib_post_send_ud",
 };
 
 static COLD DAT_RETURN post_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
 				    DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				    const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
-	if (kind == REQ_SEND || kind == REQ_RECV)
+	if (kind == REQ_SEND || kind == REQ_RECV || kind == REQ_SEND_UD)
 		return refused(ret, LOG_DTO, post_calls[kind],
 			       "ep %p, num_segments %d, iov %p, cookie, flags %#x",
 			       (const void *)ep, nseg, (const void *)iov, (unsigned)flags);
@@ -339,7 +340,7 @@ static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nse
 				const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 				const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
 {
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
 	if ((unsigned)nseg > max_segments(ep, kind))
 		return BAD_ARG(2);
@@ -414,7 +415,7 @@ COLD void ep_request_cancelled(struct ep *ep, unsigned open)
 	tp_post_cancelled(ep->qp);
 	if (gate_value(&ep->send_gate) != open)
 		(void)request_gate_closed(ep);
-	if (open == EP_SHARED)
+	if (open == EP_SHARED || open == EP_DATAGRAM_SHARED)
 		spin_unlock(&ep->send_lock);
 }
 
@@ -681,7 +682,7 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		req = receive_claim(ep, cookie, flags);
 		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge,
 				     EP_OPEN);
-		if (ret == DAT_SUCCESS)
+		if (ret == DAT_SUCCESS && !ep_has_datagrams(ep))
 			ep_remember_recv(ep, nsge, cookie, flags);
 	}
 	if (ep->thread_safe)

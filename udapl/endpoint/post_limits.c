@@ -70,5 +70,6 @@ void ep_init_posts(struct ep *ep)
 	ep_limit_posts(ep, REQ_SEND, (unsigned)ep->attr.max_request_iov, ep->max_transfer);
 	ep_limit_posts(ep, REQ_WRITE, (unsigned)ep->attr.max_rdma_write_iov, ep->max_transfer);
 	ep_limit_immed(ep);
-	ep_limit_posts(ep, REQ_RECV, (unsigned)ep->attr.max_recv_iov, ep->max_transfer);
+	ep_limit_posts(ep, REQ_RECV, (unsigned)ep->attr.max_recv_iov,
+		       min_u64(ep->obj.ia->attr->max_message, TP_MAX_LENGTH));
 }

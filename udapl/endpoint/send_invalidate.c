@@ -10,7 +10,7 @@
 static DAT_RETURN invalidate_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				   DAT_DTO_COOKIE cookie, DAT_BOOLEAN invalidate, DAT_VLEN *size)
 {
-	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
 	if (invalidate != DAT_TRUE)
 		return BAD_ARG(6);

@@ -105,6 +105,10 @@ static COLD DAT_RETURN other_operation(DAT_HANDLE handle, DAT_EXTENDED_OP op, va
 		ret = query_open(handle, args);
 	else if ((int)op == (int)DAT_IB_CLOSE_QUERY_OP)
 		ret = query_close(handle);
+	else if ((int)op == (int)DAT_IB_UD_CM_FREE_OP)
+		ret = ep_free_context(handle, va_arg(args, DAT_CONTEXT));
+	else if ((int)op == (int)DAT_IB_UD_AH_FREE_OP)
+		ret = ep_free_ah(handle, va_arg(args, DAT_IB_ADDR_HANDLE *));
 	else if (has_object && !obj_any(handle))
 		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	if (ret == DAT_SUCCESS)
@@ -148,6 +152,17 @@ static ALWAYS_INLINE DAT_RETURN cmp_swap(DAT_HANDLE ep, va_list args)
 	return ep_post_cmp_swap(ep, compare, swap, iov, cookie, remote, flags);
 }
 
+static ALWAYS_INLINE DAT_RETURN send_ud(DAT_HANDLE ep, va_list args)
+{
+	const DAT_COUNT nseg = va_arg(args, DAT_COUNT);
+	const DAT_LMR_TRIPLET *iov = va_arg(args, DAT_LMR_TRIPLET *);
+	const DAT_IB_ADDR_HANDLE *ah = va_arg(args, DAT_IB_ADDR_HANDLE *);
+	const DAT_DTO_COOKIE cookie = va_arg(args, DAT_DTO_COOKIE);
+	const DAT_COMPLETION_FLAGS flags = va_arg(args, DAT_COMPLETION_FLAGS);
+
+	return ep_post_datagram(ep, nseg, iov, ah, cookie, flags);
+}
+
 /* The posts are on the data path. */
 HOT DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
@@ -160,6 +175,8 @@ HOT DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 		return fetch_add(handle, args);
 	case DAT_IB_CMP_AND_SWAP_OP:
 		return cmp_swap(handle, args);
+	case DAT_IB_UD_SEND_OP:
+		return send_ud(handle, args);
 	default:
 		return other_operation(handle, op, args);
 	}

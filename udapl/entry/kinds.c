@@ -44,6 +44,7 @@ const struct obj_kind_info obj_kinds[OBJ_KINDS] = {
 	[DAT_HANDLE_TYPE_SRQ] = { OBJ_STRIDE(struct srq), srq_slot_after_fork },
 #if DAT_EDITION == 2
 	[DAT_HANDLE_TYPE_CSP] = { OBJ_STRIDE(struct sp), NULL },
+	[PEER_KIND] = { OBJ_STRIDE(struct peer), NULL }, /* closed with its endpoint */
 #endif
 };
 

@@ -83,6 +83,7 @@ void completion_extend_request(const struct req *req, DAT_EVENT *event)
 		[REQ_WRITE_IMMED] = DAT_IB_RDMA_WRITE_IMMED,
 		[REQ_FETCH_ADD] = DAT_IB_FETCH_AND_ADD,
 		[REQ_CMP_SWAP] = DAT_IB_CMP_AND_SWAP,
+		[REQ_SEND_UD] = DAT_IB_UD_SEND,
 	};
 
 	(void)event_extend(event, types[req->kind]);
@@ -117,11 +118,37 @@ static void complete_special_receive_locked(struct evd *evd, const struct tp_wc 
 	if (rmr_invalidated(evd->obj.ia, dto->rmr_context))
 		evd->slow_path |= EVD_RELEASE_DUE;
 }
+
+/* Makes the event of a receive that of a datagram, whose length has the network's header in it. */
+static void extend_datagram(const struct tp_wc *wc, DAT_EVENT *event)
+{
+	const bool has_immed = completion_status(wc) != wc->status;
+	DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+
+	dto->operation = (DAT_DTOS)(has_immed ? DAT_IB_DTO_RECV_UD_IMMED : DAT_IB_DTO_RECV_UD);
+	(void)event_extend(event, DAT_IB_UD_RECV);
+}
+
+static bool is_datagram(const struct evd *evd, const struct tp_wc *wc)
+{
+	return tp_wc_is_datagram(evd->cq, wc);
+}
 #else
 static void complete_special_receive_locked(struct evd *evd, const struct tp_wc *wc,
 					    DAT_EVENT *event)
 {
 	(void)evd, (void)wc, (void)event;
+}
+
+static void extend_datagram(const struct tp_wc *wc, DAT_EVENT *event)
+{
+	(void)wc, (void)event;
+}
+
+static bool is_datagram(const struct evd *evd, const struct tp_wc *wc)
+{
+	(void)evd, (void)wc;
+	return false;
 }
 #endif
 
@@ -147,6 +174,8 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 				event);
 	if (completion_status(wc) != wc->status)
 		complete_special_receive_locked(evd, wc, event);
+	if (!completion_status(wc) && is_datagram(evd, wc))
+		extend_datagram(wc, event);
 	if (completion_status(wc) || evd->reporting_eps)
 		ep_completion_seen(ep, req, completion_status(wc));
 	return true;
@@ -182,12 +211,15 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 			completion_correct_locked(evd, wc, event);
 		if (completion_is_extended(&copy))
 			completion_extend_request(&copy, event);
+		else if (ring_has_datagrams(copy.ring) && !completion_status(wc))
+			extend_datagram(wc, event);
 		retired = ring_retire(copy.ring, req);
 	}
 	if (!retired)
 		return false;
 	if (completion_status(wc) ||
-	    atomic_load_explicit(&copy.ring->reports_all, memory_order_relaxed))
+	    (!ring_has_datagrams(copy.ring) &&
+	     atomic_load_explicit(&copy.ring->reports_all, memory_order_relaxed)))
 		ep_completion_seen(ep, &copy, completion_status(wc));
 	return !suppressed;
 }

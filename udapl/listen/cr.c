@@ -18,6 +18,7 @@ static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 	cr->request.conn = conn;
 	cr->sp = sp;
 	tp_conn_addr(conn, &local, &cr->remote);
+	cr->request.datagrams = request->datagrams;
 	cr->request.max_read_in = request->max_read_in;
 	cr->request.max_read_out = request->max_read_out;
 	if (size > sizeof(cr->private_data))
@@ -34,6 +35,8 @@ static DAT_RETURN ep_take_locked(struct cr *cr)
 	DAT_RETURN ret = DAT_SUCCESS;
 
 	assert_locked(&cr->obj.ia->lock);
+	if (cr->request.datagrams && (sp->flags == DAT_PSP_PROVIDER_FLAG || sp->ep))
+		return BAD_HANDLE(EP); /* the one that it brings is for connections */
 	if (sp->flags == DAT_PSP_PROVIDER_FLAG) {
 		ret = ep_new_tentative_locked(cr->obj.ia, &cr->request, &cr->ep);
 		if (ret == DAT_SUCCESS)
@@ -57,6 +60,21 @@ static void ep_return_locked(struct cr *cr)
 	}
 }
 
+/* Makes the event of a request that of the extension to which it belongs. */
+static void extend_event(const struct cr *cr, DAT_EVENT *event)
+{
+#if DAT_EDITION == 2
+	DAT_IB_EXTENSION_EVENT_DATA *ext = (void *)event->event_extension_data;
+
+	event->event_number = (DAT_EVENT_NUMBER)DAT_IB_UD_CONNECTION_REQUEST_EVENT;
+	ext->type = DAT_IB_UD_CONNECT_REQUEST;
+	ext->status = DAT_OP_SUCCESS;
+#else
+	(void)event;
+#endif
+	debug_assert(cr->request.datagrams);
+}
+
 /*
  * Gives a new request to the consumer. All is published before the event, so a thread that dequeues
  * that may answer at once. An RSP has done its work then.
@@ -76,6 +94,8 @@ static DAT_RETURN cr_deliver_locked(struct cr *cr)
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);
+	if (cr->request.datagrams)
+		extend_event(cr, &event);
 	ret = ep_take_locked(cr);
 	if (ret != DAT_SUCCESS)
 		return ret;
@@ -162,6 +182,14 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *
 	return DAT_SUCCESS;
 }
 
+/* The most bytes of private data in an answer to a request, and in its rejection. */
+static unsigned max_reply(const struct cr *cr)
+{
+	const struct tp_attr *attr = cr->obj.ia->attr;
+
+	return cr->request.datagrams ? attr->max_datagram_reply_pdata : attr->max_reply_pdata;
+}
+
 DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_data_size,
 		     const DAT_PVOID private_data)
 {
@@ -177,7 +205,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 		return BAD_HANDLE(EP);
 	if (private_data_size > 0 && !private_data)
 		return BAD_ARG(4);
-	if (private_data_size < 0 || (unsigned)private_data_size > ia->attr->max_reply_pdata)
+	if (private_data_size < 0 || (unsigned)private_data_size > max_reply(cr))
 		return BAD_ARG(3);
 	mutex_lock(&ia->lock);
 	service_attend_locked(ia);
@@ -193,6 +221,13 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 }
 
 #if DAT_EDITION == 2
+static unsigned max_rejection(const struct cr *cr)
+{
+	const struct tp_attr *attr = cr->obj.ia->attr;
+
+	return cr->request.datagrams ? attr->max_datagram_reject_pdata : attr->max_reject_pdata;
+}
+
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
 		     const DAT_PVOID private_data)
 {
@@ -201,8 +236,7 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
 
 	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
-	if (private_data_size < 0 ||
-	    (unsigned)private_data_size > cr->obj.ia->attr->max_reject_pdata)
+	if (private_data_size < 0 || (unsigned)private_data_size > max_rejection(cr))
 		return BAD_ARG(2);
 	if (private_data_size > 0 && !private_data)
 		return BAD_ARG(3);

@@ -203,7 +203,8 @@ static DAT_RETURN rsp_refused(struct ia *ia, DAT_CONN_QUAL qual, const struct ep
 {
 	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
 		return BAD_HANDLE(IA);
-	if (ep && !obj_valid(ia, (DAT_HANDLE)(uintptr_t)ep, DAT_HANDLE_TYPE_EP))
+	if (ep &&
+	    (!obj_valid(ia, (DAT_HANDLE)(uintptr_t)ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep)))
 		return BAD_HANDLE(EP);
 	if (!sp_evd_takes_requests(ia, evd))
 		return BAD_HANDLE(EVD_CR);

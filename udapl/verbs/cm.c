@@ -120,17 +120,18 @@ struct tp_listener {
 	struct tp_listener *next;
 	struct tp_dev *dev;
 	struct rdma_cm_id *id;
+	struct rdma_cm_id *datagram_id; /* NULL: it does not hear of datagrams */
 	struct sp *sp;
 };
 
 /* ---- identifiers ---- */
 
-static void id_reject(struct tp_dev *dev, struct rdma_cm_id *id, const char header[REJECT_HEADER],
-		      const void *private_data, unsigned size)
+void cm_id_reject(struct tp_dev *dev, struct rdma_cm_id *id, bool by_consumer,
+		  const void *private_data, unsigned size)
 {
 	char data[UINT8_MAX];
 
-	memcpy(data, header, REJECT_HEADER);
+	memcpy(data, by_consumer ? rejected_by_consumer : rejected_by_provider, REJECT_HEADER);
 	if (size)
 		memcpy(data + REJECT_HEADER, private_data, size);
 	if (rdma_reject(id, data, (uint8_t)(REJECT_HEADER + size)))
@@ -138,7 +139,7 @@ static void id_reject(struct tp_dev *dev, struct rdma_cm_id *id, const char head
 		log_cm("%s: id %p: rdma_reject: %s", dev->attr.device, (void *)id, strerror(errno));
 }
 
-static void id_destroy(struct tp_dev *dev, struct rdma_cm_id *id)
+void cm_id_destroy(struct tp_dev *dev, struct rdma_cm_id *id)
 {
 	cm_events_discard(dev, id);
 	rdma_destroy_id(id);
@@ -146,8 +147,8 @@ static void id_destroy(struct tp_dev *dev, struct rdma_cm_id *id)
 
 void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
 {
-	id_reject(dev, id, rejected_by_provider, NULL, 0);
-	id_destroy(dev, id);
+	cm_id_reject(dev, id, false, NULL, 0);
+	cm_id_destroy(dev, id);
 }
 
 /*
@@ -178,7 +179,7 @@ static void cm_conn_log_failure(const struct tp_conn *conn, const char *call, in
 
 /* ---- creation and destruction ---- */
 
-static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, enum cm_state state)
+struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, enum cm_state state)
 {
 	struct tp_conn *conn = calloc(1, sizeof(*conn));
 
@@ -187,6 +188,9 @@ static struct tp_conn *cm_conn_new(struct tp_dev *dev, struct rdma_cm_id *id, en
 	conn->dev = dev;
 	conn->id = id;
 	conn->state = state;
+	conn->arp_retry = dev->env.arp_retry;
+	conn->route_retry = dev->env.route_retry;
+	conn->stale_retry = STALE_RETRIES;
 	id->context = conn;
 	dev->conns++;
 	return conn;
@@ -208,7 +212,7 @@ static bool cm_conn_try_destroy(struct tp_conn *conn)
 		cm_events_discard(dev, conn->id);
 		iwarp_orphan_end(conn);
 	} else {
-		id_destroy(dev, conn->id);
+		cm_id_destroy(dev, conn->id);
 		free(conn);
 	}
 	dev->conns--;
@@ -360,6 +364,10 @@ void tp_release(struct tp_conn *conn)
 		conn->qp->conn = NULL;
 	conn->ep = NULL;
 	conn->qp = NULL;
+	conn->peer = NULL;
+	if (conn->pd)
+		pd_put(conn->pd);
+	conn->pd = NULL;
 	if (conn->state == CM_RETRYING)
 		cm_conn_list_remove(&conn->dev->retrying, conn);
 	if (conn->state == CM_ESTABLISHED && !rdma_disconnect(conn->id))
@@ -377,8 +385,9 @@ void tp_release(struct tp_conn *conn)
 void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data, unsigned size)
 {
 	up_assert_locked(conn->dev->ia);
-	id_reject(conn->dev, conn->id, by_consumer ? rejected_by_consumer : rejected_by_provider,
-		  private_data, size);
+	if (conn->datagrams && by_consumer)
+		datagram_rejected(conn, private_data, size);
+	cm_id_reject(conn->dev, conn->id, by_consumer, private_data, size);
 	cm_conn_destroy(conn);
 }
 
@@ -388,7 +397,7 @@ void tp_reject(struct tp_conn *conn, bool by_consumer, const void *private_data,
  * The connection has ended, or the attempt was in vain for that @cause: the core is told, unless it
  * has released the connection or not seen it.
  */
-static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
+void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 {
 	enum cm_state before = conn->state;
 
@@ -401,7 +410,11 @@ static void cm_conn_ended(struct tp_conn *conn, enum tp_cause cause)
 	conn->state = CM_AWAITS_RELEASE;
 	if (before == CM_ESTABLISHED)
 		up_disconnected(conn->ep);
-	else if (before != CM_REQUESTED && before != CM_AWAITS_RELEASE)
+	else if (before == CM_REQUESTED || before == CM_AWAITS_RELEASE)
+		return;
+	else if (conn->datagrams)
+		datagram_ended(conn, cause);
+	else
 		up_failed(conn->ep, cause);
 }
 
@@ -490,8 +503,8 @@ static int route_check(struct tp_dev *dev, const struct sockaddr_storage *to)
 	return err;
 }
 
-/* Makes an identifier that begins to resolve @to. */
-static int id_resolve(struct tp_dev *dev, struct sockaddr *to, struct rdma_cm_id **id_out)
+int cm_id_resolve(struct tp_dev *dev, struct sockaddr *to, enum rdma_port_space ps,
+		  struct rdma_cm_id **id_out)
 {
 	struct sockaddr_storage from = dev->attr.addr;
 	char text[SOCKADDR_TEXT_SIZE];
@@ -499,7 +512,7 @@ static int id_resolve(struct tp_dev *dev, struct sockaddr *to, struct rdma_cm_id
 	struct rdma_cm_id *id;
 	int err;
 
-	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_TCP)) {
+	if (rdma_create_id(dev->cm, &id, NULL, ps)) {
 		err = -errno;
 		goto report;
 	}
@@ -520,7 +533,7 @@ report:
 }
 
 /*
- * Sets what a request with @param needs: the parameters of rdma_connect and the numbers of retries.
+ * Sets what a request with @param needs: the parameters of rdma_connect.
  */
 static void cm_conn_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 			    const struct tp_cm_param *param)
@@ -529,9 +542,6 @@ static void cm_conn_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 
 	conn->max_read_in = min_u64(param->max_read_in, dev->attr.max_read_in);
 	conn->max_read_out = min_u64(param->max_read_out, dev->attr.max_read_out);
-	conn->arp_retry = dev->env.arp_retry;
-	conn->route_retry = dev->env.route_retry;
-	conn->stale_retry = STALE_RETRIES;
 	if (param->private_data_size)
 		memcpy(conn->private_data, param->private_data, param->private_data_size);
 	conn->param = (struct rdma_conn_param){
@@ -547,8 +557,8 @@ static void cm_conn_prepare(struct tp_conn *conn, const struct tp_qp *qp,
 	};
 }
 
-int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
-	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn_out)
+int cm_conn_begin(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
+		  enum rdma_port_space ps, struct tp_conn **conn_out)
 {
 	struct sockaddr_storage to;
 	struct rdma_cm_id *id;
@@ -565,7 +575,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		return err;
 	sockaddr_set_port(&to, port);
 	cm_conns_destroy_awaiting(dev, DESTROY_AT_ONCE);
-	err = id_resolve(dev, (struct sockaddr *)&to, &id);
+	err = cm_id_resolve(dev, (struct sockaddr *)&to, ps, &id);
 	if (err)
 		return err;
 	conn = cm_conn_new(dev, id, CM_RESOLVING_ADDR);
@@ -573,6 +583,18 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 		rdma_destroy_id(id);
 		return -ENOMEM;
 	}
+	*conn_out = conn;
+	return 0;
+}
+
+int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port, struct tp_qp *qp,
+	       struct ep *ep, const struct tp_cm_param *param, struct tp_conn **conn_out)
+{
+	struct tp_conn *conn;
+	int err = cm_conn_begin(dev, remote, port, RDMA_PS_TCP, &conn);
+
+	if (err)
+		return err;
 	cm_conn_prepare(conn, qp, param);
 	conn->ep = ep;
 	conn->qp = qp;
@@ -589,7 +611,7 @@ static void cm_conn_retry(struct tp_conn *conn)
 {
 	struct tp_dev *dev = conn->dev;
 	struct rdma_cm_id *id;
-	int err = id_resolve(dev, rdma_get_peer_addr(conn->id), &id);
+	int err = cm_id_resolve(dev, rdma_get_peer_addr(conn->id), RDMA_PS_TCP, &id);
 
 	if (err) {
 		cm_conn_ended(conn, cause_of_errno(err));
@@ -597,7 +619,7 @@ static void cm_conn_retry(struct tp_conn *conn)
 	}
 	cm_conn_list_remove(&dev->retrying, conn);
 	conn->state = CM_RESOLVING_ADDR;
-	id_destroy(dev, conn->id);
+	cm_id_destroy(dev, conn->id);
 	conn->id = id;
 	id->context = conn;
 }
@@ -686,16 +708,15 @@ static struct tp_listener *listener_of_id(const struct tp_dev *dev, const struct
 {
 	struct tp_listener *listener = dev->listeners;
 
-	while (listener && listener->id != id)
+	while (listener && listener->id != id && listener->datagram_id != id)
 		listener = listener->next;
 	return listener;
 }
 
-static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
+static void connection_request(struct tp_dev *dev, const struct tp_listener *listener,
+			       const struct cm_event *event)
 {
-	const struct tp_listener *listener = listener_of_id(dev, event->listen_id);
-	bool possible = listener && !id_is_elsewhere(dev, event->id);
-	struct tp_conn *conn = possible ? cm_conn_new(dev, event->id, CM_REQUESTED) : NULL;
+	struct tp_conn *conn = cm_conn_new(dev, event->id, CM_REQUESTED);
 	struct sockaddr_storage local, remote;
 	const struct tp_request request = {
 		.local = (struct sockaddr *)&local,
@@ -706,7 +727,6 @@ static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 		.max_read_out = event->peer_out,
 	};
 
-	cm_conns_destroy_awaiting(dev, DESTROY_AT_ONCE);
 	if (!conn) {
 		cm_id_refuse(dev, event->id);
 		return;
@@ -717,22 +737,56 @@ static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 	up_request(listener->sp, conn, &request);
 }
 
-static int listener_open(struct tp_listener *listener, uint16_t port)
+static void on_connect_request(struct tp_dev *dev, const struct cm_event *event)
 {
-	struct tp_dev *dev = listener->dev;
+	const bool asked_back = dev->asked_back && event->listen_id == dev->asked_back;
+	const struct tp_listener *listener = listener_of_id(dev, event->listen_id);
+
+	cm_conns_destroy_awaiting(dev, DESTROY_AT_ONCE);
+	if ((!listener && !asked_back) || id_is_elsewhere(dev, event->id))
+		cm_id_refuse(dev, event->id);
+	else if (event->id->ps == RDMA_PS_UDP)
+		datagram_request(dev, asked_back ? NULL : listener->sp, event);
+	else
+		connection_request(dev, listener, event);
+}
+
+int cm_id_listen(struct tp_dev *dev, uint16_t port, enum rdma_port_space ps,
+		 struct rdma_cm_id **id_out)
+{
 	struct sockaddr_storage addr = dev->attr.addr;
+	struct rdma_cm_id *id;
 	int err;
 
-	if (rdma_create_id(dev->cm, &listener->id, NULL, RDMA_PS_TCP))
+	if (rdma_create_id(dev->cm, &id, NULL, ps))
 		return -errno;
-	env_apply_to_id(dev, listener->id);
+	env_apply_to_id(dev, id);
 	sockaddr_set_port(&addr, port);
-	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&addr) &&
-	    !rdma_listen(listener->id, LISTEN_BACKLOG))
+	if (!rdma_bind_addr(id, (struct sockaddr *)&addr) && !rdma_listen(id, LISTEN_BACKLOG)) {
+		*id_out = id;
 		return 0;
+	}
 	err = -errno;
-	rdma_destroy_id(listener->id);
+	rdma_destroy_id(id);
 	return err;
+}
+
+static int listener_open(struct tp_listener *listener, uint16_t port)
+{
+	return cm_id_listen(listener->dev, port, RDMA_PS_TCP, &listener->id);
+}
+
+/*
+ * Listens for datagrams at the same port. Another program may do that there; the listener goes on
+ * without them.
+ */
+static void listener_open_datagrams(struct tp_listener *listener, uint16_t port)
+{
+	struct tp_dev *dev = listener->dev;
+	int err = cm_id_listen(dev, port, RDMA_PS_UDP, &listener->datagram_id);
+
+	if (err)
+		log_cm("%s: no datagrams at port %u: %s", dev->attr.device, port, strerror(-err));
 }
 
 /*
@@ -768,6 +822,8 @@ int tp_listen(struct tp_dev *dev, uint16_t *port, struct sp *sp, struct tp_liste
 	listener->next = dev->listeners;
 	dev->listeners = listener;
 	*port = ntohs(rdma_get_src_port(listener->id));
+	if (dev->attr.max_datagram)
+		listener_open_datagrams(listener, *port);
 	*listener_out = listener;
 	return 0;
 }
@@ -786,7 +842,9 @@ void tp_unlisten(struct tp_listener *listener)
 		link = &(*link)->next;
 	*link = listener->next;
 	cm_events_fetch(dev);
-	id_destroy(dev, listener->id);
+	if (listener->datagram_id)
+		cm_id_destroy(dev, listener->datagram_id);
+	cm_id_destroy(dev, listener->id);
 	free(listener);
 }
 
@@ -854,6 +912,10 @@ static void on_established(struct tp_conn *conn, const struct cm_event *event)
 		cm_conn_linger_end(conn); /* an orphan's answer */
 		return;
 	}
+	if (conn->datagrams) {
+		datagram_answered(conn, event);
+		return;
+	}
 	if (conn->state != CM_CONNECTING && conn->state != CM_ACCEPTING)
 		return;
 	/* an iWARP peer without the enhanced MPA handshake does not send its read depths */
@@ -866,8 +928,10 @@ static void on_established(struct tp_conn *conn, const struct cm_event *event)
 
 static void on_unreachable(struct tp_conn *conn, const struct cm_event *event)
 {
-	(void)event;
-	cm_conn_ended(conn, TP_UNREACHABLE);
+	if (conn->datagrams && conn->state == CM_CONNECTING)
+		datagram_refused(conn, event);
+	else
+		cm_conn_ended(conn, TP_UNREACHABLE);
 }
 
 /*
@@ -885,33 +949,36 @@ static bool cm_conn_retry_if_stale(struct tp_conn *conn, const struct cm_event *
 	return true;
 }
 
-/*
- * Gives the core what the peer's consumer has sent with its rejection: behind the header, if there
- * is one, which begins with an edition of DAT.
- */
-static void reject_data_report(struct tp_conn *conn, const struct cm_event *event)
+/* What a consumer has sent is behind the header, if there is one: an edition of DAT begins it. */
+enum tp_cause cm_rejection_read(const struct cm_event *event, bool by_consumer, const char **data,
+				unsigned *size)
 {
-	unsigned size = event->private_data_size, begin = 0;
+	const char first = event->private_data_size >= REJECT_HEADER ? event->private_data[0] : 0;
+	const unsigned begin = first == 1 || first == 2 ? REJECT_HEADER : 0;
 
-	if (size >= REJECT_HEADER && (event->private_data[0] == 1 || event->private_data[0] == 2))
-		begin = REJECT_HEADER;
-	if (conn->ep && size > begin)
-		up_reject_data(conn->ep, event->private_data + begin, size - begin);
+	*data = event->private_data + begin;
+	*size = event->private_data_size - begin;
+	if (by_consumer && (event->private_data_size < REJECT_HEADER ||
+			    memcmp(event->private_data, rejected_by_provider, REJECT_HEADER) != 0))
+		return TP_PEER_REJECTED;
+	*size = 0;
+	return TP_NON_PEER_REJECTED;
 }
 
 /* The peer has rejected the request. On iWARP there is no reason code. */
 static void on_rejected(struct tp_conn *conn, const struct cm_event *event)
 {
-	bool marked = event->private_data_size >= sizeof(rejected_by_provider) &&
-		      !memcmp(event->private_data, rejected_by_provider,
-			      sizeof(rejected_by_provider));
 	bool by_consumer = conn->dev->iwarp || event->status == CM_REJECT_CONSUMER_DEFINED;
+	enum tp_cause cause;
+	const char *data;
+	unsigned size;
 
 	if (cm_conn_retry_if_stale(conn, event))
 		return;
-	if (by_consumer && !marked)
-		reject_data_report(conn, event);
-	cm_conn_ended(conn, by_consumer && !marked ? TP_PEER_REJECTED : TP_NON_PEER_REJECTED);
+	cause = cm_rejection_read(event, by_consumer, &data, &size);
+	if (conn->ep && size)
+		up_reject_data(conn->ep, data, size);
+	cm_conn_ended(conn, cause);
 }
 
 /*
@@ -1028,6 +1095,7 @@ void cm_close(struct tp_dev *dev)
 		if (!cm_conn_try_destroy(conn))
 			iwarp_orphan_end(conn);
 	}
+	datagram_close(dev);
 	mutex_destroy(&dev->result_lock);
 	rdma_destroy_event_channel(dev->cm);
 }

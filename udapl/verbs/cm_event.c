@@ -49,26 +49,46 @@ static const char *event_status_text(const struct cm_event *event)
 
 /* ---- the channel, and pending events ---- */
 
+static void private_data_read(struct cm_event *event, const void *data, unsigned size)
+{
+	if (!data || !size)
+		return;
+	memcpy(event->private_data, data, size);
+	event->private_data_size = size;
+}
+
+static void connection_read(struct cm_event *event, const struct rdma_conn_param *conn)
+{
+	event->peer_in = conn->initiator_depth;
+	event->peer_out = conn->responder_resources;
+	private_data_read(event, conn->private_data, conn->private_data_len);
+}
+
+static void datagram_read(struct cm_event *event, const struct rdma_ud_param *ud)
+{
+	event->path = ud->ah_attr;
+	event->qp_num = ud->qp_num;
+	event->qkey = ud->qkey;
+	private_data_read(event, ud->private_data, ud->private_data_len);
+}
+
 /* Takes an event off the channel, and acknowledges it. Returns false if there is none. */
 static bool event_read(struct tp_dev *dev, struct cm_event *event)
 {
 	struct rdma_cm_event *got;
-	const struct rdma_conn_param *conn;
 
 	if (rdma_get_cm_event(dev->cm, &got))
 		return false;
-	conn = &got->param.conn;
 	*event = (struct cm_event){
 		.id = got->id,
 		.listen_id = got->listen_id,
 		.type = got->event,
 		.status = got->status,
-		.peer_in = conn->initiator_depth,
-		.peer_out = conn->responder_resources,
-		.private_data_size = conn->private_data ? conn->private_data_len : 0,
 	};
-	if (event->private_data_size)
-		memcpy(event->private_data, conn->private_data, event->private_data_size);
+	if (got->id->ps == RDMA_PS_UDP)
+		datagram_read(event, &got->param.ud);
+	else
+		connection_read(event, &got->param.conn);
 	rdma_ack_cm_event(got);
 	log_cm("%s: id %p: %s, status %d (%s), %u bytes of private data, RDMA reads of the peer: "
 	       "%u in, %u out",

@@ -52,8 +52,7 @@ static const char *state_name(enum ibv_port_state state)
 	return (unsigned)state < ARRAY_SIZE(names) ? names[state] : "UNKNOWN";
 }
 
-/* A driver may tell a size that is none, of a port that is down. */
-static unsigned mtu_bytes(enum ibv_mtu mtu)
+unsigned mtu_bytes(enum ibv_mtu mtu)
 {
 	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }

@@ -178,6 +178,19 @@ int tp_post_send_invalidate(struct tp_qp *qp, void *tag, const struct tp_sge *sg
 	return post_send(qp, tag, IBV_WR_SEND_WITH_INV, sge, nsge, size, flags);
 }
 
+HOT int tp_post_datagram(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
+			 uint32_t size, const struct tp_ah *ah, unsigned flags)
+{
+	struct ibv_send_wr *wr = &qp->send_wr;
+
+	wr->wr.ud.ah = ah->ibv;
+	wr->wr.ud.remote_qpn = ah->qp_num;
+	wr->wr.ud.remote_qkey = ah->qkey;
+	if (is_inline(qp, size))
+		flags |= IBV_SEND_INLINE;
+	return post_request(qp, tag, IBV_WR_SEND, sge, nsge, flags, NULL);
+}
+
 HOT int tp_post_atomic(struct tp_qp *qp, void *tag, const struct tp_sge *sge,
 		       const DAT_RMR_TRIPLET *remote, const struct tp_atomic *atomic,
 		       unsigned flags)

@@ -43,7 +43,7 @@ static int qp_ibv_create(struct tp_dev *dev, const struct tp_qp_attr *attr, stru
 				.max_recv_sge = attr->srq ? 0 : attr->max_recv_sge,
 				.max_inline_data = max_inline,
 			},
-			.qp_type = IBV_QPT_RC,
+			.qp_type = attr->datagrams ? IBV_QPT_UD : IBV_QPT_RC,
 		};
 
 		errno = 0;
@@ -125,6 +125,60 @@ static int qp_to_init(struct tp_qp *qp)
 	return qp_modify(qp, &attr, mask);
 }
 
+/*
+ * Asks librdmacm for the partition and the key that all queue pairs of datagrams have which it
+ * brings together.
+ */
+static int datagram_attr(struct tp_dev *dev, struct ibv_qp_attr *attr)
+{
+	struct sockaddr_storage addr = dev->attr.addr;
+	struct rdma_cm_id *id;
+	int err = 0, mask;
+
+	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_UDP))
+		return -errno;
+	attr->qp_state = IBV_QPS_INIT;
+	if (rdma_bind_addr(id, (struct sockaddr *)&addr) || rdma_init_qp_attr(id, attr, &mask))
+		err = -errno;
+	rdma_destroy_id(id);
+	return err;
+}
+
+/* Moves a QP of datagrams from RESET to RTS: it needs no peer for that. */
+static int qp_to_rts_alone(struct tp_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	int err = datagram_attr(qp->dev, &attr);
+
+	if (err) {
+		log_error("%s: rdma_init_qp_attr of datagrams: %s", qp->dev->attr.device,
+			  strerror(-err));
+		return err;
+	}
+	attr.port_num = qp->dev->port;
+	err = qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	attr.qp_state = IBV_QPS_RTR;
+	if (!err)
+		err = qp_modify(qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = 0;
+	return err ? err : qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+int tp_datagram_resume(struct tp_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err = ibv_query_qp(qp->ibv, &attr, IBV_QP_STATE, &init);
+
+	if (err || attr.qp_state == IBV_QPS_RTS)
+		return -err;
+	if (attr.qp_state != IBV_QPS_SQE)
+		return -EIO;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE };
+	return -ibv_modify_qp(qp->ibv, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE);
+}
+
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **qp_out)
 {
@@ -144,6 +198,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->send_cq = attr->send_cq;
 	qp->recv_cq = attr->recv_cq;
 	qp->srq = attr->srq;
+	qp->datagrams = attr->datagrams;
 	qp->fence = dev->iwarp ? IBV_SEND_FENCE : 0;
 	err = stray_qp_prepare(qp);
 	if (err)
@@ -152,7 +207,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	if (err)
 		goto free_qp;
 	qp->number = qp->ibv->qp_num;
-	err = qp_to_init(qp);
+	err = attr->datagrams ? qp_to_rts_alone(qp) : qp_to_init(qp);
 	if (!err && qp->srq)
 		err = srq_qp_begin(qp);
 	if (err)

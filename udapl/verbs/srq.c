@@ -34,6 +34,21 @@ static inline _Atomic(struct ep *) *entry_of(const struct tp_dev *dev, uint32_t 
 	return &leaf_of(dev->qp_table, number)->eps[number & (LEAF_SIZE - 1)];
 }
 
+/* An entry is the address of an endpoint; that of one of datagrams has the lowest bit, too. */
+static inline struct ep *entry_make(struct ep *ep, bool datagrams)
+{
+	return (struct ep *)((uintptr_t)ep | datagrams);
+}
+
+static inline struct ep *entry_ep(struct ep *entry)
+{
+#if DAT_EDITION == 2
+	return (struct ep *)((uintptr_t)entry & ~(uintptr_t)1);
+#else
+	return entry;
+#endif
+}
+
 /* Makes room for the number. Of the root, only the pages that are used take memory. */
 static int qp_table_prepare(struct tp_dev *dev, uint32_t number)
 {
@@ -56,7 +71,8 @@ int srq_qp_begin(struct tp_qp *qp)
 
 	if (err)
 		return err;
-	atomic_store_explicit(entry_of(qp->dev, qp->number), qp->ep, memory_order_release);
+	atomic_store_explicit(entry_of(qp->dev, qp->number), entry_make(qp->ep, qp->datagrams),
+			      memory_order_release);
 	qp->srq->holders++;
 	return 0;
 }
@@ -73,11 +89,25 @@ void srq_table_destroy(struct tp_dev *dev)
 	free(dev->qp_table);
 }
 
-struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
+static struct ep *entry_of_wc(const struct tp_cq *cq, const struct tp_wc *wc)
 {
 	return atomic_load_explicit(entry_of(cq->dev, ((const union wc *)wc)->ibv.qp_num),
 				    memory_order_acquire);
 }
+
+struct ep *tp_wc_ep(const struct tp_cq *cq, const struct tp_wc *wc)
+{
+	return entry_ep(entry_of_wc(cq, wc));
+}
+
+#if DAT_EDITION == 2
+bool tp_wc_is_datagram(const struct tp_cq *cq, const struct tp_wc *wc)
+{
+	struct ep *entry = entry_of_wc(cq, wc);
+
+	return entry != entry_ep(entry);
+}
+#endif
 
 void tp_qp_forget(struct tp_qp *qp)
 {

@@ -13,6 +13,7 @@
  *	post.c		work requests
  *	cm.c		the life of a connection; cm.h has the structs
  *	cm_event.c	what the service thread handles for connections: events, CM results
+ *	datagram2.c	how two endpoints of datagrams learn of each other, in DAT 2.0
  *	iwarp.c		connecting on iWARP, where librdmacm blocks
  *	stray.c		late completions of a queue pair that an iWARP attempt still uses
  *
@@ -60,6 +61,9 @@ struct tp_env {
 	unsigned route_timeout, route_retry; /* ms, times; of route resolution */
 };
 
+/* Bytes of private data that the transport puts before the consumer's, see datagram2.c. */
+#define DATAGRAM_HEADER 20
+
 #define TP_ENV_UNSET	      UINT32_MAX
 #define TP_RNR_RETRY_NO_LIMIT 7
 
@@ -105,6 +109,8 @@ struct tp_dev {
 	struct cm_event *pending, **pending_end; /* taken off the channel, not handled yet */
 	struct cm_conn_list lingering, retrying, to_destroy;
 	struct cm_route route;
+	struct rdma_cm_id *asked_back; /* listens for peers that ask back; NULL: none has to yet */
+	struct datagram_answers *answers; /* NULL: none was given yet */
 
 	struct mutex result_lock;
 	struct tp_conn *results; /* result_lock; linked by next_result, newest first */
@@ -116,7 +122,7 @@ struct tp_dev {
 };
 
 struct tp_pd {
-	_Atomic unsigned holders; /* its owner, QPs */
+	_Atomic unsigned holders; /* its owner, QPs, AHs */
 	struct ibv_pd *ibv;
 	struct tp_dev *dev;
 #if DAT_EDITION == 2
@@ -171,6 +177,13 @@ struct tp_srq {
 	struct srq *srq; /* ia->lock; NULL: its owner has destroyed it */
 };
 
+/* What a queue pair of datagrams has to know of another one, which it sends to. */
+struct tp_ah {
+	struct ibv_ah *ibv;
+	struct tp_pd *pd; /* held */
+	uint32_t qp_num, qkey;
+};
+
 struct tp_qp {
 	/*
 	 * Posting fills in only the fields that vary. The core serialises the posts of each
@@ -194,6 +207,7 @@ struct tp_qp {
 	struct tp_conn *conn;	 /* ia->lock */
 	/* the one that we set last; soft iWARP reports RESET always, so ibv_query_qp is no use */
 	enum ibv_qp_state state;
+	bool datagrams;		 /* fixed; its endpoint is one of datagrams */
 	bool orphaned;		 /* ia->lock; an attempt with it was given up without an answer */
 	bool filtered;		 /* stray_qp_begin was called */
 	struct stray *strays[2]; /* iWARP; of recv_cq, and of send_cq if that is another one */
@@ -308,6 +322,11 @@ int lookup_begin(struct lookup *lookup, const char *params);
 int lookup_run(struct lookup *lookup, struct tp_dev *dev, struct ibv_device **device);
 /* Ends a search, and frees the list of devices. */
 void lookup_end(struct lookup *lookup);
+
+/* ---- port.c ---- */
+
+/* Returns bytes; 0: a driver may tell a size that is none, of a port that is down. */
+unsigned mtu_bytes(enum ibv_mtu mtu);
 
 /* ---- env.c ---- */
 
