@@ -296,7 +296,7 @@ static char *taken_log(FILE *log)
 
 /*
  * Tells whether a line of @text has the call and the result; an IA is opened by macros of another
- * name.
+ * name, and operations of extensions have the names of their macros.
  */
 static bool has_line_of(char *text, const struct row *row)
 {
@@ -306,6 +306,8 @@ static bool has_line_of(char *text, const struct row *row)
 	(void)dat_strerror(row_want(row), &type, &subtype);
 	if (!strcmp(row->call, "dat_ia_openv"))
 		length--;
+	if (!strcmp(row->call, "dat_extension_op"))
+		length = strlen("dat_");
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		char *call = memmem(line, strlen(line), row->call, length);
 

@@ -90,6 +90,7 @@ enum need {
 	NEEDS_EP_WINDOWS = 1 << 26, /* windows of an endpoint */
 	NEEDS_IMMED = 1 << 27,	    /* writes with immediate data */
 	NEEDS_ATOMICS = 1 << 28,    /* atomic operations */
+	NEEDS_DATAGRAMS = 1 << 29,  /* endpoints of datagrams */
 };
 
 /* What a device does where the standard leaves a choice. */

@@ -80,6 +80,7 @@ static const struct device devices[] = {
 			{ NEEDS_ZERO_BASED, "siw has any region addressed as its memory is" },
 			{ NEEDS_EP_WINDOWS, "siw has no windows" },
 			{ NEEDS_IMMED | NEEDS_ATOMICS, "iWARP has neither" },
+			{ NEEDS_DATAGRAMS, "iWARP has no datagrams" },
 		},
 	},
 	{
@@ -108,6 +109,7 @@ static const struct device devices[] = {
 			{ NEEDS_OWN_DEVICES, "there is no device to remove" },
 			{ NEEDS_EP_WINDOWS, "libfabric has no windows" },
 			{ NEEDS_ATOMICS, "libfabric's tcp has none" },
+			{ NEEDS_DATAGRAMS, "the provider over libfabric has no datagrams" },
 			{ OF_EDITION(0, NEEDS_SIZE_LIMIT), "it moves what a length can say" },
 		},
 	},
@@ -129,6 +131,7 @@ static const struct device devices[] = {
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 			{ NEEDS_EP_WINDOWS, "libfabric has no windows" },
 			{ NEEDS_ATOMICS, "libfabric's verbs sends the address of an operand" },
+			{ NEEDS_DATAGRAMS, "the provider over libfabric has no datagrams" },
 			{ NEEDS_ZERO_BASED, "libfabric's verbs registers regions in one way only" },
 		},
 	},
