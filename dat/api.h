@@ -19,10 +19,25 @@ api_refused(DAT_RETURN ret, const char *call, const void *handle);
 #define CNO_MASK_HAS_IA(mask) ((mask)&DAT_CNO_FIELD_IA_HANDLE)
 #endif
 
+/*
+ * As is_object, and an object of a provider of ours is one of this edition. For calls that are not
+ * on the data path: there a post of DAT 2.0 on an object of DAT 1.2 reads wrong segments, which the
+ * device refuses.
+ */
+static inline bool is_own_object(const void *handle)
+{
+#if DAT_EDITION == 2
+	return is_object(handle) &&
+	       (uintptr_t)DAT_HANDLE_TO_PROVIDER(handle)->ia_ha_related_func != TABLE_MARK_OF_DAT1;
+#else
+	return is_object(handle);
+#endif
+}
+
 /* Returns the provider's handle of an object of any kind, or NULL for what can't be one. */
 static inline DAT_HANDLE api_object(DAT_HANDLE handle)
 {
-	return is_object(handle) ? handle : ia_to_provider(handle);
+	return is_own_object(handle) ? handle : ia_to_provider(handle);
 }
 
 /*

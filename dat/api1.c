@@ -23,7 +23,7 @@ DAT_RETURN dats_get_ia_handle(unsigned long handle, DAT_IA_HANDLE *ia)
 {
 	DAT_IA_HANDLE found = ia_to_provider((DAT_IA_HANDLE)handle);
 
-	if (!found && is_object((void *)handle))
+	if (!found && handle >= IA_HANDLES)
 		return handle_ask_other(handle, ia);
 	if (!found)
 		return BAD_HANDLE(_IA);

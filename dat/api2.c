@@ -48,7 +48,7 @@ DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr, DAT_LMR_HANDLE lmr, const DAT_LMR_TR
 
 DAT_RETURN dat_cr_reject(DAT_CR_HANDLE cr, DAT_COUNT private_size, const DAT_PVOID private_data)
 {
-	if (!is_object(cr))
+	if (!is_own_object(cr))
 		return api_refused(BAD_HANDLE(_CR), "dat_cr_reject", cr);
 	return DAT_CR_REJECT(cr, private_size, private_data);
 }
@@ -67,14 +67,14 @@ DAT_RETURN dat_csp_create(DAT_IA_HANDLE handle, DAT_COMM *comm, DAT_IA_ADDRESS_P
 
 DAT_RETURN dat_csp_query(DAT_CSP_HANDLE csp, DAT_CSP_PARAM_MASK mask, DAT_CSP_PARAM *param)
 {
-	if (!is_object(csp))
+	if (!is_own_object(csp))
 		return api_refused(BAD_HANDLE(_CSP), "dat_csp_query", csp);
 	return api_show_ia(DAT_CSP_QUERY(csp, mask, param), mask & DAT_CSP_FIELD_IA_HANDLE, param);
 }
 
 DAT_RETURN dat_csp_free(DAT_CSP_HANDLE csp)
 {
-	if (!is_object(csp))
+	if (!is_own_object(csp))
 		return api_refused(BAD_HANDLE(_CSP), "dat_csp_free", csp);
 	return DAT_CSP_FREE(csp);
 }
@@ -82,14 +82,14 @@ DAT_RETURN dat_csp_free(DAT_CSP_HANDLE csp)
 DAT_RETURN dat_ep_common_connect(DAT_EP_HANDLE ep, DAT_IA_ADDRESS_PTR address, DAT_TIMEOUT timeout,
 				 DAT_COUNT private_size, const DAT_PVOID private_data)
 {
-	if (!is_object(ep))
+	if (!is_own_object(ep))
 		return api_refused(BAD_HANDLE(_EP), "dat_ep_common_connect", ep);
 	return DAT_EP_COMMON_CONNECT(ep, address, timeout, private_size, private_data);
 }
 
 DAT_RETURN dat_rmr_create_for_ep(DAT_PZ_HANDLE pz, DAT_RMR_HANDLE *rmr)
 {
-	if (!is_object(pz))
+	if (!is_own_object(pz))
 		return api_refused(BAD_HANDLE(_PZ), "dat_rmr_create_for_ep", pz);
 	return DAT_RMR_CREATE_FOR_EP(pz, rmr);
 }
@@ -99,7 +99,7 @@ DAT_RETURN dat_ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT segments
 					    DAT_COMPLETION_FLAGS flags, DAT_BOOLEAN invalidate,
 					    DAT_RMR_CONTEXT context)
 {
-	if (unlikely(!is_object(ep)))
+	if (!is_own_object(ep))
 		return api_refused(BAD_HANDLE(_EP), "dat_ep_post_send_with_invalidate", ep);
 	return DAT_EP_POST_SEND_WITH_INVALIDATE(ep, segments, iov, cookie, flags, invalidate,
 						context);
@@ -109,7 +109,7 @@ DAT_RETURN dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep, const DAT_RMR_TRIPLET 
 					DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					DAT_COMPLETION_FLAGS flags)
 {
-	if (unlikely(!is_object(ep)))
+	if (!is_own_object(ep))
 		return api_refused(BAD_HANDLE(_EP), "dat_ep_post_rdma_read_to_rmr", ep);
 	return DAT_EP_POST_RDMA_READ_TO_RMR(ep, local, cookie, remote, flags);
 }
@@ -125,7 +125,7 @@ DAT_RETURN dat_cno_fd_create(DAT_IA_HANDLE handle, DAT_FD *fd, DAT_CNO_HANDLE *c
 
 DAT_RETURN dat_cno_trigger(DAT_CNO_HANDLE cno, DAT_EVD_HANDLE *evd)
 {
-	if (!is_object(cno))
+	if (!is_own_object(cno))
 		return api_refused(BAD_HANDLE(_CNO), "dat_cno_trigger", cno);
 	return DAT_CNO_TRIGGER(cno, evd);
 }

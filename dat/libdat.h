@@ -64,11 +64,21 @@ const char *datx_ia_open_line(void);
  */
 #define IA_HANDLES 4096U
 
+/*
+ * What no handle has. Objects of DAT 2.0, if a provider of ours has made them, are no multiples of
+ * 16, and those of DAT 1.2 are, as is all that malloc(3) returns.
+ */
+#if DAT_EDITION == 1
+#define OBJECT_NEVER (2 * sizeof(void *) - 1)
+#else
+#define OBJECT_NEVER 7
+#endif
+
 static inline bool is_object(const void *handle)
 {
 	uintptr_t value = (uintptr_t)handle;
 
-	return !(value & 7) && value >= IA_HANDLES;
+	return !(value & OBJECT_NEVER) && value >= IA_HANDLES;
 }
 
 /* ---- registry ---- */

@@ -24,6 +24,16 @@
 #include <dat/dat_registry.h>
 #endif
 
+/*
+ * The calls that DAT 2.0 added at the end of the table of a provider. Where an object of DAT 1.2 is
+ * given to one of them, it reads beyond the table. So behind a table of DAT 1.2 a provider of ours
+ * has as many words: one that a registry knows by its value, in the place of ia_ha_related_func,
+ * which is not called by an object, and functions that refuse the handle.
+ */
+#define TABLE_ADDED	   11
+#define TABLE_MARK_AT	   9 /* of those */
+#define TABLE_MARK_OF_DAT1 ((uintptr_t)UINT64_C(0xda71012000da7101))
+
 /* The node of versions of those symbols that only this project's registries have. */
 #if DAT_EDITION == 2
 #define REGISTRY_NODE "DATX_2.0"

@@ -99,9 +99,12 @@ static inline int captured_lines(int fd)
 
 /* ---- the registry's calls ---- */
 
-/* The object of a test's own provider: it begins with the provider's table, as the ABI demands. */
+/*
+ * The object of a test's own provider: it begins with the provider's table, as the ABI demands, at
+ * an address that malloc(3) may return.
+ */
 struct registry_object {
-	DAT_PROVIDER *provider;
+	_Alignas(2 * sizeof(void *)) DAT_PROVIDER *provider;
 };
 
 /* Returns the first characters of the names that the registry lists, at most @max of them. */

@@ -397,6 +397,106 @@ START_TEST(the_registry_of_1_2_alone_knows_its_own_ias)
 }
 END_TEST
 
+/* ---- objects of one edition, given to the calls of the other ---- */
+
+/* Any call: what matters is the first argument. */
+typedef DAT_RETURN any_call(const void *handle, ...);
+
+static any_call *call_of(const struct registry_library *registry, const char *name)
+{
+	return (any_call *)function_of(registry, name);
+}
+
+static struct objects {
+	void *evd, *ep, *pz, *cno;
+} of_one, of_two;
+
+/* Of a provider that is ours, over the fake transport. */
+static void make_objects(const struct registry_library *registry, const char *name,
+			 struct objects *objects)
+{
+	const DAT_IA_HANDLE ia = opened_by(registry, name);
+	void *null = NULL;
+
+	ck_assert_uint_eq(call_of(registry, "dat_pz_create")(ia, &objects->pz), DAT_SUCCESS);
+	ck_assert_uint_eq(
+		call_of(registry, "dat_evd_create")(ia, 8, null, DAT_EVD_DTO_FLAG, &objects->evd),
+		DAT_SUCCESS);
+	ck_assert_uint_eq(call_of(registry, "dat_ep_create")(ia, objects->pz, objects->evd,
+							     objects->evd, null, null,
+							     &objects->ep),
+			  DAT_SUCCESS);
+	ck_assert_uint_eq(call_of(registry, "dat_cno_create")(ia, null, null, &objects->cno),
+			  DAT_SUCCESS);
+}
+
+static void make_objects_of_both(void)
+{
+	load(&one, RTLD_LOCAL);
+	load(&two, RTLD_LOCAL);
+	use_conf(LINE("a", "u1.2", FAKE_FOLDER "/libfakedat.so", "fake0 0")
+			 LINE("b", "u2.0", FAKE_FOLDER "/libfakedat2.so", "fake0 0"));
+	make_objects(&one, "a", &of_one);
+	make_objects(&two, "b", &of_two);
+}
+
+static void refuses(const struct registry_library *registry, const char *call, void *const *handle)
+{
+	unsigned char untouched[256], out[256];
+	DAT_RETURN ret;
+
+	memset(untouched, 0x5a, sizeof(untouched));
+	memset(out, 0x5a, sizeof(out));
+	ret = call_of(registry, call)(*handle, out, out, out, out, out, out);
+	ck_assert_msg(DAT_GET_TYPE(ret) == DAT_INVALID_HANDLE, "%s: %#x", call, (unsigned)ret);
+	ck_assert_mem_eq(out, untouched, sizeof(out));
+}
+
+static const struct foreign_call {
+	const char *name;
+	void **handle;
+} calls_of_one[] = {
+	{ "dat_evd_dequeue", &of_two.evd },   { "dat_evd_wait", &of_two.evd },
+	{ "dat_evd_query", &of_two.evd },     { "dat_evd_post_se", &of_two.evd },
+	{ "dat_ep_post_send", &of_two.ep },   { "dat_ep_post_recv", &of_two.ep },
+	{ "dat_ep_query", &of_two.ep },	      { "dat_ep_free", &of_two.ep },
+	{ "dat_cno_query", &of_two.cno },     { "dat_cno_wait", &of_two.cno },
+	{ "dat_cr_reject", &of_two.ep },      { "dat_rmr_bind", &of_two.ep },
+	{ "dat_pz_free", &of_two.pz },	      { "dat_srq_post_recv", &of_two.ep },
+	{ "dat_get_handle_type", &of_two.pz },
+}, calls_of_two[] = {
+	{ "dat_evd_query", &of_one.evd },     { "dat_ep_query", &of_one.ep },
+	{ "dat_ep_free", &of_one.ep },	      { "dat_cno_query", &of_one.cno },
+	{ "dat_cr_reject", &of_one.ep },      { "dat_pz_free", &of_one.pz },
+	{ "dat_get_handle_type", &of_one.pz }, { "dat_ep_common_connect", &of_one.ep },
+	{ "dat_rmr_create_for_ep", &of_one.pz },
+	{ "dat_ep_post_send_with_invalidate", &of_one.ep },
+	{ "dat_ep_post_rdma_read_to_rmr", &of_one.ep }, { "dat_cno_trigger", &of_one.cno },
+	{ "dat_csp_query", &of_one.pz },      { "dat_csp_free", &of_one.pz },
+};
+
+/* An event of DAT 2.0 would be written into one of DAT 1.2, which is shorter. */
+START_TEST(the_registry_of_1_2_refuses_objects_of_2_0)
+{
+	make_objects_of_both();
+	for (int i = 0; i < COUNT(calls_of_one); i++)
+		refuses(&one, calls_of_one[i].name, calls_of_one[i].handle);
+	ck_assert_uint_eq(call_of(&two, "dat_ep_free")(of_two.ep), DAT_SUCCESS);
+}
+END_TEST
+
+/* The table of DAT 1.2 ends before the words of the latest calls. */
+START_TEST(the_registry_of_2_0_refuses_objects_of_1_2)
+{
+	make_objects_of_both();
+	for (int i = 0; i < COUNT(calls_of_two); i++)
+		refuses(&two, calls_of_two[i].name, calls_of_two[i].handle);
+	for (int op = 0; op < 40; op++)
+		ck_assert_uint_eq(call_of(&two, "dat_extension_op")(of_one.ep, op), 0x8005001bU);
+	ck_assert_uint_eq(call_of(&one, "dat_ep_free")(of_one.ep), DAT_SUCCESS);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("editions");
@@ -410,5 +510,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, without_the_other_registry_its_providers_are_refused);
 	tcase_add_loop_test(cases, the_registry_of_1_2_knows_the_ias_of_2_0, 0, arranged);
 	tcase_add_test(cases, the_registry_of_1_2_alone_knows_its_own_ias);
+	tcase_add_test(cases, the_registry_of_1_2_refuses_objects_of_2_0);
+	tcase_add_test(cases, the_registry_of_2_0_refuses_objects_of_1_2);
 	return run_cases(argc, argv);
 }

@@ -58,11 +58,12 @@ static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 	if (!slab)
 		return NULL;
 	slab->size = slots * obj_kinds[type].stride;
-	slab->base = aligned_alloc(OBJ_ALIGNMENT, slab->size);
+	slab->base = aligned_alloc(OBJ_ALIGNMENT, slab->size + (OBJ_OFFSET ? OBJ_ALIGNMENT : 0));
 	if (!slab->base) {
 		free(slab);
 		return NULL;
 	}
+	slab->base += OBJ_OFFSET;
 	memset(slab->base, 0, slab->size);
 	return slab;
 }

@@ -49,10 +49,30 @@ _Static_assert(offsetof(struct table_head, device_name) == offsetof(DAT_PROVIDER
 		       offsetof(struct table_head, extension) == offsetof(DAT_PROVIDER, extension),
 	       "that is how a registry finds the two");
 
+/* What stands behind a table of DAT 1.2: see edition.h. */
+struct table_end {
+	uintptr_t words[TABLE_ADDED];
+};
+
+#define TABLE_END_SIZE (DAT_EDITION == 1 ? sizeof(struct table_end) : 0)
+
+/* In the numbers of DAT 2.0 it is DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1. */
+static DAT_RETURN call_of_dat2(void)
+{
+	return (DAT_RETURN)(DAT_CLASS_ERROR | (unsigned)DAT_INVALID_HANDLE | 27u);
+}
+
+static void table_end_fill(struct table_end *end)
+{
+	for (unsigned i = 0; i < TABLE_ADDED; i++)
+		end->words[i] = (uintptr_t)call_of_dat2;
+	end->words[TABLE_MARK_AT] = TABLE_MARK_OF_DAT1;
+}
+
 /* The table lies behind the struct. */
 static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const void *calls, size_t size)
 {
-	struct provider *provider = calloc(1, sizeof(*provider) + size);
+	struct provider *provider = calloc(1, sizeof(*provider) + size + TABLE_END_SIZE);
 	struct table_head *table = (struct table_head *)(provider + 1);
 
 	if (!provider)
@@ -61,6 +81,8 @@ static struct provider *provider_new(const DAT_PROVIDER_INFO *info, const void *
 	provider->table = memcpy(table, calls, size);
 	table->device_name = provider->info.ia_name;
 	table->extension = provider;
+	if (TABLE_END_SIZE)
+		table_end_fill((struct table_end *)((char *)table + size));
 	return provider;
 }
 
