@@ -15,6 +15,10 @@
 
 #include "bench.h"
 #include "../harness/editions.h"
+#if DAT_EDITION == 2
+#include <netinet/in.h>
+#include <dat2/dat_ib_extensions.h>
+#endif
 #include "rows.h"
 
 #define QUALIFIER 45777
@@ -329,6 +333,85 @@ static void warm_up(void)
 		take_completions(send_evd, CALLS);
 	}
 }
+
+/* ---- extensions ---- */
+
+#if DAT_EDITION == 2
+static DAT_LMR_TRIPLET word; /* 8 bytes, for atomic operations, as the next one */
+static DAT_RMR_TRIPLET remote_word;
+
+#define COOKIE(i) ((DAT_DTO_COOKIE){ .as_64 = (i) })
+#define NO_FLAGS  DAT_COMPLETION_DEFAULT_FLAG
+#define EACH(call)                                                                                 \
+	for (DAT_UINT64 i = 0; i < CALLS; i++)                                                     \
+	MUST(!(call))
+
+MEASURE measure_post_write_immed(void)
+{
+	EACH(dat_ib_post_rdma_write_immed(client, 1, &local, COOKIE(i), &remote, (DAT_UINT32)i,
+					  NO_FLAGS));
+}
+
+MEASURE measure_post_fetch_add(void)
+{
+	EACH(dat_ib_post_fetch_and_add(client, 1, &word, COOKIE(i), &remote_word, NO_FLAGS));
+}
+
+MEASURE measure_post_cmp_swap(void)
+{
+	EACH(dat_ib_post_cmp_and_swap(client, i, i, &word, COOKIE(i), &remote_word, NO_FLAGS));
+}
+
+/* Says whether the IA has what a named attribute tells of. */
+static bool has_extension(const char *name)
+{
+	DAT_PROVIDER_ATTR attr;
+
+	MUST(!dat_ia_query(ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_ALL, &attr));
+	for (int i = 0; i < attr.num_provider_specific_attr; i++)
+		if (!strcmp(attr.provider_specific_attr[i].name, name))
+			return !strcmp(attr.provider_specific_attr[i].value, "TRUE");
+	return false;
+}
+
+static void open_words(void)
+{
+	DAT_REGION_DESCRIPTION region = { .for_va = buffer };
+	DAT_LMR_HANDLE lmr;
+
+	MUST(LMR_CREATE(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof(buffer), pz,
+			(DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_ALL_FLAG |
+					     (int)DAT_IB_MEM_PRIV_REMOTE_ATOMIC),
+			&lmr, &word.lmr_context, &remote_word.rmr_context, NULL,
+			NULL) == DAT_SUCCESS);
+	word.virtual_address = (uintptr_t)buffer;
+	remote_word.virtual_address = (uintptr_t)buffer + SIZE;
+	word.segment_length = remote_word.segment_length = 8;
+}
+
+static void measure_extensions(void)
+{
+	for (int i = 0; i < TURNS && has_extension("DAT_IB_IMMED_DATA"); i++) {
+		recv_unmeasured();
+		measure_post_write_immed();
+		dequeue_completions(send_evd, CALLS);
+		dequeue_completions(recv_evd, CALLS);
+	}
+	if (!has_extension("DAT_IB_FETCH_AND_ADD"))
+		return;
+	open_words();
+	for (int i = 0; i < TURNS; i++) {
+		measure_post_fetch_add();
+		dequeue_completions(send_evd, CALLS);
+		measure_post_cmp_swap();
+		dequeue_completions(send_evd, CALLS);
+	}
+}
+#else
+static void measure_extensions(void)
+{
+}
+#endif
 
 /* ---- binds and regions ---- */
 
@@ -706,6 +789,7 @@ int main(int argc, char **argv)
 	service_park();
 	warm_up();
 	measure_posts();
+	measure_extensions();
 	measure_completions();
 	measure_software_events();
 	measure_binds();

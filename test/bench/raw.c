@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
 #include "bench.h"
@@ -50,7 +51,8 @@ static struct ibv_qp *bench_qp(struct ibv_cq *recv, struct ibv_srq *from)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = (uint8_t)gid.port_num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_ATOMIC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
@@ -113,7 +115,7 @@ static void open_all(void)
 	MUST(pd && send_cq && recv_cq && idle_cq);
 	mr = ibv_reg_mr(pd, buffer, sizeof(buffer),
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-				IBV_ACCESS_MW_BIND);
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	read_only = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	MUST(mr && mw && read_only != MAP_FAILED);
@@ -132,7 +134,7 @@ static void take_completions(struct ibv_cq *cq, int calls)
 	}
 }
 
-static struct ibv_sge sge, pieces[4], small;
+static struct ibv_sge sge, pieces[4], small, word;
 static struct ibv_mw_bind bind_wr;
 
 /* ---- posts ---- */
@@ -220,6 +222,66 @@ static void post_write(void)
 	post_rdma_write_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;
 	post_rdma_write_wr.wr.rdma.rkey = mr->rkey;
 	MUST(!ibv_post_send(client, &post_rdma_write_wr, &bad));
+}
+
+/* ---- what the extensions of DAT 2.0 have ---- */
+
+static struct ibv_send_wr immed_wr = { .sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				       .send_flags = IBV_SEND_SIGNALED };
+static struct ibv_send_wr add_wr = { .sg_list = &word,
+				     .num_sge = 1,
+				     .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				     .send_flags = IBV_SEND_SIGNALED };
+static struct ibv_send_wr swap_wr = { .sg_list = &word,
+				      .num_sge = 1,
+				      .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+				      .send_flags = IBV_SEND_SIGNALED };
+
+MEASURE measure_post_write_immed(void)
+{
+	immed_wr.wr.rdma.remote_addr = (uintptr_t)buffer + SIZE;
+	immed_wr.wr.rdma.rkey = mr->rkey;
+	post_all(&immed_wr);
+}
+
+MEASURE measure_post_fetch_add(void)
+{
+	add_wr.wr.atomic.remote_addr = (uintptr_t)buffer + SIZE;
+	add_wr.wr.atomic.rkey = mr->rkey;
+	post_all(&add_wr);
+}
+
+MEASURE measure_post_cmp_swap(void)
+{
+	swap_wr.wr.atomic.remote_addr = (uintptr_t)buffer + SIZE;
+	swap_wr.wr.atomic.rkey = mr->rkey;
+	post_all(&swap_wr);
+}
+
+static bool has_atomic_operations(void)
+{
+	struct ibv_device_attr attr;
+
+	MUST(!ibv_query_device(context, &attr));
+	return attr.atomic_cap != IBV_ATOMIC_NONE;
+}
+
+static void measure_extensions(void)
+{
+	for (int i = 0; i < TURNS; i++) {
+		recv_unmeasured();
+		measure_post_write_immed();
+		take_completions(send_cq, CALLS);
+		take_completions(recv_cq, CALLS);
+	}
+	for (int i = 0; i < TURNS && has_atomic_operations(); i++) {
+		measure_post_fetch_add();
+		take_completions(send_cq, CALLS);
+		measure_post_cmp_swap();
+		take_completions(send_cq, CALLS);
+	}
 }
 
 /* ---- binds and regions ---- */
@@ -349,6 +411,7 @@ int main(void)
 	open_all();
 	sge = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SIZE, .lkey = mr->lkey };
 	small = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = SMALL, .lkey = mr->lkey };
+	word = (struct ibv_sge){ .addr = (uintptr_t)buffer, .length = 8, .lkey = mr->lkey };
 	for (uint32_t i = 0; i < 4; i++)
 		pieces[i] = (struct ibv_sge){ .addr = (uintptr_t)buffer + i * SIZE / 4,
 					      .length = SIZE / 4,
@@ -363,6 +426,7 @@ int main(void)
 	};
 
 	measure_posts();
+	measure_extensions();
 	measure_completions();
 	measure_binds();
 	for (int i = 0; i < TURNS; i++)

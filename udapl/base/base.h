@@ -48,12 +48,13 @@
 /*
  * Of a parameter that a function uses after a call: it is copied to a register that calls leave
  * alone here, and not at the entry. So what returns before does without the saving of registers.
+ * "&": otherwise the compiler may give both one register, and copy at the entry after all.
  */
 #if defined(__x86_64__)
 #define LATE_COPY(parameter)                                                                       \
 	({                                                                                         \
 		__typeof__(parameter) copy_;                                                       \
-		__asm__("mov %1, %0" : "=r"(copy_) : "r"(parameter));                              \
+		__asm__("mov %1, %0" : "=&r"(copy_) : "r"(parameter));                             \
 		copy_;                                                                             \
 	})
 #else
