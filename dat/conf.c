@@ -79,12 +79,16 @@ static bool conf_parse_thread_safety(const char *text, struct conf_record *recor
 {
 	record->entry.info.is_thread_safe = conf_begins_with(text, "threadsafe") ? DAT_TRUE
 										 : DAT_FALSE;
+	if (strcmp(text, "threadsafe") != 0 && strcmp(text, "nonthreadsafe") != 0)
+		record->entry.doubtful_field = 3;
 	return record->entry.info.is_thread_safe || conf_begins_with(text, "nonthreadsafe");
 }
 
 static bool conf_parse_default(const char *text, struct conf_record *record)
 {
 	record->by_default = conf_begins_with(text, "default");
+	if (strcmp(text, "default") != 0 && strcmp(text, "nondefault") != 0)
+		record->entry.doubtful_field = 4;
 	return record->by_default || conf_begins_with(text, "nondefault");
 }
 
@@ -212,6 +216,8 @@ static void conf_parse_line(char *text, char *end, unsigned number, const struct
 		sink->refused(sink->arg, number, reason);
 	else if (record.user_level && record.by_default)
 		sink->entry(sink->arg, number, &record.entry);
+	else if (!record.user_level && sink->kernel)
+		sink->kernel(sink->arg, number);
 }
 
 void conf_parse(char *text, size_t length, const struct conf_sink *sink)

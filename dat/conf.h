@@ -12,19 +12,22 @@ struct conf_entry {
 	DAT_PROVIDER_INFO info; /* IA name, API version, thread safety: the key */
 	const char *library;	/* points into the text, as ia_params */
 	const char *ia_params;
+	unsigned doubtful_field; /* it has more than the word by which it begins; 0: none has */
 };
 
 struct conf_sink {
 	void (*entry)(void *arg, unsigned line, const struct conf_entry *entry);
 	void (*refused)(void *arg, unsigned line, const char *reason);
 	void *arg;
+	void (*kernel)(void *arg, unsigned line); /* may be NULL */
 };
 
 /*
  * Parses length bytes of text and calls sink for each line, in order: entry for a line that is one,
- * refused with the reason for a line that breaks a rule. Lines count from 1. Blank lines, comments,
- * and well-formed lines marked k or nondefault are skipped. The text is modified in place, up to
- * and including the byte behind it, which must exist and may have any value.
+ * refused with the reason for a line that breaks a rule, kernel for a well-formed line marked k.
+ * Lines count from 1. Blank lines, comments, and well-formed lines marked nondefault are skipped.
+ * The text is modified in place, up to and including the byte behind it, which must exist and may
+ * have any value.
  */
 void conf_parse(char *text, size_t length, const struct conf_sink *sink);
 

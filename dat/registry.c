@@ -273,7 +273,9 @@ static int reader_read_text(FILE *file, char **text, size_t *length)
 /* Reads and parses the file. Returns 0 or -errno. */
 static int reader_read(struct conf_reader *reader, const char *path)
 {
-	struct conf_sink sink = { reader_add_line, reader_refuse_line, reader };
+	struct conf_sink sink = { .entry = reader_add_line,
+				  .refused = reader_refuse_line,
+				  .arg = reader };
 	FILE *file = fopen(path, "re");
 	size_t length = 0;
 	int err;

@@ -299,6 +299,7 @@ void cause_find(const struct host *host, const struct conf_name *name, const str
 		reason_say(cause, "no process could be started: %s", probe->message);
 		remedy_say(cause, "see the limits of processes and descriptors (ulimit -a)");
 		break;
+	case PROBE_LOADED:
 	case PROBE_OPENED:
 		break;
 	}

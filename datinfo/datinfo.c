@@ -28,7 +28,8 @@ static void usage(FILE *to)
 	      "not\n"
 	      "open.\n"
 	      "  --json      the same for programs\n"
-	      "  --check     only look for bad lines; exit status 1 if there are any\n"
+	      "  --check     only look for bad lines, and for lines that no program can use; exit\n"
+	      "              status 1 if there are any\n"
 	      "  --generate  print a dat.conf for the devices and interfaces of this host, for\n"
 	      "              programs of DAT 1.2 and 2.0; to add it to another one:\n"
 	      "              datinfo --generate >>/etc/dat.conf\n"
@@ -107,13 +108,20 @@ static int list(bool json, char **wanted, int count)
 		conf_file_free(&file);
 		return 1;
 	}
+	if (!file.count) {
+		fprintf(stderr,
+			"datinfo: %s: no line defines a name; datinfo --generate prints lines for "
+			"this host\n",
+			file.path);
+		all_open = false;
+	}
 	host_read(&host);
 	report_begin(&report);
 	for (size_t i = 0; i < file.count; i++) {
 		const struct conf_name *name = &file.names[i];
 		struct probe probe;
 
-		if (!is_wanted(name, wanted, count))
+		if (name->ignored || !is_wanted(name, wanted, count))
 			continue;
 		if (name->refused || !name->edition) {
 			report_name(&report, name, NULL);
@@ -130,42 +138,19 @@ static int list(bool json, char **wanted, int count)
 	return all_open ? 0 : 1;
 }
 
-/* ---- datinfo --check FILE... ---- */
-
-static int check(const char *path)
-{
-	struct conf_file file;
-	int err = conf_file_read(path, &file), bad = 0;
-
-	if (err) {
-		fprintf(stderr, "datinfo: %s: %s\n", path, strerror(-err));
-		return 1;
-	}
-	for (size_t i = 0; i < file.count; i++) {
-		const struct conf_name *name = &file.names[i];
-		const char *reason = name->refused;
-
-		if (!reason && name->edition)
-			reason = provider_params_refused(name->library, name->params);
-		if (!reason)
-			continue;
-		printf("%s:%u: %s\n", path, name->line, reason);
-		bad = 1;
-	}
-	conf_file_free(&file);
-	return bad;
-}
-
 /* ---- main ---- */
 
 static int check_all(char **paths, int count)
 {
+	struct host host;
 	int rc = 0;
 
 	if (!count)
 		return usage_wrong("--check wants a file");
+	host_read(&host);
 	for (int i = 0; i < count; i++)
-		rc |= check(paths[i]);
+		rc |= check(paths[i], &host);
+	host_free(&host);
 	return rc;
 }
 

@@ -11,6 +11,7 @@
  *	cause.c		why a name does not open, and what to do
  *	print.c		the list in columns, for people
  *	json.c		and as JSON, for programs
+ *	check.c		what is wrong in a dat.conf
  *	generate.c	a dat.conf for this host
  */
 #ifndef DATINFO_H
@@ -33,10 +34,10 @@ struct edition {
 	const char *registry;  /* the library of programs that opens the names */
 	const char *cma, *ofi; /* the providers of this project */
 	/*
-	 * Opens the name and closes it, and writes to @probe how far it came. Reasons are printed.
-	 * The process must have loaded no registry.
+	 * Opens the name and closes it, or if not @opens only loads its library, and writes to
+	 * @probe how far it came. Reasons are printed. The process must have loaded no registry.
 	 */
-	void (*open)(const struct conf_name *name, struct probe *probe);
+	void (*open)(const struct conf_name *name, bool opens, struct probe *probe);
 };
 
 extern const struct edition edition_dat1, edition_dat2;
@@ -49,12 +50,14 @@ struct conf_name {
 	unsigned major, minor;	       /* of the API */
 	const struct edition *edition; /* which has this major version; NULL: none has */
 	bool thread_safe;
-	const char *refused; /* why the line is no entry; the other fields are not set */
+	unsigned doubtful_field; /* it has more than the word by which it begins; 0: none */
+	const char *refused;	 /* why the line is no entry; the other fields are not set */
+	const char *ignored;	 /* why no program uses it; the other fields are not set */
 };
 
 struct conf_file {
 	const char *path;
-	char *text;
+	char *text;		 /* of the whole file, up to a NUL byte */
 	struct conf_name *names; /* in the order of the file */
 	size_t count;
 };
@@ -64,6 +67,8 @@ const char *conf_file_find(void);
 /* Reads and parses a dat.conf. Returns 0 or -errno. @path must live as long as @file. */
 int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
+/* Returns the text from the beginning of this line on. */
+const char *conf_line_find(const struct conf_file *file, unsigned line);
 /* ---- providers.c ---- */
 
 enum provider_kind {
@@ -92,6 +97,7 @@ enum probe_stage {
 	PROBE_NO_REGISTRY, /* that of the edition can't be loaded */
 	PROBE_NO_LIBRARY,  /* the provider can't be loaded */
 	PROBE_NO_PROVIDER, /* it is loaded, and is no provider */
+	PROBE_LOADED,	   /* it is one: all that probe_library looks for */
 	PROBE_REFUSED,	   /* dat_ia_open has failed */
 	PROBE_OPENED,
 	PROBE_NOT_TRIED, /* this process had no means to; the message says which */
@@ -138,6 +144,9 @@ struct probe {
  * provider may wait for a name server.
  */
 void probe_run(const struct conf_name *name, struct probe *probe);
+
+/* Loads the registry and the provider, and opens nothing. */
+void probe_library(const struct conf_name *name, struct probe *probe);
 
 extern unsigned probe_limit; /* seconds */
 
@@ -222,6 +231,11 @@ void json_begin(const struct conf_file *file);
 void json_name(const struct host *host, const struct conf_name *name, const struct probe *probe,
 	       const char *state, const struct cause *cause);
 void json_end(void);
+
+/* ---- check.c ---- */
+
+/* Prints what is wrong in the file. Returns 1 if something is, else 0. */
+int check(const char *path, const struct host *host);
 
 /* ---- generate.c ---- */
 

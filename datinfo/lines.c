@@ -70,12 +70,19 @@ static void add_entry(void *arg, unsigned line, const struct conf_entry *entry)
 	name->major = entry->info.dapl_version_major;
 	name->minor = entry->info.dapl_version_minor;
 	name->edition = edition_find(name->major);
+	name->doubtful_field = entry->doubtful_field;
 	name->thread_safe = entry->info.is_thread_safe;
 }
 
 static void add_refused(void *arg, unsigned line, const char *reason)
 {
 	conf_file_add(arg, line)->refused = reason;
+}
+
+static void add_kernel(void *arg, unsigned line)
+{
+	conf_file_add(arg, line)->ignored =
+		"k is for consumers of the kernel, and no program opens it: write u";
 }
 
 /* Reads a stream to its end. The text has room for the byte that the parser writes behind it. */
@@ -100,19 +107,33 @@ static int read_text(FILE *stream, char **text, size_t *length)
 
 int conf_file_read(const char *path, struct conf_file *file)
 {
-	const struct conf_sink sink = { add_entry, add_refused, file };
+	const struct conf_sink sink = { add_entry, add_refused, file, add_kernel };
 	FILE *stream = fopen(path, "re");
+	char *text = NULL;
 	size_t length;
 	int err;
 
 	*file = (struct conf_file){ .path = path };
 	if (!stream)
 		return -errno;
-	err = read_text(stream, &file->text, &length);
+	err = read_text(stream, &text, &length);
 	fclose(stream);
-	if (!err)
-		conf_parse(file->text, length, &sink);
+	if (!err) {
+		text[length] = '\0';
+		file->text = copy(text);
+		conf_parse(text, length, &sink);
+	}
+	free(text);
 	return err;
+}
+
+const char *conf_line_find(const struct conf_file *file, unsigned line)
+{
+	const char *text = file->text;
+
+	while (--line && strchr(text, '\n'))
+		text = strchr(text, '\n') + 1;
+	return text;
 }
 
 void conf_file_free(struct conf_file *file)

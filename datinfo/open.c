@@ -152,7 +152,32 @@ static void result_keep(const struct registry *registry, DAT_RETURN ret, struct 
 	snprintf(probe->ret, sizeof(probe->ret), "%s%s%s", major, *minor ? " " : "", minor);
 }
 
-static void name_open(const struct conf_name *name, struct probe *probe)
+/* Returns false, with the stage that was not passed, if registry or provider can't be loaded. */
+static bool libraries_load(const struct conf_name *name, struct registry *registry,
+			   struct probe *probe)
+{
+	const void *in_registry;
+	void *library, *init;
+
+	probe->stage = PROBE_NO_REGISTRY;
+	if (!registry_load(name->edition->registry, registry))
+		return false;
+	in_registry = (const void *)(uintptr_t)registry->ia_openv;
+	file_of(in_registry, probe->registry, sizeof(probe->registry));
+	probe->stage = PROBE_NO_LIBRARY;
+	snprintf(probe->library, sizeof(probe->library), "%s", name->library);
+	library = provider_load(name->library, in_registry);
+	if (!library) {
+		loader_tell();
+		return false;
+	}
+	probe->stage = PROBE_NO_PROVIDER;
+	init = dlsym(library, DAT_PROVIDER_INIT_FUNC_STR);
+	file_of(init, probe->library, sizeof(probe->library));
+	return init;
+}
+
+static void name_open(const struct conf_name *name, bool opens, struct probe *probe)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 	DAT_PROVIDER_ATTR provider;
@@ -160,25 +185,12 @@ static void name_open(const struct conf_name *name, struct probe *probe)
 	DAT_IA_HANDLE ia_handle;
 	DAT_IA_ATTR ia;
 	DAT_RETURN ret;
-	void *library, *init;
 
-	probe->stage = PROBE_NO_REGISTRY;
-	if (!registry_load(name->edition->registry, &registry))
+	if (!libraries_load(name, &registry, probe))
 		return;
-	file_of((const void *)(uintptr_t)registry.ia_openv, probe->registry,
-		sizeof(probe->registry));
-	probe->stage = PROBE_NO_LIBRARY;
-	snprintf(probe->library, sizeof(probe->library), "%s", name->library);
-	library = provider_load(name->library, (const void *)(uintptr_t)registry.ia_openv);
-	if (!library) {
-		loader_tell();
+	probe->stage = PROBE_LOADED;
+	if (!opens)
 		return;
-	}
-	probe->stage = PROBE_NO_PROVIDER;
-	init = dlsym(library, DAT_PROVIDER_INIT_FUNC_STR);
-	if (!init)
-		return;
-	file_of(init, probe->library, sizeof(probe->library));
 	probe->stage = PROBE_REFUSED;
 	ret = registry.ia_openv(name->name, 8, &async, &ia_handle, DAT_VERSION_MAJOR,
 				DAT_VERSION_MINOR, name->thread_safe);

@@ -57,14 +57,14 @@ static void use_line(const struct conf_name *name)
 	setenv("DAT_DBG_DEST", "1", 1);
 }
 
-static _Noreturn void child_main(const struct conf_name *name, int result, int output)
+static _Noreturn void child_main(const struct conf_name *name, bool opens, int result, int output)
 {
 	struct probe probe = { .stage = PROBE_CRASHED };
 
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
 	use_line(name);
-	name->edition->open(name, &probe);
+	name->edition->open(name, opens, &probe);
 	fflush(stderr);
 	_exit(write(result, &probe, sizeof(probe)) == (ssize_t)sizeof(probe) ? 0 : 1);
 }
@@ -170,7 +170,7 @@ const char *version_text(const struct version *version, char *text, size_t size)
 	return text;
 }
 
-void probe_run(const struct conf_name *name, struct probe *probe)
+static void process_run(const struct conf_name *name, bool opens, struct probe *probe)
 {
 	int result[2], output[2];
 	pid_t child;
@@ -189,7 +189,7 @@ void probe_run(const struct conf_name *name, struct probe *probe)
 	fflush(stdout); /* or the provider, which may print, prints it once more */
 	child = fork();
 	if (!child)
-		child_main(name, result[1], output[1]);
+		child_main(name, opens, result[1], output[1]);
 	if (child < 0)
 		probe_not_tried(probe);
 	close(result[1]);
@@ -203,4 +203,14 @@ void probe_run(const struct conf_name *name, struct probe *probe)
 	libfabric_separate(probe);
 	close(result[0]);
 	close(output[0]);
+}
+
+void probe_run(const struct conf_name *name, struct probe *probe)
+{
+	process_run(name, true, probe);
+}
+
+void probe_library(const struct conf_name *name, struct probe *probe)
+{
+	process_run(name, false, probe);
 }

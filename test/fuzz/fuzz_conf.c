@@ -101,7 +101,7 @@ static void fuzz_refused(void *arg, unsigned line, const char *reason)
 /* The parser gets a buffer of the smallest size that it allows. */
 static void fuzz_parse(struct fuzz_run *run, const void *text, size_t length)
 {
-	struct conf_sink sink = { fuzz_entry, fuzz_refused, run };
+	struct conf_sink sink = { .entry = fuzz_entry, .refused = fuzz_refused, .arg = run };
 	char *copy = malloc(length + 1);
 
 	require(copy != NULL);

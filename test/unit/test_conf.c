@@ -37,7 +37,9 @@ static void report_refused(void *arg, unsigned line, const char *reason)
 static char *conf_parse_text(const char *text, size_t length)
 {
 	struct conf_report report = { 0 };
-	struct conf_sink sink = { report_entry, report_refused, &report };
+	struct conf_sink sink = { .entry = report_entry,
+				  .refused = report_refused,
+				  .arg = &report };
 	char *copy = malloc(length + 1);
 
 	ck_assert_ptr_nonnull(copy);

@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..148
+echo 1..168
 
 # ---- options
 
@@ -245,17 +245,17 @@ result 'a file that is not there is said' "$(DAT_OVERRIDE=$tmp/none "$datinfo" 2
 result 'the dat.conf that is installed has no bad line' \
 	"$("$datinfo" --check "$src/dat.conf"; echo $?)" 0
 {
-	line good libdaplcma.so.1 'ib0 0'
+	line good1 libdaplcma.so.1 'ib0 0'
 	echo
 	echo 'too few'
-	line bad libdaplcma.so.1 'ib0 0 junk'
-	line bad libdaplcma.so.1 'ib0 0x'
-	line bad libdaplcma.so.1 ''
-	line good libdaplofi.so.1 'tcp'
-	line good libdaplofi.so.1 'tcp eth0 0 '
-	line bad libdaplofi.so.1 'tcp eth0 junk'
-	line bad libdaplofi.so.1 ' '
-	line good other.so 'as it likes 1 2 3'
+	line bad2 libdaplcma.so.1 'ib0 0 junk'
+	line bad3 libdaplcma.so.1 'ib0 0x'
+	line bad4 libdaplcma.so.1 ''
+	line good5 libdaplofi.so.1 'tcp'
+	line good6 libdaplofi.so.1 'tcp eth0 0 '
+	line bad7 libdaplofi.so.1 'tcp eth0 junk'
+	line bad8 libdaplofi.so.1 ' '
+	line good9 other.so 'as it likes 1 2 3'
 } >"$tmp/check"
 result '--check prints file, line and reason of each bad line' \
 	"$("$datinfo" --check "$tmp/check" | sed "s,$tmp/,,")" "check:3: fewer than eight fields\
@@ -265,6 +265,58 @@ result '--check prints file, line and reason of each bad line' \
 result '--check has status 1 then' "$("$datinfo" --check "$tmp/check" >"$tmp/out"; echo $?)" 1
 result '--check says that a file is not there' \
 	"$("$datinfo" --check "$tmp/none" 2>&1; echo $?)" "datinfo: $tmp/none: No such file .*\\|1"
+
+# checked WHY WANTED LINE: --check has WANTED, which is empty if nothing is wrong, for such a line
+checked() {
+	printf '%s\n' "$3" >"$tmp/check"
+	status=0
+	got=$("$datinfo" --check "$tmp/check") || status=1
+	result "--check: $1" "$status $(printf '%s\n' "$got" | sed "s,^$tmp/check:,,")" \
+		"$(if [ -z "$2" ]; then echo '0 '; else echo "1 $2"; fi)"
+}
+checked 'a line for the kernel' '1: k is for consumers of the kernel, .*' \
+	"$(line it libnone.so 0 | sed 's/u1/k1/')"
+checked 'a line that is not used by intention' '' "$(line it libnone.so 0
+		line x libnone.so 0 | sed 's/ def/ nondef/')"
+checked 'a version that no edition has' '1: there is no DAT 3.0: write u1.2 or u2.0' \
+	"$(line it libnone.so 0 | sed 's/u1.2/u3.0/')"
+checked 'a version that is too old' '1: programs want DAT 1.2: write u1.2' \
+	"$(line it libnone.so 0 | sed 's/u1.2/u1.1/')"
+checked 'a thread safety with more behind it' '1: field 3 should be threadsafe or .*' \
+	"$(line it libnone.so 0 | sed 's/threadsafe/threadsafely/')"
+checked 'a default with more behind it' '1: field 4 should be default or .*' \
+	"$(line it libnone.so 0 | sed 's/default/defaults/')"
+checked 'a library that is no provider' '1: .*/gone.so is no DAT provider: .*' \
+	"$(line it "$tmp/gone.so" 0)"
+checked 'a provider' '' "$(line it "$fake" 0)"
+checked 'a library of the other edition' \
+	'1: libdaplcma2.so.2 is a provider of DAT 2.0, and the line is for 1.2' \
+	"$(line it libdaplcma2.so.2 'ib0 0')"
+checked 'a libfabric provider that can not be' \
+	'1: field 7: libdaplofi can use tcp and verbs of libfabric, not shm' \
+	"$(line it libdaplofi.so.1 'shm 0')"
+checked 'a port that no device has' '1: field 7: a device has no more than 255 ports' \
+	"$(line it libdaplcma.so.1 'mlx5_0 256')"
+checked 'a name twice' '2: never used: line 1 has the same name, .* and library' \
+	"$(line it libnone.so 0; line it libnone.so 1)"
+checked 'a name for each edition' '' \
+	"$(line it libnone.so 0; line it libnone.so 0 | sed 's/u1.2/u2.0/')"
+line it libnone.so 0 >"$tmp/check"
+line it libnone2.so 0 >>"$tmp/check"
+result "--check: a line that serves if another's library is missing is none to correct" \
+	"$("$datinfo" --check "$tmp/check"; echo $?)" \
+	"$tmp/check:2: note: used only if libnone.so of line 1 can't be loaded\\|0"
+checked 'apostrophes' "1: more than eight fields\\|1: a field is quoted by \", not by '" \
+	"$(line it libnone.so 0 0 | sed "s/\"0\"/'0 0'/")"
+checked 'the quotes of typography' \
+	'1: more than eight .*\|1: a field is quoted by ", not by ..?.?' \
+	"$(line it libnone.so 0 | sed 's/"0"/“0 0”/')"
+checked 'an apostrophe in a comment' '' "$(line it libnone.so 0) # it's 'so'"
+checked 'an empty file' ' no line defines a name; datinfo --generate prints lines .*' ''
+: >"$tmp/empty"
+result 'an empty file has a remedy' \
+	"$(DAT_OVERRIDE=$tmp/empty "$datinfo" 2>&1 >"$tmp/out"; echo $?)" \
+	"datinfo: $tmp/empty: no line defines a name; datinfo --generate prints lines .*\\|1"
 
 # ---- --json
 
@@ -481,6 +533,15 @@ print(name["interface"]["name"], name["interface"]["state"], name["interface"]["
 	else
 		skip 'JSON has interface, link, speed, addresses, device and versions' 'no python3'
 	fi
+fi
+
+if [ -n "$no_host" ]; then
+	skip '--check: a port that the device of this host lacks' "$no_host"
+else
+	line it libdaplcma.so.1 'fake0 2' >"$tmp/check"
+	result '--check: a port that the device of this host lacks' \
+		"$(host "has_device eth7; $datinfo --check $tmp/check")" \
+		"$tmp/check:1: field 7: fake0 has no port 2"
 fi
 
 # A file that is no library stands where the loader looks first.
