@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # dat.conf in the guest: the lines of datinfo --generate open, and dtest passes between them, for
-# both editions of DAT; of the file that is installed those open that name no interface, but not
+# both editions of DAT, and between lines of OFED's kind, where --enable-old-names has built their
+# libraries; of the file that is installed those open that name no interface, but not
 # libdaplofi on iWARP.
 
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
@@ -52,6 +53,21 @@ between() {
 	return $rc
 }
 
+# old_line NAME LIBRARY PARAMS
+old_line() {
+	echo "$1 u2.0 nonthreadsafe default $build/udapl/.libs/$2.so.2 dapl.2.0 \"$3\" \"\""
+}
+
+# old_lines END: as OFED's dat.conf has them for a device, its interface and its address
+old_lines() {
+	local interface=DAT_TEST_IF$1 address=DAT_TEST_ADDR$1
+
+	old_line "ofa-v2-cma$1" libdaplofa "${!interface} 0"
+	old_line "ofa-v2-host$1" libdaplofa "${!address} 0"
+	old_line "ofa-v2-scm$1" libdaploscm "$kind$1 1"
+	old_line "ofa-v2-ucm$1" libdaploucm "$kind$1 1"
+}
+
 # says NAME STATE: the list for the installed file has it for this name
 says() {
 	grep -Eq "^ [0-9]+ $1 [0-9.]+ $2 *\$" "$tmp/installed.log"
@@ -64,6 +80,10 @@ with_built "${top_srcdir:-$build/..}/dat.conf" >"$tmp/installed"
 kind=$DAT_TEST_DEV
 pairs=('OpenIB-cma OpenIB-cma-1' "OpenIB-${kind}0-1 OpenIB-${kind}1-1" 'ofi-tcp-v0 ofi-tcp-v1')
 pairs+=('ofa-v2-v0 ofa-v2-v1' "ofa-v2-${kind}0-1s ofa-v2-${kind}1-1u" 'ofi-v2-tcp-v0 ofi-v2-tcp-v1')
+if [[ -e $build/udapl/.libs/libdaplofa.so.2 ]]; then
+	{ old_lines 0; old_lines 1; } >>"$DAT_OVERRIDE"
+	for old in cma host scm ucm; do pairs+=("ofa-v2-${old}0 ofa-v2-${old}1"); done
+fi
 [[ $kind == siw ]] || pairs+=('ofi-verbs ofi-verbs-v1' 'ofi-v2-verbs ofi-v2-verbs-v1')
 echo 1..$((${#pairs[@]} + 5))
 tests=()
@@ -74,7 +94,7 @@ for i in "${!pairs[@]}"; do
 done
 "$datinfo" --wait 600 --json >"$tmp/json.log"
 [[ $(grep -c '"state": "opens", .*"address": "1' "$tmp/json.log") == \
-	$(grep -c '^[^#]' "$tmp/generated") ]]
+	$(grep -c '^[^#]' "$DAT_OVERRIDE") ]]
 report $? 'each name of datinfo --generate opens'
 for i in "${!pairs[@]}"; do
 	wait "${tests[i]}"
