@@ -84,6 +84,47 @@ START_TEST(queries_return_the_handles_of_the_consumer)
 }
 END_TEST
 
+#define IA_OF(query, handle, mask, type)                                                           \
+	({                                                                                         \
+		type param_;                                                                       \
+		ck_dat(query(handle, mask, &param_));                                              \
+		param_.ia_handle;                                                                  \
+	})
+
+START_TEST(nine_queries_return_the_ia_of_the_consumer)
+{
+	DAT_SRQ_ATTR attr = { .max_recv_dtos = 8,
+			      .max_recv_iov = 1,
+			      .low_watermark = DAT_SRQ_LW_DEFAULT };
+	const struct side *side = &pair.server;
+	DAT_CONN_QUAL qual;
+	DAT_HANDLE h;
+
+	pair_open_unconnected(&pair, NULL);
+	ck_assert_ptr_eq(IA_OF(dat_pz_query, side->pz, DAT_PZ_FIELD_ALL, DAT_PZ_PARAM), side->ia);
+	ck_assert_ptr_eq(IA_OF(dat_lmr_query, side->lmr, DAT_LMR_FIELD_ALL, DAT_LMR_PARAM),
+			 side->ia);
+	ck_assert_ptr_eq(IA_OF(dat_evd_query, side->cr_evd, DAT_EVD_FIELD_ALL, DAT_EVD_PARAM),
+			 side->ia);
+	ck_assert_ptr_eq(IA_OF(dat_ep_query, side->ep, DAT_EP_FIELD_ALL, DAT_EP_PARAM), side->ia);
+	ck_dat(dat_cno_create(side->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &h));
+	ck_assert_ptr_eq(IA_OF(dat_cno_query, h, DAT_CNO_FIELD_ALL, DAT_CNO_PARAM), side->ia);
+	h = listen_any(side, &qual);
+	ck_assert_ptr_eq(IA_OF(dat_psp_query, h, DAT_PSP_FIELD_ALL, DAT_PSP_PARAM), side->ia);
+	ck_dat(dat_rsp_create(side->ia, free_qual(side), side->ep, side->cr_evd, &h));
+	ck_assert_ptr_eq(IA_OF(dat_rsp_query, h, DAT_RSP_FIELD_ALL, DAT_RSP_PARAM), side->ia);
+	if (device_has(NEEDS_SRQ)) {
+		ck_dat(dat_srq_create(side->ia, side->pz, &attr, &h));
+		ck_assert_ptr_eq(IA_OF(dat_srq_query, h, DAT_SRQ_FIELD_ALL, DAT_SRQ_PARAM),
+				 side->ia);
+	}
+	if (dat_rmr_create(side->pz, &h) == DAT_SUCCESS) /* a provider may have no windows */
+		ck_assert_ptr_eq(IA_OF(dat_rmr_query, h, DAT_RMR_FIELD_IA_HANDLE, DAT_RMR_PARAM),
+				 side->ia);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 START_TEST(private_data_arrives_at_both_sides)
 {
 	static const char request[] = "a request", reply[] = "a reply that is longer than it";
@@ -138,6 +179,34 @@ START_TEST(reject_ends_the_request)
 	pair_close(&pair);
 }
 END_TEST
+
+#if DAT_EDITION == 2
+START_TEST(a_reject_brings_its_private_data)
+{
+	static const DAT_COUNT sizes[] = { 1, 100 };
+	const DAT_CONNECTION_EVENT_DATA *connection;
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+	DAT_EVENT event;
+	char reason[100];
+
+	pair_open_unconnected(&pair, NULL);
+	psp = listen_any(&pair.server, &qual);
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		memset(reason, 'a' + (int)i, sizeof(reason));
+		ck_dat(try_connect(pair.client.ep, &pair.server, qual, TIME_LIMIT));
+		ck_dat(dat_cr_reject(expect_cr(&pair.server), sizes[i], reason));
+		event = expect_connection(&pair.client, DAT_CONNECTION_EVENT_PEER_REJECTED);
+		connection = &event.event_data.connect_event_data;
+		ck_assert_int_ge(connection->private_data_size, sizes[i]); /* it may be padded */
+		ck_assert_mem_eq(connection->private_data, reason, (size_t)sizes[i]);
+		ck_dat(dat_ep_reset(pair.client.ep));
+	}
+	ck_dat(dat_psp_free(psp));
+	pair_close(&pair);
+}
+END_TEST
+#endif
 
 START_TEST(connect_without_listener_is_refused)
 {
@@ -532,8 +601,12 @@ int main(int argc, char **argv)
 		{ names_are_listed, NEEDS_NOTHING },
 		{ ia_opens_and_closes_repeatedly, NEEDS_NOTHING },
 		{ queries_return_the_handles_of_the_consumer, NEEDS_NOTHING },
+		{ nine_queries_return_the_ia_of_the_consumer, NEEDS_NOTHING },
 		{ private_data_arrives_at_both_sides, NEEDS_NOTHING },
 		{ reject_ends_the_request, NEEDS_NOTHING },
+#if DAT_EDITION == 2
+		{ a_reject_brings_its_private_data, NEEDS_NOTHING },
+#endif
 		{ connect_without_listener_is_refused, NEEDS_NOTHING },
 		{ qualifier_has_one_listener, NEEDS_NOTHING },
 		{ send_gathers_and_receive_scatters, NEEDS_NOTHING },

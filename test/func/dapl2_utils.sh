@@ -85,8 +85,8 @@ sides() {
 }
 
 run_dtest() {
-	# 1 MiB for an endpoint that was created for transfers of 64 KiB
-	local options=(-P end0 -b 1048576 -B 10 "$@")
+	# 128 KiB for an endpoint that was created for transfers of 64 KiB
+	local options=(-P end0 -b 131072 -B 10 "$@")
 
 	serve "$server_side" '' dtest "${options[@]}"
 	client=(dtest -h "$DAT_TEST_ADDR0" "${options[@]}")
@@ -185,10 +185,24 @@ functions() {
 	done
 }
 
+# together SERVER CLIENT CASE...: cases of conform2, whose one process has end0 by the provider of
+# SERVER and end1 by that of CLIENT, below our registry
+together() {
+	local conf=$tmp/together.conf first=${1}_provider second=${2}_provider case
+
+	sed "/ u1.2 /d; /^end0/s,$our_provider,${!first},; /^end1/s,$our_provider,${!second}," \
+		"$DAT_OVERRIDE" >"$conf"
+	for case in "${@:3}"; do
+		DAT_OVERRIDE=$conf "$build/test/conform/conform2" --ia end1 --server end0 "$case" \
+			>"$tmp/conform.log" 2>&1
+		report $? "$case, $1 server, $2 client"
+	done
+}
+
 # libdapl2's provider is over verbs, and its connections those of InfiniBand
 with_theirs=
 [[ $DAT_TEST_DEV != rxe || ! -e $their_provider ]] || with_theirs=1
-echo "1..$((with_theirs ? 40 : 21))"
+echo "1..$((with_theirs ? 43 : 21))"
 sides 'our our' 'our our'
 run_dtest
 run_dtest -c
@@ -218,4 +232,7 @@ if [[ -n $with_theirs ]]; then
 	run_dtest
 	run_dtestx
 	run_dtestcm
+	together their their nine_queries_return_the_ia_of_the_consumer
+	together our their a_reject_brings_its_private_data
+	together their our a_reject_brings_its_private_data
 fi
