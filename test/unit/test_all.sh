@@ -7,9 +7,11 @@
 . "${top_srcdir:-.}/test/unit/tap.sh"
 source=${top_srcdir:-.}/test
 tmp=$(mktemp -d) || exit 99
+chmod 755 "$tmp" # for the steps of another user
 trap 'rm -rf "$tmp"' EXIT
 
 mkdir -p "$tmp/tree/test" "$tmp/bin"
+touch "$tmp/tree/configure.ac"
 cp "$source/all" "$source/lib.sh" "$tmp/tree/test"
 chmod +x "$tmp/tree/test/all"
 
