@@ -117,7 +117,8 @@ void queue_poke_late(struct transfer_queue *queue, const struct transfer *receiv
 /* Immediate data are no failure. */
 static inline bool status_is_failure(DAT_DTO_COMPLETION_STATUS status)
 {
-	return status != DAT_DTO_SUCCESS && !(DAT_EDITION == 2 && (unsigned)status >= TP_WC_SPECIAL);
+	return status != DAT_DTO_SUCCESS &&
+	       !(DAT_EDITION == 2 && (unsigned)status >= TP_WC_SPECIAL);
 }
 
 /*
