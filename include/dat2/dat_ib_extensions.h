@@ -182,7 +182,7 @@ typedef enum dat_ib_evd_extension_flags {
 
 /*
  * A privilege, as DAT_MEM_PRIV_FLAGS: peers may execute atomic operations on the region. Devices
- * need local write with it.
+ * need local write with it. On an IA with other extensions alone it has no effect.
  */
 typedef enum dat_ib_mem_priv_flags { DAT_IB_MEM_PRIV_REMOTE_ATOMIC = 0x40 } DAT_IB_MEM_PRIV_FLAGS;
 

@@ -271,8 +271,8 @@ struct dat_provider_attr {
  * DAT_INVALID_PARAMETER, ARG2: unknown type; ARG3: the address or the cookie is null, or the range
  *	is not mapped, or, with DAT_VA_TYPE_ZB on an RDMA device, it does not begin at a page, which
  *	is a multiple of sysconf(_SC_PAGESIZE); ARG4: length is 0, too large, or exceeds the address
- *	space; ARG6: DAT_IB_MEM_PRIV_REMOTE_ATOMIC, and the device has no atomic operations; ARG7:
- *	unknown va_type; ARG8: lmr is null
+ *	space; ARG6: DAT_IB_MEM_PRIV_REMOTE_ATOMIC, and the IA has no extensions; ARG7: unknown
+ *	va_type; ARG8: lmr is null
  * DAT_INVALID_STATE: memory that is not shared, or a cookie that is in use for other memory
  * DAT_INVALID_STATE, LMR_FREE: the source is being freed
  * DAT_PRIVILEGES_VIOLATION, WRITE: a write privilege for memory that is mapped read-only

@@ -66,6 +66,11 @@ static void setup_without_atomic(void)
 	setup_without(TP_CAP_ATOMIC);
 }
 
+static void setup_without_any(void)
+{
+	setup_without(TP_CAP_IMMED | TP_CAP_ATOMIC);
+}
+
 static DAT_SRQ_HANDLE srq;
 
 /* The server has its receives from a shared receive queue. */
@@ -436,13 +441,37 @@ START_TEST(the_privilege_is_told_and_has_a_context)
 }
 END_TEST
 
-START_TEST(the_privilege_needs_a_device_with_atomic_operations)
+static DAT_MEM_PRIV_FLAGS privileges_of(const struct cell *cell)
+{
+	DAT_LMR_PARAM param;
+
+	ck_dat(lmr_query(cell->lmr, DAT_LMR_FIELD_MEM_PRIV, &param));
+	return param.mem_priv;
+}
+
+START_TEST(the_privilege_needs_a_device_with_extensions)
 {
 	struct cell cell = { .lmr = POISON };
 
 	ck_dat_is(try_cell(server, &cell, ATOMIC_PRIV), BAD_ARG(6));
 	ck_assert_ptr_eq(cell.lmr, POISON);
 	ck_dat(try_cell(server, &cell, DAT_MEM_PRIV_ALL_FLAG));
+	close_cell(&cell);
+	pair_close(&pair);
+}
+END_TEST
+
+/* OFED's dtestx asks for it before it looks at the attributes. */
+START_TEST(without_atomic_operations_the_privilege_has_no_effect)
+{
+	struct cell cell;
+
+	ck_dat(try_cell(server, &cell, ATOMIC_PRIV));
+	ck_assert_uint_eq(privileges_of(&cell), DAT_MEM_PRIV_ALL_FLAG);
+	close_cell(&cell);
+	ck_dat(try_cell(server, &cell, DAT_IB_MEM_PRIV_REMOTE_ATOMIC));
+	ck_assert_uint_eq(privileges_of(&cell), 0);
+	ck_assert_uint_eq(cell.remote.rmr_context, 0);
 	close_cell(&cell);
 	pair_close(&pair);
 }
@@ -996,7 +1025,11 @@ static void add_other_cases(void)
 	cases = tcase_create("no atomic operations");
 	tcase_add_checked_fixture(cases, setup_without_atomic, NULL);
 	tcase_add_loop_test(cases, without_the_operation_they_are_not_supported, 2, KINDS);
-	tcase_add_test(cases, the_privilege_needs_a_device_with_atomic_operations);
+	tcase_add_test(cases, without_atomic_operations_the_privilege_has_no_effect);
+
+	cases = tcase_create("no extensions");
+	tcase_add_checked_fixture(cases, setup_without_any, NULL);
+	tcase_add_test(cases, the_privilege_needs_a_device_with_extensions);
 
 	cases = tcase_create("thread-safe");
 	tcase_add_checked_fixture(cases, setup_thread_safe, NULL);

@@ -102,14 +102,27 @@ static DAT_RETURN lmr_args(struct ia *ia, const struct mem_kind *kind,
 				: span_virtual(ia, region, length, span);
 }
 
-/* Says whether the device has what the call asks of it. */
+/*
+ * Says whether the device has what the call asks of it. A program asks for atomic operations before
+ * it looks at which extensions there are: so the privilege is refused only where there are none.
+ */
 static DAT_RETURN lmr_ask_device(const struct ia *ia, DAT_MEM_PRIV_FLAGS priv, bool zero_based)
 {
-	if (priv & TP_PRIV_ATOMIC && !(ia->attr->caps & TP_CAP_ATOMIC))
+	if (priv & TP_PRIV_ATOMIC && !(ia->attr->caps & (TP_CAP_ATOMIC | TP_CAP_IMMED)))
 		return BAD_ARG(6);
 	if (zero_based && !(ia->attr->caps & TP_CAP_ZERO_BASED))
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
 	return DAT_SUCCESS;
+}
+
+/* Returns the privileges that the region has. That for atomic operations needs a device with them. */
+static DAT_MEM_PRIV_FLAGS lmr_privileges(const struct ia *ia, DAT_MEM_PRIV_FLAGS priv)
+{
+	unsigned known = DAT_MEM_PRIV_ALL_FLAG;
+
+	if (ia->attr->caps & TP_CAP_ATOMIC)
+		known |= TP_PRIV_ATOMIC;
+	return (DAT_MEM_PRIV_FLAGS)(priv & known);
 }
 
 /* Writes what the call and a query tell of a region. Each output may be null. */
@@ -340,7 +353,7 @@ region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION
 	lmr_set_range(lmr, &span, zero_based);
 	lmr->last = lmr->address + span.length - 1;
 	lmr->length = span.length;
-	lmr->priv = (DAT_MEM_PRIV_FLAGS)(priv & (DAT_MEM_PRIV_ALL_FLAG | TP_PRIV_ATOMIC));
+	lmr->priv = lmr_privileges(ia, priv);
 	if (kind->has_cookie)
 		ret = lmr_use_cookie(lmr, &span);
 	if (ret != DAT_SUCCESS)
