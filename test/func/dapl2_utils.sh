@@ -106,20 +106,41 @@ run_dtestsrq() {
 	passes dtestsrq 'ALL 3 CONNECTED on' 'DAPL RC SRQ Test Complete'
 }
 
-# The extensions of the providers, where both have any.
-run_dtestx() {
+# with_extensions NAME: true if the providers of both sides have any; else the case is skipped
+with_extensions() {
 	local side
 
 	for side in "$server_side" "$client_side"; do
 		tool "$side" client dtestx -q -P end0
 		grep -q 'DAT_EXTENSION_INTERFACE=TRUE' "$tmp/client.log" || {
-			report 0 "dtestx${between:+, $between} # SKIP a provider without extensions"
-			return
+			report 0 "$1${between:+, $between} # SKIP a provider without extensions"
+			return 1
 		}
 	done
+}
+run_dtestx() {
+	with_extensions dtestx || return
 	serve "$server_side" '' dtestx -P end0
 	client=(dtestx -P end0 -h "$DAT_TEST_ADDR0")
 	passes dtestx 'immed/atomic test PASSED'
+}
+# Writes of the tool's own size, of which the last one has immediate data. Its own number of them is
+# a thousand, for which a guest needs minutes.
+run_dtest_immed() {
+	local options=(-P end0 -w -b 4194304 -B 10)
+
+	with_extensions 'dtest -w' || return
+	serve "$server_side" '' dtest "${options[@]}"
+	client=(dtest -h "$DAT_TEST_ADDR0" "${options[@]}")
+	passes 'dtest -w' 'DAPL Test Complete. PASSED' 'RDMA write (bi-direction)'
+}
+# Writes whose last byte is polled for in memory.
+run_dtest_polled() {
+	local options=(-P end0 -W -D -b 4096 -B 20)
+
+	serve "$server_side" '' dtest "${options[@]}"
+	client=(dtest -h "$DAT_TEST_ADDR0" "${options[@]}")
+	passes 'dtest -W -D' 'DAPL Test Complete. PASSED' 'RDMA write PingPong: (20 x'
 }
 # Its query has fourteen attributes, each with a value.
 query_dtestx() {
@@ -202,11 +223,13 @@ together() {
 # libdapl2's provider is over verbs, and its connections those of InfiniBand
 with_theirs=
 [[ $DAT_TEST_DEV != rxe || ! -e $their_provider ]] || with_theirs=1
-echo "1..$((with_theirs ? 43 : 21))"
+echo "1..$((with_theirs ? 45 : 23))"
 sides 'our our' 'our our'
 run_dtest
 run_dtest -c
 run_dtest -p
+run_dtest_immed
+run_dtest_polled
 query_dtestx
 run_dtestx
 run_datagrams
