@@ -309,9 +309,8 @@ typedef struct __attribute__((__may_alias__)) dat_ib_extension_event_data {
  * rejection to 132. libdaplcma2 has datagrams on InfiniBand and RoCE, between two programs that use
  * it. Elsewhere the attribute is "FALSE", and dat_ep_create returns DAT_MODEL_NOT_SUPPORTED.
  *
- * A call that begins an exchange takes one slot of the EVD for connections, for its event. A send
- * that fails stops the sends of the endpoint: what is outstanding, and what is posted until that
- * has completed, is flushed. If the device has stopped all of the endpoint,
+ * A send that fails stops the sends of the endpoint: what is outstanding, and what is posted until
+ * that has completed, is flushed. If the device has stopped all of the endpoint,
  * DAT_ASYNC_ERROR_EP_BROKEN follows, and it sends and receives nothing any more.
  */
 

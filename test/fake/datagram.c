@@ -59,6 +59,7 @@ static struct tp_qp *qp_with(uint32_t number)
 /* Puts the message into the oldest receive of @qp, behind the header. Without one it is lost. */
 static void arrive(struct tp_qp *qp, const struct wr *wr)
 {
+	DAT_DTO_COMPLETION_STATUS done = DAT_DTO_SUCCESS;
 	struct wr *recv;
 	char *to;
 
@@ -75,7 +76,11 @@ static void arrive(struct tp_qp *qp, const struct wr *wr)
 	to += NETWORK_HEADER;
 	for (unsigned i = 0; i < wr->nseg; to += wr->sges[i++].length)
 		memcpy(to, (void *)(uintptr_t)wr->sges[i].address, wr->sges[i].length);
-	qp_complete(qp, recv, DAT_DTO_SUCCESS, (uint32_t)(NETWORK_HEADER + wr->size),
+	if (fake.quirks & FAKE_SENDS_IMMED) {
+		recv->immed = FAKE_IMMED;
+		done = (DAT_DTO_COMPLETION_STATUS)TP_WC_SEND_IMMED;
+	}
+	qp_complete(qp, recv, done, (uint32_t)(NETWORK_HEADER + wr->size),
 		    wr->flags & TP_POST_SOLICIT);
 }
 
@@ -97,6 +102,7 @@ int tp_post_datagram(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 		     uint32_t size, const struct tp_ah *ah, unsigned flags)
 {
 	struct wr *wr;
+	bool by_call;
 	int err = fake_enter(CALL_POST_DATAGRAM);
 
 	if (err)
@@ -117,7 +123,10 @@ int tp_post_datagram(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 	wr->number = qp->sends.posted++;
 	fake.seen.post_flags = flags;
 	qp_complete(qp, wr, run(qp, wr, ah->number), 0, false);
+	by_call = fake.quirks & FAKE_POSTS_BY_CALL;
 	fake_unlock();
+	if (by_call)
+		pthread_testcancel();
 	return 0;
 }
 

@@ -443,6 +443,21 @@ static void expect_received(uint64_t n, size_t length)
 			HEADER + length);
 }
 
+/* Programs of libibverbs may send some; DAT has no such post. */
+static void expect_received_with_immediate_data(uint64_t n, size_t length)
+{
+	DAT_EVENT event = expect_event(server.recv_evd, (DAT_EVENT_NUMBER)DAT_IB_DTO_EVENT);
+	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event.event_data.dto_completion_event_data;
+
+	ck_assert_uint_eq(dto->user_cookie.as_64, n);
+	ck_assert_int_eq(dto->status, DAT_DTO_SUCCESS);
+	ck_assert_int_eq(dto->operation, DAT_IB_DTO_RECV_UD_IMMED);
+	ck_assert_uint_eq(dto->transfered_length, HEADER + length);
+	ck_assert_int_eq(extension_of(&event)->type, DAT_IB_UD_RECV);
+	ck_assert_int_eq(extension_of(&event)->status, DAT_OP_SUCCESS);
+	ck_assert_uint_eq(extension_of(&event)->val.immed.data, FAKE_IMMED);
+}
+
 START_TEST(a_message_arrives_behind_the_header_of_the_network)
 {
 	struct found active, passive;
@@ -641,9 +656,63 @@ START_TEST(receives_of_a_shared_queue_tell_their_endpoint)
 	meet(&active, &passive);
 	ck_dat(try_send_to(&active.ah, 1, 8, 0));
 	expect_received(5, 8);
+	fake_quirks(FAKE_SENDS_IMMED);
+	ck_dat(srq_post_recv(srq, 1, &iov, cookie_of(6)));
+	ck_dat(try_send_to(&active.ah, 1, 8, 0));
+	expect_received_with_immediate_data(6, 8);
 	ck_dat(ep_free(to));
 	ck_dat(srq_free(srq));
 	to = ud_ep(&server);
+}
+END_TEST
+
+START_TEST(immediate_data_of_a_message_are_told)
+{
+	struct found active, passive;
+
+	meet(&active, &passive);
+	fake_quirks(FAKE_SENDS_IMMED);
+	receive(7, 0, 64);
+	ck_dat(try_send_to(&active.ah, 8, 10, 0));
+	expect_received_with_immediate_data(7, 10);
+	fake_quirks(0);
+	receive(9, 0, 64);
+	ck_dat(try_send_to(&active.ah, 8, 10, 0));
+	expect_received(9, 10);
+}
+END_TEST
+
+/* The thread is cancelled in the system call of a device's library, or when the call is over. */
+static struct found cancelled_way;
+
+static void *post_in_thread(void *arg)
+{
+	const unsigned *flags = arg;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	pthread_cancel(pthread_self());
+	(void)try_send_to(&cancelled_way.ah, 5, 8, *flags);
+	pthread_testcancel();
+	return NULL;
+}
+
+START_TEST(a_thread_that_is_cancelled_in_a_post_leaves_it_posted)
+{
+	unsigned flags = _i ? DAT_COMPLETION_SOLICITED_WAIT_FLAG : 0;
+	struct found passive;
+	pthread_t thread;
+	void *result;
+
+	if (!CAN_UNWIND_THREADS)
+		return;
+	meet(&cancelled_way, &passive);
+	fake_quirks(FAKE_POSTS_BY_CALL);
+	ck_assert_int_eq(pthread_create(&thread, NULL, post_in_thread, &flags), 0);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	expect_sent(5, 8);
+	ck_dat(try_send_to(&cancelled_way.ah, 6, 8, 0)); /* its lock is free */
+	expect_sent(6, 8);
 }
 END_TEST
 
@@ -734,11 +803,14 @@ static void add_cases(void)
 	tcase_add_test(cases, a_post_that_the_device_refuses_leaves_the_queue_as_it_was);
 	tcase_add_test(cases, receives_of_a_shared_queue_tell_their_endpoint);
 	tcase_add_test(cases, receives_that_are_outstanding_go_with_the_endpoint);
+	tcase_add_test(cases, immediate_data_of_a_message_are_told);
+	tcase_add_loop_test(cases, a_thread_that_is_cancelled_in_a_post_leaves_it_posted, 0, 2);
 
 	cases = tcase_create("a thread-safe IA");
 	tcase_add_checked_fixture(cases, setup_thread_safe, teardown);
 	tcase_add_test(cases, a_message_arrives_behind_the_header_of_the_network);
 	tcase_add_test(cases, a_full_queue_refuses_and_goes_on_when_events_were_taken);
+	tcase_add_loop_test(cases, a_thread_that_is_cancelled_in_a_post_leaves_it_posted, 0, 2);
 
 	cases = tcase_create("the end of IAs");
 	tcase_add_checked_fixture(cases, setup, NULL);

@@ -161,20 +161,26 @@ DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger)
 	return ret;
 }
 
+/* Returns the value of an open gate: one of two; 0 without a queue pair. */
+static unsigned gate_opened(const struct ep *ep, unsigned alone, unsigned shared)
+{
+	if (!ep->qp)
+		return 0;
+	return ep->thread_safe ? shared : alone;
+}
+
 void ep_set_gates(struct ep *ep)
 {
 	unsigned state = ep_state(ep);
-	unsigned open = !ep->qp ? 0 : ep->thread_safe ? EP_SHARED : EP_OPEN;
+	unsigned open = gate_opened(ep, EP_OPEN, EP_SHARED);
 	bool fast = state == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep);
 	bool slow_requests = ep->obj.ia->attr->caps & TP_CAP_UNCANCELLED_POSTS;
+	unsigned requests = fast && !slow_requests ? open : 0;
 
-	ep_limit_reads(ep);
 	if (ep_has_datagrams(ep))
-		atomic_store(&ep->send_gate, open == EP_OPEN	 ? EP_DATAGRAM_OPEN
-					     : open == EP_SHARED ? EP_DATAGRAM_SHARED
-								 : 0);
-	else
-		atomic_store(&ep->send_gate, fast && !slow_requests ? open : 0);
+		requests = gate_opened(ep, EP_DATAGRAM_OPEN, EP_DATAGRAM_SHARED);
+	ep_limit_reads(ep);
+	atomic_store(&ep->send_gate, requests);
 	race_reach(RACE_GATE, ep);
 	atomic_store(&ep->recv_gate, (fast || ep_has_datagrams(ep)) && !ep->srq ? open : 0);
 }
