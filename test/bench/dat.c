@@ -362,6 +362,15 @@ MEASURE measure_post_cmp_swap(void)
 	EACH(dat_ib_post_cmp_and_swap(client, i, i, &word, COOKIE(i), &remote_word, NO_FLAGS));
 }
 
+static DAT_EP_HANDLE datagram_eps[2];
+static DAT_IB_ADDR_HANDLE way; /* from the first to the second */
+
+/* Nobody receives them: they are lost. */
+MEASURE measure_post_send_ud(void)
+{
+	EACH(dat_ib_post_send_ud(datagram_eps[0], 1, &local, &way, COOKIE(i), NO_FLAGS));
+}
+
 /* Says whether the IA has what a named attribute tells of. */
 static bool has_extension(const char *name)
 {
@@ -389,8 +398,47 @@ static void open_words(void)
 	word.segment_length = remote_word.segment_length = 8;
 }
 
+/* Makes two endpoints of datagrams, of which the first learns the way to the second. */
+static void open_datagrams(void)
+{
+	const DAT_EP_ATTR attr = {
+		.service_type = (DAT_SERVICE_TYPE)DAT_IB_SERVICE_TYPE_UD,
+		.max_recv_dtos = 1,
+		.max_request_dtos = TURNS * (CALLS + 1),
+		.max_recv_iov = 1,
+		.max_request_iov = 4,
+	};
+	DAT_IB_EXTENSION_EVENT_DATA found = { .type = DAT_IB_UD_CONNECT_ERROR };
+	DAT_PSP_HANDLE psp;
+	DAT_IA_ATTR ia_attr;
+	DAT_EVENT event;
+
+	if (!has_extension("DAT_IB_UD"))
+		return;
+	for (int i = 0; i < 2; i++)
+		MUST(!dat_ep_create(ia, pz, idle_evd, send_evd, conn_evd, &attr, &datagram_eps[i]));
+	MUST(!dat_psp_create(ia, QUALIFIER, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	MUST(!dat_ia_query(ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &ia_attr, 0, NULL));
+	MUST(!dat_ep_connect(datagram_eps[0], ia_attr.ia_address_ptr, QUALIFIER, FOREVER, 0, NULL,
+			     DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	event = bench_wait(cr_evd, (DAT_EVENT_NUMBER)DAT_IB_UD_CONNECTION_REQUEST_EVENT);
+	MUST(!dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, datagram_eps[1], 0,
+			    NULL));
+	while (found.type != DAT_IB_UD_REMOTE_AH) {
+		event = bench_wait(conn_evd,
+				   (DAT_EVENT_NUMBER)DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED);
+		memcpy(&found, event.event_extension_data, sizeof(found));
+	}
+	way = found.remote_ah;
+	MUST(!dat_psp_free(psp));
+}
+
 static void measure_extensions(void)
 {
+	for (int i = 0; i < TURNS && way.ah; i++) {
+		measure_post_send_ud();
+		dequeue_completions(send_evd, CALLS);
+	}
 	for (int i = 0; i < TURNS && has_extension("DAT_IB_IMMED_DATA"); i++) {
 		recv_unmeasured();
 		measure_post_write_immed();
@@ -408,6 +456,10 @@ static void measure_extensions(void)
 	}
 }
 #else
+static void open_datagrams(void)
+{
+}
+
 static void measure_extensions(void)
 {
 }
@@ -786,6 +838,7 @@ int main(int argc, char **argv)
 		return 0;
 	MUST(argc == 2 || (argc == 3 && !strcmp(argv[2], "threadsafe")));
 	open_all(argv[1], argc == 3);
+	open_datagrams();
 	service_park();
 	warm_up();
 	measure_posts();

@@ -149,14 +149,19 @@ static inline void recv_all(struct ibv_recv_wr *wr)
 	}
 }
 
-static inline void post_all(struct ibv_send_wr *wr)
+static inline void post_all_on(struct ibv_qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
 	for (uint64_t i = 0; i < CALLS; i++) {
 		wr->wr_id = i;
-		MUST(!ibv_post_send(client, wr, &bad));
+		MUST(!ibv_post_send(qp, wr, &bad));
 	}
+}
+
+static inline void post_all(struct ibv_send_wr *wr)
+{
+	post_all_on(client, wr);
 }
 
 #define SGES(segments) ((segments) == WHOLE ? &sge : (segments) == SHORT ? &small : pieces)
@@ -260,6 +265,56 @@ MEASURE measure_post_cmp_swap(void)
 	post_all(&swap_wr);
 }
 
+static struct ibv_qp *datagram_qps[2]; /* the first sends to the second */
+static struct ibv_send_wr ud_wr = {
+	.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+};
+
+/* Nobody receives them: they are lost. */
+MEASURE measure_post_send_ud(void)
+{
+	post_all_on(datagram_qps[0], &ud_wr);
+}
+
+static void open_datagrams(void)
+{
+	const uint32_t qkey = 0x11111111;
+	struct ibv_ah_attr path = {
+		.is_global = 1,
+		.port_num = (uint8_t)gid.port_num,
+		.grh = { .dgid = gid.gid, .sgid_index = (uint8_t)gid.gid_index, .hop_limit = 64 }
+	};
+	struct ibv_qp_init_attr init = {
+		.send_cq = send_cq,
+		.recv_cq = idle_cq,
+		.cap = { .max_send_wr = TURNS * (CALLS + 1),
+			 .max_recv_wr = 1,
+			 .max_send_sge = 4,
+			 .max_recv_sge = 1,
+			 .max_inline_data = SMALL },
+		.qp_type = IBV_QPT_UD,
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+					    .port_num = (uint8_t)gid.port_num,
+					    .qkey = qkey };
+
+		datagram_qps[i] = ibv_create_qp(pd, &init);
+		MUST(datagram_qps[i]);
+		MUST(!ibv_modify_qp(datagram_qps[i], &attr,
+				    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+		attr.qp_state = IBV_QPS_RTR;
+		MUST(!ibv_modify_qp(datagram_qps[i], &attr, IBV_QP_STATE));
+		attr.qp_state = IBV_QPS_RTS;
+		MUST(!ibv_modify_qp(datagram_qps[i], &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	}
+	ud_wr.wr.ud.ah = ibv_create_ah(pd, &path);
+	MUST(ud_wr.wr.ud.ah);
+	ud_wr.wr.ud.remote_qpn = datagram_qps[1]->qp_num;
+	ud_wr.wr.ud.remote_qkey = qkey;
+}
+
 static bool has_atomic_operations(void)
 {
 	struct ibv_device_attr attr;
@@ -270,6 +325,11 @@ static bool has_atomic_operations(void)
 
 static void measure_extensions(void)
 {
+	open_datagrams();
+	for (int i = 0; i < TURNS; i++) {
+		measure_post_send_ud();
+		take_completions(send_cq, CALLS);
+	}
 	for (int i = 0; i < TURNS; i++) {
 		recv_unmeasured();
 		measure_post_write_immed();
