@@ -10,7 +10,8 @@
 #include "../tools/tools.h"
 
 enum {
-	OPTION_JSON = 256,
+	OPTION_ALL = 256,
+	OPTION_JSON,
 	OPTION_CHECK,
 	OPTION_GENERATE,
 	OPTION_WAIT,
@@ -18,7 +19,7 @@ enum {
 
 static void usage(FILE *to)
 {
-	fputs("usage: datinfo [--json] [--wait SEC] [NAME...]\n"
+	fputs("usage: datinfo [--all] [--json] [--wait SEC] [NAME...]\n"
 	      "       datinfo --check FILE...\n"
 	      "       datinfo --generate\n"
 	      "       datinfo -h | --help | -V | --version\n"
@@ -27,7 +28,10 @@ static void usage(FILE *to)
 	      "others don't. With NAMEs: these, with their attributes. Exit status 1 if one does "
 	      "not\n"
 	      "open.\n"
-	      "  --json      the same for programs\n"
+	      "  --all       all names that do not open; else, of those with like causes, two, and "
+	      "how\n"
+	      "              many more there are\n"
+	      "  --json      the list, with all names, for programs\n"
 	      "  --check     only look for bad lines, and for lines that no program can use; exit\n"
 	      "              status 1 if there are any\n"
 	      "  --generate  print a dat.conf for the devices and interfaces of this host, for\n"
@@ -91,11 +95,17 @@ static bool names_exist(const struct conf_file *file, char **wanted, int count)
 	return all;
 }
 
-static int list(bool json, char **wanted, int count)
+static int list(bool all, bool json, char **wanted, int count)
 {
 	struct conf_file file;
 	struct host host;
-	struct report report = { .file = &file, .host = &host, .json = json, .details = count > 0 };
+	struct report report = {
+		.file = &file,
+		.host = &host,
+		.json = json,
+		.details = count > 0,
+		.all = all || count > 0,
+	};
 	bool all_open = true;
 	int err = conf_file_read(conf_file_find(), &file);
 
@@ -169,6 +179,7 @@ static int generate_all(int count)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "all", no_argument, NULL, OPTION_ALL },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "check", no_argument, NULL, OPTION_CHECK },
 		{ "generate", no_argument, NULL, OPTION_GENERATE },
@@ -179,7 +190,7 @@ int main(int argc, char **argv)
 	};
 	int option, action = 0;
 	unsigned long seconds;
-	bool json = false;
+	bool all = false, json = false;
 
 	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (option) {
@@ -189,6 +200,9 @@ int main(int argc, char **argv)
 		case 'V':
 			puts("datinfo " PACKAGE_VERSION);
 			return 0;
+		case OPTION_ALL:
+			all = true;
+			break;
 		case OPTION_JSON:
 			json = true;
 			break;
@@ -208,13 +222,13 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (json && action)
-		return usage_wrong("--json goes with the list only");
+	if ((all || json) && action)
+		return usage_wrong("--all and --json go with the list only");
 	argv += optind;
 	argc -= optind;
 	if (action == OPTION_CHECK)
 		return check_all(argv, argc);
 	if (action == OPTION_GENERATE)
 		return generate_all(argc);
-	return list(json, argv, argc);
+	return list(all, json, argv, argc);
 }

@@ -213,11 +213,21 @@ void cause_find(const struct host *host, const struct conf_name *name, const str
 
 /* ---- print.c ---- */
 
+/* Names of one edition that one remedy helps, such as the driver of an adapter. */
+struct alike {
+	const struct edition *edition; /* NULL: of none */
+	char remedy[TEXT];
+	unsigned count;
+};
+
 struct report {
 	const struct conf_file *file;
 	const struct host *host;
 	bool json, details;
+	bool all;  /* names that do not open for like causes are printed, not counted */
 	int width; /* of the column of names */
+	struct alike alike[16];
+	size_t alike_count;
 };
 
 void report_begin(struct report *report);

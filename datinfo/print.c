@@ -100,6 +100,56 @@ static void columns_name(const struct report *report, const struct conf_name *na
 		details_print(report->host, probe);
 }
 
+/* ---- names that do not open for like causes ---- */
+
+enum {
+	ALIKE_SHOWN = 2, /* the rest is counted */
+};
+
+/* Returns the names that are like this one, or NULL if there is no more room for its kind. */
+static struct alike *alike_find(struct report *report, const struct edition *edition,
+				const char *remedy)
+{
+	struct alike *alike = report->alike;
+
+	for (size_t i = 0; i < report->alike_count; i++, alike++)
+		if (alike->edition == edition && !strcmp(alike->remedy, remedy))
+			return alike;
+	if (report->alike_count == sizeof(report->alike) / sizeof(report->alike[0]))
+		return NULL;
+	report->alike_count++;
+	alike->edition = edition;
+	snprintf(alike->remedy, sizeof(alike->remedy), "%s", remedy);
+	return alike;
+}
+
+/* Counts a name that does not open. Returns whether it is only counted, and not printed. */
+static bool alike_counts(struct report *report, const struct conf_name *name,
+			 const struct cause *cause)
+{
+	struct alike *alike = alike_find(report, name->edition, cause->remedy);
+
+	return alike && ++alike->count > ALIKE_SHOWN;
+}
+
+static void alike_print(const struct report *report, const struct edition *edition)
+{
+	char version[32] = "other versions of DAT";
+	unsigned more = 0;
+
+	for (size_t i = 0; i < report->alike_count; i++)
+		if (report->alike[i].edition == edition && report->alike[i].count > ALIKE_SHOWN)
+			more += report->alike[i].count - ALIKE_SHOWN;
+	if (!more)
+		return;
+	if (edition)
+		snprintf(version, sizeof(version), "DAT %u.%u", edition->major, edition->minor);
+	printf("      %u more %s for %s, which %s not open for causes like these; --all shows "
+	       "%s\n",
+	       more, more == 1 ? "name" : "names", version, more == 1 ? "does" : "do",
+	       more == 1 ? "it" : "them");
+}
+
 /* ---- both ---- */
 
 /* Returns the width of the longest name, but for one that is absurdly long. */
@@ -129,6 +179,7 @@ void report_begin(struct report *report)
 
 void report_name(struct report *report, const struct conf_name *name, const struct probe *probe)
 {
+	const bool opens = probe && probe->stage == PROBE_OPENED;
 	struct cause cause = { "", "" };
 	const char *state = "unusable";
 
@@ -139,20 +190,25 @@ void report_name(struct report *report, const struct conf_name *name, const stru
 		state = "other";
 		snprintf(cause.reason, sizeof(cause.reason),
 			 "for DAT %u.%u; the editions are 1.2 and 2.0", name->major, name->minor);
-	} else if (probe->stage == PROBE_OPENED) {
+	} else if (opens) {
 		state = "opens";
 	} else {
 		cause_find(report->host, name, probe, &cause);
 	}
 	if (report->json)
 		json_name(report->host, name, probe, state, &cause);
-	else
+	else if (name->refused || opens || report->all || !alike_counts(report, name, &cause))
 		columns_name(report, name, probe, state, &cause);
 	fflush(stdout);
 }
 
 void report_end(struct report *report)
 {
-	if (report->json)
+	if (report->json) {
 		json_end();
+		return;
+	}
+	alike_print(report, &edition_dat1);
+	alike_print(report, &edition_dat2);
+	alike_print(report, NULL);
 }

@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..168
+echo 1..173
 
 # ---- options
 
@@ -65,7 +65,8 @@ refused "unrecognized option '--none'" --none
 refused '--check wants a file' --check
 refused "--check and --generate don't go together" --check --generate
 refused '--generate takes no argument' --generate x
-refused '--json goes with the list only' --json --check x
+refused '--all and --json go with the list only' --json --check x
+refused '--all and --json go with the list only' --all --generate
 refused '--wait wants seconds, 1 to 3600' --wait 0
 result 'datinfo --help prints the usage' "$("$datinfo" --help | head -n 1)" 'usage: datinfo .*'
 result 'datinfo --version prints name and version' "$("$datinfo" --version)" \
@@ -239,6 +240,24 @@ result 'the library that opens counts, not its neighbour' \
 	'2 unusable\|3 opens'
 result 'a file that is not there is said' "$(DAT_OVERRIDE=$tmp/none "$datinfo" 2>&1; echo $?)" \
 	"datinfo: $tmp/none: No such file .*; datinfo --generate prints one for this host\\|1"
+
+# like DAT...: names that do not open, for like causes
+like() {
+	for version; do
+		line "n$version" libnone.so 0 | sed "s/u1.2/u$version/"
+	done
+}
+{ like 1.2 1.2 2.0 2.0 1.2 2.0 2.0; line opens "$fake" fake0; } >"$tmp/dat.conf"
+result 'of names that do not open for like causes two are shown, and the others counted' \
+	"$("$datinfo" | sed -n 's/ *\([0-9]\) \([no][^ ]*\) .*/\1 \2/p
+		s/^ *\([0-9] more.*\)/\1/p')" \
+	"1 n1.2\\|2 n1.2\\|3 n2.0\\|4 n2.0\\|8 opens\\|1 more name for DAT 1.2, which does not .*\
+\\|2 more names for DAT 2.0, which do not open for causes like these; --all shows them"
+result '--all shows all names' "$("$datinfo" --all | grep -c '[1-8] [no].* [0-9][.][0-9] ')" 8
+result 'names that were asked for are all shown' "$("$datinfo" n2.0 | grep -c '[1-8] n2.0')" 4
+like 3.0 3.0 3.0 >"$tmp/dat.conf"
+result 'of names that no edition has two are shown' "$("$datinfo" | sed -n '4,$s/^ *//p')" \
+	'2 n3.0 3.0 other [^|]*\|1 more name for other versions of DAT, .*'
 
 # ---- --check
 
