@@ -1939,6 +1939,7 @@ DAT_RETURN dat_srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
  * DAT_NOT_IMPLEMENTED: op is unknown, or the provider of handle has no extension, or none at all is
  *	open that has one
  * DAT_INVALID_HANDLE, HANDLE1: handle is null, or not a live object
+ * DAT_INVALID_PARAMETER, ARG2; ARG3; ARG4; ARG5: those of an operation count from its handle
  * Source: dapl; that handle is looked at is our choice.
  */
 DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, ...);

@@ -111,8 +111,8 @@ static size_t heap_used(void)
 }
 
 /*
- * The first rounds take what is kept for the next. A thread that has ended is listed for a moment. A
- * sanitizer has a heap of its own.
+ * The first rounds take what is kept for the next. A thread that has ended is listed for a moment.
+ * A sanitizer has a heap of its own.
  */
 ROW_DO(dat_extension_op, "query open: 400 of them, closed again, leave nothing", DAT_SUCCESS)
 {

@@ -115,7 +115,7 @@ static DAT_RETURN lmr_ask_device(const struct ia *ia, DAT_MEM_PRIV_FLAGS priv, b
 	return DAT_SUCCESS;
 }
 
-/* Returns the privileges that the region has. That for atomic operations needs a device with them. */
+/* Returns the privileges of the region: that for atomic operations if the device has these. */
 static DAT_MEM_PRIV_FLAGS lmr_privileges(const struct ia *ia, DAT_MEM_PRIV_FLAGS priv)
 {
 	unsigned known = DAT_MEM_PRIV_ALL_FLAG;
