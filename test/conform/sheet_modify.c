@@ -74,7 +74,7 @@ MODIFY_ROW("the request EVD takes no completions", BAD_ARG(3), REQUEST_EVD_HANDL
 MODIFY_ROW("the connect EVD takes no connections", BAD_ARG(3), CONNECT_EVD_HANDLE,
 	   connect_evd_handle, here->recv_evd);
 MODIFY_ROW("an unknown service", BAD_ARG(3), EP_ATTR_SERVICE_TYPE, ep_attr.service_type,
-	   (DAT_SERVICE_TYPE)1);
+	   (DAT_SERVICE_TYPE)2);
 MODIFY_ROW("an unknown quality of service, which is ignored", DAT_SUCCESS, EP_ATTR_QOS, ep_attr.qos,
 	   (DAT_QOS)16);
 MODIFY_ROW("larger messages than the device has", BAD_ARG(3), EP_ATTR_MAX_MESSAGE_SIZE,
