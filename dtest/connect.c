@@ -2,6 +2,7 @@
 /* The connection, from its request to ESTABLISHED, and from there to DISCONNECTED. */
 #include "dtest.h"
 
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static int dtest_expect_connection_event(struct dtest *t, DAT_EVENT_NUMBER wante
 static int dtest_check_request(const struct dtest *t, const DAT_CR_ARRIVAL_EVENT_DATA *request)
 {
 	if (request->conn_qual != t->opt.port) {
-		dtest_error("dat_evd_wait", "request for qualifier %lu instead of %u",
+		dtest_error("dat_evd_wait", "request for qualifier %" PRIu64 " instead of %u",
 			    request->conn_qual, t->opt.port);
 		return -1;
 	}
@@ -243,7 +244,7 @@ static int dtest_print_address(const char *side, const struct sockaddr *address,
 		dtest_error("dat_ep_query", "no %s address", side);
 		return -1;
 	}
-	dtest_print("Query EP: %s addr %s port %lu", side, text, port);
+	dtest_print("Query EP: %s addr %s port %" PRIu64, side, text, port);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* dtest -q: the attributes of the IA and of its provider, one a line. */
 #include "dtest.h"
 
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 
@@ -122,7 +123,7 @@ static void dtest_print_field(const char *whose, const struct dtest_field *field
 			       *(const DAT_BOOLEAN *)value ? "yes" : "no");
 		break;
 	case LENGTH:
-		(void)snprintf(text, sizeof(text), "%#lx",
+		(void)snprintf(text, sizeof(text), "%#" PRIx64,
 			       field->size == sizeof(DAT_UINT32) ? *(const DAT_UINT32 *)value
 								 : *(const DAT_UINT64 *)value);
 		break;

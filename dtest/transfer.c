@@ -5,6 +5,7 @@
  */
 #include "dtest.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -194,10 +195,11 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
 	else if (dto->ep_handle != t->ep)
 		dtest_error(what, "completed on another endpoint");
 	else if (dto->user_cookie.as_64 != cookie)
-		dtest_error(what, "cookie %#lx instead of %#lx", dto->user_cookie.as_64, cookie);
+		dtest_error(what, "cookie %#" PRIx64 " instead of %#" PRIx64,
+			    dto->user_cookie.as_64, cookie);
 	else if (dto->transfered_length != length)
-		dtest_error(what, "length %lu instead of %lu",
-			    (unsigned long)dto->transfered_length, length);
+		dtest_error(what, "length %" PRIu64 " instead of %" PRIu64,
+			    (DAT_VLEN)dto->transfered_length, length);
 	else
 		return 0;
 	if (event->event_number == DAT_DTO_COMPLETION_EVENT)
@@ -219,7 +221,7 @@ void dtest_print_failed_request(const struct dtest *t)
 
 		if (event.event_number == DAT_DTO_COMPLETION_EVENT &&
 		    dto->status != DAT_DTO_SUCCESS) {
-			dtest_error("request", "cookie %#lx completed with %s",
+			dtest_error("request", "cookie %#" PRIx64 " completed with %s",
 				    dto->user_cookie.as_64, tool_status_name(dto->status));
 			return;
 		}
@@ -234,7 +236,7 @@ int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE ev
 	if (dtest_event_take(t, evd, &event) == 0 &&
 	    dtest_check_completion(t, what, &event, cookie, length) == 0)
 		return 0;
-	dtest_error(what, "expected cookie %#lx, length %lu", cookie, length);
+	dtest_error(what, "expected cookie %#" PRIx64 ", length %" PRIu64, cookie, length);
 	dtest_print_failed_request(t);
 	return -1;
 }
@@ -335,7 +337,8 @@ static int dtest_rmr_send(struct dtest *t)
 	};
 
 	memcpy(t->msg_out.mem, &offer, sizeof(offer));
-	dtest_print("Send RMR to remote: snd_msg: r_key_ctx=%x,pad=%x, va=%lx,len=%#lx",
+	dtest_print("Send RMR to remote: snd_msg: r_key_ctx=%x,pad=%x, va=%" PRIx64
+		    ",len=%#" PRIx64,
 		    offer.rmr_context, offer.size, offer.address, offer.length);
 	return dtest_message_send(t, DAT_COMPLETION_SUPPRESS_FLAG);
 }
@@ -345,7 +348,8 @@ static int dtest_rmr_receive(struct dtest *t)
 	if (dtest_message_receive(t, &t->peer) < 0)
 		return -1;
 	if (t->peer.length != RMR_LENGTH) {
-		dtest_error("RMR", "length %#lx instead of %#x: the peer is another program",
+		dtest_error("RMR",
+			    "length %#" PRIx64 " instead of %#x: the peer is another program",
 			    t->peer.length, RMR_LENGTH);
 		return -1;
 	}

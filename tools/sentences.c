@@ -3,6 +3,7 @@
 #include "tools.h"
 
 #include <ifaddrs.h>
+#include <inttypes.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdarg.h>
@@ -116,9 +117,10 @@ const char *tool_listen_sentence(DAT_RETURN ret, DAT_CONN_QUAL port, char *text)
 {
 	switch (DAT_GET_TYPE(ret)) {
 	case DAT_CONN_QUAL_IN_USE:
-		return sentence_print(text, "port %lu is taken by another server", port);
+		return sentence_print(text, "port %" PRIu64 " is taken by another server", port);
 	case DAT_PRIVILEGES_VIOLATION:
-		return sentence_print(text, "an ordinary user may not listen at port %lu", port);
+		return sentence_print(text, "an ordinary user may not listen at port %" PRIu64,
+				      port);
 	default:
 		return NULL;
 	}
@@ -184,11 +186,13 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 
 	switch (event) {
 	case DAT_CONNECTION_EVENT_PEER_REJECTED:
-		return sentence_print(text, "the server at %s port %lu refused the connection",
+		return sentence_print(text,
+				      "the server at %s port %" PRIu64 " refused the connection",
 				      server, attempt->port);
 	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
 		return sentence_print(text,
-				      "no program of DAT listens at %s port %lu: start the server "
+				      "no program of DAT listens at %s port %" PRIu64
+				      ": start the server "
 				      "first, and take the address that it prints",
 				      server, attempt->port);
 	case DAT_CONNECTION_EVENT_UNREACHABLE:
@@ -198,8 +202,8 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 	case DAT_CONNECTION_EVENT_TIMED_OUT:
 		if (tool_interface_sentence(attempt->local, true, text))
 			return text;
-		return sentence_print(text, "no answer from %s port %lu within %u s", server,
-				      attempt->port, attempt->timeout / 1000000);
+		return sentence_print(text, "no answer from %s port %" PRIu64 " within %u s",
+				      server, attempt->port, attempt->timeout / 1000000);
 	default:
 		return NULL;
 	}

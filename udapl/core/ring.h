@@ -44,7 +44,7 @@ enum req_kind {
  * search.
  */
 struct req {
-	DAT_DTO_COOKIE cookie;
+	_Alignas(8) DAT_DTO_COOKIE cookie; /* TP_TAG_SIZE is a multiple of it on any host */
 	struct ring *ring;
 	union {
 		DAT_VLEN size; /* bytes of a request; a receive has its own from the device */

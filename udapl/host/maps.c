@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,9 +103,9 @@ static bool area_parse(const char *line, struct maps_area *area)
 	unsigned long offset;
 	int path = 0;
 
-	if (sscanf(line, "%lx-%lx %c%c%*c%c %lx %x:%x %lu %n", &area->start, &area->end, &may_read,
-		   &may_write, &shared, &offset, &area->backing.major, &area->backing.minor,
-		   &area->backing.inode, &path) != 9)
+	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%*c%c %lx %x:%x %lu %n", &area->start,
+		   &area->end, &may_read, &may_write, &shared, &offset, &area->backing.major,
+		   &area->backing.minor, &area->backing.inode, &path) != 9)
 		return false;
 	area->may_read = may_read == 'r';
 	area->may_write = may_write == 'w';

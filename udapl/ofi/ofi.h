@@ -526,7 +526,10 @@ enum transfer_kind {
 
 /* What is reported of a transfer, laid out as the beginning of struct tp_wc. */
 struct done {
-	void *tag;
+	union {
+		void *tag;
+		uint64_t tag_space; /* which it has on hosts of 32 bits, too */
+	};
 	DAT_DTO_COMPLETION_STATUS status;
 	union {
 		uint32_t ep[2]; /* the address of the endpoint, of a shared receive */
@@ -553,7 +556,7 @@ struct transfer {
 	 * does not complete in its turn. What others look at meanwhile has bytes of its own.
 	 */
 	union {
-		uint64_t remote_address;
+		_Alignas(8) uint64_t remote_address;
 		uint32_t immed; /* that a receive has got */
 	};
 	uint32_t remote_key;
@@ -563,10 +566,14 @@ struct transfer {
 	uint8_t nsge;
 	bool complete; /* it is, and not reported, because others are before it */
 	bool waiting;  /* it has not been given to libfabric yet */
+#if UINTPTR_MAX == UINT32_MAX
+	char padding[8]; /* to TRANSFER_SIZE */
+#endif
 };
 
-#define TRANSFER_SIZE 128
-_Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of multiplies by a shift");
+/* A multiple of TP_TAG_SIZE. */
+#define TRANSFER_SIZE (sizeof(void *) == 8 ? 128 : 96)
+_Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of counts in it");
 
 /*
  * The transfers of one direction. As long as nothing is unusual, the queue is

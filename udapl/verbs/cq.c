@@ -60,7 +60,8 @@ _Static_assert(sizeof(struct tp_wc) == sizeof(struct ibv_wc) &&
 		       offsetof(struct tp_wc, tag) == offsetof(struct ibv_wc, wr_id) &&
 		       offsetof(struct tp_wc, status) == offsetof(struct ibv_wc, status) &&
 		       offsetof(struct tp_wc, length) == offsetof(struct ibv_wc, byte_len) &&
-		       (int)IBV_WC_SUCCESS == (int)DAT_DTO_SUCCESS,
+		       (int)IBV_WC_SUCCESS == (int)DAT_DTO_SUCCESS &&
+		       (sizeof(void *) == 8 || __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__),
 	       "completions are polled in place");
 
 /* Says whether a work completion is, or may be, more than a plain success. */
