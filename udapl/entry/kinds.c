@@ -30,8 +30,15 @@ static void srq_slot_after_fork(struct obj *obj, bool visible)
 		srq_after_fork(container_of(obj, struct srq, obj));
 }
 
+/*
+ * A power of two: many calls check the handle of an IA, which divides by this, and there are few
+ * IAs.
+ */
+#define IA_STRIDE (sizeof(struct ia) > 2048 ? 4096 : 2048)
+_Static_assert(sizeof(struct ia) <= IA_STRIDE, "an IA fits into its slot");
+
 const struct obj_kind_info obj_kinds[OBJ_KINDS] = {
-	[DAT_HANDLE_TYPE_IA] = { OBJ_STRIDE(struct ia), ia_slot_after_fork },
+	[DAT_HANDLE_TYPE_IA] = { IA_STRIDE, ia_slot_after_fork },
 	[DAT_HANDLE_TYPE_EP] = { OBJ_STRIDE(struct ep), ep_slot_after_fork },
 	[DAT_HANDLE_TYPE_EVD] = { OBJ_STRIDE(struct evd), NULL },
 	[DAT_HANDLE_TYPE_CNO] = { OBJ_STRIDE(struct cno), NULL },
