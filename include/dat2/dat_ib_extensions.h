@@ -370,8 +370,8 @@ typedef struct __attribute__((__may_alias__)) dat_ib_extension_event_data {
  * COUNTERS
  *
  * They begin at 0 when the IA, endpoint or EVD is created. A provider counts what costs it nothing;
- * the other counters stay 0. Without the attribute DAT_IB_ATTR_COUNTERS all calls return
- * DAT_NOT_IMPLEMENTED.
+ * the other counters stay 0. The attribute DAT_IB_ATTR_COUNTERS is "TRUE" if transfers, dequeues
+ * and regions are counted, too.
  */
 
 /* The counters of an IA: calls, memory of the provider, connection messages, link, device. */
@@ -521,9 +521,9 @@ typedef enum dat_ia_counter_type {
  * number of them, such as DCNT_EP_ALL_COUNTERS, and values points to that many. If reset is not 0
  * they are set to 0 afterwards.
  *
- * Safe; counts may be missed while they are reset.
+ * Safe; none gets lost between the reading and the reset.
+ * DAT_INVALID_HANDLE, HANDLE1: handle is no IA, endpoint or EVD
  * DAT_INVALID_PARAMETER, ARG2: counter is none of the kind of handle; ARG3: values is null
- * DAT_NOT_IMPLEMENTED: the attribute DAT_IB_ATTR_COUNTERS is missing
  * Source: dapl; the errors are our choice.
  */
 #define dat_ib_query_counters(handle, counter, values, reset)                                      \
@@ -531,11 +531,12 @@ typedef enum dat_ia_counter_type {
 			 (int)(counter), (DAT_UINT64 *)(values), (int)(reset))
 
 /*
- * dat_ib_print_counters prints the same counters to the provider's log.
+ * dat_ib_print_counters prints the same counters to the provider's log, a line each, and resets
+ * them as dat_ib_query_counters does. Of all counters it leaves out those that are not counted.
  *
  * Safe.
+ * DAT_INVALID_HANDLE, HANDLE1: handle is no IA, endpoint or EVD
  * DAT_INVALID_PARAMETER, ARG2: counter is none of the kind of handle
- * DAT_NOT_IMPLEMENTED: the attribute DAT_IB_ATTR_COUNTERS is missing
  * Source: dapl; the errors are our choice.
  */
 #define dat_ib_print_counters(handle, counter, reset)                                              \
@@ -547,11 +548,11 @@ typedef enum dat_ia_counter_type {
 
 /*
  * dat_ib_start_counter and dat_ib_stop_counter start and stop the sampling of a group of counters
- * of an IA; type is one of DAT_IA_COUNTER_TYPE.
+ * of an IA; type is one of DAT_IA_COUNTER_TYPE. Nothing is sampled here.
  *
  * Safe.
  * DAT_INVALID_PARAMETER, ARG2: unknown type
- * DAT_NOT_IMPLEMENTED: the attribute DAT_IB_ATTR_COUNTERS is missing
+ * DAT_MODEL_NOT_SUPPORTED: always
  * Source: dapl, whose macros do not compile: these parameters and the errors are our choice.
  */
 #define dat_ib_start_counter(ia, type)                                                             \

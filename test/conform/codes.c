@@ -114,7 +114,8 @@ static const struct {
 	    BAD_ARG(5), BAD_ARG(6), BAD_STATE(EP_ACTCONNPENDING), BAD_STATE(EP_DISCPENDING),
 	    BAD_STATE(EP_NOTREADY), BAD_STATE(EP_PASSCONNPENDING), BAD_STATE(EP_RESERVED),
 	    BAD_STATE(EP_TENTCONNPENDING), BAD_STATE(EP_UNCONNECTED), NO_RESOURCE(MEMORY),
-	    PLAIN(NOT_IMPLEMENTED), DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED) } },
+	    PLAIN(MODEL_NOT_SUPPORTED), PLAIN(NOT_IMPLEMENTED),
+	    DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED) } },
 #endif
 	{ "dat_get_consumer_context", { BAD_HANDLE1, BAD_ARG(2) } },
 	{ "dat_get_handle_type", { BAD_HANDLE1, BAD_ARG(2) } },
@@ -263,9 +264,6 @@ static const struct {
 	{ "dat_srq_set_lw", NOT_SUPPORTED, NOT_HERE },
 	{ "dat_psp_create", NOT_SUPPORTED, "both kinds of service points are supported" },
 	{ "dat_psp_create_any", NOT_SUPPORTED, "both kinds of service points are supported" },
-#if DAT_EDITION == 2
-	{ "dat_extension_op", NOT_SUPPORTED, NOT_HERE },
-#endif
 	{ "dat_ep_recv_query", NOT_SUPPORTED, "a count that is not known is DAT_VALUE_UNKNOWN" },
 
 #define PASSING                                                                                    \

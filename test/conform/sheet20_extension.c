@@ -101,6 +101,150 @@ ROW_DO(dat_extension_op, "query open: the attributes are those of an open IA", D
 	return ret;
 }
 
+/* ---- counters ---- */
+
+static DAT_RETURN query_counters(DAT_HANDLE handle, int counter)
+{
+	DAT_UINT64 values[DCNT_IA_ALL_COUNTERS];
+	DAT_RETURN ret;
+
+	memset(values, 0x5a, sizeof(values));
+	ret = dat_ib_query_counters(handle, counter, values, 0);
+	ck_assert_int_eq(values[0] == UINT64_C(0x5a5a5a5a5a5a5a5a), ret != DAT_SUCCESS);
+	return ret;
+}
+
+ROW(dat_extension_op, "query counters: the handle is null", BAD_HANDLE1, query_counters(NULL, 0));
+ROW(dat_extension_op, "query counters: the handle was freed", BAD_HANDLE1,
+    query_counters(freed_handle(HANDLE_EVD), 0));
+ROW(dat_extension_op, "query counters: of a zone", BAD_HANDLE1, query_counters(here->pz, 0));
+ROW(dat_extension_op, "query counters: of a region", BAD_HANDLE1, query_counters(here->lmr, 0));
+ROW(dat_extension_op, "query counters: of a CNO", BAD_HANDLE1, query_counters(new_cno(), 0));
+ROW(dat_extension_op, "query counters: the first one of an IA", DAT_SUCCESS,
+    query_counters(here->ia, 0));
+ROW(dat_extension_op, "query counters: the last one of an IA", DAT_SUCCESS,
+    query_counters(here->ia, DCNT_IA_ALL_COUNTERS - 1));
+ROW(dat_extension_op, "query counters: all of an IA", DAT_SUCCESS,
+    query_counters(here->ia, DCNT_IA_ALL_COUNTERS));
+ROW(dat_extension_op, "query counters: more than all of an IA", BAD_ARG(2),
+    query_counters(here->ia, DCNT_IA_ALL_COUNTERS + 1));
+ROW(dat_extension_op, "query counters: a negative number of an IA", BAD_ARG(2),
+    query_counters(here->ia, -1));
+ROW(dat_extension_op, "query counters: the first one of an endpoint", DAT_SUCCESS,
+    query_counters(here->ep, 0));
+ROW(dat_extension_op, "query counters: the last one of an endpoint", DAT_SUCCESS,
+    query_counters(here->ep, DCNT_EP_ALL_COUNTERS - 1));
+ROW(dat_extension_op, "query counters: all of an endpoint", DAT_SUCCESS,
+    query_counters(here->ep, DCNT_EP_ALL_COUNTERS));
+ROW(dat_extension_op, "query counters: more than all of an endpoint", BAD_ARG(2),
+    query_counters(here->ep, DCNT_EP_ALL_COUNTERS + 1));
+ROW(dat_extension_op, "query counters: a negative number of an endpoint", BAD_ARG(2),
+    query_counters(here->ep, -1));
+ROW(dat_extension_op, "query counters: the first one of an EVD", DAT_SUCCESS,
+    query_counters(here->recv_evd, 0));
+ROW(dat_extension_op, "query counters: the last one of an EVD", DAT_SUCCESS,
+    query_counters(here->recv_evd, DCNT_EVD_ALL_COUNTERS - 1));
+ROW(dat_extension_op, "query counters: all of an EVD", DAT_SUCCESS,
+    query_counters(here->recv_evd, DCNT_EVD_ALL_COUNTERS));
+ROW(dat_extension_op, "query counters: more than all of an EVD", BAD_ARG(2),
+    query_counters(here->recv_evd, DCNT_EVD_ALL_COUNTERS + 1));
+ROW(dat_extension_op, "query counters: a negative number of an EVD", BAD_ARG(2),
+    query_counters(here->recv_evd, -1));
+ROW(dat_extension_op, "query counters: of an IA that is a small number", BAD_HANDLE1,
+    query_counters((DAT_HANDLE)4088, 0));
+ROW(dat_extension_op, "query counters: there is no place for one", BAD_ARG(3),
+    dat_ib_query_counters(here->ep, 0, NULL, 1));
+ROW(dat_extension_op, "query counters: there is no place for all", BAD_ARG(3),
+    dat_ib_query_counters(here->ep, DCNT_EP_ALL_COUNTERS, NULL, 1));
+
+static DAT_UINT64 count_of(DAT_HANDLE handle, int counter, int reset)
+{
+	DAT_UINT64 value;
+
+	ck_dat(dat_ib_query_counters(handle, counter, &value, reset));
+	return value;
+}
+
+ROW_DO(dat_extension_op, "query counters: they count, and a reset sets them to 0", DAT_SUCCESS)
+{
+	DAT_PZ_HANDLE pz;
+
+	(void)count_of(here->ia, DCNT_IA_PZ_CREATE, 1);
+	ck_dat(dat_pz_create(here->ia, &pz));
+	ck_dat(dat_pz_free(pz));
+	ck_assert_uint_eq(count_of(here->ia, DCNT_IA_PZ_CREATE, 0), 1);
+	ck_assert_uint_eq(count_of(here->ia, DCNT_IA_PZ_CREATE, 1), 1);
+	ck_assert_uint_eq(count_of(here->ia, DCNT_IA_PZ_CREATE, 1), 0);
+	return DAT_SUCCESS;
+}
+
+/* In builds that do not count them they stay 0, and the attribute says so. */
+ROW_DO(dat_extension_op, "query counters: transfers, if the attribute is TRUE", DAT_SUCCESS)
+{
+	ck_dat(dat_ia_query(here->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_ALL, &provider_attr));
+	(void)count_of(here->ep, DCNT_EP_POST_WRITE, 1);
+	(void)count_of(here->ep, DCNT_EP_POST_WRITE_DATA, 1);
+	post_write(here->ep, 1, segment(here, 0, 16), target(there, 0, 16),
+		   DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(here->request_evd, here->ep, 1, DAT_DTO_SUCCESS, 16);
+	if (!strcmp(named_value(&provider_attr, DAT_IB_ATTR_COUNTERS), "TRUE")) {
+		ck_assert_uint_eq(count_of(here->ep, DCNT_EP_POST_WRITE, 0), 1);
+		ck_assert_uint_eq(count_of(here->ep, DCNT_EP_POST_WRITE_DATA, 0), 16);
+	} else {
+		ck_assert_str_eq(named_value(&provider_attr, DAT_IB_ATTR_COUNTERS), "FALSE");
+		ck_assert_uint_eq(count_of(here->ep, DCNT_EP_POST_WRITE, 0), 0);
+		ck_assert_uint_eq(count_of(here->ep, DCNT_EP_POST_WRITE_DATA, 0), 0);
+	}
+	return DAT_SUCCESS;
+}
+
+static DAT_RETURN print_counters(DAT_HANDLE handle, int counter)
+{
+	DAT_RETURN ret;
+
+	stderr_redirect();
+	ret = dat_ib_print_counters(handle, counter, 0);
+	ck_assert_str_ne(stderr_restore(), "");
+	return ret;
+}
+
+ROW(dat_extension_op, "print counters: the handle is null", BAD_HANDLE1,
+    dat_ib_print_counters(NULL, 0, 0));
+ROW(dat_extension_op, "print counters: the handle was freed", BAD_HANDLE1,
+    dat_ib_print_counters(freed_handle(HANDLE_EP), 0, 0));
+ROW(dat_extension_op, "print counters: of a zone", BAD_HANDLE1,
+    dat_ib_print_counters(here->pz, 0, 0));
+ROW(dat_extension_op, "print counters: one of an IA", DAT_SUCCESS, print_counters(here->ia, 0));
+ROW(dat_extension_op, "print counters: all of an IA", DAT_SUCCESS,
+    print_counters(here->ia, DCNT_IA_ALL_COUNTERS));
+ROW(dat_extension_op, "print counters: more than all of an IA", BAD_ARG(2),
+    dat_ib_print_counters(here->ia, DCNT_IA_ALL_COUNTERS + 1, 0));
+ROW(dat_extension_op, "print counters: one of an endpoint", DAT_SUCCESS,
+    print_counters(here->ep, 0));
+ROW(dat_extension_op, "print counters: all of an endpoint", DAT_SUCCESS,
+    print_counters(here->ep, DCNT_EP_ALL_COUNTERS));
+ROW(dat_extension_op, "print counters: more than all of an endpoint", BAD_ARG(2),
+    dat_ib_print_counters(here->ep, DCNT_EP_ALL_COUNTERS + 1, 0));
+ROW(dat_extension_op, "print counters: one of an EVD", DAT_SUCCESS,
+    print_counters(here->recv_evd, 0));
+ROW(dat_extension_op, "print counters: all of an EVD", DAT_SUCCESS,
+    print_counters(here->recv_evd, DCNT_EVD_ALL_COUNTERS));
+ROW(dat_extension_op, "print counters: more than all of an EVD", BAD_ARG(2),
+    dat_ib_print_counters(here->recv_evd, DCNT_EVD_ALL_COUNTERS + 1, 0));
+
+ROW(dat_extension_op, "start counter: nothing is sampled", PLAIN(MODEL_NOT_SUPPORTED),
+    dat_ib_start_counter(here->ia, DCNT_IA_LNK));
+ROW(dat_extension_op, "start counter: an unknown group", BAD_ARG(2),
+    dat_ib_start_counter(here->ia, 3));
+ROW(dat_extension_op, "start counter: of an endpoint", BAD_HANDLE(IA),
+    dat_ib_start_counter(here->ep, DCNT_IA_LNK));
+ROW(dat_extension_op, "stop counter: nothing is sampled", PLAIN(MODEL_NOT_SUPPORTED),
+    dat_ib_stop_counter(here->ia, DCNT_IA_DIAG));
+ROW(dat_extension_op, "stop counter: an unknown group", BAD_ARG(2),
+    dat_ib_stop_counter(here->ia, -1));
+ROW(dat_extension_op, "stop counter: of an endpoint", BAD_HANDLE(IA),
+    dat_ib_stop_counter(here->ep, DCNT_IA_LNK));
+
 /* ---- leaks ---- */
 
 #define ROUNDS 400
@@ -137,13 +281,21 @@ ROW_DO(dat_extension_op, "query open: 400 of them, closed again, leave nothing",
 /* ---- attributes of DAT 2.0 ---- */
 
 static const char *const attribute_names[] = {
-	"DAT_IB_PROVIDER_NAME",	    "DAT_IB_DEVICE_NAME",
-	"DAT_IB_CONNECTIVITY_MODE", "DAT_IB_RDMA_READ",
-	"DAT_IB_NODE_GUID",	    "DAT_IB_GID",
-	"DAT_IB_TRANSPORT_MTU",	    "DAT_IB_PORT_STATUS",
-	"DAT_IB_PORT_NUMBER",	    "DAT_EXTENSION_INTERFACE",
-	"DAT_IB_FETCH_AND_ADD",	    "DAT_IB_CMP_AND_SWAP",
-	"DAT_IB_IMMED_DATA",	    "DAT_IB_UD",
+	"DAT_IB_PROVIDER_NAME",
+	"DAT_IB_DEVICE_NAME",
+	"DAT_IB_CONNECTIVITY_MODE",
+	"DAT_IB_RDMA_READ",
+	"DAT_IB_NODE_GUID",
+	"DAT_IB_GID",
+	"DAT_IB_TRANSPORT_MTU",
+	"DAT_IB_PORT_STATUS",
+	"DAT_IB_PORT_NUMBER",
+	"DAT_EXTENSION_INTERFACE",
+	"DAT_IB_FETCH_AND_ADD",
+	"DAT_IB_CMP_AND_SWAP",
+	"DAT_IB_IMMED_DATA",
+	"DAT_IB_UD",
+	"DAT_COUNTERS",
 };
 
 ROW_DO(dat_ia_query, "the named attributes", DAT_SUCCESS)

@@ -12,6 +12,10 @@
 
 #include "../consumer/consumer.h"
 
+#if DAT_EDITION == 2
+#include <dat2/dat_ib_extensions.h>
+#endif
+
 static uint64_t now_usec(void)
 {
 	struct timespec t;
@@ -570,6 +574,42 @@ START_TEST(unread_asynchronous_events_block_nothing)
 }
 END_TEST
 
+#if DAT_EDITION == 2
+static DAT_UINT64 count_of(DAT_HANDLE handle, int counter)
+{
+	DAT_UINT64 value;
+
+	ck_dat(dat_ib_query_counters(handle, counter, &value, 0));
+	return value;
+}
+
+/* The server sleeps for a message, and the client ends the connection. */
+START_TEST(counters_tell_sleeps_and_connections)
+{
+	struct waiter waiter = { 0 };
+	struct pair pair;
+
+	pair_open_receiving(&pair, 1);
+	waiter.evd = pair.server.recv_evd;
+	waiter_start(&waiter);
+	deliver_to(&pair, 0);
+	ck_dat(waiter_join(&waiter));
+	ck_assert_uint_eq(count_of(waiter.evd, DCNT_EVD_WAIT_BLOCKED), 1);
+	ck_assert_uint_ge(count_of(waiter.evd, DCNT_EVD_WAIT_NOTIFY), 1);
+	ck_assert_uint_eq(count_of(pair.client.ia, DCNT_IA_CM_ACTIVE_EST), 1);
+	ck_assert_uint_eq(count_of(pair.server.ia, DCNT_IA_CM_PASSIVE_EST), 1);
+	ck_assert_uint_eq(count_of(pair.server.ia, DCNT_IA_SP_CR_ACCEPTED), 1);
+	ck_dat(dat_ep_disconnect(pair.client.ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_end(&pair.client);
+	expect_end(&pair.server);
+	ck_assert_uint_eq(count_of(pair.client.ia, DCNT_IA_CM_DREQ_TX), 1);
+	ck_assert_uint_eq(count_of(pair.server.ia, DCNT_IA_CM_DREQ_RX), 1);
+	ck_assert_uint_eq(count_of(pair.client.ep, DCNT_EP_DISCONNECT), 1);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+#endif
+
 int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
@@ -587,6 +627,9 @@ int main(int argc, char **argv)
 		{ resize_keeps_the_events, NEEDS_NOTHING },
 		{ a_late_receive_wakes_the_waiter_of_an_evd, NEEDS_RNR },
 		{ unread_asynchronous_events_block_nothing, NEEDS_NOTHING },
+#if DAT_EDITION == 2
+		{ counters_tell_sleeps_and_connections, NEEDS_NOTHING },
+#endif
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));

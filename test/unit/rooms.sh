@@ -17,6 +17,7 @@ others='dat tools dapltest dtest datinfo'
 # Calls that go up all the same: the name, and why.
 upcalls='
 obj_kinds            entry/kinds.c alone knows the objects of all rooms, object.c their sizes
+ep_count_receive     where completions are counted, that of a receive is, by a direct call
 ep_completion_seen   a completion that ends something is told to its endpoint, by a direct call
 up_dev_fatal         a descriptor in error is found below, and ends the connections above
 '

@@ -52,7 +52,7 @@ static unsigned log_env_number(const char *name, unsigned fallback)
 
 static void log_read_env(void)
 {
-	wanted = log_env_number("DAPL_DBG_TYPE", LOG_ERROR | LOG_WARN);
+	wanted = log_env_number("DAPL_DBG_TYPE", LOG_ERROR | LOG_WARN) | LOG_ANSWER;
 	destination = log_env_number("DAPL_DBG_DEST", TO_STDERR);
 	with_time = log_env_number("DAPL_DBG_TIME", 0);
 }
@@ -64,6 +64,8 @@ static int syslog_priority(unsigned kind)
 		return LOG_ERR;
 	case LOG_WARN:
 		return LOG_WARNING;
+	case LOG_ANSWER:
+		return LOG_INFO;
 	default:
 		return LOG_DEBUG;
 	}

@@ -24,6 +24,8 @@ enum log_kind {
 	 * so it is off by default. The tools turn it on.
 	 */
 	LOG_ABSENT = 0x2000,
+	/* What the consumer has asked for, by a call or a variable: always wanted. */
+	LOG_ANSWER = 1 << 30,
 };
 
 /*

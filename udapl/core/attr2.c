@@ -26,6 +26,7 @@ enum {
 	CMP_AND_SWAP,
 	IMMED_DATA,
 	DATAGRAMS,
+	COUNTERS,
 	NAMED_ATTRS,
 };
 
@@ -97,6 +98,7 @@ int attr_own_open(struct ia *ia)
 		[CMP_AND_SWAP] = { DAT_IB_ATTR_CMP_AND_SWAP, truth(caps & TP_CAP_ATOMIC) },
 		[IMMED_DATA] = { DAT_IB_ATTR_IMMED_DATA, truth(caps & TP_CAP_IMMED) },
 		[DATAGRAMS] = { DAT_IB_ATTR_UD, truth(ia->attr->max_datagram) },
+		[COUNTERS] = { DAT_IB_ATTR_COUNTERS, truth(COUNTS_FAST_PATH) },
 	};
 	for (unsigned i = 0; i < NAMED_ATTRS; i++)
 		named->attrs[i] = attrs[i];

@@ -66,6 +66,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/timer.h"
+#include "counters.h"
 #include "object.h"
 #include "ring.h"
 #include "transport.h"
@@ -337,7 +338,17 @@ struct ia {
 #endif
 	struct release_queue releases;
 	struct wakefds wakefds; /* of the waiters */
+	bool prints_counters;	/* fixed; when it is closed */
+	struct counter counters[IA_ALL_COUNTERS];
+	/* the sums of the endpoints and EVDs that are gone */
+	struct counter ep_sums[EP_ALL_COUNTERS], evd_sums[EVD_ALL_COUNTERS];
 };
+
+/* Counts one more of that. */
+static inline void ia_counts(struct ia *ia, enum ia_counter counter)
+{
+	counter_add(&ia->counters[counter], 1);
+}
 
 /*
  * Handles what an epoll set of @ia reported, the service thread's or a CNO's. The object may have

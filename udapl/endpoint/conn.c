@@ -289,12 +289,14 @@ bool ep_flush_late_locked(struct ep *ep)
 
 void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status)
 {
-	if (req->kind == REQ_MARKER)
+	if (req->kind == REQ_MARKER) {
 		ep_marker_completed_locked(ep, status);
-	else if (status == DAT_DTO_ERR_FLUSHED)
+	} else if (status == DAT_DTO_ERR_FLUSHED) {
 		atomic_store(&ep->seen.flushed, true);
-	else if (status != DAT_DTO_SUCCESS)
+	} else if (status != DAT_DTO_SUCCESS) {
 		atomic_store(&ep->seen.failed, true);
+		ep_count_failure(ep, status);
+	}
 	service_queue_work(ep->obj.ia, &ep->work);
 }
 
@@ -333,6 +335,7 @@ static void post_connection_event_locked(struct ep *ep, DAT_EVENT_NUMBER number)
 		event.event_data.connect_event_data.private_data_size = ep->private_data_size;
 	}
 	tell_connection_event(ep, number);
+	ep_count_event(ep, number);
 	debug_assert(ep->events_reserved > 0);
 	ep->events_reserved--;
 	evd_post_reserved(ep->connect_evd, &event);
@@ -683,6 +686,8 @@ void up_disconnected(struct ep *ep)
 {
 	take_completions(ep);
 	ep->end.by_peer = !is_ending_locked(ep);
+	if (ep->end.by_peer)
+		ia_counts(ep->obj.ia, IA_CM_DREQ_RX);
 	ep_trigger_locked(ep, atomic_load(&ep->seen.failed) ? ON_FAULT : ON_PEER_GONE);
 }
 
@@ -883,6 +888,8 @@ static DAT_RETURN connect_locked(struct ep *ep, const struct connect_args *args,
 	ep->remote = *remote;
 	update_addresses_locked(ep, ep->conn);
 	ep->target = (struct ep_target){ *remote, args->qual, args->flags };
+	ia_counts(ia, IA_CM_REQ_TX);
+	ep_counts(ep, EP_CONNECT);
 	if (deadline != TP_NEVER)
 		timer_set_locked(ia, &ep->timer, deadline, timer_expired_locked);
 	return DAT_SUCCESS;
@@ -1032,6 +1039,9 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 		return ret;
 	ia = ep->obj.ia;
 	service_attend_locked(ia);
+	ep_counts(ep, EP_DISCONNECT);
+	if (ep_state(ep) == DAT_EP_STATE_CONNECTED)
+		ia_counts(ia, IA_CM_DREQ_TX);
 	atomic_store(&ep->end.asked, true);
 	ep_trigger_locked(ep, trigger);
 	service_attended_locked(ia);

@@ -121,6 +121,8 @@ static void tell_locked(struct peer *peer, DAT_IB_EVENT_NUMBER number, DAT_IB_EX
 	ext->remote_ah = address_handle(peer);
 	ext->context.as_ptr = peer;
 	log_cm("EP %p, peer %p: event %#x", (void *)peer->ep, (void *)peer, (unsigned)number);
+	if (peer->ah)
+		ia_counts(peer->obj.ia, IA_CM_AH_RESOLVED);
 	peer->event_reserved = false;
 	evd_post_reserved(peer->ep->connect_evd, &event);
 }
@@ -225,6 +227,10 @@ DAT_RETURN datagram_connect_locked(struct ep *ep, const struct sockaddr_storage 
 				  ep->qp, peer, param, &peer->conn);
 	(void)log_descriptor_shortage("dat_ep_connect", err);
 	ret = exchange_begin_locked(peer, err);
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_CM_AH_REQ_TX);
+		ep_counts(ep, EP_CONNECT);
+	}
 	if (ret == DAT_SUCCESS && deadline != TP_NEVER)
 		timer_set_locked(ia, &peer->timer, deadline, timed_out_locked);
 	return ret;

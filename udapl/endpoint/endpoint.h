@@ -188,6 +188,7 @@ struct ep {
 	struct early_recvs early;
 	bool datagrams;	    /* fixed; its service type is that of datagrams */
 	struct peer *peers; /* ia->lock; of datagrams */
+	struct counter counters[EP_ALL_COUNTERS];
 
 #if DAT_EDITION == 2
 	/* bytes of a fast write with immediate data, of one segment; 0: there may be none */
@@ -222,6 +223,12 @@ struct peer {
 static ALWAYS_INLINE bool ep_has_datagrams(const struct ep *ep)
 {
 	return DAT_EDITION == 2 && ep->datagrams;
+}
+
+/* Counts one more of that. */
+static inline void ep_counts(struct ep *ep, enum ep_counter counter)
+{
+	counter_add(&ep->counters[counter], 1);
 }
 
 /* Returns what a gate is at, with the order that the second look of a post needs. */

@@ -362,8 +362,10 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 		return ret;
 	mutex_lock(&ia->lock);
 	ret = ep_new_locked(ia, &parts, &ep);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_EP_CREATE);
 		*out = obj_publish(&ep->obj);
+	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -412,8 +414,10 @@ static DAT_RETURN create_with_srq(struct ep_parts *parts, const DAT_EP_ATTR *ask
 		return ret;
 	mutex_lock(&ia->lock);
 	ret = ep_new_locked(ia, parts, &ep);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_EP_CREATE);
 		*out = obj_publish(&ep->obj);
+	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -492,10 +496,11 @@ void ep_discard_locked(struct ep *ep)
 		obj_put(&ep->pz->obj);
 	fini_rings(ep);
 	free(ep->private_data);
+	counters_sum(&ep_counters, ep->obj.ia->ep_sums, ep->counters);
 	obj_free(&ep->obj);
 }
 
-void ep_destroy(struct ep *ep)
+void ep_destroy_hidden(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 
@@ -510,6 +515,12 @@ void ep_destroy(struct ep *ep)
 	service_cancel_work_locked(ia, &ep->work); /* the last completions may have queued it */
 	ep_discard_locked(ep);
 	mutex_unlock(&ia->lock);
+}
+
+void ep_destroy(struct ep *ep)
+{
+	ia_counts(ep->obj.ia, IA_EP_FREE);
+	ep_destroy_hidden(ep);
 }
 
 DAT_RETURN ep_free(DAT_EP_HANDLE handle)

@@ -72,6 +72,31 @@ static ALWAYS_INLINE struct req *ep_claim_request(struct ep *ep, enum req_kind k
 	return req;
 }
 
+/* ---- ep_counters.c; any thread, with or without locks, but for the first ---- */
+
+/* Counts what a connection event means, which is posted next. ia->lock is held. */
+void ep_count_event(struct ep *ep, DAT_EVENT_NUMBER number);
+/* Counts a completion that has failed with such a status. */
+void ep_count_failure(struct ep *ep, DAT_DTO_COMPLETION_STATUS status);
+/* Counts a post that has succeeded. */
+void ep_post_counted(struct ep *ep, enum req_kind kind, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov);
+
+/*
+ * Counts a post that returns @ret, in builds that count those. Returns @ret. In other builds it is
+ * no function: gcc would move the saving of registers of a fast post to its beginning.
+ */
+#ifdef UDAPL_COUNTERS
+static ALWAYS_INLINE DAT_RETURN ep_count_post(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+					      const DAT_LMR_TRIPLET *iov, DAT_RETURN ret)
+{
+	if (ret == DAT_SUCCESS)
+		ep_post_counted(ep, kind, nseg, iov);
+	return ret;
+}
+#else
+#define ep_count_post(ep, kind, nseg, iov, ret) (ret)
+#endif
+
 /* Ends a fast post in which the thread is cancelled, and releases send_lock if others may post. */
 void ep_request_cancelled(struct ep *ep, unsigned open);
 
@@ -119,6 +144,9 @@ DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned 
 /* Returns DAT_SUCCESS of an endpoint of datagrams, else what a call for those answers. */
 DAT_RETURN ep_datagrams_judge(DAT_EP_HANDLE handle);
 #endif
+
+/* As ep_destroy, of an endpoint that was never visible: what dat_ep_modify has left. */
+void ep_destroy_hidden(struct ep *ep);
 
 /* What an endpoint is made of, or is to be made of. */
 struct ep_parts {

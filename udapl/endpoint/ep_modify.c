@@ -271,6 +271,6 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 	ret = ep_change_locked(ep, mask, param, &left);
 	mutex_unlock(&ia->lock);
 	if (left)
-		ep_destroy(left);
+		ep_destroy_hidden(left);
 	return ret;
 }

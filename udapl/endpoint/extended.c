@@ -199,16 +199,25 @@ static NOINLINE DAT_RETURN extended_rest(struct ep *ep, enum req_kind kind, DAT_
 	return extended_slow(ep, kind, nseg, iov, cookie, remote, extra, flags);
 }
 
+static ALWAYS_INLINE DAT_RETURN write_immed_post(struct ep *ep, DAT_COUNT nseg,
+						 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+						 const DAT_RMR_TRIPLET *remote,
+						 const struct extra *extra,
+						 DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_OPEN || nseg != 1 || flags))
+		return extended_rest(ep, REQ_WRITE_IMMED, nseg, iov, cookie, remote, extra, flags);
+	return extended_post(ep, REQ_WRITE_IMMED, EP_OPEN, iov, cookie, remote, extra);
+}
+
 HOT DAT_RETURN ep_post_write_immed(DAT_EP_HANDLE handle, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				   DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 				   DAT_UINT32 immed, DAT_COMPLETION_FLAGS flags)
 {
 	const struct extra extra = { .immed = immed };
-	struct ep *ep = handle;
 
-	if (unlikely(gate_value(&ep->send_gate) != EP_OPEN || nseg != 1 || flags))
-		return extended_rest(ep, REQ_WRITE_IMMED, nseg, iov, cookie, remote, &extra, flags);
-	return extended_post(ep, REQ_WRITE_IMMED, EP_OPEN, iov, cookie, remote, &extra);
+	return ep_count_post(handle, REQ_WRITE_IMMED, nseg, iov,
+			     write_immed_post(handle, nseg, iov, cookie, remote, &extra, flags));
 }
 
 static ALWAYS_INLINE DAT_RETURN atomic_post(struct ep *ep, enum req_kind kind,
@@ -227,7 +236,8 @@ HOT DAT_RETURN ep_post_fetch_add(DAT_EP_HANDLE ep, DAT_UINT64 add, const DAT_LMR
 {
 	const struct extra extra = { .atomic = { .operand = add } };
 
-	return atomic_post(ep, REQ_FETCH_ADD, iov, cookie, remote, &extra, flags);
+	return ep_count_post(ep, REQ_FETCH_ADD, 1, iov,
+			     atomic_post(ep, REQ_FETCH_ADD, iov, cookie, remote, &extra, flags));
 }
 
 HOT DAT_RETURN ep_post_cmp_swap(DAT_EP_HANDLE ep, DAT_UINT64 compare, DAT_UINT64 swap,
@@ -237,7 +247,8 @@ HOT DAT_RETURN ep_post_cmp_swap(DAT_EP_HANDLE ep, DAT_UINT64 compare, DAT_UINT64
 	const struct extra extra = { .atomic = {
 					     .swaps = true, .operand = compare, .swap = swap } };
 
-	return atomic_post(ep, REQ_CMP_SWAP, iov, cookie, remote, &extra, flags);
+	return ep_count_post(ep, REQ_CMP_SWAP, 1, iov,
+			     atomic_post(ep, REQ_CMP_SWAP, iov, cookie, remote, &extra, flags));
 }
 
 /* ---- datagrams ---- */
@@ -365,13 +376,20 @@ static NOINLINE DAT_RETURN datagram_rest(struct ep *ep, DAT_COUNT nseg, const DA
 	return datagram_slow(ep, nseg, iov, ah, cookie, flags);
 }
 
+static ALWAYS_INLINE DAT_RETURN send_ud_post(struct ep *ep, DAT_COUNT nseg,
+					     const DAT_LMR_TRIPLET *iov,
+					     const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
+					     DAT_COMPLETION_FLAGS flags)
+{
+	if (unlikely(gate_value(&ep->send_gate) != EP_DATAGRAM_OPEN || nseg != 1 || flags))
+		return datagram_rest(ep, nseg, iov, ah, cookie, flags);
+	return datagram_post(ep, EP_DATAGRAM_OPEN, iov, ah, cookie);
+}
+
 HOT DAT_RETURN ep_post_datagram(DAT_EP_HANDLE handle, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
 				DAT_COMPLETION_FLAGS flags)
 {
-	struct ep *ep = handle;
-
-	if (unlikely(gate_value(&ep->send_gate) != EP_DATAGRAM_OPEN || nseg != 1 || flags))
-		return datagram_rest(ep, nseg, iov, ah, cookie, flags);
-	return datagram_post(ep, EP_DATAGRAM_OPEN, iov, ah, cookie);
+	return ep_count_post(handle, REQ_SEND_UD, nseg, iov,
+			     send_ud_post(handle, nseg, iov, ah, cookie, flags));
 }

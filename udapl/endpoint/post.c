@@ -871,27 +871,31 @@ INSTANCES(recv, REQ_RECV)
 HOT DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	return send_post(handle, nseg, iov, cookie, NULL, flags);
+	return ep_count_post(handle, REQ_SEND, nseg, iov,
+			     send_post(handle, nseg, iov, cookie, NULL, flags));
 }
 
 HOT DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 				  DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 				  DAT_COMPLETION_FLAGS flags)
 {
-	return write_post(handle, nseg, iov, cookie, remote, flags);
+	return ep_count_post(handle, REQ_WRITE, nseg, iov,
+			     write_post(handle, nseg, iov, cookie, remote, flags));
 }
 
 HOT DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 				 DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 				 DAT_COMPLETION_FLAGS flags)
 {
-	return read_post(handle, nseg, iov, cookie, remote, flags);
+	return ep_count_post(handle, REQ_READ, nseg, iov,
+			     read_post(handle, nseg, iov, cookie, remote, flags));
 }
 
 HOT DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
 			    DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
-	return recv_post(handle, nseg, iov, cookie, NULL, flags);
+	return ep_count_post(handle, REQ_RECV, nseg, iov,
+			     recv_post(handle, nseg, iov, cookie, NULL, flags));
 }
 
 /* ---- receives of shared receive queues ---- */

@@ -67,7 +67,7 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT nseg, DA
 			ret = NO_RESOURCE(MEMORY);
 	}
 	if (ret == DAT_SUCCESS)
-		return ret;
+		return ep_count_post(ep, REQ_SEND, nseg, iov, ret);
 	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate",
 		       "ep %p, num_segments %d, iov %p, cookie, flags %#x, context %#x", handle,
 		       nseg, (const void *)iov, (unsigned)flags, (unsigned)context);

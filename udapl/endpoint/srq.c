@@ -183,8 +183,10 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *a
 		goto put_pz;
 	mutex_lock(&ia->lock);
 	ret = srq_new_locked(ia, pz, attr, &srq);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_SRQ_CREATE);
 		*out = obj_publish(&srq->obj);
+	}
 	mutex_unlock(&ia->lock);
 	if (ret == DAT_SUCCESS)
 		return DAT_SUCCESS;
@@ -198,6 +200,7 @@ void srq_destroy_locked(struct srq *srq)
 {
 	assert_locked(&srq->obj.ia->lock);
 	debug_assert(!srq->pool.shares && !atomic_load(&srq->pool.queued));
+	ia_counts(srq->obj.ia, IA_SRQ_FREE);
 	atomic_store(&srq->gate, 0);
 	tp_srq_destroy(srq->tp);
 	obj_put(&srq->pz->obj);

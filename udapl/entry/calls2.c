@@ -94,23 +94,59 @@ static DAT_RETURN query_close(DAT_HANDLE handle)
 	return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
 }
 
+static DAT_RETURN query_counters(DAT_HANDLE handle, va_list args)
+{
+	const int number = va_arg(args, int);
+	DAT_UINT64 *values = va_arg(args, DAT_UINT64 *);
+
+	return counters_query(handle, number, values, va_arg(args, int) != 0);
+}
+
+static DAT_RETURN print_counters(DAT_HANDLE handle, va_list args)
+{
+	const int number = va_arg(args, int);
+
+	return counters_log(handle, number, va_arg(args, int) != 0);
+}
+
+static DAT_RETURN no_operation(DAT_HANDLE handle, DAT_EXTENDED_OP op)
+{
+	const bool has_object = !(op & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE));
+
+	if (has_object && !obj_any(handle))
+		return DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+	return DAT_ERROR(DAT_NOT_IMPLEMENTED, DAT_NO_SUBTYPE);
+}
+
+static DAT_RETURN execute(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+{
+	switch ((int)op) {
+	case DAT_IB_OPEN_QUERY_OP:
+		return query_open(handle, args);
+	case DAT_IB_CLOSE_QUERY_OP:
+		return query_close(handle);
+	case DAT_IB_UD_CM_FREE_OP:
+		return ep_free_context(handle, va_arg(args, DAT_CONTEXT));
+	case DAT_IB_UD_AH_FREE_OP:
+		return ep_free_ah(handle, va_arg(args, DAT_IB_ADDR_HANDLE *));
+	case DAT_IB_QUERY_COUNTERS_OP:
+		return query_counters(handle, args);
+	case DAT_IB_PRINT_COUNTERS_OP:
+		return print_counters(handle, args);
+	case DAT_IB_START_COUNTERS_OP:
+	case DAT_IB_STOP_COUNTERS_OP:
+		return counters_sample(handle, va_arg(args, int));
+	default:
+		return no_operation(handle, op);
+	}
+}
+
 /* The operations that are no posts, and those on what is no object. */
 static COLD DAT_RETURN other_operation(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
 {
 	CANCEL_FORBIDDEN;
-	const bool has_object = !(op & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE));
-	DAT_RETURN ret = DAT_ERROR(DAT_NOT_IMPLEMENTED, 0);
+	DAT_RETURN ret = execute(handle, op, args);
 
-	if ((int)op == (int)DAT_IB_OPEN_QUERY_OP)
-		ret = query_open(handle, args);
-	else if ((int)op == (int)DAT_IB_CLOSE_QUERY_OP)
-		ret = query_close(handle);
-	else if ((int)op == (int)DAT_IB_UD_CM_FREE_OP)
-		ret = ep_free_context(handle, va_arg(args, DAT_CONTEXT));
-	else if ((int)op == (int)DAT_IB_UD_AH_FREE_OP)
-		ret = ep_free_ah(handle, va_arg(args, DAT_IB_ADDR_HANDLE *));
-	else if (has_object && !obj_any(handle))
-		ret = DAT_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
 	if (ret == DAT_SUCCESS)
 		return ret;
 	return refused(ret, LOG_UTIL, "dat_extension_op", "handle %p, op %#x", handle,

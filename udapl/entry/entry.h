@@ -73,6 +73,13 @@ DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia, const DAT_NAME_PTR name, DAT_BOOLEAN 
 /* dat_extension_op: @args are those behind @op. Of a query open @handle is the name. */
 DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args);
 
+/* ---- counters2.c: dat_ib_query_counters and so on, of a handle of any value ---- */
+
+DAT_RETURN counters_query(DAT_HANDLE handle, int number, DAT_UINT64 *values, bool reset);
+DAT_RETURN counters_log(DAT_HANDLE handle, int number, bool reset);
+/* dat_ib_start_counter and dat_ib_stop_counter, which are refused: nothing is sampled. */
+DAT_RETURN counters_sample(DAT_HANDLE handle, int group);
+
 /* ---- ia.c ---- */
 
 /*

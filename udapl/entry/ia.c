@@ -40,6 +40,7 @@ static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
 	ia->provider = provider;
 	ia->thread_safe = thread_safe;
 	ia->ro_aware = opened_ro_aware();
+	ia->prints_counters = counters_wanted_at_close();
 	mutex_init(&ia->lock, RANK_IA);
 	pthread_cond_init(&ia->waiter_left, NULL);
 	spin_init(&ia->lmr_lock, RANK_LMR_TABLE);
@@ -158,8 +159,10 @@ static DAT_RETURN async_evd_new(struct ia *ia, DAT_COUNT qlen)
 		return NO_RESOURCE(TEVD);
 	mutex_lock(&ia->lock);
 	ret = evd_new_locked(ia, qlen, NULL, DAT_EVD_ASYNC_FLAG, &ia->async_evd);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_EVD_CREATE);
 		obj_publish(&ia->async_evd->obj);
+	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -317,6 +320,16 @@ static bool has_objects_locked(struct ia *ia)
 	return count > ignored;
 }
 
+/* Of an IA that has no objects any more, so that the sums have all. */
+static void ia_print_counters(struct ia *ia)
+{
+	const char *name = ia->provider->info.ia_name;
+
+	counters_print(&ia_counters, name, ia->counters);
+	counters_print(&ep_counters, name, ia->ep_sums);
+	counters_print(&evd_counters, name, ia->evd_sums);
+}
+
 static void ia_destroy(struct ia *ia)
 {
 	for (const struct close_step *step = close_steps; step->close; step++)
@@ -325,6 +338,8 @@ static void ia_destroy(struct ia *ia)
 	if (ia->sink)
 		evd_destroy_locked(ia->sink);
 	mutex_unlock(&ia->lock);
+	if (ia->prints_counters)
+		ia_print_counters(ia);
 	attr_own_close(ia);
 	device_stop(ia);
 	async_evd_return(ia);

@@ -116,6 +116,11 @@ void async_error_post_locked(struct ia *ia, DAT_EVENT_NUMBER number, DAT_HANDLE 
 	struct obj *obj;
 
 	assert_locked(&ia->lock);
+	ia_counts(ia, IA_ASYNC_ERROR);
+	if (number == DAT_ASYNC_ERROR_EP_BROKEN)
+		ia_counts(ia, IA_ASYNC_QP_ERROR);
+	else if (number == DAT_ASYNC_ERROR_EVD_OVERFLOW)
+		ia_counts(ia, IA_ASYNC_CQ_ERROR);
 	event.event_data.asynch_error_event_data.dat_handle = handle;
 	event.event_data.asynch_error_event_data.reason = reason;
 	for (obj = obj_next(ia, DAT_HANDLE_TYPE_EVD, NULL); obj;

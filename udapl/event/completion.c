@@ -176,6 +176,7 @@ bool completion_take_srq_locked(struct evd *evd, const struct tp_wc *wc, DAT_EVE
 		complete_special_receive_locked(evd, wc, event);
 	if (!completion_status(wc) && is_datagram(evd, wc))
 		extend_datagram(wc, event);
+	completion_count(ep, true, wc);
 	if (completion_status(wc) || evd->reporting_eps)
 		ep_completion_seen(ep, req, completion_status(wc));
 	return true;
@@ -217,6 +218,7 @@ COLD bool completion_take_slow_locked(struct evd *evd, const struct tp_wc *wc, D
 	}
 	if (!retired)
 		return false;
+	completion_count(ep, copy.kind == REQ_RECV, wc);
 	if (completion_status(wc) ||
 	    (!ring_has_datagrams(copy.ring) &&
 	     atomic_load_explicit(&copy.ring->reports_all, memory_order_relaxed)))

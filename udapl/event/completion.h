@@ -74,6 +74,13 @@ static ALWAYS_INLINE DAT_DTO_COMPLETION_STATUS completion_status(const struct tp
 	return wc->status;
 }
 
+/* Has a receive counted, in builds that do. Its slot was retired, so it is counted once. */
+static ALWAYS_INLINE void completion_count(struct ep *ep, bool receive, const struct tp_wc *wc)
+{
+	if (COUNTS_FAST_PATH && receive && !completion_status(wc))
+		ep_count_receive(ep, wc);
+}
+
 /* Says whether it is a request of an extension, whose event is one of that. */
 static ALWAYS_INLINE bool completion_is_extended(const struct req *req)
 {
@@ -169,12 +176,16 @@ static ALWAYS_INLINE bool completion_take_plain_locked(struct evd *evd, const st
 	struct ring *ring;
 	const struct req *req = completion_req(wc, &ring);
 	struct ep *ep = ring->ep;
+	const bool receive = req->kind == REQ_RECV;
 
 	assert_locked(&evd->lock);
 	if (unlikely(completion_slowness(req, ring, wc)))
 		return false;
 	completion_describe(evd, req, ep, wc, event);
-	return likely(ring_retire(ring, req));
+	if (unlikely(!ring_retire(ring, req)))
+		return false;
+	completion_count(ep, receive, wc);
+	return true;
 }
 
 /* Retires the slot of any completion, and describes it. Returns whether it is an event. */

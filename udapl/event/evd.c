@@ -493,10 +493,14 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **out)
  */
 void evd_destroy_locked(struct evd *evd)
 {
+	struct ia *ia = evd->obj.ia;
 	struct tp_cq *cq = evd->cq;
 
-	assert_locked(&evd->obj.ia->lock);
+	assert_locked(&ia->lock);
 	obj_get(&evd->obj); /* keeps the slot until the end of this function */
+	if (!evd->is_sink)
+		ia_counts(ia, IA_EVD_FREE);
+	counters_sum(&evd_counters, ia->evd_sums, evd->counters);
 	if (cq)
 		evd_channel_close_locked(evd);
 	spin_lock(&evd->lock);
@@ -558,8 +562,10 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 	mutex_lock(&ia->lock);
 	if (ret == DAT_SUCCESS)
 		ret = evd_finish_locked(evd, cno);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_EVD_CREATE);
 		*out = obj_publish(&evd->obj);
+	}
 	ia_creation_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;

@@ -154,6 +154,7 @@ static void channel_ready_locked(struct evd *evd)
 	assert_locked(&evd->obj.ia->lock);
 	if (!tp_cq_events(evd->cq))
 		return;
+	evd_counts(evd, EVD_DTO_CALLBACK);
 	evd_drain(evd);
 	/* a waiter: it came after the kernel had named the EVD */
 	if (watch_is_waited_for(&evd->watch) || is_urgent(evd)) {

@@ -232,7 +232,7 @@ bool evd_take_completions_relock(struct evd *evd, bool *notified)
 		}
 		if (!evd->cq)
 			break; /* it was destroyed meanwhile */
-		n = tp_cq_poll(evd->cq, wc, TP_POLL_MAX);
+		n = evd_poll_locked(evd, wc, TP_POLL_MAX);
 		for (unsigned i = 0; i < n; i++)
 			evd_queue_completion_locked(evd, &wc[i], notified);
 		if (n < TP_POLL_MAX)
@@ -347,7 +347,7 @@ void evd_purge_ep(struct evd *evd, const struct ep *ep)
 	for (;;) {
 		bool room = make_request_room_relock(evd);
 
-		if (!tp_cq_poll(evd->cq, &wc, 1))
+		if (!evd_poll_locked(evd, &wc, 1))
 			break;
 		if (completion_ep(evd, &wc) == ep)
 			drop_completion_locked(evd, &wc);
@@ -449,6 +449,7 @@ void evd_post_reserved(struct evd *evd, const DAT_EVENT *event)
 	debug_assert(evd->reserved > 0);
 	evd->reserved--;
 	if (likely(!evd->destroyed)) {
+		evd_counts(evd, EVD_CONN_CALLBACK);
 		evd_push_locked(evd, event, true);
 		evd_notify_locked(evd);
 	}

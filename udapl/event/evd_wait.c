@@ -50,7 +50,7 @@ static DAT_RETURN poll_for_event_locked(struct evd *evd, DAT_EVENT *event)
 	struct tp_wc wc;
 
 	assert_locked(&evd->lock);
-	while (tp_cq_poll(evd->cq, &wc, 1))
+	while (evd_poll_locked(evd, &wc, 1))
 		if (completion_take_locked(evd, &wc, event))
 			return DAT_SUCCESS;
 	return DAT_QUEUE_EMPTY; /* an answer, not an error: no class bit */
@@ -97,9 +97,10 @@ NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT
 	unsigned slowness;
 	struct tp_wc wc;
 	struct ep *ep;
+	bool receive;
 
 	assert_locked(&evd->lock);
-	if (!tp_cq_poll(evd->cq, &wc, 1)) {
+	if (!evd_poll_locked(evd, &wc, 1)) {
 		spin_unlock(&evd->lock);
 		return DAT_QUEUE_EMPTY;
 	}
@@ -107,9 +108,11 @@ NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT
 	ep = ring->ep;
 	slowness = completion_slowness(req, ring, &wc);
 	if (likely(!slowness)) {
+		receive = req->kind == REQ_RECV;
 		completion_describe(evd, req, ep, &wc, event);
 		if (unlikely(!ring_retire(ring, req)))
 			return dequeue_keeping_unlock(evd, &wc, event);
+		completion_count(ep, receive, &wc);
 	} else if (unlikely(slowness != REQ_SLOW_PATH)) {
 		return dequeue_keeping_unlock(evd, &wc, event);
 	} else if (req->kind == REQ_SRQ_RECV) {
@@ -117,6 +120,7 @@ NOINLINE HOT static DAT_RETURN dequeue_by_poll_unlock(struct evd *evd, DAT_EVENT
 		if (unlikely(!ep || evd->reporting_eps))
 			return dequeue_keeping_unlock(evd, &wc, event);
 		completion_describe_dto(evd, req, ep, DAT_DTO_SUCCESS, wc.length, event);
+		completion_count(ep, true, &wc);
 		pool_return(container_of(ring, struct recv_pool, ring),
 			    (struct req *)(uintptr_t)req);
 	} else {
@@ -213,9 +217,8 @@ static NOINLINE DAT_RETURN dequeue_locking(struct evd *evd, DAT_EVENT *event)
 }
 
 /* Each way goes on in a function of its own, so that none saves registers for another. */
-HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
+static ALWAYS_INLINE DAT_RETURN dequeue(struct evd *evd, DAT_EVENT *event)
 {
-	struct evd *evd = handle;
 	struct tp_wc wc;
 
 	if (unlikely(!obj_is(evd, DAT_HANDLE_TYPE_EVD)))
@@ -229,6 +232,21 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT *event)
 	if (tp_cq_next(evd->cq, &wc))
 		return dequeue_read_ahead_unlock(evd, &wc, event);
 	return dequeue_by_poll_unlock(evd, event);
+}
+
+/* Counts a dequeue that was not refused. Returns @ret. */
+static ALWAYS_INLINE DAT_RETURN dequeue_count(struct evd *evd, DAT_RETURN ret)
+{
+	if (COUNTS_FAST_PATH && (ret == DAT_SUCCESS || ret == DAT_QUEUE_EMPTY)) {
+		evd_counts(evd, EVD_DEQUEUE);
+		evd_counts(evd, ret == DAT_SUCCESS ? EVD_DEQUEUE_FOUND : EVD_DEQUEUE_NOT_FOUND);
+	}
+	return ret;
+}
+
+HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
+{
+	return dequeue_count(evd, dequeue(evd, event));
 }
 
 /* ---- wait ---- */
@@ -405,8 +423,9 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 		evd->woken = false;
 		spin_unlock(&evd->lock);
 	}
-	if (evd->cq && fds[WAIT_CHANNEL].revents)
-		tp_cq_events(evd->cq);
+	evd_counts(evd, EVD_WAIT_NOTIFY);
+	if (evd->cq && fds[WAIT_CHANNEL].revents && tp_cq_events(evd->cq))
+		evd_counts(evd, EVD_DTO_CALLBACK);
 	/* then the device is gone, and poll would not sleep again */
 	if (fds[WAIT_CHANNEL].revents & (POLLERR | POLLHUP)) {
 		fds[WAIT_CHANNEL].fd = -1;
@@ -465,6 +484,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		watch_lend(&evd->watch);
+	evd_counts(evd, EVD_WAIT_BLOCKED);
 	return sleep_until_reason(evd, deadline, consumers_state);
 }
 
@@ -618,11 +638,12 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 		return wait_refuse_args(evd, timeout, threshold, event, nmore);
 	if (unlikely(!nmore))
 		return wait_refuse_args(evd, timeout, threshold, event, nmore);
+	counter_add_fast(&evd->counters[EVD_WAIT], 1);
 	if (unlikely(threshold != 1 || !spin_trylock(&evd->lock)))
 		return wait_in_full(evd, timeout, threshold, event, nmore);
 	if (unlikely(evd->queue.count | evd->slow_path))
 		return wait_in_full_unlock(evd, timeout, 1, event, nmore);
-	n = tp_cq_poll(evd->cq, wc, 2);
+	n = evd_poll_locked(evd, wc, 2);
 	if (unlikely(n != 1))
 		return n ? wait_take_polled_unlock(evd, wc, &wc[1], timeout, event, nmore)
 			 : wait_in_full_unlock(evd, timeout, 1, event, nmore);

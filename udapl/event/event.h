@@ -127,7 +127,26 @@ struct evd {
 	 */
 	unsigned reporting_eps;
 	struct pool_share *shares; /* ia->lock */
+	struct counter counters[EVD_ALL_COUNTERS];
 };
+
+/* Counts one more of that. */
+static inline void evd_counts(struct evd *evd, enum evd_counter counter)
+{
+	counter_add(&evd->counters[counter], 1);
+}
+
+/* Polls, as tp_cq_poll does, and counts. */
+static ALWAYS_INLINE unsigned evd_poll_locked(struct evd *evd, struct tp_wc *wc, unsigned max)
+{
+	unsigned n;
+
+	assert_locked(&evd->lock);
+	n = tp_cq_poll(evd->cq, wc, max);
+	counter_add_fast(&evd->counters[EVD_DEQUEUE_POLL], 1);
+	counter_add_fast(&evd->counters[EVD_DEQUEUE_POLL_FOUND], n);
+	return n;
+}
 
 /*
  * Returns whether binds of an endpoint with this request EVD can be reported; NULL is allowed. It
@@ -254,6 +273,8 @@ bool completion_is_behind_lost_read(const struct ring *ring, unsigned until);
  * a completion of @ep took the slow path.
  */
 void ep_completion_seen(struct ep *ep, const struct req *req, DAT_DTO_COMPLETION_STATUS status);
+/* So they do this: @ep has received a message, or immediate data, and this build counts that. */
+void ep_count_receive(struct ep *ep, const struct tp_wc *wc);
 
 /* ---- evd_channel.c; those called _locked want ia->lock ---- */
 

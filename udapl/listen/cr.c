@@ -106,6 +106,9 @@ static DAT_RETURN cr_deliver_locked(struct cr *cr)
 		ep_return_locked(cr);
 		return NO_RESOURCE(MEMORY);
 	}
+	ia_counts(ia, IA_SP_CR);
+	if (sp->flags == DAT_PSP_PROVIDER_FLAG)
+		ia_counts(ia, IA_EP_CREATE);
 	if (obj_kind(&sp->obj) == DAT_HANDLE_TYPE_RSP) {
 		sp->ep = cr->ep;
 		sp_stop_locked(sp);
@@ -118,6 +121,7 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 	struct ia *ia = sp->obj.ia;
 	struct cr *cr = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_CR);
 
+	ia_counts(ia, IA_CM_REQ_RX);
 	if (cr) {
 		cr_init(cr, sp, conn, request);
 		if (cr_deliver_locked(cr) == DAT_SUCCESS)
@@ -127,6 +131,7 @@ void up_request(struct sp *sp, struct tp_conn *conn, const struct tp_request *re
 	log_cm("service point %p, qualifier %llu: connection request rejected: no memory or event "
 	       "queue full",
 	       (void *)sp, (unsigned long long)sp->conn_qual);
+	ia_counts(ia, IA_CM_ERR_REJ_TX);
 	tp_reject(conn, false, NULL, 0);
 }
 
@@ -154,6 +159,7 @@ void cr_destroy(struct cr *cr, bool by_consumer, const void *private_data, unsig
 	struct ia *ia = cr->obj.ia;
 	struct ep *unused;
 
+	ia_counts(ia, by_consumer ? IA_SP_CR_REJECTED : IA_CM_ERR_REJ_TX);
 	mutex_lock(&ia->lock);
 	tp_reject(cr->request.conn, by_consumer, private_data, size);
 	unused = cr_end_locked(cr);
@@ -212,6 +218,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 	ret = ep_accept_locked(cr->ep ? cr->ep : ep, &cr->request, cr->ep != NULL, private_data,
 			       (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_SP_CR_ACCEPTED);
 		obj_retire_forced(&cr->obj); /* no object holds one */
 		obj_free(&cr->obj);
 	}

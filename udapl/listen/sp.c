@@ -84,6 +84,7 @@ DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual
 	sp->conn_qual = qual ? qual : port;
 	sp->flags = flags;
 	sp->evd = evd;
+	ia_counts(ia, IA_CM_LISTEN);
 	*out = sp;
 	return DAT_SUCCESS;
 put_evd:
@@ -108,8 +109,10 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EVD_HANDL
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
 	ret = sp_new_locked(ia, DAT_HANDLE_TYPE_PSP, qual, evd, flags, &sp);
-	if (ret == DAT_SUCCESS)
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_PSP_CREATE);
 		*out = obj_publish(&sp->obj);
+	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -129,6 +132,7 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qual, DAT_EVD_
 	ret = sp_new_locked(ia, DAT_HANDLE_TYPE_PSP, 0, evd, flags, &sp);
 	if (ret == DAT_SUCCESS) {
 		*qual = sp->conn_qual;
+		ia_counts(ia, IA_PSP_CREATE_ANY);
 		*out = obj_publish(&sp->obj);
 	} else if (DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE) {
 		ret = DAT_ERROR(DAT_CONN_QUAL_UNAVAILABLE,
@@ -146,6 +150,15 @@ void sp_stop_locked(struct sp *sp)
 	obj_put(&sp->evd->obj);
 }
 
+/* Of a common service point there is no counter. */
+static void count_free(const struct sp *sp)
+{
+	if (obj_kind(&sp->obj) == DAT_HANDLE_TYPE_PSP)
+		ia_counts(sp->obj.ia, IA_PSP_FREE);
+	else if (obj_kind(&sp->obj) == DAT_HANDLE_TYPE_RSP)
+		ia_counts(sp->obj.ia, IA_RSP_FREE);
+}
+
 void sp_destroy_locked(struct sp *sp)
 {
 	assert_locked(&sp->obj.ia->lock);
@@ -153,6 +166,7 @@ void sp_destroy_locked(struct sp *sp)
 		ep_trigger_locked(sp->ep, ON_UNRESERVE);
 	if (sp->listener)
 		sp_stop_locked(sp);
+	count_free(sp);
 	obj_free(&sp->obj);
 }
 
@@ -235,6 +249,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE
 		sp->ep = ep;
 		if (ep)
 			ep_trigger_locked(ep, ON_RESERVE);
+		ia_counts(ia, IA_RSP_CREATE);
 		*out = obj_publish(&sp->obj);
 	}
 	mutex_unlock(&ia->lock);

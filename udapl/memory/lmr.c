@@ -364,6 +364,7 @@ region_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION
 	if (ret != DAT_SUCCESS)
 		goto put_cookie;
 	lmr_report(lmr, lmr_context, rmr_context, registered_size, registered_address);
+	counter_add_fast(&ia->counters[IA_LMR_CREATE], 1);
 	*lmr_out = lmr_publish(lmr);
 	return DAT_SUCCESS;
 put_cookie:
@@ -407,6 +408,7 @@ HOT DAT_RETURN lmr_create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRI
 
 static void lmr_release(struct lmr *lmr)
 {
+	counter_add_fast(&lmr->obj.ia->counters[IA_LMR_FREE], 1);
 	if (lmr->cookie)
 		cookie_put(lmr->cookie);
 	obj_put(&lmr->pz->obj);

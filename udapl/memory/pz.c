@@ -19,6 +19,7 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_out)
 	err = tp_pd_create(ia->dev, &pz->pd);
 	if (err)
 		goto free_pz;
+	ia_counts(ia, IA_PZ_CREATE);
 	*pz_out = obj_publish(&pz->obj);
 	return DAT_SUCCESS;
 
@@ -43,6 +44,7 @@ DAT_RETURN pz_free(DAT_PZ_HANDLE handle)
 void pz_destroy(struct pz *pz)
 {
 	tp_pd_destroy(pz->pd);
+	ia_counts(pz->obj.ia, IA_PZ_FREE);
 	obj_free(&pz->obj);
 }
 

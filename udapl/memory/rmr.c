@@ -604,6 +604,7 @@ static ALWAYS_INLINE DAT_RETURN rmr_make(DAT_PZ_HANDLE pz_handle, bool of_ep,
 		rmr_free_memory(rmr);
 		return ret;
 	}
+	ia_counts(ia, IA_RMR_CREATE);
 	*rmr_out = obj_publish(&rmr->obj);
 	return DAT_SUCCESS;
 put_pz:
@@ -632,6 +633,7 @@ void rmr_destroy(struct rmr *rmr)
 	struct ia *ia = rmr->obj.ia;
 	bool idle;
 
+	ia_counts(ia, IA_RMR_FREE);
 	spin_lock(&rmr->lock);
 	rmr->freed = true;
 	rmr->completes_fast = false;
