@@ -62,7 +62,8 @@ static bool nodes_are_missing(struct cause *cause)
 	case NODES_NO_DEVICE:
 		return remedy_say(cause, "load the driver of the adapter, or make a software "
 					 "device (rdma link add rxe0 type rxe netdev INTERFACE), "
-					 "or use a name of libdaplofi, such as ofi-tcp");
+					 "or use a name of libdaplofi, such as ofi-tcp "
+					 "(ofi-v2-tcp for DAT 2.0)");
 	case NODES_NO_FOLDER:
 	case NODES_NO_UVERBS:
 	case NODES_NO_RDMA_CM:
@@ -124,7 +125,8 @@ static bool interface_is_unfit(const struct host *host, const char *word, bool r
 		return reason_say(cause, "interface %s (%s) belongs to no RDMA device",
 				  interface->name, interface->address) &&
 		       remedy_say(cause, "name an interface of an RDMA device (rdma link shows "
-					 "them), or use a name of libdaplofi, such as ofi-tcp");
+					 "them), or use a name of libdaplofi, such as ofi-tcp "
+					 "(ofi-v2-tcp for DAT 2.0)");
 	return false;
 }
 

@@ -68,13 +68,12 @@ static unsigned immed_find(struct tp_dev *dev)
 {
 	const struct fi_info *info = dev->info;
 	const size_t room = info->domain_attr->cq_data_size;
-
+	const bool contexts_may_repeat = !(info->mode & (FI_CONTEXT | FI_CONTEXT2));
 	bool can;
 
 	dev->immed_follows = !(info->mode & FI_RX_CQ_DATA);
 	if (dev->immed_follows)
-		can = room >= sizeof(uint64_t) && dev->soft_queues &&
-		      !(info->mode & (FI_CONTEXT | FI_CONTEXT2));
+		can = room >= sizeof(uint64_t) && dev->soft_queues && contexts_may_repeat;
 	else
 		can = room >= sizeof(uint32_t);
 	return can && DAT_EDITION == 2 ? TP_CAP_IMMED : 0;
