@@ -121,7 +121,7 @@ with_extensions() {
 # A client may connect before its server listens, which TCP refuses at once.
 run_dtestx() {
 	[[ $DAT_TEST_DEV != tcp ]] || {
-		report 0 "dtestx${between:+, $between} # SKIP its client may be faster than its server"
+		report 0 "dtestx${between:+, $between} # SKIP its client may come before its server"
 		return
 	}
 	with_extensions dtestx || return

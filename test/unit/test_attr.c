@@ -321,7 +321,7 @@ static const struct {
 	{                                                                                          \
 #member " = " #value, offsetof(DAT_EP_ATTR, member), value, want                   \
 	}
-	ROW(service_type, 1, BAD),	  ROW(max_recv_dtos, -1, BAD),
+	ROW(service_type, 2, BAD),	  ROW(max_recv_dtos, -1, BAD),
 	ROW(max_recv_dtos, 999, BAD),	  ROW(max_request_dtos, -1, BAD),
 	ROW(max_request_dtos, 999, BAD),  ROW(max_recv_iov, -1, BAD),
 	ROW(max_recv_iov, 0, BAD),	  ROW(max_recv_iov, 31, BAD),

@@ -46,9 +46,10 @@ static DAT_RETURN invalidate_post(struct ep *ep, unsigned nseg, const DAT_LMR_TR
 	return ret;
 }
 
-DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
-					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
-					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context)
+static COLD DAT_RETURN invalidate_send(DAT_EP_HANDLE handle, DAT_COUNT nseg,
+				       const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				       DAT_COMPLETION_FLAGS flags, DAT_BOOLEAN invalidate,
+				       DAT_RMR_CONTEXT context)
 {
 	CANCEL_FORBIDDEN;
 	struct ep *ep = handle;
@@ -56,8 +57,6 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT nseg, DA
 	DAT_RETURN ret;
 	DAT_VLEN size;
 
-	if (invalidate == DAT_FALSE)
-		return ep_post_send(ep, nseg, iov, cookie, flags);
 	ret = invalidate_judge(ep, nseg, iov, cookie, invalidate, &size);
 	if (ret == PROCEED) {
 		effective = ep_effective_flags(flags, SEND_FLAGS,
@@ -71,4 +70,13 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT nseg, DA
 	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate",
 		       "ep %p, num_segments %d, iov %p, cookie, flags %#x, context %#x", handle,
 		       nseg, (const void *)iov, (unsigned)flags, (unsigned)context);
+}
+
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep, DAT_COUNT nseg, DAT_LMR_TRIPLET *iov,
+					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+					DAT_BOOLEAN invalidate, DAT_RMR_CONTEXT context)
+{
+	if (invalidate == DAT_FALSE)
+		return ep_post_send(ep, nseg, iov, cookie, flags);
+	return invalidate_send(ep, nseg, iov, cookie, flags, invalidate, context);
 }
