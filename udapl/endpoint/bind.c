@@ -268,10 +268,11 @@ enum bind_form {
 static int bind_post_typed_locked(struct binding *binding, struct ep *ep, struct req *req,
 				  const struct tp_bind *bind, unsigned post_flags)
 {
+	DAT_RMR_CONTEXT known; /* of a window of its own: others look it up by that already */
+
 	assert_locked(&binding->rmr->lock);
 	return tp_post_bind_typed(ep->qp, req, bind, binding_is_zero_based(binding), post_flags,
-				  binding_has_own_window(binding) ? &binding->region_key
-								  : &binding->key);
+				  binding_has_own_window(binding) ? &known : &binding->key);
 }
 #else
 static int bind_post_typed_locked(struct binding *binding, struct ep *ep, struct req *req,

@@ -433,8 +433,17 @@ static ALWAYS_INLINE bool entry_has_immed(const CQ_ENTRY *entry)
  * Returns the status of such a receive, how many bytes the peer has written in *length, and the
  * immediate data in *immed.
  */
+#if DAT_EDITION == 2
 DAT_DTO_COMPLETION_STATUS immed_read(const struct tp_dev *dev, const CQ_ENTRY *entry,
 				     uint32_t *length, uint32_t *immed);
+#else
+static inline DAT_DTO_COMPLETION_STATUS immed_read(const struct tp_dev *dev, const CQ_ENTRY *entry,
+						   uint32_t *length, uint32_t *immed)
+{
+	(void)dev, (void)entry, (void)length, (void)immed;
+	return DAT_DTO_SUCCESS;
+}
+#endif
 
 /*
  * Reads libfabric's queue once, which moves data, and takes in what it reports, for tp_cq_poll.
