@@ -423,9 +423,9 @@ eth7='ip link add eth7 type veth peer name eth8'
 
 host_causes() {
 	on_host 'libdaplcma on a host without an RDMA device' \
-		'unusable this host has no RDMA .*: .*\|load .* ofi-tcp' "$cma" 'ib0 0' :
+		'unusable this host has no RDMA .*: .*\|load .* ofi-tcp .*' "$cma" 'ib0 0' :
 	on_host "libfabric's verbs on a host without an RDMA device" \
-		'unusable this host has no RDMA .*: .*\|load .* ofi-tcp' "$ofi" verbs :
+		'unusable this host has no RDMA .*: .*\|load .* ofi-tcp .*' "$ofi" verbs :
 	on_host 'there are no device nodes' \
 		'unusable there is no /dev/infiniband: .* not loaded\|modprobe ib_uverbs' \
 		"$cma" 'lo 0' 'has_device lo'
