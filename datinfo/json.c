@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../tools/tools.h"
+
 /* ---- values ---- */
 
 /* Nothing was printed yet in the object or array that was opened last. */
@@ -17,41 +19,10 @@ static void separate(void)
 	is_first = false;
 }
 
-/* Returns the bytes of a character in UTF-8, or 0 if it is none. */
-static unsigned utf8_length(const char *text)
-{
-	const unsigned char first = (unsigned char)*text;
-	unsigned length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : 3;
-
-	if (first >= 0xf0)
-		length = first < 0xf5 ? 4 : 0;
-	for (unsigned i = 1; i < length; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	return length;
-}
-
-static void string_print(const char *text)
-{
-	putchar('"');
-	while (*text) {
-		const unsigned length = utf8_length(text);
-
-		if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else if (!length || (unsigned char)*text < 0x20)
-			printf("\\u%04x", (unsigned char)*text);
-		else
-			printf("%.*s", (int)length, text);
-		text += length ? length : 1;
-	}
-	putchar('"');
-}
-
 static void member_begin(const char *name)
 {
 	separate();
-	string_print(name);
+	tool_json_string(name);
 	printf(": ");
 }
 
@@ -64,7 +35,7 @@ static void member_literal(const char *name, const char *literal)
 static void member_string(const char *name, const char *text)
 {
 	member_begin(name);
-	string_print(text);
+	tool_json_string(text);
 }
 
 /* A text that is empty or NULL is not known. */
@@ -110,7 +81,7 @@ static void object_close(void)
 
 /* ---- an open IA ---- */
 
-static void addresses_print(const char *addresses)
+static void addresses_member(const char *addresses)
 {
 	char one[TEXT];
 
@@ -122,14 +93,14 @@ static void addresses_print(const char *addresses)
 
 		snprintf(one, sizeof(one), "%.*s", (int)length, addresses);
 		separate();
-		string_print(one);
+		tool_json_string(one);
 		addresses += length + (addresses[length] != '\0');
 	}
 	putchar(']');
 	is_first = false;
 }
 
-static void interface_print(const struct host_interface *interface)
+static void interface_member(const struct host_interface *interface)
 {
 	if (!interface) {
 		member_literal("interface", "null");
@@ -140,11 +111,11 @@ static void interface_print(const struct host_interface *interface)
 	member_string("state", interface->up ? "up" : "down");
 	member_text("speed", interface->speed);
 	member_decimal("mtu", interface->mtu);
-	addresses_print(interface->addresses);
+	addresses_member(interface->addresses);
 	object_close();
 }
 
-static void device_print(const struct host_port *port)
+static void device_member(const struct host_port *port)
 {
 	if (!port) {
 		member_literal("device", "null");
@@ -166,7 +137,7 @@ static void device_print(const struct host_port *port)
 	object_close();
 }
 
-static void opened_print(const struct host *host, const struct probe *probe)
+static void opened_members(const struct host *host, const struct probe *probe)
 {
 	const struct location at = host_locate(host, probe->address);
 	const struct versions *versions = &probe->versions;
@@ -181,8 +152,8 @@ static void opened_print(const struct host *host, const struct probe *probe)
 	member_version("firmware", &versions->firmware);
 	member_version("libfabric", &versions->libfabric);
 	object_close();
-	interface_print(at.interface);
-	device_print(at.port);
+	interface_member(at.interface);
+	device_member(at.port);
 	object_open("attributes");
 	for (size_t i = 0; i < probe->attribute_count; i++)
 		member_number(probe->attributes[i].name, probe->attributes[i].value);
@@ -193,7 +164,7 @@ static void opened_print(const struct host *host, const struct probe *probe)
 	object_close();
 }
 
-static void unopened_print(void)
+static void unopened_members(void)
 {
 	static const char *const members[] = { "address",    "vendor",		"provider",
 					       "versions",   "interface",	"device",
@@ -206,7 +177,7 @@ static void unopened_print(void)
 /* ---- the lines ---- */
 
 /* A bad line has none of these. */
-static void fields_print(const struct conf_name *name, const struct probe *probe)
+static void line_members(const struct conf_name *name, const struct probe *probe)
 {
 	const char *library = probe && *probe->library ? probe->library : name->library;
 	const bool known = !name->refused;
@@ -248,14 +219,14 @@ void json_name(const struct host *host, const struct conf_name *name, const stru
 	printf("    {");
 	is_first = true;
 	member_number("line", name->line);
-	fields_print(name, probe);
+	line_members(name, probe);
 	member_string("state", state);
 	member_text("reason", cause->reason);
 	member_text("remedy", cause->remedy);
 	if (probe && probe->stage == PROBE_OPENED)
-		opened_print(host, probe);
+		opened_members(host, probe);
 	else
-		unopened_print();
+		unopened_members();
 	object_close();
 }
 

@@ -37,27 +37,14 @@ static const struct marks {
 static bool begun;
 static unsigned rows;
 
-static void json_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++)
-		if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			printf("\\u%04x", (unsigned char)*text);
-		else
-			putchar(*text);
-	putchar('"');
-}
-
-static void json_begin(const struct dtest *t)
+static void json_head_print(const struct dtest *t)
 {
 	char server[NI_MAXHOST] = "";
 
 	(void)tool_address_text((const struct sockaddr *)&t->remote, server, sizeof(server));
 	printf("{ \"program\": \"" TOOL_NAME("dtest") "\", \"version\": \"" PACKAGE_VERSION "\", "
 						      "\"name\": ");
-	json_string(t->opt.ia_name);
+	tool_json_string(t->opt.ia_name);
 	printf(", \"server\": \"%s\", \"port\": %u,\n\"pings\": %s, \"sizes\": [", server,
 	       t->opt.port,
 	       t->opt.write_only    ? "null"
@@ -104,7 +91,7 @@ void dtest_table_begin(const struct dtest *t)
 {
 	begun = true;
 	if (t->opt.format == FORMAT_JSON) {
-		json_begin(t);
+		json_head_print(t);
 		return;
 	}
 	if (t->opt.format == FORMAT_TEXT && !t->opt.write_only)

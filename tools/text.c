@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From text to numbers and addresses, and from results, events and addresses to text. */
+/* From text to numbers and addresses, and from results, events and addresses to text; JSON. */
 #include "tools.h"
 
 #include <errno.h>
@@ -158,4 +158,35 @@ void tool_progress_clear(void)
 	progress_shown = false;
 	fputs("\r\033[K", stderr);
 	(void)fflush(stderr);
+}
+
+/* Returns the bytes of a character in UTF-8, or 0 if it is none. */
+static unsigned utf8_length(const char *text)
+{
+	const unsigned char first = (unsigned char)*text;
+	unsigned length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : 3;
+
+	if (first >= 0xf0)
+		length = first < 0xf5 ? 4 : 0;
+	for (unsigned i = 1; i < length; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	return length;
+}
+
+void tool_json_string(const char *text)
+{
+	putchar('"');
+	while (*text) {
+		const unsigned length = utf8_length(text);
+
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if (!length || (unsigned char)*text < 0x20)
+			printf("\\u%04x", (unsigned char)*text);
+		else
+			printf("%.*s", (int)length, text);
+		text += length ? length : 1;
+	}
+	putchar('"');
 }

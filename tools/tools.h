@@ -82,6 +82,12 @@ const char *tool_address_find(const char *host, sa_family_t family,
 			      struct sockaddr_storage *address);
 
 /*
+ * Prints @text on the standard output as a string of JSON. A byte that is not UTF-8 becomes the
+ * character of its number.
+ */
+void tool_json_string(const char *text);
+
+/*
  * Prints a line on the terminal that the next one replaces. Prints nothing if standard error is no
  * terminal, and no more than five lines a second.
  */
