@@ -253,25 +253,22 @@ static void library_tell(const struct conf_name *name, const struct probe *probe
 		remedy_say(cause, "install what the library needs; then run ldconfig");
 }
 
-static bool edition_is_wrong(const struct conf_name *name, struct cause *cause)
+static bool library_is_misplaced(const struct conf_name *name, struct cause *cause)
 {
-	const struct edition *other = provider_edition_of(name->library);
+	const struct edition *other = provider_misplaced(name, cause->reason,
+							 sizeof(cause->reason));
 	const bool ofi = provider_kind_of(name->library) == PROVIDER_OFI;
 
-	if (!other || other == name->edition)
-		return false;
-	return reason_say(cause, "%s is a provider of DAT %u.%u, and the line is for %u.%u",
-			  name->library, other->major, other->minor, name->major, name->minor) &&
-	       remedy_say(cause, "write %s in the fifth field, or u%u.%u in the second",
-			  ofi ? name->edition->ofi : name->edition->cma, other->major,
-			  other->minor);
+	return other && remedy_say(cause, "write %s in the fifth field, or u%u.%u in the second",
+				   ofi ? name->edition->ofi : name->edition->cma, other->major,
+				   other->minor);
 }
 
 void cause_find(const struct host *host, const struct conf_name *name, const struct probe *probe,
 		struct cause *cause)
 {
 	memset(cause, 0, sizeof(*cause));
-	if (probe->stage != PROBE_OPENED && edition_is_wrong(name, cause))
+	if (probe->stage != PROBE_OPENED && library_is_misplaced(name, cause))
 		return;
 	switch (probe->stage) {
 	case PROBE_CRASHED:

@@ -94,14 +94,12 @@ static bool word_is_doubtful(struct subject *subject)
 static bool library_is_wrong(struct subject *subject)
 {
 	const struct conf_name *name = subject->name;
-	const struct edition *other = provider_edition_of(name->library);
 	struct probe probe;
 
 	if (!name->edition)
 		return false;
-	if (other && other != name->edition)
-		return wrong(subject, "%s is a provider of DAT %u.%u, and the line is for %u.%u",
-			     name->library, other->major, other->minor, name->major, name->minor);
+	if (provider_misplaced(name, subject->text, sizeof(subject->text)))
+		return true;
 	probe_library(name, &probe);
 	return probe.stage == PROBE_NO_PROVIDER &&
 	       wrong(subject, "%s is no DAT provider: it has no dat_provider_init", name->library);
@@ -153,7 +151,7 @@ static bool port_is_wrong(struct subject *subject)
 	       wrong(subject, "field 7: %s has no port %lu", params.first, port);
 }
 
-static bool key_is_same(const struct conf_name *a, const struct conf_name *b)
+static bool lines_share_key(const struct conf_name *a, const struct conf_name *b)
 {
 	return a->name && b->name && !strcmp(a->name, b->name) && a->major == b->major &&
 	       a->minor == b->minor && a->thread_safe == b->thread_safe;
@@ -164,7 +162,7 @@ static const struct conf_name *first_of_key(const struct subject *subject)
 {
 	const struct conf_name *first = subject->file->names;
 
-	while (first != subject->name && !key_is_same(first, subject->name))
+	while (first != subject->name && !lines_share_key(first, subject->name))
 		first++;
 	return first;
 }

@@ -69,6 +69,7 @@ int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
 /* Returns the text from the beginning of this line on. */
 const char *conf_line_find(const struct conf_file *file, unsigned line);
+
 /* ---- providers.c ---- */
 
 enum provider_kind {
@@ -80,8 +81,11 @@ enum provider_kind {
 
 /* These know a library by the name of its file, whatever its folder and its version. */
 enum provider_kind provider_kind_of(const char *library);
-/* Returns the edition of DAT whose registry loads it, or NULL if that is not known. */
-const struct edition *provider_edition_of(const char *library);
+/*
+ * If the library of a line is known to be of another edition of DAT than the line, returns that of
+ * the library, and writes what is wrong. Else returns NULL.
+ */
+const struct edition *provider_misplaced(const struct conf_name *name, char *text, size_t size);
 /* Tells whether it takes the parameters of libdaplcma, which can be written in its place. */
 bool provider_is_replaced(const char *library);
 /*
@@ -140,8 +144,8 @@ struct probe {
 };
 
 /*
- * Opens the name as a program of its edition does, which it must have. Takes up to probe_limit, as a
- * provider may wait for a name server.
+ * Opens the name as a program of its edition does, which it must have. Takes up to probe_limit, as
+ * a provider may wait for a name server.
  */
 void probe_run(const struct conf_name *name, struct probe *probe);
 

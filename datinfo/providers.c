@@ -43,11 +43,16 @@ enum provider_kind provider_kind_of(const char *library)
 	return known ? known->kind : PROVIDER_UNKNOWN;
 }
 
-const struct edition *provider_edition_of(const char *library)
+const struct edition *provider_misplaced(const struct conf_name *name, char *text, size_t size)
 {
-	const struct known_provider *known = known_provider_find(library);
+	const struct known_provider *known = known_provider_find(name->library);
+	const struct edition *own = known ? known->edition : NULL;
 
-	return known ? known->edition : NULL;
+	if (!own || own == name->edition)
+		return NULL;
+	snprintf(text, size, "%s is a provider of DAT %u.%u, and the line is for %u.%u",
+		 name->library, own->major, own->minor, name->major, name->minor);
+	return own;
 }
 
 bool provider_is_replaced(const char *library)
