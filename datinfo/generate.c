@@ -14,11 +14,11 @@ struct generation {
 	const struct edition *edition;
 };
 
-static void line_print(const struct generation *gen, const char *library, const char *params,
-		       const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void line_add(const struct generation *gen, const char *library, const char *params,
+		     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void line_print(const struct generation *gen, const char *library, const char *params,
-		       const char *format, ...)
+static void line_add(const struct generation *gen, const char *library, const char *params,
+		     const char *format, ...)
 {
 	const unsigned major = gen->edition->major, minor = gen->edition->minor;
 	va_list args;
@@ -38,7 +38,7 @@ static void interface_line(const struct generation *gen, const struct host_port 
 	char params[64];
 
 	snprintf(params, sizeof(params), "%s 0", port->interface);
-	line_print(gen, gen->edition->cma, params, "%s", name);
+	line_add(gen, gen->edition->cma, params, "%s", name);
 }
 
 static void port_line(const struct generation *gen, const struct host_port *port,
@@ -47,8 +47,8 @@ static void port_line(const struct generation *gen, const struct host_port *port
 	char params[96];
 
 	snprintf(params, sizeof(params), "%s %u", port->device, port->port);
-	line_print(gen, gen->edition->cma, params, "%s%s-%u%s", prefix, port->device, port->port,
-		   suffix);
+	line_add(gen, gen->edition->cma, params, "%s%s-%u%s", prefix, port->device, port->port,
+		 suffix);
 }
 
 /* Writes what a line for an interface is called first: in DAT 2.0 the interface comes last. */
@@ -124,7 +124,7 @@ static void tcp_lines(const struct generation *gen, const char *prefix, bool loo
 		if (!interface->up || !interface->address[0] || interface->loopback != loopback)
 			continue;
 		snprintf(params, sizeof(params), "tcp %s", interface->name);
-		line_print(gen, gen->edition->ofi, params, "%stcp-%s", prefix, interface->name);
+		line_add(gen, gen->edition->ofi, params, "%stcp-%s", prefix, interface->name);
 	}
 }
 
@@ -138,8 +138,8 @@ static void verbs_lines(const struct generation *gen, const char *prefix)
 		if (!*host->ports[i].interface || host->ports[i].iwarp) /* which it refuses */
 			continue;
 		snprintf(params, sizeof(params), "verbs %s", host->ports[i].interface);
-		line_print(gen, gen->edition->ofi, params, "%sverbs%s%s", prefix, count ? "-" : "",
-			   count ? host->ports[i].interface : "");
+		line_add(gen, gen->edition->ofi, params, "%sverbs%s%s", prefix, count ? "-" : "",
+			 count ? host->ports[i].interface : "");
 		count++;
 	}
 }
@@ -149,7 +149,7 @@ static void ofi_lines(const struct generation *gen)
 {
 	const char *prefix = gen->edition == &edition_dat2 ? "ofi-v2-" : "ofi-";
 
-	line_print(gen, gen->edition->ofi, "tcp 0", "%stcp", prefix);
+	line_add(gen, gen->edition->ofi, "tcp 0", "%stcp", prefix);
 	tcp_lines(gen, prefix, false);
 	verbs_lines(gen, prefix);
 	tcp_lines(gen, prefix, true);

@@ -145,8 +145,8 @@ static void probe_not_tried(struct probe *probe)
 }
 
 /*
- * libdaplofi has the version of libfabric's provider for that of the firmware: 117.0 if the provider
- * is part of libfabric 1.17.
+ * libdaplofi has the version of libfabric's provider for that of the firmware: 117.0 if the
+ * provider is part of libfabric 1.17.
  */
 static void libfabric_separate(struct probe *probe)
 {

@@ -11,7 +11,7 @@ export LC_ALL
 
 # ---- the files: what a build leaves in these folders is no part of them
 
-folders='include dat udapl tools dtest dapltest examples doc test'
+folders='include dat udapl tools dtest dapltest datinfo examples doc test'
 
 below() { # FIND-ARGUMENT...
 	# shellcheck disable=SC2086 # a list
@@ -103,7 +103,7 @@ defined_twice() {
 			for (i = 1; i <= n; i++)
 				print twice[i] ":" where[twice[i]]
 		}
-	' $(echo "$c_files" | grep -E '^(dat|udapl|tools|dtest|dapltest|examples)/')
+	' $(echo "$c_files" | grep -E '^(dat|udapl|tools|dtest|dapltest|datinfo|examples)/')
 }
 
 echo 1..6
