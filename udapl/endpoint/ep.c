@@ -337,6 +337,22 @@ DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *reque
 	return ret;
 }
 
+/* Makes an endpoint that the consumer has asked for, and writes its handle. */
+static DAT_RETURN ep_make_visible(struct ia *ia, const struct ep_parts *parts, DAT_EP_HANDLE *out)
+{
+	struct ep *ep = NULL;
+	DAT_RETURN ret;
+
+	mutex_lock(&ia->lock);
+	ret = ep_new_locked(ia, parts, &ep);
+	if (ret == DAT_SUCCESS) {
+		ia_counts(ia, IA_EP_CREATE);
+		*out = obj_publish(&ep->obj);
+	}
+	mutex_unlock(&ia->lock);
+	return ret;
+}
+
 DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
 		     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
 		     const DAT_EP_ATTR *asked, DAT_EP_HANDLE *out)
@@ -349,7 +365,6 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 		.read_out_given = asked != NULL,
 	};
 	struct ia *ia = ia_handle;
-	struct ep *ep = NULL;
 	DAT_RETURN ret;
 
 	ret = create_refused(ia, &parts);
@@ -360,14 +375,7 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 	ret = attr_ep_check(ia, asked, BAD_ARG(6), &parts.attr);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	mutex_lock(&ia->lock);
-	ret = ep_new_locked(ia, &parts, &ep);
-	if (ret == DAT_SUCCESS) {
-		ia_counts(ia, IA_EP_CREATE);
-		*out = obj_publish(&ep->obj);
-	}
-	mutex_unlock(&ia->lock);
-	return ret;
+	return ep_make_visible(ia, &parts, out);
 }
 
 /* ---- with a shared receive queue ---- */
@@ -398,7 +406,6 @@ static DAT_RETURN create_with_srq(struct ep_parts *parts, const DAT_EP_ATTR *ask
 {
 	const struct srq *srq = parts->srq;
 	struct ia *ia = srq->obj.ia;
-	struct ep *ep = NULL;
 	DAT_RETURN ret;
 
 	if (!asked)
@@ -412,14 +419,7 @@ static DAT_RETURN create_with_srq(struct ep_parts *parts, const DAT_EP_ATTR *ask
 	ret = ep_attr_check(ia, srq, asked, BAD_ARG(7), &parts->attr);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	mutex_lock(&ia->lock);
-	ret = ep_new_locked(ia, parts, &ep);
-	if (ret == DAT_SUCCESS) {
-		ia_counts(ia, IA_EP_CREATE);
-		*out = obj_publish(&ep->obj);
-	}
-	mutex_unlock(&ia->lock);
-	return ret;
+	return ep_make_visible(ia, parts, out);
 }
 
 DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
