@@ -126,8 +126,12 @@ DAT_RETURN ep_request_judge(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE co
 DAT_RETURN ep_request_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
 			      DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
-/* Adds up the lengths. Returns false if the sum is no number of 64 bits. */
-bool ep_segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *size);
+/*
+ * Says what is wrong with the segments of a request that may have @max of them, or PROCEED. *size
+ * is the sum of their lengths. They are the arguments 2 and 3 of its call.
+ */
+DAT_RETURN ep_segments_judge(const struct ep *ep, DAT_COUNT nseg, DAT_COUNT max,
+			     const DAT_LMR_TRIPLET *iov, DAT_VLEN *size);
 /*
  * Converts segments of @size bytes together into the array of sends, without empty ones. Returns
  * how many these are. The poster calls this.

@@ -45,14 +45,12 @@ static ALWAYS_INLINE struct req *extended_claim(struct ep *ep, enum req_kind kin
 static DAT_RETURN write_judge(const struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 			      const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
 {
+	DAT_RETURN ret;
+
 	if (!(ep->obj.ia->attr->caps & TP_CAP_IMMED))
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
-	if ((unsigned)nseg > (unsigned)ep->attr.max_rdma_write_iov)
-		return BAD_ARG(2);
-	if ((nseg && !iov) || !ep_segments_sum(iov, (unsigned)nseg, size) ||
-	    *size > ep->max_transfer)
-		return BAD_ARG(3);
-	return nseg && !remote ? BAD_ARG(5) : PROCEED;
+	ret = ep_segments_judge(ep, nseg, ep->attr.max_rdma_write_iov, iov, size);
+	return ret == PROCEED && nseg && !remote ? BAD_ARG(5) : ret;
 }
 
 static DAT_RETURN atomic_judge(const struct ep *ep, const DAT_LMR_TRIPLET *iov,
@@ -270,11 +268,10 @@ static ALWAYS_INLINE const struct tp_ah *datagram_way(const struct ep *ep,
 static DAT_RETURN datagram_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				 const struct tp_ah *way, DAT_VLEN *size)
 {
-	if ((unsigned)nseg > (unsigned)ep->attr.max_request_iov)
-		return BAD_ARG(2);
-	if ((nseg && !iov) || !ep_segments_sum(iov, (unsigned)nseg, size) ||
-	    *size > ep->max_transfer)
-		return BAD_ARG(3);
+	DAT_RETURN ret = ep_segments_judge(ep, nseg, ep->attr.max_request_iov, iov, size);
+
+	if (ret != PROCEED)
+		return ret;
 	if (!way)
 		return BAD_ARG(4);
 	return ep->qp ? PROCEED : BAD_STATE(EP_NOTREADY);

@@ -334,19 +334,32 @@ static COLD DAT_RETURN request_gate_closed(struct ep *ep)
 /* ---- requests ---- */
 
 /*
+ * Says what is wrong with the segments of a request that may have @max of them, or PROCEED. *size
+ * is the sum of their lengths.
+ */
+static ALWAYS_INLINE DAT_RETURN segments_judge(const struct ep *ep, DAT_COUNT nseg, unsigned max,
+					       const DAT_LMR_TRIPLET *iov, DAT_VLEN *size)
+{
+	if ((unsigned)nseg > max)
+		return BAD_ARG(2);
+	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, size) || *size > ep->max_transfer)
+		return BAD_ARG(3);
+	return PROCEED;
+}
+
+/*
  * Says what is wrong with a request, or PROCEED. *size is the sum of the lengths of its segments.
  */
 static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
 				const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 				const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
 {
+	DAT_RETURN ret;
+
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
-	if ((unsigned)nseg > max_segments(ep, kind))
-		return BAD_ARG(2);
-	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, size) || *size > ep->max_transfer)
-		return BAD_ARG(3);
-	return request_refused(ep, kind, cookie, remote);
+	ret = segments_judge(ep, nseg, max_segments(ep, kind), iov, size);
+	return ret == PROCEED ? request_refused(ep, kind, cookie, remote) : ret;
 }
 
 /*
@@ -746,9 +759,10 @@ COLD DAT_RETURN ep_request_refused(DAT_RETURN ret, enum req_kind kind, const str
 	return post_refused(ret, kind, ep, nseg, iov, remote, flags);
 }
 
-bool ep_segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *size)
+DAT_RETURN ep_segments_judge(const struct ep *ep, DAT_COUNT nseg, DAT_COUNT max,
+			     const DAT_LMR_TRIPLET *iov, DAT_VLEN *size)
 {
-	return segments_sum(iov, nseg, size);
+	return segments_judge(ep, nseg, (unsigned)max, iov, size);
 }
 
 unsigned ep_segments_convert(struct ep *ep, const DAT_LMR_TRIPLET *iov, unsigned nseg,

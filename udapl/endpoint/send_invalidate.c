@@ -10,18 +10,16 @@
 static DAT_RETURN invalidate_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				   DAT_DTO_COOKIE cookie, DAT_BOOLEAN invalidate, DAT_VLEN *size)
 {
+	DAT_RETURN ret;
+
 	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
 	if (invalidate != DAT_TRUE)
 		return BAD_ARG(6);
 	if (!(ep->obj.ia->attr->caps & TP_CAP_INVALIDATE))
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
-	if ((unsigned)nseg > (unsigned)ep->attr.max_request_iov)
-		return BAD_ARG(2);
-	if ((nseg && !iov) || !ep_segments_sum(iov, (unsigned)nseg, size) ||
-	    *size > ep->max_transfer)
-		return BAD_ARG(3);
-	return ep_request_judge(ep, REQ_SEND, cookie);
+	ret = ep_segments_judge(ep, nseg, ep->attr.max_request_iov, iov, size);
+	return ret == PROCEED ? ep_request_judge(ep, REQ_SEND, cookie) : ret;
 }
 
 /* Returns PROCEED if the ring is full. */
