@@ -117,14 +117,36 @@ static int pep_name(fid_t fid, void *address, size_t *size)
 	return ret;
 }
 
+/* Gives the event of an answer its data. */
+static void answer_fill(struct ff_event *event, const void *data, size_t size)
+{
+	if (ff.answer.is_set) {
+		data = ff.answer.data;
+		size = ff.answer.size;
+	}
+	ff.answer.is_set = false;
+	event->size = size;
+	if (size)
+		memcpy(event->data, data, size);
+}
+
+void ff_answer_with(const void *data, size_t size)
+{
+	ff_lock();
+	ff_require(size <= FF_MAX_DATA, "too much data in an answer");
+	ff.answer = (struct ff_answer){ .is_set = true, .size = size };
+	if (size)
+		memcpy(ff.answer.data, data, size);
+	ff_unlock();
+}
+
 static void request_fail(struct ff_request *request, const void *data, size_t size)
 {
-	struct ff_event event = { .err = FI_ECONNREFUSED, .size = size };
+	struct ff_event event = { .err = FI_ECONNREFUSED };
 
 	if (request->from) {
 		event.fid = &request->from->fid.fid;
-		if (size)
-			memcpy(event.data, data, size);
+		answer_fill(&event, data, size);
 		ff_event_add(request->from->eq, &event);
 		request->from->request = NULL;
 	}
@@ -363,19 +385,31 @@ static void request_send(struct ff_ep *ep, struct ff_pep *pep, const void *data,
 	ff_require(event.info->dest_addr, "no memory for an address");
 	memcpy(event.info->dest_addr, ep ? &ep->local : pep->info->src_addr,
 	       sizeof(struct sockaddr_in));
-	memcpy(event.data, data, size);
+	if (size)
+		memcpy(event.data, data, size);
 	if (size && ff.provider.garbles_requests)
 		event.data[0] ^= 1;
 	ff_event_add(pep->eq, &event);
 }
 
-void ff_stray_request(void)
+static void stray_request_send(const void *data, size_t size)
 {
-	const char data = 'x';
-
 	for (struct ff_pep *pep = ff.peps; pep; pep = pep->next)
 		if (pep->listening)
-			request_send(NULL, pep, &data, sizeof(data));
+			request_send(NULL, pep, data, size);
+}
+
+void ff_stray_request(void)
+{
+	stray_request_send("x", 1);
+}
+
+void ff_request_arrives(const void *data, size_t size)
+{
+	ff_lock();
+	ff_require(size <= FF_MAX_DATA, "too much data in a request");
+	stray_request_send(data, size);
+	ff_unlock();
 }
 
 static int ep_connect(struct fid_ep *fid, const void *address, const void *data, size_t size)
@@ -432,8 +466,7 @@ static int ep_accept(struct fid_ep *fid, const void *data, size_t size)
 	peer->request = NULL;
 	peer->connected = true;
 	event.fid = &peer->fid.fid;
-	event.size = size;
-	memcpy(event.data, data, size);
+	answer_fill(&event, data, size);
 	if (size && ff.provider.garbles_answers)
 		event.data[0] ^= 1;
 	ff_event_add(peer->eq, &event);

@@ -85,6 +85,15 @@ void ff_hook(const char *call, void (*hook)(void));
  */
 void ff_stray_request(void);
 void ff_disconnect_all(void);
+/*
+ * What any peer may do, be it no uDAPL provider: a request of nobody, with these data, arrives at
+ * all that listen; the next accept or rejection brings these data instead of those that it was
+ * given; a message arrives at all that are connected, with @immed, unless that is NULL, as the data
+ * of its completion. At most 256 bytes.
+ */
+void ff_request_arrives(const void *data, size_t size);
+void ff_answer_with(const void *data, size_t size);
+void ff_message_arrives(const void *bytes, size_t size, const uint64_t *immed);
 /* Returns how often @call was made since the start of the process. */
 unsigned ff_calls(const char *call);
 unsigned ff_calls_here(const char *call); /* by the calling thread */

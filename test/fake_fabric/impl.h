@@ -76,6 +76,13 @@
 #define FF_CALL_ENUM(name) CALL_##name,
 enum ff_call { FF_CALLS(FF_CALL_ENUM) };
 
+/* Data that a peer sends instead of those that it was given. */
+struct ff_answer {
+	bool is_set;
+	size_t size;
+	char data[FF_MAX_DATA];
+};
+
 struct ff_state {
 	pthread_mutex_t lock;
 	unsigned alive[FF_KINDS];
@@ -84,6 +91,7 @@ struct ff_state {
 	struct ff_pep *peps;
 	struct ff_ep *eps;
 	uint16_t next_port;
+	struct ff_answer answer;
 };
 extern struct ff_state ff;
 

@@ -174,6 +174,24 @@ static ssize_t send_post(struct ff_ep *ep, const struct iovec *iov, void **desc,
 	return 0;
 }
 
+void ff_message_arrives(const void *bytes, size_t size, const uint64_t *immed)
+{
+	ff_lock();
+	for (struct ff_ep *ep = ff.eps; ep; ep = ep->next) {
+		struct ff_message *message;
+
+		if (!ep->connected)
+			continue;
+		message = message_new(ep->peer, 0, size);
+		message->has_data = immed;
+		message->data = immed ? *immed : 0;
+		if (size)
+			memcpy(message->bytes, bytes, size);
+		messages_deliver(ep);
+	}
+	ff_unlock();
+}
+
 static ssize_t recv_post(struct ff_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			 void *context)
 {
