@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Runs the parser of dat.conf on any text. To be compiled by clang with -fsanitize=fuzzer,address
- * and dat/conf.c, or linked with corpus.c, which has main.
- */
+/* Runs the parser of dat.conf on any text. */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "conf.h"
 #include "fuzz.h"
@@ -19,12 +14,6 @@ struct fuzz_run {
 	const struct conf_entry *same; /* the only entry that is expected, or NULL: any */
 	unsigned entries;
 };
-
-static void require(bool condition)
-{
-	if (!condition)
-		abort();
-}
 
 /* The parser reports each line at most once, in ascending order. */
 static void line_reported(struct fuzz_run *run, unsigned line)
