@@ -228,14 +228,16 @@ void cm_forget_locked(struct tp_dev *dev, const struct tp_qp *qp)
 
 #define CONN_MARK ((uintptr_t)1) /* in what dev->epoll reports: it is a connection */
 
-/* From here on cm_closed is called when the peer closes it. */
+/* From here on cm_closed is called when the peer closes it, or has vanished. */
 static void socket_watch(struct tp_conn *conn)
 {
 	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET,
 				     .data.u64 = (uintptr_t)conn | CONN_MARK };
 
-	if (conn->socket >= 0)
+	if (conn->socket >= 0) {
 		conn->dev->last_socket = conn->socket;
+		socket_probe(conn->socket);
+	}
 	if (conn->socket >= 0 && epoll_ctl(conn->dev->epoll, EPOLL_CTL_ADD, conn->socket, &event))
 		conn->socket = -1;
 }

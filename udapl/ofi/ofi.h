@@ -873,6 +873,8 @@ int descriptor_next(const struct tp_dev *dev);
  * program that this process executes gets it. ia->lock held.
  */
 int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
+/* From here on the kernel ends the connection if the peer's host has vanished. */
+void socket_probe(int socket);
 /*
  * Finds the socket that listens at @local; @guess is looked at first. Returns -1 if it is not
  * found. What it accepts from here on does not block a reader.

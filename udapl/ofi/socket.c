@@ -107,6 +107,18 @@ int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
 	return fd;
 }
 
+/*
+ * Once the peer's kernel has a request, nothing is sent any more that would fail. A host that has
+ * vanished since would never be noticed, and the request never complete; so the kernel asks from
+ * time to time. The settings of the host say when, because idle connections end by it, too.
+ */
+void socket_probe(int fd)
+{
+	const int on = 1;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
 bool socket_is_read(int fd, uint64_t *read)
 {
 	struct tcp_info info = { 0 };
