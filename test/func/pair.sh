@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# pair.sh: dtest and dapltest between two guests, over a wire that turns bad. test/vm/pair runs it
+# in both: the servers in the first, the clients in the second. Each prints its results.
+
+# shellcheck source=ends.sh
+. "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
+
+# what netem does to all that each guest sends
+wires=('' 'loss 0.1%' 'loss 1%' 'loss 5%' 'delay 25ms' 'delay 5ms reorder 25% 50%' 'duplicate 5%'
+	'corrupt 1%' 'loss 1% delay 2ms duplicate 2% corrupt 0.5%')
+here=end${DAT_TEST_END:-} interface=v${DAT_TEST_END:-} meetings=0
+
+# A lost packet is sent again after 134 ms; with the time of a path a run would take minutes.
+export DAPL_ACK_TIMER=15
+
+# spoil WIRE
+spoil() {
+	tc qdisc del dev "$interface" root 2>/dev/null
+	# shellcheck disable=SC2086 # words
+	[[ -z $1 ]] || tc qdisc add dev "$interface" root netem $1
+}
+
+# meet: the second guest goes on when the first has come here, too
+meet() {
+	local port=$((46000 + meetings++)) word=
+
+	if ((DAT_TEST_END == 0)); then
+		busybox nc -l -p "$port" <<<go >/dev/null
+	else
+		until [[ $word == go ]]; do
+			{ read -r word <"/dev/tcp/$DAT_TEST_ADDR0/$port"; } 2>/dev/null || word=
+		done
+	fi
+}
+
+# dtest_over WIRE
+dtest_over() {
+	local rc=0 server
+
+	program dtest
+	if ((DAT_TEST_END == 0)); then
+		: >"$tmp/dtest.log"
+		"$program" -s -P "$here" --wait 600 >"$tmp/dtest.log" 2>&1 &
+		server=$!
+		until_line "$tmp/dtest.log" waiting "$server"
+		meet
+		wait "$server" || rc=1
+	else
+		meet
+		"$program" -P "$here" -h "$DAT_TEST_ADDR0" --wait 600 >"$tmp/dtest.log" 2>&1 || rc=1
+	fi
+	grep -q PASSED "$tmp/dtest.log" || rc=1
+	report $rc "dtest over a wire with ${1:-nothing}"
+}
+
+# dapltest_over WIRE: only the client has a result
+dapltest_over() {
+	local rc=0
+
+	if ((DAT_TEST_END)); then
+		"$program" -T T -s "$DAT_TEST_ADDR0" -D "$here" -V -i 20 -t 2 -w 2 \
+			client SR 4096 server SR 4096 client RW 20000 server RR 20000 \
+			>"$tmp/dapltest.log" 2>&1 || rc=1
+		report $rc "dapltest over a wire with ${1:-nothing}"
+	fi
+	meet
+}
+
+[[ -n ${DAT_TEST_END:-} ]] || { echo '1..0 # SKIP test/vm/pair runs this'; exit 0; }
+echo "1..$((${#wires[@]} * (1 + DAT_TEST_END)))"
+program dapltest
+if ((DAT_TEST_END == 0)); then
+	: >"$tmp/server.log"
+	"$program" -T S -D "$here" >"$tmp/server.log" 2>&1 &
+	server=$!
+	until_line "$tmp/server.log" 'Service Point Ready' "$server"
+fi
+for wire in "${wires[@]}"; do
+	spoil "$wire"
+	dtest_over "$wire"
+	program dapltest
+	dapltest_over "$wire"
+done
+spoil ''
+if ((DAT_TEST_END)); then
+	"$program" -T Q -s "$DAT_TEST_ADDR0" -D "$here" >"$tmp/quit.log" 2>&1
+else
+	wait "$server"
+fi
