@@ -169,7 +169,8 @@ static inline void provider_call_end(void)
 
 /*
  * Takes registry.lock and reads dat.conf if that was not done yet. On success the caller holds the
- * lock; when the registry has ended the call fails, and the lock is not held.
+ * lock. When the registry has ended, or memory or descriptors are too few to read the file, the
+ * call fails, and the lock is not held.
  */
 DAT_RETURN registry_lock(void);
 /* Is called in the child after a fork, see fork.c. */

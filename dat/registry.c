@@ -208,7 +208,25 @@ struct conf_reader {
 	const char *path; /* of the file that is read */
 	char *text;
 	struct conf_key *keys, **end; /* end: the link that the next key is stored in */
+	bool lacks_memory;	      /* for some line */
 };
+
+static void reader_clear(struct conf_reader *reader)
+{
+	struct conf_key *key;
+	struct conf_line *line;
+
+	while ((key = reader->keys)) {
+		while ((line = key->lines)) {
+			key->lines = line->next;
+			free(line);
+		}
+		reader->keys = key->next;
+		free(key);
+	}
+	free(reader->text);
+	*reader = (struct conf_reader){ .end = &reader->keys };
+}
 
 static struct conf_key *reader_new_key(const DAT_PROVIDER_INFO *info, struct conf_reader *reader)
 {
@@ -233,7 +251,7 @@ static void reader_add_line(void *arg, unsigned number, const struct conf_entry 
 		key = reader_new_key(&found->info, reader);
 	if (!line || !key) {
 		free(line);
-		libdat_log(DBG_ERROR, "%s:%u: no memory for this line", reader->path, number);
+		reader->lacks_memory = true;
 		return;
 	}
 	line->number = number;
@@ -289,14 +307,21 @@ static int reader_read(struct conf_reader *reader, const char *path)
 	libdat_log(DBG_STATIC, "%s: %zu bytes", path, length);
 	reader->path = path;
 	conf_parse(reader->text, length, &sink);
-	return 0;
+	return reader->lacks_memory ? -ENOMEM : 0;
+}
+
+/* Tells whether a file that could not be read may be readable later. */
+static bool is_shortage(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE;
 }
 
 /*
  * DAT_OVERRIDE names the only file to read. It is ignored in a program that runs with other
- * privileges than its user's, which secure_getenv checks.
+ * privileges than its user's, which secure_getenv checks. Returns false if memory or descriptors
+ * were too few to tell what the file has.
  */
-static void reader_find(struct conf_reader *reader)
+static bool reader_find(struct conf_reader *reader)
 {
 	static const char *const places[] = { DAT_CONF_DIR "/dat.conf", SYSTEM_CONF };
 	const char *override = secure_getenv("DAT_OVERRIDE");
@@ -307,33 +332,42 @@ static void reader_find(struct conf_reader *reader)
 		if (err)
 			libdat_log(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override,
 				   strerror(-err));
-		return;
+		return !is_shortage(err);
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		err = reader_read(reader, places[i]);
 		if (!err)
-			return;
+			return true;
 		/* A missing file is normal on a machine without RDMA, so it is no error. */
 		libdat_log(err == -ENOENT ? DBG_STATIC : DBG_ERROR, "%s: %s", places[i],
 			   strerror(-err));
+		if (is_shortage(err))
+			return false;
 	}
+	return true;
 }
 
-/* Reads dat.conf without the lock. Other threads wait until this one has it again. */
+/*
+ * Reads dat.conf without the lock. Other threads wait until this one has it again. If that was in
+ * vain for want of memory or descriptors, conf_was_read stays false, and a later call tries again.
+ */
 static void registry_read_conf_relock(void)
 {
 	struct conf_reader reader = { .end = &reader.keys };
+	bool found;
 
 	ASSERT_HELD(&registry.lock);
 	registry.conf_is_read_now = true;
 	libdat_mutex_unlock(&registry.lock);
-	reader_find(&reader);
+	found = reader_find(&reader);
+	if (!found)
+		reader_clear(&reader);
 	libdat_mutex_lock(&registry.lock);
 	registry.text = reader.text;
 	if (reader.path)
 		snprintf(registry.path, sizeof(registry.path), "%s", reader.path);
 	registry.keys = reader.keys;
-	registry.conf_was_read = true;
+	registry.conf_was_read = found;
 	registry.conf_is_read_now = false;
 	pthread_cond_broadcast(&registry.idle);
 }
@@ -349,7 +383,10 @@ DAT_RETURN registry_lock(void)
 	if (end == REGISTRY_LIVES) {
 		if (!registry.conf_was_read)
 			registry_read_conf_relock();
-		return DAT_SUCCESS;
+		if (registry.conf_was_read)
+			return DAT_SUCCESS;
+		libdat_mutex_unlock(&registry.lock);
+		return DAT_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
 	}
 	libdat_mutex_unlock(&registry.lock);
 	if (end == REGISTRY_LOST)

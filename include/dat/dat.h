@@ -1634,6 +1634,7 @@ DAT_RETURN dat_srq_set_lw(DAT_SRQ_HANDLE srq, DAT_COUNT low_watermark);
  * DAT_INVALID_PARAMETER, ARG1: max_to_return is 0, and *num is set to the number of entries; or it
  *	is negative
  * DAT_INVALID_PARAMETER, ARG2: num is null; ARG3: list, or one of the pointers to be used, is null
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: too little of it, or of descriptors, to read dat.conf now
  * DAT_INVALID_STATE: the process is exiting, or it was forked while another thread opened or closed
  *	an IA
  * Source: dat_registry_list_providers(3DAT); success with a short list is our choice, OFED's.

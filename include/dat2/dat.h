@@ -1957,6 +1957,7 @@ DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, ...);
  * DAT_INVALID_PARAMETER, ARG1: max_to_return is 0, and *num is set to the number of entries; or it
  *	is negative
  * DAT_INVALID_PARAMETER, ARG2: num is null; ARG3: list, or one of the pointers to be used, is null
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: too little of it, or of descriptors, to read dat.conf now
  * DAT_INVALID_STATE: the process is exiting, or it was forked while another thread opened or closed
  *	an IA
  * Source: dat_registry_list_providers(3DAT); success with a short list is our choice, dapl's.

@@ -99,6 +99,7 @@ typedef enum dat_ha_relationship {
  *
  * Of DATX_2.0, see the conventions of dat.h. Safe.
  * DAT_INVALID_PARAMETER, ARG1, ARG2, ARG3: name, other or relationship is null
+ * DAT_INSUFFICIENT_RESOURCES, MEMORY: too little of it, or of descriptors, to read dat.conf now
  * DAT_PROVIDER_NOT_FOUND, NAME_NOT_REGISTERED: dat.conf has no such name
  * Source: dapl, which declares it and has it nowhere; what it does is our choice.
  */
