@@ -756,6 +756,30 @@ START_TEST(an_agent_stays_set_if_its_evd_is_destroyed_before_the_call)
 }
 END_TEST
 
+/* This runs on the service thread, which cannot call the CNO's agent meanwhile. */
+static void trigger_and_replace_agent(DAT_PVOID triggered, DAT_EVD_HANDLE evd)
+{
+	(void)evd;
+	post_se(triggered, 1);
+	ck_dat(cno_modify_agent(cno, agent_for(triggered)));
+}
+
+START_TEST(an_agent_is_not_called_for_a_trigger_of_the_one_before)
+{
+	DAT_OS_WAIT_PROXY_AGENT agent = { .proxy_agent_func = trigger_and_replace_agent };
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+	DAT_CNO_HANDLE other;
+
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	agent.instance_data = evd;
+	ck_dat(cno_create(side.ia, agent, &other));
+	post_se(software_evd_on(other), 1);
+	expect_agent_calls(0, DAT_HANDLE_NULL);
+	post_se(evd, 2);
+	expect_agent_calls(1, evd);
+}
+END_TEST
+
 /* Two EVDs have triggered the agent before it runs, which the one that is destroyed was to name. */
 START_TEST(an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call)
 {
@@ -1044,6 +1068,7 @@ static void add_cno_software_cases(void)
 	tcase_add_test(cases, an_agent_is_called_even_if_the_latch_is_set);
 	tcase_add_test(cases, an_agent_may_set_itself_again);
 	tcase_add_test(cases, a_removed_agent_is_not_called);
+	tcase_add_test(cases, an_agent_is_not_called_for_a_trigger_of_the_one_before);
 	tcase_add_test(cases, an_agent_stays_set_if_its_evd_is_destroyed_before_the_call);
 	tcase_add_loop_test(
 		cases, an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call, 0,

@@ -428,6 +428,7 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 		return BAD_HANDLE(CNO);
 	spin_lock(&cno->lock);
 	cno->agent = agent;
+	cno->agent_due = false; /* by a trigger of before, which does not call this one */
 	spin_unlock(&cno->lock);
 	if (cno_has_agent(&agent)) {
 		watch_take_back(&cno->watch);
