@@ -509,6 +509,25 @@ START_TEST(a_handoff_that_is_refused_leaves_the_request)
 }
 END_TEST
 
+/* Its own service point is gone, and another one has got that one's handle. */
+START_TEST(a_request_is_handed_to_a_service_point_with_the_handle_of_its_own)
+{
+	DAT_EVD_HANDLE evd = side_create_evd(server, 8, DAT_EVD_CR_FLAG);
+	DAT_PSP_HANDLE own = psp_other(evd, DAT_PSP_CONSUMER_FLAG), psp;
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
+
+	ck_dat(cr_handoff(cr, OTHER_QUAL));
+	cr = expect_event(evd, DAT_CONNECTION_REQUEST_EVENT)
+		     .event_data.cr_arrival_event_data.cr_handle;
+	ck_dat_is(cr_handoff(cr, OTHER_QUAL), BAD_ARG(2));
+	ck_dat(psp_free(own));
+	while ((psp = psp_other(evd, DAT_PSP_CONSUMER_FLAG)) != own)
+		ck_dat(psp_free(psp));
+	ck_dat(cr_handoff(cr, OTHER_QUAL));
+	expect_event(evd, DAT_CONNECTION_REQUEST_EVENT);
+}
+END_TEST
+
 START_TEST(a_handoff_without_memory_leaves_the_request)
 {
 	unsigned failures = 0, eps = obj_count(server->ia, DAT_HANDLE_TYPE_EP);
@@ -582,6 +601,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases,
 		       the_endpoints_of_a_handoff_are_as_if_one_was_rejected_and_one_requested);
 	tcase_add_loop_test(cases, a_handoff_that_is_refused_leaves_the_request, 0, 2);
+	tcase_add_test(cases, a_request_is_handed_to_a_service_point_with_the_handle_of_its_own);
 	tcase_add_test(cases, a_handoff_without_memory_leaves_the_request);
 	return run_unit_cases(argc, argv);
 }

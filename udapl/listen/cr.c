@@ -17,6 +17,7 @@ static void cr_init(struct cr *cr, struct sp *sp, struct tp_conn *conn,
 
 	cr->request.conn = conn;
 	cr->sp = sp;
+	cr->sp_number = sp->number;
 	tp_conn_addr(conn, &local, &cr->remote);
 	cr->request.datagrams = request->datagrams;
 	cr->request.max_read_in = request->max_read_in;
@@ -277,6 +278,7 @@ static struct cr *cr_copy(const struct cr *cr, struct sp *sp)
 		return NULL;
 	copy->request = cr->request;
 	copy->sp = sp;
+	copy->sp_number = sp->number;
 	copy->remote = cr->remote;
 	copy->private_data_size = cr->private_data_size;
 	memcpy(copy->private_data, cr->private_data, sizeof(copy->private_data));
@@ -290,7 +292,7 @@ static DAT_RETURN cr_move_locked(const struct cr *cr, DAT_CONN_QUAL qual)
 	DAT_RETURN ret;
 
 	assert_locked(&cr->obj.ia->lock);
-	if (!sp || sp->conn_qual != qual || sp == cr->sp)
+	if (!sp || sp->conn_qual != qual || sp->number == cr->sp_number)
 		return BAD_ARG(2);
 	copy = cr_copy(cr, sp);
 	if (!copy)

@@ -8,7 +8,8 @@
 /* ---- sp.c, csp.c of DAT 2.0, cr.c ---- */
 
 struct sp {
-	struct obj obj; /* a PSP, an RSP or, in DAT 2.0, a CSP */
+	struct obj obj;	 /* a PSP, an RSP or, in DAT 2.0, a CSP */
+	uint64_t number; /* fixed; of no other one, although a handle is used again */
 	DAT_CONN_QUAL conn_qual;
 	DAT_PSP_FLAGS flags;	      /* of an RSP: does the provider make its endpoint? */
 	struct evd *evd;	      /* held while it listens */
@@ -24,6 +25,7 @@ struct cr {
 	struct obj obj;
 	struct ep_request request;
 	struct sp *sp; /* may be stale: the CR outlives it */
+	uint64_t sp_number;
 	/* waits for the answer; the provider has made it if it is tentative; NULL: there is none */
 	struct ep *ep;
 	struct sockaddr_storage remote;

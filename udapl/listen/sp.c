@@ -57,6 +57,8 @@ static DAT_RETURN psp_refused(struct ia *ia, const DAT_CONN_QUAL *qual, const st
 	return DAT_SUCCESS;
 }
 
+static _Atomic uint64_t numbers; /* of all service points that there were */
+
 DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual, struct evd *evd,
 			 DAT_PSP_FLAGS flags, struct sp **out)
 {
@@ -81,6 +83,7 @@ DAT_RETURN sp_new_locked(struct ia *ia, DAT_HANDLE_TYPE kind, DAT_CONN_QUAL qual
 		ret = err == -EACCES ? BAD_ARG(2) : status_of(err, DAT_RESOURCE_DEVICE);
 		goto put_evd;
 	}
+	sp->number = atomic_fetch_add(&numbers, 1);
 	sp->conn_qual = qual ? qual : port;
 	sp->flags = flags;
 	sp->evd = evd;
