@@ -140,6 +140,8 @@ bool device_choose(void);
  * the fake provider, which is in @library.
  */
 void device_choose_names(const char *library);
+/* Chooses two IAs of the fake provider, "fake0" and "fake1". */
+void device_choose_fake(const char *library, bool thread_safe);
 
 const struct device *device(void);
 bool device_has(unsigned needs); /* enum need */

@@ -364,11 +364,23 @@ void choose_name(const char *name, const char *params)
 	fclose(conf);
 }
 
+void device_choose_fake(const char *library, bool thread_safe)
+{
+	char *client = names[CLIENT][BY_INTERFACE], *server = names[SERVER][BY_INTERFACE];
+	FILE *conf = conf_open();
+
+	chosen = device_of("fake");
+	strcpy(client, "fake0");
+	strcpy(server, "fake1");
+	conf_line(conf, client, thread_safe, library, "fake0 0");
+	conf_line(conf, server, thread_safe, library, "fake1 0");
+	fclose(conf);
+}
+
 void device_choose_names(const char *library)
 {
 	const char *given = getenv("CONFORM_NAMES");
 	char *client = names[CLIENT][BY_INTERFACE], *server = names[SERVER][BY_INTERFACE];
-	FILE *conf;
 
 	if (given) {
 		chosen = device_of(getenv("DAT_TEST_DEV"));
@@ -378,13 +390,7 @@ void device_choose_names(const char *library)
 			abort();
 		return;
 	}
-	chosen = device_of("fake");
-	strcpy(client, "fake0");
-	strcpy(server, "fake1");
-	conf = conf_open();
-	conf_line(conf, client, false, library, "fake0 0");
-	conf_line(conf, server, false, library, "fake1 0");
-	fclose(conf);
+	device_choose_fake(library, false);
 }
 
 /* ---- libfabric ---- */
