@@ -20,6 +20,14 @@
 #define GENERATION_BITS 8
 #define KEY_ATTEMPTS	64
 
+/* Linux's numbers, which musl's headers do not have */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* ---- protection domains ---- */
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
