@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# The versions that tools and libraries report, and the form of libdat's messages, for both editions
-# of DAT. Prints TAP.
+# The versions that tools and libraries report, the form of libdat's messages, and that tools write
+# no colours, for both editions of DAT. Prints TAP.
 
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
@@ -33,6 +33,25 @@ refused() {
 	result "dtest $*: $want" \
 		"$?$(cat "$tmp/usage") $(tail -n +2 "$tmp/errors")" "244 try dtest$e --help"
 	result "dtest $* says why" "$(head -n 1 "$tmp/errors")" "$want"
+}
+
+# on_terminal COMMAND: what it writes there, although the environment asks for colours
+on_terminal() {
+	TERM=xterm-256color CLICOLOR_FORCE=1 script -qec "$1" /dev/null </dev/null 2>&1
+}
+
+# plain TOOL OPTION...: on a terminal, too, it writes lines without control sequences
+plain() {
+	name="$* writes no colours on a terminal$of"
+	tool=$1
+	shift
+	if ! on_terminal true >/dev/null; then
+		skip "$name" 'no terminal can be had (script, of util-linux)'
+		return
+	fi
+	on_terminal "$top/$tool/$tool$e $*" >"$tmp/out"
+	[ -s "$tmp/out" ] && ! LC_ALL=C grep -q '[^[:print:][:space:]]' "$tmp/out"
+	report $? "$name" "$(cat -v "$tmp/out")"
 }
 
 # of_edition: the tools and the registry of the edition with the names, versions and the other's
@@ -114,11 +133,21 @@ no u$dat nonthreadsafe default /nonexistent/libnone.so dapl.$dat \"ib0 0\" \"\""
 the library that dat.conf has for no can't be loaded, or is no provider\\|Error: no name of \
 dat.conf can be opened on this host\\|"
 	unset DAT_DBG_TYPE
+	plain dtest --help
+	plain dtest --list
+	plain dtest -P missing
+	plain dapltest --help
+	plain dapltest -T S -D missing
 }
 
-echo 1..97
+echo 1..109
 result 'window --version prints name, package and version' \
 	"$("$top/examples/window" --version)" "window \\(dat\\) $version"
+: >"$tmp/dat.conf"
+export DAT_OVERRIDE="$tmp/dat.conf"
+plain datinfo --help
+plain datinfo
+unset DAT_OVERRIDE
 e='' dat=1.2 other=2.0 libdat=libdat registry=libdat.so.1
 of_edition
 of=' (2.0)' e=2 dat=2.0 other=1.2 libdat=libdat2 registry=libdat2.so.2
