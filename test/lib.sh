@@ -100,7 +100,8 @@ progress() {
 	} &
 	ticker=$!
 	"$@" >&"$log" 2>&1 </dev/null || rc=$?
-	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || :
+	# again, because a signal is lost if it comes before the new process has reset its traps
+	while kill "$ticker" 2>/dev/null; do nap 0.02; done
 	if ((rc)); then
 		# shellcheck disable=SC2034 # for the caller
 		reason=$(grep -aE '^(FAIL|XPASS|ERROR): |: (fatal )?error: ' "$file" |
