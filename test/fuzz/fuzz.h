@@ -24,7 +24,7 @@ static inline void require(bool condition)
  */
 static inline void *fuzz_copy(const void *bytes, size_t size, bool text)
 {
-	char *copy = malloc(size + text);
+	char *copy = calloc(1, size + text);
 
 	require(copy || size + text == 0);
 	if (size)
