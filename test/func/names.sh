@@ -31,6 +31,9 @@ edition=2
 program dtest
 dtest2=$program
 
+# libraries of old names need libdaplcma2, which is beside them once they are installed
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$build/udapl/.libs
+
 # with_built FILE: its lines, with the libraries of this build
 with_built() { sed "s, \(libdapl[a-z2]*\)\.so\.[12] , $build/udapl/.libs/\1.so ," "$1"; }
 

@@ -3,7 +3,7 @@
  * Random calls, each judged by a model of DAT (model.h), over the fake transport or on the device
  * of DAT_TEST_DEV:
  *
- *	model				short lists of fixed seeds, and one of a seed of its own
+ *	model				short lists of fixed seeds
  *	model --seed N --calls K [--threads T]
  *					K calls, in lists of 10,000; T threads, or 1 to 4 in turn
  *	model --replay FILE		the calls of a file, as a failure prints them
@@ -11,7 +11,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "model.h"
@@ -95,23 +94,18 @@ static int replay(const char *path)
 	return 1;
 }
 
-/* Prints TAP. The last seed is another one each time. */
+/* Prints TAP. */
 static int run_short(void)
 {
-	struct timespec now;
-	unsigned long long seeds[] = { 1, 2, 3, 0 };
-	static const unsigned threads[] = { 1, 2, 4, 1 };
+	static const unsigned threads[] = { 1, 2, 4, 3 };
 	int failed = 0;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	seeds[3] = (unsigned long long)now.tv_sec * 1000 +
-		   (unsigned long long)now.tv_nsec / 1000000;
-	printf("1..%zu\n", COUNT(seeds));
-	for (unsigned i = 0; i < COUNT(seeds); i++) {
-		bool passes = list_passes(seeds[i], SHORT_LENGTH, threads[i]);
+	printf("1..%zu\n", COUNT(threads));
+	for (unsigned i = 0; i < COUNT(threads); i++) {
+		bool passes = list_passes(i + 1, SHORT_LENGTH, threads[i]);
 
-		printf("%s %u - the model judges %d calls of %u threads, seed %llu\n",
-		       passes ? "ok" : "not ok", i + 1, SHORT_LENGTH, threads[i], seeds[i]);
+		printf("%s %u - the model judges %d calls of %u threads, seed %u\n",
+		       passes ? "ok" : "not ok", i + 1, SHORT_LENGTH, threads[i], i + 1);
 		failed |= !passes;
 	}
 	return failed;
