@@ -16,8 +16,8 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
 	# for packages, see test/packages
 	package_packages=(debhelper dpkg-dev lintian mmdebstrap rpm rpmlint)
-	test_packages=(check clang clang-format dapl2-utils g++ libclang-rt-14-dev mandoc shellcheck
-		valgrind)
+	test_packages=(check clang clang-format dapl2-utils g++ libclang-rt-14-dev libxml2-utils
+		lowdown mandoc shellcheck valgrind)
 }
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# The texts in Markdown: their links lead to files, and the files and functions exist that the
-# design names. Prints TAP.
+# The texts in Markdown: their links lead to files that a browser shows, and the files and functions
+# exist that the design names. The pictures: they are good XML, with names that the headers have.
+# Prints TAP.
 
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
@@ -17,6 +18,39 @@ dead_links() {
 				[ -e "$(dirname "$text")/$target" ] || echo "$text: $target"
 			done
 	done
+}
+
+# Pages for man are not shown. A word such as dat(7) becomes a link where they are (doc/to-html).
+links_to_roff() {
+	# shellcheck disable=SC2086 # a list
+	grep -on ']([^):]*\.[1-8])\|]([^):]*man3/*)' $texts
+}
+
+# Names of the pictures that the headers don't have. Classes say what is left out of a name.
+unknown_names() {
+	cat include/dat/*.h include/dat2/*.h >"$headers"
+	for picture in doc/connection.svg doc/objects.svg doc/states.svg; do
+		{
+			grep -o 'dat_[a-z_]*\|DAT_[A-Z_]*' "$picture"
+			for kind in state:DAT_EP_STATE event:DAT_CONNECTION_EVENT; do
+				grep "class=\"[a-z ]*${kind%:*}\"" "$picture" |
+					sed "s|.*>\([A-Z_]*\)</text>|${kind#*:}_\1|"
+			done
+		} | sort -u | while read -r name; do
+			case $name in
+			*_) grep -q "\<$name" "$headers" ;;
+			*) grep -qw "$name" "$headers" ;;
+			esac || echo "$picture: $name"
+		done
+	done
+}
+
+# States that their picture lacks; those of endpoints that are not configured are never reported.
+states_not_shown() {
+	sed -n '/UNCONFIGURED/d; s/^\tDAT_EP_STATE_\([A-Z_]*\)[ ,].*/\1/p' include/dat/dat.h |
+		while read -r state; do
+			grep -q "class=\"state\".*>$state<" doc/states.svg || echo "$state"
+		done
 }
 
 # What looks like the name of a source: from the top, or below udapl/. A name without a folder is
@@ -41,8 +75,18 @@ missing_functions() {
 	done
 }
 
-echo 1..3
+headers=$(mktemp) || exit 99
+trap 'rm -f "$headers"' EXIT
+echo 1..7
 none 'links lead to files' "$(dead_links)"
 none 'the sources exist that the design names' "$(missing_sources)"
 none 'the functions exist that the design names' "$(missing_functions)"
+none 'links lead to what a browser shows' "$(links_to_roff)"
+none 'the headers have the names of the pictures' "$(unknown_names)"
+none 'the picture of the states has every state' "$(states_not_shown)"
+if command -v xmllint >"$headers"; then
+	none 'the pictures are well-formed' "$(xmllint --noout doc/*.svg 2>&1)"
+else
+	skip 'the pictures are well-formed' 'there is no xmllint'
+fi
 [ $failures -eq 0 ]
