@@ -31,6 +31,7 @@ int main(int argc, char **argv)
 	int status;
 
 	tool_causes_show();
+	tool_output_watch(DAPLTEST);
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
 		options_usage(stdout);
 		return STATUS_PASSED;

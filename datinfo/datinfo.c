@@ -192,6 +192,7 @@ int main(int argc, char **argv)
 	unsigned long seconds;
 	bool all = false, json = false;
 
+	tool_output_watch("datinfo");
 	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (option) {
 		case 'h':

@@ -321,6 +321,7 @@ int main(int argc, char **argv)
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* scripts read the output during the run */
 	tool_causes_show();
+	tool_output_watch(TOOL_NAME("dtest"));
 	dtest_parse_options(&t.opt, argc, argv);
 	if (t.opt.mode == MODE_LIST)
 		return dtest_list_names() < 0 ? STATUS_FAILED : 0;

@@ -59,6 +59,26 @@ void tool_causes_show(void)
 	setenv("DAPL_DBG_TYPE", "0x2003", 0); /* errors, warnings, what this host lacks */
 }
 
+static const char *output_of;
+
+static void output_check(void)
+{
+	bool lost = ferror(stdout); /* earlier; its cause is not known any more */
+	int err = fflush(stdout) == 0 ? 0 : errno;
+
+	if (!lost && !err)
+		return;
+	fprintf(stderr, "%s: output was lost%s%s\n", output_of, err ? ": " : "",
+		err ? strerror(err) : "");
+	_exit(1);
+}
+
+void tool_output_watch(const char *tool)
+{
+	output_of = tool;
+	(void)atexit(output_check); /* 32 functions are always possible */
+}
+
 double tool_usec_now(void)
 {
 	struct timespec now;

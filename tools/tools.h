@@ -3,8 +3,8 @@
  * What the tools share: numbers of the command line, addresses, names of results, events and
  * statuses, percentiles, progress on a terminal, and one plain sentence for each common failure.
  *
- * No function prints anything, except those of progress. All may be called by any thread, but one
- * set of samples only by one thread at a time.
+ * No function prints anything, except those of progress and of lost output. All may be called by
+ * any thread, but one set of samples only by one thread at a time.
  */
 #ifndef TOOLS_H
 #define TOOLS_H
@@ -55,6 +55,12 @@ const char *tool_return_text(DAT_RETURN ret, char *text, size_t size);
  * DAPL_DBG_TYPE is set. To be called before the first call of DAT, by a process with one thread.
  */
 void tool_causes_show(void);
+
+/*
+ * When the process exits, it says and has status 1 if output was lost, because a disk is full or
+ * for another reason. @tool is its name, which stays. To be called once, before any output.
+ */
+void tool_output_watch(const char *tool);
 
 /* Returns the microseconds of a clock that no one sets. */
 double tool_usec_now(void);

@@ -54,6 +54,15 @@ plain() {
 	report $? "$name" "$(cat -v "$tmp/out")"
 }
 
+# tells_loss TOOL OPTION...: what is written on a disk that is full is lost, and that is a failure
+tells_loss() {
+	name="$* has status 1 if its output is lost"
+	tool=$1
+	shift
+	got=$("$top/$tool/$tool$e" "$@" 2>&1 >/dev/full)
+	result "$name" "$? $got" "1 $tool$e: output was lost(: No space left on device)?"
+}
+
 # of_edition: the tools and the registry of the edition with the names, versions and the other's
 # version that the variables have
 of_edition() {
@@ -138,15 +147,21 @@ dat.conf can be opened on this host\\|"
 	plain dtest -P missing
 	plain dapltest --help
 	plain dapltest -T S -D missing
+	tells_loss dtest --help
+	tells_loss dtest --version
+	tells_loss dapltest --help
+	tells_loss dapltest --version
 }
 
-echo 1..109
+echo 1..119
 result 'window --version prints name, package and version' \
 	"$("$top/examples/window" --version)" "window \\(dat\\) $version"
 : >"$tmp/dat.conf"
 export DAT_OVERRIDE="$tmp/dat.conf"
 plain datinfo --help
 plain datinfo
+tells_loss datinfo --help
+tells_loss datinfo --version
 unset DAT_OVERRIDE
 e='' dat=1.2 other=2.0 libdat=libdat registry=libdat.so.1
 of_edition
