@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The process of a test: its descriptors, its threads, and what it prints. */
 #define _GNU_SOURCE
-#include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "run.h"
 
 unsigned count_entries(const char *path)
 {

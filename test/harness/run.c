@@ -55,6 +55,8 @@ static struct group *groups;
 static struct test_case *cases;
 static size_t n_cases;
 static const char *skip_all;
+static const char *held_before_the_run;
+const char **last_held = &held_before_the_run;
 static unsigned char *results; /* enum result of each case; processes that run cases write it */
 
 /* ---- registration ---- */
@@ -168,6 +170,13 @@ static SRunner *runner_of(const struct test_case *this, enum fork_status fork_st
 	return runner;
 }
 
+/* For a case that has ended without a message of its own. */
+static void print_last_held(void)
+{
+	if (*last_held)
+		printf("# the last assertion that held: %s\n", *last_held);
+}
+
 /* A message may have several lines: each becomes a comment of its own. */
 static void print_result(TestResult *result)
 {
@@ -177,6 +186,8 @@ static void print_result(TestResult *result)
 	for (; *text; text++)
 		printf(*text == '\n' ? "\n# " : "%c", *text);
 	putchar('\n');
+	if (tr_rtype(result) == CK_ERROR)
+		print_last_held();
 }
 
 static enum result run_case(const struct test_case *this, size_t number, enum fork_status status)
@@ -191,6 +202,7 @@ static enum result run_case(const struct test_case *this, size_t number, enum fo
 		return SKIPPED;
 	}
 	runner = runner_of(this, status);
+	*last_held = NULL;
 	srunner_run(runner, "", this->name, CK_SILENT); /* whatever CK_RUN_CASE says */
 	passed = srunner_ntests_run(runner) == 1 && srunner_ntests_failed(runner) == 0;
 	printf("%sok %zu - %s\n", passed ? "" : "not ", number, this->name);
@@ -262,6 +274,7 @@ static void print_end(size_t i, size_t number, int status)
 		printf("by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		printf("with status %d\n", WEXITSTATUS(status));
+	print_last_held();
 	fflush(stdout);
 }
 
@@ -298,6 +311,16 @@ static bool run_shared(size_t i, size_t number)
 	return status == 0;
 }
 
+/* Memory that the processes of cases share with this one, all zero. */
+static void *shared_memory(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
+
 static int run_chosen(enum fork_status fork_status)
 {
 	size_t n = 0, number = 0;
@@ -305,9 +328,8 @@ static int run_chosen(enum fork_status fork_status)
 
 	for (size_t i = 0; i < n_cases; i++)
 		n += cases[i].chosen;
-	results = mmap(NULL, n_cases, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (results == MAP_FAILED)
-		abort();
+	results = shared_memory(n_cases);
+	last_held = shared_memory(sizeof(*last_held));
 	printf("1..%zu\n", n);
 	fflush(stdout);
 	for (size_t i = 0; i < n_cases; i++) {

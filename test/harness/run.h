@@ -30,6 +30,17 @@
 #define tcase_set_timeout	  case_timeout
 
 /*
+ * Check tells its parent by a system call of each assertion that holds, for the case of a crash
+ * after it. Some cases have a hundred thousand: here the place of the last one is in memory that
+ * the runner shares with its cases.
+ */
+extern const char **last_held; /* "file:line", or NULL */
+#define LINE_TEXT_(line) #line
+#define LINE_TEXT(line)	 LINE_TEXT_(line)
+#define _mark_point(file, line)                                                                    \
+	__atomic_store_n(last_held, file ":" LINE_TEXT(line), __ATOMIC_RELAXED)
+
+/*
  * Registers @test once for each i in [@from, @to), its loop variable _i. The test is expected to
  * end with @signal or @exit_status, as in Check, or by returning if they are 0.
  */

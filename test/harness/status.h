@@ -3,8 +3,9 @@
 #ifndef STATUS_H
 #define STATUS_H
 
-#include <check.h>
 #include <edition.h>
+
+#include "run.h"
 
 /*
  * Returns "DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED (0x80210007)". The text is in one of

@@ -51,6 +51,13 @@ static void subject_exits(int i)
 	_exit(3);
 }
 
+static void subject_aborts_alone(int i)
+{
+	(void)i;
+	ck_assert_int_eq(runs, 0);
+	abort();
+}
+
 static int run_subject(int argc, char **argv)
 {
 	static const struct {
@@ -65,12 +72,14 @@ static int run_subject(int argc, char **argv)
 		{ { "other", subject_passes, __FILE__, __LINE__ }, "c", "reason" },
 		{ { "call", subject_exits, __FILE__, __LINE__ }, "four", NULL },
 	};
+	static const TTest alone = { "alone", subject_aborts_alone, __FILE__, __LINE__ };
 	TCase *tcase = tcase_create("subject");
 
 	case_share_process(tcase);
 	case_timeout(tcase, 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		case_add_named(tcase, &cases[i].test, cases[i].name, 0, cases[i].skip);
+	case_add_named(tcase_create("alone"), &alone, "five", 0, NULL);
 	return run_cases(argc, argv);
 }
 
@@ -105,11 +114,20 @@ static void prints(const char *text)
 START_TEST(cases_share_a_process_until_one_ends_it)
 {
 	ck_assert_int_eq(subject(""), 1);
-	prints("1..7\nok 1 - call: one\nnot ok 2 - call: two\n");
+	prints("1..8\nok 1 - call: one\nnot ok 2 - call: two\n");
 	prints("as it should\nnot ok 3 - call: three\n# the process ended by signal 6");
 	prints("\nok 4 - other: a\nnot ok 5 - other: b\n# the process ended by the time limit\n");
 	prints("\nok 6 - other: c # SKIP reason\n");
 	prints("\nnot ok 7 - call: four\n# the process ended with status 3\n");
+}
+END_TEST
+
+START_TEST(a_crash_tells_the_last_assertion_that_held)
+{
+	ck_assert_int_eq(subject("call"), 1);
+	prints("ended by signal 6 (Aborted)\n# the last assertion that held: " __FILE__ ":");
+	ck_assert_int_eq(subject("alone"), 1);
+	prints("(Aborted)\n# the last assertion that held: " __FILE__ ":");
 }
 END_TEST
 
@@ -119,7 +137,8 @@ START_TEST(scoreboard_counts_named_cases_by_test)
 	prints("rows passed failed skipped\n");
 	prints("# call                                  4      1      3       0\n");
 	prints("# other                                 3      1      1       1\n");
-	prints("# all                                   7      2      4       1\n");
+	prints("# alone                                 1      0      1       0\n");
+	prints("# all                                   8      2      5       1\n");
 }
 END_TEST
 
@@ -129,7 +148,7 @@ START_TEST(name_of_a_test_chooses_its_named_cases)
 	/* The second runs in the process of the first. */
 	prints("1..4\nok 1 - call: one\nnot ok 2 - other: a\n");
 	ck_assert_int_eq(subject("'call: one'"), 0);
-	ck_assert_int_eq(subject("'call: five'"), 2);
+	ck_assert_int_eq(subject("'call: six'"), 2);
 }
 END_TEST
 
@@ -154,6 +173,7 @@ int main(int argc, char **argv)
 		return run_subject(argc - 1, argv + 1);
 	tcase = tcase_create("run");
 	tcase_add_test(tcase, cases_share_a_process_until_one_ends_it);
+	tcase_add_test(tcase, a_crash_tells_the_last_assertion_that_held);
 	tcase_add_test(tcase, scoreboard_counts_named_cases_by_test);
 	tcase_add_test(tcase, name_of_a_test_chooses_its_named_cases);
 	tcase_add_test(tcase, each_line_of_output_is_appended);
