@@ -20,11 +20,12 @@ enum {
 	MESSAGES = 3,
 	SEGMENTS = 2, /* of an RDMA write */
 	READS = 4,
-	RMR_LENGTH = 64,    /* bytes; every dtest sends this length, whatever -b says */
-	SIZE_MIN = 26,	    /* "client RDMA write data..." and its NUL */
-	SWEEP_WINDOW = 64,  /* RDMA writes in flight */
-	SWEEP_READS = 16,   /* RDMA reads in flight */
-	SWEEP_RECEIVES = 4, /* posted at any time */
+	RMR_LENGTH = 64,      /* bytes; every dtest sends this length, whatever -b says */
+	SIZE_MIN = 26,	      /* "client RDMA write data..." and its NUL */
+	SWEEP_WINDOW = 64,    /* RDMA writes in flight */
+	SWEEP_READS = 16,     /* RDMA reads in flight */
+	SWEEP_RECEIVES = 4,   /* posted at any time */
+	SWEEP_TIMES = 100000, /* of pings, kept for the percentiles of --time */
 };
 
 /* The limits of waits in seconds, unless --wait gives another number for all of them. */
@@ -82,11 +83,13 @@ struct dtest_options {
 	unsigned port;
 	unsigned wait;	 /* seconds; 0: REQUEST_WAIT and so on */
 	unsigned signal; /* of so many RDMA writes of a sweep one is signalled */
+	unsigned time;	 /* seconds of each measurement of a sweep; 0: as many as -B says */
 	bool cno;
 	bool poll;
 	bool old; /* exchanges no parameters */
 	bool write_only;
 	bool write_pings;
+	bool one_size; /* a sweep of the largest size alone */
 	enum dtest_mode mode;
 	enum dtest_format format;
 };
@@ -179,7 +182,7 @@ void dtest_print_result(const struct dtest *t);
  */
 struct dtest_row {
 	size_t bytes;
-	unsigned count; /* of pings, of RDMA writes, and of RDMA reads */
+	uint64_t count; /* of pings, or, without pings, of RDMA writes */
 	struct samples *pings;
 	double writes, reads; /* 10^6 bytes a second */
 };

@@ -16,13 +16,15 @@ enum {
 	HELLO_SWEEP = 1,
 	HELLO_WRITE_ONLY = 2,
 	HELLO_WRITE_PINGS = 4,
+	HELLO_TIME = 16, /* from this bit on: the seconds of --time */
 };
 
 struct dtest_hello dtest_hello_make(const struct dtest *t)
 {
-	uint32_t flags = (t->opt.mode == MODE_SWEEP ? HELLO_SWEEP : 0) |
+	const bool all_sizes = t->opt.mode == MODE_SWEEP && !t->opt.one_size;
+	uint32_t flags = (all_sizes ? HELLO_SWEEP : 0) |
 			 (t->opt.write_only ? HELLO_WRITE_ONLY : 0) |
-			 (t->opt.write_pings ? HELLO_WRITE_PINGS : 0);
+			 (t->opt.write_pings ? HELLO_WRITE_PINGS : 0) | t->opt.time << HELLO_TIME;
 	struct dtest_hello hello = { .flags = htonl(flags),
 				     .size = htonl(t->opt.size),
 				     .burst = htonl(t->opt.burst) };
@@ -47,10 +49,13 @@ struct dtest_options_text dtest_hello_text(const struct dtest_hello *hello)
 {
 	uint32_t flags = ntohl(hello->flags);
 	struct dtest_options_text options;
+	char time[16] = "";
 
-	(void)snprintf(options.text, sizeof(options.text), "%s%s%s-b %u -B %u",
+	if (flags >> HELLO_TIME)
+		(void)snprintf(time, sizeof(time), "--time %u ", flags >> HELLO_TIME);
+	(void)snprintf(options.text, sizeof(options.text), "%s%s%s%s-b %u -B %u",
 		       flags & HELLO_SWEEP ? "-a " : "", flags & HELLO_WRITE_ONLY ? "-w " : "",
-		       flags & HELLO_WRITE_PINGS ? "-W " : "", ntohl(hello->size),
+		       flags & HELLO_WRITE_PINGS ? "-W " : "", time, ntohl(hello->size),
 		       ntohl(hello->burst));
 	return options;
 }
@@ -69,7 +74,9 @@ int dtest_hello_check(const struct dtest *t)
 			return 0;
 		(void)snprintf(sentence, sizeof(sentence), "the %s is an older dtest without %s",
 			       t->server ? "client" : "server",
-			       t->opt.mode == MODE_SWEEP ? "-a" : "-w");
+			       t->opt.one_size		   ? "--time"
+			       : t->opt.mode == MODE_SWEEP ? "-a"
+							   : "-w");
 		dtest_explain(sentence);
 		return -1;
 	}

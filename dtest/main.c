@@ -19,6 +19,7 @@ enum {
 	OPTION_JSON,
 	OPTION_LIST,
 	OPTION_OLD,
+	OPTION_TIME,
 	OPTION_WAIT,
 };
 
@@ -30,6 +31,7 @@ enum {
 	DELAY_MAX = 24 * 60 * 60, /* seconds */
 	WAIT_MAX = 60 * 60,	  /* seconds, less than a DAT_TIMEOUT holds */
 	SIGNAL_MAX = SWEEP_WINDOW / 2,
+	TIME_MAX = 30 * 60, /* seconds: a DAT_TIMEOUT holds two measurements */
 };
 
 enum {
@@ -83,8 +85,8 @@ static void dtest_usage(FILE *to)
 {
 	fputs("usage: " DTEST " [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-d SEC] [-cpvw]\n"
 	      "       " DTEST
-	      " -a [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-S N] [-cpvwW]\n"
-	      "             [--csv | --json]\n"
+	      " -a | --time SEC [-s | -h HOST] [-P NAME] [-n PORT] [-b N] [-B N] [-S N]\n"
+	      "             [-cpvwW] [--csv | --json]\n"
 	      "       " DTEST " -q [-P NAME] [-v]\n"
 	      "       " DTEST " --list | -U | --help | -V | --version\n"
 	      "  -s       be the server (also the default without -h)\n"
@@ -95,11 +97,14 @@ static void dtest_usage(FILE *to)
 	      "  -B N     RDMA writes and pings in a burst (10), with -a of each size (1000)\n"
 	      "  -a       all sizes: latency and bandwidth from 1 byte to -b, doubling\n"
 	      "  -w       RDMA writes only: no reads and no pings\n"
-	      "  -W       with -a: pings are RDMA writes that the other side polls for\n"
-	      "  -S N     with -a: signal one of N RDMA writes, 1 to 32 (1)\n"
-	      "  --csv, --json  with -a: the client prints the sizes in this form, and all else "
-	      "on\n"
-	      "           the standard error\n"
+	      "  --time SEC  seconds for the pings, the RDMA writes and the reads, each, 1 to "
+	      "1800;\n"
+	      "           of the size -b, or with -a of all sizes\n"
+	      "  -W       with -a or --time: pings are RDMA writes that the other side polls for\n"
+	      "  -S N     with -a or --time: signal one of N RDMA writes, 1 to 32 (1)\n"
+	      "  --csv, --json  with -a or --time: the client prints the sizes in this form, and "
+	      "all\n"
+	      "           else on the standard error\n"
 	      "  -D -t -u validate data, print times, write one way: always done\n"
 	      "  -d SEC   server: seconds between a request and its accept (0)\n"
 	      "  -c       wait for completions on a CNO\n"
@@ -112,7 +117,7 @@ static void dtest_usage(FILE *to)
 	      "  --list   only print the names of dat.conf, and which of them can be opened\n"
 	      "  -U       print this text, with exit status 244; --help is the same with 0\n"
 	      "  -V       print the version, as --version\n"
-	      "-a, -b, -B, -w and -W are the same on both sides.\n",
+	      "-a, -b, -B, -w, -W and --time are the same on both sides.\n",
 	      to);
 }
 
@@ -207,6 +212,8 @@ static int dtest_parse_option(struct dtest_options *opt, int option, char *argum
 		return dtest_parse_number("-n", argument, 1, UINT16_MAX, &opt->port);
 	case 'S':
 		return dtest_parse_number("-S", argument, 1, SIGNAL_MAX, &opt->signal);
+	case OPTION_TIME:
+		return dtest_parse_number("--time", argument, 1, TIME_MAX, &opt->time);
 	case OPTION_WAIT:
 		return dtest_parse_number("--wait", argument, 1, WAIT_MAX, &opt->wait);
 	default:
@@ -217,8 +224,9 @@ static int dtest_parse_option(struct dtest_options *opt, int option, char *argum
 /* Decides what depends on other options, in whatever order they are given. Returns 0 or -1. */
 static int dtest_complete_options(struct dtest_options *opt)
 {
-	const bool sweep = opt->mode & MODE_SWEEP;
+	const bool all_sizes = opt->mode & MODE_SWEEP, sweep = all_sizes || opt->time;
 
+	opt->one_size = sweep && !all_sizes;
 	if (opt->mode & MODE_LIST)
 		opt->mode = MODE_LIST;
 	else if (opt->mode & MODE_QUERY)
@@ -226,7 +234,7 @@ static int dtest_complete_options(struct dtest_options *opt)
 	else
 		opt->mode = sweep ? MODE_SWEEP : opt->write_only ? MODE_WRITES : MODE_CHECK;
 	if (!opt->size)
-		opt->size = sweep ? DEFAULT_SWEEP_SIZE : DEFAULT_SIZE;
+		opt->size = all_sizes ? DEFAULT_SWEEP_SIZE : DEFAULT_SIZE;
 	if (!opt->burst)
 		opt->burst = sweep ? DEFAULT_SWEEP_BURST : DEFAULT_BURST;
 	if (!sweep && opt->size < SIZE_MIN) {
@@ -235,15 +243,19 @@ static int dtest_complete_options(struct dtest_options *opt)
 		return -1;
 	}
 	if (opt->old && opt->mode & (MODE_SWEEP | MODE_WRITES)) {
-		fprintf(stderr, DTEST ": --old: not with -%c\n", sweep ? 'a' : 'w');
+		fprintf(stderr, DTEST ": --old: not with %s\n",
+			all_sizes   ? "-a"
+			: opt->time ? "--time"
+				    : "-w");
 		return -1;
 	}
 	if (!sweep && (opt->write_pings || opt->signal)) {
-		fprintf(stderr, DTEST ": -%c: only with -a\n", opt->write_pings ? 'W' : 'S');
+		fprintf(stderr, DTEST ": -%c: only with -a or --time\n",
+			opt->write_pings ? 'W' : 'S');
 		return -1;
 	}
 	if (!sweep && opt->format != FORMAT_TEXT) {
-		fprintf(stderr, DTEST ": --%s: only with -a\n",
+		fprintf(stderr, DTEST ": --%s: only with -a or --time\n",
 			opt->format == FORMAT_CSV ? "csv" : "json");
 		return -1;
 	}
@@ -265,6 +277,7 @@ static void dtest_parse_options(struct dtest_options *opt, int argc, char **argv
 		{ "list", no_argument, NULL, OPTION_LIST },
 		{ "old", no_argument, NULL, OPTION_OLD },
 		{ "port", required_argument, NULL, 'n' },
+		{ "time", required_argument, NULL, OPTION_TIME },
 		{ "version", no_argument, NULL, 'V' },
 		{ "wait", required_argument, NULL, OPTION_WAIT },
 		{ NULL, 0, NULL, 0 },

@@ -2,10 +2,12 @@
 /*
  * dtest -a: latency and bandwidth over sizes that double from 1 byte. For each size the two sides
  * exchange pings, then the client streams RDMA writes and reads back what it wrote, and both
- * compare the bytes that arrived.
+ * compare the bytes that arrived. With --time each of the three takes so long; of pings the client
+ * tells after each batch whether another one follows.
  */
 #include "dtest.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,10 +19,27 @@ enum {
 struct dtest_sweep {
 	struct dtest *t;
 	size_t size;
-	unsigned count; /* pings, writes, and reads */
+	unsigned count;	 /* pings, writes, and reads; with --time, pings of a batch */
+	double deadline; /* of the current measurement, with --time */
+	bool more;	 /* batches of pings follow */
 	struct samples samples;
+	uint64_t written;     /* RDMA writes */
 	double writes, reads; /* 10^6 bytes a second */
 };
+
+static bool dtest_time_is_left(const struct dtest_sweep *sweep)
+{
+	return tool_usec_now() < sweep->deadline;
+}
+
+static void dtest_progress(const struct dtest_sweep *sweep, const char *what, uint64_t done)
+{
+	if (sweep->t->opt.time)
+		tool_progress_show("%zu bytes: %s %" PRIu64, sweep->size, what, done);
+	else
+		tool_progress_show("%zu bytes: %s %" PRIu64 " of %u", sweep->size, what, done,
+				   sweep->count);
+}
 
 /* ---- data ---- */
 
@@ -194,14 +213,15 @@ static int dtest_mark_clear(struct dtest_sweep *sweep)
 	return 0;
 }
 
-static int dtest_measure_latency(struct dtest_sweep *sweep)
+/* Those from WARM_UP on are measured. */
+static int dtest_pings(struct dtest_sweep *sweep, unsigned first, unsigned count)
 {
 	struct dtest *t = sweep->t;
 	int (*ping)(struct dtest_sweep *, unsigned,
 		    double *) = t->opt.write_pings ? dtest_ping_by_write : dtest_ping_by_message;
 	double usec;
 
-	for (unsigned i = 0; i < WARM_UP + sweep->count; i++) {
+	for (unsigned i = first; i < first + count; i++) {
 		if (ping(sweep, i, &usec) < 0) {
 			dtest_error("sweep", "ping %u of %zu bytes", i + 1, sweep->size);
 			return -1;
@@ -209,9 +229,52 @@ static int dtest_measure_latency(struct dtest_sweep *sweep)
 		if (i < WARM_UP)
 			continue;
 		samples_add(&sweep->samples, usec / 2);
-		tool_progress_show("%zu bytes: ping %u of %u", sweep->size, i - WARM_UP,
-				   sweep->count);
+		dtest_progress(sweep, "ping", sweep->samples.count);
 	}
+	return 0;
+}
+
+/* The server learns from the client's message whether another batch follows. */
+static int dtest_batch_end(struct dtest_sweep *sweep)
+{
+	const struct dtest *t = sweep->t;
+
+	if (t->server)
+		sweep->more = (unsigned char)t->in.mem[0] !=
+			      dtest_sweep_byte(false, sweep->size, 0);
+	return t->opt.write_pings ? dtest_mark_clear(sweep) : 0;
+}
+
+/* The client's message has the first byte of the data, unless another batch follows. */
+static int dtest_batch_sync(struct dtest_sweep *sweep)
+{
+	struct dtest *t = sweep->t;
+	const char data = (char)dtest_sweep_byte(t->server, sweep->size, 0);
+
+	if (!t->server) {
+		sweep->more = dtest_time_is_left(sweep);
+		t->out.mem[0] = (char)(sweep->more ? ~data : data);
+	}
+	if (dtest_sweep_sync(sweep, dtest_batch_end) < 0)
+		return -1;
+	t->out.mem[0] = data;
+	return 0;
+}
+
+static int dtest_measure_latency(struct dtest_sweep *sweep)
+{
+	struct dtest *t = sweep->t;
+
+	if (dtest_pings(sweep, 0, WARM_UP) < 0)
+		return -1;
+	sweep->deadline = tool_usec_now() + 1e6 * t->opt.time;
+	sweep->more = false;
+	do {
+		if (dtest_pings(sweep, WARM_UP, sweep->count) < 0)
+			return -1;
+		if (t->opt.time && dtest_batch_sync(sweep) < 0)
+			return -1;
+	} while (sweep->more);
 	/* a write leaves its mark in the last byte */
 	return dtest_sweep_check(sweep, !t->server, sweep->size - t->opt.write_pings);
 }
@@ -235,42 +298,52 @@ static int dtest_read_post(struct dtest *t, size_t size, DAT_UINT64 cookie,
 	return CALL(dat_ep_post_rdma_read, t->ep, 1, &iov, dtest_cookie(cookie), &rmr, flags);
 }
 
-static int dtest_stream_run(struct dtest_sweep *sweep, const struct dtest_stream *stream)
+/*
+ * Posts as many as wanted, or, with --time, until the time is up. Stores how many there were in
+ * *done.
+ */
+static int dtest_stream_run(struct dtest_sweep *sweep, const struct dtest_stream *stream,
+			    uint64_t *done)
 {
 	struct dtest *t = sweep->t;
-	unsigned posted = 0, done = 0, next;
+	uint64_t posted = 0, wanted = sweep->count, next;
 	bool signalled;
 
-	while (done < sweep->count) {
-		while (posted < sweep->count && posted - done < stream->window) {
+	for (*done = 0; *done < wanted; *done = next) {
+		/* the last one is signalled, so whether more follow is decided before its post */
+		while (t->opt.time && wanted - posted <= stream->window &&
+		       dtest_time_is_left(sweep))
+			wanted += sweep->count;
+		while (posted < wanted && posted - *done < stream->window) {
 			posted++;
-			signalled = posted % stream->signal == 0 || posted == sweep->count;
+			signalled = posted % stream->signal == 0 || posted == wanted;
 			if (stream->post(t, sweep->size, posted,
 					 signalled ? DAT_COMPLETION_DEFAULT_FLAG
 						   : DAT_COMPLETION_SUPPRESS_FLAG) < 0)
 				return -1;
 		}
-		next = done + stream->signal;
-		done = next < sweep->count ? next : sweep->count;
-		if (dtest_expect_completion(t, stream->name, t->request_evd, done, sweep->size) < 0)
+		next = *done + stream->signal;
+		if (next > wanted)
+			next = wanted;
+		if (dtest_expect_completion(t, stream->name, t->request_evd, next, sweep->size) < 0)
 			return -1;
-		tool_progress_show("%zu bytes: %s %u of %u", sweep->size, stream->name, done,
-				   sweep->count);
+		dtest_progress(sweep, stream->name, next);
 	}
 	return 0;
 }
 
 static int dtest_stream_measure(struct dtest_sweep *sweep, const struct dtest_stream *stream,
-				double *rate)
+				uint64_t *done, double *rate)
 {
 	double begun = tool_usec_now();
 
-	if (dtest_stream_run(sweep, stream) < 0) {
+	sweep->deadline = begun + 1e6 * sweep->t->opt.time;
+	if (dtest_stream_run(sweep, stream, done) < 0) {
 		dtest_print_failed_request(sweep->t);
 		dtest_error("sweep", "%ss of %zu bytes", stream->name, sweep->size);
 		return -1;
 	}
-	*rate = (double)sweep->size * sweep->count / (tool_usec_now() - begun);
+	*rate = (double)sweep->size * (double)*done / (tool_usec_now() - begun);
 	return 0;
 }
 
@@ -281,13 +354,14 @@ static int dtest_stream_all(struct dtest_sweep *sweep)
 	const struct dtest_stream writes = { "RDMA write", dtest_write_post, SWEEP_WINDOW,
 					     t->opt.signal };
 	const struct dtest_stream reads = { "RDMA read", dtest_read_post, SWEEP_READS, 1 };
+	uint64_t read;
 
-	if (dtest_stream_measure(sweep, &writes, &sweep->writes) < 0)
+	if (dtest_stream_measure(sweep, &writes, &sweep->written, &sweep->writes) < 0)
 		return -1;
 	if (t->opt.write_only)
 		return 0;
 	memset(t->in.mem, 0, sweep->size);
-	if (dtest_stream_measure(sweep, &reads, &sweep->reads) < 0)
+	if (dtest_stream_measure(sweep, &reads, &read, &sweep->reads) < 0)
 		return -1;
 	return dtest_sweep_check(sweep, t->server, sweep->size);
 }
@@ -329,27 +403,34 @@ static int dtest_sweep_size(struct dtest_sweep *sweep, size_t size)
 	if (dtest_measure_bandwidth(sweep) < 0)
 		return -1;
 	if (!t->server)
-		dtest_table_add(t, &(struct dtest_row){ size, sweep->count, &sweep->samples,
-							sweep->writes, sweep->reads });
+		dtest_table_add(t,
+				&(struct dtest_row){
+					size,
+					t->opt.write_only ? sweep->written : sweep->samples.count,
+					&sweep->samples,
+					sweep->writes,
+					sweep->reads,
+				});
 	return 0;
 }
 
 int dtest_sweep(struct dtest *t)
 {
+	const unsigned kept = t->opt.time ? SWEEP_TIMES : t->opt.burst;
 	struct dtest_sweep sweep = { .t = t };
 	int result = 0;
 
-	if (samples_create(&sweep.samples, t->opt.burst) < 0) {
-		dtest_error("calloc", "no memory for %u times", t->opt.burst);
+	if (samples_create(&sweep.samples, kept) < 0) {
+		dtest_error("calloc", "no memory for %u times", kept);
 		return -1;
 	}
-	dtest_print("Sizes of 1 to %u bytes, %s", t->opt.size,
+	dtest_print("%s %u bytes, %s", t->opt.one_size ? "Size of" : "Sizes of 1 to", t->opt.size,
 		    t->opt.write_only	 ? "RDMA writes"
 		    : t->opt.write_pings ? "pings by RDMA write, RDMA writes and reads"
 					 : "pings by message, RDMA writes and reads");
 	if (!t->server)
 		dtest_table_begin(t);
-	for (size_t size = 1; size < t->opt.size && result == 0; size *= 2)
+	for (size_t size = 1; size < t->opt.size && !t->opt.one_size && result == 0; size *= 2)
 		result = dtest_sweep_size(&sweep, size);
 	if (result == 0)
 		result = dtest_sweep_size(&sweep, t->opt.size);

@@ -103,7 +103,7 @@ void dtest_table_add(const struct dtest *t, const struct dtest_row *row)
 {
 	const double values[COLUMNS] = {
 		(double)row->bytes,
-		row->count,
+		(double)row->count,
 		row->pings->min,
 		samples_percentile(row->pings, 50),
 		samples_percentile(row->pings, 99),

@@ -121,13 +121,14 @@ static double dtest_burst_bytes(const struct dtest *t)
 
 /*
  * Some completions come when a burst has been transferred, so the limit grows with it: by a
- * millisecond for each transfer and a second for each 16 MB.
+ * millisecond for each transfer and a second for each 16 MB. With --time they come when the RDMA
+ * writes and the reads have had their time.
  */
 DAT_TIMEOUT dtest_transfer_limit(const struct dtest *t)
 {
 	const double most = 4e9; /* a DAT_TIMEOUT has 32 bits */
 	double limit = dtest_wait_limit(t, TRANSFER_WAIT) + 1000.0 * t->opt.burst +
-		       dtest_burst_bytes(t) / 16;
+		       dtest_burst_bytes(t) / 16 + 2e6 * t->opt.time;
 
 	return (DAT_TIMEOUT)(limit < most ? limit : most);
 }

@@ -30,9 +30,9 @@ _dat_dtest() {
 	case $3 in
 	-P) _dat_words "$(_dat_names "$(_dat_edition "$1")")" "$2" ;;
 	-h) mapfile -t COMPREPLY < <(compgen -A hostname -- "$2") ;;
-	-n | --port | -b | -B | -S | -d | --wait) ;; # numbers
+	-n | --port | -b | -B | -S | -d | --time | --wait) ;; # numbers
 	*) _dat_words '-s -h -P -n --port -b -B -a -w -W -S --csv --json -D -t -u -d -c -p -v
-		--wait --old -q --list -U -V --help --version' "$2" ;;
+		--time --wait --old -q --list -U -V --help --version' "$2" ;;
 	esac
 }
 

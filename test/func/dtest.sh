@@ -114,6 +114,19 @@ rows() {
 	report $rc "dtest ${*:3}: $1 sizes"
 }
 
+# timed: the time ends the RDMA writes, not the number of the burst, which is shorter than a second
+timed() {
+	local rc=0 written
+
+	server --time 1 -w -b 9 -B 2 -S 3
+	client --time 1 -w -b 9 -B 2 -S 3 || rc=1
+	wait $server || rc=1
+	pass || rc=1
+	written=$(awk '$1 == 9 && NF == 3 { print $2 }' "$tmp/client.log")
+	((written > 2)) || rc=1
+	report $rc "dtest --time: $written writes, more than those of a burst"
+}
+
 # table FORMAT: the client's standard output has a table of four sizes, and nothing else
 table() {
 	local rc=0 number='[0-9]+(\.[0-9]+)?' row
@@ -313,7 +326,7 @@ unknown() {
 	report $rc 'dtest -P nosuchname: status 1, and the names that there are'
 }
 
-echo 1..37
+echo 1..41
 beside too_late
 beside taken
 beside old_server
@@ -337,6 +350,9 @@ beside both -b 26 -B 1
 beside both -B 50 -b 4096
 beside both -w -D -t -u
 beside both --port 45999
+beside rows 1 9 --time 1 -b 7 -B 3
+beside rows 1 9 --time 1 -W -p -b 1 -B 1
+beside timed
 beside rows 2 3 -a -w -b 2 -B 65 -S 32
 beside rows 1 9 -a -c -b 1 -B 1
 beside fail 'a size that differs is told by both' \
@@ -345,6 +361,10 @@ beside fail 'a size that differs is told by both' \
 beside fail 'a burst that differs is told by both' \
 	'the client was started with -b 64 -B 10, this server with -b 64 -B 11' \
 	'the server was started with -b 64 -B 11, this client with -b 64 -B 10' -B 11 --
+beside fail 'a time that differs is told by both' \
+	'the client was started with --time 1 -b 64 -B 5, this server with --time 2 -b 64 -B 5' \
+	'the server was started with --time 2 -b 64 -B 5, this client with --time 1 -b 64 -B 5' \
+	--time 2 -B 5 -- --time 1 -B 5
 beside fail 'a kind of test that differs is told by both' \
 	'the client was started with -b 64 -B 10, this server with -a -W -b 64 -B 10' \
 	'the server was started with -a -W -b 64 -B 10, this client with -b 64 -B 10' \

@@ -108,7 +108,24 @@ START_TEST(any_other_number_ends_the_test_with_a_sentence)
 	hello.flags = UINT32_MAX;
 	dtest_hello_read(&t, &hello, sizeof(hello));
 	ck_assert_int_eq(dtest_hello_check(&t), -1);
-	ck_assert_ptr_nonnull(strstr(explained, "with -a -w -W -b 64 -B 10, this server with -b"));
+	ck_assert_ptr_nonnull(
+		strstr(explained, "with -a -w -W --time 65535 -b 64 -B 10, this server"));
+}
+END_TEST
+
+START_TEST(a_time_that_differs_is_told)
+{
+	struct dtest t = { .opt = { .size = 1, .burst = 10, .mode = MODE_SWEEP }, .server = true };
+	struct dtest_hello hello;
+
+	t.opt.one_size = true;
+	t.opt.time = 1800;
+	hello = dtest_hello_make(&t);
+	t.opt.time = 1;
+	dtest_hello_read(&t, &hello, sizeof(hello));
+	ck_assert_int_eq(dtest_hello_check(&t), -1);
+	ck_assert_str_eq(explained, "the client was started with --time 1800 -b 1 -B 10, this "
+				    "server with --time 1 -b 1 -B 10");
 }
 END_TEST
 
@@ -124,5 +141,6 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, dtest_that_says_nothing_hears_nothing);
 	tcase_add_loop_test(tcase, any_other_number_ends_the_test_with_a_sentence, 0,
 			    COUNT(numbers));
+	tcase_add_test(tcase, a_time_that_differs_is_told);
 	return run_cases(argc, argv);
 }
