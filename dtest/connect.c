@@ -259,6 +259,23 @@ int dtest_print_addresses(struct dtest *t)
 	return dtest_print_address("REMOTE", param.remote_ia_address_ptr, param.remote_port_qual);
 }
 
+bool dtest_connection_ended(struct dtest *t, DAT_TIMEOUT timeout)
+{
+	char text[TOOL_SENTENCE];
+	const char *sentence;
+	DAT_EVENT event;
+	DAT_COUNT more;
+
+	if (t->ended)
+		return true;
+	if (dat_evd_wait(t->connect_evd, timeout, 1, &event, &more) != DAT_SUCCESS)
+		return false;
+	sentence = tool_end_sentence(event.event_number, text);
+	t->ended = sentence;
+	dtest_explain(sentence);
+	return t->ended;
+}
+
 /*
  * After a run that passed the client disconnects, and the server waits for that. After a failure
  * the side that noticed it disconnects at once, so that the other does not wait for data that will
@@ -269,6 +286,8 @@ int dtest_disconnect(struct dtest *t)
 	const DAT_TIMEOUT limit = dtest_wait_limit(t, REQUEST_WAIT);
 	DAT_EVENT event;
 
+	if (t->ended)
+		return 0;
 	if ((t->failed || !t->server) && CALL(dat_ep_disconnect, t->ep, DAT_CLOSE_DEFAULT) < 0)
 		return -1;
 	if (t->failed)

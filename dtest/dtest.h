@@ -130,6 +130,7 @@ struct dtest {
 	struct dtest_options opt;
 	bool server;
 	bool failed;
+	bool ended; /* the peer ended the connection, which was told as the cause */
 
 	DAT_EVD_HANDLE async_evd;
 	DAT_IA_HANDLE ia;
@@ -172,6 +173,9 @@ void dtest_call_begin(const char *call);
 int dtest_call_end(const char *call, DAT_RETURN ret);
 void dtest_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void dtest_error(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints where a failure was, as dtest_error, but nothing after the end of the connection. */
+void dtest_context(const struct dtest *t, const char *what, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Prints one sentence for the user; NULL prints nothing. */
 void dtest_explain(const char *sentence);
 void dtest_print_result(const struct dtest *t);
@@ -196,6 +200,8 @@ void dtest_table_end(const struct dtest *t);
  */
 #define CALL(call, ...)		   CALL_TOOL(#call, call, __VA_ARGS__)
 #define CALL_TOOL(name, call, ...) (dtest_call_begin(name), dtest_call_end(name, call(__VA_ARGS__)))
+/* The same for a call that posts a transfer, which the end of the connection may refuse. */
+#define POST(t, call, ...) (dtest_call_begin(#call), dtest_post_end(t, #call, call(__VA_ARGS__)))
 
 /*
  * The steps of a run. They return 0, or -1 after a line on stderr that says why. A create that
@@ -224,6 +230,10 @@ int dtest_psp_free(struct dtest *t);
 int dtest_connect(struct dtest *t);
 int dtest_disconnect(struct dtest *t);
 int dtest_print_addresses(struct dtest *t);
+/*
+ * If the connection ends within @timeout microseconds, or has ended, prints that and returns true.
+ */
+bool dtest_connection_ended(struct dtest *t, DAT_TIMEOUT timeout);
 int dtest_event_wait(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_EVENT *event);
 /* Returns the limit of a wait in microseconds: so many seconds, or those of --wait. */
 DAT_TIMEOUT dtest_wait_limit(const struct dtest *t, unsigned seconds);
@@ -240,6 +250,7 @@ struct dtest_options_text {
 struct dtest_options_text dtest_hello_text(const struct dtest_hello *hello);
 
 /* transfer.c */
+int dtest_post_end(struct dtest *t, const char *call, DAT_RETURN ret);
 int dtest_post_receives(struct dtest *t);
 int dtest_exchange_rmrs(struct dtest *t);
 int dtest_rdma_write(struct dtest *t);
@@ -251,7 +262,7 @@ DAT_RMR_TRIPLET dtest_peer_buffer(const struct dtest *t, size_t length);
 DAT_TIMEOUT dtest_transfer_limit(const struct dtest *t);
 int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE evd,
 			    DAT_UINT64 cookie, DAT_VLEN length);
-void dtest_print_failed_request(const struct dtest *t);
+void dtest_print_failed_request(struct dtest *t);
 
 /* sweep.c */
 int dtest_sweep_prepare(struct dtest *t);

@@ -315,7 +315,7 @@ static void dtest_run(struct dtest *t)
 	for (done = 0; done < count; done++)
 		if (steps[done].modes & t->opt.mode &&
 		    dtest_call_step(t, steps[done].setup, steps[done].setup_timer) < 0) {
-			dtest_error("in step", "%s", steps[done].name);
+			dtest_context(t, "in step", "%s", steps[done].name);
 			t->failed = true;
 			break;
 		}

@@ -73,22 +73,40 @@ void dtest_print(const char *format, ...)
 	putc('\n', dtest_lines());
 }
 
+static void dtest_error_print(const char *what, const char *format, va_list args)
+{
+	tool_progress_clear();
+	fprintf(stderr, "%d Error %s: ", getpid(), what);
+	vfprintf(stderr, format, args);
+	putc('\n', stderr);
+}
+
 void dtest_error(const char *what, const char *format, ...)
 {
 	va_list args;
 
-	tool_progress_clear();
-	fprintf(stderr, "%d Error %s: ", getpid(), what);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	dtest_error_print(what, format, args);
 	va_end(args);
-	putc('\n', stderr);
+}
+
+void dtest_context(const struct dtest *t, const char *what, const char *format, ...)
+{
+	va_list args;
+
+	if (t->ended)
+		return;
+	va_start(args, format);
+	dtest_error_print(what, format, args);
+	va_end(args);
 }
 
 void dtest_explain(const char *sentence)
 {
-	if (sentence)
-		fprintf(stderr, "%d Error: %s\n", getpid(), sentence);
+	if (!sentence)
+		return;
+	tool_progress_clear();
+	fprintf(stderr, "%d Error: %s\n", getpid(), sentence);
 }
 
 static void dtest_print_measure(const char *name, double total, unsigned count, double each,

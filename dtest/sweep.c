@@ -13,7 +13,8 @@
 
 enum {
 	COOKIE_PING = 0x2222,
-	WARM_UP = 10, /* pings before those that are measured */
+	WARM_UP = 10,	    /* pings before those that are measured */
+	MARK_POLLS = 65536, /* of the last byte, between two looks at the connection */
 };
 
 struct dtest_sweep {
@@ -80,7 +81,7 @@ static int dtest_sweep_post(struct dtest *t, unsigned number)
 {
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->in, 0, t->opt.size);
 
-	return CALL(dat_ep_post_recv, t->ep, 1, &iov, dtest_cookie(number),
+	return POST(t, dat_ep_post_recv, t->ep, 1, &iov, dtest_cookie(number),
 		    DAT_COMPLETION_DEFAULT_FLAG);
 }
 
@@ -99,7 +100,7 @@ static int dtest_sweep_send(struct dtest *t, size_t size)
 {
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->out, 0, size);
 
-	return CALL(dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_PING),
+	return POST(t, dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_PING),
 		    DAT_COMPLETION_DEFAULT_FLAG);
 }
 
@@ -162,7 +163,7 @@ static int dtest_write_post(struct dtest *t, size_t size, DAT_UINT64 cookie,
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->out, 0, size);
 	DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t, size);
 
-	return CALL(dat_ep_post_rdma_write, t->ep, 1, &iov, dtest_cookie(cookie), &rmr, flags);
+	return POST(t, dat_ep_post_rdma_write, t->ep, 1, &iov, dtest_cookie(cookie), &rmr, flags);
 }
 
 /* The last byte of a write arrives last. It is the number of the ping, and never 0. */
@@ -176,13 +177,18 @@ static int dtest_mark_wait(struct dtest *t, size_t size, char mark)
 	const volatile char *last = &t->in.mem[size - 1];
 	double deadline = tool_usec_now() + dtest_transfer_limit(t);
 
-	for (unsigned polls = 1; *last != mark; polls++)
-		if (polls % 1024 == 0 && tool_usec_now() > deadline) {
+	for (unsigned polls = 1; *last != mark; polls++) {
+		if (polls % MARK_POLLS != 0)
+			continue;
+		if (dtest_connection_ended(t, 0))
+			return -1;
+		if (tool_usec_now() > deadline) {
 			dtest_error("RDMA write", "the last byte is %#x instead of %#x",
 				    (unsigned char)*last, (unsigned char)mark);
 			dtest_print_failed_request(t);
 			return -1;
 		}
+	}
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return 0;
 }
@@ -223,7 +229,7 @@ static int dtest_pings(struct dtest_sweep *sweep, unsigned first, unsigned count
 
 	for (unsigned i = first; i < first + count; i++) {
 		if (ping(sweep, i, &usec) < 0) {
-			dtest_error("sweep", "ping %u of %zu bytes", i + 1, sweep->size);
+			dtest_context(t, "sweep", "ping %u of %zu bytes", i + 1, sweep->size);
 			return -1;
 		}
 		if (i < WARM_UP)
@@ -295,7 +301,7 @@ static int dtest_read_post(struct dtest *t, size_t size, DAT_UINT64 cookie,
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->in, 0, size);
 	DAT_RMR_TRIPLET rmr = dtest_peer_buffer(t, size);
 
-	return CALL(dat_ep_post_rdma_read, t->ep, 1, &iov, dtest_cookie(cookie), &rmr, flags);
+	return POST(t, dat_ep_post_rdma_read, t->ep, 1, &iov, dtest_cookie(cookie), &rmr, flags);
 }
 
 /*
@@ -340,7 +346,7 @@ static int dtest_stream_measure(struct dtest_sweep *sweep, const struct dtest_st
 	sweep->deadline = begun + 1e6 * sweep->t->opt.time;
 	if (dtest_stream_run(sweep, stream, done) < 0) {
 		dtest_print_failed_request(sweep->t);
-		dtest_error("sweep", "%ss of %zu bytes", stream->name, sweep->size);
+		dtest_context(sweep->t, "sweep", "%ss of %zu bytes", stream->name, sweep->size);
 		return -1;
 	}
 	*rate = (double)sweep->size * (double)*done / (tool_usec_now() - begun);

@@ -182,13 +182,66 @@ static int dtest_event_take(struct dtest *t, DAT_EVD_HANDLE evd, DAT_EVENT *even
 	return dtest_event_wait(evd, dtest_transfer_limit(t), event);
 }
 
-static int dtest_check_completion(const struct dtest *t, const char *what, const DAT_EVENT *event,
+/*
+ * Takes the requests that have completed. Prints the first one that failed, or only was flushed if
+ * @flushed, and tells whether there was one.
+ */
+static bool dtest_print_failure(struct dtest *t, bool flushed)
+{
+	char text[TOOL_SENTENCE];
+	DAT_EVENT event;
+
+	while (dat_evd_dequeue(t->request_evd, &event) == DAT_SUCCESS) {
+		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
+			&event.event_data.dto_completion_event_data;
+
+		if (event.event_number != DAT_DTO_COMPLETION_EVENT ||
+		    dto->status == DAT_DTO_SUCCESS ||
+		    (dto->status == DAT_DTO_ERR_FLUSHED && !flushed))
+			continue;
+		dtest_error("request", "cookie %#" PRIx64 " completed with %s",
+			    dto->user_cookie.as_64, tool_status_name(dto->status));
+		if (dto->status != DAT_DTO_ERR_FLUSHED)
+			dtest_explain(tool_status_sentence(dto->status, text));
+		return true;
+	}
+	return false;
+}
+
+/* The cause of a wait or a post that failed is often a request that failed before. */
+void dtest_print_failed_request(struct dtest *t)
+{
+	if (!t->ended)
+		(void)dtest_print_failure(t, true);
+}
+
+/*
+ * A transfer failed because there is no connection any more. Prints why: a request of ours that was
+ * refused, or else the peer. Returns whether it was the peer.
+ */
+static bool dtest_peer_has_gone(struct dtest *t)
+{
+	return !dtest_print_failure(t, false) &&
+	       dtest_connection_ended(t, dtest_wait_limit(t, CONNECT_WAIT));
+}
+
+int dtest_post_end(struct dtest *t, const char *call, DAT_RETURN ret)
+{
+	if (DAT_GET_TYPE(ret) == DAT_INVALID_STATE && dtest_peer_has_gone(t))
+		return -1;
+	return dtest_call_end(call, ret);
+}
+
+static int dtest_check_completion(struct dtest *t, const char *what, const DAT_EVENT *event,
 				  DAT_UINT64 cookie, DAT_VLEN length)
 {
 	const DAT_DTO_COMPLETION_EVENT_DATA *dto = &event->event_data.dto_completion_event_data;
+	const bool completion = event->event_number == DAT_DTO_COMPLETION_EVENT;
 	char text[TOOL_SENTENCE];
 
-	if (event->event_number != DAT_DTO_COMPLETION_EVENT)
+	if (completion && dto->status == DAT_DTO_ERR_FLUSHED && dtest_peer_has_gone(t))
+		return -1;
+	if (!completion)
 		dtest_error(what, "%s instead of a completion",
 			    tool_event_name(event->event_number));
 	else if (dto->status != DAT_DTO_SUCCESS)
@@ -203,30 +256,9 @@ static int dtest_check_completion(const struct dtest *t, const char *what, const
 			    (DAT_VLEN)dto->transfered_length, length);
 	else
 		return 0;
-	if (event->event_number == DAT_DTO_COMPLETION_EVENT)
+	if (completion)
 		dtest_explain(tool_status_sentence(dto->status, text));
 	return -1;
-}
-
-/*
- * The cause of a wait or a post that failed is often a request that failed before. Prints the first
- * one.
- */
-void dtest_print_failed_request(const struct dtest *t)
-{
-	DAT_EVENT event;
-
-	while (dat_evd_dequeue(t->request_evd, &event) == DAT_SUCCESS) {
-		const DAT_DTO_COMPLETION_EVENT_DATA *dto =
-			&event.event_data.dto_completion_event_data;
-
-		if (event.event_number == DAT_DTO_COMPLETION_EVENT &&
-		    dto->status != DAT_DTO_SUCCESS) {
-			dtest_error("request", "cookie %#" PRIx64 " completed with %s",
-				    dto->user_cookie.as_64, tool_status_name(dto->status));
-			return;
-		}
-	}
 }
 
 int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE evd,
@@ -237,7 +269,7 @@ int dtest_expect_completion(struct dtest *t, const char *what, DAT_EVD_HANDLE ev
 	if (dtest_event_take(t, evd, &event) == 0 &&
 	    dtest_check_completion(t, what, &event, cookie, length) == 0)
 		return 0;
-	dtest_error(what, "expected cookie %#" PRIx64 ", length %" PRIu64, cookie, length);
+	dtest_context(t, what, "expected cookie %#" PRIx64 ", length %" PRIu64, cookie, length);
 	dtest_print_failed_request(t);
 	return -1;
 }
@@ -247,7 +279,7 @@ static int dtest_post_receive(struct dtest *t, const struct dtest_buffer *buffer
 {
 	DAT_LMR_TRIPLET iov = dtest_iov(buffer, number * size, size);
 
-	return CALL(dat_ep_post_recv, t->ep, 1, &iov, dtest_cookie(number),
+	return POST(t, dat_ep_post_recv, t->ep, 1, &iov, dtest_cookie(number),
 		    DAT_COMPLETION_DEFAULT_FLAG);
 }
 
@@ -270,7 +302,7 @@ static int dtest_message_send(struct dtest *t, DAT_COMPLETION_FLAGS flags)
 {
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->msg_out, 0, sizeof(struct dtest_offer));
 
-	if (CALL(dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_SEND), flags) < 0)
+	if (POST(t, dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_SEND), flags) < 0)
 		return -1;
 	if (flags & DAT_COMPLETION_SUPPRESS_FLAG)
 		return 0;
@@ -390,8 +422,8 @@ static int dtest_writes_send(struct dtest *t)
 	dtest_payload_fill(t, &payload, t->out.mem);
 	dtest_measure_begin(t, &t->writes);
 	for (unsigned i = 0; i < t->opt.burst; i++)
-		if (CALL(dat_ep_post_rdma_write, t->ep, SEGMENTS, iov, dtest_cookie(COOKIE_WRITE),
-			 &rmr, DAT_COMPLETION_SUPPRESS_FLAG) < 0) {
+		if (POST(t, dat_ep_post_rdma_write, t->ep, SEGMENTS, iov,
+			 dtest_cookie(COOKIE_WRITE), &rmr, DAT_COMPLETION_SUPPRESS_FLAG) < 0) {
 			dtest_print_failed_request(t);
 			return -1;
 		}
@@ -431,7 +463,7 @@ static int dtest_read_one(struct dtest *t, struct dtest_measure *measure)
 
 	memset(t->out.mem, 0, t->opt.size);
 	dtest_measure_begin(t, measure);
-	if (CALL(dat_ep_post_rdma_read, t->ep, 1, &iov, dtest_cookie(COOKIE_READ), &rmr,
+	if (POST(t, dat_ep_post_rdma_read, t->ep, 1, &iov, dtest_cookie(COOKIE_READ), &rmr,
 		 DAT_COMPLETION_DEFAULT_FLAG) < 0)
 		return -1;
 	if (dtest_expect_completion(t, "RDMA read", t->request_evd, COOKIE_READ, t->opt.size) < 0)
@@ -487,7 +519,7 @@ static int dtest_ping_send(struct dtest *t, unsigned number)
 {
 	DAT_LMR_TRIPLET iov = dtest_iov(&t->out, (size_t)number * t->opt.size, t->opt.size);
 
-	return CALL(dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_SEND),
+	return POST(t, dat_ep_post_send, t->ep, 1, &iov, dtest_cookie(COOKIE_SEND),
 		    DAT_COMPLETION_SUPPRESS_FLAG);
 }
 
