@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From text to numbers and addresses, and from results, events and addresses to text; JSON. */
+/*
+ * From text to numbers and addresses, and from results, events and addresses to text; JSON. Nothing
+ * here calls DAT.
+ */
 #include "tools.h"
 
 #include <errno.h>
@@ -145,6 +148,16 @@ const char *tool_address_find(const char *host, sa_family_t family,
 	memcpy(address, chosen->ai_addr, chosen->ai_addrlen);
 	freeaddrinfo(list);
 	return NULL;
+}
+
+const char *tool_sentence(char *text, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, TOOL_SENTENCE, format, args);
+	va_end(args);
+	return text;
 }
 
 #define PROGRESS_INTERVAL 200e3 /* microseconds */

@@ -130,11 +130,15 @@ double samples_mean(const struct samples *samples);
  */
 double samples_percentile(struct samples *samples, double percent);
 
-/* ---- sentences.c: what to tell a person who did not write the program ---- */
+/* ---- sentences.c, connections.c: what to tell a person who did not write the program ---- */
 
 enum {
 	TOOL_SENTENCE = 1024, /* bytes that are enough for every sentence and its NUL */
 };
+
+/* text.c: writes a sentence of this length at most, and returns @text. */
+const char *tool_sentence(char *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /*
  * Each writes one sentence, without a full stop, or returns NULL if it knows none for this result;

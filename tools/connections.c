@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One plain sentence for each end of a connection, or of an attempt to make one. Nothing here calls
+ * DAT.
+ */
+#include "tools.h"
+
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <string.h>
+
+static bool address_same(const struct sockaddr *left, const struct sockaddr *right)
+{
+	if (!right || left->sa_family != right->sa_family)
+		return false;
+	if (left->sa_family == AF_INET)
+		return memcmp(&((const struct sockaddr_in *)left)->sin_addr,
+			      &((const struct sockaddr_in *)right)->sin_addr,
+			      sizeof(struct in_addr)) == 0;
+	return left->sa_family == AF_INET6 &&
+	       memcmp(&((const struct sockaddr_in6 *)left)->sin6_addr,
+		      &((const struct sockaddr_in6 *)right)->sin6_addr,
+		      sizeof(struct in6_addr)) == 0;
+}
+
+const char *tool_interface_sentence(const struct sockaddr *local, bool need_link, char *text)
+{
+	const char *found = NULL;
+	struct ifaddrs *all;
+
+	if (!local || getifaddrs(&all))
+		return NULL;
+	for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next) {
+		if (!address_same(local, one->ifa_addr))
+			continue;
+		if (!(one->ifa_flags & IFF_UP))
+			found = tool_sentence(text, "the interface %s is down", one->ifa_name);
+		else if (need_link && !(one->ifa_flags & IFF_RUNNING))
+			found = tool_sentence(text, "the interface %s has no link", one->ifa_name);
+		else
+			break;
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+static const char *server_text(const struct tool_attempt *attempt, char *text, size_t size)
+{
+	return tool_address_text(attempt->server, text, size) == 0 ? text : "the server";
+}
+
+const char *tool_connect_sentence(DAT_RETURN ret, const struct tool_attempt *attempt, char *text)
+{
+	char server[NI_MAXHOST];
+
+	if (DAT_GET_TYPE(ret) != DAT_INVALID_ADDRESS)
+		return NULL;
+	if (tool_interface_sentence(attempt->local, true, text))
+		return text;
+	return tool_sentence(text, "there is no way from this interface to %s",
+			     server_text(attempt, server, sizeof(server)));
+}
+
+const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_attempt *attempt,
+				  char *text)
+{
+	char buffer[NI_MAXHOST];
+	const char *server = server_text(attempt, buffer, sizeof(buffer));
+
+	switch (event) {
+	case DAT_CONNECTION_EVENT_PEER_REJECTED:
+		return tool_sentence(text,
+				     "the server at %s port %" PRIu64 " refused the connection",
+				     server, attempt->port);
+	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
+		return tool_sentence(text,
+				     "no program of DAT listens at %s port %" PRIu64
+				     ": start the server "
+				     "first, and take the address that it prints",
+				     server, attempt->port);
+	case DAT_CONNECTION_EVENT_UNREACHABLE:
+		if (tool_interface_sentence(attempt->local, true, text))
+			return text;
+		return tool_sentence(text, "%s can't be reached from this interface", server);
+	case DAT_CONNECTION_EVENT_TIMED_OUT:
+		if (tool_interface_sentence(attempt->local, true, text))
+			return text;
+		return tool_sentence(text, "no answer from %s port %" PRIu64 " within %u s", server,
+				     attempt->port, attempt->timeout / 1000000);
+	default:
+		return NULL;
+	}
+}
+
+const char *tool_end_sentence(DAT_EVENT_NUMBER event, char *text)
+{
+	switch (event) {
+	case DAT_CONNECTION_EVENT_DISCONNECTED:
+		return tool_sentence(text, "the peer ended the connection");
+	case DAT_CONNECTION_EVENT_BROKEN:
+		return tool_sentence(text,
+				     "the connection broke: the peer's process or host is gone, "
+				     "or a transfer was refused");
+	case DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR:
+		return tool_sentence(text, "the client gave up before the connection was made");
+	default:
+		return NULL;
+	}
+}
