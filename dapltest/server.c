@@ -292,6 +292,8 @@ static int server_take_client(struct server *server, const DAT_EVENT *event)
 			       tool_event_name(event->event_number));
 		return -1;
 	}
+	if (tool_question_answer(event->event_data.cr_arrival_event_data.cr_handle))
+		return 0;
 	return server_start_session(server, event->event_data.cr_arrival_event_data.cr_handle);
 }
 

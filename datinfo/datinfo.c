@@ -14,12 +14,14 @@ enum {
 	OPTION_JSON,
 	OPTION_CHECK,
 	OPTION_GENERATE,
+	OPTION_PEER,
 	OPTION_WAIT,
 };
 
 static void usage(FILE *to)
 {
 	fputs("usage: datinfo [--all] [--json] [--wait SEC] [NAME...]\n"
+	      "       datinfo --peer HOST[:PORT] [--all] [--json] [--wait SEC] [NAME...]\n"
 	      "       datinfo --check FILE...\n"
 	      "       datinfo --generate\n"
 	      "       datinfo -h | --help | -V | --version\n"
@@ -37,7 +39,13 @@ static void usage(FILE *to)
 	      "  --generate  print a dat.conf for the devices and interfaces of this host, for\n"
 	      "              programs of DAT 1.2 and 2.0; to add it to another one:\n"
 	      "              datinfo --generate >>/etc/dat.conf\n"
-	      "  --wait SEC  how long a name may take to open, 1 to 3600 (30)\n",
+	      "  --peer HOST[:PORT]  which names reach a server of dtest or dapltest on HOST, at "
+	      "PORT\n"
+	      "              (45248), and what is in the way of the others; exit status 1 if none "
+	      "does,\n"
+	      "              or one of NAMES does not\n"
+	      "  --wait SEC  how long a name may take to open (30), and to reach a peer (10), 1 to "
+	      "3600\n",
 	      to);
 }
 
@@ -49,6 +57,12 @@ static int usage_wrong(const char *what)
 }
 
 /* ---- datinfo [NAME...] ---- */
+
+/* How many names open, and how many do what is asked, or do not: to open, or to reach the peer. */
+struct results {
+	bool peer;
+	unsigned open, good, bad;
+};
 
 static bool is_wanted(const struct conf_name *name, char **wanted, int count)
 {
@@ -95,18 +109,32 @@ static bool names_exist(const struct conf_file *file, char **wanted, int count)
 	return all;
 }
 
-static int list(bool all, bool json, char **wanted, int count)
+/* Counts a name as one that does, or does not do, what is asked. */
+static void result_count(const struct conf_name *name, const struct probe *probe,
+			 struct results *results)
+{
+	const bool opens = probe && probe->stage == PROBE_OPENED;
+
+	results->open += opens;
+	if (opens && (!results->peer || probe->peer.state == PEER_REACHED))
+		results->good++;
+	else if (probe || name->refused)
+		results->bad++;
+}
+
+/* Without names it is enough if one of them reaches the peer: each network has its own. */
+static int result_status(const struct results *results, int wanted)
+{
+	if (results->peer && !results->open)
+		fprintf(stderr, "datinfo: no name opens; datinfo without --peer tells why\n");
+	return results->peer && !wanted ? !results->good : results->bad > 0;
+}
+
+static int list(struct report report, char **wanted, int count)
 {
 	struct conf_file file;
 	struct host host;
-	struct report report = {
-		.file = &file,
-		.host = &host,
-		.json = json,
-		.details = count > 0,
-		.all = all || count > 0,
-	};
-	bool all_open = true;
+	struct results results = { .peer = report.peer };
 	int err = conf_file_read(conf_file_find(), &file);
 
 	if (err) {
@@ -123,32 +151,59 @@ static int list(bool all, bool json, char **wanted, int count)
 			"datinfo: %s: no line defines a name; datinfo --generate prints lines for "
 			"this host\n",
 			file.path);
-		all_open = false;
+		results.bad++;
 	}
 	host_read(&host);
+	report.file = &file;
+	report.host = &host;
+	report.details = count > 0;
+	report.all |= count > 0;
 	report_begin(&report);
 	for (size_t i = 0; i < file.count; i++) {
 		const struct conf_name *name = &file.names[i];
 		struct probe probe;
+		bool opened;
 
 		if (name->ignored || !is_wanted(name, wanted, count))
 			continue;
-		if (name->refused || !name->edition) {
-			report_name(&report, name, NULL);
-			all_open &= !name->refused;
-			continue;
-		}
-		probe_run(name, &probe);
-		report_name(&report, name, &probe);
-		all_open &= probe.stage == PROBE_OPENED;
+		opened = !name->refused && name->edition;
+		if (opened)
+			probe_run(name, report.peer, &probe);
+		report_name(&report, name, opened ? &probe : NULL);
+		result_count(name, opened ? &probe : NULL, &results);
 	}
 	report_end(&report);
 	host_free(&host);
 	conf_file_free(&file);
-	return all_open ? 0 : 1;
+	return result_status(&results, count);
 }
 
 /* ---- main ---- */
+
+/*
+ * Takes "host", "host:port", an IPv6 address, or "[address]:port" apart. Returns false if it is
+ * none of these.
+ */
+static bool peer_parse(char *text, struct peer_target *target)
+{
+	char *colon = strrchr(text, ':'), *bracket = *text == '[' ? strchr(text, ']') : NULL;
+	unsigned long port = TOOL_PORT;
+
+	if (bracket) {
+		*bracket++ = '\0';
+		text++;
+		colon = *bracket ? bracket : NULL;
+	} else if (colon && strchr(text, ':') != colon) {
+		colon = NULL;
+	}
+	if (colon && (*colon != ':' || tool_number_parse(colon + 1, 1, UINT16_MAX, &port) < 0))
+		return false;
+	if (colon)
+		*colon = '\0';
+	target->host = text;
+	target->port = (unsigned)port;
+	return *text && *text != '[';
+}
 
 static int check_all(char **paths, int count)
 {
@@ -184,13 +239,15 @@ int main(int argc, char **argv)
 		{ "check", no_argument, NULL, OPTION_CHECK },
 		{ "generate", no_argument, NULL, OPTION_GENERATE },
 		{ "help", no_argument, NULL, 'h' },
+		{ "peer", required_argument, NULL, OPTION_PEER },
 		{ "version", no_argument, NULL, 'V' },
 		{ "wait", required_argument, NULL, OPTION_WAIT },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option, action = 0;
+	struct peer_target peer = { .seconds = 10 };
+	struct report report = { .peer = NULL };
 	unsigned long seconds;
-	bool all = false, json = false;
 
 	tool_output_watch("datinfo");
 	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
@@ -202,10 +259,10 @@ int main(int argc, char **argv)
 			puts("datinfo " PACKAGE_VERSION);
 			return 0;
 		case OPTION_ALL:
-			all = true;
+			report.all = true;
 			break;
 		case OPTION_JSON:
-			json = true;
+			report.json = true;
 			break;
 		case OPTION_CHECK:
 		case OPTION_GENERATE:
@@ -216,20 +273,25 @@ int main(int argc, char **argv)
 		case OPTION_WAIT:
 			if (tool_number_parse(optarg, 1, 3600, &seconds) < 0)
 				return usage_wrong("--wait wants seconds, 1 to 3600");
-			probe_limit = (unsigned)seconds;
+			probe_limit = peer.seconds = (unsigned)seconds;
+			break;
+		case OPTION_PEER:
+			if (!peer_parse(optarg, &peer))
+				return usage_wrong("--peer wants HOST or HOST:PORT");
+			report.peer = &peer;
 			break;
 		default:
 			usage(stderr);
 			return 2;
 		}
 	}
-	if ((all || json) && action)
-		return usage_wrong("--all and --json go with the list only");
+	if ((report.all || report.json || report.peer) && action)
+		return usage_wrong("--all, --json and --peer go with the list only");
 	argv += optind;
 	argc -= optind;
 	if (action == OPTION_CHECK)
 		return check_all(argv, argc);
 	if (action == OPTION_GENERATE)
 		return generate_all(argc);
-	return list(all, json, argv, argc);
+	return list(report, argv, argc);
 }

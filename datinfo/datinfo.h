@@ -7,6 +7,8 @@
  *	providers.c	the libraries that lines name
  *	probe.c		the process of its own in which a name is opened
  *	open.c		what that does, with the registry of one edition of DAT
+ *	peer.c		and with --peer, whether a server can be reached over the name
+ *	registry.c	the calls of that registry
  *	host.c		RDMA devices and network interfaces of this host, from sysfs
  *	cause.c		why a name does not open, and what to do
  *	print.c		the list in columns, for people
@@ -25,6 +27,7 @@
 #define TEXT 512
 
 struct conf_name;
+struct peer_target;
 struct probe;
 
 /* ---- open.c, which is compiled for each edition of DAT ---- */
@@ -35,9 +38,11 @@ struct edition {
 	const char *cma, *ofi; /* the providers of this project */
 	/*
 	 * Opens the name and closes it, or if not @opens only loads its library, and writes to
-	 * @probe how far it came. Reasons are printed. The process must have loaded no registry.
+	 * @probe how far it came. While it is open, asks the peer, unless that is NULL. Reasons are
+	 * printed. The process must have loaded no registry.
 	 */
-	void (*open)(const struct conf_name *name, bool opens, struct probe *probe);
+	void (*open)(const struct conf_name *name, bool opens, const struct peer_target *target,
+		     struct probe *probe);
 };
 
 extern const struct edition edition_dat1, edition_dat2;
@@ -125,6 +130,31 @@ struct named_attribute {
 	char name[64], value[64];
 };
 
+/* Whom --peer asks. */
+struct peer_target {
+	const char *host;
+	unsigned port;
+	unsigned seconds; /* of the attempt to connect */
+};
+
+enum peer_state {
+	PEER_NOT_ASKED, /* the name does not open, or no peer was given */
+	PEER_REACHED,	/* a program of DAT has answered */
+	PEER_REFUSED,	/* the host has answered, and no such program listens there */
+	PEER_SILENT,	/* nobody has answered in time */
+	PEER_NO_ROUTE,
+	PEER_NO_HOST, /* the name of the host has no address that fits */
+	PEER_FAILED,  /* a call has failed here */
+};
+
+struct peer {
+	enum peer_state state;
+	char address[128]; /* in numbers, as the next one; empty: not known */
+	char source[128];  /* which the kernel gives to packets for it */
+	double usec;	   /* from the request to the answer */
+	char reason[2 * TEXT], remedy[TEXT];
+};
+
 /* The process that opens a name writes this to a pipe: it has no pointers to other memory. */
 struct probe {
 	enum probe_stage stage;
@@ -141,18 +171,23 @@ struct probe {
 	size_t attribute_count;
 	struct named_attribute named[32]; /* which the provider has beside those */
 	size_t named_count;
+	struct peer peer;
 };
 
 /*
- * Opens the name as a program of its edition does, which it must have. Takes up to probe_limit, as
- * a provider may wait for a name server.
+ * Opens the name as a program of its edition does, which it must have, and asks the peer unless it
+ * is NULL. Takes up to probe_limit, as a provider may wait for a name server, and with a peer twice
+ * as long as its own limit in addition.
  */
-void probe_run(const struct conf_name *name, struct probe *probe);
+void probe_run(const struct conf_name *name, const struct peer_target *target, struct probe *probe);
 
 /* Loads the registry and the provider, and opens nothing. */
 void probe_library(const struct conf_name *name, struct probe *probe);
 
 extern unsigned probe_limit; /* seconds */
+
+/* Returns "reaches", or why it does not. */
+const char *peer_state_text(enum peer_state state);
 
 /* Returns "1.2", or NULL if it is not known. */
 const char *version_text(const struct version *version, char *text, size_t size);
@@ -227,6 +262,7 @@ struct alike {
 struct report {
 	const struct conf_file *file;
 	const struct host *host;
+	const struct peer_target *peer; /* NULL: no peer is asked */
 	bool json, details;
 	bool all;  /* names that do not open for like causes are printed, not counted */
 	int width; /* of the column of names */
@@ -240,7 +276,8 @@ void report_end(struct report *report);
 
 /* ---- json.c ---- */
 
-void json_begin(const struct conf_file *file);
+/* @peer is NULL if none is asked. */
+void json_begin(const struct conf_file *file, const struct peer_target *peer);
 /* @probe is NULL for a line that was not opened. */
 void json_name(const struct host *host, const struct conf_name *name, const struct probe *probe,
 	       const char *state, const struct cause *cause);

@@ -137,6 +137,23 @@ static void device_member(const struct host_port *port)
 	object_close();
 }
 
+static void peer_member(const struct peer *peer)
+{
+	if (peer->state == PEER_NOT_ASKED) {
+		member_literal("peer", "null");
+		return;
+	}
+	object_open("peer");
+	member_string("state", peer_state_text(peer->state));
+	member_text("address", peer->address);
+	member_text("source", peer->source);
+	if (peer->state == PEER_REACHED)
+		member_number("usec", (uint64_t)peer->usec);
+	else
+		member_literal("usec", "null");
+	object_close();
+}
+
 static void opened_members(const struct host *host, const struct probe *probe)
 {
 	const struct location at = host_locate(host, probe->address);
@@ -162,13 +179,14 @@ static void opened_members(const struct host *host, const struct probe *probe)
 	for (size_t i = 0; i < probe->named_count; i++)
 		member_string(probe->named[i].name, probe->named[i].value);
 	object_close();
+	peer_member(&probe->peer);
 }
 
 static void unopened_members(void)
 {
-	static const char *const members[] = { "address",    "vendor",		"provider",
-					       "versions",   "interface",	"device",
-					       "attributes", "named_attributes" };
+	static const char *const members[] = { "address",    "vendor",		 "provider",
+					       "versions",   "interface",	 "device",
+					       "attributes", "named_attributes", "peer" };
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		member_literal(members[i], "null");
@@ -200,12 +218,16 @@ static void line_members(const struct conf_name *name, const struct probe *probe
 		member_literal("params", "null");
 }
 
-void json_begin(const struct conf_file *file)
+void json_begin(const struct conf_file *file, const struct peer_target *peer)
 {
 	printf("{");
 	is_first = true;
 	member_string("file", file->path);
 	member_string("version", PACKAGE_VERSION);
+	if (peer) {
+		member_string("peer", peer->host);
+		member_number("port", peer->port);
+	}
 	member_begin("names");
 	printf("[\n");
 	is_first = true;

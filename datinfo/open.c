@@ -4,30 +4,13 @@
  * for each edition, and runs in a process of its own, which has the registry of no other one:
  * providers find the functions of a registry by their names alone.
  */
-#include <edition.h>
-
-#include "datinfo.h"
+#include "registry.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
 #include "../dat/load.h"
 #include "../tools/tools.h"
-
-/* The calls of a registry. */
-struct registry {
-	__typeof__(dat_ia_openv) *ia_openv;
-	__typeof__(dat_ia_query) *ia_query;
-	__typeof__(dat_ia_close) *ia_close;
-	__typeof__(dat_strerror) *strerror;
-};
-
-static void loader_tell(void)
-{
-	const char *reason = dlerror();
-
-	fprintf(stderr, "%s\n", reason ? reason : "unknown reason");
-}
 
 /* Writes the path of the file that has @code. */
 static void file_of(const void *code, char *path, size_t size)
@@ -36,24 +19,6 @@ static void file_of(const void *code, char *path, size_t size)
 
 	if (code && dladdr(code, &where))
 		snprintf(path, size, "%s", where.dli_fname);
-}
-
-/* Returns false if the registry can't be loaded or lacks a call, and the reason was printed. */
-static bool registry_load(const char *name, struct registry *registry)
-{
-	void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-
-	if (library) {
-		registry->ia_openv = dlsym(library, "dat_ia_openv");
-		registry->ia_query = dlsym(library, "dat_ia_query");
-		registry->ia_close = dlsym(library, "dat_ia_close");
-		registry->strerror = dlsym(library, "dat_strerror");
-	}
-	if (library && registry->ia_openv && registry->ia_query && registry->ia_close &&
-	    registry->strerror)
-		return true;
-	loader_tell();
-	return false;
 }
 
 /* ---- what an open IA tells ---- */
@@ -144,14 +109,6 @@ static void answers_keep(const DAT_IA_ATTR *ia, const DAT_PROVIDER_ATTR *provide
 
 /* ---- the open ---- */
 
-static void result_keep(const struct registry *registry, DAT_RETURN ret, struct probe *probe)
-{
-	const char *major = "unknown error", *minor = "";
-
-	(void)registry->strerror(ret, &major, &minor);
-	snprintf(probe->ret, sizeof(probe->ret), "%s%s%s", major, *minor ? " " : "", minor);
-}
-
 /* Returns false, with the stage that was not passed, if registry or provider can't be loaded. */
 static bool libraries_load(const struct conf_name *name, struct registry *registry,
 			   struct probe *probe)
@@ -168,7 +125,7 @@ static bool libraries_load(const struct conf_name *name, struct registry *regist
 	snprintf(probe->library, sizeof(probe->library), "%s", name->library);
 	library = provider_load(name->library, in_registry);
 	if (!library) {
-		loader_tell();
+		registry_loader_tell();
 		return false;
 	}
 	probe->stage = PROBE_NO_PROVIDER;
@@ -177,13 +134,26 @@ static bool libraries_load(const struct conf_name *name, struct registry *regist
 	return init;
 }
 
-static void name_open(const struct conf_name *name, bool opens, struct probe *probe)
+static void opened_tell(const struct registry *registry, DAT_IA_HANDLE ia_handle,
+			const struct peer_target *target, struct probe *probe)
+{
+	DAT_PROVIDER_ATTR provider;
+	DAT_IA_ATTR ia;
+
+	if (registry->ia_query(ia_handle, NULL, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,
+			       &provider) != DAT_SUCCESS)
+		return;
+	answers_keep(&ia, &provider, probe);
+	if (target && ia.ia_address_ptr)
+		peer_ask(registry, ia_handle, ia.ia_address_ptr, target, &probe->peer);
+}
+
+static void name_open(const struct conf_name *name, bool opens, const struct peer_target *target,
+		      struct probe *probe)
 {
 	DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-	DAT_PROVIDER_ATTR provider;
 	struct registry registry;
-	DAT_IA_HANDLE ia_handle;
-	DAT_IA_ATTR ia;
+	DAT_IA_HANDLE ia;
 	DAT_RETURN ret;
 
 	if (!libraries_load(name, &registry, probe))
@@ -192,17 +162,15 @@ static void name_open(const struct conf_name *name, bool opens, struct probe *pr
 	if (!opens)
 		return;
 	probe->stage = PROBE_REFUSED;
-	ret = registry.ia_openv(name->name, 8, &async, &ia_handle, DAT_VERSION_MAJOR,
-				DAT_VERSION_MINOR, name->thread_safe);
+	ret = registry.ia_openv(name->name, 8, &async, &ia, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
+				name->thread_safe);
 	if (ret != DAT_SUCCESS) {
-		result_keep(&registry, ret, probe);
+		registry_return_text(&registry, ret, probe->ret, sizeof(probe->ret));
 		return;
 	}
 	probe->stage = PROBE_OPENED;
-	if (registry.ia_query(ia_handle, NULL, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,
-			      &provider) == DAT_SUCCESS)
-		answers_keep(&ia, &provider, probe);
-	(void)registry.ia_close(ia_handle, DAT_CLOSE_ABRUPT_FLAG);
+	opened_tell(&registry, ia, target, probe);
+	(void)registry.ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
 }
 
 #if DAT_EDITION == 2

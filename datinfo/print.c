@@ -81,22 +81,42 @@ static void details_print(const struct host *host, const struct probe *probe)
 		printf("      %-35s %s\n", probe->named[i].name, probe->named[i].value);
 }
 
+/* Prints "192.0.2.1 port 45248 answered in 0.31 ms, from 192.0.2.2, eth0". */
+static void reached_print(const struct report *report, const struct probe *probe)
+{
+	const struct peer *peer = &probe->peer;
+	const struct location at = host_locate(report->host, peer->source);
+
+	printf("%s port %u answered in %.2f ms", peer->address, report->peer->port,
+	       peer->usec / 1000);
+	known_print("from ", peer->source, "");
+	if (at.interface)
+		printf(", %s", at.interface->name);
+	if (strcmp(peer->source, probe->address) != 0)
+		printf(" (the IA's address is %s)", probe->address);
+	putchar('\n');
+}
+
 static void columns_name(const struct report *report, const struct conf_name *name,
 			 const struct probe *probe, const char *state, const struct cause *cause)
 {
+	const bool opens = probe && probe->stage == PROBE_OPENED;
+
 	printf("%5u %-*s ", name->line, report->width, name->refused ? "-" : name->name);
 	if (name->refused)
 		printf("-   ");
 	else
 		printf("%u.%u ", name->major, name->minor);
 	printf("%-8s ", state);
-	if (probe && probe->stage == PROBE_OPENED)
+	if (probe && probe->peer.state == PEER_REACHED)
+		reached_print(report, probe);
+	else if (opens && !*cause->reason)
 		opened_print(report->host, probe);
 	else
 		printf("%s\n", cause->reason);
 	if (*cause->remedy)
 		printf("%*s%s\n", 5 + 1 + report->width + 1 + 4 + 8 + 1, "", cause->remedy);
-	if (report->details && probe && probe->stage == PROBE_OPENED)
+	if (report->details && opens && !report->peer)
 		details_print(report->host, probe);
 }
 
@@ -169,7 +189,7 @@ static int name_width(const struct conf_file *file)
 void report_begin(struct report *report)
 {
 	if (report->json) {
-		json_begin(report->file);
+		json_begin(report->file, report->peer);
 	} else {
 		report->width = name_width(report->file);
 		printf("%s\n%5s %-*s %-3s %-8s %s\n", report->file->path, "line", report->width,
@@ -192,13 +212,19 @@ void report_name(struct report *report, const struct conf_name *name, const stru
 			 "for DAT %u.%u; the editions are 1.2 and 2.0", name->major, name->minor);
 	} else if (opens) {
 		state = "opens";
+		snprintf(cause.reason, sizeof(cause.reason), "%s", probe->peer.reason);
+		snprintf(cause.remedy, sizeof(cause.remedy), "%s", probe->peer.remedy);
 	} else {
 		cause_find(report->host, name, probe, &cause);
 	}
 	if (report->json)
 		json_name(report->host, name, probe, state, &cause);
+	else if (report->peer && !opens && !report->all)
+		return; /* what opens is in question */
 	else if (name->refused || opens || report->all || !alike_counts(report, name, &cause))
-		columns_name(report, name, probe, state, &cause);
+		columns_name(report, name, probe,
+			     report->peer && opens ? peer_state_text(probe->peer.state) : state,
+			     &cause);
 	fflush(stdout);
 }
 

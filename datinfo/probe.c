@@ -57,14 +57,15 @@ static void use_line(const struct conf_name *name)
 	setenv("DAT_DBG_DEST", "1", 1);
 }
 
-static _Noreturn void child_main(const struct conf_name *name, bool opens, int result, int output)
+static _Noreturn void child_main(const struct conf_name *name, bool opens,
+				 const struct peer_target *target, int result, int output)
 {
 	struct probe probe = { .stage = PROBE_CRASHED };
 
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
 	use_line(name);
-	name->edition->open(name, opens, &probe);
+	name->edition->open(name, opens, target, &probe);
 	fflush(stderr);
 	_exit(write(result, &probe, sizeof(probe)) == (ssize_t)sizeof(probe) ? 0 : 1);
 }
@@ -103,9 +104,9 @@ static void result_read(int result, struct probe *probe)
 }
 
 /* Reads until the child has closed both, or the time is up. Returns false if it is. */
-static bool collect(int result, int output, struct probe *probe)
+static bool collect(int result, int output, unsigned seconds, struct probe *probe)
 {
-	const double end = tool_usec_now() + 1e6 * probe_limit;
+	const double end = tool_usec_now() + 1e6 * seconds;
 	struct pollfd fds[] = { { .fd = result, .events = POLLIN },
 				{ .fd = output, .events = POLLIN } };
 	char text[4096];
@@ -170,8 +171,22 @@ const char *version_text(const struct version *version, char *text, size_t size)
 	return text;
 }
 
-static void process_run(const struct conf_name *name, bool opens, struct probe *probe)
+const char *peer_state_text(enum peer_state state)
 {
+	static const char *const texts[] = {
+		[PEER_NOT_ASKED] = "not asked", [PEER_REACHED] = "reaches",
+		[PEER_REFUSED] = "refused",	[PEER_SILENT] = "silent",
+		[PEER_NO_ROUTE] = "no route",	[PEER_NO_HOST] = "no host",
+		[PEER_FAILED] = "failed",
+	};
+
+	return texts[state];
+}
+
+static void process_run(const struct conf_name *name, bool opens, const struct peer_target *target,
+			struct probe *probe)
+{
+	const unsigned seconds = probe_limit + (target ? 2 * target->seconds : 0);
 	int result[2], output[2];
 	pid_t child;
 
@@ -189,12 +204,12 @@ static void process_run(const struct conf_name *name, bool opens, struct probe *
 	fflush(stdout); /* or the provider, which may print, prints it once more */
 	child = fork();
 	if (!child)
-		child_main(name, opens, result[1], output[1]);
+		child_main(name, opens, target, result[1], output[1]);
 	if (child < 0)
 		probe_not_tried(probe);
 	close(result[1]);
 	close(output[1]);
-	if (child > 0 && !collect(result[0], output[0], probe)) {
+	if (child > 0 && !collect(result[0], output[0], seconds, probe)) {
 		probe->stage = PROBE_TIMED_OUT;
 		kill(child, SIGKILL);
 	}
@@ -205,12 +220,12 @@ static void process_run(const struct conf_name *name, bool opens, struct probe *
 	close(output[0]);
 }
 
-void probe_run(const struct conf_name *name, struct probe *probe)
+void probe_run(const struct conf_name *name, const struct peer_target *target, struct probe *probe)
 {
-	process_run(name, true, probe);
+	process_run(name, true, target, probe);
 }
 
 void probe_library(const struct conf_name *name, struct probe *probe)
 {
-	process_run(name, false, probe);
+	process_run(name, false, NULL, probe);
 }

@@ -119,16 +119,31 @@ static void dtest_print_invitation(const struct dtest *t)
 		    port, dtest_hello_text(&hello).text);
 }
 
+/* Of datinfo --peer. */
+static bool dtest_is_question(const DAT_EVENT *event)
+{
+	if (event->event_number != DAT_CONNECTION_REQUEST_EVENT ||
+	    !tool_question_answer(event->event_data.cr_arrival_event_data.cr_handle))
+		return false;
+	dtest_print("datinfo has asked whether this server can be reached");
+	return true;
+}
+
 static int dtest_wait_for_request(struct dtest *t, DAT_EVENT *event)
 {
 	const DAT_TIMEOUT limit = dtest_wait_limit(t, REQUEST_WAIT);
+	const double deadline = tool_usec_now() + limit;
 	const struct tool_attempt attempt = dtest_attempt(t);
 	char text[TOOL_SENTENCE];
+	double left = limit;
 
 	dtest_print_invitation(t);
 	dtest_print("Server waiting for connect request..");
-	if (dtest_event_wait(t->cr_evd, limit, event) == 0)
-		return 0;
+	while (dtest_event_wait(t->cr_evd, left > 0 ? (DAT_TIMEOUT)left : 0, event) == 0) {
+		if (!dtest_is_question(event))
+			return 0;
+		left = deadline - tool_usec_now();
+	}
 	if (!tool_interface_sentence(attempt.local, true, text))
 		(void)snprintf(text, sizeof(text), "no client has come within %u s",
 			       limit / 1000000);

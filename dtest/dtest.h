@@ -15,7 +15,7 @@
 #include "tools/tools.h"
 
 enum {
-	PORT = 45248,
+	PORT = TOOL_PORT,
 	/* receives posted before connecting: one for each message of the peer that is no ping */
 	MESSAGES = 3,
 	SEGMENTS = 2, /* of an RDMA write */

@@ -3,6 +3,7 @@
 #include "tools.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #if DAT_EDITION == 2
 #define IN_VIRTUAL_ADDRESSES , DAT_VA_TYPE_VA
@@ -28,6 +29,20 @@ DAT_RETURN tool_lmr_create(DAT_IA_HANDLE ia, void *at, DAT_VLEN length, DAT_PZ_H
 DAT_RETURN tool_cr_reject(DAT_CR_HANDLE cr)
 {
 	return dat_cr_reject(cr WITHOUT_DATA);
+}
+
+bool tool_question_answer(DAT_CR_HANDLE cr)
+{
+	static const char question[] = TOOL_QUESTION;
+	DAT_CR_PARAM param;
+
+	/* a transport may pad private data */
+	if (dat_cr_query(cr, DAT_CR_FIELD_ALL, &param) != DAT_SUCCESS || !param.private_data ||
+	    param.private_data_size < (DAT_COUNT)sizeof(question) ||
+	    memcmp(param.private_data, question, sizeof(question)) != 0)
+		return false;
+	(void)tool_cr_reject(cr);
+	return true;
 }
 
 const char *tool_return_text(DAT_RETURN ret, char *text, size_t size)

@@ -57,11 +57,17 @@ _dat_dapltest() {
 }
 
 _dat_datinfo() {
-	[[ $3 != --wait ]] || return 0
+	case $3 in
+	--wait) return ;; # a number
+	--peer)
+		mapfile -t COMPREPLY < <(compgen -A hostname -- "$2")
+		return
+		;;
+	esac
 	if _dat_after --check; then
 		_dat_files "$2"
 	else
-		_dat_words "--all --json --check --generate --wait -h -V --help --version
+		_dat_words "--all --json --check --generate --peer --wait -h -V --help --version
 			$(_dat_names .)" "$2"
 	fi
 }

@@ -30,6 +30,13 @@
 #define REMOTE_ADDRESS	target_address
 #endif
 
+enum {
+	TOOL_PORT = 45248, /* at which dtest listens, and datinfo --peer asks */
+};
+
+/* The private data of a request by datinfo --peer, with its NUL. */
+#define TOOL_QUESTION "datinfo"
+
 /* ---- calls.c ---- */
 
 /* dat_lmr_create of virtual memory that peers address by its virtual addresses. */
@@ -38,6 +45,11 @@ DAT_RETURN tool_lmr_create(DAT_IA_HANDLE ia, void *at, DAT_VLEN length, DAT_PZ_H
 			   DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context);
 /* dat_cr_reject without private data. */
 DAT_RETURN tool_cr_reject(DAT_CR_HANDLE cr);
+/*
+ * If the request is only a question whether this server can be reached, see TOOL_QUESTION, rejects
+ * it and returns true. Its client is then still to come.
+ */
+bool tool_question_answer(DAT_CR_HANDLE cr);
 
 enum {
 	TOOL_RETURN = 128, /* bytes that are enough for the names of every result */

@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..173
+echo 1..182
 
 # ---- options
 
@@ -65,9 +65,13 @@ refused "unrecognized option '--none'" --none
 refused '--check wants a file' --check
 refused "--check and --generate don't go together" --check --generate
 refused '--generate takes no argument' --generate x
-refused '--all and --json go with the list only' --json --check x
-refused '--all and --json go with the list only' --all --generate
+refused '--all, --json and --peer go with the list only' --json --check x
+refused '--all, --json and --peer go with the list only' --all --generate
+refused '--all, --json and --peer go with the list only' --peer x --check x
 refused '--wait wants seconds, 1 to 3600' --wait 0
+for host in '' : x:0 x:65536 x:y '[::1' '[::1]45248' '[]:1'; do
+	refused '--peer wants HOST or HOST:PORT' --peer "$host"
+done
 result 'datinfo --help prints the usage' "$("$datinfo" --help | head -n 1)" 'usage: datinfo .*'
 result 'datinfo --version prints name and version' "$("$datinfo" --version)" \
 	"datinfo $(sed -n 's/^Version: //p' "$top/dat.pc")"
