@@ -2,6 +2,8 @@
 /* Memory regions of libfabric: what each mode of registration wants, keys, rights, order. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -498,6 +500,42 @@ START_TEST(on_an_older_kernel_the_map_of_the_process_is_read)
 }
 END_TEST
 
+/* The first has no access at all; of the second one the first page can be read. */
+static const struct {
+	int protection;
+	bool of_a_file;
+} unreadable[] = { { PROT_NONE, false }, { PROT_READ | PROT_WRITE, true } };
+
+/*
+ * Memory of a GPU may be mapped, and a load from it fail, of which the kernel says what it says of
+ * each special mapping. What is behind the end of a file is like that.
+ */
+START_TEST(memory_that_the_processor_can_not_read_is_not_registered)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	DAT_REGION_DESCRIPTION region;
+	struct ofi_rig rig;
+	int file = memfd_create("a page", MFD_CLOEXEC);
+
+	ck_assert_int_eq(ftruncate(file, (off_t)page), 0);
+	region.for_va = mmap(NULL, 2 * page, unreadable[_i].protection,
+			     unreadable[_i].of_a_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS,
+			     unreadable[_i].of_a_file ? file : -1, 0);
+	ck_assert_ptr_ne(region.for_va, MAP_FAILED);
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(pz_create(rig.ia, &rig.pz));
+	if (unreadable[_i].of_a_file)
+		ff_fail_times("madvise", EINVAL, 1);
+	ck_dat_is(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, 2 * page, rig.pz,
+				DAT_MEM_PRIV_LOCAL_READ_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
+		  DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	ck_assert_uint_eq(ff_alive(FF_MR), 0);
+	ofi_rig_close(&rig);
+	munmap(region.for_va, 2 * page);
+	close(file);
+}
+END_TEST
+
 START_TEST(a_bind_is_within_a_region_whose_memory_was_looked_at)
 {
 	DAT_RMR_CONTEXT context;
@@ -646,6 +684,8 @@ static TCase *registration(void)
 	tcase_add_loop_test(tcase, a_registration_whose_report_is_a_failure_leaves_nothing, 0,
 			    COUNT(lost_reports));
 	tcase_add_loop_test(tcase, memory_that_is_not_there_is_not_registered, 0, COUNT(nowhere));
+	tcase_add_loop_test(tcase, memory_that_the_processor_can_not_read_is_not_registered, 0,
+			    COUNT(unreadable));
 	tcase_add_test(tcase, a_bind_is_within_a_region_whose_memory_was_looked_at);
 	tcase_add_test(tcase, on_an_older_kernel_the_map_of_the_process_is_read);
 	return tcase;

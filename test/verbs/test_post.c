@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work requests: what of each post reaches libibverbs, and what its refusals become. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/nodes.h"
 #include "verbs_test.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -297,6 +304,75 @@ START_TEST(nothing_is_inline_without_inline_data)
 }
 END_TEST
 
+/* Has the host the module that lets devices register the memory of GPUs. */
+static void gpus_make(void)
+{
+	static char folder[] = "/tmp/udapl-modules-XXXXXX";
+	char module[64];
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(module, sizeof(module), "%s/nvidia_peermem", folder);
+	ck_assert_int_eq(mkdir(module, 0700), 0);
+	nodes_places.modules = folder;
+}
+
+static void gpus_remove(void)
+{
+	char module[64];
+
+	snprintf(module, sizeof(module), "%s/nvidia_peermem", nodes_places.modules);
+	ck_assert_int_eq(rmdir(module), 0);
+	ck_assert_int_eq(rmdir(nodes_places.modules), 0);
+}
+
+static struct tp_mr *register_page(void *page)
+{
+	struct tp_mr_info info;
+	struct tp_mr *mr;
+
+	ck_assert_int_eq(
+		tp_mr_reg(post_rig.pd, page, 1, DAT_MEM_PRIV_ALL_FLAG, TP_REG_WINDOWS, &mr, &info),
+		0);
+	return mr;
+}
+
+static bool is_sent_inline(struct tp_qp *on)
+{
+	ck_assert_int_eq(tp_post_send(on, (void *)1, sges, 1, 100, TP_POST_SIGNAL), 0);
+	return fv_sent(0).wr.send_flags & IBV_SEND_INLINE;
+}
+
+/* libibverbs would copy what is sent inline, and the process crash. */
+START_TEST(nothing_is_inline_when_memory_of_a_gpu_is_registered)
+{
+	static char readable;
+	struct tp_qp *before, *after;
+	struct tp_mr *mr, *other;
+	void *gpu = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(gpu, MAP_FAILED);
+	gpus_make();
+	post_open(false);
+	before = rig_qp(&post_rig, 2);
+	other = register_page(&readable);
+	ck_assert(is_sent_inline(qp));
+	mr = register_page(gpu);
+	after = rig_qp(&post_rig, 3);
+	ck_assert(!is_sent_inline(qp));
+	ck_assert(!is_sent_inline(before));
+	ck_assert(!is_sent_inline(after));
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	ck_assert_int_eq(tp_mr_dereg(other), 0);
+	(void)tp_qp_error(before);
+	(void)tp_qp_error(after);
+	rig_qp_destroy(before);
+	rig_qp_destroy(after);
+	post_close();
+	gpus_remove();
+	munmap(gpu, 1);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("posts");
@@ -310,5 +386,6 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_marker_is_a_signalled_write_of_nothing, 0, 2);
 	tcase_add_loop_test(cases, a_refusal_becomes_a_negative_errno, 0, COUNT(results));
 	tcase_add_test(cases, nothing_is_inline_without_inline_data);
+	tcase_add_test(cases, nothing_is_inline_when_memory_of_a_gpu_is_registered);
 	return run_cases(argc, argv);
 }

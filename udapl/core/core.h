@@ -31,6 +31,7 @@
  *	pool->lock		spin (object.c); the free slots of one kind of object
  *	service->lock		spin; the queue of work for the service thread
  *	ia->wakefds.lock	spin; the descriptors kept for threads that sleep
+ *	pd->qps_lock		spin (verbs/mem.c); the queue pairs of a protection domain
  *   in libdat (dat/libdat.h), which shares no thread of control with the above while it holds one
  *	registry.lock		mutex; names, dat.conf, open IAs
  *	the handle table's	mutex (dat/handle.c); slots of IA handles

@@ -80,15 +80,20 @@ static int node_opens(struct nodes *nodes, const char *prefix)
 	return 0;
 }
 
+int nodes_has_module(const char *name)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s", nodes_places.modules, name);
+	return access(path, F_OK) == 0;
+}
+
 /* Writes which node is missing, and whether the module that makes it is loaded. */
 static void node_missing(struct nodes *nodes, enum nodes_state state, const char *name,
 			 const char *module)
 {
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/%s", nodes_places.modules, module);
 	nodes->state = state;
-	nodes->has_module = access(path, F_OK) == 0;
+	nodes->has_module = nodes_has_module(module);
 	snprintf(nodes->text, sizeof(nodes->text),
 		 nodes->has_module ? "there is no %s%s, although the module %s is loaded"
 				   : "there is no %s%s: the module %s is not loaded",

@@ -25,6 +25,8 @@ struct nodes {
 
 /* Returns whether the kernel has a device of this name. Thread-safe. */
 int nodes_has_device(const char *name);
+/* Returns whether the kernel has the module of this name. Thread-safe. */
+int nodes_has_module(const char *name);
 
 /*
  * Opens each node that a program needs, and closes it; @nodes says what is missing. Thread-safe,

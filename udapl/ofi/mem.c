@@ -15,6 +15,7 @@
 
 #include "host/maps.h"
 #include "host/memlock.h"
+#include "host/readable.h"
 #include "ofi.h"
 
 #define GENERATION_BITS 8
@@ -340,7 +341,10 @@ static COLD int range_refused(void *address, size_t size, DAT_MEM_PRIV_FLAGS pri
 	mapping = mapping_of(&(struct span){ address, size });
 	if (mapping == MAPPING_HOLES)
 		return -EFAULT;
-	return mapping == MAPPING_READONLY && priv & DAT_MEM_PRIV_WRITE_FLAG ? -EACCES : 0;
+	if (mapping == MAPPING_READONLY && priv & DAT_MEM_PRIV_WRITE_FLAG)
+		return -EACCES;
+	/* memory of a GPU may be mapped, and a load from it fail */
+	return memory_is_readable(address, size) ? 0 : -EFAULT;
 }
 
 /*

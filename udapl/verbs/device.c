@@ -330,6 +330,7 @@ static int context_open(struct tp_dev *dev, struct ibv_device *device, const cha
 	dev->has_pkeys = port_attr.pkey_tbl_len > 1;
 	env_read(dev);
 	attr_read(dev, &device_attr, &port_attr);
+	mem_init(dev);
 	single_threaded_check(dev);
 	return 0;
 close_context:

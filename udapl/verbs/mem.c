@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "host/memlock.h"
+#include "host/nodes.h"
+#include "host/readable.h"
 #include "verbs.h"
 
 /*
@@ -38,6 +40,7 @@ int tp_pd_create(struct tp_dev *dev, struct tp_pd **pd_out)
 		return -ENOMEM;
 	pd->holders = 1;
 	pd->dev = dev;
+	spin_init(&pd->qps_lock, RANK_PD_QPS);
 	errno = 0;
 	pd->ibv = ibv_alloc_pd(dev->ibv);
 	if (!pd->ibv) {
@@ -68,6 +71,52 @@ void tp_pd_destroy(struct tp_pd *pd)
 	pd_put(pd);
 }
 
+/* ---- the queue pairs of a domain ---- */
+
+static void qp_end_inline_locked(struct tp_qp *qp)
+{
+	assert_locked(&qp->pd->qps_lock);
+	__atomic_store_n(&qp->max_inline, 0, __ATOMIC_RELAXED);
+}
+
+void pd_join(struct tp_qp *qp)
+{
+	struct tp_pd *pd = qp->pd;
+
+	spin_lock(&pd->qps_lock);
+	qp->next_of_pd = pd->qps;
+	pd->qps = qp;
+	if (pd->no_inline)
+		qp_end_inline_locked(qp);
+	spin_unlock(&pd->qps_lock);
+}
+
+void pd_part(struct tp_qp *qp)
+{
+	struct tp_qp **at = &qp->pd->qps;
+
+	spin_lock(&qp->pd->qps_lock);
+	while (*at != qp)
+		at = &(*at)->next_of_pd;
+	*at = qp->next_of_pd;
+	spin_unlock(&qp->pd->qps_lock);
+}
+
+/*
+ * What is sent inline is copied by libibverbs from the addresses of the segments. So from now on
+ * queue pairs of the domain send nothing inline: it has a region for which that does not do.
+ */
+static COLD void pd_end_inline(struct tp_pd *pd)
+{
+	spin_lock(&pd->qps_lock);
+	pd->no_inline = true;
+	for (struct tp_qp *qp = pd->qps; qp; qp = qp->next_of_pd)
+		qp_end_inline_locked(qp);
+	spin_unlock(&pd->qps_lock);
+}
+
+/* ---- regions ---- */
+
 /*
  * Returns the IBV_ACCESS_* for the privileges. Either write privilege sets local write, and that of
  * atomic operations does, because devices refuse them without it. Local read needs no flag.
@@ -85,6 +134,28 @@ static unsigned access_of(DAT_MEM_PRIV_FLAGS priv)
 	if (priv & TP_PRIV_ATOMIC)
 		access |= IBV_ACCESS_REMOTE_ATOMIC;
 	return access;
+}
+
+/* Returns whether a module is there that lets devices register the memory of GPUs. */
+static bool host_has_gpus(void)
+{
+	static const char *const modules[] = { "nvidia_peermem", "nv_peer_mem", "amdgpu" };
+	bool has = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(modules); i++)
+		has |= nodes_has_module(modules[i]);
+	return has;
+}
+
+void mem_init(struct tp_dev *dev)
+{
+	const bool windows = dev->attr.max_mw ||
+			     (DAT_EDITION == 2 && dev->attr.caps & TP_CAP_QP_WINDOWS);
+
+	for (unsigned priv = 0; priv < PRIV_SETS; priv++)
+		dev->access[priv] = (uint8_t)access_of((DAT_MEM_PRIV_FLAGS)priv);
+	dev->reg_flags = TP_REG_RELAXED | (windows ? TP_REG_WINDOWS : 0);
+	dev->may_have_gpus = host_has_gpus();
 }
 
 _Static_assert((int)TP_REG_WINDOWS == IBV_ACCESS_MW_BIND &&
@@ -122,16 +193,17 @@ static ALWAYS_INLINE int mr_reg(struct tp_pd *pd, void *address, size_t size, st
 				DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr_out,
 				struct tp_mr_info *info)
 {
-	unsigned access = access_of(priv) | flags;
+	const struct tp_dev *dev = pd->dev;
+	unsigned access = dev->access[priv] | (flags & dev->reg_flags);
 	struct ibv_mr *mr;
 
-	if (!pd->dev->attr.max_mw && !(DAT_EDITION == 2 && pd->dev->attr.caps & TP_CAP_QP_WINDOWS))
-		access &= ~(unsigned)IBV_ACCESS_MW_BIND;
 	mr = mr_reg_once(pd, address, size, by, access);
 	if (unlikely(!mr))
 		mr = mr_reg_unbindable(pd, address, size, by, &access);
 	if (unlikely(!mr))
-		return reg_failed(pd->dev, address, size, errno);
+		return reg_failed(dev, address, size, errno);
+	if (unlikely(dev->may_have_gpus) && !memory_is_readable(address, 1))
+		pd_end_inline(pd);
 	info->lmr_context = mr->lkey;
 	info->rmr_context = mr->rkey;
 	info->address = by.own ? by.first : (uintptr_t)address;
@@ -150,9 +222,8 @@ int tp_mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_MEM_PRIV_FLAGS p
 #if DAT_EDITION == 2
 /*
  * A device translates addresses page by page, so they are the same within a page. What is sent
- * inline is copied by libibverbs, which takes addresses for those in memory: so from now on queue
- * pairs of the domain send nothing inline, unless no segment can be in the region, because it was
- * registered for a window.
+ * inline must not be in such a region, as libibverbs takes addresses for those in memory. A region
+ * that was registered for a window has no segments.
  */
 int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
 		 DAT_MEM_PRIV_FLAGS priv, unsigned flags, struct tp_mr **mr,
@@ -167,7 +238,7 @@ int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
 		return -EINVAL;
 	}
 	if (flags)
-		atomic_store_explicit(&pd->zero_based, true, memory_order_relaxed);
+		pd_end_inline(pd);
 	return mr_reg(pd, address, size, (struct addressing){ .own = true, .first = first }, priv,
 		      flags, mr, info);
 }

@@ -213,6 +213,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	if (err)
 		goto destroy_ibv;
 	qp->pd->holders++;
+	pd_join(qp);
 	qp->send_cq->holders++;
 	qp->recv_cq->holders++;
 	/*
@@ -248,6 +249,7 @@ void qp_put(struct tp_qp *qp)
 
 	if (--qp->holders)
 		return;
+	pd_part(qp);
 	windows_end(qp);
 	err = ibv_destroy_qp(qp->ibv);
 	if (err)

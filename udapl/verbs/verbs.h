@@ -77,6 +77,9 @@ enum solicited_quirk {
 	SOLICITED_MISSES_ALL,	      /* soft iWARP: none for solicited receives either */
 };
 
+/* How many sets of privileges a region can have, from 0 on. */
+#define PRIV_SETS (((unsigned)DAT_MEM_PRIV_ALL_FLAG | TP_PRIV_ATOMIC) + 1)
+
 /* A list of connections that wait for a time, by deadline. */
 struct cm_conn_list {
 	struct tp_conn *first, **end;
@@ -97,6 +100,10 @@ struct tp_dev {
 	uint8_t port;
 	bool iwarp;
 	bool has_pkeys; /* more than one, so that the index of a connection's is not always 0 */
+	/* what a region is registered with */
+	uint8_t access[PRIV_SETS]; /* IBV_ACCESS_*, by privileges */
+	unsigned reg_flags;	   /* those of TP_REG_* that the device has */
+	bool may_have_gpus;	   /* memory that it registers may be that of one */
 	enum solicited_quirk solicited;
 	/* endpoints by the numbers of their queue pairs; ia->lock to add; NULL: none has an SRQ */
 	struct qp_leaf **qp_table;
@@ -125,10 +132,9 @@ struct tp_pd {
 	_Atomic unsigned holders; /* its owner, QPs, AHs */
 	struct ibv_pd *ibv;
 	struct tp_dev *dev;
-#if DAT_EDITION == 2
-	/* it has, or had, a region whose addresses are not those in memory; never set back */
-	_Atomic bool zero_based;
-#endif
+	struct spinlock qps_lock;
+	struct tp_qp *qps; /* qps_lock */
+	bool no_inline;	   /* qps_lock; its queue pairs send nothing inline; never set back */
 };
 
 /* A tp_mr is an ibv_mr: a struct of our own would cost an allocation for each registration. */
@@ -194,11 +200,12 @@ struct tp_qp {
 	struct ibv_send_wr *bad_send; /* where libibverbs says which one it refused; not read */
 	struct ibv_recv_wr *bad_recv;
 	struct ibv_qp *ibv;
-	unsigned max_inline;
-	unsigned fence; /* IBV_SEND_FENCE where sends and writes may overtake reads (iWARP) */
+	unsigned max_inline; /* bytes; pd_end_inline sets it to 0 while others may post */
+	unsigned fence;	     /* IBV_SEND_FENCE where sends and writes may overtake reads (iWARP) */
 	_Atomic unsigned holders; /* its owner, the orphaned attempt that uses it */
 	struct tp_dev *dev;
 	struct tp_pd *pd;
+	struct tp_qp *next_of_pd; /* pd->qps_lock */
 	struct tp_cq *send_cq, *recv_cq;
 	struct tp_srq *srq;	 /* NULL: none */
 	uint32_t number;	 /* that of ibv, which may be gone */
@@ -247,6 +254,14 @@ void qp_put(struct tp_qp *qp);	  /* qp.c */
 void srq_put(struct tp_srq *srq); /* srq.c */
 /* Gives up one hold of the memory of the struct; the last one frees it. */
 void qp_memory_put(struct tp_qp *qp); /* qp.c */
+
+/* ---- mem.c ---- */
+
+/* For a device that is opened, whose attributes are known: decides how regions are registered. */
+void mem_init(struct tp_dev *dev);
+/* From the creation of a queue pair to its destruction its domain knows it. Any thread. */
+void pd_join(struct tp_qp *qp);
+void pd_part(struct tp_qp *qp);
 
 /* ---- window.c ---- */
 
