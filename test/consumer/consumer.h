@@ -91,6 +91,8 @@ enum need {
 	NEEDS_IMMED = 1 << 27,	    /* writes with immediate data */
 	NEEDS_ATOMICS = 1 << 28,    /* atomic operations */
 	NEEDS_DATAGRAMS = 1 << 29,  /* endpoints of datagrams */
+	/* of both */
+	NEEDS_NO_WINDOWS = 1 << 30, /* a bind registers its range */
 };
 
 /* What a device does where the standard leaves a choice. */

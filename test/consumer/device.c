@@ -46,6 +46,7 @@ static const struct device devices[] = {
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_WINDOW_RANGE, "rxe checks the region's range, not the window's" },
+			{ NEEDS_NO_WINDOWS, "rxe has windows, and binds them out of turn" },
 			{ NEEDS_ANY_OFFSET, "the kernel translates whole pages" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 		},
@@ -141,6 +142,7 @@ static const struct device devices[] = {
 		PADDED,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
+			{ NEEDS_NO_WINDOWS, "a device binds its windows when it likes" },
 			{ NEEDS_TCP, "only an iWARP device connects over TCP" },
 			{ NEEDS_FREE_ADDRESSES, "any address of a real network may be in use" },
 			{ NEEDS_ANY_OFFSET, "the kernel translates whole pages" },

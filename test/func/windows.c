@@ -3,6 +3,8 @@
  * Windows on a device, beyond what conform tests: many binds at once, binds that fail, and windows
  * that outlive an endpoint. For a device without windows the provider uses regions.
  */
+#include <string.h>
+
 #include "../consumer/consumer.h"
 
 #define READING DAT_MEM_PRIV_REMOTE_READ_FLAG
@@ -202,6 +204,36 @@ START_TEST(endpoint_is_freed_with_outstanding_binds)
 }
 END_TEST
 
+/*
+ * Where a bind registers the range, a peer that knows the context gets in although the bind waits
+ * behind a message for which there is no receive. dat_rmr_bind(3) says so.
+ */
+START_TEST(a_bind_that_waits_grants_access_where_it_registers_the_range)
+{
+	struct window w;
+	const struct side *client = &w.pair.client, *server = &w.pair.server;
+	const volatile unsigned char *last;
+	DAT_RMR_CONTEXT context;
+
+	window_open(&w);
+	last = server->memory + WINDOW_FROM + WINDOW_SIZE - 1;
+	memset(client->memory, 'x', WINDOW_SIZE);
+	post_outstanding(server, client, 2);
+	context = post_bind(&w, 2, region_segment(&w.region, WINDOW_FROM, WINDOW_SIZE), WRITING,
+			    DAT_COMPLETION_DEFAULT_FLAG);
+	post_write(client->ep, 3, segment(client, 0, WINDOW_SIZE), whole(&w, context),
+		   DAT_COMPLETION_DEFAULT_FLAG);
+	while (*last != 'x')
+		expect_no_event(server->request_evd);
+	post_recvs(client, 0, 1);
+	expect_request_done(server, 0, 8);
+	expect_request_done(server, 1, 8);
+	expect_bind(server->request_evd, w.rmr, 2, DAT_RMR_BIND_SUCCESS);
+	expect_request_done(client, 3, WINDOW_SIZE);
+	pair_close_abrupt(&w.pair);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
@@ -213,6 +245,8 @@ int main(int argc, char **argv)
 		{ bound_region_is_not_freed, NEEDS_NOTHING },
 		{ flushed_bind_keeps_the_old_context, NEEDS_NOTHING },
 		{ endpoint_is_freed_with_outstanding_binds, NEEDS_NOTHING },
+		{ a_bind_that_waits_grants_access_where_it_registers_the_range,
+		  NEEDS_RNR | NEEDS_NO_WINDOWS },
 	};
 
 	return run_on_device(argc, argv, cases, COUNT(cases));
