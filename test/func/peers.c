@@ -660,6 +660,113 @@ START_TEST(an_accept_needs_no_descriptor)
 }
 END_TEST
 
+/* ---- the end of a region ---- */
+
+/* A connection whose bytes pass through here, so that they can be held up at any of them. */
+struct relay {
+	int from_client, to_server;
+};
+
+/* Passes on what is there, up to @size bytes, and returns how many there were. */
+static size_t relay_some(int from, int to, size_t size)
+{
+	static char bytes[65536];
+	ssize_t got = recv(from, bytes, size < sizeof(bytes) ? size : sizeof(bytes), MSG_DONTWAIT);
+
+	if (got < 0 && errno == EAGAIN)
+		return 0;
+	ck_assert_int_gt(got, 0);
+	socket_send(to, bytes, (size_t)got);
+	return (size_t)got;
+}
+
+/* Passes on the first message of a side. */
+static void relay_message(int from, int to)
+{
+	struct pollfd readable = { .fd = from, .events = POLLIN };
+
+	ck_assert_int_eq(poll(&readable, 1, -1), 1);
+	(void)relay_some(from, to, SIZE_MAX);
+}
+
+static void pair_connect_by_relay(struct pair *pair, struct relay *relay)
+{
+	DAT_CONN_QUAL qual, relayed;
+	int listener = socket_listen(&pair->server, &relayed);
+
+	listen_any(&pair->server, &qual);
+	ck_dat(try_connect(pair->client.ep, &pair->server, relayed, TIME_LIMIT));
+	relay->from_client = accept(listener, NULL, NULL);
+	ck_assert_int_ge(relay->from_client, 0);
+	relay->to_server = socket_connect(&pair->server, qual);
+	relay_message(relay->from_client, relay->to_server);
+	ck_dat(dat_cr_accept(expect_cr(&pair->server), pair->server.ep, 0, NULL));
+	relay_message(relay->to_server, relay->from_client);
+	expect_established(pair);
+	close(listener);
+}
+
+/*
+ * libfabric looks at a key when the header of a write has come, and at nothing afterwards; it tells
+ * nobody of a write that has begun. libdaplofi(7) says so. What begins later is refused.
+ */
+START_TEST(a_write_that_has_begun_arrives_after_the_end_of_its_region)
+{
+	const volatile unsigned char *first, *last;
+	struct region region;
+	struct relay relay;
+	struct pair pair;
+
+	pair_open_unconnected(&pair, NULL);
+	pair_connect_by_relay(&pair, &relay);
+	region = region_map(&pair.server, SIDE_MEMORY, DAT_MEM_PRIV_ALL_FLAG);
+	first = region.at;
+	last = region.at + SIDE_MEMORY - 1;
+	memset(pair.client.memory, 'x', SIDE_MEMORY);
+	post_write(pair.client.ep, 1, segment(&pair.client, 0, SIDE_MEMORY),
+		   region_target(&region, 0, SIDE_MEMORY), DAT_COMPLETION_DEFAULT_FLAG);
+	for (size_t left = SIDE_MEMORY / 2; left;)
+		left -= relay_some(relay.from_client, relay.to_server, left);
+	while (*first != 'x')
+		expect_no_event(pair.server.cr_evd);
+	ck_dat(dat_lmr_free(region.lmr));
+	while (*last != 'x') {
+		(void)relay_some(relay.from_client, relay.to_server, SIZE_MAX);
+		expect_no_event(pair.server.cr_evd);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+#define MORE_THAN_BUFFERS ((size_t)32 << 20) /* bytes; what no socket takes at once */
+
+/* So it is with an answer that waits for room: what the memory has later leaves the process. */
+START_TEST(a_read_that_has_begun_is_answered_after_the_end_of_its_region)
+{
+	static char bytes[65536];
+	struct region region, sink;
+	struct relay relay;
+	struct pair pair;
+	ssize_t got;
+
+	pair_open_unconnected(&pair, NULL);
+	pair_connect_by_relay(&pair, &relay);
+	region = region_map(&pair.server, MORE_THAN_BUFFERS, DAT_MEM_PRIV_ALL_FLAG);
+	sink = region_map(&pair.client, MORE_THAN_BUFFERS, DAT_MEM_PRIV_ALL_FLAG);
+	post_read(pair.client.ep, 1, region_segment(&sink, 0, MORE_THAN_BUFFERS),
+		  region_target(&region, 0, MORE_THAN_BUFFERS), DAT_COMPLETION_DEFAULT_FLAG);
+	relay_message(relay.from_client, relay.to_server);
+	ck_assert_int_eq(recv(relay.to_server, bytes, 1, MSG_PEEK), 1);
+	ck_dat(dat_lmr_free(region.lmr));
+	memset(region.at, 'z', MORE_THAN_BUFFERS);
+	do {
+		got = recv(relay.to_server, bytes, sizeof(bytes), 0);
+		ck_assert_int_gt(got, 0);
+	} while (bytes[got - 1] != 'z');
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- at the connecting side ---- */
 
 static const struct {
@@ -985,6 +1092,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_call_without_descriptors_says_so_and_can_be_repeated, 0,
 			    (int)COUNT(makers));
 	tcase_add_test(tcase, an_accept_needs_no_descriptor);
+	tcase_add_test(tcase, a_write_that_has_begun_arrives_after_the_end_of_its_region);
+	tcase_add_test(tcase, a_read_that_has_begun_is_answered_after_the_end_of_its_region);
 	tcase_add_test(tcase, what_is_behind_a_message_without_bytes_wakes_up_nobody);
 	tcase_add_test(tcase, messages_wake_up_the_thread_that_waits_for_them_alone);
 	tcase_add_loop_test(tcase, an_answer_of_something_else_fails_the_attempt, 0,
