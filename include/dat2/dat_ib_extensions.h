@@ -32,6 +32,7 @@ extern "C" {
 #define DAT_IB_ATTR_IMMED_DATA	  "DAT_IB_IMMED_DATA"
 #define DAT_IB_ATTR_UD		  "DAT_IB_UD"
 #define DAT_IB_ATTR_COUNTERS	  "DAT_COUNTERS"
+#define DAT_IB_ATTR_ON_DEMAND	  "DAT_LMR_ON_DEMAND"
 #define DAT_ATTR_COUNTERS	  DAT_IB_ATTR_COUNTERS /* a name of earlier versions */
 
 /*

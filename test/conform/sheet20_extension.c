@@ -296,6 +296,7 @@ static const char *const attribute_names[] = {
 	"DAT_IB_IMMED_DATA",
 	"DAT_IB_UD",
 	"DAT_COUNTERS",
+	"DAT_LMR_ON_DEMAND",
 };
 
 ROW_DO(dat_ia_query, "the named attributes", DAT_SUCCESS)

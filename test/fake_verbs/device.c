@@ -104,14 +104,32 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
+static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t size)
+{
+	int err = fv_enter(CALL_ibv_query_device_ex);
+
+	(void)input;
+	if (err)
+		return err;
+	memset(attr, 0, size);
+	attr->orig_attr = fv_device_of(ibv)->attr;
+	attr->odp_caps = fv_device_of(ibv)->on_demand;
+	fv_unlock();
+	return 0;
+}
+
 static struct fv_context *context_new(struct fv_device *device, bool counted)
 {
 	struct fv_context *context = calloc(1, sizeof(*context));
 
 	fv_require(context, "no memory for a context");
-	context->ibv.device = &device->ibv;
-	context->ibv.ops = fv_ops;
-	context->ibv.async_fd = fv_fd_open();
+	context->ex.sz = sizeof(context->ex);
+	context->ex.query_device_ex = query_device_ex;
+	context->ex.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	context->ex.context.device = &device->ibv;
+	context->ex.context.ops = fv_ops;
+	context->ex.context.async_fd = fv_fd_open();
 	context->device = device;
 	context->counted = counted;
 	context->events_end = &context->events;
@@ -129,7 +147,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	context = context_new((struct fv_device *)device, true);
 	fv_alive_add(FV_CONTEXT, 1);
 	fv_unlock();
-	return &context->ibv;
+	return &context->ex.context;
 }
 
 /* librdmacm opens each device once and never closes it. */
@@ -141,12 +159,12 @@ struct ibv_context *fv_cm_context(int device)
 		context = context->next;
 	if (!context)
 		context = context_new(&fv.devices[device], false);
-	return &context->ibv;
+	return &context->ex.context;
 }
 
 int ibv_close_device(struct ibv_context *ibv)
 {
-	struct fv_context *context = (struct fv_context *)ibv, **link = &fv.contexts;
+	struct fv_context *context = fv_context_of(ibv), **link = &fv.contexts;
 	struct fv_async *event;
 	int err = fv_enter_errno(CALL_ibv_close_device);
 
@@ -245,14 +263,14 @@ void fv_async_event(unsigned device, const struct ibv_async_event *event)
 		async->event = *event;
 		*context->events_end = async;
 		context->events_end = &async->next;
-		fv_fd_add(context->ibv.async_fd);
+		fv_fd_add(context->ex.context.async_fd);
 	}
 	fv_unlock();
 }
 
 int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
-	struct fv_context *context = (struct fv_context *)ibv;
+	struct fv_context *context = fv_context_of(ibv);
 	struct fv_async *async;
 
 	if (fv_enter_errno(CALL_ibv_get_async_event))
@@ -295,7 +313,7 @@ void fv_async_drop_relock(const void *object)
 			}
 			*link = one->next;
 			free(one);
-			(void)fv_fd_take(context->ibv.async_fd);
+			(void)fv_fd_take(context->ex.context.async_fd);
 		}
 		context->events_end = link;
 	}

@@ -156,7 +156,8 @@ struct fv_device {
 	uint16_t pkey_index;
 	uint8_t gid_index;
 	unsigned quirks;
-	bool absent; /* ibv_get_device_list leaves it out */
+	struct ibv_odp_caps on_demand; /* at first none */
+	bool absent;		       /* ibv_get_device_list leaves it out */
 	/* more than that fails with EINVAL; max_cqe: of creation and of resizing */
 	unsigned max_inline, max_wr, max_sge, max_cqe;
 };

@@ -24,6 +24,7 @@
 	X(ibv_open_device, 1)                                                                      \
 	X(ibv_close_device, 1)                                                                     \
 	X(ibv_query_device, 1)                                                                     \
+	X(ibv_query_device_ex, 1)                                                                  \
 	X(ibv_query_port, 1)                                                                       \
 	X(ibv_query_gid, 0)                                                                        \
 	X(ibv_fork_init, 1)                                                                        \
@@ -141,7 +142,7 @@ bool fv_fd_take(int fd);
 /* ---- device.c ---- */
 
 struct fv_context {
-	struct ibv_context ibv;
+	struct verbs_context ex; /* its last member is the ibv_context */
 	struct fv_context *next;
 	struct fv_device *device;
 	bool counted; /* of ibv_open_device, and not librdmacm's */
@@ -153,9 +154,14 @@ struct fv_async {
 	struct ibv_async_event event;
 };
 
+static inline struct fv_context *fv_context_of(const struct ibv_context *ibv)
+{
+	return (struct fv_context *)((uintptr_t)ibv - offsetof(struct fv_context, ex.context));
+}
+
 static inline struct fv_device *fv_device_of(const struct ibv_context *ibv)
 {
-	return ((const struct fv_context *)ibv)->device;
+	return fv_context_of(ibv)->device;
 }
 
 /* librdmacm's own context of a device. The lock is held. */

@@ -152,8 +152,8 @@ query_dtestx() {
 	local rc=0
 
 	tool 'our our' client dtestx -q -P end0 || rc=1
-	grep -q 'num_attrs = 15$' "$tmp/client.log" || rc=1
-	[[ $(grep -c 'Attribute\[[0-9]*\] DAT_[A-Z_]*=[^ ]' "$tmp/client.log") == 15 ]] || rc=1
+	grep -q 'num_attrs = 16$' "$tmp/client.log" || rc=1
+	[[ $(grep -c 'Attribute\[[0-9]*\] DAT_[A-Z_]*=[^ ]' "$tmp/client.log") == 16 ]] || rc=1
 	report $rc 'dtestx -q prints the named attributes'
 }
 

@@ -18,6 +18,7 @@ static const struct variable {
 } variables[] = {
 	{ "DAPL_MAX_INLINE", offsetof(struct tp_env, max_inline), 200, 0, 1 << 16 },
 	{ "DAPL_WR_MAX", offsetof(struct tp_env, wr_max), INT_MAX, 1, INT_MAX },
+	{ "DAPL_LMR_ODP", offsetof(struct tp_env, on_demand), 0, 0, 1 },
 	{ "DAPL_ACK_TIMER", offsetof(struct tp_env, ack_timer), TP_ENV_UNSET, 0, 31 },
 	{ "DAPL_ACK_RETRY", offsetof(struct tp_env, ack_retry), 6, 0, 7 },
 	{ "DAPL_RNR_TIMER", offsetof(struct tp_env, rnr_timer), 12, 0, 31 },

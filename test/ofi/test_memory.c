@@ -536,6 +536,50 @@ START_TEST(memory_that_the_processor_can_not_read_is_not_registered)
 }
 END_TEST
 
+static const struct {
+	const char *setting;
+	bool populates;
+} populating[] = { { NULL, true }, { "1", true }, { "0", false }, { "no", true } };
+
+static bool is_there(void *page)
+{
+	unsigned char state;
+
+	ck_assert_int_eq(mincore(page, 1, &state), 0);
+	return state & 1;
+}
+
+START_TEST(a_page_is_touched_by_its_registration_unless_the_user_wants_it_otherwise)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	DAT_REGION_DESCRIPTION region;
+	struct ofi_rig rig;
+
+	unsetenv("DAPL_OFI_POPULATE");
+	if (populating[_i].setting)
+		setenv("DAPL_OFI_POPULATE", populating[_i].setting, 1);
+	region.for_va = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			     0);
+	ck_assert_ptr_ne(region.for_va, MAP_FAILED);
+	ck_dat(ofi_ia_open(&rig, PARAMS));
+	ck_dat(pz_create(rig.ia, &rig.pz));
+	ck_dat(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, page, rig.pz,
+			     DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL));
+	ck_assert_int_eq(is_there(region.for_va), populating[_i].populates);
+	ck_dat(lmr_free(rig.lmr));
+	rig.lmr = DAT_HANDLE_NULL;
+	ck_assert_int_eq(mprotect(region.for_va, page, PROT_READ), 0);
+	ck_dat_is(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, page, rig.pz,
+				DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
+		  DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE);
+	munmap(region.for_va, page);
+	ck_dat_is(lmr_create_va(rig.ia, DAT_MEM_TYPE_VIRTUAL, region, page, rig.pz,
+				DAT_MEM_PRIV_ALL_FLAG, &rig.lmr, NULL, NULL, NULL, NULL),
+		  DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_bind_is_within_a_region_whose_memory_was_looked_at)
 {
 	DAT_RMR_CONTEXT context;
@@ -686,6 +730,9 @@ static TCase *registration(void)
 	tcase_add_loop_test(tcase, memory_that_is_not_there_is_not_registered, 0, COUNT(nowhere));
 	tcase_add_loop_test(tcase, memory_that_the_processor_can_not_read_is_not_registered, 0,
 			    COUNT(unreadable));
+	tcase_add_loop_test(
+		tcase, a_page_is_touched_by_its_registration_unless_the_user_wants_it_otherwise, 0,
+		COUNT(populating));
 	tcase_add_test(tcase, a_bind_is_within_a_region_whose_memory_was_looked_at);
 	tcase_add_test(tcase, on_an_older_kernel_the_map_of_the_process_is_read);
 	return tcase;

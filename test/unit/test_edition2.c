@@ -439,6 +439,7 @@ static const DAT_NAMED_ATTR fake_named[] = {
 	{ "DAT_IB_IMMED_DATA", NULL },
 	{ "DAT_IB_UD", NULL },
 	{ "DAT_COUNTERS", "TRUE" }, /* so is the core of these tests compiled */
+	{ "DAT_LMR_ON_DEMAND", "FALSE" },
 };
 
 START_TEST(the_named_attributes_have_their_order)

@@ -23,6 +23,7 @@ void verbs_begin(void)
 		"DAPL_IB_MTU",
 		"DAPL_IB_PKEY",
 		"DAPL_IB_SL",
+		"DAPL_LMR_ODP",
 		"DAPL_MAX_CM_RESPONSE_TIME",
 		"DAPL_MAX_CM_RETRIES",
 		"DAPL_MAX_INLINE",

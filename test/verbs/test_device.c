@@ -429,6 +429,8 @@ static const struct {
 	{ "DAPL_HOP_LIMIT", "0", ENV(hop_limit), TP_ENV_UNSET, true },
 	{ "DAPL_CM_TOS", "high", ENV(tos), TP_ENV_UNSET, true },
 	{ "DAPL_WR_MAX", "0", ENV(wr_max), INT_MAX, true },
+	{ "DAPL_LMR_ODP", "1", ENV(on_demand), 1, false },
+	{ "DAPL_LMR_ODP", "2", ENV(on_demand), 0, true },
 	{ "DAPL_CM_ARP_TIMEOUT_MS", "10", ENV(arp_timeout), 10, false },
 	{ "DAPL_CM_ARP_RETRY_COUNT", "3", ENV(arp_retry), 3, false },
 	{ "DAPL_CM_ROUTE_TIMEOUT_MS", "11", ENV(route_timeout), 11, false },

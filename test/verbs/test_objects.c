@@ -677,6 +677,146 @@ START_TEST(a_region_of_a_device_without_windows_is_not_bindable)
 }
 END_TEST
 
+/* ---- pages on demand ---- */
+
+#define ODP_TRANSFERS                                                                              \
+	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ)
+#define ODP_ALL (ODP_TRANSFERS | IBV_ODP_SUPPORT_SRQ_RECV)
+
+/* What a device grants, and whether that serves. */
+static const struct {
+	const char *setting;
+	uint64_t general;
+	uint32_t rc;
+	int max_srq;
+	bool serves, warns;
+} on_demand[] = {
+	{ "1", IBV_ODP_SUPPORT, ODP_ALL, 8, true, false },
+	{ "1", IBV_ODP_SUPPORT, ODP_TRANSFERS, 0, true, false },
+	{ "1", IBV_ODP_SUPPORT, ODP_TRANSFERS, 8, false, true },
+	{ "1", IBV_ODP_SUPPORT, ODP_ALL & ~IBV_ODP_SUPPORT_SEND, 8, false, true },
+	{ "1", IBV_ODP_SUPPORT, ODP_ALL & ~IBV_ODP_SUPPORT_RECV, 8, false, true },
+	{ "1", IBV_ODP_SUPPORT, ODP_ALL & ~IBV_ODP_SUPPORT_WRITE, 8, false, true },
+	{ "1", IBV_ODP_SUPPORT, ODP_ALL & ~IBV_ODP_SUPPORT_READ, 8, false, true },
+	{ "1", 0, ODP_ALL, 8, false, true },
+	{ "0", IBV_ODP_SUPPORT, ODP_ALL, 8, false, false },
+	{ NULL, IBV_ODP_SUPPORT, ODP_ALL, 8, false, false },
+};
+
+static void rig_open_on_demand(const char *setting, uint64_t general, uint32_t rc, int max_srq)
+{
+	rig_close(&rig);
+	if (setting)
+		setenv("DAPL_LMR_ODP", setting, 1);
+	fv_device(0)->attr.max_srq = fv_device(0)->attr.max_srq_wr = max_srq;
+	fv_device(0)->attr.max_srq_sge = 1;
+	fv_device(0)->on_demand = (struct ibv_odp_caps){
+		.general_caps = general,
+		.per_transport_caps.rc_odp_caps = rc,
+	};
+	rig_open(&rig);
+}
+
+START_TEST(pages_are_on_demand_if_the_device_serves_all_transfers_so)
+{
+	const unsigned want = on_demand[_i].serves ? IBV_ACCESS_ON_DEMAND : 0;
+	struct tp_mr_info info;
+	struct tp_mr *mr;
+
+	rig_open_on_demand(on_demand[_i].setting, on_demand[_i].general, on_demand[_i].rc,
+			   on_demand[_i].max_srq);
+	ck_assert_int_eq(tp_dev_attr(rig.dev)->caps & TP_CAP_ON_DEMAND,
+			 on_demand[_i].serves ? TP_CAP_ON_DEMAND : 0);
+	ck_assert_int_eq(strstr(fv_log(), "fv0: pages on demand are refused") != NULL,
+			 on_demand[_i].warns);
+	ck_assert_int_eq(try_reg(memory, 100, DAT_MEM_PRIV_ALL_FLAG, false, &mr, &info), 0);
+	ck_assert_uint_eq(fv_seen().access, ACCESS | IBV_ACCESS_MW_BIND | want);
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	rig_close(&rig);
+}
+END_TEST
+
+static const struct {
+	const char *params;
+	bool on_demand;
+} third_words[] = {
+	{ "fveth0 0", false },
+	{ "fveth0 0 odp", true },
+	{ "fveth0 0\todp ", true },
+};
+
+START_TEST(dat_conf_says_whether_pages_are_on_demand)
+{
+	struct tp_dev *dev;
+
+	rig_close(&rig);
+	fv_device(0)->on_demand = (struct ibv_odp_caps){
+		.general_caps = IBV_ODP_SUPPORT,
+		.per_transport_caps.rc_odp_caps = ODP_ALL,
+	};
+	ck_assert_int_eq(tp_dev_open(third_words[_i].params, up_ia(), &dev), 0);
+	ck_assert_int_eq(tp_dev_attr(dev)->caps & TP_CAP_ON_DEMAND,
+			 third_words[_i].on_demand ? TP_CAP_ON_DEMAND : 0);
+	dev_close(dev);
+}
+END_TEST
+
+/* What soft-RoCE transfers is at the beginning of a page, wherever it should be. */
+START_TEST(soft_roce_pins_pages_although_it_grants_them_on_demand)
+{
+	fv_device(0)->attr.vendor_id = 0xffffff;
+	rig_open_on_demand("1", IBV_ODP_SUPPORT, ODP_ALL, 8);
+	ck_assert(!(tp_dev_attr(rig.dev)->caps & TP_CAP_ON_DEMAND));
+	logged("fv0: pages on demand are refused");
+	rig_close(&rig);
+}
+END_TEST
+
+START_TEST(a_device_that_does_not_tell_pins_pages)
+{
+	fv_fail_always("ibv_query_device_ex", EIO);
+	rig_open_on_demand("1", IBV_ODP_SUPPORT, ODP_ALL, 8);
+	ck_assert(!(tp_dev_attr(rig.dev)->caps & TP_CAP_ON_DEMAND));
+	logged("fv0: pages on demand are refused");
+	rig_close(&rig);
+}
+END_TEST
+
+/* The device would look at the memory when a transfer needs it. */
+START_TEST(memory_on_demand_is_looked_at_when_it_is_registered)
+{
+	void *pages = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct tp_mr_info info;
+	struct tp_mr *mr;
+
+	ck_assert_ptr_ne(pages, MAP_FAILED);
+	rig_open_on_demand("1", IBV_ODP_SUPPORT, ODP_ALL, 8);
+	ck_assert_int_eq(try_reg(pages, 8192, DAT_MEM_PRIV_ALL_FLAG, false, &mr, &info), -EACCES);
+	ck_assert_int_eq(try_reg(pages, 8192, DAT_MEM_PRIV_READ_FLAG, false, &mr, &info), 0);
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	munmap((char *)pages + 4096, 4096);
+	ck_assert_int_eq(try_reg(pages, 8192, DAT_MEM_PRIV_READ_FLAG, false, &mr, &info), -EFAULT);
+	munmap(pages, 4096);
+	rig_close(&rig);
+}
+END_TEST
+
+/* Some devices have no windows on such memory. Then a bind registers the range, on demand, too. */
+START_TEST(memory_on_demand_without_windows_is_registered_without)
+{
+	struct tp_mr_info info;
+	struct tp_mr *mr;
+
+	rig_open_on_demand("1", IBV_ODP_SUPPORT, ODP_ALL, 8);
+	fv_fail("ibv_reg_mr", EOPNOTSUPP, 1);
+	ck_assert_int_eq(try_reg(memory, 100, DAT_MEM_PRIV_ALL_FLAG, false, &mr, &info), 0);
+	ck_assert(!info.bindable);
+	ck_assert_uint_eq(fv_seen().access, ACCESS | IBV_ACCESS_ON_DEMAND);
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_refused_deregistration_keeps_the_region)
 {
 	struct tp_mr_info info;
@@ -856,6 +996,13 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_region_has_the_access_that_was_asked_for, 0, ROWS(accesses));
 	tcase_add_test(cases, a_region_of_read_only_memory_is_not_bindable);
 	tcase_add_test(cases, a_region_of_a_device_without_windows_is_not_bindable);
+	tcase_add_loop_test(cases, pages_are_on_demand_if_the_device_serves_all_transfers_so, 0,
+			    ROWS(on_demand));
+	tcase_add_loop_test(cases, dat_conf_says_whether_pages_are_on_demand, 0, ROWS(third_words));
+	tcase_add_test(cases, soft_roce_pins_pages_although_it_grants_them_on_demand);
+	tcase_add_test(cases, a_device_that_does_not_tell_pins_pages);
+	tcase_add_test(cases, memory_on_demand_is_looked_at_when_it_is_registered);
+	tcase_add_test(cases, memory_on_demand_without_windows_is_registered_without);
 	tcase_add_test(cases, a_region_is_registered_for_windows_only_if_they_are_wanted);
 	tcase_add_test(cases, a_refused_deregistration_keeps_the_region);
 	tcase_add_loop_test(cases, a_failed_registration_names_the_limit, 0, ROWS(reg_failures));

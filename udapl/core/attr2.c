@@ -27,6 +27,7 @@ enum {
 	IMMED_DATA,
 	DATAGRAMS,
 	COUNTERS,
+	ON_DEMAND,
 	NAMED_ATTRS,
 };
 
@@ -99,6 +100,7 @@ int attr_own_open(struct ia *ia)
 		[IMMED_DATA] = { DAT_IB_ATTR_IMMED_DATA, truth(caps & TP_CAP_IMMED) },
 		[DATAGRAMS] = { DAT_IB_ATTR_UD, truth(ia->attr->max_datagram) },
 		[COUNTERS] = { DAT_IB_ATTR_COUNTERS, truth(COUNTS_FAST_PATH) },
+		[ON_DEMAND] = { DAT_IB_ATTR_ON_DEMAND, truth(caps & TP_CAP_ON_DEMAND) },
 	};
 	for (unsigned i = 0; i < NAMED_ATTRS; i++)
 		named->attrs[i] = attrs[i];

@@ -37,6 +37,14 @@ static int is_number(const char *text)
 	return *text && !text[strspn(text, "0123456789")];
 }
 
+/* Returns whether that is the last word. */
+static bool is_last_word(const char *text, const char *word)
+{
+	const size_t length = strlen(word);
+
+	return !strncmp(text, word, length) && !text[length + strspn(text + length, BLANKS)];
+}
+
 const char *params_parse(enum params_kind kind, const char *text, struct params *params)
 {
 	static const char too_long[] = "field 7 has a word of more than 255 bytes";
@@ -51,6 +59,9 @@ const char *params_parse(enum params_kind kind, const char *text, struct params 
 		text = word_cut(text, params->second, sizeof(params->second));
 	if (text && *text && kinds[kind].words == 2)
 		text = word_cut(text, number, sizeof(number));
+	params->on_demand = text && kind == PARAMS_OF_VERBS && is_last_word(text, "odp");
+	if (params->on_demand)
+		text = "";
 	if (!text)
 		return too_long;
 	if (kind == PARAMS_OF_OFI && *params->first == '^')

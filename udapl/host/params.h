@@ -6,7 +6,11 @@
 #include <stdbool.h>
 
 enum params_kind {
-	PARAMS_OF_VERBS, /* "ib0 0": an interface, address, device or host, and a number */
+	/*
+	 * "ib0 0": an interface, address, device or host, and a number. "odp" may follow, which
+	 * has memory registered on demand; the providers of dapl ignore what is behind the number.
+	 */
+	PARAMS_OF_VERBS,
 	/*
 	 * "tcp eth0": a libfabric provider, and an interface, address or domain. A number may
 	 * follow, which has no effect: who knows "eth0 0" writes "tcp eth0 0".
@@ -16,6 +20,7 @@ enum params_kind {
 
 struct params {
 	char first[256], second[256]; /* without the second word it is "0" */
+	bool on_demand;		      /* of verbs: "odp" is there */
 };
 
 /*

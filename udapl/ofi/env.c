@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Environment variables: one of this provider, and those of libdaplcma that have no effect here.
+ * Environment variables: those of this provider, and those of libdaplcma that have no effect here.
  * Job scripts set these for whatever provider the job will use. libdaplofi(7) has them all. A
  * program that runs with other privileges than its user's ignores them.
  */
@@ -22,6 +22,7 @@ static const char *const without_effect[] = {
 	"DAPL_IB_MTU",
 	"DAPL_IB_PKEY",
 	"DAPL_IB_SL",
+	"DAPL_LMR_ODP",
 	"DAPL_MAX_CM_RESPONSE_TIME",
 	"DAPL_MAX_CM_RETRIES",
 	"DAPL_MAX_INLINE",
@@ -48,17 +49,27 @@ static void env_name_ineffective(void)
 		log_warn("these settings have no effect over libfabric:%s", names);
 }
 
-bool env_delivered_sends(void)
+/* Returns the value of a variable that is 0 or 1, or @fallback. */
+static bool env_read_bool(const char *name, bool fallback)
 {
-	static const char name[] = "DAPL_OFI_DELIVERED_SENDS";
 	const char *text = secure_getenv(name);
 
-	if (!text || !*text || !strcmp(text, "0"))
-		return false;
-	if (!strcmp(text, "1"))
-		return true;
+	if (!text || !*text)
+		return fallback;
+	if (!strcmp(text, "0") || !strcmp(text, "1"))
+		return *text == '1';
 	log_warn("%s=%s is ignored: not 0 or 1", name, text);
-	return false;
+	return fallback;
+}
+
+bool env_delivered_sends(void)
+{
+	return env_read_bool("DAPL_OFI_DELIVERED_SENDS", false);
+}
+
+bool env_populates(void)
+{
+	return env_read_bool("DAPL_OFI_POPULATE", true);
 }
 
 void env_check(void)

@@ -29,6 +29,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+_Static_assert(MADV_POPULATE_WRITE == MADV_POPULATE_READ + 1, "range_check adds 1 for writing");
+
+/* For madvise, which refuses it: nothing is populated, and the map of the process is looked at. */
+#define MADV_NOTHING -2
+
 /* ---- protection domains ---- */
 
 int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
@@ -331,18 +336,24 @@ static uint64_t rights_of(unsigned priv)
 	return access;
 }
 
-static COLD int range_refused(void *address, size_t size, DAT_MEM_PRIV_FLAGS priv)
+static COLD int range_refused(const struct tp_dev *dev, void *address, size_t size,
+			      DAT_MEM_PRIV_FLAGS priv)
 {
 	enum mapping mapping;
 
 	if (errno != EINVAL)
 		return errno == ENOMEM ? -EFAULT : -errno;
-	/* before Linux 5.14, memory of a kind that can't be populated, or without the right */
+	/*
+	 * before Linux 5.14, memory of a kind that can't be populated, or without the right; or
+	 * the user wants nothing populated
+	 */
 	mapping = mapping_of(&(struct span){ address, size });
 	if (mapping == MAPPING_HOLES)
 		return -EFAULT;
 	if (mapping == MAPPING_READONLY && priv & DAT_MEM_PRIV_WRITE_FLAG)
 		return -EACCES;
+	if (dev->populate == MADV_NOTHING)
+		return 0;
 	/* memory of a GPU may be mapped, and a load from it fail */
 	return memory_is_readable(address, size) ? 0 : -EFAULT;
 }
@@ -358,10 +369,9 @@ static inline int range_check(const struct tp_dev *dev, void *address, size_t si
 	const bool writable = priv & DAT_MEM_PRIV_WRITE_FLAG;
 	uintptr_t from = (uintptr_t)address, start = from & dev->page_mask;
 
-	if (likely(!madvise((void *)start, from + size - start,
-			    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)))
+	if (likely(!madvise((void *)start, from + size - start, dev->populate + writable)))
 		return 0;
-	return range_refused(address, size, priv);
+	return range_refused(dev, address, size, priv);
 }
 
 /*
@@ -598,6 +608,9 @@ int mem_open(struct tp_dev *dev)
 	for (unsigned priv = 0; priv < ARRAY_SIZE(dev->rights); priv++)
 		dev->rights[priv] = rights_of(priv);
 	dev->page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+	dev->populate = env_populates() ? MADV_POPULATE_READ : MADV_NOTHING;
+	if (dev->populate == MADV_NOTHING && !dev->pins_pages)
+		dev->attr.caps |= TP_CAP_ON_DEMAND;
 	if (ret == -FI_ENOEQ) {
 		ret = mr_eq_open(dev);
 		if (!ret)

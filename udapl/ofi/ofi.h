@@ -116,6 +116,8 @@ int ofi_errno(ssize_t ret);
 
 /* Does the user want a send to complete only when a receive of the peer has taken it? */
 bool env_delivered_sends(void);
+/* Does the user want a registration to touch the pages? It does by default. */
+bool env_populates(void);
 /* Warns, once in a process, of the variables that are set and have no effect here. */
 void env_check(void);
 
@@ -203,6 +205,8 @@ struct tp_dev {
 	unsigned pass;	     /* cqs_lock; a number for all that is visited at once */
 
 	uintptr_t page_mask;
+	/* MADV_POPULATE_READ; or a number that the kernel refuses, as that after it, see mem.c */
+	int populate;
 	uint64_t rights[DAT_MEM_PRIV_ALL_FLAG + 1]; /* libfabric's of a region, by privileges */
 	struct spinlock mrs_lock;
 	/*

@@ -28,11 +28,14 @@ static const struct vendor {
 	unsigned no_caps; /* that it does not have although it seems to */
 } vendors[] = {
 	/*
-	 * It checks the receives of an SRQ against the protection domain of the queue pair. The
-	 * first number was used before Linux 5.11.
+	 * It checks the receives of an SRQ against the protection domain of the queue pair. Since
+	 * Linux 6.16 it grants pages on demand, but transfers the bytes at the beginning of a page
+	 * in place of those that were asked for. The first number was used before Linux 5.11.
 	 */
-	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
-	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0, TP_CAP_SRQ_ANY_PD },
+	{ 0x000000, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0,
+	  TP_CAP_SRQ_ANY_PD | TP_CAP_ON_DEMAND },
+	{ 0xffffff, "soft RoCE", SOLICITED_MISSES_SEND_ERRORS, 0,
+	  TP_CAP_SRQ_ANY_PD | TP_CAP_ON_DEMAND },
 	/*
 	 * Its library makes a system call with its lock of the queue taken. It registers zero-based
 	 * regions, but has them addressed as the memory is.
@@ -49,8 +52,7 @@ static const struct vendor {
 	{ 0x008086, "Intel", SOLICITED_WORKS, 0, 0 },
 };
 
-/* Returns the capabilities that the device does not have whatever is found out about it. */
-static unsigned vendor_read(struct tp_dev *dev, uint32_t id)
+static void vendor_read(struct tp_dev *dev, uint32_t id)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(vendors); i++) {
 		if (vendors[i].id != id)
@@ -58,7 +60,8 @@ static unsigned vendor_read(struct tp_dev *dev, uint32_t id)
 		snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "%s", vendors[i].name);
 		dev->solicited = vendors[i].solicited;
 		dev->attr.caps |= vendors[i].caps;
-		return vendors[i].no_caps;
+		dev->no_caps = vendors[i].no_caps;
+		return;
 	}
 	snprintf(dev->attr.vendor, sizeof(dev->attr.vendor), "vendor 0x%06x", id);
 	/*
@@ -66,7 +69,7 @@ static unsigned vendor_read(struct tp_dev *dev, uint32_t id)
 	 * sees
 	 */
 	dev->solicited = SOLICITED_MISSES_SEND_ERRORS;
-	return TP_CAP_SRQ_ANY_PD;
+	dev->no_caps = TP_CAP_SRQ_ANY_PD;
 }
 
 /*
@@ -215,10 +218,10 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 		      const struct ibv_port_attr *port)
 {
 	struct tp_attr *attr = &dev->attr;
-	unsigned max_sge = clamp(device->max_sge, TP_MAX_SGE), no_caps;
+	unsigned max_sge = clamp(device->max_sge, TP_MAX_SGE);
 
 	snprintf(attr->device, sizeof(attr->device), "%s", ibv_get_device_name(dev->ibv->device));
-	no_caps = vendor_read(dev, device->vendor_id);
+	vendor_read(dev, device->vendor_id);
 	invalidated_flags_set(dev);
 	attr->hw_version = device->hw_ver;
 	if (sscanf(device->fw_ver, "%u.%u", &attr->fw_major, &attr->fw_minor) < 1)
@@ -244,7 +247,7 @@ static void attr_read(struct tp_dev *dev, const struct ibv_device_attr *device,
 		attr->max_srq = clamp(device->max_srq, INT_MAX);
 	if (attr->max_srq)
 		srq_probe(dev);
-	attr->caps &= ~no_caps;
+	attr->caps &= ~dev->no_caps;
 	attr->max_sge = max_sge;
 	attr->max_read_wr_sge = device->max_sge_rd > 0 ? clamp(device->max_sge_rd, max_sge)
 				: dev->iwarp	       ? 1
@@ -363,6 +366,7 @@ static int dev_find(struct tp_dev *dev, struct lookup *lookup)
 	int err;
 
 	lookup->cm = dev->cm;
+	dev->wants_on_demand = lookup->on_demand;
 	err = lookup_run(lookup, dev, &device);
 	if (err)
 		return err;

@@ -45,6 +45,7 @@ void env_read(struct tp_dev *dev)
 	} variables[] = {
 		{ "DAPL_MAX_INLINE", &env->max_inline, dev->iwarp ? 64 : 200, 0, 1 << 16 },
 		{ "DAPL_WR_MAX", &env->wr_max, INT_MAX, 1, INT_MAX },
+		{ "DAPL_LMR_ODP", &env->on_demand, 0, 0, 1 },
 		{ "DAPL_ACK_TIMER", &env->ack_timer, TP_ENV_UNSET, 0, 31 },
 		{ "DAPL_ACK_RETRY", &env->ack_retry, 6, 0, 7 },
 		{ "DAPL_RNR_TIMER", &env->rnr_timer, 12, 0, 31 },

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "host/maps.h"
 #include "host/memlock.h"
 #include "host/nodes.h"
 #include "host/readable.h"
@@ -147,6 +148,43 @@ static bool host_has_gpus(void)
 	return has;
 }
 
+/*
+ * Returns what the endpoints of a device can do with regions whose pages are not pinned, as
+ * IBV_ODP_SUPPORT_*; 0: there are no such regions.
+ */
+static uint32_t on_demand_grants(const struct tp_dev *dev)
+{
+	struct ibv_device_attr_ex attr;
+
+	if (dev->no_caps & TP_CAP_ON_DEMAND || ibv_query_device_ex(dev->ibv, NULL, &attr) ||
+	    !(attr.odp_caps.general_caps & IBV_ODP_SUPPORT))
+		return 0;
+	return attr.odp_caps.per_transport_caps.rc_odp_caps;
+}
+
+/*
+ * Has regions registered on demand, if the device can transfer from and to such a region in every
+ * way. One for atomic operations is pinned where the device needs that.
+ */
+static void on_demand_choose(struct tp_dev *dev)
+{
+	const uint32_t grants = on_demand_grants(dev);
+	const uint32_t needs = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+			       IBV_ODP_SUPPORT_READ |
+			       (dev->attr.max_srq ? IBV_ODP_SUPPORT_SRQ_RECV : 0);
+
+	if ((grants & needs) != needs) {
+		log_warn("%s: pages on demand are refused: the device can't use them for all "
+			 "transfers",
+			 dev->attr.device);
+		return;
+	}
+	dev->attr.caps |= TP_CAP_ON_DEMAND;
+	for (unsigned priv = 0; priv < PRIV_SETS; priv++)
+		if (!(priv & TP_PRIV_ATOMIC) || grants & IBV_ODP_SUPPORT_ATOMIC)
+			dev->access[priv] |= IBV_ACCESS_ON_DEMAND;
+}
+
 void mem_init(struct tp_dev *dev)
 {
 	const bool windows = dev->attr.max_mw ||
@@ -156,6 +194,8 @@ void mem_init(struct tp_dev *dev)
 		dev->access[priv] = (uint8_t)access_of((DAT_MEM_PRIV_FLAGS)priv);
 	dev->reg_flags = TP_REG_RELAXED | (windows ? TP_REG_WINDOWS : 0);
 	dev->may_have_gpus = host_has_gpus();
+	if (dev->env.on_demand || dev->wants_on_demand)
+		on_demand_choose(dev);
 }
 
 _Static_assert((int)TP_REG_WINDOWS == IBV_ACCESS_MW_BIND &&
@@ -177,16 +217,30 @@ static ALWAYS_INLINE struct ibv_mr *mr_reg_once(struct tp_pd *pd, void *address,
 }
 
 /*
- * Registers a region without windows, if it was to have them and may not be written. Some devices
- * pin the memory of a region for windows for writing, which fails if the memory is read-only.
+ * Registers a region without windows, if it was to have them and may not be written, or is not
+ * pinned. Some devices pin the memory of a region for windows for writing, which fails if the
+ * memory is read-only, and some have no windows on memory that is not pinned.
  */
 static COLD struct ibv_mr *mr_reg_unbindable(struct tp_pd *pd, void *address, size_t size,
 					     struct addressing by, unsigned *access)
 {
-	if (!(*access & IBV_ACCESS_MW_BIND) || *access & IBV_ACCESS_LOCAL_WRITE)
+	const unsigned strict = *access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+
+	if (!(*access & IBV_ACCESS_MW_BIND) || strict == IBV_ACCESS_LOCAL_WRITE)
 		return NULL;
 	*access &= ~(unsigned)IBV_ACCESS_MW_BIND;
 	return mr_reg_once(pd, address, size, by, *access);
+}
+
+/* Nothing that is not pinned is looked at by the device before a transfer needs it. */
+static COLD int on_demand_check(const void *address, size_t size, unsigned access)
+{
+	const struct span span = { (char *)(uintptr_t)address, size };
+	const enum mapping mapping = mapping_of(&span);
+
+	if (mapping == MAPPING_HOLES)
+		return -EFAULT;
+	return mapping == MAPPING_READONLY && access & IBV_ACCESS_LOCAL_WRITE ? -EACCES : 0;
 }
 
 static ALWAYS_INLINE int mr_reg(struct tp_pd *pd, void *address, size_t size, struct addressing by,
@@ -197,6 +251,12 @@ static ALWAYS_INLINE int mr_reg(struct tp_pd *pd, void *address, size_t size, st
 	unsigned access = dev->access[priv] | (flags & dev->reg_flags);
 	struct ibv_mr *mr;
 
+	if (unlikely(access & IBV_ACCESS_ON_DEMAND)) {
+		int err = on_demand_check(address, size, access);
+
+		if (err)
+			return err;
+	}
 	mr = mr_reg_once(pd, address, size, by, access);
 	if (unlikely(!mr))
 		mr = mr_reg_unbindable(pd, address, size, by, &access);

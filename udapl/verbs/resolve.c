@@ -259,6 +259,7 @@ int lookup_begin(struct lookup *lookup, const char *text)
 	}
 	strcpy(lookup->name, params.first);
 	lookup->port = (unsigned)strtoul(params.second, NULL, 0);
+	lookup->on_demand = params.on_demand;
 	lookup->devices = ibv_get_device_list(&lookup->device_count);
 	if (lookup->devices && lookup->device_count)
 		return 0;

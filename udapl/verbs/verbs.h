@@ -50,6 +50,7 @@
 struct tp_env {
 	unsigned max_inline; /* bytes; 0 = none */
 	unsigned wr_max;     /* work requests of a queue, at most */
+	unsigned on_demand;  /* whether to register without pinning pages */
 	unsigned ack_timer;  /* local ACK time-out, 4.096 us * 2^n, or unset */
 	unsigned ack_retry;  /* 7 means no limit on some devices */
 	unsigned rnr_timer;  /* code of the delay after which a sender repeats on an RNR NAK */
@@ -104,7 +105,9 @@ struct tp_dev {
 	uint8_t access[PRIV_SETS]; /* IBV_ACCESS_*, by privileges */
 	unsigned reg_flags;	   /* those of TP_REG_* that the device has */
 	bool may_have_gpus;	   /* memory that it registers may be that of one */
+	bool wants_on_demand;	   /* its line of dat.conf says so */
 	enum solicited_quirk solicited;
+	unsigned no_caps; /* TP_CAP_* that it does not have, whatever it says */
 	/* endpoints by the numbers of their queue pairs; ia->lock to add; NULL: none has an SRQ */
 	struct qp_leaf **qp_table;
 
@@ -318,6 +321,7 @@ bool stray_has(struct tp_cq *cq, uint32_t qp_num);
 struct lookup {
 	char name[256]; /* the first word of the params */
 	unsigned port;	/* the second */
+	bool on_demand; /* there is a third, which says so */
 	struct ibv_device **devices;
 	int device_count;
 	struct rdma_event_channel *cm;
