@@ -6,6 +6,7 @@
  * clock time		on the processors that the program may use: one, by taskset
  * clock tcp		over libfabric's tcp, on all processors
  * clock threads	on more than one processor
+ * clock sizes		messages and writes of 1 byte to 4 MiB
  * clock endpoints	cost of an endpoint as their number grows
  * clock calls		system calls per operation
  * clock raw|ours PROTOCOL N	N operations of one protocol of one side, for a profiler
@@ -24,6 +25,7 @@
 #define PROBE_NS      UINT64_C(2000000) /* of operations that tell how many make a turn */
 
 bool peers_poll;
+uint32_t sized_bytes = MESSAGE;
 
 /* Turns of each side; odd, for a median. */
 static int rounds = 9;
@@ -52,6 +54,8 @@ static const struct {
 	[WRITTEN_ONE] = { "  memory, one dequeue each", 0, 1.5 },
 	[LARGE_SENDS] = { "sends of 1 MiB, four ahead", 0, 1.02 },
 	[LARGE_WRITES] = { "writes of 1 MiB, four ahead", 0, 1.02 },
+	[SIZED_MESSAGES] = { "ping-pong of a size, polled", 0, 0 },
+	[SIZED_WRITES] = { "writes of a size, some ahead", 0, 0 },
 	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03, 0 },
 	[FOUR_THREADS] = { "four threads with an endpoint each", 1.03, 0 },
 };
@@ -275,6 +279,34 @@ static void report_threads(void)
 	results_print("table\tfour threads to one\traw\tours\nrow\t%.2f\t%.2f\n", raw, ours);
 }
 
+/* ---- sizes ---- */
+
+static double gigabytes_per_second(double us)
+{
+	return sized_bytes / us / 1000;
+}
+
+/* A message takes half a round trip. */
+static void report_sizes(void)
+{
+	printf("\nby size: us of a message; GB/s of writes; medians of %d turns of each\n", rounds);
+	printf("%-8s %9s %9s %9s %9s\n", "bytes", "raw us", "ours us", "raw GB/s", "ours GB/s");
+	results_print("table\tsizes\tbytes\traw us\tours us\traw GB/s\tours GB/s\n");
+	for (sized_bytes = 1; sized_bytes <= MEMORY; sized_bytes *= 4) {
+		struct result message = measure(SIZED_MESSAGES), write = measure(SIZED_WRITES);
+
+		message.raw /= 2;
+		message.ours /= 2;
+		write.raw = gigabytes_per_second(write.raw);
+		write.ours = gigabytes_per_second(write.ours);
+		printf("%-8u %9.2f %9.2f %9.4f %9.4f\n", sized_bytes, message.raw, message.ours,
+		       write.raw, write.ours);
+		results_print("row\t%u\t%.2f\t%.2f\t%.6f\t%.6f\n", sized_bytes, message.raw,
+			      message.ours, write.raw, write.ours);
+		fflush(stdout);
+	}
+}
+
 /* ---- many endpoints ---- */
 
 static void report_endpoints(void)
@@ -332,6 +364,7 @@ int main(int argc, char **argv)
 	} modes[] = { { "time", report_time },
 		      { "tcp", report_tcp },
 		      { "threads", report_threads },
+		      { "sizes", report_sizes },
 		      { "endpoints", report_endpoints } };
 
 	if (argc == 4)

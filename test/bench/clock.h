@@ -17,6 +17,7 @@
 #define BLOCK	      4096    /* bytes of an RDMA write and of a region that is registered */
 #define LARGE	      1048576 /* bytes of a transfer of LARGE_SENDS and LARGE_WRITES */
 #define LARGE_AHEAD   4	      /* of them that are outstanding */
+#define MEMORY	      4194304 /* bytes of a node's memory, and of the largest transfer */
 #define LARGE_WRITE   65536   /* bytes of a write of WRITTEN_LARGE */
 #define RARELY	      8	      /* writes of WRITTEN_RARELY whose completions are awaited together */
 #define PAGE	      4096    /* where memory begins: copying depends on that */
@@ -48,7 +49,9 @@ enum protocol {
 	WRITTEN_ONE,
 	LARGE_SENDS, /* polled by one thread, LARGE_AHEAD */
 	LARGE_WRITES,
-	ONE_THREAD, /* PING_PONG by threads that share nothing but the device */
+	SIZED_MESSAGES, /* a message of sized_bytes, and one back, polled by one thread */
+	SIZED_WRITES,	/* of sized_bytes, polled, AHEAD or LARGE_AHEAD */
+	ONE_THREAD,	/* PING_PONG by threads that share nothing but the device */
 	FOUR_THREADS,
 	PROTOCOLS,
 };
@@ -83,6 +86,7 @@ bool raw_has_windows(void); /* the device */
 
 /* The peer of a write has to poll, too: without that, nothing arrives there. */
 extern bool peers_poll;
+extern uint32_t sized_bytes; /* of SIZED_MESSAGES and SIZED_WRITES, up to MEMORY */
 
 static inline uint64_t clock_ns(void)
 {

@@ -19,7 +19,7 @@ static struct node {
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT rmr_context;
 	DAT_RMR_HANDLE rmr;
-	_Alignas(PAGE) char memory[LARGE];
+	_Alignas(PAGE) char memory[MEMORY];
 } nodes[ENDS];
 
 struct queues {
@@ -61,8 +61,8 @@ static void node_open(struct node *node, const char *name)
 	node->conn_evd = node_create_evd(node, 2 * MAX_ENDPOINTS, DAT_HANDLE_NULL,
 					 DAT_EVD_CONNECTION_FLAG);
 	node->cr_evd = node_create_evd(node, 16, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG);
-	memset(node->memory, 1, LARGE);
-	MUST(!dat_lmr_create(node->ia, DAT_MEM_TYPE_VIRTUAL, region, LARGE, node->pz,
+	memset(node->memory, 1, MEMORY);
+	MUST(!dat_lmr_create(node->ia, DAT_MEM_TYPE_VIRTUAL, region, MEMORY, node->pz,
 			     DAT_MEM_PRIV_ALL_FLAG, &lmr, &node->lmr_context, &node->rmr_context,
 			     NULL, NULL));
 }
@@ -118,32 +118,12 @@ static inline void end_recv(struct end *end, DAT_VLEN size)
 			       DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-static inline void end_post_recv(struct end *end)
-{
-	end_recv(end, MESSAGE);
-}
-
-static inline void end_post_large_recv(struct end *end)
-{
-	end_recv(end, LARGE);
-}
-
 static inline void end_send(struct end *end, DAT_VLEN size)
 {
 	DAT_LMR_TRIPLET segment = end_segment(end, size);
 
 	MUST(!dat_ep_post_send(end->ep, 1, &segment, (DAT_DTO_COOKIE){ 0 },
 			       DAT_COMPLETION_DEFAULT_FLAG));
-}
-
-static inline void end_post_send(struct end *end)
-{
-	end_send(end, MESSAGE);
-}
-
-static inline void end_post_large_send(struct end *end)
-{
-	end_send(end, LARGE);
 }
 
 static inline void end_write(struct end *end, uint32_t size, void *at, uint32_t key)
@@ -165,7 +145,7 @@ static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
 
 static inline void end_write_to(struct end *end, const struct end *peer, uint32_t size)
 {
-	end_write(end, size, peer->node->memory + LARGE / 2, peer->node->rmr_context);
+	end_write(end, size, peer->node->memory + MEMORY / 2, peer->node->rmr_context);
 }
 
 /* The provider makes it. */
@@ -254,8 +234,8 @@ static void end_create_ep(struct end *end)
 {
 	DAT_EP_ATTR attr = {
 		.service_type = DAT_SERVICE_TYPE_RC,
-		.max_message_size = LARGE,
-		.max_rdma_size = LARGE,
+		.max_message_size = MEMORY,
+		.max_rdma_size = MEMORY,
 		.max_recv_dtos = end->queues->depth,
 		.max_request_dtos = end->queues->depth,
 		.max_recv_iov = 1,

@@ -7,8 +7,8 @@
  *	struct end		an endpoint: the client's or the server's
  *	ends_open		opens what all connections share
  *	queues_open		for so many endpoints
- *	end_post_recv, end_post_send, end_post_write, end_bind
- *	end_post_large_recv, end_post_large_send	of LARGE bytes
+ *	end_recv, end_send	of so many bytes
+ *	end_post_write, end_bind
  *	end_write_to		writes the first bytes of memory to the second half of a peer's
  *	end_poll_recv, end_poll_request		take a completion, if there is one
  *	end_progress		what a program has to do while it waits for bytes in its memory
@@ -24,6 +24,16 @@
 
 #include <pthread.h>
 #include <sched.h>
+
+static inline void end_post_recv(struct end *end)
+{
+	end_recv(end, MESSAGE);
+}
+
+static inline void end_post_send(struct end *end)
+{
+	end_send(end, MESSAGE);
+}
 
 static struct pair pairs[THREADS];    /* polled */
 static struct pair asleep_pair;	      /* each end always has a receive posted */
@@ -90,16 +100,56 @@ static uint64_t run_ping_pong(unsigned n)
 	return clock_ns() - began;
 }
 
-static uint64_t run_writes(unsigned n)
+static inline uint64_t writes_ahead(unsigned n, uint32_t size, unsigned ahead)
 {
-	struct end *end = &pairs[0].client;
+	struct end *client = &pairs[0].client, *server = &pairs[0].server;
 	uint64_t began = clock_ns();
 	unsigned posted = 0;
 
 	for (unsigned done = 0; done < n; done++) {
-		for (; posted < n && posted < done + AHEAD; posted++)
-			end_post_write(end, BLOCK, server_key);
-		answer_await(end, &pairs[0].server);
+		for (; posted < n && posted < done + ahead; posted++)
+			end_post_write(client, size, server_key);
+		answer_await(client, server);
+	}
+	return clock_ns() - began;
+}
+
+static uint64_t run_writes(unsigned n)
+{
+	return writes_ahead(n, BLOCK, AHEAD);
+}
+
+static uint64_t run_large_writes(unsigned n)
+{
+	return writes_ahead(n, LARGE, LARGE_AHEAD);
+}
+
+static uint64_t run_sized_writes(unsigned n)
+{
+	return writes_ahead(n, sized_bytes, sized_bytes < LARGE ? AHEAD : LARGE_AHEAD);
+}
+
+/* Of a long message the sender has to send on while it arrives. */
+static void sized_message(struct end *from, struct end *to)
+{
+	bool sent = false, received = false;
+
+	end_recv(to, sized_bytes);
+	end_send(from, sized_bytes);
+	while (!sent || !received) {
+		received = received || end_poll_recv(to);
+		sent = sent || end_poll_request(from);
+	}
+}
+
+static uint64_t run_sized_messages(unsigned n)
+{
+	struct pair *pair = &pairs[0];
+	uint64_t began = clock_ns();
+
+	for (unsigned i = 0; i < n; i++) {
+		sized_message(&pair->client, &pair->server);
+		sized_message(&pair->server, &pair->client);
 	}
 	return clock_ns() - began;
 }
@@ -112,26 +162,12 @@ static uint64_t run_large_sends(unsigned n)
 
 	while (received < n || sent < n) {
 		for (; posted < n && posted < received + LARGE_AHEAD; posted++) {
-			end_post_large_recv(server);
-			end_post_large_send(client);
+			end_recv(server, LARGE);
+			end_send(client, LARGE);
 		}
 		received += end_poll_recv(server);
 		if (sent < posted)
 			sent += end_poll_request(client);
-	}
-	return clock_ns() - began;
-}
-
-static uint64_t run_large_writes(unsigned n)
-{
-	struct end *client = &pairs[0].client, *server = &pairs[0].server;
-	uint64_t began = clock_ns();
-	unsigned posted = 0;
-
-	for (unsigned done = 0; done < n; done++) {
-		for (; posted < n && posted < done + LARGE_AHEAD; posted++)
-			end_post_write(client, LARGE, server_key);
-		answer_await(client, server);
 	}
 	return clock_ns() - began;
 }
@@ -257,7 +293,7 @@ struct writer {
 
 static volatile char *writer_last_byte(const struct writer *writer)
 {
-	return writer->end->node->memory + LARGE / 2 + writer->manner->size - 1;
+	return writer->end->node->memory + MEMORY / 2 + writer->manner->size - 1;
 }
 
 static void writer_poll(struct writer *writer)
@@ -650,6 +686,8 @@ static void run_scale(unsigned n, uint64_t ns[STEPS])
 		[WRITTEN_ONE] = run_written_one,                                                   \
 		[LARGE_SENDS] = run_large_sends,                                                   \
 		[LARGE_WRITES] = run_large_writes,                                                 \
+		[SIZED_MESSAGES] = run_sized_messages,                                             \
+		[SIZED_WRITES] = run_sized_writes,                                                 \
 		[ONE_THREAD] = run_one_thread,                                                     \
 		[FOUR_THREADS] = run_four_threads,                                                 \
 	}

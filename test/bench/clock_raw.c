@@ -20,7 +20,7 @@ static struct node {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr; /* of memory */
 	struct ibv_mw *mw;
-	_Alignas(PAGE) char memory[LARGE];
+	_Alignas(PAGE) char memory[MEMORY];
 } nodes[ENDS];
 
 struct queues {
@@ -54,8 +54,8 @@ static void node_open(struct node *node, const char *addr)
 	MUST(!rdma_bind_addr(node->id, (struct sockaddr *)&node->addr));
 	node->pd = ibv_alloc_pd(node->id->verbs);
 	MUST(node->pd);
-	memset(node->memory, 1, LARGE);
-	node->mr = ibv_reg_mr(node->pd, node->memory, LARGE,
+	memset(node->memory, 1, MEMORY);
+	node->mr = ibv_reg_mr(node->pd, node->memory, MEMORY,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
 	MUST(node->mr);
@@ -110,17 +110,7 @@ static inline void end_recv(struct end *end, uint32_t size)
 	MUST(!ibv_post_recv(end->id->qp, &wr, &bad));
 }
 
-static inline void end_post_recv(struct end *end)
-{
-	end_recv(end, MESSAGE);
-}
-
-static inline void end_post_large_recv(struct end *end)
-{
-	end_recv(end, LARGE);
-}
-
-static inline void end_send(struct end *end, uint32_t size, unsigned flags)
+static inline void end_send(struct end *end, uint32_t size)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)end->node->memory,
 			       .length = size,
@@ -128,19 +118,11 @@ static inline void end_send(struct end *end, uint32_t size, unsigned flags)
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
 					.num_sge = 1,
 					.opcode = IBV_WR_SEND,
-					.send_flags = IBV_SEND_SIGNALED | flags };
+					.send_flags = IBV_SEND_SIGNALED };
 
+	if (size <= MESSAGE)
+		wr.send_flags |= IBV_SEND_INLINE;
 	MUST(!ibv_post_send(end->id->qp, &wr, &bad));
-}
-
-static inline void end_post_send(struct end *end)
-{
-	end_send(end, MESSAGE, IBV_SEND_INLINE);
-}
-
-static inline void end_post_large_send(struct end *end)
-{
-	end_send(end, LARGE, 0);
 }
 
 static inline void end_write(struct end *end, uint32_t size, void *at, uint32_t key)
@@ -168,7 +150,7 @@ static inline void end_post_write(struct end *end, uint32_t size, uint32_t key)
 
 static inline void end_write_to(struct end *end, const struct end *peer, uint32_t size)
 {
-	end_write(end, size, peer->node->memory + LARGE / 2, peer->node->mr->rkey);
+	end_write(end, size, peer->node->memory + MEMORY / 2, peer->node->mr->rkey);
 }
 
 /* The device makes progress by itself. */

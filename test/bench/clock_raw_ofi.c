@@ -12,7 +12,7 @@ enum { CLIENT, SERVER, ENDS };
 static struct node {
 	struct fabric_node fabric;
 	struct fid_mr *mr; /* of memory */
-	_Alignas(PAGE) char memory[LARGE];
+	_Alignas(PAGE) char memory[MEMORY];
 } nodes[ENDS];
 
 struct queues {
@@ -38,8 +38,8 @@ static uint64_t server_key; /* of the server's memory */
 static void node_open(struct node *node, const char *address)
 {
 	fabric_open(&node->fabric, "tcp", address, node == &nodes[SERVER]);
-	memset(node->memory, 1, LARGE);
-	node->mr = fabric_register(&node->fabric, node->memory, LARGE, 1);
+	memset(node->memory, 1, MEMORY);
+	node->mr = fabric_register(&node->fabric, node->memory, MEMORY, 1);
 }
 
 static void ends_open(void)
@@ -77,29 +77,9 @@ static inline void end_recv(struct end *end, size_t size)
 	MUST(!fi_recv(end->ep, end->node->memory, size, fi_mr_desc(end->node->mr), 0, NULL));
 }
 
-static inline void end_post_recv(struct end *end)
-{
-	end_recv(end, MESSAGE);
-}
-
-static inline void end_post_large_recv(struct end *end)
-{
-	end_recv(end, LARGE);
-}
-
 static inline void end_send(struct end *end, size_t size)
 {
 	MUST(!fi_send(end->ep, end->node->memory, size, fi_mr_desc(end->node->mr), 0, NULL));
-}
-
-static inline void end_post_send(struct end *end)
-{
-	end_send(end, MESSAGE);
-}
-
-static inline void end_post_large_send(struct end *end)
-{
-	end_send(end, LARGE);
 }
 
 static inline void end_write(struct end *end, size_t size, void *at, uint64_t key)
@@ -124,7 +104,7 @@ static inline void end_post_write(struct end *end, size_t size, uint64_t key)
 
 static inline void end_write_to(struct end *end, const struct end *peer, size_t size)
 {
-	end_write(end, size, peer->node->memory + LARGE / 2, fi_mr_key(peer->node->mr));
+	end_write(end, size, peer->node->memory + MEMORY / 2, fi_mr_key(peer->node->mr));
 }
 
 static inline bool end_poll_recv(struct end *end)

@@ -4,33 +4,36 @@
 #
 #	@parts			what was measured, when, where, on what machine
 #	@plot			the picture, which shows ratios by the clock
+#	@curves			the picture of times and rates by size
 #	@posts PART		instructions that posts add: a row for each way of calling
 #	@calls PART		instructions of all other calls
 #	@rows PART TABLE	a table as it is
 #	@clock PART TABLE	times, and their ratios
 #	@endpoints PART		what a pair of endpoints costs among others
 #	@syscalls PART		system calls per operation
+#	@sizes PART		times and rates by size
 #
-# results: the folder of the results; plot: the file of the picture.
+# results: the folder of the results; plot: the file of the picture; page: performance, or
+# performance-sizes, whose picture is curves.awk's. Exit status: 3 if no part of the page was
+# measured.
 
 BEGIN {
 	FS = "\t"
-	parts_define("instructions-verbs", "instructions over verbs", "bench-instructions")
-	parts_define("time-verbs", "time over verbs", "bench-clock")
-	parts_define("threads-verbs", "threads over verbs", "bench-clock")
-	parts_define("calls-verbs", "system calls over verbs", "bench-clock")
-	parts_define("endpoints-verbs", "many endpoints over verbs", "bench-clock")
-	parts_define("instructions-tcp", "instructions over tcp", "bench-tcp-instructions")
-	parts_define("time-tcp", "time over tcp", "bench-tcp-clock")
-	parts_define("calls-tcp", "system calls over tcp", "bench-tcp-clock")
-	parts_define("endpoints-tcp", "many endpoints over tcp", "bench-tcp-clock")
-	parts_define("scale", "scale", "bench-scale")
+	if (page == "performance-sizes")
+		parts_of_sizes()
+	else
+		parts_of_all_else()
 	calls_define()
 	for (p = 1; p <= parts; p++)
 		load(part_name[p])
-	if (!measured)
-		fail("no results in " results)
-	picture()
+	if (!measured) {
+		print "report: no results of " page " in " results >"/dev/stderr"
+		exit 3
+	}
+	if (page == "performance-sizes")
+		curves()
+	else
+		picture()
 }
 
 # A line of the template. Tables are made of words that tabs separate; directives have blanks.
@@ -42,6 +45,8 @@ BEGIN {
 		show_parts()
 	else if (word[1] == "@plot")
 		show_plot()
+	else if (word[1] == "@curves")
+		print "![Time of a message and rate of writes by size](performance-sizes.svg)"
 	else if (!(name in command))
 		fail("the template wants " $0 ", which is no part")
 	else if (!(name in loaded))
@@ -58,6 +63,8 @@ BEGIN {
 		show_endpoints(name)
 	else if (word[1] == "@syscalls")
 		show_syscalls(name)
+	else if (word[1] == "@sizes")
+		show_sizes(name)
 	else
 		fail("the template has an unknown line " $0)
 	next
@@ -70,6 +77,24 @@ function fail(why) {
 }
 
 # ---- the parts
+
+function parts_of_all_else() {
+	parts_define("instructions-verbs", "instructions over verbs", "bench-instructions")
+	parts_define("time-verbs", "time over verbs", "bench-clock")
+	parts_define("threads-verbs", "threads over verbs", "bench-clock")
+	parts_define("calls-verbs", "system calls over verbs", "bench-clock")
+	parts_define("endpoints-verbs", "many endpoints over verbs", "bench-clock")
+	parts_define("instructions-tcp", "instructions over tcp", "bench-tcp-instructions")
+	parts_define("time-tcp", "time over tcp", "bench-tcp-clock")
+	parts_define("calls-tcp", "system calls over tcp", "bench-tcp-clock")
+	parts_define("endpoints-tcp", "many endpoints over tcp", "bench-tcp-clock")
+	parts_define("scale", "scale", "bench-scale")
+}
+
+function parts_of_sizes() {
+	parts_define("sizes-verbs", "sizes over verbs", "bench-sizes")
+	parts_define("sizes-tcp", "sizes over tcp", "bench-tcp-sizes")
+}
 
 function parts_define(name, what, target) {
 	part_name[++parts] = name
@@ -396,6 +421,23 @@ function show_syscalls(part,    table, rows, row) {
 		printf "| %s | %.2f | %.2f | %.2f |\n", get(part, table, row, "operation"),
 			number(part, table, row, "calls"), number(part, table, row + 1, "calls"),
 			number(part, table, row + 2, "calls")
+}
+
+function show_sizes(part,    rows, row) {
+	rows = need(part, "sizes")
+	print "| bytes | message, raw us | ours | ratio | writes, raw MB/s | ours | ratio |"
+	print "|---:|---:|---:|---:|---:|---:|---:|"
+	for (row = 1; row <= rows; row++)
+		printf "| %d | %s | %s |\n", number(part, "sizes", row, "bytes"),
+			raw_ours_ratio(part, row, "us", 1), raw_ours_ratio(part, row, "GB/s", 1000)
+}
+
+# Times @factor, but for the ratio.
+function raw_ours_ratio(part, row, unit, factor,    raw, ours) {
+	raw = number(part, "sizes", row, "raw " unit)
+	ours = number(part, "sizes", row, "ours " unit)
+	return three_digits(raw * factor) " | " three_digits(ours * factor) " | " \
+		(raw > 0 ? sprintf("%.2f", ours / raw) : "")
 }
 
 # ---- the picture: a bar for each ratio by the clock, and a line where raw calls are

@@ -9,6 +9,7 @@ top=${top_srcdir:-.}
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/page"
+cp "$top"/doc/*.in "$tmp/page"
 
 # ---- results
 
@@ -86,14 +87,20 @@ all() {
 		table|scale|call|10|100
 		row|register|0.130|-
 	END
+	for over in verbs tcp; do
+		part "sizes-$over" <<-END
+			table|sizes|bytes|raw us|ours us|raw GB/s|ours GB/s
+			row|1|10.00|12.00|0.000100|0.000050
+			row|4194304|4000.00|4800.00|1.000000|1.900000
+		END
+	done
 }
 
 # ---- the report
 
-# render [TEMPLATE]: prints its status, and what it says without the folder's name
+# render [PAGE...]: prints its status, and what it says without the folder's name
 render() {
-	"$top/test/bench/report" "$tmp/results" "${1:-$top/doc/performance.in}" "$tmp/page" \
-		>"$tmp/out" 2>&1
+	"$top/test/bench/report" "$tmp/results" "$tmp/page" "${@:-performance}" >"$tmp/out" 2>&1
 	echo "$?$(sed "s,$tmp/results/,,; s/^/ /" "$tmp/out")"
 }
 
@@ -104,7 +111,7 @@ page() {
 	done | tr '\n' ' '
 }
 
-echo 1..38
+echo 1..44
 all
 same 'all parts are rendered' "$(render)" 0
 same 'nothing is left to measure, and no directive stands there' \
@@ -171,7 +178,42 @@ same 'without any times the picture says so' \
 $(grep -c '>Not measured<' "$svg")" '0 1  1'
 rm "$tmp/results/scale.tsv"
 same 'without any results there is no report' "$(render) $(page '| register | 0.130 |')" \
-	"1 report: no results in $tmp/results 1 "
+	"1 report: no results of performance in $tmp/results 1 "
+
+# ---- sizes, which have a page of their own
+
+svg=$tmp/page/performance-sizes.svg
+# lines CLASS: of the curves
+lines() { grep -o "^<path class=\"$1\" d=\"M[0-9][^H]*L" "$svg" | wc -l; }
+# sizes TEXT...: how many lines of that page have each of the texts
+sizes() {
+	for text; do
+		grep -cF -e "$text" "$tmp/page/performance-sizes.md"
+	done | tr '\n' ' '
+}
+all
+rm "$tmp/results/sizes-tcp.tsv"
+# shellcheck disable=SC2016 # it is no command
+same 'of two transports one may have been measured' \
+	"$(render performance performance-sizes) $(lines raw) $(lines ours) \
+$(grep -c '>not measured: make bench-tcp-sizes<' "$svg") \
+$(sizes '*Not measured: `make bench-tcp-sizes`')" '0 2 2 1 1 '
+all
+same 'each transport has a curve for raw calls and one for ours of time, and of rate' \
+	"$(render performance-sizes) $(lines raw) $(lines ours)" '0 4 4'
+same 'and a row for each size, with ratios' \
+	"$(sizes '| 1 | 10.0 | 12.0 | 1.20 | 0.10 | 0.05 | 0.50 |' \
+		'| 4194304 | 4000 | 4800 | 1.20 | 1000 | 1900 | 1.90 |')" '2 2 '
+same 'times are by powers of ten, and rates from 0 to what is more than the highest' \
+	"$(grep -c '>10000<' "$svg") $(grep -c '>100000<' "$svg") $(grep -c '>2<' "$svg")" '2 0 2'
+same 'the ends of a curve are where its figures are' \
+	"$(grep -c 'class="ours" d="M55.0 316.7L405.0 108.5' "$svg")" 1
+rm "$tmp/results"/sizes-*.tsv
+cp "$svg" "$tmp/before"
+same 'a page without results stays as it is' \
+	"$(render performance performance-sizes) $(cmp "$svg" "$tmp/before" 2>&1)" \
+	"0 report: no results of performance-sizes in $tmp/results "
+svg=$tmp/page/performance.svg
 
 # ---- results that are malformed: nothing is written
 
@@ -202,11 +244,11 @@ refused 'a column that is missing' instructions-tcp ': table calls: no column ad
 refused 'rows that do not come in pairs' endpoints-tcp ': rows of raw and ours do not alternate' \
 	's/ours/raw/'
 all
-echo '@nothing scale' >"$tmp/template"
-same 'an unknown directive of the template' "$(render "$tmp/template")" \
+echo '@nothing scale' >"$tmp/page/performance.in"
+same 'an unknown directive of the template' "$(render)" \
 	'1 report: the template has an unknown line @nothing scale'
-echo '@rows nothing' >"$tmp/template"
-same 'an unknown part in the template' "$(render "$tmp/template")" \
+echo '@rows nothing' >"$tmp/page/performance.in"
+same 'an unknown part in the template' "$(render)" \
 	'1 report: the template wants @rows nothing, which is no part'
 "$top/test/bench/report" >"$tmp/out" 2>&1
-same 'wrong usage is told' "$? $(grep -c 'report RESULTS TEMPLATE FOLDER' "$tmp/out")" '2 1'
+same 'wrong usage is told' "$? $(grep -c 'report RESULTS FOLDER PAGE' "$tmp/out")" '2 1'
