@@ -103,9 +103,9 @@ of_edition() {
 	refused "dtest$e: -d -1: not a number from 0 to 86400" -d -1
 	refused "dtest$e: -S 33: not a number from 1 to 32" -a -S 33
 	refused "dtest$e: --wait 0: not a number from 1 to 3600" --wait 0
-	refused "dtest$e: -W: only with -a" -W
-	refused "dtest$e: -S: only with -a" -S 2
-	refused "dtest$e: --csv: only with -a" --csv
+	refused "dtest$e: -W: only with -a or --time" -W
+	refused "dtest$e: -S: only with -a or --time" -S 2
+	refused "dtest$e: --csv: only with -a or --time" --csv
 	refused "dtest$e: -W: not with -w, which has no pings" -w -W -a
 	refused "dtest$e: --old: not with -a" --old -a
 
