@@ -165,6 +165,13 @@ const char *tool_sentence(char *text, const char *format, ...)
 static double progress_next;
 static bool progress_shown;
 
+static bool terminal_can_erase(void)
+{
+	const char *kind = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && kind && strcmp(kind, "dumb") != 0;
+}
+
 void tool_progress_show(const char *format, ...)
 {
 	double now = tool_usec_now();
@@ -173,7 +180,7 @@ void tool_progress_show(const char *format, ...)
 	if (now < progress_next)
 		return;
 	progress_next = now + PROGRESS_INTERVAL;
-	if (!isatty(STDERR_FILENO))
+	if (!terminal_can_erase())
 		return;
 	progress_shown = true;
 	putc('\r', stderr);

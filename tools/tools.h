@@ -107,7 +107,7 @@ void tool_json_string(const char *text);
 
 /*
  * Prints a line on the terminal that the next one replaces. Prints nothing if standard error is no
- * terminal, and no more than five lines a second.
+ * terminal, or one that cannot erase (TERM=dumb), and no more than five lines a second.
  */
 void tool_progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Removes that line: to be called before any other output, and at the end. */

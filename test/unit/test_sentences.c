@@ -172,16 +172,37 @@ END_TEST
 
 /* ---- progress ---- */
 
-START_TEST(progress_is_for_terminals_only)
+static const struct {
+	bool is_terminal;
+	const char *kind; /* NULL: not known */
+	bool shows;
+} terminals[] = {
+	{ false, "xterm", false },
+	{ true, "xterm", true },
+	{ true, "dumb", false },
+	{ true, NULL, false },
+};
+
+static void terminal_set(bool is_terminal, const char *kind)
+{
+	stderr_is_terminal = is_terminal;
+	if (kind)
+		setenv("TERM", kind, 1);
+	else
+		unsetenv("TERM");
+}
+
+START_TEST(progress_is_for_terminals_that_can_erase_only)
 {
 	int err_fd = stderr_capture();
+	bool shows = terminals[_i].shows;
 
-	stderr_is_terminal = _i;
+	terminal_set(terminals[_i].is_terminal, terminals[_i].kind);
 	tool_progress_show("%d of %d", 1, 2);
-	ck_assert_str_eq(output_text(err_fd), _i ? "\r1 of 2\033[K" : "");
+	ck_assert_str_eq(output_text(err_fd), shows ? "\r1 of 2\033[K" : "");
 	tool_progress_clear();
 	tool_progress_clear();
-	ck_assert_str_eq(output_text(err_fd), _i ? "\r1 of 2\033[K\r\033[K" : "");
+	ck_assert_str_eq(output_text(err_fd), shows ? "\r1 of 2\033[K\r\033[K" : "");
 }
 END_TEST
 
@@ -189,7 +210,7 @@ START_TEST(progress_has_few_lines_a_second)
 {
 	int err_fd = stderr_capture(), lines = 0;
 
-	stderr_is_terminal = true;
+	terminal_set(true, "xterm");
 	for (int i = 0; i < 1000; i++)
 		tool_progress_show("%d", i);
 	for (const char *p = output_text(err_fd); *p; p++)
@@ -421,7 +442,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, percentiles_are_those_of_the_samples);
 	tcase_add_test(cases, more_samples_than_room_are_chosen_from_all);
 	tcase_add_test(cases, there_is_room_for_one_sample_at_least);
-	tcase_add_loop_test(cases, progress_is_for_terminals_only, 0, 2);
+	tcase_add_loop_test(cases, progress_is_for_terminals_that_can_erase_only, 0,
+			    COUNT(terminals));
 	tcase_add_test(cases, progress_has_few_lines_a_second);
 	tcase_add_loop_test(cases, a_refused_open_has_a_sentence, 0, COUNT(opens));
 	tcase_add_test(cases, a_sentence_ends_where_its_room_does);
