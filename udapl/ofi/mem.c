@@ -32,7 +32,7 @@
 _Static_assert(MADV_POPULATE_WRITE == MADV_POPULATE_READ + 1, "range_check adds 1 for writing");
 
 /* For madvise, which refuses it: nothing is populated, and the map of the process is looked at. */
-#define MADV_NOTHING -2
+#define MADV_NOTHING (-2)
 
 /* ---- protection domains ---- */
 

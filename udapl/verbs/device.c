@@ -52,6 +52,7 @@ static const struct vendor {
 	{ 0x008086, "Intel", SOLICITED_WORKS, 0, 0 },
 };
 
+/* Notes what is known of the vendor; no_caps holds whatever is found out about the device. */
 static void vendor_read(struct tp_dev *dev, uint32_t id)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(vendors); i++) {

@@ -86,6 +86,9 @@ void pd_join(struct tp_qp *qp)
 
 	spin_lock(&pd->qps_lock);
 	qp->next_of_pd = pd->qps;
+	qp->back_of_pd = &pd->qps;
+	if (qp->next_of_pd)
+		qp->next_of_pd->back_of_pd = &qp->next_of_pd;
 	pd->qps = qp;
 	if (pd->no_inline)
 		qp_end_inline_locked(qp);
@@ -94,12 +97,10 @@ void pd_join(struct tp_qp *qp)
 
 void pd_part(struct tp_qp *qp)
 {
-	struct tp_qp **at = &qp->pd->qps;
-
 	spin_lock(&qp->pd->qps_lock);
-	while (*at != qp)
-		at = &(*at)->next_of_pd;
-	*at = qp->next_of_pd;
+	*qp->back_of_pd = qp->next_of_pd;
+	if (qp->next_of_pd)
+		qp->next_of_pd->back_of_pd = qp->back_of_pd;
 	spin_unlock(&qp->pd->qps_lock);
 }
 

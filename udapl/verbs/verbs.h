@@ -208,7 +208,7 @@ struct tp_qp {
 	_Atomic unsigned holders; /* its owner, the orphaned attempt that uses it */
 	struct tp_dev *dev;
 	struct tp_pd *pd;
-	struct tp_qp *next_of_pd; /* pd->qps_lock */
+	struct tp_qp *next_of_pd, **back_of_pd; /* pd->qps_lock; in pd->qps */
 	struct tp_cq *send_cq, *recv_cq;
 	struct tp_srq *srq;	 /* NULL: none */
 	uint32_t number;	 /* that of ibv, which may be gone */
