@@ -63,6 +63,33 @@ const char *tool_connect_sentence(DAT_RETURN ret, const struct tool_attempt *att
 			     server_text(attempt, server, sizeof(server)));
 }
 
+static bool address_is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return address->sa_family == AF_INET &&
+	       (ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24) == 127;
+}
+
+/* Who asks for localhost wants the server of this host, which listens at its IA's address alone. */
+static const char *nobody_sentence(const struct tool_attempt *attempt, const char *server,
+				   char *text)
+{
+	const struct sockaddr *local = attempt->local;
+	char own[NI_MAXHOST];
+
+	if (local && address_is_loopback(attempt->server) && !address_is_loopback(local) &&
+	    tool_address_text(local, own, sizeof(own)) == 0)
+		return tool_sentence(text,
+				     "no program of DAT listens at %s port %" PRIu64
+				     ": a server on this host, with this name, listens at %s",
+				     server, attempt->port, own);
+	return tool_sentence(text,
+			     "no program of DAT listens at %s port %" PRIu64
+			     ": start the server first, and take the address that it prints",
+			     server, attempt->port);
+}
+
 const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_attempt *attempt,
 				  char *text)
 {
@@ -75,11 +102,7 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 				     "the server at %s port %" PRIu64 " refused the connection",
 				     server, attempt->port);
 	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
-		return tool_sentence(text,
-				     "no program of DAT listens at %s port %" PRIu64
-				     ": start the server "
-				     "first, and take the address that it prints",
-				     server, attempt->port);
+		return nobody_sentence(attempt, server, text);
 	case DAT_CONNECTION_EVENT_UNREACHABLE:
 		if (tool_interface_sentence(attempt->local, true, text))
 			return text;

@@ -353,6 +353,31 @@ START_TEST(an_attempt_that_ends_has_a_sentence)
 }
 END_TEST
 
+START_TEST(localhost_is_answered_with_the_address_of_the_name)
+{
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct tool_attempt attempt = { .server = ipv4("127.0.0.1"), .port = 1 };
+	const DAT_EVENT_NUMBER event = DAT_CONNECTION_EVENT_NON_PEER_REJECTED;
+	char text[TOOL_SENTENCE];
+
+	check_sentence(tool_attempt_sentence(event, &attempt, text),
+		       "no program of DAT listens at 127.0.0.1 port 1: start the server first, and "
+		       "take the address that it prints");
+	attempt.local = ipv4("192.0.2.9");
+	check_sentence(tool_attempt_sentence(event, &attempt, text),
+		       "no program of DAT listens at 127.0.0.1 port 1: a server on this host, with "
+		       "this name, listens at 192.0.2.9");
+	attempt.server = (struct sockaddr *)&v6;
+	check_sentence(tool_attempt_sentence(event, &attempt, text),
+		       "no program of DAT listens at ::1 port 1: a server on this host, with this "
+		       "name, listens at 192.0.2.9");
+	attempt.local = ipv4("127.0.0.2");
+	check_sentence(tool_attempt_sentence(event, &attempt, text),
+		       "no program of DAT listens at ::1 port 1: start the server first, and take "
+		       "the address that it prints");
+}
+END_TEST
+
 START_TEST(a_refused_connect_has_a_sentence)
 {
 	struct tool_attempt attempt = { .server = ipv4("192.0.2.1"), .port = 1 };
@@ -449,6 +474,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_sentence_ends_where_its_room_does);
 	tcase_add_test(cases, a_refused_listener_has_a_sentence);
 	tcase_add_loop_test(cases, an_attempt_that_ends_has_a_sentence, 0, COUNT(attempts));
+	tcase_add_test(cases, localhost_is_answered_with_the_address_of_the_name);
 	tcase_add_test(cases, a_refused_connect_has_a_sentence);
 	tcase_add_test(cases, an_interface_is_known_by_its_address);
 	tcase_add_test(cases, the_end_of_a_connection_has_a_sentence);
