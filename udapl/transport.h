@@ -182,6 +182,8 @@ struct tp_port {
 	uint8_t gid[16];      /* the IPv4 address as one of IPv6, where there are no GIDs */
 	unsigned mtu;	      /* bytes of a packet's payload */
 	unsigned number;
+	const char *own_name; /* of an attribute of the transport's own; NULL: it has none */
+	char own_value[96];
 };
 
 /* Describes the port as it is now. Any thread, with any locks; it may sleep. */

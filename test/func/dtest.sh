@@ -290,13 +290,15 @@ editions() {
 }
 # query: every attribute has a line, and those of DAT 2.0 that have names have theirs
 query() {
-	local rc=0 named=0
+	local rc=0 named=0 mode=0
 
 	[[ -z $edition ]] || named=15
 	dtest client -q -P end0 || rc=1
 	[[ $(grep -c '^[0-9]* IA max_' "$tmp/client.log") == 24 ]] || rc=1
 	[[ $(grep -c '^[0-9]* provider provider_specific_attr DAT_[A-Z_]*: ' "$tmp/client.log") \
 		== "$named" ]] || rc=1
+	[[ -z $edition || ($DAT_TEST_DEV != tcp && $DAT_TEST_DEV != ofi-*) ]] || mode=1
+	[[ $(grep -c ' OFI_MR_MODE: FI_MR_' "$tmp/client.log") == "$mode" ]] || rc=1
 	report $rc "dtest -q prints the attributes, $named of which have names"
 }
 # killed ROLE OPTION...: the peer prints one cause, and nothing that follows from it

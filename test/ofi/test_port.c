@@ -163,6 +163,29 @@ START_TEST(the_provider_rejects_without_data)
 }
 END_TEST
 
+/* What a provider wants of regions, and what is told of the domain. */
+static const struct {
+	int wanted;
+	const char *told;
+} modes[] = {
+	{ 0, "FI_MR_VIRT_ADDR" },
+	{ FI_MR_VIRT_ADDR | FI_MR_RMA_EVENT, "FI_MR_VIRT_ADDR FI_MR_RMA_EVENT" },
+	{ FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+	  "FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED FI_MR_PROV_KEY" },
+};
+
+START_TEST(the_registration_mode_is_told)
+{
+	struct tp_port port;
+
+	ff_provider()->mr_mode = modes[_i].wanted;
+	port = port_of(open_dev());
+	ck_assert_str_eq(port.own_name, "OFI_MR_MODE");
+	ck_assert_str_eq(port.own_value, modes[_i].told);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("port");
@@ -172,5 +195,6 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_port_without_descriptors_is_unknown, 0, 2);
 	tcase_add_loop_test(tcase, the_data_of_a_rejection_arrive, 0, 3);
 	tcase_add_test(tcase, the_provider_rejects_without_data);
+	tcase_add_loop_test(tcase, the_registration_mode_is_told, 0, ARRAY_SIZE(modes));
 	return run_cases(argc, argv);
 }

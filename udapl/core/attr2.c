@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <dat2/dat_ib_extensions.h>
 
@@ -28,6 +29,7 @@ enum {
 	DATAGRAMS,
 	COUNTERS,
 	ON_DEMAND,
+	OWN, /* the last one, because not every transport has it */
 	NAMED_ATTRS,
 };
 
@@ -38,6 +40,7 @@ struct named_attrs {
 	char gid[sizeof("0000:0000:0000:0000:0000:0000:0000:0000")];
 	char mtu[sizeof("4294967295")];
 	char port[sizeof("4294967295")];
+	char own[sizeof(((struct tp_port *)0)->own_value)];
 };
 
 /* Writes @n groups of four digits. */
@@ -84,6 +87,7 @@ int attr_own_open(struct ia *ia)
 	print_groups(named->gid, sizeof(named->gid), port.gid, sizeof(port.gid) / 2);
 	snprintf(named->mtu, sizeof(named->mtu), "%u", port.mtu);
 	snprintf(named->port, sizeof(named->port), "%u", port.number);
+	memcpy(named->own, port.own_value, sizeof(named->own));
 	const DAT_NAMED_ATTR attrs[NAMED_ATTRS] = {
 		[PROVIDER_NAME] = { "DAT_IB_PROVIDER_NAME", port.provider },
 		[DEVICE_NAME] = { "DAT_IB_DEVICE_NAME", ia->attr->device },
@@ -101,6 +105,7 @@ int attr_own_open(struct ia *ia)
 		[DATAGRAMS] = { DAT_IB_ATTR_UD, truth(ia->attr->max_datagram) },
 		[COUNTERS] = { DAT_IB_ATTR_COUNTERS, truth(COUNTS_FAST_PATH) },
 		[ON_DEMAND] = { DAT_IB_ATTR_ON_DEMAND, truth(caps & TP_CAP_ON_DEMAND) },
+		[OWN] = { port.own_name, named->own },
 	};
 	for (unsigned i = 0; i < NAMED_ATTRS; i++)
 		named->attrs[i] = attrs[i];
@@ -139,6 +144,6 @@ void attr_provider_own(const struct ia *ia, DAT_PROVIDER_ATTR *attr)
 	tp_dev_port(ia->dev, &port); /* its state may have changed since the open */
 	/* another thread may read or write it */
 	__atomic_store_n(&ia->named->attrs[PORT_STATUS].value, port.state, __ATOMIC_RELAXED);
-	attr->num_provider_specific_attr = NAMED_ATTRS;
+	attr->num_provider_specific_attr = ia->named->attrs[OWN].name ? NAMED_ATTRS : OWN;
 	attr->provider_specific_attr = ia->named->attrs;
 }

@@ -53,12 +53,39 @@ static void interface_read(const char *name, struct tp_port *port)
 	close(fd);
 }
 
+/* Writes the names of the bits, as fi_info prints them, or "0" if there are none. */
+static void mr_mode_write(int mr_mode, char *text, size_t size)
+{
+#define BIT(name)                                                                                  \
+	{                                                                                          \
+		name, #name                                                                        \
+	}
+	static const struct {
+		int bit;
+		const char *name;
+	} bits[] = {
+		BIT(FI_MR_BASIC),     BIT(FI_MR_LOCAL),	   BIT(FI_MR_VIRT_ADDR),
+		BIT(FI_MR_ALLOCATED), BIT(FI_MR_PROV_KEY), BIT(FI_MR_RMA_EVENT),
+	};
+#undef BIT
+	size_t length = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
+		if (mr_mode & bits[i].bit && length < size)
+			length += (size_t)snprintf(text + length, size - length, "%s%s",
+						   length ? " " : "", bits[i].name);
+	if (!length)
+		snprintf(text, size, "0");
+}
+
 void tp_dev_port(const struct tp_dev *dev, struct tp_port *port)
 {
 	struct ifaddrs *interfaces;
 
 	*port = (struct tp_port){ .provider = "OFI", .state = "UNKNOWN", .number = 1 };
 	address_read(&dev->attr.addr, port->gid);
+	port->own_name = "OFI_MR_MODE";
+	mr_mode_write(dev->info->domain_attr->mr_mode, port->own_value, sizeof(port->own_value));
 	if (getifaddrs(&interfaces))
 		return;
 	for (const struct ifaddrs *at = interfaces; at; at = at->ifa_next)
