@@ -292,7 +292,7 @@ editions() {
 query() {
 	local rc=0 named=0 mode=0
 
-	[[ -z $edition ]] || named=15
+	[[ -z $edition ]] || named=16
 	dtest client -q -P end0 || rc=1
 	[[ $(grep -c '^[0-9]* IA max_' "$tmp/client.log") == 24 ]] || rc=1
 	[[ $(grep -c '^[0-9]* provider provider_specific_attr DAT_[A-Z_]*: ' "$tmp/client.log") \
