@@ -10,9 +10,9 @@
 #define PAGES_AT_ONCE 1024 /* IOV_MAX of Linux; so many bytes always fit into a pipe */
 
 /*
- * Copies a byte of each page from *next on, through a pipe, and moves *next behind the last of them.
- * No byte outside of the range is read: the memory there may be another's. Returns whether all could
- * be copied.
+ * Copies a byte of each page from *next on, through a pipe, and moves *next behind the last of
+ * them. No byte outside of the range is read: the memory there may be another's. Returns whether
+ * all could be copied.
  */
 static bool pages_copied(const int fds[2], const char **next, const char *end, size_t page)
 {
