@@ -310,8 +310,8 @@ END_TEST
 
 static DAT_EVD_HANDLE latched_evd;
 
-/* The request EVD misses a trigger, so its queue is not armed; and then it is disabled. */
-static DAT_CNO_HANDLE leave_missed_and_disabled(void)
+/* The request EVD misses a trigger, so its queue is not armed. */
+static DAT_CNO_HANDLE leave_missed(void)
 {
 	DAT_CNO_HANDLE cno = cno_of_client();
 
@@ -319,6 +319,13 @@ static DAT_CNO_HANDLE leave_missed_and_disabled(void)
 	post_se(latched_evd, 1);
 	ck_dat(evd_modify_cno(client->request_evd, cno));
 	leave_looked_at();
+	return cno;
+}
+
+static DAT_CNO_HANDLE leave_missed_and_disabled(void)
+{
+	DAT_CNO_HANDLE cno = leave_missed();
+
 	ck_dat(evd_disable(client->request_evd));
 	return cno;
 }
@@ -364,11 +371,12 @@ static const struct {
 	{ "the CNO is left", leave_missed_and_disabled, detach_request_evd },
 	{ "its latch is taken", leave_missed_and_disabled, take_latch },
 	{ "the EVD in its latch is freed", leave_missed_and_disabled, free_latched_evd },
+	{ "its latch is taken, and nobody polls", leave_missed, take_latch },
 };
 
 /*
  * The queue is not armed when the failure comes, and the call arms it before the service thread has
- * looked. The EVD is disabled, so the call has no trigger to look for.
+ * looked. Of an EVD that is disabled the call has no trigger to look for.
  */
 START_TEST(a_failure_is_noticed_when_its_queue_is_armed_after_it)
 {

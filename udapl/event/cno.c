@@ -217,12 +217,17 @@ static const struct watch_ops cno_ops = {
 	.ready_locked = cno_ready_locked,
 };
 
-/* A visitor like arm_and_drain, if the consumer looks at its EVDs next, but for disabled ones. */
+/*
+ * A visitor like arm_and_drain, if the consumer looks at its EVDs next, but for disabled ones. If
+ * it does not, a failure that was there before is found by the service thread.
+ */
 static bool arm_missed(struct evd *evd)
 {
 	if (!evd_is_enabled(evd))
 		return arm_and_drain(evd);
 	evd_arm(evd);
+	if (evd->cq)
+		watch_start_looks_locked(&evd->watch);
 	return true;
 }
 
