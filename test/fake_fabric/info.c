@@ -177,7 +177,7 @@ static bool hints_are_met(const struct fi_info *hints)
 	const char *name = hints->fabric_attr->prov_name;
 
 	return !(name && strcmp(name, provider->name)) && !provider->no_device &&
-	       !(hints->caps & ~provider->caps) &&
+	       !(hints->caps & ~provider->caps) && !(provider->mode & ~hints->mode) &&
 	       (hints->ep_attr->type == FI_EP_UNSPEC || hints->ep_attr->type == FI_EP_MSG) &&
 	       !(hints->tx_attr->msg_order & ~provider->orders) &&
 	       !(hints->rx_attr->msg_order & ~provider->orders) &&

@@ -131,12 +131,9 @@ static const struct {
 	{ 0, 8, FI_PROTO_SOCK_TCP, true },
 	{ 0, 4, FI_PROTO_SOCK_TCP, false }, /* there is no room for the length */
 	{ 0, 0, FI_PROTO_SOCK_TCP, false },
-	{ 0, 8, FI_PROTO_RDMA_CM_IB_RC, false },     /* completions have to be counted */
-	{ FI_CONTEXT, 8, FI_PROTO_SOCK_TCP, false }, /* a context is of one transfer */
-	{ FI_CONTEXT2, 8, FI_PROTO_SOCK_TCP, false },
+	{ 0, 8, FI_PROTO_RDMA_CM_IB_RC, false }, /* completions have to be counted */
 	{ FI_RX_CQ_DATA, 4, FI_PROTO_RDMA_CM_IB_RC, true },
 	{ FI_RX_CQ_DATA, 3, FI_PROTO_RDMA_CM_IB_RC, false },
-	{ FI_RX_CQ_DATA | FI_CONTEXT, 8, FI_PROTO_SOCK_TCP, true },
 };
 
 START_TEST(the_attribute_says_if_the_provider_can)

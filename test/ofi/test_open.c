@@ -176,6 +176,15 @@ START_TEST(a_provider_without_messages_or_rma_is_no_model_of_dat)
 }
 END_TEST
 
+START_TEST(a_provider_that_wants_memory_for_transfers_is_not_used)
+{
+	static const uint64_t modes[] = { FI_CONTEXT, FI_CONTEXT2 };
+
+	ff_provider()->mode = modes[_i];
+	open_fails("scripted 127.0.0.1", NO_MODEL, "has no connected endpoints with RMA");
+}
+END_TEST
+
 START_TEST(a_place_that_the_provider_does_not_have_is_told)
 {
 	open_fails("scripted nowhere", NO_ADDRESS, "has no interface, address, domain or host");
@@ -284,6 +293,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_provider_that_is_not_there_is_told);
 	tcase_add_test(tcase, a_provider_without_a_device_is_told);
 	tcase_add_loop_test(tcase, a_provider_without_messages_or_rma_is_no_model_of_dat, 0, 3);
+	tcase_add_loop_test(tcase, a_provider_that_wants_memory_for_transfers_is_not_used, 0, 2);
 	tcase_add_test(tcase, a_place_that_the_provider_does_not_have_is_told);
 	tcase_add_test(tcase, a_provider_whose_messages_hold_no_header_is_refused);
 	tcase_add_test(tcase, limits_are_those_of_the_provider);

@@ -688,6 +688,23 @@ END_TEST
 
 /* ---- failures ---- */
 
+/* The first one needs memory to be remembered, which is given back with the connection. */
+START_TEST(an_early_receive_without_memory_is_not_posted)
+{
+	const struct ep *ep = client->ep;
+
+	alloc_fail_nth(1);
+	ck_dat_is(try_recv(client, 0, 0, 64, DAT_COMPLETION_DEFAULT_FLAG), NO_RESOURCE(MEMORY));
+	ck_assert(alloc_failed());
+	ck_assert_uint_eq(fake_outstanding(), 0);
+	post_recvs(0, 2);
+	ck_assert_ptr_nonnull(ep->early.records);
+	pair_connect(&pair);
+	ck_assert_ptr_null(ep->early.records);
+	expect_messages(client->recv_evd, 0, 2);
+}
+END_TEST
+
 /* Another zone, and EVDs that must grow. */
 static DAT_EP_PARAM changed_param(void)
 {
@@ -882,6 +899,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, posted_receives_must_fit);
 	tcase_add_test(cases, a_reset_endpoint_is_modified_like_a_new_one);
 	tcase_add_test(cases, a_failed_connect_keeps_early_receives);
+	tcase_add_test(cases, an_early_receive_without_memory_is_not_posted);
 	tcase_add_test(cases, a_failed_modify_changes_nothing);
 	tcase_add_test(cases, a_refused_queue_pair_is_told_as_such);
 	tcase_add_test(cases, modify_without_memory_changes_nothing);

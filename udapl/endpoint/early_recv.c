@@ -20,21 +20,7 @@ static size_t early_recv_size(unsigned nsge)
 	return sizeof(struct early_recv) + nsge * sizeof(struct tp_sge);
 }
 
-DAT_RETURN early_recvs_init(struct ep *ep)
-{
-	const size_t most = early_recv_size((unsigned)ep->attr.max_recv_iov);
-
-	ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
-	return ep->early.records ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
-}
-
-void early_recvs_clear(struct ep *ep)
-{
-	ep->early.size = 0;
-	ep->early.count = 0;
-}
-
-static bool has_been_connected(const struct ep *ep)
+bool ep_has_been_connected(const struct ep *ep)
 {
 	switch (ep_state(ep)) {
 	case DAT_EP_STATE_CONNECTED:
@@ -44,6 +30,24 @@ static bool has_been_connected(const struct ep *ep)
 	default:
 		return ep_takes_early_requests(ep);
 	}
+}
+
+bool ep_room_to_remember(struct ep *ep)
+{
+	const size_t most = early_recv_size((unsigned)ep->attr.max_recv_iov);
+
+	assert_locked(&ep->recv_lock);
+	if (!ep->early.records && !ep_has_been_connected(ep))
+		ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
+	return ep->early.records || ep_has_been_connected(ep);
+}
+
+void early_recvs_free(struct ep *ep)
+{
+	spin_lock(&ep->recv_lock);
+	free(ep->early.records);
+	ep->early = (struct early_recvs){ 0 };
+	spin_unlock(&ep->recv_lock);
 }
 
 /*
@@ -57,7 +61,8 @@ void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 	struct early_recvs *early = &ep->early;
 	struct early_recv *recv = (struct early_recv *)(early->records + early->size);
 
-	if (has_been_connected(ep) || early->count >= ep->recvs.limit)
+	assert_locked(&ep->recv_lock);
+	if (!early->records || ep_has_been_connected(ep) || early->count >= ep->recvs.limit)
 		return;
 	recv->cookie = cookie;
 	recv->flags = flags;
@@ -88,13 +93,21 @@ bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr)
 static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
 {
 	struct req *req = ring_next(&next->recvs);
+	bool room;
 	int err = 0;
 
+	spin_lock(&next->recv_lock);
+	room = ep_room_to_remember(next);
+	spin_unlock(&next->recv_lock);
+	if (!room)
+		return NO_RESOURCE(MEMORY);
 	req->cookie = recv->cookie;
 	req_set_kind(req, REQ_RECV, recv->flags);
 	ring_push(&next->recvs, req);
 	memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
+	spin_lock(&next->recv_lock);
 	ep_remember_recv(next, recv->nsge, recv->cookie, recv->flags);
+	spin_unlock(&next->recv_lock);
 	if (next->qp)
 		err = tp_post_recv(next->qp, req, next->recvs.sges, recv->nsge);
 	return err ? status_of(tp_post_error(err), DAT_RESOURCE_MEMORY) : DAT_SUCCESS;

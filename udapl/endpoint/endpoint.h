@@ -103,12 +103,12 @@ struct ep_target {
 
 /*
  * The receives that were posted before a connection was begun, oldest first. None has completed, so
- * they are the oldest ones of the ring. dat_ep_modify posts them to a new queue pair. There is room
- * for as many as may be outstanding, so that a post never needs memory.
+ * they are the oldest ones of the ring. dat_ep_modify posts them to a new queue pair. The first one
+ * takes memory for as many as may be outstanding, which is freed when the endpoint is connected.
  */
 struct early_recvs {
-	char *records;
-	size_t size; /* bytes */
+	char *records; /* as the others, recv_lock */
+	size_t size;   /* bytes */
 	unsigned count;
 };
 
@@ -310,9 +310,16 @@ void ep_init_posts(struct ep *ep);
  * closed: while it is open the limits do not change.
  */
 void ep_limit_reads(struct ep *ep);
+/* Says whether the endpoint is connected, may be any moment, or was. */
+bool ep_has_been_connected(const struct ep *ep);
+/*
+ * Makes room for early receives, if the endpoint has not been connected. Returns false if there is
+ * no memory. recv_lock held.
+ */
+bool ep_room_to_remember(struct ep *ep);
 /*
  * Remembers a receive of @nsge segments, those in the array of its ring, that was posted to an
- * endpoint which was not connected. It is called by the poster, so one at a time.
+ * endpoint which was not connected, if there is room. recv_lock held.
  */
 void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 		      DAT_COMPLETION_FLAGS flags);

@@ -199,7 +199,6 @@ static void fini_rings(struct ep *ep)
 
 static DAT_RETURN init_rings(struct ep *ep)
 {
-	DAT_RETURN ret;
 	int err = ring_init(&ep->sends, ep, (unsigned)ep->attr.max_request_dtos,
 			    max_request_segments(&ep->attr));
 
@@ -212,10 +211,10 @@ static DAT_RETURN init_rings(struct ep *ep)
 			(unsigned)ep->attr.max_recv_iov);
 	ep->recvs.datagrams = ep->datagrams;
 	atomic_store(&ep->recvs.reports_all, ep->datagrams);
-	ret = err ? status_of(err, DAT_RESOURCE_MEMORY) : early_recvs_init(ep);
-	if (ret != DAT_SUCCESS)
-		fini_rings(ep);
-	return ret;
+	if (!err)
+		return DAT_SUCCESS;
+	fini_rings(ep);
+	return status_of(err, DAT_RESOURCE_MEMORY);
 }
 
 static DAT_RETURN make_queues(struct ep *ep, const struct ep_parts *parts)
@@ -559,7 +558,7 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 	ret = create_qp(ep, ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	early_recvs_clear(ep);
+	early_recvs_free(ep);
 	free(ep->private_data);
 	ep->private_data = NULL;
 	ep->private_data_size = 0;

@@ -193,12 +193,11 @@ bool ep_zone_possible(const struct srq *srq, const struct pz *pz);
 DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
 
 /*
- * These are in early_recv.c. The first one allocates memory for the early receives of as many as
- * @ep may have outstanding, and returns DAT_SUCCESS or that there is none.
+ * These are in early_recv.c. The first one forgets the early receives: they can't be moved any
+ * more, because the endpoint is connected, or its connection has ended and the queue pair is a new
+ * one.
  */
-DAT_RETURN early_recvs_init(struct ep *ep);
-/* Forgets them: the connection has ended and the queue pair is a new one. */
-void early_recvs_clear(struct ep *ep);
+void early_recvs_free(struct ep *ep);
 /* Says whether an endpoint with those attributes would take all of them. */
 bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr);
 /* Posts those of @ep to @next, too. Returns DAT_SUCCESS, or what the device says. */

@@ -677,8 +677,8 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 	CANCEL_FORBIDDEN;
 	struct req *req;
 	DAT_RETURN ret;
+	bool locked, full;
 	unsigned nsge;
-	bool full;
 
 	ret = receive_judge(ep, nseg, iov, cookie);
 	if (ret == DAT_SUCCESS) /* it was flushed */
@@ -686,19 +686,22 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 	if (ret != PROCEED)
 		return post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags);
 	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
-	if (ep->thread_safe)
+	/* early receives are forgotten by the thread that notices the connection */
+	locked = ep->thread_safe || !ep_has_been_connected(ep);
+	if (locked)
 		spin_lock(&ep->recv_lock);
-	full = !ring_make_room(&ep->recvs, ep->recv_evd) || !ring_take_room(&ep->recvs);
+	full = (locked && !ep_has_datagrams(ep) && !ep_room_to_remember(ep)) ||
+	       !ring_make_room(&ep->recvs, ep->recv_evd) || !ring_take_room(&ep->recvs);
 	if (!full) {
 		/* no message is longer, and the device counts in 32 bits */
 		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
 		req = receive_claim(ep, cookie, flags);
 		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge,
 				     EP_OPEN);
-		if (ret == DAT_SUCCESS && !ep_has_datagrams(ep))
+		if (ret == DAT_SUCCESS && locked && !ep_has_datagrams(ep))
 			ep_remember_recv(ep, nsge, cookie, flags);
 	}
-	if (ep->thread_safe)
+	if (locked)
 		spin_unlock(&ep->recv_lock);
 	if (full)
 		return post_refused(NO_RESOURCE(MEMORY), REQ_RECV, ep, nseg, iov, NULL, flags);

@@ -61,19 +61,17 @@ static unsigned queue_size_find(const struct tp_dev *dev)
 /*
  * Finds out whether writes can bring immediate data, as bit TP_CAP_IMMED: a provider must have room
  * for them. If it completes a receive for such a write, as devices do, that is all. Otherwise they
- * follow in a message, with the length of the write. That takes completions which nobody counts,
- * and of which many have the same context.
+ * follow in a message, with the length of the write. That takes completions which nobody counts.
  */
 static unsigned immed_find(struct tp_dev *dev)
 {
 	const struct fi_info *info = dev->info;
 	const size_t room = info->domain_attr->cq_data_size;
-	const bool contexts_may_repeat = !(info->mode & (FI_CONTEXT | FI_CONTEXT2));
 	bool can;
 
 	dev->immed_follows = !(info->mode & FI_RX_CQ_DATA);
 	if (dev->immed_follows)
-		can = room >= sizeof(uint64_t) && dev->soft_queues && contexts_may_repeat;
+		can = room >= sizeof(uint64_t) && dev->soft_queues;
 	else
 		can = room >= sizeof(uint32_t);
 	return can && DAT_EDITION == 2 ? TP_CAP_IMMED : 0;

@@ -208,7 +208,7 @@ void view_clear(struct tp_dev *dev, struct region_view *view)
 }
 
 static void view_show_locked(struct tp_dev *dev, struct region_view *view, struct tp_mr *mr,
-			     uint32_t context)
+			     uint32_t context, unsigned segments)
 {
 	assert_locked(&dev->mrs_lock);
 	view->mr = mr;
@@ -217,8 +217,9 @@ static void view_show_locked(struct tp_dev *dev, struct region_view *view, struc
 	if (view->next)
 		view->next->back = &view->next;
 	mr->views = view;
-	for (unsigned i = 0; i < dev->attr.max_sge; i++)
-		view->desc[i] = fi_mr_desc(mr->fi);
+	view->desc = fi_mr_desc(mr->fi);
+	for (unsigned i = 0; i < segments; i++)
+		view->descs[i] = view->desc;
 	view_write(view->context, context);
 	view_write(view->first, (uintptr_t)mr->range.iov_base);
 	view_write(view->end, mr_end(mr));
@@ -316,7 +317,7 @@ void view_set(const struct transfer_queue *queue, struct region_view *view, bool
 	/* fast posts give the addresses to libfabric as they are */
 	if (queue_is_fast(queue) && mr && mr_end(mr) - 1 < VIEW_LIMIT && !mr_bias(mr) &&
 	    mr_allows(mr, sge->lmr_context, pd, write))
-		view_show_locked(dev, view, mr, sge->lmr_context);
+		view_show_locked(dev, view, mr, sge->lmr_context, queue->max_sge);
 	spin_unlock(&dev->mrs_lock);
 }
 

@@ -257,7 +257,8 @@ struct region_view {
 	uint64_t first;			  /* below VIEW_LIMIT, as end is */
 	uint64_t end;			  /* the address behind the region; 0: cleared */
 	uint64_t size;			  /* of the region; 0: cleared */
-	void *desc[TP_MAX_SGE];		  /* of libfabric, for each segment of a post the same */
+	void *desc;			  /* of libfabric */
+	void **descs;			  /* the same for each segment of a post */
 	struct tp_mr *mr;		  /* mrs_lock; NULL: cleared */
 	struct region_view *next, **back; /* mrs_lock; mr->views */
 };
@@ -543,22 +544,31 @@ struct done {
 		void *tag;
 		uint64_t tag_space; /* which it has on hosts of 32 bits, too */
 	};
-	DAT_DTO_COMPLETION_STATUS status;
+	union {
+		DAT_DTO_COMPLETION_STATUS status;
+		uint32_t kept_context;
+	};
 	union {
 		uint32_t ep[2]; /* the address of the endpoint, of a shared receive */
 		uint32_t immed; /* to be sent; the poster writes them */
 	};
-	uint32_t length; /* received */
+	union {
+		uint32_t length; /* received */
+		uint32_t kept_length;
+	};
 };
 
 /*
- * The slot of one post, which its tag leads to. libfabric may use what is at the address of the
- * context while the transfer is in flight. A fast post writes nothing here.
+ * The slot of one post, which its tag leads to, and whose address libfabric returns when the
+ * transfer is complete. A fast post writes nothing here. While a transfer of a single segment waits
+ * it keeps that in what describes it when it is complete: kept_address, and in @done.
  */
 struct transfer {
-	struct fi_context2 context;
 	struct transfer_queue *queue; /* NULL: it is of a shared receive queue */
-	struct transfer *next;	      /* cq->lock; in the list of those that are ready */
+	union {
+		struct transfer *next; /* cq->lock; in the list of those that are ready */
+		uint64_t kept_address; /* cq->lock */
+	};
 	struct done done;
 	union {
 		struct transfer *following; /* the slot of the next post */
@@ -579,13 +589,9 @@ struct transfer {
 	uint8_t nsge;
 	bool complete; /* it is, and not reported, because others are before it */
 	bool waiting;  /* it has not been given to libfabric yet */
-#if UINTPTR_MAX == UINT32_MAX
-	char padding[8]; /* to TRANSFER_SIZE */
-#endif
 };
 
-/* A multiple of TP_TAG_SIZE. */
-#define TRANSFER_SIZE (sizeof(void *) == 8 ? 128 : 96)
+#define TRANSFER_SIZE 64 /* a multiple of TP_TAG_SIZE */
 _Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of counts in it");
 
 /*
@@ -596,9 +602,7 @@ _Static_assert(sizeof(struct transfer) == TRANSFER_SIZE, "transfer_of counts in 
  * or a fence stands before it; and for ever after the end of the connection.
  */
 struct transfer_queue {
-	uintptr_t base; /* transfer_of */
-	/* poster; of the latest fast post, unless it was of a single segment of a message */
-	struct iovec iov[TP_MAX_SGE];
+	uintptr_t base;		       /* transfer_of */
 	const DAT_LMR_TRIPLET *single; /* poster; while it posts a message of a single segment */
 	bool started;		       /* poster; there was a post */
 	struct region_view view;
@@ -611,10 +615,14 @@ struct transfer_queue {
 	struct tp_cq *cq;	   /* where they complete */
 	struct tp_qp *qp;
 	struct transfer *slots;
-	struct tp_sge *sges;
-	unsigned count; /* of slots */
+	struct tp_sge *sges; /* @max_sge for each slot; none of transfers of single segments */
 	unsigned max_sge;
 	struct transfer_queue *next, **back; /* cq->lock; cq->queues */
+	/*
+	 * Poster; of the latest fast post, unless it was of a single segment of a message. In sends
+	 * there is no memory behind the first @max_sge.
+	 */
+	struct iovec iov[TP_MAX_SGE];
 };
 
 /* The slot of a post with that tag. */
@@ -649,7 +657,7 @@ struct tp_qp {
 	struct fi_ops_msg messages;
 	struct fi_ops_rma rma;
 	uint64_t write_flags;
-	struct transfer_queue sends, recvs;
+	struct transfer_queue recvs;
 	struct region_view reads; /* local buffers of reads; sends.view is that of all others */
 	/*
 	 * Poster; the arguments of libfabric's calls for RMA, of which a fast post fills in what
@@ -675,8 +683,9 @@ struct tp_qp {
 	struct fid_cq *own; /* where libfabric completes its receives */
 	int own_fd;
 	struct tp_qp *next_member;
-	unsigned seen; /* posts to the srq when it was read last */
-	bool starved;  /* a message waits for a receive */
+	unsigned seen;		     /* posts to the srq when it was read last */
+	bool starved;		     /* a message waits for a receive */
+	struct transfer_queue sends; /* the last, because it ends in an array that may be shorter */
 };
 
 /* Are reads in flight? The poster of requests asks that, or who holds the lock of sends.cq. */

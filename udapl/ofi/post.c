@@ -8,8 +8,6 @@
  */
 #include "ofi.h"
 
-_Static_assert(offsetof(struct transfer, context) == 0, "libfabric returns that address");
-
 /* Everything is signalled, and every completion may wake the peer. */
 const unsigned tp_post_flags = TP_POST_FENCE;
 
@@ -434,10 +432,10 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (nseg == 1)
 		return (int)UNCANCELLED(qp->messages.send(
 			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
-			taken->single->segment_length, queue->view.desc[0], 0, transfer));
+			taken->single->segment_length, queue->view.desc, 0, transfer));
 	COMPUTE_HERE(transfer);
 	return (int)UNCANCELLED(
-		qp->messages.sendv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer));
+		qp->messages.sendv(qp->fi, queue->iov, queue->view.descs, nseg, 0, transfer));
 }
 
 /*
@@ -496,10 +494,10 @@ HOT int tp_fast_recv(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (nseg == 1)
 		return (int)UNCANCELLED(qp->messages.recv(
 			qp->fi, (void *)(uintptr_t)taken->single->virtual_address,
-			taken->single->segment_length, queue->view.desc[0], 0, transfer));
+			taken->single->segment_length, queue->view.desc, 0, transfer));
 	COMPUTE_HERE(transfer);
 	return (int)UNCANCELLED(
-		qp->messages.recvv(qp->fi, queue->iov, queue->view.desc, nseg, 0, transfer));
+		qp->messages.recvv(qp->fi, queue->iov, queue->view.descs, nseg, 0, transfer));
 }
 
 /*

@@ -12,17 +12,17 @@
 static int queue_init(struct transfer_queue *queue, struct tp_qp *qp, struct tp_cq *cq,
 		      const struct tp_tags *tags, unsigned max_sge)
 {
-	const size_t sge = max_u64(max_sge, 1);
+	const bool several = max_sge > 1;
 
 	queue->cq = cq;
 	queue->qp = qp;
-	queue->count = tags->count;
 	queue->max_sge = max_sge;
 	if (!tags->count)
 		return 0;
 	queue->slots = calloc(tags->count, sizeof(*queue->slots));
-	queue->sges = calloc(tags->count * sge, sizeof(*queue->sges));
-	if (!queue->slots || !queue->sges)
+	if (several)
+		queue->sges = calloc((size_t)tags->count * max_sge, sizeof(*queue->sges));
+	if (!queue->slots || (several && !queue->sges))
 		return -ENOMEM;
 	queue->base = (uintptr_t)queue->slots -
 		      (uintptr_t)tags->first * (TRANSFER_SIZE / TP_TAG_SIZE);
@@ -37,12 +37,35 @@ static int queue_init(struct transfer_queue *queue, struct tp_qp *qp, struct tp_
 	return 0;
 }
 
-/* Returns where the segments of a transfer are kept while it waits. */
+/* Returns where several segments of a transfer are kept while it waits. */
 static struct tp_sge *transfer_segments(const struct transfer *transfer)
 {
 	const struct transfer_queue *queue = transfer->queue;
 
-	return &queue->sges[(size_t)(transfer - queue->slots) * max_u64(queue->max_sge, 1)];
+	return &queue->sges[(size_t)(transfer - queue->slots) * queue->max_sge];
+}
+
+/* Keeps the segments of a transfer that will wait. */
+static void segments_keep(struct transfer *transfer, const struct tp_sge *sge)
+{
+	if (transfer->nsge == 1) {
+		transfer->kept_address = sge->address;
+		transfer->done.kept_length = sge->length;
+		transfer->done.kept_context = sge->lmr_context;
+	} else if (transfer->nsge) {
+		memcpy(transfer_segments(transfer), sge, transfer->nsge * sizeof(*sge));
+	}
+}
+
+/* Returns those of a transfer that waits; *single is where they are, if there are not several. */
+static const struct tp_sge *segments_kept(const struct transfer *transfer, struct tp_sge *single)
+{
+	if (transfer->nsge > 1)
+		return transfer_segments(transfer);
+	*single = (struct tp_sge){ .address = transfer->kept_address,
+				   .length = transfer->done.kept_length,
+				   .lmr_context = transfer->done.kept_context };
+	return single;
 }
 
 static void queue_fini(struct transfer_queue *queue)
@@ -195,6 +218,7 @@ static bool transfer_start_locked(struct transfer *transfer)
 {
 	struct tp_qp *qp = transfer->queue->qp;
 	const bool read = transfer->kind == TRANSFER_READ;
+	struct tp_sge single;
 	int err;
 
 	if (transfer->kind == TRANSFER_NOTHING) {
@@ -203,7 +227,7 @@ static bool transfer_start_locked(struct transfer *transfer)
 	}
 	if (read)
 		qp_count_read(qp, 1);
-	err = transfer_issue(transfer, transfer_segments(transfer));
+	err = transfer_issue(transfer, segments_kept(transfer, &single));
 	if (err && read)
 		qp_count_read(qp, -1u);
 	if (err && err != -EAGAIN)
@@ -260,10 +284,7 @@ static void queue_advance(struct transfer_queue *queue)
 /* Has the transfer wait. */
 static void transfer_keep_locked(struct transfer *transfer, const struct tp_sge *sge)
 {
-	struct tp_sge *kept = transfer_segments(transfer);
-
-	for (unsigned i = 0; i < transfer->nsge; i++)
-		kept[i] = sge[i];
+	segments_keep(transfer, sge);
 	transfer->waiting = true;
 	queue_close_locked(transfer->queue, transfer);
 }
@@ -360,8 +381,8 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	/* a device's completion queue has room for no more than the core counts */
 	info->tx_attr->size = min_u64(qp->max_send, dev->info->tx_attr->size);
 	info->rx_attr->size = min_u64(max_u64(qp->max_recv, 1), dev->info->rx_attr->size);
-	info->tx_attr->iov_limit = max_u64(qp->sends.max_sge, 1);
-	info->rx_attr->iov_limit = max_u64(qp->recvs.max_sge, 1);
+	info->tx_attr->iov_limit = qp->sends.max_sge;
+	info->rx_attr->iov_limit = qp->recvs.max_sge;
 	info->tx_attr->op_flags = dev->send_flags; /* those of a write are in its call */
 	info->ep_attr->rx_ctx_cnt = qp->srq ? FI_SHARED_CONTEXT : 1;
 	ret = fi_endpoint(dev->domain, info, &fi, qp);
@@ -485,22 +506,43 @@ static void rma_init(struct fi_msg_rma *messages, struct tp_qp *qp, struct regio
 	for (unsigned nseg = 0; nseg <= FEW_SEGMENTS; nseg++)
 		messages[nseg] = (struct fi_msg_rma){
 			.msg_iov = qp->sends.iov,
-			.desc = view->desc,
+			.desc = view->descs,
 			.rma_iov = &qp->remote,
 			.iov_count = nseg,
 			.rma_iov_count = 1,
 		};
 }
 
+/*
+ * Allocates a queue pair with room for so many segments in each direction, at least 1: the array of
+ * a view's descriptors has as many. All of it is zero.
+ */
+static struct tp_qp *qp_alloc(unsigned send_sge, unsigned recv_sge)
+{
+	const size_t size = offsetof(struct tp_qp, sends.iov) + send_sge * sizeof(struct iovec);
+	struct tp_qp *qp = calloc(1, size + (2 * send_sge + recv_sge) * sizeof(void *));
+	void **descs;
+
+	if (!qp)
+		return NULL;
+	descs = (void **)((char *)qp + size);
+	qp->sends.view.descs = descs;
+	qp->reads.descs = descs + send_sge;
+	qp->recvs.view.descs = descs + 2 * send_sge;
+	return qp;
+}
+
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **out)
 {
+	const unsigned send_sge = (unsigned)max_u64(attr->max_send_sge, 1);
+	const unsigned recv_sge = (unsigned)max_u64(attr->max_recv_sge, 1);
 	struct tp_qp *qp;
 	int err;
 
 	if (attr->max_send_sge > dev->attr.max_sge || attr->max_recv_sge > dev->attr.max_sge)
 		return -EINVAL;
-	qp = calloc(1, sizeof(*qp));
+	qp = qp_alloc(send_sge, recv_sge);
 	if (!qp)
 		return -ENOMEM;
 	qp->dev = dev;
@@ -512,8 +554,8 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->max_recv = attr->max_recv;
 	rma_init(qp->write_of, qp, &qp->sends.view);
 	rma_init(qp->read_of, qp, &qp->reads);
-	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, attr->max_send_sge) ||
-	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, attr->max_recv_sge)) {
+	if (queue_init(&qp->sends, qp, attr->send_cq, &attr->send_tags, send_sge) ||
+	    queue_init(&qp->recvs, qp, attr->recv_cq, &attr->recv_tags, recv_sge)) {
 		err = -ENOMEM;
 		goto fini_queues;
 	}

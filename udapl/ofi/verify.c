@@ -44,7 +44,6 @@ struct trial {
 	unsigned n_opened;
 	uint32_t secret; /* the data of our request, lest another one is taken for it */
 	uint32_t cells[CELLS];
-	struct fi_context2 context;
 };
 
 /* ---- the objects ---- */
@@ -163,7 +162,7 @@ static int trial_write(struct trial *trial, struct fid_mr *mr, uint64_t address)
 		.iov_count = 1,
 		.rma_iov = &remote,
 		.rma_iov_count = 1,
-		.context = &trial->context,
+		.context = trial,
 	};
 	const uint64_t placed = trial->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
 
