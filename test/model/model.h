@@ -195,6 +195,7 @@ struct ep_model {
 	struct life life, past; /* past: events of the connection before a reset */
 	struct queue recvs, requests;
 	bool failed[2]; /* a receive, a request of this connection has failed */
+	bool asked;	/* dat_ep_disconnect has ended this connection */
 	struct conn *conn;
 	bool client;
 	struct object *rsp, *cr; /* what reserves it */
@@ -217,6 +218,7 @@ struct conn {
 	struct way {	      /* by the end that sends */
 		unsigned sent, received, posted; /* posted: receives at the other end */
 		bool shared;			 /* these are of an SRQ, and have room */
+		bool unsure; /* a message may have counted as one for a freed endpoint */
 		size_t length[MESSAGES], room[MESSAGES];
 		uint64_t seed[MESSAGES];
 	} way[ENDS];

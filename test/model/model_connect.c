@@ -80,6 +80,7 @@ static void ep_disconnect_op(struct world *w, const struct call *c)
 		life->est_may = true;
 	}
 	ep->ep.states = STATE(DISCONNECT_PENDING) | STATE(DISCONNECTED);
+	ep->ep.asked = true;
 	ep_ends(ep, EVENT_BIT(DAT_CONNECTION_EVENT_DISCONNECTED), true);
 	ep_peer_ends(ep);
 }

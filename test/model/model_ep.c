@@ -475,7 +475,7 @@ static void ep_reset_op(struct world *w, const struct call *c)
 	if (ep->ep.conn)
 		ep->ep.conn->end[ep->ep.client ? CLIENT : SERVER] = NULL;
 	ep->ep.conn = NULL;
-	ep->ep.failed[0] = ep->ep.failed[1] = false;
+	ep->ep.failed[0] = ep->ep.failed[1] = ep->ep.asked = false;
 }
 
 const struct op ep_ops[] = {

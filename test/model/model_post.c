@@ -164,6 +164,17 @@ static void posted(struct world *w, struct object *ep, struct post *post)
 }
 
 /*
+ * The states in which a request is taken. While the peer or a failure ends the connection, it is
+ * for the consumer still up: then a request is taken, and flushed.
+ */
+static unsigned request_states(const struct object *ep)
+{
+	unsigned states = STATE(CONNECTED) | STATE(COMPLETION_PENDING) | STATE(DISCONNECTED);
+
+	return ep->ep.asked ? states : states | STATE(DISCONNECT_PENDING);
+}
+
+/*
  * Judges the result of a post whose arguments are right. A slot is free again when its completion
  * was taken, which may have happened unseen: so a full queue refuses only when nothing of it can
  * have completed, and one that is not full never does.
@@ -183,17 +194,11 @@ static bool post_judge(struct world *w, struct object *ep, struct post *post, DA
 	if (got == DAT_SUCCESS && (DAT_COUNT)queue->n >= max)
 		holds(w, ep->ep.conn || ep_states(ep) & STATE(DISCONNECTED),
 		      "it has room for more than %d", max);
-	/* While the end is noticed, a post may be taken, and flushed, or refused. */
-	if (got == DAT_SUCCESS && ep_states(ep) & STATE(DISCONNECT_PENDING) & ~legal)
-		return true;
 	return ep_returned(w, ep, got, legal);
 }
 
 static void post_make(struct world *w, const struct call *c, enum transfer_kind kind)
 {
-	const unsigned legal = kind == RECV ? ~0u
-					    : STATE(CONNECTED) | STATE(COMPLETION_PENDING) |
-						      STATE(DISCONNECTED);
 	DAT_RETURN(*call)
 	(DAT_EP_HANDLE, DAT_COUNT, DAT_LMR_TRIPLET *, DAT_DTO_COOKIE,
 	 DAT_COMPLETION_FLAGS) = kind == RECV ? dat_ep_post_recv : dat_ep_post_send;
@@ -226,7 +231,7 @@ static void post_make(struct world *w, const struct call *c, enum transfer_kind 
 		   post.flags);
 	if (want != DAT_SUCCESS)
 		returned(w, got, want);
-	else if (post_judge(w, ep, &post, got, legal)) {
+	else if (post_judge(w, ep, &post, got, kind == RECV ? ~0u : request_states(ep))) {
 		posted(w, ep, &post);
 		return;
 	}
@@ -295,8 +300,7 @@ static void rdma_make(struct world *w, const struct call *c, enum transfer_kind 
 		   no_remote ? NULL : &remote, post.flags);
 	if (want != DAT_SUCCESS)
 		returned(w, got, want);
-	else if (post_judge(w, ep, &post, got,
-			    STATE(CONNECTED) | STATE(COMPLETION_PENDING) | STATE(DISCONNECTED))) {
+	else if (post_judge(w, ep, &post, got, request_states(ep))) {
 		posted(w, ep, &post);
 		return;
 	}
@@ -334,7 +338,6 @@ static struct transfer *bind_transfer(struct world *w, struct object *rmr, struc
 /* Of a window without a bind outstanding, within one zone: the rest is in the sheet of rows. */
 static void rmr_bind_op(struct world *w, const struct call *c)
 {
-	const unsigned legal = STATE(CONNECTED) | STATE(COMPLETION_PENDING) | STATE(DISCONNECTED);
 	DAT_EP_HANDLE ep_handle;
 	DAT_RMR_HANDLE rmr_handle;
 	struct object *ep = object_arg(w, c->arg[0], DAT_HANDLE_TYPE_EP, &ep_handle);
@@ -371,7 +374,7 @@ static void rmr_bind_op(struct world *w, const struct call *c)
 		       post.flags, &context);
 	if (want != DAT_SUCCESS)
 		returned(w, got, want);
-	else if (post_judge(w, ep, &post, got, legal)) {
+	else if (post_judge(w, ep, &post, got, request_states(ep))) {
 		lmr->uses++;
 		posted(w, ep, &post);
 		return;

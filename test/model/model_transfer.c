@@ -357,9 +357,11 @@ static void dto_judge(struct world *w, struct queue *queue, struct transfer *t, 
 		return;
 	if (!ep) { /* of an SRQ: an endpoint has taken it */
 		ep = object_with(w, DAT_HANDLE_TYPE_EP, data->ep_handle);
-		if (!ep || handle_is_used_again(w, ep->handle) || !ep->ep.srq ||
-		    queue != &ep->ep.srq->srq.recvs || !ep->ep.conn)
+		if (!ep || !ep->ep.srq || queue != &ep->ep.srq->srq.recvs || !ep->ep.conn)
 			return; /* that one was freed or reset since */
+		way_in(ep)->unsure |= handle_is_used_again(w, ep->handle);
+		if (way_in(ep)->unsure)
+			return; /* it may have been */
 	} else {
 		head_judge(w, queue, t);
 		holds(w, data->ep_handle == ep->handle, "the endpoint is %p", data->ep_handle);
