@@ -119,6 +119,8 @@ struct device {
 	bool ends_attempts;
 	/* A message without a receive holds up answers to requests of the other direction. */
 	bool holds_up;
+	/* What waited behind a message without a receive may stay until more is posted. */
+	bool stays_held_up;
 	/* The provider checks local buffers itself, and a fault ends the connection at once. */
 	bool checks_buffers;
 	size_t kept_per_reject; /* bytes that a library below keeps of each rejected request */

@@ -35,11 +35,12 @@ static const struct device devices[] = {
 	{
 		/*
 		 * It checks local memory when it executes a request, and most faults are operation
-		 * errors.
+		 * errors. After a wait for a receive it sends out of sequence, and may stop there.
 		 */
 		.kind = "rxe",
 		USUAL,
 		PADDED,
+		.stays_held_up = true,
 		.bad_segment = DAT_DTO_ERR_LOCAL_EP,
 		.bad_receive = DAT_DTO_ERR_LOCAL_EP,
 		.short_receive = DAT_DTO_ERR_LOCAL_EP,
@@ -119,6 +120,7 @@ static const struct device devices[] = {
 		.kind = "ofi-rxe",
 		OVER_LIBFABRIC,
 		.params = "verbs %s",
+		.stays_held_up = true,
 		.kept_per_reject = 1000,
 		.short_receive = DAT_DTO_ERR_LOCAL_EP,
 		.lacks = {

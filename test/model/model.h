@@ -218,6 +218,7 @@ struct conn {
 	struct way {	      /* by the end that sends */
 		unsigned sent, received, posted; /* posted: receives at the other end */
 		bool shared;			 /* these are of an SRQ, and have room */
+		bool held_up;			 /* a message was sent before its receive */
 		bool unsure; /* a message may have counted as one for a freed endpoint */
 		size_t length[MESSAGES], room[MESSAGES];
 		uint64_t seed[MESSAGES];

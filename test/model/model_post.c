@@ -125,6 +125,7 @@ static void message_sent(struct object *ep, struct transfer *t)
 	t->number = way->sent;
 	way->length[way->sent % MESSAGES] = t->length;
 	way->seed[way->sent++ % MESSAGES] = t->cookie;
+	way->held_up |= way->sent > way->posted;
 	message_fits(conn, ep->ep.client ? CLIENT : SERVER);
 }
 

@@ -170,6 +170,8 @@ bool ep_flows(const struct object *ep)
 		return false;
 	in = way_in(ep);
 	out = way_out(ep);
+	if (device()->stays_held_up && (in->held_up || out->held_up))
+		return false;
 	return surely_up(ep) && surely_up(ep_peer(ep)) && !ep->ep.conn->broken && !in->shared &&
 	       !out->shared && in->sent <= in->posted && out->sent <= out->posted;
 }
