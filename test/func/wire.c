@@ -392,6 +392,31 @@ START_TEST(an_attempt_over_a_cut_wire_ends)
 }
 END_TEST
 
+/* The peer's kernel has the request, and nobody answers it. The attempt has no time-out. */
+START_TEST(an_attempt_whose_peer_vanishes_ends)
+{
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp;
+	DAT_CR_HANDLE cr;
+	struct pair pair;
+
+	tcp_probe_soon();
+	pair_open_unconnected(&pair, NULL);
+	psp = listen_any(&pair.server, &qual);
+	post_recvs(&pair.client, 100, POSTED);
+	ck_dat(try_connect(pair.client.ep, &pair.server, qual, DAT_TIMEOUT_INFINITE));
+	cr = expect_cr(&pair.server);
+	wait_until_sent();
+	wire_cut();
+	expect_connection(&pair.client, DAT_CONNECTION_EVENT_UNREACHABLE);
+	expect_flushed_recvs(&pair.client, 100, POSTED);
+	wire_heal();
+	ck_dat(CR_REJECT(cr));
+	ck_dat(dat_psp_free(psp));
+	reuse_and_close(&pair);
+}
+END_TEST
+
 /* The client gives up, which the server learns when the wire has healed. */
 START_TEST(an_accept_that_is_lost_ends_at_both_sides)
 {
@@ -449,6 +474,7 @@ int main(int argc, char **argv)
 		{ who_sends_on_a_half_open_connection_is_told, NEEDS_NOTHING },
 		{ an_ia_is_closed_over_a_cut_wire, NEEDS_NOTHING },
 		{ an_attempt_over_a_cut_wire_ends, NEEDS_NOTHING },
+		{ an_attempt_whose_peer_vanishes_ends, NEEDS_NOTHING },
 		{ an_accept_that_is_lost_ends_at_both_sides, NEEDS_NOTHING },
 		{ a_reset_ends_a_connection_at_both_sides, NEEDS_NOTHING },
 	};

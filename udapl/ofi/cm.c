@@ -332,6 +332,16 @@ static void conn_read_addresses(struct tp_conn *conn)
 		conn->remote = remote;
 }
 
+/* A peer that has the request and vanishes is noticed, however long its answer may take. */
+static void conn_probe_attempt(const struct tp_conn *conn)
+{
+	struct sockaddr_storage local = { 0 };
+	size_t size = sizeof(local);
+
+	if (conn->dev->soft_queues && !fi_getname(&conn->qp->fi->fid, &local, &size))
+		socket_probe_attempt(conn->dev, &local);
+}
+
 static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 {
 	struct tp_established established = {
@@ -826,6 +836,7 @@ int tp_connect(struct tp_dev *dev, const struct sockaddr *remote, uint16_t port,
 	qp->conn = conn;
 	conns_add(conn);
 	qp_connecting(qp);
+	conn_probe_attempt(conn);
 	*out = conn;
 	return 0;
 detach:

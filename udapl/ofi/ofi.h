@@ -889,6 +889,11 @@ int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
 /* From here on the kernel ends the connection if the peer's host has vanished. */
 void socket_probe(int socket);
 /*
+ * The same of an attempt to connect, whose peer is not known to the kernel yet: its socket is at
+ * @local. ia->lock held.
+ */
+void socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local);
+/*
  * Finds the socket that listens at @local; @guess is looked at first. Returns -1 if it is not
  * found. What it accepts from here on does not block a reader.
  */

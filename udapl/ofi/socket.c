@@ -82,10 +82,10 @@ int descriptor_next(const struct tp_dev *dev)
 #define GUESSES 8
 
 /* Looks at the next descriptors from @fd on. Returns -1 if none of them is it. */
-static int socket_guess(int fd, struct socket_ends *ends)
+static int socket_guess(int fd, bool (*fits)(int fd, void *what), void *what)
 {
 	for (int end = fd + GUESSES; fd < end; fd++)
-		if (socket_is_of(fd, ends))
+		if (fits(fd, what))
 			return fd;
 	return -1;
 }
@@ -94,14 +94,20 @@ static int socket_guess(int fd, struct socket_ends *ends)
  * Sockets of one process are mostly opened one after the other. Those that take the numbers of
  * closed ones are just below the next number that is free.
  */
-int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
+static int socket_search_near(const struct tp_dev *dev, bool (*fits)(int fd, void *what),
+			      void *what)
 {
-	int fd = socket_guess(dev->last_socket, ends);
+	int fd = socket_guess(dev->last_socket, fits, what);
 
 	if (fd < 0)
-		fd = socket_guess(descriptor_next(dev) - GUESSES, ends);
-	if (fd < 0)
-		fd = socket_search(socket_is_of, ends);
+		fd = socket_guess(descriptor_next(dev) - GUESSES, fits, what);
+	return fd < 0 ? socket_search(fits, what) : fd;
+}
+
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
+{
+	int fd = socket_search_near(dev, socket_is_of, ends);
+
 	if (fd >= 0)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return fd;
@@ -117,6 +123,19 @@ void socket_probe(int fd)
 	const int on = 1;
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+static bool socket_is_named(int fd, void *local)
+{
+	return socket_is_at(fd, local);
+}
+
+void socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local)
+{
+	int fd = socket_search_near(dev, socket_is_named, local);
+
+	if (fd >= 0)
+		socket_probe(fd);
 }
 
 bool socket_is_read(int fd, uint64_t *read)
