@@ -115,10 +115,13 @@ size_t operation_bytes(const struct operation *op)
 	return (size_t)op->segment_size * op->segments;
 }
 
+/* Counts with 64 bits: from here on operation_bytes fits into the size_t of this host. */
 const char *plan_sizes_problem(const struct plan *plan)
 {
-	for (unsigned i = 0; i < plan->op_count; i++)
-		if (operation_bytes(&plan->ops[i]) > TRANSFER_BYTES_MAX)
+	const struct operation *op = plan->ops;
+
+	for (unsigned i = 0; i < plan->op_count; i++, op++)
+		if ((uint64_t)op->segment_size * op->segments > TRANSFER_BYTES_MAX)
 			return "an operation has more bytes than a transfer of DAT " TOOL_DAT
 			       " can have";
 	return NULL;
