@@ -49,6 +49,11 @@ static void setup(void)
 	ck_assert_int_eq(attr_own_open(&ia), 0);
 }
 
+static void teardown(void)
+{
+	attr_own_close(&ia);
+}
+
 START_TEST(ia_attributes_come_from_the_device)
 {
 	DAT_IA_ATTR attr;
@@ -448,9 +453,9 @@ int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("attributes"), *values = tcase_create("values");
 
-	tcase_add_checked_fixture(cases, setup, NULL);
+	tcase_add_checked_fixture(cases, setup, teardown);
 	case_share_process(values);
-	tcase_add_checked_fixture(values, setup, NULL);
+	tcase_add_checked_fixture(values, setup, teardown);
 	tcase_add_test(cases, ia_attributes_come_from_the_device);
 	tcase_add_test(cases, max_rmrs_is_max_lmrs_without_device_windows);
 	tcase_add_test(cases, reads_are_guaranteed_only_if_enough_for_all_endpoints);
