@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parser of dat.conf. */
+/* The text of dat.conf, and its parser. */
 #ifndef DAT_CONF_H
 #define DAT_CONF_H
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "libdat.h"
@@ -30,5 +31,16 @@ struct conf_sink {
  * have any value.
  */
 void conf_parse(char *text, size_t length, const struct conf_sink *sink);
+
+#define CONF_SIZE_MAX	 (1u << 20)  /* bytes that a dat.conf may have at most */
+#define CONF_NOT_REGULAR EMEDIUMTYPE /* neither a regular file nor a directory */
+
+/*
+ * Reads the file of that name to its end, without waiting for a writer. Returns 0, and a text to be
+ * freed, which has room for one more byte; or -errno, and no text.
+ */
+int conf_text_read(const char *path, char **text, size_t *length);
+/* Returns the words for what conf_text_read has returned. */
+const char *conf_text_error(int err);
 
 #endif

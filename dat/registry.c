@@ -269,39 +269,15 @@ static void reader_refuse_line(void *arg, unsigned number, const char *reason)
 	libdat_log(DBG_ERROR, "%s:%u: %s", reader->path, number, reason);
 }
 
-/* Reads the file to its end; the buffer has room for one more byte. Returns 0 or -errno. */
-static int reader_read_text(FILE *file, char **text, size_t *length)
-{
-	char *larger;
-	size_t room = 0;
-
-	do {
-		if (*length + 1 >= room) {
-			room = room ? 2 * room : 4096;
-			larger = realloc(*text, room);
-			if (!larger)
-				return -ENOMEM;
-			*text = larger;
-		}
-		*length += fread(*text + *length, 1, room - *length - 1, file);
-	} while (!feof(file) && !ferror(file));
-	return ferror(file) ? -errno : 0;
-}
-
 /* Reads and parses the file. Returns 0 or -errno. */
 static int reader_read(struct conf_reader *reader, const char *path)
 {
 	struct conf_sink sink = { .entry = reader_add_line,
 				  .refused = reader_refuse_line,
 				  .arg = reader };
-	FILE *file = fopen(path, "re");
-	size_t length = 0;
-	int err;
+	size_t length;
+	int err = conf_text_read(path, &reader->text, &length);
 
-	if (!file)
-		return -errno;
-	err = reader_read_text(file, &reader->text, &length);
-	fclose(file);
 	if (err)
 		return err;
 	libdat_log(DBG_STATIC, "%s: %zu bytes", path, length);
@@ -331,7 +307,7 @@ static bool reader_find(struct conf_reader *reader)
 		err = reader_read(reader, override);
 		if (err)
 			libdat_log(DBG_ERROR, "DAT_OVERRIDE: cannot read \"%s\": %s", override,
-				   strerror(-err));
+				   conf_text_error(err));
 		return !is_shortage(err);
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -340,7 +316,7 @@ static bool reader_find(struct conf_reader *reader)
 			return true;
 		/* A missing file is normal on a machine without RDMA, so it is no error. */
 		libdat_log(err == -ENOENT ? DBG_STATIC : DBG_ERROR, "%s: %s", places[i],
-			   strerror(-err));
+			   conf_text_error(err));
 		if (is_shortage(err))
 			return false;
 	}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dat/conf.h"
 #include "../udapl/host/params.h"
 
 /* A line of a file, and the host that it is to be of use on. */
@@ -228,7 +229,7 @@ int check(const char *path, const struct host *host)
 	int err = conf_file_read(path, &file), bad = 0;
 
 	if (err) {
-		fprintf(stderr, "datinfo: %s: %s\n", path, strerror(-err));
+		fprintf(stderr, "datinfo: %s: %s\n", path, conf_text_error(err));
 		return 1;
 	}
 	for (size_t i = 0; i < file.count; i++) {

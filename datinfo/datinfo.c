@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dat/conf.h"
 #include "../tools/tools.h"
 
 enum {
@@ -139,7 +140,7 @@ static int list(struct report report, char **wanted, int count)
 
 	if (err) {
 		fprintf(stderr, "datinfo: %s: %s; datinfo --generate prints one for this host\n",
-			file.path, strerror(-err));
+			file.path, conf_text_error(err));
 		return 1;
 	}
 	if (!names_exist(&file, wanted, count)) {

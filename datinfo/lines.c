@@ -85,46 +85,21 @@ static void add_kernel(void *arg, unsigned line)
 		"k is for consumers of the kernel, and no program opens it: write u";
 }
 
-/* Reads a stream to its end. The text has room for the byte that the parser writes behind it. */
-static int read_text(FILE *stream, char **text, size_t *length)
-{
-	size_t size = 0;
-
-	*text = NULL;
-	*length = 0;
-	do {
-		char *more;
-
-		size = size ? 2 * size : 4096;
-		more = realloc(*text, size + 1);
-		if (!more)
-			return -ENOMEM;
-		*text = more;
-		*length += fread(*text + *length, 1, size - *length, stream);
-	} while (*length == size);
-	return ferror(stream) ? -errno : 0;
-}
-
 int conf_file_read(const char *path, struct conf_file *file)
 {
 	const struct conf_sink sink = { add_entry, add_refused, file, add_kernel };
-	FILE *stream = fopen(path, "re");
-	char *text = NULL;
+	char *text;
 	size_t length;
-	int err;
+	int err = conf_text_read(path, &text, &length);
 
 	*file = (struct conf_file){ .path = path };
-	if (!stream)
-		return -errno;
-	err = read_text(stream, &text, &length);
-	fclose(stream);
-	if (!err) {
-		text[length] = '\0';
-		file->text = copy(text);
-		conf_parse(text, length, &sink);
-	}
+	if (err)
+		return err;
+	text[length] = '\0';
+	file->text = copy(text);
+	conf_parse(text, length, &sink);
 	free(text);
-	return err;
+	return 0;
 }
 
 const char *conf_line_find(const struct conf_file *file, unsigned line)

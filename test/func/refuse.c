@@ -188,9 +188,15 @@ PUBLIC DIR *opendir(const char *path)
 	return refuse(REFUSED_opendir) ? NULL : REAL(opendir)(path);
 }
 
-PUBLIC FILE *fopen(const char *path, const char *mode)
+PUBLIC int open(const char *path, int flags, ...)
 {
-	return refuse(REFUSED_fopen) ? NULL : REAL(fopen)(path, mode);
+	va_list args;
+	mode_t mode;
+
+	va_start(args, flags);
+	mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	return refuse(REFUSED_open) ? -1 : REAL(open)(path, flags, mode);
 }
 
 PUBLIC int getifaddrs(struct ifaddrs **list)

@@ -19,7 +19,7 @@
 	X(eventfd, EMFILE)                                                                         \
 	X(fcntl, EMFILE)                                                                           \
 	X(opendir, EMFILE)                                                                         \
-	X(fopen, EMFILE)                                                                           \
+	X(open, EMFILE)                                                                            \
 	X(getifaddrs, ENOMEM)                                                                      \
 	X(pthread_create, EAGAIN)                                                                  \
 	X(mmap, ENOMEM)                                                                            \

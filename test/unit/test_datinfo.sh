@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..182
+echo 1..183
 
 # ---- options
 
@@ -244,6 +244,9 @@ result 'the library that opens counts, not its neighbour' \
 	'2 unusable\|3 opens'
 result 'a file that is not there is said' "$(DAT_OVERRIDE=$tmp/none "$datinfo" 2>&1; echo $?)" \
 	"datinfo: $tmp/none: No such file .*; datinfo --generate prints one for this host\\|1"
+mkfifo "$tmp/fifo" # without a writer
+result 'a FIFO is said to be none' "$(DAT_OVERRIDE=$tmp/fifo "$datinfo" 2>&1; echo $?)" \
+	"datinfo: $tmp/fifo: it is no regular file; datinfo --generate .*\\|1"
 
 # like DAT...: names that do not open, for like causes
 like() {

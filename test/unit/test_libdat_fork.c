@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -164,21 +164,46 @@ static void looking_for_other(void)
 	wait_for_sleeper();
 }
 
-/* dat.conf is a FIFO: reading it takes until the writer closes it. */
+static int conf_fd = -1; /* has a lease on dat.conf: who opens that waits until the lease ends */
+
+static void conf_lease(const char *text)
+{
+	char name[] = "/tmp/fork.XXXXXX", path[32];
+	sigset_t signals;
+
+	conf_fd = mkstemp(name); /* a file of memfd_create has no leases */
+	ck_assert_int_ge(conf_fd, 0);
+	ck_assert_int_eq(unlink(name), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", conf_fd);
+	ck_assert_int_eq(dprintf(conf_fd, "%s", text), (int)strlen(text));
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGIO);
+	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &signals, NULL), 0);
+	ck_assert_int_eq(fcntl(conf_fd, F_SETLEASE, F_WRLCK), 0);
+	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+}
+
+/* The holder of a lease gets a signal when somebody opens the file. */
+static void wait_for_conf_reader(void)
+{
+	sigset_t signals;
+	int signal;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGIO);
+	ck_assert_int_eq(sigwait(&signals, &signal), 0);
+}
+
+static void conf_lease_end(void)
+{
+	ck_assert_int_eq(fcntl(conf_fd, F_SETLEASE, F_UNLCK), 0);
+}
+
 static void in_conf(void)
 {
-	char folder[] = "/tmp/fork.XXXXXX", path[32];
-	int fd;
-
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/conf", folder);
-	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+	conf_lease("");
 	start(open_blocking, NULL);
-	fd = open(path, O_WRONLY); /* waits for the reader */
-	ck_assert_int_ge(fd, 0);
-	unlink(path);
-	rmdir(folder);
+	wait_for_conf_reader();
 	use_conf(MOCK("m", "")); /* for the child */
 }
 
@@ -424,8 +449,6 @@ START_TEST(exit_does_not_wait_for_a_slow_dat_conf)
 END_TEST
 
 /* A thread that waits for another one's reading of dat.conf can't be cancelled meanwhile. */
-static int conf_fifo;
-
 static void *list_count(void *count)
 {
 	ck_assert_uint_eq(dat_registry_list_providers(0, count, NULL), COUNTED);
@@ -434,22 +457,15 @@ static void *list_count(void *count)
 
 START_TEST(a_cancelled_reader_of_dat_conf_finishes)
 {
-	char folder[] = "/tmp/fork.XXXXXX", path[32];
 	DAT_COUNT count = -1, again = -1;
 	pthread_t thread;
 	void *result;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/conf", folder);
-	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+	conf_lease(MOCK("m", ""));
 	ck_assert_int_eq(pthread_create(&thread, NULL, list_count, &count), 0);
-	conf_fifo = open(path, O_WRONLY);
-	unlink(path);
-	rmdir(folder);
+	wait_for_conf_reader();
 	ck_assert_int_eq(pthread_cancel(thread), 0);
-	ck_assert_int_eq(dprintf(conf_fifo, MOCK("m", "")), (int)strlen(MOCK("m", "")));
-	close(conf_fifo);
+	conf_lease_end();
 	ck_assert_int_eq(pthread_join(thread, &result), 0);
 	ck_assert_uint_eq(dat_registry_list_providers(0, &again, NULL), COUNTED);
 	ck_assert_int_eq(again, 1);
@@ -464,21 +480,15 @@ static void *list_second(void *count)
 
 START_TEST(a_thread_that_waits_for_the_reader_of_dat_conf_goes_on)
 {
-	char folder[] = "/tmp/fork.XXXXXX", path[32];
 	DAT_COUNT count = -1, again = -1;
 	pthread_t threads[2];
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/conf", folder);
-	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	ck_assert_int_eq(setenv("DAT_OVERRIDE", path, 1), 0);
+	conf_lease("");
 	ck_assert_int_eq(pthread_create(&threads[0], NULL, list_count, &count), 0);
-	conf_fifo = open(path, O_WRONLY);
-	unlink(path);
-	rmdir(folder);
+	wait_for_conf_reader();
 	ck_assert_int_eq(pthread_create(&threads[1], NULL, list_second, &again), 0);
 	wait_for_sleeper();
-	close(conf_fifo);
+	conf_lease_end();
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 	ck_assert_int_eq(count, 0);

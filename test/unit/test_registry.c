@@ -4,7 +4,10 @@
  * provider that a name opens.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "registry_test.h"
 
@@ -184,6 +187,87 @@ START_TEST(a_file_that_is_missing_or_empty_has_no_entries)
 	ck_assert_str_eq(registry_list(8), "");
 	ck_assert_uint_eq(open_name("a", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
 	ck_assert_int_eq(captured_lines(err_fd), empty_files[_i].messages);
+}
+END_TEST
+
+/* Makes what is no file with lines. Returns its name. */
+static const char *folder_make(void)
+{
+	return "/";
+}
+
+/* Nobody writes to it. Its name in the file system is gone. */
+static const char *fifo_make(void)
+{
+	static char path[32];
+	char name[] = "/tmp/test_registry.XXXXXX";
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(name)); /* a name of its own */
+	ck_assert_int_eq(rmdir(name), 0);
+	ck_assert_int_eq(mkfifo(name, 0600), 0);
+	fd = open(name, O_PATH);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(unlink(name), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return path;
+}
+
+static const char *device_make(void)
+{
+	return "/dev/zero";
+}
+
+static const char *sparse_file_make(void)
+{
+	static char path[32];
+
+	ck_assert_int_eq(ftruncate(scratch_file(path), 100 << 20), 0);
+	return path;
+}
+
+static const struct {
+	const char *(*make)(void);
+	const char *why;
+} no_conf_files[] = {
+	{ folder_make, "Is a directory" },
+	{ fifo_make, "it is no regular file" },
+	{ device_make, "it is no regular file" },
+	{ sparse_file_make, "File too large" }, /* one line of 100 MB */
+};
+
+START_TEST(what_is_no_file_of_a_usual_size_is_refused_with_the_reason)
+{
+	const char *path = no_conf_files[_i].make();
+	int err_fd = stderr_capture();
+	struct rusage before, after;
+	DAT_COUNT count = -1;
+	char want[128];
+
+	setenv("DAT_OVERRIDE", path, 1);
+	snprintf(want, sizeof(want), "DAT_OVERRIDE: cannot read \"%s\": %s\n", path,
+		 no_conf_files[_i].why);
+	getrusage(RUSAGE_SELF, &before);
+	ck_assert_uint_eq(dat_registry_list_providers(0, &count, NULL), BAD_ARG(1));
+	getrusage(RUSAGE_SELF, &after);
+	ck_assert_int_eq(count, 0);
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), want));
+	ck_assert_int_lt(after.ru_maxrss - before.ru_maxrss, 8 << 10);
+}
+END_TEST
+
+START_TEST(a_file_of_one_megabyte_is_read)
+{
+	static char text[(1 << 20) + 1];
+	int err_fd = stderr_capture();
+
+	memset(text, '#', 1 << 20);
+	text[(1 << 20) - sizeof(CONF_LINE("z"))] = '\n';
+	memcpy(text + (1 << 20) - strlen(CONF_LINE("z")), CONF_LINE("z"), strlen(CONF_LINE("z")));
+	use_conf(text);
+	ck_assert_str_eq(registry_list(8), "z");
+	ck_assert_str_eq(output_text(err_fd), "");
 }
 END_TEST
 
@@ -551,6 +635,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_file_at_its_limits_is_accepted);
 	tcase_add_loop_test(cases, a_file_that_is_missing_or_empty_has_no_entries, 0,
 			    COUNT(empty_files));
+	tcase_add_loop_test(cases, what_is_no_file_of_a_usual_size_is_refused_with_the_reason, 0,
+			    COUNT(no_conf_files));
+	tcase_add_test(cases, a_file_of_one_megabyte_is_read);
 	tcase_add_test(cases, an_unknown_name_is_told_with_those_that_the_file_has);
 	tcase_add_test(cases, of_very_many_names_the_first_are_told);
 	tcase_add_loop_test(cases, a_file_for_another_version_only_is_told_once, 0, 2);
