@@ -6,6 +6,8 @@
  * its own, nothing hangs, the close leaves no descriptor and no thread, and the same again
  * succeeds.
  *
+ * The same holds under each limit of descriptors, memory or threads that is too low for it.
+ *
  * Each refusal has a process of its own. A crash in libfabric's own code is told, and is no
  * failure, nor is what libfabric leaves behind when its own allocation is refused. By default a few
  * refusals of each call are tried, with REFUSALS=all in the environment all of them.
@@ -16,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,12 +27,16 @@
 #include "refuse.h"
 
 enum {
-	FEW = 5,	/* refusals of a call that are tried by default */
-	LIMIT = 5000000 /* microseconds of a wait: nothing that is refused takes so long */
+	FEW = 5,	 /* refusals of a call that are tried by default */
+	LIMIT = 5000000, /* microseconds of a wait: nothing that is refused takes so long */
+	MOST_LIMITS = 5000
 };
 
 /* How a process ends that has tried a refusal. */
 enum outcome { GOOD, NOT_REACHED, LIBFABRIC_FAULT, BAD };
+
+/* The first result that was no success. */
+static DAT_RETURN first_error;
 
 /* ---- two ends, each step of which may fail ---- */
 
@@ -60,6 +68,8 @@ static bool succeeded(DAT_RETURN ret)
 
 	must(ret == DAT_SUCCESS || ret & DAT_CLASS_ERROR, "a result is neither success nor error");
 	must(dat_strerror(ret, &major, &minor) == DAT_SUCCESS, "a result has no name");
+	if (first_error == DAT_SUCCESS)
+		first_error = ret;
 	return ret == DAT_SUCCESS;
 }
 
@@ -294,6 +304,151 @@ START_TEST(a_call_that_is_refused_leaves_nothing_and_can_be_repeated)
 }
 END_TEST
 
+/* ---- limits of the process ---- */
+
+#define NO_NAME DAT_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED)
+
+static size_t mapped_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	size_t pages = 0;
+
+	must(file && fscanf(file, "%zu", &pages) == 1, "/proc/self/statm");
+	fclose(file);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t nothing(void)
+{
+	return 0;
+}
+
+/* Whether there are other users than ours in this user namespace. */
+static bool has_users(void)
+{
+	FILE *map = fopen("/proc/self/uid_map", "r");
+	unsigned users = 0;
+
+	must(map && fscanf(map, "%*u %*u %u", &users) == 1, "/proc/self/uid_map");
+	fclose(map);
+	return geteuid() == 0 && users > 1000000;
+}
+
+/*
+ * Threads are counted for each user, and those of root have no limit. The user who has none may not
+ * read our dat.conf, so that was read before.
+ */
+static void become_idle_user(void)
+{
+	DAT_COUNT n;
+
+	(void)dat_registry_list_providers(0, &n, NULL);
+	must(!setuid(500000 + (uid_t)getpid() % 100000) && !prctl(PR_SET_DUMPABLE, 1), "setuid");
+}
+
+/* Says why a limit can't be tried here, or returns NULL. */
+static const char *limit_lack(int resource)
+{
+	if (resource == RLIMIT_NPROC && !has_users())
+		return "our user may have other threads";
+	if (resource == RLIMIT_AS && refusable_calls() < REFUSED_COUNT)
+		return "a sanitizer needs its address space";
+	return NULL;
+}
+
+static const struct limit {
+	int resource;
+	size_t (*least)(void); /* the first one that is tried */
+	size_t step, fine;     /* by default, and with REFUSALS=all */
+} limits[] = {
+	{ RLIMIT_NOFILE, nothing, 4, 1 },
+	{ RLIMIT_NPROC, nothing, 1, 1 },
+	{ RLIMIT_AS, mapped_bytes, 4 << 20, 64 << 10 },
+};
+
+/* Whether that is what a limit leads to: the provider's library may have no room, too. */
+static bool is_shortage(const struct limit *limit, DAT_RETURN error)
+{
+	return DAT_GET_TYPE(error) == DAT_INSUFFICIENT_RESOURCES ||
+	       (limit->resource == RLIMIT_AS && error == NO_NAME);
+}
+
+static void limit_set(int resource, rlim_t value)
+{
+	struct rlimit limit;
+
+	must(!getrlimit(resource, &limit), "getrlimit");
+	limit.rlim_cur = value < limit.rlim_max ? value : limit.rlim_max;
+	must(!setrlimit(resource, &limit), "setrlimit");
+}
+
+/* In a process of its own. */
+static void limit_try(const struct limit *limit, size_t value, const unsigned left_alone[2])
+{
+	bool good;
+
+	faults_catch();
+	if (limit->resource == RLIMIT_NPROC)
+		become_idle_user();
+	limit_set(limit->resource, value);
+	good = stations_work();
+	limit_set(limit->resource, RLIM_INFINITY);
+	/* without memory libfabric puts a message off, and tells nobody */
+	if (limit->resource == RLIMIT_AS && DAT_GET_TYPE(first_error) == DAT_TIMEOUT_EXPIRED)
+		_exit(LIBFABRIC_FAULT);
+	must(good || is_shortage(limit, first_error), status_text(first_error));
+	must(stations_work(), "what a limit has refused does not succeed without it");
+	must(left_alone[0] == count_entries("/proc/self/fd") &&
+		     left_alone[1] == count_entries("/proc/self/task"),
+	     "a descriptor or a thread is left");
+	_exit(good ? NOT_REACHED : GOOD);
+}
+
+static enum outcome limit_outcome(const struct limit *limit, size_t value, const unsigned counts[2])
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		limit_try(limit, value, counts);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? (enum outcome)WEXITSTATUS(status) : BAD;
+}
+
+START_TEST(a_limit_that_is_too_low_leaves_nothing)
+{
+	const struct limit *limit = &limits[_i];
+	const size_t step = getenv("REFUSALS") ? limit->fine : limit->step;
+	unsigned counts[2], faults = 0, bad = 0, tried = 0;
+	const char *lack = limit_lack(limit->resource);
+	enum outcome outcome;
+
+	if (lack) {
+		printf("# not tried: %s\n", lack);
+		return;
+	}
+	stderr_redirect();
+	count_undisturbed(counts);
+	for (size_t value = limit->least(); tried < MOST_LIMITS; value += step) {
+		outcome = limit_outcome(limit, value, counts);
+		if (outcome == NOT_REACHED)
+			break;
+		tried++;
+		faults += outcome == LIBFABRIC_FAULT;
+		bad += outcome == BAD;
+		if (outcome == BAD)
+			printf("# not as it should be with a limit of %zu\n", value);
+	}
+	(void)stderr_restore();
+	printf("# %u limits tried, %u faults of libfabric\n", tried, faults);
+	ck_assert_uint_gt(tried, 0);
+	ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase;
@@ -305,5 +460,6 @@ int main(int argc, char **argv)
 	tcase_set_timeout(tcase, 3600);
 	tcase_add_loop_test(tcase, a_call_that_is_refused_leaves_nothing_and_can_be_repeated, 0,
 			    (int)refusable_calls());
+	tcase_add_loop_test(tcase, a_limit_that_is_too_low_leaves_nothing, 0, COUNT(limits));
 	return run_cases(argc, argv);
 }
