@@ -308,6 +308,37 @@ START_TEST(a_failure_below_a_cno_is_noticed_within_20_ms)
 }
 END_TEST
 
+/* Nobody waits any more: the channels are the service thread's. */
+START_TEST(a_failure_is_noticed_after_two_threads_have_waited_for_one_cno)
+{
+	DAT_CNO_HANDLE cno = cno_of_client();
+	struct sleeper sleepers[] = { { .cno = cno }, { .cno = cno } };
+	uint64_t began;
+
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+	for (unsigned i = 0; i < COUNT(sleepers); i++) {
+		post_recv(client, i, 0, 64, 0);
+		sleepers[i].thread = consumer_thread_start(sleeper_run, &sleepers[i]);
+	}
+	fake_wait_idle(COUNT(sleepers));
+	for (unsigned left = COUNT(sleepers); left-- > 0;) {
+		post_send(server, left, 0, 8, 0);
+		fake_wait_idle(left);
+		dequeue_dto(client->recv_evd);
+	}
+	for (unsigned i = 0; i < COUNT(sleepers); i++)
+		consumer_thread_join(sleepers[i].thread);
+	sleep_for(2000 * MS); /* the service thread looks no more */
+	fake_hold(true);
+	post_send(client, 2, 0, 8, 0);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	began = tp_now();
+	ck_assert(fake_step());
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert_uint_le(tp_now() - began, 20 * MS);
+}
+END_TEST
+
 static DAT_EVD_HANDLE latched_evd;
 
 /* The request EVD misses a trigger, so its queue is not armed. */
@@ -652,6 +683,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_cno_that_is_attached_after_a_wait_is_triggered);
 	tcase_add_test(cases, a_cno_wait_arms_once_and_takes_one_event);
 	tcase_add_loop_test(cases, a_failure_below_a_cno_is_noticed_within_20_ms, 0, 4);
+	tcase_add_test(cases, a_failure_is_noticed_after_two_threads_have_waited_for_one_cno);
 	tcase_add_loop_test(cases, a_failure_is_noticed_when_its_queue_is_armed_after_it, 0,
 			    COUNT(rearmings));
 	tcase_add_test(cases, a_completion_is_told_when_its_queue_is_armed_after_it);
