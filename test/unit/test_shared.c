@@ -4,6 +4,7 @@
  * Built twice: for the kernel that there is, and for one that answers no queries of
  * /proc/self/maps.
  */
+#define _FILE_OFFSET_BITS 64 /* hosts of 32 bits have such offsets, too */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/shm.h>
@@ -338,6 +339,9 @@ START_TEST(equal_cookies_need_the_same_range)
 }
 END_TEST
 
+/* The offset of a page has at most 32 bits on a host of 32 bits. */
+#define FAR ((off_t)1 << (SIZE_MAX > UINT32_MAX ? 44 : 43))
+
 /* Offsets that differ only above their lower 32 bits, or by one page far into the object. */
 static const struct {
 	off_t first, second;
@@ -346,7 +350,7 @@ static const struct {
 	{ (off_t)1 << 32, (off_t)1 << 32, DAT_SUCCESS },
 	{ 0, (off_t)1 << 32, REFUSED },
 	{ (off_t)1 << 33, (off_t)1 << 32, REFUSED },
-	{ (off_t)1 << 44, ((off_t)1 << 44) + PAGE, REFUSED },
+	{ FAR, FAR + PAGE, REFUSED },
 };
 
 START_TEST(offsets_are_compared_in_full)
@@ -354,7 +358,7 @@ START_TEST(offsets_are_compared_in_full)
 	int fd = memory_file();
 	DAT_LMR_HANDLE lmr;
 
-	ck_assert_int_eq(ftruncate(fd, ((off_t)1 << 44) + 2 * SIZE), 0);
+	ck_assert_int_eq(ftruncate(fd, FAR + 2 * SIZE), 0);
 	ck_dat(try_shared(&cookie, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].first), SIZE,
 			  &lmr));
 	ck_dat_is(try_shared(&cookie, mapped(NULL, SIZE, MAP_SHARED, fd, offsets[_i].second), SIZE,

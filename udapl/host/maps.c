@@ -100,18 +100,16 @@ static int area_query(int fd, uintptr_t address, struct maps_area *area)
 static bool area_parse(const char *line, struct maps_area *area)
 {
 	char may_read, may_write, shared;
-	unsigned long offset;
 	int path = 0;
 
-	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%*c%c %lx %x:%x %lu %n", &area->start,
-		   &area->end, &may_read, &may_write, &shared, &offset, &area->backing.major,
-		   &area->backing.minor, &area->backing.inode, &path) != 9)
+	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%*c%c %" SCNx64 " %x:%x %" SCNu64 " %n",
+		   &area->start, &area->end, &may_read, &may_write, &shared, &area->backing.offset,
+		   &area->backing.major, &area->backing.minor, &area->backing.inode, &path) != 9)
 		return false;
 	area->may_read = may_read == 'r';
 	area->may_write = may_write == 'w';
 	area->shared = shared == 's';
 	area->backing.sysv = name_is_sysv(line + path);
-	area->backing.offset = offset;
 	return true;
 }
 
@@ -210,8 +208,9 @@ int backing_of(const struct span *span, struct backing *backing)
 	if (err)
 		return err;
 	while (one && walk_next(&walk, &area)) {
-		/* of the span's first byte, by this area */
-		area.backing.offset += (uintptr_t)span->address - area.start;
+		/* of the span's first byte, by this area; both addresses with 64 bits */
+		area.backing.offset += (uint64_t)(uintptr_t)span->address;
+		area.backing.offset -= (uint64_t)area.start;
 		if (first)
 			*backing = area.backing;
 		one = area.shared && backing_same(backing, &area.backing);

@@ -25,9 +25,8 @@ enum mapping mapping_of(const struct span *span);
 /* What is mapped: the same for all processes that share it. */
 struct backing {
 	unsigned major, minor; /* of the device */
-	unsigned long inode;
+	uint64_t inode, offset;
 	bool sysv; /* its inode numbers are not those of files on the same device */
-	uint64_t offset;
 };
 
 /* Returns whether both are the same piece of the same object. */
