@@ -282,12 +282,16 @@ static void test_name_crews(struct test *test)
 	}
 }
 
-/* Returns half of the host's memory: the system would end programs to pin more. */
+/*
+ * Returns half of the host's memory: the system would end programs to pin more. A process of 32
+ * bits has less: half of what a size_t counts.
+ */
 static uint64_t memory_most(void)
 {
 	const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	const uint64_t half = (uint64_t)pages / 2 * (uint64_t)size;
 
-	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
+	return pages > 0 && size > 0 && half < SIZE_MAX / 2 ? half : SIZE_MAX / 2;
 }
 
 /* All tests of this process together have taken so many bytes. */
@@ -307,7 +311,7 @@ static int test_take_memory(struct test *test)
 	}
 	complain(DAPLTEST
 		 ": the test needs %llu bytes of memory; all tests together may take %llu, "
-		 "half of this host's",
+		 "half of what there is",
 		 (unsigned long long)test->memory, (unsigned long long)most);
 	return -1;
 }

@@ -23,16 +23,23 @@
 #define OF_VA		 DAT_VA_TYPE va,
 #define VA		 va,
 #else
-#define PORT		 45278
-#define PORT_TEXT	 "45278"
-#define DEFAULT_IA	 "OpenIB-cma"
-#define PROGRAM		 "dapltest"
-#define FAKE_PROVIDER	 FAKE_FOLDER "/libfakedat.so"
+#define PORT	      45278
+#define PORT_TEXT     "45278"
+#define DEFAULT_IA    "OpenIB-cma"
+#define PROGRAM	      "dapltest"
+#define FAKE_PROVIDER FAKE_FOLDER "/libfakedat.so"
+#define OF_VA
+#define VA
+#endif
+
+#if DAT_EDITION == 1 && SIZE_MAX > UINT32_MAX
 #define LONGEST		 "1073741824 256"
 #define LONGEST_SEGMENTS 256
 #define NEEDED		 "274877"
-#define OF_VA
-#define VA
+#elif DAT_EDITION == 1 /* a transfer is shorter than 2 GiB */
+#define LONGEST		 "1073741824 1"
+#define LONGEST_SEGMENTS 1
+#define NEEDED		 "10737"
 #endif
 
 static const char conf[] = LINE("fake", API_VERSION, FAKE_PROVIDER, "fake0 0");
@@ -1104,7 +1111,7 @@ START_TEST(wrong_message_ends_the_test)
 }
 END_TEST
 
-/* 3 GiB or more for each of the endpoints: more than can be had, whatever a test may take. */
+/* 1 GiB or more for each of 10000 endpoints: more than can be had, whatever a test may take. */
 START_TEST(more_memory_than_the_host_has_is_refused)
 {
 	pthread_t server = server_start("-T S -D fake");
@@ -1116,6 +1123,21 @@ START_TEST(more_memory_than_the_host_has_is_refused)
 	wrong_word.kind = 0;
 	ck_assert_uint_eq(lines_with(PROGRAM ": the test needs " NEEDED), 1);
 	expect_line(PROGRAM ": the server can't do this test; its output tells why");
+	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
+	server_quit(server, "", -1);
+}
+END_TEST
+
+#define GIBIBYTE "client SR 1073741824 "
+
+/* 5 GiB would be 1 GiB in a size_t of 32 bits. A host with a kernel of 64 bits may have them. */
+START_TEST(more_memory_than_a_process_of_32_bits_has_is_refused)
+{
+	pthread_t server = server_start("-T S -D fake");
+
+	ck_assert_int_eq(run_client("T", GIBIBYTE GIBIBYTE GIBIBYTE GIBIBYTE GIBIBYTE "server SR"),
+			 -1);
+	ck_assert_uint_ge(lines_with(PROGRAM ": the test needs 53687"), 1);
 	ck_assert_int_eq(run_client("T", "-i 2 client SR server SR"), 0);
 	server_quit(server, "", -1);
 }
@@ -1407,6 +1429,11 @@ int main(int argc, char **argv)
 	tcase_add_test(modes, other_private_data_are_rejected);
 	tcase_add_loop_test(modes, wrong_message_ends_the_test, 0, COUNT(wrong_words));
 	tcase_add_test(modes, more_memory_than_the_host_has_is_refused);
+	if (SIZE_MAX > UINT32_MAX)
+		case_skip(modes, more_memory_than_a_process_of_32_bits_has_is_refused,
+			  "a process of 64 bits addresses more than any host has");
+	else
+		tcase_add_test(modes, more_memory_than_a_process_of_32_bits_has_is_refused);
 	tcase_add_test(modes, version_mismatch_is_told_by_both_sides);
 	tcase_add_test(modes, server_that_is_not_there_has_a_sentence);
 	tcase_add_test(modes, port_that_is_taken_has_a_sentence);
