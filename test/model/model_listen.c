@@ -84,6 +84,18 @@ static struct object *cr_evd_arg(struct world *w, uint16_t arg, const struct obj
 	return evd && evd->evd.flags & DAT_EVD_CR_FLAG ? evd : NULL;
 }
 
+/*
+ * A request may have arrived at the RSP, unseen: one to it, or one to a service point that had its
+ * qualifier before and was freed while the client resolved the address.
+ */
+static bool may_be_used(const struct world *w, const struct object *rsp)
+{
+	for (const struct conn *conn = w->conns; conn; conn = conn->next)
+		if (conn->progress == ON_WIRE && !conn->sp && conn->qual == rsp->sp.qual)
+			return true;
+	return rsp->sp.attempts;
+}
+
 static void psp_create_op(struct world *w, const struct call *c)
 {
 	DAT_CONN_QUAL qual = rarely(c->arg[3], 32) ? 0 : qual_of(w, c->arg[3]);
@@ -105,9 +117,10 @@ static void psp_create_op(struct world *w, const struct call *c)
 	CHECK(want, !qual, BAD_ARG(2));
 	CHECK(want, bad_flags, BAD_ARG(4));
 	CHECK(want, listener(w, ia, qual), NO_SUBTYPE(DAT_CONN_QUAL_IN_USE));
-	if (want == NO_SUBTYPE(DAT_CONN_QUAL_IN_USE) && listener(w, ia, qual)->sp.attempts &&
-	    listener(w, ia, qual)->kind == DAT_HANDLE_TYPE_RSP)
-		return; /* its request may have arrived, and the listener gone */
+	if (want == NO_SUBTYPE(DAT_CONN_QUAL_IN_USE) &&
+	    listener(w, ia, qual)->kind == DAT_HANDLE_TYPE_RSP &&
+	    may_be_used(w, listener(w, ia, qual)))
+		return; /* the listener may be gone */
 	if (!returned(w,
 		      dat_psp_create(ia_handle, qual, evd_handle, flags, no_out ? NULL : &handle),
 		      want))
@@ -228,7 +241,7 @@ static void rsp_query_op(struct world *w, const struct call *c)
 		return;
 	holds(w, param.conn_qual == rsp->sp.qual, "the qualifier is %llu",
 	      (unsigned long long)param.conn_qual);
-	if (rsp->sp.used || rsp->sp.attempts)
+	if (rsp->sp.used || may_be_used(w, rsp))
 		return;
 	holds(w, param.evd_handle == rsp->sp.evd->handle, "the EVD is %p", param.evd_handle);
 	holds(w, param.ep_handle == (rsp->sp.ep ? rsp->sp.ep->handle : DAT_HANDLE_NULL),
@@ -240,7 +253,7 @@ static void rsp_free_op(struct world *w, const struct call *c)
 	DAT_RSP_HANDLE handle;
 	struct object *rsp = object_arg(w, c->arg[0], DAT_HANDLE_TYPE_RSP, &handle);
 
-	if (rsp && rsp->sp.attempts)
+	if (rsp && may_be_used(w, rsp))
 		return; /* what becomes of the endpoint is open */
 	if (!returned(w, dat_rsp_free(handle), rsp ? DAT_SUCCESS : BAD_HANDLE(RSP)))
 		return;
