@@ -108,6 +108,17 @@ void lock_check_uncancelled(const struct lock_id *id);
 #endif
 
 /*
+ * For the data path: relaxed access to a field that another thread may write at the same time, if
+ * the old value does as well as the new one. An atomic load would take an instruction of its own.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define hot_read(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#else
+#define hot_read(field) (field)
+#endif
+#define hot_write(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
+
+/*
  * ---- mutexes: for whatever may take its time; so no thread that may be cancelled takes one, see
  * CANCEL_FORBIDDEN ----
  */

@@ -58,9 +58,10 @@ static const struct move {
 	DAT_EVENT_NUMBER event;	   /* END: the end event, on the way to DISCONNECTED */
 } moves[][TRIGGERS] = {
 /* clang-format off */
-#define STAY_HERE     { .kind = STAY }
-#define GO_TO(state)  { .kind = GO, .to = DAT_EP_STATE_##state }
-#define END_AS(name)  { .kind = END, .event = DAT_CONNECTION_EVENT_##name }
+#define STAY_HERE                { .kind = STAY }
+#define GO_TO(state)             { .kind = GO, .to = DAT_EP_STATE_##state }
+#define GO_TO_THEN(state, call)  { .kind = GO, .to = DAT_EP_STATE_##state, .then = (call) }
+#define END_AS(name)             { .kind = END, .event = DAT_CONNECTION_EVENT_##name }
 /* clang-format on */
 	[DAT_EP_STATE_UNCONNECTED] = {
 		[ON_CONNECT] = GO_TO(ACTIVE_CONNECTION_PENDING),
@@ -83,9 +84,7 @@ static const struct move {
 		[ON_ACCEPT_OWN] = GO_TO(COMPLETION_PENDING),
 	},
 	[DAT_EP_STATE_ACTIVE_CONNECTION_PENDING] = {
-		[ON_ESTABLISHED] = { .kind = GO,
-				     .to = DAT_EP_STATE_CONNECTED,
-				     .then = early_recvs_free },
+		[ON_ESTABLISHED] = GO_TO_THEN(CONNECTED, early_recvs_free),
 		[ON_PEER_REJECTED] = END_AS(PEER_REJECTED),
 		[ON_NON_PEER_REJECTED] = END_AS(NON_PEER_REJECTED),
 		[ON_UNREACHABLE] = END_AS(UNREACHABLE),
@@ -96,9 +95,7 @@ static const struct move {
 		[ON_FREE] = STAY_HERE,
 	},
 	[DAT_EP_STATE_COMPLETION_PENDING] = {
-		[ON_ESTABLISHED] = { .kind = GO,
-				     .to = DAT_EP_STATE_CONNECTED,
-				     .then = early_recvs_free },
+		[ON_ESTABLISHED] = GO_TO_THEN(CONNECTED, early_recvs_free),
 		[ON_PEER_REJECTED] = END_AS(ACCEPT_COMPLETION_ERROR),
 		[ON_NON_PEER_REJECTED] = END_AS(ACCEPT_COMPLETION_ERROR),
 		[ON_UNREACHABLE] = END_AS(ACCEPT_COMPLETION_ERROR),
@@ -112,9 +109,7 @@ static const struct move {
 		[ON_FAULT] = END_AS(BROKEN),
 		[ON_TIMEOUT] = END_AS(BROKEN),
 		[ON_ABRUPT] = END_AS(DISCONNECTED),
-		[ON_GRACEFUL] = { .kind = GO,
-				  .to = DAT_EP_STATE_DISCONNECT_PENDING,
-				  .then = linger_locked },
+		[ON_GRACEFUL] = GO_TO_THEN(DISCONNECT_PENDING, linger_locked),
 		[ON_FREE] = STAY_HERE,
 	},
 	[DAT_EP_STATE_DISCONNECT_PENDING] = {

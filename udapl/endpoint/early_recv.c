@@ -37,9 +37,10 @@ bool ep_room_to_remember(struct ep *ep)
 	const size_t most = early_recv_size((unsigned)ep->attr.max_recv_iov);
 
 	assert_locked(&ep->recv_lock);
-	if (!ep->early.records && !ep_has_been_connected(ep))
-		ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
-	return ep->early.records || ep_has_been_connected(ep);
+	if (ep->early.records || ep_has_been_connected(ep))
+		return true;
+	ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
+	return ep->early.records;
 }
 
 void early_recvs_free(struct ep *ep)
@@ -98,16 +99,16 @@ static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
 
 	spin_lock(&next->recv_lock);
 	room = ep_room_to_remember(next);
+	if (room) {
+		memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
+		ep_remember_recv(next, recv->nsge, recv->cookie, recv->flags);
+	}
 	spin_unlock(&next->recv_lock);
 	if (!room)
 		return NO_RESOURCE(MEMORY);
 	req->cookie = recv->cookie;
 	req_set_kind(req, REQ_RECV, recv->flags);
 	ring_push(&next->recvs, req);
-	memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
-	spin_lock(&next->recv_lock);
-	ep_remember_recv(next, recv->nsge, recv->cookie, recv->flags);
-	spin_unlock(&next->recv_lock);
 	if (next->qp)
 		err = tp_post_recv(next->qp, req, next->recvs.sges, recv->nsge);
 	return err ? status_of(tp_post_error(err), DAT_RESOURCE_MEMORY) : DAT_SUCCESS;

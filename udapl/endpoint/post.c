@@ -675,9 +675,9 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
+	bool early, locked, full;
 	struct req *req;
 	DAT_RETURN ret;
-	bool locked, full;
 	unsigned nsge;
 
 	ret = receive_judge(ep, nseg, iov, cookie);
@@ -687,18 +687,19 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 		return post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags);
 	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
 	/* early receives are forgotten by the thread that notices the connection */
-	locked = ep->thread_safe || !ep_has_been_connected(ep);
+	early = !ep_has_been_connected(ep) && !ep_has_datagrams(ep);
+	locked = ep->thread_safe || early;
 	if (locked)
 		spin_lock(&ep->recv_lock);
-	full = (locked && !ep_has_datagrams(ep) && !ep_room_to_remember(ep)) ||
-	       !ring_make_room(&ep->recvs, ep->recv_evd) || !ring_take_room(&ep->recvs);
+	full = (early && !ep_room_to_remember(ep)) || !ring_make_room(&ep->recvs, ep->recv_evd) ||
+	       !ring_take_room(&ep->recvs);
 	if (!full) {
 		/* no message is longer, and the device counts in 32 bits */
 		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
 		req = receive_claim(ep, cookie, flags);
 		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge,
 				     EP_OPEN);
-		if (ret == DAT_SUCCESS && locked && !ep_has_datagrams(ep))
+		if (ret == DAT_SUCCESS && early)
 			ep_remember_recv(ep, nsge, cookie, flags);
 	}
 	if (locked)

@@ -190,8 +190,8 @@ static uint64_t mr_end(const struct tp_mr *mr)
 static void view_clear_locked(struct tp_dev *dev, struct region_view *view)
 {
 	assert_locked(&dev->mrs_lock);
-	view_write(view->end, 0);
-	view_write(view->size, 0);
+	hot_write(view->end, 0);
+	hot_write(view->size, 0);
 	if (!view->mr)
 		return;
 	*view->back = view->next;
@@ -220,10 +220,10 @@ static void view_show_locked(struct tp_dev *dev, struct region_view *view, struc
 	view->desc = fi_mr_desc(mr->fi);
 	for (unsigned i = 0; i < segments; i++)
 		view->descs[i] = view->desc;
-	view_write(view->context, context);
-	view_write(view->first, (uintptr_t)mr->range.iov_base);
-	view_write(view->end, mr_end(mr));
-	view_write(view->size, mr->range.iov_len);
+	hot_write(view->context, context);
+	hot_write(view->first, (uintptr_t)mr->range.iov_base);
+	hot_write(view->end, mr_end(mr));
+	hot_write(view->size, mr->range.iov_len);
 }
 
 /* ---- the end of a region ---- */

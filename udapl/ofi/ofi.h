@@ -249,8 +249,9 @@ _Static_assert(TP_MAX_SGE <= 1 << (64 - 58), "that many segments are not longer"
 
 /*
  * The region that posts of one kind have used last. It is what they look at first, because most
- * segments are in the same region as those before them. The poster sets it, any thread may clear
- * it: it is cleared before the region is gone, and when posts have to take the slow path.
+ * segments are in the same region as those before them. The poster sets it, and reads it without a
+ * lock; any thread may clear it: it is cleared before the region is gone, and when posts have to
+ * take the slow path.
  */
 struct region_view {
 	uint32_t context;
@@ -262,17 +263,6 @@ struct region_view {
 	struct tp_mr *mr;		  /* mrs_lock; NULL: cleared */
 	struct region_view *next, **back; /* mrs_lock; mr->views */
 };
-
-/*
- * The poster reads a view without a lock. It is a race that does no harm: what is cleared at the
- * same time may be seen before or after. An atomic load would take an instruction of its own.
- */
-#if defined(__SANITIZE_THREAD__)
-#define view_read(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-#else
-#define view_read(field) (field)
-#endif
-#define view_write(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
 
 /*
  * Fills in @nsge segments for libfabric, with the descriptors of their regions. Returns false if

@@ -22,9 +22,9 @@ static ALWAYS_INLINE bool view_has(const struct region_view *view, const DAT_LMR
 {
 	const uint64_t address = segment->virtual_address;
 
-	return likely(view_read(view->context) == segment->lmr_context) &&
-	       likely((int64_t)address >= (int64_t)view_read(view->first)) &&
-	       likely(address + segment->segment_length <= view_read(view->end));
+	return likely(hot_read(view->context) == segment->lmr_context) &&
+	       likely((int64_t)address >= (int64_t)hot_read(view->first)) &&
+	       likely(address + segment->segment_length <= hot_read(view->end));
 }
 
 /*
@@ -35,9 +35,9 @@ static ALWAYS_INLINE bool view_has(const struct region_view *view, const DAT_LMR
 static ALWAYS_INLINE bool view_has_part(const struct region_view *view, uint64_t address,
 					uint64_t length)
 {
-	const uint64_t start = address - view_read(view->first), end = start + length;
+	const uint64_t start = address - hot_read(view->first), end = start + length;
 
-	return likely(start < end) && likely(end <= view_read(view->size));
+	return likely(start < end) && likely(end <= hot_read(view->size));
 }
 
 /* Is it the only segment of a message, which libfabric takes without a vector? */
@@ -66,7 +66,7 @@ HOT bool tp_take_segment(struct tp_qp *qp, enum tp_post post, unsigned i, unsign
 	if (nseg == 1)
 		return view_has(view, segment);
 	if (!i)
-		taken->context = view_read(view->context);
+		taken->context = hot_read(view->context);
 	if (unlikely(segment->lmr_context != taken->context) ||
 	    !view_has_part(view, address, length))
 		return false;
@@ -86,7 +86,7 @@ static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
 {
 	const struct transfer_queue *queue = post == TP_RECV ? &qp->recvs : &qp->sends;
 	const struct region_view *view = post == TP_READ ? &qp->reads : &queue->view;
-	const uint32_t context = view_read(view->context);
+	const uint32_t context = hot_read(view->context);
 
 	if (is_single(post, nseg)) {
 		tp_sge_set(segments, queue->single, queue->single->segment_length);

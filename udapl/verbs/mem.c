@@ -77,7 +77,7 @@ void tp_pd_destroy(struct tp_pd *pd)
 static void qp_end_inline_locked(struct tp_qp *qp)
 {
 	assert_locked(&qp->pd->qps_lock);
-	__atomic_store_n(&qp->max_inline, 0, __ATOMIC_RELAXED);
+	hot_write(qp->max_inline, 0);
 }
 
 void pd_join(struct tp_qp *qp)

@@ -34,15 +34,11 @@ static inline bool is_empty_on_iwarp(const struct tp_qp *qp, unsigned nsge)
 /*
  * A small message is copied at the post, and the device need not look up its region. An empty one
  * is not: 0 - 1 is the largest number. pd_end_inline may be in another thread; the poster need only
- * see what was registered before its post, and an atomic load would take an instruction more.
+ * see what was registered before its post.
  */
 static inline bool is_inline(const struct tp_qp *qp, uint32_t size)
 {
-#if defined(__SANITIZE_THREAD__)
-	return size - 1 < __atomic_load_n(&qp->max_inline, __ATOMIC_RELAXED);
-#else
-	return size - 1 < qp->max_inline;
-#endif
+	return size - 1 < hot_read(qp->max_inline);
 }
 
 /* The result is an errno, but -1 from soft iWARP after a disconnect. */
