@@ -785,7 +785,7 @@ void add_memory_cases(TCase *tcase)
 		{ rmr_context_comes_with_remote_privileges, NEEDS_NOTHING },
 		{ last_byte_of_a_write_is_placed_last, NEEDS_NOTHING },
 		{ derived_region_outlives_its_source, NEEDS_NOTHING },
-		{ derived_region_has_its_own_zone_and_privileges, NEEDS_REMOTE_ZONES },
+		{ derived_region_has_its_own_zone_and_privileges, NEEDS_NOTHING },
 		{ writes_reach_a_derived_region_whose_source_is_freed, NEEDS_NOTHING },
 		{ freed_region_is_no_source, NEEDS_NOTHING },
 	};

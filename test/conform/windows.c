@@ -334,7 +334,7 @@ static const struct {
 	{ after_rebind, true, true, 0, 0 },
 	{ after_unbind, true, true, 0, 0 },
 	{ after_free, true, true, 0, 0 },
-	{ of_another_zone, true, true, NEEDS_REMOTE_ZONES, 0 },
+	{ of_another_zone, true, true, 0, 0 },
 	{ unknown_context, true, true, 0, 0 },
 	{ without_privileges, true, true, 0, NEEDS_READ_RIGHTS },
 	{ for_reading, true, false, 0, 0 },

@@ -72,7 +72,6 @@ enum need {
 	NEEDS_PINNING = 1 << 9,	       /* registering a region needs its pages to be there */
 	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
 	NEEDS_OWN_DEVICES = 1 << 11,   /* the test may remove them, and change the network */
-	NEEDS_REMOTE_ZONES = 1 << 12,  /* a region serves only endpoints of its protection zone */
 	NEEDS_SEND_PLACEMENT = 1 << 13, /* a send completes when a receive has taken it */
 	NEEDS_RDMA_DEVICE = 1 << 14,	/* one of libibverbs; other interfaces have none */
 	NEEDS_SRQ = 1 << 15,		/* shared receive queues */
@@ -211,6 +210,7 @@ struct side {
 	DAT_PROVIDER_ATTR provider;
 	struct sockaddr_in address;
 	DAT_PZ_HANDLE pz;
+	DAT_PZ_HANDLE first_pz; /* nothing is in it; NULL, unless DAT_TEST_SECOND_ZONE is set */
 	DAT_EVD_HANDLE async_evd, recv_evd, request_evd, connect_evd, cr_evd;
 	DAT_EP_HANDLE ep;
 	DAT_LMR_HANDLE lmr; /* of memory, with all privileges */
@@ -228,6 +228,8 @@ void side_open_bare_as(struct side *side, const char *name, bool thread_safe);
 /* Gives a bare side memory and an endpoint with @attr, or the defaults if that is NULL. */
 void side_equip(struct side *side, const DAT_EP_ATTR *attr, size_t size);
 void side_open(struct side *side, enum end end);
+/* Frees its zone, and the first one of the IA if that is another one. */
+void side_free_zones(const struct side *side);
 /* Frees what a side has, endpoint first; the test has freed its own objects. */
 void side_close(struct side *side);
 /* Closes the IA abruptly, which frees the test's objects, too. */

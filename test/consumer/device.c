@@ -100,7 +100,6 @@ static const struct device devices[] = {
 		.holds_up = true,
 		.lacks = {
 			{ NEEDS_REMOTE_STATUS, "libfabric's tcp only ends the connection" },
-			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
 			/* unless DAPL_OFI_DELIVERED_SENDS says so, which one case sets itself */
 			{ NEEDS_SEND_PLACEMENT, "a send may complete as soon as TCP has it" },
 			{ NEEDS_RDMA_DEVICE | NEEDS_ACCESS_FLAGS, "it is no RDMA device" },
@@ -125,7 +124,6 @@ static const struct device devices[] = {
 		.short_receive = DAT_DTO_ERR_LOCAL_EP,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
-			{ NEEDS_REMOTE_ZONES, "libfabric's regions serve every endpoint" },
 			{ NEEDS_ACCESS_FLAGS, "libfabric adds atomic access to remote write" },
 			{ NEEDS_RELEASE, "below libfabric a process keeps its devices open" },
 			{ NEEDS_PORT_EVENTS, "libfabric does not report events of a port" },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One end of a connection: its IA and the objects in it. */
 #define CONSUMER_IMPLEMENTATION
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -31,6 +32,8 @@ DAT_EVD_HANDLE side_create_evd(const struct side *side, DAT_COUNT qlen, DAT_EVD_
 void side_open_bare_as(struct side *side, const char *name, bool thread_safe)
 {
 	side_open_ia(side, name, thread_safe);
+	if (getenv("DAT_TEST_SECOND_ZONE"))
+		ck_dat(dat_pz_create(side->ia, &side->first_pz));
 	ck_dat(dat_pz_create(side->ia, &side->pz));
 	side->recv_evd = side_create_evd(side, SIDE_QLEN, DAT_EVD_DTO_FLAG);
 	side->request_evd = side_create_evd(side, SIDE_QLEN,
@@ -62,13 +65,20 @@ void side_open(struct side *side, enum end end)
 	side_equip(side, NULL, SIDE_MEMORY);
 }
 
+void side_free_zones(const struct side *side)
+{
+	ck_dat(dat_pz_free(side->pz));
+	if (side->first_pz)
+		ck_dat(dat_pz_free(side->first_pz));
+}
+
 void side_close(struct side *side)
 {
 	if (side->ep)
 		ck_dat(dat_ep_free(side->ep));
 	if (side->lmr)
 		ck_dat(dat_lmr_free(side->lmr));
-	ck_dat(dat_pz_free(side->pz));
+	side_free_zones(side);
 	ck_dat(dat_evd_free(side->recv_evd));
 	ck_dat(dat_evd_free(side->request_evd));
 	ck_dat(dat_evd_free(side->connect_evd));

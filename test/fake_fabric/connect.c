@@ -306,6 +306,8 @@ static int ep_bind(struct fid *fid, struct fid *to, uint64_t flags)
 	if (err)
 		return -err;
 	if (to->fclass == FI_CLASS_SRX_CTX) {
+		ff_require(((struct ff_ep *)to)->domain == ep->domain,
+			   "what is bound is of a domain");
 		ep->srx = (struct ff_ep *)to;
 		ep->next_taker = ep->srx->takers;
 		ep->srx->takers = ep;
@@ -314,6 +316,9 @@ static int ep_bind(struct fid *fid, struct fid *to, uint64_t flags)
 		ep->eq = (struct ff_eq *)to;
 		ep->eq->users++;
 	}
+	if (to->fclass == FI_CLASS_CQ)
+		ff_require(((struct ff_cq *)to)->domain == ep->domain,
+			   "what is bound is of a domain");
 	if (to->fclass == FI_CLASS_CQ && flags & FI_TRANSMIT) {
 		ep->tx = (struct ff_cq *)to;
 		ep->tx->users++;

@@ -999,7 +999,7 @@ START_TEST(graceful_close_needs_all_objects_freed)
 	ck_dat_is(dat_evd_free(pair.client.async_evd), BAD_STATE(EVD_IN_USE));
 	ck_dat(dat_ep_free(pair.client.ep));
 	ck_dat(dat_lmr_free(pair.client.lmr));
-	ck_dat(dat_pz_free(pair.client.pz));
+	side_free_zones(&pair.client);
 	ck_dat(dat_evd_free(pair.client.cr_evd));
 	ck_dat(dat_evd_free(pair.client.connect_evd));
 	ck_dat(dat_evd_free(pair.client.recv_evd));

@@ -236,7 +236,7 @@ static const struct remote_fault {
 	{ "past the end", remote_past_the_end, true, true, 0 },
 	{ "before the start", remote_before_the_start, true, true, 0 },
 	{ "freed LMR", freed_remote, true, true, 0 },
-	{ "LMR of another zone", remote_of_another_zone, true, true, NEEDS_REMOTE_ZONES },
+	{ "LMR of another zone", remote_of_another_zone, true, true, 0 },
 	{ "no remote write", remote_without_write, true, false, 0 },
 	{ "no remote read", remote_without_read, false, true, 0 },
 	{ "no remote privilege", remote_without_any, true, true, 0 },

@@ -672,7 +672,7 @@ START_TEST(zone_is_freed_before_the_evds)
 
 		ck_dat(dat_ep_free(side->ep));
 		ck_dat(dat_lmr_free(side->lmr));
-		ck_dat(dat_pz_free(side->pz));
+		side_free_zones(side);
 		ck_dat(dat_evd_free(side->recv_evd));
 		ck_dat(dat_evd_free(side->connect_evd));
 		ck_dat(dat_ia_close(side->ia, DAT_CLOSE_GRACEFUL_FLAG));

@@ -25,6 +25,7 @@ struct ofi_rig {
 	DAT_IA_HANDLE ia;
 	DAT_EVD_HANDLE async_evd, dto_evd, conn_evd, cr_evd;
 	DAT_PZ_HANDLE pz;
+	DAT_PZ_HANDLE first_pz; /* nothing is in it; there is one if DAT_TEST_SECOND_ZONE is set */
 	DAT_PSP_HANDLE psp;
 	DAT_CONN_QUAL port;
 	DAT_EP_HANDLE active, passive;

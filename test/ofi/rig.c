@@ -46,8 +46,12 @@ DAT_RETURN ofi_lmr_create(struct ofi_rig *rig)
 
 DAT_RETURN ofi_objects_create(struct ofi_rig *rig)
 {
-	DAT_RETURN ret = pz_create(rig->ia, &rig->pz);
+	DAT_RETURN ret = DAT_SUCCESS;
 
+	if (getenv("DAT_TEST_SECOND_ZONE"))
+		ret = pz_create(rig->ia, &rig->first_pz);
+	if (!ret)
+		ret = pz_create(rig->ia, &rig->pz);
 	if (!ret)
 		ret = evd_create(rig->ia, 64, DAT_HANDLE_NULL,
 				 (DAT_EVD_FLAGS)(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG),
@@ -133,6 +137,8 @@ void ofi_rig_close(struct ofi_rig *rig)
 		ck_dat(evd_free(rig->dto_evd));
 	if (rig->pz)
 		ck_dat(pz_free(rig->pz));
+	if (rig->first_pz)
+		ck_dat(pz_free(rig->first_pz));
 	if (rig->ia)
 		ck_dat(ia_close(rig->ia, DAT_CLOSE_GRACEFUL_FLAG));
 	free(rig->memory);

@@ -185,14 +185,23 @@ static void life_end(struct life *life)
 	ofi_rig_close(rig);
 }
 
+enum kind {
+	PLAIN,
+	SHARED,	     /* with a shared receive queue */
+	SECOND_ZONE, /* with that, and not in the first protection zone */
+	KINDS,
+};
+
 /* Until something fails. */
-static DAT_RETURN life_run(struct life *life, bool shared)
+static DAT_RETURN life_run(struct life *life, enum kind kind)
 {
 	DAT_RETURN ret = ofi_ia_open(&life->rig, PARAMS);
 
+	if (kind == SECOND_ZONE)
+		setenv("DAT_TEST_SECOND_ZONE", "1", 1);
 	if (!ret)
 		ret = ofi_objects_create(&life->rig);
-	if (!ret && shared)
+	if (!ret && kind != PLAIN)
 		ret = srq_use(life);
 	if (!ret)
 		ret = connect_both(life);
@@ -259,14 +268,13 @@ static const struct {
 	{ "eventfd", EMFILE, DAT_INSUFFICIENT_RESOURCES, 0 },
 };
 
-/* Of each two cases one has a shared receive queue. */
 START_TEST(a_call_that_fails_leaves_nothing_behind)
 {
-	const unsigned most = sweeps[_i / 2].most ? sweeps[_i / 2].most : UINT_MAX;
-	const char *call = sweeps[_i / 2].call;
+	const unsigned most = sweeps[_i / KINDS].most ? sweeps[_i / KINDS].most : UINT_MAX;
+	const char *call = sweeps[_i / KINDS].call;
 	/* if it failed as the IA looked for shared receive contexts */
-	const DAT_RETURN no_srqs = _i % 2 ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
-					  : DAT_SUCCESS;
+	const DAT_RETURN no_srqs = _i % KINDS ? DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
+					      : DAT_SUCCESS;
 	bool whole = false, failed = true;
 
 	setenv("DAPL_DBG_TYPE", "0", 1);
@@ -274,12 +282,12 @@ START_TEST(a_call_that_fails_leaves_nothing_behind)
 		struct life life = { .whole = false };
 		DAT_RETURN ret;
 
-		ff_fail(call, sweeps[_i / 2].err, n);
-		ret = life_run(&life, _i % 2);
+		ff_fail(call, sweeps[_i / KINDS].err, n);
+		ret = life_run(&life, (enum kind)(_i % KINDS));
 		failed = !ff_fail_left(call);
 		whole = life.whole;
-		if (ret && ret != IN_AN_EVENT && sweeps[_i / 2].type && ret != no_srqs)
-			ck_assert_uint_eq(DAT_GET_TYPE(ret), sweeps[_i / 2].type);
+		if (ret && ret != IN_AN_EVENT && sweeps[_i / KINDS].type && ret != no_srqs)
+			ck_assert_uint_eq(DAT_GET_TYPE(ret), sweeps[_i / KINDS].type);
 		life_end(&life);
 	}
 	ck_assert(failed || whole);
@@ -290,7 +298,7 @@ START_TEST(without_a_failure_a_life_is_whole)
 {
 	struct life life = { .whole = false };
 
-	ck_dat(life_run(&life, _i));
+	ck_dat(life_run(&life, (enum kind)_i));
 	ck_assert(life.whole);
 	life_end(&life);
 }
@@ -549,8 +557,9 @@ int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("failures");
 
-	tcase_add_loop_test(tcase, without_a_failure_a_life_is_whole, 0, 2);
-	tcase_add_loop_test(tcase, a_call_that_fails_leaves_nothing_behind, 0, 2 * COUNT(sweeps));
+	tcase_add_loop_test(tcase, without_a_failure_a_life_is_whole, 0, KINDS);
+	tcase_add_loop_test(tcase, a_call_that_fails_leaves_nothing_behind, 0,
+			    KINDS * COUNT(sweeps));
 	tcase_add_test(tcase, an_open_without_memory_leaves_nothing_behind);
 	tcase_add_test(tcase, objects_without_memory_leave_nothing_behind);
 	tcase_add_test(tcase, what_is_posted_behind_a_failure_is_flushed_by_the_post);

@@ -75,10 +75,10 @@ COLD struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STAT
 	return entry.op_context;
 }
 
-static COLD bool cq_take_failure_locked(struct tp_cq *cq)
+COLD bool cq_take_failure_locked(struct fid_cq *fi)
 {
 	DAT_DTO_COMPLETION_STATUS status;
-	struct transfer *failed = cq_read_failure(cq->fi, &status);
+	struct transfer *failed = cq_read_failure(fi, &status);
 
 	if (failed)
 		qp_complete_locked(failed, status, 0, false);
@@ -110,6 +110,11 @@ static ALWAYS_INLINE void entry_take_in_locked(const CQ_ENTRY *entry)
 	if (entry_has_immed(entry))
 		status = immed_read(transfer->queue->cq->dev, entry, &length, &transfer->immed);
 	qp_complete_locked(transfer, status, length, entry->flags & FI_READ);
+}
+
+void cq_take_entry_locked(const CQ_ENTRY *entry)
+{
+	entry_take_in_locked(entry);
 }
 
 static COLD void cq_unstall_locked(struct tp_cq *cq)
@@ -148,12 +153,8 @@ static ALWAYS_INLINE ssize_t cq_read_locked(struct tp_cq *cq)
  */
 static ssize_t cq_read_guarded_locked(struct tp_cq *cq)
 {
-	bool guarded = srx_guard(cq->dev);
-	ssize_t got = fi_cq_read(cq->fi, cq->entries, CQ_HARVEST);
-
 	assert_locked(&cq->lock);
-	srx_unguard(cq->dev, guarded);
-	return got;
+	return fi_cq_read_guarded(cq->dev, cq->fi, cq->entries, CQ_HARVEST);
 }
 
 static ALWAYS_INLINE void cq_keep_locked(struct tp_cq *cq, unsigned got)
@@ -164,6 +165,19 @@ static ALWAYS_INLINE void cq_keep_locked(struct tp_cq *cq, unsigned got)
 	cq->backlog |= CQ_UNTAKEN;
 }
 
+/* Takes in what has completed in other queues of libfabric. Returns how many there were. */
+static NOINLINE unsigned cq_harvest_elsewhere_locked(struct tp_cq *cq)
+{
+	unsigned taken = 0;
+
+	assert_locked(&cq->lock);
+	if (cq->backlog & CQ_DOMAINS)
+		taken += domains_harvest_locked(cq);
+	if (cq->backlog & CQ_MEMBERS)
+		taken += members_harvest_locked(cq);
+	return taken;
+}
+
 unsigned cq_harvest_locked(struct tp_cq *cq)
 {
 	unsigned taken = cq_take_in_locked(cq);
@@ -171,15 +185,15 @@ unsigned cq_harvest_locked(struct tp_cq *cq)
 
 	cq->known = got == -FI_EAGAIN ? CQ_EMPTIED : 0;
 	if (got == -FI_EAVAIL)
-		taken += cq_take_failure_locked(cq);
+		taken += cq_take_failure_locked(cq->fi);
 	if (got > 0) {
 		cq_keep_locked(cq, (unsigned)got);
 		taken += cq_take_in_locked(cq);
 	}
 	if (cq->backlog & CQ_STALLED)
 		cq_unstall_locked(cq);
-	if (cq->backlog & CQ_MEMBERS)
-		taken += members_harvest_locked(cq);
+	if (cq->backlog & CQ_ELSEWHERE)
+		taken += cq_harvest_elsewhere_locked(cq);
 	return taken;
 }
 
@@ -200,7 +214,7 @@ void cq_collect_locked(struct tp_cq *cq)
 	const unsigned more = CQ_UNTAKEN | CQ_STALLED | CQ_MEMBERS;
 
 	do
-		if (!(cq->backlog & more) && cq_is_empty_locked(cq))
+		if (!(cq->backlog & more) && cq_is_empty_locked(cq) && domains_are_empty_locked(cq))
 			break;
 	while (cq_harvest_locked(cq));
 }
@@ -314,8 +328,8 @@ static unsigned cq_report_backlog_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 }
 
 /*
- * One read, of the queues of libfabric that its endpoints have for receives, too. To look which of
- * those have something is a cancellation point like a read. Returns what was read here, or
+ * One read, of all queues of libfabric that belong to this one. To look which of them have
+ * something is a cancellation point like a read. Returns what was read of that of the device, or
  * -FI_EAVAIL.
  */
 static ssize_t cq_round_locked(struct tp_cq *cq)
@@ -326,10 +340,10 @@ static ssize_t cq_round_locked(struct tp_cq *cq)
 	assert_locked(&cq->lock);
 	if (got > 0)
 		cq_keep_locked(cq, (unsigned)got);
-	else if (got == -FI_EAVAIL && !cq_take_failure_locked(cq))
+	else if (got == -FI_EAVAIL && !cq_take_failure_locked(cq->fi))
 		got = 0;
-	if (cq->backlog & CQ_MEMBERS)
-		(void)members_harvest_locked(cq);
+	if (cq->backlog & CQ_ELSEWHERE)
+		(void)cq_harvest_elsewhere_locked(cq);
 	return got;
 }
 
@@ -367,7 +381,7 @@ static NOINLINE unsigned cq_poll_read_unlock(struct tp_cq *cq, ssize_t got, stru
 
 	assert_locked(&cq->lock);
 	cq->known = 0;
-	if (got == -FI_EAVAIL && cq_take_failure_locked(cq))
+	if (got == -FI_EAVAIL && cq_take_failure_locked(cq->fi))
 		return cq_poll_more_unlock(cq, wc, max);
 	if (got > 0)
 		cq_keep_locked(cq, (unsigned)got);
@@ -408,7 +422,7 @@ HOT bool tp_cq_next(struct tp_cq *cq, struct tp_wc *wc)
 static NOINLINE unsigned cq_poll_many(struct tp_cq *cq, struct tp_wc *wc)
 {
 	const bool consumer = !up_is_service_thread(cq->dev->ia);
-	const unsigned more = CQ_STALLED | CQ_MEMBERS;
+	const unsigned more = CQ_STALLED | CQ_ELSEWHERE;
 	uint8_t known;
 	unsigned n;
 
@@ -516,13 +530,14 @@ void cq_signal_locked(struct tp_cq *cq)
 	cq->armed = !cq->signalled; /* readable until its events are taken */
 }
 
-bool cq_settle_locked(struct tp_cq *cq)
+/* Does what cq_settle_locked does, for the domain of the device only or, if @all, for all. */
+static ALWAYS_INLINE bool settle_locked(struct tp_cq *cq, bool all)
 {
 	assert_locked(&cq->lock);
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned found = 0;
 
-		if (fi_cq_is_quiet(cq->dev, cq->fi))
+		if (fi_cq_is_quiet(cq->dev, cq->fi) && (!all || domains_are_quiet_locked(cq)))
 			return true;
 		while (cq_harvest_locked(cq))
 			found++;
@@ -530,6 +545,11 @@ bool cq_settle_locked(struct tp_cq *cq)
 			cq_signal_locked(cq);
 	}
 	return false;
+}
+
+bool cq_settle_locked(struct tp_cq *cq)
+{
+	return settle_locked(cq, true);
 }
 
 /* Notes that the service thread, which may have left the queue to who sleeps, has to serve it. */
@@ -554,9 +574,35 @@ static bool cq_watch_locked(struct tp_cq *cq)
 static void cq_unwatch_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (cq->in_set)
+	if (cq->in_set) {
 		(void)epoll_ctl(cq->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
+		domains_unwatch_locked(cq);
+	}
 	cq->in_set = false;
+}
+
+void cq_entrust_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	if (atomic_load(&cq->sleeper) != SLEEPER_READS)
+		return;
+	cq_unwatch_locked(cq);
+	atomic_store(&cq->sleeper, SLEEPER_AWAITS);
+}
+
+/*
+ * Has the other queues of libfabric wake who sleeps on this one, too. Returns false if that can't
+ * be had now.
+ */
+static NOINLINE bool cq_watch_elsewhere_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->lock);
+	if (cq->backlog & CQ_DOMAINS &&
+	    !(cq_settle_locked(cq) && cq_watch_locked(cq) && domains_watch_locked(cq)))
+		return false;
+	if (cq->members)
+		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
+	return true;
 }
 
 /*
@@ -573,15 +619,15 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 	cq->armed = true;
 	atomic_store(&cq->sleeper, SLEEPER_READS); /* before libfabric is asked */
 	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
-		quiet = cq_settle_locked(cq);
+		quiet = settle_locked(cq, false);
 		direct = quiet && (sleeper || cq_watch_locked(cq));
 	}
+	if (direct && cq->backlog & CQ_ELSEWHERE)
+		quiet = direct = cq_watch_elsewhere_locked(cq);
 	/* what comes from here on makes the descriptor readable: then it is known to be */
 	cq->known = direct ? (uint8_t)CQ_FRESH : cq->known & CQ_EMPTIED;
 	if (!direct)
 		cq_unwatch_locked(cq);
-	if (direct && cq->members)
-		(void)epoll_once(cq->epoll, EPOLL_CTL_MOD, cq->members_epoll, NULL, true);
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
@@ -654,14 +700,15 @@ bool tp_cq_events(struct tp_cq *cq)
 
 /* ---- creating and destroying ---- */
 
-int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd)
+int fi_cq_create(struct tp_dev *dev, struct fid_domain *domain, unsigned depth, struct fid_cq **fi,
+		 int *fd)
 {
 	struct fi_cq_attr attr = {
 		.size = depth,
 		.format = CQ_ENTRY_FORMAT,
 		.wait_obj = FI_WAIT_FD,
 	};
-	int ret = fi_cq_open(dev->domain, &attr, fi, NULL);
+	int ret = fi_cq_open(domain, &attr, fi, NULL);
 
 	if (ret)
 		return ofi_errno(ret);
@@ -746,7 +793,7 @@ static void ready_fd_give(struct tp_cq *cq)
 static int cq_open(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
-	int ret = fi_cq_create(dev, cq->depth, &cq->fi, &cq->fi_fd);
+	int ret = fi_cq_create(dev, dev->domain, cq->depth, &cq->fi, &cq->fi_fd);
 
 	if (ret)
 		return ret;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains and memory regions.
+ * Memory regions.
  *
- * libfabric's tcp looks at nothing of a local buffer, and every region of a domain is open to every
- * endpoint of it. So the check of local buffers is made here: whether a segment is in a live region
- * of the protection domain, with the privilege that it takes. What peers may reach is checked by
- * libfabric, by key and range, but without regard to protection domains.
+ * libfabric's tcp looks at nothing of a local buffer. So the check of local buffers is made here:
+ * whether a segment is in a live region of the protection domain, with the privilege that it takes.
+ * What peers may reach is checked by libfabric, by key and range, among the regions of the domain
+ * that their endpoint is in: so each protection domain has one of its own (zone.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,24 +33,6 @@ _Static_assert(MADV_POPULATE_WRITE == MADV_POPULATE_READ + 1, "range_check adds 
 
 /* For madvise, which refuses it: nothing is populated, and the map of the process is looked at. */
 #define MADV_NOTHING (-2)
-
-/* ---- protection domains ---- */
-
-int tp_pd_create(struct tp_dev *dev, struct tp_pd **out)
-{
-	struct tp_pd *pd = calloc(1, sizeof(*pd));
-
-	if (!pd)
-		return -ENOMEM;
-	pd->dev = dev;
-	*out = pd;
-	return 0;
-}
-
-void tp_pd_destroy(struct tp_pd *pd)
-{
-	free(pd);
-}
 
 /* ---- keys ---- */
 
@@ -401,13 +383,13 @@ static int mr_await(struct tp_dev *dev, const struct fid_mr *mr)
 	return (int)got;
 }
 
-static NOINLINE int mr_register_and_await(struct tp_dev *dev, const struct fi_mr_attr *attr,
-					  struct fid_mr **fi)
+static NOINLINE int mr_register_and_await(struct tp_dev *dev, struct fid_domain *domain,
+					  const struct fi_mr_attr *attr, struct fid_mr **fi)
 {
 	int ret;
 
 	mutex_lock(&dev->mr_eq_lock);
-	ret = fi_mr_regattr(dev->domain, attr, 0, fi);
+	ret = fi_mr_regattr(domain, attr, 0, fi);
 	if (!ret) {
 		ret = mr_await(dev, *fi);
 		if (ret)
@@ -417,12 +399,12 @@ static NOINLINE int mr_register_and_await(struct tp_dev *dev, const struct fi_mr
 	return ret;
 }
 
-static inline int mr_register_once(struct tp_dev *dev, const struct fi_mr_attr *attr,
-				   struct fid_mr **fi)
+static inline int mr_register_once(struct tp_dev *dev, struct fid_domain *domain,
+				   const struct fi_mr_attr *attr, struct fid_mr **fi)
 {
 	if (unlikely(dev->mr_eq))
-		return mr_register_and_await(dev, attr, fi);
-	return fi_mr_regattr(dev->domain, attr, 0, fi);
+		return mr_register_and_await(dev, domain, attr, fi);
+	return fi_mr_regattr(domain, attr, 0, fi);
 }
 
 /* Is the key in use, or not to be had for another reason of the provider (fi_mr(3))? */
@@ -432,35 +414,36 @@ static bool is_key_refused(int ret)
 }
 
 /* Tries other keys, if @ret says that the first one was refused. */
-static COLD int mr_register_again(struct tp_dev *dev, struct fi_mr_attr *attr, int ret,
-				  struct fid_mr **fi)
+static COLD int mr_register_again(struct tp_dev *dev, const struct tp_mr *mr,
+				  struct fi_mr_attr *attr, int ret, struct fid_mr **fi)
 {
 	for (unsigned i = 1; i < KEY_ATTEMPTS && is_key_refused(ret); i++) {
 		attr->requested_key = dev->provider_keys ? 0 : stock_take(dev);
-		ret = mr_register_once(dev, attr, fi);
+		ret = mr_register_once(dev, mr->pd->domain, attr, fi);
 	}
 	if (ret && dev->pins_pages)
-		memlock_name_cause(&dev->attr, "fi_mr_regattr", attr->mr_iov->iov_base,
-				   attr->mr_iov->iov_len, (int)-ret);
+		memlock_name_cause(&dev->attr, "fi_mr_regattr", mr->range.iov_base,
+				   mr->range.iov_len, (int)-ret);
 	return ret;
 }
 
 /*
- * Registers a region, which peers address by its memory, less @bias. Returns what libfabric does.
+ * Registers the range of @mr in its protection domain. Peers address it by its memory, less @bias.
+ * Returns what libfabric does.
  */
-static inline int mr_register(struct tp_dev *dev, const struct iovec *range, uint64_t bias,
+static inline int mr_register(struct tp_dev *dev, const struct tp_mr *mr, uint64_t bias,
 			      uint64_t rights, uint32_t key, struct fid_mr **fi)
 {
 	struct fi_mr_attr attr = {
-		.mr_iov = range,
+		.mr_iov = &mr->range,
 		.iov_count = 1,
 		.access = rights,
 		.offset = bias, /* which libfabric adds to the addresses that peers use */
 		.requested_key = key,
 	};
-	int ret = mr_register_once(dev, &attr, fi);
+	int ret = mr_register_once(dev, mr->pd->domain, &attr, fi);
 
-	return likely(!ret) ? 0 : mr_register_again(dev, &attr, ret, fi);
+	return likely(!ret) ? 0 : mr_register_again(dev, mr, &attr, ret, fi);
 }
 
 /*
@@ -504,7 +487,7 @@ static ALWAYS_INLINE int mr_make(struct tp_pd *pd, void *address, size_t size, u
 	mr->priv = priv;
 	mr->range = (struct iovec){ address, size };
 	mr_set_bias(mr, bias);
-	err = mr_register(dev, &mr->range, bias, dev->rights[priv], key, &mr->fi);
+	err = mr_register(dev, mr, bias, dev->rights[priv], key, &mr->fi);
 	if (unlikely(err)) {
 		err = ofi_errno(err);
 		goto give_mr;
@@ -581,12 +564,12 @@ static int mr_eq_open(struct tp_dev *dev)
  * peers could access what was never granted to them. There the same pages are one region: @one,
  * which is registered.
  */
-static bool has_mr_cache(struct tp_dev *dev, const struct iovec *range, uint64_t access,
+static bool has_mr_cache(struct tp_dev *dev, const struct tp_mr *mr, uint64_t access,
 			 const struct fid_mr *one)
 {
 	struct fid_mr *other;
 
-	if (!dev->provider_keys || mr_register(dev, range, 0, access, 0, &other))
+	if (!dev->provider_keys || mr_register(dev, mr, 0, access, 0, &other))
 		return false;
 	if (other == one)
 		log_error("open %s: libfabric's cache of memory regions ignores their privileges; "
@@ -599,12 +582,13 @@ static bool has_mr_cache(struct tp_dev *dev, const struct iovec *range, uint64_t
 int mem_open(struct tp_dev *dev)
 {
 	static char sample[64];
-	const struct iovec range = { sample, sizeof(sample) };
+	struct tp_pd pd = { dev, dev->domain };
+	const struct tp_mr mr = { .pd = &pd, .range = { sample, sizeof(sample) } };
 	struct fid_mr *fi;
 	bool wide, cached;
 	const uint64_t access = rights_of(DAT_MEM_PRIV_REMOTE_READ_FLAG);
 	const uint32_t key = dev->provider_keys ? 0 : mem_key_choose(dev->info);
-	int ret = mr_register(dev, &range, 0, access, key, &fi);
+	int ret = mr_register(dev, &mr, 0, access, key, &fi);
 
 	for (unsigned priv = 0; priv < ARRAY_SIZE(dev->rights); priv++)
 		dev->rights[priv] = rights_of(priv);
@@ -615,7 +599,7 @@ int mem_open(struct tp_dev *dev)
 	if (ret == -FI_ENOEQ) {
 		ret = mr_eq_open(dev);
 		if (!ret)
-			ret = mr_register(dev, &range, 0, access, key, &fi);
+			ret = mr_register(dev, &mr, 0, access, key, &fi);
 	}
 	if (ret) {
 		log_error("open %s: registering memory with libfabric's %s: %s", dev->attr.device,
@@ -623,7 +607,7 @@ int mem_open(struct tp_dev *dev)
 		return ofi_errno(ret);
 	}
 	wide = !key_fits(fi_mr_key(fi));
-	cached = has_mr_cache(dev, &range, access, fi);
+	cached = has_mr_cache(dev, &mr, access, fi);
 	fi_close(&fi->fid);
 	if (cached)
 		return -EOPNOTSUPP;

@@ -8,7 +8,7 @@
  *	select.c	the libfabric provider and address that the IA params of dat.conf mean
  *	hints.c		what is asked of that provider
  *	verify.c	whether it takes virtual addresses that it doesn't want
- *	mem.c		protection domains, memory regions, the check of local buffers
+ *	mem.c		memory regions, the check of local buffers
  *	cq.c		completion queues
  *	progress.c	serving the peers while no consumer polls
  *	qp.c		queue pairs: requests and receives in flight, in the order of their posts
@@ -17,6 +17,7 @@
  *	socket.c	the sockets of libfabric's tcp
  *	srq.c		shared receive queues, and the queue pairs that have one
  *	window.c	windows, which libfabric can't serve
+ *	zone.c		protection domains, and the completion queues that serve several
  *
  * libfabric's tcp does nothing by itself: data move, and peers are served, only while somebody
  * reads a completion queue. A consumer that polls or sleeps on a queue does that as it goes. For
@@ -164,6 +165,7 @@ struct tp_dev {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
+	_Atomic bool domain_taken; /* by a protection domain: each has one of its own */
 	struct fid_eq *eq;
 	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
 	uint64_t send_flags;	  /* the same if the user wants that, for it is not cheap; or 0 */
@@ -224,6 +226,7 @@ struct tp_dev {
 
 struct tp_pd {
 	struct tp_dev *dev;
+	struct fid_domain *domain;
 };
 
 /* A slot in the table of a device. Its context has the index and a generation. */
@@ -300,6 +303,8 @@ enum cq_backlog {
 	CQ_STALLED = 1 << 2, /* a post of one of its queue pairs waits for libfabric */
 	CQ_MEMBERS = 1 << 3, /* always: some receives complete in other queues of libfabric */
 	CQ_GUARDED = 1 << 4, /* always: requests of endpoints that share receives complete here */
+	CQ_DOMAINS = 1 << 5, /* always: those of other domains complete here, too */
+	CQ_ELSEWHERE = CQ_MEMBERS | CQ_DOMAINS,
 };
 
 /* What a poll need not ask libfabric. */
@@ -402,13 +407,17 @@ struct tp_cq {
 	struct srq_feed *feeds;	  /* lock */
 	_Atomic bool asleep;	  /* written under lock; the service thread reads no member */
 	_Atomic bool poked;	  /* though it is, because a receive was posted */
+
+	/* of zone.c; lock, and to change the list dev->cqs_lock, too, which is enough to read it */
+	struct domain_cq *domains;
 };
 
 /*
- * Creates a completion queue of libfabric, of @depth entries, and returns its descriptor in *fd,
- * which is closed with the queue. Returns 0 or a negative errno.
+ * Creates a completion queue of libfabric in @domain, of @depth entries, and returns its descriptor
+ * in *fd, which is closed with the queue. Returns 0 or a negative errno.
  */
-int fi_cq_create(struct tp_dev *dev, unsigned depth, struct fid_cq **fi, int *fd);
+int fi_cq_create(struct tp_dev *dev, struct fid_domain *domain, unsigned depth, struct fid_cq **fi,
+		 int *fd);
 /* Destroys it; the endpoints that complete there are closed. */
 void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
 /* Does its descriptor report what comes from here on? If not, the queue is to be read first. */
@@ -418,6 +427,12 @@ bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
  * *status; or NULL if there is none. Lock of the tp_cq held that the queue belongs to.
  */
 struct transfer *cq_read_failure(struct fid_cq *fi, DAT_DTO_COMPLETION_STATUS *status);
+/*
+ * Takes in what libfabric has completed; and the failure that it has announced, whose return value
+ * says whether there was one. Lock of the tp_cq held.
+ */
+void cq_take_entry_locked(const CQ_ENTRY *entry);
+bool cq_take_failure_locked(struct fid_cq *fi);
 
 /* Is it a receive that has brought immediate data? */
 static ALWAYS_INLINE bool entry_has_immed(const CQ_ENTRY *entry)
@@ -461,7 +476,12 @@ void cq_push_locked(struct tp_cq *cq, struct transfer *transfer);
 /* Makes tp_cq_fd readable, if the queue is armed. cq->lock held. */
 void cq_signal_locked(struct tp_cq *cq);
 /*
- * Takes in what is there, until libfabric's descriptor reports all that arrives from here on.
+ * If somebody sleeps on the queue for all that arrives, leaves what arrives to the service thread,
+ * whose completions wake who sleeps, too. cq->lock held.
+ */
+void cq_entrust_locked(struct tp_cq *cq);
+/*
+ * Takes in what is there, until libfabric's descriptors report all that arrives from here on.
  * Returns false if it does not come to that, because something is there that nobody can take in.
  * cq->lock held.
  */
@@ -802,6 +822,17 @@ static ALWAYS_INLINE void srx_unguard(struct tp_dev *dev, bool guarded)
 		spin_unlock(&dev->srx_lock);
 }
 
+/* Does what fi_cq_read does. The caller has forbidden cancellation. */
+static ALWAYS_INLINE ssize_t fi_cq_read_guarded(struct tp_dev *dev, struct fid_cq *fi,
+						CQ_ENTRY *entries, size_t most)
+{
+	bool guarded = srx_guard(dev);
+	ssize_t got = fi_cq_read(fi, entries, most);
+
+	srx_unguard(dev, guarded);
+	return got;
+}
+
 struct recv_block;
 struct srq_feed;
 
@@ -858,6 +889,38 @@ void members_visit(struct tp_cq *cq);
  * service thread, which calls this. cq->lock held.
  */
 bool members_leave_locked(struct tp_cq *cq);
+
+/* ---- zone.c ---- */
+
+/*
+ * From here on endpoints of a queue pair in that protection domain can complete in the queue.
+ * Returns 0 or a negative errno. dev->cqs_lock not held.
+ */
+int cq_join_domain(struct tp_cq *cq, const struct tp_pd *pd);
+/* Undoes one cq_join_domain. The queue pair has no endpoint any more. dev->cqs_lock not held. */
+void cq_leave_domain(struct tp_cq *cq, const struct tp_pd *pd);
+/* Returns the queue of libfabric where those endpoints complete, between the two calls. */
+struct fid_cq *cq_in_domain(struct tp_cq *cq, const struct tp_pd *pd);
+
+/*
+ * The functions that follow do for all other domains of a completion queue what is done elsewhere
+ * for that of the device. cq->lock held: read each queue of libfabric once, and return how many
+ * completions there were; ask whether all are known to be empty; ask whether all descriptors report
+ * what comes from here on; have them make that of the tp_cq readable, or return false if the kernel
+ * refuses; have them do so no longer.
+ */
+unsigned domains_harvest_locked(struct tp_cq *cq);
+bool domains_are_empty_locked(const struct tp_cq *cq);
+bool domains_are_quiet_locked(const struct tp_cq *cq);
+bool domains_watch_locked(struct tp_cq *cq);
+void domains_unwatch_locked(struct tp_cq *cq);
+/*
+ * And with dev->cqs_lock held: have the set of the device report the descriptors once, and return 0
+ * or a negative errno; take them out of it; ask whether one is readable.
+ */
+int domains_report_locked(struct tp_cq *cq);
+void domains_drop_locked(struct tp_cq *cq);
+bool domains_have_waiting_locked(const struct tp_cq *cq);
 
 /* ---- socket.c ---- */
 

@@ -172,20 +172,21 @@ static struct tp_cq *pair_take_locked(const struct tp_cq *cq)
 /* ---- the state of a queue ---- */
 
 /* The set of the device reports the descriptor once. */
-static int set_report(struct tp_cq *cq)
+static int set_report_locked(struct tp_cq *cq)
 {
 	int op = cq->in_dev_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 	int err = epoll_once(cq->dev->epoll, op, cq->fi_fd, cq, true);
 
 	cq->in_dev_set |= !err;
-	return err;
+	return err ? err : domains_report_locked(cq);
 }
 
-static void set_drop(struct tp_cq *cq)
+static void set_drop_locked(struct tp_cq *cq)
 {
 	if (cq->in_dev_set)
 		(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
 	cq->in_dev_set = false;
+	domains_drop_locked(cq);
 }
 
 /*
@@ -206,9 +207,9 @@ static ALWAYS_INLINE int cq_enter_locked(struct tp_cq *cq, enum progress_state s
 
 	assert_locked(&dev->cqs_lock);
 	if (state == PROGRESS_WATCHED)
-		err = set_report(cq);
+		err = set_report_locked(cq);
 	else if (cq->attended >= STEADY_VISITS)
-		set_drop(cq);
+		set_drop_locked(cq);
 	if (err)
 		return err;
 	atomic_store(&cq->progress, state);
@@ -355,7 +356,7 @@ static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
 /* ---- graces ---- */
 
 /* Do bytes or completions wait at one of the two? */
-static bool pair_has_waiting(const struct tp_cq *cq, const struct tp_cq *pair)
+static bool pair_has_waiting_locked(const struct tp_cq *cq, const struct tp_cq *pair)
 {
 	struct pollfd fds[] = {
 		{ .fd = cq->fi_fd, .events = POLLIN },
@@ -363,7 +364,8 @@ static bool pair_has_waiting(const struct tp_cq *cq, const struct tp_cq *pair)
 		{ .fd = pair ? pair->fi_fd : -1, .events = POLLIN },
 	};
 
-	return poll(fds, ARRAY_SIZE(fds), 0) > 0;
+	return poll(fds, ARRAY_SIZE(fds), 0) > 0 || domains_have_waiting_locked(cq) ||
+	       (pair && domains_have_waiting_locked(pair));
 }
 
 /* Was it polled since the visit began, or does a poll go on, which takes long if there is much? */
@@ -411,8 +413,8 @@ static enum judgement grace_missed(struct tp_cq *lead)
  * chance, if it waits for its completions before it polls its memory: so until it has used as many
  * as it has missed, it counts as one that neglects the queue.
  */
-static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead,
-				     unsigned at)
+static enum judgement consumer_judge_locked(struct tp_cq *cq, struct tp_cq *pair,
+					    struct tp_cq *lead, unsigned at)
 {
 	if (at & ASLEEP || (at && !cq->dev->soft_queues)) {
 		lead->grace_ends = 0;
@@ -426,7 +428,7 @@ static enum judgement consumer_judge(struct tp_cq *cq, struct tp_cq *pair, struc
 		return lead->grace_ends ? grace_missed(lead) : NEGLECTS;
 	if (lead->graces_missed >= FEWER_GRACES && lead->served++ < SERVED_MEANWHILE)
 		return NEGLECTS;
-	if (!pair_has_waiting(cq, pair) || pair_is_polled_again(cq, pair))
+	if (!pair_has_waiting_locked(cq, pair) || pair_is_polled_again(cq, pair))
 		return grace_used(lead);
 	lead->grace_ends = tp_now() + GRACE_TIME;
 	return IN_GRACE;
@@ -447,7 +449,7 @@ static bool consumer_polls_memory(const struct tp_cq *lead)
  */
 static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead)
 {
-	const bool arrived = pair_has_waiting(cq, pair) && !lead->leftover;
+	const bool arrived = pair_has_waiting_locked(cq, pair) && !lead->leftover;
 	bool nap;
 
 	assert_locked(&cq->dev->cqs_lock);
@@ -456,7 +458,7 @@ static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp
 	cq_serve_locked(cq, nap);
 	if (pair)
 		cq_serve_locked(pair, nap);
-	lead->leftover = pair_has_waiting(cq, pair);
+	lead->leftover = pair_has_waiting_locked(cq, pair);
 }
 
 /* ---- a visit ---- */
@@ -508,7 +510,7 @@ static void visit_locked(struct tp_cq *cq)
 	struct tp_cq *pair = pair_take_locked(cq);
 	const unsigned here = consumers_take(cq), there = pair ? consumers_take(pair) : 0;
 	struct tp_cq *lead = pair && pair < cq ? pair : cq;
-	enum judgement judgement = consumer_judge(cq, pair, lead, here | there);
+	enum judgement judgement = consumer_judge_locked(cq, pair, lead, here | there);
 
 	if (judgement == IN_GRACE) {
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
@@ -654,7 +656,7 @@ void progress_remove(struct tp_cq *cq)
 	struct tp_cq **link = &dev->due;
 
 	mutex_lock(&dev->cqs_lock);
-	set_drop(cq);
+	set_drop_locked(cq);
 	if (cq->members_epoll >= 0)
 		(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->members_epoll, NULL);
 	spin_lock(&dev->due_lock);

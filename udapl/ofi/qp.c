@@ -372,6 +372,11 @@ void queue_transfer_failed(struct transfer_queue *queue, struct transfer *transf
 
 /* ---- the phases of a connection ---- */
 
+static struct fid_cq *recv_cq_of(struct tp_qp *qp)
+{
+	return qp->srq ? qp->own : cq_in_domain(qp->recvs.cq, qp->pd);
+}
+
 int qp_attach(struct tp_qp *qp, struct fi_info *info)
 {
 	const struct tp_dev *dev = qp->dev;
@@ -385,15 +390,15 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	info->rx_attr->iov_limit = qp->recvs.max_sge;
 	info->tx_attr->op_flags = dev->send_flags; /* those of a write are in its call */
 	info->ep_attr->rx_ctx_cnt = qp->srq ? FI_SHARED_CONTEXT : 1;
-	ret = fi_endpoint(dev->domain, info, &fi, qp);
+	ret = fi_endpoint(qp->pd->domain, info, &fi, qp);
 	if (ret)
 		return ofi_errno(ret);
 	info->handle = NULL;
 	ret = fi_ep_bind(fi, &dev->eq->fid, 0);
 	if (!ret)
-		ret = fi_ep_bind(fi, &qp->sends.cq->fi->fid, FI_TRANSMIT);
+		ret = fi_ep_bind(fi, &cq_in_domain(qp->sends.cq, qp->pd)->fid, FI_TRANSMIT);
 	if (!ret)
-		ret = fi_ep_bind(fi, qp->srq ? &qp->own->fid : &qp->recvs.cq->fi->fid, FI_RECV);
+		ret = fi_ep_bind(fi, &recv_cq_of(qp)->fid, FI_RECV);
 	if (!ret && qp->srq)
 		ret = fi_ep_bind(fi, &qp->srq->fi->fid, 0);
 	if (!ret)
@@ -559,15 +564,20 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 		err = -ENOMEM;
 		goto fini_queues;
 	}
-	err = qp->srq ? member_create(qp) : 0;
+	err = cq_join_domain(qp->sends.cq, qp->pd);
 	if (err)
 		goto fini_queues;
+	err = qp->srq ? member_create(qp) : cq_join_domain(qp->recvs.cq, qp->pd);
+	if (err)
+		goto leave_domain;
 	queue_join(&qp->sends);
 	if (!qp->srq)
 		queue_join(&qp->recvs);
 	progress_join(qp);
 	*out = qp;
 	return 0;
+leave_domain:
+	cq_leave_domain(qp->sends.cq, qp->pd);
 fini_queues:
 	queue_fini(&qp->sends);
 	queue_fini(&qp->recvs);
@@ -627,6 +637,9 @@ void tp_qp_destroy(struct tp_qp *qp, bool outstanding)
 		member_destroy(qp);
 	else
 		queue_leave(qp, &qp->recvs, outstanding);
+	cq_leave_domain(qp->sends.cq, qp->pd);
+	if (!qp->srq)
+		cq_leave_domain(qp->recvs.cq, qp->pd);
 	progress_part(qp);
 	view_clear(dev, &qp->sends.view);
 	view_clear(dev, &qp->reads);

@@ -216,11 +216,9 @@ static unsigned member_read_locked(struct tp_qp *qp)
 	CQ_ENTRY entries[HARVEST];
 	DAT_DTO_COMPLETION_STATUS status;
 	struct transfer *failed;
-	bool guarded = srx_guard(qp->dev);
-	ssize_t got = fi_cq_read(qp->own, entries, HARVEST);
+	ssize_t got = fi_cq_read_guarded(qp->dev, qp->own, entries, HARVEST);
 
 	assert_locked(&qp->recvs.cq->lock);
-	srx_unguard(qp->dev, guarded);
 	for (ssize_t i = 0; i < got; i++)
 		entry_complete_locked(qp, &entries[i]);
 	if (likely(got > 0))
@@ -461,7 +459,8 @@ int member_create(struct tp_qp *qp)
 		return -ENOMEM;
 	err = members_open(cq);
 	if (!err)
-		err = fi_cq_create(qp->dev, qp->srq->max_recv, &qp->own, &qp->own_fd);
+		err = fi_cq_create(qp->dev, qp->pd->domain, qp->srq->max_recv, &qp->own,
+				   &qp->own_fd);
 	if (err)
 		goto free_feed;
 	member_link(qp, feed);
@@ -538,7 +537,7 @@ int tp_srq_create(struct tp_dev *dev, const struct tp_srq_attr *attr, struct srq
 		goto free_tp;
 	rx.size = attr->max_recv;
 	rx.iov_limit = attr->max_sge;
-	err = ofi_errno(fi_srx_context(dev->domain, &rx, &tp->fi, tp));
+	err = ofi_errno(fi_srx_context(tp->pd->domain, &rx, &tp->fi, tp));
 	if (err)
 		goto destroy_slots;
 	tp->next = dev->srqs;
@@ -661,7 +660,6 @@ void srx_probe(struct tp_dev *dev)
 		dev->attr.max_srq = most ? most : dev->attr.max_qp;
 		dev->attr.max_srq_wr = (unsigned)min_u64(info->rx_attr->size, INT_MAX);
 		dev->attr.max_srq_sge = dev->attr.max_sge;
-		dev->attr.caps |= TP_CAP_SRQ_ANY_PD; /* the buffers are checked here */
 	}
 	fi_close(&srx->fid);
 }
