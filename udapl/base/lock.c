@@ -58,9 +58,15 @@ race_hook_fn *_Atomic race_hook;
 
 #define HELD_MAX 8 /* the longest chain of locks is 5 */
 
+/*
+ * Memory that each thread has from its beginning. Otherwise the first lock of a thread takes some,
+ * and a process that has none left ends there.
+ */
+#define OF_THREAD __attribute__((tls_model("initial-exec"))) _Thread_local
+
 /* The locks that the calling thread holds, in the order of taking; their ranks ascend. */
-static _Thread_local const struct lock_id *held[HELD_MAX];
-static _Thread_local unsigned held_count;
+static OF_THREAD const struct lock_id *held[HELD_MAX];
+static OF_THREAD unsigned held_count;
 
 __attribute__((noreturn)) static void rule_broken(const char *rule, const struct lock_id *id,
 						  const char *where)
