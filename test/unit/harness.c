@@ -175,7 +175,7 @@ void side_close(struct side *side)
 	*side = (struct side){ 0 };
 }
 
-DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length)
+DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, DAT_VLEN length)
 {
 	return (DAT_LMR_TRIPLET){
 		.lmr_context = side->lmr_context,

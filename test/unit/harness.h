@@ -68,7 +68,7 @@ DAT_EP_ATTR ep_attr_default(const struct side *side);
 void expect_same_attr(const DAT_EP_ATTR *is, const DAT_EP_ATTR *want);
 void expect_same_param(const DAT_EP_PARAM *is, const DAT_EP_PARAM *want);
 
-DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, size_t length);
+DAT_LMR_TRIPLET segment(const struct side *side, size_t offset, DAT_VLEN length);
 DAT_RMR_TRIPLET target(const struct side *side, size_t offset, size_t length);
 
 /* ---- a connection ---- */

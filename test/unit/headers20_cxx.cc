@@ -101,7 +101,8 @@ bool every_structure_of_2_0_can_be_declared()
 	provider.evd_stream_merging_supported[5][5] = DAT_TRUE;
 	cno.proxy.agent = DAT_OS_WAIT_PROXY_AGENT_NULL;
 	event.event_number = DAT_SOFTWARE_EVENT;
-	return sizeof(provider) == 520 && sizeof(ia) == 688 && sizeof(data) == 64 &&
+	return (sizeof(void *) != 8 ||
+		(sizeof(provider) == 520 && sizeof(ia) == 688 && sizeof(data) == 64)) &&
 	       dat_evd_post_se(DAT_HANDLE_NULL, &event) == DAT_SUCCESS;
 }
 

@@ -63,7 +63,7 @@ bool every_structure_can_be_declared()
 	std::memset(&event, 0, sizeof(event));
 	provider.evd_stream_merging_supported[5][5] = DAT_TRUE;
 	event.event_number = DAT_SOFTWARE_EVENT;
-	return sizeof(provider) == 504 && sizeof(ia) == 688 &&
+	return (sizeof(void *) != 8 || (sizeof(provider) == 504 && sizeof(ia) == 688)) &&
 	       dat_evd_post_se(DAT_HANDLE_NULL, &event) == DAT_SUCCESS;
 }
 

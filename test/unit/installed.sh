@@ -33,7 +33,13 @@ prefix=$(sed -n 's/^prefix = //p' "$build/Makefile")
 conf=$tmp/root$(printf '%s\n' "$confdir" | sed "s,\${prefix},$prefix,")/dat.conf
 install() { make -s -C "$build" "$1" DESTDIR="$tmp/root" >"$tmp/log" 2>&1; }
 install install-data-local
-same 'dat.conf is installed where there is none' "$(cmp "$conf" "$top/dat.conf" 2>&1)" ''
+# without the lines of a provider that is not built
+lines=$top/dat.conf
+if ! test -e "$build/udapl/libdaplofi.la"; then
+	lines=$tmp/lines
+	grep -v libdaplofi "$top/dat.conf" >"$lines"
+fi
+same 'dat.conf is installed where there is none' "$(cmp "$conf" "$lines" 2>&1)" ''
 echo '# of the administrator' >"$conf"
 install install-data-local
 same 'an installation keeps the dat.conf that is there' "$(cat "$conf")" \

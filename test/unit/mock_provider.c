@@ -153,7 +153,8 @@ static DAT_RETURN mock_query_open(const char *ia_name, va_list args)
 
 	mock.query_words[0] = (uintptr_t)handle;
 	for (int i = 1; i < 5; i++)
-		mock.query_words[i] = va_arg(args, DAT_UINT64);
+		mock.query_words[i] = i % 2 ? va_arg(args, DAT_UINT64) /* a mask */
+					    : (uintptr_t)va_arg(args, void *);
 	ret = mock_ia_new(name, handle);
 	if (ret == DAT_SUCCESS && *handle)
 		mock.query_opens++;

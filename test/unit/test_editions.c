@@ -520,7 +520,11 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, without_the_other_registry_its_providers_are_refused);
 	tcase_add_loop_test(cases, the_registry_of_1_2_knows_the_ias_of_2_0, 0, arranged);
 	tcase_add_test(cases, the_registry_of_1_2_alone_knows_its_own_ias);
-	tcase_add_test(cases, the_registry_of_1_2_refuses_objects_of_2_0);
+	if (sizeof(void *) == 8)
+		tcase_add_test(cases, the_registry_of_1_2_refuses_objects_of_2_0);
+	else
+		case_skip(cases, the_registry_of_1_2_refuses_objects_of_2_0,
+			  "addresses tell the editions apart on hosts of 64 bits only");
 	tcase_add_test(cases, the_registry_of_2_0_refuses_objects_of_1_2);
 	return run_cases(argc, argv);
 }

@@ -7,7 +7,7 @@
 #define MANAGEMENT   IBV_DEVICE_MEM_MGT_EXTENSIONS
 #define SOFT_ROCE    0xffffffu
 #define ANY_VENDOR   0x0002c9u
-#define TAG	     ((void *)0xabcdef012345)
+#define TAG	     ((void *)(uintptr_t)0xabcdef012345)
 
 static struct rig rig;
 

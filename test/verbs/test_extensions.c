@@ -7,7 +7,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define NUMBER	     0xfedc1234u
-#define TAG	     ((void *)0xabcdef012345)
+#define TAG	     ((void *)(uintptr_t)0xabcdef012345)
 
 static struct rig rig;
 

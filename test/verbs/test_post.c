@@ -30,6 +30,9 @@ static const struct tp_sge sges[5] = {
 	{ .address = 0x4000, .length = 1u << 31, .lmr_context = 0x44 },
 	{ .address = 0x5000, .length = 1, .lmr_context = 0 },
 };
+/* The address of a request: what the device gets back. */
+#define TAG ((uintptr_t)0xabcdef012345)
+
 static const DAT_RMR_TRIPLET far_away = { .REMOTE_ADDRESS = 0x7000deadbeef0000,
 					  .segment_length = 3,
 					  .rmr_context = 0x8badf00d };
@@ -135,13 +138,12 @@ START_TEST(a_request_reaches_the_device_as_posted)
 
 	post_open(iwarp);
 	ck_assert_int_eq(post_call(WRITE, (void *)1, 5, 500, TP_POST_SIGNAL | TP_POST_SOLICIT), 0);
-	ck_assert_int_eq(post_call(requests[_i / 2].post, (void *)0xabcdef012345,
-				   requests[_i / 2].nsge, requests[_i / 2].size,
-				   requests[_i / 2].flags),
+	ck_assert_int_eq(post_call(requests[_i / 2].post, (void *)TAG, requests[_i / 2].nsge,
+				   requests[_i / 2].size, requests[_i / 2].flags),
 			 0);
 	sent = fv_sent(0);
 	ck_assert_ptr_eq(sent.qp, qp->ibv);
-	ck_assert_uint_eq(sent.wr.wr_id, 0xabcdef012345);
+	ck_assert_uint_eq(sent.wr.wr_id, TAG);
 	ck_assert_ptr_null(sent.wr.next);
 	ck_assert_int_eq(sent.wr.opcode, requests[_i / 2].opcode);
 	ck_assert_uint_eq(sent.wr.send_flags, flags);
@@ -162,11 +164,10 @@ START_TEST(a_receive_reaches_the_device_as_posted)
 	post_open(_i % 2);
 	ck_assert_int_eq(post_call(RECV, (void *)1, 5, 0, 0), 0);
 	for (unsigned nsge = 1; nsge <= COUNT(sges); nsge++) {
-		ck_assert_int_eq(
-			post_call(RECV, (void *)(uintptr_t)(0x700000000 + nsge), nsge, 0, 0), 0);
+		ck_assert_int_eq(post_call(RECV, (void *)(TAG + nsge), nsge, 0, 0), 0);
 		received = fv_received(0);
 		ck_assert_ptr_eq(received.qp, qp->ibv);
-		ck_assert_uint_eq(received.wr.wr_id, 0x700000000 + nsge);
+		ck_assert_uint_eq(received.wr.wr_id, TAG + nsge);
 		ck_assert_ptr_null(received.wr.next);
 		sges_check(received.sge, received.wr.num_sge, 0, nsge);
 	}
