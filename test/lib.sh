@@ -15,7 +15,7 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 	vm_packages=(busybox-static cpio ibverbs-providers ibverbs-utils iproute2 kmod
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
 	# for packages, see test/packages
-	package_packages=(debhelper dpkg-dev lintian mmdebstrap rpm rpmlint)
+	package_packages=(debhelper dpkg-dev lintian lowdown mandoc mmdebstrap rpm rpmlint)
 	test_packages=(check clang clang-format dapl2-utils g++ libclang-rt-14-dev libxml2-utils
 		lowdown mandoc shellcheck valgrind)
 }
