@@ -211,12 +211,13 @@ static void faults_catch(void)
 /* ---- one refusal ---- */
 
 /* In a process of its own. */
-static void refusal_try(enum refused_call call, unsigned n, const unsigned left_alone[2])
+static void refusal_try(const void *what, size_t n, const unsigned left_alone[2])
 {
+	const enum refused_call call = *(const enum refused_call *)what;
 	bool refused;
 
 	faults_catch();
-	refuse_nth(call, n);
+	refuse_nth(call, (unsigned)n);
 	(void)stations_work();
 	refused = refuse_end();
 	if (!refused)
@@ -256,7 +257,11 @@ static void count_undisturbed(unsigned counts[2])
 	counts[0] -= 2; /* that pipe */
 }
 
-static enum outcome refusal_outcome(enum refused_call call, unsigned n, const unsigned counts[2])
+/* What is tried in a process of its own: number @n of @what. It does not return. */
+typedef void attempt_fn(const void *what, size_t n, const unsigned left_alone[2]);
+
+static enum outcome outcome_of(attempt_fn *attempt, const void *what, size_t n,
+			       const unsigned counts[2])
 {
 	int status;
 	pid_t pid;
@@ -265,7 +270,7 @@ static enum outcome refusal_outcome(enum refused_call call, unsigned n, const un
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
-		refusal_try(call, n, counts);
+		attempt(what, n, counts);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	return WIFEXITED(status) ? (enum outcome)WEXITSTATUS(status) : BAD;
 }
@@ -279,7 +284,7 @@ START_TEST(a_call_that_is_refused_leaves_nothing_and_can_be_repeated)
 	stderr_redirect();
 	count_undisturbed(counts);
 	for (;; n += step) {
-		enum outcome outcome = refusal_outcome(call, n, counts);
+		enum outcome outcome = outcome_of(refusal_try, &call, n, counts);
 
 		if (outcome == NOT_REACHED)
 			break;
@@ -383,8 +388,9 @@ static void limit_set(int resource, rlim_t value)
 }
 
 /* In a process of its own. */
-static void limit_try(const struct limit *limit, size_t value, const unsigned left_alone[2])
+static void limit_try(const void *what, size_t value, const unsigned left_alone[2])
 {
+	const struct limit *limit = what;
 	bool good;
 
 	faults_catch();
@@ -404,20 +410,6 @@ static void limit_try(const struct limit *limit, size_t value, const unsigned le
 	_exit(good ? NOT_REACHED : GOOD);
 }
 
-static enum outcome limit_outcome(const struct limit *limit, size_t value, const unsigned counts[2])
-{
-	int status;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (!pid)
-		limit_try(limit, value, counts);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? (enum outcome)WEXITSTATUS(status) : BAD;
-}
-
 START_TEST(a_limit_that_is_too_low_leaves_nothing)
 {
 	const struct limit *limit = &limits[_i];
@@ -433,7 +425,7 @@ START_TEST(a_limit_that_is_too_low_leaves_nothing)
 	stderr_redirect();
 	count_undisturbed(counts);
 	for (size_t value = limit->least(); tried < MOST_LIMITS; value += step) {
-		outcome = limit_outcome(limit, value, counts);
+		outcome = outcome_of(limit_try, limit, value, counts);
 		if (outcome == NOT_REACHED)
 			break;
 		tried++;

@@ -99,20 +99,28 @@ START_TEST(polls_take_the_completions_of_each_zone_in_order)
 }
 END_TEST
 
+/* Wakes the waiter by a message, of either zone in turn; the first is sent when both are there. */
+static const struct pair *wake_by_message(struct waiter *waiter, unsigned i)
+{
+	const struct pair *to = i % 2 ? &pair : &other;
+
+	waiter_start(waiter);
+	if (!i)
+		pair_copy_in_new_zone(&other, &pair);
+	post_receive(to, i);
+	send_to(to, i);
+	ck_dat(waiter_join(waiter));
+	return to;
+}
+
 /* The thread may sleep since before there was a second zone. */
 START_TEST(a_message_of_either_zone_wakes_the_waiter)
 {
 	pair_open(&pair, NULL);
 	for (unsigned i = 0; i < 6; i++) {
 		struct waiter waiter = { .evd = pair.server.recv_evd };
-		const struct pair *to = i % 2 ? &pair : &other;
+		const struct pair *to = wake_by_message(&waiter, i);
 
-		waiter_start(&waiter);
-		if (!i)
-			pair_copy_in_new_zone(&other, &pair);
-		post_receive(to, i);
-		send_to(to, i);
-		ck_dat(waiter_join(&waiter));
 		ck_assert_ptr_eq(waiter.event.event_data.dto_completion_event_data.ep_handle,
 				 to->server.ep);
 	}
@@ -129,14 +137,8 @@ START_TEST(a_message_of_either_zone_triggers_the_cno)
 	ck_dat(dat_evd_modify_cno(pair.server.recv_evd, cno));
 	for (unsigned i = 0; i < 6; i++) {
 		struct waiter waiter = { .cno = cno };
-		const struct pair *to = i % 2 ? &pair : &other;
+		const struct pair *to = wake_by_message(&waiter, i);
 
-		waiter_start(&waiter);
-		if (!i)
-			pair_copy_in_new_zone(&other, &pair);
-		post_receive(to, i);
-		send_to(to, i);
-		ck_dat(waiter_join(&waiter));
 		ck_assert_ptr_eq(waiter.triggered, pair.server.recv_evd);
 		expect_dto(pair.server.recv_evd, to->server.ep, i, DAT_DTO_SUCCESS, PIECE);
 	}

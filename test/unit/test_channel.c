@@ -281,12 +281,25 @@ START_TEST(a_cno_wait_arms_once_and_takes_one_event)
 }
 END_TEST
 
+/* A send of the client fails, and within 20 ms the connection is told to be broken. */
+static void fail_and_expect_broken(DAT_UINT64 cookie)
+{
+	uint64_t began;
+
+	fake_hold(true);
+	post_send(client, cookie, 0, 8, 0);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	began = tp_now();
+	ck_assert(fake_step());
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert_uint_le(tp_now() - began, 20 * MS);
+}
+
 /* Odd rounds: the EVDs are disabled, or their CNO is latched, when the failure comes. */
 START_TEST(a_failure_below_a_cno_is_noticed_within_20_ms)
 {
 	DAT_CNO_HANDLE cno = cno_of_client();
 	DAT_EVD_HANDLE evd;
-	uint64_t began;
 
 	fake_quirks(FAKE_ARM_ANY);
 	ck_dat(evd_modify_cno(client->request_evd, cno));
@@ -298,13 +311,7 @@ START_TEST(a_failure_below_a_cno_is_noticed_within_20_ms)
 	post_send(client, 0, 0, 8, 0); /* the queue is not armed after this */
 	fake_wait_idle(0);
 	dequeue_dto(client->request_evd);
-	fake_hold(true);
-	post_send(client, 1, 0, 8, 0);
-	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
-	began = tp_now();
-	ck_assert(fake_step());
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	ck_assert_uint_le(tp_now() - began, 20 * MS);
+	fail_and_expect_broken(1);
 }
 END_TEST
 
@@ -313,7 +320,6 @@ START_TEST(a_failure_is_noticed_after_two_threads_have_waited_for_one_cno)
 {
 	DAT_CNO_HANDLE cno = cno_of_client();
 	struct sleeper sleepers[] = { { .cno = cno }, { .cno = cno } };
-	uint64_t began;
 
 	ck_dat(evd_modify_cno(client->request_evd, cno));
 	for (unsigned i = 0; i < COUNT(sleepers); i++) {
@@ -329,13 +335,7 @@ START_TEST(a_failure_is_noticed_after_two_threads_have_waited_for_one_cno)
 	for (unsigned i = 0; i < COUNT(sleepers); i++)
 		consumer_thread_join(sleepers[i].thread);
 	sleep_for(2000 * MS); /* the service thread looks no more */
-	fake_hold(true);
-	post_send(client, 2, 0, 8, 0);
-	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
-	began = tp_now();
-	ck_assert(fake_step());
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-	ck_assert_uint_le(tp_now() - began, 20 * MS);
+	fail_and_expect_broken(2);
 }
 END_TEST
 

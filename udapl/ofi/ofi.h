@@ -517,6 +517,13 @@ void progress_due(struct tp_cq *cq);
 /* Has the service thread visit the queue soon. */
 void progress_wake(struct tp_cq *cq);
 /*
+ * Has the set of the device report a descriptor of the queue once, and notes in *in_set that it is
+ * there. Returns 0 or a negative errno. dev->cqs_lock held.
+ */
+int dev_set_report_locked(struct tp_cq *cq, int fd, bool *in_set);
+/* Takes it out, if it is there. dev->cqs_lock held. */
+void dev_set_drop_locked(struct tp_cq *cq, int fd, bool *in_set);
+/*
  * Has the service thread visit the queue soon, and then now and then, because something is there
  * that nobody can take in, so that nobody can sleep on the queue, either.
  */

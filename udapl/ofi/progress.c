@@ -171,21 +171,35 @@ static struct tp_cq *pair_take_locked(const struct tp_cq *cq)
 
 /* ---- the state of a queue ---- */
 
-/* The set of the device reports the descriptor once. */
+int dev_set_report_locked(struct tp_cq *cq, int fd, bool *in_set)
+{
+	int op = *in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	int err = epoll_once(cq->dev->epoll, op, fd, cq, true);
+
+	assert_locked(&cq->dev->cqs_lock);
+	*in_set |= !err;
+	return err;
+}
+
+void dev_set_drop_locked(struct tp_cq *cq, int fd, bool *in_set)
+{
+	assert_locked(&cq->dev->cqs_lock);
+	if (*in_set)
+		(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, fd, NULL);
+	*in_set = false;
+}
+
+/* The set of the device reports the descriptors once. */
 static int set_report_locked(struct tp_cq *cq)
 {
-	int op = cq->in_dev_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-	int err = epoll_once(cq->dev->epoll, op, cq->fi_fd, cq, true);
+	int err = dev_set_report_locked(cq, cq->fi_fd, &cq->in_dev_set);
 
-	cq->in_dev_set |= !err;
 	return err ? err : domains_report_locked(cq);
 }
 
 static void set_drop_locked(struct tp_cq *cq)
 {
-	if (cq->in_dev_set)
-		(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, cq->fi_fd, NULL);
-	cq->in_dev_set = false;
+	dev_set_drop_locked(cq, cq->fi_fd, &cq->in_dev_set);
 	domains_drop_locked(cq);
 }
 

@@ -261,27 +261,19 @@ void domains_unwatch_locked(struct tp_cq *cq)
 
 int domains_report_locked(struct tp_cq *cq)
 {
-	struct tp_dev *dev = cq->dev;
 	int err = 0;
 
-	assert_locked(&dev->cqs_lock);
-	for (struct domain_cq *other = cq->domains; other && !err; other = other->next) {
-		int op = other->in_dev_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-
-		err = epoll_once(dev->epoll, op, other->fd, cq, true);
-		other->in_dev_set |= !err;
-	}
+	assert_locked(&cq->dev->cqs_lock);
+	for (struct domain_cq *other = cq->domains; other && !err; other = other->next)
+		err = dev_set_report_locked(cq, other->fd, &other->in_dev_set);
 	return err;
 }
 
 void domains_drop_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->dev->cqs_lock);
-	for (struct domain_cq *other = cq->domains; other; other = other->next) {
-		if (other->in_dev_set)
-			(void)epoll_ctl(cq->dev->epoll, EPOLL_CTL_DEL, other->fd, NULL);
-		other->in_dev_set = false;
-	}
+	for (struct domain_cq *other = cq->domains; other; other = other->next)
+		dev_set_drop_locked(cq, other->fd, &other->in_dev_set);
 }
 
 bool domains_have_waiting_locked(const struct tp_cq *cq)
