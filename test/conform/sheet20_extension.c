@@ -2,7 +2,6 @@
 /* The sheet: the operations of extensions, and IAs that are opened for a query. Of DAT 2.0. */
 #include <malloc.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,10 +253,7 @@ static size_t heap_used(void)
 	return mallinfo2().uordblks + mallinfo2().hblkhd;
 }
 
-/*
- * The first rounds take what is kept for the next. A thread that has ended is listed for a moment.
- * A sanitizer has a heap of its own.
- */
+/* The first rounds take what is kept for the next. A sanitizer has a heap of its own. */
 ROW_DO(dat_extension_op, "query open: 400 of them, closed again, leave nothing", DAT_SUCCESS)
 {
 	unsigned descriptors = 0, threads = 0;
@@ -272,8 +268,7 @@ ROW_DO(dat_extension_op, "query open: 400 of them, closed again, leave nothing",
 		ck_dat(query(here->name, &ia_attr, &provider_attr));
 	}
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), descriptors);
-	while (count_entries("/proc/self/task") > threads)
-		sched_yield();
+	ck_assert(threads_end(threads));
 	ck_assert_uint_lt(heap_used(), heap + ROUNDS * 16);
 	return DAT_SUCCESS;
 }

@@ -1586,9 +1586,7 @@ START_TEST(failed_opens_leave_no_files_and_threads)
 		}
 	ck_assert_uint_eq(opened, device_has(NEEDS_RDMA_DEVICE) ? 6 : 9); /* lo is a device, too */
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), files);
-	/* a thread that was joined may still be on its way out of the kernel */
-	while (count_entries("/proc/self/task") > threads)
-		sched_yield();
+	ck_assert(threads_end(threads));
 }
 END_TEST
 

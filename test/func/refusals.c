@@ -223,8 +223,7 @@ static void refusal_try(const void *what, size_t n, const unsigned left_alone[2]
 	if (!refused)
 		_exit(NOT_REACHED);
 	must(stations_work(), "what was refused once does not succeed afterwards");
-	if (left_alone[0] == count_entries("/proc/self/fd") &&
-	    left_alone[1] == count_entries("/proc/self/task"))
+	if (left_alone[0] == count_entries("/proc/self/fd") && threads_end(left_alone[1]))
 		_exit(GOOD);
 	/* without memory libfabric forgets some; descriptors show how we undo the same calls */
 	if (call >= REFUSED_malloc && refused_in_libfabric())
@@ -404,8 +403,7 @@ static void limit_try(const void *what, size_t value, const unsigned left_alone[
 		_exit(LIBFABRIC_FAULT);
 	must(good || is_shortage(limit, first_error), status_text(first_error));
 	must(stations_work(), "what a limit has refused does not succeed without it");
-	must(left_alone[0] == count_entries("/proc/self/fd") &&
-		     left_alone[1] == count_entries("/proc/self/task"),
+	must(left_alone[0] == count_entries("/proc/self/fd") && threads_end(left_alone[1]),
 	     "a descriptor or a thread is left");
 	_exit(good ? NOT_REACHED : GOOD);
 }

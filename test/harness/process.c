@@ -23,6 +23,16 @@ unsigned count_entries(const char *path)
 	return count;
 }
 
+bool threads_end(unsigned n)
+{
+	for (unsigned ms = 0; ms < 10000; ms++) {
+		if (count_entries("/proc/self/task") <= n)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
 void descriptors_allow_all(void)
 {
 	struct rlimit limit;

@@ -7,9 +7,16 @@
 #define PROCESS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /* Counts the entries of a folder: "/proc/self/fd", "/proc/self/task". */
 unsigned count_entries(const char *path);
+
+/*
+ * Waits until "/proc/self/task" has at most @n entries, for the kernel lists a thread for a moment
+ * after it was joined. Returns whether that came to be, within 10 s.
+ */
+bool threads_end(unsigned n);
 
 /* From here on the process can open @n more descriptors. Sanitizers need some at its end. */
 void descriptors_allow(unsigned n);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion channels: who looks at a completion queue, and which descriptors that takes. */
 
+#include <semaphore.h>
+
 #include "harness.h"
 #include "race.h"
 
@@ -228,6 +230,7 @@ struct sleeper {
 	DAT_CNO_HANDLE cno;
 	DAT_EVD_HANDLE evd;
 	pthread_t thread;
+	sem_t *returned; /* or NULL; posted when the call has returned */
 };
 
 static void *sleeper_run(void *arg)
@@ -235,6 +238,8 @@ static void *sleeper_run(void *arg)
 	struct sleeper *sleeper = arg;
 
 	ck_dat(cno_wait(sleeper->cno, DAT_TIMEOUT_INFINITE, &sleeper->evd));
+	if (sleeper->returned)
+		sem_post(sleeper->returned);
 	return NULL;
 }
 
@@ -319,8 +324,13 @@ END_TEST
 START_TEST(a_failure_is_noticed_after_two_threads_have_waited_for_one_cno)
 {
 	DAT_CNO_HANDLE cno = cno_of_client();
-	struct sleeper sleepers[] = { { .cno = cno }, { .cno = cno } };
+	sem_t returned;
+	struct sleeper sleepers[] = {
+		{ .cno = cno, .returned = &returned },
+		{ .cno = cno, .returned = &returned },
+	};
 
+	ck_assert_int_eq(sem_init(&returned, 0, 0), 0);
 	ck_dat(evd_modify_cno(client->request_evd, cno));
 	for (unsigned i = 0; i < COUNT(sleepers); i++) {
 		post_recv(client, i, 0, 64, 0);
@@ -329,11 +339,13 @@ START_TEST(a_failure_is_noticed_after_two_threads_have_waited_for_one_cno)
 	fake_wait_idle(COUNT(sleepers));
 	for (unsigned left = COUNT(sleepers); left-- > 0;) {
 		post_send(server, left, 0, 8, 0);
-		fake_wait_idle(left);
+		while (sem_wait(&returned) < 0)
+			; /* a dequeue before that would take the event from the sleeper */
 		dequeue_dto(client->recv_evd);
 	}
 	for (unsigned i = 0; i < COUNT(sleepers); i++)
 		consumer_thread_join(sleepers[i].thread);
+	sem_destroy(&returned);
 	sleep_for(2000 * MS); /* the service thread looks no more */
 	fail_and_expect_broken(2);
 }

@@ -261,11 +261,9 @@ static void count_resources_after_first_ia(void)
 	count_resources();
 }
 
-/* A joined thread is still listed for a moment, so this waits for the end of all new threads. */
 static void expect_same_resources(void)
 {
-	while (count_entries("/proc/self/task") > before.threads)
-		sched_yield();
+	ck_assert(threads_end(before.threads));
 	ck_assert_uint_eq(count_entries("/proc/self/fd"), before.fds);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), before.alive);
 }
