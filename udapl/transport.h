@@ -12,10 +12,10 @@
  *
  * Threads and locks. Below stands for each call who makes it and with which locks:
  *	ia->lock	the calls on listeners, connections and the device's events, the making and
- *			the end of completion queues and shared receive queues (but tp_cq_create,
- *			which may come without it) and the making of queue pairs. A consumer's call
- *			or the service thread makes them, one at a time. They may sleep, but not
- *			for long.
+ *			the end of completion queues and shared receive queues, and the making of
+ *			queue pairs (but tp_cq_create, and tp_qp_create without a shared receive
+ *			queue, which may come without it). A consumer's call or the service thread
+ *			makes them, one at a time. They may sleep, but not for long.
  *	a spinlock	polls and tp_mw_rewind, on threads of the consumer and on the service
  *			thread; posts, on threads of the consumer, if an IA is thread-safe, and
  *			otherwise without a lock. They do not sleep.
@@ -472,8 +472,10 @@ enum {
 extern const unsigned tp_post_flags; /* those that mean something here */
 
 /*
- * Makes a queue pair without a connection, to which receives may be posted at once. ia->lock is
- * held. Creating, modifying and resetting an endpoint call this.
+ * Makes a queue pair without a connection, to which receives may be posted at once. Modifying and
+ * resetting an endpoint call this with ia->lock held, and so does creating one with a shared
+ * receive queue; without one dat_ep_create calls it without a lock, and several threads may do so
+ * at the same time.
  */
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **qp);

@@ -128,6 +128,83 @@ START_TEST(a_cno_that_is_freed_while_a_queue_is_made_is_refused)
 }
 END_TEST
 
+/* ---- a queue pair is made ---- */
+
+static DAT_EP_HANDLE made_ep;
+
+/* Stays in the transport, which makes the queue pair: the EVDs have room for it already. */
+static void *make_endpoint(void *ret)
+{
+	fake_stay(1);
+	*(DAT_RETURN *)ret = ep_create(client->ia, client->pz, client->recv_evd,
+				       client->request_evd, client->connect_evd, NULL, &made_ep);
+	fake_stay(0);
+	return NULL;
+}
+
+/* A thread of its own, which stays in the transport until fake_go_on. */
+static pthread_t endpoint_maker_start(DAT_RETURN *ret)
+{
+	pthread_t thread;
+
+	client->qlen = 4096;
+	side_open(client, "fake0");
+	thread = consumer_thread_start(make_endpoint, ret);
+	ck_assert(fake_wait_stay());
+	return thread;
+}
+
+START_TEST(connections_are_made_while_a_queue_pair_is_made)
+{
+	DAT_RETURN ret;
+	pthread_t thread;
+
+	side_open(server, "fake1");
+	thread = endpoint_maker_start(&ret);
+	pair_connect(&pair);
+	fake_go_on();
+	consumer_thread_join(thread);
+	ck_dat(ret);
+	ck_dat(ep_free(made_ep));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+START_TEST(what_a_queue_pair_uses_is_held_while_it_is_made)
+{
+	DAT_RETURN ret;
+	pthread_t thread = endpoint_maker_start(&ret);
+
+	ck_dat(ep_free(client->ep));
+	ck_dat_is(pz_free(client->pz), BAD_STATE(PZ_IN_USE));
+	ck_dat_is(evd_free(client->recv_evd), BAD_STATE(EVD_IN_USE));
+	fake_go_on();
+	consumer_thread_join(thread);
+	ck_dat(ret);
+	ck_dat(ep_free(made_ep));
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+}
+END_TEST
+
+START_TEST(an_abrupt_close_waits_for_a_queue_pair_that_is_made)
+{
+	DAT_RETURN ret;
+	pthread_t maker = endpoint_maker_start(&ret), closer;
+
+	race_call(RACE_CLOSE, client->ia, nothing, NULL);
+	closer = consumer_thread_start(close_abruptly, client->ia);
+	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
+		sched_yield();
+	while (!race_happened(RACE_CLOSE) && !race_is_asleep(closer_tid))
+		sched_yield();
+	ck_assert(!race_happened(RACE_CLOSE));
+	fake_go_on();
+	consumer_thread_join(maker);
+	consumer_thread_join(closer);
+	ck_dat_is(ret, BAD_HANDLE(IA));
+}
+END_TEST
+
 /* ---- the lock of an EVD is let go of to allocate slots ---- */
 
 #define BACKLOG 100 /* completions of the client, more than its event queue has slots for */
@@ -1084,6 +1161,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_ia_is_in_use_while_a_queue_is_made);
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_queue_that_is_made);
 	tcase_add_test(cases, a_cno_that_is_freed_while_a_queue_is_made_is_refused);
+	tcase_add_test(cases, connections_are_made_while_a_queue_pair_is_made);
+	tcase_add_test(cases, what_a_queue_pair_uses_is_held_while_it_is_made);
+	tcase_add_test(cases, an_abrupt_close_waits_for_a_queue_pair_that_is_made);
 	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,
 			    COUNT(waits));
 	tcase_add_loop_test(cases, an_abrupt_close_finds_a_waiter_that_allocates, 0, 2);

@@ -256,7 +256,8 @@ static void ep_init(struct ep *ep, const struct ep_parts *parts)
 	ep->marker.req.kind = REQ_MARKER;
 }
 
-DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **out)
+/* Makes an invisible endpoint that holds @parts, and has no queues yet. */
+static DAT_RETURN ep_begin_locked(struct ia *ia, const struct ep_parts *parts, struct ep **out)
 {
 	struct ep *ep = obj_alloc(ia, ia->obj.table, DAT_HANDLE_TYPE_EP);
 	DAT_RETURN ret;
@@ -280,13 +281,8 @@ DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep 
 		goto put_srq;
 	if (evd_takes_binds(ep->request_evd))
 		ep->bind_pz = ep->pz;
-	ret = make_queues(ep, parts);
-	if (ret != DAT_SUCCESS)
-		goto detach;
 	*out = ep;
 	return DAT_SUCCESS;
-detach:
-	detach_evds_locked(ep, EVD_ROLES);
 put_srq:
 	if (ep->srq)
 		obj_put(&ep->srq->obj);
@@ -296,6 +292,65 @@ put_pz:
 discard_ep:
 	obj_free(&ep->obj);
 	return ret;
+}
+
+/* The opposite of ep_begin_locked. */
+static void ep_undo_locked(struct ep *ep)
+{
+	assert_locked(&ep->obj.ia->lock);
+	detach_evds_locked(ep, EVD_ROLES);
+	if (ep->srq)
+		obj_put(&ep->srq->obj);
+	if (ep->pz)
+		obj_put(&ep->pz->obj);
+	obj_free(&ep->obj);
+}
+
+DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **out)
+{
+	struct ep *ep;
+	DAT_RETURN ret = ep_begin_locked(ia, parts, &ep);
+
+	assert_locked(&ia->lock);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	ret = make_queues(ep, parts);
+	if (ret == DAT_SUCCESS)
+		*out = ep;
+	else
+		ep_undo_locked(ep);
+	return ret;
+}
+
+/*
+ * Makes the queues of an endpoint that nobody sees yet. ia->lock is not held while the device makes
+ * the queue pair, which may take its time, unless that has a shared receive queue: its transport
+ * keeps tables of such queue pairs. On failure, or if the IA has been closed meanwhile, the
+ * endpoint is gone.
+ */
+static DAT_RETURN ep_finish_relock(struct ep *ep, const struct ep_parts *parts)
+{
+	const bool unlocked = !ep->srq;
+	struct ia *ia = ep->obj.ia;
+	DAT_RETURN ret;
+
+	assert_locked(&ia->lock);
+	if (unlocked)
+		mutex_unlock(&ia->lock);
+	ret = make_queues(ep, parts);
+	if (unlocked)
+		mutex_lock(&ia->lock);
+	if (ret != DAT_SUCCESS) {
+		ep_undo_locked(ep);
+		return ret;
+	}
+	if (obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA))
+		return DAT_SUCCESS;
+	mutex_unlock(&ia->lock);
+	destroy_qp(ep);
+	mutex_lock(&ia->lock);
+	ep_discard_locked(ep);
+	return BAD_HANDLE(IA);
 }
 
 static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts)
@@ -339,15 +394,20 @@ DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *reque
 /* Makes an endpoint that the consumer has asked for, and writes its handle. */
 static DAT_RETURN ep_make_visible(struct ia *ia, const struct ep_parts *parts, DAT_EP_HANDLE *out)
 {
-	struct ep *ep = NULL;
+	struct ep *ep;
 	DAT_RETURN ret;
 
+	if (!ia_creation_begin(ia))
+		return BAD_HANDLE(IA);
 	mutex_lock(&ia->lock);
-	ret = ep_new_locked(ia, parts, &ep);
+	ret = ep_begin_locked(ia, parts, &ep);
+	if (ret == DAT_SUCCESS)
+		ret = ep_finish_relock(ep, parts);
 	if (ret == DAT_SUCCESS) {
 		ia_counts(ia, IA_EP_CREATE);
 		*out = obj_publish(&ep->obj);
 	}
+	ia_creation_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
