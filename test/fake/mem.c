@@ -93,7 +93,8 @@ static int mr_reg(struct tp_pd *pd, void *address, size_t size, DAT_VADDR bias,
 		mr = calloc(1, sizeof(*mr));
 	if (mr) {
 		mr->pd = pd;
-		mr->key = fake.next_key++;
+		mr->key = fake.next_key;
+		fake.next_key += 1 << 8; /* devices have a variant in the low bits */
 		mr->priv = priv;
 		mr_range(mr, address, size);
 		mr->bias = bias;
