@@ -5,6 +5,7 @@
  */
 #include "dapltest.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,8 +339,8 @@ static void server_invite(const struct server *server)
 	if (server->port != SERVER_PORT)
 		(void)snprintf(port, sizeof(port), " -n %lu", (unsigned long)server->port);
 	report("Dapltest: Service Point Address - %s", address);
-	report("Dapltest: Client - " DAPLTEST " -T P -s %s -D %s%s RW", address,
-	       server->options->ia_name, port);
+	report("Dapltest: Client - %s -T P -s %s -D %s%s RW", program_invocation_short_name,
+	       address, server->options->ia_name, port);
 }
 
 static int server_listen(struct server *server)

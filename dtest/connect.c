@@ -2,6 +2,7 @@
 /* The connection, from its request to ESTABLISHED, and from there to DISCONNECTED. */
 #include "dtest.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -115,8 +116,8 @@ static void dtest_print_invitation(const struct dtest *t)
 	if (t->opt.port != PORT)
 		(void)snprintf(port, sizeof(port), "-n %u ", t->opt.port);
 	dtest_print("Server listens at %s port %u", address, t->opt.port);
-	dtest_print("Client: " TOOL_NAME("dtest") " -P %s -h %s %s%s", t->opt.ia_name, address,
-		    port, dtest_hello_text(&hello).text);
+	dtest_print("Client: %s -P %s -h %s %s%s", program_invocation_short_name, t->opt.ia_name,
+		    address, port, dtest_hello_text(&hello).text);
 }
 
 /* Of datinfo --peer. */
