@@ -67,6 +67,7 @@ struct tp_conn {
 	unsigned max_read_in, max_read_out; /* as asked or agreed */
 	struct sockaddr_storage local, remote;
 	int socket;		      /* libfabric's, which dev->epoll reports; -1: not known */
+	int attempt;		      /* of the active side: socket of the attempt; -1: not known */
 	bool closed;		      /* by the peer */
 	int unread;		      /* bytes, when it was looked at last; -1: it was not */
 	uint64_t looked;	      /* when that was */
@@ -235,7 +236,8 @@ static void socket_watch(struct tp_conn *conn)
 				     .data.u64 = (uintptr_t)conn | CONN_MARK };
 
 	if (conn->socket >= 0) {
-		conn->dev->last_socket = conn->socket;
+		if (!conn->active)
+			conn->dev->last_accepted = conn->socket;
 		socket_probe(conn->socket);
 	}
 	if (conn->socket >= 0 && epoll_ctl(conn->dev->epoll, EPOLL_CTL_ADD, conn->socket, &event))
@@ -333,13 +335,13 @@ static void conn_read_addresses(struct tp_conn *conn)
 }
 
 /* A peer that has the request and vanishes is noticed, however long its answer may take. */
-static void conn_probe_attempt(const struct tp_conn *conn)
+static void conn_probe_attempt(struct tp_conn *conn)
 {
 	struct sockaddr_storage local = { 0 };
 	size_t size = sizeof(local);
 
 	if (conn->dev->soft_queues && !fi_getname(&conn->qp->fi->fid, &local, &size))
-		socket_probe_attempt(conn->dev, &local);
+		conn->attempt = socket_probe_attempt(conn->dev, &local);
 }
 
 static void conn_established(struct tp_conn *conn, const struct eq_event *event)
@@ -367,8 +369,10 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	}
 	conn->state = CONN_UP;
 	conn_read_addresses(conn);
+	/* sockets are accepted one after the other */
 	if (conn->dev->soft_queues)
-		conn->socket = socket_find(conn->dev, &ends);
+		conn->socket = socket_find(conn->dev, &ends,
+					   conn->active ? conn->attempt : conn->dev->last_accepted);
 	socket_watch(conn);
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);

@@ -188,7 +188,7 @@ struct tp_dev {
 	struct eq_event *pending, **pending_end; /* events_lock; read, not handled yet */
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
-	int last_socket;			 /* ia->lock; of the newest connection */
+	int last_accepted;			 /* ia->lock; socket of a connection */
 	bool any_unnoticed;			 /* ia->lock; cm_end_unnoticed may find something */
 	struct tp_srq *srqs;			 /* ia->lock */
 	bool stranger_told;			 /* ia->lock; a request of no provider */
@@ -941,18 +941,18 @@ struct socket_ends {
  */
 int descriptor_next(const struct tp_dev *dev);
 /*
- * Finds the socket of a connection whose two ends are open. All descriptors are looked at if it
- * isn't near dev->last_socket or where a new one is expected. Returns -1 if it is not found. No
+ * Finds the socket of a connection whose two ends are open. All descriptors are looked at if it is
+ * neither near @guess nor among the newest. Returns -1 if it is not found. No
  * program that this process executes gets it. ia->lock held.
  */
-int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess);
 /* From here on the kernel ends the connection if the peer's host has vanished. */
 void socket_probe(int socket);
 /*
- * The same of an attempt to connect, whose peer is not known to the kernel yet: its socket is at
- * @local. ia->lock held.
+ * The same of an attempt to connect, whose peer is not known to the kernel yet: its socket, which
+ * is new, is at @local. Returns the socket, or -1 if it is not found. ia->lock held.
  */
-void socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local);
+int socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local);
 /*
  * Finds the socket that listens at @local; @guess is looked at first. Returns -1 if it is not
  * found. What it accepts from here on does not block a reader.

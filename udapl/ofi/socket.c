@@ -79,35 +79,30 @@ int descriptor_next(const struct tp_dev *dev)
 	return fd;
 }
 
-#define GUESSES 8
+#define GUESSES 16
 
-/* Looks at the next descriptors from @fd on. Returns -1 if none of them is it. */
-static int socket_guess(int fd, bool (*fits)(int fd, void *what), void *what)
+/* Of sockets that are open, the newest are mostly just below the next number that is free. */
+static int socket_search_new(const struct tp_dev *dev, bool (*fits)(int fd, void *what), void *what)
 {
-	for (int end = fd + GUESSES; fd < end; fd++)
-		if (fits(fd, what))
+	int fd = descriptor_next(dev);
+
+	for (int n = 0; n < GUESSES; n++)
+		if (fits(--fd, what))
 			return fd;
-	return -1;
+	return socket_search(fits, what);
 }
 
-/*
- * Sockets of one process are mostly opened one after the other. Those that take the numbers of
- * closed ones are just below the next number that is free.
- */
-static int socket_search_near(const struct tp_dev *dev, bool (*fits)(int fd, void *what),
-			      void *what)
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess)
 {
-	int fd = socket_guess(dev->last_socket, fits, what);
+	int fd = -1;
 
+	for (int n = 0; n < GUESSES && fd < 0; n++)
+		if (socket_is_of(guess + n, ends))
+			fd = guess + n;
+		else if (n && socket_is_of(guess - n, ends))
+			fd = guess - n;
 	if (fd < 0)
-		fd = socket_guess(descriptor_next(dev) - GUESSES, fits, what);
-	return fd < 0 ? socket_search(fits, what) : fd;
-}
-
-int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
-{
-	int fd = socket_search_near(dev, socket_is_of, ends);
-
+		fd = socket_search_new(dev, socket_is_of, ends);
 	if (fd >= 0)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return fd;
@@ -130,12 +125,13 @@ static bool socket_is_named(int fd, void *local)
 	return socket_is_at(fd, local);
 }
 
-void socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local)
+int socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local)
 {
-	int fd = socket_search_near(dev, socket_is_named, local);
+	int fd = socket_search_new(dev, socket_is_named, local);
 
 	if (fd >= 0)
 		socket_probe(fd);
+	return fd;
 }
 
 bool socket_is_read(int fd, uint64_t *read)
