@@ -59,6 +59,21 @@ static inline __attribute__((format(printf, 1, 2))) void results_print(const cha
 	MUST(!fclose(file));
 }
 
+/* The memory of the process, in kB, but for that of files. */
+static inline long memory_kb(void)
+{
+	FILE *status = fopen("/proc/self/status", "r");
+	char line[128];
+	long kb = 0;
+
+	MUST(status);
+	while (fgets(line, sizeof(line), status))
+		if (sscanf(line, "RssAnon: %ld", &kb) == 1)
+			break;
+	fclose(status);
+	return kb;
+}
+
 static inline void *bench_idle(void *arg)
 {
 	pause();

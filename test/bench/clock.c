@@ -13,6 +13,7 @@
  */
 #include <dirent.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -317,29 +318,37 @@ static void report_endpoints(void)
 		const char *name;
 		const struct clock_side *side;
 	} sides[] = { { "raw", &clock_raw }, { "ours", &clock_dat } };
+	static const unsigned numbers[] = { 10, 100, 1000, MAX_ENDPOINTS };
 	uint64_t ns[STEPS];
+	double kib;
 
-	printf("\npairs of endpoints: us%s per pair\n%-8s %-6s",
+	printf("\npairs of endpoints: us%s per pair, KiB\n%-8s %-6s",
 	       peers_poll ? " of processor time" : "", "pairs", "");
 	for (int i = CONNECT_STEP; i < STEPS; i++)
 		printf(" %10s", steps[i]);
-	printf("\n");
-	results_print("table\tendpoints\tpairs\tside\tconnect\tmessage\tdisconnect\tfree\n");
-	for (unsigned n = 10; n <= MAX_ENDPOINTS; n *= 10)
+	printf(" %10s\n", "memory");
+	results_print("table\tendpoints\tpairs\tside\tconnect\tmessage\tdisconnect\tfree"
+		      "\tKiB\n");
+	for (size_t number = 0; number < sizeof(numbers) / sizeof(*numbers); number++) {
+		unsigned n = numbers[number];
+
+		if (n > 1000 && !peers_poll) /* more than the guest has memory for */
+			break;
 		for (int s = 0; s < 2; s++) {
 			if (n == 10) /* the first time everything costs more */
 				sides[s].side->scale(n, ns);
-			sides[s].side->scale(n, ns);
+			kib = (double)sides[s].side->scale(n, ns) / n;
 			printf("%-8u %-6s", n, sides[s].name);
 			results_print("row\t%u\t%s", n, sides[s].name);
 			for (int i = CONNECT_STEP; i < STEPS; i++) {
 				printf(" %10.1f", (double)ns[i] / n / 1000);
 				results_print("\t%.2f", (double)ns[i] / n / 1000);
 			}
-			printf("\n");
-			results_print("\n");
+			printf(" %10.1f\n", kib);
+			results_print("\t%.1f\n", kib);
 			fflush(stdout);
 		}
+	}
 }
 
 static int run_one(char **args)
@@ -354,6 +363,15 @@ static int run_one(char **args)
 	printf("%s: %.1f us\n", protocols[protocol].name,
 	       turn(side, (enum protocol)protocol, (unsigned)n, &processor));
 	return 0;
+}
+
+static void descriptors_allow_all(void)
+{
+	struct rlimit limit;
+
+	MUST(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = limit.rlim_max;
+	MUST(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 int main(int argc, char **argv)
@@ -374,6 +392,7 @@ int main(int argc, char **argv)
 		count_calls();
 		return 0;
 	}
+	descriptors_allow_all();
 	clock_raw.open();
 	clock_dat.open();
 	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)

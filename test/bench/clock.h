@@ -26,7 +26,7 @@
 #define SMALL_DEPTH   4	      /* ... and of one of many */
 #define RECEIVES      8	      /* outstanding in UNTIL_TOLD_FLUSHED */
 #define THREADS	      4	      /* of FOUR_THREADS */
-#define MAX_ENDPOINTS 1000    /* pairs of them, at most */
+#define MAX_ENDPOINTS 5000    /* pairs of them, at most */
 #define CLIENT_ADDR   "DAT_TEST_ADDR1"
 #define SERVER_ADDR   "DAT_TEST_ADDR0"
 
@@ -77,8 +77,8 @@ struct clock_side {
 	uint64_t (*run[PROTOCOLS])(unsigned n);
 	/* One operation, between mark_calls(row) and mark_calls(NOT_COUNTED). NULL: it has none. */
 	void (*count[COUNTED])(void);
-	/* The nanoseconds of each step of @n pairs of endpoints. */
-	void (*scale)(unsigned n, uint64_t ns[STEPS]);
+	/* The nanoseconds of each step of @n pairs of endpoints. Returns kB that they take. */
+	long (*scale)(unsigned n, uint64_t ns[STEPS]);
 };
 extern const struct clock_side clock_raw, clock_dat;
 

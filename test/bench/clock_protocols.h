@@ -639,9 +639,10 @@ static uint64_t step_time(uint64_t *began)
 	return ns;
 }
 
-static void run_scale(unsigned n, uint64_t ns[STEPS])
+static long run_scale(unsigned n, uint64_t ns[STEPS])
 {
 	struct pair *many = calloc(n, sizeof(*many));
+	long memory = memory_kb();
 	struct queues queues[2];
 	uint64_t began;
 
@@ -655,6 +656,8 @@ static void run_scale(unsigned n, uint64_t ns[STEPS])
 	for (unsigned i = 0; i < n; i++)
 		message_polled(&many[i].client, &many[i].server);
 	ns[MESSAGE_STEP] = step_time(&began);
+	memory = memory_kb() - memory;
+	began = step_ns();
 	for (unsigned i = 0; i < n; i++)
 		pair_disconnect(&many[i], true);
 	ns[DISCONNECT_STEP] = step_time(&began);
@@ -663,6 +666,7 @@ static void run_scale(unsigned n, uint64_t ns[STEPS])
 	ns[FREE_STEP] = step_time(&began);
 	queues_close(queues);
 	free(many);
+	return memory;
 }
 
 #define PROTOCOLS_OF_SIDE                                                                          \

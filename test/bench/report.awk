@@ -84,10 +84,12 @@ function parts_of_all_else() {
 	parts_define("threads-verbs", "threads over verbs", "bench-clock")
 	parts_define("calls-verbs", "system calls over verbs", "bench-clock")
 	parts_define("endpoints-verbs", "many endpoints over verbs", "bench-clock")
+	parts_define("connects-verbs", "connections of many processes over verbs", "bench-connect")
 	parts_define("instructions-tcp", "instructions over tcp", "bench-tcp-instructions")
 	parts_define("time-tcp", "time over tcp", "bench-tcp-clock")
 	parts_define("calls-tcp", "system calls over tcp", "bench-tcp-clock")
 	parts_define("endpoints-tcp", "many endpoints over tcp", "bench-tcp-clock")
+	parts_define("connects-tcp", "connections of many processes over tcp", "bench-tcp-connect")
 	parts_define("scale", "scale", "bench-scale")
 }
 
@@ -396,15 +398,15 @@ function show_clock(part, table,    rows, row, ratio, most) {
 
 function show_endpoints(part,    rows, row, i, step) {
 	rows = need(part, "endpoints")
-	split("connect message disconnect free", step, " ")
-	print "| pairs | connect | message | disconnect | free |"
-	print "|---:|---:|---:|---:|---:|"
+	split("connect message disconnect free KiB", step, " ")
+	print "| pairs | connect | message | disconnect | free | memory, KiB |"
+	print "|---:|---:|---:|---:|---:|---:|"
 	for (row = 1; row < rows; row += 2) {
 		if (get(part, "endpoints", row, "side") != "raw" ||
 		    get(part, "endpoints", row + 1, "side") != "ours")
 			fail(results "/" part ".tsv: rows of raw and ours do not alternate")
 		printf "| %s |", get(part, "endpoints", row, "pairs")
-		for (i = 1; i <= 4; i++)
+		for (i = 1; i <= 5; i++)
 			printf " %s, raw %s |",
 				three_digits(number(part, "endpoints", row + 1, step[i])),
 				three_digits(number(part, "endpoints", row, step[i]))

@@ -75,9 +75,13 @@ all() {
 			row|a wait|provider|0.50
 		END
 		part "endpoints-$over" <<-END
-			table|endpoints|pairs|side|connect|message|disconnect|free
-			row|10|raw|57.61|47.90|18.01|6.97
-			row|10|ours|142.26|68.68|55.10|11.94
+			table|endpoints|pairs|side|connect|message|disconnect|free|KiB
+			row|10|raw|57.61|47.90|18.01|6.97|10.1
+			row|10|ours|142.26|68.68|55.10|11.94|20.2
+		END
+		part "connects-$over" <<-END
+			table|connects|processes|raw ms|ours ms
+			row|4|9.99|10.99
 		END
 	done
 	clock time-verbs 'one processor' 1.01
@@ -135,11 +139,12 @@ same 'one that belongs to the row before is indented, and needs no wanted ratio'
 	"$(page '| - one more | 100 | 310 | 3.10 |  | 3.00–3.20 | 2.90 | 1.00 | 2.00 |')" '3 '
 same 'system calls stand side by side' "$(page '| a wait | 3.00 | 4.00 | 0.50 |')" '2 '
 same 'endpoints, too' \
-	"$(page '| 10 | 142, raw 57.6 | 68.7, raw 47.9 | 55.1, raw 18.0 | 11.9, raw 6.97 |')" '2 '
+	"$(page '| 10 | 142, raw 57.6 | 68.7, raw 47.9 | 55.1, raw 18.0 | 11.9, raw 6.97 | 20')" \
+	'2 '
 same 'a number of objects that was not tried has no figure' \
 	"$(page '| register | 0.130 |  |')" '1 '
 same 'each part tells when it was measured, and how busy the machine was' \
-	"$(page '| 2026-01-02 03:04 | a place | 0.25 |')" '10 '
+	"$(page '| 2026-01-02 03:04 | a place | 0.25 |')" '12 '
 same 'the machine is told once' "$(page 'a machine.')$(page 'on one day')" '1 0 '
 svg=$tmp/page/performance.svg
 same 'the picture has a bar for each protocol, and escapes its name' \
