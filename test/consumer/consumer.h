@@ -72,6 +72,7 @@ enum need {
 	NEEDS_PINNING = 1 << 9,	       /* registering a region needs its pages to be there */
 	NEEDS_RESIZE = 1 << 10,	       /* a queue with endpoints can be made longer */
 	NEEDS_OWN_DEVICES = 1 << 11,   /* the test may remove them, and change the network */
+	NEEDS_OWN_CLOCK = 1 << 12,     /* the test may set the host's time of day */
 	NEEDS_SEND_PLACEMENT = 1 << 13, /* a send completes when a receive has taken it */
 	NEEDS_RDMA_DEVICE = 1 << 14,	/* one of libibverbs; other interfaces have none */
 	NEEDS_SRQ = 1 << 15,		/* shared receive queues */

@@ -196,6 +196,8 @@ const char *device_lack(unsigned needs)
 		return "the system has no free huge pages, see /proc/sys/vm/nr_hugepages";
 	if (needs & NEEDS_OWN_DEVICES && !getenv("DAT_TEST_GUEST"))
 		return "it removes devices, and these are not the test's own";
+	if (needs & NEEDS_OWN_CLOCK && !getenv("DAT_TEST_GUEST"))
+		return "it sets the clock of the host, which is not the test's own";
 #ifdef __SANITIZE_ADDRESS__
 	if (needs & NEEDS_UNWINDING)
 		return "the address sanitizer fails in a thread that is cancelled";

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../consumer/consumer.h"
 
@@ -102,6 +103,50 @@ START_TEST(wait_times_out)
 		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
 	ck_assert_uint_ge(now_usec() - before, 30000);
 	expect_no_event(side.recv_evd);
+	side_close_abrupt(&side);
+}
+END_TEST
+
+#define DAY ((time_t)86400)
+
+static void time_of_day_move(time_t seconds)
+{
+	struct timespec now;
+
+	ck_assert_int_eq(clock_gettime(CLOCK_REALTIME, &now), 0);
+	now.tv_sec += seconds;
+	ck_assert_int_eq(clock_settime(CLOCK_REALTIME, &now), 0);
+}
+
+static void *days_pass(void *ended)
+{
+	while (!__atomic_load_n((const bool *)ended, __ATOMIC_RELAXED)) {
+		time_of_day_move(DAY);
+		usleep(1000);
+		time_of_day_move(-DAY);
+	}
+	return NULL;
+}
+
+/* One that went by the time of day would return at once, or in a day. */
+START_TEST(a_wait_does_not_go_by_the_time_of_day)
+{
+	const DAT_TIMEOUT timeout = 300000;
+	bool ended = false;
+	struct side side;
+	pthread_t thread;
+	DAT_COUNT nmore;
+	DAT_EVENT event;
+	uint64_t began;
+
+	side_open_bare(&side, SERVER);
+	thread = consumer_thread_start(days_pass, &ended);
+	began = now_usec();
+	ck_dat_is(dat_evd_wait(side.recv_evd, timeout, 1, &event, &nmore),
+		  DAT_ERROR(DAT_TIMEOUT_EXPIRED, DAT_NO_SUBTYPE));
+	ck_assert_uint_ge(now_usec() - began, timeout);
+	__atomic_store_n(&ended, true, __ATOMIC_RELAXED);
+	consumer_thread_join(thread);
 	side_close_abrupt(&side);
 }
 END_TEST
@@ -615,6 +660,7 @@ int main(int argc, char **argv)
 	const struct device_case cases[] = {
 		{ wait_returns_at_its_threshold, NEEDS_NOTHING },
 		{ wait_times_out, NEEDS_NOTHING },
+		{ a_wait_does_not_go_by_the_time_of_day, NEEDS_OWN_CLOCK },
 		{ evd_has_one_waiter, NEEDS_NOTHING },
 		{ free_of_an_evd_ends_its_wait, NEEDS_NOTHING },
 		{ signal_interrupts_a_waiter, NEEDS_NOTHING },
