@@ -9,7 +9,8 @@
  * clock sizes		messages and writes of 1 byte to 4 MiB
  * clock endpoints	cost of an endpoint as their number grows
  * clock calls		system calls per operation
- * clock raw|ours PROTOCOL N	N operations of one protocol of one side, for a profiler
+ * clock raw|ours PROTOCOL N [BYTES]	N operations of one protocol of one side, for a profiler;
+ *				of so many bytes if it has no size of its own
  */
 #include <dirent.h>
 #include <string.h>
@@ -351,6 +352,7 @@ static void report_endpoints(void)
 	}
 }
 
+/* @args end with NULL. */
 static int run_one(char **args)
 {
 	unsigned long protocol = strtoul(args[1], NULL, 0), n = strtoul(args[2], NULL, 0);
@@ -358,6 +360,9 @@ static int run_one(char **args)
 	double processor;
 
 	MUST(protocol < PROTOCOLS && n);
+	if (args[3])
+		sized_bytes = (uint32_t)strtoul(args[3], NULL, 0);
+	MUST(sized_bytes && sized_bytes <= MEMORY);
 	clock_raw.open(); /* a process with several threads pays more for each system call */
 	clock_dat.open();
 	printf("%s: %.1f us\n", protocols[protocol].name,
@@ -385,7 +390,7 @@ int main(int argc, char **argv)
 		      { "sizes", report_sizes },
 		      { "endpoints", report_endpoints } };
 
-	if (argc == 4)
+	if (argc == 4 || argc == 5)
 		return run_one(argv + 1);
 	MUST(argc == 2);
 	if (!strcmp(argv[1], "calls")) {
