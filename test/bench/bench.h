@@ -11,8 +11,10 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CALLS 64 /* transfers posted in one go */
@@ -57,6 +59,14 @@ static inline __attribute__((format(printf, 1, 2))) void results_print(const cha
 	MUST(vfprintf(file, format, args) >= 0);
 	va_end(args);
 	MUST(!fclose(file));
+}
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* The memory of the process, in kB, but for that of files. */

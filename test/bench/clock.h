@@ -88,14 +88,6 @@ bool raw_has_windows(void); /* the device */
 extern bool peers_poll;
 extern uint32_t sized_bytes; /* of SIZED_MESSAGES and SIZED_WRITES, up to MEMORY */
 
-static inline uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* Of steps: libfabric's tcp runs on machines that others use, too, so there it is all threads'. */
 static inline uint64_t step_ns(void)
 {

@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "connects.h"
 
@@ -44,14 +43,6 @@ struct turn {
 	double repeated;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t processor_us(void)
 {
 	struct rusage used;
@@ -77,10 +68,10 @@ static void process_main(const struct connects_side *side, unsigned rank, unsign
 	side->open(rank, processes);
 	memory = memory_kb();
 	meet();
-	measured->began = now_ns();
+	measured->began = clock_ns();
 	processor = processor_us();
 	measured->repeated = side->connect();
-	measured->up = now_ns();
+	measured->up = clock_ns();
 	measured->processor = processor_us() - processor;
 	measured->memory = memory_kb() - memory;
 	meet(); /* a process that has ended would break connections of the others */

@@ -88,6 +88,21 @@ static void nothing(void *unused)
 	(void)unused;
 }
 
+/* A thread that closes the client's IA, and waits for the call that makes something there. */
+static pthread_t waiting_closer_start(void)
+{
+	pthread_t closer;
+
+	race_call(RACE_CLOSE, client->ia, nothing, NULL);
+	closer = consumer_thread_start(close_abruptly, client->ia);
+	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
+		sched_yield();
+	while (!race_happened(RACE_CLOSE) && !race_is_asleep(closer_tid))
+		sched_yield();
+	ck_assert(!race_happened(RACE_CLOSE));
+	return closer;
+}
+
 START_TEST(an_abrupt_close_waits_for_a_queue_that_is_made)
 {
 	DAT_RETURN ret;
@@ -97,13 +112,7 @@ START_TEST(an_abrupt_close_waits_for_a_queue_that_is_made)
 	race_hold(RACE_CREATE, NULL);
 	maker = consumer_thread_start(make_queue, &ret);
 	race_wait_held();
-	race_call(RACE_CLOSE, client->ia, nothing, NULL);
-	closer = consumer_thread_start(close_abruptly, client->ia);
-	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
-		sched_yield();
-	while (!race_happened(RACE_CLOSE) && !race_is_asleep(closer_tid))
-		sched_yield();
-	ck_assert(!race_happened(RACE_CLOSE));
+	closer = waiting_closer_start();
 	race_release(NULL);
 	consumer_thread_join(maker);
 	consumer_thread_join(closer);
@@ -191,13 +200,7 @@ START_TEST(an_abrupt_close_waits_for_a_queue_pair_that_is_made)
 	DAT_RETURN ret;
 	pthread_t maker = endpoint_maker_start(&ret), closer;
 
-	race_call(RACE_CLOSE, client->ia, nothing, NULL);
-	closer = consumer_thread_start(close_abruptly, client->ia);
-	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
-		sched_yield();
-	while (!race_happened(RACE_CLOSE) && !race_is_asleep(closer_tid))
-		sched_yield();
-	ck_assert(!race_happened(RACE_CLOSE));
+	closer = waiting_closer_start();
 	fake_go_on();
 	consumer_thread_join(maker);
 	consumer_thread_join(closer);

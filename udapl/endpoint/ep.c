@@ -294,8 +294,7 @@ discard_ep:
 	return ret;
 }
 
-/* The opposite of ep_begin_locked. */
-static void ep_undo_locked(struct ep *ep)
+static void ep_put_parts_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	detach_evds_locked(ep, EVD_ROLES);
@@ -303,6 +302,13 @@ static void ep_undo_locked(struct ep *ep)
 		obj_put(&ep->srq->obj);
 	if (ep->pz)
 		obj_put(&ep->pz->obj);
+}
+
+/* The opposite of ep_begin_locked. */
+static void ep_undo_locked(struct ep *ep)
+{
+	assert_locked(&ep->obj.ia->lock);
+	ep_put_parts_locked(ep);
 	obj_free(&ep->obj);
 }
 
@@ -548,11 +554,7 @@ void ep_discard_locked(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	datagram_discard_locked(ep);
-	detach_evds_locked(ep, EVD_ROLES);
-	if (ep->srq)
-		obj_put(&ep->srq->obj);
-	if (ep->pz)
-		obj_put(&ep->pz->obj);
+	ep_put_parts_locked(ep);
 	fini_rings(ep);
 	free(ep->private_data);
 	counters_sum(&ep_counters, ep->obj.ia->ep_sums, ep->counters);
