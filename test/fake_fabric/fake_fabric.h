@@ -49,8 +49,9 @@ struct ff_provider {
 	bool garbles_requests; /* their data are not what was sent */
 	bool garbles_answers;  /* those of accepts are not, either */
 	bool no_device;
-	bool iwarp_too; /* the first device at its address is an iWARP one, "iw0" */
-	bool resolves;	/* an endpoint that connects is made for the address of its peer */
+	const char *elsewhere; /* a domain of this name at an address of no interface; or NULL */
+	bool iwarp_too;	       /* the first device at its address is an iWARP one, "iw0" */
+	bool resolves;	       /* an endpoint that connects is made for the address of its peer */
 	bool caches;	/* a region of the same memory is the same region, if that is monitored */
 	bool monitored; /* somebody else has brought a monitor of memory */
 	bool old;	/* it takes none */

@@ -194,7 +194,7 @@ static struct fi_info *info_of_provider(const struct fi_info *hints)
 	const struct ff_provider *provider = &ff.provider;
 	const struct sockaddr_in address = {
 		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_addr.s_addr = htonl(provider->elsewhere ? 0xc0000201 : INADDR_LOOPBACK),
 	};
 	struct fi_info *info = ff_info_copy(NULL);
 
@@ -216,7 +216,7 @@ static struct fi_info *info_of_provider(const struct fi_info *hints)
 	info->rx_attr->msg_order = provider->orders;
 	info->tx_attr->op_flags = hints->tx_attr->op_flags;
 	info->tx_attr->inject_size = 64;
-	info->domain_attr->name = text_copy("ff0");
+	info->domain_attr->name = text_copy(provider->elsewhere ? provider->elsewhere : "ff0");
 	info->domain_attr->threading = FI_THREAD_SAFE;
 	info->domain_attr->mr_mode = mode_granted(hints->domain_attr->mr_mode);
 	info->domain_attr->mr_key_size = provider->mr_key_size;

@@ -68,9 +68,22 @@ static bool addr_equal(const struct sockaddr *one, const struct sockaddr *other)
 		       &((const struct sockaddr_in6 *)other)->sin6_addr, sizeof(struct in6_addr));
 }
 
+static bool is_link_local(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
+/* A link-local address means nothing without its interface. */
 const struct fv_interface *fv_interface_of(const struct sockaddr *addr)
 {
 	struct sockaddr_storage own;
+
+	if (is_link_local(addr)) {
+		const unsigned scope = ((const struct sockaddr_in6 *)addr)->sin6_scope_id;
+
+		return scope ? &fv.interfaces[scope - 1] : NULL;
+	}
 
 	for (unsigned i = 0; i < FV_INTERFACES && fv.interfaces[i].name; i++)
 		if (addr_parse(fv.interfaces[i].addr, &own) &&
@@ -105,6 +118,8 @@ int __wrap_getifaddrs(struct ifaddrs **all)
 		};
 		if (!addr_parse(fv.interfaces[i].addr, &addrs[i]))
 			addrs[i].ss_family = AF_PACKET;
+		if (is_link_local((struct sockaddr *)&addrs[i]))
+			((struct sockaddr_in6 *)&addrs[i])->sin6_scope_id = i + 1;
 		if (fv.interfaces[i].addr && !*fv.interfaces[i].addr)
 			rows[i].ifa_addr = NULL;
 		*all = &rows[i];

@@ -191,6 +191,14 @@ START_TEST(a_place_that_the_provider_does_not_have_is_told)
 }
 END_TEST
 
+/* libfabric's tcp offers 127.0.0.1 for an interface that has link-local addresses only. */
+START_TEST(an_interface_is_not_served_by_an_address_that_it_does_not_have)
+{
+	ff_provider()->elsewhere = "lo";
+	open_fails("scripted lo", DEVICE_SHORT, "open lo: this network interface has no address");
+}
+END_TEST
+
 START_TEST(a_provider_whose_messages_hold_no_header_is_refused)
 {
 	struct ofi_rig rig;
@@ -295,6 +303,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_provider_without_messages_or_rma_is_no_model_of_dat, 0, 3);
 	tcase_add_loop_test(tcase, a_provider_that_wants_memory_for_transfers_is_not_used, 0, 2);
 	tcase_add_test(tcase, a_place_that_the_provider_does_not_have_is_told);
+	tcase_add_test(tcase, an_interface_is_not_served_by_an_address_that_it_does_not_have);
 	tcase_add_test(tcase, a_provider_whose_messages_hold_no_header_is_refused);
 	tcase_add_test(tcase, limits_are_those_of_the_provider);
 	tcase_add_loop_test(tcase, a_name_like_a_device_s_is_not_looked_up_as_a_host, 0,

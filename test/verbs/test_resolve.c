@@ -75,6 +75,12 @@ static const struct {
 	  "127.0.0.2",
 	  2 },
 	{ "::1 0", { { "a", "::1", 0, 1 } }, "fv0", "::1", 1 },
+	/* a link-local address gets its interface */
+	{ "fe80::2 0",
+	  { { "a", "fe80::1", 0, 1 }, { "b", "fe80::2", 1, 2 } },
+	  "fv1",
+	  "fe80::2",
+	  2 },
 	/* as programs' files have them: blanks at the end, tabs, other forms of a number */
 	{ "fv0 1  ", { { "a", "127.0.0.1", 0, 1 } }, "fv0", "127.0.0.1", 1 },
 	{ "b\t0", { { "b", "127.0.0.2", 1, 2 } }, "fv1", "127.0.0.2", 2 },

@@ -60,7 +60,8 @@ static unsigned preference(const struct selection *selection, const struct fi_in
 		return 6;
 	if (interface && !strcmp(interface->ifa_name, place))
 		return 4 + family;
-	if (!strcmp(info->domain_attr->name, place))
+	/* with an interface's name but none of its addresses: libfabric has made it up */
+	if (!strcmp(info->domain_attr->name, place) && !selection->interface_known)
 		return 2 + family;
 	return 0;
 }

@@ -178,10 +178,26 @@ static int addr_of_host(const char *name, int flags, struct sockaddr_storage *ad
 	return 0;
 }
 
-/* Resolves an IP address: "10.0.0.1 0". */
+static bool fits_number(struct lookup *lookup, const struct ifaddrs *one)
+{
+	return sockaddr_equal(one->ifa_addr, (struct sockaddr *)&lookup->number);
+}
+
+/*
+ * Resolves an IP address: "10.0.0.1 0". A link-local one without its interface ("fe80::1", not
+ * "fe80::1%eth0") gets the interface of this host that has it.
+ */
 static int resolve_number(struct lookup *lookup, struct sockaddr_storage *addr)
 {
-	return addr_of_host(lookup->name, AI_NUMERICHOST, addr) ? -ENOENT : 0;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&lookup->number;
+
+	if (addr_of_host(lookup->name, AI_NUMERICHOST, &lookup->number))
+		return -ENOENT;
+	*addr = lookup->number;
+	if (addr->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
+	    !in6->sin6_scope_id)
+		local_addr_find(lookup, fits_number, addr);
+	return 0;
 }
 
 /* Resolves the name of a host: "host-ib 0". */

@@ -327,6 +327,7 @@ struct lookup {
 	struct rdma_event_channel *cm;
 	bool interface_exists; /* a network interface has that name */
 	bool interface_up;
+	struct sockaddr_storage number; /* the name, if that is an address */
 };
 
 /*
