@@ -6,10 +6,12 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/shm.h>
 #include <unistd.h>
 
@@ -623,6 +625,57 @@ START_TEST(system_v_memory_is_shared_with_another_process)
 }
 END_TEST
 
+/* ---- files without pages ---- */
+
+/*
+ * Maps two pages of a file that can have one only: of a file system of that size, where the test may
+ * mount one, or else of a file that ends there. @fd becomes the file.
+ */
+static void *map_short_file(int *fd)
+{
+	char folder[] = "/tmp/memory.device.XXXXXX", name[sizeof(folder) + 2];
+	bool mounted;
+	void *at;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	mounted = !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+		  !mount("none", folder, "tmpfs", 0, "nr_blocks=1");
+	snprintf(name, sizeof(name), "%s/f", folder);
+	*fd = open(name, O_RDWR | O_CREAT, 0600);
+	ck_assert_int_ge(*fd, 0);
+	ck_assert_int_eq(ftruncate(*fd, (off_t)(mounted ? 2 * PAGE : PAGE)), 0);
+	ck_assert_int_eq(pwrite(*fd, "x", 1, 0), 1);
+	ck_assert_int_eq(unlink(name), 0);
+	if (mounted)
+		ck_assert_int_eq(umount2(folder, MNT_DETACH), 0);
+	ck_assert_int_eq(rmdir(folder), 0);
+	at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	ck_assert_ptr_ne(at, MAP_FAILED);
+	return at;
+}
+
+START_TEST(a_page_that_its_file_system_has_no_room_for_is_not_registered)
+{
+	struct region region;
+	unsigned char *at;
+	struct pair pair;
+	int fd;
+
+	pair_open(&pair, NULL);
+	at = map_short_file(&fd);
+	ck_dat_is(try_register(&pair.client, at, 2 * PAGE, LOCAL), BAD_ARG(3));
+	ck_dat_is(try_register(&pair.client, at + PAGE, PAGE, LOCAL), BAD_ARG(3));
+	ck_dat_is(try_register(&pair.client, at + PAGE, PAGE, DAT_MEM_PRIV_LOCAL_READ_FLAG),
+		  BAD_ARG(3));
+	region = region_over(&pair.server, at, PAGE, DAT_MEM_PRIV_ALL_FLAG);
+	expect_write(&pair, region_target(&region, 0, PAGE));
+	ck_dat(dat_lmr_free(region.lmr));
+	munmap(at, 2 * PAGE);
+	close(fd);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- synchronisation ---- */
 
 START_TEST(sync_checks_its_ranges)
@@ -764,6 +817,7 @@ int main(int argc, char **argv)
 		{ posix_memory_is_shared_with_another_process, NEEDS_NOTHING },
 		{ file_is_shared_with_another_process, NEEDS_NOTHING },
 		{ system_v_memory_is_shared_with_another_process, NEEDS_NOTHING },
+		{ a_page_that_its_file_system_has_no_room_for_is_not_registered, NEEDS_NOTHING },
 		{ sync_checks_its_ranges, NEEDS_NOTHING },
 		{ registrations_leak_nothing, NEEDS_NOTHING },
 		{ two_threads_register_at_once, NEEDS_NOTHING },

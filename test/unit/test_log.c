@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Log messages: which are printed, where to, and their format. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,24 @@ START_TEST(errno_is_kept_and_printed)
 	log_error("%s: %m", "eth0");
 	ck_assert_int_eq(errno, ENODEV);
 	ck_assert_str_eq(output_text(captured), log_line("eth0: No such device"));
+}
+END_TEST
+
+/* The log is on a file system that is full. */
+START_TEST(a_message_that_cannot_be_written_is_lost_without_harm)
+{
+	int full = open("/dev/full", O_WRONLY | O_CLOEXEC), own = dup(STDERR_FILENO);
+
+	ck_assert_int_ge(full, 0);
+	ck_assert_int_eq(dup2(full, STDERR_FILENO), STDERR_FILENO);
+	errno = ENODEV;
+	log_error("%s", "eth0");
+	ck_assert_int_eq(errno, ENODEV);
+	ck_assert_int_eq(dup2(own, STDERR_FILENO), STDERR_FILENO);
+	log_error("%s", "next");
+	ck_assert_str_eq(output_text(captured), log_line("next"));
+	close(own);
+	close(full);
 }
 END_TEST
 
@@ -214,6 +233,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, dbg_type_and_dest_select_the_messages, 0, COUNT(messages));
 	tcase_add_test(cases, errno_is_kept_and_printed);
 	tcase_add_test(cases, what_is_not_printed_is_not_evaluated);
+	tcase_add_test(cases, a_message_that_cannot_be_written_is_lost_without_harm);
 	tcase_add_test(cases, a_long_message_is_cut_to_one_line);
 	tcase_add_loop_test(cases, dbg_time_puts_the_time_in_front, 0, 3);
 	tcase_add_test(cases, events_and_statuses_are_printed_by_name);
