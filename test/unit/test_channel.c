@@ -52,12 +52,19 @@ static void exchange(void)
 
 /* ---- interrupts ---- */
 
-/* On a device that is armed for failures only, and on one that is armed for everything. */
+/*
+ * On a device that is armed for failures only, and on one that is armed for everything; from round
+ * 2 on the service thread has looked before, until the queue was at rest.
+ */
 START_TEST(polling_causes_no_interrupts)
 {
 	unsigned events;
 
-	fake_quirks(_i ? FAKE_ARM_ANY : 0);
+	fake_quirks(_i & 1 ? FAKE_ARM_ANY : 0);
+	if (_i & 2) {
+		exchange();
+		sleep_for(2000 * MS);
+	}
 	exchange();
 	fake_wait_idle(0);
 	events = fake_calls("cq_events");
@@ -204,6 +211,25 @@ START_TEST(a_wait_arms_once_and_takes_one_event)
 	}
 	ck_assert_uint_eq(fake_calls("cq_arm"), arms + 19);
 	ck_assert_uint_eq(fake_calls("cq_events"), events + 19);
+}
+END_TEST
+
+/* There is one look during each. As the looks go on, no wait has them begin anew. */
+START_TEST(short_waits_cause_no_looks_of_their_own)
+{
+	unsigned before, alone;
+
+	ck_dat_is(evd_wait(client->recv_evd, 15000, 1, &event, &nmore), TIMED_OUT);
+	fake_wait_idle(0);
+	before = fake_calls("cq_poll");
+	ck_dat_is(evd_wait(client->recv_evd, 1, 1, &event, &nmore), TIMED_OUT);
+	fake_wait_idle(0);
+	alone = fake_calls("cq_poll") - before;
+	before += alone;
+	for (unsigned n = 0; n < 20; n++)
+		ck_dat_is(evd_wait(client->recv_evd, 10000, 1, &event, &nmore), TIMED_OUT);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(fake_calls("cq_poll") - before, 20 * (alone + 1));
 }
 END_TEST
 
@@ -439,6 +465,53 @@ START_TEST(a_failure_is_noticed_when_its_queue_is_armed_after_it)
 }
 END_TEST
 
+/* Each time it finds the latch set, and so has missed a trigger once more. */
+START_TEST(a_look_polls_a_queue_that_has_missed_a_trigger_once)
+{
+	unsigned polls[3];
+
+	fake_quirks(FAKE_ARM_ANY);
+	leave_missed();
+	sleep_for(10 * MS);
+	for (int i = 0; i < COUNT(polls); i++) {
+		fake_wait_idle(0);
+		polls[i] = fake_calls("cq_poll");
+		sleep_for(30 * MS); /* three looks */
+	}
+	ck_assert_uint_eq(polls[2] - polls[1], polls[1] - polls[0]);
+	ck_assert_uint_gt(polls[1], polls[0]);
+}
+END_TEST
+
+static void take_latch_and_dequeue(void *cno)
+{
+	take_latch(cno);
+	ck_dat_is(evd_dequeue(client->recv_evd, &event), DAT_QUEUE_EMPTY);
+}
+
+/* The queue is on no list of the CNO at that moment, so the look has to arm it. */
+START_TEST(a_completion_is_told_when_the_latch_was_taken_during_a_look)
+{
+	struct cno *cno = cno_of_client();
+	DAT_EVD_HANDLE evd = POISON;
+
+	ck_dat(evd_create(client->ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &latched_evd));
+	post_se(latched_evd, 1);
+	post_recv(client, 0, 0, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	post_send(server, 0, 0, 8, 0); /* from now on the service thread looks */
+	fake_wait_idle(0);
+	dequeue_dto(client->recv_evd);
+	race_call(RACE_MISSED, client->recv_evd, take_latch_and_dequeue, cno);
+	sleep_for(10 * MS);
+	fake_wait_idle(0);
+	ck_assert(race_happened(RACE_MISSED));
+	post_send(server, 1, 0, 8, 0);
+	ck_dat(cno_wait(cno, SECONDS(1), &evd));
+	ck_assert_ptr_eq(evd, client->recv_evd);
+}
+END_TEST
+
 /* A look at a queue of a latched CNO. If it is the last one, the latch is taken meanwhile. */
 static void take_latch_at_last_look(void *arg)
 {
@@ -552,28 +625,53 @@ static void disconnect_abruptly(void *ep)
 }
 
 /*
- * The device flushes late. No time passes, so the channel alone can say that it has: it is the
- * waiter's until the connection begins to end, and has to be the service thread's from then on.
+ * A send of the client is outstanding, and the connection has begun to end. The device flushes
+ * late. No time passes, so the channel alone can say that it has: it has to be the service thread's
+ * from the beginning of the end on.
  */
-START_TEST(the_end_of_a_connection_is_noticed_at_once_if_it_began_when_a_wait_ended)
+static void expect_end_at_once(void)
 {
-	uint64_t began;
+	const uint64_t began = tp_now();
 
-	fake_quirks(FAKE_LATE_FLUSH);
-	fake_hold(true);
-	post_send(client, 1, 0, 8, 0);
-	race_call(RACE_RETURN, client->request_evd, disconnect_abruptly, client->ep);
-	ck_dat_is(evd_wait(client->request_evd, 1000, 1, &event, &nmore), TIMED_OUT);
-	ck_assert(race_happened(RACE_RETURN));
 	fake_wait_idle(0);
 	expect_no_event(client->connect_evd);
-	began = tp_now();
 	ck_assert(fake_step());
 	fake_wait_idle(0);
 	ck_dat(evd_dequeue(client->connect_evd, &event));
 	ck_assert_int_eq(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(tp_now(), began);
 	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+}
+
+static void leave_a_send_outstanding(void)
+{
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_hold(true);
+	post_send(client, 1, 0, 8, 0);
+}
+
+/* The channel is the waiter's until then. */
+START_TEST(the_end_of_a_connection_is_noticed_at_once_if_it_began_when_a_wait_ended)
+{
+	leave_a_send_outstanding();
+	race_call(RACE_RETURN, client->request_evd, disconnect_abruptly, client->ep);
+	ck_dat_is(evd_wait(client->request_evd, 1000, 1, &event, &nmore), TIMED_OUT);
+	ck_assert(race_happened(RACE_RETURN));
+	expect_end_at_once();
+}
+END_TEST
+
+/* The channel is in the set of the CNO, which is lent until then. */
+START_TEST(the_end_of_a_connection_is_noticed_at_once_after_a_wait_for_its_cno)
+{
+	DAT_CNO_HANDLE cno = cno_of_client();
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(evd_modify_cno(client->request_evd, cno));
+	leave_a_send_outstanding();
+	ck_dat_is(cno_wait(cno, 1000, &evd), DAT_QUEUE_EMPTY);
+	disconnect_abruptly(client->ep);
+	expect_end_at_once();
 }
 END_TEST
 
@@ -687,23 +785,27 @@ int main(int argc, char **argv)
 	TCase *cases = tcase_create("channel");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
-	tcase_add_loop_test(cases, polling_causes_no_interrupts, 0, 2);
+	tcase_add_loop_test(cases, polling_causes_no_interrupts, 0, 4);
 	tcase_add_test(cases, a_queue_that_is_not_used_is_not_looked_at);
 	tcase_add_test(cases, a_queue_is_not_looked_at_while_a_thread_waits);
 	tcase_add_loop_test(cases, a_failure_is_noticed_within_20_ms, 0, 2 * COUNT(channel_states));
 	tcase_add_test(cases, a_wait_arms_once_and_takes_one_event);
+	tcase_add_test(cases, short_waits_cause_no_looks_of_their_own);
 	tcase_add_test(cases, a_cno_that_is_attached_after_a_wait_is_triggered);
 	tcase_add_test(cases, a_cno_wait_arms_once_and_takes_one_event);
 	tcase_add_loop_test(cases, a_failure_below_a_cno_is_noticed_within_20_ms, 0, 4);
 	tcase_add_test(cases, a_failure_is_noticed_after_two_threads_have_waited_for_one_cno);
 	tcase_add_loop_test(cases, a_failure_is_noticed_when_its_queue_is_armed_after_it, 0,
 			    COUNT(rearmings));
+	tcase_add_test(cases, a_look_polls_a_queue_that_has_missed_a_trigger_once);
+	tcase_add_test(cases, a_completion_is_told_when_the_latch_was_taken_during_a_look);
 	tcase_add_test(cases, a_completion_is_told_when_its_queue_is_armed_after_it);
 	tcase_add_test(cases, completions_between_two_waits_trigger_the_cno);
 	tcase_add_loop_test(cases, an_agent_is_called_at_once_after_waits, 0, 2);
 	tcase_add_test(cases, an_agent_is_called_at_once_if_it_was_attached_when_a_wait_ended);
 	tcase_add_test(cases,
 		       the_end_of_a_connection_is_noticed_at_once_if_it_began_when_a_wait_ended);
+	tcase_add_test(cases, the_end_of_a_connection_is_noticed_at_once_after_a_wait_for_its_cno);
 	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);

@@ -215,6 +215,7 @@ START_TEST(a_trigger_wakes_a_waiter)
 }
 END_TEST
 
+/* Each time the one that has waited longest. */
 START_TEST(one_trigger_wakes_one_waiter)
 {
 	DAT_EVD_HANDLE evd = software_evd_on(cno);
@@ -228,6 +229,7 @@ START_TEST(one_trigger_wakes_one_waiter)
 			;
 		fake_wait_idle(asleep - 1);
 		ck_assert_int_ne(sem_trywait(&waiter_returned), 0);
+		ck_assert_ptr_eq(waiters[COUNT(waiters) - asleep].evd, evd);
 		expect_no_notification();
 	}
 	for (int n = 0; n < COUNT(waiters); n++)

@@ -491,6 +491,41 @@ START_TEST(disconnect_needs_no_memory)
 END_TEST
 
 /*
+ * Their slots are kept from the creation of the endpoint on, for as many as it may have
+ * outstanding. In round 1 software events have all slots that they may have, too.
+ */
+START_TEST(flushes_that_the_device_does_not_report_need_no_memory)
+{
+	const unsigned depth = 170; /* so many that the queue gets 256 slots */
+	DAT_EP_ATTR attr = ep_attr_default(server);
+
+	attr.max_recv_dtos = (DAT_COUNT)depth;
+	attr.max_request_dtos = 1;
+	side_close(client);
+	client->ep_attr = &attr;
+	client->one_evd = true;
+	side_open(client, "fake0");
+	conn_post_recvs(client, 1, depth);
+	pair_connect(&pair);
+	for (uintptr_t n = 0; _i && n < SIDE_QLEN; n++)
+		post_se(client->recv_evd, n);
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_wait_idle(0);
+	alloc_starve_others(true);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_clock_advance(200 * NS_PER_MS);
+	fake_wait_idle(0);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+	ck_assert_uint_gt(alloc_refused(), 0);
+	alloc_starve_others(false);
+	for (uintptr_t n = 0; _i && n < SIDE_QLEN; n++)
+		expect_se(client->recv_evd, n);
+	conn_expect_dtos(client->recv_evd, 1, depth, DAT_DTO_ERR_FLUSHED);
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+END_TEST
+
+/*
  * Each post to a disconnected endpoint needs a slot for its event. Without memory for one the post
  * is refused, and there is no event.
  */
@@ -1607,6 +1642,7 @@ int main(int argc, char **argv)
 			    COUNT(quirks));
 	tcase_add_loop_test(cases, the_end_event_waits_for_memory_for_the_flushes, 0, 2);
 	tcase_add_test(cases, disconnect_needs_no_memory);
+	tcase_add_loop_test(cases, flushes_that_the_device_does_not_report_need_no_memory, 0, 2);
 	tcase_add_loop_test(cases, a_late_post_without_memory_is_refused, 0, 2);
 	tcase_add_test(cases, draining_has_a_time_limit);
 	tcase_add_loop_test(cases, posts_before_the_end_event_are_flushed_before_it, 0,

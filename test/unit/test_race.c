@@ -317,6 +317,36 @@ START_TEST(an_abrupt_close_finds_a_waiter_that_allocates)
 }
 END_TEST
 
+static DAT_CNO_HANDLE cnos_meanwhile[3];
+
+/* A call with each CNO takes all completions, in the end more than the wait has slots for. */
+static void receive_more(void *evd)
+{
+	for (int i = 0; i < COUNT(cnos_meanwhile); i++) {
+		if (i > 0)
+			receive_on(client->ep, server->ep, BACKLOG);
+		ck_dat(evd_modify_cno(evd, cnos_meanwhile[i]));
+	}
+}
+
+START_TEST(a_queue_that_has_become_longer_meanwhile_stays_so)
+{
+	const int rounds = COUNT(cnos_meanwhile);
+
+	connect_with_backlog(BACKLOG + 1);
+	for (int i = 0; i < rounds; i++)
+		ck_dat(cno_create(client->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cnos_meanwhile[i]));
+	race_call(RACE_ROOM, client->recv_evd, receive_more, client->recv_evd);
+	ck_dat(evd_wait(client->recv_evd, 0, BACKLOG, &event, &nmore));
+	ck_assert(race_happened(RACE_ROOM));
+	ck_assert_uint_eq(cookie_in(&event), 0);
+	ck_assert_int_eq(nmore, rounds * BACKLOG - 1);
+	for (unsigned n = 1; n < (unsigned)rounds * BACKLOG; n++)
+		expect_dto(client->recv_evd, n % BACKLOG, DAT_DTO_SUCCESS);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- resize ---- */
 
 static unsigned posted;
@@ -1169,6 +1199,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_queue_pair_that_is_made);
 	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,
 			    COUNT(waits));
+	tcase_add_test(cases, a_queue_that_has_become_longer_meanwhile_stays_so);
 	tcase_add_loop_test(cases, an_abrupt_close_finds_a_waiter_that_allocates, 0, 2);
 	tcase_add_test(cases, a_resize_makes_room_before_events_may_use_it);
 	tcase_add_test(cases, a_resize_makes_room_before_the_errors_of_a_borrower_may_use_it);
