@@ -19,7 +19,7 @@ enum {
 	OPTION_WAIT,
 };
 
-static void usage(FILE *to)
+static void usage(void)
 {
 	fputs("usage: datinfo [--all] [--json] [--wait SEC] [NAME...]\n"
 	      "       datinfo --peer HOST[:PORT] [--all] [--json] [--wait SEC] [NAME...]\n"
@@ -47,14 +47,19 @@ static void usage(FILE *to)
 	      "              or one of NAMES does not\n"
 	      "  --wait SEC  how long a name may take to open (30), and to reach a peer (10), 1 to "
 	      "3600\n",
-	      to);
+	      stdout);
+}
+
+static int try_help(void)
+{
+	fputs("try datinfo --help\n", stderr);
+	return 2;
 }
 
 static int usage_wrong(const char *what)
 {
 	fprintf(stderr, "datinfo: %s\n", what);
-	usage(stderr);
-	return 2;
+	return try_help();
 }
 
 /* ---- datinfo [NAME...] ---- */
@@ -254,7 +259,7 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (option) {
 		case 'h':
-			usage(stdout);
+			usage();
 			return 0;
 		case 'V':
 			puts("datinfo " PACKAGE_VERSION);
@@ -282,8 +287,7 @@ int main(int argc, char **argv)
 			report.peer = &peer;
 			break;
 		default:
-			usage(stderr);
-			return 2;
+			return try_help();
 		}
 	}
 	if ((report.all || report.json || report.peer) && action)
