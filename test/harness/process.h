@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Counts the entries of a folder: "/proc/self/fd", "/proc/self/task". */
 unsigned count_entries(const char *path);
@@ -17,6 +18,9 @@ unsigned count_entries(const char *path);
  * after it was joined. Returns whether that came to be, within 10 s.
  */
 bool threads_end(unsigned n);
+
+/* Returns how many bytes this process has allocated and not freed; with a sanitizer always 0. */
+size_t memory_in_use(void);
 
 /* From here on the process can open @n more descriptors. Sanitizers need some at its end. */
 void descriptors_allow(unsigned n);

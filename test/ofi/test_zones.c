@@ -182,11 +182,12 @@ START_TEST(a_zone_that_can_not_be_made_leaves_nothing_behind)
 	const char *call = zone_steps[_i].call;
 	bool failed = true;
 	struct ofi_rig rig;
+	unsigned n;
 
 	setenv("DAPL_DBG_TYPE", "0", 1);
 	ff_provider()->asynchronous = true;
 	ofi_rig_open(&rig);
-	for (unsigned n = 1; failed; n++) {
+	for (n = 1; failed; n++) {
 		DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
 		DAT_RETURN ret;
 
@@ -203,7 +204,29 @@ START_TEST(a_zone_that_can_not_be_made_leaves_nothing_behind)
 		ck_assert(failed == (pz == DAT_HANDLE_NULL));
 		ck_assert_uint_eq(ff_alive(FF_DOMAIN), 1);
 	}
+	ck_assert_uint_gt(n, 2); /* the call was made, and has failed */
 	ck_assert_uint_eq(ofi_write(&rig, rig.target.rmr_context), DAT_DTO_SUCCESS);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* What others of this process allocate meanwhile is less than a byte for each. */
+START_TEST(zones_that_can_not_be_made_take_no_memory)
+{
+	const unsigned many = 10000;
+	struct ofi_rig rig;
+	size_t used;
+
+	setenv("DAPL_DBG_TYPE", "0", 1);
+	ofi_rig_open(&rig);
+	used = memory_in_use();
+	for (unsigned n = 0; n < many; n++) {
+		DAT_PZ_HANDLE pz;
+
+		ff_fail("fi_domain", FI_ENOMEM, 1);
+		ck_assert_uint_eq(DAT_GET_TYPE(pz_create(rig.ia, &pz)), DAT_INSUFFICIENT_RESOURCES);
+	}
+	ck_assert_uint_lt(memory_in_use(), used + many);
 	ofi_rig_close(&rig);
 }
 END_TEST
@@ -333,6 +356,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, an_abrupt_close_closes_all_domains);
 	tcase_add_loop_test(tcase, a_zone_that_can_not_be_made_leaves_nothing_behind, 0,
 			    COUNT(zone_steps));
+	tcase_add_test(tcase, zones_that_can_not_be_made_take_no_memory);
 	tcase_add_loop_test(tcase, an_endpoint_that_can_not_be_made_leaves_no_queue_behind, 0,
 			    COUNT(ep_steps));
 	tcase_add_test(tcase, a_request_that_fails_has_its_status);

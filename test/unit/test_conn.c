@@ -468,6 +468,23 @@ START_TEST(the_end_event_waits_for_memory_for_the_flushes)
 }
 END_TEST
 
+START_TEST(an_end_is_told_as_such_though_the_connection_before_has_failed)
+{
+	pair_connect(&pair);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	conn_post_sends(client, 1, 1, 0);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_TRANSPORT);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+END_TEST
+
 /* The end of a connection must not fail: the call succeeds, and the flushes are reported later. */
 START_TEST(disconnect_needs_no_memory)
 {
@@ -1093,10 +1110,13 @@ START_TEST(an_unexplained_flush_waits_for_a_disconnect)
 	conn_expect_dtos(client->recv_evd, 1, 2, DAT_DTO_ERR_FLUSHED);
 	expect_no_event(client->connect_evd);
 	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_CONNECTED);
+	fake_clock_advance(NS_PER_SEC / 2); /* what is flushed then does not extend the time */
+	conn_post_recvs(client, 3, 1);
+	expect_dto(client->recv_evd, 3, DAT_DTO_ERR_FLUSHED);
 	if (_i) {
 		ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 		expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
-		ck_assert_uint_eq(tp_now() - start, 0);
+		ck_assert_uint_eq(tp_now() - start, NS_PER_SEC / 2);
 	} else {
 		expect_end_event(client, DAT_CONNECTION_EVENT_BROKEN);
 		ck_assert_uint_eq(tp_now() - start, NS_PER_SEC);
@@ -1641,6 +1661,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, abrupt_disconnect_flushes_each_request_once_in_order, 0,
 			    COUNT(quirks));
 	tcase_add_loop_test(cases, the_end_event_waits_for_memory_for_the_flushes, 0, 2);
+	tcase_add_test(cases, an_end_is_told_as_such_though_the_connection_before_has_failed);
 	tcase_add_test(cases, disconnect_needs_no_memory);
 	tcase_add_loop_test(cases, flushes_that_the_device_does_not_report_need_no_memory, 0, 2);
 	tcase_add_loop_test(cases, a_late_post_without_memory_is_refused, 0, 2);

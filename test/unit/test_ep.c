@@ -214,6 +214,25 @@ START_TEST(a_queue_pair_has_room_for_split_reads)
 }
 END_TEST
 
+/* The requests of an endpoint share one queue. */
+START_TEST(the_queue_has_segments_for_the_longest_kind_of_request)
+{
+	DAT_EP_ATTR attr = ep_attr_default(client);
+	DAT_COUNT *const kinds[] = {
+		&attr.max_request_iov,
+		&attr.max_rdma_read_iov,
+		&attr.max_rdma_write_iov,
+	};
+	DAT_EP_HANDLE ep;
+
+	for (int i = 0; i < COUNT(kinds); i++)
+		*kinds[i] = i == _i ? 3 : 1;
+	ck_dat(ep_create(client->ia, client->pz, client->recv_evd, client->request_evd,
+			 client->connect_evd, &attr, &ep));
+	ck_assert_uint_eq(fake_seen().qp.max_send_sge, 3);
+}
+END_TEST
+
 START_TEST(queried_attributes_create_another_endpoint)
 {
 	DAT_EP_PARAM param;
@@ -1325,6 +1344,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, ep_create_checks_the_attributes, 0, COUNT(attrs));
 	tcase_add_test(cases, endpoints_of_one_evd_may_have_different_completion_flags);
 	tcase_add_test(cases, a_queue_pair_has_room_for_split_reads);
+	tcase_add_loop_test(cases, the_queue_has_segments_for_the_longest_kind_of_request, 0, 3);
 	tcase_add_test(cases, queried_attributes_create_another_endpoint);
 	tcase_add_test(cases, an_incomplete_endpoint_can_not_connect);
 	tcase_add_test(cases, an_endpoint_uses_its_pz_and_evds);

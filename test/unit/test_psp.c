@@ -111,6 +111,7 @@ START_TEST(psp_create_checks_its_arguments)
 	ck_dat_is(psp_create(server->ia, 0, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
 		  BAD_ARG(2));
 	ck_dat_is(psp_create(server->ia, 1, server->cr_evd, (DAT_PSP_FLAGS)2, &psp), BAD_ARG(4));
+	ck_dat_is(psp_create(server->ia, 1, server->cr_evd, (DAT_PSP_FLAGS)3, &psp), BAD_ARG(4));
 	ck_dat_is(psp_create(server->ia, 1, server->cr_evd, DAT_PSP_CONSUMER_FLAG, NULL),
 		  BAD_ARG(5));
 	ck_dat_is(psp_create_any(POISON, &qual, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
