@@ -16,6 +16,7 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
 	# for packages, see test/packages
 	package_packages=(debhelper dpkg-dev lintian lowdown mandoc mmdebstrap rpm rpmlint)
+	make_options=() # of make in built
 	test_packages=(check clang clang-format dapl2-utils g++ libclang-rt-14-dev libxml2-utils
 		lowdown mandoc shellcheck valgrind)
 }
@@ -165,7 +166,7 @@ built() (
 	mkdir -p "$1" && cd "$1" || return
 	[[ -e Makefile && -e .options && $(<.options) == "${*:2}" ]] ||
 		{ "$top/configure" "${@:2}" && printf '%s\n' "${*:2}" >.options; } || return
-	make -j"$(nproc)"
+	make -j"$(nproc)" "${make_options[@]}"
 )
 
 # copy_sources BUILD DIR: the files of a distribution, in DIR/src, configured in no way. Those that

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bad_wire.sh: connections over libfabric's tcp and a wire that turns bad; see wire.c.
 
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 [[ ${DAT_TEST_DEV:-tcp} == tcp ]] || {
 	echo "1..0 # SKIP the wire is that of libfabric's tcp"
 	exit 0

@@ -3,6 +3,7 @@
 # What a signal leaves of test/all and test/demo, whatever they are at: no process, no file, and
 # nothing that the next run stumbles over. Compilers, tests and guests are pretended. Prints TAP.
 
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
 cd "${top_srcdir:-.}" || exit 99

@@ -3,6 +3,7 @@
 # test/all, with commands that pretend to build and to check: what failed is told at the end.
 # Prints TAP.
 
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # make may run scripts with another shell
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
 source=${top_srcdir:-.}/test
