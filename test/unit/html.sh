@@ -62,12 +62,12 @@ for tool in mandoc lowdown; do
 	same "without $tool there is one sentence, and nothing else" "$(says_what_it_needs $tool)" \
 		"1 pages for a browser need $tool (Debian: apt-get install $tool)"
 done
-if ! command -v mandoc || ! command -v lowdown; then
+if ! command -v mandoc >/dev/null || ! command -v lowdown >/dev/null; then
 	for name in files links names pictures; do
 		skip "the $name of the pages" 'there is no mandoc or no lowdown'
 	done
 	exit
-fi >/dev/null
+fi
 # shellcheck disable=SC2086 # a list
 same 'the files are those of the list' \
 	"$(doc/to-html . "$tmp/html" $pages 2>&1; ls "$tmp/html")" \

@@ -669,9 +669,13 @@ on_host_says 'a library is no provider' \
 # ---- --generate
 
 "$datinfo" --generate >"$tmp/generated"
-result '--generate prints lines that --check accepts' \
-	"$(grep -c . "$tmp/generated" | sed 's/[1-9].*/some/'
-	"$datinfo" --check "$tmp/generated")" some
+if [ -e "$ofi" ]; then
+	result '--generate prints lines that --check accepts' \
+		"$(grep -c . "$tmp/generated" | sed 's/[1-9].*/some/'
+		"$datinfo" --check "$tmp/generated")" some
+else
+	skip '--generate prints lines that --check accepts' 'there may be no line without libfabric'
+fi
 # as README.Debian says; the last line of libdapl2's file is not ended
 for end in '' '\n'; do
 	printf 'line 1\nline 2%b' "$end" >"$tmp/before"

@@ -170,7 +170,11 @@ START_TEST(a_poster_and_a_poller_need_no_lock)
 }
 END_TEST
 
-#define ENDS 20000
+/* As many as there is time for: on a busy machine each waits until the other thread runs. */
+#define ENDS	     20000
+#define ENDS_SECONDS 30
+
+#define NO_MORE UINT_MAX
 
 /* Each has a cache line of its own, as far as that matters. */
 static _Alignas(64) _Atomic unsigned gate;
@@ -178,18 +182,24 @@ static _Alignas(64) atomic_uint begun;
 static _Alignas(64) atomic_uint ended;
 static unsigned used_at_end; /* what the end of the connection saw */
 
-static void meet(atomic_uint *round, unsigned n)
+/* Waits for round @n; false if there are no more rounds. */
+static bool meet(atomic_uint *round, unsigned n)
 {
-	for (unsigned spins = 1; atomic_load(round) != n; spins++)
+	unsigned now;
+
+	for (unsigned spins = 1; (now = atomic_load(round)) != n; spins++) {
+		if (now == NO_MORE)
+			return false;
 		if (spins % 1000 == 0)
 			sched_yield(); /* there may be one processor only */
+	}
+	return true;
 }
 
 static void *end_connections(void *unused)
 {
 	(void)unused;
-	for (unsigned n = 1; n <= ENDS; n++) {
-		meet(&begun, n);
+	for (unsigned n = 1; meet(&begun, n); n++) {
 		atomic_store(&gate, 0);
 		used_at_end = ring_used(&ring);
 		atomic_store(&ended, n);
@@ -203,11 +213,13 @@ static void *end_connections(void *unused)
  */
 START_TEST(a_claim_and_the_end_of_a_connection_do_not_miss_each_other)
 {
+	const time_t limit = time(NULL) + ENDS_SECONDS;
 	pthread_t thread;
 
 	ring_init_at(2, positions[_i]);
+	atomic_store(&begun, 0);
 	thread = consumer_thread_start(end_connections, NULL);
-	for (unsigned n = 1; n <= ENDS; n++) {
+	for (unsigned n = 1; n <= ENDS && time(NULL) < limit; n++) {
 		struct req *req = ring_next(&ring);
 		bool open;
 
@@ -222,6 +234,7 @@ START_TEST(a_claim_and_the_end_of_a_connection_do_not_miss_each_other)
 		ck_assert(!open || used_at_end == 1);
 		ck_assert(ring_retire(&ring, req));
 	}
+	atomic_store(&begun, NO_MORE);
 	consumer_thread_join(thread);
 	ring_fini(&ring);
 }
