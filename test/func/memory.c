@@ -628,8 +628,8 @@ END_TEST
 /* ---- files without pages ---- */
 
 /*
- * Maps two pages of a file that can have one only: of a file system of that size, where the test may
- * mount one, or else of a file that ends there. @fd becomes the file.
+ * Maps two pages of a file that can have one only: of a file system of that size, where the test
+ * may mount one, or else of a file that ends there. @fd becomes the file.
  */
 static void *map_short_file(int *fd)
 {
