@@ -101,6 +101,81 @@ START_TEST(a_rejection_by_the_consumer_is_told_from_others)
 }
 END_TEST
 
+/* Makes an endpoint like @old, which it frees, but for the reads. */
+static DAT_EP_HANDLE with_reads(const struct ofi_rig *rig, DAT_EP_HANDLE old, DAT_COUNT in,
+				DAT_COUNT out)
+{
+	DAT_EP_PARAM param;
+	DAT_EP_HANDLE ep;
+
+	ck_dat(ep_query(old, DAT_EP_FIELD_ALL, &param));
+	param.ep_attr.max_rdma_read_in = in;
+	param.ep_attr.max_rdma_read_out = out;
+	ck_dat(ep_free(old));
+	ck_dat(ep_create(rig->ia, rig->pz, rig->dto_evd, rig->dto_evd, rig->conn_evd,
+			 &param.ep_attr, &ep));
+	return ep;
+}
+
+static void reads_are(DAT_EP_HANDLE ep, DAT_COUNT in, DAT_COUNT out)
+{
+	DAT_EP_PARAM param;
+
+	ck_dat(ep_query(ep, DAT_EP_FIELD_ALL, &param));
+	ck_assert_int_eq(param.ep_attr.max_rdma_read_in, in);
+	ck_assert_int_eq(param.ep_attr.max_rdma_read_out, out);
+}
+
+/* One side asks for numbers; the other one takes no more than that issues, and issues no more. */
+START_TEST(both_sides_agree_on_reads)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	if (_i)
+		rig.active = with_reads(&rig, rig.active, 2, 3);
+	else
+		rig.passive = with_reads(&rig, rig.passive, 2, 3);
+	ck_dat(ofi_connect(&rig));
+	reads_are(_i ? rig.passive : rig.active, 3, 2);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+static const char sent[] = "private";
+
+/* Both ways, and neither less nor more than that. */
+START_TEST(private_data_arrive_with_their_size)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct ofi_rig rig;
+	DAT_CR_HANDLE cr;
+	DAT_CR_PARAM param;
+
+	objects_open(&rig);
+	ck_dat(ep_connect(rig.active, (DAT_IA_ADDRESS_PTR)&to, rig.port, DAT_TIMEOUT_INFINITE, 3,
+			  (DAT_PVOID)(uintptr_t)sent, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	cr = ofi_event(rig.cr_evd).event_data.cr_arrival_event_data.cr_handle;
+	ck_dat(cr_query(cr, DAT_CR_FIELD_ALL, &param));
+	ck_assert_int_eq(param.private_data_size, 3);
+	ck_assert_mem_eq(param.private_data, sent, 3);
+	ck_dat(cr_accept(cr, rig.passive, 5, (DAT_PVOID)(uintptr_t)sent));
+	for (int i = 0; i < 2; i++) {
+		const DAT_EVENT event = ofi_event(rig.conn_evd);
+		const DAT_CONNECTION_EVENT_DATA *data = &event.event_data.connect_event_data;
+		const int size = data->ep_handle == rig.active ? 5 : 0;
+
+		ck_assert_uint_eq(event.event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
+		ck_assert_int_eq(data->private_data_size, size);
+		if (size)
+			ck_assert_mem_eq(data->private_data, sent, (size_t)size);
+	}
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* Nobody is asked about it. */
 START_TEST(a_request_of_no_udapl_provider_is_refused)
 {
@@ -658,6 +733,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_qualifier_is_in_use_only_if_its_port_is, 0, COUNT(listens));
 	tcase_add_loop_test(tcase, an_attempt_ends_with_the_event_of_its_cause, 0, COUNT(attempts));
 	tcase_add_test(tcase, a_rejection_by_the_consumer_is_told_from_others);
+	tcase_add_loop_test(tcase, both_sides_agree_on_reads, 0, 2);
+	tcase_add_test(tcase, private_data_arrive_with_their_size);
 	tcase_add_test(tcase, a_request_of_no_udapl_provider_is_refused);
 	tcase_add_test(tcase, an_answer_of_no_udapl_provider_is_a_rejection);
 	tcase_add_test(tcase, a_request_to_a_service_point_that_is_freed_is_refused);
