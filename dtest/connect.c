@@ -287,7 +287,7 @@ bool dtest_connection_ended(struct dtest *t, DAT_TIMEOUT timeout)
 	if (dat_evd_wait(t->connect_evd, timeout, 1, &event, &more) != DAT_SUCCESS)
 		return false;
 	sentence = tool_end_sentence(event.event_number, text);
-	t->ended = sentence;
+	t->ended = t->told = sentence;
 	dtest_explain(sentence);
 	return t->ended;
 }

@@ -130,6 +130,7 @@ struct dtest {
 	struct dtest_options opt;
 	bool server;
 	bool failed;
+	bool told;  /* the cause of the failure; what follows from it is not */
 	bool ended; /* the peer ended the connection, which was told as the cause */
 
 	DAT_EVD_HANDLE async_evd;
@@ -173,7 +174,7 @@ void dtest_call_begin(const char *call);
 int dtest_call_end(const char *call, DAT_RETURN ret);
 void dtest_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void dtest_error(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints where a failure was, as dtest_error, but nothing after the end of the connection. */
+/* Prints where a failure was, as dtest_error, unless its cause was told. */
 void dtest_context(const struct dtest *t, const char *what, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Prints one sentence for the user; NULL prints nothing. */

@@ -94,7 +94,7 @@ void dtest_context(const struct dtest *t, const char *what, const char *format, 
 {
 	va_list args;
 
-	if (t->ended)
+	if (t->told)
 		return;
 	va_start(args, format);
 	dtest_error_print(what, format, args);

@@ -203,6 +203,7 @@ static bool dtest_print_failure(struct dtest *t, bool flushed)
 			    dto->user_cookie.as_64, tool_status_name(dto->status));
 		if (dto->status != DAT_DTO_ERR_FLUSHED)
 			dtest_explain(tool_status_sentence(dto->status, text));
+		t->told = true;
 		return true;
 	}
 	return false;
@@ -211,23 +212,23 @@ static bool dtest_print_failure(struct dtest *t, bool flushed)
 /* The cause of a wait or a post that failed is often a request that failed before. */
 void dtest_print_failed_request(struct dtest *t)
 {
-	if (!t->ended)
+	if (!t->told)
 		(void)dtest_print_failure(t, true);
 }
 
 /*
- * A transfer failed because there is no connection any more. Prints why: a request of ours that was
- * refused, or else the peer. Returns whether it was the peer.
+ * A transfer failed because there is no connection any more. Prints why, unless that was told: a
+ * request of ours that failed, or else the peer. Returns whether the cause is known.
  */
-static bool dtest_peer_has_gone(struct dtest *t)
+static bool dtest_cause_told(struct dtest *t)
 {
-	return !dtest_print_failure(t, false) &&
+	return t->told || dtest_print_failure(t, false) ||
 	       dtest_connection_ended(t, dtest_wait_limit(t, CONNECT_WAIT));
 }
 
 int dtest_post_end(struct dtest *t, const char *call, DAT_RETURN ret)
 {
-	if (DAT_GET_TYPE(ret) == DAT_INVALID_STATE && dtest_peer_has_gone(t))
+	if (DAT_GET_TYPE(ret) == DAT_INVALID_STATE && dtest_cause_told(t))
 		return -1;
 	return dtest_call_end(call, ret);
 }
@@ -239,7 +240,7 @@ static int dtest_check_completion(struct dtest *t, const char *what, const DAT_E
 	const bool completion = event->event_number == DAT_DTO_COMPLETION_EVENT;
 	char text[TOOL_SENTENCE];
 
-	if (completion && dto->status == DAT_DTO_ERR_FLUSHED && dtest_peer_has_gone(t))
+	if (completion && dto->status == DAT_DTO_ERR_FLUSHED && dtest_cause_told(t))
 		return -1;
 	if (!completion)
 		dtest_error(what, "%s instead of a completion",
@@ -258,6 +259,8 @@ static int dtest_check_completion(struct dtest *t, const char *what, const DAT_E
 		return 0;
 	if (completion)
 		dtest_explain(tool_status_sentence(dto->status, text));
+	t->told = completion && dto->status != DAT_DTO_SUCCESS &&
+		  dto->status != DAT_DTO_ERR_FLUSHED;
 	return -1;
 }
 
