@@ -359,6 +359,131 @@ START_TEST(a_queue_that_was_armed_for_signals_only_is_not_left)
 }
 END_TEST
 
+/* ---- the ends of connections ---- */
+
+/* A peer has closed a connection, of which the queue has many; the pair is visited. */
+static void end_arrives(struct tp_cq *of)
+{
+	atomic_store(&of->polled, false);
+	mutex_lock(&of->dev->cqs_lock);
+	progress_due_for_end_locked(of);
+	mutex_unlock(&of->dev->cqs_lock);
+	visit_due();
+}
+
+/* It is settled when that is due, or at once if something has completed. */
+static void settle_no_more(void)
+{
+	cq->settles = other->settles = TP_NEVER;
+}
+
+static unsigned reads, settlings;
+
+static void count_from_here(void)
+{
+	reads = ff_calls_here("fi_cq_read");
+	settlings = ff_calls_here("fi_trywait");
+}
+
+static void expect_counts(unsigned expected_reads, unsigned expected_settlings)
+{
+	ck_assert_uint_eq(ff_calls_here("fi_cq_read") - reads, expected_reads);
+	ck_assert_uint_eq(ff_calls_here("fi_trywait") - settlings, expected_settlings);
+}
+
+/* libfabric's tcp looks at all endpoints of a queue for each read, and more than once to settle. */
+START_TEST(an_end_is_one_read_of_a_pair_of_queues)
+{
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		settle_no_more();
+		count_from_here();
+		end_arrives(_i ? other : cq);
+		expect_counts(1, 0);
+		ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+		ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	}
+}
+END_TEST
+
+START_TEST(a_pair_is_settled_some_time_after_an_end)
+{
+	settle_no_more();
+	end_arrives(_i ? other : cq);
+	ck_assert(cq->due && other->due && cq->delay && other->delay);
+	count_from_here();
+	visit_due();
+	expect_counts(1, 1);
+	ck_assert(!cq->due && !other->due);
+	ck_assert_uint_eq(cq->settles, 0);
+	ck_assert_uint_eq(other->settles, 0);
+}
+END_TEST
+
+/* Though one end comes after the other. */
+START_TEST(a_pair_is_settled_in_the_middle_of_ends)
+{
+	end_arrives(_i ? other : cq);
+	ck_assert_uint_lt(cq->settles, tp_now() + 2 * VISIT_INTERVAL);
+	cq->settles = other->settles = 1;
+	count_from_here();
+	end_arrives(_i ? other : cq);
+	expect_counts(1, 1);
+	ck_assert(!cq->due && !other->due);
+}
+END_TEST
+
+/* A receive of the connection was flushed, or the message before the end has come. */
+START_TEST(what_completes_with_an_end_settles_the_queue)
+{
+	poll_all();
+	visit_due();
+	visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	message_arrives();
+	count_from_here();
+	end_arrives(cq);
+	ck_assert_uint_gt(ff_calls_here("fi_trywait"), settlings);
+	ck_assert(!is_waiting());
+	poll_all();
+}
+END_TEST
+
+/* Each has its own completions. */
+START_TEST(both_queues_of_a_pair_are_read_if_they_have_completions)
+{
+	spin_lock(&other->lock);
+	other->known = 0; /* something was there when it was read last */
+	spin_unlock(&other->lock);
+	progress_due(cq);
+	count_from_here();
+	visit_due();
+	expect_counts(2, 2);
+}
+END_TEST
+
+/* A poll takes longer then. */
+START_TEST(graces_are_longer_with_many_endpoints)
+{
+	const unsigned qps = cq->qps;
+
+	poll_all();
+	message_arrives();
+	visit_due();
+	ck_assert(is_waiting());
+	ck_assert_uint_lt(cq->delay, VISIT_INTERVAL / 10);
+	poll_all();
+	visit_due();
+	cq->qps = 1000;
+	poll_all();
+	message_arrives();
+	visit_due();
+	ck_assert(is_waiting());
+	ck_assert_uint_ge(cq->delay, VISIT_INTERVAL / 2);
+	cq->qps = qps;
+	poll_all();
+}
+END_TEST
+
 /* ---- a queue that is new ---- */
 
 /* Does the set of the device report libfabric's descriptor? The kernel knows. */
@@ -454,6 +579,8 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);
 	tcase_add_test(visits, nothing_is_due_while_a_consumer_sleeps);
 	tcase_add_test(visits, a_queue_may_be_visited_as_soon_as_it_is_added);
+	tcase_add_test(visits, what_completes_with_an_end_settles_the_queue);
+	tcase_add_test(visits, graces_are_longer_with_many_endpoints);
 	tcase_add_checked_fixture(pairs, pair_setup, pair_teardown);
 	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_wakes_up_as_it_is_left, 0, 2);
 	tcase_add_loop_test(pairs, a_queue_is_visited_whose_consumer_posts_what_waits_as_it_is_left,
@@ -462,5 +589,9 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(pairs, a_queue_where_somebody_waits_for_solicited_receives_is_not_left,
 			    0, 2);
 	tcase_add_loop_test(pairs, a_queue_that_was_armed_for_signals_only_is_not_left, 0, 2);
+	tcase_add_loop_test(pairs, an_end_is_one_read_of_a_pair_of_queues, 0, 2);
+	tcase_add_loop_test(pairs, a_pair_is_settled_some_time_after_an_end, 0, 2);
+	tcase_add_loop_test(pairs, a_pair_is_settled_in_the_middle_of_ends, 0, 2);
+	tcase_add_test(pairs, both_queues_of_a_pair_are_read_if_they_have_completions);
 	return run_cases(argc, argv);
 }

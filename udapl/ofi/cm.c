@@ -68,11 +68,11 @@ struct tp_conn {
 	struct sockaddr_storage local, remote;
 	int socket;		      /* libfabric's, which dev->epoll reports; -1: not known */
 	int attempt;		      /* of the active side: socket of the attempt; -1: not known */
-	bool closed;		      /* by the peer */
 	int unread;		      /* bytes, when it was looked at last; -1: it was not */
 	uint64_t looked;	      /* when that was */
 	uint64_t read;		      /* bytes that libfabric had, by cm_find_held_up */
 	struct tp_conn *next, **back; /* dev->conns */
+	struct tp_conn *next_unnoticed, **back_unnoticed; /* dev->unnoticed; NULL: not in it */
 };
 
 /* What was read from the event queue. */
@@ -523,54 +523,63 @@ bool eq_progress(struct tp_dev *dev)
 
 /* ---- the connections ---- */
 
-/*
- * The peer has closed the connection. libfabric notices that when the queue is read next, which is
- * not to wait for a consumer.
- */
-static void conn_closed(struct tp_conn *conn)
+static void unnoticed_add(struct tp_conn *conn)
 {
-	struct tp_qp *qp = conn->qp;
+	struct tp_dev *dev = conn->dev;
 
-	conn->closed = true;
-	conn->dev->any_unnoticed = true;
-	atomic_store(&qp->sends.cq->polled, false);
-	atomic_store(&qp->recvs.cq->polled, false);
-	progress_due(qp->recvs.cq);
+	if (conn->back_unnoticed)
+		return;
+	conn->next_unnoticed = dev->unnoticed;
+	conn->back_unnoticed = &dev->unnoticed;
+	if (conn->next_unnoticed)
+		conn->next_unnoticed->back_unnoticed = &conn->next_unnoticed;
+	dev->unnoticed = conn;
 }
 
-bool cm_closed(struct tp_dev *dev, const void *what)
+static void unnoticed_remove(struct tp_conn *conn)
 {
+	if (!conn->back_unnoticed)
+		return;
+	*conn->back_unnoticed = conn->next_unnoticed;
+	if (conn->next_unnoticed)
+		conn->next_unnoticed->back_unnoticed = conn->back_unnoticed;
+	conn->back_unnoticed = NULL;
+}
+
+/*
+ * libfabric notices that the peer has closed the connection when the queue is read next, which is
+ * not to wait for a consumer. A connection leaves the set of the device before it is freed.
+ */
+bool cm_closed(void *what)
+{
+	struct tp_conn *conn = (struct tp_conn *)((uintptr_t)what & ~CONN_MARK);
+
 	if (!((uintptr_t)what & CONN_MARK))
 		return false;
-	for (struct tp_conn *conn = dev->conns; conn; conn = conn->next)
-		if (((uintptr_t)conn | CONN_MARK) == (uintptr_t)what)
-			conn_closed(conn);
+	unnoticed_add(conn);
+	atomic_store(&conn->qp->sends.cq->polled, false);
+	atomic_store(&conn->qp->recvs.cq->polled, false);
+	progress_due_for_end_locked(conn->qp->recvs.cq);
 	return true;
 }
 
 uint64_t cm_end_unnoticed(struct tp_dev *dev)
 {
-	struct tp_conn *conn = dev->conns, *next;
+	struct tp_conn *conn = dev->unnoticed, *next;
 	uint64_t again = TP_NEVER;
 
-	if (!dev->any_unnoticed)
-		return TP_NEVER;
-	dev->any_unnoticed = false;
 	for (; conn; conn = next) {
-		next = conn->next;
+		next = conn->next_unnoticed;
 		if (conn->state == CONN_LOST) {
 			conn_failed(conn, TP_UNREACHABLE);
-			next = dev->conns; /* the upcall may have released any */
-		} else if (conn->state == CONN_UP && conn->closed) {
-			if (conn_look_for_end(conn)) {
-				conn_ended(conn);
-				next = dev->conns;
-			} else {
-				again = min_u64(again, conn->looked + CLOSED_INTERVAL);
-			}
+			next = dev->unnoticed; /* the upcall may have released any */
+		} else if (conn->state == CONN_UP && conn_look_for_end(conn)) {
+			conn_ended(conn);
+			next = dev->unnoticed;
+		} else if (conn->state == CONN_UP) {
+			again = min_u64(again, conn->looked + CLOSED_INTERVAL);
 		}
 	}
-	dev->any_unnoticed |= again != TP_NEVER;
 	return again;
 }
 
@@ -792,10 +801,10 @@ static int attach_active(struct tp_qp *qp, const struct sockaddr_storage *to)
 static int conn_lost(struct tp_conn *conn, struct tp_qp *qp)
 {
 	conn->state = CONN_LOST;
-	conn->dev->any_unnoticed = true;
 	conn->qp = qp;
 	qp->conn = conn;
 	conns_add(conn);
+	unnoticed_add(conn);
 	up_wake(conn->dev->ia);
 	return 0;
 }
@@ -937,6 +946,7 @@ void tp_release(struct tp_conn *conn)
 	else
 		qp_shutdown(conn->qp);
 	conn->qp->conn = NULL;
+	unnoticed_remove(conn);
 	conns_remove(conn);
 	free(conn);
 }

@@ -209,14 +209,17 @@ static bool cq_is_empty_locked(const struct tp_cq *cq)
 	return cq->known & CQ_EMPTIED && cq->dev->soft_queues && poll(&fd, 1, 0) == 0;
 }
 
-void cq_collect_locked(struct tp_cq *cq)
+bool cq_has_nothing_locked(const struct tp_cq *cq)
 {
 	const unsigned more = CQ_UNTAKEN | CQ_STALLED | CQ_MEMBERS;
 
-	do
-		if (!(cq->backlog & more) && cq_is_empty_locked(cq) && domains_are_empty_locked(cq))
-			break;
-	while (cq_harvest_locked(cq));
+	return !(cq->backlog & more) && cq_is_empty_locked(cq) && domains_are_empty_locked(cq);
+}
+
+void cq_collect_locked(struct tp_cq *cq)
+{
+	while (!cq_has_nothing_locked(cq) && cq_harvest_locked(cq))
+		;
 }
 
 void cq_push_locked(struct tp_cq *cq, struct transfer *transfer)

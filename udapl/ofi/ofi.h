@@ -188,8 +188,8 @@ struct tp_dev {
 	struct eq_event *pending, **pending_end; /* events_lock; read, not handled yet */
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
+	struct tp_conn *unnoticed;		 /* ia->lock; those for cm_end_unnoticed */
 	int last_accepted;			 /* ia->lock; socket of a connection */
-	bool any_unnoticed;			 /* ia->lock; cm_end_unnoticed may find something */
 	struct tp_srq *srqs;			 /* ia->lock */
 	bool stranger_told;			 /* ia->lock; a request of no provider */
 
@@ -390,6 +390,8 @@ struct tp_cq {
 	bool in_dev_set;   /* dev->cqs_lock; dev->epoll has fi_fd, though it may not report it */
 	unsigned attended; /* dev->cqs_lock; visits in a row that found consumers at it */
 	unsigned vain;	   /* dev->cqs_lock; times in a row that it was served for nothing */
+	bool has_ends;	   /* dev->cqs_lock; peers have closed connections since the latest visit */
+	uint64_t settles;  /* dev->cqs_lock; when it is served in full, at the latest; 0: it was */
 	/* dev->cqs_lock; of a consumer that polls; in a pair the lower one has them */
 	uint64_t grace_ends;	/* until then it may take what waits; 0: it has no grace */
 	unsigned graces_missed; /* less those that it has used since */
@@ -473,6 +475,8 @@ static inline bool cq_has_completions_locked(const struct tp_cq *cq)
 }
 /* Appends a transfer that is complete to what tp_cq_poll reports. cq->lock held. */
 void cq_push_locked(struct tp_cq *cq, struct transfer *transfer);
+/* Is there nothing, neither here nor in libfabric, as far as that has said so? cq->lock held. */
+bool cq_has_nothing_locked(const struct tp_cq *cq);
 /* Makes tp_cq_fd readable, if the queue is armed. cq->lock held. */
 void cq_signal_locked(struct tp_cq *cq);
 /*
@@ -514,6 +518,11 @@ void progress_remove(struct tp_cq *cq);
 bool progress_run(struct tp_dev *dev, bool ready);
 /* Has the service thread visit the queue when it visits the next time, whenever that is. */
 void progress_due(struct tp_cq *cq);
+/*
+ * Does the same because the peer of one of its queue pairs has closed the connection. cqs_lock
+ * held.
+ */
+void progress_due_for_end_locked(struct tp_cq *cq);
 /* Has the service thread visit the queue soon. */
 void progress_wake(struct tp_cq *cq);
 /*
@@ -1001,9 +1010,9 @@ void eq_close(struct tp_dev *dev);
 bool eq_progress(struct tp_dev *dev);
 /*
  * If @what, which dev->epoll has reported, is a connection, notes that its peer has closed it;
- * returns false if it is none. ia->lock held.
+ * returns false if it is none. ia->lock and cqs_lock held.
  */
-bool cm_closed(struct tp_dev *dev, const void *what);
+bool cm_closed(void *what);
 /* Were events read that are not handled yet? */
 bool eq_has_pending(struct tp_dev *dev);
 /*

@@ -54,6 +54,7 @@
 #define VISIT_INTERVAL	UINT64_C(1000000)  /* ns */
 #define STARVE_INTERVAL UINT64_C(10000000) /* ns */
 #define GRACE_TIME	UINT64_C(20000)	   /* ns; many times as long as a poll */
+#define ENDPOINT_TIME	UINT64_C(500)	   /* ns more, in graces and naps, for each endpoint */
 
 /* Naps. */
 #define NAP_TIME  UINT64_C(30000) /* ns; twice as long as it takes to serve a queue */
@@ -99,6 +100,13 @@ static struct tp_cq *due_take_all(struct tp_dev *dev)
 	dev->due = NULL;
 	spin_unlock(&dev->due_lock);
 	return due;
+}
+
+void progress_due_for_end_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->dev->cqs_lock);
+	cq->has_ends = true;
+	progress_due(cq);
 }
 
 void progress_wake(struct tp_cq *cq)
@@ -167,6 +175,18 @@ static struct tp_cq *pair_take_locked(const struct tp_cq *cq)
 		other->due_again = false; /* who finds more to do from here on says so */
 	spin_unlock(&dev->due_lock);
 	return other == cq ? NULL : other;
+}
+
+/* A time that is so long with few endpoints: libfabric's tcp looks at all when a queue is read. */
+static uint64_t cq_time(const struct tp_cq *cq, uint64_t time)
+{
+	struct tp_dev *dev = cq->dev;
+	unsigned qps;
+
+	spin_lock(&dev->due_lock);
+	qps = cq->qps;
+	spin_unlock(&dev->due_lock);
+	return time + qps * ENDPOINT_TIME;
 }
 
 /* ---- the state of a queue ---- */
@@ -254,23 +274,40 @@ static bool cq_find_held_up(struct tp_cq *cq)
 }
 
 /*
- * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
- * nap then.
+ * Takes in what is there, and settles the queue, which it returns. libfabric's tcp looks at all
+ * endpoints for each of that. If the other queue of a pair @is_settled just now, these have nothing
+ * more, and the queue is not read unless completions are there.
  */
-static void cq_serve_locked(struct tp_cq *cq, bool nap)
+static bool cq_take_all_locked(struct tp_cq *cq, bool nap, bool is_settled)
 {
-	bool quiet, stalled, starved_members;
-
-	assert_locked(&cq->dev->cqs_lock);
-	if (!spin_trylock(&cq->lock)) { /* the consumer reads it right now */
-		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
-		return;
+	assert_locked(&cq->lock);
+	if (is_settled && cq_has_nothing_locked(cq)) {
+		cq->vain += !nap;
+		return true;
 	}
-	cq->attended = 0;
 	cq->vain = members_leave_locked(cq) ? 0 : cq->vain + !nap;
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
-	quiet = cq_settle_locked(cq) && !cq_find_held_up(cq);
+	return cq_settle_locked(cq);
+}
+
+/*
+ * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
+ * nap then. @is_settled: so is the other queue of the pair. Returns whether this one is.
+ */
+static bool cq_serve_locked(struct tp_cq *cq, bool nap, bool is_settled)
+{
+	bool settled, quiet, stalled, starved_members;
+
+	assert_locked(&cq->dev->cqs_lock);
+	if (!spin_trylock(&cq->lock)) { /* the consumer reads it right now */
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
+		return false;
+	}
+	cq->attended = 0;
+	cq->settles = 0;
+	settled = cq_take_all_locked(cq, nap, is_settled);
+	quiet = settled && !cq_find_held_up(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
 	starved_members = cq->starved_members;
@@ -282,12 +319,53 @@ static void cq_serve_locked(struct tp_cq *cq, bool nap)
 	if (cq->members_epoll >= 0)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
 	if (nap && quiet)
-		(void)cq_enter_locked(cq, PROGRESS_VISITED, NAP_TIME);
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, NAP_TIME));
 	else if (!quiet)
 		(void)cq_enter_locked(cq, PROGRESS_VISITED,
 				      stalled ? VISIT_INTERVAL : STARVE_INTERVAL);
 	else if (cq_enter_locked(cq, PROGRESS_WATCHED, starved_members ? STARVE_INTERVAL : 0))
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, VISIT_INTERVAL);
+	return settled;
+}
+
+static void pair_serve_locked(struct tp_cq *cq, struct tp_cq *pair, bool nap)
+{
+	bool settled = cq_serve_locked(cq, nap, false);
+
+	if (pair)
+		(void)cq_serve_locked(pair, nap, settled);
+}
+
+/* Has the set report the queue again, and has it served in full, and settled, later. */
+static bool cq_settle_later_locked(struct tp_cq *cq)
+{
+	assert_locked(&cq->dev->cqs_lock);
+	if (!cq->settles)
+		cq->settles = tp_now() + cq_time(cq, VISIT_INTERVAL);
+	return !cq_enter_locked(cq, PROGRESS_WATCHED, VISIT_INTERVAL);
+}
+
+/*
+ * Peers have closed connections of a queue that was settled. One read finds that, for the pair. To
+ * find out whether something else had arrived, too, libfabric's tcp has to look at all endpoints
+ * some times more: that is done once in a VISIT_INTERVAL, for all ends together. Returns false if
+ * it has to be done at once, or if more than the ends was there.
+ */
+static bool serve_ends_locked(struct tp_cq *cq, struct tp_cq *pair)
+{
+	bool plain;
+
+	assert_locked(&cq->dev->cqs_lock);
+	if (atomic_load(&cq->progress) != PROGRESS_WATCHED ||
+	    (cq->settles && cq->settles <= tp_now()) || !spin_trylock(&cq->lock))
+		return false;
+	(void)cq_harvest_locked(cq);
+	plain = cq_has_nothing_locked(cq);
+	if (cq_has_completions_locked(cq))
+		cq_signal_locked(cq);
+	cq->vain = 0;
+	spin_unlock(&cq->lock);
+	return plain && cq_settle_later_locked(cq) && (!pair || cq_settle_later_locked(pair));
 }
 
 /* ---- consumers ---- */
@@ -444,7 +522,7 @@ static enum judgement consumer_judge_locked(struct tp_cq *cq, struct tp_cq *pair
 		return NEGLECTS;
 	if (!pair_has_waiting_locked(cq, pair) || pair_is_polled_again(cq, pair))
 		return grace_used(lead);
-	lead->grace_ends = tp_now() + GRACE_TIME;
+	lead->grace_ends = tp_now() + cq_time(cq, GRACE_TIME);
 	return IN_GRACE;
 }
 
@@ -469,9 +547,7 @@ static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp
 	assert_locked(&cq->dev->cqs_lock);
 	lead->naps = arrived ? 0 : lead->naps + 1;
 	nap = lead->naps <= MOST_NAPS;
-	cq_serve_locked(cq, nap);
-	if (pair)
-		cq_serve_locked(pair, nap);
+	pair_serve_locked(cq, pair, nap);
 	lead->leftover = pair_has_waiting_locked(cq, pair);
 }
 
@@ -518,6 +594,18 @@ static bool leave_to_consumers_locked(struct tp_cq *cq, unsigned here, struct tp
 	return true;
 }
 
+/* Have peers closed connections of the queue, or of its pair, since this was asked last? */
+static bool ends_take_locked(struct tp_cq *cq, struct tp_cq *pair)
+{
+	bool ends = cq->has_ends || (pair && pair->has_ends);
+
+	assert_locked(&cq->dev->cqs_lock);
+	cq->has_ends = false;
+	if (pair)
+		pair->has_ends = false;
+	return ends;
+}
+
 /* Visits a queue, and its pair with it; the one at the lower address has the account of both. */
 static void visit_locked(struct tp_cq *cq)
 {
@@ -527,17 +615,16 @@ static void visit_locked(struct tp_cq *cq)
 	enum judgement judgement = consumer_judge_locked(cq, pair, lead, here | there);
 
 	if (judgement == IN_GRACE) {
-		(void)cq_enter_locked(cq, PROGRESS_VISITED, GRACE_TIME);
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
 		if (pair)
-			(void)cq_enter_locked(pair, PROGRESS_VISITED, GRACE_TIME);
+			(void)cq_enter_locked(pair, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
 	} else if (judgement == NEGLECTS || !leave_to_consumers_locked(cq, here, pair, there)) {
-		if (consumer_polls_memory(lead)) {
+		bool ends = ends_take_locked(cq, pair);
+
+		if (!ends && consumer_polls_memory(lead))
 			serve_and_nap_locked(cq, pair, lead);
-		} else {
-			cq_serve_locked(cq, false);
-			if (pair)
-				cq_serve_locked(pair, false);
-		}
+		else if (!ends || !serve_ends_locked(cq, pair))
+			pair_serve_locked(cq, pair, false);
 	}
 	cq->pass = cq->dev->pass;
 	if (pair)
@@ -622,7 +709,7 @@ static unsigned events_take_locked(struct tp_dev *dev)
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
 
-		if (cm_closed(dev, cq))
+		if (cm_closed(cq))
 			took |= TOOK_CLOSED;
 		else if (cq)
 			progress_due(cq);
