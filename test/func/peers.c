@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -269,6 +270,81 @@ START_TEST(a_request_without_its_end_holds_up_nobody)
 		shutdown(fds[i], SHUT_WR);
 		socket_expect_end(fds[i]);
 	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* All of a request but its end, and then its end: nothing else waits meanwhile. */
+START_TEST(a_request_that_is_cut_anywhere_is_dropped)
+{
+	int fds[sizeof(request.bytes)];
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+
+	pair_open_unconnected(&pair, NULL);
+	request_record(&pair);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	sockets = open_sockets();
+	for (size_t size = 0; size < request.size; size++) {
+		fds[size] = socket_connect(&pair.server, qual);
+		socket_send(fds[size], request.bytes, size);
+	}
+	well_behaved_gets_in(&pair, qual);
+	for (size_t size = 0; size < request.size; size++) {
+		shutdown(fds[size], SHUT_WR);
+		socket_expect_end(fds[size]);
+	}
+	expect_no_event(pair.server.cr_evd);
+	expect_open_sockets(&pair.server, sockets);
+	well_behaved_gets_in(&pair, qual);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* A request is told, and rejected, or its connection ends. */
+static void request_or_end(const struct side *server, int fd)
+{
+	char bytes[512];
+	DAT_EVENT event;
+	DAT_COUNT nmore;
+	ssize_t got;
+
+	while ((got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0 ||
+	       (got < 0 && errno == EAGAIN))
+		if (dat_evd_wait(server->cr_evd, 1000, 1, &event, &nmore) == DAT_SUCCESS)
+			ck_dat(CR_REJECT(event.event_data.cr_arrival_event_data.cr_handle));
+	close(fd);
+}
+
+START_TEST(a_request_with_another_byte_is_rejected_at_most)
+{
+	static const char values[] = { 0, 1, 4, 0x7f, (char)0xff };
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+
+	pair_open_unconnected(&pair, NULL);
+	request_record(&pair);
+	listen_any(&pair.server, &qual);
+	well_behaved_gets_in(&pair, qual);
+	sockets = open_sockets();
+	stderr_redirect();
+	for (size_t at = 0; at < request.size; at++)
+		for (size_t i = 0; i < COUNT(values); i++) {
+			char bytes[sizeof(request.bytes)];
+			int fd = socket_connect(&pair.server, qual);
+
+			memcpy(bytes, request.bytes, request.size);
+			bytes[at] = values[i];
+			socket_send(fd, bytes, request.size);
+			shutdown(fd, SHUT_WR);
+			request_or_end(&pair.server, fd);
+		}
+	(void)stderr_restore();
+	expect_open_sockets(&pair.server, sockets);
+	well_behaved_gets_in(&pair, qual);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -775,6 +851,252 @@ START_TEST(a_read_that_has_begun_is_answered_after_the_end_of_its_region)
 }
 END_TEST
 
+/*
+ * ---- at an endpoint that is connected ----
+ *
+ * The messages of libfabric's tcp are recorded from a connection of ours, and played by a socket:
+ * in part, or with other bytes. Each begins with a header of 16 bytes: version, op code, flags of
+ * two bytes, kind of acknowledgement, number of segments of the peer's memory, size of all headers,
+ * a number that nobody looks at, and the size of the message, which has eight bytes.
+ */
+
+struct frame {
+	const char *what;
+	char bytes[128];
+	size_t size;
+};
+
+enum { FRAME_OP = 1, FRAME_FLAGS = 2, FRAME_ACK = 4, FRAME_HEADERS = 6, FRAME_SIZE = 8 };
+#define FRAME_HEADER 16u
+#define FRAME_DATA   8u /* bytes that are transferred */
+
+enum { SEND, WRITE, READ, ACK, ANSWER, SEND_WITH_DATA, WRITE_WITH_DATA, FRAMES };
+
+static struct frame frames[FRAMES] = {
+	[SEND] = { .what = "a message" },
+	[WRITE] = { .what = "a write" },
+	[READ] = { .what = "a read" },
+	[ACK] = { .what = "an acknowledgement" },
+	[ANSWER] = { .what = "the answer of a read" },
+	[SEND_WITH_DATA] = { .what = "a message with immediate data" },
+	[WRITE_WITH_DATA] = { .what = "a write with immediate data" },
+};
+
+static void frame_record(struct frame *frame, int fd)
+{
+	uint64_t size = FRAME_HEADER;
+
+	ck_assert_int_eq(recv(fd, frame->bytes, FRAME_HEADER, MSG_WAITALL), FRAME_HEADER);
+	memcpy(&size, frame->bytes + FRAME_SIZE, sizeof(size));
+	ck_assert_uint_ge(size, FRAME_HEADER);
+	ck_assert_uint_le(size, sizeof(frame->bytes));
+	frame->size = size;
+	if (size > FRAME_HEADER)
+		ck_assert_int_eq(
+			recv(fd, frame->bytes + FRAME_HEADER, size - FRAME_HEADER, MSG_WAITALL),
+			(ssize_t)size - FRAME_HEADER);
+}
+
+/* They stand behind the header, in eight bytes. No provider sends such as these. */
+static void frame_add_data(struct frame *to, const struct frame *frame)
+{
+	memcpy(to->bytes, frame->bytes, FRAME_HEADER);
+	memset(to->bytes + FRAME_HEADER, 0xfe, 8);
+	memcpy(to->bytes + FRAME_HEADER + 8, frame->bytes + FRAME_HEADER,
+	       frame->size - FRAME_HEADER);
+	to->size = frame->size + 8;
+	to->bytes[FRAME_FLAGS] |= 1;
+	to->bytes[FRAME_HEADERS] += 8;
+	to->bytes[FRAME_SIZE] += 8;
+}
+
+/* The contexts in them are those of this server's memory. */
+static void frames_record(struct pair *pair)
+{
+	struct relay relay;
+
+	pair_connect_by_relay(pair, &relay);
+	post_send(pair->client.ep, 1, segment(&pair->client, 0, FRAME_DATA), 0);
+	frame_record(&frames[SEND], relay.from_client);
+	post_write(pair->client.ep, 2, segment(&pair->client, 0, FRAME_DATA),
+		   target(&pair->server, 0, FRAME_DATA), 0);
+	frame_record(&frames[WRITE], relay.from_client);
+	post_read(pair->client.ep, 3, segment(&pair->client, 0, FRAME_DATA),
+		  target(&pair->server, 0, FRAME_DATA), 0);
+	frame_record(&frames[READ], relay.from_client);
+	socket_send(relay.to_server, frames[WRITE].bytes, frames[WRITE].size);
+	frame_record(&frames[ACK], relay.to_server);
+	socket_send(relay.to_server, frames[READ].bytes, frames[READ].size);
+	frame_record(&frames[ANSWER], relay.to_server);
+	frame_add_data(&frames[SEND_WITH_DATA], &frames[SEND]);
+	frame_add_data(&frames[WRITE_WITH_DATA], &frames[WRITE]);
+	close(relay.from_client);
+	close(relay.to_server);
+	expect_ends(pair);
+	expect_request_done(&pair->client, 1, FRAME_DATA);
+	for (uint64_t cookie = 2; cookie <= 3; cookie++)
+		expect_dto(pair->client.request_evd, pair->client.ep, cookie, DAT_DTO_ERR_FLUSHED,
+			   0);
+	pair_reset(pair);
+}
+
+/*
+ * libfabric (1.17, and the newest at the time of writing) looks only in debug builds whether there
+ * is a transfer that an acknowledgement is for, and whether the endpoint is one that takes tagged
+ * messages: otherwise it follows a null pointer. Nothing above it can prevent that.
+ */
+static bool libfabric_fails(const char *bytes)
+{
+	uint64_t size;
+
+	memcpy(&size, bytes + FRAME_SIZE, sizeof(size));
+	return bytes[FRAME_OP] == 1 ||
+	       (bytes[FRAME_OP] == 0 && bytes[FRAME_ACK] == 2 && size == FRAME_HEADER);
+}
+
+/* Each receive that was posted completes, in order, however. */
+static void expect_recvs_completed(const struct side *side, uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		DAT_EVENT event;
+		DAT_COUNT nmore;
+
+		ck_dat(dat_evd_wait(side->recv_evd, TIME_LIMIT, 1, &event, &nmore));
+		ck_assert_uint_eq(event.event_number, DAT_DTO_COMPLETION_EVENT);
+		ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64,
+				  first + i);
+	}
+	expect_no_event(side->recv_evd);
+	expect_no_event(side->request_evd);
+	expect_no_event(side->connect_evd);
+	expect_no_event(side->async_evd);
+}
+
+enum ending { CLOSE, RESET, SILENCE, ENDINGS };
+
+#define RECVS 3u
+
+/* A peer connects as a client of ours does, and then sends these bytes. */
+static void peer_sends(struct pair *pair, DAT_CONN_QUAL qual, const void *bytes, size_t size,
+		       enum ending ending)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	int fd = socket_connect(&pair->server, qual);
+	char answer[512];
+
+	socket_send(fd, request.bytes, request.size);
+	post_recvs(&pair->server, 100, RECVS);
+	ck_dat(dat_cr_accept(expect_cr(&pair->server), pair->server.ep, 0, NULL));
+	expect_connection(&pair->server, DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_assert_int_gt(recv(fd, answer, sizeof(answer), 0), 0);
+	socket_send(fd, bytes, size);
+	if (ending == CLOSE) {
+		shutdown(fd, SHUT_WR);
+	} else if (ending == RESET) {
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(fd);
+	} else {
+		(void)dat_ep_disconnect(pair->server.ep, DAT_CLOSE_ABRUPT_FLAG);
+	}
+	expect_end(&pair->server);
+	expect_recvs_completed(&pair->server, 100, RECVS);
+	ck_dat(dat_ep_reset(pair->server.ep));
+	if (ending != RESET)
+		socket_expect_end(fd);
+}
+
+/* Another connection of the IAs stands all the while. */
+struct stage {
+	struct pair pair, other;
+	DAT_CONN_QUAL qual;
+	unsigned sockets;
+};
+
+static void stage_open(struct stage *stage)
+{
+	pair_open_unconnected(&stage->pair, NULL);
+	request_record(&stage->pair);
+	frames_record(&stage->pair);
+	pair_copy_in_new_zone(&stage->other, &stage->pair);
+	listen_any(&stage->pair.server, &stage->qual);
+	well_behaved_gets_in(&stage->pair, stage->qual);
+	stage->sockets = open_sockets();
+}
+
+static void stage_close(struct stage *stage)
+{
+	exchange_messages(&stage->other);
+	well_behaved_gets_in(&stage->pair, stage->qual);
+	expect_open_sockets(&stage->pair.server, stage->sockets);
+	pair_close_abrupt(&stage->pair);
+}
+
+START_TEST(a_message_without_its_end_ends_its_connection_alone)
+{
+	const struct frame *frame = &frames[_i];
+	struct stage stage;
+
+	stage_open(&stage);
+	printf("# %s of %zu bytes\n", frame->what, frame->size);
+	for (size_t size = 1; size < frame->size; size++) {
+		for (enum ending ending = CLOSE; ending < ENDINGS; ending++)
+			peer_sends(&stage.pair, stage.qual, frame->bytes, size, ending);
+		exchange_messages(&stage.other);
+	}
+	stage_close(&stage);
+}
+END_TEST
+
+/* What follows it is what the size or the number of segments then demand, or a message. */
+START_TEST(a_message_with_another_byte_ends_its_connection_at_most)
+{
+	static const char values[] = { 0, 1, 3, 4, 0x7f, (char)0x80, (char)0xff };
+	const struct frame *frame = &frames[_i];
+	struct stage stage;
+
+	stage_open(&stage);
+	for (size_t at = 0; at < frame->size; at++) {
+		printf("# %s, byte %zu of %zu\n", frame->what, at, frame->size);
+		for (size_t i = 0; i < COUNT(values); i++) {
+			char bytes[2 * sizeof(frame->bytes)];
+
+			memcpy(bytes, frame->bytes, frame->size);
+			bytes[at] = values[i];
+			memcpy(bytes + frame->size, frames[SEND].bytes, frames[SEND].size);
+			if (!libfabric_fails(bytes))
+				peer_sends(&stage.pair, stage.qual, bytes,
+					   frame->size + frames[SEND].size, CLOSE);
+		}
+		exchange_messages(&stage.other);
+	}
+	stage_close(&stage);
+}
+END_TEST
+
+/* The size of a message that is larger than any receive, or than there is memory. */
+START_TEST(bytes_that_are_no_messages_end_their_connection_alone)
+{
+	struct stage stage;
+	char bytes[4096];
+	unsigned seed = 1;
+
+	stage_open(&stage);
+	for (unsigned i = 0; i < 200; i++) {
+		const size_t size = i % 2 ? sizeof(bytes) : FRAME_HEADER + i;
+
+		for (size_t at = 0; at < size; at++)
+			bytes[at] = (char)rand_r(&seed);
+		if (i % 4 >= 2)
+			bytes[FRAME_OP] = (char)(i / 4 % 5);
+		if (!libfabric_fails(bytes))
+			peer_sends(&stage.pair, stage.qual, bytes, size, CLOSE);
+		if (i % 20 == 0)
+			exchange_messages(&stage.other);
+	}
+	stage_close(&stage);
+}
+END_TEST
+
 /* ---- at the connecting side ---- */
 
 static const struct {
@@ -825,6 +1147,79 @@ START_TEST(an_answer_of_something_else_fails_the_attempt)
 	pair_connect(&pair);
 	exchange_messages(&pair);
 	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Records the answer of a server of ours, with which an accept begins. */
+static size_t answer_record(struct pair *pair, char *bytes, size_t size)
+{
+	DAT_CONN_QUAL qual;
+	DAT_PSP_HANDLE psp = listen_any(&pair->server, &qual);
+	int fd = socket_connect(&pair->server, qual);
+	ssize_t got;
+
+	socket_send(fd, request.bytes, request.size);
+	ck_dat(dat_cr_accept(expect_cr(&pair->server), pair->server.ep, 0, NULL));
+	expect_connection(&pair->server, DAT_CONNECTION_EVENT_ESTABLISHED);
+	got = recv(fd, bytes, size, 0);
+	ck_assert_int_gt(got, OUR_HEADER);
+	close(fd);
+	expect_end(&pair->server);
+	ck_dat(dat_ep_reset(pair->server.ep));
+	ck_dat(dat_psp_free(psp));
+	return (size_t)got;
+}
+
+/* A client of ours gets these bytes for an answer. The socket stays open if @silent. */
+static void answer_with(struct stage *stage, const char *bytes, size_t size, bool silent,
+			DAT_EVENT_NUMBER event)
+{
+	struct pair *pair = &stage->pair;
+	DAT_CONN_QUAL qual;
+	int listener = socket_listen(&pair->server, &qual), fd;
+	char ignored[512];
+
+	ck_dat(try_connect(pair->client.ep, &pair->server, qual,
+			   event == DAT_CONNECTION_EVENT_TIMED_OUT ? GIVE_UP : TIME_LIMIT));
+	fd = accept(listener, NULL, NULL);
+	ck_assert_int_gt(recv(fd, ignored, sizeof(ignored), 0), 0);
+	socket_send(fd, bytes, size);
+	if (!silent)
+		shutdown(fd, SHUT_WR);
+	exchange_messages(&stage->other);
+	expect_connection(&pair->client, event);
+	if (event == DAT_CONNECTION_EVENT_ESTABLISHED)
+		expect_end(&pair->client);
+	ck_dat(dat_ep_reset(pair->client.ep));
+	socket_expect_end(fd);
+	close(listener);
+}
+
+/* libfabric waits only for what follows its own header, and takes a part of that for all. */
+START_TEST(an_answer_that_is_cut_anywhere_fails_the_attempt)
+{
+	static const struct {
+		size_t lacks;
+		DAT_EVENT_NUMBER event;
+	} silent[] = {
+		{ 1, DAT_CONNECTION_EVENT_NON_PEER_REJECTED },
+		{ OUR_HEADER, DAT_CONNECTION_EVENT_TIMED_OUT },
+		{ OUR_HEADER + 1, DAT_CONNECTION_EVENT_NON_PEER_REJECTED },
+	};
+	char answer[512];
+	struct stage stage;
+	size_t whole;
+
+	stage_open(&stage);
+	whole = answer_record(&stage.pair, answer, sizeof(answer));
+	stderr_redirect();
+	for (size_t size = 0; size < whole; size++)
+		answer_with(&stage, answer, size, false, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	for (size_t i = 0; i < COUNT(silent); i++)
+		answer_with(&stage, answer, whole - silent[i].lacks, true, silent[i].event);
+	answer_with(&stage, answer, whole, false, DAT_CONNECTION_EVENT_ESTABLISHED);
+	(void)stderr_restore();
+	stage_close(&stage);
 }
 END_TEST
 
@@ -1094,6 +1489,9 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, garbage_on_the_listening_port_is_dropped, 0,
 			    (int)COUNT(garbage));
 	tcase_add_test(tcase, a_request_without_its_end_holds_up_nobody);
+	tcase_add_test(tcase, a_request_that_is_cut_anywhere_is_dropped);
+	tcase_add_test(tcase, a_request_with_another_byte_is_rejected_at_most);
+	tcase_add_test(tcase, an_answer_that_is_cut_anywhere_fails_the_attempt);
 	tcase_add_test(tcase, silent_connections_use_no_time_and_leave_nothing);
 	tcase_add_loop_test(tcase, silent_connections_end_with_their_listener, 0, 2);
 	tcase_add_test(tcase, connections_beyond_the_descriptors_use_no_time);
@@ -1102,6 +1500,10 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, an_accept_needs_no_descriptor);
 	tcase_add_test(tcase, a_write_that_has_begun_arrives_after_the_end_of_its_region);
 	tcase_add_test(tcase, a_read_that_has_begun_is_answered_after_the_end_of_its_region);
+	tcase_add_loop_test(tcase, a_message_without_its_end_ends_its_connection_alone, 0, FRAMES);
+	tcase_add_loop_test(tcase, a_message_with_another_byte_ends_its_connection_at_most, 0,
+			    FRAMES);
+	tcase_add_test(tcase, bytes_that_are_no_messages_end_their_connection_alone);
 	tcase_add_test(tcase, what_is_behind_a_message_without_bytes_wakes_up_nobody);
 	tcase_add_test(tcase, messages_wake_up_the_thread_that_waits_for_them_alone);
 	tcase_add_loop_test(tcase, an_answer_of_something_else_fails_the_attempt, 0,

@@ -100,16 +100,32 @@ DAT_DTO_COMPLETION_STATUS immed_read(const struct tp_dev *dev, const CQ_ENTRY *e
 }
 #endif
 
-/* Takes in what libfabric has completed, whether it is what was expected next or not. */
-static ALWAYS_INLINE void entry_take_in_locked(const CQ_ENTRY *entry)
+/* All but messages without immediate data, and writes. */
+static ALWAYS_INLINE bool entry_is_rare(const CQ_ENTRY *entry)
+{
+	return unlikely(entry->flags & (FI_READ | FI_REMOTE_CQ_DATA));
+}
+
+static NOINLINE void entry_take_in_rare_locked(const CQ_ENTRY *entry)
 {
 	struct transfer *transfer = entry->op_context;
 	DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS;
 	uint32_t length = (uint32_t)entry->len;
 
+	if (!transfer)
+		return; /* see entry_take_expected_rare */
 	if (entry_has_immed(entry))
 		status = immed_read(transfer->queue->cq->dev, entry, &length, &transfer->immed);
 	qp_complete_locked(transfer, status, length, entry->flags & FI_READ);
+}
+
+/* Takes in what libfabric has completed, whether it is what was expected next or not. */
+static ALWAYS_INLINE void entry_take_in_locked(const CQ_ENTRY *entry)
+{
+	if (entry_is_rare(entry))
+		entry_take_in_rare_locked(entry);
+	else
+		qp_complete_locked(entry->op_context, DAT_DTO_SUCCESS, (uint32_t)entry->len, false);
 }
 
 void cq_take_entry_locked(const CQ_ENTRY *entry)
@@ -270,26 +286,45 @@ static unsigned cq_report_ready_locked(struct tp_cq *cq, struct tp_wc *wc, unsig
 	return n;
 }
 
-/*
- * If the completion is that of the transfer that is expected next, which is in order, describes it
- * in @wc and returns true. If it is that of another one, nothing happens.
- */
-static ALWAYS_INLINE bool entry_take_expected(const CQ_ENTRY *entry, struct tp_wc *wc)
+/* Describes the completion in @wc, if it is that of the transfer that is expected next. */
+static ALWAYS_INLINE bool transfer_take_expected(struct transfer *transfer, const CQ_ENTRY *entry,
+						 struct tp_wc *wc)
 {
-	struct transfer *transfer = entry->op_context;
 	struct transfer_queue *queue = transfer->queue;
-	uint32_t immed;
 
 	if (unlikely(queue->expected != transfer))
 		return false;
 	queue->expected = transfer->following;
-	if (entry->flags & FI_READ)
-		qp_read_done_locked(queue->qp);
 	wc->tag = transfer->done.tag;
 	wc->status = DAT_DTO_SUCCESS;
 	wc->length = (uint32_t)entry->len;
+	return true;
+}
+
+/*
+ * If the completion is that of the transfer that is expected next, which is in order, describes it
+ * in @wc and returns true. If it is that of another one, or a rare one, nothing happens.
+ */
+static ALWAYS_INLINE bool entry_take_expected(const CQ_ENTRY *entry, struct tp_wc *wc)
+{
+	return !entry_is_rare(entry) && transfer_take_expected(entry->op_context, entry, wc);
+}
+
+/*
+ * So it is with rare ones. It may be the completion of no transfer: a write of the peer with
+ * immediate data takes no receive of libfabric's tcp. No provider sends one.
+ */
+static bool entry_take_expected_rare(const CQ_ENTRY *entry, struct tp_wc *wc)
+{
+	struct transfer *transfer = entry->op_context;
+	uint32_t immed;
+
+	if (!entry_is_rare(entry) || !transfer || !transfer_take_expected(transfer, entry, wc))
+		return false;
+	if (entry->flags & FI_READ)
+		qp_read_done_locked(transfer->queue->qp);
 	if (entry_has_immed(entry)) {
-		wc->status = immed_read(queue->cq->dev, entry, &wc->length, &immed);
+		wc->status = immed_read(transfer->queue->cq->dev, entry, &wc->length, &immed);
 		wc_set_immed(wc, immed);
 	}
 	return true;
@@ -303,7 +338,8 @@ static unsigned cq_report_untaken_locked(struct tp_cq *cq, struct tp_wc *wc, uns
 	while (n < max && cq->untaken != cq->read_end) {
 		const CQ_ENTRY *entry = cq->untaken++;
 
-		if (likely(entry_take_expected(entry, &wc[n]))) {
+		if (likely(entry_take_expected(entry, &wc[n])) ||
+		    entry_take_expected_rare(entry, &wc[n])) {
 			n++;
 			continue;
 		}
