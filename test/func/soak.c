@@ -188,6 +188,7 @@ START_TEST(nothing_grows_and_no_latency_drifts)
 	intervals_verdict();
 	ck_dat(dat_rmr_free(window.rmr));
 	window_close(&window);
+	long_case_end();
 }
 END_TEST
 

@@ -31,5 +31,7 @@ bool interval_has_samples(void);
 void interval_end(void);
 /* After the last one: nothing has grown since the first one, and no percentile drifts. */
 void intervals_verdict(void);
+/* Ends a case that may have taken longer than Check can tell, which it takes for a failure. */
+void long_case_end(void);
 
 #endif

@@ -490,12 +490,13 @@ START_TEST(nothing_grows_and_no_latency_drifts_on_two_hosts)
 
 	if (text) {
 		run_end(strcmp(text, "0") == 0 ? SERVER : CLIENT);
-		return;
+		long_case_end();
 	}
 	server = process_start(server_process, &fd);
 	run_end(CLIENT);
 	process_end(server);
 	close(fd);
+	long_case_end();
 }
 END_TEST
 

@@ -227,3 +227,9 @@ void intervals_verdict(void)
 	ck_assert_msg(!drifts(p50), "the median of latency drifts");
 	ck_assert_msg(!drifts(p99), "the 99th percentile of latency drifts");
 }
+
+/* Check has an int for the microseconds of a case: 35 minutes, then nonsense. */
+void long_case_end(void)
+{
+	exit(EXIT_SUCCESS);
+}
