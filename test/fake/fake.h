@@ -54,6 +54,7 @@ enum {
 	FAKE_SENDS_IMMED = 1 << 22,    /* messages bring FAKE_IMMED, for DAT 2.0 */
 	FAKE_PAGES = 1 << 23,	       /* -EINVAL: a zero-based region that is not of whole pages */
 	FAKE_NO_ZERO_BASED = 1 << 24,  /* -EINVAL: a bind of a zero-based window */
+	FAKE_FLUSHES_BOUND = 1 << 25,  /* a bind that is flushed was executed all the same */
 };
 #define FAKE_WINDOW 4096
 #define FAKE_IMMED  0x1badcafe

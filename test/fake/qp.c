@@ -95,8 +95,11 @@ void qp_complete(struct tp_qp *qp, struct wr *wr, DAT_DTO_COMPLETION_STATUS stat
 
 void qp_flush(struct tp_qp *qp, struct wr_queue *queue)
 {
-	while (queue->first)
+	for (const struct wr *wr; (wr = queue->first);) {
+		if (wr->kind == WR_BIND && fake.quirks & FAKE_FLUSHES_BOUND)
+			(void)mw_bind(qp, &wr->bind, wr->zero_based, wr->from, wr->key);
 		qp_complete(qp, wr_take(queue), DAT_DTO_ERR_FLUSHED, 0, false);
+	}
 }
 
 void qp_report_last_receive(struct tp_qp *qp)

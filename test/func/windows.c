@@ -176,6 +176,42 @@ START_TEST(flushed_bind_keeps_the_old_context)
 }
 END_TEST
 
+/*
+ * A bind behind a message that waits for a receive may have been executed when it is flushed, so
+ * that the device's window has another key than the provider knows.
+ */
+static void flushed_behind_a_message(struct window *w)
+{
+	const struct side *server = &w->pair.server;
+
+	post_send(server->ep, 1, segment(server, 0, 8), DAT_COMPLETION_DEFAULT_FLAG);
+	post_bind(w, 2, region_segment(&w->region, 0, WINDOW_SIZE), REMOTE,
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	ck_dat(dat_ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_dto(server->request_evd, server->ep, 1, DAT_DTO_ERR_FLUSHED, 0);
+	expect_bind(server->request_evd, w->rmr, 2, DAT_RMR_BIND_FAILURE);
+	expect_disconnected(&w->pair);
+	pair_reconnect(&w->pair);
+}
+
+START_TEST(window_can_be_bound_after_a_flush_behind_a_message)
+{
+	DAT_RMR_CONTEXT context;
+	struct window w;
+
+	window_open(&w);
+	flushed_behind_a_message(&w);
+	context = bind_window(&w, REMOTE);
+	expect_write(&w.pair, whole(&w, context));
+	flushed_behind_a_message(&w);
+	expect_write(&w.pair, whole(&w, bind_window(&w, REMOTE)));
+	expect_write_refused(&w.pair, whole(&w, context));
+	unbind_window(&w);
+	ck_dat(dat_lmr_free(w.region.lmr));
+	pair_close_abrupt(&w.pair);
+}
+END_TEST
+
 /* Whether or not the last bind was executed, device and provider agree on what is bound. */
 START_TEST(endpoint_is_freed_with_outstanding_binds)
 {
@@ -244,6 +280,8 @@ int main(int argc, char **argv)
 		{ window_serves_every_endpoint_of_its_zone, NEEDS_NOTHING },
 		{ bound_region_is_not_freed, NEEDS_NOTHING },
 		{ flushed_bind_keeps_the_old_context, NEEDS_NOTHING },
+		{ window_can_be_bound_after_a_flush_behind_a_message,
+		  NEEDS_RNR | NEEDS_SEND_PLACEMENT },
 		{ endpoint_is_freed_with_outstanding_binds, NEEDS_NOTHING },
 		{ a_bind_that_waits_grants_access_where_it_registers_the_range,
 		  NEEDS_RNR | NEEDS_NO_WINDOWS },

@@ -759,6 +759,54 @@ START_TEST(a_flushed_bind_keeps_the_binding_before)
 }
 END_TEST
 
+static void flush_a_bind(DAT_LMR_TRIPLET range, uint64_t cookie)
+{
+	fake_hold(true);
+	bind_posted(range, READ_ONLY, cookie);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_rmr_event(rmr, cookie, DAT_RMR_BIND_FAILURE);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	fake_hold(false);
+}
+
+/*
+ * The device has executed a bind that it flushes, so that its window has a key that nobody knows.
+ * If nothing is in force, that window ends at once, and with it what the bind has granted; else
+ * before the next bind.
+ */
+START_TEST(a_flushed_bind_may_have_been_executed)
+{
+	DAT_RMR_CONTEXT context, after;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_HANDLE lmr;
+
+	rmr_pair_open(_i, NULL);
+	lmr = other_lmr(&lmr_context);
+	fake_quirks(FAKE_FLUSHES_BOUND);
+	flush_a_bind(other_segment(lmr_context, 0, 64), 1);
+	expect_unbound();
+	ck_dat(lmr_free(lmr));
+	reconnect_pair();
+	context = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	flush_a_bind(segment(server, 8, 64), 2);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	reconnect_pair();
+	after = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
+	flush_a_bind(no_range, 3);
+	reconnect_pair();
+	ck_assert_uint_eq(bind_completed(no_range, REMOTE_BOTH), 0);
+	expect_unbound();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	after = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_access_is(READS, after, 0, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
 START_TEST(a_bind_after_the_disconnect_is_flushed)
 {
 	DAT_RMR_CONTEXT context;
@@ -2038,6 +2086,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, an_unsignalled_bind_wakes_no_waiter, 0, METHODS);
 	tcase_add_loop_test(cases, a_barrier_flag_posts_a_fence, 0, METHODS);
 	tcase_add_loop_test(cases, a_flushed_bind_keeps_the_binding_before, 0, METHODS);
+	tcase_add_loop_test(cases, a_flushed_bind_may_have_been_executed, 0, METHODS);
 	tcase_add_loop_test(cases, a_bind_after_the_disconnect_is_flushed, 0, METHODS);
 	tcase_add_loop_test(cases, a_failed_bind_leaves_the_window_unbound, 0,
 			    METHODS * COUNT(failures));

@@ -224,6 +224,7 @@ static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct
 	struct binding *binding;
 	DAT_RETURN ret;
 
+	rmr_end_unknown_window(rmr);
 	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
 	ret = by_region || own ? DAT_SUCCESS : rmr_renew_window(rmr);
 	if (ret != DAT_SUCCESS)
@@ -334,7 +335,7 @@ static COLD DAT_RETURN bind_failed_unlock(struct rmr *rmr, struct binding *bindi
 	if (ret == DAT_SUCCESS) /* the binding may be over by now */
 		*context = made;
 	else
-		(void)rmr_bind_completed(binding, DAT_DTO_ERR_FLUSHED);
+		rmr_bind_not_posted(binding);
 	return ret;
 }
 
@@ -626,6 +627,8 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 
 	assert_locked(&rmr->lock);
 	spin_unlock(&rmr->lock);
+	if (unlikely(!binding))
+		rmr_end_unknown_window(rmr);
 	release_run(rmr->obj.ia);
 	if (unlikely(!binding))
 		binding = binding_alloc(rmr);

@@ -132,15 +132,17 @@ struct rmr {
 	struct obj obj;
 	struct pz *pz; /* held */
 	struct spinlock lock;
-	/* lock; NULL: the device has no windows, or a bind that failed has taken it along: lost */
+	/* lock; NULL: the device has no windows, or a bind has failed or was flushed: lost */
 	struct tp_mw *mw;
 	/* lock; in the order of their posts; the one that is complete is in force */
 	struct binding *bindings, *latest;
-	struct binding *spares; /* lock; for the next binds; none while the window is lost */
+	/* lock; for the next binds; none while the window is lost, or is to be */
+	struct binding *spares;
 	struct binding unbound; /* lock; in force at first, and after a bind that failed */
 	bool freed;		/* lock; the end of the last bind in flight destroys it */
 	/* lock; there is a window and the RMR was not freed, so binds complete on the fast path */
 	bool completes_fast;
+	bool key_unknown; /* lock; of the window: a bind was flushed, and perhaps executed */
 #if DAT_EDITION == 2
 	/*
 	 * Fixed; its scope is the endpoint that it is bound on: it has no window of its own, each
@@ -232,11 +234,15 @@ DAT_RMR_CONTEXT binding_context(const struct binding *binding);
 DAT_LMR_TRIPLET binding_triplet(const struct binding *binding);
 /*
  * The end of a bind that was appended, for whoever retires its slot: any thread, with or without
- * evd->lock; takes rmr->lock. @status is that of its completion; DAT_DTO_ERR_FLUSHED, too, of a
- * bind that was not posted after all. From here on @binding may be gone. Returns whether
- * release_run must be called before the consumer sees the completion.
+ * evd->lock; takes rmr->lock. @status is that of its completion. From here on @binding may be gone.
+ * Returns whether release_run must be called before the consumer sees the completion.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status);
+/*
+ * The same of a bind that was appended and not posted after all; release_run is to follow, when the
+ * caller holds no lock.
+ */
+void rmr_bind_not_posted(struct binding *binding);
 #if DAT_EDITION == 2
 /*
  * For the post of a bind: @binding has got a window of its own, and the context of that. From here
@@ -251,8 +257,13 @@ void binding_window_made(struct binding *binding);
 bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key);
 #endif
 /*
- * For the post of a bind: makes another window if a bind that failed has taken the one of @rmr
- * along. No lock is held. Returns DAT_SUCCESS also where the device has no windows.
+ * For the post of a bind: ends a window whose key is not known, and with it what is in force by it,
+ * unless another bind is in flight. What that queues is for release_run. No lock is held.
+ */
+void rmr_end_unknown_window(struct rmr *rmr);
+/*
+ * For the post of a bind: makes another window if @rmr has lost its own. No lock is held. Returns
+ * DAT_SUCCESS also where the device has no windows.
  */
 DAT_RETURN rmr_renew_window(struct rmr *rmr);
 /*

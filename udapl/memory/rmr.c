@@ -8,15 +8,18 @@
  * things happens to it:
  *	complete	Its bind succeeded: it is in force until a later one completes. The one that
  *			it supersedes is released.
- *	cancel		Its bind was flushed or not posted, so it was never executed. It leaves the
- *			list as if it had never been there, and is released.
+ *	cancel		Its bind was not posted, or it was flushed, which counts as never executed.
+ *			It leaves the list as if it had never been there, and is released.
  *	fail		Its bind failed. Nothing is in force, and the window goes with it.
  * To release a binding is to make it a spare again, or, if the device has a region or a window to
  * be freed for it, to queue it for release.c. One binding of the list is always complete: at first,
  * and after a failure, that is rmr->unbound.
  *
  * Each bind gives the window another key, derived from the one before. The key of a bind that was
- * cancelled is given to nobody, so the window is rewound to the latest key that stands.
+ * cancelled is given to nobody, so the window is rewound to the latest key that stands. But a
+ * device may flush a bind that it has executed, if a request before it was not over. So after a
+ * flush nobody knows what key the window has, and nothing more is bound by it: it is lost at once,
+ * or, if a binding is in force by it, before the next bind.
  *
  * A window whose scope is an endpoint is another matter for a device: it belongs to the queue pair
  * on which it was bound, and can't be bound again before it is invalidated. So each binding of such
@@ -187,7 +190,7 @@ static void rmr_free_memory(struct rmr *rmr)
 	obj_free(&rmr->obj);
 }
 
-/* Returns whether the device has windows, and a bind that failed has taken the RMR's with it. */
+/* Returns whether the device has windows, and the RMR has lost its own. */
 static bool window_is_lost_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
@@ -204,7 +207,7 @@ static bool spare_add_unless_lost(struct rmr *rmr, struct binding *binding)
 
 	binding->region = NULL;
 	spin_lock(&rmr->lock);
-	kept = !window_is_lost_locked(rmr);
+	kept = !window_is_lost_locked(rmr) && !rmr->key_unknown;
 	if (likely(kept))
 		spare_add_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
@@ -257,7 +260,7 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 	assert_locked(&rmr->lock);
 	if (binding == &rmr->unbound)
 		return false;
-	if (binding->region || window_is_lost_locked(rmr)) {
+	if (binding->region || window_is_lost_locked(rmr) || rmr->key_unknown) {
 		binding_defer_release(binding, NULL);
 		return true;
 	}
@@ -326,7 +329,39 @@ static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
 	return binding_release_locked(rmr, first);
 }
 
-/* The bind was never executed: the next one derives its key from that of the one before. */
+/* Returns whether no bind is in flight: the only binding of the list is the one in force. */
+static bool rmr_is_idle_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->bindings == rmr->latest;
+}
+
+/* Without spares each bind takes the slow path. */
+static void spares_release_locked(struct rmr *rmr)
+{
+	struct binding *spare;
+
+	assert_locked(&rmr->lock);
+	rmr->completes_fast = false;
+	while ((spare = spare_take_locked(rmr))) {
+		spare->lmr = NULL;		    /* it is not held any more */
+		binding_defer_release(spare, NULL); /* free() is not for spinlocks */
+	}
+}
+
+/* The RMR loses its window, which is destroyed when @binding, which is in no list, is released. */
+static void window_lose_locked(struct rmr *rmr, struct binding *binding)
+{
+	struct tp_mw *window = rmr->mw;
+
+	assert_locked(&rmr->lock);
+	rmr->mw = NULL;
+	rmr->key_unknown = false;
+	binding_defer_release(binding, window);
+	spares_release_locked(rmr);
+}
+
+/* The next bind derives its key from that of the one before. */
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
@@ -334,6 +369,48 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 	if (rmr->mw)
 		tp_mw_rewind(rmr->mw, rmr->latest->key);
 	return binding_release_locked(rmr, binding);
+}
+
+/* The bind may have been executed all the same. */
+static bool binding_flush_locked(struct rmr *rmr, struct binding *binding)
+{
+	assert_locked(&rmr->lock);
+	if (!rmr->mw)
+		return binding_cancel_locked(rmr, binding);
+	binding_unlink_locked(rmr, binding);
+	tp_mw_rewind(rmr->mw, rmr->latest->key);
+	if (rmr_is_idle_locked(rmr) && !binding_uses_window(rmr->latest)) {
+		window_lose_locked(rmr, binding);
+		return true;
+	}
+	rmr->key_unknown = true;
+	spares_release_locked(rmr);
+	binding_defer_release(binding, NULL);
+	return true;
+}
+
+void rmr_end_unknown_window(struct rmr *rmr)
+{
+	struct tp_mw *window = NULL;
+	struct binding *in_force;
+
+	spin_lock(&rmr->lock);
+	in_force = rmr->bindings;
+	if (!rmr->key_unknown || !rmr_is_idle_locked(rmr))
+		goto unlock;
+	if (binding_uses_window(in_force)) {
+		binding_insert_locked(rmr, &rmr->unbound, in_force);
+		binding_unlink_locked(rmr, in_force);
+		window_lose_locked(rmr, in_force);
+		goto unlock;
+	}
+	window = rmr->mw;
+	rmr->mw = NULL;
+	rmr->key_unknown = false;
+unlock:
+	spin_unlock(&rmr->lock);
+	if (window)
+		tp_mw_destroy(window);
 }
 
 #if DAT_EDITION == 2
@@ -404,8 +481,7 @@ static bool binding_of_ep_complete_locked(struct rmr *rmr, struct binding *bindi
  */
 static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 {
-	struct binding *last_lost = binding, *spare;
-	struct tp_mw *window = rmr->mw;
+	struct binding *last_lost = binding;
 
 	assert_locked(&rmr->lock);
 	for (struct binding *later = binding->next; later; later = later->next)
@@ -414,22 +490,9 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 	binding_unlink_locked(rmr, &rmr->unbound);
 	binding_insert_locked(rmr, &rmr->unbound, last_lost);
 	binding_unlink_locked(rmr, binding);
-	rmr->mw = NULL;
-	rmr->completes_fast = false;
-	binding_defer_release(binding, window);
-	while ((spare = spare_take_locked(rmr))) {
-		spare->lmr = NULL;		    /* it is not held any more */
-		binding_defer_release(spare, NULL); /* free() is not for spinlocks */
-	}
+	window_lose_locked(rmr, binding);
 	(void)release_superseded_locked(rmr);
 	return true;
-}
-
-/* Returns whether no bind is in flight: the only binding of the list is the one in force. */
-static bool rmr_is_idle_locked(const struct rmr *rmr)
-{
-	assert_locked(&rmr->lock);
-	return rmr->bindings == rmr->latest;
 }
 
 /*
@@ -443,25 +506,33 @@ static COLD void rmr_defer_release(struct rmr *rmr)
 	binding_defer_release(rmr->latest, rmr->mw);
 }
 
+/* A bind has ended. Returns whether that was what the release of the RMR has waited for. */
+static bool bind_ended_unlock(struct rmr *rmr)
+{
+	const bool over = rmr->freed && rmr_is_idle_locked(rmr);
+
+	assert_locked(&rmr->lock);
+	spin_unlock(&rmr->lock);
+	if (over)
+		rmr_defer_release(rmr);
+	return over;
+}
+
 /* What rmr_bind_completed does, in any case. */
 NOINLINE HOT static bool bind_completed_unlock(struct binding *binding,
 					       DAT_DTO_COMPLETION_STATUS status)
 {
 	struct rmr *rmr = binding->rmr;
-	bool queued, over;
+	bool queued;
 
 	assert_locked(&rmr->lock);
 	if (status == DAT_DTO_SUCCESS)
 		queued = binding_of_ep_complete_locked(rmr, binding);
 	else if (status == DAT_DTO_ERR_FLUSHED)
-		queued = binding_cancel_locked(rmr, binding);
+		queued = binding_flush_locked(rmr, binding);
 	else
 		queued = binding_fail_locked(rmr, binding);
-	over = rmr->freed && rmr_is_idle_locked(rmr);
-	spin_unlock(&rmr->lock);
-	if (over)
-		rmr_defer_release(rmr);
-	return queued || over;
+	return bind_ended_unlock(rmr) || queued;
 }
 
 static COLD bool bind_completed_contended(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
@@ -491,6 +562,15 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 	spare_add_locked(rmr, first);
 	spin_unlock(&rmr->lock);
 	return false;
+}
+
+void rmr_bind_not_posted(struct binding *binding)
+{
+	struct rmr *rmr = binding->rmr;
+
+	spin_lock(&rmr->lock);
+	(void)binding_cancel_locked(rmr, binding);
+	(void)bind_ended_unlock(rmr);
 }
 
 /* ---- create and free ---- */
